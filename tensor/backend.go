@@ -1,0 +1,189 @@
+package tensor
+
+// Backend computes on tensors of one device. Calls are in order as seen by one goroutine;
+// a backend may run behind the caller, and only Download and Sync wait. Different
+// goroutines may call at the same time on tensors that do not overlap. Misuse (shapes,
+// types, gaps that an operation does not take) panics, naming the operation and the shapes.
+//
+// Unless an operation says otherwise: tensors are contiguous; dst does not overlap what is
+// read; F32 and BF16 may be mixed, arithmetic is in F32; results do not depend on the
+// number of threads nor on where in memory, or in which shard, an element lies.
+type Backend interface {
+	Memory
+	Linear
+	Pointwise
+	Norms
+	Attention
+	Lookup
+	Reductions
+	Optimizers
+}
+
+// Memory makes, fills and moves tensors.
+type Memory interface {
+	// Name is the device's name, for example cpu.
+	Name() string
+	// New makes a tensor with undefined contents in a buffer of its own.
+	New(cat Category, dt DType, shape ...int) *Tensor
+	// Meter counts what New has given out.
+	Meter() *Meter
+	// Upload copies from the host; len(src) is dst.Bytes().
+	Upload(dst *Tensor, src []byte)
+	// Download copies to the host when everything before it is done.
+	Download(dst []byte, src *Tensor)
+	// Sync waits until everything before it is done.
+	Sync()
+
+	// Fill sets every element to v.
+	Fill(dst *Tensor, v float64)
+	// Copy copies and converts between F32, BF16 and F16 (round to nearest even); both may
+	// have row gaps.
+	Copy(dst, src *Tensor)
+	// Normal fills elements first, first+1, ... of the normal distribution with mean 0 and
+	// the given standard deviation that key names. An element depends on key and its index
+	// only, so a shard can be made alone.
+	Normal(dst *Tensor, key RandKey, first int64, std float64)
+}
+
+// RandKey names a stream of counter-based random numbers (Philox4x32-10 keyed by Seed, with
+// Stream in the upper half of the counter).
+type RandKey struct{ Seed, Stream uint64 }
+
+// MatMulOp says how MatMul reads its operands.
+type MatMulOp struct {
+	TransA, TransB bool // read A, B transposed
+	Accumulate     bool // add to dst: the product is summed first, then added once
+}
+
+// Linear is matrix multiplication and what goes with it.
+type Linear interface {
+	// MatMul: dst [M N] (+)= op(a) [M K] * op(b) [K N]; row strides are honoured. Three
+	// dimensions are a batch of such products. Sums run over k in ascending order in F32.
+	MatMul(dst, a, b *Tensor, op MatMulOp)
+	// AddBias: dst [N D] = x [N D] + bias [D]. dst may be x.
+	AddBias(dst, x, bias *Tensor)
+	// BiasGrad: dbias [D] (+)= sum over rows of dy [N D].
+	BiasGrad(dbias, dy *Tensor, accumulate bool)
+}
+
+// Pointwise operations work element by element.
+type Pointwise interface {
+	// Add: dst = a + b; dst may be a or b.
+	Add(dst, a, b *Tensor)
+	// AddScaled: dst += s * src, each product rounded before the sum when s is not 1.
+	AddScaled(dst, src *Tensor, s float64)
+	// SwiGLU: dst [N F] = silu(gate) * up. gate and up are [N F] and may have row gaps.
+	SwiGLU(dst, gate, up *Tensor)
+	// SwiGLUBackward: dgate and dup [N F] from dy [N F]; row gaps are honoured. dgate, dup
+	// may be gate, up.
+	SwiGLUBackward(dgate, dup, dy, gate, up *Tensor)
+	// GELU: dst = gelu(x), by tanh's approximation or by erf.
+	GELU(dst, x *Tensor, tanh bool)
+	// GELUBackward: dx = dy * gelu'(x). dx may be dy.
+	GELUBackward(dx, dy, x *Tensor, tanh bool)
+	// Rope rotates halves of each head (Su et al. 2021, as Hugging Face lays it out): x is
+	// [N H*E] and may have row gaps, cos and sin are [P E/2], row n uses position
+	// positions[n] (I32 [N]), or n % period where positions is nil. inverse rotates back.
+	// dst may be x.
+	Rope(dst, x, cos, sin, positions *Tensor, period, headDim int, inverse bool)
+}
+
+// Norms are normalisations over the last dimension.
+type Norms interface {
+	// RMSNorm: y = x * rstd * w, rstd [N] = 1/sqrt(mean(x^2)+eps) in F32. With res not nil
+	// x+res is normalised instead and written to sum.
+	RMSNorm(y, rstd, sum, x, res, w *Tensor, eps float64)
+	// RMSNormAgain: y = x * rstd * w, with the bits that RMSNorm gave.
+	RMSNormAgain(y, x, rstd, w *Tensor)
+	// RMSNormBackward: dx = (dres, where not nil) + gradient; dw [D] (+)= gradient, where
+	// not nil. dx may be dy or dres.
+	RMSNormBackward(dx, dw, dy, dres, x, rstd, w *Tensor, accumulate bool)
+	// LayerNorm: y = (x-mean)*rstd*w + b. With res not nil x+res is normalised and written to sum.
+	LayerNorm(y, mean, rstd, sum, x, res, w, b *Tensor, eps float64)
+	// LayerNormAgain: y as LayerNorm gave it.
+	LayerNormAgain(y, x, mean, rstd, w, b *Tensor)
+	// LayerNormBackward is to LayerNorm as RMSNormBackward is to RMSNorm.
+	LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *Tensor, accumulate bool)
+}
+
+// AttentionParams describes attention over [B*T] rows.
+type AttentionParams struct {
+	Batch, T          int
+	Heads, KVHeads, E int     // query head h reads key and value head h / (Heads/KVHeads)
+	Scale             float64 // of the scores, usually 1/sqrt(E)
+	Causal            bool    // position i sees j <= i
+	Window            int     // and j > i-Window, where Window > 0
+}
+
+// Attention never stores scores of T x T.
+type Attention interface {
+	// Attention: o [B*T H*E], lse [B H T] (log-sum-exp of the scaled scores, F32). q is
+	// [B*T H*E], k and v are [B*T K*E]; row gaps are honoured. docs (I32 [B*T], or nil)
+	// keeps positions of different documents apart. A position that sees nothing gives 0.
+	Attention(o, lse, q, k, v, docs *Tensor, p AttentionParams)
+	// AttentionBackward writes dq, dk, dv (row gaps are honoured) from do.
+	AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *Tensor, p AttentionParams)
+}
+
+// Lookup is embedding and the loss over a vocabulary.
+type Lookup interface {
+	// Embedding: y [N D] = rows ids (I32 [N]) of table [V D].
+	Embedding(y, table, ids *Tensor)
+	// EmbeddingBackward: dtable [V D] (+)= rows of dy at ids, added in the order of n.
+	EmbeddingBackward(dtable, dy, ids *Tensor, accumulate bool)
+	// CrossEntropy replaces logits [N V] by their gradient, softmax - onehot(label), and adds
+	// the rows' losses in order to loss (F64 [1]). Labels are I32 [N]; a row with a negative
+	// label gives no loss and a gradient of 0. With grad false logits are left undefined.
+	CrossEntropy(loss, logits, labels *Tensor, grad bool)
+}
+
+// ExactWords is the length of an exact accumulator: an I64 tensor that stands for a sum of
+// F64 numbers without rounding, in words of 32 bits that each leave room for carries, and a
+// last word that counts numbers that are not finite. Accumulators of several ranks add up
+// word by word, in any order, so sums do not depend on how they were divided. The words
+// cover 2^-352 to 2^320: squares and sums of F32 numbers.
+const ExactWords = 22
+
+// SumBlock is the number of elements whose squares are summed in F64 before they enter an
+// exact accumulator. Slices that are summed apart begin at multiples of it.
+const SumBlock = 64
+
+// Reductions make a few numbers of many.
+type Reductions interface {
+	// ExactSquares adds the sum of squares of x to acc (I64 [ExactWords]).
+	ExactSquares(acc, x *Tensor)
+	// ExactAdd adds the elements of x (F64) to acc.
+	ExactAdd(acc, x *Tensor)
+	// StepScalars turns what all ranks summed into the step's numbers. squares and loss are
+	// exact accumulators, tokens is I64 [1]. out (F64 [ScalarCount]) is described by Scalar*.
+	// maxNorm (F64 [1]) is a limit of the gradient's norm; 0 or less is none.
+	StepScalars(out, squares, loss, tokens, maxNorm *Tensor)
+}
+
+// Indices into the result of StepScalars.
+const (
+	ScalarLoss     = iota // mean loss of a counted token
+	ScalarGradNorm        // norm of the mean gradient, before clipping
+	ScalarScale           // what a summed gradient is multiplied by: 1/tokens * min(1, max/(norm+1e-6))
+	ScalarApply           // 1, or 0 where the norm or the loss is not finite and the step is to be skipped
+	ScalarTokens          // counted tokens
+	ScalarCount
+)
+
+// Indices into AdamW's inputs.
+const (
+	AdamLR    = iota // learning rate
+	AdamBias1        // 1 - beta1^t
+	AdamBias2        // 1 - beta2^t
+	AdamCount
+)
+
+// AdamWParams are the constants of AdamW (Loshchilov and Hutter 2019, as torch writes it).
+type AdamWParams struct{ Beta1, Beta2, Eps, WeightDecay float64 }
+
+// Optimizers update parameters.
+type Optimizers interface {
+	// AdamW updates p, m, v (F32 [n]) by the summed gradient g (F32 or BF16 [n]) times
+	// scalars[ScalarScale], unless scalars[ScalarApply] is 0. hyper is F64 [AdamCount].
+	AdamW(p, m, v, g, hyper, scalars *Tensor, a AdamWParams)
+}

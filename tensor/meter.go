@@ -1,0 +1,61 @@
+package tensor
+
+import "sync"
+
+// Category says what memory is for. Records of memory, measured and planned, use the same
+// categories.
+type Category uint8
+
+// The categories.
+const (
+	Params      Category = iota // parameters at rest: this rank's part
+	Grads                       // gradients at rest: this rank's part
+	Optimizer                   // moments and master copies
+	Gathered                    // whole parameters of the units in flight
+	Buckets                     // gradients on their way through a reduction
+	Activations                 // what forward keeps for backward, and values in flight
+	Logits                      // blocks of logits in the loss
+	Workspace                   // scratch of kernels and inputs
+	NumCategories
+)
+
+var categoryNames = [NumCategories]string{"parameters", "gradients", "optimizer", "gathered", "buckets", "activations", "logits", "workspace"}
+
+func (c Category) String() string { return categoryNames[c] }
+
+// Meter counts live bytes by category, and their peaks. It is safe for concurrent use.
+type Meter struct {
+	mu         sync.Mutex
+	live, peak [NumCategories]int64
+	total, top int64
+}
+
+// Add counts bytes, negative when they are given back.
+func (m *Meter) Add(c Category, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.live[c] += bytes
+	m.total += bytes
+	m.peak[c] = max(m.peak[c], m.live[c])
+	m.top = max(m.top, m.total)
+}
+
+// Usage is a reading of a Meter, in bytes.
+type Usage struct {
+	Live, Peak           [NumCategories]int64
+	LiveTotal, PeakTotal int64 // PeakTotal is the largest sum at one moment, not the sum of the peaks
+}
+
+// Read returns the present figures.
+func (m *Meter) Read() Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Usage{Live: m.live, Peak: m.peak, LiveTotal: m.total, PeakTotal: m.top}
+}
+
+// ResetPeak makes the present figures the peaks.
+func (m *Meter) ResetPeak() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.peak, m.top = m.live, m.total
+}
