@@ -1,0 +1,18 @@
+//go:build !linux
+
+package tensor
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reserve makes an arena over n bytes of private address space.
+func Reserve(n int) (*Arena, error) {
+	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, fmt.Errorf("tensor: reserve %d bytes of address space: %w", n, err)
+	}
+	return NewArena(mem, unix.Munmap), nil
+}
