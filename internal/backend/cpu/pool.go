@@ -1,0 +1,78 @@
+package cpu
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// pool runs the tiles of an operation on the calling goroutine and threads-1 workers.
+type pool struct {
+	threads int
+	jobs    chan *job
+	done    sync.WaitGroup
+}
+
+type job struct {
+	f     func(tile, thread int)
+	tiles int64
+	next  atomic.Int64
+	wg    sync.WaitGroup
+	panic atomic.Pointer[any]
+}
+
+func newPool(threads int) *pool {
+	p := &pool{threads: threads, jobs: make(chan *job, threads)}
+	for i := 1; i < threads; i++ {
+		p.done.Add(1)
+		go func() {
+			defer p.done.Done()
+			for j := range p.jobs {
+				j.work(i)
+				j.wg.Done()
+			}
+		}()
+	}
+	return p
+}
+
+// run calls f for each tile in [0, tiles), in any order and on any thread; thread is below
+// p.threads and distinguishes calls under way at once within one run (for scratch). Tiles
+// are taken one by one, so that a slow thread does not hold up the rest.
+func (p *pool) run(tiles int, f func(tile, thread int)) {
+	if p.threads == 1 || tiles <= 1 {
+		for t := range tiles {
+			f(t, 0)
+		}
+		return
+	}
+	j := &job{f: f, tiles: int64(tiles)}
+	for range min(p.threads, tiles) - 1 {
+		j.wg.Add(1)
+		p.jobs <- j
+	}
+	j.work(0)
+	j.wg.Wait()
+	if e := j.panic.Load(); e != nil {
+		panic(*e)
+	}
+}
+
+func (j *job) work(thread int) {
+	defer func() {
+		if e := recover(); e != nil {
+			j.panic.CompareAndSwap(nil, &e)
+		}
+	}()
+	for {
+		t := j.next.Add(1) - 1
+		if t >= j.tiles {
+			return
+		}
+		j.f(int(t), thread)
+	}
+}
+
+func (p *pool) close() {
+	close(p.jobs)
+	p.done.Wait()
+}
