@@ -1,0 +1,122 @@
+package autograd
+
+import "trireme/tensor"
+
+// Linear is y [N O] = x [N D] * w^T + bias, where w [O D] is the rows of ws one below the
+// other: several projections of one input are one product where their weights follow one
+// another in memory. biases is empty or has one [O_i] per weight.
+func (t *Tape) Linear(x *Var, ws, biases []*Var) *Var {
+	in := t.value(x)
+	for _, w := range ws {
+		mustShape("linear", in.Width() == w.Value.Width(), in, w.Value)
+	}
+	inputs := append(append([]*Var{x}, ws...), biases...)
+	y := t.newVar(t.alloc(in.Rows(), rows(ws)), inputs...)
+	forParts(ws, values(ws), nil, func(w *tensor.Tensor, lo, hi int, _ bool) {
+		t.b.MatMul(y.Value.Cols(lo, hi), in, w, tensor.MatMulOp{TransB: true})
+	})
+	if len(biases) > 0 {
+		forParts(biases, values(biases), nil, func(b *tensor.Tensor, lo, hi int, _ bool) {
+			t.b.AddBias(y.Value.Cols(lo, hi), y.Value.Cols(lo, hi), b)
+		})
+	}
+	t.record(y, []*Var{x}, func(dy *gradient) {
+		t.weightGrads(t.value(x), dy.t, ws, biases)
+		if x.wants {
+			t.inputGrad(x, dy.t, ws)
+		}
+		t.release(dy)
+	})
+	return y
+}
+
+// weightGrads writes dw = dy^T x and dbias = column sums of dy to the sinks.
+func (t *Tape) weightGrads(x, dy *tensor.Tensor, ws, biases []*Var) {
+	dws, acc := sinks(ws)
+	forParts(ws, dws, acc, func(dw *tensor.Tensor, lo, hi int, add bool) {
+		t.b.MatMul(dw, dy.Cols(lo, hi), x, tensor.MatMulOp{TransA: true, Accumulate: add})
+	})
+	dbs, acc := sinks(biases)
+	forParts(biases, dbs, acc, func(db *tensor.Tensor, lo, hi int, add bool) {
+		t.b.BiasGrad(db, dy.Cols(lo, hi), add)
+	})
+}
+
+// inputGrad adds dx = dy w to what has gathered at x.
+func (t *Tape) inputGrad(x *Var, dy *tensor.Tensor, ws []*Var) {
+	add := x.grad != nil
+	if add {
+		x.grad = t.own(x.grad)
+	} else {
+		x.grad = &gradient{t.alloc(dy.Rows(), ws[0].Value.Width()), 1}
+	}
+	forParts(ws, values(ws), nil, func(w *tensor.Tensor, lo, hi int, _ bool) {
+		t.b.MatMul(x.grad.t, dy.Cols(lo, hi), w, tensor.MatMulOp{Accumulate: add})
+		add = true
+	})
+}
+
+// forParts calls f with the range of rows [lo, hi) that each tensor has among those of vs,
+// and once for all where the tensors are one piece of memory. nil tensors are passed over.
+func forParts(vs []*Var, ts []*tensor.Tensor, acc []bool, f func(t *tensor.Tensor, lo, hi int, add bool)) {
+	if whole, add, ok := joined(ts, acc); ok {
+		f(whole, 0, whole.Dim(0), add)
+		return
+	}
+	lo := 0
+	for i, v := range vs {
+		hi := lo + v.Value.Dim(0)
+		if ts[i] != nil {
+			f(ts[i], lo, hi, acc != nil && acc[i])
+		}
+		lo = hi
+	}
+}
+
+func joined(ts []*tensor.Tensor, acc []bool) (whole *tensor.Tensor, add, ok bool) {
+	if len(ts) == 0 {
+		return nil, false, false
+	}
+	for i, t := range ts {
+		if t == nil || acc != nil && acc[i] != acc[0] {
+			return nil, false, false
+		}
+	}
+	whole = tensor.Join(ts...)
+	return whole, acc != nil && acc[0], whole != nil
+}
+
+func rows(vs []*Var) int {
+	n := 0
+	for _, v := range vs {
+		n += v.Value.Dim(0)
+	}
+	return n
+}
+
+func values(vs []*Var) []*tensor.Tensor {
+	ts := make([]*tensor.Tensor, len(vs))
+	for i, v := range vs {
+		ts[i] = v.Value
+	}
+	return ts
+}
+
+// sinks are the places of the gradients of vs, nil for those that want none.
+func sinks(vs []*Var) (dst []*tensor.Tensor, accumulate []bool) {
+	dst, accumulate = make([]*tensor.Tensor, len(vs)), make([]bool, len(vs))
+	for i, v := range vs {
+		if v.wants {
+			dst[i], accumulate[i] = v.Sink()
+		}
+	}
+	return dst, accumulate
+}
+
+// sink is the place of v's gradient, nil where it wants none.
+func sink(v *Var) (dst *tensor.Tensor, accumulate bool) {
+	if v == nil || !v.wants {
+		return nil, false
+	}
+	return v.Sink()
+}

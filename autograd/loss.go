@@ -1,0 +1,61 @@
+package autograd
+
+import "trireme/tensor"
+
+// logitBytes bounds a block of logits. The block's rows depend on the vocabulary alone, so
+// that sums over blocks come in the same order everywhere.
+const logitBytes = 32 << 20
+
+// LogitRows is the number of rows whose logits over a vocabulary exist at one time.
+func LogitRows(vocab int) int { return max(16, logitBytes/4/vocab) }
+
+// LinearCrossEntropy adds to loss (F64 [1]) the sum over counted rows of the cross-entropy of
+// softmax(x w^T) against targets (I32 [N], negative: not counted). x is [N D], w [V D].
+//
+// Logits exist for a block of rows at a time. The loss is a sum, so its own gradient is 1 and
+// known at once: each block's gradient is taken while its logits are there, and nothing is
+// computed twice. w's gradient is therefore written on the way forward.
+func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, targets *tensor.Tensor) {
+	in := t.value(x)
+	n, vocab := in.Rows(), w.Value.Dim(0)
+	step := min(n, LogitRows(vocab))
+	backward := t.grad && (x.wants || w.wants)
+	var dx *gradient
+	if backward && x.wants {
+		dx = &gradient{t.alloc(n, in.Width()), 1}
+	}
+	logits := t.b.New(tensor.Logits, tensor.F32, step, vocab)
+	dw, added := sinkIf(backward, w)
+	db, addedBias := sinkIf(backward, bias)
+	for lo := 0; lo < n; lo += step {
+		hi := min(n, lo+step)
+		block, rows := logits.RowRange(0, hi-lo), in.RowRange(lo, hi)
+		t.b.MatMul(block, rows, w.Value, tensor.MatMulOp{TransB: true})
+		if bias != nil {
+			t.b.AddBias(block, block, bias.Value)
+		}
+		t.b.CrossEntropy(loss, block, targets.Flat(lo, hi), backward)
+		if dx != nil {
+			t.b.MatMul(dx.t.RowRange(lo, hi), block, w.Value, tensor.MatMulOp{})
+		}
+		if dw != nil {
+			t.b.MatMul(dw, block, rows, tensor.MatMulOp{TransA: true, Accumulate: added})
+			added = true
+		}
+		if db != nil {
+			t.b.BiasGrad(db, block, addedBias)
+			addedBias = true
+		}
+	}
+	logits.Release()
+	if dx != nil {
+		t.back = append(t.back, func() { t.give(x, dx) })
+	}
+}
+
+func sinkIf(want bool, v *Var) (*tensor.Tensor, bool) {
+	if !want {
+		return nil, false
+	}
+	return sink(v)
+}

@@ -1,0 +1,103 @@
+package autograd
+
+import "trireme/tensor"
+
+// RMSNorm is y = x / sqrt(mean(x^2)+eps) * w over the last dimension (Zhang and Sennrich
+// 2019). Only 1/sqrt(...) is kept: y is made again on the way back.
+func (t *Tape) RMSNorm(x, w *Var, eps float64) *Var {
+	y, _ := t.rmsNorm(x, nil, w, eps)
+	return y
+}
+
+// AddRMSNorm is sum = x + res and y = RMSNorm(sum) in one pass.
+func (t *Tape) AddRMSNorm(x, res, w *Var, eps float64) (y, sum *Var) {
+	return t.rmsNorm(x, res, w, eps)
+}
+
+func (t *Tape) rmsNorm(x, res, w *Var, eps float64) (y, sum *Var) {
+	in := t.value(x)
+	rstd := &Var{Value: t.b.New(tensor.Activations, tensor.F32, in.Rows())}
+	t.adopt(rstd)
+	y = t.newVar(t.alloc(in.Shape()...), x, res, w)
+	if res == nil {
+		sum = x
+		t.b.RMSNorm(y.Value, rstd.Value, nil, in, nil, w.Value, eps)
+	} else {
+		sum = t.newVar(t.alloc(in.Shape()...), x, res)
+		t.b.RMSNorm(y.Value, rstd.Value, sum.Value, in, t.value(res), w.Value, eps)
+		// Gone back after y, so that sum's gradient already holds y's part.
+		t.record(sum, nil, func(d *gradient) { t.share(d, x, res) })
+	}
+	y.remake = func() *tensor.Tensor {
+		z := t.alloc(in.Shape()...)
+		t.b.RMSNormAgain(z, t.value(sum), rstd.Value, w.Value)
+		return z
+	}
+	t.record(y, []*Var{sum, rstd}, func(dy *gradient) {
+		dw, acc := sink(w)
+		dx, dres := t.normInto(sum, dy)
+		t.b.RMSNormBackward(dx, dw, dy.t, dres, t.value(sum), rstd.Value, w.Value, acc)
+		t.release(dy)
+	})
+	return y, sum
+}
+
+// LayerNorm is y = (x-mean)/sqrt(var+eps) * w + b over the last dimension (Ba et al. 2016).
+func (t *Tape) LayerNorm(x, w, b *Var, eps float64) *Var {
+	y, _ := t.layerNorm(x, nil, w, b, eps)
+	return y
+}
+
+// AddLayerNorm is sum = x + res and y = LayerNorm(sum) in one pass.
+func (t *Tape) AddLayerNorm(x, res, w, b *Var, eps float64) (y, sum *Var) {
+	return t.layerNorm(x, res, w, b, eps)
+}
+
+func (t *Tape) layerNorm(x, res, w, b *Var, eps float64) (y, sum *Var) {
+	in := t.value(x)
+	mean := &Var{Value: t.b.New(tensor.Activations, tensor.F32, in.Rows())}
+	rstd := &Var{Value: t.b.New(tensor.Activations, tensor.F32, in.Rows())}
+	t.adopt(mean)
+	t.adopt(rstd)
+	y = t.newVar(t.alloc(in.Shape()...), x, res, w, b)
+	if res == nil {
+		sum = x
+		t.b.LayerNorm(y.Value, mean.Value, rstd.Value, nil, in, nil, w.Value, b.Value, eps)
+	} else {
+		sum = t.newVar(t.alloc(in.Shape()...), x, res)
+		t.b.LayerNorm(y.Value, mean.Value, rstd.Value, sum.Value, in, t.value(res), w.Value, b.Value, eps)
+		t.record(sum, nil, func(d *gradient) { t.share(d, x, res) })
+	}
+	y.remake = func() *tensor.Tensor {
+		z := t.alloc(in.Shape()...)
+		t.b.LayerNormAgain(z, t.value(sum), mean.Value, rstd.Value, w.Value, b.Value)
+		return z
+	}
+	t.record(y, []*Var{sum, mean, rstd}, func(dy *gradient) {
+		dw, acc := sink(w)
+		db, _ := sink(b)
+		dx, dres := t.normInto(sum, dy)
+		t.b.LayerNormBackward(dx, dw, db, dy.t, dres, t.value(sum), mean.Value, rstd.Value, w.Value, acc)
+		t.release(dy)
+	})
+	return y, sum
+}
+
+// normInto chooses where a norm writes its input's gradient: over what has gathered at x,
+// which it adds to, else over dy, which it takes.
+func (t *Tape) normInto(x *Var, dy *gradient) (dx, dres *tensor.Tensor) {
+	switch {
+	case !x.wants:
+		return dy.t, nil
+	case x.grad != nil:
+		x.grad = t.own(x.grad)
+		return x.grad.t, x.grad.t
+	case dy.refs == 1:
+		dy.refs++
+		x.grad = dy
+		return dy.t, nil
+	default:
+		x.grad = &gradient{t.alloc(dy.t.Shape()...), 1}
+		return x.grad.t, nil
+	}
+}

@@ -1,0 +1,73 @@
+package autograd
+
+import "trireme/tensor"
+
+// share gives one gradient to several inputs without copying it.
+func (t *Tape) share(d *gradient, xs ...*Var) {
+	d.refs += len(xs) - 1
+	for _, x := range xs {
+		t.give(x, d)
+	}
+}
+
+// Add is x + y of the same shape.
+func (t *Tape) Add(x, y *Var) *Var {
+	z := t.newVar(t.alloc(t.value(x).Shape()...), x, y)
+	t.b.Add(z.Value, t.value(x), t.value(y))
+	t.record(z, nil, func(d *gradient) { t.share(d, x, y) })
+	return z
+}
+
+// SwiGLU is silu(gate) * up [N F] where x [N 2F] is gate and up side by side (Shazeer 2020).
+// The result is not kept: it is made again on the way back.
+func (t *Tape) SwiGLU(x *Var) *Var {
+	in := t.value(x)
+	f := in.Width() / 2
+	mustShape("swiglu", in.Width() == 2*f, in)
+	y := t.newVar(t.alloc(in.Rows(), f), x)
+	t.b.SwiGLU(y.Value, in.Cols(0, f), in.Cols(f, 2*f))
+	y.remake = func() *tensor.Tensor {
+		in := t.value(x)
+		z := t.alloc(in.Rows(), f)
+		t.b.SwiGLU(z, in.Cols(0, f), in.Cols(f, 2*f))
+		return z
+	}
+	t.record(y, []*Var{x}, func(dy *gradient) {
+		in := t.value(x)
+		dx := &gradient{t.alloc(in.Shape()...), 1}
+		t.b.SwiGLUBackward(dx.t.Cols(0, f), dx.t.Cols(f, 2*f), dy.t, in.Cols(0, f), in.Cols(f, 2*f))
+		t.release(dy)
+		t.give(x, dx)
+	})
+	return y
+}
+
+// GELU is x * Phi(x), by tanh's approximation or exactly (Hendrycks and Gimpel 2016).
+func (t *Tape) GELU(x *Var, tanh bool) *Var {
+	in := t.value(x)
+	y := t.newVar(t.alloc(in.Shape()...), x)
+	t.b.GELU(y.Value, in, tanh)
+	y.remake = func() *tensor.Tensor {
+		z := t.alloc(in.Shape()...)
+		t.b.GELU(z, t.value(x), tanh)
+		return z
+	}
+	t.record(y, []*Var{x}, func(dy *gradient) {
+		dx := t.own(dy)
+		t.b.GELUBackward(dx.t, dx.t, t.value(x), tanh)
+		t.give(x, dx)
+	})
+	return y
+}
+
+// Embedding looks up rows ids (I32 [N]) of table [V D].
+func (t *Tape) Embedding(table *Var, ids *tensor.Tensor) *Var {
+	y := t.newVar(t.alloc(ids.Elems(), table.Value.Width()), table)
+	t.b.Embedding(y.Value, table.Value, ids)
+	t.record(y, nil, func(dy *gradient) {
+		dst, acc := sink(table)
+		t.b.EmbeddingBackward(dst, dy.t, ids, acc)
+		t.release(dy)
+	})
+	return y
+}

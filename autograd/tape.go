@@ -1,0 +1,250 @@
+package autograd
+
+import (
+	"fmt"
+
+	"trireme/tensor"
+)
+
+// Var is a value on a Tape, or a leaf (a parameter) that outlives tapes.
+type Var struct {
+	// Value is the tensor. A parameter's is set while it is gathered; a value's is nil once
+	// it is released.
+	Value *tensor.Tensor
+	// Sink, of a leaf that wants a gradient, returns where the gradient is written, and whether
+	// something is there already to which it is added.
+	Sink func() (dst *tensor.Tensor, accumulate bool)
+
+	wants  bool                  // a gradient flows through here
+	grad   *gradient             // gathers during backward
+	saved  int                   // operations that will read Value when they go back
+	owned  bool                  // the tape releases Value
+	scoped bool                  // the scope in which it was made is still open
+	remake func() *tensor.Tensor // makes Value again, where that is cheap
+}
+
+// gradient is shared by the inputs of a sum; who holds the only reference may write in place.
+type gradient struct {
+	t    *tensor.Tensor
+	refs int
+}
+
+// Leaf is a Var for a parameter or an input that wants a gradient.
+func Leaf(sink func() (*tensor.Tensor, bool)) *Var { return &Var{Sink: sink, wants: true} }
+
+// Const is a Var for a tensor that the tape neither owns nor differentiates.
+func Const(t *tensor.Tensor) *Var { return &Var{Value: t} }
+
+// Tape is one forward pass and the way back. It is used by one goroutine.
+type Tape struct {
+	b     tensor.Backend
+	dtype tensor.DType // of activations
+	grad  bool
+	back  []func()
+	scope []*Var // values of the innermost open scope
+}
+
+// NewTape begins a pass. With grad false nothing is recorded or kept.
+func NewTape(b tensor.Backend, activations tensor.DType, grad bool) *Tape {
+	return &Tape{b: b, dtype: activations, grad: grad}
+}
+
+// Backend is where the tape computes.
+func (t *Tape) Backend() tensor.Backend { return t.b }
+
+// Recording says whether the tape will go back.
+func (t *Tape) Recording() bool { return t.grad }
+
+// Mark runs f when Backward reaches this place.
+func (t *Tape) Mark(f func()) {
+	if t.grad {
+		t.back = append(t.back, f)
+	}
+}
+
+// Scope runs f, which makes y from xs, and then releases every value that f made and no
+// operation saved, except y, and each of xs that nobody saved: the caller is done with them.
+func (t *Tape) Scope(f func() *Var, xs ...*Var) *Var {
+	outer := t.scope
+	t.scope = nil
+	y := f()
+	for _, v := range t.scope {
+		if v != y {
+			t.close(v)
+		}
+	}
+	t.scope = outer
+	if y != nil {
+		t.scope = append(t.scope, y)
+	}
+	for _, x := range xs {
+		if x != y && x.scoped {
+			t.close(x)
+		}
+	}
+	return y
+}
+
+func (t *Tape) close(v *Var) {
+	v.scoped = false
+	if v.saved == 0 || v.remake != nil {
+		v.drop()
+	}
+}
+
+// Release lets go of a value that the caller read: the result of a pass without gradients.
+func (t *Tape) Release(v *Var) { t.close(v) }
+
+func (v *Var) drop() {
+	if v.Value != nil && v.owned {
+		v.Value.Release()
+		v.Value = nil
+	}
+}
+
+// newVar is a value that an operation made; its tensor is released by the tape.
+func (t *Tape) newVar(value *tensor.Tensor, inputs ...*Var) *Var {
+	v := &Var{Value: value}
+	t.adopt(v)
+	if t.grad {
+		for _, x := range inputs {
+			v.wants = v.wants || x != nil && x.wants
+		}
+	}
+	return v
+}
+
+// adopt puts a value under the care of the open scope.
+func (t *Tape) adopt(v *Var) {
+	v.owned, v.scoped = true, true
+	t.scope = append(t.scope, v)
+}
+
+// alloc is a tensor for an activation or its gradient.
+func (t *Tape) alloc(shape ...int) *tensor.Tensor {
+	return t.b.New(tensor.Activations, t.dtype, shape...)
+}
+
+// record notes how to go back from y and which values that needs. back is not called when
+// no gradient reaches y.
+func (t *Tape) record(y *Var, saves []*Var, back func(dy *gradient)) {
+	if !t.grad || !y.wants {
+		return
+	}
+	for _, s := range saves {
+		s.saved++
+	}
+	t.back = append(t.back, func() {
+		dy := y.grad
+		y.grad = nil
+		if dy != nil {
+			back(dy)
+		}
+		for _, s := range saves {
+			t.forget(s)
+		}
+	})
+}
+
+// forget ends one save of v.
+func (t *Tape) forget(v *Var) {
+	if v.saved--; v.saved < 0 {
+		panic("autograd: a value was forgotten more often than saved")
+	}
+	if v.saved == 0 && !v.scoped {
+		v.drop()
+	}
+}
+
+// value is v's tensor, made again where it was let go.
+func (t *Tape) value(v *Var) *tensor.Tensor {
+	if v.Value == nil {
+		if v.remake == nil {
+			panic("autograd: a value is read that is gone: released, or a parameter that is not gathered")
+		}
+		v.Value = v.remake()
+	}
+	return v.Value
+}
+
+// give hands gradient g of x over, whoever holds it: the first is kept, further ones are added.
+func (t *Tape) give(x *Var, g *gradient) {
+	switch {
+	case !x.wants:
+		t.release(g)
+	case x.grad == nil:
+		x.grad = g
+	default:
+		sum := t.own(x.grad)
+		t.b.Add(sum.t, sum.t, g.t)
+		t.release(g)
+		x.grad = sum
+	}
+}
+
+// own is g with the caller as its only holder: g itself, or a copy.
+func (t *Tape) own(g *gradient) *gradient {
+	if g.refs == 1 {
+		return g
+	}
+	c := &gradient{t.b.New(tensor.Activations, g.t.DType(), g.t.Shape()...), 1}
+	t.b.Copy(c.t, g.t)
+	t.release(g)
+	return c
+}
+
+func (t *Tape) release(g *gradient) {
+	if g.refs--; g.refs == 0 {
+		g.t.Release()
+	}
+}
+
+// Backward runs what was recorded in reverse. Roots (losses) have begun their gradients
+// themselves. The tape is empty after it.
+func (t *Tape) Backward() {
+	for i := len(t.back) - 1; i >= 0; i-- {
+		t.back[i]()
+		t.back[i] = nil
+	}
+	t.back = t.back[:0]
+}
+
+// Discard releases everything the tape holds without going back, after a failure or an
+// abandoned pass.
+func (t *Tape) Discard() {
+	for _, v := range t.scope {
+		v.scoped, v.saved = false, 0
+		v.drop()
+	}
+	t.scope, t.back = nil, nil
+}
+
+// Checkpoint runs f on x without keeping what it makes, and runs it again on the way back.
+func (t *Tape) Checkpoint(f func(*Tape, *Var) *Var, x *Var) *Var {
+	if !t.grad {
+		return f(t, x)
+	}
+	once := NewTape(t.b, t.dtype, false)
+	in := &Var{Value: x.Value}
+	out := once.Scope(func() *Var { return f(once, in) })
+	y := t.newVar(out.Value, x)
+	y.wants = true // parameters inside f want gradients even where x does not
+	t.record(y, []*Var{x}, func(dy *gradient) {
+		again := NewTape(t.b, t.dtype, true)
+		in := &Var{Value: t.value(x), wants: x.wants}
+		z := again.Scope(func() *Var { return f(again, in) })
+		z.grad = dy
+		again.close(z)
+		again.Backward()
+		if in.grad != nil {
+			t.give(x, in.grad)
+		}
+	})
+	return y
+}
+
+func mustShape(op string, ok bool, ts ...*tensor.Tensor) {
+	if !ok {
+		panic(fmt.Sprintf("autograd: %s does not take %v", op, ts))
+	}
+}

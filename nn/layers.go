@@ -1,0 +1,78 @@
+package nn
+
+import (
+	"trireme/autograd"
+	"trireme/tensor"
+)
+
+// Linear is one or more projections [O_i D] of the same input, side by side in the result.
+type Linear struct {
+	Weights []*Param
+	Biases  []*Param // empty, or one [O_i] per weight
+}
+
+// NewLinear is a single projection; its parameter is called name + ".weight".
+func NewLinear(name string, in, out int, init Init) *Linear {
+	return &Linear{Weights: []*Param{NewParam(name+".weight", init, out, in)}}
+}
+
+// WithBias adds a bias to each projection, called as its weight is.
+func (l *Linear) WithBias() *Linear {
+	for _, w := range l.Weights {
+		base := w.Name[:len(w.Name)-len("weight")]
+		l.Biases = append(l.Biases, NewParam(base+"bias", Init{Kind: Zeros}, w.Shape[0]))
+	}
+	return l
+}
+
+// Beside sees several layers of one input as one.
+func Beside(ls ...*Linear) *Linear {
+	all := &Linear{}
+	for _, l := range ls {
+		all.Weights = append(all.Weights, l.Weights...)
+		all.Biases = append(all.Biases, l.Biases...)
+	}
+	return all
+}
+
+// Params lists weights, then biases, so that each kind is one piece of memory.
+func (l *Linear) Params() []*Param { return append(append([]*Param{}, l.Weights...), l.Biases...) }
+
+// Forward is x [N D] -> [N sum O_i].
+func (l *Linear) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+	return t.Linear(x, vars(l.Weights), vars(l.Biases))
+}
+
+// RMSNorm has a gain [D].
+type RMSNorm struct {
+	Weight *Param
+	Eps    float64
+}
+
+// NewRMSNorm begins with a gain of 1.
+func NewRMSNorm(name string, dim int, eps float64) *RMSNorm {
+	return &RMSNorm{NewParam(name+".weight", Init{Kind: Ones}, dim), eps}
+}
+
+// Forward normalises x.
+func (n *RMSNorm) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+	return t.RMSNorm(x, &n.Weight.Var, n.Eps)
+}
+
+// AddForward returns the normalised x+res, and x+res.
+func (n *RMSNorm) AddForward(t *autograd.Tape, x, res *autograd.Var) (y, sum *autograd.Var) {
+	return t.AddRMSNorm(x, res, &n.Weight.Var, n.Eps)
+}
+
+// Embedding is a table [V D].
+type Embedding struct{ Weight *Param }
+
+// NewEmbedding is a table of normal numbers.
+func NewEmbedding(name string, vocab, dim int, init Init) *Embedding {
+	return &Embedding{NewParam(name+".weight", init, vocab, dim)}
+}
+
+// Forward looks up ids (I32 [N]).
+func (e *Embedding) Forward(t *autograd.Tape, ids *tensor.Tensor) *autograd.Var {
+	return t.Embedding(&e.Weight.Var, ids)
+}

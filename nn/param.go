@@ -1,0 +1,70 @@
+package nn
+
+import (
+	"hash/fnv"
+	"math"
+
+	"trireme/autograd"
+	"trireme/tensor"
+)
+
+// Param is a tensor that training changes. Its value is where Var.Value says, while it is
+// gathered.
+type Param struct {
+	autograd.Var
+	Name   string // as in Hugging Face files, for example model.layers.0.mlp.up_proj.weight
+	Shape  tensor.Shape
+	Init   Init
+	Frozen bool // no gradient, no optimizer state
+}
+
+// NewParam describes a parameter; it has no memory yet.
+func NewParam(name string, init Init, shape ...int) *Param {
+	return &Param{Name: name, Shape: shape, Init: init}
+}
+
+// Init is a distribution of first values.
+type Init struct {
+	Kind InitKind
+	Std  float64 // of Normal
+}
+
+// InitKind is the kind of a distribution.
+type InitKind uint8
+
+// The kinds.
+const (
+	Zeros InitKind = iota
+	Ones
+	Normal
+)
+
+// Fill writes elements first, first+1, ... of the parameter's first values to dst. They
+// depend on seed and the parameter's name only, so ranks can make their parts alone.
+func (p *Param) Fill(b tensor.Backend, dst *tensor.Tensor, seed uint64, first int) {
+	switch p.Init.Kind {
+	case Zeros:
+		b.Fill(dst, 0)
+	case Ones:
+		b.Fill(dst, 1)
+	case Normal:
+		h := fnv.New64a()
+		h.Write([]byte(p.Name))
+		b.Normal(dst, tensor.RandKey{Seed: seed, Stream: h.Sum64()}, int64(first), p.Init.Std)
+	}
+}
+
+// Decays says whether weight decay applies: not to biases and gains.
+func (p *Param) Decays() bool { return len(p.Shape) >= 2 }
+
+// vars are the autograd values of params.
+func vars(ps []*Param) []*autograd.Var {
+	vs := make([]*autograd.Var, len(ps))
+	for i, p := range ps {
+		vs[i] = &p.Var
+	}
+	return vs
+}
+
+// ScaledStd is std / sqrt(2*layers), with which GPT-2 begins projections into the residual.
+func ScaledStd(std float64, layers int) float64 { return std / math.Sqrt(2*float64(layers)) }
