@@ -1,0 +1,124 @@
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"trireme/tensor"
+)
+
+// Family makes models of one kind from config.json.
+type Family struct {
+	Name          string   // the folder
+	Architectures []string // as config.json's architectures names them
+	ModelTypes    []string // as model_type names them
+	// New makes a model for sequences of at most positions rows on a backend. Its parameters
+	// have no memory yet. Errors name the key of config.json.
+	New func(b tensor.Backend, config []byte, positions int) (Model, error)
+}
+
+// Registry is the families that a program knows.
+type Registry []Family
+
+// maxConfig bounds config.json; real ones have a few KiB.
+const maxConfig = 4 << 20
+
+// Config is a config.json as it stands in a file.
+type Config struct {
+	Path   string
+	JSON   []byte
+	Family Family
+}
+
+// ReadConfig reads config.json and finds its family.
+func (r Registry) ReadConfig(path string) (*Config, error) {
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("model: %s does not exist. a model is a directory with config.json and model.safetensors", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	if st.Size() > maxConfig {
+		return nil, fmt.Errorf("model: %s has %d bytes: that is no config.json", path, st.Size())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
+	}
+	return r.ParseConfig(path, data)
+}
+
+// ParseConfig is ReadConfig for bytes; path is for messages.
+func (r Registry) ParseConfig(path string, data []byte) (*Config, error) {
+	var head struct {
+		Architectures []string `json:"architectures"`
+		ModelType     string   `json:"model_type"`
+	}
+	if err := Decode(data, &head); err != nil {
+		return nil, fmt.Errorf("model: %s: %w", path, err)
+	}
+	for _, f := range r {
+		for _, a := range head.Architectures {
+			if slices.Contains(f.Architectures, a) {
+				return &Config{path, data, f}, nil
+			}
+		}
+	}
+	if len(head.Architectures) == 0 {
+		for _, f := range r {
+			if slices.Contains(f.ModelTypes, head.ModelType) {
+				return &Config{path, data, f}, nil
+			}
+		}
+	}
+	what := strings.Join(head.Architectures, ", ")
+	if what == "" {
+		what = "model_type " + head.ModelType
+	}
+	if what == "model_type " {
+		return nil, fmt.Errorf("model: %s names neither architectures nor model_type", path)
+	}
+	return nil, fmt.Errorf("model: %s: architecture %s is not known. known: %s", path, what, strings.Join(r.Known(), ", "))
+}
+
+// Known lists the architectures.
+func (r Registry) Known() []string {
+	var names []string
+	for _, f := range r {
+		names = append(names, f.Architectures...)
+	}
+	return names
+}
+
+// Make makes the model, with the file's path before any error.
+func (c *Config) Make(b tensor.Backend, positions int) (Model, error) {
+	m, err := c.Family.New(b, c.JSON, positions)
+	if err != nil {
+		return nil, fmt.Errorf("model: %s: %w", c.Path, err)
+	}
+	return m, nil
+}
+
+// Decode reads JSON into v; a value of the wrong type is an error that names its key and line.
+func Decode(data []byte, v any) error {
+	err := json.Unmarshal(data, v)
+	var mistyped *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &mistyped):
+		return fmt.Errorf("line %d: %s is a %s, not a %s", line(data, mistyped.Offset), mistyped.Field, mistyped.Value, mistyped.Type)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("line %d: not JSON: %w", line(data, syntax.Offset), err)
+	}
+	return err
+}
+
+func line(data []byte, offset int64) int {
+	return 1 + strings.Count(string(data[:min(offset, int64(len(data)))]), "\n")
+}

@@ -1,0 +1,175 @@
+package llama
+
+import (
+	"fmt"
+	"math"
+
+	"trireme/autograd"
+	"trireme/model"
+	"trireme/nn"
+	"trireme/tensor"
+)
+
+// Llama is the network. N rows are B sequences of T positions; D hidden size, H heads, K key
+// and value heads, E head size, F intermediate size, V vocabulary.
+type Llama struct {
+	cfg    Config
+	rope   autograd.RopeTable
+	embed  *nn.Embedding // [V D]
+	blocks []*block
+	norm   *nn.RMSNorm
+	head   *nn.Param // [V D]; the embedding's where they are tied
+	units  []*nn.Unit
+	first  *nn.Unit
+	last   *nn.Unit
+}
+
+// block is one decoder layer.
+type block struct {
+	cfg      Config
+	unit     *nn.Unit
+	attnNorm *nn.RMSNorm
+	qkv, out *nn.Linear // [(H+2K)*E D], [D H*E]
+	mlpNorm  *nn.RMSNorm
+	gateUp   *nn.Linear // [2F D]
+	down     *nn.Linear // [D F]
+}
+
+// New makes the network for sequences of at most positions rows.
+func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
+	if positions > c.MaxPositionEmbeddings {
+		return nil, fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, c.MaxPositionEmbeddings)
+	}
+	rope, err := c.rotary().Tables(b, positions)
+	if err != nil {
+		return nil, err
+	}
+	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
+	m := &Llama{cfg: c, rope: rope}
+	m.embed = nn.NewEmbedding("model.embed_tokens", c.VocabSize, c.HiddenSize, std)
+	m.first = &nn.Unit{Name: "embed_tokens", Params: []*nn.Param{m.embed.Weight}}
+	m.units = append(m.units, m.first)
+	for i := range c.NumHiddenLayers {
+		l := newBlock(c, fmt.Sprintf("model.layers.%d.", i), std)
+		l.unit.Name = fmt.Sprintf("layers.%d", i)
+		m.blocks = append(m.blocks, l)
+		m.units = append(m.units, l.unit)
+	}
+	m.norm = nn.NewRMSNorm("model.norm", c.HiddenSize, c.RMSNormEps)
+	m.last = &nn.Unit{Name: "lm_head", Params: []*nn.Param{m.norm.Weight}}
+	if c.TieWordEmbeddings {
+		m.head = m.embed.Weight
+		m.last.Shared = []*nn.Param{m.head}
+	} else {
+		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.HiddenSize)
+		m.last.Params = append(m.last.Params, m.head)
+	}
+	m.units = append(m.units, m.last)
+	return m, nil
+}
+
+func newBlock(c Config, prefix string, std nn.Init) *block {
+	linear := func(name string, in, out int, bias bool) *nn.Linear {
+		l := nn.NewLinear(prefix+name, in, out, std)
+		if bias {
+			l.WithBias()
+		}
+		return l
+	}
+	d, f, q, kv := c.HiddenSize, c.IntermediateSize, c.NumAttentionHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
+	l := &block{
+		cfg:      c,
+		attnNorm: nn.NewRMSNorm(prefix+"input_layernorm", d, c.RMSNormEps),
+		qkv: nn.Beside(
+			linear("self_attn.q_proj", d, q, c.AttentionBias),
+			linear("self_attn.k_proj", d, kv, c.AttentionBias),
+			linear("self_attn.v_proj", d, kv, c.AttentionBias)),
+		out:     linear("self_attn.o_proj", q, d, c.AttentionBias),
+		mlpNorm: nn.NewRMSNorm(prefix+"post_attention_layernorm", d, c.RMSNormEps),
+		gateUp: nn.Beside(
+			linear("mlp.gate_proj", d, f, c.MLPBias),
+			linear("mlp.up_proj", d, f, c.MLPBias)),
+		down: linear("mlp.down_proj", f, d, c.MLPBias),
+	}
+	l.unit = &nn.Unit{}
+	l.unit.Params = append(l.unit.Params, l.attnNorm.Weight)
+	l.unit.Params = append(l.unit.Params, l.qkv.Params()...)
+	l.unit.Params = append(l.unit.Params, l.out.Params()...)
+	l.unit.Params = append(l.unit.Params, l.mlpNorm.Weight)
+	l.unit.Params = append(l.unit.Params, l.gateUp.Params()...)
+	l.unit.Params = append(l.unit.Params, l.down.Params()...)
+	return l
+}
+
+// forward is x [N D] -> [N D].
+func (l *block) forward(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable, b model.Batch) *autograd.Var {
+	c := l.cfg
+	qkv := l.qkv.Forward(t, l.attnNorm.Forward(t, x))
+	qkv = t.Rope(qkv, (c.NumAttentionHeads+c.NumKeyValueHeads)*c.HeadDim, c.HeadDim, rope)
+	attn := t.Attention(qkv, b.Docs, tensor.AttentionParams{
+		Batch: b.B, T: b.T, Heads: c.NumAttentionHeads, KVHeads: c.NumKeyValueHeads, E: c.HeadDim,
+		Scale: 1 / math.Sqrt(float64(c.HeadDim)), Causal: true,
+	})
+	y, x := l.mlpNorm.AddForward(t, l.out.Forward(t, attn), x)
+	return t.Add(x, l.down.Forward(t, t.SwiGLU(l.gateUp.Forward(t, y))))
+}
+
+// hidden is the residual stream [N D] after the last layer.
+func (m *Llama) hidden(t *autograd.Tape, b model.Batch) *autograd.Var {
+	rope := m.rope
+	rope.Positions, rope.Period = b.Positions, b.T
+	x := m.first.Run(t, nil, func(t *autograd.Tape, _ *autograd.Var) *autograd.Var {
+		return m.embed.Forward(t, b.IDs)
+	})
+	for _, l := range m.blocks {
+		x = l.unit.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+			return l.forward(t, x, rope, b)
+		})
+	}
+	return x
+}
+
+// Units are the embedding, the layers, and the final norm with the head.
+func (m *Llama) Units() []*nn.Unit { return m.units }
+
+// Loss adds the batch's summed cross-entropy to loss.
+func (m *Llama) Loss(t *autograd.Tape, loss *tensor.Tensor, b model.Batch) {
+	t.Scope(func() *autograd.Var {
+		x := m.hidden(t, b)
+		return m.last.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+			t.LinearCrossEntropy(loss, m.norm.Forward(t, x), &m.head.Var, nil, b.Targets)
+			return nil
+		})
+	})
+}
+
+// Logits of row last of each sequence.
+func (m *Llama) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor {
+	be := t.Backend()
+	logits := be.New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
+	t.Scope(func() *autograd.Var {
+		x := m.hidden(t, b)
+		return m.last.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+			y := m.norm.Forward(t, x)
+			for i := range b.B {
+				row := i*b.T + last
+				be.MatMul(logits.RowRange(i, i+1), y.Value.RowRange(row, row+1), m.head.Value, tensor.MatMulOp{TransB: true})
+			}
+			return nil
+		})
+	})
+	return logits
+}
+
+// Info counts the head and all projections as multiplied parameters, not the embedding.
+func (m *Llama) Info() model.Info {
+	c := m.cfg
+	n := model.CountParams(m)
+	if !c.TieWordEmbeddings {
+		n -= int64(c.VocabSize) * int64(c.HiddenSize)
+	}
+	return model.Info{
+		Vocab: c.VocabSize, MaxPositions: c.MaxPositionEmbeddings, Layers: c.NumHiddenLayers, Hidden: c.HiddenSize,
+		Heads: c.NumAttentionHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n,
+	}
+}
