@@ -1,0 +1,140 @@
+package rendezvous
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Env is who this process is, as its launcher says. The zero value is not valid: see Single.
+type Env struct {
+	Rank, WorldSize           int // among all processes of the job
+	LocalRank, LocalWorldSize int // among those of this machine
+	GroupRank, GroupWorldSize int // of this machine among machines
+	MasterAddr                string
+	MasterPort                int
+	RunID                     string // of the job
+	RestartCount, MaxRestarts int
+
+	// Launched says that a launcher set these variables; otherwise this is a world of one.
+	Launched bool
+	// Secret is what only processes of this job know; nil if the launcher gave none.
+	Secret []byte
+}
+
+// Single is the world of one process.
+func Single() Env {
+	return Env{WorldSize: 1, LocalWorldSize: 1, GroupWorldSize: 1, MasterAddr: "127.0.0.1", RunID: "none"}
+}
+
+// Read reads the environment (pass os.LookupEnv) and the secret that it points to. Without
+// RANK and WORLD_SIZE it returns Single. Errors are one line and name the variable.
+func Read(lookup func(string) (string, bool)) (Env, error) {
+	e := Single()
+	_, rank := lookup("RANK")
+	_, size := lookup("WORLD_SIZE")
+	switch {
+	case !rank && !size:
+		return e, nil
+	case !size:
+		return e, fmt.Errorf("rendezvous: RANK is set but WORLD_SIZE is not")
+	case !rank:
+		// Some schedulers export WORLD_SIZE to a single process as well.
+		if v, _ := lookup("WORLD_SIZE"); strings.TrimSpace(v) == "1" {
+			return e, nil
+		}
+		return e, fmt.Errorf("rendezvous: WORLD_SIZE is set but RANK is not")
+	}
+	r := reader{lookup: lookup}
+	e.Launched = true
+	e.WorldSize = r.number("WORLD_SIZE", 1, 1, maxWorld)
+	e.Rank = r.number("RANK", 0, 0, e.WorldSize-1)
+	e.MasterAddr = r.text("MASTER_ADDR", "127.0.0.1")
+	e.MasterPort = r.number("MASTER_PORT", 29500, 1, 65535)
+	local := 1
+	if IsLoopback(e.MasterAddr) {
+		local = e.WorldSize // all of a world that meets on loopback is here
+	}
+	e.LocalWorldSize = r.number("LOCAL_WORLD_SIZE", local, 1, e.WorldSize)
+	e.LocalRank = r.number("LOCAL_RANK", e.Rank%e.LocalWorldSize, 0, e.LocalWorldSize-1)
+	e.GroupWorldSize = r.number("GROUP_WORLD_SIZE", (e.WorldSize+e.LocalWorldSize-1)/e.LocalWorldSize, 1, e.WorldSize)
+	e.GroupRank = r.number("GROUP_RANK", min(e.Rank/e.LocalWorldSize, e.GroupWorldSize-1), 0, e.GroupWorldSize-1)
+	e.RunID = r.text("TORCHELASTIC_RUN_ID", "none")
+	e.RestartCount = r.number("TORCHELASTIC_RESTART_COUNT", 0, 0, 1<<30)
+	e.MaxRestarts = r.number("TORCHELASTIC_MAX_RESTARTS", 0, 0, 1<<30)
+	if r.err != nil {
+		return Env{}, r.err
+	}
+	if !e.OneMachine() && e.WorldSize > 1 {
+		if _, ok := lookup("MASTER_ADDR"); !ok {
+			return Env{}, fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d", e.WorldSize, e.LocalWorldSize)
+		}
+	}
+	var err error
+	e.Secret, err = readSecret(lookup)
+	return e, err
+}
+
+// maxWorld bounds WORLD_SIZE: a mistyped number must not become an allocation.
+const maxWorld = 1 << 17
+
+// OneMachine says whether all ranks run here.
+func (e Env) OneMachine() bool { return e.LocalWorldSize == e.WorldSize }
+
+// Variables is the contract as KEY=value, for a worker's environment. It never holds the
+// secret.
+func (e Env) Variables() []string {
+	n := strconv.Itoa
+	return []string{
+		"RANK=" + n(e.Rank), "WORLD_SIZE=" + n(e.WorldSize),
+		"LOCAL_RANK=" + n(e.LocalRank), "LOCAL_WORLD_SIZE=" + n(e.LocalWorldSize),
+		"GROUP_RANK=" + n(e.GroupRank), "GROUP_WORLD_SIZE=" + n(e.GroupWorldSize),
+		"ROLE_RANK=" + n(e.Rank), "ROLE_WORLD_SIZE=" + n(e.WorldSize), "ROLE_NAME=default",
+		"MASTER_ADDR=" + e.MasterAddr, "MASTER_PORT=" + n(e.MasterPort),
+		"TORCHELASTIC_RESTART_COUNT=" + n(e.RestartCount),
+		"TORCHELASTIC_MAX_RESTARTS=" + n(e.MaxRestarts),
+		"TORCHELASTIC_RUN_ID=" + e.RunID,
+	}
+}
+
+// IsLoopback says whether host names this machine's loopback interface, without asking a
+// name server.
+func IsLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// reader reads variables and keeps the first error.
+type reader struct {
+	lookup func(string) (string, bool)
+	err    error
+}
+
+func (r *reader) text(name, absent string) string {
+	v, ok := r.lookup(name)
+	if v = strings.TrimSpace(v); !ok || v == "" {
+		return absent
+	}
+	return v
+}
+
+func (r *reader) number(name string, absent, low, high int) int {
+	v, ok := r.lookup(name)
+	if !ok || r.err != nil {
+		return absent
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(v))
+	switch {
+	case err != nil:
+		r.err = fmt.Errorf("rendezvous: %s=%q is not a number", name, v)
+	case n < low || n > high:
+		r.err = fmt.Errorf("rendezvous: %s=%d is not between %d and %d", name, n, low, high)
+	default:
+		return n
+	}
+	return absent
+}

@@ -1,0 +1,78 @@
+package rendezvous
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func lookupOf(s string) func(string) (string, bool) {
+	return func(k string) (string, bool) {
+		for kv := range strings.FieldsSeq(s) {
+			if n, v, _ := strings.Cut(kv, "="); n == k {
+				return v, true
+			}
+		}
+		return "", false
+	}
+}
+
+func TestRead(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", "0/1 local 0/1 group 0/1 127.0.0.1:0 false"},
+		{"WORLD_SIZE=1", "0/1 local 0/1 group 0/1 127.0.0.1:0 false"},
+		{"RANK=1 WORLD_SIZE=2", "1/2 local 1/2 group 0/1 127.0.0.1:29500 true"},
+		{"RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 MASTER_ADDR=n0 MASTER_PORT=1234", "5/8 local 1/4 group 1/2 n0:1234 true"},
+		{"RANK=1", "WORLD_SIZE is not"},
+		{"WORLD_SIZE=2", "RANK is not"},
+		{"RANK=2 WORLD_SIZE=2", "RANK=2 is not between 0 and 1"},
+		{"RANK=x WORLD_SIZE=2", `RANK="x" is not a number`},
+		{"RANK=0 WORLD_SIZE=99999999", "WORLD_SIZE=99999999 is not between"},
+		{"RANK=0 WORLD_SIZE=2 MASTER_PORT=70000", "MASTER_PORT=70000"},
+		{"RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2", "MASTER_ADDR is not set"},
+		{"RANK=0 WORLD_SIZE=2 TRIREME_JOB_SECRET=short", "TRIREME_JOB_SECRET has 5 bytes"},
+		{"RANK=0 WORLD_SIZE=2 TRIREME_JOB_SECRET_FD=x", "is not a descriptor"},
+	} {
+		e, err := Read(lookupOf(c.in))
+		got := fmt.Sprintf("%d/%d local %d/%d group %d/%d %s:%d %v", e.Rank, e.WorldSize, e.LocalRank, e.LocalWorldSize, e.GroupRank, e.GroupWorldSize, e.MasterAddr, e.MasterPort, e.Launched)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
+			t.Errorf("%q: %s, not %s", c.in, got, c.want)
+		}
+	}
+}
+
+// What a launcher writes is what a worker reads.
+func TestVariablesRoundTrip(t *testing.T) {
+	want := Env{Rank: 5, WorldSize: 8, LocalRank: 1, LocalWorldSize: 4, GroupRank: 1, GroupWorldSize: 2, MasterAddr: "n0", MasterPort: 1234, RunID: "j", RestartCount: 2, MaxRestarts: 3, Launched: true}
+	got, err := Read(lookupOf(strings.Join(want.Variables(), " ")))
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+func FuzzDecodeMessage(f *testing.F) {
+	f.Add(message{id: 7, op: opSet, timeout: time.Second, key: "key", value: []byte("value")}.encode())
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decodeMessage(b)
+		if err == nil && !bytes.Equal(m.encode(), b) && m.timeout <= 1<<31*time.Millisecond {
+			t.Fatalf("%x became %x", b, m.encode())
+		}
+	})
+}
+
+func FuzzDecodeList(f *testing.F) {
+	f.Add(encodeList([][]byte{[]byte("a"), nil, []byte("bc")}))
+	f.Add([]byte{255, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		vs, err := decodeList(b)
+		if err == nil && !bytes.Equal(encodeList(vs), b) {
+			t.Fatalf("%x became %x", b, encodeList(vs))
+		}
+	})
+}

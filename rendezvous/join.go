@@ -1,0 +1,235 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Config is how to join; its zero value is the default.
+type Config struct {
+	// Timeout is how long to wait for other ranks, in Join and in each call of the Store.
+	// 0: five minutes.
+	Timeout time.Duration
+	// Insecure accepts a job without a secret on an interface that other machines can reach.
+	// Whoever reaches it can then join, read and stop the job.
+	Insecure bool
+}
+
+// offsets from MASTER_PORT where rank 0 may listen.
+var offsets = [...]int{0, 1, 2, 3, 5, 8, 13, 21}
+
+// Join connects this rank with the store, which rank 0 starts, and returns when all ranks
+// have come. Errors name the address and the ranks that are missing. Close it at the end.
+func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
+	if env.WorldSize < 1 || env.Rank < 0 || env.Rank >= env.WorldSize {
+		return nil, fmt.Errorf("rendezvous: rank %d in a world of %d", env.Rank, env.WorldSize)
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 5 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	host, err := meetingPlace(ctx, env, cfg)
+	if err != nil {
+		return nil, err
+	}
+	key, err := env.Key("store")
+	if err != nil {
+		return nil, fmt.Errorf("rendezvous: %w", err)
+	}
+
+	var srv *server
+	addrs := candidates(host, env.MasterPort)
+	if env.Rank == 0 {
+		l, err := listen(ctx, addrs)
+		if err != nil {
+			return nil, err
+		}
+		srv = newServer(l, env.WorldSize, key)
+		addrs = []string{l.Addr().String()}
+	}
+	ch, err := dial(ctx, addrs, key, hello{env.Rank, env.WorldSize})
+	if err != nil {
+		if srv != nil {
+			srv.close(0)
+		}
+		return nil, err
+	}
+	s := newStore(env, ch, srv, cfg.Timeout)
+	if err := s.Barrier(ctx, "rendezvous/join"); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// meetingPlace is the address that rank 0 listens on: loopback if that is enough.
+func meetingPlace(ctx context.Context, env Env, cfg Config) (string, error) {
+	if env.OneMachine() {
+		return "127.0.0.1", nil
+	}
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, env.MasterAddr)
+	if err != nil || len(ips) == 0 {
+		return "", fmt.Errorf("rendezvous: MASTER_ADDR=%s does not resolve: %w", env.MasterAddr, err)
+	}
+	ip := ips[0]
+	for _, a := range ips { // every machine takes the same kind of address
+		if a.IP.To4() != nil {
+			ip = a
+			break
+		}
+	}
+	if ip.IP.IsLoopback() {
+		if env.GroupWorldSize > 1 {
+			return "", fmt.Errorf("rendezvous: MASTER_ADDR=%s is %s here, which other machines cannot reach. try: the address of rank 0's network interface", env.MasterAddr, ip.IP)
+		}
+		return ip.String(), nil
+	}
+	if len(env.Secret) == 0 && !cfg.Insecure {
+		return "", fmt.Errorf("rendezvous: no job secret, and %s can be reached by other machines. try: %s=FILE (mode 0600, the same on every machine), or --insecure", ip.IP, SecretFileVar)
+	}
+	return ip.String(), nil
+}
+
+func candidates(host string, port int) []string {
+	var as []string
+	for _, o := range offsets {
+		if p := port + o; port == 0 && o == 0 || p > 0 && p < 65536 && port > 0 {
+			as = append(as, net.JoinHostPort(host, strconv.Itoa(p)))
+		}
+	}
+	return as
+}
+
+// listen takes the first free candidate.
+func listen(ctx context.Context, addrs []string) (net.Listener, error) {
+	var lc net.ListenConfig
+	var errs []error
+	for _, a := range addrs {
+		l, err := lc.Listen(ctx, "tcp", a)
+		if err == nil {
+			return l, nil
+		}
+		errs = append(errs, err)
+		if !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EACCES) {
+			break
+		}
+	}
+	return nil, fmt.Errorf("rendezvous: rank 0 cannot listen on %s or the %d ports tried after it: %w", addrs[0], len(errs)-1, errs[len(errs)-1])
+}
+
+// dial tries all candidates at once, again and again, until one proves to be this job's
+// store. Listeners that are silent or speak something else are other programs'.
+func dial(ctx context.Context, addrs []string, key []byte, h hello) (*channel, error) {
+	began := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		ch  *channel
+		err error
+		try int
+	}
+	results := make(chan result)
+	for _, a := range addrs {
+		go func() {
+			var last result
+			pause := 5 * time.Millisecond
+			for ctx.Err() == nil {
+				last.try++
+				ch, err := dialOnce(ctx, a, key, h)
+				if err == nil {
+					last.ch = ch
+					break
+				}
+				if ctx.Err() == nil || last.err == nil {
+					last.err = err
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(pause):
+				}
+				pause = min(pause*3/2, 250*time.Millisecond)
+			}
+			results <- last
+		}()
+	}
+	var won *channel
+	var all []string
+	tries := 0
+	for range addrs {
+		r := <-results
+		switch {
+		case r.ch != nil && won == nil:
+			won = r.ch
+			cancel()
+		case r.ch != nil:
+			r.ch.Close()
+		}
+		tries += r.try
+		all = append(all, reason(r.err))
+	}
+	if won != nil {
+		return won, nil
+	}
+	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
+	}
+	return nil, fmt.Errorf("rendezvous: rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another job id or secret",
+		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))
+}
+
+func dialOnce(ctx context.Context, addr string, key []byte, h hello) (*channel, error) {
+	d := net.Dialer{Timeout: handshakeTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if c.LocalAddr().String() == c.RemoteAddr().String() {
+		c.Close() // a port nobody listens on can be connected to itself
+		return nil, errStranger
+	}
+	stop := context.AfterFunc(ctx, func() { c.Close() }) // a silent listener must not hold us up
+	ch, err := greetServer(c, key, h)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return ch, nil
+}
+
+// reason is an error in a word or two.
+func reason(err error) string {
+	var ne net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, errStranger):
+		return "another program or job answers"
+	case errors.As(err, &ne) && ne.Timeout():
+		return "no answer"
+	case err == nil:
+		return "cancelled"
+	}
+	return err.Error()
+}
+
+func unique(ss []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range ss {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}

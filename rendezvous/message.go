@@ -1,0 +1,108 @@
+package rendezvous
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// op is what a message asks for, or that it answers.
+type op uint8
+
+const (
+	opSet op = iota + 1
+	opGet
+	opAdd
+	opGather
+	opAbort // value: why
+	opBye   // from rank 0's store, unasked: it closes
+	opOK    // answer; value: the result
+	opFail  // answer; value: the error's text
+	opLost  // told unasked: a rank is gone; value: the error's text
+	lastOp  = opLost
+)
+
+// Limits of what the store takes.
+const (
+	maxKey   = 1024
+	maxValue = 16 << 20
+)
+
+// message is one request or answer:
+//
+//	id u32, op u8, timeout u32 (milliseconds), key (u16 length, bytes), value (the rest)
+//
+// An answer carries its request's id.
+type message struct {
+	id      uint32
+	op      op
+	timeout time.Duration
+	key     string
+	value   []byte
+}
+
+func (m message) encode() []byte {
+	b := make([]byte, 0, 11+len(m.key)+len(m.value))
+	b = binary.BigEndian.AppendUint32(b, m.id)
+	b = append(b, byte(m.op))
+	b = binary.BigEndian.AppendUint32(b, uint32(min(m.timeout.Milliseconds(), 1<<31)))
+	b = binary.BigEndian.AppendUint16(b, uint16(len(m.key)))
+	b = append(b, m.key...)
+	return append(b, m.value...)
+}
+
+func decodeMessage(b []byte) (message, error) {
+	if len(b) < 11 {
+		return message{}, fmt.Errorf("rendezvous: a message of %d bytes", len(b))
+	}
+	m := message{id: binary.BigEndian.Uint32(b), op: op(b[4]), timeout: time.Duration(binary.BigEndian.Uint32(b[5:])) * time.Millisecond}
+	n := int(binary.BigEndian.Uint16(b[9:]))
+	switch {
+	case m.op == 0 || m.op > lastOp:
+		return message{}, fmt.Errorf("rendezvous: unknown operation %d", m.op)
+	case n > maxKey || n > len(b)-11:
+		return message{}, errors.New("rendezvous: a key longer than its message allows")
+	case len(b)-11-n > maxValue:
+		return message{}, errors.New("rendezvous: a value longer than 16 MiB")
+	}
+	m.key, m.value = string(b[11:11+n]), b[11+n:]
+	return m, nil
+}
+
+// encodeList joins values: u32 count, then u32 length and bytes of each.
+func encodeList(vs [][]byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(vs)))
+	for _, v := range vs {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(v)))
+		b = append(b, v...)
+	}
+	return b
+}
+
+func decodeList(b []byte) ([][]byte, error) {
+	bad := errors.New("rendezvous: a malformed list")
+	if len(b) < 4 {
+		return nil, bad
+	}
+	n := binary.BigEndian.Uint32(b)
+	if b = b[4:]; uint64(n)*4 > uint64(len(b)) {
+		return nil, bad
+	}
+	vs := make([][]byte, 0, n)
+	for range n {
+		if len(b) < 4 {
+			return nil, bad
+		}
+		size := binary.BigEndian.Uint32(b)
+		if b = b[4:]; uint64(size) > uint64(len(b)) {
+			return nil, bad
+		}
+		vs = append(vs, b[:size:size])
+		b = b[size:]
+	}
+	if len(b) != 0 {
+		return nil, bad
+	}
+	return vs, nil
+}

@@ -1,0 +1,79 @@
+package rendezvous
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+)
+
+// Where a launcher leaves the job's secret: the number of an inherited descriptor of a
+// file, the path of a file that only its owner may read, or the secret itself. The first
+// that is set counts.
+const (
+	SecretFDVar   = "TRIREME_JOB_SECRET_FD"
+	SecretFileVar = "TRIREME_JOB_SECRET_FILE"
+	SecretVar     = "TRIREME_JOB_SECRET"
+)
+
+const (
+	minSecret = 16
+	maxSecret = 4096
+)
+
+func readSecret(lookup func(string) (string, bool)) ([]byte, error) {
+	if v, ok := lookup(SecretFDVar); ok {
+		fd, err := strconv.Atoi(v)
+		if err != nil || fd < 3 {
+			return nil, fmt.Errorf("rendezvous: %s=%q is not a descriptor", SecretFDVar, v)
+		}
+		// Opened anew by name, so that the inherited descriptor stays for a child and its
+		// position does not matter.
+		f, err := os.Open("/dev/fd/" + v)
+		if err != nil {
+			return nil, fmt.Errorf("rendezvous: %s=%s is not open: start the worker directly, or give %s: %w", SecretFDVar, v, SecretFileVar, err)
+		}
+		return secretOf(f, SecretFDVar)
+	}
+	if path, ok := lookup(SecretFileVar); ok {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("rendezvous: %s: %w", SecretFileVar, err)
+		}
+		if st, err := f.Stat(); err == nil && st.Mode().Perm()&0o077 != 0 {
+			f.Close()
+			return nil, fmt.Errorf("rendezvous: %s is readable by others (mode %#o). try: chmod 600 %s", path, st.Mode().Perm(), path)
+		}
+		return secretOf(f, SecretFileVar)
+	}
+	if v, ok := lookup(SecretVar); ok {
+		if len(v) < minSecret || len(v) > maxSecret {
+			return nil, fmt.Errorf("rendezvous: %s has %d bytes, not %d to %d", SecretVar, len(v), minSecret, maxSecret)
+		}
+		return []byte(v), nil
+	}
+	return nil, nil
+}
+
+func secretOf(f *os.File, name string) ([]byte, error) {
+	defer f.Close()
+	// ReadAt, since where /dev/fd duplicates a descriptor its position is shared.
+	b := make([]byte, maxSecret+1)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("rendezvous: reading the secret of %s: %w", name, err)
+	}
+	if n < minSecret || n > maxSecret {
+		return nil, fmt.Errorf("rendezvous: the secret of %s has %d bytes, not %d to %d", name, n, minSecret, maxSecret)
+	}
+	return b[:n], nil
+}
+
+// Key is the key of this attempt of this job for one purpose. Keys of different purposes,
+// jobs and attempts tell nothing about each other. Without a secret it is not secret.
+func (e Env) Key(purpose string) ([]byte, error) {
+	info := fmt.Sprintf("trireme 1\x00%s\x00%s\x00%d", purpose, e.RunID, e.RestartCount)
+	return hkdf.Key(sha256.New, e.Secret, nil, info, 32)
+}

@@ -1,0 +1,275 @@
+package rendezvous
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// ErrLost is in every error after a rank or the store itself was lost.
+var ErrLost = errors.New("the world is broken")
+
+// Store is one rank's view of the key-value service. All methods may be called from any
+// goroutine. What blocks ends at ctx's end or after Config.Timeout, whichever is first, and
+// at once when a rank is lost.
+type Store struct {
+	env     Env
+	addr    string
+	ch      *channel
+	server  *server // at rank 0
+	timeout time.Duration
+	done    chan struct{}
+	reading chan struct{} // closed when the reading goroutine has ended
+
+	write sync.Mutex // held while sending
+
+	mu     sync.Mutex
+	err    error
+	closed bool
+	over   bool // rank 0 has left in good order
+	next   uint32
+	calls  map[uint32]chan message
+}
+
+func newStore(env Env, ch *channel, srv *server, timeout time.Duration) *Store {
+	s := &Store{env: env, ch: ch, server: srv, timeout: timeout, addr: ch.RemoteAddr().String(),
+		done: make(chan struct{}), reading: make(chan struct{}), calls: map[uint32]chan message{}}
+	go s.read()
+	return s
+}
+
+// Rank is this process's number.
+func (s *Store) Rank() int { return s.env.Rank }
+
+// Size is the number of ranks.
+func (s *Store) Size() int { return s.env.WorldSize }
+
+// Addr is where the store is, host:port.
+func (s *Store) Addr() string { return s.addr }
+
+// Done is closed when a rank is lost, when one has called Abort, or at Close.
+func (s *Store) Done() <-chan struct{} { return s.done }
+
+// Err says why Done is closed; nil before that and after an orderly Close.
+func (s *Store) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *Store) read() {
+	defer close(s.reading)
+	for {
+		b, err := s.ch.receive()
+		var m message
+		if err == nil {
+			m, err = decodeMessage(b)
+		}
+		if err != nil {
+			s.fail(fmt.Errorf("rendezvous: the store at %s (rank 0) is gone: %w", s.addr, ErrLost))
+			return
+		}
+		switch m.op {
+		case opLost:
+			s.fail(fmt.Errorf("rendezvous: %s: %w", m.value, ErrLost))
+			continue
+		case opBye:
+			s.end()
+			continue
+		}
+		s.mu.Lock()
+		if c := s.calls[m.id]; c != nil {
+			delete(s.calls, m.id)
+			c <- m
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *Store) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.over || s.err != nil {
+		return
+	}
+	s.err = err
+	close(s.done)
+}
+
+// end is told when rank 0 closes the store. That breaks nothing: only calls fail.
+func (s *Store) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	for id, c := range s.calls {
+		delete(s.calls, id)
+		c <- message{op: opFail, value: []byte("rank 0 has left")}
+	}
+}
+
+// call sends a request and waits for its answer.
+func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byte, error) {
+	if len(key) > maxKey || len(value) > maxValue {
+		return nil, fmt.Errorf("rendezvous: %q: a key of %d and a value of %d bytes, at most %d and %d", key[:min(len(key), 40)], len(key), len(value), maxKey, maxValue)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("rendezvous: %q: %w", key, err)
+	}
+	timeout := s.timeout
+	if d, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(d))
+	}
+	answer := make(chan message, 1)
+	s.mu.Lock()
+	if s.closed || s.over || s.err != nil {
+		defer s.mu.Unlock()
+		switch {
+		case s.err != nil:
+			return nil, s.err
+		case s.over:
+			return nil, fmt.Errorf("rendezvous: %q: rank 0 has left", key)
+		}
+		return nil, fmt.Errorf("rendezvous: %q: %w", key, os.ErrClosed)
+	}
+	s.next++
+	id := s.next
+	s.calls[id] = answer
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.calls, id)
+		s.mu.Unlock()
+	}()
+
+	s.write.Lock()
+	s.ch.SetWriteDeadline(time.Now().Add(timeout + handshakeTime))
+	err := s.ch.send(message{id: id, op: o, timeout: timeout, key: key, value: value}.encode())
+	s.write.Unlock()
+	if err != nil {
+		err := fmt.Errorf("rendezvous: the store at %s (rank 0) is gone: %w", s.addr, ErrLost)
+		s.fail(err)
+		return nil, err
+	}
+
+	// The store keeps the time and knows who is missing; the limit here is for a store that
+	// has stopped.
+	limit := time.NewTimer(timeout + 2*time.Second)
+	defer limit.Stop()
+	cancelled := ctx.Done()
+	for {
+		select {
+		case m := <-answer:
+			if m.op != opOK {
+				return nil, fmt.Errorf("rendezvous: %s", m.value)
+			}
+			return m.value, nil
+		case <-s.done:
+			select {
+			case m := <-answer: // it was answered first
+				if m.op == opOK {
+					return m.value, nil
+				}
+			default:
+			}
+			if err := s.Err(); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("rendezvous: %q: %w", key, os.ErrClosed)
+		case <-cancelled:
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				cancelled = nil // the store's answer, which names the missing, is on its way
+				limit.Reset(250 * time.Millisecond)
+				continue
+			}
+			return nil, fmt.Errorf("rendezvous: %q: %w", key, ctx.Err())
+		case <-limit.C:
+			return nil, fmt.Errorf("rendezvous: %q: the store at %s (rank 0) does not answer within %v", key, s.addr, timeout.Round(time.Millisecond))
+		}
+	}
+}
+
+// Set stores value under key and wakes those who Get it.
+func (s *Store) Set(ctx context.Context, key string, value []byte) error {
+	_, err := s.call(ctx, opSet, key, value)
+	return err
+}
+
+// Get returns key's value and waits until there is one.
+func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
+	return s.call(ctx, opGet, key, nil)
+}
+
+// Add adds delta to the number under key, 0 at first, and returns the sum. Get reads it as
+// decimal digits.
+func (s *Store) Add(ctx context.Context, key string, delta int64) (int64, error) {
+	b, err := s.call(ctx, opAdd, key, binary.BigEndian.AppendUint64(nil, uint64(delta)))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(b), 10, 64)
+}
+
+// AllGather gives every rank's value to every rank, in the order of ranks, when all have
+// called it with this key. A key may be used again once its gathering has ended. The sum of
+// the values may be 16 MiB.
+func (s *Store) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
+	b, err := s.call(ctx, opGather, key, mine)
+	if err != nil {
+		return nil, err
+	}
+	vs, err := decodeList(b)
+	if err == nil && len(vs) != s.Size() {
+		err = fmt.Errorf("rendezvous: %q gathered %d values in a world of %d", key, len(vs), s.Size())
+	}
+	return vs, err
+}
+
+// Barrier returns when every rank has called it with this key.
+func (s *Store) Barrier(ctx context.Context, key string) error {
+	_, err := s.AllGather(ctx, key, nil)
+	return err
+}
+
+// Abort tells every rank that the job is over, and why: their Done closes, and whatever
+// they wait for fails.
+func (s *Store) Abort(cause error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s.call(ctx, opAbort, "", []byte(cause.Error()))
+}
+
+// Close says goodbye. Rank 0 first waits, up to 3 seconds, until the others have left; when
+// a rank is lost it doesn't.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	broken := s.err != nil || s.over
+	s.mu.Unlock()
+	grace := 100 * time.Millisecond
+	if !broken {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		s.call(ctx, opBye, "", nil)
+		cancel()
+		grace = 3 * time.Second
+	}
+	s.mu.Lock()
+	s.closed = true
+	if s.err == nil {
+		close(s.done)
+	}
+	s.mu.Unlock()
+	err := s.ch.Close()
+	<-s.reading
+	if s.server != nil {
+		s.server.close(grace)
+	}
+	return err
+}
