@@ -29,8 +29,10 @@ type gradient struct {
 	refs int
 }
 
-// Leaf is a Var for a parameter or an input that wants a gradient.
-func Leaf(sink func() (*tensor.Tensor, bool)) *Var { return &Var{Sink: sink, wants: true} }
+// SetSink makes v a leaf that wants a gradient.
+func (v *Var) SetSink(sink func() (dst *tensor.Tensor, accumulate bool)) {
+	v.Sink, v.wants = sink, sink != nil
+}
 
 // Const is a Var for a tensor that the tape neither owns nor differentiates.
 func Const(t *tensor.Tensor) *Var { return &Var{Value: t} }

@@ -1,0 +1,241 @@
+package parallel
+
+import (
+	"context"
+	"fmt"
+
+	"trireme/collective"
+	"trireme/nn"
+	"trireme/optim"
+	"trireme/tensor"
+)
+
+// Groups are the groups of ranks that an Engine speaks to. The mesh is replicas x shards, rank
+// = replica*shards + shard.
+type Groups struct {
+	World     collective.Group
+	Shard     collective.Group // the ranks that divide one copy
+	Replicate collective.Group // the ranks that hold the same shard
+}
+
+// Engine holds this rank's part of the training state and moves what a step needs. It is used
+// by one goroutine.
+type Engine struct {
+	b        tensor.Backend
+	g        Groups
+	strategy Strategy
+	at       place
+	// inOrder: reduce over all ranks in order each micro-batch, whatever the strategy.
+	inOrder bool
+
+	units []*nn.Unit
+	index map[*nn.Unit]int
+	needs [][]*flat // of each unit: its own flats and those that its shared parameters lie in
+	flats []*flat
+
+	lane    *lane
+	ctx     context.Context
+	step    stepState
+	pending []reduction // oldest first
+	stats   *tensor.Tensor
+	scalars *tensor.Tensor
+	maxNorm *tensor.Tensor
+}
+
+// stepState is what changes within a step.
+type stepState struct {
+	micro, accumulation int
+	training            bool
+	held                []bool // units whose flats are gathered or on their way
+	unit                *nn.Unit
+}
+
+// flat is a unit's parameters in one tensor, those that train apart from those that do not.
+type flat struct {
+	layout
+	unit   *nn.Unit
+	frozen bool
+
+	param, grad *tensor.Tensor // F32, at rest: elements layout.param and layout.grad
+	m, v        *tensor.Tensor // layout.optim
+
+	full    *tensor.Tensor // [padded] while gathered; param itself where that is whole
+	holders int            // units that want it gathered
+	arrives *ticket
+	publish *ticket // new parameters of other ranks, on their way into param
+
+	bucket  *tensor.Tensor // [padded] gradients of this micro-batch
+	written map[*nn.Param]bool
+	added   int // micro-batches of this step that are in grad
+}
+
+// New divides units among the ranks of g. Memory is taken at once; the values are undefined
+// until Init or Load.
+func New(b tensor.Backend, g Groups, units []*nn.Unit, s Strategy, worldInvariant bool) *Engine {
+	rank := g.World.Rank()
+	shards := g.Shard.Size()
+	e := &Engine{
+		b: b, g: g, strategy: s, units: units, inOrder: worldInvariant,
+		at:    place{replica: rank / shards, replicas: g.World.Size() / shards, shard: rank % shards, shards: shards},
+		index: map[*nn.Unit]int{},
+	}
+	owner := map[*nn.Param]*flat{}
+	for i, u := range units {
+		e.index[u] = i
+		u.Observer = e
+		for _, frozen := range []bool{false, true} {
+			if f := e.newFlat(u, frozen); f != nil {
+				e.flats = append(e.flats, f)
+				for _, p := range f.params {
+					owner[p] = f
+				}
+			}
+		}
+		e.needs = append(e.needs, needs(u, owner))
+	}
+	e.lane = newLane()
+	e.step.held = make([]bool, len(units))
+	e.stats = b.New(tensor.Workspace, tensor.I64, 2*tensor.ExactWords+1)
+	e.scalars = b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
+	e.maxNorm = b.New(tensor.Workspace, tensor.F64, 1)
+	return e
+}
+
+// needs lists each flat that u reads once, owner's before sharer's.
+func needs(u *nn.Unit, owner map[*nn.Param]*flat) []*flat {
+	var fs []*flat
+	seen := map[*flat]bool{}
+	for _, p := range append(append([]*nn.Param{}, u.Params...), u.Shared...) {
+		f := owner[p]
+		if f == nil {
+			panic(fmt.Sprintf("parallel: unit %s shares %s, which no earlier unit owns", u.Name, p.Name))
+		}
+		if !seen[f] {
+			seen[f] = true
+			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
+func (e *Engine) newFlat(u *nn.Unit, frozen bool) *flat {
+	var ps []*nn.Param
+	for _, p := range u.Params {
+		if p.Frozen == frozen {
+			ps = append(ps, p)
+		}
+	}
+	if len(ps) == 0 {
+		return nil
+	}
+	f := &flat{layout: newLayout(ps, e.strategy, e.at), unit: u, frozen: frozen, written: map[*nn.Param]bool{}}
+	f.param = e.b.New(tensor.Params, tensor.F32, f.layout.param.n())
+	if f.layout.param.n() == f.padded {
+		f.full = f.param
+		f.bind(f.full)
+	}
+	if frozen {
+		return f
+	}
+	f.grad = e.b.New(tensor.Grads, tensor.F32, f.layout.grad.n())
+	f.m = e.b.New(tensor.Optimizer, tensor.F32, f.optim.n())
+	f.v = e.b.New(tensor.Optimizer, tensor.F32, f.optim.n())
+	for i, p := range ps {
+		p.SetSink(func() (*tensor.Tensor, bool) { return e.sink(f, p, f.starts[i]) })
+	}
+	return f
+}
+
+// bind makes the flat's parameters views of whole, or of nothing.
+func (f *flat) bind(whole *tensor.Tensor) {
+	for i, p := range f.params {
+		if whole == nil {
+			p.Value = nil
+			continue
+		}
+		p.Value = whole.Flat(f.starts[i], f.starts[i]+p.Shape.Elems()).Reshape(p.Shape...)
+	}
+}
+
+// Slices are what the optimizer updates on this rank.
+func (e *Engine) Slices() []optim.Slice {
+	var out []optim.Slice
+	for _, f := range e.flats {
+		if f.frozen {
+			continue
+		}
+		f.each(f.optim, func(p *nn.Param, _, at, n int) {
+			part := func(t *tensor.Tensor, held span) *tensor.Tensor { return t.Flat(at-held.lo, at-held.lo+n) }
+			out = append(out, optim.Slice{
+				P: part(f.param, f.layout.param), G: part(f.grad, f.layout.grad),
+				M: part(f.m, f.optim), V: part(f.v, f.optim), Decay: p.Decays(),
+			})
+		})
+	}
+	return out
+}
+
+// failure carries an error of communication through the model's code, which returns none.
+type failure struct{ err error }
+
+// Guard runs a part of a step. What the Engine cannot return from inside a model, and what
+// panics there, is returned as an error that names the unit.
+func (e *Engine) Guard(f func()) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = p.err
+		case error:
+			err = &Panic{Unit: e.unitName(), Value: p}
+		default:
+			err = &Panic{Unit: e.unitName(), Value: fmt.Errorf("%v", p)}
+		}
+	}()
+	f()
+	return nil
+}
+
+// Panic is a broken contract inside a step: a mistake of the program, not of its input.
+type Panic struct {
+	Unit  string
+	Value error
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("parallel: in unit %s: %v", p.Unit, p.Value) }
+
+// Unwrap is what was thrown.
+func (p *Panic) Unwrap() error { return p.Value }
+
+func (e *Engine) unitName() string {
+	if e.step.unit == nil {
+		return "none"
+	}
+	return e.step.unit.Name
+}
+
+func (e *Engine) issue(ops ...func() collective.Work) *ticket { return e.lane.issue(e.ctx, ops...) }
+
+func (e *Engine) wait(w *ticket) {
+	if w == nil {
+		return
+	}
+	if err := w.wait(); err != nil {
+		panic(failure{fmt.Errorf("unit %s: %w", e.unitName(), err)})
+	}
+}
+
+// Settle waits for whatever is still under way, so that the parameters at rest may be read.
+func (e *Engine) Settle() error {
+	return e.Guard(func() {
+		for _, f := range e.flats {
+			e.wait(f.publish)
+			f.publish = nil
+		}
+		e.drain(0)
+	})
+}
+
+// Close waits for what is queued and ends the communication goroutine. Nothing hangs here
+// once the groups are aborted.
+func (e *Engine) Close() { e.lane.close() }

@@ -1,0 +1,63 @@
+package parallel
+
+import (
+	"context"
+
+	"trireme/collective"
+)
+
+// lane is the engine's one communication goroutine. Collectives of all groups run on it in
+// the order in which the engine issues them, which is the same on every rank, so that an
+// operation of one group may depend on an earlier one of another.
+type lane struct {
+	queue chan *ticket
+	ended chan struct{}
+}
+
+// ticket is a sequence of collectives on its way.
+type ticket struct {
+	ctx  context.Context
+	ops  []func() collective.Work
+	err  error
+	done chan struct{}
+}
+
+func newLane() *lane {
+	l := &lane{queue: make(chan *ticket, 64), ended: make(chan struct{})}
+	go func() {
+		defer close(l.ended)
+		for t := range l.queue {
+			t.run()
+		}
+	}()
+	return l
+}
+
+func (t *ticket) run() {
+	defer close(t.done)
+	for _, op := range t.ops {
+		if t.err = op().Wait(t.ctx); t.err != nil {
+			return
+		}
+	}
+}
+
+// issue queues ops, one after the other.
+func (l *lane) issue(ctx context.Context, ops ...func() collective.Work) *ticket {
+	t := &ticket{ctx: ctx, ops: ops, done: make(chan struct{})}
+	l.queue <- t
+	return t
+}
+
+// wait returns when the ticket's collectives are finished or one has failed. They end with
+// the context they were issued under, so this does not hang where that does not.
+func (t *ticket) wait() error {
+	<-t.done
+	return t.err
+}
+
+// close waits for what is queued.
+func (l *lane) close() {
+	close(l.queue)
+	<-l.ended
+}

@@ -1,0 +1,87 @@
+package parallel
+
+import (
+	"trireme/nn"
+	"trireme/tensor"
+)
+
+// span is a range of elements [lo, hi) of a flat.
+type span struct{ lo, hi int }
+
+func (s span) n() int { return s.hi - s.lo }
+
+func (s span) meet(o span) span {
+	m := span{max(s.lo, o.lo), min(s.hi, o.hi)}
+	if m.hi < m.lo {
+		m.hi = m.lo
+	}
+	return m
+}
+
+// place is a rank's position in the mesh: rank = replica*shards + shard.
+type place struct{ replica, replicas, shard, shards int }
+
+func (p place) world() int { return p.replicas * p.shards }
+
+// chunk is the part of a flat, cut in as many as there are ranks, that this rank owns alone:
+// parts of one shard lie together.
+func (p place) chunk() int { return p.shard*p.replicas + p.replica }
+
+// chunks is chunk for every rank; nil where it is the rank's own number.
+func (p place) chunks() []int {
+	if p.replicas == 1 {
+		return nil
+	}
+	c := make([]int, p.world())
+	for rank := range c {
+		c[rank] = place{rank / p.shards, p.replicas, rank % p.shards, p.shards}.chunk()
+	}
+	return c
+}
+
+// layout is where the parameters of a flat lie, and which ranges a rank holds. All ranges
+// begin and end at multiples of tensor.SumBlock.
+type layout struct {
+	params []*nn.Param
+	starts []int // of each parameter
+	n      int   // elements of the parameters
+	padded int
+
+	param, grad, optim span // at rest on this rank
+	own                span // this rank's alone: 1/world
+}
+
+func newLayout(params []*nn.Param, s Strategy, p place) layout {
+	l := layout{params: params}
+	for _, q := range params {
+		l.starts = append(l.starts, l.n)
+		l.n += q.Shape.Elems()
+	}
+	piece := p.world() * tensor.SumBlock
+	l.padded = (l.n + piece - 1) / piece * piece
+	whole := span{0, l.padded}
+	shard := l.padded / p.shards
+	part := span{p.shard * shard, (p.shard + 1) * shard}
+	pick := func(divided bool) span {
+		if divided {
+			return part
+		}
+		return whole
+	}
+	l.param, l.grad, l.optim = pick(s.Params), pick(s.Grads), pick(s.Optimizer)
+	own := l.padded / p.world()
+	l.own = span{p.chunk() * own, (p.chunk() + 1) * own}
+	return l
+}
+
+// each calls f for the part of every parameter that lies in s: elements [first, first+n) of
+// the parameter are elements [at, at+n) of the flat.
+func (l *layout) each(s span, f func(p *nn.Param, first, at, n int)) {
+	for i, p := range l.params {
+		start := l.starts[i]
+		m := s.meet(span{start, start + p.Shape.Elems()})
+		if m.n() > 0 {
+			f(p, m.lo-start, m.lo, m.n())
+		}
+	}
+}

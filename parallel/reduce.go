@@ -1,0 +1,173 @@
+package parallel
+
+import (
+	"trireme/collective"
+	"trireme/nn"
+	"trireme/tensor"
+)
+
+// bucketsInFlight bounds the buckets that exist at one time beside the one being written.
+const bucketsInFlight = 2
+
+// reduction is a bucket on its way.
+type reduction struct {
+	ops    []func() collective.Work // in order
+	under  *ticket
+	bucket *tensor.Tensor // released when they are done, where not nil
+	after  func()         // then run by the engine's goroutine, where not nil
+}
+
+func (r *reduction) then(op func() collective.Work) { r.ops = append(r.ops, op) }
+
+// sink is where the gradient of p is written in this micro-batch.
+func (e *Engine) sink(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accumulate bool) {
+	if f.bucket == nil {
+		e.openBucket(f)
+	}
+	accumulate = f.written[p]
+	f.written[p] = true
+	return f.bucket.Flat(start, start+p.Shape.Elems()).Reshape(p.Shape...), accumulate
+}
+
+// openBucket takes memory for a micro-batch's gradients of f: the gradients at rest
+// themselves where nothing is in them yet and no other rank adds to them before this one's
+// are whole.
+func (e *Engine) openBucket(f *flat) {
+	clear(f.written)
+	if f.added == 0 && f.layout.grad.n() == f.padded && (e.g.World.Size() == 1 || e.accumulatesLocally()) {
+		f.bucket = f.grad
+	} else {
+		e.drain(bucketsInFlight - 1)
+		f.bucket = e.b.New(tensor.Buckets, tensor.F32, f.padded)
+	}
+	if f.padded > f.n {
+		e.b.Fill(f.bucket.Flat(f.n, f.padded), 0)
+	}
+}
+
+// accumulatesLocally says whether micro-batches are summed on each rank and reduced once a
+// step: fewer collectives, but an order of sums that depends on the number of ranks.
+func (e *Engine) accumulatesLocally() bool {
+	return !e.inOrder && !e.strategy.Grads && e.step.accumulation > 1
+}
+
+// reduce adds a micro-batch's gradients of f to those at rest, on this rank or over all.
+func (e *Engine) reduce(f *flat) {
+	if f.bucket == nil { // no gradient reached the unit: its part of the sum is zero
+		e.openBucket(f)
+	}
+	for i, p := range f.params {
+		if !f.written[p] {
+			e.b.Fill(f.bucket.Flat(f.starts[i], f.starts[i]+p.Shape.Elems()), 0)
+		}
+	}
+	bucket, first, last := f.bucket, f.added == 0, e.step.micro == e.step.accumulation-1
+	f.bucket = nil
+	f.added++
+	r := reduction{}
+	if bucket != f.grad {
+		r.bucket = bucket
+	}
+	switch {
+	case e.g.World.Size() == 1:
+		if r.bucket != nil {
+			e.add(f.grad, bucket, first)
+		}
+	case e.accumulatesLocally():
+		if r.bucket != nil {
+			e.add(f.grad, bucket, first)
+		}
+		if last {
+			e.reduceOnce(f, &r)
+		}
+	case e.inOrder:
+		own := f.at(f.grad, f.layout.grad, f.own)
+		r.then(func() collective.Work { return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.at.chunks()}, f.unit.Name) })
+		if last {
+			e.spread(f, &r)
+		}
+	default:
+		part := f.at(f.grad, f.layout.grad, f.shard(e.at))
+		r.then(func() collective.Work { return e.g.Shard.ReduceScatter(part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name) })
+		if last {
+			e.mergeReplicas(f, part, &r)
+		}
+	}
+	if len(r.ops) > 0 {
+		r.under = e.issue(r.ops...)
+	}
+	e.pending = append(e.pending, r)
+}
+
+func (e *Engine) add(dst, src *tensor.Tensor, first bool) {
+	if first {
+		e.b.Copy(dst, src)
+		return
+	}
+	e.b.AddScaled(dst, src, 1)
+}
+
+// spread completes gradients that are reduced to every rank's own part, to the range that
+// the optimizer updates here.
+func (e *Engine) spread(f *flat, r *reduction) {
+	own := f.at(f.grad, f.layout.grad, f.own)
+	switch f.optim.n() {
+	case f.own.n():
+	case f.padded:
+		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, own, f.unit.Name) })
+	default:
+		r.then(func() collective.Work { return e.g.Replicate.AllGather(f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name) })
+	}
+}
+
+// mergeReplicas sums over replicas what each has reduced among its shards.
+func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
+	if e.at.replicas > 1 {
+		r.then(func() collective.Work { return e.g.Replicate.AllReduce(part, collective.Sum, f.unit.Name) })
+	}
+	if f.optim.n() > part.Elems() {
+		r.then(func() collective.Work { return e.g.Shard.AllGather(f.grad, part, f.unit.Name) })
+	}
+}
+
+// reduceOnce reduces gradients that each rank has summed over its own micro-batches.
+func (e *Engine) reduceOnce(f *flat, r *reduction) {
+	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.n())
+	own := f.at(f.grad, f.layout.grad, f.own)
+	r.then(func() collective.Work { return e.g.World.ReduceScatter(sum, f.grad, collective.ReduceOptions{}, f.unit.Name) })
+	if f.optim.n() == f.padded {
+		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, sum, f.unit.Name) })
+		r.after = sum.Release
+		return
+	}
+	r.after = func() {
+		e.b.Copy(own, sum)
+		sum.Release()
+	}
+}
+
+// drain finishes the oldest reductions until at most n are under way.
+func (e *Engine) drain(n int) {
+	for len(e.pending) > n {
+		r := e.pending[0]
+		e.pending = e.pending[1:]
+		e.wait(r.under)
+		if r.after != nil {
+			r.after()
+		}
+		if r.bucket != nil {
+			r.bucket.Release()
+		}
+	}
+}
+
+// at is the part s of a tensor that holds the range held of the flat.
+func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
+	return t.Flat(s.lo-held.lo, s.hi-held.lo)
+}
+
+// shard is the range that a rank reduces among the shards of its replica.
+func (f *flat) shard(p place) span {
+	n := f.padded / p.shards
+	return span{p.shard * n, (p.shard + 1) * n}
+}
