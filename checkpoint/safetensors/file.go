@@ -1,0 +1,155 @@
+package safetensors
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"trireme/tensor"
+)
+
+// File reads ranges of the tensors of one file. Its methods may be called from several
+// goroutines at once.
+type File struct {
+	name   string
+	r      io.ReaderAt
+	header *header
+	byName map[string]int
+	close  func() error
+}
+
+// Open opens the file at path and checks its header.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	return openFile(path, f)
+}
+
+// openFile takes over f.
+func openFile(name string, f *os.File) (*File, error) {
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	file, err := NewFile(name, f, st.Size())
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	file.close = f.Close
+	return file, nil
+}
+
+// NewFile reads from r, which holds size bytes; name stands for it in errors. Closing the
+// File leaves r open.
+func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
+	h, err := readHeader(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %s: %w", name, err)
+	}
+	f := &File{name: name, r: r, header: h, byName: make(map[string]int, len(h.infos))}
+	for i, t := range h.infos {
+		f.byName[t.Name] = i
+	}
+	return f, nil
+}
+
+// Name is the path that the file was opened by.
+func (f *File) Name() string { return f.name }
+
+// Tensors lists what the file holds in the order of the file. The caller does not change it.
+func (f *File) Tensors() []Info { return f.header.infos }
+
+// Metadata is the header's __metadata__; nil where it has none.
+func (f *File) Metadata() map[string]string { return f.header.metadata }
+
+// Find is the tensor of that name.
+func (f *File) Find(name string) (Info, bool) {
+	i, ok := f.byName[name]
+	if !ok {
+		return Info{}, false
+	}
+	return f.header.infos[i], true
+}
+
+// ReadRange reads elements [first, first+count) of a tensor as they lie in the file; dst
+// has exactly their bytes.
+func (f *File) ReadRange(name string, first, count int, dst []byte) error {
+	t, err := f.lookup(name, first, count)
+	if err != nil {
+		return err
+	}
+	size := t.Type.Size()
+	if len(dst) != count*size {
+		return fmt.Errorf("safetensors: %s: %d elements of %v do not fill %d bytes", f.name, count, t, len(dst))
+	}
+	return f.readAt(t, first*size, dst)
+}
+
+// ReadAs is ReadRange with conversion to dt (see Convert).
+func (f *File) ReadAs(name string, dt tensor.DType, first, count int, dst []byte) error {
+	t, err := f.lookup(name, first, count)
+	if err != nil {
+		return err
+	}
+	from, ok := t.Type.DType()
+	if !ok || !Convertible(from, dt) {
+		return fmt.Errorf("safetensors: %s: %v cannot be read as %v", f.name, t, dt)
+	}
+	if len(dst) != count*dt.Size() {
+		return fmt.Errorf("safetensors: %s: %d elements of %v do not fill %d bytes", f.name, count, dt, len(dst))
+	}
+	if from == dt {
+		return f.readAt(t, first*dt.Size(), dst)
+	}
+	buf := scratch.Get().(*[scratchBytes]byte)
+	defer scratch.Put(buf)
+	per := scratchBytes / from.Size()
+	for done := 0; done < count; {
+		n := min(per, count-done)
+		src := buf[:n*from.Size()]
+		if err := f.readAt(t, (first+done)*from.Size(), src); err != nil {
+			return err
+		}
+		Convert(dst[done*dt.Size():(done+n)*dt.Size()], dt, src, from)
+		done += n
+	}
+	return nil
+}
+
+// Close ends reading.
+func (f *File) Close() error {
+	if f.close == nil {
+		return nil
+	}
+	return f.close()
+}
+
+const scratchBytes = 256 << 10 // stays in the second-level cache between read and convert
+
+var scratch = sync.Pool{New: func() any { return new([scratchBytes]byte) }}
+
+func (f *File) lookup(name string, first, count int) (Info, error) {
+	t, ok := f.Find(name)
+	if !ok {
+		return t, fmt.Errorf("safetensors: %s has no tensor %q", f.name, name)
+	}
+	if n := t.Elems(); first < 0 || count < 0 || first > n || count > n-first {
+		return t, fmt.Errorf("safetensors: %s: elements [%d,%d) are not in %v", f.name, first, first+count, t)
+	}
+	return t, nil
+}
+
+func (f *File) readAt(t Info, at int, dst []byte) error {
+	if err := readFull(f.r, dst, t.Offset+int64(at)); err != nil {
+		return fmt.Errorf("safetensors: %s: read %v: %w", f.name, t, err)
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"trireme/tensor"
+)
+
+// The names that Hugging Face's tools look for in a model directory.
+const (
+	ModelFile = "model.safetensors"
+	IndexFile = "model.safetensors.index.json"
+)
+
+// Files reads the tensors of a model, in however many files it lies. Its methods may be
+// called from several goroutines at once.
+type Files struct {
+	name  string
+	files []*File
+	infos []Info
+	where map[string]*File
+}
+
+// OpenModel opens what path leads to: a safetensors file, an index (*.index.json), or a
+// directory that holds model.safetensors or, failing that, model.safetensors.index.json.
+func OpenModel(path string) (*Files, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("safetensors: %w", err)
+	case !st.IsDir() && strings.HasSuffix(path, ".index.json"):
+		return openIndex(path)
+	case !st.IsDir():
+		return openSingle(path)
+	}
+	single, index := filepath.Join(path, ModelFile), filepath.Join(path, IndexFile)
+	if _, err := os.Stat(single); err == nil {
+		return openSingle(single)
+	}
+	if _, err := os.Stat(index); err == nil {
+		return openIndex(index)
+	}
+	return nil, fmt.Errorf("safetensors: %s holds neither %s nor %s", path, ModelFile, IndexFile)
+}
+
+func openSingle(path string) (*Files, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Files{name: path, files: []*File{f}, infos: f.Tensors(), where: make(map[string]*File, len(f.Tensors()))}
+	for _, t := range s.infos {
+		s.where[t.Name] = f
+	}
+	return s, nil
+}
+
+// openIndex opens every file that an index names and checks that each tensor is where the
+// index says. Tensors that the index leaves out do not exist.
+func openIndex(path string) (*Files, error) {
+	weights, err := readIndex(path)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %s: %w", path, err)
+	}
+	root, prefix, err := openRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	defer root.Close()
+	s := &Files{name: path, where: make(map[string]*File, len(weights))}
+	open := map[string]*File{}
+	for _, w := range weights {
+		f := open[w.file]
+		if f == nil {
+			if f, err = openShard(root, prefix, path, w.file, weights); err != nil {
+				s.Close()
+				return nil, err
+			}
+			open[w.file] = f
+			s.files = append(s.files, f)
+		}
+		t, ok := f.Find(w.tensor)
+		if !ok {
+			s.Close()
+			return nil, fmt.Errorf("safetensors: %s places tensor %q in %s, which does not hold it", path, clip(w.tensor), w.file)
+		}
+		s.infos = append(s.infos, t)
+		s.where[t.Name] = f
+	}
+	return s, nil
+}
+
+// openRoot confines what an index names to its directory. In a hub's cache that directory
+// is snapshots/REVISION of a repository and holds links to ../../blobs, so there the root
+// is the repository.
+func openRoot(dir string) (root *os.Root, prefix string, err error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	if up := filepath.Dir(abs); filepath.Base(up) == "snapshots" {
+		root, err = os.OpenRoot(filepath.Dir(up))
+		return root, filepath.Join("snapshots", filepath.Base(abs)), err
+	}
+	root, err = os.OpenRoot(abs)
+	return root, "", err
+}
+
+func openShard(root *os.Root, prefix, index, name string, weights []weight) (*File, error) {
+	path := filepath.Join(filepath.Dir(index), name)
+	f, err := root.Open(filepath.Join(prefix, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		n := 0
+		for _, w := range weights {
+			if w.file == name {
+				n++
+			}
+		}
+		return nil, fmt.Errorf("safetensors: %s is missing; %s places %d of %d tensors in it", path, filepath.Base(index), n, len(weights))
+	case err != nil:
+		return nil, fmt.Errorf("safetensors: %s names %s: %w", index, name, err)
+	}
+	return openFile(path, f)
+}
+
+type weight struct{ tensor, file string }
+
+// readIndex returns the weight map, by file and then by tensor.
+func readIndex(path string) ([]weight, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxHeader+1))
+	if err != nil {
+		return nil, err
+	}
+	return parseIndex(b)
+}
+
+func parseIndex(b []byte) ([]weight, error) {
+	if len(b) > maxHeader {
+		return nil, fmt.Errorf("an index of more than %d bytes", maxHeader)
+	}
+	var index struct {
+		Metadata jsontext.Value    `json:"metadata"`
+		Weights  map[string]string `json:"weight_map"`
+	}
+	if err := json.UnmarshalRead(bytes.NewReader(b), &index); err != nil {
+		return nil, fmt.Errorf("not a valid index: %s", strings.ReplaceAll(clip(err.Error()), "\n", " "))
+	}
+	if len(index.Weights) == 0 {
+		return nil, errors.New("the index has no weight_map, or an empty one")
+	}
+	weights := make([]weight, 0, len(index.Weights))
+	for t, f := range index.Weights {
+		// Names come from a stranger; a path that leaves the directory is no file of this model.
+		if !filepath.IsLocal(f) || f == "." || strings.ContainsAny(f, "\\\x00") {
+			return nil, fmt.Errorf("the index places tensor %q in %q, which is not a file of this directory", clip(t), clip(f))
+		}
+		weights = append(weights, weight{t, f})
+	}
+	slices.SortFunc(weights, func(a, b weight) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.tensor, b.tensor))
+	})
+	return weights, nil
+}
+
+// Name is the path of the file or of the index.
+func (s *Files) Name() string { return s.name }
+
+// Tensors lists the model's tensors. The caller does not change it.
+func (s *Files) Tensors() []Info { return s.infos }
+
+// Find is the tensor of that name.
+func (s *Files) Find(name string) (Info, bool) {
+	f, ok := s.where[name]
+	if !ok {
+		return Info{}, false
+	}
+	return f.Find(name)
+}
+
+// ReadRange is File.ReadRange on the file that holds the tensor.
+func (s *Files) ReadRange(name string, first, count int, dst []byte) error {
+	f, ok := s.where[name]
+	if !ok {
+		return fmt.Errorf("safetensors: %s has no tensor %q", s.name, name)
+	}
+	return f.ReadRange(name, first, count, dst)
+}
+
+// ReadAs is File.ReadAs on the file that holds the tensor.
+func (s *Files) ReadAs(name string, dt tensor.DType, first, count int, dst []byte) error {
+	f, ok := s.where[name]
+	if !ok {
+		return fmt.Errorf("safetensors: %s has no tensor %q", s.name, name)
+	}
+	return f.ReadAs(name, dt, first, count, dst)
+}
+
+// Close closes every file.
+func (s *Files) Close() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,195 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"trireme/tensor"
+)
+
+const (
+	maxHeader   = 100_000_000 // bytes, the limit of the reference reader
+	maxDims     = 64
+	metadataKey = "__metadata__"
+)
+
+// header is what a file says of itself.
+type header struct {
+	infos    []Info // by place in the file
+	metadata map[string]string
+}
+
+// readHeader reads and checks the header of a file of size bytes.
+func readHeader(r io.ReaderAt, size int64) (*header, error) {
+	var length [8]byte
+	if size < 8 {
+		return nil, fmt.Errorf("%d bytes are too few for a safetensors file", size)
+	}
+	if err := readFull(r, length[:], 0); err != nil {
+		return nil, fmt.Errorf("read the header's length: %w", err)
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n > uint64(size-8) {
+		return nil, fmt.Errorf("the header claims %d bytes, the file has %d (truncated, or not a safetensors file)", n, size)
+	}
+	if n > maxHeader {
+		return nil, fmt.Errorf("the header claims %d bytes, more than %d", n, maxHeader)
+	}
+	b := make([]byte, n)
+	if err := readFull(r, b, 8); err != nil {
+		return nil, fmt.Errorf("read the header: %w", err)
+	}
+	h, err := parseHeader(b)
+	if err != nil {
+		return nil, err
+	}
+	return h, h.place(int64(8+n), size)
+}
+
+// parseHeader decodes the JSON; offsets are as written, from the end of the header.
+func parseHeader(b []byte) (*header, error) {
+	if len(b) == 0 || b[0] != '{' {
+		return nil, errors.New("the header does not begin with {")
+	}
+	h := &header{}
+	dec := jsontext.NewDecoder(bytes.NewReader(b))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, headerError(err)
+	}
+	for dec.PeekKind() != '}' {
+		tok, err := dec.ReadToken()
+		if err != nil {
+			return nil, headerError(err)
+		}
+		name := tok.String()
+		if name == metadataKey {
+			if err := json.UnmarshalDecode(dec, &h.metadata); err != nil {
+				return nil, headerError(err)
+			}
+			continue
+		}
+		var e struct {
+			Type    Type     `json:"dtype"`
+			Shape   []uint64 `json:"shape"`
+			Offsets []uint64 `json:"data_offsets"`
+		}
+		if err := json.UnmarshalDecode(dec, &e, json.RejectUnknownMembers(true)); err != nil {
+			return nil, headerError(err)
+		}
+		i, err := newInfo(name, e.Type, e.Shape, e.Offsets)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", clip(name), err)
+		}
+		h.infos = append(h.infos, i)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, headerError(err)
+	}
+	if len(bytes.TrimLeft(b[dec.InputOffset():], " ")) > 0 {
+		return nil, errors.New("the header goes on after its closing brace")
+	}
+	return h, nil
+}
+
+// headerError puts a JSON error on one line.
+func headerError(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errors.New("the header ends in the middle of its JSON")
+	}
+	return fmt.Errorf("the header is not valid: %s", strings.ReplaceAll(clip(err.Error()), "\n", " "))
+}
+
+func newInfo(name string, t Type, shape, offsets []uint64) (Info, error) {
+	size := uint64(t.Size())
+	switch {
+	case name == "":
+		return Info{}, errors.New("has no name")
+	case size == 0:
+		return Info{}, fmt.Errorf("has type %q, which is not known", clip(string(t)))
+	case shape == nil:
+		return Info{}, errors.New("has no shape")
+	case len(shape) > maxDims:
+		return Info{}, fmt.Errorf("has %d dimensions, more than %d", len(shape), maxDims)
+	case len(offsets) != 2:
+		return Info{}, fmt.Errorf("has %d data_offsets in place of 2", len(offsets))
+	case offsets[1] < offsets[0] || offsets[1] > math.MaxInt64:
+		return Info{}, fmt.Errorf("has data_offsets [%d,%d]", offsets[0], offsets[1])
+	}
+	dims := make(tensor.Shape, len(shape))
+	for i, d := range shape {
+		hi, lo := bits.Mul64(size, d)
+		if d > math.MaxInt64 || (hi != 0 || lo > math.MaxInt64) && !slices.Contains(shape, 0) {
+			return Info{}, fmt.Errorf("has shape %v, which is too large", shape)
+		}
+		dims[i], size = int(d), lo
+	}
+	if size != offsets[1]-offsets[0] {
+		return Info{}, fmt.Errorf("is %s%v, %d bytes, but its data_offsets [%d,%d] hold %d", t, dims, size, offsets[0], offsets[1], offsets[1]-offsets[0])
+	}
+	return Info{Name: name, Type: t, Shape: dims, Offset: int64(offsets[0]), Size: int64(size)}, nil
+}
+
+// place puts the tensors in the order of the file, makes offsets count from its start, and
+// checks that they fill it without holes, overlaps or a tail.
+func (h *header) place(start, size int64) error {
+	slices.SortStableFunc(h.infos, func(a, b Info) int {
+		if a.Offset != b.Offset {
+			return cmp.Compare(a.Offset, b.Offset)
+		}
+		return cmp.Compare(a.Size, b.Size)
+	})
+	end := int64(0)
+	for i := range h.infos {
+		t := &h.infos[i]
+		switch {
+		case t.Offset < end:
+			return fmt.Errorf("tensor %q overlaps tensor %q", clip(t.Name), clip(h.infos[i-1].Name))
+		case t.Offset > end:
+			return fmt.Errorf("%d bytes before tensor %q belong to no tensor", t.Offset-end, clip(t.Name))
+		}
+		end = t.Offset + t.Size
+		t.Offset += start
+	}
+	switch have := size - start; {
+	case have < end:
+		return fmt.Errorf("its tensors need %d bytes, %d are there (truncated by %d)", end, have, end-have)
+	case have > end:
+		return fmt.Errorf("%d bytes after the last tensor belong to no tensor", have-end)
+	}
+	return nil
+}
+
+// clip keeps what a stranger wrote from filling the screen.
+func clip(s string) string {
+	const most = 200
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// readFull reads len(b) bytes or says why not.
+func readFull(r io.ReaderAt, b []byte, at int64) error {
+	if len(b) == 0 {
+		return nil
+	}
+	n, err := r.ReadAt(b, at)
+	if n == len(b) {
+		return nil // the end of the file may have been met as well
+	}
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
