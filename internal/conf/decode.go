@@ -1,0 +1,335 @@
+package conf
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+type decoder struct {
+	root     reflect.Value
+	origins  Origins
+	problems Errors
+	bad      map[string]bool   // paths, and all above them, below which something is wrong
+	own      map[string]bool   // pointers and maps that are no longer the defaults' own
+	nodes    map[string]string // where a node was last written, for what it says as a whole
+}
+
+func (d *decoder) problem(p Problem) {
+	d.problems = append(d.problems, p)
+	d.spoil(p.Path)
+}
+
+// spoil marks a path as not worth validating.
+func (d *decoder) spoil(path string) {
+	for path != "" {
+		d.bad[path] = true
+		path = parent(path)
+	}
+	d.bad[""] = true
+}
+
+func parent(path string) string {
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		return path[:i]
+	}
+	return ""
+}
+
+func (d *decoder) failf(n *node, path, format string, args ...any) {
+	d.problem(Problem{Where: n.at(), Path: path, Text: fmt.Sprintf(format, args...)})
+}
+
+// value decodes n into v, which is settable.
+func (d *decoder) value(n *node, v reflect.Value, path string) {
+	t := v.Type()
+	if t.Kind() == reflect.Pointer {
+		d.pointer(n, v, path)
+		return
+	}
+	if n.kind == rawNode {
+		if n = d.raw(n, t, path); n == nil {
+			return
+		}
+	}
+	if isText(t) && n.kind == scalarNode {
+		d.text(n, v, path)
+		return
+	}
+	switch {
+	case isNode(t):
+		d.structure(n, v, path)
+	case t.Kind() == reflect.Map:
+		d.dictionary(n, v, path)
+	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
+		d.list(n, v, path)
+	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
+		v.SetZero()
+		if x := untyped(n); x != nil {
+			v.Set(reflect.ValueOf(x))
+		}
+		d.origins[path] = n.at()
+	default:
+		d.scalar(n, v, path)
+	}
+}
+
+// raw reads text given outside a document: as YAML where the target is made of parts, as it
+// stands where it is one value.
+func (d *decoder) raw(n *node, t reflect.Type, path string) *node {
+	if n.text == "null" && (t.Kind() == reflect.Slice || t.Kind() == reflect.Map) {
+		return &node{from: n.from}
+	}
+	parts := isNode(t) || t.Kind() == reflect.Map || t.Kind() == reflect.Interface
+	list := t.Kind() == reflect.Slice || t.Kind() == reflect.Array
+	if !isText(t) && (parts || list) {
+		text := n.text
+		if list && !strings.HasPrefix(text, "[") && !strings.HasPrefix(text, "-") && text != "" {
+			text = "[" + text + "]"
+		} else if list && strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "- ") {
+			text = "[" + text + "]" // negative numbers, not a block list
+		}
+		out, problems := parse(n.from, text)
+		for _, p := range problems {
+			p.Path = path
+			d.problem(p)
+		}
+		if len(problems) > 0 {
+			return nil
+		}
+		if out == nil {
+			out = &node{from: n.from}
+		}
+		return out
+	}
+	return &node{kind: scalarNode, text: n.text, from: n.from}
+}
+
+func (d *decoder) pointer(n *node, v reflect.Value, path string) {
+	if n.kind == nullNode || n.kind == rawNode && n.text == "null" {
+		v.SetZero()
+		d.origins[path] = n.at()
+		return
+	}
+	if !d.own[path] {
+		fresh := reflect.New(v.Type().Elem())
+		if !v.IsNil() {
+			fresh.Elem().Set(v.Elem())
+		}
+		v.Set(fresh)
+		d.own[path] = true
+	}
+	if v.IsNil() {
+		v.Set(reflect.New(v.Type().Elem()))
+	}
+	d.value(n, v.Elem(), path)
+}
+
+func (d *decoder) structure(n *node, v reflect.Value, path string) {
+	switch n.kind {
+	case nullNode:
+		return // a heading whose keys are all commented out
+	case mapNode:
+	default:
+		d.failf(n, path, "is %s, not a group of keys (%s)", n.describe(), keyList(fields(v.Type())))
+		return
+	}
+	fs := fields(v.Type())
+	for _, e := range n.entries {
+		i := slices.IndexFunc(fs, func(f field) bool { return f.name == e.key })
+		if i < 0 {
+			d.unknown(n, e, fs, path)
+			continue
+		}
+		d.nodes[join(path, e.key)] = n.from.at(e.line, 0)
+		d.value(e.value, v.FieldByIndex(fs[i].index), join(path, e.key))
+	}
+}
+
+func (d *decoder) unknown(n *node, e entry, fs []field, path string) {
+	place := "at the top level"
+	if path != "" {
+		place = "under " + path
+	}
+	text := fmt.Sprintf("unknown key %q %s. ", clip(e.key), place)
+	if near := nearest(e.key, names(fs)); near != "" {
+		text += fmt.Sprintf("did you mean %q?", near)
+	} else if far := d.elsewhere(e.key); far != "" {
+		text += fmt.Sprintf("did you mean %q?", far)
+	} else {
+		text += "keys there: " + keyList(fs)
+	}
+	d.problem(Problem{Where: n.from.at(e.line, 0), Text: text})
+	d.spoil(path)
+}
+
+// elsewhere finds a key that was written in the wrong place, if only one place has it.
+func (d *decoder) elsewhere(key string) string {
+	var found []string
+	walkPaths(d.root.Type(), func(path string) {
+		if path == key || strings.HasSuffix(path, "."+key) {
+			found = append(found, path)
+		}
+	})
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
+}
+
+func keyList(fs []field) string {
+	const most = 16
+	if len(fs) > most {
+		return strings.Join(names(fs[:most]), ", ") + ", ..."
+	}
+	return strings.Join(names(fs), ", ")
+}
+
+func (d *decoder) dictionary(n *node, v reflect.Value, path string) {
+	if n.kind == nullNode {
+		return
+	}
+	if n.kind != mapNode {
+		d.failf(n, path, "is %s, not a group of keys", n.describe())
+		return
+	}
+	t := v.Type()
+	if t.Key().Kind() != reflect.String {
+		panic(fmt.Sprintf("conf: %s: a map's keys must be strings, not %s", path, t.Key()))
+	}
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(t))
+	} else if !d.own[path] {
+		fresh := reflect.MakeMap(t)
+		for _, k := range v.MapKeys() {
+			fresh.SetMapIndex(k, v.MapIndex(k))
+		}
+		v.Set(fresh)
+	}
+	d.own[path] = true
+	for _, e := range n.entries {
+		key := reflect.ValueOf(e.key).Convert(t.Key())
+		elem := reflect.New(t.Elem()).Elem()
+		if old := v.MapIndex(key); old.IsValid() {
+			elem.Set(old)
+		}
+		d.value(e.value, elem, join(path, e.key))
+		v.SetMapIndex(key, elem)
+	}
+}
+
+func (d *decoder) list(n *node, v reflect.Value, path string) {
+	if n.kind != listNode && !(n.kind == nullNode && v.Kind() == reflect.Slice) {
+		d.failf(n, path, "is %s, not a list", n.describe())
+		return
+	}
+	if v.Kind() == reflect.Array && len(n.items) != v.Len() {
+		d.failf(n, path, "takes %d values, not %d", v.Len(), len(n.items))
+		return
+	}
+	out := v
+	if v.Kind() == reflect.Slice {
+		out = reflect.New(v.Type()).Elem() // the zero value where the list is empty
+		if len(n.items) > 0 {
+			out.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
+		}
+	}
+	// A list is one value, so what is below it has no origins of its own.
+	inner := &decoder{root: d.root, origins: Origins{}, bad: map[string]bool{}, own: map[string]bool{}, nodes: map[string]string{}}
+	for i, item := range n.items {
+		inner.value(item, out.Index(i), fmt.Sprintf("%s[%d]", path, i))
+	}
+	for _, p := range inner.problems {
+		d.problem(p)
+	}
+	if len(inner.problems) > 0 {
+		d.spoil(path)
+	}
+	v.Set(out)
+	d.origins[path] = n.at()
+}
+
+func (d *decoder) text(n *node, v reflect.Value, path string) {
+	if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.text)); err != nil {
+		text := err.Error()
+		if c, ok := v.Interface().(Chooser); ok {
+			text = fmt.Sprintf("%q is not one of %s", clip(n.text), strings.Join(c.Choices(), ", "))
+			if near := nearest(n.text, c.Choices()); near != "" {
+				text += fmt.Sprintf(". did you mean %q?", near)
+			}
+		}
+		d.problem(Problem{Where: n.at(), Path: path, Text: text, Err: err})
+		return
+	}
+	d.origins[path] = n.at()
+}
+
+// Chooser is an enumeration that can list its names. Where its UnmarshalText refuses a
+// value, the message lists them and suggests the nearest.
+type Chooser interface{ Choices() []string }
+
+// untyped is a node as any: map[string]any, []any, bool, int64, float64, string or nil.
+func untyped(n *node) any {
+	switch n.kind {
+	case listNode:
+		out := make([]any, len(n.items))
+		for i, item := range n.items {
+			out[i] = untyped(item)
+		}
+		return out
+	case mapNode:
+		out := map[string]any{}
+		for _, e := range n.entries {
+			out[e.key] = untyped(e.value)
+		}
+		return out
+	case nullNode:
+		return nil
+	}
+	if n.quoted {
+		return n.text
+	}
+	if b, ok := parseBool(n.text); ok {
+		return b
+	}
+	if i, err := parseInt(n.text, 64); err == nil && !strings.ContainsAny(n.text, ".") {
+		return i
+	}
+	if f, err := parseFloat(n.text, 64); err == nil {
+		return f
+	}
+	return n.text
+}
+
+// defaults records an origin for every value that no source has set.
+func (d *decoder) defaults(v reflect.Value, path string) {
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.Struct && isNode(v.Type()) {
+		for _, f := range fields(v.Type()) {
+			d.defaults(v.FieldByIndex(f.index), join(path, f.name))
+		}
+		return
+	}
+	if v.Kind() == reflect.Map && v.Len() > 0 {
+		for _, k := range sortedKeys(mapKeys(v)) {
+			d.defaults(mapKeys(v)[k], join(path, k))
+		}
+		return
+	}
+	if _, ok := d.origins[path]; !ok {
+		d.origins[path] = "default"
+	}
+}
+
+// mapKeys is a map of any string-keyed type by its keys.
+func mapKeys(v reflect.Value) map[string]reflect.Value {
+	out := make(map[string]reflect.Value, v.Len())
+	for _, k := range v.MapKeys() {
+		out[k.String()] = v.MapIndex(k)
+	}
+	return out
+}

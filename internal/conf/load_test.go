@@ -1,0 +1,245 @@
+package conf_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"trireme/internal/conf"
+)
+
+// strategy is an enumeration as a package would own it.
+type strategy int
+
+var strategyNames = []string{"no_shard", "zero_1", "full_shard"}
+
+func (s strategy) Choices() []string { return strategyNames }
+
+func (s strategy) MarshalText() ([]byte, error) { return []byte(strategyNames[s]), nil }
+
+func (s *strategy) UnmarshalText(text []byte) error {
+	for i, name := range strategyNames {
+		if name == string(text) {
+			*s = strategy(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("no such strategy")
+}
+
+type training struct {
+	MaxSteps     int           `yaml:"max_steps"`
+	LearningRate float64       `yaml:"learning_rate"`
+	Betas        [2]float64    `yaml:"betas"`
+	Seed         uint8         `yaml:"seed"`
+	Timeout      time.Duration `yaml:"timeout"`
+	Shuffle      bool          `yaml:"shuffle"`
+	Clip         *float32      `yaml:"max_grad_norm"`
+	notAKey      int
+}
+
+func (t training) Validate() error {
+	var errs []error
+	if t.MaxSteps < 1 {
+		errs = append(errs, fmt.Errorf("max_steps: %d is not positive", t.MaxSteps))
+	}
+	if t.MaxSteps > 1000 && t.LearningRate > 1 {
+		errs = append(errs, errors.New("so many steps at such a rate diverge"))
+	}
+	return errors.Join(errs...)
+}
+
+type mesh struct {
+	Replicate int `yaml:"replicate"`
+	Shard     int `yaml:"shard"`
+}
+
+type parallel struct {
+	Strategy strategy `yaml:"strategy"`
+	Mesh     *mesh    `yaml:"mesh"`
+}
+
+type common struct {
+	OutputDir string `yaml:"output_dir"`
+}
+
+type root struct {
+	common
+	Training training          `yaml:"training"`
+	Parallel parallel          `yaml:"parallel"`
+	Layers   []int             `yaml:"layers"`
+	Names    []string          `yaml:"names"`
+	Columns  map[string]string `yaml:"columns"`
+	Meshes   []mesh            `yaml:"meshes"`
+	Extra    any               `yaml:"extra"`
+}
+
+func (r *root) Validate() []error {
+	if r.OutputDir == "/" {
+		return []error{errors.New("output_dir: / is not yours"), errors.New("second thoughts")}
+	}
+	return nil
+}
+
+func defaults() root {
+	r := root{Training: training{MaxSteps: 10, LearningRate: 1e-3, Betas: [2]float64{0.9, 0.999}}}
+	r.OutputDir = "out"
+	r.Columns = map[string]string{"text": "body"}
+	r.Parallel.Mesh = &mesh{1, 2}
+	return r
+}
+
+func TestValues(t *testing.T) {
+	clip := float32(0.5)
+	for _, c := range []struct {
+		name, yaml string
+		sources    []conf.Source
+		want       func(*root)
+	}{
+		{name: "empty", yaml: "", want: func(*root) {}},
+		{name: "comments only", yaml: "# training:\n", want: func(*root) {}},
+		{name: "heading without keys", yaml: "training:\n# max_steps: 1\ncolumns:\n", want: func(*root) {}},
+		{name: "exponent as whole number", yaml: "training: {max_steps: 1e9}", want: func(r *root) { r.Training.MaxSteps = 1e9 }},
+		{name: "fraction that is whole", yaml: "training: {max_steps: 2.5e3}", want: func(r *root) { r.Training.MaxSteps = 2500 }},
+		{name: "underscores", yaml: "training: {max_steps: 1_000}", want: func(r *root) { r.Training.MaxSteps = 1000 }},
+		{name: "hexadecimal", yaml: "training: {max_steps: 0x10}", want: func(r *root) { r.Training.MaxSteps = 16 }},
+		{name: "leading zero is decimal", yaml: "training: {max_steps: 010}", want: func(r *root) { r.Training.MaxSteps = 10 }},
+		{name: "float with exponent", yaml: "training: {learning_rate: 3.0e-4}", want: func(r *root) { r.Training.LearningRate = 3e-4 }},
+		{name: "float without point", yaml: "training: {learning_rate: 1e-8}", want: func(r *root) { r.Training.LearningRate = 1e-8 }},
+		{name: "whole float", yaml: "training: {learning_rate: 1}", want: func(r *root) { r.Training.LearningRate = 1 }},
+		{name: "array", yaml: "training:\n  betas: [0.9, 0.95]", want: func(r *root) { r.Training.Betas = [2]float64{0.9, 0.95} }},
+		{name: "block list", yaml: "layers:\n  - 1\n  - 2", want: func(r *root) { r.Layers = []int{1, 2} }},
+		{name: "duration", yaml: "training: {timeout: 1m30s}", want: func(r *root) { r.Training.Timeout = 90 * time.Second }},
+		{name: "bool", yaml: "training: {shuffle: true}", want: func(r *root) { r.Training.Shuffle = true }},
+		{name: "pointer", yaml: "training: {max_grad_norm: 0.5}", want: func(r *root) { r.Training.Clip = &clip }},
+		{name: "enumeration", yaml: "parallel: {strategy: zero_1}", want: func(r *root) { r.Parallel.Strategy = 1 }},
+		{name: "pointer to node merges", yaml: "parallel: {mesh: {shard: 4}}", want: func(r *root) { r.Parallel.Mesh = &mesh{1, 4} }},
+		{name: "null pointer", yaml: "parallel: {mesh: null}", want: func(r *root) { r.Parallel.Mesh = nil }},
+		{name: "inlined", yaml: "output_dir: 2026", want: func(r *root) { r.OutputDir = "2026" }},
+		{name: "null text", yaml: "output_dir: ~", want: func(r *root) { r.OutputDir = "" }},
+		{name: "map merges", yaml: "columns: {label: y}", want: func(r *root) { r.Columns["label"] = "y" }},
+		{name: "list of nodes", yaml: "meshes: [{shard: 2}, {replicate: 3}]", want: func(r *root) { r.Meshes = []mesh{{0, 2}, {3, 0}} }},
+		{name: "anchor", yaml: "layers: &l [1]\nextra: *l", want: func(r *root) { r.Layers, r.Extra = []int{1}, []any{int64(1)} }},
+		{name: "any", yaml: `extra: {a: 1, b: 1.0, c: "1", d: true, e: x, f: }`, want: func(r *root) {
+			r.Extra = map[string]any{"a": int64(1), "b": 1.0, "c": "1", "d": true, "e": "x", "f": nil}
+		}},
+		{name: "set", sources: []conf.Source{conf.Set("training.max_steps=1e3")}, want: func(r *root) { r.Training.MaxSteps = 1000 }},
+		{name: "set text with colon", sources: []conf.Source{conf.Set("output_dir=a: b # c")}, want: func(r *root) { r.OutputDir = "a: b # c" }},
+		{name: "set list", sources: []conf.Source{conf.Set("training.betas=[0.8,0.9]")}, want: func(r *root) { r.Training.Betas = [2]float64{0.8, 0.9} }},
+		{name: "set list plainly", sources: []conf.Source{conf.Set("layers=-1,2")}, want: func(r *root) { r.Layers = []int{-1, 2} }},
+		{name: "set list to nothing", yaml: "layers: [1]", sources: []conf.Source{conf.Set("layers=")}, want: func(r *root) {}},
+		{name: "set null", sources: []conf.Source{conf.Set("parallel.mesh=null")}, want: func(r *root) { r.Parallel.Mesh = nil }},
+		{name: "set node", sources: []conf.Source{conf.Set("parallel.mesh={shard: 8}")}, want: func(r *root) { r.Parallel.Mesh.Shard = 8 }},
+		{name: "set map key", sources: []conf.Source{conf.Set("columns.text=content")}, want: func(r *root) { r.Columns["text"] = "content" }},
+		{name: "later over earlier", yaml: "training: {seed: 1, max_steps: 1}", sources: []conf.Source{
+			conf.Set("training.seed=2"),
+			conf.Env(map[string]string{"TRIREME_TRAINING_SEED": "3", "TRIREME_PARALLEL_MESH_SHARD": "5", "HOME": "x", "TRIREME_LAYERS": ""}),
+			conf.Flag("--output_dir", "output_dir", "o")},
+			want: func(r *root) {
+				r.Training.Seed, r.Training.MaxSteps, r.OutputDir, r.Parallel.Mesh.Shard = 3, 1, "o", 5
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			given := defaults()
+			got, err := conf.Load(given, append([]conf.Source{conf.Text("run.yaml", c.yaml)}, c.sources...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := defaults()
+			c.want(&want)
+			opts := cmp.AllowUnexported(root{}, training{})
+			if diff := cmp.Diff(want, got.Value, opts); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(defaults(), given, opts); diff != "" {
+				t.Error("the defaults were changed:", diff)
+			}
+		})
+	}
+}
+
+// TestMessages compares every message with testdata/messages.txt: blocks of "> source" lines
+// and the expected text. Sources that begin with --set or TRIREME_ are those, the rest is
+// run.yaml.
+func TestMessages(t *testing.T) {
+	const golden = "testdata/messages.txt"
+	raw, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for block := range strings.SplitSeq(strings.TrimSpace(string(raw)), "\n\n") {
+		var yaml string
+		var more []conf.Source
+		for line := range strings.SplitSeq(block, "\n") {
+			src, ok := strings.CutPrefix(line, "> ")
+			if !ok {
+				continue
+			}
+			out.WriteString(line + "\n")
+			if set, ok := strings.CutPrefix(src, "--set "); ok {
+				more = append(more, conf.Set(set))
+			} else if strings.HasPrefix(src, conf.EnvPrefix) {
+				name, value, _ := strings.Cut(src, "=")
+				more = append(more, conf.Env(map[string]string{name: value}))
+			} else {
+				yaml += strings.ReplaceAll(src, `\t`, "\t") + "\n"
+			}
+		}
+		_, err := conf.Load(defaults(), append([]conf.Source{conf.Text("run.yaml", yaml)}, more...)...)
+		fmt.Fprintf(&out, "%v\n\n", err)
+	}
+	if got := strings.TrimSpace(out.String()) + "\n"; got != string(raw) {
+		if os.Getenv("UPDATE") != "" {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Errorf("messages differ (UPDATE=1 rewrites them):\n%s", cmp.Diff(string(raw), got))
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, c := range []struct{ file, want string }{
+		{filepath.Join(dir, "none.yaml"), "no such file"},
+		{dir, "is a directory, not a configuration file"},
+		{write("binary", "a: \x00"), "is not a text file"},
+		{write("latin1", "a: \xe9"), "is not a text file"},
+		{write("long", strings.Repeat("#", 5<<20)), "is larger than 4 MiB: not a configuration file"},
+	} {
+		_, err := conf.Load(defaults(), conf.File(c.file))
+		if err == nil || err.Error() != c.file+": "+c.want {
+			t.Errorf("got %v, want %s: %s", err, c.file, c.want)
+		}
+	}
+	_, err := conf.Load(defaults(), conf.File(filepath.Join(dir, "none.yaml")))
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v does not wrap fs.ErrNotExist", err)
+	}
+}
+
+func TestAliasesCannotMultiply(t *testing.T) {
+	bomb := "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n"
+	for i := 1; i < 10; i++ {
+		bomb += fmt.Sprintf("a%d: &a%d [", i, i) + strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10) + "]\n"
+	}
+	_, err := conf.Load(defaults(), conf.Text("run.yaml", bomb))
+	if err == nil || !strings.Contains(err.Error(), "too deep or too long") {
+		t.Errorf("got %.200v", err)
+	}
+}

@@ -1,0 +1,239 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bounds on what a stranger's file may make of us: aliases multiply nodes, brackets stack.
+const (
+	maxNodes = 100_000
+	maxDepth = 64
+)
+
+type nodeKind int
+
+const (
+	nullNode nodeKind = iota
+	scalarNode
+	listNode
+	mapNode
+	rawNode // text from outside a document, to be read as its target's type asks
+)
+
+// node is what remains of YAML: no anchors, no tags, no styles; every scalar is its text.
+type node struct {
+	kind      nodeKind
+	text      string
+	quoted    bool
+	items     []*node
+	entries   []entry
+	from      *origin
+	line, col int
+}
+
+type entry struct {
+	key       string
+	line, col int
+	value     *node
+}
+
+// origin is where a node was written: a file, or something without lines.
+type origin struct {
+	label string
+	file  bool
+}
+
+func (o *origin) at(line, col int) string {
+	switch {
+	case !o.file || line == 0:
+		return o.label
+	case col == 0:
+		return fmt.Sprintf("%s:%d", o.label, line)
+	}
+	return fmt.Sprintf("%s:%d:%d", o.label, line, col)
+}
+
+func (n *node) at() string { return n.from.at(n.line, n.col) }
+
+// describe names a node in a message about what was found.
+func (n *node) describe() string {
+	switch n.kind {
+	case nullNode:
+		return "empty"
+	case listNode:
+		return "a list"
+	case mapNode:
+		return "a group of keys"
+	}
+	return fmt.Sprintf("%q", clip(n.text))
+}
+
+// parse turns a document into nodes. It returns nil for an empty one. Problems do not stop
+// it where the rest can still be read.
+func parse(from *origin, text string) (root *node, problems []Problem) {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return nil, []Problem{{Where: from.label, Text: "is not a text file"}}
+	}
+	c := &converter{from: from, anchors: map[string]ast.Node{}}
+	// The parser indexes tokens freely; on a text that trips it, that is the text's error.
+	defer func() {
+		if recover() != nil {
+			root, problems = nil, append(c.problems, Problem{Where: from.label, Text: "cannot be read as YAML"})
+		}
+	}()
+	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return nil, []Problem{syntaxProblem(from, err)}
+	}
+	for _, doc := range file.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if root != nil {
+			c.report(doc.Body, "a second document; a configuration is one")
+			break
+		}
+		root = c.convert(doc.Body, 0)
+	}
+	return root, c.problems
+}
+
+func syntaxProblem(from *origin, err error) Problem {
+	var located interface {
+		GetToken() *token.Token
+		GetMessage() string
+	}
+	if !errors.As(err, &located) {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return Problem{Where: from.label, Text: line}
+	}
+	p := Problem{Where: from.label, Text: located.GetMessage()}
+	if t := located.GetToken(); t != nil && t.Position != nil {
+		p.Where = from.at(t.Position.Line, t.Position.Column)
+	}
+	return p
+}
+
+type converter struct {
+	from     *origin
+	anchors  map[string]ast.Node
+	expand   []string // aliases being followed
+	nodes    int
+	full     bool
+	problems []Problem
+}
+
+func (c *converter) report(n ast.Node, format string, args ...any) {
+	line, col := position(n)
+	c.problems = append(c.problems, Problem{Where: c.from.at(line, col), Text: fmt.Sprintf(format, args...)})
+}
+
+func position(n ast.Node) (line, col int) {
+	if n == nil {
+		return 0, 0
+	}
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return t.Position.Line, t.Position.Column
+	}
+	return 0, 0
+}
+
+func (c *converter) convert(n ast.Node, depth int) *node {
+	line, col := position(n)
+	out := &node{from: c.from, line: line, col: col}
+	if c.nodes++; c.nodes > maxNodes || depth > maxDepth {
+		if !c.full {
+			c.full = true
+			c.report(n, "is too deep or too long for a configuration")
+		}
+		return out
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		c.mapping(out, n.Values, depth)
+	case *ast.MappingValueNode:
+		c.mapping(out, []*ast.MappingValueNode{n}, depth)
+	case *ast.SequenceNode:
+		out.kind = listNode
+		for _, v := range n.Values {
+			out.items = append(out.items, c.convert(v, depth+1))
+		}
+	case *ast.AnchorNode:
+		if n.Name != nil {
+			c.anchors[n.Name.GetToken().Value] = n.Value
+		}
+		return c.convert(n.Value, depth+1)
+	case *ast.AliasNode:
+		return c.alias(n, depth)
+	case *ast.TagNode:
+		return c.convert(n.Value, depth+1)
+	case *ast.StringNode:
+		out.kind, out.text = scalarNode, n.Value
+		if t := n.GetToken(); t != nil {
+			out.quoted = t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType
+		}
+	case *ast.LiteralNode:
+		out.kind, out.quoted = scalarNode, true
+		if n.Value != nil {
+			out.text = n.Value.Value
+		}
+	case *ast.NullNode, nil:
+	case ast.ScalarNode:
+		out.kind, out.text = scalarNode, n.GetToken().Value
+	default:
+		c.report(n, "%s is not used in configurations", strings.ToLower(n.Type().String()))
+	}
+	return out
+}
+
+func (c *converter) alias(n *ast.AliasNode, depth int) *node {
+	name := n.Value.GetToken().Value
+	target, ok := c.anchors[name]
+	for _, open := range c.expand {
+		ok = ok && open != name
+	}
+	if !ok {
+		c.report(n, "alias *%s names no anchor above it", clip(name))
+		return &node{from: c.from}
+	}
+	c.expand = append(c.expand, name)
+	out := c.convert(target, depth+1)
+	c.expand = c.expand[:len(c.expand)-1]
+	return out
+}
+
+func (c *converter) mapping(out *node, values []*ast.MappingValueNode, depth int) {
+	out.kind = mapNode
+	first := map[string]int{}
+	for _, v := range values {
+		key, ok := v.Key.(ast.ScalarNode)
+		if !ok {
+			c.report(v.Key, "%s is not a plain key", clip(v.Key.String()))
+			continue
+		}
+		line, col := position(key)
+		name := key.GetToken().Value
+		if v.Key.IsMergeKey() {
+			c.report(v.Key, "merge keys (<<) are not read. try: write the keys out")
+			continue
+		}
+		if len(out.entries) == 0 {
+			// The parser places a mapping at its first colon; a reader, at its first key.
+			out.line, out.col = line, col
+		}
+		if at, seen := first[name]; seen {
+			c.problems = append(c.problems, Problem{Where: c.from.at(line, 0),
+				Text: fmt.Sprintf("key %q is given twice, first at line %d", clip(name), at)})
+			continue
+		}
+		first[name] = line
+		out.entries = append(out.entries, entry{key: name, line: line, col: col, value: c.convert(v.Value, depth+1)})
+	}
+}

@@ -1,0 +1,181 @@
+package conf
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// EnvPrefix begins the name of every environment variable that Env considers.
+const EnvPrefix = "TRIREME_"
+
+// maxFile bounds what is read as configuration: more is a mistaken path.
+const maxFile = 4 << 20
+
+// Source is one place that values come from.
+type Source struct {
+	kind  sourceKind
+	label string // a file's name, a flag's name
+	path  string
+	text  string
+	env   map[string]string
+}
+
+type sourceKind int
+
+const (
+	kindFile sourceKind = iota
+	kindText
+	kindSet
+	kindFlag
+	kindEnv
+)
+
+// File reads YAML from a file, when Load runs. Messages name it as given.
+func File(name string) Source { return Source{kind: kindFile, label: name} }
+
+// Text is YAML already in memory; name stands for the file's in messages.
+func Text(name, yaml string) Source { return Source{kind: kindText, label: name, text: yaml} }
+
+// Set is one assignment as a user types it after --set: path.to.key=value. A value for a
+// list, map or node is YAML; a list of scalars may also be written a,b,c.
+func Set(assignment string) Source { return Source{kind: kindSet, text: assignment} }
+
+// Flag gives path the value of a command-line flag; name (with its dashes) is its origin.
+func Flag(name, path, value string) Source {
+	return Source{kind: kindFlag, label: name, path: path, text: value}
+}
+
+// Env takes variables named TRIREME_<PATH>: the key's path in upper case, dots as
+// underscores. Other names are left alone, empty values count as unset, and a TRIREME_ name
+// that is no key is an error; a caller with variables of its own takes them out first.
+func Env(environ map[string]string) Source { return Source{kind: kindEnv, env: environ} }
+
+// apply decodes one source into the tree.
+func (d *decoder) apply(s Source) {
+	switch s.kind {
+	case kindFile:
+		text, err := readFile(s.label)
+		if err != nil {
+			d.problem(Problem{Where: s.label, Text: fileError(err), Err: err})
+			return
+		}
+		d.document(s.label, text)
+	case kindText:
+		d.document(s.label, s.text)
+	case kindSet:
+		path, value, ok := strings.Cut(s.text, "=")
+		path = strings.TrimSpace(path)
+		label := "--set " + clip(s.text)
+		if !ok || path == "" {
+			d.problem(Problem{Where: label, Text: "is not an assignment. try: --set path.to.key=value"})
+			return
+		}
+		d.assign(&origin{label: label}, path, strings.TrimSpace(value))
+	case kindFlag:
+		d.assign(&origin{label: s.label}, s.path, s.text)
+	case kindEnv:
+		d.environment(s.env)
+	}
+}
+
+func (d *decoder) document(name, text string) {
+	root, problems := parse(&origin{label: name, file: true}, text)
+	for _, p := range problems {
+		d.problem(p)
+	}
+	if root == nil || root.kind == nullNode {
+		return
+	}
+	if root.kind != mapNode {
+		d.problem(Problem{Where: root.at(), Text: "is " + root.describe() + ", not a configuration (keys with values)"})
+		return
+	}
+	d.value(root, d.root, "")
+}
+
+// assign decodes text at a dotted path, as if it stood there in a document.
+func (d *decoder) assign(from *origin, path, text string) {
+	n := &node{kind: rawNode, text: text, from: from}
+	keys := strings.Split(path, ".")
+	for _, key := range slices.Backward(keys) {
+		n = &node{kind: mapNode, from: from, entries: []entry{{key: key, value: n}}}
+	}
+	d.value(n, d.root, "")
+}
+
+func (d *decoder) environment(environ map[string]string) {
+	paths := map[string]string{}
+	walkPaths(d.root.Type(), func(path string) {
+		name := EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+		if _, taken := paths[name]; !taken {
+			paths[name] = path
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(environ)) {
+		value := environ[name]
+		if !strings.HasPrefix(name, EnvPrefix) || value == "" {
+			continue
+		}
+		label := "environment " + name
+		path, ok := paths[name]
+		if !ok {
+			text := "no such key"
+			if near := nearest(name, slices.Sorted(maps.Keys(paths))); near != "" {
+				text += ". did you mean " + near + "?"
+			}
+			d.problem(Problem{Where: label, Text: text})
+			continue
+		}
+		d.assign(&origin{label: label}, path, value)
+	}
+}
+
+func readFile(name string) (string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if info.IsDir() {
+		return "", errIsDir
+	}
+	if info.Size() > maxFile {
+		return "", errTooLarge
+	}
+	b, err := os.ReadFile(name)
+	return string(b), err
+}
+
+var (
+	errIsDir    = errors.New("is a directory, not a configuration file")
+	errTooLarge = errors.New("is larger than 4 MiB: not a configuration file")
+)
+
+// fileError says what the user needs of a file's error; the name stands before it already.
+func fileError(err error) string {
+	var pathErr *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "no such file"
+	case errors.As(err, &pathErr):
+		return pathErr.Err.Error()
+	}
+	return err.Error()
+}
+
+// clip shortens what is quoted from the user to one readable line.
+func clip(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:57]) + "..."
+	}
+	return s
+}
