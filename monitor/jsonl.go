@@ -1,0 +1,137 @@
+package monitor
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// JSONL writes a line a record: metrics.jsonl, whose names other programs rely on. Each line
+// is one write, so that a killed run leaves whole lines (or one torn last line, which the
+// next OpenJSONL drops).
+type JSONL struct {
+	w    io.Writer
+	f    *os.File // nil if the writer is the caller's
+	buf  []byte
+	torn bool // the last write failed part of the way
+}
+
+var _ Sink = (*JSONL)(nil)
+
+// NewJSONL writes to w, which the caller closes.
+func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
+
+// OpenJSONL appends to the file of a run that goes on after resumed, dropping the lines of
+// later steps first, in one rename: they are about to be written again. With resumed 0 the
+// run is new, and an older file is kept under another name (metrics.1.jsonl and so on).
+func OpenJSONL(path string, resumed int64) (*JSONL, error) {
+	var err error
+	if resumed > 0 {
+		err = truncate(path, resumed)
+	} else {
+		err = setAside(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("monitor: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("monitor: %w", err)
+	}
+	return &JSONL{w: f, f: f}, nil
+}
+
+// Record writes one line.
+func (j *JSONL) Record(r Record) error { return j.write(r.AppendJSON(j.start())) }
+
+// Evaluate writes one line.
+func (j *JSONL) Evaluate(e Evaluation) error { return j.write(e.AppendJSON(j.start())) }
+
+// Note does nothing: the file holds numbers.
+func (j *JSONL) Note(string) error { return nil }
+
+func (j *JSONL) start() []byte {
+	if j.torn { // end the broken line, so that it spoils no other
+		return append(j.buf[:0], '\n')
+	}
+	return j.buf[:0]
+}
+
+func (j *JSONL) write(line []byte) error {
+	j.buf = append(line, '\n')
+	n, err := j.w.Write(j.buf)
+	j.torn = err != nil && (j.torn || n > 0)
+	if err != nil {
+		return fmt.Errorf("monitor: metrics: %w", err)
+	}
+	return nil
+}
+
+// Close flushes the file to the disk.
+func (j *JSONL) Close() error {
+	if j.f == nil {
+		return nil
+	}
+	err := errors.Join(j.f.Sync(), j.f.Close())
+	if err != nil {
+		return fmt.Errorf("monitor: %w", err)
+	}
+	return nil
+}
+
+// truncate leaves the lines of steps up to last, and none that cannot be read.
+func truncate(path string, last int64) error {
+	old, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".metrics-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // fails once it is renamed
+	defer tmp.Close()
+	w, r := bufio.NewWriter(tmp), bufio.NewReader(old)
+	for {
+		line, err := r.ReadBytes('\n')
+		if err == io.EOF {
+			break // what has no line end was torn
+		}
+		if err != nil {
+			return err
+		}
+		rec, eval, err := Parse(bytes.TrimSpace(line))
+		if err != nil || rec != nil && rec.Step > last || eval != nil && eval.Step > last {
+			continue
+		}
+		w.Write(line)
+	}
+	if err := errors.Join(w.Flush(), tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// setAside gives an older file the first free name.
+func setAside(path string) error {
+	if st, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 {
+		return nil
+	}
+	ext := filepath.Ext(path)
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), n, ext)
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return os.Rename(path, name)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package monitor
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+)
+
+// Line writes one line of text a step, for where there is no terminal to draw on:
+//
+//	step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6 step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m
+type Line struct {
+	w   io.Writer
+	eta eta
+}
+
+var _ Sink = (*Line)(nil)
+
+// NewLine writes to w.
+func NewLine(w io.Writer) *Line { return &Line{w: w} }
+
+// Record writes one line.
+func (l *Line) Record(r Record) error {
+	left := l.eta.left(r)
+	return l.print(FormatLine(r, left))
+}
+
+// FormatLine is the line without its end; left is the time to go, negative if unknown.
+func FormatLine(r Record, left time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "step=%d", r.Step)
+	if r.MaxSteps > 0 {
+		fmt.Fprintf(&b, "/%d", r.MaxSteps)
+	}
+	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f mfu=%s step_ms=%s", r.Loss, r.LR, short(r.GradNorm), r.TokensPerSecond, percent(r.MFU), short(1000*r.StepSeconds))
+	if r.WorldSize > 1 {
+		fmt.Fprintf(&b, " comm=%.1f%%", 100*r.CommFraction)
+	}
+	fmt.Fprintf(&b, " data=%.1f%%", 100*r.DataFraction)
+	if used := r.used(); used > 0 && r.MemoryLimit > 0 {
+		fmt.Fprintf(&b, " mem=%.1f/%.1fGiB", gib(used), gib(r.MemoryLimit))
+	} else if used > 0 {
+		fmt.Fprintf(&b, " mem=%s", Bytes(used))
+	}
+	if left >= 0 && r.MaxSteps > 0 {
+		b.WriteString(" eta=" + clock(left))
+	}
+	if r.Skipped {
+		b.WriteString(" skipped (gradient not finite)")
+	}
+	return b.String()
+}
+
+// Evaluate writes one line.
+func (l *Line) Evaluate(e Evaluation) error {
+	score := fmt.Sprintf("perplexity=%.2f", e.Perplexity())
+	if e.Accuracy != nil {
+		score = fmt.Sprintf("accuracy=%.4f", *e.Accuracy)
+	}
+	return l.print(fmt.Sprintf("step=%d eval_loss=%.4f %s eval_s=%.1f", e.Step, e.Loss, score, e.Seconds))
+}
+
+// Note writes the text as a line.
+func (l *Line) Note(text string) error { return l.print(text) }
+
+// Close does nothing.
+func (l *Line) Close() error { return nil }
+
+func (l *Line) print(s string) error {
+	if _, err := io.WriteString(l.w, s+"\n"); err != nil {
+		return fmt.Errorf("monitor: %w", err)
+	}
+	return nil
+}
+
+// used is the memory that counts against a limit: what the system says, else what is known.
+func (r Record) used() int64 {
+	if r.Resident.Now > 0 {
+		return r.Resident.Now
+	}
+	var sum int64
+	for k, v := range r.Memory {
+		if k != "total" {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// eta estimates the time to go from the time that has passed, so that evaluations and saves
+// count as often as they happen. The first record only starts the clock: its step holds the
+// warm-up.
+type eta struct {
+	first Record
+	began bool
+}
+
+// left is negative while unknown.
+func (e *eta) left(r Record) time.Duration {
+	if !e.began || r.Step <= e.first.Step {
+		e.began, e.first = true, r
+		if r.MaxSteps > 0 && r.StepSeconds > 0 {
+			return time.Duration(float64(r.MaxSteps-r.Step) * r.StepSeconds * float64(time.Second))
+		}
+		return -1
+	}
+	if r.MaxSteps <= 0 {
+		return -1
+	}
+	perStep := float64(r.Time.Sub(e.first.Time)) / float64(r.Step-e.first.Step)
+	return time.Duration(float64(max(r.MaxSteps-r.Step, 0)) * perStep)
+}
+
+// clock is a duration as 0h43m, or 43s when below two minutes.
+func clock(d time.Duration) string {
+	if d < 2*time.Minute {
+		return fmt.Sprintf("%ds", int(d.Round(time.Second).Seconds()))
+	}
+	m := int(d.Round(time.Minute).Minutes())
+	return fmt.Sprintf("%dh%02dm", m/60, m%60)
+}
+
+// percent is 38.6 for 0.386, and n/a for 0.
+func percent(v float64) string {
+	if v == 0 {
+		return "n/a"
+	}
+	return fmt.Sprintf("%.1f", 100*v)
+}
+
+// short is a number with three digits that count and no exponent where it is of usual size.
+func short(v float64) string {
+	switch a := math.Abs(v); {
+	case a == 0:
+		return "0"
+	case math.IsNaN(v) || math.IsInf(v, 0) || a < 0.001 || a >= 1e6:
+		return fmt.Sprintf("%.3g", v)
+	case a >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case a >= 0.1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.4f", v)
+}
+
+func gib(n int64) float64 { return float64(n) / (1 << 30) }
+
+// Bytes is a size in the largest unit that leaves at least 1: 1.2MiB.
+func Bytes(n int64) string {
+	v, unit := float64(n), 0
+	for ; math.Abs(v) >= 1024 && unit < 4; unit++ {
+		v /= 1024
+	}
+	name := [...]string{"B", "KiB", "MiB", "GiB", "TiB"}[unit]
+	if unit == 0 {
+		return fmt.Sprintf("%.0f%s", v, name)
+	}
+	return fmt.Sprintf("%.1f%s", v, name)
+}

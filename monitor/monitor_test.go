@@ -1,0 +1,244 @@
+package monitor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func sample(step int64) Record {
+	return Record{
+		Step: step, MaxSteps: 5000, Time: time.Date(2026, 1, 2, 3, 4, int(step%60), 0, time.UTC),
+		Loss: 2.143099999999999, GradNorm: 0.8375, LR: 2.71e-5, Tokens: 524288, TokensPerSecond: 800421.3, StepSeconds: 0.655, MFU: 0.386, WorldSize: 2,
+		CommFraction: 0.113, DataFraction: 0.004, Memory: map[string]int64{"parameters": 10, "gradients": 20}, MemoryPeak: map[string]int64{"parameters": 11},
+		Resident: Resident{Now: 614 << 30 / 10, Peak: 62 << 30, Shared: 3}, MemoryLimit: 796 << 30 / 10,
+	}
+}
+
+func TestJSONIsTheContract(t *testing.T) {
+	var m map[string]any
+	if err := json.Unmarshal(sample(7).AppendJSON(nil), &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "step_seconds", "mfu", "memory", "world_size"} {
+		if _, ok := m[k]; !ok {
+			t.Errorf("%s is missing", k)
+		}
+	}
+	if m["memory"].(map[string]any)["gradients"] != 20.0 || m["step"] != 7.0 {
+		t.Error(m)
+	}
+	r := sample(1)
+	r.MFU, r.Loss, r.GradNorm = 0, math.NaN(), math.Inf(1)
+	clear(m)
+	if err := json.Unmarshal(r.AppendJSON(nil), &m); err != nil {
+		t.Fatal(err)
+	}
+	if m["mfu"] != nil || m["loss"] != nil || m["grad_norm"] != nil || m["nonfinite"] != true {
+		t.Error(m)
+	}
+	acc := 0.5
+	for _, e := range []Evaluation{{Step: 3, Loss: 2}, {Step: 3, Loss: 2, Accuracy: &acc}} {
+		clear(m)
+		if err := json.Unmarshal(e.AppendJSON(nil), &m); err != nil {
+			t.Fatal(err)
+		}
+		_, p := m["perplexity"]
+		_, a := m["accuracy"]
+		if m["eval_loss"] != 2.0 || p == a {
+			t.Error(m)
+		}
+	}
+}
+
+func TestParseRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.Float64()
+		r := sample(rapid.Int64Range(1, 1<<40).Draw(t, "step"))
+		r.Loss, r.GradNorm, r.LR = f.Draw(t, "loss"), f.Draw(t, "norm"), f.Draw(t, "lr")
+		r.Skipped = rapid.Bool().Draw(t, "skipped")
+		got, e, err := Parse(r.AppendJSON(nil))
+		if err != nil || e != nil {
+			t.Fatal(err)
+		}
+		r.MaxSteps, r.MemoryLimit = 0, 0 // not kept
+		if d := cmp.Diff(r, *got); d != "" {
+			t.Fatal(d)
+		}
+	})
+	r := sample(1)
+	r.Loss = math.Inf(-1)
+	if got, _, err := Parse(r.AppendJSON(nil)); err != nil || !math.IsNaN(got.Loss) {
+		t.Fatal(got, err)
+	}
+	if _, e, err := Parse(Evaluation{Step: 4, Loss: math.NaN()}.AppendJSON(nil)); err != nil || e.Step != 4 || !math.IsNaN(e.Loss) {
+		t.Fatal(e, err)
+	}
+}
+
+func TestOpenJSONLResumes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	write := func(resumed, from, to int64) {
+		t.Helper()
+		j, err := OpenJSONL(path, resumed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := from; s <= to; s++ {
+			if err := errors.Join(j.Record(sample(s)), j.Evaluate(Evaluation{Step: s})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps := func(path string) string {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s []string
+		for line := range bytes.Lines(b) {
+			r, e, err := Parse(line)
+			switch {
+			case err != nil:
+				t.Fatalf("%v: %s", err, line)
+			case r != nil:
+				s = append(s, fmt.Sprint(r.Step))
+			default:
+				s = append(s, fmt.Sprintf("e%d", e.Step))
+			}
+		}
+		return strings.Join(s, " ")
+	}
+	write(0, 1, 4)
+	f, _ := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	f.WriteString(`{"step":5,"lo`) // killed while writing
+	f.Close()
+	write(2, 3, 3)
+	if got := steps(path); got != "1 e1 2 e2 3 e3" {
+		t.Fatal(got)
+	}
+	write(0, 1, 1)
+	if got := steps(path) + "|" + steps(strings.Replace(path, ".jsonl", ".1.jsonl", 1)); got != "1 e1|1 e1 2 e2 3 e3" {
+		t.Fatal(got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".metrics-*")); len(left) > 0 {
+		t.Fatal(left)
+	}
+	if _, err := OpenJSONL(filepath.Join(path, "x"), 3); err == nil {
+		t.Fatal("a file is no folder")
+	}
+}
+
+// shortWriter takes n more bytes, then fails until it is refilled.
+type shortWriter struct {
+	bytes.Buffer
+	n int
+}
+
+func (w *shortWriter) Write(p []byte) (int, error) {
+	if len(p) <= w.n {
+		w.n -= len(p)
+		return w.Buffer.Write(p)
+	}
+	n, _ := w.Buffer.Write(p[:w.n])
+	w.n = 0
+	return n, errors.New("no space left")
+}
+
+// A disk that is full for a while costs the lines of that time, no others.
+func TestFullDisk(t *testing.T) {
+	w := &shortWriter{n: 1000}
+	var reports []error
+	m := Multi(func(err error) { reports = append(reports, err) }, NewJSONL(w), NewLine(&bytes.Buffer{}))
+	for s := int64(1); s <= 6; s++ {
+		if s == 5 {
+			w.n = 1 << 20
+		}
+		m.Record(sample(s))
+	}
+	if err := m.Close(); err != nil || len(reports) != 1 {
+		t.Fatal(err, reports)
+	}
+	whole := map[int64]bool{}
+	for line := range bytes.Lines(w.Bytes()) {
+		if r, _, err := Parse(line); err == nil {
+			whole[r.Step] = true
+		}
+	}
+	if !whole[1] || !whole[5] || !whole[6] || whole[4] {
+		t.Fatal(whole)
+	}
+}
+
+func TestLine(t *testing.T) {
+	want := "step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6 step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m"
+	if got := FormatLine(sample(1240), 43*time.Minute); got != want {
+		t.Errorf("\n%s\n%s", got, want)
+	}
+	var b bytes.Buffer
+	l := NewLine(&b)
+	r := Record{Step: 1, Loss: math.NaN(), Skipped: true, WorldSize: 1}
+	l.Record(r)
+	l.Evaluate(Evaluation{Step: 1, Loss: 1, Seconds: 2})
+	l.Note("saved step-1")
+	want = "step=1 loss=NaN lr=0.00e+00 gnorm=0 tok/s=0 mfu=n/a step_ms=0 data=0.0% skipped (gradient not finite)\nstep=1 eval_loss=1.0000 perplexity=2.72 eval_s=2.0\nsaved step-1\n"
+	if b.String() != want {
+		t.Errorf("\n%s\n%s", b.String(), want)
+	}
+}
+
+func TestEveryAndETA(t *testing.T) {
+	var b bytes.Buffer
+	s := Every(10, NewLine(&b))
+	start := time.Now()
+	for i := int64(1); i <= 25; i++ {
+		r := sample(i)
+		r.MaxSteps, r.Time, r.StepSeconds = 25, start.Add(time.Duration(i)*time.Minute), 30 // half of the time is evaluation
+		if i == 13 {
+			r.Loss = math.NaN()
+		}
+		s.Record(r)
+	}
+	var got []string
+	for line := range strings.Lines(b.String()) {
+		f := strings.Fields(line)
+		got = append(got, strings.TrimPrefix(f[0], "step=")+" "+f[len(f)-1])
+	}
+	if want := "1/25 eta=0h12m, 10/25 eta=0h15m, 13/25 eta=0h12m, 20/25 eta=0h05m, 25/25 eta=0s"; strings.Join(got, ", ") != want {
+		t.Error(got)
+	}
+}
+
+func TestResident(t *testing.T) {
+	r, err := ReadResident()
+	if err != nil || r.Now < 1<<20 || r.Peak < r.Now {
+		t.Fatal(r, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(sample(3).AppendJSON(nil))
+	f.Add(Evaluation{Step: 2}.AppendJSON(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, e, err := Parse(b)
+		if err == nil && (r == nil) == (e == nil) {
+			t.Fatal("neither or both")
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package monitor
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+)
+
+// Record is what is known of one training step when it is over.
+type Record struct {
+	Step     int64 // counts from 1
+	MaxSteps int64 // of the run; 0 if unknown. Not kept in files.
+	Epoch    float64
+	Time     time.Time // of the step's end
+
+	Loss     float64 // mean over the step's counted tokens
+	GradNorm float64 // before clipping
+	LR       float64 // that this step used
+	Skipped  bool    // the gradient was not finite, so that the step changed nothing
+
+	Tokens          int64 // of this step, over all ranks
+	TokensPerSecond float64
+	StepSeconds     float64
+	MFU             float64 // of the hardware's peak, 0 to 1; 0: the peak is unknown
+	WorldSize       int
+
+	// CommFraction and DataFraction are the parts of StepSeconds, 0 to 1, in which this rank
+	// only waited for other ranks and for the loader.
+	CommFraction, DataFraction float64
+
+	// Memory and MemoryPeak are bytes by category, now and at most within the step (key
+	// "total": at one moment).
+	Memory, MemoryPeak map[string]int64
+	// Resident is what the operating system counts; see ReadResident.
+	Resident Resident
+	// MemoryLimit is what this process may use, bytes; 0 if unknown. Not kept in files.
+	MemoryLimit int64
+}
+
+// Evaluation is the result of one evaluation.
+type Evaluation struct {
+	Step    int64 // after which it was made
+	Time    time.Time
+	Loss    float64
+	Tokens  int64
+	Seconds float64
+	// Accuracy is of a classifier, 0 to 1; nil for a language model, which has a perplexity,
+	// exp(Loss).
+	Accuracy  *float64
+	WorldSize int
+}
+
+// Perplexity is exp(Loss).
+func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
+
+// AppendJSON adds r as one JSON object without a line end. Numbers have the digits that
+// give the same float64 back. JSON has no NaN and no infinity: they are null, and
+// "nonfinite": true says so.
+func (r Record) AppendJSON(b []byte) []byte {
+	w := object{b: append(b, '{')}
+	w.integer("step", r.Step)
+	w.float("loss", r.Loss)
+	w.float("grad_norm", r.GradNorm)
+	w.float("lr", r.LR)
+	w.integer("tokens", r.Tokens)
+	w.float("tokens_per_second", r.TokensPerSecond)
+	w.float("step_seconds", r.StepSeconds)
+	if r.MFU == 0 {
+		w.raw("mfu", "null")
+	} else {
+		w.float("mfu", r.MFU)
+	}
+	w.bytes("memory", r.Memory)
+	w.bytes("memory_peak", r.MemoryPeak)
+	if r.Resident.Now > 0 {
+		w.integer("rss", r.Resident.Now)
+		w.integer("rss_peak", r.Resident.Peak)
+		w.integer("rss_shared", r.Resident.Shared)
+	}
+	w.integer("world_size", int64(r.WorldSize))
+	w.float("comm_fraction", r.CommFraction)
+	w.float("data_fraction", r.DataFraction)
+	if r.Epoch > 0 {
+		w.float("epoch", r.Epoch)
+	}
+	if r.Skipped {
+		w.raw("skipped", "true")
+	}
+	w.time(r.Time)
+	return w.end()
+}
+
+// AppendJSON adds e as one JSON object, as Record's does.
+func (e Evaluation) AppendJSON(b []byte) []byte {
+	w := object{b: append(b, '{')}
+	w.integer("step", e.Step)
+	w.float("eval_loss", e.Loss)
+	if e.Accuracy != nil {
+		w.float("accuracy", *e.Accuracy)
+	} else {
+		w.float("perplexity", e.Perplexity())
+	}
+	w.integer("eval_tokens", e.Tokens)
+	w.float("eval_seconds", e.Seconds)
+	w.integer("world_size", int64(e.WorldSize))
+	w.time(e.Time)
+	return w.end()
+}
+
+// object writes the members of a JSON object in the order they are given.
+type object struct {
+	b         []byte
+	nonfinite bool
+	any       bool
+}
+
+func (w *object) key(name string) {
+	if w.any {
+		w.b = append(w.b, ',')
+	}
+	w.any = true
+	w.b = strconv.AppendQuote(w.b, name)
+	w.b = append(w.b, ':')
+}
+
+func (w *object) raw(name, v string) {
+	w.key(name)
+	w.b = append(w.b, v...)
+}
+
+func (w *object) integer(name string, v int64) {
+	w.key(name)
+	w.b = strconv.AppendInt(w.b, v, 10)
+}
+
+func (w *object) float(name string, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		w.nonfinite = true
+		w.raw(name, "null")
+		return
+	}
+	w.key(name)
+	w.b = appendFloat(w.b, v)
+}
+
+// appendFloat gives the shortest digits that read back as v.
+func appendFloat(b []byte, v float64) []byte {
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
+		return strconv.AppendFloat(b, v, 'e', -1, 64)
+	}
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
+}
+
+func (w *object) bytes(name string, m map[string]int64) {
+	w.key(name)
+	w.b = append(w.b, '{')
+	for i, k := range sortedKeys(m) {
+		if i > 0 {
+			w.b = append(w.b, ',')
+		}
+		w.b = strconv.AppendQuote(w.b, k)
+		w.b = append(w.b, ':')
+		w.b = strconv.AppendInt(w.b, m[k], 10)
+	}
+	w.b = append(w.b, '}')
+}
+
+func (w *object) time(t time.Time) {
+	if !t.IsZero() {
+		w.raw("time", strconv.Quote(t.UTC().Format(time.RFC3339Nano)))
+	}
+}
+
+func (w *object) end() []byte {
+	if w.nonfinite {
+		w.raw("nonfinite", "true")
+	}
+	return append(w.b, '}')
+}
+
+func sortedKeys(m map[string]int64) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// Parse reads one line of metrics.jsonl: exactly one of the two is not nil. Members that it
+// does not know are left out; a null loss or norm is NaN.
+func Parse(line []byte) (*Record, *Evaluation, error) {
+	var j struct {
+		Step            int64            `json:"step"`
+		Loss            *float64         `json:"loss"`
+		GradNorm        *float64         `json:"grad_norm"`
+		LR              *float64         `json:"lr"`
+		Tokens          int64            `json:"tokens"`
+		TokensPerSecond *float64         `json:"tokens_per_second"`
+		StepSeconds     *float64         `json:"step_seconds"`
+		MFU             float64          `json:"mfu"`
+		Memory          map[string]int64 `json:"memory"`
+		MemoryPeak      map[string]int64 `json:"memory_peak"`
+		RSS             int64            `json:"rss"`
+		RSSPeak         int64            `json:"rss_peak"`
+		RSSShared       int64            `json:"rss_shared"`
+		WorldSize       int              `json:"world_size"`
+		Comm            float64          `json:"comm_fraction"`
+		Data            float64          `json:"data_fraction"`
+		Epoch           float64          `json:"epoch"`
+		Skipped         bool             `json:"skipped"`
+		Time            time.Time        `json:"time"`
+		EvalLoss        json.RawMessage  `json:"eval_loss"`
+		EvalTokens      int64            `json:"eval_tokens"`
+		EvalSeconds     float64          `json:"eval_seconds"`
+		Accuracy        *float64         `json:"accuracy"`
+	}
+	if err := json.Unmarshal(line, &j); err != nil {
+		return nil, nil, fmt.Errorf("monitor: %w", err)
+	}
+	number := func(p *float64) float64 {
+		if p == nil {
+			return math.NaN()
+		}
+		return *p
+	}
+	if j.EvalLoss != nil {
+		e := &Evaluation{Step: j.Step, Time: j.Time, Tokens: j.EvalTokens, Seconds: j.EvalSeconds, Accuracy: j.Accuracy, WorldSize: j.WorldSize}
+		var loss *float64
+		if err := json.Unmarshal(j.EvalLoss, &loss); err != nil {
+			return nil, nil, fmt.Errorf("monitor: eval_loss: %w", err)
+		}
+		e.Loss = number(loss)
+		return nil, e, nil
+	}
+	return &Record{
+		Step: j.Step, Epoch: j.Epoch, Time: j.Time, Loss: number(j.Loss), GradNorm: number(j.GradNorm), LR: number(j.LR), Skipped: j.Skipped,
+		Tokens: j.Tokens, TokensPerSecond: number(j.TokensPerSecond), StepSeconds: number(j.StepSeconds), MFU: j.MFU, WorldSize: j.WorldSize,
+		CommFraction: j.Comm, DataFraction: j.Data, Memory: j.Memory, MemoryPeak: j.MemoryPeak,
+		Resident: Resident{Now: j.RSS, Peak: j.RSSPeak, Shared: j.RSSShared},
+	}, nil, nil
+}
+
+// finite says whether what a step computed can be drawn.
+func (r Record) finite() bool {
+	return !slices.ContainsFunc([]float64{r.Loss, r.GradNorm}, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+}

@@ -1,0 +1,82 @@
+package monitor
+
+import (
+	"errors"
+)
+
+// Sink takes records. Its methods are called from one goroutine and return soon: none waits
+// for a reader, a network or a terminal.
+type Sink interface {
+	Record(Record) error
+	Evaluate(Evaluation) error
+	// Note says something between records: a checkpoint was saved, a warning.
+	Note(text string) error
+	// Close writes out what is left. The sink is not used afterwards.
+	Close() error
+}
+
+// Multi hands everything to every sink. report is called with the first error of each sink
+// and with no later one; the sink goes on being used, since a full disk may be emptied. Its
+// own methods return nil, so that watching never stops a run; Close returns what could not
+// be written out.
+func Multi(report func(error), sinks ...Sink) Sink {
+	return &multi{report: report, sinks: sinks, failed: make([]bool, len(sinks))}
+}
+
+type multi struct {
+	report func(error)
+	sinks  []Sink
+	failed []bool
+}
+
+func (m *multi) each(f func(Sink) error) {
+	for i, s := range m.sinks {
+		if err := f(s); err != nil && !m.failed[i] {
+			m.failed[i] = true
+			if m.report != nil {
+				m.report(err)
+			}
+		}
+	}
+}
+
+func (m *multi) Record(r Record) error {
+	m.each(func(s Sink) error { return s.Record(r) })
+	return nil
+}
+
+func (m *multi) Evaluate(e Evaluation) error {
+	m.each(func(s Sink) error { return s.Evaluate(e) })
+	return nil
+}
+
+func (m *multi) Note(text string) error {
+	m.each(func(s Sink) error { return s.Note(text) })
+	return nil
+}
+
+func (m *multi) Close() error {
+	var errs []error
+	for _, s := range m.sinks {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Every passes on the first record, then those of steps that n divides, the last of the run
+// and all that are not finite or were skipped. n below 2 passes all.
+func Every(n int, s Sink) Sink { return &every{Sink: s, n: int64(max(n, 1))} }
+
+type every struct {
+	Sink
+	n     int64
+	began bool
+}
+
+func (e *every) Record(r Record) error {
+	if e.began && r.Step%e.n != 0 && r.Step != r.MaxSteps && r.finite() && !r.Skipped {
+		return nil
+	}
+	e.began = true
+	return e.Sink.Record(r)
+}
