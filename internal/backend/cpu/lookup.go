@@ -1,0 +1,134 @@
+package cpu
+
+import (
+	"slices"
+
+	"trireme/internal/kernel"
+	"trireme/tensor"
+)
+
+// Embedding: y = rows ids of table.
+func (b *Backend) Embedding(y, table, ids *tensor.Tensor) {
+	const op = "embedding"
+	rows, width := y.Rows(), y.Width()
+	at := indices(op, ids, rows)
+	check(table.Width() == width, op, "rows of %v to %v", table, y)
+	for n, id := range at {
+		check(id >= 0 && int(id) < table.Rows(), op, "id %d of row %d is outside %v", id, n, table)
+	}
+	o, t := floats(op, y), floats(op, table)
+	tmp := b.rowScratch(width, &o, &t)
+	defer tmp.release()
+	b.rows(rows, width, func(lo, hi, thread int) {
+		for n := lo; n < hi; n++ {
+			src := int(at[n]) * t.ld
+			switch {
+			case o.narrow() && o.dt == t.dt:
+				copy(o.h[n*o.ld:][:width], t.h[src:])
+			case o.narrow():
+				o.store(n*o.ld, t.load(src, width, tmp.row(thread, 0)))
+			case t.narrow():
+				t.load(src, width, o.f[n*o.ld:])
+			default:
+				copy(o.f[n*o.ld:][:width], t.f[src:])
+			}
+		}
+	})
+}
+
+// EmbeddingBackward: dtable (+)= rows of dy at ids. What falls to one row of the table is
+// summed in F32 in the order of n, then added once.
+func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, accumulate bool) {
+	const op = "embedding backward"
+	rows, width := dy.Rows(), dy.Width()
+	at := indices(op, ids, rows)
+	check(dtable.Width() == width, op, "rows of %v to %v", dy, dtable)
+	if !accumulate {
+		b.Fill(dtable, 0)
+	}
+	s := b.scratch(rows * 8)
+	defer s.release()
+	order := elems[int64](s, tensor.I64) // id and n, so that sorting groups ids and keeps n's order
+	for n, id := range at {
+		check(id >= 0 && int(id) < dtable.Rows(), op, "id %d of row %d is outside %v", id, n, dtable)
+		order[n] = int64(id)<<32 | int64(n)
+	}
+	slices.Sort(order)
+	o, d := floats(op, dtable), floats(op, dy)
+	mem := b.scratch(b.pool.threads * 2 * width * 4)
+	defer mem.release()
+	tmp := elems[float32](mem, tensor.F32)
+	b.rows(rows, width, func(lo, hi, thread int) {
+		sum, row := tmp[thread*2*width:][:width], tmp[(thread*2+1)*width:][:width]
+		// A tile owns the ids that begin in it.
+		for lo > 0 && lo < hi && order[lo]>>32 == order[lo-1]>>32 {
+			lo++
+		}
+		for lo < hi {
+			id := order[lo] >> 32
+			first := true
+			for ; lo < rows && order[lo]>>32 == id; lo++ {
+				x := d.load(int(order[lo]&(1<<32-1))*d.ld, width, row)
+				if first {
+					copy(sum, x)
+					first = false
+				} else {
+					kernel.Add(sum, sum, x)
+				}
+			}
+			off := int(id) * o.ld
+			if accumulate {
+				kernel.Add(sum, o.load(off, width, row), sum)
+			}
+			if o.narrow() {
+				o.store(off, sum)
+			} else {
+				copy(o.f[off:], sum)
+			}
+		}
+	})
+}
+
+// CrossEntropy replaces logits by their gradient and adds the losses of the rows to loss.
+func (b *Backend) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
+	const op = "cross entropy"
+	rows, width := logits.Rows(), logits.Width()
+	at := indices(op, labels, rows)
+	check(loss.DType() == tensor.F64 && loss.Elems() == 1, op, "the loss %v", loss)
+	for n, l := range at {
+		check(int(l) < width, op, "label %d of row %d is outside %v", l, n, logits)
+	}
+	x := floats(op, logits)
+	tmp := b.rowScratch(width, &x)
+	defer tmp.release()
+	s := b.scratch(rows * 8)
+	defer s.release()
+	losses := elems[float64](s, tensor.F64)
+	b.rows(rows, width, func(lo, hi, thread int) {
+		for n := lo; n < hi; n++ {
+			losses[n] = 0
+			if at[n] < 0 && !grad {
+				continue
+			}
+			row := x.dest(n*x.ld, width, tmp.row(thread, 0))
+			if at[n] < 0 {
+				clear(row)
+			} else {
+				losses[n] = kernel.CrossEntropy(x.load(n*x.ld, width, row), int(at[n]), grad)
+			}
+			if grad {
+				x.store(n*x.ld, row)
+			}
+		}
+	})
+	total := tensor.Host[float64](loss)
+	for _, l := range losses[:rows] {
+		total[0] += l
+	}
+}
+
+// indices reads I32 [rows].
+func indices(op string, t *tensor.Tensor, rows int) []int32 {
+	check(t.DType() == tensor.I32 && t.Elems() == rows && t.Contiguous(), op, "indices %v for %d rows", t, rows)
+	return tensor.Host[int32](t)
+}

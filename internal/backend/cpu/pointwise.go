@@ -1,0 +1,103 @@
+package cpu
+
+import (
+	"trireme/internal/kernel"
+	"trireme/tensor"
+)
+
+// Add: dst = a + b.
+func (b *Backend) Add(dst, x, y *tensor.Tensor) {
+	rows, width := sameShape("add", dst, x, y)
+	b.each(rows, width, eachOperands{o: floats("add", dst), x: floats("add", x), y: floats("add", y)},
+		func(o, _, x, y, _ []float32) { kernel.Add(o, x, y) })
+}
+
+// AddScaled: dst += s * src.
+func (b *Backend) AddScaled(dst, src *tensor.Tensor, s float64) {
+	rows, width := sameShape("add scaled", dst, src)
+	d := floats("add scaled", dst)
+	b.each(rows, width, eachOperands{o: d, x: d, y: floats("add scaled", src)},
+		func(o, _, x, y, _ []float32) { kernel.AddScaled(o, x, y, float32(s)) })
+}
+
+// SwiGLU: dst = silu(gate) * up.
+func (b *Backend) SwiGLU(dst, gate, up *tensor.Tensor) {
+	rows, width := sameShape("swiglu", dst, gate, up)
+	b.each(rows, width, eachOperands{o: floats("swiglu", dst), x: floats("swiglu", gate), y: floats("swiglu", up)},
+		func(o, _, x, y, _ []float32) { kernel.SwiGLU(o, x, y) })
+}
+
+// SwiGLUBackward writes the gradients of gate and up.
+func (b *Backend) SwiGLUBackward(dgate, dup, dy, gate, up *tensor.Tensor) {
+	const op = "swiglu backward"
+	rows, width := sameShape(op, dgate, dup, dy, gate, up)
+	b.each(rows, width, eachOperands{
+		o: floats(op, dgate), o2: floats(op, dup),
+		x: floats(op, dy), y: floats(op, gate), z: floats(op, up),
+	}, kernel.SwiGLUBackward)
+}
+
+// GELU: dst = gelu(x).
+func (b *Backend) GELU(dst, x *tensor.Tensor, tanh bool) {
+	rows, width := sameShape("gelu", dst, x)
+	b.each(rows, width, eachOperands{o: floats("gelu", dst), x: floats("gelu", x)},
+		func(o, _, x, _, _ []float32) {
+			if tanh {
+				kernel.GELUTanh(o, x)
+			} else {
+				kernel.GELUErf(o, x)
+			}
+		})
+}
+
+// GELUBackward: dx = dy * gelu'(x).
+func (b *Backend) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
+	const op = "gelu backward"
+	rows, width := sameShape(op, dx, dy, x)
+	b.each(rows, width, eachOperands{o: floats(op, dx), x: floats(op, dy), y: floats(op, x)},
+		func(o, _, dy, x, _ []float32) {
+			if tanh {
+				kernel.GELUTanhBackward(o, dy, x)
+			} else {
+				kernel.GELUErfBackward(o, dy, x)
+			}
+		})
+}
+
+// Rope rotates the heads of each row by its position's angles.
+func (b *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, period, headDim int, inverse bool) {
+	const op = "rope"
+	rows, width := sameShape(op, dst, x)
+	check(headDim > 0 && headDim%2 == 0 && width%headDim == 0, op, "heads of %d in %v", headDim, x)
+	half := headDim / 2
+	for _, t := range []*tensor.Tensor{cos, sin} {
+		check(t.DType() == tensor.F32 && t.Contiguous() && t.Width() == half && t.Rows() == cos.Rows(), op, "table %v for heads of %d", t, headDim)
+	}
+	c, s, count := tensor.Host[float32](cos), tensor.Host[float32](sin), cos.Rows()
+	var at []int32
+	if positions != nil {
+		check(positions.DType() == tensor.I32 && positions.Elems() == rows && positions.Contiguous(), op, "positions %v for %v", positions, x)
+		at = tensor.Host[int32](positions)
+		for n, p := range at {
+			check(p >= 0 && int(p) < count, op, "position %d of row %d is outside the table %v", p, n, cos)
+		}
+	} else {
+		check(period > 0 && min(period, rows) <= count, op, "period %d with the table %v", period, cos)
+	}
+	o, in := floats(op, dst), floats(op, x)
+	w := b.rowScratch(width, &o, &in)
+	defer w.release()
+	b.rows(rows, width, func(lo, hi, thread int) {
+		for n := lo; n < hi; n++ {
+			p := n
+			if at != nil {
+				p = int(at[n])
+			} else {
+				p %= period
+			}
+			y := o.dest(n*o.ld, width, w.row(thread, 0))
+			kernel.Rope(y, in.load(n*in.ld, width, w.row(thread, 1)), c[p*half:][:half], s[p*half:][:half], headDim, inverse)
+			o.store(n*o.ld, y)
+		}
+	})
+}

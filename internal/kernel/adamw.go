@@ -1,0 +1,34 @@
+package kernel
+
+import "math"
+
+// AdamWStep holds one step's constants of AdamW in F32.
+type AdamWStep struct {
+	Keep        float32 // 1 - lr*weight decay
+	Beta1, New1 float32 // beta1, 1-beta1
+	Beta2, New2 float32 // beta2, 1-beta2
+	Rate        float32 // lr / (1-beta1^t)
+	Root        float32 // 1 / sqrt(1-beta2^t)
+	Eps         float32
+	Scale       float32 // of the gradient
+}
+
+// AdamW updates p, m, v by the gradient g (Loshchilov and Hutter 2019):
+//
+//	g *= Scale; p *= Keep
+//	m = Beta1*m + New1*g; v = Beta2*v + New2*g*g
+//	p -= Rate * m / (sqrt(v)*Root + Eps)
+func AdamW(p, m, v, g []float32, s *AdamWStep) { adamw(p, m, v, g, s) }
+
+func adamwGeneric(p, m, v, g []float32, s *AdamWStep) {
+	n := len(p)
+	m, v, g = m[:n], v[:n], g[:n]
+	for i := range p {
+		d := g[i] * s.Scale
+		mi := s.Beta1*m[i] + s.New1*d
+		vi := s.Beta2*v[i] + s.New2*(d*d)
+		m[i], v[i] = mi, vi
+		root := float32(math.Sqrt(float64(vi)))
+		p[i] = s.Keep*p[i] - s.Rate*mi/(root*s.Root+s.Eps)
+	}
+}

@@ -1,0 +1,51 @@
+package kernel
+
+import "math"
+
+// xentChunk is how many exponentials are summed in F32 lanes before the sum continues in F64.
+const xentChunk = 2048
+
+// CrossEntropy gives the loss of one row of logits, log-sum-exp less the label's logit, and
+// replaces the row by softmax - onehot(label); with grad false the row is left undefined.
+func CrossEntropy(row []float32, label int, grad bool) float64 {
+	at := float64(row[label])
+	top := maximum(row)
+	var s float64
+	for lo := 0; lo < len(row); lo += xentChunk {
+		s += expSum(row[lo:min(lo+xentChunk, len(row))], top)
+	}
+	if grad {
+		scale(row, float32(1/s))
+		row[label]--
+	}
+	return float64(top) + math.Log(s) - at
+}
+
+// maximumGeneric is the largest x[i]; what it gives for a row with NaN is not defined.
+func maximumGeneric(x []float32) float32 {
+	m := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > m {
+			m = v
+		}
+	}
+	return m
+}
+
+// expSumGeneric: x[i] = exp(x[i]-top), and their sum.
+func expSumGeneric(x []float32, top float32) float64 {
+	var s float64
+	for i, v := range x {
+		e := math.Exp(float64(v - top))
+		x[i] = float32(e)
+		s += e
+	}
+	return s
+}
+
+// scaleGeneric: x[i] *= s.
+func scaleGeneric(x []float32, s float32) {
+	for i := range x {
+		x[i] *= s
+	}
+}
