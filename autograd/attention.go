@@ -44,7 +44,7 @@ func (t *Tape) Attention(qkv *Var, docs *tensor.Tensor, p tensor.AttentionParams
 	in := t.value(qkv)
 	mustShape("attention", in.Rows() == p.Batch*p.T && in.Width() == (p.Heads+2*p.KVHeads)*p.E, in)
 	o := t.newVar(t.alloc(in.Rows(), p.Heads*p.E), qkv)
-	lse := &Var{Value: t.b.New(tensor.Activations, tensor.F32, p.Batch, p.Heads, p.T)}
+	lse := &Var{Value: t.b.New(tensor.Activations, t.sums(), p.Batch, p.Heads, p.T)}
 	t.adopt(lse)
 	q, k, v := splitQKV(in, p)
 	t.b.Attention(o.Value, lse.Value, q, k, v, docs, p)

@@ -24,7 +24,7 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, tar
 	if backward && x.wants {
 		dx = &gradient{t.alloc(n, in.Width()), 1}
 	}
-	logits := t.b.New(tensor.Logits, tensor.F32, step, vocab)
+	logits := t.b.New(tensor.Logits, t.sums(), step, vocab)
 	dw, added := sinkIf(backward, w)
 	db, addedBias := sinkIf(backward, bias)
 	for lo := 0; lo < n; lo += step {

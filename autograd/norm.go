@@ -16,7 +16,7 @@ func (t *Tape) AddRMSNorm(x, res, w *Var, eps float64) (y, sum *Var) {
 
 func (t *Tape) rmsNorm(x, res, w *Var, eps float64) (y, sum *Var) {
 	in := t.value(x)
-	rstd := &Var{Value: t.b.New(tensor.Activations, tensor.F32, in.Rows())}
+	rstd := &Var{Value: t.b.New(tensor.Activations, t.sums(), in.Rows())}
 	t.adopt(rstd)
 	y = t.newVar(t.alloc(in.Shape()...), x, res, w)
 	if res == nil {
@@ -55,8 +55,8 @@ func (t *Tape) AddLayerNorm(x, res, w, b *Var, eps float64) (y, sum *Var) {
 
 func (t *Tape) layerNorm(x, res, w, b *Var, eps float64) (y, sum *Var) {
 	in := t.value(x)
-	mean := &Var{Value: t.b.New(tensor.Activations, tensor.F32, in.Rows())}
-	rstd := &Var{Value: t.b.New(tensor.Activations, tensor.F32, in.Rows())}
+	mean := &Var{Value: t.b.New(tensor.Activations, t.sums(), in.Rows())}
+	rstd := &Var{Value: t.b.New(tensor.Activations, t.sums(), in.Rows())}
 	t.adopt(mean)
 	t.adopt(rstd)
 	y = t.newVar(t.alloc(in.Shape()...), x, res, w, b)

@@ -127,6 +127,14 @@ func (t *Tape) alloc(shape ...int) *tensor.Tensor {
 	return t.b.New(tensor.Activations, t.dtype, shape...)
 }
 
+// sums is the type of statistics and logits: F32, or F64 on a tape of F64.
+func (t *Tape) sums() tensor.DType {
+	if t.dtype == tensor.F64 {
+		return tensor.F64
+	}
+	return tensor.F32
+}
+
 // record notes how to go back from y and which values that needs. back is not called when
 // no gradient reaches y.
 func (t *Tape) record(y *Var, saves []*Var, back func(dy *gradient)) {

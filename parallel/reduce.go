@@ -82,21 +82,28 @@ func (e *Engine) reduce(f *flat) {
 		}
 	case e.inOrder:
 		own := f.at(f.grad, f.layout.grad, f.own)
-		r.then(func() collective.Work { return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.at.chunks()}, f.unit.Name) })
+		r.then(func() collective.Work {
+			return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.at.chunks()}, f.unit.Name)
+		})
 		if last {
 			e.spread(f, &r)
 		}
 	default:
 		part := f.at(f.grad, f.layout.grad, f.shard(e.at))
-		r.then(func() collective.Work { return e.g.Shard.ReduceScatter(part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name) })
+		r.then(func() collective.Work {
+			return e.g.Shard.ReduceScatter(part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name)
+		})
 		if last {
 			e.mergeReplicas(f, part, &r)
 		}
 	}
-	if len(r.ops) > 0 {
+	switch {
+	case len(r.ops) > 0:
 		r.under = e.issue(r.ops...)
+		e.pending = append(e.pending, r)
+	case r.bucket != nil:
+		r.bucket.Release()
 	}
-	e.pending = append(e.pending, r)
 }
 
 func (e *Engine) add(dst, src *tensor.Tensor, first bool) {
@@ -116,7 +123,9 @@ func (e *Engine) spread(f *flat, r *reduction) {
 	case f.padded:
 		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, own, f.unit.Name) })
 	default:
-		r.then(func() collective.Work { return e.g.Replicate.AllGather(f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name) })
+		r.then(func() collective.Work {
+			return e.g.Replicate.AllGather(f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name)
+		})
 	}
 }
 
@@ -134,7 +143,9 @@ func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
 func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.n())
 	own := f.at(f.grad, f.layout.grad, f.own)
-	r.then(func() collective.Work { return e.g.World.ReduceScatter(sum, f.grad, collective.ReduceOptions{}, f.unit.Name) })
+	r.then(func() collective.Work {
+		return e.g.World.ReduceScatter(sum, f.grad, collective.ReduceOptions{}, f.unit.Name)
+	})
 	if f.optim.n() == f.padded {
 		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, sum, f.unit.Name) })
 		r.after = sum.Release

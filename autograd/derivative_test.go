@@ -1,0 +1,305 @@
+package autograd
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"trireme/internal/backend/naive"
+	"trireme/tensor"
+)
+
+// check compares backward of f with central differences in float64: the loss is the sum of
+// f's result times fixed random numbers.
+type check struct {
+	t   *testing.T
+	b   *naive.Backend
+	rng *rand.Rand
+}
+
+func newCheck(t *testing.T) *check {
+	return &check{t, naive.New(), rand.New(rand.NewPCG(1, 2))}
+}
+
+func (c *check) random(shape ...int) *tensor.Tensor {
+	x := c.b.New(tensor.Params, tensor.F64, shape...)
+	for i := range tensor.Host[float64](x) {
+		tensor.Host[float64](x)[i] = c.rng.NormFloat64()
+	}
+	return x
+}
+
+func (c *check) ints(limit, n int) *tensor.Tensor {
+	x := c.b.New(tensor.Workspace, tensor.I32, n)
+	for i := range n {
+		tensor.Host[int32](x)[i] = c.rng.Int32N(int32(limit))
+	}
+	return x
+}
+
+// leaf is a parameter with its own place for the gradient.
+func (c *check) leaf(shape ...int) (*Var, *tensor.Tensor) {
+	v := &Var{Value: c.random(shape...)}
+	g := c.b.New(tensor.Grads, tensor.F64, shape...)
+	written := false
+	v.SetSink(func() (*tensor.Tensor, bool) {
+		was := written
+		written = true
+		return g, was
+	})
+	return v, g
+}
+
+func (c *check) run(name string, leaves []*Var, grads []*tensor.Tensor, f func(*Tape, []*Var) *Var) {
+	c.t.Helper()
+	live := c.b.Meter().Read().LiveTotal
+	var weights *tensor.Tensor
+	loss := func(grad bool) float64 {
+		tape := NewTape(c.b, tensor.F64, grad)
+		sum := 0.0
+		tape.Scope(func() *Var {
+			// Values, not parameters, enter f, so that gradients reach the leaves through it.
+			ins := make([]*Var, len(leaves))
+			for i, l := range leaves {
+				ins[i] = tape.input(l)
+			}
+			y := f(tape, ins)
+			if weights == nil {
+				weights = c.random(y.Value.Shape()...)
+				live += int64(weights.Bytes())
+			}
+			for i, v := range tensor.Host[float64](y.Value) {
+				sum += v * tensor.Host[float64](weights)[i]
+			}
+			d := tape.alloc(y.Value.Shape()...)
+			c.b.Copy(d, weights)
+			y.grad = &gradient{d, 1}
+			if !grad {
+				d.Release()
+			}
+			return nil
+		})
+		tape.Backward()
+		return sum
+	}
+	loss(true)
+	const h = 1e-5
+	for k, l := range leaves {
+		if grads[k] == nil {
+			continue
+		}
+		got := tensor.Host[float64](grads[k])
+		for i := range tensor.Host[float64](l.Value) {
+			p := &tensor.Host[float64](l.Value)[i]
+			was := *p
+			*p = was + h
+			up := loss(false)
+			*p = was - h
+			down := loss(false)
+			*p = was
+			want := (up - down) / (2 * h)
+			if math.Abs(got[i]-want) > 1e-7*(1+math.Abs(want))*10 {
+				c.t.Fatalf("%s: input %d, element %d: gradient %v, differences %v", name, k, i, got[i], want)
+			}
+		}
+	}
+	if now := c.b.Meter().Read().LiveTotal; now != live {
+		c.t.Errorf("%s: %d bytes are still held after backward", name, now-live)
+	}
+}
+
+// input copies a leaf into a value whose gradient goes to the leaf's sink.
+func (t *Tape) input(l *Var) *Var {
+	x := t.newVar(t.alloc(l.Value.Shape()...), l)
+	t.b.Copy(x.Value, l.Value)
+	t.record(x, nil, func(d *gradient) {
+		dst, acc := sink(l)
+		if acc {
+			t.b.AddScaled(dst, d.t, 1)
+		} else {
+			t.b.Copy(dst, d.t)
+		}
+		t.release(d)
+	})
+	return x
+}
+
+func (c *check) leaves(shapes ...[]int) (vs []*Var, gs []*tensor.Tensor) {
+	for _, s := range shapes {
+		v, g := c.leaf(s...)
+		vs, gs = append(vs, v), append(gs, g)
+	}
+	return vs, gs
+}
+
+func TestDerivatives(t *testing.T) {
+	rope := func(c *check, e int) RopeTable {
+		return RopeTable{Cos: c.random(7, e/2), Sin: c.random(7, e/2), Period: 5}
+	}
+	for name, test := range map[string]struct {
+		shapes [][]int
+		f      func(c *check) func(*Tape, []*Var) *Var
+	}{
+		"add, one input twice": {[][]int{{3, 4}}, func(*check) func(*Tape, []*Var) *Var {
+			return func(t *Tape, x []*Var) *Var { return t.Add(t.Add(x[0], x[0]), x[0]) }
+		}},
+		"rmsnorm": {[][]int{{3, 5}}, func(c *check) func(*Tape, []*Var) *Var {
+			w := Const(c.random(5))
+			return func(t *Tape, x []*Var) *Var { return t.RMSNorm(x[0], w, 1e-5) }
+		}},
+		"rmsnorm of a sum that is used again": {[][]int{{3, 5}, {3, 5}}, func(c *check) func(*Tape, []*Var) *Var {
+			w := Const(c.random(5))
+			return func(t *Tape, x []*Var) *Var {
+				y, sum := t.AddRMSNorm(x[0], x[1], w, 1e-5)
+				return t.Add(y, sum)
+			}
+		}},
+		"layernorm of a sum that is used again": {[][]int{{3, 5}, {3, 5}}, func(c *check) func(*Tape, []*Var) *Var {
+			w, b := Const(c.random(5)), Const(c.random(5))
+			return func(t *Tape, x []*Var) *Var {
+				y, sum := t.AddLayerNorm(x[0], x[1], w, b, 1e-5)
+				return t.Add(sum, y)
+			}
+		}},
+		"swiglu": {[][]int{{3, 8}}, func(*check) func(*Tape, []*Var) *Var {
+			return func(t *Tape, x []*Var) *Var { return t.SwiGLU(x[0]) }
+		}},
+		"gelu by tanh": {[][]int{{3, 4}}, func(*check) func(*Tape, []*Var) *Var {
+			return func(t *Tape, x []*Var) *Var { return t.GELU(x[0], true) }
+		}},
+		"gelu by erf": {[][]int{{3, 4}}, func(*check) func(*Tape, []*Var) *Var {
+			return func(t *Tape, x []*Var) *Var { return t.GELU(x[0], false) }
+		}},
+		"rope and attention, grouped, causal": {[][]int{{10, (4 + 2*2) * 4}}, func(c *check) func(*Tape, []*Var) *Var {
+			r := rope(c, 4)
+			p := tensor.AttentionParams{Batch: 2, T: 5, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5, Causal: true}
+			return func(t *Tape, x []*Var) *Var { return t.Attention(t.Rope(x[0], 24, 4, r), nil, p) }
+		}},
+		"attention in a window and in documents": {[][]int{{12, 3 * 2}}, func(c *check) func(*Tape, []*Var) *Var {
+			docs := c.ints(2, 12)
+			p := tensor.AttentionParams{Batch: 2, T: 6, Heads: 1, KVHeads: 1, E: 2, Scale: 0.7, Causal: true, Window: 3}
+			return func(t *Tape, x []*Var) *Var { return t.Attention(x[0], docs, p) }
+		}},
+		"checkpointed layer": {[][]int{{3, 8}}, func(*check) func(*Tape, []*Var) *Var {
+			return func(t *Tape, x []*Var) *Var {
+				return t.Checkpoint(func(t *Tape, x *Var) *Var {
+					y := t.SwiGLU(x)
+					return t.Add(y, t.GELU(y, true))
+				}, x[0])
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCheck(t)
+			vs, gs := c.leaves(test.shapes...)
+			c.run(name, vs, gs, test.f(c))
+		})
+	}
+}
+
+// Parameters enter operations as leaves, so their sinks are tested apart: joined and not,
+// written first and added to.
+func TestDerivativesOfParameters(t *testing.T) {
+	c := newCheck(t)
+	x, gx := c.leaf(4, 3)
+	w1, g1 := c.leaf(2, 3)
+	w2, g2 := c.leaf(5, 3)
+	b1, h1 := c.leaf(2)
+	b2, h2 := c.leaf(5)
+	gain, gg := c.leaf(7)
+	shift, gs := c.leaf(7)
+	c.run("linear and layernorm", []*Var{x, w1, w2, b1, b2, gain, shift}, []*tensor.Tensor{gx, g1, g2, h1, h2, gg, gs}, func(t *Tape, in []*Var) *Var {
+		y := t.Linear(in[0], []*Var{w1, w2}, []*Var{b1, b2})
+		return t.LayerNorm(y, gain, shift, 1e-5)
+	})
+
+	c = newCheck(t)
+	x, gx = c.leaf(4, 3)
+	both := c.random(7, 3)
+	sum := c.b.New(tensor.Grads, tensor.F64, 7, 3)
+	part := func(lo, hi int) *Var {
+		v := &Var{Value: both.RowRange(lo, hi)}
+		v.SetSink(func() (*tensor.Tensor, bool) { return sum.RowRange(lo, hi), false })
+		return v
+	}
+	all := &Var{Value: both}
+	p1, p2 := part(0, 2), part(2, 7)
+	gain, gg = c.leaf(7)
+	c.run("joined linear and rmsnorm", []*Var{x, all, gain}, []*tensor.Tensor{gx, sum, gg}, func(t *Tape, in []*Var) *Var {
+		return t.RMSNorm(t.Linear(in[0], []*Var{p1, p2}, nil), gain, 1e-5)
+	})
+
+	c = newCheck(t)
+	table, gt := c.leaf(6, 3)
+	ids := c.ints(6, 9)
+	c.run("embedding and its tied head", []*Var{table}, []*tensor.Tensor{gt}, func(t *Tape, _ []*Var) *Var {
+		return t.Linear(t.Embedding(table, ids), []*Var{table}, nil)
+	})
+}
+
+func TestLinearCrossEntropy(t *testing.T) {
+	c := newCheck(t)
+	x, gx := c.leaf(9, 4)
+	w, gw := c.leaf(11, 4)
+	targets := c.ints(11, 9)
+	tensor.Host[int32](targets)[3] = -100
+	loss := func(grad bool) float64 {
+		tape := NewTape(c.b, tensor.F64, grad)
+		sum := c.b.New(tensor.Workspace, tensor.F64, 1)
+		c.b.Fill(sum, 0)
+		tape.Scope(func() *Var {
+			tape.LinearCrossEntropy(sum, tape.input(x), w, nil, targets)
+			return nil
+		})
+		tape.Backward()
+		return tensor.Host[float64](sum)[0]
+	}
+	loss(true)
+	const h = 1e-5
+	for k, v := range []*Var{x, w} {
+		got := tensor.Host[float64]([]*tensor.Tensor{gx, gw}[k])
+		for i := range tensor.Host[float64](v.Value) {
+			p := &tensor.Host[float64](v.Value)[i]
+			was := *p
+			*p = was + h
+			up := loss(false)
+			*p = was - h
+			down := loss(false)
+			*p = was
+			if want := (up - down) / (2 * h); math.Abs(got[i]-want) > 1e-6 {
+				t.Fatalf("input %d, element %d: gradient %v, differences %v", k, i, got[i], want)
+			}
+		}
+	}
+}
+
+func TestCheckpointGivesTheSameBits(t *testing.T) {
+	run := func(recompute bool) []float64 {
+		c := newCheck(t)
+		x, gx := c.leaf(6, 8)
+		w, gw := c.leaf(8, 4)
+		f := func(t *Tape, x *Var) *Var { return t.Linear(t.SwiGLU(x), []*Var{w}, nil) }
+		tape := NewTape(c.b, tensor.F64, true)
+		tape.Scope(func() *Var {
+			in := tape.input(x)
+			var y *Var
+			if recompute {
+				y = tape.Checkpoint(f, in)
+			} else {
+				y = f(tape, in)
+			}
+			d := tape.alloc(y.Value.Shape()...)
+			c.b.Fill(d, 1)
+			y.grad = &gradient{d, 1}
+			return nil
+		})
+		tape.Backward()
+		return append(tensor.Host[float64](gx), tensor.Host[float64](gw)...)
+	}
+	a, b := run(false), run(true)
+	for i := range a {
+		if a[i] != b[i] {
+			t.Fatalf("element %d: %v without, %v with recomputation", i, a[i], b[i])
+		}
+	}
+}

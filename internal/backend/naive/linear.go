@@ -1,0 +1,170 @@
+package naive
+
+import (
+	"math"
+
+	"trireme/tensor"
+)
+
+// MatMul multiplies matrices, or batches of them.
+func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
+	batch := 1
+	if len(dst.Shape()) == 3 {
+		batch = dst.Dim(0)
+	}
+	for i := range batch {
+		part := func(t *tensor.Tensor) *tensor.Tensor {
+			if batch == 1 {
+				return t
+			}
+			r := t.Dim(1)
+			return t.RowRange(i*r, (i+1)*r)
+		}
+		matmul(part(dst), part(x), part(y), op)
+	}
+}
+
+func matmul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
+	k := x.Width()
+	if op.TransA {
+		k = x.Rows()
+	}
+	out := make([]float64, 0, dst.Elems())
+	for i := range dst.Rows() {
+		for j := range dst.Width() {
+			sum := 0.0
+			for l := range k {
+				u, v := 0.0, 0.0
+				if op.TransA {
+					u = get(x, l, i)
+				} else {
+					u = get(x, i, l)
+				}
+				if op.TransB {
+					v = get(y, j, l)
+				} else {
+					v = get(y, l, j)
+				}
+				sum += u * v
+			}
+			out = append(out, sum)
+		}
+	}
+	write(dst, out, op.Accumulate)
+}
+
+// AddBias adds a row to each row.
+func (b *Backend) AddBias(dst, x, bias *tensor.Tensor) {
+	u := read(x)
+	for i := range u {
+		u[i] += get(bias, 0, i%x.Width())
+	}
+	write(dst, u, false)
+}
+
+// BiasGrad sums rows.
+func (b *Backend) BiasGrad(dbias, dy *tensor.Tensor, accumulate bool) {
+	out := make([]float64, dy.Width())
+	for i, v := range read(dy) {
+		out[i%len(out)] += v
+	}
+	write(dbias, out, accumulate)
+}
+
+// sees says whether position i of a sequence attends to j.
+func sees(p tensor.AttentionParams, docs *tensor.Tensor, row0, i, j int) bool {
+	switch {
+	case p.Causal && j > i:
+		return false
+	case p.Window > 0 && j <= i-p.Window:
+		return false
+	case docs != nil && get(docs, 0, row0+i) != get(docs, 0, row0+j):
+		return false
+	}
+	return true
+}
+
+// scores are the softmax of row i over all positions, and its log-sum-exp.
+func scores(q, k, docs *tensor.Tensor, p tensor.AttentionParams, bi, h, i int) (w []float64, lse float64) {
+	w = make([]float64, p.T)
+	top, kh := math.Inf(-1), h/(p.Heads/p.KVHeads)
+	for j := range w {
+		w[j] = math.Inf(-1)
+		if sees(p, docs, bi*p.T, i, j) {
+			w[j] = 0
+			for e := range p.E {
+				w[j] += get(q, bi*p.T+i, h*p.E+e) * get(k, bi*p.T+j, kh*p.E+e)
+			}
+			w[j] *= p.Scale
+			top = math.Max(top, w[j])
+		}
+	}
+	if math.IsInf(top, -1) {
+		return make([]float64, p.T), 0
+	}
+	sum := 0.0
+	for j := range w {
+		w[j] = math.Exp(w[j] - top)
+		sum += w[j]
+	}
+	for j := range w {
+		w[j] /= sum
+	}
+	return w, top + math.Log(sum)
+}
+
+// Attention is softmax(q k^T scale) v, row by row.
+func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
+	for bi := range p.Batch {
+		for h := range p.Heads {
+			kh := h / (p.Heads / p.KVHeads)
+			for i := range p.T {
+				w, l := scores(q, k, docs, p, bi, h, i)
+				set(lse, bi*p.Heads+h, i, l)
+				for e := range p.E {
+					sum := 0.0
+					for j := range w {
+						sum += w[j] * get(v, bi*p.T+j, kh*p.E+e)
+					}
+					set(o, bi*p.T+i, h*p.E+e, sum)
+				}
+			}
+		}
+	}
+}
+
+// AttentionBackward: dv = w^T do; ds = w (do v^T - rowsum(do o)); dq = ds k scale; dk = ds^T q scale.
+func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
+	gq, gk, gv := make([]float64, dq.Elems()), make([]float64, dk.Elems()), make([]float64, dv.Elems())
+	wq, wk := dq.Width(), dk.Width()
+	for bi := range p.Batch {
+		for h := range p.Heads {
+			kh := h / (p.Heads / p.KVHeads)
+			for i := range p.T {
+				w, _ := scores(q, k, docs, p, bi, h, i)
+				ri, delta := bi*p.T+i, 0.0
+				for e := range p.E {
+					delta += get(do, ri, h*p.E+e) * get(o, ri, h*p.E+e)
+				}
+				for j := range w {
+					if w[j] == 0 {
+						continue
+					}
+					rj, dw := bi*p.T+j, 0.0
+					for e := range p.E {
+						dw += get(do, ri, h*p.E+e) * get(v, rj, kh*p.E+e)
+						gv[rj*wk+kh*p.E+e] += w[j] * get(do, ri, h*p.E+e)
+					}
+					ds := w[j] * (dw - delta) * p.Scale
+					for e := range p.E {
+						gq[ri*wq+h*p.E+e] += ds * get(k, rj, kh*p.E+e)
+						gk[rj*wk+kh*p.E+e] += ds * get(q, ri, h*p.E+e)
+					}
+				}
+			}
+		}
+	}
+	write(dq, gq, false)
+	write(dk, gk, false)
+	write(dv, gv, false)
+}

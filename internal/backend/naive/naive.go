@@ -1,0 +1,138 @@
+package naive
+
+import (
+	"math"
+
+	"trireme/tensor"
+)
+
+// Backend computes in float64. It is used by one goroutine at a time.
+type Backend struct{ meter tensor.Meter }
+
+var _ tensor.Backend = (*Backend)(nil)
+
+// New makes a backend; its tensors lie on the Go heap.
+func New() *Backend { return &Backend{} }
+
+// Name is naive.
+func (b *Backend) Name() string { return "naive" }
+
+// Meter counts live tensors.
+func (b *Backend) Meter() *tensor.Meter { return &b.meter }
+
+// New makes a tensor whose elements are all bits set, so that reading before writing shows.
+func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
+	n := tensor.Shape(shape).Elems() * dt.Size()
+	words := make([]float64, (n+7)/8)
+	mem := tensor.AsBytes(words)[:n:n]
+	for i := range mem {
+		mem[i] = 0xff
+	}
+	b.meter.Add(cat, int64(n))
+	buf := tensor.NewBuffer(mem, n, cat, func(buf *tensor.Buffer) { b.meter.Add(buf.Cat, -int64(buf.Size)) })
+	return tensor.Of(buf, dt, 0, shape...)
+}
+
+// Upload copies from the host.
+func (b *Backend) Upload(dst *tensor.Tensor, src []byte) { copy(tensor.HostBytes(dst), src) }
+
+// Download copies to the host.
+func (b *Backend) Download(dst []byte, src *tensor.Tensor) { copy(dst, tensor.HostBytes(src)) }
+
+// Sync has nothing to wait for.
+func (b *Backend) Sync() {}
+
+// get reads element j of row i.
+func get(t *tensor.Tensor, i, j int) float64 {
+	k := i*t.RowStride() + j
+	switch t.DType() {
+	case tensor.F32:
+		return float64(tensor.Host[float32](t)[k])
+	case tensor.F64:
+		return tensor.Host[float64](t)[k]
+	case tensor.BF16:
+		return float64(math.Float32frombits(uint32(tensor.Host[uint16](t)[k]) << 16))
+	case tensor.I32:
+		return float64(tensor.Host[int32](t)[k])
+	}
+	panic("naive: cannot read " + t.DType().String())
+}
+
+// set writes element j of row i, rounded to the element type.
+func set(t *tensor.Tensor, i, j int, v float64) {
+	k := i*t.RowStride() + j
+	switch t.DType() {
+	case tensor.F32:
+		tensor.Host[float32](t)[k] = float32(v)
+	case tensor.F64:
+		tensor.Host[float64](t)[k] = v
+	case tensor.BF16:
+		bits := math.Float32bits(float32(v))
+		tensor.Host[uint16](t)[k] = uint16((bits + 0x7fff + bits>>16&1) >> 16)
+	case tensor.I64:
+		tensor.Host[int64](t)[k] = int64(v)
+	default:
+		panic("naive: cannot write " + t.DType().String())
+	}
+}
+
+// read is all elements, row by row; nil for no tensor.
+func read(t *tensor.Tensor) []float64 {
+	if t == nil {
+		return nil
+	}
+	out := make([]float64, 0, t.Elems())
+	for i := range t.Rows() {
+		for j := range t.Width() {
+			out = append(out, get(t, i, j))
+		}
+	}
+	return out
+}
+
+// write stores v, added to what is there where add is set.
+func write(t *tensor.Tensor, v []float64, add bool) {
+	w := t.Width()
+	for i := range t.Rows() {
+		for j := range w {
+			x := v[i*w+j]
+			if add {
+				x += get(t, i, j)
+			}
+			set(t, i, j, x)
+		}
+	}
+}
+
+// Fill sets every element to v.
+func (b *Backend) Fill(dst *tensor.Tensor, v float64) {
+	for i := range dst.Rows() {
+		for j := range dst.Width() {
+			set(dst, i, j, v)
+		}
+	}
+}
+
+// Copy copies and converts.
+func (b *Backend) Copy(dst, src *tensor.Tensor) { write(dst, read(src), false) }
+
+// Normal hashes the index (splitmix64) and transforms by Box and Muller. Its numbers are not
+// those of other backends, only as good.
+func (b *Backend) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std float64) {
+	out := make([]float64, dst.Elems())
+	for i := range out {
+		n := uint64(first) + uint64(i)
+		u, w := uniform(key.Seed^mix(key.Stream)^mix(2*n)), uniform(key.Seed^mix(key.Stream)^mix(2*n+1))
+		out[i] = std * math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*w)
+	}
+	write(dst, out, false)
+}
+
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func uniform(z uint64) float64 { return (float64(mix(z)>>11) + 0.5) / (1 << 53) }

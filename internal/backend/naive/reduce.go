@@ -1,0 +1,108 @@
+package naive
+
+import (
+	"math"
+	"math/big"
+
+	"trireme/tensor"
+)
+
+// lowest is the binary exponent of an exact accumulator's first word.
+const lowest = -352
+
+const digits = tensor.ExactWords - 1
+
+// ExactSquares adds sums of squares of blocks.
+func (b *Backend) ExactSquares(acc, x *tensor.Tensor) {
+	u := read(x)
+	for lo := 0; lo < len(u); lo += tensor.SumBlock {
+		s := 0.0
+		for _, v := range u[lo:min(len(u), lo+tensor.SumBlock)] {
+			s += v * v
+		}
+		addExact(tensor.Host[int64](acc), s)
+	}
+}
+
+// ExactAdd adds the elements of x.
+func (b *Backend) ExactAdd(acc, x *tensor.Tensor) {
+	for _, v := range read(x) {
+		addExact(tensor.Host[int64](acc), v)
+	}
+}
+
+// addExact adds v's 53 bits in words of 32, by integers as wide as they need to be.
+func addExact(acc []int64, v float64) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		acc[digits]++
+		return
+	}
+	frac, exp := math.Frexp(v)
+	n := big.NewInt(int64(math.Ldexp(frac, 53)))
+	if shift := exp - 53 - lowest; shift >= 0 {
+		n.Lsh(n, uint(shift))
+	} else {
+		n.Rsh(n, uint(-shift))
+	}
+	sign := int64(n.Sign())
+	n.Abs(n)
+	mask := big.NewInt(math.MaxUint32)
+	for i := 0; i < digits; i++ {
+		acc[i] += sign * new(big.Int).And(n, mask).Int64()
+		n.Rsh(n, 32)
+	}
+}
+
+func exactValue(acc []int64) float64 {
+	if acc[digits] != 0 {
+		return math.NaN()
+	}
+	sum := new(big.Int)
+	for i := digits - 1; i >= 0; i-- {
+		sum.Lsh(sum, 32)
+		sum.Add(sum, big.NewInt(acc[i]))
+	}
+	f := new(big.Float).SetPrec(1024).SetInt(sum)
+	f.SetMantExp(f, lowest)
+	v, _ := f.Float64()
+	return v
+}
+
+// StepScalars turns sums into the step's numbers.
+func (b *Backend) StepScalars(out, squares, loss, tokens, maxNorm *tensor.Tensor) {
+	o, n := tensor.Host[float64](out), float64(tensor.Host[int64](tokens)[0])
+	clear(o)
+	o[tensor.ScalarTokens] = n
+	if n == 0 {
+		return
+	}
+	norm := math.Sqrt(exactValue(tensor.Host[int64](squares))) / n
+	mean := exactValue(tensor.Host[int64](loss)) / n
+	coef := 1.0
+	if limit := tensor.Host[float64](maxNorm)[0]; limit > 0 {
+		coef = math.Min(1, limit/(norm+1e-6))
+	}
+	o[tensor.ScalarLoss], o[tensor.ScalarGradNorm], o[tensor.ScalarScale] = mean, norm, coef/n
+	if !math.IsNaN(norm) && !math.IsNaN(mean) && !math.IsInf(norm, 0) {
+		o[tensor.ScalarApply] = 1
+	}
+}
+
+// AdamW is torch's.
+func (b *Backend) AdamW(p, m, v, g, hyper, scalars *tensor.Tensor, a tensor.AdamWParams) {
+	s, h := tensor.Host[float64](scalars), tensor.Host[float64](hyper)
+	if s[tensor.ScalarApply] == 0 {
+		return
+	}
+	lr := h[tensor.AdamLR]
+	for i := range p.Elems() {
+		grad := get(g, 0, i) * s[tensor.ScalarScale]
+		w := get(p, 0, i) * (1 - lr*a.WeightDecay)
+		m1 := a.Beta1*get(m, 0, i) + (1-a.Beta1)*grad
+		v1 := a.Beta2*get(v, 0, i) + (1-a.Beta2)*grad*grad
+		w -= lr / h[tensor.AdamBias1] * m1 / (math.Sqrt(v1)/math.Sqrt(h[tensor.AdamBias2]) + a.Eps)
+		set(p, 0, i, w)
+		set(m, 0, i, m1)
+		set(v, 0, i, v1)
+	}
+}
