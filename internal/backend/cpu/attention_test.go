@@ -1,0 +1,472 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"trireme/internal/impl"
+	"trireme/tensor"
+)
+
+// attnCase is one problem; its inputs are functions of it.
+type attnCase struct {
+	p     tensor.AttentionParams
+	docs  int          // 0: none, 1: runs in order, 2: ids that come back
+	dt    tensor.DType // of everything but lse
+	gap   int          // columns between and beside q, k, v in one matrix
+	seeds [2]uint64
+}
+
+func (c attnCase) String() string {
+	return fmt.Sprintf("B%d_T%d_H%d_K%d_E%d_causal=%v_window%d_docs%d_%v", c.p.Batch, c.p.T, c.p.Heads, c.p.KVHeads, c.p.E, c.p.Causal, c.p.Window, c.docs, c.dt)
+}
+
+// ids are the documents of the case's positions, or nil.
+func (c attnCase) ids() []int32 {
+	if c.docs == 0 {
+		return nil
+	}
+	r := rand.New(rand.NewPCG(c.seeds[0], 99))
+	ids := make([]int32, c.p.Batch*c.p.T)
+	id := int32(0)
+	for i := range ids {
+		if i%c.p.T == 0 || r.IntN(7) == 0 {
+			id++
+			if c.docs == 2 {
+				id = int32(r.IntN(3))
+			}
+		}
+		ids[i] = id
+	}
+	return ids
+}
+
+// attnData are the tensors of a case on a backend. q, k, v (and their gradients) are
+// columns of one matrix with gaps that hold canaries.
+type attnData struct {
+	b                    *Backend
+	qkv, dqkv            *tensor.Tensor
+	q, k, v, o, lse      *tensor.Tensor
+	do, dq, dk, dv, docs *tensor.Tensor
+	all                  []*tensor.Tensor
+}
+
+const canary = 12345.5 // a BF16 number rounds it
+
+func newAttnData(b *Backend, c attnCase) *attnData {
+	d := &attnData{b: b}
+	n, hq, hk := c.p.Batch*c.p.T, c.p.Heads*c.p.E, c.p.KVHeads*c.p.E
+	mk := func(dt tensor.DType, shape ...int) *tensor.Tensor {
+		t := b.New(tensor.Activations, dt, shape...)
+		d.all = append(d.all, t)
+		return t
+	}
+	w := hq + 2*hk + 4*c.gap
+	d.qkv, d.dqkv = mk(c.dt, n, w), mk(c.dt, n, w)
+	cut := func(t *tensor.Tensor) (q, k, v *tensor.Tensor) {
+		return t.Cols(c.gap, c.gap+hq), t.Cols(2*c.gap+hq, 2*c.gap+hq+hk), t.Cols(3*c.gap+hq+hk, 3*c.gap+hq+2*hk)
+	}
+	d.q, d.k, d.v = cut(d.qkv)
+	d.dq, d.dk, d.dv = cut(d.dqkv)
+	d.o, d.do = mk(c.dt, n, hq), mk(c.dt, n, hq)
+	d.lse = mk(tensor.F32, c.p.Batch, c.p.Heads, c.p.T)
+	r := rand.New(rand.NewPCG(c.seeds[0], c.seeds[1]))
+	put := func(t *tensor.Tensor, f func() float64) {
+		for i := range t.Rows() {
+			for j := range t.Width() {
+				setAt(t, i, j, f())
+			}
+		}
+	}
+	hold := func() float64 { return canary }
+	put(d.qkv, hold)
+	put(d.dqkv, hold)
+	for _, t := range []*tensor.Tensor{d.q, d.k, d.v, d.do} {
+		put(t, r.NormFloat64)
+	}
+	if ids := c.ids(); ids != nil {
+		d.docs = mk(tensor.I32, n)
+		copy(tensor.Host[int32](d.docs), ids)
+	}
+	return d
+}
+
+func (d *attnData) run(c attnCase) {
+	d.b.Attention(d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
+	d.b.AttentionBackward(d.dq, d.dk, d.dv, d.do, d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
+}
+
+func (d *attnData) release() {
+	for _, t := range d.all {
+		t.Release()
+	}
+}
+
+func at(t *tensor.Tensor, i, j int) float64 {
+	if t.DType() == tensor.F32 {
+		return float64(tensor.Host[float32](t)[i*t.RowStride()+j])
+	}
+	return float64(math.Float32frombits(uint32(tensor.Host[uint16](t)[i*t.RowStride()+j]) << 16))
+}
+
+func setAt(t *tensor.Tensor, i, j int, x float64) {
+	if t.DType() == tensor.F32 {
+		tensor.Host[float32](t)[i*t.RowStride()+j] = float32(x)
+		return
+	}
+	tensor.Host[uint16](t)[i*t.RowStride()+j] = uint16((math.Float32bits(float32(x)) + 0x8000) >> 16)
+}
+
+func values(t *tensor.Tensor) []float64 {
+	x := make([]float64, 0, t.Elems())
+	for i := range t.Rows() {
+		for j := range t.Width() {
+			x = append(x, at(t, i, j))
+		}
+	}
+	return x
+}
+
+// naive is attention by its formula, in float64: outputs and gradients, rows of H*E or K*E.
+type naive struct{ o, lse, dq, dk, dv []float64 }
+
+func newNaive(c attnCase, q, k, v, do []float64) naive {
+	p := c.p
+	n, wq, wk := p.Batch*p.T, p.Heads*p.E, p.KVHeads*p.E
+	r := naive{make([]float64, n*wq), make([]float64, n*p.Heads), make([]float64, n*wq), make([]float64, n*wk), make([]float64, n*wk)}
+	ids := c.ids()
+	prob := make([]float64, p.T)
+	dp := make([]float64, p.T)
+	for b := range p.Batch {
+		for h := range p.Heads {
+			kv := h / (p.Heads / p.KVHeads)
+			for i := range p.T {
+				qi := (b*p.T+i)*wq + h*p.E
+				sees := func(j int) bool {
+					return !(p.Causal && j > i || p.Window > 0 && j <= i-p.Window || ids != nil && ids[b*p.T+i] != ids[b*p.T+j])
+				}
+				var sum float64
+				for j := range p.T {
+					prob[j] = 0
+					if sees(j) {
+						var s float64
+						for e := range p.E {
+							s += q[qi+e] * k[(b*p.T+j)*wk+kv*p.E+e]
+						}
+						prob[j] = math.Exp(s * p.Scale)
+					}
+					sum += prob[j]
+				}
+				if sum == 0 {
+					continue
+				}
+				r.lse[(b*p.Heads+h)*p.T+i] = math.Log(sum)
+				var d float64
+				for j := range p.T {
+					prob[j] /= sum
+					dp[j] = 0
+					for e := range p.E {
+						vj := v[(b*p.T+j)*wk+kv*p.E+e]
+						r.o[qi+e] += prob[j] * vj
+						dp[j] += do[qi+e] * vj
+					}
+					d += prob[j] * dp[j]
+				}
+				for j := range p.T {
+					ds := prob[j] * (dp[j] - d) * p.Scale
+					for e := range p.E {
+						kj := (b*p.T+j)*wk + kv*p.E + e
+						r.dq[qi+e] += ds * k[kj]
+						r.dk[kj] += ds * q[qi+e]
+						r.dv[kj] += prob[j] * do[qi+e]
+					}
+				}
+			}
+		}
+	}
+	return r
+}
+
+func testBackend(t testing.TB, threads int) *Backend {
+	t.Helper()
+	b, err := New(Options{Threads: threads, Reserve: 1 << 36})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func near(t *testing.T, what string, got, want []float64, tol float64) {
+	t.Helper()
+	var size float64
+	for _, x := range want {
+		size = max(size, math.Abs(x))
+	}
+	for i := range want {
+		if d := math.Abs(got[i] - want[i]); !(d <= tol*(size+1e-3)) {
+			t.Fatalf("%s[%d] = %g, want %g (largest %g)", what, i, got[i], want[i], size)
+		}
+	}
+}
+
+func attnCases() []attnCase {
+	r := rand.New(rand.NewPCG(1, 2))
+	heads := [][2]int{{1, 1}, {4, 2}, {6, 2}, {8, 1}}
+	var cases []attnCase
+	for _, t := range []int{1, 2, 15, 16, 17, 33, 64, 100, 257} {
+		for _, e := range []int{1, 3, 8, 16, 32, 40, 64, 128} {
+			hk := heads[r.IntN(4)]
+			if t > 200 && e > 32 {
+				hk = heads[0]
+			}
+			c := attnCase{seeds: [2]uint64{r.Uint64(), 7}, gap: r.IntN(4), docs: max(0, r.IntN(5)-2)}
+			c.p = tensor.AttentionParams{Batch: 1 + r.IntN(2), T: t, Heads: hk[0], KVHeads: hk[1], E: e, Scale: 1 / math.Sqrt(float64(e)), Causal: r.IntN(3) > 0}
+			if r.IntN(3) == 0 {
+				c.p.Window = 1 + r.IntN(2*t)
+			}
+			if r.IntN(5) == 0 {
+				c.dt = tensor.BF16
+			}
+			cases = append(cases, c)
+		}
+	}
+	// Several chunks of keys, and a window that leaves whole tiles unseen.
+	for i, w := range []int{0, 0, 130, 0, 70} {
+		c := attnCase{seeds: [2]uint64{uint64(i), 3}, gap: 1, docs: i % 3}
+		c.p = tensor.AttentionParams{Batch: 1, T: 1100 - 13*i, Heads: 2, KVHeads: 1, E: 16, Scale: 0.3, Causal: i != 1, Window: w}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+func TestAttentionAgainstFormula(t *testing.T) {
+	b := testBackend(t, 2)
+	cases := attnCases()
+	want := make([]naive, len(cases))
+	for i, c := range cases {
+		d := newAttnData(b, c)
+		want[i] = newNaive(c, values(d.q), values(d.k), values(d.v), values(d.do))
+		d.release()
+	}
+	impl.Each(t, func(t *testing.T) {
+		for i, c := range cases {
+			t.Run(c.String(), func(t *testing.T) {
+				d := newAttnData(b, c)
+				defer d.release()
+				before := values(d.qkv)
+				d.run(c)
+				tol := 4e-6
+				if c.dt == tensor.BF16 {
+					tol = 1.5e-2
+				}
+				w := want[i]
+				near(t, "o", values(d.o), w.o, tol)
+				near(t, "lse", values(d.lse), w.lse, 4e-6)
+				near(t, "dq", values(d.dq), w.dq, tol)
+				near(t, "dk", values(d.dk), w.dk, tol)
+				near(t, "dv", values(d.dv), w.dv, tol)
+				for i, x := range values(d.qkv) {
+					if x != before[i] {
+						t.Fatalf("input %d was %g and is now %g", i, before[i], x)
+					}
+				}
+				d.checkCanaries(t, c)
+			})
+		}
+	})
+}
+
+// checkCanaries looks for writes between the gradients.
+func (d *attnData) checkCanaries(t *testing.T, c attnCase) {
+	t.Helper()
+	hq, hk := c.p.Heads*c.p.E, c.p.KVHeads*c.p.E
+	for _, from := range []int{0, c.gap + hq, 2*c.gap + hq + hk, 3*c.gap + hq + 2*hk} {
+		for i := range d.dqkv.Rows() {
+			for j := from; j < from+c.gap; j++ {
+				if math.Abs(at(d.dqkv, i, j)-canary) > 64 {
+					t.Fatalf("the gap at row %d, column %d was overwritten by %g", i, j, at(d.dqkv, i, j))
+				}
+			}
+		}
+	}
+}
+
+// The float64 formula's gradients agree with differences of its own output, so that the
+// formula is a judge.
+func TestAttentionFormulaByDifferences(t *testing.T) {
+	for _, c := range attnCases() {
+		if c.p.T > 17 || c.p.E > 8 {
+			continue
+		}
+		p := c.p
+		n, wq, wk := p.Batch*p.T, p.Heads*p.E, p.KVHeads*p.E
+		r := rand.New(rand.NewPCG(5, 6))
+		normal := func(n int) []float64 {
+			x := make([]float64, n)
+			for i := range x {
+				x[i] = r.NormFloat64()
+			}
+			return x
+		}
+		q, k, v, do := normal(n*wq), normal(n*wk), normal(n*wk), normal(n*wq)
+		loss := func() float64 {
+			var l float64
+			for i, x := range newNaive(c, q, k, v, do).o {
+				l += x * do[i]
+			}
+			return l
+		}
+		got := newNaive(c, q, k, v, do)
+		for _, g := range []struct{ x, dx []float64 }{{q, got.dq}, {k, got.dk}, {v, got.dv}} {
+			for range 4 {
+				i, h := r.IntN(len(g.x)), 1e-5
+				x := g.x[i]
+				g.x[i] = x + h
+				up := loss()
+				g.x[i] = x - h
+				down := loss()
+				g.x[i] = x
+				if want := (up - down) / (2 * h); math.Abs(want-g.dx[i]) > 1e-6*(1+math.Abs(want)) {
+					t.Fatalf("%v: gradient %g, by differences %g", c, g.dx[i], want)
+				}
+			}
+		}
+	}
+}
+
+// A result depends on neither threads nor the place in the batch nor the head's number.
+func TestAttentionBits(t *testing.T) {
+	one := testBackend(t, 1)
+	impl.Each(t, func(t *testing.T) {
+		for _, c := range attnCases() {
+			c.p.Batch = 3
+			if c.p.T*c.p.E > 5000 {
+				continue
+			}
+			base := newAttnData(one, c)
+			base.run(c)
+			for _, threads := range []int{2, 3} {
+				b := testBackend(t, threads)
+				d := newAttnData(b, c)
+				d.run(c)
+				base.same(t, c, d, 0)
+			}
+			alone := c
+			alone.p.Batch = 1
+			if c.docs > 0 {
+				continue
+			}
+			// Row 2 of the batch, alone.
+			d := newAttnData(one, alone)
+			for i := range d.qkv.Rows() {
+				for j := range d.qkv.Width() {
+					setAt(d.qkv, i, j, at(base.qkv, 2*c.p.T+i, j))
+				}
+				for j := range d.do.Width() {
+					setAt(d.do, i, j, at(base.do, 2*c.p.T+i, j))
+				}
+			}
+			d.run(alone)
+			base.same(t, c, d, 2)
+			d.release()
+			base.release()
+		}
+	})
+}
+
+// same compares d with the sequences of base from seq on.
+func (base *attnData) same(t *testing.T, c attnCase, d *attnData, seq int) {
+	t.Helper()
+	for _, x := range []struct {
+		what string
+		a, b *tensor.Tensor
+	}{{"o", base.o, d.o}, {"dq", base.dq, d.dq}, {"dk", base.dk, d.dk}, {"dv", base.dv, d.dv}} {
+		for i := range x.b.Rows() {
+			for j := range x.b.Width() {
+				if a, b := at(x.a, seq*c.p.T+i, j), at(x.b, i, j); a != b {
+					t.Fatalf("%v: %s[%d,%d] is %g, elsewhere %g", c, x.what, i, j, a, b)
+				}
+			}
+		}
+	}
+	l := tensor.Host[float32](base.lse)[seq*c.p.Heads*c.p.T:]
+	for i, x := range tensor.Host[float32](d.lse) {
+		if x != l[i] {
+			t.Fatalf("%v: lse[%d] is %g, elsewhere %g", c, i, l[i], x)
+		}
+	}
+}
+
+// NaN spreads to what sees it and ends; rows before it stay clean.
+func TestAttentionNaN(t *testing.T) {
+	b := testBackend(t, 1)
+	impl.Each(t, func(t *testing.T) {
+		c := attnCase{p: tensor.AttentionParams{Batch: 1, T: 300, Heads: 1, KVHeads: 1, E: 32, Scale: 0.2, Causal: true}}
+		d := newAttnData(b, c)
+		defer d.release()
+		setAt(d.k, 280, 3, math.NaN())
+		d.run(c)
+		for i := range c.p.T {
+			if isNaN := math.IsNaN(at(d.o, i, 0)); isNaN != (i >= 280) {
+				t.Fatalf("row %d: %g", i, at(d.o, i, 0))
+			}
+		}
+	})
+}
+
+// Scores far apart neither overflow nor lose the largest.
+func TestAttentionExtremes(t *testing.T) {
+	b := testBackend(t, 1)
+	impl.Each(t, func(t *testing.T) {
+		c := attnCase{p: tensor.AttentionParams{Batch: 1, T: 70, Heads: 1, KVHeads: 1, E: 16, Scale: 1, Causal: true}}
+		d := newAttnData(b, c)
+		defer d.release()
+		for i := range c.p.T {
+			for e := range c.p.E {
+				setAt(d.q, i, e, 30)
+				setAt(d.k, i, e, float64(i%7)*5-20)
+			}
+		}
+		d.run(c)
+		for i := range c.p.T {
+			for _, x := range []*tensor.Tensor{d.o, d.dq, d.dk, d.dv} {
+				if y := at(x, i, 0); math.IsNaN(y) || math.IsInf(y, 0) {
+					t.Fatalf("row %d: %g", i, y)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkAttention(bench *testing.B) {
+	for _, s := range []struct {
+		name       string
+		b, t, h, e int
+	}{{"A", 8, 256, 8, 32}, {"B", 4, 512, 8, 64}, {"C", 2, 512, 12, 64}} {
+		c := attnCase{p: tensor.AttentionParams{Batch: s.b, T: s.t, Heads: s.h, KVHeads: s.h, E: s.e, Scale: 1 / math.Sqrt(float64(s.e)), Causal: true}}
+		flop := float64(s.b*s.h) * float64(s.t*(s.t+1)/2) * float64(s.e) * 2
+		for _, backward := range []bool{false, true} {
+			name, products := s.name+"/forward", 2.0
+			if backward {
+				name, products = s.name+"/backward", 5
+			}
+			bench.Run(name, func(bench *testing.B) {
+				b := testBackend(bench, 1)
+				d := newAttnData(b, c)
+				d.run(c)
+				bench.ResetTimer()
+				for range bench.N {
+					if backward {
+						b.AttentionBackward(d.dq, d.dk, d.dv, d.do, d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
+					} else {
+						b.Attention(d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
+					}
+				}
+				bench.ReportMetric(products*flop*float64(bench.N)/bench.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}

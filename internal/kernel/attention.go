@@ -1,0 +1,227 @@
+package kernel
+
+import "math"
+
+// AttentionRows are rows of one head (or of neighbouring heads) in a wider matrix: row i
+// begins at i*Stride. One of F32 and BF16 is set.
+type AttentionRows struct {
+	F32    []float32
+	BF16   []uint16
+	Stride int
+}
+
+// from is the same rows from row i and column c on.
+func (r AttentionRows) from(i, c int) AttentionRows {
+	if r.F32 != nil {
+		r.F32 = r.F32[i*r.Stride+c:]
+	} else {
+		r.BF16 = r.BF16[i*r.Stride+c:]
+	}
+	return r
+}
+
+// Attention is what one key and value head and the Group query heads that read it compute
+// over one sequence of T positions. Scores of a block of queries against a chunk of keys
+// are all that exists of the T x T matrix.
+//
+// Blocks and chunks have fixed places, and sums over keys, queries and heads run in
+// ascending order block by block, so the result depends on neither threads nor the place in
+// the batch.
+type Attention struct {
+	T, E, Group int
+	Scale       float32
+	Mask        AttentionMask
+}
+
+const (
+	attnQueries = 64  // queries of a block
+	attnKeys    = 512 // keys of a chunk, at most
+	attnPanel   = 32  // columns of a panel of a packed operand
+)
+
+// attnOps are the inner loops of attention. attention_generic.go is their specification.
+type attnOps struct {
+	// product: c [m n] = a [m k] b [k n], or += with accumulate; m is a multiple of 8 and n
+	// of 16. Element (i,l) of a is at i*ars+l*aks; element (l,j) of b at
+	// j/32*bps + l*bks + j%32.
+	product func(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool)
+	// softmax replaces scores [rows, c0:c1) (base 2) by 2^(s-max) inside [lo,hi) of each row
+	// and by 0 outside. top and sum are the running maximum and sum of the row; corr is what
+	// to multiply earlier results of the row by. c0 and c1 are multiples of 16.
+	softmax func(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, top, sum, corr []float32)
+	// gradient replaces scores p by 2^(p-lse) and dp by p*(dp-d), 0 outside [lo,hi).
+	gradient func(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 int, lse, d []float32)
+	// scale: dst [rows cols] = src * f[row*fstep].
+	scale func(dst []float32, dld int, src []float32, sld, rows, cols int, f []float32, fstep int)
+	// transpose packs src [rows cols] as panels of 32 of its rows: element (i,l) goes to
+	// i/32*32*cols + l*32 + i%32.
+	transpose func(dst, src []float32, sld, rows, cols int)
+	// dot: dst[i] = sum over columns of a[i]*b[i].
+	dot func(dst, a []float32, lda int, b []float32, ldb, rows, cols int)
+}
+
+// attnScratch cuts scratch into parts. A line between parts keeps equal offsets in two of
+// them from competing for the same place in the cache.
+type attnScratch struct {
+	mem  []float32
+	used int
+}
+
+func (s *attnScratch) take(n int) []float32 {
+	n = (n+15)&^15 + 16
+	lo := s.used
+	s.used += n
+	if s.mem == nil { // only measuring
+		return nil
+	}
+	return s.mem[lo:s.used:s.used]
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// attnForward is the scratch of a forward pass.
+type attnForward struct {
+	kt, v   []float32 // all keys transposed in panels, all values
+	q, s, o []float32 // a block's queries, scores, and sums
+	wide    []float32 // rows on their way from BF16
+}
+
+func (a *Attention) forwardScratch(mem []float32) (f attnForward, n int) {
+	s := attnScratch{mem: mem}
+	keys, e := roundUp(a.T, attnPanel), roundUp(a.E, 16)
+	f.kt = s.take(keys * a.E)
+	f.v = s.take(keys * e)
+	f.q = s.take(attnQueries * e)
+	f.s = s.take(attnQueries * a.scoreStride())
+	f.o = s.take(attnQueries * e)
+	f.wide = s.take(attnQueries * e)
+	return f, s.used
+}
+
+// scoreStride is an odd number of cache lines, so that a column of scores spreads over the
+// sets of the cache.
+func (a *Attention) scoreStride() int { return min(roundUp(a.T, attnPanel), attnKeys) + 16 }
+
+// ForwardScratch is the length of the scratch that Forward needs.
+func (a *Attention) ForwardScratch() int {
+	_, n := a.forwardScratch(nil)
+	return n
+}
+
+// Forward computes rows [i0,i1) of the output of each query head of the group, and their
+// log-sum-exp: o and q [T Group*E], k and v [T E], lse [Group T]. i0 is a multiple of
+// AttentionBlock. Tao Dao's online softmax (FlashAttention, 2022) joins chunks of keys;
+// within a chunk the softmax is the plain one.
+func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
+	ops := attentionOps()
+	f, _ := a.forwardScratch(scratch)
+	first, last := a.Mask.span(i0, i1)
+	first = first / attnPanel * attnPanel
+	a.packTransposed(ops, f.kt, f.wide, k, first, last)
+	for j := first; j < last; j += attnQueries {
+		a.pack(ops, f.v[j*roundUp(a.E, 16):], v.from(j, 0), min(attnQueries, last-j), 1)
+	}
+	for g := range a.Group {
+		for i := i0; i < i1; i += attnQueries {
+			a.forwardBlock(ops, &f, o.from(i, g*a.E), lse[g*a.T+i:], q.from(i, g*a.E), i, min(attnQueries, i1-i))
+		}
+	}
+}
+
+// AttentionBlock is the number of queries that are computed together.
+const AttentionBlock = attnQueries
+
+func (a *Attention) forwardBlock(ops *attnOps, f *attnForward, o AttentionRows, lse []float32, q AttentionRows, i, rows int) {
+	ld, e := a.scoreStride(), roundUp(a.E, 16)
+	a.pack(ops, f.q, q, rows, a.Scale*math.Log2E)
+	var top, sum, corr [attnQueries]float32
+	for r := range top {
+		top[r] = float32(math.Inf(-1))
+	}
+	first, last := a.Mask.span(i, i+rows)
+	begun := false
+	for c := first / attnKeys * attnKeys; c < last; c += attnKeys {
+		var t attnTile
+		if !t.cut(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
+			continue
+		}
+		t.scores(ops, f.s, ld, f.q, e, f.kt[c*a.E:], a.E)
+		if a.Mask.Docs != nil {
+			a.Mask.hide(f.s, ld, &t, i, c)
+		}
+		ops.softmax(f.s, ld, rows, t.lo[:], t.hi[:], t.c0, t.c1, top[:], sum[:], corr[:])
+		if begun {
+			ops.scale(f.o, e, f.o, e, rows, a.E, corr[:], 1)
+		}
+		t.overKeys(ops, f.o, e, f.s, ld, f.v[c*e:], e, begun)
+		begun = true
+	}
+	for r := range rows {
+		if sum[r] == 0 {
+			lse[r], corr[r] = 0, 0
+			if !begun {
+				clear(f.o[r*e : r*e+a.E])
+			}
+			continue
+		}
+		lse[r] = (top[r] + log2(sum[r])) * math.Ln2
+		corr[r] = 1 / sum[r]
+	}
+	a.unpack(ops, o, f.o, f.wide, rows, corr[:], 1)
+}
+
+// pack copies rows, times f, to rows of whole vectors.
+func (a *Attention) pack(ops *attnOps, dst []float32, src AttentionRows, rows int, f float32) {
+	e := roundUp(a.E, 16)
+	if src.F32 != nil {
+		ops.scale(dst, e, src.F32, src.Stride, rows, a.E, []float32{f}, 0)
+		return
+	}
+	for i := range rows {
+		d := dst[i*e:][:a.E]
+		for l, x := range src.BF16[i*src.Stride:][:a.E] {
+			d[l] = math.Float32frombits(uint32(x)<<16) * f
+		}
+	}
+}
+
+// packTransposed packs rows [first,last) of src in panels; first is a multiple of the panel.
+func (a *Attention) packTransposed(ops *attnOps, dst, wide []float32, src AttentionRows, first, last int) {
+	if src.F32 != nil && last > first {
+		ops.transpose(dst[first*a.E:], src.F32[first*src.Stride:], src.Stride, last-first, a.E)
+		return
+	}
+	for j := first; j < last; j += attnQueries {
+		n := min(attnQueries, last-j)
+		a.pack(ops, wide, src.from(j, 0), n, 1)
+		ops.transpose(dst[j*a.E:], wide, roundUp(a.E, 16), n, a.E)
+	}
+}
+
+// unpack writes rows of whole vectors, times f[row*fstep], to where they belong.
+func (a *Attention) unpack(ops *attnOps, dst AttentionRows, src, wide []float32, rows int, f []float32, fstep int) {
+	e := roundUp(a.E, 16)
+	if dst.F32 != nil {
+		ops.scale(dst.F32, dst.Stride, src, e, rows, a.E, f, fstep)
+		return
+	}
+	ops.scale(wide, e, src, e, rows, a.E, f, fstep)
+	for i := range rows {
+		d := dst.BF16[i*dst.Stride:][:a.E]
+		for l, x := range wide[i*e:][:a.E] {
+			d[l] = attnBF16(x)
+		}
+	}
+}
+
+// attnBF16 rounds to nearest even; NaN stays NaN.
+func attnBF16(x float32) uint16 {
+	b := math.Float32bits(x)
+	if x != x {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+// log2 of a sum of a softmax, 1 or more.
+func log2(x float32) float32 { return float32(math.Log(float64(x)) * math.Log2E) }

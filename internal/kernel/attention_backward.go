@@ -1,0 +1,119 @@
+package kernel
+
+import "math"
+
+// attnBackward is the scratch of a backward pass.
+type attnBackward struct {
+	kt, vt, k []float32 // a chunk's keys and values transposed in panels, and keys
+	dk, dv    []float32 // their gradients
+	q, do     []float32 // a block of queries and of the output's gradient
+	p, dp     []float32 // probabilities and their gradients
+	dq        []float32 // gradient of a block of queries, or of all where there are several chunks
+	o, wide   []float32 // rows on their way
+}
+
+func (a *Attention) backwardScratch(mem []float32) (b attnBackward, n int) {
+	s := attnScratch{mem: mem}
+	keys, e := min(roundUp(a.T, attnPanel), attnKeys), roundUp(a.E, 16)
+	b.kt = s.take(keys * a.E)
+	b.vt = s.take(keys * a.E)
+	b.k = s.take(keys * e)
+	b.dk = s.take(keys * e)
+	b.dv = s.take(keys * e)
+	b.q = s.take(attnQueries * e)
+	b.do = s.take(attnQueries * e)
+	b.p = s.take(attnQueries * a.scoreStride())
+	b.dp = s.take(attnQueries * a.scoreStride())
+	b.o = s.take(attnQueries * e)
+	b.wide = s.take(attnQueries * e)
+	queries := attnQueries
+	if a.T > attnKeys {
+		queries = a.Group * roundUp(a.T, attnQueries)
+	}
+	b.dq = s.take(queries * e)
+	return b, s.used
+}
+
+// BackwardScratch is the length of the scratch that Backward needs.
+func (a *Attention) BackwardScratch() int {
+	_, n := a.backwardScratch(nil)
+	return n
+}
+
+// Backward computes the gradients dq [T Group*E], dk and dv [T E] from do, of the group's
+// shapes as in Forward. With P the probabilities and D = rowsum(do*o):
+//
+//	dv = P^T do,  dS = P * (do v^T - D) * Scale,  dq = dS k,  dk = dS^T q
+func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows, lse []float32, q, k, v AttentionRows) {
+	ops := attentionOps()
+	b, _ := a.backwardScratch(scratch)
+	e := roundUp(a.E, 16)
+	whole := a.T > attnKeys
+	if whole {
+		clear(b.dq)
+	}
+	for c := 0; c < a.T; c += attnKeys {
+		n := min(attnKeys, a.T-c)
+		a.packTransposed(ops, b.kt, b.wide, k.from(c, 0), 0, n)
+		a.packTransposed(ops, b.vt, b.wide, v.from(c, 0), 0, n)
+		for j := 0; j < n; j += attnQueries {
+			a.pack(ops, b.k[j*e:], k.from(c+j, 0), min(attnQueries, n-j), 1)
+		}
+		clear(b.dk)
+		clear(b.dv)
+		for g := range a.Group {
+			for i := 0; i < a.T; i += attnQueries {
+				rows := min(attnQueries, a.T-i)
+				col := g * a.E
+				acc := b.dq
+				if whole {
+					acc = b.dq[(g*roundUp(a.T, attnQueries)+i)*e:]
+				}
+				if !a.backwardBlock(ops, &b, acc, whole, do.from(i, col), o.from(i, col), lse[g*a.T+i:], q.from(i, col), i, rows, c) && !whole {
+					clear(acc[:rows*e])
+				}
+				if c+n == a.T {
+					a.unpack(ops, dq.from(i, col), acc, b.wide, rows, []float32{a.Scale}, 0)
+				}
+			}
+		}
+		for j := 0; j < n; j += attnQueries {
+			rows := min(attnQueries, n-j)
+			// Queries were packed times Scale*log2(e).
+			a.unpack(ops, dk.from(c+j, 0), b.dk[j*e:], b.wide, rows, []float32{math.Ln2}, 0)
+			a.unpack(ops, dv.from(c+j, 0), b.dv[j*e:], b.wide, rows, []float32{1}, 0)
+		}
+	}
+}
+
+// backwardBlock adds what queries [i,i+rows) and the chunk of keys from c give, unless
+// they do not see each other.
+func (a *Attention) backwardBlock(ops *attnOps, b *attnBackward, dq []float32, accumulate bool, do, o AttentionRows, lse []float32, q AttentionRows, i, rows, c int) bool {
+	var t attnTile
+	if !t.cut(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
+		return false
+	}
+	ld, e := a.scoreStride(), roundUp(a.E, 16)
+	a.pack(ops, b.q, q, rows, a.Scale*math.Log2E)
+	a.pack(ops, b.do, do, rows, 1)
+	var lse2, d [attnQueries]float32
+	for r := range rows {
+		lse2[r] = lse[r] * math.Log2E
+	}
+	if o.F32 != nil {
+		ops.dot(d[:], b.do, e, o.F32, o.Stride, rows, a.E)
+	} else {
+		a.pack(ops, b.o, o, rows, 1)
+		ops.dot(d[:], b.do, e, b.o, e, rows, a.E)
+	}
+	t.scores(ops, b.p, ld, b.q, e, b.kt, a.E)
+	if a.Mask.Docs != nil {
+		a.Mask.hide(b.p, ld, &t, i, c)
+	}
+	t.scores(ops, b.dp, ld, b.do, e, b.vt, a.E)
+	ops.gradient(b.p, b.dp, ld, rows, t.lo[:], t.hi[:], t.c0, t.c1, lse2[:], d[:])
+	t.overKeys(ops, dq, e, b.dp, ld, b.k, e, accumulate)
+	t.overQueries(ops, b.dv, e, b.p, ld, b.do, e)
+	t.overQueries(ops, b.dk, e, b.dp, ld, b.q, e)
+	return true
+}

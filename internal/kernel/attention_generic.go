@@ -1,0 +1,156 @@
+package kernel
+
+import "math"
+
+// attnGeneric is the specification of attnOps.
+var attnGeneric = attnOps{
+	product:   attnProductGeneric,
+	softmax:   attnSoftmaxGeneric,
+	gradient:  attnGradientGeneric,
+	scale:     attnScaleGeneric,
+	transpose: attnTransposeGeneric,
+	dot:       attnDotGeneric,
+}
+
+func attnProductGeneric(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool) {
+	for j := 0; j < n; j += 16 {
+		for i := range m {
+			var sum [16]float32
+			at := i * ars
+			bt := j/attnPanel*bps + j%attnPanel
+			for range k {
+				x := a[at]
+				row := b[bt : bt+16 : bt+16]
+				for l := range sum {
+					sum[l] += x * row[l]
+				}
+				at += aks
+				bt += bks
+			}
+			dst := c[i*ldc+j:][:16]
+			if accumulate {
+				for l := range sum {
+					dst[l] += sum[l]
+				}
+			} else {
+				copy(dst, sum[:])
+			}
+		}
+	}
+}
+
+func attnSoftmaxGeneric(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, top, sum, corr []float32) {
+	for r := range rows {
+		row := s[r*ld:]
+		seen := row[lo[r]:hi[r]]
+		m := top[r]
+		for _, x := range seen {
+			if x > m {
+				m = x
+			}
+		}
+		base := m
+		if base == attnNegInf { // nothing seen so far
+			base = 0
+		}
+		corr[r] = exp2(top[r] - base)
+		var t float32
+		for j, x := range seen {
+			p := exp2(x - base)
+			seen[j] = p
+			t += p
+		}
+		top[r], sum[r] = m, sum[r]*corr[r]+t
+		blank(row, int(lo[r]), int(hi[r]), c0, c1)
+	}
+}
+
+// blank clears columns [c0,c1) of a row outside [lo,hi).
+func blank(row []float32, lo, hi, c0, c1 int) {
+	if lo >= hi {
+		lo, hi = c1, c1
+	}
+	clear(row[c0:lo])
+	clear(row[hi:c1])
+}
+
+func attnGradientGeneric(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 int, lse, d []float32) {
+	for r := range rows {
+		pr, dr := p[r*ld:], dp[r*ld:]
+		for j := lo[r]; j < hi[r]; j++ {
+			x := exp2(pr[j] - lse[r])
+			pr[j] = x
+			dr[j] = x * (dr[j] - d[r])
+		}
+		blank(pr, int(lo[r]), int(hi[r]), c0, c1)
+		blank(dr, int(lo[r]), int(hi[r]), c0, c1)
+	}
+}
+
+func attnScaleGeneric(dst []float32, dld int, src []float32, sld, rows, cols int, f []float32, fstep int) {
+	for i := range rows {
+		d, s, x := dst[i*dld:][:cols], src[i*sld:][:cols], f[i*fstep]
+		for j := range d {
+			d[j] = s[j] * x
+		}
+	}
+}
+
+func attnTransposeGeneric(dst, src []float32, sld, rows, cols int) {
+	for i := range rows {
+		d := dst[i/attnPanel*attnPanel*cols+i%attnPanel:]
+		for l, x := range src[i*sld:][:cols] {
+			d[l*attnPanel] = x
+		}
+	}
+}
+
+func attnDotGeneric(dst, a []float32, lda int, b []float32, ldb, rows, cols int) {
+	for i := range rows {
+		var sum float32
+		y := b[i*ldb:][:cols]
+		for j, x := range a[i*lda:][:cols] {
+			sum += x * y[j]
+		}
+		dst[i] = sum
+	}
+}
+
+// 2^f on [0,1): a polynomial of degree 6 through 1 at 0, within 2.8e-9 relative.
+const (
+	exp2C1 = 0x1.62e42ep-01
+	exp2C2 = 0x1.ebfcd2p-03
+	exp2C3 = 0x1.c6929ep-05
+	exp2C4 = 0x1.3cbf84p-07
+	exp2C5 = 0x1.48fd10p-10
+	exp2C6 = 0x1.bf73eap-13
+)
+
+// exp2 is 2^x within 2 units in the last place where the result is a normal number; 2^-Inf
+// is 0 and NaN stays NaN.
+func exp2(x float32) float32 {
+	if !(x > -150) {
+		if x != x {
+			return x
+		}
+		return 0
+	}
+	if x >= 128 {
+		return float32(math.Inf(1))
+	}
+	n := int(x)
+	if x < float32(n) {
+		n--
+	}
+	f := x - float32(n)
+	p := exp2C5 + f*exp2C6
+	p = exp2C4 + f*p
+	p = exp2C3 + f*p
+	p = exp2C2 + f*p
+	p = exp2C1 + f*p
+	p = 1 + f*p
+	if n < -126 { // the result is denormal
+		return p * math.Float32frombits(uint32(n+64+127)<<23) * 0x1p-64
+	}
+	return p * math.Float32frombits(uint32(n+127)<<23)
+}

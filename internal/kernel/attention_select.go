@@ -1,0 +1,4 @@
+package kernel
+
+// attentionOps is the variant that impl.Current names.
+func attentionOps() *attnOps { return &attnGeneric }
