@@ -1,0 +1,54 @@
+package collectivetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Exchange is where the ranks of one process meet. Rank gives one rank's view of it.
+type Exchange struct {
+	n    int
+	mu   sync.Mutex
+	keys map[string]*meeting
+}
+
+type meeting struct {
+	all  [][]byte
+	n    int
+	full chan struct{}
+}
+
+// NewExchange is a meeting point of n ranks.
+func NewExchange(n int) *Exchange { return &Exchange{n: n, keys: map[string]*meeting{}} }
+
+// Seat is one rank's view of an Exchange.
+type Seat struct {
+	e    *Exchange
+	rank int
+}
+
+// Rank is a rank's view.
+func (e *Exchange) Rank(r int) *Seat { return &Seat{e, r} }
+
+// AllGather returns what every rank brought under key, when all have.
+func (s *Seat) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
+	e := s.e
+	e.mu.Lock()
+	m := e.keys[key]
+	if m == nil {
+		m = &meeting{all: make([][]byte, e.n), full: make(chan struct{})}
+		e.keys[key] = m
+	}
+	m.all[s.rank] = append([]byte{}, mine...)
+	if m.n++; m.n == e.n {
+		close(m.full)
+	}
+	e.mu.Unlock()
+	select {
+	case <-m.full:
+		return m.all, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("exchange %s: %d of %d ranks came: %w", key, m.n, e.n, ctx.Err())
+	}
+}

@@ -1,0 +1,212 @@
+package collectivetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"trireme/collective"
+	"trireme/tensor"
+)
+
+// failures checks that every rank gets an error, of the right kind, that names what matters.
+func failures(t *testing.T, mk Make) {
+	t.Run("mismatch", func(t *testing.T) { mismatch(t, mk) })
+	t.Run("absent", func(t *testing.T) { absent(t, mk) })
+	t.Run("abort", func(t *testing.T) { abort(t, mk) })
+	t.Run("context", func(t *testing.T) { contexts(t, mk) })
+	t.Run("slow", func(t *testing.T) { slow(t, mk) })
+	t.Run("left", func(t *testing.T) { left(t, mk) })
+	t.Run("group", func(t *testing.T) {
+		each(t, mk, 2, collective.Config{}, func(r *rank) error {
+			for _, ranks := range [][]int{{}, {1, 0}, {0, 2}, {-1, 0}, {0, 0}} {
+				if _, err := r.Group("bad", ranks); err == nil {
+					return fmt.Errorf("a group of ranks %v was formed", ranks)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// expect says whether err is of a kind and holds all of the words.
+func expect(err, kind error, words ...string) error {
+	if !errors.Is(err, kind) {
+		return fmt.Errorf("error %v, want %v", err, kind)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			return fmt.Errorf("error %q does not say %q", err, w)
+		}
+	}
+	return nil
+}
+
+// mismatch lets one rank of three issue something else, and checks that nothing was written.
+func mismatch(t *testing.T, mk Make) {
+	cases := map[string]struct {
+		issue func(r *rank, x *tensor.Tensor, odd bool) collective.Work
+		words []string
+	}{
+		"operation": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+			if odd {
+				return r.g.Broadcast(x, 0, "b")
+			}
+			return r.g.AllReduce(x, collective.Sum, "a")
+		}, []string{"broadcast #1", "all_reduce #1", "operation differs"}},
+		"count": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+			if odd {
+				x = x.Flat(0, 20)
+			}
+			return r.g.AllReduce(x, collective.Sum, "a")
+		}, []string{"count differs", "of 20 float32"}},
+		"type": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+			if odd {
+				x = r.full(tensor.I32, x.Elems(), 0)
+			}
+			return r.g.AllReduce(x, collective.Sum, "a")
+		}, []string{"element type differs"}},
+		"reduction": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+			if odd {
+				return r.g.AllReduce(x, collective.Max, "a")
+			}
+			return r.g.AllReduce(x, collective.Sum, "a")
+		}, []string{"reduction differs", "all_reduce(max)"}},
+		"tag": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+			return r.g.AllReduce(x, collective.Sum, fmt.Sprintf("layer %v", odd))
+		}, []string{"tag differs", "layer true", "layer false"}},
+	}
+	for name, c := range cases {
+		for _, m := range []int{100, 30000} {
+			t.Run(fmt.Sprint(name, " ", m), func(t *testing.T) {
+				each(t, mk, 3, collective.Config{Timeout: 20 * time.Second}, func(r *rank) error {
+					if err := wait(r.g.Barrier("first")); err != nil {
+						return err
+					}
+					x := r.full(tensor.F32, m, r.Rank())
+					err := wait(c.issue(r, x, r.Rank() == 1))
+					if e := expect(err, collective.ErrMismatch, append(c.words, "rank 1")...); e != nil {
+						return e
+					}
+					if e := same("a tensor that must not change", x, values(tensor.F32, m, r.Rank())); e != nil {
+						return e
+					}
+					return expect(wait(r.g.Barrier("after")), collective.ErrMismatch)
+				})
+			})
+		}
+	}
+}
+
+// absent lets one rank stay away; all, that one too, learn which and what it did last.
+func absent(t *testing.T, mk Make) {
+	for _, m := range []int{10, 30000} {
+		each(t, mk, 3, collective.Config{Timeout: 300 * time.Millisecond}, func(r *rank) error {
+			if err := wait(r.g.Barrier("before")); err != nil {
+				return err
+			}
+			if r.Rank() == 1 {
+				time.Sleep(900 * time.Millisecond)
+			}
+			begin := time.Now()
+			err := wait(r.g.AllReduce(r.full(tensor.F32, m, 0), collective.Sum, "layer 7"))
+			if time.Since(begin) > 5*time.Second {
+				return errors.New("the time-out took too long")
+			}
+			return expect(err, collective.ErrTimeout, "all_reduce #1", "layer 7", "group all", "rank 1 did not arrive", "barrier #0")
+		})
+	}
+}
+
+func abort(t *testing.T, mk Make) {
+	cause := errors.New("the loss is a parrot")
+	for _, m := range []int{10, 30000} {
+		each(t, mk, 3, collective.Config{}, func(r *rank) error {
+			if r.Rank() == 2 {
+				time.Sleep(20 * time.Millisecond)
+				r.Abort(cause)
+				r.Abort(errors.New("a second cause"))
+				err := wait(r.g.Barrier("own"))
+				if !errors.Is(err, cause) {
+					return fmt.Errorf("%v does not wrap the cause", err)
+				}
+				return expect(err, collective.ErrAborted)
+			}
+			begin := time.Now()
+			x := r.full(tensor.F32, m, 0)
+			works := []collective.Work{r.g.AllReduce(x, collective.Sum, "a"), r.g.Barrier("b")}
+			for _, w := range works {
+				if err := expect(wait(w), collective.ErrAborted, "aborted by rank 2", cause.Error()); err != nil {
+					return err
+				}
+			}
+			if time.Since(begin) > time.Second {
+				return errors.New("abort took too long")
+			}
+			return expect(wait(r.g.Barrier("after")), collective.ErrAborted, "rank 2")
+		})
+	}
+}
+
+// contexts checks that Wait ends with its context and the operation goes on.
+func contexts(t *testing.T, mk Make) {
+	for _, m := range []int{10, 30000} {
+		each(t, mk, 2, collective.Config{}, func(r *rank) error {
+			x := r.full(tensor.F32, m, r.Rank())
+			if r.Rank() == 1 {
+				time.Sleep(100 * time.Millisecond)
+				if err := wait(r.g.AllReduce(x, collective.Sum, "a")); err != nil {
+					return err
+				}
+			} else {
+				w := r.g.AllReduce(x, collective.Sum, "a")
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+				defer cancel()
+				if err := w.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					return fmt.Errorf("error %v, want that of the context", err)
+				}
+				if err := wait(w); err != nil {
+					return err
+				}
+			}
+			return same("all_reduce", x, reference(tensor.F32, tensor.F32, nil, parts(tensor.F32, m, 2), collective.Sum))
+		})
+	}
+}
+
+// slow lets one rank come late, within the time-out.
+func slow(t *testing.T, mk Make) {
+	each(t, mk, 3, collective.Config{Timeout: 10 * time.Second}, func(r *rank) error {
+		for i := range 3 {
+			if r.Rank() == i {
+				time.Sleep(50 * time.Millisecond)
+			}
+			x := r.full(tensor.F32, 5000*i, r.Rank())
+			if err := wait(r.g.AllReduce(x, collective.Sum, "a")); err != nil {
+				return err
+			}
+			if err := same("all_reduce", x, reference(tensor.F32, tensor.F32, nil, parts(tensor.F32, 5000*i, 3), collective.Sum)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// left lets one rank close its world with an operation under way.
+func left(t *testing.T, mk Make) {
+	each(t, mk, 2, collective.Config{}, func(r *rank) error {
+		x := r.full(tensor.F32, 30000, r.Rank())
+		if r.Rank() == 1 {
+			w := r.g.Recv(x, 0, "never")
+			if err := r.Close(); err != nil {
+				return err
+			}
+			return expect(wait(w), collective.ErrClosed)
+		}
+		return expect(wait(r.g.AllReduce(x, collective.Sum, "a")), collective.ErrClosed, "rank 1")
+	})
+}

@@ -1,0 +1,116 @@
+package collectivetest
+
+import (
+	"encoding/binary"
+	"math"
+
+	"trireme/collective"
+	"trireme/tensor"
+)
+
+// values are what a rank has: finite numbers whose sums depend on the order.
+func values(dt tensor.DType, n, who int) []byte {
+	b := make([]byte, n*dt.Size())
+	x := uint64(who)*0x9e3779b97f4a7c15 + 12345
+	for i := range n {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		v := (float64(x>>11)/(1<<53) - 0.5) * math.Pow(2, float64(x%13))
+		put(b, dt, i, v)
+	}
+	return b
+}
+
+func put(b []byte, dt tensor.DType, i int, v float64) {
+	le := binary.LittleEndian
+	switch dt {
+	case tensor.F32:
+		le.PutUint32(b[4*i:], math.Float32bits(float32(v)))
+	case tensor.BF16:
+		le.PutUint16(b[2*i:], nearestBF16(float32(v)))
+	case tensor.F16:
+		le.PutUint16(b[2*i:], uint16(int(v*100)))
+	case tensor.F64:
+		le.PutUint64(b[8*i:], math.Float64bits(v))
+	case tensor.I32:
+		le.PutUint32(b[4*i:], uint32(int32(v*1000)))
+	case tensor.I64:
+		le.PutUint64(b[8*i:], uint64(int64(v*1e9)))
+	case tensor.U8:
+		b[i] = byte(int(v * 10))
+	}
+}
+
+// nearestBF16 finds the nearest of the two neighbours, by distance, even first.
+func nearestBF16(v float32) uint16 {
+	lo := uint16(math.Float32bits(v) >> 16)
+	at := func(h uint16) float64 { return float64(math.Float32frombits(uint32(h) << 16)) }
+	a, b := math.Abs(float64(v)-at(lo)), math.Abs(float64(v)-at(lo+1))
+	if a < b || a == b && lo&1 == 0 {
+		return lo
+	}
+	return lo + 1
+}
+
+// reference combines parts in order, the running value in F32 for F32 and BF16. begin may
+// be nil.
+func reference(dt, st tensor.DType, begin []byte, parts [][]byte, op collective.Op) []byte {
+	n := len(parts[0]) / st.Size()
+	out := make([]byte, n*dt.Size())
+	for i := range n {
+		switch st {
+		case tensor.I32:
+			store32(out, i, run(i, begin, parts, op, func(b []byte, i int) int32 { return int32(binary.LittleEndian.Uint32(b[4*i:])) }))
+		case tensor.I64:
+			binary.LittleEndian.PutUint64(out[8*i:], uint64(run(i, begin, parts, op, func(b []byte, i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) })))
+		case tensor.F64:
+			binary.LittleEndian.PutUint64(out[8*i:], math.Float64bits(run(i, begin, parts, op, func(b []byte, i int) float64 {
+				return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+			})))
+		default:
+			load := func(t tensor.DType) func([]byte, int) float32 {
+				return func(b []byte, i int) float32 {
+					if t == tensor.BF16 {
+						return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+					}
+					return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+				}
+			}
+			var v float32
+			if begin != nil {
+				v = load(dt)(begin, i)
+				for _, p := range parts {
+					v += load(st)(p, i)
+				}
+			} else {
+				v = run(i, nil, parts, op, load(st))
+			}
+			if dt == tensor.F32 {
+				binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
+			} else {
+				binary.LittleEndian.PutUint16(out[2*i:], nearestBF16(v))
+			}
+		}
+	}
+	return out
+}
+
+func store32(b []byte, i int, v int32) { binary.LittleEndian.PutUint32(b[4*i:], uint32(v)) }
+
+func run[E int32 | int64 | float32 | float64](i int, begin []byte, parts [][]byte, op collective.Op, load func([]byte, int) E) E {
+	if begin != nil {
+		parts = append([][]byte{begin}, parts...)
+	}
+	v := load(parts[0], i)
+	for _, p := range parts[1:] {
+		x := load(p, i)
+		switch {
+		case op == collective.Sum:
+			v += x
+		case op == collective.Max && x > v, op == collective.Min && x < v:
+			v = x
+		}
+	}
+	return v
+}

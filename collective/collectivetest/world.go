@@ -1,0 +1,105 @@
+package collectivetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"trireme/collective"
+	"trireme/tensor"
+)
+
+// Make makes a world of n ranks in this process. It fails the test when it cannot.
+type Make func(t *testing.T, n int, cfg collective.Config) []collective.World
+
+// rank is one rank in a test.
+type rank struct {
+	collective.World
+	t     *testing.T
+	g     collective.Group // all ranks
+	cells int
+}
+
+// each runs f on every rank of a new world and closes it. A rank that does not come back
+// within a minute fails the test with the suite's own message.
+func each(t *testing.T, mk Make, n int, cfg collective.Config, f func(r *rank) error) {
+	t.Helper()
+	ws := mk(t, n, cfg)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i, w := range ws {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			errs[i] = func() error {
+				all := make([]int, n)
+				for j := range all {
+					all[j] = j
+				}
+				g, err := w.Group("all", all)
+				if err != nil {
+					return err
+				}
+				return f(&rank{World: w, t: t, g: g})
+			}()
+		}()
+	}
+	back := make(chan struct{})
+	go func() { wg.Wait(); close(back) }()
+	select {
+	case <-back:
+	case <-time.After(time.Minute):
+		t.Fatal("ranks hang")
+	}
+	for i, w := range ws {
+		if err := w.Close(); err != nil {
+			t.Errorf("rank %d: close: %v", i, err)
+		}
+		if errs[i] != nil {
+			t.Errorf("rank %d: %v", i, errs[i])
+		}
+	}
+}
+
+// tensor makes a tensor; every other one lies in the arena, where there is one.
+func (r *rank) tensor(dt tensor.DType, n int) *tensor.Tensor {
+	r.cells++
+	size := n * dt.Size()
+	if a := r.Arena(); a != nil && r.cells%2 == 0 {
+		return tensor.Of(tensor.NewBuffer(a.Alloc(size), size, tensor.Params, nil), dt, 0, n)
+	}
+	return tensor.Of(tensor.NewBuffer(make([]byte, size+8)[:size], size, tensor.Params, nil), dt, 0, n)
+}
+
+// full makes a tensor of the values that rank who has.
+func (r *rank) full(dt tensor.DType, n, who int) *tensor.Tensor {
+	t := r.tensor(dt, n)
+	copy(tensor.HostBytes(t), values(dt, n, who))
+	return t
+}
+
+func wait(ws ...collective.Work) error {
+	for _, w := range ws {
+		if err := w.Wait(context.Background()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same compares bits.
+func same(what string, got *tensor.Tensor, want []byte) error {
+	g := tensor.HostBytes(got)
+	if len(g) != len(want) {
+		return fmt.Errorf("%s: %d bytes, want %d", what, len(g), len(want))
+	}
+	for i := range g {
+		if g[i] != want[i] {
+			e := i / got.DType().Size()
+			return fmt.Errorf("%s: %v: element %d differs", what, got, e)
+		}
+	}
+	return nil
+}

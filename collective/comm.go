@@ -1,0 +1,181 @@
+package collective
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"trireme/tensor"
+)
+
+// group is the Group over a Memory or a Messages.
+type group struct {
+	w     *world
+	name  string
+	ranks []int // of the world
+	me    int
+	mem   Memory // one of the two is nil
+	msg   Messages
+	rec   Recorder
+	lanes []lane // see Memory
+
+	noteMu sync.Mutex
+	last   Note
+}
+
+var _ Group = (*group)(nil)
+
+func newGroup(w *world, name string, ranks []int, me int, port any) *group {
+	g := &group{w: w, name: name, ranks: ranks, me: me, lanes: make([]lane, 1+2*len(ranks))}
+	g.mem, _ = port.(Memory)
+	g.msg, _ = port.(Messages)
+	for i := range g.lanes {
+		g.lanes[i].g, g.lanes[i].num = g, i
+	}
+	g.last.GroupLen = uint8(copy(g.last.Group[:], name))
+	return g
+}
+
+func (g *group) Name() string      { return g.name }
+func (g *group) Rank() int         { return g.me }
+func (g *group) Size() int         { return len(g.ranks) }
+func (g *group) Abort(cause error) { g.w.Abort(cause) }
+
+// Recording is the flight recorder of a Group made by this package, nil of another.
+func Recording(g Group) *Recorder {
+	if g, ok := g.(*group); ok {
+		return &g.rec
+	}
+	return nil
+}
+
+func (g *group) note(h *Header, s State) {
+	g.noteMu.Lock()
+	defer g.noteMu.Unlock()
+	g.last.Header, g.last.State, g.last.Unix = *h, s, time.Now().UnixNano()
+	g.w.t.Note(&g.last)
+}
+
+func (g *group) busy() bool {
+	for i := range g.lanes {
+		l := &g.lanes[i]
+		l.mu.Lock()
+		n := len(l.list)
+		l.mu.Unlock()
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// check panics with the operation's name when a caller broke its contract.
+func (g *group) check(ok bool, k Kind, tag, format string, args ...any) {
+	if !ok {
+		panic(fmt.Sprintf("collective: group %s: %v (%s): ", g.name, k, tag) + fmt.Sprintf(format, args...))
+	}
+}
+
+func (g *group) issue(lane int, k Kind, tag string, dst, src *tensor.Tensor, edit func(*work)) Work {
+	w := &work{h: newHeader(k, tag)}
+	if src != nil {
+		w.src, w.h.DType, w.h.Count = tensor.HostBytes(src), src.DType(), int64(src.Elems())
+	}
+	if dst != nil {
+		w.dst, w.h.Out = tensor.HostBytes(dst), dst.DType()
+	}
+	if edit != nil {
+		edit(w)
+	}
+	return g.lanes[lane].issue(w)
+}
+
+func (g *group) AllGather(dst, src *tensor.Tensor, tag string) Work {
+	g.check(dst.DType() == src.DType() && dst.Elems() == g.Size()*src.Elems(), KindAllGather, tag, "%v is not %d times %v", dst, g.Size(), src)
+	return g.issue(0, KindAllGather, tag, dst, src, nil)
+}
+
+func (g *group) ReduceScatter(dst, src *tensor.Tensor, o ReduceOptions, tag string) Work {
+	g.check(src.Elems() == g.Size()*dst.Elems() && reducible(dst.DType(), src.DType()), KindReduceScatter, tag, "%v is not a sum of parts of %v over %d ranks", dst, src, g.Size())
+	if o.Chunks != nil {
+		seen := make([]bool, g.Size())
+		g.check(len(o.Chunks) == g.Size(), KindReduceScatter, tag, "%d chunks for %d ranks", len(o.Chunks), g.Size())
+		for _, c := range o.Chunks {
+			g.check(c >= 0 && c < g.Size() && !seen[c], KindReduceScatter, tag, "chunks %v are not a permutation", o.Chunks)
+			seen[c] = true
+		}
+	}
+	return g.issue(0, KindReduceScatter, tag, dst, src, func(w *work) {
+		w.chunks, w.accumulate, w.h.Plan = o.Chunks, o.Accumulate, plan(o.Chunks)
+		if o.Accumulate {
+			w.h.Flags = 1
+		}
+	})
+}
+
+// plan is a number that stands for an order of chunks; 0 for the natural one.
+func plan(chunks []int) uint64 {
+	f, natural := fnv.New64a(), true
+	for i, c := range chunks {
+		natural = natural && i == c
+		f.Write(binary.LittleEndian.AppendUint32(nil, uint32(c)))
+	}
+	if natural {
+		return 0
+	}
+	return f.Sum64()
+}
+
+func (g *group) AllReduce(t *tensor.Tensor, op Op, tag string) Work {
+	g.check(op <= Min && reducible(t.DType(), t.DType()), KindAllReduce, tag, "%v of %v", op, t)
+	return g.issue(0, KindAllReduce, tag, t, t, func(w *work) { w.h.Op = op })
+}
+
+func (g *group) Broadcast(t *tensor.Tensor, root int, tag string) Work {
+	g.check(root >= 0 && root < g.Size(), KindBroadcast, tag, "root %d of %d ranks", root, g.Size())
+	return g.issue(0, KindBroadcast, tag, t, t, func(w *work) { w.h.Root = int32(root) })
+}
+
+func (g *group) AllToAll(dst, src *tensor.Tensor, tag string) Work {
+	g.check(dst.DType() == src.DType() && dst.Elems() == src.Elems() && src.Elems()%g.Size() == 0, KindAllToAll, tag, "%v from %v over %d ranks", dst, src, g.Size())
+	return g.issue(0, KindAllToAll, tag, dst, src, nil)
+}
+
+func (g *group) Send(t *tensor.Tensor, to int, tag string) Work {
+	g.check(to >= 0 && to < g.Size() && to != g.me, KindSend, tag, "to rank %d of %d from %d", to, g.Size(), g.me)
+	return g.issue(1+to, KindSend, tag, t, t, nil)
+}
+
+func (g *group) Recv(t *tensor.Tensor, from int, tag string) Work {
+	g.check(from >= 0 && from < g.Size() && from != g.me, KindRecv, tag, "from rank %d of %d to %d", from, g.Size(), g.me)
+	return g.issue(1+g.Size()+from, KindRecv, tag, t, t, nil)
+}
+
+func (g *group) Barrier(tag string) Work {
+	return g.issue(0, KindBarrier, tag, nil, nil, nil)
+}
+
+// alone does an operation of a group of one.
+func alone(w *work) {
+	if w.h.Kind == KindReduceScatter {
+		reduce(w.dst, w.h.Out, [][]byte{w.src}, w.h.DType, Sum, w.accumulate)
+		return
+	}
+	move(w.dst, w.src)
+}
+
+// move copies, unless both are the same memory.
+func move(dst, src []byte) {
+	if len(dst) > 0 && &dst[0] != &src[0] {
+		copy(dst, src)
+	}
+}
+
+// chunk is where part i of n of a vector of count elements begins and ends. Parts begin at
+// multiples of 1024 elements, so that no two ranks write one page.
+func chunk(count, n, i int) (lo, hi int) {
+	per := ((count+n-1)/n + 1023) &^ 1023
+	return min(i*per, count), min((i+1)*per, count)
+}

@@ -1,0 +1,154 @@
+package collective
+
+import (
+	"math"
+
+	"trireme/tensor"
+)
+
+// block is the number of elements that a sum works on at a time: small enough that the
+// running value stays in the first cache while one rank's part after the other is added.
+const block = 2048
+
+// as sees memory as elements.
+func as[E tensor.Elem](b []byte, dt tensor.DType) []E {
+	if len(b) == 0 {
+		return nil
+	}
+	return tensor.Host[E](tensor.Of(tensor.NewBuffer(b, len(b), tensor.Workspace, nil), dt, 0, len(b)/dt.Size()))
+}
+
+// reduce makes dst = (dst,) srcs[0], srcs[1], ... combined by op, one after the other. The
+// sources are the ranks' in order, all of type st; dst is of type dt, which is st, or one of
+// F32 and BF16 where st is the other. dst may be one of srcs when the types are the same.
+func reduce(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op, accumulate bool) {
+	switch {
+	case dt == tensor.F32 && st == tensor.F32:
+		fold(as[float32](dst, dt), views[float32](srcs, st), op, accumulate)
+	case dt == tensor.F64:
+		fold(as[float64](dst, dt), views[float64](srcs, st), op, accumulate)
+	case dt == tensor.I32:
+		fold(as[int32](dst, dt), views[int32](srcs, st), op, accumulate)
+	case dt == tensor.I64:
+		fold(as[int64](dst, dt), views[int64](srcs, st), op, accumulate)
+	default:
+		foldWide(dst, dt, srcs, st, op, accumulate)
+	}
+}
+
+// reducible says whether reduce takes the types.
+func reducible(dt, st tensor.DType) bool {
+	half := func(t tensor.DType) bool { return t == tensor.F32 || t == tensor.BF16 }
+	return half(dt) && half(st) || dt == st && (dt == tensor.F64 || dt == tensor.I32 || dt == tensor.I64)
+}
+
+type number interface {
+	float32 | float64 | int32 | int64
+}
+
+func views[E tensor.Elem](srcs [][]byte, st tensor.DType) [][]E {
+	v := make([][]E, len(srcs))
+	for i, s := range srcs {
+		v[i] = as[E](s, st)
+	}
+	return v
+}
+
+func fold[E number](dst []E, srcs [][]E, op Op, accumulate bool) {
+	if len(srcs) == 2 && !accumulate && op == Sum {
+		for lo := 0; lo < len(dst); lo += block {
+			hi := min(lo+block, len(dst))
+			addTo(dst[lo:hi], srcs[0][lo:hi], srcs[1][lo:hi])
+		}
+		return
+	}
+	var acc [block]E // dst may be one of srcs, so it is written last
+	for lo := 0; lo < len(dst); lo += block {
+		hi := min(lo+block, len(dst))
+		run, rest := acc[:hi-lo], srcs
+		if accumulate {
+			copy(run, dst[lo:hi])
+		} else {
+			copy(run, srcs[0][lo:hi])
+			rest = srcs[1:]
+		}
+		for _, s := range rest {
+			combine(run, s[lo:hi], op)
+		}
+		copy(dst[lo:hi], run)
+	}
+}
+
+func addTo[E number](dst, a, b []E) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}
+
+func combine[E number](run, s []E, op Op) {
+	s = s[:len(run)]
+	switch op {
+	case Sum:
+		for i, v := range s {
+			run[i] += v
+		}
+	case Max:
+		for i, v := range s {
+			run[i] = max(run[i], v)
+		}
+	case Min:
+		for i, v := range s {
+			run[i] = min(run[i], v)
+		}
+	}
+}
+
+// foldWide is fold for F32 and BF16 mixed: the running value is F32.
+func foldWide(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op, accumulate bool) {
+	var acc, wide [block]float32
+	n := len(dst) / dt.Size()
+	for lo := 0; lo < n; lo += block {
+		hi := min(lo+block, n)
+		run, rest := acc[:hi-lo], srcs
+		if accumulate {
+			widen(run, dst, dt, lo)
+		} else {
+			widen(run, srcs[0], st, lo)
+			rest = srcs[1:]
+		}
+		for _, s := range rest {
+			widen(wide[:hi-lo], s, st, lo)
+			combine(run, wide[:hi-lo], op)
+		}
+		if dt == tensor.F32 {
+			copy(as[float32](dst, dt)[lo:hi], run)
+			continue
+		}
+		out := as[uint16](dst, dt)[lo:hi]
+		for i, v := range run {
+			out[i] = roundBF16(v)
+		}
+	}
+}
+
+// widen reads elements lo, lo+1, ... of an F32 or BF16 vector.
+func widen(dst []float32, src []byte, dt tensor.DType, lo int) {
+	if dt == tensor.F32 {
+		copy(dst, as[float32](src, dt)[lo:])
+		return
+	}
+	s := as[uint16](src, dt)[lo:][:len(dst)]
+	for i, v := range s {
+		dst[i] = math.Float32frombits(uint32(v) << 16)
+	}
+}
+
+// roundBF16 rounds to nearest even; a NaN stays one.
+func roundBF16(v float32) uint16 {
+	b := math.Float32bits(v)
+	if v != v {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}

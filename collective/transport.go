@@ -1,0 +1,96 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"trireme/tensor"
+)
+
+// Config is common to all worlds.
+type Config struct {
+	// Timeout is how long a rank waits for others in one operation, and in joining. 0 is one minute.
+	Timeout time.Duration
+}
+
+// Validate fills in defaults and checks the rest.
+func (c *Config) Validate() error {
+	if c.Timeout < 0 {
+		return fmt.Errorf("collective: timeout: %v is negative", c.Timeout)
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
+	}
+	return nil
+}
+
+// Transport connects one rank to the others of its world. It is used by a World only.
+type Transport interface {
+	// Join connects the ranks of a group, as the caller sees it. id numbers the groups of the
+	// world. The result is a Memory or a Messages. Ranks are of the world, me is the caller's
+	// place among them.
+	Join(id int, name string, ranks []int, me int) (any, error)
+	// Arena is World.Arena.
+	Arena() *tensor.Arena
+	// Note tells the others what the caller is doing; Doing is what is known of a rank.
+	Note(n *Note)
+	Doing(rank int) string
+	// Fault is raised by the transport when a rank is lost, or has raised its own.
+	Fault() *Fault
+	// Spread tells every rank that can be reached of a failure.
+	Spread(f *Failure)
+	// Close ends the caller's part. A rank that closes in order is not a lost one to those
+	// that need nothing more of it.
+	Close() error
+}
+
+// Slot is one posted operation in memory that ranks share.
+type Slot struct {
+	Header   Header
+	Off, Len int64 // of the exposed bytes, where the transport speaks in offsets
+	Mail     [MailSize]byte
+}
+
+// MailSize is the largest contribution that travels in a Slot.
+const MailSize = 4096
+
+// Cell is one rank's part in the operations of a lane. Clock counts four for an operation:
+// 1 posted, 2 half way, 3 done. A rank posts operation s+2 only when all others have posted
+// s+1, and so are done with s: two slots are enough. Cells may lie in shared memory.
+type Cell struct {
+	Clock   uint32 // atomic
+	Waiters uint32 // atomic: how many sleep until Clock changes
+	_       [56]byte
+	Slots   [2]Slot
+}
+
+// Memory is a group whose ranks can read each other's memory. Ranks are those of the group.
+// A rank has a cell for each lane: 0 for the group's operations, 1+p for what it sends to
+// p, 1+size+p for what it receives from p.
+type Memory interface {
+	Cell(rank, lane int) *Cell
+	// Expose shows b, or a copy of it, to the others as the bytes of a slot, and returns what
+	// they see. Conceal ends that.
+	Expose(lane, slot int, b []byte) []byte
+	Conceal(lane, slot int)
+	// Exposed is what a rank shows; writing to it is not allowed.
+	Exposed(rank, lane, slot int) ([]byte, error)
+	// Sleep returns when a cell's clock is not seen any more, or after d, or early.
+	Sleep(rank, lane int, seen uint32, d time.Duration)
+	// Wake ends the sleep of those that wait for the caller's cell.
+	Wake(lane int)
+}
+
+// Messages is a group whose ranks exchange bytes. Ranks are those of the group; what one
+// rank writes to another arrives in order within a lane: 0 for the group's operations, 1
+// for Send and Recv. Reads and writes block; they end with an error when the world fails,
+// when the peer is gone, or at the deadline set last.
+type Messages interface {
+	Write(to, lane int, bufs ...[]byte) error
+	Read(from, lane int, b []byte) error
+	// Deadline bounds what is under way on the pair and what follows, in the direction given.
+	Deadline(rank, lane int, write bool, t time.Time)
+}
+
+var errExpose = errors.New("collective: a rank shows memory that it does not have")

@@ -1,0 +1,112 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"trireme/tensor"
+)
+
+// world is the World over any Transport.
+type world struct {
+	rank, size int
+	cfg        Config
+	t          Transport
+
+	mu     sync.Mutex
+	groups []*group
+	formed int
+	closed bool
+	wg     sync.WaitGroup // goroutines of lanes
+}
+
+var _ World = (*world)(nil)
+
+// NewWorld makes a World over a transport, which it closes in the end.
+func NewWorld(rank, size int, t Transport, cfg Config) (World, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if rank < 0 || rank >= size {
+		return nil, fmt.Errorf("collective: rank %d of %d", rank, size)
+	}
+	return &world{rank: rank, size: size, cfg: cfg, t: t}, nil
+}
+
+func (w *world) Rank() int            { return w.rank }
+func (w *world) Size() int            { return w.size }
+func (w *world) Arena() *tensor.Arena { return w.t.Arena() }
+
+func (w *world) Group(name string, ranks []int) (Group, error) {
+	if len(ranks) == 0 || ranks[0] < 0 || ranks[len(ranks)-1] >= w.size || !slices.IsSorted(ranks) || len(slices.Compact(slices.Clone(ranks))) != len(ranks) {
+		return nil, fmt.Errorf("collective: group %s: ranks %v are not ascending ranks of a world of %d", name, ranks, w.size)
+	}
+	w.mu.Lock()
+	id := w.formed
+	w.formed++
+	closed := w.closed
+	w.mu.Unlock()
+	if closed {
+		return nil, fmt.Errorf("collective: group %s: %w", name, ErrClosed)
+	}
+	if f := w.t.Fault().Failure(); f != nil {
+		return nil, fmt.Errorf("collective: group %s: %w", name, f)
+	}
+	me := slices.Index(ranks, w.rank)
+	if me < 0 {
+		return nil, nil
+	}
+	port, err := w.t.Join(id, name, slices.Clone(ranks), me)
+	if err != nil {
+		return nil, fmt.Errorf("collective: group %s: %w", name, err)
+	}
+	g := newGroup(w, name, slices.Clone(ranks), me, port)
+	w.mu.Lock()
+	w.groups = append(w.groups, g)
+	w.mu.Unlock()
+	return g, nil
+}
+
+func (w *world) Abort(cause error) { w.fail(asFailure(cause, w.rank)) }
+
+// fail raises f here and on every rank that can be reached, unless the world has failed.
+func (w *world) fail(f *Failure) {
+	if w.t.Fault().Raise(f) {
+		w.t.Spread(f)
+	}
+}
+
+// start counts a goroutine of a lane; it is refused when the world is closed.
+func (w *world) start(f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.wg.Add(1)
+	go func() {
+		defer w.wg.Done()
+		f()
+	}()
+	return true
+}
+
+// Close fails what is still under way and waits for it to end.
+func (w *world) Close() error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return nil
+	}
+	w.closed = true
+	groups := w.groups
+	w.mu.Unlock()
+	if slices.ContainsFunc(groups, (*group).busy) {
+		w.fail(&Failure{Kind: ErrClosed, Rank: w.rank, Text: fmt.Sprintf("rank %d closed its world with operations under way", w.rank), cause: errors.New("closed")})
+	}
+	w.t.Fault().Raise(&Failure{Kind: ErrClosed, Rank: w.rank, Text: "the world is closed"})
+	w.wg.Wait()
+	return w.t.Close()
+}
