@@ -53,7 +53,7 @@ type attnData struct {
 	all                  []*tensor.Tensor
 }
 
-const canary = 12345.5 // a BF16 number rounds it
+const attnCanary = 12345.5 // a BF16 number rounds it
 
 func newAttnData(b *Backend, c attnCase) *attnData {
 	d := &attnData{b: b}
@@ -76,11 +76,11 @@ func newAttnData(b *Backend, c attnCase) *attnData {
 	put := func(t *tensor.Tensor, f func() float64) {
 		for i := range t.Rows() {
 			for j := range t.Width() {
-				setAt(t, i, j, f())
+				attnSet(t, i, j, f())
 			}
 		}
 	}
-	hold := func() float64 { return canary }
+	hold := func() float64 { return attnCanary }
 	put(d.qkv, hold)
 	put(d.dqkv, hold)
 	for _, t := range []*tensor.Tensor{d.q, d.k, d.v, d.do} {
@@ -104,14 +104,14 @@ func (d *attnData) release() {
 	}
 }
 
-func at(t *tensor.Tensor, i, j int) float64 {
+func attnAt(t *tensor.Tensor, i, j int) float64 {
 	if t.DType() == tensor.F32 {
 		return float64(tensor.Host[float32](t)[i*t.RowStride()+j])
 	}
 	return float64(math.Float32frombits(uint32(tensor.Host[uint16](t)[i*t.RowStride()+j]) << 16))
 }
 
-func setAt(t *tensor.Tensor, i, j int, x float64) {
+func attnSet(t *tensor.Tensor, i, j int, x float64) {
 	if t.DType() == tensor.F32 {
 		tensor.Host[float32](t)[i*t.RowStride()+j] = float32(x)
 		return
@@ -119,23 +119,23 @@ func setAt(t *tensor.Tensor, i, j int, x float64) {
 	tensor.Host[uint16](t)[i*t.RowStride()+j] = uint16((math.Float32bits(float32(x)) + 0x8000) >> 16)
 }
 
-func values(t *tensor.Tensor) []float64 {
+func attnValues(t *tensor.Tensor) []float64 {
 	x := make([]float64, 0, t.Elems())
 	for i := range t.Rows() {
 		for j := range t.Width() {
-			x = append(x, at(t, i, j))
+			x = append(x, attnAt(t, i, j))
 		}
 	}
 	return x
 }
 
-// naive is attention by its formula, in float64: outputs and gradients, rows of H*E or K*E.
-type naive struct{ o, lse, dq, dk, dv []float64 }
+// attnNaive is attention by its formula, in float64: outputs and gradients, rows of H*E or K*E.
+type attnNaive struct{ o, lse, dq, dk, dv []float64 }
 
-func newNaive(c attnCase, q, k, v, do []float64) naive {
+func newAttnNaive(c attnCase, q, k, v, do []float64) attnNaive {
 	p := c.p
 	n, wq, wk := p.Batch*p.T, p.Heads*p.E, p.KVHeads*p.E
-	r := naive{make([]float64, n*wq), make([]float64, n*p.Heads), make([]float64, n*wq), make([]float64, n*wk), make([]float64, n*wk)}
+	r := attnNaive{make([]float64, n*wq), make([]float64, n*p.Heads), make([]float64, n*wq), make([]float64, n*wk), make([]float64, n*wk)}
 	ids := c.ids()
 	prob := make([]float64, p.T)
 	dp := make([]float64, p.T)
@@ -189,7 +189,7 @@ func newNaive(c attnCase, q, k, v, do []float64) naive {
 	return r
 }
 
-func testBackend(t testing.TB, threads int) *Backend {
+func attnBackend(t testing.TB, threads int) *Backend {
 	t.Helper()
 	b, err := New(Options{Threads: threads, Reserve: 1 << 36})
 	if err != nil {
@@ -199,7 +199,7 @@ func testBackend(t testing.TB, threads int) *Backend {
 	return b
 }
 
-func near(t *testing.T, what string, got, want []float64, tol float64) {
+func attnNear(t *testing.T, what string, got, want []float64, tol float64) {
 	t.Helper()
 	var size float64
 	for _, x := range want {
@@ -243,12 +243,12 @@ func attnCases() []attnCase {
 }
 
 func TestAttentionAgainstFormula(t *testing.T) {
-	b := testBackend(t, 2)
+	b := attnBackend(t, 2)
 	cases := attnCases()
-	want := make([]naive, len(cases))
+	want := make([]attnNaive, len(cases))
 	for i, c := range cases {
 		d := newAttnData(b, c)
-		want[i] = newNaive(c, values(d.q), values(d.k), values(d.v), values(d.do))
+		want[i] = newAttnNaive(c, attnValues(d.q), attnValues(d.k), attnValues(d.v), attnValues(d.do))
 		d.release()
 	}
 	impl.Each(t, func(t *testing.T) {
@@ -256,19 +256,19 @@ func TestAttentionAgainstFormula(t *testing.T) {
 			t.Run(c.String(), func(t *testing.T) {
 				d := newAttnData(b, c)
 				defer d.release()
-				before := values(d.qkv)
+				before := attnValues(d.qkv)
 				d.run(c)
 				tol := 4e-6
 				if c.dt == tensor.BF16 {
 					tol = 1.5e-2
 				}
 				w := want[i]
-				near(t, "o", values(d.o), w.o, tol)
-				near(t, "lse", values(d.lse), w.lse, 4e-6)
-				near(t, "dq", values(d.dq), w.dq, tol)
-				near(t, "dk", values(d.dk), w.dk, tol)
-				near(t, "dv", values(d.dv), w.dv, tol)
-				for i, x := range values(d.qkv) {
+				attnNear(t, "o", attnValues(d.o), w.o, tol)
+				attnNear(t, "lse", attnValues(d.lse), w.lse, 4e-6)
+				attnNear(t, "dq", attnValues(d.dq), w.dq, tol)
+				attnNear(t, "dk", attnValues(d.dk), w.dk, tol)
+				attnNear(t, "dv", attnValues(d.dv), w.dv, tol)
+				for i, x := range attnValues(d.qkv) {
 					if x != before[i] {
 						t.Fatalf("input %d was %g and is now %g", i, before[i], x)
 					}
@@ -286,8 +286,8 @@ func (d *attnData) checkCanaries(t *testing.T, c attnCase) {
 	for _, from := range []int{0, c.gap + hq, 2*c.gap + hq + hk, 3*c.gap + hq + 2*hk} {
 		for i := range d.dqkv.Rows() {
 			for j := from; j < from+c.gap; j++ {
-				if math.Abs(at(d.dqkv, i, j)-canary) > 64 {
-					t.Fatalf("the gap at row %d, column %d was overwritten by %g", i, j, at(d.dqkv, i, j))
+				if math.Abs(attnAt(d.dqkv, i, j)-attnCanary) > 64 {
+					t.Fatalf("the gap at row %d, column %d was overwritten by %g", i, j, attnAt(d.dqkv, i, j))
 				}
 			}
 		}
@@ -314,12 +314,12 @@ func TestAttentionFormulaByDifferences(t *testing.T) {
 		q, k, v, do := normal(n*wq), normal(n*wk), normal(n*wk), normal(n*wq)
 		loss := func() float64 {
 			var l float64
-			for i, x := range newNaive(c, q, k, v, do).o {
+			for i, x := range newAttnNaive(c, q, k, v, do).o {
 				l += x * do[i]
 			}
 			return l
 		}
-		got := newNaive(c, q, k, v, do)
+		got := newAttnNaive(c, q, k, v, do)
 		for _, g := range []struct{ x, dx []float64 }{{q, got.dq}, {k, got.dk}, {v, got.dv}} {
 			for range 4 {
 				i, h := r.IntN(len(g.x)), 1e-5
@@ -339,7 +339,7 @@ func TestAttentionFormulaByDifferences(t *testing.T) {
 
 // A result depends on neither threads nor the place in the batch nor the head's number.
 func TestAttentionBits(t *testing.T) {
-	one := testBackend(t, 1)
+	one := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
 		for _, c := range attnCases() {
 			c.p.Batch = 3
@@ -349,7 +349,7 @@ func TestAttentionBits(t *testing.T) {
 			base := newAttnData(one, c)
 			base.run(c)
 			for _, threads := range []int{2, 3} {
-				b := testBackend(t, threads)
+				b := attnBackend(t, threads)
 				d := newAttnData(b, c)
 				d.run(c)
 				base.same(t, c, d, 0)
@@ -363,10 +363,10 @@ func TestAttentionBits(t *testing.T) {
 			d := newAttnData(one, alone)
 			for i := range d.qkv.Rows() {
 				for j := range d.qkv.Width() {
-					setAt(d.qkv, i, j, at(base.qkv, 2*c.p.T+i, j))
+					attnSet(d.qkv, i, j, attnAt(base.qkv, 2*c.p.T+i, j))
 				}
 				for j := range d.do.Width() {
-					setAt(d.do, i, j, at(base.do, 2*c.p.T+i, j))
+					attnSet(d.do, i, j, attnAt(base.do, 2*c.p.T+i, j))
 				}
 			}
 			d.run(alone)
@@ -386,7 +386,7 @@ func (base *attnData) same(t *testing.T, c attnCase, d *attnData, seq int) {
 	}{{"o", base.o, d.o}, {"dq", base.dq, d.dq}, {"dk", base.dk, d.dk}, {"dv", base.dv, d.dv}} {
 		for i := range x.b.Rows() {
 			for j := range x.b.Width() {
-				if a, b := at(x.a, seq*c.p.T+i, j), at(x.b, i, j); a != b {
+				if a, b := attnAt(x.a, seq*c.p.T+i, j), attnAt(x.b, i, j); a != b {
 					t.Fatalf("%v: %s[%d,%d] is %g, elsewhere %g", c, x.what, i, j, a, b)
 				}
 			}
@@ -402,16 +402,16 @@ func (base *attnData) same(t *testing.T, c attnCase, d *attnData, seq int) {
 
 // NaN spreads to what sees it and ends; rows before it stay clean.
 func TestAttentionNaN(t *testing.T) {
-	b := testBackend(t, 1)
+	b := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
 		c := attnCase{p: tensor.AttentionParams{Batch: 1, T: 300, Heads: 1, KVHeads: 1, E: 32, Scale: 0.2, Causal: true}}
 		d := newAttnData(b, c)
 		defer d.release()
-		setAt(d.k, 280, 3, math.NaN())
+		attnSet(d.k, 280, 3, math.NaN())
 		d.run(c)
 		for i := range c.p.T {
-			if isNaN := math.IsNaN(at(d.o, i, 0)); isNaN != (i >= 280) {
-				t.Fatalf("row %d: %g", i, at(d.o, i, 0))
+			if isNaN := math.IsNaN(attnAt(d.o, i, 0)); isNaN != (i >= 280) {
+				t.Fatalf("row %d: %g", i, attnAt(d.o, i, 0))
 			}
 		}
 	})
@@ -419,21 +419,21 @@ func TestAttentionNaN(t *testing.T) {
 
 // Scores far apart neither overflow nor lose the largest.
 func TestAttentionExtremes(t *testing.T) {
-	b := testBackend(t, 1)
+	b := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
 		c := attnCase{p: tensor.AttentionParams{Batch: 1, T: 70, Heads: 1, KVHeads: 1, E: 16, Scale: 1, Causal: true}}
 		d := newAttnData(b, c)
 		defer d.release()
 		for i := range c.p.T {
 			for e := range c.p.E {
-				setAt(d.q, i, e, 30)
-				setAt(d.k, i, e, float64(i%7)*5-20)
+				attnSet(d.q, i, e, 30)
+				attnSet(d.k, i, e, float64(i%7)*5-20)
 			}
 		}
 		d.run(c)
 		for i := range c.p.T {
 			for _, x := range []*tensor.Tensor{d.o, d.dq, d.dk, d.dv} {
-				if y := at(x, i, 0); math.IsNaN(y) || math.IsInf(y, 0) {
+				if y := attnAt(x, i, 0); math.IsNaN(y) || math.IsInf(y, 0) {
 					t.Fatalf("row %d: %g", i, y)
 				}
 			}
@@ -454,7 +454,7 @@ func BenchmarkAttention(bench *testing.B) {
 				name, products = s.name+"/backward", 5
 			}
 			bench.Run(name, func(bench *testing.B) {
-				b := testBackend(bench, 1)
+				b := attnBackend(bench, 1)
 				d := newAttnData(b, c)
 				d.run(c)
 				bench.ResetTimer()
