@@ -1,0 +1,238 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// LoaderConfig says how a dataset becomes micro-batches.
+type LoaderConfig struct {
+	MicroBatchSize int // rows of a micro-batch; 0 is 1
+	Accumulation   int // micro-batches of a rank in a step; 0 is 1
+	Rank, Ranks    int // among the ranks that share the data; Ranks 0 is 1
+	Seed           uint64
+	Shuffle        bool
+	DropLast       bool // see Sequence
+	SequenceLength int  // T of every micro-batch; 0 is the longest row's
+	Vocab          int  // ids must be below it; 0 does not check
+	PadID          int32
+	Prefetch       int // steps kept ready beside the one being made; 0 is 2
+}
+
+func (c *LoaderConfig) fill(d Dataset) error {
+	c.MicroBatchSize = max(c.MicroBatchSize, 1)
+	c.Accumulation = max(c.Accumulation, 1)
+	c.Ranks = max(c.Ranks, 1)
+	if c.Prefetch == 0 {
+		c.Prefetch = 2
+	}
+	longest := d.Info().Length
+	if c.SequenceLength == 0 {
+		c.SequenceLength = longest
+	}
+	switch {
+	case c.Rank < 0 || c.Rank >= c.Ranks:
+		return fmt.Errorf("data: rank %d of %d", c.Rank, c.Ranks)
+	case longest > c.SequenceLength:
+		return fmt.Errorf("data: rows of %d tokens are longer than sequence_length %d", longest, c.SequenceLength)
+	case c.SequenceLength < 2:
+		return errors.New("data: rows of one token leave nothing to predict")
+	case c.Vocab > 0 && int(d.Info().MaxID) >= c.Vocab:
+		return fmt.Errorf("data: %s: %w", holder(d, d.Info().MaxID), vocabError(d.Info().MaxID, c.Vocab))
+	}
+	return nil
+}
+
+// holder names the row that holds a token id.
+func holder(d Dataset, id int32) string {
+	var r Row
+	for i := range d.Len() {
+		if d.Row(i, &r) != nil {
+			break
+		}
+		for t := range r.InputIDs {
+			if r.InputIDs[t] == id || r.Labels[t] == id {
+				return d.Where(i)
+			}
+		}
+	}
+	return d.Where(0)
+}
+
+// Batch is one step's work of one rank. It is valid until the Loader's next Next.
+type Batch struct {
+	Micro   []MicroBatch // by accumulation index
+	Counted int64        // of all of them
+	at      State        // after this batch
+}
+
+// Loader gives the micro-batches of one rank, step after step and epoch after epoch,
+// without end. The global batch is MicroBatchSize * Accumulation * Ranks rows; global
+// micro-batch m = a*Ranks + Rank is its m-th group of MicroBatchSize rows. Batches are made
+// ahead in one goroutine. Methods are called from one goroutine.
+type Loader struct {
+	set  Dataset
+	cfg  LoaderConfig
+	seq  *Sequence // of the goroutine while it runs
+	at   State     // after the batch that Next gave last
+	held *Batch
+
+	ready  chan *Batch
+	free   chan *Batch
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	err    error // why the goroutine ended, once ready is closed
+}
+
+// New begins at the first step. Close must be called; it does not close the dataset.
+func New(d Dataset, cfg LoaderConfig) (*Loader, error) {
+	if d.Len() == 0 {
+		return nil, errors.New("data: the dataset has no rows")
+	}
+	if err := cfg.fill(d); err != nil {
+		return nil, err
+	}
+	global := cfg.MicroBatchSize * cfg.Accumulation * cfg.Ranks
+	seq, err := NewSequence(d.Len(), global, cfg.Seed, cfg.Shuffle, cfg.DropLast)
+	if err != nil {
+		return nil, fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d)", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks)
+	}
+	return &Loader{set: d, cfg: cfg, seq: seq, at: seq.State()}, nil
+}
+
+// SequenceLength is T of every micro-batch.
+func (l *Loader) SequenceLength() int { return l.cfg.SequenceLength }
+
+// StepsPerEpoch is the number of steps in which every row is used once.
+func (l *Loader) StepsPerEpoch() int64 { return l.seq.StepsPerEpoch() }
+
+// State is the position after the batch that Next gave last: what a checkpoint stores.
+func (l *Loader) State() State { return l.at }
+
+// SeekStep goes to where the run is after step steps, in the same time for every step.
+func (l *Loader) SeekStep(step int64) error {
+	l.stop()
+	return l.move(func() error { return l.seq.SeekStep(step) })
+}
+
+// Restore goes to a stored position, which may come from a world of another size.
+func (l *Loader) Restore(at State) error {
+	l.stop()
+	return l.move(func() error { return l.seq.Restore(at) })
+}
+
+func (l *Loader) move(to func() error) error {
+	err := to()
+	if err == nil {
+		l.at = l.seq.State()
+	} else {
+		l.seq.at = l.at
+	}
+	return err
+}
+
+// Next waits for the next step's micro-batches. After an error of the dataset every later
+// call gives it again; after the context's end the call may be repeated.
+func (l *Loader) Next(ctx context.Context) (*Batch, error) {
+	if l.ready == nil {
+		l.start()
+	}
+	if l.held != nil {
+		l.free <- l.held
+		l.held = nil
+	}
+	select {
+	case b, ok := <-l.ready:
+		if !ok {
+			return nil, l.err
+		}
+		l.held, l.at = b, b.at
+		return b, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("data: next batch: %w", context.Cause(ctx))
+	}
+}
+
+// Close ends the goroutine and waits for it.
+func (l *Loader) Close() error {
+	l.stop()
+	return nil
+}
+
+func (l *Loader) start() {
+	depth := max(l.cfg.Prefetch, 0)
+	l.ready = make(chan *Batch, depth)
+	l.free = make(chan *Batch, depth+2)
+	for range depth + 2 {
+		l.free <- l.newBatch()
+	}
+	l.err = nil
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	l.done.Go(func() {
+		defer close(l.ready)
+		l.err = l.produce(ctx)
+	})
+}
+
+// stop ends the goroutine and forgets what it made ahead.
+func (l *Loader) stop() {
+	if l.ready == nil {
+		return
+	}
+	l.cancel()
+	l.done.Wait()
+	l.ready, l.free, l.held, l.cancel = nil, nil, nil, nil
+	l.seq.at = l.at
+}
+
+// produce makes batches until the context ends or a row cannot be read.
+func (l *Loader) produce(ctx context.Context) error {
+	var row Row
+	for {
+		var b *Batch
+		select {
+		case b = <-l.free:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := l.fillBatch(b, &row); err != nil {
+			return err
+		}
+		select {
+		case l.ready <- b:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (l *Loader) newBatch() *Batch {
+	b := &Batch{Micro: make([]MicroBatch, l.cfg.Accumulation)}
+	for a := range b.Micro {
+		b.Micro[a] = newMicroBatch(l.cfg.MicroBatchSize, l.cfg.SequenceLength, l.set.Info())
+	}
+	return b
+}
+
+// fillBatch makes this rank's part of the next global batch and advances.
+func (l *Loader) fillBatch(b *Batch, row *Row) error {
+	b.Counted = 0
+	first := l.seq.State().Samples
+	for a := range b.Micro {
+		mb := &b.Micro[a]
+		m := (a*l.cfg.Ranks + l.cfg.Rank) * l.cfg.MicroBatchSize
+		mb.Sample, mb.Counted = first+int64(m), 0
+		for i := range mb.B {
+			if err := mb.set(i, l.set, l.seq.Index(m+i), row, &l.cfg); err != nil {
+				return err
+			}
+		}
+		b.Counted += mb.Counted
+	}
+	l.seq.Advance()
+	b.at = l.seq.State()
+	return nil
+}

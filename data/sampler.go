@@ -1,0 +1,138 @@
+package data
+
+import "fmt"
+
+// State is a position in the data: the next sample of a run. It is the same for every rank
+// and says nothing of how many there are, so a run may go on in a world of another size.
+type State struct {
+	Epoch   int64  `json:"epoch"`   // passes that are done
+	Sample  int64  `json:"sample"`  // samples of this epoch that are done
+	Step    int64  `json:"step"`    // global batches since the run began
+	Samples int64  `json:"samples"` // samples since the run began
+	Seed    uint64 `json:"seed"`
+	Len     int    `json:"len"` // rows of the dataset, to notice that it changed
+}
+
+// Sequence is the order in which a run uses the rows of a dataset: one list per epoch,
+// identical for every world. An epoch is a permutation of the n rows seeded with seed +
+// epoch (or 0..n-1 in order), and is rounded up to whole global batches by repeating from
+// its front, or down with DropLast. With R ranks and a micro-batch of 1, rank r's part is
+// what DistributedSampler gives it: samples r, r+R, r+2R ...
+//
+// The permutation is kept while its epoch lasts: four bytes a row.
+type Sequence struct {
+	n        int
+	batch    int // samples of a global batch
+	seed     uint64
+	shuffle  bool
+	dropLast bool
+	at       State
+	epoch    int64 // of perm
+	perm     []uint32
+}
+
+// NewSequence begins the order of n rows in global batches of batch samples.
+func NewSequence(n, batch int, seed uint64, shuffle, dropLast bool) (*Sequence, error) {
+	switch {
+	case batch < 1:
+		return nil, fmt.Errorf("data: a global batch of %d samples", batch)
+	case n < batch:
+		return nil, fmt.Errorf("data: %d samples are fewer than one global batch of %d", n, batch)
+	case n > maxPermutation:
+		return nil, fmt.Errorf("data: %d samples are more than the %d that can be put in order", n, maxPermutation)
+	}
+	return &Sequence{n: n, batch: batch, seed: seed, shuffle: shuffle, dropLast: dropLast,
+		at: State{Seed: seed, Len: n}, epoch: -1}, nil
+}
+
+// StepsPerEpoch is the number of global batches of an epoch.
+func (s *Sequence) StepsPerEpoch() int64 {
+	if s.dropLast {
+		return int64(s.n / s.batch)
+	}
+	return int64((s.n + s.batch - 1) / s.batch)
+}
+
+// State is the position of the next global batch.
+func (s *Sequence) State() State { return s.at }
+
+// Index gives the row at place i of the global batch that comes next, 0 <= i < batch.
+func (s *Sequence) Index(i int) int {
+	k := (s.at.Sample + int64(i)) % int64(s.n)
+	if !s.shuffle {
+		return int(k)
+	}
+	if s.epoch != s.at.Epoch {
+		s.perm, s.epoch = Permutation(s.n, s.seed+uint64(s.at.Epoch)), s.at.Epoch
+	}
+	return int(s.perm[k])
+}
+
+// Advance goes to the next global batch.
+func (s *Sequence) Advance() {
+	s.at.Step++
+	s.at.Samples += int64(s.batch)
+	s.at.Sample += int64(s.batch)
+	left := int64(s.n) - s.at.Sample
+	if left <= 0 || s.dropLast && left < int64(s.batch) {
+		s.at.Epoch++
+		s.at.Sample = 0
+	}
+}
+
+// SeekStep goes to where a run that began with this global batch is after step steps. It takes
+// the same time for every step.
+func (s *Sequence) SeekStep(step int64) error {
+	if step < 0 {
+		return fmt.Errorf("data: seek to step %d", step)
+	}
+	per := s.StepsPerEpoch()
+	s.at.Epoch = step / per
+	s.at.Sample = step % per * int64(s.batch)
+	s.at.Step = step
+	s.at.Samples = step * int64(s.batch)
+	return nil
+}
+
+// Restore goes to a stored position, which may come from a run with another global batch:
+// no sample of the epoch is left out or used twice.
+func (s *Sequence) Restore(at State) error {
+	switch {
+	case at.Len != s.n:
+		return fmt.Errorf("data: the dataset has %d rows, the stored position is in one of %d", s.n, at.Len)
+	case at.Seed != s.seed && s.shuffle:
+		return fmt.Errorf("data: the data's seed is %d, the stored position is in an order with seed %d", s.seed, at.Seed)
+	case at.Epoch < 0 || at.Sample < 0 || at.Sample >= int64(s.n) || at.Step < 0 || at.Samples < 0:
+		return fmt.Errorf("data: no such position: %+v", at)
+	}
+	s.at = at
+	if s.dropLast && int64(s.n)-at.Sample < int64(s.batch) {
+		s.at.Epoch++
+		s.at.Sample = 0
+	}
+	s.at.Seed = s.seed
+	return nil
+}
+
+// RankIndices is torch.utils.data.DistributedSampler: the samples of one epoch that rank of
+// ranks uses, padded by repeating from the front so that each rank has as many, or cut with
+// dropLast.
+func RankIndices(n, rank, ranks int, epoch int64, seed uint64, shuffle, dropLast bool) []int {
+	each := (n + ranks - 1) / ranks
+	if dropLast && n%ranks != 0 {
+		each = (n - 1) / ranks
+	}
+	var perm []uint32
+	if shuffle {
+		perm = Permutation(n, seed+uint64(epoch))
+	}
+	out := make([]int, each)
+	for i := range out {
+		k := (rank + i*ranks) % n
+		if shuffle {
+			k = int(perm[k])
+		}
+		out[i] = k
+	}
+	return out
+}

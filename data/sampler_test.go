@@ -1,0 +1,177 @@
+package data
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestPermutationIsTorchRandperm(t *testing.T) {
+	for seed, want := range map[uint64][]uint32{
+		0:  {4, 1, 7, 5, 3, 9, 0, 8, 6, 2},
+		1:  {5, 6, 1, 2, 0, 8, 9, 3, 7, 4},
+		42: {2, 6, 1, 8, 4, 5, 0, 9, 3, 7},
+	} {
+		if got := Permutation(10, seed); !slices.Equal(got, want) {
+			t.Errorf("seed %d: %v, want %v", seed, got, want)
+		}
+	}
+}
+
+// The 1000th number of MT19937 with seed 5489 is known from its authors' reference.
+func TestMT19937(t *testing.T) {
+	m := newMT19937(5489)
+	if v := m.uint32(); v != 3499211612 {
+		t.Errorf("first number %d", v)
+	}
+	for range 9998 {
+		m.uint32()
+	}
+	if v := m.uint32(); v != 4123659995 {
+		t.Errorf("number 10000 is %d", v)
+	}
+}
+
+func TestRankIndicesOracle(t *testing.T) {
+	var oracle struct {
+		Cases []struct {
+			N, World int
+			DropLast bool `json:"drop_last"`
+			Ranks    [][]int
+		}
+	}
+	readJSON(t, shared(t, "oracles/distributed_sampler.json"), &oracle)
+	for _, c := range oracle.Cases {
+		for r, want := range c.Ranks {
+			if got := RankIndices(c.N, r, c.World, 0, 0, false, c.DropLast); !slices.Equal(got, want) {
+				t.Errorf("n %d rank %d of %d drop_last %v: %v, want %v", c.N, r, c.World, c.DropLast, got, want)
+			}
+		}
+	}
+}
+
+// A global batch holds what DistributedSampler hands to all ranks in that step.
+func TestSequenceAgreesWithRankIndices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks := rapid.IntRange(1, 5).Draw(t, "ranks")
+		n := rapid.IntRange(ranks, 60).Draw(t, "n")
+		drop := rapid.Bool().Draw(t, "drop")
+		seed := rapid.Uint64Range(0, 99).Draw(t, "seed")
+		s, err := NewSequence(n, ranks, seed, true, drop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for epoch := range int64(3) {
+			var parts [][]int
+			for r := range ranks {
+				parts = append(parts, RankIndices(n, r, ranks, epoch, seed, true, drop))
+			}
+			if int64(len(parts[0])) != s.StepsPerEpoch() {
+				t.Fatalf("%d steps an epoch, want %d", s.StepsPerEpoch(), len(parts[0]))
+			}
+			for i := range parts[0] {
+				for r := range ranks {
+					if got := s.Index(r); got != parts[r][i] {
+						t.Fatalf("epoch %d step %d rank %d: row %d, want %d", epoch, i, r, got, parts[r][i])
+					}
+				}
+				s.Advance()
+			}
+		}
+	})
+}
+
+func TestSequenceUsesEveryRowOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		batch := rapid.IntRange(1, 12).Draw(t, "batch")
+		n := rapid.IntRange(batch, 70).Draw(t, "n")
+		drop := rapid.Bool().Draw(t, "drop")
+		s, err := NewSequence(n, batch, 7, rapid.Bool().Draw(t, "shuffle"), drop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for epoch := range int64(2) {
+			times := make([]int, n)
+			used := 0
+			for s.State().Epoch == epoch {
+				for i := range batch {
+					times[s.Index(i)]++
+					used++
+				}
+				s.Advance()
+			}
+			for row, k := range times {
+				if k > 2 || drop && k > 1 || !drop && k == 0 {
+					t.Fatalf("row %d used %d times", row, k)
+				}
+			}
+			if extra := used - n; !drop && (extra < 0 || extra >= batch) || drop && (extra > 0 || extra <= -batch) {
+				t.Fatalf("%d samples of %d in batches of %d", used, n, batch)
+			}
+		}
+	})
+}
+
+func TestSeekStepIsReplay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		batch := rapid.IntRange(1, 9).Draw(t, "batch")
+		n := rapid.IntRange(batch, 40).Draw(t, "n")
+		drop := rapid.Bool().Draw(t, "drop")
+		steps := rapid.IntRange(0, 30).Draw(t, "steps")
+		a, _ := NewSequence(n, batch, 3, true, drop)
+		b, _ := NewSequence(n, batch, 3, true, drop)
+		c, _ := NewSequence(n, batch, 3, true, drop)
+		for range steps {
+			a.Advance()
+		}
+		if err := b.SeekStep(int64(steps)); err != nil || a.State() != b.State() {
+			t.Fatalf("replayed %+v, sought %+v, %v", a.State(), b.State(), err)
+		}
+		if err := c.Restore(a.State()); err != nil || a.State() != c.State() {
+			t.Fatalf("replayed %+v, restored %+v, %v", a.State(), c.State(), err)
+		}
+		for i := range batch {
+			if a.Index(i) != b.Index(i) || a.Index(i) != c.Index(i) {
+				t.Fatal("orders differ")
+			}
+		}
+	})
+}
+
+// After a change of the global batch in mid-epoch, the rest of the epoch is used once.
+func TestRestoreAtAnotherBatch(t *testing.T) {
+	a, _ := NewSequence(30, 4, 1, true, false)
+	seen := make([]int, 30)
+	for range 3 {
+		for i := range 4 {
+			seen[a.Index(i)]++
+		}
+		a.Advance()
+	}
+	b, _ := NewSequence(30, 6, 1, true, false)
+	if err := b.Restore(a.State()); err != nil {
+		t.Fatal(err)
+	}
+	for b.State().Epoch == 0 {
+		for i := range 6 {
+			seen[b.Index(i)]++
+		}
+		b.Advance()
+	}
+	for row, k := range seen {
+		if k != 1 {
+			t.Errorf("row %d used %d times", row, k)
+		}
+	}
+}
+
+func TestSequenceErrors(t *testing.T) {
+	_, err := NewSequence(3, 8, 0, false, false)
+	wantError(t, err, "3 samples", "batch of 8")
+	s, _ := NewSequence(10, 2, 0, true, false)
+	wantError(t, s.Restore(State{Len: 11}), "10 rows", "11")
+	wantError(t, s.Restore(State{Len: 10, Seed: 5}), "seed is 0", "seed 5")
+	wantError(t, s.Restore(State{Len: 10, Sample: 10}), "position")
+	wantError(t, s.SeekStep(-1), "-1")
+}
