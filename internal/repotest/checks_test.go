@@ -1,0 +1,166 @@
+package repotest
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const module = "trireme"
+
+// maxLines is the length at which a file wants to be two.
+const maxLines = 500
+
+// checkImports holds the layers and the bans. Tests may import across and up, since Go
+// itself keeps them free of cycles, but nothing that starts from a command.
+func checkImports(files []*file) []string {
+	var out []string
+	for _, f := range files {
+		if f.foreign {
+			continue
+		}
+		layer, entry, listed := layerOf(f.pkg)
+		if !listed && !under(f.pkg, outside...) {
+			out = append(out, fmt.Sprintf("%s: package %s is in no layer. add it to layers in internal/repotest/layers_test.go, above all it imports and below all that import it", f.path, f.pkg))
+			continue
+		}
+		for _, spec := range f.ast.Imports {
+			to, ok := strings.CutPrefix(importPath(spec), module+"/")
+			if !ok || to == f.pkg {
+				continue
+			}
+			where := f.at(spec.Pos())
+			if f.test {
+				if under(to, "internal/cli", "cmd") && !under(f.pkg, "internal/cli", "cmd") && !under(f.pkg, outside...) {
+					out = append(out, fmt.Sprintf("%s: a test of %s imports %s. test a command with a script in internal/cli/testdata/script", where, f.pkg, to))
+				}
+				continue
+			}
+			if under(to, outside...) {
+				out = append(out, fmt.Sprintf("%s: %s imports %s, which is for tests of the repository alone", where, f.pkg, to))
+				continue
+			}
+			toLayer, toEntry, ok := layerOf(to)
+			switch {
+			case !ok, !listed, toLayer < layer: // an unlisted target is reported at its own files
+			case toLayer > layer:
+				out = append(out, fmt.Sprintf("%s: %s (layer %d) imports %s (layer %d): imports point down. let %s declare the small interface it needs and be given it, or move the code up", where, f.pkg, layer, to, toLayer, f.pkg))
+			case toEntry != entry && beside[entry] != toEntry:
+				out = append(out, fmt.Sprintf("%s: %s imports %s of its own layer (%d). packages of a layer do not know each other: move what both need down, or what joins them up", where, f.pkg, to, layer))
+			}
+			for _, b := range bans {
+				if under(f.pkg, b.from...) && !under(f.pkg, b.except...) && under(to, b.to...) {
+					out = append(out, fmt.Sprintf("%s: %s must not import %s: %s", where, f.pkg, to, b.why))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func importPath(spec *ast.ImportSpec) string {
+	p, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		return spec.Path.Value
+	}
+	return p
+}
+
+func checkUnsafe(files []*file) []string {
+	var out []string
+	for _, f := range files {
+		for _, spec := range f.ast.Imports {
+			if importPath(spec) == "unsafe" && !under(f.pkg, unsafeAllowed...) && !f.foreign {
+				out = append(out, fmt.Sprintf("%s: unsafe is kept to %s, where it is reviewed and tested with guard values. ask one of them for a function", f.at(spec.Pos()), strings.Join(unsafeAllowed, ", ")))
+			}
+		}
+	}
+	return out
+}
+
+// checkEnvironment finds os.Getenv, os.LookupEnv and os.Environ where nobody looks for them.
+func checkEnvironment(files []*file) []string {
+	var out []string
+	for _, f := range files {
+		if f.test || f.foreign || under(f.pkg, environmentAllowed...) {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok || !slices.Contains([]string{"Getenv", "LookupEnv", "Environ"}, sel.Sel.Name) {
+				return true
+			}
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "os" {
+				out = append(out, fmt.Sprintf("%s: os.%s: only %s read the environment. take the value as a field of a Config", f.at(sel.Pos()), sel.Sel.Name, strings.Join(environmentAllowed, ", ")))
+			}
+			return true
+		})
+	}
+	return out
+}
+
+func checkNames(files []*file) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, f := range files {
+		if seen[f.pkg] {
+			continue
+		}
+		seen[f.pkg] = true
+		for _, name := range []string{path.Base(f.pkg), f.ast.Name.Name} {
+			if slices.Contains(forbiddenNames, name) {
+				out = append(out, fmt.Sprintf("%s: a package named %s says nothing and attracts everything. name it after the noun it holds, or put the code where it is used", f.path, name))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// checkDocs asks each package for a comment: in doc.go, or in the only file of a small one.
+func checkDocs(files []*file) []string {
+	sources, documented := map[string][]*file{}, map[string]bool{}
+	for _, f := range files {
+		if !f.test && !f.foreign {
+			sources[f.pkg] = append(sources[f.pkg], f)
+		}
+	}
+	var out []string
+	for pkg, fs := range sources {
+		for _, f := range fs {
+			if f.ast.Doc != nil && (path.Base(f.path) == "doc.go" || len(fs) == 1) {
+				documented[pkg] = true
+			}
+		}
+		if !documented[pkg] {
+			out = append(out, fmt.Sprintf("%s: no doc.go with a package comment. say what the package is for, what it is not, and walk its main type", pkg))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func checkLength(files []*file) []string {
+	var out []string
+	for _, f := range files {
+		if n := bytes.Count(f.text, []byte("\n")); n > maxLines && !f.test && !f.generated() {
+			out = append(out, fmt.Sprintf("%s: %d lines; files end before %d. a file is a noun: find the second one in it", f.path, n, maxLines))
+		}
+	}
+	return out
+}
+
+func checkFormat(files []*file) []string {
+	var out []string
+	for _, f := range files {
+		if formatted, err := format.Source(f.text); err != nil || !bytes.Equal(formatted, f.text) {
+			out = append(out, fmt.Sprintf("%s: not as gofmt writes it. run: gofmt -w %s", f.path, f.path))
+		}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package repotest
+
+import (
+	"slices"
+	"strings"
+)
+
+// layers lists the packages by layer, the lowest first. A name stands for the folders below
+// it too, unless they are listed themselves. Imports point down: a package imports what is
+// in a lower layer. A new package needs a line here.
+var layers = [][]string{
+	0: {"internal/conf", "internal/cpuid", "internal/dl", "internal/impl", "tokenizer", "rendezvous", "monitor"},
+	1: {"internal/kernel", "launch"},
+	2: {"tensor"},
+	3: {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/xla"},
+	4: {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/mpi", "collective/collectivetest"},
+	5: {"parallel", "model"},
+	6: {"train", "model/llama", "model/gpt2", "model/bert", "model/freetransformer"},
+	7: {"planner", "recipes", "internal/bench"},
+	8: {"internal/cli"},
+	9: {"cmd/trireme"},
+}
+
+// beside lists imports within one layer that are meant.
+var beside = map[string]string{
+	"internal/impl": "internal/cpuid",
+}
+
+// outside lists packages that are in no layer: nothing imports them.
+var outside = []string{"internal/repotest"}
+
+// ban says that no package under from (but those under except) imports one under to.
+type ban struct {
+	from, except, to []string
+	why              string
+}
+
+var bans = []ban{
+	{
+		from: []string{"model", "nn", "autograd", "optim", "data"},
+		to:   []string{"collective", "parallel"},
+		why:  "models and operations are written for one device; parallelism is applied from outside, by parallel",
+	},
+	{
+		from: []string{"train"},
+		to:   []string{"model/llama", "model/gpt2", "model/bert", "model/freetransformer"},
+		why:  "the loop knows the Model contract only; families register themselves with model",
+	},
+	{
+		from: []string{"train"},
+		to:   []string{"collective/shm", "collective/tcp", "collective/mpi"},
+		why:  "the loop is given a collective.Group; internal/cli chooses its transport",
+	},
+	{
+		from: []string{""}, except: []string{"device", "internal/backend"},
+		to:  []string{"internal/backend"},
+		why: "backends are opened by name with device.Open, so that one list knows them all",
+	},
+	{
+		from: []string{""}, except: []string{"internal/cli", "cmd", "launch"},
+		to:  []string{"launch"},
+		why: "only a command starts processes",
+	},
+}
+
+// unsafeAllowed lists who may import unsafe.
+var unsafeAllowed = []string{"internal/kernel", "internal/dl", "tensor", "collective/shm"}
+
+// environmentAllowed lists who may read the environment; launch hands it on to its workers.
+var environmentAllowed = []string{"rendezvous", "internal/cli", "cmd", "launch"}
+
+// forbiddenNames are packages that attract everything.
+var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "misc"}
+
+// under tells whether pkg is one of the folders or lies below one; "" holds all.
+func under(pkg string, folders ...string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool {
+		return f == "" || pkg == f || strings.HasPrefix(pkg, f+"/")
+	})
+}
+
+// layerOf finds a package's layer by its longest listed prefix.
+func layerOf(pkg string) (layer int, entry string, ok bool) {
+	for l, names := range layers {
+		for _, n := range names {
+			if under(pkg, n) && len(n) > len(entry) {
+				layer, entry, ok = l, n, true
+			}
+		}
+	}
+	return layer, entry, ok
+}
