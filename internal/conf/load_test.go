@@ -42,7 +42,6 @@ type training struct {
 	Timeout      time.Duration `yaml:"timeout"`
 	Shuffle      bool          `yaml:"shuffle"`
 	Clip         *float32      `yaml:"max_grad_norm"`
-	notAKey      int
 }
 
 func (t training) Validate() error {
