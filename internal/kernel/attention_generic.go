@@ -97,10 +97,16 @@ func attnScaleGeneric(dst []float32, dld int, src []float32, sld, rows, cols int
 }
 
 func attnTransposeGeneric(dst, src []float32, sld, rows, cols int) {
-	for i := range rows {
+	attnTransposeRest(dst, src, sld, 0, rows, 0, cols)
+}
+
+// attnTransposeRest is the transposition of rows [i0,i1) from column c0 on.
+func attnTransposeRest(dst, src []float32, sld, i0, i1, c0, cols int) {
+	for i := i0; i < i1; i++ {
 		d := dst[i/attnPanel*attnPanel*cols+i%attnPanel:]
-		for l, x := range src[i*sld:][:cols] {
-			d[l*attnPanel] = x
+		row := src[i*sld:][:cols]
+		for l := c0; l < cols; l++ {
+			d[l*attnPanel] = row[l]
 		}
 	}
 }

