@@ -1,0 +1,110 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Agreement is how the ranks of a world tell one another small things. All ranks call
+// Gather the same number of times; it returns every rank's message, in the order of ranks,
+// on every rank, when all have called it.
+type Agreement interface {
+	Rank() int
+	Size() int
+	Gather(ctx context.Context, message []byte) ([][]byte, error)
+}
+
+// Alone is the agreement of a world of one rank.
+type Alone struct{}
+
+// Rank is 0.
+func (Alone) Rank() int { return 0 }
+
+// Size is 1.
+func (Alone) Size() int { return 1 }
+
+// Gather returns the message.
+func (Alone) Gather(_ context.Context, message []byte) ([][]byte, error) {
+	return [][]byte{message}, nil
+}
+
+// ErrCorrupt is wrapped by errors that say that stored bytes are not those that were saved.
+var ErrCorrupt = errors.New("checkpoint is damaged")
+
+// agree exchanges one value a rank, and failures: where any rank comes with an error, every
+// rank leaves with that of the lowest such rank, so that all take the same way.
+func agree[T any](ctx context.Context, a Agreement, value T, failure error) ([]T, error) {
+	type message struct {
+		Value   T      `json:"value"`
+		Failed  bool   `json:"failed,omitzero"`
+		Text    string `json:"text,omitzero"`
+		Corrupt bool   `json:"corrupt,omitzero"`
+		NoSpace bool   `json:"no_space,omitzero"`
+	}
+	m := message{Value: value}
+	if failure != nil {
+		m.Failed, m.Text = true, failure.Error()
+		m.Corrupt, m.NoSpace = errors.Is(failure, ErrCorrupt), errors.Is(failure, syscall.ENOSPC)
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: encode a message to the other ranks: %w", err)
+	}
+	all, err := a.Gather(ctx, b)
+	if err != nil {
+		return nil, errors.Join(failure, fmt.Errorf("checkpoint: agree with the other ranks: %w", err))
+	}
+	if len(all) != a.Size() {
+		return nil, fmt.Errorf("checkpoint: %d of %d ranks answered", len(all), a.Size())
+	}
+	values := make([]T, len(all))
+	var first *rankError
+	for rank, b := range all {
+		var m message
+		if err := json.Unmarshal(b, &m); err != nil {
+			return nil, fmt.Errorf("checkpoint: rank %d sent what cannot be read: %w", rank, err)
+		}
+		values[rank] = m.Value
+		switch {
+		case !m.Failed:
+		case first != nil:
+			first.others++
+		default:
+			first = &rankError{rank: rank, world: a.Size(), text: m.Text}
+			if rank == a.Rank() {
+				first.cause = failure
+			} else if m.Corrupt {
+				first.cause = ErrCorrupt
+			} else if m.NoSpace {
+				first.cause = syscall.ENOSPC
+			}
+		}
+	}
+	if first != nil {
+		return nil, first
+	}
+	return values, nil
+}
+
+// rankError is one rank's error, as all ranks report it.
+type rankError struct {
+	rank, world, others int
+	text                string
+	cause               error // on other ranks only what a caller branches on
+}
+
+func (e *rankError) Error() string {
+	switch {
+	case e.world == 1:
+		return e.text
+	case e.others == 0:
+		return fmt.Sprintf("%s (on rank %d)", e.text, e.rank)
+	}
+	return fmt.Sprintf("%s (on rank %d; %d others failed too)", e.text, e.rank, e.others)
+}
+
+func (e *rankError) Unwrap() error { return e.cause }

@@ -1,0 +1,175 @@
+package checkpoint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	checkpointsDir = "checkpoints"
+	stepPrefix     = "step-"
+	tempPrefix     = ".tmp-"      // being written, or being deleted
+	asidePrefix    = ".replaced-" // being replaced by a checkpoint of the same step
+)
+
+var errNotExist = fs.ErrNotExist
+
+func stepDir(step int) string { return stepPrefix + strconv.Itoa(step) }
+
+// parseDir reads the name of a directory that may hold a checkpoint.
+func parseDir(name string) (step int, aside, ok bool) {
+	rest, aside := strings.CutPrefix(name, asidePrefix)
+	digits, ok := strings.CutPrefix(rest, stepPrefix)
+	if aside {
+		digits, _, _ = strings.Cut(digits, "-")
+	}
+	step, err := strconv.Atoi(digits)
+	return step, aside, ok && err == nil && step >= 0 && strconv.Itoa(step) == digits
+}
+
+// Found is a directory that is, or should be, a checkpoint.
+type Found struct {
+	Path string
+	Step int
+	Err  error // why it is not one; nil where all but the tensors' bytes was verified
+}
+
+// List looks at every checkpoint in dir, newest first: by step. It reads commit records,
+// manifests and headers, and no tensors. A directory that does not exist holds none.
+func List(dir string) ([]Found, error) { return list(disk{}, dir) }
+
+func list(fs fileSystem, dir string) ([]Found, error) {
+	names, err := fs.ReadDir(dir)
+	if errors.Is(err, errNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	type candidate struct {
+		Found
+		aside bool
+	}
+	var cs []candidate
+	for _, name := range names {
+		step, aside, ok := parseDir(name)
+		if !ok {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		m, err := verify(fs, path)
+		if err == nil && m.Step != step {
+			err = fmt.Errorf("its manifest is of step %d", m.Step)
+		}
+		cs = append(cs, candidate{Found{path, step, err}, aside})
+	}
+	slices.SortFunc(cs, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.Step, a.Step), compareBool(a.aside, b.aside))
+	})
+	var found []Found
+	for i, c := range cs {
+		// What was moved aside counts only while nothing has taken its place.
+		if c.aside && (c.Err != nil || i > 0 && cs[i-1].Step == c.Step && cs[i-1].Err == nil) {
+			continue
+		}
+		found = append(found, c.Found)
+	}
+	return found, nil
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// Latest is the path of the newest verified checkpoint in dir, empty where there is none,
+// and a line about each newer directory that is not one.
+func Latest(dir string) (path string, notices []string, err error) {
+	return latest(disk{}, dir, nil)
+}
+
+// latest leaves out the paths in except.
+func latest(fs fileSystem, dir string, except []string) (path string, notices []string, err error) {
+	found, err := list(fs, dir)
+	if err != nil {
+		return "", nil, err
+	}
+	var broken []Found
+	for _, f := range found {
+		switch {
+		case slices.Contains(except, f.Path):
+		case f.Err != nil:
+			broken = append(broken, f)
+		case path == "":
+			path = f.Path
+			for _, b := range broken {
+				notices = append(notices, fmt.Sprintf("checkpoint %s is incomplete (%v). using %s (verified)", filepath.Base(b.Path), b.Err, filepath.Base(path)))
+			}
+		}
+	}
+	if path == "" && len(broken)+len(except) > 0 {
+		return "", nil, &noneVerified{dir, broken, len(except)}
+	}
+	return path, notices, nil
+}
+
+// noneVerified is the error where there are checkpoints and none can be used: to start
+// anew without a word would throw the run away.
+type noneVerified struct {
+	dir    string
+	broken []Found
+	failed int
+}
+
+func (e *noneVerified) Error() string {
+	s := fmt.Sprintf("checkpoint: none of the %d checkpoints in %s can be used", len(e.broken)+e.failed, e.dir)
+	if len(e.broken) > 0 {
+		s += fmt.Sprintf(": %s is incomplete (%v)", filepath.Base(e.broken[0].Path), e.broken[0].Err)
+	}
+	return s
+}
+
+func (e *noneVerified) Unwrap() error { return ErrCorrupt }
+
+// Resolve finds what the setting resume asks for: "none" and "" nothing; "auto" the newest
+// verified checkpoint of the run that writes to outputDir, if any; anything else is a
+// checkpoint's directory, or one that holds checkpoints, or an output directory.
+func Resolve(outputDir, resume string) (path string, notices []string, err error) {
+	return resolve(disk{}, filepath.Join(outputDir, checkpointsDir), resume)
+}
+
+func resolve(fs fileSystem, dir, resume string) (path string, notices []string, err error) {
+	switch resume {
+	case "", "none":
+		return "", nil, nil
+	case "auto":
+		return latest(fs, dir, nil)
+	}
+	names, err := fs.ReadDir(resume)
+	if err != nil {
+		return "", nil, fmt.Errorf("checkpoint: resume from %s: %w", resume, err)
+	}
+	if slices.Contains(names, manifestName) || slices.Contains(names, commitName) {
+		return resume, nil, nil
+	}
+	in := resume
+	if slices.Contains(names, checkpointsDir) {
+		in = filepath.Join(resume, checkpointsDir)
+	}
+	path, notices, err = latest(fs, in, nil)
+	if err == nil && path == "" {
+		err = fmt.Errorf("checkpoint: resume from %s: it is not a checkpoint and holds none. try: --resume auto, or the path of a directory step-N", resume)
+	}
+	return path, notices, err
+}

@@ -1,0 +1,86 @@
+package checkpoint
+
+import (
+	"io"
+	"os"
+)
+
+// fileSystem is what saving and loading ask of a disk. Tests replace it by one that fails,
+// fills up and loses power.
+type fileSystem interface {
+	MkdirAll(path string) error
+	// Create opens a file for writing, and makes it where it does not exist.
+	Create(path string) (file, error)
+	// Open opens a file for reading.
+	Open(path string) (file, error)
+	// ReadDir lists names.
+	ReadDir(path string) ([]string, error)
+	Rename(from, to string) error
+	RemoveAll(path string) error
+	// SyncDir makes the names in a directory durable.
+	SyncDir(path string) error
+}
+
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	Truncate(size int64) error
+	Size() (int64, error)
+	Sync() error
+	Close() error
+}
+
+// disk is the real one.
+type disk struct{}
+
+var _ fileSystem = disk{}
+
+func (disk) MkdirAll(path string) error   { return os.MkdirAll(path, 0o755) }
+func (disk) Rename(from, to string) error { return os.Rename(from, to) }
+func (disk) RemoveAll(path string) error  { return os.RemoveAll(path) }
+func (disk) Create(path string) (file, error) {
+	return opened(os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644))
+}
+func (disk) Open(path string) (file, error) { return opened(os.Open(path)) }
+
+// opened keeps a nil *os.File from becoming a file that is not nil.
+func opened(f *os.File, err error) (file, error) {
+	if err != nil {
+		return nil, err
+	}
+	return diskFile{f}, nil
+}
+
+func (disk) ReadDir(path string) ([]string, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+func (disk) SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+type diskFile struct{ *os.File }
+
+func (f diskFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}

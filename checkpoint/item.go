@@ -1,0 +1,92 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// The usual kinds of state. Others may be used freely: a kind is part of a tensor's name.
+const (
+	Param    = "param"
+	ExpAvg   = "exp_avg"    // first moment
+	ExpAvgSq = "exp_avg_sq" // second moment
+)
+
+// Item is a part of the state that this rank holds: elements [First, First+Count) of the
+// tensor of that kind and name, in Data, which has Count elements of type DType and is
+// contiguous. The same part may be held by several ranks, and parts may overlap, as long as
+// all hold the same values.
+type Item struct {
+	Kind string
+	tensor.Shard
+}
+
+// key is the tensor's name in data files: a parameter's own, and kind/name for the rest.
+func key(kind, name string) string {
+	if kind == Param {
+		return name
+	}
+	return kind + "/" + name
+}
+
+// check refuses an item that contradicts itself, or that m cannot reach.
+func (it Item) check(m memory) error {
+	switch k := key(it.Kind, it.Name); {
+	case it.Kind == "" || it.Name == "" || !utf8.ValidString(k):
+		return fmt.Errorf("checkpoint: a tensor without a name or a kind: %q", k)
+	case safetensors.TypeOf(it.DType) == "":
+		return fmt.Errorf("checkpoint: %s: files have no %v", k, it.DType)
+	case !validShape(it.Shape, it.DType):
+		return fmt.Errorf("checkpoint: %s has shape %v", k, it.Shape)
+	case it.First < 0 || it.Count < 0 || it.First > it.Shape.Elems() || it.Count > it.Shape.Elems()-it.First:
+		return fmt.Errorf("checkpoint: %s %v has no elements [%d,%d)", k, it.Shape, it.First, it.First+it.Count)
+	case it.Count > 0 && (it.Data == nil || it.Data.DType() != it.DType || it.Data.Elems() != it.Count || !it.Data.Contiguous()):
+		return fmt.Errorf("checkpoint: %s: %d elements of %v do not lie in %v", k, it.Count, it.DType, it.Data)
+	case it.Count > 0 && it.Data.Buffer().Bytes == nil && m.device == nil:
+		return fmt.Errorf("checkpoint: %s: the host does not see its memory, and no device was given", k)
+	}
+	return nil
+}
+
+// validShape says whether a tensor's size can be counted.
+func validShape(s tensor.Shape, dt tensor.DType) bool {
+	n, zero := dt.Size(), false
+	for _, d := range s {
+		if d < 0 {
+			return false
+		}
+		zero = zero || d == 0
+	}
+	for _, d := range s {
+		if !zero && n > math.MaxInt/d {
+			return false
+		}
+		n *= d
+	}
+	return true
+}
+
+// memory moves between tensors and bytes. device is nil where the host sees every tensor.
+type memory struct{ device tensor.Memory }
+
+// bytes is elements [lo, hi) of t: its own memory where the host sees it, else a copy in
+// buf, which is large enough.
+func (m memory) bytes(t *tensor.Tensor, lo, hi int, buf []byte) []byte {
+	if t.Buffer().Bytes != nil {
+		return tensor.HostBytes(t)[lo*t.DType().Size() : hi*t.DType().Size()]
+	}
+	b := buf[:(hi-lo)*t.DType().Size()]
+	m.device.Download(b, t.Flat(lo, hi))
+	return b
+}
+
+// sync waits for what a device still has to do.
+func (m memory) sync() {
+	if m.device != nil {
+		m.device.Sync()
+	}
+}

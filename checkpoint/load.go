@@ -1,0 +1,270 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// Checkpoint is a committed checkpoint that is open for reading. Its methods may be called
+// from several goroutines at once.
+type Checkpoint struct {
+	dir   string
+	fs    fileSystem
+	m     *manifest
+	index map[string]int // key -> tensor
+
+	mu    sync.Mutex
+	files []file // opened when first read
+}
+
+// Open verifies the checkpoint in dir, all but its tensors' bytes, which are verified as
+// they are read. An error wraps ErrCorrupt where the directory is there but is no sound
+// checkpoint.
+func Open(dir string) (*Checkpoint, error) { return open(disk{}, dir) }
+
+func open(fs fileSystem, dir string) (*Checkpoint, error) {
+	if _, err := fs.ReadDir(dir); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	m, err := verify(fs, dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w: %w", dir, ErrCorrupt, err)
+	}
+	c := &Checkpoint{dir: dir, fs: fs, m: m, index: make(map[string]int, len(m.Tensors)), files: make([]file, len(m.Files))}
+	for i, t := range m.Tensors {
+		c.index[t.key()] = i
+	}
+	return c, nil
+}
+
+// Meta is what was saved besides the tensors.
+func (c *Checkpoint) Meta() Meta {
+	return Meta{Step: c.m.Step, Epoch: c.m.Epoch, WorldSize: c.m.WorldSize, Strategy: c.m.Strategy, Config: c.m.Config, State: c.m.State}
+}
+
+// Path is the checkpoint's directory.
+func (c *Checkpoint) Path() string { return c.dir }
+
+// Tensor describes one tensor of a checkpoint.
+type Tensor struct {
+	Kind, Name string
+	DType      tensor.DType
+	Shape      tensor.Shape
+}
+
+// Tensors lists what the checkpoint holds.
+func (c *Checkpoint) Tensors() []Tensor {
+	ts := make([]Tensor, len(c.m.Tensors))
+	for i, t := range c.m.Tensors {
+		dt, _ := t.DType.DType()
+		ts[i] = Tensor{t.Kind, t.Name, dt, t.Shape}
+	}
+	return ts
+}
+
+// Close ends reading.
+func (c *Checkpoint) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for i, f := range c.files {
+		if f != nil {
+			errs = append(errs, f.Close())
+			c.files[i] = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// LoadOptions says what a load may do.
+type LoadOptions struct {
+	// Convert lets a tensor that was saved as F32, BF16 or F16 fill an item of another of
+	// these types. Otherwise types must be equal.
+	Convert bool
+	// Device fills tensors whose memory the host does not see; nil where there are none.
+	Device tensor.Memory
+}
+
+// Load fills the items' Data. It reads the byte ranges that they need, widened to whole
+// chunks, and checks each chunk's CRC. After an error the items' contents are undefined.
+// What is missing, or has another shape or type, is an error that names it, before
+// anything is read.
+func (c *Checkpoint) Load(ctx context.Context, items []Item, o LoadOptions) error {
+	for _, it := range items {
+		if err := c.fits(it, o); err != nil {
+			return err
+		}
+	}
+	r := reader{c: c, memory: memory{o.Device}, chunk: make([]byte, c.m.ChunkBytes)}
+	for _, it := range items {
+		if it.Count == 0 {
+			continue
+		}
+		if err := r.item(ctx, it); err != nil {
+			return err
+		}
+	}
+	r.memory.sync()
+	return nil
+}
+
+func (c *Checkpoint) fits(it Item, o LoadOptions) error {
+	if err := it.check(memory{o.Device}); err != nil {
+		return err
+	}
+	i, ok := c.index[key(it.Kind, it.Name)]
+	if !ok {
+		return fmt.Errorf("checkpoint: %s has no %s of %s", c.dir, it.Kind, it.Name)
+	}
+	t := c.m.Tensors[i]
+	if !t.Shape.Equal(it.Shape) {
+		return fmt.Errorf("checkpoint: %s of %s is %v in %s, %v here", it.Kind, it.Name, t.Shape, c.dir, it.Shape)
+	}
+	dt, _ := t.DType.DType()
+	if dt != it.DType && !(o.Convert && safetensors.Convertible(dt, it.DType)) {
+		return fmt.Errorf("checkpoint: %s of %s is %v in %s, %v here", it.Kind, it.Name, dt, c.dir, it.DType)
+	}
+	return nil
+}
+
+// Verify reads every byte of part `part` of `parts` of the checkpoint and checks it; with
+// 0 of 1 all of it.
+func (c *Checkpoint) Verify(ctx context.Context, part, parts int) error {
+	r := reader{c: c, chunk: make([]byte, c.m.ChunkBytes)}
+	n := 0
+	for _, t := range c.m.Tensors {
+		for _, p := range t.Pieces {
+			if n++; n%parts != part {
+				continue
+			}
+			for k := range p.CRC {
+				if err := ctx.Err(); err != nil {
+					return fmt.Errorf("checkpoint: verify %s: %w", c.dir, context.Cause(ctx))
+				}
+				if _, err := r.read(t, p, k, r.chunk); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// file is data file i.
+func (c *Checkpoint) file(i int) (file, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.files[i] == nil {
+		f, err := c.fs.Open(filepath.Join(c.dir, c.m.Files[i].Name))
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint: %w", err)
+		}
+		c.files[i] = f
+	}
+	return c.files[i], nil
+}
+
+// reader is one load.
+type reader struct {
+	c         *Checkpoint
+	memory    memory
+	chunk     []byte
+	converted []byte
+}
+
+// item fills one item from the pieces that its range meets.
+func (r *reader) item(ctx context.Context, it Item) error {
+	t := r.c.m.Tensors[r.c.index[key(it.Kind, it.Name)]]
+	from, _ := t.DType.DType()
+	size, end := from.Size(), it.First+it.Count
+	at, _ := slices.BinarySearchFunc(t.Pieces, it.First, func(p piece, first int) int {
+		if p.First+p.Count <= first {
+			return -1
+		}
+		return 1
+	})
+	for _, p := range t.Pieces[at:] {
+		if p.First >= end {
+			break
+		}
+		per := r.c.m.ChunkBytes / size
+		for k := max(0, it.First-p.First) / per; k < len(p.CRC) && p.First+k*per < end; k++ {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("checkpoint: load %s: %w", t.key(), context.Cause(ctx))
+			}
+			first := p.First + k*per // of the chunk, in the tensor
+			n := min(per, p.Count-k*per)
+			lo, hi := max(first, it.First), min(first+n, end)
+			dst := r.direct(it, from, lo, hi)
+			if dst != nil && hi-lo == n {
+				if _, err := r.read(t, p, k, dst); err != nil {
+					return err
+				}
+				continue
+			}
+			b, err := r.read(t, p, k, r.chunk)
+			if err != nil {
+				return err
+			}
+			r.store(it, from, lo, hi, b[(lo-first)*size:(hi-first)*size])
+		}
+	}
+	return nil
+}
+
+// direct is the item's own memory for elements [lo, hi), where bytes can be read into it.
+func (r *reader) direct(it Item, from tensor.DType, lo, hi int) []byte {
+	if it.Data.Buffer().Bytes == nil || from != it.DType {
+		return nil
+	}
+	return r.memory.bytes(it.Data, lo-it.First, hi-it.First, nil)
+}
+
+// store puts elements [lo, hi), of type from, in the item.
+func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) {
+	if it.Data.Buffer().Bytes != nil {
+		safetensors.Convert(r.memory.bytes(it.Data, lo-it.First, hi-it.First, nil), it.DType, b, from)
+		return
+	}
+	if from != it.DType {
+		if r.converted == nil {
+			r.converted = make([]byte, 2*r.c.m.ChunkBytes) // of 2-byte elements as 4-byte ones
+		}
+		out := r.converted[:(hi-lo)*it.DType.Size()]
+		safetensors.Convert(out, it.DType, b, from)
+		b = out
+	}
+	r.memory.device.Upload(it.Data.Flat(lo-it.First, hi-it.First), b)
+}
+
+// read reads chunk k of a piece to the beginning of buf and checks it.
+func (r *reader) read(t manifestTensor, p piece, k int, buf []byte) ([]byte, error) {
+	f, err := r.c.file(p.File)
+	if err != nil {
+		return nil, err
+	}
+	bytes := p.Count * t.DType.Size()
+	b := buf[:min(r.c.m.ChunkBytes, bytes-k*r.c.m.ChunkBytes)]
+	at := p.Offset + int64(k)*int64(r.c.m.ChunkBytes)
+	if n, err := f.ReadAt(b, at); n < len(b) {
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%w: %w", ErrCorrupt, io.ErrUnexpectedEOF)
+		}
+		return nil, fmt.Errorf("checkpoint: read %s from %s: %w", t.key(), r.path(p), err)
+	}
+	if crc32.Checksum(b, castagnoli) != p.CRC[k] {
+		return nil, fmt.Errorf("checkpoint: %s: %w: bytes [%d,%d), of %s, are not those that were saved", r.path(p), ErrCorrupt, at, at+int64(len(b)), t.key())
+	}
+	return b, nil
+}
+
+func (r *reader) path(p piece) string { return filepath.Join(r.c.dir, r.c.m.Files[p.File].Name) }

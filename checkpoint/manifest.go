@@ -1,0 +1,251 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// Names in a checkpoint's directory.
+const (
+	manifestName = "manifest.json"
+	commitName   = "COMMIT"
+	fullName     = "state.safetensors"
+)
+
+const (
+	formatName    = "trireme checkpoint"
+	formatVersion = 1
+	maxManifest   = 1 << 30 // bytes
+	chunkBytes    = 1 << 20 // of one CRC: what a load may have to read too much at each end
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Meta is what a checkpoint says besides its tensors.
+type Meta struct {
+	Step      int    // optimizer steps done
+	Epoch     int    // of the world that saved, as rendezvous counts worlds of one job
+	WorldSize int    // ranks that saved; set by Save
+	Strategy  string // for information: any strategy loads it
+	Config    string // the resolved configuration
+	State     []byte // JSON, whose white space is not kept: data position, schedule, random keys, tokens; what the run needs to go on
+}
+
+// manifest is manifest.json: it places every tensor's every element in a file.
+type manifest struct {
+	Format     string           `json:"format"`
+	Version    int              `json:"version"`
+	Step       int              `json:"step"`
+	Epoch      int              `json:"epoch"`
+	WorldSize  int              `json:"world_size"`
+	Strategy   string           `json:"strategy"`
+	Type       string           `json:"state_dict_type"`
+	Config     string           `json:"config"`
+	State      jsontext.Value   `json:"state"`
+	ChunkBytes int              `json:"chunk_bytes"`
+	Files      []manifestFile   `json:"files"`
+	Tensors    []manifestTensor `json:"tensors"`
+}
+
+type manifestFile struct {
+	Name        string `json:"name"`
+	Size        int64  `json:"size"`
+	HeaderBytes int64  `json:"header_bytes"` // length included
+	HeaderCRC   uint32 `json:"header_crc32c"`
+}
+
+type manifestTensor struct {
+	Kind   string           `json:"kind"`
+	Name   string           `json:"name"`
+	DType  safetensors.Type `json:"dtype"`
+	Shape  tensor.Shape     `json:"shape"`
+	Pieces []piece          `json:"pieces"` // ascending, without gaps or overlaps
+}
+
+// piece is where elements [First, First+Count) of a tensor lie.
+type piece struct {
+	File   int      `json:"file"`   // index into Files
+	Offset int64    `json:"offset"` // in bytes from the file's start
+	First  int      `json:"first"`
+	Count  int      `json:"count"`
+	CRC    []uint32 `json:"crc32c"` // of every ChunkBytes bytes from Offset on; the last may be shorter
+}
+
+func (t manifestTensor) key() string { return key(t.Kind, t.Name) }
+
+func (m *manifest) encode() ([]byte, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: encode the manifest: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// commitRecord is the whole content of COMMIT for a manifest. Nothing else commits it.
+func commitRecord(m *manifest, encoded []byte) []byte {
+	return fmt.Appendf(nil, "%s %d\nstep %d\nepoch %d\n%s %d bytes\nsha256 %x\n",
+		formatName, formatVersion, m.Step, m.Epoch, manifestName, len(encoded), sha256.Sum256(encoded))
+}
+
+// parseManifest decodes a manifest and checks that it places every element once, within
+// files that can exist. It does not trust its author.
+func parseManifest(b []byte) (*manifest, error) {
+	var head struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil || head.Format != formatName {
+		return nil, fmt.Errorf("%s is not the manifest of a checkpoint", manifestName)
+	}
+	if head.Version != formatVersion {
+		return nil, fmt.Errorf("%s has version %d of the format; this program reads version %d", manifestName, head.Version, formatVersion)
+	}
+	m := &manifest{}
+	if err := json.Unmarshal(b, m, json.RejectUnknownMembers(true)); err != nil {
+		return nil, fmt.Errorf("%s is not valid: %s", manifestName, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("%s contradicts itself: %w", manifestName, err)
+	}
+	return m, nil
+}
+
+func (m *manifest) check() error {
+	if m.Step < 0 || m.ChunkBytes <= 0 || m.ChunkBytes > 1<<30 || m.ChunkBytes%8 != 0 {
+		return fmt.Errorf("step %d, chunks of %d bytes", m.Step, m.ChunkBytes)
+	}
+	names := map[string]bool{}
+	for _, f := range m.Files {
+		if f.Name != filepath.Base(f.Name) || !filepath.IsLocal(f.Name) || strings.ContainsAny(f.Name, "\\\x00") || names[f.Name] {
+			return fmt.Errorf("file %q", f.Name)
+		}
+		if f.HeaderBytes < 8 || f.HeaderBytes > f.Size {
+			return fmt.Errorf("file %q of %d bytes has a header of %d", f.Name, f.Size, f.HeaderBytes)
+		}
+		names[f.Name] = true
+	}
+	keys := map[string]bool{}
+	for _, t := range m.Tensors {
+		if keys[t.key()] {
+			return fmt.Errorf("%s is there twice", t.key())
+		}
+		keys[t.key()] = true
+		if err := m.checkTensor(t); err != nil {
+			return fmt.Errorf("%s: %w", t.key(), err)
+		}
+	}
+	return nil
+}
+
+func (m *manifest) checkTensor(t manifestTensor) error {
+	dt, ok := t.DType.DType()
+	if !ok || t.Kind == "" || t.Name == "" || !validShape(t.Shape, dt) {
+		return fmt.Errorf("%s%v cannot be", t.DType, t.Shape)
+	}
+	at, elems := 0, t.Shape.Elems()
+	for _, p := range t.Pieces {
+		if p.First != at || p.Count <= 0 || p.Count > elems-at {
+			return fmt.Errorf("elements [%d,%d) follow element %d of %d", p.First, p.First+p.Count, at, elems)
+		}
+		at += p.Count
+		if p.File < 0 || p.File >= len(m.Files) {
+			return fmt.Errorf("file %d of %d", p.File, len(m.Files))
+		}
+		f, size := m.Files[p.File], int64(p.Count)*int64(dt.Size())
+		if p.Offset < f.HeaderBytes || p.Offset > math.MaxInt64-size || p.Offset+size > f.Size {
+			return fmt.Errorf("%d bytes at %d are not in %s", size, p.Offset, f.Name)
+		}
+		if int64(len(p.CRC)) != (size-1)/int64(m.ChunkBytes)+1 {
+			return errors.New("its checksums are not as many as its chunks")
+		}
+	}
+	if at != elems {
+		return fmt.Errorf("elements [%d,%d) are nowhere", at, elems)
+	}
+	return nil
+}
+
+// verify reads what commits the checkpoint in dir and checks everything but the tensors'
+// bytes: the commit record, the manifest, and every file's size and header. Each error is
+// one clause without a prefix.
+func verify(fs fileSystem, dir string) (*manifest, error) {
+	commit, err := readAll(fs, filepath.Join(dir, commitName), 4096)
+	if err != nil {
+		return nil, fmt.Errorf("no commit record (%w)", err)
+	}
+	b, err := readAll(fs, filepath.Join(dir, manifestName), maxManifest)
+	if err != nil {
+		return nil, fmt.Errorf("no manifest (%w)", err)
+	}
+	m, err := parseManifest(b)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(commit, commitRecord(m, b)) {
+		return nil, fmt.Errorf("%s does not belong to %s", commitName, manifestName)
+	}
+	for _, f := range m.Files {
+		if err := verifyFile(fs, dir, f); err != nil {
+			return nil, fmt.Errorf("%s %w", f.Name, err)
+		}
+	}
+	return m, nil
+}
+
+func verifyFile(fs fileSystem, dir string, want manifestFile) error {
+	f, err := fs.Open(filepath.Join(dir, want.Name))
+	if err != nil {
+		return fmt.Errorf("cannot be opened (%w)", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	switch {
+	case err != nil:
+		return err
+	case size < want.Size:
+		return fmt.Errorf("is short by %d of %d bytes", want.Size-size, want.Size)
+	case size > want.Size:
+		return fmt.Errorf("is %d bytes too long", size-want.Size)
+	}
+	header := make([]byte, want.HeaderBytes)
+	if n, err := f.ReadAt(header, 0); n < len(header) {
+		return fmt.Errorf("cannot be read (%w)", err)
+	}
+	if crc32.Checksum(header, castagnoli) != want.HeaderCRC {
+		return errors.New("has a damaged header")
+	}
+	return nil
+}
+
+// readAll reads a small file.
+func readAll(fs fileSystem, path string, most int64) ([]byte, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size > most {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, size, most)
+	}
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return nil, err
+	}
+	return b, nil
+}

@@ -1,0 +1,99 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// remove deletes a directory of the store in a way that never leaves half a checkpoint
+// under a checkpoint's name.
+func (s *Store) remove(path string) error {
+	if name := filepath.Base(path); !strings.HasPrefix(name, tempPrefix) {
+		gone := filepath.Join(s.dir, tempPrefix+"removed-"+strings.TrimLeft(name, "."))
+		if err := s.fs.RemoveAll(gone); err != nil {
+			return fmt.Errorf("checkpoint: remove %s: %w", gone, err)
+		}
+		if err := s.fs.Rename(path, gone); err != nil {
+			return fmt.Errorf("checkpoint: remove %s: %w", path, err)
+		}
+		if err := s.fs.SyncDir(s.dir); err != nil {
+			return fmt.Errorf("checkpoint: remove %s: sync %s: %w", path, s.dir, err)
+		}
+		path = gone
+	}
+	if err := s.fs.RemoveAll(path); err != nil {
+		return fmt.Errorf("checkpoint: remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// sweep deletes what saves that did not end have left. A checkpoint that was moved aside
+// by such a save gets its name back when there is none under it.
+func (s *Store) sweep() error {
+	names, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, name := range names {
+		path := filepath.Join(s.dir, name)
+		step, aside, ok := parseDir(name)
+		switch {
+		case strings.HasPrefix(name, tempPrefix):
+			err = s.remove(path)
+		case ok && aside:
+			err = s.putBack(path, step)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putBack ends a replacement that was cut off: of the old and the new, one stays.
+func (s *Store) putBack(aside string, step int) error {
+	final := filepath.Join(s.dir, stepDir(step))
+	if _, err := verify(s.fs, final); err == nil {
+		return s.remove(aside)
+	}
+	if _, err := verify(s.fs, aside); err != nil {
+		return nil // neither is a checkpoint: leave it to a person
+	}
+	if err := s.remove(final); err != nil && !errors.Is(err, errNotExist) {
+		return err
+	}
+	if err := s.fs.Rename(aside, final); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return fmt.Errorf("checkpoint: sync %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// retain deletes checkpoints beyond the newest KeepLastN, of which the one just saved is
+// one. Directories that are not verified are neither counted nor deleted.
+func (s *Store) retain(saved int) (notices []string) {
+	if s.cfg.KeepLastN == 0 {
+		return nil
+	}
+	found, err := list(s.fs, s.dir)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	kept := 1
+	for _, f := range found { // newest first
+		if f.Err != nil || f.Step == saved {
+			continue
+		}
+		if kept++; kept <= s.cfg.KeepLastN {
+			continue
+		}
+		if err := s.remove(f.Path); err != nil {
+			notices = append(notices, err.Error())
+		}
+	}
+	return notices
+}

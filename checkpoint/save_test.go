@@ -1,0 +1,311 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// TestAnyWorldToAnyOther saves with some ranks and random ranges, and loads with others.
+func TestAnyWorldToAnyOther(t *testing.T) {
+	base := t.TempDir()
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		dir := filepath.Join(base, fmt.Sprint(n))
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
+		from, to := rapid.IntRange(1, 5).Draw(rt, "from"), rapid.IntRange(1, 5).Draw(rt, "to")
+		cfg := Config{StateDictType: rapid.SampledFrom([]string{"", Sharded, Full}).Draw(rt, "type")}
+		tr := newTruth(rng.Uint64())
+		have := tr.split(from, rng, rapid.Bool().Draw(rt, "replicas"), false)
+		for rank, err := range newWorld(from).run(func(m member) error {
+			saved, err := testStore(t, m, nil, dir, cfg).Save(t.Context(), tr.meta(12), have[m.rank])
+			if err == nil && (saved.Path != filepath.Join(dir, "checkpoints", "step-12") || saved.Bytes == 0 || len(saved.Notices) > 0) {
+				err = fmt.Errorf("saved %+v", saved)
+			}
+			return err
+		}) {
+			if err != nil {
+				rt.Fatalf("rank %d saves: %v", rank, err)
+			}
+		}
+		want := tr.split(to, rng, rapid.Bool().Draw(rt, "overlap"), true)
+		for rank, err := range newWorld(to).run(func(m member) error {
+			r, err := testStore(t, m, nil, dir, cfg).Resume(t.Context(), "auto", want[m.rank], LoadOptions{})
+			if err != nil {
+				return err
+			}
+			if r.Meta.Step != 12 || r.Meta.WorldSize != from || r.Meta.Epoch != 3 || string(r.Meta.State) != string(tr.meta(12).State) || r.Meta.Config != "a: 1\n" {
+				return fmt.Errorf("resumed %+v", r)
+			}
+			return tr.same(want[m.rank])
+		}) {
+			if err != nil {
+				rt.Fatalf("rank %d loads: %v", rank, err)
+			}
+		}
+		checkFiles(rt, filepath.Join(dir, "checkpoints", "step-12"), tr, cfg)
+	})
+}
+
+// checkFiles opens the data files as any tool would.
+func checkFiles(rt *rapid.T, dir string, tr truth, cfg Config) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.safetensors"))
+	for _, path := range files {
+		f, err := safetensors.Open(path)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer f.Close()
+		if cfg.StateDictType != Full {
+			continue
+		}
+		for i, x := range tr.tensors {
+			b := make([]byte, x.Shape.Elems()*x.DType.Size())
+			if err := f.ReadRange(key(x.Kind, x.Name), 0, x.Shape.Elems(), b); err != nil {
+				rt.Fatal(err)
+			}
+			if !bytes.Equal(b, tr.bytes(i, 0, x.Shape.Elems())) {
+				rt.Fatalf("%s differs in %s", x.Name, path)
+			}
+		}
+	}
+	if len(files) == 0 {
+		rt.Fatal("no data files")
+	}
+}
+
+// saveAlone saves with one rank.
+func saveAlone(t testing.TB, fs fileSystem, dir string, cfg Config, tr truth, step int) (Saved, error) {
+	t.Helper()
+	return testStore(t, Alone{}, fs, dir, cfg).Save(context.Background(), tr.meta(step), tr.whole(false))
+}
+
+func (tr truth) whole(empty bool) []Item {
+	var items []Item
+	for i, x := range tr.tensors {
+		items = append(items, tr.item(i, 0, x.Shape.Elems(), empty))
+	}
+	return items
+}
+
+func TestReplicasAreWrittenOnce(t *testing.T) {
+	const ranks, elems = 4, 40 << 20 / 4
+	h := held{Param, "w", tensor.F32, tensor.Shape{elems}, 0, elems}
+	small := held{Param, "b", tensor.F32, tensor.Shape{8}, 0, 8}
+	world := make([][]held, ranks)
+	for i := range world {
+		world[i] = []held{h, small}
+	}
+	ts, err := plan(world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load := make([]int, ranks)
+	for _, x := range ts {
+		at := 0
+		for _, p := range x.parts {
+			if p.first != at {
+				t.Fatalf("parts are %v", x.parts)
+			}
+			at += p.count
+			load[p.rank] += p.count * 4
+		}
+		if at != x.Shape.Elems() {
+			t.Fatalf("%d of %v elements are written", at, x.Shape)
+		}
+	}
+	if slices.Max(load) > partBytes {
+		t.Fatalf("bytes a rank: %v", load)
+	}
+}
+
+func TestSaveRefuses(t *testing.T) {
+	tr := newTruth(1)
+	for _, c := range []struct {
+		name  string
+		spoil func(items []Item) []Item
+		want  string
+	}{
+		{"gap", func(is []Item) []Item { return is[1:] }, ""}, // one tensor less is another state, not an error
+		{"part missing", func(is []Item) []Item { is[0] = tr.item(0, 1, 34, false); return is }, "no rank holds elements [0,1) of layers.0.weight [7 5]"},
+		{"end missing", func(is []Item) []Item { is[0] = tr.item(0, 0, 30, false); return is }, "no rank holds elements [30,35)"},
+		{"outside", func(is []Item) []Item { is[0].First = 1; return is }, "has no elements [1,36)"},
+		{"type", func(is []Item) []Item { is[0].DType = tensor.BF16; return is }, "do not lie in"},
+		{"no data", func(is []Item) []Item { is[0].Data = nil; return is }, "do not lie in none"},
+		{"no name", func(is []Item) []Item { is[0].Name = ""; return is }, "without a name"},
+		{"two shapes", func(is []Item) []Item {
+			x := is[0]
+			x.Shape = tensor.Shape{5, 7}
+			return append(is, x)
+		}, "disagree on layers.0.weight"},
+	} {
+		dir := t.TempDir()
+		_, err := testStore(t, Alone{}, nil, dir, Config{}).Save(t.Context(), tr.meta(1), c.spoil(tr.whole(false)))
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: the error is %v, without %q", c.name, err, c.want)
+		case c.want != "":
+			if names, _ := os.ReadDir(filepath.Join(dir, "checkpoints")); len(names) > 0 {
+				t.Errorf("%s: %v was left", c.name, names)
+			}
+		}
+	}
+	// Ranks that save different steps all fail, with one error.
+	errs := newWorld(3).run(func(m member) error {
+		_, err := testStore(t, m, nil, t.TempDir(), Config{}).Save(t.Context(), tr.meta(m.rank), nil)
+		return err
+	})
+	for _, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "rank 1 saves step 1") || strings.Split(err.Error(), " (on")[0] != strings.Split(errs[0].Error(), " (on")[0] {
+			t.Errorf("errors are %v", errs)
+		}
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	tr, dir := newTruth(1), t.TempDir()
+	saved, err := saveAlone(t, nil, dir, Config{}, tr, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Open(saved.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Verify(t.Context(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	item := func(spoil func(*Item)) []Item {
+		x := tr.item(0, 0, 35, true)
+		spoil(&x)
+		return []Item{x}
+	}
+	as := func(dt tensor.DType) func(*Item) {
+		return func(x *Item) {
+			x.DType = dt
+			x.Data = tensor.Of(tensor.NewBuffer(make([]byte, 35*8), 35*8, tensor.Params, nil), dt, 0, 35)
+		}
+	}
+	for _, r := range []struct {
+		items []Item
+		o     LoadOptions
+		want  string
+	}{
+		{item(func(x *Item) { x.Name = "other" }), LoadOptions{}, "has no param of other"},
+		{item(func(x *Item) { x.Kind = ExpAvgSq }), LoadOptions{}, "has no exp_avg_sq of layers.0.weight"},
+		{item(func(x *Item) { x.Shape = tensor.Shape{5, 7} }), LoadOptions{}, "is [7 5] in"},
+		{item(as(tensor.BF16)), LoadOptions{}, "is float32 in"},
+		{item(as(tensor.F64)), LoadOptions{Convert: true}, "is float32 in"},
+		{item(as(tensor.BF16)), LoadOptions{Convert: true}, ""},
+	} {
+		err := c.Load(t.Context(), r.items, r.o)
+		if (err == nil) != (r.want == "") || err != nil && !strings.Contains(err.Error(), r.want) {
+			t.Errorf("the error is %v, without %q", err, r.want)
+		}
+		if r.want == "" {
+			want := make([]byte, 70)
+			safetensors.Convert(want, tensor.BF16, tr.bytes(0, 0, 35), tensor.F32)
+			if !bytes.Equal(tensor.HostBytes(r.items[0].Data), want) {
+				t.Error("the converted tensor differs")
+			}
+		}
+	}
+	// What no rank asks for is refused by Resume.
+	_, err = testStore(t, Alone{}, nil, dir, Config{}).Resume(t.Context(), "auto", tr.whole(true)[1:], LoadOptions{})
+	if err == nil || !strings.Contains(err.Error(), "holds 1 tensors that this run does not have, layers.0.weight") {
+		t.Errorf("a state without its first parameter: %v", err)
+	}
+}
+
+func TestRetention(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name ...string) string { return filepath.Join(append([]string{dir, "checkpoints"}, name...)...) }
+	for _, d := range []string{"step-1", "notes", ".tmp-step-9-x", "step-02"} { // not verified, not ours, stale, not ours
+		if err := os.MkdirAll(in(d, "sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := Config{KeepLastN: 2}
+	for _, step := range []int{2, 4, 6, 6, 5, 3} {
+		if saved, err := saveAlone(t, nil, dir, cfg, newTruth(uint64(step)), step); err != nil || len(saved.Notices) > 0 {
+			t.Fatal(saved, err)
+		}
+	}
+	var names []string
+	entries, _ := os.ReadDir(in())
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{"notes", "step-02", "step-1", "step-3", "step-6"}; !slices.Equal(names, want) {
+		t.Fatalf("left are %v, want %v", names, want)
+	}
+	path, notices, err := Latest(in())
+	if err != nil || path != in("step-6") || len(notices) > 0 {
+		t.Fatal(path, notices, err)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	dir := t.TempDir()
+	for _, r := range []string{"none", "", "auto"} {
+		if path, _, err := Resolve(dir, r); path != "" || err != nil {
+			t.Fatalf("%q of an empty directory: %q, %v", r, path, err)
+		}
+	}
+	if _, _, err := Resolve(dir, dir); err == nil || !strings.Contains(err.Error(), "is not a checkpoint and holds none") {
+		t.Fatal(err)
+	}
+	if _, _, err := Resolve(dir, filepath.Join(dir, "gone")); err == nil {
+		t.Fatal("a directory that is not there was taken")
+	}
+	for _, step := range []int{9, 10} {
+		if _, err := saveAlone(t, nil, dir, Config{}, newTruth(1), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := filepath.Join(dir, "checkpoints")
+	for _, r := range []string{"auto", dir, in, filepath.Join(in, "step-10")} {
+		if path, _, err := Resolve(dir, r); path != filepath.Join(in, "step-10") || err != nil {
+			t.Fatalf("%q: %q, %v", r, path, err)
+		}
+	}
+	if err := os.Truncate(filepath.Join(in, "step-10", "rank-00000.safetensors"), 100); err != nil {
+		t.Fatal(err)
+	}
+	path, notices, err := Resolve(dir, "auto")
+	if path != filepath.Join(in, "step-9") || err != nil || len(notices) != 1 || !strings.Contains(notices[0], "checkpoint step-10 is incomplete (rank-00000.safetensors is short by") {
+		t.Fatal(path, notices, err)
+	}
+	if err := os.Remove(filepath.Join(in, "step-9", "COMMIT")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Resolve(dir, "auto"); err == nil || !strings.Contains(err.Error(), "none of the 2 checkpoints") {
+		t.Fatal(err)
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	for _, c := range []Config{{SaveEveryNSteps: -1}, {KeepLastN: -1}, {StateDictType: "local"}} {
+		if c.Validate() == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+	if err := (Config{SaveEveryNSteps: 5, KeepLastN: 1, StateDictType: Full}).Validate(); err != nil {
+		t.Error(err)
+	}
+}

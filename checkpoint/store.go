@@ -1,0 +1,260 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// Store is the directory of one run's checkpoints as one rank sees it. Save and Resume are
+// called by all ranks, in the same order, from one goroutine each.
+type Store struct {
+	dir    string
+	cfg    Config
+	ranks  Agreement
+	memory memory
+	fs     fileSystem
+	chunk  int
+}
+
+// NewStore makes a Store for the checkpoints of the run that writes to outputDir. device
+// moves tensors whose memory the host does not see, and waits for those under way; it may
+// be nil where there are none.
+func NewStore(outputDir string, cfg Config, ranks Agreement, device tensor.Memory) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	dir := cfg.Dir
+	if dir == "" {
+		dir = filepath.Join(outputDir, checkpointsDir)
+	}
+	return &Store{dir: dir, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes}, nil
+}
+
+// Dir is the directory that holds the checkpoints.
+func (s *Store) Dir() string { return s.dir }
+
+// Saved says what Save did, the same on all ranks but for Notices, which rank 0 has.
+type Saved struct {
+	Path    string
+	Bytes   int64    // of all data files
+	Notices []string // what did not keep the checkpoint from being saved: old ones that could not be deleted
+}
+
+// proposal is what a rank brings to a save.
+type proposal struct {
+	Dir  string `json:"dir"` // rank 0's: where to write
+	Step int    `json:"step"`
+	Type string `json:"type"`
+	Held []held `json:"held"`
+}
+
+// Save stores the state that the ranks hold together and returns when it is durable. All
+// ranks give the same step; Meta is otherwise rank 0's. Where any rank fails, all return
+// that rank's error, nothing is left of the attempt, and earlier checkpoints are as they
+// were. A checkpoint of the same step is replaced.
+func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (Saved, error) {
+	s.memory.sync()
+	mine := proposal{Step: meta.Step, Type: s.cfg.StateDictType, Held: describe(items)}
+	var err error
+	if s.ranks.Rank() == 0 {
+		mine.Dir, err = s.begin(meta)
+	}
+	for _, it := range items {
+		if err == nil {
+			err = it.check(s.memory)
+		}
+	}
+	tmp := mine.Dir
+	all, err := agree(ctx, s.ranks, mine, err)
+	if err != nil {
+		return Saved{}, s.abandon(tmp, err)
+	}
+	tmp = all[0].Dir
+	data, plan, err := s.write(ctx, tmp, items, all)
+	parts, err := agree(ctx, s.ranks, data, err)
+	if err != nil {
+		return Saved{}, s.abandon(tmp, err)
+	}
+	saved := Saved{Path: filepath.Join(s.dir, stepDir(meta.Step))}
+	if s.ranks.Rank() == 0 {
+		saved.Bytes, saved.Notices, err = s.commit(tmp, meta, plan, parts)
+	}
+	done, err := agree(ctx, s.ranks, saved.Bytes, err)
+	if err != nil {
+		return Saved{}, s.abandon(tmp, err)
+	}
+	saved.Bytes = done[0]
+	if s.ranks.Rank() == 0 {
+		saved.Notices = append(saved.Notices, s.retain(meta.Step)...)
+	}
+	return saved, nil
+}
+
+// begin clears away what earlier saves left unfinished and makes the directory to write in.
+func (s *Store) begin(meta Meta) (string, error) {
+	if meta.Step < 0 {
+		return "", fmt.Errorf("checkpoint: save step %d", meta.Step)
+	}
+	if len(meta.State) > 0 && !jsontext.Value(meta.State).IsValid() {
+		return "", errors.New("checkpoint: the training state to save is not JSON")
+	}
+	if err := s.fs.MkdirAll(s.dir); err != nil {
+		return "", fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := s.fs.SyncDir(filepath.Dir(s.dir)); err != nil {
+		return "", fmt.Errorf("checkpoint: sync %s: %w", filepath.Dir(s.dir), err)
+	}
+	if err := s.sweep(); err != nil {
+		return "", err
+	}
+	tmp := filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", tempPrefix, stepDir(meta.Step), rand.Text()[:8]))
+	if err := s.fs.MkdirAll(tmp); err != nil {
+		return "", fmt.Errorf("checkpoint: %w", err)
+	}
+	return tmp, nil
+}
+
+// write writes this rank's share of the data.
+func (s *Store) write(ctx context.Context, tmp string, items []Item, all []proposal) (written, []planned, error) {
+	world := make([][]held, len(all))
+	for rank, p := range all {
+		if p.Step != all[0].Step || p.Type != all[0].Type {
+			return written{}, nil, fmt.Errorf("checkpoint: rank %d saves step %d as %q, rank 0 step %d as %q", rank, p.Step, p.Type, all[0].Step, all[0].Type)
+		}
+		world[rank] = p.Held
+	}
+	plan, err := plan(world)
+	if err != nil {
+		return written{}, nil, err
+	}
+	w := writer{fs: s.fs, dir: tmp, rank: s.ranks.Rank(), memory: s.memory, chunk: s.chunk, items: items, plan: plan}
+	if s.cfg.StateDictType == Full {
+		data, err := w.full(ctx)
+		return data, plan, err
+	}
+	data, err := w.sharded(ctx)
+	return data, plan, err
+}
+
+// commit makes a checkpoint of data that all ranks have made durable.
+func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (bytes int64, notices []string, err error) {
+	m := s.manifest(meta, plan, parts)
+	if err := m.check(); err != nil {
+		return 0, nil, fmt.Errorf("checkpoint: the ranks wrote what does not fit together: %w", err)
+	}
+	b, err := m.encode()
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, f := range m.Files {
+		if err := verifyFile(s.fs, tmp, f); err != nil {
+			return 0, nil, fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; all ranks must write to the same directory", filepath.Join(tmp, f.Name), err)
+		}
+		bytes += f.Size
+	}
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{manifestName, b}, {commitName, commitRecord(m, b)}} {
+		err := writeFile(s.fs, filepath.Join(tmp, f.name), int64(len(f.content)), func(w file) error {
+			_, err := w.WriteAt(f.content, 0)
+			return err
+		})
+		if err != nil {
+			return 0, nil, err
+		}
+	}
+	if err := s.fs.SyncDir(tmp); err != nil {
+		return 0, nil, fmt.Errorf("checkpoint: sync %s: %w", tmp, err)
+	}
+	notices, err = s.publish(tmp, meta.Step)
+	return bytes, notices, err
+}
+
+// publish gives a committed directory its name. One that has the name already is moved
+// aside first and, until the new one is durable, found by List.
+func (s *Store) publish(tmp string, step int) (notices []string, err error) {
+	final := filepath.Join(s.dir, stepDir(step))
+	names, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	aside := ""
+	if slices.Contains(names, stepDir(step)) {
+		aside = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", asidePrefix, stepDir(step), rand.Text()[:8]))
+		if err := s.fs.Rename(final, aside); err != nil {
+			return nil, fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	if err := s.fs.Rename(tmp, final); err != nil {
+		if aside != "" {
+			err = errors.Join(err, s.fs.Rename(aside, final))
+		}
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := s.fs.SyncDir(s.dir); err != nil {
+		return nil, fmt.Errorf("checkpoint: sync %s: %w", s.dir, err)
+	}
+	if aside != "" {
+		if err := s.remove(aside); err != nil {
+			notices = append(notices, err.Error())
+		}
+	}
+	return notices, nil
+}
+
+// manifest puts together what the ranks wrote.
+func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
+	m := &manifest{
+		Format: formatName, Version: formatVersion, Step: meta.Step, Epoch: meta.Epoch,
+		WorldSize: len(parts), Strategy: meta.Strategy, Type: s.cfg.StateDictType,
+		Config: meta.Config, State: meta.State, ChunkBytes: s.chunk,
+		Tensors: make([]manifestTensor, len(plan)),
+	}
+	if m.Type == "" {
+		m.Type = Sharded
+	}
+	if len(m.State) == 0 {
+		m.State = jsontext.Value("null")
+	}
+	for i, t := range plan {
+		m.Tensors[i] = manifestTensor{Kind: t.Kind, Name: t.Name, DType: safetensors.TypeOf(t.DType), Shape: t.Shape}
+	}
+	for _, w := range parts {
+		first := len(m.Files)
+		m.Files = append(m.Files, w.Files...)
+		for _, p := range w.Pieces {
+			p.Piece.File += first
+			if p.Piece.File < first || m.Type == Full {
+				p.Piece.File = 0 // the file of all ranks is rank 0's
+			}
+			t := &m.Tensors[p.Tensor]
+			t.Pieces = append(t.Pieces, p.Piece)
+		}
+	}
+	for _, t := range m.Tensors {
+		slices.SortFunc(t.Pieces, func(a, b piece) int { return a.First - b.First })
+	}
+	return m
+}
+
+// abandon removes what a failed save has written, and returns its error. Every rank has
+// closed its files when it is called, unless ranks can no longer agree.
+func (s *Store) abandon(tmp string, failure error) error {
+	if s.ranks.Rank() != 0 || tmp == "" {
+		return failure
+	}
+	if err := s.fs.RemoveAll(tmp); err != nil {
+		return errors.Join(failure, fmt.Errorf("checkpoint: remove %s: %w", tmp, err))
+	}
+	return failure
+}

@@ -1,0 +1,175 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// written is what a rank tells the others about what it wrote.
+type written struct {
+	Files  []manifestFile `json:"files"`
+	Pieces []writtenPiece `json:"pieces"`
+}
+
+type writtenPiece struct {
+	Tensor int   `json:"tensor"` // index into the plan
+	Piece  piece `json:"piece"`  // File counts from this rank's first file; -1 is the common one
+}
+
+// writer is one rank's part in writing one checkpoint's data.
+type writer struct {
+	fs     fileSystem
+	dir    string
+	rank   int
+	memory memory
+	chunk  int // bytes of one CRC
+	items  []Item
+	plan   []planned
+	buf    []byte // for tensors that the host does not see
+}
+
+// rankFile is where a rank puts its pieces in a sharded checkpoint.
+func rankFile(rank int) string { return fmt.Sprintf("rank-%05d.safetensors", rank) }
+
+// sharded writes this rank's parts into a file of its own, each as a tensor of one
+// dimension named after its range.
+func (w *writer) sharded(ctx context.Context) (written, error) {
+	var entries []safetensors.Entry
+	var out written
+	w.each(func(i int, t planned, p part) error {
+		name := fmt.Sprintf("%s[%d:%d]", key(t.Kind, t.Name), p.first, p.first+p.count)
+		entries = append(entries, safetensors.Entry{Name: name, DType: t.DType, Shape: tensor.Shape{p.count}})
+		out.Pieces = append(out.Pieces, writtenPiece{i, piece{First: p.first, Count: p.count}})
+		return nil
+	})
+	if len(entries) == 0 {
+		return out, nil
+	}
+	l, err := safetensors.NewLayout(entries, nil)
+	if err != nil {
+		return out, err
+	}
+	out.Files = []manifestFile{describeFile(rankFile(w.rank), l)}
+	return out, w.file(rankFile(w.rank), l.Size(), func(f file) error {
+		if err := l.WriteHeader(f); err != nil {
+			return err
+		}
+		n := 0
+		return w.each(func(_ int, t planned, p part) error {
+			piece := &out.Pieces[n].Piece
+			piece.Offset = l.Offset(n)
+			n++
+			piece.CRC, err = w.part(ctx, f, piece.Offset, t, p)
+			return err
+		})
+	})
+}
+
+// full writes this rank's parts into their places in the one file of all ranks.
+func (w *writer) full(ctx context.Context) (written, error) {
+	entries := make([]safetensors.Entry, len(w.plan))
+	for i, t := range w.plan {
+		entries[i] = safetensors.Entry{Name: key(t.Kind, t.Name), DType: t.DType, Shape: t.Shape}
+	}
+	var out written
+	l, err := safetensors.NewLayout(entries, nil)
+	if err != nil {
+		return out, err
+	}
+	if w.rank == 0 {
+		out.Files = []manifestFile{describeFile(fullName, l)}
+	}
+	return out, w.file(fullName, l.Size(), func(f file) error {
+		if w.rank == 0 {
+			if err := l.WriteHeader(f); err != nil {
+				return err
+			}
+		}
+		return w.each(func(i int, t planned, p part) error {
+			at := l.Offset(i) + int64(p.first)*int64(t.DType.Size())
+			crc, err := w.part(ctx, f, at, t, p)
+			out.Pieces = append(out.Pieces, writtenPiece{i, piece{File: -1, Offset: at, First: p.first, Count: p.count, CRC: crc}})
+			return err
+		})
+	})
+}
+
+// each calls f for the parts that this rank writes, in the order of the plan.
+func (w *writer) each(f func(i int, t planned, p part) error) error {
+	for i, t := range w.plan {
+		for _, p := range t.parts {
+			if p.rank == w.rank {
+				if err := f(i, t, p); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func describeFile(name string, l *safetensors.Layout) manifestFile {
+	h := l.Header()
+	return manifestFile{Name: name, Size: l.Size(), HeaderBytes: int64(len(h)), HeaderCRC: crc32.Checksum(h, castagnoli)}
+}
+
+// file makes a file of the given size, fills it and makes its content durable.
+func (w *writer) file(name string, size int64, fill func(file) error) error {
+	return writeFile(w.fs, filepath.Join(w.dir, name), size, fill)
+}
+
+func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (err error) {
+	f, err := fs.Create(path)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	defer func() {
+		if e := f.Close(); err == nil && e != nil {
+			err = fmt.Errorf("checkpoint: close %s: %w", path, e)
+		}
+	}()
+	// Sizes agree on all ranks that share a file, so that none cuts another's bytes off.
+	if err := f.Truncate(size); err != nil {
+		return fmt.Errorf("checkpoint: make %s %d bytes long: %w", path, size, err)
+	}
+	if err := fill(f); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("checkpoint: sync %s: %w", path, err)
+	}
+	return nil
+}
+
+// part writes one part at offset at and returns its checksums. Each chunk is summed just
+// before it is written, while it is in the cache.
+func (w *writer) part(ctx context.Context, f file, at int64, t planned, p part) ([]uint32, error) {
+	it, size := w.items[p.item], t.DType.Size()
+	per := w.chunk / size
+	crcs := make([]uint32, 0, (p.count-1)/per+1)
+	for lo := 0; lo < p.count; lo += per {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("checkpoint: write %s: %w", key(t.Kind, t.Name), context.Cause(ctx))
+		}
+		hi := min(p.count, lo+per)
+		b := w.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, w.scratch(it.Data))
+		crcs = append(crcs, crc32.Checksum(b, castagnoli))
+		if _, err := f.WriteAt(b, at+int64(lo*size)); err != nil {
+			return nil, fmt.Errorf("checkpoint: write %s: %w", key(t.Kind, t.Name), err)
+		}
+	}
+	return crcs, nil
+}
+
+// scratch is a buffer for one chunk of a tensor that the host does not see.
+func (w *writer) scratch(t *tensor.Tensor) []byte {
+	if t.Buffer().Bytes == nil && w.buf == nil {
+		w.buf = make([]byte, w.chunk)
+	}
+	return w.buf
+}
