@@ -14,7 +14,8 @@ import (
 type group struct {
 	w     *world
 	name  string
-	ranks []int // of the world
+	ranks []int  // of the world
+	key   uint64 // hash of both
 	me    int
 	mem   Memory // one of the two is nil
 	msg   Messages
@@ -28,7 +29,7 @@ type group struct {
 var _ Group = (*group)(nil)
 
 func newGroup(w *world, name string, ranks []int, me int, port any) *group {
-	g := &group{w: w, name: name, ranks: ranks, me: me, lanes: make([]lane, 1+2*len(ranks))}
+	g := &group{w: w, name: name, ranks: ranks, key: hash(fmt.Sprint(name, ranks)), me: me, lanes: make([]lane, 1+2*len(ranks))}
 	g.mem, _ = port.(Memory)
 	g.msg, _ = port.(Messages)
 	for i := range g.lanes {
@@ -80,6 +81,7 @@ func (g *group) check(ok bool, k Kind, tag, format string, args ...any) {
 
 func (g *group) issue(lane int, k Kind, tag string, dst, src *tensor.Tensor, edit func(*work)) Work {
 	w := &work{h: newHeader(k, tag)}
+	w.h.Group = g.key
 	if src != nil {
 		w.src, w.h.DType, w.h.Count = tensor.HostBytes(src), src.DType(), int64(src.Elems())
 	}

@@ -29,3 +29,9 @@ func (g *group) timeout(h *Header, waited time.Duration, late []int, joined bool
 	}
 	return &Failure{Kind: ErrTimeout, Rank: g.w.rank, Text: b.String()}
 }
+
+// left is the failure of an operation that needs a rank (of the group) which has ended.
+func (g *group) left(rank int) *Failure {
+	r := g.ranks[rank]
+	return &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: fmt.Sprintf("rank %d has closed its world; its last operation: %s", r, g.w.t.Doing(r))}
+}

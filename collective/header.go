@@ -64,12 +64,13 @@ type Header struct {
 	Root     int32  // of Broadcast
 	Count    int64  // elements of src
 	TagHash  uint64 // of the whole tag
+	Group    uint64 // hash of the group's name and ranks
 	Plan     uint64 // hash of ReduceOptions.Chunks
 	TagBytes [maxTag]byte
 }
 
 // HeaderSize is the number of bytes that Encode writes.
-const HeaderSize = 44 + maxTag
+const HeaderSize = 52 + maxTag
 
 func newHeader(k Kind, tag string) Header {
 	h := Header{Kind: k, TagHash: hash(tag)}
@@ -122,6 +123,8 @@ func (h *Header) matches(o *Header) bool {
 // difference says in what two headers differ, most telling first.
 func (h *Header) difference(o *Header) string {
 	switch {
+	case h.Group != o.Group:
+		return "group's name or ranks"
 	case h.Seq != o.Seq:
 		return "sequence number"
 	case h.Kind != o.Kind && !(h.Kind >= KindSend && h.Kind <= KindRecv && o.Kind >= KindSend && o.Kind <= KindRecv):
@@ -150,6 +153,7 @@ func (h *Header) Encode(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Count))
 	b = binary.LittleEndian.AppendUint64(b, h.TagHash)
 	b = binary.LittleEndian.AppendUint64(b, h.Plan)
+	b = binary.LittleEndian.AppendUint64(b, h.Group)
 	return append(b, h.TagBytes[:]...)
 }
 
@@ -165,9 +169,9 @@ func DecodeHeader(b []byte) (Header, error) {
 	h := Header{
 		Seq: le.Uint64(b), Kind: Kind(b[8]), Op: Op(b[9]), DType: tensor.DType(b[10]), Out: tensor.DType(b[11]),
 		Flags: b[12], TagLen: b[13], Root: int32(le.Uint32(b[16:])), Count: int64(le.Uint64(b[20:])),
-		TagHash: le.Uint64(b[28:]), Plan: le.Uint64(b[36:]),
+		TagHash: le.Uint64(b[28:]), Plan: le.Uint64(b[36:]), Group: le.Uint64(b[44:]),
 	}
-	copy(h.TagBytes[:], b[44:])
+	copy(h.TagBytes[:], b[52:])
 	if h.Kind == KindNone || h.Kind >= numKinds || h.Op > Min || h.DType > tensor.U8 || h.Out > tensor.U8 ||
 		h.Flags > 1 || h.TagLen > maxTag || b[14]|b[15] != 0 || h.Count < 0 ||
 		len(bytes.TrimRight(h.TagBytes[h.TagLen:], "\x00")) > 0 {

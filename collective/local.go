@@ -40,6 +40,7 @@ type seat struct {
 	hub   *hub
 	rank  int
 	fault *Fault
+	gone  atomic.Bool
 	mu    sync.Mutex
 	note  Note
 }
@@ -82,7 +83,12 @@ func (s *seat) Spread(f *Failure) {
 	}
 }
 
-func (s *seat) Close() error { return nil }
+func (s *seat) Gone(rank int) bool { return s.hub.seats[rank].gone.Load() }
+
+func (s *seat) Close() error {
+	s.gone.Store(true)
+	return nil
+}
 
 // board holds the cells of a group, made when first used.
 type board struct {

@@ -286,6 +286,9 @@ func (o *memoryOp) sleep(ctx context.Context, p peer, clock *uint32, want uint32
 		if f := g.w.t.Fault().Failure(); f != nil {
 			return f
 		}
+		if g.w.t.Gone(g.ranks[p.rank]) && !reached(clock, want) {
+			return g.left(p.rank)
+		}
 		if ctx.Err() != nil {
 			return errInterrupted
 		}

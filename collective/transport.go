@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -25,6 +26,14 @@ func (c *Config) Validate() error {
 	return nil
 }
 
+// Exchange lets the processes of a job tell each other where they are before they are
+// connected (package rendezvous).
+type Exchange interface {
+	// AllGather returns what every rank brought under key, in the order of ranks, when all
+	// have. A key is used once.
+	AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error)
+}
+
 // Transport connects one rank to the others of its world. It is used by a World only.
 type Transport interface {
 	// Join connects the ranks of a group, as the caller sees it. id numbers the groups of the
@@ -36,6 +45,8 @@ type Transport interface {
 	// Note tells the others what the caller is doing; Doing is what is known of a rank.
 	Note(n *Note)
 	Doing(rank int) string
+	// Gone says whether a rank has closed its world: it will post nothing more.
+	Gone(rank int) bool
 	// Fault is raised by the transport when a rank is lost, or has raised its own.
 	Fault() *Fault
 	// Spread tells every rank that can be reached of a failure.

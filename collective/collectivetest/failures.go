@@ -20,6 +20,8 @@ func failures(t *testing.T, mk Make) {
 	t.Run("context", func(t *testing.T) { contexts(t, mk) })
 	t.Run("slow", func(t *testing.T) { slow(t, mk) })
 	t.Run("left", func(t *testing.T) { left(t, mk) })
+	t.Run("closed", func(t *testing.T) { closed(t, mk) })
+	t.Run("different groups", func(t *testing.T) { different(t, mk) })
 	t.Run("group", func(t *testing.T) {
 		each(t, mk, 2, collective.Config{}, func(r *rank) error {
 			for _, ranks := range [][]int{{}, {1, 0}, {0, 2}, {-1, 0}, {0, 0}} {
@@ -209,4 +211,43 @@ func left(t *testing.T, mk Make) {
 		}
 		return expect(wait(r.g.AllReduce(x, collective.Sum, "a")), collective.ErrClosed, "rank 1")
 	})
+}
+
+// closed issues an operation that needs a rank which has closed its world in order.
+func closed(t *testing.T, mk Make) {
+	each(t, mk, 2, collective.Config{}, func(r *rank) error {
+		if err := wait(r.g.Barrier("last")); err != nil || r.Rank() == 1 {
+			return errors.Join(err, r.closeIf(1))
+		}
+		return expect(wait(r.g.Barrier("one too many")), collective.ErrClosed, "rank 1", "closed")
+	})
+}
+
+func (r *rank) closeIf(who int) error {
+	if r.Rank() == who {
+		return r.Close()
+	}
+	return nil
+}
+
+// different forms groups of one number from different ranks.
+func different(t *testing.T, mk Make) {
+	each(t, mk, 3, collective.Config{Timeout: time.Second}, func(r *rank) error {
+		ranks := []int{0, 1, 2}
+		if r.Rank() == 2 {
+			ranks = []int{1, 2}
+		}
+		g, err := r.Group("second", ranks)
+		if err != nil {
+			return expect(err, collective.ErrMismatch)
+		}
+		return mustFail(wait(g.Barrier("t")))
+	})
+}
+
+func mustFail(err error) error {
+	if err == nil {
+		return errors.New("no error")
+	}
+	return nil
 }
