@@ -64,13 +64,27 @@ func (l *lane) issue(w *work) Work {
 		w.posted = true
 		return w
 	}
-	l.held = true
-	if !g.w.start(l.run) {
-		l.held = false
-		l.list = l.list[:len(l.list)-1]
-		l.end(w, &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: "the world is closed"})
-	}
+	l.goOn()
 	return w
+}
+
+// goOn starts the lane's goroutine when there is something to do. A closed world drops it.
+func (l *lane) goOn() {
+	if len(l.list) == 0 {
+		return
+	}
+	if l.g.w.enter() {
+		l.held = true
+		go func() {
+			defer l.g.w.leave()
+			l.run()
+		}()
+		return
+	}
+	for _, w := range l.list {
+		l.end(w, &Failure{Kind: ErrClosed, Rank: l.g.w.rank, Text: "the world is closed"})
+	}
+	l.list = nil
 }
 
 // end finishes w.
@@ -151,17 +165,15 @@ func (w *work) Wait(ctx context.Context) error {
 	l := w.lane
 	l.mu.Lock()
 	if !l.held && len(l.list) > 0 && l.list[0] == w {
-		l.held = true
-		l.mu.Unlock()
-		l.advance(ctx, w)
-		l.mu.Lock()
-		if len(l.list) == 0 {
-			l.held = false
-		} else if !l.g.w.start(l.run) {
+		if l.g.w.enter() {
+			l.held = true
 			l.mu.Unlock()
-			l.run() // the world is closed: what is left fails at once
+			l.advance(ctx, w)
+			l.g.w.leave()
 			l.mu.Lock()
+			l.held = false
 		}
+		l.goOn()
 	}
 	l.mu.Unlock()
 	select {

@@ -19,7 +19,7 @@ type world struct {
 	groups []*group
 	formed int
 	closed bool
-	wg     sync.WaitGroup // goroutines of lanes
+	wg     sync.WaitGroup // those that advance lanes
 }
 
 var _ World = (*world)(nil)
@@ -78,20 +78,18 @@ func (w *world) fail(f *Failure) {
 	}
 }
 
-// start counts a goroutine of a lane; it is refused when the world is closed.
-func (w *world) start(f func()) bool {
+// enter counts somebody who advances a lane; it is refused when the world is closed.
+func (w *world) enter() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return false
 	}
 	w.wg.Add(1)
-	go func() {
-		defer w.wg.Done()
-		f()
-	}()
 	return true
 }
+
+func (w *world) leave() { w.wg.Done() }
 
 // Close fails what is still under way and waits for it to end.
 func (w *world) Close() error {

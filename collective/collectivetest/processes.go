@@ -1,0 +1,264 @@
+package collectivetest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"trireme/collective"
+	"trireme/tensor"
+)
+
+// Open opens one rank's world in a process of its own.
+type Open func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Exchange) (collective.World, error)
+
+const childEnv = "TRIREME_COLLECTIVETEST"
+
+// line is what parent and child write to each other.
+type line struct {
+	Key    string   `json:",omitempty"` // of an exchange
+	Data   []byte   `json:",omitempty"`
+	All    [][]byte `json:",omitempty"`
+	Report string   `json:",omitempty"` // running, ok or an error
+	Kinds  []string `json:",omitempty"` // which errors it is
+	Nano   int64    `json:",omitempty"` // when
+}
+
+// Child does the part of a child process, when this is one, and does not return then. It is
+// called first in TestMain.
+func Child(open Open) {
+	v := os.Getenv(childEnv)
+	if v == "" {
+		return
+	}
+	f := strings.Split(v, " ")
+	rank, _ := strconv.Atoi(f[1])
+	size, _ := strconv.Atoi(f[2])
+	timeout, _ := time.ParseDuration(f[3])
+	c := &child{replies: make(chan line, 1), out: json.NewEncoder(os.Stdout)}
+	go c.read()
+	err := c.act(open, f[0], rank, size, collective.Config{Timeout: timeout})
+	l := line{Report: "ok", Nano: time.Now().UnixNano()}
+	if err != nil {
+		l.Report = err.Error()
+	}
+	for name, kind := range map[string]error{"lost": collective.ErrPeerLost, "timeout": collective.ErrTimeout} {
+		if errors.Is(err, kind) {
+			l.Kinds = append(l.Kinds, name)
+		}
+	}
+	c.write(l)
+	os.Exit(0)
+}
+
+type child struct {
+	replies chan line
+	mu      sync.Mutex
+	out     *json.Encoder
+}
+
+func (c *child) write(l line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out.Encode(l) != nil {
+		os.Exit(1) // the parent is gone
+	}
+}
+
+// read takes replies, and ends the process with its parent.
+func (c *child) read() {
+	d := json.NewDecoder(os.Stdin)
+	for {
+		var l line
+		if d.Decode(&l) != nil {
+			os.Exit(1)
+		}
+		c.replies <- l
+	}
+}
+
+// AllGather asks the parent.
+func (c *child) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
+	c.write(line{Key: key, Data: mine})
+	select {
+	case l := <-c.replies:
+		return l.All, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// act plays a rank: some operations that are checked, then what the scenario asks.
+func (c *child) act(open Open, scenario string, rank_, size int, cfg collective.Config) error {
+	w, err := open(context.Background(), cfg, rank_, size, c)
+	if err != nil {
+		return err
+	}
+	all := make([]int, size)
+	for i := range all {
+		all[i] = i
+	}
+	g, err := w.Group("all", all)
+	if err != nil {
+		return err
+	}
+	r := &rank{World: w, g: g}
+	for _, m := range []int{1, 3000, 300000} {
+		for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
+			if err := r.operation(dt, m, size); err != nil {
+				return err
+			}
+		}
+	}
+	if scenario == "ok" {
+		return w.Close()
+	}
+	c.write(line{Report: "running"})
+	x := r.full(tensor.F32, 1<<18, rank_)
+	for {
+		if scenario == "compute" && rank_ == 0 {
+			time.Sleep(5 * time.Millisecond) // others wait, most of the time
+		}
+		if err := wait(g.AllReduce(x, collective.Max, "layer 3")); err != nil {
+			return err
+		}
+	}
+}
+
+// process is a child as its parent sees it.
+type process struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	last line
+	err  error
+}
+
+// crew starts n children and serves their exchanges. running is called when all run.
+func crew(t *testing.T, scenario string, n int, timeout time.Duration, running func([]*process)) []*process {
+	t.Helper()
+	ps := make([]*process, n)
+	for r := range ps {
+		p := &process{cmd: exec.Command(os.Args[0])}
+		p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %v", childEnv, scenario, r, n, timeout))
+		p.cmd.Stderr = os.Stderr
+		in, err1 := p.cmd.StdinPipe()
+		out, err2 := p.cmd.StdoutPipe()
+		if err := errors.Join(err1, err2, p.cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		p.in, p.out = in, bufio.NewReader(out)
+		ps[r] = p
+	}
+	x := NewExchange(n)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var done, up sync.WaitGroup
+	up.Add(n)
+	for r, p := range ps {
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			p.serve(ctx, x.Rank(r), sync.OnceFunc(up.Done))
+		}()
+	}
+	up.Wait()
+	running(ps)
+	done.Wait()
+	for _, p := range ps {
+		p.in.Close()
+		if p.err != nil {
+			_ = p.cmd.Process.Kill()
+		}
+		_ = p.cmd.Wait() // some were killed
+	}
+	return ps
+}
+
+// serve answers until the child reports its end, or ends.
+func (p *process) serve(ctx context.Context, x *Seat, up func()) {
+	defer up()
+	d, e := json.NewDecoder(p.out), json.NewEncoder(p.in)
+	for {
+		var l line
+		if p.err = d.Decode(&l); p.err != nil {
+			return
+		}
+		switch {
+		case l.Key != "":
+			all, err := x.AllGather(ctx, l.Key, l.Data)
+			if err != nil || e.Encode(line{All: all}) != nil {
+				p.err = errors.Join(errors.New("exchange"), err)
+				return
+			}
+		case l.Report == "running":
+			up()
+		default:
+			p.last = l
+			return
+		}
+	}
+}
+
+// RunProcesses runs what needs processes: the same operations, a rank that is killed and
+// one that is stopped. Child must be called in TestMain.
+func RunProcesses(t *testing.T) {
+	t.Run("operations", func(t *testing.T) {
+		for _, n := range []int{2, 3} {
+			for r, p := range crew(t, "ok", n, 20*time.Second, func([]*process) {}) {
+				if p.last.Report != "ok" {
+					t.Errorf("rank %d of %d: %q, %v", r, n, p.last.Report, p.err)
+				}
+			}
+		}
+	})
+	for _, scenario := range []string{"busy", "compute"} {
+		t.Run("killed "+scenario, func(t *testing.T) { killed(t, scenario) })
+	}
+	t.Run("stopped", stopped)
+}
+
+func killed(t *testing.T, scenario string) {
+	var when time.Time
+	ps := crew(t, scenario, 3, 20*time.Second, func(ps []*process) {
+		time.Sleep(30 * time.Millisecond)
+		when = time.Now()
+		_ = ps[1].cmd.Process.Kill()
+	})
+	for _, r := range []int{0, 2} {
+		l := ps[r].last
+		late := time.Duration(l.Nano - when.UnixNano())
+		t.Logf("rank %d noticed after %v: %s", r, late, l.Report)
+		if len(l.Kinds) != 1 || l.Kinds[0] != "lost" || !strings.Contains(l.Report, "rank 1 is gone") || late > 2*time.Second {
+			t.Errorf("rank %d: %q after %v, want the loss of rank 1", r, l.Report, late)
+		}
+	}
+}
+
+func stopped(t *testing.T) {
+	ps := crew(t, "busy", 3, 600*time.Millisecond, func(ps []*process) {
+		time.Sleep(30 * time.Millisecond)
+		if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Error(err)
+		}
+		time.AfterFunc(2*time.Second, func() { _ = ps[1].cmd.Process.Kill() })
+	})
+	for _, r := range []int{0, 2} {
+		l := ps[r].last
+		t.Logf("rank %d: %s", r, l.Report)
+		if len(l.Kinds) != 1 || l.Kinds[0] != "timeout" || !strings.Contains(l.Report, "rank 1 did not") {
+			t.Errorf("rank %d: %q, want a time-out that names rank 1", r, l.Report)
+		}
+	}
+}

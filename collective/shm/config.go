@@ -1,0 +1,37 @@
+package shm
+
+import (
+	"fmt"
+
+	"trireme/collective"
+)
+
+// Config says who opens a world, and with whom.
+type Config struct {
+	collective.Config
+	Rank, Size int
+	Exchange   collective.Exchange
+	// Key begins the exchange's keys, so that one exchange can serve several worlds.
+	Key string
+	// ArenaBytes is the address space of each rank's arena; 0 is 256 GiB. A page costs memory
+	// once it is touched.
+	ArenaBytes int64
+}
+
+// Validate fills in defaults and checks the rest.
+func (c *Config) Validate() error {
+	if err := c.Config.Validate(); err != nil {
+		return err
+	}
+	if c.Rank < 0 || c.Rank >= c.Size || c.Exchange == nil {
+		return fmt.Errorf("collective/shm: rank %d of %d, exchange %v", c.Rank, c.Size, c.Exchange != nil)
+	}
+	if c.ArenaBytes < 0 {
+		return fmt.Errorf("collective/shm: arena of %d bytes", c.ArenaBytes)
+	}
+	if c.ArenaBytes == 0 {
+		c.ArenaBytes = 256 << 30
+	}
+	c.ArenaBytes = (c.ArenaBytes + 1<<16 - 1) &^ (1<<16 - 1)
+	return nil
+}

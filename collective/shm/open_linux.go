@@ -1,0 +1,183 @@
+package shm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"trireme/collective"
+	"trireme/tensor"
+)
+
+// Open connects a rank to the others of its host. It blocks until all have come, for at
+// most the time-out.
+func Open(ctx context.Context, cfg Config) (collective.World, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	t, err := connect(ctx, &cfg)
+	if err != nil {
+		return nil, fmt.Errorf("collective/shm: rank %d of %d: %w", cfg.Rank, cfg.Size, err)
+	}
+	return collective.NewWorld(cfg.Rank, cfg.Size, t, cfg.Config)
+}
+
+// hello is how the others find a rank's memory.
+type hello struct {
+	pid, fd uint32
+	arena   uint64
+	host    string // the kernel that runs and the namespace that pid belongs to
+}
+
+func (h hello) encode() []byte {
+	b := binary.LittleEndian.AppendUint32(nil, h.pid)
+	b = binary.LittleEndian.AppendUint32(b, h.fd)
+	b = binary.LittleEndian.AppendUint64(b, h.arena)
+	return append(b, h.host...)
+}
+
+func decodeHello(b []byte) (hello, error) {
+	if len(b) < 16 || len(b) > 512 {
+		return hello{}, fmt.Errorf("an address of %d bytes", len(b))
+	}
+	le := binary.LittleEndian
+	h := hello{pid: le.Uint32(b), fd: le.Uint32(b[4:]), arena: le.Uint64(b[8:]), host: string(b[16:])}
+	if h.arena > 1<<46 {
+		return hello{}, fmt.Errorf("an arena of %d bytes", h.arena)
+	}
+	return h, nil
+}
+
+func host() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	ns, _ := os.Readlink("/proc/self/ns/pid")
+	return string(boot) + ns
+}
+
+// connect maps all ranks' memory. Every rank takes part in both exchanges, whatever happens
+// to it, so that all fail together.
+func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
+	t = &transport{rank: cfg.Rank, fault: collective.NewFault(), peers: make([]peer, cfg.Size)}
+	defer func() {
+		if err != nil {
+			t.unmap()
+			t = nil
+		}
+	}()
+	fd, ownErr := t.own(cfg)
+	if fd >= 0 {
+		defer unix.Close(fd)
+	}
+	var mine []byte
+	if ownErr == nil {
+		mine = hello{uint32(os.Getpid()), uint32(fd), uint64(cfg.ArenaBytes), host()}.encode()
+	}
+	all, err := cfg.Exchange.AllGather(ctx, cfg.Key+"shm/memory", mine)
+	if err != nil {
+		return t, err
+	}
+	result := ownErr
+	for r, b := range all {
+		if result == nil && r != cfg.Rank && len(b) > 0 {
+			if result = t.join(r, cfg, b); result != nil {
+				result = fmt.Errorf("memory of rank %d: %w", r, result)
+			}
+		}
+	}
+	var say []byte
+	if result != nil {
+		say = []byte(result.Error())
+	}
+	all, err = cfg.Exchange.AllGather(ctx, cfg.Key+"shm/joined", say)
+	if err != nil {
+		return t, errors.Join(result, err)
+	}
+	if result != nil {
+		return t, result
+	}
+	for r, b := range all {
+		if len(b) > 0 {
+			return t, fmt.Errorf("rank %d could not join: %s", r, b)
+		}
+	}
+	return t, t.watch()
+}
+
+// own makes the caller's memory. Its size is sealed, so that no peer's access can fault.
+func (t *transport) own(cfg *Config) (int, error) {
+	fd, err := unix.MemfdCreate("trireme", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, fmt.Errorf("make shared memory: %w", err)
+	}
+	ctl := controlBytes(cfg.Size)
+	if err := unix.Ftruncate(fd, int64(ctl)+cfg.ArenaBytes); err != nil {
+		return fd, fmt.Errorf("size shared memory: %w", err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return fd, fmt.Errorf("seal shared memory: %w", err)
+	}
+	p := &t.peers[cfg.Rank]
+	p.control.ranks = cfg.Size
+	if p.control.mem, err = unix.Mmap(fd, 0, ctl, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
+		return fd, fmt.Errorf("map shared memory: %w", err)
+	}
+	mem, err := unix.Mmap(fd, int64(ctl), int(cfg.ArenaBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		return fd, fmt.Errorf("map %d bytes of shared memory: %w", cfg.ArenaBytes, err)
+	}
+	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice only
+	t.arena = tensor.NewArena(mem, unix.Munmap)
+	h := p.control.head()
+	h.Magic, h.Rank, h.Size, h.CellSize = magic, uint32(cfg.Rank), uint32(cfg.Size), uint32(unsafe.Sizeof(collective.Cell{}))
+	return fd, nil
+}
+
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// join maps rank r's memory.
+func (t *transport) join(r int, cfg *Config, b []byte) error {
+	a, err := decodeHello(b)
+	if err != nil {
+		return err
+	}
+	if a.host != host() {
+		return errors.New("it runs on another host or in another container")
+	}
+	p := &t.peers[r]
+	if p.pidfd, err = unix.PidfdOpen(int(a.pid), 0); err != nil {
+		return fmt.Errorf("find its process %d: %w", a.pid, err)
+	}
+	p.watched, p.pid = true, int(a.pid)
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open that of process %d: %w", a.pid, err)
+	}
+	defer unix.Close(fd)
+	ctl := controlBytes(cfg.Size)
+	var st unix.Stat_t
+	if got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || got&seals != seals {
+		return errors.New("it is not sealed memory")
+	}
+	if err := unix.Fstat(fd, &st); err != nil || uint64(st.Size) != uint64(ctl)+a.arena {
+		return fmt.Errorf("it has %d bytes, not %d", st.Size, uint64(ctl)+a.arena)
+	}
+	p.control.ranks = cfg.Size
+	if p.control.mem, err = unix.Mmap(fd, 0, ctl, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
+		return fmt.Errorf("map it: %w", err)
+	}
+	if p.arena, err = unix.Mmap(fd, int64(ctl), int(a.arena), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
+		return fmt.Errorf("map it: %w", err)
+	}
+	h := p.control.head()
+	if h.Magic != magic || int(h.Rank) != r || int(h.Size) != cfg.Size || h.CellSize != uint32(unsafe.Sizeof(collective.Cell{})) {
+		return errors.New("it belongs to another rank, world or version of the program")
+	}
+	return nil
+}

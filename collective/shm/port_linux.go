@@ -1,0 +1,70 @@
+package shm
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"trireme/collective"
+)
+
+// port is one rank's view of a group.
+type port struct {
+	t      *transport
+	id     int
+	ranks  []int
+	me     int
+	copies [][2][]byte // by lane and slot: blocks of the arena that stand for memory outside it
+}
+
+var _ collective.Memory = (*port)(nil)
+
+func (p *port) Cell(rank, lane int) *collective.Cell {
+	return p.t.peers[p.ranks[rank]].control.cell(p.id, lane)
+}
+
+func (p *port) Expose(lane, slot int, b []byte) []byte {
+	off, ok := p.t.arena.Offset(b)
+	if !ok {
+		c := p.t.arena.Alloc(len(b))
+		copy(c, b)
+		p.copies[lane][slot] = c
+		b = c
+		off, _ = p.t.arena.Offset(b)
+	}
+	s := &p.Cell(p.me, lane).Slots[slot]
+	s.Off, s.Len = int64(off), int64(len(b))
+	return b
+}
+
+func (p *port) Conceal(lane, slot int) {
+	if c := p.copies[lane][slot]; c != nil {
+		p.t.arena.Free(c)
+		p.copies[lane][slot] = nil
+	}
+}
+
+var errRange = errors.New("collective/shm: a rank shows memory outside its arena")
+
+func (p *port) Exposed(rank, lane, slot int) ([]byte, error) {
+	s := &p.Cell(rank, lane).Slots[slot]
+	off, n, mem := s.Off, s.Len, p.t.peers[p.ranks[rank]].arena
+	if off < 0 || n < 0 || off > int64(len(mem)) || n > int64(len(mem))-off {
+		return nil, errRange
+	}
+	return mem[off:][:n], nil
+}
+
+func (p *port) Sleep(rank, lane int, seen uint32, d time.Duration) {
+	c := p.Cell(rank, lane)
+	atomic.AddUint32(&c.Waiters, 1)
+	futexWait(&c.Clock, seen, d)
+	atomic.AddUint32(&c.Waiters, ^uint32(0))
+}
+
+func (p *port) Wake(lane int) {
+	c := p.Cell(p.me, lane)
+	if atomic.LoadUint32(&c.Waiters) != 0 {
+		futexWake(&c.Clock)
+	}
+}

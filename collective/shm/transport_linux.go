@@ -1,0 +1,174 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"trireme/collective"
+	"trireme/tensor"
+)
+
+// transport is one rank's part in a world in shared memory.
+type transport struct {
+	rank  int
+	peers []peer // by rank; the caller's own too, without an arena
+	arena *tensor.Arena
+	fault *collective.Fault
+	mu    sync.Mutex // of the caller's note
+
+	stop  atomic.Bool
+	quit  int // an eventfd that ends the watch
+	wg    sync.WaitGroup
+	blame sync.Once // writes the caller's failure
+}
+
+// peer is what a rank maps of another.
+type peer struct {
+	control control
+	arena   []byte
+	pid     int
+	pidfd   int
+	watched bool // pidfd is open
+}
+
+var _ collective.Transport = (*transport)(nil)
+
+// watch starts what looks at processes and failures.
+func (t *transport) watch() error {
+	var err error
+	if t.quit, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return fmt.Errorf("watch the other ranks: %w", err)
+	}
+	t.wg.Add(2)
+	go t.watchProcesses()
+	go t.watchFailures()
+	return nil
+}
+
+// watchProcesses blocks until a peer's process ends.
+func (t *transport) watchProcesses() {
+	defer t.wg.Done()
+	fds := []unix.PollFd{{Fd: int32(t.quit), Events: unix.POLLIN}}
+	var ranks []int
+	for r, p := range t.peers {
+		if p.watched {
+			fds = append(fds, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})
+			ranks = append(ranks, r)
+		}
+	}
+	for {
+		_, err := unix.Poll(fds, -1)
+		if t.stop.Load() {
+			return
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return // operations still have their time-out
+		}
+		for i := range ranks {
+			if fds[i+1].Revents == 0 {
+				continue
+			}
+			fds[i+1].Fd = -1 // poll leaves it out from now on
+			r := ranks[i]
+			if t.Gone(r) {
+				continue
+			}
+			f := t.peers[r].control.head().failure()
+			if f == nil {
+				f = &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Text: fmt.Sprintf(
+					"rank %d is gone: its process %d ended; its last operation: %s", r, t.peers[r].pid, t.Doing(r))}
+			}
+			if t.fault.Raise(f) {
+				t.Spread(f)
+			}
+		}
+	}
+}
+
+// watchFailures takes over what others report.
+func (t *transport) watchFailures() {
+	defer t.wg.Done()
+	bell := &t.peers[t.rank].control.head().Bell
+	for !t.stop.Load() {
+		seen := atomic.LoadUint32(bell)
+		for r := range t.peers {
+			if f := t.peers[r].control.head().failure(); f != nil && r != t.rank {
+				t.fault.Raise(f)
+			}
+		}
+		futexWait(bell, seen, time.Second)
+	}
+}
+
+func (t *transport) Arena() *tensor.Arena     { return t.arena }
+func (t *transport) Fault() *collective.Fault { return t.fault }
+
+func (t *transport) Note(n *collective.Note) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.peers[t.rank].control.head().setNote(n)
+}
+
+func (t *transport) Doing(rank int) string {
+	n, ok := t.peers[rank].control.head().note()
+	if !ok {
+		return "unknown"
+	}
+	return n.String()
+}
+
+func (t *transport) Gone(rank int) bool {
+	return atomic.LoadUint32(&t.peers[rank].control.head().Closed) != 0
+}
+
+func (t *transport) Spread(f *collective.Failure) {
+	t.blame.Do(func() { t.peers[t.rank].control.head().setFailure(f) })
+	for r := range t.peers {
+		bell := &t.peers[r].control.head().Bell
+		atomic.AddUint32(bell, 1)
+		futexWake(bell)
+	}
+}
+
+func (t *transport) Close() error {
+	h := t.peers[t.rank].control.head()
+	atomic.StoreUint32(&h.Closed, 1)
+	t.stop.Store(true)
+	atomic.AddUint32(&h.Bell, 1)
+	futexWake(&h.Bell)
+	_, err := unix.Write(t.quit, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	t.wg.Wait()
+	return errors.Join(err, unix.Close(t.quit), t.unmap())
+}
+
+func (t *transport) unmap() error {
+	var errs []error
+	for r := range t.peers {
+		p := &t.peers[r]
+		if p.watched {
+			errs = append(errs, unix.Close(p.pidfd))
+		}
+		for _, m := range [][]byte{p.control.mem, p.arena} {
+			if m != nil {
+				errs = append(errs, unix.Munmap(m))
+			}
+		}
+		*p = peer{}
+	}
+	if t.arena != nil {
+		errs = append(errs, t.arena.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (t *transport) Join(id int, name string, ranks []int, me int) (any, error) {
+	if id >= maxGroups {
+		return nil, fmt.Errorf("a world has at most %d groups", maxGroups)
+	}
+	return &port{t: t, id: id, ranks: ranks, me: me, copies: make([][2][]byte, 1+2*len(ranks))}, nil
+}
