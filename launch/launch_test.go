@@ -1,0 +1,511 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"trireme/rendezvous"
+)
+
+// modeVar makes this test binary a worker, or a launcher.
+const modeVar = "LAUNCH_TEST_MODE"
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(modeVar); mode != "" {
+		os.Exit(worker1(mode))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// worker1 is what the launched process does. "victim" is the rank that misbehaves.
+func worker1(mode string) int {
+	env, err := rendezvous.Read(os.LookupEnv)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	release, err := TieToParent(os.LookupEnv, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer release()
+	mode, arg, _ := strings.Cut(mode, "=")
+	victim := env.Rank == 1
+	forever := make(chan struct{})
+	switch mode {
+	case "launcher": // starts two that sleep, and shows their numbers
+		code, _ := Run(context.Background(), Config{Nproc: 2, Command: []string{os.Args[0]}, Env: append(os.Environ(), modeVar+"="+arg), ShowAll: true, Stdout: os.Stdout})
+		return code
+	case "exit":
+		if victim {
+			n, _ := strconv.Atoi(arg)
+			fmt.Println("on stdout")
+			fmt.Fprintln(os.Stderr, "the last thing it said")
+			return n
+		}
+		<-forever
+	case "allexit":
+		n, _ := strconv.Atoi(arg)
+		fmt.Fprintln(os.Stderr, "all of us")
+		return n
+	case "kill":
+		if victim {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		<-forever
+	case "peerlost": // rank 0 notices the loss and ends before the one that caused it
+		if env.Rank == 0 {
+			return CodePeerLost
+		}
+		time.Sleep(50 * time.Millisecond)
+		return 9
+	case "deaf": // rank 0 does not end at SIGTERM
+		if victim {
+			time.Sleep(100 * time.Millisecond)
+			return 3
+		}
+		signal.Ignore(syscall.SIGTERM)
+		<-forever
+	case "sleep":
+		fmt.Println("pid", os.Getpid())
+		<-forever
+	case "untied":
+		release()
+		fmt.Println("pid", os.Getpid())
+		<-forever
+	case "join": // the whole way: secret, port, store
+		s, err := rendezvous.Join(context.Background(), env, rendezvous.Config{Timeout: 10 * time.Second})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer s.Close()
+		if len(env.Secret) < 16 {
+			return 5
+		}
+		for _, kv := range os.Environ() {
+			if strings.Contains(kv, string(env.Secret)) {
+				return 6
+			}
+		}
+		all, err := s.AllGather(context.Background(), "who", []byte(strconv.Itoa(env.Rank)))
+		if err != nil {
+			return 7
+		}
+		fmt.Printf("%s\n", bytes.Join(all, []byte(" ")))
+	case "restart": // fails twice
+		if env.RestartCount < 2 {
+			if victim {
+				return 1
+			}
+			<-forever
+		}
+		fmt.Println("attempt", env.RestartCount, "of", env.MaxRestarts)
+	case "stop":
+		s := OnStop(nil)
+		defer s.Close()
+		fmt.Println("ready")
+		<-s.Asked()
+		fmt.Println(s.Why())
+		if arg == "hang" {
+			<-forever
+		}
+		return CodeStopped
+	case "plain":
+		fmt.Println("ready")
+		<-forever
+	case "file":
+		fd, err := strconv.Atoi(os.Getenv("TEST_FD"))
+		if (err == nil) != (env.Rank == 0) {
+			return 8
+		}
+		if env.Rank == 0 {
+			fmt.Fprint(os.NewFile(uintptr(fd), ""), "by descriptor")
+		}
+	case "grandchild":
+		c := exec.Command("sleep", "1000")
+		c.Stdout = os.Stdout
+		if err := c.Start(); err != nil {
+			return 1
+		}
+		fmt.Println("pid", c.Process.Pid)
+	case "talk":
+		fmt.Printf("out %d\n", env.Rank)
+		fmt.Fprintf(os.Stderr, "err %d\n", env.Rank)
+	default:
+		return 99
+	}
+	return 0
+}
+
+// buffer is safe for several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// waitFor waits until the text holds s n times.
+func (b *buffer) waitFor(t *testing.T, s string, n int) {
+	t.Helper()
+	for range 1000 {
+		if strings.Count(b.String(), s) >= n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("no %q in %q", s, b.String())
+}
+
+func config(mode string, n int, out io.Writer) Config {
+	return Config{Nproc: n, Command: []string{os.Args[0]}, Env: append(os.Environ(), modeVar+"="+mode), Stdout: out, Stderr: out,
+		Grace: 300 * time.Millisecond, Signals: make(chan os.Signal)}
+}
+
+func TestFailures(t *testing.T) {
+	for _, c := range []struct {
+		mode string
+		n    int
+		code int
+		rank int
+		want string
+	}{
+		{"exit=3", 3, 3, 1, "rank 1 exited with code 3 after"},
+		{"exit=3", 3, 3, 1, "2 other ranks stopped because of this. log: "},
+		{"kill", 2, 137, 1, "rank 1 was killed (signal 9) after"},
+		{"deaf", 2, 3, 1, "1 other rank stopped"},
+		{"peerlost", 2, 9, 1, "rank 1 exited with code 9"},
+		{"allexit=2", 3, 2, 0, "rank 0 exited with code 2"},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			cfg := config(c.mode, c.n, io.Discard)
+			cfg.LogDir = t.TempDir()
+			began := time.Now()
+			code, err := Run(t.Context(), cfg)
+			var f *Failure
+			if !errors.As(err, &f) {
+				t.Fatal(code, err)
+			}
+			if code != c.code || f.Code != c.code || f.Rank != c.rank || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("code %d, %v", code, err)
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if c.mode == "exit=3" {
+				var b bytes.Buffer
+				f.Report(&b)
+				if !strings.Contains(b.String(), "rank 1 wrote last:\n") || !strings.Contains(b.String(), "  the last thing it said\n") || !strings.Contains(b.String(), "  on stdout\n") {
+					t.Error(b.String())
+				}
+				if l, _ := os.ReadFile(filepath.Join(cfg.LogDir, "rank-0001.log")); !strings.Contains(string(l), "the last thing it said") {
+					t.Errorf("log: %q", l)
+				}
+			}
+		})
+	}
+}
+
+func TestJoin(t *testing.T) {
+	var out buffer
+	if code, err := Run(t.Context(), config("join", 4, &out)); code != 0 || err != nil || out.String() != "0 1 2 3\n" {
+		t.Fatal(code, err, out.String())
+	}
+}
+
+func TestOutput(t *testing.T) {
+	var out, errs buffer
+	cfg := config("talk", 3, &out)
+	cfg.Stderr = &errs
+	if code, err := Run(t.Context(), cfg); code != 0 || err != nil || out.String() != "out 0\n" || errs.String() != "err 0\n" {
+		t.Fatal(code, err, out.String(), errs.String())
+	}
+	cfg.ShowAll = true
+	if code, err := Run(t.Context(), cfg); code != 0 || err != nil || !strings.Contains(out.String(), "[rank 2] out 2\n") || !strings.Contains(errs.String(), "[rank 0] err 0\n") {
+		t.Fatal(code, err, out.String(), errs.String())
+	}
+}
+
+func TestRestarts(t *testing.T) {
+	var out buffer
+	cfg := config("restart", 2, &out)
+	cfg.MaxRestarts = 2
+	code, err := Run(t.Context(), cfg)
+	if code != 0 || err != nil || !strings.Contains(out.String(), "restarting, 2 of 2\nattempt 2 of 2\n") {
+		t.Fatal(code, err, out.String())
+	}
+	cfg.MaxRestarts = 1
+	code, err = Run(t.Context(), cfg)
+	if code != 1 || err == nil || !strings.Contains(err.Error(), "1 restarts did not help") {
+		t.Fatal(code, err)
+	}
+	cfg = config("allexit=2", 2, &buffer{})
+	cfg.MaxRestarts = 5
+	if code, err = Run(t.Context(), cfg); code != 2 || strings.Contains(err.Error(), "restarts") {
+		t.Fatal(code, err) // a wrong configuration is not tried again
+	}
+}
+
+func TestSignals(t *testing.T) {
+	for _, c := range []struct {
+		mode    string
+		signals []syscall.Signal
+		code    int
+		out     string
+	}{
+		{"stop", []syscall.Signal{syscall.SIGINT}, CodeStopped, "interrupt"},
+		{"stop", []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, CodeStopped, "terminated"},
+		{"stop", []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1}, CodeStopped, "user defined signal 1"},
+		{"stop=hang", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, CodeInterrupted, "interrupt"},
+		{"plain", []syscall.Signal{syscall.SIGTERM}, 143, ""},
+	} {
+		t.Run(fmt.Sprint(c.mode, c.signals), func(t *testing.T) {
+			var out buffer
+			cfg := config(c.mode, 2, &out)
+			cfg.ShowAll = true
+			signals := make(chan os.Signal)
+			cfg.Signals = signals
+			sent := make(chan struct{})
+			go func() {
+				defer close(sent)
+				out.waitFor(t, "ready", 2)
+				for _, s := range c.signals {
+					select {
+					case signals <- s:
+					case <-time.After(time.Second):
+					}
+					if c.out != "" && s != syscall.SIGHUP {
+						out.waitFor(t, c.out, 2)
+					}
+				}
+			}()
+			code, err := Run(t.Context(), cfg)
+			<-sent
+			if code != c.code || err != nil || !strings.Contains(out.String(), c.out) {
+				t.Fatal(code, err, out.String())
+			}
+		})
+	}
+}
+
+func TestContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var out buffer
+	go func() {
+		out.waitFor(t, "ready", 1)
+		cancel()
+	}()
+	if code, err := Run(ctx, config("stop=hang", 2, &out)); code == 0 || !errors.Is(err, context.Canceled) {
+		t.Fatal(code, err)
+	}
+}
+
+// alive says whether a process exists and is no zombie.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !strings.Contains(string(b), ") Z ")
+}
+
+func pids(t *testing.T, text string) []int {
+	var all []int
+	f := strings.Fields(text)
+	for i := range f {
+		if f[i] == "pid" {
+			n, err := strconv.Atoi(f[i+1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func mustEnd(t *testing.T, all []int) {
+	t.Helper()
+	for _, pid := range all {
+		for i := 0; alive(pid); i++ {
+			if i == 300 {
+				t.Errorf("process %d is still there", pid)
+				syscall.Kill(pid, syscall.SIGKILL)
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// A launcher that is killed takes its workers with it, those too that hear of it by the
+// kernel alone.
+func TestLauncherKilled(t *testing.T) {
+	for _, mode := range []string{"sleep", "untied"} {
+		t.Run(mode, func(t *testing.T) {
+			if _, err := os.Stat("/proc/self/stat"); err != nil && mode == "untied" {
+				t.Skip("this system has no signal at a parent's death")
+			}
+			var out buffer
+			c := exec.Command(os.Args[0])
+			c.Env = append(os.Environ(), modeVar+"=launcher="+mode)
+			c.Stdout = &out
+			c.WaitDelay = time.Second
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			out.waitFor(t, "\n", 2)
+			c.Process.Kill()
+			c.Wait()
+			all := pids(t, out.String())
+			if len(all) != 2 {
+				t.Fatal(out.String())
+			}
+			mustEnd(t, all)
+		})
+	}
+}
+
+// The pipe alone must do as well.
+func TestTieToParent(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out buffer
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), modeVar+"=sleep", parentVar+"=3")
+	c.ExtraFiles = []*os.File{r}
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Stdout = &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	out.waitFor(t, "pid", 1)
+	w.Close()
+	began := time.Now()
+	c.Wait()
+	if took := time.Since(began); took > 2*time.Second {
+		t.Fatal(took)
+	}
+	if _, err := TieToParent(func(string) (string, bool) { return "9999", true }, nil); err == nil {
+		t.Fatal("a closed descriptor was taken")
+	}
+}
+
+// What a worker leaves behind ends with it, and does not hold the launcher up.
+func TestGrandchild(t *testing.T) {
+	var out buffer
+	cfg := config("grandchild", 2, &out)
+	cfg.ShowAll = true
+	code, err := Run(t.Context(), cfg)
+	if code != 0 || err != nil {
+		t.Fatal(code, err)
+	}
+	all := pids(t, out.String())
+	if len(all) != 2 {
+		t.Fatal(out.String())
+	}
+	mustEnd(t, all)
+}
+
+func TestFiles(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cfg := config("file", 2, io.Discard)
+	cfg.Files = map[string]*os.File{"TEST_FD": w}
+	code, err := Run(t.Context(), cfg)
+	w.Close()
+	got, _ := io.ReadAll(r)
+	if code != 0 || err != nil || string(got) != "by descriptor" {
+		t.Fatal(code, err, string(got))
+	}
+}
+
+func TestNoProgram(t *testing.T) {
+	cfg := config("", 2, io.Discard)
+	cfg.Command = []string{"/no/such/program"}
+	if code, err := Run(t.Context(), cfg); code != 1 || err == nil || !strings.Contains(err.Error(), "/no/such/program") {
+		t.Fatal(code, err)
+	}
+	if code, err := Run(t.Context(), Config{}); code != CodeUsage || err == nil {
+		t.Fatal(code, err)
+	}
+}
+
+func TestTail(t *testing.T) {
+	var tl tail
+	if got := tl.lines(3); got != nil {
+		t.Errorf("%q", got)
+	}
+	for i := range 100000 {
+		fmt.Fprintf(&tl, "line %d\n", i)
+	}
+	if got := tl.lines(2); fmt.Sprint(got) != "[line 99998 line 99999]" {
+		t.Errorf("%q", got)
+	}
+	tl.Write([]byte("10%\r20%\r30%\n"))
+	if got := tl.lines(1); fmt.Sprint(got) != "[30%]" {
+		t.Errorf("%q", got)
+	}
+	tl.Write([]byte("panic: no oars\n\ngoroutine 1 [running]:\n" + strings.Repeat("main.f()\n", 100)))
+	if got := tl.lines(3); fmt.Sprintf("%q", got) != `["panic: no oars" "" "goroutine 1 [running]:"]` {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestOutOfMemory(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"v2": {"proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/job/memory.events": "low 0\noom 1\noom_kill 3\n", "sys/fs/cgroup/job/memory.max": "1073741824\n"},
+		"v1": {"proc/self/cgroup": "5:devices:/\n4:memory:/elsewhere/job\n0::/\n", "sys/fs/cgroup/memory/memory.oom_control": "oom_kill_disable 0\noom_kill 3\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "1073741824\n"},
+	} {
+		dir := t.TempDir()
+		for p, text := range files {
+			p = filepath.Join(dir, p)
+			os.MkdirAll(filepath.Dir(p), 0o755)
+			os.WriteFile(p, []byte(text), 0o644)
+		}
+		c := readOOMUnder(dir)
+		if yes, limit := c.since(oomCount{kills: 2, known: true}); !yes || limit != 1<<30 {
+			t.Errorf("%s: %+v", name, c)
+		}
+		if yes, _ := c.since(c); yes {
+			t.Errorf("%s: no new kill was counted", name)
+		}
+	}
+	f := Failure{Rank: 2, Signal: syscall.SIGKILL, OutOfMemory: true, MemoryLimit: 128 << 30, Others: 7, Log: "logs/rank-0002.log", After: time.Second}
+	if got, want := f.Error(), "rank 2 was killed (signal 9) after 1s: out of host memory, cgroup limit 128.0 GiB. 7 other ranks stopped because of this. log: logs/rank-0002.log"; got != want {
+		t.Errorf("\n%s\n%s", got, want)
+	}
+}

@@ -1,0 +1,135 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// locked is a writer for several goroutines.
+type locked struct {
+	mu *sync.Mutex
+	w  io.Writer
+}
+
+func (l locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// tail remembers the end of what was written to it.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+	cut bool // buf does not begin where the output did
+}
+
+const tailSize = 64 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - tailSize; over > tailSize/2 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+		t.cut = true
+	}
+	return len(p), nil
+}
+
+// lines are the last n lines; or, if a Go program panicked, the n that begin with its
+// reason, since a list of goroutines follows that.
+func (t *tail) lines(n int) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ls := strings.Split(strings.TrimRight(string(t.buf), "\n\r \t"), "\n")
+	if t.cut && len(ls) > 1 {
+		ls = ls[1:]
+	}
+	for i, l := range ls {
+		if l = strings.TrimRight(l, "\r"); strings.Contains(l, "\r") {
+			l = l[strings.LastIndex(l, "\r")+1:] // what a progress bar showed last
+		}
+		ls[i] = l
+	}
+	if len(ls) == 1 && ls[0] == "" {
+		return nil
+	}
+	from := max(0, len(ls)-n)
+	for i := len(ls) - 1; i >= 0; i-- {
+		if strings.HasPrefix(ls[i], "panic: ") || strings.HasPrefix(ls[i], "fatal error: ") {
+			from = i
+			break
+		}
+	}
+	return ls[from:min(len(ls), from+n)]
+}
+
+// prefixed writes whole lines, each after a prefix.
+type prefixed struct {
+	w      io.Writer
+	prefix string
+	line   []byte
+}
+
+func rankPrefix(rank int) string { return "[rank " + strconv.Itoa(rank) + "] " }
+
+func (p *prefixed) Write(b []byte) (int, error) {
+	p.line = append(p.line, b...)
+	end := bytes.LastIndexByte(p.line, '\n') + 1
+	if end == 0 && len(p.line) < tailSize {
+		return len(b), nil
+	}
+	if end == 0 {
+		end = len(p.line)
+	}
+	var out []byte
+	for l := range bytes.Lines(p.line[:end]) {
+		out = append(append(out, p.prefix...), l...)
+	}
+	p.line = append(p.line[:0], p.line[end:]...)
+	_, err := p.w.Write(out)
+	return len(b), err
+}
+
+func (p *prefixed) flush() {
+	if len(p.line) > 0 {
+		p.Write([]byte("\n"))
+	}
+}
+
+// outlets is where a rank's output goes.
+type outlets struct {
+	tail *tail
+	log  io.Writer // nil: none
+}
+
+// pump copies a stream until its end. A log or a terminal that fails does not stop it: the
+// worker must not block on a full pipe.
+func (o outlets) pump(r *os.File, show io.Writer) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		o.tail.Write(buf[:n])
+		if o.log != nil {
+			o.log.Write(buf[:n])
+		}
+		if show != nil {
+			show.Write(buf[:n])
+		}
+		if err != nil {
+			if p, ok := show.(*prefixed); ok {
+				p.flush()
+			}
+			if !errors.Is(err, os.ErrClosed) {
+				r.Close()
+			}
+			return
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sort"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"trireme/rendezvous"
+)
+
+// crew is the workers of one attempt. Events of their ends arrive on ended.
+type crew struct {
+	workers []*worker
+	ended   chan *worker // has room for all
+	release chan struct{}
+	wg      sync.WaitGroup
+}
+
+type worker struct {
+	rank  int
+	cmd   *exec.Cmd
+	out   outlets
+	pipes []*os.File     // reading ends of its output
+	read  sync.WaitGroup // of what reads them
+	log   *os.File
+	gone  atomic.Bool // its number may be another process's by now
+
+	// Set before it is sent on ended.
+	state *os.ProcessState
+	at    time.Time
+}
+
+// bond is what the workers of one attempt inherit.
+type bond struct {
+	alive, aliveW *os.File // closes when this process ends
+	secret        *os.File // nil on several machines: their secret is the user's
+}
+
+func newBond(secret bool) (b bond, err error) {
+	if secret {
+		if b.secret, err = secretFile(); err != nil {
+			return b, fmt.Errorf("launch: %w", err)
+		}
+	}
+	if b.alive, b.aliveW, err = os.Pipe(); err != nil {
+		return b, errors.Join(fmt.Errorf("launch: %w", err), b.close())
+	}
+	return b, nil
+}
+
+func (b bond) close() error {
+	for _, f := range []*os.File{b.alive, b.aliveW, b.secret} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	return nil
+}
+
+// start starts all workers, or none. The thread that starts them lives until they have
+// ended, since the kernel takes a parent's death to be that of the thread.
+func start(c Config, b bond, attempt, port int, run string, stdout, stderr io.Writer) (*crew, error) {
+	w := &crew{ended: make(chan *worker, c.Nproc), release: make(chan struct{})}
+	started := make(chan error)
+	w.wg.Go(func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		var err error
+		for local := range c.Nproc {
+			var one *worker
+			if one, err = startOne(c, b, c.env(local, attempt, port, run), stdout, stderr); err != nil {
+				break
+			}
+			w.workers = append(w.workers, one)
+		}
+		started <- err
+		<-w.release
+	})
+	err := <-started
+	for _, one := range w.workers {
+		w.wg.Go(func() {
+			one.state, _ = one.cmd.Process.Wait()
+			one.gone.Store(true)
+			one.at = time.Now()
+			syscall.Kill(-one.cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+			w.ended <- one
+		})
+	}
+	if err != nil {
+		w.signal(syscall.SIGKILL)
+		for range w.workers {
+			<-w.ended
+		}
+		w.finish()
+		return nil, err
+	}
+	return w, nil
+}
+
+func startOne(c Config, b bond, e rendezvous.Env, stdout, stderr io.Writer) (_ *worker, err error) {
+	w := &worker{rank: e.Rank, out: outlets{tail: &tail{}}}
+	w.cmd = exec.Command(c.Command[0], c.Command[1:]...)
+	w.cmd.Dir = c.Dir
+	w.cmd.SysProcAttr = processAttributes()
+
+	add := e.Variables()
+	inherit := func(name string, f *os.File) {
+		add = append(add, name+"="+strconv.Itoa(3+len(w.cmd.ExtraFiles)))
+		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, f)
+	}
+	inherit(parentVar, b.alive)
+	if b.secret != nil {
+		inherit(rendezvous.SecretFDVar, b.secret)
+	}
+	if e.LocalRank == 0 {
+		for _, name := range sortedNames(c.Files) {
+			inherit(name, c.Files[name])
+		}
+	}
+	base := c.Env
+	if base == nil {
+		base = os.Environ()
+	}
+	w.cmd.Env = environ(base, add)
+
+	if path := c.logPath(e.Rank); path != "" {
+		if w.log, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+			return nil, fmt.Errorf("launch: %w", err)
+		}
+		w.out.log = w.log
+	}
+	var ends [2]*os.File // the worker's
+	defer func() {
+		for _, f := range ends {
+			f.Close() // nothing if nil
+		}
+		if err != nil {
+			w.close()
+		}
+	}()
+	for i := range ends {
+		var r *os.File
+		if r, ends[i], err = os.Pipe(); err != nil {
+			return nil, fmt.Errorf("launch: %w", err)
+		}
+		w.pipes = append(w.pipes, r)
+	}
+	w.cmd.Stdout, w.cmd.Stderr = ends[0], ends[1]
+	if err := w.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("launch: rank %d: %w", e.Rank, err)
+	}
+	for i, show := range []io.Writer{stdout, stderr} {
+		switch {
+		case e.LocalRank != 0 && !c.ShowAll:
+			show = nil
+		case c.ShowAll && c.Nproc > 1:
+			show = &prefixed{w: show, prefix: rankPrefix(e.Rank)}
+		}
+		w.read.Go(func() { w.out.pump(w.pipes[i], show) })
+	}
+	return w, nil
+}
+
+func sortedNames(m map[string]*os.File) []string {
+	var names []string
+	for n := range m {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// signal sends s to the process group of each worker.
+func (w *crew) signal(s syscall.Signal) {
+	for _, one := range w.workers {
+		if !one.gone.Load() {
+			syscall.Kill(-one.cmd.Process.Pid, s)
+		}
+	}
+}
+
+// drain reads what a worker that has ended still had to say. A descendant that escaped may
+// hold its output open: it is not waited for.
+func (w *worker) drain() {
+	read := make(chan struct{})
+	go func() {
+		w.read.Wait()
+		close(read)
+	}()
+	select {
+	case <-read:
+	case <-time.After(time.Second):
+		w.close()
+		<-read
+	}
+}
+
+func (w *worker) close() {
+	for _, r := range w.pipes {
+		r.Close()
+	}
+	if w.log != nil {
+		w.log.Close()
+	}
+}
+
+// finish frees what the workers held, once all have ended.
+func (w *crew) finish() {
+	close(w.release)
+	for _, one := range w.workers {
+		one.drain()
+		one.close()
+	}
+	w.wg.Wait()
+}

@@ -1,0 +1,235 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Codes with which a worker says more than that it failed.
+const (
+	CodeUsage       = 2   // the command line or the configuration is wrong
+	CodeNo          = 3   // a check's answer is no
+	CodeAuth        = 4   // authentication failed
+	CodeStopped     = 75  // stopped early, with a good checkpoint
+	CodePeerLost    = 76  // another rank hangs or is lost
+	CodeInterrupted = 130 // ended at once, without a save
+)
+
+// Run launches a job and returns when all its workers have ended and their output has been
+// read. The code is what this process should exit with: 0, CodeStopped, CodeInterrupted,
+// 128 + the number of a signal that was handed on, or that of the first worker that
+// failed, whose *Failure is then the error. When ctx ends the workers are stopped as by
+// SIGTERM, with Grace, and the error is ctx's.
+func Run(ctx context.Context, cfg Config) (code int, err error) {
+	if err := cfg.Validate(); err != nil {
+		return CodeUsage, err
+	}
+	if cfg.LogDir != "" {
+		if err := os.MkdirAll(cfg.LogDir, 0o755); err != nil {
+			return 1, fmt.Errorf("launch: %w", err)
+		}
+	}
+	var mu sync.Mutex
+	stdout, stderr := locked{&mu, cfg.Stdout}, locked{&mu, cfg.Stderr}
+	if cfg.Stdout == nil {
+		stdout.w = os.Stdout
+	}
+	if cfg.Stderr == nil {
+		stderr.w = os.Stderr
+	}
+	if cfg.Grace <= 0 {
+		cfg.Grace = 5 * time.Second
+	}
+	if cfg.RunID == "" {
+		cfg.RunID = randomID()
+	}
+	signals := cfg.Signals
+	if signals == nil {
+		c := make(chan os.Signal, 8)
+		signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGTSTP)
+		defer signal.Stop(c)
+		signals = c
+	}
+
+	for n := 0; ; n++ {
+		a := attempt{cfg: cfg, number: n, signals: signals, stderr: stderr, began: time.Now()}
+		if err := a.run(ctx, stdout, stderr); err != nil {
+			return 1, err
+		}
+		switch {
+		case a.killed:
+			return CodeInterrupted, nil
+		case ctx.Err() != nil:
+			return 1, fmt.Errorf("launch: %w", context.Cause(ctx))
+		case a.failure == nil:
+			return a.code, nil
+		case a.asked != 0 || n == cfg.MaxRestarts || !a.failure.retry():
+			a.failure.Restarts = n
+			return a.failure.Code, a.failure
+		}
+		fmt.Fprintf(stderr, "%v. restarting, %d of %d\n", a.failure, n+1, cfg.MaxRestarts)
+	}
+}
+
+// attempt is all workers' life from start to end, once.
+type attempt struct {
+	cfg     Config
+	number  int
+	signals <-chan os.Signal
+	stderr  io.Writer
+	began   time.Time
+
+	crew    *crew
+	asked   syscall.Signal // the first signal to stop that was handed on
+	killed  bool           // by a second SIGINT
+	failed  []*worker      // in the order of their ends, before others were stopped for it
+	stopped int            // ranks that others' failure stopped
+	code    int            // if none failed
+	failure *Failure
+}
+
+func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
+	port := a.cfg.MasterPort
+	if port == 0 {
+		var err error
+		if port, err = freePort(); err != nil {
+			return err
+		}
+	}
+	b, err := newBond(max(a.cfg.Nodes, 1) == 1)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	oom := readOOM()
+	if a.crew, err = start(a.cfg, b, a.number, port, a.cfg.RunID, stdout, stderr); err != nil {
+		return err
+	}
+	defer a.crew.finish()
+	a.watch(ctx)
+	if first := a.first(); first != nil && !a.killed {
+		first.drain()
+		a.failure = a.describe(first, oom)
+	}
+	return nil
+}
+
+// settle is how long a failure waits for its company: the rank that caused it may be seen to
+// end after one that noticed.
+const settle = 150 * time.Millisecond
+
+// watch returns when all workers have ended.
+func (a *attempt) watch(ctx context.Context) {
+	var stop, kill <-chan time.Time
+	done := ctx.Done()
+	stopping := false
+	for running := len(a.crew.workers); running > 0; {
+		select {
+		case w := <-a.crew.ended:
+			running--
+			switch code, ok := a.judge(w); {
+			case stopping:
+				a.stopped++
+			case ok:
+				a.code = max(a.code, code)
+			default:
+				a.failed = append(a.failed, w)
+				if stop == nil {
+					stop = time.After(settle)
+				}
+			}
+		case <-stop:
+			stopping = true
+			a.crew.signal(syscall.SIGTERM)
+			kill = time.After(a.cfg.Grace)
+		case <-kill:
+			a.crew.signal(syscall.SIGKILL)
+		case <-done:
+			done = nil
+			a.crew.signal(syscall.SIGTERM)
+			kill = time.After(a.cfg.Grace)
+		case s := <-a.signals:
+			a.handle(s.(syscall.Signal))
+		}
+	}
+}
+
+// handle hands a signal on, or kills.
+func (a *attempt) handle(s syscall.Signal) {
+	switch s {
+	case syscall.SIGHUP:
+	case syscall.SIGQUIT:
+		a.crew.signal(s)
+	case syscall.SIGTSTP: // Ctrl-Z reaches this process alone
+		a.crew.signal(syscall.SIGSTOP)
+		syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+		a.crew.signal(syscall.SIGCONT)
+	default:
+		switch {
+		case a.asked == 0:
+			a.asked = s
+			a.crew.signal(s)
+		case s == syscall.SIGINT:
+			a.killed = true
+			a.crew.signal(syscall.SIGKILL)
+		}
+	}
+}
+
+// judge gives a worker's code, and whether it ended as it should.
+func (a *attempt) judge(w *worker) (int, bool) {
+	if w.state == nil {
+		return 1, false
+	}
+	ws := w.state.Sys().(syscall.WaitStatus)
+	code := ws.ExitStatus()
+	if ws.Signaled() {
+		code = 128 + int(ws.Signal())
+	}
+	asked := a.asked != 0 && code == 128+int(a.asked) // a program that knows no better way to stop
+	return code, code == 0 || code == CodeStopped || asked
+}
+
+// first is the worker that failed first, not counting those that say another did, and rank
+// 0 if it ended in the same way as that one: what it said has been read already.
+func (a *attempt) first() *worker {
+	var first *worker
+	for _, w := range a.failed {
+		switch code, _ := a.judge(w); {
+		case first == nil:
+			first = w
+		case code == CodePeerLost:
+		default:
+			if c, _ := a.judge(first); c == CodePeerLost || w.rank == 0 && c == code && code < 128 {
+				first = w
+			}
+		}
+	}
+	return first
+}
+
+// describe makes the failure of the first worker known.
+func (a *attempt) describe(w *worker, oom oomCount) *Failure {
+	f := &Failure{Rank: w.rank, After: w.at.Sub(a.began), Log: a.cfg.logPath(w.rank), Others: a.stopped + len(a.failed) - 1}
+	f.Code, _ = a.judge(w)
+	if w.state != nil {
+		if ws := w.state.Sys().(syscall.WaitStatus); ws.Signaled() {
+			f.Signal = ws.Signal()
+		}
+	}
+	if f.Signal == syscall.SIGKILL {
+		f.OutOfMemory, f.MemoryLimit = readOOM().since(oom)
+	}
+	f.Lines = w.out.tail.lines(tailLines)
+	f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
+	return f
+}
+
+// tailLines is how many of the failed rank's last lines are kept.
+const tailLines = 20
