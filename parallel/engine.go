@@ -3,6 +3,7 @@ package parallel
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"trireme/collective"
 	"trireme/nn"
@@ -48,6 +49,8 @@ type stepState struct {
 	training            bool
 	held                []bool // units whose flats are gathered or on their way
 	unit                *nn.Unit
+	vote                int64
+	waited              time.Duration
 }
 
 // flat is a unit's parameters in one tensor, those that train apart from those that do not.
@@ -95,7 +98,7 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, s Strategy, worldInvarian
 	}
 	e.lane = newLane()
 	e.step.held = make([]bool, len(units))
-	e.stats = b.New(tensor.Workspace, tensor.I64, 2*tensor.ExactWords+1)
+	e.stats = b.New(tensor.Workspace, tensor.I64, statWords)
 	e.scalars = b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	e.maxNorm = b.New(tensor.Workspace, tensor.F64, 1)
 	return e
@@ -220,10 +223,16 @@ func (e *Engine) wait(w *ticket) {
 	if w == nil {
 		return
 	}
-	if err := w.wait(); err != nil {
+	began := time.Now()
+	err := w.wait()
+	e.step.waited += time.Since(began)
+	if err != nil {
 		panic(failure{fmt.Errorf("unit %s: %w", e.unitName(), err)})
 	}
 }
+
+// Waited is for how long the last step stood still for communication.
+func (e *Engine) Waited() time.Duration { return e.step.waited }
 
 // Settle waits for whatever is still under way, so that the parameters at rest may be read.
 func (e *Engine) Settle() error {

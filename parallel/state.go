@@ -3,15 +3,9 @@ package parallel
 import (
 	"fmt"
 
+	"trireme/checkpoint"
 	"trireme/nn"
 	"trireme/tensor"
-)
-
-// The kinds of state, which come before a tensor's name in a checkpoint.
-const (
-	KindParam    = "param"
-	KindExpAvg   = "exp_avg"
-	KindExpAvgSq = "exp_avg_sq"
 )
 
 // Init gives all parameters their first values.
@@ -29,55 +23,50 @@ func (e *Engine) Init(seed uint64) {
 	}
 }
 
-// Owned lists this rank's part of the state such that all ranks' parts are the whole, once:
-// what this rank saves.
-func (e *Engine) Owned() []tensor.Shard {
-	return e.shards(func(f *flat, _ span) span { return f.own })
-}
-
-// Held lists all the state that this rank keeps: what it loads.
-func (e *Engine) Held() []tensor.Shard {
-	return e.shards(func(_ *flat, held span) span { return held })
-}
-
-// OwnedParams is Owned for parameters alone, under their plain names: what is exported.
-func (e *Engine) OwnedParams() []tensor.Shard {
-	var out []tensor.Shard
+// State lists what this rank keeps of the training state: what it saves and loads.
+func (e *Engine) State() []checkpoint.Item {
+	var out []checkpoint.Item
+	add := func(kind string, f *flat, t *tensor.Tensor, held span) {
+		for _, s := range f.shards(t, held, held) {
+			out = append(out, checkpoint.Item{Kind: kind, Shard: s})
+		}
+	}
 	for _, f := range e.flats {
-		out = f.appendShards(out, "", f.param, f.layout.param, f.own)
+		add(checkpoint.Param, f, f.param, f.layout.param)
+		if !f.frozen {
+			add(checkpoint.ExpAvg, f, f.m, f.optim)
+			add(checkpoint.ExpAvgSq, f, f.v, f.optim)
+		}
 	}
 	return out
 }
 
-// HeldParams is Held for parameters alone, under their plain names: what is read from a
+// OwnedParams lists this rank's parts of the parameters such that all ranks' parts are the
+// whole, once: what it exports.
+func (e *Engine) OwnedParams() []tensor.Shard {
+	var out []tensor.Shard
+	for _, f := range e.flats {
+		out = append(out, f.shards(f.param, f.layout.param, f.own)...)
+	}
+	return out
+}
+
+// HeldParams lists all parts of the parameters that this rank keeps: what it reads from a
 // model's files.
 func (e *Engine) HeldParams() []tensor.Shard {
 	var out []tensor.Shard
 	for _, f := range e.flats {
-		out = f.appendShards(out, "", f.param, f.layout.param, f.layout.param)
+		out = append(out, f.shards(f.param, f.layout.param, f.layout.param)...)
 	}
 	return out
 }
 
-func (e *Engine) shards(pick func(f *flat, held span) span) []tensor.Shard {
+// shards are the parts of parameters in want, where t holds the range held.
+func (f *flat) shards(t *tensor.Tensor, held, want span) []tensor.Shard {
 	var out []tensor.Shard
-	for _, f := range e.flats {
-		out = f.appendShards(out, KindParam+"/", f.param, f.layout.param, pick(f, f.layout.param))
-		if f.frozen {
-			continue
-		}
-		out = f.appendShards(out, KindExpAvg+"/", f.m, f.optim, pick(f, f.optim))
-		out = f.appendShards(out, KindExpAvgSq+"/", f.v, f.optim, pick(f, f.optim))
-	}
-	return out
-}
-
-func (f *flat) appendShards(out []tensor.Shard, prefix string, t *tensor.Tensor, held, want span) []tensor.Shard {
 	f.each(want, func(p *nn.Param, first, at, n int) {
 		lo := at - held.lo
-		out = append(out, tensor.Shard{
-			Name: prefix + p.Name, DType: t.DType(), Shape: p.Shape, First: first, Count: n, Data: t.Flat(lo, lo+n),
-		})
+		out = append(out, tensor.Shard{Name: p.Name, DType: t.DType(), Shape: p.Shape, First: first, Count: n, Data: t.Flat(lo, lo+n)})
 	})
 	return out
 }

@@ -12,6 +12,7 @@ import (
 func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	e.ctx = ctx
 	e.step.accumulation, e.step.training, e.step.micro = accumulation, training, -1
+	e.step.waited = 0
 	for _, f := range e.flats {
 		f.added = 0
 	}
@@ -25,13 +26,29 @@ func (e *Engine) NextMicroBatch() { e.step.micro++ }
 func (e *Engine) AddLoss(loss *tensor.Tensor) { e.b.ExactAdd(e.lossSum(), loss) }
 
 // The words that ranks add up once a step: exact sums of the squared gradient and of the
-// loss, and the number of counted tokens.
+// loss, the number of counted tokens, and votes.
 func (e *Engine) squares() *tensor.Tensor { return e.stats.Flat(0, tensor.ExactWords) }
 func (e *Engine) lossSum() *tensor.Tensor {
 	return e.stats.Flat(tensor.ExactWords, 2*tensor.ExactWords)
 }
 func (e *Engine) tokens() *tensor.Tensor {
 	return e.stats.Flat(2*tensor.ExactWords, 2*tensor.ExactWords+1)
+}
+func (e *Engine) votes() *tensor.Tensor {
+	return e.stats.Flat(2*tensor.ExactWords+1, statWords)
+}
+
+// statWords is the length of what ranks add up once a step.
+const statWords = 2*tensor.ExactWords + 2
+
+// Vote asks all ranks, at the end of this step, for whatever Votes is then read for (a stop).
+func (e *Engine) Vote() { e.step.vote = 1 }
+
+// Votes is how many ranks voted in the last step.
+func (e *Engine) Votes() int64 {
+	v := []int64{0}
+	e.b.Download(tensor.AsBytes(v), e.votes())
+	return v[0]
 }
 
 // Finish waits for the reductions, and makes the step's numbers (F64 [tensor.ScalarCount]) of
@@ -48,6 +65,8 @@ func (e *Engine) Finish(tokens int64, maxNorm float64) *tensor.Tensor {
 		}
 	}
 	e.b.Upload(e.tokens(), tensor.AsBytes([]int64{tokens}))
+	e.b.Upload(e.votes(), tensor.AsBytes([]int64{e.step.vote}))
+	e.step.vote = 0
 	e.b.Upload(e.maxNorm, tensor.AsBytes([]float64{maxNorm}))
 	e.wait(e.issue(func() collective.Work { return e.g.World.AllReduce(e.stats, collective.Sum, "step") }))
 	e.b.StepScalars(e.scalars, e.squares(), e.lossSum(), e.tokens(), e.maxNorm)

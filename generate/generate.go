@@ -1,0 +1,154 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"trireme/autograd"
+	"trireme/model"
+	"trireme/tensor"
+)
+
+// Options say how the next token is chosen.
+type Options struct {
+	MaxNewTokens int
+	Temperature  float64 // of the softmax; 0 takes the likeliest
+	TopK         int     // only the k likeliest; 0 is all
+	TopP         float64 // only the likeliest that together reach this probability; 0 and 1 are all
+	Seed         uint64
+	Stop         []int32 // ids that end the text; they are not returned
+}
+
+// Validate checks ranges.
+func (o Options) Validate() error {
+	switch {
+	case o.MaxNewTokens < 1:
+		return fmt.Errorf("generate: %d new tokens: it must be at least 1", o.MaxNewTokens)
+	case !(o.Temperature >= 0):
+		return fmt.Errorf("generate: temperature is %v: it must be 0 or more", o.Temperature)
+	case o.TopK < 0:
+		return fmt.Errorf("generate: top_k is %d: it must be 0 or more", o.TopK)
+	case !(o.TopP >= 0 && o.TopP <= 1):
+		return fmt.Errorf("generate: top_p is %v: it must be in [0, 1]", o.TopP)
+	}
+	return nil
+}
+
+// Tokens yields new ids after prompt. Where the text grows longer than positions, the model
+// sees the newest of them.
+func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32, positions int, o Options) iter.Seq2[int32, error] {
+	return func(yield func(int32, error) bool) {
+		if err := check(m, prompt, o); err != nil {
+			yield(0, err)
+			return
+		}
+		ids := slices.Clone(prompt)
+		for n := range o.MaxNewTokens {
+			if ctx.Err() != nil {
+				yield(0, context.Cause(ctx))
+				return
+			}
+			p := probabilities(logits(b, m, ids[max(0, len(ids)-positions):]), o)
+			id := int32(p.pick(uniform(o.Seed, uint64(n))))
+			if slices.Contains(o.Stop, id) || !yield(id, nil) {
+				return
+			}
+			ids = append(ids, id)
+		}
+	}
+}
+
+func check(m model.Model, prompt []int32, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if len(prompt) == 0 {
+		return errors.New("generate: the prompt has no tokens")
+	}
+	for _, id := range prompt {
+		if id < 0 || int(id) >= m.Info().Vocab {
+			return fmt.Errorf("generate: the prompt has token id %d, the model's vocabulary %d: the tokenizer is another model's", id, m.Info().Vocab)
+		}
+	}
+	return nil
+}
+
+// logits are those of the token after ids.
+func logits(b tensor.Backend, m model.Model, ids []int32) []float32 {
+	in := b.New(tensor.Workspace, tensor.I32, len(ids))
+	defer in.Release()
+	b.Upload(in, tensor.AsBytes(ids))
+	tape := autograd.NewTape(b, tensor.F32, false)
+	out := m.Logits(tape, model.Batch{B: 1, T: len(ids), IDs: in}, len(ids)-1)
+	defer out.Release()
+	v := make([]float32, out.Elems())
+	b.Download(tensor.AsBytes(v), out)
+	return v
+}
+
+// choices are ids with their probabilities, likeliest first where some were cut off.
+type choices struct {
+	ids []int
+	p   []float64
+}
+
+func probabilities(logits []float32, o Options) choices {
+	ids := make([]int, len(logits))
+	for i := range ids {
+		ids[i] = i
+	}
+	slices.SortStableFunc(ids, func(a, b int) int {
+		switch {
+		case logits[a] > logits[b]:
+			return -1
+		case logits[a] < logits[b]:
+			return 1
+		}
+		return 0
+	})
+	if o.Temperature == 0 {
+		return choices{ids[:1], []float64{1}}
+	}
+	if o.TopK > 0 {
+		ids = ids[:min(o.TopK, len(ids))]
+	}
+	p, sum := make([]float64, len(ids)), 0.0
+	for i, id := range ids {
+		p[i] = math.Exp(float64(logits[id]-logits[ids[0]]) / o.Temperature)
+		sum += p[i]
+	}
+	if o.TopP > 0 && o.TopP < 1 {
+		reached, limit := 0.0, o.TopP*sum
+		for i := range p {
+			if reached += p[i]; reached >= limit {
+				ids, p, sum = ids[:i+1], p[:i+1], reached
+				break
+			}
+		}
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return choices{ids, p}
+}
+
+func (c choices) pick(u float64) int {
+	for i, p := range c.p {
+		if u -= p; u < 0 {
+			return c.ids[i]
+		}
+	}
+	return c.ids[len(c.ids)-1]
+}
+
+// uniform is a number in [0, 1) that depends on seed and n only (splitmix64, Steele et al. 2014).
+func uniform(seed, n uint64) float64 {
+	z := seed + (n+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return float64((z^z>>31)>>11) / (1 << 53)
+}

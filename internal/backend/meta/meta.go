@@ -1,0 +1,68 @@
+// Package meta is the backend that only counts. Its tensors have shapes and no memory, and its
+// operations do nothing, so that a planner runs the model's and the engine's own code and
+// reads every byte from the Meter.
+package meta
+
+import "trireme/tensor"
+
+// Backend counts live bytes by category.
+type Backend struct{ meter tensor.Meter }
+
+var _ tensor.Backend = (*Backend)(nil)
+
+// New makes a backend.
+func New() *Backend { return &Backend{} }
+
+// Name is meta.
+func (b *Backend) Name() string { return "meta" }
+
+// Meter counts.
+func (b *Backend) Meter() *tensor.Meter { return &b.meter }
+
+// New makes a tensor without memory.
+func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
+	n := tensor.Shape(shape).Elems() * dt.Size()
+	b.meter.Add(cat, int64(n))
+	return tensor.Of(tensor.NewBuffer(nil, n, cat, func(buf *tensor.Buffer) { b.meter.Add(buf.Cat, -int64(buf.Size)) }), dt, 0, shape...)
+}
+
+// Close has nothing to give back.
+func (b *Backend) Close() error { return nil }
+
+// The operations of tensor.Backend.
+
+func (b *Backend) Upload(*tensor.Tensor, []byte)                                      {}
+func (b *Backend) Download(dst []byte, _ *tensor.Tensor)                              { clear(dst) }
+func (b *Backend) Sync()                                                              {}
+func (b *Backend) Fill(*tensor.Tensor, float64)                                       {}
+func (b *Backend) Copy(_, _ *tensor.Tensor)                                           {}
+func (b *Backend) Normal(*tensor.Tensor, tensor.RandKey, int64, float64)              {}
+func (b *Backend) MatMul(_, _, _ *tensor.Tensor, _ tensor.MatMulOp)                   {}
+func (b *Backend) AddBias(_, _, _ *tensor.Tensor)                                     {}
+func (b *Backend) BiasGrad(_, _ *tensor.Tensor, _ bool)                               {}
+func (b *Backend) Add(_, _, _ *tensor.Tensor)                                         {}
+func (b *Backend) AddScaled(_, _ *tensor.Tensor, _ float64)                           {}
+func (b *Backend) SwiGLU(_, _, _ *tensor.Tensor)                                      {}
+func (b *Backend) SwiGLUBackward(_, _, _, _, _ *tensor.Tensor)                        {}
+func (b *Backend) GELU(_, _ *tensor.Tensor, _ bool)                                   {}
+func (b *Backend) GELUBackward(_, _, _ *tensor.Tensor, _ bool)                        {}
+func (b *Backend) Rope(_, _, _, _, _ *tensor.Tensor, _, _ int, _ bool)                {}
+func (b *Backend) RMSNorm(_, _, _, _, _, _ *tensor.Tensor, _ float64)                 {}
+func (b *Backend) RMSNormAgain(_, _, _, _ *tensor.Tensor)                             {}
+func (b *Backend) RMSNormBackward(_, _, _, _, _, _, _ *tensor.Tensor, _ bool)         {}
+func (b *Backend) LayerNorm(_, _, _, _, _, _, _, _ *tensor.Tensor, _ float64)         {}
+func (b *Backend) LayerNormAgain(_, _, _, _, _, _ *tensor.Tensor)                     {}
+func (b *Backend) Embedding(_, _, _ *tensor.Tensor)                                   {}
+func (b *Backend) EmbeddingBackward(_, _, _ *tensor.Tensor, _ bool)                   {}
+func (b *Backend) CrossEntropy(_, _, _ *tensor.Tensor, _ bool)                        {}
+func (b *Backend) ExactSquares(_, _ *tensor.Tensor)                                   {}
+func (b *Backend) ExactAdd(_, _ *tensor.Tensor)                                       {}
+func (b *Backend) StepScalars(_, _, _, _, _ *tensor.Tensor)                           {}
+func (b *Backend) LayerNormBackward(_, _, _, _, _, _, _, _, _ *tensor.Tensor, _ bool) {}
+
+func (b *Backend) Attention(_, _, _, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {}
+
+func (b *Backend) AttentionBackward(_, _, _, _, _, _, _, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {
+}
+
+func (b *Backend) AdamW(_, _, _, _, _, _ *tensor.Tensor, _ tensor.AdamWParams) {}

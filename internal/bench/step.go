@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"trireme/collective"
+	"trireme/data"
+	"trireme/model"
+	"trireme/model/llama"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+	"trireme/train"
+)
+
+// StepConfig is a shape of network and batch.
+type StepConfig struct {
+	Layers, Hidden, Heads, Intermediate, Vocab int
+	T, B                                       int // positions, and sequences of a rank
+}
+
+// StepConfigs are the shapes of the comparison with PyTorch: Llama-style, fp32, untied head.
+var StepConfigs = map[string]StepConfig{
+	"A": {4, 256, 8, 688, 512, 256, 8},
+	"B": {6, 512, 8, 1376, 8192, 512, 4},
+	"C": {12, 768, 12, 2048, 32000, 512, 2},
+}
+
+// StepOptions is what Step measures.
+type StepOptions struct {
+	Config        string // a key of StepConfigs
+	Strategy      string // a strategy of package parallel
+	Steps, Warmup int
+	Clip          float64 // norm of the gradient; 0 does not clip
+	Recompute     bool
+	Threads       int     // for the record
+	PeakGFLOPS    float64 // of all ranks' threads together, for MFU; 0 if unknown
+	// Age is the time since the process began.
+	Age func() time.Duration
+}
+
+// StepReport has the keys of the comparison's other side.
+type StepReport struct {
+	Config         string   `json:"config"`
+	Strategy       string   `json:"strategy"`
+	Threads        int      `json:"threads"`
+	World          int      `json:"world"`
+	TokensPerS     float64  `json:"tokens_per_s"`      // by the median step, over all ranks
+	TokensPerSBest float64  `json:"tokens_per_s_best"` // by the shortest
+	StepMS         float64  `json:"step_ms"`
+	StepMSMin      float64  `json:"step_ms_min"`
+	StepMSMax      float64  `json:"step_ms_max"`
+	CommMS         float64  `json:"comm_ms"`       // median of what a step stands still for communication
+	GFLOPS         float64  `json:"gflops"`        // attention counted whole
+	GFLOPSCausal   float64  `json:"gflops_causal"` // attention's masked half not counted
+	MFU            *float64 `json:"mfu"`
+	PeakGFLOPS     float64  `json:"peak_gflops"`
+	Params         int64    `json:"params"`
+	ParamsMatMul   int64    `json:"params_matmul"`
+	RSSMiB         int64    `json:"rss_mib"`
+	FirstStepS     float64  `json:"first_step_s"` // from the start of the process
+	LossFirst      float64  `json:"loss_first"`
+	LossLast       float64  `json:"loss_last"`
+	Steps          int      `json:"steps"`
+}
+
+// Step times training steps on random tokens, on every rank of a world alike.
+func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptions) (StepReport, error) {
+	c, ok := StepConfigs[o.Config]
+	if !ok {
+		return StepReport{}, fmt.Errorf("bench: config %q is not known: A, B and C are", o.Config)
+	}
+	st, e, info, params, err := o.build(b, w, c)
+	if err != nil {
+		return StepReport{}, err
+	}
+	defer e.Close()
+	batches := c.batches(w.Rank())
+	var times, waits []float64
+	r := StepReport{Config: o.Config, Strategy: o.Strategy, Threads: o.Threads, World: w.Size(), Steps: o.Steps, PeakGFLOPS: o.PeakGFLOPS}
+	for i := range o.Warmup + o.Steps {
+		began := time.Now()
+		if err := st.Step(ctx, batches[i%len(batches)], 3e-4, i); err != nil {
+			return StepReport{}, err
+		}
+		loss := st.Outcome().Loss
+		took := time.Since(began)
+		if i == 0 {
+			r.FirstStepS, r.LossFirst = o.Age().Seconds(), loss
+		}
+		if i >= o.Warmup {
+			times, waits = append(times, took.Seconds()), append(waits, e.Waited().Seconds())
+		}
+		r.LossLast = loss
+	}
+	if err := e.Settle(); err != nil {
+		return StepReport{}, err
+	}
+	r.sum(c, info, times, waits)
+	r.Params = params
+	return r, nil
+}
+
+func (o StepOptions) build(b tensor.Backend, w collective.World, c StepConfig) (*train.Stepper, *parallel.Engine, model.Info, int64, error) {
+	fail := func(err error) (*train.Stepper, *parallel.Engine, model.Info, int64, error) {
+		return nil, nil, model.Info{}, 0, err
+	}
+	m, err := llama.New(b, llama.Config{
+		VocabSize: c.Vocab, HiddenSize: c.Hidden, IntermediateSize: c.Intermediate, NumHiddenLayers: c.Layers,
+		NumAttentionHeads: c.Heads, NumKeyValueHeads: c.Heads, HeadDim: c.Hidden / c.Heads, RMSNormEps: 1e-5,
+		RopeTheta: 10000, MaxPositionEmbeddings: c.T, InitializerRange: 0.02,
+	}, c.T)
+	if err != nil {
+		return fail(err)
+	}
+	for _, u := range m.Units()[1 : len(m.Units())-1] {
+		u.Recompute = o.Recompute
+	}
+	pc := parallel.Default()
+	pc.Strategy = o.Strategy
+	s, replicate, shard, err := pc.Resolve(w.Size())
+	if err != nil {
+		return fail(err)
+	}
+	mesh, err := collective.NewMesh(w, replicate, shard)
+	if err != nil {
+		return fail(err)
+	}
+	e := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), s, true)
+	e.Init(1234)
+	opt := optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1}
+	return train.NewStepper(b, m, e, opt, o.Clip, tensor.F32), e, m.Info(), model.CountParams(m), nil
+}
+
+// batches are four of random tokens.
+func (c StepConfig) batches(rank int) [][]data.MicroBatch {
+	rng := rand.New(rand.NewPCG(7, uint64(rank)))
+	out := make([][]data.MicroBatch, 4)
+	for i := range out {
+		mb := data.MicroBatch{B: c.B, T: c.T}
+		for range c.B {
+			row := make([]int32, c.T+1)
+			for j := range row {
+				row[j] = rng.Int32N(int32(c.Vocab))
+			}
+			mb.InputIDs = append(mb.InputIDs, row[:c.T]...)
+			mb.Targets = append(mb.Targets, row[1:]...)
+		}
+		mb.Counted = int64(c.B * c.T)
+		out[i] = []data.MicroBatch{mb}
+	}
+	return out
+}
+
+func (r *StepReport) sum(c StepConfig, info model.Info, times, waits []float64) {
+	tokens := float64(c.B * c.T * r.World)
+	median := Median(times)
+	r.TokensPerS, r.TokensPerSBest = tokens/median, tokens/slices.Min(times)
+	r.StepMS, r.StepMSMin, r.StepMSMax = 1e3*median, 1e3*slices.Min(times), 1e3*slices.Max(times)
+	r.CommMS = 1e3 * Median(waits)
+	r.ParamsMatMul = info.MatMulParams
+	attention := float64(info.Layers) * float64(info.Heads*info.HeadDim) * float64(c.T)
+	r.GFLOPS = (6*float64(info.MatMulParams) + 12*attention) * tokens / median / 1e9
+	r.GFLOPSCausal = (6*float64(info.MatMulParams) + 6*attention) * tokens / median / 1e9
+	if r.PeakGFLOPS > 0 {
+		mfu := r.GFLOPS / r.PeakGFLOPS
+		r.MFU = &mfu
+	}
+}
+
+// Median of numbers, which it leaves as they are; the mean of the middle two where they are even.
+func Median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	n := len(s)
+	if n == 0 {
+		return 0
+	}
+	return (s[(n-1)/2] + s[n/2]) / 2
+}

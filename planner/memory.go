@@ -1,0 +1,75 @@
+package planner
+
+import (
+	"context"
+
+	"trireme/data"
+	"trireme/internal/backend/meta"
+	"trireme/model"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+	"trireme/train"
+)
+
+// Job is what memory depends on.
+type Job struct {
+	Model          *model.Config
+	SequenceLength int
+	MicroBatchSize int
+	Accumulation   int
+	Ranks          int
+	Parallel       parallel.Config
+	Prepare        func(model.Model) error // recomputation and frozen parameters; nil for none
+}
+
+// Plan is what one rank needs and does in a step.
+type Plan struct {
+	Parameters int64        // of the whole model
+	Memory     tensor.Usage // of this rank, bytes
+	SentBytes  int64        // by this rank in a step
+	FLOPs      float64      // of this rank in a step
+}
+
+// Run plans a rank by making one step of it on the meta backend.
+func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
+	b := meta.New()
+	m, err := j.Model.Make(b, j.SequenceLength)
+	if err != nil {
+		return Plan{}, err
+	}
+	if j.Prepare != nil {
+		if err := j.Prepare(m); err != nil {
+			return Plan{}, err
+		}
+	}
+	s, replicate, shard, err := j.Parallel.Resolve(j.Ranks)
+	if err != nil {
+		return Plan{}, err
+	}
+	var sent int64
+	groups := parallel.Groups{
+		World:     &still{"world", rank, j.Ranks, &sent},
+		Shard:     &still{"shard", rank % shard, shard, &sent},
+		Replicate: &still{"replicate", rank / shard, replicate, &sent},
+	}
+	e := parallel.New(b, groups, m.Units(), s, j.Parallel.WorldInvariant)
+	defer e.Close()
+	st := train.NewStepper(b, m, e, optim.AdamW{}, 0, tensor.F32)
+	rows := j.MicroBatchSize * j.SequenceLength
+	micros := make([]data.MicroBatch, j.Accumulation)
+	for i := range micros {
+		none := make([]int32, rows)
+		micros[i] = data.MicroBatch{B: j.MicroBatchSize, T: j.SequenceLength, InputIDs: none, Targets: none, Counted: int64(rows)}
+	}
+	if err := st.Step(ctx, micros, 0, 0); err != nil {
+		return Plan{}, err
+	}
+	if err := e.Settle(); err != nil {
+		return Plan{}, err
+	}
+	return Plan{
+		Parameters: model.CountParams(m), Memory: b.Meter().Read(), SentBytes: sent,
+		FLOPs: m.Info().FLOPsPerToken(j.SequenceLength) * float64(rows*j.Accumulation),
+	}, nil
+}

@@ -1,0 +1,191 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"trireme/checkpoint"
+	"trireme/data"
+	"trireme/device"
+	"trireme/monitor"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// Config is a run's configuration: one tree, each node owned by the package that obeys it.
+type Config struct {
+	// OutputDir is where everything that the run writes goes. Default out.
+	OutputDir string `yaml:"output_dir"`
+	// Resume: auto goes on from the newest verified checkpoint in output_dir, if there is
+	// one; none begins anew; a directory step-N goes on from that. Default none.
+	Resume     string            `yaml:"resume"`
+	Model      ModelConfig       `yaml:"model"`
+	Data       data.Config       `yaml:"data"`
+	Training   Training          `yaml:"training"`
+	Parallel   parallel.Config   `yaml:"parallel"`
+	Precision  Precision         `yaml:"precision"`
+	Recompute  Recompute         `yaml:"activation_checkpointing"`
+	Checkpoint checkpoint.Config `yaml:"checkpoint"`
+	Logging    monitor.Config    `yaml:"logging"`
+	Device     device.Config     `yaml:"device"`
+}
+
+// ModelConfig is the node `model`: where the network and its first weights come from.
+type ModelConfig struct {
+	// Path is a Hugging Face directory: config.json and model.safetensors, or its index.
+	Path string `yaml:"path"`
+	// Config is a config.json for random weights, in place of path.
+	Config string `yaml:"config"`
+	// Freeze lists parameters that do not train: a name, or a prefix that ends in *.
+	Freeze []string `yaml:"freeze"`
+}
+
+// Validate checks that there is one model.
+func (c ModelConfig) Validate() error {
+	switch {
+	case c.Path == "" && c.Config == "":
+		return errors.New("train: model names no path and no config. try: --model_name DIR, or --set model.config=config.json for random weights")
+	case c.Path != "" && c.Config != "":
+		return fmt.Errorf("train: model has both path %s and config %s: one of them", c.Path, c.Config)
+	}
+	return nil
+}
+
+// Training is the node `training`. Steps are optimizer steps throughout.
+type Training struct {
+	MicroBatchSize            int `yaml:"micro_batch_size"`            // rows of a rank's forward pass. Default 1.
+	GradientAccumulationSteps int `yaml:"gradient_accumulation_steps"` // micro-batches of a rank in a step. Default 1.
+	// GlobalBatchSize, where given, is rows of a step over all ranks: micro_batch_size x
+	// gradient_accumulation_steps x ranks. It gives the accumulation where that is 0, and is
+	// checked otherwise.
+	GlobalBatchSize int `yaml:"global_batch_size"`
+	// MaxSteps ends the run; 0 is as many as NumTrainEpochs need.
+	MaxSteps       int     `yaml:"max_steps"`
+	NumTrainEpochs float64 `yaml:"num_train_epochs"` // where max_steps is 0. Default 1.
+
+	LearningRate float64    `yaml:"learning_rate"` // the peak. Default 3e-4.
+	LRScheduler  string     `yaml:"lr_scheduler"`  // constant | constant_with_warmup | linear | cosine | polynomial | WarmupLR | WarmupDecayLR. Default cosine.
+	MinLR        float64    `yaml:"min_lr"`        // where WarmupLR and WarmupDecayLR begin. Default 0.
+	WarmupSteps  int        `yaml:"warmup_steps"`  // Default 0.
+	WarmupType   string     `yaml:"warmup_type"`   // of WarmupLR and WarmupDecayLR: log | linear. Default log.
+	WeightDecay  float64    `yaml:"weight_decay"`  // of parameters with two or more dimensions. Default 0.1.
+	Betas        [2]float64 `yaml:"betas"`         // Default [0.9, 0.95].
+	Eps          float64    `yaml:"eps"`           // Default 1e-8.
+	MaxGradNorm  float64    `yaml:"max_grad_norm"` // 0 does not clip. Default 1.
+	Seed         uint64     `yaml:"seed"`          // of weights and of the order of data. Default 42.
+
+	// MaxSkippedSteps is how many steps in a row may be skipped because a loss or a gradient
+	// is not finite before the run stops; 0 stops at the first. Default 3.
+	MaxSkippedSteps int `yaml:"max_skipped_steps"`
+	// EvalEveryNSteps evaluates the held-out data; 0 only at the end, where there is any.
+	EvalEveryNSteps int `yaml:"eval_every_n_steps"`
+}
+
+// Validate checks ranges, all at once.
+func (c Training) Validate() error {
+	var errs []error
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
+			errs = append(errs, fmt.Errorf("train: "+format, args...))
+		}
+	}
+	bad(c.MicroBatchSize < 1, "micro_batch_size is %d: it must be at least 1", c.MicroBatchSize)
+	bad(c.GradientAccumulationSteps < 0, "gradient_accumulation_steps is %d: it must not be negative", c.GradientAccumulationSteps)
+	bad(c.GlobalBatchSize < 0, "global_batch_size is %d: it must not be negative", c.GlobalBatchSize)
+	bad(c.MaxSteps < 0, "max_steps is %d: it must not be negative", c.MaxSteps)
+	bad(c.MaxSteps == 0 && !(c.NumTrainEpochs > 0), "num_train_epochs is %v: it must be positive where max_steps is 0", c.NumTrainEpochs)
+	bad(!(c.LearningRate >= 0) || math.IsInf(c.LearningRate, 0), "learning_rate is %v: it must be a number, 0 or more", c.LearningRate)
+	bad(!(c.WeightDecay >= 0), "weight_decay is %v: it must be 0 or more", c.WeightDecay)
+	for _, b := range c.Betas {
+		bad(!(b >= 0 && b < 1), "betas has %v: each must be in [0, 1)", b)
+	}
+	bad(!(c.Eps > 0), "eps is %v: it must be positive", c.Eps)
+	bad(!(c.MaxGradNorm >= 0), "max_grad_norm is %v: it must be 0 or more", c.MaxGradNorm)
+	bad(c.MaxSkippedSteps < 0, "max_skipped_steps is %d: it must not be negative", c.MaxSkippedSteps)
+	bad(c.EvalEveryNSteps < 0, "eval_every_n_steps is %d: it must not be negative", c.EvalEveryNSteps)
+	if err := c.schedule(max(1, c.MaxSteps)).Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c Training) schedule(steps int) optim.Schedule {
+	return optim.Schedule{
+		Kind: c.LRScheduler, LR: c.LearningRate, MinLR: c.MinLR, WarmupSteps: c.WarmupSteps, TotalSteps: steps, WarmupType: c.WarmupType,
+	}
+}
+
+func (c Training) optimizer() optim.AdamW {
+	return optim.AdamW{Beta1: c.Betas[0], Beta2: c.Betas[1], Eps: c.Eps, WeightDecay: c.WeightDecay}
+}
+
+// accumulation is the number of micro-batches of a rank in a step, in a world of ranks.
+func (c Training) accumulation(ranks int) (int, error) {
+	micro, a, global := c.MicroBatchSize, c.GradientAccumulationSteps, c.GlobalBatchSize
+	switch {
+	case global == 0:
+		return max(1, a), nil
+	case a == 0 && global%(micro*ranks) == 0:
+		return global / (micro * ranks), nil
+	case a == 0:
+		return 0, fmt.Errorf("train: global_batch_size %d does not divide by micro_batch_size %d x %d ranks. try: %d or %d",
+			global, micro, ranks, max(1, global/(micro*ranks))*micro*ranks, (global/(micro*ranks)+1)*micro*ranks)
+	case global != micro*a*ranks:
+		return 0, fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d. try: global_batch_size %d, or gradient_accumulation_steps 0 (worked out)",
+			global, micro, a, ranks, micro*a*ranks, micro*a*ranks)
+	}
+	return a, nil
+}
+
+// Precision is the node `precision`, as FSDP names it.
+type Precision struct {
+	ParamDType  string `yaml:"param_dtype"`  // of gathered parameters and activations. Default float32.
+	ReduceDType string `yaml:"reduce_dtype"` // of gradients on their way. Default float32.
+}
+
+// Validate refuses what this version cannot do.
+func (c Precision) Validate() error {
+	for key, name := range map[string]string{"param_dtype": c.ParamDType, "reduce_dtype": c.ReduceDType} {
+		switch dt, ok := tensor.ParseDType(name); {
+		case !ok:
+			return fmt.Errorf("train: %s %q is not a type: float32, bfloat16 and float16 are", key, name)
+		case dt != tensor.F32:
+			return fmt.Errorf("train: %s %s cannot be trained in yet: float32 can", key, dt)
+		}
+	}
+	return nil
+}
+
+// Recompute is the node `activation_checkpointing`.
+type Recompute struct {
+	// Enabled keeps only the inputs of layers and computes them again on the way back.
+	Enabled bool `yaml:"enabled"`
+	// EveryNLayers does so for every n-th layer. Default 1.
+	EveryNLayers int `yaml:"every_n_layers"`
+}
+
+// Validate checks the interval.
+func (c Recompute) Validate() error {
+	if c.EveryNLayers < 1 {
+		return fmt.Errorf("train: every_n_layers is %d: it must be at least 1", c.EveryNLayers)
+	}
+	return nil
+}
+
+// Default is the configuration of a file that says nothing.
+func Default() Config {
+	return Config{
+		OutputDir: "out", Resume: "none",
+		Data: data.DefaultConfig(),
+		Training: Training{
+			MicroBatchSize: 1, NumTrainEpochs: 1, LearningRate: 3e-4, LRScheduler: "cosine", WeightDecay: 0.1,
+			Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, MaxGradNorm: 1, Seed: 42, MaxSkippedSteps: 3,
+		},
+		Parallel:  parallel.Default(),
+		Precision: Precision{ParamDType: "float32", ReduceDType: "float32"},
+		Recompute: Recompute{EveryNLayers: 1},
+		Logging:   monitor.Default(),
+	}
+}

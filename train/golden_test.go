@@ -1,0 +1,358 @@
+package train_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/collective"
+	"trireme/data"
+	"trireme/device"
+	"trireme/model"
+	"trireme/model/llama"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+	"trireme/train"
+)
+
+// golden is a reference run; testdata/README.md describes the files.
+type golden struct {
+	dir             string
+	Hyperparameters struct {
+		LR                        float64
+		Betas                     [2]float64
+		Eps                       float64
+		WeightDecay               float64 `json:"weight_decay"`
+		MaxGradNorm               float64 `json:"max_grad_norm"`
+		WarmupSteps               int     `json:"warmup_steps"`
+		Schedule                  string
+		Steps                     int
+		SequenceLength            int `json:"sequence_length"`
+		MicroBatchSize            int `json:"micro_batch_size"`
+		GradientAccumulationSteps int `json:"gradient_accumulation_steps"`
+	}
+	Expected []struct {
+		Step     int
+		Loss     float64
+		GradNorm float64 `json:"grad_norm"`
+		LR       float64
+	}
+	rows []row
+}
+
+type row struct {
+	InputIDs []int32 `json:"input_ids"`
+	Labels   []int32 `json:"labels"`
+}
+
+func readGolden(t *testing.T, dir string) *golden {
+	t.Helper()
+	g := &golden{dir: dir}
+	data, err := os.ReadFile(filepath.Join(dir, "case.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, g); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "data.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		var r row
+		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		g.rows = append(g.rows, r)
+	}
+	return g
+}
+
+// micro is global micro-batch m of step s.
+func (g *golden) micro(s, m, size, perStep int) data.MicroBatch {
+	T := g.Hyperparameters.SequenceLength
+	out := data.MicroBatch{B: size, T: T}
+	for _, r := range g.rows[(s*perStep+m)*size:][:size] {
+		out.InputIDs = append(out.InputIDs, r.InputIDs...)
+		for i := range T {
+			target := int32(-100)
+			if i+1 < T {
+				target = r.Labels[i+1]
+			}
+			if target >= 0 {
+				out.Counted++
+			}
+			out.Targets = append(out.Targets, target)
+		}
+	}
+	return out
+}
+
+// result is a run's bits: every step's numbers, and each parameter.
+type result struct {
+	loss, norm, lr []float64
+	params         map[string][]float32
+	memory         tensor.Usage // of rank 0
+}
+
+// run trains the case on so many ranks in one process.
+func (g *golden) run(t *testing.T, world int, cfg parallel.Config, microSize, threads int) *result {
+	t.Helper()
+	worlds, err := collective.NewLocal(world, collective.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &result{params: map[string][]float32{}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, w := range worlds {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := g.rank(w, cfg, microSize, threads, out, &mu); err != nil {
+				t.Errorf("rank %d: %v", w.Rank(), err)
+				w.Abort(err)
+			}
+		}()
+	}
+	wg.Wait()
+	for _, w := range worlds {
+		w.Close()
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return out
+}
+
+func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, threads int, out *result, mu *sync.Mutex) error {
+	h := g.Hyperparameters
+	b, err := device.Open("cpu", device.Options{Threads: threads})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	s, replicate, shard, err := cfg.Resolve(w.Size())
+	if err != nil {
+		return err
+	}
+	mesh, err := collective.NewMesh(w, replicate, shard)
+	if err != nil {
+		return err
+	}
+	mc, err := model.Registry{llama.Family}.ReadConfig(filepath.Join(g.dir, "model", "config.json"))
+	if err != nil {
+		return err
+	}
+	m, err := mc.Make(b, h.SequenceLength)
+	if err != nil {
+		return err
+	}
+	e := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), s, cfg.WorldInvariant)
+	defer e.Close()
+	e.Init(1)
+	files, err := safetensors.OpenModel(filepath.Join(g.dir, "model"))
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	for _, p := range e.HeldParams() {
+		if err := files.ReadAs(p.Name, tensor.F32, p.First, p.Count, tensor.HostBytes(p.Data)); err != nil {
+			return err
+		}
+	}
+	st := train.NewStepper(b, m, e, optim.AdamW{Beta1: h.Betas[0], Beta2: h.Betas[1], Eps: h.Eps, WeightDecay: h.WeightDecay}, h.MaxGradNorm, tensor.F32)
+	schedule := optim.Schedule{Kind: h.Schedule, LR: h.LR, WarmupSteps: h.WarmupSteps, TotalSteps: h.Steps}
+	perStep := h.GradientAccumulationSteps * h.MicroBatchSize / microSize
+	if perStep%w.Size() != 0 {
+		return fmt.Errorf("%d micro-batches on %d ranks", perStep, w.Size())
+	}
+	for step := range h.Steps {
+		var micros []data.MicroBatch
+		for a := range perStep / w.Size() {
+			micros = append(micros, g.micro(step, a*w.Size()+w.Rank(), microSize, perStep))
+		}
+		if err := st.Step(context.Background(), micros, schedule.At(step), step); err != nil {
+			return err
+		}
+		o := st.Outcome()
+		if !o.Applied {
+			return fmt.Errorf("step %d was skipped", step+1)
+		}
+		if w.Rank() == 0 {
+			out.loss, out.norm, out.lr = append(out.loss, o.Loss), append(out.norm, o.GradNorm), append(out.lr, schedule.At(step))
+		}
+	}
+	if err := e.Settle(); err != nil {
+		return err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if w.Rank() == 0 {
+		out.memory = b.Meter().Read()
+	}
+	for _, p := range e.OwnedParams() {
+		all := out.params[p.Name]
+		if all == nil {
+			all = make([]float32, p.Shape.Elems())
+			out.params[p.Name] = all
+		}
+		copy(all[p.First:], tensor.Host[float32](p.Data))
+	}
+	return nil
+}
+
+func near(got, want, relative float64) bool {
+	return math.Abs(got-want) <= relative*math.Abs(want)
+}
+
+func TestGolden(t *testing.T) {
+	for _, name := range []string{"llama-mha", "llama-gqa-accum"} {
+		t.Run(name, func(t *testing.T) {
+			g := readGolden(t, filepath.Join("testdata", "golden", name))
+			cfg := parallel.Default()
+			r := g.run(t, 1, cfg, g.Hyperparameters.MicroBatchSize, 1)
+			for i, want := range g.Expected {
+				if !near(r.loss[i], want.Loss, 1e-4) {
+					t.Errorf("step %d: loss %v, want %v", want.Step, r.loss[i], want.Loss)
+				}
+				if !near(r.norm[i], want.GradNorm, 1e-3) {
+					t.Errorf("step %d: grad_norm %v, want %v", want.Step, r.norm[i], want.GradNorm)
+				}
+				if !near(r.lr[i], want.LR, 1e-15) {
+					t.Errorf("step %d: lr %v, want %v", want.Step, r.lr[i], want.LR)
+				}
+			}
+			g.compareFinal(t, r)
+		})
+	}
+}
+
+// compareFinal holds the parameters against the reference's. The larger case's lie beside
+// the project where its shared data is.
+func (g *golden) compareFinal(t *testing.T, r *result) {
+	t.Helper()
+	path := filepath.Join(g.dir, "final.safetensors")
+	if _, err := os.Stat(path); err != nil {
+		path = filepath.Join("..", "..", "shared", "data", "golden", filepath.Base(g.dir), "final.safetensors")
+		if _, err := os.Stat(path); err != nil {
+			t.Logf("final parameters are not compared: %s is not there", path)
+			return
+		}
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, info := range f.Tensors() {
+		got := r.params[info.Name]
+		if got == nil {
+			t.Errorf("parameter %s is missing", info.Name)
+			continue
+		}
+		want := make([]float32, len(got))
+		if err := f.ReadAs(info.Name, tensor.F32, 0, len(want), tensor.AsBytes(want)); err != nil {
+			t.Fatal(err)
+		}
+		worst := 0.0
+		for i := range want {
+			worst = math.Max(worst, math.Abs(float64(got[i]-want[i])))
+		}
+		if worst > 2e-4 {
+			t.Errorf("parameter %s differs by up to %v", info.Name, worst)
+		}
+	}
+}
+
+func (r *result) equal(t *testing.T, what string, o *result) {
+	t.Helper()
+	for i := range r.loss {
+		if r.loss[i] != o.loss[i] || r.norm[i] != o.norm[i] {
+			t.Errorf("%s: step %d: loss %v grad_norm %v, on one rank %v %v", what, i+1, o.loss[i], o.norm[i], r.loss[i], r.norm[i])
+			return
+		}
+	}
+	for name, want := range r.params {
+		for i, v := range o.params[name] {
+			if math.Float32bits(v) != math.Float32bits(want[i]) {
+				t.Errorf("%s: parameter %s, element %d: %v, on one rank %v", what, name, i, v, want[i])
+				return
+			}
+		}
+	}
+}
+
+// Every strategy on every number of ranks gives the bits of one rank, and so do threads.
+func TestSameBits(t *testing.T) {
+	g := readGolden(t, filepath.Join("testdata", "golden", "llama-gqa-accum"))
+	g.Hyperparameters.Steps = 4
+	cfg := parallel.Default()
+	one := g.run(t, 1, cfg, 1, 1)
+	one.equal(t, "3 threads", g.run(t, 1, cfg, 1, 3))
+	for _, world := range []int{2, 4, 8} {
+		for _, strategy := range []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"} {
+			cfg.Strategy = strategy
+			one.equal(t, fmt.Sprintf("%s on %d ranks", strategy, world), g.run(t, world, cfg, 1, 1))
+		}
+	}
+}
+
+// Without the canonical order sums still agree to rounding.
+func TestLocalAccumulation(t *testing.T) {
+	g := readGolden(t, filepath.Join("testdata", "golden", "llama-gqa-accum"))
+	g.Hyperparameters.Steps = 3
+	cfg := parallel.Default()
+	one := g.run(t, 1, cfg, 1, 1)
+	cfg.WorldInvariant = false
+	for _, strategy := range []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"} {
+		cfg.Strategy = strategy
+		r := g.run(t, 4, cfg, 1, 1)
+		for i := range r.loss {
+			if !near(r.loss[i], one.loss[i], 1e-6) || !near(r.norm[i], one.norm[i], 1e-5) {
+				t.Errorf("%s: step %d: loss %v grad_norm %v, on one rank %v %v", strategy, i+1, r.loss[i], r.norm[i], one.loss[i], one.norm[i])
+			}
+		}
+	}
+}
+
+// At rest a rank holds 1/N of the state, but for padding; the gathered copies at one time are
+// those of the units in flight.
+func TestMemoryIsDivided(t *testing.T) {
+	g := readGolden(t, filepath.Join("testdata", "golden", "llama-gqa-accum"))
+	g.Hyperparameters.Steps = 1
+	cfg := parallel.Default()
+	whole := g.run(t, 1, cfg, 1, 1).memory
+	part := g.run(t, 4, cfg, 1, 1).memory
+	units := 6
+	for _, c := range []tensor.Category{tensor.Params, tensor.Grads, tensor.Optimizer} {
+		n := int64(4)
+		if c == tensor.Optimizer {
+			n *= 2
+		}
+		padding := int64(units) * n * tensor.SumBlock
+		if got, limit := part.Live[c], whole.Live[c]/4+padding; got > limit {
+			t.Errorf("%v: %d bytes on each of 4 ranks, %d on one: at most %d were expected", c, got, whole.Live[c], limit)
+		}
+	}
+	if part.Live[tensor.Gathered] != 0 || part.Live[tensor.Buckets] != 0 || part.Live[tensor.Activations] != 0 {
+		t.Errorf("after a step %d gathered, %d bucket and %d activation bytes are still held", part.Live[tensor.Gathered], part.Live[tensor.Buckets], part.Live[tensor.Activations])
+	}
+	largest := int64(500*96) * 4 // the embedding
+	layer := int64(96*96*2+2*96*32+3*96*256+2*96) * 4
+	if got, limit := part.Peak[tensor.Gathered], largest+2*layer+4*4*tensor.SumBlock*4; got > limit {
+		t.Errorf("%d bytes were gathered at one time, more than the embedding and two layers (%d)", got, limit)
+	}
+}

@@ -1,0 +1,336 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"trireme/checkpoint"
+	"trireme/checkpoint/safetensors"
+	"trireme/collective"
+	"trireme/data"
+	"trireme/device"
+	"trireme/model"
+	"trireme/monitor"
+	"trireme/nn"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// Deps is what a program gives a run besides its configuration.
+type Deps struct {
+	Registry  model.Registry       // the families that config.json may name
+	Model     *model.Config        // in place of the one that the configuration points to; nil reads that
+	World     collective.World     // closed by the caller
+	Agreement checkpoint.Agreement // of the same ranks
+	Sink      monitor.Sink         // told of every step; nil for nobody. Closed by the caller.
+	// Stop says that the run should end after the step that is under way. nil is never.
+	Stop func() bool
+	// LocalRanks is how many ranks share this machine's processors; 0 is 1.
+	LocalRanks int
+	// Resolved is the whole configuration as text, kept in checkpoints.
+	Resolved string
+}
+
+// Run is one rank's part of a training run. It is used by one goroutine.
+type Run struct {
+	Config Config
+	deps   Deps
+
+	backend device.Device
+	model   model.Model
+	mesh    *collective.Mesh
+	engine  *parallel.Engine
+	stepper *Stepper
+	loader  *data.Loader
+	train   data.Dataset
+	eval    data.Dataset // nil where nothing is held out
+	store   *checkpoint.Store
+
+	schedule optim.Schedule
+	accum    int
+	state    progress
+	stopped  bool
+}
+
+// progress is what a checkpoint stores besides tensors.
+type progress struct {
+	Step    int64      `json:"step"`    // steps done, those that were skipped too
+	Updates int        `json:"updates"` // steps that changed the parameters
+	Tokens  int64      `json:"tokens"`  // counted, since the run began
+	Skipped int        `json:"skipped"` // in a row, up to now
+	Data    data.State `json:"data"`
+}
+
+// ErrStopped says that a run ended because it was asked to, with its state saved.
+var ErrStopped = errors.New("stopped early; the state is saved")
+
+// Open prepares a run: it makes the model divided among the ranks, opens the data and loads
+// what is to be resumed. All ranks call it.
+func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
+	r := &Run{Config: cfg, deps: deps}
+	if deps.Sink == nil {
+		r.deps.Sink = monitor.Multi(nil)
+	}
+	if deps.Stop == nil {
+		r.deps.Stop = func() bool { return false }
+	}
+	if err := r.open(ctx); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Run) open(ctx context.Context) (err error) {
+	cfg, world := r.Config, r.deps.World
+	if r.accum, err = cfg.Training.accumulation(world.Size()); err != nil {
+		return err
+	}
+	strategy, replicate, shard, err := cfg.Parallel.Resolve(world.Size())
+	if err != nil {
+		return err
+	}
+	config := r.deps.Model
+	if config == nil {
+		if config, err = r.deps.Registry.ReadConfig(cfg.Model.configPath()); err != nil {
+			return err
+		}
+	}
+	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks); err != nil {
+		return err
+	}
+	if err := r.openData(ctx, config); err != nil {
+		return err
+	}
+	if r.model, err = config.Make(r.backend, r.loader.SequenceLength()); err != nil {
+		return err
+	}
+	if err := prepare(r.model, cfg); err != nil {
+		return err
+	}
+	if r.mesh, err = collective.NewMesh(world, replicate, shard); err != nil {
+		return err
+	}
+	groups := parallel.Groups{World: r.mesh.World, Shard: r.mesh.ShardGroup, Replicate: r.mesh.ReplicateGroup}
+	r.engine = parallel.New(r.backend, groups, r.model.Units(), strategy, cfg.Parallel.WorldInvariant)
+	r.stepper = NewStepper(r.backend, r.model, r.engine, cfg.Training.optimizer(), cfg.Training.MaxGradNorm, tensor.F32)
+	steps := cfg.Training.MaxSteps
+	if steps == 0 {
+		steps = int(cfg.Training.NumTrainEpochs * float64(r.loader.StepsPerEpoch()))
+	}
+	r.Config.Training.MaxSteps = max(1, steps)
+	r.schedule = cfg.Training.schedule(r.Config.Training.MaxSteps)
+	if r.store, err = checkpoint.NewStore(cfg.OutputDir, cfg.Checkpoint, r.deps.Agreement, r.backend); err != nil {
+		return err
+	}
+	return r.begin(ctx)
+}
+
+// begin gives the state its first values: random, a model's files, or a checkpoint.
+func (r *Run) begin(ctx context.Context) error {
+	r.engine.Init(r.Config.Training.Seed)
+	resumed, err := r.resume(ctx)
+	if err != nil || resumed {
+		return err
+	}
+	if r.Config.Model.Path == "" {
+		return nil
+	}
+	files, err := safetensors.OpenModel(r.Config.Model.Path)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	return loadWeights(r.engine, files)
+}
+
+// loadWeights reads this rank's parts of all parameters from a model's files.
+func loadWeights(e *parallel.Engine, files *safetensors.Files) error {
+	for _, s := range e.HeldParams() {
+		info, ok := files.Find(s.Name)
+		switch {
+		case !ok:
+			return fmt.Errorf("train: %s has no tensor %s, which the model needs", files.Name(), s.Name)
+		case !tensor.Shape(info.Shape).Equal(s.Shape):
+			return fmt.Errorf("train: %s: %s is %v, config.json makes it %v", files.Name(), s.Name, info.Shape, s.Shape)
+		}
+		if err := files.ReadAs(s.Name, s.DType, s.First, s.Count, tensor.HostBytes(s.Data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare applies what the configuration says of a model's units and parameters.
+func prepare(m model.Model, cfg Config) error {
+	units := m.Units()
+	if cfg.Recompute.Enabled {
+		for i, u := range units[1 : len(units)-1] {
+			u.Recompute = i%cfg.Recompute.EveryNLayers == 0
+		}
+	}
+	for _, pattern := range cfg.Model.Freeze {
+		prefix, wild := strings.CutSuffix(pattern, "*")
+		found := false
+		for _, p := range model.Params(m) {
+			if p.Name == pattern || wild && strings.HasPrefix(p.Name, prefix) {
+				p.Frozen, found = true, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("train: model.freeze: no parameter is called %s; the first is %s", pattern, model.Params(m)[0].Name)
+		}
+	}
+	for _, p := range model.Params(m) {
+		if !p.Frozen {
+			return nil
+		}
+	}
+	return errors.New("train: model.freeze leaves nothing to train")
+}
+
+func (c ModelConfig) configPath() string {
+	if c.Path != "" {
+		return filepath.Join(c.Path, "config.json")
+	}
+	return c.Config
+}
+
+// Steps makes steps until the run ends, one a turn of the loop. The record is this rank's; the
+// sink has had it. An error ends the iteration; ErrStopped is one.
+func (r *Run) Steps(ctx context.Context) iter.Seq2[monitor.Record, error] {
+	return func(yield func(monitor.Record, error) bool) {
+		for r.state.Step < int64(r.Config.Training.MaxSteps) {
+			rec, err := r.step(ctx)
+			if err == nil {
+				err = r.after(ctx, rec)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Train makes all steps.
+func (r *Run) Train(ctx context.Context) error {
+	for _, err := range r.Steps(ctx) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) step(ctx context.Context) (monitor.Record, error) {
+	began := time.Now()
+	r.backend.Meter().ResetPeak()
+	batch, err := r.loader.Next(ctx)
+	if err != nil {
+		return monitor.Record{}, err
+	}
+	waited := time.Since(began)
+	if r.deps.Stop() {
+		r.engine.Vote()
+	}
+	lr := r.schedule.At(r.state.Updates)
+	if err := r.stepper.Step(ctx, batch.Micro, lr, r.state.Updates); err != nil {
+		return monitor.Record{}, fmt.Errorf("train: rank %d, step %d: %w", r.deps.World.Rank(), r.state.Step+1, err)
+	}
+	o := r.stepper.Outcome()
+	r.stopped = r.engine.Votes() > 0
+	r.state.Step++
+	r.state.Tokens += o.Tokens
+	r.state.Data = r.loader.State()
+	if o.Applied {
+		r.state.Updates++
+		r.state.Skipped = 0
+	} else {
+		r.state.Skipped++
+	}
+	rec := r.record(o, lr, time.Since(began), waited)
+	if err := r.deps.Sink.Record(rec); err != nil {
+		return rec, err
+	}
+	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
+		return rec, fmt.Errorf("train: step %d: loss %v, gradient norm %v: not finite in %d steps in a row, which changed nothing. try: a lower learning_rate (%v now), or look at the data of this step",
+			rec.Step, rec.Loss, rec.GradNorm, r.state.Skipped, lr)
+	}
+	return rec, nil
+}
+
+func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Record {
+	s := took.Seconds()
+	rec := monitor.Record{
+		Step: r.state.Step, MaxSteps: int64(r.Config.Training.MaxSteps), Time: time.Now(),
+		Epoch: float64(r.state.Step) / float64(r.loader.StepsPerEpoch()),
+		Loss:  o.Loss, GradNorm: o.GradNorm, LR: lr, Skipped: !o.Applied,
+		Tokens: o.Tokens, TokensPerSecond: float64(o.Tokens) / s, StepSeconds: s, WorldSize: r.deps.World.Size(),
+		CommFraction: r.engine.Waited().Seconds() / s, DataFraction: data.Seconds() / s,
+	}
+	if peak := r.backend.PeakFLOPs() * float64(rec.WorldSize); peak > 0 {
+		rec.MFU = r.model.Info().FLOPsPerToken(r.loader.SequenceLength()) * rec.TokensPerSecond / peak
+	}
+	use := r.backend.Meter().Read()
+	rec.Memory, rec.MemoryPeak = map[string]int64{}, map[string]int64{"total": use.PeakTotal}
+	for c := range tensor.NumCategories {
+		rec.Memory[c.String()], rec.MemoryPeak[c.String()] = use.Live[c], use.Peak[c]
+	}
+	rec.Resident, _ = monitor.ReadResident() // for the record only: zero where the system does not say
+	return rec
+}
+
+// after runs what is due after a step: evaluation, a checkpoint, the end.
+func (r *Run) after(ctx context.Context, rec monitor.Record) error {
+	last := rec.Step == rec.MaxSteps
+	if every := r.Config.Training.EvalEveryNSteps; r.eval != nil && (last || every > 0 && rec.Step%int64(every) == 0) {
+		if err := r.evaluate(ctx); err != nil {
+			return err
+		}
+	}
+	if every := r.Config.Checkpoint.SaveEveryNSteps; last || r.stopped || every > 0 && rec.Step%int64(every) == 0 {
+		if err := r.Save(ctx); err != nil {
+			return err
+		}
+	}
+	if r.stopped && !last {
+		return fmt.Errorf("%w at step %d of %d. try: the same command with --resume auto", ErrStopped, rec.Step, rec.MaxSteps)
+	}
+	return nil
+}
+
+// Memory is the most of each category that this rank's tensors have used at one time since
+// the last step began, in bytes.
+func (r *Run) Memory() tensor.Usage { return r.backend.Meter().Read() }
+
+// Model is the network.
+func (r *Run) Model() model.Model { return r.model }
+
+// Params lists the parameters.
+func (r *Run) Params() []*nn.Param { return model.Params(r.model) }
+
+// Close ends the run's goroutines and gives its memory back. The world stays open.
+func (r *Run) Close() error {
+	var errs []error
+	if r.loader != nil {
+		errs = append(errs, r.loader.Close())
+	}
+	for _, d := range []data.Dataset{r.train, r.eval} {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
+	}
+	if r.engine != nil {
+		r.engine.Close()
+	}
+	if r.backend != nil {
+		errs = append(errs, r.backend.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,73 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"trireme/checkpoint"
+	"trireme/data"
+	"trireme/monitor"
+)
+
+// Save stores the whole state as checkpoint step-N.
+func (r *Run) Save(ctx context.Context) error {
+	if err := r.engine.Settle(); err != nil {
+		return err
+	}
+	state, err := json.Marshal(r.state)
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	saved, err := r.store.Save(ctx, checkpoint.Meta{
+		Step: int(r.state.Step), Strategy: r.Config.Parallel.Strategy, Config: r.deps.Resolved, State: state,
+	}, r.engine.State())
+	if err != nil {
+		return err
+	}
+	for _, n := range saved.Notices {
+		if err := r.deps.Sink.Note(n); err != nil {
+			return err
+		}
+	}
+	return r.deps.Sink.Note(fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes)))
+}
+
+// resume goes on from a checkpoint where the configuration asks for one and there is one.
+func (r *Run) resume(ctx context.Context) (bool, error) {
+	got, err := r.store.Resume(ctx, r.Config.Resume, r.engine.State(), checkpoint.LoadOptions{})
+	for _, n := range got.Notices {
+		if err := r.deps.Sink.Note(n); err != nil {
+			return false, err
+		}
+	}
+	if err != nil || got.Path == "" {
+		return false, err
+	}
+	var p progress
+	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
+		return false, fmt.Errorf("train: %s: its training state cannot be read: %w", got.Path, err)
+	}
+	if err := r.loader.Restore(p.Data); err != nil {
+		return false, fmt.Errorf("train: %s: %w", got.Path, err)
+	}
+	r.state = p
+	return true, r.deps.Sink.Note(fmt.Sprintf("going on from %s, saved by %d ranks", got.Path, got.Meta.WorldSize))
+}
+
+// Resumed is the step that the run goes on from; 0 where it begins anew.
+func (r *Run) Resumed() int64 { return r.state.Step }
+
+// evaluate passes over the held-out data once.
+func (r *Run) evaluate(ctx context.Context) error {
+	began := time.Now()
+	if err := r.stepper.Evaluate(ctx, data.Evaluate(r.eval, r.loaderConfig())); err != nil {
+		return err
+	}
+	o := r.stepper.Outcome()
+	return r.deps.Sink.Evaluate(monitor.Evaluation{
+		Step: r.state.Step, Time: time.Now(), Loss: o.Loss, Tokens: o.Tokens,
+		Seconds: time.Since(began).Seconds(), WorldSize: r.deps.World.Size(),
+	})
+}

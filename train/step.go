@@ -1,0 +1,132 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+
+	"trireme/autograd"
+	"trireme/data"
+	"trireme/model"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// Stepper makes optimizer steps on this rank. It is used by one goroutine.
+type Stepper struct {
+	b       tensor.Backend
+	model   model.Model
+	engine  *parallel.Engine
+	opt     optim.AdamW
+	maxNorm float64 // of the mean gradient; 0 or less is no limit
+	dtype   tensor.DType
+
+	slices []optim.Slice
+	hyper  *tensor.Tensor // F64 [tensor.AdamCount]
+	loss   *tensor.Tensor // F64 [1]
+	result *tensor.Tensor // F64 [tensor.ScalarCount], the engine's
+}
+
+// NewStepper joins a model, the engine that divides it and an optimizer. Activations have
+// type dtype.
+func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, opt optim.AdamW, maxNorm float64, dtype tensor.DType) *Stepper {
+	return &Stepper{
+		b: b, model: m, engine: e, opt: opt, maxNorm: maxNorm, dtype: dtype, slices: e.Slices(),
+		hyper: b.New(tensor.Workspace, tensor.F64, tensor.AdamCount),
+		loss:  b.New(tensor.Workspace, tensor.F64, 1),
+	}
+}
+
+// Step makes one optimizer step of this rank's micro-batches, at learning rate lr; update
+// counts the updates made before it. Where the gradient or the loss is not finite, every rank
+// leaves its state as it was; the Outcome says so.
+func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, lr float64, update int) error {
+	return s.engine.Guard(func() {
+		tokens := int64(0)
+		s.engine.Begin(ctx, len(micros), true)
+		for _, m := range micros {
+			s.engine.NextMicroBatch()
+			s.pass(m, true)
+			tokens += m.Counted
+		}
+		s.result = s.engine.Finish(tokens, s.maxNorm)
+		s.b.Upload(s.hyper, tensor.AsBytes(s.opt.Hyper(lr, update+1)))
+		s.opt.Step(s.b, s.slices, s.hyper, s.result)
+		s.engine.Publish()
+	})
+}
+
+// Evaluate adds up the loss of micro-batches over all ranks without changing anything. Every
+// rank passes as many; those without counted targets count nothing.
+func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatch, error]) error {
+	var failed error
+	err := s.engine.Guard(func() {
+		tokens := int64(0)
+		s.engine.Begin(ctx, 1, false)
+		for m, err := range micros {
+			if err != nil {
+				failed = err
+				return
+			}
+			s.pass(*m, false)
+			tokens += m.Counted
+		}
+		s.result = s.engine.Finish(tokens, 0)
+	})
+	return errors.Join(failed, err)
+}
+
+// pass runs a micro-batch forward, and back where grad says so.
+func (s *Stepper) pass(m data.MicroBatch, grad bool) {
+	batch, done := Upload(s.b, m)
+	defer done()
+	s.b.Fill(s.loss, 0)
+	tape := autograd.NewTape(s.b, s.dtype, grad)
+	s.model.Loss(tape, s.loss, batch)
+	s.engine.AddLoss(s.loss)
+	tape.Backward()
+}
+
+// Upload puts a micro-batch on a backend; done releases it.
+func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()) {
+	var held []*tensor.Tensor
+	put := func(v []int32) *tensor.Tensor {
+		if v == nil {
+			return nil
+		}
+		if len(v) != m.B*m.T {
+			panic(fmt.Sprintf("train: a micro-batch of %d x %d has %d rows", m.B, m.T, len(v)))
+		}
+		t := b.New(tensor.Workspace, tensor.I32, len(v))
+		b.Upload(t, tensor.AsBytes(v))
+		held = append(held, t)
+		return t
+	}
+	batch = model.Batch{B: m.B, T: m.T, IDs: put(m.InputIDs), Targets: put(m.Targets), Positions: put(m.Positions), Docs: put(m.Docs)}
+	return batch, func() {
+		for _, t := range held {
+			t.Release()
+		}
+	}
+}
+
+// Outcome is what a step or an evaluation computed, the same on every rank.
+type Outcome struct {
+	Loss     float64 // mean over counted tokens
+	GradNorm float64 // of the mean gradient, before clipping
+	Tokens   int64   // counted, over all ranks
+	Applied  bool    // false where a step was skipped: something was not finite
+}
+
+// Outcome waits for the last step's numbers.
+func (s *Stepper) Outcome() Outcome {
+	v := make([]float64, tensor.ScalarCount)
+	s.b.Download(tensor.AsBytes(v), s.result)
+	return Outcome{
+		Loss: v[tensor.ScalarLoss], GradNorm: v[tensor.ScalarGradNorm],
+		Tokens: int64(math.Round(v[tensor.ScalarTokens])), Applied: v[tensor.ScalarApply] != 0,
+	}
+}
