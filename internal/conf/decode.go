@@ -154,7 +154,7 @@ func (d *decoder) unknown(n *node, e entry, fs []field, path string) {
 		place = "under " + path
 	}
 	text := fmt.Sprintf("unknown key %q %s. ", clip(e.key), place)
-	if near := nearest(e.key, names(fs)); near != "" {
+	if near := Nearest(e.key, names(fs)); near != "" {
 		text += fmt.Sprintf("did you mean %q?", near)
 	} else if far := d.elsewhere(e.key); far != "" {
 		text += fmt.Sprintf("did you mean %q?", far)
@@ -256,7 +256,7 @@ func (d *decoder) text(n *node, v reflect.Value, path string) {
 		text := err.Error()
 		if c, ok := v.Interface().(Chooser); ok {
 			text = fmt.Sprintf("%q is not one of %s", clip(n.text), strings.Join(c.Choices(), ", "))
-			if near := nearest(n.text, c.Choices()); near != "" {
+			if near := Nearest(n.text, c.Choices()); near != "" {
 				text += fmt.Sprintf(". did you mean %q?", near)
 			}
 		}

@@ -124,7 +124,7 @@ func (d *decoder) environment(environ map[string]string) {
 		path, ok := paths[name]
 		if !ok {
 			text := "no such key"
-			if near := nearest(name, slices.Sorted(maps.Keys(paths))); near != "" {
+			if near := Nearest(name, slices.Sorted(maps.Keys(paths))); near != "" {
 				text += ". did you mean " + near + "?"
 			}
 			d.problem(Problem{Where: label, Text: text})

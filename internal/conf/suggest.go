@@ -2,8 +2,8 @@ package conf
 
 import "strings"
 
-// nearest is the candidate that s was probably meant to be, or "".
-func nearest(s string, candidates []string) string {
+// Nearest is the candidate that s was probably meant to be, or "" if none is near.
+func Nearest(s string, candidates []string) string {
 	best, at := "", max(1, len(s)/3)+1
 	for _, c := range candidates {
 		d := distance(s, c)

@@ -12,7 +12,7 @@ var layers = [][]string{
 	0: {"internal/conf", "internal/cpuid", "internal/dl", "internal/impl", "tokenizer", "rendezvous", "monitor"},
 	1: {"internal/kernel", "launch"},
 	2: {"tensor"},
-	3: {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/xla"},
+	3: {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla"},
 	4: {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/mpi", "collective/collectivetest"},
 	5: {"parallel", "model"},
 	6: {"train", "model/llama", "model/gpt2", "model/bert", "model/freetransformer"},

@@ -1,0 +1,13 @@
+// Command trireme trains transformer language models on any number of processes. See
+// package internal/cli for its commands.
+package main
+
+import (
+	"os"
+
+	"trireme/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

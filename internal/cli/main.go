@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs one command line, without the program's name, and returns the exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if e := recover(); e != nil {
+			code = report(stderr, crash(e, debug.Stack()))
+		}
+	}()
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+
+	// cobra's own errors are about the command line; they come before a command runs.
+	running := false
+	watch(root, &running)
+	cmd, err := root.ExecuteC()
+	if err != nil && !running {
+		err = usageError(cmd, err)
+	}
+	return report(stderr, err)
+}
+
+// watch notes that a command has begun to run.
+func watch(c *cobra.Command, running *bool) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			*running = true
+			return run(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		watch(sub, running)
+	}
+}
+
+// crash keeps the stack of a panic in a file, out of the reader's way.
+func crash(e any, stack []byte) error {
+	p := &Problem{What: fmt.Sprintf("internal error: %v", e), Why: "a mistake in trireme, not in your input"}
+	if f, err := os.CreateTemp("", "trireme-crash-*.txt"); err == nil {
+		fmt.Fprintf(f, "%v\n\n%s", e, stack)
+		if f.Close() == nil {
+			p.Where = "stack: " + f.Name()
+		}
+	}
+	return &Exit{CodeFailed, p}
+}

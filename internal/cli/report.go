@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"trireme/internal/conf"
+)
+
+// report prints an error, the only place that does, and returns the exit code: what is wrong
+// first, then where, why, and what to try.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return CodeDone
+	}
+	code := CodeFailed
+	var exit *Exit
+	if errors.As(err, &exit) {
+		code = exit.Code
+		if exit.Err == nil {
+			return code
+		}
+	}
+	var configuration conf.Errors
+	var problem *Problem
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &configuration):
+		if exit == nil {
+			code = CodeUsage
+		}
+		fmt.Fprintln(w, configuration)
+	case errors.As(err, &problem):
+		fmt.Fprintln(w, problem.What)
+		for _, line := range []struct{ label, text string }{{"", problem.Where}, {"why: ", problem.Why}, {"try: ", problem.Try}} {
+			if line.text != "" {
+				fmt.Fprintf(w, "%s%s\n", line.label, line.text)
+			}
+		}
+	case errors.As(err, &path):
+		// "open x.txt: no such file" says first what was done; a reader wants the file.
+		text := strings.Replace(err.Error(), path.Error(), fmt.Sprintf("%s: %v", path.Path, path.Err), 1)
+		fmt.Fprintln(w, text)
+	default:
+		fmt.Fprintln(w, err)
+	}
+	return code
+}
