@@ -1,5 +1,7 @@
 package kernel
 
+//go:generate go -C _asm run ./vector -out ..
+
 // Add: dst[i] = a[i] + b[i]. The slices have one length; dst may be a or b.
 func Add(dst, a, b []float32) { add(dst, a, b) }
 

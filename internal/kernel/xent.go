@@ -3,7 +3,7 @@ package kernel
 import "math"
 
 // xentChunk is how many exponentials are summed in F32 lanes before the sum continues in F64.
-const xentChunk = 2048
+const xentChunk = 512
 
 // CrossEntropy gives the loss of one row of logits, log-sum-exp less the label's logit, and
 // replaces the row by softmax - onehot(label); with grad false the row is left undefined.

@@ -1,3 +1,5 @@
+//go:build !amd64
+
 package kernel
 
 func add(dst, a, b []float32)                  { addGeneric(dst, a, b) }

@@ -1,0 +1,80 @@
+package main
+
+import "github.com/mmcloughlin/avo/operand"
+
+// exp gives e^x within two units in the last place: x = n ln2 + r with r in +-ln2/2, a
+// polynomial in r (Moshier, Cephes expf), times 2^n. What is too large becomes infinite, too
+// small subnormal or 0; NaN stays.
+func (m *machine) exp(x vec) vec {
+	x = m.max(m.load(m.f(-104)), m.min(m.load(m.f(89)), x))
+	t := m.mul(x, m.f(1.44269504088896341))
+	n := m.vec()
+	if m.wide {
+		m.VRNDSCALEPS(operand.U8(8), t, n)
+	} else {
+		m.VROUNDPS(operand.U8(8), t, n)
+	}
+	m.fnma(x, n, m.bits(0x3f317200)) // ln2 in two parts
+	m.fnma(x, n, m.bits(0x35bfbe8e))
+	p := m.load(m.f(1.9875691500e-4))
+	for _, c := range []float64{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		m.horner(p, x, m.f(c))
+	}
+	m.horner(p, m.mul(x, x), x)
+	p = m.add(p, m.f(1))
+	if m.wide {
+		return m.binary(m.VSCALEFPS, n, p)
+	}
+	// 2^n in two factors, since n goes from -150 to 128.
+	i, h := m.vec(), m.vec()
+	m.VCVTPS2DQ(n, i)
+	m.VPSRAD(operand.U8(1), i, h)
+	m.VPSUBD(h, i, i)
+	for _, e := range []vec{h, i} {
+		m.VPADDD(m.bits(127), e, e)
+		m.VPSLLD(operand.U8(23), e, e)
+		p = m.mul(p, e)
+	}
+	return p
+}
+
+func (m *machine) neg(x vec) vec { return m.xor(x, m.bits(0x80000000)) }
+
+// reciprocal: 1/x.
+func (m *machine) reciprocal(x vec) vec { return m.div(m.load(m.f(1)), x) }
+
+// logistic gives e = exp(-x) and 1/(1+e).
+func (m *machine) logistic(x vec) (e, s vec) {
+	e = m.exp(m.neg(x))
+	return e, m.reciprocal(m.add(e, m.f(1)))
+}
+
+// clamp keeps x in [lo, hi], and NaN.
+func (m *machine) clamp(x vec, lo, hi float64) vec {
+	return m.max(m.load(m.f(lo)), m.min(m.load(m.f(hi)), x))
+}
+
+// normalCDF is the standard normal distribution function: erfc's rational Chebyshev fit
+// (Press et al., Numerical Recipes, erfcc: relative error 1.2e-7) at |x|/sqrt(2).
+func (m *machine) normalCDF(x vec) vec {
+	z := m.mul(m.and(x, m.bits(0x7fffffff)), m.f(0.70710678118654752))
+	d := m.load(m.f(0.5))
+	m.horner(d, z, m.f(1))
+	t := m.reciprocal(d)
+	p := m.load(m.f(0.17087277))
+	for _, c := range []float64{-0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223} {
+		m.horner(p, t, m.f(c))
+	}
+	m.fnma(p, z, z)
+	half := m.mul(m.mul(t, m.exp(p)), m.f(0.5))
+	up := m.sub(m.load(m.f(1)), half)
+	d2 := m.vec()
+	if m.wide {
+		k := m.K()
+		m.VPMOVD2M(x, k) // the sign
+		m.VBLENDMPS(half, up, k, d2)
+	} else {
+		m.VBLENDVPS(x, half, up, d2)
+	}
+	return d2
+}

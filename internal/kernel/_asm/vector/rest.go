@@ -1,0 +1,203 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func rest(m *machine) {
+	m.function("maximum", "func(x []float32) float32", "is maximumGeneric.")
+	x := m.base("x")
+	low := m.load(m.bits(0xff800000))
+	acc := make([]vec, sums)
+	for i := range acc {
+		acc[i] = m.load(low)
+	}
+	m.loop("x", "", sums, func(u int) {
+		switch {
+		case !m.masked:
+			m.VMAXPS(m.at(x, u), acc[u], acc[u])
+		case m.wide:
+			m.VMAXPS(m.at(x, u), acc[u], m.k, acc[u])
+		default:
+			m.VBLENDVPS(m.mask, m.get(x, u), low, low)
+			m.VMAXPS(low, acc[u], acc[u])
+		}
+	})
+	v := m.max(m.max(acc[0], acc[1]), m.max(acc[2], acc[3]))
+	m.Store(m.lanes(v, m.VMAXPS), m.ReturnIndex(0))
+	m.end()
+
+	m.function("expSum", "func(x []float32, top float32) float64", "is expSumGeneric in F32 lanes.")
+	x = m.base("x")
+	top := m.scalar("top")
+	total := m.accumulators(1)
+	m.loop("x", "", 1, func(u int) {
+		e := m.exp(m.sub(m.get(x, u), top))
+		m.put(e, x, u)
+		m.VADDPS(m.keep(e), total[0], total[0])
+	})
+	m.result(0, total)
+	m.end()
+
+	adamw(m)
+	blockSquares(m)
+}
+
+func adamw(m *machine) {
+	m.function("adamw", "func(p, m, v, g []float32, s *[9]float32)", "is adamwGeneric.")
+	p, mo, v, g := m.base("p"), m.base("m"), m.base("v"), m.base("g")
+	s := m.Load(m.Param("s"), m.GP64())
+	var f [9]vec
+	for i := range f {
+		f[i] = m.broadcast(operand.Mem{Base: s, Disp: 4 * i})
+	}
+	keep, beta1, new1, beta2, new2, rate, root, eps, scale := f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8]
+	m.loop("p", "", 1, func(u int) {
+		d := m.mul(m.get(g, u), scale)
+		mi := m.mul(m.get(mo, u), beta1)
+		m.fma(mi, d, new1)
+		m.put(mi, mo, u)
+		vi := m.mul(m.get(v, u), beta2)
+		m.fma(vi, m.mul(d, d), new2)
+		m.put(vi, v, u)
+		r := m.sqrt(vi)
+		m.horner(r, root, eps)
+		q := m.div(m.mul(mi, rate), r)
+		m.put(m.sub(m.mul(m.get(p, u), keep), q), p, u)
+	})
+	m.end()
+}
+
+// blockSquares takes whole blocks of 64 only.
+func blockSquares(m *machine) {
+	m.function("blockSquares", "func(dst []float64, x []float32)", "is blockSquaresGeneric for whole blocks, with its bits.")
+	d, n, x := m.base("dst"), m.length("dst"), m.base("x")
+	m.TESTQ(n, n)
+	m.JZ(operand.LabelRef("done"))
+	m.Label("block")
+	var y reg.VecVirtual
+	if m.wide {
+		acc := m.zero()
+		for j := range 8 {
+			v := m.ZMM()
+			m.VCVTPS2PD(operand.Mem{Base: x, Disp: 32 * j}, v)
+			m.VFMADD231PD(v, v, acc)
+		}
+		h := m.YMM()
+		m.VEXTRACTF64X4(operand.U8(1), acc, h)
+		y = m.YMM()
+		m.VADDPD(h, acc.AsY(), y)
+	} else {
+		acc := m.accumulators(2)
+		for j := range 16 {
+			v := m.YMM()
+			m.VCVTPS2PD(operand.Mem{Base: x, Disp: 16 * j}, v)
+			m.VFMADD231PD(v, v, acc[j%2])
+		}
+		y = m.YMM()
+		m.VADDPD(acc[1], acc[0], y)
+	}
+	h, t := m.XMM(), m.XMM()
+	m.VEXTRACTF128(operand.U8(1), y, h)
+	m.VADDPD(h, y.AsX(), t)
+	m.VPERMILPD(operand.U8(1), t, h)
+	m.VADDSD(h, t, t)
+	m.VMOVSD(t, operand.Mem{Base: d})
+	m.ADDQ(operand.U32(256), x)
+	m.ADDQ(operand.U8(8), d)
+	m.DECQ(n)
+	m.JNZ(operand.LabelRef("block"))
+	m.Label("done")
+	m.end()
+}
+
+// conversions take multiples of 16 elements only; the rest is left to Go, which gives the
+// same bits.
+func conversions(m *machine) {
+	sixteens := func(param string, body func(i reg.Register)) {
+		n, i := m.length(param), m.GP64()
+		m.ANDQ(operand.I8(-16), n)
+		m.XORQ(i, i)
+		m.CMPQ(i, n)
+		m.JGE(operand.LabelRef("done"))
+		m.Label("loop")
+		body(i)
+		m.ADDQ(operand.U8(16), i)
+		m.CMPQ(i, n)
+		m.JLT(operand.LabelRef("loop"))
+		m.Label("done")
+		m.end()
+	}
+	half := func(base, i reg.Register, v int) operand.Mem {
+		return operand.Mem{Base: base, Index: i, Scale: 2, Disp: 2 * m.w * v}
+	}
+	full := func(base, i reg.Register, v int) operand.Mem {
+		return operand.Mem{Base: base, Index: i, Scale: 4, Disp: 4 * m.w * v}
+	}
+	vectors := 16 / m.w
+
+	m.function("bf16ToF32", "func(dst []float32, src []uint16)", "is bf16ToF32Generic for multiples of 16.")
+	d, s := m.base("dst"), m.base("src")
+	sixteens("dst", func(i reg.Register) {
+		for v := range vectors {
+			x := m.vec()
+			m.VPMOVZXWD(half(s, i, v), x)
+			m.VPSLLD(operand.U8(16), x, x)
+			m.VMOVUPS(x, full(d, i, v))
+		}
+	})
+
+	m.function("f16ToF32", "func(dst []float32, src []uint16)", "is f16ToF32Generic for multiples of 16.")
+	d, s = m.base("dst"), m.base("src")
+	sixteens("dst", func(i reg.Register) {
+		for v := range vectors {
+			x := m.vec()
+			m.VCVTPH2PS(half(s, i, v), x)
+			m.VMOVUPS(x, full(d, i, v))
+		}
+	})
+
+	m.function("f32ToF16", "func(dst []uint16, src []float32)", "is f32ToF16Generic for multiples of 16.")
+	d, s = m.base("dst"), m.base("src")
+	sixteens("dst", func(i reg.Register) {
+		for v := range vectors {
+			x := m.load(full(s, i, v))
+			m.VCVTPS2PH(operand.U8(0), x, half(d, i, v))
+		}
+	})
+
+	m.function("f32ToBF16", "func(dst []uint16, src []float32)", "is f32ToBF16Generic for multiples of 16.")
+	d, s = m.base("dst"), m.base("src")
+	sixteens("dst", func(i reg.Register) {
+		out := make([]vec, vectors)
+		for v := range vectors {
+			x := m.load(full(s, i, v))
+			top, r := m.vec(), m.vec()
+			m.VPSRLD(operand.U8(16), x, top)
+			odd := m.and(top, m.bits(1))
+			m.VPADDD(x, odd, r)
+			m.VPADDD(m.bits(0x7fff), r, r)
+			m.VPSRLD(operand.U8(16), r, r)
+			if m.wide {
+				k := m.K()
+				m.VCMPPS(operand.U8(3), x, x, k) // unordered: NaN
+				m.VPORD(m.bits(0x40), top, k, r)
+			} else {
+				nan := m.vec()
+				m.VCMPPS(operand.U8(3), x, x, nan)
+				m.VPOR(m.bits(0x40), top, top)
+				m.VBLENDVPS(nan, top, r, r)
+			}
+			out[v] = r
+		}
+		if m.wide {
+			m.VPMOVDW(out[0], half(d, i, 0))
+			return
+		}
+		p := m.YMM()
+		m.VPACKUSDW(out[1], out[0], p)
+		m.VPERMQ(operand.U8(0b11_01_10_00), p, p)
+		m.VMOVUPS(p, half(d, i, 0))
+	})
+}
