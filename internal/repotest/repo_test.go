@@ -80,7 +80,7 @@ func TestChecks(t *testing.T) {
 			[]string{"for tests of the repository alone"}},
 		{"unsafe", "unsafe", map[string]string{"nn/a.go": "package nn\nimport _ \"unsafe\"\n", "tensor/a.go": "package tensor\nimport _ \"unsafe\"\n"},
 			[]string{"nn/a.go:2: unsafe is kept to"}},
-		{"environment", "environment", map[string]string{"nn/a.go": "package nn\nimport \"os\"\nvar x = os.Getenv(\"X\")\n", "internal/cli/a.go": "package cli\nimport \"os\"\nvar x = os.Environ()\n"},
+		{"environment", "environment", map[string]string{"nn/a.go": "package nn\nimport \"os\"\nvar x = os.Getenv(\"X\")\n", "nn/nntest/a.go": "package nntest\nimport \"os\"\nvar x = os.Environ()\n", "internal/cli/a.go": "package cli\nimport \"os\"\nvar x = os.Environ()\n"},
 			[]string{"nn/a.go:3: os.Getenv"}},
 		{"names", "names", map[string]string{"nn/util/a.go": "package util\n", "nn/u/a.go": "package helpers\n", "nn/a.go": "package nn\n"},
 			[]string{"named helpers", "named util"}},

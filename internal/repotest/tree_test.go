@@ -17,7 +17,7 @@ import (
 type file struct {
 	path    string // with slashes, from the root
 	pkg     string // its folder
-	test    bool
+	test    bool // a test, or in a package for tests (collectivetest)
 	foreign bool // of another module (generators, tools): only its form is checked
 	text    []byte
 	ast     *ast.File
@@ -51,7 +51,7 @@ func load(root fs.FS) ([]*file, error) {
 		if !strings.HasSuffix(p, ".go") {
 			return nil
 		}
-		f := &file{path: p, pkg: path.Dir(p), test: strings.HasSuffix(p, "_test.go"), foreign: others[path.Dir(p)], fset: token.NewFileSet()}
+		f := &file{path: p, pkg: path.Dir(p), test: strings.HasSuffix(p, "_test.go") || strings.HasSuffix(path.Dir(p), "test"), foreign: others[path.Dir(p)], fset: token.NewFileSet()}
 		if f.text, err = fs.ReadFile(root, p); err != nil {
 			return err
 		}
