@@ -166,8 +166,7 @@ func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (
 		content []byte
 	}{{manifestName, b}, {commitName, commitRecord(m, b)}} {
 		err := writeFile(s.fs, filepath.Join(tmp, f.name), int64(len(f.content)), func(w file) error {
-			_, err := w.WriteAt(f.content, 0)
-			return err
+			return writeAt(w, f.content, 0, f.name)
 		})
 		if err != nil {
 			return 0, nil, err

@@ -56,7 +56,7 @@ func (w *writer) sharded(ctx context.Context) (written, error) {
 	}
 	out.Files = []manifestFile{describeFile(rankFile(w.rank), l)}
 	return out, w.file(rankFile(w.rank), l.Size(), func(f file) error {
-		if err := l.WriteHeader(f); err != nil {
+		if err := writeAt(f, l.Header(), 0, "a header"); err != nil {
 			return err
 		}
 		n := 0
@@ -86,7 +86,7 @@ func (w *writer) full(ctx context.Context) (written, error) {
 	}
 	return out, w.file(fullName, l.Size(), func(f file) error {
 		if w.rank == 0 {
-			if err := l.WriteHeader(f); err != nil {
+			if err := writeAt(f, l.Header(), 0, "a header"); err != nil {
 				return err
 			}
 		}
@@ -116,6 +116,13 @@ func (w *writer) each(f func(i int, t planned, p part) error) error {
 func describeFile(name string, l *safetensors.Layout) manifestFile {
 	h := l.Header()
 	return manifestFile{Name: name, Size: l.Size(), HeaderBytes: int64(len(h)), HeaderCRC: crc32.Checksum(h, castagnoli)}
+}
+
+func writeAt(f file, b []byte, at int64, what string) error {
+	if _, err := f.WriteAt(b, at); err != nil {
+		return fmt.Errorf("checkpoint: write %s: %w", what, err)
+	}
+	return nil
 }
 
 // file makes a file of the given size, fills it and makes its content durable.
@@ -159,8 +166,8 @@ func (w *writer) part(ctx context.Context, f file, at int64, t planned, p part) 
 		hi := min(p.count, lo+per)
 		b := w.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, w.scratch(it.Data))
 		crcs = append(crcs, crc32.Checksum(b, castagnoli))
-		if _, err := f.WriteAt(b, at+int64(lo*size)); err != nil {
-			return nil, fmt.Errorf("checkpoint: write %s: %w", key(t.Kind, t.Name), err)
+		if err := writeAt(f, b, at+int64(lo*size), key(t.Kind, t.Name)); err != nil {
+			return nil, err
 		}
 	}
 	return crcs, nil

@@ -1,0 +1,353 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"trireme/tensor"
+)
+
+// A small state, so that every point of a save can be tried.
+func smallTruth(seed uint64) truth {
+	shape := tensor.Shape{5, 7}
+	return truth{seed, []Tensor{{Param, "w", tensor.F32, shape}, {ExpAvg, "w", tensor.F32, shape}, {Param, "b", tensor.BF16, tensor.Shape{3}}}}
+}
+
+// scenario is a save over what is there already.
+type scenario struct {
+	name  string
+	ranks int
+	cfg   Config
+	step  int // of the save under test; steps 1 and 2 are there
+}
+
+func scenarios() []scenario {
+	var all []scenario
+	for _, kind := range []string{Sharded, Full} {
+		for _, ranks := range []int{1, 3} {
+			all = append(all,
+				scenario{"another step", ranks, Config{StateDictType: kind}, 3},
+				scenario{"the same step", ranks, Config{StateDictType: kind}, 2},
+				scenario{"keep one", ranks, Config{StateDictType: kind, KeepLastN: 1}, 3},
+			)
+		}
+	}
+	return all
+}
+
+// states are the seeds of what was saved: before, and by the save under test.
+const (
+	before = 100
+	after  = 200
+)
+
+func (s scenario) start(t *testing.T) *faultFS {
+	fs := newFaultFS()
+	for step := 1; step <= 2; step++ {
+		for _, err := range s.save(t, fs, step, before) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return fs.afterPowerLoss(nil, keepAll)
+}
+
+func (s scenario) save(t *testing.T, fs *faultFS, step int, seed uint64) []error {
+	tr := smallTruth(seed)
+	items := tr.split(s.ranks, rand.New(rand.NewPCG(1, 1)), true, false)
+	return newWorld(s.ranks).run(func(m member) error {
+		_, err := testStore(t, m, fs, "out", s.cfg).Save(t.Context(), tr.meta(step), items[m.rank])
+		return err
+	})
+}
+
+// holds loads the newest checkpoint and returns the seed of the state in it.
+func holds(t *testing.T, fs *faultFS) (seed uint64, err error) {
+	tr := smallTruth(0)
+	items := tr.whole(true)
+	r, err := testStore(t, Alone{}, fs, "out", Config{}).Resume(t.Context(), "auto", items, LoadOptions{})
+	if err != nil {
+		return 0, err
+	}
+	if r.Path == "" {
+		return 0, errors.New("there is no checkpoint")
+	}
+	if _, err := fmt.Sscanf(string(r.Meta.State), `{"seed":%d}`, &tr.seed); err != nil {
+		return 0, err
+	}
+	return tr.seed, tr.same(items)
+}
+
+// TestPowerLossAnywhere cuts power before and after every call of a save, with every
+// unsynced change lost, kept or mixed, then lets the run go on and cuts power again.
+func TestPowerLossAnywhere(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
+			t.Parallel()
+			start := s.start(t)
+			rng := rand.New(rand.NewPCG(5, 5))
+			for n, cut := 1, true; cut; n++ {
+				for _, end := range []bool{false, true} {
+					fs := start.afterPowerLoss(nil, keepAll)
+					fs.powerAt, fs.powerEnd = n, end
+					errs := s.save(t, fs, s.step, after)
+					saved := true // some rank was told that the save is durable
+					for _, err := range errs {
+						saved = saved && err == nil
+					}
+					if cut = fs.dead; !cut {
+						break
+					}
+					for v := range 6 {
+						disk := fs.afterPowerLoss(rng, min(v, loseSome))
+						s.survives(t, disk, rng, saved, fmt.Sprintf("power gone at call %d (after it: %v), variant %d", n, end, v))
+					}
+				}
+			}
+		})
+	}
+}
+
+func (s scenario) survives(t *testing.T, disk *faultFS, rng *rand.Rand, saved bool, what string) {
+	t.Helper()
+	seed, err := holds(t, disk)
+	if err != nil || seed != before && seed != after || saved && seed != after {
+		t.Fatalf("%s: loads %d: %v; on disk:\n%s", what, seed, err, disk.tree())
+	}
+	// The run goes on and saves again; power goes once more.
+	const again = 300
+	disk.powerAt, disk.powerEnd = disk.calls+1+rng.IntN(60), rng.IntN(2) == 0
+	s.save(t, disk, s.step, again)
+	disk = disk.afterPowerLoss(rng, loseSome)
+	next, err := holds(t, disk)
+	if err != nil || next != seed && next != again && !(seed == before && next == after) {
+		t.Fatalf("%s, and again: loads %d after %d: %v; on disk:\n%s", what, next, seed, err, disk.tree())
+	}
+	// A third, undisturbed save leaves nothing behind.
+	for _, err := range s.save(t, disk, s.step+1, again+1) {
+		if err != nil {
+			t.Fatalf("%s, and again: the next save: %v; on disk:\n%s", what, err, disk.tree())
+		}
+	}
+	if next, err := holds(t, disk); err != nil || next != again+1 || strings.Contains(disk.tree(), "/"+tempPrefix) || strings.Contains(disk.tree(), "/"+asidePrefix) {
+		t.Fatalf("%s, and again: in the end loads %d: %v; on disk:\n%s", what, next, err, disk.tree())
+	}
+}
+
+// TestEveryCallFails fails each call of a save in turn, once and for good.
+func TestEveryCallFails(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
+			t.Parallel()
+			start := s.start(t)
+			for n, reached := 1, true; reached; n++ {
+				for _, forGood := range []bool{false, true} {
+					fs := start.afterPowerLoss(nil, keepAll)
+					fs.failAt, fs.forGood, fs.failure = n, forGood, errInjected
+					errs := s.save(t, fs, s.step, after)
+					reached = fs.calls >= n
+					failed := errs[0] != nil
+					for _, err := range errs {
+						if (err != nil) != failed || failed && !strings.Contains(err.Error(), errInjected.Error()) || failed && !strings.HasPrefix(err.Error(), "checkpoint: ") {
+							t.Fatalf("call %d: errors are %v", n, errs)
+						}
+					}
+					if fs.open != 0 {
+						t.Fatalf("call %d: %d files are open", n, fs.open)
+					}
+					fs.failAt = 0
+					seed, err := holds(t, fs)
+					if err != nil || seed != before && seed != after || !failed && seed != after {
+						t.Fatalf("call %d (save: %v): loads %d: %v; on disk:\n%s", n, errs[0], seed, err, fs.tree())
+					}
+					if failed && !forGood && strings.Contains(fs.tree(), "/"+tempPrefix) {
+						t.Fatalf("call %d: left behind:\n%s", n, fs.tree())
+					}
+					for _, err := range s.save(t, fs, s.step, after+1) {
+						if err != nil {
+							t.Fatalf("call %d: the next save: %v", n, err)
+						}
+					}
+					if seed, err := holds(t, fs); err != nil || seed != after+1 {
+						t.Fatalf("call %d: after the next save loads %d: %v", n, seed, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestFullDisk lets every write from the n-th call on find no space.
+func TestFullDisk(t *testing.T) {
+	s := scenario{"", 3, Config{}, 3}
+	start := s.start(t)
+	full := 0
+	for n := 1; n < 100; n++ {
+		fs := start.afterPowerLoss(nil, keepAll)
+		fs.failAt, fs.forGood, fs.failure, fs.failing = n, true, syscall.ENOSPC, "write truncate create mkdir sync"
+		errs := s.save(t, fs, s.step, after)
+		for _, err := range errs {
+			if (err != nil) != (errs[0] != nil) || err != nil && !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("call %d: errors are %v", n, errs)
+			}
+		}
+		if errs[0] == nil {
+			continue
+		}
+		full++
+		fs.failAt = 0
+		if seed, err := holds(t, fs); err != nil || seed != before && seed != after {
+			t.Fatalf("call %d: loads %d: %v", n, seed, err)
+		}
+		if strings.Contains(fs.tree(), "/"+tempPrefix) {
+			t.Fatalf("call %d: left behind:\n%s", n, fs.tree())
+		}
+	}
+	if full < 20 {
+		t.Fatalf("only %d saves met a full disk", full)
+	}
+}
+
+// TestFullDiskForReal fills a small file system.
+func TestFullDiskForReal(t *testing.T) {
+	dir := t.TempDir()
+	if err := mountTmpfs(dir, "size=256k"); err != nil {
+		t.Skipf("no small file system can be mounted here: %v", err)
+	}
+	defer unmount(dir)
+	if _, err := saveAlone(t, nil, dir, Config{}, smallTruth(1), 1); err != nil {
+		t.Fatal(err)
+	}
+	big := truth{1, []Tensor{{Param, "w", tensor.F32, tensor.Shape{100_000}}}}
+	_, err := saveAlone(t, nil, dir, Config{}, big, 2)
+	if !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("the error is %v", err)
+	}
+	names, _ := os.ReadDir(filepath.Join(dir, "checkpoints"))
+	path, notices, err := Latest(filepath.Join(dir, "checkpoints"))
+	if len(names) != 1 || filepath.Base(path) != "step-1" || len(notices) > 0 || err != nil {
+		t.Fatal(names, path, notices, err)
+	}
+}
+
+// damaged runs what after a change to one file of a small checkpoint, and wants the exact
+// state or an error.
+func exactOrRefused(t *testing.T, fs *faultFS, what string) (refused bool) {
+	t.Helper()
+	seed, err := holds(t, fs)
+	switch {
+	case err == nil && seed != before:
+		t.Fatalf("%s: loads %d", what, seed)
+	case err != nil && !errors.Is(err, ErrCorrupt):
+		t.Fatalf("%s: the error is %v", what, err)
+	}
+	return err != nil
+}
+
+func TestEveryBitAndEveryLength(t *testing.T) {
+	for _, kind := range []string{Sharded, Full} {
+		fs := newFaultFS()
+		s := scenario{"", 2, Config{StateDictType: kind}, 1}
+		for _, err := range s.save(t, fs, 1, before) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, f := range fs.find("out/checkpoints/step-1").entries {
+			data := f.data
+			for i := range data {
+				for bit := range 8 {
+					data[i] ^= 1 << bit
+					if !exactOrRefused(t, fs, fmt.Sprintf("%s: bit %d of byte %d", name, bit, i)) {
+						t.Fatalf("%s: bit %d of byte %d: the change was not noticed", name, bit, i)
+					}
+					data[i] ^= 1 << bit
+				}
+			}
+			for n := range data {
+				f.data = data[:n:n]
+				if !exactOrRefused(t, fs, fmt.Sprintf("%s cut to %d", name, n)) {
+					t.Fatalf("%s cut to %d was loaded", name, n)
+				}
+			}
+			f.data = append(data[:len(data):len(data)], 0)
+			if !exactOrRefused(t, fs, name+" with a tail") {
+				t.Fatalf("%s with a tail was loaded", name)
+			}
+			f.data = data
+		}
+		if exactOrRefused(t, fs, "undamaged") {
+			t.Fatal("the undamaged checkpoint was refused")
+		}
+	}
+}
+
+// TestDamagedNewestFallsBack: what only the payload's checksum shows is met while loading.
+func TestDamagedNewestFallsBack(t *testing.T) {
+	s := scenario{"", 3, Config{}, 3}
+	fs := s.start(t)
+	for _, err := range s.save(t, fs, 3, after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := fs.find("out/checkpoints/step-3/" + rankFile(0))
+	f.data[len(f.data)-1] ^= 1
+	tr := smallTruth(before)
+	items := tr.split(3, rand.New(rand.NewPCG(1, 1)), false, true)
+	for rank, err := range newWorld(3).run(func(m member) error {
+		r, err := testStore(t, m, fs, "out", Config{}).Resume(t.Context(), "auto", items[m.rank], LoadOptions{})
+		if err == nil && r.Meta.Step != 2 {
+			err = fmt.Errorf("resumed %v", r)
+		}
+		if err == nil && m.rank == 0 && (len(r.Notices) != 1 || !strings.Contains(r.Notices[0], "step-3 cannot be used") || !strings.Contains(r.Notices[0], rankFile(0))) {
+			err = fmt.Errorf("notices are %q", r.Notices)
+		}
+		return errors.Join(err, tr.same(items[m.rank]))
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+	// Asked for by name, it is refused.
+	_, err := testStore(t, Alone{}, fs, "out", Config{}).Resume(t.Context(), "out/checkpoints/step-3", tr.whole(true), LoadOptions{})
+	if !errors.Is(err, ErrCorrupt) {
+		t.Fatal(err)
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	fs := newFaultFS()
+	if _, err := saveAlone(f, fs, "out", Config{}, smallTruth(1), 1); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(fs.find("out/checkpoints/step-1/" + manifestName).data)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := parseManifest(b)
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Fatalf("error of several lines: %q", err)
+			}
+			return
+		}
+		for _, x := range m.Tensors {
+			at := 0
+			for _, p := range x.Pieces {
+				if p.First != at || p.Offset < 8 || p.Offset+int64(p.Count*x.DType.Size()) > m.Files[p.File].Size {
+					t.Fatalf("%s: piece %+v", x.key(), p)
+				}
+				at += p.Count
+			}
+			if at != x.Shape.Elems() {
+				t.Fatalf("%s: %d of %v", x.key(), at, x.Shape)
+			}
+		}
+	})
+}
