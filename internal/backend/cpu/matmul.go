@@ -1,0 +1,132 @@
+package cpu
+
+import (
+	"trireme/internal/kernel"
+	"trireme/tensor"
+)
+
+// MatMul: dst [M N] (+)= op(a) [M K] * op(b) [K N], or a batch of such products.
+func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
+	const name = "matmul"
+	p := product{accumulate: op.Accumulate, batch: 1}
+	rank := len(dst.Shape())
+	check((rank == 2 || rank == 3) && len(x.Shape()) == rank && len(y.Shape()) == rank, name, "%v of %v and %v", dst, x, y)
+	if rank == 3 {
+		p.batch = dst.Dim(0)
+		check(x.Dim(0) == p.batch && y.Dim(0) == p.batch, name, "%v of %v and %v", dst, x, y)
+	}
+	p.m, p.n, p.k = dst.Dim(-2), dst.Dim(-1), x.Dim(-1)
+	if op.TransA {
+		p.k = x.Dim(-2)
+	}
+	p.c, p.a, p.b = matrix(name, dst), matrix(name, x), matrix(name, y)
+	p.a.Trans, p.b.Trans = op.TransA, op.TransB
+	for _, f := range []struct {
+		t          *tensor.Tensor
+		trans      bool
+		rows, cols int
+	}{{x, op.TransA, p.m, p.k}, {y, op.TransB, p.k, p.n}} {
+		r, c := f.t.Dim(-2), f.t.Dim(-1)
+		if f.trans {
+			r, c = c, r
+		}
+		check(r == f.rows && c == f.cols, name, "%v of %v and %v, transposed %t and %t", dst, x, y, op.TransA, op.TransB)
+	}
+	if p.batch == 0 || p.m == 0 || p.n == 0 {
+		return
+	}
+	p.divide(b.pool.threads)
+	need := kernel.GemmScratch(p.rows, p.cols, p.k)
+	s := b.scratch(min(b.pool.threads, p.tiles()) * need * 4)
+	defer s.release()
+	tmp := elems[float32](s, tensor.F32)
+	b.pool.run(p.tiles(), func(tile, thread int) { p.compute(tile, tmp[thread*need:][:need]) })
+}
+
+// matrix is a tensor's first matrix as kernels see it.
+func matrix(op string, t *tensor.Tensor) kernel.Matrix {
+	m := kernel.Matrix{LD: t.RowStride()}
+	switch t.DType() {
+	case tensor.F32:
+		m.F = tensor.Host[float32](t)
+	case tensor.BF16:
+		m.H = tensor.Host[uint16](t)
+	default:
+		check(false, op, "%v is neither float32 nor bfloat16", t)
+	}
+	return m
+}
+
+// product is a batch of matrix products, divided into tiles of rows x cols of c. Nothing is
+// divided along k.
+type product struct {
+	c, a, b    kernel.Matrix
+	batch      int
+	m, n, k    int
+	accumulate bool
+	rows, cols int
+}
+
+// Tiles of at least this many rows or columns are worth packing the other operand for.
+const (
+	leastRows = 256
+	leastCols = 256
+)
+
+// divide makes one tile for one thread, and for more some tiles for each, so that a thread
+// that is held up leaves its share to others. Columns are divided first: a block of columns
+// is packed for all rows of a tile, rows for a few columns at a time in any case.
+func (p *product) divide(threads int) {
+	p.rows, p.cols = p.m, p.n
+	if threads == 1 || p.m*p.n*p.k < smallProduct {
+		return
+	}
+	want := 4 * threads
+	have := p.batch
+	if have < want {
+		p.cols = part(p.n, (want+have-1)/have, leastCols, 64)
+		have *= (p.n + p.cols - 1) / p.cols
+	}
+	if have < want {
+		p.rows = part(p.m, (want+have-1)/have, leastRows, 56)
+		have *= (p.m + p.rows - 1) / p.rows
+	}
+	if have < threads { // narrow and short: smaller pieces than are good for one thread
+		p.cols = part(p.n, threads, 64, 64)
+	}
+}
+
+// smallProduct is how many multiply-adds are done before another thread wakes up.
+const smallProduct = 1 << 18
+
+// part is the size of the parts that n is divided into, about count of them, each at least
+// least and a multiple of unit.
+func part(n, count, least, unit int) int {
+	size := max(least, (n+count-1)/count)
+	return min(n, (size+unit-1)/unit*unit)
+}
+
+func (p *product) grid() (down, across int) {
+	return (p.m + p.rows - 1) / p.rows, (p.n + p.cols - 1) / p.cols
+}
+
+func (p *product) tiles() int {
+	down, across := p.grid()
+	return p.batch * down * across
+}
+
+func (p *product) compute(tile int, scratch []float32) {
+	down, across := p.grid()
+	i, j := tile%down*p.rows, tile/down%across*p.cols
+	n := tile / (down * across)
+	c, a, b := nth(p.c, n, p.m, p.n), nth(p.a, n, p.m, p.k), nth(p.b, n, p.k, p.n)
+	kernel.Gemm(c.From(i, j), a.From(i, 0), b.From(0, j), min(p.rows, p.m-i), min(p.cols, p.n-j), p.k, p.accumulate, scratch)
+}
+
+// nth is matrix n of a batch of matrices of rows x cols.
+func nth(m kernel.Matrix, n, rows, cols int) kernel.Matrix {
+	if m.Trans {
+		return m.From(0, n*cols)
+	}
+	return m.From(n*rows, 0)
+}

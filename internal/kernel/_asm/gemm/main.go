@@ -1,0 +1,57 @@
+// Command gemm generates the matrix multiplication kernels of internal/kernel into -dir.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+)
+
+func main() {
+	dir := flag.String("dir", "..", "folder of the kernel package")
+	flag.Parse()
+	if err := run(*dir); err != nil {
+		fmt.Fprintln(os.Stderr, "gemm:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string) error {
+	c := build.NewContext()
+	for _, rows := range []int{14, 8, 4, 2, 1} {
+		tileAVX512(c, rows)
+	}
+	transposeAVX512(c)
+	peakAVX512(c)
+	for _, rows := range []int{6, 4, 2, 1} {
+		tileAVX2(c, rows)
+	}
+	transposeAVX2(c)
+	peakAVX2(c)
+	f, err := c.Result()
+	if err != nil {
+		return err
+	}
+	if err := pass.Compile.Execute(f); err != nil {
+		return err
+	}
+	cfg := printer.Config{Name: "_asm/gemm", Pkg: "kernel"}
+	for name, p := range map[string]printer.Printer{
+		"gemm_amd64.s":       printer.NewGoAsm(cfg),
+		"gemm_stub_amd64.go": printer.NewStubs(cfg),
+	} {
+		b, err := p.Print(f)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+// Package kernel holds the loops over floats: slices in, slices out, on one thread. It knows
+// no tensors, no threads and no devices; internal/backend/cpu checks shapes, splits the work
+// and calls it.
+//
+// Each operation has a generic twin in Go, which is always compiled and is the
+// specification, and may have assembly that internal/impl chooses at run time. Variants give
+// the same bits unless an operation's comment says otherwise, and an element's bits depend
+// neither on its position nor on what is computed beside it.
+//
+// Gemm is the product of two matrices: it packs blocks of both operands (gemm_pack.go) and
+// sweeps tiles over them (gemm_tile.go, gemm_amd64.s).
+package kernel
+
+//go:generate go -C _asm run ./gemm -dir ..

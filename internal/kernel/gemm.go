@@ -1,0 +1,253 @@
+package kernel
+
+import (
+	"fmt"
+
+	"trireme/internal/impl"
+)
+
+// Matrix is an operand of Gemm in memory: float32 in F, or bfloat16 bits in H. Element (i, j)
+// is at i*LD+j, or at j*LD+i where Trans is set.
+type Matrix struct {
+	F     []float32
+	H     []uint16
+	LD    int
+	Trans bool
+}
+
+// From is the part of m whose first element is (i, j).
+func (m Matrix) From(i, j int) Matrix {
+	off := i*m.LD + j
+	if m.Trans {
+		off = j*m.LD + i
+	}
+	if m.H != nil {
+		m.H = m.H[off:]
+	} else {
+		m.F = m.F[off:]
+	}
+	return m
+}
+
+func (m Matrix) check(name string, rows, cols int) {
+	if m.Trans {
+		rows, cols = cols, rows
+	}
+	if n := max(len(m.F), len(m.H)); cols > m.LD && rows > 1 || (rows-1)*m.LD+cols > n {
+		panic(fmt.Sprintf("kernel: gemm: %s of %d x %d with stride %d does not lie in %d elements", name, rows, cols, m.LD, n))
+	}
+}
+
+// Gemm: c [m n] = a [m k] * b [k n], plus c where accumulate is set.
+//
+// Every element is one chain of fused multiply-adds in float32 over k in ascending order,
+// beginning at 0; then, with accumulate, the old element is added once. All variants give
+// these bits. A bfloat16 c is rounded once, at the end. c is not transposed and overlaps
+// neither a nor b. scratch is at least GemmScratch(m, n, k) floats, its contents do not
+// matter.
+//
+// Blocks (Goto and van de Geijn 2008): nc columns by kc rows of b are packed into panels as
+// wide as a tile, where they stay in the second level of cache; rows of a pass over them, as
+// many as a tile has at a time, and stay in the first. A sum that is longer than kc goes on
+// from where it was stored.
+func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
+	if m == 0 || n == 0 {
+		return
+	}
+	c.check("c", m, n)
+	a.check("a", m, k)
+	b.check("b", k, n)
+	if k == 0 {
+		zero(c, m, n, accumulate)
+		return
+	}
+	g := gemm{gemmShape: shapeOf(impl.Current(), m, n, k), c: c, a: a, b: b, k: k, accumulate: accumulate}
+	g.apart = c.H != nil || accumulate && k > g.kc
+	g.divide(scratch, m)
+	rows := m
+	if g.apart {
+		rows = sumRows
+	}
+	for i := 0; i < m; i += rows {
+		for j := 0; j < n; j += g.nc {
+			g.block(i, min(i+rows, m), j, min(j+g.nc, n))
+		}
+	}
+}
+
+// zero is a product without terms.
+func zero(c Matrix, m, n int, accumulate bool) {
+	if accumulate {
+		return
+	}
+	for i := range m {
+		if c.H != nil {
+			clear(c.H[i*c.LD:][:n])
+		} else {
+			clear(c.F[i*c.LD:][:n])
+		}
+	}
+}
+
+// gemmShape is how a variant divides a product.
+type gemmShape struct {
+	mr, nr int  // rows and columns of a tile
+	kc, nc int  // rows and columns of a block of b
+	packA  bool // tiles read a only where it is packed, column by column
+}
+
+// shapeOf is a level's division, with blocks of one size rather than a small last one.
+func shapeOf(l impl.Level, m, n, k int) gemmShape {
+	s := gemmShapes[l]
+	s.kc = even(k, s.kc, 4)
+	s.nc = even(n, s.nc, s.nr)
+	return s
+}
+
+// even is the size of the parts of n that are at most about limit: as few as it takes, of
+// one size, a multiple of unit.
+func even(n, limit, unit int) int {
+	parts := max(1, (n+limit-1)/limit)
+	return max(unit, ((n+parts-1)/parts+unit-1)/unit*unit)
+}
+
+const (
+	sumRows  = 1024 // how many rows of unfinished sums are kept apart from c
+	packRows = 128  // about how many rows of a are packed at once
+	rowGap   = 16   // floats between packed rows of a, so that their lines fall into different sets
+)
+
+// gemm is one product under way.
+type gemm struct {
+	gemmShape
+	c, a, b    Matrix
+	k          int
+	accumulate bool
+	apart      bool // unfinished sums are kept in sums, not in c
+
+	bp   []float32 // packed b: panels of [kb][nr]
+	ap   []float32 // packed a: panels of [kb][mr], or rows
+	rows []float32 // rows of b on their way through a transpose
+	tile []float32 // a tile at the edge
+	sums []float32 // [sumRows][nc]
+}
+
+// sizes are the lengths of the parts of scratch, each a whole number of lines of cache.
+func (s gemmShape) sizes(m int) [5]int {
+	line := func(n int) int { return (n + 15) &^ 15 }
+	return [5]int{
+		line(s.kc*s.nc) + 16*transposeRows, // a panel is asked for beyond its end
+		line(max(packRows, s.mr) * (s.kc + rowGap)),
+		line(transposeRows * s.kc),
+		line(s.mr * s.nr),
+		line(min(m, sumRows) * s.nc),
+	}
+}
+
+// GemmScratch is how many floats of scratch a product needs.
+func GemmScratch(m, n, k int) int {
+	total := 0
+	for _, n := range shapeOf(impl.Current(), m, n, k).sizes(m) {
+		total += n
+	}
+	return total
+}
+
+// divide divides scratch.
+func (g *gemm) divide(scratch []float32, m int) {
+	for i, p := range []*[]float32{&g.bp, &g.ap, &g.rows, &g.tile, &g.sums} {
+		n := g.sizes(m)[i]
+		if len(scratch) < n {
+			panic("kernel: gemm: scratch is smaller than GemmScratch says")
+		}
+		*p, scratch = scratch[:n:n], scratch[n:]
+	}
+}
+
+// block computes rows [i0, i1) of columns [j0, j1) of c.
+func (g *gemm) block(i0, i1, j0, j1 int) {
+	step := g.mr
+	if g.a.Trans {
+		step = max(1, packRows/g.mr) * g.mr
+	}
+	for k0 := 0; k0 < g.k; k0 += g.kc {
+		kb := min(g.kc, g.k-k0)
+		g.packB(k0, kb, j0, j1-j0)
+		for i := i0; i < i1; i += step {
+			rows := min(step, i1-i)
+			a, si, sk, panel := g.takeA(i, rows, k0, kb)
+			for r := 0; r < rows; r += g.mr {
+				g.sweep(i+r, min(g.mr, rows-r), a[r/g.mr*panel:], si, sk, i0, j0, j1, k0, kb)
+			}
+		}
+	}
+	if g.c.H != nil {
+		g.narrow(i0, i1, j0, j1)
+	}
+}
+
+// takeA returns where tiles find rows [i, i+rows) of columns [k0, k0+kb) of a: element (r, kk)
+// at r*si+kk*sk from the beginning of its panel of mr rows, and panels apart from each other.
+func (g *gemm) takeA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
+	src := g.a.From(i, k0)
+	switch {
+	case g.a.Trans || g.packA:
+		packColumns(g.ap, src, g.mr, rows, kb, g.rows)
+		return g.ap, 1, g.mr, g.mr * kb
+	case g.a.H != nil || sameSets(g.a.LD):
+		ld := kb + rowGap
+		for r := range rows {
+			packRow(g.ap[r*ld:][:kb], src.From(r, 0))
+		}
+		return g.ap, ld, 1, g.mr * ld
+	}
+	return src.F, g.a.LD, 1, g.mr * g.a.LD
+}
+
+// sameSets says whether rows at this distance meet in the same sets of the first level of
+// cache, which holds a power of two of lines in each way.
+func sameSets(ld int) bool {
+	const page = 1024 // floats
+	r := ld % page
+	return r < 16 || r > page-16
+}
+
+// sweep computes rows [i, i+rows), at most mr, of a block, from their panel a.
+func (g *gemm) sweep(i, rows int, a []float32, si, sk, i0, j0, j1, k0, kb int) {
+	first, last := k0 == 0, k0+kb == g.k
+	t := gemmTile{k: kb, si: si, sk: sk}
+	for j := j0; j < j1; j += g.nr {
+		t.cols = min(g.nr, j1-j)
+		t.b = g.bp[(j-j0)*kb:]
+		sum, ldsum := g.c.F, g.c.LD
+		off := i*g.c.LD + j
+		if g.apart {
+			sum, ldsum, off = g.sums, g.nc, (i-i0)*g.nc+j-j0
+		}
+		t.out, t.ldout = sum[off:], ldsum
+		t.in, t.ldin = nil, 0
+		if !first {
+			t.in, t.ldin = t.out, t.ldout
+		}
+		t.add = false
+		if last && g.accumulate && g.c.H == nil {
+			t.out, t.ldout, t.add = g.c.F[i*g.c.LD+j:], g.c.LD, true
+		}
+		t.a = a
+		g.compute(&t, rows)
+	}
+}
+
+// narrow rounds finished sums to bfloat16, added to what was there where c accumulates.
+func (g *gemm) narrow(i0, i1, j0, j1 int) {
+	old := g.tile[:min(len(g.tile), 64)]
+	for i := i0; i < i1; i++ {
+		dst, sum := g.c.H[i*g.c.LD+j0:][:j1-j0], g.sums[(i-i0)*g.nc:][:j1-j0]
+		for j := 0; g.accumulate && j < len(sum); j += len(old) {
+			n := min(len(old), len(sum)-j)
+			bf16ToF32(old[:n], dst[j:j+n])
+			add(sum[j:j+n], old[:n], sum[j:j+n])
+		}
+		f32ToBF16(dst, sum)
+	}
+}

@@ -1,0 +1,110 @@
+package kernel
+
+import "trireme/internal/impl"
+
+var gemmShapes = [...]gemmShape{
+	impl.Generic: genericShape,
+	impl.AVX2:    {mr: 6, nr: 16, kc: 384, nc: 768},
+	impl.AVX512:  {mr: 14, nr: 32, kc: 512, nc: 768},
+}
+
+// run computes as many of the rows as there is code for at once and returns their number.
+func (g *gemm) run(t *gemmTile, rows int) int {
+	switch g.nr {
+	case 32:
+		return tileAVX512(t, rows)
+	case 16:
+		if t.cols == 16 {
+			return tileAVX2(t, rows)
+		}
+		rows = tileRowsAVX2(rows)
+		g.bordered(t, rows, func(t *gemmTile) { tileAVX2(t, rows) })
+		return rows
+	}
+	return tileGeneric(t, rows)
+}
+
+func tileAVX512(t *gemmTile, rows int) int {
+	var in *float32
+	if t.in != nil {
+		in = &t.in[0]
+	}
+	add := 0
+	if t.add {
+		add = 1
+	}
+	mask := uint64(1)<<t.cols - 1
+	a, b, out := &t.a[0], &t.b[0], &t.out[0]
+	switch {
+	case rows >= 14:
+		tileAVX512x14(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+		return 14
+	case rows >= 8:
+		tileAVX512x8(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+		return 8
+	case rows >= 4:
+		tileAVX512x4(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+		return 4
+	case rows >= 2:
+		tileAVX512x2(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+		return 2
+	}
+	tileAVX512x1(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+	return 1
+}
+
+// tileRowsAVX2 is how many of the rows tileAVX2 computes at once.
+func tileRowsAVX2(rows int) int {
+	switch {
+	case rows >= 6:
+		return 6
+	case rows >= 4:
+		return 4
+	}
+	return min(rows, 2)
+}
+
+func tileAVX2(t *gemmTile, rows int) int {
+	var in *float32
+	if t.in != nil {
+		in = &t.in[0]
+	}
+	add := 0
+	if t.add {
+		add = 1
+	}
+	a, b, out := &t.a[0], &t.b[0], &t.out[0]
+	rows = tileRowsAVX2(rows)
+	switch rows {
+	case 6:
+		tileAVX2x6(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add)
+	case 4:
+		tileAVX2x4(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add)
+	case 2:
+		tileAVX2x2(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add)
+	default:
+		tileAVX2x1(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add)
+	}
+	return rows
+}
+
+// transpose: dst[c*ldd+r] = src[r*lds+c], r in [0, rows) and c in [0, cols).
+func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
+	body, l := cols&^3, impl.Current()
+	for r := 0; r < rows && body > 0; {
+		switch left := rows - r; {
+		case l == impl.AVX512 && left >= 16:
+			transposeAVX512(&dst[r], ldd, &src[r*lds], lds, body)
+			r += 16
+		case l >= impl.AVX2 && left >= 8:
+			transposeAVX2(&dst[r], ldd, &src[r*lds], lds, body)
+			r += 8
+		default:
+			transposeGeneric(dst[r:], ldd, src[r*lds:], lds, left, body)
+			r = rows
+		}
+	}
+	if body < cols {
+		transposeGeneric(dst[body*ldd:], ldd, src[body:], lds, rows, cols-body)
+	}
+}

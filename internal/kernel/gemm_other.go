@@ -1,0 +1,16 @@
+//go:build !amd64
+
+package kernel
+
+import "trireme/internal/impl"
+
+var gemmShapes = [...]gemmShape{
+	impl.Generic: genericShape,
+	impl.NEON:    genericShape,
+}
+
+func (g *gemm) run(t *gemmTile, rows int) int { return tileGeneric(t, rows) }
+
+func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
+	transposeGeneric(dst, ldd, src, lds, rows, cols)
+}

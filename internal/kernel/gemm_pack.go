@@ -1,0 +1,92 @@
+package kernel
+
+// packB copies rows [k0, k0+kb) of columns [j0, j0+n) of b into panels of [kb][nr]. Columns
+// of the last panel beyond n are 0.
+func (g *gemm) packB(k0, kb, j0, n int) {
+	if n%g.nr != 0 {
+		clear(g.bp[n/g.nr*g.nr*kb:][:g.nr*kb])
+	}
+	src := g.b.From(k0, j0)
+	if g.b.Trans {
+		for j := 0; j < n; j += g.nr {
+			packTransposed(g.bp[j*kb:], g.nr, src.From(0, j), min(g.nr, n-j), kb, g.rows)
+		}
+		return
+	}
+	// Some rows of all panels at a time: the source is read along its rows.
+	const some = 16
+	for k := 0; k < kb; k += some {
+		for j := 0; j < n; j += g.nr {
+			packCopy(g.bp[j*kb+k*g.nr:], g.nr, src.From(k, j), min(some, kb-k), min(g.nr, n-j))
+		}
+	}
+}
+
+// packColumns copies rows of a, kb columns each, into panels of [kb][mr].
+func packColumns(dst []float32, a Matrix, mr, rows, kb int, tmp []float32) {
+	if !a.Trans {
+		a.Trans = true // of the matrix whose columns are the rows of a
+		for r := 0; r < rows; r += mr {
+			packTransposed(dst[r*kb:], mr, a.From(0, r), min(mr, rows-r), kb, tmp)
+		}
+		return
+	}
+	a.Trans = false
+	const some = 16
+	for k := 0; k < kb; k += some {
+		for r := 0; r < rows; r += mr {
+			packCopy(dst[r*kb+k*mr:], mr, a.From(k, r), min(some, kb-k), min(mr, rows-r))
+		}
+	}
+}
+
+// packCopy: dst[r*ldd+c] = element (r, c) of src, which is not transposed.
+func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
+	if src.H != nil {
+		for r := range rows {
+			bf16ToF32(dst[r*ldd:][:cols], src.H[r*src.LD:][:cols])
+		}
+		return
+	}
+	for r := range rows {
+		copy(dst[r*ldd:][:cols], src.F[r*src.LD:])
+	}
+}
+
+// packRow copies the first elements of the first row of src.
+func packRow(dst []float32, src Matrix) {
+	if src.H != nil {
+		bf16ToF32(dst, src.H[:len(dst)])
+		return
+	}
+	copy(dst, src.F)
+}
+
+// transposeRows is the most rows that a transpose takes at once.
+const transposeRows = 16
+
+// packTransposed: dst[k*ldd+c] = element (k, c) of src, k in [0, kb) and c in [0, n), where
+// src is transposed: the elements of one c follow one another.
+func packTransposed(dst []float32, ldd int, src Matrix, n, kb int, tmp []float32) {
+	for c := 0; c < n; c += transposeRows {
+		rows := min(transposeRows, n-c)
+		part := src.From(0, c)
+		s, lds := part.F, part.LD
+		if part.H != nil {
+			for r := range rows {
+				bf16ToF32(tmp[r*kb:][:kb], part.H[r*part.LD:][:kb])
+			}
+			s, lds = tmp, kb
+		}
+		transpose(dst[c:], ldd, s, lds, rows, kb)
+	}
+}
+
+// transposeGeneric: dst[c*ldd+r] = src[r*lds+c], r in [0, rows) and c in [0, cols).
+func transposeGeneric(dst []float32, ldd int, src []float32, lds, rows, cols int) {
+	for r := range rows {
+		for c, x := range src[r*lds:][:cols] {
+			dst[c*ldd+r] = x
+		}
+	}
+}

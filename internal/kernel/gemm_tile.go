@@ -1,0 +1,52 @@
+package kernel
+
+// gemmTile is a tile's work; strides are in elements. Element (r, kk) of a is at r*si+kk*sk,
+// b is a panel of [k][nr], in and out have rows at ldin and ldout. The sum of an element goes
+// on from in, or begins at 0 where in is nil; with add the old out is added at the end.
+type gemmTile struct {
+	k, cols int
+	a       []float32
+	si, sk  int
+	b       []float32
+	in      []float32
+	ldin    int
+	out     []float32
+	ldout   int
+	add     bool
+}
+
+// compute runs a tile of the given number of rows, in pieces for which the variant has code.
+func (g *gemm) compute(t *gemmTile, rows int) {
+	for r := 0; r < rows; {
+		n := g.run(t, rows-r)
+		if r += n; r < rows {
+			t.a = t.a[n*t.si:]
+			t.out = t.out[n*t.ldout:]
+			if t.in != nil {
+				t.in = t.in[n*t.ldin:]
+			}
+		}
+	}
+}
+
+// bordered runs f, which reads and writes whole rows of nr columns, on a tile with fewer.
+func (g *gemm) bordered(t *gemmTile, rows int, f func(t *gemmTile)) {
+	u := *t
+	u.out, u.ldout, u.add = g.tile, g.nr, false
+	if t.in != nil {
+		for r := range rows {
+			copy(g.tile[r*g.nr:], t.in[r*t.ldin:][:t.cols])
+		}
+		u.in, u.ldin = g.tile, g.nr
+	}
+	f(&u)
+	for r := range rows {
+		dst, src := t.out[r*t.ldout:][:t.cols], g.tile[r*g.nr:][:t.cols]
+		if t.add {
+			for j, x := range src {
+				src[j] = dst[j] + x
+			}
+		}
+		copy(dst, src)
+	}
+}
