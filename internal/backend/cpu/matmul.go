@@ -37,7 +37,7 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	}
 	p.divide(b.pool.threads)
 	need := kernel.GemmScratch(p.rows, p.cols, p.k)
-	s := b.scratch(min(b.pool.threads, p.tiles()) * need * 4)
+	s := b.scratch(b.pool.threads * need * 4)
 	defer s.release()
 	tmp := elems[float32](s, tensor.F32)
 	b.pool.run(p.tiles(), func(tile, thread int) { p.compute(tile, tmp[thread*need:][:need]) })

@@ -1,0 +1,31 @@
+package device
+
+import (
+	"strings"
+	"testing"
+
+	"trireme/tensor"
+)
+
+func TestOpen(t *testing.T) {
+	for _, name := range []string{"cpu", "meta"} {
+		d, err := Open(name, Options{Threads: 2, Reserve: 1 << 24})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Name() != name {
+			t.Errorf("opened %s for %s", d.Name(), name)
+		}
+		x := d.New(tensor.Activations, tensor.F32, 3, 5)
+		d.MatMul(d.New(tensor.Activations, tensor.F32, 3, 3), x, x, tensor.MatMulOp{TransB: true})
+		if got := d.Meter().Read().Live[tensor.Activations]; got != 4*(15+9) {
+			t.Errorf("%s: %d bytes are live", name, got)
+		}
+		if err := d.Close(); err != nil {
+			t.Errorf("close %s: %v", name, err)
+		}
+	}
+	if _, err := Open("abacus", Options{}); err == nil || !strings.Contains(err.Error(), `"abacus"`) {
+		t.Errorf("an unknown name gave %v", err)
+	}
+}
