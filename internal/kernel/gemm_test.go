@@ -10,9 +10,9 @@ import (
 	"trireme/internal/impl"
 )
 
-const guard = 0x7fc0beef // a NaN that no kernel makes
+const gemmGuard = 0x7fc0beef // a NaN that no kernel makes
 
-// testMatrix is a rows x cols matrix among guard values.
+// testMatrix is a rows x cols matrix among gemmGuard values.
 type testMatrix struct {
 	Matrix
 	all        []float32
@@ -30,7 +30,7 @@ func newTestMatrix(r *rand.Rand, rows, cols, gap int, trans, narrow bool) *testM
 	const edge = 37
 	m.all = make([]float32, n+2*edge)
 	for i := range m.all {
-		m.all[i] = math.Float32frombits(guard)
+		m.all[i] = math.Float32frombits(gemmGuard)
 	}
 	for i := range rows {
 		for j := range cols {
@@ -107,7 +107,7 @@ func specify(c, a, b *testMatrix, k int, accumulate bool) {
 func runGemm(c, a, b *testMatrix, k int, accumulate bool) {
 	scratch := make([]float32, GemmScratch(c.rows, c.cols, k))
 	for i := range scratch {
-		scratch[i] = math.Float32frombits(guard)
+		scratch[i] = math.Float32frombits(gemmGuard)
 	}
 	Gemm(c.Matrix, a.Matrix, b.Matrix, c.rows, c.cols, k, accumulate, scratch)
 }
