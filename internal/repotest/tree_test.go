@@ -17,8 +17,8 @@ import (
 type file struct {
 	path    string // with slashes, from the root
 	pkg     string // its folder
-	test    bool // a test, or in a package for tests (collectivetest)
-	foreign bool // of another module (generators, tools): only its form is checked
+	test    bool   // a test, or in a package for tests (collectivetest)
+	foreign bool   // of another module (generators, tools): only its form is checked
 	text    []byte
 	ast     *ast.File
 	fset    *token.FileSet
