@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"trireme/internal/conf"
+	"trireme/launch"
 )
 
 // report prints an error, the only place that does, and returns the exit code: what is wrong
@@ -27,7 +28,10 @@ func report(w io.Writer, err error) int {
 	var configuration conf.Errors
 	var problem *Problem
 	var path *fs.PathError
+	var failure *launch.Failure
 	switch {
+	case errors.As(err, &failure):
+		failure.Report(w)
 	case errors.As(err, &configuration):
 		if exit == nil {
 			code = CodeUsage

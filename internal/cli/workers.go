@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"trireme/launch"
+)
+
+// startWorkers runs this command line again as cfg.Nproc workers on this machine, and
+// returns when they have ended, with their exit code as an error.
+func startWorkers(ctx context.Context, cfg launch.Config) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program to start workers: %w", err)
+	}
+	cfg.Command = append([]string{exe}, os.Args[1:]...)
+	code, err := launch.Run(ctx, cfg)
+	if err != nil || code != 0 {
+		return &Exit{code, err}
+	}
+	return nil
+}

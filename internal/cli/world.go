@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"trireme/checkpoint"
+	"trireme/collective"
+	"trireme/collective/shm"
+	"trireme/launch"
+	"trireme/rendezvous"
+)
+
+// transports are the names that --transport takes.
+var transports = []string{"auto", "shm"}
+
+// world is this process's place among the ranks of a job.
+type world struct {
+	collective.World
+	env       rendezvous.Env
+	store     *rendezvous.Store // nil in a world of one
+	transport string            // that was taken
+	release   func()
+}
+
+// openWorld joins the world that the environment describes, and ties this process to its
+// launcher. transport auto takes memory where all ranks are on one Linux host, and tcp
+// elsewhere; a world of one needs neither. timeout (0: the default) is how long ranks wait
+// for one another in an operation.
+func openWorld(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration) (_ *world, err error) {
+	w := &world{env: env, transport: transport}
+	if w.release, err = launch.TieToParent(os.LookupEnv, nil); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.leave())
+		}
+	}()
+	cfg := collective.Config{Timeout: timeout}
+	if env.WorldSize == 1 {
+		worlds, err := collective.NewLocal(1, cfg)
+		if err != nil {
+			return nil, err
+		}
+		w.World, w.transport = worlds[0], "local"
+		return w, nil
+	}
+	if w.store, err = rendezvous.Join(ctx, env, rendezvous.Config{}); err != nil {
+		return nil, err
+	}
+	if transport == "auto" {
+		w.transport = "tcp"
+		if env.OneMachine() && runtime.GOOS == "linux" {
+			w.transport = "shm"
+		}
+	}
+	switch w.transport {
+	case "shm":
+		w.World, err = shm.Open(ctx, shm.Config{Config: cfg, Rank: env.Rank, Size: env.WorldSize, Exchange: w.store, Key: "world"})
+	default:
+		err = fmt.Errorf("transport %s does not connect %d ranks", w.transport, env.WorldSize)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Close leaves the world, and then the job.
+func (w *world) Close() error {
+	return errors.Join(w.World.Close(), w.leave())
+}
+
+func (w *world) leave() error {
+	defer w.release()
+	if w.store == nil {
+		return nil
+	}
+	return w.store.Close()
+}
+
+// agreement is how ranks agree on small things outside the collectives.
+func (w *world) agreement() checkpoint.Agreement { return agreement{w} }
+
+type agreement struct{ w *world }
+
+func (a agreement) Rank() int { return a.w.env.Rank }
+func (a agreement) Size() int { return a.w.env.WorldSize }
+
+// Gather gives every rank's message to every rank.
+func (a agreement) Gather(ctx context.Context, message []byte) ([][]byte, error) {
+	if a.w.store == nil {
+		return [][]byte{message}, nil
+	}
+	return a.w.store.AllGather(ctx, "agreement", message)
+}
