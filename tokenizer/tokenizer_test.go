@@ -1,0 +1,229 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// shared is a file that lies beside the project; the test is skipped where it does not.
+func shared(t testing.TB, path string) string {
+	t.Helper()
+	full := filepath.Join("..", "..", "shared", "data", path)
+	if _, err := os.Stat(full); errors.Is(err, os.ErrNotExist) {
+		t.Skipf("%s is not here", full)
+	}
+	return full
+}
+
+func load(t testing.TB, name string) *Tokenizer {
+	t.Helper()
+	tok, err := Load(shared(t, "tokenizers/"+name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestVectorsOfTransformersJS(t *testing.T) {
+	for _, c := range []struct{ file, model, dir string }{
+		{"gpt2.json", "Xenova/gpt2", "gpt2"},
+		{"qwen2.json", "Xenova/Qwen1.5-0.5B-Chat", "qwen2.5"},
+	} {
+		tok := load(t, c.dir)
+		var models map[string]map[string]struct {
+			Text string
+			IDs  []int32
+		}
+		if err := json.Unmarshal([]byte(readFile(t, shared(t, "vectors/transformers.js/"+c.file))), &models); err != nil {
+			t.Fatal(err)
+		}
+		if len(models[c.model]) < 15 {
+			t.Fatalf("%s: %d cases", c.model, len(models[c.model]))
+		}
+		for name, v := range models[c.model] {
+			if got := tok.Encode(v.Text, Options{Template: true}); !slices.Equal(got, v.IDs) {
+				t.Errorf("%s %s %q: %v, want %v", c.model, name, v.Text, got, v.IDs)
+			}
+		}
+	}
+}
+
+func TestVectorsOfLlamaCpp(t *testing.T) {
+	tok := load(t, "gpt2")
+	texts := strings.Split(readFile(t, shared(t, "vectors/llama.cpp/ggml-vocab-gpt-2.gguf.inp")), "\n__ggml_vocab_test__\n")
+	lines := strings.Split(readFile(t, shared(t, "vectors/llama.cpp/ggml-vocab-gpt-2.gguf.out")), "\n")
+	for i, text := range texts {
+		var want []int32
+		for _, f := range strings.Fields(lines[i]) {
+			id, err := strconv.Atoi(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, int32(id))
+		}
+		if got := tok.Encode(text, Options{}); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// gpt2 comes as tokenizer.json and as encoder.json with vocab.bpe: both are one tokenizer.
+func TestBothFormsOfGPT2Agree(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"encoder.json", "vocab.bpe"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(readFile(t, shared(t, "tokenizers/gpt2/"+name))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := load(t, "gpt2")
+	text := readFile(t, shared(t, "corpora/wiki_demo.txt"))[:200_000] + "<|endoftext|>x"
+	if !slices.Equal(a.Encode(text, Options{}), b.Encode(text, Options{})) {
+		t.Error("the ids differ")
+	}
+	if a.Vocab() != 50257 || b.Vocab() != 50257 || a.EOS() != 50256 || b.EOS() != 50256 || b.BOS() != 50256 {
+		t.Errorf("vocabularies %d, %d; EOS %d, %d", a.Vocab(), b.Vocab(), a.EOS(), b.EOS())
+	}
+}
+
+func TestRoundTripOfCorpora(t *testing.T) {
+	for _, name := range []string{"gpt2", "gpt-neox-20b", "qwen2.5"} {
+		tok := load(t, name)
+		for _, corpus := range []string{"tinyshakespeare.txt", "wiki_demo.txt", "c4_demo.jsonl"} {
+			text := readFile(t, shared(t, "corpora/"+corpus))
+			want := text
+			if tok.normal != nil {
+				want = tok.normal(text)
+			}
+			ids := tok.Encode(text, Options{})
+			if tok.Decode(ids) != want {
+				t.Errorf("%s: %s does not come back", name, corpus)
+			}
+			if slices.Max(ids) >= int32(tok.Vocab()) {
+				t.Errorf("%s: an id beyond the vocabulary", name)
+			}
+		}
+	}
+}
+
+// The figure of nanoGPT's README for this corpus with GPT-2's tokenizer: train and
+// validation are encoded apart, at nine tenths of the characters.
+func TestTinyShakespeareTokenCount(t *testing.T) {
+	tok := load(t, "gpt2")
+	text := readFile(t, shared(t, "corpora/tinyshakespeare.txt"))
+	cut := len(text) * 9 / 10
+	train, val := tok.Encode(text[:cut], Options{}), tok.Encode(text[cut:], Options{})
+	if len(train) != 301966 || len(val) != 36059 {
+		t.Errorf("%d and %d tokens, want 301966 and 36059", len(train), len(val))
+	}
+}
+
+func TestSpecialTokensInText(t *testing.T) {
+	tok := load(t, "gpt2")
+	const text = "a<|endoftext|>b"
+	if got := tok.Encode(text, Options{}); !slices.Equal(got, []int32{64, 50256, 65}) {
+		t.Errorf("special: %v", got)
+	}
+	got := tok.Encode(text, Options{Literal: true})
+	if slices.Contains(got, 50256) || tok.Decode(got) != text {
+		t.Errorf("literal: %v", got)
+	}
+	if p := tok.Plain([]int32{64, 50256, 65, -1, 99999}); p != "ab" {
+		t.Errorf("plain %q", p)
+	}
+}
+
+func TestQwenFiles(t *testing.T) {
+	tok := load(t, "qwen2.5")
+	if tok.Vocab() != 151665 || tok.EOS() != 151643 && tok.EOS() != 151645 || tok.BOS() != -1 || tok.PAD() != 151643 {
+		t.Errorf("vocab %d eos %d bos %d pad %d", tok.Vocab(), tok.EOS(), tok.BOS(), tok.PAD())
+	}
+	if got := tok.Encode("e\u0301<|im_end|>", Options{}); !slices.Equal(got, append(tok.Encode("é", Options{}), 151645)) {
+		t.Errorf("NFC and <|im_end|>: %v", got)
+	}
+}
+
+func TestConcurrentEncode(t *testing.T) {
+	tok := load(t, "gpt2")
+	text := readFile(t, shared(t, "corpora/wiki_demo.txt"))[:100_000]
+	want := tok.Encode(text, Options{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if !slices.Equal(tok.Encode(text, Options{}), want) {
+				t.Error("the ids differ")
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestSaveAndLoadAgain(t *testing.T) {
+	text := readFile(t, shared(t, "corpora/wiki_demo.txt"))[:50_000] + " <|endoftext|><|im_start|>        x\n\n\n y"
+	for _, name := range []string{"gpt2", "gpt-neox-20b", "qwen2.5", "torchtitan_test_tiny"} {
+		a := load(t, name)
+		dir := filepath.Join(t.TempDir(), name)
+		if err := a.Save(dir); err != nil {
+			t.Fatal(err)
+		}
+		b, err := Load(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(a.Encode(text, Options{Template: true}), b.Encode(text, Options{Template: true})) {
+			t.Errorf("%s: other ids after saving", name)
+		}
+		if a.Vocab() != b.Vocab() || a.EOS() != b.EOS() || a.BOS() != b.BOS() || a.PAD() != b.PAD() {
+			t.Errorf("%s: other special tokens after saving", name)
+		}
+		x, err := a.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := b.MarshalJSON()
+		if err != nil || !bytes.Equal(x, y) {
+			t.Errorf("%s: saved again, it is another file (%v)", name, err)
+		}
+	}
+}
+
+func BenchmarkEncodeGPT2(b *testing.B) {
+	for _, corpus := range []string{"tinyshakespeare.txt", "wiki_demo.txt"} {
+		b.Run(corpus, func(b *testing.B) {
+			tok := load(b, "gpt2")
+			text := readFile(b, shared(b, "corpora/"+corpus))
+			dst := tok.Encode(text, Options{})
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = tok.Append(dst[:0], text, Options{})
+			}
+		})
+	}
+}
+
+func BenchmarkLoadGPT2(b *testing.B) {
+	for b.Loop() {
+		load(b, "gpt2")
+	}
+}

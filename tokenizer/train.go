@@ -1,0 +1,321 @@
+package tokenizer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// TrainOptions says what Train learns.
+type TrainOptions struct {
+	VocabSize int      // tokens in all: special ones, 256 bytes, and merges
+	Special   []string // get the first ids; nil is <|endoftext|>
+	MinCount  int      // a pair that is rarer is not merged; 0 is 2
+}
+
+const endOfText = "<|endoftext|>"
+
+// Train learns a byte-level BPE from texts, with GPT-2's pattern: the most frequent pair of
+// neighbouring tokens within a word becomes a token, again and again. Of equally frequent
+// pairs the one with the smaller ids goes first, so the same texts, in any order, give the
+// same tokenizer. Fewer than VocabSize tokens are learned when pairs run out. The first
+// special token is BOS, EOS and PAD. ctx ends it early with an error.
+func Train(ctx context.Context, texts iter.Seq[string], o TrainOptions) (*Tokenizer, error) {
+	if o.Special == nil {
+		o.Special = []string{endOfText}
+	}
+	if o.MinCount == 0 {
+		o.MinCount = 2
+	}
+	if least := 256 + len(o.Special); o.VocabSize < least {
+		return nil, fmt.Errorf("tokenizer: a vocabulary of %d has no room for 256 bytes and %d special tokens", o.VocabSize, len(o.Special))
+	}
+	words := newWordCounts()
+	for text := range texts {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("tokenizer: train: %w", context.Cause(ctx))
+		}
+		gpt2Split{}.split(text, words.add)
+	}
+	l := newLearner(o.Special)
+	l.takeWords(words)
+	for len(l.tokens) < o.VocabSize {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("tokenizer: train: %w", context.Cause(ctx))
+		}
+		if !l.merge(int64(o.MinCount)) {
+			break
+		}
+	}
+	return l.tokenizer(o.Special)
+}
+
+// wordCounts counts the pieces of the texts.
+type wordCounts struct {
+	index map[string]int32
+	words []string
+	count []int64
+}
+
+func newWordCounts() *wordCounts { return &wordCounts{index: map[string]int32{}} }
+
+func (w *wordCounts) add(piece string) {
+	i, ok := w.index[piece]
+	if !ok {
+		i = int32(len(w.words))
+		piece = strings.Clone(piece)
+		w.index[piece] = i
+		w.words = append(w.words, piece)
+		w.count = append(w.count, 0)
+	}
+	w.count[i]++
+}
+
+// learner is the state between two merges: every different word as its present tokens, and
+// for every pair of neighbours how often it occurs and in which words it may be.
+type learner struct {
+	tokens []string // by id
+	ids    map[string]int32
+	merges []merge
+
+	words  [][]int32
+	count  []int64
+	pairs  map[uint64]int32 // to stats
+	stats  []pairStat
+	heap   pairHeap
+	risen  []int32 // pairs whose count grew in this merge
+	marked []bool  // by pair: is in risen
+}
+
+type pairStat struct {
+	a, b  int32
+	count int64
+	words []int32 // each once or more; the pair may have gone from some
+}
+
+func newLearner(special []string) *learner {
+	l := &learner{tokens: slices.Clone(special), ids: map[string]int32{}, pairs: map[uint64]int32{}}
+	// Bytes come in the order of the runes that stand for them, as Hugging Face sorts them.
+	order := make([]byte, 256)
+	for i := range order {
+		order[i] = byte(i)
+	}
+	slices.SortFunc(order, func(x, y byte) int { return int(byteRunes[x]) - int(byteRunes[y]) })
+	for _, b := range order {
+		l.ids[string([]byte{b})] = int32(len(l.tokens))
+		l.tokens = append(l.tokens, string([]byte{b}))
+	}
+	return l
+}
+
+// takeWords makes the words' tokens and counts their pairs.
+func (l *learner) takeWords(w *wordCounts) {
+	var byteID [256]int32
+	for i := range byteID {
+		byteID[i] = l.ids[string([]byte{byte(i)})]
+	}
+	total := 0
+	for _, word := range w.words {
+		total += len(word)
+	}
+	room := make([]int32, 0, total)
+	for i, word := range w.words {
+		n := len(room)
+		for k := range len(word) {
+			room = append(room, byteID[word[k]])
+		}
+		toks := room[n:len(room):len(room)]
+		l.words = append(l.words, toks)
+		l.count = append(l.count, w.count[i])
+		for k := 0; k+1 < len(toks); k++ {
+			l.change(toks[k], toks[k+1], l.count[i], int32(i))
+		}
+	}
+	l.queueRisen()
+}
+
+// change adds n occurrences of a pair, in a word; n is negative when they go.
+func (l *learner) change(a, b int32, n int64, word int32) {
+	key := pairKey(a, b)
+	i, ok := l.pairs[key]
+	if !ok {
+		i = int32(len(l.stats))
+		l.pairs[key] = i
+		l.stats = append(l.stats, pairStat{a: a, b: b})
+		l.marked = append(l.marked, false)
+	}
+	s := &l.stats[i]
+	s.count += n
+	if n < 0 {
+		return
+	}
+	if k := len(s.words); k == 0 || s.words[k-1] != word {
+		s.words = append(s.words, word)
+	}
+	if !l.marked[i] {
+		l.marked[i] = true
+		l.risen = append(l.risen, i)
+	}
+}
+
+func (l *learner) queueRisen() {
+	for _, i := range l.risen {
+		s := &l.stats[i]
+		l.marked[i] = false
+		if s.count > 0 {
+			l.heap.push(queued{s.count, s.a, s.b, i})
+		}
+	}
+	l.risen = l.risen[:0]
+}
+
+// merge joins the most frequent pair everywhere; false when none occurs atLeast times.
+func (l *learner) merge(atLeast int64) bool {
+	for len(l.heap) > 0 {
+		q := l.heap.pop()
+		s := &l.stats[q.pair]
+		if s.count != q.count {
+			// Counts fall without notice. One that rose since is in the heap again.
+			if 0 < s.count && s.count < q.count {
+				l.heap.push(queued{s.count, s.a, s.b, q.pair})
+			}
+			continue
+		}
+		if s.count < atLeast {
+			return false
+		}
+		l.join(q.pair)
+		return true
+	}
+	return false
+}
+
+func (l *learner) join(pair int32) {
+	a, b := l.stats[pair].a, l.stats[pair].b
+	text := l.tokens[a] + l.tokens[b]
+	id, ok := l.ids[text]
+	if !ok {
+		id = int32(len(l.tokens))
+		l.tokens = append(l.tokens, text)
+		l.ids[text] = id
+	}
+	l.merges = append(l.merges, merge{toRunes(l.tokens[a]), toRunes(l.tokens[b])})
+	where := l.stats[pair].words
+	l.stats[pair].words = nil
+	for _, w := range where {
+		l.words[w] = l.joinWord(l.words[w], a, b, id, l.count[w], w)
+	}
+	// What is left of the pair in aaa-like words is counted exactly by the changes above.
+	l.queueRisen()
+}
+
+// joinWord puts id in the place of each a, b of a word, and moves the counts of the pairs
+// that this makes and ends.
+func (l *learner) joinWord(toks []int32, a, b, id int32, n int64, w int32) []int32 {
+	out := 0
+	for i := 0; i < len(toks); i++ {
+		if i+1 >= len(toks) || toks[i] != a || toks[i+1] != b {
+			toks[out] = toks[i]
+			out++
+			continue
+		}
+		l.change(a, b, -n, w)
+		if out > 0 {
+			l.change(toks[out-1], a, -n, w)
+			l.change(toks[out-1], id, n, w)
+		}
+		if i+2 < len(toks) {
+			l.change(b, toks[i+2], -n, w)
+			l.change(id, toks[i+2], n, w)
+		}
+		toks[out] = id
+		out++
+		i++
+	}
+	return toks[:out]
+}
+
+// tokenizer makes what was learned into one.
+func (l *learner) tokenizer(special []string) (*Tokenizer, error) {
+	f := file{Parts: parts{PreTokenizer: json.RawMessage(byteLevelJSON), Decoder: json.RawMessage(byteLevelJSON),
+		Config: map[string]any{"tokenizer_class": "PreTrainedTokenizerFast"}}}
+	f.Model.Vocab = make(map[string]int32, len(l.tokens))
+	for id, token := range l.tokens {
+		if id < len(special) {
+			f.Added = append(f.Added, AddedToken{ID: int32(id), Content: token, Special: true})
+		} else {
+			token = toRunes(token)
+		}
+		f.Model.Vocab[token] = int32(id)
+	}
+	if len(special) > 0 {
+		for _, key := range []string{"bos_token", "eos_token", "pad_token"} {
+			f.Parts.Config[key] = special[0]
+		}
+	}
+	f.Model.Merges = l.merges
+	t, err := f.build()
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: train: %w", err)
+	}
+	return t, nil
+}
+
+// queued is a pair and its count when it was put into the heap.
+type queued struct {
+	count int64
+	a, b  int32
+	pair  int32
+}
+
+// before orders by count, the largest first, then by ids.
+func (q queued) before(o queued) bool {
+	if q.count != o.count {
+		return q.count > o.count
+	}
+	if q.a != o.a {
+		return q.a < o.a
+	}
+	return q.b < o.b
+}
+
+// pairHeap is a binary heap, the pair to be merged first at its top.
+type pairHeap []queued
+
+func (h *pairHeap) push(q queued) {
+	*h = append(*h, q)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !s[i].before(s[up]) {
+			break
+		}
+		s[i], s[up] = s[up], s[i]
+		i = up
+	}
+}
+
+func (h *pairHeap) pop() queued {
+	s := *h
+	top := s[0]
+	s[0] = s[len(s)-1]
+	s = s[:len(s)-1]
+	*h = s
+	for i := 0; ; {
+		k := 2*i + 1
+		if k >= len(s) {
+			return top
+		}
+		if k+1 < len(s) && s[k+1].before(s[k]) {
+			k++
+		}
+		if !s[k].before(s[i]) {
+			return top
+		}
+		s[i], s[k] = s[k], s[i]
+		i = k
+	}
+}
