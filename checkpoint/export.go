@@ -1,0 +1,333 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// MaxShardSize is the size of data, in bytes, beyond which exported weights go on in
+// another file, where ExportOptions names none.
+const MaxShardSize = 5_000_000_000
+
+// ExportOptions says how Export writes.
+type ExportOptions struct {
+	MaxShardSize int64         // bytes of tensors in one file; 0 is MaxShardSize. A larger tensor has a file of its own
+	Device       tensor.Memory // moves shards whose memory the host does not see; may be nil
+}
+
+// Export writes weights into dir as Hugging Face's tools read them: model.safetensors, or
+// several files and model.safetensors.index.json where they are larger than
+// MaxShardSize. All ranks call it. entries are the same on all: every tensor's name, the
+// type to write it as (F32, BF16 and F16 are converted) and its shape, in the order of the
+// file. shards are what this rank holds of them. Each rank writes its own ranges in their
+// places, so that nobody holds the model, and the bytes do not depend on the world.
+//
+// Weights that lie in dir already are replaced once all new bytes are durable. Where any
+// rank fails, all return that rank's error, and the weights before are as they were.
+func Export(ctx context.Context, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks Agreement, o ExportOptions) error {
+	return export(ctx, disk{}, dir, entries, shards, ranks, o)
+}
+
+func export(ctx context.Context, fs fileSystem, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks Agreement, o ExportOptions) error {
+	e := exporter{fs: fs, dir: dir, rank: ranks.Rank(), memory: memory{o.Device}}
+	e.memory.sync()
+	err := e.layOut(entries, o.MaxShardSize)
+	for _, s := range shards {
+		it := Item{Param, s}
+		if err == nil {
+			err = it.check(e.memory)
+		}
+		e.items = append(e.items, it)
+	}
+	if err == nil && e.rank == 0 {
+		err = e.begin()
+	}
+	world, err := agree(ctx, ranks, describe(e.items), err)
+	if err != nil {
+		return e.abandon(err)
+	}
+	_, err = agree(ctx, ranks, struct{}{}, e.write(ctx, world))
+	if err != nil {
+		return e.abandon(err)
+	}
+	if e.rank == 0 {
+		err = e.publish()
+	}
+	if _, err = agree(ctx, ranks, struct{}{}, err); err != nil {
+		return e.abandon(err)
+	}
+	return nil
+}
+
+// exporter is one rank's part in an export.
+type exporter struct {
+	fs     fileSystem
+	dir    string
+	rank   int
+	memory memory
+	items  []Item
+	files  []exportFile
+	where  map[string]int // tensor -> file
+	total  int64          // bytes of all tensors
+}
+
+type exportFile struct {
+	name   string
+	layout *safetensors.Layout
+}
+
+func (f exportFile) temp(dir string) string { return filepath.Join(dir, tempPrefix+f.name) }
+
+// layOut divides the entries into files, filling each before the next.
+func (e *exporter) layOut(entries []safetensors.Entry, most int64) error {
+	if most <= 0 {
+		most = MaxShardSize
+	}
+	var groups [][]safetensors.Entry
+	room := int64(0)
+	e.where = make(map[string]int, len(entries))
+	for _, t := range entries {
+		if !validShape(t.Shape, t.DType) {
+			return fmt.Errorf("checkpoint: export %s: it has shape %v", t.Name, t.Shape)
+		}
+		if _, ok := e.where[t.Name]; ok {
+			return fmt.Errorf("checkpoint: export %s: it is declared twice", t.Name)
+		}
+		n := t.Bytes()
+		if len(groups) == 0 || n > room && room < most {
+			groups, room = append(groups, nil), most
+		}
+		last := len(groups) - 1
+		groups[last] = append(groups[last], t)
+		e.where[t.Name] = last
+		room -= n
+		e.total += n
+	}
+	if len(groups) == 0 {
+		return fmt.Errorf("checkpoint: export to %s: there are no tensors", e.dir)
+	}
+	for i, g := range groups {
+		l, err := safetensors.NewLayout(g, map[string]string{"format": "pt"})
+		if err != nil {
+			return fmt.Errorf("checkpoint: export to %s: %w", e.dir, err)
+		}
+		name := safetensors.ModelFile
+		if len(groups) > 1 {
+			name = fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(groups))
+		}
+		e.files = append(e.files, exportFile{name, l})
+	}
+	return nil
+}
+
+// begin makes the directory and clears away what an export that was cut off has left.
+func (e *exporter) begin() error {
+	if err := e.fs.MkdirAll(e.dir); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return e.sweep()
+}
+
+var (
+	exportTemp  = regexp.MustCompile(`^\.tmp-model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?$`)
+	exportShard = regexp.MustCompile(`^model-\d{5}-of-\d{5}\.safetensors$`)
+)
+
+func (e *exporter) sweep() error {
+	names, err := e.fs.ReadDir(e.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, name := range names {
+		if exportTemp.MatchString(name) {
+			if err := e.fs.RemoveAll(filepath.Join(e.dir, name)); err != nil {
+				return fmt.Errorf("checkpoint: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// write writes this rank's ranges into their files.
+func (e *exporter) write(ctx context.Context, world [][]held) error {
+	plan, err := plan(world)
+	if err != nil {
+		return err
+	}
+	parts := make([][]planned, len(e.files))
+	for _, t := range plan {
+		i, ok := e.where[t.Name]
+		if !ok {
+			return fmt.Errorf("checkpoint: export to %s: %s is held but not declared, so it would be lost", e.dir, t.Name)
+		}
+		to, _, _ := e.files[i].layout.Find(t.Name)
+		if !to.Shape.Equal(t.Shape) || !safetensors.Convertible(t.DType, to.DType) {
+			return fmt.Errorf("checkpoint: export %v: it is held as %v%v", to, t.DType, t.Shape)
+		}
+		parts[i] = append(parts[i], t)
+	}
+	for i, f := range e.files {
+		if n := len(f.layout.Entries()); len(parts[i]) < n {
+			return fmt.Errorf("checkpoint: export to %s: no rank holds %s", e.dir, missingName(f.layout, parts[i]))
+		}
+		mine := slices.ContainsFunc(parts[i], func(t planned) bool {
+			return slices.ContainsFunc(t.parts, func(p part) bool { return p.rank == e.rank })
+		})
+		if !mine && e.rank != 0 {
+			continue
+		}
+		err := writeFile(e.fs, f.temp(e.dir), f.layout.Size(), func(w file) error { return e.fill(ctx, w, f.layout, parts[i]) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func missingName(l *safetensors.Layout, have []planned) string {
+	for _, t := range l.Entries() {
+		if !slices.ContainsFunc(have, func(p planned) bool { return p.Name == t.Name }) {
+			return t.Name
+		}
+	}
+	return ""
+}
+
+// fill writes this rank's parts of one file.
+func (e *exporter) fill(ctx context.Context, w file, l *safetensors.Layout, tensors []planned) error {
+	if e.rank == 0 {
+		if err := writeAt(w, l.Header(), 0, "a header"); err != nil {
+			return err
+		}
+	}
+	var buf, converted []byte
+	for _, t := range tensors {
+		to, at, _ := l.Find(t.Name)
+		from, size := t.DType, to.DType.Size()
+		for _, p := range t.parts {
+			if p.rank != e.rank {
+				continue
+			}
+			it := e.items[p.item]
+			if it.Data.Buffer().Bytes == nil && buf == nil {
+				buf = make([]byte, chunkBytes)
+			}
+			per := chunkBytes / max(size, from.Size())
+			for lo := 0; lo < p.count; lo += per {
+				if err := ctx.Err(); err != nil {
+					return fmt.Errorf("checkpoint: write %s: %w", t.Name, context.Cause(ctx))
+				}
+				hi := min(p.count, lo+per)
+				b := e.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, buf)
+				if from != to.DType {
+					if converted == nil {
+						converted = make([]byte, chunkBytes)
+					}
+					safetensors.Convert(converted[:(hi-lo)*size], to.DType, b, from)
+					b = converted[:(hi-lo)*size]
+				}
+				if err := writeAt(w, b, at+int64((p.first+lo)*size), t.Name); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// publish gives the files their names, the index last, and removes weights of the same
+// directory that readers would prefer or confuse with them.
+func (e *exporter) publish() error {
+	for _, f := range e.files {
+		if err := verifyFile(e.fs, e.dir, describeFile(tempPrefix+f.name, f.layout)); err != nil {
+			return fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; all ranks must write to the same directory", f.temp(e.dir), err)
+		}
+	}
+	names := make([]string, len(e.files))
+	for i, f := range e.files {
+		names[i] = f.name
+	}
+	if len(e.files) > 1 {
+		b, err := e.index()
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(e.dir, tempPrefix+safetensors.IndexFile)
+		err = writeFile(e.fs, path, int64(len(b)), func(w file) error { return writeAt(w, b, 0, safetensors.IndexFile) })
+		if err != nil {
+			return err
+		}
+		names = append(names, safetensors.IndexFile)
+	}
+	if err := e.syncDir(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := e.fs.Rename(filepath.Join(e.dir, tempPrefix+name), filepath.Join(e.dir, name)); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	if err := e.syncDir(); err != nil {
+		return err
+	}
+	return e.removeOthers(names)
+}
+
+// index is model.safetensors.index.json.
+func (e *exporter) index() ([]byte, error) {
+	type metadata struct {
+		TotalSize int64 `json:"total_size"`
+	}
+	weights := make(map[string]string, len(e.where))
+	for name, i := range e.where {
+		weights[name] = e.files[i].name
+	}
+	b, err := json.Marshal(struct {
+		Metadata metadata          `json:"metadata"`
+		Weights  map[string]string `json:"weight_map"`
+	}{metadata{e.total}, weights}, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: encode %s: %w", safetensors.IndexFile, err)
+	}
+	return append(b, '\n'), nil
+}
+
+func (e *exporter) removeOthers(keep []string) error {
+	names, err := e.fs.ReadDir(e.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, name := range names {
+		weights := name == safetensors.ModelFile || name == safetensors.IndexFile || exportShard.MatchString(name)
+		if weights && !slices.Contains(keep, name) {
+			if err := e.fs.RemoveAll(filepath.Join(e.dir, name)); err != nil {
+				return fmt.Errorf("checkpoint: %w", err)
+			}
+		}
+	}
+	return e.syncDir()
+}
+
+func (e *exporter) syncDir() error {
+	if err := e.fs.SyncDir(e.dir); err != nil {
+		return fmt.Errorf("checkpoint: sync %s: %w", e.dir, err)
+	}
+	return nil
+}
+
+// abandon removes what a failed export has written, and returns its error.
+func (e *exporter) abandon(failure error) error {
+	if e.rank == 0 {
+		_ = e.sweep() // the failure matters more, and the next export sweeps again
+	}
+	return failure
+}

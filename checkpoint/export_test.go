@@ -1,0 +1,232 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// weightsTruth is a model's parameters; entries are how they are to be written.
+func weightsTruth(as tensor.DType) (truth, []safetensors.Entry) {
+	tr := truth{7, nil}
+	var entries []safetensors.Entry
+	for i, shape := range []tensor.Shape{{40, 8}, {8}, {8, 8}, {9, 31}, {1}} {
+		name := fmt.Sprintf("model.layers.%d.weight", 9-i) // declared in another order than sorted
+		tr.tensors = append(tr.tensors, Tensor{Param, name, tensor.F32, shape})
+		entries = append(entries, safetensors.Entry{Name: name, DType: as, Shape: shape})
+	}
+	return tr, entries
+}
+
+func shardsOf(items []Item) []tensor.Shard {
+	ss := make([]tensor.Shard, len(items))
+	for i, it := range items {
+		ss[i] = it.Shard
+	}
+	return ss
+}
+
+func exportWith(ranks int, fs fileSystem, dir string, tr truth, entries []safetensors.Entry, seed uint64, o ExportOptions) []error {
+	items := tr.split(ranks, rand.New(rand.NewPCG(seed, 2)), seed%2 == 0, false)
+	return newWorld(ranks).run(func(m member) error {
+		return export(context.Background(), fs, dir, entries, shardsOf(items[m.rank]), m, o)
+	})
+}
+
+func readDir(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(b)
+	}
+	return files
+}
+
+func TestExportIsTheSameFromAnyWorld(t *testing.T) {
+	for _, as := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {
+		for _, most := range []int64{0, 700} {
+			tr, entries := weightsTruth(as)
+			var first map[string]string
+			for ranks := 1; ranks <= 4; ranks++ {
+				dir := filepath.Join(t.TempDir(), "final_model")
+				for _, err := range exportWith(ranks, disk{}, dir, tr, entries, uint64(ranks), ExportOptions{MaxShardSize: most}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				files := readDir(t, dir)
+				if first == nil {
+					first = files
+					checkExport(t, dir, tr, entries)
+				}
+				if !slices.Equal(sortedKeys(files), sortedKeys(first)) {
+					t.Fatalf("%d ranks wrote %v, one %v", ranks, sortedKeys(files), sortedKeys(first))
+				}
+				for name := range first {
+					if files[name] != first[name] {
+						t.Fatalf("%s of %d ranks differs from that of one", name, ranks)
+					}
+				}
+			}
+			if (len(first) > 1) != (most > 0) {
+				t.Fatalf("at most %d bytes a file gave %v", most, sortedKeys(first))
+			}
+		}
+	}
+}
+
+func sortedKeys(m map[string]string) []string {
+	var ks []string
+	for k := range m {
+		ks = append(ks, k)
+	}
+	slices.Sort(ks)
+	return ks
+}
+
+func checkExport(t *testing.T, dir string, tr truth, entries []safetensors.Entry) {
+	t.Helper()
+	m, err := safetensors.OpenModel(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for i, e := range entries {
+		n := e.Shape.Elems()
+		got, want := make([]byte, e.Bytes()), make([]byte, e.Bytes())
+		if err := m.ReadRange(e.Name, 0, n, got); err != nil {
+			t.Fatal(err)
+		}
+		safetensors.Convert(want, e.DType, tr.bytes(i, 0, n), tensor.F32)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("%v differs", e)
+		}
+	}
+	if path := filepath.Join(dir, safetensors.ModelFile); len(readDir(t, dir)) == 1 {
+		f, err := safetensors.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if f.Metadata()["format"] != "pt" || f.Tensors()[0].Name != entries[0].Name {
+			t.Fatalf("metadata %v, first tensor %v", f.Metadata(), f.Tensors()[0])
+		}
+	}
+}
+
+func TestExportReplacesOtherForms(t *testing.T) {
+	tr, entries := weightsTruth(tensor.F32)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, most := range []int64{700, 0, 2000, 700} {
+		if err := exportWith(1, disk{}, dir, tr, entries, 1, ExportOptions{MaxShardSize: most})[0]; err != nil {
+			t.Fatal(err)
+		}
+		checkExport(t, dir, tr, entries)
+		files := sortedKeys(readDir(t, dir))
+		if files[0] != "config.json" || slices.Contains(files, safetensors.ModelFile) == slices.Contains(files, safetensors.IndexFile) {
+			t.Fatalf("at most %d: %v", most, files)
+		}
+	}
+}
+
+func TestExportRefuses(t *testing.T) {
+	tr, entries := weightsTruth(tensor.F32)
+	for _, c := range []struct {
+		name  string
+		spoil func(es []safetensors.Entry) []safetensors.Entry
+		want  string
+	}{
+		{"not declared", func(es []safetensors.Entry) []safetensors.Entry { return es[1:] }, "model.layers.9.weight is held but not declared"},
+		{"not held", func(es []safetensors.Entry) []safetensors.Entry {
+			return append(es, safetensors.Entry{Name: "lm_head.weight", Shape: tensor.Shape{1}})
+		}, "no rank holds lm_head.weight"},
+		{"shape", func(es []safetensors.Entry) []safetensors.Entry { es[0].Shape = tensor.Shape{8, 40}; return es }, "it is held as float32[40 8]"},
+		{"type", func(es []safetensors.Entry) []safetensors.Entry { es[0].DType = tensor.I64; return es }, "it is held as float32[40 8]"},
+		{"twice", func(es []safetensors.Entry) []safetensors.Entry { return append(es, es[0]) }, "declared twice"},
+		{"nothing", func(es []safetensors.Entry) []safetensors.Entry { return nil }, "there are no tensors"},
+	} {
+		dir := t.TempDir()
+		for _, err := range exportWith(2, disk{}, dir, tr, c.spoil(slices.Clone(entries)), 3, ExportOptions{}) {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: the error is %v, without %q", c.name, err, c.want)
+			}
+		}
+		if files := readDir(t, dir); len(files) > 0 {
+			t.Errorf("%s: %v was left", c.name, sortedKeys(files))
+		}
+	}
+}
+
+// TestExportFails fails every call and cuts power at every call: the model that was there
+// stays readable or the new one is there.
+func TestExportFails(t *testing.T) {
+	old, entries := weightsTruth(tensor.F32)
+	next := truth{8, old.tensors}
+	start := newFaultFS()
+	if err := exportWith(1, start, "out", old, entries, 1, ExportOptions{})[0]; err != nil {
+		t.Fatal(err)
+	}
+	start = start.afterPowerLoss(nil, keepAll)
+	seed := func(fs *faultFS) uint64 {
+		t.Helper()
+		b := fs.find("out/model.safetensors").data
+		f, err := safetensors.NewFile("model", bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, entries[3].Bytes())
+		if err := f.ReadRange(entries[3].Name, 0, entries[3].Shape.Elems(), got); err != nil {
+			t.Fatal(err)
+		}
+		for _, tr := range []truth{old, next} {
+			if bytes.Equal(got, tr.bytes(3, 0, entries[3].Shape.Elems())) {
+				return tr.seed
+			}
+		}
+		t.Fatal("the model is neither the old nor the new one")
+		return 0
+	}
+	rng := rand.New(rand.NewPCG(3, 3))
+	for n, reached := 1, true; reached; n++ {
+		fs := start.afterPowerLoss(nil, keepAll)
+		fs.failAt, fs.failure = n, errInjected
+		errs := exportWith(2, fs, "out", next, entries, 2, ExportOptions{})
+		reached = fs.calls >= n
+		if s := seed(fs); errs[0] == nil && s != next.seed || fs.open != 0 || strings.Contains(fs.tree(), tempPrefix) {
+			t.Fatalf("call %d fails (%v): model %d, %d files open, on disk:\n%s", n, errs[0], s, fs.open, fs.tree())
+		}
+		if (errs[0] == nil) != (errs[1] == nil) || errs[0] != nil && (!strings.Contains(errs[1].Error(), errInjected.Error()) || !strings.HasPrefix(errs[0].Error(), "checkpoint: ")) {
+			t.Fatalf("call %d fails: errors are %v", n, errs)
+		}
+		fs = start.afterPowerLoss(nil, keepAll)
+		fs.powerAt = n
+		errs = exportWith(2, fs, "out", next, entries, 2, ExportOptions{})
+		if reached && !errors.Is(errors.Join(errs...), errPower) {
+			t.Fatalf("call %d: power was not cut", n)
+		}
+		for v := range 6 {
+			seed(fs.afterPowerLoss(rng, min(v, loseSome)))
+		}
+	}
+}
