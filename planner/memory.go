@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"trireme/data"
-	"trireme/internal/backend/meta"
+	"trireme/device"
 	"trireme/model"
 	"trireme/optim"
 	"trireme/parallel"
@@ -33,7 +33,10 @@ type Plan struct {
 
 // Run plans a rank by making one step of it on the meta backend.
 func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
-	b := meta.New()
+	b, err := device.Open("meta", device.Options{})
+	if err != nil {
+		return Plan{}, err
+	}
 	m, err := j.Model.Make(b, j.SequenceLength)
 	if err != nil {
 		return Plan{}, err

@@ -187,5 +187,6 @@ func Default() Config {
 		Precision: Precision{ParamDType: "float32", ReduceDType: "float32"},
 		Recompute: Recompute{EveryNLayers: 1},
 		Logging:   monitor.Default(),
+		Device:    device.DefaultConfig(),
 	}
 }

@@ -33,6 +33,8 @@ type Deps struct {
 	Stop func() bool
 	// LocalRanks is how many ranks share this machine's processors; 0 is 1.
 	LocalRanks int
+	// PeakFLOPS is what one rank's threads can do in a second, for MFU; 0 is unknown.
+	PeakFLOPS float64
 	// Resolved is the whole configuration as text, kept in checkpoints.
 	Resolved string
 }
@@ -274,7 +276,7 @@ func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Re
 		Tokens: o.Tokens, TokensPerSecond: float64(o.Tokens) / s, StepSeconds: s, WorldSize: r.deps.World.Size(),
 		CommFraction: r.engine.Waited().Seconds() / s, DataFraction: data.Seconds() / s,
 	}
-	if peak := r.backend.PeakFLOPs() * float64(rec.WorldSize); peak > 0 {
+	if peak := r.deps.PeakFLOPS * float64(rec.WorldSize); peak > 0 {
 		rec.MFU = r.model.Info().FLOPsPerToken(r.loader.SequenceLength()) * rec.TokensPerSecond / peak
 	}
 	use := r.backend.Meter().Read()
