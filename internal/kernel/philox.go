@@ -98,11 +98,10 @@ func sincosTurn(v uint64) (sin, cos float64) {
 	pc := c1 + float64(z*(c2+float64(z*(c3+float64(z*(c4+float64(z*(c5+float64(z*c6)))))))))
 	sin = t + float64(float64(t*z)*ps)
 	cos = 1 - float64(0.5*z) + float64(float64(z*z)*pc)
-	if quarter&1 != 0 {
-		sin, cos = cos, -sin
-	}
-	if quarter&2 != 0 {
-		sin, cos = -sin, -cos
-	}
-	return sin, cos
+	// Quarter turns exchange the two and change signs; the branches would be guessed badly.
+	a, b := math.Float64bits(sin), math.Float64bits(cos)
+	swap := (a ^ b) & -(quarter & 1)
+	a ^= swap ^ quarter>>1<<63
+	b ^= swap ^ (quarter>>1^quarter)<<63
+	return math.Float64frombits(a), math.Float64frombits(b)
 }
