@@ -2,6 +2,12 @@ package kernel
 
 //go:generate go -C _asm run ./vector -out ..
 
+// The assembly of the kernels in vector.go, convert.go, norm.go, swiglu.go, gelu.go, rope.go,
+// xent.go, adamw.go and exact.go is generated together. Add, AddScaled, conversions and exact
+// sums have the same bits in every variant. The others agree to rounding: assembly sums in
+// lanes of F32, fuses multiply-adds and has an exponential of its own. Within a variant an
+// element's bits depend on its operands only, and a row's sum on its width too.
+
 // Add: dst[i] = a[i] + b[i]. The slices have one length; dst may be a or b.
 func Add(dst, a, b []float32) { add(dst, a, b) }
 

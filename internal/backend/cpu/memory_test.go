@@ -140,3 +140,28 @@ func manyOperations(b *Backend, dt tensor.DType) []byte {
 	keep(p, m, q)
 	return out
 }
+
+// TestAllocationsDoNotGrow: an operation leaves as much on the Go heap for many rows as for few.
+func TestAllocationsDoNotGrow(t *testing.T) {
+	b := open(t, 2)
+	count := func(dt tensor.DType, n int) float64 {
+		const d = 96
+		x, y, z, w := random(b, 1, dt, 1, n, d), random(b, 2, dt, 1, n, d), random(b, 3, dt, 1, n, d), random(b, 4, dt, 1, d)
+		rstd, loss, ids := b.New(0, tensor.F32, n), reals(b, 0), ints(b, make([]int32, n)...)
+		return testing.AllocsPerRun(5, func() {
+			b.Add(x, y, z)
+			b.SwiGLU(x, y, z)
+			b.RMSNorm(x, rstd, z, y, x, w, 1e-5)
+			b.RMSNormBackward(x, w, y, z, z, rstd, w, false)
+			b.LayerNormBackward(x, w, w, y, z, z, rstd, rstd, w, false)
+			b.EmbeddingBackward(x, y, ids, true)
+			b.CrossEntropy(loss, x, ids, true)
+			b.Normal(x, tensor.RandKey{}, 0, 1)
+		})
+	}
+	for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
+		if few, many := count(dt, 1000), count(dt, 8000); many > few+2 {
+			t.Errorf("%v: %v allocations for 1000 rows, %v for 8000", dt, few, many)
+		}
+	}
+}

@@ -14,9 +14,9 @@ func (b *Backend) RMSNormBackward(dx, dw, dy, dres, x, rstd, w *tensor.Tensor, a
 	g := b.newNormGrad("rms norm backward", dx, dy, dres, x, w)
 	defer g.release()
 	s := g.n.column(rstd)
-	g.run(1, func(r, thread int, dx, dy, dres, x []float32, parts [][]float32) {
+	g.run(1, func(r int, dx, dy, dres, x, dw, db []float32) {
 		k := float32(kernel.Dot3(dy, g.n.w, x) / float64(g.n.width) * cube(s[r]))
-		kernel.RMSGradient(dx, parts[0], dy, dres, x, g.n.w, s[r], k)
+		kernel.RMSGradient(dx, dw, dy, dres, x, g.n.w, s[r], k)
 	})
 	g.finish(0, dw, accumulate)
 }
@@ -26,11 +26,11 @@ func (b *Backend) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tens
 	g := b.newNormGrad("layer norm backward", dx, dy, dres, x, w)
 	defer g.release()
 	m, s := g.n.column(mean), g.n.column(rstd)
-	g.run(2, func(r, thread int, dx, dy, dres, x []float32, parts [][]float32) {
+	g.run(2, func(r int, dx, dy, dres, x, dw, db []float32) {
 		sum, dot := kernel.LayerDots(dy, g.n.w, x, m[r])
 		width := float64(g.n.width)
 		k, c := float32(dot/width*cube(s[r])), float32(sum/width*float64(s[r]))
-		kernel.LayerGradient(dx, parts[0], parts[1], dy, dres, x, g.n.w, m[r], s[r], k, c)
+		kernel.LayerGradient(dx, dw, db, dy, dres, x, g.n.w, m[r], s[r], k, c)
 	})
 	g.finish(0, dw, accumulate)
 	g.finish(1, db, accumulate)
@@ -66,23 +66,30 @@ func (g *normGrad) release() {
 	g.n.release()
 }
 
+// part is block k's sum for gain i.
+func (g *normGrad) part(i, k int) []float32 {
+	return g.sums[(i*g.blocks+k)*g.stride:][:g.n.width]
+}
+
 // run calls f for every row, with the sums of the row's block for each of the gains.
-func (g *normGrad) run(gains int, f func(r, thread int, dx, dy, dres, x []float32, parts [][]float32)) {
+func (g *normGrad) run(gains int, f func(r int, dx, dy, dres, x, dw, db []float32)) {
 	n := g.n
 	g.mem = n.b.scratch(gains * g.blocks * g.stride * 4)
 	g.sums = elems[float32](g.mem, tensor.F32)
 	block := func(tile, thread int) {
-		var parts [2][]float32
-		for i := range gains {
-			parts[i] = g.sums[(i*g.blocks+tile)*g.stride:][:n.width]
-			clear(parts[i])
+		dw := g.part(0, tile)
+		db := dw // LayerNorm's only
+		clear(dw)
+		if gains > 1 {
+			db = g.part(1, tile)
+			clear(db)
 		}
 		for r := tile * gradBlock; r < min(n.rows, (tile+1)*gradBlock); r++ {
 			dx := g.dx.dest(r*g.dx.ld, n.width, g.tmp.row(thread, 0))
-			f(r, thread, dx,
+			f(r, dx,
 				g.dy.load(r*g.dy.ld, n.width, g.tmp.row(thread, 1)),
 				g.dres.load(r*g.dres.ld, n.width, g.tmp.row(thread, 2)),
-				n.x.load(r*n.x.ld, n.width, g.tmp.row(thread, 3)), parts[:gains])
+				n.x.load(r*n.x.ld, n.width, g.tmp.row(thread, 3)), dw, db)
 			g.dx.store(r*g.dx.ld, dx)
 		}
 	}
@@ -106,7 +113,7 @@ func (g *normGrad) finish(i int, d *tensor.Tensor, accumulate bool) {
 	total := spare[n.width:][:n.width]
 	clear(total)
 	for k := 0; k < g.blocks; k++ {
-		kernel.Add(total, total, g.sums[(i*g.blocks+k)*g.stride:][:n.width])
+		kernel.Add(total, total, g.part(i, k))
 	}
 	o := floats(n.op, d)
 	if accumulate {
