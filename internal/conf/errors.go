@@ -1,6 +1,9 @@
 package conf
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Problem is one thing wrong with a configuration.
 type Problem struct {
@@ -26,11 +29,16 @@ func (p Problem) Unwrap() error { return p.Err }
 // Errors is everything wrong with a configuration, in the order of the sources.
 type Errors []Problem
 
-// Error has one line a problem.
+// Error has one line a problem, up to a screenful.
 func (e Errors) Error() string {
-	lines := make([]string, len(e))
+	const most = 40
+	var lines []string
 	for i, p := range e {
-		lines[i] = p.Error()
+		if i == most {
+			lines = append(lines, fmt.Sprintf("and %d more", len(e)-most))
+			break
+		}
+		lines = append(lines, p.Error())
 	}
 	return strings.Join(lines, "\n")
 }

@@ -232,13 +232,41 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-func TestAliasesCannotMultiply(t *testing.T) {
+// TestHostileSize: what a stranger's file may cost is bounded, and quickly refused.
+func TestHostileSize(t *testing.T) {
 	bomb := "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n"
 	for i := 1; i < 10; i++ {
 		bomb += fmt.Sprintf("a%d: &a%d [", i, i) + strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10) + "]\n"
 	}
-	_, err := conf.Load(defaults(), conf.Text("run.yaml", bomb))
-	if err == nil || !strings.Contains(err.Error(), "too deep or too long") {
-		t.Errorf("got %.200v", err)
+	for name, yaml := range map[string]string{
+		"aliases":  bomb,
+		"brackets": strings.Repeat("[", 1<<20),
+		"braces":   strings.Repeat("{a: ", 1<<18),
+		"dashes":   strings.Repeat("- ", 5000),
+		"lines":    strings.Repeat("a: b\n", 1<<18),
+	} {
+		start := time.Now()
+		_, err := conf.Load(defaults(), conf.Text("run.yaml", yaml))
+		if err == nil || !strings.Contains(err.Error(), "too deep or too long") {
+			t.Errorf("%s: got %.200v", name, err)
+		}
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("%s: took %v", name, d)
+		}
+	}
+}
+
+func TestManyProblemsFillOneScreen(t *testing.T) {
+	var yaml strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&yaml, "k%d: 1\n", i)
+	}
+	_, err := conf.Load(defaults(), conf.Text("run.yaml", yaml.String()))
+	var all conf.Errors
+	if !errors.As(err, &all) || len(all) != 100 {
+		t.Fatalf("got %d problems", len(all))
+	}
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 41 || lines[40] != "and 60 more" {
+		t.Errorf("got %d lines, the last %q", len(lines), lines[len(lines)-1])
 	}
 }

@@ -12,9 +12,12 @@ import (
 )
 
 // Bounds on what a stranger's file may make of us: aliases multiply nodes, brackets stack.
+// The parser's time grows with the square of lines and of open brackets.
 const (
-	maxNodes = 100_000
-	maxDepth = 64
+	maxNodes    = 100_000
+	maxDepth    = 64
+	maxLines    = 10_000
+	maxBrackets = 10_000
 )
 
 type nodeKind int
@@ -80,6 +83,9 @@ func (n *node) describe() string {
 func parse(from *origin, text string) (root *node, problems []Problem) {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return nil, []Problem{{Where: from.label, Text: "is not a text file"}}
+	}
+	if strings.Count(text, "\n") > maxLines || strings.Count(text, "[")+strings.Count(text, "{") > maxBrackets {
+		return nil, []Problem{{Where: from.label, Text: "is too deep or too long for a configuration"}}
 	}
 	c := &converter{from: from, anchors: map[string]ast.Node{}}
 	// The parser indexes tokens freely; on a text that trips it, that is the text's error.
