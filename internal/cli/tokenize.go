@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"trireme/tokenizer"
+)
+
+func newTokenize() *cobra.Command {
+	var dir string
+	var decode, jsonLines, noSpecial bool
+	var learn learnOptions
+	c := &cobra.Command{
+		Use:   "tokenize",
+		Short: "turn text into token ids and back, or train a tokenizer",
+		Long: `Reads lines from standard input and prints the ids of each as a JSON array in a line, with
+the tokens around it that the model expects. --decode turns such arrays into text again.
+With --json-lines the text of a line is a JSON string, so that it can hold line breaks.
+
+--train learns a byte-level BPE from text files, and writes tokenizer.json.`,
+		Example: `  trireme tokenize --tokenizer DIR < lines.txt
+  trireme tokenize --tokenizer DIR --decode < ids.jsonl
+  trireme tokenize --train --vocab-size 4096 --output DIR text.txt`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if learn.train {
+				if dir != "" || decode || jsonLines || noSpecial {
+					return usage("--train learns a new tokenizer: --tokenizer, --decode, --json-lines and --no-special-tokens do not go with it", "")
+				}
+				return learn.run(c, args)
+			}
+			if c.Flags().Changed("vocab-size") || c.Flags().Changed("output") || c.Flags().Changed("json") {
+				return usage("--vocab-size, --output and --json are for --train", c.CommandPath()+" --train --help")
+			}
+			if len(args) > 0 {
+				return usage(fmt.Sprintf("text is read from standard input, but got %q", args[0]), fmt.Sprintf("%s --tokenizer DIR < %s", c.CommandPath(), args[0]))
+			}
+			if dir == "" {
+				return usage("--tokenizer is missing: which tokenizer is to be used", c.CommandPath()+" --tokenizer DIR")
+			}
+			t, err := tokenizer.Load(dir)
+			if errors.Is(err, fs.ErrNotExist) {
+				return &Exit{CodeUsage, err}
+			} else if err != nil {
+				return err
+			}
+			l := lines{in: bufio.NewReaderSize(c.InOrStdin(), 1<<16), out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16)}
+			if decode {
+				return l.each(func(b []byte, line string) ([]byte, error) {
+					return decodeLine(b, line, t, jsonLines, noSpecial)
+				})
+			}
+			var ids []int32
+			return l.each(func(b []byte, line string) ([]byte, error) {
+				if jsonLines {
+					var text *string
+					if err := json.Unmarshal([]byte(line), &text); err != nil || text == nil {
+						return nil, fmt.Errorf("is not a JSON string: %s", snippet(line))
+					}
+					line = *text
+				}
+				ids = t.Append(ids[:0], line, tokenizer.Options{Template: !noSpecial})
+				return appendIDs(b, ids), nil
+			})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&dir, "tokenizer", "", "directory with tokenizer.json, or vocab.json and merges.txt")
+	f.BoolVar(&decode, "decode", false, "read arrays of ids and print text")
+	f.BoolVar(&jsonLines, "json-lines", false, "each line of text is a JSON string")
+	f.BoolVar(&noSpecial, "no-special-tokens", false, "leave out the tokens around the text; with --decode, all special tokens")
+	learn.flags(f)
+	return c
+}
+
+// lines turns one line into another, until the input ends.
+type lines struct {
+	in  *bufio.Reader
+	out *bufio.Writer
+}
+
+// each calls f with every line, without its end, and the output line to append to. What is
+// ready is written whenever no more input is at hand, so that a program may converse.
+func (l lines) each(f func(b []byte, line string) ([]byte, error)) error {
+	var buf []byte
+	for n := 1; ; n++ {
+		line, err := l.in.ReadString('\n')
+		if err != nil && err != io.EOF {
+			return errors.Join(fmt.Errorf("standard input, line %d: %w", n, err), l.out.Flush())
+		}
+		if last := err == io.EOF; last && line == "" {
+			return l.out.Flush()
+		}
+		b, err := f(buf[:0], strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			err = &Problem{What: "line " + strconv.Itoa(n) + " " + err.Error(), Where: fmt.Sprintf("standard input:%d", n), Err: err}
+			return errors.Join(err, l.out.Flush())
+		}
+		buf = append(b, '\n')
+		if _, err := l.out.Write(buf); err != nil {
+			return fmt.Errorf("standard output: %w", err)
+		}
+		if l.in.Buffered() == 0 {
+			if err := l.out.Flush(); err != nil {
+				return fmt.Errorf("standard output: %w", err)
+			}
+		}
+	}
+}
+
+func appendIDs(b []byte, ids []int32) []byte {
+	b = append(b, '[')
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = strconv.AppendInt(b, int64(id), 10)
+	}
+	return append(b, ']')
+}
+
+func decodeLine(b []byte, line string, t *tokenizer.Tokenizer, asJSON, plain bool) ([]byte, error) {
+	var ids []int32
+	if err := json.Unmarshal([]byte(line), &ids); err != nil {
+		return nil, fmt.Errorf("is not a JSON array of ids: %s", snippet(line))
+	}
+	for _, id := range ids {
+		if id < 0 || int(id) >= t.Vocab() {
+			return nil, fmt.Errorf("has id %d, outside the vocabulary of %d: these ids are another tokenizer's", id, t.Vocab())
+		}
+	}
+	text := t.Decode(ids)
+	if plain {
+		text = t.Plain(ids)
+	}
+	if !asJSON {
+		return append(b, text...), nil
+	}
+	s, err := json.Marshal(text)
+	return append(b, s...), err
+}
+
+// snippet is the beginning of a line, quoted for a message.
+func snippet(s string) string {
+	if len(s) > 40 {
+		s = strings.ToValidUTF8(s[:40], "") + "..."
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trireme/tokenizer"
+)
+
+// learnOptions are the flags of tokenize --train.
+type learnOptions struct {
+	train  bool
+	vocab  int
+	output string
+	json   bool
+}
+
+func (o *learnOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&o.train, "train", false, "learn a byte-level BPE from the text files given")
+	f.IntVar(&o.vocab, "vocab-size", 4096, "tokens to learn, special ones and the 256 bytes included")
+	f.StringVar(&o.output, "output", "", "directory for tokenizer.json")
+	f.BoolVar(&o.json, "json", false, "print the result of --train as one JSON object")
+}
+
+type learnReport struct {
+	Schema    string `json:"schema"`
+	Output    string `json:"output"`
+	VocabSize int    `json:"vocab_size"`
+	Files     int    `json:"files"`
+	Bytes     int64  `json:"bytes"`
+}
+
+func (o *learnOptions) run(c *cobra.Command, files []string) error {
+	if o.output == "" {
+		return usage("--output is missing: where the tokenizer is to be written", c.CommandPath()+" --train --output DIR text.txt")
+	}
+	if len(files) == 0 {
+		return usage("no text to learn from: name the files", c.CommandPath()+" --train --output DIR text.txt")
+	}
+	if o.vocab < 257 {
+		return usage(fmt.Sprintf("--vocab-size: %d has no room for the 256 bytes and <|endoftext|>", o.vocab), "--vocab-size 4096")
+	}
+	r := learnReport{Schema: "trireme.tokenize.train/1", Output: o.output, Files: len(files)}
+	var failed error
+	t, err := tokenizer.Train(c.Context(), func(yield func(string) bool) {
+		for _, name := range files {
+			text, err := readText(name)
+			if err != nil {
+				failed = err
+				return
+			}
+			r.Bytes += int64(len(text))
+			if !yield(text) {
+				return
+			}
+		}
+	}, tokenizer.TrainOptions{VocabSize: o.vocab})
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return err
+	case r.Bytes == 0:
+		return &Problem{What: "no text to learn from: the files are empty", Where: files[0]}
+	}
+	if err := t.Save(o.output); err != nil {
+		return err
+	}
+	r.VocabSize = t.Vocab()
+	if o.json {
+		return writeJSON(c.OutOrStdout(), r)
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "learned %d tokens from %d bytes of %d files: %s\n", r.VocabSize, r.Bytes, r.Files, r.Output)
+	if r.VocabSize < o.vocab {
+		fmt.Fprintf(c.ErrOrStderr(), "fewer than the %d asked for: no further pair occurs twice\n", o.vocab)
+	}
+	return nil
+}
+
+// readText reads a file that is to be text; a NUL near its beginning says that it is not.
+func readText(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return "", err
+	}
+	if bytes.IndexByte(text[:min(len(text), 8192)], 0) >= 0 {
+		return "", &Problem{What: name + " is binary, not text", Where: name}
+	}
+	return string(text), nil
+}
