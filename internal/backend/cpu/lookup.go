@@ -14,7 +14,9 @@ func (b *Backend) Embedding(y, table, ids *tensor.Tensor) {
 	at := indices(op, ids, rows)
 	check(table.Width() == width, op, "rows of %v to %v", table, y)
 	for n, id := range at {
-		check(id >= 0 && int(id) < table.Rows(), op, "id %d of row %d is outside %v", id, n, table)
+		if id < 0 || int(id) >= table.Rows() {
+			check(false, op, "id %d of row %d is outside %v", id, n, table)
+		}
 	}
 	o, t := floats(op, y), floats(op, table)
 	tmp := b.rowScratch(width, &o, &t)
@@ -50,7 +52,9 @@ func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, accumulate b
 	defer s.release()
 	order := elems[int64](s, tensor.I64) // id and n, so that sorting groups ids and keeps n's order
 	for n, id := range at {
-		check(id >= 0 && int(id) < dtable.Rows(), op, "id %d of row %d is outside %v", id, n, dtable)
+		if id < 0 || int(id) >= dtable.Rows() {
+			check(false, op, "id %d of row %d is outside %v", id, n, dtable)
+		}
 		order[n] = int64(id)<<32 | int64(n)
 	}
 	slices.Sort(order)
@@ -96,7 +100,9 @@ func (b *Backend) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 	at := indices(op, labels, rows)
 	check(loss.DType() == tensor.F64 && loss.Elems() == 1, op, "the loss %v", loss)
 	for n, l := range at {
-		check(int(l) < width, op, "label %d of row %d is outside %v", l, n, logits)
+		if int(l) >= width { // arguments of check would be made for every row
+			check(false, op, "label %d of row %d is outside %v", l, n, logits)
+		}
 	}
 	x := floats(op, logits)
 	tmp := b.rowScratch(width, &x)

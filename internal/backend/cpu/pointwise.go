@@ -79,7 +79,9 @@ func (b *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, period, headD
 		check(positions.DType() == tensor.I32 && positions.Elems() == rows && positions.Contiguous(), op, "positions %v for %v", positions, x)
 		at = tensor.Host[int32](positions)
 		for n, p := range at {
-			check(p >= 0 && int(p) < count, op, "position %d of row %d is outside the table %v", p, n, cos)
+			if p < 0 || int(p) >= count {
+				check(false, op, "position %d of row %d is outside the table %v", p, n, cos)
+			}
 		}
 	} else {
 		check(period > 0 && min(period, rows) <= count, op, "period %d with the table %v", period, cos)
