@@ -108,3 +108,15 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 		transposeGeneric(dst[body*ldd:], ldd, src[body:], lds, rows, cols-body)
 	}
 }
+
+func fmaPeak(n int) float64 {
+	switch impl.Current() {
+	case impl.AVX512:
+		peakAVX512(n/24 + 1)
+		return float64(n/24+1) * 24 * 16 * 2
+	case impl.AVX2:
+		peakAVX2(n/12 + 1)
+		return float64(n/12+1) * 12 * 8 * 2
+	}
+	return 0
+}

@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"trireme/device"
+	"trireme/internal/kernel"
+	"trireme/tensor"
+)
+
+// GEMMShape is a product [M K] * [K N]; with Trans the second operand lies as [N K], as a
+// linear layer's weight does. DX and DW are such a layer's gradients: [M N] * [N K], and
+// [N M] * [M K] read transposed from [M N] and added to what was there.
+type GEMMShape struct {
+	M, K, N       int
+	Trans, DX, DW bool
+}
+
+// String is the shape's key in a report: MxKxN, with _t, _dx or _dw.
+func (s GEMMShape) String() string {
+	k := fmt.Sprintf("%dx%dx%d", s.M, s.K, s.N)
+	switch {
+	case s.DX:
+		return k + "_dx"
+	case s.DW:
+		return k + "_dw"
+	case s.Trans:
+		return k + "_t"
+	}
+	return k
+}
+
+// PeerGEMMShapes are the shapes that the comparison's other side measures.
+func PeerGEMMShapes() []GEMMShape {
+	s := []GEMMShape{{M: 512, K: 512, N: 512}, {M: 1024, K: 1024, N: 1024}, {M: 2048, K: 2048, N: 2048}}
+	for _, d := range [][2]int{{768, 3072}, {3072, 768}, {768, 768}} {
+		s = append(s, GEMMShape{M: 2048, K: d[0], N: d[1]}, GEMMShape{M: 2048, K: d[0], N: d[1], Trans: true})
+	}
+	return s
+}
+
+// TrainingGEMMShapes are the products of the configurations of StepConfigs: forward and both
+// gradients of every weight of different shape.
+func TrainingGEMMShapes() []GEMMShape {
+	var s []GEMMShape
+	for _, name := range []string{"A", "B", "C"} {
+		c := StepConfigs[name]
+		for _, d := range [][2]int{{c.Hidden, c.Hidden}, {c.Hidden, c.Intermediate}, {c.Intermediate, c.Hidden}, {c.Hidden, c.Vocab}} {
+			g := GEMMShape{M: c.T * c.B, K: d[0], N: d[1]}
+			for _, kind := range []GEMMShape{{Trans: true}, {DX: true}, {DW: true}} {
+				g.Trans, g.DX, g.DW = kind.Trans, kind.DX, kind.DW
+				s = append(s, g)
+			}
+		}
+	}
+	return s
+}
+
+// GEMMOptions is what GEMM measures.
+type GEMMOptions struct {
+	Threads int           // 0 is 1
+	Time    time.Duration // for each shape; 0 is 1.5 seconds
+	Shapes  []GEMMShape   // nil is PeerGEMMShapes
+}
+
+// GEMMSpeed is the speed of one shape in GFLOP/s over N products.
+type GEMMSpeed struct {
+	Median float64 `json:"median"`
+	Best   float64 `json:"best"`
+	N      int     `json:"n"`
+}
+
+// GEMMReport has the keys of the comparison's other side, and the processor's peak.
+type GEMMReport struct {
+	Threads       int                  `json:"threads"`
+	GFLOPS        map[string]GEMMSpeed `json:"gflops"`
+	FMAPeakGFLOPS float64              `json:"fma_peak_gflops"` // best of many short runs, all threads together
+	PercentOfPeak map[string]float64   `json:"percent_of_peak"` // of the medians
+}
+
+// GEMM measures matrix products in float32 on the cpu backend.
+func GEMM(ctx context.Context, o GEMMOptions) (GEMMReport, error) {
+	o.Threads = max(1, o.Threads)
+	if o.Time == 0 {
+		o.Time = 1500 * time.Millisecond
+	}
+	if o.Shapes == nil {
+		o.Shapes = PeerGEMMShapes()
+	}
+	r := GEMMReport{Threads: o.Threads, GFLOPS: map[string]GEMMSpeed{}, PercentOfPeak: map[string]float64{}}
+	b, err := device.Open("cpu", device.Options{Threads: o.Threads})
+	if err != nil {
+		return r, fmt.Errorf("bench: gemm: %w", err)
+	}
+	defer b.Close()
+	for _, s := range o.Shapes {
+		if err := ctx.Err(); err != nil {
+			return r, fmt.Errorf("bench: gemm: %w", err)
+		}
+		// The peak is looked for all along: the machine may have others' work at any moment.
+		r.FMAPeakGFLOPS = max(r.FMAPeakGFLOPS, FMAPeak(o.Threads))
+		r.GFLOPS[s.String()] = s.measure(ctx, b, o.Time)
+	}
+	r.FMAPeakGFLOPS = round1(max(r.FMAPeakGFLOPS, FMAPeak(o.Threads)))
+	if r.FMAPeakGFLOPS > 0 {
+		for k, v := range r.GFLOPS {
+			r.PercentOfPeak[k] = round1(100 * v.Median / r.FMAPeakGFLOPS)
+		}
+	}
+	return r, nil
+}
+
+func (s GEMMShape) measure(ctx context.Context, b tensor.Backend, d time.Duration) GEMMSpeed {
+	random := func(seed uint64, shape ...int) *tensor.Tensor {
+		t := b.New(tensor.Activations, tensor.F32, shape...)
+		b.Normal(t, tensor.RandKey{Seed: seed}, 0, 1)
+		return t
+	}
+	x, y := random(1, s.M, s.K), random(2, s.M, s.N)
+	w := random(3, s.K, s.N)
+	defer x.Release()
+	defer y.Release()
+	defer w.Release()
+	run := func() { b.MatMul(y, x, w, tensor.MatMulOp{}) }
+	switch t := w.Reshape(s.N, s.K); {
+	case s.DX:
+		run = func() { b.MatMul(x, y, t, tensor.MatMulOp{}) }
+	case s.DW:
+		run = func() { b.MatMul(t, y, x, tensor.MatMulOp{TransA: true, Accumulate: true}) }
+	case s.Trans:
+		run = func() { b.MatMul(y, x, t, tensor.MatMulOp{TransB: true}) }
+	}
+	run()
+	run()
+	const least = 9
+	var times []float64
+	for end := time.Now().Add(d); ctx.Err() == nil && (len(times) < least || time.Now().Before(end)); {
+		start := time.Now()
+		run()
+		b.Sync()
+		times = append(times, time.Since(start).Seconds())
+	}
+	if len(times) == 0 {
+		return GEMMSpeed{}
+	}
+	slices.Sort(times)
+	work := 2e-9 * float64(s.M) * float64(s.K) * float64(s.N)
+	return GEMMSpeed{Median: round1(work / times[len(times)/2]), Best: round1(work / times[0]), N: len(times)}
+}
+
+// FMAPeak measures, in a few milliseconds, how many GFLOP/s of fused multiply-adds the
+// threads reach together in float32: the best of some short runs, 0 where the processor has
+// no vector code.
+func FMAPeak(threads int) float64 {
+	best := 0.0
+	for range 6 {
+		var wg sync.WaitGroup
+		work := make([]float64, max(1, threads))
+		start := time.Now()
+		for i := range work {
+			wg.Go(func() { work[i] = kernel.FMAPeak(2000) })
+		}
+		wg.Wait()
+		d := time.Since(start).Seconds()
+		sum := 0.0
+		for _, w := range work {
+			sum += w
+		}
+		best = max(best, 1e-9*sum/d)
+	}
+	return best
+}
+
+func round1(x float64) float64 { return math.Round(10*x) / 10 }
