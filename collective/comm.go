@@ -158,26 +158,3 @@ func (g *group) Recv(t *tensor.Tensor, from int, tag string) Work {
 func (g *group) Barrier(tag string) Work {
 	return g.issue(0, KindBarrier, tag, nil, nil, nil)
 }
-
-// alone does an operation of a group of one.
-func alone(w *work) {
-	if w.h.Kind == KindReduceScatter {
-		reduce(w.dst, w.h.Out, [][]byte{w.src}, w.h.DType, Sum, w.accumulate)
-		return
-	}
-	move(w.dst, w.src)
-}
-
-// move copies, unless both are the same memory.
-func move(dst, src []byte) {
-	if len(dst) > 0 && &dst[0] != &src[0] {
-		copy(dst, src)
-	}
-}
-
-// chunk is where part i of n of a vector of count elements begins and ends. Parts begin at
-// multiples of 1024 elements, so that no two ranks write one page.
-func chunk(count, n, i int) (lo, hi int) {
-	per := ((count+n-1)/n + 1023) &^ 1023
-	return min(i*per, count), min((i+1)*per, count)
-}

@@ -23,11 +23,6 @@ const (
 	done
 )
 
-// small says whether w travels in slots and may be posted by its issuer.
-func (l *lane) small(w *work) bool { return l.g.mem != nil && mailed(&w.h) }
-
-func mailed(h *Header) bool { return int(h.Count)*h.DType.Size() <= MailSize }
-
 // post shows the operation to the others.
 func (l *lane) post(w *work) {
 	if l.g.mem == nil {
@@ -47,16 +42,6 @@ func (l *lane) post(w *work) {
 	l.tick(w, posted)
 }
 
-func (w *work) contributes(me int) bool {
-	switch w.h.Kind {
-	case KindBarrier, KindRecv:
-		return false
-	case KindBroadcast:
-		return int(w.h.Root) == me
-	}
-	return true
-}
-
 func (l *lane) tick(w *work, t uint32) {
 	atomic.StoreUint32(&l.g.mem.Cell(l.g.me, l.num).Clock, uint32(w.h.Seq)*4+t)
 	l.g.mem.Wake(l.num)
@@ -68,24 +53,6 @@ type memoryOp struct {
 	w     *work
 	ctx   context.Context
 	since time.Time
-}
-
-// peer is another rank of the group and the lane on which it meets this one.
-type peer struct{ rank, lane int }
-
-func (l *lane) peers() []peer {
-	n, me := len(l.g.ranks), l.g.me
-	switch {
-	case l.num == 0:
-		ps := make([]peer, 0, n-1)
-		for i := 1; i < n; i++ { // each begins after itself, so that not all read one rank at once
-			ps = append(ps, peer{(me + i) % n, 0})
-		}
-		return ps
-	case l.num <= n:
-		return []peer{{l.num - 1, 1 + n + me}}
-	}
-	return []peer{{l.num - 1 - n, 1 + me}}
 }
 
 func (o *memoryOp) do() error {
@@ -100,57 +67,21 @@ func (o *memoryOp) do() error {
 		}
 	}
 	if mailed(&w.h) {
-		o.small(peers)
+		// A slot is not written again before all have posted the next operation, so nobody needs
+		// to be told that it was read.
+		lane := peers[0].lane
+		w.small(o.l.g, func(rank int) []byte {
+			if rank == o.l.g.me {
+				return m.Cell(rank, o.l.num).Slots[w.h.Seq&1].Mail[:]
+			}
+			return m.Cell(rank, lane).Slots[w.h.Seq&1].Mail[:]
+		})
 		return nil
 	}
 	if w.contributes(o.l.g.me) {
 		defer m.Conceal(o.l.num, int(w.h.Seq&1))
 	}
 	return o.large(peers)
-}
-
-// small takes all contributions from the slots. A slot is not written again before all
-// have posted the next operation, so nobody needs to be told that it was read.
-func (o *memoryOp) small(peers []peer) {
-	w, m, g := o.w, o.l.g.mem, o.l.g
-	n, slot := len(w.src), int(w.h.Seq&1)
-	mail := func(rank, lane int) []byte { return m.Cell(rank, lane).Slots[slot].Mail[:n] }
-	switch w.h.Kind {
-	case KindAllGather:
-		for r := range g.ranks {
-			copy(w.dst[r*n:], mail(r, 0))
-		}
-	case KindReduceScatter:
-		lo := w.chunkOf(g.me) * len(w.dst) / w.h.Out.Size() * w.h.DType.Size()
-		hi := lo + n/len(g.ranks)
-		srcs := make([][]byte, len(g.ranks))
-		for r := range g.ranks {
-			srcs[r] = mail(r, 0)[lo:hi]
-		}
-		reduce(w.dst, w.h.Out, srcs, w.h.DType, Sum, w.accumulate)
-	case KindAllReduce:
-		srcs := make([][]byte, len(g.ranks))
-		for r := range g.ranks {
-			srcs[r] = mail(r, 0)
-		}
-		reduce(w.dst, w.h.Out, srcs, w.h.DType, w.h.Op, false)
-	case KindBroadcast:
-		copy(w.dst, mail(int(w.h.Root), 0))
-	case KindAllToAll:
-		part := n / len(g.ranks)
-		for r := range g.ranks {
-			copy(w.dst[r*part:], mail(r, 0)[g.me*part:][:part])
-		}
-	case KindRecv:
-		copy(w.dst, mail(peers[0].rank, peers[0].lane))
-	}
-}
-
-func (w *work) chunkOf(rank int) int {
-	if w.chunks == nil {
-		return rank
-	}
-	return w.chunks[rank]
 }
 
 // large reads what the peers show.
@@ -222,11 +153,8 @@ func (o *memoryOp) large(peers []peer) error {
 // A part is read by its owner only until all have summed, so the sum may lie in its place.
 func (o *memoryOp) allReduce(peers []peer, shown [][]byte) error {
 	w, g := o.w, o.l.g
-	n, size := len(g.ranks), w.h.DType.Size()
-	part := func(r int, b []byte) []byte {
-		lo, hi := chunk(int(w.h.Count), n, r)
-		return b[lo*size : hi*size]
-	}
+	n := len(g.ranks)
+	part := func(r int, b []byte) []byte { return w.part(b, n, r) }
 	srcs := make([][]byte, n)
 	for r := range srcs {
 		srcs[r] = part(g.me, shown[r])

@@ -94,14 +94,15 @@ type Memory interface {
 }
 
 // Messages is a group whose ranks exchange bytes. Ranks are those of the group; what one
-// rank writes to another arrives in order within a lane: 0 for the group's operations, 1
-// for Send and Recv. Reads and writes block; they end with an error when the world fails,
-// when the peer is gone, or at the deadline set last.
+// rank writes to another arrives in order within a line: 0 for the group's operations, 1
+// for Send and Recv. Reads and writes block. They end with an error when the world fails or
+// the peer is gone, and with one that is os.ErrDeadlineExceeded when no byte has moved for
+// the time-out. One goroutine reads and one writes a line at a time.
 type Messages interface {
-	Write(to, lane int, bufs ...[]byte) error
-	Read(from, lane int, b []byte) error
-	// Deadline bounds what is under way on the pair and what follows, in the direction given.
-	Deadline(rank, lane int, write bool, t time.Time)
+	Write(to, line int, b []byte) error
+	Read(from, line int, b []byte) error
+	// Arrived says whether there is something to be read.
+	Arrived(from, line int) bool
 }
 
 var errExpose = errors.New("collective: a rank shows memory that it does not have")

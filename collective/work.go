@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 )
@@ -59,7 +60,7 @@ func (l *lane) issue(w *work) Work {
 	if l.held {
 		return w
 	}
-	if len(l.list) == 1 && l.small(w) {
+	if len(l.list) == 1 && g.mem != nil && mailed(&w.h) {
 		l.post(w)
 		w.posted = true
 		return w
@@ -89,7 +90,11 @@ func (l *lane) goOn() {
 
 // end finishes w.
 func (l *lane) end(w *work, err error) {
-	if err != nil {
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), w.h.String()): // it names the operation itself
+		w.err = fmt.Errorf("collective: %w", err)
+	default:
 		w.err = fmt.Errorf("collective: group %s: %v: %w", l.g.name, &w.h, err)
 	}
 	l.g.rec.update(w.id, time.Time{}, time.Now(), err != nil)

@@ -28,7 +28,8 @@ func each(t *testing.T, mk Make, n int, cfg collective.Config, f func(r *rank) e
 	t.Helper()
 	ws := mk(t, n, cfg)
 	errs := make([]error, n)
-	var wg sync.WaitGroup
+	var wg, formed sync.WaitGroup
+	formed.Add(n)
 	for i, w := range ws {
 		wg.Add(1)
 		go func() {
@@ -39,6 +40,8 @@ func each(t *testing.T, mk Make, n int, cfg collective.Config, f func(r *rank) e
 					all[j] = j
 				}
 				g, err := w.Group("all", all)
+				formed.Done()
+				formed.Wait() // a failure must not meet a rank that still forms the group
 				if err != nil {
 					return err
 				}

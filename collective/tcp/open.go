@@ -1,0 +1,94 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"trireme/collective"
+)
+
+// Open connects a rank to the others. It blocks until all have come, for at most the
+// time-out.
+func Open(ctx context.Context, cfg Config) (collective.World, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	t, err := connect(ctx, &cfg)
+	if err != nil {
+		return nil, fmt.Errorf("collective/tcp: rank %d of %d: %w", cfg.Rank, cfg.Size, err)
+	}
+	return collective.NewWorld(cfg.Rank, cfg.Size, t, cfg.Config)
+}
+
+func connect(ctx context.Context, cfg *Config) (*transport, error) {
+	t := &transport{
+		rank: cfg.Rank, size: cfg.Size, timeout: cfg.Timeout, key: jobKey(cfg.Secret, cfg.Job),
+		fault: collective.NewFault(), peers: make([]*peer, cfg.Size), conns: map[*net.TCPConn]bool{}, stop: make(chan struct{}),
+	}
+	var err error
+	if t.door, err = newDoor(cfg.Host, cfg.Rank, cfg.Size, t.key); err != nil {
+		return nil, err
+	}
+	all, err := cfg.Exchange.AllGather(ctx, cfg.Key+"tcp/address", []byte(t.door.l.Addr().String()))
+	if err != nil {
+		return nil, errors.Join(err, t.door.close())
+	}
+	for _, a := range all {
+		t.addrs = append(t.addrs, string(a))
+	}
+	ranks := make([]int, cfg.Size)
+	for r := range ranks {
+		ranks[r] = r
+	}
+	conns, err := t.mesh(ctx, ranks, cfg.Rank, control, 0, 0)
+	if err != nil {
+		t.drop()
+		return nil, errors.Join(err, t.door.close())
+	}
+	for r, c := range conns {
+		if c != nil {
+			t.peers[r] = &peer{rank: r, conn: c, answers: make(chan string, 1)}
+		}
+	}
+	t.begin()
+	return t, nil
+}
+
+// mesh connects the caller to each of ranks: it dials those below it and is dialled by
+// those above.
+func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, line uint32, key uint64) ([]*net.TCPConn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	conns, errs := make([]*net.TCPConn, len(ranks)), make([]error, len(ranks))
+	var wg sync.WaitGroup
+	for i, r := range ranks {
+		if i == me {
+			continue
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			var c net.Conn
+			if r < t.rank {
+				c, errs[i] = dial(ctx, t.addrs[r], t.key, hello{uint32(t.rank), uint32(r), uint32(t.size), group, line, key})
+			} else {
+				c, errs[i] = t.door.take(ctx, place{uint32(r), group, line, key})
+			}
+			if errs[i] != nil {
+				errs[i] = fmt.Errorf("connect to rank %d: %w", r, errs[i])
+				return
+			}
+			conns[i] = c.(*net.TCPConn)
+			if !t.keep(conns[i]) {
+				errs[i] = net.ErrClosed
+			}
+		}()
+	}
+	wg.Wait()
+	return conns, errors.Join(errs...)
+}

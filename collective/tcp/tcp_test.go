@@ -1,0 +1,144 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"trireme/collective"
+	"trireme/collective/collectivetest"
+)
+
+var secret = bytes.Repeat([]byte{7}, 32)
+
+func TestMain(m *testing.M) {
+	collectivetest.Child(func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Exchange) (collective.World, error) {
+		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Exchange: x, Secret: secret})
+	})
+	goleak.VerifyTestMain(m)
+}
+
+func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
+	t.Helper()
+	ws, errs := make([]collective.World, n), make([]error, n)
+	x := collectivetest.NewExchange(n)
+	var wg sync.WaitGroup
+	for r := range n {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			ws[r], errs[r] = Open(context.Background(), Config{Config: cfg, Rank: r, Size: n, Exchange: x.Rank(r), Secret: secret})
+		}()
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ws
+}
+
+func TestSuite(t *testing.T)     { collectivetest.Run(t, worlds) }
+func TestProcesses(t *testing.T) { collectivetest.RunProcesses(t) }
+
+// TestStrangers lets connections without the secret, with another job's, and with garbage
+// come to the door: none gets in, none keeps the real one out.
+func TestStrangers(t *testing.T) {
+	key := jobKey(secret, "a")
+	d, err := newDoor("127.0.0.1", 0, 2, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	addr := d.l.Addr().String()
+	h := hello{from: 1, to: 0, size: 2, group: 3}
+	for name, k := range map[string][]byte{"another job": jobKey(secret, "b"), "another secret": jobKey(bytes.Repeat([]byte{8}, 32), "a")} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := greet(c, k, h, time.Now().Add(time.Second)); err == nil {
+			t.Errorf("%s was let in", name)
+		}
+		c.Close()
+	}
+	for _, bad := range []hello{{from: 0, to: 0, size: 2}, {from: 1, to: 0, size: 3}, {from: 2, to: 1, size: 3}, {from: 1, to: 0, size: 2, line: 9}} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := greet(c, key, bad, time.Now().Add(time.Second)); err == nil {
+			t.Errorf("%+v was let in", bad)
+		}
+		c.Close()
+	}
+	g, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	g.Write(bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 8))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	c, err := dial(ctx, addr, key, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in, err := d.take(ctx, place{from: 1, group: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+}
+
+// fake is a connection that says what it is told.
+type fake struct {
+	net.Conn
+	in *bytes.Reader
+}
+
+func (f fake) Read(b []byte) (int, error)  { return f.in.Read(b) }
+func (f fake) Write(b []byte) (int, error) { return len(b), nil }
+func (f fake) SetDeadline(time.Time) error { return nil }
+
+func FuzzAdmit(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(bytes.Repeat([]byte{1}, 200))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, err := admit(fake{in: bytes.NewReader(b)}, secret, func(hello) error { t.Error("a stranger was let in"); return nil })
+		if err == nil {
+			t.Error("a stranger was let in")
+		}
+	})
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add(hello{from: 1, size: 2, group: control}.encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := decodeHello(b)
+		if err == nil && !bytes.Equal(h.encode(), b) {
+			t.Errorf("%v became %v", b, h.encode())
+		}
+	})
+}
+
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte{msgAsk, 0, 0})
+	f.Add([]byte{msgFailure, 3, 0, 1, 2, 3})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		kind, m, err := readMessage(bytes.NewReader(b), make([]byte, maxMessage))
+		if err == nil && (kind < msgFailure || kind > msgAnswer || len(m) != len(b[3:][:len(m)])) {
+			t.Errorf("%v gave %d %v", b, kind, m)
+		}
+		if err == nil && kind == msgFailure {
+			_, _ = collective.DecodeFailure(m)
+		}
+	})
+}
