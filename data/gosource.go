@@ -1,0 +1,130 @@
+package data
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+const (
+	goSourceBytes   = 16 << 20
+	goSourceLargest = 256 << 10 // larger files are tables
+)
+
+// GoSource lists the packages' own files of the Go standard library under root (GOROOT/src;
+// empty looks for it), sorted, up to maxBytes in all (0 is 16 MiB): real text that every
+// machine with Go has. Tests, commands, vendored and generated files, and tables, are left
+// out. Where there is more than maxBytes, what is left out is spread evenly.
+func GoSource(root string, maxBytes int64) ([]string, error) {
+	if maxBytes == 0 {
+		maxBytes = goSourceBytes
+	}
+	if root == "" {
+		var err error
+		if root, err = goRoot(); err != nil {
+			return nil, err
+		}
+	}
+	var files []string
+	var sizes []int64
+	total := int64(0)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if path != root && (name == "testdata" || name == "vendor" || name == "cmd" || strings.HasPrefix(name, ".")) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") || !d.Type().IsRegular() {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.Size() == 0 || info.Size() > goSourceLargest {
+			return nil
+		}
+		generated, err := isGenerated(path)
+		if err != nil || generated {
+			return err
+		}
+		files, sizes = append(files, path), append(sizes, info.Size())
+		total += info.Size()
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("data: go source: %w", err)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("data: %s holds no Go source", root)
+	}
+	return thin(files, sizes, total, maxBytes), nil
+}
+
+// thin keeps about most bytes of total, evenly: a file stays when the running share of its
+// bytes has reached another whole file's.
+func thin(files []string, sizes []int64, total, most int64) []string {
+	if total <= most {
+		return files
+	}
+	var kept []string
+	var seen, used int64
+	for i, f := range files {
+		seen += sizes[i]
+		if float64(used+sizes[i]) <= float64(seen)/float64(total)*float64(most) {
+			kept = append(kept, f)
+			used += sizes[i]
+		}
+	}
+	if len(kept) == 0 {
+		return files[:1]
+	}
+	return kept
+}
+
+// isGenerated looks for the line that marks generated code in the first 2 KiB.
+func isGenerated(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head := make([]byte, 2048)
+	n, err := f.Read(head)
+	if err != nil {
+		return false, err
+	}
+	return bytes.Contains(head[:n], []byte("// Code generated ")), nil
+}
+
+// goRoot finds the standard library's source: GOROOT of the environment, of the toolchain
+// that built this program, or of the go command.
+func goRoot() (string, error) {
+	//lint:ignore SA1019 where the go command is not on the path this is the only way
+	for _, root := range []string{runtime.GOROOT(), "/usr/local/go", "/usr/lib/go"} {
+		if dir := filepath.Join(root, "src"); root != "" && isDir(filepath.Join(dir, "fmt")) {
+			return dir, nil
+		}
+	}
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if dir := filepath.Join(strings.TrimSpace(string(out)), "src"); err == nil && isDir(filepath.Join(dir, "fmt")) {
+		return dir, nil
+	}
+	return "", errors.New("data: the Go standard library's source is not on this machine. try: --set data.path=DIR of any text")
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
