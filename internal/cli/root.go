@@ -19,6 +19,7 @@ Exit codes: 0 done; 1 failed; 2 command line or configuration; 3 a check answere
 		SilenceUsage:  true,
 	}
 	root.AddCommand(
+		newBench(),
 		newTokenize(),
 		newVersion(),
 	)

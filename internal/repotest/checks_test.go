@@ -122,7 +122,7 @@ func checkNames(files []*file) []string {
 	return out
 }
 
-// checkDocs asks each package for a comment: in doc.go, or in the only file of a small one.
+// checkDocs asks each package for a comment: in doc.go, or in the file of its name (main.go).
 func checkDocs(files []*file) []string {
 	sources, documented := map[string][]*file{}, map[string]bool{}
 	for _, f := range files {
@@ -133,7 +133,7 @@ func checkDocs(files []*file) []string {
 	var out []string
 	for pkg, fs := range sources {
 		for _, f := range fs {
-			if f.ast.Doc != nil && (path.Base(f.path) == "doc.go" || len(fs) == 1) {
+			if f.ast.Doc != nil && slices.Contains([]string{"doc.go", path.Base(pkg) + ".go", f.ast.Name.Name + ".go"}, path.Base(f.path)) {
 				documented[pkg] = true
 			}
 		}

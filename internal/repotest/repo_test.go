@@ -86,8 +86,8 @@ func TestChecks(t *testing.T) {
 			[]string{"named helpers", "named util"}},
 		{"docs", "docs", map[string]string{
 			"a/doc.go": "// Package a is.\npackage a\n", "a/a.go": "package a\n",
-			"b/b.go": "// Package b is.\npackage b\n",
-			"c/c.go": "// Package c is.\npackage c\n", "c/d.go": "package c\n",
+			"b/b.go": "// Package b is.\npackage b\n", "b/c.go": "package b\n",
+			"c/d.go":      "// Package c is.\npackage c\n",
 			"d/doc.go":    "package d\n",
 			"e/e_test.go": "package e\n",
 		}, []string{"c: no doc.go", "d: no doc.go"}},

@@ -1,0 +1,16 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func newBench() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "measure matrix products, collectives and training steps on this machine",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  group,
+	}
+	c.AddCommand(
+		newBenchGEMM(),
+	)
+	return c
+}

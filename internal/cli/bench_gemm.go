@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"trireme/internal/bench"
+)
+
+// gemmReport is a report and how it was made.
+type gemmReport struct {
+	Schema  string `json:"schema"`
+	Kernels string `json:"kernels"`
+	bench.GEMMReport
+}
+
+func newBenchGEMM() *cobra.Command {
+	var threads int
+	var seconds float64
+	var shapes string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "gemm",
+		Short: "measure matrix products in float32 beside this processor's peak",
+		Long: `Measures products [M K] * [K N] named MxKxN; with _t the second operand lies as a linear
+layer's weight does, _dx and _dw are the gradients of such a layer. The peak is what
+fused multiply-adds reach on this processor during the run.`,
+		Example: "  trireme bench gemm --threads 1 --json",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("shapes", shapes, "peers", "training"); err != nil {
+				return err
+			}
+			if threads < 1 {
+				return usage(fmt.Sprintf("--threads: %d is not a number of threads", threads), "--threads 1")
+			}
+			if !(seconds > 0) {
+				return usage(fmt.Sprintf("--seconds: %v is no length of time", seconds), "--seconds 1.5")
+			}
+			o := bench.GEMMOptions{Threads: threads, Time: time.Duration(seconds * float64(time.Second)), Shapes: bench.PeerGEMMShapes()}
+			if shapes == "training" {
+				o.Shapes = bench.TrainingGEMMShapes()
+			}
+			r, err := bench.GEMM(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			v := readVersion()
+			if asJSON {
+				return writeJSON(c.OutOrStdout(), gemmReport{"trireme.bench.gemm/1", v.Kernels, r})
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%d threads, %s kernels, peak %.1f GFLOP/s\n", r.Threads, v.Kernels, r.FMAPeakGFLOPS)
+			return printGEMM(c.OutOrStdout(), o.Shapes, r)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&threads, "threads", 1, "threads")
+	f.Float64Var(&seconds, "seconds", 1.5, "length of each measurement")
+	f.StringVar(&shapes, "shapes", "peers", "peers (as the comparison with OpenBLAS measures) or training (of bench step's configurations)")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func printGEMM(out io.Writer, shapes []bench.GEMMShape, r bench.GEMMReport) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "shape\tGFLOP/s\tbest\tof peak\tproducts\t")
+	for _, s := range shapes {
+		g := r.GFLOPS[s.String()]
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f%%\t%d\t\n", s, g.Median, g.Best, r.PercentOfPeak[s.String()], g.N)
+	}
+	return t.Flush()
+}

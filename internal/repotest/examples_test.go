@@ -1,0 +1,61 @@
+package repotest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"trireme/internal/conf"
+	"trireme/train"
+)
+
+var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// TestShippedConfigurationsLoad reads every YAML file of examples/ and every YAML block of
+// the documentation as `trireme train --config` does.
+func TestShippedConfigurationsLoad(t *testing.T) {
+	root := os.DirFS(repository(t))
+	shipped := map[string]string{}
+	err := fs.WalkDir(root, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if name := path.Base(p); p != "." && (strings.HasPrefix(name, ".") || name == "testdata") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		isExample := strings.HasPrefix(p, "examples/") && (path.Ext(p) == ".yaml" || path.Ext(p) == ".yml")
+		if !isExample && path.Ext(p) != ".md" {
+			return nil
+		}
+		text, err := fs.ReadFile(root, p)
+		if err != nil {
+			return err
+		}
+		if isExample {
+			shipped[p] = string(text)
+			return nil
+		}
+		for i, block := range yamlBlock.FindAllSubmatch(text, -1) {
+			shipped[fmt.Sprintf("%s (block %d)", p, i+1)] = string(block[1])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(shipped) == 0 {
+		t.Fatal("no configuration is shipped, not even in README.md: this test looks in the wrong place")
+	}
+	for name, text := range shipped {
+		if _, err := conf.Load(train.Default(), conf.Text(name, text)); err != nil {
+			t.Errorf("a reader who copies this gets:\n%v", err)
+		}
+	}
+}
