@@ -10,6 +10,7 @@ func newBench() *cobra.Command {
 		RunE:  group,
 	}
 	c.AddCommand(
+		newBenchCollectives(),
 		newBenchGEMM(),
 	)
 	return c

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -32,19 +33,17 @@ fused multiply-adds reach on this processor during the run.`,
 		Example: "  trireme bench gemm --threads 1 --json",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := oneOf("shapes", shapes, "peers", "training"); err != nil {
-				return err
-			}
 			if threads < 1 {
 				return usage(fmt.Sprintf("--threads: %d is not a number of threads", threads), "--threads 1")
 			}
 			if !(seconds > 0) {
 				return usage(fmt.Sprintf("--seconds: %v is no length of time", seconds), "--seconds 1.5")
 			}
-			o := bench.GEMMOptions{Threads: threads, Time: time.Duration(seconds * float64(time.Second)), Shapes: bench.PeerGEMMShapes()}
-			if shapes == "training" {
-				o.Shapes = bench.TrainingGEMMShapes()
+			list, err := gemmShapes(shapes)
+			if err != nil {
+				return err
 			}
+			o := bench.GEMMOptions{Threads: threads, Time: time.Duration(seconds * float64(time.Second)), Shapes: list}
 			r, err := bench.GEMM(c.Context(), o)
 			if err != nil {
 				return err
@@ -60,10 +59,38 @@ fused multiply-adds reach on this processor during the run.`,
 	f := c.Flags()
 	f.IntVar(&threads, "threads", 1, "threads")
 	f.Float64Var(&seconds, "seconds", 1.5, "length of each measurement")
-	f.StringVar(&shapes, "shapes", "peers", "peers (as the comparison with OpenBLAS measures) or training (of bench step's configurations)")
+	f.StringVar(&shapes, "shapes", "peers", "peers (what the comparison with OpenBLAS measures), training (of bench step's configurations), or a list such as 512x768x3072,512x768x3072_dw")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
+
+// gemmShapes reads --shapes.
+func gemmShapes(list string) ([]bench.GEMMShape, error) {
+	switch list {
+	case "peers":
+		return bench.PeerGEMMShapes(), nil
+	case "training":
+		return bench.TrainingGEMMShapes(), nil
+	}
+	var shapes []bench.GEMMShape
+	for name := range strings.SplitSeq(list, ",") {
+		var s bench.GEMMShape
+		size, kind, _ := strings.Cut(name, "_")
+		s.Trans, s.DX, s.DW = kind == "t", kind == "dx", kind == "dw"
+		_, err := fmt.Sscanf(size, "%dx%dx%d", &s.M, &s.K, &s.N)
+		if err != nil || s.String() != name || min(s.M, s.K, s.N) < 1 {
+			return nil, usage(fmt.Sprintf("--shapes: %q is neither peers, training, nor a product MxKxN", name), "--shapes 512x768x3072")
+		}
+		if s.M > maxSide || s.K > maxSide || s.N > maxSide {
+			return nil, usage(fmt.Sprintf("--shapes: %s is longer than %d on a side", name, maxSide), "--shapes 512x768x3072")
+		}
+		shapes = append(shapes, s)
+	}
+	return shapes, nil
+}
+
+// maxSide keeps the operands of a product within a few gigabytes.
+const maxSide = 1 << 15
 
 func printGEMM(out io.Writer, shapes []bench.GEMMShape, r bench.GEMMReport) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"time"
@@ -11,12 +12,13 @@ import (
 	"trireme/checkpoint"
 	"trireme/collective"
 	"trireme/collective/shm"
+	"trireme/collective/tcp"
 	"trireme/launch"
 	"trireme/rendezvous"
 )
 
 // transports are the names that --transport takes.
-var transports = []string{"auto", "shm"}
+var transports = []string{"auto", "shm", "tcp"}
 
 // world is this process's place among the ranks of a job.
 type world struct {
@@ -63,12 +65,38 @@ func openWorld(ctx context.Context, env rendezvous.Env, transport string, timeou
 	case "shm":
 		w.World, err = shm.Open(ctx, shm.Config{Config: cfg, Rank: env.Rank, Size: env.WorldSize, Exchange: w.store, Key: "world"})
 	default:
-		err = fmt.Errorf("transport %s does not connect %d ranks", w.transport, env.WorldSize)
+		w.World, err = w.openTCP(ctx, cfg)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return w, nil
+}
+
+// openTCP listens where the other ranks can reach this one.
+func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.World, error) {
+	secret, err := w.env.Key("collective/tcp")
+	if err != nil {
+		return nil, err
+	}
+	c := tcp.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Exchange: w.store, Key: "world", Secret: secret, Job: w.env.RunID}
+	if !w.env.OneMachine() {
+		if c.Host, err = addressTowards(w.store.Addr()); err != nil {
+			return nil, err
+		}
+	}
+	return tcp.Open(ctx, c)
+}
+
+// addressTowards is this machine's address on the way to a host: that of the interface which
+// the route to it leaves by. Nothing is sent.
+func addressTowards(hostPort string) (string, error) {
+	conn, err := net.Dial("udp", hostPort)
+	if err != nil {
+		return "", fmt.Errorf("finding the interface that leads to %s: %w", hostPort, err)
+	}
+	defer conn.Close()
+	return conn.LocalAddr().(*net.UDPAddr).IP.String(), nil
 }
 
 // Close leaves the world, and then the job.

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"trireme/internal/bench"
+	"trireme/launch"
+	"trireme/rendezvous"
+)
+
+func newBenchCollectives() *cobra.Command {
+	var nproc int
+	var transport string
+	var seconds float64
+	var timeout time.Duration
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "collectives",
+		Short: "measure all-reduce, all-gather, reduce-scatter and broadcast between worker processes",
+		Long: `Starts --nproc worker processes, or joins those that a launcher has started, and measures
+each operation at several sizes. Bus bandwidth is counted as nccl-tests does, so that it
+can be compared with the link whatever the number of ranks.`,
+		Example: "  trireme bench collectives --nproc 2 --transport shm --json",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := oneOf("transport", transport, transports...); err != nil {
+				return err
+			}
+			if nproc < 1 {
+				return usage(fmt.Sprintf("--nproc: %d is not a number of workers", nproc), "--nproc 2")
+			}
+			if !(seconds >= 0) {
+				return usage(fmt.Sprintf("--seconds: %v is negative", seconds), "--seconds 0.6")
+			}
+			env, err := rendezvous.Read(os.LookupEnv)
+			if err != nil {
+				return &Exit{CodeUsage, err}
+			}
+			if !env.Launched && nproc > 1 {
+				return startWorkers(c.Context(), launch.Config{Nproc: nproc, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
+			}
+			report, err := benchCollectives(c.Context(), env, transport, timeout, bench.CollectivesOptions{Seconds: seconds})
+			if err != nil || env.Rank != 0 {
+				return err
+			}
+			if asJSON {
+				return writeJSON(c.OutOrStdout(), report)
+			}
+			return printCollectives(c.OutOrStdout(), report)
+		},
+	}
+	c.Flags().IntVar(&nproc, "nproc", 2, "worker processes to start")
+	c.Flags().StringVar(&transport, "transport", "auto", "how ranks are connected: auto, shm or tcp")
+	c.Flags().Float64Var(&seconds, "seconds", 0, "length of each measurement; 0 is 0.6")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "how long a rank waits for the others; 0 is one minute")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// collectivesReport is a report and how it was made.
+type collectivesReport struct {
+	Schema    string `json:"schema"`
+	Transport string `json:"transport"`
+	bench.CollectivesReport
+}
+
+func benchCollectives(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration, o bench.CollectivesOptions) (*collectivesReport, error) {
+	w, err := openWorld(ctx, env, transport, timeout)
+	if err != nil {
+		return nil, err
+	}
+	r, err := bench.Collectives(ctx, w, o)
+	if err != nil {
+		w.Abort(err)
+		return nil, err
+	}
+	return &collectivesReport{"trireme.bench.collectives/1", w.transport, r}, w.Close()
+}
+
+func printCollectives(out io.Writer, r *collectivesReport) error {
+	fmt.Fprintf(out, "%d ranks over %s; median (best)\n", r.World, r.Transport)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "operation\ttime us\t\tbusbw GB/s\t\tcalls\t")
+	for _, name := range slices.SortedFunc(maps.Keys(r.Res), bySize) {
+		f := r.Res[name]
+		fmt.Fprintf(t, "%s\t%.1f\t(%.1f)\t%.2f\t(%.2f)\t%d\t\n", name, f.Us, f.UsBest, f.Busbw, f.BusbwBest, f.Iterations)
+	}
+	return t.Flush()
+}
+
+// bySize orders names such as all_reduce_64KiB by operation, then by bytes.
+func bySize(a, b string) int {
+	opA, sizeA := splitSize(a)
+	opB, sizeB := splitSize(b)
+	return cmp.Or(cmp.Compare(opA, opB), cmp.Compare(sizeA, sizeB))
+}
+
+// splitSize takes the size out of a name: all_gather_64KiB_total is all_gather_total of 65536.
+func splitSize(name string) (op string, bytes int) {
+	parts := strings.Split(name, "_")
+	for i, p := range parts {
+		var n int
+		var unit string
+		if k, _ := fmt.Sscanf(p, "%d%s", &n, &unit); k == 2 {
+			if unit == "KiB" {
+				n <<= 10
+			}
+			return strings.Join(slices.Delete(parts, i, i+1), "_"), n
+		}
+	}
+	return name, 0
+}
