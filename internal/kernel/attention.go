@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+
+	"trireme/internal/impl"
+)
 
 // AttentionRows are rows of one head (or of neighbouring heads) in a wider matrix: row i
 // begins at i*Stride. One of F32 and BF16 is set.
@@ -38,27 +42,6 @@ const (
 	attnKeys    = 512 // keys of a chunk, at most
 	attnPanel   = 32  // columns of a panel of a packed operand
 )
-
-// attnOps are the inner loops of attention. attention_generic.go is their specification.
-type attnOps struct {
-	// product: c [m n] = a [m k] b [k n], or += with accumulate; m is a multiple of 8 and n
-	// of 16. Element (i,l) of a is at i*ars+l*aks; element (l,j) of b at
-	// j/32*bps + l*bks + j%32.
-	product func(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool)
-	// softmax replaces scores [rows, c0:c1) (base 2) by 2^(s-max) inside [lo,hi) of each row
-	// and by 0 outside. top and sum are the running maximum and sum of the row; corr is what
-	// to multiply earlier results of the row by. c0 and c1 are multiples of 16.
-	softmax func(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, top, sum, corr []float32)
-	// gradient replaces scores p by 2^(p-lse) and dp by p*(dp-d), 0 outside [lo,hi).
-	gradient func(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 int, lse, d []float32)
-	// scale: dst [rows cols] = src * f[row*fstep].
-	scale func(dst []float32, dld int, src []float32, sld, rows, cols int, f []float32, fstep int)
-	// transpose packs src [rows cols] as panels of 32 of its rows: element (i,l) goes to
-	// i/32*32*cols + l*32 + i%32.
-	transpose func(dst, src []float32, sld, rows, cols int)
-	// dot: dst[i] = sum over columns of a[i]*b[i].
-	dot func(dst, a []float32, lda int, b []float32, ldb, rows, cols int)
-}
 
 // attnScratch cuts scratch into parts. A line between parts keeps equal offsets in two of
 // them from competing for the same place in the cache.
@@ -113,7 +96,7 @@ func (a *Attention) ForwardScratch() int {
 // AttentionBlock. Tao Dao's online softmax (FlashAttention, 2022) joins chunks of keys;
 // within a chunk the softmax is the plain one.
 func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
-	ops := attentionOps()
+	ops := attnOps(impl.Current())
 	f, _ := a.forwardScratch(scratch)
 	first, last := a.Mask.span(i0, i1)
 	first = first / attnPanel * attnPanel
@@ -131,7 +114,7 @@ func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q
 // AttentionBlock is the number of queries that are computed together.
 const AttentionBlock = attnQueries
 
-func (a *Attention) forwardBlock(ops *attnOps, f *attnForward, o AttentionRows, lse []float32, q AttentionRows, i, rows int) {
+func (a *Attention) forwardBlock(ops attnOps, f *attnForward, o AttentionRows, lse []float32, q AttentionRows, i, rows int) {
 	ld, e := a.scoreStride(), roundUp(a.E, 16)
 	a.pack(ops, f.q, q, rows, a.Scale*math.Log2E)
 	var top, sum, corr [attnQueries]float32
@@ -156,22 +139,16 @@ func (a *Attention) forwardBlock(ops *attnOps, f *attnForward, o AttentionRows, 
 		t.overKeys(ops, f.o, e, f.s, ld, f.v[c*e:], e, begun)
 		begun = true
 	}
-	for r := range rows {
-		if sum[r] == 0 {
-			lse[r], corr[r] = 0, 0
-			if !begun {
-				clear(f.o[r*e : r*e+a.E])
-			}
-			continue
-		}
-		lse[r] = (top[r] + log2(sum[r])) * math.Ln2
-		corr[r] = 1 / sum[r]
+	if !begun {
+		clear(f.o[:rows*e])
 	}
-	a.unpack(ops, o, f.o, f.wide, rows, corr[:], 1)
+	ops.finish(top[:], sum[:], roundUp(rows, 16))
+	copy(lse[:rows], top[:])
+	a.unpack(ops, o, f.o, f.wide, rows, sum[:], 1)
 }
 
 // pack copies rows, times f, to rows of whole vectors.
-func (a *Attention) pack(ops *attnOps, dst []float32, src AttentionRows, rows int, f float32) {
+func (a *Attention) pack(ops attnOps, dst []float32, src AttentionRows, rows int, f float32) {
 	e := roundUp(a.E, 16)
 	if src.F32 != nil {
 		ops.scale(dst, e, src.F32, src.Stride, rows, a.E, []float32{f}, 0)
@@ -186,7 +163,7 @@ func (a *Attention) pack(ops *attnOps, dst []float32, src AttentionRows, rows in
 }
 
 // packTransposed packs rows [first,last) of src in panels; first is a multiple of the panel.
-func (a *Attention) packTransposed(ops *attnOps, dst, wide []float32, src AttentionRows, first, last int) {
+func (a *Attention) packTransposed(ops attnOps, dst, wide []float32, src AttentionRows, first, last int) {
 	if src.F32 != nil && last > first {
 		ops.transpose(dst[first*a.E:], src.F32[first*src.Stride:], src.Stride, last-first, a.E)
 		return
@@ -199,7 +176,7 @@ func (a *Attention) packTransposed(ops *attnOps, dst, wide []float32, src Attent
 }
 
 // unpack writes rows of whole vectors, times f[row*fstep], to where they belong.
-func (a *Attention) unpack(ops *attnOps, dst AttentionRows, src, wide []float32, rows int, f []float32, fstep int) {
+func (a *Attention) unpack(ops attnOps, dst AttentionRows, src, wide []float32, rows int, f []float32, fstep int) {
 	e := roundUp(a.E, 16)
 	if dst.F32 != nil {
 		ops.scale(dst.F32, dst.Stride, src, e, rows, a.E, f, fstep)
@@ -222,6 +199,3 @@ func attnBF16(x float32) uint16 {
 	}
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
-
-// log2 of a sum of a softmax, 1 or more.
-func log2(x float32) float32 { return float32(math.Log(float64(x)) * math.Log2E) }

@@ -447,485 +447,1227 @@ done:
 	VZEROUPPER
 	RET
 
+DATA attnGroups<>+0(SB)/4, $0x00000000
+DATA attnGroups<>+4(SB)/4, $0x00000000
+DATA attnGroups<>+8(SB)/4, $0x00000000
+DATA attnGroups<>+12(SB)/4, $0x00000000
+DATA attnGroups<>+16(SB)/4, $0x00000001
+DATA attnGroups<>+20(SB)/4, $0x00000001
+DATA attnGroups<>+24(SB)/4, $0x00000001
+DATA attnGroups<>+28(SB)/4, $0x00000001
+DATA attnGroups<>+32(SB)/4, $0x00000002
+DATA attnGroups<>+36(SB)/4, $0x00000002
+DATA attnGroups<>+40(SB)/4, $0x00000002
+DATA attnGroups<>+44(SB)/4, $0x00000002
+DATA attnGroups<>+48(SB)/4, $0x00000003
+DATA attnGroups<>+52(SB)/4, $0x00000003
+DATA attnGroups<>+56(SB)/4, $0x00000003
+DATA attnGroups<>+60(SB)/4, $0x00000003
+GLOBL attnGroups<>(SB), RODATA|NOPTR, $64
+
 // func attnSoftmaxAVX512(s *float32, ld int, rows int, lo *int32, hi *int32, c0 int, c1 int, top *float32, sum *float32, corr *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, FMA3
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·attnSoftmaxAVX512(SB), NOSPLIT, $0-80
-	MOVQ         s+0(FP), AX
-	MOVQ         rows+16(FP), CX
-	MOVQ         lo+24(FP), DX
-	MOVQ         hi+32(FP), BX
-	MOVL         $0x3f800000, SI
-	VPBROADCASTD SI, Z0
-	MOVL         $0x3f317217, SI
-	VPBROADCASTD SI, Z1
-	MOVL         $0x3e75fe69, SI
-	VPBROADCASTD SI, Z2
-	MOVL         $0x3d63494f, SI
-	VPBROADCASTD SI, Z3
-	MOVL         $0x3c1e5fc2, SI
-	VPBROADCASTD SI, Z4
-	MOVL         $0x3aa47e88, SI
-	VPBROADCASTD SI, Z5
-	MOVL         $0x395fb9f5, SI
-	VPBROADCASTD SI, Z6
-	MOVL         $0xff800000, SI
-	VPBROADCASTD SI, Z7
-	XORQ         SI, SI
+	MOVQ         ld+8(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         s+0(FP), DX
+	LEAQ         (DX)(AX*1), BX
+	LEAQ         (BX)(AX*1), SI
+	LEAQ         (SI)(AX*1), DI
+	MOVL         $0x3f800000, AX
+	VPBROADCASTD AX, Z0
+	MOVL         $0x3f317217, AX
+	VPBROADCASTD AX, Z1
+	MOVL         $0x3e75fe69, AX
+	VPBROADCASTD AX, Z2
+	MOVL         $0x3d63494f, AX
+	VPBROADCASTD AX, Z3
+	MOVL         $0x3c1e5fc2, AX
+	VPBROADCASTD AX, Z4
+	MOVL         $0x3aa47e88, AX
+	VPBROADCASTD AX, Z5
+	MOVL         $0x395fb9f5, AX
+	VPBROADCASTD AX, Z6
+	MOVL         $0x00001111, AX
+	KMOVW        AX, K1
+	XORQ         R8, R8
 
 row:
-	MOVLQSX (DX), DI
-	MOVLQSX (BX), R8
-	CMPQ    DI, R8
-	JGE     empty
-	MOVL    $0x0000ffff, R10
-	MOVL    DI, R9
-	ANDL    $0x0f, R9
-	SHLXL   R9, R10, R9
-	KMOVW   R9, K1
-	MOVL    R8, R9
-	NEGL    R9
-	ANDL    $0x0f, R9
-	SHRXL   R9, R10, R9
-	KMOVW   R9, K2
-	ANDQ    $-16, DI
-	ADDQ    $0x0f, R8
-	ANDQ    $-16, R8
-	SHLQ    $0x02, DI
-	SHLQ    $0x02, R8
-	MOVQ    c0+40(FP), R9
-	SHLQ    $0x02, R9
-	MOVQ    c1+48(FP), R10
-	SHLQ    $0x02, R10
-	VPXORD  Z8, Z8, Z8
-	JMP     beforetest
+	MOVL         $0xff800000, AX
+	VPBROADCASTD AX, Z7
+	VPXORD       Z8, Z8, Z8
+	MOVQ         $0x40000000, R13
+	XORQ         AX, AX
+	MOVQ         lo+24(FP), CX
+	MOVLQSX      (CX)(R8*4), R9
+	MOVQ         hi+32(FP), CX
+	MOVLQSX      (CX)(R8*4), R10
+	MOVQ         R9, R11
+	ANDQ         $-16, R11
+	LEAQ         15(R10), R12
+	ANDQ         $-16, R12
+	SHLQ         $0x02, R11
+	SHLQ         $0x02, R12
+	CMPQ         R9, R10
+	CMOVQGE      R13, R11
+	CMOVQGE      AX, R12
+	CMPQ         R11, R13
+	CMOVQLT      R11, R13
+	CMPQ         R12, AX
+	CMOVQGT      R12, AX
+	MOVQ         lo+24(FP), CX
+	MOVLQSX      4(CX)(R8*4), R9
+	MOVQ         hi+32(FP), CX
+	MOVLQSX      4(CX)(R8*4), R10
+	MOVQ         R9, R11
+	ANDQ         $-16, R11
+	LEAQ         15(R10), R12
+	ANDQ         $-16, R12
+	SHLQ         $0x02, R11
+	SHLQ         $0x02, R12
+	CMPQ         R9, R10
+	CMOVQGE      R13, R11
+	CMOVQGE      AX, R12
+	CMPQ         R11, R13
+	CMOVQLT      R11, R13
+	CMPQ         R12, AX
+	CMOVQGT      R12, AX
+	MOVQ         lo+24(FP), CX
+	MOVLQSX      8(CX)(R8*4), R9
+	MOVQ         hi+32(FP), CX
+	MOVLQSX      8(CX)(R8*4), R10
+	MOVQ         R9, R11
+	ANDQ         $-16, R11
+	LEAQ         15(R10), R12
+	ANDQ         $-16, R12
+	SHLQ         $0x02, R11
+	SHLQ         $0x02, R12
+	CMPQ         R9, R10
+	CMOVQGE      R13, R11
+	CMOVQGE      AX, R12
+	CMPQ         R11, R13
+	CMOVQLT      R11, R13
+	CMPQ         R12, AX
+	CMOVQGT      R12, AX
+	MOVQ         lo+24(FP), CX
+	MOVLQSX      12(CX)(R8*4), R9
+	MOVQ         hi+32(FP), CX
+	MOVLQSX      12(CX)(R8*4), R10
+	MOVQ         R9, R11
+	ANDQ         $-16, R11
+	LEAQ         15(R10), R12
+	ANDQ         $-16, R12
+	SHLQ         $0x02, R11
+	SHLQ         $0x02, R12
+	CMPQ         R9, R10
+	CMOVQGE      R13, R11
+	CMOVQGE      AX, R12
+	CMPQ         R11, R13
+	CMOVQLT      R11, R13
+	CMPQ         R12, AX
+	CMOVQGT      R12, AX
+	CMPQ         R13, AX
+	JGE          empty
+	MOVQ         c0+40(FP), CX
+	SHLQ         $0x02, CX
+	CMPQ         CX, R13
+	JGE          beforedone
 
 before:
-	VMOVUPS Z8, (AX)(R9*1)
-	ADDQ    $0x40, R9
+	VMOVUPS Z8, (DX)(CX*1)
+	VMOVUPS Z8, (BX)(CX*1)
+	VMOVUPS Z8, (SI)(CX*1)
+	VMOVUPS Z8, (DI)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, R13
+	JL      before
 
-beforetest:
-	CMPQ   R9, DI
-	JL     before
-	MOVQ   R8, R9
-	VPXORD Z9, Z9, Z9
-	JMP    aftertest
+beforedone:
+	MOVQ c1+48(FP), R9
+	SHLQ $0x02, R9
+	CMPQ AX, R9
+	JGE  afterdone
+	MOVQ AX, CX
 
 after:
-	VMOVUPS Z9, (AX)(R9*1)
-	ADDQ    $0x40, R9
+	VMOVUPS Z8, (DX)(CX*1)
+	VMOVUPS Z8, (BX)(CX*1)
+	VMOVUPS Z8, (SI)(CX*1)
+	VMOVUPS Z8, (DI)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, R9
+	JL      after
 
-aftertest:
+afterdone:
+	MOVQ    lo+24(FP), CX
+	MOVLQSX (CX)(R8*4), R9
+	MOVQ    hi+32(FP), CX
+	MOVLQSX (CX)(R8*4), R10
+	MOVQ    R9, R11
+	ANDQ    $-16, R11
+	LEAQ    15(R10), R12
+	ANDQ    $-16, R12
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	CMPQ    R9, R10
+	CMOVQGE AX, R11
+	CMPQ    R13, R11
+	JGE     row0beforedone
+	MOVQ    R13, CX
+
+row0before:
+	VMOVUPS Z7, (DX)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, R11
+	JL      row0before
+
+row0beforedone:
 	CMPQ      R9, R10
-	JL        after
-	VBLENDMPS (AX)(DI*1), Z7, K1, Z10
-	VMOVUPS   Z10, (AX)(DI*1)
-	VBLENDMPS -64(AX)(R8*1), Z7, K2, Z10
-	VMOVUPS   Z10, -64(AX)(R8*1)
-	VMOVAPS   Z7, Z11
-	VMOVAPS   Z7, Z12
-	VMOVAPS   Z7, Z13
-	VMOVAPS   Z7, Z14
-	MOVQ      DI, R9
-	SUBQ      $0x000000c0, R8
-	JMP       maxtest
+	JGE       row0end
+	TESTQ     $0x0000000f, R9
+	JZ        row0first
+	MOVL      $0x0000ffff, CX
+	ANDL      $0x0f, R9
+	SHLXL     R9, CX, CX
+	KMOVW     CX, K2
+	MOVQ      R11, CX
+	VBLENDMPS (DX)(CX*1), Z7, K2, Z9
+	VMOVUPS   Z9, (DX)(CX*1)
+
+row0first:
+	TESTQ     $0x0000000f, R10
+	JZ        row0last
+	MOVL      $0x0000ffff, CX
+	NEGL      R10
+	ANDL      $0x0f, R10
+	SHRXL     R10, CX, CX
+	KMOVW     CX, K2
+	MOVQ      R12, CX
+	VBLENDMPS -64(DX)(CX*1), Z7, K2, Z9
+	VMOVUPS   Z9, -64(DX)(CX*1)
+
+row0last:
+	CMPQ R12, AX
+	JGE  row0afterdone
+	MOVQ R12, CX
+
+row0after:
+	VMOVUPS Z7, (DX)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, AX
+	JL      row0after
+
+row0afterdone:
+row0end:
+	MOVQ    lo+24(FP), CX
+	MOVLQSX 4(CX)(R8*4), R9
+	MOVQ    hi+32(FP), CX
+	MOVLQSX 4(CX)(R8*4), R10
+	MOVQ    R9, R11
+	ANDQ    $-16, R11
+	LEAQ    15(R10), R12
+	ANDQ    $-16, R12
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	CMPQ    R9, R10
+	CMOVQGE AX, R11
+	CMPQ    R13, R11
+	JGE     row1beforedone
+	MOVQ    R13, CX
+
+row1before:
+	VMOVUPS Z7, (BX)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, R11
+	JL      row1before
+
+row1beforedone:
+	CMPQ      R9, R10
+	JGE       row1end
+	TESTQ     $0x0000000f, R9
+	JZ        row1first
+	MOVL      $0x0000ffff, CX
+	ANDL      $0x0f, R9
+	SHLXL     R9, CX, CX
+	KMOVW     CX, K2
+	MOVQ      R11, CX
+	VBLENDMPS (BX)(CX*1), Z7, K2, Z9
+	VMOVUPS   Z9, (BX)(CX*1)
+
+row1first:
+	TESTQ     $0x0000000f, R10
+	JZ        row1last
+	MOVL      $0x0000ffff, CX
+	NEGL      R10
+	ANDL      $0x0f, R10
+	SHRXL     R10, CX, CX
+	KMOVW     CX, K2
+	MOVQ      R12, CX
+	VBLENDMPS -64(BX)(CX*1), Z7, K2, Z9
+	VMOVUPS   Z9, -64(BX)(CX*1)
+
+row1last:
+	CMPQ R12, AX
+	JGE  row1afterdone
+	MOVQ R12, CX
+
+row1after:
+	VMOVUPS Z7, (BX)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, AX
+	JL      row1after
+
+row1afterdone:
+row1end:
+	MOVQ    lo+24(FP), CX
+	MOVLQSX 8(CX)(R8*4), R9
+	MOVQ    hi+32(FP), CX
+	MOVLQSX 8(CX)(R8*4), R10
+	MOVQ    R9, R11
+	ANDQ    $-16, R11
+	LEAQ    15(R10), R12
+	ANDQ    $-16, R12
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	CMPQ    R9, R10
+	CMOVQGE AX, R11
+	CMPQ    R13, R11
+	JGE     row2beforedone
+	MOVQ    R13, CX
+
+row2before:
+	VMOVUPS Z7, (SI)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, R11
+	JL      row2before
+
+row2beforedone:
+	CMPQ      R9, R10
+	JGE       row2end
+	TESTQ     $0x0000000f, R9
+	JZ        row2first
+	MOVL      $0x0000ffff, CX
+	ANDL      $0x0f, R9
+	SHLXL     R9, CX, CX
+	KMOVW     CX, K2
+	MOVQ      R11, CX
+	VBLENDMPS (SI)(CX*1), Z7, K2, Z9
+	VMOVUPS   Z9, (SI)(CX*1)
+
+row2first:
+	TESTQ     $0x0000000f, R10
+	JZ        row2last
+	MOVL      $0x0000ffff, CX
+	NEGL      R10
+	ANDL      $0x0f, R10
+	SHRXL     R10, CX, CX
+	KMOVW     CX, K2
+	MOVQ      R12, CX
+	VBLENDMPS -64(SI)(CX*1), Z7, K2, Z9
+	VMOVUPS   Z9, -64(SI)(CX*1)
+
+row2last:
+	CMPQ R12, AX
+	JGE  row2afterdone
+	MOVQ R12, CX
+
+row2after:
+	VMOVUPS Z7, (SI)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, AX
+	JL      row2after
+
+row2afterdone:
+row2end:
+	MOVQ    lo+24(FP), CX
+	MOVLQSX 12(CX)(R8*4), R9
+	MOVQ    hi+32(FP), CX
+	MOVLQSX 12(CX)(R8*4), R10
+	MOVQ    R9, R11
+	ANDQ    $-16, R11
+	LEAQ    15(R10), R12
+	ANDQ    $-16, R12
+	SHLQ    $0x02, R11
+	SHLQ    $0x02, R12
+	CMPQ    R9, R10
+	CMOVQGE AX, R11
+	CMPQ    R13, R11
+	JGE     row3beforedone
+	MOVQ    R13, CX
+
+row3before:
+	VMOVUPS Z7, (DI)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, R11
+	JL      row3before
+
+row3beforedone:
+	CMPQ      R9, R10
+	JGE       row3end
+	TESTQ     $0x0000000f, R9
+	JZ        row3first
+	MOVL      $0x0000ffff, CX
+	ANDL      $0x0f, R9
+	SHLXL     R9, CX, CX
+	KMOVW     CX, K2
+	MOVQ      R11, CX
+	VBLENDMPS (DI)(CX*1), Z7, K2, Z9
+	VMOVUPS   Z9, (DI)(CX*1)
+
+row3first:
+	TESTQ     $0x0000000f, R10
+	JZ        row3last
+	MOVL      $0x0000ffff, CX
+	NEGL      R10
+	ANDL      $0x0f, R10
+	SHRXL     R10, CX, CX
+	KMOVW     CX, K2
+	MOVQ      R12, CX
+	VBLENDMPS -64(DI)(CX*1), Z7, K2, Z9
+	VMOVUPS   Z9, -64(DI)(CX*1)
+
+row3last:
+	CMPQ R12, AX
+	JGE  row3afterdone
+	MOVQ R12, CX
+
+row3after:
+	VMOVUPS Z7, (DI)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, AX
+	JL      row3after
+
+row3afterdone:
+row3end:
+	MOVQ    R13, CX
+	VMOVAPS Z7, Z9
+	VMOVAPS Z7, Z10
+	VMOVAPS Z7, Z11
+	VMOVAPS Z7, Z12
+	MOVQ    CX, R9
 
 max:
-	VMAXPS (AX)(R9*1), Z11, Z11
-	VMAXPS 64(AX)(R9*1), Z12, Z12
-	VMAXPS 128(AX)(R9*1), Z13, Z13
-	VMAXPS 192(AX)(R9*1), Z14, Z14
-	ADDQ   $0x00000100, R9
-
-maxtest:
-	CMPQ R9, R8
-	JL   max
-	ADDQ $0x000000c0, R8
-	JMP  maxtest1
-
-max1:
-	VMAXPS (AX)(R9*1), Z11, Z11
-	ADDQ   $0x40, R9
-
-maxtest1:
-	CMPQ         R9, R8
-	JL           max1
-	VMAXPS       Z12, Z11, Z11
-	VMAXPS       Z14, Z13, Z13
-	VMAXPS       Z13, Z11, Z11
-	VSHUFF32X4   $0x4e, Z11, Z11, Z12
-	VMAXPS       Z12, Z11, Z11
-	VSHUFF32X4   $0xb1, Z11, Z11, Z12
-	VMAXPS       Z12, Z11, Z11
-	VSHUFPS      $0x4e, Z11, Z11, Z12
-	VMAXPS       Z12, Z11, Z11
-	VSHUFPS      $0xb1, Z11, Z11, Z12
-	VMAXPS       Z12, Z11, Z11
-	MOVQ         top+56(FP), R9
-	VBROADCASTSS (R9)(SI*4), Z12
-	VMAXPS       Z12, Z11, Z11
-	VMOVSS       X11, (R9)(SI*4)
-	VCMPPS       $0x04, Z7, Z11, K1
-	VMOVAPS.Z    Z11, K1, Z11
-	VSUBPS       Z11, Z12, Z12
-	VREDUCEPS    $0x01, Z12, Z13
-	VMOVAPS      Z6, Z14
-	VFMADD213PS  Z5, Z13, Z14
-	VFMADD213PS  Z4, Z13, Z14
-	VFMADD213PS  Z3, Z13, Z14
-	VFMADD213PS  Z2, Z13, Z14
-	VFMADD213PS  Z1, Z13, Z14
-	VFMADD213PS  Z0, Z13, Z14
-	VSCALEFPS    Z12, Z14, Z12
-	MOVQ         corr+72(FP), R9
-	MOVQ         sum+64(FP), R10
-	VMOVSS       X12, (R9)(SI*4)
-	VPXORD       Z15, Z15, Z15
-	VPXORD       Z16, Z16, Z16
-	VPXORD       Z17, Z17, Z17
-	VPXORD       Z18, Z18, Z18
-	SUBQ         $0x000000c0, R8
-	JMP          exptest
+	VMAXPS          (DX)(CX*1), Z9, Z9
+	VMAXPS          (BX)(CX*1), Z10, Z10
+	VMAXPS          (SI)(CX*1), Z11, Z11
+	VMAXPS          (DI)(CX*1), Z12, Z12
+	ADDQ            $0x40, CX
+	CMPQ            CX, AX
+	JL              max
+	MOVQ            R9, CX
+	VSHUFF32X4      $0x44, Z10, Z9, Z13
+	VSHUFF32X4      $0xee, Z10, Z9, Z9
+	VMAXPS          Z13, Z9, Z9
+	VSHUFF32X4      $0x44, Z12, Z11, Z13
+	VSHUFF32X4      $0xee, Z12, Z11, Z11
+	VMAXPS          Z13, Z11, Z11
+	VSHUFF32X4      $0x88, Z11, Z9, Z13
+	VSHUFF32X4      $0xdd, Z11, Z9, Z9
+	VMAXPS          Z13, Z9, Z9
+	VSHUFPS         $0x4e, Z9, Z9, Z13
+	VMAXPS          Z13, Z9, Z9
+	VSHUFPS         $0xb1, Z9, Z9, Z13
+	VMAXPS          Z13, Z9, Z9
+	MOVQ            top+56(FP), R9
+	VMOVUPS         attnGroups<>+0(SB), Z10
+	VBROADCASTF32X4 (R9)(R8*4), Z13
+	VPERMPS         Z13, Z10, Z13
+	VMAXPS          Z13, Z9, Z9
+	MOVQ            top+56(FP), R9
+	VCOMPRESSPS     Z9, K1, Z14
+	VMOVUPS         X14, (R9)(R8*4)
+	VCMPPS          $0x04, Z7, Z9, K2
+	VMOVAPS.Z       Z9, K2, Z9
+	VSUBPS          Z9, Z13, Z13
+	VREDUCEPS       $0x01, Z13, Z14
+	VMOVAPS         Z6, Z15
+	VFMADD213PS     Z5, Z14, Z15
+	VFMADD213PS     Z4, Z14, Z15
+	VFMADD213PS     Z3, Z14, Z15
+	VFMADD213PS     Z2, Z14, Z15
+	VFMADD213PS     Z1, Z14, Z15
+	VFMADD213PS     Z0, Z14, Z15
+	VSCALEFPS       Z13, Z15, Z13
+	MOVQ            corr+72(FP), R9
+	VCOMPRESSPS     Z13, K1, Z14
+	VMOVUPS         X14, (R9)(R8*4)
+	VSHUFF32X4      $0xff, Z9, Z9, Z12
+	VSHUFF32X4      $0xaa, Z9, Z9, Z11
+	VSHUFF32X4      $0x55, Z9, Z9, Z10
+	VSHUFF32X4      $0x00, Z9, Z9, Z9
+	VPXORD          Z14, Z14, Z14
+	VPXORD          Z15, Z15, Z15
+	VPXORD          Z16, Z16, Z16
+	VPXORD          Z17, Z17, Z17
 
 exp:
-	VMOVUPS     (AX)(DI*1), Z13
-	VMOVUPS     64(AX)(DI*1), Z14
-	VMOVUPS     128(AX)(DI*1), Z20
-	VMOVUPS     192(AX)(DI*1), Z21
-	VSUBPS      Z11, Z13, Z13
-	VSUBPS      Z11, Z14, Z14
-	VSUBPS      Z11, Z20, Z20
-	VSUBPS      Z11, Z21, Z21
-	VREDUCEPS   $0x01, Z13, Z22
-	VMOVAPS     Z6, Z23
-	VREDUCEPS   $0x01, Z14, Z24
-	VMOVAPS     Z6, Z25
-	VREDUCEPS   $0x01, Z20, Z26
-	VMOVAPS     Z6, Z27
-	VREDUCEPS   $0x01, Z21, Z28
-	VMOVAPS     Z6, Z29
-	VFMADD213PS Z5, Z22, Z23
-	VFMADD213PS Z5, Z24, Z25
-	VFMADD213PS Z5, Z26, Z27
-	VFMADD213PS Z5, Z28, Z29
-	VFMADD213PS Z4, Z22, Z23
-	VFMADD213PS Z4, Z24, Z25
-	VFMADD213PS Z4, Z26, Z27
-	VFMADD213PS Z4, Z28, Z29
-	VFMADD213PS Z3, Z22, Z23
-	VFMADD213PS Z3, Z24, Z25
-	VFMADD213PS Z3, Z26, Z27
-	VFMADD213PS Z3, Z28, Z29
-	VFMADD213PS Z2, Z22, Z23
-	VFMADD213PS Z2, Z24, Z25
-	VFMADD213PS Z2, Z26, Z27
-	VFMADD213PS Z2, Z28, Z29
-	VFMADD213PS Z1, Z22, Z23
-	VFMADD213PS Z1, Z24, Z25
-	VFMADD213PS Z1, Z26, Z27
-	VFMADD213PS Z1, Z28, Z29
-	VFMADD213PS Z0, Z22, Z23
-	VFMADD213PS Z0, Z24, Z25
-	VFMADD213PS Z0, Z26, Z27
-	VFMADD213PS Z0, Z28, Z29
-	VSCALEFPS   Z13, Z23, Z13
-	VSCALEFPS   Z14, Z25, Z14
-	VSCALEFPS   Z20, Z27, Z20
-	VSCALEFPS   Z21, Z29, Z21
-	VMOVUPS     Z13, (AX)(DI*1)
-	VADDPS      Z13, Z15, Z15
-	VMOVUPS     Z14, 64(AX)(DI*1)
-	VADDPS      Z14, Z16, Z16
-	VMOVUPS     Z20, 128(AX)(DI*1)
-	VADDPS      Z20, Z17, Z17
-	VMOVUPS     Z21, 192(AX)(DI*1)
-	VADDPS      Z21, Z18, Z18
-	ADDQ        $0x00000100, DI
-
-exptest:
-	CMPQ DI, R8
-	JL   exp
-	ADDQ $0x000000c0, R8
-	JMP  exptest1
-
-exp1:
-	VMOVUPS     (AX)(DI*1), Z13
-	VSUBPS      Z11, Z13, Z13
-	VREDUCEPS   $0x01, Z13, Z14
-	VMOVAPS     Z6, Z20
-	VFMADD213PS Z5, Z14, Z20
-	VFMADD213PS Z4, Z14, Z20
-	VFMADD213PS Z3, Z14, Z20
-	VFMADD213PS Z2, Z14, Z20
-	VFMADD213PS Z1, Z14, Z20
-	VFMADD213PS Z0, Z14, Z20
-	VSCALEFPS   Z13, Z20, Z13
-	VMOVUPS     Z13, (AX)(DI*1)
-	VADDPS      Z13, Z15, Z15
-	ADDQ        $0x40, DI
-
-exptest1:
-	CMPQ        DI, R8
-	JL          exp1
-	VADDPS      Z16, Z15, Z15
-	VADDPS      Z18, Z17, Z17
-	VADDPS      Z17, Z15, Z15
-	VSHUFF32X4  $0x4e, Z15, Z15, Z11
-	VADDPS      Z11, Z15, Z15
-	VSHUFF32X4  $0xb1, Z15, Z15, Z11
-	VADDPS      Z11, Z15, Z15
-	VSHUFPS     $0x4e, Z15, Z15, Z11
-	VADDPS      Z11, Z15, Z15
-	VSHUFPS     $0xb1, Z15, Z15, Z11
-	VADDPS      Z11, Z15, Z15
-	VFMADD231SS (R10)(SI*4), X12, X15
-	VMOVSS      X15, (R10)(SI*4)
+	VMOVUPS         (DX)(CX*1), Z18
+	VSUBPS          Z9, Z18, Z18
+	VMOVUPS         (BX)(CX*1), Z19
+	VSUBPS          Z10, Z19, Z19
+	VMOVUPS         (SI)(CX*1), Z20
+	VSUBPS          Z11, Z20, Z20
+	VMOVUPS         (DI)(CX*1), Z21
+	VSUBPS          Z12, Z21, Z21
+	VREDUCEPS       $0x01, Z18, Z22
+	VMOVAPS         Z6, Z23
+	VREDUCEPS       $0x01, Z19, Z24
+	VMOVAPS         Z6, Z25
+	VREDUCEPS       $0x01, Z20, Z26
+	VMOVAPS         Z6, Z27
+	VREDUCEPS       $0x01, Z21, Z28
+	VMOVAPS         Z6, Z29
+	VFMADD213PS     Z5, Z22, Z23
+	VFMADD213PS     Z5, Z24, Z25
+	VFMADD213PS     Z5, Z26, Z27
+	VFMADD213PS     Z5, Z28, Z29
+	VFMADD213PS     Z4, Z22, Z23
+	VFMADD213PS     Z4, Z24, Z25
+	VFMADD213PS     Z4, Z26, Z27
+	VFMADD213PS     Z4, Z28, Z29
+	VFMADD213PS     Z3, Z22, Z23
+	VFMADD213PS     Z3, Z24, Z25
+	VFMADD213PS     Z3, Z26, Z27
+	VFMADD213PS     Z3, Z28, Z29
+	VFMADD213PS     Z2, Z22, Z23
+	VFMADD213PS     Z2, Z24, Z25
+	VFMADD213PS     Z2, Z26, Z27
+	VFMADD213PS     Z2, Z28, Z29
+	VFMADD213PS     Z1, Z22, Z23
+	VFMADD213PS     Z1, Z24, Z25
+	VFMADD213PS     Z1, Z26, Z27
+	VFMADD213PS     Z1, Z28, Z29
+	VFMADD213PS     Z0, Z22, Z23
+	VFMADD213PS     Z0, Z24, Z25
+	VFMADD213PS     Z0, Z26, Z27
+	VFMADD213PS     Z0, Z28, Z29
+	VSCALEFPS       Z18, Z23, Z18
+	VSCALEFPS       Z19, Z25, Z19
+	VSCALEFPS       Z20, Z27, Z20
+	VSCALEFPS       Z21, Z29, Z21
+	VMOVUPS         Z18, (DX)(CX*1)
+	VADDPS          Z18, Z14, Z14
+	VMOVUPS         Z19, (BX)(CX*1)
+	VADDPS          Z19, Z15, Z15
+	VMOVUPS         Z20, (SI)(CX*1)
+	VADDPS          Z20, Z16, Z16
+	VMOVUPS         Z21, (DI)(CX*1)
+	VADDPS          Z21, Z17, Z17
+	ADDQ            $0x40, CX
+	CMPQ            CX, AX
+	JL              exp
+	VSHUFF32X4      $0x44, Z15, Z14, Z18
+	VSHUFF32X4      $0xee, Z15, Z14, Z14
+	VADDPS          Z18, Z14, Z14
+	VSHUFF32X4      $0x44, Z17, Z16, Z18
+	VSHUFF32X4      $0xee, Z17, Z16, Z16
+	VADDPS          Z18, Z16, Z16
+	VSHUFF32X4      $0x88, Z16, Z14, Z18
+	VSHUFF32X4      $0xdd, Z16, Z14, Z14
+	VADDPS          Z18, Z14, Z14
+	VSHUFPS         $0x4e, Z14, Z14, Z18
+	VADDPS          Z18, Z14, Z14
+	VSHUFPS         $0xb1, Z14, Z14, Z18
+	VADDPS          Z18, Z14, Z14
+	MOVQ            sum+64(FP), AX
+	VMOVUPS         attnGroups<>+0(SB), Z9
+	VBROADCASTF32X4 (AX)(R8*4), Z18
+	VPERMPS         Z18, Z9, Z18
+	VFMADD231PS     Z18, Z13, Z14
+	MOVQ            sum+64(FP), AX
+	VCOMPRESSPS     Z14, K1, Z19
+	VMOVUPS         X19, (AX)(R8*4)
 
 next:
-	MOVQ ld+8(FP), DI
-	SHLQ $0x02, DI
-	ADDQ DI, AX
-	ADDQ $0x04, DX
-	ADDQ $0x04, BX
-	INCQ SI
-	CMPQ SI, CX
+	MOVQ ld+8(FP), AX
+	SHLQ $0x02, AX
+	LEAQ (DX)(AX*4), DX
+	LEAQ (BX)(AX*4), BX
+	LEAQ (SI)(AX*4), SI
+	LEAQ (DI)(AX*4), DI
+	ADDQ $0x04, R8
+	CMPQ R8, rows+16(FP)
 	JL   row
 	VZEROUPPER
 	RET
 
 empty:
-	MOVQ   c0+40(FP), DI
-	SHLQ   $0x02, DI
-	MOVQ   c1+48(FP), R8
-	SHLQ   $0x02, R8
-	VPXORD Z19, Z19, Z19
-	JMP    nonetest
+	MOVQ   c0+40(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   c1+48(FP), AX
+	SHLQ   $0x02, AX
+	VPXORD Z7, Z7, Z7
+	CMPQ   CX, AX
+	JGE    nonedone
 
 none:
-	VMOVUPS Z19, (AX)(DI*1)
-	ADDQ    $0x40, DI
+	VMOVUPS Z7, (DX)(CX*1)
+	VMOVUPS Z7, (BX)(CX*1)
+	VMOVUPS Z7, (SI)(CX*1)
+	VMOVUPS Z7, (DI)(CX*1)
+	ADDQ    $0x40, CX
+	CMPQ    CX, AX
+	JL      none
 
-nonetest:
-	CMPQ   DI, R8
-	JL     none
-	MOVQ   corr+72(FP), DI
-	VMOVSS X0, (DI)(SI*4)
-	JMP    next
+nonedone:
+	MOVQ    corr+72(FP), AX
+	VMOVUPS X0, (AX)(R8*4)
+	JMP     next
 
 // func attnGradientAVX512(p *float32, dp *float32, ld int, rows int, lo *int32, hi *int32, c0 int, c1 int, lse *float32, d *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·attnGradientAVX512(SB), NOSPLIT, $0-80
-	MOVQ         p+0(FP), AX
-	MOVQ         dp+8(FP), CX
-	MOVQ         rows+24(FP), DX
-	MOVQ         lo+32(FP), BX
-	MOVQ         hi+40(FP), SI
-	MOVQ         lse+64(FP), DI
-	MOVQ         d+72(FP), R8
-	MOVL         $0x3f800000, R9
-	VPBROADCASTD R9, Z0
-	MOVL         $0x3f317217, R9
-	VPBROADCASTD R9, Z1
-	MOVL         $0x3e75fe69, R9
-	VPBROADCASTD R9, Z2
-	MOVL         $0x3d63494f, R9
-	VPBROADCASTD R9, Z3
-	MOVL         $0x3c1e5fc2, R9
-	VPBROADCASTD R9, Z4
-	MOVL         $0x3aa47e88, R9
-	VPBROADCASTD R9, Z5
-	MOVL         $0x395fb9f5, R9
-	VPBROADCASTD R9, Z6
-	MOVL         $0xff800000, R9
-	VPBROADCASTD R9, Z7
-	VPXORD       Z8, Z8, Z8
+	MOVQ         ld+16(FP), AX
+	SHLQ         $0x02, AX
+	MOVQ         p+0(FP), BX
+	LEAQ         (BX)(AX*1), SI
+	LEAQ         (SI)(AX*1), DI
+	LEAQ         (DI)(AX*1), R8
+	MOVL         $0x3f800000, AX
+	VPBROADCASTD AX, Z0
+	MOVL         $0x3f317217, AX
+	VPBROADCASTD AX, Z1
+	MOVL         $0x3e75fe69, AX
+	VPBROADCASTD AX, Z2
+	MOVL         $0x3d63494f, AX
+	VPBROADCASTD AX, Z3
+	MOVL         $0x3c1e5fc2, AX
+	VPBROADCASTD AX, Z4
+	MOVL         $0x3aa47e88, AX
+	VPBROADCASTD AX, Z5
+	MOVL         $0x395fb9f5, AX
+	VPBROADCASTD AX, Z6
+	XORQ         R9, R9
 
 row:
-	MOVLQSX (BX), R9
-	MOVLQSX (SI), R10
-	CMPQ    R9, R10
-	JGE     empty
-	MOVL    $0x0000ffff, R12
-	MOVL    R9, R11
-	ANDL    $0x0f, R11
-	SHLXL   R11, R12, R11
-	KMOVW   R11, K1
-	MOVL    R10, R11
-	NEGL    R11
-	ANDL    $0x0f, R11
-	SHRXL   R11, R12, R11
-	KMOVW   R11, K2
-	ANDQ    $-16, R9
-	ADDQ    $0x0f, R10
-	ANDQ    $-16, R10
-	SHLQ    $0x02, R9
-	SHLQ    $0x02, R10
-	MOVQ    c0+48(FP), R11
-	SHLQ    $0x02, R11
-	MOVQ    c1+56(FP), R12
-	SHLQ    $0x02, R12
-	VPXORD  Z9, Z9, Z9
-	JMP     beforetest
+	MOVL         $0xff800000, AX
+	VPBROADCASTD AX, Z7
+	VPXORD       Z8, Z8, Z8
+	MOVQ         $0x40000000, R14
+	XORQ         AX, AX
+	MOVQ         lo+32(FP), CX
+	MOVLQSX      (CX)(R9*4), R10
+	MOVQ         hi+40(FP), CX
+	MOVLQSX      (CX)(R9*4), R11
+	MOVQ         R10, R12
+	ANDQ         $-16, R12
+	LEAQ         15(R11), R13
+	ANDQ         $-16, R13
+	SHLQ         $0x02, R12
+	SHLQ         $0x02, R13
+	CMPQ         R10, R11
+	CMOVQGE      R14, R12
+	CMOVQGE      AX, R13
+	CMPQ         R12, R14
+	CMOVQLT      R12, R14
+	CMPQ         R13, AX
+	CMOVQGT      R13, AX
+	MOVQ         lo+32(FP), CX
+	MOVLQSX      4(CX)(R9*4), R10
+	MOVQ         hi+40(FP), CX
+	MOVLQSX      4(CX)(R9*4), R11
+	MOVQ         R10, R12
+	ANDQ         $-16, R12
+	LEAQ         15(R11), R13
+	ANDQ         $-16, R13
+	SHLQ         $0x02, R12
+	SHLQ         $0x02, R13
+	CMPQ         R10, R11
+	CMOVQGE      R14, R12
+	CMOVQGE      AX, R13
+	CMPQ         R12, R14
+	CMOVQLT      R12, R14
+	CMPQ         R13, AX
+	CMOVQGT      R13, AX
+	MOVQ         lo+32(FP), CX
+	MOVLQSX      8(CX)(R9*4), R10
+	MOVQ         hi+40(FP), CX
+	MOVLQSX      8(CX)(R9*4), R11
+	MOVQ         R10, R12
+	ANDQ         $-16, R12
+	LEAQ         15(R11), R13
+	ANDQ         $-16, R13
+	SHLQ         $0x02, R12
+	SHLQ         $0x02, R13
+	CMPQ         R10, R11
+	CMOVQGE      R14, R12
+	CMOVQGE      AX, R13
+	CMPQ         R12, R14
+	CMOVQLT      R12, R14
+	CMPQ         R13, AX
+	CMOVQGT      R13, AX
+	MOVQ         lo+32(FP), CX
+	MOVLQSX      12(CX)(R9*4), R10
+	MOVQ         hi+40(FP), CX
+	MOVLQSX      12(CX)(R9*4), R11
+	MOVQ         R10, R12
+	ANDQ         $-16, R12
+	LEAQ         15(R11), R13
+	ANDQ         $-16, R13
+	SHLQ         $0x02, R12
+	SHLQ         $0x02, R13
+	CMPQ         R10, R11
+	CMOVQGE      R14, R12
+	CMOVQGE      AX, R13
+	CMPQ         R12, R14
+	CMOVQLT      R12, R14
+	CMPQ         R13, AX
+	CMOVQGT      R13, AX
+	CMPQ         R14, AX
+	JGE          empty
+	MOVQ         c0+48(FP), CX
+	SHLQ         $0x02, CX
+	CMPQ         CX, R14
+	JGE          beforedone
+	MOVQ         dp+8(FP), DX
+	SUBQ         p+0(FP), DX
+	ADDQ         CX, DX
 
 before:
-	VMOVUPS Z9, (AX)(R11*1)
-	VMOVUPS Z9, (CX)(R11*1)
-	ADDQ    $0x40, R11
+	VMOVUPS Z8, (BX)(CX*1)
+	VMOVUPS Z8, (SI)(CX*1)
+	VMOVUPS Z8, (DI)(CX*1)
+	VMOVUPS Z8, (R8)(CX*1)
+	VMOVUPS Z8, (BX)(DX*1)
+	VMOVUPS Z8, (SI)(DX*1)
+	VMOVUPS Z8, (DI)(DX*1)
+	VMOVUPS Z8, (R8)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, R14
+	JL      before
 
-beforetest:
-	CMPQ   R11, R9
-	JL     before
-	MOVQ   R10, R11
-	VPXORD Z10, Z10, Z10
-	JMP    aftertest
+beforedone:
+	MOVQ c1+56(FP), R10
+	SHLQ $0x02, R10
+	CMPQ AX, R10
+	JGE  afterdone
+	MOVQ AX, CX
+	MOVQ dp+8(FP), DX
+	SUBQ p+0(FP), DX
+	ADDQ CX, DX
 
 after:
-	VMOVUPS Z10, (AX)(R11*1)
-	VMOVUPS Z10, (CX)(R11*1)
-	ADDQ    $0x40, R11
+	VMOVUPS Z8, (BX)(CX*1)
+	VMOVUPS Z8, (SI)(CX*1)
+	VMOVUPS Z8, (DI)(CX*1)
+	VMOVUPS Z8, (R8)(CX*1)
+	VMOVUPS Z8, (BX)(DX*1)
+	VMOVUPS Z8, (SI)(DX*1)
+	VMOVUPS Z8, (DI)(DX*1)
+	VMOVUPS Z8, (R8)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, R10
+	JL      after
 
-aftertest:
-	CMPQ         R11, R12
-	JL           after
-	VBLENDMPS    (AX)(R9*1), Z7, K1, Z11
-	VMOVUPS      Z11, (AX)(R9*1)
-	VBLENDMPS    -64(AX)(R10*1), Z7, K2, Z11
-	VMOVUPS      Z11, -64(AX)(R10*1)
-	VBLENDMPS    (CX)(R9*1), Z8, K1, Z12
-	VMOVUPS      Z12, (CX)(R9*1)
-	VBLENDMPS    -64(CX)(R10*1), Z8, K2, Z12
-	VMOVUPS      Z12, -64(CX)(R10*1)
-	VBROADCASTSS (DI), Z13
-	VBROADCASTSS (R8), Z14
-	SUBQ         $0x000000c0, R10
-	JMP          exptest
+afterdone:
+	MOVQ    lo+32(FP), CX
+	MOVLQSX (CX)(R9*4), R10
+	MOVQ    hi+40(FP), CX
+	MOVLQSX (CX)(R9*4), R11
+	MOVQ    R10, R12
+	ANDQ    $-16, R12
+	LEAQ    15(R11), R13
+	ANDQ    $-16, R13
+	SHLQ    $0x02, R12
+	SHLQ    $0x02, R13
+	CMPQ    R10, R11
+	CMOVQGE AX, R12
+	CMPQ    R14, R12
+	JGE     row0beforedone
+	MOVQ    R14, CX
+	MOVQ    dp+8(FP), DX
+	SUBQ    p+0(FP), DX
+	ADDQ    CX, DX
+
+row0before:
+	VMOVUPS Z7, (BX)(CX*1)
+	VMOVUPS Z8, (BX)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, R12
+	JL      row0before
+
+row0beforedone:
+	CMPQ      R10, R11
+	JGE       row0end
+	TESTQ     $0x0000000f, R10
+	JZ        row0first
+	MOVL      $0x0000ffff, CX
+	ANDL      $0x0f, R10
+	SHLXL     R10, CX, CX
+	KMOVW     CX, K1
+	MOVQ      R12, CX
+	MOVQ      dp+8(FP), DX
+	SUBQ      p+0(FP), DX
+	ADDQ      CX, DX
+	VBLENDMPS (BX)(CX*1), Z7, K1, Z9
+	VMOVUPS   Z9, (BX)(CX*1)
+	VBLENDMPS (BX)(DX*1), Z8, K1, Z9
+	VMOVUPS   Z9, (BX)(DX*1)
+
+row0first:
+	TESTQ     $0x0000000f, R11
+	JZ        row0last
+	MOVL      $0x0000ffff, CX
+	NEGL      R11
+	ANDL      $0x0f, R11
+	SHRXL     R11, CX, CX
+	KMOVW     CX, K1
+	MOVQ      R13, CX
+	MOVQ      dp+8(FP), DX
+	SUBQ      p+0(FP), DX
+	ADDQ      CX, DX
+	VBLENDMPS -64(BX)(CX*1), Z7, K1, Z9
+	VMOVUPS   Z9, -64(BX)(CX*1)
+	VBLENDMPS -64(BX)(DX*1), Z8, K1, Z9
+	VMOVUPS   Z9, -64(BX)(DX*1)
+
+row0last:
+	CMPQ R13, AX
+	JGE  row0afterdone
+	MOVQ R13, CX
+	MOVQ dp+8(FP), DX
+	SUBQ p+0(FP), DX
+	ADDQ CX, DX
+
+row0after:
+	VMOVUPS Z7, (BX)(CX*1)
+	VMOVUPS Z8, (BX)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, AX
+	JL      row0after
+
+row0afterdone:
+row0end:
+	MOVQ    lo+32(FP), CX
+	MOVLQSX 4(CX)(R9*4), R10
+	MOVQ    hi+40(FP), CX
+	MOVLQSX 4(CX)(R9*4), R11
+	MOVQ    R10, R12
+	ANDQ    $-16, R12
+	LEAQ    15(R11), R13
+	ANDQ    $-16, R13
+	SHLQ    $0x02, R12
+	SHLQ    $0x02, R13
+	CMPQ    R10, R11
+	CMOVQGE AX, R12
+	CMPQ    R14, R12
+	JGE     row1beforedone
+	MOVQ    R14, CX
+	MOVQ    dp+8(FP), DX
+	SUBQ    p+0(FP), DX
+	ADDQ    CX, DX
+
+row1before:
+	VMOVUPS Z7, (SI)(CX*1)
+	VMOVUPS Z8, (SI)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, R12
+	JL      row1before
+
+row1beforedone:
+	CMPQ      R10, R11
+	JGE       row1end
+	TESTQ     $0x0000000f, R10
+	JZ        row1first
+	MOVL      $0x0000ffff, CX
+	ANDL      $0x0f, R10
+	SHLXL     R10, CX, CX
+	KMOVW     CX, K1
+	MOVQ      R12, CX
+	MOVQ      dp+8(FP), DX
+	SUBQ      p+0(FP), DX
+	ADDQ      CX, DX
+	VBLENDMPS (SI)(CX*1), Z7, K1, Z9
+	VMOVUPS   Z9, (SI)(CX*1)
+	VBLENDMPS (SI)(DX*1), Z8, K1, Z9
+	VMOVUPS   Z9, (SI)(DX*1)
+
+row1first:
+	TESTQ     $0x0000000f, R11
+	JZ        row1last
+	MOVL      $0x0000ffff, CX
+	NEGL      R11
+	ANDL      $0x0f, R11
+	SHRXL     R11, CX, CX
+	KMOVW     CX, K1
+	MOVQ      R13, CX
+	MOVQ      dp+8(FP), DX
+	SUBQ      p+0(FP), DX
+	ADDQ      CX, DX
+	VBLENDMPS -64(SI)(CX*1), Z7, K1, Z9
+	VMOVUPS   Z9, -64(SI)(CX*1)
+	VBLENDMPS -64(SI)(DX*1), Z8, K1, Z9
+	VMOVUPS   Z9, -64(SI)(DX*1)
+
+row1last:
+	CMPQ R13, AX
+	JGE  row1afterdone
+	MOVQ R13, CX
+	MOVQ dp+8(FP), DX
+	SUBQ p+0(FP), DX
+	ADDQ CX, DX
+
+row1after:
+	VMOVUPS Z7, (SI)(CX*1)
+	VMOVUPS Z8, (SI)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, AX
+	JL      row1after
+
+row1afterdone:
+row1end:
+	MOVQ    lo+32(FP), CX
+	MOVLQSX 8(CX)(R9*4), R10
+	MOVQ    hi+40(FP), CX
+	MOVLQSX 8(CX)(R9*4), R11
+	MOVQ    R10, R12
+	ANDQ    $-16, R12
+	LEAQ    15(R11), R13
+	ANDQ    $-16, R13
+	SHLQ    $0x02, R12
+	SHLQ    $0x02, R13
+	CMPQ    R10, R11
+	CMOVQGE AX, R12
+	CMPQ    R14, R12
+	JGE     row2beforedone
+	MOVQ    R14, CX
+	MOVQ    dp+8(FP), DX
+	SUBQ    p+0(FP), DX
+	ADDQ    CX, DX
+
+row2before:
+	VMOVUPS Z7, (DI)(CX*1)
+	VMOVUPS Z8, (DI)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, R12
+	JL      row2before
+
+row2beforedone:
+	CMPQ      R10, R11
+	JGE       row2end
+	TESTQ     $0x0000000f, R10
+	JZ        row2first
+	MOVL      $0x0000ffff, CX
+	ANDL      $0x0f, R10
+	SHLXL     R10, CX, CX
+	KMOVW     CX, K1
+	MOVQ      R12, CX
+	MOVQ      dp+8(FP), DX
+	SUBQ      p+0(FP), DX
+	ADDQ      CX, DX
+	VBLENDMPS (DI)(CX*1), Z7, K1, Z9
+	VMOVUPS   Z9, (DI)(CX*1)
+	VBLENDMPS (DI)(DX*1), Z8, K1, Z9
+	VMOVUPS   Z9, (DI)(DX*1)
+
+row2first:
+	TESTQ     $0x0000000f, R11
+	JZ        row2last
+	MOVL      $0x0000ffff, CX
+	NEGL      R11
+	ANDL      $0x0f, R11
+	SHRXL     R11, CX, CX
+	KMOVW     CX, K1
+	MOVQ      R13, CX
+	MOVQ      dp+8(FP), DX
+	SUBQ      p+0(FP), DX
+	ADDQ      CX, DX
+	VBLENDMPS -64(DI)(CX*1), Z7, K1, Z9
+	VMOVUPS   Z9, -64(DI)(CX*1)
+	VBLENDMPS -64(DI)(DX*1), Z8, K1, Z9
+	VMOVUPS   Z9, -64(DI)(DX*1)
+
+row2last:
+	CMPQ R13, AX
+	JGE  row2afterdone
+	MOVQ R13, CX
+	MOVQ dp+8(FP), DX
+	SUBQ p+0(FP), DX
+	ADDQ CX, DX
+
+row2after:
+	VMOVUPS Z7, (DI)(CX*1)
+	VMOVUPS Z8, (DI)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, AX
+	JL      row2after
+
+row2afterdone:
+row2end:
+	MOVQ    lo+32(FP), CX
+	MOVLQSX 12(CX)(R9*4), R10
+	MOVQ    hi+40(FP), CX
+	MOVLQSX 12(CX)(R9*4), R11
+	MOVQ    R10, R12
+	ANDQ    $-16, R12
+	LEAQ    15(R11), R13
+	ANDQ    $-16, R13
+	SHLQ    $0x02, R12
+	SHLQ    $0x02, R13
+	CMPQ    R10, R11
+	CMOVQGE AX, R12
+	CMPQ    R14, R12
+	JGE     row3beforedone
+	MOVQ    R14, CX
+	MOVQ    dp+8(FP), DX
+	SUBQ    p+0(FP), DX
+	ADDQ    CX, DX
+
+row3before:
+	VMOVUPS Z7, (R8)(CX*1)
+	VMOVUPS Z8, (R8)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, R12
+	JL      row3before
+
+row3beforedone:
+	CMPQ      R10, R11
+	JGE       row3end
+	TESTQ     $0x0000000f, R10
+	JZ        row3first
+	MOVL      $0x0000ffff, CX
+	ANDL      $0x0f, R10
+	SHLXL     R10, CX, CX
+	KMOVW     CX, K1
+	MOVQ      R12, CX
+	MOVQ      dp+8(FP), DX
+	SUBQ      p+0(FP), DX
+	ADDQ      CX, DX
+	VBLENDMPS (R8)(CX*1), Z7, K1, Z9
+	VMOVUPS   Z9, (R8)(CX*1)
+	VBLENDMPS (R8)(DX*1), Z8, K1, Z9
+	VMOVUPS   Z9, (R8)(DX*1)
+
+row3first:
+	TESTQ     $0x0000000f, R11
+	JZ        row3last
+	MOVL      $0x0000ffff, CX
+	NEGL      R11
+	ANDL      $0x0f, R11
+	SHRXL     R11, CX, CX
+	KMOVW     CX, K1
+	MOVQ      R13, CX
+	MOVQ      dp+8(FP), DX
+	SUBQ      p+0(FP), DX
+	ADDQ      CX, DX
+	VBLENDMPS -64(R8)(CX*1), Z7, K1, Z9
+	VMOVUPS   Z9, -64(R8)(CX*1)
+	VBLENDMPS -64(R8)(DX*1), Z8, K1, Z9
+	VMOVUPS   Z9, -64(R8)(DX*1)
+
+row3last:
+	CMPQ R13, AX
+	JGE  row3afterdone
+	MOVQ R13, CX
+	MOVQ dp+8(FP), DX
+	SUBQ p+0(FP), DX
+	ADDQ CX, DX
+
+row3after:
+	VMOVUPS Z7, (R8)(CX*1)
+	VMOVUPS Z8, (R8)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, AX
+	JL      row3after
+
+row3afterdone:
+row3end:
+	MOVQ         R14, CX
+	MOVQ         dp+8(FP), DX
+	SUBQ         p+0(FP), DX
+	ADDQ         CX, DX
+	MOVQ         lse+64(FP), R10
+	VBROADCASTSS (R10)(R9*4), Z9
+	MOVQ         d+72(FP), R10
+	VBROADCASTSS (R10)(R9*4), Z13
+	MOVQ         lse+64(FP), R10
+	VBROADCASTSS 4(R10)(R9*4), Z10
+	MOVQ         d+72(FP), R10
+	VBROADCASTSS 4(R10)(R9*4), Z14
+	MOVQ         lse+64(FP), R10
+	VBROADCASTSS 8(R10)(R9*4), Z11
+	MOVQ         d+72(FP), R10
+	VBROADCASTSS 8(R10)(R9*4), Z15
+	MOVQ         lse+64(FP), R10
+	VBROADCASTSS 12(R10)(R9*4), Z12
+	MOVQ         d+72(FP), R10
+	VBROADCASTSS 12(R10)(R9*4), Z16
 
 exp:
-	VMOVUPS     (AX)(R9*1), Z15
-	VMOVUPS     64(AX)(R9*1), Z16
-	VMOVUPS     128(AX)(R9*1), Z17
-	VMOVUPS     192(AX)(R9*1), Z18
-	VSUBPS      Z13, Z15, Z15
-	VSUBPS      Z13, Z16, Z16
-	VSUBPS      Z13, Z17, Z17
-	VSUBPS      Z13, Z18, Z18
-	VREDUCEPS   $0x01, Z15, Z19
-	VMOVAPS     Z6, Z20
-	VREDUCEPS   $0x01, Z16, Z21
+	VMOVUPS     (BX)(CX*1), Z17
+	VSUBPS      Z9, Z17, Z17
+	VMOVUPS     (SI)(CX*1), Z18
+	VSUBPS      Z10, Z18, Z18
+	VMOVUPS     (DI)(CX*1), Z19
+	VSUBPS      Z11, Z19, Z19
+	VMOVUPS     (R8)(CX*1), Z20
+	VSUBPS      Z12, Z20, Z20
+	VREDUCEPS   $0x01, Z17, Z21
 	VMOVAPS     Z6, Z22
-	VREDUCEPS   $0x01, Z17, Z24
-	VMOVAPS     Z6, Z25
-	VREDUCEPS   $0x01, Z18, Z26
-	VMOVAPS     Z6, Z27
-	VFMADD213PS Z5, Z19, Z20
+	VREDUCEPS   $0x01, Z18, Z23
+	VMOVAPS     Z6, Z24
+	VREDUCEPS   $0x01, Z19, Z25
+	VMOVAPS     Z6, Z26
+	VREDUCEPS   $0x01, Z20, Z27
+	VMOVAPS     Z6, Z28
 	VFMADD213PS Z5, Z21, Z22
-	VFMADD213PS Z5, Z24, Z25
-	VFMADD213PS Z5, Z26, Z27
-	VFMADD213PS Z4, Z19, Z20
+	VFMADD213PS Z5, Z23, Z24
+	VFMADD213PS Z5, Z25, Z26
+	VFMADD213PS Z5, Z27, Z28
 	VFMADD213PS Z4, Z21, Z22
-	VFMADD213PS Z4, Z24, Z25
-	VFMADD213PS Z4, Z26, Z27
-	VFMADD213PS Z3, Z19, Z20
+	VFMADD213PS Z4, Z23, Z24
+	VFMADD213PS Z4, Z25, Z26
+	VFMADD213PS Z4, Z27, Z28
 	VFMADD213PS Z3, Z21, Z22
-	VFMADD213PS Z3, Z24, Z25
-	VFMADD213PS Z3, Z26, Z27
-	VFMADD213PS Z2, Z19, Z20
+	VFMADD213PS Z3, Z23, Z24
+	VFMADD213PS Z3, Z25, Z26
+	VFMADD213PS Z3, Z27, Z28
 	VFMADD213PS Z2, Z21, Z22
-	VFMADD213PS Z2, Z24, Z25
-	VFMADD213PS Z2, Z26, Z27
-	VFMADD213PS Z1, Z19, Z20
+	VFMADD213PS Z2, Z23, Z24
+	VFMADD213PS Z2, Z25, Z26
+	VFMADD213PS Z2, Z27, Z28
 	VFMADD213PS Z1, Z21, Z22
-	VFMADD213PS Z1, Z24, Z25
-	VFMADD213PS Z1, Z26, Z27
-	VFMADD213PS Z0, Z19, Z20
+	VFMADD213PS Z1, Z23, Z24
+	VFMADD213PS Z1, Z25, Z26
+	VFMADD213PS Z1, Z27, Z28
 	VFMADD213PS Z0, Z21, Z22
-	VFMADD213PS Z0, Z24, Z25
-	VFMADD213PS Z0, Z26, Z27
-	VSCALEFPS   Z15, Z20, Z15
-	VSCALEFPS   Z16, Z22, Z16
-	VSCALEFPS   Z17, Z25, Z17
-	VSCALEFPS   Z18, Z27, Z18
-	VMOVUPS     (CX)(R9*1), Z19
-	VMOVUPS     64(CX)(R9*1), Z20
-	VMOVUPS     128(CX)(R9*1), Z21
-	VMOVUPS     192(CX)(R9*1), Z22
-	VMOVUPS     Z15, (AX)(R9*1)
-	VSUBPS      Z14, Z19, Z19
-	VMOVUPS     Z16, 64(AX)(R9*1)
-	VSUBPS      Z14, Z20, Z20
-	VMOVUPS     Z17, 128(AX)(R9*1)
-	VSUBPS      Z14, Z21, Z21
-	VMOVUPS     Z18, 192(AX)(R9*1)
-	VSUBPS      Z14, Z22, Z22
-	VMULPS      Z15, Z19, Z19
-	VMOVUPS     Z19, (CX)(R9*1)
-	VMULPS      Z16, Z20, Z20
-	VMOVUPS     Z20, 64(CX)(R9*1)
+	VFMADD213PS Z0, Z23, Z24
+	VFMADD213PS Z0, Z25, Z26
+	VFMADD213PS Z0, Z27, Z28
+	VSCALEFPS   Z17, Z22, Z17
+	VSCALEFPS   Z18, Z24, Z18
+	VSCALEFPS   Z19, Z26, Z19
+	VSCALEFPS   Z20, Z28, Z20
+	VMOVUPS     (BX)(DX*1), Z21
+	VSUBPS      Z13, Z21, Z21
+	VMOVUPS     Z17, (BX)(CX*1)
 	VMULPS      Z17, Z21, Z21
-	VMOVUPS     Z21, 128(CX)(R9*1)
-	VMULPS      Z18, Z22, Z22
-	VMOVUPS     Z22, 192(CX)(R9*1)
-	ADDQ        $0x00000100, R9
-
-exptest:
-	CMPQ R9, R10
-	JL   exp
-	ADDQ $0x000000c0, R10
-	JMP  exptest1
-
-exp1:
-	VMOVUPS     (AX)(R9*1), Z15
-	VSUBPS      Z13, Z15, Z15
-	VREDUCEPS   $0x01, Z15, Z16
-	VMOVAPS     Z6, Z17
-	VFMADD213PS Z5, Z16, Z17
-	VFMADD213PS Z4, Z16, Z17
-	VFMADD213PS Z3, Z16, Z17
-	VFMADD213PS Z2, Z16, Z17
-	VFMADD213PS Z1, Z16, Z17
-	VFMADD213PS Z0, Z16, Z17
-	VSCALEFPS   Z15, Z17, Z15
-	VMOVUPS     (CX)(R9*1), Z16
-	VMOVUPS     Z15, (AX)(R9*1)
-	VSUBPS      Z14, Z16, Z16
-	VMULPS      Z15, Z16, Z16
-	VMOVUPS     Z16, (CX)(R9*1)
-	ADDQ        $0x40, R9
-
-exptest1:
-	CMPQ R9, R10
-	JL   exp1
+	VMOVUPS     Z21, (BX)(DX*1)
+	VMOVUPS     (SI)(DX*1), Z21
+	VSUBPS      Z14, Z21, Z21
+	VMOVUPS     Z18, (SI)(CX*1)
+	VMULPS      Z18, Z21, Z21
+	VMOVUPS     Z21, (SI)(DX*1)
+	VMOVUPS     (DI)(DX*1), Z21
+	VSUBPS      Z15, Z21, Z21
+	VMOVUPS     Z19, (DI)(CX*1)
+	VMULPS      Z19, Z21, Z21
+	VMOVUPS     Z21, (DI)(DX*1)
+	VMOVUPS     (R8)(DX*1), Z21
+	VSUBPS      Z16, Z21, Z21
+	VMOVUPS     Z20, (R8)(CX*1)
+	VMULPS      Z20, Z21, Z21
+	VMOVUPS     Z21, (R8)(DX*1)
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	CMPQ        CX, AX
+	JL          exp
 
 next:
-	MOVQ ld+16(FP), R9
-	SHLQ $0x02, R9
-	ADDQ R9, AX
-	ADDQ R9, CX
-	ADDQ $0x04, BX
-	ADDQ $0x04, SI
-	ADDQ $0x04, DI
-	ADDQ $0x04, R8
-	DECQ DX
-	JNZ  row
+	MOVQ ld+16(FP), AX
+	SHLQ $0x02, AX
+	LEAQ (BX)(AX*4), BX
+	LEAQ (SI)(AX*4), SI
+	LEAQ (DI)(AX*4), DI
+	LEAQ (R8)(AX*4), R8
+	ADDQ $0x04, R9
+	CMPQ R9, rows+24(FP)
+	JL   row
 	VZEROUPPER
 	RET
 
 empty:
-	MOVQ   c0+48(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   c1+56(FP), R10
-	SHLQ   $0x02, R10
-	VPXORD Z23, Z23, Z23
-	JMP    nonetest
+	VPXORD Z17, Z17, Z17
+	MOVQ   c0+48(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   c1+56(FP), AX
+	SHLQ   $0x02, AX
+	CMPQ   CX, AX
+	JGE    nonedone
+	MOVQ   dp+8(FP), DX
+	SUBQ   p+0(FP), DX
+	ADDQ   CX, DX
 
 none:
-	VMOVUPS Z23, (AX)(R9*1)
-	VMOVUPS Z23, (CX)(R9*1)
-	ADDQ    $0x40, R9
+	VMOVUPS Z17, (BX)(CX*1)
+	VMOVUPS Z17, (SI)(CX*1)
+	VMOVUPS Z17, (DI)(CX*1)
+	VMOVUPS Z17, (R8)(CX*1)
+	VMOVUPS Z17, (BX)(DX*1)
+	VMOVUPS Z17, (SI)(DX*1)
+	VMOVUPS Z17, (DI)(DX*1)
+	VMOVUPS Z17, (R8)(DX*1)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	CMPQ    CX, AX
+	JL      none
 
-nonetest:
-	CMPQ R9, R10
-	JL   none
-	JMP  next
+nonedone:
+	JMP next
+
+// func attnFinishAVX512(top *float32, sum *float32, rows int)
+// Requires: AVX, AVX512F
+TEXT ·attnFinishAVX512(SB), NOSPLIT, $0-24
+	MOVQ         top+0(FP), AX
+	MOVQ         sum+8(FP), CX
+	MOVQ         rows+16(FP), DX
+	MOVL         $0x3f800000, BX
+	VPBROADCASTD BX, Z0
+	MOVL         $0x3fb504f3, BX
+	VPBROADCASTD BX, Z1
+	MOVL         $0x3f000000, BX
+	VPBROADCASTD BX, Z2
+	MOVL         $0x3f317218, BX
+	VPBROADCASTD BX, Z3
+	MOVL         $0x4038aa3b, BX
+	VPBROADCASTD BX, Z4
+	MOVL         $0x3f76384f, BX
+	VPBROADCASTD BX, Z5
+	MOVL         $0x3f13bb63, BX
+	VPBROADCASTD BX, Z6
+	MOVL         $0x3ed30bb1, BX
+	VPBROADCASTD BX, Z7
+	MOVL         $0x3ea4258a, BX
+	VPBROADCASTD BX, Z8
+	VPXORD       Z9, Z9, Z9
+
+loop:
+	VMOVUPS     (CX), Z10
+	VCMPPS      $0x04, Z9, Z10, K1
+	VGETEXPPS   Z10, Z11
+	VGETMANTPS  $0x00, Z10, Z12
+	VSUBPS      Z1, Z12, Z13
+	VADDPS      Z1, Z12, Z14
+	VDIVPS      Z14, Z13, Z13
+	VMULPS      Z13, Z13, Z15
+	VMOVAPS     Z8, Z16
+	VFMADD213PS Z7, Z15, Z16
+	VFMADD213PS Z6, Z15, Z16
+	VFMADD213PS Z5, Z15, Z16
+	VFMADD213PS Z4, Z15, Z16
+	VFMADD213PS Z2, Z13, Z16
+	VADDPS      Z11, Z16, Z16
+	VADDPS      (AX), Z16, Z16
+	VMULPS.Z    Z3, Z16, K1, Z16
+	VMOVUPS     Z16, (AX)
+	VDIVPS.Z    Z10, Z0, K1, Z10
+	VMOVUPS     Z10, (CX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	SUBQ        $0x10, DX
+	JG          loop
+	VZEROUPPER
+	RET
 
 // func attnScaleAVX512(dst *float32, dld int, src *float32, sld int, rows int, cols int, f *float32, fstep int)
 // Requires: AVX, AVX512F, BMI2
@@ -1153,14 +1895,14 @@ test:
 	VMOVUPS.Z   (CX)(R9*1), K1, Z1
 	VMOVUPS.Z   (DX)(R9*1), K1, Z2
 	VFMADD231PS Z2, Z1, Z0
-	VSHUFF32X4  $0x4e, Z0, Z0, Z1
-	VADDPS      Z1, Z0, Z0
-	VSHUFF32X4  $0xb1, Z0, Z0, Z1
-	VADDPS      Z1, Z0, Z0
-	VSHUFPS     $0x4e, Z0, Z0, Z1
-	VADDPS      Z1, Z0, Z0
-	VSHUFPS     $0xb1, Z0, Z0, Z1
-	VADDPS      Z1, Z0, Z0
+	VSHUFF32X4  $0x4e, Z0, Z0, Z3
+	VADDPS      Z3, Z0, Z0
+	VSHUFF32X4  $0xb1, Z0, Z0, Z3
+	VADDPS      Z3, Z0, Z0
+	VSHUFPS     $0x4e, Z0, Z0, Z3
+	VADDPS      Z3, Z0, Z0
+	VSHUFPS     $0xb1, Z0, Z0, Z3
+	VADDPS      Z3, Z0, Z0
 	VMOVSS      X0, (AX)
 	ADDQ        $0x04, AX
 	ADDQ        BX, CX

@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+
+	"trireme/internal/impl"
+)
 
 // attnBackward is the scratch of a backward pass.
 type attnBackward struct {
@@ -45,7 +49,7 @@ func (a *Attention) BackwardScratch() int {
 //
 //	dv = P^T do,  dS = P * (do v^T - D) * Scale,  dq = dS k,  dk = dS^T q
 func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows, lse []float32, q, k, v AttentionRows) {
-	ops := attentionOps()
+	ops := attnOps(impl.Current())
 	b, _ := a.backwardScratch(scratch)
 	e := roundUp(a.E, 16)
 	whole := a.T > attnKeys
@@ -88,7 +92,7 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 
 // backwardBlock adds what queries [i,i+rows) and the chunk of keys from c give, unless
 // they do not see each other.
-func (a *Attention) backwardBlock(ops *attnOps, b *attnBackward, dq []float32, accumulate bool, do, o AttentionRows, lse []float32, q AttentionRows, i, rows, c int) bool {
+func (a *Attention) backwardBlock(ops attnOps, b *attnBackward, dq []float32, accumulate bool, do, o AttentionRows, lse []float32, q AttentionRows, i, rows, c int) bool {
 	var t attnTile
 	if !t.cut(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
 		return false

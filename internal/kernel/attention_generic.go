@@ -2,16 +2,9 @@ package kernel
 
 import "math"
 
-// attnGeneric is the specification of attnOps.
-var attnGeneric = attnOps{
-	product:   attnProductGeneric,
-	softmax:   attnSoftmaxGeneric,
-	gradient:  attnGradientGeneric,
-	scale:     attnScaleGeneric,
-	transpose: attnTransposeGeneric,
-	dot:       attnDotGeneric,
-}
-
+// attnProductGeneric: c [m n] = a [m k] b [k n], or += with accumulate; m is a multiple of 8
+// and n of 16. Element (i,l) of a is at i*ars+l*aks; element (l,j) of b at
+// j/32*bps + l*bks + j%32.
 func attnProductGeneric(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool) {
 	for j := 0; j < n; j += 16 {
 		for i := range m {
@@ -39,6 +32,10 @@ func attnProductGeneric(c []float32, ldc int, a []float32, ars, aks int, b []flo
 	}
 }
 
+// attnSoftmaxGeneric replaces scores (of base 2) by 2^(s-max) inside columns [lo,hi) of each
+// row, and by 0 in the rest of [c0,c1). top and sum are the row's running maximum and sum;
+// corr is what earlier results of the row are to be multiplied by. c0 and c1 are multiples
+// of 16. Rows are a multiple of 4 in memory, of which those above rows see nothing.
 func attnSoftmaxGeneric(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, top, sum, corr []float32) {
 	for r := range rows {
 		row := s[r*ld:]
@@ -74,6 +71,8 @@ func blank(row []float32, lo, hi, c0, c1 int) {
 	clear(row[hi:c1])
 }
 
+// attnGradientGeneric replaces scores p by 2^(p-lse) and dp by p*(dp-d) inside [lo,hi) of
+// each row, and both by 0 in the rest of [c0,c1).
 func attnGradientGeneric(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 int, lse, d []float32) {
 	for r := range rows {
 		pr, dr := p[r*ld:], dp[r*ld:]
@@ -87,6 +86,21 @@ func attnGradientGeneric(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 i
 	}
 }
 
+// attnFinishGeneric turns a softmax's maxima and sums of base 2, for a multiple of 16 rows,
+// into natural log-sum-exps (in top) and reciprocals of the sums. Where the sum is 0 both
+// are 0.
+func attnFinishGeneric(top, sum []float32, rows int) {
+	for r := range rows {
+		if sum[r] == 0 {
+			top[r] = 0
+			continue
+		}
+		top[r] = (top[r] + float32(math.Log2(float64(sum[r])))) * math.Ln2
+		sum[r] = 1 / sum[r]
+	}
+}
+
+// attnScaleGeneric: dst [rows cols] = src * f[row*fstep].
 func attnScaleGeneric(dst []float32, dld int, src []float32, sld, rows, cols int, f []float32, fstep int) {
 	for i := range rows {
 		d, s, x := dst[i*dld:][:cols], src[i*sld:][:cols], f[i*fstep]
@@ -96,6 +110,8 @@ func attnScaleGeneric(dst []float32, dld int, src []float32, sld, rows, cols int
 	}
 }
 
+// attnTransposeGeneric packs src [rows cols] in panels of 32 of its rows: element (i,l) goes
+// to i/32*32*cols + l*32 + i%32.
 func attnTransposeGeneric(dst, src []float32, sld, rows, cols int) {
 	attnTransposeRest(dst, src, sld, 0, rows, 0, cols)
 }
@@ -111,6 +127,7 @@ func attnTransposeRest(dst, src []float32, sld, i0, i1, c0, cols int) {
 	}
 }
 
+// attnDotGeneric: dst[i] = sum over columns of a[i]*b[i].
 func attnDotGeneric(dst, a []float32, lda int, b []float32, ldb, rows, cols int) {
 	for i := range rows {
 		var sum float32

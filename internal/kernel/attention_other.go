@@ -2,5 +2,36 @@
 
 package kernel
 
-// attentionOps is the generic variant: the compiler's code is all there is here.
-func attentionOps() *attnOps { return &attnGeneric }
+import "trireme/internal/impl"
+
+// attnOps are the inner loops of attention at one level. Each has its specification, of the
+// name attn...Generic, in attention_generic.go.
+type attnOps impl.Level
+
+func (attnOps) product(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool) {
+	attnProductGeneric(c, ldc, a, ars, aks, b, bks, bps, m, n, k, accumulate)
+}
+
+func (attnOps) softmax(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, top, sum, corr []float32) {
+	attnSoftmaxGeneric(s, ld, rows, lo, hi, c0, c1, top, sum, corr)
+}
+
+func (attnOps) gradient(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 int, lse, d []float32) {
+	attnGradientGeneric(p, dp, ld, rows, lo, hi, c0, c1, lse, d)
+}
+
+func (attnOps) finish(top, sum []float32, rows int) {
+	attnFinishGeneric(top, sum, rows)
+}
+
+func (attnOps) scale(dst []float32, dld int, src []float32, sld, rows, cols int, f []float32, fstep int) {
+	attnScaleGeneric(dst, dld, src, sld, rows, cols, f, fstep)
+}
+
+func (attnOps) transpose(dst, src []float32, sld, rows, cols int) {
+	attnTransposeGeneric(dst, src, sld, rows, cols)
+}
+
+func (attnOps) dot(dst, a []float32, lda int, b []float32, ldb, rows, cols int) {
+	attnDotGeneric(dst, a, lda, b, ldb, rows, cols)
+}

@@ -4,32 +4,37 @@
 
 package kernel
 
-// attnProductAVX512 is attnOps.product with AVX-512.
+// attnProductAVX512 is attnProductGeneric with AVX-512.
 //
 //go:noescape
 func attnProductAVX512(c *float32, ldc int, a *float32, ars int, aks int, b *float32, bks int, bps int, m int, n int, k int, accumulate int)
 
-// attnSoftmaxAVX512 is attnOps.softmax with AVX-512.
+// attnSoftmaxAVX512 is attnSoftmaxGeneric with AVX-512.
 //
 //go:noescape
 func attnSoftmaxAVX512(s *float32, ld int, rows int, lo *int32, hi *int32, c0 int, c1 int, top *float32, sum *float32, corr *float32)
 
-// attnGradientAVX512 is attnOps.gradient with AVX-512.
+// attnGradientAVX512 is attnGradientGeneric with AVX-512.
 //
 //go:noescape
 func attnGradientAVX512(p *float32, dp *float32, ld int, rows int, lo *int32, hi *int32, c0 int, c1 int, lse *float32, d *float32)
 
-// attnScaleAVX512 is attnOps.scale with AVX-512.
+// attnFinishAVX512 is attnFinishGeneric with AVX-512.
+//
+//go:noescape
+func attnFinishAVX512(top *float32, sum *float32, rows int)
+
+// attnScaleAVX512 is attnScaleGeneric with AVX-512.
 //
 //go:noescape
 func attnScaleAVX512(dst *float32, dld int, src *float32, sld int, rows int, cols int, f *float32, fstep int)
 
-// attnTransposeAVX512 is attnOps.transpose with AVX-512 for whole blocks of 16 x 16 of rows of pcols columns.
+// attnTransposeAVX512 is attnTransposeGeneric with AVX-512 for whole blocks of 16 x 16 of rows of pcols columns.
 //
 //go:noescape
 func attnTransposeAVX512(dst *float32, src *float32, sld int, rows int, cols int, pcols int)
 
-// attnDotAVX512 is attnOps.dot with AVX-512.
+// attnDotAVX512 is attnDotGeneric with AVX-512.
 //
 //go:noescape
 func attnDotAVX512(dst *float32, a *float32, lda int, b *float32, ldb int, rows int, cols int)

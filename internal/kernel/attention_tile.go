@@ -50,7 +50,7 @@ func (t *attnTile) groups() int { return (t.rows + attnRowGroup - 1) / attnRowGr
 
 // scores: s [rows, columns that are seen] = q [rows E] times keys in panels (or dO times
 // values). What all rows see is one product; the rest goes by pairs of groups.
-func (t *attnTile) scores(ops *attnOps, s []float32, ld int, q []float32, ldq int, kt []float32, e int) {
+func (t *attnTile) scores(ops attnOps, s []float32, ld int, q []float32, ldq int, kt []float32, e int) {
 	const pair = 2
 	n := t.groups()
 	var from, to [attnGroups]int
@@ -85,7 +85,7 @@ func (t *attnTile) scores(ops *attnOps, s []float32, ld int, q []float32, ldq in
 }
 
 // overKeys: o [rows E] = p [rows keys] times v [keys E], or += with accumulate.
-func (t *attnTile) overKeys(ops *attnOps, o []float32, ldo int, p []float32, ld int, v []float32, ldv int, accumulate bool) {
+func (t *attnTile) overKeys(ops attnOps, o []float32, ldo int, p []float32, ld int, v []float32, ldv int, accumulate bool) {
 	n := t.groups()
 	for g := 0; g < n; {
 		h := g + 1
@@ -99,7 +99,7 @@ func (t *attnTile) overKeys(ops *attnOps, o []float32, ldo int, p []float32, ld 
 }
 
 // overQueries: d [keys E] += p [rows keys] transposed, times x [rows E].
-func (t *attnTile) overQueries(ops *attnOps, d []float32, ldd int, p []float32, ld int, x []float32, ldx int) {
+func (t *attnTile) overQueries(ops attnOps, d []float32, ldd int, p []float32, ld int, x []float32, ldx int) {
 	for j := t.c0; j < t.c1; {
 		g0, g1 := t.seenBy(j)
 		end := j + attnKeyGroup

@@ -13,6 +13,7 @@ func main() {
 	productAVX512()
 	softmaxAVX512()
 	gradientAVX512()
+	finishAVX512()
 	scaleAVX512()
 	transposeAVX512()
 	dotAVX512()

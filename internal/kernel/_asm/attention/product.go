@@ -12,7 +12,7 @@ const productArgs = "func(c *float32, ldc int, a *float32, ars, aks int, b *floa
 // 8 x 32 keeps 16 sums in registers: a step over k takes 2 loads of b and 8 broadcasts of a.
 func productAVX512() {
 	const rows = 8
-	begin("attnProductAVX512", productArgs, "attnProductAVX512 is attnOps.product with AVX-512.")
+	begin("attnProductAVX512", productArgs, "attnProductAVX512 is attnProductGeneric with AVX-512.")
 	ars, aks, bks := stride("ars"), stride("aks"), stride("bks")
 	n := arg("n")
 	bPanel, cPanel := arg("b"), arg("c")

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
+	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -11,16 +13,42 @@ import (
 // exp2C are the coefficients of exp2 in attention_generic.go, from the first power on.
 var exp2C = []float32{0x1.62e42ep-01, 0x1.ebfcd2p-03, 0x1.c6929ep-05, 0x1.3cbf84p-07, 0x1.48fd10p-10, 0x1.bf73eap-13}
 
-func constant(x float32) VecVirtual {
-	r, z := GP32(), ZMM()
+// vectors gives out vector registers as a stack: the row kernels need nearly all.
+var vectors int
+
+func zmm() VecPhysical {
+	z := []VecPhysical{
+		Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
+		Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31,
+	}[vectors]
+	vectors++
+	return z
+}
+
+func zmms(n int) []VecPhysical {
+	v := make([]VecPhysical, n)
+	for i := range v {
+		v[i] = zmm()
+	}
+	return v
+}
+
+// scope gives back what was taken since, when the function that it returns is called.
+func scope() func() {
+	n := vectors
+	return func() { vectors = n }
+}
+
+func constant(x float32) VecPhysical {
+	r, z := GP32(), zmm()
 	MOVL(U32(math.Float32bits(x)), r)
 	VPBROADCASTD(r, z)
 	return z
 }
 
 // exp2Consts are 1 and exp2C in registers.
-func exp2Consts() []VecVirtual {
-	c := []VecVirtual{constant(1)}
+func exp2Consts() []VecPhysical {
+	c := []VecPhysical{constant(1)}
 	for _, x := range exp2C {
 		c = append(c, constant(x))
 	}
@@ -29,11 +57,12 @@ func exp2Consts() []VecVirtual {
 
 // exp2 replaces each of xs by 2^x: a polynomial of x - floor(x), scaled by 2^floor(x).
 // The vectors' instructions alternate.
-func exp2(xs, c []VecVirtual) {
+func exp2(xs, c []VecPhysical) {
+	defer scope()()
 	n := len(c) - 1
-	var f, p []VecVirtual
+	var f, p []VecPhysical
 	for range xs {
-		f, p = append(f, ZMM()), append(p, ZMM())
+		f, p = append(f, zmm()), append(p, zmm())
 	}
 	for i, x := range xs {
 		VREDUCEPS(Imm(1), x, f[i])
@@ -50,8 +79,9 @@ func exp2(xs, c []VecVirtual) {
 }
 
 // fold leaves op over all lanes of z in every lane.
-func fold(z VecVirtual, op func(a, b, c Op)) {
-	t := ZMM()
+func fold(z VecPhysical, op func(a, b, c Op)) {
+	defer scope()()
+	t := zmm()
 	for _, imm := range []uint64{0x4e, 0xb1} {
 		VSHUFF32X4(Imm(imm), z, z, t)
 		op(t, z, z)
@@ -62,244 +92,390 @@ func fold(z VecVirtual, op func(a, b, c Op)) {
 	}
 }
 
-// visible holds, for one row, what is seen: whole vectors [from,to) in bytes, and masks of
-// the lanes of the first and the last that are.
-type visible struct {
-	from, to    GPVirtual
-	first, last OpmaskVirtual
+// quad is the number of rows that go together: their vectors hide each other's latency, and
+// they share loops and sums over lanes.
+const quad = 4
+
+// quadRows are four rows of one or two matrices of the same stride ld, and the columns, in
+// bytes and in whole vectors, that at least one row sees.
+type quadRows struct {
+	matrices []string
+	at       []GPVirtual // the place in each matrix, as seen from the first one's rows
+	to       GPVirtual
+	p        [quad]GPVirtual // rows of the first matrix
 }
 
-// see loads a row's range. It jumps to empty where nothing is seen.
-func see(lo, hi GPVirtual, empty string) visible {
-	v := visible{GP64(), GP64(), K(), K()}
-	MOVLQSX(Mem{Base: lo}, v.from)
-	MOVLQSX(Mem{Base: hi}, v.to)
-	CMPQ(v.from, v.to)
+// newQuadRows points at the first rows.
+func newQuadRows(matrices ...string) quadRows {
+	q := quadRows{matrices: matrices, to: GP64()}
+	for range matrices {
+		q.at = append(q.at, GP64())
+	}
+	ld := stride("ld")
+	q.p[0] = arg(matrices[0])
+	for r := 1; r < quad; r++ {
+		q.p[r] = GP64()
+		LEAQ(Mem{Base: q.p[r-1], Index: ld, Scale: 1}, q.p[r])
+	}
+	return q
+}
+
+// goTo sets the place to an offset in bytes.
+func (q quadRows) goTo(at Op) {
+	MOVQ(at, q.at[0])
+	for m := 1; m < len(q.at); m++ {
+		MOVQ(argAt(q.matrices[m]), q.at[m])
+		SUBQ(argAt(q.matrices[0]), q.at[m])
+		ADDQ(q.at[0], q.at[m])
+	}
+}
+
+func (q quadRows) vector(matrix, r int) Mem {
+	return Mem{Base: q.p[r], Index: q.at[matrix], Scale: 1}
+}
+
+func (q quadRows) advance() {
+	for _, at := range q.at {
+		ADDQ(Imm(64), at)
+	}
+}
+
+// next moves on by four rows.
+func (q quadRows) next() {
+	ld := stride("ld")
+	for _, r := range q.p {
+		LEAQ(Mem{Base: r, Index: ld, Scale: quad}, r)
+	}
+}
+
+// fill sets [from,end) of a row, or of all rows where r < 0, to values.
+func (q quadRows) fill(label string, r int, from, end GPVirtual, values []VecPhysical) {
+	CMPQ(from, end)
+	JGE(LabelRef(label + "done"))
+	q.goTo(from)
+	Label(label)
+	for m := range q.at {
+		for i := range quad {
+			if r < 0 || i == r {
+				VMOVUPS(values[m], q.vector(m, i))
+			}
+		}
+	}
+	q.advance()
+	CMPQ(q.at[0], end)
+	JL(LabelRef(label))
+	Label(label + "done")
+}
+
+// prepare finds what rows row..row+3 see and jumps to empty where it is nothing. It clears
+// the columns of [c0,c1) that no row sees and sets those that some other row sees to
+// hidden, and goes to the first column that some row sees.
+func (q quadRows) prepare(row GPVirtual, zero VecPhysical, hidden []VecPhysical, empty string) {
+	lo, hi, f, t := GP64(), GP64(), GP64(), GP64()
+	from := GP64()
+	get := func(r int) {
+		p := arg("lo")
+		MOVLQSX(Mem{Base: p, Index: row, Scale: 4, Disp: 4 * r}, lo)
+		p = arg("hi")
+		MOVLQSX(Mem{Base: p, Index: row, Scale: 4, Disp: 4 * r}, hi)
+		MOVQ(lo, f)
+		ANDQ(I8(-16), f)
+		LEAQ(Mem{Base: hi, Disp: 15}, t)
+		ANDQ(I8(-16), t)
+		SHLQ(U8(2), f)
+		SHLQ(U8(2), t)
+	}
+	MOVQ(U32(1<<30), from)
+	XORQ(q.to, q.to)
+	for r := range quad {
+		get(r)
+		CMPQ(lo, hi)
+		CMOVQGE(from, f)
+		CMOVQGE(q.to, t)
+		CMPQ(f, from)
+		CMOVQLT(f, from)
+		CMPQ(t, q.to)
+		CMOVQGT(t, q.to)
+	}
+	CMPQ(from, q.to)
 	JGE(LabelRef(empty))
-	bits := GP32()
-	ones := GP32()
-	MOVL(U32(0xffff), ones)
-	n := GP32()
-	MOVL(v.from.As32(), n)
-	ANDL(Imm(15), n)
-	SHLXL(n, ones, bits)
-	KMOVW(bits, v.first)
-	MOVL(v.to.As32(), n)
-	NEGL(n)
-	ANDL(Imm(15), n)
-	SHRXL(n, ones, bits)
-	KMOVW(bits, v.last)
-	ANDQ(I8(-16), v.from)
-	ADDQ(Imm(15), v.to)
-	ANDQ(I8(-16), v.to)
-	SHLQ(U8(2), v.from)
-	SHLQ(U8(2), v.to)
-	return v
+
+	zeros := make([]VecPhysical, len(q.at))
+	for i := range zeros {
+		zeros[i] = zero
+	}
+	q.fill("before", -1, stride("c0"), from, zeros)
+	q.fill("after", -1, q.to, stride("c1"), zeros)
+
+	for r := range quad {
+		name := fmt.Sprintf("row%d", r)
+		get(r)
+		CMPQ(lo, hi)
+		CMOVQGE(q.to, f)
+		q.fill(name+"before", r, from, f, hidden)
+		CMPQ(lo, hi)
+		JGE(LabelRef(name + "end"))
+		edge := func(label string, pos, at GPVirtual, disp int, mask func(n, ones Register)) {
+			TESTQ(U32(15), pos)
+			JZ(LabelRef(label))
+			ones, k := GP32(), K()
+			MOVL(U32(0xffff), ones)
+			mask(pos.As32(), ones)
+			KMOVW(ones, k)
+			q.goTo(at)
+			for m := range q.at {
+				release := scope()
+				z, mem := zmm(), q.vector(m, r)
+				mem.Disp = disp
+				VBLENDMPS(mem, hidden[m], k, z)
+				VMOVUPS(z, mem)
+				release()
+			}
+			Label(label)
+		}
+		edge(name+"first", lo, f, 0, func(n, ones Register) {
+			ANDL(Imm(15), n)
+			SHLXL(n, ones, ones)
+		})
+		edge(name+"last", hi, t, -64, func(n, ones Register) {
+			NEGL(n)
+			ANDL(Imm(15), n)
+			SHRXL(n, ones, ones)
+		})
+		q.fill(name+"after", r, t, q.to, hidden)
+		Label(name + "end")
+	}
+	q.goTo(from)
 }
 
-// edges sets the lanes that are not seen of a row's first and last vector to x.
-func (v visible) edges(p GPVirtual, x VecVirtual) {
-	z := ZMM()
-	VBLENDMPS(Mem{Base: p, Index: v.from, Scale: 1}, x, v.first, z)
-	VMOVUPS(z, Mem{Base: p, Index: v.from, Scale: 1})
-	VBLENDMPS(Mem{Base: p, Index: v.to, Scale: 1, Disp: -64}, x, v.last, z)
-	VMOVUPS(z, Mem{Base: p, Index: v.to, Scale: 1, Disp: -64})
+// each runs body for every vector that is seen, from the present place on; there is one.
+func (q quadRows) each(label string, body func()) {
+	Label(label)
+	body()
+	q.advance()
+	CMPQ(q.at[0], q.to)
+	JL(LabelRef(label))
 }
 
-// zeros clears columns [from,to) of rows; it changes from.
-func zeros(name string, from, to GPVirtual, rows ...GPVirtual) {
-	z := ZMM()
+// foldQuad leaves op over the lanes of x[r] in the four lanes of group r of x[0].
+func foldQuad(x []VecPhysical, op func(a, b, c Op)) {
+	defer scope()()
+	t := zmm()
+	pair := func(a, b VecPhysical, even, odd uint64) {
+		VSHUFF32X4(Imm(even), b, a, t)
+		VSHUFF32X4(Imm(odd), b, a, a)
+		op(t, a, a)
+	}
+	pair(x[0], x[1], 0x44, 0xee)
+	pair(x[2], x[3], 0x44, 0xee)
+	pair(x[0], x[2], 0x88, 0xdd)
+	for _, imm := range []uint64{0x4e, 0xb1} {
+		VSHUFPS(Imm(imm), x[0], x[0], t)
+		op(t, x[0], x[0])
+	}
+}
+
+// spread loads four numbers, each into a group of four lanes; scratch is a vector.
+func spread(name string, row GPVirtual, scratch VecPhysical) VecPhysical {
+	p, z := arg(name), zmm()
+	VMOVUPS(NewDataAddr(Symbol{Name: "attnGroups", Static: true}, 0), scratch)
+	VBROADCASTF32X4(Mem{Base: p, Index: row, Scale: 4}, z)
+	VPERMPS(z, scratch, z)
+	return z
+}
+
+// gather stores what spread loads.
+func gather(z VecPhysical, name string, row GPVirtual, k OpmaskVirtual) {
+	defer scope()()
+	p, t := arg(name), zmm()
+	VCOMPRESSPS(z, k, t)
+	VMOVUPS(t.AsX(), Mem{Base: p, Index: row, Scale: 4})
+}
+
+func clear() VecPhysical {
+	z := zmm()
 	VPXORD(z, z, z)
-	JMP(LabelRef(name + "test"))
-	Label(name)
-	for _, p := range rows {
-		VMOVUPS(z, Mem{Base: p, Index: from, Scale: 1})
-	}
-	ADDQ(Imm(64), from)
-	Label(name + "test")
-	CMPQ(from, to)
-	JL(LabelRef(name))
-}
-
-// each runs body over the whole vectors of [from,to), some at a time and then one at a time.
-// body gets the offset's register and how many vectors.
-func each(name string, from, to GPVirtual, wide int, body func(at GPVirtual, n int)) {
-	at := GP64()
-	MOVQ(from, at)
-	SUBQ(U32(64*(wide-1)), to)
-	JMP(LabelRef(name + "test"))
-	Label(name)
-	body(at, wide)
-	ADDQ(U32(64*wide), at)
-	Label(name + "test")
-	CMPQ(at, to)
-	JL(LabelRef(name))
-	ADDQ(U32(64*(wide-1)), to)
-	JMP(LabelRef(name + "test1"))
-	Label(name + "1")
-	body(at, 1)
-	ADDQ(Imm(64), at)
-	Label(name + "test1")
-	CMPQ(at, to)
-	JL(LabelRef(name + "1"))
-}
-
-func zmms(n int) []VecVirtual {
-	v := make([]VecVirtual, n)
-	for i := range v {
-		v[i] = ZMM()
-	}
-	return v
+	return z
 }
 
 func softmaxAVX512() {
-	begin("attnSoftmaxAVX512", "func(s *float32, ld, rows int, lo, hi *int32, c0, c1 int, top, sum, corr *float32)", "attnSoftmaxAVX512 is attnOps.softmax with AVX-512.")
-	const wide = 4
-	s, rows := arg("s"), arg("rows")
-	lo, hi := arg("lo"), arg("hi")
+	defer scope()()
+	GLOBL("attnGroups", attr.RODATA|attr.NOPTR) // the number of each lane's group of four
+	for i := range 16 {
+		DATA(4*i, U32(i/4))
+	}
+	begin("attnSoftmaxAVX512", "func(s *float32, ld, rows int, lo, hi *int32, c0, c1 int, top, sum, corr *float32)", "attnSoftmaxAVX512 is attnSoftmaxGeneric with AVX-512.")
+	q := newQuadRows("s")
 	row := GP64()
 	c := exp2Consts()
-	inf := constant(float32(math.Inf(-1)))
+	bits, k := GP32(), K()
+	MOVL(U32(0x1111), bits)
+	KMOVW(bits, k)
 	XORQ(row, row)
-	Label("row")
-	v := see(lo, hi, "empty")
-	c0, c1 := stride("c0"), stride("c1")
-	zeros("before", c0, v.from, s)
-	after := GP64()
-	MOVQ(v.to, after)
-	zeros("after", after, c1, s)
-	v.edges(s, inf)
 
-	m := zmms(wide)
+	Label("row")
+	release := scope()
+	inf, zero := constant(float32(math.Inf(-1))), clear()
+	q.prepare(row, zero, []VecPhysical{inf}, "empty")
+	m := zmms(quad)
 	for _, z := range m {
 		VMOVAPS(inf, z)
 	}
-	each("max", v.from, v.to, wide, func(at GPVirtual, n int) {
-		for i := range n {
-			VMAXPS(Mem{Base: s, Index: at, Scale: 1, Disp: 64 * i}, m[i], m[i])
+	from := GP64()
+	MOVQ(q.at[0], from)
+	q.each("max", func() {
+		for r := range quad {
+			VMAXPS(q.vector(0, r), m[r], m[r])
 		}
 	})
-	VMAXPS(m[1], m[0], m[0])
-	VMAXPS(m[3], m[2], m[2])
-	VMAXPS(m[2], m[0], m[0])
-	fold(m[0], func(a, b, c Op) { VMAXPS(a, b, c) })
-	pt := arg("top")
-	old := ZMM()
-	VBROADCASTSS(Mem{Base: pt, Index: row, Scale: 4}, old)
+	q.goTo(from)
+	foldQuad(m, func(a, b, c Op) { VMAXPS(a, b, c) })
+	old := spread("top", row, m[1])
 	VMAXPS(old, m[0], m[0])
-	VMOVSS(m[0].AsX(), Mem{Base: pt, Index: row, Scale: 4})
+	gather(m[0], "top", row, k)
 	// Where nothing was seen so far, subtract 0.
-	k := K()
-	base := m[0]
-	VCMPPS(Imm(4), inf, base, k) // not equal
-	VMOVAPS_Z(base, k, base)
-	VSUBPS(base, old, old)
-	exp2([]VecVirtual{old}, c)
-	pc, ps := arg("corr"), arg("sum")
-	VMOVSS(old.AsX(), Mem{Base: pc, Index: row, Scale: 4})
+	some := K()
+	VCMPPS(Imm(4), inf, m[0], some) // not equal
+	VMOVAPS_Z(m[0], some, m[0])
+	VSUBPS(m[0], old, old)
+	exp2([]VecPhysical{old}, c)
+	gather(old, "corr", row, k)
 
-	t := zmms(wide)
+	base := m
+	for r := quad - 1; r >= 0; r-- {
+		VSHUFF32X4(U8(0x55*r), m[0], m[0], base[r])
+	}
+	t := zmms(quad)
 	for _, z := range t {
 		VPXORD(z, z, z)
 	}
-	each("exp", v.from, v.to, wide, func(at GPVirtual, n int) {
-		x := zmms(n)
-		for i := range n {
-			VMOVUPS(Mem{Base: s, Index: at, Scale: 1, Disp: 64 * i}, x[i])
-		}
-		for i := range n {
-			VSUBPS(base, x[i], x[i])
+	q.each("exp", func() {
+		defer scope()()
+		x := zmms(quad)
+		for r := range quad {
+			VMOVUPS(q.vector(0, r), x[r])
+			VSUBPS(base[r], x[r], x[r])
 		}
 		exp2(x, c)
-		for i := range n {
-			VMOVUPS(x[i], Mem{Base: s, Index: at, Scale: 1, Disp: 64 * i})
-			VADDPS(x[i], t[i], t[i])
+		for r := range quad {
+			VMOVUPS(x[r], q.vector(0, r))
+			VADDPS(x[r], t[r], t[r])
 		}
 	})
-	VADDPS(t[1], t[0], t[0])
-	VADDPS(t[3], t[2], t[2])
-	VADDPS(t[2], t[0], t[0])
-	fold(t[0], func(a, b, c Op) { VADDPS(a, b, c) })
-	VFMADD231SS(Mem{Base: ps, Index: row, Scale: 4}, old.AsX(), t[0].AsX())
-	VMOVSS(t[0].AsX(), Mem{Base: ps, Index: row, Scale: 4})
+	foldQuad(t, func(a, b, c Op) { VADDPS(a, b, c) })
+	sum := spread("sum", row, base[0])
+	VFMADD231PS(sum, old, t[0])
+	gather(t[0], "sum", row, k)
+	release()
 
 	Label("next")
-	ld := stride("ld")
-	ADDQ(ld, s)
-	ADDQ(Imm(4), lo)
-	ADDQ(Imm(4), hi)
-	INCQ(row)
-	CMPQ(row, rows)
+	q.next()
+	ADDQ(Imm(quad), row)
+	CMPQ(row, argAt("rows"))
 	JL(LabelRef("row"))
 	VZEROUPPER()
 	RET()
 
 	Label("empty")
-	from, to := stride("c0"), stride("c1")
-	zeros("none", from, to, s)
-	pe := arg("corr")
-	VMOVSS(c[0].AsX(), Mem{Base: pe, Index: row, Scale: 4})
+	q.fill("none", -1, stride("c0"), stride("c1"), []VecPhysical{clear()})
+	pc := arg("corr")
+	VMOVUPS(c[0].AsX(), Mem{Base: pc, Index: row, Scale: 4})
 	JMP(LabelRef("next"))
 }
 
 func gradientAVX512() {
-	begin("attnGradientAVX512", "func(p, dp *float32, ld, rows int, lo, hi *int32, c0, c1 int, lse, d *float32)", "attnGradientAVX512 is attnOps.gradient with AVX-512.")
-	const wide = 4
-	p, dp, rows := arg("p"), arg("dp"), arg("rows")
-	lo, hi := arg("lo"), arg("hi")
-	lse, d := arg("lse"), arg("d")
+	defer scope()()
+	begin("attnGradientAVX512", "func(p, dp *float32, ld, rows int, lo, hi *int32, c0, c1 int, lse, d *float32)", "attnGradientAVX512 is attnGradientGeneric with AVX-512.")
+	q := newQuadRows("p", "dp")
+	row := GP64()
 	c := exp2Consts()
-	inf, zero := constant(float32(math.Inf(-1))), ZMM()
-	VPXORD(zero, zero, zero)
+	XORQ(row, row)
+
 	Label("row")
-	v := see(lo, hi, "empty")
-	c0, c1 := stride("c0"), stride("c1")
-	zeros("before", c0, v.from, p, dp)
-	after := GP64()
-	MOVQ(v.to, after)
-	zeros("after", after, c1, p, dp)
-	v.edges(p, inf)
-	v.edges(dp, zero)
-	l, dd := ZMM(), ZMM()
-	VBROADCASTSS(Mem{Base: lse}, l)
-	VBROADCASTSS(Mem{Base: d}, dd)
-	each("exp", v.from, v.to, wide, func(at GPVirtual, n int) {
-		x, g := zmms(n), zmms(n)
-		for i := range n {
-			VMOVUPS(Mem{Base: p, Index: at, Scale: 1, Disp: 64 * i}, x[i])
-		}
-		for i := range n {
-			VSUBPS(l, x[i], x[i])
+	inf, zero := constant(float32(math.Inf(-1))), clear()
+	q.prepare(row, zero, []VecPhysical{inf, zero}, "empty")
+	lse, d := zmms(quad), zmms(quad)
+	for r := range quad {
+		p := arg("lse")
+		VBROADCASTSS(Mem{Base: p, Index: row, Scale: 4, Disp: 4 * r}, lse[r])
+		p = arg("d")
+		VBROADCASTSS(Mem{Base: p, Index: row, Scale: 4, Disp: 4 * r}, d[r])
+	}
+	q.each("exp", func() {
+		defer scope()()
+		x := zmms(quad)
+		for r := range quad {
+			VMOVUPS(q.vector(0, r), x[r])
+			VSUBPS(lse[r], x[r], x[r])
 		}
 		exp2(x, c)
-		for i := range n {
-			VMOVUPS(Mem{Base: dp, Index: at, Scale: 1, Disp: 64 * i}, g[i])
-		}
-		for i := range n {
-			VMOVUPS(x[i], Mem{Base: p, Index: at, Scale: 1, Disp: 64 * i})
-			VSUBPS(dd, g[i], g[i])
-		}
-		for i := range n {
-			VMULPS(x[i], g[i], g[i])
-			VMOVUPS(g[i], Mem{Base: dp, Index: at, Scale: 1, Disp: 64 * i})
+		for r := range quad {
+			release := scope()
+			z := zmm()
+			VMOVUPS(q.vector(1, r), z)
+			VSUBPS(d[r], z, z)
+			VMOVUPS(x[r], q.vector(0, r))
+			VMULPS(x[r], z, z)
+			VMOVUPS(z, q.vector(1, r))
+			release()
 		}
 	})
+
 	Label("next")
-	ld := stride("ld")
-	ADDQ(ld, p)
-	ADDQ(ld, dp)
-	for _, r := range []GPVirtual{lo, hi, lse, d} {
-		ADDQ(Imm(4), r)
-	}
-	DECQ(rows)
-	JNZ(LabelRef("row"))
+	q.next()
+	ADDQ(Imm(quad), row)
+	CMPQ(row, argAt("rows"))
+	JL(LabelRef("row"))
 	VZEROUPPER()
 	RET()
 
 	Label("empty")
-	from, to := stride("c0"), stride("c1")
-	zeros("none", from, to, p, dp)
+	none := clear()
+	q.fill("none", -1, stride("c0"), stride("c1"), []VecPhysical{none, none})
 	JMP(LabelRef("next"))
+}
+
+// finishAVX512 takes the logarithm of a mantissa m in [1,2) from the series of
+// log(m/sqrt(2)) = 2 atanh((m-sqrt(2))/(m+sqrt(2))).
+func finishAVX512() {
+	defer scope()()
+	begin("attnFinishAVX512", "func(top, sum *float32, rows int)", "attnFinishAVX512 is attnFinishGeneric with AVX-512.")
+	top, sum, rows := arg("top"), arg("sum"), arg("rows")
+	one, root, half, ln2 := constant(1), constant(math.Sqrt2), constant(0.5), constant(math.Ln2)
+	var c []VecPhysical
+	for i := range 5 {
+		c = append(c, constant(float32(2*math.Log2E/float64(2*i+1))))
+	}
+	zero := clear()
+	Label("loop")
+	s, e, m, a, b, t := zmm(), zmm(), zmm(), zmm(), zmm(), zmm()
+	k := K()
+	VMOVUPS(Mem{Base: sum}, s)
+	VCMPPS(Imm(4), zero, s, k) // not equal
+	VGETEXPPS(s, e)
+	VGETMANTPS(Imm(0), s, m)
+	VSUBPS(root, m, a)
+	VADDPS(root, m, b)
+	VDIVPS(b, a, a)
+	VMULPS(a, a, t)
+	p := zmm()
+	VMOVAPS(c[4], p)
+	for i := 3; i >= 0; i-- {
+		VFMADD213PS(c[i], t, p)
+	}
+	VFMADD213PS(half, a, p)
+	VADDPS(e, p, p)
+	VADDPS(Mem{Base: top}, p, p)
+	VMULPS_Z(ln2, p, k, p)
+	VMOVUPS(p, Mem{Base: top})
+	VDIVPS_Z(s, one, k, s)
+	VMOVUPS(s, Mem{Base: sum})
+	ADDQ(Imm(64), top)
+	ADDQ(Imm(64), sum)
+	SUBQ(Imm(16), rows)
+	JG(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
 }
 
 // tailMask has a bit for each of the last n%16 columns.
@@ -315,7 +491,8 @@ func tailMask(n GPVirtual) OpmaskVirtual {
 }
 
 func scaleAVX512() {
-	begin("attnScaleAVX512", "func(dst *float32, dld int, src *float32, sld, rows, cols int, f *float32, fstep int)", "attnScaleAVX512 is attnOps.scale with AVX-512.")
+	defer scope()()
+	begin("attnScaleAVX512", "func(dst *float32, dld int, src *float32, sld, rows, cols int, f *float32, fstep int)", "attnScaleAVX512 is attnScaleGeneric with AVX-512.")
 	dst, src, f := arg("dst"), arg("src"), arg("f")
 	dld, sld, fstep := stride("dld"), stride("sld"), stride("fstep")
 	rows, cols := arg("rows"), arg("cols")
@@ -327,7 +504,7 @@ func scaleAVX512() {
 	ANDQ(Imm(15), cols)
 	at := GP64()
 	Label("row")
-	x, z := ZMM(), ZMM()
+	x, z := zmm(), zmm()
 	VBROADCASTSS(Mem{Base: f}, x)
 	XORQ(at, at)
 	JMP(LabelRef("test"))
@@ -353,7 +530,8 @@ func scaleAVX512() {
 }
 
 func dotAVX512() {
-	begin("attnDotAVX512", "func(dst, a *float32, lda int, b *float32, ldb, rows, cols int)", "attnDotAVX512 is attnOps.dot with AVX-512.")
+	defer scope()()
+	begin("attnDotAVX512", "func(dst, a *float32, lda int, b *float32, ldb, rows, cols int)", "attnDotAVX512 is attnDotGeneric with AVX-512.")
 	dst, a, b := arg("dst"), arg("a"), arg("b")
 	lda, ldb := stride("lda"), stride("ldb")
 	rows, cols := arg("rows"), arg("cols")
@@ -364,7 +542,7 @@ func dotAVX512() {
 	SHLQ(U8(6), end)
 	at := GP64()
 	Label("row")
-	sum, z, y := ZMM(), ZMM(), ZMM()
+	sum, z, y := zmm(), zmm(), zmm()
 	VPXORD(sum, sum, sum)
 	XORQ(at, at)
 	JMP(LabelRef("test"))

@@ -9,7 +9,7 @@ import (
 // transposeAVX512 turns blocks of 16 x 16 in registers: first within groups of 4 rows, then
 // the groups' 128-bit lanes.
 func transposeAVX512() {
-	begin("attnTransposeAVX512", "func(dst, src *float32, sld, rows, cols, pcols int)", "attnTransposeAVX512 is attnOps.transpose with AVX-512 for whole blocks of 16 x 16 of rows of pcols columns.")
+	begin("attnTransposeAVX512", "func(dst, src *float32, sld, rows, cols, pcols int)", "attnTransposeAVX512 is attnTransposeGeneric with AVX-512 for whole blocks of 16 x 16 of rows of pcols columns.")
 	dst, src, sld := arg("dst"), arg("src"), stride("sld")
 	rows := arg("rows")
 	ld3 := GP64()
@@ -22,7 +22,10 @@ func transposeAVX512() {
 	MOVQ(src, from)
 	LEAQ(Mem{Base: dst, Index: half, Scale: 1}, to)
 	Label("block")
-	r := zmms(16)
+	var r [16]VecVirtual
+	for i := range r {
+		r[i] = ZMM()
+	}
 	p := GP64()
 	MOVQ(from, p)
 	for q := range 4 {
