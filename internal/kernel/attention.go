@@ -14,8 +14,8 @@ type AttentionRows struct {
 	Stride int
 }
 
-// from is the same rows from row i and column c on.
-func (r AttentionRows) from(i, c int) AttentionRows {
+// From is the same rows from row i and column c on.
+func (r AttentionRows) From(i, c int) AttentionRows {
 	if r.F32 != nil {
 		r.F32 = r.F32[i*r.Stride+c:]
 	} else {
@@ -102,11 +102,11 @@ func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q
 	first = first / attnPanel * attnPanel
 	a.packTransposed(ops, f.kt, f.wide, k, first, last)
 	for j := first; j < last; j += attnQueries {
-		a.pack(ops, f.v[j*roundUp(a.E, 16):], v.from(j, 0), min(attnQueries, last-j), 1)
+		a.pack(ops, f.v[j*roundUp(a.E, 16):], v.From(j, 0), min(attnQueries, last-j), 1)
 	}
 	for g := range a.Group {
 		for i := i0; i < i1; i += attnQueries {
-			a.forwardBlock(ops, &f, o.from(i, g*a.E), lse[g*a.T+i:], q.from(i, g*a.E), i, min(attnQueries, i1-i))
+			a.forwardBlock(ops, &f, o.From(i, g*a.E), lse[g*a.T+i:], q.From(i, g*a.E), i, min(attnQueries, i1-i))
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (a *Attention) packTransposed(ops attnOps, dst, wide []float32, src Attenti
 	}
 	for j := first; j < last; j += attnQueries {
 		n := min(attnQueries, last-j)
-		a.pack(ops, wide, src.from(j, 0), n, 1)
+		a.pack(ops, wide, src.From(j, 0), n, 1)
 		ops.transpose(dst[j*a.E:], wide, roundUp(a.E, 16), n, a.E)
 	}
 }

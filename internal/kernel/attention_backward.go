@@ -58,10 +58,10 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 	}
 	for c := 0; c < a.T; c += attnKeys {
 		n := min(attnKeys, a.T-c)
-		a.packTransposed(ops, b.kt, b.wide, k.from(c, 0), 0, n)
-		a.packTransposed(ops, b.vt, b.wide, v.from(c, 0), 0, n)
+		a.packTransposed(ops, b.kt, b.wide, k.From(c, 0), 0, n)
+		a.packTransposed(ops, b.vt, b.wide, v.From(c, 0), 0, n)
 		for j := 0; j < n; j += attnQueries {
-			a.pack(ops, b.k[j*e:], k.from(c+j, 0), min(attnQueries, n-j), 1)
+			a.pack(ops, b.k[j*e:], k.From(c+j, 0), min(attnQueries, n-j), 1)
 		}
 		clear(b.dk)
 		clear(b.dv)
@@ -73,19 +73,19 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 				if whole {
 					acc = b.dq[(g*roundUp(a.T, attnQueries)+i)*e:]
 				}
-				if !a.backwardBlock(ops, &b, acc, whole, do.from(i, col), o.from(i, col), lse[g*a.T+i:], q.from(i, col), i, rows, c) && !whole {
+				if !a.backwardBlock(ops, &b, acc, whole, do.From(i, col), o.From(i, col), lse[g*a.T+i:], q.From(i, col), i, rows, c) && !whole {
 					clear(acc[:rows*e])
 				}
 				if c+n == a.T {
-					a.unpack(ops, dq.from(i, col), acc, b.wide, rows, []float32{a.Scale}, 0)
+					a.unpack(ops, dq.From(i, col), acc, b.wide, rows, []float32{a.Scale}, 0)
 				}
 			}
 		}
 		for j := 0; j < n; j += attnQueries {
 			rows := min(attnQueries, n-j)
 			// Queries were packed times Scale*log2(e).
-			a.unpack(ops, dk.from(c+j, 0), b.dk[j*e:], b.wide, rows, []float32{math.Ln2}, 0)
-			a.unpack(ops, dv.from(c+j, 0), b.dv[j*e:], b.wide, rows, []float32{1}, 0)
+			a.unpack(ops, dk.From(c+j, 0), b.dk[j*e:], b.wide, rows, []float32{math.Ln2}, 0)
+			a.unpack(ops, dv.From(c+j, 0), b.dv[j*e:], b.wide, rows, []float32{1}, 0)
 		}
 	}
 }

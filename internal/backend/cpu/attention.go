@@ -14,7 +14,7 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	}
 	c := b.newAttentionCall(p, docs, func(a *kernel.Attention) int { return a.ForwardScratch() })
 	defer c.release()
-	l := tensor.Host[float32](lse)
+	l, or, qr, kr, vr := tensor.Host[float32](lse), attentionRows(o), attentionRows(q), attentionRows(k), attentionRows(v)
 	blocks := (p.T + kernel.AttentionBlock - 1) / kernel.AttentionBlock
 	heads := p.Batch * p.KVHeads
 	parts := 1 // tasks of one head
@@ -25,7 +25,7 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 		// The last blocks see most, so they go first.
 		head, part := tile%heads, parts-1-tile/heads
 		u := c.unit(head)
-		u.Forward(c.mem(thread), c.query(o, head), c.lse(l, head), c.query(q, head), c.key(k, head), c.key(v, head),
+		u.Forward(c.mem(thread), c.query(or, head), c.lse(l, head), c.query(qr, head), c.key(kr, head), c.key(vr, head),
 			part*blocks/parts*kernel.AttentionBlock, min(p.T, (part+1)*blocks/parts*kernel.AttentionBlock))
 	})
 }
@@ -38,11 +38,12 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 	}
 	c := b.newAttentionCall(p, docs, func(a *kernel.Attention) int { return a.BackwardScratch() })
 	defer c.release()
-	l := tensor.Host[float32](lse)
+	l, dor, or, dqr, qr := tensor.Host[float32](lse), attentionRows(do), attentionRows(o), attentionRows(dq), attentionRows(q)
+	kr, vr, dkr, dvr := attentionRows(k), attentionRows(v), attentionRows(dk), attentionRows(dv)
 	b.pool.run(p.Batch*p.KVHeads, func(head, thread int) {
 		u := c.unit(head)
-		u.Backward(c.mem(thread), c.query(dq, head), c.key(dk, head), c.key(dv, head), c.query(do, head), c.query(o, head),
-			c.lse(l, head), c.query(q, head), c.key(k, head), c.key(v, head))
+		u.Backward(c.mem(thread), c.query(dqr, head), c.key(dkr, head), c.key(dvr, head), c.query(dor, head), c.query(or, head),
+			c.lse(l, head), c.query(qr, head), c.key(kr, head), c.key(vr, head))
 	})
 }
 
@@ -53,6 +54,7 @@ type attentionCall struct {
 	masks   []kernel.AttentionMask // one for each sequence, or one for all
 	ranges  *tensor.Tensor         // what the masks are made of
 	scratch *tensor.Tensor         // [threads length]
+	threads []float32              // its elements
 }
 
 func (b *Backend) newAttentionCall(p tensor.AttentionParams, docs *tensor.Tensor, length func(*kernel.Attention) int) *attentionCall {
@@ -76,6 +78,7 @@ func (b *Backend) newAttentionCall(p tensor.AttentionParams, docs *tensor.Tensor
 	}
 	// The arena keeps the memory, so that every call after the first finds it warm.
 	c.scratch = b.New(tensor.Workspace, tensor.F32, b.pool.threads, (length(&c.shape)+15)&^15)
+	c.threads = tensor.Host[float32](c.scratch)
 	return c
 }
 
@@ -85,7 +88,8 @@ func (c *attentionCall) release() {
 }
 
 func (c *attentionCall) mem(thread int) []float32 {
-	return tensor.Host[float32](c.scratch.RowRange(thread, thread+1))
+	n := c.scratch.Width()
+	return c.threads[thread*n:][:n]
 }
 
 // unit is the computation of key and value head n, counted over all sequences.
@@ -98,13 +102,14 @@ func (c *attentionCall) unit(n int) kernel.Attention {
 	return a
 }
 
-func (c *attentionCall) query(t *tensor.Tensor, n int) kernel.AttentionRows {
-	g := c.shape.Group
-	return c.rows(t, n/c.p.KVHeads, n%c.p.KVHeads*g*c.p.E, g*c.p.E)
+// query and key are the rows of head n's sequence, from the columns of the head (or of its
+// group) on.
+func (c *attentionCall) query(r kernel.AttentionRows, n int) kernel.AttentionRows {
+	return r.From(n/c.p.KVHeads*c.p.T, n%c.p.KVHeads*c.shape.Group*c.p.E)
 }
 
-func (c *attentionCall) key(t *tensor.Tensor, n int) kernel.AttentionRows {
-	return c.rows(t, n/c.p.KVHeads, n%c.p.KVHeads*c.p.E, c.p.E)
+func (c *attentionCall) key(r kernel.AttentionRows, n int) kernel.AttentionRows {
+	return r.From(n/c.p.KVHeads*c.p.T, n%c.p.KVHeads*c.p.E)
 }
 
 func (c *attentionCall) lse(l []float32, n int) []float32 {
@@ -112,16 +117,11 @@ func (c *attentionCall) lse(l []float32, n int) []float32 {
 	return l[n*g:][:g]
 }
 
-// rows is columns [col,col+width) of the rows of one sequence.
-func (c *attentionCall) rows(t *tensor.Tensor, seq, col, width int) kernel.AttentionRows {
-	t = t.RowRange(seq*c.p.T, (seq+1)*c.p.T).Cols(col, col+width)
-	r := kernel.AttentionRows{Stride: t.RowStride()}
+func attentionRows(t *tensor.Tensor) kernel.AttentionRows {
 	if t.DType() == tensor.F32 {
-		r.F32 = tensor.Host[float32](t)
-	} else {
-		r.BF16 = tensor.Host[uint16](t)
+		return kernel.AttentionRows{F32: tensor.Host[float32](t), Stride: t.RowStride()}
 	}
-	return r
+	return kernel.AttentionRows{BF16: tensor.Host[uint16](t), Stride: t.RowStride()}
 }
 
 func checkAttention(op string, p tensor.AttentionParams, lse, docs *tensor.Tensor, queries, keys []*tensor.Tensor) {

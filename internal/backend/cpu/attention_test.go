@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"trireme/internal/impl"
 	"trireme/tensor"
@@ -457,15 +458,20 @@ func BenchmarkAttention(bench *testing.B) {
 				b := attnBackend(bench, 1)
 				d := newAttnData(b, c)
 				d.run(c)
+				best := time.Hour
 				bench.ResetTimer()
 				for range bench.N {
+					start := time.Now()
 					if backward {
 						b.AttentionBackward(d.dq, d.dk, d.dv, d.do, d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
 					} else {
 						b.Attention(d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
 					}
+					best = min(best, time.Since(start))
 				}
+				// Other work on the machine spoils a mean; the best call shows the code.
 				bench.ReportMetric(products*flop*float64(bench.N)/bench.Elapsed().Seconds()/1e9, "GFLOP/s")
+				bench.ReportMetric(products*flop/best.Seconds()/1e9, "best-GFLOP/s")
 			})
 		}
 	}
