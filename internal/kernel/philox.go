@@ -20,9 +20,13 @@ func Philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 // make of Philox at counter (k, stream) with key seed. Every product is rounded, so that all
 // processors give the same bits.
 func Normal(dst []float32, seed, stream uint64, first int64, std float64) {
+	normal(dst, seed, stream, uint64(first), std)
+}
+
+func normalGeneric(dst []float32, seed, stream, first uint64, std float64) {
 	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
 	for i := 0; i < len(dst); {
-		at := uint64(first) + uint64(i)
+		at := first + uint64(i)
 		k := at >> 1
 		r := Philox([4]uint32{uint32(k), uint32(k >> 32), uint32(stream), uint32(stream >> 32)}, key)
 		a, b := normalPair(uint64(r[1])<<32|uint64(r[0]), uint64(r[3])<<32|uint64(r[2]))

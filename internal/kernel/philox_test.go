@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"trireme/internal/impl"
 )
 
 // TestPhilox: the known answers that come with the algorithm's publication (Random123,
@@ -38,6 +40,28 @@ func TestNormalPairIsBoxMuller(t *testing.T) {
 	if a, b := normalPair(math.MaxUint64, 0); a != 0 || b != 0 {
 		t.Errorf("radius 0 gives %v %v", a, b)
 	}
+}
+
+// TestNormalHasTheSameBitsInEveryVariant, over the ends of counters too.
+func TestNormalHasTheSameBitsInEveryVariant(t *testing.T) {
+	impl.Each(t, func(t *testing.T) {
+		for _, first := range []int64{0, 1, 6, 1<<33 - 9, 1<<62 + 5} {
+			for _, n := range []int{0, 1, 2, 15, 16, 17, 18, 33, 40000} {
+				got, want := make([]float32, n+1), make([]float32, n)
+				got[n] = guard
+				Normal(got[:n], 0x123456789abcdef0, 1<<63|5, first, 0.02)
+				normalGeneric(want, 0x123456789abcdef0, 1<<63|5, uint64(first), 0.02)
+				for i := range want {
+					if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+						t.Fatalf("element %d of %d from %d is %v, want %v", i, n, first, got[i], want[i])
+					}
+				}
+				if got[n] != guard {
+					t.Fatalf("%d from %d: wrote past the end", n, first)
+				}
+			}
+		}
+	})
 }
 
 func BenchmarkNormal(b *testing.B) {

@@ -351,3 +351,16 @@ func blockSquares(dst []float64, x []float32) {
 	}
 	blockSquaresGeneric(dst[whole:], x[whole*exactBlock:])
 }
+
+// normal gives pairs that are whole, sixteen elements at a time, to the assembly.
+func normal(dst []float32, seed, stream, first uint64, std float64) {
+	if impl.Current() == impl.AVX512 && len(dst) > 0 {
+		lead := first & 1
+		normalGeneric(dst[:lead], seed, stream, first, std)
+		dst, first = dst[lead:], first+lead
+		whole := len(dst) &^ 15
+		normalAVX512(dst[:whole], seed, stream, first>>1, std)
+		dst, first = dst[whole:], first+uint64(whole)
+	}
+	normalGeneric(dst, seed, stream, first, std)
+}

@@ -43,3 +43,7 @@ func layerDots(dy, w, x []float32, mean float32) (g, gx float64) {
 func layerGradient(dx, dw, db, dy, dres, x, w []float32, mean, rstd, k, c float32) {
 	layerGradientGeneric(dx, dw, db, dy, dres, x, w, mean, rstd, k, c)
 }
+
+func normal(dst []float32, seed, stream, first uint64, std float64) {
+	normalGeneric(dst, seed, stream, first, std)
+}

@@ -137,6 +137,11 @@ func f32ToF16AVX512(dst []uint16, src []float32)
 //go:noescape
 func f32ToBF16AVX512(dst []uint16, src []float32)
 
+// normalAVX512 is normalGeneric from element 2k, for multiples of 16, with its bits.
+//
+//go:noescape
+func normalAVX512(dst []float32, seed uint64, stream uint64, k uint64, std float64)
+
 // addAVX2 is addGeneric.
 //
 //go:noescape

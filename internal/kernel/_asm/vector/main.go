@@ -31,6 +31,9 @@ func run(dir string) error {
 		norms(m)
 		rest(m)
 		conversions(m)
+		if m.wide {
+			normals(m)
+		}
 	}
 	f, err := c.Result()
 	if err != nil {
