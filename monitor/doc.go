@@ -15,5 +15,7 @@
 //	sinks.Record(r)
 //	sinks.Close()
 //
-// Rank 0 alone has sinks. They are called from one goroutine.
+// Rank 0 alone has sinks. They are called from one goroutine. Where another process shows the
+// run, as a launcher does that owns the terminal, rank 0 has a NewJSONL on a pipe and that
+// process Follows it.
 package monitor

@@ -74,7 +74,6 @@ func TestParseRoundTrip(t *testing.T) {
 		if err != nil || e != nil {
 			t.Fatal(err)
 		}
-		r.MaxSteps, r.MemoryLimit = 0, 0 // not kept
 		if d := cmp.Diff(r, *got); d != "" {
 			t.Fatal(d)
 		}
@@ -241,4 +240,19 @@ func FuzzParse(f *testing.F) {
 			t.Fatal("neither or both")
 		}
 	})
+}
+
+func TestFollow(t *testing.T) {
+	var in, out bytes.Buffer
+	j := NewJSONL(&in)
+	j.Record(sample(1))
+	in.WriteString("nonsense\n")
+	j.Evaluate(Evaluation{Step: 1, Loss: 1})
+	j.Record(sample(2))
+	if err := Follow(&in, NewLine(&out)); err == nil || !strings.Contains(err.Error(), "nonsense") {
+		t.Error(err)
+	}
+	if got := strings.Count(out.String(), "\n"); got != 3 || !strings.Contains(out.String(), "step=2/5000") {
+		t.Errorf("%s", out.String())
+	}
 }

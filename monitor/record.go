@@ -13,7 +13,7 @@ import (
 // Record is what is known of one training step when it is over.
 type Record struct {
 	Step     int64 // counts from 1
-	MaxSteps int64 // of the run; 0 if unknown. Not kept in files.
+	MaxSteps int64 // of the run; 0 if unknown
 	Epoch    float64
 	Time     time.Time // of the step's end
 
@@ -37,7 +37,7 @@ type Record struct {
 	Memory, MemoryPeak map[string]int64
 	// Resident is what the operating system counts; see ReadResident.
 	Resident Resident
-	// MemoryLimit is what this process may use, bytes; 0 if unknown. Not kept in files.
+	// MemoryLimit is what this process may use, bytes; 0 if unknown.
 	MemoryLimit int64
 }
 
@@ -82,6 +82,12 @@ func (r Record) AppendJSON(b []byte) []byte {
 		w.integer("rss_shared", r.Resident.Shared)
 	}
 	w.integer("world_size", int64(r.WorldSize))
+	if r.MemoryLimit > 0 {
+		w.integer("memory_limit", r.MemoryLimit)
+	}
+	if r.MaxSteps > 0 {
+		w.integer("max_steps", r.MaxSteps)
+	}
 	w.float("comm_fraction", r.CommFraction)
 	w.float("data_fraction", r.DataFraction)
 	if r.Epoch > 0 {
@@ -208,6 +214,8 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		RSS             int64            `json:"rss"`
 		RSSPeak         int64            `json:"rss_peak"`
 		RSSShared       int64            `json:"rss_shared"`
+		MemoryLimit     int64            `json:"memory_limit"`
+		MaxSteps        int64            `json:"max_steps"`
 		WorldSize       int              `json:"world_size"`
 		Comm            float64          `json:"comm_fraction"`
 		Data            float64          `json:"data_fraction"`
@@ -241,7 +249,7 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		Step: j.Step, Epoch: j.Epoch, Time: j.Time, Loss: number(j.Loss), GradNorm: number(j.GradNorm), LR: number(j.LR), Skipped: j.Skipped,
 		Tokens: j.Tokens, TokensPerSecond: number(j.TokensPerSecond), StepSeconds: number(j.StepSeconds), MFU: j.MFU, WorldSize: j.WorldSize,
 		CommFraction: j.Comm, DataFraction: j.Data, Memory: j.Memory, MemoryPeak: j.MemoryPeak,
-		Resident: Resident{Now: j.RSS, Peak: j.RSSPeak, Shared: j.RSSShared},
+		Resident: Resident{Now: j.RSS, Peak: j.RSSPeak, Shared: j.RSSShared}, MemoryLimit: j.MemoryLimit, MaxSteps: j.MaxSteps,
 	}, nil, nil
 }
 

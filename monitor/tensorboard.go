@@ -1,0 +1,161 @@
+package monitor
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// TensorBoard writes an event file that TensorBoard reads. Tags are those that Hugging
+// Face's trainer writes (train/loss, train/learning_rate, train/grad_norm, train/epoch,
+// eval/loss), then time/, memory/ (bytes) and comm/. TensorBoard keeps float32.
+type TensorBoard struct {
+	f   *os.File
+	buf []byte
+}
+
+var _ Sink = (*TensorBoard)(nil)
+
+// eventFiles tells event files of one process and second apart.
+var eventFiles atomic.Int64
+
+// OpenTensorBoard starts a new event file in dir, which is made if need be. resumed is the
+// step that the run goes on after, 0 if it is new: TensorBoard then drops what older files
+// hold of later steps.
+func OpenTensorBoard(dir string, resumed int64) (*TensorBoard, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("monitor: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	now := time.Now()
+	name := fmt.Sprintf("events.out.tfevents.%d.%s.%d.%d", now.Unix(), host, os.Getpid(), eventFiles.Add(1)-1)
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("monitor: %w", err)
+	}
+	t := &TensorBoard{f: f}
+	err = t.write(protowire.AppendString(protowire.AppendTag(event(now, 0), 3, protowire.BytesType), "brain.Event:2"))
+	if err == nil && resumed > 0 {
+		// A session that starts at a step makes what was logged from there on an orphan.
+		start := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
+		err = t.write(protowire.AppendBytes(protowire.AppendTag(event(now, resumed+1), 7, protowire.BytesType), start))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Record writes one event.
+func (t *TensorBoard) Record(r Record) error {
+	var s summary
+	s.add("train/loss", r.Loss)
+	s.add("train/learning_rate", r.LR)
+	s.add("train/grad_norm", r.GradNorm)
+	if r.Epoch > 0 {
+		s.add("train/epoch", r.Epoch)
+	}
+	s.add("time/step_seconds", r.StepSeconds)
+	s.add("time/tokens_per_second", r.TokensPerSecond)
+	if r.MFU > 0 {
+		s.add("time/mfu", r.MFU)
+	}
+	s.add("time/data_fraction", r.DataFraction)
+	if r.WorldSize > 1 {
+		s.add("comm/fraction", r.CommFraction)
+	}
+	for _, k := range sortedKeys(r.Memory) {
+		s.add("memory/"+k, float64(r.Memory[k]))
+	}
+	if r.Resident.Now > 0 {
+		s.add("memory/rss", float64(r.Resident.Now))
+	}
+	return t.scalars(r.Time, r.Step, s)
+}
+
+// Evaluate writes one event.
+func (t *TensorBoard) Evaluate(e Evaluation) error {
+	var s summary
+	s.add("eval/loss", e.Loss)
+	if e.Accuracy != nil {
+		s.add("eval/accuracy", *e.Accuracy)
+	} else {
+		s.add("eval/perplexity", e.Perplexity())
+	}
+	return t.scalars(e.Time, e.Step, s)
+}
+
+// Note does nothing.
+func (t *TensorBoard) Note(string) error { return nil }
+
+// Close flushes the file to the disk.
+func (t *TensorBoard) Close() error {
+	if err := errors.Join(t.f.Sync(), t.f.Close()); err != nil {
+		return fmt.Errorf("monitor: %w", err)
+	}
+	return nil
+}
+
+func (t *TensorBoard) scalars(at time.Time, step int64, s summary) error {
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return t.write(protowire.AppendBytes(protowire.AppendTag(event(at, step), 5, protowire.BytesType), s))
+}
+
+// event begins an Event: wall_time 1, step 2. file_version is 3, summary 5, session_log 7.
+func event(at time.Time, step int64) []byte {
+	b := protowire.AppendTag(nil, 1, protowire.Fixed64Type)
+	b = protowire.AppendFixed64(b, math.Float64bits(float64(at.UnixNano())/1e9))
+	if step != 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), uint64(step))
+	}
+	return b
+}
+
+// summary is a Summary: repeated value 1 of tag 1, simple_value 2.
+type summary []byte
+
+func (s *summary) add(tag string, v float64) {
+	b := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), tag)
+	b = protowire.AppendFixed32(protowire.AppendTag(b, 2, protowire.Fixed32Type), math.Float32bits(float32(v)))
+	*s = protowire.AppendBytes(protowire.AppendTag(*s, 1, protowire.BytesType), b)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// maskedCRC is the checksum of a record's parts: crc32c, turned right by 15, plus a
+// constant, so that the checksum of data with checksums in it is sound.
+func maskedCRC(b []byte) uint32 {
+	c := crc32.Checksum(b, castagnoli)
+	return (c>>15 | c<<17) + 0xa282ead8
+}
+
+// write writes one record in one write: u64 length, its checksum, payload, its checksum.
+func (t *TensorBoard) write(payload []byte) error {
+	b := binary.LittleEndian.AppendUint64(t.buf[:0], uint64(len(payload)))
+	b = binary.LittleEndian.AppendUint32(b, maskedCRC(b))
+	b = append(b, payload...)
+	t.buf = binary.LittleEndian.AppendUint32(b, maskedCRC(payload))
+	n, err := t.f.Write(t.buf)
+	if err != nil {
+		// A torn record would hide all that follow.
+		if end, serr := t.f.Seek(int64(-n), 1); serr == nil {
+			t.f.Truncate(end)
+		}
+		return fmt.Errorf("monitor: TensorBoard: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package monitor
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// screen is a terminal that knows what a View uses: text, CR, LF, cursor up, erase below.
+type screen struct {
+	mu    sync.Mutex
+	rows  [][]rune
+	y, x  int
+	stuck chan struct{} // not nil: writes wait for it
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	if s.stuck != nil {
+		<-s.stuck
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := string(p)
+	for len(text) > 0 {
+		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
+			end := strings.IndexFunc(rest, func(r rune) bool { return r >= '@' && r <= '~' })
+			arg := rest[:end]
+			switch rest[end] {
+			case 'A':
+				n, _ := strconv.Atoi(arg)
+				s.y = max(0, s.y-n)
+			case 'J':
+				if s.y < len(s.rows) {
+					s.rows = s.rows[:s.y+1]
+					s.rows[s.y] = s.rows[s.y][:min(s.x, len(s.rows[s.y]))]
+				}
+			case 'h', 'l', 'm':
+			default:
+				panic("unknown sequence " + rest[:end+1])
+			}
+			text = rest[end+1:]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
+		for s.y >= len(s.rows) {
+			s.rows = append(s.rows, nil)
+		}
+		switch r {
+		case '\r':
+			s.x = 0
+		case '\n':
+			s.y++
+		default:
+			row := s.rows[s.y]
+			for len(row) <= s.x {
+				row = append(row, ' ')
+			}
+			row[s.x] = r
+			s.rows[s.y], s.x = row, s.x+1
+		}
+	}
+	return len(p), nil
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, r := range s.rows {
+		out = append(out, strings.TrimRight(string(r), " "))
+	}
+	return strings.TrimRight(strings.Join(out, "\n"), "\n")
+}
+
+func (s *screen) waitFor(t *testing.T, text string) {
+	t.Helper()
+	for range 300 {
+		if strings.Contains(s.String(), text) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("no %q on\n%s", text, s)
+}
+
+func fixed(n int) func() int { return func() int { return n } }
+
+func TestFrame(t *testing.T) {
+	now := time.Unix(1000, 0)
+	f := frame{began: now.Add(-3 * time.Second)}
+	if got := fmt.Sprint(f.lines(now, 80, true, styles{})); got != "[starting  3s]" {
+		t.Error(got)
+	}
+	r := sample(1240)
+	r.Time = now
+	r.Memory = map[string]int64{"parameters": 3 << 30, "optimizer": 6 << 30, "logits": 0}
+	f.last, f.steps, f.left = r, 3, 43*time.Minute
+	for i := range 20 {
+		f.loss.add(float64(20 - i))
+	}
+	f.loss.add(math.NaN())
+	f.evals = &Evaluation{Step: 1200, Loss: 2}
+	for _, c := range []struct {
+		width   int
+		unicode bool
+		want    string
+	}{
+		{81, true, `step   1240/5000  ━━━━━━━━━───────────────────────────────  25%  eta 0h43m
+loss   2.1431  █▇▇▆▆▆▅▅▅▄▄▃▃▃▂▂▂▁▁▁  lr 2.71e-05  gnorm 0.84
+speed  800,421 tok/s  step 655 ms  mfu 38.6%  comm 11.3%  data 0.4%  ranks 2
+memory 61.4GiB of 79.6GiB  optimizer 6.0GiB  parameters 3.0GiB
+eval   2.0000  perplexity 7.39  at step 1200`},
+		{41, false, `step   1240/5000    25%  eta 0h43m
+loss   2.1431    lr 2.71e-05  gnorm 0.84
+speed  800,421 tok/s  step 655 ms  mfu
+memory 61.4GiB of 79.6GiB  optimizer
+eval   2.0000  perplexity 7.39  at step`},
+	} {
+		got := strings.Join(f.lines(now, c.width, c.unicode, styles{}), "\n")
+		if c.width == 41 { // what remains where a value did not fit is not the point
+			for _, l := range strings.Split(got, "\n") {
+				if columns(l) > 40 {
+					t.Errorf("%q is wider than 40", l)
+				}
+			}
+			continue
+		}
+		if got != c.want {
+			t.Errorf("\n%s\n%s", got, c.want)
+		}
+	}
+	if got := f.lines(now.Add(8*time.Second), 81, false, colors)[0]; !strings.Contains(got, "\x1b[33msince last step 8s\x1b[0m") || strings.ContainsRune(got, '━') {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestFrameFitsAnyWidth(t *testing.T) {
+	f := frame{last: sample(1240), steps: 1, evals: &Evaluation{Loss: math.Inf(1)}}
+	f.last.Loss, f.last.TokensPerSecond = math.NaN(), math.Inf(1)
+	for i := range 3000 {
+		f.loss.add(float64(i % 7))
+		if len(f.loss.points) >= maxPoints {
+			t.Fatal("the curve grows")
+		}
+	}
+	for w := 20; w < 200; w++ {
+		for _, l := range f.lines(time.Now(), w, w%2 == 0, colors) {
+			if columns(l) >= w {
+				t.Fatalf("width %d: %q", w, l)
+			}
+		}
+	}
+}
+
+func TestView(t *testing.T) {
+	s := &screen{}
+	v := NewView(s, Terminal{Color: true, Unicode: true, Width: fixed(100)})
+	s.waitFor(t, "starting")
+	v.Note("train: 12 rows")
+	for i := int64(1); i <= 5; i++ {
+		r := sample(i)
+		r.MaxSteps, r.Time = 5, time.Now()
+		if err := v.Record(r); err != nil {
+			t.Fatal(err)
+		}
+		s.waitFor(t, fmt.Sprintf("step   %d/5", i))
+		fmt.Fprintf(v, "line %d\nhal", i)
+		s.waitFor(t, fmt.Sprintf("line %d", i))
+		fmt.Fprintf(v, "f\n")
+	}
+	v.Evaluate(Evaluation{Step: 5, Loss: 2})
+	v.Write([]byte("10%\r20%\nno end"))
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(s.String(), "\n")
+	want := "train: 12 rows,line 1,half,line 2,half,line 3,half,line 4,half,line 5,half,20%,no end"
+	if strings.Join(got[:13], ",") != want || !strings.HasPrefix(got[13], "step   5/5") || !strings.HasPrefix(got[17], "eval") || len(got) != 18 {
+		t.Fatalf("%s", s)
+	}
+}
+
+// A terminal that stands still holds up nobody.
+func TestViewIsNotHeldUp(t *testing.T) {
+	s := &screen{stuck: make(chan struct{})}
+	v := NewView(s, Terminal{Width: fixed(80)})
+	began := time.Now()
+	for i := int64(1); i <= 1000; i++ {
+		v.Record(sample(i))
+		fmt.Fprintln(v, strings.Repeat("x", 2000))
+	}
+	if took := time.Since(began); took > 500*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+	if err := v.Close(); err == nil {
+		t.Error("it was closed before the terminal had the last state")
+	}
+	close(s.stuck)
+	<-v.done
+	if !strings.Contains(s.String(), "of output were not shown") {
+		t.Error("dropped output is not mentioned")
+	}
+}
+
+func TestOpenTerminal(t *testing.T) {
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lookup := func(vars map[string]string) func(string) (string, bool) {
+		return func(k string) (string, bool) { v, ok := vars[k]; return v, ok }
+	}
+	if _, ok := OpenTerminal(f, lookup(map[string]string{"TERM": "xterm"})); ok {
+		t.Error("a file was taken for a terminal")
+	}
+	pty, err := openPTY()
+	if err != nil {
+		t.Skip("no pseudo-terminal here:", err)
+	}
+	defer pty.Close()
+	if _, ok := OpenTerminal(pty, lookup(map[string]string{"TERM": "dumb"})); ok {
+		t.Error("a view on TERM=dumb")
+	}
+	for _, c := range []struct {
+		vars           map[string]string
+		color, unicode bool
+		width          int
+	}{
+		{map[string]string{"TERM": "xterm", "COLUMNS": "97", "NO_COLOR": "1"}, false, true, 97},
+		{map[string]string{"TERM": "xterm", "COLUMNS": "5", "LANG": "C"}, true, false, 20},
+		{map[string]string{"TERM": "xterm", "COLUMNS": "x", "LC_ALL": "en_GB.UTF-8", "LANG": "C", "NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, true, true, 80},
+	} {
+		tm, ok := OpenTerminal(pty, lookup(c.vars))
+		if !ok || tm.Color != c.color || tm.Unicode != c.unicode || tm.Width() != c.width {
+			t.Errorf("%v: %v %+v %d", c.vars, ok, tm, tm.Width())
+		}
+	}
+}
+
+// openPTY is the near side of a new pseudo-terminal, of no size.
+func openPTY() (*os.File, error) { return os.OpenFile("/dev/ptmx", os.O_RDWR, 0) }
