@@ -18,7 +18,7 @@ type Family struct {
 	Architectures []string // as config.json's architectures names them
 	ModelTypes    []string // as model_type names them
 	// New makes a model for sequences of at most positions rows on a backend. Its parameters
-	// have no memory yet. Errors name the key of config.json.
+	// have no memory yet; 0 is as many as the model allows. Errors name the key of config.json.
 	New func(b tensor.Backend, config []byte, positions int) (Model, error)
 }
 

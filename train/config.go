@@ -121,8 +121,8 @@ func (c Training) optimizer() optim.AdamW {
 	return optim.AdamW{Beta1: c.Betas[0], Beta2: c.Betas[1], Eps: c.Eps, WeightDecay: c.WeightDecay}
 }
 
-// accumulation is the number of micro-batches of a rank in a step, in a world of ranks.
-func (c Training) accumulation(ranks int) (int, error) {
+// Accumulation is the number of micro-batches of a rank in a step, in a world of ranks.
+func (c Training) Accumulation(ranks int) (int, error) {
 	micro, a, global := c.MicroBatchSize, c.GradientAccumulationSteps, c.GlobalBatchSize
 	switch {
 	case global == 0:

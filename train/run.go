@@ -16,7 +16,6 @@ import (
 	"trireme/device"
 	"trireme/model"
 	"trireme/monitor"
-	"trireme/nn"
 	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -28,7 +27,9 @@ type Deps struct {
 	Model     *model.Config        // in place of the one that the configuration points to; nil reads that
 	World     collective.World     // closed by the caller
 	Agreement checkpoint.Agreement // of the same ranks
-	Sink      monitor.Sink         // told of every step; nil for nobody. Closed by the caller.
+	// Sink opens what is told of every step, once it is known after which step the run goes
+	// on; nil for nobody. Close closes it.
+	Sink func(resumed int64) (monitor.Sink, error)
 	// Stop says that the run should end after the step that is under way. nil is never.
 	Stop func() bool
 	// LocalRanks is how many ranks share this machine's processors; 0 is 1.
@@ -44,15 +45,17 @@ type Run struct {
 	Config Config
 	deps   Deps
 
+	config  *model.Config
 	backend device.Device
 	model   model.Model
 	mesh    *collective.Mesh
 	engine  *parallel.Engine
 	stepper *Stepper
 	loader  *data.Loader
-	train   data.Dataset
-	eval    data.Dataset // nil where nothing is held out
+	sets    *data.Sets
 	store   *checkpoint.Store
+	sink    monitor.Sink
+	peak    tensor.Usage // over all steps
 
 	schedule optim.Schedule
 	accum    int
@@ -76,44 +79,40 @@ var ErrStopped = errors.New("stopped early; the state is saved")
 // what is to be resumed. All ranks call it.
 func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
 	r := &Run{Config: cfg, deps: deps}
-	if deps.Sink == nil {
-		r.deps.Sink = monitor.Multi(nil)
-	}
 	if deps.Stop == nil {
 		r.deps.Stop = func() bool { return false }
 	}
+	r.sink = monitor.Multi(nil)
 	if err := r.open(ctx); err != nil {
-		r.Close()
-		return nil, err
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
 func (r *Run) open(ctx context.Context) (err error) {
 	cfg, world := r.Config, r.deps.World
-	if r.accum, err = cfg.Training.accumulation(world.Size()); err != nil {
+	if r.accum, err = cfg.Training.Accumulation(world.Size()); err != nil {
 		return err
 	}
 	strategy, replicate, shard, err := cfg.Parallel.Resolve(world.Size())
 	if err != nil {
 		return err
 	}
-	config := r.deps.Model
-	if config == nil {
-		if config, err = r.deps.Registry.ReadConfig(cfg.Model.configPath()); err != nil {
+	if r.config = r.deps.Model; r.config == nil {
+		if r.config, err = r.deps.Registry.ReadConfig(cfg.Model.ConfigPath()); err != nil {
 			return err
 		}
 	}
 	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks); err != nil {
 		return err
 	}
-	if err := r.openData(ctx, config); err != nil {
+	if err := r.openData(ctx, r.config); err != nil {
 		return err
 	}
-	if r.model, err = config.Make(r.backend, r.loader.SequenceLength()); err != nil {
+	if r.model, err = r.config.Make(r.backend, r.loader.SequenceLength()); err != nil {
 		return err
 	}
-	if err := prepare(r.model, cfg); err != nil {
+	if err := cfg.Prepare(r.model); err != nil {
 		return err
 	}
 	if r.mesh, err = collective.NewMesh(world, replicate, shard); err != nil {
@@ -137,11 +136,21 @@ func (r *Run) open(ctx context.Context) (err error) {
 // begin gives the state its first values: random, a model's files, or a checkpoint.
 func (r *Run) begin(ctx context.Context) error {
 	r.engine.Init(r.Config.Training.Seed)
-	resumed, err := r.resume(ctx)
-	if err != nil || resumed {
+	notes, err := r.resume(ctx)
+	if err != nil {
 		return err
 	}
-	if r.Config.Model.Path == "" {
+	if r.deps.Sink != nil {
+		if r.sink, err = r.deps.Sink(r.state.Step); err != nil {
+			return err
+		}
+	}
+	for _, n := range notes {
+		if err := r.sink.Note(n); err != nil {
+			return err
+		}
+	}
+	if r.state.Step > 0 || r.Config.Model.Path == "" {
 		return nil
 	}
 	files, err := safetensors.OpenModel(r.Config.Model.Path)
@@ -169,8 +178,8 @@ func loadWeights(e *parallel.Engine, files *safetensors.Files) error {
 	return nil
 }
 
-// prepare applies what the configuration says of a model's units and parameters.
-func prepare(m model.Model, cfg Config) error {
+// Prepare applies what the configuration says of a model's units and parameters.
+func (cfg Config) Prepare(m model.Model) error {
 	units := m.Units()
 	if cfg.Recompute.Enabled {
 		for i, u := range units[1 : len(units)-1] {
@@ -197,7 +206,8 @@ func prepare(m model.Model, cfg Config) error {
 	return errors.New("train: model.freeze leaves nothing to train")
 }
 
-func (c ModelConfig) configPath() string {
+// ConfigPath is where config.json lies.
+func (c ModelConfig) ConfigPath() string {
 	if c.Path != "" {
 		return filepath.Join(c.Path, "config.json")
 	}
@@ -257,7 +267,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 		r.state.Skipped++
 	}
 	rec := r.record(o, lr, time.Since(began), waited)
-	if err := r.deps.Sink.Record(rec); err != nil {
+	if err := r.sink.Record(rec); err != nil {
 		return rec, err
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
@@ -280,6 +290,7 @@ func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Re
 		rec.MFU = r.model.Info().FLOPsPerToken(r.loader.SequenceLength()) * rec.TokensPerSecond / peak
 	}
 	use := r.backend.Meter().Read()
+	r.peak = most(r.peak, use)
 	rec.Memory, rec.MemoryPeak = map[string]int64{}, map[string]int64{"total": use.PeakTotal}
 	for c := range tensor.NumCategories {
 		rec.Memory[c.String()], rec.MemoryPeak[c.String()] = use.Live[c], use.Peak[c]
@@ -291,7 +302,7 @@ func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Re
 // after runs what is due after a step: evaluation, a checkpoint, the end.
 func (r *Run) after(ctx context.Context, rec monitor.Record) error {
 	last := rec.Step == rec.MaxSteps
-	if every := r.Config.Training.EvalEveryNSteps; r.eval != nil && (last || every > 0 && rec.Step%int64(every) == 0) {
+	if every := r.Config.Training.EvalEveryNSteps; r.sets.Eval != nil && (last || every > 0 && rec.Step%int64(every) == 0) {
 		if err := r.evaluate(ctx); err != nil {
 			return err
 		}
@@ -307,15 +318,8 @@ func (r *Run) after(ctx context.Context, rec monitor.Record) error {
 	return nil
 }
 
-// Memory is the most of each category that this rank's tensors have used at one time since
-// the last step began, in bytes.
-func (r *Run) Memory() tensor.Usage { return r.backend.Meter().Read() }
-
 // Model is the network.
 func (r *Run) Model() model.Model { return r.model }
-
-// Params lists the parameters.
-func (r *Run) Params() []*nn.Param { return model.Params(r.model) }
 
 // Close ends the run's goroutines and gives its memory back. The world stays open.
 func (r *Run) Close() error {
@@ -323,11 +327,10 @@ func (r *Run) Close() error {
 	if r.loader != nil {
 		errs = append(errs, r.loader.Close())
 	}
-	for _, d := range []data.Dataset{r.train, r.eval} {
-		if d != nil {
-			errs = append(errs, d.Close())
-		}
+	if r.sets != nil {
+		errs = append(errs, r.sets.Close())
 	}
+	errs = append(errs, r.sink.Close())
 	if r.engine != nil {
 		r.engine.Close()
 	}

@@ -27,33 +27,29 @@ func (r *Run) Save(ctx context.Context) error {
 		return err
 	}
 	for _, n := range saved.Notices {
-		if err := r.deps.Sink.Note(n); err != nil {
+		if err := r.sink.Note(n); err != nil {
 			return err
 		}
 	}
-	return r.deps.Sink.Note(fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes)))
+	return r.sink.Note(fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes)))
 }
 
 // resume goes on from a checkpoint where the configuration asks for one and there is one.
-func (r *Run) resume(ctx context.Context) (bool, error) {
+// What the user should know of it is returned.
+func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	got, err := r.store.Resume(ctx, r.Config.Resume, r.engine.State(), checkpoint.LoadOptions{})
-	for _, n := range got.Notices {
-		if err := r.deps.Sink.Note(n); err != nil {
-			return false, err
-		}
-	}
 	if err != nil || got.Path == "" {
-		return false, err
+		return got.Notices, err
 	}
 	var p progress
 	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
-		return false, fmt.Errorf("train: %s: its training state cannot be read: %w", got.Path, err)
+		return nil, fmt.Errorf("train: %s: its training state cannot be read: %w", got.Path, err)
 	}
 	if err := r.loader.Restore(p.Data); err != nil {
-		return false, fmt.Errorf("train: %s: %w", got.Path, err)
+		return nil, fmt.Errorf("train: %s: %w", got.Path, err)
 	}
 	r.state = p
-	return true, r.deps.Sink.Note(fmt.Sprintf("going on from %s, saved by %d ranks", got.Path, got.Meta.WorldSize))
+	return append(got.Notices, fmt.Sprintf("going on from %s, saved by %d ranks", got.Path, got.Meta.WorldSize)), nil
 }
 
 // Resumed is the step that the run goes on from; 0 where it begins anew.
@@ -62,11 +58,11 @@ func (r *Run) Resumed() int64 { return r.state.Step }
 // evaluate passes over the held-out data once.
 func (r *Run) evaluate(ctx context.Context) error {
 	began := time.Now()
-	if err := r.stepper.Evaluate(ctx, data.Evaluate(r.eval, r.loaderConfig())); err != nil {
+	if err := r.stepper.Evaluate(ctx, data.Evaluate(r.sets.Eval, r.loaderConfig())); err != nil {
 		return err
 	}
 	o := r.stepper.Outcome()
-	return r.deps.Sink.Evaluate(monitor.Evaluation{
+	return r.sink.Evaluate(monitor.Evaluation{
 		Step: r.state.Step, Time: time.Now(), Loss: o.Loss, Tokens: o.Tokens,
 		Seconds: time.Since(began).Seconds(), WorldSize: r.deps.World.Size(),
 	})

@@ -35,8 +35,12 @@ type block struct {
 	down     *nn.Linear // [D F]
 }
 
-// New makes the network for sequences of at most positions rows.
+// New makes the network for sequences of at most positions rows, 0 for as many as the model
+// allows.
 func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
+	if positions == 0 {
+		positions = c.MaxPositionEmbeddings
+	}
 	if positions > c.MaxPositionEmbeddings {
 		return nil, fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, c.MaxPositionEmbeddings)
 	}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+
+	"trireme/monitor"
+)
+
+// recordsVar names the descriptor on which rank 0 hands its records to the process that the
+// user started.
+const recordsVar = "TRIREME_RECORDS_FD"
+
+// screen shows a run's records to the user, as a live view on a terminal and as lines
+// elsewhere, and everything that is written to it beside them.
+type screen struct {
+	io.Writer // what else is said
+	sink      monitor.Sink
+	steps     int64 // of the run, where known
+	r, w      *os.File
+	done      sync.WaitGroup
+}
+
+// openScreen draws on stderr as the configuration says.
+func openScreen(c monitor.Config, stderr io.Writer) (*screen, error) {
+	s := &screen{Writer: stderr}
+	f, isFile := stderr.(*os.File)
+	if c.View == "auto" && isFile {
+		if t, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
+			v := monitor.NewView(f, t)
+			s.Writer, s.sink = v, v
+		}
+	}
+	if s.sink == nil {
+		s.sink = monitor.Every(c.LogEveryNSteps, monitor.NewLine(stderr))
+	}
+	return s, nil
+}
+
+// files is the pipe for rank 0 of a world of other processes; records that come through it
+// are shown until Close.
+func (s *screen) files(steps int64) (map[string]*os.File, error) {
+	var err error
+	if s.r, s.w, err = os.Pipe(); err != nil {
+		return nil, fmt.Errorf("a pipe for records: %w", err)
+	}
+	s.steps = steps
+	s.done.Go(s.follow)
+	return map[string]*os.File{recordsVar: s.w}, nil
+}
+
+func (s *screen) follow() {
+	in := bufio.NewScanner(s.r)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		rec, eval, err := monitor.Parse(in.Bytes())
+		switch {
+		case err != nil:
+			fmt.Fprintln(s, err)
+		case rec != nil:
+			rec.MaxSteps = s.steps
+			_ = s.sink.Record(*rec) // a terminal that is gone does not stop a run
+		case eval != nil:
+			_ = s.sink.Evaluate(*eval)
+		}
+	}
+}
+
+// Close shows what is left.
+func (s *screen) Close() error {
+	var errs []error
+	if s.w != nil {
+		errs = append(errs, s.w.Close())
+		s.done.Wait()
+		errs = append(errs, s.r.Close())
+	}
+	return errors.Join(append(errs, s.sink.Close())...)
+}
+
+// handOver is the sink of a rank 0 that another process of ours watches: records go through
+// the pipe, what is noted to stderr, which that process shows too.
+type handOver struct {
+	*monitor.JSONL
+	stderr io.Writer
+}
+
+func (h handOver) Note(text string) error {
+	_, err := fmt.Fprintln(h.stderr, text)
+	return err
+}
+
+// openHandOver is the sink that recordsVar asks for; nil where it is not set.
+func openHandOver(stderr io.Writer) (monitor.Sink, error) {
+	v, ok := os.LookupEnv(recordsVar)
+	if !ok {
+		return nil, nil
+	}
+	fd, err := strconv.Atoi(v)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s=%q is not a descriptor", recordsVar, v)
+	}
+	return handOver{monitor.NewJSONL(os.NewFile(uintptr(fd), "records")), stderr}, nil
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"trireme/collective"
+	"trireme/internal/bench"
+	"trireme/launch"
+	"trireme/monitor"
+	"trireme/rendezvous"
+	"trireme/train"
+)
+
+// Names in the output directory.
+const (
+	metricsName = "metrics.jsonl"
+	boardName   = "tb"
+	finalName   = "final_model"
+	memoryName  = "memory.json"
+)
+
+// work is what each rank of a world of processes does.
+func (j *job) work(ctx context.Context, env rendezvous.Env, _, stderr io.Writer) error {
+	s := &screen{Writer: stderr}
+	if env.Rank == 0 {
+		sink, err := openHandOver(stderr)
+		if err != nil {
+			return err
+		}
+		if sink == nil { // another launcher's world: this rank speaks to the user
+			sink = monitor.Every(j.cfg.Logging.LogEveryNSteps, monitor.NewLine(stderr))
+		}
+		s.sink = sink
+	}
+	return j.workOn(ctx, env, s)
+}
+
+// workOn trains as one rank and tells s of it, if it is rank 0.
+func (j *job) workOn(ctx context.Context, env rendezvous.Env, s *screen) (err error) {
+	stop := launch.OnStop(nil)
+	defer stop.Close()
+	w, err := openWorld(ctx, env, j.cfg.Parallel.Backend, j.cfg.Parallel.Wait())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := recover(); e != nil {
+			err = fmt.Errorf("rank %d: %v", env.Rank, e)
+			w.Abort(err)
+			w.Close()
+			panic(e)
+		}
+		if err != nil && !errors.Is(err, train.ErrStopped) {
+			w.Abort(err)
+		}
+		if closed := w.Close(); err == nil {
+			err = closed
+		}
+		err = exitOf(env.Rank, err)
+	}()
+	run, err := train.Open(ctx, j.cfg, train.Deps{
+		Registry: families, Model: j.model, World: w, Agreement: w.agreement(), Stop: stop.Requested, LocalRanks: env.LocalWorldSize,
+		Resolved: j.resolved, PeakFLOPS: 1e9 * bench.FMAPeak(j.cfg.Device.Resolve(env.LocalWorldSize)),
+		Sink: func(resumed int64) (monitor.Sink, error) { return j.sinks(env, s, resumed) },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := run.Close(); err == nil {
+			err = closed
+		}
+	}()
+	if err := run.Train(ctx); err != nil {
+		return err
+	}
+	if err := run.Export(ctx, filepath.Join(j.cfg.OutputDir, finalName), j.tokenizers()...); err != nil {
+		return err
+	}
+	memory, err := run.Memory(ctx)
+	if err != nil || env.Rank != 0 {
+		return err
+	}
+	b, err := json.Marshal(memory)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(j.cfg.OutputDir, memoryName), append(b, '\n'), 0o644)
+}
+
+// sinks are rank 0's: the user's screen and the files of the output directory.
+func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64) (monitor.Sink, error) {
+	if env.Rank != 0 {
+		return monitor.Multi(nil), nil
+	}
+	lines, err := monitor.OpenJSONL(filepath.Join(j.cfg.OutputDir, metricsName), resumed)
+	if err != nil {
+		return nil, err
+	}
+	all := []monitor.Sink{lines}
+	if env.Launched {
+		all = append(all, s.sink)
+	} else {
+		all = append(all, keepOpen{s.sink})
+	}
+	if j.cfg.Logging.TensorBoard {
+		tb, err := monitor.OpenTensorBoard(filepath.Join(j.cfg.OutputDir, boardName), resumed)
+		if err != nil {
+			return nil, errors.Join(err, lines.Close())
+		}
+		all = append(all, monitor.Every(j.cfg.Logging.LogEveryNSteps, tb))
+	}
+	return monitor.Multi(func(err error) { fmt.Fprintln(s, "records:", err) }, all...), nil
+}
+
+// keepOpen is a sink that somebody else closes.
+type keepOpen struct{ monitor.Sink }
+
+func (keepOpen) Close() error { return nil }
+
+// tokenizers are where a tokenizer's files may lie, the likeliest first.
+func (j *job) tokenizers() []string {
+	var dirs []string
+	for _, d := range []string{j.cfg.Data.Tokenizer, j.cfg.Model.Path} {
+		if d != "" {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// causeFirst is how long a rank that was stopped by another waits before it ends, so that
+// the launcher sees the one with the cause fail first.
+const causeFirst = 300 * time.Millisecond
+
+// exitOf gives errors that schedulers tell apart their codes.
+func exitOf(rank int, err error) error {
+	var lost *collective.Failure
+	switch {
+	case errors.Is(err, train.ErrStopped):
+		return &Exit{CodeStopped, err}
+	case errors.As(err, &lost) && lost.Kind == collective.ErrAborted && lost.Rank != rank:
+		time.Sleep(causeFirst)
+		return &Exit{CodeHang, err}
+	case errors.As(err, &lost):
+		return &Exit{CodeHang, err}
+	}
+	return err
+}

@@ -1,0 +1,114 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"trireme/collective"
+	"trireme/data"
+	"trireme/device"
+	"trireme/generate"
+	"trireme/model"
+	"trireme/tokenizer"
+	"trireme/train"
+)
+
+// Recipe is a job that needs no file of the user's.
+type Recipe struct {
+	Name  string // in messages, in place of a file's
+	YAML  string // the configuration
+	Model string // config.json
+	Nproc int
+
+	tokenizer string // its directory
+	prompts   []string
+}
+
+// vocabulary of goModel.
+const vocabulary = 4096
+
+const goModel = `{
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+  "vocab_size": 4096, "hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 6,
+  "num_attention_heads": 8, "num_key_value_heads": 4, "rms_norm_eps": 1e-5, "rope_theta": 10000,
+  "max_position_embeddings": 256, "tie_word_embeddings": true, "initializer_range": 0.02
+}`
+
+const goConfig = `
+model: {config: built-in}
+data: {format: go_source, tokenizer: %q, eval_fraction: 0.005, sequence_length: 256, packing: true, shuffle: true}
+training: {micro_batch_size: 8, gradient_accumulation_steps: 1, max_steps: 300, learning_rate: 2.0e-3,
+           lr_scheduler: cosine, warmup_steps: 20, weight_decay: 0.1, max_grad_norm: 1.0, seed: 42}
+parallel: {strategy: full_shard}
+checkpoint: {save_every_n_steps: 100, keep_last_n: 2}
+`
+
+// GoSource trains a small Llama on the source of Go's standard library, which every machine
+// with Go has, in two ranks. The tokenizer is learned on the spot and kept.
+func GoSource() *Recipe {
+	r := &Recipe{Name: "the built-in recipe", Model: goModel, Nproc: 2, prompts: []string{"func ", "// Package "}}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	r.tokenizer = filepath.Join(cache, "trireme", fmt.Sprintf("go-source-bpe-%d", vocabulary))
+	r.YAML = fmt.Sprintf(goConfig, r.tokenizer)
+	return r
+}
+
+// Prepare learns the tokenizer, unless an earlier run has.
+func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
+	if _, err := os.Stat(filepath.Join(r.tokenizer, "tokenizer.json")); err == nil {
+		return nil
+	}
+	began := time.Now()
+	fmt.Fprintf(log, "learning a tokenizer of %d tokens from Go's standard library\n", vocabulary)
+	c := data.DefaultConfig()
+	c.Format = data.FormatGo
+	tok, err := data.LearnTokenizer(ctx, c, vocabulary)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "learned in %.1f s, kept in %s\n", time.Since(began).Seconds(), r.tokenizer)
+	return tok.Save(r.tokenizer)
+}
+
+// Show generates text with the finished model, in this process alone.
+func (r *Recipe) Show(ctx context.Context, w io.Writer, families model.Registry, dir string) error {
+	tok, err := tokenizer.Load(r.tokenizer)
+	if err != nil {
+		return err
+	}
+	worlds, err := collective.NewLocal(1, collective.Config{})
+	if err != nil {
+		return err
+	}
+	defer worlds[0].Close()
+	b, err := device.DefaultConfig().Open(nil, 1)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	m, err := train.LoadModel(b, worlds[0], families, dir)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	for i, p := range r.prompts {
+		fmt.Fprintf(w, "\n--- what it writes after %q\n%s", p, p)
+		o := generate.Options{MaxNewTokens: 96, Temperature: 0.7, TopK: 40, Seed: uint64(i), Stop: []int32{tok.EOS()}}
+		for id, err := range generate.Tokens(ctx, b, m.Model, tok.Encode(p, tokenizer.Options{}), m.Model.Info().MaxPositions, o) {
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(w, tok.Bytes(id))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, "---")
+	return nil
+}
