@@ -18,6 +18,10 @@ type AdamWStep struct {
 //	g *= Scale; p *= Keep
 //	m = Beta1*m + New1*g; v = Beta2*v + New2*g*g
 //	p -= Rate * m / (sqrt(v)*Root + Eps)
+//
+// Moments that become subnormal become 0: where a gradient stays 0, as in the rows of an
+// embedding that no text uses, moments decay to subnormal numbers and would stay there, and
+// processors compute with those a hundred times slower.
 func AdamW(p, m, v, g []float32, s *AdamWStep) { adamw(p, m, v, g, s) }
 
 func adamwGeneric(p, m, v, g []float32, s *AdamWStep) {
@@ -27,8 +31,17 @@ func adamwGeneric(p, m, v, g []float32, s *AdamWStep) {
 		d := g[i] * s.Scale
 		mi := s.Beta1*m[i] + s.New1*d
 		vi := s.Beta2*v[i] + s.New2*(d*d)
+		mi, vi = flush(mi), flush(vi)
 		m[i], v[i] = mi, vi
 		root := float32(math.Sqrt(float64(vi)))
 		p[i] = s.Keep*p[i] - s.Rate*mi/(root*s.Root+s.Eps)
 	}
+}
+
+// flush is x, or 0 where x is subnormal.
+func flush(x float32) float32 {
+	if math.Float32bits(x)&0x7f800000 == 0 {
+		return 0
+	}
+	return x
 }

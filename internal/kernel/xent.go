@@ -32,7 +32,7 @@ func maximumGeneric(x []float32) float32 {
 	return m
 }
 
-// expSumGeneric: x[i] = exp(x[i]-top), and their sum.
+// expSumGeneric: x[i] = exp(x[i]-top), and their sum. Assembly gives 0 for what is subnormal.
 func expSumGeneric(x []float32, top float32) float64 {
 	var s float64
 	for i, v := range x {

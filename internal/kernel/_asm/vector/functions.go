@@ -1,12 +1,29 @@
 package main
 
-import "github.com/mmcloughlin/avo/operand"
+import (
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
 
-// exp gives e^x within two units in the last place: x = n ln2 + r with r in +-ln2/2, a
-// polynomial in r (Moshier, Cephes expf), times 2^n. What is too large becomes infinite, too
-// small subnormal or 0; NaN stays.
+// least is about the logarithm of the smallest normal number. Processors take a hundred times
+// longer over subnormal ones, so exp gives 0 below.
+const least = -87.3
+
+// exp gives e^x within one unit in the last place: x = n ln2 + r with r in +-ln2/2, a
+// polynomial in r (Moshier, Cephes expf), times 2^n. What is too large becomes infinite, what
+// would be subnormal 0; NaN stays.
 func (m *machine) exp(x vec) vec {
-	x = m.max(m.load(m.f(-104)), m.min(m.load(m.f(89)), x))
+	low := m.load(m.f(least))
+	var k reg.OpmaskVirtual
+	above := m.vec()
+	const notLess = 5 // or NaN
+	if m.wide {
+		k = m.K()
+		m.VCMPPS(operand.U8(notLess), low, x, k)
+	} else {
+		m.VCMPPS(operand.U8(notLess), low, x, above)
+	}
+	x = m.max(low, m.min(m.load(m.f(89)), x))
 	t := m.mul(x, m.f(1.44269504088896341))
 	n := m.vec()
 	if m.wide {
@@ -23,9 +40,10 @@ func (m *machine) exp(x vec) vec {
 	m.horner(p, m.mul(x, x), x)
 	p = m.add(p, m.f(1))
 	if m.wide {
-		return m.binary(m.VSCALEFPS, n, p)
+		m.VSCALEFPS_Z(n, p, k, above)
+		return above
 	}
-	// 2^n in two factors, since n goes from -150 to 128.
+	// 2^n in two factors, since n may be 128.
 	i, h := m.vec(), m.vec()
 	m.VCVTPS2DQ(n, i)
 	m.VPSRAD(operand.U8(1), i, h)
@@ -35,7 +53,7 @@ func (m *machine) exp(x vec) vec {
 		m.VPSLLD(operand.U8(23), e, e)
 		p = m.mul(p, e)
 	}
-	return p
+	return m.and(p, above)
 }
 
 func (m *machine) neg(x vec) vec { return m.xor(x, m.bits(0x80000000)) }

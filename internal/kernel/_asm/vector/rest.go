@@ -57,9 +57,11 @@ func adamw(m *machine) {
 		d := m.mul(m.get(g, u), scale)
 		mi := m.mul(m.get(mo, u), beta1)
 		m.fma(mi, d, new1)
+		mi = m.flush(mi)
 		m.put(mi, mo, u)
 		vi := m.mul(m.get(v, u), beta2)
 		m.fma(vi, m.mul(d, d), new2)
+		vi = m.flush(vi)
 		m.put(vi, v, u)
 		r := m.sqrt(vi)
 		m.horner(r, root, eps)
@@ -67,6 +69,20 @@ func adamw(m *machine) {
 		m.put(m.sub(m.mul(m.get(p, u), keep), q), p, u)
 	})
 	m.end()
+}
+
+// flush is v with 0 for subnormal numbers.
+func (m *machine) flush(v vec) vec {
+	exponent, d := m.bits(0x7f800000), m.vec()
+	if m.wide {
+		k := m.K()
+		m.VPTESTMD(exponent, v, k)
+		m.VMOVAPS_Z(v, k, d)
+		return d
+	}
+	m.VPCMPEQD(m.zero(), m.and(v, exponent), d)
+	m.VPANDN(v, d, d)
+	return d
 }
 
 // blockSquares takes whole blocks of 64 only.
