@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"strings"
 
+	"trireme/collective"
 	"trireme/internal/conf"
 	"trireme/launch"
+	"trireme/rendezvous"
 )
 
 // report prints an error, the only place that does, and returns the exit code: what is wrong
@@ -17,13 +19,10 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return CodeDone
 	}
-	code := CodeFailed
+	code := codeOf(err)
 	var exit *Exit
-	if errors.As(err, &exit) {
-		code = exit.Code
-		if exit.Err == nil {
-			return code
-		}
+	if errors.As(err, &exit) && exit.Err == nil {
+		return code
 	}
 	var configuration conf.Errors
 	var problem *Problem
@@ -33,9 +32,6 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &failure):
 		failure.Report(w)
 	case errors.As(err, &configuration):
-		if exit == nil {
-			code = CodeUsage
-		}
 		fmt.Fprintln(w, configuration)
 	case errors.As(err, &problem):
 		fmt.Fprintln(w, problem.What)
@@ -52,4 +48,20 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintln(w, err)
 	}
 	return code
+}
+
+// codeOf is the exit code of an error: what it says itself, or what its kind means.
+func codeOf(err error) int {
+	var exit *Exit
+	var configuration conf.Errors
+	switch {
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.As(err, &configuration):
+		return CodeUsage
+	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost):
+		// The launcher looks past ranks that end so, for the one that they lost.
+		return CodeHang
+	}
+	return CodeFailed
 }

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"trireme/collective"
+	"trireme/internal/conf"
+	"trireme/launch"
+)
+
+func TestReport(t *testing.T) {
+	_, missing := os.Open("no/such.txt")
+	_, configuration := conf.Load(struct {
+		A int `yaml:"a"`
+	}{}, conf.Text("run.yaml", "a: x\nb: 1\n"))
+	for _, c := range []struct {
+		name string
+		err  error
+		code int
+		want string
+	}{
+		{"none", nil, 0, ""},
+		{"plain", errors.New("data: row 3 is empty"), 1, "data: row 3 is empty\n"},
+		{"silent", &Exit{Code: CodeStopped}, 75, ""},
+		{"code", fmt.Errorf("wrapped: %w", &Exit{CodeNo, errors.New("does not fit")}), 3, "wrapped: does not fit\n"},
+		{"problem", &Problem{What: "what", Where: "run.yaml:1", Why: "because", Try: "this"}, 1, "what\nrun.yaml:1\nwhy: because\ntry: this\n"},
+		{"file", fmt.Errorf("data: %w", missing), 1, "data: no/such.txt: no such file or directory\n"},
+		{"configuration", fmt.Errorf("reading: %w", configuration), 2,
+			"run.yaml:1:4: a: \"x\" is not a whole number\nrun.yaml:2: unknown key \"b\" at the top level. did you mean \"a\"?\n"},
+		{"peer lost", &collective.Failure{Kind: collective.ErrPeerLost, Rank: 1, Text: "rank 1 is gone"}, 76, ""},
+		{"worker", &Exit{137, &launch.Failure{Rank: 2, Code: 137, Signal: 9, Lines: []string{"step 88"}, Others: 1}}, 137,
+			"rank 2 wrote last:\n  step 88\nrank 2 was killed (signal 9) after 0s. 1 other rank stopped because of this\n"},
+		{"cancelled", context.Canceled, 1, "context canceled\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b strings.Builder
+			if code := report(&b, c.err); code != c.code {
+				t.Errorf("code %d, not %d", code, c.code)
+			}
+			if c.name != "peer lost" && b.String() != c.want {
+				t.Errorf("got\n%swant\n%s", b.String(), c.want)
+			}
+		})
+	}
+}
+
+func TestCrashKeepsTheStackOutOfTheWay(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var b strings.Builder
+	if code := report(&b, crash("kernel: shapes", []byte("goroutine 1"))); code != CodeFailed {
+		t.Errorf("code %d", code)
+	}
+	lines := strings.Split(b.String(), "\n")
+	if lines[0] != "internal error: kernel: shapes" || strings.Contains(b.String(), "goroutine") {
+		t.Errorf("got %s", b.String())
+	}
+	stack, err := os.ReadFile(strings.TrimPrefix(lines[1], "stack: "))
+	if err != nil || !strings.Contains(string(stack), "goroutine 1") {
+		t.Errorf("stack %q, %v", stack, err)
+	}
+}
