@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"trireme/internal/conf"
+	"trireme/rendezvous"
+)
+
+func newConfig() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "show a run's configuration as it is resolved",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  group,
+	}
+	c.AddCommand(newConfigShow())
+	return c
+}
+
+type configReport struct {
+	Schema  string       `json:"schema"`
+	YAML    string       `json:"yaml"`
+	Origins conf.Origins `json:"origins"`
+}
+
+func newConfigShow() *cobra.Command {
+	f := &trainFlags{}
+	var origin, asJSON bool
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "print every value, and with --origin the place that decided it",
+		Long: `Prints the configuration that train would use with the same flags and environment, as YAML
+that train reads. A flag wins over the environment, that over --set and the file, and those
+over the defaults.`,
+		Example: "  trireme config show --config run.yaml --set training.max_steps=20 --origin",
+		Args:    noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			j, err := f.job(c, rendezvous.Single())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(c.OutOrStdout(), configReport{"trireme.config/1", j.resolved, j.origins})
+			}
+			origins := j.origins
+			if !origin {
+				origins = nil
+			}
+			return conf.Print(c.OutOrStdout(), j.cfg, origins)
+		},
+	}
+	p := c.Flags()
+	p.StringVar(&f.config, "config", "", "configuration `FILE` (YAML)")
+	p.StringArrayVar(&f.sets, "set", nil, "`path.to.key=value`: one value of the configuration, over the file's; repeatable")
+	p.BoolVar(&origin, "origin", false, "after each value, the place that decided it")
+	p.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
