@@ -5,31 +5,40 @@ import "trireme/internal/impl"
 //go:generate go -C _asm run ./attention -out ../attention_amd64.s -stubs ../attention_stubs_amd64.go -pkg kernel
 
 // attnOps are the inner loops of attention at one level. Each has its specification, of the
-// name attn...Generic, in attention_generic.go.
+// name attn...Generic, in attention_generic.go; levels agree but for rounding.
 type attnOps impl.Level
 
 func (l attnOps) product(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool) {
-	if l == attnOps(impl.AVX512) {
+	switch impl.Level(l) {
+	case impl.AVX512:
 		attnProductAVX512(&c[0], ldc, &a[0], ars, aks, &b[0], bks, bps, m, n, k, attnInt(accumulate))
-		return
+	case impl.AVX2:
+		attnProductAVX2(&c[0], ldc, &a[0], ars, aks, &b[0], bks, bps, m, n, k, attnInt(accumulate))
+	default:
+		attnProductGeneric(c, ldc, a, ars, aks, b, bks, bps, m, n, k, accumulate)
 	}
-	attnProductGeneric(c, ldc, a, ars, aks, b, bks, bps, m, n, k, accumulate)
 }
 
 func (l attnOps) softmax(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, top, sum, corr []float32) {
-	if l == attnOps(impl.AVX512) {
+	switch impl.Level(l) {
+	case impl.AVX512:
 		attnSoftmaxAVX512(&s[0], ld, rows, &lo[0], &hi[0], c0, c1, &top[0], &sum[0], &corr[0])
-		return
+	case impl.AVX2:
+		attnSoftmaxAVX2(&s[0], ld, rows, &lo[0], &hi[0], c0, c1, &top[0], &sum[0], &corr[0])
+	default:
+		attnSoftmaxGeneric(s, ld, rows, lo, hi, c0, c1, top, sum, corr)
 	}
-	attnSoftmaxGeneric(s, ld, rows, lo, hi, c0, c1, top, sum, corr)
 }
 
 func (l attnOps) gradient(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 int, lse, d []float32) {
-	if l == attnOps(impl.AVX512) {
+	switch impl.Level(l) {
+	case impl.AVX512:
 		attnGradientAVX512(&p[0], &dp[0], ld, rows, &lo[0], &hi[0], c0, c1, &lse[0], &d[0])
-		return
+	case impl.AVX2:
+		attnGradientAVX2(&p[0], &dp[0], ld, rows, &lo[0], &hi[0], c0, c1, &lse[0], &d[0])
+	default:
+		attnGradientGeneric(p, dp, ld, rows, lo, hi, c0, c1, lse, d)
 	}
-	attnGradientGeneric(p, dp, ld, rows, lo, hi, c0, c1, lse, d)
 }
 
 func (l attnOps) finish(top, sum []float32, rows int) {
@@ -41,9 +50,18 @@ func (l attnOps) finish(top, sum []float32, rows int) {
 }
 
 func (l attnOps) scale(dst []float32, dld int, src []float32, sld, rows, cols int, f []float32, fstep int) {
-	if l == attnOps(impl.AVX512) {
+	switch impl.Level(l) {
+	case impl.AVX512:
 		attnScaleAVX512(&dst[0], dld, &src[0], sld, rows, cols, &f[0], fstep)
 		return
+	case impl.AVX2:
+		if whole := cols &^ 7; whole > 0 {
+			attnScaleAVX2(&dst[0], dld, &src[0], sld, rows, whole, &f[0], fstep)
+			if whole == cols {
+				return
+			}
+			dst, src, cols = dst[whole:], src[whole:], cols-whole
+		}
 	}
 	attnScaleGeneric(dst, dld, src, sld, rows, cols, f, fstep)
 }

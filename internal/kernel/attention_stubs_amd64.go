@@ -9,6 +9,11 @@ package kernel
 //go:noescape
 func attnProductAVX512(c *float32, ldc int, a *float32, ars int, aks int, b *float32, bks int, bps int, m int, n int, k int, accumulate int)
 
+// attnProductAVX2 is attnProductGeneric with AVX2.
+//
+//go:noescape
+func attnProductAVX2(c *float32, ldc int, a *float32, ars int, aks int, b *float32, bks int, bps int, m int, n int, k int, accumulate int)
+
 // attnSoftmaxAVX512 is attnSoftmaxGeneric with AVX-512.
 //
 //go:noescape
@@ -38,3 +43,18 @@ func attnTransposeAVX512(dst *float32, src *float32, sld int, rows int, cols int
 //
 //go:noescape
 func attnDotAVX512(dst *float32, a *float32, lda int, b *float32, ldb int, rows int, cols int)
+
+// attnSoftmaxAVX2 is attnSoftmaxGeneric with AVX2.
+//
+//go:noescape
+func attnSoftmaxAVX2(s *float32, ld int, rows int, lo *int32, hi *int32, c0 int, c1 int, top *float32, sum *float32, corr *float32)
+
+// attnGradientAVX2 is attnGradientGeneric with AVX2.
+//
+//go:noescape
+func attnGradientAVX2(p *float32, dp *float32, ld int, rows int, lo *int32, hi *int32, c0 int, c1 int, lse *float32, d *float32)
+
+// attnScaleAVX2 is attnScaleGeneric with AVX2, for a multiple of 8 columns.
+//
+//go:noescape
+func attnScaleAVX2(dst *float32, dld int, src *float32, sld int, rows int, cols int, f *float32, fstep int)

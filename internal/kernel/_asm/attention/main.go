@@ -11,12 +11,17 @@ import (
 func main() {
 	ConstraintExpr("amd64")
 	productAVX512()
+	productAVX2()
 	softmaxAVX512()
 	gradientAVX512()
 	finishAVX512()
 	scaleAVX512()
 	transposeAVX512()
 	dotAVX512()
+	softmaxAVX2()
+	gradientAVX2()
+	scaleAVX2()
+	dataAVX2()
 	Generate()
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/mmcloughlin/avo/attr"
@@ -9,253 +8,6 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
-
-// exp2C are the coefficients of exp2 in attention_generic.go, from the first power on.
-var exp2C = []float32{0x1.62e42ep-01, 0x1.ebfcd2p-03, 0x1.c6929ep-05, 0x1.3cbf84p-07, 0x1.48fd10p-10, 0x1.bf73eap-13}
-
-// vectors gives out vector registers as a stack: the row kernels need nearly all.
-var vectors int
-
-func zmm() VecPhysical {
-	z := []VecPhysical{
-		Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
-		Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31,
-	}[vectors]
-	vectors++
-	return z
-}
-
-func zmms(n int) []VecPhysical {
-	v := make([]VecPhysical, n)
-	for i := range v {
-		v[i] = zmm()
-	}
-	return v
-}
-
-// scope gives back what was taken since, when the function that it returns is called.
-func scope() func() {
-	n := vectors
-	return func() { vectors = n }
-}
-
-func constant(x float32) VecPhysical {
-	r, z := GP32(), zmm()
-	MOVL(U32(math.Float32bits(x)), r)
-	VPBROADCASTD(r, z)
-	return z
-}
-
-// exp2Consts are 1 and exp2C in registers.
-func exp2Consts() []VecPhysical {
-	c := []VecPhysical{constant(1)}
-	for _, x := range exp2C {
-		c = append(c, constant(x))
-	}
-	return c
-}
-
-// exp2 replaces each of xs by 2^x: a polynomial of x - floor(x), scaled by 2^floor(x).
-// The vectors' instructions alternate.
-func exp2(xs, c []VecPhysical) {
-	defer scope()()
-	n := len(c) - 1
-	var f, p []VecPhysical
-	for range xs {
-		f, p = append(f, zmm()), append(p, zmm())
-	}
-	for i, x := range xs {
-		VREDUCEPS(Imm(1), x, f[i])
-		VMOVAPS(c[n], p[i])
-	}
-	for j := n - 1; j >= 0; j-- {
-		for i := range xs {
-			VFMADD213PS(c[j], f[i], p[i])
-		}
-	}
-	for i, x := range xs {
-		VSCALEFPS(x, p[i], x)
-	}
-}
-
-// fold leaves op over all lanes of z in every lane.
-func fold(z VecPhysical, op func(a, b, c Op)) {
-	defer scope()()
-	t := zmm()
-	for _, imm := range []uint64{0x4e, 0xb1} {
-		VSHUFF32X4(Imm(imm), z, z, t)
-		op(t, z, z)
-	}
-	for _, imm := range []uint64{0x4e, 0xb1} {
-		VSHUFPS(Imm(imm), z, z, t)
-		op(t, z, z)
-	}
-}
-
-// quad is the number of rows that go together: their vectors hide each other's latency, and
-// they share loops and sums over lanes.
-const quad = 4
-
-// quadRows are four rows of one or two matrices of the same stride ld, and the columns, in
-// bytes and in whole vectors, that at least one row sees.
-type quadRows struct {
-	matrices []string
-	at       []GPVirtual // the place in each matrix, as seen from the first one's rows
-	to       GPVirtual
-	p        [quad]GPVirtual // rows of the first matrix
-}
-
-// newQuadRows points at the first rows.
-func newQuadRows(matrices ...string) quadRows {
-	q := quadRows{matrices: matrices, to: GP64()}
-	for range matrices {
-		q.at = append(q.at, GP64())
-	}
-	ld := stride("ld")
-	q.p[0] = arg(matrices[0])
-	for r := 1; r < quad; r++ {
-		q.p[r] = GP64()
-		LEAQ(Mem{Base: q.p[r-1], Index: ld, Scale: 1}, q.p[r])
-	}
-	return q
-}
-
-// goTo sets the place to an offset in bytes.
-func (q quadRows) goTo(at Op) {
-	MOVQ(at, q.at[0])
-	for m := 1; m < len(q.at); m++ {
-		MOVQ(argAt(q.matrices[m]), q.at[m])
-		SUBQ(argAt(q.matrices[0]), q.at[m])
-		ADDQ(q.at[0], q.at[m])
-	}
-}
-
-func (q quadRows) vector(matrix, r int) Mem {
-	return Mem{Base: q.p[r], Index: q.at[matrix], Scale: 1}
-}
-
-func (q quadRows) advance() {
-	for _, at := range q.at {
-		ADDQ(Imm(64), at)
-	}
-}
-
-// next moves on by four rows.
-func (q quadRows) next() {
-	ld := stride("ld")
-	for _, r := range q.p {
-		LEAQ(Mem{Base: r, Index: ld, Scale: quad}, r)
-	}
-}
-
-// fill sets [from,end) of a row, or of all rows where r < 0, to values.
-func (q quadRows) fill(label string, r int, from, end GPVirtual, values []VecPhysical) {
-	CMPQ(from, end)
-	JGE(LabelRef(label + "done"))
-	q.goTo(from)
-	Label(label)
-	for m := range q.at {
-		for i := range quad {
-			if r < 0 || i == r {
-				VMOVUPS(values[m], q.vector(m, i))
-			}
-		}
-	}
-	q.advance()
-	CMPQ(q.at[0], end)
-	JL(LabelRef(label))
-	Label(label + "done")
-}
-
-// prepare finds what rows row..row+3 see and jumps to empty where it is nothing. It clears
-// the columns of [c0,c1) that no row sees and sets those that some other row sees to
-// hidden, and goes to the first column that some row sees.
-func (q quadRows) prepare(row GPVirtual, zero VecPhysical, hidden []VecPhysical, empty string) {
-	lo, hi, f, t := GP64(), GP64(), GP64(), GP64()
-	from := GP64()
-	get := func(r int) {
-		p := arg("lo")
-		MOVLQSX(Mem{Base: p, Index: row, Scale: 4, Disp: 4 * r}, lo)
-		p = arg("hi")
-		MOVLQSX(Mem{Base: p, Index: row, Scale: 4, Disp: 4 * r}, hi)
-		MOVQ(lo, f)
-		ANDQ(I8(-16), f)
-		LEAQ(Mem{Base: hi, Disp: 15}, t)
-		ANDQ(I8(-16), t)
-		SHLQ(U8(2), f)
-		SHLQ(U8(2), t)
-	}
-	MOVQ(U32(1<<30), from)
-	XORQ(q.to, q.to)
-	for r := range quad {
-		get(r)
-		CMPQ(lo, hi)
-		CMOVQGE(from, f)
-		CMOVQGE(q.to, t)
-		CMPQ(f, from)
-		CMOVQLT(f, from)
-		CMPQ(t, q.to)
-		CMOVQGT(t, q.to)
-	}
-	CMPQ(from, q.to)
-	JGE(LabelRef(empty))
-
-	zeros := make([]VecPhysical, len(q.at))
-	for i := range zeros {
-		zeros[i] = zero
-	}
-	q.fill("before", -1, stride("c0"), from, zeros)
-	q.fill("after", -1, q.to, stride("c1"), zeros)
-
-	for r := range quad {
-		name := fmt.Sprintf("row%d", r)
-		get(r)
-		CMPQ(lo, hi)
-		CMOVQGE(q.to, f)
-		q.fill(name+"before", r, from, f, hidden)
-		CMPQ(lo, hi)
-		JGE(LabelRef(name + "end"))
-		edge := func(label string, pos, at GPVirtual, disp int, mask func(n, ones Register)) {
-			TESTQ(U32(15), pos)
-			JZ(LabelRef(label))
-			ones, k := GP32(), K()
-			MOVL(U32(0xffff), ones)
-			mask(pos.As32(), ones)
-			KMOVW(ones, k)
-			q.goTo(at)
-			for m := range q.at {
-				release := scope()
-				z, mem := zmm(), q.vector(m, r)
-				mem.Disp = disp
-				VBLENDMPS(mem, hidden[m], k, z)
-				VMOVUPS(z, mem)
-				release()
-			}
-			Label(label)
-		}
-		edge(name+"first", lo, f, 0, func(n, ones Register) {
-			ANDL(Imm(15), n)
-			SHLXL(n, ones, ones)
-		})
-		edge(name+"last", hi, t, -64, func(n, ones Register) {
-			NEGL(n)
-			ANDL(Imm(15), n)
-			SHRXL(n, ones, ones)
-		})
-		q.fill(name+"after", r, t, q.to, hidden)
-		Label(name + "end")
-	}
-	q.goTo(from)
-}
-
-// each runs body for every vector that is seen, from the present place on; there is one.
-func (q quadRows) each(label string, body func()) {
-	Label(label)
-	body()
-	q.advance()
-	CMPQ(q.at[0], q.to)
-	JL(LabelRef(label))
-}
 
 // foldQuad leaves op over the lanes of x[r] in the four lanes of group r of x[0].
 func foldQuad(x []VecPhysical, op func(a, b, c Op)) {
@@ -300,6 +52,7 @@ func clear() VecPhysical {
 
 func softmaxAVX512() {
 	defer scope()()
+	lanes = 16
 	GLOBL("attnGroups", attr.RODATA|attr.NOPTR) // the number of each lane's group of four
 	for i := range 16 {
 		DATA(4*i, U32(i/4))
@@ -316,7 +69,7 @@ func softmaxAVX512() {
 	Label("row")
 	release := scope()
 	inf, zero := constant(float32(math.Inf(-1))), clear()
-	q.prepare(row, zero, []VecPhysical{inf}, "empty")
+	q.prepare(row, zero, []Register{inf}, "empty")
 	m := zmms(quad)
 	for _, z := range m {
 		VMOVAPS(inf, z)
@@ -377,7 +130,7 @@ func softmaxAVX512() {
 	RET()
 
 	Label("empty")
-	q.fill("none", -1, stride("c0"), stride("c1"), []VecPhysical{clear()})
+	q.fill("none", -1, stride("c0"), stride("c1"), []Register{clear()})
 	pc := arg("corr")
 	VMOVUPS(c[0].AsX(), Mem{Base: pc, Index: row, Scale: 4})
 	JMP(LabelRef("next"))
@@ -385,6 +138,7 @@ func softmaxAVX512() {
 
 func gradientAVX512() {
 	defer scope()()
+	lanes = 16
 	begin("attnGradientAVX512", "func(p, dp *float32, ld, rows int, lo, hi *int32, c0, c1 int, lse, d *float32)", "attnGradientAVX512 is attnGradientGeneric with AVX-512.")
 	q := newQuadRows("p", "dp")
 	row := GP64()
@@ -393,7 +147,7 @@ func gradientAVX512() {
 
 	Label("row")
 	inf, zero := constant(float32(math.Inf(-1))), clear()
-	q.prepare(row, zero, []VecPhysical{inf, zero}, "empty")
+	q.prepare(row, zero, []Register{inf, zero}, "empty")
 	lse, d := zmms(quad), zmms(quad)
 	for r := range quad {
 		p := arg("lse")
@@ -431,7 +185,7 @@ func gradientAVX512() {
 
 	Label("empty")
 	none := clear()
-	q.fill("none", -1, stride("c0"), stride("c1"), []VecPhysical{none, none})
+	q.fill("none", -1, stride("c0"), stride("c1"), []Register{none, none})
 	JMP(LabelRef("next"))
 }
 
@@ -439,6 +193,7 @@ func gradientAVX512() {
 // log(m/sqrt(2)) = 2 atanh((m-sqrt(2))/(m+sqrt(2))).
 func finishAVX512() {
 	defer scope()()
+	lanes = 16
 	begin("attnFinishAVX512", "func(top, sum *float32, rows int)", "attnFinishAVX512 is attnFinishGeneric with AVX-512.")
 	top, sum, rows := arg("top"), arg("sum"), arg("rows")
 	one, root, half, ln2 := constant(1), constant(math.Sqrt2), constant(0.5), constant(math.Ln2)
@@ -492,6 +247,7 @@ func tailMask(n GPVirtual) OpmaskVirtual {
 
 func scaleAVX512() {
 	defer scope()()
+	lanes = 16
 	begin("attnScaleAVX512", "func(dst *float32, dld int, src *float32, sld, rows, cols int, f *float32, fstep int)", "attnScaleAVX512 is attnScaleGeneric with AVX-512.")
 	dst, src, f := arg("dst"), arg("src"), arg("f")
 	dld, sld, fstep := stride("dld"), stride("sld"), stride("fstep")
@@ -531,6 +287,7 @@ func scaleAVX512() {
 
 func dotAVX512() {
 	defer scope()()
+	lanes = 16
 	begin("attnDotAVX512", "func(dst, a *float32, lda int, b *float32, ldb, rows, cols int)", "attnDotAVX512 is attnDotGeneric with AVX-512.")
 	dst, a, b := arg("dst"), arg("a"), arg("b")
 	lda, ldb := stride("lda"), stride("ldb")
