@@ -53,12 +53,8 @@ func (s *source) digest(extra ...string) (sum [32]byte, err error) {
 // tokenised gives the source as a token file. The first process to ask makes it, others
 // that ask for the same wait for that.
 func (s *source) tokenised(ctx context.Context, c Config, tok *tokenizer.Tokenizer) (*tokenFile, error) {
-	blob, err := tok.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
-	}
-	name := sha256.Sum256(blob)
-	digest, err := s.digest(string(name[:]), fmt.Sprint(tok.EOS()))
+	name := tok.Digest()
+	digest, err := s.digest(string(name[:]))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"io"
 	"math"
 )
 
@@ -12,6 +13,8 @@ type model interface {
 	encode(dst []int32, piece string, s *scratch) []int32
 	// kind is the name in tokenizer.json.
 	kind() string
+	// describe writes what the ids depend on besides the spelling of tokens.
+	describe(w io.Writer)
 }
 
 // bpe is byte-pair encoding over bytes: the piece's bytes are tokens, and of all pairs of

@@ -39,15 +39,15 @@ func toRunes(bytes string) string {
 	return string(out)
 }
 
-// fromRunes is the inverse of toRunes; a string with a rune outside the alphabet stands
-// for itself, as in Hugging Face's decoder.
-func fromRunes(token string) string {
+// fromRunes is the inverse of toRunes; ok is false for a string with a rune outside the
+// alphabet, which stands for itself, as in Hugging Face's decoder.
+func fromRunes(token string) (bytes string, ok bool) {
 	out := make([]byte, 0, len(token))
 	for _, r := range token {
 		if int(r) >= len(runeBytes) || runeBytes[r] < 0 {
-			return token
+			return token, false
 		}
 		out = append(out, byte(runeBytes[r]))
 	}
-	return string(out)
+	return string(out), true
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -35,6 +36,9 @@ type bpeJSON struct {
 type merge [2]string
 
 func (m *merge) UnmarshalJSON(b []byte) error {
+	if m.plain(b) {
+		return nil
+	}
 	if len(b) > 0 && b[0] == '[' {
 		var list []string
 		if err := json.Unmarshal(b, &list); err != nil {
@@ -56,6 +60,25 @@ func (m *merge) UnmarshalJSON(b []byte) error {
 	}
 	*m = merge{left, right}
 	return nil
+}
+
+// plain reads a merge without escapes, as nearly all are, some ten times faster. b is valid
+// JSON.
+func (m *merge) plain(b []byte) bool {
+	if bytes.IndexByte(b, '\\') >= 0 || !utf8.Valid(b) {
+		return false
+	}
+	part := strings.Split(string(b), `"`)
+	switch {
+	case len(part) == 3 && part[0] == "":
+		left, right, ok := strings.Cut(part[1], " ")
+		*m = merge{left, right}
+		return ok && !strings.Contains(right, " ")
+	case len(part) == 5 && part[0] == "[" && part[4] == "]":
+		*m = merge{part[1], part[3]}
+		return true
+	}
+	return false
 }
 
 // parse reads a tokenizer.json.
@@ -156,7 +179,8 @@ func (f *file) setTokens(t *Tokenizer) error {
 		if old := t.spelled[id]; t.inModel[id] {
 			return fmt.Errorf("model: tokens %.40q and %.40q have one id, %d", min(old, token), max(old, token), id)
 		}
-		t.tokens[id], t.spelled[id] = fromRunes(token), token
+		t.tokens[id], _ = fromRunes(token)
+		t.spelled[id] = token
 		t.ids[token] = id
 		t.inModel[id] = true
 	}
@@ -189,7 +213,7 @@ func (f *file) setModel(t *Tokenizer) error {
 	ids := make(map[string]int32, len(m.Vocab))
 	tokens := make([]string, len(t.tokens))
 	for token, id := range m.Vocab {
-		if s := fromRunes(token); toRunes(s) == token {
+		if s, ok := fromRunes(token); ok {
 			ids[s], tokens[id] = id, s
 		}
 	}

@@ -2,10 +2,14 @@ package tokenizer
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 // Save writes tokenizer.json and tokenizer_config.json into a directory, which is made if
@@ -31,7 +35,7 @@ func (t *Tokenizer) Save(dir string) error {
 }
 
 // MarshalJSON is the text of tokenizer.json. The same tokenizer always gives the same
-// bytes, so a digest of them names it.
+// bytes.
 func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 	b, ok := t.model.(*bpe)
 	if !ok {
@@ -80,22 +84,56 @@ func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 // vocabJSON is the vocabulary in the order of ids.
 func (t *Tokenizer) vocabJSON() (json.RawMessage, error) {
 	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
 	out.WriteByte('{')
 	for id, token := range t.spelled {
 		if !t.inModel[id] {
 			continue // an added token need not be in the model's vocabulary
 		}
-		name, err := plainJSON(token, "")
-		if err != nil {
-			return nil, err
-		}
 		if out.Len() > 1 {
 			out.WriteByte(',')
 		}
-		fmt.Fprintf(&out, "%s:%d", bytes.TrimSpace(name), id)
+		if err := e.Encode(token); err != nil {
+			return nil, err
+		}
+		out.Truncate(out.Len() - 1) // the encoder's line feed
+		out.WriteByte(':')
+		out.WriteString(strconv.Itoa(id))
 	}
 	out.WriteByte('}')
 	return out.Bytes(), nil
+}
+
+// Digest names what the tokenizer does: the same text gives the same ids under the same
+// digest.
+func (t *Tokenizer) Digest() [32]byte {
+	h := sha256.New()
+	put := func(s string) {
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(s))))
+		io.WriteString(h, s)
+	}
+	for id, token := range t.spelled {
+		put(token)
+		put(t.tokens[id])
+		put(strconv.FormatBool(t.inModel[id]))
+	}
+	for _, raw := range []json.RawMessage{t.parts.Normalizer, t.parts.PreTokenizer, t.parts.PostProcessor} {
+		put(string(raw))
+	}
+	put(fmt.Sprint(t.added, t.bos, t.eos, t.model.kind()))
+	t.model.describe(h)
+	return [32]byte(h.Sum(nil))
+}
+
+// describe writes what else the model depends on, for the digest.
+func (b *bpe) describe(w io.Writer) {
+	fmt.Fprintln(w, b.unk, b.whole != nil, len(b.list))
+	buf := make([]byte, 0, 8*len(b.list))
+	for _, m := range b.list {
+		buf = binary.LittleEndian.AppendUint64(buf, pairKey(m[0], m[1]))
+	}
+	w.Write(buf)
 }
 
 func null(raw json.RawMessage) json.RawMessage {

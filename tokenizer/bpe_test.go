@@ -1,0 +1,114 @@
+package tokenizer
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// naiveMerge joins the pair learned first, the leftmost, until there is none.
+func naiveMerge(b *bpe, ids []int32) []int32 {
+	rank := map[[2]int32]int{}
+	for i := len(b.list) - 1; i >= 0; i-- {
+		rank[b.list[i]] = i
+	}
+	for {
+		best, where := len(b.list), -1
+		for i := 0; i+1 < len(ids); i++ {
+			if r, ok := rank[[2]int32{ids[i], ids[i+1]}]; ok && r < best {
+				best, where = r, i
+			}
+		}
+		if where < 0 {
+			return ids
+		}
+		id := int32(uint32(b.merges.get(ids[where], ids[where+1])))
+		ids = append(append(slices.Clone(ids[:where]), id), ids[where+2:]...)
+	}
+}
+
+// randomBPE has merges over a few letters in an order that no training would give.
+func randomBPE(t *rapid.T) *bpe {
+	tokens := []string{"a", "b", "c"}
+	ids := map[string]int32{"a": 0, "b": 1, "c": 2}
+	var merges [][2]int32
+	for range rapid.IntRange(0, 30).Draw(t, "merges") {
+		x := rapid.IntRange(0, len(tokens)-1).Draw(t, "x")
+		y := rapid.IntRange(0, len(tokens)-1).Draw(t, "y")
+		joined := tokens[x] + tokens[y]
+		if _, ok := ids[joined]; !ok {
+			ids[joined] = int32(len(tokens))
+			tokens = append(tokens, joined)
+		}
+		merges = append(merges, [2]int32{int32(x), int32(y)})
+	}
+	seed := rapid.Uint64().Draw(t, "order")
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(merges), func(i, j int) { merges[i], merges[j] = merges[j], merges[i] })
+	b, err := newBPE(tokens, ids, merges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestMergesAgree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := randomBPE(t)
+		ids := rapid.SliceOfN(rapid.Int32Range(0, 2), 0, shortPiece).Draw(t, "ids")
+		want := naiveMerge(b, ids)
+		var s scratch
+		short := slices.Clone(ids)
+		if short = short[:b.mergeShort(short, &s)]; !slices.Equal(short, want) {
+			t.Fatalf("short: %v, want %v", short, want)
+		}
+		long := slices.Clone(ids)
+		if long = long[:b.mergeLong(long, &s)]; !slices.Equal(long, want) {
+			t.Fatalf("long: %v, want %v", long, want)
+		}
+	})
+}
+
+// A word of a megabyte takes moments, not hours.
+func TestLongWordsAreNotQuadratic(t *testing.T) {
+	tok := load(t, "gpt2")
+	for _, unit := range []string{"a", " ", "ab", "=", "é", "1"} {
+		text := strings.Repeat(unit, 1<<20/len(unit))
+		start := time.Now()
+		if tok.Decode(tok.Encode(text, Options{})) != text {
+			t.Errorf("%q does not come back", unit)
+		}
+		if took := time.Since(start); took > time.Minute {
+			t.Errorf("%q took %v", unit, took)
+		}
+	}
+}
+
+func TestEncodeAllocatesNothing(t *testing.T) {
+	tok := load(t, "gpt2")
+	text := readFile(t, shared(t, "corpora/wiki_demo.txt"))[:50_000]
+	dst := tok.Encode(text, Options{})
+	if n := testing.AllocsPerRun(5, func() { dst = tok.Append(dst[:0], text, Options{}) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// The cache gives what the merges give, whatever was in it.
+func TestCacheIsTransparent(t *testing.T) {
+	tok := load(t, "gpt2")
+	b := tok.model.(*bpe)
+	var s scratch
+	e := tok.take()
+	defer tok.give(e)
+	text := readFile(t, shared(t, "corpora/wiki_demo.txt"))[:300_000]
+	gpt2Split{}.split(text, func(p string) {
+		e.dst = e.dst[:0]
+		e.piece(p)
+		if want := b.encode(nil, p, &s); !slices.Equal(e.dst, want) {
+			t.Fatalf("%q: %v, want %v", p, e.dst, want)
+		}
+	})
+}

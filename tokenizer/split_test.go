@@ -1,0 +1,93 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dlclark/regexp2/v2"
+	"pgregory.net/rapid"
+)
+
+func pieces(s splitter, text string) (out []string) {
+	s.split(text, func(p string) { out = append(out, p) })
+	return out
+}
+
+// hardText is made of what the patterns tell apart.
+func hardText(t *rapid.T) string {
+	parts := rapid.SliceOf(rapid.SampledFrom([]string{
+		" ", "  ", "\t", "\n", "\r\n", "\r", "\u00a0", "\u2003", "\u0085", "\v", "a", "B", "é", "Ω", "中", "1", "23", "٣", "½", "Ⅷ",
+		"'", "'s", "'S", "'re", "'LL", "'Ve", "'ſ", "’s", ".", "--", "_", "€", "😀", "e\u0301", "\u200d", "don't", "x'd",
+	})).Draw(t, "parts")
+	return strings.Join(parts, "")
+}
+
+func TestSplittersAreTheirPatterns(t *testing.T) {
+	for name, c := range map[string]struct {
+		code    splitter
+		pattern string
+	}{
+		"gpt2":   {gpt2Split{}, patternGPT2},
+		"gpt2b":  {gpt2Split{}, patternGPT2b},
+		"llama3": {llama3Split{3}, patternLlama3},
+		"qwen2":  {llama3Split{1}, patternQwen2},
+	} {
+		re := &regexSplit{regexp2.MustCompile(c.pattern), true}
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				text := hardText(t)
+				if strings.Contains(text, "ſ") || strings.Contains(text, "\u0085") {
+					t.Skip("the engine folds no long s and knows no U+0085")
+				}
+				if got, want := pieces(c.code, text), pieces(re, text); !slices.Equal(got, want) {
+					t.Fatalf("%q: %q, want %q", text, got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestSplitByHand(t *testing.T) {
+	for _, c := range []struct {
+		s    splitter
+		text string
+		want string // pieces, | between
+	}{
+		{gpt2Split{}, "Hello  world", "Hello| | world"},
+		{gpt2Split{}, "a\n\n b  ", "a|\n\n| b|  "},
+		{gpt2Split{}, "it's 'S x", "it|'s| '|S| x"},
+		{gpt2Split{}, "\xff\xfea", "\xff\xfe|a"},
+		{llama3Split{3}, "it'S 1234\n\n x", "it|'S| |123|4|\n\n| x"},
+		{llama3Split{3}, "'ſ", "'ſ"},
+		{llama3Split{1}, " 12 (a)\n\n", " |1|2| (|a|)\n\n"},
+		{llama3Split{1}, "\tfoo", "\tfoo"},
+		{llama3Split{1}, "a\u0085b", "a|\u0085b"},
+		{digitSplit{true}, "a12b", "a|1|2|b"},
+		{digitSplit{false}, "a12b3", "a|12|b|3"},
+	} {
+		if got := strings.Join(pieces(c.s, c.text), "|"); got != c.want {
+			t.Errorf("%T %q: %q, want %q", c.s, c.text, got, c.want)
+		}
+	}
+}
+
+func TestUnknownPattern(t *testing.T) {
+	s, err := newSplitter(`\d+(?=x)`, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pieces(s, "a\xff12x3é"); !slices.Equal(got, []string{"a\xff", "12", "x3é"}) {
+		t.Errorf("%q", got)
+	}
+	s, err = newSplitter(`\w+`, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pieces(s, " a b "); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("%q", got)
+	}
+	if _, err := newSplitter(`(`, true); err == nil {
+		t.Error("a broken pattern was taken")
+	}
+}
