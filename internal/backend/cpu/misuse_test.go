@@ -1,0 +1,65 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"trireme/tensor"
+)
+
+// TestMisusePanics: what breaks the contract panics with the operation's name, before
+// anything is written.
+func TestMisusePanics(t *testing.T) {
+	b := open(t, 2)
+	x, narrow, w := random(b, 1, tensor.F32, 1, 4, 6), random(b, 2, tensor.F32, 1, 4, 5), random(b, 3, tensor.F32, 1, 6)
+	rstd, loss, acc := b.New(0, tensor.F32, 4), reals(b, 0), b.New(0, tensor.I64, tensor.ExactWords)
+	table := random(b, 4, tensor.F32, 1, 4, 3)
+	for op, f := range map[string]func(){
+		"add":                func() { b.Add(x, x, narrow) },
+		"swiglu backward":    func() { b.SwiGLUBackward(x, x, narrow, x, x) },
+		"rope: heads":        func() { b.Rope(x, x, table, table, nil, 4, 4, false) },
+		"rope: table":        func() { b.Rope(x, x, w, w, nil, 4, 6, false) },
+		"rope: position":     func() { b.Rope(x, x, table, table, ints(b, 0, 1, 4, 0), 0, 6, false) },
+		"rms norm":           func() { b.RMSNorm(x, rstd, nil, x, x, w, 1e-5) },
+		"rms norm again":     func() { b.RMSNormAgain(x, x, w, w) },
+		"layer norm":         func() { b.LayerNorm(x, rstd, rstd, nil, x, nil, rstd, w, 1e-5) },
+		"embedding: id":      func() { b.Embedding(x, random(b, 1, tensor.F32, 1, 9, 6), ints(b, 1, 2, 9, 0)) },
+		"embedding backward": func() { b.EmbeddingBackward(x, x, ints(b, 0, -1, 0, 0), true) },
+		"cross entropy":      func() { b.CrossEntropy(loss, x, ints(b, 0, 1, 6, 2), true) },
+		"exact squares":      func() { b.ExactSquares(rstd, x) },
+		"exact add":          func() { b.ExactAdd(acc, x) },
+		"normal":             func() { b.Normal(x.Cols(0, 3), tensor.RandKey{}, 0, 1) },
+		"copy":               func() { b.Copy(x.Cols(0, 3), narrow) },
+		"adamw": func() {
+			b.AdamW(x, x, narrow, x, reals(b, 1, 1, 1), reals(b, 0, 0, 1, 1, 1), tensor.AdamWParams{})
+		},
+	} {
+		func() {
+			defer func() {
+				if e := fmt.Sprint(recover()); !strings.HasPrefix(e, "cpu: "+op) {
+					t.Errorf("%s: panic %q", op, e)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func TestFillHonoursGaps(t *testing.T) {
+	b := open(t, 2)
+	for _, v := range []float64{0, 2.5} {
+		x := b.New(0, tensor.F32, 50, 1000)
+		b.Fill(x, 1)
+		b.Fill(x.Cols(3, 990), v)
+		for i, got := range wide(b, x) {
+			want := v
+			if c := i % 1000; c < 3 || c >= 990 {
+				want = 1
+			}
+			if got != want {
+				t.Fatalf("element %d is %v, want %v", i, got, want)
+			}
+		}
+	}
+}
