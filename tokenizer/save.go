@@ -119,7 +119,11 @@ func (t *Tokenizer) Digest() [32]byte {
 		put(strconv.FormatBool(t.inModel[id]))
 	}
 	for _, raw := range []json.RawMessage{t.parts.Normalizer, t.parts.PreTokenizer, t.parts.PostProcessor} {
-		put(string(raw))
+		var b bytes.Buffer
+		if !absent(raw) && json.Compact(&b, raw) == nil {
+			put(b.String())
+		}
+		put("")
 	}
 	put(fmt.Sprint(t.added, t.bos, t.eos, t.model.kind()))
 	t.model.describe(h)

@@ -204,6 +204,9 @@ func TestSaveAndLoadAgain(t *testing.T) {
 		if err != nil || !bytes.Equal(x, y) {
 			t.Errorf("%s: saved again, it is another file (%v)", name, err)
 		}
+		if a.Digest() != b.Digest() {
+			t.Errorf("%s: another digest after saving", name)
+		}
 	}
 }
 

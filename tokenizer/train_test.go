@@ -127,6 +127,13 @@ func TestTrainGivesWhatWasAsked(t *testing.T) {
 	if err != nil || loaded.EOS() != 0 || !slices.Equal(loaded.Encode(text, Options{}), tok.Encode(text, Options{})) {
 		t.Errorf("saved and loaded it differs: %v", err)
 	}
+	if loaded.Digest() != tok.Digest() {
+		t.Error("saved and loaded it has another digest")
+	}
+	other, err := Train(t.Context(), slices.Values(parts[:1]), TrainOptions{VocabSize: 1000})
+	if err != nil || other.Digest() == tok.Digest() {
+		t.Errorf("another tokenizer has the same digest, or %v", err)
+	}
 }
 
 func TestTrainErrors(t *testing.T) {
