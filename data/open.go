@@ -54,11 +54,6 @@ func (s *Sets) Close() error {
 	return errors.Join(errs...)
 }
 
-// Open opens the rows of token ids at path; for text see the function of this name.
-func (c Config) Open(path string, vocab int) (Dataset, error) {
-	return c.open(context.Background(), path, nil, vocab)
-}
-
 func (c Config) open(ctx context.Context, path string, tok *tokenizer.Tokenizer, vocab int) (Dataset, error) {
 	s, err := openSource(c, path)
 	if err != nil {

@@ -17,7 +17,9 @@ type State struct {
 // identical for every world. An epoch is a permutation of the n rows seeded with seed +
 // epoch (or 0..n-1 in order), and is rounded up to whole global batches by repeating from
 // its front, or down with DropLast. With R ranks and a micro-batch of 1, rank r's part is
-// what DistributedSampler gives it: samples r, r+R, r+2R ...
+// what DistributedSampler gives it: samples r, r+R, r+2R ... With larger micro-batches a
+// global batch still holds the same samples as DistributedSampler's, grouped by rank in
+// another way, which the sum over the batch does not notice.
 //
 // The permutation is kept while its epoch lasts: four bytes a row.
 type Sequence struct {

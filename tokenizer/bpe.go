@@ -171,56 +171,8 @@ type candidate struct {
 	at   int32
 }
 
-func (c candidate) less(o candidate) bool {
+func (c candidate) before(o candidate) bool {
 	return c.pair < o.pair || c.pair == o.pair && c.at < o.at
-}
-
-// candidates is a binary heap, the smallest first.
-type candidates []candidate
-
-func (h candidates) init() {
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.down(i)
-	}
-}
-
-func (h *candidates) push(c candidate) {
-	*h = append(*h, c)
-	s := *h
-	for i := len(s) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !s[i].less(s[up]) {
-			break
-		}
-		s[i], s[up] = s[up], s[i]
-		i = up
-	}
-}
-
-func (h *candidates) pop() candidate {
-	s := *h
-	top := s[0]
-	s[0] = s[len(s)-1]
-	*h = s[:len(s)-1]
-	h.down(0)
-	return top
-}
-
-func (h candidates) down(i int) {
-	for {
-		k := 2*i + 1
-		if k >= len(h) {
-			return
-		}
-		if k+1 < len(h) && h[k+1].less(h[k]) {
-			k++
-		}
-		if !h[k].less(h[i]) {
-			return
-		}
-		h[i], h[k] = h[k], h[i]
-		i = k
-	}
 }
 
 // noMerge is what a pairTable gives for a pair that is not joined.

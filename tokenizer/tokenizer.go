@@ -80,9 +80,10 @@ type encoder struct {
 type scratch struct {
 	pairs      [shortPiece]uint64
 	next, prev []int32
-	heap       candidates
+	heap       heap[candidate]
 }
 
+// take gives an encoder that no other call uses.
 func (t *Tokenizer) take() *encoder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +103,11 @@ func (t *Tokenizer) take() *encoder {
 	return e
 }
 
+// give keeps an encoder for the next call, without the room that a very long word took.
 func (t *Tokenizer) give(e *encoder) {
+	if cap(e.scratch.next) > 1<<16 {
+		e.scratch = scratch{}
+	}
 	t.mu.Lock()
 	t.idle = append(t.idle, e)
 	t.mu.Unlock()

@@ -85,7 +85,7 @@ type learner struct {
 	count  []int64
 	pairs  map[uint64]int32 // to stats
 	stats  []pairStat
-	heap   pairHeap
+	heap   heap[queued]
 	risen  []int32 // pairs whose count grew in this merge
 	marked []bool  // by pair: is in risen
 }
@@ -280,42 +280,4 @@ func (q queued) before(o queued) bool {
 		return q.a < o.a
 	}
 	return q.b < o.b
-}
-
-// pairHeap is a binary heap, the pair to be merged first at its top.
-type pairHeap []queued
-
-func (h *pairHeap) push(q queued) {
-	*h = append(*h, q)
-	s := *h
-	for i := len(s) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !s[i].before(s[up]) {
-			break
-		}
-		s[i], s[up] = s[up], s[i]
-		i = up
-	}
-}
-
-func (h *pairHeap) pop() queued {
-	s := *h
-	top := s[0]
-	s[0] = s[len(s)-1]
-	s = s[:len(s)-1]
-	*h = s
-	for i := 0; ; {
-		k := 2*i + 1
-		if k >= len(s) {
-			return top
-		}
-		if k+1 < len(s) && s[k+1].before(s[k]) {
-			k++
-		}
-		if !s[k].before(s[i]) {
-			return top
-		}
-		s[i], s[k] = s[k], s[i]
-		i = k
-	}
 }

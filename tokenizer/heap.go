@@ -1,0 +1,51 @@
+package tokenizer
+
+// heap is a binary heap; what comes before all else is at its top.
+type heap[T interface{ before(T) bool }] []T
+
+// init makes a heap of elements in any order.
+func (h heap[T]) init() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
+func (h *heap[T]) push(x T) {
+	*h = append(*h, x)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !s[i].before(s[up]) {
+			break
+		}
+		s[i], s[up] = s[up], s[i]
+		i = up
+	}
+}
+
+// pop takes the top; there must be one.
+func (h *heap[T]) pop() T {
+	s := *h
+	top := s[0]
+	s[0] = s[len(s)-1]
+	*h = s[:len(s)-1]
+	h.down(0)
+	return top
+}
+
+func (h heap[T]) down(i int) {
+	for {
+		k := 2*i + 1
+		if k >= len(h) {
+			return
+		}
+		if k+1 < len(h) && h[k+1].before(h[k]) {
+			k++
+		}
+		if !h[k].before(h[i]) {
+			return
+		}
+		h[i], h[k] = h[k], h[i]
+		i = k
+	}
+}
