@@ -155,10 +155,10 @@ func (a *Attention) pack(ops attnOps, dst []float32, src AttentionRows, rows int
 		return
 	}
 	for i := range rows {
-		d := dst[i*e:][:a.E]
-		for l, x := range src.BF16[i*src.Stride:][:a.E] {
-			d[l] = math.Float32frombits(uint32(x)<<16) * f
-		}
+		BF16ToF32(dst[i*e:][:a.E], src.BF16[i*src.Stride:][:a.E])
+	}
+	if f != 1 {
+		ops.scale(dst, e, dst, e, rows, a.E, []float32{f}, 0)
 	}
 }
 
@@ -184,18 +184,6 @@ func (a *Attention) unpack(ops attnOps, dst AttentionRows, src, wide []float32, 
 	}
 	ops.scale(wide, e, src, e, rows, a.E, f, fstep)
 	for i := range rows {
-		d := dst.BF16[i*dst.Stride:][:a.E]
-		for l, x := range wide[i*e:][:a.E] {
-			d[l] = attnBF16(x)
-		}
+		F32ToBF16(dst.BF16[i*dst.Stride:][:a.E], wide[i*e:][:a.E])
 	}
-}
-
-// attnBF16 rounds to nearest even; NaN stays NaN.
-func attnBF16(x float32) uint16 {
-	b := math.Float32bits(x)
-	if x != x {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }

@@ -6,28 +6,30 @@ import "math"
 // and n of 16. Element (i,l) of a is at i*ars+l*aks; element (l,j) of b at
 // j/32*bps + l*bks + j%32.
 func attnProductGeneric(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool) {
-	for j := 0; j < n; j += 16 {
-		for i := range m {
-			var sum [16]float32
-			at := i * ars
-			bt := j/attnPanel*bps + j%attnPanel
+	for j := 0; j < n; j += 4 {
+		for i := 0; i < m; i += 2 { // two rows of four sums, which stay in registers
+			var r0, r1, r2, r3, s0, s1, s2, s3 float32
+			at, bt := i*ars, j/attnPanel*bps+j%attnPanel
 			for range k {
-				x := a[at]
-				row := b[bt : bt+16 : bt+16]
-				for l := range sum {
-					sum[l] += x * row[l]
-				}
+				x, y, row := a[at], a[at+ars], b[bt:bt+4:bt+4]
+				r0 += x * row[0]
+				r1 += x * row[1]
+				r2 += x * row[2]
+				r3 += x * row[3]
+				s0 += y * row[0]
+				s1 += y * row[1]
+				s2 += y * row[2]
+				s3 += y * row[3]
 				at += aks
 				bt += bks
 			}
-			dst := c[i*ldc+j:][:16]
+			r, s := c[i*ldc+j:][:4], c[(i+1)*ldc+j:][:4]
 			if accumulate {
-				for l := range sum {
-					dst[l] += sum[l]
-				}
-			} else {
-				copy(dst, sum[:])
+				r0, r1, r2, r3 = r0+r[0], r1+r[1], r2+r[2], r3+r[3]
+				s0, s1, s2, s3 = s0+s[0], s1+s[1], s2+s[2], s3+s[3]
 			}
+			r[0], r[1], r[2], r[3] = r0, r1, r2, r3
+			s[0], s[1], s[2], s[3] = s0, s1, s2, s3
 		}
 	}
 }
