@@ -249,7 +249,7 @@ func (e *exporter) fill(ctx context.Context, w file, l *safetensors.Layout, tens
 func (e *exporter) publish() error {
 	for _, f := range e.files {
 		if err := verifyFile(e.fs, e.dir, describeFile(tempPrefix+f.name, f.layout)); err != nil {
-			return fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; all ranks must write to the same directory", f.temp(e.dir), err)
+			return fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; %s", f.temp(e.dir), err, sameDirectory)
 		}
 	}
 	names := make([]string, len(e.files))

@@ -93,7 +93,11 @@ func TestPowerLossAnywhere(t *testing.T) {
 			t.Parallel()
 			start := s.start(t)
 			rng := rand.New(rand.NewPCG(5, 5))
-			for n, cut := 1, true; cut; n++ {
+			stride, variants := 1, 6
+			if raceDetector {
+				stride, variants = 5, 3
+			}
+			for n, cut := 1, true; cut; n += stride {
 				for _, end := range []bool{false, true} {
 					fs := start.afterPowerLoss(nil, keepAll)
 					fs.powerAt, fs.powerEnd = n, end
@@ -102,10 +106,8 @@ func TestPowerLossAnywhere(t *testing.T) {
 					for _, err := range errs {
 						saved = saved && err == nil
 					}
-					if cut = fs.dead; !cut {
-						break
-					}
-					for v := range 6 {
+					cut = fs.dead
+					for v := range variants {
 						disk := fs.afterPowerLoss(rng, min(v, loseSome))
 						s.survives(t, disk, rng, saved, fmt.Sprintf("power gone at call %d (after it: %v), variant %d", n, end, v))
 					}
@@ -120,6 +122,12 @@ func (s scenario) survives(t *testing.T, disk *faultFS, rng *rand.Rand, saved bo
 	seed, err := holds(t, disk)
 	if err != nil || seed != before && seed != after || saved && seed != after {
 		t.Fatalf("%s: loads %d: %v; on disk:\n%s", what, seed, err, disk.tree())
+	}
+	found, err := list(disk, "out/checkpoints")
+	for _, f := range found {
+		if err = errors.Join(err, f.Err); err != nil {
+			t.Fatalf("%s: %s is not whole: %v; on disk:\n%s", what, f.Path, err, disk.tree())
+		}
 	}
 	// The run goes on and saves again; power goes once more.
 	const again = 300
@@ -141,13 +149,57 @@ func (s scenario) survives(t *testing.T, disk *faultFS, rng *rand.Rand, saved bo
 	}
 }
 
+// TestFirstSaveIsDurable: the directories are new as well.
+func TestFirstSaveIsDurable(t *testing.T) {
+	fs := newFaultFS()
+	if _, err := saveAlone(t, fs, "out", Config{}, smallTruth(after), 1); err != nil {
+		t.Fatal(err)
+	}
+	disk := fs.afterPowerLoss(nil, loseAll)
+	if seed, err := holds(t, disk); err != nil || seed != after {
+		t.Fatalf("loads %d: %v; on disk:\n%s", seed, err, disk.tree())
+	}
+}
+
+// willing is a disk that makes the directories of files.
+type willing struct{ *faultFS }
+
+func (w willing) Create(path string) (file, error) {
+	if err := w.MkdirAll(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	return w.faultFS.Create(path)
+}
+
+// TestRanksOnDifferentDisks: rank 0 must not commit what it does not see.
+func TestRanksOnDifferentDisks(t *testing.T) {
+	tr := smallTruth(1)
+	for _, other := range []fileSystem{newFaultFS(), willing{newFaultFS()}} {
+		disks := []fileSystem{newFaultFS(), other}
+		for _, err := range newWorld(2).run(func(m member) error {
+			items := tr.whole(false)
+			s := testStore(t, m, disks[m.rank], "out", Config{})
+			_, err := s.Save(t.Context(), tr.meta(1), []Item{items[m.rank], items[2]})
+			return err
+		}) {
+			if err == nil || !strings.Contains(err.Error(), sameDirectory) {
+				t.Fatalf("the error is %v", err)
+			}
+		}
+	}
+}
+
 // TestEveryCallFails fails each call of a save in turn, once and for good.
 func TestEveryCallFails(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
 			t.Parallel()
 			start := s.start(t)
-			for n, reached := 1, true; reached; n++ {
+			stride := 1
+			if raceDetector {
+				stride = 4
+			}
+			for n, reached := 1, true; reached; n += stride {
 				for _, forGood := range []bool{false, true} {
 					fs := start.afterPowerLoss(nil, keepAll)
 					fs.failAt, fs.forGood, fs.failure = n, forGood, errInjected
@@ -237,8 +289,8 @@ func TestFullDiskForReal(t *testing.T) {
 	}
 }
 
-// damaged runs what after a change to one file of a small checkpoint, and wants the exact
-// state or an error.
+// exactOrRefused loads a checkpoint that a file was changed of, and wants the exact state or
+// an error.
 func exactOrRefused(t *testing.T, fs *faultFS, what string) (refused bool) {
 	t.Helper()
 	seed, err := holds(t, fs)
@@ -252,6 +304,9 @@ func exactOrRefused(t *testing.T, fs *faultFS, what string) (refused bool) {
 }
 
 func TestEveryBitAndEveryLength(t *testing.T) {
+	if raceDetector {
+		t.Skip("one goroutine's work, and slow under the race detector")
+	}
 	for _, kind := range []string{Sharded, Full} {
 		fs := newFaultFS()
 		s := scenario{"", 2, Config{StateDictType: kind}, 1}

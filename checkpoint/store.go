@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -110,8 +111,8 @@ func (s *Store) begin(meta Meta) (string, error) {
 	if err := s.fs.MkdirAll(s.dir); err != nil {
 		return "", fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := s.fs.SyncDir(filepath.Dir(s.dir)); err != nil {
-		return "", fmt.Errorf("checkpoint: sync %s: %w", filepath.Dir(s.dir), err)
+	if err := s.syncParents(); err != nil {
+		return "", err
 	}
 	if err := s.sweep(); err != nil {
 		return "", err
@@ -121,6 +122,18 @@ func (s *Store) begin(meta Meta) (string, error) {
 		return "", fmt.Errorf("checkpoint: %w", err)
 	}
 	return tmp, nil
+}
+
+// syncParents makes the names of the directory and of the one above it durable: both may
+// be new. The one above that may be one that this user cannot read.
+func (s *Store) syncParents() error {
+	up := filepath.Dir(s.dir)
+	for i, dir := range []string{up, filepath.Dir(up)} {
+		if err := s.fs.SyncDir(dir); err != nil && !(i > 0 && errors.Is(err, fs.ErrPermission)) {
+			return fmt.Errorf("checkpoint: sync %s: %w", dir, err)
+		}
+	}
+	return nil
 }
 
 // write writes this rank's share of the data.
@@ -157,7 +170,7 @@ func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (
 	}
 	for _, f := range m.Files {
 		if err := verifyFile(s.fs, tmp, f); err != nil {
-			return 0, nil, fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; all ranks must write to the same directory", filepath.Join(tmp, f.Name), err)
+			return 0, nil, fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; %s", filepath.Join(tmp, f.Name), err, sameDirectory)
 		}
 		bytes += f.Size
 	}

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
@@ -130,8 +131,13 @@ func (w *writer) file(name string, size int64, fill func(file) error) error {
 	return writeFile(w.fs, filepath.Join(w.dir, name), size, fill)
 }
 
+const sameDirectory = "all ranks must write to the same directory"
+
 func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (err error) {
 	f, err := fs.Create(path)
+	if errors.Is(err, errNotExist) {
+		return fmt.Errorf("checkpoint: %w: the directory that rank 0 made is not there; %s", err, sameDirectory)
+	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
