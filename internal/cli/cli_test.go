@@ -1,10 +1,15 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -25,7 +30,9 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits":    exits,
+			"figures":  figures,
+			"truncate": truncate,
 		},
 	})
 }
@@ -51,4 +58,52 @@ func exitCode(err error) string {
 		return err.Error()
 	}
 	return strconv.Itoa(exit.ExitCode())
+}
+
+// figures FILE FILE... compares what a step computes in records of runs: the last record
+// of each step, but for what depends on the machine and the moment.
+func figures(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: figures FILE FILE...")
+	}
+	read := func(name string) string {
+		steps := map[int]string{}
+		for line := range strings.Lines(ts.ReadFile(name)) {
+			var r struct {
+				Step     int
+				Loss     json.RawMessage
+				GradNorm json.RawMessage `json:"grad_norm"`
+				LR       json.RawMessage
+				Tokens   json.RawMessage
+			}
+			ts.Check(json.Unmarshal([]byte(line), &r))
+			if r.Loss != nil {
+				steps[r.Step] = fmt.Sprintf("step %d: loss %s grad_norm %s lr %s tokens %s\n", r.Step, r.Loss, r.GradNorm, r.LR, r.Tokens)
+			}
+		}
+		if len(steps) == 0 {
+			ts.Fatalf("%s has no step", name)
+		}
+		var out strings.Builder
+		for _, n := range slices.Sorted(maps.Keys(steps)) {
+			out.WriteString(steps[n])
+		}
+		return out.String()
+	}
+	first := read(args[0])
+	for _, name := range args[1:] {
+		if got := read(name); got != first {
+			ts.Fatalf("%s has\n%s%s has\n%s", args[0], first, name, got)
+		}
+	}
+}
+
+// truncate FILE BYTES cuts a file.
+func truncate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: truncate FILE BYTES")
+	}
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), n))
 }
