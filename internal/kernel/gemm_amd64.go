@@ -109,6 +109,26 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	}
 }
 
+// packCopy: dst[r*ldd+c] = element (r, c) of src, which is not transposed; cols is at most
+// the width of a tile.
+func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
+	if impl.Current() != impl.AVX512 {
+		packCopyGeneric(dst, ldd, src, rows, cols)
+		return
+	}
+	mask := uint64(1)<<cols - 1
+	switch {
+	case src.H == nil && cols <= 16:
+		copyAVX512x16(&dst[0], ldd, &src.F[0], src.LD, rows, mask)
+	case src.H == nil:
+		copyAVX512x32(&dst[0], ldd, &src.F[0], src.LD, rows, mask)
+	case cols <= 16:
+		copyAVX512x16BF16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
+	default:
+		copyAVX512x32BF16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
+	}
+}
+
 func fmaPeak(n int) float64 {
 	switch impl.Current() {
 	case impl.AVX512:

@@ -1296,6 +1296,237 @@ done:
 	VZEROUPPER
 	RET
 
+// func copyAVX512x16(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
+// Requires: AVX, AVX512F
+TEXT ·copyAVX512x16(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  src+16(FP), DX
+	MOVQ  rows+32(FP), BX
+	MOVQ  lds+24(FP), SI
+	SHLQ  $0x02, SI
+	LEAQ  (SI)(SI*2), DI
+	LEAQ  (CX)(CX*2), R8
+	SUBQ  $0x04, BX
+	JL    tail
+
+loop:
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS.Z (DX)(SI*1), K1, Z1
+	VMOVUPS.Z (DX)(SI*2), K1, Z2
+	VMOVUPS.Z (DX)(DI*1), K1, Z3
+	VMOVUPS   Z0, K1, (AX)
+	VMOVUPS   Z1, K1, (AX)(CX*1)
+	VMOVUPS   Z2, K1, (AX)(CX*2)
+	VMOVUPS   Z3, K1, (AX)(R8*1)
+	LEAQ      (DX)(SI*4), DX
+	LEAQ      (AX)(CX*4), AX
+	SUBQ      $0x04, BX
+	JGE       loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS   Z0, K1, (AX)
+	ADDQ      SI, DX
+	ADDQ      CX, AX
+	DECQ      BX
+	JNZ       one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX512x32(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
+// Requires: AVX, AVX512F
+TEXT ·copyAVX512x32(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	KMOVW AX, K2
+	SHRQ  $0x10, AX
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  src+16(FP), DX
+	MOVQ  rows+32(FP), BX
+	MOVQ  lds+24(FP), SI
+	SHLQ  $0x02, SI
+	LEAQ  (SI)(SI*2), DI
+	LEAQ  (CX)(CX*2), R8
+	SUBQ  $0x04, BX
+	JL    tail
+
+loop:
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS.Z 64(DX), K2, Z1
+	VMOVUPS.Z (DX)(SI*1), K1, Z2
+	VMOVUPS.Z 64(DX)(SI*1), K2, Z3
+	VMOVUPS.Z (DX)(SI*2), K1, Z4
+	VMOVUPS.Z 64(DX)(SI*2), K2, Z5
+	VMOVUPS.Z (DX)(DI*1), K1, Z6
+	VMOVUPS.Z 64(DX)(DI*1), K2, Z7
+	VMOVUPS   Z0, K1, (AX)
+	VMOVUPS   Z1, K2, 64(AX)
+	VMOVUPS   Z2, K1, (AX)(CX*1)
+	VMOVUPS   Z3, K2, 64(AX)(CX*1)
+	VMOVUPS   Z4, K1, (AX)(CX*2)
+	VMOVUPS   Z5, K2, 64(AX)(CX*2)
+	VMOVUPS   Z6, K1, (AX)(R8*1)
+	VMOVUPS   Z7, K2, 64(AX)(R8*1)
+	LEAQ      (DX)(SI*4), DX
+	LEAQ      (AX)(CX*4), AX
+	SUBQ      $0x04, BX
+	JGE       loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS.Z 64(DX), K2, Z1
+	VMOVUPS   Z0, K1, (AX)
+	VMOVUPS   Z1, K2, 64(AX)
+	ADDQ      SI, DX
+	ADDQ      CX, AX
+	DECQ      BX
+	JNZ       one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX512x16BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+// Requires: AVX, AVX512F
+TEXT ·copyAVX512x16BF16(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  src+16(FP), DX
+	MOVQ  rows+32(FP), BX
+	MOVQ  lds+24(FP), SI
+	SHLQ  $0x01, SI
+	LEAQ  (SI)(SI*2), DI
+	LEAQ  (CX)(CX*2), R8
+	SUBQ  $0x04, BX
+	JL    tail
+
+loop:
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VPMOVZXWD.Z (DX)(SI*1), K1, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPMOVZXWD.Z (DX)(SI*2), K1, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VPMOVZXWD.Z (DX)(DI*1), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K1, (AX)(CX*1)
+	VMOVUPS     Z2, K1, (AX)(CX*2)
+	VMOVUPS     Z3, K1, (AX)(R8*1)
+	LEAQ        (DX)(SI*4), DX
+	LEAQ        (AX)(CX*4), AX
+	SUBQ        $0x04, BX
+	JGE         loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVUPS     Z0, K1, (AX)
+	ADDQ        SI, DX
+	ADDQ        CX, AX
+	DECQ        BX
+	JNZ         one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX512x32BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+// Requires: AVX, AVX512F
+TEXT ·copyAVX512x32BF16(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	KMOVW AX, K2
+	SHRQ  $0x10, AX
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  src+16(FP), DX
+	MOVQ  rows+32(FP), BX
+	MOVQ  lds+24(FP), SI
+	SHLQ  $0x01, SI
+	LEAQ  (SI)(SI*2), DI
+	LEAQ  (CX)(CX*2), R8
+	SUBQ  $0x04, BX
+	JL    tail
+
+loop:
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VPMOVZXWD.Z 32(DX), K2, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VPMOVZXWD.Z (DX)(SI*1), K1, Z2
+	VPSLLD      $0x10, Z2, Z2
+	VPMOVZXWD.Z 32(DX)(SI*1), K2, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VPMOVZXWD.Z (DX)(SI*2), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VPMOVZXWD.Z 32(DX)(SI*2), K2, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VPMOVZXWD.Z (DX)(DI*1), K1, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VPMOVZXWD.Z 32(DX)(DI*1), K2, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K2, 64(AX)
+	VMOVUPS     Z2, K1, (AX)(CX*1)
+	VMOVUPS     Z3, K2, 64(AX)(CX*1)
+	VMOVUPS     Z4, K1, (AX)(CX*2)
+	VMOVUPS     Z5, K2, 64(AX)(CX*2)
+	VMOVUPS     Z6, K1, (AX)(R8*1)
+	VMOVUPS     Z7, K2, 64(AX)(R8*1)
+	LEAQ        (DX)(SI*4), DX
+	LEAQ        (AX)(CX*4), AX
+	SUBQ        $0x04, BX
+	JGE         loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VPMOVZXWD.Z 32(DX), K2, Z1
+	VPSLLD      $0x10, Z1, Z1
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K2, 64(AX)
+	ADDQ        SI, DX
+	ADDQ        CX, AX
+	DECQ        BX
+	JNZ         one
+
+done:
+	VZEROUPPER
+	RET
+
 // func peakAVX512(n int)
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512(SB), NOSPLIT, $0-8

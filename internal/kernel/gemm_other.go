@@ -15,4 +15,8 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	transposeGeneric(dst, ldd, src, lds, rows, cols)
 }
 
+func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
+	packCopyGeneric(dst, ldd, src, rows, cols)
+}
+
 func fmaPeak(n int) float64 { return 0 }

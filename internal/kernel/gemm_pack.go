@@ -40,8 +40,8 @@ func packColumns(dst []float32, a Matrix, mr, rows, kb int, tmp []float32) {
 	}
 }
 
-// packCopy: dst[r*ldd+c] = element (r, c) of src, which is not transposed.
-func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
+// packCopyGeneric: dst[r*ldd+c] = element (r, c) of src, which is not transposed.
+func packCopyGeneric(dst []float32, ldd int, src Matrix, rows, cols int) {
 	if src.H != nil {
 		for r := range rows {
 			bf16ToF32(dst[r*ldd:][:cols], src.H[r*src.LD:][:cols])

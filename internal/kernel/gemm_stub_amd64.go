@@ -68,6 +68,30 @@ func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, in *float32, ld
 //go:noescape
 func transposeAVX512(dst *float32, ldd int, src *float32, lds int, n int)
 
+// copyAVX512x16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
+// in mask, which are below 16. rows is not 0.
+//
+//go:noescape
+func copyAVX512x16(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
+
+// copyAVX512x32 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
+// in mask, which are below 32. rows is not 0.
+//
+//go:noescape
+func copyAVX512x32(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
+
+// copyAVX512x16BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
+// in mask, which are below 16. rows is not 0.
+//
+//go:noescape
+func copyAVX512x16BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+
+// copyAVX512x32BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
+// in mask, which are below 32. rows is not 0.
+//
+//go:noescape
+func copyAVX512x32BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+
 // peakAVX512 does n times 24 independent fused multiply-adds on 16 floats each.
 func peakAVX512(n int)
 

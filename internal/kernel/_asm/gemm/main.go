@@ -27,6 +27,10 @@ func run(dir string) error {
 		tileAVX512(c, rows)
 	}
 	transposeAVX512(c)
+	for _, narrow := range []bool{false, true} {
+		copyAVX512(c, 1, narrow)
+		copyAVX512(c, 2, narrow)
+	}
 	peakAVX512(c)
 	for _, rows := range []int{6, 4, 2, 1} {
 		tileAVX2(c, rows)
