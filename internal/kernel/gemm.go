@@ -194,7 +194,7 @@ func (g *gemm) takeA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
 	case g.a.Trans || g.packA:
 		packColumns(g.ap, src, g.mr, rows, kb, g.rows)
 		return g.ap, 1, g.mr, g.mr * kb
-	case g.a.H != nil || sameSets(g.a.LD):
+	case g.a.H != nil:
 		ld := kb + rowGap
 		for r := range rows {
 			packRow(g.ap[r*ld:][:kb], src.From(r, 0))
@@ -215,7 +215,7 @@ func sameSets(ld int) bool {
 // sweep computes rows [i, i+rows), at most mr, of a block, from their panel a.
 func (g *gemm) sweep(i, rows int, a []float32, si, sk, i0, j0, j1, k0, kb int) {
 	first, last := k0 == 0, k0+kb == g.k
-	t := gemmTile{k: kb, si: si, sk: sk}
+	t := gemmTile{k: kb, si: si, sk: sk, pf: a}
 	for j := j0; j < j1; j += g.nr {
 		t.cols = min(g.nr, j1-j)
 		t.b = g.bp[(j-j0)*kb:]

@@ -37,19 +37,19 @@ func tileAVX512(t *gemmTile, rows int) int {
 	a, b, out := &t.a[0], &t.b[0], &t.out[0]
 	switch {
 	case rows >= 14:
-		tileAVX512x14(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+		tileAVX512x14(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 		return 14
 	case rows >= 8:
-		tileAVX512x8(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+		tileAVX512x8(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 		return 8
 	case rows >= 4:
-		tileAVX512x4(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+		tileAVX512x4(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 		return 4
 	case rows >= 2:
-		tileAVX512x2(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+		tileAVX512x2(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 		return 2
 	}
-	tileAVX512x1(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add)
+	tileAVX512x1(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 	return 1
 }
 
@@ -77,13 +77,13 @@ func tileAVX2(t *gemmTile, rows int) int {
 	rows = tileRowsAVX2(rows)
 	switch rows {
 	case 6:
-		tileAVX2x6(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add)
+		tileAVX2x6(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
 	case 4:
-		tileAVX2x4(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add)
+		tileAVX2x4(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
 	case 2:
-		tileAVX2x2(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add)
+		tileAVX2x2(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
 	default:
-		tileAVX2x1(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add)
+		tileAVX2x1(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
 	}
 	return rows
 }

@@ -2,83 +2,81 @@
 
 #include "textflag.h"
 
-// func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x14(SB), NOSPLIT, $0-88
-	MOVQ      mask+72(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	MOVQ      in+40(FP), AX
-	TESTQ     AX, AX
-	JZ        zero
-	MOVQ      ldin+48(FP), CX
-	SHLQ      $0x02, CX
-	LEAQ      (CX)(CX*2), DX
-	LEAQ      (CX)(CX*4), BX
-	LEAQ      (AX)(DX*2), SI
-	ADDQ      CX, SI
-	VMOVUPS.Z (AX), K1, Z0
-	VMOVUPS.Z 64(AX), K2, Z1
-	VMOVUPS.Z (AX)(CX*1), K1, Z2
-	VMOVUPS.Z 64(AX)(CX*1), K2, Z3
-	VMOVUPS.Z (AX)(CX*2), K1, Z4
-	VMOVUPS.Z 64(AX)(CX*2), K2, Z5
-	VMOVUPS.Z (AX)(DX*1), K1, Z6
-	VMOVUPS.Z 64(AX)(DX*1), K2, Z7
-	VMOVUPS.Z (AX)(CX*4), K1, Z8
-	VMOVUPS.Z 64(AX)(CX*4), K2, Z9
-	VMOVUPS.Z (AX)(BX*1), K1, Z10
-	VMOVUPS.Z 64(AX)(BX*1), K2, Z11
-	VMOVUPS.Z (AX)(DX*2), K1, Z12
-	VMOVUPS.Z 64(AX)(DX*2), K2, Z13
-	VMOVUPS.Z (SI), K1, Z14
-	VMOVUPS.Z 64(SI), K2, Z15
-	VMOVUPS.Z (SI)(CX*1), K1, Z16
-	VMOVUPS.Z 64(SI)(CX*1), K2, Z17
-	VMOVUPS.Z (SI)(CX*2), K1, Z18
-	VMOVUPS.Z 64(SI)(CX*2), K2, Z19
-	VMOVUPS.Z (SI)(DX*1), K1, Z20
-	VMOVUPS.Z 64(SI)(DX*1), K2, Z21
-	VMOVUPS.Z (SI)(CX*4), K1, Z22
-	VMOVUPS.Z 64(SI)(CX*4), K2, Z23
-	VMOVUPS.Z (SI)(BX*1), K1, Z24
-	VMOVUPS.Z 64(SI)(BX*1), K2, Z25
-	VMOVUPS.Z (SI)(DX*2), K1, Z26
-	VMOVUPS.Z 64(SI)(DX*2), K2, Z27
-	JMP       begin
+TEXT ·tileAVX512x14(SB), NOSPLIT, $0-104
+	MOVQ       mask+72(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+40(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+48(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (CX)(CX*4), BX
+	LEAQ       (AX)(DX*2), SI
+	ADDQ       CX, SI
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	VMOVUPS.Z  (AX)(CX*1), K1, Z2
+	VMOVUPS.Z  64(AX)(CX*1), K2, Z3
+	VMOVUPS.Z  (AX)(CX*2), K1, Z4
+	VMOVUPS.Z  64(AX)(CX*2), K2, Z5
+	VMOVUPS.Z  (AX)(DX*1), K1, Z6
+	VMOVUPS.Z  64(AX)(DX*1), K2, Z7
+	VMOVUPS.Z  (AX)(CX*4), K1, Z8
+	VMOVUPS.Z  64(AX)(CX*4), K2, Z9
+	VMOVUPS.Z  (AX)(BX*1), K1, Z10
+	VMOVUPS.Z  64(AX)(BX*1), K2, Z11
+	VMOVUPS.Z  (AX)(DX*2), K1, Z12
+	VMOVUPS.Z  64(AX)(DX*2), K2, Z13
+	VMOVUPS.Z  (SI), K1, Z14
+	VMOVUPS.Z  64(SI), K2, Z15
+	VMOVUPS.Z  (SI)(CX*1), K1, Z16
+	VMOVUPS.Z  64(SI)(CX*1), K2, Z17
+	VMOVUPS.Z  (SI)(CX*2), K1, Z18
+	VMOVUPS.Z  64(SI)(CX*2), K2, Z19
+	VMOVUPS.Z  (SI)(DX*1), K1, Z20
+	VMOVUPS.Z  64(SI)(DX*1), K2, Z21
+	VMOVUPS.Z  (SI)(CX*4), K1, Z22
+	VMOVUPS.Z  64(SI)(CX*4), K2, Z23
+	VMOVUPS.Z  (SI)(BX*1), K1, Z24
+	VMOVUPS.Z  64(SI)(BX*1), K2, Z25
+	VMOVUPS.Z  (SI)(DX*2), K1, Z26
+	VMOVUPS.Z  64(SI)(DX*2), K2, Z27
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 192(AX)(CX*2)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 192(AX)(DX*1)
+	PREFETCHT0 128(AX)(CX*4)
+	PREFETCHT0 192(AX)(CX*4)
+	PREFETCHT0 128(AX)(BX*1)
+	PREFETCHT0 192(AX)(BX*1)
+	PREFETCHT0 128(AX)(DX*2)
+	PREFETCHT0 192(AX)(DX*2)
+	PREFETCHT0 128(SI)
+	PREFETCHT0 192(SI)
+	PREFETCHT0 128(SI)(CX*1)
+	PREFETCHT0 192(SI)(CX*1)
+	PREFETCHT0 128(SI)(CX*2)
+	PREFETCHT0 192(SI)(CX*2)
+	PREFETCHT0 128(SI)(DX*1)
+	PREFETCHT0 192(SI)(DX*1)
+	PREFETCHT0 128(SI)(CX*4)
+	PREFETCHT0 192(SI)(CX*4)
+	PREFETCHT0 128(SI)(BX*1)
+	PREFETCHT0 192(SI)(BX*1)
+	PREFETCHT0 128(SI)(DX*2)
+	PREFETCHT0 192(SI)(DX*2)
+	JMP        begin
 
 zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-
-begin:
 	MOVQ       out+56(FP), AX
 	MOVQ       ldout+64(FP), CX
 	SHLQ       $0x02, CX
@@ -87,46 +85,79 @@ begin:
 	LEAQ       (AX)(DX*2), SI
 	ADDQ       CX, SI
 	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
 	PREFETCHT0 (AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
 	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z3, Z3, Z3
 	PREFETCHT0 (AX)(CX*2)
+	VPXORD     Z4, Z4, Z4
 	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z5, Z5, Z5
 	PREFETCHT0 (AX)(DX*1)
+	VPXORD     Z6, Z6, Z6
 	PREFETCHT0 64(AX)(DX*1)
+	VPXORD     Z7, Z7, Z7
 	PREFETCHT0 (AX)(CX*4)
+	VPXORD     Z8, Z8, Z8
 	PREFETCHT0 64(AX)(CX*4)
+	VPXORD     Z9, Z9, Z9
 	PREFETCHT0 (AX)(BX*1)
+	VPXORD     Z10, Z10, Z10
 	PREFETCHT0 64(AX)(BX*1)
+	VPXORD     Z11, Z11, Z11
 	PREFETCHT0 (AX)(DX*2)
+	VPXORD     Z12, Z12, Z12
 	PREFETCHT0 64(AX)(DX*2)
+	VPXORD     Z13, Z13, Z13
 	PREFETCHT0 (SI)
+	VPXORD     Z14, Z14, Z14
 	PREFETCHT0 64(SI)
+	VPXORD     Z15, Z15, Z15
 	PREFETCHT0 (SI)(CX*1)
+	VPXORD     Z16, Z16, Z16
 	PREFETCHT0 64(SI)(CX*1)
+	VPXORD     Z17, Z17, Z17
 	PREFETCHT0 (SI)(CX*2)
+	VPXORD     Z18, Z18, Z18
 	PREFETCHT0 64(SI)(CX*2)
+	VPXORD     Z19, Z19, Z19
 	PREFETCHT0 (SI)(DX*1)
+	VPXORD     Z20, Z20, Z20
 	PREFETCHT0 64(SI)(DX*1)
+	VPXORD     Z21, Z21, Z21
 	PREFETCHT0 (SI)(CX*4)
+	VPXORD     Z22, Z22, Z22
 	PREFETCHT0 64(SI)(CX*4)
+	VPXORD     Z23, Z23, Z23
 	PREFETCHT0 (SI)(BX*1)
+	VPXORD     Z24, Z24, Z24
 	PREFETCHT0 64(SI)(BX*1)
+	VPXORD     Z25, Z25, Z25
 	PREFETCHT0 (SI)(DX*2)
+	VPXORD     Z26, Z26, Z26
 	PREFETCHT0 64(SI)(DX*2)
-	MOVQ       a+8(FP), AX
-	MOVQ       si+16(FP), CX
-	SHLQ       $0x02, CX
-	MOVQ       sk+24(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       b+32(FP), BX
-	LEAQ       (CX)(CX*2), SI
-	LEAQ       (CX)(CX*4), DI
-	LEAQ       (AX)(SI*2), R8
-	ADDQ       CX, R8
-	MOVQ       k+0(FP), R9
-	SUBQ       $0x04, R9
-	JL         tail
+	VPXORD     Z27, Z27, Z27
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ b+32(FP), BX
+	LEAQ (CX)(CX*2), SI
+	LEAQ (CX)(CX*4), DI
+	LEAQ (AX)(SI*2), R8
+	ADDQ CX, R8
+	MOVQ k+0(FP), R9
+	MOVQ pf+88(FP), R10
+	MOVQ pfstep+96(FP), R11
+	SHLQ $0x02, R11
+	SUBQ $0x04, R9
+	JL   tail
 
 loop:
 	VMOVUPS      (BX), Z28
@@ -321,6 +352,8 @@ loop:
 	VFMADD231PS  Z30, Z29, Z27
 	ADDQ         DX, AX
 	ADDQ         DX, R8
+	PREFETCHT1   (R10)
+	ADDQ         R11, R10
 	ADDQ         $0x00000200, BX
 	SUBQ         $0x04, R9
 	JGE          loop
@@ -482,59 +515,57 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x8(SB), NOSPLIT, $0-88
-	MOVQ      mask+72(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	MOVQ      in+40(FP), AX
-	TESTQ     AX, AX
-	JZ        zero
-	MOVQ      ldin+48(FP), CX
-	SHLQ      $0x02, CX
-	LEAQ      (CX)(CX*2), DX
-	LEAQ      (CX)(CX*4), BX
-	LEAQ      (AX)(DX*2), SI
-	ADDQ      CX, SI
-	VMOVUPS.Z (AX), K1, Z0
-	VMOVUPS.Z 64(AX), K2, Z1
-	VMOVUPS.Z (AX)(CX*1), K1, Z2
-	VMOVUPS.Z 64(AX)(CX*1), K2, Z3
-	VMOVUPS.Z (AX)(CX*2), K1, Z4
-	VMOVUPS.Z 64(AX)(CX*2), K2, Z5
-	VMOVUPS.Z (AX)(DX*1), K1, Z6
-	VMOVUPS.Z 64(AX)(DX*1), K2, Z7
-	VMOVUPS.Z (AX)(CX*4), K1, Z8
-	VMOVUPS.Z 64(AX)(CX*4), K2, Z9
-	VMOVUPS.Z (AX)(BX*1), K1, Z10
-	VMOVUPS.Z 64(AX)(BX*1), K2, Z11
-	VMOVUPS.Z (AX)(DX*2), K1, Z12
-	VMOVUPS.Z 64(AX)(DX*2), K2, Z13
-	VMOVUPS.Z (SI), K1, Z14
-	VMOVUPS.Z 64(SI), K2, Z15
-	JMP       begin
+TEXT ·tileAVX512x8(SB), NOSPLIT, $0-104
+	MOVQ       mask+72(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+40(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+48(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	LEAQ       (CX)(CX*4), BX
+	LEAQ       (AX)(DX*2), SI
+	ADDQ       CX, SI
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	VMOVUPS.Z  (AX)(CX*1), K1, Z2
+	VMOVUPS.Z  64(AX)(CX*1), K2, Z3
+	VMOVUPS.Z  (AX)(CX*2), K1, Z4
+	VMOVUPS.Z  64(AX)(CX*2), K2, Z5
+	VMOVUPS.Z  (AX)(DX*1), K1, Z6
+	VMOVUPS.Z  64(AX)(DX*1), K2, Z7
+	VMOVUPS.Z  (AX)(CX*4), K1, Z8
+	VMOVUPS.Z  64(AX)(CX*4), K2, Z9
+	VMOVUPS.Z  (AX)(BX*1), K1, Z10
+	VMOVUPS.Z  64(AX)(BX*1), K2, Z11
+	VMOVUPS.Z  (AX)(DX*2), K1, Z12
+	VMOVUPS.Z  64(AX)(DX*2), K2, Z13
+	VMOVUPS.Z  (SI), K1, Z14
+	VMOVUPS.Z  64(SI), K2, Z15
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 192(AX)(CX*2)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 192(AX)(DX*1)
+	PREFETCHT0 128(AX)(CX*4)
+	PREFETCHT0 192(AX)(CX*4)
+	PREFETCHT0 128(AX)(BX*1)
+	PREFETCHT0 192(AX)(BX*1)
+	PREFETCHT0 128(AX)(DX*2)
+	PREFETCHT0 192(AX)(DX*2)
+	PREFETCHT0 128(SI)
+	PREFETCHT0 192(SI)
+	JMP        begin
 
 zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-
-begin:
 	MOVQ       out+56(FP), AX
 	MOVQ       ldout+64(FP), CX
 	SHLQ       $0x02, CX
@@ -543,34 +574,55 @@ begin:
 	LEAQ       (AX)(DX*2), SI
 	ADDQ       CX, SI
 	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
 	PREFETCHT0 (AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
 	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z3, Z3, Z3
 	PREFETCHT0 (AX)(CX*2)
+	VPXORD     Z4, Z4, Z4
 	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z5, Z5, Z5
 	PREFETCHT0 (AX)(DX*1)
+	VPXORD     Z6, Z6, Z6
 	PREFETCHT0 64(AX)(DX*1)
+	VPXORD     Z7, Z7, Z7
 	PREFETCHT0 (AX)(CX*4)
+	VPXORD     Z8, Z8, Z8
 	PREFETCHT0 64(AX)(CX*4)
+	VPXORD     Z9, Z9, Z9
 	PREFETCHT0 (AX)(BX*1)
+	VPXORD     Z10, Z10, Z10
 	PREFETCHT0 64(AX)(BX*1)
+	VPXORD     Z11, Z11, Z11
 	PREFETCHT0 (AX)(DX*2)
+	VPXORD     Z12, Z12, Z12
 	PREFETCHT0 64(AX)(DX*2)
+	VPXORD     Z13, Z13, Z13
 	PREFETCHT0 (SI)
+	VPXORD     Z14, Z14, Z14
 	PREFETCHT0 64(SI)
-	MOVQ       a+8(FP), AX
-	MOVQ       si+16(FP), CX
-	SHLQ       $0x02, CX
-	MOVQ       sk+24(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       b+32(FP), BX
-	LEAQ       (CX)(CX*2), SI
-	LEAQ       (CX)(CX*4), DI
-	LEAQ       (AX)(SI*2), R8
-	ADDQ       CX, R8
-	MOVQ       k+0(FP), R9
-	SUBQ       $0x04, R9
-	JL         tail
+	VPXORD     Z15, Z15, Z15
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ b+32(FP), BX
+	LEAQ (CX)(CX*2), SI
+	LEAQ (CX)(CX*4), DI
+	LEAQ (AX)(SI*2), R8
+	ADDQ CX, R8
+	MOVQ k+0(FP), R9
+	MOVQ pf+88(FP), R10
+	MOVQ pfstep+96(FP), R11
+	SHLQ $0x02, R11
+	SUBQ $0x04, R9
+	JL   tail
 
 loop:
 	VMOVUPS      (BX), Z16
@@ -693,6 +745,8 @@ loop:
 	VFMADD231PS  Z18, Z17, Z15
 	ADDQ         DX, AX
 	ADDQ         DX, R8
+	PREFETCHT1   (R10)
+	ADDQ         R11, R10
 	ADDQ         $0x00000200, BX
 	SUBQ         $0x04, R9
 	JGE          loop
@@ -800,62 +854,73 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x4(SB), NOSPLIT, $0-88
-	MOVQ      mask+72(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	MOVQ      in+40(FP), AX
-	TESTQ     AX, AX
-	JZ        zero
-	MOVQ      ldin+48(FP), CX
-	SHLQ      $0x02, CX
-	LEAQ      (CX)(CX*2), DX
-	VMOVUPS.Z (AX), K1, Z0
-	VMOVUPS.Z 64(AX), K2, Z1
-	VMOVUPS.Z (AX)(CX*1), K1, Z2
-	VMOVUPS.Z 64(AX)(CX*1), K2, Z3
-	VMOVUPS.Z (AX)(CX*2), K1, Z4
-	VMOVUPS.Z 64(AX)(CX*2), K2, Z5
-	VMOVUPS.Z (AX)(DX*1), K1, Z6
-	VMOVUPS.Z 64(AX)(DX*1), K2, Z7
-	JMP       begin
+TEXT ·tileAVX512x4(SB), NOSPLIT, $0-104
+	MOVQ       mask+72(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+40(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+48(FP), CX
+	SHLQ       $0x02, CX
+	LEAQ       (CX)(CX*2), DX
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	VMOVUPS.Z  (AX)(CX*1), K1, Z2
+	VMOVUPS.Z  64(AX)(CX*1), K2, Z3
+	VMOVUPS.Z  (AX)(CX*2), K1, Z4
+	VMOVUPS.Z  64(AX)(CX*2), K2, Z5
+	VMOVUPS.Z  (AX)(DX*1), K1, Z6
+	VMOVUPS.Z  64(AX)(DX*1), K2, Z7
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	PREFETCHT0 128(AX)(CX*2)
+	PREFETCHT0 192(AX)(CX*2)
+	PREFETCHT0 128(AX)(DX*1)
+	PREFETCHT0 192(AX)(DX*1)
+	JMP        begin
 
 zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-
-begin:
 	MOVQ       out+56(FP), AX
 	MOVQ       ldout+64(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
 	PREFETCHT0 (AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
 	PREFETCHT0 64(AX)(CX*1)
+	VPXORD     Z3, Z3, Z3
 	PREFETCHT0 (AX)(CX*2)
+	VPXORD     Z4, Z4, Z4
 	PREFETCHT0 64(AX)(CX*2)
+	VPXORD     Z5, Z5, Z5
 	PREFETCHT0 (AX)(DX*1)
+	VPXORD     Z6, Z6, Z6
 	PREFETCHT0 64(AX)(DX*1)
-	MOVQ       a+8(FP), AX
-	MOVQ       si+16(FP), CX
-	SHLQ       $0x02, CX
-	MOVQ       sk+24(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       b+32(FP), BX
-	LEAQ       (CX)(CX*2), SI
-	MOVQ       k+0(FP), DI
-	SUBQ       $0x04, DI
-	JL         tail
+	VPXORD     Z7, Z7, Z7
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ b+32(FP), BX
+	LEAQ (CX)(CX*2), SI
+	MOVQ k+0(FP), DI
+	MOVQ pf+88(FP), R8
+	MOVQ pfstep+96(FP), R9
+	SHLQ $0x02, R9
+	SUBQ $0x04, DI
+	JL   tail
 
 loop:
 	VMOVUPS      (BX), Z8
@@ -926,6 +991,8 @@ loop:
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
 	ADDQ         DX, AX
+	PREFETCHT1   (R8)
+	ADDQ         R9, R8
 	ADDQ         $0x00000200, BX
 	SUBQ         $0x04, DI
 	JGE          loop
@@ -993,47 +1060,54 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x2(SB), NOSPLIT, $0-88
-	MOVQ      mask+72(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	MOVQ      in+40(FP), AX
-	TESTQ     AX, AX
-	JZ        zero
-	MOVQ      ldin+48(FP), CX
-	SHLQ      $0x02, CX
-	VMOVUPS.Z (AX), K1, Z0
-	VMOVUPS.Z 64(AX), K2, Z1
-	VMOVUPS.Z (AX)(CX*1), K1, Z2
-	VMOVUPS.Z 64(AX)(CX*1), K2, Z3
-	JMP       begin
+TEXT ·tileAVX512x2(SB), NOSPLIT, $0-104
+	MOVQ       mask+72(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+40(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+48(FP), CX
+	SHLQ       $0x02, CX
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	VMOVUPS.Z  (AX)(CX*1), K1, Z2
+	VMOVUPS.Z  64(AX)(CX*1), K2, Z3
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	PREFETCHT0 128(AX)(CX*1)
+	PREFETCHT0 192(AX)(CX*1)
+	JMP        begin
 
 zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-
-begin:
 	MOVQ       out+56(FP), AX
 	MOVQ       ldout+64(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 64(AX)
+	VPXORD     Z1, Z1, Z1
 	PREFETCHT0 (AX)(CX*1)
+	VPXORD     Z2, Z2, Z2
 	PREFETCHT0 64(AX)(CX*1)
-	MOVQ       a+8(FP), AX
-	MOVQ       si+16(FP), CX
-	SHLQ       $0x02, CX
-	MOVQ       sk+24(FP), DX
-	SHLQ       $0x02, DX
-	MOVQ       b+32(FP), BX
-	MOVQ       k+0(FP), SI
-	SUBQ       $0x04, SI
-	JL         tail
+	VPXORD     Z3, Z3, Z3
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ b+32(FP), BX
+	MOVQ k+0(FP), SI
+	MOVQ pf+88(FP), DI
+	MOVQ pfstep+96(FP), R8
+	SHLQ $0x02, R8
+	SUBQ $0x04, SI
+	JL   tail
 
 loop:
 	VMOVUPS      (BX), Z4
@@ -1080,6 +1154,8 @@ loop:
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         DX, AX
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
 	ADDQ         $0x00000200, BX
 	SUBQ         $0x04, SI
 	JGE          loop
@@ -1128,41 +1204,46 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x1(SB), NOSPLIT, $0-88
-	MOVQ      mask+72(FP), AX
-	KMOVW     AX, K1
-	SHRQ      $0x10, AX
-	KMOVW     AX, K2
-	MOVQ      in+40(FP), AX
-	TESTQ     AX, AX
-	JZ        zero
-	MOVQ      ldin+48(FP), CX
-	SHLQ      $0x02, CX
-	VMOVUPS.Z (AX), K1, Z0
-	VMOVUPS.Z 64(AX), K2, Z1
-	JMP       begin
+TEXT ·tileAVX512x1(SB), NOSPLIT, $0-104
+	MOVQ       mask+72(FP), AX
+	KMOVW      AX, K1
+	SHRQ       $0x10, AX
+	KMOVW      AX, K2
+	MOVQ       in+40(FP), AX
+	TESTQ      AX, AX
+	JZ         zero
+	MOVQ       ldin+48(FP), CX
+	SHLQ       $0x02, CX
+	VMOVUPS.Z  (AX), K1, Z0
+	VMOVUPS.Z  64(AX), K2, Z1
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	JMP        begin
 
 zero:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-
-begin:
 	MOVQ       out+56(FP), AX
 	MOVQ       ldout+64(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
+	VPXORD     Z0, Z0, Z0
 	PREFETCHT0 64(AX)
-	MOVQ       a+8(FP), AX
-	MOVQ       si+16(FP), CX
-	SHLQ       $0x02, CX
-	MOVQ       sk+24(FP), CX
-	SHLQ       $0x02, CX
-	MOVQ       b+32(FP), DX
-	MOVQ       k+0(FP), BX
-	SUBQ       $0x04, BX
-	JL         tail
+	VPXORD     Z1, Z1, Z1
+
+begin:
+	MOVQ a+8(FP), AX
+	MOVQ si+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ sk+24(FP), CX
+	SHLQ $0x02, CX
+	MOVQ b+32(FP), DX
+	MOVQ k+0(FP), BX
+	MOVQ pf+88(FP), SI
+	MOVQ pfstep+96(FP), DI
+	SHLQ $0x02, DI
+	SUBQ $0x04, BX
+	JL   tail
 
 loop:
 	VMOVUPS      (DX), Z2
@@ -1197,6 +1278,8 @@ loop:
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
 	ADDQ         $0x00000200, DX
 	SUBQ         $0x04, BX
 	JGE          loop
@@ -1587,9 +1670,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tileAVX2x6(SB), NOSPLIT, $0-88
+TEXT ·tileAVX2x6(SB), NOSPLIT, $0-104
 	MOVQ    in+40(FP), AX
 	TESTQ   AX, AX
 	JZ      zero
@@ -1646,6 +1729,9 @@ begin:
 	LEAQ       (CX)(CX*2), SI
 	LEAQ       (CX)(CX*4), DI
 	MOVQ       k+0(FP), R8
+	MOVQ       pf+88(FP), R9
+	MOVQ       pfstep+96(FP), R10
+	SHLQ       $0x02, R10
 	SUBQ       $0x04, R8
 	JL         tail
 
@@ -1738,6 +1824,8 @@ loop:
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
 	ADDQ         DX, AX
+	PREFETCHT1   (R9)
+	ADDQ         R10, R9
 	ADDQ         $0x00000100, BX
 	SUBQ         $0x04, R8
 	JGE          loop
@@ -1811,9 +1899,9 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tileAVX2x4(SB), NOSPLIT, $0-88
+TEXT ·tileAVX2x4(SB), NOSPLIT, $0-104
 	MOVQ    in+40(FP), AX
 	TESTQ   AX, AX
 	JZ      zero
@@ -1857,6 +1945,9 @@ begin:
 	MOVQ       b+32(FP), BX
 	LEAQ       (CX)(CX*2), SI
 	MOVQ       k+0(FP), DI
+	MOVQ       pf+88(FP), R8
+	MOVQ       pfstep+96(FP), R9
+	SHLQ       $0x02, R9
 	SUBQ       $0x04, DI
 	JL         tail
 
@@ -1925,6 +2016,8 @@ loop:
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         DX, AX
+	PREFETCHT1   (R8)
+	ADDQ         R9, R8
 	ADDQ         $0x00000100, BX
 	SUBQ         $0x04, DI
 	JGE          loop
@@ -1983,9 +2076,9 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tileAVX2x2(SB), NOSPLIT, $0-88
+TEXT ·tileAVX2x2(SB), NOSPLIT, $0-104
 	MOVQ    in+40(FP), AX
 	TESTQ   AX, AX
 	JZ      zero
@@ -2016,6 +2109,9 @@ begin:
 	SHLQ       $0x02, DX
 	MOVQ       b+32(FP), BX
 	MOVQ       k+0(FP), SI
+	MOVQ       pf+88(FP), DI
+	MOVQ       pfstep+96(FP), R8
+	SHLQ       $0x02, R8
 	SUBQ       $0x04, SI
 	JL         tail
 
@@ -2060,6 +2156,8 @@ loop:
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         DX, AX
+	PREFETCHT1   (DI)
+	ADDQ         R8, DI
 	ADDQ         $0x00000100, BX
 	SUBQ         $0x04, SI
 	JGE          loop
@@ -2103,9 +2201,9 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)
+// func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tileAVX2x1(SB), NOSPLIT, $0-88
+TEXT ·tileAVX2x1(SB), NOSPLIT, $0-104
 	MOVQ    in+40(FP), AX
 	TESTQ   AX, AX
 	JZ      zero
@@ -2131,6 +2229,9 @@ begin:
 	SHLQ       $0x02, CX
 	MOVQ       b+32(FP), DX
 	MOVQ       k+0(FP), BX
+	MOVQ       pf+88(FP), SI
+	MOVQ       pfstep+96(FP), DI
+	SHLQ       $0x02, DI
 	SUBQ       $0x04, BX
 	JL         tail
 
@@ -2163,6 +2264,8 @@ loop:
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
 	ADDQ         CX, AX
+	PREFETCHT1   (SI)
+	ADDQ         DI, SI
 	ADDQ         $0x00000100, DX
 	SUBQ         $0x04, BX
 	JGE          loop

@@ -13,6 +13,10 @@ type gemmTile struct {
 	out     []float32
 	ldout   int
 	add     bool
+
+	// What is wanted soon: elements of pf at a distance of pfstep, one every four of k.
+	pf     []float32
+	pfstep int
 }
 
 // compute runs a tile of the given number of rows, in pieces for which the variant has code.

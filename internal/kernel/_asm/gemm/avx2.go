@@ -43,8 +43,7 @@ func tileAVX2(c *build.Context, rows int) {
 		}
 	}
 	c.Label("begin")
-	out := load(c, "out")
-	po := newStrided(c, out, loadBytes(c, "ldout"), rows)
+	po := newStrided(c, load(c, "out"), loadBytes(c, "ldout"), rows)
 	for r := range acc {
 		c.PREFETCHT0(po.at(r))
 	}
@@ -52,6 +51,7 @@ func tileAVX2(c *build.Context, rows int) {
 	a, si, sk, b := load(c, "a"), loadBytes(c, "si"), loadBytes(c, "sk"), load(c, "b")
 	pa := newStrided(c, a, si, rows)
 	n := load(c, "k")
+	pf, pfstep := load(c, "pf"), loadBytes(c, "pfstep")
 	const unroll = 4
 	step := func(u int) {
 		bv := [2]reg.VecVirtual{c.YMM(), c.YMM()}
@@ -74,6 +74,8 @@ func tileAVX2(c *build.Context, rows int) {
 	for u := range unroll {
 		step(u)
 	}
+	c.PREFETCHT1(operand.Mem{Base: pf})
+	c.ADDQ(pfstep, pf)
 	c.ADDQ(operand.U32(64*unroll), b)
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JGE(operand.LabelRef("loop"))
@@ -87,8 +89,7 @@ func tileAVX2(c *build.Context, rows int) {
 	c.JNZ(operand.LabelRef("one"))
 
 	c.Label("store")
-	out = load(c, "out")
-	po = newStrided(c, out, loadBytes(c, "ldout"), rows)
+	po = newStrided(c, load(c, "out"), loadBytes(c, "ldout"), rows)
 	add := load(c, "add")
 	c.TESTQ(add, add)
 	c.JZ(operand.LabelRef("plain"))

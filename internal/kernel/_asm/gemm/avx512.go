@@ -17,9 +17,10 @@ const tileDoc = `%s computes %d rows and up to %d columns of a product:
 		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*%[3]d+c], sum)
 		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 
+and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
 %s`
 
-const tileArgs = "func(k int, a *float32, si, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int)"
+const tileArgs = "func(k int, a *float32, si, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)"
 
 // strided gives the addresses of elements 0..rows-1 at a distance of s bytes, with no more
 // registers than the processor's scaled indices need.
@@ -113,29 +114,31 @@ func tileAVX512(c *build.Context, rows int) {
 			c.VMOVUPS_Z(p, m[h], acc[r][h])
 		}
 	}
-	c.JMP(operand.LabelRef("begin"))
-	c.Label("zero")
+	// The next tile of the row will want to go on from its sums.
 	for r := range acc {
 		for h := range 2 {
-			c.VPXORD(acc[r][h], acc[r][h], acc[r][h])
+			p := ps.at(r)
+			p.Disp = 128 + 64*h
+			c.PREFETCHT0(p)
 		}
 	}
-	c.Label("begin")
-
-	// The lines of out are wanted in a while.
-	out := load(c, "out")
-	po := newStrided(c, out, loadBytes(c, "ldout"), rows)
+	c.JMP(operand.LabelRef("begin"))
+	c.Label("zero")
+	po := newStrided(c, load(c, "out"), loadBytes(c, "ldout"), rows)
 	for r := range acc {
 		for h := range 2 {
 			p := po.at(r)
 			p.Disp = 64 * h
 			c.PREFETCHT0(p)
+			c.VPXORD(acc[r][h], acc[r][h], acc[r][h])
 		}
 	}
+	c.Label("begin")
 
 	a, si, sk, b := load(c, "a"), loadBytes(c, "si"), loadBytes(c, "sk"), load(c, "b")
 	pa := newStrided(c, a, si, rows)
 	n := load(c, "k")
+	pf, pfstep := load(c, "pf"), loadBytes(c, "pfstep")
 	const unroll = 4
 	step := func(u int) {
 		bv := [2]reg.VecVirtual{c.ZMM(), c.ZMM()}
@@ -158,6 +161,8 @@ func tileAVX512(c *build.Context, rows int) {
 	for u := range unroll {
 		step(u)
 	}
+	c.PREFETCHT1(operand.Mem{Base: pf})
+	c.ADDQ(pfstep, pf)
 	c.ADDQ(operand.U32(128*unroll), b)
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JGE(operand.LabelRef("loop"))
@@ -171,8 +176,7 @@ func tileAVX512(c *build.Context, rows int) {
 	c.JNZ(operand.LabelRef("one"))
 
 	c.Label("store")
-	out = load(c, "out")
-	po = newStrided(c, out, loadBytes(c, "ldout"), rows)
+	po = newStrided(c, load(c, "out"), loadBytes(c, "ldout"), rows)
 	add := load(c, "add")
 	c.TESTQ(add, add)
 	c.JZ(operand.LabelRef("plain"))
