@@ -130,6 +130,8 @@ type gemm struct {
 	rows []float32 // rows of b on their way through a transpose
 	tile []float32 // a tile at the edge
 	sums []float32 // [sumRows][nc]
+
+	ahead ahead
 }
 
 // sizes are the lengths of the parts of scratch, each a whole number of lines of cache.
@@ -176,6 +178,10 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 		for i := i0; i < i1; i += step {
 			rows := min(step, i1-i)
 			a, si, sk, panel := g.takeA(i, rows, k0, kb)
+			g.ahead = ahead{}
+			if next := i + rows; next < i1 && g.a.H == nil {
+				g.ahead = newAhead(g.a.From(next, k0), min(step, i1-next))
+			}
 			for r := 0; r < rows; r += g.mr {
 				g.sweep(i+r, min(g.mr, rows-r), a[r/g.mr*panel:], si, sk, i0, j0, j1, k0, kb)
 			}
@@ -215,7 +221,7 @@ func sameSets(ld int) bool {
 // sweep computes rows [i, i+rows), at most mr, of a block, from their panel a.
 func (g *gemm) sweep(i, rows int, a []float32, si, sk, i0, j0, j1, k0, kb int) {
 	first, last := k0 == 0, k0+kb == g.k
-	t := gemmTile{k: kb, si: si, sk: sk, pf: a}
+	t := gemmTile{k: kb, si: si, sk: sk}
 	for j := j0; j < j1; j += g.nr {
 		t.cols = min(g.nr, j1-j)
 		t.b = g.bp[(j-j0)*kb:]
@@ -234,8 +240,41 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk, i0, j0, j1, k0, kb int) {
 			t.out, t.ldout, t.add = g.c.F[i*g.c.LD+j:], g.c.LD, true
 		}
 		t.a = a
+		t.pf, t.pfstep = a, 0
+		if p := g.ahead.next(kb); p != nil {
+			t.pf, t.pfstep = p, g.ahead.step
+		}
 		g.compute(&t, rows)
 	}
+}
+
+// ahead is the part of a that is wanted after the present one. Each tile asks for a quarter
+// of k elements of it at a distance of step.
+type ahead struct {
+	src                []float32
+	lines, ld, perLine int // perLine tiles for each of the lines, which lie at a distance of ld
+	step               int
+	tiles              int // that have asked
+}
+
+// newAhead looks at the given number of rows of a. Lying in memory row by row, they are asked
+// for along the rows; otherwise down columns of one line of cache each.
+func newAhead(a Matrix, rows int) ahead {
+	if a.Trans {
+		return ahead{src: a.F, lines: rows/16 + 1, ld: 16, perLine: 4, step: a.LD}
+	}
+	return ahead{src: a.F, lines: rows, ld: a.LD, perLine: 1, step: 4}
+}
+
+// next is the first element that a tile of depth k asks for, or nil.
+func (h *ahead) next(k int) []float32 {
+	line, part := h.tiles/max(1, h.perLine), h.tiles%max(1, h.perLine)
+	off := line*h.ld + part*(k/4)*h.step
+	if line >= h.lines || off >= len(h.src) {
+		return nil
+	}
+	h.tiles++
+	return h.src[off:]
 }
 
 // narrow rounds finished sums to bfloat16, added to what was there where c accumulates.

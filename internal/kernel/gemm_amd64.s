@@ -1380,7 +1380,7 @@ done:
 	RET
 
 // func copyAVX512x16(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·copyAVX512x16(SB), NOSPLIT, $0-48
 	MOVQ  mask+40(FP), AX
 	KMOVW AX, K1
@@ -1394,22 +1394,31 @@ TEXT ·copyAVX512x16(SB), NOSPLIT, $0-48
 	SHLQ  $0x02, SI
 	LEAQ  (SI)(SI*2), DI
 	LEAQ  (CX)(CX*2), R8
+	MOVQ  SI, R9
+	SHLQ  $0x04, R9
+	ADDQ  DX, R9
+	LEAQ  (SI)(SI*2), R10
 	SUBQ  $0x04, BX
 	JL    tail
 
 loop:
-	VMOVUPS.Z (DX), K1, Z0
-	VMOVUPS.Z (DX)(SI*1), K1, Z1
-	VMOVUPS.Z (DX)(SI*2), K1, Z2
-	VMOVUPS.Z (DX)(DI*1), K1, Z3
-	VMOVUPS   Z0, K1, (AX)
-	VMOVUPS   Z1, K1, (AX)(CX*1)
-	VMOVUPS   Z2, K1, (AX)(CX*2)
-	VMOVUPS   Z3, K1, (AX)(R8*1)
-	LEAQ      (DX)(SI*4), DX
-	LEAQ      (AX)(CX*4), AX
-	SUBQ      $0x04, BX
-	JGE       loop
+	PREFETCHT0 (R9)
+	PREFETCHT0 (R9)(SI*1)
+	PREFETCHT0 (R9)(SI*2)
+	PREFETCHT0 (R9)(R10*1)
+	LEAQ       (R9)(SI*4), R9
+	VMOVUPS.Z  (DX), K1, Z0
+	VMOVUPS.Z  (DX)(SI*1), K1, Z1
+	VMOVUPS.Z  (DX)(SI*2), K1, Z2
+	VMOVUPS.Z  (DX)(DI*1), K1, Z3
+	VMOVUPS    Z0, K1, (AX)
+	VMOVUPS    Z1, K1, (AX)(CX*1)
+	VMOVUPS    Z2, K1, (AX)(CX*2)
+	VMOVUPS    Z3, K1, (AX)(R8*1)
+	LEAQ       (DX)(SI*4), DX
+	LEAQ       (AX)(CX*4), AX
+	SUBQ       $0x04, BX
+	JGE        loop
 
 tail:
 	ADDQ $0x04, BX
@@ -1428,7 +1437,7 @@ done:
 	RET
 
 // func copyAVX512x32(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·copyAVX512x32(SB), NOSPLIT, $0-48
 	MOVQ  mask+40(FP), AX
 	KMOVW AX, K1
@@ -1444,30 +1453,43 @@ TEXT ·copyAVX512x32(SB), NOSPLIT, $0-48
 	SHLQ  $0x02, SI
 	LEAQ  (SI)(SI*2), DI
 	LEAQ  (CX)(CX*2), R8
+	MOVQ  SI, R9
+	SHLQ  $0x04, R9
+	ADDQ  DX, R9
+	LEAQ  (SI)(SI*2), R10
 	SUBQ  $0x04, BX
 	JL    tail
 
 loop:
-	VMOVUPS.Z (DX), K1, Z0
-	VMOVUPS.Z 64(DX), K2, Z1
-	VMOVUPS.Z (DX)(SI*1), K1, Z2
-	VMOVUPS.Z 64(DX)(SI*1), K2, Z3
-	VMOVUPS.Z (DX)(SI*2), K1, Z4
-	VMOVUPS.Z 64(DX)(SI*2), K2, Z5
-	VMOVUPS.Z (DX)(DI*1), K1, Z6
-	VMOVUPS.Z 64(DX)(DI*1), K2, Z7
-	VMOVUPS   Z0, K1, (AX)
-	VMOVUPS   Z1, K2, 64(AX)
-	VMOVUPS   Z2, K1, (AX)(CX*1)
-	VMOVUPS   Z3, K2, 64(AX)(CX*1)
-	VMOVUPS   Z4, K1, (AX)(CX*2)
-	VMOVUPS   Z5, K2, 64(AX)(CX*2)
-	VMOVUPS   Z6, K1, (AX)(R8*1)
-	VMOVUPS   Z7, K2, 64(AX)(R8*1)
-	LEAQ      (DX)(SI*4), DX
-	LEAQ      (AX)(CX*4), AX
-	SUBQ      $0x04, BX
-	JGE       loop
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	PREFETCHT0 (R9)(SI*1)
+	PREFETCHT0 64(R9)(SI*1)
+	PREFETCHT0 (R9)(SI*2)
+	PREFETCHT0 64(R9)(SI*2)
+	PREFETCHT0 (R9)(R10*1)
+	PREFETCHT0 64(R9)(R10*1)
+	LEAQ       (R9)(SI*4), R9
+	VMOVUPS.Z  (DX), K1, Z0
+	VMOVUPS.Z  64(DX), K2, Z1
+	VMOVUPS.Z  (DX)(SI*1), K1, Z2
+	VMOVUPS.Z  64(DX)(SI*1), K2, Z3
+	VMOVUPS.Z  (DX)(SI*2), K1, Z4
+	VMOVUPS.Z  64(DX)(SI*2), K2, Z5
+	VMOVUPS.Z  (DX)(DI*1), K1, Z6
+	VMOVUPS.Z  64(DX)(DI*1), K2, Z7
+	VMOVUPS    Z0, K1, (AX)
+	VMOVUPS    Z1, K2, 64(AX)
+	VMOVUPS    Z2, K1, (AX)(CX*1)
+	VMOVUPS    Z3, K2, 64(AX)(CX*1)
+	VMOVUPS    Z4, K1, (AX)(CX*2)
+	VMOVUPS    Z5, K2, 64(AX)(CX*2)
+	VMOVUPS    Z6, K1, (AX)(R8*1)
+	VMOVUPS    Z7, K2, 64(AX)(R8*1)
+	LEAQ       (DX)(SI*4), DX
+	LEAQ       (AX)(CX*4), AX
+	SUBQ       $0x04, BX
+	JGE        loop
 
 tail:
 	ADDQ $0x04, BX
@@ -1488,7 +1510,7 @@ done:
 	RET
 
 // func copyAVX512x16BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·copyAVX512x16BF16(SB), NOSPLIT, $0-48
 	MOVQ  mask+40(FP), AX
 	KMOVW AX, K1
@@ -1502,10 +1524,19 @@ TEXT ·copyAVX512x16BF16(SB), NOSPLIT, $0-48
 	SHLQ  $0x01, SI
 	LEAQ  (SI)(SI*2), DI
 	LEAQ  (CX)(CX*2), R8
+	MOVQ  SI, R9
+	SHLQ  $0x04, R9
+	ADDQ  DX, R9
+	LEAQ  (SI)(SI*2), R10
 	SUBQ  $0x04, BX
 	JL    tail
 
 loop:
+	PREFETCHT0  (R9)
+	PREFETCHT0  (R9)(SI*1)
+	PREFETCHT0  (R9)(SI*2)
+	PREFETCHT0  (R9)(R10*1)
+	LEAQ        (R9)(SI*4), R9
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VPMOVZXWD.Z (DX)(SI*1), K1, Z1
@@ -1541,7 +1572,7 @@ done:
 	RET
 
 // func copyAVX512x32BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·copyAVX512x32BF16(SB), NOSPLIT, $0-48
 	MOVQ  mask+40(FP), AX
 	KMOVW AX, K1
@@ -1557,10 +1588,19 @@ TEXT ·copyAVX512x32BF16(SB), NOSPLIT, $0-48
 	SHLQ  $0x01, SI
 	LEAQ  (SI)(SI*2), DI
 	LEAQ  (CX)(CX*2), R8
+	MOVQ  SI, R9
+	SHLQ  $0x04, R9
+	ADDQ  DX, R9
+	LEAQ  (SI)(SI*2), R10
 	SUBQ  $0x04, BX
 	JL    tail
 
 loop:
+	PREFETCHT0  (R9)
+	PREFETCHT0  (R9)(SI*1)
+	PREFETCHT0  (R9)(SI*2)
+	PREFETCHT0  (R9)(R10*1)
+	LEAQ        (R9)(SI*4), R9
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VPMOVZXWD.Z 32(DX), K2, Z1

@@ -14,7 +14,7 @@ func (g *gemm) packB(k0, kb, j0, n int) {
 		return
 	}
 	// Some rows of all panels at a time: the source is read along its rows.
-	const some = 16
+	const some = 32
 	for k := 0; k < kb; k += some {
 		for j := 0; j < n; j += g.nr {
 			packCopy(g.bp[j*kb+k*g.nr:], g.nr, src.From(k, j), min(some, kb-k), min(g.nr, n-j))
@@ -32,7 +32,7 @@ func packColumns(dst []float32, a Matrix, mr, rows, kb int, tmp []float32) {
 		return
 	}
 	a.Trans = false
-	const some = 16
+	const some = 64
 	for k := 0; k < kb; k += some {
 		for r := 0; r < rows; r += mr {
 			packCopy(dst[r*kb+k*mr:], mr, a.From(k, r), min(some, kb-k), min(mr, rows-r))

@@ -10,7 +10,7 @@ import (
 )
 
 // copyAVX512 copies rows of up to 16 times regs columns under a mask, from float32 or from
-// bfloat16, several rows at a time so that their misses overlap.
+// bfloat16, several rows at a time so that their misses overlap, and asks for the rows 16 further.
 func copyAVX512(c *build.Context, regs int, narrow bool) {
 	name, elem, size := fmt.Sprintf("copyAVX512x%d", 16*regs), "float32", 4
 	if narrow {
@@ -35,6 +35,11 @@ func copyAVX512(c *build.Context, regs int, narrow bool) {
 	c.SHLQ(operand.Imm(uint64(size/2)), lds)
 	const unroll = 4
 	ps, pd := newStrided(c, src, lds, unroll), newStrided(c, dst, ldd, unroll)
+	ahead := c.GP64()
+	c.MOVQ(lds, ahead)
+	c.SHLQ(operand.Imm(4), ahead)
+	c.ADDQ(src, ahead)
+	pa := newStrided(c, ahead, lds, unroll)
 	step := func(n int) {
 		var v [unroll][2]reg.VecVirtual
 		for r := range n {
@@ -61,6 +66,15 @@ func copyAVX512(c *build.Context, regs int, narrow bool) {
 	c.SUBQ(operand.Imm(unroll), rows)
 	c.JL(operand.LabelRef("tail"))
 	c.Label("loop")
+	for r := range unroll {
+		p := pa.at(r)
+		c.PREFETCHT0(p)
+		if regs*16*size > 64 {
+			p.Disp = 64
+			c.PREFETCHT0(p)
+		}
+	}
+	c.LEAQ(operand.Mem{Base: ahead, Index: lds, Scale: unroll}, ahead)
 	step(unroll)
 	c.LEAQ(operand.Mem{Base: src, Index: lds, Scale: unroll}, src)
 	c.LEAQ(operand.Mem{Base: dst, Index: ldd, Scale: unroll}, dst)
