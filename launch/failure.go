@@ -45,7 +45,7 @@ func (f *Failure) Error() string {
 	if f.OutOfMemory {
 		b.WriteString(": out of host memory")
 		if f.MemoryLimit > 0 {
-			fmt.Fprintf(&b, ", cgroup limit %.1f GiB", float64(f.MemoryLimit)/(1<<30))
+			fmt.Fprintf(&b, ", cgroup limit %.3g GiB", float64(f.MemoryLimit)/(1<<30))
 		}
 	}
 	if f.Others == 1 {

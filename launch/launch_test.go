@@ -505,7 +505,7 @@ func TestOutOfMemory(t *testing.T) {
 		}
 	}
 	f := Failure{Rank: 2, Signal: syscall.SIGKILL, OutOfMemory: true, MemoryLimit: 128 << 30, Others: 7, Log: "logs/rank-0002.log", After: time.Second}
-	if got, want := f.Error(), "rank 2 was killed (signal 9) after 1s: out of host memory, cgroup limit 128.0 GiB. 7 other ranks stopped because of this. log: logs/rank-0002.log"; got != want {
+	if got, want := f.Error(), "rank 2 was killed (signal 9) after 1s: out of host memory, cgroup limit 128 GiB. 7 other ranks stopped because of this. log: logs/rank-0002.log"; got != want {
 		t.Errorf("\n%s\n%s", got, want)
 	}
 }

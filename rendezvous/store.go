@@ -244,7 +244,7 @@ func (s *Store) Abort(cause error) {
 }
 
 // Close says goodbye. Rank 0 first waits, up to 3 seconds, until the others have left; when
-// a rank is lost it doesn't.
+// a rank is lost it doesn't. A rank that has failed calls Abort before.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
