@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -108,18 +107,18 @@ func isGenerated(path string) (bool, error) {
 	return bytes.Contains(head[:n], []byte("// Code generated ")), nil
 }
 
-// goRoot finds the standard library's source: GOROOT of the environment, of the toolchain
-// that built this program, or of the go command.
+// goRoot finds the standard library's source: the go command's, or where Go is usually
+// installed.
 func goRoot() (string, error) {
-	//lint:ignore SA1019 where the go command is not on the path this is the only way
-	for _, root := range []string{runtime.GOROOT(), "/usr/local/go", "/usr/lib/go"} {
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	places := []string{"/usr/local/go", "/usr/lib/go", "/opt/homebrew/opt/go/libexec"}
+	if err == nil {
+		places = append([]string{strings.TrimSpace(string(out))}, places...)
+	}
+	for _, root := range places {
 		if dir := filepath.Join(root, "src"); root != "" && isDir(filepath.Join(dir, "fmt")) {
 			return dir, nil
 		}
-	}
-	out, err := exec.Command("go", "env", "GOROOT").Output()
-	if dir := filepath.Join(strings.TrimSpace(string(out)), "src"); err == nil && isDir(filepath.Join(dir, "fmt")) {
-		return dir, nil
 	}
 	return "", errors.New("data: the Go standard library's source is not on this machine. try: --set data.path=DIR of any text")
 }

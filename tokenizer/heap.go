@@ -1,7 +1,15 @@
 package tokenizer
 
 // heap is a binary heap; what comes before all else is at its top.
-type heap[T interface{ before(T) bool }] []T
+type heap[T ordered[T]] []T
+
+// ordered is what a heap holds: before says whether it is nearer to the top than another.
+type ordered[T any] interface{ before(other T) bool }
+
+var (
+	_ ordered[candidate] = candidate{}
+	_ ordered[queued]    = queued{}
+)
 
 // init makes a heap of elements in any order.
 func (h heap[T]) init() {
