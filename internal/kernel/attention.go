@@ -30,7 +30,7 @@ func (r AttentionRows) From(i, c int) AttentionRows {
 //
 // Blocks and chunks have fixed places, and sums over keys, queries and heads run in
 // ascending order block by block, so the result depends on neither threads nor the place in
-// the batch.
+// the batch. Levels of internal/impl agree but for rounding.
 type Attention struct {
 	T, E, Group int
 	Scale       float32
