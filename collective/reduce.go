@@ -1,8 +1,7 @@
 package collective
 
 import (
-	"math"
-
+	"trireme/internal/kernel"
 	"trireme/tensor"
 )
 
@@ -56,10 +55,7 @@ func views[E tensor.Elem](srcs [][]byte, st tensor.DType) [][]E {
 
 func fold[E number](dst []E, srcs [][]E, op Op, accumulate bool) {
 	if len(srcs) == 2 && !accumulate && op == Sum {
-		for lo := 0; lo < len(dst); lo += block {
-			hi := min(lo+block, len(dst))
-			addTo(dst[lo:hi], srcs[0][lo:hi], srcs[1][lo:hi])
-		}
+		add(dst, srcs[0], srcs[1])
 		return
 	}
 	var acc [block]E // dst may be one of srcs, so it is written last
@@ -79,7 +75,12 @@ func fold[E number](dst []E, srcs [][]E, op Op, accumulate bool) {
 	}
 }
 
-func addTo[E number](dst, a, b []E) {
+// add: dst[i] = a[i] + b[i]; dst may be a or b.
+func add[E number](dst, a, b []E) {
+	if d, ok := any(dst).([]float32); ok {
+		kernel.Add(d, any(a).([]float32), any(b).([]float32))
+		return
+	}
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
 		dst[i] = a[i] + b[i]
@@ -90,9 +91,7 @@ func combine[E number](run, s []E, op Op) {
 	s = s[:len(run)]
 	switch op {
 	case Sum:
-		for i, v := range s {
-			run[i] += v
-		}
+		add(run, run, s)
 	case Max:
 		for i, v := range s {
 			run[i] = max(run[i], v)
@@ -123,11 +122,8 @@ func foldWide(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op
 		}
 		if dt == tensor.F32 {
 			copy(as[float32](dst, dt)[lo:hi], run)
-			continue
-		}
-		out := as[uint16](dst, dt)[lo:hi]
-		for i, v := range run {
-			out[i] = roundBF16(v)
+		} else {
+			kernel.F32ToBF16(as[uint16](dst, dt)[lo:hi], run)
 		}
 	}
 }
@@ -138,17 +134,5 @@ func widen(dst []float32, src []byte, dt tensor.DType, lo int) {
 		copy(dst, as[float32](src, dt)[lo:])
 		return
 	}
-	s := as[uint16](src, dt)[lo:][:len(dst)]
-	for i, v := range s {
-		dst[i] = math.Float32frombits(uint32(v) << 16)
-	}
-}
-
-// roundBF16 rounds to nearest even; a NaN stays one.
-func roundBF16(v float32) uint16 {
-	b := math.Float32bits(v)
-	if v != v {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
+	kernel.BF16ToF32(dst, as[uint16](src, dt)[lo:][:len(dst)])
 }

@@ -247,12 +247,12 @@ func killed(t *testing.T, scenario string) {
 }
 
 func stopped(t *testing.T) {
-	ps := crew(t, "busy", 3, 600*time.Millisecond, func(ps []*process) {
+	ps := crew(t, "busy", 3, 2*time.Second, func(ps []*process) {
 		time.Sleep(30 * time.Millisecond)
 		if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Error(err)
 		}
-		time.AfterFunc(2*time.Second, func() { _ = ps[1].cmd.Process.Kill() })
+		time.AfterFunc(5*time.Second, func() { _ = ps[1].cmd.Process.Kill() })
 	})
 	for _, r := range []int{0, 2} {
 		l := ps[r].last

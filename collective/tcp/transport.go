@@ -53,6 +53,7 @@ func (t *transport) keep(c *net.TCPConn) bool {
 		return false
 	}
 	t.conns[c] = true
+	tune(c)
 	return true
 }
 
