@@ -17,7 +17,8 @@ type messageOp struct {
 	l     *lane
 	w     *work
 	since time.Time
-	heard []bool // by rank: the header came
+	heard []bool          // by rank: the header came
+	given []chan struct{} // by rank, in an AllReduce: closed when it has the caller's part for it
 }
 
 // line is the line of a Messages that the lane uses.
@@ -78,7 +79,9 @@ func (o *messageOp) small(peers []peer) error {
 func (o *messageOp) large(peers []peer) error {
 	summed := make(chan struct{}) // closed when the caller's part of an AllReduce is there
 	sent := make(chan error, len(peers))
+	o.given = make([]chan struct{}, len(o.l.g.ranks))
 	for _, p := range peers {
+		o.given[p.rank] = make(chan struct{})
 		go func() { sent <- o.send(p.rank, summed) }()
 	}
 	err := o.receive(peers, summed)
@@ -120,6 +123,7 @@ func (o *messageOp) send(to int, summed <-chan struct{}) error {
 	if w.h.Kind != KindAllReduce {
 		return nil
 	}
+	close(o.given[to])
 	select {
 	case <-summed:
 		return o.write(to, w.part(w.dst, n, g.me))
@@ -155,7 +159,12 @@ func (o *messageOp) receive(peers []peer, summed chan<- struct{}) error {
 			return err
 		}
 		close(summed)
-		for _, p := range peers { // a peer sends its part when it has all of the caller's
+		for _, p := range peers { // into what was sent to the peer before
+			select {
+			case <-o.given[p.rank]:
+			case <-g.w.t.Fault().Done():
+				return g.w.t.Fault().Failure()
+			}
 			if err := o.read(p.rank, w.part(w.dst, n, p.rank)); err != nil {
 				return err
 			}
