@@ -175,6 +175,9 @@ func (a *attempt) handle(s syscall.Signal) {
 		case a.asked == 0:
 			a.asked = s
 			a.crew.signal(s)
+			if s == syscall.SIGINT {
+				fmt.Fprintln(a.stderr, "stopping; Ctrl-C again stops at once, without a save")
+			}
 		case s == syscall.SIGINT:
 			a.killed = true
 			a.crew.signal(syscall.SIGKILL)
