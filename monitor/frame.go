@@ -95,8 +95,13 @@ func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string
 		if r.MemoryLimit > 0 {
 			m.add("", "", " of "+Bytes(r.MemoryLimit))
 		}
-		for _, k := range bySize(r.Memory) {
-			field(m, k, Bytes(r.Memory[k]))
+		by := r.Memory
+		if len(r.MemoryPeak) > 0 { // most of what a step needs is given back by its end
+			by = r.MemoryPeak
+			m.add("", "", "  at most:")
+		}
+		for _, k := range bySize(by) {
+			field(m, k, Bytes(by[k]))
 		}
 		rows = append(rows, m)
 	}

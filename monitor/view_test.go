@@ -100,7 +100,7 @@ func TestFrame(t *testing.T) {
 	}
 	r := sample(1240)
 	r.Time = now
-	r.Memory = map[string]int64{"parameters": 3 << 30, "optimizer": 6 << 30, "logits": 0}
+	r.Memory, r.MemoryPeak = nil, map[string]int64{"parameters": 3 << 30, "optimizer": 6 << 30, "logits": 0}
 	f.last, f.steps, f.left = r, 3, 43*time.Minute
 	for i := range 20 {
 		f.loss.add(float64(20 - i))
@@ -115,7 +115,7 @@ func TestFrame(t *testing.T) {
 		{81, true, `step   1240/5000  ━━━━━━━━━───────────────────────────────  25%  eta 0h43m
 loss   2.1431  █▇▇▆▆▆▅▅▅▄▄▃▃▃▂▂▂▁▁▁  lr 2.71e-05  gnorm 0.84
 speed  800,421 tok/s  step 655 ms  mfu 38.6%  comm 11.3%  data 0.4%  ranks 2
-memory 61.4GiB of 79.6GiB  optimizer 6.0GiB  parameters 3.0GiB
+memory 61.4GiB of 79.6GiB  at most:  optimizer 6.0GiB  parameters 3.0GiB
 eval   2.0000  perplexity 7.39  at step 1200`},
 		{41, false, `step   1240/5000    25%  eta 0h43m
 loss   2.1431    lr 2.71e-05  gnorm 0.84
