@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/checkpoint/safetensors"
 	"trireme/tensor"
@@ -31,8 +27,9 @@ type ExportOptions struct {
 // file. shards are what this rank holds of them. Each rank writes its own ranges in their
 // places, so that nobody holds the model, and the bytes do not depend on the world.
 //
-// Weights that lie in dir already are replaced once all new bytes are durable. Where any
-// rank fails, all return that rank's error, and the weights before are as they were.
+// Weights that lie in dir already are replaced once all new bytes are durable: one file at
+// once, several one by one, their index last. Where any rank fails before that, all return
+// that rank's error, and the weights before are as they were.
 func Export(ctx context.Context, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks Agreement, o ExportOptions) error {
 	return export(ctx, disk{}, dir, entries, shards, ranks, o)
 }
@@ -78,6 +75,8 @@ type exporter struct {
 	files  []exportFile
 	where  map[string]int // tensor -> file
 	total  int64          // bytes of all tensors
+
+	chunk, converted []byte // one chunk each
 }
 
 type exportFile struct {
@@ -137,26 +136,6 @@ func (e *exporter) begin() error {
 	return e.sweep()
 }
 
-var (
-	exportTemp  = regexp.MustCompile(`^\.tmp-model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?$`)
-	exportShard = regexp.MustCompile(`^model-\d{5}-of-\d{5}\.safetensors$`)
-)
-
-func (e *exporter) sweep() error {
-	names, err := e.fs.ReadDir(e.dir)
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	for _, name := range names {
-		if exportTemp.MatchString(name) {
-			if err := e.fs.RemoveAll(filepath.Join(e.dir, name)); err != nil {
-				return fmt.Errorf("checkpoint: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
 // write writes this rank's ranges into their files.
 func (e *exporter) write(ctx context.Context, world [][]held) error {
 	plan, err := plan(world)
@@ -209,117 +188,40 @@ func (e *exporter) fill(ctx context.Context, w file, l *safetensors.Layout, tens
 			return err
 		}
 	}
-	var buf, converted []byte
 	for _, t := range tensors {
 		to, at, _ := l.Find(t.Name)
-		from, size := t.DType, to.DType.Size()
 		for _, p := range t.parts {
 			if p.rank != e.rank {
 				continue
 			}
-			it := e.items[p.item]
-			if it.Data.Buffer().Bytes == nil && buf == nil {
-				buf = make([]byte, chunkBytes)
-			}
-			per := chunkBytes / max(size, from.Size())
-			for lo := 0; lo < p.count; lo += per {
-				if err := ctx.Err(); err != nil {
-					return fmt.Errorf("checkpoint: write %s: %w", t.Name, context.Cause(ctx))
-				}
-				hi := min(p.count, lo+per)
-				b := e.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, buf)
-				if from != to.DType {
-					if converted == nil {
-						converted = make([]byte, chunkBytes)
-					}
-					safetensors.Convert(converted[:(hi-lo)*size], to.DType, b, from)
-					b = converted[:(hi-lo)*size]
-				}
-				if err := writeAt(w, b, at+int64((p.first+lo)*size), t.Name); err != nil {
-					return err
-				}
+			if err := e.part(ctx, w, at+int64(p.first)*int64(to.DType.Size()), to.DType, t, p); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// publish gives the files their names, the index last, and removes weights of the same
-// directory that readers would prefer or confuse with them.
-func (e *exporter) publish() error {
-	for _, f := range e.files {
-		if err := verifyFile(e.fs, e.dir, describeFile(tempPrefix+f.name, f.layout)); err != nil {
-			return fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; %s", f.temp(e.dir), err, sameDirectory)
+// part writes one part at offset at, converted to type to.
+func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, t planned, p part) error {
+	it, from, size := e.items[p.item], t.DType, to.Size()
+	if e.chunk == nil {
+		e.chunk, e.converted = make([]byte, chunkBytes), make([]byte, chunkBytes)
+	}
+	per := chunkBytes / max(size, from.Size())
+	for lo := 0; lo < p.count; lo += per {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("checkpoint: write %s: %w", t.Name, context.Cause(ctx))
 		}
-	}
-	names := make([]string, len(e.files))
-	for i, f := range e.files {
-		names[i] = f.name
-	}
-	if len(e.files) > 1 {
-		b, err := e.index()
-		if err != nil {
+		hi := min(p.count, lo+per)
+		b := e.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, e.chunk)
+		if from != to {
+			safetensors.Convert(e.converted[:(hi-lo)*size], to, b, from)
+			b = e.converted[:(hi-lo)*size]
+		}
+		if err := writeAt(w, b, at+int64(lo*size), t.Name); err != nil {
 			return err
 		}
-		path := filepath.Join(e.dir, tempPrefix+safetensors.IndexFile)
-		err = writeFile(e.fs, path, int64(len(b)), func(w file) error { return writeAt(w, b, 0, safetensors.IndexFile) })
-		if err != nil {
-			return err
-		}
-		names = append(names, safetensors.IndexFile)
-	}
-	if err := e.syncDir(); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := e.fs.Rename(filepath.Join(e.dir, tempPrefix+name), filepath.Join(e.dir, name)); err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
-		}
-	}
-	if err := e.syncDir(); err != nil {
-		return err
-	}
-	return e.removeOthers(names)
-}
-
-// index is model.safetensors.index.json.
-func (e *exporter) index() ([]byte, error) {
-	type metadata struct {
-		TotalSize int64 `json:"total_size"`
-	}
-	weights := make(map[string]string, len(e.where))
-	for name, i := range e.where {
-		weights[name] = e.files[i].name
-	}
-	b, err := json.Marshal(struct {
-		Metadata metadata          `json:"metadata"`
-		Weights  map[string]string `json:"weight_map"`
-	}{metadata{e.total}, weights}, json.Deterministic(true), jsontext.WithIndent("  "))
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: encode %s: %w", safetensors.IndexFile, err)
-	}
-	return append(b, '\n'), nil
-}
-
-func (e *exporter) removeOthers(keep []string) error {
-	names, err := e.fs.ReadDir(e.dir)
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	for _, name := range names {
-		weights := name == safetensors.ModelFile || name == safetensors.IndexFile || exportShard.MatchString(name)
-		if weights && !slices.Contains(keep, name) {
-			if err := e.fs.RemoveAll(filepath.Join(e.dir, name)); err != nil {
-				return fmt.Errorf("checkpoint: %w", err)
-			}
-		}
-	}
-	return e.syncDir()
-}
-
-func (e *exporter) syncDir() error {
-	if err := e.fs.SyncDir(e.dir); err != nil {
-		return fmt.Errorf("checkpoint: sync %s: %w", e.dir, err)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func scenarios() []scenario {
 	return all
 }
 
-// states are the seeds of what was saved: before, and by the save under test.
+// Seeds of the states: that of step 2 (step 1 has one less), and of the save under test.
 const (
 	before = 100
 	after  = 200
@@ -50,7 +50,7 @@ const (
 func (s scenario) start(t *testing.T) *faultFS {
 	fs := newFaultFS()
 	for step := 1; step <= 2; step++ {
-		for _, err := range s.save(t, fs, step, before) {
+		for _, err := range s.save(t, fs, step, before-2+uint64(step)) {
 			if err != nil {
 				t.Fatal(err)
 			}

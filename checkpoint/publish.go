@@ -1,0 +1,110 @@
+package checkpoint
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"trireme/checkpoint/safetensors"
+)
+
+var (
+	exportTemp  = regexp.MustCompile(`^\.tmp-model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?$`)
+	exportShard = regexp.MustCompile(`^model-\d{5}-of-\d{5}\.safetensors$`)
+)
+
+func (e *exporter) sweep() error {
+	names, err := e.fs.ReadDir(e.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, name := range names {
+		if exportTemp.MatchString(name) {
+			if err := e.fs.RemoveAll(filepath.Join(e.dir, name)); err != nil {
+				return fmt.Errorf("checkpoint: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// publish gives the files their names, the index last, and removes weights of the same
+// directory that readers would prefer or confuse with them.
+func (e *exporter) publish() error {
+	for _, f := range e.files {
+		if err := verifyFile(e.fs, e.dir, describeFile(tempPrefix+f.name, f.layout)); err != nil {
+			return fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; %s", f.temp(e.dir), err, sameDirectory)
+		}
+	}
+	names := make([]string, len(e.files))
+	for i, f := range e.files {
+		names[i] = f.name
+	}
+	if len(e.files) > 1 {
+		b, err := e.index()
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(e.dir, tempPrefix+safetensors.IndexFile)
+		err = writeFile(e.fs, path, int64(len(b)), func(w file) error { return writeAt(w, b, 0, safetensors.IndexFile) })
+		if err != nil {
+			return err
+		}
+		names = append(names, safetensors.IndexFile)
+	}
+	for _, name := range names {
+		if err := e.fs.Rename(filepath.Join(e.dir, tempPrefix+name), filepath.Join(e.dir, name)); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	if err := e.syncDir(); err != nil {
+		return err
+	}
+	return e.removeOthers(names)
+}
+
+// index is model.safetensors.index.json.
+func (e *exporter) index() ([]byte, error) {
+	type metadata struct {
+		TotalSize int64 `json:"total_size"`
+	}
+	weights := make(map[string]string, len(e.where))
+	for name, i := range e.where {
+		weights[name] = e.files[i].name
+	}
+	b, err := json.Marshal(struct {
+		Metadata metadata          `json:"metadata"`
+		Weights  map[string]string `json:"weight_map"`
+	}{metadata{e.total}, weights}, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: encode %s: %w", safetensors.IndexFile, err)
+	}
+	return append(b, '\n'), nil
+}
+
+func (e *exporter) removeOthers(keep []string) error {
+	names, err := e.fs.ReadDir(e.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, name := range names {
+		weights := name == safetensors.ModelFile || name == safetensors.IndexFile || exportShard.MatchString(name)
+		if weights && !slices.Contains(keep, name) {
+			if err := e.fs.RemoveAll(filepath.Join(e.dir, name)); err != nil {
+				return fmt.Errorf("checkpoint: %w", err)
+			}
+		}
+	}
+	return e.syncDir()
+}
+
+func (e *exporter) syncDir() error {
+	if err := e.fs.SyncDir(e.dir); err != nil {
+		return fmt.Errorf("checkpoint: sync %s: %w", e.dir, err)
+	}
+	return nil
+}
