@@ -1,13 +1,10 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package kernel
 
 import "trireme/internal/impl"
 
-var gemmShapes = [...]gemmShape{
-	impl.Generic: genericShape,
-	impl.NEON:    genericShape,
-}
+var gemmShapes = [...]gemmShape{impl.Generic: genericShape}
 
 func (g *gemm) run(t *gemmTile, rows int) int { return tileGeneric(t, rows) }
 

@@ -45,14 +45,23 @@ func run(dir string) error {
 		return err
 	}
 	cfg := printer.Config{Name: "_asm/gemm", Pkg: "kernel"}
-	for name, p := range map[string]printer.Printer{
-		"gemm_amd64.s":       printer.NewGoAsm(cfg),
-		"gemm_stub_amd64.go": printer.NewStubs(cfg),
+	asm, err := printer.NewGoAsm(cfg).Print(f)
+	if err != nil {
+		return err
+	}
+	stubs, err := printer.NewStubs(cfg).Print(f)
+	if err != nil {
+		return err
+	}
+	n := newNEON()
+	for _, rows := range []int{8, 4, 1} {
+		n.tile(rows)
+	}
+	n.peak()
+	for name, b := range map[string][]byte{
+		"gemm_amd64.s": asm, "gemm_stub_amd64.go": stubs,
+		"gemm_arm64.s": n.asm.Bytes(), "gemm_stub_arm64.go": n.stubs.Bytes(),
 	} {
-		b, err := p.Print(f)
-		if err != nil {
-			return err
-		}
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
 			return err
 		}

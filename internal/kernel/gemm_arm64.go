@@ -1,0 +1,69 @@
+package kernel
+
+import "trireme/internal/impl"
+
+var gemmShapes = [...]gemmShape{
+	impl.Generic: genericShape,
+	impl.NEON:    {mr: 8, nr: 12, kc: 256, nc: 768, packA: true},
+}
+
+// run computes as many of the rows as there is code for at once and returns their number.
+func (g *gemm) run(t *gemmTile, rows int) int {
+	switch {
+	case g.nr != 12:
+		return tileGeneric(t, rows)
+	case t.cols == 12:
+		return tileNEON(t, rows)
+	}
+	rows = tileRowsNEON(rows)
+	g.bordered(t, rows, func(t *gemmTile) { tileNEON(t, rows) })
+	return rows
+}
+
+// tileRowsNEON is how many of the rows tileNEON computes at once.
+func tileRowsNEON(rows int) int {
+	switch {
+	case rows >= 8:
+		return 8
+	case rows >= 4:
+		return 4
+	}
+	return 1
+}
+
+func tileNEON(t *gemmTile, rows int) int {
+	var in *float32
+	if t.in != nil {
+		in = &t.in[0]
+	}
+	add := 0
+	if t.add {
+		add = 1
+	}
+	rows = tileRowsNEON(rows)
+	switch rows {
+	case 8:
+		tileNEONx8(t.k, &t.a[0], t.sk, &t.b[0], in, t.ldin, &t.out[0], t.ldout, add)
+	case 4:
+		tileNEONx4(t.k, &t.a[0], t.sk, &t.b[0], in, t.ldin, &t.out[0], t.ldout, add)
+	default:
+		tileNEONx1(t.k, &t.a[0], t.sk, &t.b[0], in, t.ldin, &t.out[0], t.ldout, add)
+	}
+	return rows
+}
+
+func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
+	transposeGeneric(dst, ldd, src, lds, rows, cols)
+}
+
+func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
+	packCopyGeneric(dst, ldd, src, rows, cols)
+}
+
+func fmaPeak(n int) float64 {
+	if impl.Current() != impl.NEON {
+		return 0
+	}
+	peakNEON(n/24 + 1)
+	return float64(n/24+1) * 24 * 4 * 2
+}
