@@ -96,18 +96,27 @@ type gemmShape struct {
 	packA  bool // tiles read a only where it is packed, column by column
 }
 
+// limitsOf is a level's division at most: the larger a product, the larger.
+func limitsOf(l impl.Level, m, n, k int) gemmShape {
+	s := gemmShapes[l]
+	if m <= s.mr {
+		s.nc = 2 * s.nr // b is read once: its panels need not leave the first level of cache
+	}
+	s.kc, s.nc = min(s.kc, even(k, k, 4)), min(s.nc, even(n, n, s.nr))
+	return s
+}
+
 // shapeOf is a level's division, with blocks of one size rather than a small last one.
 func shapeOf(l impl.Level, m, n, k int) gemmShape {
-	s := gemmShapes[l]
-	s.kc = even(k, s.kc, 4)
-	s.nc = even(n, s.nc, s.nr)
+	s := limitsOf(l, m, n, k)
+	s.kc, s.nc = even(k, s.kc, 4), even(n, s.nc, s.nr)
 	return s
 }
 
 // even is the size of the parts of n that are at most about limit: as few as it takes, of
 // one size, a multiple of unit.
 func even(n, limit, unit int) int {
-	parts := max(1, (n+limit-1)/limit)
+	parts := max(1, (n+limit-1)/max(1, limit))
 	return max(unit, ((n+parts-1)/parts+unit-1)/unit*unit)
 }
 
@@ -146,10 +155,10 @@ func (s gemmShape) sizes(m int) [5]int {
 	}
 }
 
-// GemmScratch is how many floats of scratch a product needs.
+// GemmScratch is how many floats of scratch a product needs; a smaller one needs no more.
 func GemmScratch(m, n, k int) int {
 	total := 0
-	for _, n := range shapeOf(impl.Current(), m, n, k).sizes(m) {
+	for _, n := range limitsOf(impl.Current(), m, n, k).sizes(m) {
 		total += n
 	}
 	return total

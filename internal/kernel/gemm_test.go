@@ -167,6 +167,25 @@ func TestGemmBlocks(t *testing.T) {
 	})
 }
 
+// Parts of a product share the whole's scratch.
+func TestGemmScratchSuffices(t *testing.T) {
+	impl.Each(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(13, 14))
+		for range 20000 {
+			m, n, k := 1+r.IntN(3000), 1+r.IntN(3000), 1+r.IntN(3000)
+			whole := GemmScratch(m, n, k)
+			m, n, k = 1+r.IntN(m), 1+r.IntN(n), 1+r.IntN(k)
+			need := 0
+			for _, n := range shapeOf(impl.Current(), m, n, k).sizes(m) {
+				need += n
+			}
+			if part := GemmScratch(m, n, k); need > part || part > whole {
+				t.Fatalf("%d x %d x %d needs %d floats; GemmScratch says %d, and %d for a larger product", m, n, k, need, part, whole)
+			}
+		}
+	})
+}
+
 func TestGemmNaNAndInf(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
