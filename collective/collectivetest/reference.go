@@ -9,7 +9,7 @@ import (
 	"trireme/tensor"
 )
 
-// made holds what values has made; tests read it only.
+// made holds what values and total have made; tests read it only.
 var made sync.Map
 
 // values are what a rank has: finite numbers whose sums depend on the order.
@@ -63,6 +63,22 @@ func nearestBF16(v float32) uint16 {
 		return lo
 	}
 	return lo + 1
+}
+
+// total is the reference of an all-reduce of every rank's values.
+func total(dt tensor.DType, m, n int, op collective.Op) []byte {
+	type key struct {
+		dt   tensor.DType
+		m, n int
+		op   collective.Op
+	}
+	k := key{dt, m, n, op}
+	b, ok := made.Load(k)
+	if !ok {
+		b = reference(dt, dt, nil, parts(dt, m, n), op)
+		made.Store(k, b)
+	}
+	return b.([]byte)
 }
 
 // reference combines parts in order, the running value in F32 for F32 and BF16. begin may

@@ -114,7 +114,7 @@ func (r *rank) operation(dt tensor.DType, m, n int) error {
 		if err := wait(r.g.AllReduce(b, op, "t")); err != nil {
 			return err
 		}
-		if err := same("all_reduce "+op.String(), b, reference(dt, dt, nil, parts(dt, m, n), op)); err != nil {
+		if err := same("all_reduce "+op.String(), b, total(dt, m, n, op)); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func async(t *testing.T, mk Make) {
 					if err := wait(works[k], works[k]); err != nil {
 						return err
 					}
-					if err := same("all_reduce", ts[k], reference(tensor.F32, tensor.F32, nil, parts(tensor.F32, length(k), n), collective.Sum)); err != nil {
+					if err := same("all_reduce", ts[k], total(tensor.F32, length(k), n, collective.Sum)); err != nil {
 						return err
 					}
 				}

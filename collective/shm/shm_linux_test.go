@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"go.uber.org/goleak"
 
@@ -49,6 +50,19 @@ func TestSuite(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) { collectivetest.RunProcesses(t) }
+
+// TestCellLayout: contributions in a slot are read as numbers of up to eight bytes.
+func TestCellLayout(t *testing.T) {
+	var c collective.Cell
+	for i := range c.Slots {
+		if off := unsafe.Offsetof(c.Slots) + uintptr(i)*unsafe.Sizeof(c.Slots[0]) + unsafe.Offsetof(c.Slots[0].Mail); off%8 != 0 {
+			t.Errorf("slot %d begins its contribution at %d", i, off)
+		}
+	}
+	if unsafe.Sizeof(c)%8 != 0 {
+		t.Errorf("a cell has %d bytes", unsafe.Sizeof(c))
+	}
+}
 
 func descriptors(t *testing.T) int {
 	d, err := os.ReadDir("/proc/self/fd")
