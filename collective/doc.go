@@ -12,7 +12,8 @@
 // those of other groups: each group has a goroutine of its own while something is to be
 // done, so ranks may interleave two groups differently. Send and Recv have one more for
 // each peer and direction. An operation of up to 4 KiB where peers' memory is readable is
-// posted by the caller that issues it, and completed by the one that waits.
+// posted by the caller that issues it, and completed by the one that waits: one that nobody
+// waits for writes no result and has no time-out.
 //
 // Numbers. A sum is made in the order of ranks, over all of them, by the same code on every
 // transport: the bits depend on the values and the number of ranks only. BF16 is widened to

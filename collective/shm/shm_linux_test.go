@@ -3,11 +3,13 @@ package shm
 import (
 	"context"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"trireme/collective"
 	"trireme/collective/collectivetest"
@@ -61,6 +63,41 @@ func TestCellLayout(t *testing.T) {
 	}
 	if unsafe.Sizeof(c)%8 != 0 {
 		t.Errorf("a cell has %d bytes", unsafe.Sizeof(c))
+	}
+}
+
+// TestStrangeMemory gives a rank addresses that are not a peer's memory: it says so, on
+// every rank, and leaves nothing open.
+func TestStrangeMemory(t *testing.T) {
+	before := descriptors(t)
+	other, err := unix.MemfdCreate("other", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(other)
+	pid := uint32(os.Getpid())
+	for name, b := range map[string][]byte{
+		"no address": {1, 2, 3}, "another host": hello{pid, 1, 1 << 20, "elsewhere"}.encode(), "no process": hello{1 << 30, 1, 1 << 20, host()}.encode(),
+		"no descriptor": hello{pid, 99999, 1 << 20, host()}.encode(), "another file": hello{pid, uint32(other), 1 << 20, host()}.encode(),
+		"too large": hello{pid, uint32(other), 1 << 60, host()}.encode(),
+	} {
+		x := collectivetest.NewExchange(2)
+		told := make(chan []byte, 1)
+		go func() {
+			_, _ = x.Rank(1).AllGather(context.Background(), "shm/memory", b)
+			all, _ := x.Rank(1).AllGather(context.Background(), "shm/joined", nil)
+			told <- all[0]
+		}()
+		w, err := Open(context.Background(), Config{Rank: 0, Size: 2, Exchange: x.Rank(0), ArenaBytes: 1 << 20})
+		if err == nil || w != nil || !strings.Contains(err.Error(), "rank 1") {
+			t.Errorf("%s: error %v, want one that names rank 1", name, err)
+		}
+		if len(<-told) == 0 {
+			t.Errorf("%s: the other rank was not told", name)
+		}
+	}
+	if after := descriptors(t); after > before+1 {
+		t.Errorf("%d descriptors were left open", after-before-1)
 	}
 }
 

@@ -3,6 +3,7 @@ package tcp
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"trireme/collective"
 )
@@ -39,6 +40,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Host == "" {
 		c.Host = "127.0.0.1"
+	}
+	if ip := net.ParseIP(c.Host); ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("collective/tcp: host %s is every interface; name one that the other ranks can reach", c.Host)
 	}
 	return nil
 }

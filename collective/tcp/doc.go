@@ -8,6 +8,7 @@
 // is neither encrypted nor authenticated, so the network must be trusted not to alter it.
 // The default interface is loopback.
 //
-// A rank whose process ends is noticed when the system closes its connections; one that is
-// stopped or cut off, by the time-out, in which no byte moves.
+// A rank whose process ends is noticed when the system closes its connections; one whose
+// host is cut off, after five seconds without an answer; one that is stopped, by the
+// time-out, in which no byte moves.
 package tcp

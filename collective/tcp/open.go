@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"trireme/collective"
 )
@@ -24,6 +25,10 @@ func Open(ctx context.Context, cfg Config) (collective.World, error) {
 	}
 	return collective.NewWorld(cfg.Rank, cfg.Size, t, cfg.Config)
 }
+
+// cutOff notices within five seconds that the way to another host is gone. A process that
+// was only stopped still has a system that answers.
+var cutOff = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}
 
 func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	t := &transport{
@@ -52,6 +57,7 @@ func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	}
 	for r, c := range conns {
 		if c != nil {
+			_ = c.SetKeepAliveConfig(cutOff) // the time-out is left where it cannot be set
 			t.peers[r] = &peer{rank: r, conn: c, answers: make(chan string, 1)}
 		}
 	}

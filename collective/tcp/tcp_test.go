@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -96,6 +97,33 @@ func TestStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Close()
+}
+
+func TestConfig(t *testing.T) {
+	x := collectivetest.NewExchange(2).Rank(0)
+	good := Config{Size: 2, Exchange: x, Secret: secret}
+	if err := good.Validate(); err != nil || good.Host != "127.0.0.1" || good.Timeout != time.Minute {
+		t.Errorf("%+v: %v", good, err)
+	}
+	for _, bad := range []Config{
+		{Rank: 2, Size: 2, Exchange: x, Secret: secret}, {Size: 2, Secret: secret}, {Size: 2, Exchange: x},
+		{Size: 2, Exchange: x, Secret: secret[:8]}, {Size: 2, Exchange: x, Secret: secret, Host: "0.0.0.0"},
+		{Config: collective.Config{Timeout: -1}, Size: 2, Exchange: x, Secret: secret},
+	} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+// TestAbsentRank opens a world of which one rank never comes.
+func TestAbsentRank(t *testing.T) {
+	x := collectivetest.NewExchange(2)
+	go func() { _, _ = x.Rank(1).AllGather(context.Background(), "tcp/address", []byte("127.0.0.1:1")) }()
+	_, err := Open(context.Background(), Config{Config: collective.Config{Timeout: 200 * time.Millisecond}, Size: 2, Exchange: x.Rank(0), Secret: secret})
+	if err == nil || !strings.Contains(err.Error(), "connect to rank 1") {
+		t.Errorf("error %v, want one that names rank 1", err)
+	}
 }
 
 // fake is a connection that says what it is told.
