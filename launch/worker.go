@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // parentVar holds the number of a descriptor that closes when the launcher ends.
@@ -29,16 +31,17 @@ func TieToParent(lookup func(string) (string, bool), cleanup func()) (release fu
 		return nil, fmt.Errorf("launch: %s=%s is not an open pipe: start the worker directly", parentVar, v)
 	}
 	syscall.CloseOnExec(fd)
-	syscall.SetNonblock(fd, true) // so that release can end the reading
-	pipe := os.NewFile(uintptr(fd), "launcher")
+	// The pipe's mode (blocking or not) is shared with the launcher and all workers, so the
+	// wait is a poll, which does not depend on it, and a pipe of our own ends it.
+	wake, wakeEnd, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	wakeFD := int32(wake.Fd())
 	var released sync.WaitGroup
-	stop := make(chan struct{})
 	released.Go(func() {
-		pipe.Read(make([]byte, 1))
-		select {
-		case <-stop:
+		if !launcherEnds(int32(fd), wakeFD) {
 			return
-		default:
 		}
 		if cleanup != nil {
 			cleanup()
@@ -49,10 +52,25 @@ func TieToParent(lookup func(string) (string, bool), cleanup func()) (release fu
 		os.Exit(CodeInterrupted)
 	})
 	return sync.OnceFunc(func() {
-		close(stop)
-		pipe.Close()
+		wakeEnd.Close()
 		released.Wait()
+		wake.Close()
+		syscall.Close(fd)
 	}), nil
+}
+
+// launcherEnds waits until the launcher's end of the pipe closes, or that of wake, and says
+// whether it was the launcher's.
+func launcherEnds(launcher, wake int32) bool {
+	for {
+		fds := []unix.PollFd{{Fd: launcher, Events: unix.POLLIN}, {Fd: wake, Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
+			return false // no memory in the kernel: the death signal still ties us
+		}
+		if fds[1].Revents != 0 || fds[0].Revents != 0 {
+			return fds[1].Revents == 0
+		}
+	}
 }
 
 // Stop is a worker's wish to end early: it is asked for by a signal or by Request, and taken

@@ -49,10 +49,11 @@ func (c Schedule) At(s int) float64 {
 	left := float64(max(1, total-w))
 	switch c.Kind {
 	case "linear":
-		return c.LR * math.Max(0, float64(total-s)/left)
+		// (total-s)/left, in the form whose last bit the reference runs have.
+		return c.LR * math.Max(0, 1-float64(s-w)/left)
 	case "cosine":
 		progress := float64(s-w) / left
-		return c.LR * math.Max(0, 0.5*(1+math.Cos(math.Pi*progress)))
+		return c.LR * math.Max(0, 0.5*(1+cos(math.Pi*progress)))
 	case "polynomial":
 		return c.polynomial(s)
 	}

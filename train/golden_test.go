@@ -231,7 +231,7 @@ func TestGolden(t *testing.T) {
 				if !near(r.norm[i], want.GradNorm, 1e-3) {
 					t.Errorf("step %d: grad_norm %v, want %v", want.Step, r.norm[i], want.GradNorm)
 				}
-				if !near(r.lr[i], want.LR, 1e-15) {
+				if r.lr[i] != want.LR {
 					t.Errorf("step %d: lr %v, want %v", want.Step, r.lr[i], want.LR)
 				}
 			}
