@@ -11,6 +11,7 @@ import (
 	"trireme/data"
 	"trireme/model"
 	"trireme/model/llama"
+	"trireme/monitor"
 	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -37,10 +38,9 @@ type StepOptions struct {
 	Steps, Warmup int
 	Clip          float64 // norm of the gradient; 0 does not clip
 	Recompute     bool
-	Threads       int     // for the record
-	PeakGFLOPS    float64 // of all ranks' threads together, for MFU; 0 if unknown
-	// Age is the time since the process began.
-	Age func() time.Duration
+	Threads       int // of each rank, as the backend was opened
+	// Began is when the user started this; the report's FirstStepS counts from there.
+	Began time.Time
 }
 
 // StepReport has the keys of the comparison's other side.
@@ -58,17 +58,18 @@ type StepReport struct {
 	GFLOPS         float64  `json:"gflops"`        // attention counted whole
 	GFLOPSCausal   float64  `json:"gflops_causal"` // attention's masked half not counted
 	MFU            *float64 `json:"mfu"`
-	PeakGFLOPS     float64  `json:"peak_gflops"`
+	PeakGFLOPS     float64  `json:"peak_gflops"` // of all ranks' threads together, measured after the steps
 	Params         int64    `json:"params"`
 	ParamsMatMul   int64    `json:"params_matmul"`
-	RSSMiB         int64    `json:"rss_mib"`
-	FirstStepS     float64  `json:"first_step_s"` // from the start of the process
+	RSSMiB         int64    `json:"rss_mib"`      // the most that was resident of the calling rank; 0 where the system does not say
+	FirstStepS     float64  `json:"first_step_s"` // from Began to the end of the first step
 	LossFirst      float64  `json:"loss_first"`
 	LossLast       float64  `json:"loss_last"`
 	Steps          int      `json:"steps"`
 }
 
-// Step times training steps on random tokens, on every rank of a world alike.
+// Step times training steps on random tokens, on every rank of a world alike; b is a rank's
+// backend, with o.Threads threads.
 func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptions) (StepReport, error) {
 	c, ok := StepConfigs[o.Config]
 	if !ok {
@@ -81,7 +82,7 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 	defer e.Close()
 	batches := c.batches(w.Rank())
 	var times, waits []float64
-	r := StepReport{Config: o.Config, Strategy: o.Strategy, Threads: o.Threads, World: w.Size(), Steps: o.Steps, PeakGFLOPS: o.PeakGFLOPS}
+	r := StepReport{Config: o.Config, Strategy: o.Strategy, Threads: o.Threads, World: w.Size(), Steps: o.Steps}
 	for i := range o.Warmup + o.Steps {
 		began := time.Now()
 		if err := st.Step(ctx, batches[i%len(batches)], 3e-4, i); err != nil {
@@ -90,7 +91,7 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 		loss := st.Outcome().Loss
 		took := time.Since(began)
 		if i == 0 {
-			r.FirstStepS, r.LossFirst = o.Age().Seconds(), loss
+			r.FirstStepS, r.LossFirst = time.Since(o.Began).Seconds(), loss
 		}
 		if i >= o.Warmup {
 			times, waits = append(times, took.Seconds()), append(waits, e.Waited().Seconds())
@@ -100,6 +101,10 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 	if err := e.Settle(); err != nil {
 		return StepReport{}, err
 	}
+	if res, err := monitor.ReadResident(); err == nil {
+		r.RSSMiB = res.Peak >> 20
+	}
+	r.PeakGFLOPS = FMAPeak(o.Threads) * float64(w.Size())
 	r.sum(c, info, times, waits)
 	r.Params = params
 	return r, nil

@@ -12,6 +12,7 @@ func newBench() *cobra.Command {
 	c.AddCommand(
 		newBenchCollectives(),
 		newBenchGEMM(),
+		newBenchStep(),
 	)
 	return c
 }

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"trireme/device"
+	"trireme/internal/bench"
+	"trireme/launch"
+	"trireme/parallel"
+	"trireme/rendezvous"
+)
+
+// benchStepFlags is the command line of bench step.
+type benchStepFlags struct {
+	options   bench.StepOptions
+	nproc     int
+	transport string
+	timeout   time.Duration
+	json      bool
+}
+
+func newBenchStep() *cobra.Command {
+	f := &benchStepFlags{}
+	c := &cobra.Command{
+		Use:   "step",
+		Short: "measure whole training steps of a Llama in float32",
+		Long: `Trains on random tokens, and prints the median and the best step of rank 0. The sizes are
+  A  4 layers of width 256, vocabulary 512, 8 sequences of 256 positions a rank
+  B  6 layers of width 512, vocabulary 8192, 4 sequences of 512
+  C  12 layers of width 768, vocabulary 32000, 2 sequences of 512
+MFU counts attention whole and is of what fused multiply-adds reach on this processor just
+after the steps. The time to the end of the first step counts from the start of the process
+that was started by the user, the starting of workers included.`,
+		Example: "  trireme bench step --config B --threads 1 --nproc 2 --steps 20 --json",
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	p := c.Flags()
+	p.StringVar(&f.options.Config, "config", "A", "the network's size: A, B or C")
+	p.IntVar(&f.options.Threads, "threads", 1, "threads of each rank")
+	p.IntVar(&f.nproc, "nproc", 1, "worker processes to start")
+	p.IntVar(&f.options.Steps, "steps", 20, "steps to measure")
+	p.IntVar(&f.options.Warmup, "warmup", 3, "steps before those that are measured")
+	p.StringVar(&f.options.Strategy, "strategy", "full_shard", "how ranks divide the model")
+	p.Float64Var(&f.options.Clip, "clip", 0, "norm to which gradients are clipped; 0 does not clip")
+	p.BoolVar(&f.options.Recompute, "recompute", false, "keep only the inputs of layers, and compute them again on the way back")
+	p.StringVar(&f.transport, "transport", "auto", "how ranks are connected: auto, shm or tcp")
+	p.DurationVar(&f.timeout, "timeout", 0, "how long a rank waits for the others; 0 is one minute")
+	p.BoolVar(&f.json, "json", false, "print one JSON object")
+	return c
+}
+
+// check refuses flags with which nothing can be measured.
+func (f *benchStepFlags) check() error {
+	o := f.options
+	if err := oneOf("config", o.Config, "A", "B", "C"); err != nil {
+		return err
+	}
+	if err := oneOf("transport", f.transport, transports...); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		flag       string
+		value, min int
+	}{{"threads", o.Threads, 1}, {"nproc", f.nproc, 1}, {"steps", o.Steps, 1}, {"warmup", o.Warmup, 0}} {
+		if n.value < n.min {
+			return usage(fmt.Sprintf("--%s is %d: it must be at least %d", n.flag, n.value, n.min), "")
+		}
+	}
+	if !(o.Clip >= 0) {
+		return usage(fmt.Sprintf("--clip is %v: it must be 0 or more", o.Clip), "")
+	}
+	p := parallel.Default()
+	p.Strategy = o.Strategy
+	if err := p.Validate(); err != nil {
+		return usage("--strategy: "+err.Error(), "")
+	}
+	return nil
+}
+
+func (f *benchStepFlags) run(c *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	env, err := rendezvous.Read(os.LookupEnv)
+	if err != nil {
+		return &Exit{CodeUsage, err}
+	}
+	if !env.Launched && f.nproc > 1 {
+		vars, err := beganEnv()
+		if err != nil {
+			return err
+		}
+		return startWorkers(c.Context(), launch.Config{Nproc: f.nproc, Env: vars, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
+	}
+	r, err := f.measure(c.Context(), env)
+	if err != nil || env.Rank != 0 {
+		return err
+	}
+	if f.json {
+		return writeJSON(c.OutOrStdout(), r)
+	}
+	return r.print(c.OutOrStdout())
+}
+
+// stepReport is a report and how it was made.
+type stepReport struct {
+	Schema    string `json:"schema"`
+	Transport string `json:"transport"`
+	bench.StepReport
+}
+
+// measure is one rank's part.
+func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *stepReport, err error) {
+	o := f.options
+	if o.Began, err = began(); err != nil {
+		return nil, err
+	}
+	w, err := openWorld(ctx, env, f.transport, f.timeout)
+	if err != nil {
+		return nil, err
+	}
+	b, err := device.Open("cpu", device.Options{Threads: o.Threads, Shared: w.Arena()})
+	if err != nil {
+		w.Abort(err)
+		return nil, errors.Join(err, w.Close())
+	}
+	r, err := bench.Step(ctx, b, w, o)
+	if err != nil {
+		w.Abort(err)
+	}
+	if err := errors.Join(err, b.Close(), w.Close()); err != nil {
+		return nil, err
+	}
+	return &stepReport{"trireme.bench.step/1", w.transport, r}, nil
+}
+
+func (r *stepReport) print(out io.Writer) error {
+	mfu := "n/a"
+	if r.MFU != nil {
+		mfu = fmt.Sprintf("%.1f%%", 100**r.MFU)
+	}
+	_, err := fmt.Fprintf(out, `config %s, ranks %d, threads of each %d, over %s, %s, %d steps
+tokens/s      %.1f (best %.1f)
+step          %.1f ms (%.1f to %.1f), of which communication %.1f
+arithmetic    %.1f GFLOP/s, causal attention %.1f; MFU %s of %.1f
+parameters    %d, %d of them multiplied
+resident      %d MiB at most
+first step    after %.2f s
+loss          %.4f at first, %.4f at last
+`, r.Config, r.World, r.Threads, r.Transport, r.Strategy, r.Steps, r.TokensPerS, r.TokensPerSBest,
+		r.StepMS, r.StepMSMin, r.StepMSMax, r.CommMS, r.GFLOPS, r.GFLOPSCausal, mfu, r.PeakGFLOPS,
+		r.Params, r.ParamsMatMul, r.RSSMiB, r.FirstStepS, r.LossFirst, r.LossLast)
+	return err
+}
