@@ -140,7 +140,7 @@ type gemm struct {
 	tile []float32 // a tile at the edge
 	sums []float32 // [sumRows][nc]
 
-	ahead ahead
+	soon [2]ahead // what comes after the present rows
 }
 
 // sizes are the lengths of the parts of scratch, each a whole number of lines of cache.
@@ -187,10 +187,7 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 		for i := i0; i < i1; i += step {
 			rows := min(step, i1-i)
 			a, si, sk, panel := g.takeA(i, rows, k0, kb)
-			g.ahead = ahead{}
-			if next := i + rows; next < i1 && g.a.H == nil {
-				g.ahead = newAhead(g.a.From(next, k0), min(step, i1-next))
-			}
+			g.look(i+rows, i0, i1, min(step, i1-i0), j0, j1-j0, k0, kb)
 			for r := 0; r < rows; r += g.mr {
 				g.sweep(i+r, min(g.mr, rows-r), a[r/g.mr*panel:], si, sk, i0, j0, j1, k0, kb)
 			}
@@ -250,40 +247,14 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk, i0, j0, j1, k0, kb int) {
 		}
 		t.a = a
 		t.pf, t.pfstep = a, 0
-		if p := g.ahead.next(kb); p != nil {
-			t.pf, t.pfstep = p, g.ahead.step
+		for s := range g.soon {
+			if p := g.soon[s].next(kb); p != nil {
+				t.pf, t.pfstep = p, g.soon[s].step
+				break
+			}
 		}
 		g.compute(&t, rows)
 	}
-}
-
-// ahead is the part of a that is wanted after the present one. Each tile asks for a quarter
-// of k elements of it at a distance of step.
-type ahead struct {
-	src                []float32
-	lines, ld, perLine int // perLine tiles for each of the lines, which lie at a distance of ld
-	step               int
-	tiles              int // that have asked
-}
-
-// newAhead looks at the given number of rows of a. Lying in memory row by row, they are asked
-// for along the rows; otherwise down columns of one line of cache each.
-func newAhead(a Matrix, rows int) ahead {
-	if a.Trans {
-		return ahead{src: a.F, lines: rows/16 + 1, ld: 16, perLine: 4, step: a.LD}
-	}
-	return ahead{src: a.F, lines: rows, ld: a.LD, perLine: 1, step: 4}
-}
-
-// next is the first element that a tile of depth k asks for, or nil.
-func (h *ahead) next(k int) []float32 {
-	line, part := h.tiles/max(1, h.perLine), h.tiles%max(1, h.perLine)
-	off := line*h.ld + part*(k/4)*h.step
-	if line >= h.lines || off >= len(h.src) {
-		return nil
-	}
-	h.tiles++
-	return h.src[off:]
 }
 
 // narrow rounds finished sums to bfloat16, added to what was there where c accumulates.
