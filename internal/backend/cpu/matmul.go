@@ -69,8 +69,8 @@ type product struct {
 
 // Tiles of at least this many rows or columns are worth packing the other operand for.
 const (
-	leastRows = 256
-	leastCols = 256
+	leastRows = 448
+	leastCols = 384
 )
 
 // divide makes one tile for one thread, and for more some tiles for each, so that a thread
@@ -81,7 +81,7 @@ func (p *product) divide(threads int) {
 	if threads == 1 || p.m*p.n*p.k < smallProduct {
 		return
 	}
-	want := 4 * threads
+	want := 3 * threads
 	have := p.batch
 	if have < want {
 		p.cols = part(p.n, (want+have-1)/have, leastCols, 64)
