@@ -99,8 +99,8 @@ type gemmShape struct {
 // limitsOf is a level's division at most: the larger a product, the larger.
 func limitsOf(l impl.Level, m, n, k int) gemmShape {
 	s := gemmShapes[l]
-	if m <= s.mr {
-		s.nc = 2 * s.nr // b is read once: its panels need not leave the first level of cache
+	if m <= 4*s.mr {
+		s.nc = 2 * s.nr // panels of b are read a few times: they need not leave the first level of cache
 	}
 	s.kc, s.nc = min(s.kc, even(k, k, 4)), min(s.nc, even(n, n, s.nr))
 	return s
