@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"trireme/collective"
 	"trireme/data"
 	"trireme/device"
 	"trireme/generate"
@@ -83,17 +82,7 @@ func (r *Recipe) Show(ctx context.Context, w io.Writer, families model.Registry,
 	if err != nil {
 		return err
 	}
-	worlds, err := collective.NewLocal(1, collective.Config{})
-	if err != nil {
-		return err
-	}
-	defer worlds[0].Close()
-	b, err := device.DefaultConfig().Open(nil, 1)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	m, err := train.LoadModel(b, worlds[0], families, dir)
+	m, err := train.LoadModel(families, dir, device.DefaultConfig())
 	if err != nil {
 		return err
 	}
@@ -101,7 +90,7 @@ func (r *Recipe) Show(ctx context.Context, w io.Writer, families model.Registry,
 	for i, p := range r.prompts {
 		fmt.Fprintf(w, "\n--- what it writes after %q\n%s", p, p)
 		o := generate.Options{MaxNewTokens: 96, Temperature: 0.7, TopK: 40, Seed: uint64(i), Stop: []int32{tok.EOS()}}
-		for id, err := range generate.Tokens(ctx, b, m.Model, tok.Encode(p, tokenizer.Options{}), m.Model.Info().MaxPositions, o) {
+		for id, err := range generate.Tokens(ctx, m.Backend, m.Model, tok.Encode(p, tokenizer.Options{}), m.Model.Info().MaxPositions, o) {
 			if err != nil {
 				return err
 			}

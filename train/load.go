@@ -1,52 +1,75 @@
 package train
 
 import (
+	"errors"
 	"path/filepath"
 
 	"trireme/checkpoint/safetensors"
 	"trireme/collective"
+	"trireme/device"
 	"trireme/model"
 	"trireme/parallel"
-	"trireme/tensor"
 )
 
 // Loaded is a model with its weights, to be read and not trained.
 type Loaded struct {
-	Model  model.Model
-	engine *parallel.Engine
+	Model   model.Model
+	Backend device.Device
+	world   collective.World
+	engine  *parallel.Engine
 }
 
-// LoadModel reads a Hugging Face directory, for sequences as long as the model allows. The
-// weights are whole on each rank of the world.
-func LoadModel(b tensor.Backend, w collective.World, families model.Registry, dir string) (*Loaded, error) {
-	c, err := families.ReadConfig(filepath.Join(dir, "config.json"))
+// LoadModel reads a Hugging Face directory, for sequences as long as the model allows, into
+// this process alone. Close gives it back.
+func LoadModel(families model.Registry, dir string, c device.Config) (_ *Loaded, err error) {
+	config, err := families.ReadConfig(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, input(err)
+	}
+	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
 		return nil, err
 	}
-	m, err := c.Make(b, 0)
-	if err != nil {
+	l := &Loaded{world: worlds[0]}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	if l.Backend, err = c.Open(nil, 1); err != nil {
 		return nil, err
 	}
-	for _, p := range model.Params(m) {
+	if l.Model, err = config.Make(l.Backend, 0); err != nil {
+		return nil, input(err)
+	}
+	for _, p := range model.Params(l.Model) {
 		p.Frozen = true
-	}
-	mesh, err := collective.NewMesh(w, 1, w.Size())
-	if err != nil {
-		return nil, err
 	}
 	files, err := safetensors.OpenModel(dir)
 	if err != nil {
-		return nil, err
+		return nil, input(err)
 	}
 	defer files.Close()
-	groups := parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}
-	e := parallel.New(b, groups, m.Units(), parallel.Strategy{Name: "no_shard"}, true)
-	if err := loadWeights(e, files); err != nil {
-		e.Close()
+	if err := fits(l.Model, files); err != nil {
+		return nil, input(err)
+	}
+	mesh, err := collective.NewMesh(l.world, 1, 1)
+	if err != nil {
 		return nil, err
 	}
-	return &Loaded{m, e}, nil
+	groups := parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}
+	l.engine = parallel.New(l.Backend, groups, l.Model.Units(), parallel.Strategy{Name: "no_shard"}, true)
+	return l, loadWeights(l.engine, files)
 }
 
-// Close ends what the loaded model keeps running.
-func (l *Loaded) Close() { l.engine.Close() }
+// Close gives back the model's memory and what it keeps running.
+func (l *Loaded) Close() error {
+	if l.engine != nil {
+		l.engine.Close()
+	}
+	var errs []error
+	if l.Backend != nil {
+		errs = append(errs, l.Backend.Close())
+	}
+	return errors.Join(append(errs, l.world.Close())...)
+}

@@ -155,27 +155,13 @@ func (r *Run) begin(ctx context.Context) error {
 	}
 	files, err := safetensors.OpenModel(r.Config.Model.Path)
 	if err != nil {
-		return err
+		return input(err)
 	}
 	defer files.Close()
-	return loadWeights(r.engine, files)
-}
-
-// loadWeights reads this rank's parts of all parameters from a model's files.
-func loadWeights(e *parallel.Engine, files *safetensors.Files) error {
-	for _, s := range e.HeldParams() {
-		info, ok := files.Find(s.Name)
-		switch {
-		case !ok:
-			return fmt.Errorf("train: %s has no tensor %s, which the model needs", files.Name(), s.Name)
-		case !tensor.Shape(info.Shape).Equal(s.Shape):
-			return fmt.Errorf("train: %s: %s is %v, config.json makes it %v", files.Name(), s.Name, info.Shape, s.Shape)
-		}
-		if err := files.ReadAs(s.Name, s.DType, s.First, s.Count, tensor.HostBytes(s.Data)); err != nil {
-			return err
-		}
+	if err := fits(r.model, files); err != nil {
+		return input(err)
 	}
-	return nil
+	return loadWeights(r.engine, files)
 }
 
 // Prepare applies what the configuration says of a model's units and parameters.

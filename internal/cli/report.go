@@ -11,6 +11,7 @@ import (
 	"trireme/internal/conf"
 	"trireme/launch"
 	"trireme/rendezvous"
+	"trireme/train"
 )
 
 // report prints an error, the only place that does, and returns the exit code: what is wrong
@@ -54,10 +55,11 @@ func report(w io.Writer, err error) int {
 func codeOf(err error) int {
 	var exit *Exit
 	var configuration conf.Errors
+	var input *train.InputError
 	switch {
 	case errors.As(err, &exit):
 		return exit.Code
-	case errors.As(err, &configuration):
+	case errors.As(err, &configuration), errors.As(err, &input):
 		return CodeUsage
 	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost):
 		// The launcher looks past ranks that end so, for the one that they lost.

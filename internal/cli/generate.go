@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"trireme/device"
+	"trireme/generate"
+	"trireme/tokenizer"
+	"trireme/train"
+)
+
+// generateFlags is the command line of generate.
+type generateFlags struct {
+	model, tokenizer string
+	prompt           string
+	options          generate.Options
+	threads          int
+	json             bool
+}
+
+func newGenerate() *cobra.Command {
+	f := &generateFlags{}
+	c := &cobra.Command{
+		Use:   "generate",
+		Short: "continue a text with a model",
+		Long: `Continues --prompt, or the text on standard input without its last line end, and prints
+what the model adds as it comes. The same seed and prompt give the same text. It ends at
+the tokenizer's end-of-text token, or after --max_new_tokens.`,
+		Example: `  trireme generate --model out/final_model --prompt "func "
+  trireme generate --model DIR --temperature 0 --json < prompt.txt`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	p := c.Flags()
+	p.StringVar(&f.model, "model", "", "Hugging Face `DIR`: config.json, weights, and a tokenizer")
+	p.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer's `DIR`, where it is not the model's")
+	p.StringVar(&f.prompt, "prompt", "", "`TEXT` to continue")
+	p.IntVar(&f.options.MaxNewTokens, "max_new_tokens", 128, "tokens to add at most")
+	p.Float64Var(&f.options.Temperature, "temperature", 0.7, "of the choice among tokens; 0 takes the likeliest")
+	p.IntVar(&f.options.TopK, "top_k", 40, "choose among the k likeliest; 0 is all")
+	p.Float64Var(&f.options.TopP, "top_p", 1, "choose among the likeliest that together reach this probability; 1 is all")
+	p.Uint64Var(&f.options.Seed, "seed", 0, "of the choice")
+	p.IntVar(&f.threads, "threads", 0, "threads; 0 is all processors")
+	p.BoolVar(&f.json, "json", false, "print one JSON object at the end, and nothing before")
+	return c
+}
+
+func (f *generateFlags) run(c *cobra.Command) error {
+	if f.model == "" {
+		return usage("--model is missing: which model is to be used", c.CommandPath()+" --model DIR --prompt TEXT")
+	}
+	if err := f.options.Validate(); err != nil {
+		return &Exit{CodeUsage, err}
+	}
+	d := device.DefaultConfig()
+	d.Threads = f.threads
+	if err := d.Validate(); err != nil {
+		return &Exit{CodeUsage, err}
+	}
+	text, err := f.text(c)
+	if err != nil {
+		return err
+	}
+	tok, err := f.openTokenizer()
+	if err != nil {
+		return err
+	}
+	prompt := tok.Encode(text, tokenizer.Options{Template: true})
+	if len(prompt) == 0 {
+		return usage("the prompt is empty", c.CommandPath()+` --prompt "Once upon a time"`)
+	}
+	m, err := train.LoadModel(families, f.model, d)
+	if err != nil {
+		return err
+	}
+	r, err := f.generate(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), m, tok, prompt)
+	if closed := m.Close(); err == nil {
+		err = closed
+	}
+	if err != nil || !f.json {
+		return err
+	}
+	r.Prompt = text
+	return writeJSON(c.OutOrStdout(), r)
+}
+
+// text is what is to be continued.
+func (f *generateFlags) text(c *cobra.Command) (string, error) {
+	if c.Flags().Changed("prompt") {
+		return f.prompt, nil
+	}
+	in := c.InOrStdin()
+	if file, ok := in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return "", usage("there is no prompt, and standard input is a terminal", c.CommandPath()+` --prompt "Once upon a time"`)
+	}
+	b, err := io.ReadAll(in)
+	if err != nil {
+		return "", fmt.Errorf("standard input: %w", err)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
+}
+
+func (f *generateFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
+	dir, try := f.tokenizer, ""
+	if dir == "" {
+		dir, try = f.model, "--tokenizer DIR"
+	}
+	tok, err := tokenizer.Load(dir)
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &path) && errors.Is(err, fs.ErrNotExist) && path.Path == dir:
+		return nil, usage(dir+" does not exist", "")
+	case err != nil:
+		return nil, &Exit{CodeUsage, &Problem{What: err.Error(), Try: try, Err: err}}
+	}
+	return tok, nil
+}
+
+// generateReport is --json's object.
+type generateReport struct {
+	Schema          string  `json:"schema"`
+	Prompt          string  `json:"prompt"`
+	Text            string  `json:"text"` // what was added
+	Tokens          []int32 `json:"tokens"`
+	PromptTokens    int     `json:"prompt_tokens"`
+	NewTokens       int     `json:"new_tokens"`
+	Ended           bool    `json:"ended"` // by the end-of-text token
+	Seconds         float64 `json:"seconds"`
+	TokensPerSecond float64 `json:"tokens_per_second"`
+}
+
+// generate writes to out what the model adds, unless a report is to come.
+func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *train.Loaded, tok *tokenizer.Tokenizer, prompt []int32) (*generateReport, error) {
+	info := m.Model.Info()
+	if tok.Vocab() > info.Vocab {
+		return nil, usage(fmt.Sprintf("the tokenizer has %d tokens, the model's vocabulary %d: they do not belong together", tok.Vocab(), info.Vocab), "")
+	}
+	if n := len(prompt) - info.MaxPositions; n > 0 {
+		fmt.Fprintf(stderr, "the prompt has %d tokens, the model %d positions: the first %d are left out\n", len(prompt), info.MaxPositions, n)
+		prompt = prompt[n:]
+	}
+	o := f.options
+	if eos := tok.EOS(); eos >= 0 {
+		o.Stop = []int32{eos}
+	}
+	r := &generateReport{Schema: "trireme.generate/1", PromptTokens: len(prompt), Tokens: []int32{}}
+	began := time.Now()
+	for id, err := range generate.Tokens(ctx, m.Backend, m.Model, prompt, info.MaxPositions, o) {
+		if err != nil {
+			return nil, err
+		}
+		r.Tokens = append(r.Tokens, id)
+		if f.json {
+			continue
+		}
+		if _, err := io.WriteString(out, tok.Bytes(id)); err != nil {
+			return nil, fmt.Errorf("standard output: %w", err)
+		}
+	}
+	if !f.json {
+		if _, err := io.WriteString(out, "\n"); err != nil {
+			return nil, fmt.Errorf("standard output: %w", err)
+		}
+	}
+	r.Text, r.NewTokens = tok.Decode(r.Tokens), len(r.Tokens)
+	r.Ended = r.NewTokens < o.MaxNewTokens
+	r.Seconds = time.Since(began).Seconds()
+	r.TokensPerSecond = float64(r.NewTokens) / r.Seconds
+	return r, nil
+}
