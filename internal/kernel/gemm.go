@@ -94,6 +94,7 @@ type gemmShape struct {
 	mr, nr int  // rows and columns of a tile
 	kc, nc int  // rows and columns of a block of b
 	packA  bool // tiles read a only where it is packed, column by column
+	plainB bool // tiles read b where it lies, too
 }
 
 // limitsOf is a level's division at most: the larger a product, the larger.
@@ -133,6 +134,7 @@ type gemm struct {
 	k          int
 	accumulate bool
 	apart      bool // unfinished sums are kept in sums, not in c
+	plain      bool // whole panels of the present block of b are not packed
 
 	bp   []float32 // packed b: panels of [kb][nr]
 	ap   []float32 // packed a: panels of [kb][mr], or rows
@@ -183,19 +185,38 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 	}
 	for k0 := 0; k0 < g.k; k0 += g.kc {
 		kb := min(g.kc, g.k-k0)
-		g.packB(k0, kb, j0, j1-j0)
+		b, sb, panel := g.takeB(k0, kb, j0, i1-i0, j1-j0)
 		for i := i0; i < i1; i += step {
 			rows := min(step, i1-i)
-			a, si, sk, panel := g.takeA(i, rows, k0, kb)
+			a, si, sk, apart := g.takeA(i, rows, k0, kb)
 			g.look(i+rows, i0, i1, min(step, i1-i0), j0, j1-j0, k0, kb)
 			for r := 0; r < rows; r += g.mr {
-				g.sweep(i+r, min(g.mr, rows-r), a[r/g.mr*panel:], si, sk, i0, j0, j1, k0, kb)
+				g.sweep(i+r, min(g.mr, rows-r), a[r/g.mr*apart:], si, sk, b, sb, panel, i0, j0, j1, k0, kb)
 			}
 		}
 	}
 	if g.c.H != nil {
 		g.narrow(i0, i1, j0, j1)
 	}
+}
+
+// plainRows is up to how many rows of c a block of b is better read where it lies than packed.
+const plainRows = 768
+
+// takeB returns where tiles find rows [k0, k0+kb) of n columns of b from j0 on: rows at sb in
+// panels of nr columns. A last panel with fewer columns is packed in any case, at the
+// beginning of bp where the others are not.
+func (g *gemm) takeB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
+	whole := n / g.nr * g.nr
+	g.plain = g.plainB && !g.b.Trans && g.b.H == nil && rows <= plainRows && whole > 0
+	if !g.plain {
+		g.packB(k0, kb, j0, n)
+		return g.bp, g.nr, g.nr * kb
+	}
+	if whole < n {
+		g.packB(k0, kb, j0+whole, n-whole)
+	}
+	return g.b.From(k0, j0).F, g.b.LD, g.nr
 }
 
 // takeA returns where tiles find rows [i, i+rows) of columns [k0, k0+kb) of a: element (r, kk)
@@ -225,12 +246,15 @@ func sameSets(ld int) bool {
 }
 
 // sweep computes rows [i, i+rows), at most mr, of a block, from their panel a.
-func (g *gemm) sweep(i, rows int, a []float32, si, sk, i0, j0, j1, k0, kb int) {
+func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, panel, i0, j0, j1, k0, kb int) {
 	first, last := k0 == 0, k0+kb == g.k
 	t := gemmTile{k: kb, si: si, sk: sk}
 	for j := j0; j < j1; j += g.nr {
 		t.cols = min(g.nr, j1-j)
-		t.b = g.bp[(j-j0)*kb:]
+		t.b, t.sb = b[(j-j0)/g.nr*panel:], sb
+		if t.cols < g.nr && g.plain {
+			t.b, t.sb = g.bp, g.nr
+		}
 		sum, ldsum := g.c.F, g.c.LD
 		off := i*g.c.LD + j
 		if g.apart {

@@ -4,8 +4,8 @@ import "trireme/internal/impl"
 
 var gemmShapes = [...]gemmShape{
 	impl.Generic: genericShape,
-	impl.AVX2:    {mr: 6, nr: 16, kc: 384, nc: 768},
-	impl.AVX512:  {mr: 14, nr: 32, kc: 512, nc: 768},
+	impl.AVX2:    {mr: 6, nr: 16, kc: 384, nc: 768, plainB: true},
+	impl.AVX512:  {mr: 14, nr: 32, kc: 512, nc: 768, plainB: true},
 }
 
 // run computes as many of the rows as there is code for at once and returns their number.
@@ -37,19 +37,19 @@ func tileAVX512(t *gemmTile, rows int) int {
 	a, b, out := &t.a[0], &t.b[0], &t.out[0]
 	switch {
 	case rows >= 14:
-		tileAVX512x14(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
+		tileAVX512x14(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 		return 14
 	case rows >= 8:
-		tileAVX512x8(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
+		tileAVX512x8(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 		return 8
 	case rows >= 4:
-		tileAVX512x4(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
+		tileAVX512x4(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 		return 4
 	case rows >= 2:
-		tileAVX512x2(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
+		tileAVX512x2(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 		return 2
 	}
-	tileAVX512x1(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
+	tileAVX512x1(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, mask, add, &t.pf[0], t.pfstep)
 	return 1
 }
 
@@ -77,13 +77,13 @@ func tileAVX2(t *gemmTile, rows int) int {
 	rows = tileRowsAVX2(rows)
 	switch rows {
 	case 6:
-		tileAVX2x6(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
+		tileAVX2x6(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
 	case 4:
-		tileAVX2x4(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
+		tileAVX2x4(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
 	case 2:
-		tileAVX2x2(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
+		tileAVX2x2(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
 	default:
-		tileAVX2x1(t.k, a, t.si, t.sk, b, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
+		tileAVX2x1(t.k, a, t.si, t.sk, b, t.sb, in, t.ldin, out, t.ldout, 0, add, &t.pf[0], t.pfstep)
 	}
 	return rows
 }

@@ -2,17 +2,17 @@
 
 #include "textflag.h"
 
-// func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x14(SB), NOSPLIT, $0-104
-	MOVQ       mask+72(FP), AX
+TEXT ·tileAVX512x14(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
 	KMOVW      AX, K2
-	MOVQ       in+40(FP), AX
+	MOVQ       in+48(FP), AX
 	TESTQ      AX, AX
 	JZ         zero
-	MOVQ       ldin+48(FP), CX
+	MOVQ       ldin+56(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	LEAQ       (CX)(CX*4), BX
@@ -77,8 +77,8 @@ TEXT ·tileAVX512x14(SB), NOSPLIT, $0-104
 	JMP        begin
 
 zero:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	LEAQ       (CX)(CX*4), BX
@@ -153,17 +153,24 @@ begin:
 	LEAQ (AX)(SI*2), R8
 	ADDQ CX, R8
 	MOVQ k+0(FP), R9
-	MOVQ pf+88(FP), R10
-	MOVQ pfstep+96(FP), R11
+	MOVQ pf+96(FP), R10
+	MOVQ pfstep+104(FP), R11
 	SHLQ $0x02, R11
+	MOVQ sb+40(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R12)(R12*2), R13
+	MOVQ R12, R14
+	SHLQ $0x04, R14
+	ADDQ BX, R14
 	SUBQ $0x04, R9
 	JL   tail
 
 loop:
 	VMOVUPS      (BX), Z28
-	PREFETCHT0   2048(BX)
+	PREFETCHT0   (R14)
 	VMOVUPS      64(BX), Z29
-	PREFETCHT0   2112(BX)
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
@@ -208,10 +215,11 @@ loop:
 	VFMADD231PS  Z30, Z29, Z27
 	ADDQ         DX, AX
 	ADDQ         DX, R8
-	VMOVUPS      128(BX), Z28
-	PREFETCHT0   2176(BX)
-	VMOVUPS      192(BX), Z29
-	PREFETCHT0   2240(BX)
+	VMOVUPS      (BX)(R12*1), Z28
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R12*1), Z29
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
@@ -256,10 +264,11 @@ loop:
 	VFMADD231PS  Z30, Z29, Z27
 	ADDQ         DX, AX
 	ADDQ         DX, R8
-	VMOVUPS      256(BX), Z28
-	PREFETCHT0   2304(BX)
-	VMOVUPS      320(BX), Z29
-	PREFETCHT0   2368(BX)
+	VMOVUPS      (BX)(R12*2), Z28
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R12*2), Z29
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
@@ -304,10 +313,11 @@ loop:
 	VFMADD231PS  Z30, Z29, Z27
 	ADDQ         DX, AX
 	ADDQ         DX, R8
-	VMOVUPS      384(BX), Z28
-	PREFETCHT0   2432(BX)
-	VMOVUPS      448(BX), Z29
-	PREFETCHT0   2496(BX)
+	VMOVUPS      (BX)(R13*1), Z28
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R13*1), Z29
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
@@ -354,7 +364,7 @@ loop:
 	ADDQ         DX, R8
 	PREFETCHT1   (R10)
 	ADDQ         R11, R10
-	ADDQ         $0x00000200, BX
+	LEAQ         (BX)(R12*4), BX
 	SUBQ         $0x04, R9
 	JGE          loop
 
@@ -364,9 +374,10 @@ tail:
 
 one:
 	VMOVUPS      (BX), Z28
-	PREFETCHT0   2048(BX)
+	PREFETCHT0   (R14)
 	VMOVUPS      64(BX), Z29
-	PREFETCHT0   2112(BX)
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z30
 	VFMADD231PS  Z30, Z28, Z0
 	VFMADD231PS  Z30, Z29, Z1
@@ -411,19 +422,19 @@ one:
 	VFMADD231PS  Z30, Z29, Z27
 	ADDQ         DX, AX
 	ADDQ         DX, R8
-	ADDQ         $0x00000080, BX
+	ADDQ         R12, BX
 	DECQ         R9
 	JNZ          one
 
 store:
-	MOVQ      out+56(FP), AX
-	MOVQ      ldout+64(FP), CX
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
 	LEAQ      (CX)(CX*2), DX
 	LEAQ      (CX)(CX*4), BX
 	LEAQ      (AX)(DX*2), SI
 	ADDQ      CX, SI
-	MOVQ      add+80(FP), DI
+	MOVQ      add+88(FP), DI
 	TESTQ     DI, DI
 	JZ        plain
 	VMOVUPS.Z (AX), K1, Z28
@@ -515,17 +526,17 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x8(SB), NOSPLIT, $0-104
-	MOVQ       mask+72(FP), AX
+TEXT ·tileAVX512x8(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
 	KMOVW      AX, K2
-	MOVQ       in+40(FP), AX
+	MOVQ       in+48(FP), AX
 	TESTQ      AX, AX
 	JZ         zero
-	MOVQ       ldin+48(FP), CX
+	MOVQ       ldin+56(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	LEAQ       (CX)(CX*4), BX
@@ -566,8 +577,8 @@ TEXT ·tileAVX512x8(SB), NOSPLIT, $0-104
 	JMP        begin
 
 zero:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	LEAQ       (CX)(CX*4), BX
@@ -618,17 +629,24 @@ begin:
 	LEAQ (AX)(SI*2), R8
 	ADDQ CX, R8
 	MOVQ k+0(FP), R9
-	MOVQ pf+88(FP), R10
-	MOVQ pfstep+96(FP), R11
+	MOVQ pf+96(FP), R10
+	MOVQ pfstep+104(FP), R11
 	SHLQ $0x02, R11
+	MOVQ sb+40(FP), R12
+	SHLQ $0x02, R12
+	LEAQ (R12)(R12*2), R13
+	MOVQ R12, R14
+	SHLQ $0x04, R14
+	ADDQ BX, R14
 	SUBQ $0x04, R9
 	JL   tail
 
 loop:
 	VMOVUPS      (BX), Z16
-	PREFETCHT0   2048(BX)
+	PREFETCHT0   (R14)
 	VMOVUPS      64(BX), Z17
-	PREFETCHT0   2112(BX)
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
@@ -655,10 +673,11 @@ loop:
 	VFMADD231PS  Z18, Z17, Z15
 	ADDQ         DX, AX
 	ADDQ         DX, R8
-	VMOVUPS      128(BX), Z16
-	PREFETCHT0   2176(BX)
-	VMOVUPS      192(BX), Z17
-	PREFETCHT0   2240(BX)
+	VMOVUPS      (BX)(R12*1), Z16
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R12*1), Z17
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
@@ -685,10 +704,11 @@ loop:
 	VFMADD231PS  Z18, Z17, Z15
 	ADDQ         DX, AX
 	ADDQ         DX, R8
-	VMOVUPS      256(BX), Z16
-	PREFETCHT0   2304(BX)
-	VMOVUPS      320(BX), Z17
-	PREFETCHT0   2368(BX)
+	VMOVUPS      (BX)(R12*2), Z16
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R12*2), Z17
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
@@ -715,10 +735,11 @@ loop:
 	VFMADD231PS  Z18, Z17, Z15
 	ADDQ         DX, AX
 	ADDQ         DX, R8
-	VMOVUPS      384(BX), Z16
-	PREFETCHT0   2432(BX)
-	VMOVUPS      448(BX), Z17
-	PREFETCHT0   2496(BX)
+	VMOVUPS      (BX)(R13*1), Z16
+	PREFETCHT0   (R14)
+	VMOVUPS      64(BX)(R13*1), Z17
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
@@ -747,7 +768,7 @@ loop:
 	ADDQ         DX, R8
 	PREFETCHT1   (R10)
 	ADDQ         R11, R10
-	ADDQ         $0x00000200, BX
+	LEAQ         (BX)(R12*4), BX
 	SUBQ         $0x04, R9
 	JGE          loop
 
@@ -757,9 +778,10 @@ tail:
 
 one:
 	VMOVUPS      (BX), Z16
-	PREFETCHT0   2048(BX)
+	PREFETCHT0   (R14)
 	VMOVUPS      64(BX), Z17
-	PREFETCHT0   2112(BX)
+	PREFETCHT0   64(R14)
+	ADDQ         R12, R14
 	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z18, Z16, Z0
 	VFMADD231PS  Z18, Z17, Z1
@@ -786,19 +808,19 @@ one:
 	VFMADD231PS  Z18, Z17, Z15
 	ADDQ         DX, AX
 	ADDQ         DX, R8
-	ADDQ         $0x00000080, BX
+	ADDQ         R12, BX
 	DECQ         R9
 	JNZ          one
 
 store:
-	MOVQ      out+56(FP), AX
-	MOVQ      ldout+64(FP), CX
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
 	LEAQ      (CX)(CX*2), DX
 	LEAQ      (CX)(CX*4), BX
 	LEAQ      (AX)(DX*2), SI
 	ADDQ      CX, SI
-	MOVQ      add+80(FP), DI
+	MOVQ      add+88(FP), DI
 	TESTQ     DI, DI
 	JZ        plain
 	VMOVUPS.Z (AX), K1, Z16
@@ -854,17 +876,17 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x4(SB), NOSPLIT, $0-104
-	MOVQ       mask+72(FP), AX
+TEXT ·tileAVX512x4(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
 	KMOVW      AX, K2
-	MOVQ       in+40(FP), AX
+	MOVQ       in+48(FP), AX
 	TESTQ      AX, AX
 	JZ         zero
-	MOVQ       ldin+48(FP), CX
+	MOVQ       ldin+56(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	VMOVUPS.Z  (AX), K1, Z0
@@ -886,8 +908,8 @@ TEXT ·tileAVX512x4(SB), NOSPLIT, $0-104
 	JMP        begin
 
 zero:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	PREFETCHT0 (AX)
@@ -916,17 +938,24 @@ begin:
 	MOVQ b+32(FP), BX
 	LEAQ (CX)(CX*2), SI
 	MOVQ k+0(FP), DI
-	MOVQ pf+88(FP), R8
-	MOVQ pfstep+96(FP), R9
+	MOVQ pf+96(FP), R8
+	MOVQ pfstep+104(FP), R9
 	SHLQ $0x02, R9
+	MOVQ sb+40(FP), R10
+	SHLQ $0x02, R10
+	LEAQ (R10)(R10*2), R11
+	MOVQ R10, R12
+	SHLQ $0x04, R12
+	ADDQ BX, R12
 	SUBQ $0x04, DI
 	JL   tail
 
 loop:
 	VMOVUPS      (BX), Z8
-	PREFETCHT0   2048(BX)
+	PREFETCHT0   (R12)
 	VMOVUPS      64(BX), Z9
-	PREFETCHT0   2112(BX)
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
@@ -940,10 +969,11 @@ loop:
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
 	ADDQ         DX, AX
-	VMOVUPS      128(BX), Z8
-	PREFETCHT0   2176(BX)
-	VMOVUPS      192(BX), Z9
-	PREFETCHT0   2240(BX)
+	VMOVUPS      (BX)(R10*1), Z8
+	PREFETCHT0   (R12)
+	VMOVUPS      64(BX)(R10*1), Z9
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
@@ -957,10 +987,11 @@ loop:
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
 	ADDQ         DX, AX
-	VMOVUPS      256(BX), Z8
-	PREFETCHT0   2304(BX)
-	VMOVUPS      320(BX), Z9
-	PREFETCHT0   2368(BX)
+	VMOVUPS      (BX)(R10*2), Z8
+	PREFETCHT0   (R12)
+	VMOVUPS      64(BX)(R10*2), Z9
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
@@ -974,10 +1005,11 @@ loop:
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
 	ADDQ         DX, AX
-	VMOVUPS      384(BX), Z8
-	PREFETCHT0   2432(BX)
-	VMOVUPS      448(BX), Z9
-	PREFETCHT0   2496(BX)
+	VMOVUPS      (BX)(R11*1), Z8
+	PREFETCHT0   (R12)
+	VMOVUPS      64(BX)(R11*1), Z9
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
@@ -993,7 +1025,7 @@ loop:
 	ADDQ         DX, AX
 	PREFETCHT1   (R8)
 	ADDQ         R9, R8
-	ADDQ         $0x00000200, BX
+	LEAQ         (BX)(R10*4), BX
 	SUBQ         $0x04, DI
 	JGE          loop
 
@@ -1003,9 +1035,10 @@ tail:
 
 one:
 	VMOVUPS      (BX), Z8
-	PREFETCHT0   2048(BX)
+	PREFETCHT0   (R12)
 	VMOVUPS      64(BX), Z9
-	PREFETCHT0   2112(BX)
+	PREFETCHT0   64(R12)
+	ADDQ         R10, R12
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z10, Z8, Z0
 	VFMADD231PS  Z10, Z9, Z1
@@ -1019,16 +1052,16 @@ one:
 	VFMADD231PS  Z10, Z8, Z6
 	VFMADD231PS  Z10, Z9, Z7
 	ADDQ         DX, AX
-	ADDQ         $0x00000080, BX
+	ADDQ         R10, BX
 	DECQ         DI
 	JNZ          one
 
 store:
-	MOVQ      out+56(FP), AX
-	MOVQ      ldout+64(FP), CX
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
 	LEAQ      (CX)(CX*2), DX
-	MOVQ      add+80(FP), BX
+	MOVQ      add+88(FP), BX
 	TESTQ     BX, BX
 	JZ        plain
 	VMOVUPS.Z (AX), K1, Z8
@@ -1060,17 +1093,17 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x2(SB), NOSPLIT, $0-104
-	MOVQ       mask+72(FP), AX
+TEXT ·tileAVX512x2(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
 	KMOVW      AX, K2
-	MOVQ       in+40(FP), AX
+	MOVQ       in+48(FP), AX
 	TESTQ      AX, AX
 	JZ         zero
-	MOVQ       ldin+48(FP), CX
+	MOVQ       ldin+56(FP), CX
 	SHLQ       $0x02, CX
 	VMOVUPS.Z  (AX), K1, Z0
 	VMOVUPS.Z  64(AX), K2, Z1
@@ -1083,8 +1116,8 @@ TEXT ·tileAVX512x2(SB), NOSPLIT, $0-104
 	JMP        begin
 
 zero:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	VPXORD     Z0, Z0, Z0
@@ -1103,17 +1136,24 @@ begin:
 	SHLQ $0x02, DX
 	MOVQ b+32(FP), BX
 	MOVQ k+0(FP), SI
-	MOVQ pf+88(FP), DI
-	MOVQ pfstep+96(FP), R8
+	MOVQ pf+96(FP), DI
+	MOVQ pfstep+104(FP), R8
 	SHLQ $0x02, R8
+	MOVQ sb+40(FP), R9
+	SHLQ $0x02, R9
+	LEAQ (R9)(R9*2), R10
+	MOVQ R9, R11
+	SHLQ $0x04, R11
+	ADDQ BX, R11
 	SUBQ $0x04, SI
 	JL   tail
 
 loop:
 	VMOVUPS      (BX), Z4
-	PREFETCHT0   2048(BX)
+	PREFETCHT0   (R11)
 	VMOVUPS      64(BX), Z5
-	PREFETCHT0   2112(BX)
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
@@ -1121,10 +1161,11 @@ loop:
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         DX, AX
-	VMOVUPS      128(BX), Z4
-	PREFETCHT0   2176(BX)
-	VMOVUPS      192(BX), Z5
-	PREFETCHT0   2240(BX)
+	VMOVUPS      (BX)(R9*1), Z4
+	PREFETCHT0   (R11)
+	VMOVUPS      64(BX)(R9*1), Z5
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
@@ -1132,10 +1173,11 @@ loop:
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         DX, AX
-	VMOVUPS      256(BX), Z4
-	PREFETCHT0   2304(BX)
-	VMOVUPS      320(BX), Z5
-	PREFETCHT0   2368(BX)
+	VMOVUPS      (BX)(R9*2), Z4
+	PREFETCHT0   (R11)
+	VMOVUPS      64(BX)(R9*2), Z5
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
@@ -1143,10 +1185,11 @@ loop:
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         DX, AX
-	VMOVUPS      384(BX), Z4
-	PREFETCHT0   2432(BX)
-	VMOVUPS      448(BX), Z5
-	PREFETCHT0   2496(BX)
+	VMOVUPS      (BX)(R10*1), Z4
+	PREFETCHT0   (R11)
+	VMOVUPS      64(BX)(R10*1), Z5
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
@@ -1156,7 +1199,7 @@ loop:
 	ADDQ         DX, AX
 	PREFETCHT1   (DI)
 	ADDQ         R8, DI
-	ADDQ         $0x00000200, BX
+	LEAQ         (BX)(R9*4), BX
 	SUBQ         $0x04, SI
 	JGE          loop
 
@@ -1166,9 +1209,10 @@ tail:
 
 one:
 	VMOVUPS      (BX), Z4
-	PREFETCHT0   2048(BX)
+	PREFETCHT0   (R11)
 	VMOVUPS      64(BX), Z5
-	PREFETCHT0   2112(BX)
+	PREFETCHT0   64(R11)
+	ADDQ         R9, R11
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z6, Z4, Z0
 	VFMADD231PS  Z6, Z5, Z1
@@ -1176,15 +1220,15 @@ one:
 	VFMADD231PS  Z6, Z4, Z2
 	VFMADD231PS  Z6, Z5, Z3
 	ADDQ         DX, AX
-	ADDQ         $0x00000080, BX
+	ADDQ         R9, BX
 	DECQ         SI
 	JNZ          one
 
 store:
-	MOVQ      out+56(FP), AX
-	MOVQ      ldout+64(FP), CX
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
-	MOVQ      add+80(FP), DX
+	MOVQ      add+88(FP), DX
 	TESTQ     DX, DX
 	JZ        plain
 	VMOVUPS.Z (AX), K1, Z4
@@ -1204,17 +1248,17 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tileAVX512x1(SB), NOSPLIT, $0-104
-	MOVQ       mask+72(FP), AX
+TEXT ·tileAVX512x1(SB), NOSPLIT, $0-112
+	MOVQ       mask+80(FP), AX
 	KMOVW      AX, K1
 	SHRQ       $0x10, AX
 	KMOVW      AX, K2
-	MOVQ       in+40(FP), AX
+	MOVQ       in+48(FP), AX
 	TESTQ      AX, AX
 	JZ         zero
-	MOVQ       ldin+48(FP), CX
+	MOVQ       ldin+56(FP), CX
 	SHLQ       $0x02, CX
 	VMOVUPS.Z  (AX), K1, Z0
 	VMOVUPS.Z  64(AX), K2, Z1
@@ -1223,8 +1267,8 @@ TEXT ·tileAVX512x1(SB), NOSPLIT, $0-104
 	JMP        begin
 
 zero:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	VPXORD     Z0, Z0, Z0
@@ -1239,48 +1283,58 @@ begin:
 	SHLQ $0x02, CX
 	MOVQ b+32(FP), DX
 	MOVQ k+0(FP), BX
-	MOVQ pf+88(FP), SI
-	MOVQ pfstep+96(FP), DI
+	MOVQ pf+96(FP), SI
+	MOVQ pfstep+104(FP), DI
 	SHLQ $0x02, DI
+	MOVQ sb+40(FP), R8
+	SHLQ $0x02, R8
+	LEAQ (R8)(R8*2), R9
+	MOVQ R8, R10
+	SHLQ $0x04, R10
+	ADDQ DX, R10
 	SUBQ $0x04, BX
 	JL   tail
 
 loop:
 	VMOVUPS      (DX), Z2
-	PREFETCHT0   2048(DX)
+	PREFETCHT0   (R10)
 	VMOVUPS      64(DX), Z3
-	PREFETCHT0   2112(DX)
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         CX, AX
-	VMOVUPS      128(DX), Z2
-	PREFETCHT0   2176(DX)
-	VMOVUPS      192(DX), Z3
-	PREFETCHT0   2240(DX)
+	VMOVUPS      (DX)(R8*1), Z2
+	PREFETCHT0   (R10)
+	VMOVUPS      64(DX)(R8*1), Z3
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         CX, AX
-	VMOVUPS      256(DX), Z2
-	PREFETCHT0   2304(DX)
-	VMOVUPS      320(DX), Z3
-	PREFETCHT0   2368(DX)
+	VMOVUPS      (DX)(R8*2), Z2
+	PREFETCHT0   (R10)
+	VMOVUPS      64(DX)(R8*2), Z3
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         CX, AX
-	VMOVUPS      384(DX), Z2
-	PREFETCHT0   2432(DX)
-	VMOVUPS      448(DX), Z3
-	PREFETCHT0   2496(DX)
+	VMOVUPS      (DX)(R9*1), Z2
+	PREFETCHT0   (R10)
+	VMOVUPS      64(DX)(R9*1), Z3
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
 	ADDQ         DI, SI
-	ADDQ         $0x00000200, DX
+	LEAQ         (DX)(R8*4), DX
 	SUBQ         $0x04, BX
 	JGE          loop
 
@@ -1290,22 +1344,23 @@ tail:
 
 one:
 	VMOVUPS      (DX), Z2
-	PREFETCHT0   2048(DX)
+	PREFETCHT0   (R10)
 	VMOVUPS      64(DX), Z3
-	PREFETCHT0   2112(DX)
+	PREFETCHT0   64(R10)
+	ADDQ         R8, R10
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z4, Z2, Z0
 	VFMADD231PS  Z4, Z3, Z1
 	ADDQ         CX, AX
-	ADDQ         $0x00000080, DX
+	ADDQ         R8, DX
 	DECQ         BX
 	JNZ          one
 
 store:
-	MOVQ      out+56(FP), AX
-	MOVQ      ldout+64(FP), CX
+	MOVQ      out+64(FP), AX
+	MOVQ      ldout+72(FP), CX
 	SHLQ      $0x02, CX
-	MOVQ      add+80(FP), CX
+	MOVQ      add+88(FP), CX
 	TESTQ     CX, CX
 	JZ        plain
 	VMOVUPS.Z (AX), K1, Z2
@@ -1710,13 +1765,13 @@ loop:
 	VZEROUPPER
 	RET
 
-// func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tileAVX2x6(SB), NOSPLIT, $0-104
-	MOVQ    in+40(FP), AX
+TEXT ·tileAVX2x6(SB), NOSPLIT, $0-112
+	MOVQ    in+48(FP), AX
 	TESTQ   AX, AX
 	JZ      zero
-	MOVQ    ldin+48(FP), CX
+	MOVQ    ldin+56(FP), CX
 	SHLQ    $0x02, CX
 	LEAQ    (CX)(CX*2), DX
 	LEAQ    (CX)(CX*4), BX
@@ -1749,8 +1804,8 @@ zero:
 	VXORPS Y11, Y11, Y11
 
 begin:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	LEAQ       (CX)(CX*4), BX
@@ -1769,16 +1824,18 @@ begin:
 	LEAQ       (CX)(CX*2), SI
 	LEAQ       (CX)(CX*4), DI
 	MOVQ       k+0(FP), R8
-	MOVQ       pf+88(FP), R9
-	MOVQ       pfstep+96(FP), R10
+	MOVQ       pf+96(FP), R9
+	MOVQ       pfstep+104(FP), R10
 	SHLQ       $0x02, R10
+	MOVQ       sb+40(FP), R11
+	SHLQ       $0x02, R11
+	LEAQ       (R11)(R11*2), R12
 	SUBQ       $0x04, R8
 	JL         tail
 
 loop:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   1024(BX)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -1798,9 +1855,8 @@ loop:
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
 	ADDQ         DX, AX
-	VMOVUPS      64(BX), Y12
-	VMOVUPS      96(BX), Y13
-	PREFETCHT0   1088(BX)
+	VMOVUPS      (BX)(R11*1), Y12
+	VMOVUPS      32(BX)(R11*1), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -1820,9 +1876,8 @@ loop:
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
 	ADDQ         DX, AX
-	VMOVUPS      128(BX), Y12
-	VMOVUPS      160(BX), Y13
-	PREFETCHT0   1152(BX)
+	VMOVUPS      (BX)(R11*2), Y12
+	VMOVUPS      32(BX)(R11*2), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -1842,9 +1897,8 @@ loop:
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
 	ADDQ         DX, AX
-	VMOVUPS      192(BX), Y12
-	VMOVUPS      224(BX), Y13
-	PREFETCHT0   1216(BX)
+	VMOVUPS      (BX)(R12*1), Y12
+	VMOVUPS      32(BX)(R12*1), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -1866,7 +1920,7 @@ loop:
 	ADDQ         DX, AX
 	PREFETCHT1   (R9)
 	ADDQ         R10, R9
-	ADDQ         $0x00000100, BX
+	LEAQ         (BX)(R11*4), BX
 	SUBQ         $0x04, R8
 	JGE          loop
 
@@ -1877,7 +1931,6 @@ tail:
 one:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
-	PREFETCHT0   1024(BX)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y14, Y12, Y0
 	VFMADD231PS  Y14, Y13, Y1
@@ -1897,17 +1950,17 @@ one:
 	VFMADD231PS  Y14, Y12, Y10
 	VFMADD231PS  Y14, Y13, Y11
 	ADDQ         DX, AX
-	ADDQ         $0x40, BX
+	ADDQ         R11, BX
 	DECQ         R8
 	JNZ          one
 
 store:
-	MOVQ   out+56(FP), AX
-	MOVQ   ldout+64(FP), CX
+	MOVQ   out+64(FP), AX
+	MOVQ   ldout+72(FP), CX
 	SHLQ   $0x02, CX
 	LEAQ   (CX)(CX*2), DX
 	LEAQ   (CX)(CX*4), BX
-	MOVQ   add+80(FP), SI
+	MOVQ   add+88(FP), SI
 	TESTQ  SI, SI
 	JZ     plain
 	VADDPS (AX), Y0, Y0
@@ -1939,13 +1992,13 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tileAVX2x4(SB), NOSPLIT, $0-104
-	MOVQ    in+40(FP), AX
+TEXT ·tileAVX2x4(SB), NOSPLIT, $0-112
+	MOVQ    in+48(FP), AX
 	TESTQ   AX, AX
 	JZ      zero
-	MOVQ    ldin+48(FP), CX
+	MOVQ    ldin+56(FP), CX
 	SHLQ    $0x02, CX
 	LEAQ    (CX)(CX*2), DX
 	VMOVUPS (AX), Y0
@@ -1969,8 +2022,8 @@ zero:
 	VXORPS Y7, Y7, Y7
 
 begin:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	LEAQ       (CX)(CX*2), DX
 	PREFETCHT0 (AX)
@@ -1985,16 +2038,18 @@ begin:
 	MOVQ       b+32(FP), BX
 	LEAQ       (CX)(CX*2), SI
 	MOVQ       k+0(FP), DI
-	MOVQ       pf+88(FP), R8
-	MOVQ       pfstep+96(FP), R9
+	MOVQ       pf+96(FP), R8
+	MOVQ       pfstep+104(FP), R9
 	SHLQ       $0x02, R9
+	MOVQ       sb+40(FP), R10
+	SHLQ       $0x02, R10
+	LEAQ       (R10)(R10*2), R11
 	SUBQ       $0x04, DI
 	JL         tail
 
 loop:
 	VMOVUPS      (BX), Y8
 	VMOVUPS      32(BX), Y9
-	PREFETCHT0   1024(BX)
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
@@ -2008,9 +2063,8 @@ loop:
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         DX, AX
-	VMOVUPS      64(BX), Y8
-	VMOVUPS      96(BX), Y9
-	PREFETCHT0   1088(BX)
+	VMOVUPS      (BX)(R10*1), Y8
+	VMOVUPS      32(BX)(R10*1), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
@@ -2024,9 +2078,8 @@ loop:
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         DX, AX
-	VMOVUPS      128(BX), Y8
-	VMOVUPS      160(BX), Y9
-	PREFETCHT0   1152(BX)
+	VMOVUPS      (BX)(R10*2), Y8
+	VMOVUPS      32(BX)(R10*2), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
@@ -2040,9 +2093,8 @@ loop:
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         DX, AX
-	VMOVUPS      192(BX), Y8
-	VMOVUPS      224(BX), Y9
-	PREFETCHT0   1216(BX)
+	VMOVUPS      (BX)(R11*1), Y8
+	VMOVUPS      32(BX)(R11*1), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
@@ -2058,7 +2110,7 @@ loop:
 	ADDQ         DX, AX
 	PREFETCHT1   (R8)
 	ADDQ         R9, R8
-	ADDQ         $0x00000100, BX
+	LEAQ         (BX)(R10*4), BX
 	SUBQ         $0x04, DI
 	JGE          loop
 
@@ -2069,7 +2121,6 @@ tail:
 one:
 	VMOVUPS      (BX), Y8
 	VMOVUPS      32(BX), Y9
-	PREFETCHT0   1024(BX)
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y10, Y8, Y0
 	VFMADD231PS  Y10, Y9, Y1
@@ -2083,16 +2134,16 @@ one:
 	VFMADD231PS  Y10, Y8, Y6
 	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         DX, AX
-	ADDQ         $0x40, BX
+	ADDQ         R10, BX
 	DECQ         DI
 	JNZ          one
 
 store:
-	MOVQ   out+56(FP), AX
-	MOVQ   ldout+64(FP), CX
+	MOVQ   out+64(FP), AX
+	MOVQ   ldout+72(FP), CX
 	SHLQ   $0x02, CX
 	LEAQ   (CX)(CX*2), DX
-	MOVQ   add+80(FP), BX
+	MOVQ   add+88(FP), BX
 	TESTQ  BX, BX
 	JZ     plain
 	VADDPS (AX), Y0, Y0
@@ -2116,13 +2167,13 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tileAVX2x2(SB), NOSPLIT, $0-104
-	MOVQ    in+40(FP), AX
+TEXT ·tileAVX2x2(SB), NOSPLIT, $0-112
+	MOVQ    in+48(FP), AX
 	TESTQ   AX, AX
 	JZ      zero
-	MOVQ    ldin+48(FP), CX
+	MOVQ    ldin+56(FP), CX
 	SHLQ    $0x02, CX
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
@@ -2137,8 +2188,8 @@ zero:
 	VXORPS Y3, Y3, Y3
 
 begin:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	PREFETCHT0 (AX)(CX*1)
@@ -2149,16 +2200,18 @@ begin:
 	SHLQ       $0x02, DX
 	MOVQ       b+32(FP), BX
 	MOVQ       k+0(FP), SI
-	MOVQ       pf+88(FP), DI
-	MOVQ       pfstep+96(FP), R8
+	MOVQ       pf+96(FP), DI
+	MOVQ       pfstep+104(FP), R8
 	SHLQ       $0x02, R8
+	MOVQ       sb+40(FP), R9
+	SHLQ       $0x02, R9
+	LEAQ       (R9)(R9*2), R10
 	SUBQ       $0x04, SI
 	JL         tail
 
 loop:
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
-	PREFETCHT0   1024(BX)
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
@@ -2166,9 +2219,8 @@ loop:
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         DX, AX
-	VMOVUPS      64(BX), Y4
-	VMOVUPS      96(BX), Y5
-	PREFETCHT0   1088(BX)
+	VMOVUPS      (BX)(R9*1), Y4
+	VMOVUPS      32(BX)(R9*1), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
@@ -2176,9 +2228,8 @@ loop:
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         DX, AX
-	VMOVUPS      128(BX), Y4
-	VMOVUPS      160(BX), Y5
-	PREFETCHT0   1152(BX)
+	VMOVUPS      (BX)(R9*2), Y4
+	VMOVUPS      32(BX)(R9*2), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
@@ -2186,9 +2237,8 @@ loop:
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         DX, AX
-	VMOVUPS      192(BX), Y4
-	VMOVUPS      224(BX), Y5
-	PREFETCHT0   1216(BX)
+	VMOVUPS      (BX)(R10*1), Y4
+	VMOVUPS      32(BX)(R10*1), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
@@ -2198,7 +2248,7 @@ loop:
 	ADDQ         DX, AX
 	PREFETCHT1   (DI)
 	ADDQ         R8, DI
-	ADDQ         $0x00000100, BX
+	LEAQ         (BX)(R9*4), BX
 	SUBQ         $0x04, SI
 	JGE          loop
 
@@ -2209,7 +2259,6 @@ tail:
 one:
 	VMOVUPS      (BX), Y4
 	VMOVUPS      32(BX), Y5
-	PREFETCHT0   1024(BX)
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y6, Y4, Y0
 	VFMADD231PS  Y6, Y5, Y1
@@ -2217,15 +2266,15 @@ one:
 	VFMADD231PS  Y6, Y4, Y2
 	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         DX, AX
-	ADDQ         $0x40, BX
+	ADDQ         R9, BX
 	DECQ         SI
 	JNZ          one
 
 store:
-	MOVQ   out+56(FP), AX
-	MOVQ   ldout+64(FP), CX
+	MOVQ   out+64(FP), AX
+	MOVQ   ldout+72(FP), CX
 	SHLQ   $0x02, CX
-	MOVQ   add+80(FP), DX
+	MOVQ   add+88(FP), DX
 	TESTQ  DX, DX
 	JZ     plain
 	VADDPS (AX), Y0, Y0
@@ -2241,13 +2290,13 @@ plain:
 	VZEROUPPER
 	RET
 
-// func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+// func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tileAVX2x1(SB), NOSPLIT, $0-104
-	MOVQ    in+40(FP), AX
+TEXT ·tileAVX2x1(SB), NOSPLIT, $0-112
+	MOVQ    in+48(FP), AX
 	TESTQ   AX, AX
 	JZ      zero
-	MOVQ    ldin+48(FP), CX
+	MOVQ    ldin+56(FP), CX
 	SHLQ    $0x02, CX
 	VMOVUPS (AX), Y0
 	VMOVUPS 32(AX), Y1
@@ -2258,8 +2307,8 @@ zero:
 	VXORPS Y1, Y1, Y1
 
 begin:
-	MOVQ       out+56(FP), AX
-	MOVQ       ldout+64(FP), CX
+	MOVQ       out+64(FP), AX
+	MOVQ       ldout+72(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	MOVQ       a+8(FP), AX
@@ -2269,44 +2318,43 @@ begin:
 	SHLQ       $0x02, CX
 	MOVQ       b+32(FP), DX
 	MOVQ       k+0(FP), BX
-	MOVQ       pf+88(FP), SI
-	MOVQ       pfstep+96(FP), DI
+	MOVQ       pf+96(FP), SI
+	MOVQ       pfstep+104(FP), DI
 	SHLQ       $0x02, DI
+	MOVQ       sb+40(FP), R8
+	SHLQ       $0x02, R8
+	LEAQ       (R8)(R8*2), R9
 	SUBQ       $0x04, BX
 	JL         tail
 
 loop:
 	VMOVUPS      (DX), Y2
 	VMOVUPS      32(DX), Y3
-	PREFETCHT0   1024(DX)
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
 	ADDQ         CX, AX
-	VMOVUPS      64(DX), Y2
-	VMOVUPS      96(DX), Y3
-	PREFETCHT0   1088(DX)
+	VMOVUPS      (DX)(R8*1), Y2
+	VMOVUPS      32(DX)(R8*1), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
 	ADDQ         CX, AX
-	VMOVUPS      128(DX), Y2
-	VMOVUPS      160(DX), Y3
-	PREFETCHT0   1152(DX)
+	VMOVUPS      (DX)(R8*2), Y2
+	VMOVUPS      32(DX)(R8*2), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
 	ADDQ         CX, AX
-	VMOVUPS      192(DX), Y2
-	VMOVUPS      224(DX), Y3
-	PREFETCHT0   1216(DX)
+	VMOVUPS      (DX)(R9*1), Y2
+	VMOVUPS      32(DX)(R9*1), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
 	ADDQ         CX, AX
 	PREFETCHT1   (SI)
 	ADDQ         DI, SI
-	ADDQ         $0x00000100, DX
+	LEAQ         (DX)(R8*4), DX
 	SUBQ         $0x04, BX
 	JGE          loop
 
@@ -2317,20 +2365,19 @@ tail:
 one:
 	VMOVUPS      (DX), Y2
 	VMOVUPS      32(DX), Y3
-	PREFETCHT0   1024(DX)
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y4, Y2, Y0
 	VFMADD231PS  Y4, Y3, Y1
 	ADDQ         CX, AX
-	ADDQ         $0x40, DX
+	ADDQ         R8, DX
 	DECQ         BX
 	JNZ          one
 
 store:
-	MOVQ   out+56(FP), AX
-	MOVQ   ldout+64(FP), CX
+	MOVQ   out+64(FP), AX
+	MOVQ   ldout+72(FP), CX
 	SHLQ   $0x02, CX
-	MOVQ   add+80(FP), CX
+	MOVQ   add+88(FP), CX
 	TESTQ  CX, CX
 	JZ     plain
 	VADDPS (AX), Y0, Y0

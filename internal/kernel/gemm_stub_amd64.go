@@ -6,66 +6,66 @@ package kernel
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*32+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written.
+// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
 //
 //go:noescape
-func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // tileAVX512x8 computes 8 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*32+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written.
+// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
 //
 //go:noescape
-func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // tileAVX512x4 computes 4 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*32+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written.
+// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
 //
 //go:noescape
-func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // tileAVX512x2 computes 2 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*32+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written.
+// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
 //
 //go:noescape
-func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // tileAVX512x1 computes 1 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*32+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written.
+// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
 //
 //go:noescape
-func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // transposeAVX512 sets dst[c*ldd+r] = src[r*lds+c] for r in [0, 16) and c in [0, n);
 // n is a multiple of 4.
@@ -104,53 +104,53 @@ func peakAVX512(n int)
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*16+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
 // Strides are in elements. mask is not looked at: all 16 columns are read and written.
 //
 //go:noescape
-func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // tileAVX2x4 computes 4 rows and up to 16 columns of a product:
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*16+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
 // Strides are in elements. mask is not looked at: all 16 columns are read and written.
 //
 //go:noescape
-func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // tileAVX2x2 computes 2 rows and up to 16 columns of a product:
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*16+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
 // Strides are in elements. mask is not looked at: all 16 columns are read and written.
 //
 //go:noescape
-func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // tileAVX2x1 computes 1 rows and up to 16 columns of a product:
 //
 //	for r, for c in mask:
 //		sum := 0, or in[r*ldin+c] where in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*16+c], sum)
+//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 //
 // and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
 // Strides are in elements. mask is not looked at: all 16 columns are read and written.
 //
 //go:noescape
-func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
+func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
 // transposeAVX2 sets dst[c*ldd+r] = src[r*lds+c] for r in [0, 8) and c in [0, n);
 // n is a multiple of 4.

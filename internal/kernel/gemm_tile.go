@@ -1,13 +1,14 @@
 package kernel
 
 // gemmTile is a tile's work; strides are in elements. Element (r, kk) of a is at r*si+kk*sk,
-// b is a panel of [k][nr], in and out have rows at ldin and ldout. The sum of an element goes
+// b has k rows of nr at a distance of sb, in and out have rows at ldin and ldout. The sum of an element goes
 // on from in, or begins at 0 where in is nil; with add the old out is added at the end.
 type gemmTile struct {
 	k, cols int
 	a       []float32
 	si, sk  int
 	b       []float32
+	sb      int
 	in      []float32
 	ldin    int
 	out     []float32

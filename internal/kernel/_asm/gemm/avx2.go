@@ -53,12 +53,15 @@ func tileAVX2(c *build.Context, rows int) {
 	n := load(c, "k")
 	pf, pfstep := load(c, "pf"), loadBytes(c, "pfstep")
 	const unroll = 4
+	sb := loadBytes(c, "sb")
+	pb := newStrided(c, b, sb, unroll)
 	step := func(u int) {
 		bv := [2]reg.VecVirtual{c.YMM(), c.YMM()}
 		for h := range 2 {
-			c.VMOVUPS(operand.Mem{Base: b, Disp: 64*u + 32*h}, bv[h])
+			p := pb.at(u)
+			p.Disp = 32 * h
+			c.VMOVUPS(p, bv[h])
 		}
-		c.PREFETCHT0(operand.Mem{Base: b, Disp: 64 * (u + 16)})
 		for r := range acc {
 			av := c.YMM()
 			c.VBROADCASTSS(pa.at(r), av)
@@ -76,7 +79,7 @@ func tileAVX2(c *build.Context, rows int) {
 	}
 	c.PREFETCHT1(operand.Mem{Base: pf})
 	c.ADDQ(pfstep, pf)
-	c.ADDQ(operand.U32(64*unroll), b)
+	c.LEAQ(operand.Mem{Base: b, Index: sb, Scale: unroll}, b)
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JGE(operand.LabelRef("loop"))
 	c.Label("tail")
@@ -84,7 +87,7 @@ func tileAVX2(c *build.Context, rows int) {
 	c.JZ(operand.LabelRef("store"))
 	c.Label("one")
 	step(0)
-	c.ADDQ(operand.Imm(64), b)
+	c.ADDQ(sb, b)
 	c.DECQ(n)
 	c.JNZ(operand.LabelRef("one"))
 

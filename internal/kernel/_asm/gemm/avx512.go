@@ -14,13 +14,13 @@ const tileDoc = `%s computes %d rows and up to %d columns of a product:
 
 	for r, for c in mask:
 		sum := 0, or in[r*ldin+c] where in is not nil
-		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*%[3]d+c], sum)
+		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
 		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
 
 and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
 %s`
 
-const tileArgs = "func(k int, a *float32, si, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)"
+const tileArgs = "func(k int, a *float32, si, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)"
 
 // strided gives the addresses of elements 0..rows-1 at a distance of s bytes, with no more
 // registers than the processor's scaled indices need.
@@ -90,7 +90,7 @@ func tileAVX512(c *build.Context, rows int) {
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr(tileArgs)
-	c.Doc(strings.Split(fmt.Sprintf(tileDoc, name, rows, 32, "Strides are in elements. Only columns in mask are read from in and out and written."), "\n")...)
+	c.Doc(strings.Split(fmt.Sprintf(tileDoc, name, rows, 32, "Strides are in elements. Only columns in mask are read from in and out and written, of b all."), "\n")...)
 	c.Pragma("noescape")
 
 	mask := load(c, "mask")
@@ -140,12 +140,21 @@ func tileAVX512(c *build.Context, rows int) {
 	n := load(c, "k")
 	pf, pfstep := load(c, "pf"), loadBytes(c, "pfstep")
 	const unroll = 4
+	sb := loadBytes(c, "sb")
+	pb := newStrided(c, b, sb, unroll)
+	soon := c.GP64() // rows of b that are asked for
+	c.MOVQ(sb, soon)
+	c.SHLQ(operand.Imm(prefetchAVX512), soon)
+	c.ADDQ(b, soon)
 	step := func(u int) {
 		bv := [2]reg.VecVirtual{c.ZMM(), c.ZMM()}
 		for h := range 2 {
-			c.VMOVUPS(operand.Mem{Base: b, Disp: 128*u + 64*h}, bv[h])
-			c.PREFETCHT0(operand.Mem{Base: b, Disp: 128*(u+prefetchAVX512) + 64*h})
+			p := pb.at(u)
+			p.Disp = 64 * h
+			c.VMOVUPS(p, bv[h])
+			c.PREFETCHT0(operand.Mem{Base: soon, Disp: 64 * h})
 		}
+		c.ADDQ(sb, soon)
 		for r := range acc {
 			av := c.ZMM()
 			c.VBROADCASTSS(pa.at(r), av)
@@ -163,7 +172,7 @@ func tileAVX512(c *build.Context, rows int) {
 	}
 	c.PREFETCHT1(operand.Mem{Base: pf})
 	c.ADDQ(pfstep, pf)
-	c.ADDQ(operand.U32(128*unroll), b)
+	c.LEAQ(operand.Mem{Base: b, Index: sb, Scale: unroll}, b)
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JGE(operand.LabelRef("loop"))
 	c.Label("tail")
@@ -171,7 +180,7 @@ func tileAVX512(c *build.Context, rows int) {
 	c.JZ(operand.LabelRef("store"))
 	c.Label("one")
 	step(0)
-	c.ADDQ(operand.U32(128), b)
+	c.ADDQ(sb, b)
 	c.DECQ(n)
 	c.JNZ(operand.LabelRef("one"))
 
@@ -201,8 +210,8 @@ func tileAVX512(c *build.Context, rows int) {
 	c.RET()
 }
 
-// prefetchAVX512 is how many rows of b a tile asks for ahead.
-const prefetchAVX512 = 16
+// A tile asks for rows of b this power of two ahead.
+const prefetchAVX512 = 4
 
 // transposeAVX512 turns 16 rows into columns, four columns at a time: a quarter of each
 // register is filled from one of four rows, so that only transposes of 4 x 4 remain.
