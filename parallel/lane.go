@@ -2,6 +2,7 @@ package parallel
 
 import (
 	"context"
+	"fmt"
 
 	"trireme/collective"
 )
@@ -33,8 +34,19 @@ func newLane() *lane {
 	return l
 }
 
+// run does the operations. One that panics (a broken contract) is an error of the step, not
+// the end of the process.
 func (t *ticket) run() {
 	defer close(t.done)
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case error:
+			t.err = fmt.Errorf("parallel: in a collective: %w", p)
+		default:
+			t.err = fmt.Errorf("parallel: in a collective: %v", p)
+		}
+	}()
 	for _, op := range t.ops {
 		if t.err = op().Wait(t.ctx); t.err != nil {
 			return

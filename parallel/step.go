@@ -20,7 +20,23 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 }
 
 // NextMicroBatch says that the next micro-batch begins.
-func (e *Engine) NextMicroBatch() { e.step.micro++ }
+func (e *Engine) NextMicroBatch() {
+	e.complete()
+	e.step.micro++
+}
+
+// complete ends a micro-batch for the units that it did not run: they are let go of, and
+// their part of the gradient is zero. Every rank runs the same units.
+func (e *Engine) complete() {
+	for i := range e.units {
+		e.letGo(i)
+	}
+	for _, f := range e.flats {
+		if e.step.training && !f.frozen && f.added <= e.step.micro {
+			e.reduce(f)
+		}
+	}
+}
 
 // AddLoss adds the summed loss of a micro-batch (F64 [1]).
 func (e *Engine) AddLoss(loss *tensor.Tensor) { e.b.ExactAdd(e.lossSum(), loss) }
@@ -56,6 +72,7 @@ func (e *Engine) Votes() int64 {
 // adds up. tokens are this rank's counted tokens. The result stays valid until the next Finish.
 func (e *Engine) Finish(tokens int64, maxNorm float64) *tensor.Tensor {
 	e.step.unit = nil
+	e.complete()
 	e.drain(0)
 	if e.step.training {
 		for _, f := range e.flats {

@@ -1,0 +1,409 @@
+package parallel_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"trireme/autograd"
+	"trireme/collective"
+	"trireme/device"
+	"trireme/nn"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// toy says what a small network is made of: an embedding [V D], blocks of a norm, a gated
+// projection with biases and one back, and a norm with a head.
+type toy struct {
+	V, D, F   int
+	layers    int
+	tied      bool // the head is the embedding
+	recompute bool
+	frozen    map[string]bool
+	idle      int   // number of the layer that has a parameter which no operation reads; 0 for none
+	skip      int   // number of the layer that does not run; 0 for none
+	seed      int64 // of the data
+	rows      int   // of a micro-batch
+}
+
+// network is a toy on a backend.
+type network struct {
+	toy
+	b      device.Device
+	units  []*nn.Unit
+	embed  *nn.Embedding
+	blocks []toyBlock
+	norm   *nn.RMSNorm
+	head   *nn.Param
+	// in is told when a unit computes, on its way forward or back; nil for nobody.
+	in func(unit int, back bool)
+}
+
+type toyBlock struct {
+	unit *nn.Unit
+	norm *nn.RMSNorm
+	up   *nn.Linear // [2F D]
+	down *nn.Linear // [D F]
+}
+
+func (c toy) make(b device.Device) *network {
+	n := &network{toy: c, b: b}
+	std := nn.Init{Kind: nn.Normal, Std: 0.3}
+	n.embed = nn.NewEmbedding("embed", c.V, c.D, std)
+	n.units = append(n.units, &nn.Unit{Name: "embed", Params: []*nn.Param{n.embed.Weight}})
+	for i := 1; i <= c.layers; i++ {
+		name := fmt.Sprintf("layer%d.", i)
+		l := toyBlock{
+			norm: nn.NewRMSNorm(name+"norm", c.D, 1e-5),
+			up:   nn.Beside(nn.NewLinear(name+"gate", c.D, c.F, std).WithBias(), nn.NewLinear(name+"up", c.D, c.F, std).WithBias()),
+			down: nn.NewLinear(name+"down", c.F, c.D, std),
+		}
+		l.unit = &nn.Unit{Name: fmt.Sprintf("layer%d", i), Recompute: c.recompute, Params: []*nn.Param{l.norm.Weight}}
+		l.unit.Params = append(append(l.unit.Params, l.up.Params()...), l.down.Params()...)
+		if i == c.idle {
+			l.unit.Params = append(l.unit.Params, nn.NewParam(name+"idle", std, 3, 67))
+		}
+		n.blocks, n.units = append(n.blocks, l), append(n.units, l.unit)
+	}
+	n.norm = nn.NewRMSNorm("last.norm", c.D, 1e-5)
+	last := &nn.Unit{Name: "last", Params: []*nn.Param{n.norm.Weight}}
+	if n.head = n.embed.Weight; c.tied {
+		last.Shared = []*nn.Param{n.head}
+	} else {
+		n.head = nn.NewParam("head", std, c.V, c.D)
+		last.Params = append(last.Params, n.head)
+	}
+	n.units = append(n.units, last)
+	for _, p := range n.params() {
+		p.Frozen = c.frozen[p.Name]
+	}
+	return n
+}
+
+func (n *network) params() (ps []*nn.Param) {
+	for _, u := range n.units {
+		ps = append(ps, u.Params...)
+	}
+	return ps
+}
+
+// tell reports unit i's turn, forward and back.
+func (n *network) tell(t *autograd.Tape, i int) {
+	if n.in != nil {
+		n.in(i, false)
+		t.Mark(func() { n.in(i, true) })
+	}
+}
+
+// loss runs the network on global micro-batch m of a step and adds its loss to loss; release comes
+// after the way back.
+func (n *network) loss(t *autograd.Tape, loss *tensor.Tensor, step, m int) (tokens int64, release func()) {
+	rng := rand.New(rand.NewPCG(uint64(n.seed), uint64(step)<<32|uint64(m)))
+	ids, targets := make([]int32, n.rows), make([]int32, n.rows)
+	for i := range ids {
+		ids[i], targets[i] = rng.Int32N(int32(n.V)), rng.Int32N(int32(n.V+1))-1
+		if targets[i] >= 0 {
+			tokens++
+		}
+	}
+	put := func(v []int32) *tensor.Tensor {
+		x := n.b.New(tensor.Workspace, tensor.I32, len(v))
+		n.b.Upload(x, tensor.AsBytes(v))
+		return x
+	}
+	id, target := put(ids), put(targets)
+	t.Scope(func() *autograd.Var {
+		x := n.units[0].Run(t, nil, func(t *autograd.Tape, _ *autograd.Var) *autograd.Var {
+			n.tell(t, 0)
+			return n.embed.Forward(t, id)
+		})
+		for i, l := range n.blocks {
+			if i+1 == n.skip {
+				continue
+			}
+			x = l.unit.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+				n.tell(t, i+1)
+				return t.Add(x, l.down.Forward(t, t.SwiGLU(l.up.Forward(t, l.norm.Forward(t, x)))))
+			})
+		}
+		last := len(n.units) - 1
+		return n.units[last].Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+			n.tell(t, last)
+			t.LinearCrossEntropy(loss, n.norm.Forward(t, x), &n.head.Var, nil, target)
+			return nil
+		})
+	})
+	return tokens, func() { id.Release(); target.Release() }
+}
+
+// outcome is the bits of a run: the scalars of each step and the parameters at the end.
+type outcome struct {
+	scalars [][]float64
+	params  map[string][]float32
+}
+
+var adam = optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1}
+
+const maxNorm = 0.05
+
+func openDevice(t testing.TB) device.Device {
+	t.Helper()
+	b, err := device.Open("cpu", device.Options{Reserve: 1 << 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// plain trains without an Engine: one process, every tensor for itself, micro-batches summed
+// one after the other. poison names a step that gets a NaN; negative for none.
+func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
+	t.Helper()
+	b := openDevice(t)
+	defer b.Close()
+	n := c.make(b)
+	type state struct{ p, g, sum, m, v *tensor.Tensor }
+	states := map[*nn.Param]*state{}
+	written := map[*nn.Param]bool{}
+	for _, u := range n.units {
+		for _, frozen := range []bool{false, true} {
+			// A unit's parameters follow one another, for weights that are multiplied at once.
+			var ps []*nn.Param
+			k := 0
+			for _, p := range u.Params {
+				if p.Frozen == frozen {
+					ps = append(ps, p)
+					k += p.Shape.Elems()
+				}
+			}
+			var whole [5]*tensor.Tensor
+			for i := range whole {
+				whole[i] = b.New(tensor.Params, tensor.F32, k)
+				b.Fill(whole[i], 0)
+			}
+			k = 0
+			for _, p := range ps {
+				part := func(i int) *tensor.Tensor { return whole[i].Flat(k, k+p.Shape.Elems()) }
+				s := &state{part(0), part(1), part(2), part(3), part(4)}
+				k += p.Shape.Elems()
+				p.Fill(b, s.p, 7, 0)
+				p.Value, states[p] = s.p.Reshape(p.Shape...), s
+				if !frozen {
+					p.SetSink(func() (*tensor.Tensor, bool) {
+						was := written[p]
+						written[p] = true
+						return s.g.Reshape(p.Shape...), was
+					})
+				}
+			}
+		}
+	}
+	loss := b.New(tensor.Workspace, tensor.F64, 1)
+	squares, sum := b.New(tensor.Workspace, tensor.I64, tensor.ExactWords), b.New(tensor.Workspace, tensor.I64, tensor.ExactWords)
+	count, limit := b.New(tensor.Workspace, tensor.I64, 1), b.New(tensor.Workspace, tensor.F64, 1)
+	scalars, hyper := b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), b.New(tensor.Workspace, tensor.F64, tensor.AdamCount)
+	b.Fill(limit, maxNorm)
+	out := &outcome{params: map[string][]float32{}}
+	for step := range steps {
+		b.Fill(squares, 0)
+		b.Fill(sum, 0)
+		tokens := int64(0)
+		for m := range micros {
+			clear(written)
+			b.Fill(loss, 0)
+			tape := autograd.NewTape(b, tensor.F32, true)
+			counted, release := n.loss(tape, loss, step, m)
+			tokens += counted
+			if step == poison && m == micros-1 {
+				b.Fill(loss, nan())
+			}
+			b.ExactAdd(sum, loss)
+			tape.Backward()
+			release()
+			for _, p := range n.params() {
+				s := states[p]
+				if !written[p] {
+					b.Fill(s.g, 0)
+				}
+				if m == 0 {
+					b.Copy(s.sum, s.g)
+				} else {
+					b.AddScaled(s.sum, s.g, 1)
+				}
+			}
+		}
+		for _, u := range n.units { // squares are summed in blocks of a unit's parameters in a row
+			var all []float32
+			for _, p := range u.Params {
+				if !p.Frozen {
+					all = append(all, tensor.Host[float32](states[p].sum)...)
+				}
+			}
+			row := b.New(tensor.Workspace, tensor.F32, len(all))
+			b.Upload(row, tensor.AsBytes(all))
+			b.ExactSquares(squares, row)
+			row.Release()
+		}
+		b.Upload(count, tensor.AsBytes([]int64{tokens}))
+		b.StepScalars(scalars, squares, sum, count, limit)
+		b.Upload(hyper, tensor.AsBytes(adam.Hyper(1e-2, step+1)))
+		for _, p := range n.params() {
+			if !p.Frozen {
+				s := states[p]
+				adam.Step(b, []optim.Slice{{P: s.p, G: s.sum, M: s.m, V: s.v, Decay: p.Decays()}}, hyper, scalars)
+			}
+		}
+		out.scalars = append(out.scalars, append([]float64{}, tensor.Host[float64](scalars)...))
+	}
+	for _, p := range n.params() {
+		out.params[p.Name] = append([]float32{}, tensor.Host[float32](states[p].p)...)
+	}
+	return out
+}
+
+// division is how a toy is trained by several ranks.
+type division struct {
+	world        int
+	accumulation int
+	replicas     int
+	strategy     string
+	local        bool // not world-invariant
+	steps        int
+	poison       int // a step whose last micro-batch has a NaN on one rank; negative for none
+	evaluate     bool
+	// group stands before each group of a rank; nil for the group itself.
+	group func(rank int, axis string, g collective.Group) collective.Group
+	// in is told of a unit's turn on a rank.
+	in func(rank, unit int, back bool)
+	// after is told of each rank at the end, before it closes.
+	after func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage)
+}
+
+func (d division) String() string {
+	return fmt.Sprintf("%s, %d ranks, %d replicas, %d micro-batches each, local %t", d.strategy, d.world, d.replicas, d.accumulation, d.local)
+}
+
+// train is the plain loop by the Engine; errs are what each rank ended with.
+func (c toy) train(t testing.TB, d division) (out *outcome, errs []error) {
+	t.Helper()
+	worlds, err := collective.NewLocal(d.world, collective.Config{Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = &outcome{params: map[string][]float32{}}
+	errs = make([]error, d.world)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for r, w := range worlds {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if errs[r] = c.rank(w, d, out, &mu); errs[r] != nil {
+				w.Abort(errs[r])
+			}
+		}()
+	}
+	wg.Wait()
+	for _, w := range worlds {
+		if err := w.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	return out, errs
+}
+
+func (c toy) rank(w collective.World, d division, out *outcome, mu *sync.Mutex) error {
+	b, err := device.Open("cpu", device.Options{Reserve: 1 << 32})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	n := c.make(b)
+	if d.in != nil {
+		n.in = func(unit int, back bool) { d.in(w.Rank(), unit, back) }
+	}
+	s, err := parallel.ParseStrategy(d.strategy)
+	if err != nil {
+		return err
+	}
+	mesh, err := collective.NewMesh(w, d.replicas, d.world/d.replicas)
+	if err != nil {
+		return err
+	}
+	wrap := func(axis string, g collective.Group) collective.Group {
+		if d.group == nil {
+			return g
+		}
+		return d.group(w.Rank(), axis, g)
+	}
+	groups := parallel.Groups{World: wrap("world", mesh.World), Shard: wrap("shard", mesh.ShardGroup), Replicate: wrap("replicate", mesh.ReplicateGroup)}
+	e := parallel.New(b, groups, n.units, s, !d.local)
+	defer e.Close()
+	e.Init(7)
+	slices := e.Slices()
+	hyper, loss := b.New(tensor.Workspace, tensor.F64, tensor.AdamCount), b.New(tensor.Workspace, tensor.F64, 1)
+	rest := b.Meter().Read()
+	ctx := context.Background()
+	for step := range d.steps {
+		var scalars []float64
+		pass := func(m int, train bool) int64 {
+			b.Fill(loss, 0)
+			tape := autograd.NewTape(b, tensor.F32, train)
+			tokens, release := n.loss(tape, loss, step, m)
+			if train && step == d.poison && m == d.world*d.accumulation-1 {
+				b.Fill(loss, nan())
+			}
+			e.AddLoss(loss)
+			tape.Backward()
+			release()
+			return tokens
+		}
+		if err := e.Guard(func() {
+			if d.evaluate {
+				e.Begin(ctx, 1, false)
+				e.Finish(pass(w.Rank(), false), 0)
+			}
+			tokens := int64(0)
+			e.Begin(ctx, d.accumulation, true)
+			for a := range d.accumulation {
+				e.NextMicroBatch()
+				tokens += pass(a*d.world+w.Rank(), true)
+			}
+			result := e.Finish(tokens, maxNorm)
+			b.Upload(hyper, tensor.AsBytes(adam.Hyper(1e-2, step+1)))
+			adam.Step(b, slices, hyper, result)
+			scalars = append(scalars, tensor.Host[float64](result)...)
+			e.Publish()
+		}); err != nil {
+			return err
+		}
+		if w.Rank() == 0 {
+			out.scalars = append(out.scalars, scalars)
+		}
+	}
+	if err := e.Settle(); err != nil {
+		return err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, p := range e.OwnedParams() {
+		all := out.params[p.Name]
+		if all == nil {
+			all = make([]float32, p.Shape.Elems())
+			for i := range all {
+				all[i] = float32(nan()) // owned by nobody yet
+			}
+			out.params[p.Name] = all
+		}
+		copy(all[p.First:], tensor.Host[float32](p.Data))
+	}
+	if d.after != nil {
+		d.after(w.Rank(), b, e, rest)
+	}
+	return nil
+}
