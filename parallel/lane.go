@@ -9,7 +9,8 @@ import (
 
 // lane is the engine's one communication goroutine. Collectives of all groups run on it in
 // the order in which the engine issues them, which is the same on every rank, so that an
-// operation of one group may depend on an earlier one of another.
+// operation of one group may depend on an earlier one of another. After one has failed all
+// that follow fail with it: the other ranks wait for the one that is missing.
 type lane struct {
 	queue chan *ticket
 	ended chan struct{}
@@ -27,8 +28,13 @@ func newLane() *lane {
 	l := &lane{queue: make(chan *ticket, 64), ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
+		var failed error
 		for t := range l.queue {
-			t.run()
+			if t.err = failed; failed == nil {
+				t.run()
+				failed = t.err
+			}
+			close(t.done)
 		}
 	}()
 	return l
@@ -37,7 +43,6 @@ func newLane() *lane {
 // run does the operations. One that panics (a broken contract) is an error of the step, not
 // the end of the process.
 func (t *ticket) run() {
-	defer close(t.done)
 	defer func() {
 		switch p := recover().(type) {
 		case nil:

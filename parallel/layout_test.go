@@ -1,0 +1,109 @@
+package parallel
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trireme/nn"
+	"trireme/tensor"
+)
+
+// TestLayoutPartitions: for any parameters and any mesh, what ranks own alone is the whole,
+// once; every range begins and ends at a block of sums; what a rank keeps covers what it
+// owns, in each of the three.
+func TestLayoutPartitions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var ps []*nn.Param
+		elems := 0
+		for i, n := range rapid.SliceOfN(rapid.IntRange(0, 5000), 1, 6).Draw(t, "sizes") {
+			ps = append(ps, nn.NewParam(fmt.Sprint(i), nn.Init{}, n))
+			elems += n
+		}
+		s := rapid.SampledFrom(strategies).Draw(t, "strategy").Strategy
+		shards, replicas := rapid.IntRange(1, 9).Draw(t, "shards"), 1
+		if s.Replicas {
+			replicas = rapid.IntRange(1, 5).Draw(t, "replicas")
+		}
+		world := shards * replicas
+		var chunks []int
+		padded := 0
+		covered := map[int]int{} // first element of an own part -> its end
+		for rank := range world {
+			p := place{rank / shards, replicas, rank % shards, shards}
+			l := newLayout(ps, s, p)
+			if l.n != elems || l.padded < elems || l.padded-elems >= world*tensor.SumBlock || rank > 0 && l.padded != padded {
+				t.Fatalf("rank %d: %d elements padded to %d, of %d", rank, l.n, l.padded, elems)
+			}
+			padded = l.padded
+			for what, r := range map[string]span{"parameters": l.param, "gradients": l.grad, "optimizer": l.optim, "own": l.own} {
+				if r.lo%tensor.SumBlock != 0 || r.hi%tensor.SumBlock != 0 || r.lo < 0 || r.hi > padded || r.n() < 0 {
+					t.Fatalf("rank %d: %s %+v of %d", rank, what, r, padded)
+				}
+				if l.own.meet(r) != l.own {
+					t.Fatalf("rank %d: %s %+v is without its own %+v", rank, what, r, l.own)
+				}
+			}
+			if divided := map[bool]int{true: padded / shards, false: padded}; l.param.n() != divided[s.Params] || l.grad.n() != divided[s.Grads] || l.optim.n() != divided[s.Optimizer] {
+				t.Fatalf("rank %d: %+v with %+v", rank, l, s)
+			}
+			if l.own.n() > 0 {
+				if _, twice := covered[l.own.lo]; twice {
+					t.Fatalf("two ranks own %+v", l.own)
+				}
+				covered[l.own.lo] = l.own.hi
+			}
+			chunks = p.chunks()
+			if chunks != nil && chunks[rank]*(padded/world) != l.own.lo {
+				t.Fatalf("rank %d receives chunk %d and owns %+v", rank, chunks[rank], l.own)
+			}
+			// Parts of parameters within a range follow one another and add up.
+			n, end := 0, -1
+			l.each(l.own, func(q *nn.Param, first, at, k int) {
+				if k <= 0 || first < 0 || first+k > q.Shape.Elems() || at < l.own.lo || at+k > l.own.hi || at < end {
+					t.Fatalf("rank %d: part [%d,%d) of %d at %d of %+v", rank, first, first+k, q.Shape.Elems(), at, l.own)
+				}
+				n, end = n+k, at+k
+			})
+			if want := l.own.meet(span{0, elems}).n(); n != want {
+				t.Fatalf("rank %d: parts have %d elements, its own range %d", rank, n, want)
+			}
+		}
+		for at := 0; at < padded; {
+			end, ok := covered[at]
+			if !ok {
+				t.Fatalf("nobody owns what begins at %d of %d", at, padded)
+			}
+			at = end
+		}
+	})
+}
+
+func TestResolve(t *testing.T) {
+	for _, c := range []struct {
+		strategy                string
+		replicate, shard, world int
+		r, s                    int
+		err                     string
+	}{
+		{"full_shard", 0, 0, 5, 1, 5, ""},
+		{"FULL-SHARD", 0, 0, 1, 1, 1, ""},
+		{"hybrid_shard", 0, 0, 8, 2, 4, ""},
+		{"hybrid_shard", 0, 0, 3, 1, 3, ""},
+		{"4", 0, 2, 6, 3, 2, ""},
+		{"hybrid_shard", 3, 0, 6, 3, 2, ""},
+		{"hybrid_shard", 4, 0, 6, 0, 0, "is not the 6 ranks"},
+		{"hybrid_shard", 0, 7, 6, 0, 0, "is not the 6 ranks"},
+		{"zero_2", 2, 2, 4, 0, 0, "has no replicas"},
+		{"zero_4", 0, 0, 4, 0, 0, "is not known"},
+	} {
+		cfg := Default()
+		cfg.Strategy, cfg.Mesh = c.strategy, MeshConfig{c.replicate, c.shard}
+		_, r, s, err := cfg.Resolve(c.world)
+		if c.err == "" && (err != nil || r != c.r || s != c.s) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%+v: %d x %d, %v", c, r, s, err)
+		}
+	}
+}

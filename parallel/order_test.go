@@ -1,0 +1,300 @@
+package parallel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"trireme/collective"
+	"trireme/device"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// told is a Group that notes what is begun and counts volume: an all-gather or reduce-scatter
+// moves the whole buffer, an all-reduce twice.
+type told struct {
+	collective.Group
+	axis string
+	log  *journal
+	rank int
+	fail func(rank int, axis, kind, tag string) error // nil for no failures
+}
+
+// journal is one rank's notes.
+type journal struct {
+	mu     sync.Mutex
+	begun  []string
+	volume map[string]int // bytes by kind of collective and axis
+	more   chan struct{}  // closed at the next note
+}
+
+func newJournal() *journal { return &journal{volume: map[string]int{}, more: make(chan struct{})} }
+
+func (j *journal) note(what string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.begun = append(j.begun, what)
+	close(j.more)
+	j.more = make(chan struct{})
+}
+
+// await returns when what has been noted n times, and false when that does not happen.
+func (j *journal) await(what string, n int) bool {
+	late := time.After(5 * time.Second)
+	for {
+		j.mu.Lock()
+		count, more := 0, j.more
+		for _, b := range j.begun {
+			if b == what {
+				count++
+			}
+		}
+		j.mu.Unlock()
+		if count >= n {
+			return true
+		}
+		select {
+		case <-more:
+		case <-late:
+			return false
+		}
+	}
+}
+
+// refused is a Work that failed.
+type refused struct{ err error }
+
+func (r refused) Wait(context.Context) error { return r.err }
+
+func (g *told) begin(kind, tag string, bytes int, op func() collective.Work) collective.Work {
+	g.log.mu.Lock()
+	g.log.volume[kind+" "+g.axis] += bytes
+	g.log.mu.Unlock()
+	g.log.note(kind + " " + tag)
+	if g.fail != nil {
+		if err := g.fail(g.rank, g.axis, kind, tag); err != nil {
+			g.Group.Abort(err)
+			return refused{err}
+		}
+	}
+	return op()
+}
+
+func (g *told) AllGather(dst, src *tensor.Tensor, tag string) collective.Work {
+	return g.begin("gather", tag, dst.Bytes(), func() collective.Work { return g.Group.AllGather(dst, src, tag) })
+}
+
+func (g *told) ReduceScatter(dst, src *tensor.Tensor, o collective.ReduceOptions, tag string) collective.Work {
+	return g.begin("reduce", tag, src.Bytes(), func() collective.Work { return g.Group.ReduceScatter(dst, src, o, tag) })
+}
+
+func (g *told) AllReduce(t *tensor.Tensor, op collective.Op, tag string) collective.Work {
+	bytes := 2 * t.Bytes()
+	if tag == "step" {
+		bytes = 0 // a few numbers
+	}
+	return g.begin("all-reduce", tag, bytes, func() collective.Work { return g.Group.AllReduce(t, op, tag) })
+}
+
+// journals makes a division tell, one journal a rank.
+func (d *division) journals() []*journal {
+	js := make([]*journal, d.world)
+	for i := range js {
+		js[i] = newJournal()
+	}
+	d.group = func(rank int, axis string, g collective.Group) collective.Group {
+		return &told{Group: g, axis: axis, log: js[rank], rank: rank}
+	}
+	return js
+}
+
+// flatBytes is the padded size of each unit of c in a world.
+func (c toy) flatBytes(t *testing.T, world int) (sizes []int, total int) {
+	b := openDevice(t)
+	defer b.Close()
+	for _, u := range c.make(b).units {
+		n := 0
+		for _, p := range u.Params {
+			n += p.Shape.Elems()
+		}
+		piece := world * tensor.SumBlock
+		n = (n + piece - 1) / piece * piece * 4
+		sizes, total = append(sizes, n), total+n
+	}
+	return sizes, total
+}
+
+// TestIssuedAhead: while a unit computes, the next one's gather has begun, and, on the way
+// back, the reduction of the unit that computed before and the gather of the one that comes.
+// Each would only be noted later, were it not issued ahead: the unit waits for the note.
+func TestIssuedAhead(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
+	names := []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}
+	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
+	js := d.journals()
+	d.in = func(rank, unit int, back bool) {
+		expect := func(what string, n int) {
+			if !js[rank].await(what, n) {
+				t.Errorf("rank %d: while %s computes (back %t), %s has not begun", rank, names[unit], back, what)
+			}
+		}
+		switch {
+		case !back && unit+1 < len(names):
+			expect("gather "+names[unit+1], 1)
+		case back:
+			if unit > 0 {
+				expect("gather "+names[unit-1], 2)
+			}
+			if unit+1 < len(names) {
+				expect("reduce "+names[unit+1], 1)
+			}
+		}
+		js[rank].note(fmt.Sprintf("compute %s %t", names[unit], back))
+	}
+	d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
+		sizes, _ := c.flatBytes(t, d.world)
+		use := b.Meter().Read()
+		flight := 0
+		for i := range sizes[1:] {
+			flight = max(flight, sizes[i]+sizes[i+1])
+		}
+		if got := use.Peak[tensor.Gathered]; got > int64(flight) {
+			t.Errorf("rank %d: %d bytes were gathered at one time, two units have %d", rank, got, flight)
+		}
+		if got, most := use.Peak[tensor.Buckets], int64(3*slices.Max(sizes)); got > most {
+			t.Errorf("rank %d: %d bytes of buckets at one time, at most three are %d", rank, got, most)
+		}
+	}
+	if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+		t.Fatal(errors.Join(errs...))
+	}
+	// No unit is gathered further ahead than one, nor after its reduction.
+	for rank, j := range js {
+		seen := map[string]int{}
+		for i, what := range j.begun {
+			seen[what]++
+			if name, ok := strings.CutPrefix(what, "gather "); ok && seen[what] == 1 {
+				if k := slices.Index(names, name); k >= 2 && !slices.Contains(j.begun[:i], fmt.Sprintf("compute %s false", names[k-2])) {
+					t.Errorf("rank %d: %s is gathered before %s has computed: %v", rank, name, names[k-2], j.begun[:i+1])
+				}
+			}
+		}
+	}
+}
+
+// TestBucketsAreBounded: tied weights keep the embedding's bucket open for the whole way back;
+// there are never more than three.
+func TestBucketsAreBounded(t *testing.T) {
+	for _, tied := range []bool{false, true} {
+		c := toy{V: 16, D: 16, F: 16, layers: 6, rows: 3, tied: tied}
+		sizes, _ := c.flatBytes(t, 2)
+		d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1}
+		d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
+			if got, most := b.Meter().Read().Peak[tensor.Buckets], int64(3*slices.Max(sizes)); got > most {
+				t.Errorf("tied %t, rank %d: %d bytes of buckets at one time, three have at most %d", tied, rank, got, most)
+			}
+		}
+		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+			t.Fatal(errors.Join(errs...))
+		}
+	}
+}
+
+// TestVolume: what a step communicates, in bytes of the parameters P: 2P, or 3P less the last
+// unit, whose parameters stay for the way back, where parameters are divided.
+func TestVolume(t *testing.T) {
+	c := toy{V: 29, D: 16, F: 21, layers: 3, rows: 4}
+	sizes, P := c.flatBytes(t, 4)
+	last := sizes[len(sizes)-1]
+	for _, v := range []struct {
+		strategy           string
+		replicas, micros   int
+		local              bool
+		gather, reduce, ar int // bytes over the shard or world axis
+		across             int // over the replicate axis
+	}{
+		{strategy: "no_shard", replicas: 1, micros: 1, gather: P, reduce: P},
+		{strategy: "zero_1", replicas: 1, micros: 1, gather: P, reduce: P},
+		{strategy: "shard_grad_op", replicas: 1, micros: 1, gather: P, reduce: P},
+		{strategy: "full_shard", replicas: 1, micros: 1, gather: 2*P - last, reduce: P},
+		{strategy: "hybrid_shard", replicas: 2, micros: 1, local: true, gather: 2*P - last, reduce: P, across: 2 * P / 2},
+		// In the order of micro-batches all ranks reduce at once; half a shard is left to be gathered.
+		{strategy: "hybrid_shard", replicas: 2, micros: 1, gather: 2*P - last, reduce: P, across: P / 2},
+		// Accumulation: gradients that are divided are reduced each time; whole ones once, or
+		// each time in the order of micro-batches.
+		{strategy: "no_shard", replicas: 1, micros: 3, local: true, gather: P, reduce: P},
+		{strategy: "zero_1", replicas: 1, micros: 3, local: true, gather: P, reduce: P},
+		{strategy: "no_shard", replicas: 1, micros: 3, gather: P, reduce: 3 * P},
+		{strategy: "zero_1", replicas: 1, micros: 3, gather: P, reduce: 3 * P},
+		{strategy: "shard_grad_op", replicas: 1, micros: 3, gather: P, reduce: 3 * P},
+		{strategy: "full_shard", replicas: 1, micros: 3, gather: 3 * (2*P - last), reduce: 3 * P},
+	} {
+		d := division{world: 4, accumulation: v.micros, replicas: v.replicas, strategy: v.strategy, local: v.local, steps: 1, poison: -1}
+		js := d.journals()
+		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+			t.Fatal(errors.Join(errs...))
+		}
+		for rank, j := range js {
+			n := j.volume
+			gather, reduce := n["gather world"]+n["gather shard"], n["reduce world"]+n["reduce shard"]
+			across := n["all-reduce replicate"] + n["gather replicate"]
+			if total := gather + reduce + across + n["all-reduce world"] + n["all-reduce shard"] + n["reduce replicate"]; gather != v.gather || reduce != v.reduce || across != v.across || total != v.gather+v.reduce+v.across {
+				t.Errorf("%v: rank %d moves %v; of %d bytes: gather %d, reduce %d, across replicas %d were expected", d, rank, n, P, v.gather, v.reduce, v.across)
+			}
+		}
+	}
+}
+
+// TestFailureNamesTheUnit: a collective that fails, or panics, on one rank is an error on every
+// rank that names the unit; nothing hangs and nothing is left running.
+func TestFailureNamesTheUnit(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5}
+	broken := errors.New("the wire is cut")
+	for _, strategy := range strategies {
+		for _, kind := range []string{"gather", "reduce"} {
+			for _, panics := range []bool{false, true} {
+				d := division{world: 3, accumulation: 2, replicas: 1, strategy: strategy, steps: 2, poison: -1}
+				js := d.journals()
+				wrap := d.group
+				d.group = func(rank int, axis string, g collective.Group) collective.Group {
+					x := wrap(rank, axis, g).(*told)
+					x.fail = func(rank int, axis, k, tag string) error {
+						if rank != 1 || k != kind || tag != "layer2" {
+							return nil
+						}
+						if panics {
+							panic("a broken contract")
+						}
+						return broken
+					}
+					return x
+				}
+				began := time.Now()
+				_, errs := c.train(t, d)
+				for rank, err := range errs {
+					switch {
+					case err == nil:
+						t.Errorf("%v, %s: rank %d has no error: %v", d, kind, rank, js[rank].begun)
+					case !strings.Contains(err.Error(), "layer") && !strings.Contains(err.Error(), "last") && !strings.Contains(err.Error(), "embed"):
+						t.Errorf("%v, %s: rank %d: %q names no unit", d, kind, rank, err)
+					case rank == 1 && !panics && !errors.Is(err, broken):
+						t.Errorf("%v, %s: rank 1: %q is without the cause", d, kind, err)
+					}
+				}
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("%v, %s: ended after %v", d, kind, took)
+				}
+			}
+		}
+	}
+}
