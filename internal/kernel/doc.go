@@ -7,8 +7,9 @@
 // the same bits unless an operation's comment says otherwise, and an element's bits depend
 // neither on its position nor on what is computed beside it.
 //
-// Gemm is the product of two matrices: it packs blocks of both operands (gemm_pack.go) and
-// sweeps tiles over them (gemm_tile.go, gemm_amd64.s).
+// Gemm is the product of two matrices: it divides them into blocks (gemm.go), packs those
+// that are not better read where they lie (gemm_pack.go), asks for what comes next
+// (gemm_ahead.go) and sweeps tiles over them (gemm_tile.go, gemm_amd64.s, gemm_arm64.s).
 package kernel
 
 //go:generate go -C _asm run ./gemm -dir ..

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"trireme/internal/impl"
@@ -161,14 +162,17 @@ func TestMatMulAllocates(t *testing.T) {
 	b := open(t, 2)
 	for _, n := range []int{100, 600} {
 		x, y, z := random(b, 1, tensor.F32, 1, n, n), random(b, 2, tensor.F32, 1, n, n), b.New(0, tensor.F32, n, n)
-		r := testing.Benchmark(func(t *testing.B) {
-			t.ReportAllocs()
-			for range min(t.N, 50) {
-				b.MatMul(z, x, y, tensor.MatMulOp{TransB: true})
-			}
-		})
-		if r.AllocedBytesPerOp() > 4096 {
-			t.Errorf("%d bytes are allocated for %d x %d", r.AllocedBytesPerOp(), n, n)
+		run := func() { b.MatMul(z, x, y, tensor.MatMulOp{TransB: true}) }
+		run()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const times = 20
+		for range times {
+			run()
+		}
+		runtime.ReadMemStats(&after)
+		if bytes := (after.TotalAlloc - before.TotalAlloc) / times; bytes > 4096 {
+			t.Errorf("%d bytes are allocated for %d x %d", bytes, n, n)
 		}
 	}
 }
