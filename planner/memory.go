@@ -21,6 +21,7 @@ type Job struct {
 	Ranks          int
 	Parallel       parallel.Config
 	Prepare        func(model.Model) error // recomputation and frozen parameters; nil for none
+	Documents      bool                    // rows hold several documents: positions and documents are inputs too
 }
 
 // Plan is what one rank needs and does in a step.
@@ -64,6 +65,9 @@ func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
 	for i := range micros {
 		none := make([]int32, rows)
 		micros[i] = data.MicroBatch{B: j.MicroBatchSize, T: j.SequenceLength, InputIDs: none, Targets: none, Counted: int64(rows)}
+		if j.Documents {
+			micros[i].Positions, micros[i].Docs = none, none
+		}
 	}
 	if err := st.Step(ctx, micros, 0, 0); err != nil {
 		return Plan{}, err

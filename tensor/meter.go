@@ -15,7 +15,7 @@ const (
 	Buckets                     // gradients on their way through a reduction
 	Activations                 // what forward keeps for backward, and values in flight
 	Logits                      // blocks of logits in the loss
-	Workspace                   // scratch of kernels and inputs
+	Workspace                   // inputs, tables and the step's numbers; scratch that an operation gives back before it returns is not counted
 	NumCategories
 )
 

@@ -27,7 +27,7 @@ func (j *job) plan(ctx context.Context, nproc int) (planner.Plan, error) {
 	}
 	return planner.Job{
 		Model: j.model, SequenceLength: t, MicroBatchSize: j.cfg.Training.MicroBatchSize, Accumulation: accum,
-		Ranks: nproc, Parallel: j.cfg.Parallel, Prepare: j.cfg.Prepare,
+		Ranks: nproc, Parallel: j.cfg.Parallel, Prepare: j.cfg.Prepare, Documents: j.cfg.Data.DocumentMask,
 	}.Run(ctx, 0)
 }
 

@@ -52,9 +52,10 @@ type attentionCall struct {
 	p       tensor.AttentionParams
 	shape   kernel.Attention
 	masks   []kernel.AttentionMask // one for each sequence, or one for all
-	ranges  *tensor.Tensor         // what the masks are made of
-	scratch *tensor.Tensor         // [threads length]
-	threads []float32              // its elements
+	ranges  scratch                // what the masks are made of
+	scratch scratch
+	threads []float32 // [threads length], the scratch's elements
+	length  int
 }
 
 func (b *Backend) newAttentionCall(p tensor.AttentionParams, docs *tensor.Tensor, length func(*kernel.Attention) int) *attentionCall {
@@ -65,8 +66,8 @@ func (b *Backend) newAttentionCall(p tensor.AttentionParams, docs *tensor.Tensor
 		n, ids = p.Batch, tensor.Host[int32](docs)
 	}
 	c.masks = make([]kernel.AttentionMask, n)
-	c.ranges = b.New(tensor.Workspace, tensor.I32, 2*n*p.T)
-	ranges := tensor.Host[int32](c.ranges)
+	c.ranges = b.scratch(2 * n * p.T * 4)
+	ranges := elems[int32](c.ranges, tensor.I32)
 	for i := range c.masks {
 		m := &c.masks[i]
 		m.Lo, m.Hi, ranges = ranges[:p.T], ranges[p.T:2*p.T], ranges[2*p.T:]
@@ -77,19 +78,19 @@ func (b *Backend) newAttentionCall(p tensor.AttentionParams, docs *tensor.Tensor
 		m.Set(p.Causal, p.Window, d)
 	}
 	// The arena keeps the memory, so that every call after the first finds it warm.
-	c.scratch = b.New(tensor.Workspace, tensor.F32, b.pool.threads, (length(&c.shape)+15)&^15)
-	c.threads = tensor.Host[float32](c.scratch)
+	c.length = (length(&c.shape) + 15) &^ 15
+	c.scratch = b.scratch(b.pool.threads * c.length * 4)
+	c.threads = elems[float32](c.scratch, tensor.F32)
 	return c
 }
 
 func (c *attentionCall) release() {
-	c.scratch.Release()
-	c.ranges.Release()
+	c.scratch.release()
+	c.ranges.release()
 }
 
 func (c *attentionCall) mem(thread int) []float32 {
-	n := c.scratch.Width()
-	return c.threads[thread*n:][:n]
+	return c.threads[thread*c.length:][:c.length]
 }
 
 // unit is the computation of key and value head n, counted over all sequences.
