@@ -117,6 +117,14 @@ func (c Training) schedule(steps int) optim.Schedule {
 	}
 }
 
+// steps is how many the run makes, where an epoch has perEpoch.
+func (c Training) steps(perEpoch int64) int {
+	if c.MaxSteps > 0 {
+		return c.MaxSteps
+	}
+	return max(1, int(math.Ceil(c.NumTrainEpochs*float64(perEpoch))))
+}
+
 func (c Training) optimizer() optim.AdamW {
 	return optim.AdamW{Beta1: c.Betas[0], Beta2: c.Betas[1], Eps: c.Eps, WeightDecay: c.WeightDecay}
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,25 +13,29 @@ import (
 	"trireme/tokenizer"
 )
 
-// openData opens what the run trains on and what is held out, for a model's vocabulary.
-func (r *Run) openData(ctx context.Context, config *model.Config) error {
+// openData opens what a rank trains on and what is held out, for a model's vocabulary.
+func (c Config) openData(ctx context.Context, config *model.Config, accum, rank, ranks int) (*data.Sets, *data.Loader, error) {
 	var head struct {
 		Vocab int `json:"vocab_size"`
 	}
 	if err := json.Unmarshal(config.JSON, &head); err != nil {
-		return fmt.Errorf("train: %s: %w", config.Path, err)
+		return nil, nil, input(fmt.Errorf("train: %s: %w", config.Path, err))
 	}
-	tok, err := r.Config.openTokenizer()
+	tok, err := c.openTokenizer()
 	if err != nil {
-		return err
+		return nil, nil, input(err)
 	}
-	if r.sets, err = data.Open(ctx, r.Config.Data, tok, head.Vocab); err != nil {
-		return err
+	sets, err := data.Open(ctx, c.Data, tok, head.Vocab)
+	if err != nil {
+		return nil, nil, input(err)
 	}
-	cfg := r.loaderConfig()
+	cfg := c.loaderConfig(accum, rank, ranks)
 	cfg.Vocab = head.Vocab
-	r.loader, err = data.New(r.sets.Train, cfg)
-	return err
+	loader, err := data.New(sets.Train, cfg)
+	if err != nil {
+		return nil, nil, errors.Join(input(err), sets.Close())
+	}
+	return sets, loader, nil
 }
 
 // openTokenizer loads the tokenizer that the configuration names, or the model's own; nil
@@ -50,10 +55,9 @@ func (c Config) openTokenizer() (*tokenizer.Tokenizer, error) {
 	return nil, nil
 }
 
-func (r *Run) loaderConfig() data.LoaderConfig {
-	c := r.Config
+func (c Config) loaderConfig(accum, rank, ranks int) data.LoaderConfig {
 	return data.LoaderConfig{
-		MicroBatchSize: c.Training.MicroBatchSize, Accumulation: r.accum, Rank: r.deps.World.Rank(), Ranks: r.deps.World.Size(),
+		MicroBatchSize: c.Training.MicroBatchSize, Accumulation: accum, Rank: rank, Ranks: ranks,
 		Seed: c.Training.Seed, Shuffle: c.Data.Shuffle, DropLast: c.Data.DropLast, SequenceLength: c.Data.SequenceLength,
 	}
 }

@@ -1,7 +1,10 @@
 package train
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"syscall"
 
 	"trireme/checkpoint/safetensors"
 	"trireme/model"
@@ -17,10 +20,13 @@ func (e *InputError) Error() string { return e.Err.Error() }
 
 func (e *InputError) Unwrap() error { return e.Err }
 
-// input marks an error as the user's; nil stays nil.
+// input marks an error as the input's, unless it is the machine's: a full disk, or a stop.
+// nil stays nil.
 func input(err error) error {
-	if err == nil {
-		return nil
+	for _, other := range []error{nil, context.Canceled, context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE} {
+		if errors.Is(err, other) {
+			return err
+		}
 	}
 	return &InputError{err}
 }

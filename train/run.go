@@ -92,28 +92,28 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
 func (r *Run) open(ctx context.Context) (err error) {
 	cfg, world := r.Config, r.deps.World
 	if r.accum, err = cfg.Training.Accumulation(world.Size()); err != nil {
-		return err
+		return input(err)
 	}
 	strategy, replicate, shard, err := cfg.Parallel.Resolve(world.Size())
 	if err != nil {
-		return err
+		return input(err)
 	}
 	if r.config = r.deps.Model; r.config == nil {
 		if r.config, err = r.deps.Registry.ReadConfig(cfg.Model.ConfigPath()); err != nil {
-			return err
+			return input(err)
 		}
 	}
 	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks); err != nil {
 		return err
 	}
-	if err := r.openData(ctx, r.config); err != nil {
+	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.accum, world.Rank(), world.Size()); err != nil {
 		return err
 	}
 	if r.model, err = r.config.Make(r.backend, r.loader.SequenceLength()); err != nil {
-		return err
+		return input(err)
 	}
 	if err := cfg.Prepare(r.model); err != nil {
-		return err
+		return input(err)
 	}
 	if r.mesh, err = collective.NewMesh(world, replicate, shard); err != nil {
 		return err
@@ -121,11 +121,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	groups := parallel.Groups{World: r.mesh.World, Shard: r.mesh.ShardGroup, Replicate: r.mesh.ReplicateGroup}
 	r.engine = parallel.New(r.backend, groups, r.model.Units(), strategy, cfg.Parallel.WorldInvariant)
 	r.stepper = NewStepper(r.backend, r.model, r.engine, cfg.Training.optimizer(), cfg.Training.MaxGradNorm, tensor.F32)
-	steps := cfg.Training.MaxSteps
-	if steps == 0 {
-		steps = int(cfg.Training.NumTrainEpochs * float64(r.loader.StepsPerEpoch()))
-	}
-	r.Config.Training.MaxSteps = max(1, steps)
+	r.Config.Training.MaxSteps = cfg.Training.steps(r.loader.StepsPerEpoch())
 	r.schedule = cfg.Training.schedule(r.Config.Training.MaxSteps)
 	if r.store, err = checkpoint.NewStore(cfg.OutputDir, cfg.Checkpoint, r.deps.Agreement, r.backend); err != nil {
 		return err
@@ -138,7 +134,7 @@ func (r *Run) begin(ctx context.Context) error {
 	r.engine.Init(r.Config.Training.Seed)
 	notes, err := r.resume(ctx)
 	if err != nil {
-		return err
+		return input(err)
 	}
 	if r.deps.Sink != nil {
 		if r.sink, err = r.deps.Sink(r.state.Step); err != nil {
@@ -231,7 +227,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	r.backend.Meter().ResetPeak()
 	batch, err := r.loader.Next(ctx)
 	if err != nil {
-		return monitor.Record{}, err
+		return monitor.Record{}, input(err)
 	}
 	waited := time.Since(began)
 	if r.deps.Stop() {

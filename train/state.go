@@ -58,7 +58,7 @@ func (r *Run) Resumed() int64 { return r.state.Step }
 // evaluate passes over the held-out data once.
 func (r *Run) evaluate(ctx context.Context) error {
 	began := time.Now()
-	if err := r.stepper.Evaluate(ctx, data.Evaluate(r.sets.Eval, r.loaderConfig())); err != nil {
+	if err := r.stepper.Evaluate(ctx, data.Evaluate(r.sets.Eval, r.Config.loaderConfig(r.accum, r.deps.World.Rank(), r.deps.World.Size()))); err != nil {
 		return err
 	}
 	o := r.stepper.Outcome()

@@ -57,13 +57,17 @@ func codeOf(err error) int {
 	var configuration conf.Errors
 	var input *train.InputError
 	switch {
+	case err == nil:
+		return CodeDone
 	case errors.As(err, &exit):
 		return exit.Code
-	case errors.As(err, &configuration), errors.As(err, &input):
+	case errors.As(err, &configuration):
 		return CodeUsage
 	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost):
 		// The launcher looks past ranks that end so, for the one that they lost.
 		return CodeHang
+	case errors.As(err, &input):
+		return CodeUsage
 	}
 	return CodeFailed
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,6 @@ const recordsVar = "TRIREME_RECORDS_FD"
 type screen struct {
 	io.Writer // what else is said
 	sink      monitor.Sink
-	steps     int64 // of the run, where known
 	r, w      *os.File
 	done      sync.WaitGroup
 }
@@ -44,30 +42,18 @@ func openScreen(c monitor.Config, stderr io.Writer) (*screen, error) {
 
 // files is the pipe for rank 0 of a world of other processes; records that come through it
 // are shown until Close.
-func (s *screen) files(steps int64) (map[string]*os.File, error) {
+func (s *screen) files() (map[string]*os.File, error) {
 	var err error
 	if s.r, s.w, err = os.Pipe(); err != nil {
 		return nil, fmt.Errorf("a pipe for records: %w", err)
 	}
-	s.steps = steps
 	s.done.Go(s.follow)
 	return map[string]*os.File{recordsVar: s.w}, nil
 }
 
 func (s *screen) follow() {
-	in := bufio.NewScanner(s.r)
-	in.Buffer(nil, 1<<20)
-	for in.Scan() {
-		rec, eval, err := monitor.Parse(in.Bytes())
-		switch {
-		case err != nil:
-			fmt.Fprintln(s, err)
-		case rec != nil:
-			rec.MaxSteps = s.steps
-			_ = s.sink.Record(*rec) // a terminal that is gone does not stop a run
-		case eval != nil:
-			_ = s.sink.Evaluate(*eval)
-		}
+	if err := monitor.Follow(s.r, s.sink); err != nil {
+		fmt.Fprintln(s, err) // a terminal that is gone does not stop a run
 	}
 }
 
@@ -94,12 +80,9 @@ func (h handOver) Note(text string) error {
 	return err
 }
 
-// openHandOver is the sink that recordsVar asks for; nil where it is not set.
+// openHandOver is the sink that recordsVar asks for.
 func openHandOver(stderr io.Writer) (monitor.Sink, error) {
-	v, ok := os.LookupEnv(recordsVar)
-	if !ok {
-		return nil, nil
-	}
+	v := os.Getenv(recordsVar)
 	fd, err := strconv.Atoi(v)
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s=%q is not a descriptor", recordsVar, v)

@@ -34,6 +34,7 @@ type trainFlags struct {
 	seed      uint64
 	resume    string
 	dryRun    bool
+	json      bool
 }
 
 func newTrain() *cobra.Command {
@@ -46,7 +47,10 @@ library, in two processes, and shows what it learned.
 
 Started with RANK and WORLD_SIZE in the environment it joins that world as one rank.
 Ctrl-C ends the run after the step that is under way, with a checkpoint; --resume auto
-goes on from it.`,
+goes on from it.
+
+What is wrong with the configuration or the files that it names, damaged ones too, is found
+before any rank starts where it can be, and ends with code 2; a run that fails, with 1.`,
 		Args: noArgs,
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
@@ -60,6 +64,7 @@ goes on from it.`,
 	p.Uint64Var(&f.seed, "seed", 0, "of weights and of the order of data (training.seed)")
 	p.StringVar(&f.resume, "resume", "", "auto, none, or a checkpoint's `DIR`")
 	p.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what it would need, and stop")
+	p.BoolVar(&f.json, "json", false, "print one JSON object at the end, on standard output")
 	return c
 }
 
@@ -80,10 +85,13 @@ func (f *trainFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if env.Launched {
-		return job.work(c.Context(), env, c.OutOrStdout(), c.ErrOrStderr())
+	if _, watched := os.LookupEnv(recordsVar); env.Launched && (env.Rank > 0 || watched) {
+		if f.dryRun {
+			return nil // rank 0 of another launcher's world does it for all
+		}
+		return job.work(c.Context(), env, c.ErrOrStderr())
 	}
-	return f.lead(c, job)
+	return f.lead(c, env, job)
 }
 
 // job is a run's configuration and what belongs to it.
@@ -93,6 +101,7 @@ type job struct {
 	resolved string        // the configuration as text
 	model    *model.Config // nil: the configuration points to it
 	recipe   *recipes.Recipe
+	summary  *train.Summary // once it has been inspected
 }
 
 // job loads the configuration: the file or the recipe, --set, the environment, flags, each
@@ -169,73 +178,78 @@ func environment() map[string]string {
 	return out
 }
 
-// lead is what the process does that a user starts: it prepares, starts workers or is the
-// only one, and says at the end what came of it.
-func (f *trainFlags) lead(c *cobra.Command, j *job) error {
-	ctx, stderr := c.Context(), c.ErrOrStderr()
-	nproc := f.nproc
-	if nproc == 0 {
-		nproc = 1
-		if j.recipe != nil {
-			nproc = j.recipe.Nproc
-		}
-	}
+// lead is what the process does that a user starts, and rank 0 of another launcher's world: it
+// prepares, starts workers or is a rank itself, and says at the end what came of it.
+func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err error) {
+	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
+	nproc := f.ranks(env, j)
 	if j.recipe != nil {
 		if err := j.recipe.Prepare(ctx, stderr); err != nil {
 			return err
 		}
 	}
-	if err := j.check(nproc); err != nil {
+	if j.model == nil {
+		if j.model, err = families.ReadConfig(j.cfg.Model.ConfigPath()); err != nil {
+			return &Exit{CodeUsage, err}
+		}
+	}
+	if j.summary, err = train.Inspect(ctx, j.cfg, j.model, nproc); err != nil {
 		return err
 	}
 	if f.dryRun {
-		return j.printPlan(ctx, c.OutOrStdout(), nproc)
+		return j.dryRun(ctx, stdout)
 	}
-	if err := os.MkdirAll(j.cfg.OutputDir, 0o755); err != nil {
+	if err := j.printStart(stderr); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(j.cfg.OutputDir, "config.yaml"), []byte(j.resolved), 0o644); err != nil {
+	card, err := j.openCard(nproc)
+	if err != nil {
 		return err
 	}
+	err = j.train(ctx, env, nproc, stdout, stderr)
+	if noted := card.close(codeOf(err)); err == nil {
+		err = noted
+	}
+	switch {
+	case err != nil:
+		return err
+	case f.json:
+		return j.writeReport(ctx, stdout)
+	}
+	return j.tell(ctx, stdout)
+}
+
+// ranks is the size of the world that this process leads.
+func (f *trainFlags) ranks(env rendezvous.Env, j *job) int {
+	switch {
+	case env.Launched:
+		return env.WorldSize
+	case f.nproc == 0 && j.recipe != nil:
+		return j.recipe.Nproc
+	}
+	return max(1, f.nproc)
+}
+
+// train runs the ranks that are this process's to run, and shows what they do.
+func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, stderr io.Writer) error {
 	screen, err := openScreen(j.cfg.Logging, stderr)
 	if err != nil {
 		return err
 	}
-	if nproc == 1 {
-		err = j.workOn(ctx, rendezvous.Single(), screen)
+	if env.Launched || nproc == 1 {
+		err = j.workOn(ctx, env, screen)
 	} else {
-		err = j.start(ctx, nproc, c.OutOrStdout(), screen)
+		err = j.start(ctx, nproc, stdout, screen)
 	}
 	if closed := screen.Close(); err == nil {
 		err = closed
 	}
-	if err != nil {
-		return err
-	}
-	return j.tell(ctx, c.OutOrStdout(), nproc)
-}
-
-// check finds what can be found before anything is started.
-func (j *job) check(nproc int) error {
-	if _, err := j.cfg.Training.Accumulation(nproc); err != nil {
-		return &Exit{CodeUsage, err}
-	}
-	if _, _, _, err := j.cfg.Parallel.Resolve(nproc); err != nil {
-		return &Exit{CodeUsage, err}
-	}
-	if j.model == nil {
-		m, err := families.ReadConfig(j.cfg.Model.ConfigPath())
-		if err != nil {
-			return &Exit{CodeUsage, err}
-		}
-		j.model = m
-	}
-	return nil
+	return err
 }
 
 // start runs this command line again as worker processes.
 func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen) error {
-	files, err := s.files(int64(j.cfg.Training.MaxSteps))
+	files, err := s.files()
 	if err != nil {
 		return err
 	}

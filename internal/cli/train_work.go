@@ -26,16 +26,13 @@ const (
 	memoryName  = "memory.json"
 )
 
-// work is what each rank of a world of processes does.
-func (j *job) work(ctx context.Context, env rendezvous.Env, _, stderr io.Writer) error {
+// work is what a rank does that this program's own launcher watches, or that is not rank 0.
+func (j *job) work(ctx context.Context, env rendezvous.Env, stderr io.Writer) error {
 	s := &screen{Writer: stderr}
 	if env.Rank == 0 {
 		sink, err := openHandOver(stderr)
 		if err != nil {
 			return err
-		}
-		if sink == nil { // another launcher's world: this rank speaks to the user
-			sink = monitor.Every(j.cfg.Logging.LogEveryNSteps, monitor.NewLine(stderr))
 		}
 		s.sink = sink
 	}
@@ -104,12 +101,7 @@ func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64) (monitor.Sink,
 	if err != nil {
 		return nil, err
 	}
-	all := []monitor.Sink{lines}
-	if env.Launched {
-		all = append(all, s.sink)
-	} else {
-		all = append(all, keepOpen{s.sink})
-	}
+	all := []monitor.Sink{lines, keepOpen{s.sink}}
 	if j.cfg.Logging.TensorBoard {
 		tb, err := monitor.OpenTensorBoard(filepath.Join(j.cfg.OutputDir, boardName), resumed)
 		if err != nil {
@@ -146,7 +138,7 @@ func exitOf(rank int, err error) error {
 	switch {
 	case errors.Is(err, train.ErrStopped):
 		return &Exit{CodeStopped, err}
-	case errors.As(err, &lost) && lost.Kind == collective.ErrAborted && lost.Rank != rank:
+	case errors.As(err, &lost) && (lost.Rank != rank || lost.Kind == collective.ErrPeerLost):
 		time.Sleep(causeFirst)
 		return &Exit{CodeHang, err}
 	case errors.As(err, &lost):

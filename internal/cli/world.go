@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"trireme/checkpoint"
@@ -27,12 +28,14 @@ type world struct {
 	store     *rendezvous.Store // nil in a world of one
 	transport string            // that was taken
 	release   func()
+	watching  sync.WaitGroup // on the store
 }
 
 // openWorld joins the world that the environment describes, and ties this process to its
 // launcher. transport auto takes memory where all ranks are on one Linux host, and tcp
 // elsewhere; a world of one needs neither. timeout (0: the default) is how long ranks wait
-// for one another in an operation.
+// for one another, to join and in an operation. A rank that is lost, or that calls Abort, ends
+// the world on every other at once.
 func openWorld(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration) (_ *world, err error) {
 	w := &world{env: env, transport: transport}
 	if w.release, err = launch.TieToParent(os.LookupEnv, nil); err != nil {
@@ -52,7 +55,7 @@ func openWorld(ctx context.Context, env rendezvous.Env, transport string, timeou
 		w.World, w.transport = worlds[0], "local"
 		return w, nil
 	}
-	if w.store, err = rendezvous.Join(ctx, env, rendezvous.Config{}); err != nil {
+	if w.store, err = rendezvous.Join(ctx, env, rendezvous.Config{Timeout: timeout}); err != nil {
 		return nil, err
 	}
 	if transport == "auto" {
@@ -70,7 +73,25 @@ func openWorld(ctx context.Context, env rendezvous.Env, transport string, timeou
 	if err != nil {
 		return nil, err
 	}
+	w.watching.Go(w.watch)
 	return w, nil
+}
+
+// watch ends the collectives when the store hears of a rank that is lost or has failed: it
+// may not have been in the middle of an operation.
+func (w *world) watch() {
+	<-w.store.Done()
+	if err := w.store.Err(); err != nil {
+		w.World.Abort(&collective.Failure{Kind: collective.ErrPeerLost, Rank: w.env.Rank, Text: err.Error()})
+	}
+}
+
+// Abort ends the world on every rank that can be reached, by either way.
+func (w *world) Abort(cause error) {
+	w.World.Abort(cause)
+	if w.store != nil {
+		w.store.Abort(cause)
+	}
 }
 
 // openTCP listens where the other ranks can reach this one.
@@ -109,7 +130,9 @@ func (w *world) leave() error {
 	if w.store == nil {
 		return nil
 	}
-	return w.store.Close()
+	err := w.store.Close()
+	w.watching.Wait()
+	return err
 }
 
 // agreement is how ranks agree on small things outside the collectives.

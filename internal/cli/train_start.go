@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"trireme/monitor"
+	"trireme/planner"
+	"trireme/tensor"
+)
+
+// printStart says what is about to be trained, and on what.
+func (j *job) printStart(w io.Writer) error {
+	s, t := j.summary, j.cfg.Training
+	held := ""
+	if s.EvalRows > 0 {
+		held = fmt.Sprintf(", and %d held out", s.EvalRows)
+	}
+	counted := fmt.Sprintf("%d of them are learned (%.1f%%)", s.Counted, share(s.Counted, s.Tokens))
+	among := ""
+	if s.Looked < s.Rows { // an estimate, from rows spread evenly over all
+		learned := float64(s.Counted) / float64(s.Looked) * float64(s.Rows)
+		counted = fmt.Sprintf("about %.4g of them are learned (%.1f%%)", learned, 100*learned/float64(s.Tokens))
+		among = fmt.Sprintf(" of %d looked at", s.Looked)
+	}
+	var rates []string
+	for _, lr := range s.LearningRates {
+		rates = append(rates, strconv.FormatFloat(lr, 'g', 4, 64))
+	}
+	more := ""
+	if s.Steps > len(rates) {
+		more = ", ..."
+	}
+	_, err := fmt.Fprintf(w, `model: %d parameters, %d ranks, %s; a step is %d rows: micro-batch %d x accumulation %d x ranks %d
+data: %s: %d rows of %d positions%s
+data: %d tokens, which fill %.1f%% of the positions; %s
+data: rows with nothing to learn: %d%s
+steps: %d, %.3g epochs; learning rates: %s%s
+`, s.Parameters, s.Ranks, s.Strategy, s.RowsPerStep, t.MicroBatchSize, s.RowsPerStep/t.MicroBatchSize/s.Ranks, s.Ranks,
+		j.dataName(), s.Rows, s.SequenceLength, held,
+		s.Tokens, share(s.Tokens, int64(s.Rows)*int64(s.SequenceLength)), counted, s.Empty, among,
+		s.Steps, float64(s.Steps)/float64(s.StepsPerEpoch), strings.Join(rates, ", "), more)
+	return err
+}
+
+// share is a percentage.
+func share(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
+
+func (j *job) dataName() string {
+	if p := j.cfg.Data.Path; p != "" {
+		return p
+	}
+	return "the source of Go's standard library"
+}
+
+// plan is what one rank of the job needs.
+func (j *job) plan(ctx context.Context) (planner.Plan, error) {
+	s, micro := j.summary, j.cfg.Training.MicroBatchSize
+	return planner.Job{
+		Model: j.model, SequenceLength: s.SequenceLength, MicroBatchSize: micro, Accumulation: s.RowsPerStep / micro / s.Ranks,
+		Ranks: s.Ranks, Parallel: j.cfg.Parallel, Prepare: j.cfg.Prepare, Documents: j.cfg.Data.DocumentMask,
+	}.Run(ctx, 0)
+}
+
+// dryRun says what the job is and would need.
+func (j *job) dryRun(ctx context.Context, w io.Writer) error {
+	if err := j.printStart(w); err != nil {
+		return err
+	}
+	p, err := j.plan(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "memory planned for each rank:")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for c := range tensor.NumCategories {
+		fmt.Fprintf(t, "%s\t%s\t\n", c, monitor.Bytes(p.Memory.Peak[c]))
+	}
+	fmt.Fprintf(t, "at one moment\t%s\t\n", monitor.Bytes(p.Memory.PeakTotal))
+	return t.Flush()
+}
+
+// card is run.json: what was run, when, and how it ended. One that has no end is of a run
+// that is under way or was killed.
+type card struct {
+	path string
+
+	Schema     string     `json:"schema"`
+	Version    string     `json:"version"`
+	Command    []string   `json:"command"`
+	Started    time.Time  `json:"started"`
+	Ended      *time.Time `json:"ended,omitempty"`
+	Exit       *int       `json:"exit,omitempty"`
+	World      int        `json:"world"`
+	Strategy   string     `json:"strategy"`
+	Device     string     `json:"device"`
+	Steps      int        `json:"steps"`
+	Parameters int64      `json:"parameters"`
+}
+
+// openCard makes the output directory and what describes the run in it: run.json and the
+// configuration.
+func (j *job) openCard(ranks int) (*card, error) {
+	dir := j.cfg.OutputDir
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("output_dir: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(j.resolved), 0o644); err != nil {
+		return nil, fmt.Errorf("output_dir: %w", err)
+	}
+	c := &card{
+		path: filepath.Join(dir, "run.json"), Schema: "trireme.run/1", Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
+		World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps, Parameters: j.summary.Parameters,
+	}
+	return c, c.write()
+}
+
+// close notes how the run ended.
+func (c *card) close(exit int) error {
+	now := time.Now().UTC()
+	c.Ended, c.Exit = &now, &exit
+	return c.write()
+}
+
+// write replaces the file in one rename.
+func (c *card) write() error {
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("run.json: %w", err)
+	}
+	if err := os.WriteFile(c.path+".tmp", append(b, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(c.path+".tmp", c.path)
+}

@@ -1,0 +1,146 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/data"
+	"trireme/device"
+	"trireme/model"
+)
+
+// Summary is what is known of a run before it begins.
+type Summary struct {
+	Parameters     int64
+	Ranks          int
+	Strategy       string
+	Steps          int // with max_steps 0, as many as the epochs have
+	StepsPerEpoch  int64
+	RowsPerStep    int // over all ranks
+	SequenceLength int
+	Rows, EvalRows int
+	Tokens         int64 // of Rows
+	Looked         int   // rows that were read, spread evenly over all of them
+	Counted        int64 // tokens of those that are learned
+	Empty          int   // rows of those with nothing to learn
+	LearningRates  []float64
+}
+
+// Inspect opens everything that a run of so many ranks is given, as Open does, and makes the
+// model without memory: what is wrong is found before any rank starts, as an *InputError.
+func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks int) (_ *Summary, err error) {
+	s := &Summary{Ranks: ranks, Strategy: cfg.Parallel.Strategy}
+	accum, err := cfg.Training.Accumulation(ranks)
+	if err != nil {
+		return nil, input(err)
+	}
+	if _, _, _, err := cfg.Parallel.Resolve(ranks); err != nil {
+		return nil, input(err)
+	}
+	if dir := cfg.Resume; dir != "auto" && dir != "none" && dir != "" {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, input(fmt.Errorf("train: resume: %w", err))
+		}
+	}
+	sets, loader, err := cfg.openData(ctx, config, accum, 0, ranks)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, loader.Close(), sets.Close()) }()
+	if s.Parameters, err = cfg.inspectModel(config, loader.SequenceLength()); err != nil {
+		return nil, err
+	}
+	s.SequenceLength, s.RowsPerStep, s.StepsPerEpoch = loader.SequenceLength(), cfg.Training.MicroBatchSize*accum*ranks, loader.StepsPerEpoch()
+	s.Steps = cfg.Training.steps(s.StepsPerEpoch)
+	schedule := cfg.Training.schedule(s.Steps)
+	for i := range min(5, s.Steps) {
+		s.LearningRates = append(s.LearningRates, schedule.At(i))
+	}
+	s.Rows, s.Tokens = sets.Train.Len(), sets.Train.Info().Tokens
+	if sets.Eval != nil {
+		s.EvalRows = sets.Eval.Len()
+	}
+	return s, s.look(sets.Train)
+}
+
+// inspectModel makes the model on the backend that computes nothing, and compares it with its
+// files.
+func (cfg Config) inspectModel(config *model.Config, positions int) (parameters int64, err error) {
+	b, err := device.Open("meta", device.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	m, err := config.Make(b, positions)
+	if err != nil {
+		return 0, input(err)
+	}
+	if err := cfg.Prepare(m); err != nil {
+		return 0, input(err)
+	}
+	if cfg.Model.Path == "" {
+		return model.CountParams(m), nil
+	}
+	files, err := safetensors.OpenModel(cfg.Model.Path)
+	if err != nil {
+		return 0, input(err)
+	}
+	return model.CountParams(m), errors.Join(input(fits(m, files)), files.Close())
+}
+
+// lookTime bounds how long rows are read for a summary, if some are found that teach.
+const lookTime = 500 * time.Millisecond
+
+// look counts what is learned of the rows, of a part of them where they are many. Rows that
+// all have nothing to learn are an error.
+func (s *Summary) look(d data.Dataset) error {
+	began := time.Now()
+	v := &view{Dataset: d, n: d.Len(), stride: stride(d.Len())}
+	for m, err := range data.Evaluate(v, data.LoaderConfig{MicroBatchSize: 1, SequenceLength: s.SequenceLength}) {
+		if err != nil {
+			return input(err)
+		}
+		s.Looked++
+		s.Counted += m.Counted
+		if m.Counted == 0 {
+			s.Empty++
+		}
+		if s.Counted > 0 && s.Looked%64 == 0 && time.Since(began) > lookTime {
+			break
+		}
+	}
+	if s.Counted == 0 {
+		return input(fmt.Errorf("train: no trained tokens in any of %d rows: every label is masked, or rows have one token. try: another data.path, or labels that are not all %d", s.Rows, data.Ignored))
+	}
+	return nil
+}
+
+// view is all rows of a dataset in an order that spreads evenly over it: every stride-th,
+// around and around.
+type view struct {
+	data.Dataset
+	n, stride int
+}
+
+func (v *view) at(i int) int { return int(int64(i) * int64(v.stride) % int64(v.n)) }
+
+func (v *view) Row(i int, r *data.Row) error { return v.Dataset.Row(v.at(i), r) }
+func (v *view) Where(i int) string           { return v.Dataset.Where(v.at(i)) }
+
+// stride is a number near 0.618 n that shares no divisor with n, so that i*stride mod n goes
+// through all rows once, and each part of the way is spread evenly.
+func stride(n int) int {
+	for k := max(1, int(0.618*float64(n))); ; k++ {
+		a, b := n, k
+		for b > 0 {
+			a, b = b, a%b
+		}
+		if a <= 1 {
+			return k
+		}
+	}
+}
