@@ -34,12 +34,23 @@ func (t *Tape) SwiGLU(x *Var) *Var {
 	}
 	t.record(y, []*Var{x}, func(dy *gradient) {
 		in := t.value(x)
-		dx := &gradient{t.alloc(in.Shape()...), 1}
+		dx := t.overwrite(x)
 		t.b.SwiGLUBackward(dx.t.Cols(0, f), dx.t.Cols(f, 2*f), dy.t, in.Cols(0, f), in.Cols(f, 2*f))
 		t.release(dy)
 		t.give(x, dx)
 	})
 	return y
+}
+
+// overwrite is memory for the gradient of x, which the calling operation alone still keeps: x's
+// own, where the tape owns it.
+func (t *Tape) overwrite(x *Var) *gradient {
+	in := t.value(x)
+	if !x.owned || x.scoped || x.saved != 1 {
+		return &gradient{t.alloc(in.Shape()...), 1}
+	}
+	x.Value = nil
+	return &gradient{in, 1}
 }
 
 // GELU is x * Phi(x), by tanh's approximation or exactly (Hendrycks and Gimpel 2016).

@@ -38,7 +38,8 @@ func (c Config) Resolve(localRanks int) int {
 	return max(1, runtime.GOMAXPROCS(0)/max(1, localRanks))
 }
 
-// Open opens the device for one of localRanks ranks on this machine.
-func (c Config) Open(shared *tensor.Arena, localRanks int) (Device, error) {
-	return Open(c.Name, Options{Threads: c.Resolve(localRanks), Shared: shared})
+// Open opens the device for one of localRanks ranks on this machine, that will use what plan
+// says; nil where that is not known.
+func (c Config) Open(shared *tensor.Arena, localRanks int, plan *tensor.Usage) (Device, error) {
+	return Open(c.Name, Options{Threads: c.Resolve(localRanks), Shared: shared, Plan: plan})
 }

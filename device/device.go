@@ -18,6 +18,8 @@ type Options struct {
 	Shared *tensor.Arena
 	// Reserve is the private address space in bytes; 0 leaves it to the backend.
 	Reserve int
+	// Plan is what will be used at most, where it is known; see package planner.
+	Plan *tensor.Usage
 }
 
 // Device is a backend with an end: Close gives its threads and memory back, and no tensor
@@ -36,7 +38,7 @@ var (
 func Open(name string, o Options) (Device, error) {
 	switch name {
 	case "cpu":
-		return cpu.New(cpu.Options{Threads: o.Threads, Shared: o.Shared, Reserve: o.Reserve})
+		return cpu.New(cpu.Options{Threads: o.Threads, Shared: o.Shared, Reserve: o.Reserve, Plan: o.Plan})
 	case "meta":
 		return meta.New(), nil
 	}

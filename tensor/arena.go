@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -21,6 +22,9 @@ type Arena struct {
 	used  map[int]int // offset -> size
 	top   int         // end of the highest block ever given out
 	close func([]byte) error
+
+	background sync.WaitGroup // of Prefault
+	closing    atomic.Bool
 }
 
 type span struct{ off, size int }
@@ -96,6 +100,8 @@ func (a *Arena) HighWater() int {
 
 // Close gives the region back to the system.
 func (a *Arena) Close() error {
+	a.closing.Store(true)
+	a.background.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.close == nil || a.mem == nil {

@@ -16,3 +16,20 @@ func Reserve(n int) (*Arena, error) {
 	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice only: the kernel may lack huge pages
 	return NewArena(mem, unix.Munmap), nil
 }
+
+// Prefault has the system clear the region's first n bytes in the background, so that the
+// first touch of a page does not wait for it. The contents of pages that are in use stay.
+func (a *Arena) Prefault(n int) {
+	n = min(n, len(a.mem)) &^ (align - 1)
+	mem := a.mem[:n]
+	a.background.Go(func() {
+		const piece = 8 << 20
+		for len(mem) > 0 && !a.closing.Load() {
+			p := mem[:min(piece, len(mem))]
+			if unix.Madvise(p, unix.MADV_POPULATE_WRITE) != nil {
+				return // older kernels do not know it: pages then come at first touch
+			}
+			mem = mem[len(p):]
+		}
+	})
+}

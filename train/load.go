@@ -36,7 +36,7 @@ func LoadModel(families model.Registry, dir string, c device.Config) (_ *Loaded,
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	if l.Backend, err = c.Open(nil, 1); err != nil {
+	if l.Backend, err = c.Open(nil, 1, nil); err != nil {
 		return nil, err
 	}
 	if l.Model, err = config.Make(l.Backend, 0); err != nil {

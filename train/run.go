@@ -34,6 +34,8 @@ type Deps struct {
 	Stop func() bool
 	// LocalRanks is how many ranks share this machine's processors; 0 is 1.
 	LocalRanks int
+	// Plan is what a rank will use at most, where that is known.
+	Plan *tensor.Usage
 	// PeakFLOPS is what one rank's threads can do in a second, for MFU; 0 is unknown.
 	PeakFLOPS float64
 	// Resolved is the whole configuration as text, kept in checkpoints.
@@ -103,7 +105,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 			return input(err)
 		}
 	}
-	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks); err != nil {
+	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks, r.deps.Plan); err != nil {
 		return err
 	}
 	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.accum, world.Rank(), world.Size()); err != nil {

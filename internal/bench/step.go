@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -114,16 +115,12 @@ func (o StepOptions) build(b tensor.Backend, w collective.World, c StepConfig) (
 	fail := func(err error) (*train.Stepper, *parallel.Engine, model.Info, int64, error) {
 		return nil, nil, model.Info{}, 0, err
 	}
-	m, err := llama.New(b, llama.Config{
-		VocabSize: c.Vocab, HiddenSize: c.Hidden, IntermediateSize: c.Intermediate, NumHiddenLayers: c.Layers,
-		NumAttentionHeads: c.Heads, NumKeyValueHeads: c.Heads, HeadDim: c.Hidden / c.Heads, RMSNormEps: 1e-5,
-		RopeTheta: 10000, MaxPositionEmbeddings: c.T, InitializerRange: 0.02,
-	}, c.T)
+	m, err := llama.New(b, c.llama(), c.T)
 	if err != nil {
 		return fail(err)
 	}
-	for _, u := range m.Units()[1 : len(m.Units())-1] {
-		u.Recompute = o.Recompute
+	if err := o.Prepare(m); err != nil {
+		return fail(err)
 	}
 	pc := parallel.Default()
 	pc.Strategy = o.Strategy
@@ -139,6 +136,26 @@ func (o StepOptions) build(b tensor.Backend, w collective.World, c StepConfig) (
 	e.Init(1234)
 	opt := optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1}
 	return train.NewStepper(b, m, e, opt, o.Clip, tensor.F32), e, m.Info(), model.CountParams(m), nil
+}
+
+func (c StepConfig) llama() llama.Config {
+	return llama.Config{
+		Architectures: []string{"LlamaForCausalLM"}, ModelType: "llama", HiddenAct: "silu",
+		VocabSize: c.Vocab, HiddenSize: c.Hidden, IntermediateSize: c.Intermediate, NumHiddenLayers: c.Layers,
+		NumAttentionHeads: c.Heads, NumKeyValueHeads: c.Heads, HeadDim: c.Hidden / c.Heads, RMSNormEps: 1e-5,
+		RopeTheta: 10000, MaxPositionEmbeddings: c.T, InitializerRange: 0.02,
+	}
+}
+
+// ConfigJSON is the network as a config.json.
+func (c StepConfig) ConfigJSON() ([]byte, error) { return json.Marshal(c.llama()) }
+
+// Prepare applies the options that are the model's.
+func (o StepOptions) Prepare(m model.Model) error {
+	for _, u := range m.Units()[1 : len(m.Units())-1] {
+		u.Recompute = o.Recompute
+	}
+	return nil
 }
 
 // batches are four of random tokens.

@@ -14,6 +14,7 @@ import (
 	"trireme/internal/bench"
 	"trireme/launch"
 	"trireme/parallel"
+	"trireme/planner"
 	"trireme/rendezvous"
 )
 
@@ -127,7 +128,11 @@ func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *st
 	if err != nil {
 		return nil, err
 	}
-	b, err := device.Open("cpu", device.Options{Threads: o.Threads, Shared: w.Arena()})
+	plan, err := f.plan(ctx, env)
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	b, err := device.Open("cpu", device.Options{Threads: o.Threads, Shared: w.Arena(), Plan: &plan.Memory})
 	if err != nil {
 		w.Abort(err)
 		return nil, errors.Join(err, w.Close())
@@ -140,6 +145,24 @@ func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *st
 		return nil, err
 	}
 	return &stepReport{"trireme.bench.step/1", w.transport, r}, nil
+}
+
+// plan is what this rank will use.
+func (f *benchStepFlags) plan(ctx context.Context, env rendezvous.Env) (planner.Plan, error) {
+	c := bench.StepConfigs[f.options.Config]
+	config, err := c.ConfigJSON()
+	if err != nil {
+		return planner.Plan{}, err
+	}
+	m, err := families.ParseConfig("config "+f.options.Config, config)
+	if err != nil {
+		return planner.Plan{}, err
+	}
+	p := parallel.Default()
+	p.Strategy = f.options.Strategy
+	return planner.Job{
+		Model: m, SequenceLength: c.T, MicroBatchSize: c.B, Accumulation: 1, Ranks: env.WorldSize, Parallel: p, Prepare: f.options.Prepare,
+	}.Run(ctx, env.Rank)
 }
 
 func (r *stepReport) print(out io.Writer) error {

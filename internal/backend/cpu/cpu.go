@@ -14,6 +14,9 @@ type Options struct {
 	Shared *tensor.Arena
 	// Reserve is the private address space in bytes; 0 is 1 TiB.
 	Reserve int
+	// Plan is what will be used at most, where it is known: the system then clears that much
+	// memory in the background, so that the first step does not wait for it page by page.
+	Plan *tensor.Usage
 }
 
 // Backend runs operations on the host's processors, in the goroutine that calls them and
@@ -34,7 +37,31 @@ func New(o Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{pool: newPool(max(1, o.Threads)), private: a, shared: o.Shared}, nil
+	b := &Backend{pool: newPool(max(1, o.Threads)), private: a, shared: o.Shared}
+	if o.Plan != nil {
+		b.prefault(*o.Plan)
+	}
+	return b, nil
+}
+
+func (b *Backend) prefault(plan tensor.Usage) {
+	private := plan.PeakTotal
+	if b.shared != nil {
+		shared := int64(0)
+		for c := range tensor.NumCategories {
+			if forPeers(c) {
+				shared += plan.Peak[c]
+			}
+		}
+		b.shared.Prefault(int(shared))
+		private = max(0, private-shared)
+	}
+	b.private.Prefault(int(private))
+}
+
+// forPeers says whether other ranks read what a category is for.
+func forPeers(c tensor.Category) bool {
+	return c == tensor.Params || c == tensor.Grads || c == tensor.Buckets
 }
 
 // Close stops the threads and gives the private memory back; no tensor of this backend may
@@ -54,7 +81,7 @@ func (b *Backend) Meter() *tensor.Meter { return &b.meter }
 func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
 	n := tensor.Shape(shape).Elems() * dt.Size()
 	a := b.private
-	if b.shared != nil && (cat == tensor.Params || cat == tensor.Grads || cat == tensor.Buckets) {
+	if b.shared != nil && forPeers(cat) {
 		a = b.shared
 	}
 	mem := a.Alloc(n)
