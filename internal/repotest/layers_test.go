@@ -13,7 +13,7 @@ var layers = [][]string{
 	1: {"internal/kernel", "launch"},
 	2: {"tensor"},
 	3: {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla"},
-	4: {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/mpi", "collective/collectivetest"},
+	4: {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/mpi", "collective/collectivetest", "internal/backend/backendtest"},
 	5: {"parallel", "model"},
 	6: {"train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer"},
 	7: {"planner", "recipes", "internal/bench"},

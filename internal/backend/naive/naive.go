@@ -52,8 +52,14 @@ func get(t *tensor.Tensor, i, j int) float64 {
 		return tensor.Host[float64](t)[k]
 	case tensor.BF16:
 		return float64(math.Float32frombits(uint32(tensor.Host[uint16](t)[k]) << 16))
+	case tensor.F16:
+		return fromF16(tensor.Host[uint16](t)[k])
 	case tensor.I32:
 		return float64(tensor.Host[int32](t)[k])
+	case tensor.I64:
+		return float64(tensor.Host[int64](t)[k])
+	case tensor.U8:
+		return float64(tensor.Host[uint8](t)[k])
 	}
 	panic("naive: cannot read " + t.DType().String())
 }
@@ -67,10 +73,15 @@ func set(t *tensor.Tensor, i, j int, v float64) {
 	case tensor.F64:
 		tensor.Host[float64](t)[k] = v
 	case tensor.BF16:
-		bits := math.Float32bits(float32(v))
-		tensor.Host[uint16](t)[k] = uint16((bits + 0x7fff + bits>>16&1) >> 16)
+		tensor.Host[uint16](t)[k] = toBF16(v)
+	case tensor.F16:
+		tensor.Host[uint16](t)[k] = toF16(v)
+	case tensor.I32:
+		tensor.Host[int32](t)[k] = int32(v)
 	case tensor.I64:
 		tensor.Host[int64](t)[k] = int64(v)
+	case tensor.U8:
+		tensor.Host[uint8](t)[k] = uint8(v)
 	default:
 		panic("naive: cannot write " + t.DType().String())
 	}

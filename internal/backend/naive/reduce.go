@@ -73,19 +73,20 @@ func (b *Backend) StepScalars(out, squares, loss, tokens, maxNorm *tensor.Tensor
 	o, n := tensor.Host[float64](out), float64(tensor.Host[int64](tokens)[0])
 	clear(o)
 	o[tensor.ScalarTokens] = n
-	if n == 0 {
+	if n <= 0 {
 		return
 	}
 	norm := math.Sqrt(exactValue(tensor.Host[int64](squares))) / n
 	mean := exactValue(tensor.Host[int64](loss)) / n
+	o[tensor.ScalarLoss], o[tensor.ScalarGradNorm] = mean, norm
+	if finite := func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }; !finite(norm) || !finite(mean) {
+		return
+	}
 	coef := 1.0
 	if limit := tensor.Host[float64](maxNorm)[0]; limit > 0 {
 		coef = math.Min(1, limit/(norm+1e-6))
 	}
-	o[tensor.ScalarLoss], o[tensor.ScalarGradNorm], o[tensor.ScalarScale] = mean, norm, coef/n
-	if !math.IsNaN(norm) && !math.IsNaN(mean) && !math.IsInf(norm, 0) {
-		o[tensor.ScalarApply] = 1
-	}
+	o[tensor.ScalarScale], o[tensor.ScalarApply] = coef/n, 1
 }
 
 // AdamW is torch's.

@@ -1,0 +1,54 @@
+package backendtest_test
+
+import (
+	"testing"
+
+	"trireme/internal/backend/backendtest"
+	"trireme/internal/backend/cpu"
+	"trireme/internal/backend/meta"
+	"trireme/internal/backend/naive"
+	"trireme/tensor"
+)
+
+// TestCPU: one thread and three, with and without memory that other ranks see: the
+// specification's numbers, and the same bits.
+func TestCPU(t *testing.T) {
+	first, suite := "", &backendtest.Suite{}
+	for _, o := range []struct {
+		name    string
+		threads int
+		shared  bool
+	}{{"1 thread", 1, false}, {"3 threads", 3, false}, {"1 thread, shared", 1, true}, {"3 threads, shared", 3, true}} {
+		t.Run(o.name, func(t *testing.T) {
+			opts := cpu.Options{Threads: o.threads, Reserve: 1 << 30}
+			if o.shared {
+				a, err := tensor.Reserve(1 << 28)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				opts.Shared = a
+			}
+			b, err := cpu.New(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			digest := suite.Run(t, b, backendtest.Options{})
+			if first == "" {
+				first = digest
+			}
+			if digest != first {
+				t.Error("the bits are not those of 1 thread")
+			}
+		})
+	}
+}
+
+// TestMeta: the same calls on shapes alone, with the same counts.
+func TestMeta(t *testing.T) {
+	(&backendtest.Suite{}).Run(t, meta.New(), backendtest.Options{CountsOnly: true})
+}
+
+// TestNaive: the specification in its tensors' own types keeps the contract.
+func TestNaive(t *testing.T) { (&backendtest.Suite{}).Run(t, naive.New(), backendtest.Options{}) }

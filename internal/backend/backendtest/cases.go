@@ -1,0 +1,222 @@
+package backendtest
+
+import (
+	"fmt"
+	"math"
+
+	"trireme/tensor"
+)
+
+type tensors = []*tensor.Tensor
+
+// cases are the calls of the suite.
+func cases() (cs []call) {
+	add := func(name string, run func(b tensor.Backend, x tensors), args ...arg) {
+		c := call{name: name, args: args, run: run, plain: true}
+		for _, a := range args {
+			c.plain = c.plain && !a.float
+			c.large = c.large || tensor.Shape(a.shape).Elems() > 1<<15
+		}
+		cs = append(cs, c)
+	}
+	for _, size := range [][2]int{{0, 5}, {1, 1}, {1, 33}, {3, 7}, {5, 64}, {70, 40}, {9, 257}, {33, 1000}} {
+		n, d := size[0], size[1]
+		at := func(op string) string { return fmt.Sprintf("%s/%dx%d", op, n, d) }
+		pointwise(at, n, d, add)
+		norms(at, n, d, add)
+		lookups(at, n, d, add)
+	}
+	for _, size := range [][3]int{{1, 1, 1}, {1, 33, 7}, {17, 1, 5}, {3, 5, 1}, {64, 64, 64}, {70, 40, 96}, {6, 300, 30}, {0, 4, 4}, {4, 0, 4}} {
+		products(size[0], size[1], size[2], add)
+	}
+	attentions(add)
+	steps(add)
+	return cs
+}
+
+type adder = func(name string, run func(b tensor.Backend, x tensors), args ...arg)
+
+func pointwise(at func(string) string, n, d int, add adder) {
+	add(at("add"), func(b tensor.Backend, x tensors) { b.Add(x[0], x[1], x[2]) }, out(n, d), in(n, d), in(n, d))
+	add(at("add onto the first"), func(b tensor.Backend, x tensors) { b.Add(x[0], x[0], x[1]) }, out(n, d), in(n, d))
+	add(at("add onto the second"), func(b tensor.Backend, x tensors) { b.Add(x[0], x[1], x[0]) }, out(n, d), in(n, d))
+	add(at("add scaled"), func(b tensor.Backend, x tensors) { b.AddScaled(x[0], x[1], 1); b.AddScaled(x[0], x[1], -0.37) }, out(n, d), in(n, d))
+	add(at("add bias"), func(b tensor.Backend, x tensors) { b.AddBias(x[0], x[1], x[2]) }, out(n, d), in(n, d), in(d))
+	add(at("add bias in place"), func(b tensor.Backend, x tensors) { b.AddBias(x[0], x[0], x[1]) }, out(n, d), in(d))
+	add(at("add bias to a part"), func(b tensor.Backend, x tensors) { b.AddBias(x[0], x[0], x[1]) }, out(n, d).gapped(), in(d))
+	for _, acc := range []bool{false, true} {
+		add(at(fmt.Sprint("bias gradient ", acc)), func(b tensor.Backend, x tensors) { b.BiasGrad(x[0], x[1], acc) }, out(d), in(n, d).gapped())
+	}
+	add(at("swiglu"), func(b tensor.Backend, x tensors) { b.SwiGLU(x[0], x[1], x[2]) }, out(n, d), in(n, d).gapped(), in(n, d).gapped())
+	add(at("swiglu backward"), func(b tensor.Backend, x tensors) { b.SwiGLUBackward(x[0], x[1], x[2], x[3], x[4]) },
+		out(n, d).gapped(), out(n, d).gapped(), in(n, d), in(n, d).gapped(), in(n, d).gapped())
+	add(at("swiglu backward in place"), func(b tensor.Backend, x tensors) { b.SwiGLUBackward(x[0], x[1], x[2], x[0], x[1]) },
+		out(n, d).gapped(), out(n, d).gapped(), in(n, d))
+	for _, tanh := range []bool{false, true} {
+		add(at(fmt.Sprint("gelu ", tanh)), func(b tensor.Backend, x tensors) { b.GELU(x[0], x[1], tanh) }, out(n, d), in(n, d))
+		add(at(fmt.Sprint("gelu backward ", tanh)), func(b tensor.Backend, x tensors) { b.GELUBackward(x[0], x[1], x[2], tanh) }, out(n, d), in(n, d), in(n, d))
+		add(at(fmt.Sprint("gelu backward in place ", tanh)), func(b tensor.Backend, x tensors) { b.GELUBackward(x[0], x[0], x[1], tanh) }, out(n, d), in(n, d))
+	}
+	for _, v := range []float64{0, 1.5} {
+		add(at(fmt.Sprint("fill ", v)), func(b tensor.Backend, x tensors) { b.Fill(x[0], v); b.Fill(x[1], v) }, out(n, d), out(n, d).gapped())
+		for _, dt := range []tensor.DType{tensor.F64, tensor.I32, tensor.I64} {
+			add(at(fmt.Sprint("fill ", dt, v)), func(b tensor.Backend, x tensors) { b.Fill(x[0], 2*v) }, out(n, d).of(dt).between(0, 9))
+		}
+	}
+	const heads, e = 3, 6
+	table := in(7, e/2).of(tensor.F32)
+	for _, inverse := range []bool{false, true} {
+		add(at(fmt.Sprint("rope ", inverse)), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[1], x[2], x[3], nil, 7, e, inverse) },
+			out(n, heads*e), in(n, heads*e).gapped(), table, table)
+	}
+	add(at("rope in place, positions"), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[0], x[1], x[2], x[3], 0, e, false) },
+		out(n, heads*e).gapped(), table, table, in(n).of(tensor.I32).between(0, 7))
+}
+
+func norms(at func(string) string, n, d int, add adder) {
+	const eps = 1e-5
+	stat := func() arg { return out(n).of(tensor.F32) }
+	gain := in(d)
+	add(at("rms norm"), func(b tensor.Backend, x tensors) { b.RMSNorm(x[0], x[1], nil, x[2], nil, x[3], eps) }, out(n, d), stat(), in(n, d), gain)
+	add(at("rms norm of a sum"), func(b tensor.Backend, x tensors) { b.RMSNorm(x[0], x[1], x[2], x[3], x[4], x[5], eps) }, out(n, d), stat(), out(n, d), in(n, d), in(n, d), gain)
+	add(at("rms norm again"), func(b tensor.Backend, x tensors) {
+		b.RMSNorm(x[0], x[1], nil, x[2], nil, x[3], eps)
+		b.RMSNormAgain(x[4], x[2], x[1], x[3])
+	}, out(n, d), stat(), in(n, d), gain, out(n, d))
+	add(at("layer norm"), func(b tensor.Backend, x tensors) { b.LayerNorm(x[0], x[1], x[2], nil, x[3], nil, x[4], x[5], eps) }, out(n, d), stat(), stat(), in(n, d), gain, gain)
+	add(at("layer norm of a sum"), func(b tensor.Backend, x tensors) { b.LayerNorm(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], eps) },
+		out(n, d), stat(), stat(), out(n, d), in(n, d), in(n, d), gain, gain)
+	add(at("layer norm again"), func(b tensor.Backend, x tensors) {
+		b.LayerNorm(x[0], x[1], x[2], nil, x[3], nil, x[4], x[5], eps)
+		b.LayerNormAgain(x[6], x[3], x[1], x[2], x[4], x[5])
+	}, out(n, d), stat(), stat(), in(n, d), gain, gain, out(n, d))
+	rstd, mean := in(n).of(tensor.F32).like(0.7, 1.1, 0.9), in(n).of(tensor.F32).like(0.1, -0.2)
+	for _, acc := range []bool{false, true} {
+		add(at(fmt.Sprint("rms norm backward ", acc)), func(b tensor.Backend, x tensors) { b.RMSNormBackward(x[0], x[1], x[2], x[3], x[4], x[5], x[6], acc) },
+			out(n, d), out(d), in(n, d), in(n, d), in(n, d), rstd, gain)
+		add(at(fmt.Sprint("layer norm backward ", acc)), func(b tensor.Backend, x tensors) {
+			b.LayerNormBackward(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], acc)
+		},
+			out(n, d), out(d), out(d), in(n, d), in(n, d), in(n, d), mean, rstd, gain)
+	}
+	add(at("rms norm backward onto dy"), func(b tensor.Backend, x tensors) { b.RMSNormBackward(x[0], nil, x[0], nil, x[1], x[2], x[3], false) }, out(n, d), in(n, d), rstd, gain)
+	add(at("rms norm backward onto dres"), func(b tensor.Backend, x tensors) { b.RMSNormBackward(x[0], x[1], x[2], x[0], x[3], x[4], x[5], true) },
+		out(n, d), out(d), in(n, d), in(n, d), rstd, gain)
+	add(at("layer norm backward onto dy"), func(b tensor.Backend, x tensors) {
+		b.LayerNormBackward(x[0], nil, nil, x[0], nil, x[1], x[2], x[3], x[4], false)
+	}, out(n, d), in(n, d), mean, rstd, gain)
+	add(at("layer norm backward onto dres"), func(b tensor.Backend, x tensors) {
+		b.LayerNormBackward(x[0], x[1], nil, x[2], x[0], x[3], x[4], x[5], x[6], true)
+	}, out(n, d), out(d), in(n, d), in(n, d), mean, rstd, gain)
+}
+
+func lookups(at func(string) string, n, d int, add adder) {
+	const v = 11
+	ids := in(n).of(tensor.I32).between(0, v)
+	add(at("embedding"), func(b tensor.Backend, x tensors) { b.Embedding(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
+	for _, acc := range []bool{false, true} {
+		add(at(fmt.Sprint("embedding backward ", acc)), func(b tensor.Backend, x tensors) { b.EmbeddingBackward(x[0], x[1], x[2], acc) }, out(v, d), in(n, d), ids)
+	}
+	labels := in(n).of(tensor.I32).between(-2, d)
+	loss := out(1).of(tensor.F64).like(3)
+	add(at("cross entropy"), func(b tensor.Backend, x tensors) { b.CrossEntropy(x[0], x[1], x[2], true) }, loss, out(n, d), labels)
+	add(at("cross entropy, the loss alone"), func(b tensor.Backend, x tensors) { b.CrossEntropy(x[0], x[1], x[2], false) }, loss, out(n, d).unread(), labels)
+}
+
+func products(m, n, k int, add adder) {
+	for form := range 8 {
+		op := tensor.MatMulOp{TransA: form&1 != 0, TransB: form&2 != 0, Accumulate: form&4 != 0}
+		if op.TransA && op.TransB {
+			continue
+		}
+		a, b := [2]int{m, k}, [2]int{k, n}
+		if op.TransA {
+			a = [2]int{k, m}
+		}
+		if op.TransB {
+			b = [2]int{n, k}
+		}
+		run := func(be tensor.Backend, x tensors) { be.MatMul(x[0], x[1], x[2], op) }
+		name := fmt.Sprintf("%dx%dx%d %+v", m, n, k, op)
+		if m*n*k < 1<<16 {
+			add("matmul/"+name, run, out(m, n), in(a[0], a[1]), in(b[0], b[1]))
+		}
+		add("matmul with gaps/"+name, run, out(m, n).gapped(), in(a[0], a[1]).gapped(), in(b[0], b[1]).gapped())
+		for _, batch := range []int{1, 3} {
+			if m*n*k < 1<<16 {
+				add(fmt.Sprint("matmul of ", batch, "/", name), run, out(batch, m, n), in(batch, a[0], a[1]), in(batch, b[0], b[1]))
+			}
+		}
+	}
+}
+
+func attentions(add adder) {
+	for _, p := range []tensor.AttentionParams{
+		{Batch: 1, T: 1, Heads: 1, KVHeads: 1, E: 2, Causal: true},
+		{Batch: 2, T: 7, Heads: 4, KVHeads: 2, E: 6, Causal: true},
+		{Batch: 2, T: 9, Heads: 3, KVHeads: 3, E: 5},
+		{Batch: 1, T: 70, Heads: 4, KVHeads: 1, E: 16, Causal: true, Window: 13},
+		{Batch: 2, T: 33, Heads: 2, KVHeads: 1, E: 32, Window: 5},
+		{Batch: 0, T: 4, Heads: 2, KVHeads: 1, E: 4, Causal: true},
+	} {
+		p.Scale = 1 / math.Sqrt(float64(p.E))
+		n := p.Batch * p.T
+		q, kv := in(n, p.Heads*p.E).gapped(), in(n, p.KVHeads*p.E).gapped()
+		o, lse := out(n, p.Heads*p.E).gapped(), out(p.Batch, p.Heads, p.T).of(tensor.F32)
+		for _, docs := range []bool{false, true} {
+			name := fmt.Sprintf("%+v docs %t", p, docs)
+			doc := in(n).of(tensor.I32).like(0, 0, 0, 1, 1, 2)
+			given := func(x *tensor.Tensor) *tensor.Tensor {
+				if docs {
+					return x
+				}
+				return nil
+			}
+			add("attention/"+name, func(b tensor.Backend, x tensors) { b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), p) }, o, lse, q, kv, kv, doc)
+			dq, dkv := q, kv
+			dq.writes, dkv.writes = true, true
+			add("attention backward/"+name, func(b tensor.Backend, x tensors) {
+				b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), p)
+				b.AttentionBackward(x[6], x[7], x[8], x[9], x[0], x[1], x[2], x[3], x[4], given(x[5]), p)
+			}, o, lse, q, kv, kv, doc, dq, dkv, dkv, q)
+		}
+	}
+}
+
+// steps are what a step does with its sums. Accumulators are compared by what comes of them.
+func steps(add adder) {
+	zero := func(n int, dt tensor.DType) arg { return out(n).of(dt).like(0).unread() }
+	inf, nan := math.Inf(1), math.NaN()
+	for name, c := range map[string]struct {
+		loss, grad, limit, tokens float64
+	}{
+		"no limit": {2.5, 1, 0, 12}, "clipped": {2.5, 1, 0.01, 12}, "far below the limit": {2.5, 1e-3, 1e6, 12}, "zero": {0, 0, 1, 3},
+		"no tokens": {0, 0, 1, 0}, "loss is NaN": {nan, 1, 1, 12}, "loss is infinite": {inf, 1, 1, 12},
+		"gradient is NaN": {1, nan, 1, 12}, "gradient is infinite": {1, inf, 0, 12}, "gradient is large": {1, 3e38, 1, 12}, "gradient is small": {1, 1e-44, 1, 12},
+	} {
+		for _, n := range []int{0, 1, 64, 1001} {
+			if n == 0 && c.grad != 1 {
+				continue
+			}
+			add(fmt.Sprintf("step scalars/%s, %d", name, n), func(b tensor.Backend, x tensors) {
+				b.ExactSquares(x[1], x[3])
+				b.ExactAdd(x[2], x[4])
+				b.ExactAdd(x[2], x[4])
+				b.StepScalars(x[0], x[1], x[2], x[5], x[6])
+			}, out(tensor.ScalarCount).of(tensor.F64), zero(tensor.ExactWords, tensor.I64), zero(tensor.ExactWords, tensor.I64),
+				in(n).of(tensor.F32).like(c.grad, 0.5*c.grad, -c.grad), in(3).of(tensor.F64).like(c.loss, c.loss/3, -c.loss/4),
+				in(1).of(tensor.I64).like(c.tokens), in(1).of(tensor.F64).like(c.limit))
+		}
+	}
+	for _, apply := range []float64{0, 1} {
+		for _, n := range []int{0, 1, 63, 2500} {
+			for _, g := range []tensor.DType{tensor.F32, tensor.BF16} {
+				f := func() arg { return out(n).of(tensor.F32) }
+				add(fmt.Sprintf("adamw/%d %v apply %v", n, g, apply), func(b tensor.Backend, x tensors) {
+					b.AdamW(x[0], x[1], x[2], x[3], x[4], x[5], tensor.AdamWParams{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1})
+				}, f(), f(), f().like(0.3, 1.2, 1e-9), in(n).of(g), in(tensor.AdamCount).of(tensor.F64).like(1e-2, 0.1, 0.05),
+					in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, apply, 12))
+			}
+		}
+	}
+}

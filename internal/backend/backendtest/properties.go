@@ -1,0 +1,163 @@
+package backendtest
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"trireme/tensor"
+)
+
+// put makes a tensor of dt on the backend.
+func (s *suite) put(dt tensor.DType, v []float64) *tensor.Tensor {
+	x := s.b.New(tensor.Activations, dt, len(v))
+	s.b.Upload(x, encode(dt, v))
+	return x
+}
+
+// bits are the bytes of a tensor.
+func (s *suite) bits(x *tensor.Tensor) []byte {
+	out := make([]byte, x.Bytes())
+	s.b.Download(out, x)
+	return out
+}
+
+// normal looks at the distribution, and that an element depends on the key and its index only.
+func (s *suite) normal(t *testing.T) {
+	if s.CountsOnly {
+		return
+	}
+	const n = 20000
+	key := tensor.RandKey{Seed: 3, Stream: 1 << 50}
+	for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
+		x := s.put(dt, make([]float64, n))
+		s.b.Normal(x, key, 100, 2)
+		whole := s.bits(x)
+		m1, m2 := 0.0, 0.0
+		for _, v := range decode(dt, whole) {
+			m1, m2 = m1+v/n, m2+v*v/n
+		}
+		if math.Abs(m1) > 0.06 || math.Abs(m2-4) > 0.2 {
+			t.Errorf("%v: mean %v, variance %v of a standard deviation of 2", dt, m1, m2)
+		}
+		for _, part := range [][2]int{{0, 1}, {1, 2}, {777, 1999}, {n - 3, n}} {
+			y := s.put(dt, make([]float64, part[1]-part[0]))
+			s.b.Normal(y, key, int64(100+part[0]), 2)
+			if !bytes.Equal(s.bits(y), whole[part[0]*dt.Size():part[1]*dt.Size()]) {
+				t.Errorf("%v: elements %v made alone differ", dt, part)
+			}
+			y.Release()
+		}
+		s.b.Normal(x, tensor.RandKey{Seed: 3, Stream: 1<<50 + 1}, 100, 2)
+		if bytes.Equal(s.bits(x), whole) {
+			t.Errorf("%v: two streams are one", dt)
+		}
+		x.Release()
+		s.digest(t, whole)
+	}
+}
+
+// shards: an element's bits do not depend on which part of a tensor an operation is given.
+func (s *suite) shards(t *testing.T) {
+	if s.CountsOnly {
+		return
+	}
+	const n = 3000
+	rng := rand.New(rand.NewPCG(8, 8))
+	numbers := func(n int, f func() float64) []float64 {
+		v := make([]float64, n)
+		for i := range v {
+			v[i] = f()
+		}
+		return v
+	}
+	a, b := numbers(n, rng.NormFloat64), numbers(n, rng.NormFloat64)
+	positive := numbers(n, rng.Float64)
+	hyper, scalars := s.put(tensor.F64, []float64{1e-2, 0.1, 0.05}), s.put(tensor.F64, []float64{2, 1, 0.25, 1, 12})
+	defer hyper.Release()
+	defer scalars.Release()
+	for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
+		for name, op := range map[string]func(x, y, z *tensor.Tensor){
+			"add":        func(x, y, _ *tensor.Tensor) { s.b.Add(x, x, y) },
+			"add scaled": func(x, y, _ *tensor.Tensor) { s.b.AddScaled(x, y, 0.3) },
+			"swiglu":     func(x, y, z *tensor.Tensor) { s.b.SwiGLU(z, x, y); s.b.Copy(x, z) },
+			"gelu":       func(x, y, z *tensor.Tensor) { s.b.GELU(z, x, true); s.b.GELUBackward(x, y, z, false) },
+		} {
+			run := func(cuts ...int) []byte {
+				x, y, z := s.put(dt, a), s.put(dt, b), s.put(dt, positive)
+				defer func() { x.Release(); y.Release(); z.Release() }()
+				for i := range cuts[1:] {
+					lo, hi := cuts[i], cuts[i+1]
+					op(x.Flat(lo, hi), y.Flat(lo, hi), z.Flat(lo, hi))
+				}
+				return s.bits(x)
+			}
+			if whole := run(0, n); !bytes.Equal(run(0, 1, 5, 64, 71, 1500, n-3, n), whole) {
+				t.Errorf("%s of %v: parts differ from the whole", name, dt)
+			}
+		}
+	}
+	run := func(cuts ...int) []byte {
+		p, m, v, g := s.put(tensor.F32, a), s.put(tensor.F32, b), s.put(tensor.F32, positive), s.put(tensor.F32, b)
+		defer func() { p.Release(); m.Release(); v.Release(); g.Release() }()
+		for i := range cuts[1:] {
+			lo, hi := cuts[i], cuts[i+1]
+			s.b.AdamW(p.Flat(lo, hi), m.Flat(lo, hi), v.Flat(lo, hi), g.Flat(lo, hi), hyper, scalars, tensor.AdamWParams{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1})
+		}
+		return append(append(s.bits(p), s.bits(m)...), s.bits(v)...)
+	}
+	if !bytes.Equal(run(0, 1, 5, 64, 71, 1500, n-3, n), run(0, n)) {
+		t.Error("adamw: parts differ from the whole")
+	}
+}
+
+// copies converts between the types of floats, rounding to nearest even, and copies all types
+// as they are.
+func (s *suite) copies(t *testing.T) {
+	values := []float64{0, math.Copysign(0, -1), 1, -1.5, 65504, 65519, 65520, 1e-8, 6e-8, -3e-5, 1.0 / 3, 257, 258.5, 3e38, 1e-40, math.Inf(1), math.Inf(-1), 1.00390625, 1.01171875}
+	floats := []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
+	for _, from := range floats {
+		for _, to := range floats {
+			for _, gaps := range []bool{false, true} {
+				name := fmt.Sprintf("%v to %v, gaps %t", from, to, gaps)
+				width, first := len(values), 0
+				if gaps {
+					width, first = len(values)+4, 3
+				}
+				x := s.b.New(tensor.Activations, from, 3, width)
+				y := s.b.New(tensor.Activations, to, 3, width)
+				row := make([]float64, width)
+				copy(row[first:], values)
+				s.b.Upload(x, encode(from, append(append(append([]float64{}, row...), row...), row...)))
+				s.b.Fill(y, 9)
+				s.b.Copy(y.Cols(first, first+len(values)), x.Cols(first, first+len(values)))
+				if !s.CountsOnly {
+					got := decode(to, s.bits(y))
+					for i, g := range got {
+						want, c := 9.0, i%width
+						if c >= first && c < first+len(values) {
+							want = round(to, round(from, row[c]))
+						}
+						if g != want || math.Signbit(g) != math.Signbit(want) {
+							t.Errorf("%s: element %d is %v, want %v", name, i, g, want)
+							break
+						}
+					}
+				}
+				x.Release()
+				y.Release()
+			}
+		}
+	}
+	for _, dt := range []tensor.DType{tensor.F64, tensor.I32, tensor.I64, tensor.U8} {
+		x, y := s.put(dt, []float64{1, 2, 3, 200, 5}), s.put(dt, make([]float64, 5))
+		s.b.Copy(y, x)
+		if !s.CountsOnly && !bytes.Equal(s.bits(x), s.bits(y)) {
+			t.Errorf("%v is not copied", dt)
+		}
+		x.Release()
+		y.Release()
+	}
+}

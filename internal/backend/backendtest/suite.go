@@ -1,0 +1,277 @@
+package backendtest
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"trireme/internal/backend/naive"
+	"trireme/tensor"
+)
+
+// Options say what is asked of a backend.
+type Options struct {
+	// CountsOnly is for backends whose tensors have no contents: only shapes and the meter
+	// are looked at.
+	CountsOnly bool
+}
+
+// Suite runs on one backend after another; what the specification says is worked out once.
+type Suite struct{ want map[string][][]float64 }
+
+// Run runs the suite and returns a digest of all bits that the backend computed: what does
+// not depend on a setting (threads, where memory lies) has the same digest.
+func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
+	t.Helper()
+	if all.want == nil {
+		all.want = map[string][][]float64{}
+	}
+	s := &suite{b: b, Options: o, want: all.want}
+	for _, c := range cases() {
+		for name, mix := range mixes {
+			if c.plain && name != "float32" || c.large && name != "float32" && name != "mixed" {
+				continue
+			}
+			t.Run(c.name+"/"+name, func(t *testing.T) { s.run(t, c, name, mix) })
+		}
+	}
+	t.Run("normal", s.normal)
+	t.Run("shards", s.shards)
+	t.Run("copy", s.copies)
+	slices.Sort(s.digests)
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(s.digests, ""))))
+}
+
+// mixes are the types of the float operands, by their number.
+var mixes = map[string]func(i int) tensor.DType{
+	"float32":  func(int) tensor.DType { return tensor.F32 },
+	"bfloat16": func(int) tensor.DType { return tensor.BF16 },
+	"mixed":    func(i int) tensor.DType { return [2]tensor.DType{tensor.F32, tensor.BF16}[i%2] },
+	"mixed2":   func(i int) tensor.DType { return [2]tensor.DType{tensor.BF16, tensor.F32}[i%2] },
+}
+
+type suite struct {
+	Options
+	b       tensor.Backend
+	want    map[string][][]float64 // by call and types: the elements of each operand
+	digests []string
+}
+
+// arg is an operand.
+type arg struct {
+	dt     tensor.DType
+	float  bool // the type is the mix's
+	shape  []int
+	gaps   bool                              // rows lie apart
+	writes bool                              // the operation writes it (and may read it)
+	loose  bool                              // what it writes is not compared
+	value  func(r *rand.Rand, i int) float64 // of element i
+}
+
+func in(shape ...int) arg {
+	return arg{float: true, shape: shape, value: func(r *rand.Rand, _ int) float64 { return r.NormFloat64() }}
+}
+
+func out(shape ...int) arg { a := in(shape...); a.writes = true; return a }
+
+func (a arg) gapped() arg { a.gaps = true; return a }
+
+func (a arg) of(dt tensor.DType) arg { a.float, a.dt = false, dt; return a }
+
+func (a arg) unread() arg { a.loose = true; return a }
+
+// between gives whole numbers in [lo, hi).
+func (a arg) between(lo, hi int) arg {
+	a.value = func(r *rand.Rand, _ int) float64 { return float64(lo + r.IntN(hi-lo)) }
+	return a
+}
+
+// like gives these numbers, one after the other.
+func (a arg) like(v ...float64) arg {
+	a.value = func(_ *rand.Rand, i int) float64 { return v[i%len(v)] }
+	return a
+}
+
+// call is one operation with its operands.
+type call struct {
+	name  string
+	args  []arg
+	run   func(b tensor.Backend, x []*tensor.Tensor)
+	plain bool // no operand has the mix's type
+	large bool // enough for several threads: not with all types
+}
+
+// operand is an arg on both backends, inside a larger tensor of guards.
+type operand struct {
+	arg
+	got, want    *tensor.Tensor
+	whole, exact *tensor.Tensor
+	before       []byte
+	at           []int // in whole, of each element
+}
+
+// margin is the number of guard elements before and after an operand without gaps: operands
+// begin at odd places.
+const margin = 3
+
+func (s *suite) operand(spec tensor.Backend, a arg, rng *rand.Rand) *operand {
+	x := &operand{arg: a}
+	elems := tensor.Shape(a.shape).Elems()
+	view := func(t *tensor.Tensor) *tensor.Tensor { return t.Flat(margin, margin+elems).Reshape(a.shape...) }
+	size := []int{elems + 2*margin}
+	if a.gaps {
+		r, w := a.shape[0], a.shape[1]
+		size = []int{r + 2, w + 5}
+		view = func(t *tensor.Tensor) *tensor.Tensor { return t.RowRange(1, r+1).Cols(2, w+2) }
+		for i := range r {
+			for j := range w {
+				x.at = append(x.at, (i+1)*(w+5)+2+j)
+			}
+		}
+	} else {
+		for i := range elems {
+			x.at = append(x.at, margin+i)
+		}
+	}
+	x.whole, x.exact = s.b.New(tensor.Activations, a.dt, size...), spec.New(tensor.Activations, exactType(a.dt), size...)
+	values := make([]float64, tensor.Shape(size).Elems())
+	for i := range values {
+		values[i] = -77 // the guard
+	}
+	for k, i := range x.at {
+		values[i] = round(a.dt, a.value(rng, k))
+	}
+	if a.dt == tensor.U8 {
+		for i := range values {
+			values[i] = math.Abs(values[i])
+		}
+	}
+	x.before = encode(a.dt, values)
+	s.b.Upload(x.whole, x.before)
+	spec.Upload(x.exact, encode(x.exact.DType(), values))
+	x.got, x.want = view(x.whole), view(x.exact)
+	return x
+}
+
+// run is one call on both backends, compared.
+func (s *suite) run(t *testing.T, c call, types string, mix func(int) tensor.DType) {
+	t.Helper()
+	spec := naive.New()
+	rng := rand.New(rand.NewPCG(uint64(len(c.name)), 5))
+	rest := s.b.Meter().Read()
+	var xs []*operand
+	var got, want []*tensor.Tensor
+	bytesOut, loosest := int64(0), tensor.F32
+	for i, a := range c.args {
+		if a.float {
+			a.dt = mix(i)
+		}
+		if a.dt == tensor.BF16 {
+			loosest = a.dt
+		}
+		x := s.operand(spec, a, rng)
+		xs, got, want = append(xs, x), append(got, x.got), append(want, x.want)
+		bytesOut += int64(x.whole.Bytes())
+	}
+	c.run(s.b, got)
+	s.b.Sync()
+	use := s.b.Meter().Read()
+	if live := use.LiveTotal - rest.LiveTotal; live != bytesOut || use.Live[tensor.Activations]-rest.Live[tensor.Activations] != bytesOut {
+		t.Errorf("%d bytes are live after it, %d were before", live, bytesOut)
+	}
+	if !s.CountsOnly {
+		name := c.name + "/" + types
+		if s.want[name] == nil {
+			c.run(spec, want)
+			for _, x := range xs {
+				s.want[name] = append(s.want[name], x.elements(spec))
+			}
+		}
+		for i, x := range xs {
+			s.compare(t, fmt.Sprintf("operand %d (%v %v)", i, x.dt, x.shape), x, s.want[name][i], loosest)
+		}
+	}
+	for _, x := range xs {
+		x.whole.Release()
+	}
+	if live := s.b.Meter().Read().LiveTotal; live != rest.LiveTotal {
+		t.Errorf("%d bytes are live after all is released, %d were before", live, rest.LiveTotal)
+	}
+}
+
+// compare looks at an operand's numbers, and at the guards around them.
+func (s *suite) compare(t *testing.T, what string, x *operand, want []float64, loosest tensor.DType) {
+	t.Helper()
+	now := make([]byte, len(x.before))
+	s.b.Download(now, x.whole)
+	if !x.writes {
+		if !bytes.Equal(now, x.before) {
+			t.Errorf("%s is only read, and was changed", what)
+		}
+		return
+	}
+	got, guards := decode(x.dt, now), decode(x.dt, x.before)
+	inside, top := make([]bool, len(got)), 0.1
+	for k, i := range x.at {
+		inside[i] = true
+		if !math.IsInf(want[k], 0) {
+			top = max(top, math.Abs(want[k]))
+		}
+	}
+	for i := range got {
+		if !inside[i] && math.Float64bits(got[i]) != math.Float64bits(guards[i]) {
+			t.Errorf("%s: the guard at %d was written over", what, i)
+			return
+		}
+	}
+	if x.loose {
+		return
+	}
+	tol := 1e-5
+	if loosest == tensor.BF16 {
+		tol = 3e-2
+	}
+	for k, i := range x.at {
+		g, w := got[i], want[k]
+		same := g == w || math.IsNaN(g) && math.IsNaN(w)
+		if d := math.Abs(g - w); !same && !(d <= tol*(math.Abs(w)+0.2*top)) {
+			t.Errorf("%s, element %d: %v, want %v", what, k, g, w)
+			return
+		}
+	}
+	s.digest(t, now)
+}
+
+// digest notes bits that do not depend on settings.
+func (s *suite) digest(t *testing.T, bits []byte) {
+	_, name, _ := strings.Cut(t.Name(), "/")
+	_, name, _ = strings.Cut(name, "/") // without the caller's
+	sum := sha256.Sum256(bits)
+	s.digests = append(s.digests, name+string(sum[:]))
+}
+
+// elements are the operand's numbers on the specification.
+func (x *operand) elements(spec tensor.Backend) []float64 {
+	b := make([]byte, x.exact.Bytes())
+	spec.Download(b, x.exact)
+	all := decode(x.exact.DType(), b)
+	out := make([]float64, len(x.at))
+	for k, i := range x.at {
+		out[k] = all[i]
+	}
+	return out
+}
+
+// exactType is how the specification holds what a backend holds as dt.
+func exactType(dt tensor.DType) tensor.DType {
+	switch dt {
+	case tensor.F32, tensor.BF16, tensor.F16:
+		return tensor.F64
+	}
+	return dt
+}
