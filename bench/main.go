@@ -1,0 +1,271 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// fair is the environment in which PyTorch is at its best: no spinning threads, memory kept
+// between steps, and kernels for AVX-512 on processors that its OpenBLAS does not know.
+var fair = []string{
+	"OMP_WAIT_POLICY=PASSIVE", "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184",
+	"MALLOC_TOP_PAD_=268435456", "OPENBLAS_CORETYPE=SkylakeX",
+}
+
+// harness runs both sides.
+type harness struct {
+	trireme, python, peers string
+	pairs, steps           int
+	configs                []string
+}
+
+func main() {
+	h := harness{}
+	flag.StringVar(&h.trireme, "trireme", "./trireme", "the program")
+	flag.StringVar(&h.python, "python", "/usr/bin/python3", "a python that imports torch")
+	flag.StringVar(&h.peers, "peers", "", "directory of the other side's scripts")
+	flag.IntVar(&h.pairs, "pairs", 5, "pairs of runs")
+	flag.IntVar(&h.steps, "steps", 5, "steps of each training run")
+	configs := flag.String("configs", "A,B,C", "configurations of step")
+	flag.Parse()
+	h.configs = strings.Split(*configs, ",")
+	if err := h.run(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func (h harness) run(what []string) error {
+	if len(what) == 0 {
+		return errors.New("bench: name what to compare: step, gemm, collectives, ranks")
+	}
+	for _, w := range what {
+		f := map[string]func() error{"step": h.step, "gemm": h.gemm, "collectives": h.collectives, "ranks": h.ranks}[w]
+		if f == nil {
+			return fmt.Errorf("bench: %q is not one of step, gemm, collectives, ranks", w)
+		}
+		if err := f(); err != nil {
+			return fmt.Errorf("bench: %s: %w", w, err)
+		}
+	}
+	return nil
+}
+
+type object = map[string]any
+
+// ours runs trireme and reads its JSON line.
+func (h harness) ours(args ...string) (object, error) {
+	return output(exec.Command(h.trireme, append(args, "--json")...))
+}
+
+// theirs runs a script of the other side.
+func (h harness) theirs(script string, args ...string) (object, error) {
+	c := exec.Command(h.python, append([]string{filepath.Join(h.peers, script)}, args...)...)
+	c.Env = append(os.Environ(), fair...)
+	return output(c)
+}
+
+func output(c *exec.Cmd) (object, error) {
+	c.Stderr = os.Stderr
+	b, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", c.Args, err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	var o object
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &o); err != nil {
+		return nil, fmt.Errorf("%v: %w", c.Args, err)
+	}
+	return o, nil
+}
+
+// number walks keys into an object; 0 where there is none.
+func number(o any, keys ...string) float64 {
+	for _, k := range keys {
+		m, _ := o.(object)
+		o = m[k]
+	}
+	v, _ := o.(float64)
+	return v
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	if len(s) == 0 {
+		return 0
+	}
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// series is one figure over all pairs.
+type series struct{ ours, theirs []float64 }
+
+func (s *series) add(ours, theirs float64) {
+	s.ours, s.theirs = append(s.ours, ours), append(s.theirs, theirs)
+}
+
+// ratio is the median of ours/theirs, pair by pair.
+func (s *series) ratio() float64 {
+	r := make([]float64, len(s.ours))
+	for i := range r {
+		r[i] = s.ours[i] / s.theirs[i]
+	}
+	return median(r)
+}
+
+func (s *series) row(name string) {
+	r := make([]string, len(s.ours))
+	for i := range r {
+		r[i] = strconv.FormatFloat(s.ours[i]/s.theirs[i], 'f', 2, 64)
+	}
+	fmt.Printf("| %s | %.4g | %.4g | %.2f | %s |\n", name, median(s.ours), median(s.theirs), s.ratio(), strings.Join(r, " "))
+}
+
+func head(title, theirs string) {
+	fmt.Printf("\n%s\n\n| figure | trireme | %s | ratio | pairs |\n|---|---|---|---|---|\n", title, theirs)
+}
+
+func (h harness) step() error {
+	head("training steps", "PyTorch")
+	for _, threads := range []string{"1", "2"} {
+		for _, config := range h.configs {
+			figures := map[string]*series{}
+			keys := []string{"tokens_per_s", "rss_mib", "first_step_s"}
+			for _, k := range keys {
+				figures[k] = &series{}
+			}
+			for range h.pairs {
+				a, err := h.ours("bench", "step", "--config", config, "--threads", threads, "--steps", strconv.Itoa(h.steps))
+				if err != nil {
+					return err
+				}
+				b, err := h.theirs("train_torch.py", "--config", config, "--threads", threads, "--steps", strconv.Itoa(h.steps))
+				if err != nil {
+					return err
+				}
+				for _, k := range keys {
+					figures[k].add(number(a, k), number(b, k))
+				}
+			}
+			for _, k := range keys {
+				figures[k].row(fmt.Sprintf("%s, %s threads: %s", config, threads, k))
+			}
+		}
+	}
+	return nil
+}
+
+func (h harness) gemm() error {
+	head("matrix products, one thread, GFLOP/s", "OpenBLAS")
+	figures := map[string]*series{}
+	var order []string
+	var peak []float64
+	for range h.pairs {
+		a, err := h.ours("bench", "gemm", "--threads", "1", "--seconds", "0.5")
+		if err != nil {
+			return err
+		}
+		b, err := h.theirs("sgemm_torch.py", "--threads", "1", "--sec", "0.5")
+		if err != nil {
+			return err
+		}
+		shapes, _ := b["gflops"].(object)
+		for shape := range shapes {
+			if figures[shape] == nil {
+				figures[shape] = &series{}
+				order = append(order, shape)
+			}
+			figures[shape].add(number(a, "gflops", shape, "median"), number(b, "gflops", shape, "median"))
+		}
+		peak = append(peak, number(a, "fma_peak_gflops"))
+	}
+	slices.Sort(order)
+	for _, shape := range order {
+		figures[shape].row(shape)
+	}
+	fmt.Printf("\npeak of fused multiply-adds: %.4g GFLOP/s\n", median(peak))
+	return nil
+}
+
+func (h harness) collectives() error {
+	for _, transport := range []string{"shm", "tcp"} {
+		head("collectives, 2 processes, "+transport, "gloo")
+		figures := map[string]*series{}
+		keys := []string{"all_reduce_4B", "barrier", "all_reduce_1024KiB", "all_reduce_16384KiB", "all_reduce_65536KiB", "all_gather_16384KiB_total", "broadcast_16384KiB"}
+		for range h.pairs {
+			a, err := h.ours("bench", "collectives", "--nproc", "2", "--transport", transport)
+			if err != nil {
+				return err
+			}
+			b, err := h.theirs("coll_torch.py", "--world", "2")
+			if err != nil {
+				return err
+			}
+			for _, k := range keys {
+				unit := "busbw_GBps"
+				if k == "all_reduce_4B" || k == "barrier" {
+					unit = "us"
+				}
+				name := k + ", " + unit
+				if figures[name] == nil {
+					figures[name] = &series{}
+				}
+				figures[name].add(number(a, "res", k, unit), number(b, "res", k, unit))
+			}
+		}
+		for _, name := range slices.Sorted(keysOf(figures)) {
+			figures[name].row(name)
+		}
+	}
+	return nil
+}
+
+func keysOf(m map[string]*series) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// ranks compares two ranks that divide the model with two runs that have nothing to do with
+// each other, at the same time.
+func (h harness) ranks() error {
+	head("two ranks under full_shard on config B, tokens/s", "two runs of one rank")
+	var s series
+	steps := strconv.Itoa(h.steps)
+	for range h.pairs {
+		two, err := h.ours("bench", "step", "--config", "B", "--threads", "1", "--nproc", "2", "--steps", steps)
+		if err != nil {
+			return err
+		}
+		var sum [2]float64
+		var errs [2]error
+		var wg sync.WaitGroup
+		for i := range sum {
+			wg.Go(func() {
+				var o object
+				o, errs[i] = h.ours("bench", "step", "--config", "B", "--threads", "1", "--steps", steps)
+				sum[i] = number(o, "tokens_per_s")
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs[:]...); err != nil {
+			return err
+		}
+		s.add(number(two, "tokens_per_s"), sum[0]+sum[1])
+	}
+	s.row("tokens_per_s")
+	return nil
+}
