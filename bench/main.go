@@ -70,7 +70,7 @@ func (h harness) ours(args ...string) (object, error) {
 // theirs runs a script of the other side.
 func (h harness) theirs(script string, args ...string) (object, error) {
 	c := exec.Command(h.python, append([]string{filepath.Join(h.peers, script)}, args...)...)
-	c.Env = append(os.Environ(), fair...)
+	c.Env = append(c.Environ(), fair...)
 	return output(c)
 }
 
