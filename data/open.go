@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"trireme/tokenizer"
 )
@@ -75,7 +76,7 @@ func (c Config) open(ctx context.Context, path string, tok *tokenizer.Tokenizer,
 	case tok == nil:
 		return nil, s.needsTokenizer()
 	case vocab > 0 && tok.Vocab() > vocab:
-		return nil, fmt.Errorf("data: the tokenizer has %d tokens, the model's vocabulary %d: they do not belong together", tok.Vocab(), vocab)
+		return nil, fmt.Errorf("data: %s has %d tokens, the model's vocabulary %d: they do not belong together", strings.TrimSpace("the tokenizer "+c.Tokenizer), tok.Vocab(), vocab)
 	default:
 		f, err = s.tokenised(ctx, c, tok)
 	}

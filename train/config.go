@@ -138,8 +138,12 @@ func (c Training) Accumulation(ranks int) (int, error) {
 	case a == 0 && global%(micro*ranks) == 0:
 		return global / (micro * ranks), nil
 	case a == 0:
-		return 0, fmt.Errorf("train: global_batch_size %d does not divide by micro_batch_size %d x %d ranks. try: %d or %d",
-			global, micro, ranks, max(1, global/(micro*ranks))*micro*ranks, (global/(micro*ranks)+1)*micro*ranks)
+		per := micro * ranks
+		try := fmt.Sprint((global/per + 1) * per)
+		if global > per {
+			try = fmt.Sprintf("%d or %s", global/per*per, try)
+		}
+		return 0, fmt.Errorf("train: global_batch_size %d does not divide by micro_batch_size %d x %d ranks. try: %s", global, micro, ranks, try)
 	case global != micro*a*ranks:
 		return 0, fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d. try: global_batch_size %d, or gradient_accumulation_steps 0 (worked out)",
 			global, micro, a, ranks, micro*a*ranks, micro*a*ranks)

@@ -199,11 +199,11 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if f.dryRun {
 		return j.dryRun(ctx, stdout)
 	}
-	if err := j.printStart(stderr); err != nil {
-		return err
-	}
 	card, err := j.openCard(nproc)
 	if err != nil {
+		return err
+	}
+	if err := j.printStart(stderr); err != nil {
 		return err
 	}
 	err = j.train(ctx, env, nproc, stdout, stderr)

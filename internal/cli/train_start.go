@@ -39,7 +39,7 @@ func (j *job) printStart(w io.Writer) error {
 	if s.Steps > len(rates) {
 		more = ", ..."
 	}
-	_, err := fmt.Fprintf(w, `model: %d parameters, %d ranks, %s; a step is %d rows: micro-batch %d x accumulation %d x ranks %d
+	_, err := fmt.Fprintf(w, `model: %d parameters; ranks: %d, %s; rows of a step: %d = micro-batch %d x accumulation %d x ranks %d
 data: %s: %d rows of %d positions%s
 data: %d tokens, which fill %.1f%% of the positions; %s
 data: rows with nothing to learn: %d%s
@@ -111,10 +111,10 @@ type card struct {
 func (j *job) openCard(ranks int) (*card, error) {
 	dir := j.cfg.OutputDir
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("output_dir: %w", err)
+		return nil, &Exit{CodeUsage, fmt.Errorf("output_dir: %w", err)}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(j.resolved), 0o644); err != nil {
-		return nil, fmt.Errorf("output_dir: %w", err)
+	if err := replaceFile(filepath.Join(dir, "config.yaml"), []byte(j.resolved)); err != nil {
+		return nil, err
 	}
 	c := &card{
 		path: filepath.Join(dir, "run.json"), Schema: "trireme.run/1", Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
@@ -136,8 +136,20 @@ func (c *card) write() error {
 	if err != nil {
 		return fmt.Errorf("run.json: %w", err)
 	}
-	if err := os.WriteFile(c.path+".tmp", append(b, '\n'), 0o644); err != nil {
-		return err
+	return replaceFile(c.path, append(b, '\n'))
+}
+
+// replaceFile writes a small file so that readers see the old one or the new one, and a full
+// disk costs nothing that was there.
+func replaceFile(path string, data []byte) error {
+	tmp := path + ".tmp"
+	err := os.WriteFile(tmp, data, 0o644)
+	if err == nil {
+		err = os.Rename(tmp, path)
 	}
-	return os.Rename(c.path+".tmp", c.path)
+	if err != nil {
+		os.Remove(tmp) // the first error is the one to tell
+		return fmt.Errorf("output_dir: %w", err)
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ type decoder struct {
 	problems Errors
 	bad      map[string]bool   // paths, and all above them, below which something is wrong
 	own      map[string]bool   // pointers and maps that are no longer the defaults' own
+	unread   bool              // a document could not be read: what it would have said is unknown
 	nodes    map[string]string // where a node was last written, for what it says as a whole
 }
 

@@ -29,7 +29,9 @@ func Load[T any](defaults T, sources ...Source) (*Loaded[T], error) {
 		d.apply(s)
 	}
 	d.defaults(root, "")
-	d.validate(root, "")
+	if !d.unread {
+		d.validate(root, "")
+	}
 	if len(d.problems) > 0 {
 		return out, d.problems
 	}

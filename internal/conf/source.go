@@ -61,6 +61,7 @@ func (d *decoder) apply(s Source) {
 		text, err := readFile(s.label)
 		if err != nil {
 			d.problem(Problem{Where: s.label, Text: fileError(err), Err: err})
+			d.unread = true
 			return
 		}
 		d.document(s.label, text)
@@ -88,9 +89,11 @@ func (d *decoder) document(name, text string) {
 		d.problem(p)
 	}
 	if root == nil || root.kind == nullNode {
+		d.unread = d.unread || len(problems) > 0
 		return
 	}
 	if root.kind != mapNode {
+		d.unread = true
 		d.problem(Problem{Where: root.at(), Text: "is " + root.describe() + ", not a configuration (keys with values)"})
 		return
 	}
