@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,7 +17,7 @@ func (c Config) openData(ctx context.Context, config *model.Config, accum, rank,
 	var head struct {
 		Vocab int `json:"vocab_size"`
 	}
-	if err := json.Unmarshal(config.JSON, &head); err != nil {
+	if err := model.Decode(config.JSON, &head); err != nil {
 		return nil, nil, input(fmt.Errorf("train: %s: %w", config.Path, err))
 	}
 	tok, err := c.openTokenizer()

@@ -77,6 +77,10 @@ type progress struct {
 // ErrStopped says that a run ended because it was asked to, with its state saved.
 var ErrStopped = errors.New("stopped early; the state is saved")
 
+// ErrNotFinite says that a run ended, on all ranks at the same step, because its loss or its
+// gradient stayed without a finite value.
+var ErrNotFinite = errors.New("not finite")
+
 // Open prepares a run: it makes the model divided among the ranks, opens the data and loads
 // what is to be resumed. All ranks call it.
 func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
@@ -147,6 +151,9 @@ func (r *Run) begin(ctx context.Context) error {
 		if err := r.sink.Note(n); err != nil {
 			return err
 		}
+	}
+	if steps := r.Config.Training.MaxSteps; r.state.Step >= int64(steps) {
+		return r.sink.Note(fmt.Sprintf("all %d steps are done: nothing is left to train", steps))
 	}
 	if r.state.Step > 0 || r.Config.Model.Path == "" {
 		return nil
@@ -255,8 +262,9 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 		return rec, err
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
-		return rec, fmt.Errorf("train: step %d: loss %v, gradient norm %v: not finite in %d steps in a row, which changed nothing. try: a lower learning_rate (%v now), or look at the data of this step",
-			rec.Step, rec.Loss, rec.GradNorm, r.state.Skipped, lr)
+		// All ranks come here at this step; none may leave while another still communicates.
+		return rec, errors.Join(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing. try: a lower learning_rate (%.4g now), or look at the data of this step",
+			rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped, lr), r.engine.Settle())
 	}
 	return rec, nil
 }

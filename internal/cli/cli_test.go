@@ -30,10 +30,15 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":    exits,
-			"figures":  figures,
-			"truncate": truncate,
+			"exits":     exits,
+			"figures":   figures,
+			"killed":    killed,
+			"patch":     patch,
+			"replace":   replace,
+			"smalldisk": smallDisk,
+			"truncate":  truncate,
 		},
+		Condition: condition,
 	})
 }
 

@@ -89,6 +89,11 @@ func (f *trainFlags) run(c *cobra.Command) error {
 		if f.dryRun {
 			return nil // rank 0 of another launcher's world does it for all
 		}
+		if !launch.Tied(os.LookupEnv) { // or it would wait for a rank 0 that has found the mistake
+			if err := job.inspect(c.Context(), env.WorldSize); err != nil {
+				return err
+			}
+		}
 		return job.work(c.Context(), env, c.ErrOrStderr())
 	}
 	return f.lead(c, env, job)
@@ -188,12 +193,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 			return err
 		}
 	}
-	if j.model == nil {
-		if j.model, err = families.ReadConfig(j.cfg.Model.ConfigPath()); err != nil {
-			return &Exit{CodeUsage, err}
-		}
-	}
-	if j.summary, err = train.Inspect(ctx, j.cfg, j.model, nproc); err != nil {
+	if err := j.inspect(ctx, nproc); err != nil {
 		return err
 	}
 	if f.dryRun {
@@ -217,6 +217,17 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 		return j.writeReport(ctx, stdout)
 	}
 	return j.tell(ctx, stdout)
+}
+
+// inspect finds what can be found before anything is started.
+func (j *job) inspect(ctx context.Context, ranks int) (err error) {
+	if j.model == nil {
+		if j.model, err = families.ReadConfig(j.cfg.Model.ConfigPath()); err != nil {
+			return &Exit{CodeUsage, err}
+		}
+	}
+	j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks)
+	return err
 }
 
 // ranks is the size of the world that this process leads.

@@ -30,8 +30,10 @@ func (j *job) tell(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := tellMemory(w, plan, ranks); err != nil {
-		return err
+	if ranks[0].Total > 0 { // steps were made
+		if err := tellMemory(w, plan, ranks); err != nil {
+			return err
+		}
 	}
 	final := filepath.Join(j.cfg.OutputDir, finalName)
 	if j.recipe != nil {
@@ -52,6 +54,9 @@ func (j *job) readMemory() ([]train.RankMemory, error) {
 	var ranks []train.RankMemory
 	if err := json.Unmarshal(b, &ranks); err != nil {
 		return nil, fmt.Errorf("%s: %w", memoryName, err)
+	}
+	if len(ranks) != j.summary.Ranks {
+		return nil, fmt.Errorf("%s: %d ranks, not %d", memoryName, len(ranks), j.summary.Ranks)
 	}
 	return ranks, nil
 }

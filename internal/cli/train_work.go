@@ -54,7 +54,7 @@ func (j *job) workOn(ctx context.Context, env rendezvous.Env, s *screen) (err er
 			w.Close()
 			panic(e)
 		}
-		if err != nil && !errors.Is(err, train.ErrStopped) {
+		if err != nil && !errors.Is(err, train.ErrStopped) && !errors.Is(err, train.ErrNotFinite) {
 			w.Abort(err)
 		}
 		if closed := w.Close(); err == nil {

@@ -1,0 +1,194 @@
+package cli_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// killed CODE VICTIM FILE LINES ARGS... runs trireme, kills VICTIM (a rank, or launcher) with
+// SIGKILL once FILE has so many lines more, and compares the exit code. No process and no shared
+// memory may be left. stdout and stderr of the run are written to the files out and err.
+func killed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 5 {
+		ts.Fatalf("usage: killed CODE VICTIM FILE LINES ARGS...")
+	}
+	code, victim, file := args[0], args[1], ts.MkAbs(args[2])
+	lines, err := strconv.Atoi(args[3])
+	ts.Check(err)
+	lines += countLines(file)
+	before := sharedMemory()
+	var out, errs bytes.Buffer
+	exe, err := exec.LookPath("trireme")
+	ts.Check(err)
+	c := exec.Command(exe, args[4:]...)
+	c.Dir, c.Env, c.Stdout, c.Stderr = ts.MkAbs("."), append(os.Environ(), "HOME="+ts.Getenv("HOME")), &out, &errs
+	ts.Check(c.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	patience := time.After(20 * time.Second)
+	for countLines(file) < lines {
+		select {
+		case <-ended:
+			ts.Fatalf("ended before it was killed:\n%s", &errs)
+		case <-patience:
+			c.Process.Kill()
+			ts.Fatalf("%s has %d lines only:\n%s", file, countLines(file), &errs)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	ranks := children(c.Process.Pid)
+	pid := c.Process.Pid
+	if victim != "launcher" {
+		pid = ranks[victim]
+	}
+	if pid == 0 {
+		ts.Fatalf("no process of rank %s among %v", victim, ranks)
+	}
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	select {
+	case err = <-ended:
+	case <-patience:
+		c.Process.Kill()
+		ts.Fatalf("does not end:\n%s", &errs)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("out"), out.Bytes(), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs("err"), errs.Bytes(), 0o644))
+	if got := exitCode(err); err == nil || got != code {
+		ts.Fatalf("exit code %s, not %s:\n%s", got, code, &errs)
+	}
+	for range 500 { // those whose parent is gone take a moment
+		added := func(name string) bool { return !slices.Contains(before, name) }
+		if !slices.ContainsFunc(values(ranks), alive) && !slices.ContainsFunc(sharedMemory(), added) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ts.Fatalf("left: of processes %v some, shared memory %v (before: %v)", ranks, sharedMemory(), before)
+}
+
+func values(m map[string]int) (v []int) {
+	for _, pid := range m {
+		v = append(v, pid)
+	}
+	return v
+}
+
+func countLines(file string) int {
+	b, _ := os.ReadFile(file) // not there yet: none
+	return bytes.Count(b, []byte("\n"))
+}
+
+// children are a process's, by the rank in their environment.
+func children(parent int) map[string]int {
+	found := map[string]int{}
+	paths, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range paths {
+		pid, _ := strconv.Atoi(filepath.Base(p))
+		if fields := stat(pid); len(fields) < 2 || fields[1] != strconv.Itoa(parent) {
+			continue
+		}
+		env, _ := os.ReadFile(p + "/environ")
+		for _, kv := range strings.Split(string(env), "\x00") {
+			if rank, ok := strings.CutPrefix(kv, "RANK="); ok {
+				found[rank] = pid
+			}
+		}
+	}
+	return found
+}
+
+// stat is the state, the parent and so on of a process; nil where there is none.
+func stat(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
+func alive(pid int) bool {
+	fields := stat(pid)
+	return len(fields) > 0 && fields[0] != "Z" && fields[0] != "X"
+}
+
+func sharedMemory() []string {
+	entries, _ := os.ReadDir("/dev/shm")
+	names := []string{}
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "trireme") {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// smallDisk DIR KIB mounts a disk of that size.
+func smallDisk(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: smalldisk DIR KIB")
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ts.Check(mount(dir, args[1]))
+	ts.Defer(func() { exec.Command("umount", dir).Run() })
+}
+
+func mount(dir, kib string) error {
+	return exec.Command("mount", "-t", "tmpfs", "-o", "size="+kib+"k", "tmpfs", dir).Run()
+}
+
+// condition knows [smalldisk]: whether smalldisk works here.
+func condition(cond string) (bool, error) {
+	if cond != "smalldisk" {
+		return false, fmt.Errorf("unknown condition %q", cond)
+	}
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		return false, err
+	}
+	defer os.Remove(dir)
+	if mount(dir, "64") != nil {
+		return false, nil
+	}
+	return true, exec.Command("umount", dir).Run()
+}
+
+// patch FILE OFFSET HEX overwrites bytes of a file.
+func patch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: patch FILE OFFSET HEX")
+	}
+	offset, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	var b []byte
+	_, err = fmt.Sscanf(args[2], "%x", &b)
+	ts.Check(err)
+	f, err := os.OpenFile(ts.MkAbs(args[0]), os.O_WRONLY|os.O_CREATE, 0o644)
+	ts.Check(err)
+	_, err = f.WriteAt(b, offset)
+	ts.Check(err)
+	ts.Check(f.Close())
+}
+
+// replace FILE OLD NEW changes every OLD in a file, of which there must be one.
+func replace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: replace FILE OLD NEW")
+	}
+	b := ts.ReadFile(args[0])
+	if !strings.Contains(b, args[1]) {
+		ts.Fatalf("%s has no %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(b, args[1], args[2])), fs.FileMode(0o644)))
+}
