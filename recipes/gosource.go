@@ -28,11 +28,11 @@ type Recipe struct {
 }
 
 // vocabulary of goModel.
-const vocabulary = 4096
+const vocabulary = 2048
 
 const goModel = `{
   "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
-  "vocab_size": 4096, "hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 6,
+  "vocab_size": 2048, "hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 4,
   "num_attention_heads": 8, "num_key_value_heads": 4, "rms_norm_eps": 1e-5, "rope_theta": 10000,
   "max_position_embeddings": 256, "tie_word_embeddings": true, "initializer_range": 0.02
 }`
@@ -40,10 +40,10 @@ const goModel = `{
 const goConfig = `
 model: {config: built-in}
 data: {format: go_source, tokenizer: %q, eval_fraction: 0.005, sequence_length: 256, packing: true, shuffle: true}
-training: {micro_batch_size: 8, gradient_accumulation_steps: 1, max_steps: 300, learning_rate: 2.0e-3,
-           lr_scheduler: cosine, warmup_steps: 20, weight_decay: 0.1, max_grad_norm: 1.0, seed: 42}
+training: {micro_batch_size: 4, gradient_accumulation_steps: 1, max_steps: 600, learning_rate: 3.0e-3,
+           lr_scheduler: cosine, warmup_steps: 30, weight_decay: 0.1, max_grad_norm: 1.0, seed: 42}
 parallel: {strategy: full_shard}
-checkpoint: {save_every_n_steps: 100, keep_last_n: 2}
+checkpoint: {save_every_n_steps: 200, keep_last_n: 2}
 `
 
 // GoSource trains a small Llama on the source of Go's standard library, which every machine
