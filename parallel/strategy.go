@@ -66,8 +66,8 @@ type Config struct {
 
 // MeshConfig is the extent of each axis.
 type MeshConfig struct {
-	Replicate int `yaml:"replicate"`
-	Shard     int `yaml:"shard"`
+	Replicate int `yaml:"replicate"` // copies of what is divided. 0: ranks / shard.
+	Shard     int `yaml:"shard"`     // ranks that divide one copy. 0: ranks / replicate.
 }
 
 // Default is the configuration of a file that says nothing.

@@ -1,0 +1,323 @@
+package train_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"trireme/checkpoint"
+	"trireme/collective"
+	"trireme/device"
+	"trireme/model"
+	"trireme/model/llama"
+	"trireme/monitor"
+	"trireme/tensor"
+	"trireme/train"
+)
+
+const tinyConfig = `{"architectures": ["LlamaForCausalLM"], "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
+	"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16, "tie_word_embeddings": %t}`
+
+// poisoned is a token whose embedding is NaN where a job asks for it: a step that meets it is
+// to be skipped.
+const poisoned = 39
+
+// resumable is a run on 31 rows in steps of 4, so that steps 8 and 16 begin epochs.
+type resumable struct {
+	dir    string
+	config train.Config
+}
+
+func newResumable(t *testing.T, tied, poison bool) *resumable {
+	t.Helper()
+	j := &resumable{dir: t.TempDir(), config: train.Default()}
+	write := func(name string, data []byte) string {
+		path := filepath.Join(j.dir, name)
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	var rows strings.Builder
+	for i := range 38 {
+		ids := make([]int, 3+rng.IntN(9))
+		for k := range ids {
+			ids[k] = rng.IntN(poisoned)
+		}
+		if i%15 == 4 {
+			ids[1] = poisoned
+		}
+		line, _ := json.Marshal(map[string]any{"input_ids": ids})
+		fmt.Fprintf(&rows, "%s\n", line)
+	}
+	c := &j.config
+	c.Data.Path, c.Data.EvalFraction, c.Data.SequenceLength = write("rows.jsonl", []byte(rows.String())), 0.18, 12
+	c.Model.Config = write("config.json", fmt.Appendf(nil, tinyConfig, tied))
+	if poison {
+		c.Model.Config, c.Model.Path = "", j.writeModel(t, rng)
+	}
+	c.OutputDir, c.Training.MaxSteps, c.Training.LearningRate, c.Training.WarmupSteps = filepath.Join(j.dir, "out"), 11, 1e-2, 2
+	c.Training.GlobalBatchSize, c.Training.EvalEveryNSteps = 4, 2
+	return j
+}
+
+// writeModel makes a model directory with random weights, and the poisoned token's row.
+func (j *resumable) writeModel(t *testing.T, rng *rand.Rand) string {
+	dir := filepath.Join(j.dir, "model")
+	b, err := device.Open("meta", device.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Appendf(nil, tinyConfig, false)
+	mc, err := model.Registry{llama.Family}.ParseConfig("config.json", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mc.Make(b, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, data := map[string]any{}, []byte(nil)
+	for _, p := range model.Params(m) {
+		first := len(data)
+		for i := range p.Shape.Elems() {
+			v := float32(rng.NormFloat64() * 0.1)
+			if p.Name == "model.embed_tokens.weight" && i/16 == poisoned {
+				v = float32(math.NaN())
+			}
+			data = append(data, tensor.AsBytes([]float32{v})...)
+		}
+		header[p.Name] = map[string]any{"dtype": "F32", "shape": p.Shape, "data_offsets": [2]int{first, len(data)}}
+	}
+	text, err := json.Marshal(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(text)%8 != 0 {
+		text = append(text, ' ')
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	all := append(append(tensor.AsBytes([]int64{int64(len(text))}), text...), data...)
+	for name, b := range map[string][]byte{"config.json": config, "model.safetensors": all} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// meeting is an Agreement of the ranks of this process.
+type meeting struct {
+	mu   sync.Mutex
+	come *sync.Cond
+	said [][]byte
+	n    int
+	past [][]byte // what all said last
+	turn int
+}
+
+type seat struct {
+	*meeting
+	rank int
+}
+
+func newMeeting(ranks int) *meeting {
+	m := &meeting{said: make([][]byte, ranks)}
+	m.come = sync.NewCond(&m.mu)
+	return m
+}
+
+func (s seat) Rank() int { return s.rank }
+func (s seat) Size() int { return len(s.said) }
+
+func (s seat) Gather(_ context.Context, message []byte) ([][]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	turn := s.turn
+	s.said[s.rank] = bytes.Clone(message)
+	if s.n++; s.n == len(s.said) {
+		s.past, s.n = append([][]byte{}, s.said...), 0
+		s.turn++
+		s.come.Broadcast()
+	}
+	for s.turn == turn {
+		s.come.Wait()
+	}
+	return s.past, nil
+}
+
+// told is a Sink that keeps what does not depend on time or on the world.
+type told struct {
+	mu    sync.Mutex
+	steps map[int64]string
+	evals map[int64]string
+	skips int
+}
+
+func (k *told) Record(r monitor.Record) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.Skipped {
+		k.skips++
+	}
+	k.steps[r.Step] = fmt.Sprintf("loss %x norm %x lr %x skipped %t tokens %d epoch %v of %d", r.Loss, r.GradNorm, r.LR, r.Skipped, r.Tokens, r.Epoch, r.MaxSteps)
+	return nil
+}
+
+func (k *told) Evaluate(e monitor.Evaluation) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.evals[e.Step] = fmt.Sprintf("loss %x tokens %d", e.Loss, e.Tokens)
+	return nil
+}
+
+func (k *told) Note(string) error { return nil }
+func (k *told) Close() error      { return nil }
+
+// run trains until a step, or to the end, and keeps rank 0's record.
+func (j *resumable) run(t *testing.T, c train.Config, world int, until int64, into *told) {
+	t.Helper()
+	worlds, err := collective.NewLocal(world, collective.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meet := newMeeting(world)
+	var wg sync.WaitGroup
+	for _, w := range worlds {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			err := func() error {
+				deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, Agreement: seat{meet, w.Rank()}, LocalRanks: world}
+				if w.Rank() == 0 {
+					deps.Sink = func(int64) (monitor.Sink, error) { return into, nil }
+				}
+				r, err := train.Open(context.Background(), c, deps)
+				if err != nil {
+					return err
+				}
+				for rec, err := range r.Steps(context.Background()) {
+					if err != nil {
+						r.Close()
+						return err
+					}
+					if rec.Step == until {
+						break
+					}
+				}
+				return r.Close()
+			}()
+			if err != nil {
+				t.Errorf("rank %d of %d: %v", w.Rank(), world, err)
+				w.Abort(err)
+			}
+		}()
+	}
+	wg.Wait()
+	for _, w := range worlds {
+		w.Close()
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// state is the whole of a checkpoint: every tensor's bits, and the loop's own state.
+func state(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b, err := device.Open("cpu", device.Options{Reserve: 1 << 28})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	out := map[string]string{"state": string(c.Meta().State), "step": fmt.Sprint(c.Meta().Step)}
+	for _, x := range c.Tensors() {
+		n := x.Shape.Elems()
+		it := checkpoint.Item{Kind: x.Kind, Shard: tensor.Shard{Name: x.Name, DType: x.DType, Shape: x.Shape, Count: n, Data: b.New(tensor.Params, x.DType, n)}}
+		if err := c.Load(context.Background(), []checkpoint.Item{it}, checkpoint.LoadOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		out[x.Kind+" "+x.Name] = string(tensor.HostBytes(it.Data))
+	}
+	return out
+}
+
+// TestResumeIsExact: a run that is ended, saved and opened anew, in another world and with
+// another strategy, gives the bits of one that went through: every step's numbers,
+// evaluations, parameters, moments, and the position in shuffled data over epochs.
+func TestResumeIsExact(t *testing.T) {
+	for _, v := range []struct {
+		name         string
+		tied, poison bool
+		freeze       []string
+		cut          int64
+		from, to     int
+		first, then  string
+		full         bool
+	}{
+		{name: "2 ranks to 1", cut: 5, from: 2, to: 1, first: "full_shard", then: "no_shard"},
+		{name: "1 rank to 4, at an epoch's end", tied: true, cut: 8, from: 1, to: 4, first: "zero_1", then: "full_shard", full: true},
+		{name: "4 ranks to 2, frozen", freeze: []string{"model.layers.1.*", "model.embed_tokens.weight"}, cut: 3, from: 4, to: 2, first: "hybrid_shard", then: "shard_grad_op"},
+		{name: "skipped steps, 2 to 4", poison: true, cut: 6, from: 2, to: 4, first: "shard_grad_op", then: "hybrid_shard_zero2"},
+		{name: "frozen and tied, 2 to 2", tied: true, freeze: []string{"model.norm.weight"}, cut: 9, from: 2, to: 2, first: "zero_1", then: "zero_1"},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			j := newResumable(t, v.tied, v.poison)
+			j.config.Model.Freeze = v.freeze
+			if v.full {
+				j.config.Checkpoint.StateDictType = checkpoint.Full
+			}
+			through := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+			c := j.config
+			c.OutputDir, c.Parallel.Strategy = filepath.Join(j.dir, "through"), v.first
+			j.run(t, c, v.from, 0, through)
+			if v.poison && (through.skips == 0 || through.skips > 6) {
+				t.Fatalf("%d steps were skipped: the case shows nothing", through.skips)
+			}
+			parts := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+			c = j.config
+			c.Parallel.Strategy, c.Checkpoint.SaveEveryNSteps = v.first, int(v.cut)
+			j.run(t, c, v.from, v.cut, parts)
+			c.Parallel.Strategy, c.Resume = v.then, "auto"
+			j.run(t, c, v.to, 0, parts)
+			if len(through.steps) != 11 || len(through.evals) != 6 {
+				t.Fatalf("%d steps and %d evaluations", len(through.steps), len(through.evals))
+			}
+			for step, want := range through.steps {
+				if got := parts.steps[step]; got != want {
+					t.Errorf("step %d: %s, without the break %s", step, got, want)
+				}
+			}
+			for step, want := range through.evals {
+				if got := parts.evals[step]; got != want {
+					t.Errorf("evaluation after step %d: %s, without the break %s", step, got, want)
+				}
+			}
+			got, want := state(t, filepath.Join(j.config.OutputDir, "checkpoints", "step-11")), state(t, filepath.Join(j.dir, "through", "checkpoints", "step-11"))
+			if len(got) != len(want) {
+				t.Errorf("%d tensors, without the break %d", len(got), len(want))
+			}
+			for name, w := range want {
+				if got[name] != w {
+					t.Errorf("%s differs from that without the break", name)
+				}
+			}
+		})
+	}
+}
