@@ -35,6 +35,9 @@ func (r Rotary) Frequencies() ([]float64, error) {
 	if s == nil {
 		return f, nil
 	}
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
 	switch s.Type {
 	case "default", "":
 	case "linear":
@@ -45,10 +48,30 @@ func (r Rotary) Frequencies() ([]float64, error) {
 		for i := range f {
 			f[i] = s.llama3(f[i])
 		}
-	default:
-		return nil, fmt.Errorf("nn: rope_scaling type %q is not known (default, linear, llama3 are)", s.Type)
 	}
 	return f, nil
+}
+
+// validate checks what the type needs. Factors are bounded so that frequencies stay finite.
+func (s *RopeScaling) validate() error {
+	within := func(v float64) bool { return v >= 1e-6 && v <= 1e6 }
+	switch s.Type {
+	case "default", "":
+		return nil
+	case "linear", "llama3":
+	default:
+		return fmt.Errorf("nn: rope_scaling type %q is not known (default, linear, llama3 are)", s.Type)
+	}
+	switch {
+	case !within(s.Factor):
+		return fmt.Errorf("nn: rope_scaling factor is %v: %s needs one between 1e-6 and 1e6", s.Factor, s.Type)
+	case s.Type == "linear":
+	case !(s.OriginalMaxPositionEmbeddings >= 1 && s.OriginalMaxPositionEmbeddings <= 1e12):
+		return fmt.Errorf("nn: rope_scaling original_max_position_embeddings is %v: llama3 needs a context", s.OriginalMaxPositionEmbeddings)
+	case !within(s.LowFreqFactor) || !within(s.HighFreqFactor) || s.HighFreqFactor <= s.LowFreqFactor:
+		return fmt.Errorf("nn: rope_scaling low_freq_factor %v and high_freq_factor %v: llama3 needs the second to be larger, both between 1e-6 and 1e6", s.LowFreqFactor, s.HighFreqFactor)
+	}
+	return nil
 }
 
 // llama3 keeps wavelengths that the original context held many times over, divides those

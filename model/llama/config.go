@@ -76,21 +76,28 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, c.validate()
 }
 
-// largest bounds each extent, so that products of two fit an int with room to spare.
-const largest = 1 << 28
+// mostParameters bounds a model, so that whatever is counted of it fits an int: a petabyte in
+// bytes, a thousand times the largest there is.
+const mostParameters = 1 << 48
+
+// mostAngles bounds the tables of rotary embedding, which are made at once.
+const mostAngles = 1 << 30
 
 func (c Config) validate() error {
 	for _, d := range []struct {
-		key string
-		n   int
+		key     string
+		n, most int
 	}{
-		{"vocab_size", c.VocabSize}, {"hidden_size", c.HiddenSize}, {"intermediate_size", c.IntermediateSize},
-		{"num_hidden_layers", c.NumHiddenLayers}, {"num_attention_heads", c.NumAttentionHeads},
-		{"num_key_value_heads", c.NumKeyValueHeads}, {"head_dim", c.HeadDim}, {"max_position_embeddings", c.MaxPositionEmbeddings},
+		{"vocab_size", c.VocabSize, 1 << 28}, {"hidden_size", c.HiddenSize, 1 << 24}, {"intermediate_size", c.IntermediateSize, 1 << 26},
+		{"num_hidden_layers", c.NumHiddenLayers, 1 << 14}, {"num_attention_heads", c.NumAttentionHeads, 1 << 16},
+		{"num_key_value_heads", c.NumKeyValueHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 14}, {"max_position_embeddings", c.MaxPositionEmbeddings, 1 << 28},
 	} {
-		if d.n <= 0 || d.n > largest {
-			return fmt.Errorf("%s is %d: it must be between 1 and %d", d.key, d.n, largest)
+		if d.n <= 0 || d.n > d.most {
+			return fmt.Errorf("%s is %d: it must be between 1 and %d", d.key, d.n, d.most)
 		}
+	}
+	if n := c.size(); n > mostParameters {
+		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be", n, float64(mostParameters))
 	}
 	switch {
 	case c.NumAttentionHeads%c.NumKeyValueHeads != 0:
@@ -101,11 +108,20 @@ func (c Config) validate() error {
 		return fmt.Errorf("hidden_act %q is not known for llama: silu is", c.HiddenAct)
 	case !(c.RMSNormEps > 0):
 		return fmt.Errorf("rms_norm_eps is %v: it must be positive", c.RMSNormEps)
-	case !(c.RopeTheta > 0):
-		return fmt.Errorf("rope_theta is %v: it must be positive", c.RopeTheta)
+	case !(c.RopeTheta >= 1e-6 && c.RopeTheta <= 1e18):
+		return fmt.Errorf("rope_theta is %v: it must be positive, between 1e-6 and 1e18", c.RopeTheta)
+	case !(c.InitializerRange >= 0):
+		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
 	}
 	_, err := c.rotary().Frequencies()
 	return err
+}
+
+// size is the number of parameters, about, where an int might not hold it.
+func (c Config) size() float64 {
+	d, f, e := float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.HeadDim)
+	heads := e * float64(2*c.NumAttentionHeads+2*c.NumKeyValueHeads)
+	return 2*float64(c.VocabSize)*d + float64(c.NumHiddenLayers)*(d+1)*(heads+3*f+2)
 }
 
 func (c Config) rotary() nn.Rotary {

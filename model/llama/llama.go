@@ -44,6 +44,9 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	if positions > c.MaxPositionEmbeddings {
 		return nil, fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, c.MaxPositionEmbeddings)
 	}
+	if positions > mostAngles/c.HeadDim {
+		return nil, fmt.Errorf("%d positions (max_position_embeddings, or the sequence length) x head_dim %d: the tables of rotary embedding have at most %d numbers", positions, c.HeadDim, mostAngles)
+	}
 	rope, err := c.rotary().Tables(b, positions)
 	if err != nil {
 		return nil, err
