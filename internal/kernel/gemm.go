@@ -237,14 +237,6 @@ func (g *gemm) takeA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
 	return src.F, g.a.LD, 1, g.mr * g.a.LD
 }
 
-// sameSets says whether rows at this distance meet in the same sets of the first level of
-// cache, which holds a power of two of lines in each way.
-func sameSets(ld int) bool {
-	const page = 1024 // floats
-	r := ld % page
-	return r < 16 || r > page-16
-}
-
 // sweep computes rows [i, i+rows), at most mr, of a block, from their panel a.
 func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, panel, i0, j0, j1, k0, kb int) {
 	first, last := k0 == 0, k0+kb == g.k

@@ -265,9 +265,7 @@ func TestVectorKernelsKeepNaNAndInfinity(t *testing.T) {
 		}
 		for _, n := range []int{5, 16, 21} {
 			x := make([]float32, n)
-			for i, v := range []float32{-inf, -1000, inf, 1000, 89} {
-				x[i] = v
-			}
+			copy(x, []float32{-inf, -1000, inf, 1000, 89})
 			in := append([]float32(nil), x...)
 			expSum(x, 0)
 			for i, want := range []float32{0, 0, inf, inf, inf} {
