@@ -43,6 +43,17 @@ func (j *job) work(ctx context.Context, env rendezvous.Env, stderr io.Writer) er
 func (j *job) workOn(ctx context.Context, env rendezvous.Env, s *screen) (err error) {
 	stop := launch.OnStop(nil)
 	defer stop.Close()
+	if !env.Launched { // nobody else says so
+		done := make(chan struct{})
+		defer close(done)
+		go func() {
+			select {
+			case <-stop.Asked():
+				fmt.Fprintln(s, "stopping; Ctrl-C again stops at once, without a save")
+			case <-done:
+			}
+		}()
+	}
 	w, err := openWorld(ctx, env, j.cfg.Parallel.Backend, j.cfg.Parallel.Wait())
 	if err != nil {
 		return err
@@ -62,6 +73,9 @@ func (j *job) workOn(ctx context.Context, env rendezvous.Env, s *screen) (err er
 		}
 		err = exitOf(env.Rank, err)
 	}()
+	if err := j.sameEverywhere(ctx, w.agreement()); err != nil {
+		return err
+	}
 	run, err := train.Open(ctx, j.cfg, train.Deps{
 		Registry: families, Model: j.model, World: w, Agreement: w.agreement(), Stop: stop.Requested, LocalRanks: env.LocalWorldSize,
 		Resolved: j.resolved, PeakFLOPS: 1e9 * bench.FMAPeak(j.cfg.Device.Resolve(env.LocalWorldSize)),

@@ -1,0 +1,63 @@
+package train
+
+import (
+	"testing"
+
+	"trireme/data"
+)
+
+// TestStride checks that a view goes through every row once, and that its beginning is spread
+// over all of them.
+func TestStride(t *testing.T) {
+	for n := 1; n < 400; n++ {
+		v := &view{n: n, stride: stride(n)}
+		seen := make([]bool, n)
+		for i := range n {
+			if at := v.at(i); seen[at] {
+				t.Fatalf("%d rows: row %d comes twice", n, at)
+			} else {
+				seen[at] = true
+			}
+		}
+	}
+	const n, looked = 1_000_000, 1000
+	v := &view{n: n, stride: stride(n)}
+	var tenths [10]int
+	for i := range looked {
+		tenths[v.at(i)*10/n]++
+	}
+	for i, c := range tenths {
+		if c < looked/10-5 || c > looked/10+5 {
+			t.Errorf("tenth %d of the rows has %d of the %d looked at", i, c, looked)
+		}
+	}
+}
+
+// rows is a dataset of rows of one document each, of which few teach.
+type rows struct{ n, teaching int }
+
+func (d rows) Len() int         { return d.n }
+func (d rows) Where(int) string { return "rows" }
+func (d rows) Info() data.Info  { return data.Info{Length: 4, Tokens: int64(4 * d.n)} }
+func (d rows) Close() error     { return nil }
+func (d rows) Row(i int, r *data.Row) error {
+	r.InputIDs = []int32{1, 2, 3, 4}
+	r.Labels = []int32{-100, -100, -100, -100}
+	if i < d.teaching {
+		r.Labels[3] = 4
+	}
+	return nil
+}
+
+func TestLook(t *testing.T) {
+	s := &Summary{SequenceLength: 4, Rows: 1000}
+	if err := s.look(rows{1000, 3}); err != nil {
+		t.Fatal(err)
+	}
+	if s.Looked != 1000 || s.Counted != 3 || s.Empty != 997 {
+		t.Errorf("looked at %d rows, %d tokens are learned, %d rows have none; want 1000, 3, 997", s.Looked, s.Counted, s.Empty)
+	}
+	if err := (&Summary{SequenceLength: 4, Rows: 1000}).look(rows{1000, 0}); err == nil {
+		t.Error("rows that teach nothing are no error")
+	}
+}
