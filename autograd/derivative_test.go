@@ -303,3 +303,20 @@ func TestCheckpointGivesTheSameBits(t *testing.T) {
 		}
 	}
 }
+
+// A checkpointed part that changes its input in place would compute something else the second
+// time: it is refused the first time.
+func TestCheckpointKeepsItsInput(t *testing.T) {
+	c := newCheck(t)
+	x, _ := c.leaf(4, 8)
+	r := RopeTable{Cos: c.random(4, 2), Sin: c.random(4, 2), Period: 4}
+	tape := NewTape(c.b, tensor.F64, true)
+	defer func() {
+		if recover() == nil {
+			t.Error("the input was taken over")
+		}
+	}()
+	tape.Scope(func() *Var {
+		return tape.Checkpoint(func(t *Tape, x *Var) *Var { return t.Rope(x, 8, 4, r) }, tape.input(x))
+	})
+}

@@ -235,13 +235,13 @@ func (t *Tape) Checkpoint(f func(*Tape, *Var) *Var, x *Var) *Var {
 		return f(t, x)
 	}
 	once := NewTape(t.b, t.dtype, false)
-	in := &Var{Value: x.Value}
+	in := &Var{Value: x.Value, saved: 1} // it is read again: nothing may be done to it in place
 	out := once.Scope(func() *Var { return f(once, in) })
 	y := t.newVar(out.Value, x)
 	y.wants = true // parameters inside f want gradients even where x does not
 	t.record(y, []*Var{x}, func(dy *gradient) {
 		again := NewTape(t.b, t.dtype, true)
-		in := &Var{Value: t.value(x), wants: x.wants}
+		in := &Var{Value: t.value(x), wants: x.wants, saved: 1}
 		z := again.Scope(func() *Var { return f(again, in) })
 		z.grad = dy
 		again.close(z)

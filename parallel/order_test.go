@@ -298,3 +298,30 @@ func TestFailureNamesTheUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestPanicNamesTheUnit: what panics in a model's code is an error of that rank which names
+// the unit, with what is in flight; the others end too.
+func TestPanicNamesTheUnit(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5}
+	for _, strategy := range strategies {
+		for _, back := range []bool{false, true} {
+			d := division{world: 3, accumulation: 2, replicas: 1, strategy: strategy, steps: 2, poison: -1}
+			d.in = func(rank, unit int, b bool) {
+				if rank == 2 && unit == 2 && b == back {
+					panic("the model is wrong")
+				}
+			}
+			_, errs := c.train(t, d)
+			var p *parallel.Panic
+			if !errors.As(errs[2], &p) || p.Unit != "layer2" || !strings.Contains(p.Error(), "the model is wrong") {
+				t.Errorf("%v, back %t: rank 2 ends with %v", d, back, errs[2])
+			}
+			for rank, err := range errs[:2] {
+				if err == nil || !strings.Contains(err.Error(), "the model is wrong") {
+					t.Errorf("%v, back %t: rank %d ends with %v", d, back, rank, err)
+				}
+			}
+		}
+	}
+}
