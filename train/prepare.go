@@ -1,0 +1,46 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"trireme/model"
+)
+
+// Prepare applies what the configuration says of a model's units and parameters.
+func (cfg Config) Prepare(m model.Model) error {
+	units := m.Units()
+	if cfg.Recompute.Enabled {
+		for i, u := range units[1 : len(units)-1] {
+			u.Recompute = i%cfg.Recompute.EveryNLayers == 0
+		}
+	}
+	for _, pattern := range cfg.Model.Freeze {
+		prefix, wild := strings.CutSuffix(pattern, "*")
+		found := false
+		for _, p := range model.Params(m) {
+			if p.Name == pattern || wild && strings.HasPrefix(p.Name, prefix) {
+				p.Frozen, found = true, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("train: model.freeze: no parameter is called %s; the first is %s", pattern, model.Params(m)[0].Name)
+		}
+	}
+	for _, p := range model.Params(m) {
+		if !p.Frozen {
+			return nil
+		}
+	}
+	return errors.New("train: model.freeze leaves nothing to train")
+}
+
+// ConfigPath is where config.json lies.
+func (c ModelConfig) ConfigPath() string {
+	if c.Path != "" {
+		return filepath.Join(c.Path, "config.json")
+	}
+	return c.Config
+}
