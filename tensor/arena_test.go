@@ -3,6 +3,7 @@ package tensor
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,12 +66,17 @@ func TestArenaGivesAndTakes(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"alloc": func(t *rapid.T) {
 				n := rapid.OneOf(rapid.IntRange(0, 3*align), rapid.SampledFrom([]int{0, 1, align - 1, align, align + 1, pages * align})).Draw(t, "bytes")
-				room := 0
+				size := max(1, (n+align-1)/align) * align
+				room, best := 0, 1<<40
 				for _, s := range a.free {
 					room = max(room, s.size)
+					if s.size >= size {
+						best = min(best, s.size)
+					}
 				}
+				gaps := append([]span{}, a.free...)
 				got, err := attempt(func() []byte { return a.Alloc(n) })
-				if fits := max(1, (n+align-1)/align)*align <= room; fits != (err == nil) {
+				if fits := size <= room; fits != (err == nil) {
 					t.Fatalf("%d bytes with a gap of %d: %v", n, room, err)
 				}
 				if err != nil {
@@ -78,6 +84,8 @@ func TestArenaGivesAndTakes(t *testing.T) {
 				}
 				if off, ok := a.Offset(got); !ok || off%align != 0 || len(got) != n {
 					t.Fatalf("%d bytes at %d for %d", len(got), off, n)
+				} else if i := slices.IndexFunc(gaps, func(s span) bool { return s.off <= off && off < s.off+s.size }); i < 0 || gaps[i].size != best {
+					t.Fatalf("%d bytes at %d: not in the smallest gap that holds them, of %d: %v", n, off, best, gaps)
 				}
 				mark++
 				for i := range got {

@@ -66,7 +66,7 @@ func pointwise(at func(string) string, n, d int, add adder) {
 	const heads, e = 3, 6
 	table := in(7, e/2).of(tensor.F32)
 	for _, inverse := range []bool{false, true} {
-		add(at(fmt.Sprint("rope ", inverse)), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[1], x[2], x[3], nil, 7, e, inverse) },
+		add(at(fmt.Sprint("rope ", inverse)), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[1], x[2], x[3], nil, 5, e, inverse) },
 			out(n, heads*e), in(n, heads*e).gapped(), table, table)
 	}
 	add(at("rope in place, positions"), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[0], x[1], x[2], x[3], 0, e, false) },

@@ -59,6 +59,43 @@ func (s *suite) normal(t *testing.T) {
 	}
 }
 
+// again: a norm made again from what was kept has the bits of the first time, where the sum
+// that was normalised is kept in fewer bits too.
+func (s *suite) again(t *testing.T) {
+	if s.CountsOnly {
+		return
+	}
+	const n, d = 9, 45
+	rng := rand.New(rand.NewPCG(9, 9))
+	for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
+		var all []*tensor.Tensor
+		fresh := func(dt tensor.DType, shape ...int) *tensor.Tensor {
+			v := make([]float64, tensor.Shape(shape).Elems())
+			for i := range v {
+				v[i] = rng.NormFloat64()
+			}
+			x := s.put(dt, v)
+			all = append(all, x)
+			return x.Reshape(shape...)
+		}
+		x, res, sum, y, z := fresh(dt, n, d), fresh(dt, n, d), fresh(dt, n, d), fresh(dt, n, d), fresh(dt, n, d)
+		w, bias, mean, rstd := fresh(dt, d), fresh(dt, d), fresh(tensor.F32, n), fresh(tensor.F32, n)
+		s.b.RMSNorm(y, rstd, sum, x, res, w, 1e-5)
+		s.b.RMSNormAgain(z, sum, rstd, w)
+		if !bytes.Equal(s.bits(y), s.bits(z)) {
+			t.Errorf("rms norm of %v: other bits the second time", dt)
+		}
+		s.b.LayerNorm(y, mean, rstd, sum, x, res, w, bias, 1e-5)
+		s.b.LayerNormAgain(z, sum, mean, rstd, w, bias)
+		if !bytes.Equal(s.bits(y), s.bits(z)) {
+			t.Errorf("layer norm of %v: other bits the second time", dt)
+		}
+		for _, x := range all {
+			x.Release()
+		}
+	}
+}
+
 // shards: an element's bits do not depend on which part of a tensor an operation is given.
 func (s *suite) shards(t *testing.T) {
 	if s.CountsOnly {
