@@ -81,17 +81,21 @@ func (s *source) tokenised(ctx context.Context, c Config, tok *tokenizer.Tokeniz
 	if t, ok := open(); ok {
 		return t, nil
 	}
+	var unread error // of the texts, which names its file itself
 	err = atomically(path, func(f *os.File) error {
 		w, err := newTokenWriter(f, tok.Vocab())
 		if err != nil {
 			return err
 		}
-		if err := s.tokenise(ctx, tok, w.add); err != nil {
-			return err
+		if unread = s.tokenise(ctx, tok, w.add); unread != nil {
+			return unread
 		}
 		return w.finish(digest)
 	})
-	if err != nil {
+	switch {
+	case unread != nil:
+		return nil, unread
+	case err != nil:
 		return nil, fmt.Errorf("data: tokenise %s: %w", s.path, err)
 	}
 	return openTokens(path)
