@@ -18,14 +18,14 @@ import (
 // between steps, and kernels for AVX-512 on processors that its OpenBLAS does not know.
 var fair = []string{
 	"OMP_WAIT_POLICY=PASSIVE", "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184",
-	"MALLOC_TOP_PAD_=268435456", "OPENBLAS_CORETYPE=SkylakeX",
+	"MALLOC_TOP_PAD_=268435456", "OPENBLAS_CORETYPE=SkylakeX", "PYTHONWARNINGS=ignore",
 }
 
 // harness runs both sides.
 type harness struct {
 	trireme, python, peers string
 	pairs, steps           int
-	configs                []string
+	configs, threads       []string
 }
 
 func main() {
@@ -36,7 +36,9 @@ func main() {
 	flag.IntVar(&h.pairs, "pairs", 5, "pairs of runs")
 	flag.IntVar(&h.steps, "steps", 5, "steps of each training run")
 	configs := flag.String("configs", "A,B,C", "configurations of step")
+	threads := flag.String("threads", "1,2", "numbers of threads of step")
 	flag.Parse()
+	h.threads = strings.Split(*threads, ",")
 	h.configs = strings.Split(*configs, ",")
 	if err := h.run(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -136,7 +138,7 @@ func head(title, theirs string) {
 
 func (h harness) step() error {
 	head("training steps", "PyTorch")
-	for _, threads := range []string{"1", "2"} {
+	for _, threads := range h.threads {
 		for _, config := range h.configs {
 			figures := map[string]*series{}
 			keys := []string{"tokens_per_s", "rss_mib", "first_step_s"}

@@ -30,6 +30,8 @@ type Deps struct {
 	Sink func(resumed int64) (monitor.Sink, error)
 	// Stop says that the run should end after the step that is under way. nil is never.
 	Stop func() bool
+	// Hooks run after each step, the same on all ranks.
+	Hooks []Hook
 	// LocalRanks is how many ranks share this machine's processors; 0 is 1.
 	LocalRanks int
 	// Plan is what a rank will use at most, where that is known.
@@ -171,10 +173,11 @@ func (r *Run) begin(ctx context.Context) error {
 // sink has had it. An error ends the iteration; ErrStopped is one.
 func (r *Run) Steps(ctx context.Context) iter.Seq2[monitor.Record, error] {
 	return func(yield func(monitor.Record, error) bool) {
+		hooks := r.hooks()
 		for r.state.Step < int64(r.Config.Training.MaxSteps) {
 			rec, err := r.step(ctx)
-			if err == nil {
-				err = r.after(ctx, rec)
+			for i := 0; i < len(hooks) && err == nil; i++ {
+				err = hooks[i].AfterStep(ctx, r, rec)
 			}
 			if !yield(rec, err) || err != nil {
 				return
@@ -251,25 +254,6 @@ func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Re
 	}
 	rec.Resident, _ = monitor.ReadResident() // for the record only: zero where the system does not say
 	return rec
-}
-
-// after runs what is due after a step: evaluation, a checkpoint, the end.
-func (r *Run) after(ctx context.Context, rec monitor.Record) error {
-	last := rec.Step == rec.MaxSteps
-	if every := r.Config.Training.EvalEveryNSteps; r.sets.Eval != nil && (last || every > 0 && rec.Step%int64(every) == 0) {
-		if err := r.evaluate(ctx); err != nil {
-			return err
-		}
-	}
-	if every := r.Config.Checkpoint.SaveEveryNSteps; last || r.stopped || every > 0 && rec.Step%int64(every) == 0 {
-		if err := r.Save(ctx); err != nil {
-			return err
-		}
-	}
-	if r.stopped && !last {
-		return fmt.Errorf("%w at step %d of %d. try: the same command with --resume auto", ErrStopped, rec.Step, rec.MaxSteps)
-	}
-	return nil
 }
 
 // Model is the network.

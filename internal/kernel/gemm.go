@@ -200,15 +200,20 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 	}
 }
 
-// plainRows is up to how many rows of c a block of b is better read where it lies than packed.
-const plainRows = 768
+// plainRows is up to how many rows of c a block of b is better read where it lies than packed,
+// unless its rows are so far apart that they all fall into a few sets of the first level of
+// cache: a multiple of setStride floats.
+const (
+	plainRows = 768
+	setStride = 1024
+)
 
 // takeB returns where tiles find rows [k0, k0+kb) of n columns of b from j0 on: rows at sb in
 // panels of nr columns. A last panel with fewer columns is packed in any case, at the
 // beginning of bp where the others are not.
 func (g *gemm) takeB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
 	whole := n / g.nr * g.nr
-	g.plain = g.plainB && !g.b.Trans && g.b.H == nil && rows <= plainRows && whole > 0
+	g.plain = g.plainB && !g.b.Trans && g.b.H == nil && rows <= plainRows && g.b.LD%setStride != 0 && whole > 0
 	if !g.plain {
 		g.packB(k0, kb, j0, n)
 		return g.bp, g.nr, g.nr * kb

@@ -1,0 +1,57 @@
+package train
+
+import (
+	"context"
+	"fmt"
+
+	"trireme/monitor"
+)
+
+// Hook is what happens between steps. Hooks run in order after each step, on every rank alike,
+// since they may communicate. An error ends the run.
+type Hook interface {
+	AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
+}
+
+// hooks are those of every run, and then the program's own: an evaluation comes before the
+// save, so that a checkpoint does not outrun what is known of it.
+func (r *Run) hooks() []Hook {
+	own := []Hook{evaluating{r.Config.Training.EvalEveryNSteps}, saving{r.Config.Checkpoint.SaveEveryNSteps}}
+	return append(append(own, r.deps.Hooks...), stopping{})
+}
+
+// due says whether something is to happen after this step: every n steps, where n is not 0,
+// and after the last.
+func due(n int, rec monitor.Record) bool {
+	return rec.Step == rec.MaxSteps || n > 0 && rec.Step%int64(n) == 0
+}
+
+// evaluating passes over the held-out data.
+type evaluating struct{ everyN int }
+
+func (h evaluating) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
+	if r.sets.Eval == nil || !due(h.everyN, rec) {
+		return nil
+	}
+	return r.evaluate(ctx)
+}
+
+// saving stores a checkpoint, also when the run is to stop.
+type saving struct{ everyN int }
+
+func (h saving) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
+	if !r.stopped && !due(h.everyN, rec) {
+		return nil
+	}
+	return r.Save(ctx)
+}
+
+// stopping ends a run that was asked to end, once everything else is done.
+type stopping struct{}
+
+func (stopping) AfterStep(_ context.Context, r *Run, rec monitor.Record) error {
+	if !r.stopped || rec.Step == rec.MaxSteps {
+		return nil
+	}
+	return fmt.Errorf("%w at step %d of %d. try: the same command with --resume auto", ErrStopped, rec.Step, rec.MaxSteps)
+}
