@@ -72,8 +72,8 @@ type flat struct {
 	added   int // micro-batches of this step that are in grad
 }
 
-// New divides units among the ranks of g. Memory is taken at once; the values are undefined
-// until Init or Load.
+// New divides units among the ranks of g. Memory is taken at once; moments begin at 0, and
+// parameters are undefined until Init, or until what HeldParams or State list is loaded.
 func New(b tensor.Backend, g Groups, units []*nn.Unit, s Strategy, worldInvariant bool) *Engine {
 	rank := g.World.Rank()
 	shards := g.Shard.Size()
@@ -133,6 +133,9 @@ func (e *Engine) newFlat(u *nn.Unit, frozen bool) *flat {
 	}
 	f := &flat{layout: newLayout(ps, e.strategy, e.at), unit: u, frozen: frozen, written: map[*nn.Param]bool{}}
 	f.param = e.b.New(tensor.Params, tensor.F32, f.layout.param.n())
+	if pad := f.layout.param.meet(span{f.n, f.padded}); pad.n() > 0 {
+		e.b.Fill(f.at(f.param, f.layout.param, pad), 0)
+	}
 	if f.layout.param.n() == f.padded {
 		f.full = f.param
 		f.bind(f.full)
@@ -143,6 +146,8 @@ func (e *Engine) newFlat(u *nn.Unit, frozen bool) *flat {
 	f.grad = e.b.New(tensor.Grads, tensor.F32, f.layout.grad.n())
 	f.m = e.b.New(tensor.Optimizer, tensor.F32, f.optim.n())
 	f.v = e.b.New(tensor.Optimizer, tensor.F32, f.optim.n())
+	e.b.Fill(f.m, 0)
+	e.b.Fill(f.v, 0)
 	for i, p := range ps {
 		p.SetSink(func() (*tensor.Tensor, bool) { return e.sink(f, p, f.starts[i]) })
 	}

@@ -11,15 +11,10 @@ import (
 // Init gives all parameters their first values.
 func (e *Engine) Init(seed uint64) {
 	for _, f := range e.flats {
-		e.b.Fill(f.param, 0) // the padding
 		f.each(f.layout.param, func(p *nn.Param, first, at, n int) {
 			lo := at - f.layout.param.lo
 			p.Fill(e.b, f.param.Flat(lo, lo+n), seed, first)
 		})
-		if !f.frozen {
-			e.b.Fill(f.m, 0)
-			e.b.Fill(f.v, 0)
-		}
 	}
 }
 

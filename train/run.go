@@ -137,7 +137,6 @@ func (r *Run) open(ctx context.Context) (err error) {
 
 // begin gives the state its first values: random, a model's files, or a checkpoint.
 func (r *Run) begin(ctx context.Context) error {
-	r.engine.Init(r.Config.Training.Seed)
 	notes, err := r.resume(ctx)
 	if err != nil {
 		return input(err)
@@ -155,7 +154,11 @@ func (r *Run) begin(ctx context.Context) error {
 	if steps := r.Config.Training.MaxSteps; r.state.Step >= int64(steps) {
 		return r.sink.Note(fmt.Sprintf("all %d steps are done: nothing is left to train", steps))
 	}
-	if r.state.Step > 0 || r.Config.Model.Path == "" {
+	switch {
+	case r.state.Step > 0:
+		return nil
+	case r.Config.Model.Path == "":
+		r.engine.Init(r.Config.Training.Seed)
 		return nil
 	}
 	files, err := safetensors.OpenModel(r.Config.Model.Path)
