@@ -1,8 +1,6 @@
 package parallel
 
 import (
-	"fmt"
-
 	"trireme/checkpoint"
 	"trireme/nn"
 	"trireme/tensor"
@@ -64,9 +62,4 @@ func (f *flat) shards(t *tensor.Tensor, held, want span) []tensor.Shard {
 		out = append(out, tensor.Shard{Name: p.Name, DType: t.DType(), Shape: p.Shape, First: first, Count: n, Data: t.Flat(lo, lo+n)})
 	})
 	return out
-}
-
-// Describe is one line about the division, for logs.
-func (e *Engine) Describe() string {
-	return fmt.Sprintf("%s, mesh %d x %d, %d units", e.strategy.Name, e.at.replicas, e.at.shards, len(e.units))
 }

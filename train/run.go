@@ -34,8 +34,9 @@ type Deps struct {
 	Hooks []Hook
 	// LocalRanks is how many ranks share this machine's processors; 0 is 1.
 	LocalRanks int
-	// Plan is what a rank will use at most, where that is known.
-	Plan *tensor.Usage
+	// Plan says what a rank will use at most for rows of so many positions; nil where that
+	// is not known.
+	Plan func(config *model.Config, positions int) (tensor.Usage, error)
 	// PeakFLOPS is what one rank's threads can do in a second, for MFU; 0 is unknown.
 	PeakFLOPS float64
 	// Resolved is the whole configuration as text, kept in checkpoints.
@@ -109,10 +110,18 @@ func (r *Run) open(ctx context.Context) (err error) {
 			return input(err)
 		}
 	}
-	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks, r.deps.Plan); err != nil {
+	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.accum, world.Rank(), world.Size()); err != nil {
 		return err
 	}
-	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.accum, world.Rank(), world.Size()); err != nil {
+	var plan *tensor.Usage
+	if r.deps.Plan != nil {
+		use, err := r.deps.Plan(r.config, r.loader.SequenceLength())
+		if err != nil {
+			return input(err)
+		}
+		plan = &use
+	}
+	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks, plan); err != nil {
 		return err
 	}
 	if r.model, err = r.config.Make(r.backend, r.loader.SequenceLength()); err != nil {

@@ -169,7 +169,7 @@ func sets(assignments []string, prefix string) bool {
 
 // notKeys are variables of ours that name no key of the configuration.
 var notKeys = map[string]bool{
-	"TRIREME_PARENT_FD": true, "TRIREME_JOB_SECRET": true, "TRIREME_JOB_SECRET_FD": true, "TRIREME_JOB_SECRET_FILE": true, recordsVar: true, beganVar: true,
+	"TRIREME_PARENT_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, beganVar: true,
 }
 
 // environment is the variables that may name keys.

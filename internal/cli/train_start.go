@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"trireme/model"
 	"trireme/monitor"
 	"trireme/planner"
 	"trireme/tensor"
@@ -63,11 +64,19 @@ func (j *job) dataName() string {
 
 // plan is what one rank of the job needs.
 func (j *job) plan(ctx context.Context) (planner.Plan, error) {
-	s, micro := j.summary, j.cfg.Training.MicroBatchSize
+	return j.planRank(ctx, j.model, j.summary.SequenceLength, j.summary.Ranks, 0)
+}
+
+// planRank is what a rank of so many needs for rows of so many positions.
+func (j *job) planRank(ctx context.Context, config *model.Config, positions, ranks, rank int) (planner.Plan, error) {
+	accumulation, err := j.cfg.Training.Accumulation(ranks)
+	if err != nil {
+		return planner.Plan{}, err
+	}
 	return planner.Job{
-		Model: j.model, SequenceLength: s.SequenceLength, MicroBatchSize: micro, Accumulation: s.RowsPerStep / micro / s.Ranks,
-		Ranks: s.Ranks, Parallel: j.cfg.Parallel, Prepare: j.cfg.Prepare, Documents: j.cfg.Data.DocumentMask,
-	}.Run(ctx, 0)
+		Model: config, SequenceLength: positions, MicroBatchSize: j.cfg.Training.MicroBatchSize, Accumulation: accumulation,
+		Ranks: ranks, Parallel: j.cfg.Parallel, Prepare: j.cfg.Prepare, Documents: j.cfg.Data.DocumentMask,
+	}.Run(ctx, rank)
 }
 
 // dryRun says what the job is and would need.

@@ -13,8 +13,10 @@ import (
 	"trireme/collective"
 	"trireme/internal/bench"
 	"trireme/launch"
+	"trireme/model"
 	"trireme/monitor"
 	"trireme/rendezvous"
+	"trireme/tensor"
 	"trireme/train"
 )
 
@@ -79,6 +81,10 @@ func (j *job) workOn(ctx context.Context, env rendezvous.Env, s *screen) (err er
 	run, err := train.Open(ctx, j.cfg, train.Deps{
 		Registry: families, Model: j.model, World: w, Agreement: w.agreement(), Stop: stop.Requested, LocalRanks: env.LocalWorldSize,
 		Resolved: j.resolved, PeakFLOPS: 1e9 * bench.FMAPeak(j.cfg.Device.Resolve(env.LocalWorldSize)),
+		Plan: func(config *model.Config, positions int) (tensor.Usage, error) {
+			p, err := j.planRank(ctx, config, positions, env.WorldSize, env.Rank)
+			return p.Memory, err
+		},
 		Sink: func(resumed int64) (monitor.Sink, error) { return j.sinks(env, s, resumed) },
 	})
 	if err != nil {
