@@ -127,7 +127,7 @@ func findFiles(path, format string) (found, error) {
 		return found{}, err
 	}
 	if len(files) == 0 {
-		return found{}, fmt.Errorf("data: no file with anything in it is called %s", path)
+		return found{}, fmt.Errorf("data: no file with anything in it is called %s. try: ls %s", path, path)
 	}
 	return found{files: files}, nil
 }

@@ -16,7 +16,7 @@ import (
 // A file's split is read off its name as Hugging Face's libraries do: train-00000-of-00008.parquet,
 // train.jsonl, en/validation.csv, test/part-1.txt. Where no name says anything, all files are
 // train. A folder or a pattern in the name narrows the choice: OWNER/NAME/en or
-// OWNER/NAME/data/*.jsonl; a file or pattern is taken as it is, whatever the split.
+// OWNER/NAME/data/*.jsonl@main; a file or pattern is taken as it is, whatever the split.
 func (c Client) Dataset(ctx context.Context, name string, splits ...string) (*Snapshot, error) {
 	n, ok := ParseDataset(name)
 	if !ok {
@@ -99,7 +99,7 @@ func pickData(r repo, l *listing, within string, splits []string) ([]string, err
 		has = append(has, s)
 	}
 	slices.Sort(has)
-	return nil, &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s has no split %s: it has %s", where, splits[0], listed(has)), Try: "files of it by a pattern, such as " + r.id + "/" + all[0]}
+	return nil, &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s has no split %s: it has %s", where, splits[0], listed(has)), Try: "files of it by a pattern, such as " + r.id + "/" + all[0] + "@main"}
 }
 
 // one refuses files of several subsets, which have nothing to do with one another, and keeps

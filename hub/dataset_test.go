@@ -38,7 +38,7 @@ func TestSplits(t *testing.T) {
 		{[]string{"a.txt", "b.txt", "requirements.txt", ".hidden/c.txt"}, "", "train", []string{"a.txt", "b.txt"}, ""},
 		{[]string{"train.jsonl", "test.jsonl", "dev.jsonl"}, "", "train", []string{"train.jsonl"}, ""},
 		{[]string{"train.jsonl", "test.jsonl", "dev.jsonl"}, "", "validation", []string{"dev.jsonl"}, ""},
-		{[]string{"train.jsonl", "test.jsonl"}, "", "validation", nil, "data set o/n has no split validation: it has test, train. try: files of it by a pattern, such as o/n/test.jsonl"},
+		{[]string{"train.jsonl", "test.jsonl"}, "", "validation", nil, "data set o/n has no split validation: it has test, train. try: files of it by a pattern, such as o/n/test.jsonl@main"},
 		{[]string{"data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet", "data/test-00000-of-00001.parquet"}, "", "train",
 			[]string{"data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"}, ""},
 		{[]string{"data/train-00000-of-00003.parquet", "data/train-00002-of-00003.parquet"}, "", "train",

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -14,6 +15,9 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrUnreachable: the server does not answer, or not with anything of use; later it may.
 	ErrUnreachable = errors.New("unreachable")
+	// ErrNoConnection is ErrUnreachable where no connection comes about at all: there may be no
+	// network, or HF_ENDPOINT names no server.
+	ErrNoConnection = fmt.Errorf("%w: no connection", ErrUnreachable)
 	// ErrCorrupt: what came is not what was announced.
 	ErrCorrupt = errors.New("corrupt")
 )

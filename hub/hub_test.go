@@ -322,7 +322,7 @@ func TestOffline(t *testing.T) {
 	s, c, commit := start(t)
 	c.Offline = true
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrNotFound, "the hub is not asked (HF_HUB_OFFLINE), and the cache "+c.Cache+" has no model owner/tiny at main. try: HF_HUB_OFFLINE=0")
+	says(t, err, hub.ErrNotFound, "the hub is not asked (HF_HUB_OFFLINE), and the cache "+c.Cache+" has no model owner/tiny at main. try: a path of this machine, or HF_HUB_OFFLINE=0, which asks ")
 	if r := s.Requests(); len(r) > 0 {
 		t.Errorf("offline it asks for %q", r)
 	}

@@ -45,7 +45,8 @@ func ParseModel(s string) (n Name, ok bool) {
 
 // ParseDataset reads OWNER/NAME[/PATH][@REVISION] or NAME[@REVISION], where PATH is a folder, a
 // file or a pattern of path.Match; ok is false for what cannot be a data set's name, such as
-// train.jsonl.
+// train.jsonl. A PATH that ends as a file does needs the revision: without one it is a path on
+// this machine.
 func ParseDataset(s string) (n Name, ok bool) { return parse(s) }
 
 func parse(s string) (n Name, ok bool) {
@@ -63,16 +64,18 @@ func parse(s string) (n Name, ok bool) {
 			return Name{}, false
 		}
 	}
-	if !validID(n.ID) || slices.Contains(fileEndings, strings.ToLower(path.Ext(n.ID))) {
+	if !validID(n.ID) || isFile(n.ID) || isFile(n.Path) && n.Revision == "" {
 		return Name{}, false
 	}
 	return n, true
 }
 
+func isFile(name string) bool { return slices.Contains(fileEndings, strings.ToLower(path.Ext(name))) }
+
 // fileEndings are of files: whoever writes one means a file on this machine.
 var fileEndings = []string{
-	".bin", ".csv", ".gguf", ".go", ".gz", ".json", ".jsonl", ".md", ".model", ".ndjson", ".parquet", ".pt",
-	".safetensors", ".tok", ".tsv", ".txt", ".yaml", ".yml", ".zip", ".zst",
+	".bin", ".csv", ".gguf", ".go", ".gz", ".json", ".jsonl", ".md", ".model", ".ndjson", ".npy", ".parquet", ".pt",
+	".pth", ".safetensors", ".tok", ".tsv", ".txt", ".yaml", ".yml", ".zip", ".zst",
 }
 
 // validID tells whether the hub could have a repository of that name: one or two parts of

@@ -30,13 +30,13 @@ func TestNames(t *testing.T) {
 	}
 	for s, want := range map[string]Name{
 		"openai/gsm8k/main": {ID: "openai/gsm8k", Path: "main"}, "a/b/data/train-*.parquet@v1": {ID: "a/b", Path: "data/train-*.parquet", Revision: "v1"},
-		"a/b/default@refs/convert/parquet": {ID: "a/b", Path: "default", Revision: "refs/convert/parquet"}, "squad": {ID: "squad"},
+		"a/b/c.jsonl@main": {ID: "a/b", Path: "c.jsonl", Revision: "main"}, "a/b/default@refs/convert/parquet": {ID: "a/b", Path: "default", Revision: "refs/convert/parquet"}, "squad": {ID: "squad"},
 	} {
 		if got, ok := ParseDataset(s); !ok || got != want || got.String() != s {
 			t.Errorf("%s: %+v, %v", s, got, ok)
 		}
 	}
-	for _, s := range []string{"train.jsonl", "data/train.jsonl", "data/train.jsonl.gz", "*.jsonl", "a/*.txt", "a/b/../c", "a/b/c/", "a/b/[", "a/b//c"} {
+	for _, s := range []string{"train.jsonl", "data/train.jsonl", "data/train.jsonl.gz", "*.jsonl", "a/*.txt", "a/b/c.jsonl", "a/b/data/train-*.parquet", "a/b/c.txt.gz", "a/b/../c", "a/b/c/", "a/b/[", "a/b//c"} {
 		if n, ok := ParseDataset(s); ok {
 			t.Errorf("%s is taken for a name: %+v", s, n)
 		}

@@ -202,7 +202,7 @@ func (b *body) cause(err error) error {
 
 // transient is a failure that another try may not have.
 type transient struct {
-	err  error
+	err  *Error
 	dial bool          // no connection came about
 	wait time.Duration // that the server asks for
 }
@@ -217,9 +217,15 @@ func (s *session) lost(u *url.URL, err error) error {
 		err = of.Err // without the address, which may hold a signature
 	}
 	var op *net.OpError
-	dial := errors.As(err, &op) && op.Op == "dial"
-	where := u.Scheme + "://" + u.Host
-	return &transient{dial: dial, err: &Error{Kind: ErrUnreachable, Text: where + " cannot be reached: " + readable(err.Error()), Err: err}}
+	why, dial := err.Error(), errors.As(err, &op) && op.Op == "dial"
+	if dial {
+		why = op.Err.Error()
+	}
+	e := &Error{Kind: ErrUnreachable, Text: u.Scheme + "://" + u.Host + " cannot be reached: " + readable(why), Err: err}
+	if dial && s.trusted(u) {
+		e.Kind, e.Try = ErrNoConnection, "a path of this machine, or HF_ENDPOINT=https://MIRROR, a hub that can be reached from here (HF_HUB_OFFLINE=1 asks none)"
+	}
+	return &transient{dial: dial, err: e}
 }
 
 // tries is how often something is tried that may come right.
@@ -245,7 +251,9 @@ func (s *session) retry(ctx context.Context, dials int, f func() (forward bool, 
 			return t.err
 		}
 		pause := max(wait, t.wait)
-		s.show.note("%s; again in %s", strings.TrimPrefix(t.err.Error(), "hub: "), pause.Round(time.Millisecond))
+		if !t.dial || dials == tries { // else it is said at the end, with what the cache has
+			s.show.note("%s; again in %s", t.err.Text, pause.Round(time.Millisecond))
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

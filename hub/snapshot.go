@@ -49,7 +49,7 @@ func (c Client) get(ctx context.Context, r repo, n Name, choose pick) (*Snapshot
 	defer s.close()
 	p := place{cache: c.Cache, repo: r}
 	if c.Offline {
-		return s.cached(p, n, choose, &Error{Kind: ErrNotFound, Text: "the hub is not asked (HF_HUB_OFFLINE)", Try: "HF_HUB_OFFLINE=0"})
+		return s.cached(p, n, choose, &Error{Kind: ErrNotFound, Text: "the hub is not asked (HF_HUB_OFFLINE)", Try: "a path of this machine, or HF_HUB_OFFLINE=0, which asks " + s.base.String()})
 	}
 	if n.Pinned() {
 		if l := p.tree(n.Revision); l != nil { // which never changes: what is there need not be asked for

@@ -159,10 +159,13 @@ type locator struct {
 	client  *hub.Client
 }
 
-// model is the snapshot of a model's name; nil for a directory, and for what can be no name.
+// model is the snapshot of a model's name; nil for a directory.
 func (l *locator) model(ctx context.Context, key, name string, weights bool) (*hub.Snapshot, error) {
-	if _, ok := hub.ParseModel(name); !ok || exists(name) {
+	if name == "" || exists(name) {
 		return nil, nil
+	}
+	if isPath(hub.ParseModel(name)) {
+		return nil, missingPath(l.origins[key], name, "model's directory", hub.ParseModel)
 	}
 	return l.get(ctx, key, name, "directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) {
 		if !weights {
@@ -174,8 +177,11 @@ func (l *locator) model(ctx context.Context, key, name string, weights bool) (*h
 
 // tokenizer is the snapshot of a model's name, of which the tokenizer is wanted.
 func (l *locator) tokenizer(ctx context.Context, key, name string) (*hub.Snapshot, error) {
-	if _, ok := hub.ParseModel(name); !ok || exists(name) {
+	if name == "" || exists(name) {
 		return nil, nil
+	}
+	if isPath(hub.ParseModel(name)) {
+		return nil, missingPath(l.origins[key], name, "tokenizer's directory or file", hub.ParseModel)
 	}
 	return l.get(ctx, key, name, "file or directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) { return c.Tokenizer(ctx, name) })
 }
@@ -225,12 +231,17 @@ func addFiles(found []resolved, key string, s *hub.Snapshot, named bool) ([]reso
 	return append(found, r), nil
 }
 
-// dataset is the snapshot of a data set's name; nil for files of this machine, and for what
-// can be no name.
+// dataset is the snapshot of a data set's name; nil for files of this machine and patterns of
+// them.
 func (l *locator) dataset(ctx context.Context, key, name string, splits ...string) (*hub.Snapshot, error) {
-	n, ok := hub.ParseDataset(name)
-	if !ok || exists(name) || n.Path != "" && exists(n.ID) {
+	switch n, ok := hub.ParseDataset(name); {
+	case exists(name):
 		return nil, nil
+	case !isPath(n, ok):
+	case strings.ContainsAny(name, "*?["):
+		return nil, nil
+	default:
+		return nil, missingPath(l.origins[key], name, "file or folder", hub.ParseDataset)
 	}
 	return l.get(ctx, key, name, "file or folder", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) {
 		return c.Dataset(ctx, name, splits...)
@@ -244,18 +255,13 @@ func drawable(f *os.File) bool {
 	return ok && err == nil && lines > 0
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // get asks, until a signal ends that.
-func (l *locator) get(ctx context.Context, key, name, what string, ask func(context.Context, hub.Client) (*hub.Snapshot, error)) (*hub.Snapshot, error) {
+func (l *locator) get(ctx context.Context, key, name, kind string, ask func(context.Context, hub.Client) (*hub.Snapshot, error)) (*hub.Snapshot, error) {
 	where := l.origins[key]
 	if l.client == nil {
 		c, err := hub.FromEnv(os.LookupEnv)
 		if err != nil {
-			return nil, hubError(name, what, where, err)
+			return nil, hubError(name, kind, where, err)
 		}
 		c.Progress = l.stderr
 		if f, ok := l.stderr.(*os.File); ok {
@@ -283,45 +289,31 @@ func (l *locator) get(ctx context.Context, key, name, what string, ask func(cont
 		return nil, &Exit{code, &Problem{What: "stopped while fetching " + name + ": what has come is kept, and the same command goes on from there", Err: err}}
 	}
 	if err != nil {
-		return nil, hubError(name, what, where, err)
+		return nil, hubError(name, kind, where, err)
 	}
 	return s, nil
 }
 
 // hubError says of a name that led nowhere that it is nothing on this machine either: it may
-// be a path that was mistyped.
-func hubError(name, what, where string, err error) error {
+// be a path that was mistyped, and where nothing answers it is the user's mistake, as offline.
+func hubError(name, kind, where string, err error) error {
 	var e *hub.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	p := &Problem{What: e.Text, Where: where, Try: e.Try, Err: err}
-	code := CodeFailed
+	what, code := e.Text, CodeFailed
 	switch {
 	case errors.Is(err, hub.ErrAuth):
 		code = CodeAuth
-	case errors.Is(err, hub.ErrNotFound), e.Kind == nil:
+	case errors.Is(err, hub.ErrNotFound), errors.Is(err, hub.ErrNoConnection), e.Kind == nil:
 		code = CodeUsage
 	}
-	if what != "" && (code == CodeAuth || errors.Is(err, hub.ErrNotFound) || errors.Is(err, hub.ErrUnreachable)) {
-		p.What = fmt.Sprintf("%s is no %s here%s, and %s", name, what, meant(name), e.Text)
+	if kind != "" && (code == CodeAuth || errors.Is(err, hub.ErrNotFound) || errors.Is(err, hub.ErrUnreachable)) {
+		near := meant(name)
+		if near != "" {
+			near = fmt.Sprintf(" (did you mean %s?)", near)
+		}
+		what = fmt.Sprintf("%s is no %s here%s, and %s", name, kind, near, e.Text)
 	}
-	return &Exit{code, p}
-}
-
-// meant asks whether a path that lies beside the one that is not there was meant.
-func meant(path string) string {
-	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(filepath.Join(dir, "."))
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if near := conf.Nearest(base, names); near != "" {
-		return fmt.Sprintf(" (did you mean %s?)", filepath.Join(dir, near))
-	}
-	return ""
+	return &Exit{code, &Problem{What: placed(where, what), Try: e.Try, Err: err}}
 }
