@@ -93,7 +93,7 @@ type Config struct {
 	// Tokenizer is a directory or a tokenizer.json; empty is the model's own.
 	Tokenizer string `yaml:"tokenizer"`
 	// SequenceLength is the positions of a row. 0, the default, is the longest row's, and 512
-	// for text.
+	// for text, or the model's where it has fewer.
 	SequenceLength int `yaml:"sequence_length"`
 	// MLMProbability is how likely a token is chosen to be learned by a model that fills in
 	// masked tokens. Default 0.15.

@@ -151,10 +151,13 @@ func (o *opener) openLabelled(ctx context.Context, s *source, first *record) (Da
 }
 
 // dataset makes rows of a token file, which it owns: packed, or a chosen document each.
-// length is sequence_length where the configuration has none; 0 is the longest document's.
+// length is sequence_length where the configuration has none, or as many positions as the model
+// has where those are fewer; 0 is the longest document's.
 func (o *opener) dataset(f *tokenFile, packed bool, length int, choose choiceConfig) (d Dataset, err error) {
 	if o.SequenceLength > 0 {
 		length = o.SequenceLength
+	} else if o.Positions > 0 {
+		length = min(length, o.Positions)
 	}
 	choose.most, choose.truncate = length, o.Truncate
 	if packed && !choose.answers {

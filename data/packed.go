@@ -24,7 +24,7 @@ var (
 // newPacked cuts rows of length tokens; docs says that documents are kept apart.
 func newPacked(f *tokenFile, length int, docs bool) (*Packed, error) {
 	if f.tokens < int64(length) {
-		return nil, fmt.Errorf("data: %s has %d tokens, fewer than one row of sequence_length %d", f.path, f.tokens, length)
+		return nil, fmt.Errorf("data: %s has %d tokens, fewer than one row of sequence_length %d. try: --set data.sequence_length=%d, or more text", f.path, f.tokens, length, max(2, f.tokens))
 	}
 	return &Packed{f, length, docs}, nil
 }
