@@ -45,7 +45,7 @@ func (t *Tape) Segment(keep Keep, xs ...*Var) *Segment {
 		return s
 	}
 	for _, x := range xs {
-		x.saved++
+		x.save()
 	}
 	return s
 }

@@ -212,23 +212,50 @@ func TestSegmentWithoutGradient(t *testing.T) {
 	}
 }
 
-// TestFrozenSegment: a segment in which nothing wants a gradient passes none on.
-func TestFrozenSegment(t *testing.T) {
-	frozen := func() *layered {
-		l := newLayered(t)
-		for _, w := range l.leaves[:5] {
-			w.SetSink(nil)
+// TestResultThatWouldBeKept: what a Checkpoint makes last is its own result, and not kept twice.
+func TestResultThatWouldBeKept(t *testing.T) {
+	attention := func(l *layered) func(*Tape, ...*Var) *Var {
+		return func(t *Tape, x ...*Var) *Var {
+			qkv := t.Linear(x[0], l.leaves[1:2], nil)
+			return t.Attention(qkv, nil, tensor.AttentionParams{Batch: 1, T: 6, Heads: 2, KVHeads: 1, E: 4, Scale: 0.5})
 		}
-		return l
 	}
-	kept, again := frozen(), frozen()
-	want := kept.run(nil, kept.kept)
-	got := again.run(nil, func(t *Tape, x *Var) *Var { return t.Checkpoint(0, again.step(1), t.Checkpoint(0, again.step(0), x)) })
+	kept, again := newLayered(t), newLayered(t)
+	want := kept.run(nil, func(t *Tape, x *Var) *Var { return attention(kept)(t, x) })
+	got := again.run(nil, func(t *Tape, x *Var) *Var { return t.Checkpoint(KeepAttention|KeepProducts, attention(again), x) })
 	if !slices.Equal(got, want) {
 		t.Error("the bits differ")
 	}
-	if again.b.products != kept.b.products+3 { // those of the second layer
-		t.Errorf("%d products, %d with everything kept", again.b.products, kept.b.products)
+}
+
+// TestFrozenSegment: a segment in which nothing wants a gradient passes none on, alone or within
+// another.
+func TestFrozenSegment(t *testing.T) {
+	for name, v := range map[string]struct {
+		products int // computed again
+		f        func(l *layered, t *Tape, x *Var) *Var
+	}{
+		"alone": {3, func(l *layered, t *Tape, x *Var) *Var { // those of the second layer
+			return t.Checkpoint(0, l.step(1), t.Checkpoint(0, l.step(0), x))
+		}},
+		// 10 as with gradients, and one on the way back: whether a run that is put off wants a gradient is not known
+		"within another":    {11, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.nested(0, 0), l.nested(1, 0)) }},
+		"before one within": {7, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.step(0), l.nested(1, 0)) }},
+	} {
+		kept, again := newLayered(t), newLayered(t)
+		for _, l := range []*layered{kept, again} {
+			for _, w := range l.leaves[:5] {
+				w.SetSink(nil)
+			}
+		}
+		want := kept.run(nil, kept.kept)
+		got := again.run(nil, func(t *Tape, x *Var) *Var { return v.f(again, t, x) })
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the bits differ", name)
+		}
+		if again.b.products != kept.b.products+v.products {
+			t.Errorf("%s: %d products, %d with everything kept", name, again.b.products, kept.b.products)
+		}
 	}
 }
 

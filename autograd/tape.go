@@ -167,10 +167,7 @@ func (t *Tape) record(y *Var, saves []*Var, back func(dy *gradient)) {
 		return
 	}
 	for _, s := range saves {
-		if s.remake == nil {
-			s.force() // what it is made of may be gone when it is read
-		}
-		s.saved++
+		s.save()
 	}
 	t.back = append(t.back, func() {
 		dy := y.grad
@@ -182,6 +179,14 @@ func (t *Tape) record(y *Var, saves []*Var, back func(dy *gradient)) {
 			t.forget(s)
 		}
 	})
+}
+
+// save keeps v for an operation that will go back.
+func (v *Var) save() {
+	if v.remake == nil {
+		v.force() // what it is made of may be gone when it is read
+	}
+	v.saved++
 }
 
 // forget ends one save of v.

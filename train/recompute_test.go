@@ -36,7 +36,7 @@ var deep = map[string]string{
 	"bert": `{"architectures": ["BertForSequenceClassification"], "vocab_size": 37, "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 5,
 		"num_attention_heads": 4, "max_position_embeddings": 16, "num_labels": 3, "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.1}`,
 	"free transformer": `{"architectures": ["FreeTransformerForCausalLM"], "vocab_size": 37, "hidden_size": 16, "intermediate_size": 20,
-		"num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16, "latent_bits": 5,
+		"num_hidden_layers": 12, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16, "latent_bits": 5,
 		"free_bits": 0.1, "initializer_range": 0.2}`,
 }
 
@@ -52,7 +52,7 @@ var recomputations = map[string]train.Recompute{
 	"all but attention": {Enabled: true, Keep: "attention"},
 	"all but products":  {Enabled: true, Keep: "products"},
 	"segments":          {Enabled: true, Segments: train.RootSegments},
-	"nested":            {Enabled: true, Segments: 2, Nested: true},
+	"nested":            {Enabled: true, Segments: 3, Nested: true},
 	"nested halves":     {Enabled: true, Segments: 2, Nested: true, Part: "attention_and_mlp", Keep: "products", EveryNLayers: 2},
 	"disk":              {Enabled: true, Store: "disk"},
 	"segments on disk":  {Enabled: true, Segments: 4, Store: "disk"},
