@@ -7,6 +7,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
+
+	"trireme/internal/jinja"
 )
 
 // assembler makes the fields of records of rows of a Parquet file, which are values with
@@ -138,7 +140,11 @@ func (a *assembler) row(row parquet.Row) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.(map[string]any), nil
+	fields := make(map[string]any, len(a.root.children))
+	for _, m := range v.(jinja.Map) {
+		fields[m.Key] = m.Value
+	}
+	return fields, nil
 }
 
 // value takes the value of a node off the columns.
@@ -162,24 +168,25 @@ func (a *assembler) value(n *node) (any, error) {
 		})
 		return list, err
 	case dictNode:
-		dict := map[string]any{}
+		dict := jinja.Map{}
 		err := a.items(n, func() error {
 			key, err := a.value(n.children[0])
 			if err != nil {
 				return err
 			}
-			dict[fmt.Sprint(key)], err = a.value(n.children[1])
+			v, err := a.value(n.children[1])
+			dict = append(dict, jinja.Member{Key: fmt.Sprint(key), Value: v})
 			return err
 		})
 		return dict, err
 	}
-	group := make(map[string]any, len(n.children))
+	group := make(jinja.Map, 0, len(n.children))
 	for _, child := range n.children {
 		v, err := a.value(child)
 		if err != nil {
 			return nil, err
 		}
-		group[child.name] = v
+		group = append(group, jinja.Member{Key: child.name, Value: v})
 	}
 	return group, nil
 }

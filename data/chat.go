@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"trireme/internal/jinja"
@@ -135,8 +136,8 @@ func (t *chatTemplate) begin(text string, messages []any, tools any, prompt bool
 // marked is where the content of message i begins or ends in text: where a mark stands if it
 // is put there and changes nothing else; else -1.
 func (t *chatTemplate) marked(text string, messages []any, tools any, i int, begin bool) int {
-	m, _ := messages[i].(map[string]any)
-	content, ok := m["content"].(string)
+	m, _ := messages[i].(jinja.Map)
+	content, ok := m.Get("content").(string)
 	if !ok {
 		return -1
 	}
@@ -146,11 +147,12 @@ func (t *chatTemplate) marked(text string, messages []any, tools any, i int, beg
 	} else {
 		content = strings.TrimRight(content, " \t\r\n") + mark
 	}
-	changed := make(map[string]any, len(m))
-	for k, v := range m {
-		changed[k] = v
+	changed := slices.Clone(m)
+	for i := range changed {
+		if changed[i].Key == "content" {
+			changed[i].Value = content
+		}
 	}
-	changed["content"] = content
 	list := append(append(append(make([]any, 0, len(messages)), messages[:i]...), changed), messages[i+1:]...)
 	out, err := t.render(list, tools, false)
 	if err != nil {

@@ -17,7 +17,7 @@ func (c Config) ChatPrompt(tok *tokenizer.Tokenizer, message string) (string, er
 	if !t.prompts {
 		return "", fmt.Errorf("data: %s does not say what an answer begins with (add_generation_prompt). try: a template that does", t.name)
 	}
-	out, err := t.render([]any{map[string]any{"role": "user", "content": message}}, nil, true)
+	out, err := t.render([]any{say("user", message)}, nil, true)
 	if err != nil {
 		return "", fmt.Errorf("data: %s: %w", t.name, err)
 	}

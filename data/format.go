@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"trireme/internal/jinja"
 )
 
 // The values of Config.Format that name what a row holds. The files are then of the kind that
@@ -162,9 +164,8 @@ func (c columns) looks(r *record, task Task) string {
 		if len(list) == 0 {
 			return false
 		}
-		m, _ := list[0].(map[string]any)
-		_, ok := m[c.key(key)]
-		return ok
+		m, _ := list[0].(jinja.Map)
+		return m.Has(c.key(key))
 	}
 	switch {
 	case is(FormatRows, "input_ids"):

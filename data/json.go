@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"trireme/internal/jinja"
 )
 
 // jsonReader turns JSON objects into fields of records. One goroutine uses it.
@@ -35,7 +37,7 @@ func (j *jsonReader) object(b []byte, fields map[string]any) error {
 	if k := j.dec.PeekKind(); k != '{' && k != 0 {
 		return fmt.Errorf("%s, not a JSON object", kindName(k))
 	}
-	if err := j.members(fields); err != nil {
+	if err := j.members(func(key string, v any) { fields[key] = v }); err != nil {
 		return jsonError(b, err)
 	}
 	if _, err := j.dec.ReadToken(); err == nil {
@@ -46,7 +48,8 @@ func (j *jsonReader) object(b []byte, fields map[string]any) error {
 	return nil
 }
 
-func (j *jsonReader) members(fields map[string]any) error {
+// members calls f with each of an object's, in their order.
+func (j *jsonReader) members(f func(key string, value any)) error {
 	if _, err := j.dec.ReadToken(); err != nil {
 		return err
 	}
@@ -56,9 +59,11 @@ func (j *jsonReader) members(fields map[string]any) error {
 			return err
 		}
 		key := j.name(name.String())
-		if fields[key], err = j.value(); err != nil {
+		v, err := j.value()
+		if err != nil {
 			return err
 		}
+		f(key, v)
 	}
 	_, err := j.dec.ReadToken()
 	return err
@@ -77,8 +82,9 @@ func (j *jsonReader) name(s string) string {
 func (j *jsonReader) value() (any, error) {
 	switch j.dec.PeekKind() {
 	case '{':
-		m := map[string]any{}
-		return m, j.members(m)
+		m := jinja.Map{}
+		err := j.members(func(key string, v any) { m = append(m, jinja.Member{Key: key, Value: v}) })
+		return m, err
 	case '[':
 		if _, err := j.dec.ReadToken(); err != nil {
 			return nil, err

@@ -4,19 +4,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"trireme/internal/jinja"
 )
 
 func TestJSONObject(t *testing.T) {
 	j := newJSONReader(false)
 	fields := map[string]any{"old": 1}
 	err := j.object([]byte(` {"s": "a\u00e9\n", "i": -7, "f": 1.5, "e": 1e3, "big": 9223372036854775808, "t": true, "n": null,
-		"list": [1, [], {"x": ["y"]}], "o": {"a": {}}, "": ""} `), fields)
+		"list": [1, [], {"x": ["y"]}], "o": {"z": null, "a": {}}, "": ""} `), fields)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
 		"s": "a\u00e9\n", "i": int64(-7), "f": 1.5, "e": 1000.0, "big": 9223372036854775808.0, "t": true, "n": nil,
-		"list": []any{int64(1), []any{}, map[string]any{"x": []any{"y"}}}, "o": map[string]any{"a": map[string]any{}}, "": "",
+		"list": []any{int64(1), []any{}, jinja.Map{{Key: "x", Value: []any{"y"}}}}, "o": jinja.Map{{Key: "z", Value: nil}, {Key: "a", Value: jinja.Map{}}}, "": "",
 	}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Error(diff)

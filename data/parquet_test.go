@@ -10,9 +10,18 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
+
+	"trireme/internal/jinja"
 )
 
-type object = map[string]any
+// object is an object of keys and values in turn.
+func object(all ...any) jinja.Map {
+	m := jinja.Map{}
+	for i := 0; i < len(all); i += 2 {
+		m = append(m, jinja.Member{Key: all[i].(string), Value: all[i+1]})
+	}
+	return m
+}
 
 // The files of testdata hold the same rows.
 func TestParquetRows(t *testing.T) {
@@ -20,16 +29,16 @@ func TestParquetRows(t *testing.T) {
 		file := name + ".parquet"
 		got, err := records(t, Config{}, filepath.Join("testdata", file))
 		var want []record
-		for i, fields := range []object{
+		for i, fields := range []map[string]any{
 			{
 				"text": "one", "label": int64(0), "small": int64(1), "big": float64(1 << 63), "score": 0.5, "ok": true,
-				"messages":  []any{object{"role": "user", "content": "hi"}, object{"role": "assistant", "content": nil}},
+				"messages":  []any{object("role", "user", "content", "hi"), object("role", "assistant", "content", nil)},
 				"input_ids": []any{int64(1), int64(2), int64(3)}, "nested": []any{[]any{int64(1)}, []any{}},
-				"opts": object{"a": object{"b": "c"}}, "map": object{"k": int64(1)}, "raw": binaryValue{}, "large": "a", "cat": "x", "null": nil,
+				"opts": object("a", object("b", "c")), "map": object("k", int64(1)), "raw": binaryValue{}, "large": "a", "cat": "x", "null": nil,
 			},
 			{
 				"text": nil, "label": int64(1), "small": int64(2), "big": int64(1), "score": nil, "ok": false, "messages": []any{},
-				"input_ids": []any{}, "nested": []any{nil, []any{int64(2), nil}}, "opts": object{"a": nil}, "map": object{},
+				"input_ids": []any{}, "nested": []any{nil, []any{int64(2), nil}}, "opts": object("a", nil), "map": object(),
 				"raw": "abc", "large": "b", "cat": "y", "null": nil,
 			},
 			{
@@ -38,9 +47,9 @@ func TestParquetRows(t *testing.T) {
 			},
 			{
 				"text": "", "label": int64(-3), "small": int64(4), "big": int64(3), "score": 2.0, "ok": true,
-				"messages":  []any{nil, object{"role": "user", "content": "x"}},
-				"input_ids": []any{int64(4)}, "nested": []any{}, "opts": object{"a": object{"b": nil}},
-				"map": object{"a": int64(2), "b": nil}, "raw": "", "large": "d", "cat": nil, "null": nil,
+				"messages":  []any{nil, object("role", "user", "content", "x")},
+				"input_ids": []any{int64(4)}, "nested": []any{}, "opts": object("a", object("b", nil)),
+				"map": object("a", int64(2), "b", nil), "raw": "", "large": "d", "cat": nil, "null": nil,
 			},
 		} {
 			want = append(want, record{where: fmt.Sprintf("%s (row %d)", file, i+1), fields: fields})

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/jinja"
 	"trireme/tokenizer"
 )
 
 // record is one row of a file of rows.
 type record struct {
 	where  string         // FILE:LINE, or FILE and the number of a row
-	fields map[string]any // nil, bool, string, int64, float64, []any, map[string]any
+	fields map[string]any // nil, bool, string, int64, float64, []any, jinja.Map
 
 	// A text file that is long is several records.
 	rest bool // this one goes on from the one before
@@ -31,7 +32,7 @@ func (r *record) keys() string {
 func (r *record) rowsInside() string {
 	for _, key := range slices.Sorted(maps.Keys(r.fields)) {
 		if list, _ := r.fields[key].([]any); len(list) > 0 {
-			if _, ok := list[0].(map[string]any); ok {
+			if _, ok := list[0].(jinja.Map); ok {
 				return key
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/jinja"
 	"trireme/tokenizer"
 )
 
@@ -22,7 +23,7 @@ type chatEncoder struct {
 var _ encoder = (*chatEncoder)(nil)
 
 func (e *chatEncoder) fingerprint() string {
-	return fmt.Sprintf("chat 1 %s %v %x %q %v", e.format, e.columns, e.template.digest, e.roles, e.answers.fingerprint())
+	return fmt.Sprintf("chat 2 %s %v %x %q %v", e.format, e.columns, e.template.digest, e.roles, e.answers.fingerprint())
 }
 
 func (e *chatEncoder) encode(r *record, ex *example) (bool, error) {
@@ -125,9 +126,14 @@ func (e *chatEncoder) turnEnd(ids []int32, r [2]int, rest bool) int {
 	return r[1]
 }
 
+// say is a message.
+func say(role, content string) jinja.Map {
+	return jinja.Map{{Key: "role", Value: role}, {Key: "content", Value: content}}
+}
+
 func role(message any) string {
-	m, _ := message.(map[string]any)
-	s, _ := m["role"].(string)
+	m, _ := message.(jinja.Map)
+	s, _ := m.Get("role").(string)
 	return s
 }
 
@@ -148,10 +154,8 @@ func (e *chatEncoder) messages(r *record) (messages []any, learn []bool, err err
 	}
 	learn = make([]bool, len(messages))
 	for i, m := range messages {
-		weight := any(nil)
-		if m, ok := m.(map[string]any); ok {
-			weight = m["weight"]
-		}
+		said, _ := m.(jinja.Map)
+		weight := said.Get("weight")
 		learn[i] = slices.Contains(e.roles, role(m)) && weight != int64(0) && weight != 0.0 && says(m)
 	}
 	return messages, learn, nil
@@ -159,9 +163,9 @@ func (e *chatEncoder) messages(r *record) (messages []any, learn []bool, err err
 
 // says is false of a message that holds nothing.
 func says(message any) bool {
-	m, _ := message.(map[string]any)
-	content, ok := m["content"].(string)
-	return !ok || strings.TrimSpace(content) != "" || m["tool_calls"] != nil
+	m, _ := message.(jinja.Map)
+	content, ok := m.Get("content").(string)
+	return !ok || strings.TrimSpace(content) != "" || m.Get("tool_calls") != nil
 }
 
 // answered reads a prompt and its completion: lists of messages, or a text each. The
@@ -174,7 +178,7 @@ func (e *chatEncoder) answered(r *record) (messages []any, learn []bool, err err
 		} else {
 			var text string
 			text, err = e.columns.text(r, name)
-			parts[i] = []any{map[string]any{"role": []string{"user", "assistant"}[i], "content": text}}
+			parts[i] = []any{say([]string{"user", "assistant"}[i], text)}
 		}
 		if err != nil {
 			return nil, nil, err
@@ -195,24 +199,24 @@ func (e *chatEncoder) alpaca(r *record) ([]any, error) {
 		return nil, err
 	}
 	var out []any
-	say := func(role, content string) { out = append(out, map[string]any{"role": role, "content": content}) }
+	add := func(role, content string) { out = append(out, say(role, content)) }
 	if a.system != "" {
-		say("system", a.system)
+		add("system", a.system)
 	}
 	for _, turn := range a.history {
-		say("user", turn[0])
-		say("assistant", turn[1])
+		add("user", turn[0])
+		add("assistant", turn[1])
 	}
 	if a.input != "" {
 		a.instruction += "\n" + a.input
 	}
-	say("user", a.instruction)
-	say("assistant", a.output)
+	add("user", a.instruction)
+	add("assistant", a.output)
 	return out, nil
 }
 
 // list is the list of objects under a name.
-func (e *chatEncoder) list(r *record, name string) ([]map[string]any, error) {
+func (e *chatEncoder) list(r *record, name string) ([]jinja.Map, error) {
 	key := e.columns.key(name)
 	v, ok := r.fields[key]
 	if !ok {
@@ -222,9 +226,9 @@ func (e *chatEncoder) list(r *record, name string) ([]map[string]any, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is %s, not a list of messages", key, typeName(v))
 	}
-	out := make([]map[string]any, len(list))
+	out := make([]jinja.Map, len(list))
 	for i, v := range list {
-		if out[i], ok = v.(map[string]any); !ok {
+		if out[i], ok = v.(jinja.Map); !ok {
 			return nil, fmt.Errorf("message %d of %s is %s, not an object", i+1, key, typeName(v))
 		}
 	}
@@ -240,23 +244,26 @@ func (e *chatEncoder) chat(r *record, name string) ([]any, error) {
 	roleKey, contentKey := e.columns.key("role"), e.columns.key("content")
 	out := make([]any, len(list))
 	for i, m := range list {
-		role, ok := m[roleKey].(string)
-		if !ok {
-			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(m[roleKey]), roleKey)
+		if _, ok := m.Get(roleKey).(string); !ok {
+			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(m.Get(roleKey)), roleKey)
 		}
-		content, has := m[contentKey]
+		content := m.Get(contentKey)
 		switch content.(type) {
 		case string, []any, nil:
 		default:
 			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(content), contentKey)
 		}
 		if roleKey != "role" || contentKey != "content" {
-			m = maps.Clone(m)
-			delete(m, roleKey)
-			delete(m, contentKey)
-			m["role"] = role
-			if has {
-				m["content"] = content
+			m = slices.DeleteFunc(slices.Clone(m), func(one jinja.Member) bool {
+				return slices.Contains([]string{"role", "content"}, one.Key) && one.Key != roleKey && one.Key != contentKey
+			})
+			for i := range m {
+				switch m[i].Key {
+				case roleKey:
+					m[i].Key = "role"
+				case contentKey:
+					m[i].Key = "content"
+				}
 			}
 		}
 		out[i] = m
@@ -284,25 +291,25 @@ func (e *chatEncoder) shareGPT(r *record) ([]any, error) {
 	}
 	var out []any
 	if system != "" {
-		out = append(out, map[string]any{"role": "system", "content": system})
+		out = append(out, say("system", system))
 	}
 	fromKey, valueKey := e.columns.key("from"), e.columns.key("value")
 	for i, m := range list {
-		from, ok := m[fromKey].(string)
+		from, ok := m.Get(fromKey).(string)
 		if !ok {
-			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(m[fromKey]), fromKey)
+			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(m.Get(fromKey)), fromKey)
 		}
 		role := shareGPTRoles[strings.ToLower(from)]
 		if role == "" {
 			return nil, fmt.Errorf("message %d is from %q, which is none of %s", i+1, from, strings.Join(slices.Sorted(maps.Keys(shareGPTRoles)), ", "))
 		}
-		value, ok := m[valueKey].(string)
+		value, ok := m.Get(valueKey).(string)
 		if !ok {
-			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(m[valueKey]), valueKey)
+			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(m.Get(valueKey)), valueKey)
 		}
-		message := map[string]any{"role": role, "content": value}
-		if w, ok := m["weight"]; ok {
-			message["weight"] = w
+		message := say(role, value)
+		if m.Has("weight") {
+			message = append(message, jinja.Member{Key: "weight", Value: m.Get("weight")})
 		}
 		out = append(out, message)
 	}

@@ -3,6 +3,8 @@ package data
 import (
 	"fmt"
 	"strings"
+
+	"trireme/internal/jinja"
 )
 
 // alpacaEncoder is the task of rows with an instruction, perhaps an input, and an output, in
@@ -147,9 +149,9 @@ func (e *segmentEncoder) encode(r *record, ex *example) (bool, error) {
 	}
 	pieces := make([]piece, len(list))
 	for i, v := range list {
-		m, _ := v.(map[string]any)
-		text, okText := m[e.columns.key("text")].(string)
-		learn, okLearn := m[e.columns.key("label")].(bool)
+		m, _ := v.(jinja.Map)
+		text, okText := m.Get(e.columns.key("text")).(string)
+		learn, okLearn := m.Get(e.columns.key("label")).(bool)
 		if !okText || !okLearn {
 			return false, fmt.Errorf("segment %d of %s is not an object with a string %q and true or false as %q", i+1, key, e.columns.key("text"), e.columns.key("label"))
 		}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -358,6 +359,50 @@ func TestChatLearnsTheAssistant(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestToolsKeepTheirOrder: templates write objects of a row as the file has them, as Jinja2 does.
+func TestToolsKeepTheirOrder(t *testing.T) {
+	blob, err := os.ReadFile("../internal/jinja/testdata/conversations.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		Conversations, Tools map[string]json.RawMessage
+		Cases                []struct {
+			Template, Conversation, Text string
+			Prompt                       bool `json:"generation_prompt"`
+		}
+	}
+	if err := json.Unmarshal(blob, &all); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range all.Cases {
+		if c.Conversation != "tools" || c.Prompt || c.Text == "" || all.Tools[c.Conversation] == nil {
+			continue
+		}
+		n++
+		source, err := os.ReadFile("../internal/jinja/testdata/" + c.Template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tok := chatTokenizer(t, string(source), "<s>", "</s>", "<|im_start|>", "<|im_end|>")
+		var line bytes.Buffer
+		if err := json.Compact(&line, fmt.Appendf(nil, `{"messages": %s, "tools": %s}`, all.Conversations[c.Conversation], all.Tools[c.Conversation])); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"content", "said"} {
+			cfg := rowsConfig(t, strings.ReplaceAll(line.String(), `"content":`, fmt.Sprintf("%q:", key)))
+			cfg.TrainOn, cfg.Columns = trainAll, map[string]string{"content": key}
+			if got := marked(t, open(t, cfg, tok).Train, tok); len(got) != 1 || got[0] != "«"+c.Text+"»" {
+				t.Errorf("%s\n got %q\nwant %q", c.Template, got, c.Text)
+			}
+		}
+	}
+	if n < 3 {
+		t.Errorf("%d templates with tools", n)
 	}
 }
 

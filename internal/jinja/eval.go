@@ -55,8 +55,17 @@ func (e *dictExpr) eval(r *run) (any, error) {
 // use is the error for an undefined value where one is needed.
 func (u undefined) use() error { return errors.New(u.what) }
 
+// add notes a named argument.
+func (d *dict) add(name string, value any) error {
+	if _, ok := d.values[name]; ok {
+		return fmt.Errorf("%s is given twice", name)
+	}
+	return d.set(name, value)
+}
+
 // given are the values of a call's arguments.
-func (a *arguments) given(r *run) (args []any, named map[string]any, err error) {
+func (a *arguments) given(r *run) (args []any, named *dict, err error) {
+	named = newDict()
 	if args, err = r.values(a.args); err != nil {
 		return nil, nil, err
 	}
@@ -74,11 +83,12 @@ func (a *arguments) given(r *run) (args []any, named map[string]any, err error) 
 		}
 		args = append(args, more...)
 	}
-	if len(a.named)+len(a.merge) > 0 {
-		named = map[string]any{}
-	}
 	for i, e := range a.named {
-		if named[a.names[i]], err = r.value(e); err != nil {
+		v, err := r.value(e)
+		if err == nil {
+			err = named.add(a.names[i], v)
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 	}
@@ -91,12 +101,18 @@ func (a *arguments) given(r *run) (args []any, named map[string]any, err error) 
 		if !ok {
 			return nil, nil, fmt.Errorf("%s after ** is no dictionary", describe(v))
 		}
+		if err := r.spendItems(len(d.keys)); err != nil {
+			return nil, nil, err
+		}
 		for _, k := range d.keys {
 			name, ok := k.(string)
 			if !ok {
 				return nil, nil, errors.New("the keys after ** are strings")
 			}
-			named[name], _ = d.get(k)
+			v, _ := d.get(k)
+			if err := named.add(name, v); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	return args, named, nil
@@ -115,16 +131,15 @@ func (e *call) with(r *run, extra string, value any) (any, error) {
 		return nil, at(e.line, err)
 	}
 	if extra != "" {
-		if named == nil {
-			named = map[string]any{}
+		if err := named.add(extra, value); err != nil {
+			return nil, at(e.line, err)
 		}
-		named[extra] = value
 	}
 	v, err := r.callValue(of, args, named)
 	return v, at(e.line, err)
 }
 
-func (r *run) callValue(of any, args []any, named map[string]any) (any, error) {
+func (r *run) callValue(of any, args []any, named *dict) (any, error) {
 	switch of := of.(type) {
 	case function:
 		return of(r, args, named)

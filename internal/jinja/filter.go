@@ -76,14 +76,14 @@ var filters = map[string]*filter{
 }
 
 // filter applies a filter.
-func (r *run) filter(name string, v any, args []any, named map[string]any) (any, error) {
+func (r *run) filter(name string, v any, args []any, named *dict) (any, error) {
 	switch name {
 	case "format":
 		s, err := r.text(v)
 		if err != nil {
 			return nil, err
 		}
-		if len(named) > 0 {
+		if len(named.keys) > 0 {
 			return nil, errors.New("format: named values are not known here")
 		}
 		return r.format(s, args)
@@ -103,7 +103,8 @@ func (r *run) filter(name string, v any, args []any, named map[string]any) (any,
 	for i, a := range args {
 		p[f.params[i]] = a
 	}
-	for k, a := range named {
+	for _, key := range named.keys {
+		k, a := key.(string), named.values[key]
 		if _, twice := p[k]; twice || !slices.Contains(f.params, k) {
 			return nil, fmt.Errorf("the filter %s does not take %s here", name, k)
 		}

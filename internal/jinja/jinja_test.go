@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -28,37 +29,64 @@ func load(t testing.TB, name string, into any) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	d := json.NewDecoder(f)
-	d.UseNumber()
-	if err := d.Decode(into); err != nil {
+	if err := json.NewDecoder(f).Decode(into); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// plain gives numbers the types that Render takes.
-func plain(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return i
-		}
-		f, _ := v.Float64()
-		return f
-	case []any:
-		for i := range v {
-			v[i] = plain(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = plain(v[k])
-		}
+// vars is a JSON object as Render takes it.
+type vars map[string]any
+
+func (vs *vars) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	v, err := plain(d)
+	if err != nil {
+		return err
 	}
-	return v
+	*vs = vars{}
+	for _, m := range v.(Map) {
+		(*vs)[m.Key] = m.Value
+	}
+	return nil
+}
+
+// plain is the next value of d as Render takes it, its members in their order.
+func plain(d *json.Decoder) (any, error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case json.Number:
+		if i, err := t.Int64(); err == nil {
+			return i, nil
+		}
+		return t.Float64()
+	case json.Delim:
+		var list []any
+		for d.More() {
+			v, err := plain(d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		if _, err := d.Token(); err != nil || t == '[' {
+			return list, err
+		}
+		m := Map{}
+		for i := 0; i < len(list); i += 2 {
+			m = append(m, Member{list[i].(string), list[i+1]})
+		}
+		return m, nil
+	}
+	return t, nil
 }
 
 func date(string) string { return "26 Jul 2024" }
 
-func (c *vector) check(t *testing.T, source string, vars map[string]any) {
+func (c *vector) check(t *testing.T, source string, vars vars) {
 	t.Helper()
 	vars["strftime_now"] = date
 	tmpl, err := Parse(source)
@@ -93,18 +121,18 @@ func (c *vector) check(t *testing.T, source string, vars map[string]any) {
 
 func TestConversations(t *testing.T) {
 	var all struct {
-		Conversations map[string]any
+		Conversations vars
+		Tools         vars // of the conversations that have any
 		Cases         []vector
 	}
 	load(t, "conversations.json", &all)
-	plain(all.Conversations)
 	for _, c := range all.Cases {
 		source, err := os.ReadFile(filepath.Join("testdata", c.Template))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.check(t, string(source), map[string]any{
-			"messages": all.Conversations[c.Conversation], "add_generation_prompt": c.Prompt,
+		c.check(t, string(source), vars{
+			"messages": all.Conversations[c.Conversation], "tools": all.Tools[c.Conversation], "add_generation_prompt": c.Prompt,
 			"bos_token": "<s>", "eos_token": "</s>",
 		})
 	}
@@ -112,11 +140,10 @@ func TestConversations(t *testing.T) {
 
 func TestExpressions(t *testing.T) {
 	var all struct {
-		Variables map[string]any
+		Variables vars
 		Cases     []vector
 	}
 	load(t, "expressions.json", &all)
-	plain(all.Variables)
 	for _, c := range all.Cases {
 		c.check(t, c.Template, all.Variables)
 	}
@@ -187,7 +214,7 @@ func TestCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages := []any{map[string]any{"role": "user"}}
+	messages := []any{Map{{"role", "user"}}}
 	for range 2 {
 		out, err := tmpl.Render(map[string]any{"messages": messages})
 		if err != nil || out.Text != "21" {
@@ -204,11 +231,10 @@ func TestCopies(t *testing.T) {
 
 func FuzzRender(f *testing.F) {
 	var all struct {
-		Variables map[string]any
+		Variables vars
 		Cases     []vector
 	}
 	load(f, "expressions.json", &all)
-	plain(all.Variables)
 	all.Variables["strftime_now"] = date
 	for _, c := range all.Cases {
 		f.Add(c.Template)
@@ -221,7 +247,7 @@ func FuzzRender(f *testing.F) {
 		}
 		f.Add(string(source))
 	}
-	all.Variables["messages"] = []any{map[string]any{"role": "user", "content": "a"}, map[string]any{"role": "assistant", "content": "b"}}
+	all.Variables["messages"] = []any{Map{{"role", "user"}, {"content", "a"}}, Map{{"role", "assistant"}, {"content", "b"}}}
 	f.Fuzz(func(t *testing.T, source string) {
 		tmpl, err := Parse(source)
 		if err != nil {

@@ -46,13 +46,13 @@ func (r *run) each(list []any, f func(any) (any, error)) ([]any, error) {
 }
 
 // mapped is the filter map: of each item an attribute, or what a filter makes of it.
-func (r *run) mapped(v any, args []any, named map[string]any) (any, error) {
+func (r *run) mapped(v any, args []any, named *dict) (any, error) {
 	list, err := r.items(v)
 	if err != nil {
 		return nil, err
 	}
-	if by, ok := named["attribute"]; ok && len(args) == 0 {
-		fallback, has := named["default"]
+	if by, ok := named.get("attribute"); ok && len(args) == 0 {
+		fallback, has := named.get("default")
 		return r.each(list, func(v any) (any, error) {
 			one, err := path(v, by)
 			if _, missing := one.(undefined); missing && has {
@@ -72,7 +72,7 @@ func (r *run) mapped(v any, args []any, named map[string]any) (any, error) {
 }
 
 // nested applies a filter that another filter names; they may name one another only so deep.
-func (r *run) nested(name string, v any, args []any, named map[string]any) (any, error) {
+func (r *run) nested(name string, v any, args []any, named *dict) (any, error) {
 	if r.calls++; r.calls > maxCalls {
 		return nil, fmt.Errorf("filters call one another more than %d deep", maxCalls)
 	}
@@ -101,7 +101,7 @@ func (r *run) selected(name string, v any, args []any) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		check = func(v any) (bool, error) { return r.test(test, v, args[1:], nil) }
+		check = func(v any) (bool, error) { return r.test(test, v, args[1:], newDict()) }
 	}
 	out := []any{}
 	for _, v := range list {

@@ -115,8 +115,8 @@ func method(v any, name string) any {
 	if !ok {
 		return nil
 	}
-	return function(func(r *run, args []any, named map[string]any) (any, error) {
-		if len(named) > 0 || len(args) < m.least || len(args) > m.most {
+	return function(func(r *run, args []any, named *dict) (any, error) {
+		if len(named.keys) > 0 || len(args) < m.least || len(args) > m.most {
 			return nil, fmt.Errorf("%s takes %s values here, and no named ones", name, span(m.least, m.most))
 		}
 		for _, a := range args {

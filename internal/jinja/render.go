@@ -21,8 +21,7 @@ type Output struct {
 }
 
 // Render runs the template. The names of vars are what it may speak of: nil, bool, int,
-// int64, float64, string, []any, map[string]any and func(string) string. Maps are gone
-// through in the order of their keys. raise_exception, range, dict and namespace are there
+// int64, float64, string, []any, Map and func(string) string. raise_exception, range, dict and namespace are there
 // always. Errors begin with "jinja: line N"; what the template raises itself is a *Raised.
 func (t *Template) Render(vars map[string]any) (*Output, error) {
 	r := &run{scope: &scope{vars: map[string]any{}}, steps: maxSteps}

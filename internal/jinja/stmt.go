@@ -185,14 +185,14 @@ func (l *loop) get(name string) (any, bool) {
 		return l.items[l.at+1], true
 	case "cycle":
 		at := l.at
-		return function(func(_ *run, args []any, _ map[string]any) (any, error) {
+		return function(func(_ *run, args []any, _ *dict) (any, error) {
 			if len(args) == 0 {
 				return nil, errors.New("cycle takes values to go through")
 			}
 			return args[at%len(args)], nil
 		}), true
 	case "changed":
-		return function(func(r *run, args []any, _ map[string]any) (any, error) {
+		return function(func(r *run, args []any, _ *dict) (any, error) {
 			same, err := r.equal(tuple(args), l.last, 0)
 			changed := !same || !l.changed
 			l.last, l.changed = tuple(args), true
@@ -225,7 +225,7 @@ func (n *forNode) loop(r *run, up *scope, over any, depth int) error {
 	}
 	l := &loop{items: all, depth: depth}
 	if n.recursive {
-		l.again = func(r *run, args []any, _ map[string]any) (any, error) {
+		l.again = func(r *run, args []any, _ *dict) (any, error) {
 			if len(args) != 1 {
 				return nil, errors.New("loop takes one list")
 			}
@@ -321,7 +321,7 @@ func (n *macro) exec(r *run) error {
 
 // function makes a macro that sees the names of up.
 func (n *macro) function(up *scope) function {
-	return func(r *run, args []any, named map[string]any) (any, error) {
+	return func(r *run, args []any, named *dict) (any, error) {
 		return r.macroCall(func() error {
 			return r.inner(up, func() error {
 				if err := n.bind(r, args, named); err != nil {
@@ -345,13 +345,13 @@ func (r *run) macroCall(f func() error) (any, error) {
 
 // bind gives a macro's parameters their values. What is passed beyond them is an error, but
 // for the caller that a call tag hands over.
-func (n *macro) bind(r *run, args []any, named map[string]any) error {
+func (n *macro) bind(r *run, args []any, named *dict) error {
 	if len(args) > len(n.params) {
 		return fmt.Errorf("macro %s takes %d values, not %d", n.name, len(n.params), len(args))
 	}
 	used := 0
 	for i, p := range n.params {
-		v, isNamed := named[p]
+		v, isNamed := named.get(p)
 		switch {
 		case isNamed && i < len(args):
 			return fmt.Errorf("macro %s is given %s twice", n.name, p)
@@ -369,11 +369,11 @@ func (n *macro) bind(r *run, args []any, named map[string]any) error {
 		}
 		r.scope.set(p, v)
 	}
-	if v, ok := named["caller"]; ok {
+	if v, ok := named.get("caller"); ok {
 		r.scope.set("caller", v)
 		used++
 	}
-	if used < len(named) {
+	if used < len(named.keys) {
 		return fmt.Errorf("macro %s is given a name that it does not take", n.name)
 	}
 	return nil

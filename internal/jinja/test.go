@@ -62,13 +62,13 @@ var tests = map[string]*test{
 }
 
 // test runs a test.
-func (r *run) test(name string, v any, args []any, named map[string]any) (bool, error) {
+func (r *run) test(name string, v any, args []any, named *dict) (bool, error) {
 	t := tests[name]
 	if t == nil {
 		return false, fmt.Errorf("the test %q is not known here", name)
 	}
-	if len(args) != t.args || len(named) > 0 {
-		return false, fmt.Errorf("the test %s takes %d values, not %d", name, t.args, len(args)+len(named))
+	if len(args) != t.args || len(named.keys) > 0 {
+		return false, fmt.Errorf("the test %s takes %d values, not %d", name, t.args, len(args)+len(named.keys))
 	}
 	return t.call(r, v, args)
 }
@@ -104,7 +104,7 @@ func sameAs(_ *run, v any, args []any) (bool, error) {
 
 // globals are the names that are always there.
 var globals = map[string]any{
-	"raise_exception": function(func(r *run, args []any, _ map[string]any) (any, error) {
+	"raise_exception": function(func(r *run, args []any, _ *dict) (any, error) {
 		said := make([]string, len(args))
 		for i, a := range args {
 			var err error
@@ -115,7 +115,7 @@ var globals = map[string]any{
 		return nil, &Raised{strings.Join(said, " ")}
 	}),
 	"range": function(rangeOf),
-	"namespace": function(func(_ *run, args []any, named map[string]any) (any, error) {
+	"namespace": function(func(_ *run, args []any, named *dict) (any, error) {
 		d, err := dictOf(args, named)
 		if err != nil {
 			return nil, err
@@ -130,11 +130,11 @@ var globals = map[string]any{
 		}
 		return ns, nil
 	}),
-	"dict": function(func(_ *run, args []any, named map[string]any) (any, error) { return dictOf(args, named) }),
+	"dict": function(func(_ *run, args []any, named *dict) (any, error) { return dictOf(args, named) }),
 }
 
-// dictOf is dict(mapping, name=value ...). Names come in sorted order.
-func dictOf(args []any, named map[string]any) (*dict, error) {
+// dictOf is dict(mapping, name=value ...).
+func dictOf(args []any, named *dict) (*dict, error) {
 	d := newDict()
 	if len(args) > 1 {
 		return nil, errors.New("dict takes one mapping")
@@ -151,17 +151,17 @@ func dictOf(args []any, named map[string]any) (*dict, error) {
 			}
 		}
 	}
-	for _, k := range sortedNames(named) {
-		if err := d.set(k, named[k]); err != nil {
+	for _, k := range named.keys {
+		if err := d.set(k, named.values[k]); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
 }
 
-func rangeOf(r *run, args []any, named map[string]any) (any, error) {
+func rangeOf(r *run, args []any, named *dict) (any, error) {
 	bounds := [3]int64{0, 0, 1}
-	if len(args) < 1 || len(args) > 3 || len(named) > 0 {
+	if len(args) < 1 || len(args) > 3 || len(named.keys) > 0 {
 		return nil, errors.New("range takes one to three numbers")
 	}
 	for i, a := range args {

@@ -3,9 +3,7 @@ package jinja
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -17,7 +15,7 @@ type (
 	undefined struct{ what string } // what is said of it when it is used
 	namespace struct{ vars map[string]any }
 	// function is called with positional and named arguments.
-	function func(r *run, args []any, named map[string]any) (any, error)
+	function func(r *run, args []any, named *dict) (any, error)
 )
 
 // dict keeps its keys in order. Keys are scalars, numbers as hash makes them.
@@ -70,7 +68,7 @@ const maxValueDepth = 200
 
 var errDeep = fmt.Errorf("a value is nested more than %d deep", maxValueDepth)
 
-// fromGo copies what Render is given. Maps get their keys in sorted order.
+// fromGo copies what Render is given.
 func fromGo(v any, depth int) (any, error) {
 	if depth > maxValueDepth {
 		return nil, errDeep
@@ -89,19 +87,20 @@ func fromGo(v any, depth int) (any, error) {
 			}
 		}
 		return out, nil
-	case map[string]any:
+	case Map:
 		d := newDict()
-		for _, k := range sortedNames(v) {
-			one, err := fromGo(v[k], depth+1)
+		for _, m := range v {
+			one, err := fromGo(m.Value, depth+1)
+			if err == nil {
+				err = d.set(m.Key, one)
+			}
 			if err != nil {
 				return nil, err
 			}
-			d.keys = append(d.keys, k)
-			d.values[k] = one
 		}
 		return d, nil
 	case func(string) string:
-		return function(func(_ *run, args []any, _ map[string]any) (any, error) {
+		return function(func(_ *run, args []any, _ *dict) (any, error) {
 			if len(args) == 1 {
 				if s, ok := args[0].(string); ok {
 					return v(s), nil
@@ -112,9 +111,6 @@ func fromGo(v any, depth int) (any, error) {
 	}
 	return nil, fmt.Errorf("a value of type %T cannot be given to a template", v)
 }
-
-// sortedNames are the keys of m in order.
-func sortedNames(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
 // describe names the kind of a value, for messages.
 func describe(v any) string {

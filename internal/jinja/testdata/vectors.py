@@ -54,13 +54,6 @@ def render(template, variables):
     return {"text": text, **({"marks": marks} if marks else {})}
 
 
-# Keys of maps are in sorted order: a record of this program has no other.
-def in_order(v):
-    if isinstance(v, dict):
-        return {k: in_order(v[k]) for k in sorted(v)}
-    return [in_order(x) for x in v] if isinstance(v, list) else v
-
-
 CONVERSATIONS = json.loads(r"""{
 "plain":[{"role":"user","content":"Hello, how are you?"},{"role":"assistant","content":" I'm fine.\n"},{"role":"user","content":"Show me <b>\"quotes\" & 'apostrophes'é中"},{"role":"assistant","content":"ok"}],
 "open":[{"role":"user","content":"Hello"}],
@@ -68,11 +61,17 @@ CONVERSATIONS = json.loads(r"""{
 "think":[{"role":"user","content":"q"},{"role":"assistant","content":"<think>\nhm\n</think>\n\nanswer"},{"role":"user","content":"q2"},{"role":"assistant","content":"<think>\nhm2\n</think>\n\nanswer2"}],
 "tool":[{"role":"user","content":"weather?"},{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"get","arguments":{"city":"Zürich <x>","days":3,"deep":{"a":[1,2.5,null,true]}}}}]},{"role":"tool","content":"sunny"},{"role":"assistant","content":"It is sunny."}],
 "parts":[{"role":"user","content":[{"type":"text","text":" part one "},{"type":"image"},{"type":"text","text":"two"}],"meta":{"b":1,"a":"x"}},{"role":"assistant","content":"yes"}],
+"tools":[{"role":"user","content":"weather?"},{"role":"assistant","content":"","tool_calls":[{"id":"abcdefghi","type":"function","function":{"name":"get","arguments":{"unit":"C","city":"Oslo","days":{"to":3,"from":1}}}},{"type":"function","function":{"name":"now","arguments":{}}}]},{"role":"tool","name":"get","tool_call_id":"abcdefghi","content":"{\"sky\": \"grey\"}"},{"role":"assistant","content":"Grey."}],
 "bad":[{"role":"user","content":"a"},{"role":"user","content":"b"}],
 "skip":[{"role":"user","content":"a"},{"role":"skip","content":"b"},{"role":"assistant","content":"c"},{"role":"stop","content":"d"},{"role":"user","content":"e"}]
 }""")
 
-VARIABLES = {"s": "Hello World", "e": "", "n": 7, "f": 2.5, "z": 0, "neg": -3, "t": True, "no": None, "l": [3,1,2], "d": {"a": 1, "b": {"c": "x"}, "items": 9}, "u": "é中😀\n\t'q'\"\\", "ls": ["b", "A", "c"], "lo": [{"r": "u", "n": 2},{"r": "a", "n": 1},{"r": "u"}], "w": "  pad  ", "big": 9007199254740993, "th": "a</think>b</think>c"}
+TOOLS = {"tools": json.loads(r"""[
+{"type":"function","function":{"name":"get","description":"The weather \u00e0 la carte","parameters":{"type":"object","required":["unit","city"],"properties":{"unit":{"type":"string","enum":["C","F"]},"city":{"type":"string"},"days":{"type":"object","properties":{"to":{"type":"integer"},"from":{"type":"integer","default":1.0}}}}},"return":{"type":"string"}}},
+{"function":{"parameters":{"type":"object","properties":{}},"name":"now","description":"A clock"},"type":"function"}
+]""")}
+
+VARIABLES = {"wild": {"z": 1, "a": {"y": 1, "b": 2}, "m": []}, "s": "Hello World", "e": "", "n": 7, "f": 2.5, "z": 0, "neg": -3, "t": True, "no": None, "l": [3,1,2], "d": {"a": 1, "b": {"c": "x"}, "items": 9}, "u": "é中😀\n\t'q'\"\\", "ls": ["b", "A", "c"], "lo": [{"r": "u", "n": 2},{"r": "a", "n": 1},{"r": "u"}], "w": "  pad  ", "big": 9007199254740993, "th": "a</think>b</think>c"}
 
 # A template a line.
 LINES = r'''
@@ -130,6 +129,12 @@ x  {%- if true -%}  y  {%- endif -%}  z
 x {{- 1 -}} y {{ 2 -}}   z {{- 3 }} w
 {{ undef }}{{ no.x }}{{ no['x'] }}|{{ s.nope }}|{{ l.nope }}|{{ n.nope }}
 {{ dict(a=1, b=2) }}{{ dict(d, z=1) | length }}{{ {'a': 1}.a }}{{ {'a': {'b': [1, {'c': 2}]}}.a.b[1].c }}{{ [1,2,3].index(2) }}{{ [1,1].count(1) }}
+{{ dict(z=1, a=2) }}{{ dict(wild, b=3, a=4) }}{{ dict(b=1, **wild) }}{{ {'z': 1, 'a': 2, 'z': 3} }}{% set ns = namespace(z=1, a=2) %}{{ ns.z }}
+{{ wild }}{{ wild | list }}{{ wild.keys() | join }}{{ wild.values() | list }}{{ wild | items | list }}{{ wild | tojson }}{{ wild | tojson(indent=1, sort_keys=true) }}{{ wild | dictsort }}{{ wild | first }}{{ wild | length }}{% for k, v in wild.items() %}{{ k }}{{ loop.last }}{% endfor %}
+{{ dict(a=1, a=2) }}
+{{ dict(a=1, **wild) }}
+{% macro q(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ q(a=1, **{'a': 2}) }}
+{% macro q(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ q(**{'b': 2, 'a': 1}) }}
 {{ (1, 2)[0] }}{{ (l | first) + 1 }}{{ l | length - 1 }}{{ s | length > 3 and true }}{{ "a" if s is defined and s is not none else "b" }}{{ not (s is string and n is string) }}
 {{ lo[0].r }}{{ lo[0]['r'] }}{{ lo.0.r }}{{ lo | map(attribute='r') | unique | join(',') }}{{ (lo | first).n }}
 {{ big }}{{ big + 1 }}{{ 1_000 }}{{ 1.5e3 }}
@@ -198,16 +203,14 @@ def write(name, value):
     (HERE / name).write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n")
 
 
-conversations = in_order(CONVERSATIONS)
 cases = []
 for path in sorted(HERE.glob("*.jinja")):
-    for name, messages in conversations.items():
+    for name, messages in CONVERSATIONS.items():
         for prompt in (False, True):
-            variables = {"messages": messages, "add_generation_prompt": prompt, "bos_token": "<s>", "eos_token": "</s>"}
+            variables = {"messages": messages, "tools": TOOLS.get(name), "add_generation_prompt": prompt, "bos_token": "<s>", "eos_token": "</s>"}
             got = render(path.read_text(), variables)
             cases.append({"template": path.name, "conversation": name, "generation_prompt": prompt, **got})
-write("conversations.json", {"conversations": conversations, "cases": cases})
+write("conversations.json", {"conversations": CONVERSATIONS, "tools": TOOLS, "cases": cases})
 
-variables = in_order(VARIABLES)
-cases = [{"template": t, **render(t, variables)} for t in LINES.split("\n") + BLOCKS if t]
-write("expressions.json", {"variables": variables, "cases": cases})
+cases = [{"template": t, **render(t, VARIABLES)} for t in LINES.split("\n") + BLOCKS if t]
+write("expressions.json", {"variables": VARIABLES, "cases": cases})
