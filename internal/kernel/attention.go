@@ -52,12 +52,14 @@ func (r AttentionRows) narrow(i int, src []float32) {
 //
 // Blocks and chunks have fixed places, and sums over keys, queries and heads run in
 // ascending order block by block, so the result depends on neither threads nor the place in
-// the batch. Levels of internal/impl agree but for rounding.
+// the batch. Levels of internal/impl agree but for rounding; with operands in BF16 tiles round in
+// a way of their own (attention_tiles.go).
 type Attention struct {
 	T, E, Group int
 	Scale       float32
 	Mask        AttentionMask
 	Drop        AttentionDropout
+	BF16        bool // all operands are BF16, but for o, which may be anything
 }
 
 // AttentionDropout drops probabilities: of query i, head g of the group and key j element
@@ -117,6 +119,10 @@ func (a *Attention) scoreStride() int { return min(roundUp(a.T, attnPanel), attn
 
 // ForwardScratch is the length of the scratch that Forward needs.
 func (a *Attention) ForwardScratch() int {
+	if a.tiled() {
+		_, n := a.tiledForwardScratch(nil)
+		return n
+	}
 	_, n := a.forwardScratch(nil)
 	return n
 }
@@ -127,6 +133,10 @@ func (a *Attention) ForwardScratch() int {
 // within a chunk the softmax is the plain one.
 func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
 	ops := attnOps(impl.Current())
+	if a.tiled() {
+		a.forwardTiles(ops, scratch, o, lse, q, k, v, i0, i1)
+		return
+	}
 	f, _ := a.forwardScratch(scratch)
 	first, last := a.Mask.span(i0, i1)
 	first = first / attnPanel * attnPanel
@@ -140,6 +150,9 @@ func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q
 		}
 	}
 }
+
+// tiled says whether products are by tiles.
+func (a *Attention) tiled() bool { return a.BF16 && impl.Tiles() }
 
 // AttentionBlock is the number of queries that are computed together.
 const AttentionBlock = attnQueries

@@ -40,6 +40,10 @@ func (a *Attention) backwardScratch(mem []float32) (b attnBackward, n int) {
 
 // BackwardScratch is the length of the scratch that Backward needs.
 func (a *Attention) BackwardScratch() int {
+	if a.tiled() {
+		_, n := a.tiledBackwardScratch(nil)
+		return n
+	}
 	_, n := a.backwardScratch(nil)
 	return n
 }
@@ -52,6 +56,10 @@ func (a *Attention) BackwardScratch() int {
 // Dropout, with M what it multiplies by, makes P*M of P in dv and M * do v^T of do v^T.
 func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows, lse []float32, q, k, v AttentionRows) {
 	ops := attnOps(impl.Current())
+	if a.tiled() {
+		a.backwardTiles(ops, scratch, dq, dk, dv, do, o, lse, q, k, v)
+		return
+	}
 	b, _ := a.backwardScratch(scratch)
 	e := roundUp(a.E, 16)
 	whole := a.T > attnKeys

@@ -44,6 +44,21 @@ func attnTransposeAVX512(dst *float32, src *float32, sld int, rows int, cols int
 //go:noescape
 func attnDotAVX512(dst *float32, a *float32, lda int, b *float32, ldb int, rows int, cols int)
 
+// attnPowersAVX512 is attnPowersGeneric with AVX-512.
+//
+//go:noescape
+func attnPowersAVX512(dst *uint16, panel int, s *float32, keys int, seen *uint64, kept *uint64, scale float32, top *float32, sum *float32, corr *float32)
+
+// attnSlopesAVX512 is attnSlopesGeneric with AVX-512.
+//
+//go:noescape
+func attnSlopesAVX512(p *uint16, ds *uint16, strip int, pairs *uint16, panel int, s *float32, dp *float32, keys int, seen *uint64, kept *uint64, scale float32, lse *float32, d *float32)
+
+// attnColumnsAVX512 is attnColumnsGeneric with AVX-512.
+//
+//go:noescape
+func attnColumnsAVX512(x *float32, rows int, f *float32)
+
 // attnSoftmaxAVX2 is attnSoftmaxGeneric with AVX2.
 //
 //go:noescape

@@ -1733,10 +1733,10 @@ step:
 	VZEROUPPER
 	RET
 
-// func pairTilesAVX512(dst *uint16, src *uint16, ld int, pairs int, mask uint64)
+// func pairTilesAVX512(dst *uint16, src *uint16, ld int, apart int, pairs int, mask uint64)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·pairTilesAVX512(SB), NOSPLIT, $0-40
-	MOVQ  mask+32(FP), AX
+TEXT ·pairTilesAVX512(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
 	KMOVW AX, K1
 	SHRQ  $0x10, AX
 	KMOVW AX, K2
@@ -1744,30 +1744,32 @@ TEXT ·pairTilesAVX512(SB), NOSPLIT, $0-40
 	MOVQ  src+8(FP), CX
 	MOVQ  ld+16(FP), DX
 	SHLQ  $0x01, DX
-	MOVQ  pairs+24(FP), BX
-	MOVQ  $0x00000010, SI
+	MOVQ  apart+24(FP), BX
+	SHLQ  $0x01, BX
+	MOVQ  pairs+32(FP), SI
+	MOVQ  $0x00000010, DI
 
 pair:
 	VPMOVZXWD.Z (CX), K1, Z0
-	VPMOVZXWD.Z (CX)(DX*1), K1, Z1
+	VPMOVZXWD.Z (CX)(BX*1), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPORD       Z0, Z1, Z1
 	VMOVUPS     Z1, (AX)
 	VPMOVZXWD.Z 32(CX), K2, Z0
-	VPMOVZXWD.Z 32(CX)(DX*1), K2, Z1
+	VPMOVZXWD.Z 32(CX)(BX*1), K2, Z1
 	VPSLLD      $0x10, Z1, Z1
 	VPORD       Z0, Z1, Z1
 	VMOVUPS     Z1, 1024(AX)
-	PREFETCHT0  (CX)(DX*8)
-	LEAQ        (CX)(DX*2), CX
+	PREFETCHT0  (CX)(DX*4)
+	ADDQ        DX, CX
 	ADDQ        $0x40, AX
-	DECQ        SI
+	DECQ        DI
 	JNZ         same
-	MOVQ        $0x00000010, SI
+	MOVQ        $0x00000010, DI
 	ADDQ        $0x00000400, AX
 
 same:
-	DECQ BX
+	DECQ SI
 	JNZ  pair
 	VZEROUPPER
 	RET

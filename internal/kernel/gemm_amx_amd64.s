@@ -13,24 +13,30 @@ DATA tileConfig<>+48(SB)/8, $0x1010101010101010
 DATA tileConfig<>+56(SB)/8, $0x0000000000000000
 GLOBL tileConfig<>(SB), RODATA|NOPTR, $64
 
-// func tilesAMX(steps int, a, b *uint16, panels int, out *float32, ldout, first int)
-TEXT ·tilesAMX(SB), NOSPLIT, $0-56
+// func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
+TEXT ·tilesAMX(SB), NOSPLIT, $0-80
 	LEAQ tileConfig<>(SB), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x00; // ldtilecfg [AX]
-	MOVQ b+16(FP), DI
-	MOVQ panels+24(FP), CX
-	MOVQ out+32(FP), R8
-	MOVQ ldout+40(FP), R9
+	MOVQ strips+0(FP), R11
+	MOVQ a+24(FP), R12
+	MOVQ out+56(FP), AX
+	MOVQ ldout+64(FP), R9
 	SHLQ $2, R9
+	MOVQ $64, BX
+
+strip:
+	MOVQ panels+8(FP), CX
+	MOVQ b+40(FP), R13
+	MOVQ AX, R8
 	MOVQ R9, R10
 	SHLQ $4, R10
 	ADDQ R8, R10 // row 16
-	MOVQ $64, BX
 
 panel:
-	MOVQ a+8(FP), SI
-	MOVQ steps+0(FP), DX
-	CMPQ first+48(FP), $0
+	MOVQ R12, SI
+	MOVQ R13, DI
+	MOVQ steps+16(FP), DX
+	CMPQ first+72(FP), $0
 	JEQ old
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0; // tilezero tmm0
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8; // tilezero tmm1
@@ -63,8 +69,17 @@ step:
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x9c; BYTE $0x0a; BYTE $0x40; BYTE $0x00; BYTE $0x00; BYTE $0x00; // tilestored tmm3, [R10+64+R9*1]
 	ADDQ $128, R8
 	ADDQ $128, R10
+	MOVQ sb+48(FP), DI
+	LEAQ (R13)(DI*2), R13
 	DECQ CX
 	JNZ panel
+	MOVQ sa+32(FP), SI
+	LEAQ (R12)(SI*2), R12
+	MOVQ R9, SI
+	SHLQ $5, SI
+	ADDQ SI, AX
+	DECQ R11
+	JNZ strip
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0; // tilerelease
 	RET
 

@@ -2,23 +2,22 @@
 
 package kernel
 
-// tilesAMX computes 32 rows and panels of 32 columns of a product of bfloat16:
+// tilesAMX computes strips of 32 rows and panels of 32 columns of a product of bfloat16:
 //
-//	for p in [0, panels), r, c in [0, 32):
-//		sum := 0 where first is not 0, else out[r*ldout+32*p+c]
+//	for q in [0, strips), p in [0, panels), r, c in [0, 32):
+//		sum := 0 where first is not 0, else out[(32*q+r)*ldout+32*p+c]
 //		for s in [0, steps):
 //			even, odd := 0, 0
 //			for k in [0, 16):
-//				even = fma(a[s][r][2*k], b[p][s][c/16][k][c%16][0], even)
-//				odd = fma(a[s][r][2*k+1], b[p][s][c/16][k][c%16][1], odd)
+//				even = fma(a[q*sa+1024*s+32*r+2*k], b[p*sb+1024*s+512*(c/16)+32*k+2*(c%16)], even)
+//				odd = fma(a[q*sa+1024*s+32*r+2*k+1], b[p*sb+1024*s+512*(c/16)+32*k+2*(c%16)+1], odd)
 //			sum += even + odd
-//		out[r*ldout+32*p+c] = sum
+//		out[(32*q+r)*ldout+32*p+c] = sum
 //
-// where a is [steps][32][32] and b [panels][steps][2][16][16][2]; steps and panels are not 0.
-// Subnormal numbers count as 0.
+// strips, panels and steps are not 0. Subnormal numbers count as 0.
 //
 //go:noescape
-func tilesAMX(steps int, a, b *uint16, panels int, out *float32, ldout, first int)
+func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
 
 // peakAMX does n times 4 independent products of tiles, 16 x 16 by 32 each.
 func peakAMX(n int)

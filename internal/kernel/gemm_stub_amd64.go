@@ -105,12 +105,12 @@ func copyTilesAVX512(dst *uint16, src *uint16, ld int, rows int, steps int)
 
 // pairTilesAVX512 sets, for p in [0, pairs) and c in [0, 32),
 //
-//	dst[p/16*1024+c/16*512+p%16*32+c%16*2+i] = src[(2*p+i)*ld+c], i = 0, 1
+//	dst[p/16*1024+c/16*512+p%16*32+c%16*2+i] = src[p*ld+i*apart+c], i = 0, 1
 //
 // for columns c in mask and 0 for others. pairs is not 0.
 //
 //go:noescape
-func pairTilesAVX512(dst *uint16, src *uint16, ld int, pairs int, mask uint64)
+func pairTilesAVX512(dst *uint16, src *uint16, ld int, apart int, pairs int, mask uint64)
 
 // transposeTilesAVX512 sets dst[s*1024+p*32+2*r+i] = src[s*step+r*ld+2*p+i] for s in [0, steps),
 // r and p in [0, 16) and i = 0, 1. steps is not 0.

@@ -60,6 +60,11 @@ func halves(f []float32) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(f))), 2*len(f))
 }
 
+// words sees pairs of floats as numbers of 64 bits.
+func words(f []float32) []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(f))), len(f)/2)
+}
+
 // gemmTiles is Gemm for a and b in bfloat16.
 func gemmTiles(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 	g := tiled{c: c, a: a, b: b, k: k, accumulate: accumulate}
@@ -114,7 +119,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 	whole := 0 // panels that go straight to c
 	if g.c.H == nil && !g.accumulate && rows == tileRows {
 		whole = n / tileRows
-		tiles(steps, g.ap, g.bp, whole, g.c.From(i, j).F, g.c.LD, first)
+		tiles(tilesOf{1, whole, steps, 0, steps * tileElems}, g.ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
 	}
 	if whole == panels {
 		return
@@ -125,7 +130,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 			copy(part[r*g.nc:][:n-whole*tileRows], g.c.From(i+r, j+whole*tileRows).F)
 		}
 	}
-	tiles(steps, g.ap, g.bp[whole*steps*tileElems:], panels-whole, part, g.nc, first)
+	tiles(tilesOf{1, panels - whole, steps, 0, steps * tileElems}, g.ap, g.bp[whole*steps*tileElems:], part, g.nc, first)
 	if last || !g.apart {
 		g.finish(i, rows, j+whole*tileRows, n-whole*tileRows, part)
 	}
@@ -188,7 +193,7 @@ func packTilesB(dst []uint16, b Matrix, kb, cols int) {
 	done := 0 // of kb
 	switch {
 	case !b.Trans:
-		done = pairTiles(dst, b.H, b.LD, kb/2, cols) * 2
+		done = pairTiles(dst, b.H, 2*b.LD, b.LD, kb/2, cols) * 2
 	case cols == tileRows:
 		done = kb / tileDepth * tileDepth
 		for half := range 2 {

@@ -3,20 +3,21 @@ package kernel
 import "trireme/internal/impl"
 
 // tiles is tilesGeneric; only processors with tiles are asked to.
-func tiles(steps int, a, b []uint16, panels int, out []float32, ldout int, first bool) {
-	if panels == 0 {
+func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
+	if t.panels == 0 || t.strips == 0 {
 		return
 	}
 	if !impl.Tiles() {
-		tilesGeneric(steps, a, b, panels, out, ldout, first)
+		tilesGeneric(t, a, b, out, ldout, first)
 		return
 	}
 	begin := 0
 	if first {
 		begin = 1
 	}
-	_ = out[(tileRows-1)*ldout+panels*tileRows-1]
-	tilesAMX(steps, &a[0], &b[:panels*steps*tileElems][0], panels, &out[0], ldout, begin)
+	_ = out[(t.strips*tileRows-1)*ldout+t.panels*tileRows-1]
+	_, _ = a[(t.strips-1)*t.sa+t.steps*tileElems-1], b[(t.panels-1)*t.sb+t.steps*tileElems-1]
+	tilesAMX(t.strips, t.panels, t.steps, &a[0], t.sa, &b[0], t.sb, &out[0], ldout, begin)
 }
 
 func copyTiles(dst, src []uint16, ld, rows, steps int) int {
@@ -27,10 +28,10 @@ func copyTiles(dst, src []uint16, ld, rows, steps int) int {
 	return steps
 }
 
-func pairTiles(dst, src []uint16, ld, pairs, cols int) int {
+func pairTiles(dst, src []uint16, ld, apart, pairs, cols int) int {
 	if pairs > 0 {
-		_ = src[(2*pairs-1)*ld+cols-1]
-		pairTilesAVX512(&dst[:roundUp(pairs, 16)*2*tileRows][0], &src[0], ld, pairs, uint64(1)<<cols-1)
+		_ = src[(pairs-1)*ld+apart+cols-1]
+		pairTilesAVX512(&dst[:roundUp(pairs, 16)*2*tileRows][0], &src[0], ld, apart, pairs, uint64(1)<<cols-1)
 	}
 	return pairs
 }

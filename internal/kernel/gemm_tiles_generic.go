@@ -2,29 +2,39 @@ package kernel
 
 import "math"
 
-// tilesGeneric computes 32 rows and panels of 32 columns: out [32 32*panels] = a b, or += where
-// first is not set. a and b are packed by packTilesA and packTilesB.
-func tilesGeneric(steps int, a, b []uint16, panels int, out []float32, ldout int, first bool) {
-	for p := range panels {
-		b := b[p*steps*tileElems:]
-		for r := range tileRows {
-			for n := range tileRows {
-				var sum float32
-				if !first {
-					sum = ftz(out[r*ldout+p*tileRows+n])
-				}
-				for s := range steps {
-					row := a[s*tileElems+r*tileDepth:][:tileDepth]
-					col := b[s*tileElems+n/16*tileElems/2+n%16*2:]
-					var even, odd float32
-					for k := 0; k < tileDepth; k += 2 {
-						even = ftz(fma32(fromBF16(row[k]), fromBF16(col[k/2*32]), even))
-						odd = ftz(fma32(fromBF16(row[k+1]), fromBF16(col[k/2*32+1]), odd))
-					}
-					sum = ftz(sum + ftz(even+odd))
-				}
-				out[r*ldout+p*tileRows+n] = sum
+// tilesOf is how large a product of packed tiles is: strips of 32 rows, panels of 32 columns
+// and steps of 32 of k. Strips of a and panels of b begin sa and sb elements apart.
+type tilesOf struct{ strips, panels, steps, sa, sb int }
+
+// tilesGeneric computes out [32*strips 32*panels] = a b, or += where first is not set. a and b
+// are packed by packTilesA and packTilesB.
+func tilesGeneric(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
+	for q := range t.strips {
+		for p := range t.panels {
+			stripGeneric(t.steps, a[q*t.sa:], b[p*t.sb:], out[q*tileRows*ldout+p*tileRows:], ldout, first)
+		}
+	}
+}
+
+// stripGeneric is one strip and one panel of tilesGeneric.
+func stripGeneric(steps int, a, b []uint16, out []float32, ldout int, first bool) {
+	for r := range tileRows {
+		for n := range tileRows {
+			var sum float32
+			if !first {
+				sum = ftz(out[r*ldout+n])
 			}
+			for s := range steps {
+				row := a[s*tileElems+r*tileDepth:][:tileDepth]
+				col := b[s*tileElems+n/16*tileElems/2+n%16*2:]
+				var even, odd float32
+				for k := 0; k < tileDepth; k += 2 {
+					even = ftz(fma32(fromBF16(row[k]), fromBF16(col[k/2*32]), even))
+					odd = ftz(fma32(fromBF16(row[k+1]), fromBF16(col[k/2*32+1]), odd))
+				}
+				sum = ftz(sum + ftz(even+odd))
+			}
+			out[r*ldout+n] = sum
 		}
 	}
 }
@@ -51,16 +61,17 @@ func copyTilesGeneric(dst, src []uint16, ld, rows, steps int) int {
 	return steps
 }
 
-// pairTilesGeneric copies pairs of rows with up to 32 columns, a pair's elements of a column
-// one after the other: column n of pair p to dst[p/16*tileElems+n/16*tileElems/2+p%16*32+n%16*2:].
-// Columns beyond cols become 0. It returns how many pairs it has done.
-func pairTilesGeneric(dst, src []uint16, ld, pairs, cols int) int {
+// pairTilesGeneric lays pairs of rows one into the other, up to 32 columns: column n of pair p,
+// whose rows begin at p*ld and apart from there, goes to
+// dst[p/16*tileElems+n/16*tileElems/2+p%16*32+n%16*2:]. Columns beyond cols become 0. It returns
+// how many pairs it has done.
+func pairTilesGeneric(dst, src []uint16, ld, apart, pairs, cols int) int {
 	for p := range pairs {
 		d := dst[p/16*tileElems+p%16*32:]
 		for n := range tileRows {
 			x, y := uint16(0), uint16(0)
 			if n < cols {
-				x, y = src[2*p*ld+n], src[(2*p+1)*ld+n]
+				x, y = src[p*ld+n], src[p*ld+apart+n]
 			}
 			at := n/16*tileElems/2 + n%16*2
 			d[at], d[at+1] = x, y

@@ -88,7 +88,8 @@ func TestTilesElementAlone(t *testing.T) {
 func TestTilesNumbers(t *testing.T) {
 	needTiles(t)
 	r := rand.New(rand.NewPCG(27, 28))
-	const steps, panels = 3, 2
+	const strips, steps, panels = 2, 3, 2
+	of := tilesOf{strips, panels, steps, (steps + 1) * tileElems, (steps + 2) * tileElems}
 	draw := func(kind int) uint16 {
 		x := float32(r.NormFloat64())
 		switch {
@@ -103,7 +104,7 @@ func TestTilesNumbers(t *testing.T) {
 	}
 	for kind := range 4 {
 		for _, first := range []bool{true, false} {
-			a, b := make([]uint16, steps*tileElems), make([]uint16, panels*steps*tileElems)
+			a, b := make([]uint16, strips*of.sa), make([]uint16, panels*of.sb)
 			for i := range a {
 				a[i] = draw(kind)
 			}
@@ -111,13 +112,13 @@ func TestTilesNumbers(t *testing.T) {
 				b[i] = draw(kind % 3)
 			}
 			const ld = panels*tileRows + 3
-			want, got := make([]float32, tileRows*ld), make([]float32, tileRows*ld)
+			want, got := make([]float32, strips*tileRows*ld), make([]float32, strips*tileRows*ld)
 			for i := range want {
 				want[i] = float32(r.NormFloat64())
 			}
 			copy(got, want)
-			tilesGeneric(steps, a, b, panels, want, ld, first)
-			tiles(steps, a, b, panels, got, ld, first)
+			tilesGeneric(of, a, b, want, ld, first)
+			tiles(of, a, b, got, ld, first)
 			for i := range want {
 				if x, y := got[i], want[i]; math.Float32bits(x) != math.Float32bits(y) && !(x != x && y != y) {
 					t.Fatalf("kind %d, first %t: element %d is %v (%#x), want %v (%#x)", kind, first, i, x, math.Float32bits(x), y, math.Float32bits(y))
@@ -155,9 +156,9 @@ func TestTilesPacking(t *testing.T) {
 		ld, steps, rows := 128+r.IntN(100), 1+r.IntN(3), 1+r.IntN(32)
 		compare(fmt.Sprintf("copy, %d rows of %d steps", rows, steps),
 			func(d []uint16) { copyTiles(d, src, ld, rows, steps) }, func(d []uint16) { copyTilesGeneric(d, src, ld, rows, steps) })
-		pairs, cols := r.IntN(20), 1+r.IntN(32)
+		pairs, cols, apart := r.IntN(20), 1+r.IntN(32), r.IntN(700)
 		compare(fmt.Sprintf("%d pairs, %d columns", pairs, cols),
-			func(d []uint16) { pairTiles(d, src, ld, pairs, cols) }, func(d []uint16) { pairTilesGeneric(d, src, ld, pairs, cols) })
+			func(d []uint16) { pairTiles(d, src, ld, apart, pairs, cols) }, func(d []uint16) { pairTilesGeneric(d, src, ld, apart, pairs, cols) })
 		step := 2 * r.IntN(40)
 		compare(fmt.Sprintf("transpose, %d steps of %d", steps, step),
 			func(d []uint16) { transposeTiles(d, src, ld, step, steps) }, func(d []uint16) { transposeTilesGeneric(d, src, ld, step, steps) })

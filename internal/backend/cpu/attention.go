@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"trireme/internal/kernel"
 	"trireme/tensor"
 )
@@ -12,7 +14,7 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	if p.Batch*p.T == 0 {
 		return
 	}
-	c := b.newAttentionCall(p, docs, func(a *kernel.Attention) int { return a.ForwardScratch() })
+	c := b.newAttentionCall(p, docs, []*tensor.Tensor{q, k, v}, (*kernel.Attention).ForwardScratch)
 	defer c.release()
 	l, or, qr, kr, vr := tensor.Host[float32](lse), attentionRows(o), attentionRows(q), attentionRows(k), attentionRows(v)
 	blocks := (p.T + kernel.AttentionBlock - 1) / kernel.AttentionBlock
@@ -36,7 +38,7 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 	if p.Batch*p.T == 0 {
 		return
 	}
-	c := b.newAttentionCall(p, docs, func(a *kernel.Attention) int { return a.BackwardScratch() })
+	c := b.newAttentionCall(p, docs, []*tensor.Tensor{q, k, v, do}, (*kernel.Attention).BackwardScratch)
 	defer c.release()
 	l, dor, or, dqr, qr := tensor.Host[float32](lse), attentionRows(do), attentionRows(o), attentionRows(dq), attentionRows(q)
 	kr, vr, dkr, dvr := attentionRows(k), attentionRows(v), attentionRows(dk), attentionRows(dv)
@@ -58,8 +60,9 @@ type attentionCall struct {
 	length  int
 }
 
-func (b *Backend) newAttentionCall(p tensor.AttentionParams, docs *tensor.Tensor, length func(*kernel.Attention) int) *attentionCall {
+func (b *Backend) newAttentionCall(p tensor.AttentionParams, docs *tensor.Tensor, operands []*tensor.Tensor, length func(*kernel.Attention) int) *attentionCall {
 	c := &attentionCall{p: p, shape: kernel.Attention{T: p.T, E: p.E, Group: p.Heads / p.KVHeads, Scale: float32(p.Scale)}}
+	c.shape.BF16 = !slices.ContainsFunc(operands, func(t *tensor.Tensor) bool { return t.DType() != tensor.BF16 })
 	if p.Dropout != 0 {
 		d := &c.shape.Drop
 		d.Dropout, d.First = newDropout("attention", p.Key, p.First, p.Dropout)

@@ -71,9 +71,14 @@ func exp2Consts() []VecPhysical {
 	return c
 }
 
-// exp2 replaces each of xs by 2^x: a polynomial of x - floor(x), scaled by 2^floor(x).
-// The vectors' instructions alternate.
+// exp2 replaces each of xs by 2^x.
 func exp2(xs, c []VecPhysical) {
+	exp2Of(xs, c, func(i int, p VecPhysical) { VSCALEFPS(xs[i], p, xs[i]) })
+}
+
+// exp2Of computes 2^x of each of xs: a polynomial p of x - floor(x), which the caller's function
+// scales by 2^floor(x). The vectors' instructions alternate.
+func exp2Of(xs, c []VecPhysical, scale func(i int, p VecPhysical)) {
 	defer scope()()
 	n := len(c) - 1
 	var f, p []VecPhysical
@@ -89,8 +94,8 @@ func exp2(xs, c []VecPhysical) {
 			VFMADD213PS(c[j], f[i], p[i])
 		}
 	}
-	for i, x := range xs {
-		VSCALEFPS(x, p[i], x)
+	for i := range xs {
+		scale(i, p[i])
 	}
 }
 

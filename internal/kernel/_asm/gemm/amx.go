@@ -71,23 +71,22 @@ func (x *amx) zero(t int) {
 }
 
 const amxDoc = `
-// tilesAMX computes 32 rows and panels of 32 columns of a product of bfloat16:
+// tilesAMX computes strips of 32 rows and panels of 32 columns of a product of bfloat16:
 //
-//	for p in [0, panels), r, c in [0, 32):
-//		sum := 0 where first is not 0, else out[r*ldout+32*p+c]
+//	for q in [0, strips), p in [0, panels), r, c in [0, 32):
+//		sum := 0 where first is not 0, else out[(32*q+r)*ldout+32*p+c]
 //		for s in [0, steps):
 //			even, odd := 0, 0
 //			for k in [0, 16):
-//				even = fma(a[s][r][2*k], b[p][s][c/16][k][c%%16][0], even)
-//				odd = fma(a[s][r][2*k+1], b[p][s][c/16][k][c%%16][1], odd)
+//				even = fma(a[q*sa+1024*s+32*r+2*k], b[p*sb+1024*s+512*(c/16)+32*k+2*(c%%16)], even)
+//				odd = fma(a[q*sa+1024*s+32*r+2*k+1], b[p*sb+1024*s+512*(c/16)+32*k+2*(c%%16)+1], odd)
 //			sum += even + odd
-//		out[r*ldout+32*p+c] = sum
+//		out[(32*q+r)*ldout+32*p+c] = sum
 //
-// where a is [steps][32][32] and b [panels][steps][2][16][16][2]; steps and panels are not 0.
-// Subnormal numbers count as 0.
+// strips, panels and steps are not 0. Subnormal numbers count as 0.
 //
 //go:noescape
-func tilesAMX(steps int, a, b *uint16, panels int, out *float32, ldout, first int)
+func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
 `
 
 // configure begins a function's use of tiles.
@@ -138,21 +137,26 @@ func (x *amx) tiles() {
 		fmt.Fprintf(&x.asm, "DATA tileConfig<>+%d(SB)/8, $%#016x\n", i, v)
 	}
 	fmt.Fprint(&x.asm, "GLOBL tileConfig<>(SB), RODATA|NOPTR, $64\n")
-	fmt.Fprint(&x.asm, "\n// func tilesAMX(steps int, a, b *uint16, panels int, out *float32, ldout, first int)\nTEXT ·tilesAMX(SB), NOSPLIT, $0-56\n")
+	fmt.Fprint(&x.asm, "\n// func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)\nTEXT ·tilesAMX(SB), NOSPLIT, $0-80\n")
 	x.configure()
-	x.op("MOVQ b+16(FP), DI")
-	x.op("MOVQ panels+24(FP), CX")
-	x.op("MOVQ out+32(FP), R8")
-	x.op("MOVQ ldout+40(FP), R9")
+	x.op("MOVQ strips+0(FP), R11")
+	x.op("MOVQ a+24(FP), R12")
+	x.op("MOVQ out+56(FP), AX")
+	x.op("MOVQ ldout+64(FP), R9")
 	x.op("SHLQ $2, R9")
+	x.op("MOVQ $64, BX")
+	x.label("strip")
+	x.op("MOVQ panels+8(FP), CX")
+	x.op("MOVQ b+40(FP), R13")
+	x.op("MOVQ AX, R8")
 	x.op("MOVQ R9, R10")
 	x.op("SHLQ $4, R10")
 	x.op("ADDQ R8, R10 // row 16")
-	x.op("MOVQ $64, BX")
 	x.label("panel")
-	x.op("MOVQ a+8(FP), SI")
-	x.op("MOVQ steps+0(FP), DX")
-	x.op("CMPQ first+48(FP), $0")
+	x.op("MOVQ R12, SI")
+	x.op("MOVQ R13, DI")
+	x.op("MOVQ steps+16(FP), DX")
+	x.op("CMPQ first+72(FP), $0")
 	x.op("JEQ old")
 	for t := range 4 {
 		x.zero(t)
@@ -180,7 +184,16 @@ func (x *amx) tiles() {
 	}
 	x.op("ADDQ $128, R8")
 	x.op("ADDQ $128, R10")
+	x.op("MOVQ sb+48(FP), DI")
+	x.op("LEAQ (R13)(DI*2), R13")
 	x.op("DECQ CX")
 	x.op("JNZ panel")
+	x.op("MOVQ sa+32(FP), SI")
+	x.op("LEAQ (R12)(SI*2), R12")
+	x.op("MOVQ R9, SI")
+	x.op("SHLQ $5, SI")
+	x.op("ADDQ SI, AX")
+	x.op("DECQ R11")
+	x.op("JNZ strip")
 	x.done()
 }

@@ -44,14 +44,14 @@ func copyTilesAVX512(c *build.Context) {
 }
 
 // pairTilesAVX512 lays two rows one into the other: elements of the first in the lower halves
-// of 32 bits, those of the second in the upper.
+// of 32 bits, those of the second, which lies apart, in the upper.
 func pairTilesAVX512(c *build.Context) {
 	c.Function("pairTilesAVX512")
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(dst, src *uint16, ld, pairs int, mask uint64)")
+	c.SignatureExpr("func(dst, src *uint16, ld, apart, pairs int, mask uint64)")
 	c.Doc("pairTilesAVX512 sets, for p in [0, pairs) and c in [0, 32),",
 		"",
-		"	dst[p/16*1024+c/16*512+p%16*32+c%16*2+i] = src[(2*p+i)*ld+c], i = 0, 1",
+		"	dst[p/16*1024+c/16*512+p%16*32+c%16*2+i] = src[p*ld+i*apart+c], i = 0, 1",
 		"",
 		"for columns c in mask and 0 for others. pairs is not 0.")
 	c.Pragma("noescape")
@@ -60,20 +60,20 @@ func pairTilesAVX512(c *build.Context) {
 	c.KMOVW(mask.As32(), m[0])
 	c.SHRQ(operand.Imm(16), mask)
 	c.KMOVW(mask.As32(), m[1])
-	dst, src, ld, pairs := load(c, "dst"), load(c, "src"), loadHalves(c, "ld"), load(c, "pairs")
+	dst, src, ld, apart, pairs := load(c, "dst"), load(c, "src"), loadHalves(c, "ld"), loadHalves(c, "apart"), load(c, "pairs")
 	left := c.GP64() // of a tile's 16 pairs
 	c.MOVQ(operand.U32(16), left)
 	c.Label("pair")
 	for h := range 2 {
 		lo, hi := c.ZMM(), c.ZMM()
 		c.VPMOVZXWD_Z(operand.Mem{Base: src, Disp: 32 * h}, m[h], lo)
-		c.VPMOVZXWD_Z(operand.Mem{Base: src, Index: ld, Scale: 1, Disp: 32 * h}, m[h], hi)
+		c.VPMOVZXWD_Z(operand.Mem{Base: src, Index: apart, Scale: 1, Disp: 32 * h}, m[h], hi)
 		c.VPSLLD(operand.Imm(16), hi, hi)
 		c.VPORD(lo, hi, hi)
 		c.VMOVUPS(hi, operand.Mem{Base: dst, Disp: 1024 * h})
 	}
-	c.PREFETCHT0(operand.Mem{Base: src, Index: ld, Scale: 8})
-	c.LEAQ(operand.Mem{Base: src, Index: ld, Scale: 2}, src)
+	c.PREFETCHT0(operand.Mem{Base: src, Index: ld, Scale: 4})
+	c.ADDQ(ld, src)
 	c.ADDQ(operand.Imm(64), dst)
 	c.DECQ(left)
 	c.JNZ(operand.LabelRef("same"))

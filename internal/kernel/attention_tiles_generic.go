@@ -1,0 +1,76 @@
+package kernel
+
+import "math"
+
+// attnPowersGeneric takes scores s [keys][64] of 64 queries to 2^(s*scale-top), or 0 where the key's
+// bit of the query in seen is not set, and adds them to sum, and their largest scores, scaled, to top;
+// corr is what earlier results are to be multiplied by. Powers whose bit in kept is set are
+// rounded to dst, as pairs of keys: of key k and query q in the half k%2 of lane q%16 of row
+// k%32/2 of the tile q/16%2 of step k/32 of panel q/32; others are 0. Panels begin panel elements
+// apart; the number of keys is a multiple of 32.
+func attnPowersGeneric(dst []uint16, panel int, s []float32, seen, kept []uint64, scale float32, top, sum, corr *[attnQueries]float32) {
+	for q := range attnQueries {
+		m := top[q]
+		for k, bits := range seen {
+			if x := s[k*attnQueries+q] * scale; bits>>q&1 != 0 && x > m {
+				m = x
+			}
+		}
+		base := m
+		if base == attnNegInf {
+			base = 0
+		}
+		corr[q] = exp2(top[q] - base)
+		var t float32
+		for k, bits := range seen {
+			var p float32
+			if bits>>q&1 != 0 {
+				p = exp2(fma32(s[k*attnQueries+q], scale, -base))
+			}
+			t += p
+			if kept[k]>>q&1 == 0 {
+				p = 0
+			}
+			dst[q/32*panel+k/32*tileElems+q/16%2*tileElems/2+k%32/2*32+q%16*2+k%2] = awayBF16(p)
+		}
+		top[q], sum[q] = m, sum[q]*corr[q]+t
+	}
+}
+
+// attnSlopesGeneric makes probabilities x = 2^(s*scale-lse) of scores s [keys][64], 0 where the
+// query's bit in the key's seen is not set, and gradients z = x*(dp-d), with dp = 0 where its bit
+// in kept is not set. x, where kept, and z go to p and ds: of key k and query q to half q/16%2 of
+// lane q%16 of row k%32 of step q/32 of strip k/32, strips beginning strip elements apart; z also
+// to pairs as powers go to dst in attnPowersGeneric.
+func attnSlopesGeneric(p, ds []uint16, strip int, pairs []uint16, panel int, s, dp []float32, seen, kept []uint64, scale float32, lse, d []float32) {
+	for k, bits := range seen {
+		for q := range attnQueries {
+			var x, z, y float32
+			if kept[k]>>q&1 != 0 {
+				y = dp[k*attnQueries+q]
+			}
+			if bits>>q&1 != 0 {
+				x = exp2(fma32(s[k*attnQueries+q], scale, -lse[q]))
+				z = x * (y - d[q])
+			}
+			if kept[k]>>q&1 == 0 {
+				x = 0
+			}
+			at := k/32*strip + q/32*tileElems + k%32*32 + q%16*2 + q/16%2
+			p[at], ds[at] = awayBF16(x), awayBF16(z)
+			pairs[q/32*panel+k/32*tileElems+q/16%2*tileElems/2+k%32/2*32+q%16*2+k%2] = awayBF16(z)
+		}
+	}
+}
+
+// attnColumnsGeneric multiplies columns of x [rows][64] by f.
+func attnColumnsGeneric(x []float32, rows int, f *[attnQueries]float32) {
+	for r := range rows {
+		for q, y := range f {
+			x[r*attnQueries+q] *= y
+		}
+	}
+}
+
+// awayBF16 rounds to the nearest, ties away from zero.
+func awayBF16(x float32) uint16 { return uint16((math.Float32bits(x) + 0x8000) >> 16) }
