@@ -21,6 +21,9 @@ func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 }
 
 func copyTiles(dst, src []uint16, ld, rows, steps int) int {
+	if impl.Current() != impl.AVX512 {
+		return copyTilesGeneric(dst, src, ld, rows, steps)
+	}
 	if steps > 0 {
 		_ = src[(rows-1)*ld+steps*tileDepth-1]
 		copyTilesAVX512(&dst[:steps*tileElems][0], &src[0], ld, rows, steps)
@@ -29,6 +32,9 @@ func copyTiles(dst, src []uint16, ld, rows, steps int) int {
 }
 
 func pairTiles(dst, src []uint16, ld, apart, pairs, cols int) int {
+	if impl.Current() != impl.AVX512 {
+		return pairTilesGeneric(dst, src, ld, apart, pairs, cols)
+	}
 	if pairs > 0 {
 		_ = src[(pairs-1)*ld+apart+cols-1]
 		pairTilesAVX512(&dst[:roundUp(pairs, 16)*2*tileRows][0], &src[0], ld, apart, pairs, uint64(1)<<cols-1)
@@ -37,6 +43,10 @@ func pairTiles(dst, src []uint16, ld, apart, pairs, cols int) int {
 }
 
 func transposeTiles(dst, src []uint16, ld, step, steps int) {
+	if impl.Current() != impl.AVX512 {
+		transposeTilesGeneric(dst, src, ld, step, steps)
+		return
+	}
 	if steps > 0 {
 		_ = src[(steps-1)*step+15*ld+31]
 		transposeTilesAVX512(&dst[:(steps-1)*tileElems+tileElems/2][0], &src[0], ld, step, steps)
