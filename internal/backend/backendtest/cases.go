@@ -196,6 +196,7 @@ func attentions(add adder) {
 		{Batch: 2, T: 9, Heads: 3, KVHeads: 3, E: 5},
 		{Batch: 1, T: 70, Heads: 4, KVHeads: 1, E: 16, Causal: true, Window: 13},
 		{Batch: 2, T: 33, Heads: 2, KVHeads: 1, E: 32, Window: 5},
+		{Batch: 1, T: 97, Heads: 2, KVHeads: 1, E: 64, Causal: true},
 		{Batch: 0, T: 4, Heads: 2, KVHeads: 1, E: 4, Causal: true},
 		{Batch: 2, T: 7, Heads: 4, KVHeads: 2, E: 6, Causal: true, Dropout: 0.3},
 		{Batch: 1, T: 70, Heads: 2, KVHeads: 1, E: 16, Dropout: 0.1},
