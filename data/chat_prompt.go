@@ -2,6 +2,8 @@ package data
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"trireme/tokenizer"
 )
@@ -14,12 +16,32 @@ func (c Config) ChatPrompt(tok *tokenizer.Tokenizer, message string) (string, er
 	if err != nil {
 		return "", err
 	}
-	if !t.prompts {
-		return "", fmt.Errorf("data: %s does not say what an answer begins with (add_generation_prompt). try: a template that does", t.name)
-	}
-	out, err := t.render([]any{say("user", message)}, nil, true)
+	asked := []any{say("user", message)}
+	out, err := t.render(asked, nil, t.prompts)
 	if err != nil {
 		return "", fmt.Errorf("data: %s: %w", t.name, err)
 	}
-	return out.Text, nil
+	if t.prompts {
+		return out.Text, nil
+	}
+	return t.before(out.Text, asked)
+}
+
+// before is what the template, which knows no add_generation_prompt, writes before the
+// answer to a conversation: asked, its text, where nothing but white space lies between, as in
+// Llama 2's and Mistral's, whose answers begin with that space.
+func (t *chatTemplate) before(asked string, messages []any) (string, error) {
+	out, err := t.render(append(slices.Clone(messages), say("assistant", mark)), nil, false)
+	if err != nil {
+		return "", fmt.Errorf("data: %s: %w", t.name, err)
+	}
+	begin, _, found := strings.Cut(out.Text, mark)
+	between, follows := strings.CutPrefix(begin, asked)
+	switch {
+	case !found || !follows:
+		return "", fmt.Errorf("data: %s does not say what an answer begins with (add_generation_prompt). try: a template that does", t.name)
+	case strings.Trim(between, " ") == "":
+		return asked, nil
+	}
+	return strings.TrimRight(begin, " "), nil
 }
