@@ -18,15 +18,17 @@ type weights struct {
 	files  *safetensors.Files
 	params map[string]*nn.Param
 	from   map[string]safetensors.Info // tensors that are read, by parameter
-	fresh  []string                    // parameters that are drawn, in the order of the units
+	fresh  []string                    // parameters that are drawn as the files lack them, in the order of the units
+	other  []string                    // parameters that are drawn as the files have them in another shape
 	grown  []string                    // parameters with more rows than their tensors; the rest is drawn
+	shrunk []string                    // parameters with fewer rows than their tensors
 }
 
 // match finds the tensor of every parameter of a model made from config. Parameters without
 // one, and tensors without one, are errors, unless the family or c allows them.
 func (c ModelConfig) match(m model.Model, config *model.Config, files *safetensors.Files) (*weights, error) {
 	w := &weights{files: files, params: map[string]*nn.Param{}, from: map[string]safetensors.Info{}}
-	var missing, misshapen []string
+	var missing, misshapen, shapes []string
 	taken := map[string]bool{}
 	for _, p := range model.Params(m) {
 		w.params[p.Name] = p
@@ -40,33 +42,43 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 				return nil, fmt.Errorf("train: %s: %v cannot be read as F32: F32, BF16 and F16 can", files.Name(), info)
 			}
 			w.from[p.Name] = info
-			if info.Elems() < p.Shape.Elems() {
+			switch have, want := info.Elems(), p.Shape.Elems(); {
+			case have < want:
 				w.grown = append(w.grown, p.Name)
+			case have > want:
+				w.shrunk = append(w.shrunk, p.Name)
 			}
-		case matchesAny(c.AllowMissing, p.Name) || !ok && config.Family.Fresh != nil && config.Family.Fresh(p.Name):
+		case ok && matchesAny(c.AllowMissing, p.Name):
+			w.other = append(w.other, p.Name)
+		case !ok && (matchesAny(c.AllowMissing, p.Name) || config.Family.Fresh != nil && config.Family.Fresh(p.Name)):
 			w.fresh = append(w.fresh, p.Name)
 		case ok:
-			misshapen = append(misshapen, fmt.Sprintf("%s is %v, config.json makes it %v", info.Name, info.Shape, p.Shape))
+			misshapen, shapes = append(misshapen, p.Name), append(shapes, fmt.Sprintf("%s is %v, config.json makes it %v", info.Name, info.Shape, p.Shape))
 		default:
 			missing = append(missing, p.Name)
 		}
 	}
 	switch {
+	case len(missing) > 0 && len(taken) == 0:
+		return nil, fmt.Errorf("train: %s has none of the model's tensors: it lacks %s. try: a model of this config.json, or --set model.random_weights=true to draw all at random",
+			files.Name(), few(missing))
 	case len(missing) > 0:
-		return nil, fmt.Errorf("train: %s lacks %s that the model needs: %s. try: a model of this config.json, or --set model.allow_missing=[%s] to draw them at random",
-			files.Name(), count(len(missing), "tensor"), few(missing), missing[0])
+		return nil, fmt.Errorf("train: %s lacks %s that the model needs: %s. try: a model of this config.json, or --set %s to draw %s at random",
+			files.Name(), count(len(missing), "tensor"), few(missing), allow("allow_missing", missing), themOrIt(len(missing)))
 	case len(misshapen) > 0:
-		return nil, fmt.Errorf("train: %s: %s%s", files.Name(), misshapen[0], others(len(misshapen)))
+		return nil, fmt.Errorf("train: %s: %s%s. try: a model of this config.json, or --set %s to draw %s at random",
+			files.Name(), shapes[0], others(len(shapes)), allow("allow_missing", misshapen), themOrIt(len(misshapen)))
 	}
 	return w, c.spare(config.Family, files, taken)
 }
 
 // whole refuses what is only begun: a model that is to be used, of which parameters would be drawn.
 func (w *weights) whole() error {
-	if len(w.fresh)+len(w.grown) == 0 {
+	drawn := slices.Concat(w.fresh, w.other, w.grown)
+	if len(drawn) == 0 {
 		return nil
 	}
-	return fmt.Errorf("train: %s lacks %s: the model has not been trained for what config.json says", w.files.Name(), few(append(w.fresh, w.grown...)))
+	return fmt.Errorf("train: %s lacks %s: the model has not been trained for what config.json says", w.files.Name(), few(drawn))
 }
 
 // spare refuses tensors of the files that no parameter takes.
@@ -80,8 +92,8 @@ func (c ModelConfig) spare(f model.Family, files *safetensors.Files, taken map[s
 	if len(unread) == 0 {
 		return nil
 	}
-	return fmt.Errorf("train: %s holds %s that the model has no place for: %s. try: the model's own config.json, or --set model.allow_unexpected=[%s] to leave them unread",
-		files.Name(), count(len(unread), "tensor"), few(unread), unread[0])
+	return fmt.Errorf("train: %s holds %s that the model has no place for: %s. try: the model's own config.json, or --set %s to leave %s unread",
+		files.Name(), count(len(unread), "tensor"), few(unread), allow("allow_unexpected", unread), themOrIt(len(unread)))
 }
 
 // find is the tensor of a parameter, under whichever name the files give it.
@@ -125,13 +137,42 @@ func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error 
 func (w *weights) notes() []string {
 	var notes []string
 	if len(w.fresh) > 0 {
-		notes = append(notes, fmt.Sprintf("%s %s new, drawn at random: %s lacks them", few(w.fresh), areOrIs(len(w.fresh)), w.files.Name()))
+		notes = append(notes, fmt.Sprintf("%s %s new, drawn at random: %s lacks %s", few(w.fresh), areOrIs(len(w.fresh)), w.files.Name(), themOrIt(len(w.fresh))))
+	}
+	if len(w.other) > 0 {
+		notes = append(notes, fmt.Sprintf("%s %s new, drawn at random: %s has %s in another shape", few(w.other), areOrIs(len(w.other)), w.files.Name(), themOrIt(len(w.other))))
 	}
 	if len(w.grown) > 0 {
 		name := w.grown[0]
 		notes = append(notes, fmt.Sprintf("the vocabulary has %d rows, %d of them new, drawn at random: %s", w.params[name].Shape[0], w.params[name].Shape[0]-w.from[name].Shape[0], few(w.grown)))
 	}
+	if len(w.shrunk) > 0 {
+		name := w.shrunk[0]
+		notes = append(notes, fmt.Sprintf("the vocabulary has %d rows, the last %d of the files are left out: %s", w.params[name].Shape[0], w.from[name].Shape[0]-w.params[name].Shape[0], few(w.shrunk)))
+	}
 	return notes
+}
+
+// allow is the setting under model by which tensors of these names are let pass: names; where
+// they are many, what those of a layer begin with; and where those are many, anything.
+func allow(key string, names []string) string {
+	if len(names) <= mostNames {
+		return fmt.Sprintf("model.%s=[%s]", key, strings.Join(names, ","))
+	}
+	var begins []string
+	for _, name := range names {
+		parts := strings.Split(name, ".")
+		if n := slices.IndexFunc(parts, func(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }); n >= 0 && n < len(parts)-1 {
+			name = strings.Join(parts[:n+1], ".") + ".*"
+		}
+		if !slices.Contains(begins, name) {
+			begins = append(begins, name)
+		}
+	}
+	if len(begins) > 2*mostNames {
+		begins = []string{"*"}
+	}
+	return fmt.Sprintf("'model.%s=[%s]'", key, strings.Join(begins, ","))
 }
 
 // matches says whether a name is what a pattern asks for: the name itself, or one that begins
@@ -145,13 +186,15 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
 }
 
+// mostNames is how many names a message lists one by one.
+const mostNames = 4
+
 // few lists the first names, and how many more there are.
 func few(names []string) string {
-	const most = 4
-	if len(names) <= most {
+	if len(names) <= mostNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
 }
 
 func count(n int, what string) string {
@@ -166,6 +209,13 @@ func others(n int) string {
 		return ""
 	}
 	return fmt.Sprintf(" (and %d more)", n-1)
+}
+
+func themOrIt(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
 }
 
 func areOrIs(n int) string {

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -96,6 +97,8 @@ func TestMatch(t *testing.T) {
 		c     ModelConfig
 		was   int
 		fresh string
+		other string
+		note  string
 		err   string
 	}{
 		"whole":                       {files: entries{embed, layer, bias, head}},
@@ -103,17 +106,18 @@ func TestMatch(t *testing.T) {
 		"in other types":              {files: entries{entry("net.embed.weight", tensor.BF16, 7, 3), entry("net.layer.weight", tensor.F16, 5, 3), bias, head}},
 		"without a head":              {files: entries{embed, layer, bias}, fresh: "head.weight"},
 		"a spare tensor":              {files: entries{embed, layer, bias, head, entry("position.ids", tensor.I64, 1)}},
-		"missing":                     {files: entries{layer, head}, err: "lacks 2 tensors that the model needs: net.embed.weight, net.layer.bias"},
+		"missing":                     {files: entries{layer, head}, err: "lacks 2 tensors that the model needs: net.embed.weight, net.layer.bias. try: a model of this config.json, or --set model.allow_missing=[net.embed.weight,net.layer.bias] to draw them at random"},
+		"all missing":                 {files: entries{entry("extra.weight", tensor.F32, 1)}, err: "has none of the model's tensors: it lacks net.embed.weight, net.layer.weight, net.layer.bias. try: a model of this config.json, or --set model.random_weights=true"},
 		"missing and allowed":         {files: entries{layer, head}, c: ModelConfig{AllowMissing: []string{"net.embed.*", "net.layer.bias"}}, fresh: "net.embed.weight net.layer.bias"},
-		"unexpected":                  {files: entries{embed, layer, bias, head, entry("extra.weight", tensor.F32, 1)}, err: "holds 1 tensor that the model has no place for: extra.weight"},
+		"unexpected":                  {files: entries{embed, layer, bias, head, entry("extra.weight", tensor.F32, 1)}, err: "holds 1 tensor that the model has no place for: extra.weight. try: the model's own config.json, or --set model.allow_unexpected=[extra.weight] to leave it unread"},
 		"unexpected and allowed":      {files: entries{embed, layer, bias, head, entry("extra.weight", tensor.F32, 1)}, c: ModelConfig{AllowUnexpected: []string{"extra*"}}},
 		"twice, under both names":     {files: entries{embed, layer, bias, head, entry("layer.weight", tensor.F32, 5, 3)}, err: "layer.weight"},
-		"another shape":               {files: entries{embed, entry("net.layer.weight", tensor.F32, 3, 5), bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, err: "net.layer.weight is [3 5], config.json makes it [5 3]"},
+		"another shape":               {files: entries{embed, entry("net.layer.weight", tensor.F32, 3, 5), bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, err: "net.layer.weight is [3 5], config.json makes it [5 3]. try: a model of this config.json, or --set model.allow_missing=[net.layer.weight] to draw it at random"},
 		"another shape, fresh":        {files: entries{embed, layer, bias, entry("head.weight", tensor.F32, 4, 5)}, err: "head.weight is [4 5], config.json makes it [2 5]"},
-		"another shape, and allowed":  {files: entries{embed, layer, bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, fresh: "head.weight"},
+		"another shape, and allowed":  {files: entries{embed, layer, bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, other: "head.weight"},
 		"whole numbers":               {files: entries{embed, layer, entry("net.layer.bias", tensor.I32, 5), head}, err: "net.layer.bias I32[5] cannot be read as F32"},
 		"a smaller vocabulary":        {files: entries{entry("net.embed.weight", tensor.F32, 4, 3), layer, bias, head}, was: 4},
-		"a larger vocabulary":         {files: entries{entry("net.embed.weight", tensor.F32, 9, 3), layer, bias, head}, was: 9},
+		"a larger vocabulary":         {files: entries{entry("net.embed.weight", tensor.F32, 9, 3), layer, bias, head}, was: 9, note: "the vocabulary has 7 rows, the last 2 of the files are left out: net.embed.weight"},
 		"a vocabulary not asked for":  {files: entries{entry("net.embed.weight", tensor.F32, 4, 3), layer, bias, head}, err: "net.embed.weight is [4 3], config.json makes it [7 3]"},
 		"a vocabulary of other files": {files: entries{entry("net.embed.weight", tensor.F32, 4, 3), layer, bias, head}, was: 5, err: "net.embed.weight is [4 3]"},
 	} {
@@ -125,8 +129,38 @@ func TestMatch(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", what, err)
-		case strings.Join(w.fresh, " ") != c.fresh:
-			t.Errorf("%s: %v are drawn, want %s", what, w.fresh, c.fresh)
+		case strings.Join(w.fresh, " ") != c.fresh || strings.Join(w.other, " ") != c.other:
+			t.Errorf("%s: %v and, of another shape, %v are drawn, want %s and %s", what, w.fresh, w.other, c.fresh, c.other)
+		case !strings.Contains(strings.Join(w.notes(), "\n"), c.note) || (c.other == "") == strings.Contains(strings.Join(w.notes(), "\n"), "has it in another shape"):
+			t.Errorf("%s: notes are %q, want %q", what, w.notes(), c.note)
+		}
+	}
+}
+
+// What a message says to paste lets everything pass that it is about.
+func TestAllow(t *testing.T) {
+	var many, deep []string
+	for i := range 3 {
+		many = append(many, fmt.Sprintf("model.layers.1%d.up.weight", i), fmt.Sprintf("model.layers.1%d.down.weight", i))
+	}
+	for i := range 20 {
+		deep = append(deep, fmt.Sprintf("h.%d.weight", i))
+	}
+	for want, names := range map[string][]string{
+		"model.allow_missing=[a.weight,h.0]":                                                    {"a.weight", "h.0"},
+		"'model.allow_missing=[model.layers.10.*,model.layers.11.*,model.layers.12.*,lm_head]'": append(many, "lm_head"),
+		"'model.allow_missing=[*]'":                                                             deep,
+	} {
+		got := allow("allow_missing", names)
+		if got != want {
+			t.Errorf("%v: %s, want %s", names, got, want)
+		}
+		_, list, _ := strings.Cut(strings.Trim(got, "'"), "[")
+		patterns := strings.Split(strings.TrimSuffix(list, "]"), ",")
+		for _, name := range names {
+			if !matchesAny(patterns, name) {
+				t.Errorf("%s does not let %s pass", got, name)
+			}
 		}
 	}
 }
