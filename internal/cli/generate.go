@@ -38,7 +38,7 @@ func newGenerate() *cobra.Command {
 		Long: `Continues --prompt, or the text on standard input without its last line end, and prints
 what the model adds as it comes. The same seed and prompt give the same text. It ends at
 the tokenizer's end-of-text token or those of generation_config.json, or after
---max_new_tokens.`,
+--max_new_tokens. A text that grows longer than the model's positions goes on from its newer half.`,
 		Example: `  trireme generate --model out/final_model --prompt "func "
   trireme generate --model DIR --temperature 0 --json < prompt.txt`,
 		Args: noArgs,
@@ -65,6 +65,9 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	}
 	if err := f.options.Validate(); err != nil {
 		return &Exit{CodeUsage, err}
+	}
+	if f.options.TopP == 0 { // which would be all; elsewhere it is the likeliest
+		return usage("top_p is 0: it must be above 0", c.CommandPath()+" --temperature 0, to take the likeliest; --top_p 1 for all")
 	}
 	d := device.DefaultConfig()
 	d.Threads = f.threads
