@@ -11,20 +11,13 @@ import (
 	"trireme/tensor"
 )
 
-// Groups are the groups of ranks that an Engine speaks to. The mesh is replicas x shards, rank
-// = replica*shards + shard.
-type Groups struct {
-	World     collective.Group
-	Shard     collective.Group // the ranks that divide one copy
-	Replicate collective.Group // the ranks that hold the same shard
-}
-
 // Options say how New divides a model.
 type Options struct {
 	Strategy Strategy
 	// WorldInvariant reduces over all ranks in order each micro-batch, whatever the strategy.
 	WorldInvariant bool
 	Precision      Precision
+	Gather         Gather
 }
 
 // Engine holds this rank's part of the training state and moves what a step needs. It is used
@@ -37,12 +30,14 @@ type Engine struct {
 	chunks    []int // place.chunks
 	inOrder   bool  // Options.WorldInvariant
 	precision Precision
+	how       Gather
 	copied    bool // parameters that compute have been made from masters
 
 	units []*nn.Unit
 	index map[*nn.Unit]int
 	needs [][]*flat // of each unit: its own flats and those that its shared parameters lie in
 	flats []*flat
+	trace trace // of the pass under way
 
 	lane    *lane
 	ctx     context.Context
@@ -60,8 +55,11 @@ type Engine struct {
 type stepState struct {
 	micro, accumulation int
 	training            bool
-	held                []bool // units whose flats are gathered or on their way
 	unit                *nn.Unit
+	turn                int // of the trace, that has begun last; -1 for none
+	until               int // the turn up to which gathers have begun
+	live                int // elements that are gathered or on their way
+	mark                int // of flats that a walk has seen
 	votes               [motions]int64
 	waited              time.Duration
 }
@@ -70,6 +68,7 @@ type stepState struct {
 type flat struct {
 	layout
 	unit   *nn.Unit
+	index  int // among the engine's
 	frozen bool
 
 	param  *tensor.Tensor // Precision.Param, at rest: elements layout.param
@@ -78,7 +77,8 @@ type flat struct {
 	m, v   *tensor.Tensor // F32, layout.optim
 
 	full    *tensor.Tensor // [padded] while gathered; param itself where that is whole
-	holders int            // units that want it gathered
+	kept    *tensor.Tensor // a part of what was gathered, for Groups.Reshard to gather it again
+	mark    int            // stepState.mark of the last walk that saw it
 	arrives *ticket
 	publish *ticket // new parameters of other ranks, on their way into param
 
@@ -95,7 +95,7 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) *Engine {
 	rank := g.World.Rank()
 	shards := g.Shard.Size()
 	e := &Engine{
-		b: b, g: g, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision,
+		b: b, g: g, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, how: o.Gather,
 		at:    place{replica: rank / shards, replicas: g.World.Size() / shards, shard: rank % shards, shards: shards},
 		index: map[*nn.Unit]int{},
 	}
@@ -106,6 +106,7 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) *Engine {
 		u.Observer = e
 		for _, frozen := range []bool{false, true} {
 			if f := e.newFlat(u, frozen); f != nil {
+				f.index = len(e.flats)
 				e.flats = append(e.flats, f)
 				for _, p := range f.params {
 					owner[p] = f
@@ -115,7 +116,9 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) *Engine {
 		e.needs = append(e.needs, needs(u, owner))
 	}
 	e.lane = newLane()
-	e.step.held = make([]bool, len(units))
+	e.trace.uses = make([][]int, len(e.flats))
+	e.plan(false)
+	e.forget()
 	e.stats = b.New(tensor.Workspace, tensor.I64, statWords)
 	e.scalars = b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	e.maxNorm = b.New(tensor.Workspace, tensor.F64, 1)

@@ -65,13 +65,30 @@ func drawToy(t *rapid.T) toy {
 	return c
 }
 
+// drawGather draws what steers gathers where so many ranks shard.
+func drawGather(t *rapid.T, shards int) (g parallel.Gather, reshard int) {
+	elems := func(name string) int { return rapid.SampledFrom([]int{0, 1, 500, 2000, 1 << 40}).Draw(t, name) }
+	when := []parallel.Prefetch{parallel.Never, parallel.Before, parallel.After}
+	g = parallel.Gather{
+		Ahead: elems("ahead"), Live: elems("live"), Reuse: elems("reuse"), Keep: rapid.Bool().Draw(t, "keep"),
+		Forward: rapid.SampledFrom(when).Draw(t, "forward"), Backward: rapid.SampledFrom(when).Draw(t, "backward"),
+	}
+	var ways []int
+	for n := range shards + 1 {
+		if n == 0 || shards%n == 0 {
+			ways = append(ways, n)
+		}
+	}
+	return g, rapid.SampledFrom(ways).Draw(t, "reshard")
+}
+
 // TestLikeThePlainLoop: every division gives the bits of a loop that knows no ranks.
 func TestLikeThePlainLoop(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		c := drawToy(rt)
 		d := division{
-			world:        rapid.SampledFrom([]int{1, 2, 3, 5, 8}).Draw(rt, "world"),
+			world:        rapid.SampledFrom([]int{1, 2, 3, 4, 5, 8}).Draw(rt, "world"),
 			accumulation: rapid.IntRange(1, 3).Draw(rt, "accumulation"),
 			strategy:     rapid.SampledFrom(strategies).Draw(rt, "strategy"),
 			evaluate:     rapid.Bool().Draw(rt, "evaluate"),
@@ -86,6 +103,7 @@ func TestLikeThePlainLoop(t *testing.T) {
 			}
 			d.replicas = rapid.SampledFrom(ways).Draw(rt, "replicas")
 		}
+		d.gather, d.reshard = drawGather(rt, d.world/d.replicas)
 		d.after = func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage) {
 			if now := b.Meter().Read(); now.Live != rest.Live {
 				rt.Errorf("%v: rank %d holds %v bytes after its steps, %v before", d, rank, now.Live, rest.Live)
@@ -96,7 +114,7 @@ func TestLikeThePlainLoop(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if diff := differ(got, c.plain(t, d.steps, d.world*d.accumulation, d.poison)); diff != "" {
-			rt.Fatalf("%v: %s", d, diff)
+			rt.Fatalf("%v, %+v: %s", d, d.gather, diff)
 		}
 	})
 }

@@ -6,71 +6,178 @@ import (
 	"trireme/tensor"
 )
 
-// BeforeForward has u's parameters gathered, and begins the next unit's gather.
-func (e *Engine) BeforeForward(u *nn.Unit) {
-	e.step.unit = u
-	i := e.index[u]
-	e.hold(i)
-	if i+1 < len(e.units) && !turns(u) {
-		e.hold(i + 1)
-	}
-	e.ready(i)
+// Gather steers what is gathered when, where parameters are divided. The bits of a step are the
+// same whatever it says. Its zero value gathers what runs, when it runs.
+type Gather struct {
+	// Ahead is how far gathers run ahead of the unit that computes: until they have so many
+	// elements. 1 is one unit; 0 none.
+	Ahead int
+	// Forward and Backward say when gathers that run ahead are begun.
+	Forward, Backward Prefetch
+	// Live bounds what is gathered at one time to so many elements, but for the units that
+	// compute: nothing is gathered ahead or kept beyond it. 0 is no bound.
+	Live int
+	// Reuse keeps what is read again within so many elements of other units.
+	Reuse int
+	// Keep keeps what has run forward for the way back: all of it, or, where Groups.Reshard is
+	// given, the part that a rank holds of that group's copy, from which it is gathered again.
+	Keep bool
 }
 
-// AfterForward lets go of u's parameters. Those of the unit with which the way back begins are
-// needed again at once, and stay.
+// Prefetch is when gathers that run ahead of a unit are begun.
+type Prefetch uint8
+
+// The moments.
+const (
+	Never  Prefetch = iota
+	Before          // before the unit computes, so that they run meanwhile
+	After           // after it, when it is let go of: they run while its gradients are reduced
+)
+
+// BeforeForward has u's parameters gathered, and begins the gathers that run ahead of it.
+func (e *Engine) BeforeForward(u *nn.Unit) { e.before(u, way(u)) }
+
+// AfterForward lets go of what is not needed again soon.
 func (e *Engine) AfterForward(u *nn.Unit) {
-	i := e.index[u]
-	if e.step.training && i == len(e.units)-1 || turns(u) {
-		return
-	}
-	e.letGo(i)
+	e.letGo(e.step.turn)
+	e.ahead(After)
 }
 
-// turns says whether u, the last of a segment, runs for the second time: the segment then goes
-// back.
-func turns(u *nn.Unit) bool { return u.Segment != nil && u.Segment.Again && u == u.Segment.Last }
-
-// BeforeBackward has u's parameters gathered again, and begins the gather of the unit that runs
-// next: the one before, or the first of its segment.
-func (e *Engine) BeforeBackward(u *nn.Unit) {
-	e.step.unit = u
-	i := e.index[u]
-	e.hold(i)
-	if i > 0 {
-		next := i - 1
-		if s := e.units[next].Segment; s != nil && s != u.Segment {
-			next = e.index[s.First]
-		}
-		e.hold(next)
-	}
-	e.ready(i)
-}
+// BeforeBackward has u's parameters gathered again, and begins the gathers that run ahead of it.
+func (e *Engine) BeforeBackward(u *nn.Unit) { e.before(u, back) }
 
 // AfterBackward lets go of u's parameters and begins the reduction of its gradients.
 func (e *Engine) AfterBackward(u *nn.Unit) {
-	i := e.index[u]
-	e.letGo(i)
-	for _, f := range e.needs[i] {
+	e.letGo(e.step.turn)
+	e.ahead(After)
+	for _, f := range e.needs[e.index[u]] {
 		if f.unit == u && !f.frozen {
 			e.reduce(f)
 		}
 	}
 }
 
-// hold begins the gathers that unit i needs, unless it holds them already.
-func (e *Engine) hold(i int) {
-	if e.step.held[i] {
+func (e *Engine) before(u *nn.Unit, p phase) {
+	s := &e.step
+	s.unit = u
+	i := e.index[u]
+	turn := e.trace.turns[p][i]
+	if turn <= s.turn { // another pass
+		s.until = turn
+	}
+	s.turn, s.until = turn, max(s.until, turn)
+	e.letGo(turn - 1) // what was gathered for units that did not run
+	e.makeRoom(i)
+	for _, f := range e.needs[i] {
+		e.gather(f)
+	}
+	e.ahead(Before)
+	e.ready(i)
+}
+
+// ahead begins the gathers of the units that run next, if this is the moment: as far as Gather
+// says, and not beyond the turn from forward to back, where what runs next is there.
+func (e *Engine) ahead(now Prefetch) {
+	s, t := &e.step, &e.trace
+	when := e.how.Forward
+	if s.turn >= t.forward {
+		when = e.how.Backward
+	}
+	if when != now {
 		return
 	}
-	e.step.held[i] = true
-	for _, f := range e.needs[i] {
-		if f.holders++; f.holders == 1 && f.divided() {
-			f.full = e.b.New(tensor.Gathered, f.param.DType(), f.padded)
-			full := f.full
-			f.arrives = e.issue(func() collective.Work { return e.g.Shard.AllGather(full, f.param, f.unit.Name) })
+	s.mark++
+	for _, f := range e.needs[t.units[s.turn]] {
+		f.mark = s.mark
+	}
+	for next, elems := s.turn+1, 0; next < len(t.units) && elems < e.how.Ahead && !t.meets(next-1); next++ {
+		more := 0
+		for _, f := range e.needs[t.units[next]] {
+			if f.mark != s.mark && !f.gathered() {
+				more += f.gathers()
+			}
+		}
+		if e.how.Live > 0 && s.live+more > e.how.Live {
+			return
+		}
+		for _, f := range e.needs[t.units[next]] {
+			if f.mark != s.mark {
+				f.mark = s.mark
+				elems += f.gathers()
+				e.gather(f)
+			}
+		}
+		s.until = max(s.until, next)
+	}
+}
+
+// letGo lets go of what turn had no need to leave behind.
+func (e *Engine) letGo(turn int) {
+	for _, f := range e.flats {
+		if f.gathered() && !e.wanted(f, turn) {
+			e.release(f, turn)
 		}
 	}
+}
+
+// wanted says whether f stays gathered after turn: for the next one, as one that is gathered
+// ahead, or as one that is used again before long.
+func (e *Engine) wanted(f *flat, turn int) bool {
+	next, ok := e.trace.next(f, turn)
+	switch {
+	case !ok:
+		return false
+	case next <= max(e.step.until, turn+1):
+		return true
+	case e.how.Live > 0 && e.step.live > e.how.Live:
+		return false
+	}
+	return e.how.Keep && e.g.Reshard == nil && e.step.training || e.trace.between(turn, next) < e.how.Reuse
+}
+
+// makeRoom lets go of what is kept or gathered ahead until unit i's parameters are within the
+// bound too: first of what is used last.
+func (e *Engine) makeRoom(i int) {
+	if e.how.Live == 0 {
+		return
+	}
+	s := &e.step
+	s.mark++
+	more := 0
+	for _, f := range e.needs[i] {
+		f.mark = s.mark
+		if !f.gathered() {
+			more += f.gathers()
+		}
+	}
+	for more > 0 && s.live+more > e.how.Live {
+		var last *flat
+		at := 0
+		for _, f := range e.flats {
+			if next, _ := e.trace.next(f, s.turn); f.gathered() && f.mark != s.mark && next > at {
+				last, at = f, next
+			}
+		}
+		if last == nil {
+			return
+		}
+		e.release(last, s.turn-1)
+	}
+}
+
+// gather begins f's gather, unless it is gathered.
+func (e *Engine) gather(f *flat) {
+	if !f.divided() || f.gathered() {
+		return
+	}
+	full := e.b.New(tensor.Gathered, f.param.DType(), f.padded)
+	group, part := e.g.Shard, f.param
+	if f.kept != nil {
+		group, part = e.g.Reshard, f.kept
+	}
+	f.full = full
+	e.step.live += f.gathers()
+	f.arrives = e.issue(func() collective.Work { return group.AllGather(full, part, f.unit.Name) })
 }
 
 // ready waits for the gathers of unit i.
@@ -80,31 +187,64 @@ func (e *Engine) ready(i int) {
 			e.wait(f.publish)
 			f.publish = nil
 		}
-		if f.arrives != nil {
-			e.wait(f.arrives)
-			f.arrives = nil
-			f.bind(f.full)
-		}
+		e.arrive(f)
 	}
 }
 
-func (e *Engine) letGo(i int) {
-	if !e.step.held[i] {
-		return
+func (e *Engine) arrive(f *flat) {
+	if f.arrives != nil {
+		e.wait(f.arrives)
+		f.arrives = nil
+		f.bind(f.full)
 	}
-	e.step.held[i] = false
-	for _, f := range e.needs[i] {
-		if f.holders--; f.holders == 0 && f.divided() {
-			if f.arrives != nil { // gathered ahead of a unit that did not run
-				e.wait(f.arrives)
-				f.arrives = nil
-			}
-			f.bind(nil)
-			f.full.Release()
-			f.full = nil
+}
+
+// release lets go of f after turn. Of what is needed on the way back Groups.Reshard keeps a copy.
+func (e *Engine) release(f *flat, turn int) {
+	e.arrive(f) // gathered ahead of a unit that did not run
+	if _, used := e.trace.next(f, turn); !used {
+		f.drop()
+	} else if e.how.Keep && e.g.Reshard != nil && e.step.training && f.kept == nil {
+		n := f.padded / e.g.Reshard.Size()
+		at := e.g.Reshard.Rank() * n
+		f.kept = e.b.New(tensor.Params, f.full.DType(), n)
+		e.b.Copy(f.kept, f.full.Flat(at, at+n))
+	}
+	f.bind(nil)
+	f.full.Release()
+	f.full = nil
+	e.step.live -= f.gathers()
+}
+
+// forget lets go of everything: a pass is over.
+func (e *Engine) forget() {
+	for _, f := range e.flats {
+		if f.gathered() {
+			e.release(f, len(e.trace.units))
 		}
+		f.drop()
+	}
+	e.step.turn, e.step.until = -1, -1
+}
+
+// drop lets go of what Groups.Reshard keeps.
+func (f *flat) drop() {
+	if f.kept != nil {
+		f.kept.Release()
+		f.kept = nil
 	}
 }
 
 // divided says whether the parameters at rest are a part of the flat.
 func (f *flat) divided() bool { return f.layout.param.n() < f.padded }
+
+// gathered says whether the flat, which is divided, is whole here, or on its way.
+func (f *flat) gathered() bool { return f.divided() && f.full != nil }
+
+// gathers is how many elements a gather makes.
+func (f *flat) gathers() int {
+	if !f.divided() {
+		return 0
+	}
+	return f.padded
+}

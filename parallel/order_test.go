@@ -18,6 +18,9 @@ import (
 	"trireme/tensor"
 )
 
+// oneAhead is what a configuration that says nothing gathers.
+var oneAhead = parallel.Default().Gather(0)
+
 // told is a Group that notes what is begun and counts volume: an all-gather or reduce-scatter
 // moves the whole buffer, an all-reduce twice.
 type told struct {
@@ -139,7 +142,7 @@ func TestIssuedAhead(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
 	names := []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}
-	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
+	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: oneAhead}
 	js := d.journals()
 	d.in = func(rank, unit int, back bool) {
 		expect := func(what string, n int) {
@@ -197,7 +200,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	for _, tied := range []bool{false, true} {
 		c := toy{V: 16, D: 16, F: 16, layers: 6, rows: 3, tied: tied}
 		sizes, _ := c.flatBytes(t, 2)
-		d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1}
+		d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, gather: oneAhead}
 		d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
 			if got, most := b.Meter().Read().Peak[tensor.Buckets], int64(3*slices.Max(sizes)); got > most {
 				t.Errorf("tied %t, rank %d: %d bytes of buckets at one time, three have at most %d", tied, rank, got, most)
@@ -259,7 +262,7 @@ func TestVolume(t *testing.T) {
 // nobody.
 func TestSegmentsAreGathered(t *testing.T) {
 	c := toy{V: 13, D: 8, F: 9, layers: 6, rows: 5, segments: 3}
-	d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, evaluate: true}
+	d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, evaluate: true, gather: oneAhead}
 	js := d.journals()
 	if _, errs := c.train(t, d); errors.Join(errs...) != nil {
 		t.Fatal(errors.Join(errs...))

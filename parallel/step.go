@@ -16,6 +16,7 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	e.ctx = ctx
 	e.step.accumulation, e.step.training, e.step.micro = accumulation, training, -1
 	e.step.waited = 0
+	e.plan(training)
 	for _, f := range e.flats {
 		f.added = 0
 	}
@@ -31,9 +32,7 @@ func (e *Engine) NextMicroBatch() {
 // complete ends a micro-batch for the units that it did not run: they are let go of, and
 // their part of the gradient is zero. Every rank runs the same units.
 func (e *Engine) complete() {
-	for i := range e.units {
-		e.letGo(i)
-	}
+	e.forget()
 	for _, f := range e.flats {
 		if e.step.training && !f.frozen && f.added <= e.step.micro {
 			e.reduce(f)

@@ -54,6 +54,7 @@ type Config struct {
 	// Mesh divides the ranks into replicas of groups that shard. 0 fills in: all ranks shard;
 	// hybrid_shard makes 2 replicas where ranks are even.
 	Mesh MeshConfig `yaml:"mesh"`
+	Gathering
 	// Backend is how ranks exchange data: auto | shm | tcp.
 	Backend string `yaml:"backend"`
 	// WorldInvariant sums gradients in one order for all world sizes. It costs communication
@@ -72,7 +73,7 @@ type MeshConfig struct {
 
 // Default is the configuration of a file that says nothing.
 func Default() Config {
-	return Config{Strategy: "full_shard", Backend: "auto", WorldInvariant: true, Timeout: 600}
+	return Config{Strategy: "full_shard", Gathering: defaultGathering(), Backend: "auto", WorldInvariant: true, Timeout: 600}
 }
 
 // Wait is Timeout as a duration.
@@ -91,7 +92,7 @@ func (c Config) Validate() error {
 	case !(c.Timeout > 0):
 		return fmt.Errorf("parallel: timeout_seconds is %v: it must be positive", c.Timeout)
 	}
-	return nil
+	return c.Gathering.validate()
 }
 
 // Resolve is the strategy, and the mesh's extents in a world of so many ranks.
@@ -116,6 +117,8 @@ func (c Config) Resolve(world int) (s Strategy, replicate, shard int, err error)
 			replicate, shard, world, 1, world)
 	case replicate > 1 && !s.Replicas:
 		return s, 0, 0, fmt.Errorf("parallel: strategy %s has no replicas, the mesh has %d. try: hybrid_shard, or mesh.replicate 1", s.Name, replicate)
+	case s.Params && c.ReshardAfterForward > KeepWhole && shard%int(c.ReshardAfterForward) != 0:
+		return s, 0, 0, fmt.Errorf("parallel: reshard_after_forward is %d, which does not divide the %d ranks that shard. try: --set parallel.reshard_after_forward=true, or a divisor", c.ReshardAfterForward, shard)
 	}
 	return s, replicate, shard, nil
 }

@@ -284,8 +284,12 @@ type division struct {
 	steps        int
 	poison       int // a step whose last micro-batch has a NaN on one rank; negative for none
 	evaluate     bool
+	gather       parallel.Gather
+	reshard      int // ranks of Groups.Reshard; 0 for none
 	// group stands before each group of a rank; nil for the group itself.
 	group func(rank int, axis string, g collective.Group) collective.Group
+	// opened is told of each rank's device.
+	opened func(rank int, b device.Device)
 	// in is told of a unit's turn on a rank.
 	in func(rank, unit int, back bool)
 	// after is told of each rank at the end, before it closes.
@@ -331,6 +335,9 @@ func (c toy) rank(w collective.World, d division, out *outcome, mu *sync.Mutex) 
 		return err
 	}
 	defer b.Close()
+	if d.opened != nil {
+		d.opened(w.Rank(), b)
+	}
 	n := c.make(b)
 	if d.in != nil {
 		n.in = func(unit int, back bool) { d.in(w.Rank(), unit, back) }
@@ -339,7 +346,7 @@ func (c toy) rank(w collective.World, d division, out *outcome, mu *sync.Mutex) 
 	if err != nil {
 		return err
 	}
-	mesh, err := collective.NewMesh(w, d.replicas, d.world/d.replicas)
+	groups, err := parallel.NewGroups(w, d.replicas, d.world/d.replicas, d.reshard)
 	if err != nil {
 		return err
 	}
@@ -349,8 +356,11 @@ func (c toy) rank(w collective.World, d division, out *outcome, mu *sync.Mutex) 
 		}
 		return d.group(w.Rank(), axis, g)
 	}
-	groups := parallel.Groups{World: wrap("world", mesh.World), Shard: wrap("shard", mesh.ShardGroup), Replicate: wrap("replicate", mesh.ReplicateGroup)}
-	e := parallel.New(b, groups, n.units, parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision})
+	groups.World, groups.Shard, groups.Replicate = wrap("world", groups.World), wrap("shard", groups.Shard), wrap("replicate", groups.Replicate)
+	if groups.Reshard != nil {
+		groups.Reshard = wrap("reshard", groups.Reshard)
+	}
+	e := parallel.New(b, groups, n.units, parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Gather: d.gather})
 	defer e.Close()
 	e.Init(7)
 	if err := e.Refresh(context.Background()); err != nil {

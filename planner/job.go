@@ -86,12 +86,16 @@ func (j Job) run(ctx context.Context, rank, accumulation int) (_ Plan, err error
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	var sent ledger
-	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: j.Ranks, Groups: func(replicate, shard int) (parallel.Groups, error) {
-		return parallel.Groups{
+	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: j.Ranks, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+		g := parallel.Groups{
 			World:     &still{"world", rank, j.Ranks, &sent},
 			Shard:     &still{"shard", rank % shard, shard, &sent},
 			Replicate: &still{"replicate", rank / shard, replicate, &sent},
-		}, nil
+		}
+		if reshard > 0 {
+			g.Reshard = &still{"reshard", rank % reshard, reshard, &sent}
+		}
+		return g, nil
 	}}, true)
 	if err != nil {
 		return Plan{}, err

@@ -96,12 +96,8 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: w.Size(), Groups: func(replicate, shard int) (parallel.Groups, error) {
-		mesh, err := collective.NewMesh(w, replicate, shard)
-		if err != nil {
-			return parallel.Groups{}, err
-		}
-		return parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, nil
+	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: w.Size(), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+		return parallel.NewGroups(w, replicate, shard, reshard)
 	}}, true)
 	if err != nil {
 		return err
@@ -184,6 +180,17 @@ var recomputations = []train.Recompute{
 	{Enabled: true, Segments: 2, Nested: true}, {Enabled: true, Segments: 3, Nested: true, Part: "mlp", Keep: "products"},
 }
 
+// gatherings steer gathers; a group of ranks that does not divide those that shard is left out.
+var gatherings = []func(*parallel.Config){
+	func(*parallel.Config) {},
+	func(c *parallel.Config) { c.ReshardAfterForward = parallel.KeepWhole },
+	func(c *parallel.Config) { c.PrefetchBucketSize, c.MaxLiveParameters = 5000, 9000 },
+	func(c *parallel.Config) { c.BackwardPrefetch, c.MaxReuseDistance = parallel.BackwardPost, 8000 },
+	func(c *parallel.Config) { c.ReshardAfterForward = 2 },
+	func(c *parallel.Config) { c.PrefetchBucketSize, c.ForwardPrefetch = parallel.Auto, false },
+	func(c *parallel.Config) { c.ReshardAfterForward, c.MaxLiveParameters = parallel.KeepWhole, 12000 },
+}
+
 // TestPlanIsMeasured: what is planned is what a run's meter shows, byte for byte, in every
 // category and in all, on every rank.
 func TestPlanIsMeasured(t *testing.T) {
@@ -211,10 +218,14 @@ func TestPlanIsMeasured(t *testing.T) {
 							c.Recompute, c.OutputDir = recomputations[variant/2%len(recomputations)], t.TempDir()
 						}
 						c.Parallel.Strategy, c.Parallel.WorldInvariant = strategy, variant%4 > 0
+						gatherings[variant/3%len(gatherings)](&c.Parallel)
+						if _, _, _, err := c.Parallel.Resolve(ranks); err != nil {
+							c.Parallel.ReshardAfterForward = parallel.ReshardAll
+						}
 						if variant%7 == 0 {
 							c.Model.Freeze = []string{model.Params(meta(t, j))[5].Name}
 						}
-						what := fmt.Sprintf("%s, %s on %d, %+v, recomputed %+v, variant %d", name, strategy, ranks, precision, c.Recompute, variant)
+						what := fmt.Sprintf("%s, %s on %d, %+v, recomputed %+v, gathered %+v, variant %d", name, strategy, ranks, precision, c.Recompute, c.Parallel.Gathering, variant)
 						measured := measure(t, j, 2)
 						plan, err := j.Run(context.Background(), variant%ranks)
 						if err != nil {

@@ -11,7 +11,7 @@ import (
 // Traffic is what one rank sends in a step by collectives of one kind in one group.
 type Traffic struct {
 	Op    string // all_gather, reduce_scatter, all_reduce, ...
-	Group string // world, shard, replicate
+	Group string // world, shard, replicate, reshard
 	Calls int64
 	Bytes int64
 }

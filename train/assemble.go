@@ -16,8 +16,8 @@ type Assembly struct {
 // Ranks are those that divide a model.
 type Ranks struct {
 	Size int
-	// Groups are this rank's, where the ranks are replicate x shard.
-	Groups func(replicate, shard int) (parallel.Groups, error)
+	// Groups are this rank's, as parallel.NewGroups forms them.
+	Groups func(replicate, shard, reshard int) (parallel.Groups, error)
 }
 
 // Assemble puts together on a backend what one rank trains of a configuration, with rows of so
@@ -44,11 +44,13 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 			p.Frozen = true
 		}
 	}
-	groups, err := ranks.Groups(replicate, shard)
+	groups, err := ranks.Groups(replicate, shard, cfg.Parallel.ReshardGroup(shard))
 	if err != nil {
 		return nil, err
 	}
-	e := parallel.New(b, groups, m.Units(), parallel.Options{Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision})
+	e := parallel.New(b, groups, m.Units(), parallel.Options{
+		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Gather: cfg.Parallel.Gather(m.Info().Hidden),
+	})
 	s := NewStepper(b, m, e, cfg.Training.optimizer(), cfg.Training.MaxGradNorm, cfg.Training.Seed)
 	if scaler := cfg.Precision.scaler(cfg.Training.MicroBatchSize * positions); scaler != nil && train {
 		s.ScaleLoss(scaler, scaler.Start())

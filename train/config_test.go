@@ -30,6 +30,10 @@ func documented(t *testing.T, node reflect.Type, path string, keys *int) {
 		if !f.IsExported() {
 			continue
 		}
+		if f.Anonymous && key == "" { // its keys are the node's
+			documented(t, f.Type, path, keys)
+			continue
+		}
 		if key == "" || key != strings.ToLower(key) {
 			t.Errorf("%s.%s has the yaml key %q", node, f.Name, key)
 			continue

@@ -105,12 +105,8 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 	if err != nil {
 		return err
 	}
-	a, err := cfg.Assemble(b, config, positions, train.Ranks{Size: w.Size(), Groups: func(replicate, shard int) (parallel.Groups, error) {
-		mesh, err := collective.NewMesh(w, replicate, shard)
-		if err != nil {
-			return parallel.Groups{}, err
-		}
-		return parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, nil
+	a, err := cfg.Assemble(b, config, positions, train.Ranks{Size: w.Size(), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+		return parallel.NewGroups(w, replicate, shard, reshard)
 	}}, true)
 	if err != nil {
 		return err

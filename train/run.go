@@ -172,12 +172,8 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks, plan); err != nil {
 		return err
 	}
-	ranks := Ranks{world.Size(), func(replicate, shard int) (parallel.Groups, error) {
-		mesh, err := collective.NewMesh(world, replicate, shard)
-		if err != nil {
-			return parallel.Groups{}, err
-		}
-		return parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, nil
+	ranks := Ranks{world.Size(), func(replicate, shard, reshard int) (parallel.Groups, error) {
+		return parallel.NewGroups(world, replicate, shard, reshard)
 	}}
 	a, err := cfg.Assemble(r.backend, r.config, positions, ranks, train)
 	if err != nil {

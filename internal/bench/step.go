@@ -156,12 +156,8 @@ func (o StepOptions) build(ctx context.Context, b tensor.Backend, w collective.W
 	if err != nil {
 		return nil, err
 	}
-	a, err := o.Job().Assemble(b, config, c.T, train.Ranks{Size: w.Size(), Groups: func(replicate, shard int) (parallel.Groups, error) {
-		mesh, err := collective.NewMesh(w, replicate, shard)
-		if err != nil {
-			return parallel.Groups{}, err
-		}
-		return parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, nil
+	a, err := o.Job().Assemble(b, config, c.T, train.Ranks{Size: w.Size(), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+		return parallel.NewGroups(w, replicate, shard, reshard)
 	}}, true)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,162 @@
+package parallel_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"trireme/device"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// gathers lists what a rank began to gather over an axis, in order.
+func (j *journal) gathers() (units []string) {
+	for _, what := range j.begun {
+		if name, ok := strings.CutPrefix(what, "gather "); ok {
+			units = append(units, name)
+		}
+	}
+	return units
+}
+
+// TestLevers: what steers gathers is seen in what is gathered, in which order, over which ranks,
+// and in how much of it lives at one time.
+func TestLevers(t *testing.T) {
+	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
+	forward := []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}
+	back := []string{"layer4", "layer3", "layer2", "layer1", "embed"}
+	const world = 4
+	sizes, P := c.flatBytes(t, world)
+	embed, layer, last := sizes[0], sizes[1], sizes[5]
+	elems := func(bytes int) int { return bytes / 4 }
+	pre := parallel.Before
+	for _, v := range []struct {
+		name    string
+		gather  parallel.Gather
+		reshard int
+		want    []string
+		live    int // bytes that are gathered at most at one time
+		near    int // bytes gathered over the axis reshard
+		kept    int // bytes of parameters besides those at rest, at most
+	}{
+		{name: "nothing", want: slices.Concat(forward, back), live: max(embed, layer, last)},
+		{name: "one ahead", gather: oneAhead, want: slices.Concat(forward, back), live: max(embed+layer, 2*layer, layer+last)},
+		{name: "forward only", gather: parallel.Gather{Ahead: 1, Forward: pre}, want: slices.Concat(forward, back), live: max(embed+layer, 2*layer, layer+last)},
+		{name: "all ahead", gather: parallel.Gather{Ahead: 1 << 40, Forward: pre, Backward: pre}, want: slices.Concat(forward, back), live: P},
+		{name: "two layers ahead", gather: parallel.Gather{Ahead: elems(layer) + 1, Forward: pre, Backward: pre}, want: slices.Concat(forward, back),
+			live: max(embed+2*layer, 3*layer, 2*layer+last)},
+		{name: "two layers ahead, bounded", gather: parallel.Gather{Ahead: elems(layer) + 1, Live: elems(layer + max(embed, layer, last)), Forward: pre, Backward: pre},
+			want: slices.Concat(forward, back), live: layer + max(embed, layer, last)},
+		{name: "kept", gather: parallel.Gather{Ahead: 1, Forward: pre, Backward: pre, Keep: true}, want: forward, live: P},
+		{name: "kept, bounded", gather: parallel.Gather{Keep: true, Live: elems(P - 2*layer)}, live: P - 2*layer,
+			want: slices.Concat(forward, []string{"layer2", "layer1", "embed"}[1:])},
+		{name: "kept by pairs", gather: parallel.Gather{Ahead: 1, Forward: pre, Backward: pre, Keep: true}, reshard: 2, want: slices.Concat(forward, back),
+			live: max(embed+layer, 2*layer, layer+last), near: P - last, kept: (P - last) / 2},
+		{name: "reused at once", gather: parallel.Gather{Reuse: 1}, want: slices.Concat(forward, back), live: max(embed, layer, last)},
+		{name: "reused over the head", gather: parallel.Gather{Reuse: elems(2*last) + 1}, want: slices.Concat(forward, back[1:]), live: layer + last},
+		{name: "reused over the head and a layer", gather: parallel.Gather{Reuse: elems(2*last+2*layer) + 1}, want: slices.Concat(forward, back[2:]), live: 2*layer + last},
+		{name: "reused whatever", gather: parallel.Gather{Reuse: 1 << 40}, want: forward, live: P},
+	} {
+		d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: v.gather, reshard: v.reshard}
+		js := d.journals()
+		d.after = func(rank int, b device.Device, _ *parallel.Engine, rest tensor.Usage) {
+			use := b.Meter().Read()
+			if got := use.Peak[tensor.Gathered]; got != int64(v.live) {
+				t.Errorf("%s: rank %d: %d bytes are gathered at one time, want %d", v.name, rank, got, v.live)
+			}
+			if got := use.Peak[tensor.Params] - rest.Live[tensor.Params]; got != int64(v.kept) {
+				t.Errorf("%s: rank %d: %d bytes are kept, want %d", v.name, rank, got, v.kept)
+			}
+		}
+		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+			t.Fatal(v.name, errors.Join(errs...))
+		}
+		for rank, j := range js {
+			if got := j.gathers(); !slices.Equal(got, v.want) {
+				t.Errorf("%s: rank %d gathers %v, want %v", v.name, rank, got, v.want)
+			}
+			if got := j.volume["gather reshard"]; got != v.near {
+				t.Errorf("%s: rank %d gathers %d bytes among neighbours, want %d", v.name, rank, got, v.near)
+			}
+		}
+	}
+}
+
+// TestBackwardPost: what goes back next is gathered when the unit that went back is let go of,
+// and before its gradients are reduced.
+func TestBackwardPost(t *testing.T) {
+	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5}
+	for when, want := range map[parallel.Prefetch][]string{
+		parallel.Never:  {"reduce last", "gather layer3", "reduce layer3", "gather layer2", "reduce layer2", "gather layer1", "reduce layer1", "gather embed", "reduce embed"},
+		parallel.Before: {"gather layer3", "reduce last", "gather layer2", "reduce layer3", "gather layer1", "reduce layer2", "gather embed", "reduce layer1", "reduce embed"},
+		parallel.After:  {"gather layer3", "reduce last", "gather layer2", "reduce layer3", "gather layer1", "reduce layer2", "gather embed", "reduce layer1", "reduce embed"},
+	} {
+		d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: parallel.Gather{Ahead: 1, Backward: when}}
+		js := d.journals()
+		gathered := make([]int64, d.world) // when the first layer goes back
+		var devices [2]device.Device
+		d.opened = func(rank int, b device.Device) { devices[rank] = b }
+		d.in = func(rank, unit int, back bool) {
+			if back && unit == 2 {
+				gathered[rank] = devices[rank].Meter().Read().Live[tensor.Gathered]
+			}
+		}
+		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+			t.Fatal(errors.Join(errs...))
+		}
+		sizes, _ := c.flatBytes(t, 2)
+		live := sizes[2]
+		if when == parallel.Before {
+			live += sizes[1]
+		}
+		for rank, j := range js {
+			begun := j.begun[slices.Index(j.begun, "gather last")+1:]
+			if !slices.Equal(begun[:len(want)], want) {
+				t.Errorf("%v: rank %d begins %v, want %v", when, rank, begun, want)
+			}
+			if gathered[rank] != int64(live) {
+				t.Errorf("%v: rank %d has gathered %d bytes while layer2 goes back, want %d", when, rank, gathered[rank], live)
+			}
+		}
+	}
+}
+
+func TestGathering(t *testing.T) {
+	for text, want := range map[string]string{
+		"5e7": "50000000", "auto": "auto", "0": "0", "1_000": "1000", "-1": "", "1.5": "", "1e30": "", "1e999999999": "", "x": "", "": "", "Inf": "", "0x10": "16",
+	} {
+		var n parallel.Elements
+		err := n.UnmarshalText([]byte(text))
+		got, _ := n.MarshalText()
+		if (err == nil) != (want != "") || err == nil && string(got) != want {
+			t.Errorf("elements %q: %s, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{"true": "true", "false": "false", "4": "4", "1": "false", "0": "", "-2": "", "yes": ""} {
+		var r parallel.Reshard
+		err := r.UnmarshalText([]byte(text))
+		got, _ := r.MarshalText()
+		if (err == nil) != (want != "") || err == nil && string(got) != want {
+			t.Errorf("reshard_after_forward %q: %s, %v", text, got, err)
+		}
+	}
+	c := parallel.Default()
+	c.ReshardAfterForward = 3
+	if _, _, _, err := c.Resolve(4); err == nil || !strings.Contains(err.Error(), "does not divide the 4 ranks") {
+		t.Errorf("groups of 3 in 4 ranks: %v", err)
+	}
+	if _, _, _, err := c.Resolve(6); err != nil || c.ReshardGroup(6) != 3 {
+		t.Errorf("groups of 3 in 6 ranks: %d, %v", c.ReshardGroup(6), err)
+	}
+	c.Strategy = "no_shard"
+	if _, _, _, err := c.Resolve(4); err != nil || c.ReshardGroup(4) != 0 {
+		t.Errorf("groups of 3 where parameters are whole: %d, %v", c.ReshardGroup(4), err)
+	}
+	c.PrefetchBucketSize = parallel.Auto
+	if got := fmt.Sprintf("%+v", c.Gather(64)); got != "{Ahead:3686 Forward:1 Backward:1 Live:0 Reuse:0 Keep:true}" {
+		t.Errorf("%s", got)
+	}
+}

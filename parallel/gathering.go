@@ -1,0 +1,182 @@
+package parallel
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+)
+
+// Gathering is the part of Config that steers what is gathered when, where parameters are divided.
+// The bits of a run are the same whatever it says; its memory and traffic are not. Elements are
+// counted as they are gathered, with what pads a unit.
+type Gathering struct {
+	// ReshardAfterForward: true lets go of a unit's parameters when it has run forward and gathers
+	// them again on the way back; false keeps them until then; a number of ranks, which divides
+	// those that shard, keeps a part: groups of so many neighbours hold the parameters together, and
+	// gather them among themselves on the way back (ZeRO++'s hpZ). Default true.
+	ReshardAfterForward Reshard `yaml:"reshard_after_forward"`
+	// ForwardPrefetch gathers ahead on the way forward, as far as prefetch_bucket_size says.
+	// Default true.
+	ForwardPrefetch bool `yaml:"forward_prefetch"`
+	// BackwardPrefetch: backward_pre gathers ahead before a unit goes back, so that it overlaps
+	// with its computation; backward_post after it, when it has been let go of; none gathers when a
+	// unit runs. Default backward_pre.
+	BackwardPrefetch BackwardPrefetch `yaml:"backward_prefetch"`
+	// PrefetchBucketSize is how far gathers run ahead of the unit that computes: until so many
+	// elements are ahead; 1 is one unit, 0 none, auto 0.9 h*h of the hidden size h. Default 1.
+	PrefetchBucketSize Elements `yaml:"prefetch_bucket_size"`
+	// MaxLiveParameters bounds what is gathered at one time, in elements: what runs is gathered in
+	// any case, but nothing ahead of it or kept for later beyond this. 0 is no bound. Default 0.
+	MaxLiveParameters int `yaml:"max_live_parameters"`
+	// MaxReuseDistance keeps parameters that are read again after less than so many elements of
+	// other units. Default 0.
+	MaxReuseDistance int `yaml:"max_reuse_distance"`
+}
+
+func defaultGathering() Gathering {
+	return Gathering{ForwardPrefetch: true, BackwardPrefetch: BackwardPre, PrefetchBucketSize: 1}
+}
+
+func (c Gathering) validate() error {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"max_live_parameters", c.MaxLiveParameters}, {"max_reuse_distance", c.MaxReuseDistance}} {
+		if n.value < 0 {
+			return fmt.Errorf("%s is %d: it must be at least 0", n.name, n.value)
+		}
+	}
+	return nil
+}
+
+// Gather is what an Engine does of it, for a model with vectors of so many numbers.
+func (c Gathering) Gather(hidden int) Gather {
+	h := Gather{
+		Ahead: c.PrefetchBucketSize.of(hidden * hidden * 9 / 10),
+		Live:  c.MaxLiveParameters, Reuse: c.MaxReuseDistance, Keep: c.ReshardAfterForward != ReshardAll,
+	}
+	if c.ForwardPrefetch {
+		h.Forward = Before
+	}
+	switch c.BackwardPrefetch {
+	case BackwardPre:
+		h.Backward = Before
+	case BackwardPost:
+		h.Backward = After
+	}
+	return h
+}
+
+// Reshard is what becomes of a unit's parameters between forward and back: kept by groups of so
+// many ranks.
+type Reshard int
+
+// The values that are no number.
+const (
+	ReshardAll Reshard = 0 // true: by nobody
+	KeepWhole  Reshard = 1 // false: by each rank
+)
+
+// MarshalText is true, false or a number.
+func (r Reshard) MarshalText() ([]byte, error) {
+	switch r {
+	case ReshardAll:
+		return []byte("true"), nil
+	case KeepWhole:
+		return []byte("false"), nil
+	}
+	return strconv.AppendInt(nil, int64(r), 10), nil
+}
+
+// UnmarshalText reads true, false or a number of ranks.
+func (r *Reshard) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "true":
+		*r = ReshardAll
+		return nil
+	case "false":
+		*r = KeepWhole
+		return nil
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 1 {
+		return fmt.Errorf("parallel: reshard_after_forward %q is neither true nor false nor a number of ranks", text)
+	}
+	*r = Reshard(n)
+	return nil
+}
+
+// ReshardGroup is how many ranks Groups.Reshard has where so many shard; 0 for none.
+func (c Config) ReshardGroup(shard int) int {
+	s, err := ParseStrategy(c.Strategy)
+	if err != nil || !s.Params || c.ReshardAfterForward <= KeepWhole || shard%int(c.ReshardAfterForward) != 0 {
+		return 0
+	}
+	return int(c.ReshardAfterForward)
+}
+
+// BackwardPrefetch is when what goes back next is gathered.
+type BackwardPrefetch string
+
+// The moments, as FSDP names them.
+const (
+	BackwardPre  BackwardPrefetch = "backward_pre"
+	BackwardPost BackwardPrefetch = "backward_post"
+	BackwardNone BackwardPrefetch = "none"
+)
+
+// Choices are the names.
+func (BackwardPrefetch) Choices() []string {
+	return []string{string(BackwardPre), string(BackwardPost), string(BackwardNone)}
+}
+
+// MarshalText is the name.
+func (p BackwardPrefetch) MarshalText() ([]byte, error) { return []byte(p), nil }
+
+// UnmarshalText reads one of Choices.
+func (p *BackwardPrefetch) UnmarshalText(text []byte) error {
+	if !slices.Contains(p.Choices(), string(text)) {
+		return fmt.Errorf("parallel: backward_prefetch %q is not known: backward_pre, backward_post and none are", text)
+	}
+	*p = BackwardPrefetch(text)
+	return nil
+}
+
+// Elements is a number of elements, or auto: a function of the hidden size.
+type Elements int
+
+// Auto is "auto".
+const Auto Elements = -1
+
+func (n Elements) of(auto int) int {
+	if n == Auto {
+		return auto
+	}
+	return int(n)
+}
+
+// MarshalText is the number, or auto.
+func (n Elements) MarshalText() ([]byte, error) {
+	if n == Auto {
+		return []byte("auto"), nil
+	}
+	return strconv.AppendInt(nil, int64(n), 10), nil
+}
+
+// UnmarshalText reads auto, or a whole number, of which 5e7 is one.
+func (n *Elements) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*n = Auto
+		return nil
+	}
+	const longest = 40 // digits, or more than there are
+	x, ok := new(big.Float).SetPrec(256).SetString(string(text))
+	if whole, at := (*big.Int)(nil), big.Exact; ok && len(text) <= longest && !x.IsInf() && x.MantExp(nil) < 64 {
+		if whole, at = x.Int(nil); at == big.Exact && whole.IsInt64() && whole.Sign() >= 0 {
+			*n = Elements(whole.Int64())
+			return nil
+		}
+	}
+	return fmt.Errorf("parallel: %q is neither auto nor a number of elements", text)
+}
