@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -94,6 +95,45 @@ func (t *Tokenizer) checkAdded(vocab int) error {
 			return fmt.Errorf("added_tokens: %.40q and %.40q have one id, %d", old, a.Content, a.ID)
 		}
 		seen[a.ID] = a.Content
+	}
+	return nil
+}
+
+// addConfigured adds the tokens of tokenizer_config.json that tokenizer.json does not list, as
+// transformers does: under their ids in the vocabulary, else those of the configuration, else,
+// where these are other tokens', after all others.
+func (t *Tokenizer) addConfigured() error {
+	config := maps.Clone(t.parts.Config)
+	delete(config, fileAddedTokens)
+	more, err := addedTokens(config, t.ids, nil)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(more, func(a, b AddedToken) int { return int(a.ID) - int(b.ID) })
+	taken := map[int32]bool{}
+	listed := map[string]bool{}
+	for _, a := range t.added {
+		taken[a.ID], listed[a.Content] = true, true
+	}
+	for _, a := range more {
+		if listed[a.Content] {
+			continue
+		}
+		id, known := t.ids[a.Content]
+		switch other := a.ID >= 0 && int(a.ID) < len(t.spelled) && t.inModel[a.ID]; {
+		case known:
+			a.ID = id
+		case other || taken[a.ID]:
+			a.ID = int32(len(t.spelled))
+		}
+		t.added = append(t.added, a)
+		if err := t.checkAdded(len(t.spelled)); err != nil {
+			return err
+		}
+		taken[a.ID] = true
+		if n := int(a.ID) + 1 - len(t.spelled); n > 0 {
+			t.spelled, t.inModel = append(t.spelled, make([]string, n)...), append(t.inModel, make([]bool, n)...)
+		}
 	}
 	return nil
 }

@@ -201,3 +201,33 @@ func TestManyMarks(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Tokens that tokenizer_config.json has and tokenizer.json has not are added, as transformers
+// does: what a chat template writes is then one token and no text.
+func TestConfigAddsToTokenizerJSON(t *testing.T) {
+	for _, c := range []struct {
+		config string
+		text   string
+		want   []int32
+	}{
+		{`{}`, "a<|x|>", []int32{97, 60, 124, 120, 124, 62}},
+		{`{"added_tokens_decoder": {"260": {"content": "<|x|>", "special": true}}}`, "a<|x|>", []int32{97, 260}},
+		{`{"added_tokens_decoder": {"262": {"content": "<|x|>"}, "261": {"content": "<|y|>"}}}`, "<|y|><|x|>", []int32{261, 262}},
+		{`{"added_tokens_decoder": {"258": {"content": "<|begin_of_text|>"}, "97": {"content": "abc"}}}`, "<|begin_of_text|>abc", []int32{258, 257}}, // which the vocabulary has
+		{`{"added_tokens_decoder": {"97": {"content": "<|x|>"}, "258": {"content": "<|y|>"}}}`, "<|x|><|y|>a", []int32{260, 261, 97}},                // whose ids are others'
+		{`{"eos_token": "ab", "pad_token": "<|pad|>"}`, "abc<|pad|>", []int32{256, 99, 60, 124, 112, 97, 100, 124, 62}},
+	} {
+		tok, err := loadWith(t, map[string]string{fileJSON: tiny(t, nil), fileConfig: c.config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tok.Encode(c.text, Options{}); !slices.Equal(got, c.want) {
+			t.Errorf("%s %q: %v, want %v", c.config, c.text, got, c.want)
+		}
+		saveAndCompare(t, tok, c.config)
+	}
+	_, err := loadWith(t, map[string]string{fileJSON: tiny(t, nil), fileConfig: `{"added_tokens_decoder": {"2000000000": {"content": "<|x|>"}}}`})
+	if err == nil || !strings.Contains(err.Error(), `"<|x|>" has id 2000000000`) {
+		t.Errorf("an id without bound: %v", err)
+	}
+}

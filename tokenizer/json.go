@@ -116,6 +116,9 @@ func parse(blob []byte, config map[string]any) (*Tokenizer, error) {
 	if err := t.readModel(top.Model); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
+	if err := t.addConfigured(); err != nil {
+		return nil, err
+	}
 	if err := t.readParts(); err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func readMerges(text string) (merges []merge, err error) {
 	return merges, nil
 }
 
-// addedTokens are the added tokens of a tokenizer without a tokenizer.json: those that the
+// addedTokens are the added tokens that are not in a tokenizer.json: those that the
 // configuration lists, its special tokens, and names, where the vocabulary has them.
 func addedTokens(config map[string]any, vocab map[string]int32, names []string) (added []AddedToken, err error) {
 	special := map[string]AddedToken{} // by spelling
