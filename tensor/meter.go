@@ -17,10 +17,11 @@ const (
 	Activations                 // what forward keeps for backward, and values in flight
 	Logits                      // blocks of logits in the loss
 	Workspace                   // inputs, tables and the step's numbers; scratch that an operation gives back before it returns is not counted
+	Offloaded                   // what lies elsewhere, in files: in no total
 	NumCategories
 )
 
-var categoryNames = [NumCategories]string{"parameters", "gradients", "master", "optimizer", "gathered", "buckets", "activations", "logits", "workspace"}
+var categoryNames = [NumCategories]string{"parameters", "gradients", "master", "optimizer", "gathered", "buckets", "activations", "logits", "workspace", "offloaded"}
 
 func (c Category) String() string { return categoryNames[c] }
 
@@ -37,8 +38,11 @@ func (m *Meter) Add(c Category, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.live[c] += bytes
-	m.total += bytes
 	m.peak[c] = max(m.peak[c], m.live[c])
+	if c == Offloaded {
+		return
+	}
+	m.total += bytes
 	if m.total > m.top {
 		m.top, m.moment = m.total, m.live
 	}

@@ -47,6 +47,7 @@ func (s Shape) String() string {
 // accelerators). Whoever allocated a buffer frees it; views of it do not own it.
 type Buffer struct {
 	Bytes []byte   // host-visible memory, or nil
+	Far   Far      // where the contents lie where that is no memory; see NewFar
 	Size  int      // bytes
 	Cat   Category // what the memory is for, in the records of memory
 	free  func(*Buffer)
@@ -66,7 +67,7 @@ func (b *Buffer) Release() {
 	if b.free != nil {
 		b.free(b)
 	}
-	b.Bytes, b.Size = nil, -1
+	b.Bytes, b.Far, b.Size = nil, nil, -1
 }
 
 // Tensor is a handle on elements in a Buffer.

@@ -1,0 +1,259 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// Block is what transfers past the system's cache are multiples of, in bytes.
+const Block = 4096
+
+// Storage is what a File needs of what it lies in.
+type Storage interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+}
+
+// File is space in a directory. Reserve and Close are called by one goroutine; ranges that do not
+// share a block may be read and written at the same time.
+type File struct {
+	at     Storage
+	dir    string
+	remove string // the file's name, where it has one until it is closed
+	direct bool   // transfers are of whole blocks
+	end    int64
+	take   func(off, n int64) error // makes the file's bytes [off, off+n) there; nil where they come as they are written
+
+	under  sync.WaitGroup // transfers
+	mu     sync.Mutex     // of bounce
+	bounce []byte         // for what is not whole blocks; nil until it is needed
+}
+
+// Create makes a file in a directory, and the directory where it is not there.
+func Create(dir string) (*File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("disk: %w", err)
+	}
+	f, named, err := nameless(dir)
+	if err != nil {
+		return nil, fmt.Errorf("disk: make a file in %s: %w", dir, err)
+	}
+	d := &File{at: f, dir: dir, remove: named, direct: direct(f)}
+	d.take = func(off, n int64) error { return allocate(f, off, n) }
+	if d.direct && d.probe() != nil {
+		d.direct = false
+		err = indirect(f)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("disk: make a file in %s: %w", dir, err), d.Close())
+	}
+	return d, nil
+}
+
+// On is a File in some other storage, with transfers of whole blocks where direct says so. Tests
+// give one that fails.
+func On(s Storage, dir string, direct bool) *File { return &File{at: s, dir: dir, direct: direct} }
+
+// createNamed makes a file that is removed at once, or else when it is closed: named is then its name.
+func createNamed(dir string) (f *os.File, named string, err error) {
+	if f, err = os.CreateTemp(dir, ".trireme-*"); err != nil {
+		return nil, "", err
+	}
+	if os.Remove(f.Name()) != nil {
+		named = f.Name()
+	}
+	return f, named, nil
+}
+
+// probe tries a transfer past the cache: there are file systems that refuse only that.
+func (f *File) probe() error {
+	b, err := pages(Block)
+	if err != nil {
+		return err
+	}
+	defer unmap(b)
+	if _, err = f.at.WriteAt(b, 0); err == nil {
+		_, err = f.at.ReadAt(b, 0)
+	}
+	return err
+}
+
+// Direct says whether transfers go past the system's cache.
+func (f *File) Direct() bool { return f.direct }
+
+// Dir is the directory that the file lies in.
+func (f *File) Dir() string { return f.dir }
+
+// Section is n bytes of a File.
+type Section struct {
+	f      *File
+	off, n int64
+}
+
+// Reserve takes space for n bytes, which are zero.
+func (f *File) Reserve(n int64) (*Section, error) {
+	s := &Section{f, f.end, n}
+	whole := (n + Block - 1) / Block * Block
+	if f.take != nil && n > 0 {
+		if err := f.take(s.off, whole); err != nil {
+			return nil, fmt.Errorf("disk: take %d bytes more in %s, where this process has %d: %w", whole, f.dir, f.end, err)
+		}
+	}
+	f.end += whole
+	return s, nil
+}
+
+// Close waits for what is under way and gives the space back.
+func (f *File) Close() error {
+	f.under.Wait()
+	err := f.at.Close()
+	if f.remove != "" {
+		err = errors.Join(err, os.Remove(f.remove))
+	}
+	if f.bounce != nil {
+		unmap(f.bounce)
+		f.bounce = nil
+	}
+	return err
+}
+
+// ReadAt reads len(p) bytes.
+func (s *Section) ReadAt(p []byte, off int64) (int, error) {
+	if err := s.check("read", len(p), off); err != nil {
+		return 0, err
+	}
+	return s.f.done("read", len(p), s.f.read(p, s.off+off))
+}
+
+// WriteAt writes p.
+func (s *Section) WriteAt(p []byte, off int64) (int, error) {
+	if err := s.check("write", len(p), off); err != nil {
+		return 0, err
+	}
+	return s.f.done("write", len(p), s.f.write(p, s.off+off))
+}
+
+func (s *Section) check(verb string, n int, off int64) error {
+	if off < 0 || off+int64(n) > s.n {
+		return fmt.Errorf("disk: %s bytes [%d,%d) of a section of %d", verb, off, off+int64(n), s.n)
+	}
+	return nil
+}
+
+// done describes a failure.
+func (f *File) done(verb string, n int, err error) (int, error) {
+	if err != nil {
+		return 0, fmt.Errorf("disk: %s %d bytes in %s: %w", verb, n, f.dir, err)
+	}
+	return n, nil
+}
+
+// read fills p from place off of the file: what is beyond its end is missing.
+func (f *File) read(p []byte, off int64) error {
+	if len(p) == 0 {
+		return nil
+	}
+	if !f.direct {
+		return full(f.at.ReadAt(p, off))
+	}
+	whole := len(p) &^ (Block - 1)
+	if whole > 0 && off%Block == 0 {
+		switch err := full(f.at.ReadAt(p[:whole], off)); {
+		case err == nil:
+			p, off = p[whole:], off+int64(whole)
+		case !errors.Is(err, syscall.EINVAL): // which says that the memory does not begin at a page
+			return err
+		}
+	}
+	return f.bounced(p, off, false)
+}
+
+// full is the error of a transfer that is to be whole.
+func full(_ int, err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (f *File) write(p []byte, off int64) error {
+	if !f.direct {
+		_, err := f.at.WriteAt(p, off)
+		return err
+	}
+	whole := len(p) &^ (Block - 1)
+	if whole > 0 && off%Block == 0 {
+		switch _, err := f.at.WriteAt(p[:whole], off); {
+		case err == nil:
+			p, off = p[whole:], off+int64(whole)
+		case !errors.Is(err, syscall.EINVAL):
+			return err
+		}
+	}
+	return f.bounced(p, off, true)
+}
+
+// bounceBytes is the size of the buffer for what is not whole blocks.
+const bounceBytes = 256 << 10
+
+// bounced moves p by way of whole blocks. Of those that are written in part the rest is read first.
+func (f *File) bounced(p []byte, off int64, write bool) error {
+	if len(p) == 0 {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.bounce == nil {
+		var err error
+		if f.bounce, err = pages(bounceBytes); err != nil {
+			return err
+		}
+	}
+	for len(p) > 0 {
+		first := off &^ (Block - 1)
+		skip := int(off - first)
+		n := min(len(p), len(f.bounce)-skip)
+		b := f.bounce[:(skip+n+Block-1)&^(Block-1)]
+		if !write || skip > 0 || len(b) > skip+n {
+			got, err := f.at.ReadAt(b, first)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			if !write && got < skip+n {
+				return io.ErrUnexpectedEOF
+			}
+			clear(b[got:])
+		}
+		if write {
+			copy(b[skip:], p[:n])
+			if _, err := f.at.WriteAt(b, first); err != nil {
+				return err
+			}
+		} else {
+			copy(p, b[skip:skip+n])
+		}
+		p, off = p[n:], off+int64(n)
+	}
+	return nil
+}
+
+// Free is how many bytes the file system of a directory, or of the nearest one above it that is
+// there, has left; 0 where the system does not say.
+func Free(dir string) int64 {
+	for {
+		if n, err := free(dir); err == nil {
+			return n
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return 0
+		}
+		dir = up
+	}
+}
