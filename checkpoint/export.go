@@ -214,7 +214,10 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 			return fmt.Errorf("checkpoint: write %s: %w", t.Name, context.Cause(ctx))
 		}
 		hi := min(p.count, lo+per)
-		b := e.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, e.chunk)
+		b, err := e.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, e.chunk)
+		if err != nil {
+			return fmt.Errorf("checkpoint: read %s: %w", t.Name, err)
+		}
 		if from != to {
 			safetensors.Convert(e.converted[:(hi-lo)*size], to, b, from)
 			b = e.converted[:(hi-lo)*size]

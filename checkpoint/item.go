@@ -46,7 +46,7 @@ func (it Item) check(m memory) error {
 		return fmt.Errorf("checkpoint: %s %v has no elements [%d,%d)", k, it.Shape, it.First, it.First+it.Count)
 	case it.Count > 0 && (it.Data == nil || it.Data.DType() != it.DType || it.Data.Elems() != it.Count || !it.Data.Contiguous()):
 		return fmt.Errorf("checkpoint: %s: %d elements of %v do not lie in %v", k, it.Count, it.DType, it.Data)
-	case it.Count > 0 && it.Data.Buffer().Bytes == nil && m.device == nil:
+	case it.Count > 0 && it.Data.Buffer().Bytes == nil && it.Data.Buffer().Far == nil && m.device == nil:
 		return fmt.Errorf("checkpoint: %s: the host does not see its memory, and no device was given", k)
 	}
 	return nil
@@ -75,13 +75,25 @@ type memory struct{ device tensor.Memory }
 
 // bytes is elements [lo, hi) of t: its own memory where the host sees it, else a copy in
 // buf, which is large enough.
-func (m memory) bytes(t *tensor.Tensor, lo, hi int, buf []byte) []byte {
+func (m memory) bytes(t *tensor.Tensor, lo, hi int, buf []byte) ([]byte, error) {
 	if t.Buffer().Bytes != nil {
-		return tensor.HostBytes(t)[lo*t.DType().Size() : hi*t.DType().Size()]
+		return tensor.HostBytes(t)[lo*t.DType().Size() : hi*t.DType().Size()], nil
 	}
 	b := buf[:(hi-lo)*t.DType().Size()]
+	if t.Buffer().Far != nil {
+		return b, tensor.Fetch(b, t.Flat(lo, hi))
+	}
 	m.device.Download(b, t.Flat(lo, hi))
-	return b
+	return b, nil
+}
+
+// put writes all of t, whose memory the host does not see.
+func (m memory) put(t *tensor.Tensor, b []byte) error {
+	if t.Buffer().Far != nil {
+		return tensor.Store(t, b)
+	}
+	m.device.Upload(t, b)
+	return nil
 }
 
 // sync waits for what a device still has to do.

@@ -215,7 +215,9 @@ func (r *reader) item(ctx context.Context, it Item) error {
 			if err != nil {
 				return err
 			}
-			r.store(it, from, lo, hi, b[(lo-first)*size:(hi-first)*size])
+			if err := r.store(it, from, lo, hi, b[(lo-first)*size:(hi-first)*size]); err != nil {
+				return fmt.Errorf("checkpoint: load %s: %w", t.key(), err)
+			}
 		}
 	}
 	return nil
@@ -226,14 +228,20 @@ func (r *reader) direct(it Item, from tensor.DType, lo, hi int) []byte {
 	if it.Data.Buffer().Bytes == nil || from != it.DType {
 		return nil
 	}
-	return r.memory.bytes(it.Data, lo-it.First, hi-it.First, nil)
+	return r.own(it, lo, hi)
+}
+
+// own is the item's own memory for elements [lo, hi), which the host sees.
+func (r *reader) own(it Item, lo, hi int) []byte {
+	size := it.DType.Size()
+	return tensor.HostBytes(it.Data)[(lo-it.First)*size : (hi-it.First)*size]
 }
 
 // store puts elements [lo, hi), of type from, in the item.
-func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) {
+func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) error {
 	if it.Data.Buffer().Bytes != nil {
-		safetensors.Convert(r.memory.bytes(it.Data, lo-it.First, hi-it.First, nil), it.DType, b, from)
-		return
+		safetensors.Convert(r.own(it, lo, hi), it.DType, b, from)
+		return nil
 	}
 	if from != it.DType {
 		if r.converted == nil {
@@ -243,7 +251,7 @@ func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) {
 		safetensors.Convert(out, it.DType, b, from)
 		b = out
 	}
-	r.memory.device.Upload(it.Data.Flat(lo-it.First, hi-it.First), b)
+	return r.memory.put(it.Data.Flat(lo-it.First, hi-it.First), b)
 }
 
 // read reads chunk k of a piece to the beginning of buf and checks it.

@@ -170,7 +170,10 @@ func (w *writer) part(ctx context.Context, f file, at int64, t planned, p part) 
 			return nil, fmt.Errorf("checkpoint: write %s: %w", key(t.Kind, t.Name), context.Cause(ctx))
 		}
 		hi := min(p.count, lo+per)
-		b := w.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, w.scratch(it.Data))
+		b, err := w.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, w.scratch(it.Data))
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint: read %s: %w", key(t.Kind, t.Name), err)
+		}
 		crcs = append(crcs, crc32.Checksum(b, castagnoli))
 		if err := writeAt(f, b, at+int64(lo*size), key(t.Kind, t.Name)); err != nil {
 			return nil, err

@@ -56,8 +56,13 @@ func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 	for _, p := range model.Params(m) {
 		p.Frozen = true
 	}
-	e := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{})
-	e.Init(3)
+	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{})
+	if err == nil {
+		err = e.Init(3)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		e.Close()
 		b.Close()

@@ -2,10 +2,12 @@ package parallel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"trireme/collective"
+	"trireme/internal/disk"
 	"trireme/nn"
 	"trireme/optim"
 	"trireme/tensor"
@@ -18,6 +20,10 @@ type Options struct {
 	WorldInvariant bool
 	Precision      Precision
 	Gather         Gather
+	// Offload says what rests in files, in directories that it names.
+	Offload Offload
+	// Files makes such a file in a directory; nil is disk.Create.
+	Files func(dir string) (*disk.File, error)
 }
 
 // Engine holds this rank's part of the training state and moves what a step needs. It is used
@@ -31,7 +37,9 @@ type Engine struct {
 	inOrder   bool  // Options.WorldInvariant
 	precision Precision
 	how       Gather
-	copied    bool // parameters that compute have been made from masters
+	files     files
+	resident  []optim.Slice // what is updated in memory; nil before the first time
+	copied    bool          // parameters that compute have been made from masters
 
 	units []*nn.Unit
 	index map[*nn.Unit]int
@@ -71,12 +79,14 @@ type flat struct {
 	index  int // among the engine's
 	frozen bool
 
+	// These but grad may lie in a file (offload.go).
 	param  *tensor.Tensor // Precision.Param, at rest: elements layout.param
 	master *tensor.Tensor // F32, layout.master; param itself where that is F32
 	grad   *tensor.Tensor // F32, layout.grad
 	m, v   *tensor.Tensor // F32, layout.optim
 
 	full    *tensor.Tensor // [padded] while gathered; param itself where that is whole
+	part    *tensor.Tensor // what param has, on its way from a file to full; else nil
 	kept    *tensor.Tensor // a part of what was gathered, for Groups.Reshard to gather it again
 	mark    int            // stepState.mark of the last walk that saw it
 	arrives *ticket
@@ -87,10 +97,13 @@ type flat struct {
 	added   int // micro-batches of this step that are in grad
 }
 
-// New divides units among the ranks of g. Memory is taken at once; moments begin at 0, and
-// parameters are undefined until Init, or until what HeldParams or State list is loaded, and
-// then Refresh.
-func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) *Engine {
+// New divides units among the ranks of g. Memory is taken at once, and so is space in files;
+// moments begin at 0, and parameters are undefined until Init, or until what HeldParams or State
+// list is loaded, and then Refresh.
+func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, error) {
+	if err := o.Offload.Suits(o.Strategy); err != nil {
+		return nil, err
+	}
 	o.Precision.check()
 	rank := g.World.Rank()
 	shards := g.Shard.Size()
@@ -98,6 +111,10 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) *Engine {
 		b: b, g: g, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, how: o.Gather,
 		at:    place{replica: rank / shards, replicas: g.World.Size() / shards, shard: rank % shards, shards: shards},
 		index: map[*nn.Unit]int{},
+		files: files{Offload: o.Offload, open: o.Files, hollow: tensor.Hollow(b)},
+	}
+	if e.files.open == nil {
+		e.files.open = disk.Create
 	}
 	e.chunks = e.at.chunks()
 	owner := map[*nn.Param]*flat{}
@@ -108,12 +125,22 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) *Engine {
 			if f := e.newFlat(u, frozen); f != nil {
 				f.index = len(e.flats)
 				e.flats = append(e.flats, f)
+				e.files.total += f.optim.n()
 				for _, p := range f.params {
 					owner[p] = f
 				}
 			}
 		}
 		e.needs = append(e.needs, needs(u, owner))
+	}
+	for _, f := range e.flats {
+		if err := e.rest(f); err != nil {
+			return nil, errors.Join(err, e.files.close())
+		}
+		if f.layout.param.n() == f.padded && !isFar(f.param) {
+			f.full = f.param
+			f.bind(f.full)
+		}
 	}
 	e.lane = newLane()
 	e.trace.uses = make([][]int, len(e.flats))
@@ -122,7 +149,7 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) *Engine {
 	e.stats = b.New(tensor.Workspace, tensor.I64, statWords)
 	e.scalars = b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	e.maxNorm = b.New(tensor.Workspace, tensor.F64, 1)
-	return e
+	return e, nil
 }
 
 // needs lists each flat that u reads once, owner's before sharer's.
@@ -153,28 +180,9 @@ func (e *Engine) newFlat(u *nn.Unit, frozen bool) *flat {
 		return nil
 	}
 	f := &flat{layout: newLayout(ps, e.strategy, e.at, frozen), unit: u, frozen: frozen, written: map[*nn.Param]bool{}}
-	f.param = e.b.New(tensor.Params, e.precision.Param, f.layout.param.n())
-	f.master = f.param
-	if e.precision.Param == tensor.F32 {
-		f.layout.master = f.layout.param
-	} else {
-		f.master = e.b.New(tensor.Master, tensor.F32, f.layout.master.n())
-	}
-	if pad := f.layout.master.meet(span{f.n, f.padded}); pad.n() > 0 {
-		e.b.Fill(f.at(f.master, f.layout.master, pad), 0)
-	}
-	if f.layout.param.n() == f.padded {
-		f.full = f.param
-		f.bind(f.full)
-	}
 	if frozen {
 		return f
 	}
-	f.grad = e.b.New(tensor.Grads, tensor.F32, f.layout.grad.n())
-	f.m = e.b.New(tensor.Optimizer, tensor.F32, f.optim.n())
-	f.v = e.b.New(tensor.Optimizer, tensor.F32, f.optim.n())
-	e.b.Fill(f.m, 0)
-	e.b.Fill(f.v, 0)
 	for i, p := range ps {
 		p.SetSink(func() (*tensor.Tensor, bool) { return e.sink(f, p, f.starts[i]) })
 	}
@@ -190,24 +198,6 @@ func (f *flat) bind(whole *tensor.Tensor) {
 		}
 		p.Value = whole.Flat(f.starts[i], f.starts[i]+p.Shape.Elems()).Reshape(p.Shape...)
 	}
-}
-
-// Slices are what the optimizer updates on this rank.
-func (e *Engine) Slices() []optim.Slice {
-	var out []optim.Slice
-	for _, f := range e.flats {
-		if f.frozen {
-			continue
-		}
-		f.each(f.optim, func(p *nn.Param, _, at, n int) {
-			part := func(t *tensor.Tensor, held span) *tensor.Tensor { return t.Flat(at-held.lo, at-held.lo+n) }
-			out = append(out, optim.Slice{
-				P: part(f.master, f.layout.master), G: part(f.grad, f.layout.grad),
-				M: part(f.m, f.optim), V: part(f.v, f.optim), Decay: p.Decays(),
-			})
-		})
-	}
-	return out
 }
 
 // failure carries an error of communication through the model's code, which returns none.
@@ -277,6 +267,9 @@ func (e *Engine) Settle() error {
 	})
 }
 
-// Close waits for what is queued and ends the communication goroutine. Nothing hangs here
-// once the groups are aborted.
-func (e *Engine) Close() { e.lane.close() }
+// Close waits for what is queued, ends the communication goroutine and gives files back. Nothing
+// hangs here once the groups are aborted.
+func (e *Engine) Close() error {
+	e.lane.close()
+	return e.files.close()
+}

@@ -167,17 +167,29 @@ func (e *Engine) makeRoom(i int) {
 
 // gather begins f's gather, unless it is gathered.
 func (e *Engine) gather(f *flat) {
-	if !f.divided() || f.gathered() {
+	if !f.comes() || f.gathered() {
 		return
 	}
 	full := e.b.New(tensor.Gathered, f.param.DType(), f.padded)
 	group, part := e.g.Shard, f.param
-	if f.kept != nil {
+	var ops []func() collective.Work
+	switch {
+	case f.kept != nil:
 		group, part = e.g.Reshard, f.kept
+	case isFar(f.param):
+		if part = full; f.divided() {
+			f.part = e.b.New(tensor.Params, f.param.DType(), f.layout.param.n())
+			part = f.part
+		}
+		read := e.fetch(f, part)
+		ops = append(ops, func() collective.Work { return read })
 	}
 	f.full = full
 	e.step.live += f.gathers()
-	f.arrives = e.issue(func() collective.Work { return group.AllGather(full, part, f.unit.Name) })
+	if f.divided() {
+		ops = append(ops, func() collective.Work { return group.AllGather(full, part, f.unit.Name) })
+	}
+	f.arrives = e.issue(ops...)
 }
 
 // ready waits for the gathers of unit i.
@@ -195,6 +207,10 @@ func (e *Engine) arrive(f *flat) {
 	if f.arrives != nil {
 		e.wait(f.arrives)
 		f.arrives = nil
+		if f.part != nil {
+			f.part.Release()
+			f.part = nil
+		}
 		f.bind(f.full)
 	}
 }
@@ -238,12 +254,15 @@ func (f *flat) drop() {
 // divided says whether the parameters at rest are a part of the flat.
 func (f *flat) divided() bool { return f.layout.param.n() < f.padded }
 
-// gathered says whether the flat, which is divided, is whole here, or on its way.
-func (f *flat) gathered() bool { return f.divided() && f.full != nil }
+// comes says whether the parameters are gathered when they are needed and let go of afterwards.
+func (f *flat) comes() bool { return f.divided() || isFar(f.param) }
+
+// gathered says whether the flat, which comes and goes, is whole here, or on its way.
+func (f *flat) gathered() bool { return f.comes() && f.full != nil }
 
 // gathers is how many elements a gather makes.
 func (f *flat) gathers() int {
-	if !f.divided() {
+	if !f.comes() {
 		return 0
 	}
 	return f.padded

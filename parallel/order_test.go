@@ -301,7 +301,11 @@ func TestVotes(t *testing.T) {
 				return
 			}
 			g := parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}
-			e := parallel.New(b, g, toy{V: 5, D: 4, F: 3, layers: 1}.make(b).units, parallel.Options{})
+			e, err := parallel.New(b, g, toy{V: 5, D: 4, F: 3, layers: 1}.make(b).units, parallel.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
 			defer e.Close()
 			for step, want := range []int64{0, 2, 0} {
 				if step == 1 && rank != 1 {

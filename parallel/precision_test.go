@@ -135,9 +135,14 @@ func TestBeginNeedsRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := toy{V: 5, D: 4, F: 3, layers: 1}.make(b)
-	e := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, n.units, parallel.Options{Precision: half})
+	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, n.units, parallel.Options{Precision: half})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer e.Close()
-	e.Init(1)
+	if err := e.Init(1); err != nil {
+		t.Fatal(err)
+	}
 	err = e.Guard(func() { e.Begin(context.Background(), 1, true) })
 	if err == nil || !strings.Contains(err.Error(), "Begin before Refresh") {
 		t.Errorf("a step before Refresh ends with %v", err)

@@ -9,13 +9,20 @@ import (
 )
 
 // Init gives all parameters their first values. Refresh follows.
-func (e *Engine) Init(seed uint64) {
+func (e *Engine) Init(seed uint64) error {
 	for _, f := range e.flats {
-		f.each(f.layout.master, func(p *nn.Param, first, at, n int) {
-			lo := at - f.layout.master.lo
-			p.Fill(e.b, f.master.Flat(lo, lo+n), seed, first)
-		})
+		var ps []*nn.Param
+		f.each(f.layout.master, func(p *nn.Param, _, _, _ int) { ps = append(ps, p) })
+		for i, s := range f.shards(f.master, f.layout.master, f.layout.master) {
+			if err := e.Fill(s, func(dst *tensor.Tensor, at int) error {
+				ps[i].Fill(e.b, dst, seed, s.First+at)
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
 }
 
 // Refresh makes the parameters that compute from the masters, which Init or a load has filled,
@@ -28,6 +35,9 @@ func (e *Engine) Refresh(ctx context.Context) error {
 	}
 	return e.Guard(func() {
 		for _, f := range e.flats {
+			if f.streams() {
+				e.remake(f)
+			}
 			e.publish(f)
 		}
 	})

@@ -146,8 +146,11 @@ func (e *Engine) Publish() {
 }
 
 func (e *Engine) publish(f *flat) {
+	if isFar(f.param) {
+		return
+	}
 	mine := f.at(f.param, f.layout.param, f.optim)
-	if f.master != f.param {
+	if f.master != f.param && !f.streams() {
 		e.b.Copy(mine, f.master)
 	}
 	if f.optim.n() < f.layout.param.n() {

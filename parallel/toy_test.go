@@ -2,6 +2,7 @@ package parallel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"trireme/autograd"
 	"trireme/collective"
 	"trireme/device"
+	"trireme/internal/disk"
 	"trireme/nn"
 	"trireme/optim"
 	"trireme/parallel"
@@ -289,7 +291,9 @@ type division struct {
 	// group stands before each group of a rank; nil for the group itself.
 	group func(rank int, axis string, g collective.Group) collective.Group
 	// opened is told of each rank's device.
-	opened func(rank int, b device.Device)
+	opened  func(rank int, b device.Device)
+	offload parallel.Offload
+	files   func(rank int, dir string) (*disk.File, error) // nil: real ones
 	// in is told of a unit's turn on a rank.
 	in func(rank, unit int, back bool)
 	// after is told of each rank at the end, before it closes.
@@ -315,7 +319,7 @@ func (c toy) train(t testing.TB, d division) (out *outcome, errs []error) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if errs[r] = c.rank(w, d, out, &mu); errs[r] != nil {
+			if errs[r] = c.rank(t, w, d, out, &mu); errs[r] != nil {
 				w.Abort(errs[r])
 			}
 		}()
@@ -329,7 +333,7 @@ func (c toy) train(t testing.TB, d division) (out *outcome, errs []error) {
 	return out, errs
 }
 
-func (c toy) rank(w collective.World, d division, out *outcome, mu *sync.Mutex) error {
+func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu *sync.Mutex) (err error) {
 	b, err := device.Open("cpu", device.Options{Reserve: 1 << 32})
 	if err != nil {
 		return err
@@ -360,13 +364,21 @@ func (c toy) rank(w collective.World, d division, out *outcome, mu *sync.Mutex) 
 	if groups.Reshard != nil {
 		groups.Reshard = wrap("reshard", groups.Reshard)
 	}
-	e := parallel.New(b, groups, n.units, parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Gather: d.gather})
-	defer e.Close()
-	e.Init(7)
+	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Gather: d.gather, Offload: d.offload}
+	if d.files != nil {
+		o.Files = func(dir string) (*disk.File, error) { return d.files(w.Rank(), dir) }
+	}
+	e, err := parallel.New(b, groups, n.units, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if err := e.Init(7); err != nil {
+		return err
+	}
 	if err := e.Refresh(context.Background()); err != nil {
 		return err
 	}
-	slices := e.Slices()
 	hyper, loss := b.New(tensor.Workspace, tensor.F64, tensor.AdamCount), b.New(tensor.Workspace, tensor.F64, 1)
 	rest := b.Meter().Read()
 	ctx := context.Background()
@@ -397,7 +409,7 @@ func (c toy) rank(w collective.World, d division, out *outcome, mu *sync.Mutex) 
 			}
 			result := e.Finish(tokens, maxNorm, nil)
 			b.Upload(hyper, tensor.AsBytes(adam.Hyper(1e-2, step+1)))
-			adam.Step(b, slices, hyper, result)
+			e.Update(func(slices []optim.Slice) { adam.Step(b, slices, hyper, result) })
 			scalars = append(scalars, tensor.Host[float64](result)...)
 			e.Publish()
 		}); err != nil {
@@ -421,10 +433,22 @@ func (c toy) rank(w collective.World, d division, out *outcome, mu *sync.Mutex) 
 			}
 			out.params[p.Name] = all
 		}
-		copy(all[p.First:], tensor.Host[float32](p.Data))
+		copy(all[p.First:], read(t, p.Data))
 	}
 	if d.after != nil {
 		d.after(w.Rank(), b, e, rest)
 	}
 	return nil
+}
+
+// read is a tensor's elements, wherever they lie.
+func read(t testing.TB, x *tensor.Tensor) []float32 {
+	if x.Buffer().Far == nil {
+		return tensor.Host[float32](x)
+	}
+	out := make([]float32, x.Elems())
+	if err := tensor.Fetch(tensor.AsBytes(out), x); err != nil {
+		t.Error(err)
+	}
+	return out
 }

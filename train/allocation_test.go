@@ -43,9 +43,14 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 		t.Fatal(err)
 	}
 	s, _ := parallel.ParseStrategy("full_shard")
-	e := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s, WorldInvariant: true})
+	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s, WorldInvariant: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer e.Close()
-	e.Init(1)
+	if err := e.Init(1); err != nil {
+		t.Fatal(err)
+	}
 	st := train.NewStepper(b, m, e, optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, 1, 0)
 	micros := make([]data.MicroBatch, 2)
 	for i := range micros {

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"errors"
+
 	"trireme/model"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -48,17 +50,20 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 	if err != nil {
 		return nil, err
 	}
-	e := parallel.New(b, groups, m.Units(), parallel.Options{
+	e, err := parallel.New(b, groups, m.Units(), parallel.Options{
 		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Gather: cfg.Parallel.Gather(m.Info().Hidden),
+		Offload: cfg.Offload.In(cfg.OutputDir),
 	})
+	if err != nil {
+		return nil, err
+	}
 	s := NewStepper(b, m, e, cfg.Training.optimizer(), cfg.Training.MaxGradNorm, cfg.Training.Seed)
 	if scaler := cfg.Precision.scaler(cfg.Training.MicroBatchSize * positions); scaler != nil && train {
 		s.ScaleLoss(scaler, scaler.Start())
 	}
 	if train {
 		if s.spill, err = cfg.Recompute.open(b, cfg.OutputDir); err != nil {
-			e.Close()
-			return nil, input(err)
+			return nil, errors.Join(input(err), e.Close())
 		}
 	}
 	return &Assembly{Model: m, Engine: e, Stepper: s}, nil

@@ -27,6 +27,7 @@ type Config struct {
 	Parallel   parallel.Config   `yaml:"parallel"`
 	Precision  Precision         `yaml:"precision"`
 	Recompute  Recompute         `yaml:"activation_checkpointing"`
+	Offload    parallel.Offload  `yaml:"offload"`
 	Checkpoint checkpoint.Config `yaml:"checkpoint"`
 	Logging    monitor.Config    `yaml:"logging"`
 	Device     device.Config     `yaml:"device"`
@@ -195,6 +196,7 @@ func Default() Config {
 		Parallel:  parallel.Default(),
 		Precision: Precision{ParamDType: "float32", ReduceDType: "float32", BufferDType: "float32", LossScaling: optim.DefaultLossScaling()},
 		Recompute: Recompute{EveryNLayers: 1, Part: "layer", Keep: "nothing", Store: "memory", CheckEveryNSteps: 100},
+		Offload:   parallel.DefaultOffload(),
 		Logging:   monitor.Default(),
 		Device:    device.DefaultConfig(),
 	}

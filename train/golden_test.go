@@ -177,10 +177,15 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 		return err
 	}
 	g.recompute.Apply(m.Units())
-	e := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(),
+	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(),
 		parallel.Options{Strategy: s, WorldInvariant: cfg.WorldInvariant, Precision: g.precision})
+	if err != nil {
+		return err
+	}
 	defer e.Close()
-	e.Init(1)
+	if err := e.Init(1); err != nil {
+		return err
+	}
 	files, err := safetensors.OpenModel(filepath.Join(g.dir, "model"))
 	if err != nil {
 		return err

@@ -62,16 +62,18 @@ func LoadModel(families model.Registry, dir string, c device.Config) (_ *Loaded,
 		return nil, err
 	}
 	groups := parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}
-	l.engine = parallel.New(l.Backend, groups, l.Model.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}, WorldInvariant: true})
+	if l.engine, err = parallel.New(l.Backend, groups, l.Model.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}, WorldInvariant: true}); err != nil {
+		return nil, err
+	}
 	return l, w.load(l.Backend, l.engine, 0)
 }
 
 // Close gives back the model's memory and what it keeps running.
 func (l *Loaded) Close() error {
-	if l.engine != nil {
-		l.engine.Close()
-	}
 	var errs []error
+	if l.engine != nil {
+		errs = append(errs, l.engine.Close())
+	}
 	if l.Backend != nil {
 		errs = append(errs, l.Backend.Close())
 	}

@@ -206,8 +206,7 @@ func (r *Run) begin(ctx context.Context) error {
 	case r.state.Step > 0:
 		return nil
 	case r.Config.Model.drawn():
-		r.engine.Init(r.Config.Training.Seed)
-		return nil
+		return r.engine.Init(r.Config.Training.Seed)
 	}
 	return r.loadWeights(true)
 }
@@ -350,8 +349,7 @@ func (r *Run) Close() error {
 	}
 	errs = append(errs, r.sink.Close())
 	if r.engine != nil {
-		r.engine.Close()
-		errs = append(errs, r.stepper.Close())
+		errs = append(errs, r.engine.Close(), r.stepper.Close())
 	}
 	if r.backend != nil {
 		errs = append(errs, r.backend.Close())

@@ -23,7 +23,6 @@ type Stepper struct {
 	opt     optim.AdamW
 	maxNorm float64 // of the mean gradient; 0 or less is no limit
 
-	slices []optim.Slice
 	hyper  *tensor.Tensor // F64 [tensor.AdamCount]
 	sums   *tensor.Tensor // F64 [Info.SumCount]
 	first  *tensor.Tensor // I64 [1]
@@ -41,7 +40,7 @@ func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, opt optim.A
 	narrowBuffers(b, m, e.Precision().Buffer)
 	e.Measure(len(info.Sums), info.SumCount()-1-len(info.Sums))
 	return &Stepper{
-		b: b, model: m, engine: e, opt: opt, maxNorm: maxNorm, slices: e.Slices(),
+		b: b, model: m, engine: e, opt: opt, maxNorm: maxNorm,
 		hyper: b.New(tensor.Workspace, tensor.F64, tensor.AdamCount),
 		sums:  b.New(tensor.Workspace, tensor.F64, info.SumCount()),
 		first: b.New(tensor.Workspace, tensor.I64, 1), seed: seed,
@@ -102,7 +101,7 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, lr float64
 		}
 		s.result = s.engine.Finish(tokens, s.maxNorm, s.begin())
 		s.b.Upload(s.hyper, tensor.AsBytes(s.opt.Hyper(lr, update+1)))
-		s.opt.Step(s.b, s.slices, s.hyper, s.result)
+		s.engine.Update(func(slices []optim.Slice) { s.opt.Step(s.b, slices, s.hyper, s.result) })
 		if s.scaler != nil {
 			s.scaler.Update(s.b, s.scale, s.result)
 		}

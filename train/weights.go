@@ -119,15 +119,22 @@ func resized(have, want tensor.Shape, was, vocab int) bool {
 // load gives this rank's parts of all parameters their first values.
 func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error {
 	for _, s := range e.HeldParams() {
-		read := 0 // elements of the part that the tensor has
-		if info, ok := w.from[s.Name]; ok {
-			read = min(s.Count, max(0, info.Elems()-s.First))
-			if err := w.files.ReadAs(info.Name, s.DType, s.First, read, tensor.HostBytes(s.Data.Flat(0, read))); err != nil {
-				return err
+		info, ok := w.from[s.Name]
+		err := e.Fill(s, func(dst *tensor.Tensor, at int) error {
+			first, read := s.First+at, 0 // elements that the tensor has
+			if ok {
+				read = min(dst.Elems(), max(0, info.Elems()-first))
+				if err := w.files.ReadAs(info.Name, s.DType, first, read, tensor.HostBytes(dst.Flat(0, read))); err != nil {
+					return err
+				}
 			}
-		}
-		if read < s.Count {
-			w.params[s.Name].Fill(b, s.Data.Flat(read, s.Count), seed, s.First+read)
+			if read < dst.Elems() {
+				w.params[s.Name].Fill(b, dst.Flat(read, dst.Elems()), seed, first+read)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -225,7 +225,10 @@ func onRanks(t *testing.T, size int, f func(tensor.Backend, *parallel.Engine, *t
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s})
+		e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s})
+		if err != nil {
+			t.Fatal(err)
+		}
 		f(b, e, m)
 		e.Close()
 		b.Close()

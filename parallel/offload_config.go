@@ -1,0 +1,120 @@
+package parallel
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Offload is the node `offload`: what of the training state rests in files of this rank and
+// comes to memory while it is needed. Whatever it says, the bits of a run are the same.
+type Offload struct {
+	// Optimizer is for moments, and float32 masters where others compute.
+	Optimizer OffloadOptimizer `yaml:"optimizer"`
+	// Params is for parameters, where the strategy divides them. In float32 those are the masters
+	// too.
+	Params OffloadParams `yaml:"params"`
+}
+
+// OffloadOptimizer is where optimizer state rests. Numbers are of elements of this rank.
+type OffloadOptimizer struct {
+	// Device: none | cpu, which on a CPU is the same memory, so that nothing moves | nvme, a file.
+	// Default none.
+	Device OffloadDevice `yaml:"device"`
+	// Path is the directory of the file, which has no name and leaves nothing behind. Default
+	// output_dir.
+	Path string `yaml:"path"`
+	// SubGroupSize is how many elements are updated at once, in multiples of 2048; a sub-group does
+	// not go beyond a unit. Default 4194304.
+	SubGroupSize int `yaml:"sub_group_size"`
+	// BufferCount is for how many states of a sub-group there is memory, of four each (parameter,
+	// gradient and two moments), besides what pipelining takes: with 8, two sub-groups are read
+	// ahead. Default 4.
+	BufferCount int `yaml:"buffer_count"`
+	// PipelineRead reads the next sub-group while one is updated. Default true.
+	PipelineRead bool `yaml:"pipeline_read"`
+	// PipelineWrite writes a sub-group while the next is updated. Default true.
+	PipelineWrite bool `yaml:"pipeline_write"`
+	// Ratio is the share of the state that rests there, by whole units, the first ones. Default 1.
+	Ratio float64 `yaml:"ratio"`
+}
+
+// OffloadParams is where parameters rest.
+type OffloadParams struct {
+	// Device: none | cpu | nvme, as for optimizer. Default none.
+	Device OffloadDevice `yaml:"device"`
+	Path   string        `yaml:"path"` // as for optimizer. Default output_dir.
+	// MaxInCPU is how many elements of this rank's part stay in memory, by whole units, the first
+	// ones. Default 0.
+	MaxInCPU int `yaml:"max_in_cpu"`
+}
+
+// OffloadDevice is where something rests.
+type OffloadDevice string
+
+// The devices.
+const (
+	OffloadNone OffloadDevice = "none"
+	OffloadCPU  OffloadDevice = "cpu"
+	OffloadNVMe OffloadDevice = "nvme"
+)
+
+// UnmarshalText reads one of Choices.
+func (d *OffloadDevice) UnmarshalText(text []byte) error {
+	for _, c := range d.Choices() {
+		if string(text) == c {
+			*d = OffloadDevice(c)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not one of %v", text, d.Choices())
+}
+
+// Choices are the names.
+func (OffloadDevice) Choices() []string {
+	return []string{string(OffloadNone), string(OffloadCPU), string(OffloadNVMe)}
+}
+
+// DefaultOffload keeps everything in memory.
+func DefaultOffload() Offload {
+	return Offload{
+		Optimizer: OffloadOptimizer{Device: OffloadNone, SubGroupSize: 1 << 22, BufferCount: 4, PipelineRead: true, PipelineWrite: true, Ratio: 1},
+		Params:    OffloadParams{Device: OffloadNone},
+	}
+}
+
+// Validate checks ranges.
+func (c Offload) Validate() error {
+	var errs []error
+	if n := c.Optimizer.SubGroupSize; n < 1 {
+		errs = append(errs, fmt.Errorf("optimizer.sub_group_size is %d: it must be at least 1", n))
+	}
+	if n := c.Optimizer.BufferCount; n < states {
+		errs = append(errs, fmt.Errorf("optimizer.buffer_count is %d: a sub-group has %d states, so it must be at least that", n, states))
+	}
+	if r := c.Optimizer.Ratio; !(r >= 0 && r <= 1) {
+		errs = append(errs, fmt.Errorf("optimizer.ratio is %v: it must be between 0 and 1", r))
+	}
+	if n := c.Params.MaxInCPU; n < 0 {
+		errs = append(errs, fmt.Errorf("params.max_in_cpu is %d: it must not be negative", n))
+	}
+	return errors.Join(errs...)
+}
+
+// Suits refuses what a strategy cannot do.
+func (c Offload) Suits(s Strategy) error {
+	if c.Params.Device == OffloadNVMe && !s.Params {
+		return fmt.Errorf("parallel: offload.params.device is %s, and strategy %s keeps parameters whole in memory. try: --set parallel.strategy=full_shard, or offload.params.device=none (offload.optimizer works with any)", c.Params.Device, s.Name)
+	}
+	return nil
+}
+
+// In is c with a directory for what has none.
+func (c Offload) In(dir string) Offload {
+	if c.Optimizer.Path == "" {
+		c.Optimizer.Path = dir
+	}
+	if c.Params.Path == "" {
+		c.Params.Path = dir
+	}
+	return c
+}
