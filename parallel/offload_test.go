@@ -1,0 +1,298 @@
+package parallel_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"trireme/device"
+	"trireme/internal/disk"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// nvme is everything in files, in small sub-groups.
+func nvme(dir string) parallel.Offload {
+	o := parallel.DefaultOffload()
+	o.Optimizer.Device, o.Params.Device = parallel.OffloadNVMe, parallel.OffloadNVMe
+	o.Optimizer.SubGroupSize = 1 // of 2048 elements, the least
+	return o.In(dir)
+}
+
+// wide is a toy whose flats have several sub-groups.
+var wide = toy{V: 67, D: 48, F: 50, layers: 2, rows: 3}
+
+func same(a, b *outcome) error {
+	if got, want := fmt.Sprint(a.scalars), fmt.Sprint(b.scalars); got != want {
+		return fmt.Errorf("scalars\n%s, want\n%s", got, want)
+	}
+	for name, want := range b.params {
+		for i, w := range want {
+			if got := a.params[name]; got[i] != w {
+				return fmt.Errorf("%s[%d] is %v, want %v", name, i, got[i], w)
+			}
+		}
+	}
+	return nil
+}
+
+// TestOffloadedIsTheSame: whatever rests in files, and however it is brought to memory, losses,
+// norms and parameters have the bits of plain training, over skipped steps too, and all memory
+// comes back.
+func TestOffloadedIsTheSame(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		c := wide
+		c.tied = rapid.Bool().Draw(rt, "tied")
+		c.recompute = rapid.Bool().Draw(rt, "recompute")
+		if rapid.Bool().Draw(rt, "frozen") {
+			c.frozen = map[string]bool{"layer1.down.weight": true, "embed.weight": true}
+		}
+		c.precision = rapid.SampledFrom([]parallel.Precision{{}, half}).Draw(rt, "precision")
+		d := division{
+			world: rapid.SampledFrom([]int{1, 2, 4}).Draw(rt, "world"), replicas: 1, steps: 3,
+			poison:   rapid.IntRange(-1, 2).Draw(rt, "poison"),
+			evaluate: rapid.Bool().Draw(rt, "evaluate"),
+		}
+		d.accumulation = 4 / d.world
+		d.strategy = rapid.SampledFrom([]string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard"}).Draw(rt, "strategy")
+		if d.strategy == "hybrid_shard" && d.world > 1 {
+			d.replicas = 2
+		}
+		o := nvme(t.TempDir())
+		if rapid.Bool().Draw(rt, "params alone") {
+			o.Optimizer.Device = parallel.OffloadCPU
+		}
+		if !strings.HasPrefix(d.strategy, "full") && !strings.HasPrefix(d.strategy, "hybrid") || rapid.Bool().Draw(rt, "optimizer alone") {
+			o.Params.Device = parallel.OffloadNone
+		}
+		o.Optimizer.SubGroupSize = rapid.SampledFrom([]int{1, 2049, 1 << 30}).Draw(rt, "sub-group")
+		o.Optimizer.BufferCount = rapid.IntRange(4, 20).Draw(rt, "buffers")
+		o.Optimizer.PipelineRead, o.Optimizer.PipelineWrite = rapid.Bool().Draw(rt, "read"), rapid.Bool().Draw(rt, "write")
+		o.Optimizer.Ratio = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(rt, "ratio")
+		o.Params.MaxInCPU = rapid.SampledFrom([]int{0, 5000}).Draw(rt, "in memory")
+		d.offload = o
+		d.after = func(rank int, b device.Device, _ *parallel.Engine, rest tensor.Usage) {
+			if use := b.Meter().Read(); use.LiveTotal != rest.LiveTotal || use.Live[tensor.Offloaded] != rest.Live[tensor.Offloaded] {
+				rt.Errorf("rank %d: %d bytes are live, %d were before the first step", rank, use.LiveTotal, rest.LiveTotal)
+			}
+		}
+		want := c.plain(t, d.steps, 4, d.poison)
+		got, errs := c.train(t, d)
+		if err := errors.Join(errs...); err != nil {
+			rt.Fatal(err)
+		}
+		if err := same(got, want); err != nil {
+			rt.Fatalf("%v, %+v: %v", d, o, err)
+		}
+	})
+}
+
+// TestOffloadTakesNoMemory: at rest nothing of what is off-loaded is in memory, and while it is
+// updated as many sub-groups as there are slots.
+func TestOffloadTakesNoMemory(t *testing.T) {
+	for _, p := range []parallel.Precision{{}, half} {
+		for pipelined, slots := range map[bool]int64{false: 1, true: 3} {
+			c := wide
+			c.precision = p
+			d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, offload: nvme(t.TempDir())}
+			d.offload.Optimizer.PipelineRead, d.offload.Optimizer.PipelineWrite = pipelined, pipelined
+			d.after = func(rank int, b device.Device, _ *parallel.Engine, rest tensor.Usage) {
+				_, total := c.flatBytes(t, d.world)
+				total /= 2
+				want := int64(3 * total)
+				if p != (parallel.Precision{}) {
+					want += int64(total) / 2
+				}
+				if got := rest.Live[tensor.Offloaded]; got != want {
+					t.Errorf("%d bytes are off-loaded, want %d", got, want)
+				}
+				for _, cat := range []tensor.Category{tensor.Params, tensor.Master, tensor.Optimizer} {
+					if rest.Live[cat] != 0 {
+						t.Errorf("%d bytes of %v are in memory at rest", rest.Live[cat], cat)
+					}
+				}
+				const states, groupBytes = 2, 2048 * 4
+				if got := b.Meter().Read().Peak[tensor.Optimizer]; got != slots*states*groupBytes {
+					t.Errorf("pipelined %t: %d bytes of moments at one time, want %d sub-groups of %d", pipelined, got, slots, states*groupBytes)
+				}
+			}
+			if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+				t.Fatal(errors.Join(errs...))
+			}
+		}
+	}
+}
+
+// failing is a file whose n-th transfer, or so, fails.
+type failing struct {
+	*os.File
+	op    string
+	after int64
+	err   error
+	n     atomic.Int64
+}
+
+func (f *failing) ReadAt(p []byte, off int64) (int, error) {
+	if f.op == "read" && f.n.Add(1) > f.after {
+		return 0, f.err
+	}
+	return f.File.ReadAt(p, off)
+}
+
+func (f *failing) WriteAt(p []byte, off int64) (int, error) {
+	if f.op == "write" && f.n.Add(1) > f.after {
+		return 0, f.err
+	}
+	return f.File.WriteAt(p, off)
+}
+
+// TestOffloadFails: a disk that is full, broken or short is an error of the step that names the
+// directory, the unit and what to do; the other ranks end too, and nothing is left running.
+func TestOffloadFails(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for _, fail := range []struct {
+		op    string
+		err   error
+		after int64
+	}{{"write", syscall.ENOSPC, 20}, {"write", syscall.EIO, 31}, {"read", syscall.EIO, 0}, {"read", io.EOF, 7}, {"read", syscall.EIO, 40}} {
+		d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 5, poison: -1, offload: nvme(t.TempDir())}
+		d.files = func(rank int, dir string) (*disk.File, error) {
+			f, err := os.CreateTemp(dir, "state")
+			if err == nil {
+				err = f.Truncate(1 << 22)
+			}
+			s := &failing{File: f, op: fail.op, after: fail.after, err: fail.err}
+			if rank == 0 {
+				s.op = "nothing"
+			}
+			return disk.On(s, dir, false), err
+		}
+		_, errs := wide.train(t, d)
+		want := fail.err
+		if errors.Is(want, io.EOF) {
+			want = io.ErrUnexpectedEOF
+		}
+		if !errors.Is(errs[1], want) || !strings.Contains(fmt.Sprint(errs[1]), d.offload.Params.Path) || !strings.Contains(fmt.Sprint(errs[1]), "unit ") || !strings.Contains(fmt.Sprint(errs[1]), "try: another path") {
+			t.Errorf("%s fails with %v: rank 1 ends with %v", fail.op, fail.err, errs[1])
+		}
+		if strings.Contains(fmt.Sprint(errs[1]), "\n") {
+			t.Errorf("more than a line: %v", errs[1])
+		}
+		if errs[0] == nil {
+			t.Errorf("%s fails with %v: rank 0 goes on", fail.op, fail.err)
+		}
+	}
+	d := division{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, offload: nvme(t.TempDir())}
+	d.files = func(_ int, dir string) (*disk.File, error) { return nil, syscall.EACCES }
+	if _, errs := wide.train(t, d); !errors.Is(errs[0], syscall.EACCES) || !strings.Contains(errs[0].Error(), "try: another path") {
+		t.Errorf("a file that cannot be made: %v", errs[0])
+	}
+}
+
+// TestOffloadSuits: parameters that a strategy keeps whole cannot be off-loaded.
+func TestOffloadSuits(t *testing.T) {
+	for _, s := range []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard"} {
+		d := division{world: 1, accumulation: 1, replicas: 1, strategy: s, steps: 1, poison: -1, offload: nvme(t.TempDir())}
+		_, errs := wide.train(t, d)
+		if whole := s != "full_shard" && s != "hybrid_shard"; whole != (errs[0] != nil) || whole && !strings.Contains(errs[0].Error(), "try: --set parallel.strategy=full_shard") {
+			t.Errorf("%s: %v", s, errs[0])
+		}
+	}
+	o := parallel.DefaultOffload()
+	if err := o.Validate(); err != nil {
+		t.Error(err)
+	}
+	for key, change := range map[string]func(o *parallel.Offload){
+		"optimizer.sub_group_size": func(o *parallel.Offload) { o.Optimizer.SubGroupSize = 0 },
+		"optimizer.buffer_count":   func(o *parallel.Offload) { o.Optimizer.BufferCount = 3 },
+		"optimizer.ratio":          func(o *parallel.Offload) { o.Optimizer.Ratio = 1.5 },
+		"params.max_in_cpu":        func(o *parallel.Offload) { o.Params.MaxInCPU = -1 },
+	} {
+		bad := o
+		change(&bad)
+		if err := bad.Validate(); err == nil || !strings.HasPrefix(err.Error(), key+" is ") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if err := new(parallel.OffloadDevice).UnmarshalText([]byte("disk")); err == nil {
+		t.Error("disk is a device")
+	}
+}
+
+// TestOffloadOverlaps: while a sub-group is updated the next is on its way in, and the one before on
+// its way out; without pipelining nothing moves beside the sub-group that is waited for.
+func TestOffloadOverlaps(t *testing.T) {
+	for _, pipelined := range []bool{false, true} {
+		w := &watched{third: make(chan struct{})}
+		d := division{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, offload: nvme(t.TempDir())}
+		d.offload.Optimizer.PipelineRead, d.offload.Optimizer.PipelineWrite = pipelined, pipelined
+		d.offload.Params.Device = parallel.OffloadNone
+		w.wait = pipelined
+		d.files = func(_ int, dir string) (f *disk.File, err error) {
+			if w.File, err = os.CreateTemp(dir, "state"); err == nil {
+				err = w.Truncate(1 << 22)
+			}
+			return disk.On(w, dir, false), err
+		}
+		if _, errs := wide.train(t, d); errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+		if n := w.most.Load(); !pipelined && n > moments {
+			t.Errorf("%d transfers at one time, a sub-group has %d", n, moments)
+		}
+		if w.late.Load() {
+			t.Error("the third sub-group is not read while the first is written")
+		}
+	}
+}
+
+// moments is how many transfers a sub-group makes each way.
+const moments = 2
+
+// watched is a file whose first write waits, if it is to, for the third sub-group to be read.
+type watched struct {
+	*os.File
+	wait          bool
+	third         chan struct{} // closed when that begins
+	reads, writes atomic.Int64
+	under, most   atomic.Int64
+	late          atomic.Bool
+}
+
+func (w *watched) begin() {
+	n := w.under.Add(1)
+	for m := w.most.Load(); n > m && !w.most.CompareAndSwap(m, n); m = w.most.Load() {
+	}
+}
+
+func (w *watched) ReadAt(p []byte, off int64) (int, error) {
+	w.begin()
+	defer w.under.Add(-1)
+	if w.reads.Add(1) == 2*moments+1 {
+		close(w.third)
+	}
+	return w.File.ReadAt(p, off)
+}
+
+func (w *watched) WriteAt(p []byte, off int64) (int, error) {
+	w.begin()
+	defer w.under.Add(-1)
+	if w.writes.Add(1) == 1 && w.wait {
+		select {
+		case <-w.third:
+		case <-time.After(5 * time.Second):
+			w.late.Store(true)
+		}
+	}
+	return w.File.WriteAt(p, off)
+}
