@@ -103,7 +103,7 @@ func (r Record) used() int64 {
 	}
 	var sum int64
 	for k, v := range r.Memory {
-		if k != "total" {
+		if k != "total" && k != "offloaded" {
 			sum += v
 		}
 	}

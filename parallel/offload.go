@@ -142,7 +142,11 @@ func (f *flat) streams() bool { return isFar(f.param) || isFar(f.master) || isFa
 
 // groups cuts what this rank updates of f.
 func (e *Engine) groupsOf(f *flat) (out []group) {
-	most := (max(1, e.files.Optimizer.SubGroupSize) + quantum - 1) / quantum * quantum
+	most := e.files.Optimizer.SubGroupSize
+	if most == 0 {
+		most = f.padded
+	}
+	most = (most + quantum - 1) / quantum * quantum
 	for lo := f.optim.lo; lo < f.optim.hi; lo += most {
 		out = append(out, group{f, span{lo, min(lo+most, f.optim.hi)}})
 	}

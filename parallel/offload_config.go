@@ -24,7 +24,7 @@ type OffloadOptimizer struct {
 	// output_dir.
 	Path string `yaml:"path"`
 	// SubGroupSize is how many elements are updated at once, in multiples of 2048; a sub-group does
-	// not go beyond a unit. Default 4194304.
+	// not go beyond a unit. 0: whole units. Default 4194304.
 	SubGroupSize int `yaml:"sub_group_size"`
 	// BufferCount is for how many states of a sub-group there is memory, of four each (parameter,
 	// gradient and two moments), besides what pipelining takes: with 8, two sub-groups are read
@@ -85,8 +85,8 @@ func DefaultOffload() Offload {
 // Validate checks ranges.
 func (c Offload) Validate() error {
 	var errs []error
-	if n := c.Optimizer.SubGroupSize; n < 1 {
-		errs = append(errs, fmt.Errorf("optimizer.sub_group_size is %d: it must be at least 1", n))
+	if n := c.Optimizer.SubGroupSize; n < 0 {
+		errs = append(errs, fmt.Errorf("optimizer.sub_group_size is %d: it must not be negative", n))
 	}
 	if n := c.Optimizer.BufferCount; n < states {
 		errs = append(errs, fmt.Errorf("optimizer.buffer_count is %d: a sub-group has %d states, so it must be at least that", n, states))
@@ -106,6 +106,19 @@ func (c Offload) Suits(s Strategy) error {
 		return fmt.Errorf("parallel: offload.params.device is %s, and strategy %s keeps parameters whole in memory. try: --set parallel.strategy=full_shard, or offload.params.device=none (offload.optimizer works with any)", c.Params.Device, s.Name)
 	}
 	return nil
+}
+
+// Notes say what a configuration asks for that changes nothing.
+func (c Offload) Notes() (notes []string) {
+	for _, at := range []struct {
+		key string
+		OffloadDevice
+	}{{"optimizer", c.Optimizer.Device}, {"params", c.Params.Device}} {
+		if at.OffloadDevice == OffloadCPU {
+			notes = append(notes, fmt.Sprintf("offload.%s.device is cpu: host and device are one memory here, so nothing moves and no memory is saved. nvme takes it out of memory", at.key))
+		}
+	}
+	return notes
 }
 
 // In is c with a directory for what has none.

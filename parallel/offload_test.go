@@ -75,7 +75,7 @@ func TestOffloadedIsTheSame(t *testing.T) {
 		if !strings.HasPrefix(d.strategy, "full") && !strings.HasPrefix(d.strategy, "hybrid") || rapid.Bool().Draw(rt, "optimizer alone") {
 			o.Params.Device = parallel.OffloadNone
 		}
-		o.Optimizer.SubGroupSize = rapid.SampledFrom([]int{1, 2049, 1 << 30}).Draw(rt, "sub-group")
+		o.Optimizer.SubGroupSize = rapid.SampledFrom([]int{0, 1, 2049, 1 << 30}).Draw(rt, "sub-group")
 		o.Optimizer.BufferCount = rapid.IntRange(4, 20).Draw(rt, "buffers")
 		o.Optimizer.PipelineRead, o.Optimizer.PipelineWrite = rapid.Bool().Draw(rt, "read"), rapid.Bool().Draw(rt, "write")
 		o.Optimizer.Ratio = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(rt, "ratio")
@@ -213,7 +213,7 @@ func TestOffloadSuits(t *testing.T) {
 		t.Error(err)
 	}
 	for key, change := range map[string]func(o *parallel.Offload){
-		"optimizer.sub_group_size": func(o *parallel.Offload) { o.Optimizer.SubGroupSize = 0 },
+		"optimizer.sub_group_size": func(o *parallel.Offload) { o.Optimizer.SubGroupSize = -1 },
 		"optimizer.buffer_count":   func(o *parallel.Offload) { o.Optimizer.BufferCount = 3 },
 		"optimizer.ratio":          func(o *parallel.Offload) { o.Optimizer.Ratio = 1.5 },
 		"params.max_in_cpu":        func(o *parallel.Offload) { o.Params.MaxInCPU = -1 },

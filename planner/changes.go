@@ -27,10 +27,10 @@ type Change struct {
 type kind func(j Job) []Change
 
 // Changes are what makes a job fit a limit (bytes of a rank), the cheapest first: smaller
-// micro-batches with more accumulation, then more sharding, recomputation and bfloat16, of each as
+// micro-batches with more accumulation, then more sharding, recomputation, off-loading and bfloat16, of each as
 // little as is enough. Where none is enough alone, it is the one list of them that is.
 func (j Job) Changes(ctx context.Context, limit int64) ([]Change, error) {
-	kinds := []kind{Job.smaller, Job.sharded, Job.recomputed, Job.narrower}
+	kinds := []kind{Job.smaller, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}
 	var fit []Change
 	for _, k := range kinds {
 		c, err := least(ctx, k(j), limit)
@@ -217,6 +217,25 @@ func (j Job) recomputing(degree int) Job {
 	return j
 }
 
+// offloaded are ways to keep state in files.
+func (j Job) offloaded() []Change {
+	s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
+	if err != nil {
+		return nil
+	}
+	to := j
+	to.Config.Offload.Optimizer.Device = parallel.OffloadNVMe
+	out := []Change{j.change("optimizer state rests on disk", to)}
+	what := "optimizer state and parameters rest on disk"
+	if !s.Params {
+		to = to.under("full_shard")
+		what += ", under full_shard"
+	}
+	to.Config.Offload.Params.Device = parallel.OffloadNVMe
+	out = append(out, j.change(what, to))
+	return slices.DeleteFunc(out, func(c Change) bool { return len(c.Keys) == 0 })
+}
+
 // narrower computes in bfloat16.
 func (j Job) narrower() []Change {
 	p, err := j.Config.Precision.Types()
@@ -237,6 +256,9 @@ func (c Change) Against(p Plan) string {
 		result = "other figures"
 	}
 	parts := []string{result, device.Bytes(c.Plan.Memory.PeakTotal - p.Memory.PeakTotal).Binary()}
+	if more := c.Plan.Memory.Live[tensor.Offloaded] - p.Memory.Live[tensor.Offloaded]; more > 0 {
+		parts = append(parts, device.Bytes(more).Binary()+" on disk, read and written each step")
+	}
 	if x := c.Plan.Executed/p.Executed - 1; x > 0.005 {
 		parts = append(parts, fmt.Sprintf("arithmetic +%.0f%%", 100*x))
 	}

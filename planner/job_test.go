@@ -238,7 +238,7 @@ func TestChanges(t *testing.T) {
 			together++
 		}
 		if len(changes) == 0 {
-			c, fits, err := apply(ctx, j, []kind{Job.smaller, Job.sharded, Job.recomputed, Job.narrower}, []int{3, 3, 1, 1}, limit)
+			c, fits, err := apply(ctx, j, []kind{Job.smaller, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}, []int{3, 3, 1, 2, 1}, limit)
 			if err != nil || fits {
 				t.Errorf("nothing was found for %d bytes, and %s fits: %v", limit, c.What, err)
 			}
@@ -255,7 +255,7 @@ func TestChanges(t *testing.T) {
 // sparing: of changes that come together none is there, or goes so far, without need.
 func sparing(t *testing.T, j Job, c Change, limit int64) {
 	t.Helper()
-	kinds := []kind{Job.smaller, Job.sharded, Job.recomputed, Job.narrower}
+	kinds := []kind{Job.smaller, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}
 	var most []int
 	for _, k := range kinds {
 		most = append(most, len(k(j)))
@@ -390,7 +390,7 @@ func TestKeys(t *testing.T) {
 				c.Training.MicroBatchSize, c.Training.GlobalBatchSize = 4, global
 				c.Parallel.Strategy, c.Parallel.Mesh.Replicate, c.Recompute = "hybrid_shard_zero2", 2, r
 			})
-			for _, k := range []kind{Job.smaller, Job.sharded, Job.recomputed, Job.narrower} {
+			for _, k := range []kind{Job.smaller, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower} {
 				for _, c := range k(j) {
 					sources := []conf.Source{}
 					for _, key := range c.Keys {

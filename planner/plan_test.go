@@ -104,7 +104,9 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 	}
 	defer a.Engine.Close()
 	defer func() { err = errors.Join(err, a.Stepper.Close()) }()
-	a.Engine.Init(1)
+	if err := a.Engine.Init(1); err != nil {
+		return err
+	}
 	if err := a.Engine.Refresh(context.Background()); err != nil {
 		return err
 	}
@@ -222,10 +224,18 @@ func TestPlanIsMeasured(t *testing.T) {
 						if _, _, _, err := c.Parallel.Resolve(ranks); err != nil {
 							c.Parallel.ReshardAfterForward = parallel.ReshardAll
 						}
+						if variant%3 == 0 {
+							c.OutputDir = t.TempDir()
+							c.Offload.Optimizer.Device, c.Offload.Optimizer.Ratio = parallel.OffloadNVMe, []float64{1, 0.6}[variant/3%2]
+							c.Offload.Optimizer.SubGroupSize, c.Offload.Optimizer.PipelineRead = 1, variant%2 == 0
+							if strings.HasSuffix(strategy, "l_shard") || strategy == "hybrid_shard" {
+								c.Offload.Params.Device, c.Offload.Params.MaxInCPU = parallel.OffloadNVMe, variant%5*300
+							}
+						}
 						if variant%7 == 0 {
 							c.Model.Freeze = []string{model.Params(meta(t, j))[5].Name}
 						}
-						what := fmt.Sprintf("%s, %s on %d, %+v, recomputed %+v, gathered %+v, variant %d", name, strategy, ranks, precision, c.Recompute, c.Parallel.Gathering, variant)
+						what := fmt.Sprintf("%s, %s on %d, %+v, recomputed %+v, gathered %+v, off-loaded %+v, variant %d", name, strategy, ranks, precision, c.Recompute, c.Parallel.Gathering, c.Offload, variant)
 						measured := measure(t, j, 2)
 						plan, err := j.Run(context.Background(), variant%ranks)
 						if err != nil {

@@ -60,6 +60,9 @@ func (j Job) option(ctx context.Context, strategy string, limit int64) (o Option
 		return o, nil
 	}
 	o.Strategy = s.Name
+	if o.Err = j.Config.Offload.Suits(s); o.Err != nil {
+		return o, nil
+	}
 	if o.Batch, err = j.Batch(); err != nil {
 		return o, err
 	}

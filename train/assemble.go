@@ -34,6 +34,9 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 	if err != nil {
 		return nil, input(err)
 	}
+	if err := cfg.Offload.Suits(strategy); err != nil {
+		return nil, input(err)
+	}
 	m, err := config.Make(b, positions)
 	if err != nil {
 		return nil, input(err)

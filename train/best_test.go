@@ -12,6 +12,7 @@ import (
 	"trireme/collective"
 	"trireme/model"
 	"trireme/model/llama"
+	"trireme/parallel"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -20,8 +21,14 @@ import (
 // evaluation long before the end; it ends with its parameters, which keep_last_n does not delete, and evaluating the
 // exported model gives that evaluation's loss, bit for bit.
 func TestBestModelIsKept(t *testing.T) {
+	t.Run("in memory", func(t *testing.T) { bestIsKept(t, parallel.DefaultOffload()) })
+	t.Run("off-loaded", func(t *testing.T) { bestIsKept(t, offloaded("full_shard")) })
+}
+
+func bestIsKept(t *testing.T, offload parallel.Offload) {
 	j := newResumable(t, false, false)
 	c := j.config
+	c.Offload = offload
 	c.Training.LearningRate, c.Training.MaxSteps, c.Training.LRScheduler = 2e-2, 40, "constant"
 	c.Training.LoadBestModelAtEnd, c.Checkpoint.KeepLastN, c.Checkpoint.SaveEveryNSteps = true, 1, 3
 	final := filepath.Join(j.dir, "final")

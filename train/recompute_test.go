@@ -113,7 +113,9 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 	}
 	defer a.Engine.Close()
 	defer func() { err = errors.Join(err, a.Stepper.Close()) }()
-	a.Engine.Init(5)
+	if err := a.Engine.Init(5); err != nil {
+		return err
+	}
 	if err := a.Engine.Refresh(ctx); err != nil {
 		return err
 	}
@@ -157,7 +159,7 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 			all = make([]float32, p.Shape.Elems())
 			o.params[p.Name] = all
 		}
-		copy(all[p.First:], tensor.Host[float32](p.Data))
+		copy(all[p.First:], elements(p.Data))
 	}
 	return nil
 }

@@ -292,6 +292,7 @@ func TestResumeIsExact(t *testing.T) {
 		first, then  string
 		full         bool
 		precision    train.Precision // zero: float32
+		away, back   bool            // state rests in files before the break, and after it
 	}{
 		{name: "2 ranks to 1", cut: 5, from: 2, to: 1, first: "full_shard", then: "no_shard"},
 		{name: "1 rank to 4, at an epoch's end", tied: true, cut: 8, from: 1, to: 4, first: "zero_1", then: "full_shard", full: true},
@@ -300,6 +301,10 @@ func TestResumeIsExact(t *testing.T) {
 		{name: "frozen and tied, 2 to 2", tied: true, freeze: []string{"model.norm.weight"}, cut: 9, from: 2, to: 2, first: "zero_1", then: "zero_1"},
 		{name: "bfloat16, 2 to 4", poison: true, cut: 5, from: 2, to: 4, first: "zero_1", then: "hybrid_shard", precision: train.Precision{ParamDType: "bfloat16", ReduceDType: "float32", BufferDType: "float32"}},
 		{name: "bfloat16, frozen and tied, 4 to 1", tied: true, freeze: []string{"model.layers.1.*"}, cut: 5, from: 4, to: 1, first: "full_shard", then: "no_shard", precision: train.Precision{ParamDType: "bf16", ReduceDType: "bf16", BufferDType: "bf16"}},
+		{name: "off-loaded, 2 to 1", cut: 5, from: 2, to: 1, first: "full_shard", then: "full_shard", away: true, back: true},
+		{name: "off-loaded to memory, 4 to 2", poison: true, cut: 6, from: 4, to: 2, first: "hybrid_shard", then: "zero_1", away: true},
+		{name: "memory to off-loaded in bfloat16, 1 to 4, tied", tied: true, cut: 5, from: 1, to: 4, first: "no_shard", then: "full_shard", back: true, full: true, precision: train.Precision{ParamDType: "bfloat16", ReduceDType: "float32", BufferDType: "float32"}},
+		{name: "off-loaded in float16, 2 to 2, frozen", poison: true, freeze: []string{"model.layers.1.*"}, cut: 5, from: 2, to: 2, first: "full_shard", then: "zero_1", away: true, back: true, precision: train.Precision{ParamDType: "float16", ReduceDType: "float32", BufferDType: "float32"}},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			j := newResumable(t, v.tied, v.poison)
@@ -320,8 +325,14 @@ func TestResumeIsExact(t *testing.T) {
 			parts := &told{steps: map[int64]string{}, evals: map[int64]string{}}
 			c = j.config
 			c.Parallel.Strategy, c.Checkpoint.SaveEveryNSteps = v.first, int(v.cut)
+			if v.away {
+				c.Offload = offloaded(v.first)
+			}
 			j.run(t, c, v.from, v.cut, parts)
-			c.Parallel.Strategy, c.Resume = v.then, "auto"
+			c.Parallel.Strategy, c.Resume, c.Offload = v.then, "auto", j.config.Offload
+			if v.back {
+				c.Offload = offloaded(v.then)
+			}
 			j.run(t, c, v.to, 0, parts)
 			if len(through.steps) != 11 || len(through.evals) != 6 {
 				t.Fatalf("%d steps and %d evaluations", len(through.steps), len(through.evals))

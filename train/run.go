@@ -194,6 +194,7 @@ func (r *Run) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	notes = append(notes, append(r.Config.Offload.Notes(), r.engine.Offloaded()...)...)
 	for _, n := range notes {
 		if err := r.sink.Note(n); err != nil {
 			return err

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"trireme/device"
+	"trireme/internal/disk"
 	"trireme/monitor"
+	"trireme/parallel"
 	"trireme/planner"
 	"trireme/tensor"
 )
@@ -30,6 +32,9 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 	}
 	p, err := j.plan(ctx)
 	if err != nil {
+		return err
+	}
+	if err := j.foreseeDisk(local, p); err != nil {
 		return err
 	}
 	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.Resolve(local)) + j.summary.Ahead
@@ -57,6 +62,26 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 	}}
 }
 
+// foreseeDisk refuses a job whose off-loaded state the disk has no space for.
+func (j *job) foreseeDisk(local int, p planner.Plan) error {
+	off := j.cfg.Offload.In(j.cfg.OutputDir)
+	path, key := off.Optimizer.Path, "offload.optimizer.path"
+	if off.Params.Device == parallel.OffloadNVMe && off.Optimizer.Device == parallel.OffloadNVMe && off.Params.Path != path {
+		return nil // two disks: each file says itself what it lacks, before the first step
+	}
+	if off.Optimizer.Device != parallel.OffloadNVMe {
+		path, key = off.Params.Path, "offload.params.path"
+	}
+	need, has := int64(local)*p.Memory.Live[tensor.Offloaded], disk.Free(path)
+	if need == 0 || has == 0 || need <= has {
+		return nil
+	}
+	return &Exit{CodeNo, &Problem{
+		What: fmt.Sprintf("%d ranks off-load %s together, and there are %s", local, device.Bytes(need).Binary(), device.Bytes(has).Binary()),
+		Why:  "that is what the file system of " + path + " has left", Try: "--set " + key + "=DIR on another disk, or a smaller offload.optimizer.ratio",
+	}}
+}
+
 // memory is what the ranks of this machine may take.
 func (j *job) memory() (monitor.Available, error) {
 	if limit := j.cfg.Device.MemoryLimit; limit > 0 {
@@ -73,7 +98,7 @@ func parts(m tensor.Usage, own int64) string {
 	}
 	var all []part
 	for c := range tensor.NumCategories {
-		if m.Moment[c] > 0 {
+		if m.Moment[c] > 0 && c != tensor.Offloaded {
 			all = append(all, part{c.String(), m.Moment[c]})
 		}
 	}

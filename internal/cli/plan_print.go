@@ -31,6 +31,9 @@ func (r *planReport) print(w io.Writer) error {
 	if r.Note != "" {
 		fmt.Fprintln(w, r.Note)
 	}
+	for _, n := range d.Offload {
+		fmt.Fprintln(w, n)
+	}
 	if err := d.printMemory(w); err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type planDetail struct {
 	Recommendation *recommendation `json:"recommendation,omitempty"`
 	Changes        []change        `json:"changes,omitempty"` // with which the plan fits
 	Strategies     []planned       `json:"strategies"`
+	Offload        []string        `json:"offload,omitempty"` // what is to be said of it
 
 	plan planner.Plan
 }
@@ -151,7 +152,7 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 	d := &planDetail{
 		Trained: p.Trained, SequenceLength: j.Positions, Batch: batch, ParamDType: j.Config.Precision.ParamDType, Recompute: j.Config.Recompute.Enabled,
 		PerRank: newMemoryReport(p.Memory), Communication: newTraffic(p), GPUMemory: limit,
-		FLOPs: arithmetic{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
+		Offload: j.Config.Offload.Notes(), FLOPs: arithmetic{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
 	}
 	d.Strategy, d.Mesh = s.Name, meshReport{replicate, shard}
 	strategies, compared := ask.strategies, len(ask.strategies) > 1
@@ -231,7 +232,7 @@ func newBytesBy(by [tensor.NumCategories]int64, total int64) bytesBy {
 	return bytesBy{
 		Parameters: by[tensor.Params], Gradients: by[tensor.Grads], Master: by[tensor.Master], Optimizer: by[tensor.Optimizer],
 		Gathered: by[tensor.Gathered], Buckets: by[tensor.Buckets], Activations: by[tensor.Activations], Logits: by[tensor.Logits],
-		Workspace: by[tensor.Workspace], Total: total,
+		Workspace: by[tensor.Workspace], Offloaded: by[tensor.Offloaded], Total: total,
 	}
 }
 

@@ -242,7 +242,7 @@ func accelerateFSDPKeys() keys {
 		"fsdp_version":                       {apply: func(r *reader, k key) { r.choose(k, map[string]string{"1": "", "2": ""}) }},
 		"fsdp_sharding_strategy":             read(),
 		"fsdp_reshard_after_forward":         read(),
-		"fsdp_offload_params":                nothing(oneMemory),
+		"fsdp_offload_params":                maybe(offloadWhole("optimizer", "params")),
 		"fsdp_auto_wrap_policy":              wrapPolicy("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"),
 		"fsdp_transformer_layer_cls_to_wrap": always(),
 		"fsdp_min_num_params":                minParams("fsdp_config", "fsdp_auto_wrap_policy"),
@@ -268,21 +268,11 @@ func accelerateDeepSpeedKeys() keys {
 		"deepspeed_config_file": read(), "zero_stage": read(),
 		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", whole)),
 		"gradient_clipping":           auto(to("training.max_grad_norm", number)),
-		"offload_optimizer_device":    {apply: offloadDevice}, "offload_param_device": {apply: offloadDevice},
-		"offload_optimizer_nvme_path": always(), "offload_param_nvme_path": always(),
+		"offload_optimizer_device":    offloadDevice("optimizer"), "offload_param_device": offloadDevice("params"),
+		"offload_optimizer_nvme_path": maybe(to("offload.optimizer.path", word)), "offload_param_nvme_path": maybe(to("offload.params.path", word)),
 		"zero3_init_flag": always(), "zero3_save_16bit_model": nothing("float32 weights are saved, tensor by tensor"),
 		"deepspeed_multinode_launcher": only("standard", "the launcher that starts the ranks says so"), "deepspeed_hostfile": nothing("the launcher that starts the ranks says so"),
 		"deepspeed_inclusion_filter": nothing("the launcher that starts the ranks says so"), "deepspeed_exclusion_filter": nothing("the launcher that starts the ranks says so"),
 		"deepspeed_moe_layer_cls_names": nothing("there are no experts here"),
-	}
-}
-
-func offloadDevice(r *reader, k key) {
-	if k.Kind == conf.Null {
-		r.note(k, "", true)
-		return
-	}
-	if why, ok := r.choose(k, offloads); ok {
-		r.note(k, why, why == "")
 	}
 }

@@ -63,7 +63,7 @@ func deepspeedKeys() keys {
 		"sparse_gradients":              nothing("gradients of embeddings are dense"),
 		"zero_allow_untested_optimizer": always(), "zero_force_ds_cpu_optimizer": always(), "disable_allgather": nothing(oneWayToMove),
 		"checkpoint": nothing("a checkpoint loads into any world here"), "load_universal_checkpoint": nothing("a checkpoint loads into any world here"),
-		"aio": nothing(noNVMe), "autotuning": feature("trireme plan says what fits"), "hybrid_engine": feature("there is one engine"),
+		"aio": nothing("transfers are of sub-groups and units, a few at a time, past the system's cache"), "autotuning": feature("trireme plan says what fits"), "hybrid_engine": feature("there is one engine"),
 		"compile": feature("nothing is compiled on a CPU"), "nebula": feature("there is one kind of checkpoint"), "pipeline": nothing("there is no pipeline"),
 		"amp":                    refused("is NVIDIA's mixed precision, which is not here. try: \"fp16\": {\"enabled\": true}, or bf16"),
 		"torch_autocast":         refused("computes some operations in another type: that is not here. try: \"bf16\": {\"enabled\": true}"),
@@ -80,7 +80,6 @@ func deepspeedKeys() keys {
 }
 
 const (
-	noNVMe       = "there is no off-load to files yet: what it would hold stays in memory"
 	oneWayToMove = "there is one way here: in flat units, in one order, while the step computes"
 )
 
@@ -147,7 +146,7 @@ func zeroKeys() keys {
 		"contiguous_gradients": only("true", flat), "reduce_scatter": only("true", oneWayToMove), "allgather_partitions": only("true", oneWayToMove),
 		"overlap_comm":       only("true", "communication goes on while the step computes, in any case"),
 		"reduce_bucket_size": nothing(flat), "allgather_bucket_size": nothing(flat), "use_multi_rank_bucket_allreduce": only("true", flat),
-		"sub_group_size": nothing("each unit is updated at once"), "round_robin_gradients": nothing(flat), "legacy_stage1": nothing(oneWayToMove),
+		"sub_group_size": maybe(to("offload.optimizer.sub_group_size", whole)), "round_robin_gradients": nothing(flat), "legacy_stage1": nothing(oneWayToMove),
 		"elastic_checkpoint": nothing("a checkpoint loads into any world here"), "load_from_fp32_weights": only("true", "float32 weights are loaded"),
 		"pipeline_loading_checkpoint": nothing("a rank reads what it owns"), "ignore_unused_parameters": only("true", "a parameter that takes no part has a gradient of zero here"),
 		"memory_efficient_linear": nothing("there is one matrix product"), "override_module_apply": nothing("there are no modules to override"),
@@ -156,8 +155,8 @@ func zeroKeys() keys {
 		"zero_hpz_partition_size": only("1", "parameters are gathered from all ranks that shard: there is no second copy in a node"),
 		"zero_quantized_weights":  must("false", quantised), "zero_quantized_nontrainable_weights": must("false", quantised), "zero_quantized_gradients": must("false", quantised),
 		"zeropp_loco_param": refused(quantised),
-		"offload_param":     group(offloadKeys()), "offload_optimizer": group(offloadKeys()),
-		"cpu_offload": nothing(oneMemory), "cpu_offload_param": nothing(oneMemory), "cpu_offload_use_pin_memory": nothing(oneMemory), "cpu_offload_params": nothing(oneMemory),
+		"offload_param":     group(offloadKeys("params")), "offload_optimizer": group(offloadKeys("optimizer")),
+		"cpu_offload": offloadWhole("optimizer"), "cpu_offload_param": offloadWhole("params"), "cpu_offload_params": offloadWhole("params"), "cpu_offload_use_pin_memory": nothing(oneMemory),
 	}
 	for name, why := range map[string]string{
 		"prefetch_bucket_size": readsAhead, "param_persistence_threshold": wholeUnits, "model_persistence_threshold": wholeUnits,
@@ -168,18 +167,3 @@ func zeroKeys() keys {
 	}
 	return ks
 }
-
-// offloadKeys are where something rests.
-func offloadKeys() keys {
-	ks := keys{"device": {apply: offloadDevice}}
-	for _, name := range []string{
-		"nvme_path", "pin_memory", "buffer_count", "buffer_size", "max_in_cpu", "ratio", "pipeline_read", "pipeline_write", "pipeline", "fast_init",
-		"super_offload", "cpuadam_cores_perc",
-	} {
-		ks[name] = always() // of the device's note
-	}
-	return ks
-}
-
-// offloads are the devices, with why they change nothing.
-var offloads = map[string]string{"none": "", "cpu": oneMemory, "nvme": noNVMe}

@@ -20,7 +20,7 @@ func freeShardingKeys() keys {
 		"fsdp_param_dtype":       mixed(as("precision.param_dtype", floats)),
 		"fsdp_reduce_dtype":      mixed(as("precision.reduce_dtype", floats)),
 		"fsdp_buffer_dtype":      mixed(as("precision.buffer_dtype", floats)),
-		"fsdp_cpu_offload":       sharded(nothing(oneMemory)),
+		"fsdp_cpu_offload":       sharded(offloadWhole("optimizer", "params")),
 		"fsdp_use_orig_params":   sharded(only("true", "parameters keep their names and shapes in any case")),
 		"backend":                transport(),
 	}

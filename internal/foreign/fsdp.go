@@ -22,7 +22,6 @@ var stateDicts = map[string]string{
 
 // Reasons that several formats give.
 const (
-	oneMemory   = "on a CPU, host and device are one memory: nothing moves"
 	readsAhead  = "the next unit is gathered while one computes, in any case"
 	unitIsLayer = "a layer is a unit here, whatever its size"
 )
@@ -40,7 +39,7 @@ func fsdpFormat() *format {
 			"training": group(trainingKeys()),
 			"fsdp": group(keys{
 				"sharding_strategy":  {apply: shardingStrategy},
-				"cpu_offload":        nothing(oneMemory),
+				"cpu_offload":        offloadWhole("optimizer", "params"),
 				"backward_prefetch":  only("BACKWARD_PRE", readsAhead),
 				"forward_prefetch":   only("true", readsAhead),
 				"auto_wrap_policy":   wrapPolicy("transformer_based", "size_based"),

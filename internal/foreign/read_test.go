@@ -74,6 +74,8 @@ func TestRefused(t *testing.T) {
 		{name: "a fifth stage", text: `{"zero_optimization": {"stage": 4}}`, want: []string{"zero_optimization.stage: 4 is not one of 0, 1, 2, 3"}},
 		{name: "fewer bits", text: `{"zero_optimization": {"stage": 3, "zero_quantized_weights": true}}`, want: []string{"zero_quantized_weights: is \"true\""}},
 		{name: "MiCS of stage 2", text: `{"zero_optimization": {"stage": 2, "mics_shard_size": 2}}`, want: []string{"mics_shard_size: is 2, and stage is 2"}},
+		{name: "parameters elsewhere at stage 2", text: `{"zero_optimization": {"stage": 2, "offload_param": {"device": "nvme"}}}`, want: []string{"x.yaml:1:54: zero_optimization.offload_param.device: is nvme, and stage is 2", "try: none, or stage 3"}},
+		{name: "elsewhere", text: `{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvm"}}}`, want: []string{`offload_optimizer.device: "nvm" is not one of cpu, none, nvme. did you mean "nvme"?`}},
 		{name: "a list for a stage", text: `{"zero_optimization": {"stage": [3]}}`, want: []string{"zero_optimization.stage: a list is not a whole number"}},
 		{name: "sparse attention", text: `{"sparse_attention": {"enabled": true}, "zero_optimization": {}}`, want: []string{"sparse_attention: attends to fewer positions"}},
 		{name: "a mistyped key of JSON", text: `{"zero_optimization": {"stag": 3}}`, want: []string{`x.yaml:1:24: unknown key "stag" under zero_optimization of DeepSpeed's file. did you mean "stage"?`}},
@@ -150,6 +152,11 @@ func TestValues(t *testing.T) {
 		{name: "by number", text: "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: 4}\n", format: foreign.Accelerate, want: "parallel.strategy=hybrid_shard"},
 		{name: "a mesh", text: "distributed_type: FSDP\nparallelism_config: {parallelism_config_dp_replicate_size: 2, parallelism_config_dp_shard_size: 4, parallelism_config_tp_size: 1}\n", format: foreign.Accelerate, want: "parallel.strategy=hybrid_shard parallel.mesh.replicate=2 parallel.mesh.shard=4"},
 		{name: "DeepSpeed of Accelerate", text: "distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 1, gradient_clipping: 0.5, gradient_accumulation_steps: auto}\n", format: foreign.Accelerate, want: "parallel.strategy=zero_1 training.max_grad_norm=0.5 training.gradient_accumulation_steps=0"},
+		{name: "off-loading", text: `{"zero_optimization": {"stage": 3, "sub_group_size": 1e8, "offload_optimizer": {"device": "nvme", "nvme_path": "/a", "buffer_count": 8, "pipeline_read": true, "pipeline_write": false, "ratio": 0.5, "pin_memory": true}, "offload_param": {"device": "nvme", "nvme_path": "/b", "max_in_cpu": 1e9, "buffer_size": 1e8}}}`,
+			format: foreign.DeepSpeed, want: "offload.optimizer.device=nvme offload.optimizer.path=/a offload.optimizer.sub_group_size=100000000 offload.optimizer.buffer_count=8 offload.optimizer.pipeline_read=true offload.optimizer.pipeline_write=false offload.optimizer.ratio=0.5 offload.params.device=nvme offload.params.path=/b offload.params.max_in_cpu=1000000000"},
+		{name: "off-loading of Accelerate's DeepSpeed", text: "distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 3, offload_optimizer_device: nvme, offload_optimizer_nvme_path: /a, offload_param_device: cpu}\n", format: foreign.Accelerate, want: "offload.optimizer.device=nvme offload.optimizer.path=/a offload.params.device=cpu"},
+		{name: "off-loading of Accelerate's FSDP", text: "distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n", format: foreign.Accelerate, want: "offload.optimizer.device=cpu offload.params.device=cpu"},
+		{name: "off-loading, as it was called", text: `{"zero_optimization": {"stage": 2, "cpu_offload": true}}`, format: foreign.DeepSpeed, want: "offload.optimizer.device=cpu offload.params.device=none"},
 		{name: "the mode of one process", text: "distributed_type: 'NO'\nnum_processes: 1\n", o: foreign.Options{Mode: "fsdp"}, format: foreign.Accelerate, want: "parallel.strategy=full_shard"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
