@@ -30,7 +30,8 @@ const (
 const npyMagic = "\x93NUMPY"
 
 // findArray reads the head of a file of size bytes: an array of NumPy, a file as llm.c writes
-// it, or, called .bin, uint16 alone, as nanoGPT writes them.
+// it, or, called .bin, uint16 or uint32 alone, as nanoGPT and those who changed it for larger
+// vocabularies write them.
 func findArray(name string, head []byte, size int64) (a tokenArray, err error) {
 	le := binary.LittleEndian
 	ext := strings.ToLower(filepath.Ext(name))
@@ -45,6 +46,8 @@ func findArray(name string, head []byte, size int64) (a tokenArray, err error) {
 		a = tokenArray{llmcHeader, 4, int64(le.Uint32(head[8:]))}
 	case ext == ".npy":
 		return a, errors.New("not an array of NumPy")
+	case ext == ".bin" && size%4 == 0 && isWide(head):
+		a = tokenArray{0, 4, size / 4}
 	case ext == ".bin":
 		a = tokenArray{0, 2, size / 2}
 	default:
@@ -54,6 +57,23 @@ func findArray(name string, head []byte, size int64) (a tokenArray, err error) {
 		return a, fmt.Errorf("the file has %d bytes, which are not %d tokens of %d bytes after the first %d", size, a.count, a.width, a.at)
 	}
 	return a, nil
+}
+
+// isWide says that a file without a header holds uint32: the upper half of each is below 8,
+// as ids are below 2^19, and not every lower half is. Of uint16 that would be half the tokens.
+func isWide(head []byte) bool {
+	const least = 64 // tokens, below which it may be chance
+	if len(head) < 4*least {
+		return false
+	}
+	var low uint16
+	for ; len(head) >= 4; head = head[4:] {
+		if binary.LittleEndian.Uint16(head[2:]) >= 8 {
+			return false
+		}
+		low = max(low, binary.LittleEndian.Uint16(head))
+	}
+	return low >= 8
 }
 
 var (

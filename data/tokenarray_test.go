@@ -56,6 +56,37 @@ func TestTokenFilesOfOtherPrograms(t *testing.T) {
 	}
 }
 
+// Tokens without a header are 2 bytes, or 4 where the halves of 4 show it; few small ids show
+// nothing.
+func TestWidthOfPlainTokens(t *testing.T) {
+	var ids, nucleotides []uint64
+	for i := range uint64(200) {
+		ids, nucleotides = append(ids, i*2654435761%500000), append(nucleotides, i*2654435761>>7%4)
+	}
+	small := func(width int, values []uint64) string { return littleEndian(width, values[:63]...) }
+	for what, c := range map[string]struct {
+		content string
+		want    int64
+	}{
+		"uint32":                {littleEndian(4, ids...), 200},
+		"uint16":                {littleEndian(2, ids...), 200},
+		"uint16, few ids":       {littleEndian(2, nucleotides...), 200},
+		"uint32, but few":       {small(4, ids), 126},
+		"uint16, an odd number": {littleEndian(2, ids[:199]...), 199},
+	} {
+		a, err := findArray("x.bin", []byte(c.content), int64(len(c.content)))
+		if err != nil || a.count != c.want || int64(a.width)*a.count != int64(len(c.content)) {
+			t.Errorf("%s: %d tokens of %d bytes, %v, want %d", what, a.count, a.width, err, c.want)
+		}
+	}
+	c := textConfig(t, write(t, "wide.bin", littleEndian(4, ids...)))
+	c.SequenceLength = 100
+	var r Row
+	if err := open(t, c, nil).Train.Row(0, &r); err != nil || r.InputIDs[99] != int32(ids[99]) {
+		t.Errorf("%v %v", r.InputIDs, err)
+	}
+}
+
 // Files of tokens are one data set, and their names tell of splits.
 func TestShardsOfTokens(t *testing.T) {
 	c := textConfig(t, folder(t, map[string]string{
