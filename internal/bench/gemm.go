@@ -66,7 +66,7 @@ type GEMMOptions struct {
 	Threads int           // 0 is 1
 	Time    time.Duration // for each shape; 0 is 1.5 seconds
 	Shapes  []GEMMShape   // nil is PeerGEMMShapes
-	DType   tensor.DType  // F32 or BF16, of all but weights' gradients, which are F32
+	DType   tensor.DType  // F32, BF16 or F16, of all but weights' gradients, which are F32
 }
 
 // GEMMSpeed is the speed of one shape in GFLOP/s over N products.

@@ -45,7 +45,7 @@ where it has them.`,
 			if err != nil {
 				return err
 			}
-			if err := oneOf("dtype", dtype, "float32", "bfloat16"); err != nil {
+			if err := oneOf("dtype", dtype, "float32", "bfloat16", "float16"); err != nil {
 				return err
 			}
 			o := bench.GEMMOptions{Threads: threads, Time: time.Duration(seconds * float64(time.Second)), Shapes: list}
@@ -66,7 +66,7 @@ where it has them.`,
 	f.IntVar(&threads, "threads", 1, "threads")
 	f.Float64Var(&seconds, "seconds", 1.5, "length of each measurement")
 	f.StringVar(&shapes, "shapes", "peers", "peers (what the comparison with OpenBLAS measures), training (of bench step's configurations), or a list such as 512x768x3072,512x768x3072_dw")
-	f.StringVar(&dtype, "dtype", "float32", "type of the operands: float32 or bfloat16")
+	f.StringVar(&dtype, "dtype", "float32", "type of the operands: float32, bfloat16 or float16")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

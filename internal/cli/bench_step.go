@@ -58,7 +58,7 @@ that was started by the user, the starting of workers included.`,
 	p.IntVar(&f.options.Steps, "steps", 20, "steps to measure")
 	p.IntVar(&f.options.Warmup, "warmup", 3, "steps before those that are measured")
 	p.StringVar(&f.options.Strategy, "strategy", "full_shard", "how ranks divide the model")
-	p.StringVar(&f.dtype, "dtype", "float32", "type of the parameters that compute and of activations: float32 or bfloat16")
+	p.StringVar(&f.dtype, "dtype", "float32", "type of the parameters that compute and of activations: float32, bfloat16 or float16")
 	p.Float64Var(&f.options.Clip, "clip", 0, "norm to which gradients are clipped; 0 does not clip")
 	p.StringVar(&f.options.Recompute, "recompute", "", "what to compute again on the way back: "+strings.Join(recomputations(), ", ")+"; alone, layers")
 	p.Lookup("recompute").NoOptDefVal = "layers"
@@ -70,7 +70,7 @@ that was started by the user, the starting of workers included.`,
 
 // check refuses flags with which nothing can be measured.
 func (f *benchStepFlags) check() error {
-	if err := oneOf("dtype", f.dtype, "float32", "bfloat16"); err != nil {
+	if err := oneOf("dtype", f.dtype, "float32", "bfloat16", "float16"); err != nil {
 		return err
 	}
 	f.options.Precision.Param, _ = tensor.ParseDType(f.dtype)

@@ -6,13 +6,35 @@ import (
 	"trireme/internal/impl"
 )
 
-// Matrix is an operand of Gemm in memory: float32 in F, or bfloat16 bits in H. Element (i, j)
-// is at i*LD+j, or at j*LD+i where Trans is set.
+// Matrix is an operand of Gemm in memory: float32 in F, or the bits of bfloat16 in H or, with
+// Half, of float16. Element (i, j) is at i*LD+j, or at j*LD+i where Trans is set.
 type Matrix struct {
 	F     []float32
 	H     []uint16
+	Half  bool
 	LD    int
 	Trans bool
+}
+
+// bfloat16 says whether tiles can read m.
+func (m Matrix) bfloat16() bool { return m.H != nil && !m.Half }
+
+// widen converts elements of H.
+func (m Matrix) widen(dst []float32, src []uint16) {
+	if m.Half {
+		f16ToF32(dst, src)
+		return
+	}
+	bf16ToF32(dst, src)
+}
+
+// narrow rounds to elements of H.
+func (m Matrix) narrow(dst []uint16, src []float32) {
+	if m.Half {
+		f32ToF16(dst, src)
+		return
+	}
+	f32ToBF16(dst, src)
 }
 
 // From is the part of m whose first element is (i, j).
@@ -42,9 +64,9 @@ func (m Matrix) check(name string, rows, cols int) {
 //
 // Every element is one chain of fused multiply-adds in float32 over k in ascending order,
 // beginning at 0; then, with accumulate, the old element is added once. All variants give
-// these bits, but for products of two bfloat16 matrices by tiles (gemmTiles). A bfloat16 c is rounded once, at the end. c is not transposed and overlaps
-// neither a nor b. scratch is at least GemmScratch(m, n, k) floats, its contents do not
-// matter.
+// these bits, but for products of two bfloat16 matrices by tiles (gemmTiles). A c of 16 bits is
+// rounded once, at the end. c is not transposed and overlaps neither a nor b. scratch is at least
+// GemmScratch(m, n, k) floats, its contents do not matter.
 //
 // Blocks (Goto and van de Geijn 2008): nc columns by kc rows of b are packed into panels as
 // wide as a tile, where they stay in the second level of cache; rows of a pass over them, as
@@ -61,7 +83,7 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 		zero(c, m, n, accumulate)
 		return
 	}
-	if a.H != nil && b.H != nil && impl.Tiles() {
+	if a.bfloat16() && b.bfloat16() && impl.Tiles() {
 		gemmTiles(c, a, b, m, n, k, accumulate, scratch)
 		return
 	}
@@ -290,7 +312,7 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, pane
 	}
 }
 
-// narrow rounds finished sums, kept from row top on, to bfloat16, added to what was there where
+// narrow rounds finished sums, kept from row top on, to 16 bits, added to what was there where
 // c accumulates.
 func (g *gemm) narrow(i0, i1, top, j0, j1 int) {
 	old := g.tile[:min(len(g.tile), 64)]
@@ -298,9 +320,9 @@ func (g *gemm) narrow(i0, i1, top, j0, j1 int) {
 		dst, sum := g.c.H[i*g.c.LD+j0:][:j1-j0], g.sums[(i-top)*g.nc:][:j1-j0]
 		for j := 0; g.accumulate && j < len(sum); j += len(old) {
 			n := min(len(old), len(sum)-j)
-			bf16ToF32(old[:n], dst[j:j+n])
+			g.c.widen(old[:n], dst[j:j+n])
 			add(sum[j:j+n], old[:n], sum[j:j+n])
 		}
-		f32ToBF16(dst, sum)
+		g.c.narrow(dst, sum)
 	}
 }

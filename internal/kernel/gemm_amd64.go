@@ -122,6 +122,10 @@ func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
 		copyAVX512x16(&dst[0], ldd, &src.F[0], src.LD, rows, mask)
 	case src.H == nil:
 		copyAVX512x32(&dst[0], ldd, &src.F[0], src.LD, rows, mask)
+	case src.Half && cols <= 16:
+		copyAVX512x16F16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
+	case src.Half:
+		copyAVX512x32F16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
 	case cols <= 16:
 		copyAVX512x16BF16(&dst[0], ldd, &src.H[0], src.LD, rows, mask)
 	default:

@@ -1705,6 +1705,132 @@ done:
 	VZEROUPPER
 	RET
 
+// func copyAVX512x16F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·copyAVX512x16F16(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  src+16(FP), DX
+	MOVQ  rows+32(FP), BX
+	MOVQ  lds+24(FP), SI
+	SHLQ  $0x01, SI
+	LEAQ  (SI)(SI*2), DI
+	LEAQ  (CX)(CX*2), R8
+	MOVQ  SI, R9
+	SHLQ  $0x04, R9
+	ADDQ  DX, R9
+	LEAQ  (SI)(SI*2), R10
+	SUBQ  $0x04, BX
+	JL    tail
+
+loop:
+	PREFETCHT0  (R9)
+	PREFETCHT0  (R9)(SI*1)
+	PREFETCHT0  (R9)(SI*2)
+	PREFETCHT0  (R9)(R10*1)
+	LEAQ        (R9)(SI*4), R9
+	VCVTPH2PS.Z (DX), K1, Z0
+	VCVTPH2PS.Z (DX)(SI*1), K1, Z1
+	VCVTPH2PS.Z (DX)(SI*2), K1, Z2
+	VCVTPH2PS.Z (DX)(DI*1), K1, Z3
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K1, (AX)(CX*1)
+	VMOVUPS     Z2, K1, (AX)(CX*2)
+	VMOVUPS     Z3, K1, (AX)(R8*1)
+	LEAQ        (DX)(SI*4), DX
+	LEAQ        (AX)(CX*4), AX
+	SUBQ        $0x04, BX
+	JGE         loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VCVTPH2PS.Z (DX), K1, Z0
+	VMOVUPS     Z0, K1, (AX)
+	ADDQ        SI, DX
+	ADDQ        CX, AX
+	DECQ        BX
+	JNZ         one
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyAVX512x32F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·copyAVX512x32F16(SB), NOSPLIT, $0-48
+	MOVQ  mask+40(FP), AX
+	KMOVW AX, K1
+	SHRQ  $0x10, AX
+	KMOVW AX, K2
+	SHRQ  $0x10, AX
+	MOVQ  dst+0(FP), AX
+	MOVQ  ldd+8(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  src+16(FP), DX
+	MOVQ  rows+32(FP), BX
+	MOVQ  lds+24(FP), SI
+	SHLQ  $0x01, SI
+	LEAQ  (SI)(SI*2), DI
+	LEAQ  (CX)(CX*2), R8
+	MOVQ  SI, R9
+	SHLQ  $0x04, R9
+	ADDQ  DX, R9
+	LEAQ  (SI)(SI*2), R10
+	SUBQ  $0x04, BX
+	JL    tail
+
+loop:
+	PREFETCHT0  (R9)
+	PREFETCHT0  (R9)(SI*1)
+	PREFETCHT0  (R9)(SI*2)
+	PREFETCHT0  (R9)(R10*1)
+	LEAQ        (R9)(SI*4), R9
+	VCVTPH2PS.Z (DX), K1, Z0
+	VCVTPH2PS.Z 32(DX), K2, Z1
+	VCVTPH2PS.Z (DX)(SI*1), K1, Z2
+	VCVTPH2PS.Z 32(DX)(SI*1), K2, Z3
+	VCVTPH2PS.Z (DX)(SI*2), K1, Z4
+	VCVTPH2PS.Z 32(DX)(SI*2), K2, Z5
+	VCVTPH2PS.Z (DX)(DI*1), K1, Z6
+	VCVTPH2PS.Z 32(DX)(DI*1), K2, Z7
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K2, 64(AX)
+	VMOVUPS     Z2, K1, (AX)(CX*1)
+	VMOVUPS     Z3, K2, 64(AX)(CX*1)
+	VMOVUPS     Z4, K1, (AX)(CX*2)
+	VMOVUPS     Z5, K2, 64(AX)(CX*2)
+	VMOVUPS     Z6, K1, (AX)(R8*1)
+	VMOVUPS     Z7, K2, 64(AX)(R8*1)
+	LEAQ        (DX)(SI*4), DX
+	LEAQ        (AX)(CX*4), AX
+	SUBQ        $0x04, BX
+	JGE         loop
+
+tail:
+	ADDQ $0x04, BX
+	JZ   done
+
+one:
+	VCVTPH2PS.Z (DX), K1, Z0
+	VCVTPH2PS.Z 32(DX), K2, Z1
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K2, 64(AX)
+	ADDQ        SI, DX
+	ADDQ        CX, AX
+	DECQ        BX
+	JNZ         one
+
+done:
+	VZEROUPPER
+	RET
+
 // func copyTilesAVX512(dst *uint16, src *uint16, ld int, rows int, steps int)
 // Requires: AVX, AVX512F
 TEXT ·copyTilesAVX512(SB), NOSPLIT, $0-40

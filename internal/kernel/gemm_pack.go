@@ -44,7 +44,7 @@ func packColumns(dst []float32, a Matrix, mr, rows, kb int, tmp []float32) {
 func packCopyGeneric(dst []float32, ldd int, src Matrix, rows, cols int) {
 	if src.H != nil {
 		for r := range rows {
-			bf16ToF32(dst[r*ldd:][:cols], src.H[r*src.LD:][:cols])
+			src.widen(dst[r*ldd:][:cols], src.H[r*src.LD:][:cols])
 		}
 		return
 	}
@@ -56,7 +56,7 @@ func packCopyGeneric(dst []float32, ldd int, src Matrix, rows, cols int) {
 // packRow copies the first elements of the first row of src.
 func packRow(dst []float32, src Matrix) {
 	if src.H != nil {
-		bf16ToF32(dst, src.H[:len(dst)])
+		src.widen(dst, src.H[:len(dst)])
 		return
 	}
 	copy(dst, src.F)
@@ -74,7 +74,7 @@ func packTransposed(dst []float32, ldd int, src Matrix, n, kb int, tmp []float32
 		s, lds := part.F, part.LD
 		if part.H != nil {
 			for r := range rows {
-				bf16ToF32(tmp[r*kb:][:kb], part.H[r*part.LD:][:kb])
+				part.widen(tmp[r*kb:][:kb], part.H[r*part.LD:][:kb])
 			}
 			s, lds = tmp, kb
 		}

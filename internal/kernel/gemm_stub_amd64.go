@@ -97,6 +97,18 @@ func copyAVX512x16BF16(dst *float32, ldd int, src *uint16, lds int, rows int, ma
 //go:noescape
 func copyAVX512x32BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
 
+// copyAVX512x16F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
+// in mask, which are below 16. rows is not 0.
+//
+//go:noescape
+func copyAVX512x16F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+
+// copyAVX512x32F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
+// in mask, which are below 32. rows is not 0.
+//
+//go:noescape
+func copyAVX512x32F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
+
 // copyTilesAVX512 sets dst[s*1024+r*32+k] = src[r*ld+s*32+k] for r in [0, rows), s in [0, steps)
 // and k in [0, 32). rows and steps are not 0.
 //

@@ -21,6 +21,11 @@ type testMatrix struct {
 }
 
 func newTestMatrix(r *rand.Rand, rows, cols, gap int, trans, narrow bool) *testMatrix {
+	return newHalfMatrix(r, rows, cols, gap, trans, narrow, false)
+}
+
+// newHalfMatrix has float16 in place of bfloat16 where half is set.
+func newHalfMatrix(r *rand.Rand, rows, cols, gap int, trans, narrow, half bool) *testMatrix {
 	m := &testMatrix{rows: rows, cols: cols}
 	if trans {
 		rows, cols = cols, rows
@@ -44,13 +49,20 @@ func newTestMatrix(r *rand.Rand, rows, cols, gap int, trans, narrow bool) *testM
 	m.allH = make([]uint16, len(m.all))
 	for i, x := range m.all {
 		m.allH[i] = uint16(math.Float32bits(x) >> 16)
+		if half {
+			m.allH[i] = floatToHalf(x)
+		}
 	}
+	m.Half = half
 	m.H = m.allH[edge:][:n:n]
 	return m
 }
 
 func (m *testMatrix) at(i, j int) float32 {
 	x := m.From(i, j)
+	if m.H != nil && m.Half {
+		return halfToFloat(x.H[0])
+	}
 	if m.H != nil {
 		return math.Float32frombits(uint32(x.H[0]) << 16)
 	}
@@ -92,13 +104,15 @@ func specify(c, a, b *testMatrix, k int, accumulate bool) {
 			for kk := range k {
 				sum = fma32(a.at(i, kk), b.at(kk, j), sum)
 			}
-			if a.H != nil && b.H != nil && impl.Tiles() {
+			if a.bfloat16() && b.bfloat16() && impl.Tiles() {
 				sum = sumOfTiles(a, b, i, j, k)
 			}
 			if accumulate {
 				sum = c.at(i, j) + sum
 			}
-			if c.H != nil {
+			if c.H != nil && c.Half {
+				c.H[i*c.LD+j] = floatToHalf(sum)
+			} else if c.H != nil {
 				f32ToBF16Generic(c.H[i*c.LD+j:][:1], []float32{sum})
 			} else {
 				c.F[i*c.LD+j] = sum
@@ -118,9 +132,9 @@ func runGemm(c, a, b *testMatrix, k int, accumulate bool) {
 func testGemm(t *testing.T, r *rand.Rand, m, n, k, kind int) {
 	t.Helper()
 	gap := kind >> 6 & 1 * 5
-	a := newTestMatrix(r, m, k, gap, kind&1 != 0, kind&2 != 0)
-	b := newTestMatrix(r, k, n, gap, kind&4 != 0, kind&8 != 0)
-	c := newTestMatrix(r, m, n, gap, false, kind&16 != 0)
+	a := newHalfMatrix(r, m, k, gap, kind&1 != 0, kind&2 != 0, kind&128 != 0)
+	b := newHalfMatrix(r, k, n, gap, kind&4 != 0, kind&8 != 0, kind&256 != 0)
+	c := newHalfMatrix(r, m, n, gap, false, kind&16 != 0, kind&512 != 0)
 	want, a0, b0 := c.clone(), a.clone(), b.clone()
 	specify(want, a, b, k, kind&32 != 0)
 	runGemm(c, a, b, k, kind&32 != 0)
@@ -132,7 +146,7 @@ func testGemm(t *testing.T, r *rand.Rand, m, n, k, kind int) {
 	}
 }
 
-const kinds = 128 // transposed and bf16 operands, bf16 result, accumulate, gaps
+const kinds = 1024 // transposed and narrow operands, narrow result, accumulate, gaps; what is narrow is of float16
 
 func TestGemmSizes(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {

@@ -65,7 +65,7 @@ func words(f []float32) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(f))), len(f)/2)
 }
 
-// gemmTiles is Gemm for a and b in bfloat16.
+// gemmTiles is Gemm for a and b in bfloat16; c may have any type.
 func gemmTiles(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 	g := tiled{c: c, a: a, b: b, k: k, accumulate: accumulate}
 	g.steps, g.nc = tileShape(n, k)
@@ -154,11 +154,11 @@ func (g *tiled) finish(i, rows, j, n int, sums []float32) {
 			var old [64]float32
 			for k := 0; k < n; k += len(old) {
 				o := old[:min(len(old), n-k)]
-				bf16ToF32(o, c[k:k+len(o)])
+				g.c.widen(o, c[k:k+len(o)])
 				add(s[k:k+len(o)], o, s[k:k+len(o)])
 			}
 		}
-		f32ToBF16(c, s)
+		g.c.narrow(c, s)
 	}
 }
 

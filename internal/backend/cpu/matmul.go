@@ -19,12 +19,7 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	if op.TransA {
 		p.k = x.Dim(-2)
 	}
-	var wide [3]wideMatrix
-	for i, t := range []*tensor.Tensor{dst, x, y} {
-		wide[i] = b.widen(name, t, i > 0 || op.Accumulate)
-		defer wide[i].release()
-	}
-	p.c, p.a, p.b = wide[0].Matrix, wide[1].Matrix, wide[2].Matrix
+	p.c, p.a, p.b = matrix(name, dst), matrix(name, x), matrix(name, y)
 	p.a.Trans, p.b.Trans = op.TransA, op.TransB
 	for _, f := range []struct {
 		t          *tensor.Tensor
@@ -46,39 +41,12 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	defer s.release()
 	tmp := elems[float32](s, tensor.F32)
 	b.pool.run(p.tiles(), func(tile, thread int) { p.compute(tile, tmp[thread*need:][:need]) })
-	if dst.DType() == tensor.F16 {
-		b.convert(dst.Rows(), dst.Width(), floats(name, dst), wide[0].operand())
-	}
 }
 
-// wideMatrix is a tensor's first matrix as kernels see it: kernels multiply float32 and bfloat16,
-// so a float16 tensor is widened as a whole.
-type wideMatrix struct {
-	kernel.Matrix
-	scratch
-}
-
-// operand is what a float16 tensor was widened to.
-func (m *wideMatrix) operand() operand { return operand{f: m.F, dt: tensor.F32, ld: m.LD} }
-
-// widen makes a matrix of t, with its elements where they are read.
-func (b *Backend) widen(op string, t *tensor.Tensor, read bool) wideMatrix {
-	m := wideMatrix{Matrix: kernel.Matrix{LD: t.RowStride()}}
-	switch t.DType() {
-	case tensor.F32:
-		m.F = tensor.Host[float32](t)
-	case tensor.BF16:
-		m.H = tensor.Host[uint16](t)
-	case tensor.F16:
-		m.LD, m.scratch = t.Width(), b.scratch(t.Elems()*4)
-		m.F = elems[float32](m.scratch, tensor.F32)
-		if read {
-			b.convert(t.Rows(), t.Width(), m.operand(), floats(op, t))
-		}
-	default:
-		check(false, op, "%v is not made of floats of 32 or 16 bits", t)
-	}
-	return m
+// matrix is t as kernels see it.
+func matrix(op string, t *tensor.Tensor) kernel.Matrix {
+	o := floats(op, t)
+	return kernel.Matrix{F: o.f, H: o.h, Half: o.dt == tensor.F16, LD: o.ld}
 }
 
 // product is a batch of matrix products, divided into tiles of rows x cols of c. Nothing is

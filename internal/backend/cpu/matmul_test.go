@@ -71,8 +71,11 @@ func (c matmulCase) check(t *testing.T, b *Backend) {
 					sum += old[at]
 				}
 				limit := float64(c.k+2) * (size + math.Abs(sum)) * 0x1p-24
-				if c.c == tensor.BF16 {
+				switch c.c {
+				case tensor.BF16:
 					limit += math.Abs(sum) * 0x1p-8
+				case tensor.F16:
+					limit += math.Abs(sum)*0x1p-11 + 0x1p-25
 				}
 				if e := math.Abs(got[at] - sum); !(e <= limit) {
 					t.Fatalf("%v: element (%d, %d, %d) is %v, want %v", c, p, i, j, got[at], sum)
@@ -84,7 +87,7 @@ func (c matmulCase) check(t *testing.T, b *Backend) {
 
 func matmulCases(n int) []matmulCase {
 	r := rand.New(rand.NewPCG(1, 1))
-	dts := []tensor.DType{tensor.F32, tensor.BF16}
+	dts := []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 	var cases []matmulCase
 	for i := range n {
 		sizes := []int{1, 2, 7, 33, 64, 100}
@@ -92,7 +95,7 @@ func matmulCases(n int) []matmulCase {
 		cases = append(cases, matmulCase{
 			batch: i % 3, m: pick(), n: pick(), k: pick(),
 			op: tensor.MatMulOp{TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0, Accumulate: r.IntN(3) == 0},
-			a:  dts[r.IntN(2)], b: dts[r.IntN(2)], c: dts[r.IntN(2)],
+			a:  dts[r.IntN(3)], b: dts[r.IntN(3)], c: dts[r.IntN(3)],
 		})
 	}
 	return append(cases, matmulCase{m: 0, n: 4, k: 4}, matmulCase{m: 4, n: 0, k: 4}, matmulCase{m: 40, n: 70, k: 0},

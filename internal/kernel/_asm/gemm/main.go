@@ -27,9 +27,9 @@ func run(dir string) error {
 		tileAVX512(c, rows)
 	}
 	transposeAVX512(c)
-	for _, narrow := range []bool{false, true} {
-		copyAVX512(c, 1, narrow)
-		copyAVX512(c, 2, narrow)
+	for _, kind := range []string{"", "BF16", "F16"} {
+		copyAVX512(c, 1, kind)
+		copyAVX512(c, 2, kind)
 	}
 	copyTilesAVX512(c)
 	pairTilesAVX512(c)

@@ -9,12 +9,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// copyAVX512 copies rows of up to 16 times regs columns under a mask, from float32 or from
-// bfloat16, several rows at a time so that their misses overlap, and asks for the rows 16 further.
-func copyAVX512(c *build.Context, regs int, narrow bool) {
+// copyAVX512 copies rows of up to 16 times regs columns under a mask, from float32 or, where kind
+// says so, from BF16 or F16, several rows at a time so that their misses overlap, and asks for the rows 16 further.
+func copyAVX512(c *build.Context, regs int, kind string) {
 	name, elem, size := fmt.Sprintf("copyAVX512x%d", 16*regs), "float32", 4
-	if narrow {
-		name, elem, size = name+"BF16", "uint16", 2
+	if kind != "" {
+		name, elem, size = name+kind, "uint16", 2
 	}
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
@@ -47,10 +47,13 @@ func copyAVX512(c *build.Context, regs int, narrow bool) {
 				v[r][h] = c.ZMM()
 				p := ps.at(r)
 				p.Disp = 16 * size * h
-				if narrow {
+				switch kind {
+				case "F16":
+					c.VCVTPH2PS_Z(p, m[h], v[r][h])
+				case "BF16":
 					c.VPMOVZXWD_Z(p, m[h], v[r][h])
 					c.VPSLLD(operand.Imm(16), v[r][h], v[r][h])
-				} else {
+				default:
 					c.VMOVUPS_Z(p, m[h], v[r][h])
 				}
 			}
