@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 			"smalldisk": smallDisk,
 			"truncate":  truncate,
 			"waitfor":   waitFor,
+			"within":    within,
 		},
 		Condition: condition,
 	})

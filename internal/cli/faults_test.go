@@ -148,8 +148,11 @@ func mount(dir, kib string) error {
 	return exec.Command("mount", "-t", "tmpfs", "-o", "size="+kib+"k", "tmpfs", dir).Run()
 }
 
-// condition knows [smalldisk]: whether smalldisk works here.
+// condition knows [smalldisk] and [memorygroup]: whether smalldisk and within work here.
 func condition(cond string) (bool, error) {
+	if cond == "memorygroup" {
+		return memoryGroups(), nil
+	}
 	if cond != "smalldisk" {
 		return false, fmt.Errorf("unknown condition %q", cond)
 	}
