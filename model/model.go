@@ -22,11 +22,11 @@ type Batch struct {
 	Cache *nn.Cache
 
 	// Train says that the pass is one of training: what is random on purpose (dropout) is so
-	// then. It depends on Seed and on the row's number in the run, of which First (I64 [1]) is
-	// the batch's first.
-	Train bool
-	Seed  uint64
-	First *tensor.Tensor
+	// then. It depends on Seed and on the row's number in the run, or its sequence's, of which
+	// First and FirstSequence (I64 [1]) are the batch's first.
+	Train                bool
+	Seed                 uint64
+	First, FirstSequence *tensor.Tensor
 }
 
 // Drop is x, of which elements are dropped as d says if the pass is one of training.
@@ -35,6 +35,12 @@ func (b Batch) Drop(t *autograd.Tape, d nn.Dropout, x *autograd.Var) *autograd.V
 		return x
 	}
 	return t.Dropout(x, d.Key(b.Seed), b.First, d.P)
+}
+
+// DropSequences is Drop of x with a row for each sequence.
+func (b Batch) DropSequences(t *autograd.Tape, d nn.Dropout, x *autograd.Var) *autograd.Var {
+	b.First = b.FirstSequence
+	return b.Drop(t, d, x)
 }
 
 // Attention is p for the batch, with what d drops of the softmax if the pass is one of training.

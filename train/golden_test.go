@@ -382,6 +382,12 @@ func TestSameBitsWithDropout(t *testing.T) {
 				t.Errorf("nothing was dropped: loss %v", one.loss)
 			}
 			one.equal(t, "2 threads", g.run(t, 1, cfg, 1, 2))
+			// A larger micro-batch drops the same; only its sums are in another order.
+			for i, loss := range g.run(t, 1, cfg, 2, 1).loss {
+				if !near(loss, one.loss[i], 1e-4) {
+					t.Errorf("step %d: loss %v with micro-batches of 2, %v of 1", i+1, loss, one.loss[i])
+				}
+			}
 			for _, strategy := range []string{"no_shard", "full_shard"} {
 				cfg.Strategy = strategy
 				one.equal(t, strategy+" on 4 ranks", g.run(t, 4, cfg, 1, 1))

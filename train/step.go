@@ -25,7 +25,7 @@ type Stepper struct {
 
 	hyper  *tensor.Tensor // F64 [tensor.AdamCount]
 	sums   *tensor.Tensor // F64 [Info.SumCount]
-	first  *tensor.Tensor // I64 [1]
+	first  *tensor.Tensor // I64 [2]: numbers of the first row and the first sequence of a micro-batch
 	scaler *optim.Scaler  // nil for none
 	scale  *tensor.Tensor // F64 [tensor.LossScaleCount]: the scaler's state
 	seed   uint64
@@ -43,7 +43,7 @@ func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, opt optim.A
 		b: b, model: m, engine: e, opt: opt, maxNorm: maxNorm,
 		hyper: b.New(tensor.Workspace, tensor.F64, tensor.AdamCount),
 		sums:  b.New(tensor.Workspace, tensor.F64, info.SumCount()),
-		first: b.New(tensor.Workspace, tensor.I64, 1), seed: seed,
+		first: b.New(tensor.Workspace, tensor.I64, 2), seed: seed,
 	}
 }
 
@@ -145,8 +145,9 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	batch, done := Upload(s.b, m)
 	defer done()
-	s.b.Upload(s.first, tensor.AsBytes([]int64{m.Sample * int64(m.T)}))
-	batch.Train, batch.Seed, batch.First = grad, s.seed, s.first
+	s.b.Upload(s.first, tensor.AsBytes([]int64{m.Sample * int64(m.T), m.Sample}))
+	batch.Train, batch.Seed = grad, s.seed
+	batch.First, batch.FirstSequence = s.first.Flat(0, 1), s.first.Flat(1, 2)
 	s.b.Fill(s.sums, 0)
 	tape := autograd.NewTape(s.b, s.engine.Precision().Param, grad)
 	tape.BeginWith(s.begin())

@@ -32,7 +32,7 @@ func newClassifier(e *encoder, std nn.Init) *Classifier {
 // classes is x [N D] -> logits [B C].
 func (m *Classifier) classes(t *autograd.Tape, x *autograd.Var, b model.Batch) *autograd.Var {
 	pooled := t.Tanh(m.pool.Forward(t, t.SelectRows(x, b.Starts)))
-	return m.head.Forward(t, b.Drop(t, m.drop, pooled))
+	return m.head.Forward(t, b.DropSequences(t, m.drop, pooled))
 }
 
 // Loss adds the batch's summed cross-entropy, and what is counted of its labels.

@@ -139,6 +139,8 @@ func (n *network) makeBatch(rng *rand.Rand, docs bool) model.Batch {
 		Starts:    ints(B, func(i int) int { return i * T }),
 	}
 	tensor.Host[int64](b.First)[0] = 40
+	b.FirstSequence = n.b.New(tensor.Workspace, tensor.I64, 1)
+	tensor.Host[int64](b.FirstSequence)[0] = 8
 	if info.Task == model.Classify {
 		b.Classes = ints(B, func(i int) int { return i*info.Labels - i })
 	}
