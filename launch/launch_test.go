@@ -69,11 +69,11 @@ func worker1(mode string) int {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		<-forever
-	case "peerlost": // rank 0 notices the loss and ends before the one that caused it
+	case "peerlost": // rank 0 notices the loss and ends long before the one that caused it
 		if env.Rank == 0 {
 			return CodePeerLost
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(3 * settle)
 		return 9
 	case "deaf": // rank 0 does not end at SIGTERM
 		if victim {
@@ -207,6 +207,9 @@ func TestFailures(t *testing.T) {
 		t.Run(c.mode, func(t *testing.T) {
 			cfg := config(c.mode, c.n, io.Discard)
 			cfg.LogDir = t.TempDir()
+			if c.mode == "peerlost" {
+				cfg.Grace = 5 * time.Second
+			}
 			began := time.Now()
 			code, err := Run(t.Context(), cfg)
 			var f *Failure

@@ -120,13 +120,14 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// settle is how long a failure waits for its company: the rank that caused it may be seen to
-// end after one that noticed.
+// settle is how long a failure waits for its company, such as rank 0, which failed alike. One
+// that is another rank's fault waits for that rank as long as any has to end.
 const settle = 150 * time.Millisecond
 
 // watch returns when all workers have ended.
 func (a *attempt) watch(ctx context.Context) {
 	var stop, kill <-chan time.Time
+	known := false // whose fault it is
 	done := ctx.Done()
 	stopping := false
 	for running := len(a.crew.workers); running > 0; {
@@ -140,8 +141,11 @@ func (a *attempt) watch(ctx context.Context) {
 				a.code = max(a.code, code)
 			default:
 				a.failed = append(a.failed, w)
-				if stop == nil {
-					stop = time.After(settle)
+				switch {
+				case code != CodePeerLost && !known:
+					known, stop = true, time.After(settle)
+				case stop == nil:
+					stop = time.After(a.cfg.Grace)
 				}
 			}
 		case <-stop:

@@ -11,7 +11,30 @@ import (
 	"trireme/collective"
 	"trireme/internal/conf"
 	"trireme/launch"
+	"trireme/rendezvous"
+	"trireme/train"
 )
+
+// What all ranks fail with alike is reported by the first of a machine, however late that is.
+func TestExitOf(t *testing.T) {
+	alike := fmt.Errorf("step 3: %w", train.ErrNotFinite)
+	for _, c := range []struct {
+		env  rendezvous.Env
+		err  error
+		want int
+	}{
+		{rendezvous.Env{Rank: 0, LocalRank: 0}, alike, CodeFailed},
+		{rendezvous.Env{Rank: 1, LocalRank: 1}, alike, CodeHang},
+		{rendezvous.Env{Rank: 2, LocalRank: 0}, alike, CodeFailed},
+		{rendezvous.Env{Rank: 1, LocalRank: 1}, train.ErrStopped, CodeStopped},
+		{rendezvous.Env{Rank: 1, LocalRank: 1}, &collective.Failure{Kind: collective.ErrPeerLost, Rank: 0}, CodeHang},
+		{rendezvous.Env{Rank: 1, LocalRank: 1}, errors.New("own"), CodeFailed},
+	} {
+		if got := codeOf(exitOf(c.env, c.err)); got != c.want {
+			t.Errorf("%+v, %v: %d, want %d", c.env, c.err, got, c.want)
+		}
+	}
+}
 
 func TestReport(t *testing.T) {
 	_, missing := os.Open("no/such.txt")

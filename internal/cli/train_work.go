@@ -81,7 +81,7 @@ func (j *job) inWorld(ctx context.Context, env rendezvous.Env, f func(w *world) 
 		if closed := w.Close(); err == nil {
 			err = closed
 		}
-		err = exitOf(env.Rank, err)
+		err = exitOf(env, err)
 	}()
 	if err := j.sameEverywhere(ctx, w.agreement()); err != nil {
 		return err
@@ -174,12 +174,14 @@ func (j *job) tokenizers() []string {
 const causeFirst = 300 * time.Millisecond
 
 // exitOf gives errors that schedulers tell apart their codes.
-func exitOf(rank int, err error) error {
+func exitOf(env rendezvous.Env, err error) error {
 	var lost *collective.Failure
 	switch {
 	case errors.Is(err, train.ErrStopped):
 		return &Exit{CodeStopped, err}
-	case errors.As(err, &lost) && (lost.Rank != rank || lost.Kind == collective.ErrPeerLost):
+	case errors.Is(err, train.ErrNotFinite) && env.LocalRank > 0:
+		return &Exit{CodeHang, err} // the failure of all, which the first rank of a machine is to report
+	case errors.As(err, &lost) && (lost.Rank != env.Rank || lost.Kind == collective.ErrPeerLost):
 		time.Sleep(causeFirst)
 		return &Exit{CodeHang, err}
 	case errors.As(err, &lost):
