@@ -33,7 +33,7 @@ func (c Config) Validate() error {
 	case !(c.SaveEveryNEpochs >= 0):
 		return fmt.Errorf("checkpoint: save_every_n_epochs is %v: it must not be negative", c.SaveEveryNEpochs)
 	case c.SaveEveryNSteps > 0 && c.SaveEveryNEpochs > 0:
-		return fmt.Errorf("checkpoint: save_every_n_steps %d and save_every_n_epochs %v: one of them", c.SaveEveryNSteps, c.SaveEveryNEpochs)
+		return fmt.Errorf("checkpoint: save_every_n_steps %d and save_every_n_epochs %v. try: one of them", c.SaveEveryNSteps, c.SaveEveryNEpochs)
 	case c.KeepLastN < 0:
 		return fmt.Errorf("checkpoint: keep_last_n is %d; it counts checkpoints from 1, and 0 keeps all", c.KeepLastN)
 	case c.StateDictType != "" && c.StateDictType != Sharded && c.StateDictType != Full:

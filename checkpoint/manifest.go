@@ -110,7 +110,7 @@ func parseManifest(b []byte) (*manifest, error) {
 		return nil, fmt.Errorf("%s is not the manifest of a checkpoint", manifestName)
 	}
 	if head.Version != formatVersion {
-		return nil, fmt.Errorf("%s has version %d of the format; this program reads version %d", manifestName, head.Version, formatVersion)
+		return nil, fmt.Errorf("%s has version %d of the format; this program reads version %d. try: the program that wrote it", manifestName, head.Version, formatVersion)
 	}
 	m := &manifest{}
 	if err := json.Unmarshal(b, m, json.RejectUnknownMembers(true)); err != nil {

@@ -131,9 +131,9 @@ func (s *source) write(ctx context.Context, enc encoder, vocab int, f *os.File, 
 	}
 	switch {
 	case w.docs == 0 && w.skipped > 0:
-		return fmt.Errorf("data: %s: none of %d rows holds anything to learn", s.path, w.skipped)
+		return fmt.Errorf("data: %s: none of %d rows holds anything to learn. try: data.columns, if the texts are under another key", s.path, w.skipped)
 	case w.docs == 0:
-		return fmt.Errorf("data: %s holds no rows", s.path)
+		return fmt.Errorf("data: %s holds no rows. try: another data.path", s.path)
 	}
 	if err := w.finish(digest); err != nil {
 		return fmt.Errorf("data: cache: %w", err)
@@ -185,7 +185,7 @@ func LearnTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokeni
 		_, ids = first.fields["input_ids"]
 	}
 	if ids {
-		return nil, fmt.Errorf("data: %s holds token ids: no tokenizer can be learned from it", c.Path)
+		return nil, fmt.Errorf("data: %s holds token ids: no tokenizer can be learned from it. try: text", c.Path)
 	}
 	digest, err := s.digest("bpe", fmt.Sprint(vocab))
 	if err != nil {
@@ -215,7 +215,7 @@ func LearnTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokeni
 		failed = s.eachRecord(func(r *record) error {
 			text, err := r.text(s.field)
 			if err != nil {
-				return fmt.Errorf("data: %s: %w", r.where, err)
+				return rowError(r.where, err)
 			}
 			if !yield(text) {
 				return errStop

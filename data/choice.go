@@ -69,7 +69,7 @@ func (f *tokenFile) choose(c choiceConfig) (*choice, error) {
 	case ch.len() == 0 && c.answers && f.docs > 0:
 		return nil, f.barren(ch.most)
 	case ch.len() == 0:
-		return nil, fmt.Errorf("data: %s holds no document of %d tokens", f.path, c.least)
+		return nil, fmt.Errorf("data: %s holds no document of %d tokens. try: another data.path", f.path, c.least)
 	}
 	return ch, nil
 }

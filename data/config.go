@@ -153,7 +153,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("data: eval_fraction is %v: it must be at least 0 and below 1", c.EvalFraction))
 	}
 	if c.EvalFraction > 0 && c.EvalPath != "" {
-		errs = append(errs, errors.New("data: eval_path and eval_fraction both name held-out data"))
+		errs = append(errs, errors.New("data: eval_path and eval_fraction both name held-out data. try: one of them"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Columns)) {
 		if !slices.Contains(columnNames, name) {
@@ -161,7 +161,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if text, both := c.Columns["text"]; both && c.textField() != "text" && text != c.textField() {
-		errs = append(errs, fmt.Errorf("data: columns.text is %q and text_field %q", text, c.TextField))
+		errs = append(errs, fmt.Errorf("data: columns.text is %q and text_field %q. try: one of them", text, c.TextField))
 	}
 	if c.TrainOn != "" && c.TrainOn != trainAnswers && c.TrainOn != trainAll {
 		errs = append(errs, fmt.Errorf("data: train_on %q is neither %s nor %s", c.TrainOn, trainAnswers, trainAll))
@@ -170,7 +170,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("data: mlm_probability is %v: it must be between 0 and 1", c.MLMProbability))
 	}
 	if c.DocumentMask && !c.packs(true) {
-		errs = append(errs, errors.New("data: document_mask keeps packed documents apart, and packing is false"))
+		errs = append(errs, errors.New("data: document_mask keeps packed documents apart, and packing is false. try: one of them"))
 	}
 	if c.InvalidUTF8 != "" && c.InvalidUTF8 != utf8Error && c.InvalidUTF8 != utf8Replace {
 		errs = append(errs, fmt.Errorf("data: invalid_utf8 %q is neither %s nor %s", c.InvalidUTF8, utf8Error, utf8Replace))

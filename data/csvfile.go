@@ -26,7 +26,7 @@ func (s *source) readCSV(file int, in io.Reader, f func(*entry) error) error {
 	}
 	keys, err := header(row)
 	if err != nil {
-		return fmt.Errorf("data: %s:1: %w", name, err)
+		return rowError(name+":1", err)
 	}
 	for {
 		l.reset()
@@ -49,7 +49,7 @@ func (s *source) giveRow(at place, keys, row []string, f func(*entry) error) (er
 	e := entry{at: at, fields: make(map[string]any, len(keys))}
 	for i, value := range row {
 		if value, err = s.cleanText(value, keys[i]); err != nil {
-			return fmt.Errorf("data: %s: %w", at.in(s.files), err)
+			return rowError(at.in(s.files), err)
 		}
 		e.fields[keys[i]] = value
 	}
@@ -65,7 +65,7 @@ func header(row []string) ([]string, error) {
 			return nil, invalidText(fmt.Sprintf("invalid UTF-8 in the name of column %d", i+1))
 		}
 		if seen[k] && k != "" {
-			return nil, fmt.Errorf("the header has the column %q twice", k)
+			return nil, fmt.Errorf("the header has the column %q twice. try: another name for one of them", k)
 		}
 		keys[i], seen[k] = k, true
 	}
@@ -73,7 +73,7 @@ func header(row []string) ([]string, error) {
 }
 
 func fieldCountError(name string, line int64, got, want int) error {
-	return fmt.Errorf("data: %s:%d: %d fields, but the header has %d", name, line, got, want)
+	return fmt.Errorf("data: %s:%d: %d fields, but the header has %d. try: put fields that hold the separator in quotes", name, line, got, want)
 }
 
 // csvError says where and what is wrong with a row of got fields, below a header of want.
@@ -81,7 +81,7 @@ func csvError(name string, got, want int, err error) error {
 	var p *csv.ParseError
 	if !errors.As(err, &p) {
 		if errors.Is(err, errLong) {
-			return fmt.Errorf("data: %s: a row is %w: a quote is not closed", name, errLong)
+			return fmt.Errorf("data: %s: a row is %w: a quote is not closed. try: each quote in a field twice", name, errLong)
 		}
 		return err
 	}
@@ -91,5 +91,5 @@ func csvError(name string, got, want int, err error) error {
 	case errors.Is(p.Err, csv.ErrBareQuote), errors.Is(p.Err, csv.ErrQuote):
 		return fmt.Errorf(`data: %s:%d: a lone quote at line %d, column %d. try: put the field in quotes, and each quote in it twice`, name, p.StartLine, p.Line, p.Column)
 	}
-	return fmt.Errorf("data: %s:%d: %w", name, p.StartLine, p.Err)
+	return rowError(fmt.Sprintf("%s:%d", name, p.StartLine), p.Err)
 }

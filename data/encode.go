@@ -81,7 +81,7 @@ func (b *batch) encode(s *source, enc encoder, j *jsonReader, ex *example) {
 			err = ex.check()
 		}
 		if err != nil {
-			b.err = fmt.Errorf("data: %s: %w", r.where, err)
+			b.err = rowError(r.where, err)
 			return
 		}
 		if !ok {

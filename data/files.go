@@ -112,11 +112,11 @@ func findFiles(path, format string) (found, error) {
 	switch {
 	case err == nil && st.Mode().IsRegular():
 		if st.Size() == 0 {
-			return found{}, fmt.Errorf("data: %s is empty", path)
+			return found{}, fmt.Errorf("data: %s is empty. try: another data.path", path)
 		}
 		return found{files: []string{path}}, nil
 	case err == nil && !st.IsDir():
-		return found{}, fmt.Errorf("data: %s is neither a file nor a folder", path)
+		return found{}, fmt.Errorf("data: %s is neither a file nor a folder. try: another data.path", path)
 	case err == nil:
 		return findInFolder(path, format)
 	case !strings.ContainsAny(path, "*?["):
@@ -150,7 +150,7 @@ func findInFolder(root, format string) (found, error) {
 		f.files = others
 	}
 	if len(f.files) == 0 {
-		return f, fmt.Errorf("data: %s holds no file with anything in it", root)
+		return f, fmt.Errorf("data: %s holds no file with anything in it. try: another data.path", root)
 	}
 	for _, path := range f.files {
 		below, err := filepath.Rel(root, path)
@@ -217,7 +217,7 @@ func glob(pattern string) ([]string, error) {
 		return slices.DeleteFunc(files, func(path string) bool { return !hasContent(path) }), nil
 	}
 	if strings.Contains(after, "**") {
-		return nil, fmt.Errorf("data: %s: ** is there twice", pattern)
+		return nil, fmt.Errorf("data: %s: ** is there twice. try: once", pattern)
 	}
 	roots, err := filepath.Glob(filepath.Clean(before + "."))
 	if err != nil {

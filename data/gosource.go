@@ -66,7 +66,7 @@ func GoSource(root string, maxBytes int64) ([]string, error) {
 		return nil, fmt.Errorf("data: go source: %w", err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("data: %s holds no Go source", root)
+		return nil, fmt.Errorf("data: %s holds no Go source. try: data.path: the folder src of a Go installation", root)
 	}
 	return thin(files, sizes, total, maxBytes), nil
 }

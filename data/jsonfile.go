@@ -83,7 +83,7 @@ func eachElement(in io.Reader, name string, f func(value []byte, row int64) erro
 		return elementError(name, row, err)
 	}
 	if _, err := d.ReadToken(); err == nil {
-		return fmt.Errorf("data: %s: something follows the list", name)
+		return fmt.Errorf("data: %s: something follows the list. try: .jsonl, with one object a line", name)
 	} else if err != io.EOF {
 		return elementError(name, row, err)
 	}
@@ -101,5 +101,5 @@ func elementError(name string, row int64, err error) error {
 	default:
 		return err
 	}
-	return fmt.Errorf("data: %s (row %d): %w", name, row, err)
+	return rowError(fmt.Sprintf("%s (row %d)", name, row), err)
 }

@@ -28,7 +28,7 @@ func (l *labels) of(key string, v any) (int32, error) {
 		}
 		var err error
 		if n, err = strconv.ParseInt(strings.TrimSpace(v), 10, 64); err != nil {
-			return 0, fmt.Errorf("the %s %s is no whole number, and the first row's is one", key, short(v))
+			return 0, fmt.Errorf("the %s %s is no whole number, and the first row's is one. try: numbers or names in all rows", key, short(v))
 		}
 	case int64:
 		n = v
@@ -37,7 +37,7 @@ func (l *labels) of(key string, v any) (int32, error) {
 			n = 1
 		}
 	case float64:
-		return 0, fmt.Errorf("the %s %v is no class: labels are whole numbers from 0, or names; to predict quantities (regression) is not done here", key, v)
+		return 0, fmt.Errorf("the %s %v is no class: labels are whole numbers from 0, or names; to predict quantities (regression) is not done here. try: whole numbers", key, v)
 	default:
 		return 0, fmt.Errorf("the %s is %s, not a whole number or a name", key, typeName(v))
 	}
@@ -81,13 +81,13 @@ func (o *opener) labelsOf(s *source, cols columns, first *record) (*labels, erro
 			l.names = make([]string, len(o.LabelIDs))
 			for name, id := range o.LabelIDs {
 				if id < 0 || id >= len(l.names) || l.names[id] != "" {
-					return nil, fmt.Errorf("data: label2id of config.json gives %s the number %d of %d", short(name), id, len(l.names))
+					return nil, fmt.Errorf("data: label2id of config.json gives %s the number %d of %d. try: numbers from 0 there", short(name), id, len(l.names))
 				}
 				l.names[id] = name
 			}
 		case !numbers && len(o.LabelIDs) > 0 && !o.placeholders():
 			unknown := slices.IndexFunc(found, func(v string) bool { _, ok := o.LabelIDs[v]; return !ok })
-			return nil, fmt.Errorf("data: %s: the label %s is none of the model's (label2id in config.json)", s.path, short(found[unknown]))
+			return nil, fmt.Errorf("data: %s: the label %s is none of the model's (label2id in config.json). try: mend it, or --set model.num_labels=N for labels of the data's own", s.path, short(found[unknown]))
 		case !numbers && l.count > 0 && len(found) > l.count:
 			return nil, fmt.Errorf("data: %s has %d labels (%s), and the model tells %d apart. try: --set model.num_labels=%d", s.path, len(found), listed(found), l.count, len(found))
 		case !numbers:

@@ -23,7 +23,7 @@ func layoutOf(tok *tokenizer.Tokenizer, pair bool) (l layout, err error) {
 		all := tok.Encode("a", tokenizer.Options{Template: true})
 		i := index(all, one)
 		if len(one) == 0 || i < 0 {
-			return l, errors.New("data: the tokenizer's template leaves out its text")
+			return l, errors.New("data: the tokenizer's template leaves out its text. try: another tokenizer")
 		}
 		return layout{before: all[:i], after: all[i+len(one):]}, nil
 	}

@@ -28,7 +28,7 @@ func eachLine(in io.Reader, name string, f func(line []byte, number int64) error
 			line = long
 		}
 		if len(line) > maxLine {
-			return fmt.Errorf("data: %s:%d: the line is longer than %d MiB", name, number, maxLine>>20)
+			return fmt.Errorf("data: %s:%d: the line is longer than %d MiB. try: shorter lines", name, number, maxLine>>20)
 		}
 		if err != nil && err != io.EOF {
 			return err
@@ -49,7 +49,7 @@ func eachLine(in io.Reader, name string, f func(line []byte, number int64) error
 }
 
 func nulError(name string, line int64, column int) error {
-	return fmt.Errorf("data: %s:%d: a NUL byte at column %d: this is not text", name, line, column+1)
+	return fmt.Errorf("data: %s:%d: a NUL byte at column %d: this is not text. try: the file as text in UTF-8", name, line, column+1)
 }
 
 // limiter stops a reader that has given more than maxLine bytes since it was reset: a quote

@@ -49,7 +49,7 @@ func (c *LoaderConfig) fill(d Dataset) error {
 	case longest > c.SequenceLength:
 		return fmt.Errorf("data: rows of %d tokens are longer than sequence_length %d", longest, c.SequenceLength)
 	case c.SequenceLength < 2 && c.Task == Causal:
-		return errors.New("data: rows of one token leave nothing to predict")
+		return errors.New("data: rows of one token leave nothing to predict. try: longer rows, or data.sequence_length above 1")
 	case c.Vocab > 0 && int(d.Info().MaxID) >= c.Vocab:
 		return fmt.Errorf("data: %s: %w", holder(d, d.Info().MaxID), vocabError(d.Info().MaxID, c.Vocab))
 	}
@@ -108,7 +108,7 @@ type Loader struct {
 // New begins at the first step. Close must be called; it does not close the dataset.
 func New(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	if d.Len() == 0 {
-		return nil, errors.New("data: the dataset has no rows")
+		return nil, errors.New("data: the dataset has no rows. try: another data.path")
 	}
 	if err := cfg.fill(d); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func New(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	global := cfg.MicroBatchSize * cfg.Accumulation * cfg.Ranks
 	seq, err := NewSequence(d.Len(), global, cfg.Seed, cfg.Shuffle, cfg.DropLast)
 	if err != nil {
-		return nil, fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d)", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks)
+		return nil, fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d). try: a smaller batch, fewer ranks or more data", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks)
 	}
 	return &Loader{set: d, cfg: cfg, seq: seq, at: seq.State()}, nil
 }

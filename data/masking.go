@@ -40,7 +40,7 @@ func newMasking(tok *tokenizer.Tokenizer, part float64) (*Masking, error) {
 		}
 	}
 	if m.mask < 0 {
-		return nil, fmt.Errorf("data: the model fills in masked tokens, and the tokenizer has no mask token")
+		return nil, fmt.Errorf("data: the model fills in masked tokens, and the tokenizer has no mask token. try: the model's own tokenizer, or rows with labels")
 	}
 	m.special[m.mask] = true
 	return m, nil

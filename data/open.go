@@ -63,7 +63,7 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 		rows := s.Train.Len()
 		s.Train, s.Eval = Split(s.Train, c.EvalFraction)
 		if s.Eval.Len() == 0 {
-			err := fmt.Errorf("data: eval_fraction %v of %d rows is none", c.EvalFraction, rows)
+			err := fmt.Errorf("data: eval_fraction %v of %d rows is none. try: a larger one, or data.eval_path", c.EvalFraction, rows)
 			return nil, errors.Join(err, s.Close())
 		}
 	}

@@ -81,7 +81,7 @@ func (o *opener) openTokenFiles(s *source) (Dataset, error) {
 	for _, path := range s.files {
 		f, err := openTokens(path)
 		if err == nil && f.plain && (o.DocumentMask || !o.packs(true)) {
-			err = errors.Join(fmt.Errorf("data: %s does not say where its documents end, which data.document_mask and packing: false need", path), f.close())
+			err = errors.Join(fmt.Errorf("data: %s does not say where its documents end, which data.document_mask and packing: false need. try: packing: true without document_mask", path), f.close())
 		}
 		var d Dataset
 		if err == nil {
@@ -109,7 +109,7 @@ func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 			break
 		}
 		if class := f.docClass(i); class < 0 {
-			err = fmt.Errorf("data: %s: no label, and the model tells labels apart", f.where(i))
+			err = fmt.Errorf("data: %s: no label, and the model tells labels apart. try: a label in each row", f.where(i))
 		} else if o.Labels > 0 && int(class) >= o.Labels {
 			err = fmt.Errorf("data: %s: %w", f.where(i), classError("label", int64(class), o.Labels))
 		}

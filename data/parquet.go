@@ -42,9 +42,9 @@ func (s *source) readParquet(file int, f func(*entry) error) (err error) {
 	case err == nil:
 		return nil
 	case row == 0 && errors.Is(err, errParquet):
-		return fmt.Errorf("data: %s: %w", name, err)
+		return fmt.Errorf("data: %s: %w. try: fetch or write it again", name, err)
 	default:
-		return fmt.Errorf("data: %s: %w", rowOf(file, row+1).in(s.files), err)
+		return rowError(rowOf(file, row+1).in(s.files), err)
 	}
 }
 

@@ -1,6 +1,9 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // place is where a record or a document came from: a file of a list, and a line or a row in
 // it, from 1; 0 is the whole file.
@@ -18,6 +21,14 @@ func lineOf(file int, line int64) place { return place(file)<<placeFile | place(
 func rowOf(file int, row int64) place { return place(file)<<placeFile | placeByRow | place(row) }
 
 func (p place) file() int { return int(p >> placeFile) }
+
+// rowError is what is wrong with a row, with what to do about it unless err says that itself.
+func rowError(where string, err error) error {
+	if strings.Contains(err.Error(), "try: ") {
+		return fmt.Errorf("data: %s: %w", where, err)
+	}
+	return fmt.Errorf("data: %s: %w. try: mend or remove this row", where, err)
+}
 
 // in names the place.
 func (p place) in(files []string) string {

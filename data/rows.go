@@ -18,7 +18,7 @@ func (rowEncoder) fingerprint() string { return "input_ids" }
 
 func (rowEncoder) encode(r *record, ex *example) (ok bool, err error) {
 	if _, ok := r.fields["input_ids"]; !ok {
-		return false, fmt.Errorf("no input_ids: the row has keys %s", r.keys())
+		return false, fmt.Errorf("no input_ids: the row has keys %s. try: rows that all have it, or another data.format", r.keys())
 	}
 	if ex.IDs, err = ints(ex.IDs, r, "input_ids"); err != nil {
 		return false, err
@@ -87,7 +87,7 @@ func int32Of(v any) (int32, error) {
 		return 0, fmt.Errorf("%s, not a whole number", typeName(v))
 	}
 	if i != int64(int32(i)) {
-		return 0, fmt.Errorf("%d is not a number of 32 bits, at most %d", i, math.MaxInt32)
+		return 0, fmt.Errorf("%d is too large: whole numbers here are at most %d", i, math.MaxInt32)
 	}
 	return int32(i), nil
 }
@@ -110,7 +110,7 @@ func typeName(v any) string {
 }
 
 func vocabError(id int32, vocab int) error {
-	return fmt.Errorf("token id %d, but the model's vocabulary has %d: the data was made with another tokenizer", id, vocab)
+	return fmt.Errorf("token id %d, but the model's vocabulary has %d: the data was made with another tokenizer. try: that one's model, or --set model.vocab_size=%d", id, vocab, id+1)
 }
 
 // below is an error unless all ids of a token file are below vocab; 0 is any.

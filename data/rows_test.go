@@ -95,7 +95,7 @@ func TestRowsErrors(t *testing.T) {
 		{`{"input_ids": [1,2], "labels": [1, 99]}`, 0, 50, []string{"id 99", "vocabulary has 50"}},
 		{`{"input_ids": [-1]}`, 0, 0, []string{"-1 is negative"}},
 		{`{"input_ids": [1`, 0, 0, []string{"x.jsonl:1", "not a JSON object", "unexpected EOF"}},
-		{`{"input_ids": [4000000000]}`, 0, 0, []string{"4000000000 is not a number of 32 bits"}},
+		{`{"input_ids": [4000000000]}`, 0, 0, []string{"4000000000 is too large: whole numbers here are at most 2147483647"}},
 		{`[1, 2]`, 0, 0, []string{"x.jsonl (row 1)", "a number, not a JSON object"}},
 		{"{\"input_ids\": [1]}\n\x00\x01", 0, 0, []string{"x.jsonl:2: a NUL byte"}},
 	} {

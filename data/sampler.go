@@ -41,7 +41,7 @@ func NewSequence(n, batch int, seed uint64, shuffle, dropLast bool) (*Sequence, 
 	case n < batch:
 		return nil, fmt.Errorf("data: %d samples are fewer than one global batch of %d", n, batch)
 	case n > maxPermutation:
-		return nil, fmt.Errorf("data: %d samples are more than the %d that can be put in order", n, maxPermutation)
+		return nil, fmt.Errorf("data: %d samples are more than the %d that can be put in order. try: --set data.shuffle=false", n, maxPermutation)
 	}
 	return &Sequence{n: n, batch: batch, seed: seed, shuffle: shuffle, dropLast: dropLast,
 		at: State{Seed: seed, Len: n}, epoch: -1}, nil
@@ -101,9 +101,9 @@ func (s *Sequence) SeekStep(step int64) error {
 func (s *Sequence) Restore(at State) error {
 	switch {
 	case at.Len != s.n:
-		return fmt.Errorf("data: the dataset has %d rows, the stored position is in one of %d", s.n, at.Len)
+		return fmt.Errorf("data: the dataset has %d rows, the stored position is in one of %d. try: the data that the run began with, or --resume none", s.n, at.Len)
 	case at.Seed != s.seed && s.shuffle:
-		return fmt.Errorf("data: the data's seed is %d, the stored position is in an order with seed %d", s.seed, at.Seed)
+		return fmt.Errorf("data: the data's seed is %d, the stored position is in an order with seed %d. try: --seed %d, or --resume none", s.seed, at.Seed, at.Seed)
 	case at.Epoch < 0 || at.Sample < 0 || at.Sample >= int64(s.n) || at.Step < 0 || at.Samples < 0:
 		return fmt.Errorf("data: no such position: %+v", at)
 	}

@@ -111,7 +111,7 @@ func (s *source) eachRecord(f func(*record) error) error {
 	err := s.eachEntry(func(e *entry) error {
 		var r record
 		if err := s.fill(&r, e, j); err != nil {
-			return fmt.Errorf("data: %s: %w", r.where, err)
+			return rowError(r.where, err)
 		}
 		return f(&r)
 	})
@@ -129,7 +129,7 @@ func (s *source) first() (*record, error) {
 		return errStop
 	})
 	if err == nil && r == nil {
-		err = fmt.Errorf("data: %s holds no rows", s.path)
+		err = fmt.Errorf("data: %s holds no rows. try: another data.path", s.path)
 	}
 	return r, err
 }

@@ -110,14 +110,14 @@ func (s *source) cleanPiece(file int, b []byte, line int64) (string, error) {
 		break
 	}
 	line += int64(bytes.Count(b[:at], []byte{'\n'}))
-	return "", fmt.Errorf("data: %s: %w", lineOf(file, line).in(s.files), err)
+	return "", rowError(lineOf(file, line).in(s.files), err)
 }
 
 // cleanText refuses what is not text in UTF-8, or replaces it. column is for messages; ""
 // where there is none.
 func (s *source) cleanText(text, column string) (string, error) {
 	if strings.IndexByte(text, 0) >= 0 {
-		return "", fmt.Errorf("a NUL byte%s: this is not text", inColumn(column))
+		return "", fmt.Errorf("a NUL byte%s: this is not text. try: the file as text in UTF-8", inColumn(column))
 	}
 	return s.cleanString(text, column)
 }

@@ -45,7 +45,7 @@ func openTokens(path string) (*tokenFile, error) {
 	}
 	t, err := mapArray(f, head, st.Size())
 	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", path, err)
+		return nil, fmt.Errorf("data: %s: %w. try: write or fetch it again, or data.format, if it holds no tokens", path, err)
 	}
 	return t, nil
 }
@@ -62,7 +62,7 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 	}
 	info, err := parseTokenHeader(h[:], st.Size())
 	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", name, err)
+		return nil, fmt.Errorf("data: %s: %w. try: write or fetch it again", name, err)
 	}
 	t := &tokenFile{tokenInfo: *info, path: name}
 	if t.data, t.unmap, err = mapFile(f, int(st.Size())); err != nil {
@@ -75,7 +75,7 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 		at += n
 	}
 	if err := t.check(); err != nil {
-		return nil, errors.Join(fmt.Errorf("data: %s: %w", name, err), t.close())
+		return nil, errors.Join(fmt.Errorf("data: %s: %w. try: write or fetch it again", name, err), t.close())
 	}
 	return t, nil
 }

@@ -35,17 +35,17 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 		row, open = tabFields(row[:0], text.String())
 		switch {
 		case keys == nil && open:
-			return fmt.Errorf("data: %s:%d: a quote in the header is not closed", name, begin)
+			return fmt.Errorf("data: %s:%d: a quote in the header is not closed. try: close it", name, begin)
 		case keys == nil:
 			text.Reset()
 			if keys, err = header(row); err != nil {
-				err = fmt.Errorf("data: %s:%d: %w", name, begin, err)
+				err = rowError(fmt.Sprintf("%s:%d", name, begin), err)
 			}
 			return err
 		case open && (goesOn || len(row) < len(keys)) && text.Len() <= maxTSVRow:
 			return nil
 		case open && goesOn:
-			return fmt.Errorf("data: %s:%d: a quote is not closed within %d KiB", name, begin, maxTSVRow>>10)
+			return fmt.Errorf("data: %s:%d: a quote is not closed within %d KiB. try: close it, or put another before it", name, begin, maxTSVRow>>10)
 		case len(row) != len(keys):
 			return fieldCountError(name, begin, len(row), len(keys))
 		}
@@ -53,7 +53,7 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 		return s.giveRow(lineOf(file, begin), keys, row, f)
 	})
 	if err == nil && text.Len() > 0 {
-		err = fmt.Errorf("data: %s:%d: %d fields, but the header has %d, and a quote is not closed", name, begin, len(row), len(keys))
+		err = fmt.Errorf("data: %s:%d: %d fields, but the header has %d, and a quote is not closed. try: close it, or put another before it", name, begin, len(row), len(keys))
 	}
 	return err
 }

@@ -74,11 +74,11 @@ func check(m model.Model, prompt []int32, o Options) error {
 		return ErrNoText
 	}
 	if len(prompt) == 0 {
-		return errors.New("generate: the prompt has no tokens")
+		return errors.New("generate: the prompt has no tokens. try: a longer one")
 	}
 	for _, id := range prompt {
 		if id < 0 || int(id) >= m.Info().Vocab {
-			return fmt.Errorf("generate: the prompt has token id %d, the model's vocabulary %d: the tokenizer is another model's", id, m.Info().Vocab)
+			return fmt.Errorf("generate: the prompt has token id %d, the model's vocabulary %d: the tokenizer is another model's. try: the model's own", id, m.Info().Vocab)
 		}
 	}
 	return nil

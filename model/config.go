@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"trireme/tensor"
 )
@@ -49,14 +52,19 @@ type Config struct {
 // ReadConfig reads config.json and finds its family.
 func (r Registry) ReadConfig(path string) (*Config, error) {
 	st, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("model: %s does not exist. a model is a directory with config.json and model.safetensors", path)
+	if dir := filepath.Dir(path); errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("model: %s is a file, and a model is a directory with config.json and model.safetensors. try: --model_name %s, or --set model.config=%s for random weights", dir, filepath.Dir(dir), dir)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("model: %s does not exist: a model is a directory with config.json and model.safetensors. try: --model_name DIR of one, or OWNER/NAME of the hub", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
+	if st.IsDir() {
+		return nil, fmt.Errorf("model: %s is a directory: a config.json is wanted. try: --set model.config=%s", path, filepath.Join(path, "config.json"))
+	}
 	if st.Size() > maxConfig {
-		return nil, fmt.Errorf("model: %s has %d bytes: that is no config.json", path, st.Size())
+		return nil, fmt.Errorf("model: %s has %d bytes: that is no config.json. try: --model_name DIR of a model", path, st.Size())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -93,9 +101,9 @@ func (r Registry) ParseConfig(path string, data []byte) (*Config, error) {
 		what = "model_type " + head.ModelType
 	}
 	if what == "model_type " {
-		return nil, fmt.Errorf("model: %s names neither architectures nor model_type", path)
+		return nil, fmt.Errorf("model: %s names neither architectures nor model_type. try: \"architectures\": [\"%s\"] there, or another of %s", path, r.Known()[0], strings.Join(r.Known()[1:], ", "))
 	}
-	return nil, fmt.Errorf("model: %s: architecture %s is not known. known: %s", path, what, strings.Join(r.Known(), ", "))
+	return nil, fmt.Errorf("model: %s: architecture %s is not known. known: %s. try: a model of one of these", path, what, strings.Join(r.Known(), ", "))
 }
 
 // With is the configuration with other values of some keys of config.json; nil takes a key away.
@@ -149,11 +157,49 @@ func Decode(data []byte, v any) error {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &mistyped):
-		return fmt.Errorf("line %d: %s is a %s, not a %s", line(data, mistyped.Offset), mistyped.Field, mistyped.Value, mistyped.Type)
+		key := mistyped.Field
+		if key == "" {
+			key = "it"
+		}
+		return fmt.Errorf("line %d: %s is %s: it must be %s", line(data, mistyped.Offset), key, found(mistyped.Value), wanted(mistyped.Type))
 	case errors.As(err, &syntax):
-		return fmt.Errorf("line %d: not JSON: %w", line(data, syntax.Offset), err)
+		return fmt.Errorf("line %d: not JSON: %w. try: fetch the file again, if it is cut short", line(data, syntax.Offset), err)
 	}
 	return err
+}
+
+// found calls what stands in a JSON as encoding/json names it.
+func found(value string) string {
+	switch number, ok := strings.CutPrefix(value, "number "); {
+	case ok:
+		return number
+	case value == "bool":
+		return "true or false"
+	case value == "array":
+		return "a list"
+	case value == "object":
+		return "an object"
+	}
+	return "a " + value
+}
+
+// wanted says what a JSON is to have for a value of a type.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return wanted(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	}
+	return "a whole number"
 }
 
 func line(data []byte, offset int64) int {

@@ -54,7 +54,7 @@ func (c *Config) For(task string) (*Config, error) {
 		}
 		switch names := c.Family.architectures(stem, t.endings); {
 		case len(names) == 0:
-			return nil, fmt.Errorf("model: %s: %w %s. known: %s", c.Path, ErrTask, task, strings.Join(c.Family.Architectures, ", "))
+			return nil, fmt.Errorf("model: %s: %w %s. known: %s. try: a model of one of these, or another model.task", c.Path, ErrTask, task, strings.Join(c.Family.Architectures, ", "))
 		case slices.Contains(names, now):
 			return c, nil
 		default:

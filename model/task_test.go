@@ -36,7 +36,7 @@ func TestFor(t *testing.T) {
 			config, err = config.For(task)
 		}
 		if err != nil {
-			if want == "" || !strings.HasSuffix(err.Error(), want) {
+			if want == "" || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", what, err, want)
 			}
 			continue

@@ -69,7 +69,7 @@ func (s *RopeScaling) validate() error {
 		return nil
 	case "linear", "llama3", "yarn":
 	default:
-		return fmt.Errorf("nn: rope_scaling type %q is not known (default, linear, llama3, yarn are)", s.Type)
+		return fmt.Errorf("nn: rope_scaling type %q is not known (default, linear, llama3, yarn are). try: a model with one of these", s.Type)
 	}
 	context := s.OriginalMaxPositionEmbeddings
 	switch {
@@ -77,7 +77,7 @@ func (s *RopeScaling) validate() error {
 		return fmt.Errorf("nn: rope_scaling factor is %v: %s needs one between 1e-6 and 1e6", s.Factor, s.Type)
 	case s.Type == "linear":
 	case !(context >= 1 && context <= 1e12) && !(s.Type == "yarn" && context == 0):
-		return fmt.Errorf("nn: rope_scaling original_max_position_embeddings is %v: %s needs a context", context, s.Type)
+		return fmt.Errorf("nn: rope_scaling original_max_position_embeddings is %v: %s needs one between 1 and 1e12", context, s.Type)
 	case s.Type == "yarn":
 		return s.validateYarn()
 	case !within(s.LowFreqFactor) || !within(s.HighFreqFactor) || s.HighFreqFactor <= s.LowFreqFactor:

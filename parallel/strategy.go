@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 	case c.Backend != "auto" && c.Backend != "shm" && c.Backend != "tcp":
 		return fmt.Errorf("parallel: backend %q is not known: auto, shm and tcp are", c.Backend)
 	case c.Mesh.Replicate < 0 || c.Mesh.Shard < 0:
-		return fmt.Errorf("parallel: mesh %dx%d has a negative extent", c.Mesh.Replicate, c.Mesh.Shard)
+		return fmt.Errorf("parallel: mesh %dx%d has a negative extent. try: 0, which is worked out", c.Mesh.Replicate, c.Mesh.Shard)
 	case !(c.Timeout > 0):
 		return fmt.Errorf("parallel: timeout_seconds is %v: it must be positive", c.Timeout)
 	}

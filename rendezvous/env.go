@@ -38,13 +38,13 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	case !rank && !size:
 		return e, nil
 	case !size:
-		return e, fmt.Errorf("rendezvous: RANK is set but WORLD_SIZE is not")
+		return e, fmt.Errorf("rendezvous: RANK is set but WORLD_SIZE is not. try: both, as torchrun sets them, or neither")
 	case !rank:
 		// Some schedulers export WORLD_SIZE to a single process as well.
 		if v, _ := lookup("WORLD_SIZE"); strings.TrimSpace(v) == "1" {
 			return e, nil
 		}
-		return e, fmt.Errorf("rendezvous: WORLD_SIZE is set but RANK is not")
+		return e, fmt.Errorf("rendezvous: WORLD_SIZE is set but RANK is not. try: both, as torchrun sets them, or neither")
 	}
 	r := reader{lookup: lookup}
 	e.Launched = true
@@ -68,7 +68,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	}
 	if !e.OneMachine() && e.WorldSize > 1 {
 		if _, ok := lookup("MASTER_ADDR"); !ok {
-			return Env{}, fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d", e.WorldSize, e.LocalWorldSize)
+			return Env{}, fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d. try: MASTER_ADDR=HOST, where rank 0 runs", e.WorldSize, e.LocalWorldSize)
 		}
 	}
 	var err error
@@ -130,7 +130,7 @@ func (r *reader) number(name string, absent, low, high int) int {
 	n, err := strconv.Atoi(strings.TrimSpace(v))
 	switch {
 	case err != nil:
-		r.err = fmt.Errorf("rendezvous: %s=%q is not a number", name, v)
+		r.err = fmt.Errorf("rendezvous: %s=%q is not a number. try: unset it, or the number that a launcher sets", name, v)
 	case n < low || n > high:
 		r.err = fmt.Errorf("rendezvous: %s=%d is not between %d and %d", name, n, low, high)
 	default:

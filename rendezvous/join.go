@@ -76,7 +76,7 @@ func meetingPlace(ctx context.Context, env Env, cfg Config) (string, error) {
 	}
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, env.MasterAddr)
 	if err != nil || len(ips) == 0 {
-		return "", fmt.Errorf("rendezvous: MASTER_ADDR=%s does not resolve: %w", env.MasterAddr, err)
+		return "", fmt.Errorf("rendezvous: MASTER_ADDR=%s does not resolve: %w. try: its address in numbers", env.MasterAddr, err)
 	}
 	ip := ips[0]
 	for _, a := range ips { // every machine takes the same kind of address
@@ -121,7 +121,7 @@ func listen(ctx context.Context, addrs []string) (net.Listener, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("rendezvous: rank 0 cannot listen on %s or the %d ports tried after it: %w", addrs[0], len(errs)-1, errs[len(errs)-1])
+	return nil, fmt.Errorf("rendezvous: rank 0 cannot listen on %s or the %d ports tried after it: %w. try: another MASTER_PORT", addrs[0], len(errs)-1, errs[len(errs)-1])
 }
 
 // dial tries all candidates at once, again and again, until one proves to be this job's

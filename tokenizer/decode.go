@@ -162,7 +162,7 @@ func (d *decoder) read(raw json.RawMessage) error {
 			return strings.ReplaceAll(token, suffix, " ")
 		}})
 	default:
-		return fmt.Errorf("type %q is not supported", n.Type)
+		return unknownType(n.Type, "Sequence", "ByteLevel", "ByteFallback", "Fuse", "Replace", "Strip", "Metaspace", "WordPiece", "BPEDecoder")
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func readConfig(dir string) (map[string]any, error) {
 			return nil, fmt.Errorf("tokenizer: %w", err)
 		}
 		if err := decode(blob, &config); err != nil {
-			return nil, fmt.Errorf("tokenizer: %s: %w", file, err)
+			return nil, damaged(file, err)
 		}
 		if config == nil { // the file says null
 			config = map[string]any{}
@@ -84,7 +84,7 @@ func readConfig(dir string) (map[string]any, error) {
 			return nil, fmt.Errorf("tokenizer: %w", err)
 		}
 		if err := take(blob); err != nil {
-			return nil, fmt.Errorf("tokenizer: %s: %w", file, err)
+			return nil, damaged(file, err)
 		}
 	}
 	return config, nil

@@ -89,11 +89,27 @@ func decode(b []byte, v any) error {
 		if kind.Field != "" {
 			what = kind.Field
 		}
-		return fmt.Errorf("%s is a JSON %s, which does not belong there", what, kind.Value)
+		return fmt.Errorf("%s is %s of JSON, which does not belong there", what, article(kind.Value))
 	case errors.As(err, &syntax):
 		return fmt.Errorf("not JSON, at byte %d: %w", syntax.Offset, err)
 	}
 	return err
+}
+
+// article puts one before a kind of JSON value, as encoding/json names it: "array", "number 1.5".
+func article(kind string) string {
+	switch number, ok := strings.CutPrefix(kind, "number "); {
+	case ok:
+		return "the number " + number
+	case kind == "array" || kind == "object":
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
+// unknownType is the error of a part whose type is none of those that are known.
+func unknownType(kind string, known ...string) error {
+	return fmt.Errorf("type %q is not supported. known: %s", kind, strings.Join(known, ", "))
 }
 
 // parse reads a tokenizer.json.
@@ -185,5 +201,5 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 		}
 		return t.setUnigram(&f)
 	}
-	return fmt.Errorf("type %q is not supported", kind)
+	return unknownType(kind, "BPE", "WordPiece", "WordLevel", "Unigram")
 }

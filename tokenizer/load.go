@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,56 +29,66 @@ func Load(path string) (*Tokenizer, error) {
 				return loadFile(file)
 			}
 		}
-		return nil, fmt.Errorf("tokenizer: %s has none of %s", path, strings.Join(mainFiles, ", "))
+		return nil, fmt.Errorf("tokenizer: %s has none of %s. try: --tokenizer DIR (data.tokenizer: DIR) with one of them", path, strings.Join(mainFiles, ", "))
 	}
 	return loadFile(path)
 }
 
 func loadFile(file string) (*Tokenizer, error) {
 	dir, name := filepath.Split(file)
-	config, err := readConfig(dir)
-	if err != nil {
-		return nil, err
-	}
 	blob, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	ext := filepath.Ext(name)
+	if ext != ".model" && ext != ".txt" && !bytes.HasPrefix(bytes.TrimLeft(blob, " \t\r\n"), []byte("{")) {
+		// Before anything is said of the files beside it.
+		return nil, damaged(file, errors.New("it is no tokenizer: a JSON object is wanted (a sentencepiece model is called .model, a list of tokens .txt)"))
+	}
+	config, err := readConfig(dir)
+	if err != nil {
+		return nil, err
 	}
 	var t *Tokenizer
 	switch {
 	case name == "vocab.json" || name == "encoder.json":
 		return loadVocab(file, blob, config)
-	case filepath.Ext(name) == ".model":
+	case ext == ".model":
 		t, err = fromSentencePiece(blob, config)
-	case filepath.Ext(name) == ".txt":
+	case ext == ".txt":
 		t, err = fromVocabTxt(blob, config)
 	default:
 		t, err = parse(blob, config)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %s: %w", file, err)
+		return nil, damaged(file, err)
 	}
 	return t, nil
+}
+
+// damaged is the error of a file that is none of a tokenizer, or of one that is not known here.
+func damaged(file string, err error) error {
+	return fmt.Errorf("tokenizer: %s: %w. try: fetch it again if it is damaged, or another tokenizer", file, err)
 }
 
 // loadVocab reads the merges beside a vocabulary.
 func loadVocab(file string, blob []byte, config map[string]any) (*Tokenizer, error) {
 	var vocab map[string]int32
 	if err := decode(blob, &vocab); err != nil {
-		return nil, fmt.Errorf("tokenizer: %s: %w", file, err)
+		return nil, damaged(file, err)
 	}
 	dir, name := filepath.Split(file)
 	merges := filepath.Join(dir, map[string]string{"vocab.json": "merges.txt", "encoder.json": "vocab.bpe"}[name])
 	blob, err := os.ReadFile(merges)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("tokenizer: %s has no %s beside it: %w", file, filepath.Base(merges), fs.ErrNotExist)
+		return nil, fmt.Errorf("tokenizer: %s has no %s beside it: %w. try: copy it there from where the vocabulary came", file, filepath.Base(merges), fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	t, err := fromVocab(vocab, string(blob), config)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %s: %w", merges, err)
+		return nil, damaged(merges, err)
 	}
 	return t, nil
 }

@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -98,7 +97,7 @@ func readNormalizer(raw json.RawMessage) (normalizer, error) {
 		}
 		return b.normalize, nil
 	}
-	return nil, fmt.Errorf("type %q is not supported", n.Type)
+	return nil, unknownType(n.Type, "Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "Strip", "Prepend", "Replace", "ByteLevel", "Precompiled", "BertNormalizer")
 }
 
 func orTrue(p *bool) bool { return p == nil || *p }

@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -112,7 +114,7 @@ func (p *splitters) read(raw json.RawMessage) error {
 		}
 		p.add(lengthSplit(n.Length))
 	default:
-		return fmt.Errorf("type %q is not supported", n.Type)
+		return unknownType(n.Type, "Sequence", "ByteLevel", "Digits", "Split", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit", "BertPreTokenizer", "Metaspace", "UnicodeScripts", "FixedLength")
 	}
 	return nil
 }
@@ -160,7 +162,7 @@ var _ splitter = (*matchSplit)(nil)
 func newMatchSplit(f finder, name string, invert bool) (*matchSplit, error) {
 	b, ok := behaviors[name]
 	if !ok {
-		return nil, fmt.Errorf("behavior %q is not supported", name)
+		return nil, fmt.Errorf("behavior %q is not supported. known: %s", name, strings.Join(slices.Sorted(maps.Keys(behaviors)), ", "))
 	}
 	return &matchSplit{f, b, invert}, nil
 }
@@ -233,7 +235,7 @@ func (m metaspace) check() error {
 	case "always", "never", "first":
 		return nil
 	}
-	return fmt.Errorf("prepend_scheme %q is not supported", m.scheme)
+	return fmt.Errorf("prepend_scheme %q is not supported. known: always, never, first", m.scheme)
 }
 
 func (m metaspace) split(s string, first bool, emit sink) {

@@ -73,7 +73,7 @@ func (t *template) read(raw json.RawMessage, vocab int) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("type %q is not supported", n.Type)
+	return unknownType(n.Type, "Sequence", "ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing")
 }
 
 func bertTemplate(cls, sep int32) template {

@@ -98,7 +98,7 @@ func (c Training) Validate() error {
 	bad(c.MaxSkippedSteps < 0, "max_skipped_steps is %d: it must not be negative", c.MaxSkippedSteps)
 	bad(c.EvalEveryNSteps < 0, "eval_every_n_steps is %d: it must not be negative", c.EvalEveryNSteps)
 	bad(!(c.EvalEveryNEpochs >= 0), "eval_every_n_epochs is %v: it must not be negative", c.EvalEveryNEpochs)
-	bad(c.EvalEveryNSteps > 0 && c.EvalEveryNEpochs > 0, "eval_every_n_steps %d and eval_every_n_epochs %v: one of them", c.EvalEveryNSteps, c.EvalEveryNEpochs)
+	bad(c.EvalEveryNSteps > 0 && c.EvalEveryNEpochs > 0, "eval_every_n_steps %d and eval_every_n_epochs %v. try: one of them", c.EvalEveryNSteps, c.EvalEveryNEpochs)
 	if err := c.schedule(max(1, c.MaxSteps)).Validate(); err != nil {
 		errs = append(errs, err)
 	}

@@ -20,7 +20,7 @@ func (cfg Config) Prepare(m model.Model) error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("train: model.freeze: no parameter is called %s; the first is %s", pattern, model.Params(m)[0].Name)
+			return fmt.Errorf("train: model.freeze: no parameter is called %s; the first is %s. try: a name, or a beginning with * after it", pattern, model.Params(m)[0].Name)
 		}
 	}
 	for _, p := range model.Params(m) {
@@ -28,5 +28,5 @@ func (cfg Config) Prepare(m model.Model) error {
 			return nil
 		}
 	}
-	return errors.New("train: model.freeze leaves nothing to train")
+	return errors.New("train: model.freeze leaves nothing to train. try: fewer patterns")
 }

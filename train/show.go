@@ -49,7 +49,7 @@ func Show(ctx context.Context, cfg Config, config *model.Config, from, n int, re
 	l := cfg.loaderConfig(info, 1, 0, 1)
 	l.MicroBatchSize, l.Masking = 1, sets.Masking
 	if from < 0 || from >= sets.Train.Len() {
-		return nil, nil, input(fmt.Errorf("train: there is no row %d: rows are 0 to %d", from, sets.Train.Len()-1))
+		return nil, nil, input(fmt.Errorf("train: there is no row %d: rows are 0 to %d. try: --from 0", from, sets.Train.Len()-1))
 	}
 	some := &window{sets.Train, from, min(n, sets.Train.Len()-from)}
 	for m, err := range data.Evaluate(some, l) {

@@ -44,7 +44,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	}
 	var p progress
 	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
-		return nil, fmt.Errorf("train: %s: its training state cannot be read: %w", got.Path, err)
+		return nil, fmt.Errorf("train: %s: its training state cannot be read: %w. try: --resume DIR of an older one", got.Path, err)
 	}
 	if err := r.loader.Restore(p.Data); err != nil {
 		return nil, fmt.Errorf("train: %s: %w", got.Path, err)

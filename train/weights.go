@@ -39,7 +39,7 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 		switch {
 		case ok && (info.Shape.Equal(p.Shape) || resized(info.Shape, p.Shape, config.FilesVocab, m.Info().Vocab)):
 			if dt, known := info.Type.DType(); !known || !safetensors.Convertible(dt, tensor.F32) {
-				return nil, fmt.Errorf("train: %s: %v cannot be read as F32: F32, BF16 and F16 can", files.Name(), info)
+				return nil, fmt.Errorf("train: %s: %v cannot be read as F32: F32, BF16 and F16 can. try: the weights in one of these types", files.Name(), info)
 			}
 			w.from[p.Name] = info
 			switch have, want := info.Elems(), p.Shape.Elems(); {
@@ -78,7 +78,7 @@ func (w *weights) whole() error {
 	if len(drawn) == 0 {
 		return nil
 	}
-	return fmt.Errorf("train: %s lacks %s: the model has not been trained for what config.json says", w.files.Name(), few(drawn))
+	return fmt.Errorf("train: %s lacks %s: the model has not been trained for what config.json says. try: train it first, or the config.json that it was trained with", w.files.Name(), few(drawn))
 }
 
 // spare refuses tensors of the files that no parameter takes.

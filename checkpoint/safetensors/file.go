@@ -32,7 +32,7 @@ func Open(path string) (*File, error) {
 func openFile(name string, f *os.File) (*File, error) {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", name)
+		err = fmt.Errorf("%s is not a file. try: a directory with the model's weights", name)
 	}
 	if err != nil {
 		f.Close()
@@ -52,7 +52,7 @@ func openFile(name string, f *os.File) (*File, error) {
 func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	h, err := readHeader(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("safetensors: %s: %w", name, err)
+		return nil, fmt.Errorf("safetensors: %s: %w. try: fetch or write it again", name, err)
 	}
 	f := &File{name: name, r: r, header: h, byName: make(map[string]int, len(h.infos))}
 	for i, t := range h.infos {

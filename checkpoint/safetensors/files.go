@@ -75,7 +75,7 @@ func openSingle(path string) (*Files, error) {
 func openIndex(path string) (*Files, error) {
 	weights, err := readIndex(path)
 	if err != nil {
-		return nil, fmt.Errorf("safetensors: %s: %w", path, err)
+		return nil, fmt.Errorf("safetensors: %s: %w. try: fetch it again", path, err)
 	}
 	root, prefix, err := openRoot(filepath.Dir(path))
 	if err != nil {
@@ -97,7 +97,7 @@ func openIndex(path string) (*Files, error) {
 		t, ok := f.Find(w.tensor)
 		if !ok {
 			s.Close()
-			return nil, fmt.Errorf("safetensors: %s places tensor %q in %s, which does not hold it", path, clip(w.tensor), w.file)
+			return nil, fmt.Errorf("safetensors: %s places tensor %q in %s, which does not hold it. try: fetch both again", path, clip(w.tensor), w.file)
 		}
 		s.infos = append(s.infos, t)
 		s.where[t.Name] = f
@@ -137,7 +137,7 @@ func openShard(root *os.Root, prefix, index, name string, weights []weight) (*Fi
 				n++
 			}
 		}
-		return nil, fmt.Errorf("safetensors: %s is missing; %s places %d of %d tensors in it", path, filepath.Base(index), n, len(weights))
+		return nil, fmt.Errorf("safetensors: %s is missing; %s places %d of %d tensors in it. try: fetch it, or all again", path, filepath.Base(index), n, len(weights))
 	case err != nil:
 		return nil, fmt.Errorf("safetensors: %s names %s: %w", index, name, err)
 	}
@@ -169,7 +169,7 @@ func parseIndex(b []byte) ([]weight, error) {
 		Weights  map[string]string `json:"weight_map"`
 	}
 	if err := json.UnmarshalRead(bytes.NewReader(b), &index); err != nil {
-		return nil, fmt.Errorf("not a valid index: %s", strings.ReplaceAll(clip(err.Error()), "\n", " "))
+		return nil, fmt.Errorf("not a valid index: %s", plain(err))
 	}
 	if len(index.Weights) == 0 {
 		return nil, errors.New("the index has no weight_map, or an empty one")

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"math/bits"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -107,7 +108,33 @@ func headerError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return errors.New("the header ends in the middle of its JSON")
 	}
-	return fmt.Errorf("the header is not valid: %s", strings.ReplaceAll(clip(err.Error()), "\n", " "))
+	return fmt.Errorf("the header is not valid: %s", plain(err))
+}
+
+// plain is a JSON error on one line, in words that are not Go's.
+func plain(err error) string {
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) || semantic.GoType == nil {
+		return strings.ReplaceAll(clip(err.Error()), "\n", " ")
+	}
+	where := clip(string(semantic.JSONPointer))
+	if where == "" {
+		where = "it"
+	}
+	if errors.Is(err, json.ErrUnknownName) {
+		return where + " is a key that is not known"
+	}
+	what := map[jsontext.Kind]string{'n': "null", 'f': "false", 't': "true", '"': "a string", '0': "the number " + clip(string(semantic.JSONValue)), '{': "an object", '[': "a list"}[semantic.JSONKind]
+	want := "an object"
+	switch semantic.GoType.Kind() {
+	case reflect.Uint64:
+		want = "a whole number, 0 or more"
+	case reflect.String:
+		want = "a string"
+	case reflect.Slice:
+		want = "a list"
+	}
+	return fmt.Sprintf("%s is %s: it must be %s", where, strings.TrimSpace(what), want)
 }
 
 func newInfo(name string, t Type, shape, offsets []uint64) (Info, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -145,17 +144,13 @@ func (f *generateFlags) text(c *cobra.Command) (string, error) {
 }
 
 func (f *generateFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
-	dir, try := f.tokenizer, ""
+	dir := f.tokenizer
 	if dir == "" {
-		dir, try = f.model, "--tokenizer DIR"
+		dir = f.model
 	}
 	tok, err := tokenizer.Load(dir)
-	var path *fs.PathError
-	switch {
-	case errors.As(err, &path) && errors.Is(err, fs.ErrNotExist) && path.Path == dir:
-		return nil, usage(dir+" does not exist", "")
-	case err != nil:
-		return nil, &Exit{CodeUsage, &Problem{What: err.Error(), Try: try, Err: err}}
+	if err != nil {
+		return nil, &Exit{CodeUsage, err}
 	}
 	return tok, nil
 }
@@ -177,7 +172,7 @@ type generateReport struct {
 func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *train.Loaded, tok *tokenizer.Tokenizer, prompt []int32) (*generateReport, error) {
 	info := m.Model.Info()
 	if tok.Vocab() > info.Vocab {
-		return nil, usage(fmt.Sprintf("the tokenizer has %d tokens, the model's vocabulary %d: they do not belong together", tok.Vocab(), info.Vocab), "")
+		return nil, usage(fmt.Sprintf("the tokenizer has %d tokens, the model's vocabulary %d: they do not belong together", tok.Vocab(), info.Vocab), "--tokenizer DIR of the model's own")
 	}
 	if n := len(prompt) - info.MaxPositions; n > 0 {
 		fmt.Fprintf(stderr, "the prompt has %d tokens, the model %d positions: the first %d are left out\n", len(prompt), info.MaxPositions, n)

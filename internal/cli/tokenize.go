@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -58,10 +57,8 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 				dir = found.Dir
 			}
 			t, err := tokenizer.Load(dir)
-			if errors.Is(err, fs.ErrNotExist) {
+			if err != nil {
 				return &Exit{CodeUsage, err}
-			} else if err != nil {
-				return err
 			}
 			l := lines{in: bufio.NewReaderSize(c.InOrStdin(), 1<<16), out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16)}
 			if decode {
@@ -74,7 +71,7 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 				if jsonLines {
 					var text *string
 					if err := json.Unmarshal([]byte(line), &text); err != nil || text == nil {
-						return nil, fmt.Errorf("is not a JSON string: %s", snippet(line))
+						return nil, fmt.Errorf("is not a JSON string: %s. try: without --json-lines, for plain text", snippet(line))
 					}
 					line = *text
 				}
@@ -112,7 +109,7 @@ func (l lines) each(f func(b []byte, line string) ([]byte, error)) error {
 		}
 		b, err := f(buf[:0], strings.TrimSuffix(line, "\n"))
 		if err != nil {
-			err = &Problem{What: "line " + strconv.Itoa(n) + " " + err.Error(), Where: fmt.Sprintf("standard input:%d", n), Err: err}
+			err = &Exit{CodeUsage, fmt.Errorf("standard input:%d: the line %w", n, err)}
 			return errors.Join(err, l.out.Flush())
 		}
 		buf = append(b, '\n')
@@ -141,11 +138,11 @@ func appendIDs(b []byte, ids []int32) []byte {
 func decodeLine(b []byte, line string, t *tokenizer.Tokenizer, asJSON, plain bool) ([]byte, error) {
 	var ids []int32
 	if err := json.Unmarshal([]byte(line), &ids); err != nil {
-		return nil, fmt.Errorf("is not a JSON array of ids: %s", snippet(line))
+		return nil, fmt.Errorf("is not a JSON array of ids: %s. try: without --decode, for text", snippet(line))
 	}
 	for _, id := range ids {
 		if id < 0 || int(id) >= t.Vocab() {
-			return nil, fmt.Errorf("has id %d, outside the vocabulary of %d: these ids are another tokenizer's", id, t.Vocab())
+			return nil, fmt.Errorf("has id %d, outside the vocabulary of %d: these ids are another tokenizer's. try: --tokenizer DIR of that one", id, t.Vocab())
 		}
 	}
 	text := t.Decode(ids)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trireme/hub"
 	"trireme/tokenizer"
 )
 
@@ -62,11 +64,11 @@ func (o *learnOptions) run(c *cobra.Command, files []string) error {
 	}, tokenizer.TrainOptions{VocabSize: o.vocab})
 	switch {
 	case failed != nil:
-		return failed
+		return &Exit{CodeUsage, failed}
 	case err != nil:
 		return err
 	case r.Bytes == 0:
-		return &Problem{What: "no text to learn from: the files are empty", Where: files[0]}
+		return usage("no text to learn from: "+strings.Join(files, ", ")+" has nothing in it", c.CommandPath()+" --train --output DIR text.txt")
 	}
 	if err := t.Save(o.output); err != nil {
 		return err
@@ -84,6 +86,9 @@ func (o *learnOptions) run(c *cobra.Command, files []string) error {
 
 // readText reads a file that is to be text; a NUL near its beginning says that it is not.
 func readText(name string) (string, error) {
+	if !exists(name) {
+		return "", missingPath("", name, "text file", hub.ParseDataset)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return "", err
@@ -94,7 +99,7 @@ func readText(name string) (string, error) {
 		return "", err
 	}
 	if bytes.IndexByte(text[:min(len(text), 8192)], 0) >= 0 {
-		return "", &Problem{What: name + " is binary, not text", Where: name}
+		return "", &Problem{What: name + " is binary, not text", Try: "text files, decompressed"}
 	}
 	return string(text), nil
 }

@@ -27,10 +27,10 @@ func (j *job) sameEverywhere(ctx context.Context, ranks checkpoint.Agreement) er
 	for rank, text := range all {
 		for i, theirs := range flatten(string(text)) {
 			if i >= len(first) || theirs[0] != first[i][0] {
-				return fmt.Errorf("rank %d is of another version than rank 0", rank)
+				return fmt.Errorf("rank %d is of another version than rank 0. try: the same program on all machines", rank)
 			}
 			if key := theirs[0]; theirs[1] != first[i][1] && !(places[key] && !(pinned(theirs[1]) && pinned(first[i][1]))) {
-				return &train.InputError{Err: fmt.Errorf("rank %d has another configuration than rank 0: %s is %s there, %s at rank 0", rank, key, theirs[1], first[i][1])}
+				return &train.InputError{Err: fmt.Errorf("rank %d has another configuration than rank 0: %s is %s there, %s at rank 0. try: the same file, flags and variables for all", rank, key, theirs[1], first[i][1])}
 			}
 		}
 	}

@@ -106,7 +106,7 @@ func (c Config) validate() error {
 		}
 	}
 	if n := c.size(); n > mostParameters {
-		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be", n, float64(mostParameters))
+		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be. try: smaller sizes", n, float64(mostParameters))
 	}
 	for _, d := range []struct {
 		key string
@@ -120,17 +120,17 @@ func (c Config) validate() error {
 	case !c.classifies() && !slices.Contains(c.Architectures, forMasked):
 		return fmt.Errorf("architectures %v has neither %s nor %s. try: --set model.task=sequence_classification", c.Architectures, forClasses, forMasked)
 	case c.HiddenSize%c.NumAttentionHeads != 0:
-		return fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d", c.HiddenSize, c.NumAttentionHeads)
+		return fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d. try: \"hidden_size\": %d", c.HiddenSize, c.NumAttentionHeads, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
 	case !(c.LayerNormEps > 0):
 		return fmt.Errorf("layer_norm_eps is %v: it must be positive", c.LayerNormEps)
 	case !(c.InitializerRange >= 0):
 		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
 	case c.PositionEmbeddingType != "" && c.PositionEmbeddingType != "absolute":
-		return fmt.Errorf("position_embedding_type %q is not known for bert: absolute is", c.PositionEmbeddingType)
+		return fmt.Errorf("position_embedding_type %q is not known for bert: absolute is. try: a model with that", c.PositionEmbeddingType)
 	case c.IsDecoder || c.AddCrossAttention:
-		return errors.New("is_decoder or add_cross_attention is true: bert is an encoder")
+		return errors.New("is_decoder or add_cross_attention is true: bert is an encoder. try: a model that is one")
 	case len(c.PrunedHeads) > 0:
-		return errors.New("pruned_heads: layers of fewer heads are not known for bert")
+		return errors.New("pruned_heads: layers of fewer heads are not known for bert. try: the model that it was pruned from")
 	case c.Quantization != nil:
 		return errors.New("quantization_config: quantised weights cannot be trained. try: the model they were made of")
 	}
@@ -145,11 +145,11 @@ func (c Config) validateLabels() error {
 	case !c.classifies():
 		return nil
 	case c.NumLabels != 0 && len(c.ID2Label) > 0 && c.NumLabels != len(c.ID2Label):
-		return fmt.Errorf("num_labels is %d, and id2label has %d", c.NumLabels, len(c.ID2Label))
+		return fmt.Errorf("num_labels is %d, and id2label has %d. try: --set model.num_labels=%d", c.NumLabels, len(c.ID2Label), len(c.ID2Label))
 	case n < 2 || n > 1<<16:
 		return fmt.Errorf("num_labels is %d: it must be between 2 and %d. try: --set model.num_labels=N", n, 1<<16)
 	case c.ProblemType != "" && c.ProblemType != "single_label_classification":
-		return fmt.Errorf("problem_type %q is not known: single_label_classification is", c.ProblemType)
+		return fmt.Errorf("problem_type %q is not known: single_label_classification is. try: rows with one label each", c.ProblemType)
 	}
 	return nil
 }

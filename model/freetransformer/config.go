@@ -72,7 +72,7 @@ func ParseConfig(data []byte) (Config, error) {
 	if c.HeadDim == 0 && c.NumAttentionHeads > 0 {
 		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
 		if c.HeadDim*c.NumAttentionHeads != c.HiddenSize {
-			return Config{}, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d", c.HiddenSize, c.NumAttentionHeads)
+			return Config{}, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d. try: \"hidden_size\": %d", c.HiddenSize, c.NumAttentionHeads, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
 		}
 	}
 	return c, c.validate()
@@ -94,11 +94,11 @@ func (c Config) validate() error {
 	}
 	switch {
 	case c.NumAttentionHeads%c.NumKeyValueHeads != 0:
-		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumAttentionHeads, c.NumKeyValueHeads)
+		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d. try: \"num_key_value_heads\": %d", c.NumAttentionHeads, c.NumKeyValueHeads, model.LargestDivisor(c.NumAttentionHeads, c.NumKeyValueHeads))
 	case c.HeadDim%2 != 0:
-		return fmt.Errorf("head_dim %d is odd: rotary embedding rotates pairs", c.HeadDim)
+		return fmt.Errorf("head_dim %d is odd: rotary embedding rotates pairs. try: \"head_dim\": %d", c.HeadDim, c.HeadDim+1)
 	case c.LatentBits > 0 && c.NumHiddenLayers%2 != 0:
-		return fmt.Errorf("num_hidden_layers %d is odd: the latent enters in the middle", c.NumHiddenLayers)
+		return fmt.Errorf("num_hidden_layers %d is odd: the latent enters in the middle. try: \"num_hidden_layers\": %d", c.NumHiddenLayers, c.NumHiddenLayers+1)
 	case c.LatentMode != Exact && c.LatentMode != Factored:
 		return fmt.Errorf("latent_mode is %q: exact and factored are known", c.LatentMode)
 	case c.LatentMode == Exact && c.LatentBits > maxExactBits:

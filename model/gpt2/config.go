@@ -85,7 +85,7 @@ func (c Config) validate() error {
 		}
 	}
 	if n := c.size(); n > mostParameters {
-		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be", n, float64(mostParameters))
+		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be. try: smaller sizes", n, float64(mostParameters))
 	}
 	for _, d := range []struct {
 		key string
@@ -97,13 +97,13 @@ func (c Config) validate() error {
 	}
 	switch {
 	case c.NEmbd%c.NHead != 0:
-		return fmt.Errorf("n_embd %d is not a multiple of n_head %d", c.NEmbd, c.NHead)
+		return fmt.Errorf("n_embd %d is not a multiple of n_head %d. try: \"n_embd\": %d", c.NEmbd, c.NHead, model.NextMultiple(c.NEmbd, c.NHead))
 	case !(c.LayerNormEpsilon > 0):
 		return fmt.Errorf("layer_norm_epsilon is %v: it must be positive", c.LayerNormEpsilon)
 	case !(c.InitializerRange >= 0):
 		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
 	case c.AddCrossAttention:
-		return errors.New("add_cross_attention is true: there is no encoder to attend to")
+		return errors.New("add_cross_attention is true: there is no encoder to attend to. try: \"add_cross_attention\": false")
 	case c.Quantization != nil:
 		return errors.New("quantization_config: quantised weights cannot be trained. try: the model they were made of")
 	}

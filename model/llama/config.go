@@ -92,7 +92,7 @@ func ParseConfig(data []byte) (Config, error) {
 	if c.HeadDim == 0 && c.NumAttentionHeads > 0 {
 		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
 		if c.HeadDim*c.NumAttentionHeads != c.HiddenSize {
-			return Config{}, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d", c.HiddenSize, c.NumAttentionHeads)
+			return Config{}, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d. try: \"hidden_size\": %d, or \"head_dim\", where heads have another size", c.HiddenSize, c.NumAttentionHeads, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
 		}
 	}
 	return c, c.validate()
@@ -119,15 +119,15 @@ func (c Config) validate() error {
 		}
 	}
 	if n := c.size(); n > mostParameters {
-		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be", n, float64(mostParameters))
+		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be. try: smaller sizes", n, float64(mostParameters))
 	}
 	switch {
 	case c.NumAttentionHeads%c.NumKeyValueHeads != 0:
-		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d", c.NumAttentionHeads, c.NumKeyValueHeads)
+		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d. try: \"num_key_value_heads\": %d", c.NumAttentionHeads, c.NumKeyValueHeads, model.LargestDivisor(c.NumAttentionHeads, c.NumKeyValueHeads))
 	case c.HeadDim%2 != 0:
-		return fmt.Errorf("head_dim %d is odd: rotary embedding rotates pairs", c.HeadDim)
+		return fmt.Errorf("head_dim %d is odd: rotary embedding rotates pairs. try: \"head_dim\": %d", c.HeadDim, c.HeadDim+1)
 	case c.HiddenAct != "silu" && c.HiddenAct != "swish":
-		return fmt.Errorf("hidden_act %q is not known for %s: silu is", c.HiddenAct, c.relative())
+		return fmt.Errorf("hidden_act %q is not known for %s: silu is. try: \"hidden_act\": \"silu\"", c.HiddenAct, c.relative())
 	case !(c.RMSNormEps > 0):
 		return fmt.Errorf("rms_norm_eps is %v: it must be positive", c.RMSNormEps)
 	case !(c.InitializerRange >= 0):
@@ -172,11 +172,11 @@ func (c Config) rotary() (nn.Rotary, error) {
 	case !(theta > 1 && theta <= 1e18):
 		return r, fmt.Errorf("rope_theta is %v: it must be above 1, and at most 1e18", theta)
 	case part != nil && *part != 1:
-		return r, fmt.Errorf("partial_rotary_factor is %v: %s rotates whole heads", *part, c.relative())
+		return r, fmt.Errorf("partial_rotary_factor is %v: %s rotates whole heads. try: \"partial_rotary_factor\": 1", *part, c.relative())
 	case s == nil:
 		return r, nil
 	case s.MScale != nil || s.MScaleAllDim != nil:
-		return r, fmt.Errorf("rope_scaling: mscale is not known for %s", c.relative())
+		return r, fmt.Errorf("rope_scaling: mscale is not known for %s. try: rope_scaling without mscale and mscale_all_dim", c.relative())
 	}
 	kind := s.RopeType
 	if kind == "" {

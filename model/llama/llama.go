@@ -55,7 +55,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 		return nil, fmt.Errorf("sequence length %d is longer than max_position_embeddings %d. try: --set data.sequence_length=%d", positions, most, most)
 	}
 	if positions > mostAngles/c.HeadDim {
-		return nil, fmt.Errorf("%d positions (max_position_embeddings, or the sequence length) x head_dim %d: the tables of rotary embedding have at most %d numbers", positions, c.HeadDim, mostAngles)
+		return nil, fmt.Errorf("%d positions (max_position_embeddings, or the sequence length) x head_dim %d: the tables of rotary embedding have at most %d numbers. try: a smaller max_position_embeddings", positions, c.HeadDim, mostAngles)
 	}
 	rope, err := rotary.Tables(b, positions)
 	if err != nil {

@@ -92,25 +92,25 @@ func (c Config) window(layer int) int {
 
 func (c Config) validateWindow() error {
 	if n := len(c.LayerTypes); n > 0 && n != c.NumHiddenLayers {
-		return fmt.Errorf("layer_types has %d entries for %d layers (num_hidden_layers)", n, c.NumHiddenLayers)
+		return fmt.Errorf("layer_types has %d entries for %d layers (num_hidden_layers). try: \"num_hidden_layers\": %d", n, c.NumHiddenLayers, n)
 	}
 	for i, k := range c.LayerTypes {
 		switch {
 		case k != slidingLayer && k != fullLayer:
 			return fmt.Errorf("layer_types: %q is not known: %s and %s are", k, fullLayer, slidingLayer)
 		case k == slidingLayer && (c.SlidingWindow == nil || c.relative() == ofLlama):
-			return fmt.Errorf("layer_types: layer %d is %s, and there is no sliding_window", i, k)
+			return fmt.Errorf("layer_types: layer %d is %s, and there is no sliding_window. try: \"sliding_window\": 4096, or \"%s\" for that layer", i, k, fullLayer)
 		}
 	}
 	switch {
 	case c.SlidingWindow != nil && (*c.SlidingWindow < 1 || *c.SlidingWindow > 1<<28) && c.slides():
 		return fmt.Errorf("sliding_window is %d: it must be between 1 and %d", *c.SlidingWindow, 1<<28)
 	case c.slides() && c.UseSlidingWindow && c.MaxWindowLayers == nil:
-		return errors.New("use_sliding_window is true, and max_window_layers is null")
+		return errors.New("use_sliding_window is true, and max_window_layers is null. try: \"max_window_layers\": 0, or \"use_sliding_window\": false")
 	case c.relative() == ofMistral && (c.AttentionBias || c.MLPBias):
-		return fmt.Errorf("attention_bias or mlp_bias is true: %s has neither", c.relative())
+		return fmt.Errorf("attention_bias or mlp_bias is true: %s has neither. try: false for both", c.relative())
 	case c.MLPBias && c.relative() != ofLlama:
-		return fmt.Errorf("mlp_bias is true: %s has none", c.relative())
+		return fmt.Errorf("mlp_bias is true: %s has none. try: \"mlp_bias\": false", c.relative())
 	}
 	return nil
 }
