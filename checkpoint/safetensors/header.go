@@ -115,7 +115,7 @@ func headerError(err error) error {
 func plain(err error) string {
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) || semantic.GoType == nil {
-		return strings.ReplaceAll(clip(err.Error()), "\n", " ")
+		return strings.ReplaceAll(clip(strings.TrimPrefix(err.Error(), "jsontext: ")), "\n", " ")
 	}
 	where := clip(string(semantic.JSONPointer))
 	if where == "" {
@@ -124,7 +124,10 @@ func plain(err error) string {
 	if errors.Is(err, json.ErrUnknownName) {
 		return where + " is a key that is not known"
 	}
-	what := map[jsontext.Kind]string{'n': "null", 'f': "false", 't': "true", '"': "a string", '0': "the number " + clip(string(semantic.JSONValue)), '{': "an object", '[': "a list"}[semantic.JSONKind]
+	what := map[jsontext.Kind]string{'n': "null", 'f': "false", 't': "true", '"': "a string", '0': "a number", '{': "an object", '[': "a list"}[semantic.JSONKind]
+	if number := clip(string(semantic.JSONValue)); semantic.JSONKind == '0' && number != "" {
+		what = number
+	}
 	want := "an object"
 	switch semantic.GoType.Kind() {
 	case reflect.Uint64:
@@ -134,7 +137,7 @@ func plain(err error) string {
 	case reflect.Slice:
 		want = "a list"
 	}
-	return fmt.Sprintf("%s is %s: it must be %s", where, strings.TrimSpace(what), want)
+	return fmt.Sprintf("%s is %s: it must be %s", where, what, want)
 }
 
 func newInfo(name string, t Type, shape, offsets []uint64) (Info, error) {
