@@ -212,7 +212,7 @@ func glob(pattern string) ([]string, error) {
 	if !deep {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
-			return nil, fmt.Errorf("data: %s: %w", pattern, err)
+			return nil, fmt.Errorf("data: %s: %w. try: close the [, or put \\ before it", pattern, err)
 		}
 		return slices.DeleteFunc(files, func(path string) bool { return !hasContent(path) }), nil
 	}

@@ -38,9 +38,13 @@ var (
 func Open(name string, o Options) (Device, error) {
 	switch name {
 	case "cpu":
-		return cpu.New(cpu.Options{Threads: o.Threads, Shared: o.Shared, Reserve: o.Reserve, Plan: o.Plan})
+		b, err := cpu.New(cpu.Options{Threads: o.Threads, Shared: o.Shared, Reserve: o.Reserve, Plan: o.Plan})
+		if err != nil {
+			return nil, err // and no Device that holds nothing
+		}
+		return b, nil
 	case "meta":
 		return meta.New(), nil
 	}
-	return nil, fmt.Errorf("device: there is no device %q; there are cpu and meta", name)
+	return nil, fmt.Errorf("device: there is no device %q; there are cpu and meta. try: --set device.name=cpu", name)
 }

@@ -29,3 +29,19 @@ func TestOpen(t *testing.T) {
 		t.Errorf("an unknown name gave %v", err)
 	}
 }
+
+// A device that cannot be opened is none: a nil of its own type would not compare as one.
+func TestOpenFails(t *testing.T) {
+	for _, o := range []struct {
+		name string
+		opts Options
+	}{{"none", Options{}}, {"cpu", Options{Shared: nil, Threads: -1, Reserve: -1}}} {
+		d, err := Open(o.name, o.opts)
+		if err != nil && d != nil {
+			t.Errorf("%s: %v with %v", o.name, d, err)
+		}
+		if err == nil {
+			d.Close()
+		}
+	}
+}

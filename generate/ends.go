@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
+
+	"trireme/model"
 )
 
 // EndTokens are the ids that end a text by the generation_config.json of a model's directory:
 // its eos_token_id, one or several. None where there is no such file.
 func EndTokens(dir string) ([]int32, error) {
 	path := filepath.Join(dir, "generation_config.json")
-	b, err := os.ReadFile(path)
+	b, err := model.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -51,26 +51,30 @@ type Config struct {
 
 // ReadConfig reads config.json and finds its family.
 func (r Registry) ReadConfig(path string) (*Config, error) {
-	st, err := os.Stat(path)
+	data, err := ReadFile(path)
 	if dir := filepath.Dir(path); errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("model: %s is a file, and a model is a directory with config.json and model.safetensors. try: --model_name %s, or --set model.config=%s for random weights", dir, filepath.Dir(dir), dir)
+		return nil, fmt.Errorf("model: %s is a file, and a model is a directory with config.json and model.safetensors. try: %s, or --set model.config=%s for random weights", dir, filepath.Dir(dir), dir)
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("model: %s does not exist: a model is a directory with config.json and model.safetensors. try: --model_name DIR of one, or OWNER/NAME of the hub", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("model: %w", err)
-	}
-	if st.IsDir() {
-		return nil, fmt.Errorf("model: %s is a directory: a config.json is wanted. try: --set model.config=%s", path, filepath.Join(path, "config.json"))
-	}
-	if st.Size() > maxConfig {
-		return nil, fmt.Errorf("model: %s has %d bytes: that is no config.json. try: --model_name DIR of a model", path, st.Size())
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
+		return nil, fmt.Errorf("model: %s does not exist: a model is a directory with config.json and model.safetensors. try: a directory with both, or OWNER/NAME of the hub", path)
+	} else if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	return r.ParseConfig(path, data)
+}
+
+// ReadFile reads a small file that belongs to a model: a regular one, so that nothing is waited
+// for, of at most 4 MiB.
+func ReadFile(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file. try: the directory of a model", path)
+	case st.Size() > maxConfig:
+		return nil, fmt.Errorf("%s has %d bytes: that is no %s. try: the directory of a model", path, st.Size(), filepath.Base(path))
+	}
+	return os.ReadFile(path)
 }
 
 // ParseConfig is ReadConfig for bytes; path is for messages.

@@ -42,6 +42,23 @@ func In(dir string) bool {
 	return false
 }
 
+// maxFile bounds what is read of a file; the largest tokenizers have some 40 MB.
+const maxFile = 1 << 30
+
+// wholeFile reads a file whole: a regular one, so that nothing is waited for.
+func wholeFile(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file. try: another tokenizer", path)
+	case st.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes: that is no tokenizer. try: another", path, st.Size())
+	}
+	return os.ReadFile(path)
+}
+
 // readConfig reads special_tokens_map.json and tokenizer_config.json of a directory, as far
 // as they are there; what both say is taken from the second. added_tokens.json becomes a
 // value under its own name. The chat template may be a file of its own, which wins over both.
@@ -49,7 +66,7 @@ func readConfig(dir string) (map[string]any, error) {
 	config := map[string]any{}
 	for _, name := range []string{fileSpecialTokens, fileConfig} {
 		file := filepath.Join(dir, name)
-		blob, err := os.ReadFile(file)
+		blob, err := wholeFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -76,7 +93,7 @@ func readConfig(dir string) (map[string]any, error) {
 		},
 	} {
 		file := filepath.Join(dir, name)
-		blob, err := os.ReadFile(file)
+		blob, err := wholeFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

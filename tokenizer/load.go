@@ -36,7 +36,7 @@ func Load(path string) (*Tokenizer, error) {
 
 func loadFile(file string) (*Tokenizer, error) {
 	dir, name := filepath.Split(file)
-	blob, err := os.ReadFile(file)
+	blob, err := wholeFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
@@ -79,7 +79,7 @@ func loadVocab(file string, blob []byte, config map[string]any) (*Tokenizer, err
 	}
 	dir, name := filepath.Split(file)
 	merges := filepath.Join(dir, map[string]string{"vocab.json": "merges.txt", "encoder.json": "vocab.bpe"}[name])
-	blob, err := os.ReadFile(merges)
+	blob, err := wholeFile(merges)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("tokenizer: %s has no %s beside it: %w. try: copy it there from where the vocabulary came", file, filepath.Base(merges), fs.ErrNotExist)
 	}

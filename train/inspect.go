@@ -54,7 +54,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks int, r
 	}
 	if dir := cfg.Resume; dir != "auto" && dir != "none" && dir != "" {
 		if _, err := os.Stat(dir); err != nil {
-			return nil, input(fmt.Errorf("train: resume: %w", err))
+			return nil, input(fmt.Errorf("train: resume: %w. try: --resume auto, or none", err))
 		}
 	}
 	info, err := Describe(config)

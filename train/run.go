@@ -190,9 +190,11 @@ func (r *Run) begin(ctx context.Context) error {
 		return input(err)
 	}
 	if r.deps.Sink != nil {
-		if r.sink, err = r.deps.Sink(r.state.Step); err != nil {
+		sink, err := r.deps.Sink(r.state.Step)
+		if err != nil {
 			return err
 		}
+		r.sink = sink
 	}
 	notes = append(notes, append(r.Config.Offload.Notes(), r.engine.Offloaded()...)...)
 	for _, n := range notes {

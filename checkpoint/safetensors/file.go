@@ -21,6 +21,9 @@ type File struct {
 
 // Open opens the file at path and checks its header.
 func Open(path string) (*File, error) {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // a pipe would be waited for
+		return nil, notFile(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
@@ -31,12 +34,13 @@ func Open(path string) (*File, error) {
 // openFile takes over f.
 func openFile(name string, f *os.File) (*File, error) {
 	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file. try: a directory with the model's weights", name)
-	}
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	if !st.Mode().IsRegular() {
+		f.Close()
+		return nil, notFile(name)
 	}
 	file, err := NewFile(name, f, st.Size())
 	if err != nil {
@@ -45,6 +49,10 @@ func openFile(name string, f *os.File) (*File, error) {
 	}
 	file.close = f.Close
 	return file, nil
+}
+
+func notFile(name string) error {
+	return fmt.Errorf("safetensors: %s is not a file. try: a directory with the model's weights", name)
 }
 
 // NewFile reads from r, which holds size bytes; name stands for it in errors. Closing the

@@ -128,6 +128,9 @@ func openRoot(dir string) (root *os.Root, prefix string, err error) {
 
 func openShard(root *os.Root, prefix, index, name string, weights []weight) (*File, error) {
 	path := filepath.Join(filepath.Dir(index), name)
+	if st, err := root.Stat(filepath.Join(prefix, name)); err == nil && !st.Mode().IsRegular() {
+		return nil, notFile(path)
+	}
 	f, err := root.Open(filepath.Join(prefix, name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

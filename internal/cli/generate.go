@@ -86,6 +86,9 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	}
 	prompt := tok.Encode(text, tokenizer.Options{Template: true})
 	if f.chat {
+		if tok.ChatTemplate() == "" {
+			return usage("--chat needs a chat template, and the tokenizer has none", c.CommandPath()+" without --chat")
+		}
 		asked, err := data.Config{}.ChatPrompt(tok, text)
 		if err != nil {
 			return &Exit{CodeUsage, err}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"trireme/collective"
 	"trireme/internal/conf"
@@ -48,7 +49,37 @@ func report(w io.Writer, err error) int {
 	default:
 		fmt.Fprintln(w, err)
 	}
+	if try := remedy(err); try != "" {
+		fmt.Fprintf(w, "try: %s\n", try)
+	}
 	return code
+}
+
+// remedy is what helps where the system refuses; "" where an error says that itself, or nothing
+// is known.
+func remedy(err error) string {
+	if strings.Contains(err.Error(), "try: ") {
+		return ""
+	}
+	for _, r := range []struct {
+		err error
+		try string
+	}{
+		{syscall.ENOSPC, "free some of that disk, or another: --output_dir, data.cache_dir, TMPDIR"},
+		{syscall.EDQUOT, "free some of your share of that disk, or another: --output_dir, data.cache_dir, TMPDIR"},
+		{syscall.EROFS, "another directory: --output_dir, data.cache_dir, TMPDIR"},
+		{syscall.EFBIG, "ulimit -f unlimited"},
+		{syscall.EMFILE, "ulimit -n 4096"},
+		{syscall.EISDIR, "another path, or remove that directory"},
+		{fs.ErrExist, "another path, or remove that directory"},
+		{syscall.ENOTDIR, "another directory, or remove that file"},
+		{fs.ErrPermission, "chmod, another directory, or the user whose it is"},
+	} {
+		if errors.Is(err, r.err) {
+			return r.try
+		}
+	}
+	return ""
 }
 
 // codeOf is the exit code of an error: what it says itself, or what its kind means.

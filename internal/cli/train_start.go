@@ -133,6 +133,9 @@ type card struct {
 // configuration.
 func (j *job) openCard(ranks int) (*card, error) {
 	dir := j.cfg.OutputDir
+	if dir == "" {
+		return nil, usage("output_dir names no directory", "--output_dir out")
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, &Exit{CodeUsage, fmt.Errorf("output_dir: %w", err)}
 	}

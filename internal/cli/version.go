@@ -32,8 +32,8 @@ func newVersion() *cobra.Command {
 			if asJSON {
 				return writeJSON(c.OutOrStdout(), v)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "trireme %s\n%s %s, %d processors, %s kernels\n", v.describe(), v.Go, v.Platform, v.CPUs, v.Kernels)
-			return nil
+			_, err := fmt.Fprintf(c.OutOrStdout(), "trireme %s\n%s %s, %d processors, %s kernels\n", v.describe(), v.Go, v.Platform, v.CPUs, v.Kernels)
+			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

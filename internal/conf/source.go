@@ -2,6 +2,7 @@ package conf
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -161,7 +162,15 @@ func readFile(name string) (string, error) {
 	if info.Size() > maxFile {
 		return "", errTooLarge
 	}
-	b, err := os.ReadFile(name)
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // it may be a pipe, or a device
+	if len(b) > maxFile {
+		return "", errTooLarge
+	}
 	return string(b), err
 }
 
