@@ -60,7 +60,8 @@ type Estimate struct {
 
 // Estimates are the rows that DeepSpeed's estimators print (its documentation, Memory
 // Requirements; bytes a parameter and a reserve of one half on the host as there), for
-// parameters of which the largest module has largest, on nodes of perNode ranks.
+// parameters of which the largest module has largest, on nodes of perNode ranks. Where largest is 0,
+// not known, there are none of full_shard, whose device holds that module whole.
 func Estimates(parameters, largest float64, nodes, perNode int) []Estimate {
 	const reserve = 1.5
 	ranks, n, g := float64(nodes*perNode), float64(nodes), float64(perNode)
@@ -74,6 +75,9 @@ func Estimates(parameters, largest float64, nodes, perNode int) []Estimate {
 			e.Device, e.Host = 4*parameters+16*parameters/ranks, parameters*4*g*reserve
 		}
 		out = append(out, e)
+	}
+	if largest == 0 {
+		return out
 	}
 	for _, offload := range []struct {
 		param, optimizer bool

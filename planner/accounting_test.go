@@ -130,42 +130,73 @@ func TestDeepSpeedOneGPU(t *testing.T) {
 	}
 }
 
-// TestDeepSpeedOracle: further figures, where the file with them is there.
+// TestDeepSpeedOracle: every further figure, where the file with them is there: of T5-3b
+// (2,851,598,336 parameters, its embedding 32128 x 1024), of a T5-large, and computed by the formulas.
 func TestDeepSpeedOracle(t *testing.T) {
 	path := filepath.Join("..", "..", "shared", "data", "oracles", "deepspeed_memory_estimators.json")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Skip("no oracle here: ", err)
 	}
+	type cells struct{ CPU, GPU float64 }
+	type row struct {
+		Nodes            int
+		OffloadParam     int     `json:"offload_param"`
+		OffloadOptimizer int     `json:"offload_optimizer"`
+		ZeroInit         int     `json:"zero_init"`
+		CPU              float64 `json:"cpu_GiB"`
+		GPU              float64 `json:"gpu_GiB"`
+		DocCPU           float64 `json:"doc_cpu_GiB"`
+		DocGPU           float64 `json:"doc_gpu_GiB"`
+	}
 	var oracle struct {
-		Rows []struct {
-			Nodes            int
-			OffloadParam     int     `json:"offload_param"`
-			OffloadOptimizer int     `json:"offload_optimizer"`
-			ZeroInit         int     `json:"zero_init"`
-			CPU              float64 `json:"cpu_GiB"`
-			GPU              float64 `json:"gpu_GiB"`
-		} `json:"held_out_11B_L131M_8gpu_per_node_computed_from_formula"`
+		Cold2 map[string]cells   `json:"zero2_cold_2851M_1x8"`
+		Live2 map[string]cells   `json:"zero2_live_t5_3b_1x8"`
+		Cold3 []row              `json:"zero3_cold_2851M_L32M_1x8"`
+		Live3 [][2]float64       `json:"zero3_live_t5_3b_1x8_doc"`
+		Large map[string]float64 `json:"t5_large_gpu_MiB_4gpus"`
+		Rows  []row              `json:"held_out_11B_L131M_8gpu_per_node_computed_from_formula"`
 	}
 	if err := json.Unmarshal(text, &oracle); err != nil {
 		t.Fatal(err)
 	}
-	if len(oracle.Rows) == 0 {
-		t.Fatal("the oracle has no rows")
+	if len(oracle.Cold2) != 2 || len(oracle.Live2) != 2 || len(oracle.Cold3) != 6 || len(oracle.Live3) != 6 || len(oracle.Large) != 5 || len(oracle.Rows) != 18 {
+		t.Fatalf("the oracle has other parts: %d %d %d %d %d %d", len(oracle.Cold2), len(oracle.Live2), len(oracle.Cold3), len(oracle.Live3), len(oracle.Large), len(oracle.Rows))
 	}
-	for _, r := range oracle.Rows {
-		found := false
-		for _, e := range planner.Estimates(11e9, 131e6, r.Nodes, 8)[2:] {
-			if e.OffloadParam != (r.OffloadParam == 1) || e.OffloadOptimizer != (r.OffloadOptimizer == 1) || e.ZeroInit != (r.ZeroInit == 1) {
-				continue
-			}
-			found = true
-			if !printed(e.Host/gib, r.CPU) || !printed(e.Device/gib, r.GPU) {
-				t.Errorf("%+v: %.3f GiB of the host, %.3f of the device", r, e.Host/gib, e.Device/gib)
+	const t5, embedding = 2851598336, 32128 * 1024
+	is := func(what string, e planner.Estimate, host, dev float64) {
+		t.Helper()
+		if !printed(e.Host/gib, host) || !printed(e.Device/gib, dev) {
+			t.Errorf("%s: %.3f GiB of the host and %.3f of the device, want %v and %v", what, e.Host/gib, e.Device/gib, host, dev)
+		}
+	}
+	find := func(all []planner.Estimate, r row) planner.Estimate {
+		t.Helper()
+		for _, e := range all[2:] {
+			if e.OffloadParam == (r.OffloadParam == 1) && e.OffloadOptimizer == (r.OffloadOptimizer == 1) && e.ZeroInit == (r.ZeroInit == 1) {
+				return e
 			}
 		}
-		if !found {
-			t.Errorf("%+v: no such row", r)
+		t.Fatalf("%+v: no such row", r)
+		return planner.Estimate{}
+	}
+	for i, name := range []string{"offload_cpu", "none"} {
+		is("ZeRO-2 "+name, planner.Estimates(2851e6, 0, 1, 8)[i], oracle.Cold2[name].CPU, oracle.Cold2[name].GPU)
+		is("ZeRO-2 of T5-3b "+name, planner.Estimates(t5, 0, 1, 8)[i], oracle.Live2[name].CPU, oracle.Live2[name].GPU)
+	}
+	for _, r := range oracle.Cold3 {
+		is(fmt.Sprintf("%+v", r), find(planner.Estimates(2851e6, 32e6, 1, 8), r), r.DocCPU, r.DocGPU)
+	}
+	for i, c := range oracle.Live3 {
+		is(fmt.Sprint("ZeRO-3 of T5-3b, row ", i), planner.Estimates(t5, embedding, 1, 8)[2+i], c[0], c[1])
+	}
+	for _, r := range oracle.Rows {
+		is(fmt.Sprintf("%+v", r), find(planner.Estimates(11e9, 131e6, r.Nodes, 8), r), r.CPU, r.GPU)
+	}
+	large := planner.Estimates(oracle.Large["params_M"]*1e6, oracle.Large["largest_layer_M"]*1e6, 1, 4)
+	for name, r := range map[string]row{"case1": {ZeroInit: 1}, "case2": {OffloadParam: 1, OffloadOptimizer: 1, ZeroInit: 1}, "case3": {OffloadOptimizer: 1, ZeroInit: 1}} {
+		if got := find(large, r).Device / (1 << 20); !printed(got, oracle.Large[name]) {
+			t.Errorf("T5-large, %s: %v MiB of the device, want %v", name, got, oracle.Large[name])
 		}
 	}
 }

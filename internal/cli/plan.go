@@ -115,7 +115,7 @@ func (f *planFlags) run(c *cobra.Command) error {
 		return err
 	}
 	if f.printConfig {
-		return conf.Print(c.OutOrStdout(), j.cfg, nil)
+		return f.printResolved(c.OutOrStdout(), c.ErrOrStderr(), j)
 	}
 	r, err := f.plan(c, j, ask)
 	if err != nil {
@@ -129,6 +129,26 @@ func (f *planFlags) run(c *cobra.Command) error {
 	if err == nil && r.Fits != nil && !*r.Fits {
 		return &Exit{CodeNo, nil}
 	}
+	return err
+}
+
+// printResolved prints the configuration, and beside it what it leaves to the number of ranks.
+func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
+	ranks := f.ranks(rendezvous.Single(), j)
+	s, replicate, shard, err := j.cfg.Parallel.Resolve(ranks)
+	if err != nil {
+		return &Exit{CodeUsage, err}
+	}
+	accumulation, err := j.cfg.Training.Accumulation(ranks)
+	if err != nil {
+		return &Exit{CodeUsage, err}
+	}
+	if err := conf.Print(stdout, j.cfg, nil); err != nil {
+		return err
+	}
+	micro := j.cfg.Training.MicroBatchSize
+	_, err = fmt.Fprintf(stderr, "on %d ranks: %s, mesh (replicate x shard) %d x %d; rows of a step: %d = micro-batch %d x accumulation %d x ranks %d\n",
+		ranks, s.Name, replicate, shard, micro*accumulation*ranks, micro, accumulation, ranks)
 	return err
 }
 

@@ -184,5 +184,8 @@ func (r *planReport) printAccountings(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%.2f GiB\t%.2f GiB\t%s, %s\t\n", e.Host/(1<<30), e.Device/(1<<30), e.Strategy, off)
 	}
+	if len(r.Estimates) == 2 {
+		fmt.Fprintln(t, "full_shard needs the largest module's parameters as well: --largest_layer N")
+	}
 	return t.Flush()
 }
