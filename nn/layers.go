@@ -32,6 +32,11 @@ func Beside(ls ...*Linear) *Linear {
 		all.Weights = append(all.Weights, l.Weights...)
 		all.Biases = append(all.Biases, l.Biases...)
 	}
+	for _, ps := range [][]*Param{all.Weights, all.Biases} {
+		for i := 1; i < len(ps); i++ {
+			ps[i].After = ps[i-1]
+		}
+	}
 	return all
 }
 

@@ -16,6 +16,9 @@ type Param struct {
 	Shape  tensor.Shape
 	Init   Init
 	Frozen bool // no gradient, no optimizer state
+	// After is the parameter with which this one is multiplied as one, if it follows it in memory; nil
+	// for none.
+	After *Param
 }
 
 // NewParam describes a parameter; it has no memory yet.

@@ -20,6 +20,8 @@ type Options struct {
 	WorldInvariant bool
 	Precision      Precision
 	Gather         Gather
+	Wrap           Wrap
+	Persist        Persist
 	// Offload says what rests in files, in directories that it names.
 	Offload Offload
 	// Files makes such a file in a directory; nil is disk.Create.
@@ -72,12 +74,15 @@ type stepState struct {
 	waited              time.Duration
 }
 
-// flat is a unit's parameters in one tensor, those that train apart from those that do not.
+// flat is parameters of a group of units in one tensor: those that train apart from those that do
+// not, those that are divided apart from those that are whole on each rank.
 type flat struct {
 	layout
-	unit   *nn.Unit
+	unit   *nn.Unit // the first that owns some: when it has gone back, all have
+	name   string
 	index  int // among the engine's
 	frozen bool
+	whole  bool // Persist has its parameters
 
 	// These but grad may lie in a file (offload.go).
 	param  *tensor.Tensor // Precision.Param, at rest: elements layout.param
@@ -117,12 +122,14 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 		e.files.open = disk.Create
 	}
 	e.chunks = e.at.chunks()
+	whole := map[*nn.Param]bool{}
+	if o.Strategy.Params {
+		whole = o.Persist.of(units)
+	}
 	owner := map[*nn.Param]*flat{}
-	for i, u := range units {
-		e.index[u] = i
-		u.Observer = e
-		for _, frozen := range []bool{false, true} {
-			if f := e.newFlat(u, frozen); f != nil {
+	for _, group := range o.Wrap.groups(units) {
+		for _, k := range []kind{{}, {whole: true}, {frozen: true}, {frozen: true, whole: true}} {
+			if f := e.newFlat(group, k, whole); f != nil {
 				f.index = len(e.flats)
 				e.flats = append(e.flats, f)
 				e.files.total += f.optim.n()
@@ -131,6 +138,10 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 				}
 			}
 		}
+	}
+	for i, u := range units {
+		e.index[u] = i
+		u.Observer = e
 		e.needs = append(e.needs, needs(u, owner))
 	}
 	for _, f := range e.flats {
@@ -169,18 +180,33 @@ func needs(u *nn.Unit, owner map[*nn.Param]*flat) []*flat {
 	return fs
 }
 
-func (e *Engine) newFlat(u *nn.Unit, frozen bool) *flat {
+// kind is what the parameters of a flat have in common.
+type kind struct {
+	frozen bool
+	whole  bool // not divided, where others are
+}
+
+// newFlat is what a group of units has of a kind; nil for nothing.
+func (e *Engine) newFlat(group []*nn.Unit, k kind, whole map[*nn.Param]bool) *flat {
 	var ps []*nn.Param
-	for _, p := range u.Params {
-		if p.Frozen == frozen {
-			ps = append(ps, p)
+	var of []*nn.Unit
+	for _, u := range group {
+		for _, p := range u.Params {
+			if p.Frozen == k.frozen && whole[p] == k.whole {
+				ps, of = append(ps, p), append(of, u)
+			}
 		}
 	}
 	if len(ps) == 0 {
 		return nil
 	}
-	f := &flat{layout: newLayout(ps, e.strategy, e.at, frozen), unit: u, frozen: frozen, written: map[*nn.Param]bool{}}
-	if frozen {
+	s := e.strategy
+	s.Params = s.Params && !k.whole
+	f := &flat{layout: newLayout(ps, s, e.at, k.frozen), unit: of[0], name: of[0].Name, frozen: k.frozen, whole: k.whole, written: map[*nn.Param]bool{}}
+	if last := of[len(of)-1]; last != f.unit {
+		f.name += ".." + last.Name
+	}
+	if k.frozen {
 		return f
 	}
 	for i, p := range ps {

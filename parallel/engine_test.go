@@ -65,21 +65,27 @@ func drawToy(t *rapid.T) toy {
 	return c
 }
 
-// drawGather draws what steers gathers where so many ranks shard.
-func drawGather(t *rapid.T, shards int) (g parallel.Gather, reshard int) {
-	elems := func(name string) int { return rapid.SampledFrom([]int{0, 1, 500, 2000, 1 << 40}).Draw(t, name) }
+// drawLevers draws what steers gathers, and what is gathered together or not at all.
+func drawLevers(t *rapid.T, d *division) {
+	elems := func(name string) int { return rapid.SampledFrom([]int{0, 1, 500, 5000, 1 << 40}).Draw(t, name) }
 	when := []parallel.Prefetch{parallel.Never, parallel.Before, parallel.After}
-	g = parallel.Gather{
+	d.gather = parallel.Gather{
 		Ahead: elems("ahead"), Live: elems("live"), Reuse: elems("reuse"), Keep: rapid.Bool().Draw(t, "keep"),
 		Forward: rapid.SampledFrom(when).Draw(t, "forward"), Backward: rapid.SampledFrom(when).Draw(t, "backward"),
 	}
-	var ways []int
-	for n := range shards + 1 {
-		if n == 0 || shards%n == 0 {
+	shards := d.world / d.replicas
+	ways := []int{0}
+	for n := 1; n <= shards; n++ {
+		if shards%n == 0 {
 			ways = append(ways, n)
 		}
 	}
-	return g, rapid.SampledFrom(ways).Draw(t, "reshard")
+	d.reshard = rapid.SampledFrom(ways).Draw(t, "reshard")
+	d.persist = parallel.Persist{Most: rapid.SampledFrom([]int{0, 10, 60, 1000}).Draw(t, "most"), InAll: rapid.SampledFrom([]int{0, 1, 100}).Draw(t, "in all")}
+	d.wrap = rapid.SampledFrom([]parallel.Wrap{
+		{}, {Policy: parallel.WrapSize, MinNumParams: 200}, {Policy: parallel.WrapSize, MinNumParams: 5000}, {Policy: parallel.WrapNone},
+		{Policy: parallel.WrapList, Units: []string{"layer2", "last"}},
+	}).Draw(t, "wrap")
 }
 
 // TestLikeThePlainLoop: every division gives the bits of a loop that knows no ranks.
@@ -103,7 +109,7 @@ func TestLikeThePlainLoop(t *testing.T) {
 			}
 			d.replicas = rapid.SampledFrom(ways).Draw(rt, "replicas")
 		}
-		d.gather, d.reshard = drawGather(rt, d.world/d.replicas)
+		drawLevers(rt, &d)
 		d.after = func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage) {
 			if now := b.Meter().Read(); now.Live != rest.Live {
 				rt.Errorf("%v: rank %d holds %v bytes after its steps, %v before", d, rank, now.Live, rest.Live)
@@ -114,7 +120,7 @@ func TestLikeThePlainLoop(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if diff := differ(got, c.plain(t, d.steps, d.world*d.accumulation, d.poison)); diff != "" {
-			rt.Fatalf("%v, %+v: %s", d, d.gather, diff)
+			rt.Fatalf("%v, %+v, %+v, %+v: %s", d, d.gather, d.wrap, d.persist, diff)
 		}
 	})
 }

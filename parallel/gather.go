@@ -186,8 +186,8 @@ func (e *Engine) gather(f *flat) {
 	}
 	f.full = full
 	e.step.live += f.gathers()
-	if f.divided() {
-		ops = append(ops, func() collective.Work { return group.AllGather(full, part, f.unit.Name) })
+	if f.kept != nil || f.divided() {
+		ops = append(ops, func() collective.Work { return group.AllGather(full, part, f.name) })
 	}
 	f.arrives = e.issue(ops...)
 }

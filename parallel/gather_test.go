@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"trireme/device"
+	"trireme/nn"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -52,7 +53,7 @@ func TestLevers(t *testing.T) {
 			want: slices.Concat(forward, back), live: layer + max(embed, layer, last)},
 		{name: "kept", gather: parallel.Gather{Ahead: 1, Forward: pre, Backward: pre, Keep: true}, want: forward, live: P},
 		{name: "kept, bounded", gather: parallel.Gather{Keep: true, Live: elems(P - 2*layer)}, live: P - 2*layer,
-			want: slices.Concat(forward, []string{"layer2", "layer1", "embed"}[1:])},
+			want: slices.Concat(forward, []string{"layer2", "layer1", "embed"})},
 		{name: "kept by pairs", gather: parallel.Gather{Ahead: 1, Forward: pre, Backward: pre, Keep: true}, reshard: 2, want: slices.Concat(forward, back),
 			live: max(embed+layer, 2*layer, layer+last), near: P - last, kept: (P - last) / 2},
 		{name: "reused at once", gather: parallel.Gather{Reuse: 1}, want: slices.Concat(forward, back), live: max(embed, layer, last)},
@@ -119,6 +120,129 @@ func TestBackwardPost(t *testing.T) {
 			}
 			if gathered[rank] != int64(live) {
 				t.Errorf("%v: rank %d has gathered %d bytes while layer2 goes back, want %d", when, rank, gathered[rank], live)
+			}
+		}
+	}
+}
+
+// TestWrap: units of a group are gathered and reduced as one.
+func TestWrap(t *testing.T) {
+	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
+	for _, v := range []struct {
+		wrap   parallel.Wrap
+		groups []string
+	}{
+		{parallel.Wrap{}, []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}},
+		{parallel.Wrap{Policy: parallel.WrapSize, MinNumParams: 105}, []string{"embed..layer1", "layer2", "layer3", "layer4", "last"}},
+		{parallel.Wrap{Policy: parallel.WrapSize, MinNumParams: 400}, []string{"embed..layer2", "layer3..layer4", "last"}},
+		{parallel.Wrap{Policy: parallel.WrapSize}, []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}},
+		{parallel.Wrap{Policy: parallel.WrapNone}, []string{"embed..last"}},
+		{parallel.Wrap{Policy: parallel.WrapList, Units: []string{"layer2"}}, []string{"embed..layer1", "layer2", "layer3..last"}},
+		{parallel.Wrap{Policy: parallel.WrapList, Units: []string{"last", "embed"}}, []string{"embed", "layer1..layer4", "last"}},
+		{parallel.Wrap{Policy: parallel.WrapList, Units: []string{"layer"}}, []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}},
+	} {
+		d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, wrap: v.wrap}
+		js := d.journals()
+		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+			t.Fatal(errors.Join(errs...))
+		}
+		back := slices.Clone(v.groups)
+		slices.Reverse(back)
+		for rank, j := range js {
+			if got, want := j.gathers(), slices.Concat(v.groups, back[1:]); !slices.Equal(got, want) {
+				t.Errorf("%+v: rank %d gathers %v, want %v", v.wrap, rank, got, want)
+			}
+			var reduced []string
+			for _, what := range j.begun {
+				if name, ok := strings.CutPrefix(what, "reduce "); ok {
+					reduced = append(reduced, name)
+				}
+			}
+			if !slices.Equal(reduced, back) {
+				t.Errorf("%+v: rank %d reduces %v, want %v", v.wrap, rank, reduced, back)
+			}
+		}
+	}
+	b := openDevice(t)
+	defer b.Close()
+	units := c.make(b).units
+	err := parallel.Wrap{Policy: parallel.WrapList, Units: []string{"layer2", "layer9"}}.Check(units)
+	if err == nil || !strings.Contains(err.Error(), "called layer9. units: embed, layer, last") {
+		t.Errorf("an unknown unit: %v", err)
+	}
+	for _, bad := range []parallel.Wrap{{MinNumParams: -1}, {Policy: parallel.WrapList}, {Policy: parallel.WrapSize, Units: []string{"layer"}}} {
+		if bad.Validate() == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+// TestPersist: small parameters stay whole, are not gathered, and are sent after each update; what
+// is multiplied as one stays together; gradients and moments are divided.
+func TestPersist(t *testing.T) {
+	const world = 2
+	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5}
+	b := openDevice(t)
+	defer b.Close()
+	units := c.make(b).units
+	for _, v := range []struct {
+		persist parallel.Persist
+		small   func(name string) bool
+	}{
+		{parallel.Persist{}, func(string) bool { return false }},
+		{parallel.Persist{Most: 7}, func(string) bool { return false }},
+		{parallel.Persist{Most: 8}, func(name string) bool { return strings.Contains(name, "norm") }},
+		{parallel.Persist{Most: 9}, func(name string) bool { return strings.Contains(name, "norm") || strings.Contains(name, "bias") }},
+		{parallel.Persist{Most: 9, InAll: 26}, func(name string) bool {
+			return name == "layer1.norm.weight" || strings.HasPrefix(name, "layer1") && strings.Contains(name, "bias")
+		}},
+		{parallel.Persist{Most: 9, InAll: 25}, func(name string) bool { return strings.HasSuffix(name, "norm.weight") && name != "last.norm.weight" }},
+		{parallel.Persist{Most: 1 << 30}, func(string) bool { return true }},
+	} {
+		var at, divided, all, moments, sent, gathered int
+		for i, u := range units {
+			var whole, part []*nn.Param
+			for _, p := range u.Params {
+				if v.small(p.Name) {
+					whole = append(whole, p)
+				} else {
+					part = append(part, p)
+				}
+			}
+			w, p := padded(whole, world), padded(part, world)
+			at += w + p/world
+			divided += p
+			all += w + p
+			moments += 2 * (w + p) / world
+			sent += w
+			if gathered += p; i < len(units)-1 {
+				gathered += p
+			}
+		}
+		for _, precision := range []parallel.Precision{{}, half} {
+			c.precision = precision
+			d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, persist: v.persist, gather: oneAhead}
+			js := d.journals()
+			size := precision.Param.Size()
+			d.after = func(rank int, b device.Device, _ *parallel.Engine, _ tensor.Usage) {
+				use := b.Meter().Read().Live
+				for cat, want := range map[tensor.Category]int{tensor.Params: at * size, tensor.Optimizer: 4 * moments, tensor.Grads: 2 * moments} {
+					if use[cat] != int64(want) {
+						t.Errorf("%+v: rank %d holds %d bytes of %v, want %d", v.persist, rank, use[cat], cat, want)
+					}
+				}
+			}
+			if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+				t.Fatal(errors.Join(errs...))
+			}
+			want := (gathered + sent) * size
+			if precision.Param != tensor.F32 {
+				want += sent * size // before the first step
+			}
+			for rank, j := range js {
+				if got := j.volume["gather shard"]; got != want {
+					t.Errorf("%+v: rank %d gathers %d bytes, want %d", v.persist, rank, got, want)
+				}
 			}
 		}
 	}

@@ -11,6 +11,14 @@ import (
 // The bits of a run are the same whatever it says; its memory and traffic are not. Elements are
 // counted as they are gathered, with what pads a unit.
 type Gathering struct {
+	// Wrap groups units that are gathered together.
+	Wrap Wrap `yaml:"wrap"`
+	// ParamPersistenceThreshold: parameters of at most so many elements stay whole on each rank;
+	// their gradients and optimizer state are divided. auto is 10*h. Default 0.
+	ParamPersistenceThreshold Elements `yaml:"param_persistence_threshold"`
+	// ModelPersistenceThreshold bounds how many elements stay whole in all: the first ones. 0 is no
+	// bound. Default 0.
+	ModelPersistenceThreshold int `yaml:"model_persistence_threshold"`
 	// ReshardAfterForward: true lets go of a unit's parameters when it has run forward and gathers
 	// them again on the way back; false keeps them until then; a number of ranks, which divides
 	// those that shard, keeps a part: groups of so many neighbours hold the parameters together, and
@@ -35,19 +43,24 @@ type Gathering struct {
 }
 
 func defaultGathering() Gathering {
-	return Gathering{ForwardPrefetch: true, BackwardPrefetch: BackwardPre, PrefetchBucketSize: 1}
+	return Gathering{Wrap: Wrap{Policy: WrapTransformer, MinNumParams: 1e8}, ForwardPrefetch: true, BackwardPrefetch: BackwardPre, PrefetchBucketSize: 1}
 }
 
 func (c Gathering) validate() error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"max_live_parameters", c.MaxLiveParameters}, {"max_reuse_distance", c.MaxReuseDistance}} {
+	}{{"model_persistence_threshold", c.ModelPersistenceThreshold}, {"max_live_parameters", c.MaxLiveParameters}, {"max_reuse_distance", c.MaxReuseDistance}} {
 		if n.value < 0 {
 			return fmt.Errorf("%s is %d: it must be at least 0", n.name, n.value)
 		}
 	}
 	return nil
+}
+
+// Persist is what an Engine keeps whole of it, for a model with vectors of so many numbers.
+func (c Gathering) Persist(hidden int) Persist {
+	return Persist{Most: c.ParamPersistenceThreshold.of(10 * hidden), InAll: c.ModelPersistenceThreshold}
 }
 
 // Gather is what an Engine does of it, for a model with vectors of so many numbers.

@@ -40,11 +40,12 @@ func (p place) chunks() []int {
 }
 
 // layout is where the parameters of a flat lie, and which ranges a rank holds. All ranges
-// begin and end at multiples of tensor.SumBlock.
+// begin and end at multiples of tensor.SumBlock, and so does each run of parameters that are
+// multiplied as one: sums over blocks are then the same, whatever else lies in the flat.
 type layout struct {
 	params []*nn.Param
-	starts []int // of each parameter
-	n      int   // elements of the parameters
+	starts []int  // of each parameter
+	gaps   []span // what no parameter fills
 	padded int
 
 	param, grad span // at rest on this rank
@@ -55,12 +56,22 @@ type layout struct {
 
 func newLayout(params []*nn.Param, s Strategy, p place, frozen bool) layout {
 	l := layout{params: params}
-	for _, q := range params {
-		l.starts = append(l.starts, l.n)
-		l.n += q.Shape.Elems()
+	end := 0
+	upTo := func(n int) int {
+		at := (end + n - 1) / n * n
+		if at > end {
+			l.gaps = append(l.gaps, span{end, at})
+		}
+		return at
 	}
-	piece := p.world() * tensor.SumBlock
-	l.padded = (l.n + piece - 1) / piece * piece
+	for i, q := range params {
+		if i == 0 || q.After != params[i-1] {
+			end = upTo(tensor.SumBlock)
+		}
+		l.starts = append(l.starts, end)
+		end += q.Shape.Elems()
+	}
+	l.padded = upTo(p.world() * tensor.SumBlock)
 	whole := span{0, l.padded}
 	shard := l.padded / p.shards
 	part := span{p.shard * shard, (p.shard + 1) * shard}
@@ -75,6 +86,16 @@ func newLayout(params []*nn.Param, s Strategy, p place, frozen bool) layout {
 	own := l.padded / p.world()
 	l.own = span{p.chunk() * own, (p.chunk() + 1) * own}
 	return l
+}
+
+// holes are the gaps that meet s.
+func (l *layout) holes(s span) (out []span) {
+	for _, g := range l.gaps {
+		if m := s.meet(g); m.n() > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // each calls f for the part of every parameter that lies in s: elements [first, first+n) of

@@ -19,7 +19,11 @@ func TestLayoutPartitions(t *testing.T) {
 		var ps []*nn.Param
 		elems := 0
 		for i, n := range rapid.SliceOfN(rapid.IntRange(0, 5000), 1, 6).Draw(t, "sizes") {
-			ps = append(ps, nn.NewParam(fmt.Sprint(i), nn.Init{}, n))
+			q := nn.NewParam(fmt.Sprint(i), nn.Init{}, n)
+			if i > 0 && rapid.Bool().Draw(t, "multiplied as one") {
+				q.After = ps[i-1]
+			}
+			ps = append(ps, q)
 			elems += n
 		}
 		s := rapid.SampledFrom(strategies).Draw(t, "strategy").Strategy
@@ -34,8 +38,27 @@ func TestLayoutPartitions(t *testing.T) {
 		for rank := range world {
 			p := place{rank / shards, replicas, rank % shards, shards}
 			l := newLayout(ps, s, p, false)
-			if l.n != elems || l.padded < elems || l.padded-elems >= world*tensor.SumBlock || rank > 0 && l.padded != padded {
-				t.Fatalf("rank %d: %d elements padded to %d, of %d", rank, l.n, l.padded, elems)
+			if l.padded < elems || l.padded-elems >= (len(ps)+world)*tensor.SumBlock || rank > 0 && l.padded != padded {
+				t.Fatalf("rank %d: %d elements padded to %d", rank, elems, l.padded)
+			}
+			filled := make([]int, l.padded)
+			for i, q := range ps {
+				if q.After == nil && l.starts[i]%tensor.SumBlock != 0 || q.After != nil && l.starts[i] != l.starts[i-1]+ps[i-1].Shape.Elems() {
+					t.Fatalf("parameter %d begins at %d", i, l.starts[i])
+				}
+				for k := range q.Shape.Elems() {
+					filled[l.starts[i]+k]++
+				}
+			}
+			for _, g := range l.holes(span{0, l.padded}) {
+				for k := g.lo; k < g.hi; k++ {
+					filled[k]++
+				}
+			}
+			for k, n := range filled {
+				if n != 1 {
+					t.Fatalf("element %d is of %d parameters or gaps", k, n)
+				}
 			}
 			padded = l.padded
 			for what, r := range map[string]span{"parameters": l.param, "gradients": l.grad, "optimizer": l.optim, "own": l.own} {
@@ -67,7 +90,11 @@ func TestLayoutPartitions(t *testing.T) {
 				}
 				n, end = n+k, at+k
 			})
-			if want := l.own.meet(span{0, elems}).n(); n != want {
+			want := l.own.n()
+			for _, g := range l.holes(l.own) {
+				want -= g.n()
+			}
+			if n != want {
 				t.Fatalf("rank %d: parts have %d elements, its own range %d", rank, n, want)
 			}
 		}

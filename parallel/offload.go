@@ -93,8 +93,9 @@ func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tenso
 func (e *Engine) rest(f *flat) (err error) {
 	o, l := &e.files, &f.layout
 	state := o.Optimizer.Device == OffloadNVMe && float64(o.state) < o.Optimizer.Ratio*float64(o.total)
-	// Parameters that a rank keeps beside those that it updates stay in memory.
-	params := o.Params.Device == OffloadNVMe && l.param == l.optim && o.kept+l.param.n() > o.Params.MaxInCPU
+	// Parameters that a rank keeps beside those that it updates stay in memory, and so do those of
+	// Persist.
+	params := o.Params.Device == OffloadNVMe && l.param == l.optim && !f.whole && o.kept+l.param.n() > o.Params.MaxInCPU
 	if state {
 		o.state += l.optim.n()
 	}
@@ -123,8 +124,10 @@ func (e *Engine) rest(f *flat) (err error) {
 	} else {
 		f.master = optimizer(state, tensor.Master, l.master.n())
 	}
-	if pad := l.master.meet(span{f.n, f.padded}); err == nil && pad.n() > 0 && !isFar(f.master) {
-		e.b.Fill(f.at(f.master, l.master, pad), 0)
+	for _, gap := range l.holes(l.master) {
+		if err == nil && !isFar(f.master) {
+			e.b.Fill(f.at(f.master, l.master, gap), 0)
+		}
 	}
 	if f.frozen || err != nil {
 		return err

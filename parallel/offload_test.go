@@ -86,10 +86,7 @@ func TestOffloadedIsTheSame(t *testing.T) {
 				rt.Errorf("rank %d: %d bytes are live, %d were before the first step", rank, use.LiveTotal, rest.LiveTotal)
 			}
 		}
-		d.gather = rapid.SampledFrom([]parallel.Gather{{}, {Ahead: 1, Forward: parallel.Before, Backward: parallel.Before}, {Ahead: 1 << 30, Forward: parallel.Before, Backward: parallel.After, Keep: true}, {Ahead: 1, Forward: parallel.Before, Live: 9000, Reuse: 5000}}).Draw(rt, "gather")
-		if d.strategy == "full_shard" && d.world == 4 && rapid.Bool().Draw(rt, "reshard") {
-			d.reshard = 2
-		}
+		drawLevers(rt, &d)
 		want := c.plain(t, d.steps, 4, d.poison)
 		got, errs := c.train(t, d)
 		if err := errors.Join(errs...); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"trireme/collective"
 	"trireme/device"
+	"trireme/nn"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -124,15 +125,24 @@ func (c toy) flatBytes(t *testing.T, world int) (sizes []int, total int) {
 	b := openDevice(t)
 	defer b.Close()
 	for _, u := range c.make(b).units {
-		n := 0
-		for _, p := range u.Params {
-			n += p.Shape.Elems()
-		}
-		piece := world * tensor.SumBlock
-		n = (n + piece - 1) / piece * piece * 4
+		n := padded(u.Params, world) * 4
 		sizes, total = append(sizes, n), total+n
 	}
 	return sizes, total
+}
+
+// padded is how many elements parameters have together where they are divided.
+func padded(ps []*nn.Param, world int) (n int) {
+	up := func(to int) { n = (n + to - 1) / to * to }
+	var before *nn.Param
+	for _, p := range ps {
+		if p.After == nil || p.After != before {
+			up(tensor.SumBlock)
+		}
+		n, before = n+p.Shape.Elems(), p
+	}
+	up(world * tensor.SumBlock)
+	return n
 }
 
 // TestIssuedAhead: while a unit computes, the next one's gather has begun, and, on the way

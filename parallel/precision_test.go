@@ -9,6 +9,7 @@ import (
 
 	"trireme/collective"
 	"trireme/device"
+	"trireme/nn"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -64,13 +65,13 @@ func TestMastersAreDivided(t *testing.T) {
 		b := openDevice(t)
 		defer b.Close()
 		for _, u := range c.make(b).units {
-			k := 0
+			var ps []*nn.Param
 			for _, p := range u.Params {
 				if p.Frozen == frozen {
-					k += p.Shape.Elems()
+					ps = append(ps, p)
 				}
 			}
-			n += int64(k+world*tensor.SumBlock-1) / (world * tensor.SumBlock) * (world * tensor.SumBlock)
+			n += int64(padded(ps, world))
 		}
 		return n
 	}

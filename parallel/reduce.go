@@ -40,8 +40,8 @@ func (e *Engine) openBucket(f *flat) {
 		e.drain(bucketsInFlight - 1)
 		f.bucket = e.b.New(tensor.Buckets, e.precision.Reduce, f.padded)
 	}
-	if f.padded > f.n {
-		e.b.Fill(f.bucket.Flat(f.n, f.padded), 0)
+	for _, g := range f.gaps {
+		e.b.Fill(f.bucket.Flat(g.lo, g.hi), 0)
 	}
 }
 
@@ -83,7 +83,7 @@ func (e *Engine) reduce(f *flat) {
 	case e.inOrder:
 		own := f.at(f.grad, f.layout.grad, f.own)
 		r.then(func() collective.Work {
-			return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.unit.Name)
+			return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.name)
 		})
 		if last {
 			e.spread(f, &r)
@@ -91,7 +91,7 @@ func (e *Engine) reduce(f *flat) {
 	default:
 		part := f.at(f.grad, f.layout.grad, f.shard(e.at))
 		r.then(func() collective.Work {
-			return e.g.Shard.ReduceScatter(part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name)
+			return e.g.Shard.ReduceScatter(part, bucket, collective.ReduceOptions{Accumulate: !first}, f.name)
 		})
 		if last {
 			e.mergeReplicas(f, part, &r)
@@ -121,10 +121,10 @@ func (e *Engine) spread(f *flat, r *reduction) {
 	switch f.optim.n() {
 	case f.own.n():
 	case f.padded:
-		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, own, f.unit.Name) })
+		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, own, f.name) })
 	default:
 		r.then(func() collective.Work {
-			return e.g.Replicate.AllGather(f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name)
+			return e.g.Replicate.AllGather(f.at(f.grad, f.layout.grad, f.optim), own, f.name)
 		})
 	}
 }
@@ -132,10 +132,10 @@ func (e *Engine) spread(f *flat, r *reduction) {
 // mergeReplicas sums over replicas what each has reduced among its shards.
 func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
 	if e.at.replicas > 1 {
-		r.then(func() collective.Work { return e.g.Replicate.AllReduce(part, collective.Sum, f.unit.Name) })
+		r.then(func() collective.Work { return e.g.Replicate.AllReduce(part, collective.Sum, f.name) })
 	}
 	if f.optim.n() > part.Elems() {
-		r.then(func() collective.Work { return e.g.Shard.AllGather(f.grad, part, f.unit.Name) })
+		r.then(func() collective.Work { return e.g.Shard.AllGather(f.grad, part, f.name) })
 	}
 }
 
@@ -145,19 +145,19 @@ func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's, which is added
 		e.b.Copy(bucket, f.grad)
 		r.then(func() collective.Work {
-			return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{}, f.unit.Name)
+			return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{}, f.name)
 		})
 		if f.optim.n() == f.padded {
-			r.then(func() collective.Work { return e.g.World.AllGather(f.grad, own, f.unit.Name) })
+			r.then(func() collective.Work { return e.g.World.AllGather(f.grad, own, f.name) })
 		}
 		return
 	}
 	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.n())
 	r.then(func() collective.Work {
-		return e.g.World.ReduceScatter(sum, f.grad, collective.ReduceOptions{}, f.unit.Name)
+		return e.g.World.ReduceScatter(sum, f.grad, collective.ReduceOptions{}, f.name)
 	})
 	if f.optim.n() == f.padded {
-		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, sum, f.unit.Name) })
+		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, sum, f.name) })
 		r.after = sum.Release
 		return
 	}

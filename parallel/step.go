@@ -154,6 +154,6 @@ func (e *Engine) publish(f *flat) {
 		e.b.Copy(mine, f.master)
 	}
 	if f.optim.n() < f.layout.param.n() {
-		f.publish = e.issue(func() collective.Work { return e.g.Shard.AllGather(f.param, mine, f.unit.Name) })
+		f.publish = e.issue(func() collective.Work { return e.g.Shard.AllGather(f.param, mine, f.name) })
 	}
 }

@@ -134,7 +134,7 @@ func (e *Engine) settle(s *slot) {
 	}
 	s.busy = s.busy[:0]
 	if failed != nil {
-		panic(failure{fmt.Errorf("unit %s: %w", s.g.f.unit.Name, offloadFailed(failed))})
+		panic(failure{fmt.Errorf("unit %s: %w", s.g.f.name, offloadFailed(failed))})
 	}
 }
 

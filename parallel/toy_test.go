@@ -246,11 +246,15 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 				}
 			}
 		}
-		for _, u := range n.units { // squares are summed in blocks of a unit's parameters in a row
+		for _, u := range n.units { // squares are summed in blocks of what is multiplied as one
 			var all []float32
+			var before *nn.Param
 			for _, p := range u.Params {
 				if !p.Frozen {
-					all = append(all, tensor.Host[float32](states[p].sum)...)
+					for len(all)%tensor.SumBlock != 0 && (p.After == nil || p.After != before) {
+						all = append(all, 0)
+					}
+					all, before = append(all, tensor.Host[float32](states[p].sum)...), p
 				}
 			}
 			row := b.New(tensor.Workspace, tensor.F32, len(all))
@@ -287,6 +291,8 @@ type division struct {
 	poison       int // a step whose last micro-batch has a NaN on one rank; negative for none
 	evaluate     bool
 	gather       parallel.Gather
+	wrap         parallel.Wrap
+	persist      parallel.Persist
 	reshard      int // ranks of Groups.Reshard; 0 for none
 	// group stands before each group of a rank; nil for the group itself.
 	group func(rank int, axis string, g collective.Group) collective.Group
@@ -364,7 +370,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if groups.Reshard != nil {
 		groups.Reshard = wrap("reshard", groups.Reshard)
 	}
-	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Gather: d.gather, Offload: d.offload}
+	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Gather: d.gather, Wrap: d.wrap, Persist: d.persist, Offload: d.offload}
 	if d.files != nil {
 		o.Files = func(dir string) (*disk.File, error) { return d.files(w.Rank(), dir) }
 	}

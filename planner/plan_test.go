@@ -191,6 +191,13 @@ var gatherings = []func(*parallel.Config){
 	func(c *parallel.Config) { c.ReshardAfterForward = 2 },
 	func(c *parallel.Config) { c.PrefetchBucketSize, c.ForwardPrefetch = parallel.Auto, false },
 	func(c *parallel.Config) { c.ReshardAfterForward, c.MaxLiveParameters = parallel.KeepWhole, 12000 },
+	func(c *parallel.Config) {
+		c.ParamPersistenceThreshold, c.ModelPersistenceThreshold = parallel.Auto, 700
+	},
+	func(c *parallel.Config) {
+		c.Wrap.Policy, c.Wrap.MinNumParams, c.ParamPersistenceThreshold = parallel.WrapSize, 5000, 30
+	},
+	func(c *parallel.Config) { c.Wrap.Policy = parallel.WrapNone },
 }
 
 // TestPlanIsMeasured: what is planned is what a run's meter shows, byte for byte, in every

@@ -49,12 +49,16 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 			p.Frozen = true
 		}
 	}
+	if err := cfg.Parallel.Wrap.Check(m.Units()); err != nil {
+		return nil, input(err)
+	}
 	groups, err := ranks.Groups(replicate, shard, cfg.Parallel.ReshardGroup(shard))
 	if err != nil {
 		return nil, err
 	}
 	e, err := parallel.New(b, groups, m.Units(), parallel.Options{
 		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Gather: cfg.Parallel.Gather(m.Info().Hidden),
+		Wrap: cfg.Parallel.Wrap, Persist: cfg.Parallel.Persist(m.Info().Hidden),
 		Offload: cfg.Offload.In(cfg.OutputDir),
 	})
 	if err != nil {
