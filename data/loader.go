@@ -116,9 +116,24 @@ func New(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	global := cfg.MicroBatchSize * cfg.Accumulation * cfg.Ranks
 	seq, err := NewSequence(d.Len(), global, cfg.Seed, cfg.Shuffle, cfg.DropLast)
 	if err != nil {
-		return nil, fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d). try: a smaller batch, fewer ranks or more data", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks)
+		return nil, fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d)%s", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks, cfg.smaller(d.Len()))
 	}
 	return &Loader{set: d, cfg: cfg, seq: seq, at: seq.State()}, nil
+}
+
+// smaller says what makes a global batch that n rows fill.
+func (c LoaderConfig) smaller(n int) string {
+	const packed = "data.packing=true, where a row is one of few long texts"
+	switch per := c.MicroBatchSize * c.Ranks; {
+	case n >= c.MicroBatchSize*c.Accumulation*c.Ranks:
+		return ""
+	case n >= per:
+		return fmt.Sprintf(". try: --set training.gradient_accumulation_steps=%d, or %s", n/per, packed)
+	case n >= c.Ranks:
+		return fmt.Sprintf(". try: --set training.micro_batch_size=%d --set training.gradient_accumulation_steps=1, or %s", n/c.Ranks, packed)
+	default:
+		return fmt.Sprintf(". try: --nproc %d, or %s", n, packed)
+	}
 }
 
 // SequenceLength is T of every micro-batch.

@@ -39,7 +39,7 @@ func NewSequence(n, batch int, seed uint64, shuffle, dropLast bool) (*Sequence, 
 	case batch < 1:
 		return nil, fmt.Errorf("data: a global batch of %d samples", batch)
 	case n < batch:
-		return nil, fmt.Errorf("data: %d samples are fewer than one global batch of %d", n, batch)
+		return nil, fmt.Errorf("data: %d rows for a global batch of %d: they do not fill it", n, batch)
 	case n > maxPermutation:
 		return nil, fmt.Errorf("data: %d samples are more than the %d that can be put in order. try: --set data.shuffle=false", n, maxPermutation)
 	}

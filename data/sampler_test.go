@@ -168,7 +168,7 @@ func TestRestoreAtAnotherBatch(t *testing.T) {
 
 func TestSequenceErrors(t *testing.T) {
 	_, err := NewSequence(3, 8, 0, false, false)
-	wantError(t, err, "3 samples", "batch of 8")
+	wantError(t, err, "3 rows", "batch of 8")
 	s, _ := NewSequence(10, 2, 0, true, false)
 	wantError(t, s.Restore(State{Len: 11}), "10 rows", "11")
 	wantError(t, s.Restore(State{Len: 10, Seed: 5}), "seed is 0", "seed 5")
