@@ -16,8 +16,8 @@
 // waits for writes no result and has no time-out.
 //
 // Numbers. A sum is made in the order of ranks, over all of them, by the same code on every
-// transport: the bits depend on the values and the number of ranks only. BF16 and F16 are widened to
-// F32, summed, and rounded to nearest even once, at the end.
+// transport: the bits depend on the values and the number of ranks only. BF16 and F16 are
+// widened to F32, summed, and rounded to nearest even once, at the end.
 //
 // Failure. The first cause anywhere (a time-out, a mismatch, a lost peer, Abort) ends the
 // world: all that is under way or follows, in every group and on every rank that can be
