@@ -89,31 +89,24 @@ func (c Config) labels() int {
 	return 2
 }
 
-// mostParameters bounds a model, so that whatever is counted of it fits an int.
-const mostParameters = 1 << 48
-
 func (c Config) validate() error {
-	for _, d := range []struct {
-		key     string
-		n, most int
-	}{
-		{"vocab_size", c.VocabSize, 1 << 28}, {"hidden_size", c.HiddenSize, 1 << 24}, {"intermediate_size", c.IntermediateSize, 1 << 26},
-		{"num_hidden_layers", c.NumHiddenLayers, 1 << 14}, {"num_attention_heads", c.NumAttentionHeads, 1 << 16},
-		{"max_position_embeddings", c.MaxPositionEmbeddings, 1 << 28}, {"type_vocab_size", c.TypeVocabSize, 1 << 20},
-	} {
-		if d.n <= 0 || d.n > d.most {
-			return fmt.Errorf("%s is %d: it must be between 1 and %d", d.key, d.n, d.most)
-		}
-	}
-	if n := c.size(); n > mostParameters {
-		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be. try: smaller sizes", n, float64(mostParameters))
+	if err := model.CheckSizes([]model.Size{
+		{Key: "vocab_size", N: c.VocabSize, Most: 1 << 28},
+		{Key: "hidden_size", N: c.HiddenSize, Most: 1 << 24},
+		{Key: "intermediate_size", N: c.IntermediateSize, Most: 1 << 26},
+		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Most: 1 << 14},
+		{Key: "num_attention_heads", N: c.NumAttentionHeads, Most: 1 << 16},
+		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Most: 1 << 28},
+		{Key: "type_vocab_size", N: c.TypeVocabSize, Most: 1 << 20},
+	}, c.size); err != nil {
+		return err
 	}
 	for _, d := range []struct {
 		key string
 		p   float64
 	}{{"hidden_dropout_prob", c.HiddenDropoutProb}, {"attention_probs_dropout_prob", c.AttentionProbsDropoutProb}, {"classifier_dropout", c.classifierDropout()}} {
-		if !(d.p >= 0 && d.p < 1) {
-			return fmt.Errorf("%s is %v: it must be at least 0 and below 1", d.key, d.p)
+		if err := model.CheckDropout(d.key, d.p); err != nil {
+			return err
 		}
 	}
 	switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // block is a transformer layer whose queries and whose keys and values may be of different
-// rows. D hidden size, H heads, K key and value heads, E head size, F intermediate size.
+// rows. D hidden size, H heads, K key and value heads, E head size.
 type block struct {
 	cfg      Config
 	unit     *nn.Unit
@@ -21,8 +21,7 @@ type block struct {
 	q, kv    *nn.Linear // [H*E D], [2K*E D]
 	out      *nn.Linear // [D H*E]
 	mlpNorm  *nn.RMSNorm
-	gateUp   *nn.Linear // [2F D]
-	down     *nn.Linear // [D F]
+	mlp      *nn.GatedMLP
 }
 
 func newBlock(c Config, prefix string, index int, causal bool) *block {
@@ -36,8 +35,7 @@ func newBlock(c Config, prefix string, index int, causal bool) *block {
 		kv:       nn.Beside(linear("self_attn.k_proj", d, k), linear("self_attn.v_proj", d, k)),
 		out:      linear("self_attn.o_proj", h, d),
 		mlpNorm:  nn.NewRMSNorm(prefix+"post_attention_layernorm", d, c.RMSNormEps),
-		gateUp:   nn.Beside(linear("mlp.gate_proj", d, f), linear("mlp.up_proj", d, f)),
-		down:     linear("mlp.down_proj", f, d),
+		mlp:      nn.NewGatedMLP(prefix+"mlp", d, f, false, std),
 	}
 	l.qkv = nn.Beside(l.q, l.kv)
 	return l
@@ -46,7 +44,7 @@ func newBlock(c Config, prefix string, index int, causal bool) *block {
 func (l *block) params() []*nn.Param {
 	ps := append([]*nn.Param{l.attnNorm.Weight}, l.qkv.Params()...)
 	ps = append(append(ps, l.out.Params()...), l.mlpNorm.Weight)
-	return append(append(ps, l.gateUp.Params()...), l.down.Params()...)
+	return append(ps, l.mlp.Params()...)
 }
 
 func (l *block) attention(b model.Batch) tensor.AttentionParams {
@@ -79,7 +77,5 @@ func (l *block) across(t *autograd.Tape, x, from *autograd.Var, rope autograd.Ro
 // rest is what follows attention's half, attn [N D]: the sum with x, and the gated layer.
 func (l *block) rest(t *autograd.Tape, x, attn *autograd.Var) *autograd.Var {
 	y, x := l.mlpNorm.AddForward(t, attn, x)
-	return t.Add(x, l.unit.Part(t, nn.MLP, func(t *autograd.Tape, in ...*autograd.Var) *autograd.Var {
-		return l.down.Forward(t, t.SwiGLU(l.gateUp.Forward(t, in[0])))
-	}, y))
+	return t.Add(x, l.unit.Part(t, nn.MLP, l.mlp.Forward, y))
 }

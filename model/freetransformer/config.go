@@ -79,24 +79,25 @@ func ParseConfig(data []byte) (Config, error) {
 }
 
 func (c Config) validate() error {
-	for _, d := range []struct {
-		key            string
-		n, least, most int
-	}{
-		{"vocab_size", c.VocabSize, 1, 1 << 24}, {"hidden_size", c.HiddenSize, 1, 1 << 20}, {"intermediate_size", c.IntermediateSize, 1, 1 << 22},
-		{"num_hidden_layers", c.NumHiddenLayers, 1, 1 << 12}, {"num_attention_heads", c.NumAttentionHeads, 1, 1 << 12},
-		{"num_key_value_heads", c.NumKeyValueHeads, 1, 1 << 12}, {"head_dim", c.HeadDim, 2, 1 << 12},
-		{"max_position_embeddings", c.MaxPositionEmbeddings, 1, 1 << 22}, {"latent_bits", c.LatentBits, 0, 64},
-	} {
-		if d.n < d.least || d.n > d.most {
-			return fmt.Errorf("%s is %d: it must be between %d and %d", d.key, d.n, d.least, d.most)
-		}
+	if err := model.CheckSizes([]model.Size{
+		{Key: "vocab_size", N: c.VocabSize, Most: 1 << 24},
+		{Key: "hidden_size", N: c.HiddenSize, Most: 1 << 20},
+		{Key: "intermediate_size", N: c.IntermediateSize, Most: 1 << 22},
+		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Most: 1 << 12},
+		{Key: "num_attention_heads", N: c.NumAttentionHeads, Most: 1 << 12},
+		{Key: "num_key_value_heads", N: c.NumKeyValueHeads, Most: 1 << 12},
+		{Key: "head_dim", N: c.HeadDim, Most: 1 << 12},
+		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Most: 1 << 22},
+	}, c.size); err != nil {
+		return err
 	}
 	switch {
 	case c.NumAttentionHeads%c.NumKeyValueHeads != 0:
 		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d. try: \"num_key_value_heads\": %d", c.NumAttentionHeads, c.NumKeyValueHeads, model.LargestDivisor(c.NumAttentionHeads, c.NumKeyValueHeads))
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("head_dim %d is odd: rotary embedding rotates pairs. try: \"head_dim\": %d", c.HeadDim, c.HeadDim+1)
+	case c.LatentBits < 0 || c.LatentBits > 64:
+		return fmt.Errorf("latent_bits is %d: it must be between 0 and 64", c.LatentBits)
 	case c.LatentBits > 0 && c.NumHiddenLayers%2 != 0:
 		return fmt.Errorf("num_hidden_layers %d is odd: the latent enters in the middle. try: \"num_hidden_layers\": %d", c.NumHiddenLayers, c.NumHiddenLayers+1)
 	case c.LatentMode != Exact && c.LatentMode != Factored:
@@ -113,6 +114,13 @@ func (c Config) validate() error {
 		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
 	}
 	return nil
+}
+
+// size is the number of parameters, about and without the latent's, where an int might not hold it.
+func (c Config) size() float64 {
+	d, f, e := float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.HeadDim)
+	heads := e * float64(2*c.NumAttentionHeads+2*c.NumKeyValueHeads)
+	return 2*float64(c.VocabSize)*d + float64(c.NumHiddenLayers+1)*d*(heads+3*f+2)
 }
 
 func (c Config) rotary() nn.Rotary {

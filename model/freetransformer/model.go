@@ -227,11 +227,7 @@ func (m *Model) LogitsOf(t *autograd.Tape, b model.Batch, last int, s Source) *t
 	t.Scope(func() *autograd.Var {
 		x := m.hidden(t, b, s)
 		return m.last().Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			y := m.norm.Forward(t, x)
-			for i := range b.B {
-				row := i*b.T + last
-				be.MatMul(logits.RowRange(i, i+1), y.Value.RowRange(row, row+1), m.head.Value, tensor.MatMulOp{TransB: true})
-			}
+			model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
 			return nil
 		})
 	})

@@ -69,30 +69,23 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, c.validate()
 }
 
-// mostParameters bounds a model, so that whatever is counted of it fits an int.
-const mostParameters = 1 << 48
-
 func (c Config) validate() error {
-	for _, d := range []struct {
-		key     string
-		n, most int
-	}{
-		{"vocab_size", c.VocabSize, 1 << 28}, {"n_embd", c.NEmbd, 1 << 24}, {"n_inner", c.NInner, 1 << 26},
-		{"n_layer", c.NLayer, 1 << 14}, {"n_head", c.NHead, 1 << 16}, {"n_positions", c.NPositions, 1 << 28},
-	} {
-		if d.n <= 0 || d.n > d.most {
-			return fmt.Errorf("%s is %d: it must be between 1 and %d", d.key, d.n, d.most)
-		}
-	}
-	if n := c.size(); n > mostParameters {
-		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be. try: smaller sizes", n, float64(mostParameters))
+	if err := model.CheckSizes([]model.Size{
+		{Key: "vocab_size", N: c.VocabSize, Most: 1 << 28},
+		{Key: "n_embd", N: c.NEmbd, Most: 1 << 24},
+		{Key: "n_inner", N: c.NInner, Most: 1 << 26},
+		{Key: "n_layer", N: c.NLayer, Most: 1 << 14},
+		{Key: "n_head", N: c.NHead, Most: 1 << 16},
+		{Key: "n_positions", N: c.NPositions, Most: 1 << 28},
+	}, c.size); err != nil {
+		return err
 	}
 	for _, d := range []struct {
 		key string
 		p   float64
 	}{{"embd_pdrop", c.EmbdPDrop}, {"attn_pdrop", c.AttnPDrop}, {"resid_pdrop", c.ResidPDrop}} {
-		if !(d.p >= 0 && d.p < 1) {
-			return fmt.Errorf("%s is %v: it must be at least 0 and below 1", d.key, d.p)
+		if err := model.CheckDropout(d.key, d.p); err != nil {
+			return err
 		}
 	}
 	switch {

@@ -98,28 +98,21 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, c.validate()
 }
 
-// mostParameters bounds a model, so that whatever is counted of it fits an int: a petabyte in
-// bytes, a thousand times the largest there is.
-const mostParameters = 1 << 48
-
 // mostAngles bounds the tables of rotary embedding, which are made at once.
 const mostAngles = 1 << 30
 
 func (c Config) validate() error {
-	for _, d := range []struct {
-		key     string
-		n, most int
-	}{
-		{"vocab_size", c.VocabSize, 1 << 28}, {"hidden_size", c.HiddenSize, 1 << 24}, {"intermediate_size", c.IntermediateSize, 1 << 26},
-		{"num_hidden_layers", c.NumHiddenLayers, 1 << 14}, {"num_attention_heads", c.NumAttentionHeads, 1 << 16},
-		{"num_key_value_heads", c.NumKeyValueHeads, 1 << 16}, {"head_dim", c.HeadDim, 1 << 14}, {"max_position_embeddings", c.MaxPositionEmbeddings, 1 << 28},
-	} {
-		if d.n <= 0 || d.n > d.most {
-			return fmt.Errorf("%s is %d: it must be between 1 and %d", d.key, d.n, d.most)
-		}
-	}
-	if n := c.size(); n > mostParameters {
-		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be. try: smaller sizes", n, float64(mostParameters))
+	if err := model.CheckSizes([]model.Size{
+		{Key: "vocab_size", N: c.VocabSize, Most: 1 << 28},
+		{Key: "hidden_size", N: c.HiddenSize, Most: 1 << 24},
+		{Key: "intermediate_size", N: c.IntermediateSize, Most: 1 << 26},
+		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Most: 1 << 14},
+		{Key: "num_attention_heads", N: c.NumAttentionHeads, Most: 1 << 16},
+		{Key: "num_key_value_heads", N: c.NumKeyValueHeads, Most: 1 << 16},
+		{Key: "head_dim", N: c.HeadDim, Most: 1 << 14},
+		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Most: 1 << 28},
+	}, c.size); err != nil {
+		return err
 	}
 	switch {
 	case c.NumAttentionHeads%c.NumKeyValueHeads != 0:
@@ -132,10 +125,11 @@ func (c Config) validate() error {
 		return fmt.Errorf("rms_norm_eps is %v: it must be positive", c.RMSNormEps)
 	case !(c.InitializerRange >= 0):
 		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
-	case !(c.AttentionDropout >= 0 && c.AttentionDropout < 1):
-		return fmt.Errorf("attention_dropout is %v: it must be at least 0 and below 1", c.AttentionDropout)
 	case c.Quantization != nil:
 		return errors.New("quantization_config: quantised weights cannot be trained. try: the model they were made of")
+	}
+	if err := model.CheckDropout("attention_dropout", c.AttentionDropout); err != nil {
+		return err
 	}
 	if err := c.validateWindow(); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 )
 
 // Llama is the network. N rows are B sequences of T positions; D hidden size, H heads, K key
-// and value heads, E head size, F intermediate size, V vocabulary.
+// and value heads, E head size, V vocabulary.
 type Llama struct {
 	cfg       Config
 	rope      autograd.RopeTable
@@ -36,8 +36,7 @@ type block struct {
 	headNorms *nn.HeadNorms // nil for none
 	attnDrop  nn.Dropout
 	mlpNorm   *nn.RMSNorm
-	gateUp    *nn.Linear // [2F D]
-	down      *nn.Linear // [D F]
+	mlp       *nn.GatedMLP
 }
 
 // New makes the network for sequences of at most positions rows, 0 for as many as the model
@@ -107,10 +106,7 @@ func newBlock(c Config, layer int, std nn.Init) *block {
 		attnDrop: nn.NewDropout(prefix+"self_attn", c.AttentionDropout),
 		out:      linear("self_attn.o_proj", q, d, outBiased),
 		mlpNorm:  nn.NewRMSNorm(prefix+"post_attention_layernorm", d, c.RMSNormEps),
-		gateUp: nn.Beside(
-			linear("mlp.gate_proj", d, f, c.MLPBias),
-			linear("mlp.up_proj", d, f, c.MLPBias)),
-		down: linear("mlp.down_proj", f, d, c.MLPBias),
+		mlp:      nn.NewGatedMLP(prefix+"mlp", d, f, c.MLPBias, std),
 	}
 	l.unit = &nn.Unit{}
 	l.unit.Params = append(l.unit.Params, l.attnNorm.Weight)
@@ -121,8 +117,7 @@ func newBlock(c Config, layer int, std nn.Init) *block {
 		l.unit.Params = append(l.unit.Params, l.headNorms.Q, l.headNorms.K)
 	}
 	l.unit.Params = append(l.unit.Params, l.mlpNorm.Weight)
-	l.unit.Params = append(l.unit.Params, l.gateUp.Params()...)
-	l.unit.Params = append(l.unit.Params, l.down.Params()...)
+	l.unit.Params = append(l.unit.Params, l.mlp.Params()...)
 	return l
 }
 
@@ -132,7 +127,7 @@ func (l *block) forward(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTab
 		return l.attention(t, in[0], rope, b)
 	}, l.attnNorm.Forward(t, x))
 	y, x := l.mlpNorm.AddForward(t, attn, x)
-	return t.Add(x, l.unit.Part(t, nn.MLP, l.mlp, y))
+	return t.Add(x, l.unit.Part(t, nn.MLP, l.mlp.Forward, y))
 }
 
 // attention is x [N D], normalised, -> [N D].
@@ -147,11 +142,6 @@ func (l *block) attention(t *autograd.Tape, x *autograd.Var, rope autograd.RopeT
 		Heads: c.NumAttentionHeads, KVHeads: c.NumKeyValueHeads, E: c.HeadDim,
 		Scale: 1 / math.Sqrt(float64(c.HeadDim)), Causal: true, Window: l.window,
 	}, l.attnDrop), qkv))
-}
-
-// mlp is x [N D], normalised, -> [N D].
-func (l *block) mlp(t *autograd.Tape, x ...*autograd.Var) *autograd.Var {
-	return l.down.Forward(t, t.SwiGLU(l.gateUp.Forward(t, x[0])))
 }
 
 // hidden is the residual stream [N D] after the last layer.
