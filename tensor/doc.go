@@ -2,11 +2,11 @@
 // tensors, the memory they live in, and the Backend interface that computes on them.
 //
 // A Tensor is a handle: a static type, a static shape, and a place in a Buffer. It does
-// not compute. Operations are methods of a Backend, which has three implementers: cpu
-// runs them, meta counts them, and a recording backend (for accelerators) turns one
-// training step into one program. So that a step can be recorded, no operation returns a
-// value to the host except Download, shapes never depend on values, and what changes from
-// step to step (learning rate, token counts, random keys) enters through Upload.
+// not compute. Operations are methods of a Backend: cpu runs them, naive says in float64 what
+// they mean, meta counts them. The interface is made so that another can record one training
+// step and turn it into one program, for an accelerator: no operation returns a value to the
+// host except Download, shapes never depend on values, and what changes from step to step
+// (learning rate, token counts, random keys) enters through Upload.
 //
 // Operations are written in destination-passing style: the first arguments are written,
 // the rest are read. A handle is written once before it is read, except where an operation

@@ -18,6 +18,6 @@
 // tells the line that decided it.
 //
 // Nothing is dropped in silence: File.Notes has every key that changes nothing. What would
-// change the numbers of the training, and cannot be done, is an error: 16-bit floats without a
-// loss scaler, another optimizer, tensor parallelism.
+// change the numbers of the training, and cannot be done, is an error: another optimizer, tensor
+// parallelism, quantised communication.
 package foreign

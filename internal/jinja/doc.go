@@ -7,10 +7,11 @@
 //
 //	t, err := jinja.Parse(source)
 //	out, err := t.Render(map[string]any{"messages": messages, "add_generation_prompt": true})
+//	                    // messages: []any{jinja.Map{{Key: "role", Value: "user"}, ...}}
 //
 // Values mean what they mean in Python: a text is characters, None joined to a string is an
 // error and never prints as something else, an undefined name prints as nothing and fails
-// when it is used. Where Jinja2 stops with an error, so does this package; a construct that
+// when it is used, a mapping keeps its order. Where Jinja2 stops with an error, so does this package; a construct that
 // it does not know is an error that names it and its line, never a guess.
 //
 // A template comes from strangers. It reaches no file, no network, no clock and no Go value:
