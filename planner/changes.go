@@ -27,10 +27,10 @@ type Change struct {
 type kind func(j Job) []Change
 
 // Changes are what makes a job fit a limit (bytes of a rank), the cheapest first: smaller
-// micro-batches with more accumulation, then more sharding, recomputation, off-loading and bfloat16, of each as
+// micro-batches with more accumulation, then less that is gathered, more sharding, recomputation, off-loading and bfloat16, of each as
 // little as is enough. Where none is enough alone, it is the one list of them that is.
 func (j Job) Changes(ctx context.Context, limit int64) ([]Change, error) {
-	kinds := []kind{Job.smaller, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}
+	kinds := []kind{Job.smaller, Job.gathered, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}
 	var fit []Change
 	for _, k := range kinds {
 		c, err := least(ctx, k(j), limit)
@@ -151,6 +151,18 @@ func (j Job) smaller() []Change {
 		out = append(out, j.change(fmt.Sprintf("micro_batch_size %d -> %d with accumulation %d -> %d", b.Micro, to.Micro, b.Accumulation, to.Accumulation), j.with(to)))
 	}
 	return out
+}
+
+// gathered is the least that is gathered at one time with what communicates meanwhile: where a
+// configuration has asked for more.
+func (j Job) gathered() []Change {
+	to := j
+	to.Config.Parallel.Gathering = parallel.Default().Gathering
+	c := j.change("gather one unit ahead, and keep none", to)
+	if len(c.Keys) == 0 {
+		return nil
+	}
+	return []Change{c}
 }
 
 // sharded are strategies that divide more.

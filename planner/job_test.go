@@ -14,6 +14,7 @@ import (
 	"trireme/model"
 	"trireme/model/gpt2"
 	"trireme/model/llama"
+	"trireme/parallel"
 	"trireme/train"
 )
 
@@ -249,6 +250,27 @@ func TestChanges(t *testing.T) {
 	}
 	if changes, err := j.Changes(ctx, 1); err != nil || changes != nil {
 		t.Errorf("a byte is enough for %v, %v", changes, err)
+	}
+}
+
+// TestLessIsGathered: a job that keeps what it gathers is told to keep none, and one that does not
+// is not.
+func TestLessIsGathered(t *testing.T) {
+	limit := plan(t, job(t, 4, func(c *train.Config) { c.Parallel.Strategy = "full_shard" })).Memory.PeakTotal
+	for _, v := range []struct {
+		keys []string
+		set  func(*parallel.Config)
+	}{
+		{[]string{"parallel.reshard_after_forward=true"}, func(c *parallel.Config) { c.ReshardAfterForward = parallel.KeepWhole }},
+		{[]string{"parallel.wrap.policy=transformer", "parallel.prefetch_bucket_size=1"}, func(c *parallel.Config) { c.Wrap.Policy, c.PrefetchBucketSize = parallel.WrapNone, 1e9 }},
+	} {
+		changes, err := job(t, 4, func(c *train.Config) { c.Parallel.Strategy = "full_shard"; v.set(&c.Parallel) }).Changes(context.Background(), limit)
+		if err != nil || len(changes) == 0 || !slices.ContainsFunc(changes, func(c Change) bool { return slices.Equal(c.Keys, v.keys) }) {
+			t.Errorf("%v: %+v, %v", v.keys, changes, err)
+		}
+	}
+	for _, c := range job(t, 4, nil).gathered() {
+		t.Errorf("a job that keeps nothing is told %v", c.Keys)
 	}
 }
 

@@ -30,6 +30,9 @@ func (j Job) under(strategy string) Job {
 	if err == nil && errNow == nil && now.Replicas != was.Replicas {
 		j.Config.Parallel.Mesh = parallel.MeshConfig{}
 	}
+	if err == nil && errNow == nil && now.Params && !was.Params && j.Config.Parallel.ReshardAfterForward > parallel.KeepWhole {
+		j.Config.Parallel.ReshardAfterForward = parallel.ReshardAll // groups were not meant for it
+	}
 	j.Config.Parallel.Strategy = strategy
 	return j
 }

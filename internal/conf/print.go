@@ -111,6 +111,12 @@ func asMarshaler(v reflect.Value) (encoding.TextMarshaler, bool) {
 	return m, ok
 }
 
+// isPlain says that a text is a number, true or false.
+func isPlain(s string) bool {
+	_, err := parseInt(s, 64)
+	return err == nil || s == "true" || s == "false"
+}
+
 // flow is a value in one line.
 func flow(v reflect.Value) string {
 	v = deref(v)
@@ -123,6 +129,9 @@ func flow(v reflect.Value) string {
 	if m, ok := asMarshaler(v); ok {
 		// A value that cannot write itself was never read: print its underlying kind.
 		if text, err := m.MarshalText(); err == nil {
+			if v.CanInt() && isPlain(string(text)) { // what is a number for most of its values
+				return string(text)
+			}
 			return quote(string(text))
 		}
 	} else if s, ok := v.Interface().(fmt.Stringer); ok && isText(v.Type()) {

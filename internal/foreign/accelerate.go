@@ -123,13 +123,7 @@ func (r *reader) mixedPrecision(kind string) {
 func (r *reader) accelerateFSDP(kind key) {
 	r.assign(kind, "parallel.strategy", "full_shard")
 	if k, ok := r.find("fsdp_config", "fsdp_reshard_after_forward"); ok && k.Kind != conf.Null {
-		names := map[string]string{"true": "full_shard", "false": "shard_grad_op"}
-		for theirs, ours := range strategies {
-			names[theirs] = ours
-		}
-		if name, ok := r.choose(k, names); ok {
-			r.assign(k, "parallel.strategy", name)
-		}
+		r.reshardAfterForward(k)
 	}
 	if k, ok := r.find("fsdp_config", "fsdp_sharding_strategy"); ok && k.Kind != conf.Null {
 		names := map[string]string{"1": "full_shard", "2": "shard_grad_op", "3": "no_shard", "4": "hybrid_shard", "5": "hybrid_shard_zero2"}
@@ -243,12 +237,12 @@ func accelerateFSDPKeys() keys {
 		"fsdp_sharding_strategy":             read(),
 		"fsdp_reshard_after_forward":         read(),
 		"fsdp_offload_params":                maybe(offloadWhole("optimizer", "params")),
-		"fsdp_auto_wrap_policy":              wrapPolicy("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"),
+		"fsdp_auto_wrap_policy":              wrapPolicy(map[string]string{"TRANSFORMER_BASED_WRAP": "transformer", "SIZE_BASED_WRAP": "size", "NO_WRAP": "none"}),
 		"fsdp_transformer_layer_cls_to_wrap": always(),
 		"fsdp_min_num_params":                minParams("fsdp_config", "fsdp_auto_wrap_policy"),
-		"fsdp_backward_prefetch":             only("BACKWARD_PRE", readsAhead),
-		"fsdp_backward_prefetch_policy":      only("BACKWARD_PRE", readsAhead),
-		"fsdp_forward_prefetch":              only("true", readsAhead),
+		"fsdp_backward_prefetch":             backwardPrefetch(),
+		"fsdp_backward_prefetch_policy":      backwardPrefetch(),
+		"fsdp_forward_prefetch":              only("true", hostAhead),
 		"fsdp_state_dict_type":               as("checkpoint.state_dict_type", stateDicts),
 		"fsdp_use_orig_params":               only("true", "parameters keep their names and shapes in any case"),
 		"fsdp_sync_module_states":            only("true", "all ranks begin with the same parameters in any case"),

@@ -136,10 +136,9 @@ func recomputeKeys() keys {
 
 func zeroKeys() keys {
 	const (
-		wholeUnits = "units are gathered one by one, in the order in which they run"
-		flat       = "gradients lie in flat buckets, one of a unit"
-		saves      = "float32 weights are saved, tensor by tensor"
-		quantised  = "would communicate fewer bits: that is not here. try: leave it out"
+		flat      = "gradients lie in flat buckets, one of a unit"
+		saves     = "float32 weights are saved, tensor by tensor"
+		quantised = "would communicate fewer bits: that is not here. try: leave it out"
 	)
 	ks := keys{
 		"stage": read(), "mics_shard_size": {apply: func(r *reader, k key) { r.right(k, whole) }}, "mics_hierarchical_params_gather": nothing(oneWayToMove),
@@ -152,18 +151,14 @@ func zeroKeys() keys {
 		"memory_efficient_linear": nothing("there is one matrix product"), "override_module_apply": nothing("there are no modules to override"),
 		"log_trace_cache_warnings": nothing("there is no trace"), "use_all_reduce_for_fetch_params": nothing(oneWayToMove), "stage3_use_all_reduce_for_fetch_params": nothing(oneWayToMove),
 		"stage3_module_granularity_threshold": nothing(unitIsLayer), "leaf_module": nothing(unitIsLayer),
-		"zero_hpz_partition_size": only("1", "parameters are gathered from all ranks that shard: there is no second copy in a node"),
-		"zero_quantized_weights":  must("false", quantised), "zero_quantized_nontrainable_weights": must("false", quantised), "zero_quantized_gradients": must("false", quantised),
+		"zero_quantized_weights": must("false", quantised), "zero_quantized_nontrainable_weights": must("false", quantised), "zero_quantized_gradients": must("false", quantised),
 		"zeropp_loco_param": refused(quantised),
 		"offload_param":     group(offloadKeys("params")), "offload_optimizer": group(offloadKeys("optimizer")),
 		"cpu_offload": offloadWhole("optimizer"), "cpu_offload_param": offloadWhole("params"), "cpu_offload_params": offloadWhole("params"), "cpu_offload_use_pin_memory": nothing(oneMemory),
 	}
-	for name, why := range map[string]string{
-		"prefetch_bucket_size": readsAhead, "param_persistence_threshold": wholeUnits, "model_persistence_threshold": wholeUnits,
-		"max_live_parameters": "two units live at a time, in any case", "max_reuse_distance": wholeUnits,
-		"gather_16bit_weights_on_model_save": saves, "gather_fp16_weights_on_model_save": saves,
-	} {
-		ks[name], ks["stage3_"+name] = nothing(why), nothing(why)
+	for _, name := range []string{"gather_16bit_weights_on_model_save", "gather_fp16_weights_on_model_save"} {
+		ks[name], ks["stage3_"+name] = nothing(saves), nothing(saves)
 	}
+	gatherKeys(ks)
 	return ks
 }

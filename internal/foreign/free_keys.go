@@ -11,9 +11,9 @@ func freeShardingKeys() keys {
 	return keys{
 		"use_fsdp":               {apply: func(r *reader, k key) { r.right(k, boolean) }}, // readFree has read it
 		"fsdp_sharding_strategy": sharded(rule{apply: shardingStrategy}),
-		"fsdp_backward_prefetch": sharded(only("backward_pre", readsAhead)),
-		"fsdp_forward_prefetch":  sharded(only("true", readsAhead)),
-		"fsdp_auto_wrap_policy":  sharded(wrapPolicy("transformer_auto_wrap", "size_based_auto_wrap", "size_based", "size_auto_wrap")),
+		"fsdp_backward_prefetch": sharded(backwardPrefetch()),
+		"fsdp_forward_prefetch":  sharded(only("true", hostAhead)),
+		"fsdp_auto_wrap_policy":  sharded(wrapPolicy(map[string]string{"transformer_auto_wrap": "transformer", "size_based_auto_wrap": "size", "size_based": "size", "size_auto_wrap": "size"})),
 		"fsdp_min_num_params":    sharded(minParams("distributed", "fsdp_auto_wrap_policy")),
 		"fsdp_state_dict_type":   sharded(as("checkpoint.state_dict_type", stateDicts)),
 		"fsdp_mixed_precision":   sharded(rule{apply: func(r *reader, k key) { r.right(k, boolean) }}), // mixed reads it

@@ -1,7 +1,5 @@
 package foreign
 
-import "strings"
-
 // strategies are the names of torch's ShardingStrategy.
 var strategies = map[string]string{
 	"FULL_SHARD": "full_shard", "SHARD_GRAD_OP": "shard_grad_op", "NO_SHARD": "no_shard",
@@ -22,7 +20,6 @@ var stateDicts = map[string]string{
 
 // Reasons that several formats give.
 const (
-	readsAhead  = "the next unit is gathered while one computes, in any case"
 	unitIsLayer = "a layer is a unit here, whatever its size"
 )
 
@@ -40,13 +37,13 @@ func fsdpFormat() *format {
 			"fsdp": group(keys{
 				"sharding_strategy":  {apply: shardingStrategy},
 				"cpu_offload":        offloadWhole("optimizer", "params"),
-				"backward_prefetch":  only("BACKWARD_PRE", readsAhead),
-				"forward_prefetch":   only("true", readsAhead),
-				"auto_wrap_policy":   wrapPolicy("transformer_based", "size_based"),
+				"backward_prefetch":  backwardPrefetch(),
+				"forward_prefetch":   only("true", hostAhead),
+				"auto_wrap_policy":   wrapPolicy(map[string]string{"transformer_based": "transformer", "size_based": "size", "no_wrap": "none"}),
 				"min_num_params":     minParams("fsdp", "auto_wrap_policy"),
 				"use_orig_params":    only("true", "parameters keep their names and shapes in any case"),
 				"sync_module_states": only("true", "all ranks begin with the same parameters in any case"),
-				"limit_all_gathers":  only("true", "two units are gathered at a time in any case"),
+				"limit_all_gathers":  limitAllGathers(),
 			}),
 			"activation_checkpointing": group(keys{
 				"enabled":                      to("activation_checkpointing.enabled", boolean),
@@ -101,28 +98,4 @@ func shardingStrategy(r *reader, k key) {
 	}
 	r.mode(k, k.Text+" of FSDP", fits...)
 	r.assign(k, "parallel.strategy", name)
-}
-
-// wrapPolicy is what FSDP wraps. By layers is what a unit is here.
-func wrapPolicy(layers string, others ...string) rule {
-	names := map[string]string{layers: ""}
-	for _, o := range others {
-		names[o] = unitIsLayer
-	}
-	return rule{apply: func(r *reader, k key) {
-		if why, ok := r.choose(k, names); ok {
-			r.note(k, why, why == "")
-		}
-	}}
-}
-
-// minParams is the size for a policy by size; with a policy by layers it asks for nothing.
-func minParams(policy ...string) rule {
-	return rule{apply: func(r *reader, k key) {
-		if !r.right(k, number) {
-			return
-		}
-		by, _ := r.find(policy...)
-		r.note(k, unitIsLayer, !strings.Contains(strings.ToLower(by.Text), "size"))
-	}}
 }
