@@ -23,8 +23,9 @@ type Recipe struct {
 	Model string // config.json
 	Nproc int
 
-	tokenizer string // its directory
-	prompts   []string
+	Tokenizer string // its directory, which Prepare makes
+
+	prompts []string
 }
 
 // vocabulary of goModel.
@@ -54,14 +55,14 @@ func GoSource() *Recipe {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	r.tokenizer = filepath.Join(cache, "trireme", fmt.Sprintf("go-source-bpe-%d", vocabulary))
-	r.YAML = fmt.Sprintf(goConfig, r.tokenizer)
+	r.Tokenizer = filepath.Join(cache, "trireme", fmt.Sprintf("go-source-bpe-%d", vocabulary))
+	r.YAML = fmt.Sprintf(goConfig, r.Tokenizer)
 	return r
 }
 
 // Prepare learns the tokenizer, unless an earlier run has.
 func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
-	if _, err := os.Stat(filepath.Join(r.tokenizer, "tokenizer.json")); err == nil {
+	if _, err := os.Stat(filepath.Join(r.Tokenizer, "tokenizer.json")); err == nil {
 		return nil
 	}
 	began := time.Now()
@@ -72,13 +73,13 @@ func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "learned in %.1f s, kept in %s\n", time.Since(began).Seconds(), r.tokenizer)
-	return tok.Save(r.tokenizer)
+	fmt.Fprintf(log, "learned in %.1f s, kept in %s\n", time.Since(began).Seconds(), r.Tokenizer)
+	return tok.Save(r.Tokenizer)
 }
 
 // Show generates text with the finished model, in this process alone.
 func (r *Recipe) Show(ctx context.Context, w io.Writer, families model.Registry, dir string) error {
-	tok, err := tokenizer.Load(r.tokenizer)
+	tok, err := tokenizer.Load(r.Tokenizer)
 	if err != nil {
 		return err
 	}

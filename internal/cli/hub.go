@@ -118,7 +118,7 @@ func (j *job) find(ctx context.Context, stderr io.Writer) (found []resolved, err
 	}
 	s, err := l.model(ctx, "model.path", j.cfg.Model.Path, !j.cfg.Model.RandomWeights)
 	add("model.path", s)
-	if err == nil {
+	if err == nil && (j.recipe == nil || j.cfg.Data.Tokenizer != j.recipe.Tokenizer) { // which a recipe makes later
 		s, err = l.tokenizer(ctx, "data.tokenizer", j.cfg.Data.Tokenizer)
 		add("data.tokenizer", s)
 	}

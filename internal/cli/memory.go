@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -39,6 +40,13 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 	}
 	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.Resolve(local)) + j.summary.Ahead
 	need := int64(local) * (p.Memory.PeakTotal + own)
+	if need > has.Bytes {
+		// This process may have made the tokens, and what that took is free by now.
+		debug.FreeOSMemory()
+		if has, err = j.memory(); err != nil {
+			return err
+		}
+	}
 	if need <= has.Bytes {
 		return nil
 	}
