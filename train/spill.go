@@ -1,11 +1,10 @@
 package train
 
 import (
-	"errors"
 	"fmt"
-	"os"
 
 	"trireme/autograd"
+	"trireme/internal/disk"
 	"trireme/tensor"
 )
 
@@ -13,39 +12,38 @@ import (
 // the way back what lies below the top is read while the top is used. Memory is that of two
 // inputs, however many there are. Where nothing is computed there is no file.
 type spill struct {
-	b     tensor.Backend
-	f     *os.File
-	path  string
-	depth int
-	bytes int // of each
-	slots [2]spilled
-	err   error
+	b      tensor.Backend
+	f      *disk.File // nil where nothing is computed
+	places []place    // by depth
+	depth  int
+	bytes  int // of each
+	slots  [2]spilled
+	err    error
+}
+
+// place is where the input of a depth lies.
+type place struct {
+	at  *disk.Section
+	buf *tensor.Buffer // what counts it
 }
 
 // spilled is a buffer, of every second input.
 type spilled struct {
 	buf  *tensor.Tensor
-	busy chan error // of what is written or read; nil where nothing is
+	busy *disk.Transfer // nil where nothing is under way
 }
 
 var _ autograd.Shelf = (*spill)(nil)
 
-// newSpill makes a file in a directory, which lies there without a name where the system can do
-// that, so that nothing is left behind however the process ends.
+// newSpill makes a file in a directory.
 func newSpill(b tensor.Backend, dir string) (*spill, error) {
 	s := &spill{b: b}
 	if tensor.Hollow(b) {
 		return s, nil
 	}
-	err := os.MkdirAll(dir, 0o755)
-	if err == nil {
-		s.f, err = os.CreateTemp(dir, ".activations-*")
-	}
-	if err != nil {
+	var err error
+	if s.f, err = disk.Create(dir); err != nil {
 		return nil, fmt.Errorf("train: activation_checkpointing.store_path: %w", err)
-	}
-	if s.path = s.f.Name(); os.Remove(s.path) == nil {
-		s.path = ""
 	}
 	return s, nil
 }
@@ -67,8 +65,31 @@ func (s *spill) Push(x *tensor.Tensor) {
 		at.buf = s.b.New(tensor.Activations, x.DType(), x.Shape()...)
 	}
 	s.b.Copy(at.buf, x)
-	s.start(at, s.depth, (*os.File).WriteAt)
+	s.reserve()
+	s.start(at, s.depth, (*disk.Section).StartWrite)
 	s.depth++
+}
+
+// reserve takes space for the input at the present depth. What was taken for smaller ones stays
+// unused.
+func (s *spill) reserve() {
+	if len(s.places) > 0 && s.places[0].buf.Size < s.bytes {
+		for _, p := range s.places {
+			p.buf.Release()
+		}
+		s.places = nil
+	}
+	if s.depth < len(s.places) {
+		return
+	}
+	var at *disk.Section
+	if s.f != nil {
+		var err error
+		if at, err = s.f.Reserve(int64(s.bytes)); err != nil {
+			s.fail(err)
+		}
+	}
+	s.places = append(s.places, place{at, tensor.NewFar(s.b.Meter(), nil, s.bytes)})
 }
 
 // Top is what was put away last.
@@ -84,7 +105,7 @@ func (s *spill) Pop() {
 	at := s.slot(s.depth)
 	s.wait(at)
 	if below := s.depth - len(s.slots); below >= 0 {
-		s.start(at, below, (*os.File).ReadAt)
+		s.start(at, below, (*disk.Section).StartRead)
 		return
 	}
 	at.buf.Release()
@@ -92,30 +113,26 @@ func (s *spill) Pop() {
 }
 
 // start moves a buffer to or from its place in the file, behind the caller.
-func (s *spill) start(at *spilled, depth int, move func(*os.File, []byte, int64) (int, error)) {
+func (s *spill) start(at *spilled, depth int, move func(*disk.Section, []byte, int64) *disk.Transfer) {
 	if s.f == nil {
 		return
 	}
 	s.b.Sync()
-	done, bytes, offset := make(chan error, 1), tensor.HostBytes(at.buf), int64(depth)*int64(s.bytes)
-	at.busy = done
-	go func() {
-		_, err := move(s.f, bytes, offset)
-		done <- err
-	}()
+	at.busy = move(s.places[depth].at, tensor.HostBytes(at.buf), 0)
 }
 
-// wait ends what is under way in a buffer. A failure ends the step: Stepper.Step returns it.
+// wait ends what is under way in a buffer.
 func (s *spill) wait(at *spilled) {
-	if at.busy == nil {
-		return
+	err := at.busy.Wait()
+	if at.busy = nil; err != nil {
+		s.fail(err)
 	}
-	err := <-at.busy
-	at.busy = nil
-	if err != nil {
-		s.err = fmt.Errorf("train: activation_checkpointing.store: inputs of layers, %d bytes each: %w. try: another store_path, or store: memory", s.bytes, err)
-		panic(s.err)
-	}
+}
+
+// fail ends the step: Stepper.Step returns the error.
+func (s *spill) fail(err error) {
+	s.err = fmt.Errorf("train: activation_checkpointing.store: inputs of layers, %d bytes each: %w. try: another store_path, or store: memory", s.bytes, err)
+	panic(s.err)
 }
 
 // Close waits for what is under way and removes the file.
@@ -123,16 +140,7 @@ func (s *spill) Close() error {
 	if s.f == nil {
 		return nil
 	}
-	for i := range s.slots {
-		if at := &s.slots[i]; at.busy != nil {
-			<-at.busy
-			at.busy = nil
-		}
-	}
 	err := s.f.Close()
-	if s.path != "" {
-		err = errors.Join(err, os.Remove(s.path))
-	}
 	s.f = nil
 	return err
 }

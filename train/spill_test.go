@@ -1,18 +1,29 @@
 package train
 
 import (
+	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"trireme/device"
+	"trireme/internal/disk"
 	"trireme/tensor"
 )
+
+// full is a disk without space.
+type full struct{}
+
+func (full) ReadAt([]byte, int64) (int, error)  { return 0, io.EOF }
+func (full) WriteAt([]byte, int64) (int, error) { return 0, syscall.ENOSPC }
+func (full) Close() error                       { return nil }
 
 func openSpill(t *testing.T) (*spill, device.Device) {
 	t.Helper()
@@ -86,8 +97,7 @@ func TestSpillFails(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	s, b := openSpill(t)
 	x := b.New(tensor.Activations, tensor.F32, 5)
-	s.f.Close()
-	func() {
+	push := func() {
 		defer func() {
 			err, _ := recover().(error)
 			if err == nil || err != s.err || !strings.Contains(err.Error(), "try: another store_path") {
@@ -96,10 +106,20 @@ func TestSpillFails(t *testing.T) {
 		}()
 		s.Push(x)
 		s.Top()
-	}()
+	}
+	if err := s.f.Close(); err != nil { // no space can be taken any more
+		t.Fatal(err)
+	}
+	push()
+	s.f = disk.On(full{}, "full", false)
+	push()
+	if !errors.Is(s.err, syscall.ENOSPC) {
+		t.Errorf("a full disk is %v", s.err)
+	}
+	s.depth = 0
 	s.Push(x)
-	if err := s.Close(); err == nil {
-		t.Error("closing twice is no error")
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {

@@ -74,6 +74,9 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 func (j *job) foreseeDisk(local int, p planner.Plan) error {
 	off := j.cfg.Offload.In(j.cfg.OutputDir)
 	path, key := off.Optimizer.Path, "offload.optimizer.path"
+	if off.Params.Device != parallel.OffloadNVMe && off.Optimizer.Device != parallel.OffloadNVMe {
+		return nil
+	}
 	if off.Params.Device == parallel.OffloadNVMe && off.Optimizer.Device == parallel.OffloadNVMe && off.Params.Path != path {
 		return nil // two disks: each file says itself what it lacks, before the first step
 	}
