@@ -116,8 +116,9 @@ func TestDeepSpeedEstimators(t *testing.T) {
 }
 
 // TestDeepSpeedOneGPU: T5-small (60,506,624 parameters, its embedding 32128 x 512) on one GPU, as a
-// public note prints it (blog.csdn.net/u012327567/article/details/132278598); and ZeRO-2 on two
-// nodes, whose host's bytes count the GPUs of all nodes (DeepSpeed, stage_1_and_2.py).
+// public note prints it (blog.csdn.net/u012327567/article/details/132278598); ZeRO-2 on two nodes,
+// whose host's bytes count the GPUs of all nodes where it off-loads, and those of the node where not
+// (DeepSpeed, stage_1_and_2.py), and on one GPU; ZeRO-3 on two nodes of two GPUs, made whole (stage3.py).
 func TestDeepSpeedOneGPU(t *testing.T) {
 	want := [][2]float64{{1.52, 0.06}, {1.52, 0.06}, {1.35, 0.17}, {1.35, 0.17}, {0.09, 1.08}, {0.34, 1.08}}
 	for i, e := range planner.Estimates(60506624, 32128*512, 1, 1)[2:] {
@@ -125,8 +126,10 @@ func TestDeepSpeedOneGPU(t *testing.T) {
 			t.Errorf("row %d: %.3f GiB of the host, %.3f of the device, want %v", i, e.Host/gib, e.Device/gib, want[i])
 		}
 	}
-	if e := planner.Estimates(1e9, 1e6, 2, 8)[0]; e.Host != 1e9*4*16*1.5 {
-		t.Errorf("ZeRO-2 on two nodes: %v bytes of a host", e.Host)
+	for _, c := range []struct{ nodes, perNode, row, bytes int }{{2, 8, 0, 4 * 16}, {2, 8, 1, 4 * 8}, {1, 1, 0, 16}, {2, 2, 3, 9}} {
+		if e := planner.Estimates(1e9, 1e6, c.nodes, c.perNode)[c.row]; e.Host != 1e9*float64(c.bytes)*1.5 {
+			t.Errorf("%+v: %v bytes of a host", c, e.Host)
+		}
 	}
 }
 

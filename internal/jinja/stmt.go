@@ -97,14 +97,19 @@ func (n textNode) exec(r *run) error { return r.print(string(n)) }
 
 func (n *output) exec(r *run) error {
 	v, err := r.value(n.of)
+	return r.printValue(n.line, v, err)
+}
+
+// printValue prints what an expression of a line gave, unless that was an error.
+func (r *run) printValue(line int, v any, err error) error {
 	if err != nil {
-		return at(n.line, err)
+		return at(line, err)
 	}
 	s, err := r.text(v)
 	if err == nil {
 		err = r.print(s)
 	}
-	return at(n.line, err)
+	return at(line, err)
 }
 
 func (n *ifNode) exec(r *run) error {
@@ -381,14 +386,7 @@ func (n *macro) bind(r *run, args []any, named *dict) error {
 
 func (n *callNode) exec(r *run) error {
 	v, err := n.call.with(r, "caller", n.caller.function(r.scope))
-	if err != nil {
-		return at(n.line, err)
-	}
-	s, err := r.text(v)
-	if err == nil {
-		err = r.print(s)
-	}
-	return at(n.line, err)
+	return r.printValue(n.line, v, err)
 }
 
 func (n *withNode) exec(r *run) error {
@@ -413,14 +411,7 @@ func (n *filterNode) exec(r *run) error {
 		return err
 	}
 	v, err := r.apply(n.filter, text)
-	if err != nil {
-		return at(n.line, err)
-	}
-	s, err := r.text(v)
-	if err == nil {
-		err = r.print(s)
-	}
-	return at(n.line, err)
+	return r.printValue(n.line, v, err)
 }
 
 func (n *generation) exec(r *run) error {
