@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"trireme/internal/backend/cpu"
 	"trireme/internal/backend/naive"
 	"trireme/tensor"
 )
@@ -339,8 +341,77 @@ func TestLinearCrossEntropy(t *testing.T) {
 	targets := c.ints(11, 9)
 	tensor.Host[int32](targets)[3] = -100
 	c.runLoss(1, []*Var{x, w}, []*tensor.Tensor{gx, gw}, func(t *Tape, sum *tensor.Tensor) {
-		t.LinearCrossEntropy(sum, t.input(x), w, nil, targets)
+		t.LinearCrossEntropy(sum, t.input(x), w, nil, Labels{Targets: targets})
 	})
+}
+
+// Rows that are not counted may be left out: to the bit where all logits exist at one time, and
+// but for the order of sums otherwise.
+func TestLinearCrossEntropyOfSome(t *testing.T) {
+	b, err := cpu.New(cpu.Options{Threads: 2, Reserve: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for _, c := range []struct{ n, vocab, counted int }{
+		{50, 300, 0}, {50, 300, 1}, {50, 300, 17}, {50, 300, 49}, {50, 300, 50},
+		{50, 1 << 19, 0}, {50, 1 << 19, 37}, {50, 1 << 19, 9}, // 16 rows of logits
+	} {
+		for _, kind := range []struct{ grad, frozen bool }{{true, false}, {true, true}, {false, false}} {
+			const d = 6
+			rng := rand.New(rand.NewPCG(3, uint64(c.counted)))
+			ints := func() (*tensor.Tensor, []int32) {
+				x := b.New(tensor.Workspace, tensor.I32, c.n)
+				return x, tensor.Host[int32](x)
+			}
+			targets, target := ints()
+			rows, row := ints()
+			of, some := ints()
+			at := 0
+			for i := range c.n {
+				target[i], row[i], some[i] = -100, 0, -100
+				if (i+1)*c.counted/c.n > i*c.counted/c.n {
+					target[i] = rng.Int32N(int32(c.vocab))
+					row[at], some[at] = int32(i), target[i]
+					at++
+				}
+			}
+			x, w, gw := b.New(tensor.Activations, tensor.F32, c.n, d), b.New(tensor.Params, tensor.F32, c.vocab, d), b.New(tensor.Grads, tensor.F32, c.vocab, d)
+			b.Normal(x, tensor.RandKey{Seed: 1}, 0, 1)
+			b.Normal(w, tensor.RandKey{Seed: 2}, 0, 1)
+			run := func(l Labels) (loss float64, dx, dw []float32) {
+				tape, sum := NewTape(b, tensor.F32, kind.grad), b.New(tensor.Workspace, tensor.F64, 1)
+				defer sum.Release()
+				b.Fill(sum, 0)
+				b.Fill(gw, 7)
+				in, weight := &Var{Value: x}, &Var{Value: w}
+				weight.SetSink(func() (*tensor.Tensor, bool) { return gw, false })
+				if !kind.frozen {
+					g := b.New(tensor.Grads, tensor.F32, c.n, d)
+					defer g.Release()
+					in.SetSink(func() (*tensor.Tensor, bool) { return g, false })
+					dx = tensor.Host[float32](g)
+				}
+				tape.LinearCrossEntropy(sum, tape.input(in), weight, nil, l)
+				tape.Backward()
+				return tensor.Host[float64](sum)[0], slices.Clone(dx), slices.Clone(tensor.Host[float32](gw))
+			}
+			loss, dx, dw := run(Labels{Targets: targets})
+			loss2, dx2, dw2 := run(Labels{Targets: targets, Rows: rows, Of: of, Count: c.counted})
+			if loss2 != loss || kind.grad && !slices.Equal(dx, dx2) {
+				t.Errorf("%+v %+v: loss %v, of all %v; gradients of x equal: %t", c, kind, loss2, loss, slices.Equal(dx, dx2))
+			}
+			exact := c.n <= LogitRows(c.vocab)
+			for i := range dw {
+				if off := math.Abs(float64(dw[i] - dw2[i])); exact && off > 0 || off > 1e-5 {
+					t.Fatalf("%+v %+v: gradient %d of w is %v, of all %v", c, kind, i, dw2[i], dw[i])
+				}
+			}
+			for _, x := range []*tensor.Tensor{targets, rows, of, x, w, gw} {
+				x.Release()
+			}
+		}
+	}
 }
 
 func TestClassify(t *testing.T) {

@@ -9,14 +9,27 @@ const logitBytes = 32 << 20
 // LogitRows is the number of rows whose logits over a vocabulary exist at one time.
 func LogitRows(vocab int) int { return max(16, logitBytes/4/vocab) }
 
+// Labels are what the rows of a value [N ...] are to predict.
+type Labels struct {
+	Targets *tensor.Tensor // I32 [N]: of each row; negative is not counted
+	// Rows and Of are the rows that are counted, ascending, and their targets, of which the first
+	// Count are read (I32); of the first row and a negative target where none is. Where Rows is
+	// nil any row may be counted.
+	Rows, Of *tensor.Tensor
+	Count    int
+}
+
 // LinearCrossEntropy adds to loss (F64 [1]) the sum over counted rows of the cross-entropy of
-// softmax(x w^T) against targets (I32 [N], negative: not counted). x is [N D], w [V D].
+// softmax(x w^T) against their targets. x is [N D], w [V D].
+//
+// Where labels say that some rows are not counted, those that are stand together in the memory
+// of x's gradient, and nothing is computed of the others. Memory is as if all were counted.
 //
 // Logits exist for a block of rows at a time. The loss is a sum, so its own gradient is 1 (or what BeginWith says) and
 // known at once: each block's gradient is taken while its logits are there, and nothing is
 // computed twice. w's gradient is therefore written on the way forward. The gradient of
 // logits is rounded as that of any activation before it is multiplied.
-func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, targets *tensor.Tensor) {
+func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, labels Labels) {
 	in := t.value(x)
 	n, vocab := in.Rows(), w.Value.Dim(0)
 	step := min(n, LogitRows(vocab))
@@ -31,11 +44,26 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, tar
 		narrow = t.b.New(tensor.Logits, t.dtype, step, vocab)
 		defer narrow.Release()
 	}
+	count, targets := n, labels.Targets
+	some := labels.Rows != nil && labels.Count < n
+	near := func(lo, hi int) *tensor.Tensor { return dx.t.RowRange(lo, hi) } // for counted rows of x
+	if some {
+		count, targets = max(1, labels.Count), labels.Of
+		if dx == nil {
+			mem := t.b.New(tensor.Workspace, in.DType(), min(step, count), in.Width())
+			defer mem.Release()
+			near = func(lo, hi int) *tensor.Tensor { return mem.RowRange(0, hi-lo) }
+		}
+	}
 	dw, added := sinkIf(backward, w)
 	db, addedBias := sinkIf(backward, bias)
-	for lo := 0; lo < n; lo += step {
-		hi := min(n, lo+step)
+	for lo := 0; lo < count; lo += step {
+		hi := min(count, lo+step)
 		block, rows := logits.RowRange(0, hi-lo), in.RowRange(lo, hi)
+		if some {
+			rows = near(lo, hi)
+			t.b.Embedding(rows, in, labels.Rows.Flat(lo, hi))
+		}
 		t.b.MatMul(block, rows, w.Value, tensor.MatMulOp{TransB: true})
 		if bias != nil {
 			t.b.AddBias(block, block, bias.Value)
@@ -48,12 +76,12 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, tar
 		if narrow != logits {
 			t.b.Copy(d, block)
 		}
-		if dx != nil {
-			t.b.MatMul(dx.t.RowRange(lo, hi), d, w.Value, tensor.MatMulOp{})
-		}
 		if dw != nil {
 			t.b.MatMul(dw, d, rows, tensor.MatMulOp{TransA: true, Accumulate: added})
 			added = true
+		}
+		if dx != nil { // takes the place of rows where they are near
+			t.b.MatMul(dx.t.RowRange(lo, hi), d, w.Value, tensor.MatMulOp{})
 		}
 		if db != nil {
 			t.b.BiasGrad(db, block, addedBias)
@@ -62,6 +90,9 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, tar
 	}
 	logits.Release()
 	if dx != nil {
+		if some {
+			t.b.SpreadRows(dx.t, labels.Rows.Flat(0, count))
+		}
 		t.back = append(t.back, func() { t.give(x, dx) })
 	}
 }

@@ -11,6 +11,7 @@ type Batch struct {
 	B, T      int
 	IDs       *tensor.Tensor // I32 [N]
 	Targets   *tensor.Tensor // I32 [N]: what each row is to predict; negative is not counted
+	Counted   Counted        // the rows that are
 	Positions *tensor.Tensor // I32 [N]: of each row in its document
 	Docs      *tensor.Tensor // I32 [N], or nil: rows of different documents do not see one another
 	Types     *tensor.Tensor // I32 [N], or nil: the part of its sequence that a row belongs to; nil is 0 everywhere
@@ -27,6 +28,18 @@ type Batch struct {
 	Train                bool
 	Seed                 uint64
 	First, FirstSequence *tensor.Tensor
+}
+
+// Counted are the rows of a batch that have a target, as its owner knows them before it is
+// computed; the zero value leaves them to the targets.
+type Counted struct {
+	Rows, Targets *tensor.Tensor // I32 [N]: the first N of them, ascending, and their targets
+	N             int
+}
+
+// Labels are what the batch's rows are to predict.
+func (b Batch) Labels() autograd.Labels {
+	return autograd.Labels{Targets: b.Targets, Rows: b.Counted.Rows, Of: b.Counted.Targets, Count: b.Counted.N}
 }
 
 // Drop is x, of which elements are dropped as d says if the pass is one of training.

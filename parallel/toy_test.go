@@ -142,7 +142,7 @@ func (n *network) loss(t *autograd.Tape, loss *tensor.Tensor, step, m int) (toke
 		last := len(n.units) - 1
 		return n.units[last].Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 			n.tell(t, last)
-			t.LinearCrossEntropy(loss, n.norm.Forward(t, x), &n.head.Var, nil, target)
+			t.LinearCrossEntropy(loss, n.norm.Forward(t, x), &n.head.Var, nil, autograd.Labels{Targets: target})
 			return nil
 		})
 	})

@@ -137,8 +137,12 @@ func draw(j planner.Job, rng *rand.Rand) data.MicroBatch {
 	m := data.NewMicroBatch(j.Config.Training.MicroBatchSize, j.Positions, j.Rows)
 	n := m.B * m.T
 	m.Counted = int64(n)
+	some := rng.IntN(2) == 0 // rows without a target cost what others do
 	for i := range n {
 		m.InputIDs[i], m.Targets[i] = rng.Int32N(61), rng.Int32N(61)
+		if some && i%3 > 0 {
+			m.Targets[i] = data.Ignored
+		}
 		if m.Docs != nil {
 			m.Docs[i], m.Positions[i] = int32(i%m.T/3), int32(i%m.T%3)
 		}

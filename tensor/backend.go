@@ -167,6 +167,9 @@ type Lookup interface {
 	Embedding(y, table, ids *Tensor)
 	// EmbeddingBackward: dtable [V D] (+)= rows of dy at ids, added in the order of n.
 	EmbeddingBackward(dtable, dy, ids *Tensor, accumulate bool)
+	// SpreadRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), from the last
+	// on, and makes rows that none is moved to 0. Row gaps are honoured.
+	SpreadRows(x, at *Tensor)
 	// CrossEntropy replaces logits [N V] by their gradient, softmax - onehot(label), and adds
 	// the rows' losses in order to loss (F64 [1]). Labels are I32 [N]; a row with a negative
 	// label gives no loss and a gradient of 0. With grad false logits are left undefined.

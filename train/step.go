@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"trireme/autograd"
 	"trireme/data"
@@ -179,8 +180,10 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 	for i := range starts {
 		starts[i] = int32(i * m.T)
 	}
+	rows, targets, counted := countedRows(m)
 	batch = model.Batch{
-		B: m.B, T: m.T, IDs: put(m.InputIDs, n), Targets: put(m.Targets, n), Positions: put(m.Positions, n), Docs: put(m.Docs, n),
+		Counted: model.Counted{Rows: put(rows, n), Targets: put(targets, n), N: counted},
+		B:       m.B, T: m.T, IDs: put(m.InputIDs, n), Targets: put(m.Targets, n), Positions: put(m.Positions, n), Docs: put(m.Docs, n),
 		Types: put(m.Types, n), Starts: put(starts, m.B), Classes: put(m.Classes, m.B),
 	}
 	return batch, func() {
@@ -188,6 +191,22 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 			t.Release()
 		}
 	}
+}
+
+// countedRows are the rows of a micro-batch that have a target, with room for all, and the
+// targets; nil where whole sequences have labels.
+func countedRows(m data.MicroBatch) (rows, targets []int32, n int) {
+	if m.Classes != nil || m.Targets == nil {
+		return nil, nil, 0
+	}
+	rows, targets = make([]int32, len(m.Targets)), slices.Repeat([]int32{data.Ignored}, len(m.Targets))
+	for i, target := range m.Targets {
+		if target >= 0 {
+			rows[n], targets[n] = int32(i), target
+			n++
+		}
+	}
+	return rows, targets, n
 }
 
 // Outcome is what a step or an evaluation computed, the same on every rank.

@@ -47,7 +47,7 @@ func (m *MaskedLM) transformed(t *autograd.Tape, x *autograd.Var) *autograd.Var 
 func (m *MaskedLM) Loss(t *autograd.Tape, sums *tensor.Tensor, b model.Batch) {
 	t.Scope(func() *autograd.Var {
 		return m.last.Run(t, m.hidden(t, b), func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.LinearCrossEntropy(sums.Flat(0, 1), m.transformed(t, x), &m.decoder.Var, &m.bias.Var, b.Targets)
+			t.LinearCrossEntropy(sums.Flat(0, 1), m.transformed(t, x), &m.decoder.Var, &m.bias.Var, b.Labels())
 			return nil
 		})
 	})

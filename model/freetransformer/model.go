@@ -173,7 +173,7 @@ func (m *Model) crossEntropy(t *autograd.Tape, sum *tensor.Tensor, b model.Batch
 	t.Scope(func() *autograd.Var {
 		x := m.hidden(t, b, s)
 		return m.last().Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.LinearCrossEntropy(sum, m.norm.Forward(t, x), &m.head.Var, nil, b.Targets)
+			t.LinearCrossEntropy(sum, m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
 			return nil
 		})
 	})

@@ -143,7 +143,7 @@ func (m *GPT2) Units() []*nn.Unit { return m.units }
 func (m *GPT2) Loss(t *autograd.Tape, sums *tensor.Tensor, b model.Batch) {
 	t.Scope(func() *autograd.Var {
 		return m.last.Run(t, m.hidden(t, b), func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Targets)
+			t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
 			return nil
 		})
 	})

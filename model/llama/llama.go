@@ -170,7 +170,7 @@ func (m *Llama) Loss(t *autograd.Tape, sums *tensor.Tensor, b model.Batch) {
 	t.Scope(func() *autograd.Var {
 		x := m.hidden(t, b)
 		return m.last.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Targets)
+			t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
 			return nil
 		})
 	})

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"trireme/tensor"
 )
@@ -153,6 +154,11 @@ func lookups(at func(string) string, n, d int, add adder) {
 	add(at("embedding"), func(b tensor.Backend, x tensors) { b.Embedding(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
 	for _, acc := range []bool{false, true} {
 		add(at(fmt.Sprint("embedding backward ", acc)), func(b tensor.Backend, x tensors) { b.EmbeddingBackward(x[0], x[1], x[2], acc) }, out(v, d), in(n, d), ids)
+	}
+	for name, place := range map[string]func(i int) int{"others": func(i int) int { return 2 * i }, "the last": func(i int) int { return n/2 + i }, "the first": func(i int) int { return i }} {
+		rows := in((n + 1) / 2).of(tensor.I32)
+		rows.value = func(_ *rand.Rand, i int) float64 { return float64(place(i)) }
+		add(at("spread rows to "+name), func(b tensor.Backend, x tensors) { b.SpreadRows(x[0], x[1]) }, out(n, d).gapped(), rows)
 	}
 	labels := in(n).of(tensor.I32).between(-2, d)
 	loss := out(1).of(tensor.F64).like(3)

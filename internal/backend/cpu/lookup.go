@@ -93,6 +93,30 @@ func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, accumulate b
 	})
 }
 
+// SpreadRows moves row i of x to row at[i], and makes the others 0.
+func (b *Backend) SpreadRows(x, at *tensor.Tensor) {
+	const op = "spread rows"
+	to := indices(op, at, at.Elems())
+	width, end, o := x.Width(), x.Rows(), floats(op, x)
+	row := func(i int) operand { return o.row(i, width) }
+	for i := len(to) - 1; i >= 0; i-- {
+		at := int(to[i])
+		if at < i || at >= end {
+			check(false, op, "row %d of %v to %d, the next to %d", i, x, at, end)
+		}
+		for r := at + 1; r < end; r++ {
+			row(r).clear()
+		}
+		if at != i {
+			row(at).copy(row(i))
+		}
+		end = at
+	}
+	for r := range end {
+		row(r).clear()
+	}
+}
+
 // CrossEntropy replaces logits by their gradient and adds the losses of the rows to loss.
 func (b *Backend) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 	const op = "cross entropy"

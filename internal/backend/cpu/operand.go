@@ -34,6 +34,28 @@ func floats(op string, t *tensor.Tensor) operand {
 func (o *operand) given() bool  { return o.ld != 0 }
 func (o *operand) narrow() bool { return o.given() && o.dt != tensor.F32 }
 
+// row is row i alone.
+func (o *operand) row(i, width int) operand {
+	r := operand{dt: o.dt, ld: width}
+	if o.narrow() {
+		r.h = o.h[i*o.ld:][:width]
+	} else {
+		r.f = o.f[i*o.ld:][:width]
+	}
+	return r
+}
+
+func (o operand) clear() {
+	clear(o.f)
+	clear(o.h)
+}
+
+// copy takes the elements of an operand of the same type.
+func (o operand) copy(from operand) {
+	copy(o.f, from.f)
+	copy(o.h, from.h)
+}
+
 // load is elements [off, off+n), in tmp unless the tensor is F32; nil for no tensor.
 func (o *operand) load(off, n int, tmp []float32) []float32 {
 	switch {

@@ -139,6 +139,18 @@ func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, accumulate b
 	write(dtable, out, accumulate)
 }
 
+// SpreadRows moves rows apart.
+func (b *Backend) SpreadRows(x, at *tensor.Tensor) {
+	w := x.Width()
+	out := make([]float64, x.Elems())
+	for i := range at.Elems() {
+		for j := range w {
+			out[int(get(at, 0, i))*w+j] = get(x, i, j)
+		}
+	}
+	write(x, out, false)
+}
+
 // CrossEntropy is lse - logit[label], and softmax - onehot.
 func (b *Backend) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 	for n := range logits.Rows() {
