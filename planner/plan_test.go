@@ -114,7 +114,9 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 	if err != nil {
 		return err
 	}
-	b.Meter().ResetPeak()
+	if steps > 0 {
+		b.Meter().ResetPeak()
+	}
 	rng := rand.New(rand.NewPCG(1, uint64(w.Rank())))
 	for step := range steps {
 		var micros []data.MicroBatch
@@ -255,6 +257,32 @@ func TestPlanIsMeasured(t *testing.T) {
 						for rank, got := range measured {
 							same(t, fmt.Sprintf("%s, rank %d", what, rank), plan.Memory, got)
 						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestBeginningIsPlanned: until a rank's parameters have their first values it takes what the plan
+// says is at rest, and never more.
+func TestBeginningIsPlanned(t *testing.T) {
+	for _, name := range []string{"llama", "gpt2"} {
+		for _, ranks := range []int{1, 2, 4} {
+			for i, dtype := range []string{"float32", "bfloat16"} {
+				j := planner.Job{Config: train.Default(), Model: network(t, name), Ranks: ranks, Positions: 19, Rows: rowsOf(name, false)}
+				j.Config.Training.MicroBatchSize, j.Config.Precision.ParamDType, j.Config.Parallel.Strategy = 2, dtype, "full_shard"
+				if i > 0 {
+					j.Config.Parallel.ParamPersistenceThreshold = 30
+				}
+				measured := measure(t, j, 0)
+				plan, err := j.Run(context.Background(), 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for rank, got := range measured {
+					if got.PeakTotal != got.LiveTotal || got.LiveTotal != plan.Memory.LiveTotal || got.Live != plan.Memory.Live || got.Peak[tensor.Gathered] != 0 {
+						t.Errorf("%s, rank %d of %d, %s: planned %v, holds %v, at most %v", name, rank, ranks, dtype, plan.Memory.Live, got.Live, got.Peak)
 					}
 				}
 			}
