@@ -127,16 +127,24 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 		whole = o.Persist.of(units)
 	}
 	owner := map[*nn.Param]*flat{}
-	for _, group := range o.Wrap.groups(units) {
-		for _, k := range []kind{{}, {whole: true}, {frozen: true}, {frozen: true, whole: true}} {
-			if f := e.newFlat(group, k, whole); f != nil {
-				f.index = len(e.flats)
-				e.flats = append(e.flats, f)
-				e.files.total += f.optim.n()
-				for _, p := range f.params {
-					owner[p] = f
-				}
-			}
+	add := func(f *flat) {
+		if f == nil {
+			return
+		}
+		f.index = len(e.flats)
+		e.flats = append(e.flats, f)
+		e.files.total += f.optim.n()
+		for _, p := range f.params {
+			owner[p] = f
+		}
+	}
+	for _, frozen := range []bool{false, true} {
+		for _, group := range o.Wrap.groups(units) {
+			add(e.newFlat(group, kind{frozen: frozen}, whole))
+		}
+		if f := e.newFlat(units, kind{frozen: frozen, whole: true}, whole); f != nil {
+			f.name = "persistent"
+			add(f)
 		}
 	}
 	for i, u := range units {

@@ -177,8 +177,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestPersist: small parameters stay whole, are not gathered, and are sent after each update; what
-// is multiplied as one stays together; gradients and moments are divided.
+// TestPersist: small parameters stay whole, are not gathered, and are sent after each update, all
+// at once; what is multiplied as one stays together; gradients and moments are divided.
 func TestPersist(t *testing.T) {
 	const world = 2
 	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5}
@@ -199,9 +199,10 @@ func TestPersist(t *testing.T) {
 		{parallel.Persist{Most: 9, InAll: 25}, func(name string) bool { return strings.HasSuffix(name, "norm.weight") && name != "last.norm.weight" }},
 		{parallel.Persist{Most: 1 << 30}, func(string) bool { return true }},
 	} {
-		var at, divided, all, moments, sent, gathered int
+		var at, moments, gathered int
+		var whole []*nn.Param
 		for i, u := range units {
-			var whole, part []*nn.Param
+			var part []*nn.Param
 			for _, p := range u.Params {
 				if v.small(p.Name) {
 					whole = append(whole, p)
@@ -209,16 +210,15 @@ func TestPersist(t *testing.T) {
 					part = append(part, p)
 				}
 			}
-			w, p := padded(whole, world), padded(part, world)
-			at += w + p/world
-			divided += p
-			all += w + p
-			moments += 2 * (w + p) / world
-			sent += w
+			p := padded(part, world)
+			at += p / world
+			moments += 2 * p / world
 			if gathered += p; i < len(units)-1 {
 				gathered += p
 			}
 		}
+		sent := padded(whole, world)
+		at, moments = at+sent, moments+2*sent/world
 		for _, precision := range []parallel.Precision{{}, half} {
 			c.precision = precision
 			d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, persist: v.persist, gather: oneAhead}
@@ -240,6 +240,15 @@ func TestPersist(t *testing.T) {
 				want += sent * size // before the first step
 			}
 			for rank, j := range js {
+				reduced := 0
+				for _, what := range j.begun {
+					if what == "reduce persistent" {
+						reduced++
+					}
+				}
+				if most := min(sent, 1); reduced != most {
+					t.Errorf("%+v: rank %d reduces small gradients %d times, want %d", v.persist, rank, reduced, most)
+				}
 				if got := j.volume["gather shard"]; got != want {
 					t.Errorf("%+v: rank %d gathers %d bytes, want %d", v.persist, rank, got, want)
 				}

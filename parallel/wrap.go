@@ -105,9 +105,10 @@ func (w Wrap) groups(units []*nn.Unit) (out [][]*nn.Unit) {
 	return out
 }
 
-// Persist says which parameters stay whole on each rank where others are divided: small ones, whose
-// gathers cost more time than they save memory. Gradients and optimizer state are divided all the
-// same. Parameters that are multiplied as one stay together.
+// Persist says which parameters stay whole on each rank where others are divided: small ones, which
+// take little memory. They lie in one flat, whose gradients are reduced at once when the first unit
+// that has some has gone back, and whose new values are sent at once. Gradients and optimizer
+// state are divided all the same. Parameters that are multiplied as one stay together.
 type Persist struct {
 	Most  int // elements of each
 	InAll int // elements of all of them; 0 is no bound
