@@ -15,7 +15,6 @@ import (
 	"trireme/data"
 	"trireme/hub"
 	"trireme/internal/conf"
-	"trireme/launch"
 	"trireme/monitor"
 	"trireme/rendezvous"
 	"trireme/train"
@@ -269,26 +268,16 @@ func (l *locator) get(ctx context.Context, key, name, kind string, ask func(cont
 		}
 		l.client = &c
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := launch.OnStop(nil)
-	defer stop.Close()
-	go func() {
-		select {
-		case <-stop.Asked():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	s, err := ask(ctx, *l.client)
-	if err != nil && stop.Requested() {
-		code := CodeTerminated
-		if stop.Why() == os.Interrupt.String() {
-			code = CodeInterrupted
-		}
-		return nil, &Exit{code, &Problem{What: "stopped while fetching " + name + ": what has come is kept, and the same command goes on from there", Err: err}}
-	}
-	if err != nil {
+	var s *hub.Snapshot
+	err := untilStopped(ctx, "fetching "+name, "what has come is kept, and the same command goes on from there", func(ctx context.Context) (err error) {
+		s, err = ask(ctx, *l.client)
+		return err
+	})
+	var stopped *Exit
+	switch {
+	case errors.As(err, &stopped):
+		return nil, err
+	case err != nil:
 		return nil, hubError(name, kind, where, err)
 	}
 	return s, nil

@@ -276,7 +276,10 @@ func (j *job) inspect(ctx context.Context, ranks int, stderr io.Writer) (err err
 		}
 	}
 	t := newTokenising(stderr)
-	j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks, t.report)
+	err = untilStopped(ctx, "reading the data", "the same command begins again", func(ctx context.Context) (err error) {
+		j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks, t.report)
+		return err
+	})
 	t.close()
 	return err
 }
