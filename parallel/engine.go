@@ -118,6 +118,9 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 		index: map[*nn.Unit]int{},
 		files: files{Offload: o.Offload, open: o.Files, hollow: tensor.Hollow(b)},
 	}
+	if g.Reshard != nil && g.Reshard.Size() == shards {
+		e.how.Keep = false // what it would keep is at rest in any case
+	}
 	if e.files.open == nil {
 		e.files.open = disk.Create
 	}

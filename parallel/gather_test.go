@@ -56,6 +56,7 @@ func TestLevers(t *testing.T) {
 			want: slices.Concat(forward, []string{"layer2", "layer1", "embed"})},
 		{name: "kept by pairs", gather: parallel.Gather{Ahead: 1, Forward: pre, Backward: pre, Keep: true}, reshard: 2, want: slices.Concat(forward, back),
 			live: max(embed+layer, 2*layer, layer+last), near: P - last, kept: (P - last) / 2},
+		{name: "kept by all", gather: parallel.Gather{Keep: true}, reshard: world, want: slices.Concat(forward, back), live: max(embed, layer, last)},
 		{name: "reused at once", gather: parallel.Gather{Reuse: 1}, want: slices.Concat(forward, back), live: max(embed, layer, last)},
 		{name: "reused over the head", gather: parallel.Gather{Reuse: elems(2*last) + 1}, want: slices.Concat(forward, back[1:]), live: layer + last},
 		{name: "reused over the head and a layer", gather: parallel.Gather{Reuse: elems(2*last+2*layer) + 1}, want: slices.Concat(forward, back[2:]), live: 2*layer + last},

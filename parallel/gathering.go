@@ -22,7 +22,8 @@ type Gathering struct {
 	// ReshardAfterForward: true lets go of a unit's parameters when it has run forward and gathers
 	// them again on the way back; false keeps them until then; a number of ranks, which divides
 	// those that shard, keeps a part: groups of so many neighbours hold the parameters together, and
-	// gather them among themselves on the way back (ZeRO++'s hpZ). Default true.
+	// gather them among themselves on the way back (ZeRO++'s hpZ); all of those is as true. Default
+	// true.
 	ReshardAfterForward Reshard `yaml:"reshard_after_forward"`
 	// ForwardPrefetch gathers ahead on the way forward, as far as prefetch_bucket_size says.
 	// Default true.
