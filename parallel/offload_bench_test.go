@@ -1,0 +1,68 @@
+package parallel_test
+
+import (
+	"context"
+	"testing"
+
+	"trireme/collective"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// BenchmarkUpdate updates 12.6 million parameters in float32 on one thread: in memory, and with
+// parameters and moments in files. Bytes are those that are updated, which files read and write.
+func BenchmarkUpdate(b *testing.B) {
+	for _, way := range []struct {
+		name      string
+		away      bool
+		pipelined bool
+	}{{"memory", false, false}, {"files", true, true}, {"files, one after the other", true, false}} {
+		b.Run(way.name, func(b *testing.B) {
+			worlds, err := collective.NewLocal(1, collective.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer worlds[0].Close()
+			g, err := parallel.NewGroups(worlds[0], 1, 1, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			o := parallel.Options{Strategy: parallel.Strategy{Name: "full_shard", Params: true, Grads: true, Optimizer: true}}
+			if way.away {
+				o.Offload = nvme(b.TempDir())
+				o.Offload.Optimizer.SubGroupSize = 1 << 20
+				o.Offload.Optimizer.PipelineRead, o.Offload.Optimizer.PipelineWrite = way.pipelined, way.pipelined
+			}
+			d := openDevice(b)
+			defer d.Close()
+			n := toy{V: 16, D: 512, F: 2048, layers: 4}.make(d)
+			e, err := parallel.New(d, g, n.units, o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer e.Close()
+			if err := e.Init(1); err != nil {
+				b.Fatal(err)
+			}
+			if err := e.Refresh(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+			elems := 0
+			for _, p := range n.params() {
+				elems += p.Shape.Elems()
+			}
+			hyper, scalars := d.New(tensor.Workspace, tensor.F64, tensor.AdamCount), d.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
+			d.Upload(hyper, tensor.AsBytes(adam.Hyper(1e-3, 1)))
+			d.Fill(scalars, 1)
+			b.SetBytes(int64(elems) * 12)
+			for b.Loop() {
+				if err := e.Guard(func() {
+					e.Update(func(slices []optim.Slice) { adam.Step(d, slices, hyper, scalars) })
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
