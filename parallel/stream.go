@@ -15,8 +15,8 @@ type slot struct {
 	busy []*disk.Transfer
 }
 
-// of lists the states of a flat, and the elements that each has.
-func (f *flat) states() (ts [states]*tensor.Tensor, held [states]span) {
+// state lists what a file may have of a flat, and the elements of each.
+func (f *flat) state() (ts [states]*tensor.Tensor, held [states]span) {
 	l := &f.layout
 	ts, held = [states]*tensor.Tensor{f.master, f.m, f.v, f.param}, [states]span{l.master, l.optim, l.optim, l.param}
 	if f.master == f.param {
@@ -82,7 +82,7 @@ func (e *Engine) stream(groups []group, reads, writes []int, do func(g group, s 
 func (e *Engine) slots(groups []group, n int) []slot {
 	var most [states]int
 	for _, g := range groups {
-		ts, _ := g.f.states()
+		ts, _ := g.f.state()
 		for i, t := range ts {
 			if isFar(t) {
 				most[i] = max(most[i], g.n())
@@ -115,7 +115,7 @@ func (e *Engine) transfer(s *slot, which []int, start func(*disk.Section, []byte
 	if e.files.hollow {
 		return
 	}
-	ts, held := s.g.f.states()
+	ts, held := s.g.f.state()
 	for _, state := range which {
 		if t := ts[state]; isFar(t) {
 			at := int64(s.g.lo-held[state].lo) * int64(t.DType().Size())

@@ -219,7 +219,7 @@ func TestChanges(t *testing.T) {
 	j := job(t, 4, func(c *train.Config) { c.Parallel.Strategy, c.Training.MicroBatchSize = "no_shard", 8 })
 	p := plan(t, j)
 	lists, together := map[string]bool{}, 0
-	for part := 0.95; part > 0.05; part -= 0.05 {
+	for part := 0.95; part > 0.05; part -= 0.1 {
 		limit := int64(part * float64(p.Memory.PeakTotal))
 		changes, err := j.Changes(ctx, limit)
 		if err != nil {
