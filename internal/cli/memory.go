@@ -138,7 +138,7 @@ func remedies(changes []planner.Change, p planner.Plan) string {
 		fmt.Fprintf(&b, "\n  --set %s   (%s: %s)", strings.Join(c.Keys, " --set "), c.What, c.Against(p))
 	}
 	if len(changes) == 0 {
-		b.WriteString("; no smaller micro-batch, sharding or recomputation is enough here\n  more machines, or shorter rows (data.sequence_length)")
+		b.WriteString("; no smaller micro-batch, sharding, recomputation or off-loading is enough here\n  more machines, or shorter rows (data.sequence_length)")
 	}
 	b.WriteString("\n  --set device.overcommit=true   (start all the same)")
 	return b.String()
