@@ -139,6 +139,10 @@ func (j *job) openCard(ranks int) (*card, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, &Exit{CodeUsage, fmt.Errorf("output_dir: %w", err)}
 	}
+	final := filepath.Join(dir, finalName)
+	if st, err := os.Stat(final); err == nil && !st.IsDir() {
+		return nil, usage(final+" is no directory, and the model is to go there at the end", "another --output_dir, or move the file")
+	}
 	if err := replaceFile(filepath.Join(dir, configName), []byte(j.resolved)); err != nil {
 		return nil, err
 	}
