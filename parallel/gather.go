@@ -129,8 +129,6 @@ func (e *Engine) wanted(f *flat, turn int) bool {
 		return false
 	case next <= max(e.step.until, turn+1):
 		return true
-	case e.how.Live > 0 && e.step.live > e.how.Live:
-		return false
 	}
 	return e.how.Keep && e.g.Reshard == nil && e.step.training || e.trace.between(turn, next) < e.how.Reuse
 }

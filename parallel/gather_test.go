@@ -258,6 +258,40 @@ func TestPersist(t *testing.T) {
 	}
 }
 
+// TestLittleIsGathered: one unit ahead, never more than two units are gathered: not over several
+// passes of an evaluation, nor where a unit does not run.
+func TestLittleIsGathered(t *testing.T) {
+	for _, skip := range []int{0, 2} {
+		c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5, skip: skip, tied: true}
+		sizes, _ := c.flatBytes(t, 2)
+		d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, evaluate: true, gather: oneAhead}
+		d.after = func(rank int, b device.Device, _ *parallel.Engine, _ tensor.Usage) {
+			if got, want := b.Meter().Read().Peak[tensor.Gathered], int64(2*slices.Max(sizes)); got > want {
+				t.Errorf("without layer %d, rank %d: %d bytes are gathered at one time, want at most %d", skip, rank, got, want)
+			}
+		}
+		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+			t.Fatal(errors.Join(errs...))
+		}
+	}
+}
+
+// TestGroupsAhead: while the first unit of a group computes, the next group's gather has begun.
+func TestGroupsAhead(t *testing.T) {
+	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
+	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: oneAhead,
+		wrap: parallel.Wrap{Policy: parallel.WrapList, Units: []string{"layer2"}}}
+	js := d.journals()
+	d.in = func(rank, unit int, back bool) {
+		if unit == 0 && !back && !js[rank].await("gather layer2", 1) {
+			t.Errorf("rank %d: while the first group computes, the next one's gather has not begun", rank)
+		}
+	}
+	if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+		t.Fatal(errors.Join(errs...))
+	}
+}
+
 func TestGathering(t *testing.T) {
 	for text, want := range map[string]string{
 		"5e7": "50000000", "auto": "auto", "0": "0", "1_000": "1000", "-1": "", "1.5": "", "1e30": "", "1e999999999": "", "x": "", "": "", "Inf": "", "0x10": "16",

@@ -279,7 +279,7 @@ func TestSegmentsAreGathered(t *testing.T) {
 	}
 	forward := []string{"embed", "layer1", "layer2", "layer3", "layer4", "layer5", "layer6", "last"}
 	back := []string{"layer6", "layer5", "layer3", "layer4", "layer3", "layer1", "layer2", "layer1", "embed"}
-	step := slices.Concat(forward, forward, back, forward, back) // an evaluation comes first
+	step := slices.Concat(forward, forward, forward, back, forward, back) // an evaluation of two passes comes first
 	want := slices.Concat(step, step)
 	for rank, j := range js {
 		var got []string

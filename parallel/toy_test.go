@@ -405,7 +405,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 		if err := e.Guard(func() {
 			if d.evaluate {
 				e.Begin(ctx, 1, false)
-				e.Finish(pass(w.Rank(), false), 0, nil)
+				e.Finish(pass(w.Rank(), false)+pass(w.Rank(), false), 0, nil)
 			}
 			tokens := int64(0)
 			e.Begin(ctx, d.accumulation, true)
