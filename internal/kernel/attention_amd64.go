@@ -1,6 +1,10 @@
 package kernel
 
-import "trireme/internal/impl"
+import (
+	"unsafe"
+
+	"trireme/internal/impl"
+)
 
 //go:generate go -C _asm run ./attention -out ../attention_amd64.s -stubs ../attention_stubs_amd64.go -pkg kernel
 
@@ -109,6 +113,17 @@ func (l attnOps) slopes(p, ds []uint16, strip int, pairs []uint16, panel int, s,
 		return
 	}
 	attnSlopesGeneric(p, ds, strip, pairs, panel, s, dp, seen, kept, scale, lse, d)
+}
+
+func (l attnOps) bits(dst []uint64, words []uint32, below uint32) {
+	if l == attnOps(impl.AVX512) {
+		if whole := len(words) &^ 63; whole > 0 {
+			_ = dst[whole/64-1]
+			attnBitsAVX512((*uint16)(unsafe.Pointer(&dst[0])), &words[0], whole/16, below)
+			dst, words = dst[whole/64:], words[whole:]
+		}
+	}
+	attnBitsGeneric(dst, words, below)
 }
 
 func (l attnOps) columns(x []float32, rows int, f *[attnQueries]float32) {

@@ -2679,6 +2679,26 @@ row:
 	VZEROUPPER
 	RET
 
+// func attnBitsAVX512(dst *uint16, words *uint32, vectors int, below uint32)
+// Requires: AVX, AVX512F
+TEXT ·attnBitsAVX512(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         words+8(FP), CX
+	MOVQ         vectors+16(FP), DX
+	MOVL         below+24(FP), BX
+	VPBROADCASTD BX, Z0
+
+vector:
+	VMOVDQU32 (CX), Z1
+	VPCMPUD   $0x05, Z0, Z1, K1
+	KMOVW     K1, (AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x02, AX
+	DECQ      DX
+	JNZ       vector
+	VZEROUPPER
+	RET
+
 // func attnSoftmaxAVX2(s *float32, ld int, rows int, lo *int32, hi *int32, c0 int, c1 int, top *float32, sum *float32, corr *float32)
 // Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·attnSoftmaxAVX2(SB), NOSPLIT, $16-80

@@ -44,6 +44,8 @@ func (attnOps) slopes(p, ds []uint16, strip int, pairs []uint16, panel int, s, d
 	attnSlopesGeneric(p, ds, strip, pairs, panel, s, dp, seen, kept, scale, lse, d)
 }
 
+func (attnOps) bits(dst []uint64, words []uint32, below uint32) { attnBitsGeneric(dst, words, below) }
+
 func (attnOps) columns(x []float32, rows int, f *[attnQueries]float32) {
 	attnColumnsGeneric(x, rows, f)
 }

@@ -59,6 +59,11 @@ func attnSlopesAVX512(p *uint16, ds *uint16, strip int, pairs *uint16, panel int
 //go:noescape
 func attnColumnsAVX512(x *float32, rows int, f *float32)
 
+// attnBitsAVX512 is attnBitsGeneric with AVX-512, 16 words at a time.
+//
+//go:noescape
+func attnBitsAVX512(dst *uint16, words *uint32, vectors int, below uint32)
+
 // attnSoftmaxAVX2 is attnSoftmaxGeneric with AVX2.
 //
 //go:noescape

@@ -83,28 +83,32 @@ func takeMasks(s *attnScratch, keys int) (m tiledMasks) {
 }
 
 // set fills the masks for rows queries from i, of head g of the group, and n keys from j.
-func (m *tiledMasks) set(a *Attention, g, i, rows, j, n int) (seen, kept []uint64) {
+func (m *tiledMasks) set(ops attnOps, a *Attention, g, i, rows, j, n int) (seen, kept []uint64) {
 	seen = m.seen[:n]
 	a.Mask.seen(seen, i, rows, j)
 	if a.Drop.Below == 0 {
 		return seen, seen
 	}
-	kept = m.kept[:n]
-	clear(kept)
 	var mem [tiledKeys + dropBlock]uint32
+	var bits [tiledKeys / 64][attnQueries]uint64
 	for r := range rows {
-		lo, hi := max(int(a.Mask.Lo[i+r])-j, 0), min(int(a.Mask.Hi[i+r])-j, n)
+		lo, hi := max(int(a.Mask.Lo[i+r])-j, 0)&^63, min(int(a.Mask.Hi[i+r])-j, n)
 		if lo >= hi {
 			continue
 		}
 		first := a.Drop.First + uint64(i+r)*a.Drop.Row + uint64(g*a.T+j+lo)
-		for k, w := range a.Drop.words(mem[:], first, hi-lo) {
-			bit := uint64(1)
-			if w < a.Drop.Below {
-				bit = 0
-			}
-			kept[lo+k] |= bit << r
+		var row [tiledKeys / 64]uint64
+		ops.bits(row[lo/64:], a.Drop.words(mem[:], first, hi-lo), a.Drop.Below)
+		for k := lo / 64; k*64 < hi; k++ {
+			bits[k][r] = row[k]
 		}
+	}
+	kept = m.kept[:n]
+	for k := range kept {
+		if k%64 == 0 {
+			turnBits(&bits[k/64])
+		}
+		kept[k] = bits[k/64][k%64]
 	}
 	return seen, kept
 }
@@ -216,7 +220,7 @@ func (a *Attention) forwardTilesBlock(ops attnOps, f *tiledForward, g int, o Att
 		}
 		at, steps := (j-from)/tileDepth, n/tileDepth
 		tiles(tilesOf{steps, 2, e, e * tileElems, e * tileElems}, f.k[at*e*tileElems:], f.q, f.s, attnQueries, true)
-		seen, kept := f.masks.set(a, g, i, rows, j, n)
+		seen, kept := f.masks.set(ops, a, g, i, rows, j, n)
 		ops.powers(f.p, chunk*tileElems, f.s, seen, kept, a.Scale*math.Log2E, &top, &sum, &corr)
 		if begun {
 			ops.columns(f.o, e*tileDepth, &corr)

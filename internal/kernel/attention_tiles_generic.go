@@ -72,5 +72,30 @@ func attnColumnsGeneric(x []float32, rows int, f *[attnQueries]float32) {
 	}
 }
 
+// attnBitsGeneric sets bit i%64 of dst[i/64] where words[i] is not below, and clears others of
+// those numbers.
+func attnBitsGeneric(dst []uint64, words []uint32, below uint32) {
+	for i := 0; i < len(words); i += 64 {
+		var bits uint64
+		for k, w := range words[i:min(i+64, len(words))] {
+			bits |= uint64(1-(uint64(w)-uint64(below))>>63) << k
+		}
+		dst[i/64] = bits
+	}
+}
+
+// turnBits exchanges rows and columns of 64 x 64 bits: halves of ever smaller squares.
+func turnBits(x *[64]uint64) {
+	for half, low := 32, uint64(1<<32-1); half > 0; half, low = half/2, low^low<<(half/2) {
+		for i := range x {
+			if i&half == 0 {
+				swap := (x[i]>>half ^ x[i+half]) & low
+				x[i] ^= swap << half
+				x[i+half] ^= swap
+			}
+		}
+	}
+}
+
 // awayBF16 rounds to the nearest, ties away from zero.
 func awayBF16(x float32) uint16 { return uint16((math.Float32bits(x) + 0x8000) >> 16) }

@@ -101,6 +101,51 @@ func TestAttentionTilesLoops(t *testing.T) {
 	})
 }
 
+func TestAttentionTilesBits(t *testing.T) {
+	eachAttnLevel(t, func(t *testing.T, ops attnOps) {
+		r := rand.New(rand.NewPCG(47, 48))
+		for range 200 {
+			n := 1 + r.IntN(300)
+			words, below := make([]uint32, n), r.Uint32()
+			for i := range words {
+				words[i] = r.Uint32()
+				if r.IntN(5) == 0 {
+					words[i] = below
+				}
+			}
+			got, want := make([]uint64, 6), make([]uint64, 6)
+			for i := range got {
+				got[i], want[i] = 99, 99
+			}
+			attnBitsGeneric(want, words, below)
+			ops.bits(got, words, below)
+			for i := range got {
+				if got[i] != want[i] {
+					t.Fatalf("%d words: bits %d are %#x, want %#x", n, i, got[i], want[i])
+				}
+			}
+			for i, w := range words {
+				if kept := want[i/64]>>(i%64)&1 != 0; kept != (w >= below) {
+					t.Fatalf("word %d is %d, below %d: %t", i, w, below, kept)
+				}
+			}
+		}
+		var x, y [64]uint64
+		for i := range x {
+			x[i] = r.Uint64()
+		}
+		y = x
+		turnBits(&y)
+		for i := range x {
+			for k := range y {
+				if x[i]>>k&1 != y[k]>>i&1 {
+					t.Fatalf("bit %d of %d is not bit %d of %d", k, i, i, k)
+				}
+			}
+		}
+	})
+}
+
 // Bits say what positions see.
 func TestAttentionMaskBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 44))

@@ -21,6 +21,7 @@ func main() {
 	powersAVX512()
 	slopesAVX512()
 	columnsAVX512()
+	bitsAVX512()
 	softmaxAVX2()
 	gradientAVX2()
 	scaleAVX2()

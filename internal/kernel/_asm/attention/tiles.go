@@ -254,3 +254,22 @@ func columnsAVX512() {
 	VZEROUPPER()
 	RET()
 }
+
+func bitsAVX512() {
+	defer scope()()
+	begin("attnBitsAVX512", "func(dst *uint16, words *uint32, vectors int, below uint32)", "attnBitsAVX512 is attnBitsGeneric with AVX-512, 16 words at a time.")
+	dst, words, n := arg("dst"), arg("words"), arg("vectors")
+	below := zmm()
+	VPBROADCASTD(Load(Param("below"), GP32()), below)
+	Label("vector")
+	x, k := zmm(), K()
+	VMOVDQU32(Mem{Base: words}, x)
+	VPCMPUD(Imm(5), below, x, k) // not below
+	KMOVW(k, Mem{Base: dst})
+	ADDQ(Imm(64), words)
+	ADDQ(Imm(2), dst)
+	DECQ(n)
+	JNZ(LabelRef("vector"))
+	VZEROUPPER()
+	RET()
+}
