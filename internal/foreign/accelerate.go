@@ -80,9 +80,9 @@ func (r *reader) world() {
 	}
 	k, _ := r.find("num_machines")
 	switch {
-	case r.options.Launched || r.options.Ranks > 0 && machines == 1:
-	case machines > 1:
-		r.fail(k, "is %d: this starts ranks on one machine. try, on each: torchrun --nnodes %d ... -- trireme train ..., or trireme launch", machines, machines)
+	case r.options.Launched || r.options.Ranks > 0 && (machines == 1 || r.options.Planned):
+	case machines > 1 && !r.options.Planned:
+		r.fail(k, "is %d: this starts ranks on one machine. try, on each: torchrun --nnodes %d --nproc_per_node %d ... --no_python trireme train ...", machines, machines, max(1, ranks/machines))
 	default:
 		r.ranks = int(ranks)
 	}

@@ -41,6 +41,8 @@ type Options struct {
 	Ranks int
 	// Launched: another launcher has started the ranks.
 	Launched bool
+	// Planned: nothing is started, so that ranks need not be of this machine.
+	Planned bool
 	// Model and OutputDir: they are given over the file's.
 	Model, OutputDir bool
 }
