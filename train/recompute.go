@@ -76,13 +76,20 @@ func (c Recompute) Validate() error {
 
 // open makes the place of inputs on a backend; nil is its memory.
 func (c Recompute) open(b tensor.Backend, outputDir string) (*spill, error) {
-	if !c.Enabled || c.Store != onDisk {
+	dir, ok := c.Directory(outputDir)
+	if !ok {
 		return nil, nil
 	}
-	if c.StorePath != "" {
-		outputDir = c.StorePath
+	return newSpill(b, dir)
+}
+
+// Directory is where inputs of layers rest, and whether they are on disk at all.
+func (c Recompute) Directory(outputDir string) (dir string, ok bool) {
+	dir = c.StorePath
+	if dir == "" {
+		dir = outputDir
 	}
-	return newSpill(b, outputDir)
+	return dir, c.Enabled && c.Store == onDisk
 }
 
 // again is what layer i computes again, where it does without a segment.

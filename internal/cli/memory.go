@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 
 	"trireme/device"
 	"trireme/internal/disk"
@@ -27,6 +29,9 @@ const (
 // than there is, before any of them starts, and says what would do. Where the system does not
 // say what it has, nothing is foreseen.
 func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
+	if err := j.foreseePlaces(); err != nil {
+		return err
+	}
 	has, err := j.memory()
 	if err != nil {
 		return nil // there is no such figure on this system
@@ -70,26 +75,55 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 	}}
 }
 
-// foreseeDisk refuses a job whose off-loaded state the disk has no space for.
-func (j *job) foreseeDisk(local int, p planner.Plan) error {
+// place is a directory where something of a run rests, and the key that names it.
+type place struct{ key, dir string }
+
+// places are the directories of the run's state and activations that rest in files.
+func (j *job) places() (all []place) {
 	off := j.cfg.Offload.In(j.cfg.OutputDir)
-	path, key := off.Optimizer.Path, "offload.optimizer.path"
-	if off.Params.Device != parallel.OffloadNVMe && off.Optimizer.Device != parallel.OffloadNVMe {
-		return nil
+	if off.Optimizer.Device == parallel.OffloadNVMe {
+		all = append(all, place{"offload.optimizer.path", off.Optimizer.Path})
 	}
-	if off.Params.Device == parallel.OffloadNVMe && off.Optimizer.Device == parallel.OffloadNVMe && off.Params.Path != path {
-		return nil // two disks: each file says itself what it lacks, before the first step
+	if off.Params.Device == parallel.OffloadNVMe {
+		all = append(all, place{"offload.params.path", off.Params.Path})
 	}
-	if off.Optimizer.Device != parallel.OffloadNVMe {
-		path, key = off.Params.Path, "offload.params.path"
+	if dir, ok := j.cfg.Recompute.Directory(j.cfg.OutputDir); ok {
+		all = append(all, place{"activation_checkpointing.store_path", dir})
 	}
-	need, has := int64(local)*p.Memory.Live[tensor.Offloaded], disk.Free(path)
+	return all
+}
+
+// foreseePlaces refuses directories that take no file.
+func (j *job) foreseePlaces() error {
+	for _, at := range j.places() {
+		err := disk.Try(at.dir)
+		if err == nil || errors.Is(err, syscall.ENOSPC) { // how much space there is not, is told with the plan
+			continue
+		}
+		return &Exit{CodeUsage, &Problem{
+			What: placed(j.origins[at.key], fmt.Sprintf("%s: %v", at.key, err)), Try: "--set " + at.key + "=DIR, a directory that files can be made in", Err: err,
+		}}
+	}
+	return nil
+}
+
+// foreseeDisk refuses a job that rests more on a disk than it has space for.
+func (j *job) foreseeDisk(local int, p planner.Plan) error {
+	all := j.places()
+	if len(all) == 0 || slices.ContainsFunc(all, func(at place) bool { return at.dir != all[0].dir }) {
+		return nil // on two disks each file says itself what it lacks, as its space is taken
+	}
+	need, has := int64(local)*p.Memory.Peak[tensor.Offloaded], disk.Free(all[0].dir)
 	if need == 0 || has == 0 || need <= has {
 		return nil
 	}
+	less := "activation_checkpointing.store=memory"
+	if all[0].key == "offload.optimizer.path" {
+		less = "a smaller offload.optimizer.ratio"
+	}
 	return &Exit{CodeNo, &Problem{
 		What: fmt.Sprintf("%d ranks off-load %s together, and there are %s", local, device.Bytes(need).Binary(), device.Bytes(has).Binary()),
-		Why:  "that is what the file system of " + path + " has left", Try: "--set " + key + "=DIR on another disk, or a smaller offload.optimizer.ratio",
+		Why:  "that is what the file system of " + all[0].dir + " has left", Try: "--set " + all[0].key + "=DIR on another disk, or " + less,
 	}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -54,6 +55,22 @@ func Create(dir string) (*File, error) {
 		return nil, errors.Join(fmt.Errorf("disk: make a file in %s: %w", dir, err), d.Close())
 	}
 	return d, nil
+}
+
+// Try makes a file in a directory and removes it, or where the directory is not there in the nearest
+// one above it that is. It leaves nothing.
+func Try(dir string) error {
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	f, err := Create(dir)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // On is a File in some other storage, with transfers of whole blocks where direct says so. Tests

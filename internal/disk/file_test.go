@@ -215,6 +215,26 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
+// TestTry: a directory that is not there is tried where it would be made, and nothing is left of it.
+func TestTry(t *testing.T) {
+	dir := t.TempDir()
+	if err := Try(filepath.Join(dir, "a", "b")); err != nil {
+		t.Errorf("a directory that can be made: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("there are %v; %v", left, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{file, filepath.Join(file, "a", "b")} {
+		if err := Try(at); !errors.Is(err, syscall.ENOTDIR) {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
 // TestFailures: an error of any transfer, and what is missing, comes out of Wait.
 func TestFailures(t *testing.T) {
 	defer goleak.VerifyNone(t)
