@@ -35,8 +35,8 @@ const config = `{
 var dtype *string
 
 func main() {
-	steps := flag.Int("steps", 1500, "optimizer steps of each of the four runs")
-	width := flag.Int("width", 128, "hidden size")
+	steps := flag.Int("steps", 8000, "optimizer steps of each of the four runs")
+	width := flag.Int("width", 64, "hidden size")
 	bits := flag.Int("bits", 8, "latent bits of a position")
 	rate := flag.Float64("lr", 1e-3, "learning rate")
 	dtype = flag.String("dtype", "float32", "type that parameters compute in")
@@ -48,7 +48,9 @@ func main() {
 	if *only > 0 {
 		kappas = []float64{*only}
 	}
-	fmt.Println("kappa      kl_bits  cross_entropy  prior   same place  places away  noise kept  noise added  letter asked for  letter copied")
+	fmt.Println("                                     nats not known        text written with the bits of another")
+	fmt.Println("kappa      kl_bits  cross_entropy   place  noise  letter   same place  near  noise kept  letter asked for")
+	fmt.Printf("none                              %7.2f %6.2f %7.2f\n", unknown.place, unknown.noise, unknown.letter)
 	for _, kappa := range kappas {
 		if err := study(ctx, kappa, *steps, *width, *bits, *rate); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -74,9 +76,9 @@ func study(ctx context.Context, kappa float64, steps, width, bits int, rate floa
 		return err
 	}
 	defer m.Close()
-	a, example := probe(m.Backend, m.Model.(*freetransformer.Model), bits)
-	fmt.Printf("%-9v  %7.3f  %13.4f  %6.4f  %10.2f  %11.1f  %10.2f  %11.2f  %16.2f  %13.2f\n", kappa,
-		last.Means["kl_bits"], last.Means["cross_entropy"], last.Means["prior_cross_entropy"], a.position, a.distance, a.noise, a.clean, a.own, a.copied)
+	k, a, example := probe(m.Backend, m.Model.(*freetransformer.Model), bits)
+	fmt.Printf("%-9v  %7.3f  %13.4f  %6.2f %6.2f %7.2f   %10.2f  %4.2f  %10.2f  %16.2f\n", kappa,
+		last.Means["kl_bits"], last.Means["cross_entropy"], k.place, k.noise, k.letter, a.position, a.near, a.noise, a.own)
 	fmt.Print(example)
 	return nil
 }
@@ -137,46 +139,57 @@ func (k keep) Evaluate(e monitor.Evaluation) error { *k.last = e; return nil }
 func (k keep) Note(string) error                   { return nil }
 func (k keep) Close() error                        { return nil }
 
-// probe draws texts, encodes them, and writes a new text with each one's bits for another
-// letter.
-func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean agreement, example string) {
-	const n = 64
+// probe draws texts, takes the bits of each, and gives them to the model with another letter in
+// the prompt: what it then does not know of the same text with that letter, and what it writes by
+// itself.
+func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wrote agreement, example string) {
+	const n, t = 128, 2 + length
 	r := rand.New(rand.NewPCG(77, 1))
-	const t = 2 + length
 	var samples []sample
-	var letters []int
 	ids := make([]int32, 0, n*t)
 	for range n {
 		s := draw(r)
-		samples, letters = append(samples, s), append(letters, (s.letter+1+r.IntN(25))%26)
-		ids = append(ids, s.ids...)
+		samples, ids = append(samples, s), append(ids, s.ids...)
 	}
 	signs := b.New(tensor.Workspace, tensor.F32, n*t, bits)
 	defer signs.Release()
 	logits(b, m, ids, n, 0, freetransformer.Source{Encode: true, Drawn: signs})
+	told := freetransformer.Source{Signs: signs}
+
+	var others []sample
+	text := make([]int32, 0, n*t)
+	for _, s := range samples {
+		o := s.with((s.letter + 1 + r.IntN(25)) % 26)
+		others, text = append(others, o), append(text, o.ids...)
+	}
+	for p := 1; p < t-1; p++ {
+		v := logits(b, m, text, n, p, told)
+		for i, o := range others {
+			k := o.cost(v[i*vocabulary:(i+1)*vocabulary], p-1)
+			mean.place, mean.noise, mean.letter = mean.place+k.place/n, mean.noise+k.noise/n, mean.letter+k.letter/n
+		}
+	}
+
 	for i := range n {
-		ids[i*t] = int32(letters[i])
-		clear(ids[i*t+2 : (i+1)*t])
+		clear(text[i*t+2 : (i+1)*t])
 	}
 	for p := 2; p < t; p++ {
-		v := logits(b, m, ids, n, p-1, freetransformer.Source{Signs: signs})
+		v := logits(b, m, text, n, p-1, told)
 		for i := range n {
-			ids[i*t+p] = pick(v[i*vocabulary:(i+1)*vocabulary], r.Float64())
+			text[i*t+p] = pick(v[i*vocabulary:(i+1)*vocabulary], r.Float64())
 		}
 	}
 	for i, s := range samples {
-		a := compare(s, letters[i], ids[i*t+2:(i+1)*t])
-		mean.position += a.position / n
-		mean.distance += a.distance / n
-		mean.noise += a.noise / n
-		mean.clean += a.clean / n
-		mean.own += a.own / n
-		mean.copied += a.copied / n
-		if i < 2 {
-			example += fmt.Sprintf("  bits of   %s\n  gave      %s\n", show(s.ids), show(ids[i*t:(i+1)*t]))
+		a := compare(s, others[i].letter, text[i*t+2:(i+1)*t])
+		wrote.position += a.position / n
+		wrote.near += a.near / n
+		wrote.noise += a.noise / n
+		wrote.own += a.own / n
+		if i < 4 {
+			example += fmt.Sprintf("  bits of   %s\n  gave      %s\n", show(s.ids), show(text[i*t:(i+1)*t]))
 		}
 	}
-	return mean, example
+	return mean, wrote, example
 }
 
 // logits of row last of each of n sequences.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -45,6 +46,46 @@ func draw(r *rand.Rand) sample {
 	return s
 }
 
+// with is the same text with another letter.
+func (s sample) with(letter int) sample {
+	ids := slices.Clone(s.ids)
+	for i, id := range ids {
+		if int(id) == s.letter {
+			ids[i] = int32(letter)
+		}
+	}
+	s.letter, s.ids = letter, ids
+	return s
+}
+
+// nats are what is not known of a text: where the run begins, which characters are noise, which
+// letter is repeated.
+type nats struct{ place, noise, letter float64 }
+
+// unknown is what nobody can know of a text that the prompt alone tells of.
+var unknown = nats{place: math.Log(length - run + 1), noise: -length * (math.Log(1./16)/16 + math.Log(15./16)*15/16)}
+
+// cost is what character i of the text costs under logits [vocabulary].
+func (s sample) cost(logits []float32, i int) (k nats) {
+	var all, letters float64
+	weigh := func(id int32) float64 { return math.Exp(float64(logits[id])) }
+	for id := range int32(vocabulary) {
+		if all += weigh(id); id < blank {
+			letters += weigh(id)
+		}
+	}
+	clean := all - weigh(noise)
+	switch id := s.ids[2+i]; {
+	case id == noise:
+		k.noise = math.Log(all / weigh(noise))
+	case id == blank:
+		k.noise, k.place = math.Log(all/clean), math.Log(clean/weigh(blank))
+	default:
+		k.noise, k.place, k.letter = math.Log(all/clean), math.Log(clean/letters), math.Log(letters/weigh(id))
+	}
+	return k
+}
+
 // write makes a file of n samples, tokenised.
 func write(w io.Writer, n int, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -65,35 +106,27 @@ func show(ids []int32) string {
 	return b.String()
 }
 
-// agreement says what a text, made with another's bits for another letter, has of that other's.
+// agreement says what a text, made with another's bits, has of that other's.
 type agreement struct {
 	position float64 // 1 if its run lies where the other's does
-	distance float64 // how many places its run lies from there
+	near     float64 // 1 if it lies at most 4 places from there
 	noise    float64 // of the other's noise, how much is noise here too
-	clean    float64 // of what is not noise there, how much is noise here
 	own      float64 // of its run's letters, how many are the letter that was asked for
-	copied   float64 // of them, how many are the other's
 }
 
 // compare looks at text (after the prompt), which was asked for letter and given s's bits.
 func compare(s sample, letter int, text []int32) agreement {
 	var a agreement
-	there, here := 0.0, 0.0
+	there := 0.0
 	for i, id := range text {
-		switch {
-		case s.noisy[i] && id == noise:
-			a.noise++
+		if s.noisy[i] {
 			there++
-		case s.noisy[i]:
-			there++
-		case id == noise:
-			a.clean++
-			here++
-		default:
-			here++
+			if id == noise {
+				a.noise++
+			}
 		}
 	}
-	a.noise, a.clean = a.noise/max(1, there), a.clean/max(1, here)
+	a.noise /= max(1, there)
 	best, at := -1, 0
 	for p := 0; p+run <= length; p++ {
 		n := 0
@@ -106,20 +139,19 @@ func compare(s sample, letter int, text []int32) agreement {
 			best, at = n, p
 		}
 	}
-	if at == s.at && best > run/2 {
+	if best > run/2 && at == s.at {
 		a.position = 1
 	}
-	a.distance = math.Abs(float64(at - s.at))
+	if best > run/2 && max(at-s.at, s.at-at) <= run/2 {
+		a.near = 1
+	}
 	for _, id := range text[at : at+run] {
-		switch int(id) {
-		case letter:
+		if int(id) == letter {
 			a.own++
-		case s.letter:
-			a.copied++
 		}
 	}
 	if best > 0 {
-		a.own, a.copied = a.own/float64(best), a.copied/float64(best)
+		a.own /= float64(best)
 	}
 	return a
 }
