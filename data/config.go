@@ -126,8 +126,7 @@ type Config struct {
 	InvalidUTF8 string `yaml:"invalid_utf8"`
 	// MaxBytes is how much text of go_source is read; 0 is 16 MiB.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// CacheDir is where texts are kept as tokens and where tokenizers are that were learned;
-	// empty is trireme in the user's cache directory.
+	// CacheDir is where texts are kept as tokens; empty is trireme in the user's cache directory.
 	CacheDir string `yaml:"cache_dir"`
 }
 
