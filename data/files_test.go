@@ -124,7 +124,7 @@ func TestSplitsOfAFolder(t *testing.T) {
 		}
 	}
 	dir := folder(t, map[string]string{"train.jsonl": row("aaa"), "dev.jsonl": row("bbb")})
-	cfg := textConfig(t, write(t, "x.txt", "xxx"))
+	cfg := textConfig(t, write(t, "x.txt", "other"))
 	cfg.EvalPath = dir
 	if got := texts(t, open(t, cfg, tok).Eval, tok); !slices.Equal(got, []string{"bbb$"}) {
 		t.Errorf("eval_path: %q", got)
