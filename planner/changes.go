@@ -27,8 +27,9 @@ type Change struct {
 type kind func(j Job) []Change
 
 // Changes are what makes a job fit a limit (bytes of a rank), the cheapest first: smaller
-// micro-batches with more accumulation, then less that is gathered, more sharding, recomputation, off-loading and bfloat16, of each as
-// little as is enough. Where none is enough alone, it is the one list of them that is.
+// micro-batches with more accumulation, then less that is gathered, more sharding, recomputation,
+// off-loading and bfloat16, of each as little as is enough. Where none is enough alone, it is the
+// one list of them that is.
 func (j Job) Changes(ctx context.Context, limit int64) ([]Change, error) {
 	kinds := []kind{Job.smaller, Job.gathered, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}
 	var fit []Change
