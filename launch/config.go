@@ -30,7 +30,7 @@ type Config struct {
 	RunID           string // "": a random one
 
 	MaxRestarts int
-	// Grace is how long workers have between SIGTERM and SIGKILL when another has failed.
+	// Grace is how long the others have to end, from the first failure to SIGKILL.
 	// 0: five seconds. A stop that the user asks for has no limit.
 	Grace time.Duration
 
@@ -84,7 +84,7 @@ func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
 
 // inherited are variables of an outer launcher that must not reach our workers.
 var inherited = map[string]bool{
-	parentVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
+	parentVar: true, blameVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
 	"TORCHELASTIC_USE_AGENT_STORE": true, "TORCHELASTIC_ERROR_FILE": true,
 }
 

@@ -10,7 +10,8 @@
 // the launcher: rank 0's goes on to the terminal, each rank's to a log, and the last lines of
 // each are remembered. The first worker to fail ends the others (SIGTERM, then SIGKILL), and
 // the error (a *Failure) says which it was, how it ended, and whether the kernel killed it
-// for want of memory. If restarts are left, all start again.
+// for want of memory. A rank that ends only because another hangs, is stopped or was lost says so
+// by Blame, and the error names that other one, with CodePeerLost. If restarts are left, all start again.
 //
 // Signals: SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are handed to the workers once, which end at
 // the next step with a checkpoint and code 75; another SIGINT kills them at once (130).
@@ -23,5 +24,5 @@
 // with its process group, when the pipe closes. On Linux the kernel also kills every direct
 // child (PR_SET_PDEATHSIG), of whatever program.
 //
-// The workers' side is TieToParent and OnStop.
+// The workers' side is TieToParent, OnStop and Blame.
 package launch

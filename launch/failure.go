@@ -15,6 +15,7 @@ type Failure struct {
 	Rank   int
 	Code   int            // its exit code, or 128 + Signal
 	Signal syscall.Signal // that ended it, or 0
+	Why    string         // of a rank that hangs, is stopped or was lost: what others say of it
 	After  time.Duration  // from the start of this attempt
 
 	// OutOfMemory says that the kernel killed a process of this job's memory group meanwhile;
@@ -34,6 +35,8 @@ func (f *Failure) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rank %d ", f.Rank)
 	switch {
+	case f.Why != "":
+		fmt.Fprintf(&b, "hangs, is stopped or was lost (%s)", f.Why)
 	case f.Signal == syscall.SIGKILL:
 		b.WriteString("was killed (signal 9)")
 	case f.Signal != 0:

@@ -75,6 +75,19 @@ func worker1(mode string) int {
 		}
 		time.Sleep(3 * settle)
 		return 9
+	case "blame": // rank 1 is stopped, rank 0 says so, and rank 2 waits for rank 0
+		switch {
+		case victim:
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		case arg != "":
+			Blame(os.LookupEnv, 7, "it is elsewhere")
+		case env.Rank == 2:
+			Blame(os.LookupEnv, 0, "no answer from rank 0\nin two lines")
+		default:
+			time.Sleep(50 * time.Millisecond)
+			Blame(os.LookupEnv, 1, "no answer for 1s")
+		}
+		return CodePeerLost
 	case "deaf": // rank 0 does not end at SIGTERM
 		if victim {
 			time.Sleep(100 * time.Millisecond)
@@ -203,6 +216,9 @@ func TestFailures(t *testing.T) {
 		{"deaf", 2, 3, 1, "1 other rank stopped"},
 		{"peerlost", 2, 9, 1, "rank 1 exited with code 9"},
 		{"allexit=2", 3, 2, 0, "rank 0 exited with code 2"},
+		{"blame", 3, 76, 1, "rank 1 hangs, is stopped or was lost (no answer for 1s) after"},
+		{"blame", 3, 76, 1, ". 2 other ranks stopped because of this. log: "},
+		{"blame=elsewhere", 3, 76, 7, "rank 7 hangs, is stopped or was lost (it is elsewhere) after"},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			cfg := config(c.mode, c.n, io.Discard)
@@ -219,7 +235,7 @@ func TestFailures(t *testing.T) {
 			if code != c.code || f.Code != c.code || f.Rank != c.rank || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("code %d, %v", code, err)
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 3*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if c.mode == "exit=3" {
@@ -233,6 +249,27 @@ func TestFailures(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCulprit(t *testing.T) {
+	for _, c := range []struct {
+		words []word
+		rank  int
+	}{
+		{nil, -1},
+		{[]word{{From: 0, Rank: 1}}, 1},
+		{[]word{{From: 0, Rank: 1}, {From: 1, Rank: 2}, {From: 3, Rank: 0}}, 2},
+		{[]word{{From: 3, Rank: 0}, {From: 0, Rank: 3}}, 0}, // each the other: any
+		{[]word{{From: 2, Rank: 2}}, 2},
+	} {
+		w := culprit(c.words)
+		if w == nil && c.rank < 0 {
+			continue
+		}
+		if w == nil || w.Rank != c.rank {
+			t.Errorf("%v: %v", c.words, w)
+		}
 	}
 }
 

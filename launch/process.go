@@ -42,6 +42,7 @@ type worker struct {
 // bond is what the workers of one attempt inherit.
 type bond struct {
 	alive, aliveW *os.File // closes when this process ends
+	blame, blameW *os.File // what workers say of one another
 	secret        *os.File // nil on several machines: their secret is the user's
 }
 
@@ -54,11 +55,14 @@ func newBond(secret bool) (b bond, err error) {
 	if b.alive, b.aliveW, err = os.Pipe(); err != nil {
 		return b, errors.Join(fmt.Errorf("launch: %w", err), b.close())
 	}
+	if b.blame, b.blameW, err = os.Pipe(); err != nil {
+		return b, errors.Join(fmt.Errorf("launch: %w", err), b.close())
+	}
 	return b, nil
 }
 
 func (b bond) close() error {
-	for _, f := range []*os.File{b.alive, b.aliveW, b.secret} {
+	for _, f := range []*os.File{b.alive, b.aliveW, b.blame, b.blameW, b.secret} {
 		if f != nil {
 			f.Close()
 		}
@@ -118,6 +122,7 @@ func startOne(c Config, b bond, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, f)
 	}
 	inherit(parentVar, b.alive)
+	inherit(blameVar, b.blameW)
 	if b.secret != nil {
 		inherit(rendezvous.SecretFDVar, b.secret)
 	}

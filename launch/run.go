@@ -11,16 +11,6 @@ import (
 	"time"
 )
 
-// Codes with which a worker says more than that it failed.
-const (
-	CodeUsage       = 2   // the command line or the configuration is wrong
-	CodeNo          = 3   // a check's answer is no
-	CodeAuth        = 4   // authentication failed
-	CodeStopped     = 75  // stopped early, with a good checkpoint
-	CodePeerLost    = 76  // another rank hangs or is lost
-	CodeInterrupted = 130 // ended at once, without a save
-)
-
 // Run launches a job and returns when all its workers have ended and their output has been
 // read. The code is what this process should exit with: 0, CodeStopped, CodeInterrupted,
 // 128 + the number of a signal that was handed on, or that of the first worker that
@@ -90,6 +80,7 @@ type attempt struct {
 	killed  bool           // by a second SIGINT
 	failed  []*worker      // in the order of their ends, before others were stopped for it
 	stopped int            // ranks that others' failure stopped
+	words   []word         // that workers said
 	code    int            // if none failed
 	failure *Failure
 }
@@ -112,20 +103,32 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer a.crew.finish()
-	a.watch(ctx)
-	if first := a.first(); first != nil && !a.killed {
-		first.drain()
+	heard := make(chan word)
+	go listen(b.blame, heard)
+	b.blameW.Close() // the workers have theirs
+	a.watch(ctx, heard)
+	b.blame.SetReadDeadline(time.Now().Add(time.Second)) // a descendant that escaped may hold the other end
+	for w := range heard {
+		a.words = append(a.words, w)
+	}
+	if a.killed || len(a.failed) == 0 {
+		return nil
+	}
+	first, blamed := a.first(), culprit(a.words)
+	if code, _ := a.judge(first); code == CodePeerLost && blamed != nil {
+		a.failure = a.describeLost(blamed)
+	} else {
 		a.failure = a.describe(first, oom)
 	}
 	return nil
 }
 
 // settle is how long a failure waits for its company, such as rank 0, which failed alike. One
-// that is another rank's fault waits for that rank as long as any has to end.
+// that is another rank's fault waits for that rank for half of the grace.
 const settle = 150 * time.Millisecond
 
 // watch returns when all workers have ended.
-func (a *attempt) watch(ctx context.Context) {
+func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 	var stop, kill <-chan time.Time
 	known := false // whose fault it is
 	done := ctx.Done()
@@ -141,17 +144,25 @@ func (a *attempt) watch(ctx context.Context) {
 				a.code = max(a.code, code)
 			default:
 				a.failed = append(a.failed, w)
+				if kill == nil {
+					kill = time.After(a.cfg.Grace)
+				}
 				switch {
 				case code != CodePeerLost && !known:
 					known, stop = true, time.After(settle)
 				case stop == nil:
-					stop = time.After(a.cfg.Grace)
+					stop = time.After(a.cfg.Grace / 2)
 				}
 			}
+		case w, ok := <-heard:
+			if !ok {
+				heard = nil
+				continue
+			}
+			a.words = append(a.words, w)
 		case <-stop:
-			stopping = true
+			stop, stopping = nil, true
 			a.crew.signal(syscall.SIGTERM)
-			kill = time.After(a.cfg.Grace)
 		case <-kill:
 			a.crew.signal(syscall.SIGKILL)
 		case <-done:
@@ -161,7 +172,24 @@ func (a *attempt) watch(ctx context.Context) {
 		case s := <-a.signals:
 			a.handle(s.(syscall.Signal))
 		}
+		if len(a.failed) > 0 && running > 0 && !known && a.onlyBlamed() {
+			known, stop, kill = true, time.After(settle), time.After(2*settle) // the blamed do not heed SIGTERM
+		}
 	}
+}
+
+// onlyBlamed says that those that are still running are ranks that others blame.
+func (a *attempt) onlyBlamed() bool {
+	blamed := map[int]bool{}
+	for _, w := range a.words {
+		blamed[w.Rank] = true
+	}
+	for _, w := range a.crew.workers {
+		if !w.gone.Load() && !blamed[w.rank] {
+			return false
+		}
+	}
+	return true
 }
 
 // handle hands a signal on, or kills.
@@ -223,6 +251,7 @@ func (a *attempt) first() *worker {
 
 // describe makes the failure of the first worker known.
 func (a *attempt) describe(w *worker, oom oomCount) *Failure {
+	w.drain()
 	f := &Failure{Rank: w.rank, After: w.at.Sub(a.began), Log: a.cfg.logPath(w.rank), Others: a.stopped + len(a.failed) - 1}
 	f.Code, _ = a.judge(w)
 	if w.state != nil {
@@ -235,6 +264,21 @@ func (a *attempt) describe(w *worker, oom oomCount) *Failure {
 	}
 	f.Lines = w.out.tail.lines(tailLines)
 	f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
+	return f
+}
+
+// describeLost makes it known that others blame a rank, which may be another machine's.
+func (a *attempt) describeLost(b *word) *Failure {
+	f := &Failure{Rank: b.Rank, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.stopped + len(a.failed)}
+	for _, w := range a.crew.workers {
+		if w.rank != b.Rank {
+			continue
+		}
+		w.drain()
+		f.Lines, f.Log = w.out.tail.lines(tailLines), a.cfg.logPath(w.rank)
+		f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
+		f.Others-- // it is among those that were ended
+	}
 	return f
 }
 

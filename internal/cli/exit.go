@@ -1,16 +1,19 @@
 package cli
 
-// Exit codes. They are a contract: schedulers decide by them whether to start again.
+import "trireme/launch"
+
+// The exit codes are those of package launch, where they are explained.
 const (
-	CodeDone        = 0
-	CodeFailed      = 1
-	CodeUsage       = 2   // command line or configuration: never worth a retry
-	CodeNo          = 3   // a check answered no
-	CodeAuth        = 4   // authentication
-	CodeStopped     = 75  // stopped early, with a good checkpoint
-	CodeHang        = 76  // a hang, or a peer was lost
-	CodeInterrupted = 130 // SIGINT without a save
-	CodeTerminated  = 143 // SIGTERM without a save
+	CodeDone        = launch.CodeDone
+	CodeFailed      = launch.CodeFailed
+	CodeUsage       = launch.CodeUsage
+	CodeNo          = launch.CodeNo
+	CodeAuth        = launch.CodeAuth
+	CodeStopped     = launch.CodeStopped
+	CodePeerLost    = launch.CodePeerLost
+	CodeInterrupted = launch.CodeInterrupted
+	CodeCrashed     = launch.CodeCrashed
+	CodeTerminated  = launch.CodeTerminated
 )
 
 // Exit is an error that decides the exit code. A nil Err exits in silence.

@@ -96,7 +96,7 @@ func codeOf(err error) int {
 		return CodeUsage
 	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost):
 		// The launcher looks past ranks that end so, for the one that they lost.
-		return CodeHang
+		return CodePeerLost
 	case errors.As(err, &input):
 		return CodeUsage
 	}

@@ -24,10 +24,10 @@ func TestExitOf(t *testing.T) {
 		want int
 	}{
 		{rendezvous.Env{Rank: 0, LocalRank: 0}, alike, CodeFailed},
-		{rendezvous.Env{Rank: 1, LocalRank: 1}, alike, CodeHang},
+		{rendezvous.Env{Rank: 1, LocalRank: 1}, alike, CodePeerLost},
 		{rendezvous.Env{Rank: 2, LocalRank: 0}, alike, CodeFailed},
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, train.ErrStopped, CodeStopped},
-		{rendezvous.Env{Rank: 1, LocalRank: 1}, &collective.Failure{Kind: collective.ErrPeerLost, Rank: 0}, CodeHang},
+		{rendezvous.Env{Rank: 1, LocalRank: 1}, &collective.Failure{Kind: collective.ErrPeerLost, Rank: 0}, CodePeerLost},
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, errors.New("own"), CodeFailed},
 	} {
 		if got := codeOf(exitOf(c.env, c.err)); got != c.want {

@@ -206,7 +206,7 @@ func sets(assignments []string, prefix string) bool {
 
 // notKeys are variables of ours that name no key of the configuration.
 var notKeys = map[string]bool{
-	"TRIREME_PARENT_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, beganVar: true,
+	"TRIREME_PARENT_FD": true, "TRIREME_BLAME_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, beganVar: true,
 	resolvedVar: true,
 }
 

@@ -173,19 +173,33 @@ func (j *job) tokenizers() []string {
 // the launcher sees the one with the cause fail first.
 const causeFirst = 300 * time.Millisecond
 
-// exitOf gives errors that schedulers tell apart their codes.
+// blamer is an error that another rank is the cause of: one that hangs, is stopped or was lost.
+type blamer interface {
+	error
+	// Culprit is the rank that is to blame; false where it is not known, or has failed and says so
+	// itself.
+	Culprit() (rank int, ok bool)
+}
+
+// exitOf gives errors that schedulers tell apart their codes, and tells the launcher whom to blame.
 func exitOf(env rendezvous.Env, err error) error {
 	var lost *collective.Failure
+	var other blamer
+	if errors.As(err, &other) {
+		if rank, ok := other.Culprit(); ok && rank != env.Rank {
+			return &Exit{CodePeerLost, errors.Join(err, launch.Blame(os.LookupEnv, rank, other.Error()))}
+		}
+	}
 	switch {
 	case errors.Is(err, train.ErrStopped):
 		return &Exit{CodeStopped, err}
 	case errors.Is(err, train.ErrNotFinite) && env.LocalRank > 0:
-		return &Exit{CodeHang, err} // the failure of all, which the first rank of a machine is to report
+		return &Exit{CodePeerLost, err} // the failure of all, which the first rank of a machine is to report
 	case errors.As(err, &lost) && (lost.Rank != env.Rank || lost.Kind == collective.ErrPeerLost):
 		time.Sleep(causeFirst)
-		return &Exit{CodeHang, err}
+		return &Exit{CodePeerLost, err}
 	case errors.As(err, &lost):
-		return &Exit{CodeHang, err}
+		return &Exit{CodePeerLost, err}
 	}
 	return err
 }
