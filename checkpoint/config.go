@@ -1,21 +1,28 @@
 package checkpoint
 
-import "fmt"
+import (
+	"fmt"
 
-// Config is the node checkpoint of a run's configuration.
+	"trireme/internal/conf"
+)
+
+// Config is the node `checkpoint`: when checkpoints are saved, and how many are kept.
 type Config struct {
-	// SaveEveryNSteps saves after every so many optimizer steps; 0 saves only at the end.
+	// SaveEveryNSteps saves a checkpoint after every n optimizer steps; 0 saves only at the end.
+	// Default 0.
 	SaveEveryNSteps int `yaml:"save_every_n_steps"`
-	// SaveEveryNEpochs is the same in epochs, or parts of one; in place of save_every_n_steps.
+	// SaveEveryNEpochs saves every n epochs; fractions are allowed. Use it or save_every_n_steps.
+	// Default 0.
 	SaveEveryNEpochs float64 `yaml:"save_every_n_epochs"`
-	// KeepLastN keeps the newest so many checkpoints and deletes older ones after a save; 0
-	// keeps all.
+	// KeepLastN keeps the newest n checkpoints and deletes older ones after each save; 0 keeps
+	// all. Default 0.
 	KeepLastN int `yaml:"keep_last_n"`
-	// StateDictType is how tensors lie on disk: sharded, one file a rank, or full, one file
-	// with whole tensors. Both load into any world. Empty is sharded.
+	// StateDictType is the layout on disk. One of sharded | full. sharded is one file per rank,
+	// full one file with whole tensors; both load into any number of ranks. Empty is sharded.
+	// Default "".
 	StateDictType string `yaml:"state_dict_type"`
-	// Dir is where checkpoints go, one directory step-N each; empty is checkpoints in the
-	// output directory. All ranks must see the same directory.
+	// Dir is the directory of the checkpoints, one subdirectory step-N each; empty is checkpoints
+	// in the output directory. All ranks must see the same directory. Default "".
 	Dir string `yaml:"dir"`
 }
 
@@ -37,7 +44,7 @@ func (c Config) Validate() error {
 	case c.KeepLastN < 0:
 		return fmt.Errorf("checkpoint: keep_last_n is %d; it counts checkpoints from 1, and 0 keeps all", c.KeepLastN)
 	case c.StateDictType != "" && c.StateDictType != Sharded && c.StateDictType != Full:
-		return fmt.Errorf("checkpoint: state_dict_type is %q; it is %s or %s", c.StateDictType, Sharded, Full)
+		return fmt.Errorf("checkpoint: state_dict_type: %w", conf.NotOneOf(c.StateDictType, Sharded, Full))
 	}
 	return nil
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+
+	"trireme/internal/conf"
 )
 
 // The values of Config.Format.
@@ -41,92 +42,91 @@ const (
 // textLength is sequence_length for text when nothing is said.
 const textLength = 512
 
-// Config is the node `data` of the configuration. DefaultConfig is where it begins.
+// Config is the node `data`: the training and evaluation data, and how rows are made of it.
+// DefaultConfig is where it begins.
 type Config struct {
-	// Path is a file, a folder that is read with all below it, or a glob, in which ** is any
-	// number of folders; files are in the order of names. Text files may be compressed: .gz,
-	// .zst. In a folder, files called README, LICENSE or dataset_info are passed over, and
-	// where names tell of splits, as train.jsonl or data/train-00000-of-00002.parquet do,
-	// those for training are read alone. For go_source it is the standard library's folder;
-	// empty is the one of the Go on this machine. The commands also take a data set's name on
-	// the hub, OWNER/NAME/FOLDER@REVISION, here and in eval_path and, a model's, in tokenizer.
+	// Path is a file, a directory (read recursively) or a glob, in which ** matches any number of
+	// directories; files are read in the order of their names. Text files may be compressed with
+	// gzip or zstd. In a directory, README, LICENSE and dataset_info files are skipped, and if
+	// names contain splits, as train.jsonl or data/train-00000-of-00002.parquet do, only those
+	// for training are read. For go_source it is the standard library's directory; empty is that
+	// of the installed Go. Commands also take a data set on the hub, OWNER/NAME/FOLDER@REVISION,
+	// here and in eval_path. Default "".
 	Path string `yaml:"path"`
-	// EvalPath is held-out data, read as Path is; of a folder with splits, those for
-	// validation, or else for testing. Empty is the same of Path's folder where
-	// eval_fraction is 0, and else none.
+	// EvalPath is the evaluation data, in the same forms as path. In a directory with splits it
+	// is those for validation, or else for testing. Empty, with eval_fraction 0: those splits
+	// in path's directory, if there are any. Default "".
 	EvalPath string `yaml:"eval_path"`
-	// EvalFraction of Path's rows, spread evenly over it, is held out when there is no
-	// EvalPath. Default 0.
+	// EvalFraction is the share of the rows in path, evenly spread, that is kept for evaluation
+	// and not trained on. Use it or eval_path. Default 0.
 	EvalFraction float64 `yaml:"eval_fraction"`
-	// Format names what the files are, or what a row of them is. Files: text (a file is a
-	// document), jsonl (a line, or an element of a list, is an object), csv and tsv (values
-	// below a header), parquet, tokens (token files as this program's cache, nanoGPT or llm.c
-	// hold them, or arrays of NumPy), go_source (the source of Go's standard library). Rows:
-	// input_ids (and perhaps labels, attention_mask and label), alpaca (instruction, output,
-	// and perhaps input, system and history), prompt_completion (or question and answer, input
-	// and output, and the like; two texts, or two lists of messages), chat (messages: role,
-	// content), sharegpt (conversations: from, value), segments (segments: text, label),
-	// classification (text, or two texts, and label). auto, the default: files are what the
-	// endings of their names say, .jsonl, .json, .csv, .tsv, .parquet, .tok, .bin, .npy, and
-	// text; rows are what the keys of the first say, where a row with a text and nothing else
-	// that is known is a document. What was taken is printed.
+	// Format is the format of the files, or of the rows in them. One of auto | text | jsonl | csv |
+	// tsv | parquet | tokens | go_source | input_ids | alpaca | prompt_completion | chat | sharegpt
+	// | segments | classification. auto goes by file extensions, and by the keys of the first row.
+	// Files: text (one document a file), jsonl (one object a line), csv and tsv (with a
+	// header), parquet, tokens (files of token ids: this program's cache, nanoGPT's, llm.c's,
+	// NumPy arrays), go_source (Go's standard library). Rows: input_ids (labels,
+	// attention_mask and label optional), alpaca (instruction, output; input, system, history
+	// optional), prompt_completion (also question and answer, input and output, and so on), chat
+	// (messages with role and content), sharegpt (conversations with from and value), segments
+	// (segments with text and label), classification (one or two texts, and label). The format
+	// found is printed. Default auto.
 	Format string `yaml:"format"`
-	// Columns renames: under which key the files have what is called text, text_pair, label,
-	// prompt, completion, instruction, input, output, system, history, messages,
-	// conversations, role, content, from, value, tools or segments here, as in {prompt:
-	// question}.
+	// Columns renames the keys of rows, as in {prompt: question}: text, text_pair, label, prompt,
+	// completion, instruction, input, output, system, history, messages, conversations, role,
+	// content, from, value, tools, segments.
 	Columns map[string]string `yaml:"columns"`
-	// TrainOn: answers, the default, learns of rows that have a prompt what answers it, each
-	// answer with its end; all learns all of a row.
+	// TrainOn selects the label tokens of rows that have a prompt. One of answers | all. answers
+	// trains on the answers, each with its end token; all trains on the whole row. Default answers.
 	TrainOn string `yaml:"train_on"`
-	// RolesToTrain are the roles whose messages are answers. Default assistant. A message with
-	// weight 0 is none.
+	// RolesToTrain are the roles whose messages are trained on; empty is assistant. A message with
+	// weight 0 is not. Default [].
 	RolesToTrain []string `yaml:"roles_to_train"`
-	// ChatTemplate makes text of messages: tokenizer is the tokenizer's own, chatml one that is
-	// built in, else a file in the language of tokenizer_config.json's chat_template. Empty is
-	// the tokenizer's where rows have messages; with any other value rows of alpaca and
-	// prompt_completion become messages too. Templates that ask for the date are told 26 Jul
-	// 2024, so that rows do not change from day to day.
+	// ChatTemplate turns messages into text: tokenizer is the tokenizer's own template, chatml is
+	// built in, anything else is a file with a Jinja template as in tokenizer_config.json. Empty
+	// is the tokenizer's for rows with messages; with any other value, rows of alpaca and
+	// prompt_completion become messages too. Templates that ask for the date get 26 Jul 2024,
+	// so that rows are the same every day. Default "".
 	ChatTemplate string `yaml:"chat_template"`
-	// TextField is the key of a row's text: columns.text by its older name. Default text.
+	// TextField is the key of a row's text; columns.text is the same. Default text.
 	TextField string `yaml:"text_field"`
-	// Tokenizer is a directory or a tokenizer.json; empty is the model's own.
+	// Tokenizer is a directory, a tokenizer.json or a model's name on the hub; empty is the
+	// model's own tokenizer. Default "".
 	Tokenizer string `yaml:"tokenizer"`
-	// SequenceLength is the positions of a row. 0, the default, is the longest row's, and 512
-	// for text, or the model's where it has fewer.
+	// SequenceLength is the number of positions in a row. 0 is the longest row, or for text 512
+	// or the model's maximum if that is less. Default 0.
 	SequenceLength int `yaml:"sequence_length"`
-	// MLMProbability is how likely a token is chosen to be learned by a model that fills in
-	// masked tokens. Default 0.15.
+	// MLMProbability is the probability that a token is masked and trained on, for masked
+	// language models; 0 is 0.15. Default 0.
 	MLMProbability float64 `yaml:"mlm_probability"`
-	// Packing joins the documents of a text, the end-of-text token between them, and cuts them
-	// into rows of sequence_length; what is left at the end is not used. Otherwise a document
-	// is a row, padded. Rows with answers are packed whole, one after the other while they
-	// fit, and kept apart. Rows of input_ids or with a label of the row are never packed.
-	// Default true for text and false for rows with answers.
+	// Packing fills rows with several documents. Text: documents are joined, with the end-of-text
+	// token between them, and cut into rows of sequence_length; an incomplete last row is dropped.
+	// Rows with answers: whole rows are put together while they fit, and cannot see one another.
+	// Without packing a document is one padded row. Rows of input_ids or with a class label are
+	// never packed. null is true for text and false for rows with answers. Default null.
 	Packing *bool `yaml:"packing"`
-	// DocumentMask keeps packed documents apart: no position sees another document or is to
-	// predict its beginning, and positions count from each document's start. Default false,
-	// as is usual in training on text.
+	// DocumentMask isolates packed documents: no position sees another document or predicts
+	// its beginning, and positions restart with each document. Default false.
 	DocumentMask bool `yaml:"document_mask"`
-	// Truncate cuts off the end of rows and unpacked documents that are longer than
-	// sequence_length; answers that it takes are not learned, and rows without any left are
-	// not used. Default false: they are an error. Rows of the format classification are always
-	// cut, before the token that ends them.
+	// Truncate cuts rows and unpacked documents that are longer than sequence_length; without it
+	// they are an error. Answers that are cut off are not trained on, and rows that lose all
+	// labels are skipped. Rows of the format classification are always truncated. Default false.
 	Truncate bool `yaml:"truncate"`
-	// PadToLongest pads rows to the longest there is, of those held out too, where that is
-	// shorter than sequence_length. Default false: to sequence_length.
+	// PadToLongest pads rows to the longest row of training and evaluation data instead of to
+	// sequence_length. Default false.
 	PadToLongest bool `yaml:"pad_to_longest"`
-	// Shuffle puts the rows in another order each epoch, as torch's DistributedSampler does.
-	// Default true.
+	// Shuffle reorders rows each epoch, in the order of torch's DistributedSampler. Default true.
 	Shuffle bool `yaml:"shuffle"`
-	// DropLast leaves out rows that do not make a whole global batch. Default false: rows
-	// from the front of the epoch fill it.
+	// DropLast drops the rows at the end of an epoch that do not fill a global batch; without it
+	// rows from the beginning of the epoch fill it. Default false.
 	DropLast bool `yaml:"drop_last"`
-	// InvalidUTF8: error, the default, or replace, which puts U+FFFD where text is not UTF-8.
+	// InvalidUTF8 is what happens to text that is not UTF-8. One of error | replace. replace puts
+	// U+FFFD. Default error.
 	InvalidUTF8 string `yaml:"invalid_utf8"`
-	// MaxBytes is how much text of go_source is read; 0 is 16 MiB.
+	// MaxBytes is how much text of go_source is read, in bytes; 0 is 16 MiB. Default 0.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// CacheDir is where texts are kept as tokens; empty is trireme in the user's cache directory.
+	// CacheDir is where tokenized data is kept; empty is trireme in the user's cache directory.
+	// Default "".
 	CacheDir string `yaml:"cache_dir"`
 }
 
@@ -140,7 +140,7 @@ func (c Config) Validate() error {
 	var errs []error
 	formats := slices.Concat([]string{FormatAuto}, fileFormats, rowFormats)
 	if c.Format != "" && !slices.Contains(formats, c.Format) {
-		errs = append(errs, fmt.Errorf("data: format %q is not one of %s", c.Format, strings.Join(formats, ", ")))
+		errs = append(errs, fmt.Errorf("data: format: %w", conf.NotOneOf(c.Format, formats...)))
 	}
 	if c.Path == "" && c.Format != FormatGo {
 		errs = append(errs, errors.New("data: path names no file. try: --set data.path=train.jsonl"))
@@ -156,14 +156,14 @@ func (c Config) Validate() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Columns)) {
 		if !slices.Contains(columnNames, name) {
-			errs = append(errs, fmt.Errorf("data: columns renames %q, which is none of %s", name, strings.Join(columnNames, ", ")))
+			errs = append(errs, fmt.Errorf("data: columns: %w", conf.NotOneOf(name, columnNames...)))
 		}
 	}
 	if text, both := c.Columns["text"]; both && c.textField() != "text" && text != c.textField() {
 		errs = append(errs, fmt.Errorf("data: columns.text is %q and text_field %q. try: one of them", text, c.TextField))
 	}
 	if c.TrainOn != "" && c.TrainOn != trainAnswers && c.TrainOn != trainAll {
-		errs = append(errs, fmt.Errorf("data: train_on %q is neither %s nor %s", c.TrainOn, trainAnswers, trainAll))
+		errs = append(errs, fmt.Errorf("data: train_on: %w", conf.NotOneOf(c.TrainOn, trainAnswers, trainAll)))
 	}
 	if !(c.MLMProbability >= 0 && c.MLMProbability < 1) {
 		errs = append(errs, fmt.Errorf("data: mlm_probability is %v: it must be between 0 and 1", c.MLMProbability))
@@ -172,7 +172,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("data: document_mask keeps packed documents apart, and packing is false. try: one of them"))
 	}
 	if c.InvalidUTF8 != "" && c.InvalidUTF8 != utf8Error && c.InvalidUTF8 != utf8Replace {
-		errs = append(errs, fmt.Errorf("data: invalid_utf8 %q is neither %s nor %s", c.InvalidUTF8, utf8Error, utf8Replace))
+		errs = append(errs, fmt.Errorf("data: invalid_utf8: %w", conf.NotOneOf(c.InvalidUTF8, utf8Error, utf8Replace)))
 	}
 	if c.MaxBytes < 0 {
 		errs = append(errs, fmt.Errorf("data: max_bytes is %d: it must not be negative", c.MaxBytes))

@@ -7,18 +7,18 @@ import (
 	"trireme/tensor"
 )
 
-// Config is the node `device` of the configuration.
+// Config is the node `device`: the processor, its threads and its memory.
 type Config struct {
-	// Name is the device: cpu.
+	// Name is the device. One of cpu. Default cpu.
 	Name string `yaml:"name"`
-	// Threads compute together in one rank; 0 divides the machine's processors among its
-	// ranks. Results do not depend on it.
+	// Threads is the number of threads of each rank; 0 divides the machine's processors among its
+	// ranks. Results do not depend on it. Default 0.
 	Threads int `yaml:"threads"`
-	// MemoryLimit is what all ranks of this machine may use together: 60GiB, 64GB. A run that is
-	// planned to need more is refused before it starts. Default: what the system has available,
-	// and the control group allows.
+	// MemoryLimit is the memory that all ranks of this machine may use together, as in 60GiB or
+	// 64GB. A run that is planned to need more is refused before it starts. 0 is what the system
+	// and the control group have available. Default 0.
 	MemoryLimit Bytes `yaml:"memory_limit"`
-	// Overcommit starts such a run all the same. Default false.
+	// Overcommit starts such a run anyway. Default false.
 	Overcommit bool `yaml:"overcommit"`
 }
 
@@ -29,7 +29,7 @@ func DefaultConfig() Config { return Config{Name: "cpu"} }
 func (c Config) Validate() error {
 	switch {
 	case c.Name != "cpu":
-		return fmt.Errorf("device: %q is not a device to train on: cpu is", c.Name)
+		return fmt.Errorf("device: name %q: Trireme trains on cpu; GPUs are not supported yet. try: --set device.name=cpu", c.Name)
 	case c.Threads < 0:
 		return fmt.Errorf("device: threads is %d: it must not be negative", c.Threads)
 	}

@@ -1,28 +1,53 @@
 package monitor
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Config is the node `logging` of the configuration.
 type Config struct {
-	// LogEveryNSteps is how often the text line and TensorBoard get a step: at step 1, then
+	// LogEveryNSteps is how often a step is printed as a line and written to TensorBoard: step 1,
 	// every n-th, and the last. metrics.jsonl and the live view have every step. Default 1.
 	LogEveryNSteps int `yaml:"log_every_n_steps"`
-	// TensorBoard writes event files to <output_dir>/tb. Default true.
+	// TensorBoard writes event files to tb/ in the output directory. Default true.
 	TensorBoard bool `yaml:"tensorboard"`
-	// View is the live view: auto (on a terminal) | never. Default auto.
-	View string `yaml:"view"`
+	// View is whether a terminal shows the live view instead of lines. One of auto | never. Default
+	// auto.
+	View ViewMode `yaml:"view"`
+}
+
+// ViewMode is when the live view is shown.
+type ViewMode string
+
+// The values of Config.View.
+const (
+	ViewAuto  ViewMode = "auto"
+	ViewNever ViewMode = "never"
+)
+
+// Choices are the values.
+func (ViewMode) Choices() []string { return []string{string(ViewAuto), string(ViewNever)} }
+
+// UnmarshalText reads one of Choices.
+func (v *ViewMode) UnmarshalText(text []byte) error {
+	if !slices.Contains(v.Choices(), string(text)) {
+		return fmt.Errorf("monitor: view %q is neither auto nor never", text)
+	}
+	*v = ViewMode(text)
+	return nil
 }
 
 // Default is the configuration of a file that says nothing.
-func Default() Config { return Config{LogEveryNSteps: 1, TensorBoard: true, View: "auto"} }
+func Default() Config { return Config{LogEveryNSteps: 1, TensorBoard: true, View: ViewAuto} }
 
 // Validate checks the values.
 func (c Config) Validate() error {
 	switch {
 	case c.LogEveryNSteps < 1:
 		return fmt.Errorf("monitor: log_every_n_steps is %d: it must be at least 1", c.LogEveryNSteps)
-	case c.View != "auto" && c.View != "never":
-		return fmt.Errorf("monitor: view %q is not known: auto and never are", c.View)
+	case !slices.Contains(c.View.Choices(), string(c.View)):
+		return fmt.Errorf("monitor: view %q is neither auto nor never", c.View)
 	}
 	return nil
 }

@@ -40,23 +40,27 @@ func (k *ScalerKind) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// LossScaling is the node `precision.loss_scaling`. Gradients of float16 lose what is below 2^-24;
-// so the loss's gradient begins as a scale, and the update divides by it.
+// LossScaling is the node `precision.loss_scaling`: float16 gradients lose values below 2^-24, so
+// the loss is multiplied by a scale before the backward pass and the update divides by it.
 type LossScaling struct {
-	Kind ScalerKind `yaml:"kind"` // auto | torch | deepspeed | static | none. Default auto; "" is auto.
-	// InitialScalePower: a dynamic scale begins at 2 to this power. Default 16.
+	// Kind is the rule by which the scale changes. One of auto | torch | deepspeed | static |
+	// none. auto is torch if anything is float16 and none otherwise; torch is
+	// torch.amp.GradScaler; static is always loss_scale. Default auto.
+	Kind ScalerKind `yaml:"kind"`
+	// InitialScalePower sets the initial dynamic scale to 2 to this power. Default 16.
 	InitialScalePower int `yaml:"initial_scale_power"`
-	// GrowthInterval is after how many steps in a row without an overflow the scale doubles. 0 is
-	// the kind's: 2000 of torch, 1000 of deepspeed.
+	// GrowthInterval is the number of consecutive steps without overflow after which the scale
+	// doubles. 0 is 2000 for torch and 1000 for deepspeed. Default 0.
 	GrowthInterval int `yaml:"growth_interval"`
-	// Hysteresis is at which overflow the scale is halved first; those before it only skip their
-	// steps. It counts anew when the scale doubles. 0 is the kind's: 1 of torch, 2 of deepspeed.
+	// Hysteresis is the number of overflows before the scale is halved; earlier ones only skip the
+	// step. The count restarts when the scale doubles. 0 is 1 for torch and 2 for deepspeed.
+	// Default 0.
 	Hysteresis int `yaml:"hysteresis"`
-	// ConsecutiveHysteresis counts anew after each step without an overflow. Default false.
+	// ConsecutiveHysteresis restarts that count after each step without overflow. Default false.
 	ConsecutiveHysteresis bool `yaml:"consecutive_hysteresis"`
-	// MinScale is below what the scale never falls. 0 is the kind's: none of torch, 1 of deepspeed.
+	// MinScale is the lower bound of the scale. 0 is none for torch and 1 for deepspeed. Default 0.
 	MinScale float64 `yaml:"min_scale"`
-	// LossScale is static's scale. Default 0, which is none.
+	// LossScale is the scale of kind static. Default 0.
 	LossScale float64 `yaml:"loss_scale"`
 }
 

@@ -1,10 +1,12 @@
 package optim
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
+
+	"trireme/internal/conf"
 )
 
 // Schedule gives the learning rate of each optimizer step. Steps are optimizer steps, never
@@ -23,17 +25,21 @@ type Schedule struct {
 // Schedules are the kinds: transformers' names in lower case, DeepSpeed's as it writes them.
 var Schedules = []string{"constant", "constant_with_warmup", "linear", "cosine", "polynomial", "WarmupLR", "WarmupDecayLR"}
 
-// Validate checks the kind and the numbers.
+// Validate checks the kind and the numbers. Its errors begin with the configuration's keys.
 func (s Schedule) Validate() error {
-	switch {
-	case !slices.Contains(Schedules, s.Kind):
-		return fmt.Errorf("optim: schedule %q is not known. known: %s", s.Kind, strings.Join(Schedules, ", "))
-	case s.WarmupSteps < 0:
-		return fmt.Errorf("optim: warmup_steps is %d: it must not be negative", s.WarmupSteps)
-	case s.WarmupType != "" && s.WarmupType != "log" && s.WarmupType != "linear":
-		return fmt.Errorf("optim: warmup_type %q is not known: log and linear are", s.WarmupType)
+	var errs []error
+	if err := conf.OneOf(s.Kind, Schedules...); err != nil {
+		errs = append(errs, fmt.Errorf("lr_scheduler: %w", err))
 	}
-	return nil
+	if s.WarmupSteps < 0 {
+		errs = append(errs, fmt.Errorf("warmup_steps is %d: it must not be negative", s.WarmupSteps))
+	}
+	if s.WarmupType != "" {
+		if err := conf.OneOf(s.WarmupType, "log", "linear"); err != nil {
+			errs = append(errs, fmt.Errorf("warmup_type: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // At is the learning rate of the step that follows s applied steps: the first step is At(0),

@@ -7,38 +7,38 @@ import (
 	"strconv"
 )
 
-// Gathering is the part of Config that steers what is gathered when, where parameters are divided.
-// The bits of a run are the same whatever it says; its memory and traffic are not. Elements are
-// counted as they are gathered, with what pads a unit.
+// Gathering is the part of Config that decides when sharded parameters are all-gathered and
+// resharded. It changes memory and traffic, never the results. Numbers of elements include the
+// padding of a unit.
 type Gathering struct {
-	// Wrap groups units that are gathered together.
+	// Wrap groups units that are all-gathered together.
 	Wrap Wrap `yaml:"wrap"`
-	// ParamPersistenceThreshold: parameters of at most so many elements stay whole on each rank;
-	// their gradients and optimizer state are divided. auto is 10*h. Default 0.
+	// ParamPersistenceThreshold keeps parameters of at most this many elements whole on each rank;
+	// their gradients and optimizer state are still sharded. auto is 10 x hidden size. Default 0.
 	ParamPersistenceThreshold Elements `yaml:"param_persistence_threshold"`
-	// ModelPersistenceThreshold bounds how many elements stay whole in all: the first ones. 0 is no
-	// bound. Default 0.
+	// ModelPersistenceThreshold limits the total number of elements that
+	// param_persistence_threshold keeps whole; the first ones are kept. 0: no limit. Default 0.
 	ModelPersistenceThreshold int `yaml:"model_persistence_threshold"`
-	// ReshardAfterForward: true lets go of a unit's parameters when it has run forward and gathers
-	// them again on the way back; false keeps them until then; a number of ranks, which divides
-	// those that shard, keeps a part: groups of so many neighbours hold the parameters together, and
-	// gather them among themselves on the way back (ZeRO++'s hpZ); all of those is as true. Default
-	// true.
+	// ReshardAfterForward says what happens to a unit's parameters after its forward pass: true
+	// frees them and all-gathers them again in backward; false keeps them; a number of ranks keeps
+	// a copy in each group of that many neighbors, which backward all-gathers within the group
+	// (ZeRO++'s hpZ). The number must divide the ranks that shard. Default true.
 	ReshardAfterForward Reshard `yaml:"reshard_after_forward"`
-	// ForwardPrefetch gathers ahead on the way forward, as far as prefetch_bucket_size says.
-	// Default true.
+	// ForwardPrefetch all-gathers upcoming units during forward, as far ahead as
+	// prefetch_bucket_size. Default true.
 	ForwardPrefetch bool `yaml:"forward_prefetch"`
-	// BackwardPrefetch: backward_pre gathers ahead before a unit goes back, so that it overlaps
-	// with its computation; backward_post after it, when it has been let go of; none gathers when a
-	// unit runs. Default backward_pre.
+	// BackwardPrefetch is when backward all-gathers the next unit. One of backward_pre |
+	// backward_post | none. backward_pre: before the current unit's backward pass, so that the two
+	// overlap; backward_post: after it, when its parameters are freed; none: when the unit
+	// runs. Default backward_pre.
 	BackwardPrefetch BackwardPrefetch `yaml:"backward_prefetch"`
-	// PrefetchBucketSize is how far gathers run ahead of the unit that computes: until so many
-	// elements are ahead; 1 is one unit, 0 none, auto 0.9 h*h of the hidden size h. Default 1.
+	// PrefetchBucketSize is the number of elements that all-gathers may run ahead of the unit that
+	// computes; 1 is one unit, 0 none, auto 0.9 x hidden size squared. Default 1.
 	PrefetchBucketSize Elements `yaml:"prefetch_bucket_size"`
-	// MaxLiveParameters bounds what is gathered at one time, in elements: what runs is gathered in
-	// any case, but nothing ahead of it or kept for later beyond this. 0 is no bound. Default 0.
+	// MaxLiveParameters caps the number of gathered elements. The running unit is always gathered;
+	// prefetched and cached units stay under the cap. 0: no cap. Default 0.
 	MaxLiveParameters int `yaml:"max_live_parameters"`
-	// MaxReuseDistance keeps parameters that are read again after less than so many elements of
+	// MaxReuseDistance keeps gathered parameters that are used again before this many elements of
 	// other units. Default 0.
 	MaxReuseDistance int `yaml:"max_reuse_distance"`
 }

@@ -121,10 +121,11 @@ func TestResolve(t *testing.T) {
 		{"hybrid_shard", 0, 0, 3, 1, 3, ""},
 		{"4", 0, 2, 6, 3, 2, ""},
 		{"hybrid_shard", 3, 0, 6, 3, 2, ""},
-		{"hybrid_shard", 4, 0, 6, 0, 0, "is not the 6 ranks"},
-		{"hybrid_shard", 0, 7, 6, 0, 0, "is not the 6 ranks"},
+		{"hybrid_shard", 4, 0, 6, 0, 0, "6 ranks do not divide"},
+		{"hybrid_shard", 0, 7, 6, 0, 0, "6 ranks do not divide"},
+		{"full_shard", 1, 2, 1, 0, 0, "try: --nproc 2"},
 		{"zero_2", 2, 2, 4, 0, 0, "has no replicas"},
-		{"zero_4", 0, 0, 4, 0, 0, "is not known"},
+		{"zero_4", 0, 0, 4, 0, 0, "is not one of"},
 	} {
 		cfg := Default()
 		cfg.Strategy, cfg.Mesh = c.strategy, MeshConfig{c.replicate, c.shard}

@@ -5,46 +5,48 @@ import (
 	"fmt"
 )
 
-// Offload is the node `offload`: what of the training state rests in files of this rank and
-// comes to memory while it is needed. Whatever it says, the bits of a run are the same.
+// Offload is the node `offload`: training state that rests in files of this rank and is read while
+// it is needed. It changes memory and time, never the results.
 type Offload struct {
-	// Optimizer is for moments, and float32 masters where others compute.
+	// Optimizer offloads moments, and float32 masters under mixed precision.
 	Optimizer OffloadOptimizer `yaml:"optimizer"`
-	// Params is for parameters, where the strategy divides them. In float32 those are the masters
+	// Params offloads parameters, if the strategy shards them. In float32 these are the masters
 	// too.
 	Params OffloadParams `yaml:"params"`
 }
 
-// OffloadOptimizer is where optimizer state rests. Numbers are of elements of this rank.
+// OffloadOptimizer is the node `offload.optimizer`: where optimizer state rests. Numbers of elements
+// are per rank.
 type OffloadOptimizer struct {
-	// Device: none | cpu, which on a CPU is the same memory, so that nothing moves | nvme, a file.
-	// Default none.
+	// Device is where optimizer state rests. One of none | cpu | nvme. nvme is a file; cpu changes
+	// nothing here, because host and device are one memory. Default none.
 	Device OffloadDevice `yaml:"device"`
-	// Path is the directory of the file, which has no name and leaves nothing behind. Default
-	// output_dir.
+	// Path is the directory of the file, which is unlinked and leaves nothing behind; empty is
+	// output_dir. Default "".
 	Path string `yaml:"path"`
-	// SubGroupSize is how many elements are updated at once, in multiples of 2048; a sub-group does
-	// not go beyond a unit. 0: whole units. Default 4194304.
+	// SubGroupSize is the number of elements updated at once, in multiples of 2048; a sub-group
+	// never spans two units. 0: whole units. Default 4194304.
 	SubGroupSize int `yaml:"sub_group_size"`
-	// BufferCount is for how many states of a sub-group there is memory, of four each (parameter,
-	// gradient and two moments), besides what pipelining takes: with 8, two sub-groups are read
-	// ahead. Default 4.
+	// BufferCount is the number of buffers of a sub-group's size, of which one sub-group needs four
+	// (parameter, gradient and two moments); with 8, two sub-groups are read ahead. Default 4.
 	BufferCount int `yaml:"buffer_count"`
 	// PipelineRead reads the next sub-group while one is updated. Default true.
 	PipelineRead bool `yaml:"pipeline_read"`
 	// PipelineWrite writes a sub-group while the next is updated. Default true.
 	PipelineWrite bool `yaml:"pipeline_write"`
-	// Ratio is the share of the state that rests there, by whole units, the first ones. Default 1.
+	// Ratio is the share of the state that is offloaded, in whole units from the first on.
+	// Default 1.
 	Ratio float64 `yaml:"ratio"`
 }
 
-// OffloadParams is where parameters rest.
+// OffloadParams is the node `offload.params`: where sharded parameters rest.
 type OffloadParams struct {
-	// Device: none | cpu | nvme, as for optimizer. Default none.
+	// Device is where parameters rest. One of none | cpu | nvme. As for optimizer. Default none.
 	Device OffloadDevice `yaml:"device"`
-	Path   string        `yaml:"path"` // as for optimizer. Default output_dir.
-	// MaxInCPU is how many elements of this rank's part stay in memory, by whole units, the first
-	// ones. Default 0.
+	// Path is the directory of the file; empty is output_dir. Default "".
+	Path string `yaml:"path"`
+	// MaxInCPU is the number of elements of this rank's shard that stay in memory, in whole units
+	// from the first on. Default 0.
 	MaxInCPU int `yaml:"max_in_cpu"`
 }
 

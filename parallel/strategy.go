@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"trireme/internal/conf"
 )
 
 // Strategy says which parts of the training state are divided over the shard axis of the mesh.
@@ -43,32 +45,38 @@ func ParseStrategy(name string) (Strategy, error) {
 		}
 		known = append(known, s.Name)
 	}
-	return Strategy{}, fmt.Errorf("parallel: strategy %q is not known. known: %s (and ddp, fsdp, zero_2, zero_3, hsdp, 1-5)", name, strings.Join(known, ", "))
+	return Strategy{}, fmt.Errorf("parallel: strategy: %w", conf.NotOneOf(name, append(known, "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...))
 }
 
-// Config is the node `parallel` of the configuration.
+// Config is the node `parallel`: how the model is divided among ranks.
 type Config struct {
-	// Strategy: no_shard | zero_1 | shard_grad_op | full_shard | hybrid_shard, or another name
-	// of these. Default full_shard.
+	// Strategy is which parts of the training state are sharded. One of no_shard | zero_1 |
+	// shard_grad_op | full_shard | hybrid_shard | hybrid_shard_zero2. Other names are accepted:
+	// ddp, zero_2, fsdp, zero_3, hsdp, and FSDP's numbers 1 to 5. Default full_shard.
 	Strategy string `yaml:"strategy"`
-	// Mesh divides the ranks into replicas of groups that shard. 0 fills in: all ranks shard;
-	// hybrid_shard makes 2 replicas where ranks are even.
+	// Mesh arranges the ranks as replicas of groups that shard.
 	Mesh MeshConfig `yaml:"mesh"`
 	Gathering
-	// Backend is how ranks exchange data: auto | shm | tcp.
+	// Backend is the transport between ranks. One of auto | shm | tcp. auto is shared memory on
+	// one machine and TCP otherwise. Default auto.
 	Backend string `yaml:"backend"`
-	// WorldInvariant sums gradients in one order for all world sizes. It costs communication
-	// only where gradients are whole on each rank and micro-batches accumulate: they are then
-	// reduced each micro-batch, not once a step. Default true.
+	// WorldInvariant sums gradients in the same order for every number of ranks, so that a run has
+	// the same bits in every world. It costs communication only if gradients are whole on each
+	// rank and accumulated: they are then reduced after each micro-batch instead of once a
+	// step. Default true.
 	WorldInvariant bool `yaml:"world_invariant"`
-	// Timeout ends a collective, or joining, that waits for a rank: seconds. Default 600.
+	// Timeout is the number of seconds that a collective, or joining the run, waits for another
+	// rank. Default 600.
 	Timeout float64 `yaml:"timeout_seconds"`
 }
 
-// MeshConfig is the extent of each axis.
+// MeshConfig is the node `parallel.mesh`: the size of each axis. The product is the number of ranks.
 type MeshConfig struct {
-	Replicate int `yaml:"replicate"` // copies of what is divided. 0: ranks / shard.
-	Shard     int `yaml:"shard"`     // ranks that divide one copy. 0: ranks / replicate.
+	// Replicate is the number of replicas of the sharded model; 0 is ranks / shard. With both 0,
+	// hybrid_shard makes 2 replicas if the number of ranks is even and above 2. Default 0.
+	Replicate int `yaml:"replicate"`
+	// Shard is the number of ranks that share one replica; 0 is ranks / replicate. Default 0.
+	Shard int `yaml:"shard"`
 }
 
 // Default is the configuration of a file that says nothing.
@@ -84,9 +92,10 @@ func (c Config) Validate() error {
 	if _, err := ParseStrategy(c.Strategy); err != nil {
 		return err
 	}
+	if err := conf.OneOf(c.Backend, "auto", "shm", "tcp"); err != nil {
+		return fmt.Errorf("parallel: backend: %w", err)
+	}
 	switch {
-	case c.Backend != "auto" && c.Backend != "shm" && c.Backend != "tcp":
-		return fmt.Errorf("parallel: backend %q is not known: auto, shm and tcp are", c.Backend)
 	case c.Mesh.Replicate < 0 || c.Mesh.Shard < 0:
 		return fmt.Errorf("parallel: mesh %dx%d has a negative extent. try: 0, which is worked out", c.Mesh.Replicate, c.Mesh.Shard)
 	case !(c.Timeout > 0):
@@ -112,9 +121,12 @@ func (c Config) Resolve(world int) (s Strategy, replicate, shard int, err error)
 		shard = world / replicate
 	}
 	switch {
+	case replicate*shard != world && c.Mesh.Replicate > 0 && c.Mesh.Shard > 0:
+		return s, 0, 0, fmt.Errorf("parallel: the mesh needs %d ranks (replicate %d x shard %d), and this run has %d. try: --nproc %d, or parallel.mesh.shard 0 (computed)",
+			replicate*shard, replicate, shard, world, replicate*shard)
 	case replicate*shard != world:
-		return s, 0, 0, fmt.Errorf("parallel: mesh replicate %d x shard %d is not the %d ranks there are. try: --set parallel.mesh.replicate=%d --set parallel.mesh.shard=%d",
-			replicate, shard, world, 1, world)
+		return s, 0, 0, fmt.Errorf("parallel: %d ranks do not divide by parallel.mesh (replicate %d, shard %d). try: a divisor of %d, or 0 (computed)",
+			world, c.Mesh.Replicate, c.Mesh.Shard, world)
 	case replicate > 1 && !s.Replicas:
 		return s, 0, 0, fmt.Errorf("parallel: strategy %s has no replicas, the mesh has %d. try: hybrid_shard, or mesh.replicate 1", s.Name, replicate)
 	case s.Params && c.ReshardAfterForward > KeepWhole && shard%int(c.ReshardAfterForward) != 0:

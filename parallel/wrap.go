@@ -8,17 +8,18 @@ import (
 	"trireme/nn"
 )
 
-// Wrap is the node `parallel.wrap`: which units are gathered together, and have their gradients
-// reduced together. Larger groups are fewer and larger messages, for more memory.
+// Wrap is the node `parallel.wrap`: units that are all-gathered together and whose gradients are
+// reduced together. Larger groups mean fewer and larger messages, and more memory.
 type Wrap struct {
-	// Policy: transformer: each unit by itself: the embeddings, a layer, the head | size: units that
-	// follow one another, until they have min_num_params | none: all units | list: those that units
-	// names each by itself, and what lies between them together. Default transformer; "" is that.
+	// Policy is how units are grouped. One of transformer | size | none | list. transformer: the
+	// embeddings, each layer and the head by itself; size: consecutive units, until a group has
+	// min_num_params; none: all units in one group; list: each unit named in units by itself, and
+	// the units between them together. Default transformer.
 	Policy WrapPolicy `yaml:"policy"`
-	// MinNumParams is how many parameters a group of policy size has at least. Default 1e8.
+	// MinNumParams is the least number of parameters in a group of policy size. Default 1e8.
 	MinNumParams int `yaml:"min_num_params"`
-	// Units are names of units, or of all that differ in a number: layers.3, layers. An unknown
-	// name is an error that lists them.
+	// Units names the units of policy list, such as layers.3, or layers for all of them. An unknown
+	// name is an error that lists the names. Default [].
 	Units []string `yaml:"units"`
 }
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"trireme/checkpoint"
+	"trireme/internal/conf"
 	"trireme/monitor"
 )
 
@@ -42,7 +42,7 @@ func metric(name string, e monitor.Evaluation) (v float64, more bool, err error)
 		known = append(known, k)
 	}
 	slices.Sort(known[4:])
-	return 0, false, fmt.Errorf("train: metric_for_best_model %q is not known. known: %s", name, strings.Join(known, ", "))
+	return 0, false, fmt.Errorf("train: metric_for_best_model: %w", conf.NotOneOf(name, known...))
 }
 
 // judge notes an evaluation that is better than all before, whose checkpoint is then kept.

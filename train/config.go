@@ -8,6 +8,7 @@ import (
 	"trireme/checkpoint"
 	"trireme/data"
 	"trireme/device"
+	"trireme/internal/conf"
 	"trireme/monitor"
 	"trireme/optim"
 	"trireme/parallel"
@@ -33,43 +34,71 @@ type Config struct {
 	Device     device.Config     `yaml:"device"`
 }
 
-// Training is the node `training`. Steps are optimizer steps throughout.
+// Training is the node `training`: batch, length of the run, optimizer and evaluation. Steps are
+// optimizer steps throughout. The optimizer is AdamW.
 type Training struct {
-	MicroBatchSize            int `yaml:"micro_batch_size"`            // rows of a rank's forward pass. Default 1.
-	GradientAccumulationSteps int `yaml:"gradient_accumulation_steps"` // micro-batches of a rank in a step. Default 1.
-	// GlobalBatchSize, where given, is rows of a step over all ranks: micro_batch_size x
-	// gradient_accumulation_steps x ranks. It gives the accumulation where that is 0, and is
-	// checked otherwise.
+	// MicroBatchSize is the number of rows in one forward pass of one rank. Default 1.
+	MicroBatchSize int `yaml:"micro_batch_size"`
+	// GradientAccumulationSteps is the number of micro-batches that a rank accumulates before
+	// each optimizer step; 0 is 1, or follows from global_batch_size. Default 0.
+	GradientAccumulationSteps int `yaml:"gradient_accumulation_steps"`
+	// GlobalBatchSize is the number of rows in a step over all ranks: micro_batch_size x
+	// gradient_accumulation_steps x ranks. If gradient_accumulation_steps is 0, it is computed
+	// from this; otherwise the product must be this number. 0: not checked. Default 0.
 	GlobalBatchSize int `yaml:"global_batch_size"`
-	// MaxSteps ends the run; 0 is as many as NumTrainEpochs need.
-	MaxSteps       int     `yaml:"max_steps"`
-	NumTrainEpochs float64 `yaml:"num_train_epochs"` // where max_steps is 0. Default 1.
+	// MaxSteps is the number of optimizer steps; 0 trains for num_train_epochs. Default 0.
+	MaxSteps int `yaml:"max_steps"`
+	// NumTrainEpochs is the number of passes over the data if max_steps is 0; fractions are
+	// allowed. Default 1.
+	NumTrainEpochs float64 `yaml:"num_train_epochs"`
 
-	LearningRate float64    `yaml:"learning_rate"` // the peak. Default 3e-4.
-	LRScheduler  string     `yaml:"lr_scheduler"`  // constant | constant_with_warmup | linear | cosine | polynomial | WarmupLR | WarmupDecayLR. Default cosine.
-	MinLR        float64    `yaml:"min_lr"`        // where WarmupLR and WarmupDecayLR begin. Default 0.
-	WarmupSteps  int        `yaml:"warmup_steps"`  // Default 0.
-	WarmupRatio  float64    `yaml:"warmup_ratio"`  // of all steps, rounded down, in place of warmup_steps. Default 0.
-	WarmupType   string     `yaml:"warmup_type"`   // of WarmupLR and WarmupDecayLR: log | linear. Default log.
-	WeightDecay  float64    `yaml:"weight_decay"`  // of parameters with two or more dimensions. Default 0.1.
-	Betas        [2]float64 `yaml:"betas"`         // Default [0.9, 0.95].
-	Eps          float64    `yaml:"eps"`           // Default 1e-8.
-	MaxGradNorm  float64    `yaml:"max_grad_norm"` // 0 does not clip. Default 1.
-	Seed         uint64     `yaml:"seed"`          // of weights and of the order of data. Default 42.
+	// LearningRate is the peak learning rate. It is not scaled with the number of ranks.
+	// Default 0.0003.
+	LearningRate float64 `yaml:"learning_rate"`
+	// LRScheduler is the learning rate schedule. One of constant | constant_with_warmup | linear |
+	// cosine | polynomial | WarmupLR | WarmupDecayLR. linear and cosine decay to 0 at the last
+	// step; WarmupLR and WarmupDecayLR are DeepSpeed's. Default cosine.
+	LRScheduler string `yaml:"lr_scheduler"`
+	// MinLR is the learning rate at which the warmup of WarmupLR and WarmupDecayLR begins.
+	// Default 0.
+	MinLR float64 `yaml:"min_lr"`
+	// WarmupSteps is the number of steps in which the learning rate rises to learning_rate.
+	// Default 0.
+	WarmupSteps int `yaml:"warmup_steps"`
+	// WarmupRatio gives the warmup as a share of all steps, rounded down; use it or
+	// warmup_steps. Default 0.
+	WarmupRatio float64 `yaml:"warmup_ratio"`
+	// WarmupType is the shape of the warmup of WarmupLR and WarmupDecayLR. One of log | linear.
+	// Empty is log. Default "".
+	WarmupType string `yaml:"warmup_type"`
+	// WeightDecay is decoupled weight decay, applied to parameters with two or more dimensions.
+	// Default 0.1.
+	WeightDecay float64 `yaml:"weight_decay"`
+	// Betas are AdamW's decay rates of the first and the second moment. Default [0.9, 0.95].
+	Betas [2]float64 `yaml:"betas"`
+	// Eps is AdamW's epsilon. Default 1e-08.
+	Eps float64 `yaml:"eps"`
+	// MaxGradNorm clips gradients to this L2 norm over all parameters; 0 does not clip. Default 1.
+	MaxGradNorm float64 `yaml:"max_grad_norm"`
+	// Seed seeds initial weights, dropout and the order of the data. Default 42.
+	Seed uint64 `yaml:"seed"`
 
-	// MaxSkippedSteps is how many steps in a row may be skipped because a loss or a gradient
-	// is not finite before the run stops; 0 stops at the first. A finite loss whose gradient is
-	// not, at a loss scale above 1 that can still fall, does not count. Default 3.
+	// MaxSkippedSteps is the number of consecutive steps that may be skipped because the loss or
+	// a gradient is not finite; one more stops the run. Steps skipped while a dynamic loss scale
+	// falls do not count. 0 stops at the first. Default 3.
 	MaxSkippedSteps int `yaml:"max_skipped_steps"`
-	// EvalEveryNSteps evaluates the held-out data; 0 only at the end, where there is any.
+	// EvalEveryNSteps evaluates after every n steps; 0 evaluates only at the end, if there is an
+	// evaluation set. Default 0.
 	EvalEveryNSteps int `yaml:"eval_every_n_steps"`
-	// EvalEveryNEpochs is the same in epochs, or parts of one; in place of eval_every_n_steps.
+	// EvalEveryNEpochs evaluates every n epochs; fractions are allowed. Use it or
+	// eval_every_n_steps. Default 0.
 	EvalEveryNEpochs float64 `yaml:"eval_every_n_epochs"`
-	// LoadBestModelAtEnd keeps the checkpoint of the best evaluation, whatever keep_last_n says,
-	// and ends with its parameters: final_model is it.
+	// LoadBestModelAtEnd ends the run with the weights of its best evaluation: that checkpoint is
+	// kept whatever keep_last_n says, and final_model has its weights. Default false.
 	LoadBestModelAtEnd bool `yaml:"load_best_model_at_end"`
-	// MetricForBestModel: eval_loss, perplexity, accuracy, macro_f1, or a mean that the model
-	// adds to evaluations. accuracy and macro_f1 are better when greater. Default eval_loss.
+	// MetricForBestModel is the metric that decides which evaluation is best: eval_loss,
+	// perplexity, accuracy, macro_f1, or a metric of the model's own. For accuracy and macro_f1
+	// greater is better, otherwise less. Default eval_loss.
 	MetricForBestModel string `yaml:"metric_for_best_model"`
 }
 
@@ -145,13 +174,19 @@ func (c Training) Accumulation(ranks int) (int, error) {
 	return a, nil
 }
 
-// Precision is the node `precision`, as FSDP names it. Whatever the types, the optimizer
-// updates parameters in float32, and checkpoints have those.
+// Precision is the node `precision`: data types, named as in FSDP's MixedPrecision. Whatever the
+// types, the optimizer updates float32 parameters, and checkpoints hold those.
 type Precision struct {
-	ParamDType  string `yaml:"param_dtype"`  // of gathered parameters and activations: float32 | bfloat16 | float16. Default float32.
-	ReduceDType string `yaml:"reduce_dtype"` // of gradients on their way: float32 | bfloat16 | float16. Default float32.
-	BufferDType string `yaml:"buffer_dtype"` // of tables that do not train: float32 | bfloat16 | float16. Default float32.
-	// LossScaling keeps gradients of float16 in its range.
+	// ParamDType is the type of parameters in computation, and of activations. One of float32 |
+	// bfloat16 | float16. Default float32.
+	ParamDType string `yaml:"param_dtype"`
+	// ReduceDType is the type in which gradients are sent between ranks; sums are float32. One of
+	// float32 | bfloat16 | float16. Default float32.
+	ReduceDType string `yaml:"reduce_dtype"`
+	// BufferDType is the type of buffers that do not train. One of float32 | bfloat16 | float16.
+	// Default float32.
+	BufferDType string `yaml:"buffer_dtype"`
+	// LossScaling scales the loss so that float16 gradients stay in range.
 	LossScaling optim.LossScaling `yaml:"loss_scaling"`
 }
 
@@ -164,7 +199,7 @@ func (c Precision) Types() (p parallel.Precision, err error) {
 		var ok bool
 		switch *t.dt, ok = tensor.ParseDType(t.name); {
 		case !ok:
-			return p, fmt.Errorf("train: %s %q is not a type: float32, bfloat16 and float16 are", t.key, t.name)
+			return p, fmt.Errorf("train: %s: %w", t.key, conf.NotOneOf(t.name, "float32", "bfloat16", "float16"))
 		case *t.dt != tensor.F32 && *t.dt != tensor.BF16 && *t.dt != tensor.F16:
 			return p, fmt.Errorf("train: %s %s cannot be trained in: float32, bfloat16 and float16 can", t.key, *t.dt)
 		}

@@ -9,38 +9,42 @@ import (
 	"strings"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/conf"
 	"trireme/model"
 )
 
-// ModelConfig is the node `model`: where the network and its first weights come from.
+// ModelConfig is the node `model`: the network and its initial weights.
 type ModelConfig struct {
-	// Path is a Hugging Face directory: config.json and model.safetensors, or its index. The
-	// commands also take a name on the hub, OWNER/NAME@REVISION.
+	// Path is a Hugging Face model directory: config.json, model.safetensors or its index, and a
+	// tokenizer. Commands also take a name on the hub, OWNER/NAME@REVISION. Default "".
 	Path string `yaml:"path"`
-	// RandomWeights draws the weights of path's model and reads none; its configuration and
-	// its tokenizer are used. Default false: a path without weights is an error.
+	// RandomWeights ignores the weights in path and initializes new ones; config.json and the
+	// tokenizer are still read. Without it, a path without weights is an error. Default false.
 	RandomWeights bool `yaml:"random_weights"`
-	// Config is a config.json for random weights, in place of path.
+	// Config is the config.json of a model to train from random weights, instead of path.
+	// Default "".
 	Config string `yaml:"config"`
-	// Inline is config.json itself, key by key, for random weights, in place of path.
+	// Inline holds the keys of config.json themselves, for random weights, instead of path.
 	Inline map[string]any `yaml:"inline"`
-	// Task is what the model is trained for, where its family can do more than config.json's
-	// architecture says: causal_lm | masked_lm | sequence_classification. Default: as that says.
+	// Task is what the model is trained for, if its family can do more than the architecture in
+	// config.json. One of causal_lm | masked_lm | sequence_classification. Empty: as config.json
+	// says. Default "".
 	Task string `yaml:"task"`
-	// NumLabels, where not 0, is how many labels a classifier tells apart, over config.json's.
+	// NumLabels is the number of classes of a classifier; 0: as config.json says. Default 0.
 	NumLabels int `yaml:"num_labels"`
-	// VocabSize, where not 0, is the size of the vocabulary, over config.json's; auto is the
-	// tokenizer's. Rows that the files have keep their values; those that they lack are drawn as
-	// those of a new model are.
+	// VocabSize is the size of the vocabulary; auto is the tokenizer's size, 0 is config.json's.
+	// Pretrained rows keep their values and new rows are initialized. Default 0.
 	VocabSize VocabSize `yaml:"vocab_size"`
-	// PadVocabToMultipleOf rounds the size of the vocabulary up. 0 does not.
+	// PadVocabToMultipleOf rounds the size of the vocabulary up to a multiple; 0 does not.
+	// Default 0.
 	PadVocabToMultipleOf int `yaml:"pad_vocab_to_multiple_of"`
-	// AllowMissing lists parameters that are drawn at random where the files lack them, or have
-	// them in another shape: a name, or a prefix that ends in *.
+	// AllowMissing lists parameters that are initialized if path lacks them or has them in
+	// another shape: names, or prefixes that end in *. Default [].
 	AllowMissing []string `yaml:"allow_missing"`
-	// AllowUnexpected lists tensors of the files that are left unread, in the same way.
+	// AllowUnexpected lists tensors in path that are not part of the model and are ignored: names,
+	// or prefixes that end in *. Default [].
 	AllowUnexpected []string `yaml:"allow_unexpected"`
-	// Freeze lists parameters that do not train, in the same way.
+	// Freeze lists parameters that do not train: names, or prefixes that end in *. Default [].
 	Freeze []string `yaml:"freeze"`
 }
 
@@ -65,7 +69,7 @@ func (c ModelConfig) Validate() error {
 	case len(given) > 1:
 		return fmt.Errorf("train: model has both %s. try: one of them", strings.Join(given, " and "))
 	case c.Task != "" && !slices.Contains(model.Tasks(), c.Task):
-		return fmt.Errorf("train: task %q is not one of %s", c.Task, strings.Join(model.Tasks(), ", "))
+		return fmt.Errorf("train: task: %w", conf.NotOneOf(c.Task, model.Tasks()...))
 	case c.NumLabels < 0 || c.NumLabels > maxLabels:
 		return fmt.Errorf("train: num_labels is %d: it must be between 0 and %d", c.NumLabels, maxLabels)
 	case c.PadVocabToMultipleOf < 0 || c.PadVocabToMultipleOf > maxLabels:

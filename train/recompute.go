@@ -11,38 +11,41 @@ import (
 	"trireme/tensor"
 )
 
-// Recompute is the node `activation_checkpointing`: what of the layers is computed again on the
-// way back instead of being kept. Whatever it says, the bits of a run are the same.
+// Recompute is the node `activation_checkpointing`: activations that are recomputed in the
+// backward pass instead of being kept. It changes memory and time, never the results.
 type Recompute struct {
-	// Enabled computes again what the other keys say: without them, every layer, of which only
-	// its input is kept.
+	// Enabled turns recomputation on. Without the other keys every layer is recomputed and only
+	// its input is kept. Default false.
 	Enabled bool `yaml:"enabled"`
-	// EveryNLayers does so for every n-th layer, from the first on. Default 1.
+	// EveryNLayers recomputes every n-th layer, beginning with the first. Default 1.
 	EveryNLayers int `yaml:"every_n_layers"`
-	// Part of such a layer: layer | attention | mlp | attention_and_mlp, each by itself. The halves
-	// are from the normalised input to what is added to the residual. Default layer.
+	// Part is the part of a layer that is recomputed. One of layer | attention | mlp |
+	// attention_and_mlp. attention and mlp reach from the normalized input to what is added to
+	// the residual; attention_and_mlp recomputes the two one at a time. Default layer.
 	Part RecomputedPart `yaml:"part"`
-	// Keep what is dear to make of such a part: nothing | attention, its result | products,
-	// those of matrices that the way back reads, so that attention alone is dear. Default nothing.
+	// Keep is what is kept of a recomputed part because it is expensive to recompute. One of
+	// nothing | attention | products. attention keeps the output of attention; products keeps
+	// the matrix products that the backward pass reads, so that only attention is expensive.
+	// Default nothing.
 	Keep RecomputedKeep `yaml:"keep"`
-	// Segments divides the layers into so many, each computed again as one: only its first
-	// layer's input is kept. sqrt is the root of the number of layers, rounded up. The last
-	// segment, with which the way back begins, is not computed again. 0 has none. Default 0.
+	// Segments is the number of groups of layers that are recomputed as one, so that only the
+	// input of a group is kept; sqrt is the square root of the number of layers, rounded up; 0 is
+	// none. The last group is not recomputed. Default 0.
 	Segments Segments `yaml:"segments"`
-	// Nested computes layers of segments again in their turn, as the keys above say, when the
-	// segment is: a third time, for the memory of one layer in place of a segment's. Default
-	// false: layers of segments are kept then, and those keys are not for them.
+	// Nested recomputes the layers of a segment once more, as the keys above say, while the segment
+	// is recomputed: a third forward pass, but the memory of one layer instead of a segment.
+	// Default false.
 	Nested bool `yaml:"nested"`
-	// Store is where the inputs of layers and segments wait: memory | disk, a file from which
-	// they are read ahead of their use. Default memory.
+	// Store is where kept inputs of layers and segments wait for the backward pass. One of memory |
+	// disk. disk is a file that is read ahead. Default memory.
 	Store RecomputedStore `yaml:"store"`
-	// StorePath is the directory of that file. Default output_dir.
+	// StorePath is the directory of that file; empty is output_dir. Default "".
 	StorePath string `yaml:"store_path"`
-	// MemoryThreshold, above 0, keeps all until a step has used more than this share of a rank's
-	// memory (device.memory_limit, or what the system had available, divided by the machine's
-	// ranks) on some rank; from then on all ranks do as the keys above say. Default 0.
+	// MemoryThreshold, if above 0, turns recomputation on only after a step has used more than
+	// this share of a rank's memory (device.memory_limit or available memory, divided by the
+	// ranks of the machine) on any rank. Default 0.
 	MemoryThreshold float64 `yaml:"memory_threshold"`
-	// CheckEveryNSteps is when that is looked at. Default 100.
+	// CheckEveryNSteps is how often memory_threshold is checked. Default 100.
 	CheckEveryNSteps int `yaml:"check_every_n_steps"`
 }
 

@@ -28,7 +28,7 @@ type screen struct {
 func openScreen(c monitor.Config, stderr io.Writer) (*screen, error) {
 	s := &screen{Writer: stderr}
 	f, isFile := stderr.(*os.File)
-	if c.View == "auto" && isFile {
+	if c.View == monitor.ViewAuto && isFile {
 		if t, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
 			v := monitor.NewView(f, t)
 			s.Writer, s.sink = v, v

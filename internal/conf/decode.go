@@ -261,10 +261,7 @@ func (d *decoder) text(n *node, v reflect.Value, path string) {
 	if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.text)); err != nil {
 		text := err.Error()
 		if c, ok := v.Interface().(Chooser); ok {
-			text = fmt.Sprintf("%q is not one of %s", clip(n.text), strings.Join(c.Choices(), ", "))
-			if near := Nearest(n.text, c.Choices()); near != "" {
-				text += fmt.Sprintf(". did you mean %q?", near)
-			}
+			text = NotOneOf(n.text, c.Choices()...).Error()
 		}
 		d.problem(Problem{Where: n.at(), Path: path, Text: text, Err: err})
 		return

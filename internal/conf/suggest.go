@@ -1,6 +1,31 @@
 package conf
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// OneOf refuses a value that is none of the choices: it lists them and suggests the nearest. A
+// node's Validate puts the key before it, so that it is placed where the value was set:
+//
+//	fmt.Errorf("train: lr_scheduler: %w", conf.OneOf(c.LRScheduler, schedules...))
+func OneOf(value string, choices ...string) error {
+	if slices.Contains(choices, value) {
+		return nil
+	}
+	return NotOneOf(value, choices...)
+}
+
+// NotOneOf is the error of OneOf, for a caller that has looked already.
+func NotOneOf(value string, choices ...string) error {
+	text := fmt.Sprintf("%q is not one of %s", clip(value), strings.Join(choices, ", "))
+	if near := Nearest(value, choices); near != "" {
+		text += fmt.Sprintf(". did you mean %q?", near)
+	}
+	return errors.New(text)
+}
 
 // Nearest is the candidate that s was probably meant to be, or "" if none is near.
 func Nearest(s string, candidates []string) string {
