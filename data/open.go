@@ -22,7 +22,7 @@ type Sets struct {
 }
 
 // Open opens what c trains on and what it holds out, for what p says. tok turns text into
-// tokens; it may be nil for files that hold token ids. Files are tokenised once and kept in
+// tokens; it may be nil for files that hold token ids. Files are tokenized once and kept in
 // the cache, by one of the processes that ask for it; ctx ends that. report, which may be
 // nil, is called as that goes on, in one goroutine.
 func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, report func(Progress)) (*Sets, error) {

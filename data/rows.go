@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// rowEncoder is the task of rows that are tokenised already: input_ids and, optionally,
+// rowEncoder is the task of rows that are tokenized already: input_ids and, optionally,
 // labels, attention_mask and label. Without labels every token is one. Where attention_mask
 // is 0 nothing is counted, and no real position sees it.
 type rowEncoder struct{}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	textPiece  = 1 << 20 // a longer file is tokenised in pieces of this many bytes or less
+	textPiece  = 1 << 20 // a longer file is tokenized in pieces of this many bytes or less
 	cutWithin  = 1 << 18 // of the end of a piece
 	cutTries   = 32      // places to cut that are tried of each sort
 	cutContext = 256     // bytes on each side that a cut is tried with

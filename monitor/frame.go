@@ -20,7 +20,7 @@ type frame struct {
 	over  bool
 }
 
-// styles are the escape sequences, empty without colour.
+// styles are the escape sequences, empty without color.
 type styles struct{ bold, dim, accent, warn, reset string }
 
 var colors = styles{"\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[33m", "\x1b[0m"}

@@ -42,7 +42,7 @@ type Contents struct {
 
 // Inspect opens everything that a run of so many ranks is given, as Open does, and makes the
 // model without memory: what is wrong is found before any rank starts, as an *InputError.
-// report, which may be nil, is told how far it is as files are tokenised.
+// report, which may be nil, is told how far it is as files are tokenized.
 func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks int, report func(data.Progress)) (_ *Summary, err error) {
 	s := &Summary{Ranks: ranks, Strategy: cfg.Parallel.Strategy}
 	accum, err := cfg.Training.Accumulation(ranks)

@@ -31,8 +31,8 @@ type Deps struct {
 	Stop func() bool
 	// Hooks run after each step, the same on all ranks.
 	Hooks []Hook
-	// Tokenising is told how far it is as files become tokens; nil for nobody.
-	Tokenising func(data.Progress)
+	// Tokenizing is called with the progress as files become tokens; nil for nobody.
+	Tokenizing func(data.Progress)
 	// LocalRanks is how many ranks share this machine's processors; 0 is 1.
 	LocalRanks int
 	// Plan says what a rank will use at most for rows of so many positions, of which
@@ -112,7 +112,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if err := r.readConfig(); err != nil {
 		return err
 	}
-	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.info, r.accum, world.Rank(), world.Size(), r.deps.Tokenising); err != nil {
+	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.info, r.accum, world.Rank(), world.Size(), r.deps.Tokenizing); err != nil {
 		return err
 	}
 	r.Config.Data.SequenceLength = r.loader.SequenceLength()

@@ -86,7 +86,7 @@ func (s sample) cost(logits []float32, i int) (k nats) {
 	return k
 }
 
-// write makes a file of n samples, tokenised.
+// write makes a file of n samples, tokenized.
 func write(w io.Writer, n int, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range n {

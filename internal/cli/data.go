@@ -94,7 +94,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 			return &Exit{CodeUsage, err}
 		}
 	}
-	t := newTokenising(stderr)
+	t := newTokenizing(stderr, j.dataName())
 	contents, rows, err := train.Show(ctx, j.cfg, j.model, f.from, f.n, t.report)
 	t.close()
 	if contents == nil {

@@ -98,9 +98,9 @@ type evalReport struct {
 // measure evaluates as one rank; rank 0 prints what came of it.
 func (f *evalFlags) measure(ctx context.Context, env rendezvous.Env, j *job, out, stderr io.Writer) error {
 	return j.inWorld(ctx, env, func(w *world) error {
-		deps, t := j.deps(w), newTokenising(stderr)
+		deps, t := j.deps(w), newTokenizing(stderr, j.dataName())
 		if env.Rank == 0 {
-			deps.Tokenising = t.report
+			deps.Tokenizing = t.report
 		}
 		e, err := train.Evaluate(ctx, j.cfg, deps)
 		t.close()

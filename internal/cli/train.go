@@ -268,14 +268,14 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	return j.tell(ctx, stdout)
 }
 
-// inspect finds what can be found before anything is started, and tokenises.
+// inspect finds what can be found before anything is started, and tokenizes.
 func (j *job) inspect(ctx context.Context, ranks int, stderr io.Writer) (err error) {
 	if j.model == nil {
 		if j.model, err = j.readModel(); err != nil {
 			return &Exit{CodeUsage, err}
 		}
 	}
-	t := newTokenising(stderr)
+	t := newTokenizing(stderr, j.dataName())
 	err = untilStopped(ctx, "reading the data", "the same command begins again", func(ctx context.Context) (err error) {
 		j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks, t.report)
 		return err

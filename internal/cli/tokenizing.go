@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"trireme/data"
+	"trireme/monitor"
+)
+
+// tokenizing shows the progress of files that become tokens: on a terminal on one line that is
+// drawn again, elsewhere now and then, and not at all for what takes less than a moment.
+type tokenizing struct {
+	w     io.Writer
+	name  string     // of data without a path
+	width func() int // of the terminal; nil where there is none
+	open  bool       // at is under way
+	at    data.Progress
+	began time.Time // of at
+	last  time.Time // of the last report
+	drawn time.Time
+}
+
+const (
+	drawEvery = 100 * time.Millisecond
+	sayEvery  = 5 * time.Second
+	moment    = time.Second
+)
+
+// newTokenizing reports on w; name is what data without a path is called.
+func newTokenizing(w io.Writer, name string) *tokenizing {
+	t := &tokenizing{w: w, name: name}
+	if f, ok := w.(*os.File); ok {
+		if term, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
+			t.width = term.Width
+		}
+	}
+	return t
+}
+
+// report is what data.Open calls.
+func (t *tokenizing) report(p data.Progress) {
+	now := time.Now()
+	if !t.open || p.Path != t.at.Path || p.Total != t.at.Total {
+		t.close()
+		t.open, t.began, t.drawn = true, now, now
+	}
+	t.at, t.last = p, now
+	switch {
+	case t.width != nil && now.Sub(t.drawn) >= drawEvery:
+		line := []rune("tokenizing " + t.state())
+		fmt.Fprintf(t.w, "\r\x1b[K%s", string(line[:min(len(line), t.width()-1)]))
+	case t.width == nil && now.Sub(t.drawn) >= sayEvery:
+		fmt.Fprintf(t.w, "tokenizing %s\n", t.state())
+	default:
+		return
+	}
+	t.drawn = now
+}
+
+// state is the progress in bytes of the files.
+func (t *tokenizing) state() string {
+	name := t.at.Path
+	if name == "" {
+		name = t.name
+	}
+	speed := float64(t.at.Done) / max(t.last.Sub(t.began).Seconds(), 1e-3)
+	return fmt.Sprintf("%s: %d%% %.1f MB/s", name, 100*t.at.Done/max(1, t.at.Total), speed/1e6)
+}
+
+// close ends the line.
+func (t *tokenizing) close() {
+	if !t.open {
+		return
+	}
+	t.open = false
+	took := t.last.Sub(t.began)
+	if t.width != nil && t.drawn.After(t.began) {
+		fmt.Fprint(t.w, "\r\x1b[K")
+	}
+	if took >= moment {
+		fmt.Fprintf(t.w, "tokenized %s in %s\n", t.state(), took.Round(10*time.Millisecond))
+	}
+}
