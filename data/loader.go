@@ -84,6 +84,7 @@ func holder(d Dataset, id int32) string {
 type Batch struct {
 	Micro   []MicroBatch // by accumulation index
 	Counted int64        // of all of them
+	Tokens  int64        // of all their rows, without padding
 	at      State        // after this batch
 }
 
@@ -270,7 +271,7 @@ func (l *Loader) newBatch() *Batch {
 
 // fillBatch makes this rank's part of the next global batch and advances.
 func (l *Loader) fillBatch(b *Batch, row *Row) error {
-	b.Counted = 0
+	b.Counted, b.Tokens = 0, 0
 	first := l.seq.State().Samples
 	for a := range b.Micro {
 		mb := &b.Micro[a]
@@ -280,6 +281,7 @@ func (l *Loader) fillBatch(b *Batch, row *Row) error {
 			if err := mb.set(i, l.set, l.seq.Index(m+i), row, &l.cfg); err != nil {
 				return err
 			}
+			b.Tokens += int64(len(row.InputIDs))
 		}
 		b.Counted += mb.Counted
 	}

@@ -25,116 +25,191 @@ type styles struct{ bold, dim, accent, warn, reset string }
 
 var colors = styles{"\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[33m", "\x1b[0m"}
 
-// row is a line under construction whose width is known: what does not fit is left out.
-type row struct {
-	b           strings.Builder
-	width, used int
-	full        bool
+// row is a line under construction: items, each of which is shown whole or not at all.
+type row []item
+
+// item is a part of a row: its text with escape sequences, and its width in columns.
+type item struct {
+	text    string
+	columns int
 }
 
-// add appends text in a style; text has one column a rune.
-func (r *row) add(style, reset, text string) *row {
-	n := len([]rune(text))
-	if n == 0 {
-		return r
-	}
-	if r.full || r.used+n > r.width {
-		r.full = true
-		return r
-	}
-	r.used += n
-	if style == "" {
-		r.b.WriteString(text)
-	} else {
-		r.b.WriteString(style + text + reset)
-	}
+// item begins a new item.
+func (r *row) item() *row {
+	*r = append(*r, item{})
 	return r
 }
 
-// lines draws the frame at a moment on so many columns.
+// add appends text in a style to the last item; text has one column a rune.
+func (r *row) add(style, reset, text string) *row {
+	if text == "" {
+		return r
+	}
+	it := &(*r)[len(*r)-1]
+	it.columns += len([]rune(text))
+	if style != "" {
+		text = style + text + reset
+	}
+	it.text += text
+	return r
+}
+
+// field is an item of a label and a value; nothing without a value.
+func (r *row) field(s styles, label, value string) {
+	if value != "" {
+		r.item().add("", "", "  ").add(s.dim, s.reset, label+" ").add("", "", value)
+	}
+}
+
+// columns is the width of all items.
+func (r row) columns() (n int) {
+	for _, it := range r {
+		n += it.columns
+	}
+	return n
+}
+
+// fit is the row on width columns. Where items do not fit, a mark stands for them.
+func (r row) fit(width int, unicode bool) string {
+	mark := " …"
+	if !unicode {
+		mark = " .."
+	}
+	room, cut := width, r.columns() > width
+	if cut {
+		room -= len([]rune(mark))
+	}
+	var b strings.Builder
+	for _, it := range r {
+		if room -= it.columns; room < 0 {
+			break
+		}
+		b.WriteString(it.text)
+	}
+	if cut && width >= len([]rune(mark)) {
+		b.WriteString(mark)
+	}
+	return b.String()
+}
+
+// stopHint is the last line of the view while the run goes on.
+const stopHint = "Ctrl-C saves and stops"
+
+// lines draws the frame at a moment on a terminal of width columns.
 func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string {
 	width-- // the last column stays free: some terminals go to the next line after it
+	var rows []row
 	if f.steps == 0 {
-		r := &row{width: width}
-		r.add(s.dim, s.reset, "starting").add("", "", "  "+clock(now.Sub(f.began)))
-		return []string{r.b.String()}
-	}
-	r := f.last
-	rows := []*row{f.progress(now, width, unicode, s)}
-	field := func(to *row, label, value string) {
-		if value != "" {
-			to.add("", "", "  ").add(s.dim, s.reset, label+" ").add("", "", value)
+		r := row{}
+		r.item().add(s.dim, s.reset, "starting").add("", "", "  "+clock(now.Sub(f.began)))
+		rows = []row{r}
+	} else {
+		rows = []row{f.progress(now, width, unicode, s), f.course(width, unicode, s), f.speed(s)}
+		if f.last.used() > 0 {
+			rows = append(rows, f.memory(s))
+		}
+		if f.evals != nil {
+			rows = append(rows, f.evaluation(s))
 		}
 	}
-
-	loss := &row{width: width}
-	loss.add(s.dim, s.reset, "loss   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", r.Loss)).add("", "", "  ")
-	loss.add(s.accent, s.reset, f.loss.draw(min(max(width-46, 0), 40), unicode))
-	field(loss, "lr", fmt.Sprintf("%.2e", r.LR))
-	field(loss, "gnorm", short(r.GradNorm))
-	for _, k := range sortedKeys(r.Means) {
-		field(loss, k, short(r.Means[k]))
-	}
-	if r.Skipped || !r.finite() {
-		loss.add("", "", "  ").add(s.warn, s.reset, "not finite: skipped")
-	}
-
-	speed := &row{width: width}
-	speed.add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, thousands(r.TokensPerSecond)).add("", "", " tok/s")
-	field(speed, "step", short(1000*r.StepSeconds)+" ms")
-	field(speed, "mfu", map[bool]string{true: "n/a", false: percent(r.MFU) + "%"}[r.MFU == 0])
-	if r.WorldSize > 1 {
-		field(speed, "comm", fmt.Sprintf("%.1f%%", 100*r.CommFraction))
-	}
-	field(speed, "data", fmt.Sprintf("%.1f%%", 100*r.DataFraction))
-	if r.WorldSize > 1 {
-		field(speed, "ranks", fmt.Sprint(r.WorldSize))
-	}
-	rows = append(rows, loss, speed)
-
-	if used := r.used(); used > 0 {
-		m := &row{width: width}
-		m.add(s.dim, s.reset, "memory ").add(s.bold, s.reset, Bytes(used))
-		if r.MemoryLimit > 0 {
-			m.add("", "", " of "+Bytes(r.MemoryLimit))
+	if !f.over {
+		r := row{}
+		for i, word := range strings.Fields(stopHint) {
+			r.item().add(s.dim, s.reset, strings.Repeat(" ", min(i, 1))+word)
 		}
-		by := r.Memory
-		if len(r.MemoryPeak) > 0 { // most of what a step needs is given back by its end
-			by = r.MemoryPeak
-			m.add("", "", "  at most:")
-		}
-		for _, k := range bySize(by) {
-			field(m, k, Bytes(by[k]))
-		}
-		rows = append(rows, m)
-	}
-	if e := f.evals; e != nil {
-		m := &row{width: width}
-		m.add(s.dim, s.reset, "eval   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", e.Loss))
-		if e.Accuracy != nil {
-			field(m, "accuracy", fmt.Sprintf("%.4f", *e.Accuracy))
-			if e.MacroF1 != nil {
-				field(m, "macro_f1", fmt.Sprintf("%.4f", *e.MacroF1))
-			}
-		} else {
-			field(m, "perplexity", short(e.Perplexity()))
-		}
-		for _, k := range sortedKeys(e.Means) {
-			field(m, k, short(e.Means[k]))
-		}
-		field(m, "at step", fmt.Sprint(e.Step))
-		rows = append(rows, m)
+		rows = append(rows, r)
 	}
 	out := make([]string, len(rows))
 	for i, r := range rows {
-		out[i] = r.b.String()
+		out[i] = r.fit(width, unicode)
 	}
 	return out
 }
 
-// progress is the first line: steps, bar, time to go, or how long nothing has come.
-func (f *frame) progress(now time.Time, width int, unicode bool, s styles) *row {
-	r, line := f.last, &row{width: width}
+// course is the line of the loss and of what decides it.
+func (f *frame) course(width int, unicode bool, s styles) (out row) {
+	r := f.last
+	out.item().add(s.dim, s.reset, "loss   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", r.Loss))
+	if c := f.loss.draw(min(max(width-46, 0), 40), unicode); c != "" {
+		out.item().add("", "", "  ").add(s.accent, s.reset, c)
+	}
+	out.field(s, "lr", fmt.Sprintf("%.2e", r.LR))
+	out.field(s, "gnorm", short(r.GradNorm))
+	for _, k := range sortedKeys(r.Means) {
+		out.field(s, k, short(r.Means[k]))
+	}
+	if r.Skipped || !r.finite() {
+		out.item().add("", "", "  ").add(s.warn, s.reset, "not finite: skipped")
+	}
+	return out
+}
+
+// speed is the line of what a step takes.
+func (f *frame) speed(s styles) (out row) {
+	r := f.last
+	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, thousands(r.TokensPerSecond()))
+	out.item().add("", "", " tok/s")
+	if r.masked() {
+		out.field(s, "labels", thousands(r.LabelTokensPerSecond())+"/s")
+		out.field(s, "samples", short(r.SamplesPerSecond())+"/s")
+	}
+	out.field(s, "step", short(1000*r.StepSeconds)+" ms")
+	out.field(s, "mfu", r.mfu())
+	if r.PeakFLOPS > 0 {
+		out.item().add("", "", " of "+FLOPS(r.PeakFLOPS))
+	}
+	if r.WorldSize > 1 {
+		out.field(s, "comm", fmt.Sprintf("%.1f%%", 100*r.CommFraction))
+	}
+	out.field(s, "data", fmt.Sprintf("%.1f%%", 100*r.DataFraction))
+	if r.WorldSize > 1 {
+		out.field(s, "ranks", fmt.Sprint(r.WorldSize))
+	}
+	return out
+}
+
+// memory is the line of this rank's memory: now, and the peak by category.
+func (f *frame) memory(s styles) (out row) {
+	r := f.last
+	out.item().add(s.dim, s.reset, "memory ").add(s.bold, s.reset, Bytes(r.used()))
+	if r.MemoryLimit > 0 {
+		out.item().add("", "", " of "+Bytes(r.MemoryLimit))
+	}
+	by, label := r.MemoryPeak, "  peak:" // most of a step's memory is free at its end
+	if len(by) == 0 {
+		by, label = r.Memory, ""
+	}
+	for i, k := range bySize(by) {
+		out.item().add("", "", label+"  ").add(s.dim, s.reset, k+" ").add("", "", Bytes(by[k]))
+		if i == 0 {
+			label = ""
+		}
+	}
+	return out
+}
+
+// evaluation is the line of the last evaluation.
+func (f *frame) evaluation(s styles) (out row) {
+	e := f.evals
+	out.item().add(s.dim, s.reset, "eval   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", e.Loss))
+	if e.Accuracy != nil {
+		out.field(s, "accuracy", fmt.Sprintf("%.4f", *e.Accuracy))
+		if e.MacroF1 != nil {
+			out.field(s, "macro_f1", fmt.Sprintf("%.4f", *e.MacroF1))
+		}
+	} else {
+		out.field(s, "perplexity", short(e.Perplexity()))
+	}
+	for _, k := range sortedKeys(e.Means) {
+		out.field(s, k, short(e.Means[k]))
+	}
+	out.field(s, "at step", fmt.Sprint(e.Step))
+	return out
+}
+
+// progress is the first line: steps, a bar, the time to go, or how long nothing has come.
+func (f *frame) progress(now time.Time, width int, unicode bool, s styles) (out row) {
+	r := f.last
 	label, tail, style := "", "", ""
 	silent := now.Sub(r.Time)
 	switch {
@@ -144,20 +219,25 @@ func (f *frame) progress(now time.Time, width int, unicode bool, s styles) *row 
 	case f.left >= 0 && r.MaxSteps > 0:
 		label, tail = "eta ", clock(f.left)
 	}
-	line.add(s.dim, s.reset, "step   ").add(s.bold, s.reset, fmt.Sprint(r.Step))
+	out.item().add(s.dim, s.reset, "step   ").add(s.bold, s.reset, fmt.Sprint(r.Step))
 	if r.MaxSteps > 0 {
 		done := min(float64(r.Step)/float64(r.MaxSteps), 1)
-		line.add("", "", fmt.Sprintf("/%d  ", r.MaxSteps))
+		out.add("", "", fmt.Sprintf("/%d", r.MaxSteps))
 		full, empty := "━", "─"
 		if !unicode {
 			full, empty = "=", "-"
 		}
-		n := min(max(width-line.used-len("  100%  ")-len(label+tail), 0), 40)
+		n := min(max(width-out.columns()-len("    100%  ")-len(label+tail), 0), 40)
 		k := int(done * float64(n))
-		line.add(s.accent, s.reset, strings.Repeat(full, k)).add(s.dim, s.reset, strings.Repeat(empty, n-k))
-		line.add("", "", fmt.Sprintf("  %.0f%%", 100*done))
+		if n > 0 {
+			out.item().add("", "", "  ").add(s.accent, s.reset, strings.Repeat(full, k)).add(s.dim, s.reset, strings.Repeat(empty, n-k))
+		}
+		out.item().add("", "", fmt.Sprintf("  %.0f%%", 100*done))
 	}
-	return line.add("", "", "  ").add(s.dim, s.reset, label).add(style, s.reset, tail)
+	if tail != "" {
+		out.item().add("", "", "  ").add(s.dim, s.reset, label).add(style, s.reset, tail)
+	}
+	return out
 }
 
 // bySize are the categories that hold something, the largest first.

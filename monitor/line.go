@@ -10,7 +10,10 @@ import (
 
 // Line writes one line of text a step, for where there is no terminal to draw on:
 //
-//	step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6 step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m
+//	step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6% step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m
+//
+// tok/s counts all tokens but padding. Where some of them have no label, label_tok/s and
+// samples/s follow. A line follows a step that ends an epoch.
 type Line struct {
 	w   io.Writer
 	eta eta
@@ -21,10 +24,18 @@ var _ Sink = (*Line)(nil)
 // NewLine writes to w.
 func NewLine(w io.Writer) *Line { return &Line{w: w} }
 
-// Record writes one line.
+// Record writes one line, and one more at the end of an epoch.
 func (l *Line) Record(r Record) error {
-	left := l.eta.left(r)
-	return l.print(FormatLine(r, left))
+	text := FormatLine(r, l.eta.left(r))
+	if r.EpochLoss != nil {
+		text += "\n" + epochLine(r)
+	}
+	return l.print(text)
+}
+
+// epochLine tells of the epoch that a step ends.
+func epochLine(r Record) string {
+	return fmt.Sprintf("epoch=%.0f step=%d mean_loss=%.4f", r.Epoch, r.Step, *r.EpochLoss)
 }
 
 // FormatLine is the line without its end; left is the time to go, negative if unknown.
@@ -34,7 +45,11 @@ func FormatLine(r Record, left time.Duration) string {
 	if r.MaxSteps > 0 {
 		fmt.Fprintf(&b, "/%d", r.MaxSteps)
 	}
-	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f mfu=%s step_ms=%s", r.Loss, r.LR, short(r.GradNorm), r.TokensPerSecond, percent(r.MFU), short(1000*r.StepSeconds))
+	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f", r.Loss, r.LR, short(r.GradNorm), r.TokensPerSecond())
+	if r.masked() {
+		fmt.Fprintf(&b, " label_tok/s=%.0f samples/s=%s", r.LabelTokensPerSecond(), short(r.SamplesPerSecond()))
+	}
+	fmt.Fprintf(&b, " mfu=%s step_ms=%s", r.mfu(), short(1000*r.StepSeconds))
 	if r.WorldSize > 1 {
 		fmt.Fprintf(&b, " comm=%.1f%%", 100*r.CommFraction)
 	}
@@ -143,12 +158,21 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", m/60, m%60)
 }
 
-// percent is 38.6 for 0.386, and n/a for 0.
-func percent(v float64) string {
-	if v == 0 {
+// mfu is 38.6%, or n/a where the peak is unknown.
+func (r Record) mfu() string {
+	if r.PeakFLOPS == 0 {
 		return "n/a"
 	}
-	return fmt.Sprintf("%.1f", 100*v)
+	return fmt.Sprintf("%.1f%%", 100*r.MFU)
+}
+
+// FLOPS is a speed in the largest unit that leaves at least 1: 249 GFLOP/s.
+func FLOPS(v float64) string {
+	unit := 0
+	for ; math.Abs(v) >= 1000 && unit < 5; unit++ {
+		v /= 1000
+	}
+	return short(v) + " " + [...]string{"", "K", "M", "G", "T", "P"}[unit] + "FLOP/s"
 }
 
 // short is a number with three digits that count and no exponent where it is of usual size.

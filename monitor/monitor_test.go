@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func sample(step int64) Record {
 	return Record{
 		Step: step, MaxSteps: 5000, Time: time.Date(2026, 1, 2, 3, 4, int(step%60), 0, time.UTC),
-		Loss: 2.143099999999999, GradNorm: 0.8375, LR: 2.71e-5, Tokens: 524288, TokensPerSecond: 800421.3, StepSeconds: 0.655, MFU: 0.386, WorldSize: 2,
+		Loss: 2.143099999999999, GradNorm: 0.8375, LR: 2.71e-5, Samples: 512, Tokens: 524288, LabelTokens: 523776, StepSeconds: 0.655, MFU: 0.386, PeakFLOPS: 249e9, WorldSize: 2,
 		CommFraction: 0.113, DataFraction: 0.004, Memory: map[string]int64{"parameters": 10, "gradients": 20}, MemoryPeak: map[string]int64{"parameters": 11},
 		Resident: Resident{Now: 614 << 30 / 10, Peak: 62 << 30, Shared: 3}, MemoryLimit: 796 << 30 / 10,
 	}
@@ -33,16 +33,16 @@ func TestJSONIsTheContract(t *testing.T) {
 	if err := json.Unmarshal(sample(7).AppendJSON(nil), &m); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []string{"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "step_seconds", "mfu", "memory", "world_size"} {
+	for _, k := range []string{"step", "loss", "grad_norm", "lr", "samples", "tokens", "label_tokens", "samples_per_second", "tokens_per_second", "label_tokens_per_second", "step_seconds", "mfu", "peak_flops", "memory", "world_size"} {
 		if _, ok := m[k]; !ok {
 			t.Errorf("%s is missing", k)
 		}
 	}
-	if m["memory"].(map[string]any)["gradients"] != 20.0 || m["step"] != 7.0 {
+	if m["memory"].(map[string]any)["gradients"] != 20.0 || m["step"] != 7.0 || m["mfu"] != 0.386 || m["tokens_per_second"] != sample(7).TokensPerSecond() || m["label_tokens_per_second"] != sample(7).LabelTokensPerSecond() {
 		t.Error(m)
 	}
 	r := sample(1)
-	r.MFU, r.Loss, r.GradNorm = 0, math.NaN(), math.Inf(1)
+	r.PeakFLOPS, r.Loss, r.GradNorm = 0, math.NaN(), math.Inf(1)
 	clear(m)
 	if err := json.Unmarshal(r.AppendJSON(nil), &m); err != nil {
 		t.Fatal(err)
@@ -70,6 +70,9 @@ func TestParseRoundTrip(t *testing.T) {
 		r := sample(rapid.Int64Range(1, 1<<40).Draw(t, "step"))
 		r.Loss, r.GradNorm, r.LR = f.Draw(t, "loss"), f.Draw(t, "norm"), f.Draw(t, "lr")
 		r.Skipped = rapid.Bool().Draw(t, "skipped")
+		if mean := f.Draw(t, "epoch"); rapid.Bool().Draw(t, "ends an epoch") {
+			r.EpochLoss = &mean
+		}
 		got, e, err := Parse(r.AppendJSON(nil))
 		if err != nil || e != nil {
 			t.Fatal(err)
@@ -186,7 +189,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestLine(t *testing.T) {
-	want := "step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6 step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m"
+	want := "step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800440 mfu=38.6% step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m"
 	if got := FormatLine(sample(1240), 43*time.Minute); got != want {
 		t.Errorf("\n%s\n%s", got, want)
 	}
@@ -202,6 +205,31 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// Where tokens besides the last of each row have no label, both speeds are shown; the step that
+// ends an epoch is followed by the epoch's mean loss.
+func TestLineOfLabelsAndEpochs(t *testing.T) {
+	mean := 2.25
+	r := Record{Step: 12, Epoch: 3, LR: 1e-3, Samples: 4, Tokens: 200, LabelTokens: 50, StepSeconds: 0.5, WorldSize: 1, EpochLoss: &mean}
+	var b bytes.Buffer
+	NewLine(&b).Record(r)
+	want := "step=12 loss=0.0000 lr=1.00e-03 gnorm=0 tok/s=400 label_tok/s=100 samples/s=8.00 mfu=n/a step_ms=500 data=0.0%\nepoch=3 step=12 mean_loss=2.2500\n"
+	if b.String() != want {
+		t.Errorf("\n%s\n%s", b.String(), want)
+	}
+	r.LabelTokens, r.EpochLoss = 196, nil
+	if got := FormatLine(r, -1); strings.Contains(got, "label_tok/s") {
+		t.Error(got)
+	}
+}
+
+func TestFLOPS(t *testing.T) {
+	for v, want := range map[float64]string{249e9: "249 GFLOP/s", 1.24e12: "1.24 TFLOP/s", 12: "12.0 FLOP/s"} {
+		if got := FLOPS(v); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+}
+
 func TestEveryAndETA(t *testing.T) {
 	var b bytes.Buffer
 	s := Every(10, NewLine(&b))
@@ -212,14 +240,20 @@ func TestEveryAndETA(t *testing.T) {
 		if i == 13 {
 			r.Loss = math.NaN()
 		}
+		if mean := 2.0; i == 16 {
+			r.EpochLoss = &mean
+		}
 		s.Record(r)
 	}
 	var got []string
 	for line := range strings.Lines(b.String()) {
 		f := strings.Fields(line)
+		if strings.HasPrefix(f[0], "epoch=") {
+			f = f[1:]
+		}
 		got = append(got, strings.TrimPrefix(f[0], "step=")+" "+f[len(f)-1])
 	}
-	if want := "1/25 eta=0h12m, 10/25 eta=0h15m, 13/25 eta=0h12m, 20/25 eta=0h05m, 25/25 eta=0s"; strings.Join(got, ", ") != want {
+	if want := "1/25 eta=0h12m, 10/25 eta=0h15m, 13/25 eta=0h12m, 16/25 eta=0h09m, 16 mean_loss=2.0000, 20/25 eta=0h05m, 25/25 eta=0s"; strings.Join(got, ", ") != want {
 		t.Error(got)
 	}
 }

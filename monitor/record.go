@@ -17,21 +17,32 @@ type Record struct {
 	Epoch    float64
 	Time     time.Time // of the step's end
 
-	Loss     float64 // mean over the step's counted tokens
+	Loss     float64 // mean over the step's label tokens
 	GradNorm float64 // before clipping
 	LR       float64 // that this step used
 	Skipped  bool    // the gradient was not finite, so that the step changed nothing
 
 	LossScale float64 // that the gradients of this step had; 0: none
 
-	// Means are further numbers of the model, by name: means over the counted tokens.
+	// Means are further numbers of the model, by name: means over the label tokens.
 	Means map[string]float64
 
-	Tokens          int64 // of this step, over all ranks
-	TokensPerSecond float64
-	StepSeconds     float64
-	MFU             float64 // of the hardware's peak, 0 to 1; 0: the peak is unknown
-	WorldSize       int
+	// EpochLoss, of the step that ends an epoch, is the mean loss over the label tokens of all
+	// its steps but the skipped ones; nil of other steps.
+	EpochLoss *float64
+
+	// Samples, Tokens and LabelTokens are of this step, over all ranks: rows, their tokens
+	// without padding, and those of them that have a label, over which the loss is the mean. A
+	// classifier's label tokens are its rows with a label.
+	Samples, Tokens, LabelTokens int64
+
+	StepSeconds float64
+	// MFU is the model's FLOPs for Tokens, as the PaLM paper counts them, as a share of what
+	// PeakFLOPS could compute in StepSeconds, 0 to 1; 0: the peak is unknown. Padding does not
+	// count as work, recomputation neither.
+	MFU       float64
+	PeakFLOPS float64 // of all ranks together, FLOP/s; 0: unknown
+	WorldSize int
 
 	// CommFraction and DataFraction are the parts of StepSeconds, 0 to 1, in which this rank
 	// only waited for other ranks and for the loader.
@@ -46,12 +57,32 @@ type Record struct {
 	MemoryLimit int64
 }
 
+// TokensPerSecond is the speed in tokens, without padding.
+func (r Record) TokensPerSecond() float64 { return r.perSecond(r.Tokens) }
+
+// LabelTokensPerSecond is the speed in tokens that have a label.
+func (r Record) LabelTokensPerSecond() float64 { return r.perSecond(r.LabelTokens) }
+
+// SamplesPerSecond is the speed in rows.
+func (r Record) SamplesPerSecond() float64 { return r.perSecond(r.Samples) }
+
+func (r Record) perSecond(n int64) float64 {
+	if r.StepSeconds == 0 {
+		return 0
+	}
+	return float64(n) / r.StepSeconds
+}
+
+// masked says that some tokens have no label besides the last one of each row, which predicts
+// nothing.
+func (r Record) masked() bool { return r.Samples > 0 && r.LabelTokens < r.Tokens-r.Samples }
+
 // Evaluation is the result of one evaluation.
 type Evaluation struct {
 	Step    int64 // after which it was made
 	Time    time.Time
 	Loss    float64
-	Tokens  int64
+	Tokens  int64 // label tokens
 	Seconds float64
 	// Accuracy is of a classifier, 0 to 1; nil for a language model, which has a perplexity,
 	// exp(Loss).
@@ -77,13 +108,21 @@ func (r Record) AppendJSON(b []byte) []byte {
 		w.float("loss_scale", r.LossScale)
 	}
 	w.floats("means", r.Means)
+	if r.EpochLoss != nil {
+		w.float("epoch_loss", *r.EpochLoss)
+	}
+	w.integer("samples", r.Samples)
 	w.integer("tokens", r.Tokens)
-	w.float("tokens_per_second", r.TokensPerSecond)
+	w.integer("label_tokens", r.LabelTokens)
+	w.float("samples_per_second", r.SamplesPerSecond())
+	w.float("tokens_per_second", r.TokensPerSecond())
+	w.float("label_tokens_per_second", r.LabelTokensPerSecond())
 	w.float("step_seconds", r.StepSeconds)
-	if r.MFU == 0 {
+	if r.PeakFLOPS == 0 {
 		w.raw("mfu", "null")
 	} else {
 		w.float("mfu", r.MFU)
+		w.float("peak_flops", r.PeakFLOPS)
 	}
 	w.bytes("memory", r.Memory)
 	w.bytes("memory_peak", r.MemoryPeak)
@@ -229,34 +268,37 @@ func sortedKeys[V any](m map[string]V) []string {
 // does not know are left out; a null loss or norm is NaN.
 func Parse(line []byte) (*Record, *Evaluation, error) {
 	var j struct {
-		Step            int64               `json:"step"`
-		Loss            *float64            `json:"loss"`
-		GradNorm        *float64            `json:"grad_norm"`
-		LR              *float64            `json:"lr"`
-		LossScale       float64             `json:"loss_scale"`
-		Tokens          int64               `json:"tokens"`
-		TokensPerSecond *float64            `json:"tokens_per_second"`
-		StepSeconds     *float64            `json:"step_seconds"`
-		MFU             float64             `json:"mfu"`
-		Memory          map[string]int64    `json:"memory"`
-		MemoryPeak      map[string]int64    `json:"memory_peak"`
-		RSS             int64               `json:"rss"`
-		RSSPeak         int64               `json:"rss_peak"`
-		RSSShared       int64               `json:"rss_shared"`
-		MemoryLimit     int64               `json:"memory_limit"`
-		MaxSteps        int64               `json:"max_steps"`
-		WorldSize       int                 `json:"world_size"`
-		Comm            float64             `json:"comm_fraction"`
-		Data            float64             `json:"data_fraction"`
-		Epoch           float64             `json:"epoch"`
-		Skipped         bool                `json:"skipped"`
-		Time            time.Time           `json:"time"`
-		EvalLoss        json.RawMessage     `json:"eval_loss"`
-		EvalTokens      int64               `json:"eval_tokens"`
-		EvalSeconds     float64             `json:"eval_seconds"`
-		Accuracy        *float64            `json:"accuracy"`
-		MacroF1         *float64            `json:"macro_f1"`
-		Means           map[string]*float64 `json:"means"`
+		Step        int64               `json:"step"`
+		Loss        *float64            `json:"loss"`
+		GradNorm    *float64            `json:"grad_norm"`
+		LR          *float64            `json:"lr"`
+		LossScale   float64             `json:"loss_scale"`
+		EpochLoss   *float64            `json:"epoch_loss"`
+		Samples     int64               `json:"samples"`
+		Tokens      int64               `json:"tokens"`
+		LabelTokens int64               `json:"label_tokens"`
+		StepSeconds *float64            `json:"step_seconds"`
+		MFU         float64             `json:"mfu"`
+		PeakFLOPS   float64             `json:"peak_flops"`
+		Memory      map[string]int64    `json:"memory"`
+		MemoryPeak  map[string]int64    `json:"memory_peak"`
+		RSS         int64               `json:"rss"`
+		RSSPeak     int64               `json:"rss_peak"`
+		RSSShared   int64               `json:"rss_shared"`
+		MemoryLimit int64               `json:"memory_limit"`
+		MaxSteps    int64               `json:"max_steps"`
+		WorldSize   int                 `json:"world_size"`
+		Comm        float64             `json:"comm_fraction"`
+		Data        float64             `json:"data_fraction"`
+		Epoch       float64             `json:"epoch"`
+		Skipped     bool                `json:"skipped"`
+		Time        time.Time           `json:"time"`
+		EvalLoss    json.RawMessage     `json:"eval_loss"`
+		EvalTokens  int64               `json:"eval_tokens"`
+		EvalSeconds float64             `json:"eval_seconds"`
+		Accuracy    *float64            `json:"accuracy"`
+		MacroF1     *float64            `json:"macro_f1"`
+		Means       map[string]*float64 `json:"means"`
 	}
 	if err := json.Unmarshal(line, &j); err != nil {
 		return nil, nil, fmt.Errorf("monitor: %w", err)
@@ -285,7 +327,8 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 	}
 	return &Record{
 		Step: j.Step, Epoch: j.Epoch, Time: j.Time, Loss: number(j.Loss), GradNorm: number(j.GradNorm), LR: number(j.LR), LossScale: j.LossScale, Means: means, Skipped: j.Skipped,
-		Tokens: j.Tokens, TokensPerSecond: number(j.TokensPerSecond), StepSeconds: number(j.StepSeconds), MFU: j.MFU, WorldSize: j.WorldSize,
+		EpochLoss: j.EpochLoss, Samples: j.Samples, Tokens: j.Tokens, LabelTokens: j.LabelTokens, StepSeconds: number(j.StepSeconds), MFU: j.MFU, PeakFLOPS: j.PeakFLOPS,
+		WorldSize:    j.WorldSize,
 		CommFraction: j.Comm, DataFraction: j.Data, Memory: j.Memory, MemoryPeak: j.MemoryPeak,
 		Resident: Resident{Now: j.RSS, Peak: j.RSSPeak, Shared: j.RSSShared}, MemoryLimit: j.MemoryLimit, MaxSteps: j.MaxSteps,
 	}, nil, nil

@@ -63,8 +63,8 @@ func (m *multi) Close() error {
 	return errors.Join(errs...)
 }
 
-// Every passes on the first record, then those of steps that n divides, the last of the run
-// and all that are not finite or were skipped. n below 2 passes all.
+// Every passes on the first record, then those of steps that n divides, the last of the run and
+// of each epoch, and all that are not finite or were skipped. n below 2 passes all.
 func Every(n int, s Sink) Sink { return &every{Sink: s, n: int64(max(n, 1))} }
 
 type every struct {
@@ -74,7 +74,7 @@ type every struct {
 }
 
 func (e *every) Record(r Record) error {
-	if e.began && r.Step%e.n != 0 && r.Step != r.MaxSteps && r.finite() && !r.Skipped {
+	if e.began && r.Step%e.n != 0 && r.Step != r.MaxSteps && r.EpochLoss == nil && r.finite() && !r.Skipped {
 		return nil
 	}
 	e.began = true

@@ -73,9 +73,14 @@ func (t *TensorBoard) Record(r Record) error {
 	if r.Epoch > 0 {
 		s.add("train/epoch", r.Epoch)
 	}
+	if r.EpochLoss != nil {
+		s.add("train/epoch_loss", *r.EpochLoss)
+	}
 	s.add("time/step_seconds", r.StepSeconds)
-	s.add("time/tokens_per_second", r.TokensPerSecond)
-	if r.MFU > 0 {
+	s.add("time/samples_per_second", r.SamplesPerSecond())
+	s.add("time/tokens_per_second", r.TokensPerSecond())
+	s.add("time/label_tokens_per_second", r.LabelTokensPerSecond())
+	if r.PeakFLOPS > 0 {
 		s.add("time/mfu", r.MFU)
 	}
 	s.add("time/data_fraction", r.DataFraction)

@@ -76,7 +76,7 @@ func TestTensorBoard(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Unix(1000, 5e8)
-	tb.Record(Record{Step: 7, Time: at, Loss: 2.5, LR: 0.25, GradNorm: math.Inf(1), WorldSize: 1, StepSeconds: 1, Memory: map[string]int64{"parameters": 1 << 20}})
+	tb.Record(Record{Step: 7, Time: at, Loss: 2.5, LR: 0.25, GradNorm: math.Inf(1), WorldSize: 1, Samples: 2, Tokens: 16, LabelTokens: 8, StepSeconds: 1, Memory: map[string]int64{"parameters": 1 << 20}})
 	tb.Evaluate(Evaluation{Step: 7, Time: at})
 	tb.Note("x")
 	if err := tb.Close(); err != nil {
@@ -93,7 +93,7 @@ func TestTensorBoard(t *testing.T) {
 	got[0], got[1] = got[0][len(got[0])-18:], got[1][len(got[1])-13:]
 	want := []string{
 		`3="brain.Event:2" `, `2=7 7={1=1 } `,
-		`1=1000.5 2=7 5={1={1="train/loss" 2=2.5 } 1={1="train/learning_rate" 2=0.25 } 1={1="train/grad_norm" 2=+Inf } 1={1="time/step_seconds" 2=1 } 1={1="time/tokens_per_second" 2=0 } 1={1="time/data_fraction" 2=0 } 1={1="memory/parameters" 2=1.048576e+06 } } `,
+		`1=1000.5 2=7 5={1={1="train/loss" 2=2.5 } 1={1="train/learning_rate" 2=0.25 } 1={1="train/grad_norm" 2=+Inf } 1={1="time/step_seconds" 2=1 } 1={1="time/samples_per_second" 2=2 } 1={1="time/tokens_per_second" 2=16 } 1={1="time/label_tokens_per_second" 2=8 } 1={1="time/data_fraction" 2=0 } 1={1="memory/parameters" 2=1.048576e+06 } } `,
 		`1=1000.5 2=7 5={1={1="eval/loss" 2=0 } 1={1="eval/perplexity" 2=1 } } `,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -12,8 +12,11 @@ import (
 type Terminal struct {
 	Color   bool
 	Unicode bool // bars and curves of block characters
-	// Width is asked before each drawing: columns, at least 20.
-	Width func() int
+	// Size is asked before each drawing: columns, at least 1, and rows, 0 if unknown.
+	Size func() (columns, rows int)
+	// Typed is the number of bytes of whole lines that were typed and that nobody has read yet;
+	// nil where the system does not say.
+	Typed func() int
 }
 
 // OpenTerminal says what f's terminal can do, and whether a View can be drawn on it at all:
@@ -24,16 +27,17 @@ func OpenTerminal(f *os.File, lookup func(string) (string, bool)) (Terminal, boo
 	if name, _ := lookup("TERM"); name == "" || name == "dumb" || !term.IsTerminal(fd) {
 		return Terminal{}, false
 	}
-	t := Terminal{Color: true, Unicode: true, Width: func() int {
+	t := Terminal{Color: true, Unicode: true, Typed: typed(fd), Size: func() (columns, rows int) {
+		columns, rows, err := term.GetSize(fd)
+		if err != nil || columns < 1 {
+			columns, rows = 80, 0
+		}
 		if v, ok := lookup("COLUMNS"); ok {
 			if n, err := strconv.Atoi(v); err == nil && n > 0 {
-				return max(n, 20)
+				columns = n
 			}
 		}
-		if n, _, err := term.GetSize(fd); err == nil && n > 0 {
-			return max(n, 20)
-		}
-		return 80
+		return columns, rows
 	}}
 	if v, _ := lookup("NO_COLOR"); v != "" {
 		t.Color = false

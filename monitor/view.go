@@ -15,8 +15,11 @@ import (
 // place of all other output.
 //
 // It only writes, and changes no mode of the terminal: Ctrl-C and Ctrl-Z act as ever, the
-// cursor stays visible, and there is nothing to restore when the process is killed. The last
-// state stays on the screen.
+// cursor stays visible, and there is nothing to restore when the process is killed. It reads no
+// keys; where the system says that a line was typed, it draws over the line that Enter began. The
+// last state stays on the screen.
+//
+// It clears line by line: a terminal may keep in its history what is cleared as a whole screen.
 //
 // Record, Evaluate, Note and Write never wait for the terminal: a goroutine draws, at most
 // ten times a second. They may be called from any goroutine.
@@ -35,8 +38,11 @@ type View struct {
 	closed  bool
 	done    chan struct{} // the goroutine has ended
 
-	drawn []int // of the goroutine: columns of each line on the screen
-	shown string
+	// Of the goroutine:
+	drawn  []int // columns of each line on the screen
+	shown  string
+	typed  int // what Terminal.Typed said last
+	enters int // lines that were typed since the last drawing
 }
 
 var (
@@ -45,7 +51,9 @@ var (
 )
 
 const (
+	lookEvery  = 25 * time.Millisecond // at what was typed: a key that is held repeats more slowly
 	drawEvery  = 100 * time.Millisecond
+	clockEvery = 500 * time.Millisecond // without a change
 	maxPending = 1 << 20
 )
 
@@ -72,10 +80,15 @@ func (v *View) change(f func()) error {
 	return err
 }
 
-// Record shows a step.
+// Record shows a step, and writes a line above at the end of an epoch.
 func (v *View) Record(r Record) error {
 	if r.Time.IsZero() {
 		r.Time = time.Now()
+	}
+	if r.EpochLoss != nil {
+		if err := v.Note(epochLine(r)); err != nil {
+			return err
+		}
 	}
 	return v.change(func() {
 		v.frame.left = v.eta.left(r)
@@ -128,19 +141,34 @@ func (v *View) Close() error {
 
 func (v *View) loop() {
 	defer close(v.done)
-	tick := time.NewTicker(500 * time.Millisecond) // for clocks that run
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for {
-		last := v.draw()
-		if last {
-			return
-		}
-		time.Sleep(drawEvery)
-		select {
-		case <-v.changed:
-		case <-tick.C:
+	if v.term.Typed != nil {
+		v.typed = v.term.Typed()
+	}
+	for !v.draw() {
+		drawn, changed := time.Now(), false
+		for since := time.Duration(0); since < drawEvery || !changed && v.enters == 0 && since < clockEvery; since = time.Since(drawn) {
+			select {
+			case <-v.changed:
+				changed = true
+			case <-tick.C:
+				v.look()
+			}
 		}
 	}
+}
+
+// look counts a line that was typed. Enter echoes one line end, whatever stands before it.
+func (v *View) look() {
+	if v.term.Typed == nil {
+		return
+	}
+	n := v.term.Typed()
+	if n > v.typed {
+		v.enters++
+	}
+	v.typed = n
 }
 
 // draw puts the present state on the screen, and says whether it was the last.
@@ -148,34 +176,30 @@ func (v *View) draw() (last bool) {
 	v.mu.Lock()
 	last = v.closed
 	v.frame.over = last
-	width := v.term.Width()
+	columns, rows := v.term.Size()
 	var lines []string
 	if !last || v.frame.steps > 0 {
-		lines = v.frame.lines(time.Now(), width, v.term.Unicode, v.s)
+		lines = v.frame.lines(time.Now(), columns, v.term.Unicode, v.s)
 	}
 	above := v.take(last)
 	v.mu.Unlock()
+	if rows > 0 && len(lines) > rows-1 { // the cursor's line is the last
+		lines = lines[:max(1, rows-1)]
+	}
 
-	var b strings.Builder
-	if body := strings.Join(lines, "\n"); body == v.shown && above == "" && !last {
+	v.look()
+	body := strings.Join(lines, "\n")
+	if body == v.shown && above == "" && v.enters == 0 && !last {
 		return last
-	} else {
-		v.shown = body
 	}
+	v.shown = body
+	var b strings.Builder
 	b.WriteString("\x1b[?2026h") // terminals that know it show the change in one piece
-	rows := 0
-	for _, n := range v.drawn {
-		rows += max(1, (n+width-1)/width) // a terminal made narrower has broken them
-	}
-	if rows > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", rows)
-	}
-	b.WriteString("\r\x1b[J")
+	v.erase(&b, columns)
 	b.WriteString(above)
-	v.drawn = v.drawn[:0]
 	for _, l := range lines {
 		b.WriteString(l + "\r\n")
-		v.drawn = append(v.drawn, columns(l))
+		v.drawn = append(v.drawn, columnsOf(l))
 	}
 	b.WriteString("\x1b[?2026l")
 	if _, err := io.WriteString(v.out, b.String()); err != nil {
@@ -184,6 +208,16 @@ func (v *View) draw() (last bool) {
 		v.mu.Unlock()
 	}
 	return last
+}
+
+// erase clears what was drawn last, from the cursor's line up, and leaves the cursor on the first.
+func (v *View) erase(b *strings.Builder, columns int) {
+	rows := v.enters
+	for _, n := range v.drawn {
+		rows += max(1, (n+columns-1)/columns) // a terminal made narrower has broken them
+	}
+	b.WriteString("\r\x1b[K" + strings.Repeat("\x1b[A\x1b[K", rows))
+	v.drawn, v.enters = v.drawn[:0], 0
 }
 
 // take removes the whole lines that are pending, or at the end all. v.mu is held.
@@ -213,8 +247,8 @@ func (v *View) take(all bool) string {
 	return b.String()
 }
 
-// columns counts what is seen of a line of ours: runes outside of escape sequences.
-func columns(s string) int {
+// columnsOf counts what is seen of a line of ours: runes outside of escape sequences.
+func columnsOf(s string) int {
 	n, escape := 0, false
 	for _, c := range s {
 		switch {

@@ -2,21 +2,25 @@ package monitor
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
 )
 
-// screen is a terminal that knows what a View uses: text, CR, LF, cursor up, erase below.
+// screen is a terminal that knows what a View uses: text, CR, LF, cursor up, erase to the end of
+// the line. It panics on what would clear more at once.
 type screen struct {
 	mu    sync.Mutex
 	rows  [][]rune
 	y, x  int
+	bytes strings.Builder
 	stuck chan struct{} // not nil: writes wait for it
 }
 
@@ -26,6 +30,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.bytes.Write(p)
 	text := string(p)
 	for len(text) > 0 {
 		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
@@ -33,11 +38,13 @@ func (s *screen) Write(p []byte) (int, error) {
 			arg := rest[:end]
 			switch rest[end] {
 			case 'A':
-				n, _ := strconv.Atoi(arg)
+				n, err := strconv.Atoi(arg)
+				if err != nil {
+					n = 1
+				}
 				s.y = max(0, s.y-n)
-			case 'J':
+			case 'K':
 				if s.y < len(s.rows) {
-					s.rows = s.rows[:s.y+1]
 					s.rows[s.y] = s.rows[s.y][:min(s.x, len(s.rows[s.y]))]
 				}
 			case 'h', 'l', 'm':
@@ -90,12 +97,13 @@ func (s *screen) waitFor(t *testing.T, text string) {
 	t.Fatalf("no %q on\n%s", text, s)
 }
 
-func fixed(n int) func() int { return func() int { return n } }
+// fixed is a terminal's size that does not change.
+func fixed(columns, rows int) func() (int, int) { return func() (int, int) { return columns, rows } }
 
 func TestFrame(t *testing.T) {
 	now := time.Unix(1000, 0)
 	f := frame{began: now.Add(-3 * time.Second)}
-	if got := fmt.Sprint(f.lines(now, 80, true, styles{})); got != "[starting  3s]" {
+	if got := strings.Join(f.lines(now, 80, true, styles{}), "|"); got != "starting  3s|Ctrl-C saves and stops" {
 		t.Error(got)
 	}
 	r := sample(1240)
@@ -112,47 +120,64 @@ func TestFrame(t *testing.T) {
 		unicode bool
 		want    string
 	}{
-		{81, true, `step   1240/5000  ━━━━━━━━━───────────────────────────────  25%  eta 0h43m
+		{101, true, `step   1240/5000  ━━━━━━━━━───────────────────────────────  25%  eta 0h43m
 loss   2.1431  █▇▇▆▆▆▅▅▅▄▄▃▃▃▂▂▂▁▁▁  lr 2.71e-05  gnorm 0.84
-speed  800,421 tok/s  step 655 ms  mfu 38.6%  comm 11.3%  data 0.4%  ranks 2
-memory 61.4GiB of 79.6GiB  at most:  optimizer 6.0GiB  parameters 3.0GiB
-eval   2.0000  perplexity 7.39  at step 1200`},
-		{41, false, `step   1240/5000    25%  eta 0h43m
-loss   2.1431    lr 2.71e-05  gnorm 0.84
-speed  800,421 tok/s  step 655 ms  mfu
-memory 61.4GiB of 79.6GiB  optimizer
-eval   2.0000  perplexity 7.39  at step`},
+speed  800,440 tok/s  step 655 ms  mfu 38.6% of 249 GFLOP/s  comm 11.3%  data 0.4%  ranks 2
+memory 61.4GiB of 79.6GiB  peak:  optimizer 6.0GiB  parameters 3.0GiB
+eval   2.0000  perplexity 7.39  at step 1200
+Ctrl-C saves and stops`},
+		{61, true, `step   1240/5000  ━━━━━━───────────────────  25%  eta 0h43m
+loss   2.1431  █▇▇▆▅▅▄▄▃▃▂▂▁▁  lr 2.71e-05  gnorm 0.84
+speed  800,440 tok/s  step 655 ms  mfu 38.6% …
+memory 61.4GiB of 79.6GiB  peak:  optimizer 6.0GiB …
+eval   2.0000  perplexity 7.39  at step 1200
+Ctrl-C saves and stops`},
+		{41, false, `step   1240/5000  =----  25%  eta 0h43m
+loss   2.1431  lr 2.71e-05  gnorm 0.84
+speed  800,440 tok/s  step 655 ms ..
+memory 61.4GiB of 79.6GiB ..
+eval   2.0000  perplexity 7.39 ..
+Ctrl-C saves and stops`},
+		{21, true, `step   1240/5000 …
+loss   2.1431 …
+speed  800,440 …
+memory 61.4GiB …
+eval   2.0000 …
+Ctrl-C saves and …`},
 	} {
-		got := strings.Join(f.lines(now, c.width, c.unicode, styles{}), "\n")
-		if c.width == 41 { // what remains where a value did not fit is not the point
-			for _, l := range strings.Split(got, "\n") {
-				if columns(l) > 40 {
-					t.Errorf("%q is wider than 40", l)
-				}
-			}
-			continue
-		}
-		if got != c.want {
-			t.Errorf("\n%s\n%s", got, c.want)
+		if got := strings.Join(f.lines(now, c.width, c.unicode, styles{}), "\n"); got != c.want {
+			t.Errorf("%d columns:\n%s\n%s", c.width, got, c.want)
 		}
 	}
 	if got := f.lines(now.Add(8*time.Second), 81, false, colors)[0]; !strings.Contains(got, "\x1b[33msince last step 8s\x1b[0m") || strings.ContainsRune(got, '━') {
 		t.Errorf("%q", got)
 	}
+	f.over = true
+	if got := f.lines(now, 81, true, styles{}); strings.Contains(strings.Join(got, "\n"), stopHint) {
+		t.Errorf("a run that is over cannot be stopped: %q", got)
+	}
+}
+
+// Labels are shown where they differ from tokens.
+func TestFrameOfLabels(t *testing.T) {
+	f := frame{last: Record{Samples: 4, Tokens: 200, LabelTokens: 50, StepSeconds: 0.5, WorldSize: 1}, steps: 1}
+	if got := f.lines(time.Now(), 120, true, styles{})[2]; got != "speed  400 tok/s  labels 100/s  samples 8.00/s  step 500 ms  mfu n/a  data 0.0%" {
+		t.Error(got)
+	}
 }
 
 func TestFrameFitsAnyWidth(t *testing.T) {
 	f := frame{last: sample(1240), steps: 1, evals: &Evaluation{Loss: math.Inf(1)}}
-	f.last.Loss, f.last.TokensPerSecond = math.NaN(), math.Inf(1)
+	f.last.Loss, f.last.GradNorm, f.last.StepSeconds = math.NaN(), math.Inf(1), math.NaN()
 	for i := range 3000 {
 		f.loss.add(float64(i % 7))
 		if len(f.loss.points) >= maxPoints {
 			t.Fatal("the curve grows")
 		}
 	}
-	for w := 20; w < 200; w++ {
+	for w := 1; w < 200; w++ {
 		for _, l := range f.lines(time.Now(), w, w%2 == 0, colors) {
-			if columns(l) >= w {
+			if columnsOf(l) >= w {
 				t.Fatalf("width %d: %q", w, l)
 			}
 		}
@@ -161,7 +186,7 @@ func TestFrameFitsAnyWidth(t *testing.T) {
 
 func TestView(t *testing.T) {
 	s := &screen{}
-	v := NewView(s, Terminal{Color: true, Unicode: true, Width: fixed(100)})
+	v := NewView(s, Terminal{Color: true, Unicode: true, Size: fixed(100, 0)})
 	s.waitFor(t, "starting")
 	v.Note("train: 12 rows")
 	for i := int64(1); i <= 5; i++ {
@@ -187,10 +212,67 @@ func TestView(t *testing.T) {
 	}
 }
 
+// A view that begins on the first row of a small terminal clears line by line, and never has more
+// lines than fit: else a terminal would keep every frame in its history.
+func TestViewLeavesNoHistory(t *testing.T) {
+	s := &screen{}
+	v := NewView(s, Terminal{Size: fixed(30, 4)})
+	for i := int64(1); i <= 4; i++ {
+		r := sample(i)
+		r.Time = time.Now()
+		v.Record(r)
+		s.waitFor(t, fmt.Sprintf("step   %d/5000", i))
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	out, rows := s.bytes.String(), len(s.rows)
+	s.mu.Unlock()
+	if strings.Contains(out, "J") || rows > 4 {
+		t.Errorf("%d rows: %q", rows, out)
+	}
+}
+
+// A line that is typed moves the cursor down: the view is drawn over all of it.
+func TestViewWhereLinesAreTyped(t *testing.T) {
+	var typed atomic.Int64
+	s := &screen{}
+	v := NewView(s, Terminal{Size: fixed(60, 24), Typed: func() int { return int(typed.Load()) }})
+	r := sample(1)
+	for range 3 {
+		r.Step, r.Time = r.Step+1, time.Now()
+		v.Record(r)
+		s.waitFor(t, fmt.Sprintf("step   %d/5000", r.Step))
+		io.WriteString(s, "q\r\n") // as the terminal echoes it
+		typed.Add(2)
+		time.Sleep(3 * lookEvery)
+	}
+	if err := v.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.String(); strings.Count(got, "step   ") != 1 || strings.Contains(got, "q") || strings.Contains(got, stopHint) {
+		t.Errorf("%s", got)
+	}
+}
+
+// The mean loss of an epoch is a line above.
+func TestViewOfEpochs(t *testing.T) {
+	s := &screen{}
+	v := NewView(s, Terminal{Size: fixed(80, 24)})
+	r, mean := sample(7), 1.5
+	r.Epoch, r.EpochLoss = 2, &mean
+	v.Record(r)
+	v.Close()
+	if got := s.String(); !strings.HasPrefix(got, "epoch=2 step=7 mean_loss=1.5000\nstep ") {
+		t.Errorf("%s", got)
+	}
+}
+
 // A terminal that stands still holds up nobody.
 func TestViewIsNotHeldUp(t *testing.T) {
 	s := &screen{stuck: make(chan struct{})}
-	v := NewView(s, Terminal{Width: fixed(80)})
+	v := NewView(s, Terminal{Size: fixed(80, 24)})
 	began := time.Now()
 	for i := int64(1); i <= 1000; i++ {
 		v.Record(sample(i))
@@ -235,12 +317,12 @@ func TestOpenTerminal(t *testing.T) {
 		width          int
 	}{
 		{map[string]string{"TERM": "xterm", "COLUMNS": "97", "NO_COLOR": "1"}, false, true, 97},
-		{map[string]string{"TERM": "xterm", "COLUMNS": "5", "LANG": "C"}, true, false, 20},
+		{map[string]string{"TERM": "xterm", "COLUMNS": "5", "LANG": "C"}, true, false, 5},
 		{map[string]string{"TERM": "xterm", "COLUMNS": "x", "LC_ALL": "en_GB.UTF-8", "LANG": "C", "NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, true, true, 80},
 	} {
 		tm, ok := OpenTerminal(pty, lookup(c.vars))
-		if !ok || tm.Color != c.color || tm.Unicode != c.unicode || tm.Width() != c.width {
-			t.Errorf("%v: %v %+v %d", c.vars, ok, tm, tm.Width())
+		if width, rows := tm.Size(); !ok || tm.Color != c.color || tm.Unicode != c.unicode || width != c.width || rows != 0 {
+			t.Errorf("%v: %v %+v %d x %d", c.vars, ok, tm, width, rows)
 		}
 	}
 }

@@ -71,6 +71,7 @@ type stepState struct {
 	live                int // elements that are gathered or on their way
 	mark                int // of flats that a walk has seen
 	votes               [motions]int64
+	read                int64 // tokens of this rank
 	waited              time.Duration
 }
 

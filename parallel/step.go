@@ -70,22 +70,32 @@ func (e *Engine) added() int {
 // Finish; nil where there is nothing.
 func (e *Engine) Sums() *tensor.Tensor { return e.sums }
 
-// The words that ranks add up once a step: the exact sum of the squared gradient, the number
-// of counted tokens, votes, and exact sums, of which the loss is the first.
+// The words that ranks add up once a step: the exact sum of the squared gradient, the numbers
+// of counted tokens and of tokens read, votes, and exact sums, of which the loss is the first.
 func (e *Engine) squares() *tensor.Tensor { return e.stats.Flat(0, tensor.ExactWords) }
-func (e *Engine) tokens() *tensor.Tensor {
-	return e.stats.Flat(tensor.ExactWords, tensor.ExactWords+1)
+func (e *Engine) counts() *tensor.Tensor {
+	return e.stats.Flat(tensor.ExactWords, tensor.ExactWords+2)
 }
 func (e *Engine) votes() *tensor.Tensor {
-	return e.stats.Flat(tensor.ExactWords+1, tensor.ExactWords+1+int(motions))
+	return e.stats.Flat(tensor.ExactWords+2, tensor.ExactWords+2+int(motions))
 }
 func (e *Engine) sum(i int) *tensor.Tensor {
-	at := tensor.ExactWords + 1 + int(motions) + i*tensor.ExactWords
+	at := tensor.ExactWords + 2 + int(motions) + i*tensor.ExactWords
 	return e.stats.Flat(at, at+tensor.ExactWords)
 }
 
 // statWords is the length of what ranks add up once a step, without further sums.
-const statWords = 2*tensor.ExactWords + 1 + int(motions)
+const statWords = 2*tensor.ExactWords + 2 + int(motions)
+
+// Read says how many tokens this rank reads in this step, those without a label too.
+func (e *Engine) Read(tokens int64) { e.step.read = tokens }
+
+// TokensRead is how many tokens all ranks read in the last step.
+func (e *Engine) TokensRead() int64 {
+	var n [2]int64
+	e.b.Download(tensor.AsBytes(n[:]), e.counts())
+	return n[1]
+}
 
 // Motion is what a rank may ask all ranks for, at the end of a step.
 type Motion uint8
@@ -122,16 +132,16 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 			}
 		}
 	}
-	e.b.Upload(e.tokens(), tensor.AsBytes([]int64{tokens}))
+	e.b.Upload(e.counts(), tensor.AsBytes([]int64{tokens, e.step.read}))
 	e.b.Upload(e.votes(), tensor.AsBytes(e.step.votes[:]))
-	e.step.votes = [motions]int64{}
+	e.step.votes, e.step.read = [motions]int64{}, 0
 	e.b.Upload(e.maxNorm, tensor.AsBytes([]float64{maxNorm}))
 	used := e.stats.Flat(0, statWords+e.added()*tensor.ExactWords)
 	e.wait(e.issue(func() collective.Work { return e.g.World.AllReduce(used, collective.Sum, "step") }))
 	if e.sums != nil {
 		e.b.ExactValues(e.sums, e.stats.Flat(statWords, e.stats.Elems()))
 	}
-	e.b.StepScalars(e.scalars, e.squares(), e.sum(0), e.tokens(), e.maxNorm, begin)
+	e.b.StepScalars(e.scalars, e.squares(), e.sum(0), e.counts().Flat(0, 1), e.maxNorm, begin)
 	return e.scalars
 }
 

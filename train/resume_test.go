@@ -184,8 +184,16 @@ func (k *told) Record(r monitor.Record) error {
 			k.scales[r.Step] = -r.LossScale
 		}
 	}
-	k.steps[r.Step] = fmt.Sprintf("%x loss %x norm %x lr %x skipped %t tokens %d epoch %v of %d", r.Means, r.Loss, r.GradNorm, r.LR, r.Skipped, r.Tokens, r.Epoch, r.MaxSteps)
+	k.steps[r.Step] = fmt.Sprintf("%x loss %x norm %x lr %x skipped %t tokens %d of %d in %d epoch %v %x of %d", r.Means, r.Loss, r.GradNorm, r.LR, r.Skipped, r.LabelTokens, r.Tokens, r.Samples, r.Epoch, value(r.EpochLoss), r.MaxSteps)
 	return nil
+}
+
+// value is what p points to, or nil.
+func value(p *float64) any {
+	if p == nil {
+		return nil
+	}
+	return *p
 }
 
 func (k *told) Evaluate(e monitor.Evaluation) error {

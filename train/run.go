@@ -79,6 +79,7 @@ type progress struct {
 	Data    data.State         `json:"data"`
 	Scaler  *optim.ScalerState `json:"loss_scaler,omitempty"`
 	Best    *best              `json:"best,omitempty"`
+	Epoch   epochLoss          `json:"epoch,omitzero"`
 	// Relieved says that layers are computed again since memory was short.
 	Relieved bool `json:"relieved,omitempty"`
 }
@@ -275,6 +276,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	if r.deps.Stop() {
 		r.engine.Vote(parallel.Stop)
 	}
+	r.engine.Read(batch.Tokens)
 	r.askRelief()
 	lr := r.schedule.At(r.state.Updates)
 	if err := r.stepper.Step(ctx, batch.Micro, lr, r.state.Updates); err != nil {
@@ -294,6 +296,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 		r.state.Skipped++
 	}
 	rec := r.record(o, lr, time.Since(began), waited)
+	rec.EpochLoss = r.state.Epoch.add(o, rec.Step, r.loader.StepsPerEpoch())
 	if err := r.sink.Record(rec); err != nil {
 		return rec, err
 	}
@@ -314,14 +317,14 @@ func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Re
 		Step: r.state.Step, MaxSteps: int64(r.Config.Training.MaxSteps), Time: time.Now(),
 		Epoch: float64(r.state.Step) / float64(r.loader.StepsPerEpoch()),
 		Loss:  o.Loss, Means: o.means(r.info.Sums), GradNorm: o.GradNorm, LR: lr, Skipped: !o.Applied,
-		Tokens: o.Tokens, TokensPerSecond: float64(o.Tokens) / s, StepSeconds: s, WorldSize: r.deps.World.Size(),
+		Samples: r.rows(), Tokens: r.engine.TokensRead(), LabelTokens: o.Tokens, StepSeconds: s, WorldSize: r.deps.World.Size(),
 		CommFraction: r.engine.Waited().Seconds() / s, DataFraction: data.Seconds() / s,
 	}
 	if o.LossScale != nil {
 		rec.LossScale = o.LossScale.Scale
 	}
-	if peak := r.deps.PeakFLOPS * float64(rec.WorldSize); peak > 0 {
-		rec.MFU = r.info.FLOPsPerToken(r.loader.SequenceLength()) * float64(r.positions()) / s / peak
+	if rec.PeakFLOPS = r.deps.PeakFLOPS * float64(rec.WorldSize); rec.PeakFLOPS > 0 {
+		rec.MFU = r.info.FLOPsPerToken(r.loader.SequenceLength()) * float64(rec.Tokens) / s / rec.PeakFLOPS
 	}
 	use := r.backend.Meter().Read()
 	r.peak, r.pressure.used = most(r.peak, use), use.PeakTotal
@@ -333,9 +336,9 @@ func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Re
 	return rec
 }
 
-// positions of a step over all ranks, those that are not counted too: all are computed.
-func (r *Run) positions() int {
-	return r.Config.Training.MicroBatchSize * r.accum * r.deps.World.Size() * r.loader.SequenceLength()
+// rows of a step over all ranks.
+func (r *Run) rows() int64 {
+	return int64(r.Config.Training.MicroBatchSize * r.accum * r.deps.World.Size())
 }
 
 // Model is the network.

@@ -89,11 +89,13 @@ func figures(ts *testscript.TestScript, neg bool, args []string) {
 				Loss     json.RawMessage
 				GradNorm json.RawMessage `json:"grad_norm"`
 				LR       json.RawMessage
+				Labels   json.RawMessage `json:"label_tokens"`
 				Tokens   json.RawMessage
+				Epoch    json.RawMessage `json:"epoch_loss"`
 			}
 			ts.Check(json.Unmarshal([]byte(line), &r))
 			if r.Loss != nil {
-				steps[r.Step] = fmt.Sprintf("step %d: loss %s grad_norm %s lr %s tokens %s\n", r.Step, r.Loss, r.GradNorm, r.LR, r.Tokens)
+				steps[r.Step] = fmt.Sprintf("step %d: loss %s grad_norm %s lr %s label tokens %s of %s, epoch's loss %s\n", r.Step, r.Loss, r.GradNorm, r.LR, r.Labels, r.Tokens, r.Epoch)
 			}
 		}
 		if len(steps) == 0 {

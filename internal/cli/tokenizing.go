@@ -34,7 +34,7 @@ func newTokenizing(w io.Writer, name string) *tokenizing {
 	t := &tokenizing{w: w, name: name}
 	if f, ok := w.(*os.File); ok {
 		if term, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
-			t.width = term.Width
+			t.width = func() int { columns, _ := term.Size(); return columns }
 		}
 	}
 	return t

@@ -156,7 +156,7 @@ func (r *trainReport) readMetrics() error {
 			r.EvalLoss = finite(eval.Loss)
 		default:
 			r.Steps, r.Loss = rec.Step, finite(rec.Loss)
-			speeds = append(speeds, rec.TokensPerSecond)
+			speeds = append(speeds, rec.TokensPerSecond())
 		}
 	}
 	r.TokensPerSecond = bench.Median(speeds)
