@@ -43,7 +43,6 @@ const (
 const textLength = 512
 
 // Config is the node `data`: the training and evaluation data, and how rows are made of it.
-// DefaultConfig is where it begins.
 type Config struct {
 	// Path is a file, a directory (read recursively) or a glob, in which ** matches any number of
 	// directories; files are read in the order of their names. Text files may be compressed with

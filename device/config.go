@@ -15,8 +15,8 @@ type Config struct {
 	// ranks. Results do not depend on it. Default 0.
 	Threads int `yaml:"threads"`
 	// MemoryLimit is the memory that all ranks of this machine may use together, as in 60GiB or
-	// 64GB. A run that is planned to need more is refused before it starts. 0 is what the system
-	// and the control group have available. Default 0.
+	// 64GB. A run that is planned to need more is refused before it starts. Empty is what the
+	// system and the control group have available. Default "".
 	MemoryLimit Bytes `yaml:"memory_limit"`
 	// Overcommit starts such a run anyway. Default false.
 	Overcommit bool `yaml:"overcommit"`

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Config is the node `logging` of the configuration.
+// Config is the node `logging`: what is printed and recorded, and how often.
 type Config struct {
 	// LogEveryNSteps is how often a step is printed as a line and written to TensorBoard: step 1,
 	// every n-th, and the last. metrics.jsonl and the live view have every step. Default 1.

@@ -41,9 +41,9 @@ type Recompute struct {
 	Store RecomputedStore `yaml:"store"`
 	// StorePath is the directory of that file; empty is output_dir. Default "".
 	StorePath string `yaml:"store_path"`
-	// MemoryThreshold, if above 0, turns recomputation on only after a step has used more than
-	// this share of a rank's memory (device.memory_limit or available memory, divided by the
-	// ranks of the machine) on any rank. Default 0.
+	// MemoryThreshold delays recomputation until a step has used more than this share of a rank's
+	// memory (device.memory_limit or available memory, divided by the ranks of the machine) on
+	// any rank. 0 does not delay it. Default 0.
 	MemoryThreshold float64 `yaml:"memory_threshold"`
 	// CheckEveryNSteps is how often memory_threshold is checked. Default 100.
 	CheckEveryNSteps int `yaml:"check_every_n_steps"`

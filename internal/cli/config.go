@@ -31,8 +31,8 @@ func newConfigShow() *cobra.Command {
 		Use:   "show",
 		Short: "print every value, and with --origin the place that decided it",
 		Long: `Prints the configuration that train would use with the same flags and environment, as YAML
-that train reads. A flag wins over the environment, that over --set and the file, and those
-over the defaults.`,
+that train reads. The first of these that sets a value wins: flag, --set, environment variable,
+file, default.`,
 		Example: "  trireme config show --config run.yaml --set training.max_steps=20 --origin",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -15,6 +15,7 @@ import (
 
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
+	"trireme/internal/keys"
 	"trireme/launch"
 	"trireme/model"
 	"trireme/model/bert"
@@ -130,7 +131,7 @@ type job struct {
 	located  []resolved     // names that are the hub's
 }
 
-// job loads the configuration: the file or the recipe, --set, the environment, flags and what
+// job loads the configuration: the file or the recipe, the environment, --set, flags and what
 // more there is, each over the one before.
 func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Source) (*job, error) {
 	if f.mode != "" {
@@ -146,7 +147,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	case "fsdp", "deepspeed":
 		defaults.Parallel.Strategy = "full_shard"
 	}
-	var sources []conf.Source
+	sources := []conf.Source{conf.Hints(keys.Meant)}
 	var err error
 	if f.config != "" {
 		var source conf.Source
@@ -158,10 +159,10 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 		j.recipe = recipes.GoSource()
 		sources = append(sources, conf.Text(j.recipe.Name, j.recipe.YAML))
 	}
+	sources = append(sources, conf.Env(environment()))
 	for _, s := range f.sets {
 		sources = append(sources, conf.Set(s))
 	}
-	sources = append(sources, conf.Env(environment()))
 	for _, s := range []struct{ flag, path, value string }{
 		{"model_name", "model.path", f.modelName}, {"output_dir", "output_dir", f.outputDir},
 		{"seed", "training.seed", strconv.FormatUint(f.seed, 10)}, {"resume", "resume", f.resume},

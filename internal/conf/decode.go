@@ -17,6 +17,7 @@ type decoder struct {
 	own      map[string]bool   // pointers and maps that are no longer the defaults' own
 	unread   bool              // a document could not be read: what it would have said is unknown
 	nodes    map[string]string // where a node was last written, for what it says as a whole
+	hint     Hint              // nil: none
 }
 
 func (d *decoder) problem(p Problem) {
@@ -156,38 +157,63 @@ func (d *decoder) unknown(n *node, e entry, fs []field, path string) {
 		place = "under " + path
 	}
 	text := fmt.Sprintf("unknown key %q %s. ", clip(e.key), place)
-	if near := Nearest(e.key, names(fs)); near != "" {
-		text += fmt.Sprintf("did you mean %q?", near)
-	} else if far := d.elsewhere(e.key); far != "" {
-		text += fmt.Sprintf("did you mean %q?", far)
+	p := Problem{Where: n.from.at(e.line, 0)}
+	meant, why := d.meant(e.key, fs, path)
+	if meant != "" {
+		text += fmt.Sprintf("did you mean %q%s?", strings.TrimPrefix(meant, join(path, "")), why)
+		d.spoil(meant) // what it was to say is missing there
+	} else if why != "" {
+		text += why
 	} else {
 		text += "keys there: " + keyList(fs)
+		p.Unknown = true
+		p.Group = path
 	}
-	d.problem(Problem{Where: n.from.at(e.line, 0), Text: text})
+	p.Text = text
+	d.problem(p)
 	d.spoil(path)
 }
 
-// elsewhere finds a key that was written in the wrong place, if only one place has it.
-func (d *decoder) elsewhere(key string) string {
-	var found []string
-	walkPaths(d.root.Type(), func(path string) {
-		if path == key || strings.HasSuffix(path, "."+key) {
-			found = append(found, path)
+// meant finds the key that an unknown one stands for: in another style of spelling, by another
+// program's name, misspelt, or written in the wrong place. why says more.
+func (d *decoder) meant(key string, fs []field, path string) (meant, why string) {
+	for _, f := range fs {
+		if fold(f.name) == fold(key) {
+			return join(path, f.name), ""
 		}
-	})
-	if len(found) != 1 {
-		return ""
 	}
-	return found[0]
+	if meant, why = d.hinted(join(path, key)); meant != "" || why != "" {
+		return meant, why
+	}
+	if near := Nearest(key, names(fs)); near != "" {
+		return join(path, near), ""
+	}
+	return d.elsewhere(key), ""
 }
 
-func keyList(fs []field) string {
-	const most = 16
-	if len(fs) > most {
-		return strings.Join(names(fs[:most]), ", ") + ", ..."
+// hinted asks the hints, if there are any.
+func (d *decoder) hinted(path string) (meant, why string) {
+	if d.hint == nil {
+		return "", ""
 	}
-	return strings.Join(names(fs), ", ")
+	return d.hint(path)
 }
+
+// elsewhere finds a key that was written in the wrong place, perhaps misspelt, if only one place
+// has it.
+func (d *decoder) elsewhere(key string) string {
+	paths := map[string][]string{} // by the key's own name
+	walkPaths(d.root.Type(), func(path string) {
+		name := path[strings.LastIndexByte(path, '.')+1:]
+		paths[name] = append(paths[name], path)
+	})
+	if found := paths[Nearest(key, slices.Sorted(maps.Keys(paths)))]; len(found) == 1 {
+		return found[0]
+	}
+	return ""
+}
+
+func keyList(fs []field) string { return strings.Join(names(fs), ", ") }
 
 func (d *decoder) dictionary(n *node, v reflect.Value, path string) {
 	if n.kind == nullNode {
@@ -243,7 +269,7 @@ func (d *decoder) list(n *node, v reflect.Value, path string) {
 		}
 	}
 	// A list is one value, so what is below it has no origins of its own.
-	inner := &decoder{root: d.root, origins: Origins{}, bad: map[string]bool{}, own: map[string]bool{}, nodes: map[string]string{}}
+	inner := &decoder{root: d.root, hint: d.hint, origins: Origins{}, bad: map[string]bool{}, own: map[string]bool{}, nodes: map[string]string{}}
 	for i, item := range n.items {
 		inner.value(item, out.Index(i), fmt.Sprintf("%s[%d]", path, i))
 	}

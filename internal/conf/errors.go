@@ -11,6 +11,9 @@ type Problem struct {
 	Path  string // training.max_steps; empty where the problem is not one key's
 	Text  string // what is wrong, with the suggestion if there is one
 	Err   error  // the cause, if another package found it
+
+	Unknown bool   // a key that the tree does not have, and none is near
+	Group   string // of an Unknown key: the group that it was written in; empty at the top level
 }
 
 func (p Problem) Error() string {

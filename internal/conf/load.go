@@ -26,6 +26,11 @@ func Load[T any](defaults T, sources ...Source) (*Loaded[T], error) {
 	}
 	d := &decoder{root: root, origins: out.Origins, bad: map[string]bool{}, own: map[string]bool{}, nodes: map[string]string{}}
 	for _, s := range sources {
+		if s.kind == kindHints {
+			d.hint = s.hint
+		}
+	}
+	for _, s := range sources {
 		d.apply(s)
 	}
 	d.defaults(root, "")

@@ -207,6 +207,29 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestHints: another program's name of a key leads to it from every source, and the node that it
+// belongs to is not blamed for what it lacks.
+func TestHints(t *testing.T) {
+	hints := conf.Hints(func(path string) (meant, why string) {
+		switch path[strings.LastIndexByte(path, '.')+1:] {
+		case "steps":
+			return "training.max_steps", " (steps elsewhere)"
+		case "lora":
+			return "", "it is not supported"
+		}
+		return "", ""
+	})
+	_, err := conf.Load(root{}, conf.Text("x", "{steps: 3, training: {lora: 8, maxSteps: 2}}"), conf.Set("training.steps=3"), conf.Env(map[string]string{"TRIREME_STEPS": "3"}), hints)
+	want := `x:1: unknown key "steps" at the top level. did you mean "training.max_steps" (steps elsewhere)?
+x:1: unknown key "lora" under training. it is not supported
+x:1: unknown key "maxSteps" under training. did you mean "max_steps"?
+--set training.steps=3: unknown key "steps" under training. did you mean "max_steps" (steps elsewhere)?
+environment TRIREME_STEPS: no such key. did you mean TRIREME_TRAINING_MAX_STEPS (steps elsewhere)?`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

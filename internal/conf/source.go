@@ -25,6 +25,7 @@ type Source struct {
 	env      map[string]string
 	assign   []Assignment
 	problems Errors
+	hint     Hint
 }
 
 type sourceKind int
@@ -37,6 +38,7 @@ const (
 	kindEnv
 	kindAssign
 	kindUnread
+	kindHints
 )
 
 // File reads YAML from a file, when Load runs. Messages name it as given.
@@ -58,6 +60,13 @@ func Flag(name, path, value string) Source {
 // underscores. Other names are left alone, empty values count as unset, and a TRIREME_ name
 // that is no key is an error; a caller with variables of its own takes them out first.
 func Env(environ map[string]string) Source { return Source{kind: kindEnv, env: environ} }
+
+// Hint is asked what a path that is no key stands for, as another program's name of one: the
+// path of ours, or "" for none, and what the message is to add, such as " (lr in torchtune)".
+type Hint func(path string) (meant, why string)
+
+// Hints is a source without values, whose hints Load uses for all others.
+func Hints(h Hint) Source { return Source{kind: kindHints, hint: h} }
 
 // apply decodes one source into the tree.
 func (d *decoder) apply(s Source) {
@@ -127,7 +136,7 @@ func (d *decoder) assign(from *origin, path, text string) {
 func (d *decoder) environment(environ map[string]string) {
 	paths := map[string]string{}
 	walkPaths(d.root.Type(), func(path string) {
-		name := EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+		name := envName(path)
 		if _, taken := paths[name]; !taken {
 			paths[name] = path
 		}
@@ -141,7 +150,10 @@ func (d *decoder) environment(environ map[string]string) {
 		path, ok := paths[name]
 		if !ok {
 			text := "no such key"
-			if near := Nearest(name, slices.Sorted(maps.Keys(paths))); near != "" {
+			near := Nearest(name, slices.Sorted(maps.Keys(paths)))
+			if meant, why := d.hinted(strings.ToLower(strings.TrimPrefix(name, EnvPrefix))); meant != "" {
+				text += ". did you mean " + envName(meant) + why + "?"
+			} else if near != "" {
 				text += ". did you mean " + near + "?"
 			}
 			d.problem(Problem{Where: label, Text: text})
@@ -149,6 +161,11 @@ func (d *decoder) environment(environ map[string]string) {
 		}
 		d.assign(&origin{label: label}, path, value)
 	}
+}
+
+// envName is the variable of a key.
+func envName(path string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
 func readFile(name string) (string, error) {

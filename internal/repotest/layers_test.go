@@ -16,7 +16,7 @@ var layers = [][]string{
 	4: {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/mpi", "collective/collectivetest", "internal/backend/backendtest"},
 	5: {"parallel", "model"},
 	6: {"train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
-	7: {"internal/foreign", "planner", "recipes", "internal/bench"},
+	7: {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},
 	8: {"internal/cli"},
 	9: {"cmd/trireme", "bench", "examples"},
 }

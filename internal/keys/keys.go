@@ -1,0 +1,65 @@
+package keys
+
+import (
+	_ "embed"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Key is one key of the configuration, or a group of keys.
+type Key struct {
+	Path    string   `json:"key"` // training.max_steps
+	Type    string   `json:"type"`
+	Default string   `json:"default,omitempty"` // as it is written in YAML; empty for a group
+	Values  []string `json:"values,omitempty"`  // all that are allowed, where they are names
+	Meaning string   `json:"meaning"`
+}
+
+// Group is the Type of a group of keys.
+const Group = "group"
+
+//go:embed keys.json
+var table []byte
+
+// All lists every key and group in the order of the configuration, a group before its keys.
+var All = sync.OnceValue(func() []Key {
+	var out []Key
+	if err := json.Unmarshal(table, &out); err != nil {
+		panic("keys: keys.json: " + err.Error()) // generated and embedded
+	}
+	return out
+})
+
+// Find is the key of a path.
+func Find(path string) (Key, bool) {
+	i := slices.IndexFunc(All(), func(k Key) bool { return k.Path == path })
+	if i < 0 {
+		return Key{}, false
+	}
+	return All()[i], true
+}
+
+// Under lists a key or a group with everything in it; "" is all. The result is empty where the
+// path leads nowhere.
+func Under(path string) []Key {
+	if path == "" {
+		return All()
+	}
+	var out []Key
+	for _, k := range All() {
+		if k.Path == path || strings.HasPrefix(k.Path, path+".") {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// Parent is the path of the group that holds a key; "" is the top level.
+func Parent(path string) string {
+	return path[:max(0, strings.LastIndexByte(path, '.'))]
+}
+
+// Name is a path's last part.
+func Name(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

@@ -1,0 +1,50 @@
+package keys
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestNamesLeadToKeys: what another program's name stands for is a key, and no such name is the
+// name of a key at the same place.
+func TestNamesLeadToKeys(t *testing.T) {
+	listed := map[string]bool{}
+	for _, k := range knownNames {
+		for name := range strings.FieldsSeq(k.names) {
+			if listed[fold(name)] {
+				t.Errorf("%s is listed twice", name)
+			}
+			listed[fold(name)] = true
+		}
+		if _, ok := Find(k.key); k.key != "" && !ok {
+			t.Errorf("%s stands for %q, which is no key", k.names, k.key)
+		}
+		if k.key == "" && k.note == "" {
+			t.Errorf("%s: neither a key nor a reason", k.names)
+		}
+	}
+	for _, c := range []struct{ name, key string }{
+		{"training.lr", "training.learning_rate"}, {"perDeviceTrainBatchSize", "training.micro_batch_size"},
+		{"data.block-size", "data.sequence_length"}, {"optimizer", "training"}, {"dataset", "data"}, {"training.zebra", ""},
+	} {
+		if got, _ := Meant(c.name); got != c.key {
+			t.Errorf("%s means %q, not %q", c.name, got, c.key)
+		}
+	}
+	if _, why := Meant("lora_r"); !strings.Contains(why, "not supported") {
+		t.Errorf("lora_r: %q", why)
+	}
+}
+
+func TestUnder(t *testing.T) {
+	if got := Under("parallel.mesh"); len(got) != 3 || got[0].Type != Group {
+		t.Errorf("parallel.mesh has %v", got)
+	}
+	if Under("parallel.mes") != nil {
+		t.Error("a prefix of a name is taken for a group")
+	}
+	if k, _ := Find("training.lr_scheduler"); !slices.Contains(k.Values, "cosine") || k.Default != "cosine" {
+		t.Errorf("training.lr_scheduler is %+v", k)
+	}
+}

@@ -1,0 +1,149 @@
+package keys
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// known is what other programs call a key of ours. Names are separated by spaces, and are the same
+// in any case, with - and without _. Where the key is empty, the note says why there is none.
+type known struct {
+	key, program, names, note string
+}
+
+var knownNames = []known{
+	{key: "training.micro_batch_size", program: "transformers", names: "per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size train_batch_size_per_device"},
+	{key: "training.micro_batch_size", program: "transformers", names: "per_device_eval_batch_size eval_batch_size", note: "evaluation uses it too"},
+	{key: "training.micro_batch_size", program: "torchtune and nanoGPT", names: "batch_size bs batch"},
+	{key: "training.micro_batch_size", program: "torchtitan", names: "local_batch_size"},
+	{key: "training.micro_batch_size", program: "DeepSpeed", names: "train_micro_batch_size_per_gpu micro_batch_size_per_gpu batch_size_per_gpu batch_size_per_device"},
+	{key: "training.global_batch_size", program: "DeepSpeed", names: "train_batch_size total_batch_size effective_batch_size"},
+	{key: "training.gradient_accumulation_steps", program: "Lightning", names: "accumulate_grad_batches grad_accum grad_accumulation gradient_accumulation accumulation_steps grad_accumulation_steps grad_accum_steps"},
+	{key: "training.max_steps", program: "nanoGPT", names: "max_iters lr_decay_iters train_iters max_iterations iterations num_iterations"},
+	{key: "training.max_steps", program: "Accelerate's examples", names: "max_train_steps num_train_steps num_training_steps total_steps training_steps train_steps n_steps num_steps steps"},
+	{key: "training.max_steps", program: "torchtune", names: "max_steps_per_epoch"},
+	{key: "training.num_train_epochs", program: "axolotl", names: "num_epochs n_epochs epochs epoch"},
+	{key: "training.num_train_epochs", program: "Lightning", names: "max_epochs train_epochs"},
+	{key: "training.learning_rate", program: "torchtune", names: "lr peak_lr max_lr base_lr learn_rate initial_lr"},
+	{key: "training.lr_scheduler", program: "transformers", names: "lr_scheduler_type scheduler scheduler_type lr_schedule schedule lr_decay_style decay_lr"},
+	{key: "training.min_lr", program: "transformers", names: "lr_end min_learning_rate warmup_min_lr"},
+	{key: "training.warmup_steps", program: "nanoGPT", names: "warmup_iters"},
+	{key: "training.warmup_steps", program: "torchtune", names: "num_warmup_steps lr_warmup_steps warmup warmup_num_steps lr_warmup_iters"},
+	{key: "training.warmup_ratio", program: "Megatron", names: "lr_warmup_fraction warmup_fraction warmup_proportion"},
+	{key: "training.weight_decay", program: "fastai", names: "wd decay l2"},
+	{key: "training.betas", program: "transformers", names: "adam_beta1 adam_beta2 beta1 beta2 adam_betas", note: "a list of both"},
+	{key: "training.eps", program: "transformers", names: "adam_epsilon adam_eps epsilon"},
+	{key: "training.max_grad_norm", program: "DeepSpeed", names: "gradient_clipping"},
+	{key: "training.max_grad_norm", program: "Lightning", names: "gradient_clip_val gradient_clip grad_norm_clip"},
+	{key: "training.max_grad_norm", program: "torchtune and nanoGPT", names: "clip_grad_norm grad_clip clip_grad clip max_norm gradient_clip_norm"},
+	{key: "training.seed", program: "other programs", names: "random_seed data_seed rng_seed manual_seed"},
+	{key: "training.eval_every_n_steps", program: "transformers", names: "eval_steps evaluation_steps eval_strategy evaluation_strategy do_eval eval_every"},
+	{key: "training.eval_every_n_steps", program: "nanoGPT", names: "eval_interval val_check_interval val_every"},
+	{key: "training.eval_every_n_epochs", program: "axolotl", names: "evals_per_epoch", note: "its inverse"},
+	{key: "training", program: "transformers", names: "train trainer training_args training_arguments train_args hyperparameters hyperparams hparams train_config training_config trainer_args"},
+	{key: "training", program: "other programs", names: "optimizer optim optimiser adamw", note: "AdamW: learning_rate, weight_decay, betas, eps"},
+
+	{key: "data.sequence_length", program: "transformers", names: "max_seq_length max_length model_max_length max_source_length"},
+	{key: "data.sequence_length", program: "nanoGPT and transformers' examples", names: "block_size"},
+	{key: "data.sequence_length", program: "axolotl", names: "sequence_len max_sequence_length max_sequence_len"},
+	{key: "data.sequence_length", program: "LLaMA-Factory", names: "cutoff_len"},
+	{key: "data.sequence_length", program: "torchtune and torchtitan", names: "max_seq_len seq_len seq_length seq context_length context_len ctx_len n_ctx"},
+	{key: "data.path", program: "transformers' examples", names: "train_file train_files dataset_name dataset_path train_dataset dataset_name_or_path dataset_id"},
+	{key: "data.path", program: "LLaMA-Factory", names: "dataset_dir data_files data_dir data_file data_path train_data train_path train_data_path training_data input_file text_file"},
+	{key: "data", program: "torchtune and axolotl", names: "dataset datasets data_config dataset_config"},
+	{key: "data.eval_path", program: "transformers' examples", names: "validation_file eval_file val_file eval_dataset validation_dataset val_dataset test_datasets eval_data val_data validation_data val_path valid_path eval_data_path dev_file"},
+	{key: "data.eval_fraction", program: "LLaMA-Factory", names: "val_size val_split eval_split test_size validation_split valid_fraction"},
+	{key: "data.eval_fraction", program: "axolotl", names: "val_set_size"},
+	{key: "data.eval_fraction", program: "transformers' examples", names: "validation_split_percentage", note: "a share: 5 is 0.05"},
+	{key: "data.text_field", program: "TRL", names: "dataset_text_field text_column text_column_name text_key"},
+	{key: "data.tokenizer", program: "transformers", names: "tokenizer_name tokenizer_name_or_path tokenizer_path tokenizer_config tokenizer_dir"},
+	{key: "data.packing", program: "axolotl", names: "sample_packing"},
+	{key: "data.packing", program: "torchtune", names: "packed pack"},
+	{key: "data.document_mask", program: "LLaMA-Factory", names: "neat_packing"},
+	{key: "data.train_on", program: "axolotl", names: "train_on_inputs train_on_input train_on_prompt", note: "true is all, false is answers"},
+	{key: "data.chat_template", program: "LLaMA-Factory", names: "template"},
+	{key: "data.format", program: "other programs", names: "dataset_format data_format dataset_type file_type"},
+	{key: "data.drop_last", program: "transformers", names: "dataloader_drop_last"},
+	{key: "data.pad_to_longest", program: "axolotl", names: "pad_to_sequence_len", note: "its opposite"},
+	{key: "data.cache_dir", program: "axolotl", names: "dataset_prepared_path data_cache"},
+
+	{key: "model.path", program: "transformers", names: "model_name_or_path model_name pretrained_model_name_or_path model_id pretrained_model pretrained"},
+	{key: "model.path", program: "axolotl", names: "base_model base_model_config model_path model_dir"},
+	{key: "model.path", program: "nanoGPT", names: "init_from"},
+	{key: "model.config", program: "transformers", names: "config_name config_path model_config"},
+	{key: "model.inline", program: "nanoGPT", names: "n_layer n_head n_embd hidden_size num_hidden_layers num_attention_heads hidden_dim num_layers num_heads", note: "keys of config.json"},
+	{key: "model", program: "other programs", names: "network net architecture llm model_args"},
+
+	{key: "parallel.strategy", program: "transformers", names: "fsdp sharding_strategy fsdp_sharding_strategy distributed_type zero_stage sharding distributed_strategy"},
+	{key: "parallel", program: "torchtitan", names: "parallelism distributed fsdp_config zero_optimization ddp dist parallelism_config"},
+	{key: "parallel.mesh.shard", program: "torchtitan", names: "data_parallel_shard_degree dp_shard dp_shard_size"},
+	{key: "parallel.mesh.replicate", program: "torchtitan", names: "data_parallel_replicate_degree dp_replicate dp_replicate_size"},
+	{key: "parallel.backend", program: "transformers", names: "ddp_backend dist_backend"},
+	{key: "parallel.timeout_seconds", program: "transformers", names: "ddp_timeout"},
+
+	{key: "precision.param_dtype", program: "transformers", names: "bf16 fp16 bfloat16 float16 half", note: "bfloat16 or float16"},
+	{key: "precision.param_dtype", program: "torchtune and Accelerate", names: "dtype mixed_precision amp torch_dtype use_amp compute_dtype mixed_precision_param"},
+	{key: "activation_checkpointing.enabled", program: "transformers", names: "gradient_checkpointing enable_activation_checkpointing use_gradient_checkpointing recompute"},
+	{key: "activation_checkpointing", program: "torchtitan", names: "activation_checkpoint"},
+
+	{key: "checkpoint.save_every_n_steps", program: "transformers", names: "save_steps save_strategy save_freq checkpointing_steps checkpoint_every save_every"},
+	{key: "checkpoint.save_every_n_steps", program: "torchtitan", names: "interval save_interval checkpoint_interval"},
+	{key: "checkpoint.save_every_n_epochs", program: "axolotl", names: "saves_per_epoch", note: "its inverse"},
+	{key: "checkpoint.keep_last_n", program: "transformers", names: "save_total_limit keep_last max_to_keep"},
+	{key: "checkpoint.keep_last_n", program: "torchtitan", names: "keep_latest_k"},
+	{key: "checkpoint.dir", program: "torchtitan", names: "folder checkpoint_dir checkpoint_path save_dir"},
+	{key: "checkpoint", program: "torchtune", names: "checkpointer checkpointing checkpoints save"},
+	{key: "logging.log_every_n_steps", program: "transformers", names: "logging_steps"},
+	{key: "logging.log_every_n_steps", program: "torchtitan and nanoGPT", names: "log_freq log_interval log_every log_steps log_every_n logging_interval"},
+	{key: "logging.tensorboard", program: "transformers", names: "report_to use_tensorboard enable_tensorboard"},
+	{key: "logging", program: "torchtune", names: "metric_logger logger log logs metrics monitoring"},
+	{key: "output_dir", program: "nanoGPT", names: "out_dir out output"},
+	{key: "output_dir", program: "transformers", names: "logging_dir output_path output_directory dump_folder results_dir work_dir overwrite_output_dir"},
+	{key: "resume", program: "transformers", names: "resume_from_checkpoint resume_from load_checkpoint"},
+	{key: "device.name", program: "transformers", names: "no_cuda use_cpu accelerator"},
+	{key: "device.threads", program: "other programs", names: "num_threads n_threads cpu_threads omp_num_threads"},
+	{key: "device", program: "other programs", names: "hardware"},
+
+	{names: "lora lora_r lora_rank lora_alpha lora_dropout lora_target_modules use_lora qlora adapter peft peft_config finetuning_type load_in_8bit load_in_4bit quantization quantization_config bnb_config", note: "adapters (LoRA) and quantized weights are not supported. model.freeze lists parameters that do not train"},
+	{names: "wandb wandb_project wandb_entity wandb_run_name use_wandb wandb_log mlflow_tracking_uri", note: "records go to metrics.jsonl and TensorBoard only (logging.tensorboard)"},
+	{names: "flash_attention flash_attn use_flash_attn use_flash_attention attn_implementation xformers_attention sdp_attention", note: "attention is always computed in tiles. remove the key"},
+	{names: "compile torch_compile", note: "there is nothing to compile. remove the key"},
+	{names: "num_workers dataloader_num_workers preprocessing_num_workers dataset_num_proc dataset_processes pin_memory", note: "ranks read the data themselves. remove the key"},
+	{names: "num_gpus n_gpus gpus devices num_devices num_nodes nproc num_processes world_size nproc_per_node", note: "ranks are no part of the configuration. try: --nproc N"},
+	{names: "ddp_find_unused_parameters find_unused_parameters", note: "unused parameters need no setting. remove the key"},
+	{names: "label_smoothing label_smoothing_factor push_to_hub hub_model_id group_by_length neftune_noise_alpha tensor_parallel_size tensor_model_parallel_size pipeline_model_parallel_size pipeline_parallel_degree tensor_parallel_degree", note: "it is not supported"},
+	{names: "deepspeed deepspeed_config", note: "a DeepSpeed file is read as it is. try: --config ds_config.json"},
+}
+
+// byName finds entries by a folded name.
+var byName = sync.OnceValue(func() map[string]known {
+	out := map[string]known{}
+	for _, k := range knownNames {
+		for _, name := range strings.Fields(k.names) {
+			out[fold(name)] = k
+		}
+	}
+	return out
+})
+
+func fold(s string) string {
+	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
+}
+
+// Meant finds the key that another program calls by the last part of path: its own path, and what
+// a message is to say more, as " (lr in torchtune)". Where there is no such key here, meant is
+// empty and why says so; both are empty where the name is not known.
+func Meant(path string) (meant, why string) {
+	name := Name(path)
+	k, ok := byName()[fold(name)]
+	switch {
+	case !ok:
+		return "", ""
+	case k.key == "":
+		return "", k.note
+	case k.note != "":
+		return k.key, fmt.Sprintf(" (%s in %s; %s)", name, k.program, k.note)
+	}
+	return k.key, fmt.Sprintf(" (%s in %s)", name, k.program)
+}
