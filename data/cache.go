@@ -59,7 +59,21 @@ func (s *source) examples(ctx context.Context, c Config, enc encoder, tok *token
 	if err != nil {
 		return nil, err
 	}
-	return s.cached(ctx, c, digest, func(f *os.File) error { return s.write(ctx, enc, tok.Vocab(), f, digest) })
+	return s.cached(ctx, c, digest, func(f *os.File) error { return s.write(ctx, checked{enc, tok}, tok.Vocab(), f, digest) })
+}
+
+// checked is an encoder whose tokenizer may fail.
+type checked struct {
+	encoder
+	tok *tokenizer.Tokenizer
+}
+
+func (c checked) encode(r *record, ex *example) (bool, error) {
+	ok, err := c.encoder.encode(r, ex)
+	if failed := c.tok.Err(); failed != nil {
+		return false, failed
+	}
+	return ok, err
 }
 
 // cached is the token file in the cache that has a digest; make writes it where there is none.

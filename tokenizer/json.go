@@ -113,7 +113,12 @@ func unknownType(kind string, known ...string) error {
 }
 
 // parse reads a tokenizer.json.
-func parse(blob []byte, config map[string]any) (*Tokenizer, error) {
+func parse(blob []byte, config map[string]any) (_ *Tokenizer, err error) {
+	defer func() { // the patterns of normalizer and decoder run on tokens
+		if p := recover(); p != nil {
+			err = patternFailure(p)
+		}
+	}()
 	var top struct {
 		Added         []AddedToken    `json:"added_tokens"`
 		Normalizer    json.RawMessage `json:"normalizer"`

@@ -63,6 +63,7 @@ func loadFile(file string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, damaged(file, err)
 	}
+	t.path = file
 	return t, nil
 }
 

@@ -1,9 +1,12 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/dlclark/regexp2/v2"
 )
@@ -112,8 +115,35 @@ func (wordRuns) each(s string, match func(lo, hi int)) {
 	}
 }
 
+// What one search for a match of a pattern may take. Files of strangers hold patterns that
+// backtrack without end, such as ([a-z]+)*Q; a search in ordinary text takes microseconds.
+const (
+	searchTime  = 5 * time.Second
+	searchStack = 1 << 26 // words of 8 bytes
+)
+
 // regex finds a regular expression.
-type regex struct{ re *regexp2.Regexp }
+type regex struct {
+	expr   string
+	re     *regexp2.Regexp
+	failed atomic.Pointer[patternError] // by a search that went over its limits: none is tried again
+}
+
+// patternError is what a search panics with that goes over its limits. Append catches it.
+type patternError struct {
+	expr  string
+	bytes int // of the text
+	limit time.Duration
+	cause error
+}
+
+func (e *patternError) Error() string {
+	what := fmt.Sprintf("backtracks for more than %v", e.limit)
+	if errors.Is(e.cause, regexp2.ErrBacktrackingStackLimit) {
+		what = fmt.Sprintf("backtracks through more than %d MiB", searchStack>>17)
+	}
+	return fmt.Sprintf("the pattern %.100q %s in a text of %d bytes", e.expr, what, e.bytes)
+}
 
 // newRegex compiles an expression as Oniguruma reads it, which Hugging Face's library uses.
 func newRegex(expr string) (*regex, error) {
@@ -121,19 +151,39 @@ func newRegex(expr string) (*regex, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", expr, err)
 	}
-	re, err := regexp2.Compile(translated, regexp2.Multiline, regexp2.OptionMaxBacktrackingStackSize(-1))
+	re, err := regexp2.Compile(translated, regexp2.Multiline, regexp2.OptionMaxBacktrackingStackSize(searchStack))
 	if err != nil {
 		return nil, fmt.Errorf("pattern %q: %w", expr, err)
 	}
-	return &regex{re}, nil
+	re.MatchTimeout = searchTime
+	return &regex{expr: expr, re: re}, nil
+}
+
+// patternFailure is the patternError of a panic; other panics go on.
+func patternFailure(p any) error {
+	if e, ok := p.(*patternError); ok {
+		return e
+	}
+	panic(p)
 }
 
 func (r *regex) each(s string, match func(lo, hi int)) {
 	if s == "" {
 		return
 	}
-	// The only errors are limits of time and memory, and none is set.
-	found, _ := r.re.FindAllStringIndex(s, -1)
+	if old := r.failed.Load(); old != nil {
+		panic(old)
+	}
+	found, err := r.re.FindAllStringIndex(s, -1)
+	if err != nil && !errors.Is(err, regexp2.ErrBacktrackingStackLimit) {
+		// The clock also runs while the process is stopped: only what takes too long twice does.
+		found, err = r.re.FindAllStringIndex(s, -1)
+	}
+	if err != nil {
+		e := &patternError{r.expr, len(s), r.re.MatchTimeout, err}
+		r.failed.Store(e)
+		panic(e)
+	}
 	for _, m := range found {
 		match(m[0], m[1])
 	}

@@ -82,7 +82,7 @@ func (s *Stream) put(id int32, last bool) {
 	t := s.t
 	text := t.texts[id]
 	if t.firstMatters && !s.begun || last {
-		text = t.decoder.text(t.names[id], t.names[id] != t.spelled[id], !s.begun, last)
+		text = t.text(id, !s.begun, last)
 	}
 	s.begun = true
 	for s.strip > 0 && text != "" {
@@ -94,6 +94,18 @@ func (s *Stream) put(id int32, last bool) {
 		s.strip--
 	}
 	s.held = append(s.held, text...)
+}
+
+// text is what a token stands for that is the first of a text, or the last. Where a pattern of
+// the decoder gives up it is the text in the middle, and Err is not nil.
+func (t *Tokenizer) text(id int32, first, last bool) (text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.fail(patternFailure(p))
+			text = t.texts[id]
+		}
+	}()
+	return t.decoder.text(t.names[id], t.names[id] != t.spelled[id], first, last)
 }
 
 // partial is the number of bytes at the end that may begin a longer character.

@@ -1,6 +1,9 @@
 package tokenizer
 
-import "sync"
+import (
+	"fmt"
+	"sync"
+)
 
 // Tokenizer turns text into ids and back. It is safe for several goroutines at once.
 type Tokenizer struct {
@@ -25,8 +28,10 @@ type Tokenizer struct {
 	parts         parts  // the sections of tokenizer.json that say all this
 	sentencepiece []byte // the file tokenizer.model that says it instead, or nil
 
-	mu   sync.Mutex
-	idle []*encoder
+	path   string // the file that Load read
+	mu     sync.Mutex
+	idle   []*encoder
+	failed error // the first of Append
 }
 
 // Options says how a text is encoded. The zero value encodes it alone and takes
@@ -43,10 +48,17 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 }
 
 // Append appends the ids of a text to dst. With room in dst it allocates nothing for text
-// that the normalizer leaves alone.
-func (t *Tokenizer) Append(dst []int32, text string, o Options) []int32 {
+// that the normalizer leaves alone. Where a pattern of the tokenizer's file backtracks without
+// end it gives up after 10 seconds: the ids are then none, and Err is not nil.
+func (t *Tokenizer) Append(dst []int32, text string, o Options) (ids []int32) {
 	e := t.take()
-	defer t.give(e)
+	defer func() {
+		if p := recover(); p != nil {
+			t.fail(patternFailure(p))
+			e.dst, ids = nil, dst
+		}
+		t.give(e)
+	}()
 	e.dst = dst
 	if o.Template && t.template.single != nil {
 		for _, item := range t.template.single {
@@ -61,6 +73,23 @@ func (t *Tokenizer) Append(dst []int32, text string, o Options) []int32 {
 	}
 	dst, e.dst = e.dst, nil
 	return dst
+}
+
+// fail keeps the first failure.
+func (t *Tokenizer) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failed == nil {
+		t.failed = fmt.Errorf("tokenizer: %s: %w. try: another tokenizer", t.path, err)
+	}
+}
+
+// Err is the first failure of Encode, Append or EncodePair, by any goroutine; ids that were made
+// since are not to be used. It is nil as long as all of them were right.
+func (t *Tokenizer) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed
 }
 
 // EncodePair gives the ids of two texts, such as a question and a passage, and the token

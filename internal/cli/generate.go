@@ -95,6 +95,9 @@ func (f *generateFlags) run(c *cobra.Command) error {
 		}
 		prompt = tok.Encode(asked, tokenizer.Options{})
 	}
+	if err := tok.Err(); err != nil {
+		return &Exit{CodeUsage, err}
+	}
 	if len(prompt) == 0 {
 		return usage("the prompt is empty", c.CommandPath()+` --prompt "Once upon a time"`)
 	}

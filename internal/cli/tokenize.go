@@ -76,6 +76,9 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 					line = *text
 				}
 				ids = t.Append(ids[:0], line, tokenizer.Options{Template: !noSpecial})
+				if err := t.Err(); err != nil {
+					return nil, fmt.Errorf("has no tokens: %w", err)
+				}
 				return appendIDs(b, ids), nil
 			})
 		},
