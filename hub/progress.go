@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -56,6 +58,12 @@ func (p *progress) print(line string) {
 	if p.bars != nil {
 		w = p.bars
 	}
+	line = strings.Map(func(r rune) rune { // a server's words cannot change a terminal
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, line)
 	fmt.Fprintln(w, line) // a terminal that is gone does not stop a download
 }
 

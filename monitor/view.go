@@ -242,7 +242,7 @@ func (v *View) take(all bool) string {
 	var b strings.Builder
 	for l := range strings.Lines(text) {
 		l = strings.TrimRight(l, "\r\n")
-		b.WriteString(l[strings.LastIndexByte(l, '\r')+1:] + "\r\n")
+		b.WriteString(Clean(l[strings.LastIndexByte(l, '\r')+1:]) + "\r\n")
 	}
 	return b.String()
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -108,9 +107,9 @@ func (f *dataFlags) run(c *cobra.Command) error {
 		}))
 	}
 	p := &rowPrinter{w: stdout, begin: "«", end: "»"}
-	if file, ok := stdout.(*os.File); ok {
+	if file, ok := monitor.FileOf(stdout); ok {
 		if t, ok := monitor.OpenTerminal(file, os.LookupEnv); ok && t.Color {
-			p.begin, p.end = "\x1b[32m", "\x1b[0m"
+			p.w, p.begin, p.end = file, "\x1b[32m", "\x1b[0m"
 		} else if ok && !t.Unicode {
 			p.begin, p.end = "<<", ">>"
 		}
@@ -139,15 +138,15 @@ func (p *rowPrinter) row(r train.Shown) {
 			learned = "nothing is learned"
 		}
 	}
-	fmt.Fprintf(p.w, "row %d, %s: %d tokens, %s%s\n", r.Row, r.Where, r.Tokens, learned, label)
+	fmt.Fprintf(p.w, "row %d, %s: %d tokens, %s%s\n", r.Row, monitor.Clean(r.Where), r.Tokens, learned, monitor.Clean(label))
 	var b strings.Builder
 	for _, s := range r.Spans {
 		if s.First {
 			b.WriteString("\n--- another document ---\n")
 		}
-		text := printable(s.Text)
+		text := monitor.Clean(s.Text)
 		if s.Target != "" {
-			text = strings.TrimSuffix(text, " ") + " = " + printable(s.Target)
+			text = strings.TrimSuffix(text, " ") + " = " + monitor.Clean(s.Target)
 		}
 		if s.Learned {
 			text = p.begin + text + p.end
@@ -158,17 +157,4 @@ func (p *rowPrinter) row(r train.Shown) {
 		fmt.Fprintf(p.w, "  | %s", line)
 	}
 	fmt.Fprint(p.w, "\n\n")
-}
-
-// printable is text without what would change a terminal.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			fmt.Fprintf(&b, "\\x%02x", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -263,8 +263,8 @@ func (l *locator) get(ctx context.Context, key, name, kind string, ask func(cont
 			return nil, hubError(name, kind, where, err)
 		}
 		c.Progress = l.stderr
-		if f, ok := l.stderr.(*os.File); ok {
-			c.Terminal = drawable(f)
+		if f, ok := monitor.FileOf(l.stderr); ok && drawable(f) {
+			c.Progress, c.Terminal = f, true
 		}
 		l.client = &c
 	}

@@ -7,6 +7,9 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"trireme/monitor"
 )
 
 // Main runs one command line, without the program's name, and returns the exit code.
@@ -16,6 +19,11 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 			code = report(stderr, crash(e, debug.Stack()))
 		}
 	}()
+	// Files and servers of strangers are quoted in messages. What is piped on stays as it is.
+	stderr = monitor.NewCleaned(stderr)
+	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		stdout = monitor.NewCleaned(stdout)
+	}
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(stdin)

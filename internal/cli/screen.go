@@ -27,7 +27,7 @@ type screen struct {
 // openScreen draws on stderr as the configuration says.
 func openScreen(c monitor.Config, stderr io.Writer) (*screen, error) {
 	s := &screen{Writer: stderr}
-	f, isFile := stderr.(*os.File)
+	f, isFile := monitor.FileOf(stderr)
 	if c.View == monitor.ViewAuto && isFile {
 		if t, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
 			v := monitor.NewView(f, t)

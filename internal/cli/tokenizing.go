@@ -32,8 +32,9 @@ const (
 // newTokenizing reports on w; name is what data without a path is called.
 func newTokenizing(w io.Writer, name string) *tokenizing {
 	t := &tokenizing{w: w, name: name}
-	if f, ok := w.(*os.File); ok {
+	if f, ok := monitor.FileOf(w); ok {
 		if term, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
+			t.w = f
 			t.width = func() int { columns, _ := term.Size(); return columns }
 		}
 	}
@@ -67,7 +68,7 @@ func (t *tokenizing) state() string {
 		name = t.name
 	}
 	speed := float64(t.at.Done) / max(t.last.Sub(t.began).Seconds(), 1e-3)
-	return fmt.Sprintf("%s: %d%% %.1f MB/s", name, 100*t.at.Done/max(1, t.at.Total), speed/1e6)
+	return fmt.Sprintf("%s: %d%% %.1f MB/s", monitor.Clean(name), 100*t.at.Done/max(1, t.at.Total), speed/1e6)
 }
 
 // close ends the line.

@@ -1,0 +1,73 @@
+package monitor
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Clean is text with its control characters spelled out, so that what a file or a server says
+// cannot move a terminal's cursor, change its colors or its title: ESC becomes \x1b. Line ends and
+// tabs stay.
+func Clean(text string) string {
+	out, _ := appendClean(make([]byte, 0, len(text)), text, true)
+	return string(out)
+}
+
+// appendClean appends text to dst. An unfinished character at its end is left over, unless it
+// is the last there is.
+func appendClean(dst []byte, text string, last bool) (out []byte, left string) {
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && n == 1 && !last && !utf8.FullRuneInString(text[i:]):
+			return dst, text[i:]
+		case r == utf8.RuneError && n == 1:
+			dst = fmt.Appendf(dst, `\x%02x`, text[i])
+		case r == '\r' && strings.HasPrefix(text[i:], "\r\n"):
+			dst = append(dst, '\r')
+		case r == '\r':
+			dst = append(dst, `\r`...)
+		case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0:
+			dst = fmt.Appendf(dst, `\x%02x`, r)
+		default:
+			dst = append(dst, text[i:i+n]...)
+		}
+		i += n
+	}
+	return dst, ""
+}
+
+// Cleaned writes to another writer what Clean makes of all that is written to it. Several
+// goroutines may write at once.
+type Cleaned struct {
+	w    io.Writer
+	mu   sync.Mutex
+	left string // the beginning of a character
+}
+
+// NewCleaned cleans what goes to w.
+func NewCleaned(w io.Writer) *Cleaned { return &Cleaned{w: w} }
+
+func (c *Cleaned) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []byte
+	out, c.left = appendClean(nil, c.left+string(p), false)
+	if _, err := c.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// FileOf is the file that a writer ends in, for what draws on a terminal itself.
+func FileOf(w io.Writer) (*os.File, bool) {
+	if c, ok := w.(*Cleaned); ok {
+		w = c.w
+	}
+	f, ok := w.(*os.File)
+	return f, ok
+}
