@@ -122,6 +122,11 @@ type Config struct {
 	// InvalidUTF8 is what happens to text that is not UTF-8. One of error | replace. replace puts
 	// U+FFFD. Default error.
 	InvalidUTF8 string `yaml:"invalid_utf8"`
+	// MaxRowBytes is the size of the largest row that is read, in bytes: of a line of JSON or of
+	// values, an element of a JSON list, a text in a Parquet file. A larger row is an error.
+	// Reading a row takes up to 20 times its size of memory. Text files are read in pieces and
+	// may have any size. 0 is 32 MiB. Default 0.
+	MaxRowBytes int64 `yaml:"max_row_bytes"`
 	// MaxBytes is how much text of go_source is read, in bytes; 0 is 16 MiB. Default 0.
 	MaxBytes int64 `yaml:"max_bytes"`
 	// CacheDir is where tokenized data is kept; empty is trireme in the user's cache directory.
@@ -172,6 +177,9 @@ func (c Config) Validate() error {
 	}
 	if c.InvalidUTF8 != "" && c.InvalidUTF8 != utf8Error && c.InvalidUTF8 != utf8Replace {
 		errs = append(errs, fmt.Errorf("data: invalid_utf8: %w", conf.NotOneOf(c.InvalidUTF8, utf8Error, utf8Replace)))
+	}
+	if c.MaxRowBytes < 0 || c.MaxRowBytes > 1<<30 {
+		errs = append(errs, fmt.Errorf("data: max_row_bytes is %d: it must be between 0 and %d", c.MaxRowBytes, 1<<30))
 	}
 	if c.MaxBytes < 0 {
 		errs = append(errs, fmt.Errorf("data: max_bytes is %d: it must not be negative", c.MaxBytes))

@@ -1,8 +1,6 @@
 package data
 
 import (
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,32 +11,30 @@ import (
 // a string. A row has as many fields as the header. Quoted fields may hold line ends.
 func (s *source) readCSV(file int, in io.Reader, f func(*entry) error) error {
 	name := s.files[file]
-	l := &limiter{Reader: in}
-	l.reset()
-	r := csv.NewReader(l)
-	r.ReuseRecord = true
-	row, err := r.Read()
+	r := newCSVReader(in, name, s.maxRow)
+	row, err := r.read()
 	if err == io.EOF {
 		return nil
 	}
 	if err != nil {
-		return csvError(name, 0, 0, err)
+		return err
 	}
 	keys, err := header(row)
 	if err != nil {
-		return rowError(name+":1", err)
+		return rowError(fmt.Sprintf("%s:%d", name, r.begun), err)
 	}
 	for {
-		l.reset()
-		row, err := r.Read()
+		row, err := r.read()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return csvError(name, len(row), len(keys), err)
+			return err
 		}
-		line, _ := r.FieldPos(0)
-		if err := s.giveRow(lineOf(file, int64(line)), keys, row, f); err != nil {
+		if len(row) != len(keys) {
+			return fieldCountError(name, r.begun, len(row), len(keys))
+		}
+		if err := s.giveRow(lineOf(file, r.begun), keys, row, f); err != nil {
 			return err
 		}
 	}
@@ -74,22 +70,4 @@ func header(row []string) ([]string, error) {
 
 func fieldCountError(name string, line int64, got, want int) error {
 	return fmt.Errorf("data: %s:%d: %d fields, but the header has %d. try: put fields that hold the separator in quotes", name, line, got, want)
-}
-
-// csvError says where and what is wrong with a row of got fields, below a header of want.
-func csvError(name string, got, want int, err error) error {
-	var p *csv.ParseError
-	if !errors.As(err, &p) {
-		if errors.Is(err, errLong) {
-			return fmt.Errorf("data: %s: a row is %w: a quote is not closed. try: each quote in a field twice", name, errLong)
-		}
-		return err
-	}
-	switch {
-	case errors.Is(p.Err, csv.ErrFieldCount):
-		return fieldCountError(name, int64(p.StartLine), got, want)
-	case errors.Is(p.Err, csv.ErrBareQuote), errors.Is(p.Err, csv.ErrQuote):
-		return fmt.Errorf(`data: %s:%d: a lone quote at line %d, column %d. try: put the field in quotes, and each quote in it twice`, name, p.StartLine, p.Line, p.Column)
-	}
-	return rowError(fmt.Sprintf("%s:%d", name, p.StartLine), p.Err)
 }

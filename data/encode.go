@@ -11,6 +11,10 @@ import (
 // batchBytes is how much of a source is encoded as one piece of work.
 const batchBytes = 128 << 10
 
+// aheadBytes is how much of a source is in memory at one time, unless a single row is larger:
+// the rows of a few batches, unless they are large.
+const aheadBytes = 32 << 20
+
 // batch is some rows of a source, and then what was made of them. Batches go around: from
 // the reader to a worker, to the writer, and back.
 type batch struct {
@@ -18,6 +22,7 @@ type batch struct {
 	text    []byte // of the entries' lines
 	bytes   int
 	err     error // after these rows
+	large   bool  // some of docs has slices of its own
 
 	docs    []document
 	ids     []int32
@@ -29,7 +34,7 @@ type batch struct {
 
 // reset empties a batch. What a very long row needed is given back.
 func (b *batch) reset() {
-	if cap(b.text)+4*cap(b.ids) > 64*batchBytes {
+	if b.large || cap(b.text)+4*cap(b.ids) > 64*batchBytes {
 		*b = batch{done: b.done}
 		return
 	}
@@ -89,6 +94,13 @@ func (b *batch) encode(s *source, enc encoder, j *jsonReader, ex *example) {
 			continue
 		}
 		d := document{class: ex.Class, at: e.at, more: e.more}
+		if len(ex.IDs) > batchBytes { // handed over, not copied
+			d.ids, d.labels, d.hidden = ex.IDs, ex.Labels, ex.Hidden
+			b.docs = append(b.docs, d)
+			*ex = example{}
+			b.large = true
+			continue
+		}
 		b.ids, d.ids = keep(b.ids, ex.IDs)
 		b.labels, d.labels = keep(b.labels, ex.Labels)
 		b.hidden, d.hidden = keep(b.hidden, ex.Hidden)
@@ -123,6 +135,7 @@ func (s *source) encode(ctx context.Context, enc encoder, add func(*document) er
 	for range n {
 		free <- &batch{done: make(chan struct{}, 1)}
 	}
+	ahead := make(chan struct{}, aheadBytes>>20) // a value for each MiB of rows in memory
 	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -139,7 +152,7 @@ func (s *source) encode(ctx context.Context, enc encoder, add func(*document) er
 	running.Go(func() {
 		defer close(order)
 		defer close(work)
-		s.batches(ctx, free, func(b *batch) {
+		s.batches(ctx, free, ahead, func(b *batch) {
 			work <- b
 			order <- b
 		})
@@ -159,6 +172,9 @@ func (s *source) encode(ctx context.Context, enc encoder, add func(*document) er
 			continue
 		}
 		s.tell()
+		for range b.mebibytes() {
+			<-ahead
+		}
 		b.reset()
 		free <- b
 	}
@@ -168,9 +184,12 @@ func (s *source) encode(ctx context.Context, enc encoder, add func(*document) er
 	return skipped, err
 }
 
-// batches reads the source. An error of reading comes after the rows before it. It ends with
-// the context.
-func (s *source) batches(ctx context.Context, free <-chan *batch, send func(*batch)) {
+// mebibytes is how much of aheadBytes a batch takes.
+func (b *batch) mebibytes() int { return min(b.bytes, aheadBytes) >> 20 }
+
+// batches reads the source, and puts a value into ahead for each mebibyte of a batch that it
+// sends. An error of reading comes after the rows before it. It ends with the context.
+func (s *source) batches(ctx context.Context, free <-chan *batch, ahead chan<- struct{}, send func(*batch)) {
 	var b *batch
 	next := func() error {
 		select {
@@ -187,6 +206,13 @@ func (s *source) batches(ctx context.Context, free <-chan *batch, send func(*bat
 		b.take(e)
 		if b.bytes < batchBytes {
 			return nil
+		}
+		for range b.mebibytes() {
+			select {
+			case ahead <- struct{}{}:
+			case <-ctx.Done():
+				return errStop
+			}
 		}
 		send(b)
 		b = nil

@@ -43,14 +43,14 @@ func TestCSV(t *testing.T) {
 	content := "\ufefftext, label ,\r\n\"a,\r\n\"\"b\"\"\",1,\r\n\r\nc,2,x\r\n"
 	got, err := records(t, Config{}, write(t, "x.csv", content))
 	wantRecords(t, got, err,
-		record{where: "x.csv:2", fields: map[string]any{"text": "a,\n\"b\"", "label": "1", "": ""}},
+		record{where: "x.csv:2", fields: map[string]any{"text": "a,\r\n\"b\"", "label": "1", "": ""}},
 		record{where: "x.csv:5", fields: map[string]any{"text": "c", "label": "2", "": "x"}})
 	for content, want := range map[string][]string{
 		"a,b\n1,2\n3\n":          {"x.csv:3: 1 fields, but the header has 2"},
 		"a,b\n1,2,3\n":           {"x.csv:2: 3 fields, but the header has 2"},
 		"a,b\n1,x \"y\" z\n":     {"x.csv:2", "lone quote", "column 5"},
 		"a,b\n1,\"y\" z\n":       {"x.csv:2", "lone quote"},
-		"a,b\n1,2\n1,\"y\nz\n\n": {"x.csv:3", "lone quote"},
+		"a,b\n1,2\n1,\"y\nz\n\n": {"x.csv:3", "quote at line 3, column 3 is not closed"},
 		"a,b,a\n1,2,3\n":         {"x.csv:1", `column "a" twice`},
 		"a,b\n1,x\xffy\n":        {"x.csv:2: invalid UTF-8", `in "b"`},
 		"a,b\n1,x\x00y\n":        {"x.csv:2: a NUL byte"},
@@ -62,6 +62,57 @@ func TestCSV(t *testing.T) {
 	}
 	got, err = records(t, Config{InvalidUTF8: utf8Replace}, write(t, "x.csv", "a\nx\xff\n"))
 	wantRecords(t, got, err, record{where: "x.csv:2", fields: map[string]any{"a": "x\ufffd"}})
+}
+
+// As Python's csv.DictReader gives them of a file that is opened with newline="".
+func TestCSVLineEnds(t *testing.T) {
+	for content, want := range map[string][]record{
+		"a,b\r1,2\r3,4":               {{where: "x.csv:2", fields: map[string]any{"a": "1", "b": "2"}}, {where: "x.csv:3", fields: map[string]any{"a": "3", "b": "4"}}},
+		"a\r\r\n\r\"x\ry\r\n\"\rz":    {{where: "x.csv:4", fields: map[string]any{"a": "x\ry\r\n"}}, {where: "x.csv:7", fields: map[string]any{"a": "z"}}},
+		"a,b\n\"1\r\n\r\",2\r\n,\"\"": {{where: "x.csv:2", fields: map[string]any{"a": "1\r\n\r", "b": "2"}}, {where: "x.csv:5", fields: map[string]any{"a": "", "b": ""}}},
+		"a,b\n1,\n":                   {{where: "x.csv:2", fields: map[string]any{"a": "1", "b": ""}}},
+	} {
+		got, err := records(t, Config{}, write(t, "x.csv", content))
+		t.Run(content, func(t *testing.T) { wantRecords(t, got, err, want...) })
+	}
+}
+
+// A row that is too large is refused with its size before it fills the memory, also where a
+// small file holds it.
+func TestRowsTooLarge(t *testing.T) {
+	c := Config{MaxRowBytes: 1000}
+	long := strings.Repeat("x", 3<<20)
+	for name, content := range map[string]string{
+		"x.jsonl": `{"a": "b"}` + "\n" + `{"a": "` + long + `"}` + "\n{}\n",
+		"x.json":  `[{"a": "b"}, {"a": "` + long + `"}]`,
+		"x.csv":   "a\nb\n" + long + "\n",
+		"y.csv":   "a\nb\n\"" + strings.Repeat("x\n", 1000),
+		"x.tsv":   "a\tb\nb\tc\n" + long + "\t1\n",
+	} {
+		for _, kind := range []string{"", ".gz", ".zst"} {
+			path := write(t, name+kind, packedAs(t, strings.TrimPrefix(kind, "."), content))
+			got, err := records(t, c, path)
+			where := path + ":3"
+			switch name {
+			case "x.jsonl":
+				where = path + ":2"
+			case "x.json":
+				where = path + " (row 2)"
+			}
+			wantError(t, err, where, "bytes, above data.max_row_bytes 1,000. try: ")
+			if len(got) != 1 {
+				t.Errorf("%s: %d rows before it", path, len(got))
+			}
+			if name == "x.jsonl" {
+				wantError(t, err, "the line has 3,145,738 bytes")
+			}
+		}
+	}
+	got, err := records(t, c, write(t, "x.txt", long))
+	if err != nil || len(got) < 2 {
+		t.Errorf("text in pieces: %d, %v", len(got), err)
+	}
+	wantError(t, Config{Path: "x", MaxRowBytes: -1}.Validate(), "max_row_bytes is -1")
 }
 
 func TestTSV(t *testing.T) {
@@ -185,6 +236,14 @@ func TestCompressedFiles(t *testing.T) {
 		wantError(t, err, "x.jsonl."+kind)
 		_, err = records(t, Config{}, write(t, "x.jsonl."+kind, lines.String()))
 		wantError(t, err, "x.jsonl."+kind, "its name says ."+kind, "7b 22 74 65")
+	}
+	for content, want := range map[string]string{
+		"\x1f\x8bjunkjunk":                          "only begins as gzip does: ",
+		"\x28\xb5\x2f\xfd\xff\xff\xff\xff":          "only begins as zstd does: ",
+		"\x28\xb5\x2f\xfd\x01\x00\x07\x01\x00\x00a": "a zstd dictionary",
+	} {
+		_, err := records(t, Config{}, write(t, "x.jsonl", content))
+		wantError(t, err, "x.jsonl: ", want, "try: ")
 	}
 	for content, want := range map[string]string{
 		"PK\x03\x04....": "a zip archive", "BZh9....": "bzip2", "\xfd7zXZ\x00..": "xz", "PAR1....": "a Parquet file",

@@ -20,12 +20,12 @@ func (s *source) readJSON(file int, in io.Reader, f func(*entry) error) error {
 	}
 	var e entry
 	if list {
-		return eachElement(r, name, func(value []byte, row int64) error {
+		return eachElement(r, name, s.maxRow, func(value []byte, row int64) error {
 			e.at, e.line = rowOf(file, row), value
 			return f(&e)
 		})
 	}
-	return eachLine(r, name, func(line []byte, number int64) error {
+	return eachLine(r, name, s.maxRow, func(line []byte, number int64) error {
 		e.at, e.line = lineOf(file, number), line
 		return f(&e)
 	})
@@ -61,8 +61,8 @@ func beginsList(r *bufio.Reader, name string) (bool, error) {
 
 // eachElement calls f with every element of the JSON list that in holds, and its number from
 // 1. The element is overwritten by the next.
-func eachElement(in io.Reader, name string, f func(value []byte, row int64) error) error {
-	l := &limiter{Reader: in}
+func eachElement(in io.Reader, name string, limit int64, f func(value []byte, row int64) error) error {
+	l := &limiter{Reader: in, limit: limit}
 	l.reset()
 	d := jsontext.NewDecoder(l, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := d.ReadToken(); err != nil {
@@ -72,6 +72,9 @@ func eachElement(in io.Reader, name string, f func(value []byte, row int64) erro
 	for ; d.PeekKind() != ']'; row++ {
 		l.reset()
 		value, err := d.ReadValue()
+		if errors.Is(err, errLong) {
+			return tooLarge(fmt.Sprintf("%s (row %d)", name, row), "the element", limit, false, limit)
+		}
 		if err != nil {
 			return elementError(name, row, err)
 		}
@@ -96,8 +99,6 @@ func elementError(name string, row int64, err error) error {
 	switch {
 	case errors.As(err, &syntax):
 		err = fmt.Errorf("not JSON: %w at byte %d", syntax.Err, syntax.ByteOffset)
-	case errors.Is(err, errLong):
-		err = errLong
 	default:
 		return err
 	}

@@ -8,27 +8,32 @@ import (
 	"io"
 )
 
-// maxLine bounds a line of a JSON lines file, and an element of a JSON list.
-const maxLine = 256 << 20
+// maxCounted bounds how much of a row that is too large is read on, to say how large it is:
+// what was compressed may go on for ever.
+const maxCounted = 128 << 20
 
 // eachLine calls f with every line of in that is not blank, without its end, LF or CRLF, and
-// its number from 1. The line is overwritten by the next. A NUL byte is an
-// error: no text and no JSON holds one. name is the file's, for messages.
-func eachLine(in io.Reader, name string, f func(line []byte, number int64) error) error {
+// its number from 1. The line is overwritten by the next. A NUL byte is an error, since no text
+// and no JSON holds one, and so is a line of more than limit bytes. name is the file's, for
+// messages.
+func eachLine(in io.Reader, name string, limit int64, f func(line []byte, number int64) error) error {
 	r := bufio.NewReaderSize(in, 1<<20)
 	var long []byte
 	for number := int64(1); ; number++ {
 		line, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			long = append(long[:0], line...)
-			for errors.Is(err, bufio.ErrBufferFull) && len(long) <= maxLine {
+			for errors.Is(err, bufio.ErrBufferFull) && int64(len(long)) <= limit {
 				line, err = r.ReadSlice('\n')
 				long = append(long, line...)
 			}
 			line = long
 		}
-		if len(line) > maxLine {
-			return fmt.Errorf("data: %s:%d: the line is longer than %d MiB. try: shorter lines", name, number, maxLine>>20)
+		if size := int64(len(line)); size > limit {
+			for ; errors.Is(err, bufio.ErrBufferFull) && size < maxCounted; size += int64(len(line)) {
+				line, err = r.ReadSlice('\n')
+			}
+			return tooLarge(fmt.Sprintf("%s:%d", name, number), "the line", size, err == nil || err == io.EOF, limit)
 		}
 		if err != nil && err != io.EOF {
 			return err
@@ -52,22 +57,31 @@ func nulError(name string, line int64, column int) error {
 	return fmt.Errorf("data: %s:%d: a NUL byte at column %d: this is not text. try: the file as text in UTF-8", name, line, column+1)
 }
 
-// limiter stops a reader that has given more than maxLine bytes since it was reset: a quote
+// tooLarge is the error for a row of size bytes, or of more where it was not read to its end.
+func tooLarge(where, what string, size int64, whole bool, limit int64) error {
+	more := ""
+	if !whole {
+		more = "more than "
+	}
+	return fmt.Errorf("data: %s: %s has %s%s bytes, above data.max_row_bytes %s. try: shorter rows, or --set data.max_row_bytes=N", where, what, more, thousands(int(size)), thousands(int(limit)))
+}
+
+// limiter stops a reader that has given more than limit bytes since it was reset: a quote
 // or a bracket that is never closed would fill the memory.
 type limiter struct {
 	io.Reader
-	left int
+	limit, left int64
 }
 
-var errLong = fmt.Errorf("longer than %d MiB", maxLine>>20)
+var errLong = errors.New("the row is above data.max_row_bytes")
 
 func (l *limiter) Read(b []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, errLong
 	}
 	n, err := l.Reader.Read(b)
-	l.left -= n
+	l.left -= int64(n)
 	return n, err
 }
 
-func (l *limiter) reset() { l.left = maxLine }
+func (l *limiter) reset() { l.left = l.limit }

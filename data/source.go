@@ -15,6 +15,7 @@ type source struct {
 	format  string // text, jsonl, csv, tsv, parquet or tokens
 	field   string // of the text
 	lenient bool   // what is not UTF-8 is replaced
+	maxRow  int64  // bytes of the largest row
 	splits  string // what names told, where these are some of a folder's files
 
 	// sameCut says whether a text has the tokens of its two parts, one after the other; nil:
@@ -26,9 +27,15 @@ type source struct {
 	read   atomic.Int64   // bytes of them that were read
 }
 
+// defaultMaxRow is data.max_row_bytes where the configuration has none.
+const defaultMaxRow = 32 << 20
+
 // newSource reads files, which are not none. format may be auto.
 func (c Config) newSource(path string, files []string) (*source, error) {
-	s := &source{path: path, files: files, format: c.kind(), field: c.columns().key("text"), lenient: c.InvalidUTF8 == utf8Replace}
+	s := &source{path: path, files: files, format: c.kind(), field: c.columns().key("text"), lenient: c.InvalidUTF8 == utf8Replace, maxRow: c.MaxRowBytes}
+	if s.maxRow == 0 {
+		s.maxRow = defaultMaxRow
+	}
 	var err error
 	switch s.format {
 	case FormatGo:

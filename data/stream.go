@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strings"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
@@ -38,6 +40,7 @@ var magics = []struct {
 type stream struct {
 	io.Reader
 	path  string
+	kind  string // gzip or zstd; "" where it is not compressed
 	file  *os.File
 	close func()
 }
@@ -75,15 +78,17 @@ func (s *stream) begin(r *bufio.Reader) error {
 	case compression == "gz" && kind != "gzip" || compression == "zst" && kind != "zstd":
 		return fmt.Errorf("its name says .%s, but its first bytes are % x. try: take the ending off, if it is not compressed", compression, head[:min(4, len(head))])
 	case kind == "gzip":
+		s.kind = kind
 		z, err := gzip.NewReader(r)
 		if err != nil {
-			return fmt.Errorf("gzip: %w", s.cause(err))
+			return s.cause(err)
 		}
 		s.Reader = z
 	case kind == "zstd":
+		s.kind = kind
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
-			return fmt.Errorf("zstd: %w", err)
+			return s.cause(err)
 		}
 		s.Reader, s.close = z, z.Close
 	default:
@@ -125,8 +130,16 @@ func (s *stream) cause(err error) error {
 		return errors.New("the compressed file is cut short. try: fetch it again")
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrCRCMismatch):
 		return errors.New("the compressed file is damaged: its checksum differs. try: fetch it again")
+	case errors.Is(err, zstd.ErrUnknownDictionary):
+		return errors.New("it is compressed with a zstd dictionary, which the file does not hold. try: zstd -d -D DICTIONARY")
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return fmt.Errorf("its zstd window is larger than %d MiB. try: zstd -d --long=31, and compress it again without --long", maxWindow>>20)
 	}
-	return err
+	var system *fs.PathError
+	if s.kind == "" || errors.As(err, &system) {
+		return err
+	}
+	return fmt.Errorf("the file is damaged, or only begins as %s does: %s. try: fetch it again", s.kind, strings.TrimPrefix(err.Error(), s.kind+": "))
 }
 
 // Close ends reading.

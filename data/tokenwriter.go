@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // document is tokens on their way into a token file. Of a long one the parts follow one
@@ -59,17 +60,19 @@ func (w *tokenWriter) close() {
 
 // add writes a document, or a part of one.
 func (w *tokenWriter) add(d *document) error {
-	w.buf = w.buf[:0]
-	for _, id := range d.ids {
-		w.maxID = max(w.maxID, id)
-		if w.width == 2 {
-			w.buf = binary.LittleEndian.AppendUint16(w.buf, uint16(id))
-		} else {
-			w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(id))
+	for part := range slices.Chunk(d.ids, 1<<16) {
+		w.buf = w.buf[:0]
+		for _, id := range part {
+			w.maxID = max(w.maxID, id)
+			if w.width == 2 {
+				w.buf = binary.LittleEndian.AppendUint16(w.buf, uint16(id))
+			} else {
+				w.buf = binary.LittleEndian.AppendUint32(w.buf, uint32(id))
+			}
 		}
-	}
-	if _, err := w.w.Write(w.buf); err != nil {
-		return err
+		if _, err := w.w.Write(w.buf); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(w.addLabels(d), w.addHidden(d)); err != nil {
 		return err

@@ -20,7 +20,7 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 	var keys, row []string
 	var text strings.Builder // of a row that goes on
 	begin := int64(0)
-	err := eachLine(in, name, func(line []byte, number int64) (err error) {
+	err := eachLine(in, name, s.maxRow, func(line []byte, number int64) (err error) {
 		goesOn := text.Len() > 0
 		if goesOn {
 			text.WriteByte('\n')
