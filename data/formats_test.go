@@ -273,7 +273,7 @@ func TestInvalidUTF8(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	c.InvalidUTF8 = "ignore"
-	wantError(t, c.Validate(), `invalid_utf8 "ignore"`, "replace")
+	wantError(t, c.Validate(), `invalid_utf8: "ignore"`, "replace")
 }
 
 // FuzzFile reads foreign bytes as each format of text.
