@@ -303,7 +303,7 @@ func TestDerivativesOfParameters(t *testing.T) {
 	table, gt := c.leaf(6, 3)
 	ids := c.ints(6, 9)
 	c.run("embedding and its tied head", []*Var{table}, []*tensor.Tensor{gt}, func(t *Tape, _ []*Var) *Var {
-		return t.Linear(t.Embedding(table, ids), []*Var{table}, nil)
+		return t.Linear(t.Embedding(table, ids, tensor.NoPadding), []*Var{table}, nil)
 	})
 }
 

@@ -68,7 +68,7 @@ func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 	}
 	t.record(y, saves, func(dy *gradient) {
 		if dst, acc := sink(table); dst != nil {
-			t.b.EmbeddingBackward(dst, dy.t, codes.Value, acc)
+			t.b.EmbeddingBackward(dst, dy.t, codes.Value, tensor.NoPadding, acc)
 		}
 		if logits != nil && logits.wants {
 			t.codeGrad(logits, dy.t, table.Value)

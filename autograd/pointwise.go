@@ -114,19 +114,20 @@ func (t *Tape) SelectRows(x *Var, rows *tensor.Tensor) *Var {
 	t.b.Embedding(y.Value, in, rows)
 	t.record(y, nil, func(dy *gradient) {
 		dx, add := t.gather(x, n, dy.t.Width())
-		t.b.EmbeddingBackward(dx, dy.t, rows, add)
+		t.b.EmbeddingBackward(dx, dy.t, rows, tensor.NoPadding, add)
 		t.release(dy)
 	})
 	return y
 }
 
-// Embedding looks up rows ids (I32 [N]) of table [V D].
-func (t *Tape) Embedding(table *Var, ids *tensor.Tensor) *Var {
+// Embedding looks up rows ids (I32 [N]) of table [V D]. Row padding of table gets no gradient from
+// here, as with padding_idx in PyTorch; tensor.NoPadding is no row.
+func (t *Tape) Embedding(table *Var, ids *tensor.Tensor, padding int) *Var {
 	y := t.newVar(t.alloc(ids.Elems(), table.Value.Width()), table)
 	t.b.Embedding(y.Value, table.Value, ids)
 	t.record(y, nil, func(dy *gradient) {
 		dst, acc := sink(table)
-		t.b.EmbeddingBackward(dst, dy.t, ids, acc)
+		t.b.EmbeddingBackward(dst, dy.t, ids, padding, acc)
 		t.release(dy)
 	})
 	return y

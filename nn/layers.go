@@ -128,14 +128,37 @@ func (c *Conv1D) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 }
 
 // Embedding is a table [V D].
-type Embedding struct{ Weight *Param }
+type Embedding struct {
+	Weight  *Param
+	padding int // row without a gradient from inputs; tensor.NoPadding for none
+}
 
 // NewEmbedding is a table of normal numbers.
 func NewEmbedding(name string, vocab, dim int, init Init) *Embedding {
-	return &Embedding{NewParam(name+".weight", init, vocab, dim)}
+	return &Embedding{NewParam(name+".weight", init, vocab, dim), tensor.NoPadding}
+}
+
+// WithPadding makes row id the one of padding, as padding_idx does in PyTorch's nn.Embedding: it
+// begins as 0 in a new model, and inputs of that id give it no gradient. A head that shares the
+// table still trains it. A negative id counts from the table's end; nil, or a row that the table
+// does not have, changes nothing.
+func (e *Embedding) WithPadding(id *int) *Embedding {
+	if id == nil {
+		return e
+	}
+	row, vocab, dim := *id, e.Weight.Shape[0], e.Weight.Shape[1]
+	if row < 0 {
+		row += vocab
+	}
+	if row < 0 || row >= vocab {
+		return e
+	}
+	e.padding = row
+	e.Weight.Init.Zero = [2]int{row * dim, (row + 1) * dim}
+	return e
 }
 
 // Forward looks up ids (I32 [N]).
 func (e *Embedding) Forward(t *autograd.Tape, ids *tensor.Tensor) *autograd.Var {
-	return t.Embedding(&e.Weight.Var, ids)
+	return t.Embedding(&e.Weight.Var, ids, e.padding)
 }

@@ -16,6 +16,9 @@ type Param struct {
 	Shape  tensor.Shape
 	Init   Init
 	Frozen bool // no gradient, no optimizer state
+	// Twins are further names of the same tensor in Hugging Face files: one that a file has is read
+	// in preference to Name, and exports write all.
+	Twins []string
 	// After is the parameter with which this one is multiplied as one, if it follows it in memory; nil
 	// for none.
 	After *Param
@@ -30,6 +33,7 @@ func NewParam(name string, init Init, shape ...int) *Param {
 type Init struct {
 	Kind InitKind
 	Std  float64 // of Normal
+	Zero [2]int  // elements from the first to before the second are 0, whatever Kind says
 }
 
 // InitKind is the kind of a distribution.
@@ -52,6 +56,9 @@ func (p *Param) Fill(b tensor.Backend, dst *tensor.Tensor, seed uint64, first in
 		b.Fill(dst, 1)
 	case Normal:
 		b.Normal(dst, tensor.RandKey{Seed: seed, Stream: stream(p.Name)}, int64(first), p.Init.Std)
+	}
+	if lo, hi := max(p.Init.Zero[0]-first, 0), min(p.Init.Zero[1]-first, dst.Elems()); lo < hi {
+		b.Fill(dst.Flat(lo, hi), 0)
 	}
 }
 

@@ -57,6 +57,9 @@ func Hollow(b Memory) bool {
 // dropout with probability p drops the elements that are below p * 2^32.
 type RandKey struct{ Seed, Stream uint64 }
 
+// NoPadding is the padding row of a table that has none.
+const NoPadding = -1
+
 // MatMulOp says how MatMul reads its operands.
 type MatMulOp struct {
 	TransA, TransB bool // read A, B transposed
@@ -165,8 +168,9 @@ type Attention interface {
 type Lookup interface {
 	// Embedding: y [N D] = rows ids (I32 [N]) of table [V D].
 	Embedding(y, table, ids *Tensor)
-	// EmbeddingBackward: dtable [V D] (+)= rows of dy at ids, added in the order of n.
-	EmbeddingBackward(dtable, dy, ids *Tensor, accumulate bool)
+	// EmbeddingBackward: dtable [V D] (+)= rows of dy at ids, added in the order of n. Rows whose
+	// id is padding are skipped; NoPadding skips none.
+	EmbeddingBackward(dtable, dy, ids *Tensor, padding int, accumulate bool)
 	// SpreadRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), from the last
 	// on, and makes rows that none is moved to 0. Row gaps are honoured.
 	SpreadRows(x, at *Tensor)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -191,8 +192,9 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 		return err
 	}
 	defer files.Close()
+	names := fileNames(m)
 	for _, p := range e.HeldParams() {
-		if err := files.ReadAs(p.Name, tensor.F32, p.First, p.Count, tensor.HostBytes(p.Data)); err != nil {
+		if err := files.ReadAs(names[p.Name], tensor.F32, p.First, p.Count, tensor.HostBytes(p.Data)); err != nil {
 			return err
 		}
 	}
@@ -234,18 +236,27 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 		out.memory = b.Meter().Read()
 	}
 	for _, p := range e.OwnedParams() {
-		all := out.params[p.Name]
+		all := out.params[names[p.Name]]
 		if all == nil {
 			all = make([]float32, p.Shape.Elems())
-			out.params[p.Name] = all
+			out.params[names[p.Name]] = all
 		}
 		copy(all[p.First:], tensor.Host[float32](p.Data))
 	}
 	return nil
 }
 
+// fileNames are what transformers calls the model's parameters.
+func fileNames(m model.Model) map[string]string {
+	names := map[string]string{}
+	for _, p := range model.Params(m) {
+		names[p.Name] = append(slices.Clone(p.Twins), p.Name)[0]
+	}
+	return names
+}
+
 // cases are the reference runs.
-var cases = []string{"llama-mha", "llama-gqa-accum", "qwen2", "gpt2", "bert-cls", "mistral-window", "qwen3", "qwen3-yarn", "llama3-rope", "llama-answers", "bert-masked"}
+var cases = []string{"llama-mha", "llama-gqa-accum", "qwen2", "gpt2", "bert-cls", "mistral-window", "qwen3", "qwen3-yarn", "llama3-rope", "llama-answers", "bert-masked", "bert-padding", "bert-untied", "llama-padding"}
 
 func near(got, want, relative float64) bool {
 	return math.Abs(got-want) <= relative*math.Abs(want)

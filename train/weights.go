@@ -32,7 +32,7 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 	taken := map[string]bool{}
 	for _, p := range model.Params(m) {
 		w.params[p.Name] = p
-		info, ok := find(files, config.Family, p.Name)
+		info, ok := find(files, config.Family, p)
 		if ok {
 			taken[info.Name] = true
 		}
@@ -97,10 +97,10 @@ func (c ModelConfig) spare(f model.Family, files *safetensors.Files, taken map[s
 }
 
 // find is the tensor of a parameter, under whichever name the files give it.
-func find(files *safetensors.Files, f model.Family, parameter string) (safetensors.Info, bool) {
-	names := []string{parameter}
+func find(files *safetensors.Files, f model.Family, p *nn.Param) (safetensors.Info, bool) {
+	names := append(slices.Clone(p.Twins), p.Name)
 	if f.Aliases != nil {
-		names = append(names, f.Aliases(parameter)...)
+		names = append(names, f.Aliases(p.Name)...)
 	}
 	for _, name := range names {
 		if info, ok := files.Find(name); ok {

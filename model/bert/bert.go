@@ -60,7 +60,7 @@ func newEncoder(c Config, tanh bool, std nn.Init) *encoder {
 	const name = prefix + "embeddings."
 	e := &encoder{
 		cfg:    c,
-		words:  nn.NewEmbedding(name+"word_embeddings", c.VocabSize, c.HiddenSize, std),
+		words:  nn.NewEmbedding(name+"word_embeddings", c.VocabSize, c.HiddenSize, std).WithPadding(c.PadTokenID),
 		places: nn.NewEmbedding(name+"position_embeddings", c.MaxPositionEmbeddings, c.HiddenSize, std),
 		types:  nn.NewEmbedding(name+"token_type_embeddings", c.TypeVocabSize, c.HiddenSize, std),
 		norm:   nn.NewLayerNorm(name+"LayerNorm", c.HiddenSize, c.LayerNormEps),

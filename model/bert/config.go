@@ -49,7 +49,10 @@ type Config struct {
 	AttentionProbsDropoutProb float64  `json:"attention_probs_dropout_prob"`
 	ClassifierDropout         *float64 `json:"classifier_dropout,omitempty"` // nil: HiddenDropoutProb
 	InitializerRange          float64  `json:"initializer_range"`
-	TieWordEmbeddings         bool     `json:"tie_word_embeddings"` // of the masked head's decoder
+	// PadTokenID is the row of the word embedding that inputs do not train; nil: none. A config.json
+	// without the key has none; transformers, which always writes it, reads 0 there.
+	PadTokenID        *int `json:"pad_token_id,omitempty"`
+	TieWordEmbeddings bool `json:"tie_word_embeddings"` // of the masked head's decoder
 
 	NumLabels   int            `json:"num_labels,omitempty"` // 0: as many as ID2Label has, or 2
 	ID2Label    map[string]any `json:"id2label,omitempty"`

@@ -32,6 +32,7 @@ func newMasked(e *encoder, tanh bool, std nn.Init) *MaskedLM {
 		m.last.Shared = []*nn.Param{m.decoder}
 	} else {
 		m.decoder = nn.NewParam(masked+".decoder.weight", std, c.VocabSize, c.HiddenSize)
+		m.bias.Twins = []string{decoderBias}
 		m.last.Params = append(m.last.Params, m.decoder)
 	}
 	m.units = append(m.units, m.last)

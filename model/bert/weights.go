@@ -7,6 +7,10 @@ const (
 	pooler     = "bert.pooler" // between the encoder and a head that classifies
 	classifier = "classifier"
 	masked     = "cls.predictions"
+	// decoderBias is a second name of masked's bias. transformers 4 holds one tensor under both names.
+	// In transformers 5 they are one where the decoder is tied; else logits take this one, the other
+	// is unused, and files have both.
+	decoderBias = masked + ".decoder.bias"
 )
 
 // aliases: the files of the encoder alone leave the prefix out, and the oldest call the gain and
@@ -22,8 +26,8 @@ func aliases(parameter string) []string {
 			names = append(names, o)
 		}
 	}
-	if parameter == masked+".bias" { // one tensor under two names in transformers, which may keep either
-		names = append(names, masked+".decoder.bias")
+	if parameter == masked+".bias" {
+		names = append(names, decoderBias)
 	}
 	return names[1:]
 }

@@ -52,6 +52,7 @@ type Config struct {
 	MaxWindowLayers       *int         `json:"max_window_layers,omitempty"` // with UseSlidingWindow, the first layer that has it
 	LayerTypes            []string     `json:"layer_types,omitempty"`
 	InitializerRange      float64      `json:"initializer_range,omitempty"`
+	PadTokenID            *int         `json:"pad_token_id,omitempty"` // the row of the embedding that inputs do not train; nil: none
 	TorchDType            string       `json:"torch_dtype,omitempty"`
 	PartialRotaryFactor   *float64     `json:"partial_rotary_factor,omitempty"`
 	Quantization          any          `json:"quantization_config,omitempty"`

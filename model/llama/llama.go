@@ -62,7 +62,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	}
 	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
 	m := &Llama{cfg: c, rope: rope, positions: most}
-	m.embed = nn.NewEmbedding("model.embed_tokens", c.VocabSize, c.HiddenSize, std)
+	m.embed = nn.NewEmbedding("model.embed_tokens", c.VocabSize, c.HiddenSize, std).WithPadding(c.PadTokenID)
 	m.first = &nn.Unit{Name: "embed_tokens", Params: []*nn.Param{m.embed.Weight}}
 	m.units = append(m.units, m.first)
 	for i := range c.NumHiddenLayers {

@@ -153,7 +153,11 @@ func lookups(at func(string) string, n, d int, add adder) {
 	ids := in(n).of(tensor.I32).between(0, v)
 	add(at("embedding"), func(b tensor.Backend, x tensors) { b.Embedding(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
 	for _, acc := range []bool{false, true} {
-		add(at(fmt.Sprint("embedding backward ", acc)), func(b tensor.Backend, x tensors) { b.EmbeddingBackward(x[0], x[1], x[2], acc) }, out(v, d), in(n, d), ids)
+		for _, padding := range []int{tensor.NoPadding, 0, 4} {
+			add(at(fmt.Sprintf("embedding backward %v padding %d", acc, padding)), func(b tensor.Backend, x tensors) {
+				b.EmbeddingBackward(x[0], x[1], x[2], padding, acc)
+			}, out(v, d), in(n, d), ids)
+		}
 	}
 	for name, place := range map[string]func(i int) int{"others": func(i int) int { return 2 * i }, "the last": func(i int) int { return n/2 + i }, "the first": func(i int) int { return i }} {
 		rows := in((n + 1) / 2).of(tensor.I32)

@@ -39,8 +39,8 @@ func (b *Backend) Embedding(y, table, ids *tensor.Tensor) {
 }
 
 // EmbeddingBackward: dtable (+)= rows of dy at ids. What falls to one row of the table is
-// summed in F32 in the order of n, then added once.
-func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, accumulate bool) {
+// summed in F32 in the order of n, then added once. Rows whose id is padding are skipped.
+func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, padding int, accumulate bool) {
 	const op = "embedding backward"
 	rows, width := dy.Rows(), dy.Width()
 	at := indices(op, ids, rows)
@@ -70,6 +70,12 @@ func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, accumulate b
 		}
 		for lo < hi {
 			id := order[lo] >> 32
+			if id == int64(padding) {
+				for lo < rows && order[lo]>>32 == id {
+					lo++
+				}
+				continue
+			}
 			first := true
 			for ; lo < rows && order[lo]>>32 == id; lo++ {
 				x := d.load(int(order[lo]&(1<<32-1))*d.ld, width, row)

@@ -296,15 +296,19 @@ func TestEmbedding(t *testing.T) {
 		near(t, "embedding", wide(b, y), want, 0)
 		dtable := b.New(0, dt, v, d)
 		b.Copy(dtable, table)
-		b.EmbeddingBackward(dtable, dy, at, true)
+		b.EmbeddingBackward(dtable, dy, at, tensor.NoPadding, true)
 		near(t, "embedding backward", wide(b, dtable), grad, 5*tolerance(dt))
 		fresh := b.New(0, dt, v, d)
 		b.Fill(fresh, 3)
-		b.EmbeddingBackward(fresh, dy, at, false)
+		b.EmbeddingBackward(fresh, dy, at, tensor.NoPadding, false)
 		for i := range grad {
 			grad[i] -= ts[i]
 		}
 		near(t, "embedding backward", wide(b, fresh), grad, 5*tolerance(dt))
+		const padding = 7
+		b.EmbeddingBackward(fresh, dy, at, padding, false)
+		clear(grad[padding*d : (padding+1)*d])
+		near(t, "embedding backward with padding", wide(b, fresh), grad, 5*tolerance(dt))
 	}
 }
 

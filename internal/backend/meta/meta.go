@@ -68,7 +68,7 @@ func (b *Backend) RMSNormBackward(_, _, _, _, _, _, _ *tensor.Tensor, _ bool)   
 func (b *Backend) LayerNorm(_, _, _, _, _, _, _, _ *tensor.Tensor, _ float64)                 {}
 func (b *Backend) LayerNormAgain(_, _, _, _, _, _ *tensor.Tensor)                             {}
 func (b *Backend) Embedding(_, _, _ *tensor.Tensor)                                           {}
-func (b *Backend) EmbeddingBackward(_, _, _ *tensor.Tensor, _ bool)                           {}
+func (b *Backend) EmbeddingBackward(_, _, _ *tensor.Tensor, _ int, _ bool)                    {}
 func (b *Backend) SpreadRows(_, _ *tensor.Tensor)                                             {}
 func (b *Backend) CrossEntropy(_, _, _ *tensor.Tensor, _ bool)                                {}
 func (b *Backend) ExactSquares(_, _ *tensor.Tensor)                                           {}

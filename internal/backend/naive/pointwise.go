@@ -127,13 +127,17 @@ func (b *Backend) Embedding(y, table, ids *tensor.Tensor) {
 	}
 }
 
-// EmbeddingBackward adds rows where they were looked up.
-func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, accumulate bool) {
+// EmbeddingBackward adds rows where they were looked up, but for those of padding.
+func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, padding int, accumulate bool) {
 	w := dtable.Width()
 	out := make([]float64, dtable.Elems())
 	for n := range dy.Rows() {
+		id := int(get(ids, 0, n))
+		if id == padding {
+			continue
+		}
 		for j := range w {
-			out[int(get(ids, 0, n))*w+j] += get(dy, n, j)
+			out[id*w+j] += get(dy, n, j)
 		}
 	}
 	write(dtable, out, accumulate)
