@@ -2,7 +2,9 @@ package checkpoint
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -27,9 +29,9 @@ type ExportOptions struct {
 // file. shards are what this rank holds of them. Each rank writes its own ranges in their
 // places, so that nobody holds the model, and the bytes do not depend on the world.
 //
-// Weights that lie in dir already are replaced once all new bytes are durable: one file at
-// once, several one by one, their index last. Where any rank fails before that, all return
-// that rank's error, and the weights before are as they were.
+// Weights that lie in dir already are replaced at one moment, once all new bytes are durable: by
+// the rename of one file, or of the index of several, whose names no older index has. Where any
+// rank fails before that, all return that rank's error, and the weights before are as they were.
 func Export(ctx context.Context, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks Agreement, o ExportOptions) error {
 	return export(ctx, disk{}, dir, entries, shards, ranks, o)
 }
@@ -219,14 +221,35 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 			return fmt.Errorf("checkpoint: read %s: %w", t.Name, err)
 		}
 		if from != to {
-			safetensors.Convert(e.converted[:(hi-lo)*size], to, b, from)
-			b = e.converted[:(hi-lo)*size]
+			narrow := e.converted[:(hi-lo)*size]
+			safetensors.Convert(narrow, to, b, from)
+			if to == tensor.F16 && overflows(narrow, b, from) {
+				return fmt.Errorf("checkpoint: write %s: it has values beyond 65504, the largest of float16. try: bfloat16, or float32", t.Name)
+			}
+			b = narrow
 		}
 		if err := writeAt(w, b, at+int64(lo*size), t.Name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// overflows says whether an F16 of half is infinite where the number of type from in b is finite.
+func overflows(half, b []byte, from tensor.DType) bool {
+	const infinite = 0x7c00
+	le, one := binary.LittleEndian, make([]byte, 4)
+	for i := 0; i < len(half); i += 2 {
+		if le.Uint16(half[i:])&0x7fff != infinite {
+			continue
+		}
+		n := from.Size()
+		safetensors.Convert(one, tensor.F32, b[i/2*n:(i/2+1)*n], from)
+		if !math.IsInf(float64(math.Float32frombits(le.Uint32(one))), 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // abandon removes what a failed export has written, and returns its error.

@@ -3,8 +3,10 @@ package checkpoint
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -227,6 +229,80 @@ func TestExportFails(t *testing.T) {
 		}
 		for v := range 6 {
 			seed(fs.afterPowerLoss(rng, min(v, loseSome)))
+		}
+	}
+}
+
+// TestExportIsReadable cuts power at every call of exports that follow one another in a directory:
+// what a reader then finds are all tensors of the older export, or all of the newer.
+func TestExportIsReadable(t *testing.T) {
+	old, entries := weightsTruth(tensor.F32)
+	for _, most := range [][2]int64{{700, 700}, {700, 2000}, {700, 0}, {0, 700}, {0, 0}} {
+		start := newFaultFS()
+		for seed := range uint64(2) { // the second has shards of the same names to replace
+			if err := exportWith(1, start, "out", truth{5 + 2*seed, old.tensors}, entries, 1, ExportOptions{MaxShardSize: most[0]})[0]; err != nil {
+				t.Fatal(err)
+			}
+		}
+		start = start.afterPowerLoss(nil, keepAll)
+		next := truth{8, old.tensors}
+		rng := rand.New(rand.NewPCG(3, 3))
+		reached, seen := true, map[uint64]bool{}
+		for n := 1; reached; n++ {
+			fs := start.afterPowerLoss(nil, keepAll)
+			fs.powerAt = n
+			err := exportWith(1, fs, "out", next, entries, 2, ExportOptions{MaxShardSize: most[1]})[0]
+			reached = errors.Is(err, errPower)
+			for how := range 4 {
+				dir := t.TempDir()
+				for name, f := range fs.afterPowerLoss(rng, min(how, loseSome)).find("out").entries {
+					if err := os.WriteFile(filepath.Join(dir, name), f.data, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				seen[whichExport(t, dir, entries, old, next)] = true
+			}
+		}
+		if !seen[old.seed] || !seen[next.seed] {
+			t.Errorf("files of %d bytes: readers found the exports %v", most, seen)
+		}
+	}
+}
+
+// whichExport is the seed of the export whose tensors a directory holds, all of them.
+func whichExport(t *testing.T, dir string, entries []safetensors.Entry, exports ...truth) uint64 {
+	t.Helper()
+	m, err := safetensors.OpenModel(dir)
+	if err != nil {
+		t.Fatalf("%v: %v", sortedKeys(readDir(t, dir)), err)
+	}
+	defer m.Close()
+	for _, tr := range exports {
+		same := len(m.Tensors()) == len(entries)
+		for i, e := range entries {
+			got := make([]byte, e.Bytes())
+			if err := m.ReadRange(e.Name, 0, e.Shape.Elems(), got); err != nil {
+				t.Fatal(err)
+			}
+			same = same && bytes.Equal(got, tr.bytes(i, 0, e.Shape.Elems()))
+		}
+		if same {
+			return tr.seed
+		}
+	}
+	t.Fatalf("%v: a mixture of exports", sortedKeys(readDir(t, dir)))
+	return 0
+}
+
+// A number beyond float16 is not written as infinity.
+func TestExportOverflow(t *testing.T) {
+	for want, v := range map[string]float32{"": 65519, "values beyond 65504": -65520, "none": float32(math.Inf(1))} {
+		b := make([]byte, 4)
+		binary.LittleEndian.PutUint32(b, math.Float32bits(v))
+		half := make([]byte, 2)
+		safetensors.Convert(half, tensor.F16, b, tensor.F32)
+		if got := overflows(half, b, tensor.F32); got != strings.Contains(want, "beyond") {
+			t.Errorf("%v overflows: %t", v, got)
 		}
 	}
 }

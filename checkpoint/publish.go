@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,7 +15,7 @@ import (
 
 var (
 	exportTemp  = regexp.MustCompile(`^\.tmp-model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?$`)
-	exportShard = regexp.MustCompile(`^model-\d{5}-of-\d{5}\.safetensors$`)
+	exportShard = regexp.MustCompile(`^model-\d{5}-of-\d{5}(\.\d+)?\.safetensors$`)
 )
 
 func (e *exporter) sweep() error {
@@ -40,12 +41,16 @@ func (e *exporter) publish() error {
 			return fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; %s", f.temp(e.dir), err, sameDirectory)
 		}
 	}
-	names := make([]string, len(e.files))
+	names, err := e.names()
+	if err != nil {
+		return err
+	}
+	from := make([]string, len(e.files))
 	for i, f := range e.files {
-		names[i] = f.name
+		from[i] = f.name
 	}
 	if len(e.files) > 1 {
-		b, err := e.index()
+		b, err := e.index(names)
 		if err != nil {
 			return err
 		}
@@ -54,10 +59,10 @@ func (e *exporter) publish() error {
 		if err != nil {
 			return err
 		}
-		names = append(names, safetensors.IndexFile)
+		from, names = append(from, safetensors.IndexFile), append(names, safetensors.IndexFile)
 	}
-	for _, name := range names {
-		if err := e.fs.Rename(filepath.Join(e.dir, tempPrefix+name), filepath.Join(e.dir, name)); err != nil {
+	for i, name := range names {
+		if err := e.fs.Rename(filepath.Join(e.dir, tempPrefix+from[i]), filepath.Join(e.dir, name)); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
@@ -67,14 +72,38 @@ func (e *exporter) publish() error {
 	return e.removeOthers(names)
 }
 
-// index is model.safetensors.index.json.
-func (e *exporter) index() ([]byte, error) {
+// names are the files' names in the directory. The index that is there must go on naming its own
+// shards until the new one takes its place, so shards whose names are taken get a number:
+// model-00001-of-00002.1.safetensors.
+func (e *exporter) names() ([]string, error) {
+	there, err := e.fs.ReadDir(e.dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	names := make([]string, len(e.files))
+	for try := 0; ; try++ {
+		taken := false
+		for i, f := range e.files {
+			names[i] = f.name
+			if try > 0 {
+				names[i] = fmt.Sprintf("%s.%d.safetensors", strings.TrimSuffix(f.name, ".safetensors"), try)
+			}
+			taken = taken || slices.Contains(there, names[i])
+		}
+		if !taken || len(names) == 1 { // one file replaces the one that is there at once
+			return names, nil
+		}
+	}
+}
+
+// index is model.safetensors.index.json, for files of these names.
+func (e *exporter) index(names []string) ([]byte, error) {
 	type metadata struct {
 		TotalSize int64 `json:"total_size"`
 	}
 	weights := make(map[string]string, len(e.where))
 	for name, i := range e.where {
-		weights[name] = e.files[i].name
+		weights[name] = names[i]
 	}
 	b, err := json.Marshal(struct {
 		Metadata metadata          `json:"metadata"`

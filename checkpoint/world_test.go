@@ -113,6 +113,9 @@ func (tr truth) bytes(i, lo, hi int) []byte {
 	for e := lo; e < hi; e++ {
 		var word [8]byte
 		binary.LittleEndian.PutUint64(word[:], (tr.seed*1000003+uint64(i))*0x9e3779b97f4a7c15+uint64(e)*0xbf58476d1ce4e5b9)
+		if tr.tensors[i].DType == tensor.F32 {
+			word[7] &^= 0x40 // below 2, so that float16 holds it
+		}
 		b = append(b, word[8-size:]...)
 	}
 	return b

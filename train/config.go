@@ -30,6 +30,7 @@ type Config struct {
 	Recompute  Recompute         `yaml:"activation_checkpointing"`
 	Offload    parallel.Offload  `yaml:"offload"`
 	Checkpoint checkpoint.Config `yaml:"checkpoint"`
+	Export     ExportConfig      `yaml:"export"`
 	Logging    monitor.Config    `yaml:"logging"`
 	Device     device.Config     `yaml:"device"`
 }
@@ -232,6 +233,7 @@ func Default() Config {
 		Precision: Precision{ParamDType: "float32", ReduceDType: "float32", BufferDType: "float32", LossScaling: optim.DefaultLossScaling()},
 		Recompute: Recompute{EveryNLayers: 1, Part: "layer", Keep: "nothing", Store: "memory", CheckEveryNSteps: 100},
 		Offload:   parallel.DefaultOffload(),
+		Export:    defaultExport(),
 		Logging:   monitor.Default(),
 		Device:    device.DefaultConfig(),
 	}

@@ -13,35 +13,55 @@ import (
 	"trireme/checkpoint/safetensors"
 	"trireme/model"
 	"trireme/monitor"
+	"trireme/nn"
 	"trireme/tensor"
 	"trireme/tokenizer"
 )
 
-// Export writes the model as a Hugging Face directory, float32: config.json with what the
-// configuration changed in it, weights, how to generate, and the tokenizer's files from the
+// Export writes the model as a Hugging Face directory, as the node export says: config.json with what
+// the configuration changed in it, weights, how to generate, and the tokenizer's files from the
 // first of tokenizers that has any. All ranks call it.
 func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) error {
 	if err := r.engine.Settle(); err != nil {
 		return err
 	}
-	var entries []safetensors.Entry
-	for _, u := range r.model.Units() {
-		for _, p := range u.Params {
-			entries = append(entries, safetensors.Entry{Name: p.Name, DType: tensor.F32, Shape: p.Shape})
-		}
+	dt, err := r.Config.exportDType(r.config)
+	if err != nil {
+		return err
 	}
-	var err error
+	entries, shards := exported(model.Params(r.model), r.engine.OwnedParams(), dt)
 	if r.deps.World.Rank() == 0 {
-		err = r.exportConfig(dir, tokenizers)
+		err = r.exportConfig(dir, dt, tokenizers)
 	}
+	o := checkpoint.ExportOptions{MaxShardSize: int64(r.Config.Export.MaxShardSize), Device: r.backend}
 	// Ranks go on together even so, or the others would wait for this one.
-	if failed := checkpoint.Export(ctx, dir, entries, r.engine.OwnedParams(), r.deps.Agreement, checkpoint.ExportOptions{Device: r.backend}); err == nil {
+	if failed := checkpoint.Export(ctx, dir, entries, shards, r.deps.Agreement, o); err == nil {
 		err = failed
 	}
 	return err
 }
 
-func (r *Run) exportConfig(dir string, tokenizers []string) error {
+// exported are the tensors of an export, and this rank's parts of them: of each parameter, one under
+// each of its names.
+func exported(params []*nn.Param, owned []tensor.Shard, dt tensor.DType) (entries []safetensors.Entry, shards []tensor.Shard) {
+	twins := map[string][]string{}
+	for _, p := range params {
+		twins[p.Name] = p.Twins
+		for _, name := range append([]string{p.Name}, p.Twins...) {
+			entries = append(entries, safetensors.Entry{Name: name, DType: dt, Shape: p.Shape})
+		}
+	}
+	for _, s := range owned {
+		shards = append(shards, s)
+		for _, name := range twins[s.Name] {
+			s.Name = name
+			shards = append(shards, s)
+		}
+	}
+	return entries, shards
+}
+
+func (r *Run) exportConfig(dir string, dt tensor.DType, tokenizers []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -49,11 +69,12 @@ func (r *Run) exportConfig(dir string, tokenizers []string) error {
 	if err := json.Unmarshal(r.config.JSON, &config); err != nil {
 		return fmt.Errorf("train: %s: %w", r.config.Path, err)
 	}
-	dtype := "torch_dtype"
+	dtype := "torch_dtype" // newer files call it dtype
 	if _, newer := config["dtype"]; newer {
 		dtype = "dtype"
+		delete(config, "torch_dtype")
 	}
-	config[dtype] = json.RawMessage(`"float32"`)
+	config[dtype] = json.RawMessage(`"` + dt.String() + `"`)
 	if err := nameLabels(config, r.sets.Labels, r.info.Labels); err != nil {
 		return err
 	}
@@ -133,10 +154,18 @@ func copyFiles(to, from string, names []string) (copied int, err error) {
 	return copied, nil
 }
 
-// replaceFile writes a small file so that readers see the old one or the new one.
+// replaceFile writes a small file so that readers see the old one or the new one. Its bytes are
+// durable before its name is; checkpoint.Export makes the names of the directory durable.
 func replaceFile(path string, data []byte) error {
 	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+	f, err := os.Create(tmp)
+	if err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	if err := os.Rename(tmp, path); err != nil {

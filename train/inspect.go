@@ -99,6 +99,9 @@ func (cfg Config) inspectModel(config *model.Config, positions int) (parameters 
 	if err := cfg.Prepare(m); err != nil {
 		return 0, input(err)
 	}
+	if _, err := cfg.exportDType(config); err != nil {
+		return 0, input(err)
+	}
 	if cfg.Model.drawn() {
 		return model.CountParams(m), nil
 	}
