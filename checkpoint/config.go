@@ -11,8 +11,8 @@ type Config struct {
 	// SaveEveryNSteps saves a checkpoint after every n optimizer steps; 0 saves only at the end.
 	// Default 0.
 	SaveEveryNSteps int `yaml:"save_every_n_steps"`
-	// SaveEveryNEpochs saves every n epochs; fractions are allowed. Use it or save_every_n_steps.
-	// Default 0.
+	// SaveEveryNEpochs saves every n epochs, in addition to save_every_n_steps; fractions are
+	// allowed. Default 0.
 	SaveEveryNEpochs float64 `yaml:"save_every_n_epochs"`
 	// KeepLastN keeps the newest n checkpoints and deletes older ones after each save; 0 keeps
 	// all. Default 0.
@@ -39,8 +39,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("checkpoint: save_every_n_steps is %d; it counts steps from 1, and 0 saves only at the end", c.SaveEveryNSteps)
 	case !(c.SaveEveryNEpochs >= 0):
 		return fmt.Errorf("checkpoint: save_every_n_epochs is %v: it must not be negative", c.SaveEveryNEpochs)
-	case c.SaveEveryNSteps > 0 && c.SaveEveryNEpochs > 0:
-		return fmt.Errorf("checkpoint: save_every_n_steps %d and save_every_n_epochs %v. try: one of them", c.SaveEveryNSteps, c.SaveEveryNEpochs)
 	case c.KeepLastN < 0:
 		return fmt.Errorf("checkpoint: keep_last_n is %d; it counts checkpoints from 1, and 0 keeps all", c.KeepLastN)
 	case c.StateDictType != "" && c.StateDictType != Sharded && c.StateDictType != Full:

@@ -50,7 +50,7 @@ func (evaluating) AfterStep(ctx context.Context, r *Run, rec monitor.Record) err
 type saving struct{}
 
 func (saving) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
-	if !r.stopped && !due(r.saveEvery, rec) && !r.isBest(rec.Step) {
+	if !r.stopped && !due(r.saveEvery[0], rec) && !due(r.saveEvery[1], rec) && !r.isBest(rec.Step) {
 		return nil
 	}
 	return r.Save(ctx)

@@ -63,11 +63,12 @@ type Run struct {
 
 	pressure pressure
 
-	schedule             optim.Schedule
-	accum                int
-	evalEvery, saveEvery int64 // steps; 0: at the end
-	state                progress
-	stopped              bool
+	schedule  optim.Schedule
+	accum     int
+	evalEvery int64    // steps; 0: at the end
+	saveEvery [2]int64 // in steps: every n of them, and every n epochs; 0: at the end
+	state     progress
+	stopped   bool
 }
 
 // progress is what a checkpoint stores besides tensors.
@@ -127,7 +128,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	r.Config.Training.MaxSteps = cfg.Training.steps(per)
 	r.schedule = cfg.Training.schedule(r.Config.Training.MaxSteps)
 	r.evalEvery = every(cfg.Training.EvalEveryNSteps, cfg.Training.EvalEveryNEpochs, per)
-	r.saveEvery = every(cfg.Checkpoint.SaveEveryNSteps, cfg.Checkpoint.SaveEveryNEpochs, per)
+	r.saveEvery = [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)}
 	if r.store, err = checkpoint.NewStore(cfg.OutputDir, cfg.Checkpoint, r.deps.Agreement, r.backend); err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (j *job) settleTask() {
 		return
 	}
 	if _, err := j.cfg.Model.Read(families); errors.Is(err, model.ErrTask) {
-		j.file.Notes = append(j.file.Notes, foreign.Note{Where: task, Key: "model.task", Value: j.cfg.Model.Task, Why: "the model has no such head here, and is trained as its config.json says"})
+		j.file.Notes = append(j.file.Notes, foreign.Note{Where: task, Key: "model.task", Value: j.cfg.Model.Task, What: "has no effect: the model has no such head, and is trained as its config.json says"})
 		j.cfg.Model.Task, j.origins["model.task"] = "", "default"
 	}
 }

@@ -3,6 +3,8 @@ package foreign
 import (
 	"errors"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"trireme/internal/conf"
@@ -21,11 +23,16 @@ func accelerateFormat() *format {
 
 // kinds are distributed_type's values: the --mode that each is.
 var kinds = map[string]string{
-	"NO": "", "MULTI_CPU": "ddp", "MULTI_GPU": "ddp", "MULTI_XPU": "ddp", "MULTI_NPU": "ddp", "MULTI_MLU": "ddp", "MULTI_HPU": "ddp", "MULTI_MUSA": "ddp", "MULTI_SDAA": "ddp",
+	"NO": "", "MULTI_CPU": "ddp", "MULTI_GPU": "ddp", "MULTI_XPU": "ddp", "MULTI_NPU": "ddp", "MULTI_MLU": "ddp", "MULTI_HPU": "ddp", "MULTI_MUSA": "ddp", "MULTI_SDAA": "ddp", "MULTI_NEURON": "ddp",
 	"FSDP": "fsdp", "DEEPSPEED": "deepspeed", "MEGATRON_LM": "tensor", "XLA": "XLA", "TPU": "XLA",
 }
 
 func readAccelerate(r *reader) {
+	if k, ok := r.find("compute_environment"); ok && strings.EqualFold(k.Text, "AMAZON_SAGEMAKER") {
+		r.fail(k, "is AMAZON_SAGEMAKER, which has keys of its own and is not available. try: LOCAL_MACHINE")
+		return
+	}
+	r.doc = prefixed(r.doc)
 	r.world()
 	r.walk(r.doc, "", r.format.keys)
 	k, ok := r.find("distributed_type")
@@ -37,9 +44,9 @@ func readAccelerate(r *reader) {
 	}
 	switch {
 	case kind == "tensor":
-		r.fail(k, "divides matrices among ranks, which is not here. try: distributed_type: FSDP")
+		r.fail(k, "is Megatron-LM, which divides matrices and layers among ranks: that is not available. try: distributed_type: FSDP")
 	case kind == "XLA":
-		r.fail(k, "runs on TPUs, which are not here. try: distributed_type: FSDP, or MULTI_CPU")
+		r.fail(k, "is of TPUs, which are not available. try: distributed_type: FSDP, or MULTI_CPU")
 	case kind != "":
 		r.mode(k, k.Text, kind)
 	}
@@ -54,6 +61,27 @@ func readAccelerate(r *reader) {
 	if kind != "deepspeed" {
 		r.mixedPrecision(kind)
 	}
+}
+
+// prefixed is a document whose groups have their keys' full names: Accelerate takes
+// sharding_strategy for fsdp_sharding_strategy.
+func prefixed(doc conf.Value) conf.Value {
+	out := doc
+	out.Keys = slices.Clone(doc.Keys)
+	for i, group := range out.Keys {
+		prefix := map[string]string{"fsdp_config": "fsdp_", "dynamo_config": "dynamo_", "fp8_config": "fp8_"}[group.Name]
+		if prefix == "" || group.Value.Kind != conf.Group {
+			continue
+		}
+		keys := slices.Clone(group.Value.Keys)
+		for j, k := range keys {
+			if !strings.HasPrefix(k.Name, prefix) {
+				keys[j].Name = prefix + k.Name
+			}
+		}
+		out.Keys[i].Value.Keys = keys
+	}
+	return out
 }
 
 // assignPlain is DDP's strategy, or --mode's where there is one process.
@@ -73,7 +101,14 @@ func (r *reader) world() {
 		if !ok || k.Kind == conf.Null || !r.right(k, whole) {
 			continue
 		}
-		if *n, _ = k.Int(); *n < 1 || *n > 1<<20 {
+		if *n, _ = k.Int(); *n == -1 && name == "num_processes" { // as many as the command line says
+			*n = 0
+			if r.options.Ranks == 0 && !r.options.Launched {
+				r.fail(k, "is -1, which leaves the number of ranks to the command line. try: --nproc 2")
+			}
+			continue
+		}
+		if *n < 1 || *n > 1<<20 {
 			r.fail(k, "is %d: it must be at least 1", *n)
 			return
 		}
@@ -95,6 +130,9 @@ func (r *reader) world() {
 // with DDP, as its autocast leaves them.
 func (r *reader) mixedPrecision(kind string) {
 	k, ok := r.find("mixed_precision")
+	if old, there := r.find("fp16"); !ok && there && r.isTrue("fp16") { // what older files call it
+		k, ok = key{path: old.path, where: old.where, Value: conf.Value{Kind: conf.Scalar, Text: "fp16"}}, true
+	}
 	if !ok || k.Kind == conf.Null {
 		return
 	}
@@ -102,7 +140,7 @@ func (r *reader) mixedPrecision(kind string) {
 	switch {
 	case !ok:
 	case name == "fp8":
-		r.fail(k, "is fp8, which is not here. try: mixed_precision: bf16")
+		r.fail(k, "is fp8, which is not available. try: mixed_precision: bf16")
 	default:
 		r.assign(k, "precision.param_dtype", name)
 		switch {
@@ -134,12 +172,33 @@ func (r *reader) accelerateFSDP(kind key) {
 			r.assign(k, "parallel.strategy", name)
 		}
 	}
-	copies, ok := r.find("parallelism_config", "parallelism_config_dp_replicate_size")
-	if n, err := copies.Int(); ok && err == nil && n > 1 {
+	r.accelerateMesh()
+}
+
+// accelerateMesh is the group parallelism_config: copies of a model that is sharded.
+func (r *reader) accelerateMesh() {
+	size := func(name string) (key, int64) {
+		k, _ := r.find("parallelism_config", "parallelism_config_"+name)
+		n, _ := k.Int()
+		return k, max(1, n)
+	}
+	copies, replicate := size("dp_replicate_size")
+	divided, shard := size("dp_shard_size")
+	ranks := int64(r.options.Ranks)
+	switch {
+	case replicate == 1 && shard == 1: // what is not said
+		return
+	case ranks > 0 && (replicate > ranks || shard > ranks || replicate*shard != ranks):
+		k := divided
+		if shard == 1 {
+			k = copies
+		}
+		r.fail(k, "dp_replicate_size %d x dp_shard_size %d is not the %d ranks that there are. try: --nproc %d, or other sizes", replicate, shard, ranks, min(replicate, 1<<20)*min(shard, 1<<20))
+	case replicate > 1:
 		r.assign(copies, "parallel.strategy", "hybrid_shard")
-		r.assign(copies, "parallel.mesh.replicate", copies.Text)
-		if shard, ok := r.find("parallelism_config", "parallelism_config_dp_shard_size"); ok && whole(shard.Value) == nil {
-			r.assign(shard, "parallel.mesh.shard", shard.Text)
+		r.assign(copies, "parallel.mesh.replicate", strconv.FormatInt(replicate, 10))
+		if shard > 1 {
+			r.assign(divided, "parallel.mesh.shard", strconv.FormatInt(shard, 10))
 		}
 	}
 }
@@ -197,76 +256,4 @@ func (r *reader) engineFile(k key) {
 	r.fixed = append(r.fixed, inner.fixed...)
 	r.notes = append(r.notes, inner.notes...)
 	r.problems = append(r.problems, inner.problems...)
-}
-
-func accelerateKeys() keys {
-	const (
-		launched = "the launcher that starts the ranks says so"
-		oneKind  = "that hardware is not here"
-	)
-	return keys{
-		"compute_environment": only("LOCAL_MACHINE", "ranks run on this machine, or where another launcher starts them"),
-		"debug":               nothing("ranks compare their collectives in any case"),
-		"distributed_type":    read(), "num_processes": maybe(checked(whole)), "num_machines": maybe(checked(whole)), "mixed_precision": read(),
-		"downcast_bf16": nothing(oneKind), "enable_cpu_affinity": nothing("device.threads divides the processors"),
-		"machine_rank": nothing(launched), "main_process_ip": nothing(launched), "main_process_port": nothing(launched), "same_network": only("true", launched),
-		"rdzv_backend": only("static", launched), "gpu_ids": only("all", "there is no GPU here"),
-		"main_training_function": only("main", "there is one"), "use_cpu": only("true", "a CPU is what there is"),
-		"tpu_env": nothing(oneKind), "tpu_name": nothing(oneKind), "tpu_zone": nothing(oneKind), "tpu_use_cluster": nothing(oneKind), "tpu_use_sudo": nothing(oneKind),
-		"commands": nothing(launched), "command_file": nothing(launched), "tpu_vm": nothing(oneKind), "ipex_config": nothing(oneKind), "mpirun_config": nothing(launched),
-		"dynamo_config": nothing("nothing is compiled on a CPU"), "megatron_lm_config": nothing("distributed_type is another"), "fp8_config": nothing("mixed_precision is another"),
-		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", whole)),
-		"fsdp_config":                 group(accelerateFSDPKeys()),
-		"deepspeed_config":            group(accelerateDeepSpeedKeys()),
-		"parallelism_config": group(keys{
-			"parallelism_config_dp_replicate_size": checked(whole), "parallelism_config_dp_shard_size": checked(whole),
-			"parallelism_config_tp_size": must("1", "matrices are not divided among ranks here (tensor parallelism). try: 1"),
-			"parallelism_config_cp_size": must("1", "sequences are not divided among ranks here (context parallelism). try: 1"),
-			"parallelism_config_sp_size": must("1", "sequences are not divided among ranks here (sequence parallelism). try: 1"),
-			"parallelism_config_ep_size": must("1", "there are no experts here. try: 1"), "parallelism_config_cp_comm_strategy": always(),
-		}),
-	}
-}
-
-// checked checks a key that another has read.
-func checked(right check) rule { return rule{apply: func(r *reader, k key) { r.right(k, right) }} }
-
-func accelerateFSDPKeys() keys {
-	return keys{
-		"fsdp_version":                       {apply: func(r *reader, k key) { r.choose(k, map[string]string{"1": "", "2": ""}) }},
-		"fsdp_sharding_strategy":             read(),
-		"fsdp_reshard_after_forward":         read(),
-		"fsdp_offload_params":                maybe(offloadWhole("optimizer", "params")),
-		"fsdp_auto_wrap_policy":              wrapPolicy(map[string]string{"TRANSFORMER_BASED_WRAP": "transformer", "SIZE_BASED_WRAP": "size", "NO_WRAP": "none"}),
-		"fsdp_transformer_layer_cls_to_wrap": always(),
-		"fsdp_min_num_params":                minParams("fsdp_config", "fsdp_auto_wrap_policy"),
-		"fsdp_backward_prefetch":             backwardPrefetch(),
-		"fsdp_backward_prefetch_policy":      backwardPrefetch(),
-		"fsdp_forward_prefetch":              only("true", hostAhead),
-		"fsdp_state_dict_type":               as("checkpoint.state_dict_type", stateDicts),
-		"fsdp_use_orig_params":               only("true", "parameters keep their names and shapes in any case"),
-		"fsdp_sync_module_states":            only("true", "all ranks begin with the same parameters in any case"),
-		"fsdp_cpu_ram_efficient_loading":     only("true", "a rank reads what it owns, in any case"),
-		"fsdp_activation_checkpointing":      to("activation_checkpointing.enabled", boolean),
-		"fsdp_ignored_modules":               {apply: ignoredModules},
-	}
-}
-
-// ignoredModules would not be divided; that is not here.
-func ignoredModules(r *reader, k key) {
-	r.note(k, "every unit is divided", asksNothing(k.Value))
-}
-
-func accelerateDeepSpeedKeys() keys {
-	return keys{
-		"deepspeed_config_file": read(), "zero_stage": read(),
-		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", whole)),
-		"gradient_clipping":           auto(to("training.max_grad_norm", number)),
-		"offload_optimizer_device":    offloadDevice("optimizer"), "offload_param_device": offloadDevice("params"),
-		"offload_optimizer_nvme_path": maybe(to("offload.optimizer.path", word)), "offload_param_nvme_path": maybe(to("offload.params.path", word)),
-		"zero3_init_flag": always(), "zero3_save_16bit_model": nothing("float32 weights are saved, tensor by tensor"),
-		"deepspeed_multinode_launcher": only("standard", "the launcher that starts the ranks says so"), "deepspeed_hostfile": nothing("the launcher that starts the ranks says so"),
-		"deepspeed_inclusion_filter": nothing("the launcher that starts the ranks says so"), "deepspeed_exclusion_filter": nothing("the launcher that starts the ranks says so"),
-		"deepspeed_moe_layer_cls_names": nothing("there are no experts here"),
-	}
 }

@@ -1,5 +1,7 @@
 package foreign
 
+import "trireme/optim"
+
 // ddpFormat is the YAML of the trainer that wraps a sequence classifier in PyTorch's
 // DistributedDataParallel.
 func ddpFormat() *format {
@@ -13,9 +15,9 @@ func ddpFormat() *format {
 			"training": group(trainingKeys()),
 			"distributed": group(keys{
 				"backend":                 transport(),
-				"find_unused_parameters":  nothing("a parameter that takes no part has a gradient of zero here, without a search"),
-				"gradient_as_bucket_view": only("true", "gradients lie in their buckets in any case"),
-				"static_graph":            only("true", "nothing is assumed of the graph here"),
+				"find_unused_parameters":  ignored("a parameter that takes no part has a gradient of zero, without a search"),
+				"gradient_as_bucket_view": only("true", "gradients are always views of their buckets"),
+				"static_graph":            silent("nothing is assumed of the graph"),
 			}),
 			"checkpointing": group(savingKeys()),
 			"logging":       group(loggingKeys()),
@@ -32,11 +34,8 @@ func readDDP(r *reader) {
 		"data.path", "stanfordnlp/imdb", "data.packing", "false", "data.sequence_length", "512", "data.truncate", "true", "data.pad_to_longest", "true",
 		"data.drop_last", "true", // it steps on whole accumulations only
 		"parallel.strategy", "no_shard", "logging.log_every_n_steps", "100",
-		"training.eval_every_n_epochs", "1",
+		"training.eval_every_n_epochs", "1", "checkpoint.save_every_n_epochs", "1",
 	)
-	if !hasKey(r, "checkpointing", "save_every_n_steps") {
-		r.byDefault(trainerDefault, "checkpoint.save_every_n_epochs", "1")
-	}
 	r.modelByDefault("bert-base-uncased", "sequence_classification")
 	r.saveBeside()
 	if k, ok := r.find("distributed"); ok {
@@ -44,9 +43,8 @@ func readDDP(r *reader) {
 	} else if k, ok := r.find("training"); ok {
 		r.mode(k, "of DDP", "ddp")
 	}
-	if _, ok := r.find("training", "use_amp"); !ok {
-		r.notes = append(r.notes, Note{Where: r.name, Key: "use_amp", Value: trainerDefault,
-			Why: "it computes in float16 where there is a GPU only; float32 is used unless the file says true"})
+	if !hasKey(r, "training", "use_amp") {
+		r.byDefault(trainerDefault, "precision.param_dtype", "float16", "precision.loss_scaling.kind", string(optim.TorchScaler))
 	}
 	r.walk(r.doc, "", r.format.keys)
 }

@@ -2,6 +2,8 @@ package foreign
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"trireme/internal/conf"
 	"trireme/optim"
@@ -48,6 +50,7 @@ func (r *reader) engine(doc conf.Value) {
 	r.batch()
 	r.halves()
 	r.partition()
+	r.unset()
 	r.walk(doc, "", deepspeedKeys())
 }
 
@@ -74,10 +77,15 @@ func (r *reader) warmup() {
 	default:
 		r.byDefault(trainerDefault, "training.warmup_ratio", "0.1")
 	}
-	peak, settled := r.find("scheduler", "params", "warmup_max_lr")
+	peak, _ := r.find("scheduler", "params", "warmup_max_lr")
+	rate := peak.Text
+	if r.decaysFromOwn() {
+		rate = "0.001" // what WarmupDecayLR rises to without one, whatever the optimizer's rate
+		r.byDefault(engineDefault, "training.learning_rate", rate)
+	}
 	lr, also := r.find("optimizer", "params", "lr")
-	if settled && also && !isAuto(peak.Value) && !isAuto(lr.Value) && !sameText(lr.Value, peak.Text) {
-		r.note(lr, "the scheduler sets the rate, up to its warmup_max_lr of "+peak.Text, false)
+	if rate != "" && also && !isAuto(peak.Value) && !isAuto(lr.Value) && !sameText(lr.Value, rate) {
+		r.note(lr, "has no effect: the scheduler sets the rate, up to its warmup_max_lr of "+rate)
 	}
 }
 
@@ -86,7 +94,10 @@ func (r *reader) warmup() {
 func (r *reader) halves() {
 	fp16, half := r.find("fp16", "enabled")
 	bf16, brain := r.find("bf16", "enabled")
-	if half && brain && r.isTrue("fp16", "enabled") && r.isTrue("bf16", "enabled") {
+	if !brain {
+		bf16, brain = r.find("bfloat16", "enabled") // its old name
+	}
+	if on, _ := bf16.Bool(); half && brain && r.isTrue("fp16", "enabled") && on {
 		r.fail(bf16, "is true, and fp16.enabled at %s is too: one of them", fp16.where)
 		return
 	}
@@ -97,23 +108,27 @@ func (r *reader) halves() {
 	if _, ok := r.find("communication_data_type"); !ok {
 		r.assign(fp16, "precision.reduce_dtype", "float16")
 	}
-	for _, of := range []struct {
-		name, ours string
-		right      check
-	}{
-		{"initial_scale_power", "initial_scale_power", whole}, {"loss_scale_window", "growth_interval", whole}, {"hysteresis", "hysteresis", whole},
-		{"consecutive_hysteresis", "consecutive_hysteresis", boolean}, {"min_loss_scale", "min_scale", number},
-	} {
-		if k, ok := r.find("fp16", of.name); ok && !isAuto(k.Value) && k.Kind != conf.Null && r.right(k, of.right) {
+	for _, name := range slices.Sorted(maps.Keys(scaleKeys)) {
+		of := scaleKeys[name]
+		if k, ok := r.find("fp16", name); ok && !isAuto(k.Value) && k.Kind != conf.Null && r.right(k, of.right) {
 			r.assign(k, "precision.loss_scaling."+of.ours, k.Text)
 		}
 	}
-	if k, ok := r.find("fp16", "loss_scale"); ok && !asksNothing(k.Value) && r.right(k, number) { // 0 is a dynamic scale
+	if k, ok := r.find("fp16", "loss_scale"); ok && asks(k.Value) && r.right(k, number) { // 0 is a dynamic scale
 		if v, err := k.Float(); err == nil && v != 0 {
 			r.assign(k, "precision.loss_scaling.kind", string(optim.StaticScaler))
 			r.assign(k, "precision.loss_scaling.loss_scale", k.Text)
 		}
 	}
+}
+
+// scaleKeys are fp16's of a dynamic loss scale, with our names.
+var scaleKeys = map[string]struct {
+	ours  string
+	right check
+}{
+	"initial_scale_power": {"initial_scale_power", whole}, "loss_scale_window": {"growth_interval", whole}, "hysteresis": {"hysteresis", whole},
+	"consecutive_hysteresis": {"consecutive_hysteresis", boolean}, "min_loss_scale": {"min_scale", number},
 }
 
 // float16 is computing in float16 with a loss scaler, as k asks for.
@@ -149,29 +164,13 @@ func (r *reader) partition() {
 	}
 }
 
-// optimizerType is AdamW by any of its names.
-func optimizerType(r *reader, k key) {
-	names := map[string]string{"Adam": "", "AdamW": "", "FusedAdam": "", "DeepSpeedCPUAdam": "", "CPUAdam": ""}
-	if !r.right(k, word) {
-		return
-	}
-	if _, ok := r.choose(k, names); !ok {
-		return
-	}
-	decay, _ := r.find("optimizer", "params", "weight_decay")
-	mode, ok := r.find("optimizer", "params", "adam_w_mode")
-	if ok && !r.isTrue("optimizer", "params", "adam_w_mode") && !asksNothing(decay.Value) && !sameText(decay.Value, "0") {
-		r.fail(mode, "is %s: weight_decay %s would be part of the gradient; AdamW, which is here, decays apart from it. try: true", mode.Text, decay.Text)
-	}
-}
-
 // settled is a rule whose assignments are training arguments that the file settles.
 func settled(of rule) rule {
-	return auto(rule{apply: func(r *reader, k key) {
+	return auto(custom(of.says, func(r *reader, k key) {
 		before := len(r.set)
 		of.apply(r, k)
 		r.fixed = append(r.fixed, r.set[before:]...)
-	}})
+	}))
 }
 
 // brainFloat is bf16.enabled: parameters and what is communicated are bfloat16.

@@ -1,164 +1,250 @@
 package foreign
 
-import "trireme/internal/conf"
+import (
+	"maps"
 
-// feature is a rule for a group of something that is not here: idle where it is not enabled.
-func feature(why string) rule {
-	return rule{apply: func(r *reader, k key) { r.note(k, why, !enabled(k.Value)) }}
-}
-
-// refused is a rule for a group of something that would change what is trained.
-func refused(why string) rule {
-	return rule{apply: func(r *reader, k key) {
-		if enabled(k.Value) {
-			r.fail(k, "%s", why)
-			return
-		}
-		r.note(k, "", true)
-	}}
-}
-
-// enabled tells whether a group, or a plain value, asks for something.
-func enabled(v conf.Value) bool {
-	if v.Kind != conf.Group {
-		return !asksNothing(v)
-	}
-	on, ok := v.Find("enabled")
-	return ok && !asksNothing(on)
-}
-
-// read is a rule for a key that is read before the others, as it depends on them.
-func read() rule { return rule{apply: func(*reader, key) {}} }
-
-func deepspeedKeys() keys {
-	return keys{
-		"train_batch_size": read(), "train_micro_batch_size_per_gpu": read(), "gradient_accumulation_steps": read(),
-		"gradient_clipping": settled(to("training.max_grad_norm", number)),
-		"optimizer": group(keys{
-			"type": {apply: optimizerType}, "params": group(optimizerKeys()), "legacy_fusion": nothing("there is one AdamW"),
-		}),
-		"scheduler": group(keys{
-			"type":   as("training.lr_scheduler", map[string]string{"WarmupLR": "WarmupLR", "WarmupDecayLR": "WarmupDecayLR"}),
-			"params": group(schedulerKeys()),
-		}),
-		"fp16": group(halfKeys()),
-		"bf16": group(keys{
-			"enabled": settled(rule{apply: brainFloat}), "immediate_grad_update": always(), "auto_cast": always(),
-		}),
-		"communication_data_type":  maybe(auto(as("precision.reduce_dtype", floats))),
-		"data_types":               group(keys{"grad_accum_dtype": only("fp32", "gradients accumulate in precision.reduce_dtype")}),
-		"zero_optimization":        group(zeroKeys()),
-		"activation_checkpointing": group(recomputeKeys()),
-		"steps_per_print":          maybe(to("logging.log_every_n_steps", whole)),
-		"tensorboard": group(keys{
-			"enabled": to("logging.tensorboard", boolean), "output_path": nothing("TensorBoard's files go to tb in the output directory"),
-			"job_name": nothing("TensorBoard's files go to tb in the output directory"),
-		}),
-		"wandb": feature(noWandb), "csv_monitor": feature("metrics.jsonl has the records"),
-		"wall_clock_breakdown": nothing("every record has the times of its step"), "memory_breakdown": nothing("every record has the memory of its step"),
-		"dump_state":     nothing("config.yaml in the output directory has the whole configuration"),
-		"flops_profiler": feature("every record has what share of the machine's operations was used"), "comms_logger": feature("every record has the share of communication"),
-		"dataloader_drop_last": to("data.drop_last", boolean),
-		"prescale_gradients":   nothing("gradients are summed as they are and scaled once"), "gradient_predivide_factor": only("1", "gradients are summed as they are and scaled once"),
-		"sparse_gradients":              nothing("gradients of embeddings are dense"),
-		"zero_allow_untested_optimizer": always(), "zero_force_ds_cpu_optimizer": always(), "disable_allgather": nothing(oneWayToMove),
-		"checkpoint": nothing("a checkpoint loads into any world here"), "load_universal_checkpoint": nothing("a checkpoint loads into any world here"),
-		"aio": nothing("transfers are of sub-groups and units, a few at a time, past the system's cache"), "autotuning": feature("trireme plan says what fits"), "hybrid_engine": feature("there is one engine"),
-		"compile": feature("nothing is compiled on a CPU"), "nebula": feature("there is one kind of checkpoint"), "pipeline": nothing("there is no pipeline"),
-		"amp":                    refused("is NVIDIA's mixed precision, which is not here. try: \"fp16\": {\"enabled\": true}, or bf16"),
-		"torch_autocast":         refused("computes some operations in another type: that is not here. try: \"bf16\": {\"enabled\": true}"),
-		"elasticity":             refused("chooses the batch by the number of ranks: that is not here. try: train_batch_size"),
-		"sparse_attention":       refused("attends to fewer positions: that is not here. try: leave it out"),
-		"progressive_layer_drop": refused("leaves out layers: that is not here. try: leave it out"),
-		"curriculum_learning":    refused("grows the sequences: that is not here. try: leave it out"),
-		"data_efficiency":        refused("chooses the data: that is not here. try: leave it out"),
-		"compression_training":   refused("trains a compressed model: that is not here. try: leave it out"),
-		"quantize_training":      refused("trains a quantised model: that is not here. try: leave it out"),
-		"eigenvalue":             feature("is part of quantised training"),
-		"tensor_parallel":        feature("matrices are not divided among ranks"),
-	}
-}
-
-const (
-	oneWayToMove = "there is one way here: in flat units, in one order, while the step computes"
+	"trireme/internal/conf"
 )
 
-func optimizerKeys() keys {
-	return keys{
-		"lr": auto(rule{apply: func(r *reader, k key) {
-			if peak, ok := r.find("scheduler", "params", "warmup_max_lr"); !ok || isAuto(peak.Value) {
-				settled(to("training.learning_rate", number)).apply(r, k)
+// Reasons that several of DeepSpeed's keys give.
+const (
+	metricsFile = "metrics.jsonl and TensorBoard have the records"
+	oneEngine   = "Trireme's own engine runs the step"
+	anyWorld    = "every checkpoint loads into any number of ranks"
+	oneWay      = "units are communicated as flat buffers, in one order, while the step computes"
+	ownDecision = "the gradients of a step are summed and scaled once"
+	noExperts   = "no model here has experts"
+	notCompiled = "nothing is compiled on a CPU"
+)
+
+func deepspeedKeys() keys {
+	ks := keys{
+		"train_batch_size":               elsewhere("`training.global_batch_size`; any two of the three give the third, one alone means no accumulation"),
+		"train_micro_batch_size_per_gpu": elsewhere("`training.micro_batch_size`"),
+		"gradient_accumulation_steps":    elsewhere("`training.gradient_accumulation_steps`"),
+		"gradient_clipping":              settled(to("training.max_grad_norm", number)),
+		"optimizer": group(keys{
+			"type":          custom("AdamW, by any name that DeepSpeed has for it; refused: others", optimizerType),
+			"params":        {under: optimizerKeys(), when: isAdam},
+			"legacy_fusion": silent("AdamW has one implementation"),
+		}),
+		"scheduler": group(keys{
+			"type":   custom("`training.lr_scheduler`: WarmupLR or WarmupDecayLR; refused: others", schedulerType),
+			"params": {under: schedulerKeys(), when: isScheduled},
+		}),
+		"fp16":                               group(halfKeys()),
+		"bf16":                               group(brainKeys()),
+		"bfloat16":                           group(brainKeys()),
+		"communication_data_type":            maybe(auto(as("precision.reduce_dtype", floats))),
+		"data_types":                         group(typeKeys()),
+		"zero_optimization":                  group(zeroKeys()),
+		"activation_checkpointing":           group(recomputeKeys()),
+		"dataloader_drop_last":               to("data.drop_last", boolean),
+		"prescale_gradients":                 ignored(ownDecision),
+		"gradient_predivide_factor":          only("1", ownDecision),
+		"gradient_allreduce_op":              must("mean", "the loss is a mean over all ranks"),
+		"managed_gradient_accumulation":      must("true", "a step is gradient_accumulation_steps micro-batches"),
+		"sparse_gradients":                   ignored("gradients of embeddings are dense"),
+		"disable_allgather":                  ignored(oneWay),
+		"allgather_size":                     ignored(oneWay),
+		"zero_allow_untested_optimizer":      silent("AdamW works at every stage"),
+		"zero_force_ds_cpu_optimizer":        silent("AdamW has one implementation"),
+		"checkpoint":                         group(engineCheckpointKeys()),
+		"load_universal_checkpoint":          silent(anyWorld),
+		"aio":                                ignored("offloaded state is read and written in blocks of its sub-groups, with direct I/O"),
+		"vocabulary_size":                    silent("the model's files say it"),
+		"use_data_before_expert_parallelism": silent(noExperts),
+	}
+	watchKeys(ks)
+	unavailableKeys(ks)
+	return ks
+}
+
+// watchKeys are what DeepSpeed prints, measures and records.
+func watchKeys(ks keys) {
+	maps.Copy(ks, keys{
+		"steps_per_print": maybe(auto(to("logging.log_every_n_steps", whole))),
+		"tensorboard": group(keys{
+			"enabled":     to("logging.tensorboard", boolean),
+			"output_path": ofTensorBoard(), "job_name": ofTensorBoard(),
+		}),
+		"wandb":                ignored(noWandb),
+		"comet":                ignored("Comet is not available; " + metricsFile),
+		"csv_monitor":          ignored(metricsFile),
+		"wall_clock_breakdown": ignored("a record has the time of its step, and its shares of communication and data; not of forward, backward and update"),
+		"memory_breakdown":     ignored("every record has the memory of its step by category"),
+		"flops_profiler":       ignored("every record has the share of the machine's peak FLOPS that was used"),
+		"comms_logger":         ignored("every record has the share of communication"),
+		"timers":               silent("every record has the throughput of its step"),
+		"dump_state":           ignored("config.yaml in the output directory has the whole configuration"),
+		"log_level":            ignored("there is one level"),
+		"disable_python_gc":    silent("no Python runs"),
+	})
+}
+
+// ofTensorBoard is a rule for where TensorBoard's files go, which matters with them only.
+func ofTensorBoard() rule {
+	const why = "TensorBoard's files go to tb in the output directory"
+	return custom("no effect: "+why, func(r *reader, k key) {
+		if r.isTrue("tensorboard", "enabled") && asks(k.Value) {
+			r.note(k, "has no effect: "+why)
+		}
+	})
+}
+
+// unavailableKeys are whole features that are not here: noted if they would change nothing of
+// what is trained, refused if they would.
+func unavailableKeys(ks keys) {
+	const remove = "remove the key"
+	maps.Copy(ks, keys{
+		"autotuning":          ignored("trireme plan says which batch and strategy fit"),
+		"hybrid_engine":       ignored(oneEngine),
+		"graph_harvesting":    ignored(notCompiled),
+		"compile":             compiled(),
+		"nebula":              ignored("checkpoints go to checkpoint.dir"),
+		"datastates_ckpt":     ignored("checkpoints go to checkpoint.dir"),
+		"amp":                 refused("Apex mixed precision is not available", `"fp16": {"enabled": true}, or bf16`),
+		"torch_autocast":      refused("autocast, which computes some operations in another type, is not available", `"bf16": {"enabled": true}`),
+		"elasticity":          refused("elastic training chooses the batch by the number of ranks, and is not available", "train_batch_size"),
+		"sparse_attention":    refused("sparse attention is not available", remove),
+		"eigenvalue":          refused("eigenvalues steer quantized training, which is not available", remove),
+		"quantize_training":   refused("quantized training is not available", remove),
+		"weight_quantization": refused("quantized weights are not available", remove),
+		"expert_parallel":     refused("expert parallelism is not available", remove),
+		"data_efficiency":     refused("data sampling and routing by difficulty are not available", remove),
+
+		"progressive_layer_drop": refused("dropping layers is not available", remove),
+		"curriculum_learning":    refused("curriculum learning is not available", remove),
+		"compression_training":   refused("compression (quantization, pruning, layer reduction) is not available", remove),
+
+		"sequence_parallel_size":               must("1", "sequences are not divided among ranks (sequence parallelism)"),
+		"seq_parallel_communication_data_type": silent("there is no sequence parallelism"),
+		"tensor_parallel":                      group(tensorParallelKeys()),
+		"pipeline":                             group(pipelineKeys()),
+	})
+}
+
+// compiled is a rule for the group compile. Nothing in it changes numbers; its off-loading
+// would change memory.
+func compiled() rule {
+	return custom("no effect: "+notCompiled, func(r *reader, k key) {
+		for _, e := range k.Keys {
+			switch e.Name {
+			case "enabled", "deepcompile", "free_activation", "offload_activation", "offload_opt_states", "offload_parameters", "autoep_non_moe":
+				if asks(e.Value) {
+					r.note(key{path: k.path + "." + e.Name, where: e.Where, Value: e.Value}, "has no effect: "+notCompiled)
+				}
 			}
-		}}),
-		"betas":           settled(numbers("training.betas", 2)),
-		"eps":             settled(to("training.eps", number)),
-		"weight_decay":    settled(to("training.weight_decay", number)),
-		"bias_correction": must("true", "AdamW corrects its moments, which have begun at zero. try: true"),
-		"amsgrad":         must("false", "AdamW is what there is. try: false"),
-		"adam_w_mode":     always(), // optimizerType has looked at it
-		"torch_adam":      always(), "fp32_optimizer_states": only("true", "the optimizer's state is float32"),
+		}
+	})
+}
+
+// tensorParallelKeys are of a group that asks for nothing until a size is above 1.
+func tensorParallelKeys() keys {
+	size := custom("must be 0 or 1: tensor parallelism is not available", func(r *reader, k key) {
+		if n, err := k.Int(); !r.right(k, whole) || err != nil || n < 2 {
+			return
+		}
+		r.fail(k, "is %s: tensor parallelism, which divides matrices among ranks, is not available. try: 1, and zero_optimization.stage 3 to divide parameters", k.Text)
+	})
+	of := silent("is of tensor parallelism")
+	return keys{
+		"autotp_size":     size,
+		"tp":              group(keys{"tp_size": size, "tp_grain_size": of, "mpu": of, "tp_group": of}),
+		"tensor_parallel": group(keys{"tp_size": size, "tp_grain_size": of, "mpu": of, "tp_group": of}),
+		"dtype":           of, "tp_overlap_comm": of, "vocab_parallel_lm_head": of, "vocab_parallel_ce_backend": of, "injection_policy_tuple": of,
+		"partition_config": of, "preset_model": of, "keep_module_on_host": of, "kernel_inject": of, "replace_with_kernel_inject": of,
 	}
 }
 
-func schedulerKeys() keys {
+func pipelineKeys() keys {
+	of := silent("is of pipeline parallelism")
 	return keys{
-		"warmup_min_lr": settled(to("training.min_lr", number)), "warmup_max_lr": settled(to("training.learning_rate", number)),
-		"warmup_num_steps": settled(to("training.warmup_steps", whole)), "total_num_steps": settled(to("training.max_steps", whole)),
-		"warmup_type":          as("training.warmup_type", map[string]string{"log": "log", "linear": "linear"}),
-		"last_batch_iteration": only("-1", "a resumed run goes on where it was"),
+		"stages": custom("must be 1: pipeline parallelism is not available", func(r *reader, k key) {
+			if n, err := k.Int(); err == nil && n > 1 {
+				r.fail(k, "is %d: pipeline parallelism, which divides layers among ranks, is not available. try: remove the key, and zero_optimization.stage 3", n)
+			}
+		}),
+		"activation_checkpoint_interval": ignored("activation_checkpointing.enabled and every_n_layers say which layers are recomputed"),
+		"partition":                      of, "seed_layers": of, "pipe_partitioned": of, "grad_partitioned": of,
+	}
+}
+
+func engineCheckpointKeys() keys {
+	one := silent("checkpoints have one format, and one file a rank")
+	return keys{
+		"load_universal": silent(anyWorld), "tag_validation": silent("ranks always agree on the step of a checkpoint"),
+		"use_node_local_storage": ignored("checkpoints go to one directory that all ranks share"),
+		"parallel_write":         one, "writer": one, "checkpoint_serialization": one,
 	}
 }
 
 func halfKeys() keys {
-	ks := keys{"enabled": {apply: func(r *reader, k key) { // halves has read it
-		if !isAuto(k.Value) {
-			r.right(k, boolean)
-		}
-	}}}
-	for _, name := range []string{
-		"auto_cast", "loss_scale", "loss_scale_window", "initial_scale_power", "hysteresis", "consecutive_hysteresis", "min_loss_scale",
-	} {
-		ks[name] = always() // without fp16 they ask for nothing, and halves has read them
+	ks := keys{
+		"enabled": custom("`precision.param_dtype: float16` with `precision.loss_scaling.kind: deepspeed`", func(r *reader, k key) { // halves has read it
+			if !isAuto(k.Value) {
+				r.right(k, boolean)
+			}
+		}),
+		"auto_cast":                     silent("the inputs of a model are token ids"),
+		"loss_scale":                    elsewhere("`precision.loss_scaling.loss_scale`; 0 is a dynamic scale"),
+		"fp16_master_weights_and_grads": must("false", "masters and gradients at rest are float32"),
 	}
-	ks["fp16_master_weights_and_grads"] = must("false", "masters and gradients at rest are float32")
+	for theirs, of := range scaleKeys {
+		ks[theirs] = elsewhere("`precision.loss_scaling." + of.ours + "`")
+	}
 	return ks
+}
+
+func brainKeys() keys {
+	return keys{
+		"enabled":                       settled(custom("`precision.param_dtype: bfloat16`", brainFloat)),
+		"immediate_grad_update":         silent("gradients are always summed as backward makes them"),
+		"check_grad_overflow":           only("true", "a step with a gradient that is not finite is always skipped"),
+		"bf16_master_weights_and_grads": must("false", "masters and gradients at rest are float32"),
+		"bf16_optimizer_states":         must("false", "the optimizer's state is float32"),
+	}
+}
+
+// typeKeys are the group data_types.
+func typeKeys() keys {
+	return keys{
+		"grad_accum_dtype": only("fp32", "gradients always accumulate in float32"),
+		"buffer_dtype":     maybe(as("precision.buffer_dtype", floats)),
+		"param_dtype": custom("must agree with fp16 and bf16, which give `precision.param_dtype`", func(r *reader, k key) {
+			if k.Kind == conf.Null {
+				return
+			}
+			is := "float32"
+			switch {
+			case r.isTrue("fp16", "enabled"):
+				is = "float16"
+			case r.isTrue("bf16", "enabled"), r.isTrue("bfloat16", "enabled"):
+				is = "bfloat16"
+			}
+			if name, ok := r.choose(k, floats); ok && name != is {
+				r.fail(k, "is %s, and fp16 and bf16 say %s. try: the same in both", k.Text, is)
+			}
+		}),
+		"keep_in_fp32_modules": only("auto", "buffers have the type of precision.buffer_dtype, float32 by default"),
+	}
 }
 
 func recomputeKeys() keys {
 	return keys{
-		"partition_activations":           nothing("is for tensor parallelism: ranks have activations of their own data, and there is nothing to divide"),
-		"cpu_checkpointing":               nothing(oneMemory + "; activation_checkpointing.store: disk keeps inputs of layers in a file"),
-		"contiguous_memory_optimization":  nothing("activations lie in one arena"),
+		"partition_activations":           ignored("it divides activations among tensor-parallel ranks, and there are none"),
+		"cpu_checkpointing":               ignored("on a CPU, host and device share one memory. activation_checkpointing.store: disk moves the inputs of layers to a file"),
+		"contiguous_memory_optimization":  silent("activations always lie in one arena"),
 		"number_checkpoints":              maybe(to("activation_checkpointing.segments", whole)),
-		"synchronize_checkpoint_boundary": nothing("nothing is asynchronous there"), "profile": nothing("every record has the times of its step"),
+		"synchronize_checkpoint_boundary": silent("there are no streams to synchronize"),
+		"profile":                         ignored("every record has the time of its step"),
 	}
 }
 
-func zeroKeys() keys {
-	const (
-		flat      = "gradients lie in flat buckets, one of a unit"
-		saves     = "float32 weights are saved, tensor by tensor"
-		quantised = "would communicate fewer bits: that is not here. try: leave it out"
-	)
-	ks := keys{
-		"stage": read(), "mics_shard_size": {apply: func(r *reader, k key) { r.right(k, whole) }}, "mics_hierarchical_params_gather": nothing(oneWayToMove),
-		"contiguous_gradients": only("true", flat), "reduce_scatter": only("true", oneWayToMove), "allgather_partitions": only("true", oneWayToMove),
-		"overlap_comm":       only("true", "communication goes on while the step computes, in any case"),
-		"reduce_bucket_size": nothing(flat), "allgather_bucket_size": nothing(flat), "use_multi_rank_bucket_allreduce": only("true", flat),
-		"sub_group_size": maybe(to("offload.optimizer.sub_group_size", whole)), "round_robin_gradients": nothing(flat), "legacy_stage1": nothing(oneWayToMove),
-		"elastic_checkpoint": nothing("a checkpoint loads into any world here"), "load_from_fp32_weights": only("true", "float32 weights are loaded"),
-		"pipeline_loading_checkpoint": nothing("a rank reads what it owns"), "ignore_unused_parameters": only("true", "a parameter that takes no part has a gradient of zero here"),
-		"memory_efficient_linear": nothing("there is one matrix product"), "override_module_apply": nothing("there are no modules to override"),
-		"log_trace_cache_warnings": nothing("there is no trace"), "use_all_reduce_for_fetch_params": nothing(oneWayToMove), "stage3_use_all_reduce_for_fetch_params": nothing(oneWayToMove),
-		"stage3_module_granularity_threshold": nothing(unitIsLayer), "leaf_module": nothing(unitIsLayer),
-		"zero_quantized_weights": must("false", quantised), "zero_quantized_nontrainable_weights": must("false", quantised), "zero_quantized_gradients": must("false", quantised),
-		"zeropp_loco_param": refused(quantised),
-		"offload_param":     group(offloadKeys("params")), "offload_optimizer": group(offloadKeys("optimizer")),
-		"cpu_offload": offloadWhole("optimizer"), "cpu_offload_param": offloadWhole("params"), "cpu_offload_params": offloadWhole("params"), "cpu_offload_use_pin_memory": nothing(oneMemory),
+// unset notes what a file leaves out and not all versions of DeepSpeed fill in alike.
+func (r *reader) unset() {
+	if _, ok := r.find("gradient_clipping"); !ok {
+		r.notes = append(r.notes, Note{Where: r.name, Key: "gradient_clipping", Value: "(not set)",
+			What: "means no clipping, as up to DeepSpeed 0.19.0; 0.19.4 and later clip at 1.0. Set it to choose"})
 	}
-	for _, name := range []string{"gather_16bit_weights_on_model_save", "gather_fp16_weights_on_model_save"} {
-		ks[name], ks["stage3_"+name] = nothing(saves), nothing(saves)
-	}
-	gatherKeys(ks)
-	return ks
 }

@@ -23,28 +23,23 @@ func freeFormat() *format {
 			"distributed": group(freeShardingKeys()),
 			"data":        group(freeDataKeys()),
 			"optimizer": group(keys{
-				"type":  must("adamw", "AdamW is what there is"),
+				"type":  must("adamw", "other optimizers are not available"),
 				"betas": numbers("training.betas", 2), "eps": to("training.eps", number), "weight_decay": to("training.weight_decay", number),
 			}),
 			"logging": group(keys{
-				"output_dir": {apply: outputDir}, "logging_dir": nothing("logs go to the output directory"),
-				"use_tensorboard": to("logging.tensorboard", boolean), "use_wandb": nothing(noWandb), "wandb_project": nothing(noWandb),
-				"wandb_run_name": nothing(noWandb), "wandb_tags": nothing(noWandb),
-				"log_level": only("info", "there is one level"), "disable_tqdm": nothing("there is no progress bar but on a terminal"),
+				"output_dir": custom("`output_dir`", outputDir), "logging_dir": ignored("logs go to logs in the output directory"),
+				"use_tensorboard": to("logging.tensorboard", boolean), "use_wandb": ignored(noWandb), "wandb_project": ofWandb(),
+				"wandb_run_name": ofWandb(), "wandb_tags": ofWandb(),
+				"log_level": only("info", "there is one level"), "disable_tqdm": silent("a terminal gets a live view, a file gets lines"),
 			}),
 			"environment": group(keys{
-				"seed": to("training.seed", whole), "device": only("cpu", "a CPU is what there is"),
-				"cuda_deterministic": nothing("a run has the same bits in any case"), "cuda_benchmark": nothing(noGPU), "empty_cache_steps": nothing(noGPU),
+				"seed": to("training.seed", whole), "device": custom("no effect: device.name is cpu, the only device", device),
+				"cuda_deterministic": silent(sameBits), "cuda_benchmark": silent(noGPU), "empty_cache_steps": silent(noGPU),
 			}),
 		},
 		read: readFree,
 	}
 }
-
-const (
-	noWandb = "there is no Weights & Biases here; metrics.jsonl and TensorBoard have the records"
-	noGPU   = "there is no GPU here"
-)
 
 func readFree(r *reader) {
 	r.byDefault(trainerDefault,
@@ -123,22 +118,22 @@ func (r *reader) mixes() bool {
 
 // sharded is a rule for a key that holds with FSDP only.
 func sharded(of rule) rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom(of.says, func(r *reader, k key) {
 		if !r.usesFSDP() {
-			r.note(k, "use_fsdp is false", false)
+			r.note(k, "has no effect: use_fsdp is false")
 			return
 		}
 		of.apply(r, k)
-	}}
+	})
 }
 
 // mixed is a rule for a key that holds with FSDP's mixed precision only.
 func mixed(of rule) rule {
-	return sharded(rule{apply: func(r *reader, k key) {
+	return sharded(custom(of.says, func(r *reader, k key) {
 		if !r.mixes() {
-			r.note(k, "fsdp_mixed_precision is false", false)
+			r.note(k, "has no effect: fsdp_mixed_precision is false")
 			return
 		}
 		of.apply(r, k)
-	}})
+	}))
 }

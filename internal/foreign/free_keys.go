@@ -3,61 +3,62 @@ package foreign
 import (
 	"math"
 	"strconv"
+	"strings"
 )
 
 // The Free Transformer's groups, but for model.
 
 func freeShardingKeys() keys {
 	return keys{
-		"use_fsdp":               {apply: func(r *reader, k key) { r.right(k, boolean) }}, // readFree has read it
-		"fsdp_sharding_strategy": sharded(rule{apply: shardingStrategy}),
+		"use_fsdp":               checked("`parallel.strategy`: full_shard, or no_shard", boolean),
+		"fsdp_sharding_strategy": sharded(custom("`parallel.strategy`", shardingStrategy)),
 		"fsdp_backward_prefetch": sharded(backwardPrefetch()),
-		"fsdp_forward_prefetch":  sharded(only("true", hostAhead)),
+		"fsdp_forward_prefetch":  sharded(only("true", prefetched)),
 		"fsdp_auto_wrap_policy":  sharded(wrapPolicy(map[string]string{"transformer_auto_wrap": "transformer", "size_based_auto_wrap": "size", "size_based": "size", "size_auto_wrap": "size"})),
 		"fsdp_min_num_params":    sharded(minParams("distributed", "fsdp_auto_wrap_policy")),
-		"fsdp_state_dict_type":   sharded(as("checkpoint.state_dict_type", stateDicts)),
-		"fsdp_mixed_precision":   sharded(rule{apply: func(r *reader, k key) { r.right(k, boolean) }}), // mixed reads it
+		"fsdp_state_dict_type":   sharded(stateDict()),
+		"fsdp_mixed_precision":   sharded(checked("whether the three types below hold; training.bf16 holds in either case", boolean)),
 		"fsdp_param_dtype":       mixed(as("precision.param_dtype", floats)),
 		"fsdp_reduce_dtype":      mixed(as("precision.reduce_dtype", floats)),
 		"fsdp_buffer_dtype":      mixed(as("precision.buffer_dtype", floats)),
 		"fsdp_cpu_offload":       sharded(offloadWhole("optimizer", "params")),
-		"fsdp_use_orig_params":   sharded(only("true", "parameters keep their names and shapes in any case")),
+		"fsdp_use_orig_params":   sharded(only("true", ownNames)),
 		"backend":                transport(),
 	}
 }
 
 func freeTrainingKeys() keys {
-	const loop = "the Free Transformer's loss has no other weight here: cross-entropy, and what exceeds the free bits"
+	const loss = "the loss is cross-entropy plus the divergence above the free bits, each of weight 1"
 	return keys{
 		"batch_size":                  to("training.micro_batch_size", whole),
-		"eval_batch_size":             nothing("held-out data is read in micro-batches of training's size"),
+		"eval_batch_size":             ignored("evaluation reads micro-batches of training's size"),
 		"gradient_accumulation_steps": to("training.gradient_accumulation_steps", whole),
 		"learning_rate":               to("training.learning_rate", number),
 		"weight_decay":                to("training.weight_decay", number),
-		"beta1":                       {apply: beta}, "beta2": {apply: beta},
+		"beta1":                       custom("`training.betas`", beta), "beta2": custom("`training.betas`", beta),
 		"grad_clip": maybe(to("training.max_grad_norm", number)), "gradient_clip_norm": maybe(to("training.max_grad_norm", number)),
 		"warmup_steps":      to("training.warmup_steps", whole),
 		"warmup_ratio":      to("training.warmup_ratio", number),
 		"lr_scheduler_type": as("training.lr_scheduler", map[string]string{"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}),
-		"min_lr_ratio":      must("0", "the rate falls to 0 here"),
+		"min_lr_ratio":      must("0", "the learning rate falls to 0"),
 		"max_steps":         maybe(to("training.max_steps", whole)),
 		"num_epochs":        to("training.num_train_epochs", number),
-		"beta_kl":           must("1", loop), "kl_weight": must("1", loop), "kl_annealing": must("false", loop),
-		"kl_annealing_steps": nothing("kl_annealing is false"), "initial_kl_weight": nothing("kl_annealing is false"), "final_kl_weight": nothing("kl_annealing is false"),
-		"kappa_free_bits": {apply: freeBits}, "free_bits": {apply: freeBits},
-		"free_bits_annealing": must("false", loop), "initial_free_bits": nothing("free_bits_annealing is false"), "final_free_bits": nothing("free_bits_annealing is false"),
+		"beta_kl":           must("1", loss), "kl_weight": must("1", loss), "kl_annealing": must("false", loss),
+		"kl_annealing_steps": silent("is of kl_annealing"), "initial_kl_weight": silent("is of kl_annealing"), "final_kl_weight": silent("is of kl_annealing"),
+		"kappa_free_bits": custom("`model.inline.free_bits`, from nats to bits", freeBits), "free_bits": custom("`model.inline.free_bits`, from nats to bits", freeBits),
+		"free_bits_annealing": must("false", loss), "initial_free_bits": silent("is of free_bits_annealing"), "final_free_bits": silent("is of free_bits_annealing"),
 		"gradient_checkpointing": to("activation_checkpointing.enabled", boolean),
-		"bf16":                   {apply: func(r *reader, k key) { r.right(k, boolean) }}, // precision has read it
-		"fp16":                   {apply: freeFloat16},
-		"dropout":                nothing(noDropout),
-		"use_fsdp":               nothing("distributed.use_fsdp and --mode say so"), "use_deepspeed": nothing("--mode deepspeed and DeepSpeed's own JSON say so"),
-		"fsdp_config": nothing("the group distributed says so"), "deepspeed_config": nothing("DeepSpeed's own JSON says so"),
+		"bf16":                   checked("`precision.param_dtype: bfloat16`", boolean),
+		"fp16":                   custom("`precision.param_dtype: float16` with `precision.loss_scaling.kind: torch`", freeFloat16),
+		"dropout":                ignored(noDropout),
+		"use_fsdp":               ignored("distributed.use_fsdp and --mode say it"), "use_deepspeed": ignored("--mode deepspeed and DeepSpeed's own JSON say it"),
+		"fsdp_config": ignored("the group distributed says it"), "deepspeed_config": ignored("DeepSpeed's own JSON says it"),
 		"save_every": to("checkpoint.save_every_n_steps", whole), "save_steps": to("checkpoint.save_every_n_steps", whole),
 		"eval_every": to("training.eval_every_n_steps", whole), "eval_steps": to("training.eval_every_n_steps", whole),
 		"log_every": to("logging.log_every_n_steps", whole), "logging_steps": to("logging.log_every_n_steps", whole),
-		"checkpoint_dir": {apply: checkpointDir},
-		"wandb_project":  nothing(noWandb), "wandb_run_name": nothing(noWandb),
-		"dataloader_num_workers": nothing("data is read ahead in any case"), "dataloader_pin_memory": nothing(noGPU),
+		"checkpoint_dir": custom("`checkpoint.dir`; with --output_dir, checkpoints go to checkpoints in it", checkpointDir),
+		"wandb_project":  ofWandb(), "wandb_run_name": ofWandb(),
+		"dataloader_num_workers": silent(ownPrefetch), "dataloader_pin_memory": silent(noGPU),
 		"seed": to("training.seed", whole),
 	}
 }
@@ -84,7 +85,17 @@ func freeBits(r *reader, k key) {
 	nats, _ := k.Float()
 	bits := strconv.FormatFloat(nats/math.Ln2, 'g', -1, 64)
 	r.assign(k, inline+"free_bits", bits)
-	r.note(k, "is in nats: "+strconv.FormatFloat(nats/math.Ln2, 'g', 4, 64)+" bits (model.inline.free_bits)", false)
+	r.note(k, "is in nats, and becomes model.inline.free_bits "+strconv.FormatFloat(nats/math.Ln2, 'g', 4, 64))
+}
+
+// ofWandb is a rule for details of Weights & Biases, which use_wandb asks for.
+func ofWandb() rule { return silent(noWandb) }
+
+// device is where the trainer computes.
+func device(r *reader, k key) {
+	if asks(k.Value) && !strings.HasPrefix(strings.ToLower(k.Text), "cpu") {
+		r.note(k, "has no effect: the device is device.name, a CPU")
+	}
 }
 
 func outputDir(r *reader, k key) {
@@ -94,16 +105,16 @@ func outputDir(r *reader, k key) {
 }
 
 func freeDataKeys() keys {
-	const made = "synthetic data is not made here"
+	const made = "is of synthetic data"
 	return keys{
-		"dataset_name": {apply: datasetName}, "dataset_config": nothing("a data set's part follows its name: OWNER/NAME/PART"),
-		"data_dir":   nothing("its files are PyTorch's. try: --set data.path=FILE"),
+		"dataset_name": custom("`data.path`; synthetic data is not made", datasetName), "dataset_config": ignored("the part of a data set follows its name in data.path: OWNER/NAME/PART"),
+		"data_dir":   ignored("the files in it are PyTorch's. Set data.path"),
 		"max_length": to("data.sequence_length", whole), "max_seq_len": to("data.sequence_length", whole),
 		"tokenizer_name": maybe(to("data.tokenizer", word)),
-		"num_workers":    nothing("data is read ahead in any case"),
-		"shuffle":        to("data.shuffle", boolean), "drop_last": to("data.drop_last", boolean), "seed": nothing("training.seed orders the data too"),
-		"num_train_samples": nothing(made), "num_val_samples": nothing(made), "vocab_size": nothing(made),
-		"synthetic_vocab_size": nothing(made), "synthetic_seq_length": nothing(made),
+		"num_workers":    silent(ownPrefetch),
+		"shuffle":        to("data.shuffle", boolean), "drop_last": to("data.drop_last", boolean), "seed": ignored("training.seed orders the data too"),
+		"num_train_samples": silent(made), "num_val_samples": silent(made), "vocab_size": silent(made),
+		"synthetic_vocab_size": silent(made), "synthetic_seq_length": silent(made),
 	}
 }
 

@@ -12,7 +12,7 @@ const (
 	freeArchitecture     = "FreeTransformerForCausalLM"
 	baselineArchitecture = "FreeTransformerBaselineForCausalLM"
 	maxExactBits         = 20
-	noDropout            = "there is no dropout in this model"
+	noDropout            = "this model has no dropout"
 )
 
 // inlines says that the file describes the model, and nothing is given over that.
@@ -63,28 +63,28 @@ func hasKey(r *reader, path ...string) bool {
 
 // described is a rule for a key of the model's description, unless another model is given.
 func described(of rule) rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom(of.says, func(r *reader, k key) {
 		if !r.inlines() {
-			r.note(k, "another model is given over the file's", false)
+			r.note(k, "has no effect: another model is given")
 			return
 		}
 		of.apply(r, k)
-	}}
+	})
 }
 
 func freeModelKeys() keys {
-	const oneWay = "the model is built one way here"
+	const one = "the model has one form"
 	ks := keys{
-		"latent_dim":        {apply: latentDim},
-		"split_layer":       {apply: splitLayer},
-		"encoder_layers":    must("1", oneWay+": the encoder is one layer"),
-		"dropout":           nothing(noDropout),
-		"attention_dropout": nothing(noDropout),
-		"use_rmsnorm":       must("true", oneWay), "use_rope": must("true", oneWay), "use_swiglu": must("true", oneWay),
-		"hidden_act":         must("silu", oneWay),
-		"injection_method":   must("additive", oneWay),
-		"injection_layers":   nothing("the latent enters in the middle"),
-		"gumbel_temperature": nothing("bits are drawn as they are, without a temperature"), "binary_threshold": nothing("bits are drawn as they are, without a threshold"),
+		"latent_dim":        custom("`model.inline.latent_bits`; above 20 in the factored form", latentDim),
+		"split_layer":       custom("must be half of num_layers: the latent enters in the middle", splitLayer),
+		"encoder_layers":    must("1", "the encoder is one layer"),
+		"dropout":           ignored(noDropout),
+		"attention_dropout": ignored(noDropout),
+		"use_rmsnorm":       must("true", one), "use_rope": must("true", one), "use_swiglu": must("true", one),
+		"hidden_act":         must("silu", one),
+		"injection_method":   must("additive", one),
+		"injection_layers":   ignored("the latent enters in the middle"),
+		"gumbel_temperature": ignored("bits are sampled without a temperature"), "binary_threshold": ignored("bits are sampled without a threshold"),
 	}
 	for theirs, ours := range map[string]string{
 		"vocab_size": "vocab_size", "hidden_dim": "hidden_size", "num_layers": "num_hidden_layers", "num_heads": "num_attention_heads",
@@ -111,7 +111,7 @@ func latentDim(r *reader, k key) {
 	r.assign(k, inline+"latent_bits", k.Text)
 	if bits, _ := k.Int(); bits > maxExactBits {
 		r.assign(k, inline+"latent_mode", "factored")
-		r.note(k, fmt.Sprintf("2^%d codes are too many for a table: the factored form is used (model.inline.latent_mode)", bits), false)
+		r.note(k, fmt.Sprintf("becomes model.inline.latent_mode factored: 2^%d codes are too many for a table", bits))
 	}
 }
 
@@ -126,10 +126,8 @@ func splitLayer(r *reader, k key) {
 	}
 	n, err := layers.Int()
 	if split, _ := k.Int(); err == nil && split != n/2 {
-		r.fail(k, "is %d: the latent enters in the middle of %d layers here, after %d", split, n, n/2)
-		return
+		r.fail(k, "is %d: the latent enters in the middle of %d layers, after %d. try: %d", split, n, n/2, n/2)
 	}
-	r.note(k, "", true)
 }
 
 // datasetName is a data set, if it is not one that the trainer makes up.
@@ -137,15 +135,15 @@ func datasetName(r *reader, k key) {
 	switch {
 	case !r.right(k, word):
 	case strings.HasPrefix(k.Text, "synthetic"):
-		r.note(k, "synthetic data is not made here. try: --set data.path=FILE", false)
+		r.note(k, "is not made here. Set data.path")
 	default:
 		r.assign(k, "data.path", k.Text)
 	}
 }
 
-// numbers assigns a list of so many.
+// numbers assigns a list of count numbers.
 func numbers(path string, count int) rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom("`"+path+"`", func(r *reader, k key) {
 		wrong := func(v conf.Value) bool { return number(v) != nil }
 		if k.Kind != conf.List || len(k.Items) != count || slices.ContainsFunc(k.Items, wrong) {
 			r.fail(k, "is %s, not a list of %d numbers", k.Describe(), count)
@@ -156,5 +154,5 @@ func numbers(path string, count int) rule {
 			texts = append(texts, v.Text)
 		}
 		r.assign(k, path, "["+strings.Join(texts, ", ")+"]")
-	}}
+	})
 }

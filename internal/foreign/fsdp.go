@@ -13,14 +13,15 @@ var floats = map[string]string{
 	"float16": "float16", "fp16": "float16", "torch.float16": "float16",
 }
 
-// stateDicts are torch's StateDictType.
-var stateDicts = map[string]string{
-	"full_state_dict": "full", "sharded_state_dict": "sharded", "local_state_dict": "sharded",
-}
-
 // Reasons that several formats give.
 const (
-	unitIsLayer = "a layer is a unit here, whatever its size"
+	unitIsLayer = "a layer is the unit that is gathered and freed"
+	ownNames    = "parameters always keep their names and shapes"
+	beginEqual  = "all ranks always begin with the same parameters"
+	noWandb     = "Weights & Biases is not available; metrics.jsonl and TensorBoard have the records"
+	noGPU       = "it is of GPUs"
+	ownPrefetch = "data is always read ahead"
+	sameBits    = "a run always has the same bits"
 )
 
 // fsdpFormat is the YAML of the trainer that shards a causal language model with PyTorch's
@@ -35,14 +36,14 @@ func fsdpFormat() *format {
 		keys: keys{
 			"training": group(trainingKeys()),
 			"fsdp": group(keys{
-				"sharding_strategy":  {apply: shardingStrategy},
+				"sharding_strategy":  custom("`parallel.strategy`", shardingStrategy),
 				"cpu_offload":        offloadWhole("optimizer", "params"),
 				"backward_prefetch":  backwardPrefetch(),
-				"forward_prefetch":   only("true", hostAhead),
+				"forward_prefetch":   only("true", prefetched),
 				"auto_wrap_policy":   wrapPolicy(map[string]string{"transformer_based": "transformer", "size_based": "size", "no_wrap": "none"}),
 				"min_num_params":     minParams("fsdp", "auto_wrap_policy"),
-				"use_orig_params":    only("true", "parameters keep their names and shapes in any case"),
-				"sync_module_states": only("true", "all ranks begin with the same parameters in any case"),
+				"use_orig_params":    only("true", ownNames),
+				"sync_module_states": only("true", beginEqual),
 				"limit_all_gathers":  limitAllGathers(),
 			}),
 			"activation_checkpointing": group(keys{

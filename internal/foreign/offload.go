@@ -2,28 +2,27 @@ package foreign
 
 import (
 	"fmt"
+	"strings"
 
 	"trireme/internal/conf"
 	"trireme/parallel"
 )
 
 // oneMemory is the reason that several formats give.
-const oneMemory = "on a CPU, host and device are one memory: nothing moves"
+const oneMemory = "on a CPU, host and device share one memory"
 
-// offloadKeys are DeepSpeed's, of where something (optimizer or params) rests. What a file does
-// not say is as it is here: that changes memory and time, and no number.
+// offloadKeys are DeepSpeed's for where something (optimizer or params) is stored. A file that
+// says nothing of the details gets this program's: they change memory and time, and no number.
 func offloadKeys(of string) keys {
-	const (
-		ownSize = "buffers are as large as what they are for"
-	)
 	at := "offload." + of + "."
 	ks := keys{
 		"device": offloadDevice(of), "nvme_path": maybe(to(at+"path", word)),
-		"pin_memory": always(), // nothing is copied to a device from here
-		"fast_init":  always(), "pipeline": always(),
-		"buffer_count": nothing(ownSize), "buffer_size": nothing(ownSize), "max_in_cpu": nothing("is for parameters"), "ratio": only("1", "is for optimizer state"),
-		"pipeline_read": nothing("the next unit is read while one computes, in any case"), "pipeline_write": nothing("is for optimizer state"),
-		"super_offload": nothing(oneMemory), "cpuadam_cores_perc": nothing("device.threads divides the processors"),
+		"pin_memory": silent("nothing is copied to a device"), "fast_init": silent("state starts as zeros in its files"),
+		"pipeline":     silent("pipeline_read and pipeline_write say it"),
+		"buffer_count": silent("units are read one ahead"), "buffer_size": silent("a buffer is as large as its unit"),
+		"max_in_cpu": silent("is for parameters"), "ratio": only("1", "is for optimizer state"),
+		"pipeline_read": silent("the next unit is always read ahead"), "pipeline_write": silent("is for optimizer state"),
+		"super_offload": ignored(oneMemory), "cpuadam_cores_perc": silent("device.threads divides the processors"),
 	}
 	if of == "params" {
 		ks["max_in_cpu"] = to(at+"max_in_cpu", whole)
@@ -34,11 +33,11 @@ func offloadKeys(of string) keys {
 	return ks
 }
 
-// offloadDevice is where something rests. Parameters rest elsewhere where they are divided.
+// offloadDevice is where something is stored. Parameters can be stored elsewhere where they are
+// divided.
 func offloadDevice(of string) rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom("`offload."+of+".device`; cpu moves nothing: "+oneMemory, func(r *reader, k key) {
 		if k.Kind == conf.Null {
-			r.note(k, "", true)
 			return
 		}
 		device, ok := r.choose(k, map[string]string{"none": "none", "cpu": "cpu", "nvme": "nvme"})
@@ -46,14 +45,14 @@ func offloadDevice(of string) rule {
 			return
 		}
 		if stage, known := r.stage(); device == string(parallel.OffloadNVMe) && of == "params" && known && stage != 3 {
-			r.fail(k, "is nvme, and stage is %d: parameters are divided, and can rest elsewhere, at stage 3. try: none, or stage 3", stage)
+			r.fail(k, "is nvme, and stage is %d: parameters are divided, and can be offloaded, at stage 3. try: none, or stage 3", stage)
 			return
 		}
 		r.assign(k, "offload."+of+".device", device)
 		if device == string(parallel.OffloadCPU) {
-			r.note(k, oneMemory+"; nvme takes it out of memory", false)
+			r.note(k, "moves nothing: "+oneMemory+". nvme keeps it in files")
 		}
-	}}
+	})
 }
 
 // stage is ZeRO's, where a file says it.
@@ -69,18 +68,20 @@ func (r *reader) stage() (int, bool) {
 
 // offloadWhole is a key that asks for the host by true.
 func offloadWhole(of ...string) rule {
-	return rule{apply: func(r *reader, k key) {
+	var says []string
+	for _, what := range of {
+		says = append(says, "`offload."+what+".device`")
+	}
+	return custom(strings.Join(says, ", ")+"; moves nothing: "+oneMemory, func(r *reader, k key) {
 		if !r.right(k, boolean) {
 			return
 		}
-		on, _ := k.Bool()
-		if !on {
-			r.note(k, "", true)
+		if on, _ := k.Bool(); !on {
 			return
 		}
 		for _, what := range of {
 			r.assign(k, fmt.Sprintf("offload.%s.device", what), string(parallel.OffloadCPU))
 		}
-		r.note(k, oneMemory, false)
-	}}
+		r.note(k, "moves nothing: "+oneMemory+". --set offload.optimizer.device=nvme keeps state in files")
+	})
 }

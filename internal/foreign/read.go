@@ -54,21 +54,28 @@ type File struct {
 	Source conf.Source
 	// Ranks is how many worker processes the file asks for on this machine; 0: it does not say.
 	Ranks int
-	// Notes are the keys that change nothing here, or something else.
+	// Notes are the settings that are ignored or changed.
 	Notes []Note
+	// LayerClasses are the Python classes that the file has for the model's layers.
+	LayerClasses []LayerClass
 	// Assignments are what Source assigns. Those of Fixed are training arguments that the file
 	// settles: they cannot be given otherwise.
 	Assignments, Fixed []conf.Assignment
 }
 
-// Note is a key that changes nothing, or not what it says.
+// Note is a setting that is ignored, or changed. One that is obeyed, and one that asks for
+// nothing or for what is done in any case, has none.
 type Note struct {
 	Where string // file:line:col
 	Key   string // training.use_amp
 	Value string
-	Why   string
-	// Idle: the value asks for nothing, or for what is always so.
-	Idle bool
+	What  string // has no effect: ..., becomes ...
+}
+
+// LayerClass is a class of transformers, Qwen2DecoderLayer, that a file names as a layer.
+type LayerClass struct {
+	Where, Key string
+	Name       string
 }
 
 // Read reads a file's text. An error is a conf.Errors: everything that is wrong with it.
@@ -96,7 +103,7 @@ func Read(name, text string, o Options) (*File, error) {
 		return nil, r.problems
 	}
 	return &File{
-		Name: name, Format: f.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, Assignments: r.all(), Fixed: r.fixed,
+		Name: name, Format: f.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed,
 	}, nil
 }
 
@@ -122,20 +129,13 @@ func readNative(name, text string, doc conf.Value, o Options) (*File, error) {
 
 // Warning lists the notes for the user, one a line; empty where there is none.
 func (f *File) Warning() string {
-	var lines, idle []string
+	if len(f.Notes) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "ignored or changed settings in %s:\n", f.Name)
 	for _, n := range f.Notes {
-		if n.Idle {
-			idle = append(idle, n.Key)
-			continue
-		}
-		lines = append(lines, fmt.Sprintf("  %s: %s: %s: %s\n", n.Where, n.Key, n.Value, n.Why))
+		fmt.Fprintf(&b, "  %s: %s: %s %s\n", n.Where, n.Key, n.Value, n.What)
 	}
-	out := ""
-	if len(lines) > 0 {
-		out = fmt.Sprintf("warning: keys of %s that do not mean here what they say:\n%s", f.Name, strings.Join(lines, ""))
-	}
-	if len(idle) > 0 {
-		out += fmt.Sprintf("keys of %s that ask for nothing here, or for what is always so: %s\n", f.Name, strings.Join(idle, ", "))
-	}
-	return out
+	return b.String()
 }

@@ -34,6 +34,7 @@ type reader struct {
 	notes    []Note
 	problems conf.Errors
 	ranks    int
+	classes  []LayerClass
 }
 
 // all is every assignment: those of the file over those of its silence.
@@ -52,6 +53,7 @@ func (r *reader) walk(v conf.Value, path string, ks keys) {
 			r.unknown(k, path, ks)
 		case rule.under == nil:
 			rule.apply(r, k)
+		case rule.when != nil && !rule.when(r, k):
 		case e.Value.Kind == conf.Group:
 			r.walk(e.Value, k.path, rule.under)
 		case e.Value.Kind != conf.Null:
@@ -87,12 +89,12 @@ func (ks keys) meant(below bool) []string {
 	return names
 }
 
-// listed is the names of a vocabulary, not too many.
+// listed is the names of a vocabulary, or the first of many.
 func listed(ks keys) string {
-	const most = 16
+	const most = 40
 	names := ks.names()
 	if len(names) > most {
-		return strings.Join(names[:most], ", ") + ", ..."
+		return fmt.Sprintf("%s, and %d more (docs/files-of-other-programs.md)", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
 }
@@ -164,12 +166,13 @@ func (r *reader) byDefault(whose string, pairs ...string) {
 	}
 }
 
-func (r *reader) note(k key, why string, idle bool) {
+// note says of a key what becomes of its value: "has no effect: ...", "becomes ...".
+func (r *reader) note(k key, what string) {
 	value := k.Describe()
 	if k.Kind == conf.Scalar {
 		value = k.Text
 	}
-	r.notes = append(r.notes, Note{Where: k.where, Key: k.path, Value: value, Why: why, Idle: idle})
+	r.notes = append(r.notes, Note{Where: k.where, Key: k.path, Value: value, What: what})
 }
 
 // find is a key of the document.

@@ -16,6 +16,10 @@ type keys map[string]rule
 type rule struct {
 	under keys
 	apply func(r *reader, k key)
+	// when says whether a group is read at all; nil: always.
+	when func(r *reader, k key) bool
+	// says is what becomes of a value, in Markdown, for the table of the format.
+	says string
 }
 
 // key is one that stands in the file.
@@ -43,70 +47,93 @@ func word(v conf.Value) error {
 	return nil
 }
 
+// custom is a rule of its own. says is for the table.
+func custom(says string, apply func(r *reader, k key)) rule { return rule{apply: apply, says: says} }
+
+// elsewhere is a rule for a key that is read together with others, before or after the walk.
+func elsewhere(says string) rule { return custom(says, func(*reader, key) {}) }
+
 // to assigns the value to a key of our tree.
 func to(path string, right check) rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom("`"+path+"`", func(r *reader, k key) {
 		if r.right(k, right) {
 			r.assign(k, path, k.Text)
 		}
-	}}
+	})
 }
 
-// maybe is a rule for a key whose null means that it is not there.
+// maybe is a rule for a key whose null means that it is absent.
 func maybe(of rule) rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom(of.says, func(r *reader, k key) {
 		if k.Kind != conf.Null {
 			of.apply(r, k)
 		}
-	}}
+	})
 }
 
-// auto is a rule for a value that DeepSpeed's integrations fill in where it says "auto": it is
-// left to the rest of the configuration.
+// auto is a rule for a value that DeepSpeed's integrations fill in where it is "auto": the rest
+// of the configuration decides.
 func auto(of rule) rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom(of.says, func(r *reader, k key) {
 		if !isAuto(k.Value) {
 			of.apply(r, k)
 		}
-	}}
+	})
 }
 
 func isAuto(v conf.Value) bool { return v.Kind == conf.Scalar && v.Text == "auto" }
 
 // as assigns what the value is called here. Case does not matter.
 func as(path string, names map[string]string) rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom("`"+path+"`", func(r *reader, k key) {
 		if name, ok := r.choose(k, names); ok {
 			r.assign(k, path, name)
 		}
-	}}
+	})
 }
 
-// nothing is for keys that have no meaning here. Those whose value asks for nothing are noted
-// as idle.
-func nothing(why string) rule {
-	return rule{apply: func(r *reader, k key) { r.note(k, why, asksNothing(k.Value)) }}
+// ignored is for keys without a meaning here. A value that asks for something is noted.
+func ignored(why string) rule {
+	return custom("no effect: "+why, func(r *reader, k key) {
+		if asks(k.Value) {
+			r.note(k, "has no effect: "+why)
+		}
+	})
 }
 
-// always is for keys that ask for what is so in any case, whatever they say.
-func always() rule {
-	return rule{apply: func(r *reader, k key) { r.note(k, "", true) }}
-}
+// silent is for keys whose every value comes to the same here.
+func silent(why string) rule { return elsewhere("no effect: " + why) }
 
-// only is for keys that have one value here: what is done in any case. Another is noted.
+// only is for keys that have one value here. Another is noted.
 func only(value, why string) rule {
-	return rule{apply: func(r *reader, k key) { r.note(k, why, k.Kind == conf.Scalar && strings.EqualFold(k.Text, value)) }}
+	return custom("always "+value+": "+why, func(r *reader, k key) {
+		if k.Kind != conf.Null && !isAuto(k.Value) && !sameText(k.Value, value) {
+			r.note(k, "has no effect: "+why)
+		}
+	})
 }
 
 // must is for keys whose other values would change what is trained.
 func must(value, why string) rule {
-	return rule{apply: func(r *reader, k key) {
-		if k.Kind != conf.Null && !sameText(k.Value, value) {
-			r.fail(k, "is %s: %s", k.Describe(), why)
-			return
+	return custom("must be "+value+": "+why, func(r *reader, k key) {
+		if k.Kind != conf.Null && !isAuto(k.Value) && !sameText(k.Value, value) {
+			r.fail(k, "is %s: %s. try: %s, or remove the key", k.Describe(), why, value)
 		}
-		r.note(k, "", true)
-	}}
+	})
+}
+
+// refused is for what would change what is trained and is not available.
+func refused(what, try string) rule {
+	return custom("refused: "+what, func(r *reader, k key) {
+		if asks(k.Value) {
+			r.fail(k, "%s. try: %s", what, try)
+		}
+	})
+}
+
+// checked is a rule for a key that is read together with others.
+func checked(says string, right check) rule {
+	return custom(says, func(r *reader, k key) { r.right(k, right) })
 }
 
 // sameText compares a value with a text, as numbers where both are.
@@ -119,17 +146,35 @@ func sameText(v conf.Value, text string) bool {
 	return v.Kind == conf.Scalar && strings.EqualFold(v.Text, text)
 }
 
-// asksNothing is so of null, false, zero, no and what is empty.
-func asksNothing(v conf.Value) bool {
+// asks says whether a value asks for something. null, false, zero, no, auto and what is empty
+// do not. A group does if the word "enabled" in it, or in its groups, says so; one without
+// that word does by being there.
+func asks(v conf.Value) bool {
 	switch v.Kind {
 	case conf.Null:
-		return true
+		return false
 	case conf.List:
-		return len(v.Items) == 0
+		return len(v.Items) > 0
 	case conf.Group:
-		return len(v.Keys) == 0
+		on, said := switched(v)
+		return on || !said && len(v.Keys) > 0
 	}
-	return slices.Contains([]string{"", "false", "no", "none", "off", "0", "auto"}, strings.ToLower(v.Text))
+	return !slices.Contains([]string{"", "false", "no", "none", "off", "0", "0.0", "auto"}, strings.ToLower(v.Text))
+}
+
+// switched says what the words "enabled" of a group come to, and whether there is one. That of
+// the group itself is stronger than those below it.
+func switched(v conf.Value) (on, said bool) {
+	if word, ok := v.Find("enabled"); ok {
+		return asks(word), true
+	}
+	for _, k := range v.Keys {
+		if k.Value.Kind == conf.Group {
+			below, has := switched(k.Value)
+			on, said = on || below, said || has
+		}
+	}
+	return on, said
 }
 
 // has tells whether a vocabulary has a path.

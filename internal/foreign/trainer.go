@@ -12,7 +12,7 @@ import (
 // trainingKeys are the group training.
 func trainingKeys() keys {
 	return keys{
-		"model_name":                  {apply: modelName},
+		"model_name":                  custom("`model.path`", modelName),
 		"batch_size_per_gpu":          to("training.micro_batch_size", whole),
 		"gradient_accumulation_steps": to("training.gradient_accumulation_steps", whole),
 		"learning_rate":               to("training.learning_rate", number),
@@ -22,7 +22,7 @@ func trainingKeys() keys {
 		"max_grad_norm":               to("training.max_grad_norm", number),
 		"max_length":                  to("data.sequence_length", whole),
 		"seed":                        to("training.seed", whole),
-		"use_amp":                     {apply: autocast},
+		"use_amp":                     custom("`precision.param_dtype: float16` with `precision.loss_scaling.kind: torch`", autocast),
 	}
 }
 
@@ -41,9 +41,7 @@ func autocast(r *reader, k key) {
 	}
 	if on, _ := k.Bool(); on {
 		r.float16(k, optim.TorchScaler)
-		return
 	}
-	r.note(k, "", true)
 }
 
 // savingKeys are the group checkpointing.
@@ -51,7 +49,7 @@ func savingKeys() keys {
 	return keys{
 		"save_every_n_steps": to("checkpoint.save_every_n_steps", whole),
 		"keep_last_n":        to("checkpoint.keep_last_n", whole),
-		"checkpoint_dir":     {apply: checkpointDir},
+		"checkpoint_dir":     custom("`checkpoint.dir`; with --output_dir, checkpoints go to checkpoints in it", checkpointDir),
 	}
 }
 
@@ -61,7 +59,7 @@ func checkpointDir(r *reader, k key) {
 	switch {
 	case !r.right(k, word):
 	case r.options.OutputDir:
-		r.note(k, "an output directory is given over the file's, and checkpoints go to its checkpoints", false)
+		r.note(k, "has no effect: with an output directory given, checkpoints go to checkpoints in it")
 	default:
 		r.assign(k, "checkpoint.dir", k.Text)
 	}
@@ -72,18 +70,34 @@ func loggingKeys() keys {
 	return keys{
 		"log_every_n_steps": to("logging.log_every_n_steps", whole),
 		"use_tensorboard":   to("logging.tensorboard", boolean),
-		"use_wandb":         nothing("there is no Weights & Biases here; metrics.jsonl and TensorBoard have the records"),
+		"use_wandb":         ignored(noWandb),
 	}
 }
 
 // transport is the group distributed's key backend.
 func transport() rule {
-	return rule{apply: func(r *reader, k key) {
+	return custom("`parallel.backend: auto`: shared memory, or TCP between machines", func(r *reader, k key) {
 		if _, ok := r.choose(k, map[string]string{"nccl": "", "gloo": "", "mpi": ""}); ok {
 			r.assign(k, "parallel.backend", "auto")
-			r.note(k, "there is no such transport here; auto takes shared memory, or TCP between machines", false)
+			r.note(k, "becomes parallel.backend auto: shared memory, or TCP between machines")
 		}
-	}}
+	})
+}
+
+// stateDict is torch's StateDictType.
+func stateDict() rule {
+	return custom("`checkpoint.state_dict_type`; a local one becomes sharded, which loads into any number of ranks", func(r *reader, k key) {
+		name, ok := r.choose(k, map[string]string{
+			"full_state_dict": "full", "sharded_state_dict": "sharded", "local_state_dict": "local", "full": "full", "sharded": "sharded", "local": "local",
+		})
+		if name == "local" {
+			name = "sharded"
+			r.note(k, "becomes checkpoint.state_dict_type sharded: each rank writes its shard, and any number of ranks loads them")
+		}
+		if ok {
+			r.assign(k, "checkpoint.state_dict_type", name)
+		}
+	})
 }
 
 // mode refuses a --mode that the file contradicts. k is the key that says what the file is.

@@ -1,0 +1,105 @@
+package foreign_test
+
+import (
+	"strings"
+	"testing"
+
+	"trireme/internal/conf"
+	"trireme/internal/foreign"
+	"trireme/train"
+)
+
+// answers are what `accelerate config` writes of every kind where all other questions are
+// answered with their defaults, in its order of keys.
+const answers = `compute_environment: LOCAL_MACHINE
+debug: false
+KIND
+downcast_bf16: 'no'
+enable_cpu_affinity: false
+machine_rank: 0
+main_training_function: main
+num_machines: 1
+num_processes: 2
+rdzv_backend: static
+same_network: true
+tpu_env: []
+tpu_use_cluster: false
+tpu_use_sudo: false
+use_cpu: false
+`
+
+// TestDefaultAnswers: a file as `accelerate config` writes it by default has nothing to warn of.
+func TestDefaultAnswers(t *testing.T) {
+	for name, c := range map[string]struct{ kind, want string }{
+		"one CPU":        {"distributed_type: 'NO'\nmixed_precision: 'no'", "no_shard float32"},
+		"several CPUs":   {"distributed_type: MULTI_CPU\nmixed_precision: 'no'", "no_shard float32"},
+		"several GPUs":   {"distributed_type: MULTI_GPU\ngpu_ids: all\nmixed_precision: bf16", "no_shard bfloat16"},
+		"Neuron":         {"distributed_type: MULTI_NEURON\ngpu_ids: all\nmixed_precision: 'no'", "no_shard float32"},
+		"DeepSpeed":      {"deepspeed_config:\n  gradient_accumulation_steps: 1\n  offload_optimizer_device: none\n  offload_param_device: none\n  zero3_init_flag: false\n  zero_stage: 2\ndistributed_type: DEEPSPEED\nmixed_precision: bf16", "shard_grad_op bfloat16"},
+		"DeepSpeed at 3": {"deepspeed_config:\n  gradient_accumulation_steps: 1\n  gradient_clipping: 1.0\n  offload_optimizer_device: none\n  offload_param_device: none\n  zero3_init_flag: true\n  zero3_save_16bit_model: false\n  zero_stage: 3\ndistributed_type: DEEPSPEED\nmixed_precision: 'no'", "full_shard float32"},
+		"FSDP 2": {"distributed_type: FSDP\nfsdp_config:\n  fsdp_activation_checkpointing: false\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_cpu_ram_efficient_loading: true\n  fsdp_offload_params: false\n" +
+			"  fsdp_reshard_after_forward: true\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n  fsdp_transformer_layer_cls_to_wrap: ''\n  fsdp_version: 2\nmixed_precision: bf16", "full_shard bfloat16"},
+		"FSDP 2 with a mesh": {"distributed_type: FSDP\nfsdp_config:\n  fsdp_auto_wrap_policy: NO_WRAP\n  fsdp_reshard_after_forward: true\n  fsdp_version: 2\nparallelism_config:\n  parallelism_config_cp_size: 1\n  parallelism_config_dp_replicate_size: 1\n  parallelism_config_dp_shard_size: 1\n  parallelism_config_tp_size: 1\nmixed_precision: 'no'", "full_shard float32"},
+		"FSDP 1": {"distributed_type: FSDP\nfsdp_config:\n  fsdp_activation_checkpointing: false\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_backward_prefetch: BACKWARD_PRE\n  fsdp_cpu_ram_efficient_loading: true\n  fsdp_forward_prefetch: false\n" +
+			"  fsdp_offload_params: false\n  fsdp_reshard_after_forward: FULL_SHARD\n  fsdp_state_dict_type: FULL_STATE_DICT\n  fsdp_sync_module_states: true\n  fsdp_transformer_layer_cls_to_wrap: Qwen2DecoderLayer\n  fsdp_use_orig_params: true\n  fsdp_version: 1\nmixed_precision: 'no'", "full_shard float32"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, err := foreign.Read("x.yaml", strings.Replace(answers, "KIND", c.kind, 1), foreign.Options{Ranks: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w := file.Warning(); w != "" {
+				t.Error(w)
+			}
+			loaded, err := conf.Load(train.Default(), file.Source, conf.Set("model.path=m"), conf.Set("data.path=d"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := loaded.Value.Parallel.Strategy + " " + loaded.Value.Precision.ParamDType; got != c.want {
+				t.Errorf("it comes to %s, not %s", got, c.want)
+			}
+		})
+	}
+	const basic = `{"compute_environment": "LOCAL_MACHINE", "debug": false, "distributed_type": "NO", "downcast_bf16": false, "enable_cpu_affinity": false, "machine_rank": 0,
+ "main_training_function": "main", "mixed_precision": "no", "num_machines": 1, "num_processes": 1, "rdzv_backend": "static", "same_network": false, "tpu_use_cluster": false, "tpu_use_sudo": false, "use_cpu": true}`
+	file, err := foreign.Read("default_config.yaml", basic, foreign.Options{})
+	if err != nil || file.Warning() != "" {
+		t.Errorf("accelerate config default: %v; %v", file, err)
+	}
+}
+
+// TestAccelerate: what a file of Accelerate's comes to, or why it is refused.
+func TestAccelerate(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		ranks      int
+		want       string // path=value, or a part of the error
+	}{
+		{"keys without their prefix", "distributed_type: FSDP\nfsdp_config: {sharding_strategy: SHARD_GRAD_OP, state_dict_type: FULL_STATE_DICT}\n", 0, "parallel.strategy=shard_grad_op checkpoint.state_dict_type=full"},
+		{"fp16, as it was", "distributed_type: MULTI_CPU\nfp16: true\n", 0, "precision.param_dtype=float16 precision.loss_scaling.kind=torch"},
+		{"SageMaker", "compute_environment: AMAZON_SAGEMAKER\ndistributed_type: 'NO'\nec2_instance_type: x\n", 0, "x.yaml:1:1: compute_environment: is AMAZON_SAGEMAKER, which has keys of its own and is not available. try: LOCAL_MACHINE"},
+		{"ranks that the command line says", "distributed_type: MULTI_CPU\nnum_processes: -1\n", 2, "parallel.strategy=no_shard"},
+		{"ranks that nobody says", "distributed_type: MULTI_CPU\nnum_processes: -1\n", 0, "x.yaml:2:1: num_processes: is -1, which leaves the number of ranks to the command line. try: --nproc 2"},
+		{"a mesh", "distributed_type: FSDP\nparallelism_config: {parallelism_config_dp_replicate_size: 2, parallelism_config_dp_shard_size: 2}\n", 4, "parallel.strategy=hybrid_shard parallel.mesh.replicate=2 parallel.mesh.shard=2"},
+		{"a mesh of other ranks", "distributed_type: FSDP\nparallelism_config: {parallelism_config_dp_replicate_size: 2, parallelism_config_dp_shard_size: 4}\n", 4,
+			"x.yaml:2:63: parallelism_config.parallelism_config_dp_shard_size: dp_replicate_size 2 x dp_shard_size 4 is not the 4 ranks that there are. try: --nproc 8"},
+		{"sequences", "distributed_type: FSDP\nparallelism_config: {parallelism_config_sp_size: 2, parallelism_config_sp_backend: deepspeed}\n", 0, "parallelism_config_sp_size: is \"2\": sequences are not divided among ranks (sequence parallelism). try: 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file, err := foreign.Read("x.yaml", c.text, foreign.Options{Ranks: c.ranks})
+			if err != nil {
+				if !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v\nis without %s", err, c.want)
+				}
+				return
+			}
+			loaded, _ := conf.Load(train.Default(), file.Source)
+			for want := range strings.SplitSeq(c.want, " ") {
+				path, value, _ := strings.Cut(want, "=")
+				if got := conf.Get(loaded.Value, path); got != value {
+					t.Errorf("%s is %s, not %s", path, got, value)
+				}
+			}
+		})
+	}
+}
