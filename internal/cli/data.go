@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -117,7 +116,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 	for _, row := range rows {
 		p.row(row)
 	}
-	return errors.Join(err, j.printData(stdout, contents))
+	return errors.Join(err, j.printData(stdout, contents), printNotes(stdout, contents.Notes))
 }
 
 // rowPrinter writes rows for a reader.
@@ -127,18 +126,14 @@ type rowPrinter struct {
 }
 
 func (p *rowPrinter) row(r train.Shown) {
-	label := ""
+	labels := number(r.Learned, "label token")
 	if r.Label != nil {
-		label = ", label " + *r.Label
-	}
-	learned := strconv.FormatInt(r.Learned, 10) + " learned"
-	if r.Label != nil {
-		learned = "the label is learned"
+		labels = "label " + *r.Label
 		if r.Learned == 0 {
-			learned = "nothing is learned"
+			labels += ", which is not trained on"
 		}
 	}
-	fmt.Fprintf(p.w, "row %d, %s: %d tokens, %s%s\n", r.Row, monitor.Clean(r.Where), r.Tokens, learned, monitor.Clean(label))
+	fmt.Fprintf(p.w, "row %d, %s: %s, %s\n", r.Row, monitor.Clean(r.Where), number(int64(r.Tokens), "token"), monitor.Clean(labels))
 	var b strings.Builder
 	for _, s := range r.Spans {
 		if s.First {

@@ -147,7 +147,7 @@ func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 		return err
 	}
 	micro := j.cfg.Training.MicroBatchSize
-	_, err = fmt.Fprintf(stderr, "ranks: %d, %s (replicate x shard: %d x %d); rows of a step: %d = micro-batch %d x accumulation %d x ranks %d\n",
+	_, err = fmt.Fprintf(stderr, "ranks: %d, %s (replicate x shard: %d x %d); rows per step: %d = micro-batch %d x accumulation %d x ranks %d\n",
 		ranks, s.Name, replicate, shard, micro*accumulation*ranks, micro, accumulation, ranks)
 	return err
 }
