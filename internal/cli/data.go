@@ -39,13 +39,13 @@ func newDataShow() *cobra.Command {
 		Long: `Prints rows of the data that train would use with the same flags: their text, as it comes
 back from tokens, with what is learned marked, and then what is known of all rows.`,
 		Example: `  trireme data show --config run.yaml -n 3
-  trireme data show --model_name DIR --set data.path=train.jsonl`,
+  trireme data show --model DIR --data train.jsonl`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
 	f.treeFlags(p)
-	p.IntVar(&f.nproc, "nproc", 0, "ranks, where a file's batch depends on them")
+	p.Var(&f.nproc, "nproc", "`N` ranks, if the file's batch depends on them")
 	p.IntVarP(&f.n, "rows", "n", 3, "how many rows")
 	p.IntVar(&f.from, "from", 0, "`ROW` to begin with, from 0, in the order of the files")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
