@@ -10,47 +10,79 @@ import (
 	"syscall"
 )
 
-// blameVar holds the number of a descriptor on which a worker tells the launcher about ranks.
-const blameVar = "TRIREME_BLAME_FD"
+// wordsVar holds the number of a descriptor on which a worker talks to its launcher.
+const wordsVar = "TRIREME_WORDS_FD"
 
-// word is one line that a worker writes to the launcher. Lines are short enough for the pipe,
-// which all workers share, to keep each whole.
+// word is one line that a worker writes to the launcher: it listens to signals, it has heard one and
+// is stopping, or whom it blames for its end. All workers share a pipe, which keeps lines of less
+// than 4096 bytes whole (512 where the system has no more).
 type word struct {
-	From int    `json:"from"` // the rank that writes
-	Rank int    `json:"rank"` // that it blames
-	Why  string `json:"why"`
+	From     int    `json:"from"` // the rank that writes
+	Ready    bool   `json:"ready,omitempty"`
+	Stopping bool   `json:"stopping,omitempty"`
+	Blames   *int   `json:"blames,omitempty"` // a rank
+	Why      string `json:"why,omitempty"`
 }
 
-// maxWhy bounds the reason, in bytes: a line must not exceed PIPE_BUF, 512 by POSIX, 4096 on Linux.
+// maxWhy bounds a reason, in bytes.
 const maxWhy = 300
+
+// talk is a worker's way to its launcher; nil where it has none of ours.
+type talk struct {
+	f    *os.File
+	from int
+}
+
+func newTalk(lookup func(string) (string, bool)) *talk {
+	f := inheritedFile(lookup, wordsVar)
+	rank, _ := lookup("RANK")
+	from, err := strconv.Atoi(rank)
+	if f == nil || err != nil {
+		return nil
+	}
+	return &talk{f, from}
+}
+
+// inheritedFile is the descriptor whose number a variable holds, nil if there is none. Children of this
+// process do not get it.
+func inheritedFile(lookup func(string) (string, bool), name string) *os.File {
+	v, _ := lookup(name)
+	fd, err := strconv.Atoi(v)
+	var st syscall.Stat_t
+	if err != nil || fd < 3 || syscall.Fstat(fd, &st) != nil {
+		return nil
+	}
+	syscall.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), name)
+}
+
+// say writes a word. A launcher that is gone needs none.
+func (t *talk) say(w word) error {
+	if t == nil {
+		return nil
+	}
+	w.From = t.from
+	line, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	_, err = t.f.Write(append(line, '\n'))
+	return err
+}
+
+func (t *talk) close() {
+	if t != nil {
+		t.f.Close()
+	}
+}
 
 // Blame tells the launcher that this process ends because rank hangs, is stopped or is gone, as
 // why says in one line. The launcher then names that rank and not this one, and ends it without
 // more patience. A rank that failed and said so itself needs no blame: its own exit tells. Without
-// a launcher of ours Blame does nothing. lookup is os.LookupEnv.
-func Blame(lookup func(string) (string, bool), rank int, why string) error {
-	v, ok := lookup(blameVar)
-	if !ok {
-		return nil
-	}
-	fd, err := strconv.Atoi(v)
-	if err != nil || fd < 3 {
-		return fmt.Errorf("launch: %s=%q is not a descriptor", blameVar, v)
-	}
-	me, _ := lookup("RANK")
-	from, err := strconv.Atoi(me)
-	if err != nil {
-		return fmt.Errorf("launch: RANK=%q is not a number", me)
-	}
+// a launcher of ours Blame does nothing.
+func (s *Stop) Blame(rank int, why string) error {
 	why, _, _ = strings.Cut(why, "\n")
-	line, err := json.Marshal(word{from, rank, strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")})
-	if err != nil {
-		return fmt.Errorf("launch: %w", err)
-	}
-	if _, err := syscall.Write(fd, append(line, '\n')); err != nil {
-		return os.NewSyscallError("write to the launcher", err)
-	}
-	return nil
+	return s.talk.say(word{Blames: &rank, Why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")})
 }
 
 // listen hands on what workers say, until the last of them has ended or r's deadline.
@@ -67,22 +99,25 @@ func listen(r *os.File, heard chan<- word) {
 // culprit follows the blames to the rank that blames nobody: whoever waits for a rank that waits
 // for another blames the wrong one. nil: nobody is blamed.
 func culprit(words []word) *word {
-	if len(words) == 0 {
-		return nil
-	}
+	var last *word
 	by := map[int]*word{}
 	for i := range words {
-		if w := &words[i]; by[w.From] == nil && w.Rank != w.From {
+		w := &words[i]
+		if w.Blames == nil {
+			continue
+		}
+		if last == nil {
+			last = w
+		}
+		if by[w.From] == nil && *w.Blames != w.From {
 			by[w.From] = w
 		}
 	}
-	last := &words[0]
 	for range words { // at most: blames may go round
-		next := by[last.Rank]
-		if next == nil {
+		if last == nil || by[*last.Blames] == nil {
 			break
 		}
-		last = next
+		last = by[*last.Blames]
 	}
 	return last
 }

@@ -30,9 +30,13 @@ type Config struct {
 	RunID           string // "": a random one
 
 	MaxRestarts int
-	// Grace is how long the others have to end, from the first failure to SIGKILL.
-	// 0: five seconds. A stop that the user asks for has no limit.
+	// Grace is how long the other workers have to end once one has failed, and how long a worker
+	// may take to say that it has heard a signal (OnStop says so). Then they are killed.
+	// 0: five seconds.
 	Grace time.Duration
+	// StopGrace is how long workers that have heard a signal may take to end. Then they are killed.
+	// 0: ten minutes.
+	StopGrace time.Duration
 
 	// LogDir gets rank-NNNN.log, all output of each rank, appended. "": none.
 	LogDir string
@@ -46,7 +50,7 @@ type Config struct {
 	// the descriptor's number there.
 	Files map[string]*os.File
 
-	// Signals replaces the signals that this process gets.
+	// Signals are those that this process gets (see Stop.Take). nil: none are handed on.
 	Signals <-chan os.Signal
 }
 
@@ -84,7 +88,7 @@ func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
 
 // inherited are variables of an outer launcher that must not reach our workers.
 var inherited = map[string]bool{
-	parentVar: true, blameVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
+	parentVar: true, wordsVar: true, crashVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
 	"TORCHELASTIC_USE_AGENT_STORE": true, "TORCHELASTIC_ERROR_FILE": true,
 }
 
@@ -122,5 +126,8 @@ func (c Config) logPath(rank int) string {
 	if c.LogDir == "" {
 		return ""
 	}
-	return filepath.Join(c.LogDir, fmt.Sprintf("rank-%04d.log", rank))
+	return filepath.Join(c.LogDir, RankName(rank)+".log")
 }
+
+// RankName names a rank's files.
+func RankName(rank int) string { return fmt.Sprintf("rank-%04d", rank) }

@@ -23,6 +23,9 @@ type Failure struct {
 	OutOfMemory bool
 	MemoryLimit int64
 
+	Crash string // the first line of what Go's runtime wrote when it ended the rank; "": it did not
+	Stack string // path of the rest
+
 	Lines    []string // the last it wrote
 	Shown    bool     // its output has gone to the terminal as it came
 	Log      string   // path, or ""
@@ -37,6 +40,8 @@ func (f *Failure) Error() string {
 	switch {
 	case f.Why != "":
 		fmt.Fprintf(&b, "hangs, is stopped or was lost (%s)", f.Why)
+	case f.Crash != "":
+		fmt.Fprintf(&b, "crashed (%s)", f.Crash)
 	case f.Signal == syscall.SIGKILL:
 		b.WriteString("was killed (signal 9)")
 	case f.Signal != 0:
@@ -58,6 +63,9 @@ func (f *Failure) Error() string {
 	}
 	if f.Restarts > 0 {
 		fmt.Fprintf(&b, ". %d restarts did not help", f.Restarts)
+	}
+	if f.Stack != "" {
+		b.WriteString(". stack: " + f.Stack)
 	}
 	if f.Log != "" {
 		b.WriteString(". log: " + f.Log)

@@ -76,18 +76,45 @@ func worker1(mode string) int {
 		time.Sleep(3 * settle)
 		return 9
 	case "blame": // rank 1 is stopped, rank 0 says so, and rank 2 waits for rank 0
+		stop := OnStop(os.LookupEnv, os.Stderr, nil)
+		defer stop.Close()
 		switch {
 		case victim:
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		case arg != "":
-			Blame(os.LookupEnv, 7, "it is elsewhere")
+			stop.Blame(7, "it is elsewhere")
 		case env.Rank == 2:
-			Blame(os.LookupEnv, 0, "no answer from rank 0\nin two lines")
+			stop.Blame(0, "no answer from rank 0\nin two lines")
 		default:
 			time.Sleep(50 * time.Millisecond)
-			Blame(os.LookupEnv, 1, "no answer for 1s")
+			stop.Blame(1, "no answer for 1s")
 		}
 		return CodePeerLost
+	case "crash":
+		stop := OnStop(os.LookupEnv, os.Stderr, nil)
+		defer stop.Close()
+		fmt.Fprintln(os.Stderr, "ready")
+		if env.Rank == 0 {
+			switch arg {
+			case "panic":
+				go panic("no oars")
+			case "map":
+				m := map[int]int{}
+				go func() {
+					for {
+						m[1]++
+					}
+				}()
+				for {
+					m[2]++
+				}
+			case "segv":
+				syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+			case "abort":
+				syscall.Kill(os.Getpid(), syscall.SIGABRT)
+			}
+		}
+		<-forever
 	case "deaf": // rank 0 does not end at SIGTERM
 		if victim {
 			time.Sleep(100 * time.Millisecond)
@@ -131,15 +158,28 @@ func worker1(mode string) int {
 		}
 		fmt.Println("attempt", env.RestartCount, "of", env.MaxRestarts)
 	case "stop":
-		s := OnStop(nil)
+		s := OnStop(os.LookupEnv, os.Stderr, nil)
 		defer s.Close()
+		defer s.Hold()()
+		s.Dir(os.Getenv("LAUNCH_TEST_DIR"), RankName(env.Rank))
 		fmt.Println("ready")
-		<-s.Asked()
-		fmt.Println(s.Why())
+		<-s.Context().Done()
+		fmt.Println(s.Asked().Why)
 		if arg == "hang" {
+			s.Patience(time.Minute)
 			<-forever
 		}
 		return CodeStopped
+	case "stopped": // rank 1 is stopped, and nobody notices
+		s := OnStop(os.LookupEnv, os.Stderr, nil)
+		defer s.Close()
+		defer s.Hold()()
+		fmt.Println("ready")
+		if victim {
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
+		s.Patience(time.Minute)
+		<-forever
 	case "plain":
 		fmt.Println("ready")
 		<-forever
@@ -254,21 +294,25 @@ func TestFailures(t *testing.T) {
 
 func TestCulprit(t *testing.T) {
 	for _, c := range []struct {
-		words []word
-		rank  int
+		blames [][2]int // from, to
+		rank   int
 	}{
 		{nil, -1},
-		{[]word{{From: 0, Rank: 1}}, 1},
-		{[]word{{From: 0, Rank: 1}, {From: 1, Rank: 2}, {From: 3, Rank: 0}}, 2},
-		{[]word{{From: 3, Rank: 0}, {From: 0, Rank: 3}}, 0}, // each the other: any
-		{[]word{{From: 2, Rank: 2}}, 2},
+		{[][2]int{{0, 1}}, 1},
+		{[][2]int{{0, 1}, {1, 2}, {3, 0}}, 2},
+		{[][2]int{{3, 0}, {0, 3}}, 3}, // each the other: any
+		{[][2]int{{2, 2}}, 2},
 	} {
-		w := culprit(c.words)
-		if w == nil && c.rank < 0 {
-			continue
+		words := []word{{From: 1, Ready: true}}
+		for _, b := range c.blames {
+			words = append(words, word{From: b[0], Blames: &b[1]})
 		}
-		if w == nil || w.Rank != c.rank {
-			t.Errorf("%v: %v", c.words, w)
+		got := -1
+		if w := culprit(words); w != nil {
+			got = *w.Blames
+		}
+		if got != c.rank {
+			t.Errorf("%v: %d", c.blames, got)
 		}
 	}
 }
@@ -322,9 +366,11 @@ func TestSignals(t *testing.T) {
 	}{
 		{"stop", []syscall.Signal{syscall.SIGINT}, CodeStopped, "interrupt"},
 		{"stop", []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, CodeStopped, "terminated"},
-		{"stop", []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1}, CodeStopped, "user defined signal 1"},
+		{"stop", []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1}, CodeStopped, "terminated"},
 		{"stop=hang", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, CodeInterrupted, "interrupt"},
 		{"plain", []syscall.Signal{syscall.SIGTERM}, 143, ""},
+		{"plain", []syscall.Signal{syscall.SIGUSR1}, 143, ""},
+		{"stop", []syscall.Signal{syscall.SIGQUIT, syscall.SIGTERM}, CodeStopped, "terminated"},
 	} {
 		t.Run(fmt.Sprint(c.mode, c.signals), func(t *testing.T) {
 			var out buffer
@@ -332,6 +378,8 @@ func TestSignals(t *testing.T) {
 			cfg.ShowAll = true
 			signals := make(chan os.Signal)
 			cfg.Signals = signals
+			cfg.LogDir = t.TempDir()
+			cfg.Env = append(cfg.Env, "LAUNCH_TEST_DIR="+cfg.LogDir)
 			sent := make(chan struct{})
 			go func() {
 				defer close(sent)
@@ -341,17 +389,95 @@ func TestSignals(t *testing.T) {
 					case signals <- s:
 					case <-time.After(time.Second):
 					}
-					if c.out != "" && s != syscall.SIGHUP {
+					if s == syscall.SIGQUIT {
+						waitForFiles(t, 2, filepath.Join(cfg.LogDir, "goroutines-rank-*.txt"))
+					} else if c.out != "" && s != syscall.SIGHUP {
 						out.waitFor(t, c.out, 2)
 					}
 				}
 			}()
 			code, err := Run(t.Context(), cfg)
 			<-sent
-			if code != c.code || err != nil || !strings.Contains(out.String(), c.out) {
+			if killed := errors.Is(err, ErrKilled); code != c.code || killed != (code == CodeInterrupted) || err != nil && !killed || !strings.Contains(out.String(), c.out) {
 				t.Fatal(code, err, out.String())
 			}
 		})
+	}
+}
+
+func waitForFiles(t *testing.T, n int, pattern string) {
+	t.Helper()
+	for range 1000 {
+		if got, _ := filepath.Glob(pattern); len(got) == n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("no %d of %s", n, pattern)
+}
+
+// A worker that does not even hear the signal is named and killed, and one that hears it and does
+// not end.
+func TestUnheeded(t *testing.T) {
+	for _, c := range []struct {
+		mode string
+		want string
+	}{
+		{"stopped", "rank 1 hangs, is stopped or was lost (did not heed terminated within 300ms)"},
+		{"stop=hang", "rank 0 hangs, is stopped or was lost (did not end within 600ms of terminated)"},
+	} {
+		var out buffer
+		cfg := config(c.mode, 2, &out)
+		cfg.ShowAll, cfg.StopGrace = true, 600*time.Millisecond
+		signals := make(chan os.Signal, 1)
+		cfg.Signals = signals
+		go func() {
+			out.waitFor(t, "ready", 2)
+			signals <- syscall.SIGTERM
+		}()
+		code, err := Run(t.Context(), cfg)
+		if code != CodePeerLost || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %d, %v", c.mode, code, err)
+		}
+	}
+}
+
+// A signal that came before there were workers starts none.
+func TestSignalBefore(t *testing.T) {
+	cfg := config("sleep", 2, io.Discard)
+	signals := make(chan os.Signal, 1)
+	signals <- syscall.SIGINT
+	cfg.Signals = signals
+	if code, err := Run(t.Context(), cfg); code != CodeInterrupted || err != nil {
+		t.Error(code, err)
+	}
+}
+
+// A crash has a code of its own; its stack is in a file, and one line on the terminal.
+func TestCrash(t *testing.T) {
+	for mode, want := range map[string]string{
+		"panic": "panic: no oars", "map": "fatal error: concurrent map writes",
+		"segv": "signal from another process: segmentation fault", "abort": "signal from another process: aborted",
+	} {
+		var out buffer
+		cfg := config("crash="+mode, 2, &out)
+		cfg.LogDir = t.TempDir()
+		code, err := Run(t.Context(), cfg)
+		var f *Failure
+		if !errors.As(err, &f) {
+			t.Fatal(mode, code, err)
+		}
+		path := filepath.Join(cfg.LogDir, "crash-rank-0000.txt")
+		stack, _ := os.ReadFile(path)
+		if code != CodeCrashed || f.Rank != 0 || f.Crash != want || f.Stack != path || !strings.Contains(string(stack), "goroutine ") {
+			t.Errorf("%s: code %d, %v; %d bytes of stack", mode, code, err, len(stack))
+		}
+		if f.Report(&out); strings.Contains(out.String(), "goroutine ") || strings.Count(out.String(), "\n") != 2 {
+			t.Errorf("%s: the terminal has %q", mode, out.String())
+		}
+		if f.After > 2*time.Second {
+			t.Errorf("%s: after %v", mode, f.After)
+		}
 	}
 }
 

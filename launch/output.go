@@ -62,12 +62,45 @@ func (t *tail) lines(n int) []string {
 	}
 	from := max(0, len(ls)-n)
 	for i := len(ls) - 1; i >= 0; i-- {
-		if strings.HasPrefix(ls[i], "panic: ") || strings.HasPrefix(ls[i], "fatal error: ") {
+		if crashBegins([]byte(ls[i])) {
 			from = i
 			break
 		}
 	}
 	return ls[from:min(len(ls), from+n)]
+}
+
+// crashBegins says whether a line is the first of what Go's runtime writes when it ends a program.
+func crashBegins(line []byte) bool {
+	for _, p := range []string{"panic: ", "fatal error: ", "runtime: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: "} {
+		if bytes.HasPrefix(line, []byte(p)) {
+			return true
+		}
+	}
+	return false
+}
+
+// untilCrash hands on what a Go program writes but for the stacks with which it crashes: they are
+// kept in a file.
+type untilCrash struct {
+	w       io.Writer
+	inLine  bool // the last byte was not the end of a line
+	crashed bool
+}
+
+func (u *untilCrash) Write(b []byte) (int, error) {
+	var out []byte
+	for l := range bytes.Lines(b) {
+		u.crashed = u.crashed || !u.inLine && crashBegins(l)
+		u.inLine = l[len(l)-1] != '\n'
+		if !u.crashed {
+			out = append(out, l...)
+		}
+	}
+	if len(out) > 0 {
+		u.w.Write(out)
+	}
+	return len(b), nil
 }
 
 // prefixed writes whole lines, each after a prefix.

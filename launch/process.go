@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ type worker struct {
 	pipes []*os.File     // reading ends of its output
 	read  sync.WaitGroup // of what reads them
 	log   *os.File
+	crash *os.File    // what Go's runtime writes when it ends the worker; nil: nobody keeps it
 	gone  atomic.Bool // its number may be another process's by now
 
 	// Set before it is sent on ended.
@@ -42,7 +44,7 @@ type worker struct {
 // bond is what the workers of one attempt inherit.
 type bond struct {
 	alive, aliveW *os.File // closes when this process ends
-	blame, blameW *os.File // what workers say of one another
+	words, wordsW *os.File // what workers say
 	secret        *os.File // nil on several machines: their secret is the user's
 }
 
@@ -55,14 +57,27 @@ func newBond(secret bool) (b bond, err error) {
 	if b.alive, b.aliveW, err = os.Pipe(); err != nil {
 		return b, errors.Join(fmt.Errorf("launch: %w", err), b.close())
 	}
-	if b.blame, b.blameW, err = os.Pipe(); err != nil {
+	if b.words, b.wordsW, err = os.Pipe(); err != nil {
 		return b, errors.Join(fmt.Errorf("launch: %w", err), b.close())
 	}
 	return b, nil
 }
 
+// secretFile is a file without a name that holds a new secret.
+func secretFile() (*os.File, error) {
+	f, err := unnamedFile("trireme-secret")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.WriteString(rand.Text()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 func (b bond) close() error {
-	for _, f := range []*os.File{b.alive, b.aliveW, b.blame, b.blameW, b.secret} {
+	for _, f := range []*os.File{b.alive, b.aliveW, b.words, b.wordsW, b.secret} {
 		if f != nil {
 			f.Close()
 		}
@@ -116,15 +131,26 @@ func startOne(c Config, b bond, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 	w.cmd.Dir = c.Dir
 	w.cmd.SysProcAttr = processAttributes()
 
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
 	add := e.Variables()
 	inherit := func(name string, f *os.File) {
 		add = append(add, name+"="+strconv.Itoa(3+len(w.cmd.ExtraFiles)))
 		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, f)
 	}
 	inherit(parentVar, b.alive)
-	inherit(blameVar, b.blameW)
+	inherit(wordsVar, b.wordsW)
 	if b.secret != nil {
 		inherit(rendezvous.SecretFDVar, b.secret)
+	}
+	if c.LogDir != "" {
+		if w.crash, err = unnamedFile("trireme-crash"); err != nil {
+			return nil, fmt.Errorf("launch: %w", err)
+		}
+		inherit(crashVar, w.crash)
 	}
 	if e.LocalRank == 0 {
 		for _, name := range sortedNames(c.Files) {
@@ -148,9 +174,6 @@ func startOne(c Config, b bond, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 		for _, f := range ends {
 			f.Close() // nothing if nil
 		}
-		if err != nil {
-			w.close()
-		}
 	}()
 	for i := range ends {
 		var r *os.File
@@ -169,6 +192,8 @@ func startOne(c Config, b bond, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 			show = nil
 		case c.ShowAll && c.Nproc > 1:
 			show = &prefixed{w: show, prefix: rankPrefix(e.Rank)}
+		case i == 1 && w.crash != nil:
+			show = &untilCrash{w: show}
 		}
 		w.read.Go(func() { w.out.pump(w.pipes[i], show) })
 	}
@@ -187,9 +212,13 @@ func sortedNames(m map[string]*os.File) []string {
 // signal sends s to the process group of each worker.
 func (w *crew) signal(s syscall.Signal) {
 	for _, one := range w.workers {
-		if !one.gone.Load() {
-			syscall.Kill(-one.cmd.Process.Pid, s)
-		}
+		one.signal(s)
+	}
+}
+
+func (w *worker) signal(s syscall.Signal) {
+	if !w.gone.Load() {
+		syscall.Kill(-w.cmd.Process.Pid, s)
 	}
 }
 
@@ -213,8 +242,10 @@ func (w *worker) close() {
 	for _, r := range w.pipes {
 		r.Close()
 	}
-	if w.log != nil {
-		w.log.Close()
+	for _, f := range []*os.File{w.log, w.crash} {
+		if f != nil {
+			f.Close()
+		}
 	}
 }
 

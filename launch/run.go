@@ -2,20 +2,26 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
+// ErrKilled says that a second SIGINT ended the job at once.
+var ErrKilled = errors.New("launch: ended at once, as Ctrl-C was pressed twice")
+
 // Run launches a job and returns when all its workers have ended and their output has been
-// read. The code is what this process should exit with: 0, CodeStopped, CodeInterrupted,
-// 128 + the number of a signal that was handed on, or that of the first worker that
-// failed, whose *Failure is then the error. When ctx ends the workers are stopped as by
-// SIGTERM, with Grace, and the error is ctx's.
+// read. The code is what this process should exit with: 0, CodeStopped, CodeInterrupted or
+// CodeTerminated for a signal that was handed on, or that of the first worker that failed, whose
+// *Failure is then the error. When ctx ends the workers are stopped as by SIGTERM, with Grace,
+// and the error is ctx's.
 func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if err := cfg.Validate(); err != nil {
 		return CodeUsage, err
@@ -39,22 +45,25 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if cfg.RunID == "" {
 		cfg.RunID = randomID()
 	}
-	signals := cfg.Signals
-	if signals == nil {
-		c := make(chan os.Signal, 8)
-		signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGTSTP)
-		defer signal.Stop(c)
-		signals = c
+	if cfg.StopGrace <= 0 {
+		cfg.StopGrace = 10 * time.Minute
 	}
 
 	for n := 0; ; n++ {
-		a := attempt{cfg: cfg, number: n, signals: signals, stderr: stderr, began: time.Now()}
+		a := attempt{cfg: cfg, number: n, stderr: stderr, began: time.Now()}
+		select {
+		case sig := <-cfg.Signals: // before there are workers
+			if a.asks(sig.(syscall.Signal)) {
+				return a.stopCode(), nil
+			}
+		default:
+		}
 		if err := a.run(ctx, stdout, stderr); err != nil {
 			return 1, err
 		}
 		switch {
 		case a.killed:
-			return CodeInterrupted, nil
+			return CodeInterrupted, ErrKilled
 		case ctx.Err() != nil:
 			return 1, fmt.Errorf("launch: %w", context.Cause(ctx))
 		case a.failure == nil:
@@ -69,18 +78,19 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 
 // attempt is all workers' life from start to end, once.
 type attempt struct {
-	cfg     Config
-	number  int
-	signals <-chan os.Signal
-	stderr  io.Writer
-	began   time.Time
+	cfg    Config
+	number int
+	stderr io.Writer
+	began  time.Time
 
 	crew    *crew
 	asked   syscall.Signal // the first signal to stop that was handed on
 	killed  bool           // by a second SIGINT
 	failed  []*worker      // in the order of their ends, before others were stopped for it
 	stopped int            // ranks that others' failure stopped
-	words   []word         // that workers said
+	words   []word         // by which workers blame others
+	ready   map[int]bool   // ranks that listen to signals
+	heeds   map[int]bool   // ranks that have heard one
 	code    int            // if none failed
 	failure *Failure
 }
@@ -104,20 +114,27 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	defer a.crew.finish()
 	heard := make(chan word)
-	go listen(b.blame, heard)
-	b.blameW.Close() // the workers have theirs
+	go listen(b.words, heard)
+	b.wordsW.Close() // the workers have theirs
+	a.ready, a.heeds = map[int]bool{}, map[int]bool{}
 	a.watch(ctx, heard)
-	b.blame.SetReadDeadline(time.Now().Add(time.Second)) // a descendant that escaped may hold the other end
+	b.words.SetReadDeadline(time.Now().Add(time.Second)) // a descendant that escaped may hold the other end
 	for w := range heard {
-		a.words = append(a.words, w)
+		a.hear(w)
 	}
-	if a.killed || len(a.failed) == 0 {
-		return nil
+	first, blamed := a.first(), culprit(a.believed())
+	alike := false // first ended because another did
+	if first != nil {
+		code, _ := a.judge(first)
+		alike = code == CodePeerLost
 	}
-	first, blamed := a.first(), culprit(a.words)
-	if code, _ := a.judge(first); code == CodePeerLost && blamed != nil {
+	switch {
+	case a.killed:
+	case blamed != nil && (first == nil || alike):
 		a.failure = a.describeLost(blamed)
-	} else {
+	case alike && a.asked != 0: // a rank that had not begun has ended at once
+		a.code = a.stopCode()
+	case first != nil:
 		a.failure = a.describe(first, oom)
 	}
 	return nil
@@ -129,7 +146,7 @@ const settle = 150 * time.Millisecond
 
 // watch returns when all workers have ended.
 func (a *attempt) watch(ctx context.Context, heard <-chan word) {
-	var stop, kill <-chan time.Time
+	var stop, kill, heed, end <-chan time.Time
 	known := false // whose fault it is
 	done := ctx.Done()
 	stopping := false
@@ -159,18 +176,30 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 				heard = nil
 				continue
 			}
-			a.words = append(a.words, w)
+			a.hear(w)
 		case <-stop:
 			stop, stopping = nil, true
 			a.crew.signal(syscall.SIGTERM)
 		case <-kill:
 			a.crew.signal(syscall.SIGKILL)
+		case <-heed:
+			if a.blame(func(w *worker) bool { return !a.heeds[w.rank] }, fmt.Sprintf("did not heed %v within %v", a.asked, a.cfg.Grace)) {
+				stopping = true
+				a.crew.signal(syscall.SIGKILL)
+			}
+		case <-end:
+			a.blame(func(*worker) bool { return true }, fmt.Sprintf("did not end within %v of %v", a.cfg.StopGrace, a.asked))
+			stopping = true
+			a.crew.signal(syscall.SIGKILL)
 		case <-done:
 			done = nil
 			a.crew.signal(syscall.SIGTERM)
 			kill = time.After(a.cfg.Grace)
-		case s := <-a.signals:
+		case s := <-a.cfg.Signals:
 			a.handle(s.(syscall.Signal))
+			if a.asked != 0 && heed == nil {
+				heed, end = time.After(a.cfg.Grace), time.After(a.cfg.StopGrace)
+			}
 		}
 		if len(a.failed) > 0 && running > 0 && !known && a.onlyBlamed() {
 			known, stop, kill = true, time.After(settle), time.After(2*settle) // the blamed do not heed SIGTERM
@@ -178,11 +207,34 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 	}
 }
 
+// hear notes what a worker says.
+func (a *attempt) hear(w word) {
+	switch {
+	case w.Blames != nil:
+		a.words = append(a.words, w)
+	case w.Stopping:
+		a.heeds[w.From] = true
+	case w.Ready:
+		a.ready[w.From] = true
+	}
+}
+
+// blame notes that the launcher itself blames those that still run, and says whether there are any.
+func (a *attempt) blame(whom func(*worker) bool, why string) (any bool) {
+	for _, w := range a.crew.workers {
+		if !w.gone.Load() && whom(w) {
+			any = true
+			a.words = append(a.words, word{From: -1, Blames: &w.rank, Why: why})
+		}
+	}
+	return any
+}
+
 // onlyBlamed says that those that are still running are ranks that others blame.
 func (a *attempt) onlyBlamed() bool {
 	blamed := map[int]bool{}
 	for _, w := range a.words {
-		blamed[w.Rank] = true
+		blamed[*w.Blames] = true
 	}
 	for _, w := range a.crew.workers {
 		if !w.gone.Load() && !blamed[w.rank] {
@@ -195,20 +247,27 @@ func (a *attempt) onlyBlamed() bool {
 // handle hands a signal on, or kills.
 func (a *attempt) handle(s syscall.Signal) {
 	switch s {
-	case syscall.SIGHUP:
-	case syscall.SIGQUIT:
-		a.crew.signal(s)
+	case syscall.SIGQUIT: // which would end a worker that does not listen yet
+		n := 0
+		for _, w := range a.crew.workers {
+			if a.ready[w.rank] && !w.gone.Load() {
+				n++
+				w.signal(s)
+			}
+		}
+		fmt.Fprintf(a.stderr, "stacks of all goroutines of the launcher and %d ranks: %s\n", n, filepath.Join(a.cfg.LogDir, "goroutines-*.txt"))
 	case syscall.SIGTSTP: // Ctrl-Z reaches this process alone
 		a.crew.signal(syscall.SIGSTOP)
 		syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 		a.crew.signal(syscall.SIGCONT)
 	default:
 		switch {
-		case a.asked == 0:
-			a.asked = s
-			a.crew.signal(s)
+		case a.asks(s):
 			if s == syscall.SIGINT {
-				fmt.Fprintln(a.stderr, "stopping; Ctrl-C again stops at once, without a save")
+				a.crew.signal(s)
+				fmt.Fprintln(a.stderr, stoppingText)
+			} else {
+				a.crew.signal(syscall.SIGTERM) // Go ignores SIGUSR1 until somebody listens
 			}
 		case s == syscall.SIGINT:
 			a.killed = true
@@ -217,18 +276,32 @@ func (a *attempt) handle(s syscall.Signal) {
 	}
 }
 
+// asks says whether s is the first signal to ask for a stop, and keeps it.
+func (a *attempt) asks(s syscall.Signal) bool {
+	if a.asked != 0 || !slices.Contains(stopSignals, os.Signal(s)) {
+		return false
+	}
+	a.asked = s
+	return true
+}
+
+// stopCode is the code of a stop that was asked for and saved nothing.
+func (a *attempt) stopCode() int { return (&Asked{Signal: a.asked}).Code() }
+
 // judge gives a worker's code, and whether it ended as it should.
 func (a *attempt) judge(w *worker) (int, bool) {
 	if w.state == nil {
-		return 1, false
+		return CodeFailed, false
 	}
 	ws := w.state.Sys().(syscall.WaitStatus)
 	code := ws.ExitStatus()
 	if ws.Signaled() {
 		code = 128 + int(ws.Signal())
 	}
-	asked := a.asked != 0 && code == 128+int(a.asked) // a program that knows no better way to stop
-	return code, code == 0 || code == CodeStopped || asked
+	if a.asked != 0 && (code == a.stopCode()) {
+		return a.stopCode(), true // it had nothing to save, or did not listen yet
+	}
+	return code, code == CodeDone || code == CodeStopped
 }
 
 // first is the worker that failed first, not counting those that say another did, and rank
@@ -251,6 +324,7 @@ func (a *attempt) first() *worker {
 
 // describe makes the failure of the first worker known.
 func (a *attempt) describe(w *worker, oom oomCount) *Failure {
+	stack := readCrash(w.crash)
 	w.drain()
 	f := &Failure{Rank: w.rank, After: w.at.Sub(a.began), Log: a.cfg.logPath(w.rank), Others: a.stopped + len(a.failed) - 1}
 	f.Code, _ = a.judge(w)
@@ -264,14 +338,51 @@ func (a *attempt) describe(w *worker, oom oomCount) *Failure {
 	}
 	f.Lines = w.out.tail.lines(tailLines)
 	f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
+	if f.Code == CodeCrashed && len(stack) > 0 {
+		f.Crash, _, _ = strings.Cut(string(stack), "\n")
+		if len(f.Lines) > 0 && crashBegins([]byte(f.Lines[0])) && f.Lines[0] != f.Crash {
+			f.Crash = f.Lines[0] // of a fatal error only the stacks are in the file
+			stack = slices.Concat([]byte(f.Crash+"\n"), stack)
+		}
+		path := filepath.Join(a.cfg.LogDir, fmt.Sprintf("crash-%s.txt", RankName(w.rank)))
+		if err := os.WriteFile(path, stack, 0o644); err == nil { // else its log has it
+			f.Stack, f.Log = path, ""
+		}
+		f.Shown = true // the stack is not for a terminal
+	}
 	return f
+}
+
+// readCrash is what Go's runtime wrote when it ended a worker.
+func readCrash(f *os.File) []byte {
+	if f == nil {
+		return nil
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	b := make([]byte, st.Size())
+	n, _ := f.ReadAt(b, 0)
+	return b[:n]
+}
+
+// believed are the blames but for those of ranks that ended as they should, such as one that had
+// nothing to save yet when all were asked to stop.
+func (a *attempt) believed() []word {
+	return slices.DeleteFunc(slices.Clone(a.words), func(b word) bool {
+		return slices.ContainsFunc(a.crew.workers, func(w *worker) bool {
+			_, ok := a.judge(w)
+			return w.rank == *b.Blames && ok
+		})
+	})
 }
 
 // describeLost makes it known that others blame a rank, which may be another machine's.
 func (a *attempt) describeLost(b *word) *Failure {
-	f := &Failure{Rank: b.Rank, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.stopped + len(a.failed)}
+	f := &Failure{Rank: *b.Blames, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.stopped + len(a.failed)}
 	for _, w := range a.crew.workers {
-		if w.rank != b.Rank {
+		if w.rank != f.Rank {
 			continue
 		}
 		w.drain()

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"crypto/rand"
 	"os"
 	"syscall"
 
@@ -13,20 +12,16 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// secretFile is a file without a name that holds a new secret.
-func secretFile() (*os.File, error) {
-	fd, err := unix.MemfdCreate("trireme-secret", unix.MFD_CLOEXEC)
+// unnamedFile is a file without a name that only this user may read.
+func unnamedFile(what string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(what, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
-	f := os.NewFile(uintptr(fd), "secret")
+	f := os.NewFile(uintptr(fd), what)
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		f.Close()
 		return nil, os.NewSyscallError("fchmod", err)
-	}
-	if _, err := f.WriteString(rand.Text()); err != nil {
-		f.Close()
-		return nil, err
 	}
 	return f, nil
 }

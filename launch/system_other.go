@@ -3,7 +3,6 @@
 package launch
 
 import (
-	"crypto/rand"
 	"os"
 	"syscall"
 )
@@ -12,16 +11,12 @@ import (
 // by the pipe alone.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// secretFile is a file, already removed, that holds a new secret.
-func secretFile() (*os.File, error) {
-	f, err := os.CreateTemp("", "trireme-*") // mode 0600
+// unnamedFile is a file, already removed, that only this user may read.
+func unnamedFile(what string) (*os.File, error) {
+	f, err := os.CreateTemp("", what+"-*") // mode 0600
 	if err != nil {
 		return nil, err
 	}
 	os.Remove(f.Name())
-	if _, err := f.WriteString(rand.Text()); err != nil {
-		f.Close()
-		return nil, err
-	}
 	return f, nil
 }

@@ -3,7 +3,6 @@ package launch
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"strconv"
 	"sync"
 	"syscall"
@@ -77,75 +76,4 @@ func launcherEnds(launcher, wake int32) bool {
 			return fds[1].Revents == 0
 		}
 	}
-}
-
-// Stop is a worker's wish to end early: it is asked for by a signal or by Request, and taken
-// up by the loop at the next step boundary, where the ranks agree.
-type Stop struct {
-	mu      sync.Mutex
-	why     string
-	asked   chan struct{}
-	signals chan os.Signal
-	wg      sync.WaitGroup
-	exit    func(code int)
-}
-
-// OnStop begins to listen to SIGINT, SIGTERM, SIGUSR1 and SIGUSR2: each asks to stop. A
-// SIGINT after another wish calls exit(130) at once; exit is os.Exit where nil. Close ends
-// the listening.
-func OnStop(exit func(code int)) *Stop {
-	if exit == nil {
-		exit = os.Exit
-	}
-	s := &Stop{asked: make(chan struct{}), signals: make(chan os.Signal, 8), exit: exit}
-	signal.Notify(s.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
-	s.wg.Go(func() {
-		for sig := range s.signals {
-			if !s.Request(sig.String()) && sig == syscall.SIGINT {
-				s.exit(CodeInterrupted)
-			}
-		}
-	})
-	return s
-}
-
-// Request asks to stop, and says whether nobody had before.
-func (s *Stop) Request(why string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.why != "" {
-		return false
-	}
-	if s.why = why; why == "" {
-		s.why = "request"
-	}
-	close(s.asked)
-	return true
-}
-
-// Requested says whether someone has asked to stop.
-func (s *Stop) Requested() bool {
-	select {
-	case <-s.asked:
-		return true
-	default:
-		return false
-	}
-}
-
-// Why is the first reason given, "" if there is none.
-func (s *Stop) Why() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.why
-}
-
-// Asked is closed when someone asks.
-func (s *Stop) Asked() <-chan struct{} { return s.asked }
-
-// Close gives the signals back to their defaults.
-func (s *Stop) Close() {
-	signal.Stop(s.signals)
-	close(s.signals)
-	s.wg.Wait()
 }

@@ -29,19 +29,11 @@ var strategies = []struct {
 	{Strategy{Name: "hybrid_shard_zero2", Grads: true, Optimizer: true, Replicas: true}, []string{"_hybrid_shard_zero2", "5"}},
 }
 
-// StrategyNames are our names of all strategies.
-func StrategyNames() []string {
-	var out []string
-	for _, s := range strategies {
-		out = append(out, s.Name)
-	}
-	return out
-}
-
 // ParseStrategy knows FSDP's names, DeepSpeed's stages and Accelerate's numbers, in any case
 // and with - for _.
 func ParseStrategy(name string) (Strategy, error) {
 	want := strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	var known []string
 	for _, s := range strategies {
 		if want == s.Name {
 			return s.Strategy, nil
@@ -51,8 +43,9 @@ func ParseStrategy(name string) (Strategy, error) {
 				return s.Strategy, nil
 			}
 		}
+		known = append(known, s.Name)
 	}
-	return Strategy{}, fmt.Errorf("parallel: strategy: %w", conf.NotOneOf(name, append(StrategyNames(), "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...))
+	return Strategy{}, fmt.Errorf("parallel: strategy: %w", conf.NotOneOf(name, append(known, "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...))
 }
 
 // Config is the node `parallel`: how the model is divided among ranks.
@@ -75,6 +68,12 @@ type Config struct {
 	// Timeout is the number of seconds that a collective, or joining the run, waits for another
 	// rank. Default 600.
 	Timeout float64 `yaml:"timeout_seconds"`
+	// GraceSeconds is the number of seconds that the other ranks have to end once one has failed,
+	// and that a rank has to react to a signal. Then it is killed. Default 5.
+	GraceSeconds float64 `yaml:"grace_seconds"`
+	// StopSeconds is the number of seconds that a run has to finish its step and save after Ctrl-C,
+	// SIGTERM, SIGUSR1 or SIGUSR2. Then it is killed. Default 600.
+	StopSeconds float64 `yaml:"stop_seconds"`
 }
 
 // MeshConfig is the node `parallel.mesh`: the size of each axis. The product is the number of ranks.
@@ -88,11 +87,19 @@ type MeshConfig struct {
 
 // Default is the configuration of a file that says nothing.
 func Default() Config {
-	return Config{Strategy: "full_shard", Gathering: defaultGathering(), Backend: "auto", WorldInvariant: true, Timeout: 600}
+	return Config{Strategy: "full_shard", Gathering: defaultGathering(), Backend: "auto", WorldInvariant: true, Timeout: 600, GraceSeconds: 5, StopSeconds: 600}
 }
 
 // Wait is Timeout as a duration.
-func (c Config) Wait() time.Duration { return time.Duration(c.Timeout * float64(time.Second)) }
+func (c Config) Wait() time.Duration { return seconds(c.Timeout) }
+
+// Grace is GraceSeconds as a duration.
+func (c Config) Grace() time.Duration { return seconds(c.GraceSeconds) }
+
+// StopGrace is StopSeconds as a duration.
+func (c Config) StopGrace() time.Duration { return seconds(c.StopSeconds) }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // Validate checks what does not depend on the world.
 func (c Config) Validate() error {
@@ -107,6 +114,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("parallel: mesh %dx%d has a negative extent. try: 0, which is worked out", c.Mesh.Replicate, c.Mesh.Shard)
 	case !(c.Timeout > 0):
 		return fmt.Errorf("parallel: timeout_seconds is %v: it must be positive", c.Timeout)
+	case !(c.GraceSeconds > 0):
+		return fmt.Errorf("parallel: grace_seconds is %v: it must be positive", c.GraceSeconds)
+	case !(c.StopSeconds > 0):
+		return fmt.Errorf("parallel: stop_seconds is %v: it must be positive", c.StopSeconds)
 	}
 	return c.Gathering.validate()
 }

@@ -5,19 +5,21 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"trireme/launch"
 	"trireme/monitor"
 )
 
 // Main runs one command line, without the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stop := launch.OnStop(os.LookupEnv, stderr, nil)
+	defer stop.Close()
 	defer func() {
 		if e := recover(); e != nil {
-			code = report(stderr, crash(e, debug.Stack()))
+			code = report(stderr, crash(stop, e, debug.Stack()))
 		}
 	}()
 	// Files and servers of strangers are quoted in messages. What is piped on stays as it is.
@@ -26,10 +28,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		stdout = monitor.NewCleaned(stdout)
 	}
 	root := newRoot()
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		completions(root)
-	}
-	root.SetArgs(bareResume(args))
+	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -37,7 +36,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	// cobra's own errors are about the command line; they come before a command runs.
 	running := false
 	watch(root, &running)
-	cmd, err := root.ExecuteC()
+	cmd, err := root.ExecuteContextC(withStop(stop))
 	if err != nil && !running {
 		err = usageError(cmd, err)
 	}
@@ -58,13 +57,10 @@ func watch(c *cobra.Command, running *bool) {
 }
 
 // crash keeps the stack of a panic in a file, out of the reader's way.
-func crash(e any, stack []byte) error {
+func crash(stop *launch.Stop, e any, stack []byte) error {
 	p := &Problem{What: fmt.Sprintf("internal error: %v", e), Why: "a mistake in trireme, not in your input"}
-	if f, err := os.CreateTemp("", "trireme-crash-*.txt"); err == nil {
-		fmt.Fprintf(f, "%v\n\n%s", e, stack)
-		if f.Close() == nil {
-			p.Where = "stack: " + f.Name()
-		}
+	if path, err := stop.Crash(fmt.Sprintf("panic: %v\n\n%s", e, stack)); err == nil && path != "" {
+		p.Where = "stack: " + path
 	}
-	return &Exit{CodeFailed, p}
+	return &Exit{CodeCrashed, p}
 }

@@ -30,7 +30,7 @@ func TestExitOf(t *testing.T) {
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, &collective.Failure{Kind: collective.ErrPeerLost, Rank: 0}, CodePeerLost},
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, errors.New("own"), CodeFailed},
 	} {
-		if got := codeOf(exitOf(c.env, c.err)); got != c.want {
+		if got := codeOf(exitOf(newStop(t), c.env, c.err)); got != c.want {
 			t.Errorf("%+v, %v: %d, want %d", c.env, c.err, got, c.want)
 		}
 	}
@@ -75,7 +75,7 @@ func TestReport(t *testing.T) {
 func TestCrashKeepsTheStackOutOfTheWay(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var b strings.Builder
-	if code := report(&b, crash("kernel: shapes", []byte("goroutine 1"))); code != CodeFailed {
+	if code := report(&b, crash(newStop(t), "kernel: shapes", []byte("goroutine 1"))); code != CodeCrashed {
 		t.Errorf("code %d", code)
 	}
 	lines := strings.Split(b.String(), "\n")

@@ -2,32 +2,73 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 
+	"trireme/checkpoint"
 	"trireme/launch"
 )
 
-// untilStopped does something long that is not yet a run. A signal cancels it: the error then says
-// what was stopped, and what is left of it.
+type stopKey struct{}
+
+// withStop is the context of a command: it ends when a signal asks this process to stop.
+func withStop(stop *launch.Stop) context.Context {
+	return context.WithValue(stop.Context(), stopKey{}, stop)
+}
+
+// stopOf is the process's stop state, of which Main makes one before anything else.
+func stopOf(ctx context.Context) *launch.Stop { return ctx.Value(stopKey{}).(*launch.Stop) }
+
+// untilStopped does something long that is not yet a run. A signal cancels it, and counts also when
+// it came too late for that: the error says what was stopped, and what is left of it.
 func untilStopped(ctx context.Context, doing, left string, do func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := launch.OnStop(nil)
-	defer stop.Close()
-	go func() {
-		select {
-		case <-stop.Asked():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	stop := stopOf(ctx)
+	defer stop.Hold()()
 	err := do(ctx)
-	if err == nil || !stop.Requested() {
+	asked := stop.Asked()
+	if asked == nil {
 		return err
 	}
-	code := CodeTerminated
-	if stop.Why() == os.Interrupt.String() {
-		code = CodeInterrupted
+	return &Exit{asked.Code(), &Problem{What: "stopped while " + doing + ": " + left, Err: err}}
+}
+
+// ending is what a run's error means once somebody has asked for a stop. Whatever goes wrong before
+// the first step does so because this rank or another leaves. The run has then saved nothing: the
+// same command goes on from an older checkpoint, if it resumes and there is one, or begins anew.
+func (j *job) ending(ctx context.Context, err error) error {
+	asked := stopOf(ctx).Asked()
+	if asked == nil || err == nil || j.begun && codeOf(err) != asked.Code() {
+		return err
 	}
-	return &Exit{code, &Problem{What: "stopped while " + doing + ": " + left, Err: err}}
+	var said *Problem
+	errors.As(err, &said)
+	switch path := j.resumable(); {
+	case errors.Is(err, launch.ErrKilled), launch.Tied(os.LookupEnv): // the launcher says it
+		return &Exit{Code: asked.Code()}
+	case path != "":
+		return &Exit{CodeStopped, &Problem{What: "stopped before a step was made; " + path + " is good", Try: "the same command", Err: err}}
+	case said != nil:
+		return &Exit{asked.Code(), said}
+	}
+	return &Exit{asked.Code(), &Problem{What: "stopped before the first step; nothing was saved", Try: "the same command", Err: err}}
+}
+
+// resumable is the checkpoint that the same command goes on from, or "".
+func (j *job) resumable() string {
+	switch j.cfg.Resume {
+	case "", "none":
+		return ""
+	case "auto":
+		dir := j.cfg.Checkpoint.Dir
+		if dir == "" {
+			dir = filepath.Join(j.cfg.OutputDir, "checkpoints")
+		}
+		path, _, err := checkpoint.Latest(dir)
+		if err != nil {
+			return ""
+		}
+		return path
+	}
+	return j.cfg.Resume
 }

@@ -3,30 +3,48 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"syscall"
 	"testing"
+
+	"trireme/launch"
 )
 
+func nowhere(string) (string, bool) { return "", false }
+
+func newStop(t *testing.T) *launch.Stop {
+	stop := launch.OnStop(nowhere, io.Discard, nil)
+	t.Cleanup(stop.Close)
+	return stop
+}
+
 func TestUntilStopped(t *testing.T) {
-	for sig, code := range map[os.Signal]int{syscall.SIGINT: CodeInterrupted, syscall.SIGTERM: CodeTerminated} {
-		err := untilStopped(t.Context(), "waiting", "nothing is left", func(ctx context.Context) error {
-			self, err := os.FindProcess(os.Getpid())
-			if err == nil {
-				err = self.Signal(sig)
+	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: CodeInterrupted, syscall.SIGTERM: CodeTerminated, syscall.SIGUSR1: CodeTerminated} {
+		for _, late := range []bool{false, true} { // what is done does not look at its context
+			stop := launch.OnStop(nowhere, io.Discard, nil)
+			err := untilStopped(withStop(stop), "waiting", "nothing is left", func(ctx context.Context) error {
+				if err := syscall.Kill(os.Getpid(), sig); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				if late {
+					return nil
+				}
+				return ctx.Err()
+			})
+			var e *Exit
+			if !errors.As(err, &e) || e.Code != code || !late && !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, late %v: %v", sig, late, err)
 			}
-			if err != nil {
-				return err
+			// Nor is it forgotten afterwards.
+			if err := untilStopped(withStop(stop), "", "", func(context.Context) error { return nil }); err == nil {
+				t.Errorf("%v was forgotten", sig)
 			}
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		var e *Exit
-		if !errors.As(err, &e) || e.Code != code || !errors.Is(err, context.Canceled) {
-			t.Errorf("%v: %v", sig, err)
+			stop.Close()
 		}
 	}
-	if err := untilStopped(t.Context(), "waiting", "", func(context.Context) error { return nil }); err != nil {
+	if err := untilStopped(withStop(newStop(t)), "waiting", "", func(context.Context) error { return nil }); err != nil {
 		t.Error(err)
 	}
 }

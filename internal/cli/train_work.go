@@ -45,21 +45,17 @@ func (j *job) work(ctx context.Context, env rendezvous.Env, stderr io.Writer) er
 
 // workOn trains as one rank and tells s of it, if it is rank 0.
 func (j *job) workOn(ctx context.Context, env rendezvous.Env, s *screen) error {
-	stop := launch.OnStop(nil)
-	defer stop.Close()
-	if !env.Launched { // nobody else says so
-		done := make(chan struct{})
-		defer close(done)
-		go func() {
-			select {
-			case <-stop.Asked():
-				fmt.Fprintln(s, "stopping; Ctrl-C again stops at once, without a save")
-			case <-done:
-			}
-		}()
+	stop := stopOf(ctx)
+	stop.Dir(j.logs(), launch.RankName(env.Rank))
+	stop.Show(s)
+	if !launch.Tied(os.LookupEnv) {
+		stop.KeepCrash()
 	}
-	return j.inWorld(ctx, env, func(w *world) error { return j.trainIn(ctx, w, s, stop.Requested) })
+	return j.inWorld(ctx, env, func(w *world) error { return j.trainIn(ctx, w, s) })
 }
+
+// logs is the directory of what ranks write and of stacks.
+func (j *job) logs() string { return filepath.Join(j.cfg.OutputDir, "logs") }
 
 // inWorld runs f as one rank among the others, all of which have this configuration. What f
 // fails with ends the world, unless all ranks fail with it alike.
@@ -81,7 +77,7 @@ func (j *job) inWorld(ctx context.Context, env rendezvous.Env, f func(w *world) 
 		if closed := w.Close(); err == nil {
 			err = closed
 		}
-		err = exitOf(env, err)
+		err = exitOf(stopOf(ctx), env, err)
 	}()
 	if err := j.sameEverywhere(ctx, w.agreement()); err != nil {
 		return err
@@ -98,10 +94,11 @@ func (j *job) deps(w *world) train.Deps {
 	}
 }
 
-// trainIn trains as one rank of a world.
-func (j *job) trainIn(ctx context.Context, w *world, s *screen, stop func() bool) (err error) {
+// trainIn trains as one rank of a world. Until the first step ctx ends the run at once; then it ends
+// after a step, with all ranks.
+func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 	env, deps := w.env, j.deps(w)
-	deps.Stop = stop
+	deps.Stop = func() bool { return ctx.Err() != nil }
 	deps.Plan = func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error) {
 		p, err := j.planJob(config, positions, rows, env.WorldSize).Run(ctx, env.Rank)
 		return p.Memory, err
@@ -116,13 +113,19 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen, stop func() bool
 			err = closed
 		}
 	}()
-	if err := run.Train(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := run.Export(ctx, filepath.Join(j.cfg.OutputDir, finalName), j.tokenizers()...); err != nil {
+	j.begun = true
+	stopOf(ctx).Patience(j.cfg.Parallel.StopGrace())
+	training := context.WithoutCancel(ctx)
+	if err := run.Train(training); err != nil {
 		return err
 	}
-	memory, err := run.Memory(ctx)
+	if err := run.Export(training, filepath.Join(j.cfg.OutputDir, finalName), j.tokenizers()...); err != nil {
+		return err
+	}
+	memory, err := run.Memory(training)
 	if err != nil || env.Rank != 0 {
 		return err
 	}
@@ -182,17 +185,19 @@ type blamer interface {
 }
 
 // exitOf gives errors that schedulers tell apart their codes, and tells the launcher whom to blame.
-func exitOf(env rendezvous.Env, err error) error {
+func exitOf(stop *launch.Stop, env rendezvous.Env, err error) error {
 	var lost *collective.Failure
 	var other blamer
 	if errors.As(err, &other) {
 		if rank, ok := other.Culprit(); ok && rank != env.Rank {
-			return &Exit{CodePeerLost, errors.Join(err, launch.Blame(os.LookupEnv, rank, other.Error()))}
+			return &Exit{CodePeerLost, errors.Join(err, stop.Blame(rank, other.Error()))}
 		}
 	}
-	switch {
+	switch asked := stop.Asked(); {
 	case errors.Is(err, train.ErrStopped):
 		return &Exit{CodeStopped, err}
+	case asked != nil && errors.Is(err, collective.ErrAborted) && !errors.Is(err, context.Canceled):
+		return &Exit{asked.Code(), err} // another rank had not begun yet, and left
 	case errors.Is(err, train.ErrNotFinite) && env.LocalRank > 0:
 		return &Exit{CodePeerLost, err} // the failure of all, which the first rank of a machine is to report
 	case errors.As(err, &lost) && (lost.Rank != env.Rank || lost.Kind == collective.ErrPeerLost):

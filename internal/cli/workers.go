@@ -16,7 +16,10 @@ func startWorkers(ctx context.Context, cfg launch.Config) error {
 		return fmt.Errorf("finding this program to start workers: %w", err)
 	}
 	cfg.Command = append([]string{exe}, os.Args[1:]...)
-	code, err := launch.Run(ctx, cfg)
+	signals := make(chan os.Signal, 32)
+	defer stopOf(ctx).Take(signals)()
+	cfg.Signals = signals
+	code, err := launch.Run(context.WithoutCancel(ctx), cfg)
 	if err != nil || code != 0 {
 		return &Exit{code, err}
 	}
