@@ -147,10 +147,10 @@ func (f *frame) course(width int, unicode bool, s styles) (out row) {
 // speed is the line of what a step takes.
 func (f *frame) speed(s styles) (out row) {
 	r := f.last
-	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, thousands(r.TokensPerSecond()))
+	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, Thousands(r.TokensPerSecond()))
 	out.item().add("", "", " tok/s")
 	if r.masked() {
-		out.field(s, "labels", thousands(r.LabelTokensPerSecond())+"/s")
+		out.field(s, "labels", Thousands(r.LabelTokensPerSecond())+"/s")
 		out.field(s, "samples", short(r.SamplesPerSecond())+"/s")
 	}
 	out.field(s, "step", short(1000*r.StepSeconds)+" ms")
@@ -254,8 +254,8 @@ func bySize(m map[string]int64) []string {
 	return keys
 }
 
-// thousands is a whole number with commas.
-func thousands(v float64) string {
+// Thousands is a whole number with commas.
+func Thousands(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) >= 1e15 {
 		return fmt.Sprint(v)
 	}

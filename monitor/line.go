@@ -166,14 +166,17 @@ func (r Record) mfu() string {
 	return fmt.Sprintf("%.1f%%", 100*r.MFU)
 }
 
-// FLOPS is a speed in the largest unit that leaves at least 1: 249 GFLOP/s.
-func FLOPS(v float64) string {
+// SI is a number with three digits and the prefix of its size: 48.6 G.
+func SI(v float64) string {
 	unit := 0
-	for ; math.Abs(v) >= 1000 && unit < 5; unit++ {
+	for ; math.Abs(v) >= 1000 && unit < 6; unit++ {
 		v /= 1000
 	}
-	return short(v) + " " + [...]string{"", "K", "M", "G", "T", "P"}[unit] + "FLOP/s"
+	return short(v) + " " + [...]string{"", "K", "M", "G", "T", "P", "E"}[unit]
 }
+
+// FLOPS is a speed: 249 GFLOP/s.
+func FLOPS(v float64) string { return SI(v) + "FLOP/s" }
 
 // short is a number with three digits that count and no exponent where it is of usual size.
 func short(v float64) string {

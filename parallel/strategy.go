@@ -29,11 +29,19 @@ var strategies = []struct {
 	{Strategy{Name: "hybrid_shard_zero2", Grads: true, Optimizer: true, Replicas: true}, []string{"_hybrid_shard_zero2", "5"}},
 }
 
+// StrategyNames are our names of all strategies.
+func StrategyNames() []string {
+	var out []string
+	for _, s := range strategies {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
 // ParseStrategy knows FSDP's names, DeepSpeed's stages and Accelerate's numbers, in any case
 // and with - for _.
 func ParseStrategy(name string) (Strategy, error) {
 	want := strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	var known []string
 	for _, s := range strategies {
 		if want == s.Name {
 			return s.Strategy, nil
@@ -43,9 +51,8 @@ func ParseStrategy(name string) (Strategy, error) {
 				return s.Strategy, nil
 			}
 		}
-		known = append(known, s.Name)
 	}
-	return Strategy{}, fmt.Errorf("parallel: strategy: %w", conf.NotOneOf(name, append(known, "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...))
+	return Strategy{}, fmt.Errorf("parallel: strategy: %w", conf.NotOneOf(name, append(StrategyNames(), "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...))
 }
 
 // Config is the node `parallel`: how the model is divided among ranks.

@@ -15,6 +15,7 @@ import (
 // Summary is what is known of a run before it begins.
 type Summary struct {
 	Parameters    int64
+	Trained       int64 // parameters that are not frozen
 	Ranks         int
 	Strategy      string
 	Steps         int // with max_steps 0, as many as the epochs have
@@ -31,13 +32,15 @@ type Summary struct {
 type Contents struct {
 	SequenceLength int
 	Rows, EvalRows int
-	Tokens         int64  // of Rows
-	Format         string // of the rows, as data.format calls it
-	Splits         string // what names of files told: see data.Sets
-	Cut, Barren    int    // rows that lost their end, and rows left out: see data.Info
-	Looked         int    // rows that were read, spread evenly over all of them
-	Counted        int64  // tokens of those that are learned
-	Empty          int    // rows of those with nothing to learn
+	Tokens         int64    // of Rows
+	Format         string   // of the rows, as data.format calls it
+	Splits         string   // what names of files told: see data.Sets
+	Cut, Barren    int      // rows that lost their end, and rows left out: see data.Info
+	Looked         int      // rows that were read, spread evenly over all of them
+	Counted        int64    // label tokens of those
+	Empty          int      // rows of those without labels
+	OfRows         bool     // labels are of whole rows, and Counted are those
+	Notes          []string // what is odd and not wrong, a line each
 }
 
 // Inspect opens everything that a run of so many ranks is given, as Open does, and makes the
@@ -66,7 +69,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks int, r
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, loader.Close(), sets.Close()) }()
-	if s.Parameters, err = cfg.inspectModel(config, loader.SequenceLength()); err != nil {
+	if s.Parameters, s.Trained, err = cfg.inspectModel(config, loader.SequenceLength()); err != nil {
 		return nil, err
 	}
 	s.Ahead = loader.Bytes()
@@ -81,36 +84,44 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks int, r
 	rows.SequenceLength, rows.Masking = loader.SequenceLength(), sets.Masking
 	c, err := contents(sets, rows)
 	s.Contents = *c
+	s.Notes = append(cfg.Training.notes(schedule), s.Notes...)
 	return s, err
 }
 
 // inspectModel makes the model on the backend that computes nothing, and compares it with its
 // files.
-func (cfg Config) inspectModel(config *model.Config, positions int) (parameters int64, err error) {
+func (cfg Config) inspectModel(config *model.Config, positions int) (parameters, trained int64, err error) {
 	b, err := device.Open("meta", device.Options{})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	m, err := config.Make(b, positions)
 	if err != nil {
-		return 0, input(err)
+		return 0, 0, input(err)
 	}
 	if err := cfg.Prepare(m); err != nil {
-		return 0, input(err)
+		return 0, 0, input(err)
+	}
+	for _, p := range model.Params(m) {
+		n := int64(p.Shape.Elems())
+		parameters += n
+		if !p.Frozen {
+			trained += n
+		}
 	}
 	if _, err := cfg.exportDType(config); err != nil {
-		return 0, input(err)
+		return 0, 0, input(err)
 	}
 	if cfg.Model.drawn() {
-		return model.CountParams(m), nil
+		return parameters, trained, nil
 	}
 	files, err := cfg.Model.openWeights()
 	if err != nil {
-		return 0, input(err)
+		return 0, 0, input(err)
 	}
 	_, err = cfg.Model.match(m, config, files)
-	return model.CountParams(m), errors.Join(input(err), files.Close())
+	return parameters, trained, errors.Join(input(err), files.Close())
 }
 
 // lookTime bounds how long rows are read for a summary, if some are found that teach.
@@ -122,6 +133,7 @@ func contents(sets *data.Sets, l data.LoaderConfig) (*Contents, error) {
 	of := sets.Train.Info()
 	c := &Contents{
 		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Cut: of.Cut, Barren: of.Barren,
+		OfRows: l.Task == data.Classify,
 	}
 	if sets.Eval != nil {
 		c.EvalRows = sets.Eval.Len()

@@ -65,7 +65,7 @@ func (c ModelConfig) Validate() error {
 	}
 	switch {
 	case len(given) == 0:
-		return errors.New("train: model names no path and no config. try: --model_name DIR, or --set model.config=config.json for random weights")
+		return errors.New("train: model names no path and no config. try: --model DIR, or --set model.config=config.json for random weights")
 	case len(given) > 1:
 		return fmt.Errorf("train: model has both %s. try: one of them", strings.Join(given, " and "))
 	case c.Task != "" && !slices.Contains(model.Tasks(), c.Task):

@@ -68,6 +68,7 @@ where it has them.`,
 	f.StringVar(&shapes, "shapes", "peers", "peers (what the comparison with OpenBLAS measures), training (of bench step's configurations), or a list such as 512x768x3072,512x768x3072_dw")
 	f.StringVar(&dtype, "dtype", "float32", "type of the operands: float32, bfloat16 or float16")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	_ = c.RegisterFlagCompletionFunc("shapes", cobra.FixedCompletions([]string{"peers", "training"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return c
 }
 

@@ -62,6 +62,9 @@ that was started by the user, the starting of workers included.`,
 	p.Float64Var(&f.options.Clip, "clip", 0, "norm to which gradients are clipped; 0 does not clip")
 	p.StringVar(&f.options.Recompute, "recompute", "", "what to compute again on the way back: "+strings.Join(recomputations(), ", ")+"; alone, layers")
 	p.Lookup("recompute").NoOptDefVal = "layers"
+	for flag, values := range map[string][]string{"config": bench.StepNames(), "recompute": recomputations()} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flags are there
+	}
 	p.StringVar(&f.transport, "transport", "auto", "how ranks are connected: auto, shm or tcp")
 	p.DurationVar(&f.timeout, "timeout", 0, "how long a rank waits for the others; 0 is one minute")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")

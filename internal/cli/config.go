@@ -10,18 +10,21 @@ import (
 func newConfig() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "show a run's configuration as it is resolved",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  group,
+		Short: "show a run's resolved configuration, and the reference of all keys",
+		Example: `  trireme config show --config run.yaml --origin
+  trireme config keys training`,
+		Args: cobra.ArbitraryArgs,
+		RunE: group,
 	}
-	c.AddCommand(newConfigShow())
+	c.AddCommand(newConfigKeys(), newConfigShow())
 	return c
 }
 
+// configReport is --json's object.
 type configReport struct {
-	Schema  string       `json:"schema"`
-	YAML    string       `json:"yaml"`
-	Origins conf.Origins `json:"origins"`
+	Schema  string         `json:"schema"`
+	Config  map[string]any `json:"config"`            // the tree: .config.training.max_steps
+	Origins conf.Origins   `json:"origins,omitempty"` // by path, with --origin
 }
 
 func newConfigShow() *cobra.Command {
@@ -33,8 +36,9 @@ func newConfigShow() *cobra.Command {
 		Long: `Prints the configuration that train would use with the same flags and environment, as YAML
 that train reads. The first of these that sets a value wins: flag, --set, environment variable,
 file, default.`,
-		Example: "  trireme config show --config run.yaml --set training.max_steps=20 --origin",
-		Args:    noArgs,
+		Example: `  trireme config show --config run.yaml --set training.max_steps=20 --origin
+  trireme config show --config run.yaml --json | jq .config.training.max_steps`,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			j, err := f.job(c, rendezvous.Single())
 			if err != nil {
@@ -43,19 +47,19 @@ file, default.`,
 			if err := j.warn(c.ErrOrStderr()); err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(c.OutOrStdout(), configReport{"trireme.config/1", j.resolved, j.origins})
-			}
 			origins := j.origins
 			if !origin {
 				origins = nil
+			}
+			if asJSON {
+				return writeJSON(c.OutOrStdout(), configReport{"trireme.config/2", conf.Tree(j.cfg), origins})
 			}
 			return conf.Print(c.OutOrStdout(), j.cfg, origins)
 		},
 	}
 	p := c.Flags()
 	f.treeFlags(p)
-	p.IntVar(&f.nproc, "nproc", 0, "ranks, where a file's batch depends on them")
+	p.Var(&f.nproc, "nproc", "`N` ranks, if the file's batch depends on them")
 	p.BoolVar(&origin, "origin", false, "after each value, the place that decided it")
 	p.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c

@@ -22,7 +22,7 @@ func (f *trainFlags) readFile(env rendezvous.Env) (*foreign.File, conf.Source, e
 	}
 	environ := environment()
 	o := foreign.Options{
-		Mode: f.mode, Format: foreign.Format(f.format), Ranks: f.nproc, Launched: env.Launched, Planned: f.dataless,
+		Mode: f.mode, Format: foreign.Format(f.format), Ranks: int(f.nproc), Launched: env.Launched, Planned: f.dataless,
 		Model:     f.modelName != "" || sets(f.sets, "model.path") || sets(f.sets, "model.config") || environ["TRIREME_MODEL_PATH"] != "",
 		OutputDir: f.outputDir != "" || sets(f.sets, "output_dir") || environ["TRIREME_OUTPUT_DIR"] != "",
 	}

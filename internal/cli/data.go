@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,13 +39,13 @@ func newDataShow() *cobra.Command {
 		Long: `Prints rows of the data that train would use with the same flags: their text, as it comes
 back from tokens, with what is learned marked, and then what is known of all rows.`,
 		Example: `  trireme data show --config run.yaml -n 3
-  trireme data show --model_name DIR --set data.path=train.jsonl`,
+  trireme data show --model DIR --data train.jsonl`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
 	f.treeFlags(p)
-	p.IntVar(&f.nproc, "nproc", 0, "ranks, where a file's batch depends on them")
+	p.Var(&f.nproc, "nproc", "`N` ranks, if the file's batch depends on them")
 	p.IntVarP(&f.n, "rows", "n", 3, "how many rows")
 	p.IntVar(&f.from, "from", 0, "`ROW` to begin with, from 0, in the order of the files")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -117,7 +116,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 	for _, row := range rows {
 		p.row(row)
 	}
-	return errors.Join(err, j.printData(stdout, contents))
+	return errors.Join(err, j.printData(stdout, contents), printNotes(stdout, contents.Notes))
 }
 
 // rowPrinter writes rows for a reader.
@@ -127,18 +126,14 @@ type rowPrinter struct {
 }
 
 func (p *rowPrinter) row(r train.Shown) {
-	label := ""
+	labels := number(r.Learned, "label token")
 	if r.Label != nil {
-		label = ", label " + *r.Label
-	}
-	learned := strconv.FormatInt(r.Learned, 10) + " learned"
-	if r.Label != nil {
-		learned = "the label is learned"
+		labels = "label " + *r.Label
 		if r.Learned == 0 {
-			learned = "nothing is learned"
+			labels += ", which is not trained on"
 		}
 	}
-	fmt.Fprintf(p.w, "row %d, %s: %d tokens, %s%s\n", r.Row, monitor.Clean(r.Where), r.Tokens, learned, monitor.Clean(label))
+	fmt.Fprintf(p.w, "row %d, %s: %s, %s\n", r.Row, monitor.Clean(r.Where), number(int64(r.Tokens), "token"), monitor.Clean(labels))
 	var b strings.Builder
 	for _, s := range r.Spans {
 		if s.First {

@@ -16,10 +16,7 @@ import (
 )
 
 // evalFlags is the command line of eval.
-type evalFlags struct {
-	trainFlags
-	data string
-}
+type evalFlags struct{ trainFlags }
 
 func newEval() *cobra.Command {
 	f := &evalFlags{}
@@ -39,10 +36,10 @@ data.eval_fraction), or else its data.path.`,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
-	p.StringVar(&f.config, "config", "", "configuration `FILE` (YAML) of the run")
+	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` (YAML) of the run")
 	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR` to measure, or its name on the hub (model.path)")
 	p.StringVar(&f.data, "data", "", "`FILE`, glob or directory (data.path), nothing of it held out")
-	p.IntVar(&f.nproc, "nproc", 0, "worker processes on this machine (default 1)")
+	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one for each NUMA node (default 1)")
 	p.StringArrayVar(&f.sets, "set", nil, "`path.to.key=value`: one value of the configuration, over the file's; repeatable")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
@@ -58,10 +55,10 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	}
 	var more []conf.Source
 	if f.modelName != "" {
-		more = append(more, conf.Flag("--model", "model.path", f.modelName), conf.Flag("--model", "model.config", ""), conf.Flag("--model", "model.inline", "null"), conf.Flag("--model", "model.random_weights", "false"))
+		more = append(more, conf.Flag("--model", "model.random_weights", "false"))
 	}
 	if f.data != "" {
-		more = append(more, conf.Flag("--data", "data.path", f.data), conf.Flag("--data", "data.eval_path", ""), conf.Flag("--data", "data.eval_fraction", "0"))
+		more = append(more, conf.Flag("--data", "data.eval_path", ""), conf.Flag("--data", "data.eval_fraction", "0"))
 	}
 	j, err := f.job(c, env, more...)
 	if err != nil {
@@ -78,7 +75,7 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return startWorkers(ctx, launch.Config{Nproc: f.nproc, Env: workers, Stdout: stdout, Stderr: c.ErrOrStderr()})
+	return startWorkers(ctx, launch.Config{Nproc: int(f.nproc), Env: workers, Stdout: stdout, Stderr: c.ErrOrStderr()})
 }
 
 // evalReport is --json's object.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -28,7 +29,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		stdout = monitor.NewCleaned(stdout)
 	}
 	root := newRoot()
-	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		completions(root)
+	}
+	root.SetArgs(bareResume(args))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"trireme/device"
 	"trireme/internal/conf"
@@ -34,13 +33,13 @@ type planFlags struct {
 }
 
 // planKeys are flags for keys of the configuration.
-var planKeys = []struct{ flag, path, usage string }{
-	{"micro_batch_size", "training.micro_batch_size", "rows of a rank's forward pass"},
-	{"gradient_accumulation_steps", "training.gradient_accumulation_steps", "micro-batches of a rank in a step"},
-	{"global_batch_size", "training.global_batch_size", "rows of a step over all ranks"},
-	{"sequence_length", "data.sequence_length", "positions of a row"},
-	{"param_dtype", "precision.param_dtype", "type of the parameters that compute"},
-	{"activation_checkpointing", "activation_checkpointing.enabled", "true or false: keep only the inputs of layers"},
+var planKeys = []keyFlag{
+	{flag: "micro_batch_size", path: "training.micro_batch_size", usage: "rows of a rank's forward pass"},
+	{flag: "gradient_accumulation_steps", path: "training.gradient_accumulation_steps", usage: "micro-batches of a rank in a step"},
+	{flag: "global_batch_size", path: "training.global_batch_size", usage: "rows of a step over all ranks"},
+	{flag: "sequence_length", path: "data.sequence_length", usage: "positions of a row"},
+	{flag: "param_dtype", path: "precision.param_dtype", usage: "type of parameters in computation, and of activations"},
+	{flag: "activation_checkpointing", path: "activation_checkpointing.enabled", usage: "true or false: keep only the inputs of layers"},
 }
 
 // mostAssumed is the longest sequence that a plan takes where nothing says how long rows are.
@@ -76,17 +75,14 @@ in place of a model only these are printed.`, mostAssumed, overhead),
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
-	p.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(strings.ReplaceAll(name, "-", "_"))
-	})
-	p.StringVar(&f.config, "config", "", "configuration `FILE`, as train takes it")
+	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`, as train takes it")
 	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, where its keys do not tell: "+strings.Join(foreign.Formats(), ", "))
-	p.StringVar(&f.mode, "mode", "", "ddp, fsdp or deepspeed: the strategy where the file names none")
+	p.StringVar(&f.mode, "mode", "", "`NAME` of the strategy, if the file names none: ddp, fsdp or deepspeed")
 	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR`, a config.json, or a model's name on the hub")
-	p.IntVar(&f.nproc, "world_size", 0, "`N` ranks (default: as the file says, or 1)")
+	p.Var(&f.nproc, "world_size", "`N` ranks (default: as the file says, or 1)")
 	p.StringArrayVar(&f.strategies, "strategy", nil, "`STRATEGY` to plan; repeatable: the first is planned in full, and compared with the others")
 	for _, k := range planKeys {
-		p.String(k.flag, "", k.usage+" ("+k.path+")")
+		p.String(k.flag, "", k.usage+" ["+k.path+"]")
 	}
 	p.StringArrayVar(&f.sets, "set", nil, "`path.to.key=value`: one value of the configuration, over the file's; repeatable")
 	p.StringVar(&f.memory, "gpu_memory", "", "memory of one rank, with its unit: 80GB (80e9 bytes), 80GiB (80 x 2^30)")
@@ -147,7 +143,7 @@ func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 		return err
 	}
 	micro := j.cfg.Training.MicroBatchSize
-	_, err = fmt.Fprintf(stderr, "ranks: %d, %s (replicate x shard: %d x %d); rows of a step: %d = micro-batch %d x accumulation %d x ranks %d\n",
+	_, err = fmt.Fprintf(stderr, "ranks: %d, %s (replicate x shard: %d x %d); rows per step: %d = micro-batch %d x accumulation %d x ranks %d\n",
 		ranks, s.Name, replicate, shard, micro*accumulation*ranks, micro, accumulation, ranks)
 	return err
 }
@@ -229,11 +225,9 @@ func amount(flag, text string) (float64, error) {
 func (f *planFlags) load(c *cobra.Command) (*job, error) {
 	var more []conf.Source
 	if f.modelName != "" {
-		path, config := f.modelName, ""
 		if info, err := os.Stat(f.modelName); err == nil && !info.IsDir() || err != nil && strings.HasSuffix(f.modelName, ".json") {
-			path, config = "", f.modelName
+			more = append(more, conf.Flag("--model", "model.path", ""), conf.Flag("--model", "model.config", f.modelName))
 		}
-		more = append(more, conf.Flag("--model", "model.path", path), conf.Flag("--model", "model.config", config), conf.Flag("--model", "model.inline", "null"))
 	}
 	if len(f.strategies) > 0 {
 		more = append(more, conf.Flag("--strategy", "parallel.strategy", f.strategies[0]))
@@ -245,7 +239,7 @@ func (f *planFlags) load(c *cobra.Command) (*job, error) {
 	}
 	env := rendezvous.Single()
 	if f.nproc > 0 { // they need not be of this machine
-		env.Launched, env.WorldSize = true, f.nproc
+		env.Launched, env.WorldSize = true, int(f.nproc)
 	}
 	return f.job(c, env, more...)
 }
@@ -295,7 +289,7 @@ func (j *job) positions(most int) (n int, note string) {
 
 // count prints accountings of a number of parameters.
 func (f *planFlags) count(c *cobra.Command, ask planAsk) error {
-	r := &planReport{Schema: planSchema, Parameters: int64(ask.parameters), WorldSize: max(1, f.nproc)}
+	r := &planReport{Schema: planSchema, Parameters: int64(ask.parameters), WorldSize: max(1, int(f.nproc))}
 	if err := r.addAccountings(f.accountings, ask.parameters, ask.largest, r.WorldSize, f.perNode); err != nil {
 		return err
 	}

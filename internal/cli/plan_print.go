@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"trireme/device"
+	"trireme/monitor"
 )
 
 // columns begins a table of numbers.
@@ -23,11 +24,11 @@ func (r *planReport) print(w io.Writer) error {
 	}
 	trained := ""
 	if d.Trained != r.Parameters {
-		trained = fmt.Sprintf(", %d of them trained", d.Trained)
+		trained = fmt.Sprintf(", %s trained, %s frozen", number(d.Trained, ""), number(r.Parameters-d.Trained, ""))
 	}
-	fmt.Fprintf(w, "model: %s (%s): %d parameters%s\n", r.Model, r.Family, r.Parameters, trained)
+	fmt.Fprintf(w, "model: %s (%s): %s%s\n", r.Model, r.Family, number(r.Parameters, "parameter"), trained)
 	fmt.Fprintf(w, "ranks: %d, %s (replicate x shard: %s), computing in %s%s\n", r.WorldSize, d.Strategy, d.Mesh, d.ParamDType, recomputed)
-	fmt.Fprintf(w, "rows of a step: %d = micro-batch %d x accumulation %d x ranks %d, of %d positions\n", d.Batch.Global, d.Batch.Micro, d.Batch.Accumulation, r.WorldSize, d.SequenceLength)
+	fmt.Fprintf(w, "rows per step: %d = micro-batch %d x accumulation %d x ranks %d, of %d positions\n", d.Batch.Global, d.Batch.Micro, d.Batch.Accumulation, r.WorldSize, d.SequenceLength)
 	if r.Note != "" {
 		fmt.Fprintln(w, r.Note)
 	}
@@ -47,9 +48,9 @@ func (r *planReport) print(w io.Writer) error {
 
 // printMemory writes a rank's memory by category.
 func (d *planDetail) printMemory(w io.Writer) error {
-	fmt.Fprintln(w, "\nmemory of each rank:")
+	fmt.Fprintln(w, "\nmemory per rank:")
 	t := columns(w)
-	fmt.Fprintln(t, "\tat rest\tat the peak\tat most\t")
+	fmt.Fprintln(t, "\tat rest\tat the peak\town peak\t")
 	rest, peak, most := d.PerRank.AtRest, d.PerRank.bytesBy, d.PerRank.AtMost
 	for _, row := range []struct {
 		name string
@@ -75,7 +76,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 
 // printWork writes what a step moves and computes.
 func (d *planDetail) printWork(w io.Writer, ranks int) {
-	fmt.Fprintf(w, "\neach rank sends %v a step", device.Bytes(d.Communication.Total))
+	fmt.Fprintf(w, "\neach rank sends %v per step", device.Bytes(d.Communication.Total))
 	for i, s := range d.Communication.By {
 		sep := ", "
 		if i == 0 {
@@ -83,20 +84,20 @@ func (d *planDetail) printWork(w io.Writer, ranks int) {
 		}
 		fmt.Fprintf(w, "%s%d x %s over %s %s", sep, s.Calls, s.Collective, s.Group, device.Bytes(s.Bytes).Decimal())
 	}
-	fmt.Fprintf(w, "\na step is %.4g FLOPs, of a rank %.4g", d.FLOPs.Step, d.FLOPs.Rank)
+	fmt.Fprintf(w, "\nFLOPs per step: %s total, %s per rank", monitor.SI(d.FLOPs.Step), monitor.SI(d.FLOPs.Rank))
 	if d.FLOPs.Executed > 0 {
-		fmt.Fprintf(w, "; in products and attention, what is computed again included, %.4g", d.FLOPs.Executed)
+		fmt.Fprintf(w, " (%s executed, incl. recomputation)", monitor.SI(d.FLOPs.Executed))
 	}
 	fmt.Fprintln(w)
 }
 
 // printStrategies writes the table over strategies.
 func (d *planDetail) printStrategies(w io.Writer) error {
-	fmt.Fprintln(w, "\nunder other strategies, of each rank:")
+	fmt.Fprintln(w, "\nother strategies, per rank:")
 	t := columns(w)
 	head := "strategy\tmesh\tat rest\tat the peak\t\tsends\t"
 	if d.GPUMemory > 0 {
-		head += fmt.Sprintf("in %s\tmicro-batch at most\taccumulation\t", device.Bytes(d.GPUMemory).Decimal())
+		head += fmt.Sprintf("in %s\tlargest micro-batch\taccumulation\t", device.Bytes(d.GPUMemory).Decimal())
 	}
 	fmt.Fprintln(t, head)
 	var cannot []string
@@ -163,12 +164,12 @@ func (r *planReport) printAccountings(w io.Writer) error {
 	for _, a := range r.Accountings {
 		if a.Accounting != name {
 			name = a.Accounting
-			fmt.Fprintf(t, "\n%s: model states alone of %d parameters on %d ranks (%s):\n", name, r.Parameters, r.WorldSize, a.source)
+			fmt.Fprintf(t, "\n%s: model states of %s on %s (%s):\n", name, number(r.Parameters, "parameter"), number(int64(r.WorldSize), "rank"), a.source)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t\n", a.Strategy, device.Bytes(a.Bytes).Decimal(), device.Bytes(a.Bytes).Binary())
 	}
 	if len(r.Estimates) > 0 {
-		fmt.Fprintf(t, "\ndeepspeed: as its estimators print, in GiB, which they call GB, of %d parameters on %d ranks:\n", r.Parameters, r.WorldSize)
+		fmt.Fprintf(t, "\ndeepspeed: as its estimators print, in GiB (they write GB), for %s on %s:\n", number(r.Parameters, "parameter"), number(int64(r.WorldSize), "rank"))
 		fmt.Fprintln(t, "host of a node\tdevice of a rank\toff-load\t")
 	}
 	for _, e := range r.Estimates {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -35,6 +36,9 @@ func report(w io.Writer, err error) int {
 		failure.Report(w)
 	case errors.As(err, &configuration):
 		fmt.Fprintln(w, configuration)
+		if i := slices.IndexFunc(configuration, func(p conf.Problem) bool { return p.Unknown }); i >= 0 {
+			fmt.Fprintln(w, strings.TrimRight("try: trireme config keys "+configuration[i].Group, " "))
+		}
 	case errors.As(err, &problem):
 		fmt.Fprintln(w, problem.What)
 		for _, line := range []struct{ label, text string }{{"", problem.Where}, {"why: ", problem.Why}, {"try: ", problem.Try}} {

@@ -4,22 +4,35 @@ import "github.com/spf13/cobra"
 
 // newRoot is the whole tree of commands.
 func newRoot() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "trireme",
 		Short: "distributed training of transformer language models",
 		Long: `Trireme trains transformer language models on any number of processes:
 DDP, FSDP, ZeRO and hybrid sharding in one program.
 
-Exit codes: 0 done; 1 failed; 2 command line or configuration; 3 a check answered no;
-4 authentication; 75 stopped early with a good checkpoint; 76 hang or peer lost;
-130, 143 a signal without a save; 134 a crash.`,
-		Args:          cobra.ArbitraryArgs,
-		RunE:          group,
+It runs on CPUs; GPUs are not supported yet.
+
+Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input file;
+3 a check answered no; 4 authentication; 75 stopped early with a good checkpoint;
+76 hang or peer lost; 130, 143 a signal without a save; 134 a crash.`,
+		Example: `  trireme train
+  trireme init run.yaml
+  trireme train --config run.yaml --nproc 2
+  trireme generate --model DIR --prompt "Once upon a time"`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if version && len(args) == 0 {
+				return readVersion().print(c.OutOrStdout())
+			}
+			return group(c, args)
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.AddCommand(
 		newBench(),
+		newCompletion(),
 		newConfig(),
 		newData(),
 		newEval(),
@@ -29,5 +42,7 @@ Exit codes: 0 done; 1 failed; 2 command line or configuration; 3 a check answere
 		newTrain(),
 		newVersion(),
 	)
+	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
+	spellings(root)
 	return root
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
@@ -34,15 +32,18 @@ type trainFlags struct {
 	config    string
 	format    string
 	mode      string
-	nproc     int
+	nproc     ranksFlag
 	sets      []string
 	modelName string
+	data      string
 	outputDir string
-	seed      uint64
 	resume    string
-	dryRun    bool
-	json      bool
-	dataless  bool // nothing is read of the data: none need be named
+
+	epochs, maxSteps, learningRate, seed string // as they were given
+
+	dryRun   bool
+	json     bool
+	dataless bool // nothing is read of the data: none need be named
 }
 
 func newTrain() *cobra.Command {
@@ -50,36 +51,32 @@ func newTrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "train a model on one or more processes of this machine, or as a rank of a world that another launcher started",
-		Long: `Trains a model. Without --config it trains a small Llama on the source of Go's standard
-library, in two processes, and shows what it learned.
+		Long: `Trains a model. Without a configuration, a model and data it runs the built-in recipe: a small
+Llama on the source of Go's standard library, in two processes.
 
+Flags win over --set, --set over the environment (TRIREME_TRAINING_MAX_STEPS=20), the
+environment over the file. "trireme config keys" lists the keys, "trireme init" writes a
+commented file, "trireme recipes" lists examples.
+
+Ctrl-C ends the run after the current step with a checkpoint; --resume continues from it.
 Started with RANK and WORLD_SIZE in the environment it joins that world as one rank.
-Ctrl-C ends the run after the step that is under way, with a checkpoint; --resume auto
-goes on from it.
 
-What is wrong with the configuration or the files that it names, damaged ones too, is found
-before any rank starts where it can be, and ends with code 2; a run that fails, with 1.`,
+Mistakes in the configuration and in input files are found before any rank starts if possible,
+and end with code 2.`,
+		Example: `  trireme train
+  trireme train --config run.yaml --nproc 2
+  trireme train --model DIR --data train.jsonl --epochs 3 --learning_rate 1e-5
+  trireme train --config run.yaml --resume auto
+  trireme train --config run.yaml --dry_run --json`,
 		Args: noArgs,
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
 	p := c.Flags()
 	f.treeFlags(p)
-	p.IntVar(&f.nproc, "nproc", 0, "worker processes on this machine (default 1; 2 without --config)")
-	p.BoolVar(&f.dryRun, "dry-run", false, "check everything, say what it would need, and stop")
+	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one for each NUMA node (default: as --config says or 1; the built-in recipe 2)")
+	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print what the run would need, and stop")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end, on standard output")
 	return c
-}
-
-// treeFlags are those that decide the configuration.
-func (f *trainFlags) treeFlags(p *pflag.FlagSet) {
-	p.StringVar(&f.config, "config", "", "configuration `FILE`: YAML, or a file of the DDP or FSDP trainer, the Free Transformer, DeepSpeed or Accelerate as it is")
-	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, where its keys do not tell: "+strings.Join(foreign.Formats(), ", "))
-	p.StringVar(&f.mode, "mode", "", "ddp, fsdp or deepspeed: the strategy where the file names none")
-	p.StringArrayVar(&f.sets, "set", nil, "`path.to.key=value`: one value of the configuration, over the file's; repeatable")
-	p.StringVar(&f.modelName, "model_name", "", "Hugging Face `DIR` to train, or its name on the hub, NAME@REVISION (model.path)")
-	p.StringVar(&f.outputDir, "output_dir", "", "`DIR` for everything that the run writes")
-	p.Uint64Var(&f.seed, "seed", 0, "of weights and of the order of data (training.seed)")
-	p.StringVar(&f.resume, "resume", "", "auto, none, or a checkpoint's `DIR`")
 }
 
 func (f *trainFlags) run(c *cobra.Command) (err error) {
@@ -159,7 +156,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 			return nil, err
 		}
 		sources = append(sources, source)
-	} else if f.modelName == "" && !sets(f.sets, "model.") && !sets(f.sets, "data.path") {
+	} else if f.modelName == "" && f.data == "" && !sets(f.sets, "model.") && !sets(f.sets, "data.path") {
 		j.recipe = recipes.GoSource()
 		sources = append(sources, conf.Text(j.recipe.Name, j.recipe.YAML))
 	}
@@ -167,14 +164,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	for _, s := range f.sets {
 		sources = append(sources, conf.Set(s))
 	}
-	for _, s := range []struct{ flag, path, value string }{
-		{"model_name", "model.path", f.modelName}, {"output_dir", "output_dir", f.outputDir},
-		{"seed", "training.seed", strconv.FormatUint(f.seed, 10)}, {"resume", "resume", f.resume},
-	} {
-		if c.Flags().Changed(s.flag) {
-			sources = append(sources, conf.Flag("--"+s.flag, s.path, s.value))
-		}
-	}
+	sources = append(sources, f.sources(c)...)
 	if f.dataless {
 		defaults.Data.Path = "none"
 	}
@@ -302,7 +292,7 @@ func (f *trainFlags) ranks(env rendezvous.Env, j *job) int {
 	case f.nproc == 0 && j.file != nil:
 		return max(1, j.file.Ranks)
 	}
-	return max(1, f.nproc)
+	return max(1, int(f.nproc))
 }
 
 // train runs the ranks that are this process's to run, and shows what they do.

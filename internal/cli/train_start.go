@@ -20,7 +20,7 @@ import (
 	"trireme/train"
 )
 
-// printStart says what is about to be trained, and on what.
+// printStart describes the run that is about to begin.
 func (j *job) printStart(w io.Writer) error {
 	s, t := j.summary, j.cfg.Training
 	var rates []string
@@ -32,45 +32,83 @@ func (j *job) printStart(w io.Writer) error {
 		more = ", ..."
 	}
 	warmup := ""
-	if t.WarmupRatio > 0 {
-		warmup = fmt.Sprintf("; warm-up: %d steps", s.WarmupSteps)
+	if t.WarmupRatio > 0 || s.WarmupSteps > 0 {
+		warmup = "; warm-up: " + number(int64(s.WarmupSteps), "step")
 	}
 	strategy := s.Strategy
 	if dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType); dt != tensor.F32 {
 		strategy += fmt.Sprintf(", computing in %v", dt)
 	}
-	fmt.Fprintf(w, "model: %d parameters; ranks: %d, %s; rows of a step: %d = micro-batch %d x accumulation %d x ranks %d\n",
-		s.Parameters, s.Ranks, strategy, s.RowsPerStep, t.MicroBatchSize, s.RowsPerStep/t.MicroBatchSize/s.Ranks, s.Ranks)
+	trained := ""
+	if s.Trained != s.Parameters {
+		trained = fmt.Sprintf(", %s trained, %s frozen", number(s.Trained, ""), number(s.Parameters-s.Trained, ""))
+	}
+	fmt.Fprintf(w, "model: %s%s; ranks: %d, %s; rows per step: %d = micro-batch %d x accumulation %d x ranks %d\n",
+		number(s.Parameters, "parameter"), trained, s.Ranks, strategy, s.RowsPerStep, t.MicroBatchSize, s.RowsPerStep/t.MicroBatchSize/s.Ranks, s.Ranks)
 	if err := j.printData(w, &s.Contents); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "steps: %d, %.3g epochs%s; learning rates: %s%s\n",
+	fmt.Fprintf(w, "steps: %d, %.3g epochs%s; learning rates: %s%s\n",
 		s.Steps, float64(s.Steps)/float64(s.StepsPerEpoch), warmup, strings.Join(rates, ", "), more)
+	return printNotes(w, s.Notes)
+}
+
+// printNotes writes what is odd and not wrong. Every note of a configuration or of data goes
+// through here.
+func printNotes(w io.Writer, notes []string) error {
+	for _, n := range notes {
+		if _, err := fmt.Fprintf(w, "note: %s\n", n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printData describes the rows of a run.
+func (j *job) printData(w io.Writer, s *train.Contents) error {
+	evaluation := ""
+	if s.EvalRows > 0 {
+		evaluation = "; evaluation set: " + number(int64(s.EvalRows), "row")
+	}
+	if s.Splits != "" {
+		evaluation += " (" + s.Splits + ")"
+	}
+	padding := "no padding"
+	if positions := int64(s.Rows) * int64(s.SequenceLength); s.Tokens < positions {
+		padding = fmt.Sprintf("%.1f%% of the positions are padding", share(positions-s.Tokens, positions))
+	}
+	labels, examined := float64(s.Counted), ""
+	if s.Looked < s.Rows { // an estimate, from rows spread evenly over all
+		labels *= float64(s.Rows) / float64(s.Looked)
+		examined = "about "
+	}
+	loss := fmt.Sprintf("%s%s (%.1f%%)", examined, monitor.Thousands(labels), 100*labels/float64(max(1, s.Tokens)))
+	if s.OfRows {
+		loss = fmt.Sprintf("the labels of %s%s", examined, number(int64(labels), "row"))
+	}
+	_, err := fmt.Fprintf(w, "data: %s (%s): %s of %d positions%s\ndata: %s, %s; loss on %s\n",
+		j.dataName(), s.Format, number(int64(s.Rows), "row"), s.SequenceLength, evaluation, number(s.Tokens, "token"), padding, loss)
+	if s.Empty+s.Barren+s.Cut == 0 || err != nil {
+		return err
+	}
+	if examined != "" {
+		examined = fmt.Sprintf(" of %s examined", number(int64(s.Looked), ""))
+	}
+	_, err = fmt.Fprintf(w, "data: %s%s skipped (no labels), %s dropped, %s truncated\n",
+		number(int64(s.Empty), "row"), examined, number(int64(s.Barren), ""), number(int64(s.Cut), ""))
 	return err
 }
 
-// printData says what rows there are to learn from.
-func (j *job) printData(w io.Writer, s *train.Contents) error {
-	held := ""
-	if s.EvalRows > 0 {
-		held = fmt.Sprintf(", and %d held out", s.EvalRows)
+// number is a whole number with commas, and its noun if that is given.
+func number(n int64, noun string) string {
+	text := monitor.Thousands(float64(n))
+	switch {
+	case noun == "":
+		return text
+	case n == 1:
+		return text + " " + noun
 	}
-	if s.Splits != "" {
-		held += " (" + s.Splits + ")"
-	}
-	counted := fmt.Sprintf("%d of them are learned (%.1f%%)", s.Counted, share(s.Counted, s.Tokens))
-	among := ""
-	if s.Looked < s.Rows { // an estimate, from rows spread evenly over all
-		learned := float64(s.Counted) / float64(s.Looked) * float64(s.Rows)
-		counted = fmt.Sprintf("about %.4g of them are learned (%.1f%%)", learned, 100*learned/float64(s.Tokens))
-		among = fmt.Sprintf(" of %d looked at", s.Looked)
-	}
-	_, err := fmt.Fprintf(w, `data: %s (%s): %d rows of %d positions%s
-data: %d tokens, which fill %.1f%% of the positions; %s
-data: rows with nothing to learn: %d%s, and %d left out; rows cut: %d
-`, j.dataName(), s.Format, s.Rows, s.SequenceLength, held,
-		s.Tokens, share(s.Tokens, int64(s.Rows)*int64(s.SequenceLength)), counted, s.Empty, among, s.Barren, s.Cut)
-	return err
+	return text + " " + noun + "s"
 }
 
 // share is a percentage.

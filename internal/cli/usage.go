@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trireme/internal/conf"
+	"trireme/internal/keys"
 )
 
 // usageError rewrites what cobra and pflag say about a command line.
@@ -22,11 +23,8 @@ func usageError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		what := fmt.Sprintf("unknown flag --%s of %s", unknown.GetSpecifiedName(), cmd.CommandPath())
-		if near := conf.Nearest(unknown.GetSpecifiedName(), flagNames(cmd)); near != "" {
-			what += fmt.Sprintf(". did you mean --%s?", near)
-		}
-		return usage(what, help)
+		name := unknown.GetSpecifiedName()
+		return usage(fmt.Sprintf("unknown flag --%s of %s%s", name, cmd.CommandPath(), meantFlag(cmd, name)), help)
 	case errors.As(err, &value):
 		want := value.Unwrap().Error()
 		if w, ok := flagTypes[value.GetFlag().Value.Type()]; ok {
@@ -37,9 +35,41 @@ func usageError(cmd *cobra.Command, err error) error {
 	return usage(err.Error(), help)
 }
 
+// meantFlag is the end of a message about an unknown flag: the flag that was meant, or how to give
+// the key that it is the name of, here or in another program.
+func meantFlag(cmd *cobra.Command, name string) string {
+	near := conf.Nearest(name, flagNames(cmd))
+	if cmd.Flags().Lookup("set") == nil {
+		return didYouMean(near)
+	}
+	path, why := keys.Named(name), ""
+	if path == "" {
+		path, why = keys.Meant(name)
+	}
+	for _, k := range append(keyFlags, planKeys...) {
+		if k.path == path && cmd.Flags().Lookup(k.flag) != nil {
+			return didYouMean(k.flag)
+		}
+	}
+	switch {
+	case path != "" && !keys.IsGroup(path):
+		return fmt.Sprintf(". did you mean --set %s=VALUE%s?", path, why)
+	case path == "" && why != "":
+		return ": " + why
+	}
+	return didYouMean(near)
+}
+
+func didYouMean(flag string) string {
+	if flag == "" {
+		return ""
+	}
+	return fmt.Sprintf(". did you mean --%s?", flag)
+}
+
 var flagTypes = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "uint": "a whole number, zero or more", "uint64": "a whole number, zero or more",
-	"float64": "a number", "bool": "true or false", "duration": "a duration, such as 90s or 1h30m",
+	"float64": "a number", "ranks": "a whole number or auto", "bool": "true or false", "duration": "a duration, such as 90s or 1h30m",
 }
 
 func flagNames(cmd *cobra.Command) []string {
@@ -86,9 +116,5 @@ func oneOf(flag, value string, choices ...string) error {
 			return nil
 		}
 	}
-	what := fmt.Sprintf("--%s: %q is not one of %s", flag, value, strings.Join(choices, ", "))
-	if near := conf.Nearest(value, choices); near != "" {
-		what += fmt.Sprintf(". did you mean %q?", near)
-	}
-	return usage(what, "")
+	return usage(fmt.Sprintf("--%s: %v", flag, conf.NotOneOf(value, choices...)), "")
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"trireme/internal/conf"
 )
 
 // Key is one key of the configuration, or a group of keys.
@@ -41,6 +43,26 @@ func Find(path string) (Key, bool) {
 	return All()[i], true
 }
 
+// Named is the key that has a name of its own, without its group, if there is one such key.
+func Named(name string) (path string) {
+	for _, k := range All() {
+		if k.Type == Group || fold(Name(k.Path)) != fold(name) {
+			continue
+		}
+		if path != "" {
+			return ""
+		}
+		path = k.Path
+	}
+	return path
+}
+
+// IsGroup says whether a path is a group of keys.
+func IsGroup(path string) bool {
+	k, ok := Find(path)
+	return ok && k.Type == Group
+}
+
 // Under lists a key or a group with everything in it; "" is all. The result is empty where the
 // path leads nowhere.
 func Under(path string) []Key {
@@ -54,6 +76,22 @@ func Under(path string) []Key {
 		}
 	}
 	return out
+}
+
+// Nearest is the key that a path, or a key's own name, was probably meant to be; "" if none is near.
+func Nearest(path string) string {
+	paths, named, list := []string{}, map[string]string{}, []string{}
+	for _, k := range All() {
+		paths = append(paths, k.Path)
+		if _, twice := named[Name(k.Path)]; !twice {
+			list = append(list, Name(k.Path))
+			named[Name(k.Path)] = k.Path
+		}
+	}
+	if near := conf.Nearest(path, paths); near != "" {
+		return near
+	}
+	return named[conf.Nearest(Name(path), list)]
 }
 
 // Parent is the path of the group that holds a key; "" is the top level.

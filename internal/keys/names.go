@@ -71,7 +71,7 @@ var knownNames = []known{
 	{key: "model.path", program: "transformers", names: "model_name_or_path model_name pretrained_model_name_or_path model_id pretrained_model pretrained"},
 	{key: "model.path", program: "axolotl", names: "base_model base_model_config model_path model_dir"},
 	{key: "model.path", program: "nanoGPT", names: "init_from"},
-	{key: "model.config", program: "transformers", names: "config_name config_path model_config"},
+	{key: "model.config", program: "transformers", names: "config_name model_config"},
 	{key: "model.inline", program: "nanoGPT", names: "n_layer n_head n_embd hidden_size num_hidden_layers num_attention_heads hidden_dim num_layers num_heads", note: "keys of config.json"},
 	{key: "model", program: "other programs", names: "network net architecture llm model_args"},
 

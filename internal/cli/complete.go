@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trireme/internal/conf"
+	"trireme/internal/foreign"
+	"trireme/internal/keys"
+	"trireme/parallel"
+	"trireme/planner"
+)
+
+// flagValues completes the values of flags by their names, on every command that has them. What
+// is not listed is completed with files, or, of flags in flagDirs, with directories.
+var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirective){
+	"accounting":    among(planner.AccountingNames()...),
+	"config_format": among(foreign.Formats()...),
+	"dtype":         among("float32", "bfloat16", "float16"),
+	"mode":          among("ddp", "fsdp", "deepspeed"),
+	"nproc":         among("auto"),
+	"param_dtype":   among("float32", "bfloat16", "float16"),
+	"resume":        among("auto", "none"),
+	"set":           assignments,
+	"strategy":      among(parallel.StrategyNames()...),
+	"transport":     among(transports...),
+
+	"activation_checkpointing": among("true", "false"),
+}
+
+var (
+	flagDirs  = []string{"model", "output_dir", "tokenizer", "output"}
+	flagFiles = []string{"config", "data"}
+)
+
+func among(values ...string) func(string) ([]string, cobra.ShellCompDirective) {
+	return func(string) ([]string, cobra.ShellCompDirective) { return values, cobra.ShellCompDirectiveNoFileComp }
+}
+
+// assignments completes path.to.key=value: the key, then its values.
+func assignments(typed string) ([]string, cobra.ShellCompDirective) {
+	path, _, valued := strings.Cut(typed, "=")
+	if !valued {
+		return keyCompletions("="), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	k, _ := keys.Find(path)
+	values := k.Values
+	if strings.HasPrefix(k.Type, "true") {
+		values = []string{"true", "false"}
+	}
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = path + "=" + v
+	}
+	if len(out) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// keyCompletions are all keys, each with what follows it and its meaning.
+func keyCompletions(end string) []string {
+	var out []string
+	for _, k := range keys.All() {
+		if k.Type == keys.Group && end != "" {
+			continue
+		}
+		meaning, _, _ := strings.Cut(k.Meaning, ". ")
+		out = append(out, k.Path+end+"\t"+strings.TrimSuffix(meaning, "."))
+	}
+	return out
+}
+
+// completions gives every flag below a command its values.
+func completions(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		values, listed := flagValues[f.Name]
+		complete := func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			switch {
+			case listed:
+				found, directive := values(typed)
+				return slices.DeleteFunc(slices.Clone(found), func(v string) bool { return !strings.HasPrefix(v, typed) }), directive
+			case slices.Contains(flagDirs, f.Name):
+				return nil, cobra.ShellCompDirectiveFilterDirs
+			case slices.Contains(flagFiles, f.Name):
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if f.Value.Type() != "bool" {
+			_ = c.RegisterFlagCompletionFunc(f.Name, complete) // a command may have registered its own
+		}
+		_, f.Usage = pflag.UnquoteUsage(f)
+	})
+	for _, sub := range c.Commands() {
+		completions(sub)
+	}
+}
+
+func newCompletion() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion bash | zsh | fish | powershell",
+		Short: "print the completion script of a shell: commands, flags, configuration keys and values",
+		Example: `  source <(trireme completion bash)
+  trireme completion zsh > "${fpath[1]}/_trireme"
+  trireme completion fish > ~/.config/fish/completions/trireme.fish
+  trireme completion powershell | Out-String | Invoke-Expression`,
+		Args:      cobra.ArbitraryArgs,
+		ValidArgs: shells,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("completion needs the name of one shell: "+strings.Join(shells, ", "), "source <(trireme completion bash)")
+			}
+			root, out := c.Root(), c.OutOrStdout()
+			switch args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			case "fish":
+				return root.GenFishCompletion(out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(out)
+			}
+			return usage(conf.NotOneOf(args[0], shells...).Error(), "source <(trireme completion bash)")
+		},
+	}
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"trireme/internal/keys"
+)
+
+// keysReport is --json's object.
+type keysReport struct {
+	Schema string     `json:"schema"`
+	Keys   []keys.Key `json:"keys"`
+}
+
+func newConfigKeys() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "keys [GROUP | KEY]",
+		Short: "print the configuration reference: type, default, values and meaning of each key",
+		Long: `Prints the keys of the configuration with their types, defaults, values and meanings: all
+of them, those of a group, or one. docs/configuration.md has the same.`,
+		Example: `  trireme config keys
+  trireme config keys training
+  trireme config keys training.lr_scheduler --json`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return keyCompletions(""), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			path := strings.TrimSuffix(strings.Join(args, ""), ".")
+			list := keys.Under(path)
+			if list == nil {
+				return noKey(c, path)
+			}
+			if asJSON {
+				return writeJSON(c.OutOrStdout(), keysReport{"trireme.keys/1", list})
+			}
+			var b strings.Builder
+			for i, k := range list {
+				writeKey(&b, k, i == 0)
+			}
+			_, err := io.WriteString(c.OutOrStdout(), b.String())
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// noKey says what was meant by a path that is no key.
+func noKey(c *cobra.Command, path string) error {
+	what := fmt.Sprintf("%q is no key and no group", path)
+	meant, why := keys.Meant(path)
+	if meant == "" && why == "" {
+		meant = keys.Nearest(path)
+	}
+	switch {
+	case meant != "":
+		return usage(fmt.Sprintf("%s. did you mean %q%s?", what, meant, why), c.CommandPath()+" "+meant)
+	case why != "":
+		what += ": " + why
+	}
+	return usage(what, c.CommandPath())
+}
+
+// writeKey prints a key as a paragraph, and a group as a heading.
+func writeKey(b *strings.Builder, k keys.Key, first bool) {
+	if k.Type == keys.Group {
+		if !first {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "%s: %s\n\n", k.Path, k.Meaning)
+		return
+	}
+	fmt.Fprintf(b, "  %s: %s, default %s\n", k.Path, k.Type, k.Default)
+	text := k.Meaning
+	if len(k.Values) > 0 {
+		text = strings.TrimSpace("One of " + strings.Join(k.Values, ", ") + ". " + text)
+	}
+	for _, line := range wrapped(text, 90) {
+		fmt.Fprintf(b, "      %s\n", line)
+	}
+}
+
+// wrapped breaks a text into lines of at most so many letters, between words.
+func wrapped(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
