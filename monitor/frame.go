@@ -179,7 +179,7 @@ func (f *frame) memory(s styles) (out row) {
 	if len(by) == 0 {
 		by, label = r.Memory, ""
 	}
-	for i, k := range bySize(by) {
+	for i, k := range BySize(by) {
 		out.item().add("", "", label+"  ").add(s.dim, s.reset, k+" ").add("", "", Bytes(by[k]))
 		if i == 0 {
 			label = ""
@@ -240,8 +240,8 @@ func (f *frame) progress(now time.Time, width int, unicode bool, s styles) (out 
 	return out
 }
 
-// bySize are the categories that hold something, the largest first.
-func bySize(m map[string]int64) []string {
+// BySize are the categories that hold something, the largest first.
+func BySize(m map[string]int64) []string {
 	var keys []string
 	for k, v := range m {
 		if v > 0 && k != "total" {

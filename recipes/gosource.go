@@ -66,14 +66,14 @@ func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
 		return nil
 	}
 	began := time.Now()
-	fmt.Fprintf(log, "learning a tokenizer of %d tokens from Go's standard library\n", vocabulary)
+	fmt.Fprintf(log, "training a tokenizer of %d tokens on Go's standard library\n", vocabulary)
 	c := data.DefaultConfig()
 	c.Format = data.FormatGo
 	tok, err := data.LearnTokenizer(ctx, c, vocabulary)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "learned in %.1f s, kept in %s\n", time.Since(began).Seconds(), r.Tokenizer)
+	fmt.Fprintf(log, "trained in %.1f s, kept in %s\n", time.Since(began).Seconds(), r.Tokenizer)
 	return tok.Save(r.Tokenizer)
 }
 
@@ -89,7 +89,7 @@ func (r *Recipe) Show(ctx context.Context, w io.Writer, families model.Registry,
 	}
 	defer m.Close()
 	for i, p := range r.prompts {
-		fmt.Fprintf(w, "\n--- what it writes after %q\n%s", p, p)
+		fmt.Fprintf(w, "\n--- sample after %q\n%s", p, p)
 		o := generate.Options{MaxNewTokens: 96, Temperature: 0.7, TopK: 40, Seed: uint64(i), Stop: []int32{tok.EOS()}}
 		prompt, text := tok.Encode(p, tokenizer.Options{}), tok.Stream(false)
 		for _, id := range prompt {

@@ -45,6 +45,21 @@ func metric(name string, e monitor.Evaluation) (v float64, more bool, err error)
 	return 0, false, fmt.Errorf("train: metric_for_best_model: %w", conf.NotOneOf(name, known...))
 }
 
+// Best is the best of evaluations by metric_for_best_model; false where none has a value.
+func (c Training) Best(all []monitor.Evaluation) (best monitor.Evaluation, ok bool) {
+	most := 0.0
+	for _, e := range all {
+		v, more, err := metric(c.MetricForBestModel, e)
+		if !more {
+			v = -v
+		}
+		if err == nil && !math.IsNaN(v) && (!ok || v > most) {
+			best, most, ok = e, v, true
+		}
+	}
+	return best, ok
+}
+
 // judge notes an evaluation that is better than all before, whose checkpoint is then kept.
 func (r *Run) judge(e monitor.Evaluation) error {
 	if !r.Config.Training.LoadBestModelAtEnd {

@@ -261,9 +261,9 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	case err != nil:
 		return err
 	case f.json:
-		return j.writeReport(ctx, stdout)
+		return j.writeReport(ctx, stdout, card.Started)
 	}
-	return j.tell(ctx, stdout)
+	return j.tell(ctx, stdout, card.Started)
 }
 
 // inspect finds what can be found before anything is started, and tokenizes.

@@ -1,27 +1,27 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
+	"time"
 
-	"trireme/internal/bench"
+	"trireme/model"
 	"trireme/monitor"
 	"trireme/planner"
 	"trireme/tensor"
 	"trireme/train"
 )
 
-// tell says what came of a run that is done: planned beside measured memory, and, where there
-// is a tokenizer, a sample.
-func (j *job) tell(ctx context.Context, w io.Writer) error {
+// tell says what came of a run that is done: a sample of the built-in recipe, time, tokens and
+// evaluations, memory as measured, and where everything is. The run began when this program was
+// about to train.
+func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 	ranks, err := j.readMemory()
 	if err != nil {
 		return err
@@ -30,19 +30,40 @@ func (j *job) tell(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if ranks[0].Total > 0 { // steps were made
-		if err := tellMemory(w, plan, ranks); err != nil {
-			return err
-		}
-	}
-	final := filepath.Join(j.cfg.OutputDir, finalName)
+	took := time.Since(began)
+	final, records := filepath.Join(j.cfg.OutputDir, finalName), filepath.Join(j.cfg.OutputDir, metricsName)
 	if j.recipe != nil {
 		if err := j.recipe.Show(ctx, w, families, final); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(w, "model: %s   records: %s\n", final, filepath.Join(j.cfg.OutputDir, metricsName))
+	r, err := readResult(records, began)
+	if err != nil {
+		return err
+	}
+	r.printDone(w, j.cfg, took)
+	if ranks[0].Total > 0 { // steps were made
+		if err := printMemory(w, plan, ranks); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "model: %s   records: %s\n", final, records)
+	_, err = fmt.Fprintf(w, "try: %s\n", j.tryModel(final))
 	return err
+}
+
+// tryModel is a command that shows what a model can do.
+func (j *job) tryModel(dir string) string {
+	if strings.ContainsAny(dir, " \t'\"$&;()*?") {
+		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	}
+	if j.recipe != nil {
+		return "trireme generate --model " + dir + ` --prompt "func "`
+	}
+	if info, err := train.Describe(j.model); err == nil && info.Task == model.Causal && len(j.tokenizers()) > 0 {
+		return "trireme generate --model " + dir + ` --prompt "Once upon a time"`
+	}
+	return "trireme eval --model " + dir + " --data FILE"
 }
 
 // readMemory is what the ranks measured.
@@ -61,8 +82,26 @@ func (j *job) readMemory() ([]train.RankMemory, error) {
 	return ranks, nil
 }
 
-func tellMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error {
-	fmt.Fprintln(w, "\nmost memory at one time, by what it is for:")
+// printMemory compares the memory of ranks with the plan: one line where all of it is as planned, a
+// table where something is not.
+func printMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error {
+	resident := int64(0)
+	for _, r := range ranks {
+		resident = max(resident, r.Resident)
+	}
+	if asPlanned(plan.Memory, ranks) {
+		who := ""
+		switch len(ranks) {
+		case 1:
+		case 2:
+			who = " on both ranks"
+		default:
+			who = fmt.Sprintf(" on all %d ranks", len(ranks))
+		}
+		_, err := fmt.Fprintf(w, "memory: measured as planned%s: %s peak (%s); %s resident\n", who, monitor.Bytes(plan.Memory.PeakTotal), peakParts(plan.Memory), monitor.Bytes(resident))
+		return err
+	}
+	fmt.Fprintln(w, "\nmemory, peak by category:")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\tplanned\t")
 	for _, r := range ranks {
@@ -79,14 +118,51 @@ func tellMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error 
 	for c := range tensor.NumCategories {
 		row(c.String(), plan.Memory.Peak[c], func(r train.RankMemory) int64 { return r.Peak[c.String()] })
 	}
-	row("at one moment", plan.Memory.PeakTotal, func(r train.RankMemory) int64 { return r.Total })
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	row("total", plan.Memory.PeakTotal, func(r train.RankMemory) int64 { return r.Total })
+	fmt.Fprint(t, "resident\t\t")
 	for _, r := range ranks {
-		fmt.Fprintf(w, "rank %d's process was resident with %s, %s of it shared\n", r.Rank, monitor.Bytes(r.Resident), monitor.Bytes(r.Shared))
+		fmt.Fprintf(t, "%s\t", monitor.Bytes(r.Resident))
 	}
-	return nil
+	fmt.Fprintln(t)
+	return t.Flush()
+}
+
+// asPlanned says whether every rank measured what was planned, byte for byte.
+func asPlanned(plan tensor.Usage, ranks []train.RankMemory) bool {
+	for _, r := range ranks {
+		if r.Total != plan.PeakTotal {
+			return false
+		}
+		for c := range tensor.NumCategories {
+			if r.Peak[c.String()] != plan.Peak[c] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// peakParts are the largest categories at the peak, which add up to it with the rest.
+func peakParts(m tensor.Usage) string {
+	by := map[string]int64{}
+	for c := range tensor.NumCategories {
+		if c != tensor.Offloaded {
+			by[c.String()] = m.Moment[c]
+		}
+	}
+	var text []string
+	rest := m.PeakTotal
+	for _, name := range monitor.BySize(by) {
+		if len(text) == 3 {
+			break
+		}
+		text = append(text, name+" "+monitor.Bytes(by[name]))
+		rest -= by[name]
+	}
+	if rest > 0 {
+		text = append(text, "other "+monitor.Bytes(rest))
+	}
+	return strings.Join(text, ", ")
 }
 
 // trainReport is --json's object.
@@ -101,17 +177,28 @@ type trainReport struct {
 	Steps           int64              `json:"steps"` // the last one's number
 	Loss            *float64           `json:"loss"`  // of the last step
 	EvalLoss        *float64           `json:"eval_loss"`
-	TokensPerSecond float64            `json:"tokens_per_second"` // median of the steps
+	TokensPerSecond float64            `json:"tokens_per_second"` // median of the steps; without padding
 	Planned         map[string]int64   `json:"planned"`           // bytes of a rank by category, each at its most, and total
 	Memory          []train.RankMemory `json:"memory"`            // measured
+	Seconds         float64            `json:"seconds"`           // from start to end
+	Tokens          int64              `json:"tokens"`            // read in that time, without padding
+	Best            *bestReport        `json:"best"`              // evaluation; null: there is none
+}
+
+// bestReport is the best evaluation of a run.
+type bestReport struct {
+	Step       int64    `json:"step"`
+	Loss       *float64 `json:"eval_loss"`
+	Accuracy   *float64 `json:"accuracy,omitempty"`
+	Checkpoint string   `json:"checkpoint,omitempty"` // its directory, if that was kept
 }
 
 // writeReport is tell for programs.
-func (j *job) writeReport(ctx context.Context, w io.Writer) error {
+func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) error {
 	r := trainReport{
 		Schema: "trireme.train/1", OutputDir: j.cfg.OutputDir, Model: filepath.Join(j.cfg.OutputDir, finalName),
 		Metrics: filepath.Join(j.cfg.OutputDir, metricsName), Parameters: j.summary.Parameters,
-		World: j.summary.Ranks, Strategy: j.summary.Strategy, Planned: map[string]int64{},
+		World: j.summary.Ranks, Strategy: j.summary.Strategy, Planned: map[string]int64{}, Seconds: time.Since(began).Seconds(),
 	}
 	var err error
 	if r.Memory, err = j.readMemory(); err != nil {
@@ -125,42 +212,12 @@ func (j *job) writeReport(ctx context.Context, w io.Writer) error {
 		r.Planned[c.String()] = plan.Memory.Peak[c]
 	}
 	r.Planned["total"] = plan.Memory.PeakTotal
-	if err := r.readMetrics(); err != nil {
-		return err
-	}
-	return writeJSON(w, r)
-}
-
-// readMetrics takes from the run's records what a report has of them.
-func (r *trainReport) readMetrics() error {
-	f, err := os.Open(r.Metrics)
+	records, err := readResult(r.Metrics, began)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	var speeds []float64
-	in := bufio.NewReader(f)
-	for {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		rec, eval, err := monitor.Parse(bytes.TrimSpace(line))
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", r.Metrics, err)
-		case eval != nil:
-			r.EvalLoss = finite(eval.Loss)
-		default:
-			r.Steps, r.Loss = rec.Step, finite(rec.Loss)
-			speeds = append(speeds, rec.TokensPerSecond())
-		}
-	}
-	r.TokensPerSecond = bench.Median(speeds)
-	return nil
+	records.report(&r, j.cfg)
+	return writeJSON(w, r)
 }
 
 // finite is v, or nil where JSON has no number for it.

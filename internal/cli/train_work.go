@@ -103,7 +103,13 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 		p, err := j.planJob(config, positions, rows, env.WorldSize).Run(ctx, env.Rank)
 		return p.Memory, err
 	}
-	deps.Sink = func(resumed int64) (monitor.Sink, error) { return j.sinks(env, s, resumed) }
+	deps.Sink = func(resumed int64) (monitor.Sink, error) {
+		sink, err := j.sinks(env, s, resumed)
+		if err == nil && env.Rank == 0 && deps.PeakFLOPS > 0 {
+			err = sink.Note(peakLine(deps.PeakFLOPS, env.WorldSize))
+		}
+		return sink, err
+	}
 	run, err := train.Open(ctx, j.cfg, deps)
 	if err != nil {
 		return err
@@ -134,6 +140,15 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 		return err
 	}
 	return os.WriteFile(filepath.Join(j.cfg.OutputDir, memoryName), append(b, '\n'), 0o644)
+}
+
+// peakLine says what MFU is a share of.
+func peakLine(perRank float64, ranks int) string {
+	text := "mfu: share of " + monitor.FLOPS(perRank*float64(ranks))
+	if ranks > 1 {
+		text += fmt.Sprintf(" = %d ranks x %s", ranks, monitor.FLOPS(perRank))
+	}
+	return text + ", the measured peak of vector arithmetic"
 }
 
 // sinks are rank 0's: the user's screen and the files of the output directory.

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"trireme/internal/bench"
+	"trireme/monitor"
+	"trireme/train"
+)
+
+// result is what the records of a run say at its end.
+type result struct {
+	last  *monitor.Record      // the last step; nil: there is none
+	evals []monitor.Evaluation // all of the run
+
+	// Of the steps since this program was started:
+	steps, tokens int64
+	seconds       float64   // in steps
+	speeds        []float64 // tokens a second of each
+}
+
+// readResult reads the records of a run, whose steps since began were made now.
+func readResult(path string, began time.Time) (*result, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, in := &result{}, bufio.NewReader(f)
+	for {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return r, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		rec, eval, err := monitor.Parse(bytes.TrimSpace(line))
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", path, err)
+		case eval != nil:
+			r.evals = append(r.evals, *eval)
+		default:
+			r.add(rec, began)
+		}
+	}
+}
+
+func (r *result) add(rec *monitor.Record, began time.Time) {
+	r.last = rec
+	if rec.Time.Before(began) {
+		return
+	}
+	r.steps++
+	r.tokens += rec.Tokens
+	r.seconds += rec.StepSeconds
+	r.speeds = append(r.speeds, rec.TokensPerSecond())
+}
+
+// printDone says how long the run took, what it read and how well it does.
+func (r *result) printDone(w io.Writer, c train.Config, took time.Duration) {
+	if r.steps > 0 {
+		fmt.Fprintf(w, "done: %s in %s, %s, %s tokens/s; loss %.4f in the last step\n", number(r.steps, "step"), duration(took),
+			number(r.tokens, "token"), monitor.Thousands(float64(r.tokens)/r.seconds), r.last.Loss)
+	}
+	best, ok := c.Training.Best(r.evals)
+	if !ok {
+		return
+	}
+	last := r.evals[len(r.evals)-1]
+	if best.Step == last.Step {
+		of := ""
+		if len(r.evals) > 1 {
+			of = fmt.Sprintf(", the best of %d", len(r.evals))
+		}
+		fmt.Fprintf(w, "evaluation: %s at step %d%s\n", scores(best), best.Step, of)
+		return
+	}
+	where := "no checkpoint of it was kept. try: --set training.load_best_model_at_end=true"
+	if dir := checkpointOf(c, best.Step); exists(dir) {
+		where = dir
+	}
+	if c.Training.LoadBestModelAtEnd {
+		where = "this is the model"
+	}
+	fmt.Fprintf(w, "evaluation: best %s at step %d (%s); last %s at step %d\n", scores(best), best.Step, where, scores(last), last.Step)
+}
+
+// checkpointOf is where the checkpoint of a step would be.
+func checkpointOf(c train.Config, step int64) string {
+	dir := c.Checkpoint.Dir
+	if dir == "" {
+		dir = filepath.Join(c.OutputDir, "checkpoints")
+	}
+	return filepath.Join(dir, fmt.Sprintf("step-%d", step))
+}
+
+// scores are an evaluation's numbers that a reader compares.
+func scores(e monitor.Evaluation) string {
+	switch {
+	case e.MacroF1 != nil:
+		return fmt.Sprintf("loss %.4f, accuracy %.4f, macro F1 %.4f", e.Loss, *e.Accuracy, *e.MacroF1)
+	case e.Accuracy != nil:
+		return fmt.Sprintf("loss %.4f, accuracy %.4f", e.Loss, *e.Accuracy)
+	}
+	return fmt.Sprintf("loss %.4f, perplexity %.2f", e.Loss, e.Perplexity())
+}
+
+// duration is a time for a reader: 37ms, 8.3s, 1m37s.
+func duration(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// report puts into a report what it has of the records.
+func (r *result) report(to *trainReport, c train.Config) {
+	if r.last != nil {
+		to.Steps, to.Loss = r.last.Step, finite(r.last.Loss)
+	}
+	if n := len(r.evals); n > 0 {
+		to.EvalLoss = finite(r.evals[n-1].Loss)
+	}
+	to.TokensPerSecond, to.Tokens = bench.Median(r.speeds), r.tokens
+	if best, ok := c.Training.Best(r.evals); ok {
+		to.Best = &bestReport{Step: best.Step, Loss: finite(best.Loss), Accuracy: best.Accuracy}
+		if dir := checkpointOf(c, best.Step); exists(dir) {
+			to.Best.Checkpoint = dir
+		}
+	}
+}
