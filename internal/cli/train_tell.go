@@ -98,7 +98,12 @@ func printMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error
 		default:
 			who = fmt.Sprintf(" on all %d ranks", len(ranks))
 		}
-		_, err := fmt.Fprintf(w, "memory: measured as planned%s: %s peak (%s); %s resident\n", who, monitor.Bytes(plan.Memory.PeakTotal), peakParts(plan.Memory), monitor.Bytes(resident))
+		offloaded := ""
+		if n := plan.Memory.Peak[tensor.Offloaded]; n > 0 {
+			offloaded = monitor.Bytes(n) + " offloaded; "
+		}
+		_, err := fmt.Fprintf(w, "memory: measured as planned%s: %s peak (%s); %s%s resident\n",
+			who, monitor.Bytes(plan.Memory.PeakTotal), peakParts(plan.Memory), offloaded, monitor.Bytes(resident))
 		return err
 	}
 	fmt.Fprintln(w, "\nmemory, peak by category:")

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"trireme/planner"
+	"trireme/tensor"
+	"trireme/train"
+)
+
+// One line where every rank measured what was planned; a table of all where one byte differs.
+func TestPrintMemory(t *testing.T) {
+	var plan planner.Plan
+	plan.Memory.PeakTotal = 100 << 10
+	plan.Memory.Peak[tensor.Params], plan.Memory.Moment[tensor.Params] = 60<<10, 60<<10
+	plan.Memory.Peak[tensor.Activations], plan.Memory.Moment[tensor.Activations] = 50<<10, 40<<10
+	rank := func(n int) train.RankMemory {
+		r := train.RankMemory{Rank: n, Peak: map[string]int64{}, Total: 100 << 10, Resident: 3 << 20}
+		for c := range tensor.NumCategories {
+			r.Peak[c.String()] = plan.Memory.Peak[c]
+		}
+		return r
+	}
+	for _, c := range []struct {
+		ranks []train.RankMemory
+		want  string
+	}{
+		{[]train.RankMemory{rank(0)}, "memory: measured as planned: 100.0KiB peak (parameters 60.0KiB, activations 40.0KiB); 3.0MiB resident\n"},
+		{[]train.RankMemory{rank(0), rank(1)}, "memory: measured as planned on both ranks: 100.0KiB peak (parameters 60.0KiB, activations 40.0KiB); 3.0MiB resident\n"},
+		{[]train.RankMemory{rank(0), rank(1), rank(2)}, "memory: measured as planned on all 3 ranks: 100.0KiB peak (parameters 60.0KiB, activations 40.0KiB); 3.0MiB resident\n"},
+	} {
+		var b strings.Builder
+		if err := printMemory(&b, plan, c.ranks); err != nil || b.String() != c.want {
+			t.Errorf("%v: %q, not %q", err, b.String(), c.want)
+		}
+	}
+	odd := rank(1)
+	odd.Peak[tensor.Activations.String()]++
+	var b strings.Builder
+	if err := printMemory(&b, plan, []train.RankMemory{rank(0), odd}); err != nil || !strings.HasPrefix(b.String(), "\nmemory, peak by category:\n") ||
+		!strings.Contains(b.String(), "planned    rank 0    rank 1") || strings.Count(b.String(), "\n") != 5+int(tensor.NumCategories) {
+		t.Errorf("%v: %s", err, b.String())
+	}
+}
