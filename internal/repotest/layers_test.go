@@ -9,8 +9,8 @@ import (
 // it too, unless they are listed themselves. Imports point down: a package imports what is
 // in a lower layer. A new package needs a line here.
 var layers = [][]string{
-	0: {"internal/conf", "internal/cpuid", "internal/disk", "internal/dl", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
-	1: {"internal/kernel", "launch"},
+	0: {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/dl", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
+	1: {"internal/kernel", "internal/rundir", "launch"},
 	2: {"tensor"},
 	3: {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla"},
 	4: {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/mpi", "collective/collectivetest", "internal/backend/backendtest"},

@@ -1,0 +1,50 @@
+package durable_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"trireme/internal/durable"
+)
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.json")
+	for _, text := range []string{"first", "", "third and longer"} {
+		if err := durable.WriteFile(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("%q, %v: want %q", got, err, text)
+		}
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+	onlyEntry(t, dir, "a.json")
+}
+
+// TestWriteFileFails: where the new file cannot take its place, the old content stays and nothing
+// else is left.
+func TestWriteFileFails(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "taken", "below"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.WriteFile(filepath.Join(dir, "taken"), []byte("x")); err == nil {
+		t.Error("a directory was replaced")
+	}
+	if err := durable.WriteFile(filepath.Join(dir, "missing", "a"), []byte("x")); err == nil {
+		t.Error("a file was written where there is no directory")
+	}
+	onlyEntry(t, dir, "taken")
+}
+
+func onlyEntry(t *testing.T, dir, name string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != name {
+		t.Errorf("%s has %v (%v), want %s alone", dir, entries, err, name)
+	}
+}

@@ -1,0 +1,175 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockName is the file in a run's directory that its processes lock.
+const lockName = "run.lock"
+
+// dying is how long Acquire waits for the processes of a job whose launcher is gone already.
+const dying = 5 * time.Second
+
+// brief is how long Acquire waits for another that only looks whether the lock is free.
+const brief = 200 * time.Millisecond
+
+// Owner is the process that holds a lock.
+type Owner struct {
+	PID   int       `json:"pid"`
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+}
+
+// InUse is the error of a directory that another process holds.
+type InUse struct {
+	Dir   string
+	Owner Owner
+}
+
+func (e *InUse) Error() string {
+	o := e.Owner
+	if o.PID == 0 {
+		return fmt.Sprintf("%s is in use by another process", e.Dir)
+	}
+	return fmt.Sprintf("%s is in use by pid %d on %s since %s", e.Dir, o.PID, o.Host, o.Since.Local().Format("2006-01-02 15:04:05"))
+}
+
+// Lock is a held lock.
+type Lock struct {
+	f *os.File
+	// Left is the process that held the lock before and did not release it; PID 0: none. Where file
+	// systems do not share locks between hosts, it may still run on its own.
+	Left Owner
+}
+
+// Acquire takes the lock of a directory for this process, or returns an *InUse. It waits only for
+// processes that are about to end.
+func Acquire(dir string) (*Lock, error) {
+	path := filepath.Join(dir, lockName)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		f, held, err := try(path)
+		if err != nil {
+			return nil, err
+		}
+		o := read(f)
+		if held {
+			return own(f, o)
+		}
+		f.Close()
+		wait := brief
+		if o.ended() {
+			wait = dying
+		}
+		if time.Since(began) > wait {
+			return nil, &InUse{dir, o}
+		}
+	}
+}
+
+// try opens the file at path and locks it, unless another process holds it.
+func try(path string) (f *os.File, held bool, err error) {
+	if f, err = openRegular(path, os.O_RDWR|os.O_CREATE); err != nil {
+		return nil, false, err
+	}
+	switch err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
+		return f, false, nil
+	case err != nil:
+		return nil, false, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	// The directory may have been renamed in between: then this is another run's lock.
+	here, err := os.Stat(path)
+	mine, err2 := f.Stat()
+	return f, err == nil && err2 == nil && os.SameFile(here, mine), nil
+}
+
+// own writes this process into a file that it has locked; left is who was there.
+func own(f *os.File, left Owner) (*Lock, error) {
+	l := &Lock{f: f, Left: left}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unnamed host"
+	}
+	b, err := json.Marshal(Owner{os.Getpid(), host, time.Now().UTC().Truncate(time.Second)})
+	if err == nil {
+		err = l.write(append(b, '\n'))
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Release())
+	}
+	return l, nil
+}
+
+// Busy returns an *InUse where another process holds the lock of a directory. It changes nothing.
+func Busy(dir string) error {
+	f, err := openRegular(filepath.Join(dir, lockName), os.O_RDONLY)
+	if err != nil {
+		return nil // there is no lock, or Acquire will say what is wrong with it
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		return nil
+	}
+	if o := read(f); !o.ended() {
+		return &InUse{dir, o}
+	}
+	return nil
+}
+
+// openRegular opens a file without waiting for a pipe's other end, and refuses anything but a
+// regular file.
+func openRegular(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file. try: remove it", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// read is who a lock's file names.
+func read(f *os.File) (o Owner) {
+	b := make([]byte, 1024)
+	n, _ := f.ReadAt(b, 0)
+	if json.Unmarshal(b[:n], &o) != nil {
+		return Owner{}
+	}
+	return o
+}
+
+// ended says whether the owner was a process of this host that is gone: what still holds its lock is
+// about to end too.
+func (o Owner) ended() bool {
+	host, err := os.Hostname()
+	return o.PID > 0 && err == nil && o.Host == host && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH)
+}
+
+// File is what a process inherits that is to hold the lock as well.
+func (l *Lock) File() *os.File { return l.f }
+
+func (l *Lock) write(b []byte) error {
+	if err := l.f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.f.WriteAt(b, 0)
+	return err
+}
+
+// Release gives the lock up. The file stays: another may be about to lock it.
+func (l *Lock) Release() error {
+	return errors.Join(l.write(nil), l.f.Close())
+}

@@ -1,0 +1,102 @@
+package rundir
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// NewID is a random identity of a run: 16 letters and digits, 80 bits.
+func NewID() string { return strings.ToLower(rand.Text()[:16]) }
+
+// number reads N of NAME-N.
+func number(entry, name string) (int, bool) {
+	digits, ok := strings.CutPrefix(entry, name+"-")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n > 0 && strconv.Itoa(n) == digits
+}
+
+// last is the highest N of any entry NAME-N in parent; 0 if there is none.
+func last(parent, name string) (int, error) {
+	entries, err := os.ReadDir(parent)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	most := 0
+	for _, e := range entries {
+		if n, ok := number(e.Name(), name); ok {
+			most = max(most, n)
+		}
+	}
+	return most, nil
+}
+
+// Newest is the path of the directory NAME-N in parent with the highest N; empty if there is none.
+func Newest(parent, name string) (string, error) {
+	n, err := last(parent, name)
+	if err != nil || n == 0 {
+		return "", err
+	}
+	return filepath.Join(parent, fmt.Sprintf("%s-%d", name, n)), nil
+}
+
+// Make makes the directory PARENT/NAME-N, where N is one more than the highest there is, and PARENT
+// if need be. Of processes that call it at once, each gets a directory of its own.
+func Make(parent, name string) (string, error) {
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	n, err := last(parent, name)
+	if err != nil {
+		return "", err
+	}
+	for {
+		n++
+		path := filepath.Join(parent, fmt.Sprintf("%s-%d", name, n))
+		if err := os.Mkdir(path, 0o755); !errors.Is(err, fs.ErrExist) {
+			return path, err
+		}
+	}
+}
+
+// Held names what a run has left in dir that another would mix with or overwrite: records of steps,
+// checkpoints, a final model. Empty: nothing. A run that ended before its first step has left
+// nothing.
+func Held(dir string) string {
+	if st, err := os.Stat(filepath.Join(dir, "metrics.jsonl")); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+		return "metrics.jsonl"
+	}
+	for _, name := range []string{"checkpoints", "final_model"} {
+		entries, err := os.ReadDir(filepath.Join(dir, name))
+		if err == nil && len(entries) > 0 {
+			return name
+		}
+	}
+	return ""
+}
+
+// Aside renames a directory to DIR.N, with the first free N, and returns the new name. Where dir is
+// a symbolic link, what it leads to is renamed, and the new name is beside that.
+func Aside(dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		to := fmt.Sprintf("%s.%d", real, n)
+		if _, err := os.Lstat(to); err == nil {
+			continue
+		}
+		err := os.Rename(real, to)
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist) {
+			continue // it was made in between
+		}
+		return to, err
+	}
+}

@@ -1,0 +1,176 @@
+package rundir_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"trireme/internal/rundir"
+)
+
+// TestMain lets the test be a process that holds a lock until its input ends.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("RUNDIR_TEST_HOLD"); dir != "" {
+		l, err := rundir.Acquire(dir)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("held")
+		os.Stdin.Read(make([]byte, 1))
+		_ = l
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestMakeAtOnce: many that start at once get a directory each, numbered without a gap.
+func TestMakeAtOnce(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "runs")
+	const n = 20
+	made := make([]string, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			var err error
+			if made[i], err = rundir.Make(parent, "go"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for _, p := range made {
+		seen[p] = true
+	}
+	for i := range n {
+		if p := filepath.Join(parent, fmt.Sprintf("go-%d", i+1)); !seen[p] {
+			t.Errorf("nobody got %s", p)
+		}
+	}
+}
+
+func TestNewest(t *testing.T) {
+	parent := t.TempDir()
+	if got, err := rundir.Newest(filepath.Join(parent, "none"), "a"); got != "" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, name := range []string{"a-1", "a-9", "a-10", "a-011", "a-b-12", "a", "a-", "a-0", "a--3", "ab-40"} {
+		if err := os.Mkdir(filepath.Join(parent, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := rundir.Newest(parent, "a"); got != filepath.Join(parent, "a-10") || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := rundir.Make(parent, "a"); got != filepath.Join(parent, "a-11") || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestHeldAndAside(t *testing.T) {
+	parent := t.TempDir()
+	for file, want := range map[string]string{
+		"run.json": "", "config.yaml": "", "logs/rank-0000.log": "",
+		"metrics.jsonl": "metrics.jsonl", "checkpoints/step-1/COMMIT": "checkpoints", "final_model/config.json": "final_model",
+	} {
+		dir := filepath.Join(parent, "x")
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("x"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if got := rundir.Held(dir); got != want {
+			t.Errorf("with %s: %q", file, got)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	real, link := filepath.Join(parent, "real"), filepath.Join(parent, "link")
+	if err := errors.Join(os.MkdirAll(filepath.Join(real, "a"), 0o755), os.Mkdir(real+".1", 0o755), os.Symlink(real, link)); err != nil {
+		t.Fatal(err)
+	}
+	to, err := rundir.Aside(link)
+	if err != nil || filepath.Base(to) != "real.2" {
+		t.Errorf("%q, %v", to, err)
+	}
+	if _, err := os.Stat(filepath.Join(to, "a")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLock: a second process is told who holds the lock; a killed holder leaves it free.
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), "RUNDIR_TEST_HOLD="+dir)
+	if _, err := c.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 4)
+	if _, err := out.Read(line); err != nil || string(line) != "held" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	host, _ := os.Hostname()
+	_, err = rundir.Acquire(dir)
+	var busy *rundir.InUse
+	if !errors.As(err, &busy) || busy.Owner.PID != c.Process.Pid || busy.Owner.Host != host || time.Since(busy.Owner.Since) > time.Minute {
+		t.Fatalf("%v", err)
+	}
+	if want := fmt.Sprintf("%s is in use by pid %d on %s since ", dir, c.Process.Pid, host); !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := rundir.Busy(dir); !errors.As(err, &busy) {
+		t.Errorf("Busy: %v", err)
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err == nil {
+		t.Fatal("the holder ended by itself")
+	}
+	l, err := rundir.Acquire(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Left.PID != c.Process.Pid {
+		t.Errorf("left by %+v", l.Left)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := rundir.Busy(dir); err != nil {
+		t.Error(err)
+	}
+	if l, err = rundir.Acquire(dir); err != nil || l.Left.PID != 0 {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLockOfNoFile: what is no regular file is refused at once.
+func TestLockOfNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "run.lock"), 0o644); err != nil {
+		t.Skip(err)
+	}
+	if _, err := rundir.Acquire(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("%v", err)
+	}
+}
