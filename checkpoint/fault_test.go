@@ -283,7 +283,7 @@ func TestFullDiskForReal(t *testing.T) {
 		t.Fatalf("the error is %v", err)
 	}
 	names, _ := os.ReadDir(filepath.Join(dir, "checkpoints"))
-	path, notices, err := Latest(filepath.Join(dir, "checkpoints"))
+	path, notices, err := Latest(filepath.Join(dir, "checkpoints"), "")
 	if len(names) != 1 || filepath.Base(path) != "step-1" || len(notices) > 0 || err != nil {
 		t.Fatal(names, path, notices, err)
 	}

@@ -37,7 +37,8 @@ func parseDir(name string) (step int, aside, ok bool) {
 type Found struct {
 	Path string
 	Step int
-	Err  error // why it is not one; nil where all but the tensors' bytes was verified
+	Run  string // identity of the run that saved it; empty: unknown
+	Err  error  // why it is not one; nil where all but the tensors' bytes was verified
 }
 
 // List looks at every checkpoint in dir, newest first: by step. It reads commit records,
@@ -67,7 +68,11 @@ func list(fs fileSystem, dir string) ([]Found, error) {
 		if err == nil && m.Step != step {
 			err = fmt.Errorf("its manifest is of step %d", m.Step)
 		}
-		cs = append(cs, candidate{Found{path, step, err}, aside})
+		f := Found{Path: path, Step: step, Err: err}
+		if m != nil {
+			f.Run = m.Run
+		}
+		cs = append(cs, candidate{f, aside})
 	}
 	slices.SortFunc(cs, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.Step, a.Step), compareBool(a.aside, b.aside))
@@ -93,35 +98,74 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// Latest is the path of the newest verified checkpoint in dir, empty where there is none,
-// and a line about each newer directory that is not one.
-func Latest(dir string) (path string, notices []string, err error) {
-	return latest(disk{}, dir, nil)
+// Any says whether dir holds a directory that is, or should be, a checkpoint.
+func Any(dir string) bool {
+	names, _ := disk{}.ReadDir(dir) // what cannot be read is found when it is used
+	return slices.ContainsFunc(names, func(name string) bool { _, _, ok := parseDir(name); return ok })
+}
+
+// Runs lists the identities of the runs that have verified checkpoints in dir.
+func Runs(dir string) ([]string, error) {
+	found, err := List(dir)
+	var runs []string
+	for _, f := range found {
+		if f.Err == nil && f.Run != "" && !slices.Contains(runs, f.Run) {
+			runs = append(runs, f.Run)
+		}
+	}
+	return runs, err
+}
+
+// owns says whether a checkpoint is of a run: one that names no run belongs to whom it lies with,
+// and who does not know its own run takes any.
+func owns(run string, f Found) bool { return run == "" || f.Run == "" || f.Run == run }
+
+// Latest is the path of the newest verified checkpoint of a run in dir, empty where there is none,
+// and a line about each newer directory that is not one. Run "" is any.
+func Latest(dir, run string) (path string, notices []string, err error) {
+	return latest(disk{}, dir, run, nil)
 }
 
 // latest leaves out the paths in except.
-func latest(fs fileSystem, dir string, except []string) (path string, notices []string, err error) {
+func latest(fs fileSystem, dir, run string, except []string) (path string, notices []string, err error) {
 	found, err := list(fs, dir)
 	if err != nil {
 		return "", nil, err
 	}
-	var broken []Found
+	var broken, others []Found
 	for _, f := range found {
 		switch {
-		case slices.Contains(except, f.Path):
+		case path != "" || slices.Contains(except, f.Path):
+		case errors.Is(f.Err, errNewer):
+			return "", nil, fmt.Errorf("checkpoint: %s: %w. try: that version, or --resume DIR of another checkpoint", f.Path, f.Err)
 		case f.Err != nil:
 			broken = append(broken, f)
-		case path == "":
+		case !owns(run, f):
+			others = append(others, f)
+		default:
 			path = f.Path
-			for _, b := range broken {
-				notices = append(notices, fmt.Sprintf("checkpoint %s is incomplete (%v). using %s (verified)", filepath.Base(b.Path), b.Err, filepath.Base(path)))
-			}
 		}
 	}
-	if path == "" && len(broken)+len(except) > 0 {
+	name := filepath.Base(path)
+	switch {
+	case path != "":
+		for _, f := range others {
+			notices = append(notices, fmt.Sprintf("checkpoint %s is of another run (%s) and is left alone. using %s", filepath.Base(f.Path), f.Run, name))
+		}
+		for _, b := range broken {
+			notices = append(notices, fmt.Sprintf("checkpoint %s is incomplete (%v). using %s (verified)", filepath.Base(b.Path), b.Err, name))
+		}
+	case len(broken)+len(except) > 0:
 		return "", nil, &noneVerified{dir, broken, len(except)}
+	case len(others) > 0:
+		return "", nil, foreign(dir, others[0])
 	}
 	return path, notices, nil
+}
+
+// foreign is the error of a directory in which a run would mix with another.
+func foreign(dir string, f Found) error {
+	return fmt.Errorf("checkpoint: %s holds checkpoints of another run (%s of run %s). try: --resume auto in that run's output_dir, another output_dir, or another checkpoint.dir", dir, filepath.Base(f.Path), cmp.Or(f.Run, "unknown"))
 }
 
 // noneVerified is the error where there are checkpoints and none can be used: to start
@@ -142,19 +186,19 @@ func (e *noneVerified) Error() string {
 
 func (e *noneVerified) Unwrap() error { return ErrCorrupt }
 
-// Resolve finds what the setting resume asks for: "none" and "" nothing; "auto" the newest
-// verified checkpoint of the run that writes to outputDir, if any; anything else is a
-// checkpoint's directory, or one that holds checkpoints, or an output directory.
-func Resolve(outputDir, resume string) (path string, notices []string, err error) {
-	return resolve(disk{}, filepath.Join(outputDir, checkpointsDir), resume)
-}
-
-func resolve(fs fileSystem, dir, resume string) (path string, notices []string, err error) {
+// resolve finds what the setting resume asks for: "none" and "" nothing; "auto" the newest
+// verified checkpoint of the run in dir, if any; anything else is a checkpoint's directory, or one that
+// holds checkpoints, or an output directory.
+func resolve(fs fileSystem, dir, run, resume string) (path string, notices []string, err error) {
 	switch resume {
 	case "", "none":
-		return "", nil, nil
+		found, err := list(fs, dir)
+		if err == nil && len(found) > 0 {
+			err = foreign(dir, found[0])
+		}
+		return "", nil, err
 	case "auto":
-		return latest(fs, dir, nil)
+		return latest(fs, dir, run, nil)
 	}
 	names, err := fs.ReadDir(resume)
 	if err != nil {
@@ -167,7 +211,7 @@ func resolve(fs fileSystem, dir, resume string) (path string, notices []string, 
 	if slices.Contains(names, checkpointsDir) {
 		in = filepath.Join(resume, checkpointsDir)
 	}
-	path, notices, err = latest(fs, in, nil)
+	path, notices, err = latest(fs, in, "", nil)
 	if err == nil && path == "" {
 		err = fmt.Errorf("checkpoint: resume from %s: it is not a checkpoint and holds none. try: --resume auto, or the path of a directory step-N", resume)
 	}

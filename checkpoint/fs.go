@@ -1,8 +1,11 @@
 package checkpoint
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 )
 
 // fileSystem is what saving and loading ask of a disk. Tests replace it by one that fails,
@@ -11,7 +14,8 @@ type fileSystem interface {
 	MkdirAll(path string) error
 	// Create opens a file for writing, and makes it where it does not exist.
 	Create(path string) (file, error)
-	// Open opens a file for reading.
+	// Open opens a regular file for reading; a pipe, a device or a directory is an error, and is
+	// not waited for.
 	Open(path string) (file, error)
 	// ReadDir lists names.
 	ReadDir(path string) ([]string, error)
@@ -41,7 +45,16 @@ func (disk) RemoveAll(path string) error  { return os.RemoveAll(path) }
 func (disk) Create(path string) (file, error) {
 	return opened(os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644))
 }
-func (disk) Open(path string) (file, error) { return opened(os.Open(path)) }
+
+func (disk) Open(path string) (file, error) {
+	// A pipe that nobody writes to would hold the process for ever; a device may do anything.
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errNoFile}
+	}
+	return opened(os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)) // it may have changed since
+}
+
+var errNoFile = errors.New("not a regular file")
 
 // opened keeps a nil *os.File from becoming a file that is not nil.
 func opened(f *os.File, err error) (file, error) {

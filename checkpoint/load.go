@@ -36,6 +36,9 @@ func open(fs fileSystem, dir string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	m, err := verify(fs, dir)
+	if errors.Is(err, errNewer) {
+		return nil, fmt.Errorf("checkpoint: %s: %w", dir, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w: %w", dir, ErrCorrupt, err)
 	}
@@ -48,7 +51,7 @@ func open(fs fileSystem, dir string) (*Checkpoint, error) {
 
 // Meta is what was saved besides the tensors.
 func (c *Checkpoint) Meta() Meta {
-	return Meta{Step: c.m.Step, Epoch: c.m.Epoch, WorldSize: c.m.WorldSize, Strategy: c.m.Strategy, Config: c.m.Config, State: c.m.State}
+	return Meta{Run: c.m.Run, Step: c.m.Step, Epoch: c.m.Epoch, WorldSize: c.m.WorldSize, Strategy: c.m.Strategy, Config: c.m.Config, State: c.m.State}
 }
 
 // Path is the checkpoint's directory.

@@ -26,7 +26,7 @@ const (
 
 const (
 	formatName    = "trireme checkpoint"
-	formatVersion = 1
+	formatVersion = 2       // version 1 names no run
 	maxManifest   = 1 << 30 // bytes
 	chunkBytes    = 1 << 20 // of one CRC: what a load may have to read too much at each end
 )
@@ -35,6 +35,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Meta is what a checkpoint says besides its tensors.
 type Meta struct {
+	Run       string // identity of the run; set by Save. Empty: unknown, of a checkpoint of format 1
 	Step      int    // optimizer steps done
 	Epoch     int    // of the world that saved, as rendezvous counts worlds of one job
 	WorldSize int    // ranks that saved; set by Save
@@ -43,10 +44,15 @@ type Meta struct {
 	State     []byte // JSON, whose white space is not kept: data position, schedule, random keys, tokens; what the run needs to go on
 }
 
+// errNewer is wrapped where a checkpoint is sound as far as this program can tell, which is too old
+// to read it.
+var errNewer = errors.New("it was written by a newer version of this program")
+
 // manifest is manifest.json: it places every tensor's every element in a file.
 type manifest struct {
 	Format     string           `json:"format"`
 	Version    int              `json:"version"`
+	Run        string           `json:"run,omitzero"`
 	Step       int              `json:"step"`
 	Epoch      int              `json:"epoch"`
 	WorldSize  int              `json:"world_size"`
@@ -95,8 +101,13 @@ func (m *manifest) encode() ([]byte, error) {
 
 // commitRecord is the whole content of COMMIT for a manifest. Nothing else commits it.
 func commitRecord(m *manifest, encoded []byte) []byte {
-	return fmt.Appendf(nil, "%s %d\nstep %d\nepoch %d\n%s %d bytes\nsha256 %x\n",
-		formatName, formatVersion, m.Step, m.Epoch, manifestName, len(encoded), sha256.Sum256(encoded))
+	b := fmt.Appendf(nil, "%s %d\nstep %d\nepoch %d\n%s %d bytes\n", formatName, m.Version, m.Step, m.Epoch, manifestName, len(encoded))
+	return append(b, digestLine(encoded)...)
+}
+
+// digestLine is the last line of COMMIT.
+func digestLine(encoded []byte) []byte {
+	return fmt.Appendf(nil, "sha256 %x\n", sha256.Sum256(encoded))
 }
 
 // parseManifest decodes a manifest and checks that it places every element once, within
@@ -109,8 +120,11 @@ func parseManifest(b []byte) (*manifest, error) {
 	if err := json.Unmarshal(b, &head); err != nil || head.Format != formatName {
 		return nil, fmt.Errorf("%s is not the manifest of a checkpoint", manifestName)
 	}
-	if head.Version != formatVersion {
-		return nil, fmt.Errorf("%s has version %d of the format; this program reads version %d. try: the program that wrote it", manifestName, head.Version, formatVersion)
+	switch {
+	case head.Version > formatVersion:
+		return nil, fmt.Errorf("%w: format %d, this program reads up to %d", errNewer, head.Version, formatVersion)
+	case head.Version < 1:
+		return nil, fmt.Errorf("%s has version %d of the format", manifestName, head.Version)
 	}
 	m := &manifest{}
 	if err := json.Unmarshal(b, m, json.RejectUnknownMembers(true)); err != nil {
@@ -123,6 +137,9 @@ func parseManifest(b []byte) (*manifest, error) {
 }
 
 func (m *manifest) check() error {
+	if m.Run != "" && m.Version < 2 {
+		return fmt.Errorf("version %d of the format names no run", m.Version)
+	}
 	if m.Step < 0 || m.ChunkBytes <= 0 || m.ChunkBytes > 1<<30 || m.ChunkBytes%8 != 0 {
 		return fmt.Errorf("step %d, chunks of %d bytes", m.Step, m.ChunkBytes)
 	}
@@ -188,6 +205,10 @@ func verify(fs fileSystem, dir string) (*manifest, error) {
 	b, err := readAll(fs, filepath.Join(dir, manifestName), maxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("no manifest (%w)", err)
+	}
+	// First of all, and in every version: the record is of these bytes.
+	if !bytes.HasSuffix(commit, digestLine(b)) {
+		return nil, fmt.Errorf("%s does not belong to %s", commitName, manifestName)
 	}
 	m, err := parseManifest(b)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestLyingManifests(t *testing.T) {
 	}{
 		{"right", func(m *manifest, p *piece) {}, ""},
 		{"format", func(m *manifest, p *piece) { m.Format = "zip" }, "is not the manifest"},
-		{"version", func(m *manifest, p *piece) { m.Version = 2 }, "version 2"},
+		{"version", func(m *manifest, p *piece) { m.Version = 3 }, "written by a newer version of this program: format 3, this program reads up to 2"},
 		{"step", func(m *manifest, p *piece) { m.Step = -1 }, "step -1"},
 		{"no chunks", func(m *manifest, p *piece) { m.ChunkBytes = 0 }, "chunks of 0"},
 		{"huge chunks", func(m *manifest, p *piece) { m.ChunkBytes = 1 << 40 }, "chunks of"},

@@ -19,7 +19,14 @@ type resolved struct {
 	Path string `json:"path"`
 }
 
-// Resume finds the checkpoint that the setting resume asks for (see Resolve) and fills the
+// Load fills the items of every rank from the checkpoint at path, as Resume does.
+func (s *Store) Load(ctx context.Context, path string, items []Item) error {
+	s.memory.sync()
+	_, err := s.load(ctx, path, items, LoadOptions{Device: s.memory.device})
+	return err
+}
+
+// Resume finds the checkpoint that the setting resume asks for (none, auto or a directory) and fills the
 // items of every rank from it. Where it is "auto" and the newest turns out to be damaged,
 // the one before it is taken, and a notice says so. The items of all ranks together must
 // ask for every tensor of the checkpoint and nothing else: a run that goes on with a part
@@ -48,6 +55,9 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 		}
 		meta, err := s.load(ctx, path, items, o)
 		if err == nil {
+			if resume == "auto" && s.run == "" {
+				s.run = meta.Run
+			}
 			return Resumed{Path: path, Meta: meta, Notices: notices}, nil
 		}
 		if resume != "auto" || !errors.Is(err, ErrCorrupt) {
@@ -60,9 +70,9 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 
 func (s *Store) resolve(resume string, except []string) (path string, notices []string, err error) {
 	if len(except) > 0 {
-		return latest(s.fs, s.dir, except)
+		return latest(s.fs, s.dir, s.run, except)
 	}
-	return resolve(s.fs, s.dir, resume)
+	return resolve(s.fs, s.dir, s.run, resume)
 }
 
 // load fills this rank's items from the checkpoint at path, and agrees with the others that

@@ -73,9 +73,9 @@ func (s *Store) putBack(aside string, step int) error {
 	return nil
 }
 
-// retain deletes checkpoints beyond the newest KeepLastN, of which the one just saved is
-// one. Directories that are not verified, and the one that Keep named, are neither counted nor
-// deleted.
+// retain deletes checkpoints of this run beyond the newest KeepLastN, of which the one just saved
+// is one. Directories that are not verified, those of other runs, and the one that Keep named, are
+// neither counted nor deleted.
 func (s *Store) retain(saved int) (notices []string) {
 	if s.cfg.KeepLastN == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (s *Store) retain(saved int) (notices []string) {
 	}
 	kept := 1
 	for _, f := range found { // newest first
-		if f.Err != nil || f.Step == saved || f.Step == s.kept {
+		if f.Err != nil || !owns(s.run, f) || f.Step == saved || f.Step == s.kept {
 			continue
 		}
 		if kept++; kept <= s.cfg.KeepLastN {

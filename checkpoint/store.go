@@ -19,6 +19,7 @@ import (
 // called by all ranks, in the same order, from one goroutine each.
 type Store struct {
 	dir    string
+	run    string // identity of the run; empty until a checkpoint names it
 	cfg    Config
 	ranks  Agreement
 	memory memory
@@ -27,10 +28,12 @@ type Store struct {
 	kept   int // step of a checkpoint that retain passes over; -1 is none
 }
 
-// NewStore makes a Store for the checkpoints of the run that writes to outputDir. device
+// NewStore makes a Store for the checkpoints of the run that writes to outputDir. run is its
+// identity, which only rank 0 needs to know; empty is that of the checkpoint that Resume finds, or a
+// new one. device
 // moves tensors whose memory the host does not see, and waits for those under way; it may
 // be nil where there are none.
-func NewStore(outputDir string, cfg Config, ranks Agreement, device tensor.Memory) (*Store, error) {
+func NewStore(outputDir, run string, cfg Config, ranks Agreement, device tensor.Memory) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -38,7 +41,7 @@ func NewStore(outputDir string, cfg Config, ranks Agreement, device tensor.Memor
 	if dir == "" {
 		dir = filepath.Join(outputDir, checkpointsDir)
 	}
-	return &Store{dir: dir, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, kept: -1}, nil
+	return &Store{dir: dir, run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, kept: -1}, nil
 }
 
 // Keep makes saves pass over the checkpoint of a step, and no other, when they delete old ones.
@@ -114,6 +117,9 @@ func (s *Store) begin(meta Meta) (string, error) {
 	}
 	if len(meta.State) > 0 && !jsontext.Value(meta.State).IsValid() {
 		return "", errors.New("checkpoint: the training state to save is not JSON")
+	}
+	if s.run == "" {
+		s.run = rand.Text()[:16]
 	}
 	if err := s.fs.MkdirAll(s.dir); err != nil {
 		return "", fmt.Errorf("checkpoint: %w", err)
@@ -209,6 +215,9 @@ func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 	}
 	aside := ""
 	if slices.Contains(names, stepDir(step)) {
+		if m, err := verify(s.fs, final); err == nil && !owns(s.run, Found{Run: m.Run}) {
+			return nil, fmt.Errorf("checkpoint: %s is of another run (%s) and is not replaced. try: another output_dir, or another checkpoint.dir", final, m.Run)
+		}
 		aside = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", asidePrefix, stepDir(step), rand.Text()[:8]))
 		if err := s.fs.Rename(final, aside); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
@@ -234,7 +243,7 @@ func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 // manifest puts together what the ranks wrote.
 func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
 	m := &manifest{
-		Format: formatName, Version: formatVersion, Step: meta.Step, Epoch: meta.Epoch,
+		Format: formatName, Version: formatVersion, Run: s.run, Step: meta.Step, Epoch: meta.Epoch,
 		WorldSize: len(parts), Strategy: meta.Strategy, Type: s.cfg.StateDictType,
 		Config: meta.Config, State: meta.State, ChunkBytes: s.chunk,
 		Tensors: make([]manifestTensor, len(plan)),

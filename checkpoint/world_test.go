@@ -183,7 +183,7 @@ func (tr truth) same(items []Item) error {
 // testStore is a Store with small chunks on fs.
 func testStore(t testing.TB, m Agreement, fs fileSystem, dir string, cfg Config) *Store {
 	t.Helper()
-	s, err := NewStore(dir, cfg, m, nil)
+	s, err := NewStore(dir, "a-run", cfg, m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

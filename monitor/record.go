@@ -16,6 +16,7 @@ type Record struct {
 	MaxSteps int64 // of the run; 0 if unknown
 	Epoch    float64
 	Time     time.Time // of the step's end
+	Run      string    // identity of the run; empty if unknown
 
 	Loss     float64 // mean over the step's label tokens
 	GradNorm float64 // before clipping
@@ -81,6 +82,7 @@ func (r Record) masked() bool { return r.Samples > 0 && r.LabelTokens < r.Tokens
 type Evaluation struct {
 	Step    int64 // after which it was made
 	Time    time.Time
+	Run     string // as Record's
 	Loss    float64
 	Tokens  int64 // label tokens
 	Seconds float64
@@ -146,6 +148,7 @@ func (r Record) AppendJSON(b []byte) []byte {
 	if r.Skipped {
 		w.raw("skipped", "true")
 	}
+	w.run(r.Run)
 	w.time(r.Time)
 	return w.end()
 }
@@ -167,6 +170,7 @@ func (e Evaluation) AppendJSON(b []byte) []byte {
 	w.integer("eval_tokens", e.Tokens)
 	w.float("eval_seconds", e.Seconds)
 	w.integer("world_size", int64(e.WorldSize))
+	w.run(e.Run)
 	w.time(e.Time)
 	return w.end()
 }
@@ -242,6 +246,12 @@ func (w *object) floats(name string, m map[string]float64) {
 	w.raw(name, string(append(inner.b, '}')))
 }
 
+func (w *object) run(id string) {
+	if id != "" {
+		w.raw("run", strconv.Quote(id))
+	}
+}
+
 func (w *object) time(t time.Time) {
 	if !t.IsZero() {
 		w.raw("time", strconv.Quote(t.UTC().Format(time.RFC3339Nano)))
@@ -293,6 +303,7 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		Epoch       float64             `json:"epoch"`
 		Skipped     bool                `json:"skipped"`
 		Time        time.Time           `json:"time"`
+		Run         string              `json:"run"`
 		EvalLoss    json.RawMessage     `json:"eval_loss"`
 		EvalTokens  int64               `json:"eval_tokens"`
 		EvalSeconds float64             `json:"eval_seconds"`
@@ -317,7 +328,7 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		means[k] = number(v)
 	}
 	if j.EvalLoss != nil {
-		e := &Evaluation{Step: j.Step, Time: j.Time, Tokens: j.EvalTokens, Seconds: j.EvalSeconds, Accuracy: j.Accuracy, MacroF1: j.MacroF1, Means: means, WorldSize: j.WorldSize}
+		e := &Evaluation{Step: j.Step, Time: j.Time, Run: j.Run, Tokens: j.EvalTokens, Seconds: j.EvalSeconds, Accuracy: j.Accuracy, MacroF1: j.MacroF1, Means: means, WorldSize: j.WorldSize}
 		var loss *float64
 		if err := json.Unmarshal(j.EvalLoss, &loss); err != nil {
 			return nil, nil, fmt.Errorf("monitor: eval_loss: %w", err)
@@ -326,7 +337,7 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		return nil, e, nil
 	}
 	return &Record{
-		Step: j.Step, Epoch: j.Epoch, Time: j.Time, Loss: number(j.Loss), GradNorm: number(j.GradNorm), LR: number(j.LR), LossScale: j.LossScale, Means: means, Skipped: j.Skipped,
+		Step: j.Step, Epoch: j.Epoch, Time: j.Time, Run: j.Run, Loss: number(j.Loss), GradNorm: number(j.GradNorm), LR: number(j.LR), LossScale: j.LossScale, Means: means, Skipped: j.Skipped,
 		EpochLoss: j.EpochLoss, Samples: j.Samples, Tokens: j.Tokens, LabelTokens: j.LabelTokens, StepSeconds: number(j.StepSeconds), MFU: j.MFU, PeakFLOPS: j.PeakFLOPS,
 		WorldSize:    j.WorldSize,
 		CommFraction: j.Comm, DataFraction: j.Data, Memory: j.Memory, MemoryPeak: j.MemoryPeak,

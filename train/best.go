@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"trireme/checkpoint"
 	"trireme/internal/conf"
 	"trireme/monitor"
 )
@@ -86,13 +85,13 @@ func (r *Run) loadBest(ctx context.Context) error {
 	if !r.Config.Training.LoadBestModelAtEnd || b == nil || b.Step == r.state.Step {
 		return nil
 	}
-	got, err := r.store.Resume(ctx, r.store.StepPath(int(b.Step)), r.engine.State(), checkpoint.LoadOptions{})
-	if err != nil {
+	path := r.store.StepPath(int(b.Step))
+	if err := r.store.Load(ctx, path, r.engine.State()); err != nil {
 		return fmt.Errorf("train: load_best_model_at_end: %w", err)
 	}
 	if err := r.engine.Refresh(ctx); err != nil {
 		return err
 	}
 	name := r.Config.Training.MetricForBestModel
-	return r.sink.Note(fmt.Sprintf("going back to %s, the best by %s: %.6g", got.Path, name, b.Value))
+	return r.sink.Note(fmt.Sprintf("going back to %s, the best by %s: %.6g", path, name, b.Value))
 }

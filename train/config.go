@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 
 	"trireme/checkpoint"
 	"trireme/data"
@@ -17,10 +18,20 @@ import (
 
 // Config is a run's configuration: one tree, each node owned by the package that obeys it.
 type Config struct {
-	// OutputDir is where everything that the run writes goes. Default out.
+	// Name is the name of the run: without output_dir it writes to runs/NAME-N. It has letters,
+	// digits, ".", "_" and "-". Empty is the name of the configuration file without its ending,
+	// or else of the model or the recipe. Default "".
+	Name string `yaml:"name"`
+	// OutputDir is the run's directory, for everything that it writes. One that holds another
+	// run is refused. Empty is a new one, runs/NAME-N, where N counts up. Default "".
 	OutputDir string `yaml:"output_dir"`
-	// Resume: auto goes on from the newest verified checkpoint in output_dir, if there is
-	// one; none begins anew; a directory step-N goes on from that. Default none.
+	// MoveAside renames an output_dir that holds another run to OUTPUT_DIR.N, with the first
+	// free N, and begins anew under the old name; so it does with checkpoint.dir. Default false.
+	MoveAside bool `yaml:"move_aside"`
+	// Resume says where the run begins: none begins a new run. auto continues the run in
+	// output_dir, or without output_dir the newest run of the same name, from its newest
+	// verified checkpoint, and begins anew if there is none. A directory begins a new run from
+	// that checkpoint, or from the newest checkpoint in it. Default none.
 	Resume     string            `yaml:"resume"`
 	Model      ModelConfig       `yaml:"model"`
 	Data       data.Config       `yaml:"data"`
@@ -34,6 +45,17 @@ type Config struct {
 	Logging    monitor.Config    `yaml:"logging"`
 	Device     device.Config     `yaml:"device"`
 }
+
+// Validate checks what belongs to no group.
+func (c Config) Validate() error {
+	if !runName.MatchString(c.Name) {
+		return fmt.Errorf("train: name %q: a run's name has letters, digits, \".\", \"_\" and \"-\", and begins with a letter or a digit", c.Name)
+	}
+	return nil
+}
+
+// runName is what a run may be called: a part of a directory's name. Empty is the default.
+var runName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$`)
 
 // Training is the node `training`: batch, length of the run, optimizer and evaluation. Steps are
 // optimizer steps throughout. The optimizer is AdamW.
@@ -223,8 +245,8 @@ func (c Precision) Validate() error {
 // Default is the configuration of a file that says nothing.
 func Default() Config {
 	return Config{
-		OutputDir: "out", Resume: "none",
-		Data: data.DefaultConfig(),
+		Resume: "none",
+		Data:   data.DefaultConfig(),
 		Training: Training{
 			MicroBatchSize: 1, NumTrainEpochs: 1, LearningRate: 3e-4, LRScheduler: "cosine", WeightDecay: 0.1,
 			Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, MaxGradNorm: 1, Seed: 42, MaxSkippedSteps: 3, MetricForBestModel: "eval_loss",

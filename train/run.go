@@ -40,6 +40,9 @@ type Deps struct {
 	Plan func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error)
 	// PeakFLOPS is what one rank's threads can do in a second, for MFU; 0 is unknown.
 	PeakFLOPS float64
+	// Run is the identity of the run, which rank 0's checkpoints and records carry; empty: that of
+	// the checkpoint that the run goes on from, or a new one.
+	Run string
 	// Resolved is the whole configuration as text, kept in checkpoints.
 	Resolved string
 }
@@ -108,6 +111,9 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
 
 func (r *Run) open(ctx context.Context) (err error) {
 	cfg, world := r.Config, r.deps.World
+	if cfg.OutputDir == "" {
+		return input(errors.New("train: output_dir names no directory"))
+	}
 	if r.accum, err = cfg.Training.Accumulation(world.Size()); err != nil {
 		return input(err)
 	}
@@ -129,7 +135,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	r.schedule = cfg.Training.schedule(r.Config.Training.MaxSteps)
 	r.evalEvery = every(cfg.Training.EvalEveryNSteps, cfg.Training.EvalEveryNEpochs, per)
 	r.saveEvery = [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)}
-	if r.store, err = checkpoint.NewStore(cfg.OutputDir, cfg.Checkpoint, r.deps.Agreement, r.backend); err != nil {
+	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, r.deps.Agreement, r.backend); err != nil {
 		return err
 	}
 	if err := r.begin(ctx); err != nil {
@@ -315,7 +321,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Record {
 	s := took.Seconds()
 	rec := monitor.Record{
-		Step: r.state.Step, MaxSteps: int64(r.Config.Training.MaxSteps), Time: time.Now(),
+		Step: r.state.Step, MaxSteps: int64(r.Config.Training.MaxSteps), Time: time.Now(), Run: r.deps.Run,
 		Epoch: float64(r.state.Step) / float64(r.loader.StepsPerEpoch()),
 		Loss:  o.Loss, Means: o.means(r.info.Sums), GradNorm: o.GradNorm, LR: lr, Skipped: !o.Applied,
 		Samples: r.rows(), Tokens: r.engine.TokensRead(), LabelTokens: o.Tokens, StepSeconds: s, WorldSize: r.deps.World.Size(),

@@ -84,7 +84,7 @@ func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluat
 	}
 	o := r.stepper.Outcome()
 	e = monitor.Evaluation{
-		Step: r.state.Step, Time: time.Now(), Loss: o.Loss, Tokens: o.Tokens, Means: o.means(slices.Concat(r.info.Sums, r.info.EvalSums)),
+		Step: r.state.Step, Time: time.Now(), Run: r.deps.Run, Loss: o.Loss, Tokens: o.Tokens, Means: o.means(slices.Concat(r.info.Sums, r.info.EvalSums)),
 		Seconds: time.Since(began).Seconds(), WorldSize: r.deps.World.Size(),
 	}
 	o.score(&e, r.info)
