@@ -18,10 +18,11 @@ import (
 
 // Recipe is a job that needs no file of the user's.
 type Recipe struct {
-	Name  string // in messages, in place of a file's
-	YAML  string // the configuration
-	Model string // config.json
-	Nproc int
+	Name    string // in messages, in place of a file's
+	RunName string // of its runs, where nothing else is said
+	YAML    string // the configuration
+	Model   string // config.json
+	Nproc   int
 
 	Tokenizer string // its directory, which Prepare makes
 
@@ -50,7 +51,7 @@ checkpoint: {save_every_n_steps: 200, keep_last_n: 2}
 // GoSource trains a small Llama on the source of Go's standard library, which every machine
 // with Go has, in two ranks. The tokenizer is learned on the spot and kept.
 func GoSource() *Recipe {
-	r := &Recipe{Name: "the built-in recipe", Model: goModel, Nproc: 2, prompts: []string{"func ", "// Package "}}
+	r := &Recipe{Name: "the built-in recipe", RunName: "go-source", Model: goModel, Nproc: 2, prompts: []string{"func ", "// Package "}}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()

@@ -33,7 +33,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HF_HOME", filepath.Join(e.Cd, "hf"))
 			e.Setenv("HF_HUB_OFFLINE", "1") // until there is a hub
-			return nil
+			format1, err := filepath.Abs("testdata/format1")
+			e.Setenv("FORMAT1", format1) // a run of a version whose checkpoints name no run
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":     exits,

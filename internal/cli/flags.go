@@ -80,7 +80,8 @@ func (n *ranksFlag) Set(s string) error {
 	return err
 }
 
-// keyFlag is a flag for a key of the configuration. Its value is read as the key's.
+// keyFlag is a flag for a key of the configuration. Its value is read as the key's; one whose value
+// has no name may be given without any, and is then true.
 type keyFlag struct {
 	flag, short, value, usage, path string
 }
@@ -93,7 +94,9 @@ var keyFlags = []keyFlag{
 	{"max_steps", "", "N", "optimizer steps (also --steps)", "training.max_steps"},
 	{"learning_rate", "", "RATE", "peak learning rate (also --lr)", "training.learning_rate"},
 	{"seed", "", "N", "seed of weights and of the order of data", "training.seed"},
-	{"output_dir", "o", "DIR", "directory for everything that the run writes (also --output)", "output_dir"},
+	{"output_dir", "o", "DIR", "directory for everything that the run writes (also --output); a new runs/NAME-N without it", "output_dir"},
+	{"name", "", "NAME", "name of the run (by default that of the configuration file, or else of the model)", "name"},
+	{"move_aside", "", "", "rename an output_dir that holds another run, and begin anew", "move_aside"},
 	{"resume", "", "WHICH", "auto, none, or a checkpoint's directory; without a value, auto", "resume"},
 }
 
@@ -105,6 +108,9 @@ func (f *trainFlags) treeFlags(p *pflag.FlagSet) {
 	p.StringArrayVar(&f.sets, "set", nil, "one value of the configuration, `KEY=VALUE`, as in training.max_steps=20; repeatable")
 	for _, k := range keyFlags {
 		p.VarP(&text{f.key(k.path), k.value}, k.flag, k.short, fmt.Sprintf("%s [%s]", k.usage, k.path))
+		if k.value == "" {
+			p.Lookup(k.flag).NoOptDefVal = "true"
+		}
 	}
 }
 
@@ -121,13 +127,18 @@ func (t *text) String() string {
 	return *t.to
 }
 func (t *text) Set(s string) error { *t.to = s; return nil }
-func (t *text) Type() string       { return t.kind }
+func (t *text) Type() string {
+	if t.kind == "" {
+		return "bool"
+	}
+	return t.kind
+}
 
 // key is where the flag of a key puts its value.
 func (f *trainFlags) key(path string) *string {
 	return map[string]*string{
 		"model.path": &f.modelName, "data.path": &f.data, "training.num_train_epochs": &f.epochs, "training.max_steps": &f.maxSteps,
-		"training.learning_rate": &f.learningRate, "training.seed": &f.seed, "output_dir": &f.outputDir, "resume": &f.resume,
+		"training.learning_rate": &f.learningRate, "training.seed": &f.seed, "output_dir": &f.outputDir, "resume": &f.resume, "name": &f.name, "move_aside": &f.moveAside,
 	}[path]
 }
 

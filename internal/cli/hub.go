@@ -94,16 +94,17 @@ func (j *job) named(key string) string {
 	return *j.place(key)
 }
 
-// workerEnv is the environment of workers; nil is this process's own.
+// workerEnv is the environment of workers.
 func (j *job) workerEnv() ([]string, error) {
-	if len(j.located) == 0 {
-		return nil, nil
+	env := os.Environ()
+	for name, v := range map[string]any{resolvedVar: j.located, runVar: j.run} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, name+"="+string(b))
 	}
-	b, err := json.Marshal(j.located)
-	if err != nil {
-		return nil, err
-	}
-	return append(os.Environ(), resolvedVar+"="+string(b)), nil
+	return env, nil
 }
 
 // find looks up every name of the configuration.

@@ -80,14 +80,18 @@ type place struct{ key, dir string }
 
 // places are the directories of the run's state and activations that rest in files.
 func (j *job) places() (all []place) {
-	off := j.cfg.Offload.In(j.cfg.OutputDir)
+	output := j.cfg.OutputDir
+	if output == "" {
+		output = runsDir // where it is going to be made
+	}
+	off := j.cfg.Offload.In(output)
 	if off.Optimizer.Device == parallel.OffloadNVMe {
 		all = append(all, place{"offload.optimizer.path", off.Optimizer.Path})
 	}
 	if off.Params.Device == parallel.OffloadNVMe {
 		all = append(all, place{"offload.params.path", off.Params.Path})
 	}
-	if dir, ok := j.cfg.Recompute.Directory(j.cfg.OutputDir); ok {
+	if dir, ok := j.cfg.Recompute.Directory(output); ok {
 		all = append(all, place{"activation_checkpointing.store_path", dir})
 	}
 	return all

@@ -64,7 +64,7 @@ func (j *job) resumable() string {
 		if dir == "" {
 			dir = filepath.Join(j.cfg.OutputDir, "checkpoints")
 		}
-		path, _, err := checkpoint.Latest(dir)
+		path, _, err := checkpoint.Latest(dir, j.run.ID)
 		if err != nil {
 			return ""
 		}

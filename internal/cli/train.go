@@ -13,6 +13,7 @@ import (
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
 	"trireme/internal/keys"
+	"trireme/internal/rundir"
 	"trireme/launch"
 	"trireme/model"
 	"trireme/model/bert"
@@ -37,6 +38,8 @@ type trainFlags struct {
 	modelName string
 	data      string
 	outputDir string
+	name      string
+	moveAside string
 	resume    string
 
 	epochs, maxSteps, learningRate, seed string // as they were given
@@ -90,6 +93,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	stopOf(c.Context()).Hold() // for good
 	c.SetOut(lasting(c.OutOrStdout()))
 	c.SetErr(lasting(c.ErrOrStderr()))
+	if c.Flags().Changed("output_dir") && f.outputDir == "" { // an unset variable of a shell, likely
+		return usage("output_dir names no directory", "--output_dir DIR, or no such flag for a new runs/NAME-N")
+	}
 	job, err := f.job(c, env)
 	if err != nil {
 		return err
@@ -99,6 +105,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	led := env.Launched && (env.Rank > 0 || watched)
 	if led && f.dryRun {
 		return nil // rank 0 of another launcher's world does it for all
+	}
+	if err := job.findRun(led); err != nil {
+		return err
 	}
 	if err := job.locate(c.Context(), env, c.ErrOrStderr()); err != nil {
 		return err
@@ -126,10 +135,12 @@ type job struct {
 	resolved string        // the configuration as text
 	model    *model.Config // nil: the configuration points to it
 	recipe   *recipes.Recipe
-	file     *foreign.File  // that the configuration came from; nil: from none
-	summary  *train.Summary // once it has been inspected
-	located  []resolved     // names that are the hub's
-	begun    bool           // steps are made, by this process or by its workers
+	file     *foreign.File           // that the configuration came from; nil: from none
+	summary  *train.Summary          // once it has been inspected
+	located  []resolved              // names that are the hub's
+	run      runID                   // which run it is, once that is known
+	locks    map[string]*rundir.Lock // of its directories, by the variable that hands them to rank 0; nil: another process holds them, or none yet
+	begun    bool                    // steps are made, by this process or by its workers
 }
 
 // job loads the configuration: the file or the recipe, the environment, --set, flags and what
@@ -186,6 +197,9 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 			return nil, err
 		}
 	}
+	if j.cfg.Name == "" {
+		j.cfg.Name, j.origins["name"] = f.defaultName(j), "default"
+	}
 	return j, j.print()
 }
 
@@ -202,7 +216,7 @@ func sets(assignments []string, prefix string) bool {
 // notKeys are variables of ours that name no key of the configuration.
 var notKeys = map[string]bool{
 	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, beganVar: true,
-	resolvedVar: true,
+	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true,
 }
 
 // environment is the variables that may name keys.
@@ -246,6 +260,10 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if err := ctx.Err(); err != nil { // stopped before anything is written
 		return err
 	}
+	if err := j.claim(stderr); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.release()) }()
 	card, err := j.openCard(nproc)
 	if err != nil {
 		return err
@@ -317,6 +335,9 @@ func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen)
 	files, err := s.files()
 	if err != nil {
 		return err
+	}
+	for name, lock := range j.locks { // held until the last process ends
+		files[name] = lock.File()
 	}
 	env, err := j.workerEnv()
 	if err != nil {

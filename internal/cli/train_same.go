@@ -12,7 +12,7 @@ import (
 
 // places are keys whose values may differ between ranks, which may be on different machines.
 var places = map[string]bool{
-	"output_dir": true, "model.path": true, "model.config": true, "data.path": true, "data.eval_path": true,
+	"name": true, "output_dir": true, "model.path": true, "model.config": true, "data.path": true, "data.eval_path": true,
 	"data.tokenizer": true, "data.cache_dir": true, "device.threads": true,
 }
 

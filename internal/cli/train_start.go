@@ -2,15 +2,11 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"trireme/data"
 	"trireme/model"
@@ -147,77 +143,4 @@ func (j *job) dryRun(ctx context.Context, w io.Writer) error {
 	}
 	fmt.Fprintf(t, "at one moment\t%s\t\n", monitor.Bytes(p.Memory.PeakTotal))
 	return t.Flush()
-}
-
-// card is run.json: what was run, when, and how it ended. One that has no end is of a run
-// that is under way or was killed.
-type card struct {
-	path string
-
-	Schema     string     `json:"schema"`
-	Version    string     `json:"version"`
-	Command    []string   `json:"command"`
-	Started    time.Time  `json:"started"`
-	Ended      *time.Time `json:"ended,omitempty"`
-	Exit       *int       `json:"exit,omitempty"`
-	World      int        `json:"world"`
-	Strategy   string     `json:"strategy"`
-	Device     string     `json:"device"`
-	Steps      int        `json:"steps"`
-	Parameters int64      `json:"parameters"`
-}
-
-// openCard makes the output directory and what describes the run in it: run.json and the
-// configuration.
-func (j *job) openCard(ranks int) (*card, error) {
-	dir := j.cfg.OutputDir
-	if dir == "" {
-		return nil, usage("output_dir names no directory", "--output_dir out")
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, &Exit{CodeUsage, fmt.Errorf("output_dir: %w", err)}
-	}
-	final := filepath.Join(dir, finalName)
-	if st, err := os.Stat(final); err == nil && !st.IsDir() {
-		return nil, usage(final+" is no directory, and the model is to go there at the end", "another --output_dir, or move the file")
-	}
-	if err := replaceFile(filepath.Join(dir, configName), []byte(j.resolved)); err != nil {
-		return nil, err
-	}
-	c := &card{
-		path: filepath.Join(dir, "run.json"), Schema: "trireme.run/1", Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
-		World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps, Parameters: j.summary.Parameters,
-	}
-	return c, c.write()
-}
-
-// close notes how the run ended.
-func (c *card) close(exit int) error {
-	now := time.Now().UTC()
-	c.Ended, c.Exit = &now, &exit
-	return c.write()
-}
-
-// write replaces the file in one rename.
-func (c *card) write() error {
-	b, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return fmt.Errorf("run.json: %w", err)
-	}
-	return replaceFile(c.path, append(b, '\n'))
-}
-
-// replaceFile writes a small file so that readers see the old one or the new one, and a full
-// disk costs nothing that was there.
-func replaceFile(path string, data []byte) error {
-	tmp := path + ".tmp"
-	err := os.WriteFile(tmp, data, 0o644)
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		os.Remove(tmp) // the first error is the one to tell
-		return fmt.Errorf("output_dir: %w", err)
-	}
-	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"trireme/collective"
 	"trireme/data"
 	"trireme/internal/bench"
+	"trireme/internal/durable"
 	"trireme/launch"
 	"trireme/model"
 	"trireme/monitor"
@@ -90,13 +91,16 @@ func (j *job) deps(w *world) train.Deps {
 	dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType) // which was validated
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, Agreement: w.agreement(), LocalRanks: w.env.LocalWorldSize,
-		Resolved: j.resolved, PeakFLOPS: 1e9 * bench.Peak(j.cfg.Device.Resolve(w.env.LocalWorldSize), dt),
+		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: 1e9 * bench.Peak(j.cfg.Device.Resolve(w.env.LocalWorldSize), dt),
 	}
 }
 
 // trainIn trains as one rank of a world. Until the first step ctx ends the run at once; then it ends
 // after a step, with all ranks.
 func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
+	if err := j.join(ctx, w.agreement()); err != nil {
+		return err
+	}
 	env, deps := w.env, j.deps(w)
 	deps.Stop = func() bool { return ctx.Err() != nil }
 	deps.Plan = func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error) {
@@ -139,7 +143,7 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(j.cfg.OutputDir, memoryName), append(b, '\n'), 0o644)
+	return outputError(durable.WriteFile(filepath.Join(j.cfg.OutputDir, memoryName), append(b, '\n')))
 }
 
 // peakLine says what MFU is a share of.

@@ -50,6 +50,7 @@ type Options struct {
 // File is a configuration file that has been read.
 type File struct {
 	Name   string
+	Text   string // of the file, as it was read; empty of a native one
 	Format Format
 	Source conf.Source
 	// Ranks is how many worker processes the file asks for on this machine; 0: it does not say.
@@ -103,7 +104,7 @@ func Read(name, text string, o Options) (*File, error) {
 		return nil, r.problems
 	}
 	return &File{
-		Name: name, Format: f.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed,
+		Name: name, Text: text, Format: f.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed,
 	}, nil
 }
 

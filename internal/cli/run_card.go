@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"trireme/internal/durable"
+)
+
+// cardName is the file of a run's directory that describes the run.
+const cardName = "run.json"
+
+// card is run.json: which run it is, what was run, when, and how it ended. One that has no end is of
+// a run that is under way or was killed.
+type card struct {
+	path string
+
+	Schema     string     `json:"schema"`
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	Version    string     `json:"version"`
+	Command    []string   `json:"command"`
+	Started    time.Time  `json:"started"`
+	Ended      *time.Time `json:"ended,omitempty"`
+	Exit       *int       `json:"exit,omitempty"`
+	World      int        `json:"world"`
+	Strategy   string     `json:"strategy"`
+	Device     string     `json:"device"`
+	Steps      int        `json:"steps"`
+	Parameters int64      `json:"parameters"`
+}
+
+// openCard writes what describes the run into its directory: run.json, the configuration, and the
+// file of another program that it came from.
+func (j *job) openCard(ranks int) (*card, error) {
+	dir := j.cfg.OutputDir
+	final := filepath.Join(dir, finalName)
+	if st, err := os.Stat(final); err == nil && !st.IsDir() {
+		return nil, usage(final+" is no directory, and the model is to go there at the end", "another --output_dir, or move the file")
+	}
+	text := runMark + j.run.ID + "\n" + j.resolved
+	if err := durable.WriteFile(filepath.Join(dir, configName), []byte(text)); err != nil {
+		return nil, outputError(err)
+	}
+	if err := j.keepSource(dir); err != nil {
+		return nil, outputError(err)
+	}
+	c := &card{
+		path: filepath.Join(dir, cardName), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
+		World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps, Parameters: j.summary.Parameters,
+	}
+	return c, c.write()
+}
+
+// keepSource keeps a copy of another program's file beside config.yaml: source.json, say.
+func (j *job) keepSource(dir string) error {
+	if j.file == nil || j.file.Text == "" {
+		return nil
+	}
+	ext := strings.ToLower(filepath.Ext(j.file.Name))
+	if ext != ".json" && ext != ".yml" {
+		ext = ".yaml"
+	}
+	return durable.WriteFile(filepath.Join(dir, "source"+ext), []byte(j.file.Text))
+}
+
+// close notes how the run ended.
+func (c *card) close(exit int) error {
+	now := time.Now().UTC()
+	c.Ended, c.Exit = &now, &exit
+	return c.write()
+}
+
+// write replaces the file.
+func (c *card) write() error {
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", cardName, err)
+	}
+	return outputError(durable.WriteFile(c.path, append(b, '\n')))
+}
+
+// outputError names the key of the directory that something could not be written to.
+func outputError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("output_dir: %w", err)
+}

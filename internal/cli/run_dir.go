@@ -1,0 +1,341 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"trireme/checkpoint"
+	"trireme/internal/rundir"
+)
+
+// runsDir is where runs without an output_dir have their directories.
+const runsDir = "runs"
+
+// runMark begins the first line of a run's config.yaml; the run's identity follows.
+const runMark = "# run "
+
+// Variables for workers of this program's launcher: which run they are of, and, for rank 0, the
+// descriptors of the locks that the launcher holds.
+const (
+	runVar            = "TRIREME_RUN"
+	lockVar           = "TRIREME_LOCK_FD"
+	checkpointLockVar = "TRIREME_CHECKPOINT_LOCK_FD"
+)
+
+// runID is a run: its directory and its identity.
+type runID struct {
+	Dir string `json:"dir"`
+	ID  string `json:"id"` // empty: none is known
+}
+
+// notInNames is what a name of a run does not have.
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// defaultName is the name of a run that is given none.
+func (f *trainFlags) defaultName(j *job) string {
+	from := "run"
+	switch {
+	case j.recipe != nil:
+		from = j.recipe.RunName
+	case f.config != "" && !strings.HasPrefix(f.config, "/dev/") && !strings.HasPrefix(f.config, "/proc/"):
+		from = strings.TrimSuffix(filepath.Base(f.config), filepath.Ext(f.config))
+	case j.cfg.Model.Path != "":
+		from, _, _ = strings.Cut(filepath.Base(j.cfg.Model.Path), "@")
+	}
+	if from = strings.Trim(notInNames.ReplaceAllString(from, "-"), "-._"); from == "" {
+		return "run"
+	}
+	return from[:min(len(from), 100)]
+}
+
+// findRun finds which run the job is of, as far as that is known before it begins: workers are told,
+// and --resume auto without output_dir goes on with the newest of the name. Of a new run it checks
+// that it may begin where it is to. led: another process decides about the directory.
+func (j *job) findRun(led bool) error {
+	if text, ok := os.LookupEnv(runVar); ok {
+		if err := json.Unmarshal([]byte(text), &j.run); err != nil {
+			return fmt.Errorf("%s: %w", runVar, err)
+		}
+		return j.settle(j.run)
+	}
+	dir := j.cfg.OutputDir
+	if dir == "" && j.cfg.Resume == "auto" {
+		var err error
+		if dir, err = rundir.Newest(runsDir, j.cfg.Name); err != nil {
+			return outputError(err)
+		}
+	}
+	if dir == "" || led {
+		return j.settle(runID{Dir: dir})
+	}
+	for _, at := range []string{dir, j.cfg.Checkpoint.Dir} {
+		if err := rundir.Busy(at); at != "" && err != nil {
+			return busy(err)
+		}
+	}
+	if err := j.vacant(dir); err != nil {
+		return err
+	}
+	return j.settle(runID{Dir: dir})
+}
+
+// settle makes a run's directory the job's.
+func (j *job) settle(r runID) error {
+	j.run, j.cfg.OutputDir = r, r.Dir
+	return j.print()
+}
+
+// vacant refuses a new run in a directory that holds another.
+func (j *job) vacant(dir string) error {
+	if j.cfg.Resume == "auto" || j.cfg.MoveAside {
+		return nil
+	}
+	if rundir.Held(dir) != "" {
+		return occupied(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N", "--move_aside, which renames "+dir+" to "+dir+".1 and begins anew")
+	}
+	if at := j.cfg.Checkpoint.Dir; at != "" && checkpoint.Any(at) {
+		return occupied(at, "it holds checkpoints", "another checkpoint.dir", "--move_aside, which renames "+at+" to "+at+".1 and begins anew")
+	}
+	return nil
+}
+
+// occupied is the error of a new run where another is.
+func occupied(dir, holds, elsewhere, aside string) error {
+	return usage(fmt.Sprintf("%s belongs to another run (%s), and a new run would mix with it", dir, holds),
+		fmt.Sprintf("--resume auto to go on with that run, or %s, or %s", elsewhere, aside))
+}
+
+// describeRun says what is known of the run in a directory.
+func describeRun(dir string) string {
+	c, err := readCard(dir)
+	if err != nil || c.ID == "" {
+		return "it has " + rundir.Held(dir)
+	}
+	text := fmt.Sprintf("run %s, started %s", c.ID, c.Started.Local().Format("2006-01-02 15:04"))
+	if c.Exit != nil {
+		text += fmt.Sprintf(", ended with code %d", *c.Exit)
+	}
+	return text
+}
+
+// busy is the error of a directory that another process uses.
+func busy(err error) error {
+	var in *rundir.InUse
+	if !errors.As(err, &in) {
+		return err
+	}
+	try := "another --output_dir, or wait until it has ended"
+	if in.Owner.PID > 0 {
+		try = fmt.Sprintf("another --output_dir, or stop that run: kill %d (on %s)", in.Owner.PID, in.Owner.Host)
+	}
+	return &Exit{CodeUsage, &Problem{What: in.Error(), Try: try, Err: err}}
+}
+
+// claim takes the run's directory, and checkpoint.dir, for this process and those that it starts. A
+// new run gets what holds no other; whatever happens at the same time, one directory has one run.
+func (j *job) claim(stderr io.Writer) (err error) {
+	dir, saves := j.cfg.OutputDir, j.cfg.Checkpoint.Dir
+	if dir == "" {
+		if dir, err = rundir.Make(runsDir, j.cfg.Name); err != nil {
+			return &Exit{CodeUsage, outputError(err)}
+		}
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.release())
+		}
+	}()
+	if err := j.acquire(lockVar, dir, stderr); err != nil {
+		return err
+	}
+	if saves != "" && !sameFile(saves, dir) {
+		if err := j.acquire(checkpointLockVar, saves, stderr); err != nil {
+			return err
+		}
+	}
+	if j.cfg.MoveAside && j.cfg.Resume != "auto" {
+		if saves != "" && checkpoint.Any(saves) {
+			err = j.moveAside(checkpointLockVar, saves, stderr)
+		}
+		if err == nil && rundir.Held(dir) != "" {
+			err = j.moveAside(lockVar, dir, stderr)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := j.vacant(dir); err != nil {
+		return err
+	}
+	id, err := j.identity(dir)
+	if err != nil {
+		return err
+	}
+	return j.settle(runID{Dir: dir, ID: id})
+}
+
+// acquire makes a directory where there is none, and takes its lock.
+func (j *job) acquire(name, dir string, stderr io.Writer) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &Exit{CodeUsage, outputError(err)}
+	}
+	lock, err := rundir.Acquire(dir)
+	if err != nil {
+		return busy(outputError(err))
+	}
+	if j.locks == nil {
+		j.locks = map[string]*rundir.Lock{}
+	}
+	j.locks[name] = lock
+	if o := lock.Left; o.PID > 0 && o.Host != hostname() {
+		_, err = fmt.Fprintf(stderr, "%s: pid %d on %s wrote here and did not end in order. if it still runs, stop it\n", dir, o.PID, o.Host)
+	}
+	return err
+}
+
+// release gives the locks up.
+func (j *job) release() error {
+	var errs []error
+	for _, l := range j.locks {
+		errs = append(errs, l.Release())
+	}
+	j.locks = nil
+	return errors.Join(errs...)
+}
+
+func hostname() string {
+	name, _ := os.Hostname() // for messages alone
+	return name
+}
+
+// sameFile says whether two paths lead to the same place.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(x, y)
+}
+
+// moveAside renames a directory that holds another run, whose lock this process has, and takes an
+// empty one in its place.
+func (j *job) moveAside(name, dir string, stderr io.Writer) error {
+	if below(j.cfg.Resume, dir) {
+		return usage(fmt.Sprintf("resume names %s, and move_aside is to rename %s", j.cfg.Resume, dir), "another --output_dir")
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return outputError(err)
+	}
+	to, err := rundir.Aside(real)
+	if err != nil {
+		return &Exit{CodeUsage, fmt.Errorf("move_aside: %w", err)}
+	}
+	if _, err := fmt.Fprintf(stderr, "%s held another run: it is %s now\n", dir, to); err != nil {
+		return err
+	}
+	if err := j.locks[name].Release(); err != nil {
+		return outputError(err)
+	}
+	delete(j.locks, name)
+	return j.acquire(name, real, stderr)
+}
+
+// below says whether a path leads into a directory.
+func below(path, dir string) bool {
+	a, err := filepath.Abs(path)
+	d, err2 := filepath.Abs(dir)
+	if err != nil || err2 != nil {
+		return false
+	}
+	rel, err := filepath.Rel(d, a)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// identity is which run a directory is of: the one that it holds, where the job goes on with that,
+// and else a new one.
+func (j *job) identity(dir string) (string, error) {
+	if j.cfg.Resume != "auto" {
+		return rundir.NewID(), nil
+	}
+	if c, err := readCard(dir); err == nil && c.ID != "" {
+		return c.ID, nil
+	}
+	if id := markedRun(filepath.Join(dir, configName)); id != "" {
+		return id, nil
+	}
+	if j.cfg.Checkpoint.Dir != "" { // it may hold another's
+		return rundir.NewID(), nil
+	}
+	at := filepath.Join(dir, "checkpoints")
+	runs, err := checkpoint.Runs(at)
+	switch {
+	case err != nil:
+		return "", outputError(err)
+	case len(runs) > 1:
+		return "", usage(fmt.Sprintf("%s holds checkpoints of %d runs (%s), and neither %s nor %s says which of them the directory is of", at, len(runs), strings.Join(runs, ", "), cardName, configName),
+			"--output_dir DIR --resume CHECKPOINT, which begins a run of its own from the checkpoint that you choose")
+	case len(runs) == 1:
+		return runs[0], nil
+	}
+	return rundir.NewID(), nil
+}
+
+// readCard reads a directory's run.json.
+func readCard(dir string) (c card, err error) {
+	path := filepath.Join(dir, cardName)
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return c, fs.ErrNotExist
+	}
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &c)
+	}
+	return c, err
+}
+
+// markedRun is the identity in the first line of a config.yaml; empty if there is none.
+func markedRun(path string) string {
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	line, _ := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
+	id, ok := strings.CutPrefix(line, runMark)
+	if !ok || strings.ContainsAny(id, " \t") {
+		return ""
+	}
+	return strings.TrimSpace(id)
+}
+
+// join makes rank 0's run that of every rank: where another launcher starts them, rank 0 alone
+// decides about the directory.
+func (j *job) join(ctx context.Context, ranks checkpoint.Agreement) error {
+	b, err := json.Marshal(j.run)
+	if err != nil {
+		return err
+	}
+	all, err := ranks.Gather(ctx, b)
+	if err != nil {
+		return err
+	}
+	var first runID
+	if err := json.Unmarshal(all[0], &first); err != nil {
+		return fmt.Errorf("rank 0 sent what cannot be read: %w", err)
+	}
+	if ranks.Rank() > 0 && j.origins["output_dir"] != "default" {
+		first.Dir = j.run.Dir // another machine may know the same directory by another path
+	}
+	return j.settle(first)
+}
