@@ -69,6 +69,8 @@ func ReadFile(path string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case st.IsDir() && filepath.Base(path) != "config.json":
+		return nil, fmt.Errorf("%s is a directory, not a config.json. try: model.path %s for its weights, or model.config %s for random ones", path, path, filepath.Join(path, "config.json"))
 	case !st.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a file. try: the directory of a model", path)
 	case st.Size() > maxConfig:

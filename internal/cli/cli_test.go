@@ -42,6 +42,7 @@ func TestScripts(t *testing.T) {
 			"figures":   figures,
 			"hub":       serveHub,
 			"killed":    killed,
+			"object":    object,
 			"patch":     patch,
 			"planned":   planned,
 			"replace":   replace,
@@ -66,6 +67,19 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("trireme %q exits with %s, not %s", args[1:], code, args[0])
+	}
+}
+
+// object SCHEMA ARGS... runs trireme, whose standard output is to be one JSON object of a schema.
+func object(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: object SCHEMA ARGS...")
+	}
+	exits(ts, false, append([]string{"0"}, args[1:]...))
+	var got struct{ Schema string }
+	text := ts.ReadFile("stdout")
+	if err := json.Unmarshal([]byte(text), &got); err != nil || got.Schema != args[0] || strings.Count(text, "\n") != 1 {
+		ts.Fatalf("standard output is not one object of %s in a line (%v):\n%s", args[0], err, text)
 	}
 }
 

@@ -84,22 +84,7 @@ func writeKey(b *strings.Builder, k keys.Key, first bool) {
 	if len(k.Values) > 0 {
 		text = strings.TrimSpace("One of " + strings.Join(k.Values, ", ") + ". " + text)
 	}
-	for _, line := range wrapped(text, 90) {
+	for _, line := range keys.Wrap(text, 90) {
 		fmt.Fprintf(b, "      %s\n", line)
 	}
-}
-
-// wrapped breaks a text into lines of at most so many letters, between words.
-func wrapped(text string, width int) (lines []string) {
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }

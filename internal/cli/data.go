@@ -18,8 +18,10 @@ func newData() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
 		Short: "show the rows that a run learns from",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  group,
+		Example: `  trireme data show --config run.yaml -n 3
+  trireme data show --model DIR --data train.jsonl --json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: group,
 	}
 	c.AddCommand(newDataShow())
 	return c
@@ -54,19 +56,27 @@ back from tokens, with what is learned marked, and then what is known of all row
 
 // dataReport is --json's object.
 type dataReport struct {
-	Schema  string        `json:"schema"`
-	Path    string        `json:"path"`
-	Format  string        `json:"format"`
-	Rows    int           `json:"rows"`
-	Eval    int           `json:"eval_rows"`
-	Length  int           `json:"sequence_length"`
-	Tokens  int64         `json:"tokens"`
-	Looked  int           `json:"looked_rows"` // that the next two are of
-	Learned int64         `json:"learned"`     // tokens
-	Empty   int           `json:"empty_rows"`  // with nothing to learn
-	Cut     int           `json:"cut_rows"`    // that lost their end
-	LeftOut int           `json:"barren_rows"` // left out: they hold nothing to learn
-	Shown   []train.Shown `json:"shown"`
+	Schema  string         `json:"schema,omitempty"`
+	Path    string         `json:"path"`
+	Format  string         `json:"format"`
+	Rows    int            `json:"rows"`
+	Eval    int            `json:"eval_rows"`
+	Length  int            `json:"sequence_length"`
+	Tokens  int64          `json:"tokens"`
+	Looked  int            `json:"looked_rows"` // that the next two are of
+	Learned int64          `json:"learned"`     // tokens
+	Empty   int            `json:"empty_rows"`  // with nothing to learn
+	Cut     int            `json:"cut_rows"`    // that lost their end
+	LeftOut int            `json:"barren_rows"` // left out: they hold nothing to learn
+	Shown   *[]train.Shown `json:"shown,omitempty"`
+}
+
+// dataReport says what is known of all rows.
+func (j *job) dataReport(s *train.Contents) dataReport {
+	return dataReport{
+		Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
+		Tokens: s.Tokens, Looked: s.Looked, Learned: s.Counted, Empty: s.Empty, Cut: s.Cut, LeftOut: s.Barren,
+	}
 }
 
 func (f *dataFlags) run(c *cobra.Command) error {
@@ -99,11 +109,9 @@ func (f *dataFlags) run(c *cobra.Command) error {
 		return err
 	}
 	if f.json {
-		s := contents
-		return errors.Join(err, writeJSON(stdout, dataReport{
-			Schema: "trireme.data/1", Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
-			Tokens: s.Tokens, Looked: s.Looked, Learned: s.Counted, Empty: s.Empty, Cut: s.Cut, LeftOut: s.Barren, Shown: rows,
-		}))
+		r := j.dataReport(contents)
+		r.Schema, r.Shown = "trireme.data/1", &rows
+		return errors.Join(err, writeJSON(stdout, r))
 	}
 	p := &rowPrinter{w: stdout, begin: "«", end: "»"}
 	if file, ok := monitor.FileOf(stdout); ok {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -64,6 +65,10 @@ func report(w io.Writer, err error) int {
 func remedy(err error) string {
 	if strings.Contains(err.Error(), "try: ") {
 		return ""
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) && path.Path == os.Stdout.Name() {
+		return "standard output to another place"
 	}
 	for _, r := range []struct {
 		err error

@@ -252,7 +252,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	}
 	foreseen := j.foresee(ctx, local, stderr)
 	if f.dryRun {
-		return errors.Join(j.dryRun(ctx, stdout), foreseen)
+		return errors.Join(j.dryRun(ctx, stdout, f.json), foreseen)
 	}
 	if foreseen != nil {
 		return foreseen

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"trireme/data"
 	"trireme/model"
@@ -125,22 +124,4 @@ func (j *job) plan(ctx context.Context) (planner.Plan, error) {
 // planJob is the job for rows of so many positions, of which micro-batches have what rows says.
 func (j *job) planJob(config *model.Config, positions int, rows data.Info, ranks int) planner.Job {
 	return planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Positions: positions, Rows: rows}
-}
-
-// dryRun says what the job is and would need.
-func (j *job) dryRun(ctx context.Context, w io.Writer) error {
-	if err := j.printStart(w); err != nil {
-		return err
-	}
-	p, err := j.plan(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "memory planned for each rank:")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for c := range tensor.NumCategories {
-		fmt.Fprintf(t, "%s\t%s\t\n", c, monitor.Bytes(p.Memory.Peak[c]))
-	}
-	fmt.Fprintf(t, "at one moment\t%s\t\n", monitor.Bytes(p.Memory.PeakTotal))
-	return t.Flush()
 }

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trireme/internal/keys"
+)
+
+// each calls f with every command below c that has help of its own, and c.
+func each(c *cobra.Command, f func(*cobra.Command)) {
+	f(c)
+	for _, sub := range c.Commands() {
+		each(sub, f)
+	}
+}
+
+// TestEveryCommandHasExamples: help has examples, whose flags exist.
+func TestEveryCommandHasExamples(t *testing.T) {
+	each(newRoot(), func(c *cobra.Command) {
+		if !strings.Contains(c.Example, "  trireme") && c.Name() != "completion" {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Example) {
+			if err := parses(strings.TrimSpace(line)); err != nil {
+				t.Errorf("%s: %s%v", c.CommandPath(), line, err)
+			}
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if strings.Contains(f.Name, "-") {
+				t.Errorf("%s: help shows --%s, which is not how keys are spelled", c.CommandPath(), f.Name)
+			}
+		})
+	})
+}
+
+// TestEveryJSONIsRead: testdata/script/json.txtar reads the object of every command that has one.
+func TestEveryJSONIsRead(t *testing.T) {
+	b, err := os.ReadFile("testdata/script/json.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	each(newRoot(), func(c *cobra.Command) {
+		path := strings.TrimPrefix(c.CommandPath(), "trireme ")
+		if c.Flags().Lookup("json") != nil && !regexp.MustCompile(`(?m)^object \S+ `+path+` .*--json`).Match(b) {
+			t.Errorf("%s --json is in no script", path)
+		}
+	})
+}
+
+// parses says what is wrong with the flags of a command line of trireme.
+func parses(line string) error {
+	line, _, _ = strings.Cut(line, " # ")
+	words := shellWords.FindAllString(line, -1)
+	for len(words) > 0 && strings.Contains(words[0], "=") { // VARIABLE=value
+		words = words[1:]
+	}
+	if len(words) == 0 || words[0] != "trireme" {
+		return nil
+	}
+	words = words[1:]
+	for i, w := range words {
+		if strings.ContainsAny(w, "<>|;&") || w == "..." {
+			words = words[:i]
+			break
+		}
+	}
+	root := newRoot()
+	c, rest, err := root.Find(bareResume(words))
+	if err != nil {
+		return err
+	}
+	if err := c.ParseFlags(rest); err != nil {
+		return err
+	}
+	if args := c.Flags().Args(); c == root && len(args) > 0 {
+		return fmt.Errorf("there is no command %s", args[0])
+	}
+	return nil
+}
+
+var shellWords = regexp.MustCompile(`("[^"]*"|'[^']*'|[^\s"'])+`)
+
+// TestDocumentedCommands: the commands of README, docs and examples have commands and flags that
+// exist.
+func TestDocumentedCommands(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../examples/*.md", "../../examples/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	lines := 0
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(page) == "log.md" {
+			continue // what was, not what is
+		}
+		text := strings.NewReplacer("\\\n", " ", "go run ./cmd/trireme", "trireme").Replace(string(b))
+		for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
+			lines++
+			if err := parses(strings.TrimSpace(m[1])); err != nil {
+				t.Errorf("%s: %s\n\t%v", page, m[1], err)
+			}
+		}
+	}
+	if lines < 30 {
+		t.Errorf("only %d commands were found", lines)
+	}
+}
+
+// commandLine finds commands of a block of code, and in the text between back quotes.
+var commandLine = regexp.MustCompile("(?m)(?:^    |`)\\$? ?((?:[A-Z_]+=\\S+ )*trireme [a-z-][^`\n]*)")
+
+// TestSpellings: flags are taken with - and _, and by their other names.
+func TestSpellings(t *testing.T) {
+	for _, line := range []string{
+		"trireme train --model-name DIR --max-steps 3 --steps 3 --lr 1e-3 --learning-rate 1e-3 --num-epochs 2 --output out --output-dir out -o out -c x",
+		"trireme train --dry-run --dry_run --config-format native", "trireme generate --max-new-tokens 3 --max_new_tokens 3 --top-k 3 --model-name DIR",
+		"trireme plan --world-size 3 --nproc 3 --gpu-memory 80GB --print-config --model_name DIR", "trireme bench step --steps 3",
+		"trireme tokenize --train --vocab_size 300 --output DIR", "trireme eval -c x --model_name DIR", "trireme train --nproc auto", "trireme train --resume --output_dir zz",
+		"trireme train --resume",
+	} {
+		if err := parses(line); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	for _, line := range []string{"trireme train --modle x", "trireme train --nproc many", "trireme versoin"} {
+		if parses(line) == nil {
+			t.Errorf("%s: no error", line)
+		}
+	}
+}
+
+// TestStart: a file of init loads as soon as its marked lines are filled in, and with every key
+// written out.
+func TestStart(t *testing.T) {
+	dir := t.TempDir()
+	commented := keys.Start{Model: "DIR", Data: "x.jsonl"}.YAML("run.yaml")
+	if strings.Contains(commented, "FILL IN") || strings.Count(keys.Start{}.YAML("run.yaml"), "FILL IN") != 2 {
+		t.Errorf("lines are marked that need not be filled in, or none:\n%s", commented)
+	}
+	for name, text := range map[string]string{"commented": commented, "whole": regexp.MustCompile(`(?m)^( *)#([a-z])`).ReplaceAllString(commented, "$1$2")} {
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := command("config", "show", "--config", file); code != 0 {
+			t.Errorf("%s: code %d: %s", name, code, stderr)
+		}
+	}
+}
+
+// command runs a command line in this process.
+func command(args ...string) (code int, stdout, stderr string) {
+	var out, errs strings.Builder
+	code = Main(args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}

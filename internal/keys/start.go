@@ -1,0 +1,87 @@
+package keys
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Start is a configuration to start from.
+type Start struct {
+	Model, Data string // model.path and data.path; empty: lines that are marked
+}
+
+// fillIn marks a line that needs a value.
+const fillIn = "  # FILL IN"
+
+// shown are the keys that most runs set. The others are commented out.
+var shown = []string{
+	"model.path", "data.path", "training.micro_batch_size", "training.num_train_epochs", "training.learning_rate", "training.lr_scheduler",
+	"training.warmup_steps", "parallel.strategy", "checkpoint.save_every_n_steps", "checkpoint.keep_last_n",
+}
+
+// YAML is the file, with all keys, their meanings and their defaults. name is the file's own.
+func (s Start) YAML(name string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# A training run:
+#
+#   trireme train --config %s
+#
+# Every key is here with its default. Remove the # in front of a key to set it. The same text
+# with types: trireme config keys
+`, name)
+	for _, k := range All() {
+		s.write(&b, k)
+	}
+	return b.String()
+}
+
+func (s Start) write(b *strings.Builder, k Key) {
+	depth := strings.Count(k.Path, ".")
+	indent := strings.Repeat("  ", depth)
+	if k.Type == Group && depth == 0 {
+		b.WriteString("\n")
+	}
+	text := k.Meaning
+	if len(k.Values) > 0 {
+		text = strings.TrimSpace("One of " + strings.Join(k.Values, ", ") + ". " + text)
+	}
+	if (depth > 0 || k.Type != Group) && !strings.HasSuffix(b.String(), ":\n") {
+		b.WriteString("\n")
+	}
+	for _, line := range Wrap(text, 96-len(indent)) {
+		fmt.Fprintf(b, "%s# %s\n", indent, line)
+	}
+	given := map[string]string{"model.path": s.Model, "data.path": s.Data}[k.Path]
+	switch {
+	case k.Type == Group:
+		fmt.Fprintf(b, "%s%s:\n", indent, Name(k.Path))
+	case given != "":
+		q, _ := json.Marshal(given) // a string
+		fmt.Fprintf(b, "%s%s: %s\n", indent, Name(k.Path), q)
+	case k.Path == "model.path":
+		fmt.Fprintf(b, "%s%s: ./path/to/model%s\n", indent, Name(k.Path), fillIn)
+	case k.Path == "data.path":
+		fmt.Fprintf(b, "%s%s: ./path/to/train.jsonl%s\n", indent, Name(k.Path), fillIn)
+	case slices.Contains(shown, k.Path):
+		fmt.Fprintf(b, "%s%s: %s\n", indent, Name(k.Path), k.Default)
+	default:
+		fmt.Fprintf(b, "%s#%s: %s\n", indent, Name(k.Path), k.Default)
+	}
+}
+
+// Wrap breaks a text into lines of at most width letters, between words.
+func Wrap(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

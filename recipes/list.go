@@ -1,0 +1,44 @@
+package recipes
+
+// Job is something that can be run as it stands.
+type Job struct {
+	Name    string `json:"name"`
+	About   string `json:"about"`
+	Needs   string `json:"needs"` // what it runs with besides the program
+	Command string `json:"command"`
+}
+
+// What jobs need.
+const (
+	goNeeded    = "Go's sources, which come with Go"
+	cloneNeeded = "a clone of the repository, in its root"
+)
+
+const (
+	withShakespeare = ` --set data.path=examples/data/shakespeare/train.txt --set data.eval_path=examples/data/shakespeare/validation.txt`
+	freeData        = withShakespeare + ` --set data.tokenizer=examples/llama-fsdp/model --set training.warmup_steps=50 --set training.max_steps=400`
+)
+
+// Jobs are the built-in recipe and the examples of the repository, with the commands of
+// examples/README.md.
+var Jobs = []Job{
+	{"go-source", "a small Llama on the source of Go's standard library, two processes, full_shard", goNeeded, "trireme train"},
+	{"shakespeare-char", "a character-level GPT-2 on Shakespeare", cloneNeeded,
+		"trireme train --config examples/shakespeare-char/run.yaml --nproc 2 --output_dir out/shakespeare"},
+	{"bert-sentiment", "a BERT classifier of sentiment, with the file of a DDP trainer", cloneNeeded,
+		"trireme train --mode ddp --config examples/bert-sentiment/ddp_config.yaml --model examples/bert-sentiment/model" +
+			" --output_dir out/bert --nproc 2 --set model.random_weights=true --set data.path=examples/data/sentiment.jsonl" +
+			" --set data.eval_fraction=0.1 --set training.gradient_accumulation_steps=1 --set training.learning_rate=1e-3" +
+			" --set training.num_train_epochs=4"},
+	{"llama-fsdp", "a Llama in bfloat16 with recomputation, with the file of an FSDP trainer", cloneNeeded,
+		"trireme train --mode fsdp --config examples/llama-fsdp/fsdp_config.yaml --model examples/llama-fsdp/model" +
+			" --output_dir out/llama --nproc 2 --set model.random_weights=true" + withShakespeare +
+			" --set data.packing=true --set training.gradient_accumulation_steps=1 --set training.learning_rate=3e-3"},
+	{"qwen2-sft", "supervised fine-tuning of a Qwen2 on conversations, with Accelerate's file", cloneNeeded,
+		"trireme train --config examples/qwen2-sft/accelerate.yaml --model examples/qwen2-sft/model --output_dir out/qwen2" +
+			" --set model.random_weights=true --set data.path=examples/data/instruct.jsonl --set data.sequence_length=512" +
+			" --set data.truncate=true --set training.micro_batch_size=4 --set training.learning_rate=3e-3 --set training.num_train_epochs=10"},
+	{"free-transformer", "a Free Transformer, with the guide's file", cloneNeeded,
+		"trireme train --config examples/free-transformer/free_transformer.yaml --output_dir out/free --nproc 2" + freeData},
+	{"latent-bits", "what the Free Transformer's latent bits hold, through the Go library", cloneNeeded, "go run ./examples/latent-bits"},
+}
