@@ -127,6 +127,15 @@ func (c Config) sources() (train, eval *source, err error) {
 	return train, eval, err
 }
 
+// HasEval says whether there are rows for evaluation: a fraction of all, or files of their own.
+func (c Config) HasEval() (bool, error) {
+	if c.EvalPath != "" || c.EvalFraction > 0 {
+		return true, nil
+	}
+	f, err := c.find(c.Path)
+	return err == nil && f.heldOut() != "", err
+}
+
 func (c Config) find(path string) (f found, err error) {
 	if c.Format == FormatGo {
 		f.files, err = GoSource(path, c.MaxBytes)

@@ -21,6 +21,10 @@ type Family struct {
 	Architectures []string // as config.json's architectures names them
 	ModelTypes    []string // as model_type names them
 	Bases         []string // further architectures, whose files serve: networks without a head, or with another
+	// Modules are the classes of transformers' network that hold parameters, the layer's first, with
+	// * for the stem of the architecture's name: *DecoderLayer is Qwen2DecoderLayer of a
+	// Qwen2ForCausalLM.
+	Modules []string
 	// New makes a model for sequences of at most positions rows on a backend. Its parameters
 	// have no memory yet; 0 is as many as the model allows. Errors name the key of config.json.
 	New func(b tensor.Backend, config []byte, positions int) (Model, error)
@@ -136,6 +140,22 @@ func (c *Config) With(changes map[string]any) (*Config, error) {
 	changed := *c
 	changed.JSON = b
 	return &changed, nil
+}
+
+// Modules are the classes of transformers' network, the layer's first; none where the family has
+// none there.
+func (c *Config) Modules() []string {
+	var head struct {
+		Architectures []string `json:"architectures"`
+	}
+	if err := Decode(c.JSON, &head); err != nil || len(head.Architectures) == 0 {
+		head.Architectures = c.Family.Architectures[:1]
+	}
+	var names []string
+	for _, name := range c.Family.Modules {
+		names = append(names, strings.ReplaceAll(name, "*", stemOf(head.Architectures[0])))
+	}
+	return names
 }
 
 // Known lists the architectures.

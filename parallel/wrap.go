@@ -64,6 +64,20 @@ func (w Wrap) Validate() error {
 	return nil
 }
 
+// WithClass takes the Python class of a model's layers, LlamaDecoderLayer, for the name of their
+// units: those that differ in a number.
+func (w Wrap) WithClass(layer string, units []*nn.Unit) Wrap {
+	w.Units = slices.Clone(w.Units)
+	for i, name := range w.Units {
+		for _, u := range units {
+			if name == layer && class(u.Name) != u.Name {
+				w.Units[i] = class(u.Name)
+			}
+		}
+	}
+	return w
+}
+
 // Check says which of the names a model's units do not have.
 func (w Wrap) Check(units []*nn.Unit) error {
 	var known []string

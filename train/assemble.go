@@ -49,7 +49,11 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 			p.Frozen = true
 		}
 	}
-	if err := cfg.Parallel.Wrap.Check(m.Units()); err != nil {
+	wrap := cfg.Parallel.Wrap
+	if names := config.Modules(); len(names) > 0 {
+		wrap = wrap.WithClass(names[0], m.Units())
+	}
+	if err := wrap.Check(m.Units()); err != nil {
 		return nil, input(err)
 	}
 	groups, err := ranks.Groups(replicate, shard, cfg.Parallel.ReshardGroup(shard))
@@ -58,7 +62,7 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 	}
 	e, err := parallel.New(b, groups, m.Units(), parallel.Options{
 		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Gather: cfg.Parallel.Gather(m.Info().Hidden),
-		Wrap: cfg.Parallel.Wrap, Persist: cfg.Parallel.Persist(m.Info().Hidden),
+		Wrap: wrap, Persist: cfg.Parallel.Persist(m.Info().Hidden),
 		Offload: cfg.Offload.In(cfg.OutputDir),
 	})
 	if err != nil {

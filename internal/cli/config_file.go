@@ -20,19 +20,10 @@ func (f *trainFlags) readFile(env rendezvous.Env) (*foreign.File, conf.Source, e
 			return nil, conf.Source{}, err
 		}
 	}
-	environ := environment()
-	o := foreign.Options{
-		Mode: f.mode, Format: foreign.Format(f.format), Ranks: int(f.nproc), Launched: env.Launched, Planned: f.dataless,
-		Model:     f.modelName != "" || sets(f.sets, "model.path") || sets(f.sets, "model.config") || environ["TRIREME_MODEL_PATH"] != "",
-		OutputDir: f.outputDir != "" || sets(f.sets, "output_dir") || environ["TRIREME_OUTPUT_DIR"] != "",
-	}
-	if env.Launched {
-		o.Ranks = env.WorldSize
-	}
 	text, err := conf.Read(f.config)
 	var file *foreign.File
 	if err == nil {
-		file, err = foreign.Read(f.config, text, o)
+		file, err = foreign.Read(f.config, text, f.foreign(env))
 	}
 	var problems conf.Errors
 	switch {
@@ -44,20 +35,87 @@ func (f *trainFlags) readFile(env rendezvous.Env) (*foreign.File, conf.Source, e
 	return file, file.Source, nil
 }
 
-// settleTask lets go of a task that the file's program would have trained, where the model is
-// not of a family that has it.
-func (j *job) settleTask() {
-	task := j.origins["model.task"]
-	if j.file == nil || j.cfg.Model.Task == "" || !strings.HasPrefix(task, j.file.Name+" (") {
+// foreign is what is known beside a file.
+func (f *trainFlags) foreign(env rendezvous.Env) foreign.Options {
+	environ := environment()
+	o := foreign.Options{
+		Mode: f.mode, Format: foreign.Format(f.format), Ranks: int(f.nproc), Launched: env.Launched, Planned: f.dataless,
+		Model:     f.modelName != "" || sets(f.sets, "model.path") || sets(f.sets, "model.config") || environ["TRIREME_MODEL_PATH"] != "",
+		OutputDir: f.outputDir != "" || sets(f.sets, "output_dir") || environ["TRIREME_OUTPUT_DIR"] != "",
+	}
+	if env.Launched {
+		o.Ranks = env.WorldSize
+	}
+	return o
+}
+
+// settleDefaults drops defaults of the file's program that this model and data cannot have: a task whose
+// head the model's family lacks, and the best model of evaluations where there is no evaluation set.
+func (j *job) settleDefaults() {
+	j.settleTask()
+	const best = "training.load_best_model_at_end"
+	if !j.cfg.Training.LoadBestModelAtEnd || !j.trainers(best) {
 		return
 	}
-	if _, err := j.cfg.Model.Read(families); errors.Is(err, model.ErrTask) {
-		j.file.Notes = append(j.file.Notes, foreign.Note{Where: task, Key: "model.task", Value: j.cfg.Model.Task, What: "has no effect: the model has no such head, and is trained as its config.json says"})
-		j.cfg.Model.Task, j.origins["model.task"] = "", "default"
+	if has, err := j.cfg.Data.HasEval(); err == nil && !has {
+		j.drop(best, "true", "has no effect: there is no evaluation set. Set data.eval_fraction or data.eval_path")
+		j.cfg.Training.LoadBestModelAtEnd = false
 	}
 }
 
-// warn says which keys of the file change nothing.
+// trainers says whether a value is a default of the program that a file is of.
+func (j *job) trainers(key string) bool {
+	return j.file != nil && strings.HasPrefix(j.origins[key], j.file.Name+" (")
+}
+
+// drop notes a default that is not taken over.
+func (j *job) drop(key, value, what string) {
+	j.file.Notes = append(j.file.Notes, foreign.Note{Where: j.origins[key], Key: key, Value: value, What: what})
+	j.origins[key] = "default"
+}
+
+func (j *job) settleTask() {
+	if j.cfg.Model.Task == "" || !j.trainers("model.task") {
+		return
+	}
+	if _, err := j.cfg.Model.Read(families); errors.Is(err, model.ErrTask) {
+		j.drop("model.task", j.cfg.Model.Task, "has no effect: the model has no such head, and is trained as its config.json says")
+		j.cfg.Model.Task = ""
+	}
+}
+
+// checkFile refuses what a file asks of this model and this number of ranks and they do not have,
+// with the place that asks.
+func (j *job) checkFile(ranks int) error {
+	if err := j.checkMesh(ranks); err != nil {
+		return err
+	}
+	if j.file == nil || len(j.file.LayerClasses) == 0 {
+		return nil
+	}
+	config, err := j.readModel()
+	if err != nil {
+		return nil // which is found, and told, when the model is needed
+	}
+	return j.file.CheckLayers(config.Modules())
+}
+
+// checkMesh says of a division of the ranks that cannot be which setting decided it.
+func (j *job) checkMesh(ranks int) error {
+	_, _, _, err := j.cfg.Parallel.Resolve(ranks)
+	if err == nil {
+		return nil
+	}
+	for _, key := range []string{"reshard_after_forward", "mesh.shard", "mesh.replicate"} {
+		name, _, _ := strings.Cut(key, ".")
+		if where := j.origins["parallel."+key]; where != "default" && strings.Contains(err.Error(), name) {
+			return &Exit{CodeUsage, fmt.Errorf("%s: %w", where, err)}
+		}
+	}
+	return &Exit{CodeUsage, err}
+}
+
+// warn says which settings of the file are ignored or changed.
 func (j *job) warn(w io.Writer) error {
 	if j.file == nil {
 		return nil

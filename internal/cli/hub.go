@@ -53,7 +53,7 @@ func (j *job) locate(c context.Context, env rendezvous.Env, stderr io.Writer) er
 	for _, r := range found {
 		*j.place(r.Key) = r.Path
 	}
-	j.settleTask()
+	j.settleDefaults()
 	return j.print()
 }
 

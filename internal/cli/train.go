@@ -167,6 +167,9 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 			return nil, err
 		}
 		sources = append(sources, source)
+	} else if f.mode != "" {
+		j.file = foreign.Trainer(f.mode, f.foreign(env))
+		sources = append(sources, j.file.Source)
 	} else if f.modelName == "" && f.data == "" && !sets(f.sets, "model.") && !sets(f.sets, "data.path") {
 		j.recipe = recipes.GoSource()
 		sources = append(sources, conf.Text(j.recipe.Name, j.recipe.YAML))
@@ -235,6 +238,9 @@ func environment() map[string]string {
 func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err error) {
 	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
 	nproc := f.ranks(env, j)
+	if err := j.checkFile(nproc); err != nil {
+		return err
+	}
 	if err := j.warn(stderr); err != nil {
 		return err
 	}

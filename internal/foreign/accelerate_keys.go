@@ -1,10 +1,6 @@
 package foreign
 
-import (
-	"strings"
-
-	"trireme/internal/conf"
-)
+import "strings"
 
 func accelerateKeys() keys {
 	const (
@@ -107,18 +103,6 @@ func accelerateFSDPKeys() keys {
 	}
 }
 
-// layerClasses are Python classes, with commas between them, that FSDP wraps.
-func layerClasses(r *reader, k key) {
-	if k.Kind == conf.Null || !r.right(k, word) {
-		return
-	}
-	for name := range strings.SplitSeq(k.Text, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			r.classes = append(r.classes, LayerClass{Where: k.where, Key: k.path, Name: name})
-		}
-	}
-}
-
 func accelerateDeepSpeedKeys() keys {
 	const launcher = "the launcher that starts the ranks says it"
 	return keys{
@@ -129,7 +113,7 @@ func accelerateDeepSpeedKeys() keys {
 		"offload_optimizer_device":    offloadDevice("optimizer"), "offload_param_device": offloadDevice("params"),
 		"offload_optimizer_nvme_path": maybe(to("offload.optimizer.path", word)), "offload_param_nvme_path": maybe(to("offload.params.path", word)),
 		"zero3_init_flag":               silent("a rank only ever has its own shard"),
-		"zero3_save_16bit_model":        ignored("float32 weights are always saved"),
+		"zero3_save_16bit_model":        savesHalf(),
 		"deepspeed_multinode_launcher":  only("standard", launcher),
 		"deepspeed_hostfile":            ignored(launcher),
 		"deepspeed_inclusion_filter":    ignored(launcher),

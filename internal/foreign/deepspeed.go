@@ -25,7 +25,7 @@ func readDeepSpeed(r *reader) {
 	r.byDefault(trainerDefault,
 		"training.micro_batch_size", "1", "training.gradient_accumulation_steps", "16", "training.num_train_epochs", "1",
 		"training.learning_rate", "1e-5", "training.weight_decay", "0.1", "training.betas", "[0.9, 0.999]", "training.eps", "1e-8",
-		"training.lr_scheduler", "linear", "training.eval_every_n_steps", "500",
+		"training.lr_scheduler", "linear", "training.eval_every_n_steps", "500", "training.load_best_model_at_end", "true", "training.metric_for_best_model", "eval_loss",
 		"data.path", "Salesforce/wikitext/wikitext-2-raw-v1", "data.packing", "false", "data.sequence_length", "2048", "data.truncate", "true", "data.pad_to_longest", "true",
 		"activation_checkpointing.enabled", "true",
 		"checkpoint.save_every_n_steps", "500", "checkpoint.keep_last_n", "3", "logging.log_every_n_steps", "100",

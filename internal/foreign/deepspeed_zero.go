@@ -1,9 +1,10 @@
 package foreign
 
+import "trireme/train"
+
 func zeroKeys() keys {
 	const (
 		buckets   = "the gradients of a unit form one bucket"
-		saves     = "float32 weights are always saved"
 		quantized = "quantized communication is not available"
 	)
 	ks := keys{
@@ -49,8 +50,20 @@ func zeroKeys() keys {
 		"cpu_offload_use_pin_memory": silent("nothing is copied to a device"),
 	}
 	for _, name := range []string{"gather_16bit_weights_on_model_save", "gather_fp16_weights_on_model_save"} {
-		ks[name], ks["stage3_"+name] = ignored(saves), ignored(saves)
+		ks[name], ks["stage3_"+name] = savesHalf(), savesHalf()
 	}
 	gatherKeys(ks)
 	return ks
+}
+
+// savesHalf is a key that has the model saved in the 16 bits that it computes in.
+func savesHalf() rule {
+	return auto(custom("`export.dtype: compute`", func(r *reader, k key) {
+		if !r.right(k, boolean) {
+			return
+		}
+		if on, _ := k.Bool(); on {
+			r.assign(k, "export.dtype", string(train.ExportAsCompute))
+		}
+	}))
 }

@@ -73,12 +73,6 @@ type Note struct {
 	What  string // has no effect: ..., becomes ...
 }
 
-// LayerClass is a class of transformers, Qwen2DecoderLayer, that a file names as a layer.
-type LayerClass struct {
-	Where, Key string
-	Name       string
-}
-
 // Read reads a file's text. An error is a conf.Errors: everything that is wrong with it.
 func Read(name, text string, o Options) (*File, error) {
 	if strings.HasPrefix(firstLine(text), "[") && strings.Contains(text, "=") {
@@ -103,9 +97,16 @@ func Read(name, text string, o Options) (*File, error) {
 	if len(r.problems) > 0 {
 		return nil, r.problems
 	}
+	file := r.file()
+	file.Text = text
+	return file, nil
+}
+
+// file is what has been read.
+func (r *reader) file() *File {
 	return &File{
-		Name: name, Text: text, Format: f.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed,
-	}, nil
+		Name: r.name, Format: r.format.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed,
+	}
 }
 
 // firstLine is the first that is neither empty nor a comment.

@@ -20,6 +20,7 @@ var Family = model.Family{
 	Architectures: []string{forClasses, forMasked},
 	ModelTypes:    []string{"bert"},
 	Bases:         []string{"BertModel", "BertForPreTraining"},
+	Modules:       []string{"*Layer", "*Embeddings", "*Encoder", "*Attention", "*SelfAttention", "*SelfOutput", "*Intermediate", "*Output", "*Pooler", "*Model"},
 	New: func(b tensor.Backend, config []byte, positions int) (model.Model, error) {
 		c, err := ParseConfig(config)
 		if err != nil {

@@ -19,6 +19,7 @@ var Family = model.Family{
 	Name:          "freetransformer",
 	Architectures: []string{free, baseline},
 	ModelTypes:    []string{"free_transformer"},
+	Modules:       []string{"DecoderBlock"},
 	New: func(b tensor.Backend, config []byte, positions int) (model.Model, error) {
 		c, err := ParseConfig(config)
 		if err != nil {

@@ -15,6 +15,7 @@ var Family = model.Family{
 	Architectures: []string{"GPT2LMHeadModel"},
 	ModelTypes:    []string{"gpt2"},
 	Bases:         []string{"GPT2Model"},
+	Modules:       []string{"*Block", "*Attention", "*MLP", "*Model"},
 	New: func(b tensor.Backend, config []byte, positions int) (model.Model, error) {
 		c, err := ParseConfig(config)
 		if err != nil {

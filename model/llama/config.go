@@ -15,6 +15,7 @@ var Family = model.Family{
 	Architectures: []string{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"},
 	ModelTypes:    []string{"llama", "mistral", "qwen2", "qwen3"},
 	Bases:         []string{"LlamaModel", "MistralModel", "Qwen2Model", "Qwen3Model"},
+	Modules:       []string{"*DecoderLayer", "*Attention", "*MLP", "*RMSNorm", "*Model"},
 	New: func(b tensor.Backend, config []byte, positions int) (model.Model, error) {
 		c, err := ParseConfig(config)
 		if err != nil {

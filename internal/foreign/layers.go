@@ -1,0 +1,49 @@
+package foreign
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"trireme/internal/conf"
+)
+
+// LayerClass is a class of transformers, Qwen2DecoderLayer, that a file names as a layer.
+type LayerClass struct {
+	Where, Key string
+	Name       string
+}
+
+// layerClasses are Python classes, with commas between them, that FSDP wraps.
+func layerClasses(r *reader, k key) {
+	if k.Kind == conf.Null || !r.right(k, word) {
+		return
+	}
+	for name := range strings.SplitSeq(k.Text, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			r.classes = append(r.classes, LayerClass{Where: k.where, Key: k.path, Name: name})
+		}
+	}
+}
+
+// CheckLayers refuses a class that a model does not have, as Accelerate does, and notes one that is
+// no layer. modules are the model's classes, the layer's first; of a model without any, none is
+// checked.
+func (f *File) CheckLayers(modules []string) error {
+	var problems conf.Errors
+	if len(modules) == 0 {
+		return nil
+	}
+	for _, c := range f.LayerClasses {
+		switch i := slices.Index(modules, c.Name); {
+		case i > 0:
+			f.Notes = append(f.Notes, Note{Where: c.Where, Key: c.Key, Value: c.Name, What: "has no effect: units are the embeddings, each " + modules[0] + ", and the head"})
+		case i < 0:
+			problems = append(problems, conf.Problem{Where: c.Where, Path: c.Key, Text: fmt.Sprintf("this model has no %s; its layers are %s. try: %s", c.Name, modules[0], modules[0])})
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
