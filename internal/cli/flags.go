@@ -105,6 +105,7 @@ func (f *trainFlags) treeFlags(p *pflag.FlagSet) {
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`: YAML, or a file of the DDP or FSDP trainer, the Free Transformer, DeepSpeed or Accelerate as it is")
 	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, if its keys do not show it: "+strings.Join(foreign.Formats(), ", "))
 	p.StringVar(&f.mode, "mode", "", "`NAME` of the strategy, if the file names none; without --config, all defaults of that trainer: ddp, fsdp or deepspeed")
+	p.BoolVar(&f.useFSDP, "use_fsdp", false, "the same as --mode fsdp")
 	p.StringArrayVar(&f.sets, "set", nil, "one value of the configuration, `KEY=VALUE`, as in training.max_steps=20; repeatable")
 	for _, k := range keyFlags {
 		p.VarP(&text{f.key(k.path), k.value}, k.flag, k.short, fmt.Sprintf("%s [%s]", k.usage, k.path))

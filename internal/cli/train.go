@@ -33,6 +33,7 @@ type trainFlags struct {
 	config    string
 	format    string
 	mode      string
+	useFSDP   bool
 	nproc     ranksFlag
 	sets      []string
 	modelName string
@@ -146,6 +147,12 @@ type job struct {
 // job loads the configuration: the file or the recipe, the environment, --set, flags and what
 // more there is, each over the one before.
 func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Source) (*job, error) {
+	switch {
+	case f.useFSDP && f.mode != "" && f.mode != "fsdp":
+		return nil, usage("--use_fsdp and --mode "+f.mode+" are given", "one of them")
+	case f.useFSDP:
+		f.mode = "fsdp"
+	}
 	if f.mode != "" {
 		if err := oneOf("mode", f.mode, "ddp", "fsdp", "deepspeed"); err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ func readAccelerate(r *reader) {
 	case kind == "tensor":
 		r.fail(k, "is Megatron-LM, which divides matrices and layers among ranks: that is not available. try: distributed_type: FSDP")
 	case kind == "XLA":
-		r.fail(k, "is of TPUs, which are not available. try: distributed_type: FSDP, or MULTI_CPU")
+		r.fail(k, "needs TPUs, which are not available. try: distributed_type: FSDP, or MULTI_CPU")
 	case kind != "":
 		r.mode(k, k.Text, kind)
 	}

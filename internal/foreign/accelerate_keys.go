@@ -4,8 +4,8 @@ import "strings"
 
 func accelerateKeys() keys {
 	const (
-		launcher = "the launcher that starts the ranks says it"
-		tpu      = "it is of TPUs"
+		launcher = "the launcher that starts the ranks sets it"
+		tpu      = "for TPUs only"
 		none     = "mixed_precision fp8 is not available"
 	)
 	ks := keys{
@@ -24,9 +24,9 @@ func accelerateKeys() keys {
 		"main_training_function": only("main", "no Python script runs"), "use_cpu": silent("the device is device.name"),
 
 		"downcast_bf16": ignored(tpu), "tpu_env": ignored(tpu), "tpu_name": ignored(tpu), "tpu_zone": ignored(tpu), "tpu_use_cluster": ignored(tpu), "tpu_use_sudo": ignored(tpu),
-		"tpu_vm": ignored(tpu), "commands": ignored(tpu), "command_file": ignored(tpu), "ipex_config": ignored("it is of a library of PyTorch"),
+		"tpu_vm": ignored(tpu), "commands": ignored(tpu), "command_file": ignored(tpu), "ipex_config": ignored("for a library of PyTorch only"),
 		"dynamo_backend": ignored(notCompiled), "dynamo_config": group(dynamoKeys()),
-		"megatron_lm_config": silent("is of distributed_type MEGATRON_LM"), "fp8_config": silent(none),
+		"megatron_lm_config": silent("used only with distributed_type MEGATRON_LM"), "fp8_config": silent(none),
 
 		"fsdp_config":        {under: accelerateFSDPKeys(), when: ofKind("FSDP")},
 		"deepspeed_config":   {under: accelerateDeepSpeedKeys(), when: ofKind("DEEPSPEED")},
@@ -51,7 +51,7 @@ func ofKind(kind string) func(*reader, key) bool {
 
 // dynamoKeys are torch.compile's: numbers are the same without it.
 func dynamoKeys() keys {
-	of := silent("is of dynamo_backend")
+	of := silent("used only with dynamo_backend")
 	return keys{
 		"dynamo_backend": ignored(notCompiled),
 		"dynamo_mode":    of, "dynamo_use_dynamic": of, "dynamo_use_fullgraph": of, "dynamo_use_regional_compilation": of,
@@ -61,8 +61,8 @@ func dynamoKeys() keys {
 func accelerateMeshKeys() keys {
 	const (
 		sequences = "sequences are not divided among ranks"
-		context   = "is of context parallelism"
-		sequence  = "is of sequence parallelism"
+		context   = "used only with context parallelism"
+		sequence  = "used only with sequence parallelism"
 	)
 	ks := keys{
 		"dp_replicate_size": checked("`parallel.strategy: hybrid_shard`, `parallel.mesh.replicate`", whole),
@@ -104,7 +104,7 @@ func accelerateFSDPKeys() keys {
 }
 
 func accelerateDeepSpeedKeys() keys {
-	const launcher = "the launcher that starts the ranks says it"
+	const launcher = "the launcher that starts the ranks sets it"
 	return keys{
 		"deepspeed_config_file":       elsewhere("DeepSpeed's JSON, which decides in place of the keys below"),
 		"zero_stage":                  elsewhere("`parallel.strategy`: no_shard, zero_1, shard_grad_op, full_shard"),

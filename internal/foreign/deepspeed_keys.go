@@ -52,7 +52,7 @@ func deepspeedKeys() keys {
 		"checkpoint":                         group(engineCheckpointKeys()),
 		"load_universal_checkpoint":          silent(anyWorld),
 		"aio":                                ignored("offloaded state is read and written in blocks of its sub-groups, with direct I/O"),
-		"vocabulary_size":                    silent("the model's files say it"),
+		"vocabulary_size":                    silent("the model's files have it"),
 		"use_data_before_expert_parallelism": silent(noExperts),
 	}
 	watchKeys(ks)
@@ -147,7 +147,7 @@ func tensorParallelKeys() keys {
 		}
 		r.fail(k, "is %s: tensor parallelism, which divides matrices among ranks, is not available. try: 1, and zero_optimization.stage 3 to divide parameters", k.Text)
 	})
-	of := silent("is of tensor parallelism")
+	of := silent("used only with tensor parallelism")
 	return keys{
 		"autotp_size":     size,
 		"tp":              group(keys{"tp_size": size, "tp_grain_size": of, "mpu": of, "tp_group": of}),
@@ -158,7 +158,7 @@ func tensorParallelKeys() keys {
 }
 
 func pipelineKeys() keys {
-	of := silent("is of pipeline parallelism")
+	of := silent("used only with pipeline parallelism")
 	return keys{
 		"stages": custom("must be 1: pipeline parallelism is not available", func(r *reader, k key) {
 			if n, err := k.Int(); err == nil && n > 1 {

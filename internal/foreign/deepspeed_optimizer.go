@@ -115,7 +115,7 @@ func schedulerKeys() keys {
 			"cycle_second_stair_count", "decay_step_size", "cycle_momentum", "cycle_min_mom", "cycle_max_mom", "decay_mom_rate"},
 	} {
 		for _, name := range names {
-			ks[name] = custom("refused: is of "+of, func(r *reader, k key) {
+			ks[name] = custom("refused: a parameter of "+of, func(r *reader, k key) {
 				r.fail(k, "is a parameter of %s, not of the scheduler that type names. try: remove the key", of)
 			})
 		}

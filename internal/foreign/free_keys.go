@@ -44,15 +44,15 @@ func freeTrainingKeys() keys {
 		"max_steps":         maybe(to("training.max_steps", whole)),
 		"num_epochs":        to("training.num_train_epochs", number),
 		"beta_kl":           must("1", loss), "kl_weight": must("1", loss), "kl_annealing": must("false", loss),
-		"kl_annealing_steps": silent("is of kl_annealing"), "initial_kl_weight": silent("is of kl_annealing"), "final_kl_weight": silent("is of kl_annealing"),
+		"kl_annealing_steps": silent("used only with kl_annealing"), "initial_kl_weight": silent("used only with kl_annealing"), "final_kl_weight": silent("used only with kl_annealing"),
 		"kappa_free_bits": custom("`model.inline.free_bits`, from nats to bits", freeBits), "free_bits": custom("`model.inline.free_bits`, from nats to bits", freeBits),
-		"free_bits_annealing": must("false", loss), "initial_free_bits": silent("is of free_bits_annealing"), "final_free_bits": silent("is of free_bits_annealing"),
+		"free_bits_annealing": must("false", loss), "initial_free_bits": silent("used only with free_bits_annealing"), "final_free_bits": silent("used only with free_bits_annealing"),
 		"gradient_checkpointing": to("activation_checkpointing.enabled", boolean),
 		"bf16":                   checked("`precision.param_dtype: bfloat16`", boolean),
 		"fp16":                   custom("`precision.param_dtype: float16` with `precision.loss_scaling.kind: torch`", freeFloat16),
 		"dropout":                ignored(noDropout),
-		"use_fsdp":               ignored("distributed.use_fsdp and --mode say it"), "use_deepspeed": ignored("--mode deepspeed and DeepSpeed's own JSON say it"),
-		"fsdp_config": ignored("the group distributed says it"), "deepspeed_config": ignored("DeepSpeed's own JSON says it"),
+		"use_fsdp":               ignored("distributed.use_fsdp and --mode set it"), "use_deepspeed": ignored("--mode deepspeed and DeepSpeed's own JSON set it"),
+		"fsdp_config": ignored("the group distributed sets it"), "deepspeed_config": ignored("DeepSpeed's own JSON sets it"),
 		"save_every": to("checkpoint.save_every_n_steps", whole), "save_steps": to("checkpoint.save_every_n_steps", whole),
 		"eval_every": to("training.eval_every_n_steps", whole), "eval_steps": to("training.eval_every_n_steps", whole),
 		"log_every": to("logging.log_every_n_steps", whole), "logging_steps": to("logging.log_every_n_steps", whole),
@@ -105,7 +105,7 @@ func outputDir(r *reader, k key) {
 }
 
 func freeDataKeys() keys {
-	const made = "is of synthetic data"
+	const made = "used only with synthetic data"
 	return keys{
 		"dataset_name": custom("`data.path`; synthetic data is not made", datasetName), "dataset_config": ignored("the part of a data set follows its name in data.path: OWNER/NAME/PART"),
 		"data_dir":   ignored("the files in it are PyTorch's. Set data.path"),

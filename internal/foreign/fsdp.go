@@ -19,7 +19,7 @@ const (
 	ownNames    = "parameters always keep their names and shapes"
 	beginEqual  = "all ranks always begin with the same parameters"
 	noWandb     = "Weights & Biases is not available; metrics.jsonl and TensorBoard have the records"
-	noGPU       = "it is of GPUs"
+	noGPU       = "for GPUs only"
 	ownPrefetch = "data is always read ahead"
 	sameBits    = "a run always has the same bits"
 )

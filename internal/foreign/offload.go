@@ -18,10 +18,10 @@ func offloadKeys(of string) keys {
 	ks := keys{
 		"device": offloadDevice(of), "nvme_path": maybe(to(at+"path", word)),
 		"pin_memory": silent("nothing is copied to a device"), "fast_init": silent("state starts as zeros in its files"),
-		"pipeline":     silent("pipeline_read and pipeline_write say it"),
+		"pipeline":     silent("pipeline_read and pipeline_write set it"),
 		"buffer_count": silent("units are read one ahead"), "buffer_size": silent("a buffer is as large as its unit"),
-		"max_in_cpu": silent("is for parameters"), "ratio": only("1", "is for optimizer state"),
-		"pipeline_read": silent("the next unit is always read ahead"), "pipeline_write": silent("is for optimizer state"),
+		"max_in_cpu": silent("for parameters only"), "ratio": only("1", "for optimizer state only"),
+		"pipeline_read": silent("the next unit is always read ahead"), "pipeline_write": silent("for optimizer state only"),
 		"super_offload": ignored(oneMemory), "cpuadam_cores_perc": silent("device.threads divides the processors"),
 	}
 	if of == "params" {

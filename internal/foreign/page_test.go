@@ -1,0 +1,78 @@
+package foreign
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// page is the documentation, whose tables are written from the vocabularies. UPDATE=1 writes them.
+const page = "../../docs/files-of-other-programs.md"
+
+// TestPage: the tables of the page say what becomes of every key today.
+func TestPage(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(text)
+	for _, f := range formats() {
+		start, end := fmt.Sprintf("<!-- table %s -->\n", f.name), fmt.Sprintf("<!-- end %s -->\n", f.name)
+		before, rest, ok := strings.Cut(want, start)
+		_, after, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			t.Fatalf("%s has no place for the table of %s", page, f.name)
+		}
+		want = before + start + table(f) + end + after
+	}
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if d := cmp.Diff(want, string(text)); d != "" {
+		t.Errorf("the tables are not those of the vocabularies (UPDATE=1 writes them):\n%s", d)
+	}
+}
+
+// table has a row for the keys of one group that come to the same.
+func table(f *format) string {
+	var b strings.Builder
+	b.WriteString("| key | becomes |\n|---|---|\n")
+	var walk func(path string, ks keys)
+	walk = func(path string, ks keys) {
+		rows := map[string][]string{} // by what is said
+		var order, groups []string
+		for _, name := range ks.names() {
+			rule := ks[name]
+			if rule.under != nil {
+				groups = append(groups, name)
+				continue
+			}
+			if rows[rule.says] == nil {
+				order = append(order, rule.says)
+			}
+			rows[rule.says] = append(rows[rule.says], "`"+name+"`")
+		}
+		for _, says := range order {
+			names := strings.Join(rows[says], ", ")
+			if path != "" {
+				names = "**" + path + "** " + names
+			}
+			fmt.Fprintf(&b, "| %s | %s |\n", names, says)
+		}
+		for _, name := range groups {
+			below := name
+			if path != "" {
+				below = path + "." + name
+			}
+			walk(below, ks[name].under)
+		}
+	}
+	walk("", f.keys)
+	return b.String()
+}
