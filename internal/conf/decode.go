@@ -160,7 +160,11 @@ func (d *decoder) unknown(n *node, e entry, fs []field, path string) {
 	p := Problem{Where: n.from.at(e.line, 0)}
 	meant, why := d.meant(e.key, fs, path)
 	if meant != "" {
-		text += fmt.Sprintf("did you mean %q%s?", strings.TrimPrefix(meant, join(path, "")), why)
+		shown := meant
+		if parent(meant) == path {
+			shown = strings.TrimPrefix(meant, join(path, ""))
+		}
+		text += fmt.Sprintf("did you mean %q%s?", shown, why)
 		d.spoil(meant) // what it was to say is missing there
 	} else if why != "" {
 		text += why

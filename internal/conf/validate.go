@@ -14,8 +14,9 @@ type (
 	multiValidator interface{ Validate() []error }
 )
 
-// validate calls the Validate methods of v and of what is below it, children first. A node
-// with something wrong inside is left out: what it would say may only follow from that.
+// validate calls the Validate methods of v and of what is below it, children first. Of a node with
+// something wrong inside only errors about values that a source has set are kept: others may only
+// follow from what is wrong.
 //
 // An error may be several (errors.Join). The name of the node's package before it is left
 // out, and one that begins with a key of the node is placed at that key: "train: max_steps
@@ -42,14 +43,20 @@ func (d *decoder) validate(v reflect.Value, path string) {
 			d.validate(v.Index(i), fmt.Sprintf("%s[%d]", path, i))
 		}
 	}
-	if d.bad[path] {
-		return
-	}
+	spoiled := d.bad[path]
 	for _, err := range callValidate(v) {
 		for _, one := range flatten(err) {
-			d.problem(d.locate(v, path, one))
+			if p := d.locate(v, path, one); !spoiled || d.written(p.Path) {
+				d.problem(p)
+			}
 		}
 	}
+}
+
+// written says whether a source has set the value of a path, rightly as far as is known.
+func (d *decoder) written(path string) bool {
+	o, isValue := d.origins[path]
+	return isValue && o != "default" && !d.bad[path]
 }
 
 func callValidate(v reflect.Value) []error {
