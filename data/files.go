@@ -71,6 +71,7 @@ func splitOf(path string) string {
 type found struct {
 	files  []string
 	splits map[string][]string // of a folder where some file is for training; else nil
+	empty  []string            // files of rows without a byte, which are passed over
 }
 
 // heldOut is validation, or else test, or "" where there are files for neither.
@@ -117,19 +118,55 @@ func findFiles(path, format string) (found, error) {
 		return found{files: []string{path}}, nil
 	case err == nil && !st.IsDir():
 		return found{}, fmt.Errorf("data: %s is neither a file nor a folder. try: another data.path", path)
+	case err == nil && isSaved(path):
+		return found{}, fmt.Errorf("data: %s is a data set that the library datasets saved with save_to_disk, in Arrow files, which are not read here. try: %s", path, convertSaved(path))
 	case err == nil:
 		return findInFolder(path, format)
 	case !strings.ContainsAny(path, "*?["):
 		return found{}, fmt.Errorf("data: %w", err)
 	}
-	files, err := glob(path)
-	if err != nil {
-		return found{}, err
+	var f found
+	if f.files, err = glob(path); err != nil {
+		return f, err
 	}
-	if len(files) == 0 {
-		return found{}, fmt.Errorf("data: no file with anything in it is called %s. try: ls %s", path, path)
+	f.files = f.withContent(f.files)
+	if len(f.files) == 0 {
+		return f, fmt.Errorf("data: no file with anything in it is called %s. try: ls %s", path, path)
 	}
-	return found{files: files}, nil
+	return f, nil
+}
+
+// withContent leaves out files that are empty, or no files. Empty ones that would hold rows are
+// noted; a text may well be empty.
+func (f *found) withContent(files []string) []string {
+	return slices.DeleteFunc(files, func(path string) bool {
+		st, err := os.Stat(path) // of what a link names: caches of downloads are made of them
+		if err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+			return false
+		}
+		if format, _ := kindOf(path); err == nil && st.Mode().IsRegular() && format != FormatText && !describes(path) {
+			f.empty = append(f.empty, path)
+		}
+		return true
+	})
+}
+
+// isSaved says whether a folder is what Dataset.save_to_disk or DatasetDict.save_to_disk writes.
+func isSaved(dir string) bool {
+	return isFile(filepath.Join(dir, "dataset_dict.json")) || isFile(filepath.Join(dir, "dataset_info.json")) && isFile(filepath.Join(dir, "state.json"))
+}
+
+// convertSaved is the command that makes Parquet of such a folder.
+func convertSaved(dir string) string {
+	if isFile(filepath.Join(dir, "dataset_dict.json")) {
+		return fmt.Sprintf(`python -c "import datasets, os; os.makedirs('data'); [d.to_parquet('data/' + n + '.parquet') for n, d in datasets.load_from_disk('%s').items()]"`, dir)
+	}
+	return fmt.Sprintf(`python -c "import datasets; datasets.load_from_disk('%s').to_parquet('data.parquet')"`, dir)
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
 }
 
 func findInFolder(root, format string) (found, error) {
@@ -146,6 +183,7 @@ func findInFolder(root, format string) (found, error) {
 	if err != nil {
 		return f, err
 	}
+	f.files, others = f.withContent(f.files), f.withContent(others)
 	if len(f.files) == 0 {
 		f.files = others
 	}
@@ -166,6 +204,37 @@ func findInFolder(root, format string) (found, error) {
 	return f, nil
 }
 
+// withRows leaves out Parquet files without rows, unless there are no others.
+func withRows(files []string) (with, without []string) {
+	for _, path := range files {
+		if format, _ := kindOf(path); format == FormatParquet && len(files) > 1 && emptyParquet(path) {
+			without = append(without, path)
+		} else {
+			with = append(with, path)
+		}
+	}
+	if with == nil {
+		return files, nil
+	}
+	return with, without
+}
+
+// emptyNote tells of files that were passed over: without a byte, and without a row.
+func emptyNote(bytes, rows []string) (notes []string) {
+	for _, e := range []struct {
+		files []string
+		what  string
+	}{{bytes, "0 bytes"}, {rows, "0 rows"}} {
+		switch n := len(e.files); {
+		case n == 1:
+			notes = append(notes, fmt.Sprintf("%s has %s and is skipped", e.files[0], e.what))
+		case n > 1:
+			notes = append(notes, fmt.Sprintf("%d files have %s and are skipped, the first is %s", n, e.what, e.files[0]))
+		}
+	}
+	return notes
+}
+
 // describes says whether a file is about the data beside it.
 func describes(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
@@ -177,7 +246,7 @@ func describes(path string) bool {
 	return stem == "readme" || stem == "license"
 }
 
-// walk calls f with the regular files below root that are neither empty nor hidden, sorted.
+// walk calls f with the files below root that are not hidden, sorted.
 func walk(root string, f func(path string)) error {
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -189,7 +258,7 @@ func walk(root string, f func(path string)) error {
 			}
 			return nil
 		}
-		if !d.IsDir() && hasContent(path) {
+		if !d.IsDir() {
 			f(path)
 		}
 		return nil
@@ -200,12 +269,6 @@ func walk(root string, f func(path string)) error {
 	return nil
 }
 
-// hasContent follows links: caches of downloads are made of them.
-func hasContent(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.Mode().IsRegular() && st.Size() > 0
-}
-
 // glob lists the files of a pattern, sorted. Between its slashes ** is any number of folders.
 func glob(pattern string) ([]string, error) {
 	before, after, deep := strings.Cut(pattern, "**/")
@@ -214,7 +277,7 @@ func glob(pattern string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("data: %s: %w. try: close the [, or put \\ before it", pattern, err)
 		}
-		return slices.DeleteFunc(files, func(path string) bool { return !hasContent(path) }), nil
+		return files, nil
 	}
 	if strings.Contains(after, "**") {
 		return nil, fmt.Errorf("data: %s: ** is there twice. try: once", pattern)

@@ -131,6 +131,32 @@ func TestSplitsOfAFolder(t *testing.T) {
 	}
 }
 
+// What the library datasets saves is named, with the line that converts it.
+func TestSavedDatasets(t *testing.T) {
+	arrow := "\xff\xff\xff\xff\xf0\x00\x00\x00\x10\x00\x00\x00" + strings.Repeat("\x00", 300)
+	one := map[string]string{"data-00000-of-00001.arrow": arrow, "state.json": "{}", "dataset_info.json": "{}"}
+	dir := folder(t, one)
+	_, err := findFiles(dir, "")
+	wantError(t, err, dir+" is a data set", "save_to_disk", "datasets.load_from_disk('"+dir+"').to_parquet('data.parquet')")
+	_, err = records(t, Config{}, filepath.Join(dir, "data-00000-of-00001.arrow"))
+	wantError(t, err, "data-00000-of-00001.arrow: it is an Arrow file", "datasets.load_from_disk('"+dir+"').to_parquet")
+	many := map[string]string{"dataset_dict.json": `{"splits": ["train"]}`}
+	for name, text := range one {
+		many["train/"+name] = text
+	}
+	dir = folder(t, many)
+	_, err = findFiles(dir, "")
+	wantError(t, err, dir+" is a data set", "datasets.load_from_disk('"+dir+"').items()")
+	for name, want := range map[string]string{"x.arrow": "Dataset.from_file", "x.jsonl": "not jsonl", "x.bin.gz": "unpacked, it is"} {
+		text := arrow
+		if strings.HasSuffix(name, ".gz") {
+			text = packedAs(t, "gz", text)
+		}
+		_, err = (&source{files: []string{write(t, name, text)}, format: FormatText}).first()
+		wantError(t, err, name, "an Arrow file", want)
+	}
+}
+
 func TestFoldersOfOneFormat(t *testing.T) {
 	tok := bytesTokenizer(t)
 	cfg := textConfig(t, folder(t, map[string]string{"a.jsonl": `{"text": "aaa"}`, "b.csv": "text\nbbb\n", "c.txt": "ccc"}))

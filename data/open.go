@@ -15,6 +15,7 @@ type Sets struct {
 	Format string   // of the rows to train on, as Config.Format calls it
 	Labels []string // what the files call the labels of rows, by number; nil: numbers
 	Splits string   // what names of files in Path told, and which are left out; "": nothing
+	Notes  []string // what else of the files is worth a line, such as shards without rows
 	// Masking is what a loader is to hide of rows, where the task is Masked and they do not say
 	// themselves what is learned.
 	Masking *Masking
@@ -40,7 +41,7 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 		}
 	}
 	o := &opener{Config: c, Purpose: p, tok: tok}
-	s := &Sets{Splits: splits}
+	s := &Sets{Splits: splits, Notes: train.notes}
 	if s.Train, s.Format, err = o.open(ctx, train); err != nil {
 		return nil, err
 	}
@@ -104,9 +105,11 @@ func (c Config) sources() (train, eval *source, err error) {
 	if f.splits != nil {
 		files = f.splits[splitTrain]
 	}
+	files, without := withRows(files)
 	if train, err = c.newSource(c.Path, files); err != nil {
 		return nil, nil, err
 	}
+	train.notes = emptyNote(f.empty, without)
 	held := f.heldOut()
 	if c.EvalPath != "" || c.EvalFraction > 0 {
 		held = ""

@@ -6,10 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
+
+	"trireme/internal/filekind"
 )
+
+const parquetMagic = "PAR1"
 
 var errParquet = errors.New("the Parquet file is damaged")
 
@@ -22,7 +27,7 @@ func (s *source) readParquet(file int, f func(*entry) error) (err error) {
 		return fmt.Errorf("data: %w", err)
 	}
 	defer in.Close()
-	row := int64(0)
+	row, opened := int64(0), false
 	var given error // by f, which says where itself
 	read := func() (err error) {
 		defer func() {
@@ -30,55 +35,102 @@ func (s *source) readParquet(file int, f func(*entry) error) (err error) {
 				err = fmt.Errorf("%w: %v", errParquet, p)
 			}
 		}()
-		return s.parquetRows(in, func(fields map[string]any) error {
+		p, err := openParquet(in)
+		if err != nil {
+			return err
+		}
+		opened = true
+		return s.parquetRows(p, func(fields map[string]any) error {
 			row++
 			given = f(&entry{at: rowOf(file, row), fields: fields})
 			return given
 		})
 	}
-	switch err := read(); {
+	err = read()
+	where := name
+	if opened && (row > 0 || !errors.Is(err, errParquet)) {
+		where = rowOf(file, row+1).in(s.files)
+	}
+	switch {
 	case given != nil:
 		return given
 	case err == nil:
 		return nil
-	case row == 0 && errors.Is(err, errParquet):
-		return fmt.Errorf("data: %s: %w. try: fetch or write it again", name, err)
+	case errors.Is(err, errParquet) && !strings.Contains(err.Error(), "try: "):
+		return fmt.Errorf("data: %s: %w. try: fetch or write the file again", where, err)
 	default:
-		return rowError(rowOf(file, row+1).in(s.files), err)
+		return rowError(where, err)
 	}
 }
 
-func (s *source) parquetRows(in *os.File, f func(map[string]any) error) error {
-	st, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	if err := checkParquet(in, st.Size()); err != nil {
-		return err
-	}
-	p, err := parquet.OpenFile(in, st.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
-	if err != nil {
-		return fmt.Errorf("%w: %w", errParquet, err)
-	}
-	if err := readable(p); err != nil {
-		return err
-	}
+func (s *source) parquetRows(p *parquet.File, f func(map[string]any) error) error {
 	a, err := newAssembler(p.Root(), s.cleanString)
 	if err != nil {
 		return err
 	}
 	for _, group := range p.RowGroups() {
-		if err := s.parquetGroup(group, a, float64(st.Size())/float64(p.NumRows()), f); err != nil {
+		if group.NumRows() == 0 { // whose columns may have no page
+			continue
+		}
+		if err := s.parquetGroup(group, a, float64(p.Size())/float64(p.NumRows()), f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readable refuses what the library reads wrongly and without a word: values compressed with LZ4
-// come out empty.
-func readable(p *parquet.File) error {
-	for _, g := range p.Metadata().RowGroups {
+// openParquet reads and checks the footer of a file.
+func openParquet(in *os.File) (*parquet.File, error) {
+	st, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkParquet(in, in.Name(), st.Size()); err != nil {
+		return nil, err
+	}
+	p, err := parquet.OpenFile(in, st.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(256<<10))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errParquet, err)
+	}
+	return p, checkGroups(p.Metadata())
+}
+
+// maxEmpty is the size of the largest file that is looked at for having no rows: such a file is
+// little more than its footer.
+const maxEmpty = 64 << 10
+
+// emptyParquet says whether a file is whole and holds no rows, as a writer leaves one whose
+// shard got none.
+func emptyParquet(path string) (empty bool) {
+	defer func() {
+		if recover() != nil { // the library, on a damaged file: whoever reads it says so
+			empty = false
+		}
+	}()
+	in, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	st, err := in.Stat()
+	if err != nil || st.Size() > maxEmpty {
+		return false
+	}
+	p, err := openParquet(in)
+	return err == nil && p.NumRows() == 0
+}
+
+// checkGroups refuses a footer that contradicts itself, and what the library reads wrongly and
+// without a word: values compressed with LZ4 come out empty.
+func checkGroups(m *format.FileMetaData) error {
+	rows := int64(0)
+	for _, g := range m.RowGroups {
+		rows += g.NumRows
+	}
+	if rows != m.NumRows {
+		return fmt.Errorf("%w: its footer tells of %d rows, and its row groups of %d", errParquet, m.NumRows, rows)
+	}
+	for _, g := range m.RowGroups {
 		for _, c := range g.Columns {
 			if codec := c.MetaData.Codec; codec == format.Lz4Raw {
 				return errors.New("its values are compressed with LZ4, which cannot be read here. try: write it with zstd or snappy")
@@ -93,7 +145,7 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 	rows := group.Rows()
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	buf := make([]parquet.Row, 64)
-	for left := group.NumRows(); ; {
+	for want, got := group.NumRows(), int64(0); ; {
 		n, err := rows.ReadRows(buf)
 		for _, row := range buf[:n] {
 			fields, err := a.row(row)
@@ -104,11 +156,11 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 				return err
 			}
 		}
-		left -= int64(n)
+		got += int64(n)
 		s.read.Add(int64(size * float64(n)))
 		switch {
-		case err == io.EOF && left != 0:
-			return fmt.Errorf("%w: a group has %d rows fewer than it should", errParquet, left)
+		case err == io.EOF && got != want:
+			return fmt.Errorf("%w: a row group holds %d rows, and the footer tells of %d", errParquet, got, want)
 		case err == io.EOF:
 			return nil
 		case err != nil:
@@ -120,9 +172,15 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 }
 
 // checkParquet looks at the ends of a file, before memory is taken for what they tell of.
-func checkParquet(in io.ReaderAt, size int64) error {
+func checkParquet(in io.ReaderAt, name string, size int64) error {
 	var head [4]byte
 	var tail [8]byte
+	first := make([]byte, filekind.Head)
+	if n, err := in.ReadAt(first, 0); err != nil && err != io.EOF {
+		return err
+	} else if k, ok := filekind.Of(name, first[:n]); ok {
+		return fmt.Errorf("it is %s, not Parquet. try: %s", k.Name, k.Try)
+	}
 	if size < 12 {
 		return fmt.Errorf("%w: it has %d bytes", errParquet, size)
 	}
@@ -135,9 +193,9 @@ func checkParquet(in io.ReaderAt, size int64) error {
 	switch footer := int64(binary.LittleEndian.Uint32(tail[:])); {
 	case string(head[:]) == "PARE":
 		return fmt.Errorf("%w, or encrypted", errParquet)
-	case string(head[:]) != "PAR1":
+	case string(head[:]) != parquetMagic:
 		return fmt.Errorf("%w, or none: its first bytes are % x", errParquet, head)
-	case string(tail[4:]) != "PAR1":
+	case string(tail[4:]) != parquetMagic:
 		return fmt.Errorf("%w: it is cut short. try: fetch it again", errParquet)
 	case footer > size-12:
 		return fmt.Errorf("%w: it tells of a footer of %d bytes in a file of %d", errParquet, footer, size)

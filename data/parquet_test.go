@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 
 	"trireme/internal/jinja"
 )
@@ -93,6 +96,103 @@ func TestParquetCompression(t *testing.T) {
 	wantError(t, err, "x.parquet", "LZ4", "try: ")
 }
 
+// A shard that got no rows is no mistake.
+func TestEmptyShards(t *testing.T) {
+	empty, err := os.ReadFile("testdata/empty.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := os.ReadFile(writeParquet(t, "x.parquet", "a", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := folder(t, map[string]string{
+		"a.parquet": string(empty), "b.parquet": string(some), "c.parquet": "", "d.parquet": string(empty), "e.parquet": string(some[:len(some)-9]) + "?" + string(some[len(some)-8:]),
+	})
+	tok := bytesTokenizer(t)
+	_, err = Open(t.Context(), textConfig(t, dir), Purpose{}, tok, nil)
+	wantError(t, err, "e.parquet", "damaged")
+	if err := os.Remove(filepath.Join(dir, "e.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	sets := open(t, textConfig(t, dir), tok)
+	if got := texts(t, sets.Train, tok); strings.Join(got, ",") != "a$b$" && strings.Join(got, "") != "a$b$" {
+		t.Errorf("%q", got)
+	}
+	notes := strings.Join(sets.Notes, "\n")
+	for _, want := range []string{"c.parquet has 0 bytes", "2 files have 0 rows", "a.parquet"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q lacks %q", notes, want)
+		}
+	}
+	got, err := records(t, Config{}, "testdata/empty.parquet")
+	wantRecords(t, got, err)
+	_, err = Open(t.Context(), textConfig(t, filepath.Join(dir, "a.parquet")), Purpose{}, tok, nil)
+	wantError(t, err, "a.parquet holds no rows")
+}
+
+// changeFooter gives a file another footer.
+func changeFooter(t *testing.T, blob []byte, change func(*format.FileMetaData)) string {
+	t.Helper()
+	at := len(blob) - 8 - int(binary.LittleEndian.Uint32(blob[len(blob)-8:]))
+	var m format.FileMetaData
+	if err := thrift.Unmarshal(new(thrift.CompactProtocol), blob[at:len(blob)-8], &m); err != nil {
+		t.Fatal(err)
+	}
+	change(&m)
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := append(bytes.Clone(blob[:at]), footer...)
+	return string(append(binary.LittleEndian.AppendUint32(out, uint32(len(footer))), "PAR1"...))
+}
+
+// A row group that holds fewer rows than the footer says has lost some.
+func TestParquetTruncatedGroup(t *testing.T) {
+	var list []string
+	for i := range 250 {
+		list = append(list, fmt.Sprint("text ", i))
+	}
+	blob, err := os.ReadFile(writeParquet(t, "x.parquet", list...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*format.FileMetaData){
+		"a row group holds 100 rows, and the footer tells of 105": func(m *format.FileMetaData) { m.RowGroups[0].NumRows += 5; m.NumRows += 5 },
+		"a row group holds 100 rows, and the footer tells of 95":  func(m *format.FileMetaData) { m.RowGroups[1].NumRows -= 5; m.NumRows -= 5 },
+		"its footer tells of 255 rows, and its row groups of 250": func(m *format.FileMetaData) { m.NumRows += 5 },
+		"EOF": func(m *format.FileMetaData) { m.RowGroups[2].Columns[0].MetaData.TotalCompressedSize -= 9 },
+	} {
+		_, err := records(t, Config{}, write(t, "x.parquet", changeFooter(t, blob, change)))
+		t.Run(want, func(t *testing.T) {
+			wantError(t, err, "x.parquet", "the Parquet file is damaged", want, "try: fetch or write the file again")
+		})
+	}
+}
+
+// Every byte of a page counts where its header has a checksum, as pyarrow writes one on request.
+func TestParquetChecksums(t *testing.T) {
+	blob, err := os.ReadFile("testdata/checksums.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := records(t, Config{}, write(t, "x.parquet", string(blob)))
+	if err != nil || len(got) != 3 {
+		t.Fatal(len(got), err)
+	}
+	at := bytes.Index(blob, []byte("\x03\x00\x00\x00one\x03\x00\x00\x00two"))
+	if at < 0 {
+		t.Fatal("no page")
+	}
+	for i := at; i < at+len("....one....two....three"); i++ {
+		b := bytes.Clone(blob)
+		b[i] ^= 1
+		_, err := records(t, Config{}, write(t, "x.parquet", string(b)))
+		wantError(t, err, "x.parquet", "the Parquet file is damaged", "checksum")
+	}
+}
+
 func TestParquetErrors(t *testing.T) {
 	var texts []string
 	for i := range 250 {
@@ -120,7 +220,7 @@ func TestParquetErrors(t *testing.T) {
 	_, err = records(t, Config{}, write(t, "x.parquet", "text that is no such file"))
 	wantError(t, err, "x.parquet", "74 65 78 74")
 	_, err = records(t, Config{}, write(t, "x.parquet.gz", packedAs(t, "gz", string(blob))))
-	wantError(t, err, "x.parquet.gz", "1f 8b")
+	wantError(t, err, "x.parquet.gz", "it is gzip, not Parquet")
 	// A list of 2^31-1 elements in a footer of a few bytes.
 	_, err = records(t, Config{}, write(t, "x.parquet", "PAR1\x29\xfc\xff\xff\xff\xff\x07\x00\x08\x00\x00\x00PAR1"))
 	wantError(t, err, "x.parquet", "tells of more than it holds")

@@ -16,6 +16,7 @@ type source struct {
 	field   string // of the text
 	lenient bool   // what is not UTF-8 is replaced
 	maxRow  int64  // bytes of the largest row
+	notes   []string
 	splits  string // what names told, where these are some of a folder's files
 
 	// sameCut says whether a text has the tokens of its two parts, one after the other; nil:

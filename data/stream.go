@@ -8,32 +8,49 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"trireme/internal/filekind"
 )
 
 // maxWindow is how far back a zstd stream may refer: what `zstd --long=31` writes.
 const maxWindow = 1 << 31
 
-// magics tell files by their first bytes. Those that cannot be read say what helps.
-var magics = []struct {
+// The compressions that are read here, by their first bytes.
+const (
+	gzipMagic = "\x1f\x8b"
+	zstdMagic = "\x28\xb5\x2f\xfd"
+)
+
+// readable are files that another format reads, by their first bytes.
+var readable = []struct {
 	bytes, name, help string
 }{
-	{"\x1f\x8b", "gzip", ""},
-	{"\x28\xb5\x2f\xfd", "zstd", ""},
-	{"PAR1", "a Parquet file", "call it .parquet, or --set data.format=parquet"},
-	{"BZh", "bzip2", "bunzip2"},
-	{"\xfd7zXZ\x00", "xz", "unxz"},
-	{"PK\x03\x04", "a zip archive", "unzip"},
-	{"\x04\x22\x4d\x18", "lz4", "unlz4"},
-	{"ARROW1", "an Arrow file", "save it as Parquet"},
+	{parquetMagic, "a Parquet file", "call it .parquet, or --set data.format=parquet"},
 	{npyMagic, "an array of NumPy", "call it .npy, or --set data.format=tokens"},
 	{tokenMagic, "a token file", "call it .tok, or --set data.format=tokens"},
-	{"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8"},
-	{"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8"},
+}
+
+// refuse is the error for a file that begins as one of another kind does; nil for others.
+func (s *stream) refuse(head []byte, format string) error {
+	for _, m := range readable {
+		if bytes.HasPrefix(head, []byte(m.bytes)) {
+			return fmt.Errorf("it is %s, not %s. try: %s", m.name, orText(format), m.help)
+		}
+	}
+	k, ok := filekind.Of(s.path, head)
+	if !ok || k.Text && format == FormatText {
+		return nil
+	}
+	if strings.HasPrefix(k.Name, "an Arrow file") && isSaved(filepath.Dir(s.path)) {
+		k.Try = convertSaved(filepath.Dir(s.path))
+	}
+	return fmt.Errorf("it is %s, not %s. try: %s", k.Name, orText(format), k.Try)
 }
 
 // stream reads a text file, whatever it is compressed with. Errors of reading name the file.
@@ -61,17 +78,19 @@ func openStream(path string, read *atomic.Int64) (*stream, error) {
 // begin looks at the first bytes.
 func (s *stream) begin(r *bufio.Reader) error {
 	format, compression := kindOf(s.path)
-	head, err := r.Peek(8)
+	head, err := r.Peek(filekind.Head)
 	if err != nil && err != io.EOF {
 		return err
 	}
 	kind := ""
-	for _, m := range magics {
-		if !bytes.HasPrefix(head, []byte(m.bytes)) {
-			continue
-		}
-		if kind = m.name; m.help != "" {
-			return fmt.Errorf("it is %s, not %s. try: %s", m.name, orText(format), m.help)
+	switch {
+	case bytes.HasPrefix(head, []byte(gzipMagic)):
+		kind = "gzip"
+	case bytes.HasPrefix(head, []byte(zstdMagic)):
+		kind = "zstd"
+	default:
+		if err := s.refuse(head, format); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -98,10 +117,15 @@ func (s *stream) begin(r *bufio.Reader) error {
 		r = bufio.NewReaderSize(s.Reader, 1<<18)
 		s.Reader = r
 	}
-	if head, err = r.Peek(3); err != nil && err != io.EOF {
+	if head, err = r.Peek(filekind.Head); err != nil && err != io.EOF {
 		return s.cause(err)
 	}
-	if bytes.Equal(head, []byte("\xef\xbb\xbf")) {
+	if kind != "" {
+		if err := s.refuse(head, format); err != nil {
+			return fmt.Errorf("unpacked, %w", err)
+		}
+	}
+	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
 		_, err = r.Discard(3)
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"trireme/internal/filekind"
 )
 
 // tokenArray is where a file of another program has its tokens: one after the other,
@@ -35,6 +37,7 @@ const npyMagic = "\x93NUMPY"
 func findArray(name string, head []byte, size int64) (a tokenArray, err error) {
 	le := binary.LittleEndian
 	ext := strings.ToLower(filepath.Ext(name))
+	kind, isKind := filekind.Of(name, head[:min(len(head), filekind.Head)])
 	switch {
 	case strings.HasPrefix(string(head), npyMagic):
 		if a, err = npyArray(head); err != nil {
@@ -44,6 +47,8 @@ func findArray(name string, head []byte, size int64) (a tokenArray, err error) {
 		a = tokenArray{llmcHeader, 2, int64(le.Uint32(head[8:]))}
 	case len(head) >= 12 && le.Uint32(head) == llmcMagic4 && le.Uint32(head[4:]) == 7:
 		a = tokenArray{llmcHeader, 4, int64(le.Uint32(head[8:]))}
+	case isKind && kind.Sure:
+		return a, fmt.Errorf("it is %s, and no token file. try: %s", kind.Name, kind.Try)
 	case ext == ".npy":
 		return a, errors.New("not an array of NumPy")
 	case ext == ".bin" && size%4 == 0 && isWide(head):

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"sort"
+	"strings"
 )
 
 // tokenFile is a token file in memory-mapped form.
@@ -45,7 +46,10 @@ func openTokens(path string) (*tokenFile, error) {
 	}
 	t, err := mapArray(f, head, st.Size())
 	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w. try: write or fetch it again, or data.format, if it holds no tokens", path, err)
+		if !strings.Contains(err.Error(), "try: ") {
+			err = fmt.Errorf("%w. try: write or fetch it again, or data.format, if it holds no tokens", err)
+		}
+		return nil, fmt.Errorf("data: %s: %w", path, err)
 	}
 	return t, nil
 }

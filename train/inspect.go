@@ -133,7 +133,7 @@ func contents(sets *data.Sets, l data.LoaderConfig) (*Contents, error) {
 	of := sets.Train.Info()
 	c := &Contents{
 		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Cut: of.Cut, Barren: of.Barren,
-		OfRows: l.Task == data.Classify,
+		OfRows: l.Task == data.Classify, Notes: sets.Notes,
 	}
 	if sets.Eval != nil {
 		c.EvalRows = sets.Eval.Len()

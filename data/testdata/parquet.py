@@ -22,3 +22,7 @@ t = pa.table({
 pq.write_table(t, "groups.parquet", row_group_size=3)
 pq.write_table(t, "zstd2.parquet", compression="zstd", data_page_version="2.0", version="2.6", use_dictionary=False)
 pq.write_table(t, "legacy.parquet", use_compliant_nested_type=False, version="1.0", compression="gzip")
+
+# A shard that got no rows: one row group without a page. And pages with checksums.
+pq.write_table(pa.table({"text": pa.array([], pa.string()), "n": pa.array([], pa.int64())}), "empty.parquet")
+pq.write_table(pa.table({"text": ["one", "two", "three"]}), "checksums.parquet", write_page_checksum=True, compression=None, use_dictionary=False)

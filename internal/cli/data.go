@@ -68,6 +68,7 @@ type dataReport struct {
 	Empty   int            `json:"empty_rows"`  // with nothing to learn
 	Cut     int            `json:"cut_rows"`    // that lost their end
 	LeftOut int            `json:"barren_rows"` // left out: they hold nothing to learn
+	Notes   []string       `json:"notes,omitempty"`
 	Shown   *[]train.Shown `json:"shown,omitempty"`
 }
 
@@ -75,7 +76,7 @@ type dataReport struct {
 func (j *job) dataReport(s *train.Contents) dataReport {
 	return dataReport{
 		Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
-		Tokens: s.Tokens, Looked: s.Looked, Learned: s.Counted, Empty: s.Empty, Cut: s.Cut, LeftOut: s.Barren,
+		Tokens: s.Tokens, Looked: s.Looked, Learned: s.Counted, Empty: s.Empty, Cut: s.Cut, LeftOut: s.Barren, Notes: s.Notes,
 	}
 }
 

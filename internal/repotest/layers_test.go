@@ -9,7 +9,7 @@ import (
 // it too, unless they are listed themselves. Imports point down: a package imports what is
 // in a lower layer. A new package needs a line here.
 var layers = [][]string{
-	0: {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/dl", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
+	0: {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/dl", "internal/filekind", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
 	1: {"internal/kernel", "internal/rundir", "launch"},
 	2: {"tensor"},
 	3: {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla"},
@@ -24,6 +24,7 @@ var layers = [][]string{
 // beside lists imports within one layer that are meant.
 var beside = map[string]string{
 	"internal/impl": "internal/cpuid",
+	"tokenizer":     "internal/filekind",
 }
 
 // outside lists packages that are in no layer: nothing imports them.
