@@ -48,6 +48,11 @@ func (rowEncoder) encode(r *record, ex *example) (ok bool, err error) {
 	if k := len(mask); k > 0 && k != n {
 		return false, fmt.Errorf("an attention_mask of %d for %d input_ids", k, n)
 	}
+	for i, m := range mask {
+		if m != 0 && m != 1 {
+			return false, fmt.Errorf("attention_mask holds %d at position %d: it must be 0 or 1", m, i+1)
+		}
+	}
 	if slices.Contains(mask, 0) {
 		for _, m := range mask {
 			ex.Hidden = append(ex.Hidden, m == 0)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"trireme/internal/filekind"
 	"trireme/tensor"
 )
 
@@ -67,7 +69,7 @@ func (r Registry) ReadConfig(path string) (*Config, error) {
 }
 
 // ReadFile reads a small file that belongs to a model: a regular one, so that nothing is waited
-// for, of at most 4 MiB.
+// for, of at most 4 MiB and not known for something else, without a byte order mark.
 func ReadFile(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -80,7 +82,14 @@ func ReadFile(path string) ([]byte, error) {
 	case st.Size() > maxConfig:
 		return nil, fmt.Errorf("%s has %d bytes: that is no %s. try: the directory of a model", path, st.Size(), filepath.Base(path))
 	}
-	return os.ReadFile(path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if k, ok := filekind.Of(path, data[:min(len(data), filekind.Head)]); ok {
+		return nil, fmt.Errorf("%s is %s. try: %s", path, k.Name, k.Try)
+	}
+	return bytes.TrimPrefix(data, []byte("\ufeff")), nil // some editors begin files with a byte order mark
 }
 
 // ParseConfig is ReadConfig for bytes; path is for messages.

@@ -1,12 +1,16 @@
 package tokenizer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"trireme/internal/filekind"
 )
 
 const (
@@ -45,7 +49,8 @@ func In(dir string) bool {
 // maxFile bounds what is read of a file; the largest tokenizers have some 40 MB.
 const maxFile = 1 << 30
 
-// wholeFile reads a file whole: a regular one, so that nothing is waited for.
+// wholeFile reads a file whole: a regular one, so that nothing is waited for, and none that is
+// known for something else.
 func wholeFile(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -56,7 +61,18 @@ func wholeFile(path string) ([]byte, error) {
 	case st.Size() > maxFile:
 		return nil, fmt.Errorf("%s has %d bytes: that is no tokenizer. try: another", path, st.Size())
 	}
-	return os.ReadFile(path)
+	blob, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	isJSON := strings.HasSuffix(path, ".json")
+	if k, ok := filekind.Of(path, blob[:min(len(blob), filekind.Head)]); ok && (k.Sure || isJSON) {
+		return nil, fmt.Errorf("%s is %s. try: %s", path, k.Name, k.Try)
+	}
+	if isJSON {
+		blob = bytes.TrimPrefix(blob, []byte("\ufeff")) // some editors begin files with a byte order mark
+	}
+	return blob, nil
 }
 
 // readConfig reads special_tokens_map.json and tokenizer_config.json of a directory, as far

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 
+	"trireme/internal/filekind"
 	"trireme/tensor"
 )
 
@@ -60,6 +61,12 @@ func notFile(name string) error {
 func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	h, err := readHeader(r, size)
 	if err != nil {
+		head := make([]byte, min(size, filekind.Head))
+		if readFull(r, head, 0) == nil {
+			if k, ok := filekind.Of(name, head); ok {
+				return nil, fmt.Errorf("safetensors: %s is %s. try: %s", name, k.Name, k.Try)
+			}
+		}
 		return nil, fmt.Errorf("safetensors: %s: %w. try: fetch or write it again", name, err)
 	}
 	f := &File{name: name, r: r, header: h, byName: make(map[string]int, len(h.infos))}

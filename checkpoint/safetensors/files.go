@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"trireme/internal/filekind"
 	"trireme/tensor"
 )
 
@@ -171,6 +172,10 @@ func parseIndex(b []byte) ([]weight, error) {
 		Metadata jsontext.Value    `json:"metadata"`
 		Weights  map[string]string `json:"weight_map"`
 	}
+	if k, ok := filekind.Of("", b[:min(len(b), filekind.Head)]); ok {
+		return nil, fmt.Errorf("it is %s, not an index of weights. try: %s", k.Name, k.Try)
+	}
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors begin files with a byte order mark
 	if err := json.UnmarshalRead(bytes.NewReader(b), &index); err != nil {
 		return nil, fmt.Errorf("not a valid index: %s", plain(err))
 	}
