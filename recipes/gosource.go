@@ -27,6 +27,7 @@ type Recipe struct {
 	Tokenizer string // its directory, which Prepare makes
 
 	prompts []string
+	noCache error // why there is no directory for Tokenizer
 }
 
 // vocabulary of goModel.
@@ -53,9 +54,7 @@ checkpoint: {save_every_n_steps: 200, keep_last_n: 2}
 func GoSource() *Recipe {
 	r := &Recipe{Name: "the built-in recipe", RunName: "go-source", Model: goModel, Nproc: 2, prompts: []string{"func ", "// Package "}}
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
+	r.noCache = err
 	r.Tokenizer = filepath.Join(cache, "trireme", fmt.Sprintf("go-source-bpe-%d", vocabulary))
 	r.YAML = fmt.Sprintf(goConfig, r.Tokenizer)
 	return r
@@ -63,6 +62,9 @@ func GoSource() *Recipe {
 
 // Prepare learns the tokenizer, unless an earlier run has.
 func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
+	if r.noCache != nil {
+		return &train.InputError{Err: fmt.Errorf("%s keeps its tokenizer in the user's cache directory: %w. try: HOME=DIR trireme train", r.Name, r.noCache)}
+	}
 	if _, err := os.Stat(filepath.Join(r.Tokenizer, "tokenizer.json")); err == nil {
 		return nil
 	}
