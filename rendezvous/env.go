@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -19,7 +20,8 @@ type Env struct {
 
 	// Launched says that a launcher set these variables; otherwise this is a world of one.
 	Launched bool
-	// Secret is what only processes of this job know; nil if the launcher gave none.
+	// Secret is what only processes of this job know; nil if the launcher gave none. On one
+	// machine Join then takes what only processes of this user know.
 	Secret []byte
 }
 
@@ -72,8 +74,19 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 		}
 	}
 	var err error
-	e.Secret, err = readSecret(lookup)
-	return e, err
+	if e.Secret, err = readSecret(lookup); err != nil {
+		return Env{}, err
+	}
+	if e.Secret == nil && !e.OneMachine() && !IsLoopback(e.MasterAddr) {
+		return Env{}, errors.New(noSecret(e))
+	}
+	return e, nil
+}
+
+// noSecret is what is wrong with ranks on several machines that have no secret.
+func noSecret(e Env) string {
+	return fmt.Sprintf("rendezvous: ranks on several machines (WORLD_SIZE %d, LOCAL_WORLD_SIZE %d) need a secret, or whoever reaches %s could join. try: (umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set %s=job.secret for every rank, or its content as %s",
+		e.WorldSize, e.LocalWorldSize, e.MasterAddr, SecretFileVar, SecretVar)
 }
 
 // maxWorld bounds WORLD_SIZE: a mistyped number must not become an allocation.

@@ -24,7 +24,8 @@ func TestRead(t *testing.T) {
 		{"", "0/1 local 0/1 group 0/1 127.0.0.1:0 false"},
 		{"WORLD_SIZE=1", "0/1 local 0/1 group 0/1 127.0.0.1:0 false"},
 		{"RANK=1 WORLD_SIZE=2", "1/2 local 1/2 group 0/1 127.0.0.1:29500 true"},
-		{"RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 MASTER_ADDR=n0 MASTER_PORT=1234", "5/8 local 1/4 group 1/2 n0:1234 true"},
+		{"RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 MASTER_ADDR=n0 MASTER_PORT=1234 TRIREME_JOB_SECRET=0123456789abcdef", "5/8 local 1/4 group 1/2 n0:1234 true"},
+		{"RANK=5 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 MASTER_ADDR=n0", "need a secret, or whoever reaches n0 could join. try: (umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set TRIREME_JOB_SECRET_FILE=job.secret"},
 		{"RANK=1", "WORLD_SIZE is not"},
 		{"WORLD_SIZE=2", "RANK is not"},
 		{"RANK=2 WORLD_SIZE=2", "RANK=2 is not between 0 and 1"},
@@ -48,8 +49,8 @@ func TestRead(t *testing.T) {
 
 // What a launcher writes is what a worker reads.
 func TestVariablesRoundTrip(t *testing.T) {
-	want := Env{Rank: 5, WorldSize: 8, LocalRank: 1, LocalWorldSize: 4, GroupRank: 1, GroupWorldSize: 2, MasterAddr: "n0", MasterPort: 1234, RunID: "j", RestartCount: 2, MaxRestarts: 3, Launched: true}
-	got, err := Read(lookupOf(strings.Join(want.Variables(), " ")))
+	want := Env{Rank: 5, WorldSize: 8, LocalRank: 1, LocalWorldSize: 4, GroupRank: 1, GroupWorldSize: 2, MasterAddr: "n0", MasterPort: 1234, RunID: "j", RestartCount: 2, MaxRestarts: 3, Launched: true, Secret: []byte("0123456789abcdef")}
+	got, err := Read(lookupOf(strings.Join(want.Variables(), " ") + " TRIREME_JOB_SECRET=0123456789abcdef"))
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -73,6 +74,26 @@ func FuzzDecodeList(f *testing.F) {
 		vs, err := decodeList(b)
 		if err == nil && !bytes.Equal(encodeList(vs), b) {
 			t.Fatalf("%x became %x", b, encodeList(vs))
+		}
+	})
+}
+
+func FuzzDecodeProcess(f *testing.F) {
+	f.Add(thisProcess().encode())
+	f.Add(process{pid: 1, host: "\x1b[2J"}.encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := decodeProcess(b)
+		if err == nil && (!bytes.Equal(p.encode(), b) || strings.ContainsAny(p.name(1), "\n\x1b\x00")) {
+			t.Fatalf("%x became %+v", b, p)
+		}
+	})
+}
+
+func FuzzDecodeFailure(f *testing.F) {
+	f.Add((&Failure{Rank: 3, Text: "it rains"}).encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got := decodeFailure(ErrLost, b); got.Rank < -1 || len(got.Text) > max(len(b), 64) {
+			t.Fatalf("%x became %+v", b, got)
 		}
 	})
 }

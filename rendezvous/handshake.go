@@ -21,9 +21,10 @@ import (
 //	C: nonce [32]  rank u32  world u32  HMAC(key, "client", both nonces, rank, world) [32]
 //	S: HMAC(key, "server", both nonces, rank, world) [32]
 //
-// Then each direction has an AES-256-GCM key derived from key and both nonces.
+// Then each direction has an AES-256-GCM key derived from key and both nonces. The first frame of
+// each says which process sends it, the dialling side's first.
 const (
-	banner        = "trireme1"
+	banner        = "trireme2"
 	nonceSize     = 32
 	macSize       = sha256.Size
 	handshakeTime = 5 * time.Second
@@ -33,7 +34,10 @@ const (
 var errStranger = errors.New("rendezvous: not a rank of this job")
 
 // hello is who a client says it is.
-type hello struct{ rank, world int }
+type hello struct {
+	rank, world int
+	who         process // sent after the handshake
+}
 
 func mac(key []byte, side string, sn, cn []byte, h hello) []byte {
 	m := hmac.New(sha256.New, key)
@@ -45,7 +49,7 @@ func mac(key []byte, side string, sn, cn []byte, h hello) []byte {
 }
 
 // greetClient is the listening side. It bounds its time by itself.
-func greetClient(c net.Conn, key []byte) (*channel, hello, error) {
+func greetClient(c net.Conn, key []byte, me process) (*channel, hello, error) {
 	c.SetDeadline(time.Now().Add(handshakeTime))
 	defer c.SetDeadline(time.Time{})
 	sn := make([]byte, nonceSize)
@@ -58,7 +62,7 @@ func greetClient(c net.Conn, key []byte) (*channel, hello, error) {
 		return nil, hello{}, err
 	}
 	cn, rest := b[:nonceSize], b[nonceSize:]
-	h := hello{int(binary.BigEndian.Uint32(rest)), int(binary.BigEndian.Uint32(rest[4:]))}
+	h := hello{rank: int(binary.BigEndian.Uint32(rest)), world: int(binary.BigEndian.Uint32(rest[4:]))}
 	if !hmac.Equal(rest[8:], mac(key, "client", sn, cn, h)) {
 		return nil, hello{}, errStranger
 	}
@@ -66,6 +70,12 @@ func greetClient(c net.Conn, key []byte) (*channel, hello, error) {
 		return nil, hello{}, err
 	}
 	ch, err := newChannel(c, key, sn, cn, "server", "client")
+	if err == nil {
+		err = ch.meet()
+	}
+	if err == nil {
+		err = ch.send(me.encode())
+	}
 	return ch, h, err
 }
 
@@ -96,7 +106,14 @@ func greetServer(c net.Conn, key []byte, h hello) (*channel, error) {
 	if !hmac.Equal(got, mac(key, "server", sn, cn, h)) {
 		return nil, errStranger
 	}
-	return newChannel(c, key, sn, cn, "client", "server")
+	ch, err := newChannel(c, key, sn, cn, "client", "server")
+	if err == nil {
+		err = ch.send(h.who.encode())
+	}
+	if err == nil {
+		err = ch.meet()
+	}
+	return ch, err
 }
 
 // channel carries sealed frames: u32 length of what follows, AES-GCM of the payload. The
@@ -104,6 +121,7 @@ func greetServer(c net.Conn, key []byte, h hello) (*channel, error) {
 // frame does not open. One goroutine may send and another receive.
 type channel struct {
 	net.Conn
+	peer      process
 	out, in   cipher.AEAD
 	sent, got uint64
 }
@@ -128,6 +146,20 @@ func newChannel(c net.Conn, key, sn, cn []byte, mine, theirs string) (*channel, 
 	return &channel{Conn: c, out: out, in: in}, err
 }
 
+// meet reads what process the peer is.
+func (c *channel) meet() error {
+	size := uint32(processSize + c.in.Overhead())
+	b, err := c.frame(size, size)
+	if err != nil {
+		return err
+	}
+	c.peer, err = decodeProcess(b)
+	return err
+}
+
+// follow makes every byte that comes from now on a sign of life.
+func (c *channel) follow(p *pulse) { c.Conn = heard{c.Conn, p} }
+
 // maxFrame bounds a message: a key and a value, see message.go.
 const maxFrame = maxValue + 4096
 
@@ -144,13 +176,16 @@ func (c *channel) send(payload []byte) error {
 	return err
 }
 
-func (c *channel) receive() ([]byte, error) {
+func (c *channel) receive() ([]byte, error) { return c.frame(uint32(c.in.Overhead()), maxFrame) }
+
+// frame receives a frame that has a size between two when sealed.
+func (c *channel) frame(low, high uint32) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
 		return nil, err
 	}
 	size := binary.BigEndian.Uint32(head[:])
-	if size < uint32(c.in.Overhead()) || size > maxFrame {
+	if size < low || size > high {
 		return nil, fmt.Errorf("rendezvous: a frame of %d bytes", size)
 	}
 	b := make([]byte, size)

@@ -38,7 +38,7 @@ func exchange(t *testing.T, server bool, bit int) (toServer, toClient []byte, bi
 	go func() {
 		defer close(done)
 		defer a.Close()
-		ch, _, err := greetClient(fa, key)
+		ch, _, err := greetClient(fa, key, thisProcess())
 		if err != nil {
 			return
 		}
@@ -49,7 +49,7 @@ func exchange(t *testing.T, server bool, bit int) (toServer, toClient []byte, bi
 	}()
 	func() {
 		defer b.Close()
-		ch, err := greetServer(fb, key, hello{1, 2})
+		ch, err := greetServer(fb, key, hello{1, 2, thisProcess()})
 		if err != nil {
 			return
 		}
@@ -90,7 +90,7 @@ func TestReplay(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ch, _, err := greetClient(a, nil)
+		ch, _, err := greetClient(a, nil, thisProcess())
 		if err != nil {
 			t.Error(err)
 			return
@@ -102,7 +102,7 @@ func TestReplay(t *testing.T) {
 			t.Error("the same frame was taken twice")
 		}
 	}()
-	ch, err := greetServer(b, nil, hello{1, 2})
+	ch, err := greetServer(b, nil, hello{1, 2, thisProcess()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,37 +7,92 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
 
 // Config is how to join; its zero value is the default.
 type Config struct {
-	// Timeout is how long to wait for other ranks, in Join and in each call of the Store.
-	// 0: five minutes.
+	// Timeout is how long to wait for other ranks, in Join and in each call of the Store that
+	// has a limit. 0: five minutes.
 	Timeout time.Duration
-	// Insecure accepts a job without a secret on an interface that other machines can reach.
-	// Whoever reaches it can then join, read and stop the job.
-	Insecure bool
+	// Heartbeat is how long a rank may be silent before it is lost. A rank whose process can be
+	// looked at (the same machine) is lost when it was stopped for half of that, and, as long as it
+	// runs, after Timeout only. 0: one second.
+	Heartbeat time.Duration
+	// Note gets one line when this rank has waited for others for a second, and then ever more
+	// rarely. It may be called from any goroutine. nil: nobody.
+	Note func(string)
+}
+
+// withDefaults fills in what is not set.
+func (c Config) withDefaults() Config {
+	if c.Timeout <= 0 {
+		c.Timeout = 5 * time.Minute
+	}
+	if c.Heartbeat <= 0 {
+		c.Heartbeat = time.Second
+	}
+	if c.Note == nil {
+		c.Note = func(string) {}
+	}
+	return c
+}
+
+// notices are the times from the beginning of a wait at which it is told; then each tenth minute.
+var notices = [...]time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute}
+
+// notice is when the n-th telling of a wait is due, from 0.
+func notice(n int) time.Duration {
+	if n < len(notices) {
+		return notices[n]
+	}
+	return time.Duration(n-len(notices)+2) * 10 * time.Minute
+}
+
+// tell notes text when notices are due, until stop is called.
+func tell(note func(string), text string) (stop func()) {
+	began, done := time.Now(), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Until(began.Add(notice(n)))):
+				note(text)
+			}
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
 }
 
 // offsets from MASTER_PORT where rank 0 may listen.
 var offsets = [...]int{0, 1, 2, 3, 5, 8, 13, 21}
 
 // Join connects this rank with the store, which rank 0 starts, and returns when all ranks
-// have come. Errors name the address and the ranks that are missing. Close it at the end.
+// have come. Errors name the address and the ranks that are missing, and are a *Failure where
+// others are to blame. It ends at once with ctx. Close the Store at the end.
 func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	if env.WorldSize < 1 || env.Rank < 0 || env.Rank >= env.WorldSize {
 		return nil, fmt.Errorf("rendezvous: rank %d in a world of %d", env.Rank, env.WorldSize)
 	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = 5 * time.Minute
-	}
+	cfg = cfg.withDefaults()
+	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	host, err := meetingPlace(ctx, env, cfg)
+	host, err := meetingPlace(ctx, env)
 	if err != nil {
 		return nil, err
+	}
+	if env.Secret == nil { // Read has refused what is not one machine
+		if env.Secret, err = userSecret(); err != nil {
+			return nil, err
+		}
 	}
 	key, err := env.Key("store")
 	if err != nil {
@@ -51,26 +106,32 @@ func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		srv = newServer(l, env.WorldSize, key)
+		srv = newServer(l, env.WorldSize, key, cfg)
 		addrs = []string{l.Addr().String()}
 	}
-	ch, err := dial(ctx, addrs, key, hello{env.Rank, env.WorldSize})
+	ch, err := dial(ctx, addrs, key, hello{env.Rank, env.WorldSize, thisProcess()}, cfg.Note)
 	if err != nil {
 		if srv != nil {
 			srv.close(0)
 		}
 		return nil, err
 	}
-	s := newStore(env, ch, srv, cfg.Timeout)
-	if err := s.Barrier(ctx, "rendezvous/join"); err != nil {
+	s := newStore(env, ch, srv, cfg)
+	if err := s.Barrier(ctx, joinKey); err != nil {
+		if asked.Err() != nil {
+			s.Abort(context.Cause(asked)) // the others need not wait for this rank
+		}
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
+// joinKey is what all ranks gather first.
+const joinKey = "rendezvous/join"
+
 // meetingPlace is the address that rank 0 listens on: loopback if that is enough.
-func meetingPlace(ctx context.Context, env Env, cfg Config) (string, error) {
+func meetingPlace(ctx context.Context, env Env) (string, error) {
 	if env.OneMachine() {
 		return "127.0.0.1", nil
 	}
@@ -87,12 +148,12 @@ func meetingPlace(ctx context.Context, env Env, cfg Config) (string, error) {
 	}
 	if ip.IP.IsLoopback() {
 		if env.GroupWorldSize > 1 {
-			return "", fmt.Errorf("rendezvous: MASTER_ADDR=%s is %s here, which other machines cannot reach. try: the address of rank 0's network interface", env.MasterAddr, ip.IP)
+			return "", &Failure{ErrRefused, -1, fmt.Sprintf("rendezvous: MASTER_ADDR=%s is %s here, which other machines cannot reach. try: MASTER_ADDR=ADDRESS of rank 0's network interface", env.MasterAddr, ip.IP)}
 		}
 		return ip.String(), nil
 	}
-	if len(env.Secret) == 0 && !cfg.Insecure {
-		return "", fmt.Errorf("rendezvous: no job secret, and %s can be reached by other machines. try: %s=FILE (mode 0600, the same on every machine), or --insecure", ip.IP, SecretFileVar)
+	if env.Secret == nil {
+		return "", &Failure{ErrRefused, -1, noSecret(env)}
 	}
 	return ip.String(), nil
 }
@@ -126,8 +187,9 @@ func listen(ctx context.Context, addrs []string) (net.Listener, error) {
 
 // dial tries all candidates at once, again and again, until one proves to be this job's
 // store. Listeners that are silent or speak something else are other programs'.
-func dial(ctx context.Context, addrs []string, key []byte, h hello) (*channel, error) {
+func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(string)) (*channel, error) {
 	began := time.Now()
+	defer tell(note, fmt.Sprintf("waiting for rank 0 of %d at %s", h.world, addrs[0]))()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
@@ -180,8 +242,8 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello) (*channel, e
 	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
 	}
-	return nil, fmt.Errorf("rendezvous: rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another job id or secret",
-		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))
+	return nil, &Failure{ErrLate, 0, fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another job id or secret",
+		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))}
 }
 
 func dialOnce(ctx context.Context, addr string, key []byte, h hello) (*channel, error) {

@@ -15,12 +15,16 @@ const (
 	opGet
 	opAdd
 	opGather
-	opAbort // value: why
-	opBye   // from rank 0's store, unasked: it closes
-	opOK    // answer; value: the result
-	opFail  // answer; value: the error's text
-	opLost  // told unasked: a rank is gone; value: the error's text
-	lastOp  = opLost
+	opAbort   // value: a Failure
+	opBye     // from rank 0's store, unasked: it closes
+	opOK      // answer; value: the result
+	opFail    // answer; value: the error's text
+	opLate    // answer; value: a Failure
+	opLost    // told unasked: a rank is lost; value: a Failure
+	opRefused // told unasked: this rank cannot join; value: a Failure
+	opNote    // told unasked: text for people
+	opBeat    // both ways: a sign of life
+	lastOp    = opBeat
 )
 
 // Limits of what the store takes.
@@ -31,7 +35,7 @@ const (
 
 // message is one request or answer:
 //
-//	id u32, op u8, timeout u32 (milliseconds), key (u16 length, bytes), value (the rest)
+//	id u32, op u8, timeout u32 (milliseconds, 0 is none), key (u16 length, bytes), value (the rest)
 //
 // An answer carries its request's id.
 type message struct {

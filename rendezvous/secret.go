@@ -72,7 +72,7 @@ func secretOf(f *os.File, name string) ([]byte, error) {
 }
 
 // Key is the key of this attempt of this job for one purpose. Keys of different purposes,
-// jobs and attempts tell nothing about each other. Without a secret it is not secret.
+// jobs and attempts tell nothing about each other. e.Secret must be there: Store.Key is for others.
 func (e Env) Key(purpose string) ([]byte, error) {
 	info := fmt.Sprintf("trireme 1\x00%s\x00%s\x00%d", purpose, e.RunID, e.RestartCount)
 	return hkdf.Key(sha256.New, e.Secret, nil, info, 32)

@@ -20,6 +20,7 @@ const maxStrangers = 128
 type server struct {
 	world  int
 	key    []byte
+	cfg    Config
 	began  time.Time
 	listen net.Listener
 	gate   chan struct{} // one place a stranger
@@ -30,16 +31,18 @@ type server struct {
 	open    map[net.Conn]bool
 	ranks   map[int]*peer
 	left    map[int]bool // said goodbye
-	lost    string       // why the world is broken, or ""
+	lost    *Failure     // why the world is broken, or nil
 	values  map[string][]byte
 	gathers map[string]*gather
 	waits   map[*wait]bool
 	empty   chan struct{} // closed when every rank that came has gone
+	stop    chan struct{} // closed at the end
 }
 
 type peer struct {
-	rank int
-	out  chan []byte
+	rank  int
+	out   chan []byte
+	pulse *pulse
 }
 
 // gather collects one value of every rank.
@@ -56,18 +59,80 @@ type wait struct {
 	op    op
 	key   string
 	since time.Time
+	told  int // notices
 	timer *time.Timer
 }
 
-func newServer(l net.Listener, world int, key []byte) *server {
+func newServer(l net.Listener, world int, key []byte, cfg Config) *server {
 	s := &server{
-		world: world, key: key, began: time.Now(), listen: l, gate: make(chan struct{}, maxStrangers),
+		world: world, key: key, cfg: cfg, began: time.Now(), listen: l, gate: make(chan struct{}, maxStrangers),
 		open: map[net.Conn]bool{}, ranks: map[int]*peer{}, left: map[int]bool{},
 		values: map[string][]byte{}, gathers: map[string]*gather{}, waits: map[*wait]bool{},
-		empty: make(chan struct{}),
+		empty: make(chan struct{}), stop: make(chan struct{}),
 	}
 	s.wg.Go(s.accept)
+	s.wg.Go(s.beat)
 	return s
+}
+
+// beat tells every rank that rank 0 lives, looks whether they do, and tells those that wait for
+// whom.
+func (s *server) beat() {
+	t := time.NewTicker(s.cfg.Heartbeat / beats)
+	defer t.Stop()
+	sign := message{op: opBeat}
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+		}
+		s.mu.Lock()
+		for r, p := range s.ranks {
+			p.tell(sign)
+			if f := p.pulse.tick(); f != nil && !s.left[r] {
+				s.breakUp(f)
+			}
+		}
+		for w := range s.waits {
+			if time.Since(w.since) < notice(w.told) {
+				continue
+			}
+			w.told++
+			if text := s.awaited(w); text != "" {
+				w.peer.tell(message{op: opNote, value: []byte(text)})
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// awaited says for people whom a request waits for; "" where it is not for ranks.
+func (s *server) awaited(w *wait) string {
+	absent, late := s.behind(w)
+	var names []string
+	for _, r := range absent {
+		names = append(names, strconv.Itoa(r))
+	}
+	what := "rank "
+	if len(absent) == 0 && len(late) > 0 {
+		for _, r := range late {
+			names = append(names, strconv.Itoa(r))
+		}
+		if p := s.ranks[late[0]]; len(late) == 1 && p != nil {
+			names[0] += fmt.Sprintf(" (pid %d on %s)", p.pulse.who.pid, p.pulse.who.host)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) > 1:
+		what = "ranks "
+	}
+	if more := len(names) - 8; more > 0 {
+		names = append(names[:8], fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("waiting for %s%s of %d at %s", what, strings.Join(names, ", "), s.world, s.listen.Addr())
 }
 
 func (s *server) accept() {
@@ -109,15 +174,16 @@ func (s *server) serve(c net.Conn) {
 		delete(s.open, c)
 		s.mu.Unlock()
 	}()
-	ch, h, err := greetClient(c, s.key)
+	ch, h, err := greetClient(c, s.key, thisProcess())
 	<-s.gate
 	if err != nil {
 		return
 	}
-	p := &peer{rank: h.rank, out: make(chan []byte, 1024)}
-	if why := s.enter(p, h); why != "" {
+	p := &peer{rank: h.rank, out: make(chan []byte, 1024), pulse: newPulse(h.rank, ch.peer, s.cfg)}
+	ch.follow(p.pulse)
+	if o, why := s.enter(p, h); why != nil {
 		ch.SetDeadline(time.Now().Add(handshakeTime))
-		ch.send(message{op: opLost, value: []byte(why)}.encode())
+		ch.send(message{op: o, value: why.encode()}.encode())
 		return
 	}
 	writing := make(chan struct{})
@@ -148,21 +214,24 @@ func (s *server) serve(c net.Conn) {
 }
 
 // enter takes a rank in, or says why not.
-func (s *server) enter(p *peer, h hello) string {
+func (s *server) enter(p *peer, h hello) (op, *Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	refused := func(format string, args ...any) (op, *Failure) {
+		return opRefused, &Failure{ErrRefused, -1, fmt.Sprintf("rendezvous: "+format, args...)}
+	}
 	switch {
 	case h.world != s.world:
-		return fmt.Sprintf("rank %d has WORLD_SIZE=%d, rank 0 has %d", h.rank, h.world, s.world)
+		return refused("rank %d has WORLD_SIZE=%d, rank 0 has %d", h.rank, h.world, s.world)
 	case h.rank < 0 || h.rank >= s.world:
-		return fmt.Sprintf("there is no rank %d in a world of %d", h.rank, s.world)
+		return refused("there is no rank %d in a world of %d", h.rank, s.world)
+	case s.lost != nil:
+		return opLost, s.lost
 	case s.ranks[h.rank] != nil || s.left[h.rank]:
-		return fmt.Sprintf("rank %d joined twice", h.rank)
-	case s.lost != "":
-		return s.lost
+		return refused("rank %d joined twice", h.rank)
 	}
 	s.ranks[h.rank] = p
-	return ""
+	return 0, nil
 }
 
 // leave takes a rank out. One that has not said goodbye is lost, and with it whatever the
@@ -181,7 +250,7 @@ func (s *server) leave(p *peer, why string) {
 	close(p.out)
 	if !s.left[p.rank] {
 		s.left[p.rank] = true
-		s.breakUp(fmt.Sprintf("rank %d is gone: %s", p.rank, why))
+		s.breakUp(&Failure{ErrLost, p.rank, fmt.Sprintf("%s is lost: %s", p.pulse.who.name(p.rank), why)})
 	}
 	if len(s.ranks) == 0 {
 		select {
@@ -193,8 +262,8 @@ func (s *server) leave(p *peer, why string) {
 }
 
 // breakUp fails all that wait and tells every rank, once.
-func (s *server) breakUp(why string) {
-	if s.lost != "" || s.closed {
+func (s *server) breakUp(why *Failure) {
+	if s.lost != nil || s.closed {
 		return
 	}
 	s.lost = why
@@ -202,7 +271,7 @@ func (s *server) breakUp(why string) {
 		s.drop(w)
 	}
 	for _, p := range s.ranks {
-		p.tell(message{op: opLost, value: []byte(why)}) // which fails what it waits for
+		p.tell(message{op: opLost, value: why.encode()}) // which fails what it waits for
 	}
 }
 
@@ -230,6 +299,7 @@ func (s *server) handle(p *peer, m message) {
 	defer s.mu.Unlock()
 	reply := func(o op, value []byte) { p.tell(message{id: m.id, op: o, value: value}) }
 	switch m.op {
+	case opBeat:
 	case opSet:
 		s.put(m.key, m.value)
 		reply(opOK, nil)
@@ -263,13 +333,17 @@ func (s *server) handle(p *peer, m message) {
 			s.finish(m.key, g)
 		}
 	case opAbort:
-		s.breakUp(fmt.Sprintf("rank %d stopped: %s", p.rank, m.value))
+		f := decodeFailure(ErrLost, m.value)
+		if f.Rank < 0 || f.Rank == p.rank { // its own failure, which it reports itself
+			f.Rank, f.Text = -1, fmt.Sprintf("rank %d stopped: %s", p.rank, f.Text)
+		}
+		s.breakUp(f)
 		reply(opOK, nil)
 	case opBye:
 		s.left[p.rank] = true
 		for w := range s.waits {
 			if w.op == opGather && !s.gathers[w.key].have[p.rank] {
-				s.answer(w, opFail, fmt.Appendf(nil, "rank %d left before %q", p.rank, w.key))
+				s.answer(w, opLate, left(p.rank, w.key))
 			}
 		}
 		reply(opOK, nil)
@@ -326,31 +400,50 @@ func (s *server) finish(key string, g *gather) {
 func (s *server) wait(p *peer, m message) {
 	w := &wait{peer: p, id: m.id, op: m.op, key: m.key, since: time.Now()}
 	s.waits[w] = true
-	if s.lost != "" {
-		s.answer(w, opLost, []byte(s.lost))
+	if s.lost != nil {
+		s.answer(w, opLost, s.lost.encode())
 		return
 	}
 	if m.op == opGather {
 		for r, have := range s.gathers[m.key].have {
 			if !have && s.left[r] {
-				s.answer(w, opFail, fmt.Appendf(nil, "rank %d left before %q", r, m.key))
+				s.answer(w, opLate, left(r, m.key))
 				return
 			}
 		}
+	}
+	if m.timeout == 0 {
+		return
 	}
 	w.timer = time.AfterFunc(m.timeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.waits[w] {
-			s.answer(w, opFail, []byte(s.missing(w)))
+			s.answer(w, opLate, s.missing(w).encode())
 		}
 	})
 }
 
+// left is the failure of those that wait for a rank which has ended in good order.
+func left(rank int, key string) []byte {
+	return (&Failure{Rank: rank, Text: fmt.Sprintf("rendezvous: rank %d left before %q", rank, key)}).encode()
+}
+
 // missing says who a request that ran out of time was waiting for.
-func (s *server) missing(w *wait) string {
+func (s *server) missing(w *wait) *Failure {
 	after := time.Since(w.since).Round(time.Millisecond)
-	var absent, late []int
+	absent, late := s.behind(w)
+	switch {
+	case len(absent) > 0:
+		return &Failure{ErrLate, absent[0], fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here)", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world)}
+	case len(late) > 0:
+		return &Failure{ErrLate, late[0], fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)}
+	}
+	return &Failure{ErrLate, -1, fmt.Sprintf("rendezvous: nobody has set %q after %v", w.key, after)}
+}
+
+// behind are the ranks that have not joined, and those of the others that a request waits for.
+func (s *server) behind(w *wait) (absent, late []int) {
 	for r := range s.world {
 		if s.ranks[r] == nil && !s.left[r] {
 			absent = append(absent, r)
@@ -358,13 +451,7 @@ func (s *server) missing(w *wait) string {
 			late = append(late, r)
 		}
 	}
-	switch {
-	case len(absent) > 0:
-		return fmt.Sprintf("%s not joined after %v (%d of %d here)", have(absent), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world)
-	case len(late) > 0:
-		return fmt.Sprintf("%s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)
-	}
-	return fmt.Sprintf("nobody has set %q after %v", w.key, after)
+	return absent, late
 }
 
 // have names ranks, at most eight of them: "rank 3 has", "ranks 1, 2 have".
@@ -391,6 +478,9 @@ func (s *server) close(grace time.Duration) {
 	case <-time.After(grace):
 	}
 	s.mu.Lock()
+	if !s.closed {
+		close(s.stop)
+	}
 	s.closed = true
 	for w := range s.waits {
 		s.drop(w)

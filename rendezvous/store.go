@@ -5,26 +5,26 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// ErrLost is in every error after a rank or the store itself was lost.
-var ErrLost = errors.New("the world is broken")
-
 // Store is one rank's view of the key-value service. All methods may be called from any
-// goroutine. What blocks ends at ctx's end or after Config.Timeout, whichever is first, and
-// at once when a rank is lost.
+// goroutine. What blocks ends at ctx's end or, but for Await, after Config.Timeout, whichever is
+// first, and at once when a rank is lost. Errors that other ranks are to blame for are a *Failure.
 type Store struct {
-	env     Env
-	addr    string
-	ch      *channel
-	server  *server // at rank 0
-	timeout time.Duration
-	done    chan struct{}
-	reading chan struct{} // closed when the reading goroutine has ended
+	env    Env
+	addr   string
+	ch     *channel
+	server *server // at rank 0
+	cfg    Config
+	pulse  *pulse // of rank 0
+	done   chan struct{}
+	wg     sync.WaitGroup // reading, and sending beats
+	stop   chan struct{}  // closed by Close
 
 	write sync.Mutex // held while sending
 
@@ -36,11 +36,62 @@ type Store struct {
 	calls  map[uint32]chan message
 }
 
-func newStore(env Env, ch *channel, srv *server, timeout time.Duration) *Store {
-	s := &Store{env: env, ch: ch, server: srv, timeout: timeout, addr: ch.RemoteAddr().String(),
-		done: make(chan struct{}), reading: make(chan struct{}), calls: map[uint32]chan message{}}
-	go s.read()
+func newStore(env Env, ch *channel, srv *server, cfg Config) *Store {
+	s := &Store{env: env, ch: ch, server: srv, cfg: cfg, addr: ch.RemoteAddr().String(), pulse: newPulse(0, ch.peer, cfg),
+		done: make(chan struct{}), stop: make(chan struct{}), calls: map[uint32]chan message{}}
+	ch.follow(s.pulse)
+	s.wg.Go(s.read)
+	s.wg.Go(func() { s.every(s.beat) })
+	s.wg.Go(func() { s.every(s.look) })
 	return s
+}
+
+// every calls f at each beat until the store ends or f says no.
+func (s *Store) every(f func() bool) {
+	t := time.NewTicker(s.cfg.Heartbeat / beats)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.done:
+			return
+		case <-t.C:
+			if !f() {
+				return
+			}
+		}
+	}
+}
+
+// beat sends a sign of life. It may block, where look must not.
+func (s *Store) beat() bool {
+	return s.send(message{op: opBeat}) == nil
+}
+
+// look watches rank 0.
+func (s *Store) look() bool {
+	if f := s.pulse.tick(); f != nil {
+		s.fail(f)
+		return false
+	}
+	return true
+}
+
+// send blocks while rank 0 reads nothing, until it is lost.
+func (s *Store) send(m message) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	err := s.ch.send(m.encode())
+	if err != nil {
+		s.fail(s.gone())
+	}
+	return err
+}
+
+// gone is the failure of a store whose connection is closed.
+func (s *Store) gone() *Failure {
+	return &Failure{ErrLost, 0, s.ch.peer.name(0) + " is lost: its connection closed"}
 }
 
 // Rank is this process's number.
@@ -63,7 +114,6 @@ func (s *Store) Err() error {
 }
 
 func (s *Store) read() {
-	defer close(s.reading)
 	for {
 		b, err := s.ch.receive()
 		var m message
@@ -71,12 +121,20 @@ func (s *Store) read() {
 			m, err = decodeMessage(b)
 		}
 		if err != nil {
-			s.fail(fmt.Errorf("rendezvous: the store at %s (rank 0) is gone: %w", s.addr, ErrLost))
+			s.fail(s.gone())
 			return
 		}
 		switch m.op {
+		case opBeat:
+			continue
 		case opLost:
-			s.fail(fmt.Errorf("rendezvous: %s: %w", m.value, ErrLost))
+			s.fail(decodeFailure(ErrLost, m.value))
+			continue
+		case opRefused:
+			s.fail(decodeFailure(ErrRefused, m.value))
+			continue
+		case opNote:
+			s.cfg.Note(string(m.value))
 			continue
 		case opBye:
 			s.end()
@@ -99,6 +157,7 @@ func (s *Store) fail(err error) {
 	}
 	s.err = err
 	close(s.done)
+	s.ch.Close() // ends what blocks in it: the other end may be stopped
 }
 
 // end is told when rank 0 closes the store. That breaks nothing: only calls fail.
@@ -112,17 +171,23 @@ func (s *Store) end() {
 	}
 }
 
-// call sends a request and waits for its answer.
+// call sends a request and waits for its answer, at most Config.Timeout.
 func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byte, error) {
+	return s.callWithin(ctx, s.cfg.Timeout, o, key, value)
+}
+
+// callWithin waits at most timeout; 0 is as long as the ranks live.
+func (s *Store) callWithin(ctx context.Context, timeout time.Duration, o op, key string, value []byte) ([]byte, error) {
 	if len(key) > maxKey || len(value) > maxValue {
 		return nil, fmt.Errorf("rendezvous: %q: a key of %d and a value of %d bytes, at most %d and %d", key[:min(len(key), 40)], len(key), len(value), maxKey, maxValue)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("rendezvous: %q: %w", key, err)
 	}
-	timeout := s.timeout
 	if d, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, time.Until(d))
+		if left := max(time.Until(d), time.Millisecond); timeout == 0 || left < timeout {
+			timeout = left
+		}
 	}
 	answer := make(chan message, 1)
 	s.mu.Lock()
@@ -139,6 +204,10 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 	s.next++
 	id := s.next
 	s.calls[id] = answer
+	// Sending may block where rank 0 is stopped, and must not hold up the end of ctx.
+	s.wg.Go(func() {
+		s.send(message{id: id, op: o, timeout: timeout, key: key, value: value}) // an error is in s.err
+	})
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -146,28 +215,26 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 		s.mu.Unlock()
 	}()
 
-	s.write.Lock()
-	s.ch.SetWriteDeadline(time.Now().Add(timeout + handshakeTime))
-	err := s.ch.send(message{id: id, op: o, timeout: timeout, key: key, value: value}.encode())
-	s.write.Unlock()
-	if err != nil {
-		err := fmt.Errorf("rendezvous: the store at %s (rank 0) is gone: %w", s.addr, ErrLost)
-		s.fail(err)
-		return nil, err
-	}
-
-	// The store keeps the time and knows who is missing; the limit here is for a store that
-	// has stopped.
+	// The store keeps the time and knows who is missing; the limit here is for a store that runs
+	// and does not answer.
 	limit := time.NewTimer(timeout + 2*time.Second)
 	defer limit.Stop()
+	if timeout == 0 {
+		limit.Stop()
+	}
 	cancelled := ctx.Done()
 	for {
 		select {
 		case m := <-answer:
-			if m.op != opOK {
-				return nil, fmt.Errorf("rendezvous: %s", m.value)
+			switch m.op {
+			case opOK:
+				return m.value, nil
+			case opLate:
+				return nil, decodeFailure(ErrLate, m.value)
+			case opLost:
+				return nil, decodeFailure(ErrLost, m.value)
 			}
-			return m.value, nil
+			return nil, fmt.Errorf("rendezvous: %s", m.value)
 		case <-s.done:
 			select {
 			case m := <-answer: // it was answered first
@@ -188,7 +255,7 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 			}
 			return nil, fmt.Errorf("rendezvous: %q: %w", key, ctx.Err())
 		case <-limit.C:
-			return nil, fmt.Errorf("rendezvous: %q: the store at %s (rank 0) does not answer within %v", key, s.addr, timeout.Round(time.Millisecond))
+			return nil, &Failure{ErrLate, 0, fmt.Sprintf("rendezvous: %q: the store at %s (rank 0) does not answer within %v", key, s.addr, timeout.Round(time.Millisecond))}
 		}
 	}
 }
@@ -218,13 +285,23 @@ func (s *Store) Add(ctx context.Context, key string, delta int64) (int64, error)
 // called it with this key. A key may be used again once its gathering has ended. The sum of
 // the values may be 16 MiB.
 func (s *Store) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
-	b, err := s.call(ctx, opGather, key, mine)
+	return s.gather(s.call(ctx, opGather, key, mine))
+}
+
+// Await is AllGather without a time limit: it waits for each rank as long as that lives. It ends
+// what one rank does alone, however long that takes.
+func (s *Store) Await(ctx context.Context, key string, mine []byte) ([][]byte, error) {
+	return s.gather(s.callWithin(ctx, 0, opGather, key, mine))
+}
+
+// gather reads the answer to opGather.
+func (s *Store) gather(b []byte, err error) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	vs, err := decodeList(b)
 	if err == nil && len(vs) != s.Size() {
-		err = fmt.Errorf("rendezvous: %q gathered %d values in a world of %d", key, len(vs), s.Size())
+		err = fmt.Errorf("rendezvous: %d values were gathered in a world of %d", len(vs), s.Size())
 	}
 	return vs, err
 }
@@ -236,12 +313,15 @@ func (s *Store) Barrier(ctx context.Context, key string) error {
 }
 
 // Abort tells every rank that the job is over, and why: their Done closes, and whatever
-// they wait for fails.
+// they wait for fails. A cause that blames a rank (method Culprit) blames it there too.
 func (s *Store) Abort(cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	s.call(ctx, opAbort, "", []byte(cause.Error()))
+	s.call(ctx, opAbort, "", (&Failure{Rank: blame(cause), Text: cause.Error()}).encode())
 }
+
+// Key is the key of this attempt of this job for one purpose, which only its ranks have.
+func (s *Store) Key(purpose string) ([]byte, error) { return s.env.Key(purpose) }
 
 // Close says goodbye. Rank 0 first waits, up to 3 seconds, until the others have left; when
 // a rank is lost it doesn't. A rank that has failed calls Abort before.
@@ -266,8 +346,12 @@ func (s *Store) Close() error {
 		close(s.done)
 	}
 	s.mu.Unlock()
+	close(s.stop)
 	err := s.ch.Close()
-	<-s.reading
+	if errors.Is(err, net.ErrClosed) {
+		err = nil // fail has closed it
+	}
+	s.wg.Wait()
 	if s.server != nil {
 		s.server.close(grace)
 	}

@@ -13,11 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // freePort is a port of loopback that nobody listens on now.
 func freePort(t testing.TB) int {
@@ -138,7 +134,7 @@ func TestMissingRanksAreNamed(t *testing.T) {
 	began := time.Now()
 	_, errs := joinAll(t.Context(), envs[:2], Config{Timeout: 300 * time.Millisecond})
 	for r, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "ranks 2, 3 have not joined after ") || !strings.Contains(err.Error(), "2 of 4 here") {
+		if err == nil || !strings.Contains(err.Error(), "ranks 2, 3 have not joined at 127.0.0.1:") || !strings.Contains(err.Error(), "2 of 4 here") {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
@@ -192,16 +188,13 @@ func TestLostRank(t *testing.T) {
 			stores := mustJoin(t, 4)
 			defer closeAll(stores)
 			var wg sync.WaitGroup
-			want := fmt.Sprintf("rank %d is gone", victim)
-			if victim == 0 {
-				want = "(rank 0) is gone"
-			}
+			want := fmt.Sprintf("rank %d (pid %d on ", victim, os.Getpid())
 			for r, s := range stores {
 				if r == victim {
 					continue
 				}
 				wg.Go(func() {
-					if _, err := s.AllGather(t.Context(), "never", nil); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), want) {
+					if _, err := s.AllGather(t.Context(), "never", nil); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), want) || blame(err) != victim {
 						t.Errorf("rank %d: %v", r, err)
 					}
 					<-s.Done()
@@ -240,12 +233,12 @@ func TestLostWhileJoining(t *testing.T) {
 		_, err := Join(t.Context(), envs[0], Config{})
 		errs <- err
 	}()
-	ch, err := dial(t.Context(), candidates("127.0.0.1", envs[1].MasterPort), key, hello{1, 3})
+	ch, err := dial(t.Context(), candidates("127.0.0.1", envs[1].MasterPort), key, hello{1, 3, thisProcess()}, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ch.Close()
-	if err := <-errs; !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "rank 1 is gone") {
+	if err := <-errs; !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "is lost: its connection closed") || blame(err) != 1 {
 		t.Fatal(err)
 	}
 }
@@ -393,20 +386,21 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-func TestInsecureIsRefused(t *testing.T) {
+func TestMeetingPlace(t *testing.T) {
 	e := Env{WorldSize: 2, LocalWorldSize: 1, GroupWorldSize: 2, MasterAddr: "192.0.2.1", MasterPort: 29500}
-	if _, err := meetingPlace(t.Context(), e, Config{}); err == nil || !strings.Contains(err.Error(), "no job secret") {
+	if _, err := meetingPlace(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "need a secret") {
 		t.Error(err)
 	}
-	if a, err := meetingPlace(t.Context(), e, Config{Insecure: true}); err != nil || a != "192.0.2.1" {
+	e.Secret = []byte("0123456789abcdef")
+	if a, err := meetingPlace(t.Context(), e); err != nil || a != "192.0.2.1" {
 		t.Error(a, err)
 	}
 	e.MasterAddr = "127.0.1.1"
-	if _, err := meetingPlace(t.Context(), e, Config{}); err == nil || !strings.Contains(err.Error(), "other machines cannot reach") {
+	if _, err := meetingPlace(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "other machines cannot reach") {
 		t.Error(err)
 	}
 	e.MasterAddr, e.LocalWorldSize = "192.0.2.1", 2
-	if a, err := meetingPlace(t.Context(), e, Config{}); err != nil || a != "127.0.0.1" {
+	if a, err := meetingPlace(t.Context(), e); err != nil || a != "127.0.0.1" {
 		t.Error(a, err)
 	}
 }
