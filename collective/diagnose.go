@@ -22,12 +22,15 @@ func (g *group) timeout(h *Header, waited time.Duration, late []int, joined bool
 		verb = "finish"
 	}
 	slices.Sort(late)
+	f := &Failure{Kind: ErrTimeout, Rank: g.w.rank}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v of group %s timed out after %v", h, g.name, waited.Round(time.Millisecond))
 	for _, r := range late {
+		f.Lost = append(f.Lost, g.ranks[r])
 		fmt.Fprintf(&b, "; rank %d did not %s: %s", g.ranks[r], verb, g.w.t.Doing(g.ranks[r]))
 	}
-	return &Failure{Kind: ErrTimeout, Rank: g.w.rank, Text: b.String()}
+	f.Text = b.String()
+	return f
 }
 
 // left is the failure of an operation that needs a rank (of the group) which has ended.

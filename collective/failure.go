@@ -22,8 +22,17 @@ var failureKinds = [...]error{ErrAborted, ErrMismatch, ErrTimeout, ErrPeerLost, 
 type Failure struct {
 	Kind  error // one of the errors above
 	Rank  int   // that reported it
+	Lost  []int // ranks that are lost, stopped or late: the ones to blame, if others are
 	Text  string
 	cause error // on the rank that reported it
+}
+
+// Culprit is the first rank to blame; false where none is known, or has failed and says so itself.
+func (f *Failure) Culprit() (rank int, ok bool) {
+	if len(f.Lost) == 0 {
+		return -1, false
+	}
+	return f.Lost[0], true
 }
 
 func (f *Failure) Error() string {
@@ -41,8 +50,11 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Kind}
 }
 
-// maxFailure bounds a failure that travels.
-const maxFailure = 2048
+// Bounds of a failure that travels.
+const (
+	maxFailure = 2048
+	maxLost    = 16 // of Lost
+)
 
 // Encode writes a failure as it travels between processes, at most 2 KiB long.
 func (f *Failure) Encode() []byte {
@@ -52,16 +64,26 @@ func (f *Failure) Encode() []byte {
 			kind = i
 		}
 	}
-	b := binary.LittleEndian.AppendUint32([]byte{byte(kind)}, uint32(f.Rank))
-	return append(b, f.Text[:min(len(f.Text), maxFailure-5)]...)
+	lost := f.Lost[:min(len(f.Lost), maxLost)]
+	b := append(binary.LittleEndian.AppendUint32([]byte{byte(kind)}, uint32(f.Rank)), byte(len(lost)))
+	for _, r := range lost {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r))
+	}
+	return append(b, f.Text[:min(len(f.Text), maxFailure-len(b))]...)
 }
 
 // DecodeFailure reads what Encode wrote.
 func DecodeFailure(b []byte) (*Failure, error) {
-	if len(b) < 5 || len(b) > maxFailure || int(b[0]) >= len(failureKinds) {
+	if len(b) < 6 || len(b) > maxFailure || int(b[0]) >= len(failureKinds) || b[5] > maxLost || len(b) < 6+4*int(b[5]) {
 		return nil, errors.New("collective: not a failure")
 	}
-	return &Failure{Kind: failureKinds[b[0]], Rank: int(int32(binary.LittleEndian.Uint32(b[1:]))), Text: string(b[5:])}, nil
+	f := &Failure{Kind: failureKinds[b[0]], Rank: int(int32(binary.LittleEndian.Uint32(b[1:])))}
+	lost, text := b[6:][:4*int(b[5])], b[6+4*int(b[5]):]
+	for ; len(lost) > 0; lost = lost[4:] {
+		f.Lost = append(f.Lost, int(int32(binary.LittleEndian.Uint32(lost))))
+	}
+	f.Text = string(text)
+	return f, nil
 }
 
 // asFailure makes cause a failure reported by rank, unless it is one already.
@@ -73,7 +95,14 @@ func asFailure(cause error, rank int) *Failure {
 	if cause == nil {
 		cause = errors.New("no cause given")
 	}
-	return &Failure{Kind: ErrAborted, Rank: rank, Text: cause.Error(), cause: cause}
+	f = &Failure{Kind: ErrAborted, Rank: rank, Text: cause.Error(), cause: cause}
+	var other interface{ Culprit() (int, bool) }
+	if errors.As(cause, &other) {
+		if culprit, ok := other.Culprit(); ok {
+			f.Kind, f.Lost = ErrPeerLost, []int{culprit}
+		}
+	}
+	return f
 }
 
 // Fault holds a world's failure on one rank. The first wins. It is safe for concurrent use.

@@ -3,6 +3,7 @@ package collective
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,14 +50,14 @@ func FuzzHeader(f *testing.F) {
 
 func TestFailureTravels(t *testing.T) {
 	for _, kind := range failureKinds {
-		f := &Failure{Kind: kind, Rank: 3, Text: strings.Repeat("why ", 2000)}
+		f := &Failure{Kind: kind, Rank: 3, Lost: []int{7, 1}, Text: strings.Repeat("why ", 2000)}
 		b := f.Encode()
 		got, err := DecodeFailure(b)
-		if err != nil || len(b) > maxFailure || got.Rank != 3 || !errors.Is(got, kind) || !strings.HasPrefix(f.Text, got.Text) {
+		if err != nil || len(b) > maxFailure || got.Rank != 3 || !slices.Equal(got.Lost, f.Lost) || !errors.Is(got, kind) || !strings.HasPrefix(f.Text, got.Text) {
 			t.Errorf("%v became %v, %v", kind, got, err)
 		}
 	}
-	for _, b := range [][]byte{nil, {1, 2}, {99, 0, 0, 0, 0}} {
+	for _, b := range [][]byte{nil, {1, 2}, {99, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 2, 1, 0, 0, 0}} {
 		if _, err := DecodeFailure(b); err == nil {
 			t.Errorf("%v is taken for a failure", b)
 		}

@@ -269,7 +269,7 @@ func (o *messageOp) broken(rank int, err error) error {
 			return g.left(rank)
 		}
 	}
-	return &Failure{Kind: ErrPeerLost, Rank: g.w.rank, Text: fmt.Sprintf("the connection to rank %d broke: %v", g.ranks[rank], err)}
+	return &Failure{Kind: ErrPeerLost, Rank: g.w.rank, Lost: []int{g.ranks[rank]}, Text: fmt.Sprintf("the connection to rank %d broke: %v", g.ranks[rank], err)}
 }
 
 // late are the ranks that did not arrive, rank among them.

@@ -240,7 +240,7 @@ func killed(t *testing.T, scenario string) {
 		l := ps[r].last
 		late := time.Duration(l.Nano - when.UnixNano())
 		t.Logf("rank %d noticed after %v: %s", r, late, l.Report)
-		if len(l.Kinds) != 1 || l.Kinds[0] != "lost" || !strings.Contains(l.Report, "rank 1 is gone") || late > 2*time.Second {
+		if len(l.Kinds) != 1 || l.Kinds[0] != "lost" || !strings.Contains(l.Report, "rank 1 ") || !strings.Contains(l.Report, "is lost") || late > 2*time.Second {
 			t.Errorf("rank %d: %q after %v, want the loss of rank 1", r, l.Report, late)
 		}
 	}

@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,8 +81,9 @@ func (t *transport) watchProcesses() {
 			}
 			f := t.peers[r].control.head().failure()
 			if f == nil {
-				f = &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Text: fmt.Sprintf(
-					"rank %d is gone: its process %d ended; its last operation: %s", r, t.peers[r].pid, t.Doing(r))}
+				host, _ := os.Hostname()
+				f = &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{r}, Text: fmt.Sprintf(
+					"rank %d (pid %d on %s) is lost: its process ended; its last operation: %s", r, t.peers[r].pid, host, t.Doing(r))}
 			}
 			if t.fault.Raise(f) {
 				t.Spread(f)

@@ -87,8 +87,8 @@ func (t *transport) listen(p *peer) {
 
 // lost reports a peer whose connection ended without a goodbye.
 func (t *transport) lost(p *peer, err error) {
-	f := &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank,
-		Text: fmt.Sprintf("rank %d is gone: its connection at %v ended: %v", p.rank, p.conn.RemoteAddr(), err)}
+	f := &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{p.rank},
+		Text: fmt.Sprintf("rank %d is lost: its connection at %v ended: %v", p.rank, p.conn.RemoteAddr(), err)}
 	if t.fault.Raise(f) {
 		t.Spread(f)
 	}

@@ -103,10 +103,10 @@ func codeOf(err error) int {
 		return exit.Code
 	case errors.As(err, &configuration):
 		return CodeUsage
-	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost):
+	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost), errors.Is(err, rendezvous.ErrLate):
 		// The launcher looks past ranks that end so, for the one that they lost.
 		return CodePeerLost
-	case errors.As(err, &input):
+	case errors.As(err, &input), errors.Is(err, rendezvous.ErrRefused):
 		return CodeUsage
 	}
 	return CodeFailed

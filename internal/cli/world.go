@@ -81,9 +81,16 @@ func openWorld(ctx context.Context, env rendezvous.Env, transport string, timeou
 // may not have been in the middle of an operation.
 func (w *world) watch() {
 	<-w.store.Done()
-	if err := w.store.Err(); err != nil {
-		w.World.Abort(&collective.Failure{Kind: collective.ErrPeerLost, Rank: w.env.Rank, Text: err.Error()})
+	err := w.store.Err()
+	if err == nil {
+		return
 	}
+	f := &collective.Failure{Kind: collective.ErrPeerLost, Rank: w.env.Rank, Text: err.Error()}
+	var lost *rendezvous.Failure
+	if errors.As(err, &lost) && lost.Rank >= 0 {
+		f.Lost = []int{lost.Rank}
+	}
+	w.World.Abort(f)
 }
 
 // Abort ends the world on every rank that can be reached, by either way.
@@ -96,7 +103,7 @@ func (w *world) Abort(cause error) {
 
 // openTCP listens where the other ranks can reach this one.
 func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.World, error) {
-	secret, err := w.env.Key("collective/tcp")
+	secret, err := w.store.Key("collective/tcp")
 	if err != nil {
 		return nil, err
 	}
@@ -143,10 +150,11 @@ type agreement struct{ w *world }
 func (a agreement) Rank() int { return a.w.env.Rank }
 func (a agreement) Size() int { return a.w.env.WorldSize }
 
-// Gather gives every rank's message to every rank.
+// Gather gives every rank's message to every rank. It has no time-out: what a rank does alone
+// before it (a save, tokenizing) may take as long as that rank lives.
 func (a agreement) Gather(ctx context.Context, message []byte) ([][]byte, error) {
 	if a.w.store == nil {
 		return [][]byte{message}, nil
 	}
-	return a.w.store.AllGather(ctx, "agreement", message)
+	return a.w.store.Await(ctx, "agreement", message)
 }
