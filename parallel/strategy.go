@@ -73,8 +73,12 @@ type Config struct {
 	// step. Default true.
 	WorldInvariant bool `yaml:"world_invariant"`
 	// Timeout is the number of seconds that a collective, or joining the run, waits for another
-	// rank. Default 600.
+	// rank that runs. Preparing data and saving have no limit. Default 600.
 	Timeout float64 `yaml:"timeout_seconds"`
+	// Heartbeat is the number of seconds after which a silent rank is lost and the run ends; a rank
+	// on the same machine is only lost if its process is stopped, for half of that. At least 0.1.
+	// Default 1.
+	Heartbeat float64 `yaml:"heartbeat_seconds"`
 	// GraceSeconds is the number of seconds that the other ranks have to end once one has failed,
 	// and that a rank has to react to a signal. Then it is killed. Default 5.
 	GraceSeconds float64 `yaml:"grace_seconds"`
@@ -94,11 +98,14 @@ type MeshConfig struct {
 
 // Default is the configuration of a file that says nothing.
 func Default() Config {
-	return Config{Strategy: "full_shard", Gathering: defaultGathering(), Backend: "auto", WorldInvariant: true, Timeout: 600, GraceSeconds: 5, StopSeconds: 600}
+	return Config{Strategy: "full_shard", Gathering: defaultGathering(), Backend: "auto", WorldInvariant: true, Timeout: 600, Heartbeat: 1, GraceSeconds: 5, StopSeconds: 600}
 }
 
 // Wait is Timeout as a duration.
 func (c Config) Wait() time.Duration { return seconds(c.Timeout) }
+
+// Silence is Heartbeat as a duration.
+func (c Config) Silence() time.Duration { return seconds(c.Heartbeat) }
 
 // Grace is GraceSeconds as a duration.
 func (c Config) Grace() time.Duration { return seconds(c.GraceSeconds) }
@@ -106,7 +113,8 @@ func (c Config) Grace() time.Duration { return seconds(c.GraceSeconds) }
 // StopGrace is StopSeconds as a duration.
 func (c Config) StopGrace() time.Duration { return seconds(c.StopSeconds) }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// seconds is at most 30 years, which a Duration can hold.
+func seconds(s float64) time.Duration { return time.Duration(min(s, 1e9) * float64(time.Second)) }
 
 // Validate checks what does not depend on the world.
 func (c Config) Validate() error {
@@ -121,6 +129,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("parallel: mesh %dx%d has a negative extent. try: 0, which is worked out", c.Mesh.Replicate, c.Mesh.Shard)
 	case !(c.Timeout > 0):
 		return fmt.Errorf("parallel: timeout_seconds is %v: it must be positive", c.Timeout)
+	case !(c.Heartbeat >= 0.1):
+		return fmt.Errorf("parallel: heartbeat_seconds is %v: it must be at least 0.1", c.Heartbeat)
 	case !(c.GraceSeconds > 0):
 		return fmt.Errorf("parallel: grace_seconds is %v: it must be positive", c.GraceSeconds)
 	case !(c.StopSeconds > 0):
