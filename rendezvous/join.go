@@ -74,17 +74,40 @@ func tell(note func(string), text string) (stop func()) {
 // offsets from MASTER_PORT where rank 0 may listen.
 var offsets = [...]int{0, 1, 2, 3, 5, 8, 13, 21}
 
-// Join connects this rank with the store, which rank 0 starts, and returns when all ranks
-// have come. Errors name the address and the ranks that are missing, and are a *Failure where
-// others are to blame. It ends at once with ctx. Close the Store at the end.
+// Join is Connect and Meet, within Config.Timeout.
 func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
+	limited, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	s, err := Connect(limited, env, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Meet(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Meet returns when all ranks have called it. Those that are connected are waited for as long as
+// they live, others for Config.Timeout. When ctx ends the other ranks are told.
+func (s *Store) Meet(ctx context.Context) error {
+	_, err := s.Await(ctx, joinKey, nil)
+	if err != nil && ctx.Err() != nil {
+		s.Abort(context.Cause(ctx))
+	}
+	return err
+}
+
+// Connect connects this rank with the store, which rank 0 starts; from then on others see that it
+// lives. It has no limit but ctx, with which it ends at once. Errors are a *Failure where another
+// rank is to blame. Close the Store at the end.
+func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	if env.WorldSize < 1 || env.Rank < 0 || env.Rank >= env.WorldSize {
 		return nil, fmt.Errorf("rendezvous: rank %d in a world of %d", env.Rank, env.WorldSize)
 	}
 	cfg = cfg.withDefaults()
-	asked := ctx
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
-	defer cancel()
 	host, err := meetingPlace(ctx, env)
 	if err != nil {
 		return nil, err
@@ -116,15 +139,7 @@ func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
 		}
 		return nil, err
 	}
-	s := newStore(env, ch, srv, cfg)
-	if err := s.Barrier(ctx, joinKey); err != nil {
-		if asked.Err() != nil {
-			s.Abort(context.Cause(asked)) // the others need not wait for this rank
-		}
-		s.Close()
-		return nil, err
-	}
-	return s, nil
+	return newStore(env, ch, srv, cfg), nil
 }
 
 // joinKey is what all ranks gather first.
@@ -239,7 +254,7 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 	if won != nil {
 		return won, nil
 	}
-	if err := context.Cause(ctx); errors.Is(err, context.Canceled) {
+	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
 	}
 	return nil, &Failure{ErrLate, 0, fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another job id or secret",

@@ -15,6 +15,7 @@ const (
 	opGet
 	opAdd
 	opGather
+	opAwait   // opGather whose timeout is for ranks that have not joined
 	opAbort   // value: a Failure
 	opBye     // from rank 0's store, unasked: it closes
 	opOK      // answer; value: the result
@@ -35,7 +36,7 @@ const (
 
 // message is one request or answer:
 //
-//	id u32, op u8, timeout u32 (milliseconds, 0 is none), key (u16 length, bytes), value (the rest)
+//	id u32, op u8, timeout u32 (milliseconds), key (u16 length, bytes), value (the rest)
 //
 // An answer carries its request's id.
 type message struct {

@@ -63,6 +63,8 @@ type wait struct {
 	timer *time.Timer
 }
 
+func (w *wait) gathers() bool { return w.op == opGather || w.op == opAwait }
+
 func newServer(l net.Listener, world int, key []byte, cfg Config) *server {
 	s := &server{
 		world: world, key: key, cfg: cfg, began: time.Now(), listen: l, gate: make(chan struct{}, maxStrangers),
@@ -316,7 +318,7 @@ func (s *server) handle(p *peer, m message) {
 			return
 		}
 		s.wait(p, m)
-	case opGather:
+	case opGather, opAwait:
 		g := s.gathers[m.key]
 		if g == nil {
 			g = &gather{values: make([][]byte, s.world), have: make([]bool, s.world)}
@@ -342,7 +344,7 @@ func (s *server) handle(p *peer, m message) {
 	case opBye:
 		s.left[p.rank] = true
 		for w := range s.waits {
-			if w.op == opGather && !s.gathers[w.key].have[p.rank] {
+			if w.gathers() && !s.gathers[w.key].have[p.rank] {
 				s.answer(w, opLate, left(p.rank, w.key))
 			}
 		}
@@ -387,7 +389,7 @@ func (s *server) finish(key string, g *gather) {
 	}
 	for w := range s.waits {
 		switch {
-		case w.op != opGather || w.key != key:
+		case !w.gathers() || w.key != key:
 		case list == nil:
 			s.answer(w, opFail, fmt.Appendf(nil, "%q gathers %d bytes, more than %d", key, size, maxValue))
 		default:
@@ -404,7 +406,7 @@ func (s *server) wait(p *peer, m message) {
 		s.answer(w, opLost, s.lost.encode())
 		return
 	}
-	if m.op == opGather {
+	if w.gathers() {
 		for r, have := range s.gathers[m.key].have {
 			if !have && s.left[r] {
 				s.answer(w, opLate, left(r, m.key))
@@ -412,13 +414,11 @@ func (s *server) wait(p *peer, m message) {
 			}
 		}
 	}
-	if m.timeout == 0 {
-		return
-	}
 	w.timer = time.AfterFunc(m.timeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.waits[w] {
+		absent, _ := s.behind(w)
+		if s.waits[w] && (w.op != opAwait || len(absent) > 0) {
 			s.answer(w, opLate, s.missing(w).encode())
 		}
 	})
@@ -447,7 +447,7 @@ func (s *server) behind(w *wait) (absent, late []int) {
 	for r := range s.world {
 		if s.ranks[r] == nil && !s.left[r] {
 			absent = append(absent, r)
-		} else if g := s.gathers[w.key]; w.op == opGather && g != nil && !g.have[r] {
+		} else if g := s.gathers[w.key]; w.gathers() && g != nil && !g.have[r] {
 			late = append(late, r)
 		}
 	}

@@ -171,23 +171,17 @@ func (s *Store) end() {
 	}
 }
 
-// call sends a request and waits for its answer, at most Config.Timeout.
+// call sends a request and waits for its answer.
 func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byte, error) {
-	return s.callWithin(ctx, s.cfg.Timeout, o, key, value)
-}
-
-// callWithin waits at most timeout; 0 is as long as the ranks live.
-func (s *Store) callWithin(ctx context.Context, timeout time.Duration, o op, key string, value []byte) ([]byte, error) {
 	if len(key) > maxKey || len(value) > maxValue {
 		return nil, fmt.Errorf("rendezvous: %q: a key of %d and a value of %d bytes, at most %d and %d", key[:min(len(key), 40)], len(key), len(value), maxKey, maxValue)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("rendezvous: %q: %w", key, err)
 	}
+	timeout := s.cfg.Timeout
 	if d, ok := ctx.Deadline(); ok {
-		if left := max(time.Until(d), time.Millisecond); timeout == 0 || left < timeout {
-			timeout = left
-		}
+		timeout = min(timeout, max(time.Until(d), time.Millisecond))
 	}
 	answer := make(chan message, 1)
 	s.mu.Lock()
@@ -219,7 +213,7 @@ func (s *Store) callWithin(ctx context.Context, timeout time.Duration, o op, key
 	// and does not answer.
 	limit := time.NewTimer(timeout + 2*time.Second)
 	defer limit.Stop()
-	if timeout == 0 {
+	if o == opAwait {
 		limit.Stop()
 	}
 	cancelled := ctx.Done()
@@ -288,10 +282,10 @@ func (s *Store) AllGather(ctx context.Context, key string, mine []byte) ([][]byt
 	return s.gather(s.call(ctx, opGather, key, mine))
 }
 
-// Await is AllGather without a time limit: it waits for each rank as long as that lives. It ends
-// what one rank does alone, however long that takes.
+// Await is AllGather, but waits for a rank that has joined as long as that lives. It ends what ranks
+// do alone, however long that takes.
 func (s *Store) Await(ctx context.Context, key string, mine []byte) ([][]byte, error) {
-	return s.gather(s.callWithin(ctx, 0, opGather, key, mine))
+	return s.gather(s.call(ctx, opAwait, key, mine))
 }
 
 // gather reads the answer to opGather.

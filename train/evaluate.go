@@ -31,10 +31,16 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 		set = r.sets.Train
 	}
 	r.Config.Data.SequenceLength = r.sets.Positions(cfg.Data)
+	if err := r.together(ctx); err != nil {
+		return e, err
+	}
 	if err := r.openModel(r.Config.Data.SequenceLength, set.Info(), false); err != nil {
 		return e, err
 	}
 	if err := r.loadWeights(false); err != nil {
+		return e, err
+	}
+	if err := r.together(ctx); err != nil {
 		return e, err
 	}
 	if err := r.engine.Refresh(ctx); err != nil {

@@ -127,6 +127,9 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
 		return input(errors.New("train: load_best_model_at_end needs held-out data to know the best by. try: --set data.eval_fraction=0.05, or data.eval_path"))
 	}
+	if err := r.together(ctx); err != nil {
+		return err
+	}
 	if err := r.openModel(r.loader.SequenceLength(), r.loader.Info(), true); err != nil {
 		return err
 	}
@@ -149,7 +152,19 @@ func (r *Run) open(ctx context.Context) (err error) {
 		r.stepper.ScaleLoss(scaler, from)
 	}
 	r.state.Scaler = r.stepper.LossScale()
+	if err := r.together(ctx); err != nil {
+		return err
+	}
 	return r.engine.Refresh(ctx)
+}
+
+// together returns when all ranks have called it. It stands between what each does alone, which may
+// take long (data, files), and collectives, which have a time-out.
+func (r *Run) together(ctx context.Context) error {
+	if _, err := r.deps.Agreement.Gather(ctx, nil); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	return nil
 }
 
 // readConfig finds what the model is.

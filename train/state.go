@@ -32,7 +32,10 @@ func (r *Run) Save(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.sink.Note(fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes)))
+	if err := r.sink.Note(fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes))); err != nil {
+		return err
+	}
+	return r.together(ctx) // rank 0 has deleted old ones
 }
 
 // resume goes on from a checkpoint where the configuration asks for one and there is one.

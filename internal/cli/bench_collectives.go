@@ -47,6 +47,9 @@ can be compared with the link whatever the number of ranks.`,
 			if err != nil {
 				return &Exit{CodeUsage, err}
 			}
+			if err := checkRanks(c, env, nproc); err != nil {
+				return err
+			}
 			if !env.Launched && nproc > 1 {
 				return startWorkers(c.Context(), launch.Config{Nproc: nproc, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
 			}
@@ -76,7 +79,7 @@ type collectivesReport struct {
 }
 
 func benchCollectives(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration, o bench.CollectivesOptions) (*collectivesReport, error) {
-	w, err := openWorld(ctx, env, transport, timeout)
+	w, err := openWorld(meet(ctx, env, waits{timeout: timeout}, os.Stderr), transport)
 	if err != nil {
 		return nil, err
 	}

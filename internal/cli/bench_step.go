@@ -116,6 +116,9 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return &Exit{CodeUsage, err}
 	}
+	if err := checkRanks(c, env, f.nproc); err != nil {
+		return err
+	}
 	if !env.Launched && f.nproc > 1 {
 		vars, err := beganEnv()
 		if err != nil {
@@ -146,7 +149,7 @@ func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *st
 	if o.Began, err = began(); err != nil {
 		return nil, err
 	}
-	w, err := openWorld(ctx, env, f.transport, f.timeout)
+	w, err := openWorld(meet(ctx, env, waits{timeout: f.timeout}, os.Stderr), f.transport)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,9 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return &Exit{CodeUsage, err}
 	}
+	if err := checkRanks(c, env, int(f.nproc)); err != nil {
+		return err
+	}
 	var more []conf.Source
 	if f.modelName != "" {
 		more = append(more, conf.Flag("--model", "model.random_weights", "false"))
@@ -94,6 +97,7 @@ type evalReport struct {
 
 // measure evaluates as one rank; rank 0 prints what came of it.
 func (f *evalFlags) measure(ctx context.Context, env rendezvous.Env, j *job, out, stderr io.Writer) error {
+	ctx = j.meet(ctx, env, stderr)
 	return j.inWorld(ctx, env, func(w *world) error {
 		deps, t := j.deps(w), newTokenizing(stderr, j.dataName())
 		if env.Rank == 0 {

@@ -91,6 +91,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return &Exit{CodeUsage, err}
 	}
+	if err := checkRanks(c, env, int(f.nproc)); err != nil {
+		return err
+	}
 	stopOf(c.Context()).Hold() // for good
 	c.SetOut(lasting(c.OutOrStdout()))
 	c.SetErr(lasting(c.ErrOrStderr()))
@@ -109,6 +112,14 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	}
 	if err := job.findRun(led); err != nil {
 		return err
+	}
+	if env.Launched && !f.dryRun {
+		c.SetContext(job.meet(c.Context(), env, c.ErrOrStderr()))
+		defer func() {
+			if !job.met.taken {
+				err = exitOf(stopOf(c.Context()), env, job.met.leave(err))
+			}
+		}()
 	}
 	if err := job.locate(c.Context(), env, c.ErrOrStderr()); err != nil {
 		return err
@@ -141,6 +152,7 @@ type job struct {
 	located  []resolved              // names that are the hub's
 	run      runID                   // which run it is, once that is known
 	locks    map[string]*rundir.Lock // of its directories, by the variable that hands them to rank 0; nil: another process holds them, or none yet
+	met      *meeting                // of a rank with the others
 	begun    bool                    // steps are made, by this process or by its workers
 }
 
@@ -284,6 +296,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if err := j.printStart(stderr); err != nil {
 		return err
 	}
+	fmt.Fprintln(stderr, describeWorld(j.cfg.Parallel.Backend, env, nproc))
 	err = j.ending(ctx, j.train(ctx, env, nproc, stdout, stderr))
 	if noted := card.close(codeOf(err)); err == nil {
 		err = noted
@@ -331,6 +344,9 @@ func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, 
 	screen, err := openScreen(j.cfg.Logging, stderr)
 	if err != nil {
 		return err
+	}
+	if !env.Launched && nproc == 1 {
+		ctx = j.meet(ctx, env, screen)
 	}
 	if env.Launched || nproc == 1 {
 		err = j.workOn(ctx, env, screen)

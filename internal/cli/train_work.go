@@ -49,6 +49,7 @@ func (j *job) workOn(ctx context.Context, env rendezvous.Env, s *screen) error {
 	stop := stopOf(ctx)
 	stop.Dir(j.logs(), launch.RankName(env.Rank))
 	stop.Show(s)
+	j.met.show(s)
 	if !launch.Tied(os.LookupEnv) {
 		stop.KeepCrash()
 	}
@@ -61,11 +62,12 @@ func (j *job) logs() string { return filepath.Join(j.cfg.OutputDir, "logs") }
 // inWorld runs f as one rank among the others, all of which have this configuration. What f
 // fails with ends the world, unless all ranks fail with it alike.
 func (j *job) inWorld(ctx context.Context, env rendezvous.Env, f func(w *world) error) (err error) {
-	w, err := openWorld(ctx, env, j.cfg.Parallel.Backend, j.cfg.Parallel.Wait())
+	w, err := openWorld(j.met, j.cfg.Parallel.Backend)
 	if err != nil {
-		return err
+		return exitOf(stopOf(ctx), env, err)
 	}
 	defer func() {
+		err = j.met.cause(err)
 		if e := recover(); e != nil {
 			err = fmt.Errorf("rank %d: %v", env.Rank, e)
 			w.Abort(err)
@@ -102,7 +104,7 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 		return err
 	}
 	env, deps := w.env, j.deps(w)
-	deps.Stop = func() bool { return ctx.Err() != nil }
+	deps.Stop = func() bool { return stopOf(ctx).Asked() != nil }
 	deps.Plan = func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error) {
 		p, err := j.planJob(config, positions, rows, env.WorldSize).Run(ctx, env.Rank)
 		return p.Memory, err

@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
-	"time"
+
+	"github.com/spf13/cobra"
 
 	"trireme/checkpoint"
 	"trireme/collective"
@@ -24,6 +26,7 @@ var transports = []string{"auto", "shm", "tcp"}
 // world is this process's place among the ranks of a job.
 type world struct {
 	collective.World
+	meeting   *meeting
 	env       rendezvous.Env
 	store     *rendezvous.Store // nil in a world of one
 	transport string            // that was taken
@@ -31,38 +34,81 @@ type world struct {
 	watching  sync.WaitGroup // on the store
 }
 
-// openWorld joins the world that the environment describes, and ties this process to its
-// launcher. transport auto takes memory where all ranks are on one Linux host, and tcp
-// elsewhere; a world of one needs neither. timeout (0: the default) is how long ranks wait
-// for one another, to join and in an operation. A rank that is lost, or that calls Abort, ends
-// the world on every other at once.
-func openWorld(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration) (_ *world, err error) {
-	w := &world{env: env, transport: transport}
-	if w.release, err = launch.TieToParent(os.LookupEnv, nil); err != nil {
-		return nil, err
+// transportOf is what ranks are connected by where a configuration says name: auto takes memory
+// where all ranks are on one Linux host, and tcp elsewhere; a world of one needs neither.
+func transportOf(name string, env rendezvous.Env) string {
+	switch {
+	case env.WorldSize == 1:
+		return "local"
+	case name != "auto":
+		return name
+	case env.OneMachine() && runtime.GOOS == "linux":
+		return "shm"
 	}
+	return "tcp"
+}
+
+// describeWorld says how many ranks there are, what connects them and how they meet. env is this
+// rank's; where this command starts the ranks it is that of none.
+func describeWorld(backend string, env rendezvous.Env, ranks int) string {
+	if ranks == 1 {
+		return "world: 1 rank, local"
+	}
+	if !env.Launched {
+		here := rendezvous.Env{WorldSize: ranks, LocalWorldSize: ranks}
+		return fmt.Sprintf("world: %d ranks on this machine, started here, over %s", ranks, transportOf(backend, here))
+	}
+	where := "this machine"
+	if !env.OneMachine() {
+		where = fmt.Sprintf("%d machines", env.GroupWorldSize)
+	}
+	return fmt.Sprintf("world: %d ranks on %s, started by another launcher, over %s; they meet at %s",
+		ranks, where, transportOf(backend, env), net.JoinHostPort(env.MasterAddr, strconv.Itoa(env.MasterPort)))
+}
+
+// checkRanks compares --nproc, where it is given, with the world that another launcher has started.
+func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
+	if !env.Launched || launch.Tied(os.LookupEnv) || !c.Flags().Changed("nproc") {
+		return nil
+	}
+	if nproc != env.WorldSize && (env.OneMachine() || nproc != env.LocalWorldSize) {
+		return usage(fmt.Sprintf("--nproc is %d, but this is rank %d of %d of another launcher (RANK, WORLD_SIZE): a rank starts no processes", nproc, env.Rank, env.WorldSize),
+			fmt.Sprintf("without --nproc; or, for %d processes of this command, unset RANK and WORLD_SIZE", nproc))
+	}
+	if env.Rank == 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "--nproc %d has no effect: another launcher has started the ranks (RANK, WORLD_SIZE)\n", nproc)
+	}
+	return nil
+}
+
+// openWorld joins the world of a meeting, which it ends, and ties this process to its launcher. A
+// rank that is lost, or that calls Abort, ends the world on every other at once.
+func openWorld(m *meeting, transport string) (_ *world, err error) {
+	ctx, env := m.ctx, m.env
+	w := &world{meeting: m, env: env, transport: transportOf(transport, env), release: func() {}}
+	m.taken = true
 	defer func() {
 		if err != nil {
+			if err = m.cause(err); m.store != nil {
+				m.store.Abort(err)
+			}
 			err = errors.Join(err, w.leave())
 		}
 	}()
-	cfg := collective.Config{Timeout: timeout}
+	if w.release, err = launch.TieToParent(os.LookupEnv, nil); err != nil {
+		return nil, err
+	}
+	cfg := collective.Config{Timeout: m.waits.timeout}
 	if env.WorldSize == 1 {
 		worlds, err := collective.NewLocal(1, cfg)
 		if err != nil {
 			return nil, err
 		}
-		w.World, w.transport = worlds[0], "local"
+		w.World = worlds[0]
 		return w, nil
 	}
-	if w.store, err = rendezvous.Join(ctx, env, rendezvous.Config{Timeout: timeout}); err != nil {
+	if w.store, err = m.join(); err != nil {
 		return nil, err
-	}
-	if transport == "auto" {
-		w.transport = "tcp"
-		if env.OneMachine() && runtime.GOOS == "linux" {
-			w.transport = "shm"
-		}
 	}
 	switch w.transport {
 	case "shm":
@@ -134,10 +180,12 @@ func (w *world) Close() error {
 
 func (w *world) leave() error {
 	defer w.release()
-	if w.store == nil {
+	<-w.meeting.ready
+	if w.meeting.store == nil {
 		return nil
 	}
-	err := w.store.Close()
+	err := w.meeting.store.Close()
+	w.meeting.over.Wait()
 	w.watching.Wait()
 	return err
 }

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"trireme/rendezvous"
+)
+
+// waits are how long ranks wait for one another. The zero value is the defaults.
+type waits struct {
+	timeout time.Duration // for a rank that runs, in joining and in a collective
+	silence time.Duration // for a sign of life
+}
+
+// meeting is a rank's way into its world. It begins before what the rank prepares alone, so that
+// every rank knows from its first moment on which others live, and nobody's preparation is limited
+// by a time-out.
+type meeting struct {
+	env   rendezvous.Env
+	waits waits
+	ctx   context.Context // ends when the caller's does, or when a rank is lost; its cause says which
+	end   context.CancelCauseFunc
+	over  sync.WaitGroup
+	ready chan struct{} // closed when store or err is there
+
+	store *rendezvous.Store
+	err   error
+	taken bool // by a world, which closes the store
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// meet begins to connect this rank with the others. out gets a line when it waits for one. A world of
+// one meets nobody.
+func meet(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *meeting {
+	m := &meeting{env: env, waits: w, ready: make(chan struct{}), out: out}
+	m.ctx, m.end = context.WithCancelCause(ctx)
+	if env.WorldSize == 1 {
+		close(m.ready)
+		return m
+	}
+	m.over.Go(func() {
+		m.store, m.err = rendezvous.Connect(m.ctx, env, rendezvous.Config{Timeout: w.timeout, Heartbeat: w.silence, Note: m.note})
+		close(m.ready)
+		if m.err != nil {
+			m.end(m.err)
+			return
+		}
+		select {
+		case <-m.store.Done():
+			if err := m.store.Err(); err != nil {
+				m.end(err)
+			}
+		case <-m.ctx.Done():
+		}
+	})
+	return m
+}
+
+// meet begins the job's meeting. Everything that a rank does from now on ends with the context.
+func (j *job) meet(ctx context.Context, env rendezvous.Env, out io.Writer) context.Context {
+	j.met = meet(ctx, env, waits{j.cfg.Parallel.Wait(), j.cfg.Parallel.Silence()}, out)
+	return j.met.ctx
+}
+
+// show sends notes to w from now on.
+func (m *meeting) show(w io.Writer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.out = w
+}
+
+func (m *meeting) note(line string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fmt.Fprintln(m.out, line)
+}
+
+// join waits for all ranks, for the time-out from now on where one has not come at all. The store is
+// nil in a world of one.
+func (m *meeting) join() (*rendezvous.Store, error) {
+	if m.env.WorldSize > 1 {
+		limit := m.waits.timeout
+		if limit == 0 {
+			limit = defaultWait
+		}
+		late := time.AfterFunc(limit, func() {
+			select {
+			case <-m.ready:
+			default:
+				m.end(context.DeadlineExceeded)
+			}
+		})
+		defer late.Stop()
+	}
+	<-m.ready
+	if m.err != nil || m.store == nil {
+		return nil, m.err
+	}
+	return m.store, m.store.Meet(m.ctx)
+}
+
+// defaultWait is the time-out of joining where none is given.
+const defaultWait = 5 * time.Minute
+
+// cause is the rank that was lost where err is only that a context ended for it.
+func (m *meeting) cause(err error) error {
+	var lost *rendezvous.Failure
+	if errors.Is(err, context.Canceled) && errors.As(context.Cause(m.ctx), &lost) {
+		return lost
+	}
+	return err
+}
+
+// leave ends a meeting that no world has come of. If that is because of err, the other ranks are told.
+func (m *meeting) leave(err error) error {
+	err = m.cause(err)
+	m.end(nil)
+	m.over.Wait()
+	if m.store != nil {
+		if err != nil {
+			m.store.Abort(err)
+		}
+		err = errors.Join(err, m.store.Close())
+	}
+	return err
+}
