@@ -9,12 +9,23 @@
 // names of shared memory), never tensors:
 //
 //	env, err := rendezvous.Read(os.LookupEnv)
-//	store, err := rendezvous.Join(ctx, env, rendezvous.Config{})
+//	store, err := rendezvous.Join(ctx, env, rendezvous.Config{}) // or Connect, work, and Meet
 //	addrs, err := store.AllGather(ctx, "tcp/addresses", mine)
 //
 // A rank that dies, before it joins or later, is an error on every other rank that names
 // it, not a hang: a lost connection fails all that wait, and a time-out says who is missing.
-// Done is closed as soon as any rank is lost, so that others can stop what they are doing.
+// Done is closed as soon as any rank is lost, so that others can stop what they are doing. A rank
+// that waits says for whom after a second (Config.Note).
+//
+// # Heartbeats
+//
+// From Connect on every rank and rank 0 send each other ten signs of life in Config.Heartbeat,
+// whatever else they do; any other byte counts too. Rank 0 watches all ranks, and they watch rank 0.
+// Silence is counted in the observer's own ticks, so that one that was stopped or starved itself
+// blames nobody. A rank on the same machine (the same kernel and namespace of process numbers) is
+// looked at once it has been silent for half of Heartbeat: it is lost if its process is stopped. If
+// that runs, it is only late, however loaded the machine is, up to Config.Timeout. Of a rank on
+// another machine nothing is known but its silence, which counts after Heartbeat.
 //
 // # Who may join
 //
@@ -24,9 +35,9 @@
 // all that follows is encrypted and authenticated (AES-GCM). The secret comes by inherited
 // descriptor, by a file that nobody else may read, or by the environment, and is bound to
 // the job's id and its restart count, so that a rank left over from another attempt stays
-// out. Where a foreign launcher gives no secret, the key is derived from the job's id
-// alone, which is public: that is accepted on loopback, and elsewhere only if Config.Insecure
-// says so.
+// out. Where a foreign launcher gives no secret, ranks on one machine take a random key that
+// the first of a user's processes leaves in a directory that only this user may enter; ranks on
+// several machines are refused.
 //
 // # Ports
 //

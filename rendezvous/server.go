@@ -4,9 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"sort"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -52,19 +50,6 @@ type gather struct {
 	count  int
 }
 
-// wait is a request that has no answer yet.
-type wait struct {
-	peer  *peer
-	id    uint32
-	op    op
-	key   string
-	since time.Time
-	told  int // notices
-	timer *time.Timer
-}
-
-func (w *wait) gathers() bool { return w.op == opGather || w.op == opAwait }
-
 func newServer(l net.Listener, world int, key []byte, cfg Config) *server {
 	s := &server{
 		world: world, key: key, cfg: cfg, began: time.Now(), listen: l, gate: make(chan struct{}, maxStrangers),
@@ -75,66 +60,6 @@ func newServer(l net.Listener, world int, key []byte, cfg Config) *server {
 	s.wg.Go(s.accept)
 	s.wg.Go(s.beat)
 	return s
-}
-
-// beat tells every rank that rank 0 lives, looks whether they do, and tells those that wait for
-// whom.
-func (s *server) beat() {
-	t := time.NewTicker(s.cfg.Heartbeat / beats)
-	defer t.Stop()
-	sign := message{op: opBeat}
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-t.C:
-		}
-		s.mu.Lock()
-		for r, p := range s.ranks {
-			p.tell(sign)
-			if f := p.pulse.tick(); f != nil && !s.left[r] {
-				s.breakUp(f)
-			}
-		}
-		for w := range s.waits {
-			if time.Since(w.since) < notice(w.told) {
-				continue
-			}
-			w.told++
-			if text := s.awaited(w); text != "" {
-				w.peer.tell(message{op: opNote, value: []byte(text)})
-			}
-		}
-		s.mu.Unlock()
-	}
-}
-
-// awaited says for people whom a request waits for; "" where it is not for ranks.
-func (s *server) awaited(w *wait) string {
-	absent, late := s.behind(w)
-	var names []string
-	for _, r := range absent {
-		names = append(names, strconv.Itoa(r))
-	}
-	what := "rank "
-	if len(absent) == 0 && len(late) > 0 {
-		for _, r := range late {
-			names = append(names, strconv.Itoa(r))
-		}
-		if p := s.ranks[late[0]]; len(late) == 1 && p != nil {
-			names[0] += fmt.Sprintf(" (pid %d on %s)", p.pulse.who.pid, p.pulse.who.host)
-		}
-	}
-	switch {
-	case len(names) == 0:
-		return ""
-	case len(names) > 1:
-		what = "ranks "
-	}
-	if more := len(names) - 8; more > 0 {
-		names = append(names[:8], fmt.Sprintf("%d more", more))
-	}
-	return fmt.Sprintf("waiting for %s%s of %d at %s", what, strings.Join(names, ", "), s.world, s.listen.Addr())
 }
 
 func (s *server) accept() {
@@ -396,79 +321,6 @@ func (s *server) finish(key string, g *gather) {
 			s.answer(w, opOK, list)
 		}
 	}
-}
-
-// wait puts a request off until it can be answered, its time is over, or a rank is lost.
-func (s *server) wait(p *peer, m message) {
-	w := &wait{peer: p, id: m.id, op: m.op, key: m.key, since: time.Now()}
-	s.waits[w] = true
-	if s.lost != nil {
-		s.answer(w, opLost, s.lost.encode())
-		return
-	}
-	if w.gathers() {
-		for r, have := range s.gathers[m.key].have {
-			if !have && s.left[r] {
-				s.answer(w, opLate, left(r, m.key))
-				return
-			}
-		}
-	}
-	w.timer = time.AfterFunc(m.timeout, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		absent, _ := s.behind(w)
-		if s.waits[w] && (w.op != opAwait || len(absent) > 0) {
-			s.answer(w, opLate, s.missing(w).encode())
-		}
-	})
-}
-
-// left is the failure of those that wait for a rank which has ended in good order.
-func left(rank int, key string) []byte {
-	return (&Failure{Rank: rank, Text: fmt.Sprintf("rendezvous: rank %d left before %q", rank, key)}).encode()
-}
-
-// missing says who a request that ran out of time was waiting for.
-func (s *server) missing(w *wait) *Failure {
-	after := time.Since(w.since).Round(time.Millisecond)
-	absent, late := s.behind(w)
-	switch {
-	case len(absent) > 0:
-		return &Failure{ErrLate, absent[0], fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here)", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world)}
-	case len(late) > 0:
-		return &Failure{ErrLate, late[0], fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)}
-	}
-	return &Failure{ErrLate, -1, fmt.Sprintf("rendezvous: nobody has set %q after %v", w.key, after)}
-}
-
-// behind are the ranks that have not joined, and those of the others that a request waits for.
-func (s *server) behind(w *wait) (absent, late []int) {
-	for r := range s.world {
-		if s.ranks[r] == nil && !s.left[r] {
-			absent = append(absent, r)
-		} else if g := s.gathers[w.key]; w.gathers() && g != nil && !g.have[r] {
-			late = append(late, r)
-		}
-	}
-	return absent, late
-}
-
-// have names ranks, at most eight of them: "rank 3 has", "ranks 1, 2 have".
-func have(ranks []int) string {
-	sort.Ints(ranks)
-	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d has", ranks[0])
-	}
-	var names []string
-	for _, r := range ranks[:min(8, len(ranks))] {
-		names = append(names, strconv.Itoa(r))
-	}
-	more := ""
-	if n := len(ranks) - len(names); n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return "ranks " + strings.Join(names, ", ") + more + " have"
 }
 
 // close ends the service, after others have left or grace is over.
