@@ -25,7 +25,7 @@ FREE = ./trireme train --use-fsdp --nproc $(NPROC) --set data.path=examples/data
 	--set training.warmup_steps=50 --set training.max_steps=400
 
 train-free-fsdp: build
-	$(FREE) --config examples/free-transformer/free_transformer.yaml --output_dir out/free
+	$(FREE) --config examples/free-transformer/free_transformer.yaml
 
 train-baseline-fsdp: build
-	$(FREE) --config examples/free-transformer/baseline.yaml --output_dir out/baseline
+	$(FREE) --config examples/free-transformer/baseline.yaml

@@ -9,6 +9,7 @@ import (
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
 	"trireme/model"
+	"trireme/parallel"
 	"trireme/rendezvous"
 )
 
@@ -98,6 +99,15 @@ func (j *job) checkFile(ranks int) error {
 		return nil // which is found, and told, when the model is needed
 	}
 	return j.file.CheckLayers(config.Modules())
+}
+
+// checkMode refuses --mode ddp beside a strategy that divides something.
+func (j *job) checkMode(mode string) error {
+	s, err := parallel.ParseStrategy(j.cfg.Parallel.Strategy)
+	if mode != "ddp" || err != nil || !s.Params && !s.Grads && !s.Optimizer {
+		return nil
+	}
+	return usage(fmt.Sprintf("%s: parallel.strategy is %s, and --mode ddp is no_shard", j.origins["parallel.strategy"], s.Name), "one of them")
 }
 
 // checkMesh says of a division of the ranks that cannot be which setting decided it.

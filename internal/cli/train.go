@@ -214,6 +214,9 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 			return nil, err
 		}
 	}
+	if err := j.checkMode(f.mode); err != nil && !f.dataless {
+		return nil, err
+	}
 	if j.recipe != nil {
 		if j.model, err = families.ParseConfig(j.recipe.Name, []byte(j.recipe.Model)); err != nil {
 			return nil, err

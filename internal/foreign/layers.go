@@ -19,6 +19,9 @@ func layerClasses(r *reader, k key) {
 	if k.Kind == conf.Null || !r.right(k, word) {
 		return
 	}
+	if policy, ok := r.find("fsdp_config", "fsdp_auto_wrap_policy"); ok && !strings.HasPrefix(strings.ToUpper(policy.Text), "TRANSFORMER") {
+		return // another policy looks at no class
+	}
 	for name := range strings.SplitSeq(k.Text, ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			r.classes = append(r.classes, LayerClass{Where: k.where, Key: k.path, Name: name})
