@@ -30,6 +30,9 @@ type Recipe struct {
 	noCache error // why there is no directory for Tokenizer
 }
 
+// ModelName is model.config of a configuration whose model is a recipe's.
+const ModelName = "built-in"
+
 // vocabulary of goModel.
 const vocabulary = 2048
 

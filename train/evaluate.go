@@ -8,10 +8,10 @@ import (
 	"trireme/monitor"
 )
 
-// Evaluate passes once over the held-out data of a configuration, or over its data where none is
-// held out, with the weights of its model. Nothing is written. All ranks call it.
+// Evaluate passes once over the evaluation set of a configuration, or over its data where there is
+// none, with the weights of its model, or of deps.Checkpoint. Nothing is written. All ranks call it.
 func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation, err error) {
-	if cfg.Model.drawn() {
+	if cfg.Model.drawn() && deps.Checkpoint == "" {
 		return e, input(errors.New("train: there are no weights to evaluate: model names none. try: --model DIR"))
 	}
 	r := &Run{Config: cfg, deps: deps, sink: monitor.Multi(nil), accum: 1}
@@ -37,7 +37,12 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 	if err := r.openModel(r.Config.Data.SequenceLength, set.Info(), false); err != nil {
 		return e, err
 	}
-	if err := r.loadWeights(false); err != nil {
+	if deps.Checkpoint != "" {
+		err = loadParams(ctx, r.engine, deps.Checkpoint)
+	} else {
+		err = r.loadWeights(false)
+	}
+	if err != nil {
 		return e, err
 	}
 	if err := r.together(ctx); err != nil {

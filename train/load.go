@@ -1,9 +1,11 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 
+	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/collective"
 	"trireme/device"
@@ -20,12 +22,51 @@ type Loaded struct {
 }
 
 // LoadModel reads a Hugging Face directory, for sequences as long as the model allows, into
-// this process alone. Close gives it back.
-func LoadModel(families model.Registry, dir string, c device.Config) (_ *Loaded, err error) {
+// this process alone. Close frees it.
+func LoadModel(families model.Registry, dir string, c device.Config) (*Loaded, error) {
 	config, err := families.ReadConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, input(err)
 	}
+	return load(config, c, func(l *Loaded) error {
+		files, err := safetensors.OpenModel(dir)
+		if err != nil {
+			return input(err)
+		}
+		defer files.Close()
+		w, err := ModelConfig{}.match(l.Model, config, files)
+		if err == nil {
+			err = w.whole()
+		}
+		if err != nil {
+			return input(err)
+		}
+		return w.load(l.Backend, l.engine, 0)
+	})
+}
+
+// LoadCheckpoint reads the parameters of a checkpoint, whose model config describes, as LoadModel
+// does those of a directory. Every byte is checked.
+func LoadCheckpoint(ctx context.Context, config *model.Config, dir string, c device.Config) (*Loaded, error) {
+	return load(config, c, func(l *Loaded) error { return loadParams(ctx, l.engine, dir) })
+}
+
+// loadParams fills this rank's parameters from a checkpoint.
+func loadParams(ctx context.Context, e *parallel.Engine, dir string) error {
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		return input(err)
+	}
+	defer c.Close()
+	var items []checkpoint.Item
+	for _, s := range e.HeldParams() {
+		items = append(items, checkpoint.Item{Kind: checkpoint.Param, Shard: s})
+	}
+	return input(c.Load(ctx, items, checkpoint.LoadOptions{}))
+}
+
+// load makes a model in this process alone, whose parameters fill reads.
+func load(config *model.Config, c device.Config, fill func(*Loaded) error) (_ *Loaded, err error) {
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
 		return nil, err
@@ -45,18 +86,6 @@ func LoadModel(families model.Registry, dir string, c device.Config) (_ *Loaded,
 	for _, p := range model.Params(l.Model) {
 		p.Frozen = true
 	}
-	files, err := safetensors.OpenModel(dir)
-	if err != nil {
-		return nil, input(err)
-	}
-	defer files.Close()
-	w, err := ModelConfig{}.match(l.Model, config, files)
-	if err == nil {
-		err = w.whole()
-	}
-	if err != nil {
-		return nil, input(err)
-	}
 	mesh, err := collective.NewMesh(l.world, 1, 1)
 	if err != nil {
 		return nil, err
@@ -65,10 +94,10 @@ func LoadModel(families model.Registry, dir string, c device.Config) (_ *Loaded,
 	if l.engine, err = parallel.New(l.Backend, groups, l.Model.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}, WorldInvariant: true}); err != nil {
 		return nil, err
 	}
-	return l, w.load(l.Backend, l.engine, 0)
+	return l, fill(l)
 }
 
-// Close gives back the model's memory and what it keeps running.
+// Close frees the model's memory and ends what it keeps running.
 func (l *Loaded) Close() error {
 	var errs []error
 	if l.engine != nil {

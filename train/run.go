@@ -29,6 +29,8 @@ type Deps struct {
 	Sink func(resumed int64) (monitor.Sink, error)
 	// Stop says that the run should end after the step that is under way. nil is never.
 	Stop func() bool
+	// Checkpoint is a directory whose parameters Evaluate reads, in place of the model's files.
+	Checkpoint string
 	// Hooks run after each step, the same on all ranks.
 	Hooks []Hook
 	// Tokenizing is called with the progress as files become tokens; nil for nobody.

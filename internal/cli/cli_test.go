@@ -38,18 +38,19 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":     exits,
-			"figures":   figures,
-			"hub":       serveHub,
-			"killed":    killed,
-			"object":    object,
-			"patch":     patch,
-			"planned":   planned,
-			"replace":   replace,
-			"smalldisk": smallDisk,
-			"truncate":  truncate,
-			"waitfor":   waitFor,
-			"within":    within,
+			"exits":      exits,
+			"figures":    figures,
+			"hub":        serveHub,
+			"killed":     killed,
+			"object":     object,
+			"patch":      patch,
+			"planned":    planned,
+			"replace":    replace,
+			"samelosses": sameLosses,
+			"smalldisk":  smallDisk,
+			"truncate":   truncate,
+			"waitfor":    waitFor,
+			"within":     within,
 		},
 		Condition: condition,
 	})
@@ -128,6 +129,24 @@ func figures(ts *testscript.TestScript, neg bool, args []string) {
 		if got := read(name); got != first {
 			ts.Fatalf("%s has\n%s%s has\n%s", args[0], first, name, got)
 		}
+	}
+}
+
+// samelosses FILE FILE compares the losses of two reports of eval, digit by digit.
+func sameLosses(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: samelosses FILE FILE")
+	}
+	var losses [2]json.RawMessage
+	for i, name := range args {
+		var r struct {
+			Loss json.RawMessage `json:"eval_loss"`
+		}
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile(name)), &r))
+		losses[i] = r.Loss
+	}
+	if len(losses[0]) == 0 || string(losses[0]) != string(losses[1]) {
+		ts.Fatalf("%s has the loss %s, %s has %s", args[0], losses[0], args[1], losses[1])
 	}
 }
 

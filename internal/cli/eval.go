@@ -16,7 +16,10 @@ import (
 )
 
 // evalFlags is the command line of eval.
-type evalFlags struct{ trainFlags }
+type evalFlags struct {
+	trainFlags
+	checkpoint string // whose weights are measured; empty: those of the model's files
+}
 
 func newEval() *cobra.Command {
 	f := &evalFlags{}
@@ -28,8 +31,9 @@ loss of what is counted, the perplexity or, of a classifier, the accuracy and th
 Every row is counted once, whatever the number of processes, and the figures have the same
 bits for every number.
 
-The data is --data, all of it, or what a configuration holds out (data.eval_path,
-data.eval_fraction), or else its data.path.`,
+The data is --data, all of it, or the evaluation set of a configuration (data.eval_path,
+data.eval_fraction), or else its data.path. A run's directory and a checkpoint bring their
+configuration along.`,
 		Example: `  trireme eval --model out/final_model --config out/config.yaml
   trireme eval --model DIR --data test.jsonl --set data.sequence_length=128 --nproc 2`,
 		Args: noArgs,
@@ -37,7 +41,7 @@ data.eval_fraction), or else its data.path.`,
 	}
 	p := c.Flags()
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` (YAML) of the run")
-	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR` to measure, or its name on the hub (model.path)")
+	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR` to measure, its name on the hub (model.path), a run's directory, or a checkpoint")
 	p.StringVar(&f.data, "data", "", "`FILE`, glob or directory (data.path), nothing of it held out")
 	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one for each NUMA node (default 1)")
 	p.StringArrayVar(&f.sets, "set", nil, "`path.to.key=value`: one value of the configuration, over the file's; repeatable")
@@ -54,6 +58,13 @@ func (f *evalFlags) run(c *cobra.Command) error {
 		return &Exit{CodeUsage, err}
 	}
 	if err := checkRanks(c, env, int(f.nproc)); err != nil {
+		return err
+	}
+	told := c.ErrOrStderr()
+	if env.Rank > 0 || launch.Tied(os.LookupEnv) {
+		told = io.Discard // the process that the user started says it
+	}
+	if err := f.findModel(c, told); err != nil {
 		return err
 	}
 	var more []conf.Source
@@ -81,6 +92,29 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	return startWorkers(ctx, launch.Config{Nproc: int(f.nproc), Env: workers, Stdout: stdout, Stderr: c.ErrOrStderr()})
 }
 
+// findModel takes the model and the configuration of a run, or of a checkpoint, that --model names.
+func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
+	s, err := findModel(f.modelName, stderr)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.checkpoint != "":
+		f.checkpoint, f.modelName = s.checkpoint, ""
+		c.Flags().Lookup("model").Changed = false // its configuration says what the model is
+		if f.config == "" {
+			kept := conf.Text(s.checkpoint, s.config)
+			f.kept = &kept
+		}
+	default:
+		f.modelName = s.dir
+		if config := filepath.Join(s.run, configName); s.run != "" && f.config == "" && exists(config) {
+			f.config = config
+		}
+	}
+	return nil
+}
+
 // evalReport is --json's object.
 type evalReport struct {
 	Schema     string             `json:"schema"`
@@ -103,6 +137,7 @@ func (f *evalFlags) measure(ctx context.Context, env rendezvous.Env, j *job, out
 		if env.Rank == 0 {
 			deps.Tokenizing = t.report
 		}
+		deps.Checkpoint = f.checkpoint
 		e, err := train.Evaluate(ctx, j.cfg, deps)
 		t.close()
 		if err != nil || env.Rank != 0 {
@@ -111,8 +146,12 @@ func (f *evalFlags) measure(ctx context.Context, env rendezvous.Env, j *job, out
 		if !f.json {
 			return monitor.NewLine(out).Evaluate(e)
 		}
+		name := f.checkpoint
+		if name == "" {
+			name = j.named("model.path")
+		}
 		r := evalReport{
-			Schema: "trireme.eval/1", Model: filepath.Clean(j.named("model.path")), Loss: finite(e.Loss), Accuracy: e.Accuracy, MacroF1: e.MacroF1,
+			Schema: "trireme.eval/1", Model: filepath.Clean(name), Loss: finite(e.Loss), Accuracy: e.Accuracy, MacroF1: e.MacroF1,
 			Means: e.Means, Tokens: e.Tokens, Seconds: e.Seconds, World: e.WorldSize,
 		}
 		if e.Accuracy == nil {

@@ -22,6 +22,7 @@ import (
 // generateFlags is the command line of generate.
 type generateFlags struct {
 	model, tokenizer string
+	source           *modelSource // what model is
 	prompt           string
 	options          generate.Options
 	chat             bool
@@ -37,14 +38,17 @@ func newGenerate() *cobra.Command {
 		Long: `Continues --prompt, or the text on standard input without its last line end, and prints
 what the model adds as it comes. The same seed and prompt give the same text. It ends at
 the tokenizer's end-of-text token or those of generation_config.json, or after
---max_new_tokens. A text that grows longer than the model's positions goes on from its newer half.`,
+--max_new_tokens. A text that grows longer than the model's positions goes on from its newer half.
+
+With a run's directory the model is its final_model, or else its newest checkpoint; a checkpoint's
+own configuration says what the model and the tokenizer are.`,
 		Example: `  trireme generate --model out/final_model --prompt "func "
   trireme generate --model DIR --temperature 0 --json < prompt.txt`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
-	p.StringVar(&f.model, "model", "", "Hugging Face `DIR` (config.json, weights, and a tokenizer), or its name on the hub")
+	p.StringVar(&f.model, "model", "", "Hugging Face `DIR` (config.json, weights, and a tokenizer), its name on the hub, a run's directory, or a checkpoint")
 	p.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer's `DIR` or name on the hub, where it is not the model's")
 	p.StringVar(&f.prompt, "prompt", "", "`TEXT` to continue")
 	p.IntVar(&f.options.MaxNewTokens, "max_new_tokens", 128, "tokens to add at most")
@@ -101,7 +105,7 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	if len(prompt) == 0 {
 		return usage("the prompt is empty", c.CommandPath()+` --prompt "Once upon a time"`)
 	}
-	m, err := train.LoadModel(families, f.model, d)
+	m, err := f.source.load(c.Context(), d)
 	if err != nil {
 		return err
 	}
@@ -130,7 +134,13 @@ func (f *generateFlags) locate(ctx context.Context, stderr io.Writer) error {
 	if t != nil {
 		f.tokenizer = t.Dir
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if f.source, err = findModel(f.model, stderr); err != nil {
+		return err
+	}
+	return f.source.settle(ctx, l, f.tokenizer)
 }
 
 // text is what is to be continued.
@@ -152,7 +162,10 @@ func (f *generateFlags) text(c *cobra.Command) (string, error) {
 func (f *generateFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	dir := f.tokenizer
 	if dir == "" {
-		dir = f.model
+		dir = f.source.tokenizer()
+	}
+	if dir == "" {
+		return nil, usage(f.model+": its configuration names no tokenizer", "--tokenizer DIR")
 	}
 	tok, err := tokenizer.Load(dir)
 	if err != nil {
@@ -188,7 +201,7 @@ func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *
 	if eos := tok.EOS(); eos >= 0 {
 		o.Stop = []int32{eos}
 	}
-	ends, err := generate.EndTokens(f.model)
+	ends, err := generate.EndTokens(f.source.files())
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}
 	}

@@ -47,7 +47,8 @@ type trainFlags struct {
 
 	dryRun   bool
 	json     bool
-	dataless bool // nothing is read of the data: none need be named
+	kept     *conf.Source // the configuration of a checkpoint, in place of a file; nil for none
+	dataless bool         // nothing is read of the data: none need be named
 }
 
 func newTrain() *cobra.Command {
@@ -189,6 +190,8 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	} else if f.mode != "" {
 		j.file = foreign.Trainer(f.mode, f.foreign(env))
 		sources = append(sources, j.file.Source)
+	} else if f.kept != nil {
+		sources = append(sources, *f.kept)
 	} else if f.modelName == "" && f.data == "" && !sets(f.sets, "model.") && !sets(f.sets, "data.path") {
 		j.recipe = recipes.GoSource()
 		sources = append(sources, conf.Text(j.recipe.Name, j.recipe.YAML))
@@ -216,6 +219,9 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	}
 	if err := j.checkMode(f.mode); err != nil && !f.dataless {
 		return nil, err
+	}
+	if j.recipe == nil {
+		j.recipe = recipeOf(j.cfg)
 	}
 	if j.recipe != nil {
 		if j.model, err = families.ParseConfig(j.recipe.Name, []byte(j.recipe.Model)); err != nil {
