@@ -169,3 +169,37 @@ func command(args ...string) (code int, stdout, stderr string) {
 	code = Main(args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
+
+// TestEnumerations: a value that is none of a key's values is refused at the key, with all of them
+// listed, and one that is misspelt gets the right one; each listed value is taken.
+func TestEnumerations(t *testing.T) {
+	enumerations := 0
+	for _, k := range keys.All() {
+		if len(k.Values) == 0 || k.Path == "device.name" { // one value
+			continue
+		}
+		enumerations++
+		_, _, stderr := command("config", "show", "--model", "DIR", "--data", "x.txt", "--set", k.Path+"=zzzzzz")
+		if !strings.Contains(stderr, k.Path+`: "zzzzzz" is not one of `) {
+			t.Errorf("%s=zzzzzz: %s", k.Path, stderr)
+		}
+		for _, v := range k.Values {
+			if !strings.Contains(stderr, v) {
+				t.Errorf("%s: %s is not listed: %s", k.Path, v, stderr)
+			}
+			if _, _, stderr := command("config", "show", "--model", "DIR", "--data", "x.txt", "--set", k.Path+"="+v); strings.Contains(stderr, "is not one of") {
+				t.Errorf("%s=%s: %s", k.Path, v, stderr)
+			}
+			if len(v) < 4 {
+				continue
+			}
+			misspelt := v[:len(v)-2] + v[len(v)-1:] + v[len(v)-2:len(v)-1]
+			if _, _, stderr := command("config", "show", "--model", "DIR", "--data", "x.txt", "--set", k.Path+"="+misspelt); misspelt != v && !strings.Contains(stderr, `did you mean "`+v+`"?`) {
+				t.Errorf("%s=%s: %s", k.Path, misspelt, stderr)
+			}
+		}
+	}
+	if enumerations < 15 {
+		t.Errorf("only %d enumerations were found", enumerations)
+	}
+}

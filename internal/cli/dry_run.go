@@ -24,6 +24,7 @@ type dryRunReport struct {
 	Data          dataReport       `json:"data"`
 	Memory        map[string]int64 `json:"memory"` // the peak of each category
 	MemoryPeak    int64            `json:"memory_peak"`
+	Notes         []string         `json:"notes,omitempty"` // what is odd and not wrong
 }
 
 // dryRun says what the job is and would need.
@@ -42,7 +43,7 @@ func (j *job) dryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 		r := dryRunReport{
 			Schema: "trireme.dry_run/1", Parameters: s.Parameters, World: s.Ranks, Strategy: s.Strategy, RowsPerStep: s.RowsPerStep,
 			Steps: s.Steps, StepsPerEpoch: int64(s.StepsPerEpoch), WarmupSteps: s.WarmupSteps, LearningRates: s.LearningRates,
-			Data: j.dataReport(&s.Contents), Memory: map[string]int64{}, MemoryPeak: int64(p.Memory.PeakTotal),
+			Data: j.dataReport(&s.Contents), Memory: map[string]int64{}, MemoryPeak: int64(p.Memory.PeakTotal), Notes: s.Notes,
 		}
 		for c := range tensor.NumCategories {
 			r.Memory[c.String()] = int64(p.Memory.Peak[c])

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,12 +102,21 @@ func group(cmd *cobra.Command, args []string) error {
 	return usage(what+"commands: "+strings.Join(names, ", "), cmd.CommandPath()+" --help")
 }
 
-// noArgs refuses arguments, naming the first.
+// noArgs refuses arguments: it names the first, and the flag that it was probably meant for.
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage(fmt.Sprintf("%s takes no argument, but got %q", cmd.CommandPath(), args[0]), cmd.CommandPath()+" --help")
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	try := cmd.CommandPath() + " --help"
+	switch ext := filepath.Ext(args[0]); {
+	case cmd.Flags().Lookup("prompt") != nil:
+		try = fmt.Sprintf("%s --prompt %q", cmd.CommandPath(), args[0])
+	case cmd.Flags().Lookup("set") != nil && (ext == ".yaml" || ext == ".yml" || ext == ".json"):
+		try = cmd.CommandPath() + " --config " + args[0]
+	case cmd.Flags().Lookup("set") != nil && strings.Contains(args[0], "="):
+		try = cmd.CommandPath() + " --set " + args[0]
+	}
+	return usage(fmt.Sprintf("%s takes no argument, but got %q", cmd.CommandPath(), args[0]), try)
 }
 
 // oneOf refuses a flag's value that is none of choices.

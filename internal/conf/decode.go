@@ -18,6 +18,7 @@ type decoder struct {
 	unread   bool              // a document could not be read: what it would have said is unknown
 	nodes    map[string]string // where a node was last written, for what it says as a whole
 	hint     Hint              // nil: none
+	listed   map[string]bool   // groups whose keys a problem lists
 }
 
 func (d *decoder) problem(p Problem) {
@@ -168,10 +169,13 @@ func (d *decoder) unknown(n *node, e entry, fs []field, path string) {
 		d.spoil(meant) // what it was to say is missing there
 	} else if why != "" {
 		text += why
+	} else if d.listed[path] {
+		text += "the keys there are listed above"
+		p.Unknown, p.Group = true, path
 	} else {
 		text += "keys there: " + keyList(fs)
-		p.Unknown = true
-		p.Group = path
+		d.listed[path] = true
+		p.Unknown, p.Group = true, path
 	}
 	p.Text = text
 	d.problem(p)
@@ -273,7 +277,7 @@ func (d *decoder) list(n *node, v reflect.Value, path string) {
 		}
 	}
 	// A list is one value, so what is below it has no origins of its own.
-	inner := &decoder{root: d.root, hint: d.hint, origins: Origins{}, bad: map[string]bool{}, own: map[string]bool{}, nodes: map[string]string{}}
+	inner := &decoder{root: d.root, hint: d.hint, origins: Origins{}, bad: map[string]bool{}, own: map[string]bool{}, nodes: map[string]string{}, listed: d.listed}
 	for i, item := range n.items {
 		inner.value(item, out.Index(i), fmt.Sprintf("%s[%d]", path, i))
 	}
