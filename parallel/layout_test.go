@@ -117,8 +117,7 @@ func TestResolve(t *testing.T) {
 	}{
 		{"full_shard", 0, 0, 5, 1, 5, ""},
 		{"FULL-SHARD", 0, 0, 1, 1, 1, ""},
-		{"hybrid_shard", 0, 0, 8, 2, 4, ""},
-		{"hybrid_shard", 0, 0, 3, 1, 3, ""},
+		{"hybrid_shard", 0, 0, 8, 1, 8, ""},
 		{"4", 0, 2, 6, 3, 2, ""},
 		{"hybrid_shard", 3, 0, 6, 3, 2, ""},
 		{"hybrid_shard", 4, 0, 6, 0, 0, "6 ranks do not divide"},
@@ -129,7 +128,36 @@ func TestResolve(t *testing.T) {
 	} {
 		cfg := Default()
 		cfg.Strategy, cfg.Mesh = c.strategy, MeshConfig{c.replicate, c.shard}
-		_, r, s, err := cfg.Resolve(c.world)
+		_, r, s, err := cfg.Resolve(c.world, 0)
+		if c.err == "" && (err != nil || r != c.r || s != c.s) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%+v: %d x %d, %v", c, r, s, err)
+		}
+	}
+}
+
+// TestMeshByMachine: without a mesh hybrid sharding divides inside machines and replicates across
+// them; a mesh that is given, and other strategies, do not ask for machines.
+func TestMeshByMachine(t *testing.T) {
+	for _, c := range []struct {
+		strategy string
+		mesh     MeshConfig
+		world    int
+		local    int
+		r, s     int
+		err      string
+	}{
+		{"hybrid_shard", MeshConfig{}, 16, 4, 4, 4, ""},
+		{"hybrid_shard_zero2", MeshConfig{}, 16, 8, 2, 8, ""},
+		{"hybrid_shard", MeshConfig{}, 4, 4, 1, 4, ""},
+		{"hybrid_shard", MeshConfig{}, 4, 1, 4, 1, ""},
+		{"hybrid_shard", MeshConfig{}, 6, 4, 0, 0, "shards inside machines of 4 ranks, which do not divide the 6 ranks there are"},
+		{"hybrid_shard", MeshConfig{Replicate: 2}, 16, 4, 2, 8, ""},
+		{"hybrid_shard", MeshConfig{Shard: 2}, 16, 4, 8, 2, ""},
+		{"full_shard", MeshConfig{}, 6, 4, 1, 6, ""},
+	} {
+		cfg := Default()
+		cfg.Strategy, cfg.Mesh = c.strategy, c.mesh
+		_, r, s, err := cfg.Resolve(c.world, c.local)
 		if c.err == "" && (err != nil || r != c.r || s != c.s) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%+v: %d x %d, %v", c, r, s, err)
 		}

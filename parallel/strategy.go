@@ -90,7 +90,8 @@ type Config struct {
 // MeshConfig is the node `parallel.mesh`: the size of each axis. The product is the number of ranks.
 type MeshConfig struct {
 	// Replicate is the number of replicas of the sharded model; 0 is ranks / shard. With both 0,
-	// hybrid_shard makes 2 replicas if the number of ranks is even and above 2. Default 0.
+	// hybrid_shard shards among the ranks of each machine (LOCAL_WORLD_SIZE) and replicates across
+	// machines, as FSDP does; other strategies shard among all ranks. Default 0.
 	Replicate int `yaml:"replicate"`
 	// Shard is the number of ranks that share one replica; 0 is ranks / replicate. Default 0.
 	Shard int `yaml:"shard"`
@@ -139,15 +140,24 @@ func (c Config) Validate() error {
 	return c.Gathering.validate()
 }
 
-// Resolve is the strategy, and the mesh's extents in a world of so many ranks.
-func (c Config) Resolve(world int) (s Strategy, replicate, shard int, err error) {
+// ByMachine reports whether the mesh depends on how many ranks each machine has.
+func (c Config) ByMachine() bool {
+	s, err := ParseStrategy(c.Strategy)
+	return err == nil && s.Replicas && c.Mesh == MeshConfig{}
+}
+
+// Resolve is the strategy, and the mesh's extents in a world of so many ranks, of which each machine
+// has local; 0 is all.
+func (c Config) Resolve(world, local int) (s Strategy, replicate, shard int, err error) {
 	if s, err = ParseStrategy(c.Strategy); err != nil {
 		return s, 0, 0, err
 	}
 	replicate, shard = c.Mesh.Replicate, c.Mesh.Shard
 	switch {
-	case replicate == 0 && shard == 0 && s.Replicas && world%2 == 0 && world > 2:
-		replicate, shard = 2, world/2
+	case c.ByMachine() && local > 0 && world%local != 0:
+		return s, 0, 0, fmt.Errorf("parallel: %s shards inside machines of %d ranks, which do not divide the %d ranks there are. try: --set parallel.mesh.shard=%d", s.Name, local, world, world)
+	case c.ByMachine() && local > 0:
+		replicate, shard = world/local, local
 	case replicate == 0 && shard == 0:
 		replicate, shard = 1, world
 	case replicate == 0:

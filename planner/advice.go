@@ -62,11 +62,17 @@ func rank(o Option) int {
 
 // advise is Advise for a job as it is, or with smaller micro-batches.
 func (j Job) advise(ctx context.Context, options []Option, limit int64) (Advice, error) {
-	var all []Option
+	var all, plain []Option
 	for _, o := range options {
 		if o.Err == nil {
 			all = append(all, o)
 		}
+		if o.Err == nil && !o.single() {
+			plain = append(plain, o)
+		}
+	}
+	if len(plain) > 0 {
+		all = plain
 	}
 	slices.SortStableFunc(all, func(a, b Option) int { return rank(a) - rank(b) })
 	if i := slices.IndexFunc(all, func(o Option) bool { return o.Fits }); i >= 0 {

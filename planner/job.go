@@ -20,6 +20,7 @@ type Job struct {
 	Config    train.Config
 	Model     *model.Config
 	Ranks     int
+	Local     int       // ranks of one machine; 0 is all
 	Positions int       // of a row
 	Rows      data.Info // what micro-batches have besides ids and targets: Loader.Info
 }
@@ -86,7 +87,7 @@ func (j Job) run(ctx context.Context, rank, accumulation int) (_ Plan, err error
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	var sent ledger
-	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: j.Ranks, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: j.Ranks, Local: j.Local, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
 		g := parallel.Groups{
 			World:     &still{"world", rank, j.Ranks, &sent},
 			Shard:     &still{"shard", rank % shard, shard, &sent},

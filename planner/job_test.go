@@ -27,7 +27,7 @@ func job(t testing.TB, ranks int, change func(*train.Config)) Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := Job{Config: train.Default(), Model: m, Ranks: ranks, Positions: 19}
+	j := Job{Config: train.Default(), Model: m, Ranks: ranks, Local: max(1, ranks/2), Positions: 19}
 	if change != nil {
 		change(&j.Config)
 	}

@@ -96,7 +96,7 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: w.Size(), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: w.Size(), Local: j.Local, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
 		return parallel.NewGroups(w, replicate, shard, reshard)
 	}}, true)
 	if err != nil {
@@ -225,7 +225,7 @@ func TestPlanIsMeasured(t *testing.T) {
 				} {
 					for _, recompute := range []bool{false, true} {
 						variant++
-						j := planner.Job{Config: train.Default(), Model: network(t, name), Ranks: ranks, Positions: 19, Rows: rowsOf(name, variant%2 == 0)}
+						j := planner.Job{Config: train.Default(), Model: network(t, name), Ranks: ranks, Local: max(1, ranks/2), Positions: 19, Rows: rowsOf(name, variant%2 == 0)}
 						c := &j.Config
 						c.Training.MicroBatchSize, c.Training.GradientAccumulationSteps = 2, 1+variant%3
 						c.Precision = precision
@@ -234,7 +234,7 @@ func TestPlanIsMeasured(t *testing.T) {
 						}
 						c.Parallel.Strategy, c.Parallel.WorldInvariant = strategy, variant%4 > 0
 						gatherings[variant/3%len(gatherings)](&c.Parallel)
-						if _, _, _, err := c.Parallel.Resolve(ranks); err != nil {
+						if _, _, _, err := c.Parallel.Resolve(ranks, j.Local); err != nil {
 							c.Parallel.ReshardAfterForward = parallel.ReshardAll
 						}
 						if variant%3 == 0 {
@@ -270,7 +270,7 @@ func TestBeginningIsPlanned(t *testing.T) {
 	for _, name := range []string{"llama", "gpt2"} {
 		for _, ranks := range []int{1, 2, 4} {
 			for i, dtype := range []string{"float32", "bfloat16"} {
-				j := planner.Job{Config: train.Default(), Model: network(t, name), Ranks: ranks, Positions: 19, Rows: rowsOf(name, false)}
+				j := planner.Job{Config: train.Default(), Model: network(t, name), Ranks: ranks, Local: max(1, ranks/2), Positions: 19, Rows: rowsOf(name, false)}
 				j.Config.Training.MicroBatchSize, j.Config.Precision.ParamDType, j.Config.Parallel.Strategy = 2, dtype, "full_shard"
 				if i > 0 {
 					j.Config.Parallel.ParamPersistenceThreshold = 30

@@ -23,6 +23,13 @@ type Option struct {
 	Err              error // the strategy cannot be in such a world
 }
 
+// single reports whether the strategy is a hybrid one with one replica: the one that it is a hybrid
+// of does the same.
+func (o Option) single() bool {
+	s, err := parallel.ParseStrategy(o.Strategy)
+	return err == nil && s.Replicas && o.Replicate == 1
+}
+
 // under is the job with another strategy: a mesh that was meant for its own stays with it.
 func (j Job) under(strategy string) Job {
 	was, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
@@ -58,7 +65,7 @@ func (j Job) Compare(ctx context.Context, strategies []string, limit int64) ([]O
 func (j Job) option(ctx context.Context, strategy string, limit int64) (o Option, err error) {
 	j = j.under(strategy)
 	var s parallel.Strategy
-	if s, o.Replicate, o.Shard, o.Err = j.Config.Parallel.Resolve(j.Ranks); o.Err != nil {
+	if s, o.Replicate, o.Shard, o.Err = j.Config.Parallel.Resolve(j.Ranks, j.Local); o.Err != nil {
 		o.Strategy = strategy
 		return o, nil
 	}

@@ -17,7 +17,8 @@ type Assembly struct {
 
 // Ranks are those that divide a model.
 type Ranks struct {
-	Size int
+	Size  int
+	Local int // on each machine; 0 is all
 	// Groups are this rank's, as parallel.NewGroups forms them.
 	Groups func(replicate, shard, reshard int) (parallel.Groups, error)
 }
@@ -26,7 +27,7 @@ type Ranks struct {
 // many positions: a run does so on its device, and a plan where nothing is computed. Not to be
 // trained, a model has no gradients and no optimizer state. The caller closes the engine.
 func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int, ranks Ranks, train bool) (*Assembly, error) {
-	strategy, replicate, shard, err := cfg.Parallel.Resolve(ranks.Size)
+	strategy, replicate, shard, err := cfg.Parallel.Resolve(ranks.Size, ranks.Local)
 	if err != nil {
 		return nil, input(err)
 	}

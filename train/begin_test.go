@@ -53,7 +53,7 @@ func TestNoRankHoldsTheModel(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						s, _, _, err := parallel.Default().Resolve(size)
+						s, _, _, err := parallel.Default().Resolve(size, 0)
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -158,7 +158,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 		return err
 	}
 	defer b.Close()
-	s, replicate, shard, err := cfg.Resolve(w.Size())
+	s, replicate, shard, err := cfg.Resolve(w.Size(), max(1, w.Size()/2)) // as on two machines
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ type Summary struct {
 	Parameters    int64
 	Trained       int64 // parameters that are not frozen
 	Ranks         int
+	Local         int // ranks of one machine; 0 is all
 	Strategy      string
 	Steps         int // with max_steps 0, as many as the epochs have
 	StepsPerEpoch int64
@@ -43,16 +44,16 @@ type Contents struct {
 	Notes          []string // what is odd and not wrong, a line each
 }
 
-// Inspect opens everything that a run of so many ranks is given, as Open does, and makes the
-// model without memory: what is wrong is found before any rank starts, as an *InputError.
+// Inspect opens everything that a run of so many ranks, of which each machine has local (0: all), is
+// given, as Open does, and makes the model without memory: what is wrong is found before any rank starts, as an *InputError.
 // report, which may be nil, is told how far it is as files are tokenized.
-func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks int, report func(data.Progress)) (_ *Summary, err error) {
-	s := &Summary{Ranks: ranks, Strategy: cfg.Parallel.Strategy}
+func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local int, report func(data.Progress)) (_ *Summary, err error) {
+	s := &Summary{Ranks: ranks, Local: local, Strategy: cfg.Parallel.Strategy}
 	accum, err := cfg.Training.Accumulation(ranks)
 	if err != nil {
 		return nil, input(err)
 	}
-	if _, _, _, err := cfg.Parallel.Resolve(ranks); err != nil {
+	if _, _, _, err := cfg.Parallel.Resolve(ranks, local); err != nil {
 		return nil, input(err)
 	}
 	if dir := cfg.Resume; dir != "auto" && dir != "none" && dir != "" {

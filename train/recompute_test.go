@@ -105,7 +105,7 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 	if err != nil {
 		return err
 	}
-	a, err := cfg.Assemble(b, config, positions, train.Ranks{Size: w.Size(), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+	a, err := cfg.Assemble(b, config, positions, train.Ranks{Size: w.Size(), Local: max(1, w.Size()/2), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
 		return parallel.NewGroups(w, replicate, shard, reshard)
 	}}, true)
 	if err != nil {

@@ -35,7 +35,8 @@ type Deps struct {
 	Hooks []Hook
 	// Tokenizing is called with the progress as files become tokens; nil for nobody.
 	Tokenizing func(data.Progress)
-	// LocalRanks is how many ranks share this machine's processors; 0 is 1.
+	// LocalRanks is how many ranks share this machine's processors; 0 is 1, and hybrid sharding takes
+	// it as all on one machine.
 	LocalRanks int
 	// Plan says what a rank will use at most for rows of so many positions, of which
 	// micro-batches have what rows says; nil where that is not known.
@@ -197,7 +198,7 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks, plan); err != nil {
 		return err
 	}
-	ranks := Ranks{world.Size(), func(replicate, shard, reshard int) (parallel.Groups, error) {
+	ranks := Ranks{Size: world.Size(), Local: r.deps.LocalRanks, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
 		return parallel.NewGroups(world, replicate, shard, reshard)
 	}}
 	a, err := cfg.Assemble(r.backend, r.config, positions, ranks, train)

@@ -221,7 +221,7 @@ func onRanks(t *testing.T, size int, f func(tensor.Backend, *parallel.Engine, *t
 			t.Fatal(err)
 		}
 		m := newToy(7)
-		s, _, _, err := parallel.Default().Resolve(size)
+		s, _, _, err := parallel.Default().Resolve(size, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

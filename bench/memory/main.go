@@ -121,11 +121,15 @@ func train(program, dir string, n network, d division) (*outcome, error) {
 	if err := os.WriteFile(rows, draw(n.config["vocab_size"].(int), n.family == "bert"), 0o600); err != nil {
 		return nil, err
 	}
+	parallel := map[string]any{"strategy": d.strategy}
+	if d.strategy == "hybrid_shard" { // as on two machines
+		parallel["mesh"] = map[string]any{"replicate": 2}
+	}
 	text, err := json.Marshal(map[string]any{
 		"model":                    map[string]any{"inline": n.config},
 		"data":                     map[string]any{"path": rows, "sequence_length": positions},
 		"training":                 map[string]any{"micro_batch_size": micro, "gradient_accumulation_steps": 2, "max_steps": 2},
-		"parallel":                 map[string]any{"strategy": d.strategy},
+		"parallel":                 parallel,
 		"precision":                map[string]any{"param_dtype": d.dtype},
 		"activation_checkpointing": map[string]any{"enabled": d.recompute},
 		"logging":                  map[string]any{"tensorboard": false},

@@ -16,14 +16,15 @@ import (
 // otherNames are names that a flag has besides its own, on each command that has the flag and none
 // of that name.
 var otherNames = map[string][]string{
-	"model":         {"model_name", "model_name_or_path"},
-	"data":          {"data_path"},
-	"max_steps":     {"steps"},
-	"epochs":        {"num_epochs", "num_train_epochs"},
-	"learning_rate": {"lr"},
-	"output_dir":    {"output"},
-	"nproc":         {"nproc_per_node", "num_processes"},
-	"world_size":    {"nproc"},
+	"model":          {"model_name", "model_name_or_path"},
+	"data":           {"data_path"},
+	"max_steps":      {"steps"},
+	"epochs":         {"num_epochs", "num_train_epochs"},
+	"learning_rate":  {"lr"},
+	"output_dir":     {"output"},
+	"nproc":          {"nproc_per_node", "num_processes"},
+	"world_size":     {"nproc"},
+	"ranks_per_node": {"local_world_size", "nproc_per_node"},
 }
 
 // spellings lets the flags below a command be written with - or _, and by their other names. Help

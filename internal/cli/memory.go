@@ -65,7 +65,7 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 		_, err := fmt.Fprintf(stderr, "warning: %s: device.overcommit starts all the same\n", what)
 		return err
 	}
-	job := j.planJob(j.model, j.summary.SequenceLength, j.summary.Micro, j.summary.Ranks)
+	job := j.planJob(j.model, j.summary.SequenceLength, j.summary.Micro, j.summary.Ranks, j.summary.Local)
 	changes, err := job.Changes(ctx, has.Bytes/int64(local)-own)
 	if err != nil {
 		return err

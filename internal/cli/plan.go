@@ -14,6 +14,7 @@ import (
 	"trireme/device"
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
+	"trireme/model"
 	"trireme/parallel"
 	"trireme/planner"
 	"trireme/rendezvous"
@@ -89,7 +90,7 @@ in place of a model only these are printed.`, mostAssumed, overhead),
 	p.StringArrayVar(&f.accountings, "accounting", nil, "`NAME` of a published accounting to show beside the plan: "+strings.Join(planner.AccountingNames(), ", ")+"; repeatable")
 	p.StringVar(&f.parameters, "parameters", "", "`N` parameters (7.5e9, 7.5B) in place of a model: accountings only")
 	p.StringVar(&f.largest, "largest_layer", "", "`N` parameters of the largest module, with --parameters and --accounting deepspeed")
-	p.IntVar(&f.perNode, "ranks_per_node", 0, "ranks of a machine, for --accounting deepspeed (default: 8, or all where they are fewer)")
+	p.IntVar(&f.perNode, "ranks_per_node", 0, "`N` ranks on each machine, inside which hybrid_shard shards (default: 8, or the largest number below that divides the ranks)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	p.BoolVar(&f.printConfig, "print_config", false, "print the resolved configuration, as config show does, and stop")
 	return c
@@ -131,7 +132,11 @@ func (f *planFlags) run(c *cobra.Command) error {
 // printResolved prints the configuration, and beside it what it leaves to the number of ranks.
 func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 	ranks := f.ranks(rendezvous.Single(), j)
-	s, replicate, shard, err := j.cfg.Parallel.Resolve(ranks)
+	local, err := f.local(ranks)
+	if err != nil {
+		return err
+	}
+	s, replicate, shard, err := j.cfg.Parallel.Resolve(ranks, local)
 	if err != nil {
 		return &Exit{CodeUsage, err}
 	}
@@ -146,6 +151,18 @@ func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 	_, err = fmt.Fprintf(stderr, "ranks: %d, %s (replicate x shard: %d x %d); rows per step: %d = micro-batch %d x accumulation %d x ranks %d\n",
 		ranks, s.Name, replicate, shard, micro*accumulation*ranks, micro, accumulation, ranks)
 	return err
+}
+
+// local is the number of ranks of each machine.
+func (f *planFlags) local(ranks int) (int, error) {
+	const usual = 8
+	switch {
+	case f.perNode == 0:
+		return model.LargestDivisor(ranks, usual), nil
+	case ranks%f.perNode != 0:
+		return 0, usage(fmt.Sprintf("--ranks_per_node is %d, and %d ranks are no whole number of such machines", f.perNode, ranks), fmt.Sprintf("--ranks_per_node %d", model.LargestDivisor(ranks, f.perNode)))
+	}
+	return f.perNode, nil
 }
 
 // planAsk is what is asked of a plan besides the configuration.
@@ -262,7 +279,12 @@ func (f *planFlags) plan(c *cobra.Command, j *job, ask planAsk) (*planReport, er
 		return nil, &Exit{CodeUsage, err}
 	}
 	positions, note := j.positions(info.MaxPositions)
-	pj := planner.Job{Config: j.cfg, Model: config, Ranks: f.ranks(rendezvous.Single(), j), Positions: positions, Rows: planner.Rows(info, j.cfg)}
+	ranks := f.ranks(rendezvous.Single(), j)
+	local, err := f.local(ranks)
+	if err != nil {
+		return nil, err
+	}
+	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Positions: positions, Rows: planner.Rows(info, j.cfg)}
 	r, err := newPlanReport(ctx, pj, ask)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}

@@ -27,7 +27,11 @@ func (r *planReport) print(w io.Writer) error {
 		trained = fmt.Sprintf(", %s trained, %s frozen", number(d.Trained, ""), number(r.Parameters-d.Trained, ""))
 	}
 	fmt.Fprintf(w, "model: %s (%s): %s%s\n", r.Model, r.Family, number(r.Parameters, "parameter"), trained)
-	fmt.Fprintf(w, "ranks: %d, %s (replicate x shard: %s), computing in %s%s\n", r.WorldSize, d.Strategy, d.Mesh, d.ParamDType, recomputed)
+	machines := ""
+	if r.Local > 0 {
+		machines = fmt.Sprintf(" on machines of %d", r.Local)
+	}
+	fmt.Fprintf(w, "ranks: %d%s, %s (replicate x shard: %s), computing in %s%s\n", r.WorldSize, machines, d.Strategy, d.Mesh, d.ParamDType, recomputed)
 	fmt.Fprintf(w, "rows per step: %d = micro-batch %d x accumulation %d x ranks %d, of %d positions\n", d.Batch.Global, d.Batch.Micro, d.Batch.Accumulation, r.WorldSize, d.SequenceLength)
 	if r.Note != "" {
 		fmt.Fprintln(w, r.Note)

@@ -19,6 +19,7 @@ type planReport struct {
 	Note       string `json:"note,omitempty"`
 	Parameters int64  `json:"parameters"`
 	WorldSize  int    `json:"world_size"`
+	Local      int    `json:"ranks_per_node,omitempty"`
 	*planDetail
 
 	Accountings []accounted        `json:"accountings,omitempty"`
@@ -137,7 +138,7 @@ type accounted struct {
 // newPlanReport plans a job and compares it with others.
 func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport, error) {
 	limit := int64(ask.memory)
-	s, replicate, shard, err := j.Config.Parallel.Resolve(j.Ranks)
+	s, replicate, shard, err := j.Config.Parallel.Resolve(j.Ranks, j.Local)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +180,11 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 			return nil, err
 		}
 	}
-	return &planReport{Schema: planSchema, Parameters: p.Parameters, WorldSize: j.Ranks, planDetail: d}, nil
+	r := &planReport{Schema: planSchema, Parameters: p.Parameters, WorldSize: j.Ranks, planDetail: d}
+	if j.Local < j.Ranks {
+		r.Local = j.Local
+	}
+	return r, nil
 }
 
 // advise says what fits a limit.

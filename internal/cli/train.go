@@ -127,7 +127,7 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	}
 	if led {
 		if !launch.Tied(os.LookupEnv) { // or it would wait for a rank 0 that has found the mistake
-			if err := job.inspect(c.Context(), env.WorldSize, io.Discard); err != nil {
+			if err := job.inspect(c.Context(), env.WorldSize, env.LocalWorldSize, io.Discard); err != nil {
 				return err
 			}
 			if env.LocalRank == 0 {
@@ -277,12 +277,12 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 			return err
 		}
 	}
-	if err := j.inspect(ctx, nproc, stderr); err != nil {
-		return err
-	}
 	local := nproc
 	if env.Launched {
 		local = env.LocalWorldSize
+	}
+	if err := j.inspect(ctx, nproc, local, stderr); err != nil {
+		return err
 	}
 	foreseen := j.foresee(ctx, local, stderr)
 	if f.dryRun {
@@ -320,7 +320,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 }
 
 // inspect finds what can be found before anything is started, and tokenizes.
-func (j *job) inspect(ctx context.Context, ranks int, stderr io.Writer) (err error) {
+func (j *job) inspect(ctx context.Context, ranks, local int, stderr io.Writer) (err error) {
 	if j.model == nil {
 		if j.model, err = j.readModel(); err != nil {
 			return &Exit{CodeUsage, err}
@@ -328,7 +328,7 @@ func (j *job) inspect(ctx context.Context, ranks int, stderr io.Writer) (err err
 	}
 	t := newTokenizing(stderr, j.dataName())
 	err = untilStopped(ctx, "reading the data", "the same command begins again", func(ctx context.Context) (err error) {
-		j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks, t.report)
+		j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks, local, t.report)
 		return err
 	})
 	t.close()

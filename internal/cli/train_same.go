@@ -17,9 +17,14 @@ var places = map[string]bool{
 }
 
 // sameEverywhere refuses ranks that were started with different configurations: where
-// another launcher starts them, each reads its own.
-func (j *job) sameEverywhere(ctx context.Context, ranks checkpoint.Agreement) error {
-	all, err := ranks.Gather(ctx, []byte(j.resolved))
+// another launcher starts them, each reads its own. local, the number of ranks of this machine, is
+// compared where it decides the mesh.
+func (j *job) sameEverywhere(ctx context.Context, ranks checkpoint.Agreement, local int) error {
+	text := j.resolved
+	if j.cfg.Parallel.ByMachine() {
+		text += fmt.Sprintf("LOCAL_WORLD_SIZE: %d\n", local)
+	}
+	all, err := ranks.Gather(ctx, []byte(text))
 	if err != nil {
 		return err
 	}

@@ -118,10 +118,10 @@ func (j *job) dataName() string {
 
 // plan is what one rank of the job needs.
 func (j *job) plan(ctx context.Context) (planner.Plan, error) {
-	return j.planJob(j.model, j.summary.SequenceLength, j.summary.Micro, j.summary.Ranks).Run(ctx, 0)
+	return j.planJob(j.model, j.summary.SequenceLength, j.summary.Micro, j.summary.Ranks, j.summary.Local).Run(ctx, 0)
 }
 
 // planJob is the job for rows of so many positions, of which micro-batches have what rows says.
-func (j *job) planJob(config *model.Config, positions int, rows data.Info, ranks int) planner.Job {
-	return planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Positions: positions, Rows: rows}
+func (j *job) planJob(config *model.Config, positions int, rows data.Info, ranks, local int) planner.Job {
+	return planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Positions: positions, Rows: rows}
 }

@@ -82,7 +82,7 @@ func (j *job) inWorld(ctx context.Context, env rendezvous.Env, f func(w *world) 
 		}
 		err = exitOf(stopOf(ctx), env, err)
 	}()
-	if err := j.sameEverywhere(ctx, w.agreement()); err != nil {
+	if err := j.sameEverywhere(ctx, w.agreement(), env.LocalWorldSize); err != nil {
 		return err
 	}
 	return f(w)
@@ -106,7 +106,7 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 	env, deps := w.env, j.deps(w)
 	deps.Stop = func() bool { return stopOf(ctx).Asked() != nil }
 	deps.Plan = func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error) {
-		p, err := j.planJob(config, positions, rows, env.WorldSize).Run(ctx, env.Rank)
+		p, err := j.planJob(config, positions, rows, env.WorldSize, env.LocalWorldSize).Run(ctx, env.Rank)
 		return p.Memory, err
 	}
 	deps.Sink = func(resumed int64) (monitor.Sink, error) {
