@@ -85,10 +85,10 @@ func (j *job) settleTask() {
 	}
 }
 
-// checkFile refuses what a file asks of this model and this number of ranks and they do not have,
-// with the place that asks.
-func (j *job) checkFile(ranks int) error {
-	if err := j.checkMesh(ranks); err != nil {
+// checkFile refuses what a file asks of this model and this number of ranks, of which each machine has
+// local, and they do not have, with the place that asks.
+func (j *job) checkFile(ranks, local int) error {
+	if err := j.checkMesh(ranks, local); err != nil {
 		return err
 	}
 	if j.file == nil || len(j.file.LayerClasses) == 0 {
@@ -111,8 +111,8 @@ func (j *job) checkMode(mode string) error {
 }
 
 // checkMesh says of a division of the ranks that cannot be which setting decided it.
-func (j *job) checkMesh(ranks int) error {
-	_, _, _, err := j.cfg.Parallel.Resolve(ranks)
+func (j *job) checkMesh(ranks, local int) error {
+	_, _, _, err := j.cfg.Parallel.Resolve(ranks, local)
 	if err == nil {
 		return nil
 	}

@@ -266,7 +266,11 @@ func environment() map[string]string {
 func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err error) {
 	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
 	nproc := f.ranks(env, j)
-	if err := j.checkFile(nproc); err != nil {
+	local := nproc
+	if env.Launched {
+		local = env.LocalWorldSize
+	}
+	if err := j.checkFile(nproc, local); err != nil {
 		return err
 	}
 	if err := j.warn(stderr); err != nil {
@@ -276,10 +280,6 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 		if err := j.recipe.Prepare(ctx, stderr); err != nil {
 			return err
 		}
-	}
-	local := nproc
-	if env.Launched {
-		local = env.LocalWorldSize
 	}
 	if err := j.inspect(ctx, nproc, local, stderr); err != nil {
 		return err
