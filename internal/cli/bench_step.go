@@ -44,9 +44,9 @@ func newBenchStep() *cobra.Command {
 of a Llama, and
   gpt2  GPT-2 of 124 million parameters, 2 sequences of 256, without dropout
   bert  BERT-base classifying 4 sequences of 128, with dropout
-MFU counts attention whole and is of what fused multiply-adds reach on this processor just
-after the steps, in bfloat16 products of tiles where it has them. The time to the end of the first step counts from the start of the process
-that was started by the user, the starting of workers included.`,
+MFU counts full attention, relative to the fused multiply-adds that this processor reaches just
+after the steps (in bfloat16 its tile products, if it has them). The time to the end of the first
+step counts from the start of the process that the user started, workers included.`,
 		Example: "  trireme bench step --config B --threads 1 --nproc 2 --steps 20 --json",
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -60,7 +60,7 @@ that was started by the user, the starting of workers included.`,
 	p.StringVar(&f.options.Strategy, "strategy", "full_shard", "how ranks divide the model")
 	p.StringVar(&f.dtype, "dtype", "float32", "type of the parameters that compute and of activations: float32, bfloat16 or float16")
 	p.Float64Var(&f.options.Clip, "clip", 0, "norm to which gradients are clipped; 0 does not clip")
-	p.StringVar(&f.options.Recompute, "recompute", "", "what to compute again on the way back: "+strings.Join(recomputations(), ", ")+"; alone, layers")
+	p.StringVar(&f.options.Recompute, "recompute", "", "what to recompute in backward: "+strings.Join(recomputations(), ", ")+"; alone, layers")
 	p.Lookup("recompute").NoOptDefVal = "layers"
 	for flag, values := range map[string][]string{"config": bench.StepNames(), "recompute": recomputations()} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flags are there

@@ -17,7 +17,7 @@ import (
 func newData() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "show the rows that a run learns from",
+		Short: "show the rows that a run trains on",
 		Example: `  trireme data show --config run.yaml -n 3
   trireme data show --model DIR --data train.jsonl --json`,
 		Args: cobra.ArbitraryArgs,
@@ -37,9 +37,9 @@ func newDataShow() *cobra.Command {
 	f := &dataFlags{}
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "print rows as the model gets them, with what is learned marked, and a summary of all",
-		Long: `Prints rows of the data that train would use with the same flags: their text, as it comes
-back from tokens, with what is learned marked, and then what is known of all rows.`,
+		Short: "print rows as the model gets them, with label tokens marked, and a summary",
+		Long: `Prints rows of the data that train uses with the same flags, decoded from their tokens, with
+label tokens marked, and a summary of all rows.`,
 		Example: `  trireme data show --config run.yaml -n 3
   trireme data show --model DIR --data train.jsonl`,
 		Args: noArgs,
@@ -48,8 +48,8 @@ back from tokens, with what is learned marked, and then what is known of all row
 	p := c.Flags()
 	f.treeFlags(p)
 	p.Var(&f.nproc, "nproc", "`N` ranks, if the file's batch depends on them")
-	p.IntVarP(&f.n, "rows", "n", 3, "how many rows")
-	p.IntVar(&f.from, "from", 0, "`ROW` to begin with, from 0, in the order of the files")
+	p.IntVarP(&f.n, "rows", "n", 3, "number of rows")
+	p.IntVar(&f.from, "from", 0, "first `ROW`, counted from 0 in the order of the files")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }

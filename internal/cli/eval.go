@@ -26,12 +26,11 @@ func newEval() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval",
 		Short: "measure a model on data: loss, perplexity, accuracy",
-		Long: `Passes once over data with a model's weights, on one or more processes, and prints the mean
-loss of what is counted, the perplexity or, of a classifier, the accuracy and the macro F1.
-Every row is counted once, whatever the number of processes, and the figures have the same
-bits for every number.
+		Long: `Computes the mean loss of a model over data, and its perplexity, or for a classifier the
+accuracy and the macro F1. Every row counts once, and the results are the same bits for every
+number of processes.
 
-The data is --data, all of it, or the evaluation set of a configuration (data.eval_path,
+The data is all of --data, or else the evaluation set of the configuration (data.eval_path,
 data.eval_fraction), or else its data.path. A run's directory and a checkpoint bring their
 configuration along.`,
 		Example: `  trireme eval --model out/final_model --config out/config.yaml
@@ -41,17 +40,17 @@ configuration along.`,
 	}
 	p := c.Flags()
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` (YAML) of the run")
-	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR` to measure, its name on the hub (model.path), a run's directory, or a checkpoint")
-	p.StringVar(&f.data, "data", "", "`FILE`, glob or directory (data.path), nothing of it held out")
+	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR` to measure, its name on the hub, a run's directory, or a checkpoint [model.path]")
+	p.StringVar(&f.data, "data", "", "file, directory or glob to evaluate on, all of it: `PATH` [data.path]")
 	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one for each NUMA node (default 1)")
-	p.StringArrayVar(&f.sets, "set", nil, "`path.to.key=value`: one value of the configuration, over the file's; repeatable")
+	p.StringArrayVar(&f.sets, "set", nil, "one value of the configuration, `KEY=VALUE`, as in data.sequence_length=128; repeatable")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
 
 func (f *evalFlags) run(c *cobra.Command) error {
 	if f.config == "" && f.modelName == "" && !sets(f.sets, "model.") {
-		return usage("--model is missing: which model is to be measured", c.CommandPath()+" --model DIR --data FILE")
+		return usage("--model is missing", c.CommandPath()+" --model DIR --data FILE")
 	}
 	env, err := rendezvous.Read(os.LookupEnv)
 	if err != nil {

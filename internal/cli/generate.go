@@ -36,26 +36,28 @@ func newGenerate() *cobra.Command {
 		Use:   "generate",
 		Short: "continue a text with a model",
 		Long: `Continues --prompt, or the text on standard input without its last line end, and prints
-what the model adds as it comes. The same seed and prompt give the same text. It ends at
+tokens as they are generated. The same seed and prompt give the same text. Generation ends at
 the tokenizer's end-of-text token or those of generation_config.json, or after
---max_new_tokens. A text that grows longer than the model's positions goes on from its newer half.
+--max_new_tokens. A text that outgrows the model's positions continues from its newer half.
 
 With a run's directory the model is its final_model, or else its newest checkpoint; a checkpoint's
 own configuration says what the model and the tokenizer are.`,
 		Example: `  trireme generate --model out/final_model --prompt "func "
+  trireme generate --model runs/go-source-1 --prompt "func "
+  trireme generate --model DIR --chat --prompt "What is a mutex?"
   trireme generate --model DIR --temperature 0 --json < prompt.txt`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
 	p.StringVar(&f.model, "model", "", "Hugging Face `DIR` (config.json, weights, and a tokenizer), its name on the hub, a run's directory, or a checkpoint")
-	p.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer's `DIR` or name on the hub, where it is not the model's")
+	p.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer's `DIR` or name on the hub (default: the model's)")
 	p.StringVar(&f.prompt, "prompt", "", "`TEXT` to continue")
-	p.IntVar(&f.options.MaxNewTokens, "max_new_tokens", 128, "tokens to add at most")
-	p.Float64Var(&f.options.Temperature, "temperature", 0.7, "of the choice among tokens; 0 takes the likeliest")
-	p.IntVar(&f.options.TopK, "top_k", 40, "choose among the k likeliest; 0 is all")
-	p.Float64Var(&f.options.TopP, "top_p", 1, "choose among the likeliest that together reach this probability; 1 is all")
-	p.Uint64Var(&f.options.Seed, "seed", 0, "of the choice")
+	p.IntVar(&f.options.MaxNewTokens, "max_new_tokens", 128, "maximum number of new tokens")
+	p.Float64Var(&f.options.Temperature, "temperature", 0.7, "sampling temperature; 0 always takes the likeliest token")
+	p.IntVar(&f.options.TopK, "top_k", 40, "sample from the k likeliest tokens; 0 is all")
+	p.Float64Var(&f.options.TopP, "top_p", 1, "sample from the likeliest tokens that together reach this probability; 1 is all")
+	p.Uint64Var(&f.options.Seed, "seed", 0, "seed of sampling")
 	p.BoolVar(&f.chat, "chat", false, "the prompt is a user's message: it is put into the tokenizer's chat template")
 	p.IntVar(&f.threads, "threads", 0, "threads; 0 is all processors")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end, and nothing before")

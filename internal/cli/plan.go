@@ -51,33 +51,32 @@ func newPlan() *cobra.Command {
 	f.dataless = true
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "say what a run would need: parameters, memory of a rank, traffic, arithmetic",
-		Long: fmt.Sprintf(`Makes one step of the run that train would make of the same flags, where nothing is computed
-and only bytes are counted, and prints what a rank needs at rest and at its peak, what it sends
-and computes, and the same for other strategies. No data and no weights are read, and no
-accelerator is asked: a model of any size on any number of ranks takes a moment.
+		Short: "predict memory, traffic and FLOPs per rank, for every strategy",
+		Long: fmt.Sprintf(`Simulates one training step without computing it, and reports memory, traffic and FLOPs per
+rank, for the strategy of the run and for the others. Flags mean what they mean for train. It
+reads no data and no weights, so a model of any size on any number of ranks takes a moment.
 
-All ranks need the same: parameters are padded so that they divide evenly. Without
-data.sequence_length rows have as many positions as the model, at most %d. GB is 1e9 bytes and
-GiB 2^30. What is counted is tensors; a process takes about %v more, and what an
-operation needs while it runs.
+Parameters are padded so that they divide evenly; all ranks need the same. Without
+data.sequence_length, rows have the maximum length of the model, but at most %d positions. GB is
+1e9 bytes and GiB 2^30. Only tensors are counted: a process takes about %v more, and the
+scratch memory of the running operation.
 
-With --gpu_memory, the memory of one rank, it says which strategies fit and with what batch at
-most, and recommends the one that divides the least; it ends with code 3 where no strategy that
-was asked for fits. With several --strategy the last lines compare them; without any, all.
+With --gpu_memory, the memory of one rank, it reports which strategies fit and their largest
+batch, and recommends the one that shards the least. The exit code is 3 if no requested strategy
+fits. --strategy may be repeated to compare strategies; without it all are compared.
 
---accounting adds what published tables count for the states of as many parameters: mixed (16
-bytes a parameter), fp32 (16), seed-000 (12), deepspeed (as its estimators). With --parameters
-in place of a model only these are printed.`, mostAssumed, overhead),
+--accounting adds published formulas for training state: mixed (16 bytes per parameter), fp32
+(16), seed-000 (12), deepspeed (its estimators). With --parameters instead of a model only these
+are printed.`, mostAssumed, overhead),
 		Example: `  trireme plan --model llama-3.1-8b/config.json --world_size 8 --gpu_memory 80GB --param_dtype bfloat16
-  trireme plan --config ds_config.json --model config.json --world_size 16 --print-config
+  trireme plan --config ds_config.json --model config.json --world_size 16 --print_config
   trireme plan --parameters 7.5e9 --world_size 64 --accounting mixed`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`, as train takes it")
-	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, where its keys do not tell: "+strings.Join(foreign.Formats(), ", "))
+	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, if its keys do not show it: "+strings.Join(foreign.Formats(), ", "))
 	p.StringVar(&f.mode, "mode", "", "`NAME` of the strategy, if the file names none: ddp, fsdp or deepspeed")
 	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR`, a config.json, or a model's name on the hub")
 	p.Var(&f.nproc, "world_size", "`N` ranks (default: as the file says, or 1)")
@@ -85,7 +84,7 @@ in place of a model only these are printed.`, mostAssumed, overhead),
 	for _, k := range planKeys {
 		p.String(k.flag, "", k.usage+" ["+k.path+"]")
 	}
-	p.StringArrayVar(&f.sets, "set", nil, "`path.to.key=value`: one value of the configuration, over the file's; repeatable")
+	p.StringArrayVar(&f.sets, "set", nil, "one value of the configuration, `KEY=VALUE`, as in training.max_steps=20; repeatable")
 	p.StringVar(&f.memory, "gpu_memory", "", "memory of one rank, with its unit: 80GB (80e9 bytes), 80GiB (80 x 2^30)")
 	p.StringArrayVar(&f.accountings, "accounting", nil, "`NAME` of a published accounting to show beside the plan: "+strings.Join(planner.AccountingNames(), ", ")+"; repeatable")
 	p.StringVar(&f.parameters, "parameters", "", "`N` parameters (7.5e9, 7.5B) in place of a model: accountings only")
