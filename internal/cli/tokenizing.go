@@ -51,24 +51,32 @@ func (t *tokenizing) report(p data.Progress) {
 	t.at, t.last = p, now
 	switch {
 	case t.width != nil && now.Sub(t.drawn) >= drawEvery:
-		line := []rune("tokenizing " + t.state())
+		line := []rune(t.state())
 		fmt.Fprintf(t.w, "\r\x1b[K%s", string(line[:min(len(line), t.width()-1)]))
 	case t.width == nil && now.Sub(t.drawn) >= sayEvery:
-		fmt.Fprintf(t.w, "tokenizing %s\n", t.state())
+		fmt.Fprintln(t.w, t.state())
 	default:
 		return
 	}
 	t.drawn = now
 }
 
-// state is the progress in bytes of the files.
+// state is the line of what is under way.
 func (t *tokenizing) state() string {
-	name := t.at.Path
-	if name == "" {
-		name = t.name
+	return fmt.Sprintf("tokenizing %s: %d%% %s", t.called(), 100*t.at.Done/max(1, t.at.Total), t.speed())
+}
+
+// called is the name of what is tokenized.
+func (t *tokenizing) called() string {
+	if t.at.Path == "" {
+		return t.name
 	}
-	speed := float64(t.at.Done) / max(t.last.Sub(t.began).Seconds(), 1e-3)
-	return fmt.Sprintf("%s: %d%% %.1f MB/s", monitor.Clean(name), 100*t.at.Done/max(1, t.at.Total), speed/1e6)
+	return t.at.Path
+}
+
+// speed is in bytes of the files.
+func (t *tokenizing) speed() string {
+	return fmt.Sprintf("%.1f MB/s", float64(t.at.Done)/max(t.last.Sub(t.began).Seconds(), 1e-3)/1e6)
 }
 
 // close ends the line.
@@ -82,6 +90,6 @@ func (t *tokenizing) close() {
 		fmt.Fprint(t.w, "\r\x1b[K")
 	}
 	if took >= moment {
-		fmt.Fprintf(t.w, "tokenized %s in %s\n", t.state(), took.Round(10*time.Millisecond))
+		fmt.Fprintf(t.w, "tokenized %s in %s (%s)\n", t.called(), duration(took), t.speed())
 	}
 }

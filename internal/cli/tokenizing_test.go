@@ -28,7 +28,7 @@ func TestTokenizingIsShownWhereItTakesLong(t *testing.T) {
 	p.report(data.Progress{Path: "long.txt", Done: 40e6, Total: 40e6})
 	p.close()
 	line, rest, _ := strings.Cut(strings.TrimPrefix(b.String(), "\r\x1b[K"), "\r\x1b[K")
-	if line != "tokenizing long.txt: 100% 10." || !strings.HasPrefix(rest, "tokenized long.txt: 100% ") || !strings.HasSuffix(rest, "\n") {
+	if line != "tokenizing long.txt: 100% 10." || !strings.HasPrefix(rest, "tokenized long.txt in 4") || !strings.HasSuffix(rest, " MB/s)\n") {
 		t.Errorf("wrote %q, then %q", line, rest)
 	}
 	b.Reset()

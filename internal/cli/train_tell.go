@@ -18,8 +18,8 @@ import (
 	"trireme/train"
 )
 
-// tell says what came of a run that is done: a sample of the built-in recipe, time, tokens and
-// evaluations, memory as measured, and where everything is. The run began when this program was
+// tell says what came of a run that is done: time, tokens and evaluations, memory as measured, a
+// sample of the built-in recipe, and where everything is. The run began when this program was
 // about to train.
 func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 	ranks, err := j.readMemory()
@@ -30,20 +30,19 @@ func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 	if err != nil {
 		return err
 	}
-	took := time.Since(began)
 	final, records := filepath.Join(j.cfg.OutputDir, finalName), filepath.Join(j.cfg.OutputDir, metricsName)
-	if j.recipe != nil {
-		if err := j.recipe.Show(ctx, w, families, final); err != nil {
-			return err
-		}
-	}
 	r, err := readResult(records, began)
 	if err != nil {
 		return err
 	}
-	r.printDone(w, j.cfg, took)
+	r.printDone(w, j.cfg, time.Since(began))
 	if ranks[0].Total > 0 { // steps were made
 		if err := printMemory(w, plan, ranks); err != nil {
+			return err
+		}
+	}
+	if j.recipe != nil {
+		if err := j.recipe.Show(ctx, w, families, final); err != nil {
 			return err
 		}
 	}
