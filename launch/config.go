@@ -34,6 +34,9 @@ type Config struct {
 	// may take to say that it has heard a signal (OnStop says so). Then they are killed.
 	// 0: five seconds.
 	Grace time.Duration
+	// Silence is how long a worker may be stopped (SIGSTOP) before it counts as lost. Other ranks see
+	// that sooner, once they have met. 0: one second.
+	Silence time.Duration
 	// StopGrace is how long workers that have heard a signal may take to end. Then they are killed.
 	// 0: ten minutes.
 	StopGrace time.Duration

@@ -36,8 +36,12 @@ type Failure struct {
 // Error is one line: which rank, how it ended, who else, where to look.
 func (f *Failure) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "rank %d ", f.Rank)
+	if !strings.HasPrefix(f.Why, fmt.Sprintf("rank %d ", f.Rank)) { // which says it itself
+		fmt.Fprintf(&b, "rank %d ", f.Rank)
+	}
 	switch {
+	case b.Len() == 0:
+		b.WriteString(f.Why)
 	case f.Why != "":
 		fmt.Fprintf(&b, "hangs, is stopped or was lost (%s)", f.Why)
 	case f.Crash != "":

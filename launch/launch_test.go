@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,6 +91,12 @@ func worker1(mode string) int {
 			stop.Blame(1, "no answer for 1s")
 		}
 		return CodePeerLost
+	case "still": // rank 1 is stopped before any other could know it
+		if victim {
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
+		time.Sleep(10 * time.Second)
+		return 9
 	case "crash":
 		stop := OnStop(os.LookupEnv, os.Stderr, nil)
 		defer stop.Close()
@@ -257,12 +264,16 @@ func TestFailures(t *testing.T) {
 		{"peerlost", 2, 9, 1, "rank 1 exited with code 9"},
 		{"allexit=2", 3, 2, 0, "rank 0 exited with code 2"},
 		{"blame", 3, 76, 1, "rank 1 hangs, is stopped or was lost (no answer for 1s) after"},
+		{"still", 3, 76, 1, fmt.Sprintf("is stopped (signal %d) after", syscall.SIGSTOP)},
 		{"blame", 3, 76, 1, ". 2 other ranks stopped because of this. log: "},
 		{"blame=elsewhere", 3, 76, 7, "rank 7 hangs, is stopped or was lost (it is elsewhere) after"},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			cfg := config(c.mode, c.n, io.Discard)
 			cfg.LogDir = t.TempDir()
+			if c.mode == "still" && runtime.GOOS != "linux" {
+				t.Skip("the signal that stopped a process is not known here")
+			}
 			if c.mode == "peerlost" {
 				cfg.Grace = 5 * time.Second
 			}

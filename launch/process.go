@@ -35,6 +35,7 @@ type worker struct {
 	log   *os.File
 	crash *os.File    // what Go's runtime writes when it ends the worker; nil: nobody keeps it
 	gone  atomic.Bool // its number may be another process's by now
+	still int         // looks in a row at which it was stopped
 
 	// Set before it is sent on ended.
 	state *os.ProcessState

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"trireme/rendezvous"
 )
 
 // ErrKilled says that a second SIGINT ended the job at once.
@@ -44,6 +46,9 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	}
 	if cfg.RunID == "" {
 		cfg.RunID = randomID()
+	}
+	if cfg.Silence <= 0 {
+		cfg.Silence = time.Second
 	}
 	if cfg.StopGrace <= 0 {
 		cfg.StopGrace = 10 * time.Minute
@@ -147,6 +152,8 @@ const settle = 150 * time.Millisecond
 // watch returns when all workers have ended.
 func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 	var stop, kill, heed, end <-chan time.Time
+	look := time.NewTicker(a.cfg.Silence / looks)
+	defer look.Stop()
 	known := false // whose fault it is
 	done := ctx.Done()
 	stopping := false
@@ -177,6 +184,14 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 				continue
 			}
 			a.hear(w)
+		case <-look.C:
+			if a.findStopped() && !stopping {
+				stop, stopping = nil, true
+				a.crew.signal(syscall.SIGTERM)
+				if kill == nil {
+					kill = time.After(a.cfg.Grace)
+				}
+			}
 		case <-stop:
 			stop, stopping = nil, true
 			a.crew.signal(syscall.SIGTERM)
@@ -217,6 +232,31 @@ func (a *attempt) hear(w word) {
 	case w.Ready:
 		a.ready[w.From] = true
 	}
+}
+
+// looks is the number of looks at the workers in Silence; one that is stopped at that many in a row is
+// lost. They are counted, and not time, because Ctrl-Z stops the launcher too.
+const looks = 4
+
+// findStopped blames and kills workers that are stopped, and says whether there are any.
+func (a *attempt) findStopped() (any bool) {
+	for _, w := range a.crew.workers {
+		if w.gone.Load() {
+			continue
+		}
+		words, stopped := rendezvous.Stopped(w.cmd.Process.Pid)
+		if !stopped {
+			w.still = 0
+			continue
+		}
+		if w.still++; w.still == looks {
+			any = true
+			host, _ := os.Hostname()
+			a.words = append(a.words, word{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d (pid %d on %s) %s", w.rank, w.cmd.Process.Pid, host, words)})
+			w.signal(syscall.SIGKILL)
+		}
+	}
+	return any
 }
 
 // blame notes that the launcher itself blames those that still run, and says whether there are any.

@@ -60,6 +60,20 @@ func decodeProcess(b []byte) (process, error) {
 	return p, nil
 }
 
+// Stopped says whether a process of this machine is stopped by a signal or a debugger, and names the
+// signal in words where the system tells it. false where the process cannot be looked at.
+func Stopped(pid int) (words string, ok bool) {
+	c, signal := look(pid)
+	return stoppedBy(signal), c == stopped
+}
+
+func stoppedBy(signal int) string {
+	if signal == 0 {
+		return "is stopped"
+	}
+	return fmt.Sprintf("is stopped (signal %d)", signal)
+}
+
 // condition is what can be seen of a process.
 type condition uint8
 

@@ -44,11 +44,7 @@ func (p *pulse) tick() *Failure {
 		if p.still++; p.still < 2 {
 			return nil
 		}
-		why := "is stopped"
-		if signal != 0 {
-			why += fmt.Sprintf(" (signal %d)", signal)
-		}
-		return &Failure{ErrLost, p.rank, p.who.name(p.rank) + " " + why}
+		return &Failure{ErrLost, p.rank, p.who.name(p.rank) + " " + stoppedBy(signal)}
 	case runs:
 		limit = p.limit
 	}

@@ -385,6 +385,6 @@ func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen)
 	j.begun = true
 	return startWorkers(ctx, launch.Config{
 		Nproc: nproc, Env: env, LogDir: j.logs(), Stdout: stdout, Stderr: s, Files: files,
-		Grace: j.cfg.Parallel.Grace(), StopGrace: j.cfg.Parallel.StopGrace(),
+		Grace: j.cfg.Parallel.Grace(), Silence: j.cfg.Parallel.Silence(), StopGrace: j.cfg.Parallel.StopGrace(),
 	})
 }
