@@ -18,8 +18,9 @@ type Wrap struct {
 	Policy WrapPolicy `yaml:"policy"`
 	// MinNumParams is the least number of parameters in a group of policy size. Default 1e8.
 	MinNumParams int `yaml:"min_num_params"`
-	// Units names the units of policy list, such as layers.3, or layers for all of them. An unknown
-	// name is an error that lists the names. Default [].
+	// Units names the units of policy list, such as layers.3, or layers for all of them; the class
+	// of the layers in transformers, LlamaDecoderLayer, is all of them too. An unknown name is an
+	// error that lists the known ones. Default [].
 	Units []string `yaml:"units"`
 }
 

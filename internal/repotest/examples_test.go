@@ -76,3 +76,21 @@ func loads(file conf.Source) (err error) {
 	}
 	return err
 }
+
+// TestMakefileFiles: every file that a target of the Makefile names is here.
+func TestMakefileFiles(t *testing.T) {
+	root := os.DirFS(repository(t))
+	text, err := fs.ReadFile(root, "Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\bexamples/[^\s]+`).FindAllString(string(text), -1)
+	if len(named) < 5 {
+		t.Errorf("the Makefile names %d files of examples", len(named))
+	}
+	for _, name := range named {
+		if _, err := fs.Stat(root, name); err != nil {
+			t.Error(err)
+		}
+	}
+}
