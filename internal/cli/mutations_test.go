@@ -172,3 +172,30 @@ func TestMutations(t *testing.T) {
 		t.Error("a dry run has written something")
 	}
 }
+
+// TestStrangers: of a file of a program that is not read as it is, every key leads to ours, or to
+// the reason why there is none.
+func TestStrangers(t *testing.T) {
+	files, err := filepath.Glob("testdata/strangers/*")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	named := 0
+	for _, file := range files {
+		code, _, stderr := command("train", "--config", file)
+		if code != CodeUsage {
+			t.Errorf("%s: code %d", file, code)
+		}
+		for line := range strings.Lines(stderr) {
+			switch {
+			case strings.Contains(line, "keys there"), strings.Contains(line, "Transformer's file"):
+				t.Error(line)
+			case strings.Contains(line, "unknown key"):
+				named++
+			}
+		}
+	}
+	if named < 80 {
+		t.Errorf("only %d keys were named", named)
+	}
+}

@@ -35,7 +35,8 @@ func formats() []*format {
 }
 
 // detect finds whose file a document is by its keys; nil is this program's own. The vocabulary
-// that knows most of the keys wins, and among equals the one with more keys of its own.
+// that knows most of the keys wins, and among equals the one with more keys of its own. One that
+// knows fewer than half of them is no match: the messages of this program's own file say more.
 func detect(name string, doc conf.Value, o Options) (*format, error) {
 	if o.Format != "" {
 		return byName(o.Format), nil
@@ -46,8 +47,9 @@ func detect(name string, doc conf.Value, o Options) (*format, error) {
 		return nil, nil
 	}
 	for _, f := range formats() {
+		written := count(doc)
 		doc := f.group(doc)
-		n := score{known: f.keys.count(doc)}
+		n := score{known: f.keys.count(doc) - count(doc) + written} // without headings that are not in the file
 		for _, sign := range f.signs {
 			if hasSign(doc, sign) {
 				n.signs++
@@ -60,6 +62,9 @@ func detect(name string, doc conf.Value, o Options) (*format, error) {
 		case best[0] == nil || n.signs == most.signs:
 			best = append(best, f)
 		}
+	}
+	if best[0] != nil && 2*most.known < count(doc) { // some words in common, as TrainingArguments have
+		return nil, nil
 	}
 	if len(best) == 1 {
 		return best[0], nil
