@@ -156,7 +156,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("data: eval_fraction is %v: it must be at least 0 and below 1", c.EvalFraction))
 	}
 	if c.EvalFraction > 0 && c.EvalPath != "" {
-		errs = append(errs, errors.New("data: eval_path and eval_fraction both name held-out data. try: one of them"))
+		errs = append(errs, errors.New("data: eval_path and eval_fraction both name an evaluation set. try: one of them"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Columns)) {
 		if !slices.Contains(columnNames, name) {

@@ -84,7 +84,7 @@ func (f found) heldOut() string {
 	return ""
 }
 
-// tell says which of the files are read where splits are told apart; held is held out.
+// tell says which of the files are read where names show splits; held is the evaluation set.
 func (f found) tell(held string) string {
 	if f.splits == nil {
 		return ""
@@ -97,7 +97,7 @@ func (f found) tell(held string) string {
 		case split == "":
 			text += fmt.Sprintf("; %d of no split not read", n)
 		case split == held:
-			text += fmt.Sprintf("; %s is %d, held out", split, n)
+			text += fmt.Sprintf("; %s is %d, the evaluation set", split, n)
 		default:
 			text += fmt.Sprintf("; %s is %d, not read", split, n)
 		}

@@ -101,8 +101,8 @@ func TestSplitsOfAFolder(t *testing.T) {
 		files               map[string]string
 		train, eval, splits string
 	}{
-		{map[string]string{"train.jsonl": row("aaa"), "validation.jsonl": row("bbb"), "test.jsonl": row("ccc"), "other.jsonl": row("ddd")}, "aaa$", "bbb$", "train is 1 of 4 files; validation is 1, held out; test is 1, not read; 1 of no split not read"},
-		{map[string]string{"data/train-0-of-2.jsonl": row("aaa"), "data/train-1-of-2.jsonl": row("eee"), "data/test-0-of-1.jsonl": row("ccc")}, "aaa$ eee$", "ccc$", "train is 2 of 3 files; test is 1, held out"},
+		{map[string]string{"train.jsonl": row("aaa"), "validation.jsonl": row("bbb"), "test.jsonl": row("ccc"), "other.jsonl": row("ddd")}, "aaa$", "bbb$", "train is 1 of 4 files; validation is 1, the evaluation set; test is 1, not read; 1 of no split not read"},
+		{map[string]string{"data/train-0-of-2.jsonl": row("aaa"), "data/train-1-of-2.jsonl": row("eee"), "data/test-0-of-1.jsonl": row("ccc")}, "aaa$ eee$", "ccc$", "train is 2 of 3 files; test is 1, the evaluation set"},
 		{map[string]string{"a.jsonl": row("aaa"), "test.jsonl": row("ccc")}, "aaa$ ccc$", "", ""},
 		{map[string]string{"a.jsonl": row("aaa"), "b.jsonl": row("bbb")}, "aaa$ bbb$", "", ""},
 	} {

@@ -11,7 +11,7 @@ import (
 // Sets is what a configuration names.
 type Sets struct {
 	Train  Dataset
-	Eval   Dataset  // nil where nothing is held out
+	Eval   Dataset  // the evaluation set; nil: there is none
 	Format string   // of the rows to train on, as Config.Format calls it
 	Labels []string // what the files call the labels of rows, by number; nil: numbers
 	Splits string   // what names of files in Path told, and which are left out; "": nothing

@@ -150,7 +150,9 @@ func (f *frame) speed(s styles) (out row) {
 	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, Thousands(r.TokensPerSecond()))
 	out.item().add("", "", " tok/s")
 	if r.masked() {
-		out.field(s, "labels", Thousands(r.LabelTokensPerSecond())+"/s")
+		if r.LabelTokens > r.Samples { // else labels are of rows
+			out.field(s, "labels", Thousands(r.LabelTokensPerSecond())+"/s")
+		}
 		out.field(s, "samples", short(r.SamplesPerSecond())+"/s")
 	}
 	out.field(s, "step", short(1000*r.StepSeconds)+" ms")

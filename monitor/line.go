@@ -47,7 +47,10 @@ func FormatLine(r Record, left time.Duration) string {
 	}
 	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f", r.Loss, r.LR, short(r.GradNorm), r.TokensPerSecond())
 	if r.masked() {
-		fmt.Fprintf(&b, " label_tok/s=%.0f samples/s=%s", r.LabelTokensPerSecond(), short(r.SamplesPerSecond()))
+		if r.LabelTokens > r.Samples { // else labels are of rows
+			fmt.Fprintf(&b, " label_tok/s=%.0f", r.LabelTokensPerSecond())
+		}
+		b.WriteString(" samples/s=" + short(r.SamplesPerSecond()))
 	}
 	fmt.Fprintf(&b, " mfu=%s step_ms=%s", r.mfu(), short(1000*r.StepSeconds))
 	if r.WorldSize > 1 {

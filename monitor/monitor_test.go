@@ -216,7 +216,11 @@ func TestLineOfLabelsAndEpochs(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("\n%s\n%s", b.String(), want)
 	}
-	r.LabelTokens, r.EpochLoss = 196, nil
+	r.LabelTokens, r.EpochLoss = 4, nil
+	if got := FormatLine(r, -1); !strings.Contains(got, " tok/s=400 samples/s=8.00 mfu=") {
+		t.Errorf("of a classifier: %s", got)
+	}
+	r.LabelTokens = 196
 	if got := FormatLine(r, -1); strings.Contains(got, "label_tok/s") {
 		t.Error(got)
 	}

@@ -24,7 +24,7 @@ func Describe(config *model.Config) (info model.Info, err error) {
 	return m.Info(), nil
 }
 
-// openData opens what a rank trains on and what is held out, for a model.
+// openData opens what a rank trains on and the evaluation set, for a model.
 func (c Config) openData(ctx context.Context, config *model.Config, info model.Info, accum, rank, ranks int, report func(data.Progress)) (*data.Sets, *data.Loader, error) {
 	tok, err := c.openTokenizer()
 	if err != nil {

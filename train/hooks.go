@@ -35,7 +35,7 @@ func every(steps int, epochs float64, perEpoch int64) int64 {
 	return int64(steps)
 }
 
-// evaluating passes over the held-out data.
+// evaluating passes over the evaluation set.
 type evaluating struct{}
 
 func (evaluating) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {

@@ -128,7 +128,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	}
 	r.Config.Data.SequenceLength = r.loader.SequenceLength()
 	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
-		return input(errors.New("train: load_best_model_at_end needs held-out data to know the best by. try: --set data.eval_fraction=0.05, or data.eval_path"))
+		return input(errors.New("train: load_best_model_at_end needs an evaluation set. try: --set data.eval_fraction=0.05, or data.eval_path"))
 	}
 	if err := r.together(ctx); err != nil {
 		return err

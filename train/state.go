@@ -65,7 +65,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 // Resumed is the step that the run goes on from; 0 where it begins anew.
 func (r *Run) Resumed() int64 { return r.state.Step }
 
-// evaluate passes over the held-out data once, and tells of it.
+// evaluate passes over the evaluation set once, and records the result.
 func (r *Run) evaluate(ctx context.Context) error {
 	e, err := r.evaluateOn(ctx, r.sets.Eval)
 	if err != nil {

@@ -69,7 +69,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 		{"activations", func(u bytesBy) int64 { return u.Activations }},
 		{"logits", func(u bytesBy) int64 { return u.Logits }},
 		{"workspace", func(u bytesBy) int64 { return u.Workspace }},
-		{"off-loaded", func(u bytesBy) int64 { return u.Offloaded }},
+		{"offloaded", func(u bytesBy) int64 { return u.Offloaded }},
 	} {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(most)).Binary())
 	}
@@ -174,7 +174,7 @@ func (r *planReport) printAccountings(w io.Writer) error {
 	}
 	if len(r.Estimates) > 0 {
 		fmt.Fprintf(t, "\ndeepspeed: as its estimators print, in GiB (they write GB), for %s on %s:\n", number(r.Parameters, "parameter"), number(int64(r.WorldSize), "rank"))
-		fmt.Fprintln(t, "host of a node\tdevice of a rank\toff-load\t")
+		fmt.Fprintln(t, "host of a node\tdevice of a rank\toffload\t")
 	}
 	for _, e := range r.Estimates {
 		off := "none"

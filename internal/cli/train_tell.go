@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"trireme/data"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/planner"
@@ -59,10 +60,14 @@ func (j *job) tryModel(dir string) string {
 	if j.recipe != nil {
 		return "trireme generate --model " + dir + ` --prompt "func "`
 	}
-	if info, err := train.Describe(j.model); err == nil && info.Task == model.Causal && len(j.tokenizers()) > 0 {
-		return "trireme generate --model " + dir + ` --prompt "Once upon a time"`
+	info, err := train.Describe(j.model)
+	switch {
+	case err != nil || info.Task != model.Causal || len(j.tokenizers()) == 0:
+		return "trireme eval --model " + dir + " --data FILE"
+	case j.summary.Format == data.FormatChat || j.summary.Format == data.FormatShareGPT:
+		return "trireme generate --model " + dir + ` --chat --prompt "Hello"`
 	}
-	return "trireme eval --model " + dir + " --data FILE"
+	return "trireme generate --model " + dir + ` --prompt "Once upon a time"`
 }
 
 // readMemory is what the ranks measured.
