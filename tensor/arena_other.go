@@ -12,9 +12,11 @@ import (
 func Reserve(n int) (*Arena, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return nil, fmt.Errorf("tensor: reserve %d bytes of address space: %w", n, err)
+		return nil, fmt.Errorf("tensor: %w", &SpaceError{int64(n), "a rank's tensors", err})
 	}
-	return NewArena(mem, unix.Munmap), nil
+	a := NewArena(mem, unix.Munmap)
+	a.grow = Reserve
+	return a, nil
 }
 
 // Prefault does nothing here: pages come at first touch.

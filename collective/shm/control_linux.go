@@ -23,7 +23,8 @@ type head struct {
 	Closed   uint32 // atomic: the rank has closed its world in order
 	Bell     uint32 // atomic, a futex: others ring it when they have failed
 	Failed   uint32 // atomic: Failure is there
-	_        [24]byte
+	Mapped   uint64 // atomic: bytes of the arena that the owner has mapped, all that it shows
+	_        [16]byte
 	NoteVer  uint32 // atomic
 	FailLen  uint32
 	Note     collective.Note

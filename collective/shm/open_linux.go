@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -128,13 +129,21 @@ func (t *transport) own(cfg *Config) (int, error) {
 	if p.control.mem, err = unix.Mmap(fd, 0, ctl, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
 		return fd, fmt.Errorf("map shared memory: %w", err)
 	}
-	mem, err := unix.Mmap(fd, int64(ctl), int(cfg.ArenaBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
-	if err != nil {
-		return fd, fmt.Errorf("map %d bytes of shared memory: %w", cfg.ArenaBytes, err)
-	}
-	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice only
-	t.arena = tensor.NewArena(mem, unix.Munmap)
 	h := p.control.head()
+	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return fd, fmt.Errorf("keep shared memory: %w", err)
+	}
+	p.fd = kept
+	t.arena = tensor.NewUnmappedArena(int(cfg.ArenaBytes), cfg.Size, func(n int) ([]byte, error) {
+		mem, err := unix.Mmap(kept, int64(ctl), n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+		if err != nil {
+			return nil, &tensor.SpaceError{Bytes: int64(n), For: "a rank's shared tensors", Err: err}
+		}
+		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice only
+		atomic.StoreUint64(&h.Mapped, uint64(n))
+		return mem, nil
+	}, unix.Munmap)
 	h.Magic, h.Rank, h.Size, h.CellSize = magic, uint32(cfg.Rank), uint32(cfg.Size), uint32(unsafe.Sizeof(collective.Cell{}))
 	return fd, nil
 }
@@ -172,12 +181,32 @@ func (t *transport) join(r int, cfg *Config, b []byte) error {
 	if p.control.mem, err = unix.Mmap(fd, 0, ctl, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
 		return fmt.Errorf("map it: %w", err)
 	}
-	if p.arena, err = unix.Mmap(fd, int64(ctl), int(a.arena), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
-		return fmt.Errorf("map it: %w", err)
-	}
 	h := p.control.head()
 	if h.Magic != magic || int(h.Rank) != r || int(h.Size) != cfg.Size || h.CellSize != uint32(unsafe.Sizeof(collective.Cell{})) {
 		return errors.New("it belongs to another rank, world or version of the program")
 	}
+	p.size = a.arena
+	if p.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("keep it: %w", err)
+	}
 	return nil
+}
+
+// memory is what the peer has mapped of its arena, mapped here when it is first asked for.
+func (p *peer) memory() ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.arena != nil {
+		return p.arena, nil
+	}
+	n := atomic.LoadUint64(&p.control.head().Mapped)
+	if n == 0 || n > p.size {
+		return nil, errRange
+	}
+	mem, err := unix.Mmap(p.fd, int64(controlBytes(p.control.ranks)), int(n), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("collective/shm: %w", &tensor.SpaceError{Bytes: int64(n), For: "another rank's tensors", Err: err})
+	}
+	p.arena = mem
+	return mem, nil
 }

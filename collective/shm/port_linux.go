@@ -48,7 +48,11 @@ var errRange = errors.New("collective/shm: a rank shows memory outside its arena
 
 func (p *port) Exposed(rank, lane, slot int) ([]byte, error) {
 	s := &p.Cell(rank, lane).Slots[slot]
-	off, n, mem := s.Off, s.Len, p.t.peers[p.ranks[rank]].arena
+	off, n := s.Off, s.Len
+	mem, err := p.t.peers[p.ranks[rank]].memory()
+	if err != nil {
+		return nil, err
+	}
 	if off < 0 || n < 0 || off > int64(len(mem)) || n > int64(len(mem))-off {
 		return nil, errRange
 	}

@@ -31,7 +31,10 @@ type transport struct {
 // peer is what a rank maps of another.
 type peer struct {
 	control control
-	arena   []byte
+	mu      sync.Mutex
+	arena   []byte // nil until it is read
+	size    uint64 // of all of it
+	fd      int    // of its memory; 0 is none
 	pid     int
 	pidfd   int
 	watched bool // pidfd is open
@@ -56,8 +59,8 @@ func (t *transport) watchProcesses() {
 	defer t.wg.Done()
 	fds := []unix.PollFd{{Fd: int32(t.quit), Events: unix.POLLIN}}
 	var ranks []int
-	for r, p := range t.peers {
-		if p.watched {
+	for r := range t.peers {
+		if p := &t.peers[r]; p.watched {
 			fds = append(fds, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})
 			ranks = append(ranks, r)
 		}
@@ -159,6 +162,9 @@ func (t *transport) unmap() error {
 			if m != nil {
 				errs = append(errs, unix.Munmap(m))
 			}
+		}
+		if p.fd > 0 {
+			errs = append(errs, unix.Close(p.fd))
 		}
 		*p = peer{}
 	}

@@ -16,6 +16,9 @@ import (
 
 // Main runs one command line, without the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	if err := withinSpace(); err != nil {
+		return report(stderr, err)
+	}
 	stop := launch.OnStop(os.LookupEnv, stderr, nil)
 	defer stop.Close()
 	defer func() {

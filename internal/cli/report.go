@@ -14,6 +14,7 @@ import (
 	"trireme/internal/conf"
 	"trireme/launch"
 	"trireme/rendezvous"
+	"trireme/tensor"
 	"trireme/train"
 )
 
@@ -96,6 +97,7 @@ func codeOf(err error) int {
 	var exit *Exit
 	var configuration conf.Errors
 	var input *train.InputError
+	var space *tensor.SpaceError
 	switch {
 	case err == nil:
 		return CodeDone
@@ -108,6 +110,8 @@ func codeOf(err error) int {
 		return CodePeerLost
 	case errors.As(err, &input), errors.Is(err, rendezvous.ErrRefused):
 		return CodeUsage
+	case errors.As(err, &space):
+		return CodeNo
 	}
 	return CodeFailed
 }

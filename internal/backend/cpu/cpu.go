@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 
 	"trireme/tensor"
 )
@@ -12,7 +13,8 @@ type Options struct {
 	// Shared is memory that other ranks can read (collective.World.Arena): parameters at
 	// rest, gradients and buckets are put there. nil puts everything in private memory.
 	Shared *tensor.Arena
-	// Reserve is the private address space in bytes; 0 is 1 TiB.
+	// Reserve is the private address space in bytes to begin with; 0 is 1 TiB, or where the
+	// process is limited (ulimit -v) as much as Plan needs, with some more.
 	Reserve int
 	// Plan is what will be used at most, where it is known: the system then clears that much
 	// memory in the background, so that the first step does not wait for it page by page.
@@ -30,8 +32,8 @@ type Backend struct {
 
 // New starts a backend. Close stops its threads and gives its memory back.
 func New(o Options) (*Backend, error) {
-	if o.Reserve == 0 {
-		o.Reserve = 1 << 40
+	if err := o.reserve(); err != nil {
+		return nil, err
 	}
 	a, err := tensor.Reserve(o.Reserve)
 	if err != nil {
@@ -45,18 +47,62 @@ func New(o Options) (*Backend, error) {
 }
 
 func (b *Backend) prefault(plan tensor.Usage) {
-	private := plan.PeakTotal
+	private, shared := split(plan, b.shared != nil)
 	if b.shared != nil {
-		shared := int64(0)
-		for c := range tensor.NumCategories {
-			if forPeers(c) {
-				shared += plan.Peak[c]
-			}
-		}
 		b.shared.Prefault(int(shared))
-		private = max(0, private-shared)
 	}
 	b.private.Prefault(int(private))
+}
+
+// split is what a plan puts in private memory and in that which peers read.
+func split(plan tensor.Usage, peers bool) (private, shared int64) {
+	private = plan.PeakTotal
+	if !peers {
+		return private, 0
+	}
+	for c := range tensor.NumCategories {
+		if forPeers(c) {
+			shared += plan.Peak[c]
+		}
+	}
+	return max(0, private-shared), shared
+}
+
+// What is reserved of a limited address space beyond the plan: a quarter, and scratch, which the
+// plan does not count.
+const (
+	privateScratch = 128 << 20
+	sharedScratch  = 32 << 20
+)
+
+// reserve decides how much address space is taken, and maps what is shared.
+func (o *Options) reserve() error {
+	room, limited := tensor.Room()
+	private, shared := int64(1<<40), int64(math.MaxInt)
+	if limited {
+		views := int64(1)
+		if o.Shared != nil {
+			views = int64(o.Shared.Views())
+		}
+		private, shared = room/2, room/4/views
+		if o.Plan != nil {
+			private, shared = split(*o.Plan, o.Shared != nil)
+			private, shared = private*5/4+privateScratch, shared*5/4+sharedScratch
+		}
+		if o.Shared == nil {
+			shared = 0
+		}
+		if need := private + shared*views; need > room {
+			return &tensor.SpaceError{Bytes: need, For: "a rank's tensors"}
+		}
+	}
+	if o.Reserve == 0 {
+		o.Reserve = int(private)
+	}
+	if o.Shared == nil {
+		return nil
+	}
+	return o.Shared.Map(int(shared))
 }
 
 // forPeers says whether other ranks read what a category is for.
