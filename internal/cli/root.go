@@ -45,6 +45,12 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newVersion(),
 	)
 	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Short, c.Example = "print the help of a command", "  trireme help train"
+		}
+	}
 	spellings(root)
 	return root
 }

@@ -23,7 +23,7 @@ func newTokenize() *cobra.Command {
 		Short: "turn text into token ids and back, or train a tokenizer",
 		Long: `Reads lines from standard input and prints the ids of each as a JSON array in a line, with
 the tokens around it that the model expects. --decode turns such arrays into text again.
-With --json-lines the text of a line is a JSON string, so that it can hold line breaks.
+With --json_lines the text of a line is a JSON string, so that it can hold line breaks.
 
 A tokenizer is a directory with tokenizer.json, tokenizer.model (sentencepiece), vocab.json
 and merges.txt, or vocab.txt (BERT), or one of these files.
@@ -31,17 +31,17 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 --train learns a byte-level BPE from text files, and writes tokenizer.json.`,
 		Example: `  trireme tokenize --tokenizer DIR < lines.txt
   trireme tokenize --tokenizer DIR --decode < ids.jsonl
-  trireme tokenize --train --vocab-size 4096 --output DIR text.txt`,
+  trireme tokenize --train --vocab_size 4096 --output DIR text.txt`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if learn.train {
 				if dir != "" || decode || jsonLines || noSpecial {
-					return usage("--train learns a new tokenizer: --tokenizer, --decode, --json-lines and --no-special-tokens do not go with it", "")
+					return usage("--train learns a new tokenizer: --tokenizer, --decode, --json_lines and --no_special_tokens do not go with it", "")
 				}
 				return learn.run(c, args)
 			}
-			if c.Flags().Changed("vocab-size") || c.Flags().Changed("output") || c.Flags().Changed("json") {
-				return usage("--vocab-size, --output and --json are for --train", c.CommandPath()+" --train --help")
+			if c.Flags().Changed("vocab_size") || c.Flags().Changed("output") || c.Flags().Changed("json") {
+				return usage("--vocab_size, --output and --json are for --train", c.CommandPath()+" --train --help")
 			}
 			if len(args) > 0 {
 				return usage(fmt.Sprintf("text is read from standard input, but got %q", args[0]), fmt.Sprintf("%s --tokenizer DIR < %s", c.CommandPath(), args[0]))
@@ -71,7 +71,7 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 				if jsonLines {
 					var text *string
 					if err := json.Unmarshal([]byte(line), &text); err != nil || text == nil {
-						return nil, fmt.Errorf("is not a JSON string: %s. try: without --json-lines, for plain text", snippet(line))
+						return nil, fmt.Errorf("is not a JSON string: %s. try: without --json_lines, for plain text", snippet(line))
 					}
 					line = *text
 				}
@@ -86,8 +86,8 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 	f := c.Flags()
 	f.StringVar(&dir, "tokenizer", "", "directory with tokenizer.json, or vocab.json and merges.txt, or a model's name on the hub")
 	f.BoolVar(&decode, "decode", false, "read arrays of ids and print text")
-	f.BoolVar(&jsonLines, "json-lines", false, "each line of text is a JSON string")
-	f.BoolVar(&noSpecial, "no-special-tokens", false, "leave out the tokens around the text; with --decode, all special tokens")
+	f.BoolVar(&jsonLines, "json_lines", false, "each line of text is a JSON string")
+	f.BoolVar(&noSpecial, "no_special_tokens", false, "leave out the tokens around the text; with --decode, all special tokens")
 	learn.flags(f)
 	return c
 }

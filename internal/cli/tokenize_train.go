@@ -24,7 +24,7 @@ type learnOptions struct {
 
 func (o *learnOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.train, "train", false, "learn a byte-level BPE from the text files given")
-	f.IntVar(&o.vocab, "vocab-size", 4096, "tokens to learn, special ones and the 256 bytes included")
+	f.IntVar(&o.vocab, "vocab_size", 4096, "tokens to learn, special ones and the 256 bytes included")
 	f.StringVar(&o.output, "output", "", "directory for tokenizer.json")
 	f.BoolVar(&o.json, "json", false, "print the result of --train as one JSON object")
 }
@@ -45,7 +45,7 @@ func (o *learnOptions) run(c *cobra.Command, files []string) error {
 		return usage("no text to learn from: name the files", c.CommandPath()+" --train --output DIR text.txt")
 	}
 	if o.vocab < 257 {
-		return usage(fmt.Sprintf("--vocab-size: %d has no room for the 256 bytes and <|endoftext|>", o.vocab), "--vocab-size 4096")
+		return usage(fmt.Sprintf("--vocab_size: %d has no room for the 256 bytes and <|endoftext|>", o.vocab), "--vocab_size 4096")
 	}
 	r := learnReport{Schema: "trireme.tokenize.train/1", Output: o.output, Files: len(files)}
 	var failed error

@@ -55,7 +55,7 @@ func newTrain() *cobra.Command {
 	f := &trainFlags{}
 	c := &cobra.Command{
 		Use:   "train",
-		Short: "train a model on one or more processes of this machine, or as a rank of a world that another launcher started",
+		Short: "train a model on one or more processes",
 		Long: `Trains a model. Without a configuration, a model and data it runs the built-in recipe: a small
 Llama on the source of Go's standard library, in two processes.
 
