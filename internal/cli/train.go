@@ -163,6 +163,8 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	switch {
 	case f.useFSDP && f.mode != "" && f.mode != "fsdp":
 		return nil, usage("--use_fsdp and --mode "+f.mode+" are given", "one of them")
+	case f.format != "" && f.config == "":
+		return nil, usage("--config_format is given without a file", "--config FILE")
 	case f.useFSDP:
 		f.mode = "fsdp"
 	}
