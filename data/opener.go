@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"trireme/internal/disk"
 	"trireme/tokenizer"
 )
 
@@ -194,7 +195,7 @@ func (s *source) rows(ctx context.Context, c Config) (*tokenFile, error) {
 	if s.total > smallRows {
 		return s.cached(ctx, c, digest, write)
 	}
-	f, err := unnamedFile(os.TempDir())
+	f, err := disk.Unnamed("")
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}

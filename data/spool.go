@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
+
+	"trireme/internal/disk"
 )
 
 // spool is bytes that are written now and read once, later: a file in dir that has no name,
@@ -19,7 +21,7 @@ type spool struct {
 
 func (s *spool) Write(b []byte) (int, error) {
 	if s.f == nil {
-		f, err := unnamedFile(s.dir)
+		f, err := disk.Unnamed(s.dir)
 		if err != nil {
 			return 0, err
 		}
@@ -80,19 +82,6 @@ func (s *spool) close() {
 	if s.f != nil {
 		s.f.Close()
 	}
-}
-
-// unnamedFile is a new file in dir that is gone when it is closed, or the process ends.
-func unnamedFile(dir string) (*os.File, error) {
-	f, err := os.CreateTemp(dir, "spool*")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // bitSpool is a spool of bits, the lowest of a byte first.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"trireme/internal/disk"
 )
 
 // writeTokens writes documents as a token file.
@@ -33,7 +35,7 @@ func tokens(t interface {
 	Fatal(...any)
 }, vocab int, docs ...document) *tokenFile {
 	t.Helper()
-	f, err := unnamedFile(os.TempDir())
+	f, err := disk.Unnamed("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,6 +77,21 @@ func Try(dir string) error {
 // give one that fails.
 func On(s Storage, dir string, direct bool) *File { return &File{at: s, dir: dir, direct: direct} }
 
+// Unnamed makes a file in dir ("": the one for temporary files) that no name leads to: it is gone when
+// it is closed or the process ends, however that ends.
+func Unnamed(dir string) (*os.File, error) {
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	f, named, err := nameless(dir)
+	if err == nil && named != "" {
+		err = fmt.Errorf("disk: %s cannot be removed while it is open", named)
+		f.Close()
+		os.Remove(named)
+	}
+	return f, err
+}
+
 // createNamed makes a file that is removed at once, or else when it is closed: named is then its name.
 func createNamed(dir string) (f *os.File, named string, err error) {
 	if f, err = os.CreateTemp(dir, ".trireme-*"); err != nil {
