@@ -434,12 +434,12 @@ func TestUnheeded(t *testing.T) {
 		mode string
 		want string
 	}{
-		{"stopped", "rank 1 hangs, is stopped or was lost (did not heed terminated within 300ms)"},
-		{"stop=hang", "rank 0 hangs, is stopped or was lost (did not end within 600ms of terminated)"},
+		{"stopped", "rank 1 did not react to SIGTERM within 300ms after"},
+		{"stop=hang", "rank 0 did not end within 600ms of SIGTERM after"},
 	} {
 		var out buffer
 		cfg := config(c.mode, 2, &out)
-		cfg.ShowAll, cfg.StopGrace = true, 600*time.Millisecond
+		cfg.ShowAll, cfg.StopGrace, cfg.Silence = true, 600*time.Millisecond, time.Minute
 		signals := make(chan os.Signal, 1)
 		cfg.Signals = signals
 		go func() {

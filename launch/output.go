@@ -61,8 +61,8 @@ func (t *tail) lines(n int) []string {
 		return nil
 	}
 	from := max(0, len(ls)-n)
-	for i := len(ls) - 1; i >= 0; i-- {
-		if crashBegins([]byte(ls[i])) {
+	for i, l := range ls {
+		if crashBegins([]byte(l)) {
 			from = i
 			break
 		}
@@ -72,7 +72,7 @@ func (t *tail) lines(n int) []string {
 
 // crashBegins says whether a line is the first of what Go's runtime writes when it ends a program.
 func crashBegins(line []byte) bool {
-	for _, p := range []string{"panic: ", "fatal error: ", "runtime: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: "} {
+	for _, p := range []string{"panic: ", "fatal error: ", "runtime: ", "SIGQUIT: ", "SIGABRT: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: ", "SIGILL: ", "SIGTRAP: "} {
 		if bytes.HasPrefix(line, []byte(p)) {
 			return true
 		}

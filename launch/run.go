@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"trireme/rendezvous"
 )
 
@@ -198,12 +200,12 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 		case <-kill:
 			a.crew.signal(syscall.SIGKILL)
 		case <-heed:
-			if a.blame(func(w *worker) bool { return !a.heeds[w.rank] }, fmt.Sprintf("did not heed %v within %v", a.asked, a.cfg.Grace)) {
+			if a.blame(func(w *worker) bool { return !a.heeds[w.rank] }, fmt.Sprintf("did not react to %s within %v", unix.SignalName(a.asked), a.cfg.Grace)) {
 				stopping = true
 				a.crew.signal(syscall.SIGKILL)
 			}
 		case <-end:
-			a.blame(func(*worker) bool { return true }, fmt.Sprintf("did not end within %v of %v", a.cfg.StopGrace, a.asked))
+			a.blame(func(*worker) bool { return true }, fmt.Sprintf("did not end within %v of %s", a.cfg.StopGrace, unix.SignalName(a.asked)))
 			stopping = true
 			a.crew.signal(syscall.SIGKILL)
 		case <-done:
@@ -264,7 +266,7 @@ func (a *attempt) blame(whom func(*worker) bool, why string) (any bool) {
 	for _, w := range a.crew.workers {
 		if !w.gone.Load() && whom(w) {
 			any = true
-			a.words = append(a.words, word{From: -1, Blames: &w.rank, Why: why})
+			a.words = append(a.words, word{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d %s", w.rank, why)})
 		}
 	}
 	return any
