@@ -99,30 +99,9 @@ func figures(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: figures FILE FILE...")
 	}
 	read := func(name string) string {
-		steps := map[int]string{}
-		for line := range strings.Lines(ts.ReadFile(name)) {
-			var r struct {
-				Step     int
-				Loss     json.RawMessage
-				GradNorm json.RawMessage `json:"grad_norm"`
-				LR       json.RawMessage
-				Labels   json.RawMessage `json:"label_tokens"`
-				Tokens   json.RawMessage
-				Epoch    json.RawMessage `json:"epoch_loss"`
-			}
-			ts.Check(json.Unmarshal([]byte(line), &r))
-			if r.Loss != nil {
-				steps[r.Step] = fmt.Sprintf("step %d: loss %s grad_norm %s lr %s label tokens %s of %s, epoch's loss %s\n", r.Step, r.Loss, r.GradNorm, r.LR, r.Labels, r.Tokens, r.Epoch)
-			}
-		}
-		if len(steps) == 0 {
-			ts.Fatalf("%s has no step", name)
-		}
-		var out strings.Builder
-		for _, n := range slices.Sorted(maps.Keys(steps)) {
-			out.WriteString(steps[n])
-		}
-		return out.String()
+		text, err := stepFigures(ts.MkAbs(name))
+		ts.Check(err)
+		return text
 	}
 	first := read(args[0])
 	for _, name := range args[1:] {
@@ -148,6 +127,43 @@ func sameLosses(ts *testscript.TestScript, neg bool, args []string) {
 	if len(losses[0]) == 0 || string(losses[0]) != string(losses[1]) {
 		ts.Fatalf("%s has the loss %s, %s has %s", args[0], losses[0], args[1], losses[1])
 	}
+}
+
+// stepFigures is what the steps and evaluations in a file of records computed, a line for each: the
+// last record of a step, but for what depends on the machine and the moment.
+func stepFigures(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	steps, evaluations := map[int]string{}, map[int]string{}
+	for line := range strings.Lines(string(b)) {
+		var r struct {
+			Step     int
+			Loss     json.RawMessage
+			GradNorm json.RawMessage `json:"grad_norm"`
+			LR       json.RawMessage
+			Tokens   json.RawMessage
+			EvalLoss json.RawMessage `json:"eval_loss"`
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+		if r.Loss != nil {
+			steps[r.Step] = fmt.Sprintf("step %d: loss %s grad_norm %s lr %s tokens %s\n", r.Step, r.Loss, r.GradNorm, r.LR, r.Tokens)
+		}
+		if r.EvalLoss != nil {
+			evaluations[r.Step] = fmt.Sprintf("step %d: eval_loss %s\n", r.Step, r.EvalLoss)
+		}
+	}
+	if len(steps) == 0 {
+		return "", fmt.Errorf("%s has no step", path)
+	}
+	var out strings.Builder
+	for _, n := range slices.Sorted(maps.Keys(steps)) {
+		out.WriteString(steps[n] + evaluations[n])
+	}
+	return out.String(), nil
 }
 
 // truncate FILE BYTES cuts a file.
