@@ -20,6 +20,7 @@ type Failure struct {
 	// itself.
 	Rank int
 	Text string
+	Code uint8 // with which a rank that failed itself exits; 0 is none in particular
 }
 
 func (f *Failure) Error() string { return f.Text }
@@ -41,14 +42,14 @@ func blame(err error) int {
 	return -1
 }
 
-// encode writes a rank and a text as they travel; the kind is that of the message.
+// encode writes rank i32, code u8 and text; the kind is that of the message.
 func (f *Failure) encode() []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(int32(f.Rank))), f.Text...)
+	return append(append(binary.BigEndian.AppendUint32(nil, uint32(int32(f.Rank))), f.Code), f.Text...)
 }
 
 func decodeFailure(kind error, b []byte) *Failure {
-	if len(b) < 4 {
+	if len(b) < 5 {
 		return &Failure{Kind: kind, Rank: -1, Text: "a failure of no known rank"}
 	}
-	return &Failure{Kind: kind, Rank: max(-1, int(int32(binary.BigEndian.Uint32(b)))), Text: string(b[4:])}
+	return &Failure{Kind: kind, Rank: max(-1, int(int32(binary.BigEndian.Uint32(b)))), Code: b[4], Text: string(b[5:])}
 }

@@ -95,7 +95,7 @@ func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
 func (s *Store) Meet(ctx context.Context) error {
 	_, err := s.Await(ctx, joinKey, nil)
 	if err != nil && ctx.Err() != nil {
-		s.Abort(context.Cause(ctx))
+		s.Abort(context.Cause(ctx), 0)
 	}
 	return err
 }
@@ -163,12 +163,12 @@ func meetingPlace(ctx context.Context, env Env) (string, error) {
 	}
 	if ip.IP.IsLoopback() {
 		if env.GroupWorldSize > 1 {
-			return "", &Failure{ErrRefused, -1, fmt.Sprintf("rendezvous: MASTER_ADDR=%s is %s here, which other machines cannot reach. try: MASTER_ADDR=ADDRESS of rank 0's network interface", env.MasterAddr, ip.IP)}
+			return "", &Failure{Kind: ErrRefused, Rank: -1, Text: fmt.Sprintf("rendezvous: MASTER_ADDR=%s is %s here, which other machines cannot reach. try: MASTER_ADDR=ADDRESS of rank 0's network interface", env.MasterAddr, ip.IP)}
 		}
 		return ip.String(), nil
 	}
 	if env.Secret == nil {
-		return "", &Failure{ErrRefused, -1, noSecret(env)}
+		return "", &Failure{Kind: ErrRefused, Rank: -1, Text: noSecret(env)}
 	}
 	return ip.String(), nil
 }
@@ -257,7 +257,7 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
 	}
-	return nil, &Failure{ErrLate, 0, fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another job id or secret",
+	return nil, &Failure{Kind: ErrLate, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another job id or secret",
 		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))}
 }
 

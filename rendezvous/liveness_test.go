@@ -69,7 +69,7 @@ func play(role string) int {
 			err = strain(ctx, s)
 		}
 		if err != nil {
-			s.Abort(err)
+			s.Abort(err, 0)
 		}
 		s.Close()
 	}

@@ -44,7 +44,7 @@ func (p *pulse) tick() *Failure {
 		if p.still++; p.still < 2 {
 			return nil
 		}
-		return &Failure{ErrLost, p.rank, p.who.name(p.rank) + " " + stoppedBy(signal)}
+		return &Failure{Kind: ErrLost, Rank: p.rank, Text: p.who.name(p.rank) + " " + stoppedBy(signal)}
 	case runs:
 		limit = p.limit
 	}
@@ -52,7 +52,7 @@ func (p *pulse) tick() *Failure {
 	if silent < limit {
 		return nil
 	}
-	return &Failure{ErrLost, p.rank, fmt.Sprintf("%s does not answer for %.1f s", p.who.name(p.rank), silent.Seconds())}
+	return &Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s does not answer for %.1f s", p.who.name(p.rank), silent.Seconds())}
 }
 
 // heard is a connection on which every byte is a sign of life.

@@ -145,7 +145,7 @@ func (s *server) enter(p *peer, h hello) (op, *Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refused := func(format string, args ...any) (op, *Failure) {
-		return opRefused, &Failure{ErrRefused, -1, fmt.Sprintf("rendezvous: "+format, args...)}
+		return opRefused, &Failure{Kind: ErrRefused, Rank: -1, Text: fmt.Sprintf("rendezvous: "+format, args...)}
 	}
 	switch {
 	case h.world != s.world:
@@ -177,7 +177,7 @@ func (s *server) leave(p *peer, why string) {
 	close(p.out)
 	if !s.left[p.rank] {
 		s.left[p.rank] = true
-		s.breakUp(&Failure{ErrLost, p.rank, fmt.Sprintf("%s is lost: %s", p.pulse.who.name(p.rank), why)})
+		s.breakUp(&Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s is lost: %s", p.pulse.who.name(p.rank), why)})
 	}
 	if len(s.ranks) == 0 {
 		select {

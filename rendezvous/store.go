@@ -91,7 +91,7 @@ func (s *Store) send(m message) error {
 
 // gone is the failure of a store whose connection is closed.
 func (s *Store) gone() *Failure {
-	return &Failure{ErrLost, 0, s.ch.peer.name(0) + " is lost: its connection closed"}
+	return &Failure{Kind: ErrLost, Rank: 0, Text: s.ch.peer.name(0) + " is lost: its connection closed"}
 }
 
 // Rank is this process's number.
@@ -249,7 +249,7 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 			}
 			return nil, fmt.Errorf("rendezvous: %q: %w", key, ctx.Err())
 		case <-limit.C:
-			return nil, &Failure{ErrLate, 0, fmt.Sprintf("rendezvous: %q: the store at %s (rank 0) does not answer within %v", key, s.addr, timeout.Round(time.Millisecond))}
+			return nil, &Failure{Kind: ErrLate, Rank: 0, Text: fmt.Sprintf("rendezvous: %q: the store at %s (rank 0) does not answer within %v", key, s.addr, timeout.Round(time.Millisecond))}
 		}
 	}
 }
@@ -307,11 +307,12 @@ func (s *Store) Barrier(ctx context.Context, key string) error {
 }
 
 // Abort tells every rank that the job is over, and why: their Done closes, and whatever
-// they wait for fails. A cause that blames a rank (method Culprit) blames it there too.
-func (s *Store) Abort(cause error) {
+// they wait for fails. A cause that blames a rank (method Culprit) blames it there too. code is that
+// with which this rank will exit, or 0.
+func (s *Store) Abort(cause error, code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	s.call(ctx, opAbort, "", (&Failure{Rank: blame(cause), Text: cause.Error()}).encode())
+	s.call(ctx, opAbort, "", (&Failure{Rank: blame(cause), Code: uint8(code), Text: cause.Error()}).encode())
 }
 
 // Key is the key of this attempt of this job for one purpose, which only its ranks have.

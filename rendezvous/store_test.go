@@ -246,10 +246,10 @@ func TestLostWhileJoining(t *testing.T) {
 func TestAbort(t *testing.T) {
 	stores := mustJoin(t, 3)
 	defer closeAll(stores)
-	stores[1].Abort(errors.New("out of oars"))
+	stores[1].Abort(errors.New("out of oars"), 2)
 	for r, s := range stores {
 		<-s.Done()
-		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "rank 1 stopped: out of oars") {
+		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "rank 1 stopped: out of oars") || err.(*Failure).Code != 2 || blame(err) >= 0 {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}

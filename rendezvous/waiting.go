@@ -118,11 +118,11 @@ func (s *server) missing(w *wait) *Failure {
 	absent, late := s.behind(w)
 	switch {
 	case len(absent) > 0:
-		return &Failure{ErrLate, absent[0], fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here)", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world)}
+		return &Failure{Kind: ErrLate, Rank: absent[0], Text: fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here)", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world)}
 	case len(late) > 0:
-		return &Failure{ErrLate, late[0], fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)}
+		return &Failure{Kind: ErrLate, Rank: late[0], Text: fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)}
 	}
-	return &Failure{ErrLate, -1, fmt.Sprintf("rendezvous: nobody has set %q after %v", w.key, after)}
+	return &Failure{Kind: ErrLate, Rank: -1, Text: fmt.Sprintf("rendezvous: nobody has set %q after %v", w.key, after)}
 }
 
 // behind are the ranks that have not joined, and those of the others that a request waits for.

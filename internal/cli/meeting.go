@@ -125,7 +125,7 @@ func (m *meeting) leave(err error) error {
 	m.over.Wait()
 	if m.store != nil {
 		if err != nil {
-			m.store.Abort(err)
+			m.store.Abort(err, codeOf(err))
 		}
 		err = errors.Join(err, m.store.Close())
 	}

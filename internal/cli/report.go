@@ -98,12 +98,15 @@ func codeOf(err error) int {
 	var configuration conf.Errors
 	var input *train.InputError
 	var space *tensor.SpaceError
+	var other *rendezvous.Failure
 	switch {
 	case err == nil:
 		return CodeDone
 	case errors.As(err, &exit):
 		return exit.Code
 	case errors.As(err, &configuration):
+		return CodeUsage
+	case errors.As(err, &other) && other.Code == CodeUsage: // it would be the same again
 		return CodeUsage
 	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost), errors.Is(err, rendezvous.ErrLate):
 		// The launcher looks past ranks that end so, for the one that they lost.

@@ -90,7 +90,7 @@ func openWorld(m *meeting, transport string) (_ *world, err error) {
 	defer func() {
 		if err != nil {
 			if err = m.cause(err); m.store != nil {
-				m.store.Abort(err)
+				m.store.Abort(err, codeOf(err))
 			}
 			err = errors.Join(err, w.leave())
 		}
@@ -143,7 +143,7 @@ func (w *world) watch() {
 func (w *world) Abort(cause error) {
 	w.World.Abort(cause)
 	if w.store != nil {
-		w.store.Abort(cause)
+		w.store.Abort(cause, codeOf(cause))
 	}
 }
 
