@@ -224,7 +224,8 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 					last.ch = ch
 					break
 				}
-				if ctx.Err() == nil || last.err == nil {
+				end, limited := ctx.Deadline() // a try that it cuts off says nothing
+				if last.err == nil || ctx.Err() == nil && (!limited || time.Now().Before(end)) {
 					last.err = err
 				}
 				select {
