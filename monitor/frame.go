@@ -134,9 +134,9 @@ func (f *frame) course(width int, unicode bool, s styles) (out row) {
 		out.item().add("", "", "  ").add(s.accent, s.reset, c)
 	}
 	out.field(s, "lr", fmt.Sprintf("%.2e", r.LR))
-	out.field(s, "gnorm", short(r.GradNorm))
+	out.field(s, "gnorm", Short(r.GradNorm))
 	for _, k := range sortedKeys(r.Means) {
-		out.field(s, k, short(r.Means[k]))
+		out.field(s, k, Short(r.Means[k]))
 	}
 	if r.Skipped || !r.finite() {
 		out.item().add("", "", "  ").add(s.warn, s.reset, "not finite: skipped")
@@ -153,9 +153,9 @@ func (f *frame) speed(s styles) (out row) {
 		if r.LabelTokens > r.Samples { // else labels are of rows
 			out.field(s, "labels", Thousands(r.LabelTokensPerSecond())+"/s")
 		}
-		out.field(s, "samples", short(r.SamplesPerSecond())+"/s")
+		out.field(s, "samples", Short(r.SamplesPerSecond())+"/s")
 	}
-	out.field(s, "step", short(1000*r.StepSeconds)+" ms")
+	out.field(s, "step", Short(1000*r.StepSeconds)+" ms")
 	out.field(s, "mfu", r.mfu())
 	if r.PeakFLOPS > 0 {
 		out.item().add("", "", " of "+FLOPS(r.PeakFLOPS))
@@ -200,10 +200,10 @@ func (f *frame) evaluation(s styles) (out row) {
 			out.field(s, "macro_f1", fmt.Sprintf("%.4f", *e.MacroF1))
 		}
 	} else {
-		out.field(s, "perplexity", short(e.Perplexity()))
+		out.field(s, "perplexity", Short(e.Perplexity()))
 	}
 	for _, k := range sortedKeys(e.Means) {
-		out.field(s, k, short(e.Means[k]))
+		out.field(s, k, Short(e.Means[k]))
 	}
 	out.field(s, "at step", fmt.Sprint(e.Step))
 	return out

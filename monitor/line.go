@@ -45,14 +45,14 @@ func FormatLine(r Record, left time.Duration) string {
 	if r.MaxSteps > 0 {
 		fmt.Fprintf(&b, "/%d", r.MaxSteps)
 	}
-	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f", r.Loss, r.LR, short(r.GradNorm), r.TokensPerSecond())
+	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f", r.Loss, r.LR, Short(r.GradNorm), r.TokensPerSecond())
 	if r.masked() {
 		if r.LabelTokens > r.Samples { // else labels are of rows
 			fmt.Fprintf(&b, " label_tok/s=%.0f", r.LabelTokensPerSecond())
 		}
-		b.WriteString(" samples/s=" + short(r.SamplesPerSecond()))
+		b.WriteString(" samples/s=" + Short(r.SamplesPerSecond()))
 	}
-	fmt.Fprintf(&b, " mfu=%s step_ms=%s", r.mfu(), short(1000*r.StepSeconds))
+	fmt.Fprintf(&b, " mfu=%s step_ms=%s", r.mfu(), Short(1000*r.StepSeconds))
 	if r.WorldSize > 1 {
 		fmt.Fprintf(&b, " comm=%.1f%%", 100*r.CommFraction)
 	}
@@ -69,7 +69,7 @@ func FormatLine(r Record, left time.Duration) string {
 	if r.Skipped {
 		b.WriteString(" skipped (gradient not finite")
 		if r.LossScale > 0 {
-			fmt.Fprintf(&b, " at loss scale %s", short(r.LossScale))
+			fmt.Fprintf(&b, " at loss scale %s", Short(r.LossScale))
 		}
 		b.WriteString(")")
 	}
@@ -175,14 +175,14 @@ func SI(v float64) string {
 	for ; math.Abs(v) >= 1000 && unit < 6; unit++ {
 		v /= 1000
 	}
-	return short(v) + " " + [...]string{"", "K", "M", "G", "T", "P", "E"}[unit]
+	return Short(v) + " " + [...]string{"", "K", "M", "G", "T", "P", "E"}[unit]
 }
 
 // FLOPS is a speed: 249 GFLOP/s.
 func FLOPS(v float64) string { return SI(v) + "FLOP/s" }
 
-// short is a number with three digits that count and no exponent where it is of usual size.
-func short(v float64) string {
+// Short is a number with three digits that count and no exponent where it is of usual size.
+func Short(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
 		return "0"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -22,7 +23,7 @@ type result struct {
 
 	// Of the steps since this program was started:
 	steps, tokens int64
-	seconds       float64   // in steps
+	times         []float64 // of each, in seconds
 	speeds        []float64 // tokens a second of each
 }
 
@@ -61,15 +62,17 @@ func (r *result) add(rec *monitor.Record, began time.Time) {
 	}
 	r.steps++
 	r.tokens += rec.Tokens
-	r.seconds += rec.StepSeconds
+	r.times = append(r.times, rec.StepSeconds)
 	r.speeds = append(r.speeds, rec.TokensPerSecond())
 }
 
 // printDone says how long the run took, what it read and how well it does.
 func (r *result) printDone(w io.Writer, c train.Config, took time.Duration) {
 	if r.steps > 0 {
-		fmt.Fprintf(w, "done: %s in %s, %s, %s tokens/s; loss %.4f in the last step\n", number(r.steps, "step"), duration(took),
-			number(r.tokens, "token"), monitor.Thousands(float64(r.tokens)/r.seconds), r.last.Loss)
+		mean, deviation := meanOf(r.times)
+		fmt.Fprintf(w, "done: %s in %s (%s ms per step, standard deviation %s); %s, %s tokens/s; loss %.4f in the last step\n",
+			number(r.steps, "step"), duration(took), monitor.Short(1000*mean), monitor.Short(1000*deviation),
+			number(r.tokens, "token"), monitor.Thousands(float64(r.tokens)/float64(r.steps)/mean), r.last.Loss)
 	}
 	best, ok := c.Training.Best(r.evals)
 	if !ok {
@@ -92,6 +95,17 @@ func (r *result) printDone(w io.Writer, c train.Config, took time.Duration) {
 		where = "this is the model"
 	}
 	fmt.Fprintf(w, "evaluation: best %s at step %d (%s); last %s at step %d\n", scores(best), best.Step, where, scores(last), last.Step)
+}
+
+// meanOf is the mean of some numbers, at least one, and their standard deviation.
+func meanOf(v []float64) (mean, deviation float64) {
+	for _, x := range v {
+		mean += x / float64(len(v))
+	}
+	for _, x := range v {
+		deviation += (x - mean) * (x - mean) / float64(len(v))
+	}
+	return mean, math.Sqrt(deviation)
 }
 
 // checkpointOf is where the checkpoint of a step would be.
@@ -134,6 +148,9 @@ func (r *result) report(to *trainReport, c train.Config) {
 		to.EvalLoss = finite(r.evals[n-1].Loss)
 	}
 	to.TokensPerSecond, to.Tokens = bench.Median(r.speeds), r.tokens
+	if len(r.times) > 0 {
+		to.StepSeconds, to.StepSecondsStd = meanOf(r.times)
+	}
 	if best, ok := c.Training.Best(r.evals); ok {
 		to.Best = &bestReport{Step: best.Step, Loss: finite(best.Loss), Accuracy: best.Accuracy}
 		if dir := checkpointOf(c, best.Step); exists(dir) {

@@ -191,6 +191,8 @@ type trainReport struct {
 	Memory          []train.RankMemory `json:"memory"`            // measured
 	Seconds         float64            `json:"seconds"`           // from start to end
 	Tokens          int64              `json:"tokens"`            // read in that time, without padding
+	StepSeconds     float64            `json:"step_seconds"`      // mean of the steps in that time
+	StepSecondsStd  float64            `json:"step_seconds_std"`  // their standard deviation
 	Best            *bestReport        `json:"best"`              // evaluation; null: there is none
 }
 
