@@ -240,7 +240,7 @@ func (r *reader) engineFile(k key) {
 	}
 	var doc conf.Value
 	if err == nil {
-		doc, err = conf.Parse(name, text)
+		doc, err = conf.Parse(name, uncommented(text))
 	}
 	var problems conf.Errors
 	if errors.As(err, &problems) {

@@ -92,3 +92,19 @@ func TestTrainer(t *testing.T) {
 		}
 	}
 }
+
+// TestComments: Hjson's comments are read over, and places stay.
+func TestComments(t *testing.T) {
+	const text = "// a file\n{ // rows\n  \"train_batch_size\": 8, /* of a\n step */ \"gradient_clipping\": 1.0, # clips\n  \"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"//a/*b\\\"//\"}} // é\n}\n"
+	file, err := foreign.Read("x.json", strings.TrimPrefix(text, "// a file\n"), foreign.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, _ := conf.Load(train.Default(), file.Source)
+	if p := loaded.Value.Offload.Optimizer.Path; p != `//a/*b"//` {
+		t.Errorf("the path is %s", p)
+	}
+	if at := loaded.Origins["training.max_grad_norm"]; at != "x.json:3:10" {
+		t.Errorf("clipping is of %s", at)
+	}
+}

@@ -26,6 +26,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(string(text), "", "")
 	}
 	f.Add("training: {micro_batch_size: 2}\n", "ddp", "native")
+	f.Add("{ // rows\n \"train_batch_size\": 8 /* x */}", "", "")
 	f.Add("[job]\nx = 1\n", "", "")
 	f.Add("training:\nmodel_name: m\n<<: *x\n", "fsdp", "")
 	f.Add(`{"train_batch_size": 9223372036854775807, "train_micro_batch_size_per_gpu": 4611686018427387904, "gradient_accumulation_steps": 4}`, "deepspeed", "deepspeed")

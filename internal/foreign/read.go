@@ -80,7 +80,7 @@ func Read(name, text string, o Options) (*File, error) {
 			return nil, conf.Errors{{Where: name, Text: "is TOML, as torchtitan's job files are, and not read. try: a YAML file with this program's keys, or --set key=value"}}
 		}
 	}
-	doc, unread := conf.Parse(name, text)
+	doc, unread := conf.Parse(name, uncommented(text))
 	if unread != nil && len(doc.Keys) == 0 {
 		return nil, unread
 	}

@@ -1,0 +1,41 @@
+package foreign
+
+import "strings"
+
+// uncommented puts spaces in the place of // and /* */ comments of a JSON text, so that lines and
+// columns stay: DeepSpeed reads its files as Hjson, which has them. A comment begins where a word
+// could. Other texts stay as they are.
+func uncommented(text string) string {
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") || !strings.Contains(text, "/") {
+		return text
+	}
+	out := []byte(text)
+	end := "" // of the string or comment that is open
+	for i := 0; i < len(out); i++ {
+		rest := text[i:]
+		switch {
+		case end == `"` && out[i] == '\\':
+			i++
+		case end != "" && strings.HasPrefix(rest, end):
+			if end == "*/" {
+				out[i], out[i+1] = ' ', ' '
+				i++
+			}
+			end = ""
+		case end == `"`:
+		case end != "":
+			if out[i] != '\n' {
+				out[i] = ' '
+			}
+		case out[i] == '"':
+			end = `"`
+		case i > 0 && !strings.ContainsRune(" \t\r\n,:{}[]\"", rune(text[i-1])): // inside a word
+		case strings.HasPrefix(rest, "//"):
+			end, out[i] = "\n", ' '
+		case strings.HasPrefix(rest, "/*"):
+			end, out[i], out[i+1] = "*/", ' ', ' '
+			i++
+		}
+	}
+	return string(out)
+}
