@@ -36,6 +36,9 @@ func (c Config) cacheDir(kind string) (string, error) {
 func (s *source) digest(extra ...string) (sum [32]byte, err error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "2\n%s %q %v\n%q\n", s.format, s.field, s.lenient, extra)
+	if s.parts != nil {
+		fmt.Fprintf(h, "%v\n", s.parts)
+	}
 	for _, f := range s.files {
 		st, err := os.Stat(f)
 		if err != nil {

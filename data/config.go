@@ -56,6 +56,15 @@ type Config struct {
 	// is those for validation, or else for testing. Empty, with eval_fraction 0: those splits
 	// in path's directory, if there are any. Default "".
 	EvalPath string `yaml:"eval_path"`
+	// Split is the part of path to train on, as load_dataset of Hugging Face's datasets takes it:
+	// train[:1000] is the first 1000 rows, train[10%:20%] and train[-500:] others, and + joins
+	// parts, as in train+validation. Without splits in path's names, all rows are train. Slices
+	// are of rows as the files hold them, so text and token files have none. Empty: all rows for
+	// training. Default "".
+	Split string `yaml:"split"`
+	// EvalSplit is the part of eval_path, or of path if that is empty, to evaluate on, in the same
+	// form: validation[:10%]. Use it or eval_fraction. Default "".
+	EvalSplit string `yaml:"eval_split"`
 	// EvalFraction is the share of the rows in path, evenly spread, that is kept for evaluation
 	// and not trained on. Use it or eval_path. Default 0.
 	EvalFraction float64 `yaml:"eval_fraction"`
@@ -157,6 +166,17 @@ func (c Config) Validate() error {
 	}
 	if c.EvalFraction > 0 && c.EvalPath != "" {
 		errs = append(errs, errors.New("data: eval_path and eval_fraction both name an evaluation set. try: one of them"))
+	}
+	if c.EvalFraction > 0 && c.EvalSplit != "" {
+		errs = append(errs, errors.New("data: eval_split and eval_fraction both name evaluation data. try: one of them"))
+	}
+	for _, s := range []struct{ key, text string }{{"split", c.Split}, {"eval_split", c.EvalSplit}} {
+		if s.text == "" {
+			continue
+		}
+		if _, err := parseSplit(s.text); err != nil {
+			errs = append(errs, fmt.Errorf("data: %s: %w", s.key, err))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Columns)) {
 		if !slices.Contains(columnNames, name) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,7 @@ func splitOf(path string) string {
 type found struct {
 	files  []string
 	splits map[string][]string // of a folder where some file is for training; else nil
+	named  map[string][]string // of a folder, by split, those whose names tell of one
 	empty  []string            // files of rows without a byte, which are passed over
 }
 
@@ -198,6 +200,8 @@ func findInFolder(root, format string) (found, error) {
 		split := splitOf(below)
 		f.splits[split] = append(f.splits[split], path)
 	}
+	f.named = maps.Clone(f.splits)
+	delete(f.named, "")
 	if len(f.splits[splitTrain]) == 0 {
 		f.splits = nil
 	}

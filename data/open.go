@@ -106,16 +106,35 @@ func (c Config) sources() (train, eval *source, err error) {
 		files = f.splits[splitTrain]
 	}
 	files, without := withRows(files)
-	if train, err = c.newSource(c.Path, files); err != nil {
+	held := f.heldOut()
+	if c.EvalPath != "" || c.EvalFraction > 0 || c.EvalSplit != "" {
+		held = ""
+	}
+	if c.Split != "" {
+		train, err = c.slicedSource("split", c.Path, c.Split, f, false)
+		if takes(c.Split, held) {
+			held = ""
+		}
+	} else {
+		train, err = c.newSource(c.Path, files)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	train.notes = emptyNote(f.empty, without)
-	held := f.heldOut()
-	if c.EvalPath != "" || c.EvalFraction > 0 {
-		held = ""
+	if train.splits = c.tellSlices(held); train.splits == "" {
+		train.splits = f.tell(held)
 	}
-	train.splits = f.tell(held)
 	switch {
+	case c.EvalSplit != "":
+		path := c.Path
+		if c.EvalPath != "" {
+			path = c.EvalPath
+			if f, err = c.find(path); err != nil {
+				return nil, nil, err
+			}
+		}
+		eval, err = c.slicedSource("eval_split", path, c.EvalSplit, f, c.EvalPath != "")
 	case c.EvalPath != "":
 		if f, err = c.find(c.EvalPath); err != nil {
 			return nil, nil, err
@@ -132,7 +151,7 @@ func (c Config) sources() (train, eval *source, err error) {
 
 // HasEval says whether there are rows for evaluation: a fraction of all, or files of their own.
 func (c Config) HasEval() (bool, error) {
-	if c.EvalPath != "" || c.EvalFraction > 0 {
+	if c.EvalPath != "" || c.EvalFraction > 0 || c.EvalSplit != "" {
 		return true, nil
 	}
 	f, err := c.find(c.Path)

@@ -18,9 +18,9 @@ const parquetMagic = "PAR1"
 
 var errParquet = errors.New("the Parquet file is damaged")
 
-// readParquet gives the rows of a Parquet file, group after group. The library panics on some
-// damaged files; here that is an error.
-func (s *source) readParquet(file int, f func(*entry) error) (err error) {
+// readParquet gives the rows of a Parquet file, group after group, but for groups that skip, given
+// their rows, passes over. The library panics on some damaged files; here that is an error.
+func (s *source) readParquet(file int, skip func(n int64) bool, f func(*entry) error) (err error) {
 	name := s.files[file]
 	in, err := os.Open(name)
 	if err != nil {
@@ -40,7 +40,14 @@ func (s *source) readParquet(file int, f func(*entry) error) (err error) {
 			return err
 		}
 		opened = true
-		return s.parquetRows(p, func(fields map[string]any) error {
+		pass := func(n int64) bool {
+			passed := skip(n)
+			if passed {
+				row += n
+			}
+			return passed
+		}
+		return s.parquetRows(p, pass, func(fields map[string]any) error {
 			row++
 			given = f(&entry{at: rowOf(file, row), fields: fields})
 			return given
@@ -63,13 +70,13 @@ func (s *source) readParquet(file int, f func(*entry) error) (err error) {
 	}
 }
 
-func (s *source) parquetRows(p *parquet.File, f func(map[string]any) error) error {
+func (s *source) parquetRows(p *parquet.File, pass func(n int64) bool, f func(map[string]any) error) error {
 	a, err := newAssembler(p.Root(), s.cleanString)
 	if err != nil {
 		return err
 	}
 	for _, group := range p.RowGroups() {
-		if group.NumRows() == 0 { // whose columns may have no page
+		if group.NumRows() == 0 || pass(group.NumRows()) { // columns of a group without rows may have no page
 			continue
 		}
 		if err := s.parquetGroup(group, a, float64(p.Size())/float64(p.NumRows()), f); err != nil {
@@ -93,6 +100,25 @@ func openParquet(in *os.File) (*parquet.File, error) {
 		return nil, fmt.Errorf("%w: %w", errParquet, err)
 	}
 	return p, checkGroups(p.Metadata())
+}
+
+// parquetRowCount is how many rows the footer of a file tells of.
+func parquetRowCount(path string) (rows int64, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the library, on a damaged file
+			err = fmt.Errorf("data: %s: %w: %v. try: fetch or write the file again", path, errParquet, p)
+		}
+	}()
+	in, err := os.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("data: %w", err)
+	}
+	defer in.Close()
+	p, err := openParquet(in)
+	if err != nil {
+		return 0, rowError(path, err)
+	}
+	return p.NumRows(), nil
 }
 
 // maxEmpty is the size of the largest file that is looked at for having no rows: such a file is

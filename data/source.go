@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync/atomic"
 )
@@ -18,6 +19,8 @@ type source struct {
 	maxRow  int64  // bytes of the largest row
 	notes   []string
 	splits  string // what names told, where these are some of a folder's files
+	parts   []part // rows of the files that are read; nil: all
+	slices  string // what the configuration calls them
 
 	// sameCut says whether a text has the tokens of its two parts, one after the other; nil:
 	// cut anywhere.
@@ -69,16 +72,31 @@ type entry struct {
 	more   bool           // and goes on in the next
 }
 
-// eachEntry calls f with every row of the files, in order.
+// eachEntry calls f with every row that is read of the files, in order.
 func (s *source) eachEntry(f func(*entry) error) error {
-	for i, path := range s.files {
+	parts := s.parts
+	if parts == nil {
+		parts = []part{{0, len(s.files), 0, math.MaxInt64}}
+	}
+	for _, p := range parts {
+		if err := s.eachOf(p, f); err != nil && !errors.Is(err, errPart) {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachOf calls f with every row of a part.
+func (s *source) eachOf(p part, f func(*entry) error) error {
+	f, skip := p.window(f)
+	for i := p.first; i < p.last; i++ {
 		if s.format == FormatParquet {
-			if err := s.readParquet(i, f); err != nil {
+			if err := s.readParquet(i, skip, f); err != nil {
 				return err
 			}
 			continue
 		}
-		in, err := openStream(path, &s.read)
+		in, err := openStream(s.files[i], &s.read)
 		if err != nil {
 			return err
 		}
@@ -138,6 +156,9 @@ func (s *source) first() (*record, error) {
 	})
 	if err == nil && r == nil {
 		err = fmt.Errorf("data: %s holds no rows. try: another data.path", s.path)
+		if s.slices != "" {
+			err = fmt.Errorf("data: %s has no row of %s. try: a split that begins earlier", s.path, s.slices)
+		}
 	}
 	return r, err
 }

@@ -1,0 +1,259 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trireme/internal/conf"
+)
+
+// slice is part of a split, as the library datasets writes it: train[:1000], train[-10%:].
+type slice struct {
+	text     string
+	split    string // train, validation or test
+	from, to *int64 // rows, or percent; negative counts from the end; nil: the split's beginning, its end
+	percent  bool
+	pct1     bool // percent are of rows/100 rounded down (pct1_dropremainder)
+}
+
+var sliceForm = regexp.MustCompile(`^(\w+)(?:\[(?:(-?[\d_]+)(%)?)?:(?:(-?[\d_]+)(%)?)?\])?(?:\(([^)]*)\))?$`)
+
+// parseSplit reads slices joined by +.
+func parseSplit(text string) ([]slice, error) {
+	var all []slice
+	for one := range strings.SplitSeq(text, "+") {
+		s, err := parseSlice(strings.TrimSpace(one))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func parseSlice(text string) (s slice, err error) {
+	m := sliceForm.FindStringSubmatch(text)
+	if m == nil {
+		return s, fmt.Errorf("%q is not a split. try: train, train[:1000], train[10%%:20%%] or train[-500:]", text)
+	}
+	s = slice{text: text, split: splitWords[strings.ToLower(m[1])], percent: m[3]+m[5] != "", pct1: m[6] == "pct1_dropremainder"}
+	if s.split == "" {
+		return s, conf.NotOneOf(m[1], splitTrain, splitValidation, splitTest)
+	}
+	switch {
+	case m[6] != "" && !s.pct1 && m[6] != "closest":
+		return s, fmt.Errorf("%q: rounding: %w", text, conf.NotOneOf(m[6], "closest", "pct1_dropremainder"))
+	case m[6] != "" && !s.percent:
+		return s, fmt.Errorf("%q rounds, and has no percent. try: without (%s)", text, m[6])
+	}
+	for _, b := range []struct {
+		text string
+		to   **int64
+	}{{m[2], &s.from}, {m[4], &s.to}} {
+		if b.text == "" {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.ReplaceAll(b.text, "_", ""), 10, 64)
+		if err != nil || n < -math.MaxInt32 || n > math.MaxInt32 {
+			return s, fmt.Errorf("%q: %s is not a number of rows: at most %d can be", text, b.text, math.MaxInt32)
+		}
+		if s.percent && (n < -100 || n > 100) {
+			return s, fmt.Errorf("%q: %d%% is not between -100%% and 100%%", text, n)
+		}
+		*b.to = &n
+	}
+	return s, nil
+}
+
+// takes reports whether slices joined by + have rows of a split.
+func takes(text, split string) bool {
+	all, err := parseSplit(text)
+	return err == nil && slices.ContainsFunc(all, func(s slice) bool { return s.split == split })
+}
+
+// tellSlices says which splits the configuration asks for, and that another is held out; "" if it
+// asks for none.
+func (c Config) tellSlices(held string) string {
+	var text []string
+	if c.Split != "" {
+		text = append(text, "split "+c.Split)
+	}
+	switch {
+	case c.EvalSplit != "":
+		text = append(text, "eval_split "+c.EvalSplit)
+	case c.Split != "" && held != "":
+		text = append(text, "evaluation on "+held)
+	}
+	return strings.Join(text, ", ")
+}
+
+// whole reports whether the slice is all of its split.
+func (s slice) whole() bool { return s.from == nil && s.to == nil }
+
+// counts reports whether the slice depends on the number of rows that its split has.
+func (s slice) counts() bool {
+	return !s.whole() && (s.percent || s.from != nil && *s.from < 0 || s.to != nil && *s.to < 0)
+}
+
+// rows are the first row and the one after the last of a split of n rows, as datasets computes them;
+// n is not read unless counts says so.
+func (s slice) rows(n int64) (from, to int64, err error) {
+	if s.percent && s.pct1 && n < 100 {
+		return 0, 0, fmt.Errorf("%s: pct1_dropremainder takes nothing of the %d rows there are: it needs 100. try: without it", s.text, n)
+	}
+	bound := func(b *int64, open int64) int64 {
+		if b == nil {
+			return open
+		}
+		v := *b
+		switch {
+		case s.percent && s.pct1:
+			v *= n / 100
+		case s.percent:
+			v = int64(math.RoundToEven(float64(v*n) / 100))
+		}
+		if v < 0 {
+			return max(n+v, 0)
+		}
+		return v
+	}
+	from, to = bound(s.from, 0), bound(s.to, math.MaxInt64)
+	if s.counts() {
+		from, to = min(from, n), min(to, n)
+	}
+	return from, to, nil
+}
+
+// part is rows [from, to) of those that files [first, last) of a source hold together.
+type part struct {
+	first, last int
+	from, to    int64
+}
+
+// whole reports whether the part is all rows of its files.
+func (p part) whole() bool { return p.from == 0 && p.to == math.MaxInt64 }
+
+// errPart ends the reading of a part.
+var errPart = errors.New("the part ends")
+
+// window passes those entries to f that are rows of the part, and ends after them. skip reports
+// whether the next n rows lie before the part, and passes over them.
+func (p part) window(f func(*entry) error) (take func(*entry) error, skip func(n int64) bool) {
+	row := int64(-1)
+	take = func(e *entry) error {
+		if !e.rest {
+			row++
+		}
+		switch {
+		case row < p.from:
+			return nil
+		case row >= p.to:
+			return errPart
+		}
+		return f(e)
+	}
+	skip = func(n int64) bool {
+		if row+n >= p.from {
+			return false
+		}
+		row += n
+		return true
+	}
+	return take, skip
+}
+
+// slicedSource reads the slices of the splits that f found in path; key is for messages. Where no
+// name tells of a split, all rows are training rows, or those of any split if others is true.
+func (c Config) slicedSource(key, path, text string, f found, others bool) (*source, error) {
+	all, err := parseSplit(text)
+	if err != nil {
+		return nil, fmt.Errorf("data: %s: %w", key, err)
+	}
+	var files []string
+	var parts []part
+	for _, s := range all {
+		of, err := f.split(s, others)
+		if err != nil {
+			return nil, fmt.Errorf("data: %s: %w", key, err)
+		}
+		of, _ = withRows(of)
+		p := part{len(files), len(files) + len(of), 0, math.MaxInt64}
+		files = append(files, of...)
+		if !s.whole() {
+			if p.from, p.to, err = c.sliceRows(path, of, s); err != nil {
+				return nil, fmt.Errorf("data: %s: %w", key, err)
+			}
+		}
+		parts = append(parts, p)
+	}
+	src, err := c.newSource(path, files)
+	if err == nil {
+		src.parts, src.slices = parts, fmt.Sprintf("%s (data.%s)", text, key)
+	}
+	return src, err
+}
+
+// sliceRows finds which rows of the files of a split a slice is; they are counted if it depends on
+// that.
+func (c Config) sliceRows(path string, files []string, s slice) (from, to int64, err error) {
+	src, err := c.newSource(path, files)
+	if err != nil {
+		return 0, 0, err
+	}
+	if src.format == FormatText || src.format == FormatTokens {
+		return 0, 0, fmt.Errorf("%s asks for rows, and files of %s have none. try: %s, or data.eval_fraction to keep a share for evaluation", s.text, src.format, s.split)
+	}
+	n := int64(0)
+	if s.counts() {
+		if n, err = src.countRows(); err != nil {
+			return 0, 0, err
+		}
+	}
+	if from, to, err = s.rows(n); err == nil && from >= to {
+		err = fmt.Errorf("%s is no row", s.text)
+		if s.counts() {
+			err = fmt.Errorf("%w of the %d there are", err, n)
+		}
+	}
+	return from, to, err
+}
+
+// split lists the files of a slice's split.
+func (f found) split(s slice, others bool) ([]string, error) {
+	switch {
+	case f.named[s.split] != nil:
+		return f.named[s.split], nil
+	case len(f.named) > 0:
+		return nil, fmt.Errorf("there are no files of %s, only of %s", s.split, strings.Join(slices.Sorted(maps.Keys(f.named)), ", "))
+	case s.split != splitTrain && !others:
+		return nil, fmt.Errorf("no name of a file tells of a split, so that all are %s, and none is of %s. try: %s", splitTrain, s.split, strings.Replace(s.text, s.split, splitTrain, 1))
+	}
+	return f.files, nil
+}
+
+// countRows counts the rows of the files.
+func (s *source) countRows() (n int64, err error) {
+	if s.format == FormatParquet {
+		for _, path := range s.files {
+			rows, err := parquetRowCount(path)
+			if err != nil {
+				return 0, err
+			}
+			n += rows
+		}
+		return n, nil
+	}
+	err = s.eachEntry(func(e *entry) error {
+		if !e.rest {
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
