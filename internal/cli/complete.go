@@ -105,6 +105,9 @@ func newCompletion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash | zsh | fish | powershell",
 		Short: "print the completion script of a shell: commands, flags, configuration keys and values",
+		Long: `Prints a script that a shell sources to complete commands, flags and their values: files,
+strategies, and after --set the keys of the configuration and what they can be. In bash it needs
+the package bash-completion.`,
 		Example: `  source <(trireme completion bash)
   trireme completion zsh > "${fpath[1]}/_trireme"
   trireme completion fish > ~/.config/fish/completions/trireme.fish

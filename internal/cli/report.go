@@ -75,15 +75,15 @@ func remedy(err error) string {
 		err error
 		try string
 	}{
-		{syscall.ENOSPC, "free some of that disk, or another: --output_dir, data.cache_dir, TMPDIR"},
-		{syscall.EDQUOT, "free some of your share of that disk, or another: --output_dir, data.cache_dir, TMPDIR"},
+		{syscall.ENOSPC, "free space on that disk, or use another: --output_dir, data.cache_dir, TMPDIR"},
+		{syscall.EDQUOT, "free space within your quota, or use another disk: --output_dir, data.cache_dir, TMPDIR"},
 		{syscall.EROFS, "another directory: --output_dir, data.cache_dir, TMPDIR"},
 		{syscall.EFBIG, "ulimit -f unlimited"},
 		{syscall.EMFILE, "ulimit -n 4096"},
 		{syscall.EISDIR, "another path, or remove that directory"},
 		{fs.ErrExist, "another path, or remove that directory"},
 		{syscall.ENOTDIR, "another directory, or remove that file"},
-		{fs.ErrPermission, "chmod, another directory, or the user whose it is"},
+		{fs.ErrPermission, "another directory, or run as its owner"},
 	} {
 		if errors.Is(err, r.err) {
 			return r.try
