@@ -11,11 +11,25 @@
 // each are remembered. The first worker to fail ends the others (SIGTERM, then SIGKILL), and
 // the error (a *Failure) says which it was, how it ended, and whether the kernel killed it
 // for want of memory. A rank that ends only because another hangs, is stopped or was lost says so
-// by Blame, and the error names that other one, with CodePeerLost. If restarts are left, all start again.
+// by Stop.Blame, and the error names that other one, with CodePeerLost. If restarts are left, all
+// start again.
 //
-// Signals: SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 are handed to the workers once, which end at
-// the next step with a checkpoint and code 75; another SIGINT kills them at once (130).
-// SIGQUIT is always handed on. SIGHUP is ignored: a job outlives its terminal.
+// # Signals
+//
+// A process has one Stop from its first moment to its last (OnStop): signals end its context, and a
+// request is never forgotten. A launcher takes the signals over (Stop.Take) and hands them to Run:
+//
+//   - SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 reach the workers once, as SIGINT or SIGTERM. They end
+//     after the step with a checkpoint and code 75, or at once with 130 or 143 if they have not
+//     begun. Another SIGINT kills them (130).
+//   - SIGQUIT is handed on to the workers that listen; each writes its stacks to LogDir.
+//   - Ctrl-Z stops the workers with the launcher.
+//
+// A worker that listens says so, and says when it has heard a signal (a pipe that all workers
+// inherit). One that does not within Grace is stopped or hangs: it is named and all are killed.
+//
+// Go's runtime ends a worker that crashes by SIGABRT, so that its code (134) is not taken for code 2,
+// and writes the stacks to a file without a name; Run keeps it in LogDir.
 //
 // # No orphans
 //
@@ -24,5 +38,5 @@
 // with its process group, when the pipe closes. On Linux the kernel also kills every direct
 // child (PR_SET_PDEATHSIG), of whatever program.
 //
-// The workers' side is TieToParent, OnStop and Blame.
+// The workers' side is TieToParent and Stop.
 package launch

@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 			"planned":    planned,
 			"replace":    replace,
 			"samelosses": sameLosses,
+			"signaled":   signaled,
 			"smalldisk":  smallDisk,
 			"truncate":   truncate,
 			"waitfor":    waitFor,

@@ -14,15 +14,27 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
-// killed CODE VICTIM FILE LINES ARGS... runs trireme, kills VICTIM (a rank, or launcher) with
-// SIGKILL once FILE has so many lines more, and compares the exit code. No process and no shared
-// memory may be left. stdout and stderr of the run are written to the files out and err.
+// killed CODE VICTIM FILE LINES ARGS... is signaled KILL with the rest.
 func killed(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 5 {
-		ts.Fatalf("usage: killed CODE VICTIM FILE LINES ARGS...")
+	signaled(ts, neg, append([]string{"KILL"}, args...))
+}
+
+// signaled SIGNALS CODE VICTIM FILE LINES ARGS... runs trireme, sends VICTIM (a rank, or launcher) the
+// signals, named and with commas between, once FILE has n LINES more, and compares the exit code. No
+// process and no shared memory may be left. stdout and stderr of the run are written to the files
+// out and err.
+func signaled(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 6 {
+		ts.Fatalf("usage: signaled SIGNALS CODE VICTIM FILE LINES ARGS...")
 	}
+	var signals []syscall.Signal
+	for name := range strings.SplitSeq(args[0], ",") {
+		signals = append(signals, unix.SignalNum("SIG"+name))
+	}
+	args = args[1:]
 	code, victim, file := args[0], args[1], ts.MkAbs(args[2])
 	lines, err := strconv.Atoi(args[3])
 	ts.Check(err)
@@ -55,7 +67,12 @@ func killed(ts *testscript.TestScript, neg bool, args []string) {
 	if pid == 0 {
 		ts.Fatalf("no process of rank %s among %v", victim, ranks)
 	}
-	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	for i, sig := range signals {
+		if i > 0 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		ts.Check(syscall.Kill(pid, sig))
+	}
 	select {
 	case err = <-ended:
 	case <-patience:
