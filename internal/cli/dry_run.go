@@ -50,11 +50,11 @@ func (j *job) dryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 		}
 		return writeJSON(w, r)
 	}
-	fmt.Fprintln(w, "memory planned for each rank:")
+	fmt.Fprintln(w, "planned memory per rank, peak by category:")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for c := range tensor.NumCategories {
 		fmt.Fprintf(t, "%s\t%s\t\n", c, monitor.Bytes(p.Memory.Peak[c]))
 	}
-	fmt.Fprintf(t, "at one moment\t%s\t\n", monitor.Bytes(p.Memory.PeakTotal))
+	fmt.Fprintf(t, "total\t%s\t\n", monitor.Bytes(p.Memory.PeakTotal))
 	return t.Flush()
 }
