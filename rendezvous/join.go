@@ -258,7 +258,7 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
 	}
-	return nil, &Failure{Kind: ErrLate, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another job id or secret",
+	return nil, &Failure{Kind: ErrLate, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another TORCHELASTIC_RUN_ID or secret. try: start it with RANK=0 and the same MASTER_ADDR and MASTER_PORT",
 		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))}
 }
 

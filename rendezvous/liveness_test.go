@@ -38,9 +38,14 @@ func TestMain(m *testing.M) {
 // play is a rank as a process of its own. It says "here" when it is where it will be disturbed, and
 // at the end what it ended with.
 func play(role string) int {
-	if role == "burn" {
+	switch role {
+	case "burn":
 		for {
 		}
+	case "steal": // another user
+		b, err := userSecretIn(os.Getenv("RENDEZVOUS_TEST_DIR"))
+		fmt.Printf("%x %v\n", b, err)
+		return 0
 	}
 	env, err := Read(os.LookupEnv)
 	if err != nil {
@@ -433,6 +438,51 @@ func TestStrangerOnLoopback(t *testing.T) {
 		t.Error("the ranks' keys differ, or are public")
 	}
 	closeAll([]*Store{first, second})
+}
+
+// Another user of the machine reads no key, and can put none in its place.
+func TestAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can act as another user")
+	}
+	base, err := os.MkdirTemp("", "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	os.Chmod(base, 0o777|os.ModeSticky) // as /tmp
+	exe := filepath.Join(base, "exe")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(self); err != nil || os.WriteFile(exe, b, 0o755) != nil {
+		t.Fatal(err)
+	}
+	steal := func(dir string) string {
+		c := exec.Command(exe)
+		c.Env = append(os.Environ(), roleVar+"=steal", "RENDEZVOUS_TEST_DIR="+dir)
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatal(err, string(out))
+		}
+		return string(out)
+	}
+	ours := filepath.Join(base, "ours")
+	if _, err := userSecretIn(ours); err != nil {
+		t.Fatal(err)
+	}
+	if said := steal(ours); !strings.HasPrefix(said, " ") || !strings.Contains(said, "permission denied") {
+		t.Error(said)
+	}
+	theirs := filepath.Join(base, "theirs") // made before us, where we would look
+	if said := steal(theirs); !strings.Contains(said, "<nil>") {
+		t.Fatal(said)
+	}
+	if b, err := userSecretIn(theirs); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+		t.Errorf("%x, %v", b, err)
+	}
 }
 
 func TestUserSecret(t *testing.T) {

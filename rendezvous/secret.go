@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"syscall"
 )
 
 // Where a launcher leaves the job's secret: the number of an inherited descriptor of a
@@ -38,7 +39,7 @@ func readSecret(lookup func(string) (string, bool)) ([]byte, error) {
 		return secretOf(f, SecretFDVar)
 	}
 	if path, ok := lookup(SecretFileVar); ok {
-		f, err := os.Open(path)
+		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO holds up nobody
 		if err != nil {
 			return nil, fmt.Errorf("rendezvous: %s: %w", SecretFileVar, err)
 		}

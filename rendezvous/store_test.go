@@ -407,11 +407,14 @@ func TestMeetingPlace(t *testing.T) {
 
 func TestSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
-	os.WriteFile(path, []byte("sixteen or more bytes"), 0o644)
+	os.WriteFile(path, []byte("sixteen or more bytes"), 0o600)
 	vars := map[string]string{SecretFileVar: path}
 	lookup := func(k string) (string, bool) { v, ok := vars[k]; return v, ok }
-	if _, err := readSecret(lookup); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Error(err)
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o644, 0o666} {
+		os.Chmod(path, mode)
+		if _, err := readSecret(lookup); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("mode %#o: %v", mode, err)
+		}
 	}
 	os.Chmod(path, 0o600)
 	if b, err := readSecret(lookup); err != nil || string(b) != "sixteen or more bytes" {

@@ -118,7 +118,7 @@ func (s *server) missing(w *wait) *Failure {
 	absent, late := s.behind(w)
 	switch {
 	case len(absent) > 0:
-		return &Failure{Kind: ErrLate, Rank: absent[0], Text: fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here)", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world)}
+		return &Failure{Kind: ErrLate, Rank: absent[0], Text: fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here). try: start it with RANK=%d and the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world, absent[0])}
 	case len(late) > 0:
 		return &Failure{Kind: ErrLate, Rank: late[0], Text: fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)}
 	}

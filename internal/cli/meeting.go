@@ -85,6 +85,22 @@ func (m *meeting) note(line string) {
 // join waits for all ranks, for the time-out from now on where one has not come at all. The store is
 // nil in a world of one.
 func (m *meeting) join() (*rendezvous.Store, error) {
+	if err := m.connected(); err != nil || m.store == nil {
+		return nil, err
+	}
+	return m.store, m.store.Meet(m.ctx)
+}
+
+// prepared waits until every rank has prepared what others on its machine use.
+func (m *meeting) prepared() error {
+	if err := m.connected(); err != nil || m.store == nil {
+		return err
+	}
+	_, err := m.store.Await(m.ctx, "prepared", nil)
+	return err
+}
+
+func (m *meeting) connected() error {
 	if m.env.WorldSize > 1 {
 		limit := m.waits.timeout
 		if limit == 0 {
@@ -100,10 +116,7 @@ func (m *meeting) join() (*rendezvous.Store, error) {
 		defer late.Stop()
 	}
 	<-m.ready
-	if m.err != nil || m.store == nil {
-		return nil, m.err
-	}
-	return m.store, m.store.Meet(m.ctx)
+	return m.err
 }
 
 // defaultWait is the time-out of joining where none is given.

@@ -127,6 +127,11 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	}
 	if led {
 		if !launch.Tied(os.LookupEnv) { // or it would wait for a rank 0 that has found the mistake
+			if job.recipe != nil {
+				if err := job.prepare(c.Context(), env, io.Discard); err != nil {
+					return err
+				}
+			}
 			if err := job.inspect(c.Context(), env.WorldSize, env.LocalWorldSize, io.Discard); err != nil {
 				return err
 			}
@@ -279,7 +284,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 		return err
 	}
 	if j.recipe != nil {
-		if err := j.recipe.Prepare(ctx, stderr); err != nil {
+		if err := j.prepare(ctx, env, stderr); err != nil {
 			return err
 		}
 	}
@@ -319,6 +324,19 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 		return j.writeReport(ctx, stdout, card.Started)
 	}
 	return j.tell(ctx, stdout, card.Started)
+}
+
+// prepare makes the files that the recipe's configuration names, on each machine once.
+func (j *job) prepare(ctx context.Context, env rendezvous.Env, stderr io.Writer) error {
+	if env.LocalRank == 0 {
+		if err := j.recipe.Prepare(ctx, stderr); err != nil {
+			return err
+		}
+	}
+	if j.met == nil {
+		return nil
+	}
+	return j.met.prepared()
 }
 
 // inspect finds what can be found before anything is started, and tokenizes.
