@@ -94,7 +94,7 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 		if t.digest != digest {
 			return nil, errors.Join(fmt.Errorf("data: %s is of other files", path), t.close())
 		}
-		t.path, t.files = s.path, s.files
+		t.path, t.files, t.at, t.cached = s.path, s.files, path, true
 		return t, nil
 	}
 	if t, err := open(); err == nil {

@@ -2,6 +2,7 @@ package data
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -20,6 +21,9 @@ type Sets struct {
 	// themselves what is learned.
 	Masking *Masking
 	all     []Dataset
+
+	train, eval []*tokenFile // of Train, and of an Eval that is not a part of it
+	tokenizer   string       // see Identity
 }
 
 // Open opens what c trains on and what it holds out, for what p says. tok turns text into
@@ -42,9 +46,14 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 	}
 	o := &opener{Config: c, Purpose: p, tok: tok}
 	s := &Sets{Splits: splits, Notes: train.notes}
+	if tok != nil {
+		digest := tok.Digest()
+		s.tokenizer = hex.EncodeToString(digest[:16])
+	}
 	if s.Train, s.Format, err = o.open(ctx, train); err != nil {
 		return nil, err
 	}
+	s.train, o.files = o.files, nil
 	if o.labels != nil {
 		s.Labels = o.labels.names
 	}
@@ -60,6 +69,7 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 			return nil, errors.Join(err, s.Close())
 		}
 		s.all = append(s.all, s.Eval)
+		s.eval = o.files
 	case c.EvalFraction > 0:
 		rows := s.Train.Len()
 		s.Train, s.Eval = Split(s.Train, c.EvalFraction)
@@ -90,7 +100,7 @@ func (s *Sets) Close() error {
 	for _, d := range s.all {
 		errs = append(errs, d.Close())
 	}
-	s.all = nil
+	s.all, s.train, s.eval = nil, nil, nil
 	return errors.Join(errs...)
 }
 

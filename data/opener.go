@@ -16,7 +16,8 @@ type opener struct {
 	Config
 	Purpose
 	tok    *tokenizer.Tokenizer
-	labels *labels // of the rows to train on, and so of those held out
+	labels *labels      // of the rows to train on, and so of those held out
+	files  []*tokenFile // that were opened
 }
 
 // masking is what is hidden of rows without labels.
@@ -68,6 +69,7 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 	if err != nil {
 		return nil, "", err
 	}
+	o.files = append(o.files, f)
 	if learnsAnswers(format) {
 		d, err = o.dataset(f, o.packs(false), 0, choiceConfig{least: 2, answers: true})
 	} else {
@@ -81,6 +83,7 @@ func (o *opener) openTokenFiles(s *source) (Dataset, error) {
 	all := &chain{}
 	for _, path := range s.files {
 		f, err := openTokens(path)
+		o.files = append(o.files, f)
 		if err == nil && f.plain && (o.DocumentMask || !o.packs(true)) {
 			err = errors.Join(fmt.Errorf("data: %s does not say where its documents end, which data.document_mask and packing: false need. try: packing: true without document_mask", path), f.close())
 		}
@@ -105,6 +108,7 @@ func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.files = append(o.files, f)
 	for i := range f.docs {
 		if o.Task != Classify {
 			break
@@ -137,6 +141,7 @@ func (o *opener) openLabelled(ctx context.Context, s *source, first *record) (Da
 	if err != nil {
 		return nil, err
 	}
+	o.files = append(o.files, f)
 	most := o.SequenceLength
 	if most == 0 {
 		most = o.Positions

@@ -15,11 +15,13 @@ import (
 // tokenFile is a token file in memory-mapped form.
 type tokenFile struct {
 	tokenInfo
-	path  string
-	files []string // that places number; nil: unknown
-	plain bool     // it says nothing of documents
-	data  []byte   // all of the file
-	unmap func() error
+	path   string
+	files  []string // that places number; nil: unknown
+	at     string   // the file itself
+	cached bool     // it is the cache's, and never changes
+	plain  bool     // it says nothing of documents
+	data   []byte   // all of the file
+	unmap  func() error
 
 	// Sections; nil where one is not there.
 	ids, ends, count, hide, replace, class, place []byte

@@ -32,7 +32,8 @@ func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 // run is new, and an older file is kept under another name (metrics.1.jsonl and so on).
 func OpenJSONL(path string, resumed int64) (*JSONL, error) {
 	var err error
-	if resumed > 0 {
+	// What is no regular file is kept under another name too: a pipe would hold the run.
+	if st, missing := os.Stat(path); missing == nil && resumed > 0 && st.Mode().IsRegular() {
 		err = truncate(path, resumed)
 	} else {
 		err = setAside(path)
@@ -88,9 +89,6 @@ func (j *JSONL) Close() error {
 // truncate leaves the lines of steps up to last, and none that cannot be read.
 func truncate(path string, last int64) error {
 	old, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -124,14 +122,22 @@ func truncate(path string, last int64) error {
 
 // setAside gives an older file the first free name.
 func setAside(path string) error {
-	if st, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 {
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && st.Mode().IsRegular() && st.Size() == 0:
 		return nil
+	case err != nil:
+		return err
 	}
 	ext := filepath.Ext(path)
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), n, ext)
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		_, err := os.Lstat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return os.Rename(path, name)
+		case err != nil:
+			return err
 		}
 	}
 }

@@ -1,0 +1,48 @@
+package conf
+
+import "reflect"
+
+// Change is a value that differs between two trees.
+type Change struct {
+	Path     string
+	From, To string // as Print writes them; "" where a tree has no such value
+}
+
+// Diff lists the values that differ between two trees, in the order in which Print writes them.
+func Diff[T any](from, to T) []Change {
+	var a, b leaves
+	a.add(reflect.ValueOf(&from).Elem(), "")
+	b.add(reflect.ValueOf(&to).Elem(), "")
+	old := map[string]string{}
+	for _, l := range a {
+		old[l.Path] = l.To
+	}
+	var out []Change
+	for _, l := range b {
+		was, there := old[l.Path]
+		delete(old, l.Path)
+		if !there || was != l.To {
+			out = append(out, Change{l.Path, was, l.To})
+		}
+	}
+	for _, l := range a { // what only the first tree has: keys of a map
+		if _, left := old[l.Path]; left {
+			out = append(out, Change{Path: l.Path, From: l.To})
+		}
+	}
+	return out
+}
+
+// leaves are the values of a tree, each as a Change to it.
+type leaves []Change
+
+func (l *leaves) add(v reflect.Value, path string) {
+	for _, c := range children(v) {
+		value, at := deref(c.value), join(path, c.name)
+		if children(value) != nil && !printsAsText(value) {
+			l.add(value, at)
+			continue
+		}
+		*l = append(*l, Change{Path: at, To: flow(value)})
+	}
+}
