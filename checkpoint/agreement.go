@@ -44,11 +44,13 @@ func agree[T any](ctx context.Context, a Agreement, value T, failure error) ([]T
 		Text    string `json:"text,omitzero"`
 		Corrupt bool   `json:"corrupt,omitzero"`
 		NoSpace bool   `json:"no_space,omitzero"`
+		NaN     bool   `json:"not_finite,omitzero"`
 	}
 	m := message{Value: value}
 	if failure != nil {
 		m.Failed, m.Text = true, failure.Error()
 		m.Corrupt, m.NoSpace = errors.Is(failure, ErrCorrupt), errors.Is(failure, syscall.ENOSPC)
+		m.NaN = errors.Is(failure, ErrNotFinite)
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -81,6 +83,8 @@ func agree[T any](ctx context.Context, a Agreement, value T, failure error) ([]T
 				first.cause = ErrCorrupt
 			} else if m.NoSpace {
 				first.cause = syscall.ENOSPC
+			} else if m.NaN {
+				first.cause = ErrNotFinite
 			}
 		}
 	}

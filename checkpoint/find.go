@@ -126,8 +126,8 @@ func Latest(dir, run string) (path string, notices []string, err error) {
 	return latest(disk{}, dir, run, nil)
 }
 
-// latest leaves out the paths in except.
-func latest(fs fileSystem, dir, run string, except []string) (path string, notices []string, err error) {
+// latest leaves out those that have failed to load.
+func latest(fs fileSystem, dir, run string, failed []Found) (path string, notices []string, err error) {
 	found, err := list(fs, dir)
 	if err != nil {
 		return "", nil, err
@@ -135,7 +135,7 @@ func latest(fs fileSystem, dir, run string, except []string) (path string, notic
 	var broken, others []Found
 	for _, f := range found {
 		switch {
-		case path != "" || slices.Contains(except, f.Path):
+		case path != "" || slices.ContainsFunc(failed, func(x Found) bool { return x.Path == f.Path }):
 		case errors.Is(f.Err, errNewer):
 			return "", nil, fmt.Errorf("checkpoint: %s: %w. try: that version, or --resume DIR of another checkpoint", f.Path, f.Err)
 		case f.Err != nil:
@@ -155,8 +155,8 @@ func latest(fs fileSystem, dir, run string, except []string) (path string, notic
 		for _, b := range broken {
 			notices = append(notices, fmt.Sprintf("checkpoint %s is incomplete (%v). using %s (verified)", filepath.Base(b.Path), b.Err, name))
 		}
-	case len(broken)+len(except) > 0:
-		return "", nil, &noneVerified{dir, broken, len(except)}
+	case len(broken)+len(failed) > 0:
+		return "", nil, &noneVerified{dir, failed, broken}
 	case len(others) > 0:
 		return "", nil, foreign(dir, others[0])
 	}
@@ -171,17 +171,23 @@ func foreign(dir string, f Found) error {
 // noneVerified is the error where there are checkpoints and none can be used: to start
 // anew without a word would throw the run away.
 type noneVerified struct {
-	dir    string
-	broken []Found
-	failed int
+	dir            string
+	failed, broken []Found // when they were read, and before
 }
 
 func (e *noneVerified) Error() string {
-	s := fmt.Sprintf("checkpoint: none of the %d checkpoints in %s can be used", len(e.broken)+e.failed, e.dir)
-	if len(e.broken) > 0 {
-		s += fmt.Sprintf(": %s is incomplete (%v)", filepath.Base(e.broken[0].Path), e.broken[0].Err)
+	var why []string
+	for _, f := range e.failed {
+		why = append(why, fmt.Sprintf("%s: %v", filepath.Base(f.Path), f.Err))
 	}
-	return s
+	for _, f := range e.broken {
+		why = append(why, fmt.Sprintf("%s is incomplete (%v)", filepath.Base(f.Path), f.Err))
+	}
+	n, more := len(why), ""
+	if n > 3 {
+		why, more = why[:3], "; and so on"
+	}
+	return fmt.Sprintf("checkpoint: none of the %d checkpoints in %s can be used: %s%s. try: a copy of one of them, --resume DIR of another, or a new run", n, e.dir, strings.Join(why, "; "), more)
 }
 
 func (e *noneVerified) Unwrap() error { return ErrCorrupt }

@@ -36,7 +36,8 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 		o.Device = s.memory.device
 	}
 	s.memory.sync()
-	var tried, notices []string
+	var tried []Found
+	var notices []string
 	for {
 		var found resolved
 		var err error
@@ -63,14 +64,14 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 		if resume != "auto" || !errors.Is(err, ErrCorrupt) {
 			return Resumed{Notices: notices}, err
 		}
-		tried = append(tried, path)
+		tried = append(tried, Found{Path: path, Err: err})
 		notices = append(notices, fmt.Sprintf("checkpoint %s cannot be used: %v", filepath.Base(path), err))
 	}
 }
 
-func (s *Store) resolve(resume string, except []string) (path string, notices []string, err error) {
-	if len(except) > 0 {
-		return latest(s.fs, s.dir, s.run, except)
+func (s *Store) resolve(resume string, failed []Found) (path string, notices []string, err error) {
+	if len(failed) > 0 {
+		return latest(s.fs, s.dir, s.run, failed)
 	}
 	return resolve(s.fs, s.dir, s.run, resume)
 }
