@@ -59,7 +59,8 @@ func (c Training) Best(all []monitor.Evaluation) (best monitor.Evaluation, ok bo
 	return best, ok
 }
 
-// judge notes an evaluation that is better than all before, whose checkpoint is then kept.
+// judge notes an evaluation that is better than all before, whose checkpoint is then kept. One that is
+// not finite is none.
 func (r *Run) judge(e monitor.Evaluation) error {
 	if !r.Config.Training.LoadBestModelAtEnd {
 		return nil
@@ -68,7 +69,10 @@ func (r *Run) judge(e monitor.Evaluation) error {
 	if err != nil {
 		return input(err)
 	}
-	if b := r.state.Best; b == nil || math.IsNaN(b.Value) || more && v > b.Value || !more && v < b.Value {
+	if v-v != 0 {
+		return r.sink.Note(fmt.Sprintf("the evaluation after step %d is not finite, and not the best: %s is %v", e.Step, r.Config.Training.MetricForBestModel, v))
+	}
+	if b := r.state.Best; b == nil || more && v > b.Value || !more && v < b.Value {
 		r.state.Best = &best{e.Step, v}
 		r.store.Keep(int(e.Step))
 	}
@@ -82,7 +86,12 @@ func (r *Run) isBest(step int64) bool { return r.state.Best != nil && r.state.Be
 // and they are not those of the last step.
 func (r *Run) loadBest(ctx context.Context) error {
 	b := r.state.Best
-	if !r.Config.Training.LoadBestModelAtEnd || b == nil || b.Step == r.state.Step {
+	switch {
+	case !r.Config.Training.LoadBestModelAtEnd:
+		return nil
+	case b == nil:
+		return r.sink.Note("load_best_model_at_end: no evaluation was finite; the weights are those of the last step")
+	case b.Step == r.state.Step:
 		return nil
 	}
 	path := r.store.StepPath(int(b.Step))

@@ -40,7 +40,7 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 	if deps.Checkpoint != "" {
 		err = loadParams(ctx, r.engine, deps.Checkpoint)
 	} else {
-		err = r.loadWeights(false)
+		err = r.loadWeights(ctx, false)
 	}
 	if err != nil {
 		return e, err

@@ -11,6 +11,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/durable"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/nn"
@@ -20,7 +21,8 @@ import (
 
 // Export writes the model as a Hugging Face directory, as the node export says: config.json with what
 // the configuration changed in it, weights, how to generate, and the tokenizer's files from the
-// first of tokenizers that has any. All ranks call it.
+// first of tokenizers that has any. Weights that are not finite are an error, and nothing is written.
+// All ranks call it.
 func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) error {
 	if err := r.engine.Settle(); err != nil {
 		return err
@@ -28,6 +30,9 @@ func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) erro
 	dt, err := r.Config.exportDType(r.config)
 	if err != nil {
 		return err
+	}
+	if err := checkpoint.CheckFinite(ctx, r.engine.OwnedParams(), r.deps.Agreement, r.backend); err != nil {
+		return fmt.Errorf("train: no model is exported: %w. try: %s", err, r.finiteAdvice())
 	}
 	entries, shards := exported(model.Params(r.model), r.engine.OwnedParams(), dt)
 	if r.deps.World.Rank() == 0 {
@@ -103,7 +108,7 @@ func copyTokenizer(to, from string) (copied int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("train: %w", err)
 	}
-	return 1, replaceFile(filepath.Join(to, "tokenizer.json"), b)
+	return 1, replace(filepath.Join(to, "tokenizer.json"), b)
 }
 
 const generationFile = "generation_config.json"
@@ -133,7 +138,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("train: %s: %w", path, err)
 	}
-	return replaceFile(path, append(b, '\n'))
+	return replace(path, append(b, '\n'))
 }
 
 // copyFiles copies those of names that are in from.
@@ -146,7 +151,7 @@ func copyFiles(to, from string, names []string) (copied int, err error) {
 		if err != nil {
 			return copied, fmt.Errorf("train: %w", err)
 		}
-		if err := replaceFile(filepath.Join(to, name), b); err != nil {
+		if err := replace(filepath.Join(to, name), b); err != nil {
 			return copied, err
 		}
 		copied++
@@ -154,21 +159,9 @@ func copyFiles(to, from string, names []string) (copied int, err error) {
 	return copied, nil
 }
 
-// replaceFile writes a small file so that readers see the old one or the new one. Its bytes are
-// durable before its name is; checkpoint.Export makes the names of the directory durable.
-func replaceFile(path string, data []byte) error {
-	tmp := path + ".tmp"
-	f, err := os.Create(tmp)
-	if err != nil {
-		return fmt.Errorf("train: %w", err)
-	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("train: %w", err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
+// replace writes a small file, durably.
+func replace(path string, data []byte) error {
+	if err := durable.WriteFile(path, data); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	return nil

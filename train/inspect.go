@@ -70,6 +70,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, loader.Close(), sets.Close()) }()
+	sets.Identity(ctx) // which the cache then has for the ranks
 	if s.Parameters, s.Trained, err = cfg.inspectModel(config, loader.SequenceLength()); err != nil {
 		return nil, err
 	}

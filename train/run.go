@@ -67,6 +67,8 @@ type Run struct {
 	sink    monitor.Sink
 	peak    tensor.Usage // over all steps
 
+	notFinite string // which of the weights that the run was given are not finite
+
 	pressure pressure
 
 	schedule  optim.Schedule
@@ -79,14 +81,18 @@ type Run struct {
 
 // progress is what a checkpoint stores besides tensors.
 type progress struct {
-	Step    int64              `json:"step"`    // steps done, those that were skipped too
-	Updates int                `json:"updates"` // steps that changed the parameters
-	Tokens  int64              `json:"tokens"`  // counted, since the run began
-	Skipped int                `json:"skipped"` // in a row, up to now
-	Data    data.State         `json:"data"`
-	Scaler  *optim.ScalerState `json:"loss_scaler,omitempty"`
-	Best    *best              `json:"best,omitempty"`
-	Epoch   epochLoss          `json:"epoch,omitzero"`
+	Step    int64      `json:"step"`    // steps done, those that were skipped too
+	Updates int        `json:"updates"` // steps that changed the parameters
+	Tokens  int64      `json:"tokens"`  // counted, since the run began
+	Skipped int        `json:"skipped"` // in a row, up to now
+	Data    data.State `json:"data"`
+	// Inputs are the data and the tokenizer of the run, MaxSteps the length of its schedule; zero
+	// in checkpoints of older versions.
+	Inputs   data.Identity      `json:"inputs,omitzero"`
+	MaxSteps int                `json:"max_steps,omitzero"`
+	Scaler   *optim.ScalerState `json:"loss_scaler,omitempty"`
+	Best     *best              `json:"best,omitempty"`
+	Epoch    epochLoss          `json:"epoch,omitzero"`
 	// Relieved says that layers are computed again since memory was short.
 	Relieved bool `json:"relieved,omitempty"`
 }
@@ -94,9 +100,9 @@ type progress struct {
 // ErrStopped says that a run ended because it was asked to, with its state saved.
 var ErrStopped = errors.New("stopped early; the state is saved")
 
-// ErrNotFinite says that a run ended, on all ranks at the same step, because its loss or its
-// gradient stayed without a finite value.
-var ErrNotFinite = errors.New("not finite")
+// ErrNotFinite says that a run ended, on all ranks at the same step, because its loss, its gradient
+// or its weights have no finite value.
+var ErrNotFinite = checkpoint.ErrNotFinite
 
 // Open prepares a run: it makes the model divided among the ranks, opens the data and loads
 // what is to be resumed. All ranks call it.
@@ -158,6 +164,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if err := r.together(ctx); err != nil {
 		return err
 	}
+	r.state.Inputs, r.state.MaxSteps = r.sets.Identity(ctx), r.Config.Training.MaxSteps
 	return r.engine.Refresh(ctx)
 }
 
@@ -228,8 +235,8 @@ func (r *Run) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if steps := r.Config.Training.MaxSteps; r.state.Step >= int64(steps) {
-		return r.sink.Note(fmt.Sprintf("all %d steps are done: nothing is left to train", steps))
+	if r.Done() {
+		return r.sink.Note(fmt.Sprintf("all %d steps are done: nothing is left to train", r.Config.Training.MaxSteps))
 	}
 	switch {
 	case r.state.Step > 0:
@@ -237,12 +244,12 @@ func (r *Run) begin(ctx context.Context) error {
 	case r.Config.Model.drawn():
 		return r.engine.Init(r.Config.Training.Seed)
 	}
-	return r.loadWeights(true)
+	return r.loadWeights(ctx, true)
 }
 
 // loadWeights reads this rank's parts of the model's files. To be trained, parameters that they
-// lack may be drawn.
-func (r *Run) loadWeights(train bool) error {
+// lack may be drawn. All ranks call it.
+func (r *Run) loadWeights(ctx context.Context, train bool) error {
 	files, err := r.Config.Model.openWeights()
 	if err != nil {
 		return input(err)
@@ -255,20 +262,33 @@ func (r *Run) loadWeights(train bool) error {
 	if err != nil {
 		return input(err)
 	}
-	for _, n := range w.notes() {
+	if err := w.load(r.backend, r.engine, r.Config.Training.Seed); err != nil {
+		return err
+	}
+	notes := w.notes()
+	if r.notFinite, err = w.notFinite(ctx, r.deps.Agreement); err != nil {
+		return err
+	}
+	if r.notFinite != "" {
+		notes = append(notes, fmt.Sprintf("%s: %s", files.Name(), r.notFinite))
+	}
+	for _, n := range notes {
 		if err := r.sink.Note(n); err != nil {
 			return err
 		}
 	}
-	return w.load(r.backend, r.engine, r.Config.Training.Seed)
+	return nil
 }
+
+// Done says that all steps are made.
+func (r *Run) Done() bool { return r.state.Step >= int64(r.Config.Training.MaxSteps) }
 
 // Steps makes steps until the run ends, one a turn of the loop. The record is this rank's; the
 // sink has had it. An error ends the iteration; ErrStopped is one.
 func (r *Run) Steps(ctx context.Context) iter.Seq2[monitor.Record, error] {
 	return func(yield func(monitor.Record, error) bool) {
 		hooks := r.hooks()
-		for r.state.Step < int64(r.Config.Training.MaxSteps) {
+		for !r.Done() {
 			rec, err := r.step(ctx)
 			for i := 0; i < len(hooks) && err == nil; i++ {
 				err = hooks[i].AfterStep(ctx, r, rec)
@@ -280,12 +300,16 @@ func (r *Run) Steps(ctx context.Context) iter.Seq2[monitor.Record, error] {
 	}
 }
 
-// Train makes all steps, and ends with the parameters that the configuration asks for.
+// Train makes all steps, and ends with the parameters that the configuration asks for. A run all of
+// whose steps were skipped has trained nothing, and is an error.
 func (r *Run) Train(ctx context.Context) error {
 	for _, err := range r.Steps(ctx) {
 		if err != nil {
 			return err
 		}
+	}
+	if r.state.Updates == 0 && r.state.Step > 0 {
+		return fmt.Errorf("train: all %d steps were skipped, the loss or the gradient is %w: nothing was trained, and no model is exported. try: %s", r.state.Step, ErrNotFinite, r.finiteAdvice())
 	}
 	return r.loadBest(ctx)
 }
@@ -330,8 +354,8 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
 		// All ranks come here at this step; none may leave while another still communicates.
-		return rec, errors.Join(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing. try: a lower learning_rate (%.4g now), or look at the data of this step",
-			rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped, lr), r.engine.Settle())
+		return rec, errors.Join(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing. try: %s",
+			rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped, r.finiteAdvice()), r.engine.Settle())
 	}
 	return rec, nil
 }

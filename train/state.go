@@ -38,33 +38,6 @@ func (r *Run) Save(ctx context.Context) error {
 	return r.together(ctx) // rank 0 has deleted old ones
 }
 
-// resume goes on from a checkpoint where the configuration asks for one and there is one.
-// What the user should know of it is returned.
-func (r *Run) resume(ctx context.Context) (notes []string, err error) {
-	got, err := r.store.Resume(ctx, r.Config.Resume, r.engine.State(), checkpoint.LoadOptions{})
-	if err != nil || got.Path == "" {
-		return got.Notices, err
-	}
-	var p progress
-	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
-		return nil, fmt.Errorf("train: %s: its training state cannot be read: %w. try: --resume DIR of an older one", got.Path, err)
-	}
-	if err := r.loader.Restore(p.Data); err != nil {
-		return nil, fmt.Errorf("train: %s: %w", got.Path, err)
-	}
-	if p.Relieved = p.Relieved && r.Config.Recompute.waits(); p.Relieved {
-		r.Config.Recompute.Apply(r.model.Units())
-	}
-	r.state = p
-	if p.Best != nil {
-		r.store.Keep(int(p.Best.Step))
-	}
-	return append(got.Notices, fmt.Sprintf("going on from %s, saved by %d ranks", got.Path, got.Meta.WorldSize)), nil
-}
-
-// Resumed is the step that the run goes on from; 0 where it begins anew.
-func (r *Run) Resumed() int64 { return r.state.Step }
-
 // evaluate passes over the evaluation set once, and records the result.
 func (r *Run) evaluate(ctx context.Context) error {
 	e, err := r.evaluateOn(ctx, r.sets.Eval)

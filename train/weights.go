@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/model"
 	"trireme/nn"
@@ -22,12 +23,13 @@ type weights struct {
 	other  []string                    // parameters that are drawn as the files have them in another shape
 	grown  []string                    // parameters with more rows than their tensors; the rest is drawn
 	shrunk []string                    // parameters with fewer rows than their tensors
+	nan    map[string]bool             // tensors with values that are not finite, of the parts that this rank has read
 }
 
 // match finds the tensor of every parameter of a model made from config. Parameters without
 // one, and tensors without one, are errors, unless the family or c allows them.
 func (c ModelConfig) match(m model.Model, config *model.Config, files *safetensors.Files) (*weights, error) {
-	w := &weights{files: files, params: map[string]*nn.Param{}, from: map[string]safetensors.Info{}}
+	w := &weights{files: files, params: map[string]*nn.Param{}, from: map[string]safetensors.Info{}, nan: map[string]bool{}}
 	var missing, misshapen, shapes []string
 	taken := map[string]bool{}
 	for _, p := range model.Params(m) {
@@ -124,8 +126,12 @@ func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error 
 			first, read := s.First+at, 0 // elements that the tensor has
 			if ok {
 				read = min(dst.Elems(), max(0, info.Elems()-first))
-				if err := w.files.ReadAs(info.Name, s.DType, first, read, tensor.HostBytes(dst.Flat(0, read))); err != nil {
+				b := tensor.HostBytes(dst.Flat(0, read))
+				if err := w.files.ReadAs(info.Name, s.DType, first, read, b); err != nil {
 					return err
+				}
+				if n, _ := checkpoint.NotFinite(b, s.DType); n > 0 {
+					w.nan[info.Name] = true
 				}
 			}
 			if read < dst.Elems() {

@@ -116,16 +116,16 @@ func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
 
 // evalReport is --json's object.
 type evalReport struct {
-	Schema     string             `json:"schema"`
-	Model      string             `json:"model"`
-	Loss       *float64           `json:"eval_loss"`
-	Perplexity *float64           `json:"perplexity,omitempty"`
-	Accuracy   *float64           `json:"accuracy,omitempty"`
-	MacroF1    *float64           `json:"macro_f1,omitempty"`
-	Means      map[string]float64 `json:"means,omitempty"`
-	Tokens     int64              `json:"eval_tokens"` // what was counted: tokens, or rows of a classifier
-	Seconds    float64            `json:"eval_seconds"`
-	World      int                `json:"world_size"`
+	Schema     string              `json:"schema"`
+	Model      string              `json:"model"`
+	Loss       *float64            `json:"eval_loss"`
+	Perplexity *float64            `json:"perplexity,omitempty"`
+	Accuracy   *float64            `json:"accuracy,omitempty"`
+	MacroF1    *float64            `json:"macro_f1,omitempty"`
+	Means      map[string]*float64 `json:"means,omitempty"`
+	Tokens     int64               `json:"eval_tokens"` // what was counted: tokens, or rows of a classifier
+	Seconds    float64             `json:"eval_seconds"`
+	World      int                 `json:"world_size"`
 }
 
 // measure evaluates as one rank; rank 0 prints what came of it.
@@ -150,8 +150,11 @@ func (f *evalFlags) measure(ctx context.Context, env rendezvous.Env, j *job, out
 			name = j.named("model.path")
 		}
 		r := evalReport{
-			Schema: "trireme.eval/1", Model: filepath.Clean(name), Loss: finite(e.Loss), Accuracy: e.Accuracy, MacroF1: e.MacroF1,
-			Means: e.Means, Tokens: e.Tokens, Seconds: e.Seconds, World: e.WorldSize,
+			Schema: "trireme.eval/1", Model: filepath.Clean(name), Loss: finite(e.Loss), Accuracy: finiteOrNil(e.Accuracy), MacroF1: finiteOrNil(e.MacroF1),
+			Means: map[string]*float64{}, Tokens: e.Tokens, Seconds: e.Seconds, World: e.WorldSize,
+		}
+		for name, v := range e.Means {
+			r.Means[name] = finite(v)
 		}
 		if e.Accuracy == nil {
 			r.Perplexity = finite(e.Perplexity())

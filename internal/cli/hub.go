@@ -136,7 +136,11 @@ func (j *job) asBegun(stderr io.Writer) {
 	if j.cfg.Resume == "" || j.cfg.Resume == "none" {
 		return
 	}
-	kept, err := conf.Load(train.Default(), conf.File(filepath.Join(j.cfg.OutputDir, configName)))
+	path := filepath.Join(j.cfg.OutputDir, configName)
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return // nothing has begun there
+	}
+	kept, err := conf.Load(train.Default(), conf.File(path))
 	if err != nil {
 		return // nothing has begun there, or it will be said when that is read
 	}

@@ -14,46 +14,67 @@ import (
 // cardName is the file of a run's directory that describes the run.
 const cardName = "run.json"
 
-// card is run.json: which run it is, what was run, when, and how it ended. One that has no end is of
-// a run that is under way or was killed.
+// card is run.json: which run it is, and its starts.
 type card struct {
 	path string
 
-	Schema     string     `json:"schema"`
-	ID         string     `json:"id"`
-	Name       string     `json:"name"`
-	Version    string     `json:"version"`
-	Command    []string   `json:"command"`
-	Started    time.Time  `json:"started"`
-	Ended      *time.Time `json:"ended,omitempty"`
-	Exit       *int       `json:"exit,omitempty"`
-	World      int        `json:"world"`
-	Strategy   string     `json:"strategy"`
-	Device     string     `json:"device"`
-	Steps      int        `json:"steps"`
-	Parameters int64      `json:"parameters"`
+	Schema     string `json:"schema"`
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	start             // the latest
+	Parameters int64  `json:"parameters"`
+	// Earlier are the starts that --resume auto has followed, the first one first.
+	Earlier []start `json:"earlier_starts,omitempty"`
 }
 
-// openCard writes what describes the run into its directory: run.json, the configuration, and the
-// file of another program that it came from.
+// start is what was run, when, and how it ended. One that has no end is under way or was killed.
+type start struct {
+	Version  string     `json:"version"`
+	Command  []string   `json:"command"`
+	Started  time.Time  `json:"started"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	Exit     *int       `json:"exit,omitempty"`
+	World    int        `json:"world"`
+	Strategy string     `json:"strategy"`
+	Device   string     `json:"device"`
+	Steps    int        `json:"steps"`
+}
+
+// openCard writes what describes the run into its directory: run.json and, of a new run, what
+// keepConfig does.
 func (j *job) openCard(ranks int) (*card, error) {
 	dir := j.cfg.OutputDir
 	final := filepath.Join(dir, finalName)
 	if st, err := os.Stat(final); err == nil && !st.IsDir() {
 		return nil, usage(final+" is no directory, and the model is to go there at the end", "another --output_dir, or move the file")
 	}
-	text := runMark + j.run.ID + "\n" + j.resolved
-	if err := durable.WriteFile(filepath.Join(dir, configName), []byte(text)); err != nil {
-		return nil, outputError(err)
-	}
-	if err := j.keepSource(dir); err != nil {
-		return nil, outputError(err)
+	if _, err := os.Stat(filepath.Join(dir, configName)); err != nil || j.cfg.Resume != "auto" {
+		if err := j.keepConfig(); err != nil {
+			return nil, err
+		}
 	}
 	c := &card{
-		path: filepath.Join(dir, cardName), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
-		World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps, Parameters: j.summary.Parameters,
+		path: filepath.Join(dir, cardName), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
+		start: start{
+			Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
+			World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps,
+		},
+	}
+	if before, err := readCard(dir); err == nil && (before.ID == c.ID || before.ID == "") && !before.Started.IsZero() {
+		c.Earlier = append(before.Earlier, before.start)
 	}
 	return c, c.write()
+}
+
+// keepConfig writes the configuration, and the file of another program that it came from. A run that
+// goes on does so when it makes steps: until then, its model is of the configuration that is there.
+func (j *job) keepConfig() error {
+	dir := j.cfg.OutputDir
+	text := runMark + j.run.ID + "\n" + j.resolved
+	if err := durable.WriteFile(filepath.Join(dir, configName), []byte(text)); err != nil {
+		return outputError(err)
+	}
+	return outputError(j.keepSource(dir))
 }
 
 // keepSource keeps a copy of another program's file beside config.yaml: source.json, say.

@@ -152,7 +152,7 @@ func (r *result) report(to *trainReport, c train.Config) {
 		to.StepSeconds, to.StepSecondsStd = meanOf(r.times)
 	}
 	if best, ok := c.Training.Best(r.evals); ok {
-		to.Best = &bestReport{Step: best.Step, Loss: finite(best.Loss), Accuracy: best.Accuracy}
+		to.Best = &bestReport{Step: best.Step, Loss: finite(best.Loss), Accuracy: finiteOrNil(best.Accuracy)}
 		if dir := checkpointOf(c, best.Step); exists(dir) {
 			to.Best.Checkpoint = dir
 		}

@@ -238,3 +238,11 @@ func finite(v float64) *float64 {
 	}
 	return &v
 }
+
+// finiteOrNil is finite of what may not be there.
+func finiteOrNil(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	return finite(*v)
+}

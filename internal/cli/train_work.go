@@ -128,6 +128,11 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if env.Rank == 0 && !run.Done() {
+		if err := j.keepConfig(); err != nil {
+			return err
+		}
+	}
 	j.begun = true
 	stopOf(ctx).Patience(j.cfg.Parallel.StopGrace())
 	training := context.WithoutCancel(ctx)

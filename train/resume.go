@@ -1,0 +1,128 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"trireme/checkpoint"
+	"trireme/data"
+	"trireme/internal/conf"
+)
+
+// resume goes on from a checkpoint where the configuration asks for one and there is one.
+// What the user should know of it is returned.
+func (r *Run) resume(ctx context.Context) (notes []string, err error) {
+	got, err := r.store.Resume(ctx, r.Config.Resume, r.engine.State(), checkpoint.LoadOptions{})
+	if err != nil || got.Path == "" {
+		return got.Notices, err
+	}
+	var p progress
+	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
+		return nil, fmt.Errorf("train: %s: its training state cannot be read: %w. try: --resume DIR of an older one", got.Path, err)
+	}
+	changed, err := r.sameInputs(got.Path, p.Inputs, r.sets.Identity(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if err := r.loader.Restore(p.Data); err != nil {
+		return nil, fmt.Errorf("train: %s: %w", got.Path, err)
+	}
+	if p.Relieved = p.Relieved && r.Config.Recompute.waits(); p.Relieved {
+		r.Config.Recompute.Apply(r.model.Units())
+	}
+	notes = append(got.Notices, fmt.Sprintf("going on from %s, saved by %d ranks", got.Path, got.Meta.WorldSize))
+	if p.Best != nil && filepath.Dir(got.Path) != filepath.Clean(r.store.Dir()) {
+		notes = append(notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not count in this one", p.Best.Step))
+		p.Best = nil
+	}
+	if p.Best != nil {
+		r.store.Keep(int(p.Best.Step))
+	}
+	r.state = p
+	return slices.Concat(notes, changed, r.changes(got.Meta, p)), nil
+}
+
+// sameInputs refuses data and a tokenizer that are not those of the checkpoint at path, unless the
+// configuration allows that: then it says so. What a checkpoint does not name is not compared.
+func (r *Run) sameInputs(path string, was, now data.Identity) (notes []string, err error) {
+	for _, in := range []struct{ what, key, was, now string }{
+		{"tokenizer", "data.tokenizer", was.Tokenizer, now.Tokenizer},
+		{"data", "data.path " + r.Config.Data.Path, was.Train, now.Train},
+	} {
+		switch {
+		case in.was == "" || in.was == in.now:
+		case !r.Config.Data.AllowChanged:
+			return nil, fmt.Errorf("train: %s: the %s has changed since (%s: %.8s now, %.8s then): the run would learn from two. try: the %s as it was, --set data.allow_changed=true to go on all the same, or a new run", path, in.what, in.key, orNone(in.now), in.was, in.what)
+		default:
+			notes = append(notes, fmt.Sprintf("changed: %s (%s)", in.what, in.key))
+		}
+	}
+	if was.Train != "" && was.Eval != now.Eval {
+		notes = append(notes, "changed: the evaluation set; evaluations before and after are of different rows")
+	}
+	return notes, nil
+}
+
+func orNone(digest string) string {
+	if digest == "" {
+		return "none"
+	}
+	return digest
+}
+
+// notCompared are keys that say where a run is and how it begins.
+var notCompared = []string{"name", "output_dir", "move_aside", "resume", "data.allow_changed"}
+
+// changes lists what differs between the configuration of a checkpoint and that of this run, a line
+// each: every key, the number of ranks and rows of a step, and the schedule.
+func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
+	if meta.Config == "" || r.deps.Resolved == "" {
+		return nil
+	}
+	// A key that this version does not know any more, or no longer allows, is nothing to compare.
+	was, _ := conf.Load(Default(), conf.Text(configOf, meta.Config))
+	now, _ := conf.Load(Default(), conf.Text(configOf, r.deps.Resolved))
+	add := func(what, from, to string) {
+		notes = append(notes, fmt.Sprintf("changed: %s %s -> %s", what, from, to))
+	}
+	ranks := r.deps.World.Size()
+	if meta.WorldSize != ranks {
+		add("ranks", fmt.Sprint(meta.WorldSize), fmt.Sprint(ranks))
+	}
+	for _, c := range conf.Diff(was.Value, now.Value) {
+		if !slices.ContainsFunc(notCompared, func(key string) bool { return c.Path == key || strings.HasPrefix(c.Path, key+".") }) {
+			add(c.Path, orUnset(c.From), orUnset(c.To))
+		}
+	}
+	before := was.Value.Training
+	accum, err := before.Accumulation(meta.WorldSize)
+	rows := int64(before.MicroBatchSize * accum * meta.WorldSize)
+	if err == nil && rows != r.rows() {
+		add("rows of a step", fmt.Sprint(rows), fmt.Sprint(r.rows()))
+	}
+	steps := p.MaxSteps
+	if steps == 0 {
+		steps = before.MaxSteps
+	}
+	if steps > 0 {
+		from, to := before.schedule(steps).At(p.Updates), r.schedule.At(p.Updates)
+		if from != to {
+			add(fmt.Sprintf("learning rate of step %d", p.Step+1), fmt.Sprintf("%.3g (of a schedule of %d steps)", from, steps), fmt.Sprintf("%.3g (of %d)", to, r.Config.Training.MaxSteps))
+		}
+	}
+	return notes
+}
+
+// configOf names a stored configuration in messages.
+const configOf = "the checkpoint's configuration"
+
+func orUnset(v string) string {
+	if v == "" {
+		return "unset"
+	}
+	return v
+}
