@@ -171,7 +171,7 @@ func pipelineKeys() keys {
 }
 
 func engineCheckpointKeys() keys {
-	one := silent("checkpoints have one format, and one file a rank")
+	one := silent("checkpoints have one format and one writer")
 	return keys{
 		"load_universal": silent(anyWorld), "tag_validation": silent("ranks always agree on the step of a checkpoint"),
 		"use_node_local_storage": ignored("checkpoints go to one directory that all ranks share"),
