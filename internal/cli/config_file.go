@@ -42,6 +42,7 @@ func (f *trainFlags) foreign(env rendezvous.Env) foreign.Options {
 	o := foreign.Options{
 		Mode: f.mode, Format: foreign.Format(f.format), Ranks: int(f.nproc), Launched: env.Launched, Planned: f.dataless,
 		Model:     f.modelName != "" || sets(f.sets, "model.path") || sets(f.sets, "model.config") || environ["TRIREME_MODEL_PATH"] != "",
+		Data:      f.data != "" || sets(f.sets, "data.path") || environ["TRIREME_DATA_PATH"] != "",
 		OutputDir: f.outputDir != "" || sets(f.sets, "output_dir") || environ["TRIREME_OUTPUT_DIR"] != "",
 	}
 	if env.Launched {

@@ -70,7 +70,7 @@ func TestUnavailable(t *testing.T) {
 func TestTrainer(t *testing.T) {
 	for mode, want := range map[string]string{
 		"ddp":       "model.path=bert-base-uncased data.path=stanfordnlp/imdb training.micro_batch_size=16 training.gradient_accumulation_steps=4 training.num_train_epochs=3.0 training.learning_rate=2.0e-05 parallel.strategy=no_shard precision.param_dtype=float16 checkpoint.save_every_n_epochs=1.0",
-		"fsdp":      "model.path=meta-llama/Llama-2-7b-hf training.micro_batch_size=2 training.gradient_accumulation_steps=8 training.learning_rate=1.0e-05 parallel.strategy=full_shard precision.param_dtype=bfloat16 precision.reduce_dtype=float32",
+		"fsdp":      "model.path=meta-llama/Llama-2-7b-hf data.split=\"train[:1000]\" training.micro_batch_size=2 training.gradient_accumulation_steps=8 training.learning_rate=1.0e-05 parallel.strategy=full_shard precision.param_dtype=bfloat16 precision.reduce_dtype=float32",
 		"deepspeed": "model.path=meta-llama/Llama-2-7b-hf training.gradient_accumulation_steps=16 training.betas=[0.9,_0.95] training.max_grad_norm=1.0 parallel.strategy=full_shard precision.param_dtype=bfloat16 training.lr_scheduler=WarmupDecayLR training.load_best_model_at_end=true training.eval_every_n_steps=500 checkpoint.save_every_n_steps=500 offload.optimizer.device=cpu export.dtype=compute",
 	} {
 		file := foreign.Trainer(mode, foreign.Options{Mode: mode})

@@ -75,6 +75,9 @@ func readFSDP(r *reader) {
 		"precision.param_dtype", "bfloat16", "precision.reduce_dtype", "float32", "precision.buffer_dtype", "float32",
 		"checkpoint.state_dict_type", "sharded", "logging.log_every_n_steps", "10",
 	)
+	if !r.options.Data {
+		r.byDefault(trainerDefault, "data.split", "train[:1000]") // of its own data
+	}
 	r.modelByDefault("meta-llama/Llama-2-7b-hf", "causal_lm")
 	r.saveBeside()
 	if _, named := r.find("fsdp", "sharding_strategy"); !named {

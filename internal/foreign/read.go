@@ -43,8 +43,8 @@ type Options struct {
 	Launched bool
 	// Planned: nothing is started, so that ranks need not be of this machine.
 	Planned bool
-	// Model and OutputDir: they are given over the file's.
-	Model, OutputDir bool
+	// Model, Data and OutputDir: they are given over the file's.
+	Model, Data, OutputDir bool
 }
 
 // File is a configuration file that has been read.
