@@ -232,3 +232,40 @@ func (r *ranks) await(t *testing.T, own bool, out string, now func(string) bool,
 		}
 	}
 }
+
+// A rank that waits for others ends at once when it is asked to.
+func TestStoppedWhileWaiting(t *testing.T) {
+	for sig, code := range map[syscall.Signal]string{syscall.SIGTERM: "143", syscall.SIGINT: "130"} {
+		for rank, other := range []int{1, 0} {
+			t.Run(fmt.Sprintf("%v/%d", sig, rank), func(t *testing.T) {
+				dir := t.TempDir()
+				rows := strings.Repeat("{\"input_ids\": [1, 5, 9, 13, 17, 21, 25, 29]}\n", 24)
+				for name, text := range map[string]string{"run.yaml": stoppedRun, "config.json": stoppedModel, "rows.jsonl": rows, "eval.jsonl": rows} {
+					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r := &ranks{}
+				r.start(t, dir, []string{fmt.Sprint("RANK=", rank), "WORLD_SIZE=2", "MASTER_PORT=" + port(t, dir)}, []string{"train", "--config", "run.yaml", "--output_dir", "out", "--set", "training.global_batch_size=6"})
+				defer r.cmds[0].Process.Kill()
+				want := fmt.Sprintf("waiting for rank %d of 2 at 127.0.0.1:%s", other, port(t, dir))
+				for end := time.Now().Add(20 * time.Second); !strings.Contains(r.errs[0].String(), want); time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(end) || len(r.ends[0]) > 0 {
+						t.Fatalf("it does not say %q: %s", want, r.errs[0])
+					}
+				}
+				began := time.Now()
+				r.cmds[0].Process.Signal(sig)
+				select {
+				case err := <-r.ends[0]:
+					if got := exitCode(err); got != code || time.Since(began) > 3*time.Second {
+						t.Errorf("code %s after %v: %s", got, time.Since(began), r.errs[0])
+					}
+					t.Logf("ended after %v", time.Since(began).Round(time.Millisecond))
+				case <-time.After(10 * time.Second):
+					t.Errorf("does not end: %s", r.errs[0])
+				}
+			})
+		}
+	}
+}
