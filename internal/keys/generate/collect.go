@@ -164,6 +164,10 @@ func parse(comment, value string) (meaning string, values []string) {
 }
 
 func same(written, value string) bool {
+	value = strings.Trim(value, `"`)
+	if written == `""` {
+		written = ""
+	}
 	if written == value || written == value+".0" || written+".0" == value {
 		return true
 	}
