@@ -41,6 +41,8 @@ type View struct {
 	// Of the goroutine:
 	drawn  []int // columns of each line on the screen
 	shown  string
+	rows   int // of the terminal, 0 if unknown
+	above  int // rows of the view that have left a terminal made lower, at its top
 	typed  int // what Terminal.Typed said last
 	enters int // lines that were typed since the last drawing
 }
@@ -195,8 +197,10 @@ func (v *View) draw() (last bool) {
 	v.shown = body
 	var b strings.Builder
 	b.WriteString("\x1b[?2026h") // terminals that know it show the change in one piece
-	v.erase(&b, columns)
-	b.WriteString(above)
+	v.erase(&b, columns, rows)
+	if b.WriteString(above); above != "" {
+		v.above = 0 // this stands between
+	}
 	for _, l := range lines {
 		b.WriteString(l + "\r\n")
 		v.drawn = append(v.drawn, columnsOf(l))
@@ -210,14 +214,25 @@ func (v *View) draw() (last bool) {
 	return last
 }
 
-// erase clears what was drawn last, from the cursor's line up, and leaves the cursor on the first.
-func (v *View) erase(b *strings.Builder, columns int) {
+// erase clears what was drawn last, from the cursor's line up, and leaves the cursor on the first. A
+// terminal that is made lower moves rows out at its top, and many bring them back when it grows;
+// where one does not, the view begins on its first row, above which the cursor cannot go.
+func (v *View) erase(b *strings.Builder, columns, height int) {
 	rows := v.enters
 	for _, n := range v.drawn {
 		rows += max(1, (n+columns-1)/columns) // a terminal made narrower has broken them
 	}
+	switch grown := height - v.rows; {
+	case height > 0 && rows > height-1:
+		v.above += rows - (height - 1)
+		rows = height - 1
+	case v.rows > 0 && grown > 0:
+		back := min(v.above, grown)
+		v.above -= back
+		rows += back
+	}
 	b.WriteString("\r\x1b[K" + strings.Repeat("\x1b[A\x1b[K", rows))
-	v.drawn, v.enters = v.drawn[:0], 0
+	v.drawn, v.enters, v.rows = v.drawn[:0], 0, height
 }
 
 // take removes the whole lines that are pending, or at the end all. v.mu is held.

@@ -21,6 +21,7 @@ type screen struct {
 	rows  [][]rune
 	y, x  int
 	bytes strings.Builder
+	low   int           // rows that are seen, the last ones; 0: all
 	stuck chan struct{} // not nil: writes wait for it
 }
 
@@ -42,7 +43,11 @@ func (s *screen) Write(p []byte) (int, error) {
 				if err != nil {
 					n = 1
 				}
-				s.y = max(0, s.y-n)
+				top := 0
+				if s.low > 0 {
+					top = max(0, max(len(s.rows), s.y+1)-s.low)
+				}
+				s.y = max(top, s.y-n)
 			case 'K':
 				if s.y < len(s.rows) {
 					s.rows[s.y] = s.rows[s.y][:min(s.x, len(s.rows[s.y]))]
@@ -252,6 +257,30 @@ func TestViewWhereLinesAreTyped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.String(); strings.Count(got, "step   ") != 1 || strings.Contains(got, "q") || strings.Contains(got, stopHint) {
+		t.Errorf("%s", got)
+	}
+}
+
+// A terminal that is made lower and higher again shows the view once.
+func TestViewOnATerminalThatIsMadeLower(t *testing.T) {
+	s := &screen{low: 24}
+	v := NewView(s, Terminal{Size: func() (int, int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return 60, s.low
+	}})
+	v.Note("a line above")
+	for i, rows := range []int{24, 3, 5, 24, 2, 24} {
+		s.mu.Lock()
+		s.low = rows
+		s.mu.Unlock()
+		r := sample(int64(i + 1))
+		r.Time = time.Now()
+		v.Record(r)
+		s.waitFor(t, fmt.Sprintf("step   %d/5000", i+1))
+	}
+	v.Close()
+	if got := s.String(); strings.Count(got, "step   ") != 1 || strings.Count(got, "loss   ") != 1 || !strings.HasPrefix(got, "a line above\nstep   6/5000") {
 		t.Errorf("%s", got)
 	}
 }
