@@ -17,6 +17,9 @@ import (
 // What the user should know of it is returned.
 func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	got, err := r.store.Resume(ctx, r.Config.Resume, r.engine.State(), checkpoint.LoadOptions{})
+	if err == nil && got.Path == "" && r.Config.Resume == "auto" {
+		return append(got.Notices, fmt.Sprintf("no checkpoint in %s: the run begins at step 0", r.store.Dir())), nil
+	}
 	if err != nil || got.Path == "" {
 		return got.Notices, err
 	}

@@ -59,8 +59,9 @@ func (f *trainFlags) defaultName(j *job) string {
 
 // findRun finds which run the job is of, as far as that is known before it begins: workers are told,
 // and --resume auto without output_dir goes on with the newest of the name. Of a new run it checks
-// that it may begin where it is to. led: another process decides about the directory.
-func (j *job) findRun(led bool) error {
+// that it may begin where it is to: each rank that another launcher has started finds the same, since
+// nothing is written before all have joined. Only rank 0 knows whether the lock is another job's.
+func (j *job) findRun(launched bool) error {
 	if text, ok := os.LookupEnv(runVar); ok {
 		if err := json.Unmarshal([]byte(text), &j.run); err != nil {
 			return fmt.Errorf("%s: %w", runVar, err)
@@ -74,12 +75,14 @@ func (j *job) findRun(led bool) error {
 			return outputError(err)
 		}
 	}
-	if dir == "" || led {
-		return j.settle(runID{Dir: dir})
+	if dir == "" {
+		return j.settle(runID{})
 	}
 	for _, at := range []string{dir, j.cfg.Checkpoint.Dir} {
-		if err := rundir.Busy(at); at != "" && err != nil {
-			return busy(err)
+		if !launched && at != "" {
+			if err := rundir.Busy(at); err != nil {
+				return busy(err)
+			}
 		}
 	}
 	if err := j.vacant(dir); err != nil {

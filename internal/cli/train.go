@@ -111,7 +111,7 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if led && f.dryRun {
 		return nil // rank 0 of another launcher's world does it for all
 	}
-	if err := job.findRun(led); err != nil {
+	if err := job.findRun(env.Launched); err != nil {
 		return err
 	}
 	if env.Launched && !f.dryRun {
@@ -302,6 +302,10 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 		return err
 	}
 	if err := j.claim(stderr); err != nil {
+		var in *rundir.InUse
+		if env.Launched && errors.As(err, &in) { // or the other ranks would wait for this one
+			return j.inWorld(ctx, env, func(*world) error { return err })
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, j.release()) }()
