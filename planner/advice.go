@@ -67,7 +67,7 @@ func (j Job) advise(ctx context.Context, options []Option, limit int64) (Advice,
 		if o.Err == nil {
 			all = append(all, o)
 		}
-		if o.Err == nil && !o.single() {
+		if o.Err == nil && !o.single() && !o.copies() {
 			plain = append(plain, o)
 		}
 	}

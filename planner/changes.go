@@ -230,21 +230,25 @@ func (j Job) recomputing(degree int) Job {
 	return j
 }
 
-// offloaded are ways to keep state in files.
+// offloaded are ways to keep state elsewhere: on the host of a device with its own memory, or else in
+// files.
 func (j Job) offloaded() []Change {
 	s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
 	if err != nil {
 		return nil
 	}
-	to := j
-	to.Config.Offload.Optimizer.Device = parallel.OffloadNVMe
-	out := []Change{j.change("optimizer state rests on disk", to)}
-	what := "optimizer state and parameters rest on disk"
+	to, where, rests := j, parallel.OffloadNVMe, "on disk"
+	if j.Apart {
+		where, rests = parallel.OffloadCPU, "on the host"
+	}
+	to.Config.Offload.Optimizer.Device = where
+	out := []Change{j.change("optimizer state rests "+rests, to)}
+	what := "optimizer state and parameters rest " + rests
 	if !s.Params {
 		to = to.under("full_shard")
 		what += ", under full_shard"
 	}
-	to.Config.Offload.Params.Device = parallel.OffloadNVMe
+	to.Config.Offload.Params.Device = where
 	out = append(out, j.change(what, to))
 	return slices.DeleteFunc(out, func(c Change) bool { return len(c.Keys) == 0 })
 }
@@ -269,6 +273,9 @@ func (c Change) Against(p Plan) string {
 		result = "other figures"
 	}
 	parts := []string{result, device.Bytes(c.Plan.Memory.PeakTotal - p.Memory.PeakTotal).Binary()}
+	if more := c.Plan.HostBytes() - p.HostBytes(); more > 0 {
+		parts = append(parts, device.Bytes(more).Binary()+" on the host")
+	}
 	if more := c.Plan.Memory.Live[tensor.Offloaded] - p.Memory.Live[tensor.Offloaded]; more > 0 {
 		parts = append(parts, device.Bytes(more).Binary()+" on disk, read and written each step")
 	}

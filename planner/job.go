@@ -22,6 +22,7 @@ type Job struct {
 	Ranks     int
 	Local     int       // ranks of one machine; 0 is all
 	Positions int       // of a row
+	Apart     bool      // the device has a memory of its own: what is offloaded to cpu is not in it
 	Rows      data.Info // what micro-batches have besides ids and targets: Loader.Info
 }
 
@@ -30,10 +31,12 @@ type Plan struct {
 	Parameters int64        // of the whole model
 	Trained    int64        // of those
 	Largest    int64        // of those of one module, as DeepSpeed counts them
-	Memory     tensor.Usage // of this rank, bytes
-	Sent       []Traffic    // by this rank in a step
-	FLOPs      float64      // of this rank in a step, as model.Info counts them: recomputation is none
-	Executed   float64      // multiplications and additions that products and attention make, recomputation included
+	Memory     tensor.Usage // of this rank, bytes; where Job.Apart, of its device
+	// Host is what lies in the host's memory where Job.Apart, bytes by category.
+	Host     [tensor.NumCategories]int64
+	Sent     []Traffic // by this rank in a step
+	FLOPs    float64   // of this rank in a step, as model.Info counts them: recomputation is none
+	Executed float64   // multiplications and additions that products and attention make, recomputation included
 }
 
 // Run plans a rank by making one step of it where nothing is computed.
@@ -79,8 +82,20 @@ func (p Plan) beyond(before Plan, n int64) Plan {
 // worker is a device that counts what it would have computed.
 type worker interface{ Work() float64 }
 
-// run makes a step of so many micro-batches.
-func (j Job) run(ctx context.Context, rank, accumulation int) (_ Plan, err error) {
+// run plans a step of so many micro-batches.
+func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
+	if !j.Apart {
+		return j.step(ctx, rank, accumulation)
+	}
+	p, err := j.onDevice().step(ctx, rank, accumulation)
+	if err != nil {
+		return Plan{}, err
+	}
+	return j.divide(ctx, rank, accumulation, p)
+}
+
+// step makes a step of so many micro-batches.
+func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err error) {
 	b, err := device.Open("meta", device.Options{})
 	if err != nil {
 		return Plan{}, err

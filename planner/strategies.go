@@ -30,6 +30,12 @@ func (o Option) single() bool {
 	return err == nil && s.Replicas && o.Replicate == 1
 }
 
+// copies reports whether the ranks of a machine would keep the same state on their host, each a copy.
+func (o Option) copies() bool {
+	s, err := parallel.ParseStrategy(o.Strategy)
+	return err == nil && !s.Optimizer && o.Shard > 1 && o.Plan.HostBytes() > 0
+}
+
 // under is the job with another strategy: a mesh that was meant for its own stays with it.
 func (j Job) under(strategy string) Job {
 	was, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)

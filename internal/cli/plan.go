@@ -283,7 +283,7 @@ func (f *planFlags) plan(c *cobra.Command, j *job, ask planAsk) (*planReport, er
 	if err != nil {
 		return nil, err
 	}
-	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Positions: positions, Rows: planner.Rows(info, j.cfg)}
+	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Apart: ask.memory > 0, Positions: positions, Rows: planner.Rows(info, j.cfg)}
 	r, err := newPlanReport(ctx, pj, ask)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}

@@ -54,7 +54,13 @@ func (r *planReport) print(w io.Writer) error {
 func (d *planDetail) printMemory(w io.Writer) error {
 	fmt.Fprintln(w, "\nmemory per rank:")
 	t := columns(w)
-	fmt.Fprintln(t, "\tat rest\tat the peak\town peak\t")
+	host := d.PerRank.Host
+	head, onHost := "\tat rest\tat the peak\town peak\t", func(func(bytesBy) int64) string { return "" }
+	if host != nil {
+		head += "on the host\t"
+		onHost = func(of func(bytesBy) int64) string { return device.Bytes(of(*host)).Binary() + "\t" }
+	}
+	fmt.Fprintln(t, head)
 	rest, peak, most := d.PerRank.AtRest, d.PerRank.bytesBy, d.PerRank.AtMost
 	for _, row := range []struct {
 		name string
@@ -71,10 +77,18 @@ func (d *planDetail) printMemory(w io.Writer) error {
 		{"workspace", func(u bytesBy) int64 { return u.Workspace }},
 		{"offloaded", func(u bytesBy) int64 { return u.Offloaded }},
 	} {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(most)).Binary())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(most)).Binary(), onHost(row.of))
 	}
-	fmt.Fprintf(t, "total\t%s\t%s\t\t\n", device.Bytes(rest.Total).Binary(), device.Bytes(peak.Total).Binary())
-	fmt.Fprintf(t, "\t%s\t%s\t\t\n", device.Bytes(rest.Total).Decimal(), device.Bytes(peak.Total).Decimal())
+	total := "total"
+	if host != nil {
+		total = "total of device, of host"
+	}
+	fmt.Fprintf(t, "%s\t%s\t%s\t\t%s\n", total, device.Bytes(rest.Total).Binary(), device.Bytes(peak.Total).Binary(), onHost(func(u bytesBy) int64 { return u.Total }))
+	fmt.Fprintf(t, "\t%s\t%s\t\t", device.Bytes(rest.Total).Decimal(), device.Bytes(peak.Total).Decimal())
+	if host != nil {
+		fmt.Fprintf(t, "%s\t", device.Bytes(host.Total).Decimal())
+	}
+	fmt.Fprintln(t)
 	return t.Flush()
 }
 
@@ -99,7 +113,10 @@ func (d *planDetail) printWork(w io.Writer, ranks int) {
 func (d *planDetail) printStrategies(w io.Writer) error {
 	fmt.Fprintln(w, "\nother strategies, per rank:")
 	t := columns(w)
-	head := "strategy\tmesh\tat rest\tat the peak\t\tsends\t"
+	head, host := "strategy\tmesh\tat rest\tat the peak\t\tsends\t", d.PerRank.Host != nil
+	if host {
+		head += "on the host\t"
+	}
 	if d.GPUMemory > 0 {
 		head += fmt.Sprintf("in %s\tlargest micro-batch\taccumulation\t", device.Bytes(d.GPUMemory).Decimal())
 	}
@@ -112,6 +129,13 @@ func (d *planDetail) printStrategies(w io.Writer) error {
 		}
 		m := p.PerRank
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t", p.Strategy, p.Mesh, device.Bytes(m.AtRest.Total).Binary(), device.Bytes(m.Total).Binary(), device.Bytes(m.Total).Decimal(), device.Bytes(p.Communication.Total).Decimal())
+		if host {
+			n := int64(0)
+			if m.Host != nil {
+				n = m.Host.Total
+			}
+			fmt.Fprintf(t, "%s\t", device.Bytes(n).Binary())
+		}
 		if p.Fits != nil {
 			fits, micro, accumulation := "no", "none", ""
 			if *p.Fits {

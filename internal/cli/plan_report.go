@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"trireme/device"
 	"trireme/parallel"
 	"trireme/planner"
 	"trireme/tensor"
@@ -74,6 +75,8 @@ type memoryReport struct {
 	bytesBy
 	AtRest bytesBy `json:"at_rest"`
 	AtMost bytesBy `json:"at_most"` // total is the peak's
+	// Host is what lies in the host's memory, with --gpu_memory: the rest is of the device.
+	Host *bytesBy `json:"host,omitempty"`
 }
 
 // bytesBy is bytes by category.
@@ -152,8 +155,13 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 	}
 	d := &planDetail{
 		Trained: p.Trained, SequenceLength: j.Positions, Batch: batch, ParamDType: j.Config.Precision.ParamDType, Recompute: j.Config.Recompute.Enabled,
-		PerRank: newMemoryReport(p.Memory), Communication: newTraffic(p), GPUMemory: limit,
-		Offload: j.Config.Offload.Notes(), FLOPs: arithmetic{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
+		PerRank: newMemoryReport(p), Communication: newTraffic(p), GPUMemory: limit,
+		FLOPs: arithmetic{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
+	}
+	if j.Apart {
+		d.Offload = hostNotes(p, j)
+	} else {
+		d.Offload = j.Config.Offload.Notes()
 	}
 	d.Strategy, d.Mesh = s.Name, meshReport{replicate, shard}
 	strategies, compared := ask.strategies, len(ask.strategies) > 1
@@ -195,7 +203,7 @@ func (d *planDetail) advise(ctx context.Context, j planner.Job, options []planne
 	}
 	d.Recommendation = &recommendation{Strategy: a.Strategy, Reason: a.Why, Recompute: a.Recompute}
 	if a.Strategy != "" {
-		m := newMemoryReport(a.Plan.Memory)
+		m := newMemoryReport(a.Plan)
 		d.Recommendation.Batch, d.Recommendation.Largest, d.Recommendation.PerRank = &a.Batch, &a.Largest, &m
 	}
 	if d.plan.Memory.PeakTotal <= limit {
@@ -206,6 +214,19 @@ func (d *planDetail) advise(ctx context.Context, j planner.Job, options []planne
 		d.Changes = append(d.Changes, change{c.What, c.Against(d.plan), c.Keys, c.Plan.Memory.PeakTotal})
 	}
 	return err
+}
+
+// hostNotes say what rests on the host.
+func hostNotes(p planner.Plan, j planner.Job) []string {
+	n := p.HostBytes()
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("host memory: %v per rank, %v per machine of %d", device.Bytes(n), device.Bytes(n*int64(j.Local)), j.Local)
+	if j.Config.Offload.Optimizer.Device == parallel.OffloadCPU {
+		text += "; the optimizer runs on the host, with gradients and float32 masters"
+	}
+	return []string{text}
 }
 
 func largest(o planner.Option) *planner.Batch {
@@ -221,7 +242,7 @@ func newPlanned(o planner.Option, limit int64) planned {
 		p.Error = o.Err.Error()
 		return p
 	}
-	m, t := newMemoryReport(o.Plan.Memory), newTraffic(o.Plan)
+	m, t := newMemoryReport(o.Plan), newTraffic(o.Plan)
 	p.Mesh, p.PerRank, p.Communication = &meshReport{o.Replicate, o.Shard}, &m, &t
 	if limit > 0 {
 		p.Fits, p.Largest = &o.Fits, largest(o)
@@ -229,8 +250,14 @@ func newPlanned(o planner.Option, limit int64) planned {
 	return p
 }
 
-func newMemoryReport(m tensor.Usage) memoryReport {
-	return memoryReport{bytesBy: newBytesBy(m.Moment, m.PeakTotal), AtRest: newBytesBy(m.Live, m.LiveTotal), AtMost: newBytesBy(m.Peak, m.PeakTotal)}
+func newMemoryReport(p planner.Plan) memoryReport {
+	m := p.Memory
+	r := memoryReport{bytesBy: newBytesBy(m.Moment, m.PeakTotal), AtRest: newBytesBy(m.Live, m.LiveTotal), AtMost: newBytesBy(m.Peak, m.PeakTotal)}
+	if n := p.HostBytes(); n > 0 {
+		host := newBytesBy(p.Host, n)
+		r.Host = &host
+	}
+	return r
 }
 
 func newBytesBy(by [tensor.NumCategories]int64, total int64) bytesBy {

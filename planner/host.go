@@ -1,0 +1,71 @@
+package planner
+
+import (
+	"context"
+
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// onDevice is the job as a device with a memory of its own runs it: parameters that rest on the host
+// come to it unit by unit, as those that rest in a file do. Parameters that a strategy keeps whole
+// stay.
+func (j Job) onDevice() Job {
+	if p := &j.Config.Offload.Params; p.Device == parallel.OffloadCPU {
+		p.Device = parallel.OffloadNone
+		if s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy); err == nil && s.Params {
+			p.Device, p.MaxInCPU = parallel.OffloadNVMe, 0
+		}
+	}
+	return j
+}
+
+// divide tells apart what of a plan's memory lies on the device and what on its host.
+//
+// An optimizer that is offloaded to the host computes there, as DeepSpeed's and FSDP's do: the host
+// has its state, the float32 masters and the gradients. In float32, parameters that stay on the
+// device have a master on the host besides.
+func (j Job) divide(ctx context.Context, rank, accumulation int, p Plan) (Plan, error) {
+	o := j.Config.Offload
+	if far := j.onDevice().Config.Offload; far.Params.Device == parallel.OffloadNVMe && o.Params.Device == parallel.OffloadCPU {
+		files := int64(0)
+		if o.Optimizer.Device == parallel.OffloadNVMe { // both lie in Offloaded
+			j.Config.Offload.Params.Device = parallel.OffloadNone
+			without, err := j.step(ctx, rank, accumulation)
+			if err != nil {
+				return p, err
+			}
+			files = without.Memory.Live[tensor.Offloaded]
+		}
+		n := p.Memory.Live[tensor.Offloaded] - files
+		p.Host[tensor.Params] = n
+		for _, by := range []*[tensor.NumCategories]int64{&p.Memory.Live, &p.Memory.Peak, &p.Memory.Moment} {
+			by[tensor.Offloaded] -= n
+		}
+	}
+	if o.Optimizer.Device == parallel.OffloadCPU {
+		share := func(n int64) int64 { return int64(o.Optimizer.Ratio * float64(n)) }
+		if p.Memory.Live[tensor.Master] == 0 && p.Host[tensor.Params] == 0 {
+			p.Host[tensor.Master] = share(p.Memory.Live[tensor.Optimizer] / 2) // one of two moments' size
+		}
+		for _, c := range []tensor.Category{tensor.Optimizer, tensor.Master, tensor.Grads} {
+			n := share(p.Memory.Live[c])
+			p.Host[c] += n
+			p.Memory.Live[c] -= n
+			p.Memory.Moment[c] -= n
+			p.Memory.Peak[c] -= n
+			p.Memory.LiveTotal -= n
+			p.Memory.PeakTotal -= n
+		}
+	}
+	return p, nil
+}
+
+// HostBytes is what this rank keeps in the memory of its host, where that is another one than the
+// device's.
+func (p Plan) HostBytes() (n int64) {
+	for _, b := range p.Host {
+		n += b
+	}
+	return n
+}

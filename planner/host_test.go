@@ -1,0 +1,85 @@
+package planner
+
+import (
+	"context"
+	"testing"
+
+	"trireme/parallel"
+	"trireme/tensor"
+	"trireme/train"
+)
+
+// TestHost: what is offloaded to the host of a device lies there, and the rest stays where it was: the
+// same bytes, in two places. Nothing but what rests is moved, so that the peak falls by as much.
+func TestHost(t *testing.T) {
+	for _, strategy := range Strategies {
+		for _, param := range []string{"float32", "bfloat16"} {
+			for _, ranks := range []int{1, 4} {
+				at := func(optimizer, params parallel.OffloadDevice, apart bool) Plan {
+					j := job(t, ranks, func(c *train.Config) {
+						c.Parallel.Strategy, c.Precision.ParamDType = strategy, param
+						c.Offload.Optimizer.Device, c.Offload.Params.Device = optimizer, params
+					})
+					j.Apart = apart
+					return plan(t, j)
+				}
+				plain := at(parallel.OffloadNone, parallel.OffloadNone, true)
+				if plain.HostBytes() != 0 || plain.Memory != at(parallel.OffloadCPU, parallel.OffloadCPU, false).Memory {
+					t.Errorf("%s in %s on %d: something lies on a host that is asked for nothing, or is the device", strategy, param, ranks)
+				}
+				moved := []tensor.Category{tensor.Optimizer, tensor.Master, tensor.Grads}
+				p := at(parallel.OffloadCPU, parallel.OffloadNone, true)
+				sum := int64(0)
+				for _, c := range moved {
+					if plain.Memory.Live[c] != plain.Memory.Peak[c] {
+						t.Errorf("%s in %s on %d: %v changes in a step", strategy, param, ranks, c)
+					}
+					want := plain.Memory.Live[c]
+					if c == tensor.Master && want == 0 {
+						if want = plain.Memory.Live[tensor.Optimizer] / 2; p.Host[c] != want {
+							t.Errorf("%s in %s on %d: masters of %d bytes on the host, want %d", strategy, param, ranks, p.Host[c], want)
+						}
+						continue
+					}
+					sum += want
+					if p.Host[c] != want || p.Memory.Live[c] != 0 || p.Memory.Peak[c] != 0 {
+						t.Errorf("%s in %s on %d: %v has %d bytes on the host and %d on the device, want %d and 0", strategy, param, ranks, c, p.Host[c], p.Memory.Live[c], want)
+					}
+				}
+				if got := plain.Memory.PeakTotal - p.Memory.PeakTotal; got != sum {
+					t.Errorf("%s in %s on %d: the peak falls by %d bytes, want %d", strategy, param, ranks, got, sum)
+				}
+				both := at(parallel.OffloadCPU, parallel.OffloadCPU, true)
+				s, err := parallel.ParseStrategy(strategy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := int64(0)
+				if s.Params {
+					want = plain.Memory.Live[tensor.Params]
+				}
+				if both.Host[tensor.Params] != want || s.Params && both.Memory.PeakTotal >= p.Memory.PeakTotal+int64(5<<20) {
+					t.Errorf("%s in %s on %d: parameters have %d bytes on the host, want %d; the peak is %d, %d with them on the device",
+						strategy, param, ranks, both.Host[tensor.Params], want, both.Memory.PeakTotal, p.Memory.PeakTotal)
+				}
+				mixed := at(parallel.OffloadNVMe, parallel.OffloadCPU, true)
+				if mixed.Host[tensor.Params] != want || mixed.HostBytes() != want || mixed.Memory.Live[tensor.Offloaded] == 0 {
+					t.Errorf("%s in %s on %d: with the optimizer in a file %d bytes are on the host, want %d", strategy, param, ranks, mixed.HostBytes(), want)
+				}
+			}
+		}
+	}
+	half := job(t, 4, func(c *train.Config) {
+		c.Offload.Optimizer.Device, c.Offload.Optimizer.Ratio = parallel.OffloadCPU, 0.5
+	})
+	half.Apart = true
+	if p := plan(t, half); p.Host[tensor.Optimizer] != p.Memory.Live[tensor.Optimizer] {
+		t.Errorf("half of the state is %d bytes on the host, %d on the device", p.Host[tensor.Optimizer], p.Memory.Live[tensor.Optimizer])
+	}
+	// The limit is of the device.
+	p := plan(t, half)
+	o, err := half.option(context.Background(), "full_shard", p.Memory.PeakTotal)
+	if err != nil || !o.Fits {
+		t.Errorf("it does not fit in what it needs: %v", err)
+	}
+}
