@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
@@ -13,27 +16,34 @@ import (
 	"trireme/rendezvous"
 )
 
-// readFile reads --config, whoever's file it is. What is wrong with the file is told with the
+// readFile reads --config, whoever's file it is, into j. What is wrong with the file is told with the
 // rest of the configuration.
-func (f *trainFlags) readFile(env rendezvous.Env) (*foreign.File, conf.Source, error) {
+func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (conf.Source, error) {
 	if f.format != "" {
 		if err := oneOf("config_format", f.format, foreign.Formats()...); err != nil {
-			return nil, conf.Source{}, err
+			return conf.Source{}, err
 		}
 	}
-	text, err := conf.Read(f.config)
-	var file *foreign.File
+	if f.config == "-" {
+		f.config = stdinName
+	}
+	var text string
+	err := untilStopped(c.Context(), "waiting for "+f.config, "nothing was begun", func(ctx context.Context) (err error) {
+		text, j.piped, err = readConfig(ctx, f.config, c.ErrOrStderr())
+		return err
+	})
 	if err == nil {
-		file, err = foreign.Read(f.config, text, f.foreign(env))
+		j.file, err = foreign.Read(f.config, text, f.foreign(env))
 	}
 	var problems conf.Errors
 	switch {
 	case errors.As(err, &problems):
-		return nil, conf.Unread(problems), nil
+		j.file = nil
+		return conf.Unread(problems), nil
 	case err != nil:
-		return nil, conf.Source{}, err
+		return conf.Source{}, err
 	}
-	return file, file.Source, nil
+	return j.file.Source, nil
 }
 
 // foreign is what is known beside a file.

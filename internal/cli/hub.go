@@ -104,6 +104,9 @@ func (j *job) workerEnv() ([]string, error) {
 		}
 		env = append(env, name+"="+string(b))
 	}
+	if j.piped != "" {
+		env = append(env, pipedVar+"="+j.piped)
+	}
 	return env, nil
 }
 

@@ -151,6 +151,7 @@ type job struct {
 	cfg      train.Config
 	origins  conf.Origins
 	resolved string        // the configuration as text
+	piped    string        // what came of it through a pipe, for workers
 	model    *model.Config // nil: the configuration points to it
 	recipe   *recipes.Recipe
 	file     *foreign.File           // that the configuration came from; nil: from none
@@ -190,7 +191,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	var err error
 	if f.config != "" {
 		var source conf.Source
-		if j.file, source, err = f.readFile(env); err != nil {
+		if source, err = f.readFile(c, env, j); err != nil {
 			return nil, err
 		}
 		sources = append(sources, source)
@@ -254,7 +255,7 @@ func sets(assignments []string, prefix string) bool {
 // notKeys are variables of ours that name no key of the configuration.
 var notKeys = map[string]bool{
 	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, beganVar: true,
-	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true,
+	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true, pipedVar: true,
 }
 
 // environment is the variables that may name keys.
