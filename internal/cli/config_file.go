@@ -32,6 +32,9 @@ func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (con
 		text, j.piped, err = readConfig(ctx, f.config, c.ErrOrStderr())
 		return err
 	})
+	if err == nil && conf.Blank(text) {
+		err = conf.Errors{{Where: f.config, Text: "is empty: it has no key. try: trireme config keys, for those that there are, or leave --config out"}}
+	}
 	if err == nil {
 		j.file, err = foreign.Read(f.config, text, f.foreign(env))
 	}

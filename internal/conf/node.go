@@ -1,10 +1,8 @@
 package conf
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -82,8 +80,8 @@ func (n *node) describe() string {
 // it where the rest can still be read.
 func parse(from *origin, text string) (root *node, problems []Problem) {
 	text = strings.TrimPrefix(text, "\ufeff") // some editors begin files with a byte order mark
-	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return nil, []Problem{{Where: from.label, Text: "is not a text file"}}
+	if p := notText(from, text); p != nil {
+		return nil, []Problem{*p}
 	}
 	if strings.Count(text, "\n") > maxLines || strings.Count(text, "[")+strings.Count(text, "{") > maxBrackets {
 		return nil, []Problem{{Where: from.label, Text: "is too deep or too long for a configuration"}}
@@ -97,7 +95,7 @@ func parse(from *origin, text string) (root *node, problems []Problem) {
 	}()
 	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return nil, []Problem{syntaxProblem(from, err)}
+		return nil, []Problem{syntaxProblem(from, text, err)}
 	}
 	for _, doc := range file.Docs {
 		if doc.Body == nil {
@@ -110,22 +108,6 @@ func parse(from *origin, text string) (root *node, problems []Problem) {
 		root = c.convert(doc.Body, 0)
 	}
 	return root, c.problems
-}
-
-func syntaxProblem(from *origin, err error) Problem {
-	var located interface {
-		GetToken() *token.Token
-		GetMessage() string
-	}
-	if !errors.As(err, &located) {
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		return Problem{Where: from.label, Text: line}
-	}
-	p := Problem{Where: from.label, Text: located.GetMessage()}
-	if t := located.GetToken(); t != nil && t.Position != nil {
-		p.Where = from.at(t.Position.Line, t.Position.Column)
-	}
-	return p
 }
 
 type converter struct {

@@ -22,7 +22,8 @@ type Kind struct {
 	Sure bool   // even a file of numbers does not begin like this by chance
 }
 
-// magic is the first bytes of a kind. %s in try is the file's path.
+// magic is the first bytes of a kind, which no text begins with by chance. %s in try is the
+// file's path.
 type magic struct {
 	bytes, name, try string
 }
@@ -31,21 +32,20 @@ var magics = []magic{
 	{"version https://git-lfs.github.com/spec/", "a pointer of Git LFS, not the file itself", "git lfs pull"},
 	{"\x1f\x8b", "gzip", "gunzip %s"},
 	{"\x28\xb5\x2f\xfd", "zstd", "unzstd %s"},
-	{"BZh", "bzip2", "bunzip2 %s"},
 	{"\xfd7zXZ\x00", "xz", "unxz %s"},
 	{"\x04\x22\x4d\x18", "lz4", "unlz4 %s"},
 	{"7z\xbc\xaf\x27\x1c", "a 7z archive", "7z x %s"},
 	{"Rar!\x1a\x07", "a RAR archive", "unrar x %s"},
 	{"ARROW1", "an Arrow file", `python -c "import pyarrow.feather as f, pyarrow.parquet as p; p.write_table(f.read_table('%s'), 'data.parquet')"`},
-	{"FEA1", "a Feather file", `python -c "import pandas; pandas.read_feather('%s').to_parquet('data.parquet')"`},
+	{"FEA1\x00\x00\x00\x00", "a Feather file", `python -c "import pandas; pandas.read_feather('%s').to_parquet('data.parquet')"`},
 	{"SQLite format 3\x00", "an SQLite database", `python -c "import sqlite3, pandas; pandas.read_sql('select * from TABLE', sqlite3.connect('%s')).to_parquet('data.parquet')"`},
 	{"\x89HDF\r\n\x1a\n", "an HDF5 file", `python -c "import pandas; pandas.read_hdf('%s').to_parquet('data.parquet')"`},
-	{"ORC", "an ORC file", `python -c "import pandas; pandas.read_orc('%s').to_parquet('data.parquet')"`},
 	{"Obj\x01", "an Avro file", "write it as Parquet or JSON lines"},
 	{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office", "save it as CSV or text"},
 	{"%PDF-", "a PDF", "pdftotext %s"},
 	{"{\\rtf", "a rich text document", "save it as plain text"},
-	{"GGUF", "a GGUF model", "the model's directory with config.json and safetensors"},
+	{"GGUF\x02\x00\x00\x00", "a GGUF model", "the model's directory with config.json and safetensors"},
+	{"GGUF\x03\x00\x00\x00", "a GGUF model", "the model's directory with config.json and safetensors"},
 	{"\x7fELF", "a program", "another file"},
 	{"\x89PNG", "a picture", "another file"},
 	{"\xff\xd8\xff", "a picture", "another file"},
@@ -63,6 +63,8 @@ func Of(path string, head []byte) (Kind, bool) {
 		}
 	}
 	switch {
+	case len(head) > 3 && string(head[:3]) == "BZh" && '1' <= head[3] && head[3] <= '9':
+		return kind("bzip2", "bunzip2 %s", path), true
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return zipped(path, head), true
 	case isArrowStream(head):

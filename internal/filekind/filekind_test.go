@@ -18,7 +18,7 @@ func TestOf(t *testing.T) {
 	}{
 		{"x.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "Git LFS", "git lfs pull", false, true},
 		{"x", "ARROW1\x00\x00\xff\xff\xff\xff", "an Arrow file", "'x'", false, false},
-		{"x", "FEA1\x00\x00", "Feather", "read_feather", false, false},
+		{"x", "FEA1\x00\x00\x00\x00", "Feather", "read_feather", false, true},
 		{"d/x.arrow", "\xff\xff\xff\xff\xf0\x00\x00\x00\x10\x00\x00\x00", "datasets", "Dataset.from_file('d/x.arrow')", false, false},
 		{"x.pkl", "\x80\x04\x95\n", "pickle", "read_pickle", false, false},
 		{"x.bin", zip("archive/data.pkl"), "torch.save", "safetensors", false, true},
@@ -39,7 +39,7 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s %.20q: %+v, %v", c.path, c.head, k, ok)
 		}
 	}
-	for _, head := range []string{"", "{", "text", "\xff\xff\xff\xff", "PAR1", "\x80", "version 2", strings.Repeat("\x00", 512)} {
+	for _, head := range []string{"", "{", "text", "\xff\xff\xff\xff", "PAR1", "ORCHARD", "BZhou", "GGUF is", "\x80", "version 2", strings.Repeat("\x00", 512)} {
 		if k, ok := Of("x", []byte(head)); ok {
 			t.Errorf("%.20q: %+v", head, k)
 		}

@@ -35,7 +35,7 @@ func TestRefused(t *testing.T) {
 		{name: "not JSON", text: "{\n  \"zero_optimization\": {\"stage\" 3}\n}\n", want: []string{"x.yaml:2:"}},
 		{name: "given twice", text: "{\"gradient_clipping\": 1,\n\"gradient_clipping\": 2}", want: []string{`x.yaml:2: key "gradient_clipping" is given twice, first at line 1`}},
 		{name: "TOML", text: "# a job\n[job]\nx = 1\n", want: []string{"x.yaml: is TOML"}},
-		{name: "not text", text: "\x00\x01", want: []string{"is not a text file"}},
+		{name: "not text", text: "\x00\x01", want: []string{"a NUL byte"}},
 		{name: "DDP or FSDP", text: "training: {batch_size_per_gpu: 2, learning_rate: 1e-5}\n",
 			want: []string{"x.yaml: has keys of the DDP trainer's and of the FSDP trainer's. try: --mode ddp, or --mode fsdp"}},
 		{name: "own or another's", text: "data: {path: x}\ntraining: {max_steps: 3}\ndistributed: {static_graph: true, backend: nccl}\n",

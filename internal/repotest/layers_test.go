@@ -24,6 +24,7 @@ var layers = [][]string{
 // beside lists imports within one layer that are meant.
 var beside = map[string]string{
 	"internal/impl": "internal/cpuid",
+	"internal/conf": "internal/filekind",
 	"tokenizer":     "internal/filekind",
 }
 
