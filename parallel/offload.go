@@ -61,9 +61,9 @@ func (e *Engine) Offloaded() (lines []string) {
 		switch {
 		case at.f == nil:
 		case at.f.Direct():
-			lines = append(lines, fmt.Sprintf("%s: off-loaded to files in %s, past the system's cache", at.what, at.f.Dir()))
+			lines = append(lines, fmt.Sprintf("%s: offloaded to files in %s, with direct I/O", at.what, at.f.Dir()))
 		default:
-			lines = append(lines, fmt.Sprintf("%s: off-loaded to files in %s, by way of the system's cache, as this file system takes no direct transfers: the cache may fill memory that is free", at.what, at.f.Dir()))
+			lines = append(lines, fmt.Sprintf("%s: offloaded to files in %s, through the page cache, since this file system has no direct I/O", at.what, at.f.Dir()))
 		}
 	}
 	return lines

@@ -102,5 +102,5 @@ func (r *Run) loadBest(ctx context.Context) error {
 		return err
 	}
 	name := r.Config.Training.MetricForBestModel
-	return r.sink.Note(fmt.Sprintf("going back to %s, the best by %s: %.6g", path, name, b.Value))
+	return r.sink.Note(fmt.Sprintf("loaded %s, the best by %s: %.6g", path, name, b.Value))
 }

@@ -65,6 +65,6 @@ func (r *Run) relieve() error {
 	r.state.Relieved = true
 	r.Config.Recompute.Apply(r.model.Units())
 	p := r.pressure
-	return r.sink.Note(fmt.Sprintf("memory is short on %d of %d ranks: on this one step %d used %s, the threshold is %s of %s; from step %d on layers are computed again",
+	return r.sink.Note(fmt.Sprintf("memory is short on %d of %d ranks: step %d used %s on this one, the threshold is %s of %s; layers are recomputed from step %d on",
 		short, r.deps.World.Size(), r.state.Step, monitor.Bytes(p.used), monitor.Bytes(p.most), monitor.Bytes(p.limit), r.state.Step+1))
 }
