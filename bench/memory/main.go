@@ -121,6 +121,8 @@ func train(program, dir string, n network, d division) (*outcome, error) {
 	if err := os.WriteFile(rows, draw(n.config["vocab_size"].(int), n.family == "bert"), 0o600); err != nil {
 		return nil, err
 	}
+	output := filepath.Join(dir, "out") // of one run, and then of the next
+	defer os.RemoveAll(output)
 	parallel := map[string]any{"strategy": d.strategy}
 	if d.strategy == "hybrid_shard" { // as on two machines
 		parallel["mesh"] = map[string]any{"replicate": 2}
@@ -134,7 +136,7 @@ func train(program, dir string, n network, d division) (*outcome, error) {
 		"activation_checkpointing": map[string]any{"enabled": d.recompute},
 		"logging":                  map[string]any{"tensorboard": false},
 		"device":                   map[string]any{"threads": 1},
-		"output_dir":               filepath.Join(dir, "out"),
+		"output_dir":               output,
 	})
 	if err != nil {
 		return nil, err
