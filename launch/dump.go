@@ -23,7 +23,8 @@ type dump struct {
 }
 
 // newDump makes Go's runtime end this process by SIGABRT when it crashes, so that a crash is not
-// taken for code 2, with its stack in the launcher's file, if there is one.
+// taken for code 2, with its stack in the launcher's file, if there is one. SIGQUIT must be listened
+// to before: the runtime would send it to itself, and wait, were the process to get a signal.
 func newDump(lookup func(string) (string, bool)) *dump {
 	debug.SetTraceback("crash")
 	d := &dump{launcher: inheritedFile(lookup, crashVar)}

@@ -97,6 +97,11 @@ func worker1(mode string) int {
 		}
 		time.Sleep(10 * time.Second)
 		return 9
+	case "early": // a crash before anybody listens
+		if env.Rank == 0 {
+			panic("no boat")
+		}
+		<-forever
 	case "crash":
 		stop := OnStop(os.LookupEnv, os.Stderr, nil)
 		defer stop.Close()
@@ -489,6 +494,14 @@ func TestCrash(t *testing.T) {
 		if f.After > 2*time.Second {
 			t.Errorf("%s: after %v", mode, f.After)
 		}
+	}
+}
+
+func TestEarlyCrash(t *testing.T) {
+	cfg := config("early", 2, io.Discard)
+	cfg.LogDir = t.TempDir()
+	if code, err := Run(t.Context(), cfg); code != CodeCrashed || err == nil || !strings.HasPrefix(err.Error(), "rank 0 crashed (panic: no boat) after ") {
+		t.Error(code, err)
 	}
 }
 

@@ -162,7 +162,7 @@ func startOne(c Config, b bond, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 	if base == nil {
 		base = os.Environ()
 	}
-	w.cmd.Env = environ(append([]string{"GOTRACEBACK=crash"}, base...), add) // see newDump: here from the first moment
+	w.cmd.Env = environ(base, add)
 
 	if path := c.logPath(e.Rank); path != "" {
 		if w.log, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {

@@ -380,11 +380,18 @@ func (a *attempt) describe(w *worker, oom oomCount) *Failure {
 	}
 	f.Lines = w.out.tail.lines(tailLines)
 	f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
+	why := ""
+	if len(f.Lines) > 0 && crashBegins([]byte(f.Lines[0])) {
+		why = f.Lines[0]
+	}
+	if f.Code == CodeUsage && why != "" { // Go's own code, from before OnStop
+		f.Code, f.Crash, f.Shown = CodeCrashed, why, true
+	}
 	if f.Code == CodeCrashed && len(stack) > 0 {
 		f.Crash, _, _ = strings.Cut(string(stack), "\n")
-		if len(f.Lines) > 0 && crashBegins([]byte(f.Lines[0])) && f.Lines[0] != f.Crash {
-			f.Crash = f.Lines[0] // of a fatal error only the stacks are in the file
-			stack = slices.Concat([]byte(f.Crash+"\n"), stack)
+		if why != "" && why != f.Crash { // of a fatal error only the stacks are in the file
+			f.Crash = why
+			stack = slices.Concat([]byte(why+"\n"), stack)
 		}
 		path := filepath.Join(a.cfg.LogDir, fmt.Sprintf("crash-%s.txt", RankName(w.rank)))
 		if err := os.WriteFile(path, stack, 0o644); err == nil { // else its log has it

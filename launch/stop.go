@@ -68,11 +68,12 @@ func OnStop(lookup func(string) (string, bool), out io.Writer, exit func(code in
 	if exit == nil {
 		exit = os.Exit
 	}
-	s := &Stop{talk: newTalk(lookup), dump: newDump(lookup), signals: make(chan os.Signal, 32), exit: exit, out: out, patience: StartupPatience}
+	s := &Stop{signals: make(chan os.Signal, 32), exit: exit, out: out, patience: StartupPatience}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	signal.Notify(s.signals, stopSignals...)
 	signal.Notify(s.signals, syscall.SIGQUIT)
 	signal.Notify(s.signals, crashSignals...)
+	s.talk, s.dump = newTalk(lookup), newDump(lookup)
 	s.wg.Go(func() {
 		for sig := range s.signals {
 			s.handle(sig.(syscall.Signal))
