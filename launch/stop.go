@@ -43,6 +43,9 @@ type Asked struct {
 
 func (a *Asked) Error() string { return "stopped (" + a.Why + ")" }
 
+// Unwrap makes it a context's end, wherever it is given as the cause of one.
+func (a *Asked) Unwrap() error { return context.Canceled }
+
 // Code is the exit code of a process that was asked to stop and has saved nothing.
 func (a *Asked) Code() int {
 	if a.Signal == syscall.SIGINT {

@@ -93,7 +93,7 @@ func truncate(path string, last int64) error {
 		return err
 	}
 	defer old.Close()
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".metrics-*")
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*") // as durable.Sweep knows it
 	if err != nil {
 		return err
 	}

@@ -436,7 +436,7 @@ func (m *killMatrix) resumed(out string, c killCase, fail func(string, ...any)) 
 	if err != nil || wrong != nil || got != want {
 		fail("resumed: metrics are\n%s, not\n%s (%v, %v)", got, want, err, wrong)
 	}
-	for _, pattern := range []string{"checkpoints/.tmp-*", "final_model/.tmp-*", "*.tmp"} {
+	for _, pattern := range []string{"checkpoints/.tmp-*", "final_model/*tmp*", ".*.tmp*", "*.tmp"} {
 		if left := glob(m.dir, out, pattern); len(left) > 0 {
 			fail("left after all: %v", left)
 		}

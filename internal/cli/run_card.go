@@ -41,12 +41,15 @@ type start struct {
 }
 
 // openCard writes what describes the run into its directory: run.json and, of a new run, what
-// keepConfig does.
+// keepConfig does. What a killed process has left of them goes away.
 func (j *job) openCard(ranks int) (*card, error) {
 	dir := j.cfg.OutputDir
 	final := filepath.Join(dir, finalName)
 	if st, err := os.Stat(final); err == nil && !st.IsDir() {
 		return nil, usage(final+" is no directory, and the model is to go there at the end", "another --output_dir, or move the file")
+	}
+	if err := durable.Sweep(dir); err != nil {
+		return nil, outputError(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, configName)); err != nil || j.cfg.Resume != "auto" {
 		if err := j.keepConfig(); err != nil {

@@ -45,6 +45,18 @@ func write(path string, data []byte) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
+// Sweep deletes the temporary files that writers left in a directory when they were killed. Nobody
+// may be writing there.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if ok, _ := filepath.Match(".?*.tmp*", e.Name()); ok && e.Type().IsRegular() {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
 // cause is an error without the temporary file's name.
 func cause(err error) error {
 	var path *fs.PathError

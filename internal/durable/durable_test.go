@@ -41,6 +41,22 @@ func TestWriteFileFails(t *testing.T) {
 	onlyEntry(t, dir, "taken")
 }
 
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".a.json.tmp123", ".metrics.jsonl.tmp9", "kept.json"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := durable.Sweep(dir); err != nil {
+		t.Error(err)
+	}
+	onlyEntry(t, dir, "kept.json")
+	if err := durable.Sweep(filepath.Join(dir, "missing")); err == nil {
+		t.Error("a directory that is not there was swept")
+	}
+}
+
 func onlyEntry(t *testing.T, dir, name string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
