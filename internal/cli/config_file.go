@@ -53,7 +53,7 @@ func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (con
 func (f *trainFlags) foreign(env rendezvous.Env) foreign.Options {
 	environ := environment()
 	o := foreign.Options{
-		Mode: f.mode, Format: foreign.Format(f.format), Ranks: int(f.nproc), Launched: env.Launched, Planned: f.dataless,
+		Mode: f.mode, Format: foreign.Format(f.format), Ranks: int(f.nproc), Launched: env.Launched, Planned: f.dataless, Apart: f.apart,
 		Model:     f.modelName != "" || sets(f.sets, "model.path") || sets(f.sets, "model.config") || environ["TRIREME_MODEL_PATH"] != "",
 		Data:      f.data != "" || sets(f.sets, "data.path") || environ["TRIREME_DATA_PATH"] != "",
 		OutputDir: f.outputDir != "" || sets(f.sets, "output_dir") || environ["TRIREME_OUTPUT_DIR"] != "",

@@ -103,6 +103,7 @@ func (f *planFlags) run(c *cobra.Command) error {
 	if f.parameters != "" {
 		return f.count(c, ask)
 	}
+	f.apart = ask.memory > 0
 	j, err := f.load(c)
 	if err != nil {
 		return err
@@ -283,7 +284,7 @@ func (f *planFlags) plan(c *cobra.Command, j *job, ask planAsk) (*planReport, er
 	if err != nil {
 		return nil, err
 	}
-	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Apart: ask.memory > 0, Positions: positions, Rows: planner.Rows(info, j.cfg)}
+	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Apart: f.apart, Positions: positions, Rows: planner.Rows(info, j.cfg)}
 	r, err := newPlanReport(ctx, pj, ask)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}

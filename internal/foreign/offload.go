@@ -49,7 +49,7 @@ func offloadDevice(of string) rule {
 			return
 		}
 		r.assign(k, "offload."+of+".device", device)
-		if device == string(parallel.OffloadCPU) {
+		if device == string(parallel.OffloadCPU) && !r.options.Apart {
 			r.note(k, "moves nothing: "+oneMemory+". nvme keeps it in files")
 		}
 	})
@@ -81,6 +81,9 @@ func offloadWhole(of ...string) rule {
 		}
 		for _, what := range of {
 			r.assign(k, fmt.Sprintf("offload.%s.device", what), string(parallel.OffloadCPU))
+		}
+		if r.options.Apart {
+			return
 		}
 		r.note(k, "moves nothing: "+oneMemory+". --set offload.optimizer.device=nvme keeps state in files")
 	})

@@ -43,6 +43,8 @@ type Options struct {
 	Launched bool
 	// Planned: nothing is started, so that ranks need not be of this machine.
 	Planned bool
+	// Apart: the device has a memory of its own, so that what is offloaded to the host leaves it.
+	Apart bool
 	// Model, Data and OutputDir: they are given over the file's.
 	Model, Data, OutputDir bool
 }
