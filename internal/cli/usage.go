@@ -26,6 +26,8 @@ func usageError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name := unknown.GetSpecifiedName()
 		return usage(fmt.Sprintf("unknown flag --%s of %s%s", name, cmd.CommandPath(), meantFlag(cmd, name)), help)
+	case errors.As(err, &unknown):
+		return usage(fmt.Sprintf("unknown flag -%s of %s%s", unknown.GetSpecifiedShortnames(), cmd.CommandPath(), meantShort(cmd, unknown.GetSpecifiedShortnames())), help)
 	case errors.As(err, &value):
 		want := value.Unwrap().Error()
 		if w, ok := flagTypes[value.GetFlag().Value.Type()]; ok {
@@ -59,6 +61,22 @@ func meantFlag(cmd *cobra.Command, name string) string {
 		return ": " + why
 	}
 	return didYouMean(near)
+}
+
+// meantShort is the end of a message about letters after one dash that are no flags: -model is
+// --model, -n of a command with ranks --nproc.
+func meantShort(cmd *cobra.Command, letters string) string {
+	if len(letters) > 1 {
+		if f := cmd.Flags().Lookup(letters); f != nil {
+			return didYouMean(f.Name)
+		}
+		return didYouMean(conf.Nearest(letters, flagNames(cmd)))
+	}
+	name := map[string]string{"d": "data", "e": "epochs", "m": "model", "n": "nproc", "p": "prompt", "r": "resume", "s": "set"}[letters]
+	if name == "" || cmd.Flags().Lookup(name) == nil {
+		return ""
+	}
+	return didYouMean(name)
 }
 
 func didYouMean(flag string) string {
