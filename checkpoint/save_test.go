@@ -309,3 +309,59 @@ func TestConfigValidate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOtherRuns: checkpoints of another run in the directory are neither taken, replaced nor deleted,
+// and a run does not begin among them.
+func TestOtherRuns(t *testing.T) {
+	dir := t.TempDir()
+	at := func(run string, keep int) *Store {
+		s, err := NewStore(dir, run, Config{KeepLastN: keep}, Alone{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	save := func(s *Store, step int) error {
+		_, err := s.Save(context.Background(), Meta{Step: step}, nil)
+		return err
+	}
+	for _, step := range []int{1, 5, 9} {
+		if err := save(at("theirs", 0), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := at("mine", 0).Resume(context.Background(), "none", nil, LoadOptions{})
+	if err == nil || !strings.Contains(err.Error(), "holds checkpoints of another run (step-9 of run theirs)") {
+		t.Errorf("a new run among them: %v", err)
+	}
+	if _, err := at("mine", 0).Resume(context.Background(), "auto", nil, LoadOptions{}); err == nil || !strings.Contains(err.Error(), "of another run") {
+		t.Errorf("auto: %v", err)
+	}
+	mine := at("mine", 1)
+	for _, step := range []int{2, 3} {
+		if err := save(mine, step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := save(mine, 5); err == nil || !strings.Contains(err.Error(), "step-5 is of another run (theirs) and is not replaced") {
+		t.Errorf("the same step: %v", err)
+	}
+	found, err := List(filepath.Join(dir, "checkpoints"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, f := range found {
+		left = append(left, fmt.Sprintf("%d %s", f.Step, f.Run))
+	}
+	if want := []string{"9 theirs", "5 theirs", "3 mine", "1 theirs"}; !slices.Equal(left, want) {
+		t.Errorf("left %q, want %q", left, want)
+	}
+	got, err := mine.Resume(context.Background(), "auto", nil, LoadOptions{})
+	if err != nil || got.Meta.Step != 3 || len(got.Notices) != 2 {
+		t.Errorf("auto: %+v, %v", got, err)
+	}
+	if runs, err := Runs(filepath.Join(dir, "checkpoints")); err != nil || len(runs) != 2 {
+		t.Errorf("%q, %v", runs, err)
+	}
+}

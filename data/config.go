@@ -136,8 +136,8 @@ type Config struct {
 	// Reading a row takes up to 20 times its size of memory. Text files are read in pieces and
 	// may have any size. 0 is 32 MiB. Default 0.
 	MaxRowBytes int64 `yaml:"max_row_bytes"`
-	// AllowChanged continues a run although its data or its tokenizer are not those that it began
-	// with. Default false: that is refused.
+	// AllowChanged continues a run although its data or its tokenizer differ from those it began
+	// with; otherwise that is refused. Default false.
 	AllowChanged bool `yaml:"allow_changed"`
 	// MaxBytes is how much text of go_source is read, in bytes; 0 is 16 MiB. Default 0.
 	MaxBytes int64 `yaml:"max_bytes"`

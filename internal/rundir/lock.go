@@ -18,8 +18,9 @@ const lockName = "run.lock"
 // dying is how long Acquire waits for the processes of a job whose launcher is gone already.
 const dying = 5 * time.Second
 
-// brief is how long Acquire waits for another that only looks whether the lock is free.
-const brief = 200 * time.Millisecond
+// brief is how long Acquire and Busy wait in any case: another process may only look whether the lock
+// is free, and one that was killed may leave a worker that is about to end.
+const brief = 500 * time.Millisecond
 
 // Owner is the process that holds a lock.
 type Owner struct {
@@ -115,13 +116,17 @@ func Busy(dir string) error {
 		return nil // there is no lock, or Acquire will say what is wrong with it
 	}
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
-		return nil
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil
+		}
+		switch o := read(f); {
+		case o.ended():
+			return nil // Acquire waits for the rest
+		case time.Since(began) > brief:
+			return &InUse{dir, o}
+		}
 	}
-	if o := read(f); !o.ended() {
-		return &InUse{dir, o}
-	}
-	return nil
 }
 
 // openRegular opens a file without waiting for a pipe's other end, and refuses anything but a
