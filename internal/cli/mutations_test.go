@@ -95,8 +95,8 @@ var mutations = []struct{ from, to, meant string }{
 	{"config: config.json", "config: .", "config.json"}, {"strategy: full_shard", "backend: nccl", "shm"}, {"output_dir: out", "device: {name: cuda}", "GPUs are not supported"}, {"3.0e-4", "20", "learning_rate"},
 	{"warmup_steps: 1", "warmup_steps: 100", "warmup_steps"}, {"  seed: 42", "  seed: 1\n  seed: 2", `"seed"`},
 	// The structure.
-	{"training:\n", "training\n", "training"}, {"  max_steps: 4", "\tmax_steps: 4", "tab"}, {"  max_steps: 4", "  max_steps 4", "max_steps"}, {"  max_steps: 4", "     max_steps: 4", ""},
-	{"[0.9, 0.95]", "[0.9, 0.95", ""}, {"model:", "- model:", ""}, {sound, "", ""}, {sound, "# only a comment\n", ""}, {sound, "[training]\nmax_steps = 4\n", ""},
+	{"training:\n", "training\n", "training"}, {"  max_steps: 4", "\tmax_steps: 4", "tab"}, {"  max_steps: 4", "  max_steps 4", "max_steps"}, {"  max_steps: 4", "     max_steps: 4", "indented"},
+	{"[0.9, 0.95]", "[0.9, 0.95", "not closed"}, {"model:", "- model:", ""}, {sound, "", "is empty"}, {sound, "# only a comment\n", "is empty"}, {sound, "[training]\nmax_steps = 4\n", "TOML"},
 	{sound, `{"per_device_train_batch_size": 1, "learning_rate": 3e-4, "num_train_epochs": 1, "output_dir": "out"}`, `"training.micro_batch_size"`},
 	{sound, `{"perDeviceTrainBatchSize": 1, "maxSteps": 4}`, `"training.max_steps"`},
 }
