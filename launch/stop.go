@@ -231,7 +231,10 @@ func (s *Stop) handle(sig syscall.Signal) {
 		}
 	}
 	if taker != nil {
-		taker <- sig
+		select {
+		case taker <- sig:
+		default: // nobody reads, and many wait already
+		}
 	}
 }
 
