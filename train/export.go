@@ -70,6 +70,9 @@ func (r *Run) exportConfig(dir string, dt tensor.DType, tokenizers []string) err
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
+	if err := durable.Sweep(dir); err != nil { // of an export that was killed
+		return fmt.Errorf("train: %w", err)
+	}
 	var config map[string]json.RawMessage
 	if err := json.Unmarshal(r.config.JSON, &config); err != nil {
 		return fmt.Errorf("train: %s: %w", r.config.Path, err)
