@@ -3,6 +3,8 @@ package rendezvous
 import (
 	"bytes"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +96,49 @@ func FuzzDecodeFailure(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got := decodeFailure(ErrLost, b); got.Rank < -1 || len(got.Text) > max(len(b), 64) {
 			t.Fatalf("%x became %+v", b, got)
+		}
+	})
+}
+
+// FuzzServer feeds what ranks may say, in any order, to rank 0: nothing breaks or blocks it.
+func FuzzServer(f *testing.F) {
+	say := func(rank byte, m message) []byte {
+		b := m.encode()
+		return append([]byte{rank, byte(len(b))}, b...)
+	}
+	gather := message{id: 1, op: opGather, timeout: time.Second, key: "k", value: []byte("v")}
+	await := message{id: 2, op: opAwait, timeout: time.Millisecond, key: "k"}
+	f.Add(slices.Concat(say(0, gather), say(1, await), say(2, gather), say(1, message{id: 3, op: opBye}), say(0, gather)))
+	f.Add(slices.Concat(say(0, await), say(1, message{op: opAbort, value: (&Failure{Rank: 2, Text: "t"}).encode()}), say(2, message{op: opBeat})))
+	f.Add(slices.Concat(say(0, message{op: opAdd, key: "n", value: make([]byte, 8)}), say(1, message{op: opGet, key: "n"}), say(2, message{op: opLost})))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Skip(err)
+		}
+		s := newServer(l, 3, nil, Config{Heartbeat: time.Hour}.withDefaults())
+		defer s.close(0)
+		var peers [3]*peer
+		for r := range peers {
+			peers[r] = &peer{rank: r, out: make(chan []byte, 8), pulse: newPulse(r, thisProcess(), s.cfg)}
+			if _, why := s.enter(peers[r], hello{rank: r, world: 3}); why != nil {
+				t.Fatal(why)
+			}
+		}
+		for len(b) >= 2 {
+			p, n := peers[b[0]%3], min(int(b[1]), len(b)-2)
+			if m, err := decodeMessage(b[2:][:n]); err == nil {
+				s.handle(p, m)
+			}
+			b = b[2+n:]
+		}
+		for _, p := range peers {
+			s.leave(p, "it left")
+			for m := range p.out {
+				if _, err := decodeMessage(m); err != nil {
+					t.Error(err)
+				}
+			}
 		}
 	})
 }
