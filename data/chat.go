@@ -22,6 +22,7 @@ type chatTemplate struct {
 	digest  [32]byte
 	special map[string]string
 	prompts bool // it knows what an answer of the assistant begins with
+	source  string
 }
 
 // template is the chat template that c names, or the tokenizer's.
@@ -45,7 +46,7 @@ func (c Config) template(tok *tokenizer.Tokenizer) (*chatTemplate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %s cannot be run here: %w. try: --set data.chat_template=chatml, or a FILE", name, err)
 	}
-	return &chatTemplate{name, t, sha256.Sum256([]byte(source)), tok.SpecialTokens(), strings.Contains(source, "add_generation_prompt")}, nil
+	return &chatTemplate{name, t, sha256.Sum256([]byte(source)), tok.SpecialTokens(), strings.Contains(source, "add_generation_prompt"), source}, nil
 }
 
 // render gives a conversation as text; prompt adds what an answer of the assistant begins with.

@@ -112,6 +112,8 @@ func TestRowsTooLarge(t *testing.T) {
 	if err != nil || len(got) < 2 {
 		t.Errorf("text in pieces: %d, %v", len(got), err)
 	}
+	_, err = records(t, c, writeParquet(t, "x.parquet", "a", long))
+	wantError(t, err, "x.parquet (row 2): a value has 3,145,728 bytes, above data.max_row_bytes 1,000. try: ")
 	wantError(t, Config{Path: "x", MaxRowBytes: -1}.Validate(), "max_row_bytes is -1")
 }
 

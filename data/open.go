@@ -17,6 +17,9 @@ type Sets struct {
 	Labels []string // what the files call the labels of rows, by number; nil: numbers
 	Splits string   // what names of files in Path told, and which are left out; "": nothing
 	Notes  []string // what else of the files is worth a line, such as shards without rows
+	// End is the tokenizer's end of text, where each row says itself what it ends with: rows with
+	// answers and rows of token ids. Else nil.
+	End *EndToken
 	// Masking is what a loader is to hide of rows, where the task is Masked and they do not say
 	// themselves what is learned.
 	Masking *Masking
@@ -24,6 +27,12 @@ type Sets struct {
 
 	train, eval []*tokenFile // of Train, and of an Eval that is not a part of it
 	tokenizer   string       // see Identity
+}
+
+// EndToken is a tokenizer's end of text.
+type EndToken struct {
+	ID   int32
+	Name string
 }
 
 // Open opens what c trains on and what it holds out, for what p says. tok turns text into
@@ -56,6 +65,9 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 	s.train, o.files = o.files, nil
 	if o.labels != nil {
 		s.Labels = o.labels.names
+	}
+	if tok != nil && tok.EOS() >= 0 && p.Task == Causal && (learnsAnswers(s.Format) || s.Format == FormatRows) {
+		s.End = &EndToken{tok.EOS(), tok.Token(tok.EOS())}
 	}
 	s.all = []Dataset{s.Train}
 	if p.Task == Masked && !s.Train.Info().Labels {

@@ -174,6 +174,11 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 	for want, got := group.NumRows(), int64(0); ; {
 		n, err := rows.ReadRows(buf)
 		for _, row := range buf[:n] {
+			for _, v := range row {
+				if k := v.Kind(); (k == parquet.ByteArray || k == parquet.FixedLenByteArray) && !v.IsNull() && int64(len(v.ByteArray())) > s.maxRow {
+					return fmt.Errorf("a value has %s bytes, above data.max_row_bytes %s. try: shorter rows, or --set data.max_row_bytes=N", thousands(len(v.ByteArray())), thousands(int(s.maxRow)))
+				}
+			}
 			fields, err := a.row(row)
 			if err != nil {
 				return err

@@ -247,6 +247,9 @@ func (e *chatEncoder) chat(r *record, name string) ([]any, error) {
 		if _, ok := m.Get(roleKey).(string); !ok {
 			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(m.Get(roleKey)), roleKey)
 		}
+		if err := e.checkRole(m.Get(roleKey).(string), i+1); err != nil {
+			return nil, err
+		}
 		content := m.Get(contentKey)
 		switch content.(type) {
 		case string, []any, nil:
@@ -269,6 +272,23 @@ func (e *chatEncoder) chat(r *record, name string) ([]any, error) {
 		out[i] = m
 	}
 	return out, nil
+}
+
+// chatRoles are who speaks in conversations, as chat templates know them.
+var chatRoles = []string{"user", "assistant", "system", "developer", "tool", "function", "ipython"}
+
+// checkRole refuses a role that nothing names: neither the roles that are usual, nor those to
+// train on, nor the chat template. A template that writes any role would take it for one, and
+// what a mistyped assistant says would not be trained on.
+func (e *chatEncoder) checkRole(role string, message int) error {
+	if slices.Contains(chatRoles, role) || slices.Contains(e.roles, role) {
+		return nil
+	}
+	if strings.Contains(e.template.source, "'"+role+"'") || strings.Contains(e.template.source, `"`+role+`"`) {
+		return nil
+	}
+	known := slices.Concat(chatRoles, slices.DeleteFunc(slices.Clone(e.roles), func(r string) bool { return slices.Contains(chatRoles, r) }))
+	return fmt.Errorf("message %d has the role %q, which is none of %s. try: one of them; data.format: sharegpt, whose roles are human and gpt; or a chat template that names it", message, role, strings.Join(known, ", "))
 }
 
 // shareGPTRoles are who speaks in ShareGPT's files.

@@ -202,6 +202,7 @@ func TestFormatErrors(t *testing.T) {
 		{[]string{`{"segments": [{"text": "a"}]}`}, nil, []string{"rows.jsonl:1", "segment 1 of segments"}},
 		{[]string{`{"segments": 3}`}, nil, []string{"rows.jsonl:1", "segments is the number 3"}},
 		{[]string{`{"messages": [{"role": "user", "content": "a"}, "x"]}`}, nil, []string{"rows.jsonl:1", "message 2 of messages is a string, not an object"}},
+		{[]string{`{"messages": [{"role": "usr", "content": "a"}, {"role": "assistant", "content": "b"}]}`}, func(c *Config) { c.ChatTemplate = "chatml" }, []string{"rows.jsonl:1", `message 1 has the role "usr", which is none of user, assistant, system`, "try: "}},
 		{[]string{`{"messages": [{"role": 1, "content": "a"}]}`}, nil, []string{"rows.jsonl:1", "message 1 has the number 1 as its role"}},
 		{[]string{`{"messages": [{"role": "user", "content": {"a": 1}}]}`}, nil, []string{"rows.jsonl:1", "message 1 has an object as its content"}},
 		{[]string{`{"messages": "x"}`}, nil, []string{"rows.jsonl:1", "messages is a string, not a list of messages"}},

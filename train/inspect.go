@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"trireme/data"
@@ -33,15 +34,16 @@ type Summary struct {
 type Contents struct {
 	SequenceLength int
 	Rows, EvalRows int
-	Tokens         int64    // of Rows
-	Format         string   // of the rows, as data.format calls it
-	Splits         string   // what names of files told: see data.Sets
-	Cut, Barren    int      // rows that lost their end, and rows left out: see data.Info
-	Looked         int      // rows that were read, spread evenly over all of them
-	Counted        int64    // label tokens of those
-	Empty          int      // rows of those without labels
-	OfRows         bool     // labels are of whole rows, and Counted are those
-	Notes          []string // what is odd and not wrong, a line each
+	Tokens         int64          // of Rows
+	Format         string         // of the rows, as data.format calls it
+	Splits         string         // what names of files told: see data.Sets
+	Cut, Barren    int            // rows that lost their end, and rows left out: see data.Info
+	Looked         int            // rows that were read, spread evenly over all of them
+	Counted        int64          // label tokens of those
+	Empty          int            // rows of those without labels
+	OfRows         bool           // labels are of whole rows, and Counted are those
+	Notes          []string       // what is odd and not wrong, a line each
+	end            *data.EndToken // nil: a row has it as a label, or nothing is known of it
 }
 
 // Inspect opens everything that a run of so many ranks, of which each machine has local (0: all), is
@@ -135,12 +137,16 @@ func contents(sets *data.Sets, l data.LoaderConfig) (*Contents, error) {
 	of := sets.Train.Info()
 	c := &Contents{
 		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Cut: of.Cut, Barren: of.Barren,
-		OfRows: l.Task == data.Classify, Notes: sets.Notes,
+		OfRows: l.Task == data.Classify, Notes: sets.Notes, end: sets.End,
 	}
 	if sets.Eval != nil {
 		c.EvalRows = sets.Eval.Len()
 	}
-	return c, c.look(sets.Train, l)
+	err := c.look(sets.Train, l)
+	if c.end != nil && err == nil {
+		c.Notes = append(c.Notes, fmt.Sprintf("the end token %s is never trained, being a label in none of %d rows: the model will not learn to stop with it. try: rows that end with it, or the eos_token that they end with", c.end.Name, c.Looked))
+	}
+	return c, err
 }
 
 // look counts what is learned of the rows, of a part of them where they are many. l says what
@@ -155,6 +161,9 @@ func (s *Contents) look(d data.Dataset, l data.LoaderConfig) error {
 		}
 		s.Looked++
 		s.Counted += m.Counted
+		if s.end != nil && slices.Contains(m.Targets, s.end.ID) {
+			s.end = nil
+		}
 		if m.Counted == 0 {
 			s.Empty++
 		}
