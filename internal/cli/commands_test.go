@@ -67,6 +67,9 @@ func parses(line string) error {
 	}
 	words = words[1:]
 	for i, w := range words {
+		if w == "N" { // stands for a number
+			words[i] = "2"
+		}
 		if strings.ContainsAny(w, "<>|;&") || w == "..." {
 			words = words[:i]
 			break
