@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"math"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -43,6 +44,9 @@ type Meta struct {
 	Config    string // the resolved configuration
 	State     []byte // JSON, whose white space is not kept: data position, schedule, random keys, tokens; what the run needs to go on
 }
+
+// validRun is what the identity of a run may be. Empty is none.
+var validRun = regexp.MustCompile(`^[A-Za-z0-9._-]{0,64}$`)
 
 // errNewer is wrapped where a checkpoint is sound as far as this program can tell, which is too old
 // to read it.
@@ -137,6 +141,9 @@ func parseManifest(b []byte) (*manifest, error) {
 }
 
 func (m *manifest) check() error {
+	if !validRun.MatchString(m.Run) {
+		return fmt.Errorf("run %q", m.Run)
+	}
 	if m.Run != "" && m.Version < 2 {
 		return fmt.Errorf("version %d of the format names no run", m.Version)
 	}

@@ -23,6 +23,7 @@ func TestLyingManifests(t *testing.T) {
 	}{
 		{"right", func(m *manifest, p *piece) {}, ""},
 		{"format", func(m *manifest, p *piece) { m.Format = "zip" }, "is not the manifest"},
+		{"run", func(m *manifest, p *piece) { m.Run = "a\x1b[2J" }, "run \"a\\x1b[2J\""},
 		{"version", func(m *manifest, p *piece) { m.Version = 3 }, "written by a newer version of this program: format 3, this program reads up to 2"},
 		{"step", func(m *manifest, p *piece) { m.Step = -1 }, "step -1"},
 		{"no chunks", func(m *manifest, p *piece) { m.ChunkBytes = 0 }, "chunks of 0"},

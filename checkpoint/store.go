@@ -29,13 +29,15 @@ type Store struct {
 }
 
 // NewStore makes a Store for the checkpoints of the run that writes to outputDir. run is its
-// identity, which only rank 0 needs to know; empty is that of the checkpoint that Resume finds, or a
-// new one. device
-// moves tensors whose memory the host does not see, and waits for those under way; it may
+// identity, up to 64 letters, digits, ".", "_" and "-", which only rank 0 needs to know; empty is
+// that of the checkpoint that Resume finds, or a new one. device moves tensors whose memory the host does not see, and waits for those under way; it may
 // be nil where there are none.
 func NewStore(outputDir, run string, cfg Config, ranks Agreement, device tensor.Memory) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if !validRun.MatchString(run) {
+		return nil, fmt.Errorf("checkpoint: a run %q: an identity has up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
 	dir := cfg.Dir
 	if dir == "" {

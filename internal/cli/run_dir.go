@@ -301,6 +301,9 @@ func readCard(dir string) (c card, err error) {
 	if err == nil {
 		err = json.Unmarshal(b, &c)
 	}
+	if !rundir.ValidID(c.ID) {
+		c.ID = ""
+	}
 	return c, err
 }
 
@@ -316,10 +319,10 @@ func markedRun(path string) string {
 	defer f.Close()
 	line, _ := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
 	id, ok := strings.CutPrefix(line, runMark)
-	if !ok || strings.ContainsAny(id, " \t") {
+	if id = strings.TrimSpace(id); !ok || !rundir.ValidID(id) {
 		return ""
 	}
-	return strings.TrimSpace(id)
+	return id
 }
 
 // join makes rank 0's run that of every rank: where another launcher starts them, rank 0 alone

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -150,9 +152,15 @@ func openRegular(path string, flags int) (*os.File, error) {
 func read(f *os.File) (o Owner) {
 	b := make([]byte, 1024)
 	n, _ := f.ReadAt(b, 0)
-	if json.Unmarshal(b[:n], &o) != nil {
+	if json.Unmarshal(b[:n], &o) != nil || o.PID < 0 {
 		return Owner{}
 	}
+	o.Host = strings.Map(func(r rune) rune { // for a terminal
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, o.Host)
 	return o
 }
 

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"trireme/internal/rundir"
 )
@@ -173,4 +174,28 @@ func TestLockOfNoFile(t *testing.T) {
 	if _, err := rundir.Acquire(dir); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("%v", err)
 	}
+}
+
+// FuzzOwner: whatever a lock's file holds, the lock is taken, and nothing of it reaches a terminal
+// but printable text.
+func FuzzOwner(f *testing.F) {
+	f.Add([]byte(`{"pid":1,"host":"a\u001b[2J","since":"2026-01-02T03:04:05Z"}`))
+	f.Add([]byte("{"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "run.lock"), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l, err := rundir.Acquire(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := (&rundir.InUse{Dir: "d", Owner: l.Left}).Error()
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q", text)
+		}
+		if err := l.Release(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
