@@ -19,6 +19,9 @@ type Param struct {
 	// Twins are further names of the same tensor in Hugging Face files: one that a file has is read
 	// in preference to Name, and exports write all.
 	Twins []string
+	// Copies are names under which files may hold the tensor once more, as those of a tied head. They
+	// are not read, and must be equal.
+	Copies []string
 	// After is the parameter with which this one is multiplied as one, if it follows it in memory; nil
 	// for none.
 	After *Param

@@ -124,7 +124,10 @@ func (cfg Config) inspectModel(config *model.Config, positions int) (parameters,
 	if err != nil {
 		return 0, 0, input(err)
 	}
-	_, err = cfg.Model.match(m, config, files)
+	w, err := cfg.Model.match(m, config, files)
+	if err == nil {
+		err = cfg.Model.sameCopies(w)
+	}
 	return parameters, trained, errors.Join(input(err), files.Close())
 }
 

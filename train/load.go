@@ -36,7 +36,7 @@ func LoadModel(families model.Registry, dir string, c device.Config) (*Loaded, e
 		defer files.Close()
 		w, err := ModelConfig{}.match(l.Model, config, files)
 		if err == nil {
-			err = w.whole()
+			err = errors.Join(w.whole(), ModelConfig{}.sameCopies(w))
 		}
 		if err != nil {
 			return input(err)

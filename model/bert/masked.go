@@ -29,6 +29,7 @@ func newMasked(e *encoder, tanh bool, std nn.Init) *MaskedLM {
 	m.last = &nn.Unit{Name: masked, Params: append(append(m.transform.Params(), m.norm.Params()...), m.bias)}
 	if c.TieWordEmbeddings {
 		m.decoder = e.words.Weight
+		m.decoder.Copies, m.bias.Copies = []string{masked + ".decoder.weight"}, []string{decoderBias}
 		m.last.Shared = []*nn.Param{m.decoder}
 	} else {
 		m.decoder = nn.NewParam(masked+".decoder.weight", std, c.VocabSize, c.HiddenSize)

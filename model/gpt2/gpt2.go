@@ -67,6 +67,7 @@ func New(_ tensor.Backend, c Config, positions int) (*GPT2, error) {
 	m.last = &nn.Unit{Name: "lm_head", Params: m.norm.Params()}
 	if c.TieWordEmbeddings {
 		m.head = m.tokens.Weight
+		m.head.Copies = []string{"lm_head.weight"}
 		m.last.Shared = []*nn.Param{m.head}
 	} else {
 		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.NEmbd)

@@ -75,6 +75,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	m.last = &nn.Unit{Name: "lm_head", Params: []*nn.Param{m.norm.Weight}}
 	if c.TieWordEmbeddings {
 		m.head = m.embed.Weight
+		m.head.Copies = []string{"lm_head.weight"}
 		m.last.Shared = []*nn.Param{m.head}
 	} else {
 		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.HiddenSize)

@@ -1,0 +1,58 @@
+package train
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"trireme/checkpoint/safetensors"
+	"trireme/tensor"
+)
+
+// sameCopies refuses files that hold a parameter twice with different values, as those of a head that
+// config.json wrongly calls tied: one of the two would be lost. transformers 5 does not tie them.
+func (c ModelConfig) sameCopies(w *weights) error {
+	for name, p := range w.params {
+		from, ok := w.from[name]
+		if !ok {
+			continue
+		}
+		for _, copy := range p.Copies {
+			other, ok := w.files.Find(copy)
+			if !ok || other.Name == from.Name || matchesAny(c.AllowUnexpected, copy) {
+				continue
+			}
+			same, err := equal(w.files, from, other)
+			if err != nil {
+				return err
+			}
+			if !same {
+				return fmt.Errorf("train: %s: config.json ties %s to %s, and they differ. try: \"tie_word_embeddings\": false in config.json, or --set %s to leave it unread",
+					w.files.Name(), other.Name, from.Name, allow("allow_unexpected", []string{other.Name}))
+			}
+		}
+	}
+	return nil
+}
+
+// equal compares two tensors of some files.
+func equal(files *safetensors.Files, a, b safetensors.Info) (bool, error) {
+	if dt, known := b.Type.DType(); !slices.Equal(a.Shape, b.Shape) || !known || !safetensors.Convertible(dt, tensor.F32) {
+		return false, nil
+	}
+	const chunk = 1 << 20
+	x, y := make([]byte, 4*chunk), make([]byte, 4*chunk)
+	for lo := 0; lo < a.Elems(); lo += chunk {
+		n := min(chunk, a.Elems()-lo)
+		if err := files.ReadAs(a.Name, tensor.F32, lo, n, x[:4*n]); err != nil {
+			return false, err
+		}
+		if err := files.ReadAs(b.Name, tensor.F32, lo, n, y[:4*n]); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(x[:4*n], y[:4*n]) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
