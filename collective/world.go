@@ -19,7 +19,7 @@ type world struct {
 	groups []*group
 	formed int
 	closed bool
-	wg     sync.WaitGroup // those that advance lanes
+	wg     sync.WaitGroup // those that advance lanes or spread a failure
 }
 
 var _ World = (*world)(nil)
@@ -69,7 +69,13 @@ func (w *world) Group(name string, ranks []int) (Group, error) {
 	return g, nil
 }
 
-func (w *world) Abort(cause error) { w.fail(asFailure(cause, w.rank)) }
+// Abort holds Close up: the transport must not go while the failure spreads.
+func (w *world) Abort(cause error) {
+	if w.enter() {
+		defer w.leave()
+		w.fail(asFailure(cause, w.rank))
+	}
+}
 
 // fail raises f here and on every rank that can be reached, unless the world has failed.
 func (w *world) fail(f *Failure) {
@@ -78,7 +84,7 @@ func (w *world) fail(f *Failure) {
 	}
 }
 
-// enter counts somebody who advances a lane; it is refused when the world is closed.
+// enter counts somebody who uses the transport; it is refused when the world is closed.
 func (w *world) enter() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -98,6 +99,19 @@ func TestStrangeMemory(t *testing.T) {
 	}
 	if after := descriptors(t); after > before+1 {
 		t.Errorf("%d descriptors were left open", after-before-1)
+	}
+}
+
+// TestAbortWhileClosing: a rank that closes its world just as it hears of another's loss, as all do
+// when one is lost at the end of a run.
+func TestAbortWhileClosing(t *testing.T) {
+	for range 300 {
+		var all sync.WaitGroup
+		for _, w := range worlds(t, 8, collective.Config{}) {
+			all.Go(func() { w.Abort(errors.New("lost")) })
+			all.Go(func() { w.Close() })
+		}
+		all.Wait()
 	}
 }
 

@@ -110,6 +110,10 @@ func (m *killMatrix) run(t *testing.T, out string, c killCase) (o killOutcome) {
 	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
 	o.last = lines[len(lines)-1]
 	if why := c.wrong(o); why != "" {
+		for _, path := range glob(m.dir, out, "logs", "crash-*") {
+			b, _ := os.ReadFile(path)
+			errs.Write(b)
+		}
 		fail("%s: code %d after %v:\n%s", why, o.code, o.took, &errs)
 	}
 	m.left(out, ranks, fail)
