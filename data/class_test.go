@@ -218,6 +218,27 @@ func TestSentiment(t *testing.T) {
 	}
 }
 
+// Of rows with labels, one without is computed and not counted.
+func TestRowsWithoutLabels(t *testing.T) {
+	path := write(t, "a.jsonl", `{"input_ids": [4, 5]}
+{"input_ids": [6], "label": 1}
+{"input_ids": [7], "label": null}
+{"input_ids": [8], "label": -100}
+`)
+	rows, err := openRows(t, path, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m, err := range Evaluate(rows, LoaderConfig{MicroBatchSize: 4, Apart: true, Task: Classify}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []int32{Ignored, 1, Ignored, Ignored}; !slices.Equal(m.Classes, want) || m.Counted != 1 {
+			t.Errorf("classes %v, counted %d", m.Classes, m.Counted)
+		}
+	}
+}
+
 // A model that predicts tokens learns the tokens of rows that have a label too.
 func TestLabelsOfRowsAreNotTokens(t *testing.T) {
 	path := write(t, "a.jsonl", "{\"input_ids\": [4, 5, 6], \"label\": 1}\n{\"input_ids\": [7, 8]}\n")

@@ -166,6 +166,24 @@ func TestRestoreAtAnotherBatch(t *testing.T) {
 	}
 }
 
+// A run that drops the rest of an epoch, and whose larger batch does not fit into it any more, goes on
+// with the next epoch.
+func TestRestoreDropsTheRest(t *testing.T) {
+	a, _ := NewSequence(30, 4, 1, true, true)
+	if err := a.SeekStep(6); err != nil { // 24 of 30 rows
+		t.Fatal(err)
+	}
+	for batch, want := range map[int]State{
+		6: {Sample: 24, Step: 6, Samples: 24, Seed: 1, Len: 30},
+		8: {Epoch: 1, Step: 6, Samples: 24, Seed: 1, Len: 30},
+	} {
+		b, _ := NewSequence(30, batch, 1, true, true)
+		if err := b.Restore(a.State()); err != nil || b.State() != want {
+			t.Errorf("batches of %d go on at %+v, %v, want %+v", batch, b.State(), err, want)
+		}
+	}
+}
+
 func TestSequenceErrors(t *testing.T) {
 	_, err := NewSequence(3, 8, 0, false, false)
 	wantError(t, err, "3 rows", "batch of 8")

@@ -358,10 +358,12 @@ func TestRestarts(t *testing.T) {
 	if code != 1 || err == nil || !strings.Contains(err.Error(), "1 restarts did not help") {
 		t.Fatal(code, err)
 	}
-	cfg = config("allexit=2", 2, &buffer{})
-	cfg.MaxRestarts = 5
-	if code, err = Run(t.Context(), cfg); code != 2 || strings.Contains(err.Error(), "restarts") {
-		t.Fatal(code, err) // a wrong configuration is not tried again
+	for _, want := range []int{CodeUsage, CodeNo, CodeAuth} { // it would be the same again
+		cfg = config(fmt.Sprint("allexit=", want), 2, &buffer{})
+		cfg.MaxRestarts = 5
+		if code, err = Run(t.Context(), cfg); code != want || strings.Contains(err.Error(), "restarts") {
+			t.Errorf("workers that exit with %d: %d, %v", want, code, err)
+		}
 	}
 }
 

@@ -150,6 +150,11 @@ func TestScalerKinds(t *testing.T) {
 	if st, err := static.Resume(&optim.ScalerState{Scale: 7}); err != nil || st.Scale != 384 {
 		t.Errorf("a static scale goes on as %v, %v", st, err)
 	}
+	// A lower hysteresis and a higher least scale count at once.
+	lower := optim.LossScaling{Kind: optim.DeepSpeedScaler, Hysteresis: 3, MinScale: 16}.Scaler(true, 1)
+	if st, err := lower.Resume(&optim.ScalerState{Scale: 8, Good: 5, Hysteresis: 7}); err != nil || st != (optim.ScalerState{Scale: 16, Good: 5, Hysteresis: 3}) {
+		t.Errorf("a dynamic scale goes on as %+v, %v", st, err)
+	}
 	for _, bad := range []optim.ScalerState{{}, {Scale: -1}, {Scale: 2, Good: -1}, {Scale: 1e300}} {
 		if _, err := optim.DefaultLossScaling().Scaler(true, 1).Resume(&bad); err == nil {
 			t.Errorf("%+v is gone on with", bad)

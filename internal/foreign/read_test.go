@@ -116,6 +116,10 @@ func TestValues(t *testing.T) {
 		{name: "NO_SHARD is DDP too", text: "fsdp: {sharding_strategy: NO_SHARD}\n", o: foreign.Options{Mode: "ddp"}, format: foreign.FSDP, want: "parallel.strategy=no_shard"},
 		{name: "checkpoints beside", text: "checkpointing: {checkpoint_dir: here}\ndistributed: {backend: nccl}\n", format: foreign.DDP, want: "checkpoint.dir=here"},
 		{name: "checkpoints in the output", text: "checkpointing: {checkpoint_dir: here}\ndistributed: {backend: nccl}\n", o: foreign.Options{OutputDir: true}, format: foreign.DDP, want: `checkpoint.dir=""`},
+		{name: "no autocast", text: "training: {use_amp: false}\ndistributed: {backend: nccl}\n", format: foreign.DDP, want: "precision.param_dtype=float32 precision.loss_scaling.kind=auto"},
+		{name: "autocast by default", text: "training: {batch_size_per_gpu: 2}\ndistributed: {backend: nccl}\n", o: foreign.Options{Mode: "ddp"}, format: foreign.DDP, want: "precision.param_dtype=float16 precision.loss_scaling.kind=torch"},
+		{name: "the first rows of its own data", text: "fsdp: {sharding_strategy: FULL_SHARD}\n", format: foreign.FSDP, want: `data.split="train[:1000]"`},
+		{name: "all rows of other data", text: "fsdp: {sharding_strategy: FULL_SHARD}\n", o: foreign.Options{Data: true}, format: foreign.FSDP, want: `data.split=""`},
 		{name: "another model", text: "training: {model_name: theirs}\ndistributed: {backend: nccl}\n", o: foreign.Options{Model: true}, format: foreign.DDP, want: `model.path="" model.task=sequence_classification`},
 
 		{name: "a number of segments", text: `{"zero_optimization": {"stage": 2}, "activation_checkpointing": {"number_checkpoints": 8, "cpu_checkpointing": true}}`, format: foreign.DeepSpeed, want: "activation_checkpointing.enabled=true activation_checkpointing.segments=8"},
@@ -136,6 +140,7 @@ func TestValues(t *testing.T) {
 		{name: "no clipping", text: `{"zero_optimization": {"stage": 1}}`, format: foreign.DeepSpeed, want: "training.max_grad_norm=0.0 parallel.strategy=zero_1 training.warmup_ratio=0.1"},
 		{name: "clipping as the trainer", text: `{"gradient_clipping": "auto"}`, format: foreign.DeepSpeed, want: "training.max_grad_norm=1.0 parallel.strategy=no_shard"},
 		{name: "the scheduler's rate", text: `{"optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 3e-5, "warmup_type": "linear"}}}`, format: foreign.DeepSpeed, want: "training.learning_rate=3.0e-05 training.lr_scheduler=WarmupLR training.warmup_steps=1000 training.warmup_type=linear training.warmup_ratio=0.0"},
+		{name: "the scheduler's rate before the optimizer's", text: `{"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 3e-5}}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}}`, format: foreign.DeepSpeed, want: "training.learning_rate=3.0e-05"},
 		{name: "steps of the scheduler", text: `{"scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 7, "total_num_steps": 70, "warmup_min_lr": "auto"}}}`, format: foreign.DeepSpeed, want: "training.warmup_steps=7 training.max_steps=70 training.min_lr=0.0"},
 		{name: "bf16 in float32", text: `{"bf16": {"enabled": true}, "communication_data_type": "fp32"}`, format: foreign.DeepSpeed, want: "precision.param_dtype=bfloat16 precision.reduce_dtype=float32"},
 		{name: "fp16", text: `{"fp16": {"enabled": true}, "bf16": {"enabled": false}}`, format: foreign.DeepSpeed, want: "precision.param_dtype=float16 precision.reduce_dtype=float16 precision.buffer_dtype=float32 precision.loss_scaling.kind=deepspeed precision.loss_scaling.initial_scale_power=16 precision.loss_scaling.min_scale=0.0"},

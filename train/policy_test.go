@@ -1,0 +1,204 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+	"testing"
+
+	"trireme/checkpoint"
+	"trireme/internal/conf"
+	"trireme/model"
+	"trireme/monitor"
+	"trireme/optim"
+)
+
+// TestInput: what the machine, or a stop, is to blame for is no mistake of the input: another try may
+// end differently.
+func TestInput(t *testing.T) {
+	for _, machine := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, context.Canceled, context.DeadlineExceeded} {
+		err := fmt.Errorf("data: %w", &fs.PathError{Op: "write", Path: "rows.bin", Err: machine})
+		var mistake *InputError
+		if got := input(err); got != err || errors.As(got, &mistake) {
+			t.Errorf("%v is the input's", machine)
+		}
+	}
+	for _, given := range []error{fs.ErrNotExist, os.ErrPermission, syscall.EISDIR, errors.New("row 3 has no text"), conf.NotOneOf("a", "b")} {
+		var mistake *InputError
+		if !errors.As(input(fmt.Errorf("data: %w", given)), &mistake) {
+			t.Errorf("%v is not the input's", given)
+		}
+	}
+	if input(nil) != nil {
+		t.Error("no error is one")
+	}
+}
+
+// TestBest: evaluations are compared by the metric that is asked for: more is better for accuracy and
+// macro F1, less for the rest. Of equal ones the first counts, and what is not finite never does.
+func TestBest(t *testing.T) {
+	number := func(v float64) *float64 { return &v }
+	nan, inf := math.NaN(), math.Inf(1)
+	for name, evaluation := range map[string]func(v float64) monitor.Evaluation{
+		"eval_loss":  func(v float64) monitor.Evaluation { return monitor.Evaluation{Loss: v} },
+		"loss":       func(v float64) monitor.Evaluation { return monitor.Evaluation{Loss: v} },
+		"":           func(v float64) monitor.Evaluation { return monitor.Evaluation{Loss: v} },
+		"perplexity": func(v float64) monitor.Evaluation { return monitor.Evaluation{Loss: math.Log(v)} },
+		"kl":         func(v float64) monitor.Evaluation { return monitor.Evaluation{Means: map[string]float64{"kl": v}} },
+		"accuracy": func(v float64) monitor.Evaluation {
+			return monitor.Evaluation{Accuracy: number(v), MacroF1: number(-v)}
+		},
+		"macro_f1": func(v float64) monitor.Evaluation {
+			return monitor.Evaluation{Accuracy: number(-v), MacroF1: number(v)}
+		},
+	} {
+		more := name == "accuracy" || name == "macro_f1"
+		for _, c := range []struct {
+			values      []float64
+			least, most int64 // step of the best
+		}{
+			{[]float64{0.5, 0.25, 0.75, 0.25, 0.75}, 2, 3},
+			{[]float64{0.5, 0.5, 0.5}, 1, 1},
+			{[]float64{nan, 0.5, nan}, 2, 2},
+			{[]float64{0.5, 0.75, inf}, 1, 2},
+			{[]float64{nan, nan}, 0, 0},
+		} {
+			want := c.least
+			if more {
+				want = c.most
+			}
+			cfg := Training{LoadBestModelAtEnd: true, MetricForBestModel: name}
+			r := &Run{Config: Config{Training: cfg}, store: &checkpoint.Store{}, sink: monitor.Multi(nil)}
+			got := int64(0)
+			for i, v := range c.values {
+				e := evaluation(v)
+				e.Step = int64(i + 1)
+				if err := r.judge(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r.state.Best != nil {
+				got = r.state.Best.Step
+			}
+			if got != want {
+				t.Errorf("%q, %v: the best is after step %d, want %d", name, c.values, got, want)
+			}
+		}
+	}
+	all := []monitor.Evaluation{{Step: 1, Loss: 1, Accuracy: number(0.5)}, {Step: 2, Loss: 3, Accuracy: number(0.75)}, {Step: 3, Loss: 2, Accuracy: number(0.75)}, {Step: 4, Loss: nan, Accuracy: number(nan)}}
+	for name, want := range map[string]int64{"": 1, "eval_loss": 1, "accuracy": 2} {
+		if best, ok := (Training{MetricForBestModel: name}).Best(all); !ok || best.Step != want {
+			t.Errorf("%q: the best of all is after step %d, want %d", name, best.Step, want)
+		}
+	}
+}
+
+// TestSchedules: epochs are rounded up to whole steps, a warm-up of a share of them down, and every
+// setting of the schedule reaches it.
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct {
+		max    int
+		epochs float64
+		want   int
+	}{{0, 1, 7}, {0, 1.5, 11}, {0, 3, 21}, {0, 0.01, 1}, {5, 3, 5}} {
+		if got := (Training{MaxSteps: c.max, NumTrainEpochs: c.epochs}).steps(7); got != c.want {
+			t.Errorf("%d steps, %v epochs of 7: %d steps, want %d", c.max, c.epochs, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		steps  int
+		epochs float64
+		want   int64
+	}{{0, 0, 0}, {5, 0, 5}, {0, 1, 7}, {0, 0.5, 4}, {0, 0.01, 1}, {0, 2, 14}} {
+		if got := every(c.steps, c.epochs, 7); got != c.want {
+			t.Errorf("every %d steps, every %v epochs of 7: %d, want %d", c.steps, c.epochs, got, c.want)
+		}
+	}
+	got := Training{LRScheduler: "WarmupLR", LearningRate: 3e-4, MinLR: 1e-5, WarmupSteps: 2, WarmupType: "linear"}.schedule(9)
+	if want := (optim.Schedule{Kind: "WarmupLR", LR: 3e-4, MinLR: 1e-5, WarmupSteps: 2, TotalSteps: 9, WarmupType: "linear"}); got != want {
+		t.Errorf("the schedule is %+v, want %+v", got, want)
+	}
+	if got := (Training{WarmupRatio: 0.3}).schedule(9).WarmupSteps; got != 2 {
+		t.Errorf("0.3 of 9 steps are a warm-up of %d", got)
+	}
+}
+
+// TestDue: hooks of every n steps come after the last step too.
+func TestDue(t *testing.T) {
+	for n, want := range map[int64][]int64{0: {7}, 1: {1, 2, 3, 4, 5, 6, 7}, 3: {3, 6, 7}, 7: {7}, 9: {7}} {
+		var got []int64
+		for step := int64(1); step <= 7; step++ {
+			if due(n, monitor.Record{Step: step, MaxSteps: 7}) {
+				got = append(got, step)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("every %d of 7 steps: %v, want %v", n, got, want)
+		}
+	}
+}
+
+// TestStopping: a run that is asked to stop in its last step has ended well.
+func TestStopping(t *testing.T) {
+	for _, c := range []struct {
+		stopped bool
+		step    int64
+		want    error
+	}{{false, 3, nil}, {true, 3, ErrStopped}, {true, 7, nil}} {
+		err := stopping{}.AfterStep(t.Context(), &Run{stopped: c.stopped}, monitor.Record{Step: c.step, MaxSteps: 7})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestEpochLoss: the mean over an epoch's label tokens, without its skipped steps, of each epoch anew.
+func TestEpochLoss(t *testing.T) {
+	var e epochLoss
+	nan := math.NaN()
+	for i, c := range []struct {
+		o    Outcome
+		want float64 // 0: none
+	}{
+		{Outcome{Loss: 4, Tokens: 10, Applied: true}, 0},
+		{Outcome{Loss: nan, Tokens: 10}, 0},
+		{Outcome{Loss: 1, Tokens: 30, Applied: true}, 1.75},
+		{Outcome{Loss: 8, Tokens: 5}, 0}, // at a loss scale that is too high
+		{Outcome{Loss: nan, Tokens: 0, Applied: true}, 0},
+		{Outcome{Loss: 3, Tokens: 5, Applied: true}, 3},
+		{Outcome{Loss: nan, Tokens: 5}, 0},
+		{Outcome{Loss: nan, Tokens: 5}, 0},
+		{Outcome{Loss: nan, Tokens: 5}, 0},
+	} {
+		got := e.add(c.o, int64(i+1), 3)
+		if (got == nil) != (c.want == 0) || got != nil && *got != c.want {
+			t.Errorf("step %d: %v, want %v", i+1, got, c.want)
+		}
+	}
+}
+
+// TestScores: accuracy, and macro F1 over the labels that occur or are found, as scikit-learn's
+// f1_score(average="macro") gives it.
+func TestScores(t *testing.T) {
+	for _, c := range []struct {
+		hits, found, actual []float64
+		tokens              int64
+		accuracy, f1        float64
+	}{
+		{[]float64{3, 1}, []float64{4, 2}, []float64{4, 2}, 6, 4.0 / 6, (6.0/8 + 2.0/4) / 2},
+		{[]float64{3, 1, 0}, []float64{4, 2, 0}, []float64{4, 2, 0}, 6, 4.0 / 6, (6.0/8 + 2.0/4) / 2}, // the third is nowhere
+		{[]float64{3, 0, 0}, []float64{5, 1, 0}, []float64{4, 0, 2}, 6, 0.5, (6.0 / 9) / 3},           // found and not there, there and not found
+	} {
+		info := model.Info{Sums: []string{"kl"}, Labels: len(c.hits)}
+		o := Outcome{Tokens: c.tokens, Sums: append(append(append([]float64{7}, c.hits...), c.found...), c.actual...)}
+		var e monitor.Evaluation
+		o.score(&e, info)
+		if math.Abs(*e.Accuracy-c.accuracy) > 1e-15 || math.Abs(*e.MacroF1-c.f1) > 1e-15 {
+			t.Errorf("%+v: accuracy %v, macro F1 %v", c, *e.Accuracy, *e.MacroF1)
+		}
+	}
+}
