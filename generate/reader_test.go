@@ -3,6 +3,7 @@ package generate
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"trireme/autograd"
@@ -135,5 +136,32 @@ func TestTextsOutgrowTheModel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStop: a text ends before the first of the tokens that end it, whatever comes after, and with
+// MaxNewTokens. The same seed gives the same text.
+func TestStop(t *testing.T) {
+	b, m := open(t, configs["llama"])
+	text := func(o Options) (ids []int32) {
+		for id, err := range Tokens(context.Background(), b, m, []int32{1, 2, 3}, 20, o) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		return ids
+	}
+	o := Options{MaxNewTokens: 12, Temperature: 1, Seed: 4}
+	all := text(o)
+	if len(all) != 12 || !slices.Equal(text(o), all) {
+		t.Fatalf("%v, and then %v", all, text(o))
+	}
+	for _, stop := range all {
+		o.Stop = []int32{49, stop}
+		want := all[:slices.IndexFunc(all, func(id int32) bool { return slices.Contains(o.Stop, id) })]
+		if got := text(o); !slices.Equal(got, want) {
+			t.Errorf("stopped by %d: %v, want %v", o.Stop, got, want)
+		}
 	}
 }

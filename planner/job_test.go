@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -131,6 +132,32 @@ func TestVolume(t *testing.T) {
 			if bytes != expect {
 				t.Errorf("%s sends %v bytes by %s, want %v", strategy, bytes, op, expect)
 			}
+		}
+	}
+}
+
+// TestVolumeOfReplicas: without the canonical order a rank of hybrid sharding reduces its half within the
+// shards' group, and then all-reduces it with its replica, which sends it once to be summed and once as
+// the sum: of n ranks each 2(n-1)/n of the bytes.
+func TestVolumeOfReplicas(t *testing.T) {
+	for ranks, replicas := range map[int]float64{4: 2, 8: 4} {
+		j := job(t, ranks, func(c *train.Config) {
+			c.Parallel.Strategy, c.Parallel.WorldInvariant, c.Parallel.Mesh.Shard = "hybrid_shard", false, 2
+		})
+		layer := 2*24 + 24*(6+2*2)*4 + 24*24 + 3*24*37
+		padded := 0.0
+		for _, n := range []int{61 * 24, layer, layer, layer, layer, 24 + 61*24} {
+			padded += float64((n + 64*ranks - 1) / (64 * ranks) * 64 * ranks)
+		}
+		got := map[string]float64{}
+		for _, s := range plan(t, j).Sent {
+			if s.Op != "all_gather" && s.Group != "world" {
+				got[s.Op+" "+s.Group] += float64(s.Bytes)
+			}
+		}
+		want := map[string]float64{"reduce_scatter shard": padded * 4 / 2, "all_reduce replicate": 2 * (replicas - 1) / replicas * padded * 4 / 2}
+		if !maps.Equal(got, want) {
+			t.Errorf("%d ranks send %v, want %v", ranks, got, want)
 		}
 	}
 }

@@ -1,0 +1,251 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"trireme/checkpoint"
+	"trireme/model"
+	"trireme/model/bert"
+	"trireme/model/llama"
+	"trireme/monitor"
+	"trireme/optim"
+	"trireme/train"
+)
+
+// TestEvaluationDropsNothing: dropout is for training. A model with it and one without have the same
+// evaluation, bit for bit, where their parameters are the same.
+func TestEvaluationDropsNothing(t *testing.T) {
+	j := newResumable(t, false, false)
+	run := func(p float64) *told {
+		c := j.config
+		c.Training.LearningRate, c.Training.MaxSteps, c.Training.WarmupSteps = 0, 1, 0
+		c.Model.Config = filepath.Join(j.dir, "dropout.json")
+		config := strings.Replace(fmt.Sprintf(tinyConfig, false), "{", fmt.Sprintf(`{"attention_dropout": %v, `, p), 1)
+		if err := os.WriteFile(c.Model.Config, []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.OutputDir = filepath.Join(j.dir, fmt.Sprint("out", p))
+		k := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+		j.run(t, c, 1, 0, k)
+		return k
+	}
+	with, without := run(0.5), run(0)
+	if with.steps[1] == without.steps[1] {
+		t.Error("training drops nothing: the case shows nothing")
+	}
+	if with.evals[1] != without.evals[1] || with.evals[1] == "" {
+		t.Errorf("evaluation with dropout: %s, without: %s", with.evals[1], without.evals[1])
+	}
+}
+
+// TestMaskedEvaluation: a masked model is evaluated on what is hidden of the evaluation set, about 15%
+// of its tokens, as it is trained.
+func TestMaskedEvaluation(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	vocab := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+	for i := range 50 {
+		vocab += fmt.Sprintf("w%d\n", i)
+	}
+	const rows, words = 40, 30
+	text := ""
+	for i := range rows {
+		var line []string
+		for k := range words {
+			line = append(line, fmt.Sprint("w", (7*i+3*k)%50))
+		}
+		text += fmt.Sprintf("{\"text\": %q}\n", strings.Join(line, " "))
+	}
+	write("tokenizer/vocab.txt", vocab)
+	write("tokenizer/tokenizer_config.json", `{"do_lower_case": true, "tokenizer_class": "BertTokenizer"}`)
+	c := train.Default()
+	c.Model.Config = write("config.json", `{"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": 55, "hidden_size": 24, "intermediate_size": 52,
+		"num_hidden_layers": 2, "num_attention_heads": 3, "max_position_embeddings": 32}`)
+	c.Data.Path, c.Data.EvalPath = write("train.jsonl", text), write("eval.jsonl", text)
+	c.Data.Tokenizer, c.Data.SequenceLength, c.Data.Packing = filepath.Join(dir, "tokenizer"), words+2, new(false)
+	c.Data.CacheDir, c.OutputDir = filepath.Join(dir, "cache"), filepath.Join(dir, "out")
+	c.Training.MaxSteps, c.Training.MicroBatchSize = 1, rows
+	j := &resumable{dir: dir, config: c}
+	deps, done := j.alone(t, nil)
+	defer done()
+	deps.Registry = model.Registry{llama.Family, bert.Family}
+	kept := &records{}
+	deps.Sink = func(int64) (monitor.Sink, error) { return kept, nil }
+	r, err := train.Open(context.Background(), c, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Train(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	hidden := map[string]int64{"step": kept.steps[0].LabelTokens, "evaluation": kept.evals[0].Tokens}
+	for what, n := range hidden { // 180 of 1200 are expected, with a deviation of 12
+		if n < 120 || n > 240 {
+			t.Errorf("%s: the loss is on %d of %d tokens", what, n, rows*words)
+		}
+	}
+}
+
+// records keeps what a run tells.
+type records struct {
+	steps []monitor.Record
+	evals []monitor.Evaluation
+}
+
+func (k *records) Record(r monitor.Record) error { k.steps = append(k.steps, r); return nil }
+
+func (k *records) Evaluate(e monitor.Evaluation) error { k.evals = append(k.evals, e); return nil }
+
+func (k *records) Note(string) error { return nil }
+
+func (k *records) Close() error { return nil }
+
+// TestSkippedStepsLeaveNoTrace: a run whose loss scale begins too high skips steps until it fits. The
+// same rows being in every step, it then makes the steps that a run makes which begins at that scale:
+// the learning rate, the correction of the moments and the parameters are those of its first update.
+func TestSkippedStepsLeaveNoTrace(t *testing.T) {
+	j := newResumable(t, false, false)
+	run := func(power int) *told {
+		c := j.config
+		b, err := os.ReadFile(filepath.Join(j.dir, "rows.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Data.Path = filepath.Join(j.dir, "four.jsonl")
+		if err := os.WriteFile(c.Data.Path, []byte(strings.Join(strings.SplitAfter(string(b), "\n")[:4], "")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.Data.EvalFraction, c.Data.Shuffle = 0, false
+		c.Training.MaxSteps, c.Training.WarmupSteps, c.Training.LRScheduler = 24, 3, "cosine"
+		c.Precision = train.Precision{ParamDType: "float16", ReduceDType: "float32", BufferDType: "float32",
+			LossScaling: optim.LossScaling{Kind: optim.TorchScaler, InitialScalePower: power}}
+		c.OutputDir = filepath.Join(j.dir, fmt.Sprint("at", power))
+		k := &told{steps: map[int64]string{}, evals: map[int64]string{}, scales: map[int64]float64{}}
+		j.run(t, c, 1, 0, k)
+		return k
+	}
+	high, skipped := run(30), int64(0)
+	for high.scales[skipped+1] < 0 {
+		skipped++
+	}
+	if skipped < 3 || skipped > 20 {
+		t.Fatalf("%d steps are skipped: the case shows nothing: %v", skipped, high.scales)
+	}
+	fits := run(30 - int(skipped))
+	for step := int64(1); step <= 24-skipped; step++ {
+		got, _, _ := strings.Cut(high.steps[skipped+step], " epoch") // whose number differs
+		if want, _, _ := strings.Cut(fits.steps[step], " epoch"); got != want {
+			t.Errorf("step %d: %s, in a run that begins there %s", skipped+step, got, want)
+		}
+	}
+}
+
+// TestSkippedInARow: only steps that are skipped one after the other count towards max_skipped_steps,
+// and a run all of whose steps are skipped has trained nothing.
+func TestSkippedInARow(t *testing.T) {
+	j := newResumable(t, false, true)
+	k := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	c := j.config
+	c.Training.MaxSteps, c.Training.MaxSkippedSteps = 40, 40
+	if err := j.attempt(t, c, k); err != nil {
+		t.Fatal(err)
+	}
+	row, most := 0, 0
+	for step := int64(1); step <= 40; step++ {
+		if row++; strings.Contains(k.steps[step], "skipped false") {
+			row = 0
+		}
+		most = max(most, row)
+	}
+	if most == 0 || k.skips <= most {
+		t.Fatalf("%d steps are skipped, %d in a row: the case shows nothing", k.skips, most)
+	}
+	for allowed, want := range map[int]error{most: nil, most - 1: train.ErrNotFinite} {
+		c.OutputDir, c.Training.MaxSkippedSteps = filepath.Join(j.dir, fmt.Sprint("allowed", allowed)), allowed
+		if err := j.attempt(t, c, &told{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.Is(err, want) {
+			t.Errorf("%d skipped steps in a row are allowed, there are %d: %v", allowed, most, err)
+		}
+	}
+	c = j.config
+	c.OutputDir = filepath.Join(j.dir, "nothing")
+	c.Training.LearningRate, c.Training.MaxSteps, c.Training.MaxSkippedSteps = 1e-2, 2, 3
+	c.Precision.ParamDType, c.Precision.LossScaling = "float16", optim.LossScaling{Kind: optim.StaticScaler, LossScale: 1 << 40}
+	if err := j.attempt(t, c, &told{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.Is(err, train.ErrNotFinite) || !strings.Contains(err.Error(), "all 2 steps were skipped") {
+		t.Errorf("a run that trained nothing: %v", err)
+	}
+}
+
+// TestBestModelAfterResume: the best checkpoint outlives keep_last_n in the process that goes on too,
+// and the run ends with its parameters. A new run that begins with that checkpoint has a best of its own.
+func TestBestModelAfterResume(t *testing.T) {
+	j := newResumable(t, false, false)
+	c := j.config
+	c.Training.LearningRate, c.Training.MaxSteps, c.Training.LRScheduler = 2e-2, 40, "constant"
+	c.Training.LoadBestModelAtEnd, c.Checkpoint.KeepLastN, c.Checkpoint.SaveEveryNSteps = true, 1, 3
+	seen := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	j.run(t, c, 1, 30, seen)
+	before := len(seen.evals)
+	c.Resume = "auto"
+	j.train(t, c, seen, func(*train.Run) error { return nil })
+	if before != 15 || len(seen.evals) != 20 {
+		t.Fatalf("%d and then %d evaluations", before, len(seen.evals))
+	}
+	least := func(evals map[int64]string, from int64) (step int64) {
+		loss := 0.0
+		for _, s := range slices.Sorted(maps.Keys(evals)) {
+			v, err := strconv.ParseFloat(strings.Fields(evals[s])[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s >= from && (step == 0 || v < loss) {
+				step, loss = s, v
+			}
+		}
+		return step
+	}
+	best := least(seen.evals, 0)
+	if best >= 30 {
+		t.Fatalf("the best is after step %d: the case shows nothing", best)
+	}
+	path := filepath.Join(c.OutputDir, "checkpoints", fmt.Sprint("step-", best))
+	if ck, err := checkpoint.Open(path); err != nil {
+		t.Errorf("the best checkpoint is gone: %v", err)
+	} else {
+		ck.Close()
+	}
+	if !slices.ContainsFunc(seen.notes, func(n string) bool { return strings.HasPrefix(n, "loaded "+path+", the best by eval_loss") }) {
+		t.Errorf("the end does not have the best: %q", seen.notes)
+	}
+
+	c.Resume, c.OutputDir = filepath.Join(c.OutputDir, "checkpoints", "step-40"), filepath.Join(j.dir, "other")
+	c.Training.MaxSteps = 44
+	other := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	j.train(t, c, other, func(*train.Run) error { return nil })
+	if !slices.Contains(other.notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not count in this one", best)) {
+		t.Errorf("notes are %q", other.notes)
+	}
+	if own := least(other.evals, 41); own != 44 && !slices.ContainsFunc(other.notes, func(n string) bool {
+		return strings.HasPrefix(n, fmt.Sprintf("loaded %s, the best", filepath.Join(c.OutputDir, "checkpoints", fmt.Sprint("step-", own))))
+	}) {
+		t.Errorf("the best is after step %d: %q", own, other.notes)
+	}
+}
