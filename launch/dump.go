@@ -43,7 +43,7 @@ func (d *dump) place(dir, name string) {
 func (d *dump) keep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f, err := d.open("crash", os.O_TRUNC)
+	f, err := d.open("crash", os.O_APPEND) // a crash of an earlier start stays
 	if err != nil {
 		return // the terminal has the stack
 	}

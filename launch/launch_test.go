@@ -168,7 +168,7 @@ func worker1(mode string) int {
 		s.Dir(os.Getenv("LAUNCH_TEST_DIR"), RankName(env.Rank))
 		fmt.Println("ready")
 		<-s.Context().Done()
-		fmt.Println(s.Asked().Why)
+		fmt.Println(s.Asked().Signal)
 		if arg == "hang" {
 			s.Patience(time.Minute)
 			<-forever

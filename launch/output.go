@@ -72,7 +72,7 @@ func (t *tail) lines(n int) []string {
 
 // crashBegins says whether a line is the first of what Go's runtime writes when it ends a program.
 func crashBegins(line []byte) bool {
-	for _, p := range []string{"panic: ", "fatal error: ", "runtime: ", "SIGQUIT: ", "SIGABRT: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: ", "SIGILL: ", "SIGTRAP: "} {
+	for _, p := range []string{"panic: ", "fatal error: ", "runtime: ", "SIGQUIT: ", "SIGABRT: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: ", "SIGILL: ", "SIGTRAP: ", "SIGSYS: "} {
 		if bytes.HasPrefix(line, []byte(p)) {
 			return true
 		}

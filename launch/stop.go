@@ -12,8 +12,7 @@ import (
 )
 
 // Stop is a process's one state of being asked to end, from its first moment to its last. Signals
-// and Request ask; the first to ask counts, and is never forgotten. All methods may be called from
-// any goroutine.
+// ask; the first one counts, and is never forgotten. All methods may be called from any goroutine.
 //
 // Until Hold, a signal ends the process at once: it has nothing to put in order. After Hold a
 // signal cancels Context, and the process has Patience to end by itself.
@@ -35,13 +34,10 @@ type Stop struct {
 	taker    chan<- os.Signal // gets the signals instead
 }
 
-// Asked is the cause of Context's end: why somebody asked this process to stop.
-type Asked struct {
-	Signal syscall.Signal // SIGTERM where it was no signal
-	Why    string
-}
+// Asked is the cause of Context's end: the signal that asked this process to stop.
+type Asked struct{ Signal syscall.Signal }
 
-func (a *Asked) Error() string { return "stopped (" + a.Why + ")" }
+func (a *Asked) Error() string { return "stopped (" + a.Signal.String() + ")" }
 
 // Unwrap makes it a context's end, wherever it is given as the cause of one.
 func (a *Asked) Unwrap() error { return context.Canceled }
@@ -164,14 +160,13 @@ func (s *Stop) Take(to chan<- os.Signal) (release func()) {
 	}
 }
 
-// Request asks to stop, and says whether nobody had before.
-func (s *Stop) Request(why string) bool { return s.request(&Asked{syscall.SIGTERM, why}) }
-
-func (s *Stop) request(a *Asked) bool {
+// request notes that a signal asks to stop. first says whether none had before; taker is who gets the
+// signals instead, nil for nobody: Take, at the same time, passes on what came before it.
+func (s *Stop) request(a *Asked) (first bool, taker chan<- os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asked != nil {
-		return false
+		return false, s.taker
 	}
 	s.asked = a
 	if s.taker == nil {
@@ -181,7 +176,7 @@ func (s *Stop) request(a *Asked) bool {
 		})
 	}
 	s.cancel(a)
-	return true
+	return true, s.taker
 }
 
 func (s *Stop) writer() io.Writer {
@@ -214,8 +209,8 @@ func (s *Stop) handle(sig syscall.Signal) {
 		s.end(CodeCrashed)
 	case syscall.SIGTSTP:
 	default:
-		a := &Asked{sig, sig.String()}
-		first := s.request(a)
+		a, first := &Asked{sig}, false
+		first, taker = s.request(a)
 		switch {
 		case taker != nil:
 		case first:

@@ -1,0 +1,59 @@
+package launch
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func nowhere(string) (string, bool) { return "", false }
+
+// A signal that comes while a launcher takes over the signals reaches the launcher.
+func TestTakeLosesNothing(t *testing.T) {
+	for i := range 100 {
+		s := OnStop(nowhere, io.Discard, func(int) {})
+		release := s.Hold()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * time.Microsecond)
+		signals := make(chan os.Signal, 4)
+		give := s.Take(signals)
+		select {
+		case got := <-signals:
+			if got != syscall.SIGUSR1 {
+				t.Errorf("%v", got)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("round %d: the signal is lost", i)
+		}
+		give()
+		release()
+		s.Close()
+	}
+}
+
+// The stack of an earlier start's crash is not overwritten; a file without a crash goes away.
+func TestKeepCrash(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "crash-rank-0000.txt")
+	for _, old := range []string{"", "panic: no oars\n"} {
+		if err := os.WriteFile(path, []byte(old), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d := &dump{}
+		d.place(dir, RankName(0))
+		d.keep()
+		d.close()
+		got, err := os.ReadFile(path)
+		if string(got) != old || os.IsNotExist(err) != (old == "") {
+			t.Errorf("%q became %q, %v", old, got, err)
+		}
+		if old == "" {
+			os.MkdirAll(dir, 0o755) // it was empty, and is removed
+		}
+	}
+}
