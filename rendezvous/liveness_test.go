@@ -377,17 +377,23 @@ func TestWaitingIsTold(t *testing.T) {
 	}
 }
 
-// A barrier tells for whom it waits, however long its time-out is.
+// A barrier tells for whom it waits, however long its time-out is, and whoever is told may take time.
 func TestAwait(t *testing.T) {
-	told := make(chan string, 8)
-	stores, errs := joinAll(t.Context(), world(t, 2), Config{Timeout: 300 * time.Millisecond, Note: func(s string) { told <- s }})
+	told, read := make(chan string, 8), make(chan struct{})
+	stores, errs := joinAll(t.Context(), world(t, 2), Config{Timeout: 300 * time.Millisecond, Note: func(s string) {
+		told <- s
+		<-read
+	}})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 	defer closeAll(stores)
+	defer close(read)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := stores[0].Await(t.Context(), "k", nil); err != nil {
+		if _, err := stores[0].Await(ctx, "k", nil); err != nil {
 			t.Error(err)
 		}
 	})

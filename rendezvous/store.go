@@ -28,12 +28,13 @@ type Store struct {
 
 	write sync.Mutex // held while sending
 
-	mu     sync.Mutex
-	err    error
-	closed bool
-	over   bool // rank 0 has left in good order
-	next   uint32
-	calls  map[uint32]chan message
+	mu      sync.Mutex
+	err     error
+	closing bool // Close was called
+	closed  bool
+	over    bool // rank 0 has left in good order
+	next    uint32
+	calls   map[uint32]chan message
 }
 
 func newStore(env Env, ch *channel, srv *server, cfg Config) *Store {
@@ -134,7 +135,7 @@ func (s *Store) read() {
 			s.fail(decodeFailure(ErrRefused, m.value))
 			continue
 		case opNote:
-			s.cfg.Note(string(m.value))
+			s.wg.Go(func() { s.cfg.Note(string(m.value)) }) // it may block, and beats are read here
 			continue
 		case opBye:
 			s.end()
@@ -319,13 +320,14 @@ func (s *Store) Abort(cause error, code int) {
 func (s *Store) Key(purpose string) ([]byte, error) { return s.env.Key(purpose) }
 
 // Close says goodbye. Rank 0 first waits, up to 3 seconds, until the others have left; when
-// a rank is lost it doesn't. A rank that has failed calls Abort before.
+// a rank is lost it doesn't. A rank that has failed calls Abort before. A second call does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	if s.closed {
+	if s.closing {
 		s.mu.Unlock()
 		return nil
 	}
+	s.closing = true
 	broken := s.err != nil || s.over
 	s.mu.Unlock()
 	grace := 100 * time.Millisecond

@@ -436,3 +436,22 @@ func TestSecret(t *testing.T) {
 		t.Error("a closed descriptor was read")
 	}
 }
+
+// Close may be called by several goroutines, and again.
+func TestCloseTwice(t *testing.T) {
+	stores, errs := joinAll(t.Context(), world(t, 2), Config{})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		for _, s := range stores {
+			wg.Go(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
