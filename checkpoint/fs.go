@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"trireme/internal/durable"
 )
 
 // fileSystem is what saving and loading ask of a disk. Tests replace it by one that fails,
@@ -76,17 +78,7 @@ func (disk) ReadDir(path string) ([]string, error) {
 	return names, nil
 }
 
-func (disk) SyncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if e := d.Close(); err == nil {
-		err = e
-	}
-	return err
-}
+func (disk) SyncDir(path string) error { return durable.SyncDir(path) }
 
 type diskFile struct{ *os.File }
 

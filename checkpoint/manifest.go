@@ -8,13 +8,13 @@ import (
 	"hash/crc32"
 	"math"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/rundir"
 	"trireme/tensor"
 )
 
@@ -44,9 +44,6 @@ type Meta struct {
 	Config    string // the resolved configuration
 	State     []byte // JSON, whose white space is not kept: data position, schedule, random keys, tokens; what the run needs to go on
 }
-
-// validRun is what the identity of a run may be. Empty is none.
-var validRun = regexp.MustCompile(`^[A-Za-z0-9._-]{0,64}$`)
 
 // errNewer is wrapped where a checkpoint is sound as far as this program can tell, which is too old
 // to read it.
@@ -141,7 +138,7 @@ func parseManifest(b []byte) (*manifest, error) {
 }
 
 func (m *manifest) check() error {
-	if !validRun.MatchString(m.Run) {
+	if m.Run != "" && !rundir.ValidID(m.Run) {
 		return fmt.Errorf("run %q", m.Run)
 	}
 	if m.Run != "" && m.Version < 2 {

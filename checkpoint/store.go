@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/rundir"
 	"trireme/tensor"
 )
 
@@ -29,14 +30,14 @@ type Store struct {
 }
 
 // NewStore makes a Store for the checkpoints of the run that writes to outputDir. run is its
-// identity, up to 64 letters, digits, ".", "_" and "-", which only rank 0 needs to know; empty is
-// that of the checkpoint that Resume finds, or a new one. device moves tensors whose memory the host does not see, and waits for those under way; it may
-// be nil where there are none.
+// identity (see rundir.ValidID), which only rank 0 needs to know; empty is that of the checkpoint
+// that Resume finds, or a new one. device moves tensors whose memory the host does not see, and
+// waits for those under way; it may be nil if there are none.
 func NewStore(outputDir, run string, cfg Config, ranks Agreement, device tensor.Memory) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if !validRun.MatchString(run) {
+	if run != "" && !rundir.ValidID(run) {
 		return nil, fmt.Errorf("checkpoint: a run %q: an identity has up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
 	dir := cfg.Dir
@@ -121,7 +122,7 @@ func (s *Store) begin(meta Meta) (string, error) {
 		return "", errors.New("checkpoint: the training state to save is not JSON")
 	}
 	if s.run == "" {
-		s.run = rand.Text()[:16]
+		s.run = rundir.NewID()
 	}
 	if err := s.fs.MkdirAll(s.dir); err != nil {
 		return "", fmt.Errorf("checkpoint: %w", err)

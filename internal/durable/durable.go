@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
 // WriteFile replaces the file at path by data, with mode 0644, and returns when both the bytes and
@@ -45,12 +46,15 @@ func write(path string, data []byte) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
+// temporary is the name that write gives its temporary files.
+var temporary = regexp.MustCompile(`^\..+\.tmp[0-9]+$`)
+
 // Sweep deletes the temporary files that writers left in a directory when they were killed. Nobody
 // may be writing there.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if ok, _ := filepath.Match(".?*.tmp*", e.Name()); ok && e.Type().IsRegular() {
+		if temporary.MatchString(e.Name()) && e.Type().IsRegular() {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}

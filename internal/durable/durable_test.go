@@ -43,7 +43,7 @@ func TestWriteFileFails(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{".a.json.tmp123", ".metrics.jsonl.tmp9", "kept.json"} {
+	for _, name := range []string{".a.json.tmp123", ".metrics.jsonl.tmp9", ".kept.tmpl"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestSweep(t *testing.T) {
 	if err := durable.Sweep(dir); err != nil {
 		t.Error(err)
 	}
-	onlyEntry(t, dir, "kept.json")
+	onlyEntry(t, dir, ".kept.tmpl") // somebody else's
 	if err := durable.Sweep(filepath.Join(dir, "missing")); err == nil {
 		t.Error("a directory that is not there was swept")
 	}

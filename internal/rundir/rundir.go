@@ -16,10 +16,11 @@ import (
 // NewID is a random identity of a run: 16 letters and digits, 80 bits.
 func NewID() string { return strings.ToLower(rand.Text()[:16]) }
 
-// ValidID says whether a text can be an identity: what is read of a file may be anything.
+// ValidID says whether a text can be the identity of a run: 1 to 64 letters, digits, ".", "_" and
+// "-". A file may hold anything.
 func ValidID(s string) bool { return validID.MatchString(s) }
 
-var validID = regexp.MustCompile(`^[a-z0-9]{1,64}$`)
+var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // number reads N of NAME-N.
 func number(entry, name string) (int, bool) {
