@@ -42,13 +42,24 @@ func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 			return err
 		}
 	}
-	if j.recipe != nil {
-		if err := j.recipe.Show(ctx, w, families, final); err != nil {
-			return err
-		}
+	if err := j.sample(ctx, w, final); err != nil {
+		return err
 	}
 	fmt.Fprintf(w, "model: %s   records: %s\n", final, records)
 	_, err = fmt.Fprintf(w, "try: %s\n", j.tryModel(final))
+	return err
+}
+
+// sample shows what the built-in recipe's model says. A stop cuts it short, and is no error: the run
+// is done.
+func (j *job) sample(ctx context.Context, w io.Writer, model string) error {
+	if j.recipe == nil || ctx.Err() != nil {
+		return nil
+	}
+	err := j.recipe.Show(ctx, w, families, model)
+	if err != nil && ctx.Err() != nil {
+		_, err = fmt.Fprintln(w)
+	}
 	return err
 }
 

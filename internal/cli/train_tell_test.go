@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"trireme/planner"
+	"trireme/recipes"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -41,5 +43,16 @@ func TestPrintMemory(t *testing.T) {
 	if err := printMemory(&b, plan, []train.RankMemory{rank(0), odd}); err != nil || !strings.HasPrefix(b.String(), "\nmemory, peak by category:\n") ||
 		!strings.Contains(b.String(), "planned    rank 0    rank 1") || strings.Count(b.String(), "\n") != 5+int(tensor.NumCategories) {
 		t.Errorf("%v: %s", err, b.String())
+	}
+}
+
+// A signal during the export or after it makes no failure of a run that is done: it has no sample.
+func TestNoSampleAfterStop(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var b strings.Builder
+	j := &job{recipe: recipes.GoSource()}
+	if err := j.sample(ctx, &b, "no such model"); err != nil || b.Len() > 0 {
+		t.Errorf("%v, %q", err, &b)
 	}
 }
