@@ -249,3 +249,38 @@ func TestBestModelAfterResume(t *testing.T) {
 		t.Errorf("the best is after step %d: %q", own, other.notes)
 	}
 }
+
+// TestSeed: training.seed decides the first weights, the order of the rows and what is dropped, each by
+// itself.
+func TestSeed(t *testing.T) {
+	for what, change := range map[string]func(j *resumable, c *train.Config){
+		"first weights": func(_ *resumable, c *train.Config) { c.Data.Shuffle = false },
+		"order":         func(j *resumable, c *train.Config) {},
+		"dropout": func(j *resumable, c *train.Config) {
+			c.Data.Shuffle = false
+			path := filepath.Join(c.Model.Path, "config.json")
+			config := strings.Replace(fmt.Sprintf(tinyConfig, false), "{", `{"attention_dropout": 0.5, `, 1)
+			if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		j := newResumable(t, false, what != "first weights")
+		c := j.config
+		c.Data.EvalFraction, c.Training.MaxSteps = 0, 3
+		change(j, &c)
+		run := func(seed uint64, name string) map[int64]string {
+			c.Training.Seed, c.OutputDir = seed, filepath.Join(j.dir, name)
+			k := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+			j.run(t, c, 1, 0, k)
+			return k.steps
+		}
+		one := run(7, "one")
+		if !maps.Equal(one, run(7, "again")) {
+			t.Errorf("%s: not the same with the same seed", what)
+		}
+		if maps.Equal(one, run(8, "other")) {
+			t.Errorf("%s: the same with another seed", what)
+		}
+	}
+}

@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"trireme/checkpoint"
+	"trireme/collective"
 	"trireme/internal/conf"
 	"trireme/model"
+	"trireme/model/llama"
 	"trireme/monitor"
 	"trireme/optim"
 )
@@ -200,5 +203,50 @@ func TestScores(t *testing.T) {
 		if math.Abs(*e.Accuracy-c.accuracy) > 1e-15 || math.Abs(*e.MacroF1-c.f1) > 1e-15 {
 			t.Errorf("%+v: accuracy %v, macro F1 %v", c, *e.Accuracy, *e.MacroF1)
 		}
+	}
+}
+
+// TestBestModelComputes: the weights of the best evaluation are loaded whole: the run's model, whose
+// parameters compute in another type than they are kept in, evaluates as it did then.
+func TestBestModelComputes(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	rows := func(from int) (text string) {
+		for i := range 8 {
+			text += fmt.Sprintf("{\"input_ids\": [%d, %d, %d, %d]}\n", (from+3*i)%20, (from+5*i)%20, (from+7*i)%20, (from+11*i)%20)
+		}
+		return text
+	}
+	c := Default()
+	c.Model.Config = write("config.json", `{"architectures": ["LlamaForCausalLM"], "vocab_size": 20, "hidden_size": 16, "intermediate_size": 28,
+		"num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 8}`)
+	c.Data.Path, c.Data.EvalPath, c.OutputDir = write("train.jsonl", rows(0)), write("eval.jsonl", rows(9)), filepath.Join(dir, "out")
+	c.Training.MaxSteps, c.Training.MicroBatchSize, c.Training.EvalEveryNSteps, c.Training.LearningRate = 30, 8, 1, 2e-2
+	c.Training.LRScheduler, c.Training.LoadBestModelAtEnd, c.Precision.ParamDType = "constant", true, "bfloat16"
+	worlds, err := collective.NewLocal(1, collective.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worlds[0].Close()
+	r, err := Open(t.Context(), c, Deps{Registry: model.Registry{llama.Family}, World: worlds[0], Agreement: checkpoint.Alone{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Train(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r.state.Best.Step == r.state.Step {
+		t.Fatal("the last evaluation is the best: the case shows nothing")
+	}
+	e, err := r.evaluateOn(t.Context(), r.sets.Eval)
+	if err != nil || e.Loss != r.state.Best.Value {
+		t.Errorf("loss %v, %v, of the best evaluation %v", e.Loss, err, r.state.Best.Value)
 	}
 }
