@@ -150,6 +150,12 @@ func TestScalerKinds(t *testing.T) {
 	if st, err := static.Resume(&optim.ScalerState{Scale: 7}); err != nil || st.Scale != 384 {
 		t.Errorf("a static scale goes on as %v, %v", st, err)
 	}
+	torch := optim.LossScaling{Kind: optim.TorchScaler}.Scaler(true, 1)
+	for scale, want := range map[float64]bool{2: true, 1: false, 0.5: false} { // a scale of 1 is none
+		if torch.CanFall(scale) != want {
+			t.Errorf("a scale of %v can fall: %v", scale, !want)
+		}
+	}
 	// A lower hysteresis and a higher least scale count at once.
 	lower := optim.LossScaling{Kind: optim.DeepSpeedScaler, Hysteresis: 3, MinScale: 16}.Scaler(true, 1)
 	if st, err := lower.Resume(&optim.ScalerState{Scale: 8, Good: 5, Hysteresis: 7}); err != nil || st != (optim.ScalerState{Scale: 16, Good: 5, Hysteresis: 3}) {

@@ -10,9 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"trireme/checkpoint"
+	"trireme/collective"
+	"trireme/device"
 	"trireme/model"
 	"trireme/model/bert"
 	"trireme/model/llama"
@@ -206,8 +209,8 @@ func TestBestModelAfterResume(t *testing.T) {
 	before := len(seen.evals)
 	c.Resume = "auto"
 	j.train(t, c, seen, func(*train.Run) error { return nil })
-	if before != 15 || len(seen.evals) != 20 {
-		t.Fatalf("%d and then %d evaluations", before, len(seen.evals))
+	if before != 15 || len(seen.evals) != 20 || !slices.Equal(seen.begun, []int64{0, 30}) {
+		t.Fatalf("%d and then %d evaluations, after steps %v", before, len(seen.evals), seen.begun)
 	}
 	least := func(evals map[int64]string, from int64) (step int64) {
 		loss := 0.0
@@ -282,5 +285,80 @@ func TestSeed(t *testing.T) {
 		if maps.Equal(one, run(8, "other")) {
 			t.Errorf("%s: the same with another seed", what)
 		}
+	}
+}
+
+// TestOneRankIsAskedToStop: whichever rank is asked, all end after the same step, whose checkpoint they
+// have saved.
+func TestOneRankIsAskedToStop(t *testing.T) {
+	j := newResumable(t, false, false)
+	worlds, err := collective.NewLocal(3, collective.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := j.config
+	c.Training.GlobalBatchSize = 6
+	meet, ends := newMeeting(3), make([]error, 3)
+	var wg sync.WaitGroup
+	for _, w := range worlds {
+		wg.Go(func() {
+			defer w.Close()
+			steps := 0
+			deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, Agreement: seat{meet, w.Rank()}, LocalRanks: 3, Stop: func() bool {
+				steps++
+				return w.Rank() == 1 && steps == 4
+			}}
+			ends[w.Rank()] = func() error {
+				r, err := train.Open(context.Background(), c, deps)
+				if err != nil {
+					return err
+				}
+				return errors.Join(r.Train(context.Background()), r.Close())
+			}()
+		})
+	}
+	wg.Wait()
+	for rank, err := range ends {
+		if !errors.Is(err, train.ErrStopped) || !strings.Contains(err.Error(), "at step 4 of 11") {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+	if _, err := checkpoint.Open(filepath.Join(c.OutputDir, "checkpoints", "step-4")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoEvaluationSet: the best model is asked for where nothing tells which that is.
+func TestNoEvaluationSet(t *testing.T) {
+	j := newResumable(t, false, false)
+	c := j.config
+	c.Data.EvalFraction, c.Training.LoadBestModelAtEnd = 0, true
+	var mistake *train.InputError
+	if err := j.attempt(t, c, &told{}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "load_best_model_at_end needs an evaluation set") {
+		t.Error(err)
+	}
+}
+
+// TestUnfinishedModel: a model whose files lack its head can be trained, and not used.
+func TestUnfinishedModel(t *testing.T) {
+	from, dir := filepath.Join("testdata", "golden", "bert-masked", "model"), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = []byte(strings.Replace(string(b), "BertForMaskedLM", "BertForSequenceClassification", 1))
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := train.LoadModel(families, dir, device.Config{Name: "cpu", Threads: 1})
+	if err == nil {
+		m.Close()
+	}
+	var mistake *train.InputError
+	if !errors.As(err, &mistake) || !strings.Contains(err.Error(), "the model has not been trained for what config.json says") {
+		t.Error(err)
 	}
 }

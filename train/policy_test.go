@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -248,5 +249,22 @@ func TestBestModelComputes(t *testing.T) {
 	e, err := r.evaluateOn(t.Context(), r.sets.Eval)
 	if err != nil || e.Loss != r.state.Best.Value {
 		t.Errorf("loss %v, %v, of the best evaluation %v", e.Loss, err, r.state.Best.Value)
+	}
+}
+
+// TestLabelNames: an exported classifier has the data's names, and a name of its own for each label that
+// the data does not name.
+func TestLabelNames(t *testing.T) {
+	config := map[string]json.RawMessage{"id2label": json.RawMessage(`{"0": "old"}`)}
+	if err := nameLabels(config, nil, 3); err != nil || string(config["id2label"]) != `{"0": "old"}` || len(config) != 1 {
+		t.Errorf("without names: %s, %v", config, err)
+	}
+	if err := nameLabels(config, []string{"ham", "spam"}, 3); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"id2label": `{"0":"ham","1":"spam","2":"LABEL_2"}`, "label2id": `{"LABEL_2":2,"ham":0,"spam":1}`} {
+		if string(config[key]) != want {
+			t.Errorf("%s is %s, want %s", key, config[key], want)
+		}
 	}
 }

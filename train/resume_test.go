@@ -167,6 +167,7 @@ type told struct {
 	scales map[int64]float64 // loss scales, negative where the step was skipped; nil: not wanted
 	peaks  map[int64]int64   // bytes of activations; nil: not wanted
 	notes  []string
+	begun  []int64 // after which steps runs went on
 }
 
 func (k *told) Record(r monitor.Record) error {
@@ -203,7 +204,10 @@ func (k *told) Evaluate(e monitor.Evaluation) error {
 	return nil
 }
 
-func (k *told) sink(int64) (monitor.Sink, error) { return k, nil }
+func (k *told) sink(resumed int64) (monitor.Sink, error) {
+	k.begun = append(k.begun, resumed)
+	return k, nil
+}
 
 func (k *told) Close() error { return nil }
 
