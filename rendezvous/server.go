@@ -1,10 +1,8 @@
 package rendezvous
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -41,13 +39,6 @@ type peer struct {
 	rank  int
 	out   chan []byte
 	pulse *pulse
-}
-
-// gather collects one value of every rank.
-type gather struct {
-	values [][]byte
-	have   []bool
-	count  int
 }
 
 func newServer(l net.Listener, world int, key []byte, cfg Config) *server {
@@ -218,108 +209,6 @@ func (s *server) drop(w *wait) {
 	delete(s.waits, w)
 	if w.timer != nil {
 		w.timer.Stop()
-	}
-}
-
-func (s *server) handle(p *peer, m message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	reply := func(o op, value []byte) { p.tell(message{id: m.id, op: o, value: value}) }
-	switch m.op {
-	case opBeat:
-	case opSet:
-		s.put(m.key, m.value)
-		reply(opOK, nil)
-	case opAdd:
-		sum, err := s.add(m.key, m.value)
-		if err != nil {
-			reply(opFail, []byte(err.Error()))
-			return
-		}
-		reply(opOK, sum)
-	case opGet:
-		if v, ok := s.values[m.key]; ok {
-			reply(opOK, v)
-			return
-		}
-		s.wait(p, m)
-	case opGather, opAwait:
-		g := s.gathers[m.key]
-		if g == nil {
-			g = &gather{values: make([][]byte, s.world), have: make([]bool, s.world)}
-			s.gathers[m.key] = g
-		}
-		if g.have[p.rank] {
-			reply(opFail, fmt.Appendf(nil, "rank %d gathers %q twice at once", p.rank, m.key))
-			return
-		}
-		g.values[p.rank], g.have[p.rank] = m.value, true
-		g.count++
-		s.wait(p, m)
-		if g.count == s.world {
-			s.finish(m.key, g)
-		}
-	case opAbort:
-		f := decodeFailure(ErrLost, m.value)
-		if f.Rank < 0 || f.Rank == p.rank { // its own failure, which it reports itself
-			f.Rank, f.Text = -1, fmt.Sprintf("rank %d stopped: %s", p.rank, f.Text)
-		}
-		s.breakUp(f)
-		reply(opOK, nil)
-	case opBye:
-		s.left[p.rank] = true
-		for w := range s.waits {
-			if w.gathers() && !s.gathers[w.key].have[p.rank] {
-				s.answer(w, opLate, left(p.rank, w.key))
-			}
-		}
-		reply(opOK, nil)
-	default:
-		reply(opFail, []byte("not a request"))
-	}
-}
-
-func (s *server) put(key string, value []byte) {
-	s.values[key] = value
-	for w := range s.waits {
-		if w.op == opGet && w.key == key {
-			s.answer(w, opOK, value)
-		}
-	}
-}
-
-// add keeps decimal numbers, so that Get reads what Add wrote.
-func (s *server) add(key string, delta []byte) ([]byte, error) {
-	if len(delta) != 8 {
-		return nil, fmt.Errorf("a delta of %d bytes", len(delta))
-	}
-	var n int64
-	if v, ok := s.values[key]; ok {
-		var err error
-		if n, err = strconv.ParseInt(string(v), 10, 64); err != nil {
-			return nil, fmt.Errorf("the value of %q is not a number", key)
-		}
-	}
-	n += int64(binary.BigEndian.Uint64(delta))
-	v := strconv.AppendInt(nil, n, 10)
-	s.put(key, v)
-	return v, nil
-}
-
-func (s *server) finish(key string, g *gather) {
-	delete(s.gathers, key)
-	list, size := encodeList(g.values), 0
-	if size = len(list); size > maxValue {
-		list = nil
-	}
-	for w := range s.waits {
-		switch {
-		case !w.gathers() || w.key != key:
-		case list == nil:
-			s.answer(w, opFail, fmt.Appendf(nil, "%q gathers %d bytes, more than %d", key, size, maxValue))
-		default:
-			s.answer(w, opOK, list)
-		}
 	}
 }
 

@@ -1,0 +1,123 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// dial tries all candidates at once, again and again, until one proves to be this job's
+// store. Listeners that are silent or speak something else are other programs'.
+func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(string)) (*channel, error) {
+	began := time.Now()
+	defer tell(note, fmt.Sprintf("waiting for rank 0 of %d at %s", h.world, addrs[0]))()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		ch  *channel
+		err error
+		try int
+	}
+	results := make(chan result)
+	for _, a := range addrs {
+		go func() {
+			var last result
+			pause := 5 * time.Millisecond
+			for ctx.Err() == nil {
+				last.try++
+				ch, err := dialOnce(ctx, a, key, h)
+				if err == nil {
+					last.ch = ch
+					break
+				}
+				end, limited := ctx.Deadline() // a try that it cuts off says nothing
+				if last.err == nil || ctx.Err() == nil && (!limited || time.Now().Before(end)) {
+					last.err = err
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(pause):
+				}
+				pause = min(pause*3/2, 250*time.Millisecond)
+			}
+			results <- last
+		}()
+	}
+	var won *channel
+	var all []string
+	tries := 0
+	for range addrs {
+		r := <-results
+		switch {
+		case r.ch != nil && won == nil:
+			won = r.ch
+			cancel()
+		case r.ch != nil:
+			r.ch.Close()
+		}
+		tries += r.try
+		all = append(all, reason(r.err))
+	}
+	if won != nil {
+		return won, nil
+	}
+	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
+	}
+	return nil, &Failure{Kind: ErrLate, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another TORCHELASTIC_RUN_ID or secret. try: start it with RANK=0 and the same MASTER_ADDR and MASTER_PORT",
+		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))}
+}
+
+func dialOnce(ctx context.Context, addr string, key []byte, h hello) (*channel, error) {
+	d := net.Dialer{Timeout: handshakeTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if c.LocalAddr().String() == c.RemoteAddr().String() {
+		c.Close() // a port nobody listens on can be connected to itself
+		return nil, errStranger
+	}
+	stop := context.AfterFunc(ctx, func() { c.Close() }) // a silent listener must not hold us up
+	ch, err := greetServer(c, key, h)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return ch, nil
+}
+
+// reason is an error in a word or two.
+func reason(err error) string {
+	var ne net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, errStranger):
+		return "another program or job answers"
+	case errors.As(err, &ne) && ne.Timeout():
+		return "no answer"
+	case err == nil:
+		return "cancelled"
+	}
+	return err.Error()
+}
+
+func unique(ss []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range ss {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
