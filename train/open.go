@@ -1,0 +1,189 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"trireme/checkpoint"
+	"trireme/data"
+	"trireme/monitor"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// Open prepares a run: it makes the model divided among the ranks, opens the data and loads
+// what is to be resumed. All ranks call it.
+func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
+	r := &Run{Config: cfg, deps: deps}
+	if deps.Stop == nil {
+		r.deps.Stop = func() bool { return false }
+	}
+	r.sink = monitor.Multi(nil)
+	if err := r.open(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *Run) open(ctx context.Context) (err error) {
+	cfg, world := r.Config, r.deps.World
+	if cfg.OutputDir == "" {
+		return input(errors.New("train: output_dir names no directory"))
+	}
+	if r.accum, err = cfg.Training.Accumulation(world.Size()); err != nil {
+		return input(err)
+	}
+	if err := r.readConfig(); err != nil {
+		return err
+	}
+	if r.sets, r.loader, err = cfg.openData(ctx, r.config, r.info, r.accum, world.Rank(), world.Size(), r.deps.Tokenizing); err != nil {
+		return err
+	}
+	r.Config.Data.SequenceLength = r.loader.SequenceLength()
+	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
+		return input(errors.New("train: load_best_model_at_end needs an evaluation set. try: --set data.eval_fraction=0.05, or data.eval_path"))
+	}
+	if err := r.together(ctx); err != nil {
+		return err
+	}
+	if err := r.openModel(r.loader.SequenceLength(), r.loader.Info(), true); err != nil {
+		return err
+	}
+	per := r.loader.StepsPerEpoch()
+	r.Config.Training.MaxSteps = cfg.Training.steps(per)
+	r.schedule = cfg.Training.schedule(r.Config.Training.MaxSteps)
+	r.evalEvery = every(cfg.Training.EvalEveryNSteps, cfg.Training.EvalEveryNEpochs, per)
+	r.saveEvery = [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)}
+	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, r.deps.Agreement, r.backend); err != nil {
+		return err
+	}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	if scaler := r.stepper.scaler; scaler != nil {
+		from, err := scaler.Resume(r.state.Scaler)
+		if err != nil {
+			return input(err)
+		}
+		r.stepper.ScaleLoss(scaler, from)
+	}
+	r.state.Scaler = r.stepper.LossScale()
+	if err := r.together(ctx); err != nil {
+		return err
+	}
+	r.state.Inputs, r.state.MaxSteps = r.sets.Identity(ctx), r.Config.Training.MaxSteps
+	return r.engine.Refresh(ctx)
+}
+
+// together returns when all ranks have called it. It stands between what each does alone, which may
+// take long (data, files), and collectives, which have a time-out.
+func (r *Run) together(ctx context.Context) error {
+	if _, err := r.deps.Agreement.Gather(ctx, nil); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	return nil
+}
+
+// readConfig finds what the model is.
+func (r *Run) readConfig() (err error) {
+	if r.config = r.deps.Model; r.config == nil {
+		if r.config, err = r.Config.ReadModel(r.deps.Registry); err != nil {
+			return input(err)
+		}
+	}
+	r.info, err = Describe(r.config)
+	return err
+}
+
+// openModel opens the device, and makes the model there for rows of so many positions.
+func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
+	cfg, world := r.Config, r.deps.World
+	if r.pressure, err = cfg.pressure(r.deps.LocalRanks); err != nil { // before memory is taken
+		return input(err)
+	}
+	var plan *tensor.Usage
+	if r.deps.Plan != nil {
+		use, err := r.deps.Plan(r.config, positions, rows)
+		if err != nil {
+			return input(err)
+		}
+		plan = &use
+	}
+	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks, plan); err != nil {
+		return err
+	}
+	ranks := Ranks{Size: world.Size(), Local: r.deps.LocalRanks, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+		return parallel.NewGroups(world, replicate, shard, reshard)
+	}}
+	a, err := cfg.Assemble(r.backend, r.config, positions, ranks, train)
+	if err != nil {
+		return err
+	}
+	r.model, r.engine, r.stepper = a.Model, a.Engine, a.Stepper
+	return nil
+}
+
+// begin gives the state its first values: random, a model's files, or a checkpoint.
+func (r *Run) begin(ctx context.Context) error {
+	notes, err := r.resume(ctx)
+	if err != nil {
+		return input(err)
+	}
+	if r.deps.Sink != nil {
+		sink, err := r.deps.Sink(r.state.Step)
+		if err != nil {
+			return err
+		}
+		r.sink = sink
+	}
+	notes = append(notes, append(r.Config.Offload.Notes(), r.engine.Offloaded()...)...)
+	for _, n := range notes {
+		if err := r.sink.Note(n); err != nil {
+			return err
+		}
+	}
+	if r.Done() {
+		return r.sink.Note(fmt.Sprintf("all %d steps are done: nothing is left to train", r.Config.Training.MaxSteps))
+	}
+	switch {
+	case r.state.Step > 0:
+		return nil
+	case r.Config.Model.drawn():
+		return r.engine.Init(r.Config.Training.Seed)
+	}
+	return r.loadWeights(ctx, true)
+}
+
+// loadWeights reads this rank's parts of the model's files. To be trained, parameters that they
+// lack may be drawn. All ranks call it.
+func (r *Run) loadWeights(ctx context.Context, train bool) error {
+	files, err := r.Config.Model.openWeights()
+	if err != nil {
+		return input(err)
+	}
+	defer files.Close()
+	w, err := r.Config.Model.match(r.model, r.config, files)
+	if err == nil && !train {
+		err = w.whole()
+	}
+	if err != nil {
+		return input(err)
+	}
+	if err := w.load(r.backend, r.engine, r.Config.Training.Seed); err != nil {
+		return err
+	}
+	notes := w.notes()
+	if r.notFinite, err = w.notFinite(ctx, r.deps.Agreement); err != nil {
+		return err
+	}
+	if r.notFinite != "" {
+		notes = append(notes, fmt.Sprintf("%s: %s", files.Name(), r.notFinite))
+	}
+	for _, n := range notes {
+		if err := r.sink.Note(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
