@@ -334,7 +334,7 @@ func TestNoEvaluationSet(t *testing.T) {
 	c := j.config
 	c.Data.EvalFraction, c.Training.LoadBestModelAtEnd = 0, true
 	var mistake *train.InputError
-	if err := j.attempt(t, c, &told{}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "load_best_model_at_end needs an evaluation set") {
+	if err := j.attempt(t, c, &told{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "load_best_model_at_end needs an evaluation set") {
 		t.Error(err)
 	}
 }

@@ -14,11 +14,14 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/collective"
+	"trireme/device"
 	"trireme/internal/conf"
 	"trireme/model"
 	"trireme/model/llama"
 	"trireme/monitor"
 	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
 )
 
 // TestInput: what the machine, or a stop, is to blame for is no mistake of the input: another try may
@@ -265,6 +268,39 @@ func TestLabelNames(t *testing.T) {
 	for key, want := range map[string]string{"id2label": `{"0":"ham","1":"spam","2":"LABEL_2"}`, "label2id": `{"LABEL_2":2,"ham":0,"spam":1}`} {
 		if string(config[key]) != want {
 			t.Errorf("%s is %s, want %s", key, config[key], want)
+		}
+	}
+}
+
+// TestOnlyTrainingHoldsState: what is not to be trained has no gradients, moments or masters.
+func TestOnlyTrainingHoldsState(t *testing.T) {
+	config, err := model.Registry{llama.Family}.ParseConfig("config.json", []byte(`{"architectures": ["LlamaForCausalLM"], "vocab_size": 20,
+		"hidden_size": 16, "intermediate_size": 28, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 8}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	worlds, err := collective.NewLocal(1, collective.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worlds[0].Close()
+	for _, training := range []bool{true, false} {
+		b, err := device.Open("meta", device.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		a, err := Default().Assemble(b, config, 8, Ranks{Size: 1, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+			return parallel.NewGroups(worlds[0], replicate, shard, reshard)
+		}}, training)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Engine.Close()
+		use := b.Meter().Read()
+		held := use.Live[tensor.Grads] + use.Live[tensor.Optimizer] + use.Live[tensor.Master] + use.Live[tensor.Buckets]
+		if (held > 0) != training || use.Live[tensor.Params] == 0 {
+			t.Errorf("training %v: %d bytes beside %d of parameters", training, held, use.Live[tensor.Params])
 		}
 	}
 }
