@@ -39,6 +39,10 @@ func (c *csvReader) read() ([]string, error) {
 	c.text, c.ends = c.text[:0], c.ends[:0]
 	at, column, openLine, openColumn := csvRow, 0, int64(0), 0
 	for size := int64(1); ; size++ {
+		if at == csvPlain || at == csvQuoted {
+			n := c.plain(at == csvQuoted, c.limit-size)
+			size, column = size+int64(n), column+n
+		}
 		b, err := c.r.ReadByte()
 		switch {
 		case err == io.EOF && at == csvRow:
@@ -89,6 +93,20 @@ func (c *csvReader) read() ([]string, error) {
 			c.text = append(c.text, b)
 		}
 	}
+}
+
+// plain reads what is in memory of a value up to a byte that may end it or a line, at most room bytes,
+// and returns the number of bytes.
+func (c *csvReader) plain(quoted bool, room int64) int {
+	b, _ := c.r.Peek(c.r.Buffered()) // which is there
+	b = b[:min(int64(len(b)), max(0, room))]
+	n := 0
+	for n < len(b) && b[n] != '"' && b[n] != '\n' && b[n] != '\r' && (quoted || b[n] != ',') {
+		n++
+	}
+	c.text = append(c.text, b[:n]...)
+	_, _ = c.r.Discard(n)
+	return n
 }
 
 // endsLine says whether a byte is the last of a line: LF, or CR without one after it.
