@@ -116,8 +116,7 @@ func (s *Sets) Close() error {
 	return errors.Join(errs...)
 }
 
-// sources finds the files to train on and those that are held out; eval is nil where there
-// are none.
+// sources finds the files of the training and of the evaluation set; eval is nil if there is none.
 func (c Config) sources() (train, eval *source, err error) {
 	f, err := c.find(c.Path)
 	if err != nil {
@@ -167,6 +166,9 @@ func (c Config) sources() (train, eval *source, err error) {
 		eval, err = c.newSource(c.EvalPath, files)
 	case held != "":
 		eval, err = c.newSource(c.Path, f.splits[held])
+	}
+	if eval != nil && train.sharesRows(eval) {
+		train.notes = append(train.notes, "the evaluation set has rows that are trained on too. try: data.split and data.eval_split without a common row")
 	}
 	return train, eval, err
 }

@@ -16,7 +16,7 @@ type opener struct {
 	Config
 	Purpose
 	tok    *tokenizer.Tokenizer
-	labels *labels      // of the rows to train on, and so of those held out
+	labels *labels      // of the rows to train on, and so of the evaluation set
 	files  []*tokenFile // that were opened
 }
 

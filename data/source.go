@@ -72,13 +72,17 @@ type entry struct {
 	more   bool           // and goes on in the next
 }
 
+// spans are the parts that are read.
+func (s *source) spans() []part {
+	if s.parts == nil {
+		return []part{{0, len(s.files), 0, math.MaxInt64}}
+	}
+	return s.parts
+}
+
 // eachEntry calls f with every row that is read of the files, in order.
 func (s *source) eachEntry(f func(*entry) error) error {
-	parts := s.parts
-	if parts == nil {
-		parts = []part{{0, len(s.files), 0, math.MaxInt64}}
-	}
-	for _, p := range parts {
+	for _, p := range s.spans() {
 		if err := s.eachOf(p, f); err != nil && !errors.Is(err, errPart) {
 			return err
 		}

@@ -77,8 +77,8 @@ func takes(text, split string) bool {
 	return err == nil && slices.ContainsFunc(all, func(s slice) bool { return s.split == split })
 }
 
-// tellSlices says which splits the configuration asks for, and that another is held out; "" if it
-// asks for none.
+// tellSlices says which splits the configuration asks for, and that split held is the evaluation set;
+// "" if it asks for none.
 func (c Config) tellSlices(held string) string {
 	var text []string
 	if c.Split != "" {
@@ -91,6 +91,14 @@ func (c Config) tellSlices(held string) string {
 		text = append(text, "evaluation on "+held)
 	}
 	return strings.Join(text, ", ")
+}
+
+// asTrain is the slice's text for the training split.
+func (s slice) asTrain() string {
+	if i := strings.IndexAny(s.text, "[("); i >= 0 {
+		return splitTrain + s.text[i:]
+	}
+	return splitTrain
 }
 
 // whole reports whether the slice is all of its split.
@@ -136,9 +144,6 @@ type part struct {
 	from, to    int64
 }
 
-// whole reports whether the part is all rows of its files.
-func (p part) whole() bool { return p.from == 0 && p.to == math.MaxInt64 }
-
 // errPart ends the reading of a part.
 var errPart = errors.New("the part ends")
 
@@ -168,8 +173,8 @@ func (p part) window(f func(*entry) error) (take func(*entry) error, skip func(n
 	return take, skip
 }
 
-// slicedSource reads the slices of the splits that f found in path; key is for messages. Where no
-// name tells of a split, all rows are training rows, or those of any split if others is true.
+// slicedSource reads the slices of the splits that f found in path; key is for messages. If no file
+// name contains a split, all rows are training rows, or those of any split if others is true.
 func (c Config) slicedSource(key, path, text string, f found, others bool) (*source, error) {
 	all, err := parseSplit(text)
 	if err != nil {
@@ -216,9 +221,9 @@ func (c Config) sliceRows(path string, files []string, s slice) (from, to int64,
 		}
 	}
 	if from, to, err = s.rows(n); err == nil && from >= to {
-		err = fmt.Errorf("%s is no row", s.text)
+		err = fmt.Errorf("%s selects no row. try: a slice that ends behind its first row", s.text)
 		if s.counts() {
-			err = fmt.Errorf("%w of the %d there are", err, n)
+			err = fmt.Errorf("%s selects none of the %d rows. try: a larger slice", s.text, n)
 		}
 	}
 	return from, to, err
@@ -232,9 +237,21 @@ func (f found) split(s slice, others bool) ([]string, error) {
 	case len(f.named) > 0:
 		return nil, fmt.Errorf("there are no files of %s, only of %s", s.split, strings.Join(slices.Sorted(maps.Keys(f.named)), ", "))
 	case s.split != splitTrain && !others:
-		return nil, fmt.Errorf("no name of a file tells of a split, so that all are %s, and none is of %s. try: %s", splitTrain, s.split, strings.Replace(s.text, s.split, splitTrain, 1))
+		return nil, fmt.Errorf("no file name contains a split, so all rows are %s and none are %s. try: %s", splitTrain, s.split, s.asTrain())
 	}
 	return f.files, nil
+}
+
+// sharesRows reports whether some row is in both sources.
+func (s *source) sharesRows(with *source) bool {
+	for _, p := range s.spans() {
+		for _, q := range with.spans() {
+			if slices.Equal(s.files[p.first:p.last], with.files[q.first:q.last]) && max(p.from, q.from) < min(p.to, q.to) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // countRows counts the rows of the files.

@@ -163,15 +163,16 @@ func TestSplitSlices(t *testing.T) {
 				}
 				train, held := firstIDs(t, sets.Train), firstIDs(t, sets.Eval)
 				if !slices.Equal(train, c.train) || !slices.Equal(held, c.held) || c.tell != "" && sets.Splits != c.tell {
-					t.Errorf("%q, %q: %v and %v held out (%s)", c.split, c.eval, train, held, sets.Splits)
+					t.Errorf("%q, %q: %v and evaluation on %v (%s)", c.split, c.eval, train, held, sets.Splits)
 				}
 				sets.Close()
 			}
 			for _, c := range []struct{ path, split, eval, want string }{
 				{plain, "train[40:]", "", "has no row of train[40:] (data.split)"},
-				{plain, "train[20:10]", "", "split: train[20:10] is no row"},
-				{plain, "train[:1%]", "", "split: train[:1%] is no row of the 30 there are"},
+				{plain, "train[20:10]", "", "split: train[20:10] selects no row"},
+				{plain, "train[:1%]", "", "split: train[:1%] selects none of the 30 rows"},
 				{plain, "validation[:5]", "", "try: train[:5]"},
+				{plain, "val[:5]", "", "all rows are train and none are validation. try: train[:5]"},
 				{folder, "train[:5]", "train[:1%](pct1_dropremainder)", "eval_split: train[:1%](pct1_dropremainder): pct1_dropremainder takes nothing of the 20 rows"},
 				{plain, "trian", "", `split: "trian" is not one of train, validation, test. did you mean "train"?`},
 				{plain, "train[:5", "", `split: "train[:5" is not a split. try: train, train[:1000]`},
@@ -204,6 +205,36 @@ func TestSplitReadsNoFurther(t *testing.T) {
 		}
 		if err == nil {
 			sets.Close()
+		}
+	}
+}
+
+// An evaluation set with rows that are trained on too is noted.
+func TestSplitsWithCommonRows(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "other.jsonl")
+	writeRows(t, path, 0, 10)
+	writeRows(t, other, 0, 10)
+	for _, c := range []struct {
+		Config
+		common bool
+	}{
+		{Config{Split: "train[:5]", EvalSplit: "train[5:]"}, false},
+		{Config{Split: "train[:50%]", EvalSplit: "train[-60%:]"}, true},
+		{Config{EvalSplit: "train[:1]"}, true},
+		{Config{Split: "train[:2]+train[8:]", EvalSplit: "train[2:8]"}, false},
+		{Config{EvalPath: path}, true},
+		{Config{EvalPath: other}, false},
+		{Config{EvalPath: other, EvalSplit: "train[:3]"}, false},
+		{Config{EvalFraction: 0.2}, false},
+	} {
+		c.Path = path
+		train, _, err := c.sources()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(train.notes, "\n"), "trained on too"); got != c.common {
+			t.Errorf("%+v: notes %q", c.Config, train.notes)
 		}
 	}
 }
