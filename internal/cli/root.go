@@ -48,9 +48,23 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
-			c.Short, c.Example = "print the help of a command", "  trireme help train"
+			c.Short, c.Long, c.Example = "print the help of a command", "Prints the help of a command, as its --help does.", "  trireme help train"
+			c.Run, c.RunE = nil, help
 		}
 	}
 	spellings(root)
 	return root
+}
+
+// help is the RunE of the command help.
+func help(c *cobra.Command, args []string) error {
+	of, rest, err := c.Root().Find(args)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 && of.HasAvailableSubCommands() {
+		return group(of, rest)
+	}
+	of.InitDefaultHelpFlag()
+	return of.Help()
 }

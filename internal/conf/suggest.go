@@ -27,20 +27,31 @@ func NotOneOf(value string, choices ...string) error {
 	return errors.New(text)
 }
 
-// Nearest is the candidate that s was probably meant to be, or "" if none is near.
+// Nearest is the candidate that s was probably meant to be, or "" if none is near: the one with the
+// fewest letters that differ, of its length where it can be, or else the only one that begins with s.
 func Nearest(s string, candidates []string) string {
 	best, at := "", max(1, len(s)/3)+1
+	var longer []string
 	for _, c := range candidates {
 		d := distance(s, c)
 		if fold(s) == fold(c) {
 			d = 0
 		}
-		if d < at {
+		if d < at || d == at && best != "" && len(c) == len(s) && len(best) != len(s) {
 			best, at = c, d
 		}
+		if strings.HasPrefix(fold(c), fold(s)) {
+			longer = append(longer, c)
+		}
+	}
+	if best == "" && len(s) >= shortest && len(longer) == 1 {
+		best = longer[0]
 	}
 	return best
 }
+
+// shortest is the number of letters from which on a text may be the beginning of a name.
+const shortest = 4
 
 // fold removes the differences of spelling style: learningRate, learning-rate.
 func fold(s string) string {

@@ -134,6 +134,8 @@ func (s *syntax) explain(message string) (what, try string) {
 	switch line := s.at(s.line); {
 	case strings.Contains(message, "must be specified"):
 		return "a comma is missing between two values", "a comma before " + quoted(tail(line, s.col))
+	case strings.Contains(message, "invalid key for this map"):
+		return "inside { }, a value with [, ] or a comma needs quotes", `quotes around the value: {split: "train[:5]"}`
 	case strings.Contains(message, "is a reserved character"), strings.Contains(message, "directive"):
 		return fmt.Sprintf("a value cannot begin with %.1q", tail(line, s.col)), "quotes around the value"
 	case strings.Count(content(line)+" ", ": ") > 1 && !strings.ContainsAny(line, `"'{`):

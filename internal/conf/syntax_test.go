@@ -21,6 +21,7 @@ func TestSyntax(t *testing.T) {
 		"model: {path: x,, }}\n":                `x:1:20: a } that nothing opened`,
 		"model: {path: \"x}\ndata: {}\n":        `x:1:15: a quote is not closed`,
 		"model: path: x\n":                      `x:1:8: a second colon in one line ("model: path: x"). try: quotes around the value`,
+		"data: {path: x, split: train[:5]}\n":   `x:1:30: inside { }, a value with [, ] or a comma needs quotes`,
 		"model: @x\n":                           `x:1:8: a value cannot begin with "@"`,
 		"model: %x\n":                           `x:1:8: a value cannot begin with "%"`,
 		"model: {path: x}\n- a\n":               `x:2:1: elements of a list (- ...) and keys stand in one place`,

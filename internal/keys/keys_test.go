@@ -6,12 +6,15 @@ import (
 	"testing"
 )
 
-// TestNamesLeadToKeys: what another program's name stands for is a key, and no such name is the
-// name of a key at the same place.
+// TestNamesLeadToKeys: what another program's name stands for is a key, and no such name is that
+// of a key of ours.
 func TestNamesLeadToKeys(t *testing.T) {
 	listed := map[string]bool{}
 	for _, k := range knownNames {
 		for name := range strings.FieldsSeq(k.names) {
+			if own := Named(name); own != "" && name != "dtype" { // which is that of training elsewhere
+				t.Errorf("%s of %s is %s here", name, k.program, own)
+			}
 			if listed[fold(name)] {
 				t.Errorf("%s is listed twice", name)
 			}

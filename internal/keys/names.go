@@ -53,7 +53,7 @@ var knownNames = []known{
 	{key: "data.path", program: "LLaMA-Factory", names: "dataset_dir data_files data_dir data_file data_path train_data train_path train_data_path training_data input_file text_file"},
 	{key: "data", program: "torchtune and axolotl", names: "dataset datasets data_config dataset_config"},
 	{key: "data.eval_path", program: "transformers' examples", names: "validation_file eval_file val_file eval_dataset validation_dataset val_dataset test_datasets eval_data val_data validation_data val_path valid_path eval_data_path dev_file"},
-	{key: "data.eval_fraction", program: "LLaMA-Factory", names: "val_size val_split eval_split test_size validation_split valid_fraction"},
+	{key: "data.eval_fraction", program: "LLaMA-Factory", names: "val_size val_split test_size validation_split valid_fraction"},
 	{key: "data.eval_fraction", program: "axolotl", names: "val_set_size"},
 	{key: "data.eval_fraction", program: "transformers' examples", names: "validation_split_percentage", note: "a share: 5 is 0.05"},
 	{key: "data.text_field", program: "TRL", names: "dataset_text_field text_column text_column_name text_key"},
