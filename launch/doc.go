@@ -1,5 +1,5 @@
 // Package launch starts the worker processes of a job on this machine, watches them, and
-// leaves none behind. It is also the workers' side of that bond. It does not join them to a
+// leaves none behind. It is also the workers' side of that link. It does not join them to a
 // world (rendezvous does) and knows nothing of training; any program can be launched.
 //
 // Run is the launcher's side:

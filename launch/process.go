@@ -18,9 +18,9 @@ import (
 	"trireme/rendezvous"
 )
 
-// crew is the workers of one attempt. Events of their ends arrive on ended.
-type crew struct {
-	workers []*worker
+// workers are the processes of one attempt. Each is sent on ended when it has ended.
+type workers struct {
+	all     []*worker
 	ended   chan *worker // has room for all
 	release chan struct{}
 	wg      sync.WaitGroup
@@ -42,26 +42,26 @@ type worker struct {
 	at    time.Time
 }
 
-// bond is what the workers of one attempt inherit.
-type bond struct {
+// link is what the workers of one attempt inherit.
+type link struct {
 	alive, aliveW *os.File // closes when this process ends
 	words, wordsW *os.File // what workers say
 	secret        *os.File // nil on several machines: their secret is the user's
 }
 
-func newBond(secret bool) (b bond, err error) {
+func newLink(secret bool) (l link, err error) {
 	if secret {
-		if b.secret, err = secretFile(); err != nil {
-			return b, fmt.Errorf("launch: %w", err)
+		if l.secret, err = secretFile(); err != nil {
+			return l, fmt.Errorf("launch: %w", err)
 		}
 	}
-	if b.alive, b.aliveW, err = os.Pipe(); err != nil {
-		return b, errors.Join(fmt.Errorf("launch: %w", err), b.close())
+	if l.alive, l.aliveW, err = os.Pipe(); err != nil {
+		return l, errors.Join(fmt.Errorf("launch: %w", err), l.close())
 	}
-	if b.words, b.wordsW, err = os.Pipe(); err != nil {
-		return b, errors.Join(fmt.Errorf("launch: %w", err), b.close())
+	if l.words, l.wordsW, err = os.Pipe(); err != nil {
+		return l, errors.Join(fmt.Errorf("launch: %w", err), l.close())
 	}
-	return b, nil
+	return l, nil
 }
 
 // secretFile is a file without a name that holds a new secret.
@@ -77,8 +77,8 @@ func secretFile() (*os.File, error) {
 	return f, nil
 }
 
-func (b bond) close() error {
-	for _, f := range []*os.File{b.alive, b.aliveW, b.words, b.wordsW, b.secret} {
+func (l link) close() error {
+	for _, f := range []*os.File{l.alive, l.aliveW, l.words, l.wordsW, l.secret} {
 		if f != nil {
 			f.Close()
 		}
@@ -88,8 +88,8 @@ func (b bond) close() error {
 
 // start starts all workers, or none. The thread that starts them lives until they have
 // ended, since the kernel takes a parent's death to be that of the thread.
-func start(c Config, b bond, attempt, port int, run string, stdout, stderr io.Writer) (*crew, error) {
-	w := &crew{ended: make(chan *worker, c.Nproc), release: make(chan struct{})}
+func start(c Config, l link, attempt, port int, run string, stdout, stderr io.Writer) (*workers, error) {
+	w := &workers{ended: make(chan *worker, c.Nproc), release: make(chan struct{})}
 	started := make(chan error)
 	w.wg.Go(func() {
 		runtime.LockOSThread()
@@ -97,16 +97,16 @@ func start(c Config, b bond, attempt, port int, run string, stdout, stderr io.Wr
 		var err error
 		for local := range c.Nproc {
 			var one *worker
-			if one, err = startOne(c, b, c.env(local, attempt, port, run), stdout, stderr); err != nil {
+			if one, err = startOne(c, l, c.env(local, attempt, port, run), stdout, stderr); err != nil {
 				break
 			}
-			w.workers = append(w.workers, one)
+			w.all = append(w.all, one)
 		}
 		started <- err
 		<-w.release
 	})
 	err := <-started
-	for _, one := range w.workers {
+	for _, one := range w.all {
 		w.wg.Go(func() {
 			one.state, _ = one.cmd.Process.Wait()
 			one.gone.Store(true)
@@ -117,7 +117,7 @@ func start(c Config, b bond, attempt, port int, run string, stdout, stderr io.Wr
 	}
 	if err != nil {
 		w.signal(syscall.SIGKILL)
-		for range w.workers {
+		for range w.all {
 			<-w.ended
 		}
 		w.finish()
@@ -126,7 +126,7 @@ func start(c Config, b bond, attempt, port int, run string, stdout, stderr io.Wr
 	return w, nil
 }
 
-func startOne(c Config, b bond, e rendezvous.Env, stdout, stderr io.Writer) (_ *worker, err error) {
+func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *worker, err error) {
 	w := &worker{rank: e.Rank, out: outlets{tail: &tail{}}}
 	w.cmd = exec.Command(c.Command[0], c.Command[1:]...)
 	w.cmd.Dir = c.Dir
@@ -142,10 +142,10 @@ func startOne(c Config, b bond, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 		add = append(add, name+"="+strconv.Itoa(3+len(w.cmd.ExtraFiles)))
 		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, f)
 	}
-	inherit(parentVar, b.alive)
-	inherit(wordsVar, b.wordsW)
-	if b.secret != nil {
-		inherit(rendezvous.SecretFDVar, b.secret)
+	inherit(parentVar, l.alive)
+	inherit(wordsVar, l.wordsW)
+	if l.secret != nil {
+		inherit(rendezvous.SecretFDVar, l.secret)
 	}
 	if c.LogDir != "" {
 		if w.crash, err = unnamedFile("trireme-crash"); err != nil {
@@ -211,8 +211,8 @@ func sortedNames(m map[string]*os.File) []string {
 }
 
 // signal sends s to the process group of each worker.
-func (w *crew) signal(s syscall.Signal) {
-	for _, one := range w.workers {
+func (w *workers) signal(s syscall.Signal) {
+	for _, one := range w.all {
 		one.signal(s)
 	}
 }
@@ -251,9 +251,9 @@ func (w *worker) close() {
 }
 
 // finish frees what the workers held, once all have ended.
-func (w *crew) finish() {
+func (w *workers) finish() {
 	close(w.release)
-	for _, one := range w.workers {
+	for _, one := range w.all {
 		one.drain()
 		one.close()
 	}

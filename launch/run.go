@@ -87,7 +87,7 @@ type attempt struct {
 	stderr io.Writer
 	began  time.Time
 
-	crew    *crew
+	workers *workers
 	asked   syscall.Signal // the first signal to stop that was handed on
 	killed  bool           // by a second SIGINT
 	failed  []*worker      // in the order of their ends, before others were stopped for it
@@ -107,22 +107,22 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	b, err := newBond(max(a.cfg.Nodes, 1) == 1)
+	l, err := newLink(max(a.cfg.Nodes, 1) == 1)
 	if err != nil {
 		return err
 	}
-	defer b.close()
+	defer l.close()
 	oom := readOOM()
-	if a.crew, err = start(a.cfg, b, a.number, port, a.cfg.RunID, stdout, stderr); err != nil {
+	if a.workers, err = start(a.cfg, l, a.number, port, a.cfg.RunID, stdout, stderr); err != nil {
 		return err
 	}
-	defer a.crew.finish()
+	defer a.workers.finish()
 	heard := make(chan word)
-	go listen(b.words, heard)
-	b.wordsW.Close() // the workers have theirs
+	go listen(l.words, heard)
+	l.wordsW.Close() // the workers have theirs
 	a.ready, a.heeds = map[int]bool{}, map[int]bool{}
 	a.watch(ctx, heard)
-	b.words.SetReadDeadline(time.Now().Add(time.Second)) // a descendant that escaped may hold the other end
+	l.words.SetReadDeadline(time.Now().Add(time.Second)) // a descendant that escaped may hold the other end
 	for w := range heard {
 		a.hear(w)
 	}
@@ -156,9 +156,9 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 	known := false // whose fault it is
 	done := ctx.Done()
 	stopping := false
-	for running := len(a.crew.workers); running > 0; {
+	for running := len(a.workers.all); running > 0; {
 		select {
-		case w := <-a.crew.ended:
+		case w := <-a.workers.ended:
 			running--
 			switch code, ok := a.judge(w); {
 			case stopping:
@@ -186,28 +186,28 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 		case <-look.C:
 			if a.findStopped() && !stopping {
 				stop, stopping = nil, true
-				a.crew.signal(syscall.SIGTERM)
+				a.workers.signal(syscall.SIGTERM)
 				if kill == nil {
 					kill = time.After(a.cfg.Grace)
 				}
 			}
 		case <-stop:
 			stop, stopping = nil, true
-			a.crew.signal(syscall.SIGTERM)
+			a.workers.signal(syscall.SIGTERM)
 		case <-kill:
-			a.crew.signal(syscall.SIGKILL)
+			a.workers.signal(syscall.SIGKILL)
 		case <-heed:
 			if a.blame(func(w *worker) bool { return !a.heeds[w.rank] }, fmt.Sprintf("did not react to %s within %v", unix.SignalName(a.asked), a.cfg.Grace)) {
 				stopping = true
-				a.crew.signal(syscall.SIGKILL)
+				a.workers.signal(syscall.SIGKILL)
 			}
 		case <-end:
 			a.blame(func(*worker) bool { return true }, fmt.Sprintf("did not end within %v of %s", a.cfg.StopGrace, unix.SignalName(a.asked)))
 			stopping = true
-			a.crew.signal(syscall.SIGKILL)
+			a.workers.signal(syscall.SIGKILL)
 		case <-done:
 			done = nil
-			a.crew.signal(syscall.SIGTERM)
+			a.workers.signal(syscall.SIGTERM)
 			kill = time.After(a.cfg.Grace)
 		case s := <-a.cfg.Signals:
 			a.handle(s.(syscall.Signal))
@@ -226,7 +226,7 @@ func (a *attempt) handle(s syscall.Signal) {
 	switch s {
 	case syscall.SIGQUIT: // which would end a worker that does not listen yet
 		n := 0
-		for _, w := range a.crew.workers {
+		for _, w := range a.workers.all {
 			if a.ready[w.rank] && !w.gone.Load() {
 				n++
 				w.signal(s)
@@ -234,21 +234,21 @@ func (a *attempt) handle(s syscall.Signal) {
 		}
 		fmt.Fprintf(a.stderr, "stacks of all goroutines of the launcher and %d ranks: %s\n", n, filepath.Join(a.cfg.LogDir, "goroutines-*.txt"))
 	case syscall.SIGTSTP: // Ctrl-Z reaches this process alone
-		a.crew.signal(syscall.SIGSTOP)
+		a.workers.signal(syscall.SIGSTOP)
 		syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
-		a.crew.signal(syscall.SIGCONT)
+		a.workers.signal(syscall.SIGCONT)
 	default:
 		switch {
 		case a.asks(s):
 			if s == syscall.SIGINT {
-				a.crew.signal(s)
+				a.workers.signal(s)
 				fmt.Fprintln(a.stderr, stoppingText)
 			} else {
-				a.crew.signal(syscall.SIGTERM) // Go ignores SIGUSR1 until somebody listens
+				a.workers.signal(syscall.SIGTERM) // Go ignores SIGUSR1 until somebody listens
 			}
 		case s == syscall.SIGINT:
 			a.killed = true
-			a.crew.signal(syscall.SIGKILL)
+			a.workers.signal(syscall.SIGKILL)
 		}
 	}
 }

@@ -26,7 +26,7 @@ const looks = 4
 
 // findStopped blames and kills workers that are stopped, and says whether there are any.
 func (a *attempt) findStopped() (any bool) {
-	for _, w := range a.crew.workers {
+	for _, w := range a.workers.all {
 		if w.gone.Load() {
 			continue
 		}
@@ -47,7 +47,7 @@ func (a *attempt) findStopped() (any bool) {
 
 // blame notes that the launcher itself blames those that still run, and says whether there are any.
 func (a *attempt) blame(whom func(*worker) bool, why string) (any bool) {
-	for _, w := range a.crew.workers {
+	for _, w := range a.workers.all {
 		if !w.gone.Load() && whom(w) {
 			any = true
 			a.words = append(a.words, word{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d %s", w.rank, why)})
@@ -62,7 +62,7 @@ func (a *attempt) onlyBlamed() bool {
 	for _, w := range a.words {
 		blamed[*w.Blames] = true
 	}
-	for _, w := range a.crew.workers {
+	for _, w := range a.workers.all {
 		if !w.gone.Load() && !blamed[w.rank] {
 			return false
 		}

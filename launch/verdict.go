@@ -103,7 +103,7 @@ func readCrash(f *os.File) []byte {
 // nothing to save yet when all were asked to stop.
 func (a *attempt) believed() []word {
 	return slices.DeleteFunc(slices.Clone(a.words), func(b word) bool {
-		return slices.ContainsFunc(a.crew.workers, func(w *worker) bool {
+		return slices.ContainsFunc(a.workers.all, func(w *worker) bool {
 			_, ok := a.judge(w)
 			return w.rank == *b.Blames && ok
 		})
@@ -113,7 +113,7 @@ func (a *attempt) believed() []word {
 // describeLost makes it known that others blame a rank, which may be another machine's.
 func (a *attempt) describeLost(b *word) *Failure {
 	f := &Failure{Rank: *b.Blames, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.stopped + len(a.failed)}
-	for _, w := range a.crew.workers {
+	for _, w := range a.workers.all {
 		if w.rank != f.Rank {
 			continue
 		}

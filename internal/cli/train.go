@@ -273,7 +273,7 @@ func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen)
 	if err != nil {
 		return err
 	}
-	for name, lock := range j.locks { // held until the last process ends
+	for name, lock := range j.locks { // rank 0 holds them too, if this process is killed
 		files[name] = lock.File()
 	}
 	env, err := j.workerEnv()

@@ -5,6 +5,6 @@
 // Newest finds the one with the highest N. Held says what a run has left in a directory, so that
 // another does not begin there, and Aside renames a directory so that its name is free.
 //
-// Lock is held by every process that writes to the directory: the kernel releases it when the last
-// of them ends, however it ends. The file says who holds it, for messages alone.
+// A process holds Lock, and those that inherit Lock.File: the kernel releases it when the last of
+// them ends, however it ends. The file says who holds it, for messages alone.
 package rundir

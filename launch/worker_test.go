@@ -1,0 +1,208 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"trireme/rendezvous"
+)
+
+// modeVar makes this test binary a worker, or a launcher.
+const modeVar = "LAUNCH_TEST_MODE"
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(modeVar); mode != "" {
+		os.Exit(worker1(mode))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// worker1 is what the launched process does. "victim" is the rank that misbehaves.
+func worker1(mode string) int {
+	env, err := rendezvous.Read(os.LookupEnv)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	release, err := TieToParent(os.LookupEnv, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer release()
+	mode, arg, _ := strings.Cut(mode, "=")
+	victim := env.Rank == 1
+	forever := make(chan struct{})
+	switch mode {
+	case "launcher": // starts two that sleep, and shows their numbers
+		code, _ := Run(context.Background(), Config{Nproc: 2, Command: []string{os.Args[0]}, Env: append(os.Environ(), modeVar+"="+arg), ShowAll: true, Stdout: os.Stdout})
+		return code
+	case "exit":
+		if victim {
+			n, _ := strconv.Atoi(arg)
+			fmt.Println("on stdout")
+			fmt.Fprintln(os.Stderr, "the last thing it said")
+			return n
+		}
+		<-forever
+	case "allexit":
+		n, _ := strconv.Atoi(arg)
+		fmt.Fprintln(os.Stderr, "all of us")
+		return n
+	case "kill":
+		if victim {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		<-forever
+	case "peerlost": // rank 0 notices the loss and ends long before the one that caused it
+		if env.Rank == 0 {
+			return CodePeerLost
+		}
+		time.Sleep(3 * settle)
+		return 9
+	case "blame": // rank 1 is stopped, rank 0 says so, and rank 2 waits for rank 0
+		stop := OnStop(os.LookupEnv, os.Stderr, nil)
+		defer stop.Close()
+		switch {
+		case victim:
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		case arg != "":
+			stop.Blame(7, "it is elsewhere")
+		case env.Rank == 2:
+			stop.Blame(0, "no answer from rank 0\nin two lines")
+		default:
+			time.Sleep(50 * time.Millisecond)
+			stop.Blame(1, "no answer for 1s")
+		}
+		return CodePeerLost
+	case "still": // rank 1 is stopped before any other could know it
+		if victim {
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
+		time.Sleep(10 * time.Second)
+		return 9
+	case "early": // a crash before anybody listens
+		if env.Rank == 0 {
+			panic("no boat")
+		}
+		<-forever
+	case "crash":
+		stop := OnStop(os.LookupEnv, os.Stderr, nil)
+		defer stop.Close()
+		fmt.Fprintln(os.Stderr, "ready")
+		if env.Rank == 0 {
+			switch arg {
+			case "panic":
+				go panic("no oars")
+			case "fatal":
+				new(sync.Mutex).Unlock()
+			case "segv":
+				syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+			case "abort":
+				syscall.Kill(os.Getpid(), syscall.SIGABRT)
+			}
+		}
+		<-forever
+	case "deaf": // rank 0 does not end at SIGTERM
+		if victim {
+			time.Sleep(100 * time.Millisecond)
+			return 3
+		}
+		signal.Ignore(syscall.SIGTERM)
+		<-forever
+	case "sleep":
+		fmt.Println("pid", os.Getpid())
+		<-forever
+	case "untied":
+		release()
+		fmt.Println("pid", os.Getpid())
+		<-forever
+	case "join": // the whole way: secret, port, store
+		s, err := rendezvous.Join(context.Background(), env, rendezvous.Config{Timeout: 10 * time.Second})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer s.Close()
+		if len(env.Secret) < 16 {
+			return 5
+		}
+		for _, kv := range os.Environ() {
+			if strings.Contains(kv, string(env.Secret)) {
+				return 6
+			}
+		}
+		all, err := s.AllGather(context.Background(), "who", []byte(strconv.Itoa(env.Rank)))
+		if err != nil {
+			return 7
+		}
+		fmt.Printf("%s\n", bytes.Join(all, []byte(" ")))
+	case "restart": // fails twice
+		if env.RestartCount < 2 {
+			if victim {
+				return 1
+			}
+			<-forever
+		}
+		fmt.Println("attempt", env.RestartCount, "of", env.MaxRestarts)
+	case "stop":
+		s := OnStop(os.LookupEnv, os.Stderr, nil)
+		defer s.Close()
+		defer s.Hold()()
+		s.Dir(os.Getenv("LAUNCH_TEST_DIR"), RankName(env.Rank))
+		fmt.Println("ready")
+		<-s.Context().Done()
+		fmt.Println(s.Asked().Signal)
+		if arg == "hang" {
+			s.Patience(time.Minute)
+			<-forever
+		}
+		return CodeStopped
+	case "stopped": // rank 1 is stopped, and nobody notices
+		s := OnStop(os.LookupEnv, os.Stderr, nil)
+		defer s.Close()
+		defer s.Hold()()
+		fmt.Println("ready")
+		if victim {
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		}
+		s.Patience(time.Minute)
+		<-forever
+	case "plain":
+		fmt.Println("ready")
+		<-forever
+	case "file":
+		fd, err := strconv.Atoi(os.Getenv("TEST_FD"))
+		if (err == nil) != (env.Rank == 0) {
+			return 8
+		}
+		if env.Rank == 0 {
+			fmt.Fprint(os.NewFile(uintptr(fd), ""), "by descriptor")
+		}
+	case "grandchild":
+		c := exec.Command("sleep", "1000")
+		c.Stdout = os.Stdout
+		if err := c.Start(); err != nil {
+			return 1
+		}
+		fmt.Println("pid", c.Process.Pid)
+	case "talk":
+		fmt.Printf("out %d\n", env.Rank)
+		fmt.Fprintf(os.Stderr, "err %d\n", env.Rank)
+	default:
+		return 99
+	}
+	return 0
+}
