@@ -12,7 +12,11 @@ type SpaceError struct {
 func (e *SpaceError) Error() string {
 	limit, used, limited := AddressSpace()
 	if !limited {
-		return fmt.Sprintf("%d MiB of address space for %s: %v. try: ulimit -v unlimited", e.Bytes>>20, e.For, e.Err)
+		which := "-v"
+		if dataLimited() {
+			which = "-d"
+		}
+		return fmt.Sprintf("%d MiB of address space for %s: %v. try: ulimit %s unlimited", e.Bytes>>20, e.For, e.Err, which)
 	}
 	enough := (used+e.Bytes+spare)>>20 + 1
 	return fmt.Sprintf("the address space is limited to %d MiB (ulimit -v), %d MiB are in use, and %s would take %d MiB more. try: ulimit -v unlimited, or at least %d (h_vmem=%dM of a scheduler)",

@@ -8,6 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// dataLimited reports whether private memory has a limit (ulimit -d, RLIMIT_DATA), in which the
+// system counts what is reserved too.
+func dataLimited() bool {
+	var r unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_DATA, &r) == nil && r.Cur < 1<<46
+}
+
 // AddressSpace says how many bytes of address space this process may have (ulimit -v, RLIMIT_AS),
 // and how many it has now. limited is false where there is no limit.
 func AddressSpace() (limit, used int64, limited bool) {

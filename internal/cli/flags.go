@@ -22,8 +22,8 @@ var otherNames = map[string][]string{
 	"epochs":         {"num_epochs", "num_train_epochs"},
 	"learning_rate":  {"lr"},
 	"output_dir":     {"output"},
-	"nproc":          {"nproc_per_node", "num_processes"},
-	"world_size":     {"nproc"},
+	"nproc":          {"nproc_per_node", "num_processes", "ranks"},
+	"world_size":     {"nproc", "ranks"},
 	"ranks_per_node": {"local_world_size", "nproc_per_node"},
 }
 

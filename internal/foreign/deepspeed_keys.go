@@ -245,6 +245,6 @@ func recomputeKeys() keys {
 func (r *reader) unset() {
 	if _, ok := r.find("gradient_clipping"); !ok {
 		r.notes = append(r.notes, Note{Where: r.name, Key: "gradient_clipping", Value: "(not set)",
-			What: "means no clipping, as up to DeepSpeed 0.19.0; 0.19.4 and later clip at 1.0. Set it to choose"})
+			What: "means no clipping, as up to DeepSpeed 0.19.2; 0.19.3 and later clip at 1.0. Set it to choose"})
 	}
 }

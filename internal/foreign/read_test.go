@@ -239,7 +239,7 @@ func TestNotes(t *testing.T) {
 				"x.yaml:1:140: zero_optimization.reduce_bucket_size: 5e8 has no effect: the gradients of a unit form one bucket\n" +
 				"x.yaml:1:180: compile.deepcompile: true has no effect: nothing is compiled on a CPU\n" +
 				"x.yaml:1:202: aio: a group of keys has no effect: offloaded state is read and written in blocks of its sub-groups, with direct I/O"},
-		{"clipping that is not set", `{"bf16": {"enabled": true}}`, "x.yaml: gradient_clipping: (not set) means no clipping, as up to DeepSpeed 0.19.0; 0.19.4 and later clip at 1.0. Set it to choose"},
+		{"clipping that is not set", `{"bf16": {"enabled": true}}`, "x.yaml: gradient_clipping: (not set) means no clipping, as up to DeepSpeed 0.19.2; 0.19.3 and later clip at 1.0. Set it to choose"},
 		{"WarmupDecayLR has a rate of its own", `{"gradient_clipping": 1, "optimizer": {"type": "AdamW", "params": {"lr": 3e-5}}, "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 7, "total_num_steps": 70}}}`,
 			"x.yaml:1:68: optimizer.params.lr: 3e-5 has no effect: the scheduler sets the rate, up to its warmup_max_lr of 0.001"},
 		{"a local state dict", "model: {latent_dim: 8}\ndistributed: {use_fsdp: true, fsdp_state_dict_type: local_state_dict}\n",
