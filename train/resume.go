@@ -37,7 +37,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	if p.Relieved = p.Relieved && r.Config.Recompute.waits(); p.Relieved {
 		r.Config.Recompute.Apply(r.model.Units())
 	}
-	notes = append(got.Notices, fmt.Sprintf("going on from %s, saved by %d ranks", got.Path, got.Meta.WorldSize))
+	notes = append(got.Notices, fmt.Sprintf("going on from %s, saved by %s", got.Path, count(got.Meta.WorldSize, "rank")))
 	if p.Best != nil && filepath.Dir(got.Path) != filepath.Clean(r.store.Dir()) {
 		notes = append(notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not count in this one", p.Best.Step))
 		p.Best = nil
