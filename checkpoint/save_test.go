@@ -232,6 +232,38 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// A run whose identity nobody names has that of the checkpoint it goes on from by itself. One that
+// begins with a checkpoint by name is a run of its own.
+func TestIdentity(t *testing.T) {
+	first, other, tr := t.TempDir(), t.TempDir(), newTruth(1)
+	if _, err := saveAlone(t, nil, first, Config{}, tr, 1); err != nil {
+		t.Fatal(err)
+	}
+	of := func(dir, resume string) string {
+		s := testStore(t, Alone{}, nil, dir, Config{})
+		s.run = ""
+		if _, err := s.Resume(t.Context(), resume, tr.whole(true), LoadOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Save(t.Context(), tr.meta(2), tr.whole(false)); err != nil {
+			t.Fatal(err)
+		}
+		found, err := List(filepath.Join(dir, "checkpoints"))
+		if err != nil || len(found) == 0 || found[0].Step != 2 || found[0].Run == "" {
+			t.Fatal(found, err)
+		}
+		return found[0].Run
+	}
+	branch := of(other, filepath.Join(first, "checkpoints", "step-1"))
+	found, err := List(filepath.Join(first, "checkpoints"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, same := found[0].Run, of(first, "auto"); same != run || branch == run {
+		t.Errorf("the first run is %s, goes on as %s, and one that begins with its checkpoint is %s", run, same, branch)
+	}
+}
+
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name ...string) string { return filepath.Join(append([]string{dir, "checkpoints"}, name...)...) }
