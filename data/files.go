@@ -72,8 +72,8 @@ func splitOf(path string) string {
 type found struct {
 	files  []string
 	splits map[string][]string // of a folder where some file is for training; else nil
-	named  map[string][]string // of a folder, by split, those whose names tell of one
-	empty  []string            // files of rows without a byte, which are passed over
+	named  map[string][]string // of a folder, by split, those whose names contain one
+	empty  []string            // files of rows without a byte, which are skipped
 }
 
 // heldOut is validation, or else test, or "" where there are files for neither.
@@ -139,7 +139,7 @@ func findFiles(path, format string) (found, error) {
 }
 
 // withContent leaves out files that are empty, or no files. Empty ones that would hold rows are
-// noted; a text may well be empty.
+// noted; a text may be empty.
 func (f *found) withContent(files []string) []string {
 	return slices.DeleteFunc(files, func(path string) bool {
 		st, err := os.Stat(path) // of what a link names: caches of downloads are made of them
@@ -223,7 +223,7 @@ func withRows(files []string) (with, without []string) {
 	return with, without
 }
 
-// emptyNote tells of files that were passed over: without a byte, and without a row.
+// emptyNote lists the files that were skipped: without a byte, and without a row.
 func emptyNote(bytes, rows []string) (notes []string) {
 	for _, e := range []struct {
 		files []string

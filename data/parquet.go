@@ -102,7 +102,7 @@ func openParquet(in *os.File) (*parquet.File, error) {
 	return p, checkGroups(p.Metadata())
 }
 
-// parquetRowCount is how many rows the footer of a file tells of.
+// parquetRowCount is the number of rows in the footer of a file.
 func parquetRowCount(path string) (rows int64, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library, on a damaged file
@@ -154,7 +154,7 @@ func checkGroups(m *format.FileMetaData) error {
 		rows += g.NumRows
 	}
 	if rows != m.NumRows {
-		return fmt.Errorf("%w: its footer tells of %d rows, and its row groups of %d", errParquet, m.NumRows, rows)
+		return fmt.Errorf("%w: its footer has %d rows, and its row groups %d", errParquet, m.NumRows, rows)
 	}
 	for _, g := range m.RowGroups {
 		for _, c := range g.Columns {
@@ -191,7 +191,7 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 		s.read.Add(int64(size * float64(n)))
 		switch {
 		case err == io.EOF && got != want:
-			return fmt.Errorf("%w: a row group holds %d rows, and the footer tells of %d", errParquet, got, want)
+			return fmt.Errorf("%w: a row group holds %d rows, and the footer has %d for it", errParquet, got, want)
 		case err == io.EOF:
 			return nil
 		case err != nil:

@@ -159,9 +159,9 @@ func TestParquetTruncatedGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*format.FileMetaData){
-		"a row group holds 100 rows, and the footer tells of 105": func(m *format.FileMetaData) { m.RowGroups[0].NumRows += 5; m.NumRows += 5 },
-		"a row group holds 100 rows, and the footer tells of 95":  func(m *format.FileMetaData) { m.RowGroups[1].NumRows -= 5; m.NumRows -= 5 },
-		"its footer tells of 255 rows, and its row groups of 250": func(m *format.FileMetaData) { m.NumRows += 5 },
+		"a row group holds 100 rows, and the footer has 105 for it": func(m *format.FileMetaData) { m.RowGroups[0].NumRows += 5; m.NumRows += 5 },
+		"a row group holds 100 rows, and the footer has 95 for it":  func(m *format.FileMetaData) { m.RowGroups[1].NumRows -= 5; m.NumRows -= 5 },
+		"its footer has 255 rows, and its row groups 250":           func(m *format.FileMetaData) { m.NumRows += 5 },
 		"EOF": func(m *format.FileMetaData) { m.RowGroups[2].Columns[0].MetaData.TotalCompressedSize -= 9 },
 	} {
 		_, err := records(t, Config{}, write(t, "x.parquet", changeFooter(t, blob, change)))

@@ -33,7 +33,7 @@ func (l *Line) Record(r Record) error {
 	return l.print(text)
 }
 
-// epochLine tells of the epoch that a step ends.
+// epochLine is the line of the epoch that a step ends.
 func epochLine(r Record) string {
 	return fmt.Sprintf("epoch=%.0f step=%d mean_loss=%.4f", r.Epoch, r.Step, *r.EpochLoss)
 }

@@ -82,7 +82,7 @@ func (p Plan) beyond(before Plan, n int64) Plan {
 // worker is a device that counts what it would have computed.
 type worker interface{ Work() float64 }
 
-// run plans a step of so many micro-batches.
+// run plans a step of accumulation micro-batches.
 func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	if !j.Apart {
 		return j.step(ctx, rank, accumulation)
@@ -94,7 +94,7 @@ func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	return j.divide(ctx, rank, accumulation, p)
 }
 
-// step makes a step of so many micro-batches.
+// step simulates a step of accumulation micro-batches.
 func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err error) {
 	b, err := device.Open("meta", device.Options{})
 	if err != nil {

@@ -66,12 +66,12 @@ func (t *tokenizing) state() string {
 	return fmt.Sprintf("tokenizing %s: %d%% %s", t.called(), 100*t.at.Done/max(1, t.at.Total), t.speed())
 }
 
-// called is the name of what is tokenized.
+// called is the name of what is tokenized. The terminal is written to directly, so it is clean.
 func (t *tokenizing) called() string {
 	if t.at.Path == "" {
 		return t.name
 	}
-	return t.at.Path
+	return monitor.Clean(t.at.Path)
 }
 
 // speed is in bytes of the files.

@@ -32,6 +32,14 @@ func TestTokenizingIsShownWhereItTakesLong(t *testing.T) {
 		t.Errorf("wrote %q, then %q", line, rest)
 	}
 	b.Reset()
+	p.report(data.Progress{Path: "\x1b[2Jx.txt", Done: 0, Total: 40e6})
+	p.drawn = p.drawn.Add(-time.Second)
+	p.report(data.Progress{Path: "\x1b[2Jx.txt", Done: 20e6, Total: 40e6})
+	if got := b.String(); !strings.HasPrefix(got, "\r\x1b[K"+`tokenizing \x1b[2Jx.txt: 50`) {
+		t.Errorf("wrote %q", got)
+	}
+	p.close()
+	b.Reset()
 	p.close()
 	if b.Len() > 0 {
 		t.Errorf("wrote twice: %q", b.String())

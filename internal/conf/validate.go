@@ -53,7 +53,7 @@ func (d *decoder) validate(v reflect.Value, path string) {
 	}
 }
 
-// written says whether a source has set the value of a path, rightly as far as is known.
+// written says whether a source has set the value of a path, to one without a known problem.
 func (d *decoder) written(path string) bool {
 	o, isValue := d.origins[path]
 	return isValue && o != "default" && !d.bad[path]
