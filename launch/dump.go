@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -62,9 +63,18 @@ func (d *dump) open(kind string, how int) (*os.File, error) {
 
 func (d *dump) path(kind string) string {
 	if d.dir == "" {
-		return filepath.Join(os.TempDir(), fmt.Sprintf("trireme-%s-%d.txt", kind, os.Getpid()))
+		name := d.name
+		if name == "" {
+			name = strconv.Itoa(os.Getpid())
+		}
+		return filepath.Join(os.TempDir(), fmt.Sprintf("trireme-%s-%s.txt", kind, name))
 	}
 	return filepath.Join(d.dir, fmt.Sprintf("%s-%s.txt", kind, d.name))
+}
+
+// stacksIn is the pattern of the files that goroutines writes where dir is the directory.
+func stacksIn(dir string) string {
+	return (&dump{dir: dir, name: "*"}).path("goroutines")
 }
 
 // goroutines appends the stacks of all goroutines to a file.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -232,7 +231,7 @@ func (a *attempt) handle(s syscall.Signal) {
 				w.signal(s)
 			}
 		}
-		fmt.Fprintf(a.stderr, "stacks of all goroutines of the launcher and %d ranks: %s\n", n, filepath.Join(a.cfg.LogDir, "goroutines-*.txt"))
+		fmt.Fprintf(a.stderr, "stacks of all goroutines of the launcher and %d ranks: %s\n", n, stacksIn(a.cfg.LogDir))
 	case syscall.SIGTSTP: // Ctrl-Z reaches this process alone
 		a.workers.signal(syscall.SIGSTOP)
 		syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -55,5 +56,24 @@ func TestKeepCrash(t *testing.T) {
 		if old == "" {
 			os.MkdirAll(dir, 0o755) // it was empty, and is removed
 		}
+	}
+}
+
+// Where there is no LogDir, stacks are in the directory for temporary files, and the launcher says so.
+func TestStacksWithoutLogDir(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	path, err := (&dump{}).goroutines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said buffer
+	a := attempt{stderr: &said, workers: &workers{}}
+	a.handle(syscall.SIGQUIT)
+	var pattern string
+	if _, err := fmt.Sscanf(said.String(), "stacks of all goroutines of the launcher and 0 ranks: %s\n", &pattern); err != nil {
+		t.Fatal(err, said.String())
+	}
+	if ok, err := filepath.Match(pattern, path); !ok || err != nil {
+		t.Errorf("%s is not one of %s (%v)", path, pattern, err)
 	}
 }
