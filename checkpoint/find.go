@@ -116,8 +116,8 @@ func Runs(dir string) ([]string, error) {
 	return runs, err
 }
 
-// owns says whether a checkpoint is of a run: one that names no run belongs to whom it lies with,
-// and who does not know its own run takes any.
+// owns reports whether a checkpoint belongs to a run. One that names no run belongs to the run of its
+// directory; run "" owns every checkpoint.
 func owns(run string, f Found) bool { return run == "" || f.Run == "" || f.Run == run }
 
 // Latest is the path of the newest verified checkpoint of a run in dir, empty where there is none,
@@ -172,7 +172,7 @@ func foreign(dir string, f Found) error {
 // anew without a word would throw the run away.
 type noneVerified struct {
 	dir            string
-	failed, broken []Found // when they were read, and before
+	failed, broken []Found // failed to load; not verified
 }
 
 func (e *noneVerified) Error() string {

@@ -49,7 +49,7 @@ func (disk) Create(path string) (file, error) {
 }
 
 func (disk) Open(path string) (file, error) {
-	// A pipe that nobody writes to would hold the process for ever; a device may do anything.
+	// Opening a pipe that nobody writes to would block forever.
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: errNoFile}
 	}

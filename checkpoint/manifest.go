@@ -45,8 +45,7 @@ type Meta struct {
 	State     []byte // JSON, whose white space is not kept: data position, schedule, random keys, tokens; what the run needs to go on
 }
 
-// errNewer is wrapped where a checkpoint is sound as far as this program can tell, which is too old
-// to read it.
+// errNewer is wrapped by the error of a sound checkpoint that a newer version of this program wrote.
 var errNewer = errors.New("it was written by a newer version of this program")
 
 // manifest is manifest.json: it places every tensor's every element in a file.

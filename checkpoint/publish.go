@@ -72,8 +72,8 @@ func (e *exporter) publish() error {
 	return e.removeOthers(names)
 }
 
-// names are the files' names in the directory. The index that is there must go on naming its own
-// shards until the new one takes its place, so shards whose names are taken get a number:
+// names are the files' names in the directory. The old index names its own shards until the new one
+// replaces it, so new shards never take their names; they get a number:
 // model-00001-of-00002.1.safetensors.
 func (e *exporter) names() ([]string, error) {
 	there, err := e.fs.ReadDir(e.dir)
@@ -90,7 +90,7 @@ func (e *exporter) names() ([]string, error) {
 			}
 			taken = taken || slices.Contains(there, names[i])
 		}
-		if !taken || len(names) == 1 { // one file replaces the one that is there at once
+		if !taken || len(names) == 1 { // a rename replaces one file at once
 			return names, nil
 		}
 	}

@@ -24,7 +24,7 @@ func (a *attempt) hear(w word) {
 // lost. They are counted, and not time, because Ctrl-Z stops the launcher too.
 const looks = 4
 
-// findStopped blames and kills workers that are stopped, and says whether there are any.
+// findStopped blames and kills workers that are stopped, and reports whether there are any.
 func (a *attempt) findStopped() (any bool) {
 	for _, w := range a.workers.all {
 		if w.gone.Load() {

@@ -46,9 +46,9 @@ type Contents struct {
 	end            *data.EndToken // nil: a row has it as a label, or nothing is known of it
 }
 
-// Inspect opens everything that a run of so many ranks, of which each machine has local (0: all), is
-// given, as Open does, and makes the model without memory: what is wrong is found before any rank starts, as an *InputError.
-// report, which may be nil, is told how far it is as files are tokenized.
+// Inspect opens everything that a run of ranks ranks needs, as Open does, and makes the model without
+// memory, to find mistakes before any rank starts: they are an *InputError. local is the number of
+// ranks of each machine; 0 is all. report gets the progress of tokenizing and may be nil.
 func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local int, report func(data.Progress)) (_ *Summary, err error) {
 	s := &Summary{Ranks: ranks, Local: local, Strategy: cfg.Parallel.Strategy}
 	accum, err := cfg.Training.Accumulation(ranks)

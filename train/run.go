@@ -93,7 +93,7 @@ type progress struct {
 	Scaler   *optim.ScalerState `json:"loss_scaler,omitempty"`
 	Best     *best              `json:"best,omitempty"`
 	Epoch    epochLoss          `json:"epoch,omitzero"`
-	// Relieved says that layers are computed again since memory was short.
+	// Relieved reports that layers are recomputed because memory was short.
 	Relieved bool `json:"relieved,omitempty"`
 }
 

@@ -17,9 +17,8 @@ type waits struct {
 	silence time.Duration // for a sign of life
 }
 
-// meeting is a rank's way into its world. It begins before what the rank prepares alone, so that
-// every rank knows from its first moment on which others live, and nobody's preparation is limited
-// by a time-out.
+// meeting connects a rank with its world. It begins before the rank prepares alone, so that heartbeats
+// run from the first moment and no time-out limits preparation.
 type meeting struct {
 	env   rendezvous.Env
 	waits waits
@@ -82,8 +81,8 @@ func (m *meeting) note(line string) {
 	fmt.Fprintln(m.out, line)
 }
 
-// join waits for all ranks, for the time-out from now on where one has not come at all. The store is
-// nil in a world of one.
+// join waits for all ranks: for a rank that has not connected, until the time-out from now on. The
+// store is nil in a world of one.
 func (m *meeting) join() (*rendezvous.Store, error) {
 	if err := m.connected(); err != nil || m.store == nil {
 		return nil, err

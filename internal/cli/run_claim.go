@@ -24,8 +24,8 @@ func busy(err error) error {
 	return &Exit{CodeUsage, &Problem{What: in.Error(), Try: try, Err: err}}
 }
 
-// claim takes the run's directory, and checkpoint.dir, for this process and those that it starts. A
-// new run gets what holds no other; whatever happens at the same time, one directory has one run.
+// claim locks the run's directory, and checkpoint.dir, for this process and rank 0. It checks under the
+// lock that a new run's directory holds no other run.
 func (j *job) claim(stderr io.Writer) (err error) {
 	dir, saves := j.cfg.OutputDir, j.cfg.Checkpoint.Dir
 	if dir == "" {

@@ -56,10 +56,10 @@ func (f *trainFlags) defaultName(j *job) string {
 	return from[:min(len(from), 100)]
 }
 
-// findRun finds which run the job is of, as far as that is known before it begins: workers are told,
-// and --resume auto without output_dir goes on with the newest of the name. Of a new run it checks
-// that it may begin where it is to: each rank that another launcher has started finds the same, since
-// nothing is written before all have joined. Only rank 0 knows whether the lock is another job's.
+// findRun finds the job's run, as far as it is known before the job begins: the launcher passes it to
+// its workers, and --resume auto without output_dir continues the newest run of the name. It refuses a
+// new run in a directory that holds another. All ranks of another launcher get the same answer, because
+// nothing is written before all have joined; only rank 0 looks at the lock, since it may hold it.
 func (j *job) findRun(launched bool) error {
 	if text, ok := os.LookupEnv(runVar); ok {
 		if err := json.Unmarshal([]byte(text), &j.run); err != nil {
@@ -192,8 +192,8 @@ func markedRun(path string) string {
 	return id
 }
 
-// join makes rank 0's run that of every rank: where another launcher starts them, rank 0 alone
-// decides about the directory.
+// join gives every rank the run of rank 0, which alone decides about the directory if another launcher
+// starts the ranks.
 func (j *job) join(ctx context.Context, ranks checkpoint.Agreement) error {
 	b, err := json.Marshal(j.run)
 	if err != nil {

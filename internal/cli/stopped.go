@@ -33,9 +33,9 @@ func untilStopped(ctx context.Context, doing, left string, do func(context.Conte
 	return &Exit{asked.Code(), &Problem{What: "stopped while " + doing + ": " + left, Err: err}}
 }
 
-// ending is what a run's error means once somebody has asked for a stop. Whatever goes wrong before
-// the first step does so because this rank or another leaves. The run has then saved nothing: the
-// same command goes on from an older checkpoint, if it resumes and there is one, or begins anew.
+// ending is the error of a run that was asked to stop. Before the first step every error is a
+// consequence of the stop, on this rank or another, and the run has saved nothing: the same command
+// continues from an older checkpoint, if it resumes and there is one, or begins anew.
 func (j *job) ending(ctx context.Context, err error) error {
 	asked := stopOf(ctx).Asked()
 	if asked == nil || err == nil || j.begun && codeOf(err) != asked.Code() {

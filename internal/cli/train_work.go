@@ -202,7 +202,7 @@ func (j *job) tokenizers() []string {
 // the launcher sees the one with the cause fail first.
 const causeFirst = 300 * time.Millisecond
 
-// blamer is an error that another rank is the cause of: one that hangs, is stopped or was lost.
+// blamer is an error that another rank caused: one that hangs, is stopped or was lost.
 type blamer interface {
 	error
 	// Culprit is the rank that is to blame; false where it is not known, or has failed and says so
