@@ -33,6 +33,7 @@ func TestPreparingIsNoTimeout(t *testing.T) {
 	quick := meet(t.Context(), envs[0], w, io.Discard)
 	time.Sleep(2 * w.timeout) // it prepares too, alone
 	slow := meet(t.Context(), envs[1], w, io.Discard)
+	<-slow.ready // or a busy machine takes it for one that never comes
 	done := make(chan error, 1)
 	go func() {
 		_, err := quick.join()
