@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"trireme/tensor"
 )
@@ -38,29 +39,37 @@ func checkFinite(m memory, shards []tensor.Shard) error {
 	return nil
 }
 
+// exponents are the bits of an exponent that is all ones, in each number of 8 bytes, and the lowest
+// of these: their sum reaches the sign's bit.
+var exponents = map[tensor.DType]struct{ all, lowest, sign uint64 }{
+	tensor.F32:  {0x7f8000007f800000, 0x0080000000800000, 0x8000000080000000},
+	tensor.BF16: {0x7f807f807f807f80, 0x0080008000800080, 0x8000800080008000},
+	tensor.F16:  {0x7c007c007c007c00, 0x0400040004000400, 0x8000800080008000},
+}
+
 // NotFinite counts the values in b, little-endian floats of type dt, that are NaN or infinite; first
 // is the index of the first one. Other types have none.
 func NotFinite(b []byte, dt tensor.DType) (n, first int) {
-	exponent := map[tensor.DType]uint32{tensor.F32: 0x7f800000, tensor.BF16: 0x7f80, tensor.F16: 0x7c00}[dt]
-	if exponent == 0 {
+	e, ok := exponents[dt]
+	if !ok {
 		return 0, 0
 	}
-	count := func(i int, bits uint32) {
-		if bits&exponent == exponent {
+	size := dt.Size()
+	for at := 0; at < len(b); at += 8 {
+		var word uint64
+		if len(b)-at >= 8 {
+			word = binary.LittleEndian.Uint64(b[at:])
+		} else { // the last ones
+			for i, x := range b[at:] {
+				word |= uint64(x) << (8 * i)
+			}
+		}
+		for left := (word&e.all + e.lowest) & e.sign; left != 0; left &= left - 1 {
 			if n == 0 {
-				first = i
+				first = (at + bits.TrailingZeros64(left)/8) / size
 			}
 			n++
 		}
-	}
-	if dt == tensor.F32 {
-		for i := 0; 4*i < len(b); i++ {
-			count(i, binary.LittleEndian.Uint32(b[4*i:]))
-		}
-		return n, first
-	}
-	for i := 0; 2*i < len(b); i++ {
-		count(i, uint32(binary.LittleEndian.Uint16(b[2*i:])))
 	}
 	return n, first
 }

@@ -24,6 +24,9 @@ func TestNotFinite(t *testing.T) {
 		{tensor.AsBytes([]float32{1, nan, inf}), tensor.F32, 2, 1},
 		{tensor.AsBytes([]uint16{0x7f7f, 0x0001, 0xff80}), tensor.BF16, 1, 2},
 		{tensor.AsBytes([]uint16{0x7bff, 0x7c00, 0x7e01}), tensor.F16, 2, 1},
+		{tensor.AsBytes([]float32{nan, 1, inf, nan, math.MaxFloat32}), tensor.F32, 3, 0},
+		{tensor.AsBytes([]uint16{0x7f7f, 0xff7f, 0xffff, 0x7f80, 1, 2, 0x7f81}), tensor.BF16, 3, 2},
+		{tensor.AsBytes([]uint16{0xfbff, 1, 2, 3, 4, 5, 0xfc01}), tensor.F16, 1, 6},
 		{tensor.AsBytes([]int32{-1}), tensor.I32, 0, 0},
 	} {
 		if n, first := checkpoint.NotFinite(c.b, c.dt); n != c.n || first != c.first {
@@ -50,5 +53,22 @@ func TestCheckFinite(t *testing.T) {
 	err = checkpoint.CheckFinite(context.Background(), s, checkpoint.Alone{}, b)
 	if !errors.Is(err, checkpoint.ErrNotFinite) || !strings.Contains(err.Error(), "w [300010]: element 300008 is not finite") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Every half is judged as its exponent says, wherever it stands in 8 bytes.
+func TestNotFiniteOfAllHalves(t *testing.T) {
+	for dt, exponent := range map[tensor.DType]uint16{tensor.BF16: 0x7f80, tensor.F16: 0x7c00} {
+		for x := range 1 << 16 {
+			v := make([]uint16, 7)
+			v[x%7] = uint16(x)
+			want, at := 0, 0
+			if uint16(x)&exponent == exponent {
+				want, at = 1, x%7
+			}
+			if n, first := checkpoint.NotFinite(tensor.AsBytes(v), dt); n != want || first != at {
+				t.Fatalf("%v %#x: %d from %d", dt, x, n, first)
+			}
+		}
 	}
 }
