@@ -54,9 +54,6 @@ func (c *Checkpoint) Meta() Meta {
 	return Meta{Run: c.m.Run, Step: c.m.Step, Epoch: c.m.Epoch, WorldSize: c.m.WorldSize, Strategy: c.m.Strategy, Config: c.m.Config, State: c.m.State}
 }
 
-// Path is the checkpoint's directory.
-func (c *Checkpoint) Path() string { return c.dir }
-
 // Tensor describes one tensor of a checkpoint.
 type Tensor struct {
 	Kind, Name string

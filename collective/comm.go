@@ -44,14 +44,6 @@ func (g *group) Rank() int         { return g.me }
 func (g *group) Size() int         { return len(g.ranks) }
 func (g *group) Abort(cause error) { g.w.Abort(cause) }
 
-// Recording is the flight recorder of a Group made by this package, nil of another.
-func Recording(g Group) *Recorder {
-	if g, ok := g.(*group); ok {
-		return &g.rec
-	}
-	return nil
-}
-
 func (g *group) note(h *Header, s State) {
 	g.noteMu.Lock()
 	defer g.noteMu.Unlock()

@@ -21,11 +21,3 @@ var (
 	// NEON is arm64's vector unit, which every arm64 processor has.
 	NEON = runtime.GOARCH == "arm64"
 )
-
-// Name is the processor's name as it gives it itself, or its architecture.
-func Name() string {
-	if n := cpuid.CPU.BrandName; n != "" {
-		return n
-	}
-	return runtime.GOARCH
-}
