@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"trireme/internal/conf"
@@ -20,13 +21,16 @@ const maxPiped = 96 << 10
 // stdinName is what - stands for, where a file's name is wanted.
 const stdinName = "/dev/stdin"
 
-// readConfig reads the file of --config. What comes through a pipe is piped: the text for workers.
+// readConfig reads the file of --config. What comes through a pipe or a descriptor is piped: the text
+// for workers.
 // It waits for whoever writes into the pipe, says so after a second, and ends with ctx.
 func readConfig(ctx context.Context, name string, stderr io.Writer) (text, piped string, err error) {
 	if text, ok := os.LookupEnv(pipedVar); ok {
 		return text, text, nil
 	}
-	if st, err := os.Stat(name); err != nil || st.Mode().IsRegular() || st.IsDir() {
+	// Workers have neither this process's standard input nor its descriptors, files or not.
+	descriptor := strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/")
+	if st, err := os.Stat(name); err != nil || st.IsDir() || st.Mode().IsRegular() && !descriptor {
 		text, err = conf.Read(name)
 		return text, "", err
 	}
