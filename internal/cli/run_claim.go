@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"trireme/checkpoint"
 	"trireme/internal/rundir"
@@ -24,8 +25,8 @@ func busy(err error) error {
 	return &Exit{CodeUsage, &Problem{What: in.Error(), Try: try, Err: err}}
 }
 
-// claim locks the run's directory, and checkpoint.dir, for this process and rank 0. It checks under the
-// lock that a new run's directory holds no other run.
+// claim locks the run's directory, and a checkpoint.dir outside it, for this process and rank 0. It
+// checks under the lock that a new run's directory holds no other run.
 func (j *job) claim(stderr io.Writer) (err error) {
 	dir, saves := j.cfg.OutputDir, j.cfg.Checkpoint.Dir
 	if dir == "" {
@@ -41,16 +42,22 @@ func (j *job) claim(stderr io.Writer) (err error) {
 	if err := j.acquire(lockVar, dir, stderr); err != nil {
 		return err
 	}
-	if saves != "" && !sameFile(saves, dir) {
+	inside := saves != "" && below(saves, dir)
+	if saves != "" && !inside {
 		if err := j.acquire(checkpointLockVar, saves, stderr); err != nil {
 			return err
 		}
 	}
+	for _, at := range j.beside(dir) {
+		if err := rundir.Busy(at); err != nil {
+			return busy(err)
+		}
+	}
 	if j.cfg.MoveAside && j.cfg.Resume != "auto" {
-		if saves != "" && checkpoint.Any(saves) {
+		if saves != "" && !inside && checkpoint.Any(saves) {
 			err = j.moveAside(checkpointLockVar, saves, stderr)
 		}
-		if err == nil && rundir.Held(dir) != "" {
+		if err == nil && (rundir.Held(dir) != "" || inside && checkpoint.Any(saves)) {
 			err = j.moveAside(lockVar, dir, stderr)
 		}
 		if err != nil {
@@ -65,6 +72,20 @@ func (j *job) claim(stderr io.Writer) (err error) {
 		return err
 	}
 	return j.settle(runID{Dir: dir, ID: id})
+}
+
+// beside names the other directories whose lock covers what a run in dir saves to: the directory that
+// checkpoint.dir lies in, which may be another run's, or without checkpoint.dir the default place of
+// checkpoints, which may be another run's checkpoint.dir.
+func (j *job) beside(dir string) []string {
+	switch saves := j.cfg.Checkpoint.Dir; {
+	case saves == "":
+		return []string{filepath.Join(dir, "checkpoints")}
+	case below(saves, dir):
+		return nil
+	default:
+		return []string{filepath.Dir(resolve(saves))}
+	}
 }
 
 // acquire makes a directory where there is none, and takes its lock.
@@ -101,18 +122,19 @@ func hostname() string {
 	return name
 }
 
-// sameFile says whether two paths lead to the same place.
-func sameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(x, y)
-}
-
 // moveAside renames a directory that holds another run, whose lock this process has, and takes an
 // empty one in its place.
 func (j *job) moveAside(name, dir string, stderr io.Writer) error {
-	if below(j.cfg.Resume, dir) {
-		return usage(fmt.Sprintf("resume names %s, and move_aside is to rename %s", j.cfg.Resume, dir), "another --output_dir")
+	if below(".", dir) {
+		return usage("move_aside is to rename "+dir+", and the working directory is in it", "another --output_dir")
+	}
+	for _, in := range []struct{ key, path string }{
+		{"resume", strings.TrimPrefix(j.cfg.Resume, "none")}, {"model.path", j.cfg.Model.Path}, {"model.config", j.cfg.Model.Config},
+		{"data.path", j.cfg.Data.Path}, {"data.eval_path", j.cfg.Data.EvalPath}, {"data.tokenizer", j.cfg.Data.Tokenizer},
+	} {
+		if in.path != "" && below(in.path, dir) {
+			return usage(fmt.Sprintf("move_aside is to rename %s, and %s names %s in it", dir, in.key, in.path), "another --output_dir")
+		}
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -134,11 +156,19 @@ func (j *job) moveAside(name, dir string, stderr io.Writer) error {
 
 // below says whether a path leads into a directory.
 func below(path, dir string) bool {
-	a, err := filepath.Abs(path)
-	d, err2 := filepath.Abs(dir)
-	if err != nil || err2 != nil {
-		return false
-	}
-	rel, err := filepath.Rel(d, a)
+	rel, err := filepath.Rel(resolve(dir), resolve(path))
 	return err == nil && filepath.IsLocal(rel)
+}
+
+// resolve is the absolute path without symbolic links, as far as it exists.
+func resolve(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	dir, base := filepath.Split(path)
+	return filepath.Join(resolve(dir), base)
 }

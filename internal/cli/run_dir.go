@@ -77,7 +77,7 @@ func (j *job) findRun(launched bool) error {
 	if dir == "" {
 		return j.settle(runID{})
 	}
-	for _, at := range []string{dir, j.cfg.Checkpoint.Dir} {
+	for _, at := range append(j.beside(dir), dir, j.cfg.Checkpoint.Dir) {
 		if !launched && at != "" {
 			if err := rundir.Busy(at); err != nil {
 				return busy(err)
