@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -43,6 +44,9 @@ can be compared with the link whatever the number of ranks.`,
 			if !(seconds >= 0) {
 				return usage(fmt.Sprintf("--seconds: %v is negative", seconds), "--seconds 0.6")
 			}
+			if timeout <= 0 {
+				return usage(fmt.Sprintf("--timeout is %v: it must be positive", timeout), "--timeout 1m")
+			}
 			env, err := rendezvous.Read(os.LookupEnv)
 			if err != nil {
 				return &Exit{CodeUsage, err}
@@ -66,7 +70,7 @@ can be compared with the link whatever the number of ranks.`,
 	c.Flags().IntVar(&nproc, "nproc", 2, "worker processes to start")
 	c.Flags().StringVar(&transport, "transport", "auto", "how ranks are connected: auto, shm or tcp")
 	c.Flags().Float64Var(&seconds, "seconds", 0, "length of each measurement; 0 is 0.6")
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how long a rank waits for the others; 0 is one minute")
+	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long a rank waits for the others")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -86,7 +90,7 @@ func benchCollectives(ctx context.Context, env rendezvous.Env, transport string,
 	r, err := bench.Collectives(ctx, w, o)
 	if err != nil {
 		w.Abort(err)
-		return nil, err
+		return nil, errors.Join(err, w.Close())
 	}
 	return &collectivesReport{"trireme.bench.collectives/1", w.transport, r}, w.Close()
 }

@@ -66,7 +66,7 @@ step counts from the start of the process that the user started, workers include
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flags are there
 	}
 	p.StringVar(&f.transport, "transport", "auto", "how ranks are connected: auto, shm or tcp")
-	p.DurationVar(&f.timeout, "timeout", 0, "how long a rank waits for the others; 0 is one minute")
+	p.DurationVar(&f.timeout, "timeout", time.Minute, "how long a rank waits for the others")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
@@ -96,6 +96,9 @@ func (f *benchStepFlags) check() error {
 		if n.value < n.min {
 			return usage(fmt.Sprintf("--%s is %d: it must be at least %d", n.flag, n.value, n.min), "")
 		}
+	}
+	if f.timeout <= 0 {
+		return usage(fmt.Sprintf("--timeout is %v: it must be positive", f.timeout), "--timeout 1m")
 	}
 	if !(o.Clip >= 0) {
 		return usage(fmt.Sprintf("--clip is %v: it must be 0 or more", o.Clip), "")

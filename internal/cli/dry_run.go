@@ -42,11 +42,11 @@ func (j *job) dryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 		s := j.summary
 		r := dryRunReport{
 			Schema: "trireme.dry_run/1", Parameters: s.Parameters, World: s.Ranks, Strategy: s.Strategy, RowsPerStep: s.RowsPerStep,
-			Steps: s.Steps, StepsPerEpoch: int64(s.StepsPerEpoch), WarmupSteps: s.WarmupSteps, LearningRates: s.LearningRates,
-			Data: j.dataReport(&s.Contents), Memory: map[string]int64{}, MemoryPeak: int64(p.Memory.PeakTotal), Notes: s.Notes,
+			Steps: s.Steps, StepsPerEpoch: s.StepsPerEpoch, WarmupSteps: s.WarmupSteps, LearningRates: s.LearningRates,
+			Data: j.dataReport(&s.Contents), Memory: map[string]int64{}, MemoryPeak: p.Memory.PeakTotal, Notes: s.Notes,
 		}
 		for c := range tensor.NumCategories {
-			r.Memory[c.String()] = int64(p.Memory.Peak[c])
+			r.Memory[c.String()] = p.Memory.Peak[c]
 		}
 		return writeJSON(w, r)
 	}

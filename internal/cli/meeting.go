@@ -11,10 +11,10 @@ import (
 	"trireme/rendezvous"
 )
 
-// waits are how long ranks wait for one another. The zero value is the defaults.
+// waits are how long ranks wait for one another.
 type waits struct {
 	timeout time.Duration // for a rank that runs, in joining and in a collective
-	silence time.Duration // for a sign of life
+	silence time.Duration // for a sign of life; 0 is one second
 }
 
 // meeting connects a rank with its world. It begins before the rank prepares alone, so that heartbeats
@@ -101,11 +101,7 @@ func (m *meeting) prepared() error {
 
 func (m *meeting) connected() error {
 	if m.env.WorldSize > 1 {
-		limit := m.waits.timeout
-		if limit == 0 {
-			limit = defaultWait
-		}
-		late := time.AfterFunc(limit, func() {
+		late := time.AfterFunc(m.waits.timeout, func() {
 			select {
 			case <-m.ready:
 			default:
@@ -117,9 +113,6 @@ func (m *meeting) connected() error {
 	<-m.ready
 	return m.err
 }
-
-// defaultWait is the time-out of joining where none is given.
-const defaultWait = 5 * time.Minute
 
 // cause is the rank that was lost where err is only that a context ended for it.
 func (m *meeting) cause(err error) error {

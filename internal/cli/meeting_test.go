@@ -69,7 +69,8 @@ func TestPreparingIsNoTimeout(t *testing.T) {
 // A rank that is lost while another prepares ends what that does, with the cause.
 func TestLostWhilePreparing(t *testing.T) {
 	envs := twoRanks(t)
-	a, b := meet(t.Context(), envs[0], waits{}, io.Discard), meet(t.Context(), envs[1], waits{}, io.Discard)
+	w := waits{timeout: time.Minute}
+	a, b := meet(t.Context(), envs[0], w, io.Discard), meet(t.Context(), envs[1], w, io.Discard)
 	<-a.ready
 	<-b.ready
 	go b.leave(fmt.Errorf("no such file"))
