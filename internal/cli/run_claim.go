@@ -12,11 +12,11 @@ import (
 	"trireme/internal/rundir"
 )
 
-// busy is the error of a directory that another process uses.
+// busy is the error of a directory that this process cannot lock, as a rule because another uses it.
 func busy(err error) error {
 	var in *rundir.InUse
 	if !errors.As(err, &in) {
-		return err
+		return &Exit{CodeUsage, err}
 	}
 	try := "another --output_dir, or wait until it has ended"
 	if in.Owner.PID > 0 {

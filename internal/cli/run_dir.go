@@ -102,18 +102,19 @@ func (j *job) vacant(dir string) error {
 		return nil
 	}
 	if rundir.Held(dir) != "" {
-		return occupied(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N", "--move_aside, which renames "+dir+" to "+dir+".1 and begins anew")
+		return occupied(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N")
 	}
 	if at := j.cfg.Checkpoint.Dir; at != "" && checkpoint.Any(at) {
-		return occupied(at, "it holds checkpoints", "another checkpoint.dir", "--move_aside, which renames "+at+" to "+at+".1 and begins anew")
+		return occupied(at, "it holds checkpoints", "another checkpoint.dir")
 	}
 	return nil
 }
 
 // occupied is the error of a new run where another is.
-func occupied(dir, holds, elsewhere, aside string) error {
+func occupied(dir, holds, elsewhere string) error {
+	dir = filepath.Clean(dir)
 	return usage(fmt.Sprintf("%s belongs to another run (%s), and a new run would mix with it", dir, holds),
-		fmt.Sprintf("--resume auto to go on with that run, or %s, or %s", elsewhere, aside))
+		fmt.Sprintf("--resume auto to go on with that run, or %s, or --move_aside, which renames %s to %s.1 and begins anew", elsewhere, dir, dir))
 }
 
 // describeRun says what is known of the run in a directory.

@@ -86,7 +86,7 @@ func try(path string) (f *os.File, held bool, err error) {
 	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
 		return f, false, nil
 	case err != nil:
-		return nil, false, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+		return nil, false, errors.Join(fmt.Errorf("lock %s: %w. try: a directory on a file system that has locks (flock)", path, err), f.Close())
 	}
 	// The directory may have been renamed in between: then this is another run's lock.
 	here, err := os.Stat(path)
