@@ -19,7 +19,7 @@ func (s *source) readCSV(file int, in io.Reader, f func(*entry) error) error {
 	if err != nil {
 		return err
 	}
-	keys, err := header(row)
+	keys, err := s.header(row)
 	if err != nil {
 		return rowError(fmt.Sprintf("%s:%d", name, r.begun), err)
 	}
@@ -52,14 +52,16 @@ func (s *source) giveRow(at place, keys, row []string, f func(*entry) error) (er
 	return f(&e)
 }
 
-func header(row []string) ([]string, error) {
+// header gives the names of columns.
+func (s *source) header(row []string) ([]string, error) {
 	keys := make([]string, len(row))
 	seen := map[string]bool{}
 	for i, k := range row {
 		k = strings.TrimSpace(k)
-		if !utf8.ValidString(k) {
+		if !utf8.ValidString(k) && !s.lenient {
 			return nil, invalidText(fmt.Sprintf("invalid UTF-8 in the name of column %d", i+1))
 		}
+		k = strings.ToValidUTF8(k, "\ufffd")
 		if seen[k] && k != "" {
 			return nil, fmt.Errorf("the header has the column %q twice. try: another name for one of them", k)
 		}

@@ -62,6 +62,10 @@ func TestCSV(t *testing.T) {
 	}
 	got, err = records(t, Config{InvalidUTF8: utf8Replace}, write(t, "x.csv", "a\nx\xff\n"))
 	wantRecords(t, got, err, record{where: "x.csv:2", fields: map[string]any{"a": "x\ufffd"}})
+	for name, content := range map[string]string{"x.csv": "a\xff,b\n1,2\n", "x.tsv": "a\xff\tb\n1\t2\n"} {
+		got, err = records(t, Config{InvalidUTF8: utf8Replace}, write(t, name, content))
+		wantRecords(t, got, err, record{where: name + ":2", fields: map[string]any{"a\ufffd": "1", "b": "2"}})
+	}
 }
 
 // As Python's csv.DictReader gives them of a file that is opened with newline="".

@@ -38,7 +38,7 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 			return fmt.Errorf("data: %s:%d: a quote in the header is not closed. try: close it", name, begin)
 		case keys == nil:
 			text.Reset()
-			if keys, err = header(row); err != nil {
+			if keys, err = s.header(row); err != nil {
 				err = rowError(fmt.Sprintf("%s:%d", name, begin), err)
 			}
 			return err
