@@ -16,6 +16,7 @@ import (
 	"trireme/monitor"
 	"trireme/planner"
 	"trireme/tensor"
+	"trireme/tokenizer"
 	"trireme/train"
 )
 
@@ -65,6 +66,7 @@ func (j *job) sample(ctx context.Context, w io.Writer, model string) error {
 
 // tryModel is a command that shows what a model can do.
 func (j *job) tryModel(dir string) string {
+	reads := tokenizer.In(dir)
 	if strings.ContainsAny(dir, " \t'\"$&;()*?") {
 		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 	}
@@ -73,7 +75,7 @@ func (j *job) tryModel(dir string) string {
 	}
 	info, err := train.Describe(j.model)
 	switch {
-	case err != nil || info.Task != model.Causal || len(j.tokenizers()) == 0:
+	case err != nil || info.Task != model.Causal || !reads:
 		return "trireme eval --model " + dir + " --data FILE"
 	case j.summary.Format == data.FormatChat || j.summary.Format == data.FormatShareGPT:
 		return "trireme generate --model " + dir + ` --chat --prompt "Hello"`
