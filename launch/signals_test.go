@@ -118,14 +118,17 @@ func TestCrash(t *testing.T) {
 		var out buffer
 		cfg := config("crash="+mode, 2, &out)
 		cfg.LogDir = t.TempDir()
+		path := filepath.Join(cfg.LogDir, "crash-rank-0000.txt")
+		if err := os.WriteFile(path, []byte("earlier\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 		code, err := Run(t.Context(), cfg)
 		var f *Failure
 		if !errors.As(err, &f) {
 			t.Fatal(mode, code, err)
 		}
-		path := filepath.Join(cfg.LogDir, "crash-rank-0000.txt")
 		stack, _ := os.ReadFile(path)
-		if code != CodeCrashed || f.Rank != 0 || f.Crash != want || f.Stack != path || !strings.Contains(string(stack), "goroutine ") {
+		if code != CodeCrashed || f.Rank != 0 || f.Crash != want || f.Stack != path || !strings.HasPrefix(string(stack), "earlier\n") || !strings.Contains(string(stack), "goroutine ") {
 			t.Errorf("%s: code %d, %v; %d bytes of stack", mode, code, err, len(stack))
 		}
 		if f.Report(&out); strings.Contains(out.String(), "goroutine ") || strings.Count(out.String(), "\n") != 2 {

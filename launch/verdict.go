@@ -1,9 +1,7 @@
 package launch
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -76,8 +74,8 @@ func (a *attempt) describe(w *worker, oom oomCount) *Failure {
 			f.Crash = why
 			stack = slices.Concat([]byte(why+"\n"), stack)
 		}
-		path := filepath.Join(a.cfg.LogDir, fmt.Sprintf("crash-%s.txt", RankName(w.rank)))
-		if err := os.WriteFile(path, stack, 0o644); err == nil { // else its log has it
+		kept := &dump{dir: a.cfg.LogDir, name: RankName(w.rank)}
+		if path, err := kept.crash(string(stack)); err == nil { // else its log has it
 			f.Stack, f.Log = path, ""
 		}
 		f.Shown = true // the stack is not for a terminal
