@@ -40,6 +40,9 @@ func (o Options) Validate() error {
 // ErrNoText says that a model does not predict the next token.
 var ErrNoText = errors.New("generate: this model does not predict the next token: it cannot continue a text. try: trireme eval")
 
+// ErrNaN says that a model computes NaN, which no token can be chosen from.
+var ErrNaN = errors.New("generate: the model's logits are NaN: its weights are NaN or infinite, or its files are damaged. try: another model or checkpoint")
+
 // Tokens yields new ids after prompt. The model computes each row once and keeps its keys and
 // values; where the text grows longer than positions, it begins anew with the newer half.
 func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32, positions int, o Options) iter.Seq2[int32, error] {
@@ -56,8 +59,12 @@ func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32
 				yield(0, context.Cause(ctx))
 				return
 			}
-			p := probabilities(r.logits(ids), o)
-			id := int32(p.pick(uniform(o.Seed, uint64(n))))
+			logits := r.logits(ids)
+			if slices.ContainsFunc(logits, func(x float32) bool { return x != x }) {
+				yield(0, ErrNaN)
+				return
+			}
+			id := int32(probabilities(logits, o).pick(uniform(o.Seed, uint64(n))))
 			if slices.Contains(o.Stop, id) || !yield(id, nil) {
 				return
 			}
