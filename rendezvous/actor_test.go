@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,8 @@ func TestMain(m *testing.M) {
 func play(role string) int {
 	switch role {
 	case "burn":
-		for {
+		for n := new(atomic.Uint64); ; {
+			n.Add(1)
 		}
 	case "steal": // another user
 		b, err := userSecretIn(os.Getenv("RENDEZVOUS_TEST_DIR"))
@@ -103,7 +105,7 @@ func strain(ctx context.Context, s *Store) error {
 	}
 	defer wg.Wait()
 	defer close(stop)
-	for end := time.Now().Add(d); time.Now().Before(end); {
+	for end := time.Now().Add(d); ; {
 		b := make([]byte, 8<<20)
 		for i := 0; i < len(b); i += 4096 {
 			b[i] = 1
@@ -115,12 +117,11 @@ func strain(ctx context.Context, s *Store) error {
 			return err
 		}
 		runtime.GC()
-		if _, err := s.Await(ctx, "round", nil); err != nil {
+		over, err := s.Await(ctx, "round", []byte(strconv.FormatBool(time.Now().After(end))))
+		if err != nil || string(over[0]) == "true" { // rank 0's clock decides for all
 			return err
 		}
 	}
-	_, err = s.Await(ctx, "over", nil)
-	return err
 }
 
 // actor is a rank that runs as a process.
