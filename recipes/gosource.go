@@ -57,7 +57,7 @@ checkpoint: {save_every_n_steps: 200, keep_last_n: 2}
 // GoSource trains a small Llama on the source of Go's standard library, which every machine
 // with Go has, in two ranks. The tokenizer is learned on the spot and kept.
 func GoSource() *Recipe {
-	r := &Recipe{Name: "the built-in recipe", RunName: "go-source", Model: goModel, Nproc: 2, prompts: []string{"func ", "// Package "}}
+	r := &Recipe{Name: "the built-in recipe", RunName: "go-source", Model: goModel, Nproc: 2, prompts: []string{"func (s *", "// Read"}}
 	cache, err := os.UserCacheDir()
 	r.noCache = err
 	r.Tokenizer = filepath.Join(cache, "trireme", fmt.Sprintf("go-source-bpe-%d", vocabulary))

@@ -42,8 +42,8 @@ the tokenizer's end-of-text token or those of generation_config.json, or after
 
 With a run's directory the model is its final_model, or else its newest checkpoint; a checkpoint's
 own configuration says what the model and the tokenizer are.`,
-		Example: `  trireme generate --model out/final_model --prompt "func "
-  trireme generate --model runs/go-source-1 --prompt "func "
+		Example: `  trireme generate --model out/final_model --prompt "func (s *"
+  trireme generate --model runs/go-source-1 --prompt "func (s *"
   trireme generate --model DIR --chat --prompt "What is a mutex?"
   trireme generate --model DIR --temperature 0 --json < prompt.txt`,
 		Args: noArgs,

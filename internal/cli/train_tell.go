@@ -71,7 +71,7 @@ func (j *job) tryModel(dir string) string {
 		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 	}
 	if j.recipe != nil {
-		return "trireme generate --model " + dir + ` --prompt "func "`
+		return "trireme generate --model " + dir + ` --prompt "func (s *"`
 	}
 	info, err := train.Describe(j.model)
 	switch {
