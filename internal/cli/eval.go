@@ -63,10 +63,16 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if env.Rank > 0 || launch.Tied(os.LookupEnv) {
 		told = io.Discard // the process that the user started says it
 	}
+	given := f.config
 	if err := f.findModel(c, told); err != nil {
 		return err
 	}
 	var more []conf.Source
+	if f.config != given || f.kept != nil { // the run's: its division of ranks is not that of an evaluation
+		for key, value := range map[string]string{"mesh.replicate": "0", "mesh.shard": "0", "reshard_after_forward": "true"} {
+			more = append(more, conf.Flag("--model", "parallel."+key, value))
+		}
+	}
 	if f.modelName != "" {
 		more = append(more, conf.Flag("--model", "model.random_weights", "false"))
 	}
