@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"trireme/internal/conf"
 )
@@ -24,6 +25,14 @@ type Config struct {
 	// Dir is the directory of the checkpoints, one subdirectory step-N each; empty is checkpoints
 	// in the output directory. All ranks must see the same directory. Default "".
 	Dir string `yaml:"dir"`
+}
+
+// In is the directory of the checkpoints of a run in outputDir.
+func (c Config) In(outputDir string) string {
+	if c.Dir != "" {
+		return c.Dir
+	}
+	return filepath.Join(outputDir, checkpointsDir)
 }
 
 // The values of Config.StateDictType.

@@ -40,11 +40,7 @@ func NewStore(outputDir, run string, cfg Config, ranks Agreement, device tensor.
 	if run != "" && !rundir.ValidID(run) {
 		return nil, fmt.Errorf("checkpoint: a run %q: an identity has up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
-	dir := cfg.Dir
-	if dir == "" {
-		dir = filepath.Join(outputDir, checkpointsDir)
-	}
-	return &Store{dir: dir, run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, kept: -1}, nil
+	return &Store{dir: cfg.In(outputDir), run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, kept: -1}, nil
 }
 
 // Keep makes saves pass over the checkpoint of a step, and no other, when they delete old ones.

@@ -63,16 +63,10 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if env.Rank > 0 || launch.Tied(os.LookupEnv) {
 		told = io.Discard // the process that the user started says it
 	}
-	given := f.config
 	if err := f.findModel(c, told); err != nil {
 		return err
 	}
 	var more []conf.Source
-	if f.config != given || f.kept != nil { // the run's: its division of ranks is not that of an evaluation
-		for key, value := range map[string]string{"mesh.replicate": "0", "mesh.shard": "0", "reshard_after_forward": "true"} {
-			more = append(more, conf.Flag("--model", "parallel."+key, value))
-		}
-	}
 	if f.modelName != "" {
 		more = append(more, conf.Flag("--model", "model.random_weights", "false"))
 	}
@@ -108,16 +102,21 @@ func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
 		f.checkpoint, f.modelName = s.checkpoint, ""
 		c.Flags().Lookup("model").Changed = false // its configuration says what the model is
 		if f.config == "" {
-			kept := conf.Text(s.checkpoint, s.config)
-			f.kept = &kept
+			f.kept = ofRun(conf.Text(s.checkpoint, s.config))
 		}
 	default:
 		f.modelName = s.dir
 		if config := filepath.Join(s.run, configName); s.run != "" && f.config == "" && exists(config) {
-			f.config = config
+			f.kept = ofRun(conf.File(config))
 		}
 	}
 	return nil
+}
+
+// ofRun is the configuration of a run as an evaluation takes it: without the numbers of ranks among
+// which the run was divided.
+func ofRun(config conf.Source) []conf.Source {
+	return []conf.Source{config, conf.Text("--model", "parallel: {mesh: {replicate: 0, shard: 0}, reshard_after_forward: true}")}
 }
 
 // evalReport is --json's object.

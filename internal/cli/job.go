@@ -69,7 +69,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 		j.file = foreign.Trainer(f.mode, f.foreign(env))
 		sources = append(sources, j.file.Source)
 	} else if f.kept != nil {
-		sources = append(sources, *f.kept)
+		sources = append(sources, f.kept...)
 	} else if f.modelName == "" && f.data == "" && !sets(f.sets, "model.") && !sets(f.sets, "data.path") {
 		j.recipe = recipes.GoSource()
 		sources = append(sources, conf.Text(j.recipe.Name, j.recipe.YAML))

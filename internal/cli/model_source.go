@@ -44,11 +44,11 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	dir, isRun := name, in(cardName)
 	if isRun {
 		c, err := conf.Load(train.Default(), conf.File(filepath.Join(name, configName)))
-		if dir = filepath.Join(name, "checkpoints"); err == nil && c.Value.Checkpoint.Dir != "" {
-			dir = c.Value.Checkpoint.Dir
+		if dir = (checkpoint.Config{}).In(name); err == nil {
+			dir = c.Value.Checkpoint.In(name)
 		}
-	} else if in("checkpoints") {
-		dir = filepath.Join(name, "checkpoints")
+	} else if at := (checkpoint.Config{}).In(name); exists(at) {
+		dir = at
 	}
 	if !checkpoint.Any(dir) {
 		if isRun {

@@ -80,7 +80,7 @@ func (j *job) claim(stderr io.Writer) (err error) {
 func (j *job) beside(dir string) []string {
 	switch saves := j.cfg.Checkpoint.Dir; {
 	case saves == "":
-		return []string{filepath.Join(dir, "checkpoints")}
+		return []string{j.cfg.Checkpoint.In(dir)}
 	case below(saves, dir):
 		return nil
 	default:

@@ -145,7 +145,7 @@ func (j *job) identity(dir string) (string, error) {
 	if j.cfg.Checkpoint.Dir != "" { // it may hold another's
 		return rundir.NewID(), nil
 	}
-	at := filepath.Join(dir, "checkpoints")
+	at := j.cfg.Checkpoint.In(dir)
 	runs, err := checkpoint.Runs(at)
 	switch {
 	case err != nil:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 
 	"trireme/checkpoint"
 	"trireme/launch"
@@ -60,11 +59,7 @@ func (j *job) resumable() string {
 	case "", "none":
 		return ""
 	case "auto":
-		dir := j.cfg.Checkpoint.Dir
-		if dir == "" {
-			dir = filepath.Join(j.cfg.OutputDir, "checkpoints")
-		}
-		path, _, err := checkpoint.Latest(dir, j.run.ID)
+		path, _, err := checkpoint.Latest(j.cfg.Checkpoint.In(j.cfg.OutputDir), j.run.ID)
 		if err != nil {
 			return ""
 		}

@@ -43,9 +43,9 @@ type trainFlags struct {
 
 	dryRun   bool
 	json     bool
-	kept     *conf.Source // the configuration of a checkpoint, in place of a file; nil for none
-	dataless bool         // nothing is read of the data: none need be named
-	apart    bool         // the device has a memory of its own
+	kept     []conf.Source // the configuration of a run that is evaluated, in place of a file; nil for none
+	dataless bool          // nothing is read of the data: none need be named
+	apart    bool          // the device has a memory of its own
 }
 
 func newTrain() *cobra.Command {
