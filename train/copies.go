@@ -17,9 +17,9 @@ func (c ModelConfig) sameCopies(w *weights) error {
 		if !ok {
 			continue
 		}
-		for _, copy := range p.Copies {
-			other, ok := w.files.Find(copy)
-			if !ok || other.Name == from.Name || matchesAny(c.AllowUnexpected, copy) {
+		for _, twice := range p.Copies {
+			other, ok := w.files.Find(twice)
+			if !ok || other.Name == from.Name || matchesAny(c.AllowUnexpected, twice) {
 				continue
 			}
 			same, err := equal(w.files, from, other)

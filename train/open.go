@@ -41,6 +41,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 		return err
 	}
 	r.Config.Data.SequenceLength = r.loader.SequenceLength()
+	r.state.Inputs = r.sets.Identity(ctx)
 	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
 		return input(errors.New("train: load_best_model_at_end needs an evaluation set. try: --set data.eval_fraction=0.05, or data.eval_path"))
 	}
@@ -72,7 +73,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if err := r.together(ctx); err != nil {
 		return err
 	}
-	r.state.Inputs, r.state.MaxSteps = r.sets.Identity(ctx), r.Config.Training.MaxSteps
+	r.state.MaxSteps = r.Config.Training.MaxSteps
 	return r.engine.Refresh(ctx)
 }
 

@@ -27,10 +27,11 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
 		return nil, fmt.Errorf("train: %s: its training state cannot be read: %w. try: --resume DIR of an older one", got.Path, err)
 	}
-	changed, err := r.sameInputs(got.Path, p.Inputs, r.sets.Identity(ctx))
+	changed, err := r.sameInputs(got.Path, p.Inputs, r.state.Inputs)
 	if err != nil {
 		return nil, err
 	}
+	p.Inputs = r.state.Inputs
 	if err := r.loader.Restore(p.Data); err != nil {
 		return nil, fmt.Errorf("train: %s: %w", got.Path, err)
 	}
