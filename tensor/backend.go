@@ -20,6 +20,15 @@ type Backend interface {
 	Latents
 }
 
+// In the signatures of operations an Out is written and not read; an InOut is read and written; an
+// Acc is an InOut where the operation is told to accumulate, and otherwise an Out. Every other
+// tensor is only read. Backends that record take the names from here (internal/backend/record).
+type (
+	Out   = *Tensor
+	InOut = *Tensor
+	Acc   = *Tensor
+)
+
 // Memory makes, fills and moves tensors.
 type Memory interface {
 	// Name is the device's name, for example cpu.
@@ -29,27 +38,55 @@ type Memory interface {
 	// Meter counts what New has given out.
 	Meter() *Meter
 	// Upload copies from the host; len(src) is dst.Bytes().
-	Upload(dst *Tensor, src []byte)
+	Upload(dst Out, src []byte)
 	// Download copies to the host when everything before it is done.
 	Download(dst []byte, src *Tensor)
 	// Sync waits until everything before it is done.
 	Sync()
+	// Barrier changes nothing. To a backend that compiles what it records, what reads ts afterwards
+	// is another value than what read them before: it is computed again where it is asked for again
+	// (a recomputed forward, a second gather), and not before all of ts are there.
+	Barrier(ts ...InOut)
 
 	// Fill sets every element to v.
-	Fill(dst *Tensor, v float64)
+	Fill(dst Out, v float64)
 	// Copy copies and converts between F32, BF16 and F16 (round to nearest even); both may
 	// have row gaps.
-	Copy(dst, src *Tensor)
+	Copy(dst Out, src *Tensor)
 	// Normal fills elements first, first+1, ... of the normal distribution with mean 0 and
 	// the given standard deviation that key names. An element depends on key and its index
 	// only, so a shard can be made alone.
-	Normal(dst *Tensor, key RandKey, first int64, std float64)
+	Normal(dst Out, key RandKey, first int64, std float64)
 }
 
 // Hollow says whether b keeps no contents of its tensors: what would fill them need not be made.
 func Hollow(b Memory) bool {
 	h, ok := b.(interface{ Hollow() bool })
 	return ok && h.Hollow()
+}
+
+// Static says whether b records what it is asked to compute as a program of fixed shapes, so that
+// another shape is another program. Lengths that the data decides are rounded up then, by Bucket.
+func Static(b Memory) bool {
+	s, ok := b.(interface{ Static() bool })
+	return ok && s.Static()
+}
+
+// Bucket is the length that stands for n, 0 <= n <= most, on b: n itself or, where shapes are
+// static, the next of a few lengths: powers of 2 from 16 on and those halfway between them, and
+// most. The caller makes elements beyond n that change no result.
+func Bucket(b Memory, n, most int) int {
+	if !Static(b) {
+		return n
+	}
+	size := 16
+	for size < n && size+size/2 < n {
+		size *= 2
+	}
+	if size < n {
+		size += size / 2
+	}
+	return min(size, most)
 }
 
 // RandKey names a stream of counter-based random numbers (Philox4x32-10 keyed by Seed, with
@@ -70,67 +107,67 @@ type MatMulOp struct {
 type Linear interface {
 	// MatMul: dst [M N] (+)= op(a) [M K] * op(b) [K N]; row strides are honoured. Three
 	// dimensions are a batch of such products. Sums run over k in ascending order in F32.
-	MatMul(dst, a, b *Tensor, op MatMulOp)
+	MatMul(dst Acc, a, b *Tensor, op MatMulOp)
 	// AddBias: dst [N D] = x [N D] + bias [D]. dst may be x.
-	AddBias(dst, x, bias *Tensor)
+	AddBias(dst Out, x, bias *Tensor)
 	// BiasGrad: dbias [D] (+)= sum over rows of dy [N D].
-	BiasGrad(dbias, dy *Tensor, accumulate bool)
+	BiasGrad(dbias Acc, dy *Tensor, accumulate bool)
 }
 
 // Pointwise operations work element by element.
 type Pointwise interface {
 	// Add: dst = a + b; dst may be a or b.
-	Add(dst, a, b *Tensor)
+	Add(dst Out, a, b *Tensor)
 	// AddScaled: dst += s * src, each product rounded before the sum when s is not 1.
-	AddScaled(dst, src *Tensor, s float64)
+	AddScaled(dst InOut, src *Tensor, s float64)
 	// ScaleBy: dst = x * factor[0], a factor (F64 [1]) that is itself computed. dst may be x.
-	ScaleBy(dst, x, factor *Tensor)
+	ScaleBy(dst Out, x, factor *Tensor)
 	// SwiGLU: dst [N F] = silu(gate) * up. gate and up are [N F] and may have row gaps.
-	SwiGLU(dst, gate, up *Tensor)
+	SwiGLU(dst Out, gate, up *Tensor)
 	// SwiGLUBackward: dgate and dup [N F] from dy [N F]; row gaps are honoured. dgate, dup
 	// may be gate, up.
-	SwiGLUBackward(dgate, dup, dy, gate, up *Tensor)
+	SwiGLUBackward(dgate, dup Out, dy, gate, up *Tensor)
 	// GELU: dst = gelu(x), by tanh's approximation or by erf.
-	GELU(dst, x *Tensor, tanh bool)
+	GELU(dst Out, x *Tensor, tanh bool)
 	// GELUBackward: dx = dy * gelu'(x). dx may be dy.
-	GELUBackward(dx, dy, x *Tensor, tanh bool)
+	GELUBackward(dx Out, dy, x *Tensor, tanh bool)
 	// Tanh: dst = tanh(x). dst may be x.
-	Tanh(dst, x *Tensor)
+	Tanh(dst Out, x *Tensor)
 	// TanhBackward: dx = dy * (1 - y^2), where y is tanh(x). dx may be dy.
-	TanhBackward(dx, dy, y *Tensor)
+	TanhBackward(dx Out, dy, y *Tensor)
 	// Dropout: dst = x/(1-p), or 0 where the element is dropped (Srivastava et al. 2014), which
 	// is its own derivative. Element d of row n of x [N D] is element (first[0]+n)*D + d of the
 	// key's stream; first is I64 [1]. 0 <= p < 1. Row gaps are honoured; dst may be x.
-	Dropout(dst, x *Tensor, key RandKey, first *Tensor, p float64)
+	Dropout(dst Out, x *Tensor, key RandKey, first *Tensor, p float64)
 	// Rope rotates halves of each head (Su et al. 2021, as Hugging Face lays it out): x is
 	// [N H*E] and may have row gaps, cos and sin are [P E/2], row n uses position
 	// positions[n] (I32 [N]), or n % period where positions is nil. inverse rotates back.
 	// dst may be x.
-	Rope(dst, x, cos, sin, positions *Tensor, period, headDim int, inverse bool)
+	Rope(dst Out, x, cos, sin, positions *Tensor, period, headDim int, inverse bool)
 }
 
 // Norms are normalisations over the last dimension.
 type Norms interface {
 	// RMSNorm: y = x * rstd * w, rstd [N] = 1/sqrt(mean(x^2)+eps) in F32. With res not nil
 	// x+res is normalised instead and written to sum.
-	RMSNorm(y, rstd, sum, x, res, w *Tensor, eps float64)
+	RMSNorm(y, rstd, sum Out, x, res, w *Tensor, eps float64)
 	// RMSNormAgain: y = x * rstd * w, with the bits that RMSNorm gave.
-	RMSNormAgain(y, x, rstd, w *Tensor)
+	RMSNormAgain(y Out, x, rstd, w *Tensor)
 	// RMSNormBackward: dx = (dres, where not nil) + gradient; dw [D] (+)= gradient, where
 	// not nil. dx may be dy or dres.
-	RMSNormBackward(dx, dw, dy, dres, x, rstd, w *Tensor, accumulate bool)
+	RMSNormBackward(dx Out, dw Acc, dy, dres, x, rstd, w *Tensor, accumulate bool)
 	// LayerNorm: y = (x-mean)*rstd*w + b. With res not nil x+res is normalised and written to sum.
-	LayerNorm(y, mean, rstd, sum, x, res, w, b *Tensor, eps float64)
+	LayerNorm(y, mean, rstd, sum Out, x, res, w, b *Tensor, eps float64)
 	// LayerNormAgain: y as LayerNorm gave it.
-	LayerNormAgain(y, x, mean, rstd, w, b *Tensor)
+	LayerNormAgain(y Out, x, mean, rstd, w, b *Tensor)
 	// LayerNormBackward is to LayerNorm as RMSNormBackward is to RMSNorm.
-	LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *Tensor, accumulate bool)
+	LayerNormBackward(dx Out, dw, db Acc, dy, dres, x, mean, rstd, w *Tensor, accumulate bool)
 	// HeadRMSNorm is RMSNorm of each head of x [N H*E], all by the same w [E]; rstd is F32
 	// [N H]. Row gaps of x and y are honoured; y may be x.
-	HeadRMSNorm(y, rstd, x, w *Tensor, headDim int, eps float64)
+	HeadRMSNorm(y, rstd Out, x, w *Tensor, headDim int, eps float64)
 	// HeadRMSNormBackward: dx = gradient, and dw [E] (+)= gradient, where not nil, summed over
 	// rows and heads. Row gaps of dx, dy and x are honoured; dx may be dy.
-	HeadRMSNormBackward(dx, dw, dy, x, rstd, w *Tensor, headDim int, accumulate bool)
+	HeadRMSNormBackward(dx Out, dw Acc, dy, x, rstd, w *Tensor, headDim int, accumulate bool)
 }
 
 // AttentionParams describes attention over [B*T] rows.
@@ -155,33 +192,33 @@ type Attention interface {
 	// Attention: o [B*T H*E], lse [B H T] (log-sum-exp of the scaled scores, F32). q is
 	// [B*T H*E], k and v are [B*T K*E]; row gaps are honoured. docs (I32 [B*T], or nil)
 	// keeps positions of different documents apart. A position that sees nothing gives 0.
-	Attention(o, lse, q, k, v, docs *Tensor, p AttentionParams)
+	Attention(o, lse Out, q, k, v, docs *Tensor, p AttentionParams)
 	// AttentionBackward writes dq, dk, dv (row gaps are honoured) from do.
-	AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *Tensor, p AttentionParams)
+	AttentionBackward(dq, dk, dv Out, do, o, lse, q, k, v, docs *Tensor, p AttentionParams)
 	// AttentionDecode: o [1 H*E] of the newest row's queries q [1 H*E] over the keys and values of
 	// all rows up to and with it, k and v [P K*E]; row gaps are honoured. Of p, Heads, KVHeads, E,
 	// Scale and Window count.
-	AttentionDecode(o, q, k, v *Tensor, p AttentionParams)
+	AttentionDecode(o Out, q, k, v *Tensor, p AttentionParams)
 }
 
 // Lookup is embedding and the loss over a vocabulary.
 type Lookup interface {
 	// Embedding: y [N D] = rows ids (I32 [N]) of table [V D].
-	Embedding(y, table, ids *Tensor)
+	Embedding(y Out, table, ids *Tensor)
 	// EmbeddingBackward: dtable [V D] (+)= rows of dy at ids, added in the order of n. Rows whose
 	// id is padding are skipped; NoPadding skips none.
-	EmbeddingBackward(dtable, dy, ids *Tensor, padding int, accumulate bool)
+	EmbeddingBackward(dtable Acc, dy, ids *Tensor, padding int, accumulate bool)
 	// SpreadRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), from the last
 	// on, and makes rows that none is moved to 0. Row gaps are honoured.
-	SpreadRows(x, at *Tensor)
+	SpreadRows(x InOut, at *Tensor)
 	// CrossEntropy replaces logits [N V] by their gradient, softmax - onehot(label), and adds
 	// the rows' losses in order to loss (F64 [1]). Labels are I32 [N]; a row with a negative
 	// label gives no loss and a gradient of 0. With grad false logits are left undefined.
-	CrossEntropy(loss, logits, labels *Tensor, grad bool)
+	CrossEntropy(loss, logits InOut, labels *Tensor, grad bool)
 	// CountClasses takes each row of logits [N C] for the class of its largest logit (the first
 	// of several) and, where its label (I32 [N]) is not negative, adds 1 to counts (F64 [3 C]):
 	// at the label where the class is right, at C + class, and at 2C + label.
-	CountClasses(counts, logits, labels *Tensor)
+	CountClasses(counts InOut, logits, labels *Tensor)
 }
 
 // ExactWords is the length of an exact accumulator: an I64 tensor that stands for a sum of
@@ -198,17 +235,17 @@ const SumBlock = 64
 // Reductions make a few numbers of many.
 type Reductions interface {
 	// ExactSquares adds the sum of squares of x to acc (I64 [ExactWords]).
-	ExactSquares(acc, x *Tensor)
+	ExactSquares(acc InOut, x *Tensor)
 	// ExactAdd adds the elements of x (F64) to acc.
-	ExactAdd(acc, x *Tensor)
+	ExactAdd(acc InOut, x *Tensor)
 	// ExactValues: out (F64 [n]) = the nearest numbers to the n accumulators acc (I64 [n
 	// ExactWords]); NaN where a number was not finite.
-	ExactValues(out, acc *Tensor)
+	ExactValues(out Out, acc *Tensor)
 	// StepScalars turns what all ranks summed into the step's numbers. squares and loss are
 	// exact accumulators, tokens is I64 [1]. out (F64 [ScalarCount]) is described by Scalar*.
 	// maxNorm (F64 [1]) is a limit of the gradient's norm; 0 or less is none. begin (F64 [1], or
 	// nil: 1) is what the loss's own gradient began as, so that gradients are that much larger.
-	StepScalars(out, squares, loss, tokens, maxNorm, begin *Tensor)
+	StepScalars(out Out, squares, loss, tokens, maxNorm, begin *Tensor)
 }
 
 // Indices into the result of StepScalars.
@@ -256,9 +293,9 @@ type LossScaleParams struct {
 type Optimizers interface {
 	// AdamW updates p, m, v (F32 [n]) by the summed gradient g (F32, BF16 or F16 [n]) times
 	// scalars[ScalarScale], unless scalars[ScalarApply] is 0. hyper is F64 [AdamCount].
-	AdamW(p, m, v, g, hyper, scalars *Tensor, a AdamWParams)
+	AdamW(p, m, v InOut, g, hyper, scalars *Tensor, a AdamWParams)
 	// UpdateLossScale moves a loss scaler's state (F64 [LossScaleCount]) on after a step. The
 	// step overflowed where scalars[ScalarApply] is 0 though it counted tokens. The scale stays
 	// a number that F32 holds.
-	UpdateLossScale(state, scalars *Tensor, p LossScaleParams)
+	UpdateLossScale(state InOut, scalars *Tensor, p LossScaleParams)
 }

@@ -156,6 +156,9 @@ func (b *Backend) Download(dst []byte, src *tensor.Tensor) {
 // Sync has nothing to wait for.
 func (b *Backend) Sync() {}
 
+// Barrier has nothing to keep apart: operations run as they come.
+func (b *Backend) Barrier(...*tensor.Tensor) {}
+
 // check panics with the operation's name when a caller broke its contract.
 func check(ok bool, op, format string, args ...any) {
 	if !ok {

@@ -44,6 +44,7 @@ func (b *Backend) Close() error { return nil }
 func (b *Backend) Upload(*tensor.Tensor, []byte)                                              {}
 func (b *Backend) Download(dst []byte, _ *tensor.Tensor)                                      { clear(dst) }
 func (b *Backend) Sync()                                                                      {}
+func (b *Backend) Barrier(...*tensor.Tensor)                                                  {}
 func (b *Backend) Fill(*tensor.Tensor, float64)                                               {}
 func (b *Backend) Copy(_, _ *tensor.Tensor)                                                   {}
 func (b *Backend) Normal(*tensor.Tensor, tensor.RandKey, int64, float64)                      {}

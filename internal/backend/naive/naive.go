@@ -42,6 +42,9 @@ func (b *Backend) Download(dst []byte, src *tensor.Tensor) { copy(dst, tensor.Ho
 // Sync has nothing to wait for.
 func (b *Backend) Sync() {}
 
+// Barrier has nothing to keep apart.
+func (b *Backend) Barrier(...*tensor.Tensor) {}
+
 // get reads element j of row i.
 func get(t *tensor.Tensor, i, j int) float64 {
 	k := i*t.RowStride() + j
