@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"reflect"
+	"strings"
 	"testing"
 )
 
 func TestScheduleFirstStepOfWarmupIsZero(t *testing.T) {
 	for _, kind := range []string{"linear", "cosine", "constant_with_warmup", "polynomial"} {
-		s := Schedule{Kind: kind, LR: 1e-3, WarmupSteps: 2, TotalSteps: 12}
+		s := Schedule{LRScheduler: kind, LearningRate: 1e-3, LRPower: 1, WarmupSteps: 2, TotalSteps: 12}
 		if got := s.At(0); got != 0 {
 			t.Errorf("%s: first learning rate is %v, want 0", kind, got)
 		}
@@ -20,7 +22,7 @@ func TestScheduleFirstStepOfWarmupIsZero(t *testing.T) {
 }
 
 func TestWarmupDecayLR(t *testing.T) {
-	s := Schedule{Kind: "WarmupDecayLR", LR: 1, MinLR: 0.1, WarmupSteps: 10, TotalSteps: 20}
+	s := Schedule{LRScheduler: "WarmupDecayLR", LearningRate: 1, MinLR: 0.1, WarmupSteps: 10, TotalSteps: 20}
 	for step, want := range map[int]float64{0: 0.1, 9: 0.1 + 0.9, 10: 1, 15: 0.1 + 0.9*0.5, 20: 0.1, 25: 0.1} {
 		if got := s.At(step); math.Abs(got-want) > 1e-12 {
 			t.Errorf("step %d: %v, want %v", step, got, want)
@@ -28,9 +30,82 @@ func TestWarmupDecayLR(t *testing.T) {
 	}
 }
 
-func TestScheduleRejectsUnknownKinds(t *testing.T) {
-	if (Schedule{Kind: "cosin"}).Validate() == nil {
-		t.Error("an unknown schedule was accepted")
+func TestScheduleRejects(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  func(*Schedule)
+		want string
+	}{
+		"an unknown kind":         {func(s *Schedule) { s.LRScheduler = "cosin" }, `lr_scheduler: "cosin" is not one of`},
+		"wsd without a decay":     {func(s *Schedule) { s.LRScheduler = "wsd" }, "lr_scheduler is wsd, which needs the length of its decay. try: --set training.lr_decay_ratio=0.2"},
+		"a warm-up of another":    {func(s *Schedule) { s.LRScheduler, s.WarmupType = "WarmupLR", "cosine" }, `warmup_type: "cosine" is not one of log, linear`},
+		"wsd has no log":          {func(s *Schedule) { s.LRScheduler, s.LRDecaySteps, s.WarmupType = "wsd", 1, "log" }, `warmup_type: "log" is not one of linear, cosine, 1-sqrt`},
+		"a share above 1":         {func(s *Schedule) { s.MinLRRatio = 1.5 }, "min_lr_ratio is 1.5: it must be between 0 and 1"},
+		"two least rates":         {func(s *Schedule) { s.MinLR, s.MinLRRatio = 1e-5, 0.1 }, "min_lr is 1e-05, and min_lr_ratio 0.1: one of them"},
+		"two lengths of a decay":  {func(s *Schedule) { s.LRDecaySteps, s.LRDecayRatio = 3, 0.1 }, "lr_decay_steps is 3, and lr_decay_ratio 0.1: one of them"},
+		"a power of nothing":      {func(s *Schedule) { s.LRPower = 0 }, "lr_power is 0: it must be positive"},
+		"no cosine":               {func(s *Schedule) { s.LRCycles = 0 }, "lr_cycles is 0: it must be at least 1"},
+		"an end that is no rate":  {func(s *Schedule) { s.LREnd = math.NaN() }, "lr_end is NaN: it must be a number, 0 or more"},
+		"a scale below 0":         {func(s *Schedule) { s.LRTimescale = -1 }, "lr_timescale is -1: it must not be negative"},
+		"a decay of another kind": {func(s *Schedule) { s.LRDecayType = "sqrt" }, `lr_decay_type: "sqrt" is not one of linear, cosine, 1-sqrt`},
+	} {
+		s := DefaultSchedule()
+		c.set(&s)
+		if err := s.Validate(); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, not %s", name, err, c.want)
+		}
+	}
+	if err := DefaultSchedule().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peak of 0 stays 0, whatever the least rate is.
+func TestScheduleOfNoRate(t *testing.T) {
+	s := DefaultSchedule()
+	s.LearningRate, s.MinLR, s.TotalSteps = 0, 1e-5, 10
+	if got := s.At(3); got != 0 {
+		t.Errorf("the learning rate is %v", got)
+	}
+}
+
+// The rates of the programs that define the schedules, by testdata/make_schedules.py.
+func TestScheduleTables(t *testing.T) {
+	data, err := os.ReadFile("testdata/schedules.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table struct {
+		LearningRate float64 `json:"learning_rate"`
+		Steps        int
+		Cases        []struct {
+			Name string
+			Args map[string]any
+			LRs  []float64
+		}
+	}
+	if err := json.Unmarshal(data, &table); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range table.Cases {
+		s := DefaultSchedule()
+		s.LRScheduler, s.LearningRate = c.Name, table.LearningRate
+		for i, v := 0, reflect.ValueOf(&s).Elem(); i < v.NumField(); i++ {
+			if arg, ok := c.Args[v.Type().Field(i).Tag.Get("yaml")]; ok {
+				v.Field(i).Set(reflect.ValueOf(arg).Convert(v.Field(i).Type()))
+			}
+		}
+		if err := s.Validate(); err != nil || len(s.Unused()) > 0 {
+			t.Errorf("%s %v: %v, %q", c.Name, c.Args, err, s.Unused())
+		}
+		s = s.Over(table.Steps)
+		for i, want := range c.LRs {
+			if got := s.At(i); math.Abs(got-want) > 1e-14*table.LearningRate {
+				t.Errorf("%s %v: step %d: %v, want %v", c.Name, c.Args, i, got, want)
+			}
+		}
+	}
+	if len(table.Cases) != 18 {
+		t.Errorf("the table has %d cases", len(table.Cases))
 	}
 }
 
@@ -49,6 +124,7 @@ func TestScheduleTablesOfTransformers(t *testing.T) {
 				Warmup, Total int
 				Power         float64
 				LREnd         float64 `json:"lr_end"`
+				Cycles        float64 `json:"num_cycles"`
 			}
 			LRs []float64
 		}
@@ -58,9 +134,9 @@ func TestScheduleTablesOfTransformers(t *testing.T) {
 	}
 	checked := 0
 	for _, c := range table.Cases {
-		s := Schedule{Kind: c.Name, LR: table.BaseLR, WarmupSteps: c.Args.Warmup, TotalSteps: c.Args.Total, Power: c.Args.Power, EndLR: c.Args.LREnd}
-		if s.Validate() != nil {
-			continue
+		s := Schedule{
+			LRScheduler: strings.Replace(c.Name, "_hard", "", 1), LearningRate: table.BaseLR, WarmupSteps: c.Args.Warmup, TotalSteps: c.Args.Total,
+			LRPower: c.Args.Power, LREnd: c.Args.LREnd, LRCycles: int(c.Args.Cycles),
 		}
 		checked++
 		for i, want := range c.LRs {
@@ -69,7 +145,7 @@ func TestScheduleTablesOfTransformers(t *testing.T) {
 			}
 		}
 	}
-	if checked < 5 {
+	if checked != 6 {
 		t.Errorf("only %d schedules of the table were checked", checked)
 	}
 }

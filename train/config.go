@@ -75,25 +75,7 @@ type Training struct {
 	// allowed. Default 1.
 	NumTrainEpochs float64 `yaml:"num_train_epochs"`
 
-	// LearningRate is the peak learning rate. It is not scaled with the number of ranks.
-	// Default 0.0003.
-	LearningRate float64 `yaml:"learning_rate"`
-	// LRScheduler is the learning rate schedule. One of constant | constant_with_warmup | linear |
-	// cosine | polynomial | WarmupLR | WarmupDecayLR. linear and cosine decay to 0 at the last
-	// step; WarmupLR and WarmupDecayLR are DeepSpeed's. Default cosine.
-	LRScheduler string `yaml:"lr_scheduler"`
-	// MinLR is the learning rate at which the warmup of WarmupLR and WarmupDecayLR begins.
-	// Default 0.
-	MinLR float64 `yaml:"min_lr"`
-	// WarmupSteps is the number of steps in which the learning rate rises to learning_rate.
-	// Default 0.
-	WarmupSteps int `yaml:"warmup_steps"`
-	// WarmupRatio gives the warmup as a share of all steps, rounded down; use it or
-	// warmup_steps. Default 0.
-	WarmupRatio float64 `yaml:"warmup_ratio"`
-	// WarmupType is the shape of the warmup of WarmupLR and WarmupDecayLR. One of log | linear.
-	// Empty is log. Default "".
-	WarmupType string `yaml:"warmup_type"`
+	optim.Schedule
 	// WeightDecay is decoupled weight decay, applied to parameters with two or more dimensions.
 	// Default 0.1.
 	WeightDecay float64 `yaml:"weight_decay"`
@@ -138,29 +120,17 @@ func (c Training) Validate() error {
 	bad(c.GlobalBatchSize < 0, "global_batch_size is %d: it must not be negative", c.GlobalBatchSize)
 	bad(c.MaxSteps < 0, "max_steps is %d: it must not be negative", c.MaxSteps)
 	bad(c.MaxSteps == 0 && !(c.NumTrainEpochs > 0), "num_train_epochs is %v: it must be positive where max_steps is 0", c.NumTrainEpochs)
-	bad(!(c.LearningRate >= 0) || math.IsInf(c.LearningRate, 0), "learning_rate is %v: it must be a number, 0 or more", c.LearningRate)
 	bad(!(c.WeightDecay >= 0), "weight_decay is %v: it must be 0 or more", c.WeightDecay)
 	for _, b := range c.Betas {
 		bad(!(b >= 0 && b < 1), "betas has %v: each must be in [0, 1)", b)
 	}
 	bad(!(c.Eps > 0), "eps is %v: it must be positive", c.Eps)
 	bad(!(c.MaxGradNorm >= 0), "max_grad_norm is %v: it must be 0 or more", c.MaxGradNorm)
-	bad(!(c.WarmupRatio >= 0 && c.WarmupRatio <= 1), "warmup_ratio is %v: it must be between 0 and 1", c.WarmupRatio)
-	bad(c.WarmupRatio > 0 && c.WarmupSteps > 0, "warmup_steps is %d, and warmup_ratio %v: one of them. try: --set training.warmup_ratio=0", c.WarmupSteps, c.WarmupRatio)
 	bad(c.MaxSkippedSteps < 0, "max_skipped_steps is %d: it must not be negative", c.MaxSkippedSteps)
 	bad(c.EvalEveryNSteps < 0, "eval_every_n_steps is %d: it must not be negative", c.EvalEveryNSteps)
 	bad(!(c.EvalEveryNEpochs >= 0), "eval_every_n_epochs is %v: it must not be negative", c.EvalEveryNEpochs)
 	bad(c.EvalEveryNSteps > 0 && c.EvalEveryNEpochs > 0, "eval_every_n_steps %d and eval_every_n_epochs %v. try: one of them", c.EvalEveryNSteps, c.EvalEveryNEpochs)
-	if err := c.schedule(max(1, c.MaxSteps)).Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-func (c Training) schedule(steps int) optim.Schedule {
-	return optim.Schedule{
-		Kind: c.LRScheduler, LR: c.LearningRate, MinLR: c.MinLR, WarmupSteps: c.WarmupSteps + int(float64(steps)*c.WarmupRatio), TotalSteps: steps, WarmupType: c.WarmupType,
-	}
+	return errors.Join(append(errs, c.Schedule.Validate())...)
 }
 
 // steps is how many the run makes, where an epoch has perEpoch.
@@ -248,7 +218,7 @@ func Default() Config {
 		Resume: "none",
 		Data:   data.DefaultConfig(),
 		Training: Training{
-			MicroBatchSize: 1, NumTrainEpochs: 1, LearningRate: 3e-4, LRScheduler: "cosine", WeightDecay: 0.1,
+			MicroBatchSize: 1, NumTrainEpochs: 1, Schedule: optim.DefaultSchedule(), WeightDecay: 0.1,
 			Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, MaxGradNorm: 1, Seed: 42, MaxSkippedSteps: 3, MetricForBestModel: "eval_loss",
 		},
 		Parallel:  parallel.Default(),

@@ -205,7 +205,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	if g.scaler != nil {
 		st.ScaleLoss(g.scaler, g.scaler.Start())
 	}
-	schedule := optim.Schedule{Kind: h.Schedule, LR: h.LR, WarmupSteps: h.WarmupSteps, TotalSteps: h.Steps}
+	schedule := optim.Schedule{LRScheduler: h.Schedule, LearningRate: h.LR, WarmupSteps: h.WarmupSteps, TotalSteps: h.Steps}
 	loader, err := g.loader(m.Info(), microSize, w.Rank(), w.Size())
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	s.Ahead = loader.Bytes()
 	s.Micro, s.RowsPerStep, s.StepsPerEpoch = loader.Info(), cfg.Training.MicroBatchSize*accum*ranks, loader.StepsPerEpoch()
 	s.Steps = cfg.Training.steps(s.StepsPerEpoch)
-	schedule := cfg.Training.schedule(s.Steps)
+	schedule := cfg.Training.Over(s.Steps)
 	s.WarmupSteps = schedule.WarmupSteps
 	for i := range min(5, s.Steps) {
 		s.LearningRates = append(s.LearningRates, schedule.At(i))

@@ -31,5 +31,5 @@ func (c Training) notes(schedule optim.Schedule) (notes []string) {
 	default:
 		add("%s, the run has %s: the learning rate never reaches %v, it ends at %.3g. try: --set training.warmup_steps=%d", key, count(steps, "step"), c.LearningRate, last, steps/10)
 	}
-	return notes
+	return append(notes, c.Unused()...)
 }

@@ -24,12 +24,13 @@ func TestNotes(t *testing.T) {
 		{"all of the run", func(c *Training) { c.WarmupRatio = 1 }, 12, "warmup_ratio 1, the run has 12 steps: the learning rate never reaches 0.0003"},
 		{"one step", func(c *Training) { c.WarmupSteps = 1 }, 1,
 			"warmup_steps 1, the run has 1 step: the learning rate is 0 throughout, and no parameter changes. try: --set training.warmup_steps=0"},
+		{"a key of another schedule", func(c *Training) { c.LRPower = 2 }, 12, "lr_power 2 has no effect: lr_scheduler is cosine. used by polynomial"},
 		{"a rate of 20", func(c *Training) { c.LearningRate = 20 }, 12, "learning_rate 20: each step moves every parameter by about that much. usual for AdamW: 1e-5 to 1e-2"},
 		{"a rate of 0", func(c *Training) { c.LearningRate = 0 }, 12, "learning_rate is 0: no parameter changes"},
 	} {
 		cfg := Default().Training
 		c.set(&cfg)
-		got := strings.Join(cfg.notes(cfg.schedule(c.steps)), "; ")
+		got := strings.Join(cfg.notes(cfg.Over(c.steps)), "; ")
 		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, not %q", c.name, got, c.want)
 		}

@@ -125,12 +125,8 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("every %d steps, every %v epochs of 7: %d, want %d", c.steps, c.epochs, got, c.want)
 		}
 	}
-	got := Training{LRScheduler: "WarmupLR", LearningRate: 3e-4, MinLR: 1e-5, WarmupSteps: 2, WarmupType: "linear"}.schedule(9)
-	if want := (optim.Schedule{Kind: "WarmupLR", LR: 3e-4, MinLR: 1e-5, WarmupSteps: 2, TotalSteps: 9, WarmupType: "linear"}); got != want {
-		t.Errorf("the schedule is %+v, want %+v", got, want)
-	}
-	if got := (Training{WarmupRatio: 0.3}).schedule(9).WarmupSteps; got != 2 {
-		t.Errorf("0.3 of 9 steps are a warm-up of %d", got)
+	if got := (optim.Schedule{WarmupRatio: 0.3, LRDecayRatio: 0.5}).Over(9); got.WarmupSteps != 2 || got.LRDecaySteps != 4 || got.TotalSteps != 9 {
+		t.Errorf("0.3 and 0.5 of 9 steps are a warm-up of %d and a decay of %d of %d", got.WarmupSteps, got.LRDecaySteps, got.TotalSteps)
 	}
 }
 

@@ -83,6 +83,9 @@ func (r *reader) warmup() {
 		rate = "0.001" // what WarmupDecayLR rises to without one, whatever the optimizer's rate
 		r.byDefault(engineDefault, "training.learning_rate", rate)
 	}
+	if r.isCosine() {
+		r.byDefault(engineDefault, "training.min_lr_ratio", "0.0001")
+	}
 	lr, also := r.find("optimizer", "params", "lr")
 	if rate != "" && also && !isAuto(peak.Value) && !isAuto(lr.Value) && !sameText(lr.Value, rate) {
 		r.note(lr, "has no effect: the scheduler sets the rate, up to its warmup_max_lr of "+rate)

@@ -29,7 +29,7 @@ func deepspeedKeys() keys {
 			"legacy_fusion": silent("AdamW has one implementation"),
 		}),
 		"scheduler": group(keys{
-			"type":   custom("`training.lr_scheduler`: WarmupLR or WarmupDecayLR; refused: others", schedulerType),
+			"type":   custom("`training.lr_scheduler`: WarmupLR, WarmupDecayLR or WarmupCosineLR; refused: others", schedulerType),
 			"params": {under: schedulerKeys(), when: isScheduled},
 		}),
 		"fp16":                               group(halfKeys()),

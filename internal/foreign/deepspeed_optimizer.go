@@ -65,23 +65,23 @@ func optimizerKeys() keys {
 	}
 }
 
-// schedules that DeepSpeed has and that are not here.
+// otherSchedules are DeepSpeed's that are not here, with what to write instead.
 var otherSchedules = map[string]string{
-	"WarmupCosineLR": "lr_scheduler cosine", "OneCycle": "lr_scheduler linear or cosine", "LRRangeTest": "runs with several learning rates",
+	"OneCycle":    "\"WarmupCosineLR\", or leave scheduler out and --set training.lr_scheduler=cosine_with_restarts",
+	"LRRangeTest": "\"WarmupLR\" in runs with several learning rates",
 }
 
+// schedules are DeepSpeed's that are here.
+var schedules = map[string]string{"WarmupLR": "WarmupLR", "WarmupDecayLR": "WarmupDecayLR", "WarmupCosineLR": "WarmupCosineLR"}
+
 func schedulerType(r *reader, k key) {
-	for name, near := range otherSchedules {
+	for name, try := range otherSchedules {
 		if k.Kind == conf.Scalar && strings.EqualFold(name, k.Text) {
-			try := "\"WarmupDecayLR\""
-			if strings.HasPrefix(near, "lr_scheduler") {
-				try += ", or leave scheduler out and --set training.lr_scheduler=cosine"
-			}
-			r.fail(k, "%s is not available; WarmupLR and WarmupDecayLR are, and this program's own schedules. try: %s", k.Text, try)
+			r.fail(k, "%s is not available. try: %s", k.Text, try)
 			return
 		}
 	}
-	as("training.lr_scheduler", map[string]string{"WarmupLR": "WarmupLR", "WarmupDecayLR": "WarmupDecayLR"}).apply(r, k)
+	as("training.lr_scheduler", schedules).apply(r, k)
 }
 
 // isScheduled says whether the scheduler's parameters are of one that is here.
@@ -99,18 +99,39 @@ func (r *reader) decaysFromOwn() bool {
 	return strings.EqualFold(k.Text, "WarmupDecayLR") && !peak
 }
 
+// isCosine says that the schedule is WarmupCosineLR, whose peak is the optimizer's rate.
+func (r *reader) isCosine() bool {
+	k, _ := r.find("scheduler", "type")
+	return strings.EqualFold(k.Text, "WarmupCosineLR")
+}
+
 func schedulerKeys() keys {
 	ks := keys{
-		"warmup_min_lr":        settled(to("training.min_lr", number)),
-		"warmup_max_lr":        settled(to("training.learning_rate", number)),
 		"warmup_num_steps":     settled(to("training.warmup_steps", whole)),
 		"total_num_steps":      settled(to("training.max_steps", whole)),
 		"warmup_type":          as("training.warmup_type", map[string]string{"log": "log", "linear": "linear"}),
 		"last_batch_iteration": only("-1", "a resumed run continues its own schedule"),
 	}
+	for name, of := range map[string]rule{
+		"warmup_min_lr":    settled(to("training.min_lr", number)),
+		"warmup_max_lr":    settled(to("training.learning_rate", number)),
+		"warmup_min_ratio": settled(to("training.warmup_min_ratio", number)),
+		"cos_min_ratio":    settled(to("training.min_lr_ratio", number)),
+	} {
+		cosine, kinds := strings.HasSuffix(name, "_ratio"), "WarmupLR and WarmupDecayLR"
+		if cosine {
+			kinds = "WarmupCosineLR"
+		}
+		ks[name] = custom(of.says+", with "+kinds, func(r *reader, k key) {
+			if r.isCosine() != cosine {
+				r.fail(k, "is a parameter of %s, not of the scheduler that type names. try: remove the key", kinds)
+				return
+			}
+			of.apply(r, k)
+		})
+	}
 	for of, names := range map[string][]string{
-		"WarmupCosineLR": {"warmup_min_ratio", "cos_min_ratio"},
-		"LRRangeTest":    {"lr_range_test_min_lr", "lr_range_test_step_size", "lr_range_test_step_rate", "lr_range_test_staircase"},
+		"LRRangeTest": {"lr_range_test_min_lr", "lr_range_test_step_size", "lr_range_test_step_rate", "lr_range_test_staircase"},
 		"OneCycle": {"cycle_min_lr", "cycle_max_lr", "decay_lr_rate", "cycle_first_step_size", "cycle_second_step_size", "cycle_first_stair_count",
 			"cycle_second_stair_count", "decay_step_size", "cycle_momentum", "cycle_min_mom", "cycle_max_mom", "decay_mom_rate"},
 	} {
