@@ -202,7 +202,7 @@ func (h harness) collectives() error {
 	for _, transport := range []string{"shm", "tcp"} {
 		head("collectives, 2 processes, "+transport, "gloo")
 		figures := map[string]*series{}
-		keys := []string{"all_reduce_4B", "barrier", "all_reduce_1024KiB", "all_reduce_16384KiB", "all_reduce_65536KiB", "all_gather_16384KiB_total", "broadcast_16384KiB"}
+		keys := []string{"all_reduce_4B", "barrier", "all_reduce_1024KiB", "all_reduce_16384KiB", "all_reduce_65536KiB", "all_gather_16384KiB_total"}
 		for range h.pairs {
 			a, err := h.ours("bench", "collectives", "--nproc", "2", "--transport", transport)
 			if err != nil {

@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -12,15 +13,14 @@ import (
 
 // group is the Group over a Memory or a Messages.
 type group struct {
-	w     *world
-	name  string
-	ranks []int  // of the world
-	key   uint64 // hash of both
-	me    int
-	mem   Memory // one of the two is nil
-	msg   Messages
-	rec   Recorder
-	lanes []lane // see Memory
+	w        *world
+	name     string
+	ranks    []int  // of the world
+	key      uint64 // hash of both
+	me       int
+	mem      Memory // one of the two is nil
+	msg      Messages
+	channels []channel // see Memory
 
 	noteMu sync.Mutex
 	last   Note
@@ -29,12 +29,9 @@ type group struct {
 var _ Group = (*group)(nil)
 
 func newGroup(w *world, name string, ranks []int, me int, port any) *group {
-	g := &group{w: w, name: name, ranks: ranks, key: hash(fmt.Sprint(name, ranks)), me: me, lanes: make([]lane, 1+2*len(ranks))}
+	g := &group{w: w, name: name, ranks: ranks, key: hash(fmt.Sprint(name, ranks)), me: me, channels: make([]channel, 1+2*len(ranks))}
 	g.mem, _ = port.(Memory)
 	g.msg, _ = port.(Messages)
-	for i := range g.lanes {
-		g.lanes[i].g, g.lanes[i].num = g, i
-	}
 	g.last.GroupLen = uint8(copy(g.last.Group[:], name))
 	return g
 }
@@ -42,6 +39,7 @@ func newGroup(w *world, name string, ranks []int, me int, port any) *group {
 func (g *group) Name() string      { return g.name }
 func (g *group) Rank() int         { return g.me }
 func (g *group) Size() int         { return len(g.ranks) }
+func (g *group) Inline() bool      { return false }
 func (g *group) Abort(cause error) { g.w.Abort(cause) }
 
 func (g *group) note(h *Header, s State) {
@@ -52,12 +50,8 @@ func (g *group) note(h *Header, s State) {
 }
 
 func (g *group) busy() bool {
-	for i := range g.lanes {
-		l := &g.lanes[i]
-		l.mu.Lock()
-		n := len(l.list)
-		l.mu.Unlock()
-		if n > 0 {
+	for i := range g.channels {
+		if g.channels[i].busy.Load() {
 			return true
 		}
 	}
@@ -71,27 +65,12 @@ func (g *group) check(ok bool, k Kind, tag, format string, args ...any) {
 	}
 }
 
-func (g *group) issue(lane int, k Kind, tag string, dst, src *tensor.Tensor, edit func(*work)) Work {
-	w := &work{h: newHeader(k, tag)}
-	w.h.Group = g.key
-	if src != nil {
-		w.src, w.h.DType, w.h.Count = tensor.HostBytes(src), src.DType(), int64(src.Elems())
-	}
-	if dst != nil {
-		w.dst, w.h.Out = tensor.HostBytes(dst), dst.DType()
-	}
-	if edit != nil {
-		edit(w)
-	}
-	return g.lanes[lane].issue(w)
-}
-
-func (g *group) AllGather(dst, src *tensor.Tensor, tag string) Work {
+func (g *group) AllGather(ctx context.Context, dst, src *tensor.Tensor, tag string) error {
 	g.check(dst.DType() == src.DType() && dst.Elems() == g.Size()*src.Elems(), KindAllGather, tag, "%v is not %d times %v", dst, g.Size(), src)
-	return g.issue(0, KindAllGather, tag, dst, src, nil)
+	return g.operation(ctx, 0, KindAllGather, tag, dst, src).run()
 }
 
-func (g *group) ReduceScatter(dst, src *tensor.Tensor, o ReduceOptions, tag string) Work {
+func (g *group) ReduceScatter(ctx context.Context, dst, src *tensor.Tensor, o ReduceOptions, tag string) error {
 	g.check(src.Elems() == g.Size()*dst.Elems() && reducible(dst.DType(), src.DType()), KindReduceScatter, tag, "%v is not a sum of parts of %v over %d ranks", dst, src, g.Size())
 	if o.Chunks != nil {
 		seen := make([]bool, g.Size())
@@ -101,12 +80,12 @@ func (g *group) ReduceScatter(dst, src *tensor.Tensor, o ReduceOptions, tag stri
 			seen[c] = true
 		}
 	}
-	return g.issue(0, KindReduceScatter, tag, dst, src, func(w *work) {
-		w.chunks, w.accumulate, w.h.Plan = o.Chunks, o.Accumulate, plan(o.Chunks)
-		if o.Accumulate {
-			w.h.Flags = 1
-		}
-	})
+	r := g.operation(ctx, 0, KindReduceScatter, tag, dst, src)
+	r.chunks, r.accumulate, r.h.Plan = o.Chunks, o.Accumulate, plan(o.Chunks)
+	if o.Accumulate {
+		r.h.Flags = 1
+	}
+	return r.run()
 }
 
 // plan is a number that stands for an order of chunks; 0 for the natural one.
@@ -122,31 +101,28 @@ func plan(chunks []int) uint64 {
 	return f.Sum64()
 }
 
-func (g *group) AllReduce(t *tensor.Tensor, op Op, tag string) Work {
-	g.check(op <= Min && reducible(t.DType(), t.DType()), KindAllReduce, tag, "%v of %v", op, t)
-	return g.issue(0, KindAllReduce, tag, t, t, func(w *work) { w.h.Op = op })
+func (g *group) AllReduce(ctx context.Context, t *tensor.Tensor, op Op, tag string) error {
+	g.check(op <= Max && reducible(t.DType(), t.DType()), KindAllReduce, tag, "%v of %v", op, t)
+	r := g.operation(ctx, 0, KindAllReduce, tag, t, t)
+	r.h.Op = op
+	return r.run()
 }
 
-func (g *group) Broadcast(t *tensor.Tensor, root int, tag string) Work {
-	g.check(root >= 0 && root < g.Size(), KindBroadcast, tag, "root %d of %d ranks", root, g.Size())
-	return g.issue(0, KindBroadcast, tag, t, t, func(w *work) { w.h.Root = int32(root) })
-}
-
-func (g *group) AllToAll(dst, src *tensor.Tensor, tag string) Work {
+func (g *group) AllToAll(ctx context.Context, dst, src *tensor.Tensor, tag string) error {
 	g.check(dst.DType() == src.DType() && dst.Elems() == src.Elems() && src.Elems()%g.Size() == 0, KindAllToAll, tag, "%v from %v over %d ranks", dst, src, g.Size())
-	return g.issue(0, KindAllToAll, tag, dst, src, nil)
+	return g.operation(ctx, 0, KindAllToAll, tag, dst, src).run()
 }
 
-func (g *group) Send(t *tensor.Tensor, to int, tag string) Work {
+func (g *group) Send(ctx context.Context, t *tensor.Tensor, to int, tag string) error {
 	g.check(to >= 0 && to < g.Size() && to != g.me, KindSend, tag, "to rank %d of %d from %d", to, g.Size(), g.me)
-	return g.issue(1+to, KindSend, tag, t, t, nil)
+	return g.operation(ctx, 1+to, KindSend, tag, t, t).run()
 }
 
-func (g *group) Recv(t *tensor.Tensor, from int, tag string) Work {
+func (g *group) Recv(ctx context.Context, t *tensor.Tensor, from int, tag string) error {
 	g.check(from >= 0 && from < g.Size() && from != g.me, KindRecv, tag, "from rank %d of %d to %d", from, g.Size(), g.me)
-	return g.issue(1+g.Size()+from, KindRecv, tag, t, t, nil)
+	return g.operation(ctx, 1+g.Size()+from, KindRecv, tag, t, t).run()
 }
 
-func (g *group) Barrier(tag string) Work {
-	return g.issue(0, KindBarrier, tag, nil, nil, nil)
+func (g *group) Barrier(ctx context.Context, tag string) error {
+	return g.operation(ctx, 0, KindBarrier, tag, nil, nil).run()
 }

@@ -6,11 +6,16 @@ import (
 	"trireme/tensor"
 )
 
-// Group is a set of ranks that communicate, as one of them sees it. Every rank of a group
-// issues the same operations in the same order from one goroutine; each operation runs
-// behind the caller, in that order, and is finished when its Work is. Before data moves the
-// ranks compare operation, type, count and sequence number: a difference is an error on
-// every rank, never a hang. tag names what the operation is for (a unit) in messages.
+// Group is a set of ranks that communicate, as one of them sees it. An operation runs in the
+// goroutine that calls it and returns when it is finished, or has failed, or when ctx ends.
+// Tensors may be touched again after that. Every rank of a group calls the same operations in
+// the same order from one goroutine; Send and Recv may have one goroutine more for each other
+// rank and direction. Before data moves the ranks compare operation, type, count and sequence
+// number: a difference is an error on every rank, never a hang. tag names what the operation
+// is for (a unit) in messages.
+//
+// An operation whose ctx ends takes its rank out of the world: its later operations fail too,
+// and the other ranks wait for it until Abort, or their time-out.
 //
 // Sums are made in F32 (F64, I32, I64 in their own type), in the order of ranks, whatever
 // the transport: the same bits everywhere.
@@ -21,23 +26,26 @@ type Group interface {
 
 	// AllGather: dst [Size*n] = every rank's src [n], in the order of ranks. src may be the
 	// caller's part of dst.
-	AllGather(dst, src *tensor.Tensor, tag string) Work
+	AllGather(ctx context.Context, dst, src *tensor.Tensor, tag string) error
 	// ReduceScatter: dst [n] = sum over ranks of their chunk of src [Size*n]. See ReduceOptions.
-	ReduceScatter(dst, src *tensor.Tensor, o ReduceOptions, tag string) Work
-	// AllReduce: t = sum, maximum or minimum over ranks, the same bits on each.
-	AllReduce(t *tensor.Tensor, op Op, tag string) Work
-	// Broadcast: t = root's t.
-	Broadcast(t *tensor.Tensor, root int, tag string) Work
+	ReduceScatter(ctx context.Context, dst, src *tensor.Tensor, o ReduceOptions, tag string) error
+	// AllReduce: t = sum or maximum over ranks, the same bits on each.
+	AllReduce(ctx context.Context, t *tensor.Tensor, op Op, tag string) error
 	// AllToAll: chunk i of dst = the caller's chunk of rank i's src.
-	AllToAll(dst, src *tensor.Tensor, tag string) Work
-	// Send and Recv move t between two ranks; only these two issue it. They are ordered
-	// between each pair, apart from the group's sequence.
-	Send(t *tensor.Tensor, to int, tag string) Work
-	Recv(t *tensor.Tensor, from int, tag string) Work
-	// Barrier is finished when every rank has issued it.
-	Barrier(tag string) Work
+	AllToAll(ctx context.Context, dst, src *tensor.Tensor, tag string) error
+	// Send and Recv move t between two ranks; only these two call it. They are ordered
+	// between each pair, apart from the group's sequence. Send may wait until the other rank
+	// has called Recv: two ranks that both send first wait for each other.
+	Send(ctx context.Context, t *tensor.Tensor, to int, tag string) error
+	Recv(ctx context.Context, t *tensor.Tensor, from int, tag string) error
+	// Barrier returns when every rank has called it.
+	Barrier(ctx context.Context, tag string) error
 
-	// Abort fails what is under way and all that follows, on every rank that can be reached.
+	// Inline reports whether operations are recorded or counted instead of run. Such a group is
+	// called by the goroutine that computes, so that its operations keep their place among
+	// those of the backend; nothing else runs beside them.
+	Inline() bool
+	// Abort fails what is running and all that follows, on every rank that can be reached.
 	Abort(cause error)
 }
 
@@ -48,7 +56,6 @@ type Op uint8
 const (
 	Sum Op = iota
 	Max
-	Min
 )
 
 // ReduceOptions says how ReduceScatter sums.
@@ -59,13 +66,6 @@ type ReduceOptions struct {
 	// Chunks gives the chunk of src that each rank receives, in place of its own number;
 	// the same on all ranks.
 	Chunks []int
-}
-
-// Work is an operation under way.
-type Work interface {
-	// Wait returns when the operation is finished, failed, aborted, or ctx ends. Tensors may
-	// be touched again after it. It may be called more than once, from any goroutine.
-	Wait(ctx context.Context) error
 }
 
 // World is all ranks of a job and the means to form groups of them.

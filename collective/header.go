@@ -19,7 +19,6 @@ const (
 	KindAllGather
 	KindReduceScatter
 	KindAllReduce
-	KindBroadcast
 	KindAllToAll
 	KindSend
 	KindRecv
@@ -27,7 +26,7 @@ const (
 	numKinds
 )
 
-var kindNames = [numKinds]string{"none", "all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all", "send", "recv", "barrier"}
+var kindNames = [numKinds]string{"none", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send", "recv", "barrier"}
 
 func (k Kind) String() string {
 	if k >= numKinds {
@@ -42,8 +41,6 @@ func (o Op) String() string {
 		return "sum"
 	case Max:
 		return "max"
-	case Min:
-		return "min"
 	}
 	return fmt.Sprintf("op %d", uint8(o))
 }
@@ -61,7 +58,6 @@ type Header struct {
 	Out      tensor.DType // of dst
 	Flags    uint8        // 1: accumulate
 	TagLen   uint8
-	Root     int32  // of Broadcast
 	Count    int64  // elements of src
 	TagHash  uint64 // of the whole tag
 	Group    uint64 // hash of the group's name and ranks
@@ -70,7 +66,7 @@ type Header struct {
 }
 
 // HeaderSize is the number of bytes that Encode writes.
-const HeaderSize = 52 + maxTag
+const HeaderSize = 48 + maxTag
 
 func newHeader(k Kind, tag string) Header {
 	h := Header{Kind: k, TagHash: hash(tag)}
@@ -92,9 +88,6 @@ func (h *Header) String() string {
 	s := fmt.Sprintf("%v #%d", h.Kind, h.Seq)
 	if h.Kind == KindAllReduce && h.Op != Sum {
 		s = fmt.Sprintf("%v(%v) #%d", h.Kind, h.Op, h.Seq)
-	}
-	if h.Kind == KindBroadcast {
-		s += fmt.Sprintf(" from %d", h.Root)
 	}
 	if h.Kind != KindBarrier && h.Kind != KindNone {
 		s += fmt.Sprintf(" of %d %v", h.Count, h.DType)
@@ -135,8 +128,6 @@ func (h *Header) difference(o *Header) string {
 		return "count"
 	case h.Op != o.Op:
 		return "reduction"
-	case h.Root != o.Root:
-		return "root"
 	case h.Flags != o.Flags:
 		return "accumulation"
 	case h.Plan != o.Plan:
@@ -149,7 +140,6 @@ func (h *Header) difference(o *Header) string {
 func (h *Header) Encode(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, h.Seq)
 	b = append(b, byte(h.Kind), byte(h.Op), byte(h.DType), byte(h.Out), h.Flags, h.TagLen, 0, 0)
-	b = binary.LittleEndian.AppendUint32(b, uint32(h.Root))
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Count))
 	b = binary.LittleEndian.AppendUint64(b, h.TagHash)
 	b = binary.LittleEndian.AppendUint64(b, h.Plan)
@@ -168,11 +158,11 @@ func DecodeHeader(b []byte) (Header, error) {
 	le := binary.LittleEndian
 	h := Header{
 		Seq: le.Uint64(b), Kind: Kind(b[8]), Op: Op(b[9]), DType: tensor.DType(b[10]), Out: tensor.DType(b[11]),
-		Flags: b[12], TagLen: b[13], Root: int32(le.Uint32(b[16:])), Count: int64(le.Uint64(b[20:])),
-		TagHash: le.Uint64(b[28:]), Plan: le.Uint64(b[36:]), Group: le.Uint64(b[44:]),
+		Flags: b[12], TagLen: b[13], Count: int64(le.Uint64(b[16:])),
+		TagHash: le.Uint64(b[24:]), Plan: le.Uint64(b[32:]), Group: le.Uint64(b[40:]),
 	}
-	copy(h.TagBytes[:], b[52:])
-	if h.Kind == KindNone || h.Kind >= numKinds || h.Op > Min || h.DType > tensor.U8 || h.Out > tensor.U8 ||
+	copy(h.TagBytes[:], b[48:])
+	if h.Kind == KindNone || h.Kind >= numKinds || h.Op > Max || h.DType > tensor.U8 || h.Out > tensor.U8 ||
 		h.Flags > 1 || h.TagLen > maxTag || b[14]|b[15] != 0 || h.Count < 0 ||
 		len(bytes.TrimRight(h.TagBytes[h.TagLen:], "\x00")) > 0 {
 		return Header{}, errHeader

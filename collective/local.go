@@ -104,8 +104,8 @@ type localCell struct {
 	woken chan struct{} // closed at the next change, when somebody sleeps
 }
 
-func (b *board) cell(rank, lane int) *localCell {
-	p := &b.cells[rank*(1+2*len(b.ranks))+lane]
+func (b *board) cell(rank, ch int) *localCell {
+	p := &b.cells[rank*(1+2*len(b.ranks))+ch]
 	if p.Load() == nil {
 		p.CompareAndSwap(nil, &localCell{})
 	}
@@ -121,21 +121,21 @@ type localPort struct {
 
 var _ Memory = (*localPort)(nil)
 
-func (p *localPort) Cell(rank, lane int) *Cell { return &p.cell(rank, lane).Cell }
+func (p *localPort) Cell(rank, ch int) *Cell { return &p.cell(rank, ch).Cell }
 
-func (p *localPort) Expose(lane, slot int, b []byte) []byte {
-	p.cell(p.me, lane).shown[slot] = b
+func (p *localPort) Expose(ch, slot int, b []byte) []byte {
+	p.cell(p.me, ch).shown[slot] = b
 	return b
 }
 
-func (p *localPort) Conceal(lane, slot int) { p.cell(p.me, lane).shown[slot] = nil }
+func (p *localPort) Conceal(ch, slot int) { p.cell(p.me, ch).shown[slot] = nil }
 
-func (p *localPort) Exposed(rank, lane, slot int) ([]byte, error) {
-	return p.cell(rank, lane).shown[slot], nil
+func (p *localPort) Exposed(rank, ch, slot int) ([]byte, error) {
+	return p.cell(rank, ch).shown[slot], nil
 }
 
-func (p *localPort) Sleep(rank, lane int, seen uint32, d time.Duration) {
-	c := p.cell(rank, lane)
+func (p *localPort) Sleep(rank, ch int, seen uint32, d time.Duration) {
+	c := p.cell(rank, ch)
 	c.mu.Lock()
 	atomic.StoreUint32(&c.Waiters, 1)
 	if atomic.LoadUint32(&c.Clock) != seen {
@@ -156,8 +156,8 @@ func (p *localPort) Sleep(rank, lane int, seen uint32, d time.Duration) {
 	}
 }
 
-func (p *localPort) Wake(lane int) {
-	c := p.cell(p.me, lane)
+func (p *localPort) Wake(ch int) {
+	c := p.cell(p.me, ch)
 	if atomic.LoadUint32(&c.Waiters) == 0 {
 		return
 	}

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,31 +12,38 @@ import (
 // piece is how much of a sum is received before it is added.
 const piece = 256 << 10
 
-// messageOp does one operation with peers that exchange bytes. Headers of all peers are
+// messages does one operation with peers that exchange bytes. Headers of all peers are
 // compared before any of their data is taken.
-type messageOp struct {
-	l     *lane
-	w     *work
-	since time.Time
+type messages struct {
+	*operation
 	heard []bool          // by rank: the header came
 	given []chan struct{} // by rank, in an AllReduce: closed when it has the caller's part for it
 }
 
-// line is the line of a Messages that the lane uses.
-func (l *lane) line() int { return min(l.num, 1) }
+// line is the line of a Messages that the channel uses.
+func (o *messages) line() int { return min(o.ch, 1) }
 
-func (o *messageOp) do() error {
-	o.since, o.heard = time.Now(), make([]bool, len(o.l.g.ranks))
-	peers := o.l.peers()
+func (o *messages) transfer() error {
+	o.since, o.heard = time.Now(), make([]bool, len(o.g.ranks))
+	stop := context.AfterFunc(o.ctx, func() { o.interrupt() }) // which ends reads and writes
+	err := o.exchange()
+	if !stop() && err == nil {
+		return o.interrupt()
+	}
+	return err
+}
+
+func (o *messages) exchange() error {
+	peers := o.peers()
 	switch {
-	case o.w.h.Kind == KindSend:
-		return o.write(peers[0].rank, o.w.h.Encode(nil), o.w.src)
-	case o.w.h.Kind == KindRecv:
+	case o.h.Kind == KindSend:
+		return o.write(peers[0].rank, o.h.Encode(nil), o.src)
+	case o.h.Kind == KindRecv:
 		if err := o.header(peers[0].rank); err != nil {
 			return err
 		}
-		return o.read(peers[0].rank, o.w.dst)
-	case mailed(&o.w.h):
+		return o.read(peers[0].rank, o.dst)
+	case mailed(&o.h):
 		return o.small(peers)
 	}
 	return o.large(peers)
@@ -43,11 +51,11 @@ func (o *messageOp) do() error {
 
 // small exchanges whole contributions. They fit the system's buffers, since nobody is more
 // than one operation ahead: writing does not block.
-func (o *messageOp) small(peers []peer) error {
-	w, g := o.w, o.l.g
-	frame := w.h.Encode(make([]byte, 0, HeaderSize+len(w.src)))
-	if w.contributes(g.me) {
-		frame = append(frame, w.src...)
+func (o *messages) small(peers []peer) error {
+	g := o.g
+	frame := o.h.Encode(make([]byte, 0, HeaderSize+len(o.src)))
+	if o.contributes() {
+		frame = append(frame, o.src...)
 	}
 	for _, p := range peers {
 		if err := o.write(p.rank, frame); err != nil {
@@ -55,8 +63,8 @@ func (o *messageOp) small(peers []peer) error {
 		}
 	}
 	mails := make([][]byte, len(g.ranks))
-	if w.contributes(g.me) {
-		mails[g.me] = bytes.Clone(w.src) // dst may be the same memory
+	if o.contributes() {
+		mails[g.me] = bytes.Clone(o.src) // dst may be the same memory
 	}
 	for _, p := range peers {
 		if err := o.header(p.rank); err != nil {
@@ -64,29 +72,27 @@ func (o *messageOp) small(peers []peer) error {
 		}
 	}
 	for _, p := range peers {
-		if w.contributes(p.rank) {
-			mails[p.rank] = make([]byte, len(w.src))
-			if err := o.read(p.rank, mails[p.rank]); err != nil {
-				return err
-			}
+		mails[p.rank] = make([]byte, len(o.src))
+		if err := o.read(p.rank, mails[p.rank]); err != nil {
+			return err
 		}
 	}
-	w.small(g, func(rank int) []byte { return mails[rank] })
+	o.operation.small(func(rank int) []byte { return mails[rank] })
 	return nil
 }
 
 // large sends to each peer from a goroutine of its own while it receives.
-func (o *messageOp) large(peers []peer) error {
+func (o *messages) large(peers []peer) error {
 	summed := make(chan struct{}) // closed when the caller's part of an AllReduce is there
 	sent := make(chan error, len(peers))
-	o.given = make([]chan struct{}, len(o.l.g.ranks))
+	o.given = make([]chan struct{}, len(o.g.ranks))
 	for _, p := range peers {
 		o.given[p.rank] = make(chan struct{})
 		go func() { sent <- o.send(p.rank, summed) }()
 	}
 	err := o.receive(peers, summed)
 	if err != nil {
-		o.l.g.w.fail(asFailure(err, o.l.g.w.rank)) // ends what is being sent
+		o.g.w.fail(asFailure(err, o.g.w.rank)) // ends what is being sent
 	}
 	for range peers {
 		if e := <-sent; err == nil {
@@ -97,64 +103,60 @@ func (o *messageOp) large(peers []peer) error {
 }
 
 // send writes what one peer needs.
-func (o *messageOp) send(to int, summed <-chan struct{}) error {
-	w, g := o.w, o.l.g
+func (o *messages) send(to int, summed <-chan struct{}) error {
+	g := o.g
 	n := len(g.ranks)
 	var b []byte
-	switch w.h.Kind {
+	switch o.h.Kind {
 	case KindAllGather:
-		b = w.src
+		b = o.src
 	case KindReduceScatter:
-		part := len(w.src) / n
-		b = w.src[w.chunkOf(to)*part:][:part]
+		part := len(o.src) / n
+		b = o.src[o.chunkOf(to)*part:][:part]
 	case KindAllReduce:
-		b = w.part(w.src, n, to)
-	case KindBroadcast:
-		if w.contributes(g.me) {
-			b = w.src
-		}
+		b = o.part(o.src, n, to)
 	case KindAllToAll:
-		part := len(w.src) / n
-		b = w.src[to*part:][:part]
+		part := len(o.src) / n
+		b = o.src[to*part:][:part]
 	}
-	if err := o.write(to, w.h.Encode(nil), b); err != nil {
+	if err := o.write(to, o.h.Encode(nil), b); err != nil {
 		return err
 	}
-	if w.h.Kind != KindAllReduce {
+	if o.h.Kind != KindAllReduce {
 		return nil
 	}
 	close(o.given[to])
 	select {
 	case <-summed:
-		return o.write(to, w.part(w.dst, n, g.me))
+		return o.write(to, o.part(o.dst, n, g.me))
 	case <-g.w.t.Fault().Done():
 		return g.w.t.Fault().Failure()
 	}
 }
 
 // receive takes the headers, then what the caller needs of each peer.
-func (o *messageOp) receive(peers []peer, summed chan<- struct{}) error {
-	w, g := o.w, o.l.g
+func (o *messages) receive(peers []peer, summed chan<- struct{}) error {
+	g := o.g
 	for _, p := range peers {
 		if err := o.header(p.rank); err != nil {
 			return err
 		}
 	}
 	n, me := len(g.ranks), g.me
-	part := len(w.dst) / n
-	switch w.h.Kind {
+	part := len(o.dst) / n
+	switch o.h.Kind {
 	case KindAllGather:
-		move(w.dst[me*part:][:part], w.src)
+		move(o.dst[me*part:][:part], o.src)
 		for _, p := range peers {
-			if err := o.read(p.rank, w.dst[p.rank*part:][:part]); err != nil {
+			if err := o.read(p.rank, o.dst[p.rank*part:][:part]); err != nil {
 				return err
 			}
 		}
 	case KindReduceScatter:
-		part := len(w.src) / n
-		return o.sum(w.dst, w.src[w.chunkOf(me)*part:][:part])
+		part := len(o.src) / n
+		return o.sum(o.dst, o.src[o.chunkOf(me)*part:][:part])
 	case KindAllReduce:
-		mine := w.part(w.dst, n, me)
+		mine := o.part(o.dst, n, me)
 		if err := o.sum(mine, mine); err != nil {
 			return err
 		}
@@ -165,18 +167,14 @@ func (o *messageOp) receive(peers []peer, summed chan<- struct{}) error {
 			case <-g.w.t.Fault().Done():
 				return g.w.t.Fault().Failure()
 			}
-			if err := o.read(p.rank, w.part(w.dst, n, p.rank)); err != nil {
+			if err := o.read(p.rank, o.part(o.dst, n, p.rank)); err != nil {
 				return err
 			}
 		}
-	case KindBroadcast:
-		if !w.contributes(me) {
-			return o.read(int(w.h.Root), w.dst)
-		}
 	case KindAllToAll:
-		copy(w.dst[me*part:][:part], w.src[me*part:][:part])
+		copy(o.dst[me*part:][:part], o.src[me*part:][:part])
 		for _, p := range peers {
-			if err := o.read(p.rank, w.dst[p.rank*part:][:part]); err != nil {
+			if err := o.read(p.rank, o.dst[p.rank*part:][:part]); err != nil {
 				return err
 			}
 		}
@@ -185,9 +183,9 @@ func (o *messageOp) receive(peers []peer, summed chan<- struct{}) error {
 }
 
 // sum combines what each peer sends with mine, piece by piece, in the order of ranks.
-func (o *messageOp) sum(dst, mine []byte) error {
-	w, g := o.w, o.l.g
-	n, in, out := len(g.ranks), w.h.DType.Size(), w.h.Out.Size()
+func (o *messages) sum(dst, mine []byte) error {
+	g := o.g
+	n, in, out := len(g.ranks), o.h.DType.Size(), o.h.Out.Size()
 	count, step := len(mine)/in, piece/in
 	hold := make([]byte, (n-1)*min(step, count)*in)
 	srcs := make([][]byte, n)
@@ -204,13 +202,13 @@ func (o *messageOp) sum(dst, mine []byte) error {
 				return err
 			}
 		}
-		reduce(dst[lo*out:hi*out], w.h.Out, srcs, w.h.DType, w.h.Op, w.accumulate)
+		reduce(dst[lo*out:hi*out], o.h.Out, srcs, o.h.DType, o.h.Op, o.accumulate)
 	}
 	return nil
 }
 
 // header receives a peer's header and compares it.
-func (o *messageOp) header(from int) error {
+func (o *messages) header(from int) error {
 	var b [HeaderSize]byte
 	if err := o.read(from, b[:]); err != nil {
 		return err
@@ -218,30 +216,30 @@ func (o *messageOp) header(from int) error {
 	o.heard[from] = true
 	h, err := DecodeHeader(b[:])
 	if err != nil {
-		return &Failure{Kind: ErrMismatch, Rank: o.l.g.w.rank, Text: fmt.Sprintf("rank %d sent something that is no header", o.l.g.ranks[from])}
+		return &Failure{Kind: ErrMismatch, Rank: o.g.w.rank, Text: fmt.Sprintf("rank %d sent something that is no header", o.g.ranks[from])}
 	}
-	if !o.w.h.matches(&h) {
-		return o.l.g.mismatch(&o.w.h, from, &h)
+	if !o.h.matches(&h) {
+		return o.g.mismatch(&o.h, from, &h)
 	}
 	return nil
 }
 
-func (o *messageOp) read(from int, b []byte) error {
+func (o *messages) read(from int, b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if err := o.l.g.msg.Read(from, o.l.line(), b); err != nil {
+	if err := o.g.msg.Read(from, o.line(), b); err != nil {
 		return o.broken(from, err)
 	}
 	return nil
 }
 
-func (o *messageOp) write(to int, bufs ...[]byte) error {
+func (o *messages) write(to int, bufs ...[]byte) error {
 	for _, b := range bufs {
 		if len(b) == 0 {
 			continue
 		}
-		if err := o.l.g.msg.Write(to, o.l.line(), b); err != nil {
+		if err := o.g.msg.Write(to, o.line(), b); err != nil {
 			return o.broken(to, err)
 		}
 	}
@@ -253,13 +251,13 @@ func (o *messageOp) write(to int, bufs ...[]byte) error {
 const settle = time.Second
 
 // broken says why a peer could not be reached.
-func (o *messageOp) broken(rank int, err error) error {
-	g := o.l.g
+func (o *messages) broken(rank int, err error) error {
+	g := o.g
 	if f := g.w.t.Fault().Failure(); f != nil {
 		return f
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return g.timeout(&o.w.h, time.Since(o.since), o.late(rank), !o.heard[rank])
+		return g.timeout(&o.h, time.Since(o.since), o.late(rank), !o.heard[rank])
 	}
 	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if f := g.w.t.Fault().Failure(); f != nil {
@@ -273,10 +271,10 @@ func (o *messageOp) broken(rank int, err error) error {
 }
 
 // late are the ranks that did not arrive, rank among them.
-func (o *messageOp) late(rank int) []int {
+func (o *messages) late(rank int) []int {
 	late := []int{rank}
-	for _, p := range o.l.peers() {
-		if p.rank != rank && !o.heard[rank] && !o.heard[p.rank] && !o.l.g.msg.Arrived(p.rank, o.l.line()) {
+	for _, p := range o.peers() {
+		if p.rank != rank && !o.heard[rank] && !o.heard[p.rank] && !o.g.msg.Arrived(p.rank, o.line()) {
 			late = append(late, p.rank)
 		}
 	}

@@ -97,10 +97,6 @@ func combine[E number](run, s []E, op Op) {
 		for i, v := range s {
 			run[i] = max(run[i], v)
 		}
-	case Min:
-		for i, v := range s {
-			run[i] = min(run[i], v)
-		}
 	}
 }
 

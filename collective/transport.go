@@ -66,7 +66,7 @@ type Slot struct {
 // MailSize is the largest contribution that travels in a Slot.
 const MailSize = 4096
 
-// Cell is one rank's part in the operations of a lane. Clock counts four for an operation:
+// Cell is one rank's part in the operations of a channel. Clock counts four for an operation:
 // 1 posted, 2 half way, 3 done. A rank posts operation s+2 only when all others have posted
 // s+1, and so are done with s: two slots are enough. Cells may lie in shared memory.
 type Cell struct {
@@ -77,20 +77,20 @@ type Cell struct {
 }
 
 // Memory is a group whose ranks can read each other's memory. Ranks are those of the group.
-// A rank has a cell for each lane: 0 for the group's operations, 1+p for what it sends to
+// A rank has a cell for each channel: 0 for the group's operations, 1+p for what it sends to
 // p, 1+size+p for what it receives from p.
 type Memory interface {
-	Cell(rank, lane int) *Cell
+	Cell(rank, ch int) *Cell
 	// Expose shows b, or a copy of it, to the others as the bytes of a slot, and returns what
 	// they see. Conceal ends that.
-	Expose(lane, slot int, b []byte) []byte
-	Conceal(lane, slot int)
+	Expose(ch, slot int, b []byte) []byte
+	Conceal(ch, slot int)
 	// Exposed is what a rank shows; writing to it is not allowed.
-	Exposed(rank, lane, slot int) ([]byte, error)
+	Exposed(rank, ch, slot int) ([]byte, error)
 	// Sleep returns when a cell's clock is not seen any more, or after d, or early.
-	Sleep(rank, lane int, seen uint32, d time.Duration)
+	Sleep(rank, ch int, seen uint32, d time.Duration)
 	// Wake ends the sleep of those that wait for the caller's cell.
-	Wake(lane int)
+	Wake(ch int)
 }
 
 // Messages is a group whose ranks exchange bytes. Ranks are those of the group; what one

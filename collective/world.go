@@ -19,7 +19,8 @@ type world struct {
 	groups []*group
 	formed int
 	closed bool
-	wg     sync.WaitGroup // those that advance lanes or spread a failure
+	quiet  bool           // the world has failed, and no other rank has been told
+	wg     sync.WaitGroup // those that use the transport
 }
 
 var _ World = (*world)(nil)
@@ -73,13 +74,31 @@ func (w *world) Group(name string, ranks []int) (Group, error) {
 func (w *world) Abort(cause error) {
 	if w.enter() {
 		defer w.leave()
-		w.fail(asFailure(cause, w.rank))
+		w.abort(asFailure(cause, w.rank))
 	}
 }
 
 // fail raises f here and on every rank that can be reached, unless the world has failed.
 func (w *world) fail(f *Failure) {
 	if w.t.Fault().Raise(f) {
+		w.t.Spread(f)
+	}
+}
+
+// interrupt raises f on this rank alone: whoever ended its context knows the cause, and aborts.
+func (w *world) interrupt(f *Failure) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.quiet = w.t.Fault().Raise(f) || w.quiet
+}
+
+// abort is fail where interrupt may have come before.
+func (w *world) abort(f *Failure) {
+	w.mu.Lock()
+	tell := w.t.Fault().Raise(f) || w.quiet
+	w.quiet = false
+	w.mu.Unlock()
+	if tell {
 		w.t.Spread(f)
 	}
 }
@@ -105,10 +124,10 @@ func (w *world) Close() error {
 		return nil
 	}
 	w.closed = true
-	groups := w.groups
+	groups, quiet := w.groups, w.quiet
 	w.mu.Unlock()
-	if slices.ContainsFunc(groups, (*group).busy) {
-		w.fail(&Failure{Kind: ErrClosed, Rank: w.rank, Text: fmt.Sprintf("rank %d closed its world with operations under way", w.rank), cause: errors.New("closed")})
+	if quiet || slices.ContainsFunc(groups, (*group).busy) {
+		w.abort(&Failure{Kind: ErrClosed, Rank: w.rank, Text: fmt.Sprintf("rank %d closed its world with operations under way", w.rank), cause: errors.New("closed")})
 	}
 	w.t.Fault().Raise(&Failure{Kind: ErrClosed, Rank: w.rank, Text: "the world is closed"})
 	w.wg.Wait()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"trireme/collective"
 	"trireme/internal/disk"
 	"trireme/nn"
 	"trireme/optim"
@@ -165,7 +164,7 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 			f.bind(f.full)
 		}
 	}
-	e.lane = newLane()
+	e.lane = newLane(g.World.Inline())
 	e.trace.uses = make([][]int, len(e.flats))
 	e.plan(false)
 	e.forget()
@@ -277,7 +276,7 @@ func (e *Engine) unitName() string {
 	return e.step.unit.Name
 }
 
-func (e *Engine) issue(ops ...func() collective.Work) *ticket { return e.lane.issue(e.ctx, ops...) }
+func (e *Engine) issue(ops ...op) *ticket { return e.lane.issue(e.ctx, ops...) }
 
 func (e *Engine) wait(w *ticket) {
 	if w == nil {

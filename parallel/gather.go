@@ -1,7 +1,8 @@
 package parallel
 
 import (
-	"trireme/collective"
+	"context"
+
 	"trireme/nn"
 	"trireme/tensor"
 )
@@ -170,7 +171,7 @@ func (e *Engine) gather(f *flat) {
 	}
 	full := e.b.New(tensor.Gathered, f.param.DType(), f.padded)
 	group, part := e.g.Shard, f.param
-	var ops []func() collective.Work
+	var ops []op
 	switch {
 	case f.kept != nil:
 		group, part = e.g.Reshard, f.kept
@@ -179,13 +180,12 @@ func (e *Engine) gather(f *flat) {
 			f.part = e.b.New(tensor.Params, f.param.DType(), f.layout.param.n())
 			part = f.part
 		}
-		read := e.fetch(f, part)
-		ops = append(ops, func() collective.Work { return read })
+		ops = append(ops, e.fetch(f, part))
 	}
 	f.full = full
 	e.step.live += f.gathers()
 	if f.kept != nil || f.divided() {
-		ops = append(ops, func() collective.Work { return group.AllGather(full, part, f.name) })
+		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.name) })
 	}
 	f.arrives = e.issue(ops...)
 }

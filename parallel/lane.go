@@ -3,46 +3,53 @@ package parallel
 import (
 	"context"
 	"fmt"
-
-	"trireme/collective"
 )
+
+// op is a collective, or a read of a file in the order of collectives. It returns when it is
+// finished, has failed, or ctx ends.
+type op = func(ctx context.Context) error
 
 // lane is the engine's one communication goroutine. Collectives of all groups run on it in
 // the order in which the engine issues them, which is the same on every rank, so that an
 // operation of one group may depend on an earlier one of another. After one has failed all
 // that follow fail with it: the other ranks wait for the one that is missing.
+//
+// Where groups record or count operations (collective.Group.Inline) there is no goroutine: an
+// operation runs when it is issued, so that its place among the operations of the backend is
+// the program's.
 type lane struct {
-	queue chan *ticket
-	ended chan struct{}
+	inline bool
+	failed error        // of the first ticket that failed
+	queue  chan *ticket // nil where operations run inline
+	ended  chan struct{}
 }
 
-// ticket is a sequence of collectives on its way.
+// ticket is a sequence of operations that was issued.
 type ticket struct {
 	ctx  context.Context
-	ops  []func() collective.Work
+	ops  []op
 	err  error
 	done chan struct{}
 }
 
-func newLane() *lane {
-	l := &lane{queue: make(chan *ticket, 64), ended: make(chan struct{})}
+func newLane(inline bool) *lane {
+	l := &lane{inline: inline}
+	if inline {
+		return l
+	}
+	l.queue, l.ended = make(chan *ticket, 64), make(chan struct{})
 	go func() {
 		defer close(l.ended)
-		var failed error
 		for t := range l.queue {
-			if t.err = failed; failed == nil {
-				t.run()
-				failed = t.err
-			}
-			close(t.done)
+			l.run(t)
 		}
 	}()
 	return l
 }
 
-// run does the operations. One that panics (a broken contract) is an error of the step, not
-// the end of the process.
-func (t *ticket) run() {
+// run does a ticket's operations. One that panics (a broken contract) is an error of the step,
+// not the end of the process.
+func (l *lane) run(t *ticket) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -51,22 +58,27 @@ func (t *ticket) run() {
 		default:
 			t.err = fmt.Errorf("parallel: in a collective: %v", p)
 		}
+		l.failed = t.err
+		close(t.done)
 	}()
-	for _, op := range t.ops {
-		if t.err = op().Wait(t.ctx); t.err != nil {
-			return
-		}
+	t.err = l.failed
+	for i := 0; i < len(t.ops) && t.err == nil; i++ {
+		t.err = t.ops[i](t.ctx)
 	}
 }
 
 // issue queues ops, one after the other.
-func (l *lane) issue(ctx context.Context, ops ...func() collective.Work) *ticket {
+func (l *lane) issue(ctx context.Context, ops ...op) *ticket {
 	t := &ticket{ctx: ctx, ops: ops, done: make(chan struct{})}
-	l.queue <- t
+	if l.inline {
+		l.run(t)
+	} else {
+		l.queue <- t
+	}
 	return t
 }
 
-// wait returns when the ticket's collectives are finished or one has failed. They end with
+// wait returns when the ticket's operations are finished or one has failed. They end with
 // the context they were issued under, so this does not hang where that does not.
 func (t *ticket) wait() error {
 	<-t.done
@@ -75,6 +87,8 @@ func (t *ticket) wait() error {
 
 // close waits for what is queued.
 func (l *lane) close() {
-	close(l.queue)
-	<-l.ended
+	if !l.inline {
+		close(l.queue)
+		<-l.ended
+	}
 }

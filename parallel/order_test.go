@@ -73,12 +73,7 @@ func (j *journal) await(what string, n int) bool {
 	}
 }
 
-// refused is a Work that failed.
-type refused struct{ err error }
-
-func (r refused) Wait(context.Context) error { return r.err }
-
-func (g *told) begin(kind, tag string, bytes int, op func() collective.Work) collective.Work {
+func (g *told) begin(kind, tag string, bytes int, op func() error) error {
 	g.log.mu.Lock()
 	g.log.volume[kind+" "+g.axis] += bytes
 	g.log.mu.Unlock()
@@ -86,26 +81,26 @@ func (g *told) begin(kind, tag string, bytes int, op func() collective.Work) col
 	if g.fail != nil {
 		if err := g.fail(g.rank, g.axis, kind, tag); err != nil {
 			g.Group.Abort(err)
-			return refused{err}
+			return err
 		}
 	}
 	return op()
 }
 
-func (g *told) AllGather(dst, src *tensor.Tensor, tag string) collective.Work {
-	return g.begin("gather", tag, dst.Bytes(), func() collective.Work { return g.Group.AllGather(dst, src, tag) })
+func (g *told) AllGather(ctx context.Context, dst, src *tensor.Tensor, tag string) error {
+	return g.begin("gather", tag, dst.Bytes(), func() error { return g.Group.AllGather(ctx, dst, src, tag) })
 }
 
-func (g *told) ReduceScatter(dst, src *tensor.Tensor, o collective.ReduceOptions, tag string) collective.Work {
-	return g.begin("reduce", tag, src.Bytes(), func() collective.Work { return g.Group.ReduceScatter(dst, src, o, tag) })
+func (g *told) ReduceScatter(ctx context.Context, dst, src *tensor.Tensor, o collective.ReduceOptions, tag string) error {
+	return g.begin("reduce", tag, src.Bytes(), func() error { return g.Group.ReduceScatter(ctx, dst, src, o, tag) })
 }
 
-func (g *told) AllReduce(t *tensor.Tensor, op collective.Op, tag string) collective.Work {
+func (g *told) AllReduce(ctx context.Context, t *tensor.Tensor, op collective.Op, tag string) error {
 	bytes := 2 * t.Bytes()
 	if tag == "step" {
 		bytes = 0 // a few numbers
 	}
-	return g.begin("all-reduce", tag, bytes, func() collective.Work { return g.Group.AllReduce(t, op, tag) })
+	return g.begin("all-reduce", tag, bytes, func() error { return g.Group.AllReduce(ctx, t, op, tag) })
 }
 
 // journals makes a division tell, one journal a rank.

@@ -1,6 +1,8 @@
 package parallel
 
 import (
+	"context"
+
 	"trireme/collective"
 	"trireme/nn"
 	"trireme/tensor"
@@ -11,13 +13,13 @@ const bucketsInFlight = 2
 
 // reduction is a bucket on its way.
 type reduction struct {
-	ops    []func() collective.Work // in order
+	ops    []op // in order
 	under  *ticket
 	bucket *tensor.Tensor // released when they are done, where not nil
 	after  func()         // then run by the engine's goroutine, where not nil
 }
 
-func (r *reduction) then(op func() collective.Work) { r.ops = append(r.ops, op) }
+func (r *reduction) then(o op) { r.ops = append(r.ops, o) }
 
 // sink is where the gradient of p is written in this micro-batch.
 func (e *Engine) sink(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accumulate bool) {
@@ -82,16 +84,16 @@ func (e *Engine) reduce(f *flat) {
 		}
 	case e.inOrder:
 		own := f.at(f.grad, f.layout.grad, f.own)
-		r.then(func() collective.Work {
-			return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.name)
+		r.then(func(ctx context.Context) error {
+			return e.g.World.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.name)
 		})
 		if last {
 			e.spread(f, &r)
 		}
 	default:
 		part := f.at(f.grad, f.layout.grad, f.shard(e.at))
-		r.then(func() collective.Work {
-			return e.g.Shard.ReduceScatter(part, bucket, collective.ReduceOptions{Accumulate: !first}, f.name)
+		r.then(func(ctx context.Context) error {
+			return e.g.Shard.ReduceScatter(ctx, part, bucket, collective.ReduceOptions{Accumulate: !first}, f.name)
 		})
 		if last {
 			e.mergeReplicas(f, part, &r)
@@ -121,10 +123,10 @@ func (e *Engine) spread(f *flat, r *reduction) {
 	switch f.optim.n() {
 	case f.own.n():
 	case f.padded:
-		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, own, f.name) })
+		r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, own, f.name) })
 	default:
-		r.then(func() collective.Work {
-			return e.g.Replicate.AllGather(f.at(f.grad, f.layout.grad, f.optim), own, f.name)
+		r.then(func(ctx context.Context) error {
+			return e.g.Replicate.AllGather(ctx, f.at(f.grad, f.layout.grad, f.optim), own, f.name)
 		})
 	}
 }
@@ -132,10 +134,10 @@ func (e *Engine) spread(f *flat, r *reduction) {
 // mergeReplicas sums over replicas what each has reduced among its shards.
 func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
 	if e.at.replicas > 1 {
-		r.then(func() collective.Work { return e.g.Replicate.AllReduce(part, collective.Sum, f.name) })
+		r.then(func(ctx context.Context) error { return e.g.Replicate.AllReduce(ctx, part, collective.Sum, f.name) })
 	}
 	if f.optim.n() > part.Elems() {
-		r.then(func() collective.Work { return e.g.Shard.AllGather(f.grad, part, f.name) })
+		r.then(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.grad, part, f.name) })
 	}
 }
 
@@ -144,20 +146,20 @@ func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	own := f.at(f.grad, f.layout.grad, f.own)
 	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's, which is added
 		e.b.Copy(bucket, f.grad)
-		r.then(func() collective.Work {
-			return e.g.World.ReduceScatter(own, bucket, collective.ReduceOptions{}, f.name)
+		r.then(func(ctx context.Context) error {
+			return e.g.World.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{}, f.name)
 		})
 		if f.optim.n() == f.padded {
-			r.then(func() collective.Work { return e.g.World.AllGather(f.grad, own, f.name) })
+			r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, own, f.name) })
 		}
 		return
 	}
 	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.n())
-	r.then(func() collective.Work {
-		return e.g.World.ReduceScatter(sum, f.grad, collective.ReduceOptions{}, f.name)
+	r.then(func(ctx context.Context) error {
+		return e.g.World.ReduceScatter(ctx, sum, f.grad, collective.ReduceOptions{}, f.name)
 	})
 	if f.optim.n() == f.padded {
-		r.then(func() collective.Work { return e.g.World.AllGather(f.grad, sum, f.name) })
+		r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, sum, f.name) })
 		r.after = sum.Release
 		return
 	}

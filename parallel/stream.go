@@ -142,21 +142,17 @@ func offloadFailed(err error) error {
 	return fmt.Errorf("offload: %w. try: another path, with space for it, or device: none", err)
 }
 
-// arrival is parameters on their way from a file, in the order of collectives.
-type arrival struct{ t *disk.Transfer }
-
-// Wait waits for them; the disk answers in any case.
-func (a arrival) Wait(context.Context) error {
-	if err := a.t.Wait(); err != nil {
-		return offloadFailed(err)
-	}
-	return nil
-}
-
-// fetch begins to read the parameters that lie in a file into dst.
-func (e *Engine) fetch(f *flat, dst *tensor.Tensor) arrival {
+// fetch begins to read the parameters that lie in a file into dst. What it returns waits for them;
+// the disk answers in any case.
+func (e *Engine) fetch(f *flat, dst *tensor.Tensor) op {
 	if e.files.hollow {
-		return arrival{}
+		return func(context.Context) error { return nil }
 	}
-	return arrival{f.param.Buffer().Far.(*disk.Section).StartRead(tensor.HostBytes(dst), 0)}
+	t := f.param.Buffer().Far.(*disk.Section).StartRead(tensor.HostBytes(dst), 0)
+	return func(context.Context) error {
+		if err := t.Wait(); err != nil {
+			return offloadFailed(err)
+		}
+		return nil
+	}
 }

@@ -16,8 +16,7 @@ type Traffic struct {
 	Bytes int64
 }
 
-// ledger is the traffic of a step so far, in the order in which kinds were first seen. The
-// engine's one communication goroutine writes it.
+// ledger is the traffic of a step so far, in the order in which kinds were first seen.
 type ledger struct{ kinds []Traffic }
 
 func (l *ledger) add(op, group string, bytes int) {
@@ -43,46 +42,36 @@ type still struct {
 
 var _ collective.Group = (*still)(nil)
 
-type done struct{}
-
-func (done) Wait(context.Context) error { return nil }
-
 func (g *still) Name() string { return g.name }
 func (g *still) Rank() int    { return g.rank }
 func (g *still) Size() int    { return g.size }
+func (g *still) Inline() bool { return true }
+func (g *still) Abort(error)  {}
 
-func (g *still) count(op string, bytes int) collective.Work {
+func (g *still) count(op string, bytes int) error {
 	g.sent.add(op, g.name, bytes)
-	return done{}
+	return nil
 }
 
 // Every rank's part reaches the others once.
-func (g *still) AllGather(_, src *tensor.Tensor, _ string) collective.Work {
+func (g *still) AllGather(_ context.Context, _, src *tensor.Tensor, _ string) error {
 	return g.count("all_gather", src.Bytes()*(g.size-1))
 }
 
-func (g *still) ReduceScatter(dst, src *tensor.Tensor, _ collective.ReduceOptions, _ string) collective.Work {
+func (g *still) ReduceScatter(_ context.Context, _, src *tensor.Tensor, _ collective.ReduceOptions, _ string) error {
 	return g.count("reduce_scatter", src.Bytes()/g.size*(g.size-1))
 }
 
-func (g *still) AllReduce(t *tensor.Tensor, _ collective.Op, _ string) collective.Work {
+func (g *still) AllReduce(_ context.Context, t *tensor.Tensor, _ collective.Op, _ string) error {
 	return g.count("all_reduce", 2*t.Bytes()*(g.size-1)/g.size)
 }
 
-func (g *still) Broadcast(t *tensor.Tensor, root int, _ string) collective.Work {
-	if root != g.rank {
-		return done{}
-	}
-	return g.count("broadcast", t.Bytes()*(g.size-1))
-}
-
-func (g *still) AllToAll(_, src *tensor.Tensor, _ string) collective.Work {
+func (g *still) AllToAll(_ context.Context, _, src *tensor.Tensor, _ string) error {
 	return g.count("all_to_all", src.Bytes()/g.size*(g.size-1))
 }
 
-func (g *still) Send(t *tensor.Tensor, _ int, _ string) collective.Work {
+func (g *still) Send(_ context.Context, t *tensor.Tensor, _ int, _ string) error {
 	return g.count("send", t.Bytes())
 }
-func (g *still) Recv(*tensor.Tensor, int, string) collective.Work { return done{} }
-func (g *still) Barrier(string) collective.Work                   { return done{} }
-func (g *still) Abort(error)                                      {}
+func (g *still) Recv(context.Context, *tensor.Tensor, int, string) error { return nil }
+func (g *still) Barrier(context.Context, string) error                   { return nil }

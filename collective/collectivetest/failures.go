@@ -18,6 +18,8 @@ func failures(t *testing.T, mk Make) {
 	t.Run("absent", func(t *testing.T) { absent(t, mk) })
 	t.Run("abort", func(t *testing.T) { abort(t, mk) })
 	t.Run("context", func(t *testing.T) { contexts(t, mk) })
+	t.Run("interrupted", func(t *testing.T) { interrupted(t, mk) })
+	t.Run("two goroutines", func(t *testing.T) { two(t, mk) })
 	t.Run("slow", func(t *testing.T) { slow(t, mk) })
 	t.Run("left", func(t *testing.T) { left(t, mk) })
 	t.Run("closed", func(t *testing.T) { closed(t, mk) })
@@ -50,35 +52,35 @@ func expect(err, kind error, words ...string) error {
 // mismatch lets one rank of three issue something else, and checks that nothing was written.
 func mismatch(t *testing.T, mk Make) {
 	cases := map[string]struct {
-		issue func(r *rank, x *tensor.Tensor, odd bool) collective.Work
+		issue func(r *rank, x *tensor.Tensor, odd bool) error
 		words []string
 	}{
-		"operation": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+		"operation": {func(r *rank, x *tensor.Tensor, odd bool) error {
 			if odd {
-				return r.g.Broadcast(x, 0, "b")
+				return r.g.AllGather(ctx, r.tensor(x.DType(), 3*x.Elems()), x, "b")
 			}
-			return r.g.AllReduce(x, collective.Sum, "a")
-		}, []string{"broadcast #0", "all_reduce #0", "operation differs"}},
-		"count": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+			return r.g.AllReduce(ctx, x, collective.Sum, "a")
+		}, []string{"all_gather #0", "all_reduce #0", "operation differs"}},
+		"count": {func(r *rank, x *tensor.Tensor, odd bool) error {
 			if odd {
 				x = x.Flat(0, 20)
 			}
-			return r.g.AllReduce(x, collective.Sum, "a")
+			return r.g.AllReduce(ctx, x, collective.Sum, "a")
 		}, []string{"count differs", "of 20 float32"}},
-		"type": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+		"type": {func(r *rank, x *tensor.Tensor, odd bool) error {
 			if odd {
 				x = r.full(tensor.I32, x.Elems(), 0)
 			}
-			return r.g.AllReduce(x, collective.Sum, "a")
+			return r.g.AllReduce(ctx, x, collective.Sum, "a")
 		}, []string{"element type differs"}},
-		"reduction": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
+		"reduction": {func(r *rank, x *tensor.Tensor, odd bool) error {
 			if odd {
-				return r.g.AllReduce(x, collective.Max, "a")
+				return r.g.AllReduce(ctx, x, collective.Max, "a")
 			}
-			return r.g.AllReduce(x, collective.Sum, "a")
+			return r.g.AllReduce(ctx, x, collective.Sum, "a")
 		}, []string{"reduction differs", "all_reduce(max)"}},
-		"tag": {func(r *rank, x *tensor.Tensor, odd bool) collective.Work {
-			return r.g.AllReduce(x, collective.Sum, fmt.Sprintf("layer %v", odd))
+		"tag": {func(r *rank, x *tensor.Tensor, odd bool) error {
+			return r.g.AllReduce(ctx, x, collective.Sum, fmt.Sprintf("layer %v", odd))
 		}, []string{"tag differs", "layer true", "layer false"}},
 	}
 	for name, c := range cases {
@@ -86,14 +88,14 @@ func mismatch(t *testing.T, mk Make) {
 			t.Run(fmt.Sprint(name, " ", m), func(t *testing.T) {
 				each(t, mk, 3, collective.Config{Timeout: 20 * time.Second}, func(r *rank) error {
 					x := r.full(tensor.F32, m, r.Rank())
-					err := wait(c.issue(r, x, r.Rank() == 1))
+					err := c.issue(r, x, r.Rank() == 1)
 					if e := expect(err, collective.ErrMismatch, append(c.words, "rank 1")...); e != nil {
 						return e
 					}
 					if e := same("a tensor that must not change", x, values(tensor.F32, m, r.Rank())); e != nil {
 						return e
 					}
-					return expect(wait(r.g.Barrier("after")), collective.ErrMismatch)
+					return expect(r.g.Barrier(ctx, "after"), collective.ErrMismatch)
 				})
 			})
 		}
@@ -104,14 +106,14 @@ func mismatch(t *testing.T, mk Make) {
 func absent(t *testing.T, mk Make) {
 	for _, m := range []int{10, 30000} {
 		each(t, mk, 3, collective.Config{Timeout: 300 * time.Millisecond}, func(r *rank) error {
-			if err := wait(r.g.Barrier("before")); err != nil {
+			if err := r.g.Barrier(ctx, "before"); err != nil {
 				return err
 			}
 			if r.Rank() == 1 {
 				time.Sleep(900 * time.Millisecond)
 			}
 			begin := time.Now()
-			err := wait(r.g.AllReduce(r.full(tensor.F32, m, 0), collective.Sum, "layer 7"))
+			err := r.g.AllReduce(ctx, r.full(tensor.F32, m, 0), collective.Sum, "layer 7")
 			if time.Since(begin) > 5*time.Second {
 				return errors.New("the time-out took too long")
 			}
@@ -128,7 +130,7 @@ func abort(t *testing.T, mk Make) {
 				time.Sleep(20 * time.Millisecond)
 				r.Abort(cause)
 				r.Abort(errors.New("a second cause"))
-				err := wait(r.g.Barrier("own"))
+				err := r.g.Barrier(ctx, "own")
 				if !errors.Is(err, cause) {
 					return fmt.Errorf("%v does not wrap the cause", err)
 				}
@@ -136,42 +138,80 @@ func abort(t *testing.T, mk Make) {
 			}
 			begin := time.Now()
 			x := r.full(tensor.F32, m, 0)
-			works := []collective.Work{r.g.AllReduce(x, collective.Sum, "a"), r.g.Barrier("b")}
-			for _, w := range works {
-				if err := expect(wait(w), collective.ErrAborted, "aborted by rank 2", cause.Error()); err != nil {
+			for _, op := range []func() error{
+				func() error { return r.g.AllReduce(ctx, x, collective.Sum, "a") },
+				func() error { return r.g.Barrier(ctx, "b") },
+			} {
+				if err := expect(op(), collective.ErrAborted, "aborted by rank 2", cause.Error()); err != nil {
 					return err
 				}
 			}
 			if time.Since(begin) > time.Second {
 				return errors.New("abort took too long")
 			}
-			return expect(wait(r.g.Barrier("after")), collective.ErrAborted, "rank 2")
+			return expect(r.g.Barrier(ctx, "after"), collective.ErrAborted, "rank 2")
 		})
 	}
 }
 
-// contexts checks that Wait ends with its context and the operation goes on.
+// contexts checks that an operation ends with its context, that its rank is out of the world
+// from then on, and that the others learn of it by Abort, with its cause.
 func contexts(t *testing.T, mk Make) {
+	cause := errors.New("the plug is pulled")
 	for _, m := range []int{10, 30000} {
 		each(t, mk, 2, collective.Config{}, func(r *rank) error {
 			x := r.full(tensor.F32, m, r.Rank())
 			if r.Rank() == 1 {
 				time.Sleep(100 * time.Millisecond)
-				if err := wait(r.g.AllReduce(x, collective.Sum, "a")); err != nil {
-					return err
+				if err := r.g.Barrier(ctx, "a"); !errors.Is(err, collective.ErrMismatch) && !errors.Is(err, collective.ErrAborted) {
+					return fmt.Errorf("the operation that the other rank left ended with %v", err)
 				}
-			} else {
-				w := r.g.AllReduce(x, collective.Sum, "a")
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-				defer cancel()
-				if err := w.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-					return fmt.Errorf("error %v, want that of the context", err)
-				}
-				if err := wait(w); err != nil {
-					return err
-				}
+				return nil
 			}
-			return same("all_reduce", x, reference(tensor.F32, tensor.F32, nil, parts(tensor.F32, m, 2), collective.Sum))
+			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			err := r.g.AllReduce(short, x, collective.Sum, "a")
+			var f *collective.Failure
+			if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &f) || !strings.Contains(err.Error(), "all_reduce #0") {
+				return fmt.Errorf("error %v, want that of the context", err)
+			}
+			if time.Since(began) > time.Second {
+				return errors.New("the context was not heeded")
+			}
+			if err := expect(r.g.Barrier(ctx, "after"), context.DeadlineExceeded, "all_reduce #0"); err != nil {
+				return err
+			}
+			time.Sleep(200 * time.Millisecond)
+			r.Abort(cause)
+			return nil
+		})
+	}
+}
+
+// interrupted checks that the others wait for a rank whose context ended, until it aborts.
+func interrupted(t *testing.T, mk Make) {
+	cause := errors.New("the plug is pulled")
+	for _, m := range []int{10, 30000} {
+		each(t, mk, 3, collective.Config{}, func(r *rank) error {
+			x := r.full(tensor.F32, m, r.Rank())
+			if r.Rank() != 1 {
+				began := time.Now()
+				err := r.g.AllReduce(ctx, x, collective.Sum, "a")
+				if time.Since(began) < 100*time.Millisecond {
+					return errors.New("it was told before Abort")
+				}
+				return expect(err, collective.ErrAborted, "aborted by rank 1", cause.Error())
+			}
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			time.Sleep(50 * time.Millisecond)
+			if err := r.g.Recv(gone, x, 0, "never"); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("error %v, want that of the context", err)
+			}
+			time.Sleep(100 * time.Millisecond)
+			r.Abort(cause)
+			return nil
 		})
 	}
 }
@@ -184,7 +224,7 @@ func slow(t *testing.T, mk Make) {
 				time.Sleep(50 * time.Millisecond)
 			}
 			x := r.full(tensor.F32, 5000*i, r.Rank())
-			if err := wait(r.g.AllReduce(x, collective.Sum, "a")); err != nil {
+			if err := r.g.AllReduce(ctx, x, collective.Sum, "a"); err != nil {
 				return err
 			}
 			if err := same("all_reduce", x, reference(tensor.F32, tensor.F32, nil, parts(tensor.F32, 5000*i, 3), collective.Sum)); err != nil {
@@ -200,23 +240,46 @@ func left(t *testing.T, mk Make) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		x := r.full(tensor.F32, 30000, r.Rank())
 		if r.Rank() == 1 {
-			w := r.g.Recv(x, 0, "never")
+			received := make(chan error)
+			go func() { received <- r.g.Recv(ctx, x, 0, "never") }()
+			time.Sleep(20 * time.Millisecond)
 			if err := r.Close(); err != nil {
 				return err
 			}
-			return expect(wait(w), collective.ErrClosed)
+			return expect(<-received, collective.ErrClosed)
 		}
-		return expect(wait(r.g.AllReduce(x, collective.Sum, "a")), collective.ErrClosed, "rank 1")
+		return expect(r.g.AllReduce(ctx, x, collective.Sum, "a"), collective.ErrClosed, "rank 1")
+	})
+}
+
+// two runs operations of one group from two goroutines at once.
+func two(t *testing.T, mk Make) {
+	each(t, mk, 2, collective.Config{}, func(r *rank) error {
+		if r.Rank() == 1 {
+			return expect(r.g.Recv(ctx, r.tensor(tensor.F32, 1), 0, "a"), collective.ErrAborted)
+		}
+		waiting := make(chan error)
+		go func() { waiting <- r.g.Barrier(ctx, "first") }()
+		time.Sleep(50 * time.Millisecond)
+		said := func() (said string) {
+			defer func() { said = fmt.Sprint(recover()) }()
+			return fmt.Sprint(r.g.Barrier(ctx, "second"))
+		}()
+		r.Abort(errors.New("enough"))
+		if !strings.Contains(said, "another goroutine") {
+			return fmt.Errorf("a second barrier: %s", said)
+		}
+		return expect(<-waiting, collective.ErrAborted)
 	})
 }
 
 // closed issues an operation that needs a rank which has closed its world in order.
 func closed(t *testing.T, mk Make) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
-		if err := wait(r.g.Barrier("last")); err != nil || r.Rank() == 1 {
+		if err := r.g.Barrier(ctx, "last"); err != nil || r.Rank() == 1 {
 			return errors.Join(err, r.closeIf(1))
 		}
-		return expect(wait(r.g.Barrier("one too many")), collective.ErrClosed, "rank 1", "closed")
+		return expect(r.g.Barrier(ctx, "one too many"), collective.ErrClosed, "rank 1", "closed")
 	})
 }
 
@@ -238,7 +301,7 @@ func different(t *testing.T, mk Make) {
 		if err != nil {
 			return nil // where forming a group needs the others
 		}
-		return mustFail(wait(g.Barrier("t")))
+		return mustFail(g.Barrier(ctx, "t"))
 	})
 }
 

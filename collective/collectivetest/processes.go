@@ -130,7 +130,7 @@ func (c *child) act(open Open, scenario string, rank_, size int, cfg collective.
 		if scenario == "compute" && rank_ == 0 {
 			time.Sleep(5 * time.Millisecond) // others wait, most of the time
 		}
-		if err := wait(g.AllReduce(x, collective.Max, "layer 3")); err != nil {
+		if err := g.AllReduce(ctx, x, collective.Max, "layer 3"); err != nil {
 			return err
 		}
 	}

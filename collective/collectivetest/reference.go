@@ -172,7 +172,7 @@ func run[E int32 | int64 | float32 | float64](i int, begin []byte, parts [][]byt
 		switch {
 		case op == collective.Sum:
 			v += x
-		case op == collective.Max && x > v, op == collective.Min && x < v:
+		case x > v:
 			v = x
 		}
 	}

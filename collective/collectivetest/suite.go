@@ -1,8 +1,11 @@
 package collectivetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"trireme/collective"
 	"trireme/tensor"
@@ -14,10 +17,11 @@ var sizes = []int{1, 2, 3, 5, 8}
 func Run(t *testing.T, mk Make) {
 	t.Run("operations", func(t *testing.T) { operations(t, mk) })
 	t.Run("reduce_scatter", func(t *testing.T) { reduceScatter(t, mk) })
-	t.Run("async", func(t *testing.T) { async(t, mk) })
+	t.Run("sequence", func(t *testing.T) { sequence(t, mk) })
 	t.Run("groups", func(t *testing.T) { groups(t, mk) })
 	t.Run("mesh", func(t *testing.T) { mesh(t, mk) })
 	t.Run("messages", func(t *testing.T) { messages(t, mk) })
+	t.Run("pipeline", func(t *testing.T) { pipeline(t, mk) })
 	t.Run("failures", func(t *testing.T) { failures(t, mk) })
 }
 
@@ -76,7 +80,7 @@ func operations(t *testing.T, mk Make) {
 func (r *rank) operation(dt tensor.DType, m, n int) error {
 	me := r.Rank()
 	src, dst := r.full(dt, m, me), r.tensor(dt, n*m)
-	if err := wait(r.g.AllGather(dst, src, "t")); err != nil {
+	if err := r.g.AllGather(ctx, dst, src, "t"); err != nil {
 		return err
 	}
 	if err := same("all_gather", dst, join(parts(dt, m, n))); err != nil {
@@ -85,22 +89,14 @@ func (r *rank) operation(dt tensor.DType, m, n int) error {
 	dst = r.tensor(dt, n*m)
 	mine := dst.Flat(me*m, (me+1)*m)
 	copy(tensor.HostBytes(mine), values(dt, m, me))
-	if err := wait(r.g.AllGather(dst, mine, "in place")); err != nil {
+	if err := r.g.AllGather(ctx, dst, mine, "in place"); err != nil {
 		return err
 	}
 	if err := same("all_gather in place", dst, join(parts(dt, m, n))); err != nil {
 		return err
 	}
-	root := m % n
-	b := r.full(dt, m, me)
-	if err := wait(r.g.Broadcast(b, root, "t")); err != nil {
-		return err
-	}
-	if err := same("broadcast", b, values(dt, m, root)); err != nil {
-		return err
-	}
 	src, dst = r.full(dt, n*m, me), r.tensor(dt, n*m)
-	if err := wait(r.g.AllToAll(dst, src, "t"), r.g.Barrier("t")); err != nil {
+	if err := errors.Join(r.g.AllToAll(ctx, dst, src, "t"), r.g.Barrier(ctx, "t")); err != nil {
 		return err
 	}
 	if err := same("all_to_all", dst, join(chunks(parts(dt, n*m, n), me, n))); err != nil {
@@ -109,9 +105,9 @@ func (r *rank) operation(dt tensor.DType, m, n int) error {
 	if dt == tensor.U8 {
 		return nil
 	}
-	for _, op := range []collective.Op{collective.Sum, collective.Max, collective.Min} {
+	for _, op := range []collective.Op{collective.Sum, collective.Max} {
 		b := r.full(dt, m, me)
-		if err := wait(r.g.AllReduce(b, op, "t")); err != nil {
+		if err := r.g.AllReduce(ctx, b, op, "t"); err != nil {
 			return err
 		}
 		if err := same("all_reduce "+op.String(), b, total(dt, m, n, op)); err != nil {
@@ -160,7 +156,7 @@ func (r *rank) reduction(dt, st tensor.DType, m, n int, accumulate, turned bool)
 	if accumulate {
 		begin = values(dt, m, 100+me)
 	}
-	if err := wait(r.g.ReduceScatter(dst, src, o, "t")); err != nil {
+	if err := r.g.ReduceScatter(ctx, dst, src, o, "t"); err != nil {
 		return err
 	}
 	want := reference(dt, st, begin, chunks(parts(st, n*m, n), chunk, n), collective.Sum)
@@ -170,26 +166,24 @@ func (r *rank) reduction(dt, st tensor.DType, m, n int, accumulate, turned bool)
 	return same("src of reduce_scatter", src, values(st, n*m, me))
 }
 
-// async issues many operations and waits for them in another order.
-func async(t *testing.T, mk Make) {
+// sequence runs small and large operations one right after the other.
+func sequence(t *testing.T, mk Make) {
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			each(t, mk, n, collective.Config{}, func(r *rank) error {
 				const count = 40
-				var works []collective.Work
 				var ts []*tensor.Tensor
 				length := func(i int) int { return 1 + i*i*7%5000 }
 				for i := range count {
-					x := r.full(tensor.F32, length(i), r.Rank())
-					ts = append(ts, x)
-					works = append(works, r.g.AllReduce(x, collective.Sum, fmt.Sprint(i)))
+					ts = append(ts, r.full(tensor.F32, length(i), r.Rank()))
 				}
-				for i := range count {
-					k := (i*7 + r.Rank()*11) % count
-					if err := wait(works[k], works[k]); err != nil {
+				for i, x := range ts {
+					if err := r.g.AllReduce(ctx, x, collective.Sum, fmt.Sprint(i)); err != nil {
 						return err
 					}
-					if err := same("all_reduce", ts[k], total(tensor.F32, length(k), n, collective.Sum)); err != nil {
+				}
+				for i, x := range ts {
+					if err := same("all_reduce", x, total(tensor.F32, length(i), n, collective.Sum)); err != nil {
 						return err
 					}
 				}
@@ -199,7 +193,7 @@ func async(t *testing.T, mk Make) {
 	}
 }
 
-// groups issues operations of several groups in a different order on each rank.
+// groups runs operations of several groups at once, each in a goroutine of its own.
 func groups(t *testing.T, mk Make) {
 	each(t, mk, 4, collective.Config{}, func(r *rank) error {
 		var gs []collective.Group
@@ -213,26 +207,24 @@ func groups(t *testing.T, mk Make) {
 			}
 		}
 		for _, m := range []int{5, 50000} {
-			works := make([]collective.Work, len(gs))
-			ts := make([]*tensor.Tensor, len(gs))
-			for i := range gs {
-				k := (i + r.Rank()) % len(gs)
-				ts[k] = r.full(tensor.F32, m, gs[k].Rank())
-				works[k] = gs[k].AllReduce(ts[k], collective.Sum, "t")
+			ended := make(chan error)
+			for _, g := range gs {
+				x := r.full(tensor.F32, m, g.Rank())
+				go func() {
+					time.Sleep(time.Duration((r.Rank()+int(g.Name()[1]))%3) * time.Millisecond)
+					err := g.AllReduce(ctx, x, collective.Sum, "t")
+					if err == nil {
+						err = same(g.Name(), x, reference(tensor.F32, tensor.F32, nil, parts(tensor.F32, m, g.Size()), collective.Sum))
+					}
+					ended <- err
+				}()
 			}
-			for i := range gs {
-				k := (i*3 + r.Rank()) % len(gs)
-				if err := wait(works[k]); err != nil {
-					return err
-				}
+			var errs []error
+			for range gs {
+				errs = append(errs, <-ended)
 			}
-			for i, g := range gs {
-				if err := wait(works[i]); err != nil {
-					return err
-				}
-				if err := same(g.Name(), ts[i], reference(tensor.F32, tensor.F32, nil, parts(tensor.F32, m, g.Size()), collective.Sum)); err != nil {
-					return err
-				}
+			if err := errors.Join(errs...); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -250,7 +242,7 @@ func mesh(t *testing.T, mk Make) {
 				}
 				x, y := r.full(tensor.I32, 1, r.Rank()), r.tensor(tensor.I32, c[1])
 				tensor.Host[int32](x)[0] = int32(r.Rank())
-				if err := wait(m.ShardGroup.AllGather(y, x, "t")); err != nil {
+				if err := m.ShardGroup.AllGather(ctx, y, x, "t"); err != nil {
 					return err
 				}
 				for s, v := range tensor.Host[int32](y) {
@@ -259,7 +251,7 @@ func mesh(t *testing.T, mk Make) {
 					}
 				}
 				z := r.tensor(tensor.I32, c[0])
-				if err := wait(m.ReplicateGroup.AllGather(z, x, "t"), m.World.Barrier("t")); err != nil {
+				if err := errors.Join(m.ReplicateGroup.AllGather(ctx, z, x, "t"), m.World.Barrier(ctx, "t")); err != nil {
 					return err
 				}
 				for k, v := range tensor.Host[int32](z) {
@@ -273,30 +265,31 @@ func mesh(t *testing.T, mk Make) {
 	}
 }
 
-// messages sends around a circle, both ways at once, beside collectives.
+// messages sends around a circle from a goroutine, and receives in another, beside collectives.
 func messages(t *testing.T, mk Make) {
 	for _, n := range []int{2, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			each(t, mk, n, collective.Config{}, func(r *rank) error {
 				next, last := (r.Rank()+1)%n, (r.Rank()+n-1)%n
 				for _, m := range []int{0, 10, 30000} {
-					var works []collective.Work
-					var got []*tensor.Tensor
-					x := r.full(tensor.F32, 10000, r.Rank())
+					x, ended := r.full(tensor.F32, 10000, r.Rank()), make(chan error)
+					var out, in []*tensor.Tensor
 					for i := range 4 {
-						works = append(works, r.g.Send(r.full(tensor.BF16, m, r.Rank()*10+i), next, fmt.Sprint(i)))
+						out, in = append(out, r.full(tensor.BF16, m, r.Rank()*10+i)), append(in, r.tensor(tensor.BF16, m))
 					}
-					works = append(works, r.g.AllReduce(x, collective.Sum, "beside"))
-					for i := range 4 {
-						got = append(got, r.tensor(tensor.BF16, m))
-						works = append(works, r.g.Recv(got[i], last, fmt.Sprint(i)))
-					}
-					for i := len(works) - 1; i >= 0; i-- {
-						if err := wait(works[i]); err != nil {
-							return err
+					each := func(ts []*tensor.Tensor, op func(context.Context, *tensor.Tensor, int, string) error, other int) {
+						var errs []error
+						for i, t := range ts {
+							errs = append(errs, op(ctx, t, other, fmt.Sprint(i)))
 						}
+						ended <- errors.Join(errs...)
 					}
-					for i, b := range got {
+					go each(out, r.g.Send, next)
+					go each(in, r.g.Recv, last)
+					if err := errors.Join(r.g.AllReduce(ctx, x, collective.Sum, "beside"), <-ended, <-ended); err != nil {
+						return err
+					}
+					for i, b := range in {
 						if err := same("recv", b, values(tensor.BF16, m, last*10+i)); err != nil {
 							return err
 						}
@@ -306,4 +299,35 @@ func messages(t *testing.T, mk Make) {
 			})
 		})
 	}
+}
+
+// pipeline sends along a line of ranks and back, each from one goroutine.
+func pipeline(t *testing.T, mk Make) {
+	const n = 4
+	each(t, mk, n, collective.Config{}, func(r *rank) error {
+		me := r.Rank()
+		for _, m := range []int{10, 30000} {
+			x := r.full(tensor.F32, m, 0)
+			if me > 0 {
+				x = r.tensor(tensor.F32, m)
+				if err := r.g.Recv(ctx, x, me-1, "forward"); err != nil {
+					return err
+				}
+			}
+			if me < n-1 {
+				if err := errors.Join(r.g.Send(ctx, x, me+1, "forward"), r.g.Recv(ctx, x, me+1, "backward")); err != nil {
+					return err
+				}
+			}
+			if me > 0 {
+				if err := r.g.Send(ctx, x, me-1, "backward"); err != nil {
+					return err
+				}
+			}
+			if err := same("what came back", x, values(tensor.F32, m, 0)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -15,6 +15,9 @@ import (
 // Make makes a world of n ranks in this process. It fails the test when it cannot.
 type Make func(t *testing.T, n int, cfg collective.Config) []collective.World
 
+// ctx is of operations that nothing interrupts.
+var ctx = context.Background()
+
 // rank is one rank in a test.
 type rank struct {
 	collective.World
@@ -82,15 +85,6 @@ func (r *rank) full(dt tensor.DType, n, who int) *tensor.Tensor {
 	t := r.tensor(dt, n)
 	copy(tensor.HostBytes(t), values(dt, n, who))
 	return t
-}
-
-func wait(ws ...collective.Work) error {
-	for _, w := range ws {
-		if err := w.Wait(context.Background()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // same compares bits.

@@ -47,9 +47,9 @@ func stride(n int) int {
 
 func (c control) head() *head { return (*head)(unsafe.Pointer(unsafe.SliceData(c.mem))) }
 
-// cell is a lane's cell in a group.
-func (c control) cell(group, lane int) *collective.Cell {
-	off := headBytes + group*stride(c.ranks) + lane*int(unsafe.Sizeof(collective.Cell{}))
+// cell is a channel's cell in a group.
+func (c control) cell(group, ch int) *collective.Cell {
+	off := headBytes + group*stride(c.ranks) + ch*int(unsafe.Sizeof(collective.Cell{}))
 	return (*collective.Cell)(unsafe.Pointer(&c.mem[off]))
 }
 

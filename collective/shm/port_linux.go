@@ -14,40 +14,40 @@ type port struct {
 	id     int
 	ranks  []int
 	me     int
-	copies [][2][]byte // by lane and slot: blocks of the arena that stand for memory outside it
+	copies [][2][]byte // by channel and slot: blocks of the arena that stand for memory outside it
 }
 
 var _ collective.Memory = (*port)(nil)
 
-func (p *port) Cell(rank, lane int) *collective.Cell {
-	return p.t.peers[p.ranks[rank]].control.cell(p.id, lane)
+func (p *port) Cell(rank, ch int) *collective.Cell {
+	return p.t.peers[p.ranks[rank]].control.cell(p.id, ch)
 }
 
-func (p *port) Expose(lane, slot int, b []byte) []byte {
+func (p *port) Expose(ch, slot int, b []byte) []byte {
 	off, ok := p.t.arena.Offset(b)
 	if !ok {
 		c := p.t.arena.Alloc(len(b))
 		copy(c, b)
-		p.copies[lane][slot] = c
+		p.copies[ch][slot] = c
 		b = c
 		off, _ = p.t.arena.Offset(b)
 	}
-	s := &p.Cell(p.me, lane).Slots[slot]
+	s := &p.Cell(p.me, ch).Slots[slot]
 	s.Off, s.Len = int64(off), int64(len(b))
 	return b
 }
 
-func (p *port) Conceal(lane, slot int) {
-	if c := p.copies[lane][slot]; c != nil {
+func (p *port) Conceal(ch, slot int) {
+	if c := p.copies[ch][slot]; c != nil {
 		p.t.arena.Free(c)
-		p.copies[lane][slot] = nil
+		p.copies[ch][slot] = nil
 	}
 }
 
 var errRange = errors.New("collective/shm: a rank shows memory outside its arena")
 
-func (p *port) Exposed(rank, lane, slot int) ([]byte, error) {
-	s := &p.Cell(rank, lane).Slots[slot]
+func (p *port) Exposed(rank, ch, slot int) ([]byte, error) {
+	s := &p.Cell(rank, ch).Slots[slot]
 	off, n := s.Off, s.Len
 	mem, err := p.t.peers[p.ranks[rank]].memory()
 	if err != nil {
@@ -59,15 +59,15 @@ func (p *port) Exposed(rank, lane, slot int) ([]byte, error) {
 	return mem[off:][:n], nil
 }
 
-func (p *port) Sleep(rank, lane int, seen uint32, d time.Duration) {
-	c := p.Cell(rank, lane)
+func (p *port) Sleep(rank, ch int, seen uint32, d time.Duration) {
+	c := p.Cell(rank, ch)
 	atomic.AddUint32(&c.Waiters, 1)
 	futexWait(&c.Clock, seen, d)
 	atomic.AddUint32(&c.Waiters, ^uint32(0))
 }
 
-func (p *port) Wake(lane int) {
-	c := p.Cell(p.me, lane)
+func (p *port) Wake(ch int) {
+	c := p.Cell(p.me, ch)
 	if atomic.LoadUint32(&c.Waiters) != 0 {
 		futexWake(&c.Clock)
 	}

@@ -24,7 +24,7 @@ type CollectivesReport struct {
 
 // CollectiveFigure is one measurement on the calling rank: the median and the best of N
 // calls. Bus bandwidth follows nccl-tests: bytes/t times 2(n-1)/n for all_reduce, (n-1)/n
-// of the whole for all_gather and reduce_scatter, 1 for broadcast.
+// of the whole for all_gather and reduce_scatter.
 type CollectiveFigure struct {
 	Us         float64 `json:"us"`
 	UsBest     float64 `json:"us_best"`
@@ -78,34 +78,31 @@ func (b *collectives) run() {
 	double := 2 * float64(n-1) / float64(n)
 	single := float64(n-1) / float64(n)
 	x := b.tensor(tensor.F32, 1)
-	b.measure("all_reduce_4B", 4, double, func() collective.Work { return b.g.AllReduce(x, collective.Sum, "bench") })
-	b.measure("barrier", 0, 0, func() collective.Work { return b.g.Barrier("bench") })
+	b.measure("all_reduce_4B", 4, double, func() error { return b.g.AllReduce(b.ctx, x, collective.Sum, "bench") })
+	b.measure("barrier", 0, 0, func() error { return b.g.Barrier(b.ctx, "bench") })
 	for _, kib := range []int{1, 64, 1024, 16384, 65536} {
 		y := b.tensor(tensor.F32, kib*256)
-		b.measure(fmt.Sprintf("all_reduce_%dKiB", kib), kib*1024, double, func() collective.Work { return b.g.AllReduce(y, collective.Sum, "bench") })
+		b.measure(fmt.Sprintf("all_reduce_%dKiB", kib), kib*1024, double, func() error { return b.g.AllReduce(b.ctx, y, collective.Sum, "bench") })
 		y.Release()
 	}
 	for _, kib := range []int{64, 1024, 16384} {
 		part := kib * 256 / n
 		dst, src := b.tensor(tensor.F32, part*n), b.tensor(tensor.F32, part)
-		b.measure(fmt.Sprintf("all_gather_%dKiB_total", kib), kib*1024, single, func() collective.Work { return b.g.AllGather(dst, src, "bench") })
-		b.measure(fmt.Sprintf("reduce_scatter_%dKiB_total", kib), kib*1024, single, func() collective.Work {
-			return b.g.ReduceScatter(src, dst, collective.ReduceOptions{Accumulate: true}, "bench")
+		b.measure(fmt.Sprintf("all_gather_%dKiB_total", kib), kib*1024, single, func() error { return b.g.AllGather(b.ctx, dst, src, "bench") })
+		b.measure(fmt.Sprintf("reduce_scatter_%dKiB_total", kib), kib*1024, single, func() error {
+			return b.g.ReduceScatter(b.ctx, src, dst, collective.ReduceOptions{Accumulate: true}, "bench")
 		})
 		dst.Release()
 		src.Release()
 	}
-	y := b.tensor(tensor.F32, 4<<20)
-	b.measure("broadcast_16384KiB", 16<<20, 1, func() collective.Work { return b.g.Broadcast(y, 0, "bench") })
-	y.Release()
 }
 
 // measure times f as often as fits into the time; all ranks agree on how often.
-func (b *collectives) measure(name string, bytes int, factor float64, f func() collective.Work) {
+func (b *collectives) measure(name string, bytes int, factor float64, f func() error) {
 	once := func() time.Duration {
 		t := time.Now()
 		if b.err == nil {
-			b.err = f().Wait(b.ctx)
+			b.err = f()
 		}
 		return time.Since(t)
 	}
@@ -114,7 +111,7 @@ func (b *collectives) measure(name string, bytes int, factor float64, f func() c
 	each := (once() + once()).Seconds() / 2
 	tensor.Host[float64](b.vote)[0] = each
 	if b.err == nil {
-		b.err = b.g.AllReduce(b.vote, collective.Max, "bench: how often").Wait(b.ctx)
+		b.err = b.g.AllReduce(b.ctx, b.vote, collective.Max, "bench: how often")
 	}
 	each = max(tensor.Host[float64](b.vote)[0], 1e-6)
 	times := make([]float64, max(7, min(3000, int(b.seconds/each))))

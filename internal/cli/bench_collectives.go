@@ -28,7 +28,7 @@ func newBenchCollectives() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "collectives",
-		Short: "measure all-reduce, all-gather, reduce-scatter and broadcast between worker processes",
+		Short: "measure all-reduce, all-gather and reduce-scatter between worker processes",
 		Long: `Starts --nproc worker processes, or joins those that a launcher has started, and measures
 each operation at several sizes. Bus bandwidth is counted as nccl-tests does, so that it
 can be compared with the link whatever the number of ranks.`,

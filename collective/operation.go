@@ -1,0 +1,107 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"trireme/tensor"
+)
+
+// channel orders operations: those of a group, or the messages to or from one other rank.
+type channel struct {
+	busy atomic.Bool // an operation is running
+	seq  uint64      // of the next one
+}
+
+// operation is one operation of a group, as the goroutine that called it carries it out.
+type operation struct {
+	g   *group
+	ctx context.Context
+	ch  int // see Memory
+	h   Header
+
+	dst, src   []byte
+	chunks     []int
+	accumulate bool
+	shown      []byte    // what the others see of src, where that is large
+	since      time.Time // when waiting began
+}
+
+func (g *group) operation(ctx context.Context, ch int, k Kind, tag string, dst, src *tensor.Tensor) *operation {
+	o := &operation{g: g, ctx: ctx, ch: ch, h: newHeader(k, tag)}
+	o.h.Group = g.key
+	if src != nil {
+		o.src, o.h.DType, o.h.Count = tensor.HostBytes(src), src.DType(), int64(src.Elems())
+	}
+	if dst != nil {
+		o.dst, o.h.Out = tensor.HostBytes(dst), dst.DType()
+	}
+	return o
+}
+
+// run does the operation.
+func (o *operation) run() error {
+	g := o.g
+	c := &g.channels[o.ch]
+	g.check(c.busy.CompareAndSwap(false, true), o.h.Kind, o.h.Tag(), "another goroutine runs an operation of this group")
+	defer c.busy.Store(false)
+	o.h.Seq = c.seq
+	c.seq++
+	if f := g.w.t.Fault().Failure(); f != nil {
+		return o.failed(f)
+	}
+	if len(g.ranks) == 1 && o.ch == 0 {
+		o.alone()
+		return nil
+	}
+	if !g.w.enter() {
+		return o.failed(&Failure{Kind: ErrClosed, Rank: g.w.rank, Text: "the world is closed"})
+	}
+	defer g.w.leave()
+	if err := o.transfer(); err != nil {
+		g.w.fail(asFailure(err, g.w.rank))
+		return o.failed(g.w.t.Fault().Failure())
+	}
+	return nil
+}
+
+// transfer moves the data. A panic in it is an error: no peer may hang for it.
+func (o *operation) transfer() (err error) {
+	defer func() {
+		if e := recover(); e != nil {
+			err = fmt.Errorf("%v\n%s", e, debug.Stack())
+		}
+	}()
+	o.g.note(&o.h, Running)
+	if o.g.mem != nil {
+		err = o.throughMemory()
+	} else {
+		err = (&messages{operation: o}).transfer()
+	}
+	if err == nil {
+		o.g.note(&o.h, Finished)
+	}
+	return err
+}
+
+// failed is the error of the operation in a world that failed with f.
+func (o *operation) failed(f *Failure) error {
+	switch {
+	case o.ctx.Err() != nil && f.cause != nil && errors.Is(f.cause, o.ctx.Err()):
+		return f.cause // this rank's own context, which is no failure of the others
+	case strings.Contains(f.Error(), o.h.String()): // it names the operation itself
+		return fmt.Errorf("collective: %w", f)
+	}
+	return fmt.Errorf("collective: group %s: %v: %w", o.g.name, &o.h, f)
+}
+
+// interrupt ends this rank's part in the world, since its context ended in an operation.
+func (o *operation) interrupt() *Failure {
+	o.g.w.interrupt(asFailure(fmt.Errorf("collective: group %s: %v: %w", o.g.name, &o.h, o.ctx.Err()), o.g.w.rank))
+	return o.g.w.t.Fault().Failure()
+}
