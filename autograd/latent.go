@@ -61,14 +61,14 @@ func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 	t.adopt(codes)
 	t.b.SignCodes(codes.Value, in)
 	y := t.newVar(t.alloc(in.Rows(), table.Value.Width()), logits, table)
-	t.b.Embedding(y.Value, table.Value, codes.Value)
+	t.b.Gather(y.Value, table.Value, codes.Value)
 	saves := []*Var{codes}
 	if logits != nil {
 		saves = append(saves, logits)
 	}
 	t.record(y, saves, func(dy *gradient) {
 		if dst, acc := sink(table); dst != nil {
-			t.b.EmbeddingBackward(dst, dy.t, codes.Value, tensor.NoPadding, acc)
+			t.b.ScatterAdd(dst, dy.t, codes.Value, tensor.NoPadding, acc)
 		}
 		if logits != nil && logits.wants {
 			t.codeGrad(logits, dy.t, table.Value)

@@ -111,10 +111,10 @@ func (t *Tape) SelectRows(x *Var, rows *tensor.Tensor) *Var {
 	in := t.value(x)
 	n := in.Rows()
 	y := t.newVar(t.alloc(rows.Elems(), in.Width()), x)
-	t.b.Embedding(y.Value, in, rows)
+	t.b.Gather(y.Value, in, rows)
 	t.record(y, nil, func(dy *gradient) {
 		dx, add := t.gather(x, n, dy.t.Width())
-		t.b.EmbeddingBackward(dx, dy.t, rows, tensor.NoPadding, add)
+		t.b.ScatterAdd(dx, dy.t, rows, tensor.NoPadding, add)
 		t.release(dy)
 	})
 	return y
@@ -124,10 +124,10 @@ func (t *Tape) SelectRows(x *Var, rows *tensor.Tensor) *Var {
 // here, as with padding_idx in PyTorch; tensor.NoPadding is no row.
 func (t *Tape) Embedding(table *Var, ids *tensor.Tensor, padding int) *Var {
 	y := t.newVar(t.alloc(ids.Elems(), table.Value.Width()), table)
-	t.b.Embedding(y.Value, table.Value, ids)
+	t.b.Gather(y.Value, table.Value, ids)
 	t.record(y, nil, func(dy *gradient) {
 		dst, acc := sink(table)
-		t.b.EmbeddingBackward(dst, dy.t, ids, padding, acc)
+		t.b.ScatterAdd(dst, dy.t, ids, padding, acc)
 		t.release(dy)
 	})
 	return y

@@ -1,16 +1,18 @@
 package tensor
 
-// Backend computes on tensors of one device. Calls are in order as seen by one goroutine;
-// a backend may run behind the caller, and only Download and Sync wait. Different
-// goroutines may call at the same time on tensors that do not overlap. Misuse (shapes,
+// Backend computes on tensors of one device: by the operations of Core, and by composites. A
+// composite stands for the formula that package compose writes in operations of Core; a backend
+// has those of its own that pay, and embeds compose.Ops for the others. Calls are in order as
+// seen by one goroutine; a backend may run behind the caller, and only Download and Sync wait.
+// Different goroutines may call at the same time on tensors that do not overlap. Misuse (shapes,
 // types, gaps that an operation does not take) panics, naming the operation and the shapes.
 //
 // Unless an operation says otherwise: tensors are contiguous; dst does not overlap what is
 // read; F32, BF16 and F16 may be mixed, arithmetic is in F32; results do not depend on the
 // number of threads nor on where in memory, or in which shard, an element lies.
 type Backend interface {
-	Memory
-	Linear
+	Core
+	Random
 	Pointwise
 	Norms
 	Attention
@@ -29,7 +31,7 @@ type (
 	Acc   = *Tensor
 )
 
-// Memory makes, fills and moves tensors.
+// Memory makes tensors, and moves them to and from the host.
 type Memory interface {
 	// Name is the device's name, for example cpu.
 	Name() string
@@ -47,15 +49,15 @@ type Memory interface {
 	// is another value than what read them before: it is computed again where it is asked for again
 	// (a recomputed forward, a second gather), and not before all of ts are there.
 	Barrier(ts ...InOut)
+}
 
-	// Fill sets every element to v.
-	Fill(dst Out, v float64)
-	// Copy copies and converts between F32, BF16 and F16 (round to nearest even); both may
-	// have row gaps.
-	Copy(dst Out, src *Tensor)
+// Random makes numbers that depend on a key and an index only, so that a shard can be made alone.
+type Random interface {
+	// Words: element i of dst (I64) is element first[0]+i of the key's stream, a number in
+	// [0, 2^32); first is I64 [1].
+	Words(dst Out, key RandKey, first *Tensor)
 	// Normal fills elements first, first+1, ... of the normal distribution with mean 0 and
-	// the given standard deviation that key names. An element depends on key and its index
-	// only, so a shard can be made alone.
+	// the given standard deviation that key names.
 	Normal(dst Out, key RandKey, first int64, std float64)
 }
 
@@ -94,28 +96,12 @@ func Bucket(b Memory, n, most int) int {
 // dropout with probability p drops the elements that are below p * 2^32.
 type RandKey struct{ Seed, Stream uint64 }
 
-// NoPadding is the padding row of a table that has none.
-const NoPadding = -1
-
-// MatMulOp says how MatMul reads its operands.
-type MatMulOp struct {
-	TransA, TransB bool // read A, B transposed
-	Accumulate     bool // add to dst: the product is summed first, then added once
-}
-
-// Linear is matrix multiplication and what goes with it.
-type Linear interface {
-	// MatMul: dst [M N] (+)= op(a) [M K] * op(b) [K N]; row strides are honoured. Three
-	// dimensions are a batch of such products. Sums run over k in ascending order in F32.
-	MatMul(dst Acc, a, b *Tensor, op MatMulOp)
+// Pointwise operations work element by element.
+type Pointwise interface {
 	// AddBias: dst [N D] = x [N D] + bias [D]. dst may be x.
 	AddBias(dst Out, x, bias *Tensor)
 	// BiasGrad: dbias [D] (+)= sum over rows of dy [N D].
 	BiasGrad(dbias Acc, dy *Tensor, accumulate bool)
-}
-
-// Pointwise operations work element by element.
-type Pointwise interface {
 	// Add: dst = a + b; dst may be a or b.
 	Add(dst Out, a, b *Tensor)
 	// AddScaled: dst += s * src, each product rounded before the sum when s is not 1.
@@ -201,13 +187,8 @@ type Attention interface {
 	AttentionDecode(o Out, q, k, v *Tensor, p AttentionParams)
 }
 
-// Lookup is embedding and the loss over a vocabulary.
+// Lookup is the loss over a vocabulary, and rows by their numbers.
 type Lookup interface {
-	// Embedding: y [N D] = rows ids (I32 [N]) of table [V D].
-	Embedding(y Out, table, ids *Tensor)
-	// EmbeddingBackward: dtable [V D] (+)= rows of dy at ids, added in the order of n. Rows whose
-	// id is padding are skipped; NoPadding skips none.
-	EmbeddingBackward(dtable Acc, dy, ids *Tensor, padding int, accumulate bool)
 	// SpreadRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), from the last
 	// on, and makes rows that none is moved to 0. Row gaps are honoured.
 	SpreadRows(x InOut, at *Tensor)

@@ -23,6 +23,7 @@ func cases() (cs []call) {
 	for _, size := range [][2]int{{0, 5}, {1, 1}, {1, 33}, {3, 7}, {5, 64}, {70, 40}, {9, 257}, {33, 1000}} {
 		n, d := size[0], size[1]
 		at := func(op string) string { return fmt.Sprintf("%s/%dx%d", op, n, d) }
+		coreCalls(at, n, d, add)
 		pointwise(at, n, d, add)
 		norms(at, n, d, add)
 		headNorms(at, n, d, add)
@@ -31,6 +32,7 @@ func cases() (cs []call) {
 	for _, size := range [][3]int{{1, 1, 1}, {1, 33, 7}, {17, 1, 5}, {3, 5, 1}, {64, 64, 64}, {70, 40, 96}, {6, 300, 30}, {0, 4, 4}, {4, 0, 4}} {
 		products(size[0], size[1], size[2], add)
 	}
+	conversions(add)
 	attentions(add)
 	decodes(add)
 	steps(add)
@@ -151,11 +153,11 @@ func headNorms(at func(string) string, n, d int, add adder) {
 func lookups(at func(string) string, n, d int, add adder) {
 	const v = 11
 	ids := in(n).of(tensor.I32).between(0, v)
-	add(at("embedding"), func(b tensor.Backend, x tensors) { b.Embedding(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
+	add(at("gather"), func(b tensor.Backend, x tensors) { b.Gather(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
 	for _, acc := range []bool{false, true} {
 		for _, padding := range []int{tensor.NoPadding, 0, 4} {
-			add(at(fmt.Sprintf("embedding backward %v padding %d", acc, padding)), func(b tensor.Backend, x tensors) {
-				b.EmbeddingBackward(x[0], x[1], x[2], padding, acc)
+			add(at(fmt.Sprintf("scatter add %v padding %d", acc, padding)), func(b tensor.Backend, x tensors) {
+				b.ScatterAdd(x[0], x[1], x[2], padding, acc)
 			}, out(v, d), in(n, d), ids)
 		}
 	}

@@ -53,14 +53,14 @@ func fill[E tensor.Elem](b *Backend, dst *tensor.Tensor, v E) {
 	})
 }
 
-// Copy copies, and converts between F32, BF16 and F16; both tensors may have row gaps.
+// Copy copies and converts; both tensors may have row gaps.
 func (b *Backend) Copy(dst, src *tensor.Tensor) {
 	if dst.Contiguous() && src.Contiguous() && dst.Elems() == src.Elems() {
 		dst, src = dst.Flat(0, dst.Elems()), src.Flat(0, src.Elems())
 	}
 	rows, width := sameShape("copy", dst, src)
 	if dst.DType() != src.DType() {
-		b.convert(rows, width, floats("copy", dst), floats("copy", src))
+		b.convert(rows, width, dst, src)
 		return
 	}
 	switch dst.DType().Size() {
@@ -90,8 +90,26 @@ func copyRows[E tensor.Elem](b *Backend, dst, src *tensor.Tensor) {
 	})
 }
 
-// convert copies between types without scratch where one of them is F32.
-func (b *Backend) convert(rows, width int, dst, src operand) {
+// convert copies between types.
+func (b *Backend) convert(rows, width int, dst, src *tensor.Tensor) {
+	from, in := arithmetic("copy", src.DType()), [3]*tensor.Tensor{src}
+	to := arithmetic("copy", dst.DType())
+	switch {
+	case from == tensor.F32 && to == tensor.F32:
+		b.convertFloats(rows, width, floats("copy", dst), floats("copy", src))
+	case from == tensor.F32:
+		elementwise(b, "copy", dst, in, func(o, x, _, _ []float32) { copy(o, x) })
+	case from == tensor.F64:
+		elementwise(b, "copy", dst, in, func(o, x, _, _ []float64) { copy(o, x) })
+	case from == tensor.I32:
+		elementwise(b, "copy", dst, in, func(o, x, _, _ []int32) { copy(o, x) })
+	default:
+		elementwise(b, "copy", dst, in, func(o, x, _, _ []int64) { copy(o, x) })
+	}
+}
+
+// convertFloats does without scratch where one of them is F32.
+func (b *Backend) convertFloats(rows, width int, dst, src operand) {
 	if dst.narrow() && src.narrow() {
 		b.each(rows, width, eachOperands{o: dst, x: src}, func(o, _, x, _, _ []float32) { copy(o, x) })
 		return

@@ -7,9 +7,9 @@ import (
 	"trireme/tensor"
 )
 
-// Embedding: y = rows ids of table.
-func (b *Backend) Embedding(y, table, ids *tensor.Tensor) {
-	const op = "embedding"
+// Gather: y = rows ids of table.
+func (b *Backend) Gather(y, table, ids *tensor.Tensor) {
+	const op = "gather"
 	rows, width := y.Rows(), y.Width()
 	at := indices(op, ids, rows)
 	check(table.Width() == width, op, "rows of %v to %v", table, y)
@@ -38,10 +38,10 @@ func (b *Backend) Embedding(y, table, ids *tensor.Tensor) {
 	})
 }
 
-// EmbeddingBackward: dtable (+)= rows of dy at ids. What falls to one row of the table is
-// summed in F32 in the order of n, then added once. Rows whose id is padding are skipped.
-func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, padding int, accumulate bool) {
-	const op = "embedding backward"
+// ScatterAdd: dtable (+)= rows of dy at ids. What falls to one row of the table is summed in
+// F32 in the order of n, then added once. Rows whose id is padding are skipped.
+func (b *Backend) ScatterAdd(dtable, dy, ids *tensor.Tensor, padding int, accumulate bool) {
+	const op = "scatter add"
 	rows, width := dy.Rows(), dy.Width()
 	at := indices(op, ids, rows)
 	check(dtable.Width() == width, op, "rows of %v to %v", dy, dtable)

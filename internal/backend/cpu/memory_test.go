@@ -120,7 +120,7 @@ func manyOperations(b *Backend, dt tensor.DType) []byte {
 	}
 	ids := ints(b, at...)
 	table := random(b, 5, dt, 1, v, d)
-	b.EmbeddingBackward(table, g, ids, tensor.NoPadding, true)
+	b.ScatterAdd(table, g, ids, tensor.NoPadding, true)
 	keep(table)
 	logits, loss := random(b, 6, dt, 2, n, v), reals(b, 0)
 	b.CrossEntropy(loss, logits, ids, true)
@@ -154,7 +154,7 @@ func TestAllocationsDoNotGrow(t *testing.T) {
 			b.RMSNorm(x, rstd, z, y, x, w, 1e-5)
 			b.RMSNormBackward(x, w, y, z, z, rstd, w, false)
 			b.LayerNormBackward(x, w, w, y, z, z, rstd, rstd, w, false)
-			b.EmbeddingBackward(x, y, ids, tensor.NoPadding, true)
+			b.ScatterAdd(x, y, ids, tensor.NoPadding, true)
 			b.CrossEntropy(loss, x, ids, true)
 			b.Normal(x, tensor.RandKey{}, 0, 1)
 		})

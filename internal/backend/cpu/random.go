@@ -5,6 +5,21 @@ import (
 	"trireme/tensor"
 )
 
+// Words are the numbers of a stream.
+func (b *Backend) Words(dst *tensor.Tensor, key tensor.RandKey, first *tensor.Tensor) {
+	const op = "words"
+	check(dst.DType() == tensor.I64 && dst.Contiguous(), op, "the numbers %v", dst)
+	check(first.DType() == tensor.I64 && first.Elems() == 1, op, "the first number %v", first)
+	out, at := tensor.Host[int64](dst), uint64(tensor.Host[int64](first)[0])
+	d := kernel.Dropout{Seed: key.Seed, Stream: key.Stream}
+	const piece = kernel.DropoutPiece
+	b.rows((len(out)+piece-1)/piece, piece, func(lo, hi, _ int) {
+		for off := lo * piece; off < min(len(out), hi*piece); off += piece {
+			d.Words(out[off:min(len(out), off+piece)], at+uint64(off))
+		}
+	})
+}
+
 // Normal fills dst with normal numbers that key and their indices name.
 func (b *Backend) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std float64) {
 	check(dst.Contiguous(), "normal", "%v has row gaps", dst)

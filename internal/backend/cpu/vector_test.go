@@ -286,7 +286,7 @@ func TestEmbedding(t *testing.T) {
 			ids[i] = int32(rand.IntN(v - 1))
 		}
 		at := ints(b, ids...)
-		b.Embedding(y, table, at)
+		b.Gather(y, table, at)
 		ts, ds, want := wide(b, table), wide(b, dy), make([]float64, n*d)
 		grad := append([]float64(nil), ts...)
 		for i := range want {
@@ -296,17 +296,17 @@ func TestEmbedding(t *testing.T) {
 		near(t, "embedding", wide(b, y), want, 0)
 		dtable := b.New(0, dt, v, d)
 		b.Copy(dtable, table)
-		b.EmbeddingBackward(dtable, dy, at, tensor.NoPadding, true)
+		b.ScatterAdd(dtable, dy, at, tensor.NoPadding, true)
 		near(t, "embedding backward", wide(b, dtable), grad, 5*tolerance(dt))
 		fresh := b.New(0, dt, v, d)
 		b.Fill(fresh, 3)
-		b.EmbeddingBackward(fresh, dy, at, tensor.NoPadding, false)
+		b.ScatterAdd(fresh, dy, at, tensor.NoPadding, false)
 		for i := range grad {
 			grad[i] -= ts[i]
 		}
 		near(t, "embedding backward", wide(b, fresh), grad, 5*tolerance(dt))
 		const padding = 7
-		b.EmbeddingBackward(fresh, dy, at, padding, false)
+		b.ScatterAdd(fresh, dy, at, padding, false)
 		clear(grad[padding*d : (padding+1)*d])
 		near(t, "embedding backward with padding", wide(b, fresh), grad, 5*tolerance(dt))
 	}

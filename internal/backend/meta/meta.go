@@ -68,8 +68,15 @@ func (b *Backend) RMSNormAgain(_, _, _, _ *tensor.Tensor)                       
 func (b *Backend) RMSNormBackward(_, _, _, _, _, _, _ *tensor.Tensor, _ bool)                 {}
 func (b *Backend) LayerNorm(_, _, _, _, _, _, _, _ *tensor.Tensor, _ float64)                 {}
 func (b *Backend) LayerNormAgain(_, _, _, _, _, _ *tensor.Tensor)                             {}
-func (b *Backend) Embedding(_, _, _ *tensor.Tensor)                                           {}
-func (b *Backend) EmbeddingBackward(_, _, _ *tensor.Tensor, _ int, _ bool)                    {}
+func (b *Backend) Gather(_, _, _ *tensor.Tensor)                                              {}
+func (b *Backend) ScatterAdd(_, _, _ *tensor.Tensor, _ int, _ bool)                           {}
+func (b *Backend) Swap(_, _ *tensor.Tensor)                                                   {}
+func (b *Backend) Iota(*tensor.Tensor, int)                                                   {}
+func (b *Backend) Unary(_, _ *tensor.Tensor, _ tensor.UnaryOp)                                {}
+func (b *Backend) Binary(_, _, _ *tensor.Tensor, _ tensor.BinaryOp)                           {}
+func (b *Backend) Select(_, _, _, _ *tensor.Tensor)                                           {}
+func (b *Backend) Reduce(_, _ *tensor.Tensor, _ int, _ tensor.BinaryOp, _ tensor.DType)       {}
+func (b *Backend) Words(*tensor.Tensor, tensor.RandKey, *tensor.Tensor)                       {}
 func (b *Backend) SpreadRows(_, _ *tensor.Tensor)                                             {}
 func (b *Backend) CrossEntropy(_, _, _ *tensor.Tensor, _ bool)                                {}
 func (b *Backend) ExactSquares(_, _ *tensor.Tensor)                                           {}

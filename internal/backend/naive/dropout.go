@@ -1,17 +1,10 @@
 package naive
 
-import (
-	"trireme/internal/kernel"
-	"trireme/tensor"
-)
+import "trireme/tensor"
 
 // kept is what element e of the key's stream is multiplied by: 1/(1-p), or 0.
 func kept(key tensor.RandKey, e uint64, p float64) float64 {
-	k := e / 4
-	words := kernel.Philox(
-		[4]uint32{uint32(k), uint32(k >> 32), uint32(key.Stream), uint32(key.Stream >> 32)},
-		[2]uint32{uint32(key.Seed), uint32(key.Seed >> 32)})
-	if float64(words[e%4]) < p*0x1p32 {
+	if float64(word(key, e)) < p*0x1p32 {
 		return 0
 	}
 	return 1 / (1 - p)

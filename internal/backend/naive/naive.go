@@ -127,9 +127,6 @@ func (b *Backend) Fill(dst *tensor.Tensor, v float64) {
 	}
 }
 
-// Copy copies and converts.
-func (b *Backend) Copy(dst, src *tensor.Tensor) { write(dst, read(src), false) }
-
 // ScaleBy multiplies by a computed factor.
 func (b *Backend) ScaleBy(dst, x, factor *tensor.Tensor) {
 	v := read(x)

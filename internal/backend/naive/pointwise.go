@@ -118,31 +118,6 @@ func (b *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, period, headD
 	write(dst, u, false)
 }
 
-// Embedding looks up rows.
-func (b *Backend) Embedding(y, table, ids *tensor.Tensor) {
-	for n := range y.Rows() {
-		for j := range y.Width() {
-			set(y, n, j, get(table, int(get(ids, 0, n)), j))
-		}
-	}
-}
-
-// EmbeddingBackward adds rows where they were looked up, but for those of padding.
-func (b *Backend) EmbeddingBackward(dtable, dy, ids *tensor.Tensor, padding int, accumulate bool) {
-	w := dtable.Width()
-	out := make([]float64, dtable.Elems())
-	for n := range dy.Rows() {
-		id := int(get(ids, 0, n))
-		if id == padding {
-			continue
-		}
-		for j := range w {
-			out[id*w+j] += get(dy, n, j)
-		}
-	}
-	write(dtable, out, accumulate)
-}
-
 // SpreadRows moves rows apart.
 func (b *Backend) SpreadRows(x, at *tensor.Tensor) {
 	w := x.Width()
