@@ -16,7 +16,7 @@ import (
 // A small state, so that every point of a save can be tried.
 func smallTruth(seed uint64) truth {
 	shape := tensor.Shape{5, 7}
-	return truth{seed, []Tensor{{Param, "w", tensor.F32, shape}, {ExpAvg, "w", tensor.F32, shape}, {Param, "b", tensor.BF16, tensor.Shape{3}}}}
+	return truth{seed, []Tensor{{Param, "w", tensor.F32, shape}, {"exp_avg", "w", tensor.F32, shape}, {Param, "b", tensor.BF16, tensor.Shape{3}}}}
 }
 
 // scenario is a save over what is there already.

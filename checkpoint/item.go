@@ -9,12 +9,9 @@ import (
 	"trireme/tensor"
 )
 
-// The usual kinds of state. Others may be used freely: a kind is part of a tensor's name.
-const (
-	Param    = "param"
-	ExpAvg   = "exp_avg"    // first moment
-	ExpAvgSq = "exp_avg_sq" // second moment
-)
+// Param is the kind of parameters. Other kinds are the names of an optimizer's state: a kind is part
+// of a tensor's name.
+const Param = "param"
 
 // Item is a part of the state that this rank holds: elements [First, First+Count) of the
 // tensor of that kind and name, in Data, which has Count elements of type DType and is

@@ -207,7 +207,7 @@ func TestLoadRefuses(t *testing.T) {
 		want  string
 	}{
 		{item(func(x *Item) { x.Name = "other" }), LoadOptions{}, "has no param of other"},
-		{item(func(x *Item) { x.Kind = ExpAvgSq }), LoadOptions{}, "has no exp_avg_sq of layers.0.weight"},
+		{item(func(x *Item) { x.Kind = "exp_avg_sq" }), LoadOptions{}, "has no exp_avg_sq of layers.0.weight"},
 		{item(func(x *Item) { x.Shape = tensor.Shape{5, 7} }), LoadOptions{}, "is [7 5] in"},
 		{item(as(tensor.BF16)), LoadOptions{}, "is float32 in"},
 		{item(as(tensor.F64)), LoadOptions{Convert: true}, "is float32 in"},

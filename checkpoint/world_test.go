@@ -101,7 +101,7 @@ func newTruth(seed uint64) truth {
 	var ts []Tensor
 	for i, shape := range []tensor.Shape{{7, 5}, {64}, {1}, {}, {0, 3}, {33, 3, 2}} {
 		name := fmt.Sprintf("layers.%d.weight", i)
-		ts = append(ts, Tensor{Param, name, tensor.F32, shape}, Tensor{ExpAvg, name, tensor.BF16, shape}, Tensor{"counter", name, tensor.I64, shape})
+		ts = append(ts, Tensor{Param, name, tensor.F32, shape}, Tensor{"exp_avg", name, tensor.BF16, shape}, Tensor{"counter", name, tensor.I64, shape})
 	}
 	return truth{seed, ts}
 }

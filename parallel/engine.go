@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"trireme/internal/disk"
@@ -18,9 +19,11 @@ type Options struct {
 	// WorldInvariant reduces over all ranks in order each micro-batch, whatever the strategy.
 	WorldInvariant bool
 	Precision      Precision
-	Gather         Gather
-	Wrap           Wrap
-	Persist        Persist
+	// Optim says how each parameter is trained that is not frozen.
+	Optim   optim.Grouping
+	Gather  Gather
+	Wrap    Wrap
+	Persist Persist
 	// Offload says what rests in files, in directories that it names.
 	Offload Offload
 	// Files makes such a file in a directory; nil is disk.Create.
@@ -39,8 +42,9 @@ type Engine struct {
 	precision Precision
 	how       Gather
 	files     files
-	resident  []optim.Slice // what is updated in memory; nil before the first time
-	copied    bool          // parameters that compute have been made from masters
+	settings  []optim.Setting // of all parameters that train; those of one optimizer together
+	updates   []update        // by optimizer
+	copied    bool            // parameters that compute have been made from masters
 
 	units []*nn.Unit
 	index map[*nn.Unit]int
@@ -88,7 +92,11 @@ type flat struct {
 	param  *tensor.Tensor // Precision.Param, at rest: elements layout.param
 	master *tensor.Tensor // F32, layout.master; param itself where that is F32
 	grad   *tensor.Tensor // F32, layout.grad
-	m, v   *tensor.Tensor // F32, layout.optim
+	held   []held         // parameters and the optimizer's slots, wherever they lie (offload.go)
+
+	optimizer optim.Optimizer // nil where frozen
+	settings  span            // the engine's of this optimizer: the groups of an update
+	pieces    []piece         // what this rank updates, in parts that are in memory at once
 
 	full    *tensor.Tensor // [padded] while gathered; param itself where that is whole
 	part    *tensor.Tensor // what param has, on its way from a file to full; else nil
@@ -103,7 +111,7 @@ type flat struct {
 }
 
 // New divides units among the ranks of g. Memory is taken at once, and so is space in files;
-// moments begin at 0, and parameters are undefined until Init, or until what HeldParams or State
+// optimizer state begins at 0, and parameters are undefined until Init, or until what HeldParams or State
 // list is loaded, and then Refresh.
 func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, error) {
 	if err := o.Offload.Suits(o.Strategy); err != nil {
@@ -129,6 +137,7 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 	if o.Strategy.Params {
 		whole = o.Persist.of(units)
 	}
+	e.settings = settings(o.Optim, units)
 	owner := map[*nn.Param]*flat{}
 	add := func(f *flat) {
 		if f == nil {
@@ -141,11 +150,19 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 			owner[p] = f
 		}
 	}
-	for _, frozen := range []bool{false, true} {
-		for _, group := range o.Wrap.groups(units) {
-			add(e.newFlat(group, kind{frozen: frozen}, whole))
+	kinds := []kind{}
+	for _, s := range e.settings {
+		if k := (kind{optimizer: s.Optimizer}); !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
 		}
-		if f := e.newFlat(units, kind{frozen: frozen, whole: true}, whole); f != nil {
+	}
+	for _, k := range append(kinds, kind{frozen: true}) {
+		k.whole = false
+		for _, group := range o.Wrap.groups(units) {
+			add(e.newFlat(group, k, o.Optim, whole))
+		}
+		k.whole = true
+		if f := e.newFlat(units, k, o.Optim, whole); f != nil {
 			f.name = "persistent"
 			add(f)
 		}
@@ -159,6 +176,7 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 		if err := e.rest(f); err != nil {
 			return nil, errors.Join(err, e.files.close())
 		}
+		e.cut(f)
 		if f.layout.param.n() == f.padded && !isFar(f.param) {
 			f.full = f.param
 			f.bind(f.full)
@@ -193,34 +211,49 @@ func needs(u *nn.Unit, owner map[*nn.Param]*flat) []*flat {
 
 // kind is what the parameters of a flat have in common.
 type kind struct {
-	frozen bool
-	whole  bool // not divided, where others are
+	frozen    bool
+	whole     bool            // not divided, where others are
+	optimizer optim.Optimizer // nil where frozen
 }
 
 // newFlat is what a group of units has of a kind; nil for nothing.
-func (e *Engine) newFlat(group []*nn.Unit, k kind, whole map[*nn.Param]bool) *flat {
-	var ps []*nn.Param
+func (e *Engine) newFlat(group []*nn.Unit, k kind, how optim.Grouping, whole map[*nn.Param]bool) *flat {
+	var ps []grouped
 	var of []*nn.Unit
 	for _, u := range group {
 		for _, p := range u.Params {
-			if p.Frozen == k.frozen && whole[p] == k.whole {
-				ps, of = append(ps, p), append(of, u)
+			if p.Frozen != k.frozen || whole[p] != k.whole {
+				continue
 			}
+			q := grouped{Param: p}
+			if !p.Frozen {
+				s := setting(how, p)
+				if s.Optimizer != k.optimizer {
+					continue
+				}
+				q.group = slices.Index(e.settings, s)
+			}
+			ps, of = append(ps, q), append(of, u)
 		}
 	}
 	if len(ps) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(ps, func(a, b grouped) int { return a.group - b.group })
 	s := e.strategy
 	s.Params = s.Params && !k.whole
-	f := &flat{layout: newLayout(ps, s, e.at, k.frozen), unit: of[0], name: of[0].Name, frozen: k.frozen, whole: k.whole, written: map[*nn.Param]bool{}}
+	f := &flat{
+		layout: newLayout(ps, s, e.at, k.frozen, block(k.optimizer)), unit: of[0], name: of[0].Name, frozen: k.frozen, whole: k.whole,
+		written: map[*nn.Param]bool{}, optimizer: k.optimizer,
+	}
 	if last := of[len(of)-1]; last != f.unit {
 		f.name += ".." + last.Name
 	}
 	if k.frozen {
 		return f
 	}
-	for i, p := range ps {
+	f.settings = rowsOf(e.settings, k.optimizer)
+	for i, p := range f.params {
 		p.SetSink(func() (*tensor.Tensor, bool) { return e.sink(f, p, f.starts[i]) })
 	}
 	return f

@@ -54,6 +54,7 @@ func drawToy(t *rapid.T) toy {
 	}
 	types := []tensor.DType{tensor.F32, tensor.BF16}
 	c.precision = parallel.Precision{Param: rapid.SampledFrom(types).Draw(t, "param"), Reduce: rapid.SampledFrom(types).Draw(t, "reduce")}
+	c.optim = rapid.SampledFrom(groupings).Draw(t, "optimizers")
 	if rapid.Bool().Draw(t, "a parameter that nothing reads") {
 		c.idle = n("idle", 1, c.layers)
 	}

@@ -1,6 +1,8 @@
 package parallel
 
 import (
+	"sort"
+
 	"trireme/nn"
 	"trireme/tensor"
 )
@@ -39,11 +41,13 @@ func (p place) chunks() []int {
 	return c
 }
 
-// layout is where the parameters of a flat lie, and which ranges a rank holds. All ranges
-// begin and end at multiples of tensor.SumBlock, and so does each run of parameters that are
-// multiplied as one: sums over blocks are then the same, whatever else lies in the flat.
+// layout is where the parameters of a flat lie, and which ranges a rank holds. Parameters of one
+// group lie together, so that an update is one call for each range. All ranges begin and end at
+// multiples of tensor.SumBlock, and so does each run of parameters that are multiplied as one:
+// sums over blocks are then the same, whatever else lies in the flat.
 type layout struct {
 	params []*nn.Param
+	groups []int  // of each parameter, ascending: its setting among the engine's
 	starts []int  // of each parameter
 	gaps   []span // what no parameter fills
 	padded int
@@ -54,8 +58,16 @@ type layout struct {
 	own         span // this rank's alone: 1/world
 }
 
-func newLayout(params []*nn.Param, s Strategy, p place, frozen bool) layout {
-	l := layout{params: params}
+// grouped is a parameter and its setting among the engine's.
+type grouped struct {
+	*nn.Param
+	group int
+}
+
+// newLayout lays out parameters in order of groups; each begins, and each rank's part does, at a
+// multiple of block.
+func newLayout(params []grouped, s Strategy, p place, frozen bool, block int) layout {
+	l := layout{}
 	end := 0
 	upTo := func(n int) int {
 		at := (end + n - 1) / n * n
@@ -64,14 +76,15 @@ func newLayout(params []*nn.Param, s Strategy, p place, frozen bool) layout {
 		}
 		return at
 	}
+	align := max(tensor.SumBlock, block)
 	for i, q := range params {
-		if i == 0 || q.After != params[i-1] {
-			end = upTo(tensor.SumBlock)
+		if i == 0 || q.After != params[i-1].Param || q.group != params[i-1].group || end%block != 0 {
+			end = upTo(align)
 		}
-		l.starts = append(l.starts, end)
+		l.params, l.groups, l.starts = append(l.params, q.Param), append(l.groups, q.group), append(l.starts, end)
 		end += q.Shape.Elems()
 	}
-	l.padded = upTo(p.world() * tensor.SumBlock)
+	l.padded = upTo(p.world() * align)
 	whole := span{0, l.padded}
 	shard := l.padded / p.shards
 	part := span{p.shard * shard, (p.shard + 1) * shard}
@@ -86,6 +99,20 @@ func newLayout(params []*nn.Param, s Strategy, p place, frozen bool) layout {
 	own := l.padded / p.world()
 	l.own = span{p.chunk() * own, (p.chunk() + 1) * own}
 	return l
+}
+
+// ends says at which element of s each of n groups from first on ends. A gap belongs to the group
+// before it.
+func (l *layout) ends(s span, first, n int) []int64 {
+	out := make([]int64, n)
+	for i := range out {
+		end := l.padded
+		if next := sort.SearchInts(l.groups, first+i+1); next < len(l.starts) {
+			end = l.starts[next]
+		}
+		out[i] = int64(min(max(end, s.lo), s.hi) - s.lo)
+	}
+	return out
 }
 
 // holes are the gaps that meet s.

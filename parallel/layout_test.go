@@ -2,6 +2,7 @@ package parallel
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,16 +17,23 @@ import (
 // owns, in each of the three.
 func TestLayoutPartitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var ps []*nn.Param
+		var ps []grouped
 		elems := 0
 		for i, n := range rapid.SliceOfN(rapid.IntRange(0, 5000), 1, 6).Draw(t, "sizes") {
-			q := nn.NewParam(fmt.Sprint(i), nn.Init{}, n)
-			if i > 0 && rapid.Bool().Draw(t, "multiplied as one") {
-				q.After = ps[i-1]
+			q := grouped{Param: nn.NewParam(fmt.Sprint(i), nn.Init{}, n)}
+			if i > 0 {
+				if q.group = ps[i-1].group; rapid.Bool().Draw(t, "another group") {
+					q.group += rapid.IntRange(1, 2).Draw(t, "group")
+				}
+				if rapid.Bool().Draw(t, "multiplied as one") {
+					q.After = ps[i-1].Param
+				}
 			}
 			ps = append(ps, q)
 			elems += n
 		}
+		block := rapid.SampledFrom([]int{1, 256}).Draw(t, "block")
+		align := max(tensor.SumBlock, block)
 		s := rapid.SampledFrom(strategies).Draw(t, "strategy").Strategy
 		shards, replicas := rapid.IntRange(1, 9).Draw(t, "shards"), 1
 		if s.Replicas {
@@ -37,13 +45,14 @@ func TestLayoutPartitions(t *testing.T) {
 		covered := map[int]int{} // first element of an own part -> its end
 		for rank := range world {
 			p := place{rank / shards, replicas, rank % shards, shards}
-			l := newLayout(ps, s, p, false)
-			if l.padded < elems || l.padded-elems >= (len(ps)+world)*tensor.SumBlock || rank > 0 && l.padded != padded {
+			l := newLayout(ps, s, p, false, block)
+			if l.padded < elems || l.padded-elems >= (len(ps)+world)*align || rank > 0 && l.padded != padded {
 				t.Fatalf("rank %d: %d elements padded to %d", rank, elems, l.padded)
 			}
 			filled := make([]int, l.padded)
 			for i, q := range ps {
-				if q.After == nil && l.starts[i]%tensor.SumBlock != 0 || q.After != nil && l.starts[i] != l.starts[i-1]+ps[i-1].Shape.Elems() {
+				one := q.After != nil && q.group == ps[i-1].group
+				if !one && l.starts[i]%align != 0 || l.starts[i]%block != 0 || one && block == 1 && l.starts[i] != l.starts[i-1]+ps[i-1].Shape.Elems() {
 					t.Fatalf("parameter %d begins at %d", i, l.starts[i])
 				}
 				for k := range q.Shape.Elems() {
@@ -62,7 +71,7 @@ func TestLayoutPartitions(t *testing.T) {
 			}
 			padded = l.padded
 			for what, r := range map[string]span{"parameters": l.param, "gradients": l.grad, "optimizer": l.optim, "own": l.own} {
-				if r.lo%tensor.SumBlock != 0 || r.hi%tensor.SumBlock != 0 || r.lo < 0 || r.hi > padded || r.n() < 0 {
+				if r.lo%align != 0 || r.hi%align != 0 || r.lo < 0 || r.hi > padded || r.n() < 0 {
 					t.Fatalf("rank %d: %s %+v of %d", rank, what, r, padded)
 				}
 				if l.own.meet(r) != l.own {
@@ -81,6 +90,21 @@ func TestLayoutPartitions(t *testing.T) {
 			chunks = p.chunks()
 			if chunks != nil && chunks[rank]*(padded/world) != l.own.lo {
 				t.Fatalf("rank %d receives chunk %d and owns %+v", rank, chunks[rank], l.own)
+			}
+			// Groups of a range end one after the other, each after its parameters.
+			ends := l.ends(l.own, 0, ps[len(ps)-1].group+1)
+			if !slices.IsSorted(ends) || ends[len(ends)-1] != int64(l.own.n()) {
+				t.Fatalf("rank %d: groups of %d elements end at %v", rank, l.own.n(), ends)
+			}
+			for i, q := range ps {
+				m := l.own.meet(span{l.starts[i], l.starts[i] + q.Shape.Elems()})
+				first := 0
+				if q.group > 0 {
+					first = int(ends[q.group-1])
+				}
+				if m.n() > 0 && (m.lo-l.own.lo < first || m.hi-l.own.lo > int(ends[q.group])) {
+					t.Fatalf("rank %d: parameter %d of group %d has %+v of %+v, groups end at %v", rank, i, q.group, m, l.own, ends)
+				}
 			}
 			// Parts of parameters within a range follow one another and add up.
 			n, end := 0, -1

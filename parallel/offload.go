@@ -3,25 +3,29 @@ package parallel
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"trireme/internal/disk"
-	"trireme/nn"
-	"trireme/optim"
 	"trireme/tensor"
 )
 
-// What may lie in a file of each element that is updated.
+// What may lie in a file of each element that is updated: indices of flat.held.
 const (
-	atMaster = iota
-	atM
-	atV
-	atParam // where masters are apart
-	states
+	atParam  = iota // where masters are apart
+	atMaster        //
+	atState         // the first of the optimizer's slots
 )
 
-// quantum is what sub-groups are multiples of, so that they share no block of a file in 2 bytes an
-// element either.
-const quantum = disk.Block / 2
+// held is a tensor of a flat that may lie in a file.
+type held struct {
+	*tensor.Tensor // nil for the parameters that compute where they are the masters
+	span
+	block int             // elements of the flat that share one of the tensor
+	cat   tensor.Category // in memory
+}
+
+// elems is the number of the tensor's elements that n of the flat have.
+func (h *held) elems(n int) int { return n / h.block }
 
 // files are where this rank's state rests, where that is not memory.
 type files struct {
@@ -41,12 +45,6 @@ func (o *files) close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// group is elements of a flat that are updated at once.
-type group struct {
-	f *flat
-	span
 }
 
 // isFar says that a tensor lies in a file, or would where anything were computed.
@@ -102,11 +100,11 @@ func (e *Engine) rest(f *flat) (err error) {
 	if !params {
 		o.kept += l.param.n()
 	}
-	optimizer := func(far bool, cat tensor.Category, n int) *tensor.Tensor {
-		if !far {
-			return e.b.New(cat, tensor.F32, n)
+	optimizer := func(cat tensor.Category, dt tensor.DType, n int) *tensor.Tensor {
+		if !state {
+			return e.b.New(cat, dt, n)
 		}
-		t, failed := e.far(&o.optimizer, o.Optimizer.Path, tensor.F32, n)
+		t, failed := e.far(&o.optimizer, o.Optimizer.Path, dt, n)
 		if err == nil {
 			err = failed
 		}
@@ -119,11 +117,14 @@ func (e *Engine) rest(f *flat) (err error) {
 	} else {
 		f.param = e.b.New(tensor.Params, e.precision.Param, l.param.n())
 	}
-	if f.master = f.param; e.precision.Param == tensor.F32 {
+	compute, master := held{nil, l.param, 1, tensor.Params}, held{f.param, l.param, 1, tensor.Params}
+	if e.precision.Param == tensor.F32 {
 		l.master = l.param
 	} else {
-		f.master = optimizer(state, tensor.Master, l.master.n())
+		compute.Tensor = f.param
+		master = held{optimizer(tensor.Master, tensor.F32, l.master.n()), l.master, 1, tensor.Master}
 	}
+	f.master, f.held = master.Tensor, []held{compute, master}
 	for _, gap := range l.holes(l.master) {
 		if err == nil && !isFar(f.master) {
 			e.b.Fill(f.at(f.master, l.master, gap), 0)
@@ -133,78 +134,28 @@ func (e *Engine) rest(f *flat) (err error) {
 		return err
 	}
 	f.grad = e.b.New(tensor.Grads, tensor.F32, l.grad.n())
-	f.m, f.v = optimizer(state, tensor.Optimizer, l.optim.n()), optimizer(state, tensor.Optimizer, l.optim.n())
-	if err == nil && !state {
-		e.b.Fill(f.m, 0)
-		e.b.Fill(f.v, 0)
+	for _, s := range f.optimizer.Slots() {
+		t := optimizer(tensor.Optimizer, s.DType, l.optim.n()/s.Block)
+		if err == nil && !state {
+			e.b.Fill(t, 0)
+		}
+		f.held = append(f.held, held{t, l.optim, s.Block, tensor.Optimizer})
 	}
 	return err
 }
 
 // streams says whether some of f's state lies in a file.
-func (f *flat) streams() bool { return isFar(f.param) || isFar(f.master) || isFar(f.m) }
-
-// groups cuts what this rank updates of f.
-func (e *Engine) groupsOf(f *flat) (out []group) {
-	most := e.files.Optimizer.SubGroupSize
-	if most == 0 {
-		most = f.padded
-	}
-	most = (most + quantum - 1) / quantum * quantum
-	for lo := f.optim.lo; lo < f.optim.hi; lo += most {
-		out = append(out, group{f, span{lo, min(lo+most, f.optim.hi)}})
-	}
-	return out
+func (f *flat) streams() bool {
+	return slices.ContainsFunc(f.held, func(h held) bool { return isFar(h.Tensor) })
 }
 
-// Update has step update all that this rank updates: what rests in memory at once, and what rests
-// in files by sub-groups, each of which comes to memory and goes back.
-func (e *Engine) Update(step func([]optim.Slice)) {
-	var groups []group
-	if e.resident == nil {
-		e.resident = []optim.Slice{}
-		for _, f := range e.flats {
-			if !f.frozen && !f.streams() {
-				e.resident = append(e.resident, f.slices(f.optim, nil)...)
-			}
-		}
+// quantum is what sub-groups of f are multiples of, so that two share no block of a file.
+func (f *flat) quantum() int {
+	q := disk.Block / 2 // parameters that compute may have 2 bytes an element
+	for _, h := range f.held[atState:] {
+		q = max(q, disk.Block/h.DType().Size()*h.block)
 	}
-	if len(e.resident) > 0 {
-		step(e.resident)
-	}
-	for _, f := range e.flats {
-		if !f.frozen && f.streams() {
-			groups = append(groups, e.groupsOf(f)...)
-		}
-	}
-	e.stream(groups, []int{atMaster, atM, atV}, []int{atMaster, atM, atV, atParam}, func(g group, s *slot) {
-		step(g.f.slices(g.span, s))
-		e.narrow(g, s)
-	})
-}
-
-// remake makes the parameters that compute of f from masters, where one of the two lies in a file.
-func (e *Engine) remake(f *flat) {
-	e.stream(e.groupsOf(f), []int{atMaster}, []int{atParam}, e.narrow)
-}
-
-// narrow makes the parameters that compute of a sub-group from its masters.
-func (e *Engine) narrow(g group, s *slot) {
-	if f := g.f; f.master != f.param {
-		e.b.Copy(s.part(atParam, f.param, f.layout.param, g.span), s.part(atMaster, f.master, f.layout.master, g.span))
-	}
-}
-
-// slices are what the optimizer updates of elements at of f, of which s has what lies in files.
-func (f *flat) slices(at span, s *slot) (out []optim.Slice) {
-	f.each(at, func(p *nn.Param, _, lo, n int) {
-		part := span{lo, lo + n}
-		out = append(out, optim.Slice{
-			P: s.part(atMaster, f.master, f.layout.master, part), G: f.at(f.grad, f.layout.grad, part),
-			M: s.part(atM, f.m, f.optim, part), V: s.part(atV, f.v, f.optim, part), Decay: p.Decays(),
-		})
-	})
-	return out
+	return q
 }
 
 // Fill has write give values to a part of a parameter that HeldParams lists: element at of the part

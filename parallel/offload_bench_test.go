@@ -28,7 +28,7 @@ func BenchmarkUpdate(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			o := parallel.Options{Strategy: parallel.Strategy{Name: "full_shard", Params: true, Grads: true, Optimizer: true}}
+			o := parallel.Options{Strategy: parallel.Strategy{Name: "full_shard", Params: true, Grads: true, Optimizer: true}, Optim: adam}
 			if way.away {
 				o.Offload = nvme(b.TempDir())
 				o.Offload.Optimizer.SubGroupSize = 1 << 20
@@ -52,13 +52,13 @@ func BenchmarkUpdate(b *testing.B) {
 			for _, p := range n.params() {
 				elems += p.Shape.Elems()
 			}
-			hyper, scalars := d.New(tensor.Workspace, tensor.F64, tensor.AdamCount), d.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
-			d.Upload(hyper, tensor.AsBytes(adam.Hyper(1e-3, 1)))
+			hyper, scalars := optim.Inputs(d, e.Settings()), d.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
+			optim.WriteInputs(d, hyper, e.Settings(), 1e-3, 1)
 			d.Fill(scalars, 1)
 			b.SetBytes(int64(elems) * 12)
 			for b.Loop() {
 				if err := e.Guard(func() {
-					e.Update(func(slices []optim.Slice) { adam.Step(d, slices, hyper, scalars) })
+					e.Update(hyper, scalars)
 				}); err != nil {
 					b.Fatal(err)
 				}

@@ -27,8 +27,9 @@ type OffloadOptimizer struct {
 	// SubGroupSize is the number of elements updated at once, in multiples of 2048; a sub-group
 	// never spans two units. 0: whole units. Default 4194304.
 	SubGroupSize int `yaml:"sub_group_size"`
-	// BufferCount is the number of buffers of a sub-group's size, of which one sub-group needs four
-	// (parameter, gradient and two moments); with 8, two sub-groups are read ahead. Default 4.
+	// BufferCount is the number of buffers of a sub-group's size for reading ahead, at least 4. A
+	// sub-group takes two and one for each state of the optimizer, so four with AdamW: with 8,
+	// two sub-groups are read ahead. Default 4.
 	BufferCount int `yaml:"buffer_count"`
 	// PipelineRead reads the next sub-group while one is updated. Default true.
 	PipelineRead bool `yaml:"pipeline_read"`
@@ -90,8 +91,8 @@ func (c Offload) Validate() error {
 	if n := c.Optimizer.SubGroupSize; n < 0 {
 		errs = append(errs, fmt.Errorf("optimizer.sub_group_size is %d: it must not be negative", n))
 	}
-	if n := c.Optimizer.BufferCount; n < states {
-		errs = append(errs, fmt.Errorf("optimizer.buffer_count is %d: a sub-group has %d states, so it must be at least that", n, states))
+	if n := c.Optimizer.BufferCount; n < 4 {
+		errs = append(errs, fmt.Errorf("optimizer.buffer_count is %d: it must be at least 4", n))
 	}
 	if r := c.Optimizer.Ratio; !(r >= 0 && r <= 1) {
 		errs = append(errs, fmt.Errorf("optimizer.ratio is %v: it must be between 0 and 1", r))

@@ -58,6 +58,7 @@ func TestOffloadedIsTheSame(t *testing.T) {
 			c.frozen = map[string]bool{"layer1.down.weight": true, "embed.weight": true}
 		}
 		c.precision = rapid.SampledFrom([]parallel.Precision{{}, half}).Draw(rt, "precision")
+		c.optim = rapid.SampledFrom(groupings).Draw(rt, "optimizers")
 		d := division{
 			world: rapid.SampledFrom([]int{1, 2, 4}).Draw(rt, "world"), replicas: 1, steps: 3,
 			poison:   rapid.IntRange(-1, 2).Draw(rt, "poison"),

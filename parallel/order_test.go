@@ -306,7 +306,7 @@ func TestVotes(t *testing.T) {
 				return
 			}
 			g := parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}
-			e, err := parallel.New(b, g, toy{V: 5, D: 4, F: 3, layers: 1}.make(b).units, parallel.Options{})
+			e, err := parallel.New(b, g, toy{V: 5, D: 4, F: 3, layers: 1}.make(b).units, parallel.Options{Optim: adam})
 			if err != nil {
 				t.Error(err)
 				return

@@ -136,7 +136,7 @@ func TestBeginNeedsRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := toy{V: 5, D: 4, F: 3, layers: 1}.make(b)
-	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, n.units, parallel.Options{Precision: half})
+	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, n.units, parallel.Options{Precision: half, Optim: adam})
 	if err != nil {
 		t.Fatal(err)
 	}

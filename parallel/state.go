@@ -13,7 +13,7 @@ func (e *Engine) Init(seed uint64) error {
 	for _, f := range e.flats {
 		var ps []*nn.Param
 		f.each(f.layout.master, func(p *nn.Param, _, _, _ int) { ps = append(ps, p) })
-		for i, s := range f.shards(f.master, f.layout.master, f.layout.master) {
+		for i, s := range f.shards(f.held[atMaster], f.layout.master) {
 			if err := e.Fill(s, func(dst *tensor.Tensor, at int) error {
 				ps[i].Fill(e.b, dst, seed, s.First+at)
 				return nil
@@ -43,19 +43,22 @@ func (e *Engine) Refresh(ctx context.Context) error {
 	})
 }
 
-// State lists what this rank keeps of the training state, in F32: what it saves and loads.
+// State lists what this rank keeps of the training state: what it saves and loads. Parameters are
+// F32. A slot of an optimizer is a kind; one whose elements stand for blocks of a parameter's has
+// one dimension, of as many as there are blocks.
 func (e *Engine) State() []checkpoint.Item {
 	var out []checkpoint.Item
-	add := func(kind string, f *flat, t *tensor.Tensor, held span) {
-		for _, s := range f.shards(t, held, held) {
+	add := func(kind string, f *flat, h held) {
+		for _, s := range f.shards(h, h.span) {
 			out = append(out, checkpoint.Item{Kind: kind, Shard: s})
 		}
 	}
 	for _, f := range e.flats {
-		add(checkpoint.Param, f, f.master, f.layout.master)
+		add(checkpoint.Param, f, f.held[atMaster])
 		if !f.frozen {
-			add(checkpoint.ExpAvg, f, f.m, f.optim)
-			add(checkpoint.ExpAvgSq, f, f.v, f.optim)
+			for i, s := range f.optimizer.Slots() {
+				add(s.Name, f, f.held[atState+i])
+			}
 		}
 	}
 	return out
@@ -66,7 +69,7 @@ func (e *Engine) State() []checkpoint.Item {
 func (e *Engine) OwnedParams() []tensor.Shard {
 	var out []tensor.Shard
 	for _, f := range e.flats {
-		out = append(out, f.shards(f.master, f.layout.master, f.own)...)
+		out = append(out, f.shards(f.held[atMaster], f.own)...)
 	}
 	return out
 }
@@ -76,17 +79,23 @@ func (e *Engine) OwnedParams() []tensor.Shard {
 func (e *Engine) HeldParams() []tensor.Shard {
 	var out []tensor.Shard
 	for _, f := range e.flats {
-		out = append(out, f.shards(f.master, f.layout.master, f.layout.master)...)
+		out = append(out, f.shards(f.held[atMaster], f.layout.master)...)
 	}
 	return out
 }
 
-// shards are the parts of parameters in want, where t holds the range held.
-func (f *flat) shards(t *tensor.Tensor, held, want span) []tensor.Shard {
+// shards are the parts of parameters in want that h holds.
+func (f *flat) shards(h held, want span) []tensor.Shard {
 	var out []tensor.Shard
+	blocks := func(n int) int { return (n + h.block - 1) / h.block }
 	f.each(want, func(p *nn.Param, first, at, n int) {
-		lo := at - held.lo
-		out = append(out, tensor.Shard{Name: p.Name, DType: t.DType(), Shape: p.Shape, First: first, Count: n, Data: t.Flat(lo, lo+n)})
+		shape := p.Shape
+		if h.block > 1 {
+			shape = tensor.Shape{blocks(shape.Elems())}
+		}
+		lo := h.elems(at - h.lo)
+		first, n = h.elems(first), blocks(n)
+		out = append(out, tensor.Shard{Name: p.Name, DType: h.DType(), Shape: shape, First: first, Count: n, Data: h.Flat(lo, lo+n)})
 	})
 	return out
 }

@@ -8,68 +8,58 @@ import (
 	"trireme/tensor"
 )
 
-// slot is memory for a sub-group: of what of it lies in files.
-type slot struct {
-	g    group
-	bufs [states]*tensor.Tensor
+// stage is memory for a piece: for what of it lies in files.
+type stage struct {
+	p    *piece
+	bufs []*tensor.Tensor // in order of flat.held
 	busy []*disk.Transfer
 }
 
-// state lists what a file may have of a flat, and the elements of each.
-func (f *flat) state() (ts [states]*tensor.Tensor, held [states]span) {
-	l := &f.layout
-	ts, held = [states]*tensor.Tensor{f.master, f.m, f.v, f.param}, [states]span{l.master, l.optim, l.optim, l.param}
-	if f.master == f.param {
-		ts[atParam] = nil
+// local is elements at of f.held[i]: on the stage where that lies in a file.
+func (f *flat) local(i int, at span, s *stage) *tensor.Tensor {
+	h := &f.held[i]
+	if isFar(h.Tensor) {
+		return s.bufs[i].Flat(h.elems(at.lo-s.p.lo), h.elems(at.hi-s.p.lo))
 	}
-	return ts, held
+	return h.Flat(h.elems(at.lo-h.lo), h.elems(at.hi-h.lo))
 }
 
-// part is elements at of a state: in the slot where t lies in a file.
-func (s *slot) part(state int, t *tensor.Tensor, held, at span) *tensor.Tensor {
-	if isFar(t) {
-		return s.bufs[state].Flat(at.lo-s.g.lo, at.hi-s.g.lo)
-	}
-	return t.Flat(at.lo-held.lo, at.hi-held.lo)
-}
-
-// stream has do work on sub-groups one after the other, each in a slot with the states that reads
-// names and of which those that writes names go back. While one is worked on the next are read
-// and the one before is written.
-func (e *Engine) stream(groups []group, reads, writes []int, do func(g group, s *slot)) {
-	if len(groups) == 0 {
+// stream has do work on pieces one after the other, each on a stage with reads of flat.held, of
+// which writes go back. While one is worked on the next are read and the one before is written.
+func (e *Engine) stream(pieces []piece, reads, writes span, do func(*piece, *stage)) {
+	if len(pieces) == 0 {
 		return
 	}
 	o := e.files.Optimizer
 	ahead, behind := 0, 0
 	if o.PipelineRead {
-		ahead = o.BufferCount / states
+		ahead = o.BufferCount / len(pieces[0].f.held)
 	}
 	if o.PipelineWrite {
 		behind = 1
 	}
-	slots := e.slots(groups, min(1+ahead+behind, len(groups)))
+	stages := e.stages(pieces, min(1+ahead+behind, len(pieces)))
 	next := 0
-	for i, g := range groups {
-		for ; next < len(groups) && next <= i+min(ahead, len(slots)-1); next++ {
-			s := &slots[next%len(slots)]
+	for i := range pieces {
+		for ; next < len(pieces) && next <= i+min(ahead, len(stages)-1); next++ {
+			s := &stages[next%len(stages)]
 			e.settle(s) // what it held is written
-			s.g = groups[next]
+			s.p = &pieces[next]
 			e.transfer(s, reads, (*disk.Section).StartRead)
 		}
-		s := &slots[i%len(slots)]
-		e.step.unit = g.f.unit
+		p, s := &pieces[i], &stages[i%len(stages)]
+		e.step.unit = p.f.unit
 		e.settle(s)
-		do(g, s)
+		do(p, s)
 		e.b.Sync()
 		e.transfer(s, writes, (*disk.Section).StartWrite)
 		if behind == 0 {
 			e.settle(s)
 		}
 	}
-	for i := range slots {
-		e.settle(&slots[i])
-		for _, b := range slots[i].bufs {
+	for i := range stages {
+		e.settle(&stages[i])
+		for _, b := range stages[i].bufs {
 			if b != nil {
 				b.Release()
 			}
@@ -78,54 +68,44 @@ func (e *Engine) stream(groups []group, reads, writes []int, do func(g group, s 
 	e.step.unit = nil
 }
 
-// slots takes memory for n sub-groups.
-func (e *Engine) slots(groups []group, n int) []slot {
-	var most [states]int
-	for _, g := range groups {
-		ts, _ := g.f.state()
-		for i, t := range ts {
-			if isFar(t) {
-				most[i] = max(most[i], g.n())
+// stages takes memory for n pieces, whose flats hold the same.
+func (e *Engine) stages(pieces []piece, n int) []stage {
+	most := make([]int, len(pieces[0].f.held))
+	for _, p := range pieces {
+		for i, h := range p.f.held {
+			if isFar(h.Tensor) {
+				most[i] = max(most[i], h.elems(p.n()))
 			}
 		}
 	}
-	slots := make([]slot, n)
-	for i := range slots {
-		for state, elems := range most {
-			if elems == 0 {
-				continue
+	stages := make([]stage, n)
+	for i := range stages {
+		stages[i].bufs = make([]*tensor.Tensor, len(most))
+		for k, elems := range most {
+			if elems > 0 {
+				h := pieces[0].f.held[k]
+				stages[i].bufs[k] = e.b.New(h.cat, h.DType(), elems)
 			}
-			cat, dt := tensor.Optimizer, tensor.F32
-			switch {
-			case state == atParam:
-				cat, dt = tensor.Params, e.precision.Param
-			case state == atMaster && e.precision.Param == tensor.F32:
-				cat = tensor.Params
-			case state == atMaster:
-				cat = tensor.Master
-			}
-			slots[i].bufs[state] = e.b.New(cat, dt, elems)
 		}
 	}
-	return slots
+	return stages
 }
 
-// transfer begins to move states of a slot's sub-group.
-func (e *Engine) transfer(s *slot, which []int, start func(*disk.Section, []byte, int64) *disk.Transfer) {
+// transfer begins to move a range of flat.held of a stage's piece.
+func (e *Engine) transfer(s *stage, which span, start func(*disk.Section, []byte, int64) *disk.Transfer) {
 	if e.files.hollow {
 		return
 	}
-	ts, held := s.g.f.state()
-	for _, state := range which {
-		if t := ts[state]; isFar(t) {
-			at := int64(s.g.lo-held[state].lo) * int64(t.DType().Size())
-			s.busy = append(s.busy, start(t.Buffer().Far.(*disk.Section), tensor.HostBytes(s.bufs[state].Flat(0, s.g.n())), at))
+	for i := which.lo; i < which.hi; i++ {
+		if h := &s.p.f.held[i]; isFar(h.Tensor) {
+			at := int64(h.elems(s.p.lo-h.lo)) * int64(h.DType().Size())
+			s.busy = append(s.busy, start(h.Buffer().Far.(*disk.Section), tensor.HostBytes(s.bufs[i].Flat(0, h.elems(s.p.n()))), at))
 		}
 	}
 }
 
-// settle waits for what moves in a slot.
-func (e *Engine) settle(s *slot) {
+// settle waits for what moves on a stage.
+func (e *Engine) settle(s *stage) {
 	var failed error
 	for _, t := range s.busy {
 		if err := t.Wait(); failed == nil {
@@ -134,7 +114,7 @@ func (e *Engine) settle(s *slot) {
 	}
 	s.busy = s.busy[:0]
 	if failed != nil {
-		panic(failure{fmt.Errorf("unit %s: %w", s.g.f.name, offloadFailed(failed))})
+		panic(failure{fmt.Errorf("unit %s: %w", s.p.f.name, offloadFailed(failed))})
 	}
 }
 

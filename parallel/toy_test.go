@@ -33,7 +33,43 @@ type toy struct {
 	seed      int64 // of the data
 	rows      int   // of a micro-batch
 	precision parallel.Precision
+	optim     optim.Grouping // the zero value is adam
 }
+
+func (c toy) how() optim.Grouping {
+	if c.optim.Optimizer == nil {
+		return adam
+	}
+	return c.optim
+}
+
+// kind is what parameters have in common that may lie in one piece of memory.
+type kind struct {
+	optim.Setting
+	frozen bool
+}
+
+func (c toy) kind(p *nn.Param) kind {
+	if p.Frozen {
+		return kind{frozen: true}
+	}
+	return kind{Setting: c.how().Of(optim.Param{Name: p.Name, Shape: p.Shape})}
+}
+
+// groupings are ways to train a toy.
+var groupings = func() []optim.Grouping {
+	none, some := 0.0, 0.3
+	sgd := optim.SGD{Momentum: 0.9, Dampening: 0.2}
+	return []optim.Grouping{
+		adam,
+		{Optimizer: optim.SGD{}},
+		{Optimizer: sgd, WeightDecay: 0.1, Groups: []optim.Group{{Match: "*.bias", LRFactor: 3, WeightDecay: &some}}},
+		{Optimizer: optim.Lion{Beta1: 0.9, Beta2: 0.99}, WeightDecay: 0.1, Groups: []optim.Group{
+			{Match: "*.gate.weight", LRFactor: 0.5, WeightDecay: &none}, {Match: "embed*", LRFactor: 0, Optimizer: adam.Optimizer}}},
+		{Optimizer: adam.Optimizer, WeightDecay: 0.1, Groups: []optim.Group{
+			{Match: "layer1.*", LRFactor: 1, Optimizer: optim.SGD{Momentum: 0.9, Nesterov: true}}, {Match: "*.norm.weight", LRFactor: 2, Optimizer: sgd}, {Match: "layer2.up.*", LRFactor: 2}}},
+	}
+}()
 
 // network is a toy on a backend.
 type network struct {
@@ -155,7 +191,7 @@ type outcome struct {
 	params  map[string][]float32
 }
 
-var adam = optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1}
+var adam = optim.Grouping{Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, WeightDecay: 0.1}
 
 const maxNorm = 0.05
 
@@ -179,12 +215,16 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	states := map[*nn.Param]*state{}
 	written := map[*nn.Param]bool{}
 	for _, u := range n.units {
-		for _, frozen := range []bool{false, true} {
+		kinds := map[kind]bool{}
+		for _, p := range u.Params {
+			kinds[c.kind(p)] = true
+		}
+		for kind := range kinds {
 			// A unit's parameters follow one another, for weights that are multiplied at once.
 			var ps []*nn.Param
 			k := 0
 			for _, p := range u.Params {
-				if p.Frozen == frozen {
+				if c.kind(p) == kind {
 					ps = append(ps, p)
 					k += p.Shape.Elems()
 				}
@@ -202,7 +242,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 				p.Fill(b, s.p, 7, 0)
 				b.Copy(s.c, s.p)
 				p.Value, states[p] = s.c.Reshape(p.Shape...), s
-				if !frozen {
+				if !p.Frozen {
 					p.SetSink(func() (*tensor.Tensor, bool) {
 						was := written[p]
 						written[p] = true
@@ -215,7 +255,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	loss := b.New(tensor.Workspace, tensor.F64, 1)
 	squares, sum := b.New(tensor.Workspace, tensor.I64, tensor.ExactWords), b.New(tensor.Workspace, tensor.I64, tensor.ExactWords)
 	count, limit := b.New(tensor.Workspace, tensor.I64, 1), b.New(tensor.Workspace, tensor.F64, 1)
-	scalars, hyper := b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), b.New(tensor.Workspace, tensor.F64, tensor.AdamCount)
+	scalars := b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	b.Fill(limit, maxNorm)
 	out := &outcome{params: map[string][]float32{}}
 	for step := range steps {
@@ -251,7 +291,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 			var before *nn.Param
 			for _, p := range u.Params {
 				if !p.Frozen {
-					for len(all)%tensor.SumBlock != 0 && (p.After == nil || p.After != before) {
+					for len(all)%tensor.SumBlock != 0 && (p.After == nil || p.After != before || c.kind(p) != c.kind(before)) {
 						all = append(all, 0)
 					}
 					all, before = append(all, tensor.Host[float32](states[p].sum)...), p
@@ -264,12 +304,18 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 		}
 		b.Upload(count, tensor.AsBytes([]int64{tokens}))
 		b.StepScalars(scalars, squares, sum, count, limit, nil)
-		b.Upload(hyper, tensor.AsBytes(adam.Hyper(1e-2, step+1)))
 		for _, p := range n.params() {
 			if !p.Frozen {
 				s := states[p]
-				adam.Step(b, []optim.Slice{{P: s.p, G: s.sum, M: s.m, V: s.v, Decay: p.Decays()}}, hyper, scalars)
+				how := []optim.Setting{c.kind(p).Setting}
+				hyper, ends := optim.Inputs(b, how), b.New(tensor.Workspace, tensor.I64, 1)
+				optim.WriteInputs(b, hyper, how, 1e-2, step+1)
+				b.Upload(ends, tensor.AsBytes([]int64{int64(s.p.Elems())}))
+				state := []*tensor.Tensor{s.m, s.v}[:len(how[0].Optimizer.Slots())]
+				how[0].Optimizer.Step(b, optim.Slice{P: s.p, State: state, G: s.sum, Ends: ends}, hyper, scalars)
 				b.Copy(s.c, s.p)
+				hyper.Release()
+				ends.Release()
 			}
 		}
 		out.scalars = append(out.scalars, append([]float64{}, tensor.Host[float64](scalars)...))
@@ -370,7 +416,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if groups.Reshard != nil {
 		groups.Reshard = wrap("reshard", groups.Reshard)
 	}
-	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Gather: d.gather, Wrap: d.wrap, Persist: d.persist, Offload: d.offload}
+	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Optim: c.how(), Gather: d.gather, Wrap: d.wrap, Persist: d.persist, Offload: d.offload}
 	if d.files != nil {
 		o.Files = func(dir string) (*disk.File, error) { return d.files(w.Rank(), dir) }
 	}
@@ -385,7 +431,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if err := e.Refresh(context.Background()); err != nil {
 		return err
 	}
-	hyper, loss := b.New(tensor.Workspace, tensor.F64, tensor.AdamCount), b.New(tensor.Workspace, tensor.F64, 1)
+	hyper, loss := optim.Inputs(b, e.Settings()), b.New(tensor.Workspace, tensor.F64, 1)
 	rest := b.Meter().Read()
 	ctx := context.Background()
 	for step := range d.steps {
@@ -414,8 +460,8 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 				tokens += pass(a*d.world+w.Rank(), true)
 			}
 			result := e.Finish(tokens, maxNorm, nil)
-			b.Upload(hyper, tensor.AsBytes(adam.Hyper(1e-2, step+1)))
-			e.Update(func(slices []optim.Slice) { adam.Step(b, slices, hyper, result) })
+			optim.WriteInputs(b, hyper, e.Settings(), 1e-2, step+1)
+			e.Update(hyper, result)
 			scalars = append(scalars, tensor.Host[float64](result)...)
 			e.Publish()
 		}); err != nil {

@@ -239,17 +239,6 @@ const (
 	ScalarCount
 )
 
-// Indices into AdamW's inputs.
-const (
-	AdamLR    = iota // learning rate
-	AdamBias1        // 1 - beta1^t
-	AdamBias2        // 1 - beta2^t
-	AdamCount
-)
-
-// AdamWParams are the constants of AdamW (Loshchilov and Hutter 2019, as torch writes it).
-type AdamWParams struct{ Beta1, Beta2, Eps, WeightDecay float64 }
-
 // Indices into the state of a loss scaler (F64 [LossScaleCount]).
 const (
 	LossScaleBegin      = iota // what the gradient of the summed loss begins as: scale * LossScaleParams.Unit
@@ -272,9 +261,12 @@ type LossScaleParams struct {
 
 // Optimizers update parameters.
 type Optimizers interface {
-	// AdamW updates p, m, v (F32 [n]) by the summed gradient g (F32, BF16 or F16 [n]) times
-	// scalars[ScalarScale], unless scalars[ScalarApply] is 0. hyper is F64 [AdamCount].
-	AdamW(p, m, v InOut, g, hyper, scalars *Tensor, a AdamWParams)
+	// Update changes p (F32 [n]) and its state by the rule and the summed gradient g (F32, BF16 or
+	// F16 [n]) times scalars[ScalarScale], unless scalars[ScalarApply] is 0. Elements lie in
+	// groups: group i ends before element ends[i] (I64 [groups], ascending, the last n) and takes
+	// row i of hyper (F64 [groups, at least rule.Inputs()]). State tensors are F32, BF16 or F16
+	// [n]; arithmetic is in F32.
+	Update(rule UpdateRule, p InOut, state []InOut, g, ends, hyper, scalars *Tensor)
 	// UpdateLossScale moves a loss scaler's state (F64 [LossScaleCount]) on after a step. The
 	// step overflowed where scalars[ScalarApply] is 0 though it counted tokens. The scale stays
 	// a number that F32 holds.

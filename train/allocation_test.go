@@ -43,7 +43,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 		t.Fatal(err)
 	}
 	s, _ := parallel.ParseStrategy("full_shard")
-	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s, WorldInvariant: true})
+	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s, WorldInvariant: true, Optim: optim.Grouping{Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 	if err := e.Init(1); err != nil {
 		t.Fatal(err)
 	}
-	st := train.NewStepper(b, m, e, optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, 1, 0)
+	st := train.NewStepper(b, m, e, 1, 0)
 	micros := make([]data.MicroBatch, 2)
 	for i := range micros {
 		micros[i] = data.MicroBatch{B: rows, T: 64, InputIDs: make([]int32, rows*64), Targets: make([]int32, rows*64), Counted: int64(rows * 64)}

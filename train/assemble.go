@@ -62,14 +62,14 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 		return nil, err
 	}
 	e, err := parallel.New(b, groups, m.Units(), parallel.Options{
-		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Gather: cfg.Parallel.Gather(m.Info().Hidden),
+		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: cfg.Training.grouping(), Gather: cfg.Parallel.Gather(m.Info().Hidden),
 		Wrap: wrap, Persist: cfg.Parallel.Persist(m.Info().Hidden),
 		Offload: cfg.Offload.In(cfg.OutputDir),
 	})
 	if err != nil {
 		return nil, err
 	}
-	s := NewStepper(b, m, e, cfg.Training.optimizer(), cfg.Training.MaxGradNorm, cfg.Training.Seed)
+	s := NewStepper(b, m, e, cfg.Training.MaxGradNorm, cfg.Training.Seed)
 	if scaler := cfg.Precision.scaler(cfg.Training.MicroBatchSize * positions); scaler != nil && train {
 		s.ScaleLoss(scaler, scaler.Start())
 	}

@@ -11,6 +11,7 @@ import (
 	"trireme/device"
 	"trireme/model"
 	"trireme/nn"
+	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -60,7 +61,7 @@ func TestNoRankHoldsTheModel(t *testing.T) {
 						m := &toy{units: units()}
 						var before, after runtime.MemStats
 						runtime.ReadMemStats(&before)
-						e, err := parallel.New(b, groups, m.Units(), parallel.Options{Strategy: s, Precision: precision})
+						e, err := parallel.New(b, groups, m.Units(), parallel.Options{Strategy: s, Precision: precision, Optim: optim.Grouping{Optimizer: optim.AdamW{}}})
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -141,8 +141,8 @@ func (c Training) steps(perEpoch int64) int {
 	return max(1, int(math.Ceil(c.NumTrainEpochs*float64(perEpoch))))
 }
 
-func (c Training) optimizer() optim.AdamW {
-	return optim.AdamW{Beta1: c.Betas[0], Beta2: c.Betas[1], Eps: c.Eps, WeightDecay: c.WeightDecay}
+func (c Training) grouping() optim.Grouping {
+	return optim.Grouping{Optimizer: optim.AdamW{Beta1: c.Betas[0], Beta2: c.Betas[1], Eps: c.Eps}, WeightDecay: c.WeightDecay}
 }
 
 // Accumulation is the number of micro-batches of a rank in a step, in a world of ranks.

@@ -179,7 +179,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	}
 	g.recompute.Apply(m.Units())
 	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(),
-		parallel.Options{Strategy: s, WorldInvariant: cfg.WorldInvariant, Precision: g.precision})
+		parallel.Options{Strategy: s, WorldInvariant: cfg.WorldInvariant, Precision: g.precision, Optim: optim.Grouping{Optimizer: optim.AdamW{Beta1: h.Betas[0], Beta2: h.Betas[1], Eps: h.Eps}, WeightDecay: h.WeightDecay}})
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	if err := e.Refresh(context.Background()); err != nil {
 		return err
 	}
-	st := train.NewStepper(b, m, e, optim.AdamW{Beta1: h.Betas[0], Beta2: h.Betas[1], Eps: h.Eps, WeightDecay: h.WeightDecay}, h.MaxGradNorm, 0)
+	st := train.NewStepper(b, m, e, h.MaxGradNorm, 0)
 	if g.scaler != nil {
 		st.ScaleLoss(g.scaler, g.scaler.Start())
 	}

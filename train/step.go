@@ -21,10 +21,9 @@ type Stepper struct {
 	b       tensor.Backend
 	model   model.Model
 	engine  *parallel.Engine
-	opt     optim.AdamW
 	maxNorm float64 // of the mean gradient; 0 or less is no limit
 
-	hyper  *tensor.Tensor // F64 [tensor.AdamCount]
+	hyper  *tensor.Tensor // F64: the optimizers' inputs, a row for each group
 	sums   *tensor.Tensor // F64 [Info.SumCount]
 	first  *tensor.Tensor // I64 [2]: numbers of the first row and the first sequence of a micro-batch
 	scaler *optim.Scaler  // nil for none
@@ -34,15 +33,14 @@ type Stepper struct {
 	result *tensor.Tensor // F64 [tensor.ScalarCount], the engine's
 }
 
-// NewStepper joins a model, the engine that divides it and an optimizer. Activations have the
-// type of the engine's parameters; seed is of what is random in a pass.
-func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, opt optim.AdamW, maxNorm float64, seed uint64) *Stepper {
+// NewStepper joins a model and the engine that divides it. Activations have the type of the engine's parameters; seed is of what is random in a pass.
+func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm float64, seed uint64) *Stepper {
 	info := m.Info()
 	narrowBuffers(b, m, e.Precision().Buffer)
 	e.Measure(len(info.Sums), info.SumCount()-1-len(info.Sums))
 	return &Stepper{
-		b: b, model: m, engine: e, opt: opt, maxNorm: maxNorm,
-		hyper: b.New(tensor.Workspace, tensor.F64, tensor.AdamCount),
+		b: b, model: m, engine: e, maxNorm: maxNorm,
+		hyper: optim.Inputs(b, e.Settings()),
 		sums:  b.New(tensor.Workspace, tensor.F64, info.SumCount()),
 		first: b.New(tensor.Workspace, tensor.I64, 2), seed: seed,
 	}
@@ -101,8 +99,8 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, lr float64
 			tokens += m.Counted
 		}
 		s.result = s.engine.Finish(tokens, s.maxNorm, s.begin())
-		s.b.Upload(s.hyper, tensor.AsBytes(s.opt.Hyper(lr, update+1)))
-		s.engine.Update(func(slices []optim.Slice) { s.opt.Step(s.b, slices, s.hyper, s.result) })
+		optim.WriteInputs(s.b, s.hyper, s.engine.Settings(), lr, update+1)
+		s.engine.Update(s.hyper, s.result)
 		if s.scaler != nil {
 			s.scaler.Update(s.b, s.scale, s.result)
 		}

@@ -14,6 +14,7 @@ import (
 	"trireme/device"
 	"trireme/model"
 	"trireme/nn"
+	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -225,7 +226,7 @@ func onRanks(t *testing.T, size int, f func(tensor.Backend, *parallel.Engine, *t
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s})
+		e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s, Optim: optim.Grouping{Optimizer: optim.AdamW{}}})
 		if err != nil {
 			t.Fatal(err)
 		}

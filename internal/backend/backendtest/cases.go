@@ -303,14 +303,39 @@ func steps(add adder) {
 	for _, apply := range []float64{0, 1} {
 		for _, n := range []int{0, 1, 63, 2500} {
 			for _, g := range []tensor.DType{tensor.F32, tensor.BF16} {
-				f := func() arg { return out(n).of(tensor.F32) }
-				add(fmt.Sprintf("adamw/%d %v apply %v", n, g, apply), func(b tensor.Backend, x tensors) {
-					b.AdamW(x[0], x[1], x[2], x[3], x[4], x[5], tensor.AdamWParams{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1})
-				}, f(), f(), f().like(0.3, 1.2, 1e-9), in(n).of(g), in(tensor.AdamCount).of(tensor.F64).like(1e-2, 0.1, 0.05),
-					in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, apply, 12))
+				for _, state := range []tensor.DType{tensor.F32, tensor.BF16} {
+					for name, u := range updates {
+						args := []arg{
+							out(n).of(tensor.F32), in(n).of(g), in(4).of(tensor.I64).like(0, float64(n/3), float64(n/3), float64(n)),
+							in(4, len(u.hyper)+1).of(tensor.F64).like(append(u.hyper, 99)...), in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, apply, 12),
+						}
+						for i := range u.rule.States() {
+							s := out(n).of(state)
+							if i == 1 {
+								s = s.like(0.3, 1.2, 1e-9)
+							}
+							args = append(args, s)
+						}
+						add(fmt.Sprintf("update/%s/%d %v %v apply %v", name, n, g, state, apply), func(b tensor.Backend, x tensors) {
+							b.Update(u.rule, x[0], x[5:], x[1], x[2], x[3], x[4])
+						}, args...)
+					}
+				}
 			}
 		}
 	}
+}
+
+// updates are rules with a group's inputs.
+var updates = map[string]struct {
+	rule  tensor.UpdateRule
+	hyper []float64
+}{
+	"adamw":    {tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, []float64{1e-2, 0.1, 0.1, 0.05}},
+	"sgd":      {tensor.SGD{}, []float64{1e-2, 0.1, 1}},
+	"momentum": {tensor.SGD{Momentum: 0.9}, []float64{1e-2, 0.1, 0.8}},
+	"nesterov": {tensor.SGD{Momentum: 0.9, Nesterov: true}, []float64{1e-2, 0, 1}},
+	"lion":     {tensor.Lion{Beta1: 0.9, Beta2: 0.99}, []float64{1e-2, 0.1}},
 }
 
 // scalers runs sequences of steps that overflow (0), do not (1) and count no token (2).

@@ -112,8 +112,7 @@ func (s *suite) shards(t *testing.T) {
 	}
 	a, b := numbers(n, rng.NormFloat64), numbers(n, rng.NormFloat64)
 	positive := numbers(n, rng.Float64)
-	hyper, scalars := s.put(tensor.F64, []float64{1e-2, 0.1, 0.05}), s.put(tensor.F64, []float64{2, 1, 0.25, 1, 12})
-	defer hyper.Release()
+	scalars := s.put(tensor.F64, []float64{2, 1, 0.25, 1, 12})
 	defer scalars.Release()
 	for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
 		for name, op := range map[string]func(x, y, z *tensor.Tensor){
@@ -136,17 +135,28 @@ func (s *suite) shards(t *testing.T) {
 			}
 		}
 	}
-	run := func(cuts ...int) []byte {
-		p, m, v, g := s.put(tensor.F32, a), s.put(tensor.F32, b), s.put(tensor.F32, positive), s.put(tensor.F32, b)
-		defer func() { p.Release(); m.Release(); v.Release(); g.Release() }()
-		for i := range cuts[1:] {
-			lo, hi := cuts[i], cuts[i+1]
-			s.b.AdamW(p.Flat(lo, hi), m.Flat(lo, hi), v.Flat(lo, hi), g.Flat(lo, hi), hyper, scalars, tensor.AdamWParams{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1})
+	for name, u := range updates {
+		run := func(cuts ...int) []byte {
+			p, m, v, g := s.put(tensor.F32, a), s.put(tensor.F32, b), s.put(tensor.F32, positive), s.put(tensor.F32, b)
+			hyper, ends := s.put(tensor.F64, append(append([]float64{}, u.hyper...), u.hyper...)), s.put(tensor.I64, []float64{0, 0})
+			defer func() {
+				p.Release()
+				m.Release()
+				v.Release()
+				g.Release()
+				hyper.Release()
+				ends.Release()
+			}()
+			for i := range cuts[1:] {
+				lo, hi := cuts[i], cuts[i+1]
+				s.b.Upload(ends, encode(tensor.I64, []float64{float64((hi - lo) / 2), float64(hi - lo)}))
+				s.b.Update(u.rule, p.Flat(lo, hi), []*tensor.Tensor{m.Flat(lo, hi), v.Flat(lo, hi)}[:u.rule.States()], g.Flat(lo, hi), ends, hyper.Reshape(2, len(u.hyper)), scalars)
+			}
+			return append(append(s.bits(p), s.bits(m)...), s.bits(v)...)
 		}
-		return append(append(s.bits(p), s.bits(m)...), s.bits(v)...)
-	}
-	if !bytes.Equal(run(0, 1, 5, 64, 71, 1500, n-3, n), run(0, n)) {
-		t.Error("adamw: parts differ from the whole")
+		if !bytes.Equal(run(0, 1, 5, 64, 71, 1500, n-3, n), run(0, n)) {
+			t.Errorf("update/%s: parts differ from the whole", name)
+		}
 	}
 }
 

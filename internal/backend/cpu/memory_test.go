@@ -136,7 +136,7 @@ func manyOperations(b *Backend, dt tensor.DType) []byte {
 	keep(s)
 	p, m, q := random(b, 7, tensor.F32, 1, n, d), random(b, 8, tensor.F32, 1, n, d), b.New(0, tensor.F32, n, d)
 	b.Fill(q, 1)
-	b.AdamW(p, m, q, g, reals(b, 1e-3, 0.1, 0.1), s, tensor.AdamWParams{Beta1: .9, Beta2: .95, Eps: 1e-8, WeightDecay: .1})
+	adamw(b, p, m, q, g, reals(b, 1e-3, 0.1, 0.1, 0.1), s)
 	keep(p, m, q)
 	return out
 }

@@ -42,8 +42,17 @@ func TestMisusePanics(t *testing.T) {
 		"exact add":     func() { b.ExactAdd(acc, x) },
 		"normal":        func() { b.Normal(x.Cols(0, 3), tensor.RandKey{}, 0, 1) },
 		"copy":          func() { b.Copy(x.Cols(0, 3), narrow) },
-		"adamw": func() {
-			b.AdamW(x, x, narrow, x, reals(b, 1, 1, 1), reals(b, 0, 0, 1, 1, 1), tensor.AdamWParams{})
+		"update: groups end": func() {
+			b.Update(tensor.SGD{}, x, nil, x, longs(b, 3), reals(b, 1, 1, 1), reals(b, 0, 0, 1, 1, 1))
+		},
+		"update: a group of elements [7,3)": func() {
+			b.Update(tensor.SGD{}, x, nil, x, longs(b, 7, 3), reals(b, 1, 1, 1, 1, 1, 1).Reshape(2, 3), reals(b, 0, 0, 1, 1, 1))
+		},
+		"update: tensor.AdamW has 2 states": func() {
+			b.Update(tensor.AdamW{}, x, []*tensor.Tensor{x}, x, longs(b, 24), reals(b, 1, 1, 1, 1), reals(b, 0, 0, 1, 1, 1))
+		},
+		"update: the inputs": func() {
+			b.Update(tensor.SGD{}, x, nil, x, longs(b, 24), reals(b, 1, 1), reals(b, 0, 0, 1, 1, 1))
 		},
 	} {
 		func() {

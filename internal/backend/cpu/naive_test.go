@@ -107,7 +107,7 @@ func sweep(source *Backend, b tensor.Backend, dt tensor.DType) (out []outcome) {
 	keep("step scalars", shown)
 	p, m, q := in(tensor.F32, n, d), in(tensor.F32, n, d), in(tensor.F32, n, d)
 	b.Fill(q, 0.5)
-	b.AdamW(p, m, q, g, hyper, scalars, tensor.AdamWParams{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1})
+	adamw(b, p, m, q, g, hyper, scalars)
 	keep("adamw", p, m, q)
 	return out
 }

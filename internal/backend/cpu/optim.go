@@ -3,54 +3,90 @@ package cpu
 import (
 	"math"
 
-	"trireme/internal/kernel"
 	"trireme/tensor"
 )
 
-// AdamW updates p, m, v by the gradient g, unless the step is to be skipped.
-func (b *Backend) AdamW(p, m, v, g, hyper, scalars *tensor.Tensor, a tensor.AdamWParams) {
-	const op = "adamw"
+// Update applies a rule to groups of elements, unless the step is to be skipped.
+func (b *Backend) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
+	const op = "update"
 	n := p.Elems()
-	for _, t := range []*tensor.Tensor{p, m, v, g} {
+	check(p.DType() == tensor.F32 && p.Contiguous(), op, "%v is not F32", p)
+	check(len(state) == rule.States(), op, "%T has %d states, not %d", rule, rule.States(), len(state))
+	u := updating{p: tensor.Host[float32](p), g: floats(op, g), narrow: g.DType() != tensor.F32}
+	check(g.Elems() == n && g.Contiguous(), op, "%v beside %v", g, p)
+	for i, t := range state {
 		check(t.Elems() == n && t.Contiguous(), op, "%v beside %v", t, p)
+		u.s[i] = floats(op, t)
+		u.narrow = u.narrow || t.DType() != tensor.F32
 	}
-	for _, t := range []*tensor.Tensor{p, m, v} {
-		check(t.DType() == tensor.F32, op, "%v is not F32", t)
-	}
-	check(hyper.DType() == tensor.F64 && hyper.Elems() == tensor.AdamCount, op, "the rates %v", hyper)
+	u.states = len(state)
+	check(ends.DType() == tensor.I64 && ends.Contiguous(), op, "the groups %v", ends)
+	check(hyper.DType() == tensor.F64 && hyper.Rows() == ends.Elems() && hyper.Width() >= rule.Inputs(), op, "the inputs %v of %d groups", hyper, ends.Elems())
 	check(scalars.DType() == tensor.F64 && scalars.Elems() == tensor.ScalarCount, op, "the scalars %v", scalars)
-	s := tensor.Host[float64](scalars)
+	s, h, lo := tensor.Host[float64](scalars), tensor.Host[float64](hyper), 0
 	if s[tensor.ScalarApply] == 0 {
 		return
 	}
-	h := tensor.Host[float64](hyper)
-	lr := h[tensor.AdamLR]
-	step := kernel.AdamWStep{
-		Keep:  float32(1 - lr*a.WeightDecay),
-		Beta1: float32(a.Beta1), New1: float32(1 - a.Beta1),
-		Beta2: float32(a.Beta2), New2: float32(1 - a.Beta2),
-		Rate:  float32(lr / h[tensor.AdamBias1]),
-		Root:  float32(1 / math.Sqrt(h[tensor.AdamBias2])),
-		Eps:   float32(a.Eps),
-		Scale: float32(s[tensor.ScalarScale]),
+	if u.narrow {
+		u.scratch = b.scratch(b.pool.threads * (1 + maxStates) * pieceElems * 4)
+		defer u.scratch.release()
 	}
-	pp, mm, vv, gg := tensor.Host[float32](p), tensor.Host[float32](m), tensor.Host[float32](v), floats(op, g)
-	var tmp []float32
-	if gg.narrow() {
-		mem := b.scratch(b.pool.threads * pieceElems * 4)
-		defer mem.release()
-		tmp = elems[float32](mem, tensor.F32)
-	}
-	const piece = pieceElems
-	b.rows((n+piece-1)/piece, piece, func(lo, hi, thread int) {
-		lo, hi = lo*piece, min(n, hi*piece)
-		if !gg.narrow() {
-			kernel.AdamW(pp[lo:hi], mm[lo:hi], vv[lo:hi], gg.f[lo:hi], &step)
-			return
+	u.parts = make([]elements, b.pool.threads)
+	for i, end := range tensor.Host[int64](ends) {
+		hi := int(end)
+		check(lo <= hi && hi <= n, op, "a group of elements [%d,%d) of %d", lo, hi, n)
+		if lo < hi {
+			b.updateGroup(&u, lo, hi, formula(rule, h[i*hyper.RowStride():][:rule.Inputs()], s[tensor.ScalarScale]))
 		}
-		for ; lo < hi; lo += piece {
-			end := min(hi, lo+piece)
-			kernel.AdamW(pp[lo:end], mm[lo:end], vv[lo:end], gg.load(lo, end-lo, tmp[thread*piece:]), &step)
+		lo = hi
+	}
+	check(lo == n, op, "groups end at %d of %d elements", lo, n)
+}
+
+// maxStates is the largest number of states that a rule has.
+const maxStates = 3
+
+// updating is the operands of an update.
+type updating struct {
+	p       []float32
+	g       operand
+	s       [maxStates]operand
+	states  int
+	narrow  bool // some operand is not F32
+	scratch scratch
+	parts   []elements // of each thread
+}
+
+// elements are what a formula updates.
+type elements struct {
+	p, g []float32
+	s    [maxStates][]float32
+}
+
+// updateGroup runs a formula over elements [lo, hi), piece by piece where operands are converted.
+func (b *Backend) updateGroup(u *updating, lo, hi int, f func(*elements)) {
+	const piece = pieceElems
+	tmp := elems[float32](u.scratch, tensor.F32)
+	b.rows((hi-lo+piece-1)/piece, piece, func(first, last, thread int) {
+		x := &u.parts[thread]
+		at, end, step := lo+first*piece, min(hi, lo+last*piece), hi-lo
+		var t [1 + maxStates][]float32
+		if u.narrow {
+			step = piece
+			for i := range t {
+				t[i] = tmp[(thread*len(t)+i)*piece:][:piece]
+			}
+		}
+		for ; at < end; at += step {
+			n := min(step, end-at)
+			x.p, x.g = u.p[at:at+n], u.g.load(at, n, t[0])
+			for i := range u.states {
+				x.s[i] = u.s[i].load(at, n, t[1+i])
+			}
+			f(x)
+			for i := range u.states {
+				u.s[i].store(at, x.s[i])
+			}
 		}
 	})
 }

@@ -126,6 +126,21 @@ func TestStepScalars(t *testing.T) {
 	}
 }
 
+// adamw updates all elements as one group.
+func adamw(b tensor.Backend, p, m, v, g, hyper, scalars *tensor.Tensor) {
+	ends := b.New(tensor.Workspace, tensor.I64, 1)
+	b.Fill(ends, float64(p.Elems()))
+	b.Update(tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, p, []*tensor.Tensor{m, v}, g, ends, hyper, scalars)
+	ends.Release()
+}
+
+// longs is a tensor of 64-bit integers.
+func longs(b tensor.Backend, v ...int64) *tensor.Tensor {
+	t := b.New(tensor.Workspace, tensor.I64, len(v))
+	b.Upload(t, tensor.AsBytes(v))
+	return t
+}
+
 func TestAdamWFollowsTheOracle(t *testing.T) {
 	const path = "../../../../shared/data/oracles/adamw_quadratic.json"
 	text, err := os.ReadFile(path)
@@ -153,12 +168,12 @@ func TestAdamWFollowsTheOracle(t *testing.T) {
 					tensor.Host[float32](g)[i] = 2 * (x - target[i]) // a third of it is the mean's gradient
 				}
 				at := float64(s + 1)
-				hyper := reals(b, 0.2, 1-math.Pow(0.9, at), 1-math.Pow(0.999, at))
-				b.AdamW(p, m, v, g, hyper, reals(b, 0, 0, 1.0/3, 1, 3), tensor.AdamWParams{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: wd})
+				hyper := reals(b, 0.2, wd, 1-math.Pow(0.9, at), 1-math.Pow(0.999, at))
+				b.Update(tensor.AdamW{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8}, p, []*tensor.Tensor{m, v}, g, longs(b, 3), hyper, reals(b, 0, 0, 1.0/3, 1, 3))
 				near(t, fmt.Sprintf("wd %v step %d", wd, s+1), wide(b, p), w, 1e-5)
 			}
 			before := append([]byte(nil), tensor.HostBytes(p)...)
-			b.AdamW(p, m, v, g, reals(b, 1, 1, 1), reals(b, 0, 0, 1, 0, 3), tensor.AdamWParams{})
+			adamw(b, p, m, v, g, reals(b, 1, 1, 1, 1), reals(b, 0, 0, 1, 0, 3))
 			if !bytes.Equal(before, tensor.HostBytes(p)) {
 				t.Error("a step to be skipped changed the parameters")
 			}

@@ -53,12 +53,12 @@ func BenchmarkVector(b *testing.B) {
 				g := random(c, 1, dt, 1, p)
 				pp, m, q := random(c, 2, tensor.F32, 1, p), random(c, 3, tensor.F32, 1, p), random(c, 4, tensor.F32, 1, p)
 				c.Fill(q, 1)
-				hyper, scalars := reals(c, 1e-3, .1, .1), reals(c, 0, 0, 1, 1, 1)
+				hyper, scalars := reals(c, 1e-3, .1, .1, .1), reals(c, 0, 0, 1, 1, 1)
 				acc := c.New(0, tensor.I64, tensor.ExactWords)
 				bench("exact squares", p, 1, 0, func() { c.ExactSquares(acc, g) })
 				bench("convert", p, 1, 1, func() { c.Copy(pp, g) })
 				bench("adamw", p, 28/dt.Size(), 0, func() {
-					c.AdamW(pp, m, q, g, hyper, scalars, tensor.AdamWParams{Beta1: .9, Beta2: .95, Eps: 1e-8, WeightDecay: .1})
+					adamw(c, pp, m, q, g, hyper, scalars)
 				})
 				for _, t := range []*tensor.Tensor{x, y, z, gate, up, o, o2, dy, logits, g, pp, m, q} {
 					t.Release()

@@ -114,7 +114,8 @@ func (b *Backend) AttentionBackward(_, _, _, _, _, _, _, _, _, _ *tensor.Tensor,
 
 func (b *Backend) HeadRMSNormBackward(_, _, _, _, _, _ *tensor.Tensor, _ int, _ bool) {}
 
-func (b *Backend) AdamW(_, _, _, _, _, _ *tensor.Tensor, _ tensor.AdamWParams) {}
+func (b *Backend) Update(_ tensor.UpdateRule, _ *tensor.Tensor, _ []*tensor.Tensor, _, _, _, _ *tensor.Tensor) {
+}
 
 func (b *Backend) UpdateLossScale(_, _ *tensor.Tensor, _ tensor.LossScaleParams) {}
 

@@ -101,25 +101,6 @@ func (b *Backend) StepScalars(out, squares, loss, tokens, maxNorm, begin *tensor
 	o[tensor.ScalarScale], o[tensor.ScalarApply] = coef/n/scale, 1
 }
 
-// AdamW is torch's.
-func (b *Backend) AdamW(p, m, v, g, hyper, scalars *tensor.Tensor, a tensor.AdamWParams) {
-	s, h := tensor.Host[float64](scalars), tensor.Host[float64](hyper)
-	if s[tensor.ScalarApply] == 0 {
-		return
-	}
-	lr := h[tensor.AdamLR]
-	for i := range p.Elems() {
-		grad := get(g, 0, i) * s[tensor.ScalarScale]
-		w := get(p, 0, i) * (1 - lr*a.WeightDecay)
-		m1 := a.Beta1*get(m, 0, i) + (1-a.Beta1)*grad
-		v1 := a.Beta2*get(v, 0, i) + (1-a.Beta2)*grad*grad
-		w -= lr / h[tensor.AdamBias1] * m1 / (math.Sqrt(v1)/math.Sqrt(h[tensor.AdamBias2]) + a.Eps)
-		set(p, 0, i, w)
-		set(m, 0, i, m1)
-		set(v, 0, i, v1)
-	}
-}
-
 // UpdateLossScale is torch's scaler with DeepSpeed's hysteresis and least scale.
 func (b *Backend) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossScaleParams) {
 	s, o := tensor.Host[float64](state), tensor.Host[float64](scalars)

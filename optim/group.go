@@ -1,0 +1,116 @@
+package optim
+
+import (
+	"fmt"
+	"path"
+
+	"trireme/tensor"
+)
+
+// Param is what an optimizer is chosen by.
+type Param struct {
+	Name  string
+	Shape tensor.Shape
+}
+
+// Group says how parameters are trained whose names match a pattern.
+type Group struct {
+	// Match is a name, or a pattern with * for any run of characters, ? for one and [...] for one
+	// of a class.
+	Match string
+	// LRFactor multiplies the learning rate.
+	LRFactor float64
+	// WeightDecay is of all parameters that match; nil: as for parameters of no group.
+	WeightDecay *float64
+	// Optimizer is nil for that of parameters of no group.
+	Optimizer Optimizer
+}
+
+// Grouping says how each parameter of a model is trained.
+type Grouping struct {
+	Optimizer Optimizer
+	// WeightDecay is of parameters with two or more dimensions: not of biases and gains.
+	WeightDecay float64
+	// Groups are tried in order; the first that matches a name counts.
+	Groups []Group
+}
+
+// Setting is how a parameter is trained. Parameters with equal settings are one group of an update.
+type Setting struct {
+	Optimizer             Optimizer
+	LRFactor, WeightDecay float64
+}
+
+// Of is p's setting.
+func (g Grouping) Of(p Param) Setting {
+	s := Setting{Optimizer: g.Optimizer, LRFactor: 1}
+	if len(p.Shape) >= 2 {
+		s.WeightDecay = g.WeightDecay
+	}
+	for _, group := range g.Groups {
+		if !group.matches(p.Name) {
+			continue
+		}
+		s.LRFactor = group.LRFactor
+		if group.WeightDecay != nil {
+			s.WeightDecay = *group.WeightDecay
+		}
+		if group.Optimizer != nil {
+			s.Optimizer = group.Optimizer
+		}
+		break
+	}
+	return s
+}
+
+func (g Group) matches(name string) bool {
+	ok, err := path.Match(g.Match, name)
+	return ok && err == nil
+}
+
+// Check refuses patterns that are none, and groups that no parameter is in.
+func (g Grouping) Check(params []Param) error {
+	used := make([]bool, len(g.Groups))
+	for _, p := range params {
+		for i, group := range g.Groups {
+			if group.matches(p.Name) {
+				used[i] = true
+				break
+			}
+		}
+	}
+	for i, group := range g.Groups {
+		if _, err := path.Match(group.Match, ""); err != nil {
+			return fmt.Errorf("training.parameter_groups: match %q is no pattern. try: a name, or * for any run of characters", group.Match)
+		}
+		if !used[i] {
+			return fmt.Errorf("training.parameter_groups: no parameter that trains matches %q (or an earlier group has it). try: a pattern for a name such as %s", group.Match, first(params))
+		}
+	}
+	return nil
+}
+
+func first(params []Param) string {
+	if len(params) == 0 {
+		return "none"
+	}
+	return params[0].Name
+}
+
+// Inputs makes the tensor of all groups' inputs, F64 [groups, the longest row].
+func Inputs(b tensor.Memory, settings []Setting) *tensor.Tensor {
+	n := 0
+	for _, s := range settings {
+		n = max(n, len(s.Optimizer.Hyper(0, 0, 1)))
+	}
+	return b.New(tensor.Workspace, tensor.F64, len(settings), n)
+}
+
+// WriteInputs gives the tensor the inputs of update t (1 is the first) at learning rate lr.
+func WriteInputs(b tensor.Memory, dst *tensor.Tensor, settings []Setting, lr float64, t int) {
+	rows := make([]float64, dst.Elems())
+	for i, s := range settings {
+		copy(rows[i*dst.Width():], s.Optimizer.Hyper(lr*s.LRFactor, s.WeightDecay, t))
+	}
+	b.Upload(dst, tensor.AsBytes(rows))
+}

@@ -1,0 +1,24 @@
+package optim
+
+import "trireme/tensor"
+
+// Lion follows the sign of an interpolated momentum (Chen et al. 2023).
+type Lion struct{ Beta1, Beta2 float64 }
+
+var _ Optimizer = Lion{}
+
+// Name is lion.
+func (Lion) Name() string { return "lion" }
+
+// Slots is the momentum.
+func (Lion) Slots() []Slot { return slots("exp_avg") }
+
+// Hyper is the learning rate and the weight decay.
+func (Lion) Hyper(lr, weightDecay float64, _ int) []float64 {
+	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay}
+}
+
+// Step is one rule.
+func (o Lion) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
+	elementwise(b, tensor.Lion(o), s, hyper, scalars)
+}

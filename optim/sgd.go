@@ -1,0 +1,37 @@
+package optim
+
+import "trireme/tensor"
+
+// SGD is torch.optim.SGD: stochastic gradient descent with momentum. Weight decay is added to the
+// gradient.
+type SGD struct {
+	Momentum, Dampening float64
+	Nesterov            bool // needs Momentum, and no Dampening
+}
+
+var _ Optimizer = SGD{}
+
+// Name is sgd.
+func (SGD) Name() string { return "sgd" }
+
+// Slots is the momentum, if there is one.
+func (o SGD) Slots() []Slot {
+	if o.Momentum == 0 {
+		return nil
+	}
+	return slots("momentum_buffer")
+}
+
+// Hyper has the weight of a new gradient: momentum begins as the first.
+func (o SGD) Hyper(lr, weightDecay float64, t int) []float64 {
+	fresh := 1 - o.Dampening
+	if t == 1 {
+		fresh = 1
+	}
+	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.SGDNew: fresh}
+}
+
+// Step is one rule.
+func (o SGD) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
+	elementwise(b, tensor.SGD{Momentum: o.Momentum, Nesterov: o.Nesterov}, s, hyper, scalars)
+}
