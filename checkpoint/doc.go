@@ -1,16 +1,16 @@
 // Package checkpoint stores the state of a run so that any other world can go on from it:
 // every tensor by its own global index, whoever held which part of it.
 //
-// The currency is Item: a kind of state (a parameter, a moment) and a tensor.Shard, the
-// contiguous range of a named tensor's elements that one rank holds. The package knows
+// The currency is Item: a kind of state (a parameter, a moment) and a tensor.Shard, the box of
+// a named tensor that one rank holds. The package knows
 // nothing of strategies, models or collectives; ranks agree through Agreement, which the
 // caller implements with whatever its ranks talk over.
 //
 // A Store is the directory of one run's checkpoints. Save, called by all ranks, works out
-// who writes what (a range that several ranks hold is written once, by the least loaded of
+// who writes what (a box that several ranks hold is written once, by the least loaded of
 // them), writes straight from the tensors' memory into .tmp-step-N-ID, and commits:
 //
-//	every rank   writes its ranges, with a CRC-32C a chunk, and syncs its file
+//	every rank   writes its boxes, with a CRC-32C a chunk, and syncs its file
 //	all          exchange checksums, or the first error
 //	rank 0       writes and syncs manifest.json, then COMMIT, and the directory
 //	rank 0       renames it to step-N and syncs the parent
@@ -27,6 +27,6 @@
 // Open and Checkpoint.Load are the same for one process alone.
 //
 // Data files are safetensors files (package safetensors) that other tools can open: one a
-// rank with its ranges as tensors ("sharded"), or one in all with whole tensors ("full").
+// rank with its boxes as tensors ("sharded"), or one in all with whole tensors ("full").
 // Export writes weights as a Hugging Face model directory, from the same shards.
 package checkpoint

@@ -138,7 +138,7 @@ func (e *exporter) begin() error {
 	return e.sweep()
 }
 
-// write writes this rank's ranges into their files.
+// write writes this rank's boxes into their files.
 func (e *exporter) write(ctx context.Context, world [][]held) error {
 	plan, err := plan(world)
 	if err != nil {
@@ -196,8 +196,10 @@ func (e *exporter) fill(ctx context.Context, w file, l *safetensors.Layout, tens
 			if p.rank != e.rank {
 				continue
 			}
-			if err := e.part(ctx, w, at+int64(p.first)*int64(to.DType.Size()), to.DType, t, p); err != nil {
-				return err
+			for _, r := range p.runs(t.Shape) {
+				if err := e.part(ctx, w, at+int64(r.to)*int64(to.DType.Size()), to.DType, t, r.part); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -210,13 +212,13 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 	if e.chunk == nil {
 		e.chunk, e.converted = make([]byte, chunkBytes), make([]byte, chunkBytes)
 	}
-	per := chunkBytes / max(size, from.Size())
-	for lo := 0; lo < p.count; lo += per {
+	per, n := chunkBytes/max(size, from.Size()), p.box.Elems()
+	for lo := 0; lo < n; lo += per {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("checkpoint: write %s: %w", t.Name, context.Cause(ctx))
 		}
-		hi := min(p.count, lo+per)
-		b, err := e.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, e.chunk)
+		hi := min(n, lo+per)
+		b, err := e.memory.bytes(it.Data, p.at+lo, p.at+hi, e.chunk)
 		if err != nil {
 			return fmt.Errorf("checkpoint: read %s: %w", t.Name, err)
 		}

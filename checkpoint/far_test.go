@@ -27,11 +27,11 @@ func (p *place) WriteAt(b []byte, off int64) (int, error) { return copy(p.b[off:
 // away makes an item lie in a place, in the middle of a longer tensor.
 func away(it Item, fail error) (Item, *place) {
 	const before, after = 3, 2
-	size := it.DType.Size()
-	p := &place{b: make([]byte, (it.Count+before+after)*size), fail: fail}
+	size, n := it.DType.Size(), it.Box.Elems()
+	p := &place{b: make([]byte, (n+before+after)*size), fail: fail}
 	copy(p.b[before*size:], tensor.HostBytes(it.Data))
-	whole := tensor.Of(tensor.NewFar(&tensor.Meter{}, p, len(p.b)), it.DType, 0, it.Count+before+after)
-	it.Data = whole.Flat(before, before+it.Count)
+	whole := tensor.Of(tensor.NewFar(&tensor.Meter{}, p, len(p.b)), it.DType, 0, n+before+after)
+	it.Data = whole.Flat(before, before+n)
 	return it, p
 }
 
@@ -70,8 +70,8 @@ func TestFarState(t *testing.T) {
 				rt.Fatal(err)
 			}
 			for i, x := range tr.tensors {
-				if x.Kind == it.Kind && x.Name == it.Name && string(b) != string(tr.bytes(i, it.First, it.First+it.Count)) {
-					rt.Fatalf("%s/%s [%d,%d) differs", it.Kind, it.Name, it.First, it.First+it.Count)
+				if x.Kind == it.Kind && x.Name == it.Name && string(b) != string(tr.bytes(i, it.Box)) {
+					rt.Fatalf("%s/%s %v differs", it.Kind, it.Name, it.Box)
 				}
 			}
 		}

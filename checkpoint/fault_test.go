@@ -384,6 +384,13 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(fs.find("out/checkpoints/step-1/" + manifestName).data)
+	for _, dir := range olderFormats {
+		b, err := os.ReadFile(filepath.Join(dir, manifestName))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := parseManifest(b)
 		if err != nil {
@@ -393,15 +400,31 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		for _, x := range m.Tensors {
-			at := 0
+			const most = 1 << 16 // elements that are looked at one by one
+			seen := make([]bool, min(most, x.Shape.Elems()))
+			total := 0
 			for _, p := range x.Pieces {
-				if p.First != at || p.Offset < 8 || p.Offset+int64(p.Count*x.DType.Size()) > m.Files[p.File].Size {
+				n := 0
+				for _, b := range p.boxes(x.Shape) {
+					if n += b.Elems(); !b.In(x.Shape) || len(seen) == most {
+						continue
+					}
+					for run := range b.Runs(b, tensor.Whole(x.Shape)) {
+						for i := range run.N {
+							if seen[run.Y+i] {
+								t.Fatalf("%s: element %d is placed twice", x.key(), run.Y+i)
+							}
+							seen[run.Y+i] = true
+						}
+					}
+				}
+				if n != p.elems() || p.Offset < 8 || p.Offset+int64(n*x.DType.Size()) > m.Files[p.File].Size {
 					t.Fatalf("%s: piece %+v", x.key(), p)
 				}
-				at += p.Count
+				total += n
 			}
-			if at != x.Shape.Elems() {
-				t.Fatalf("%s: %d of %v", x.key(), at, x.Shape)
+			if total != x.Shape.Elems() {
+				t.Fatalf("%s: %d of %v", x.key(), total, x.Shape)
 			}
 		}
 	})

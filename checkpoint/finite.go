@@ -26,13 +26,13 @@ func checkFinite(m memory, shards []tensor.Shard) error {
 	buf := make([]byte, chunkBytes)
 	for _, s := range shards {
 		per := chunkBytes / s.DType.Size()
-		for lo := 0; lo < s.Count; lo += per {
-			b, err := m.bytes(s.Data, lo, min(s.Count, lo+per), buf)
+		for lo, n := 0, s.Box.Elems(); lo < n; lo += per {
+			b, err := m.bytes(s.Data, lo, min(n, lo+per), buf)
 			if err != nil {
 				return fmt.Errorf("checkpoint: read %s: %w", s.Name, err)
 			}
 			if n, first := NotFinite(b, s.DType); n > 0 {
-				return fmt.Errorf("checkpoint: %s %v: element %d is %w", s.Name, s.Shape, s.First+lo+first, ErrNotFinite)
+				return fmt.Errorf("checkpoint: %s %v: element %v is %w", s.Name, s.Shape, s.Box.Cut(lo+first, lo+first+1)[0].Offsets, ErrNotFinite)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func TestCheckFinite(t *testing.T) {
 	defer b.Close()
 	const n = 300_000 // more than a chunk
 	x := b.New(tensor.Params, tensor.F32, n)
-	s := []tensor.Shard{{Name: "w", DType: tensor.F32, Shape: tensor.Shape{n + 10}, First: 10, Count: n, Data: x}}
+	s := []tensor.Shard{{Name: "w", DType: tensor.F32, Shape: tensor.Shape{2, n}, Box: tensor.Box{Offsets: []int{1, 0}, Sizes: tensor.Shape{1, n}}, Data: x}}
 	values := tensor.Host[float32](x)
 	clear(values)
 	if err := checkpoint.CheckFinite(context.Background(), s, checkpoint.Alone{}, b); err != nil {
@@ -51,7 +51,7 @@ func TestCheckFinite(t *testing.T) {
 	}
 	values[n-2] = float32(math.Inf(1))
 	err = checkpoint.CheckFinite(context.Background(), s, checkpoint.Alone{}, b)
-	if !errors.Is(err, checkpoint.ErrNotFinite) || !strings.Contains(err.Error(), "w [300010]: element 300008 is not finite") {
+	if !errors.Is(err, checkpoint.ErrNotFinite) || !strings.Contains(err.Error(), "w [2 300000]: element [1 299998] is not finite") {
 		t.Errorf("%v", err)
 	}
 }

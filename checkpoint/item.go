@@ -13,10 +13,9 @@ import (
 // of a tensor's name.
 const Param = "param"
 
-// Item is a part of the state that this rank holds: elements [First, First+Count) of the
-// tensor of that kind and name, in Data, which has Count elements of type DType and is
-// contiguous. The same part may be held by several ranks, and parts may overlap, as long as
-// all hold the same values.
+// Item is a part of the state that this rank holds: a box of the tensor of that kind and name. The
+// same box may be held by several ranks, and boxes may overlap, as long as all hold the same
+// values.
 type Item struct {
 	Kind string
 	tensor.Shard
@@ -39,18 +38,24 @@ func (it Item) check(m memory) error {
 		return fmt.Errorf("checkpoint: %s: files have no %v", k, it.DType)
 	case !validShape(it.Shape, it.DType):
 		return fmt.Errorf("checkpoint: %s has shape %v", k, it.Shape)
-	case it.First < 0 || it.Count < 0 || it.First > it.Shape.Elems() || it.Count > it.Shape.Elems()-it.First:
-		return fmt.Errorf("checkpoint: %s %v has no elements [%d,%d)", k, it.Shape, it.First, it.First+it.Count)
-	case it.Count > 0 && (it.Data == nil || it.Data.DType() != it.DType || it.Data.Elems() != it.Count || !it.Data.Contiguous()):
-		return fmt.Errorf("checkpoint: %s: %d elements of %v do not lie in %v", k, it.Count, it.DType, it.Data)
-	case it.Count > 0 && it.Data.Buffer().Bytes == nil && it.Data.Buffer().Far == nil && m.device == nil:
+	case !it.Box.In(it.Shape):
+		return fmt.Errorf("checkpoint: %s %v does not have the box %v + %v", k, it.Shape, it.Box.Offsets, it.Box.Sizes)
+	case it.Box.Elems() > 0 && (it.Data == nil || it.Data.DType() != it.DType || it.Data.Elems() != it.Box.Elems() || !it.Data.Contiguous()):
+		return fmt.Errorf("checkpoint: %s: %d elements of %v do not lie in %v", k, it.Box.Elems(), it.DType, it.Data)
+	case it.Box.Elems() > 0 && it.Data.Buffer().Bytes == nil && it.Data.Buffer().Far == nil && m.device == nil:
 		return fmt.Errorf("checkpoint: %s: the host does not see its memory, and no device was given", k)
 	}
 	return nil
 }
 
-// validShape says whether a tensor's size can be counted.
+// maxDims bounds the dimensions of a tensor in a file, as PyTorch does.
+const maxDims = 64
+
+// validShape reports whether a tensor's size can be counted.
 func validShape(s tensor.Shape, dt tensor.DType) bool {
+	if len(s) > maxDims {
+		return false
+	}
 	n, zero := dt.Size(), false
 	for _, d := range s {
 		if d < 0 {

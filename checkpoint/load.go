@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"io"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"trireme/checkpoint/safetensors"
@@ -106,9 +105,6 @@ func (c *Checkpoint) Load(ctx context.Context, items []Item, o LoadOptions) erro
 	}
 	r := reader{c: c, memory: memory{o.Device}, chunk: make([]byte, c.m.ChunkBytes)}
 	for _, it := range items {
-		if it.Count == 0 {
-			continue
-		}
 		if err := r.item(ctx, it); err != nil {
 			return err
 		}
@@ -142,7 +138,8 @@ func (c *Checkpoint) Verify(ctx context.Context, part, parts int) error {
 	r := reader{c: c, chunk: make([]byte, c.m.ChunkBytes)}
 	n := 0
 	for _, t := range c.m.Tensors {
-		for _, p := range t.Pieces {
+		for i := range t.Pieces {
+			p := &t.Pieces[i]
 			if n++; n%parts != part {
 				continue
 			}
@@ -175,55 +172,81 @@ func (c *Checkpoint) file(i int) (file, error) {
 
 // reader is one load.
 type reader struct {
-	c         *Checkpoint
-	memory    memory
-	chunk     []byte
+	c      *Checkpoint
+	memory memory
+	chunk  []byte
+	has    struct { // what chunk begins with
+		piece *piece
+		k     int
+		b     []byte
+	}
 	converted []byte
 }
 
-// item fills one item from the pieces that its range meets.
+// item fills one item from the pieces that its box meets.
 func (r *reader) item(ctx context.Context, it Item) error {
 	t := r.c.m.Tensors[r.c.index[key(it.Kind, it.Name)]]
-	from, _ := t.DType.DType()
-	size, end := from.Size(), it.First+it.Count
-	at, _ := slices.BinarySearchFunc(t.Pieces, it.First, func(p piece, first int) int {
-		if p.First+p.Count <= first {
-			return -1
-		}
-		return 1
-	})
-	for _, p := range t.Pieces[at:] {
-		if p.First >= end {
-			break
-		}
-		per := r.c.m.ChunkBytes / size
-		for k := max(0, it.First-p.First) / per; k < len(p.CRC) && p.First+k*per < end; k++ {
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("checkpoint: load %s: %w", t.key(), context.Cause(ctx))
-			}
-			first := p.First + k*per // of the chunk, in the tensor
-			n := min(per, p.Count-k*per)
-			lo, hi := max(first, it.First), min(first+n, end)
-			dst := r.direct(it, from, lo, hi)
-			if dst != nil && hi-lo == n {
-				if _, err := r.read(t, p, k, dst); err != nil {
-					return err
+	for i := range t.Pieces {
+		p := &t.Pieces[i]
+		at := 0 // of the box, in the piece
+		for _, b := range p.boxes(t.Shape) {
+			if both, ok := b.Meet(it.Box); ok {
+				for run := range both.Runs(b, it.Box) {
+					if err := r.run(ctx, t, p, at+run.X, it, run.Y, run.N); err != nil {
+						return err
+					}
 				}
-				continue
 			}
-			b, err := r.read(t, p, k, r.chunk)
-			if err != nil {
-				return err
-			}
-			if err := r.store(it, from, lo, hi, b[(lo-first)*size:(hi-first)*size]); err != nil {
-				return fmt.Errorf("checkpoint: load %s: %w", t.key(), err)
-			}
+			at += b.Elems()
 		}
 	}
 	return nil
 }
 
-// direct is the item's own memory for elements [lo, hi), where bytes can be read into it.
+// run fills elements [to, to+n) of an item with those of a piece from element at on.
+func (r *reader) run(ctx context.Context, t manifestTensor, p *piece, at int, it Item, to, n int) error {
+	from, _ := t.DType.DType()
+	size := from.Size()
+	per := r.c.m.ChunkBytes / size
+	for n > 0 {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("checkpoint: load %s: %w", t.key(), context.Cause(ctx))
+		}
+		k, in := at/per, at%per
+		all := min(per, p.elems()-k*per) // elements of the chunk
+		some := min(n, all-in)
+		if dst := r.direct(it, from, to, to+some); dst != nil && some == all {
+			if _, err := r.read(t, p, k, dst); err != nil {
+				return err
+			}
+		} else {
+			b, err := r.cached(t, p, k)
+			if err != nil {
+				return err
+			}
+			if err := r.store(it, from, to, to+some, b[in*size:(in+some)*size]); err != nil {
+				return fmt.Errorf("checkpoint: load %s: %w", t.key(), err)
+			}
+		}
+		at, to, n = at+some, to+some, n-some
+	}
+	return nil
+}
+
+// cached is chunk k of a piece, which may be the one that was read last.
+func (r *reader) cached(t manifestTensor, p *piece, k int) ([]byte, error) {
+	if r.has.piece == p && r.has.k == k {
+		return r.has.b, nil
+	}
+	r.has.piece = nil
+	b, err := r.read(t, p, k, r.chunk)
+	if err == nil {
+		r.has.piece, r.has.k, r.has.b = p, k, b
+	}
+	return b, err
+}
+
+// direct is the item's own memory for its elements [lo, hi), where bytes can be read into it.
 func (r *reader) direct(it Item, from tensor.DType, lo, hi int) []byte {
 	if it.Data.Buffer().Bytes == nil || from != it.DType {
 		return nil
@@ -231,10 +254,10 @@ func (r *reader) direct(it Item, from tensor.DType, lo, hi int) []byte {
 	return r.own(it, lo, hi)
 }
 
-// own is the item's own memory for elements [lo, hi), which the host sees.
+// own is the item's own memory for its elements [lo, hi), which the host sees.
 func (r *reader) own(it Item, lo, hi int) []byte {
 	size := it.DType.Size()
-	return tensor.HostBytes(it.Data)[(lo-it.First)*size : (hi-it.First)*size]
+	return tensor.HostBytes(it.Data)[lo*size : hi*size]
 }
 
 // store puts elements [lo, hi), of type from, in the item.
@@ -251,16 +274,16 @@ func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) error {
 		safetensors.Convert(out, it.DType, b, from)
 		b = out
 	}
-	return r.memory.put(it.Data.Flat(lo-it.First, hi-it.First), b)
+	return r.memory.put(it.Data.Flat(lo, hi), b)
 }
 
 // read reads chunk k of a piece to the beginning of buf and checks it.
-func (r *reader) read(t manifestTensor, p piece, k int, buf []byte) ([]byte, error) {
+func (r *reader) read(t manifestTensor, p *piece, k int, buf []byte) ([]byte, error) {
 	f, err := r.c.file(p.File)
 	if err != nil {
 		return nil, err
 	}
-	bytes := p.Count * t.DType.Size()
+	bytes := p.elems() * t.DType.Size()
 	b := buf[:min(r.c.m.ChunkBytes, bytes-k*r.c.m.ChunkBytes)]
 	at := p.Offset + int64(k)*int64(r.c.m.ChunkBytes)
 	if n, err := f.ReadAt(b, at); n < len(b) {
@@ -275,4 +298,4 @@ func (r *reader) read(t manifestTensor, p piece, k int, buf []byte) ([]byte, err
 	return b, nil
 }
 
-func (r *reader) path(p piece) string { return filepath.Join(r.c.dir, r.c.m.Files[p.File].Name) }
+func (r *reader) path(p *piece) string { return filepath.Join(r.c.dir, r.c.m.Files[p.File].Name) }

@@ -27,7 +27,7 @@ const (
 
 const (
 	formatName    = "trireme checkpoint"
-	formatVersion = 2       // version 1 names no run
+	formatVersion = 3       // pieces of 1 and 2 are runs of elements; 1 names no run
 	maxManifest   = 1 << 30 // bytes
 	chunkBytes    = 1 << 20 // of one CRC: what a load may have to read too much at each end
 )
@@ -77,16 +77,33 @@ type manifestTensor struct {
 	Name   string           `json:"name"`
 	DType  safetensors.Type `json:"dtype"`
 	Shape  tensor.Shape     `json:"shape"`
-	Pieces []piece          `json:"pieces"` // ascending, without gaps or overlaps
+	Pieces []piece          `json:"pieces"` // which hold each element once; of formats 1 and 2, ascending
 }
 
-// piece is where elements [First, First+Count) of a tensor lie.
+// piece is where a box of a tensor lies, or, in formats 1 and 2, elements [First, First+Count).
 type piece struct {
-	File   int      `json:"file"`   // index into Files
-	Offset int64    `json:"offset"` // in bytes from the file's start
-	First  int      `json:"first"`
-	Count  int      `json:"count"`
-	CRC    []uint32 `json:"crc32c"` // of every ChunkBytes bytes from Offset on; the last may be shorter
+	File   int   `json:"file"`   // index into Files
+	Offset int64 `json:"offset"` // in bytes from the file's start
+	tensor.Box
+	First int      `json:"first,omitzero"`
+	Count int      `json:"count,omitzero"`
+	CRC   []uint32 `json:"crc32c"` // of every ChunkBytes bytes from Offset on; the last may be shorter
+}
+
+// elems is the number of elements of the piece.
+func (p piece) elems() int {
+	if p.Count > 0 {
+		return p.Count
+	}
+	return p.Elems()
+}
+
+// boxes are what a piece of a tensor of shape s holds, one after the other.
+func (p piece) boxes(s tensor.Shape) []tensor.Box {
+	if p.Count > 0 {
+		return tensor.Whole(s).Cut(p.First, p.First+p.Count)
+	}
+	return []tensor.Box{p.Box}
 }
 
 func (t manifestTensor) key() string { return key(t.Kind, t.Name) }
@@ -174,16 +191,14 @@ func (m *manifest) checkTensor(t manifestTensor) error {
 	if !ok || t.Kind == "" || t.Name == "" || !validShape(t.Shape, dt) {
 		return fmt.Errorf("%s%v cannot be", t.DType, t.Shape)
 	}
-	at, elems := 0, t.Shape.Elems()
+	if err := m.checkPieces(t); err != nil {
+		return err
+	}
 	for _, p := range t.Pieces {
-		if p.First != at || p.Count <= 0 || p.Count > elems-at {
-			return fmt.Errorf("elements [%d,%d) follow element %d of %d", p.First, p.First+p.Count, at, elems)
-		}
-		at += p.Count
 		if p.File < 0 || p.File >= len(m.Files) {
 			return fmt.Errorf("file %d of %d", p.File, len(m.Files))
 		}
-		f, size := m.Files[p.File], int64(p.Count)*int64(dt.Size())
+		f, size := m.Files[p.File], int64(p.elems())*int64(dt.Size())
 		if p.Offset < f.HeaderBytes || p.Offset > math.MaxInt64-size || p.Offset+size > f.Size {
 			return fmt.Errorf("%d bytes at %d are not in %s", size, p.Offset, f.Name)
 		}
@@ -191,10 +206,34 @@ func (m *manifest) checkTensor(t manifestTensor) error {
 			return errors.New("its checksums are not as many as its chunks")
 		}
 	}
-	if at != elems {
-		return fmt.Errorf("elements [%d,%d) are nowhere", at, elems)
-	}
 	return nil
+}
+
+// checkPieces refuses pieces that do not hold each element once.
+func (m *manifest) checkPieces(t manifestTensor) error {
+	at, elems := 0, t.Shape.Elems()
+	for _, p := range t.Pieces {
+		run := m.Version < 3
+		switch n := p.elems(); {
+		case run && len(p.Offsets)+len(p.Sizes) > 0 || !run && (p.First != 0 || p.Count != 0):
+			return fmt.Errorf("a piece that is no piece of format %d", m.Version)
+		case run && (p.First != at || n <= 0 || n > elems-at):
+			return fmt.Errorf("elements [%d,%d) follow element %d of %d", p.First, p.First+p.Count, at, elems)
+		case !run && (!p.In(t.Shape) || n == 0):
+			return fmt.Errorf("%v%v has no piece %v + %v", t.DType, t.Shape, p.Offsets, p.Sizes)
+		case n > elems-at:
+			return errors.New("elements are placed twice")
+		default:
+			at += n
+		}
+	}
+	if at != elems {
+		return fmt.Errorf("%d of %d elements are nowhere", elems-at, elems)
+	}
+	if m.Version < 3 || tiles(t.Shape, t.Pieces) {
+		return nil
+	}
+	return errors.New("elements are placed twice, and others nowhere")
 }
 
 // verify reads what commits the checkpoint in dir and checks everything but the tensors'

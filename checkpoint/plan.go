@@ -14,33 +14,52 @@ type held struct {
 	Name  string       `json:"name"`
 	DType tensor.DType `json:"dtype"`
 	Shape tensor.Shape `json:"shape"`
-	First int          `json:"first"`
-	Count int          `json:"count"`
+	tensor.Box
 }
 
 func describe(items []Item) []held {
 	hs := make([]held, len(items))
 	for i, it := range items {
-		hs[i] = held{it.Kind, it.Name, it.DType, it.Shape, it.First, it.Count}
+		hs[i] = held{it.Kind, it.Name, it.DType, it.Shape, it.Box}
 	}
 	return hs
 }
 
 // planned is a tensor of the whole world and who writes which part of it.
 type planned struct {
-	held         // First and Count are those of the first rank that spoke of it
-	parts []part // ascending, without gaps or overlaps
+	held         // the box is that of the first rank that spoke of it
+	parts []part // each element once
 }
 
-// part is a range of a tensor that one rank writes, out of one of its items.
-type part struct{ rank, item, first, count int }
+// part is a box of a tensor that one rank writes: a run of the elements of one of its items.
+type part struct {
+	rank, item int
+	box        tensor.Box
+	at         int // its first element, in the item
+}
 
-// partBytes is the size above which a range that several ranks hold is divided among them.
+// placed is a part that is a run of its tensor too: from element to on.
+type placed struct {
+	part
+	to int
+}
+
+// runs are the part's runs of the whole tensor, as a file with whole tensors holds them.
+func (p part) runs(s tensor.Shape) (out []placed) {
+	all, at := tensor.Whole(s), p.at
+	for run := range p.box.Runs(p.box, all) {
+		out = append(out, placed{part{p.rank, p.item, all.Cut(run.Y, run.Y+run.N)[0], at}, run.Y})
+		at += run.N
+	}
+	return out
+}
+
+// partBytes is the size above which a box that several ranks hold is divided among them.
 const partBytes = 16 << 20
 
-// plan decides who writes what: every element once, by the holder with the least to write
-// so far. All ranks come to the same plan, because it depends on nothing but world, which
-// holds every rank's items. Tensors are in the order of their keys.
+// plan decides who writes what: every element once, a box that several ranks hold by the one with
+// the least to write so far. All ranks come to the same plan, because it depends on nothing but
+// world, which holds every rank's items. Tensors are in the order of their keys.
 func plan(world [][]held) ([]planned, error) {
 	tensors, err := collect(world)
 	if err != nil {
@@ -72,8 +91,8 @@ func collect(world [][]held) ([]planned, error) {
 			if t.Kind != h.Kind || t.DType != h.DType || !t.Shape.Equal(h.Shape) {
 				return nil, fmt.Errorf("checkpoint: ranks disagree on %s: %s %v%v, and %s %v%v on rank %d", k, t.Kind, t.DType, t.Shape, h.Kind, h.DType, h.Shape, rank)
 			}
-			if h.Count > 0 {
-				t.parts = append(t.parts, part{rank, item, h.First, h.Count})
+			if h.Elems() > 0 {
+				t.parts = append(t.parts, part{rank, item, h.Box, 0})
 			}
 		}
 	}
@@ -85,39 +104,111 @@ func collect(world [][]held) ([]planned, error) {
 // bytes that each rank has to write.
 func (t *planned) assign(load []int) error {
 	holders := t.parts
-	slices.SortFunc(holders, func(a, b part) int {
-		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item))
-	})
-	size := t.DType.Size()
 	t.parts = nil
-	elems := t.Shape.Elems()
-	var open []part // holders of the element at
-	for at := 0; at < elems; {
-		open = slices.DeleteFunc(open, func(p part) bool { return p.first+p.count <= at })
-		for len(holders) > 0 && holders[0].first <= at {
-			open, holders = append(open, holders[0]), holders[1:]
+	// In this order a box comes after those that its first element lies in.
+	slices.SortFunc(holders, func(a, b part) int {
+		return cmp.Or(slices.Compare(a.box.Offsets, b.box.Offsets), slices.Compare(b.box.Sizes, a.box.Sizes), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item))
+	})
+	var before []tensor.Box // boxes that may meet those to come
+	total := 0
+	for len(holders) > 0 {
+		box, n := holders[0].box, 1
+		for n < len(holders) && holders[n].box.Equal(box) {
+			n++
 		}
-		end := min(elems, at+partBytes/size)
-		if len(holders) > 0 {
-			end = min(end, holders[0].first)
+		before = slices.DeleteFunc(before, func(o tensor.Box) bool { return slices.Compare(last(o), box.Offsets) < 0 })
+		left := []tensor.Box{box}
+		for _, o := range before {
+			left = without(left, o)
 		}
-		if len(open) == 0 {
-			return fmt.Errorf("checkpoint: no rank holds elements [%d,%d) of %s %v", at, max(end, at+1), key(t.Kind, t.Name), t.Shape)
+		for _, b := range left {
+			total += b.Elems()
+			t.write(b, holders[:n], load)
 		}
-		best := open[0]
-		for _, p := range open {
-			end = min(end, p.first+p.count)
+		before, holders = append(before, box), holders[n:]
+	}
+	if total == t.Shape.Elems() {
+		return nil
+	}
+	missing := []tensor.Box{tensor.Whole(t.Shape)}
+	for _, p := range t.parts {
+		missing = without(missing, p.box)
+	}
+	return fmt.Errorf("checkpoint: no rank holds %v of %s %v", missing[0], key(t.Kind, t.Name), t.Shape)
+}
+
+// last is the indices of a box's last element.
+func last(b tensor.Box) []int {
+	at := slices.Clone(b.Offsets)
+	for d, size := range b.Sizes {
+		at[d] += size - 1
+	}
+	return at
+}
+
+// write has one of the ranks that hold a box write b, a part of it; a large b is divided among
+// them.
+func (t *planned) write(b tensor.Box, holders []part, load []int) {
+	size := t.DType.Size()
+	pieces := []tensor.Box{b}
+	if len(holders) > 1 {
+		pieces = divide(b, partBytes/size)
+	}
+	for _, piece := range pieces {
+		best := holders[0]
+		for _, p := range holders {
 			if load[p.rank] < load[best.rank] || load[p.rank] == load[best.rank] && p.rank < best.rank {
 				best = p
 			}
 		}
-		load[best.rank] += (end - at) * size
-		if n := len(t.parts); n > 0 && t.parts[n-1].rank == best.rank && t.parts[n-1].item == best.item {
-			t.parts[n-1].count += end - at
-		} else {
-			t.parts = append(t.parts, part{best.rank, best.item, at, end - at})
+		load[best.rank] += piece.Elems() * size
+		for run := range piece.Runs(best.box, best.box) {
+			t.parts = append(t.parts, part{best.rank, best.item, best.box.Cut(run.X, run.X+run.N)[0], run.X})
 		}
-		at = end
 	}
-	return nil
+}
+
+// divide cuts a box into boxes of at most so many elements, along the first dimension that has more
+// than one index and, where one of these is still too large, the next.
+func divide(b tensor.Box, most int) []tensor.Box {
+	n := b.Elems()
+	d := slices.IndexFunc(b.Sizes, func(size int) bool { return size > 1 })
+	if n <= most || d < 0 {
+		return []tensor.Box{b}
+	}
+	row := n / b.Sizes[d]
+	step := max(most/row, 1) * row
+	var out []tensor.Box
+	for lo := 0; lo < n; lo += step {
+		out = append(out, divide(b.Cut(lo, min(n, lo+step))[0], most)...)
+	}
+	return out
+}
+
+// without is what boxes leave of themselves outside of o.
+func without(boxes []tensor.Box, o tensor.Box) (out []tensor.Box) {
+	for _, b := range boxes {
+		m, ok := b.Meet(o)
+		if !ok {
+			out = append(out, b)
+			continue
+		}
+		// What lies before and after m in each dimension, within m in those before it.
+		for d := range b.Sizes {
+			for _, side := range [2][2]int{{b.Offsets[d], m.Offsets[d]}, {m.Offsets[d] + m.Sizes[d], b.Offsets[d] + b.Sizes[d]}} {
+				if side[0] < side[1] {
+					out = append(out, rows(b, d, side[0], side[1]))
+				}
+			}
+			b = rows(b, d, m.Offsets[d], m.Offsets[d]+m.Sizes[d])
+		}
+	}
+	return out
+}
+
+// rows is the part of a box with the tensor's indices [lo, hi) of dimension d.
+func rows(b tensor.Box, d, lo, hi int) tensor.Box {
+	r := tensor.Box{Offsets: slices.Clone(b.Offsets), Sizes: slices.Clone(b.Sizes)}
+	r.Offsets[d], r.Sizes[d] = lo, hi-lo
+	return r
 }

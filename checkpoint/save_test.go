@@ -76,7 +76,7 @@ func checkFiles(rt *rapid.T, dir string, tr truth, cfg Config) {
 			if err := f.ReadRange(key(x.Kind, x.Name), 0, x.Shape.Elems(), b); err != nil {
 				rt.Fatal(err)
 			}
-			if !bytes.Equal(b, tr.bytes(i, 0, x.Shape.Elems())) {
+			if !bytes.Equal(b, tr.bytes(i, tr.all(i))) {
 				rt.Fatalf("%s differs in %s", x.Name, path)
 			}
 		}
@@ -94,16 +94,16 @@ func saveAlone(t testing.TB, fs fileSystem, dir string, cfg Config, tr truth, st
 
 func (tr truth) whole(empty bool) []Item {
 	var items []Item
-	for i, x := range tr.tensors {
-		items = append(items, tr.item(i, 0, x.Shape.Elems(), empty))
+	for i := range tr.tensors {
+		items = append(items, tr.item(i, tr.all(i), empty))
 	}
 	return items
 }
 
 func TestReplicasAreWrittenOnce(t *testing.T) {
 	const ranks, elems = 4, 40 << 20 / 4
-	h := held{Param, "w", tensor.F32, tensor.Shape{elems}, 0, elems}
-	small := held{Param, "b", tensor.F32, tensor.Shape{8}, 0, 8}
+	h := held{Param, "w", tensor.F32, tensor.Shape{elems}, tensor.Whole(tensor.Shape{elems})}
+	small := held{Param, "b", tensor.F32, tensor.Shape{8}, tensor.Whole(tensor.Shape{8})}
 	world := make([][]held, ranks)
 	for i := range world {
 		world[i] = []held{h, small}
@@ -116,11 +116,11 @@ func TestReplicasAreWrittenOnce(t *testing.T) {
 	for _, x := range ts {
 		at := 0
 		for _, p := range x.parts {
-			if p.first != at {
+			if p.box.Offsets[0] != at {
 				t.Fatalf("parts are %v", x.parts)
 			}
-			at += p.count
-			load[p.rank] += p.count * 4
+			at += p.box.Elems()
+			load[p.rank] += p.box.Elems() * 4
 		}
 		if at != x.Shape.Elems() {
 			t.Fatalf("%d of %v elements are written", at, x.Shape)
@@ -139,15 +139,15 @@ func TestSaveRefuses(t *testing.T) {
 		want  string
 	}{
 		{"gap", func(is []Item) []Item { return is[1:] }, ""}, // one tensor less is another state, not an error
-		{"part missing", func(is []Item) []Item { is[0] = tr.item(0, 1, 34, false); return is }, "no rank holds elements [0,1) of layers.0.weight [7 5]"},
-		{"end missing", func(is []Item) []Item { is[0] = tr.item(0, 0, 30, false); return is }, "no rank holds elements [30,35)"},
-		{"outside", func(is []Item) []Item { is[0].First = 1; return is }, "has no elements [1,36)"},
+		{"part missing", func(is []Item) []Item { is[0] = tr.item(0, rows(tr.all(0), 0, 1, 7), false); return is }, "no rank holds [0:1,0:5] of layers.0.weight [7 5]"},
+		{"end missing", func(is []Item) []Item { is[0] = tr.item(0, rows(tr.all(0), 1, 0, 4), false); return is }, "no rank holds [0:7,4:5]"},
+		{"outside", func(is []Item) []Item { is[0].Box.Offsets[1] = 1; return is }, "layers.0.weight [7 5] does not have the box [0 1] + [7 5]"},
 		{"type", func(is []Item) []Item { is[0].DType = tensor.BF16; return is }, "do not lie in"},
 		{"no data", func(is []Item) []Item { is[0].Data = nil; return is }, "do not lie in none"},
 		{"no name", func(is []Item) []Item { is[0].Name = ""; return is }, "without a name"},
 		{"two shapes", func(is []Item) []Item {
 			x := is[0]
-			x.Shape = tensor.Shape{5, 7}
+			x.Shape, x.Box = tensor.Shape{5, 7}, tensor.Whole(tensor.Shape{5, 7})
 			return append(is, x)
 		}, "disagree on layers.0.weight"},
 	} {
@@ -191,7 +191,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	item := func(spoil func(*Item)) []Item {
-		x := tr.item(0, 0, 35, true)
+		x := tr.item(0, tr.all(0), true)
 		spoil(&x)
 		return []Item{x}
 	}
@@ -208,7 +208,7 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{item(func(x *Item) { x.Name = "other" }), LoadOptions{}, "has no param of other"},
 		{item(func(x *Item) { x.Kind = "exp_avg_sq" }), LoadOptions{}, "has no exp_avg_sq of layers.0.weight"},
-		{item(func(x *Item) { x.Shape = tensor.Shape{5, 7} }), LoadOptions{}, "is [7 5] in"},
+		{item(func(x *Item) { x.Shape, x.Box = tensor.Shape{5, 7}, tensor.Whole(tensor.Shape{5, 7}) }), LoadOptions{}, "is [7 5] in"},
 		{item(as(tensor.BF16)), LoadOptions{}, "is float32 in"},
 		{item(as(tensor.F64)), LoadOptions{Convert: true}, "is float32 in"},
 		{item(as(tensor.BF16)), LoadOptions{Convert: true}, ""},
@@ -219,7 +219,7 @@ func TestLoadRefuses(t *testing.T) {
 		}
 		if r.want == "" {
 			want := make([]byte, 70)
-			safetensors.Convert(want, tensor.BF16, tr.bytes(0, 0, 35), tensor.F32)
+			safetensors.Convert(want, tensor.BF16, tr.bytes(0, tr.all(0)), tensor.F32)
 			if !bytes.Equal(tensor.HostBytes(r.items[0].Data), want) {
 				t.Error("the converted tensor differs")
 			}

@@ -269,7 +269,7 @@ func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
 		}
 	}
 	for _, t := range m.Tensors {
-		slices.SortFunc(t.Pieces, func(a, b piece) int { return a.First - b.First })
+		slices.SortFunc(t.Pieces, func(a, b piece) int { return slices.Compare(a.Offsets, b.Offsets) })
 	}
 	return m
 }

@@ -106,14 +106,24 @@ func newTruth(seed uint64) truth {
 	return truth{seed, ts}
 }
 
-// bytes of elements [lo, hi) of tensor i.
-func (tr truth) bytes(i, lo, hi int) []byte {
-	size := tr.tensors[i].DType.Size()
+// bytes of a box of tensor i.
+func (tr truth) bytes(i int, box tensor.Box) []byte {
+	t := tr.tensors[i]
+	size := t.DType.Size()
 	var b []byte
-	for e := lo; e < hi; e++ {
+	for e := range t.Shape.Elems() {
+		in, rest := true, e
+		for d := len(t.Shape) - 1; d >= 0; d-- {
+			at := rest%t.Shape[d] - box.Offsets[d]
+			in = in && at >= 0 && at < box.Sizes[d]
+			rest /= t.Shape[d]
+		}
+		if !in {
+			continue
+		}
 		var word [8]byte
 		binary.LittleEndian.PutUint64(word[:], (tr.seed*1000003+uint64(i))*0x9e3779b97f4a7c15+uint64(e)*0xbf58476d1ce4e5b9)
-		if tr.tensors[i].DType == tensor.F32 {
+		if t.DType == tensor.F32 {
 			word[7] &^= 0x40 // below 2, so that float16 holds it
 		}
 		b = append(b, word[8-size:]...)
@@ -121,59 +131,89 @@ func (tr truth) bytes(i, lo, hi int) []byte {
 	return b
 }
 
-// split gives every rank some ranges of every tensor: together all of them, with overlaps
-// where rng wants them. The items are filled with the truth, or zeroed when empty is set.
+func (tr truth) all(i int) tensor.Box { return tensor.Whole(tr.tensors[i].Shape) }
+
+// split gives every rank some boxes of every tensor: together all of them, with boxes that several
+// ranks hold and that overlap where rng wants them. The items are filled with the truth, or zeroed
+// when empty is set.
 func (tr truth) split(ranks int, rng *rand.Rand, overlap, empty bool) [][]Item {
 	items := make([][]Item, ranks)
-	for i, t := range tr.tensors {
-		n := t.Shape.Elems()
-		for lo := 0; ; {
-			hi := lo
-			if n > lo {
-				hi = lo + 1 + rng.IntN(n-lo)
-				if rng.IntN(2) == 0 {
-					hi = min(n, lo+n/ranks+1)
-				}
-			}
-			for range 1 + rng.IntN(2) {
-				first, end := lo, hi
-				if overlap {
-					first, end = rng.IntN(lo+1), hi+rng.IntN(n-hi+1)
-				}
-				rank := rng.IntN(ranks)
-				items[rank] = append(items[rank], tr.item(i, first, end-first, empty))
-				if !overlap {
-					break
-				}
-			}
-			if lo = hi; lo >= n {
+	add := func(i int, box tensor.Box) {
+		for range 1 + rng.IntN(2) {
+			rank := rng.IntN(ranks)
+			items[rank] = append(items[rank], tr.item(i, box, empty))
+			if !overlap {
 				break
+			}
+			if rng.IntN(2) == 0 {
+				box = larger(box, tr.tensors[i].Shape, rng)
+			}
+		}
+	}
+	for i := range tr.tensors {
+		switch all := tr.all(i); {
+		case all.Elems() == 0:
+			add(i, all)
+		case rng.IntN(2) == 0: // runs of elements
+			for lo, n := 0, all.Elems(); lo < n; {
+				hi := lo + 1 + rng.IntN(n-lo)
+				for _, b := range all.Cut(lo, hi) {
+					add(i, b)
+				}
+				lo = hi
+			}
+		default:
+			for _, b := range guillotine(all, rng, 3) {
+				add(i, b)
 			}
 		}
 	}
 	return items
 }
 
-func (tr truth) item(i, first, count int, empty bool) Item {
+// guillotine cuts a box in two along any dimension, and so on.
+func guillotine(b tensor.Box, rng *rand.Rand, depth int) []tensor.Box {
+	d := 0
+	if len(b.Sizes) > 0 {
+		d = rng.IntN(len(b.Sizes))
+	}
+	if depth == 0 || len(b.Sizes) == 0 || b.Sizes[d] < 2 {
+		return []tensor.Box{b}
+	}
+	at := b.Offsets[d] + 1 + rng.IntN(b.Sizes[d]-1)
+	return append(guillotine(rows(b, d, b.Offsets[d], at), rng, depth-1), guillotine(rows(b, d, at, b.Offsets[d]+b.Sizes[d]), rng, depth-1)...)
+}
+
+// larger is a box with b in it.
+func larger(b tensor.Box, s tensor.Shape, rng *rand.Rand) tensor.Box {
+	for d, n := range s {
+		end := b.Offsets[d] + b.Sizes[d]
+		b = rows(b, d, rng.IntN(b.Offsets[d]+1), end+rng.IntN(n-end+1))
+	}
+	return b
+}
+
+func (tr truth) item(i int, box tensor.Box, empty bool) Item {
 	t := tr.tensors[i]
-	size := count * t.DType.Size()
+	n := box.Elems()
+	size := n * t.DType.Size()
 	b := make([]byte, size)
 	if !empty {
-		copy(b, tr.bytes(i, first, first+count))
+		copy(b, tr.bytes(i, box))
 	}
-	data := tensor.Of(tensor.NewBuffer(b, size, tensor.Params, nil), t.DType, 0, count)
-	return Item{t.Kind, tensor.Shard{Name: t.Name, DType: t.DType, Shape: t.Shape, First: first, Count: count, Data: data}}
+	data := tensor.Of(tensor.NewBuffer(b, size, tensor.Params, nil), t.DType, 0, n)
+	return Item{t.Kind, tensor.Shard{Name: t.Name, DType: t.DType, Shape: t.Shape, Box: box, Data: data}}
 }
 
 // same says whether items hold the truth, byte by byte.
 func (tr truth) same(items []Item) error {
 	for _, it := range items {
 		for i, t := range tr.tensors {
-			if t.Kind != it.Kind || t.Name != it.Name || it.Count == 0 {
+			if t.Kind != it.Kind || t.Name != it.Name || it.Box.Elems() == 0 {
 				continue
 			}
-			if string(tensor.HostBytes(it.Data)) != string(tr.bytes(i, it.First, it.First+it.Count)) {
-				return fmt.Errorf("%s/%s [%d,%d) differs", it.Kind, it.Name, it.First, it.First+it.Count)
+			if string(tensor.HostBytes(it.Data)) != string(tr.bytes(i, it.Box)) {
+				return fmt.Errorf("%s/%s %v differs", it.Kind, it.Name, it.Box)
 			}
 		}
 	}

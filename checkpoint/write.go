@@ -37,15 +37,13 @@ type writer struct {
 // rankFile is where a rank puts its pieces in a sharded checkpoint.
 func rankFile(rank int) string { return fmt.Sprintf("rank-%05d.safetensors", rank) }
 
-// sharded writes this rank's parts into a file of its own, each as a tensor of one
-// dimension named after its range.
+// sharded writes this rank's parts into a file of its own, each as a tensor named after its box.
 func (w *writer) sharded(ctx context.Context) (written, error) {
 	var entries []safetensors.Entry
 	var out written
 	w.each(func(i int, t planned, p part) error {
-		name := fmt.Sprintf("%s[%d:%d]", key(t.Kind, t.Name), p.first, p.first+p.count)
-		entries = append(entries, safetensors.Entry{Name: name, DType: t.DType, Shape: tensor.Shape{p.count}})
-		out.Pieces = append(out.Pieces, writtenPiece{i, piece{First: p.first, Count: p.count}})
+		entries = append(entries, safetensors.Entry{Name: key(t.Kind, t.Name) + p.box.String(), DType: t.DType, Shape: p.box.Sizes})
+		out.Pieces = append(out.Pieces, writtenPiece{i, piece{Box: p.box}})
 		return nil
 	})
 	if len(entries) == 0 {
@@ -92,10 +90,15 @@ func (w *writer) full(ctx context.Context) (written, error) {
 			}
 		}
 		return w.each(func(i int, t planned, p part) error {
-			at := l.Offset(i) + int64(p.first)*int64(t.DType.Size())
-			crc, err := w.part(ctx, f, at, t, p)
-			out.Pieces = append(out.Pieces, writtenPiece{i, piece{File: -1, Offset: at, First: p.first, Count: p.count, CRC: crc}})
-			return err
+			for _, r := range p.runs(t.Shape) {
+				at := l.Offset(i) + int64(r.to)*int64(t.DType.Size())
+				crc, err := w.part(ctx, f, at, t, r.part)
+				if err != nil {
+					return err
+				}
+				out.Pieces = append(out.Pieces, writtenPiece{i, piece{File: -1, Offset: at, Box: r.box, CRC: crc}})
+			}
+			return nil
 		})
 	})
 }
@@ -163,14 +166,14 @@ func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (e
 // before it is written, while it is in the cache.
 func (w *writer) part(ctx context.Context, f file, at int64, t planned, p part) ([]uint32, error) {
 	it, size := w.items[p.item], t.DType.Size()
-	per := w.chunk / size
-	crcs := make([]uint32, 0, (p.count-1)/per+1)
-	for lo := 0; lo < p.count; lo += per {
+	per, n := w.chunk/size, p.box.Elems()
+	crcs := make([]uint32, 0, (n-1)/per+1)
+	for lo := 0; lo < n; lo += per {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("checkpoint: write %s: %w", key(t.Kind, t.Name), context.Cause(ctx))
 		}
-		hi := min(p.count, lo+per)
-		b, err := w.memory.bytes(it.Data, p.first-it.First+lo, p.first-it.First+hi, w.scratch(it.Data))
+		hi := min(n, lo+per)
+		b, err := w.memory.bytes(it.Data, p.at+lo, p.at+hi, w.scratch(it.Data))
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint: read %s: %w", key(t.Kind, t.Name), err)
 		}

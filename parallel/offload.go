@@ -158,26 +158,36 @@ func (f *flat) quantum() int {
 	return q
 }
 
-// Fill has write give values to a part of a parameter that HeldParams lists: element at of the part
-// is the first of dst. Where the part lies in memory that is done once, otherwise piece by piece.
-func (e *Engine) Fill(s tensor.Shard, write func(dst *tensor.Tensor, at int) error) error {
+// Fill has write give values to a part of a parameter that HeldParams lists, by runs of the whole
+// parameter's elements: first, first+1, ... Those of a part that lies in a file are short.
+func (e *Engine) Fill(s tensor.Shard, write func(dst *tensor.Tensor, first int) error) error {
 	if !isFar(s.Data) {
-		return write(s.Data, 0)
+		for run := range s.Runs() {
+			if err := write(s.Data.Flat(run.X, run.X+run.N), run.Y); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	const most = 1 << 20
-	buf := e.b.New(tensor.Workspace, s.DType, min(most, s.Count))
+	total := s.Box.Elems()
+	buf := e.b.New(tensor.Workspace, s.DType, min(most, total))
 	defer buf.Release()
-	for at := 0; at < s.Count; at += most {
-		n := min(most, s.Count-at)
-		piece := buf.Flat(0, n)
-		if err := write(piece, at); err != nil {
-			return err
+	for at := 0; at < total; at += most {
+		n := min(most, total-at)
+		piece, lo := s, 0
+		for _, piece.Box = range s.Box.Cut(at, at+n) {
+			piece.Data = buf.Flat(lo, lo+piece.Box.Elems())
+			if err := e.Fill(piece, write); err != nil {
+				return err
+			}
+			lo += piece.Box.Elems()
 		}
 		if e.files.hollow {
 			continue
 		}
 		e.b.Sync()
-		if err := tensor.Store(s.Data.Flat(at, at+n), tensor.HostBytes(piece)); err != nil {
+		if err := tensor.Store(s.Data.Flat(at, at+n), tensor.HostBytes(buf.Flat(0, n))); err != nil {
 			return fmt.Errorf("parallel: offload: rank %d, %s: %w", e.g.World.Rank(), s.Name, err)
 		}
 	}

@@ -156,7 +156,7 @@ func TestBeginNeedsRefresh(t *testing.T) {
 		if s.Name != "embed.weight" {
 			continue
 		}
-		w := b.New(tensor.Workspace, tensor.BF16, s.Count)
+		w := b.New(tensor.Workspace, tensor.BF16, s.Box.Elems())
 		b.Copy(w, s.Data)
 		if string(tensor.HostBytes(w)) != string(tensor.HostBytes(first)) {
 			t.Error("what computes is not the master, rounded")

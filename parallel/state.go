@@ -10,16 +10,18 @@ import (
 
 // Init gives all parameters their first values. Refresh follows.
 func (e *Engine) Init(seed uint64) error {
+	params := map[string]*nn.Param{}
 	for _, f := range e.flats {
-		var ps []*nn.Param
-		f.each(f.layout.master, func(p *nn.Param, _, _, _ int) { ps = append(ps, p) })
-		for i, s := range f.shards(f.held[atMaster], f.layout.master) {
-			if err := e.Fill(s, func(dst *tensor.Tensor, at int) error {
-				ps[i].Fill(e.b, dst, seed, s.First+at)
-				return nil
-			}); err != nil {
-				return err
-			}
+		for _, p := range f.params {
+			params[p.Name] = p
+		}
+	}
+	for _, s := range e.HeldParams() {
+		if err := e.Fill(s, func(dst *tensor.Tensor, first int) error {
+			params[s.Name].Fill(e.b, dst, seed, first)
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -95,7 +97,10 @@ func (f *flat) shards(h held, want span) []tensor.Shard {
 		}
 		lo := h.elems(at - h.lo)
 		first, n = h.elems(first), blocks(n)
-		out = append(out, tensor.Shard{Name: p.Name, DType: h.DType(), Shape: shape, First: first, Count: n, Data: h.Flat(lo, lo+n)})
+		for _, b := range tensor.Whole(shape).Cut(first, first+n) {
+			out = append(out, tensor.Shard{Name: p.Name, DType: h.DType(), Shape: shape, Box: b, Data: h.Flat(lo, lo+b.Elems())})
+			lo += b.Elems()
+		}
 	})
 	return out
 }

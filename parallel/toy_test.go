@@ -485,7 +485,10 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 			}
 			out.params[p.Name] = all
 		}
-		copy(all[p.First:], read(t, p.Data))
+		part := read(t, p.Data)
+		for run := range p.Runs() {
+			copy(all[run.Y:], part[run.X:run.X+run.N])
+		}
 	}
 	if d.after != nil {
 		d.after(w.Rank(), b, e, rest)

@@ -1,13 +1,18 @@
 package tensor
 
-// Shard is a named tensor's contiguous range of elements that one rank holds, addressed by
-// the tensor's own index and so independent of world size and strategy. The parallel
-// package makes shards; checkpoint stores and loads them.
+import "iter"
+
+// Shard is the part of a named tensor that one rank holds: a box, addressed by the tensor's own
+// indices and so independent of world size and strategy. The parallel package makes shards;
+// checkpoint stores and loads them.
 type Shard struct {
 	Name  string // the tensor's name, for example model.layers.0.self_attn.q_proj.weight
 	DType DType
 	Shape Shape // of the whole tensor
-	First int   // first element of the range, in row-major order
-	Count int   // elements in the range
-	Data  *Tensor
+	Box   Box
+	Data  *Tensor // the box's elements in its own row-major order, contiguous; of any shape
 }
+
+// Runs walks the shard by runs of the whole tensor: elements from X of Data on are those from Y of
+// the whole on.
+func (s Shard) Runs() iter.Seq[Run] { return s.Box.Runs(s.Box, Whole(s.Shape)) }

@@ -194,7 +194,9 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	defer files.Close()
 	names := fileNames(m)
 	for _, p := range e.HeldParams() {
-		if err := files.ReadAs(names[p.Name], tensor.F32, p.First, p.Count, tensor.HostBytes(p.Data)); err != nil {
+		if err := e.Fill(p, func(dst *tensor.Tensor, first int) error {
+			return files.ReadAs(names[p.Name], tensor.F32, first, dst.Elems(), tensor.HostBytes(dst))
+		}); err != nil {
 			return err
 		}
 	}
@@ -241,7 +243,9 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 			all = make([]float32, p.Shape.Elems())
 			out.params[names[p.Name]] = all
 		}
-		copy(all[p.First:], tensor.Host[float32](p.Data))
+		for run := range p.Runs() {
+			copy(all[run.Y:], tensor.Host[float32](p.Data)[run.X:run.X+run.N])
+		}
 	}
 	return nil
 }

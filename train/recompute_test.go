@@ -159,7 +159,9 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 			all = make([]float32, p.Shape.Elems())
 			o.params[p.Name] = all
 		}
-		copy(all[p.First:], elements(p.Data))
+		for run := range p.Runs() {
+			copy(all[run.Y:], elements(p.Data)[run.X:run.X+run.N])
+		}
 	}
 	return nil
 }

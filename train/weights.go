@@ -122,8 +122,8 @@ func resized(have, want tensor.Shape, was, vocab int) bool {
 func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error {
 	for _, s := range e.HeldParams() {
 		info, ok := w.from[s.Name]
-		err := e.Fill(s, func(dst *tensor.Tensor, at int) error {
-			first, read := s.First+at, 0 // elements that the tensor has
+		err := e.Fill(s, func(dst *tensor.Tensor, first int) error {
+			read := 0 // elements that the tensor has
 			if ok {
 				read = min(dst.Elems(), max(0, info.Elems()-first))
 				b := tensor.HostBytes(dst.Flat(0, read))

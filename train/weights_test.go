@@ -244,6 +244,8 @@ func collect(e *parallel.Engine, into map[string][]float32) {
 		if into[s.Name] == nil {
 			into[s.Name] = make([]float32, s.Shape.Elems())
 		}
-		copy(into[s.Name][s.First:], tensor.Host[float32](s.Data))
+		for run := range s.Runs() {
+			copy(into[s.Name][run.Y:], tensor.Host[float32](s.Data)[run.X:run.X+run.N])
+		}
 	}
 }

@@ -33,9 +33,15 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HF_HOME", filepath.Join(e.Cd, "hf"))
 			e.Setenv("HF_HUB_OFFLINE", "1") // until there is a hub
-			format1, err := filepath.Abs("testdata/format1")
-			e.Setenv("FORMAT1", format1) // a run of a version whose checkpoints name no run
-			return err
+			// Runs of versions whose checkpoints name no run, and place runs of elements.
+			for _, name := range []string{"format1", "format2"} {
+				path, err := filepath.Abs(filepath.Join("testdata", name))
+				if err != nil {
+					return err
+				}
+				e.Setenv(strings.ToUpper(name), path)
+			}
+			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":      exits,
