@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -226,7 +227,7 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 			narrow := e.converted[:(hi-lo)*size]
 			safetensors.Convert(narrow, to, b, from)
 			if to == tensor.F16 && overflows(narrow, b, from) {
-				return fmt.Errorf("checkpoint: write %s: it has values beyond 65504, the largest of float16. try: bfloat16, or float32", t.Name)
+				return fault.Try(fmt.Errorf("checkpoint: write %s: it has values beyond 65504, the largest of float16", t.Name), "bfloat16, or float32")
 			}
 			b = narrow
 		}

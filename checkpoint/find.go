@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 const (
@@ -137,7 +139,7 @@ func latest(fs fileSystem, dir, run string, failed []Found) (path string, notice
 		switch {
 		case path != "" || slices.ContainsFunc(failed, func(x Found) bool { return x.Path == f.Path }):
 		case errors.Is(f.Err, errNewer):
-			return "", nil, fmt.Errorf("checkpoint: %s: %w. try: that version, or --resume DIR of another checkpoint", f.Path, f.Err)
+			return "", nil, fault.Try(fmt.Errorf("checkpoint: %s: %w", f.Path, f.Err), "that version, or %s of another checkpoint", fault.Set("resume", "DIR"))
 		case f.Err != nil:
 			broken = append(broken, f)
 		case !owns(run, f):
@@ -156,7 +158,7 @@ func latest(fs fileSystem, dir, run string, failed []Found) (path string, notice
 			notices = append(notices, fmt.Sprintf("checkpoint %s is incomplete (%v). using %s (verified)", filepath.Base(b.Path), b.Err, name))
 		}
 	case len(broken)+len(failed) > 0:
-		return "", nil, &noneVerified{dir, failed, broken}
+		return "", nil, fault.Try(&noneVerified{dir, failed, broken}, "a copy of one of them, %s of another, or a new run", fault.Set("resume", "DIR"))
 	case len(others) > 0:
 		return "", nil, foreign(dir, others[0])
 	}
@@ -165,7 +167,7 @@ func latest(fs fileSystem, dir, run string, failed []Found) (path string, notice
 
 // foreign is the error of a directory in which a run would mix with another.
 func foreign(dir string, f Found) error {
-	return fmt.Errorf("checkpoint: %s holds checkpoints of another run (%s of run %s). try: --resume auto in that run's output_dir, another output_dir, or another checkpoint.dir", dir, filepath.Base(f.Path), cmp.Or(f.Run, "unknown"))
+	return fault.Try(fmt.Errorf("checkpoint: %s holds checkpoints of another run (%s of run %s)", dir, filepath.Base(f.Path), cmp.Or(f.Run, "unknown")), "%s in that run's output_dir, another output_dir, or another checkpoint.dir", fault.Set("resume", "auto"))
 }
 
 // noneVerified is the error where there are checkpoints and none can be used: to start
@@ -187,7 +189,7 @@ func (e *noneVerified) Error() string {
 	if n > 3 {
 		why, more = why[:3], "; and so on"
 	}
-	return fmt.Sprintf("checkpoint: none of the %d checkpoints in %s can be used: %s%s. try: a copy of one of them, --resume DIR of another, or a new run", n, e.dir, strings.Join(why, "; "), more)
+	return fmt.Sprintf("checkpoint: none of the %d checkpoints in %s can be used: %s%s", n, e.dir, strings.Join(why, "; "), more)
 }
 
 func (e *noneVerified) Unwrap() error { return ErrCorrupt }
@@ -219,7 +221,7 @@ func resolve(fs fileSystem, dir, run, resume string) (path string, notices []str
 	}
 	path, notices, err = latest(fs, in, "", nil)
 	if err == nil && path == "" {
-		err = fmt.Errorf("checkpoint: resume from %s: it is not a checkpoint and holds none. try: --resume auto, or the path of a directory step-N", resume)
+		err = fault.Try(fmt.Errorf("checkpoint: resume from %s: it is not a checkpoint and holds none", resume), "%s, or the path of a directory step-N", fault.Set("resume", "auto"))
 	}
 	return path, notices, err
 }

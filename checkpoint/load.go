@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -119,11 +120,11 @@ func (c *Checkpoint) fits(it Item, o LoadOptions) error {
 	}
 	i, ok := c.index[key(it.Kind, it.Name)]
 	if !ok {
-		return fmt.Errorf("checkpoint: %s has no %s of %s. try: the configuration that the run began with", c.dir, it.Kind, it.Name)
+		return fault.Try(fmt.Errorf("checkpoint: %s has no %s of %s", c.dir, it.Kind, it.Name), "the configuration that the run began with")
 	}
 	t := c.m.Tensors[i]
 	if !t.Shape.Equal(it.Shape) {
-		return fmt.Errorf("checkpoint: %s of %s is %v in %s, %v here. try: the model that the run began with, or --resume none", it.Kind, it.Name, t.Shape, c.dir, it.Shape)
+		return fault.Try(fmt.Errorf("checkpoint: %s of %s is %v in %s, %v here", it.Kind, it.Name, t.Shape, c.dir, it.Shape), "the model that the run began with, or %s", fault.Set("resume", "none"))
 	}
 	dt, _ := t.DType.DType()
 	if dt != it.DType && !(o.Convert && safetensors.Convertible(dt, it.DType)) {

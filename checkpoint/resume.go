@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"trireme/internal/fault"
 )
 
 // Resumed says what Resume loaded, the same on all ranks but for Notices, which rank 0 has.
@@ -115,7 +117,7 @@ func (c *Checkpoint) wantedByAll(world [][]string) error {
 		}
 	}
 	if len(extra) > 0 {
-		return fmt.Errorf("checkpoint: %s holds %d tensors that this run does not have, %s among them. try: the configuration it was saved with", c.dir, len(extra), extra[0])
+		return fault.Try(fmt.Errorf("checkpoint: %s holds %d tensors that this run does not have, %s among them", c.dir, len(extra), extra[0]), "the configuration it was saved with")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/fault"
 	"trireme/internal/rundir"
 	"trireme/tensor"
 )
@@ -215,7 +216,7 @@ func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 	aside := ""
 	if slices.Contains(names, stepDir(step)) {
 		if m, err := verify(s.fs, final); err == nil && !owns(s.run, Found{Run: m.Run}) {
-			return nil, fmt.Errorf("checkpoint: %s is of another run (%s) and is not replaced. try: another output_dir, or another checkpoint.dir", final, m.Run)
+			return nil, fault.Try(fmt.Errorf("checkpoint: %s is of another run (%s) and is not replaced", final, m.Run), "another output_dir, or another checkpoint.dir")
 		}
 		aside = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", asidePrefix, stepDir(step), rand.Text()[:8]))
 		if err := s.fs.Rename(final, aside); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -94,7 +93,7 @@ func (o *operation) failed(f *Failure) error {
 	switch {
 	case o.ctx.Err() != nil && f.cause != nil && errors.Is(f.cause, o.ctx.Err()):
 		return f.cause // this rank's own context, which is no failure of the others
-	case strings.Contains(f.Error(), o.h.String()): // it names the operation itself
+	case f.Kind == ErrMismatch, f.Kind == ErrTimeout: // these name the operation
 		return fmt.Errorf("collective: %w", f)
 	}
 	return fmt.Errorf("collective: group %s: %v: %w", o.g.name, &o.h, f)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/tokenizer"
 )
 
@@ -20,13 +21,13 @@ func (c Config) cacheDir(kind string) (string, error) {
 	if dir == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("data: no cache directory: %w. try: --set data.cache_dir=DIR", err)
+			return "", fault.Try(fmt.Errorf("data: no cache directory: %w", err), "%s", fault.Set("data.cache_dir", "DIR"))
 		}
 		dir = filepath.Join(user, "trireme")
 	}
 	dir = filepath.Join(dir, kind)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("data: cache: %w. try: --set data.cache_dir=DIR", err)
+		return "", fault.Try(fmt.Errorf("data: cache: %w", err), "%s", fault.Set("data.cache_dir", "DIR"))
 	}
 	return dir, nil
 }
@@ -148,9 +149,9 @@ func (s *source) write(ctx context.Context, enc encoder, vocab int, f *os.File, 
 	}
 	switch {
 	case w.docs == 0 && w.skipped > 0:
-		return fmt.Errorf("data: %s: none of %d rows holds anything to learn. try: data.columns, if the texts are under another key", s.path, w.skipped)
+		return fault.Try(fmt.Errorf("data: %s: none of %d rows holds anything to learn", s.path, w.skipped), "data.columns, if the texts are under another key")
 	case w.docs == 0:
-		return fmt.Errorf("data: %s holds no rows. try: another data.path", s.path)
+		return fault.Try(fmt.Errorf("data: %s holds no rows", s.path), "another data.path")
 	}
 	if err := w.finish(digest); err != nil {
 		return fmt.Errorf("data: cache: %w", err)
@@ -202,7 +203,7 @@ func LearnTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokeni
 		_, ids = first.fields["input_ids"]
 	}
 	if ids {
-		return nil, fmt.Errorf("data: %s holds token ids: no tokenizer can be learned from it. try: text", c.Path)
+		return nil, fault.Try(fmt.Errorf("data: %s holds token ids: no tokenizer can be learned from it", c.Path), "text")
 	}
 	digest, err := s.digest("bpe", fmt.Sprint(vocab))
 	if err != nil {

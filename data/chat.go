@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/internal/jinja"
 	"trireme/tokenizer"
 )
@@ -31,7 +32,7 @@ func (c Config) template(tok *tokenizer.Tokenizer) (*chatTemplate, error) {
 	switch c.ChatTemplate {
 	case "", chatOfTokenizer:
 		if source == "" {
-			return nil, errors.New("data: conversations need a chat template, and the tokenizer has none. try: --set data.chat_template=chatml, or a FILE")
+			return nil, fault.Try(errors.New("data: conversations need a chat template, and the tokenizer has none"), "%s, or a FILE", fault.Set("data.chat_template", "chatml"))
 		}
 	case chatMLName:
 		name, source = "the chat template chatml", chatML
@@ -44,7 +45,7 @@ func (c Config) template(tok *tokenizer.Tokenizer) (*chatTemplate, error) {
 	}
 	t, err := jinja.Parse(source)
 	if err != nil {
-		return nil, fmt.Errorf("data: %s cannot be run here: %w. try: --set data.chat_template=chatml, or a FILE", name, err)
+		return nil, fault.Try(fmt.Errorf("data: %s cannot be run here: %w", name, err), "%s, or a FILE", fault.Set("data.chat_template", "chatml"))
 	}
 	return &chatTemplate{name, t, sha256.Sum256([]byte(source)), tok.SpecialTokens(), strings.Contains(source, "add_generation_prompt"), source}, nil
 }
@@ -78,7 +79,7 @@ func (t *chatTemplate) full(messages []any, tools any) (*jinja.Output, error) {
 	case errors.As(err, &raised):
 		return nil, fmt.Errorf("%s does not take this conversation: %s", t.name, oneLine(raised.Message))
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w. try: --set data.chat_template=chatml, or a FILE", t.name, err)
+		return nil, fault.Try(fmt.Errorf("%s: %w", t.name, err), "%s, or a FILE", fault.Set("data.chat_template", "chatml"))
 	}
 	return out, nil
 }
@@ -120,7 +121,7 @@ func (t *chatTemplate) span(text string, messages []any, tools any, i int, role 
 		hi, rest = t.marked(text, messages, tools, i, false), true
 	}
 	if lo < 0 || hi < lo {
-		return 0, 0, false, fmt.Errorf("%s does not show where message %d begins and ends. try: --set data.train_on=all, or a template with {%% generation %%} marks", t.name, i+1)
+		return 0, 0, false, fault.Try(fmt.Errorf("%s does not show where message %d begins and ends", t.name, i+1), "%s, or a template with {%% generation %%} marks", fault.Set("data.train_on", "all"))
 	}
 	return lo, hi, rest, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/tokenizer"
 )
 
@@ -39,7 +40,7 @@ func (t *chatTemplate) before(asked string, messages []any) (string, error) {
 	between, follows := strings.CutPrefix(begin, asked)
 	switch {
 	case !found || !follows:
-		return "", fmt.Errorf("data: %s does not say what an answer begins with (add_generation_prompt). try: a template that does", t.name)
+		return "", fault.Try(fmt.Errorf("data: %s does not say what an answer begins with (add_generation_prompt)", t.name), "a template that does")
 	case strings.Trim(between, " ") == "":
 		return asked, nil
 	}

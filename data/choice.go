@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"trireme/internal/fault"
 )
 
 // choice is the documents of a token file that become rows.
@@ -69,7 +71,7 @@ func (f *tokenFile) choose(c choiceConfig) (*choice, error) {
 	case ch.len() == 0 && c.answers && f.docs > 0:
 		return nil, f.barren(ch.most)
 	case ch.len() == 0:
-		return nil, fmt.Errorf("data: %s holds no document of %d tokens. try: another data.path", f.path, c.least)
+		return nil, fault.Try(fmt.Errorf("data: %s holds no document of %d tokens", f.path, c.least), "another data.path")
 	}
 	return ch, nil
 }
@@ -132,7 +134,7 @@ func (t *tokenFile) tooLong(i, count, most int) error {
 	if count > 1 {
 		others = fmt.Sprintf(" (%s of %s rows are too long, the longest has %s)", thousands(count), thousands(t.docs), thousands(t.longest))
 	}
-	return fmt.Errorf("data: %s: %d tokens are more than sequence_length %d%s. try: data.truncate: true, or data.sequence_length: %d", t.where(i), n, most, others, t.longest)
+	return fault.Try(fmt.Errorf("data: %s: %d tokens are more than sequence_length %d%s", t.where(i), n, most, others), "data.truncate: true, or data.sequence_length: %d", t.longest)
 }
 
 // barren is the error for rows that hold nothing to learn when they are cut to most tokens.
@@ -147,7 +149,7 @@ func (t *tokenFile) barren(most int) error {
 		want *= 2
 	}
 	all := thousands(t.docs)
-	return fmt.Errorf("data: %s: no trained tokens in %s of %s rows: prompts fill sequence_length %d (median row %s). try: --set data.sequence_length=%d", t.path, all, all, most, thousands(median), want)
+	return fault.Try(fmt.Errorf("data: %s: no trained tokens in %s of %s rows: prompts fill sequence_length %d (median row %s)", t.path, all, all, most, thousands(median)), "%s", fault.Set("data.sequence_length", want))
 }
 
 // thousands writes a number with commas.

@@ -2,11 +2,11 @@ package data
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 )
 
 // The values of Config.Format.
@@ -156,56 +156,56 @@ func (c Config) Validate() error {
 	var errs []error
 	formats := slices.Concat([]string{FormatAuto}, fileFormats, rowFormats)
 	if c.Format != "" && !slices.Contains(formats, c.Format) {
-		errs = append(errs, fmt.Errorf("data: format: %w", conf.NotOneOf(c.Format, formats...)))
+		errs = append(errs, fault.At("format", "%w", conf.NotOneOf(c.Format, formats...)))
 	}
 	if c.Path == "" && c.Format != FormatGo {
-		errs = append(errs, errors.New("data: path names no file. try: --set data.path=train.jsonl"))
+		errs = append(errs, fault.Try(fault.At("path", "names no file"), "%s", fault.Set("data.path", "train.jsonl")))
 	}
 	if c.SequenceLength < 0 {
-		errs = append(errs, fmt.Errorf("data: sequence_length is %d: it must not be negative", c.SequenceLength))
+		errs = append(errs, fault.At("sequence_length", "is %d: it must not be negative", c.SequenceLength))
 	}
 	if !(c.EvalFraction >= 0 && c.EvalFraction < 1) {
-		errs = append(errs, fmt.Errorf("data: eval_fraction is %v: it must be at least 0 and below 1", c.EvalFraction))
+		errs = append(errs, fault.At("eval_fraction", "is %v: it must be at least 0 and below 1", c.EvalFraction))
 	}
 	if c.EvalFraction > 0 && c.EvalPath != "" {
-		errs = append(errs, errors.New("data: eval_path and eval_fraction both name an evaluation set. try: one of them"))
+		errs = append(errs, fault.Try(errors.New("eval_path and eval_fraction both name an evaluation set"), "one of them"))
 	}
 	if c.EvalFraction > 0 && c.EvalSplit != "" {
-		errs = append(errs, errors.New("data: eval_split and eval_fraction both name evaluation data. try: one of them"))
+		errs = append(errs, fault.Try(errors.New("eval_split and eval_fraction both name evaluation data"), "one of them"))
 	}
 	for _, s := range []struct{ key, text string }{{"split", c.Split}, {"eval_split", c.EvalSplit}} {
 		if s.text == "" {
 			continue
 		}
 		if _, err := parseSplit(s.text); err != nil {
-			errs = append(errs, fmt.Errorf("data: %s: %w", s.key, err))
+			errs = append(errs, fault.At(s.key, "%w", err))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Columns)) {
 		if !slices.Contains(columnNames, name) {
-			errs = append(errs, fmt.Errorf("data: columns: %w", conf.NotOneOf(name, columnNames...)))
+			errs = append(errs, fault.At("columns", "%w", conf.NotOneOf(name, columnNames...)))
 		}
 	}
 	if text, both := c.Columns["text"]; both && c.textField() != "text" && text != c.textField() {
-		errs = append(errs, fmt.Errorf("data: columns.text is %q and text_field %q. try: one of them", text, c.TextField))
+		errs = append(errs, fault.Try(fault.At("columns.text", "is %q and text_field %q", text, c.TextField), "one of them"))
 	}
 	if c.TrainOn != "" && c.TrainOn != trainAnswers && c.TrainOn != trainAll {
-		errs = append(errs, fmt.Errorf("data: train_on: %w", conf.NotOneOf(c.TrainOn, trainAnswers, trainAll)))
+		errs = append(errs, fault.At("train_on", "%w", conf.NotOneOf(c.TrainOn, trainAnswers, trainAll)))
 	}
 	if !(c.MLMProbability >= 0 && c.MLMProbability < 1) {
-		errs = append(errs, fmt.Errorf("data: mlm_probability is %v: it must be between 0 and 1", c.MLMProbability))
+		errs = append(errs, fault.At("mlm_probability", "is %v: it must be between 0 and 1", c.MLMProbability))
 	}
 	if c.DocumentMask && !c.packs(true) {
-		errs = append(errs, errors.New("data: document_mask keeps packed documents apart, and packing is false. try: one of them"))
+		errs = append(errs, fault.Try(errors.New("document_mask keeps packed documents apart, and packing is false"), "one of them"))
 	}
 	if c.InvalidUTF8 != "" && c.InvalidUTF8 != utf8Error && c.InvalidUTF8 != utf8Replace {
-		errs = append(errs, fmt.Errorf("data: invalid_utf8: %w", conf.NotOneOf(c.InvalidUTF8, utf8Error, utf8Replace)))
+		errs = append(errs, fault.At("invalid_utf8", "%w", conf.NotOneOf(c.InvalidUTF8, utf8Error, utf8Replace)))
 	}
 	if c.MaxRowBytes < 0 || c.MaxRowBytes > 1<<30 {
-		errs = append(errs, fmt.Errorf("data: max_row_bytes is %d: it must be between 0 and %d", c.MaxRowBytes, 1<<30))
+		errs = append(errs, fault.At("max_row_bytes", "is %d: it must be between 0 and %d", c.MaxRowBytes, 1<<30))
 	}
 	if c.MaxBytes < 0 {
-		errs = append(errs, fmt.Errorf("data: max_bytes is %d: it must not be negative", c.MaxBytes))
+		errs = append(errs, fault.At("max_bytes", "is %d: it must not be negative", c.MaxBytes))
 	}
 	return errors.Join(errs...)
 }

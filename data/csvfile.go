@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"trireme/internal/fault"
 )
 
 // readCSV gives the rows of a file of comma-separated values below its header; every value is
@@ -63,7 +65,7 @@ func (s *source) header(row []string) ([]string, error) {
 		}
 		k = strings.ToValidUTF8(k, "\ufffd")
 		if seen[k] && k != "" {
-			return nil, fmt.Errorf("the header has the column %q twice. try: another name for one of them", k)
+			return nil, fault.Try(fmt.Errorf("the header has the column %q twice", k), "another name for one of them")
 		}
 		keys[i], seen[k] = k, true
 	}
@@ -71,5 +73,5 @@ func (s *source) header(row []string) ([]string, error) {
 }
 
 func fieldCountError(name string, line int64, got, want int) error {
-	return fmt.Errorf("data: %s:%d: %d fields, but the header has %d. try: put fields that hold the separator in quotes", name, line, got, want)
+	return fault.Try(fmt.Errorf("data: %s:%d: %d fields, but the header has %d", name, line, got, want), "put fields that hold the separator in quotes")
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+
+	"trireme/internal/fault"
 )
 
 // csvReader reads comma-separated values as Python's module csv does: a line ends with LF, CRLF
@@ -48,7 +50,7 @@ func (c *csvReader) read() ([]string, error) {
 		case err == io.EOF && at == csvRow:
 			return nil, err
 		case err == io.EOF && at == csvQuoted:
-			return nil, fmt.Errorf("data: %s:%d: the quote at line %d, column %d is not closed. try: close it, or put each quote in a field twice", c.name, c.begun, openLine, openColumn)
+			return nil, fault.Try(fmt.Errorf("data: %s:%d: the quote at line %d, column %d is not closed", c.name, c.begun, openLine, openColumn), "close it, or put each quote in a field twice")
 		case err == io.EOF:
 			return c.values(), nil
 		case err != nil:
@@ -138,7 +140,7 @@ func (c *csvReader) values() []string {
 }
 
 func (c *csvReader) loneQuote(column int) error {
-	return fmt.Errorf("data: %s:%d: a lone quote at line %d, column %d. try: put the field in quotes, and each quote in it twice", c.name, c.begun, c.line, column)
+	return fault.Try(fmt.Errorf("data: %s:%d: a lone quote at line %d, column %d", c.name, c.begun, c.line, column), "put the field in quotes, and each quote in it twice")
 }
 
 func (c *csvReader) tooLong(quoted bool, line int64, column int) error {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"trireme/internal/fault"
 )
 
 // kindOf is the format of a file by the ending of its name, below which .gz and .zst may be.
@@ -115,13 +117,13 @@ func findFiles(path, format string) (found, error) {
 	switch {
 	case err == nil && st.Mode().IsRegular():
 		if st.Size() == 0 {
-			return found{}, fmt.Errorf("data: %s is empty. try: another data.path", path)
+			return found{}, fault.Try(fmt.Errorf("data: %s is empty", path), "another data.path")
 		}
 		return found{files: []string{path}}, nil
 	case err == nil && !st.IsDir():
-		return found{}, fmt.Errorf("data: %s is neither a file nor a folder. try: another data.path", path)
+		return found{}, fault.Try(fmt.Errorf("data: %s is neither a file nor a folder", path), "another data.path")
 	case err == nil && isSaved(path):
-		return found{}, fmt.Errorf("data: %s is a data set that the library datasets saved with save_to_disk, in Arrow files, which are not read here. try: %s", path, convertSaved(path))
+		return found{}, fault.Try(fmt.Errorf("data: %s is a data set that the library datasets saved with save_to_disk, in Arrow files, which are not read here", path), "%s", convertSaved(path))
 	case err == nil:
 		return findInFolder(path, format)
 	case !strings.ContainsAny(path, "*?["):
@@ -133,7 +135,7 @@ func findFiles(path, format string) (found, error) {
 	}
 	f.files = f.withContent(f.files)
 	if len(f.files) == 0 {
-		return f, fmt.Errorf("data: no file with anything in it is called %s. try: ls %s", path, path)
+		return f, fault.Try(fmt.Errorf("data: no file with anything in it is called %s", path), "ls %s", path)
 	}
 	return f, nil
 }
@@ -190,7 +192,7 @@ func findInFolder(root, format string) (found, error) {
 		f.files = others
 	}
 	if len(f.files) == 0 {
-		return f, fmt.Errorf("data: %s holds no file with anything in it. try: another data.path", root)
+		return f, fault.Try(fmt.Errorf("data: %s holds no file with anything in it", root), "another data.path")
 	}
 	for _, path := range f.files {
 		below, err := filepath.Rel(root, path)
@@ -279,12 +281,12 @@ func glob(pattern string) ([]string, error) {
 	if !deep {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
-			return nil, fmt.Errorf("data: %s: %w. try: close the [, or put \\ before it", pattern, err)
+			return nil, fault.Try(fmt.Errorf("data: %s: %w", pattern, err), "close the [, or put \\ before it")
 		}
 		return files, nil
 	}
 	if strings.Contains(after, "**") {
-		return nil, fmt.Errorf("data: %s: ** is there twice. try: once", pattern)
+		return nil, fault.Try(fmt.Errorf("data: %s: ** is there twice", pattern), "once")
 	}
 	roots, err := filepath.Glob(filepath.Clean(before + "."))
 	if err != nil {
@@ -315,7 +317,7 @@ func oneFormat(files []string) (string, error) {
 	first, _ := kindOf(files[0])
 	for _, f := range files[1:] {
 		if format, _ := kindOf(f); format != first {
-			return "", fmt.Errorf("data: %s is %s and %s is %s: one run reads one format. try: --set data.format=%s, or a glob", files[0], first, f, format, format)
+			return "", fault.Try(fmt.Errorf("data: %s is %s and %s is %s: one run reads one format", files[0], first, f, format), "%s, or a glob", fault.Set("data.format", format))
 		}
 	}
 	return first, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/internal/jinja"
 )
 
@@ -68,7 +69,7 @@ func (c columns) has(r *record, name string) bool {
 func (c columns) text(r *record, name string) (string, error) {
 	v, ok := r.fields[c.key(name)]
 	if !ok {
-		return "", fmt.Errorf("no key %q: the row has keys %s. try: --set data.columns.%s=KEY", c.key(name), r.keys(), name)
+		return "", fault.Try(fmt.Errorf("no key %q: the row has keys %s", c.key(name), r.keys()), "%s", fault.Set("data.columns."+name, "KEY"))
 	}
 	s, ok := v.(string)
 	if !ok {
@@ -196,25 +197,25 @@ func (c Config) rowFormat(s *source, r *record, task Task) (string, error) {
 	cols := c.columns()
 	looks := cols.looks(r, task)
 	if s.format == FormatText && slices.Contains(rowFormats, c.Format) {
-		return "", fmt.Errorf("data: %s is plain text, and format %s is of rows. try: call it .jsonl, .csv, .tsv or .parquet", s.path, c.Format)
+		return "", fault.Try(fmt.Errorf("data: %s is plain text, and format %s is of rows", s.path, c.Format), "call it .jsonl, .csv, .tsv or .parquet")
 	}
 	if c.Format == FormatText {
 		if !cols.has(r, "text") {
-			return "", fmt.Errorf("data: %s has keys %s, and no %q. try: --set data.columns.text=KEY", r.where, r.keys(), cols.key("text"))
+			return "", fault.Try(fmt.Errorf("data: %s has keys %s, and no %q", r.where, r.keys(), cols.key("text")), "%s", fault.Set("data.columns.text", "KEY"))
 		}
 		return FormatText, nil
 	}
 	if !slices.Contains(rowFormats, c.Format) {
 		if looks == "" {
 			if key := r.rowsInside(); key != "" {
-				return "", fmt.Errorf("data: %s has the rows in a list, %q. try: jq -c '.%s[]' FILE > rows.jsonl", r.where, key, key)
+				return "", fault.Try(fmt.Errorf("data: %s has the rows in a list, %q", r.where, key), "jq -c '.%s[]' FILE > rows.jsonl", key)
 			}
 			for _, name := range slices.Sorted(maps.Keys(cols)) {
 				if !cols.has(r, name) {
-					return "", fmt.Errorf("data: %s: no key %q, which is to be the %s: the row has keys %s. try: --set data.columns.%s=KEY", r.where, cols[name], name, r.keys(), name)
+					return "", fault.Try(fmt.Errorf("data: %s: no key %q, which is to be the %s: the row has keys %s", r.where, cols[name], name, r.keys()), "%s", fault.Set("data.columns."+name, "KEY"))
 				}
 			}
-			return "", fmt.Errorf("data: %s has keys %s: these are of no known format (%s). try: --set data.columns.text=KEY, or data.columns.prompt and data.columns.completion", r.where, r.keys(), strings.Join(rowFormats, ", "))
+			return "", fault.Try(fmt.Errorf("data: %s has keys %s: these are of no known format (%s)", r.where, r.keys(), strings.Join(rowFormats, ", ")), "%s, or data.columns.prompt and data.columns.completion", fault.Set("data.columns.text", "KEY"))
 		}
 		return looks, nil
 	}
@@ -222,9 +223,9 @@ func (c Config) rowFormat(s *source, r *record, task Task) (string, error) {
 		return c.Format, nil
 	}
 	if looks == "" || looks == FormatText {
-		return "", fmt.Errorf("data: %s has keys %s, which format %s lacks %s in. try: --set data.columns.%s=KEY", r.where, r.keys(), c.Format, strings.Join(formatNames[c.Format], " and "), formatNames[c.Format][0])
+		return "", fault.Try(fmt.Errorf("data: %s has keys %s, which format %s lacks %s in", r.where, r.keys(), c.Format, strings.Join(formatNames[c.Format], " and ")), "%s", fault.Set("data.columns."+formatNames[c.Format][0], "KEY"))
 	}
-	return "", fmt.Errorf("data: %s has keys %s: this looks like %s, but format is %s. try: data.format: %s (or remove it to detect)", r.where, r.keys(), looks, c.Format, looks)
+	return "", fault.Try(fmt.Errorf("data: %s has keys %s: this looks like %s, but format is %s", r.where, r.keys(), looks, c.Format), "data.format: %s (or remove it to detect)", looks)
 }
 
 // formatNames are the names that each row of a format has.

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 const (
@@ -66,7 +68,7 @@ func GoSource(root string, maxBytes int64) ([]string, error) {
 		return nil, fmt.Errorf("data: go source: %w", err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("data: %s holds no Go source. try: data.path: the folder src of a Go installation", root)
+		return nil, fault.Try(fmt.Errorf("data: %s holds no Go source", root), "data.path: the folder src of a Go installation")
 	}
 	return thin(files, sizes, total, maxBytes), nil
 }
@@ -120,7 +122,7 @@ func goRoot() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("data: the Go standard library's source is not on this machine. try: --set data.path=DIR of any text")
+	return "", fault.Try(errors.New("data: the Go standard library's source is not on this machine"), "%s of any text", fault.Set("data.path", "DIR"))
 }
 
 func isDir(path string) bool {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"trireme/internal/fault"
 	"trireme/internal/jinja"
 )
 
@@ -136,7 +136,7 @@ func jsonError(b []byte, err error) error {
 	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
 		return fmt.Errorf("the key %q is there twice", syntax.JSONPointer.LastToken())
 	}
-	if cause == "invalid UTF-8" || strings.Contains(cause, "surrogate") {
+	if jsontext.Value(b).IsValid(jsontext.AllowInvalidUTF8(true)) {
 		if name := syntax.JSONPointer.LastToken(); name != "" {
 			cause += fmt.Sprintf(" in %q", name)
 		}
@@ -147,7 +147,7 @@ func jsonError(b []byte, err error) error {
 
 // invalidText is the error for text that is not UTF-8.
 func invalidText(what string) error {
-	return fmt.Errorf("%s. try: --set data.invalid_utf8=replace", what)
+	return fault.Try(errors.New(what), "%s", fault.Set("data.invalid_utf8", "replace"))
 }
 
 func kindName(k jsontext.Kind) string {

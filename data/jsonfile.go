@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"trireme/internal/fault"
 )
 
 // readJSON gives the objects of a file: one a line, or those of a list.
@@ -56,7 +58,7 @@ func beginsList(r *bufio.Reader, name string) (bool, error) {
 			key = fmt.Sprintf(" (it begins with the key %q)", t.String())
 		}
 	}
-	return false, fmt.Errorf("data: %s: an object does not end on its line%s; rows are an object a line, or one list of objects. try: jq -c '.KEY[]', where KEY holds the rows, or jq -c .", name, key)
+	return false, fault.Try(fmt.Errorf("data: %s: an object does not end on its line%s; rows are an object a line, or one list of objects", name, key), "jq -c '.KEY[]', where KEY holds the rows, or jq -c .")
 }
 
 // eachElement calls f with every element of the JSON list that in holds, and its number from
@@ -86,7 +88,7 @@ func eachElement(in io.Reader, name string, limit int64, f func(value []byte, ro
 		return elementError(name, row, err)
 	}
 	if _, err := d.ReadToken(); err == nil {
-		return fmt.Errorf("data: %s: something follows the list. try: .jsonl, with one object a line", name)
+		return fault.Try(fmt.Errorf("data: %s: something follows the list", name), ".jsonl, with one object a line")
 	} else if err != io.EOF {
 		return elementError(name, row, err)
 	}

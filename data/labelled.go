@@ -1,6 +1,10 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+
+	"trireme/internal/fault"
+)
 
 // Labelled is texts with a label each. One that is longer than a row loses its end, but not
 // the token that a text ends with.
@@ -20,7 +24,7 @@ func newLabelled(f *tokenFile, l layout, most int) (*Labelled, error) {
 	case most == 0:
 		most = f.longest
 	case most <= around:
-		return nil, fmt.Errorf("data: sequence_length %d leaves no room for text beside the %d tokens that the tokenizer puts around it. try: --set data.sequence_length=%d or more", most, around, around+1)
+		return nil, fault.Try(fmt.Errorf("data: sequence_length %d leaves no room for text beside the %d tokens that the tokenizer puts around it", most, around), "%s or more", fault.Set("data.sequence_length", around+1))
 	}
 	d := &Labelled{file: f, most: most, layout: l}
 	d.info = Info{MaxID: f.maxID, Classes: true, Types: l.typed(), Length: min(f.longest, most), Barren: int(f.skipped)}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 // labels is what the labels of rows are.
@@ -28,7 +30,7 @@ func (l *labels) of(key string, v any) (int32, error) {
 		}
 		var err error
 		if n, err = strconv.ParseInt(strings.TrimSpace(v), 10, 64); err != nil {
-			return 0, fmt.Errorf("the %s %s is no whole number, and the first row's is one. try: numbers or names in all rows", key, short(v))
+			return 0, fault.Try(fmt.Errorf("the %s %s is no whole number, and the first row's is one", key, short(v)), "numbers or names in all rows")
 		}
 	case int64:
 		n = v
@@ -37,7 +39,7 @@ func (l *labels) of(key string, v any) (int32, error) {
 			n = 1
 		}
 	case float64:
-		return 0, fmt.Errorf("the %s %v is no class: labels are whole numbers from 0, or names; to predict quantities (regression) is not done here. try: whole numbers", key, v)
+		return 0, fault.Try(fmt.Errorf("the %s %v is no class: labels are whole numbers from 0, or names; to predict quantities (regression) is not done here", key, v), "whole numbers")
 	default:
 		return 0, fmt.Errorf("the %s is %s, not a whole number or a name", key, typeName(v))
 	}
@@ -54,7 +56,7 @@ func (l *labels) of(key string, v any) (int32, error) {
 
 // classError is the error for a label that a model does not have.
 func classError(key string, n int64, count int) error {
-	return fmt.Errorf("the %s is %d, but the model tells %d labels apart, from 0. try: --set model.num_labels=N", key, n, count)
+	return fault.Try(fmt.Errorf("the %s is %d, but the model tells %d labels apart, from 0", key, n, count), "%s", fault.Set("model.num_labels", "N"))
 }
 
 // maxLabels bounds the names of labels: more are texts under the wrong key.
@@ -81,15 +83,15 @@ func (o *opener) labelsOf(s *source, cols columns, first *record) (*labels, erro
 			l.names = make([]string, len(o.LabelIDs))
 			for name, id := range o.LabelIDs {
 				if id < 0 || id >= len(l.names) || l.names[id] != "" {
-					return nil, fmt.Errorf("data: label2id of config.json gives %s the number %d of %d. try: numbers from 0 there", short(name), id, len(l.names))
+					return nil, fault.Try(fmt.Errorf("data: label2id of config.json gives %s the number %d of %d", short(name), id, len(l.names)), "numbers from 0 there")
 				}
 				l.names[id] = name
 			}
 		case !numbers && len(o.LabelIDs) > 0 && !o.placeholders():
 			unknown := slices.IndexFunc(found, func(v string) bool { _, ok := o.LabelIDs[v]; return !ok })
-			return nil, fmt.Errorf("data: %s: the label %s is none of the model's (label2id in config.json). try: mend it, or --set model.num_labels=N for labels of the data's own", s.path, short(found[unknown]))
+			return nil, fault.Try(fmt.Errorf("data: %s: the label %s is none of the model's (label2id in config.json)", s.path, short(found[unknown])), "mend it, or %s for labels of the data's own", fault.Set("model.num_labels", "N"))
 		case !numbers && l.count > 0 && len(found) > l.count:
-			return nil, fmt.Errorf("data: %s has %d labels (%s), and the model tells %d apart. try: --set model.num_labels=%d", s.path, len(found), listed(found), l.count, len(found))
+			return nil, fault.Try(fmt.Errorf("data: %s has %d labels (%s), and the model tells %d apart", s.path, len(found), listed(found), l.count), "%s", fault.Set("model.num_labels", len(found)))
 		case !numbers:
 			l.names = found
 		}
@@ -128,7 +130,7 @@ func (s *source) distinct(cols columns) ([]string, error) {
 			return nil // encode says what is wrong
 		}
 		if seen[v] = true; len(seen) > maxLabels {
-			return fmt.Errorf("data: %s: more than %d labels: these are texts. try: --set data.columns.label=KEY", r.where, maxLabels)
+			return fault.Try(fmt.Errorf("data: %s: more than %d labels: these are texts", r.where, maxLabels), "%s", fault.Set("data.columns.label", "KEY"))
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"trireme/internal/fault"
 	"trireme/tokenizer"
 )
 
@@ -23,7 +24,7 @@ func layoutOf(tok *tokenizer.Tokenizer, pair bool) (l layout, err error) {
 		all := tok.Encode("a", tokenizer.Options{Template: true})
 		i := index(all, one)
 		if len(one) == 0 || i < 0 {
-			return l, errors.New("data: the tokenizer's template leaves out its text. try: another tokenizer")
+			return l, fault.Try(errors.New("data: the tokenizer's template leaves out its text"), "another tokenizer")
 		}
 		return layout{before: all[:i], after: all[i+len(one):]}, nil
 	}
@@ -34,7 +35,7 @@ func layoutOf(tok *tokenizer.Tokenizer, pair bool) (l layout, err error) {
 		k = index(all[i+len(one):], one)
 	}
 	if k <= 0 {
-		return l, errors.New("data: the rows are pairs of texts, and the tokenizer puts nothing between two. try: --set data.columns.text_pair=NONE to leave the second out")
+		return l, fault.Try(errors.New("data: the rows are pairs of texts, and the tokenizer puts nothing between two"), "%s to leave the second out", fault.Set("data.columns.text_pair", "NONE"))
 	}
 	k += i + len(one)
 	end := k + len(one)

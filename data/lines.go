@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"trireme/internal/fault"
 )
 
 // maxCounted bounds how much of a row that is too large is read on, to say how large it is:
@@ -54,7 +56,7 @@ func eachLine(in io.Reader, name string, limit int64, f func(line []byte, number
 }
 
 func nulError(name string, line int64, column int) error {
-	return fmt.Errorf("data: %s:%d: a NUL byte at column %d: this is not text. try: the file as text in UTF-8", name, line, column+1)
+	return fault.Try(fmt.Errorf("data: %s:%d: a NUL byte at column %d: this is not text", name, line, column+1), "the file as text in UTF-8")
 }
 
 // tooLarge is the error for a row of size bytes, or of more where it was not read to its end.
@@ -63,7 +65,7 @@ func tooLarge(where, what string, size int64, whole bool, limit int64) error {
 	if !whole {
 		more = "more than "
 	}
-	return fmt.Errorf("data: %s: %s has %s%s bytes, above data.max_row_bytes %s. try: shorter rows, or --set data.max_row_bytes=N", where, what, more, thousands(int(size)), thousands(int(limit)))
+	return fault.Try(fmt.Errorf("data: %s: %s has %s%s bytes, above data.max_row_bytes %s", where, what, more, thousands(int(size)), thousands(int(limit))), "shorter rows, or %s", fault.Set("data.max_row_bytes", "N"))
 }
 
 // limiter stops a reader that has given more than limit bytes since it was reset: a quote

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"trireme/internal/fault"
 )
 
 // LoaderConfig says how a dataset becomes micro-batches.
@@ -49,7 +51,7 @@ func (c *LoaderConfig) fill(d Dataset) error {
 	case longest > c.SequenceLength:
 		return fmt.Errorf("data: rows of %d tokens are longer than sequence_length %d", longest, c.SequenceLength)
 	case c.SequenceLength < 2 && c.Task == Causal:
-		return errors.New("data: rows of one token leave nothing to predict. try: longer rows, or data.sequence_length above 1")
+		return fault.Try(errors.New("data: rows of one token leave nothing to predict"), "longer rows, or data.sequence_length above 1")
 	case c.Vocab > 0 && int(d.Info().MaxID) >= c.Vocab:
 		return fmt.Errorf("data: %s: %w", holder(d, d.Info().MaxID), vocabError(d.Info().MaxID, c.Vocab))
 	}
@@ -109,7 +111,7 @@ type Loader struct {
 // New begins at the first step. Close must be called; it does not close the dataset.
 func New(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	if d.Len() == 0 {
-		return nil, errors.New("data: the dataset has no rows. try: another data.path")
+		return nil, fault.Try(errors.New("data: the dataset has no rows"), "another data.path")
 	}
 	if err := cfg.fill(d); err != nil {
 		return nil, err
@@ -117,23 +119,24 @@ func New(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	global := cfg.MicroBatchSize * cfg.Accumulation * cfg.Ranks
 	seq, err := NewSequence(d.Len(), global, cfg.Seed, cfg.Shuffle, cfg.DropLast)
 	if err != nil {
-		return nil, fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d)%s", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks, cfg.smaller(d.Len()))
+		return nil, cfg.smaller(fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d)", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks), d.Len())
 	}
 	return &Loader{set: d, cfg: cfg, seq: seq, at: seq.State()}, nil
 }
 
-// smaller says what makes a global batch that n rows fill.
-func (c LoaderConfig) smaller(n int) string {
-	const packed = "data.packing=true, where a row is one of few long texts"
+// smaller adds to err what makes a global batch that n rows fill.
+func (c LoaderConfig) smaller(err error, n int) error {
+	const packing = ", or %s, where a row is one of few long texts"
+	packed, one := fault.Set("data.packing", true), fault.Set("training.gradient_accumulation_steps", 1)
 	switch per := c.MicroBatchSize * c.Ranks; {
 	case n >= c.MicroBatchSize*c.Accumulation*c.Ranks:
-		return ""
+		return err
 	case n >= per:
-		return fmt.Sprintf(". try: --set training.gradient_accumulation_steps=%d, or %s", n/per, packed)
+		return fault.Try(err, "%s"+packing, fault.Set("training.gradient_accumulation_steps", n/per), packed)
 	case n >= c.Ranks:
-		return fmt.Sprintf(". try: --set training.micro_batch_size=%d --set training.gradient_accumulation_steps=1, or %s", n/c.Ranks, packed)
+		return fault.Try(err, "%s %s"+packing, fault.Set("training.micro_batch_size", n/c.Ranks), one, packed)
 	default:
-		return fmt.Sprintf(". try: --nproc %d, or %s", n, packed)
+		return fault.Try(err, "%s"+packing, fault.Set(fault.Ranks, n), packed)
 	}
 }
 

@@ -150,9 +150,9 @@ func TestLoaderErrors(t *testing.T) {
 		cfg  LoaderConfig
 		want []string
 	}{
-		{LoaderConfig{MicroBatchSize: 4, Ranks: 3}, []string{"10 rows", "batch of 12", "micro_batch_size 4 x accumulation 1 x ranks 3", "training.micro_batch_size=3 --set training.gradient_accumulation_steps=1"}},
-		{LoaderConfig{MicroBatchSize: 2, Accumulation: 4, Ranks: 2}, []string{"10 rows", "batch of 16", "--set training.gradient_accumulation_steps=2", "data.packing=true"}},
-		{LoaderConfig{Ranks: 12}, []string{"10 rows", "--nproc 10"}},
+		{LoaderConfig{MicroBatchSize: 4, Ranks: 3}, []string{"10 rows", "batch of 12", "micro_batch_size 4 x accumulation 1 x ranks 3", "training.micro_batch_size=3 training.gradient_accumulation_steps=1"}},
+		{LoaderConfig{MicroBatchSize: 2, Accumulation: 4, Ranks: 2}, []string{"10 rows", "batch of 16", "training.gradient_accumulation_steps=2", "data.packing=true"}},
+		{LoaderConfig{Ranks: 12}, []string{"10 rows", "ranks=10"}},
 		{LoaderConfig{Rank: 2, Ranks: 2}, []string{"rank 2 of 2"}},
 		{LoaderConfig{SequenceLength: 3}, []string{"rows of 4 tokens", "sequence_length 3"}},
 		{LoaderConfig{Vocab: 14}, []string{"row", "id 14", "vocabulary has 14"}},

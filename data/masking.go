@@ -1,8 +1,9 @@
 package data
 
 import (
-	"fmt"
+	"errors"
 
+	"trireme/internal/fault"
 	"trireme/internal/kernel"
 	"trireme/tokenizer"
 )
@@ -40,7 +41,7 @@ func newMasking(tok *tokenizer.Tokenizer, part float64) (*Masking, error) {
 		}
 	}
 	if m.mask < 0 {
-		return nil, fmt.Errorf("data: the model fills in masked tokens, and the tokenizer has no mask token. try: the model's own tokenizer, or rows with labels")
+		return nil, fault.Try(errors.New("data: the model fills in masked tokens, and the tokenizer has no mask token"), "the model's own tokenizer, or rows with labels")
 	}
 	m.special[m.mask] = true
 	return m, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"trireme/internal/fault"
 	"trireme/tokenizer"
 )
 
@@ -86,7 +87,7 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 		rows := s.Train.Len()
 		s.Train, s.Eval = Split(s.Train, c.EvalFraction)
 		if s.Eval.Len() == 0 {
-			err := fmt.Errorf("data: eval_fraction %v of %d rows is none. try: a larger one, or data.eval_path", c.EvalFraction, rows)
+			err := fault.Try(fmt.Errorf("data: eval_fraction %v of %d rows is none", c.EvalFraction, rows), "a larger one, or data.eval_path")
 			return nil, errors.Join(err, s.Close())
 		}
 	}

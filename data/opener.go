@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"trireme/internal/disk"
+	"trireme/internal/fault"
 	"trireme/tokenizer"
 )
 
@@ -23,7 +24,7 @@ type opener struct {
 // masking is what is hidden of rows without labels.
 func (o *opener) masking(s *source) (*Masking, error) {
 	if o.tok == nil {
-		return nil, fmt.Errorf("data: the model fills in masked tokens, and the rows of %s have no labels; a tokenizer knows what masks them. try: --set data.tokenizer=DIR", s.path)
+		return nil, fault.Try(fmt.Errorf("data: the model fills in masked tokens, and the rows of %s have no labels; a tokenizer knows what masks them", s.path), "%s", fault.Set("data.tokenizer", "DIR"))
 	}
 	return newMasking(o.tok, o.MLMProbability)
 }
@@ -50,9 +51,9 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 	}
 	switch {
 	case o.tok == nil:
-		return nil, "", fmt.Errorf("data: %s is text, and there is no tokenizer. try: --set data.tokenizer=DIR", s.path)
+		return nil, "", fault.Try(fmt.Errorf("data: %s is text, and there is no tokenizer", s.path), "%s", fault.Set("data.tokenizer", "DIR"))
 	case o.Vocab > 0 && o.tok.Vocab() > o.Vocab:
-		return nil, "", fmt.Errorf("data: %s has %d tokens, the model's vocabulary %d: they do not belong together. try: --set model.vocab_size=auto, to give the model as many", strings.TrimSpace("the tokenizer "+o.Tokenizer), o.tok.Vocab(), o.Vocab)
+		return nil, "", fault.Try(fmt.Errorf("data: %s has %d tokens, the model's vocabulary %d: they do not belong together", strings.TrimSpace("the tokenizer "+o.Tokenizer), o.tok.Vocab(), o.Vocab), "%s, to give the model as many", fault.Set("model.vocab_size", "auto"))
 	}
 	if format == FormatClassification {
 		d, err := o.openLabelled(ctx, s, first)
@@ -85,7 +86,7 @@ func (o *opener) openTokenFiles(s *source) (Dataset, error) {
 		f, err := openTokens(path)
 		o.files = append(o.files, f)
 		if err == nil && f.plain && (o.DocumentMask || !o.packs(true)) {
-			err = errors.Join(fmt.Errorf("data: %s does not say where its documents end, which data.document_mask and packing: false need. try: packing: true without document_mask", path), f.close())
+			err = errors.Join(fault.Try(fmt.Errorf("data: %s does not say where its documents end, which data.document_mask and packing: false need", path), "packing: true without document_mask"), f.close())
 		}
 		var d Dataset
 		if err == nil {
@@ -114,7 +115,7 @@ func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 			break
 		}
 		if class := f.docClass(i); class < 0 {
-			err = fmt.Errorf("data: %s: no label, and the model tells labels apart. try: a label in each row", f.where(i))
+			err = fault.Try(fmt.Errorf("data: %s: no label, and the model tells labels apart", f.where(i)), "a label in each row")
 		} else if o.Labels > 0 && int(class) >= o.Labels {
 			err = fmt.Errorf("data: %s: %w", f.where(i), classError("label", int64(class), o.Labels))
 		}

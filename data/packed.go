@@ -3,6 +3,8 @@ package data
 import (
 	"fmt"
 	"sort"
+
+	"trireme/internal/fault"
 )
 
 // Packed is documents joined and cut into rows of one length; what is left at the end is
@@ -24,7 +26,7 @@ var (
 // newPacked cuts rows of length tokens; docs says that documents are kept apart.
 func newPacked(f *tokenFile, length int, docs bool) (*Packed, error) {
 	if f.tokens < int64(length) {
-		return nil, fmt.Errorf("data: %s has %d tokens, fewer than one row of sequence_length %d. try: --set data.sequence_length=%d, or more text", f.path, f.tokens, length, max(2, f.tokens))
+		return nil, fault.Try(fmt.Errorf("data: %s has %d tokens, fewer than one row of sequence_length %d", f.path, f.tokens, length), "%s, or more text", fault.Set("data.sequence_length", max(2, f.tokens)))
 	}
 	return &Packed{f, length, docs}, nil
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"trireme/internal/fault"
 	"trireme/internal/filekind"
 )
 
@@ -63,8 +63,8 @@ func (s *source) readParquet(file int, skip func(n int64) bool, f func(*entry) e
 		return given
 	case err == nil:
 		return nil
-	case errors.Is(err, errParquet) && !strings.Contains(err.Error(), "try: "):
-		return fmt.Errorf("data: %s: %w. try: fetch or write the file again", where, err)
+	case errors.Is(err, errParquet) && !fault.Tried(err):
+		return fault.Try(fmt.Errorf("data: %s: %w", where, err), "fetch or write the file again")
 	default:
 		return rowError(where, err)
 	}
@@ -106,7 +106,7 @@ func openParquet(in *os.File) (*parquet.File, error) {
 func parquetRowCount(path string) (rows int64, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library, on a damaged file
-			err = fmt.Errorf("data: %s: %w: %v. try: fetch or write the file again", path, errParquet, p)
+			err = fault.Try(fmt.Errorf("data: %s: %w: %v", path, errParquet, p), "fetch or write the file again")
 		}
 	}()
 	in, err := os.Open(path)
@@ -159,7 +159,7 @@ func checkGroups(m *format.FileMetaData) error {
 	for _, g := range m.RowGroups {
 		for _, c := range g.Columns {
 			if codec := c.MetaData.Codec; codec == format.Lz4Raw {
-				return errors.New("its values are compressed with LZ4, which cannot be read here. try: write it with zstd or snappy")
+				return fault.Try(errors.New("its values are compressed with LZ4, which cannot be read here"), "write it with zstd or snappy")
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 		for _, row := range buf[:n] {
 			for _, v := range row {
 				if k := v.Kind(); (k == parquet.ByteArray || k == parquet.FixedLenByteArray) && !v.IsNull() && int64(len(v.ByteArray())) > s.maxRow {
-					return fmt.Errorf("a value has %s bytes, above data.max_row_bytes %s. try: shorter rows, or --set data.max_row_bytes=N", thousands(len(v.ByteArray())), thousands(int(s.maxRow)))
+					return fault.Try(fmt.Errorf("a value has %s bytes, above data.max_row_bytes %s", thousands(len(v.ByteArray())), thousands(int(s.maxRow))), "shorter rows, or %s", fault.Set("data.max_row_bytes", "N"))
 				}
 			}
 			fields, err := a.row(row)
@@ -210,7 +210,7 @@ func checkParquet(in io.ReaderAt, name string, size int64) error {
 	if n, err := in.ReadAt(first, 0); err != nil && err != io.EOF {
 		return err
 	} else if k, ok := filekind.Of(name, first[:n]); ok {
-		return fmt.Errorf("it is %s, not Parquet. try: %s", k.Name, k.Try)
+		return fault.Try(fmt.Errorf("it is %s, not Parquet", k.Name), "%s", k.Try)
 	}
 	if size < 12 {
 		return fmt.Errorf("%w: it has %d bytes", errParquet, size)
@@ -227,7 +227,7 @@ func checkParquet(in io.ReaderAt, name string, size int64) error {
 	case string(head[:]) != parquetMagic:
 		return fmt.Errorf("%w, or none: its first bytes are % x", errParquet, head)
 	case string(tail[4:]) != parquetMagic:
-		return fmt.Errorf("%w: it is cut short. try: fetch it again", errParquet)
+		return fault.Try(fmt.Errorf("%w: it is cut short", errParquet), "fetch it again")
 	case footer > size-12:
 		return fmt.Errorf("%w: it tells of a footer of %d bytes in a file of %d", errParquet, footer, size)
 	default:

@@ -2,7 +2,8 @@ package data
 
 import (
 	"fmt"
-	"strings"
+
+	"trireme/internal/fault"
 )
 
 // place is where a record or a document came from: a file of a list, and a line or a row in
@@ -24,10 +25,10 @@ func (p place) file() int { return int(p >> placeFile) }
 
 // rowError is what is wrong with a row, with what to do about it unless err says that itself.
 func rowError(where string, err error) error {
-	if strings.Contains(err.Error(), "try: ") {
+	if fault.Tried(err) {
 		return fmt.Errorf("data: %s: %w", where, err)
 	}
-	return fmt.Errorf("data: %s: %w. try: mend or remove this row", where, err)
+	return fault.Try(fmt.Errorf("data: %s: %w", where, err), "mend or remove this row")
 }
 
 // in names the place.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/internal/jinja"
 	"trireme/tokenizer"
 )
@@ -113,7 +114,7 @@ func (e *textEncoder) sameCut(whole, before, after string) bool {
 func (r *record) text(key string) (string, error) {
 	v, ok := r.fields[key]
 	if !ok {
-		return "", fmt.Errorf("no key %q: the row has keys %s. try: --set data.text_field=...", key, r.keys())
+		return "", fault.Try(fmt.Errorf("no key %q: the row has keys %s", key, r.keys()), "%s", fault.Set("data.text_field", "..."))
 	}
 	s, ok := v.(string)
 	if !ok {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"trireme/internal/fault"
 )
 
 // rowEncoder is the task of rows that are tokenized already: input_ids and, optionally,
@@ -18,7 +20,7 @@ func (rowEncoder) fingerprint() string { return "input_ids" }
 
 func (rowEncoder) encode(r *record, ex *example) (ok bool, err error) {
 	if _, ok := r.fields["input_ids"]; !ok {
-		return false, fmt.Errorf("no input_ids: the row has keys %s. try: rows that all have it, or another data.format", r.keys())
+		return false, fault.Try(fmt.Errorf("no input_ids: the row has keys %s", r.keys()), "rows that all have it, or another data.format")
 	}
 	if ex.IDs, err = ints(ex.IDs, r, "input_ids"); err != nil {
 		return false, err
@@ -115,7 +117,7 @@ func typeName(v any) string {
 }
 
 func vocabError(id int32, vocab int) error {
-	return fmt.Errorf("token id %d, but the model's vocabulary has %d: the data was made with another tokenizer. try: that one's model, or --set model.vocab_size=%d", id, vocab, id+1)
+	return fault.Try(fmt.Errorf("token id %d, but the model's vocabulary has %d: the data was made with another tokenizer", id, vocab), "that one's model, or %s", fault.Set("model.vocab_size", id+1))
 }
 
 // below is an error unless all ids of a token file are below vocab; 0 is any.

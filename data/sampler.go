@@ -1,6 +1,10 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+
+	"trireme/internal/fault"
+)
 
 // State is a position in the data: the next sample of a run. It is the same for every rank
 // and says nothing of how many there are, so a run may go on in a world of another size.
@@ -41,7 +45,7 @@ func NewSequence(n, batch int, seed uint64, shuffle, dropLast bool) (*Sequence, 
 	case n < batch:
 		return nil, fmt.Errorf("data: %d rows for a global batch of %d: they do not fill it", n, batch)
 	case n > maxPermutation:
-		return nil, fmt.Errorf("data: %d samples are more than the %d that can be put in order. try: --set data.shuffle=false", n, maxPermutation)
+		return nil, fault.Try(fmt.Errorf("data: %d samples are more than the %d that can be put in order", n, maxPermutation), "%s", fault.Set("data.shuffle", "false"))
 	}
 	return &Sequence{n: n, batch: batch, seed: seed, shuffle: shuffle, dropLast: dropLast,
 		at: State{Seed: seed, Len: n}, epoch: -1}, nil
@@ -101,9 +105,9 @@ func (s *Sequence) SeekStep(step int64) error {
 func (s *Sequence) Restore(at State) error {
 	switch {
 	case at.Len != s.n:
-		return fmt.Errorf("data: the dataset has %d rows, the stored position is in one of %d. try: the data that the run began with, or --resume none", s.n, at.Len)
+		return fault.Try(fmt.Errorf("data: the dataset has %d rows, the stored position is in one of %d", s.n, at.Len), "the data that the run began with, or %s", fault.Set("resume", "none"))
 	case at.Seed != s.seed && s.shuffle:
-		return fmt.Errorf("data: the data's seed is %d, the stored position is in an order with seed %d. try: --seed %d, or --resume none", s.seed, at.Seed, at.Seed)
+		return fault.Try(fmt.Errorf("data: the data's seed is %d, the stored position is in an order with seed %d", s.seed, at.Seed), "%s, or %s", fault.Set("training.seed", at.Seed), fault.Set("resume", "none"))
 	case at.Epoch < 0 || at.Sample < 0 || at.Sample >= int64(s.n) || at.Step < 0 || at.Samples < 0:
 		return fmt.Errorf("data: no such position: %+v", at)
 	}

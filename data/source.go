@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"sync/atomic"
+
+	"trireme/internal/fault"
 )
 
 // source is the files that a configuration names, and how to read them.
@@ -159,9 +161,9 @@ func (s *source) first() (*record, error) {
 		return errStop
 	})
 	if err == nil && r == nil {
-		err = fmt.Errorf("data: %s holds no rows. try: another data.path", s.path)
+		err = fault.Try(fmt.Errorf("data: %s holds no rows", s.path), "another data.path")
 		if s.slices != "" {
-			err = fmt.Errorf("data: %s has no row of %s. try: a split that begins earlier", s.path, s.slices)
+			err = fault.Try(fmt.Errorf("data: %s has no row of %s", s.path, s.slices), "a split that begins earlier")
 		}
 	}
 	return r, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 )
 
 // slice is part of a split, as the library datasets writes it: train[:1000], train[-10%:].
@@ -40,7 +41,7 @@ func parseSplit(text string) ([]slice, error) {
 func parseSlice(text string) (s slice, err error) {
 	m := sliceForm.FindStringSubmatch(text)
 	if m == nil {
-		return s, fmt.Errorf("%q is not a split. try: train, train[:1000], train[10%%:20%%] or train[-500:]", text)
+		return s, fault.Try(fmt.Errorf("%q is not a split", text), "train, train[:1000], train[10%%:20%%] or train[-500:]")
 	}
 	s = slice{text: text, split: splitWords[strings.ToLower(m[1])], percent: m[3]+m[5] != "", pct1: m[6] == "pct1_dropremainder"}
 	if s.split == "" {
@@ -50,7 +51,7 @@ func parseSlice(text string) (s slice, err error) {
 	case m[6] != "" && !s.pct1 && m[6] != "closest":
 		return s, fmt.Errorf("%q: rounding: %w", text, conf.NotOneOf(m[6], "closest", "pct1_dropremainder"))
 	case m[6] != "" && !s.percent:
-		return s, fmt.Errorf("%q rounds, and has no percent. try: without (%s)", text, m[6])
+		return s, fault.Try(fmt.Errorf("%q rounds, and has no percent", text), "without (%s)", m[6])
 	}
 	for _, b := range []struct {
 		text string
@@ -113,7 +114,7 @@ func (s slice) counts() bool {
 // n is not read unless counts says so.
 func (s slice) rows(n int64) (from, to int64, err error) {
 	if s.percent && s.pct1 && n < 100 {
-		return 0, 0, fmt.Errorf("%s: pct1_dropremainder takes nothing of the %d rows there are: it needs 100. try: without it", s.text, n)
+		return 0, 0, fault.Try(fmt.Errorf("%s: pct1_dropremainder takes nothing of the %d rows there are: it needs 100", s.text, n), "without it")
 	}
 	bound := func(b *int64, open int64) int64 {
 		if b == nil {
@@ -212,7 +213,7 @@ func (c Config) sliceRows(path string, files []string, s slice) (from, to int64,
 		return 0, 0, err
 	}
 	if src.format == FormatText || src.format == FormatTokens {
-		return 0, 0, fmt.Errorf("%s asks for rows, and files of %s have none. try: %s, or data.eval_fraction to keep a share for evaluation", s.text, src.format, s.split)
+		return 0, 0, fault.Try(fmt.Errorf("%s asks for rows, and files of %s have none", s.text, src.format), "%s, or data.eval_fraction to keep a share for evaluation", s.split)
 	}
 	n := int64(0)
 	if s.counts() {
@@ -221,9 +222,9 @@ func (c Config) sliceRows(path string, files []string, s slice) (from, to int64,
 		}
 	}
 	if from, to, err = s.rows(n); err == nil && from >= to {
-		err = fmt.Errorf("%s selects no row. try: a slice that ends behind its first row", s.text)
+		err = fault.Try(fmt.Errorf("%s selects no row", s.text), "a slice that ends behind its first row")
 		if s.counts() {
-			err = fmt.Errorf("%s selects none of the %d rows. try: a larger slice", s.text, n)
+			err = fault.Try(fmt.Errorf("%s selects none of the %d rows", s.text, n), "a larger slice")
 		}
 	}
 	return from, to, err
@@ -237,7 +238,7 @@ func (f found) split(s slice, others bool) ([]string, error) {
 	case len(f.named) > 0:
 		return nil, fmt.Errorf("there are no files of %s, only of %s", s.split, strings.Join(slices.Sorted(maps.Keys(f.named)), ", "))
 	case s.split != splitTrain && !others:
-		return nil, fmt.Errorf("no file name contains a split, so all rows are %s and none are %s. try: %s", splitTrain, s.split, s.asTrain())
+		return nil, fault.Try(fmt.Errorf("no file name contains a split, so all rows are %s and none are %s", splitTrain, s.split), "%s", s.asTrain())
 	}
 	return f.files, nil
 }

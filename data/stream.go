@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"trireme/internal/fault"
 	"trireme/internal/filekind"
 )
 
@@ -29,18 +30,18 @@ const (
 
 // readable are files that another format reads, by their first bytes.
 var readable = []struct {
-	bytes, name, help string
+	bytes, name, ending, format string
 }{
-	{parquetMagic, "a Parquet file", "call it .parquet, or --set data.format=parquet"},
-	{npyMagic, "an array of NumPy", "call it .npy, or --set data.format=tokens"},
-	{tokenMagic, "a token file", "call it .tok, or --set data.format=tokens"},
+	{parquetMagic, "a Parquet file", ".parquet", "parquet"},
+	{npyMagic, "an array of NumPy", ".npy", "tokens"},
+	{tokenMagic, "a token file", ".tok", "tokens"},
 }
 
 // refuse is the error for a file that begins as one of another kind does; nil for others.
 func (s *stream) refuse(head []byte, format string) error {
 	for _, m := range readable {
 		if bytes.HasPrefix(head, []byte(m.bytes)) {
-			return fmt.Errorf("it is %s, not %s. try: %s", m.name, orText(format), m.help)
+			return fault.Try(fmt.Errorf("it is %s, not %s", m.name, orText(format)), "call it %s, or %s", m.ending, fault.Set("data.format", m.format))
 		}
 	}
 	k, ok := filekind.Of(s.path, head)
@@ -50,7 +51,7 @@ func (s *stream) refuse(head []byte, format string) error {
 	if strings.HasPrefix(k.Name, "an Arrow file") && isSaved(filepath.Dir(s.path)) {
 		k.Try = convertSaved(filepath.Dir(s.path))
 	}
-	return fmt.Errorf("it is %s, not %s. try: %s", k.Name, orText(format), k.Try)
+	return fault.Try(fmt.Errorf("it is %s, not %s", k.Name, orText(format)), "%s", k.Try)
 }
 
 // stream reads a text file, whatever it is compressed with. Errors of reading name the file.
@@ -95,7 +96,7 @@ func (s *stream) begin(r *bufio.Reader) error {
 	}
 	switch {
 	case compression == "gz" && kind != "gzip" || compression == "zst" && kind != "zstd":
-		return fmt.Errorf("its name says .%s, but its first bytes are % x. try: take the ending off, if it is not compressed", compression, head[:min(4, len(head))])
+		return fault.Try(fmt.Errorf("its name says .%s, but its first bytes are % x", compression, head[:min(4, len(head))]), "take the ending off, if it is not compressed")
 	case kind == "gzip":
 		s.kind = kind
 		z, err := gzip.NewReader(r)
@@ -151,19 +152,19 @@ func (s *stream) Read(b []byte) (int, error) {
 func (s *stream) cause(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the compressed file is cut short. try: fetch it again")
+		return fault.Try(errors.New("the compressed file is cut short"), "fetch it again")
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrCRCMismatch):
-		return errors.New("the compressed file is damaged: its checksum differs. try: fetch it again")
+		return fault.Try(errors.New("the compressed file is damaged: its checksum differs"), "fetch it again")
 	case errors.Is(err, zstd.ErrUnknownDictionary):
-		return errors.New("it is compressed with a zstd dictionary, which the file does not hold. try: zstd -d -D DICTIONARY")
+		return fault.Try(errors.New("it is compressed with a zstd dictionary, which the file does not hold"), "zstd -d -D DICTIONARY")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return fmt.Errorf("its zstd window is larger than %d MiB. try: zstd -d --long=31, and compress it again without --long", maxWindow>>20)
+		return fault.Try(fmt.Errorf("its zstd window is larger than %d MiB", maxWindow>>20), "zstd -d --long=31, and compress it again without --long")
 	}
 	var system *fs.PathError
 	if s.kind == "" || errors.As(err, &system) {
 		return err
 	}
-	return fmt.Errorf("the file is damaged, or only begins as %s does: %s. try: fetch it again", s.kind, strings.TrimPrefix(err.Error(), s.kind+": "))
+	return fault.Try(fmt.Errorf("the file is damaged, or only begins as %s does: %s", s.kind, strings.TrimPrefix(err.Error(), s.kind+": ")), "fetch it again")
 }
 
 // Close ends reading.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"trireme/internal/fault"
 	"trireme/tokenizer"
 )
 
@@ -30,13 +31,13 @@ type Purpose struct {
 func (p Purpose) fits(c Config, format string, r *record) error {
 	switch {
 	case p.Task == Classify && format != FormatClassification && format != FormatRows:
-		return fmt.Errorf("data: %s has keys %s, which are of the format %s: the model tells labels apart, and that has none. try: --set data.columns.label=KEY", r.where, r.keys(), format)
+		return fault.Try(fmt.Errorf("data: %s has keys %s, which are of the format %s: the model tells labels apart, and that has none", r.where, r.keys(), format), "%s", fault.Set("data.columns.label", "KEY"))
 	case p.Task != Classify && format == FormatClassification:
-		return fmt.Errorf("data: %s: rows of the format classification have a label each, and the model predicts tokens. try: a model for sequence classification, or data.format: auto to learn the texts", r.where)
+		return fault.Try(fmt.Errorf("data: %s: rows of the format classification have a label each, and the model predicts tokens", r.where), "a model for sequence classification, or data.format: auto to learn the texts")
 	case format != FormatAlpaca && format != FormatPrompt && format != FormatChat && format != FormatShareGPT && c.ChatTemplate != "":
-		return fmt.Errorf("data: %s: chat_template is %s, and rows of the format %s are no conversations. try: without chat_template", r.where, c.ChatTemplate, format)
+		return fault.Try(fmt.Errorf("data: %s: chat_template is %s, and rows of the format %s are no conversations", r.where, c.ChatTemplate, format), "without chat_template")
 	case p.Task == Masked && learnsAnswers(format):
-		return fmt.Errorf("data: %s: rows of the format %s have answers, and the model fills in masked tokens. try: rows with a text", r.where, format)
+		return fault.Try(fmt.Errorf("data: %s: rows of the format %s have answers, and the model fills in masked tokens", r.where, format), "rows with a text")
 	}
 	return nil
 }

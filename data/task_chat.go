@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/internal/jinja"
 	"trireme/tokenizer"
 )
@@ -220,7 +221,7 @@ func (e *chatEncoder) list(r *record, name string) ([]jinja.Map, error) {
 	key := e.columns.key(name)
 	v, ok := r.fields[key]
 	if !ok {
-		return nil, fmt.Errorf("no key %q: the row has keys %s. try: --set data.columns.%s=KEY", key, r.keys(), name)
+		return nil, fault.Try(fmt.Errorf("no key %q: the row has keys %s", key, r.keys()), "%s", fault.Set("data.columns."+name, "KEY"))
 	}
 	list, ok := v.([]any)
 	if !ok {
@@ -288,7 +289,7 @@ func (e *chatEncoder) checkRole(role string, message int) error {
 		return nil
 	}
 	known := slices.Concat(chatRoles, slices.DeleteFunc(slices.Clone(e.roles), func(r string) bool { return slices.Contains(chatRoles, r) }))
-	return fmt.Errorf("message %d has the role %q, which is none of %s. try: one of them; data.format: sharegpt, whose roles are human and gpt; or a chat template that names it", message, role, strings.Join(known, ", "))
+	return fault.Try(fmt.Errorf("message %d has the role %q, which is none of %s", message, role, strings.Join(known, ", ")), "one of them; data.format: sharegpt, whose roles are human and gpt; or a chat template that names it")
 }
 
 // shareGPTRoles are who speaks in ShareGPT's files.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"trireme/internal/fault"
 )
 
 const (
@@ -117,7 +119,7 @@ func (s *source) cleanPiece(file int, b []byte, line int64) (string, error) {
 // where there is none.
 func (s *source) cleanText(text, column string) (string, error) {
 	if strings.IndexByte(text, 0) >= 0 {
-		return "", fmt.Errorf("a NUL byte%s: this is not text. try: the file as text in UTF-8", inColumn(column))
+		return "", fault.Try(fmt.Errorf("a NUL byte%s: this is not text", inColumn(column)), "the file as text in UTF-8")
 	}
 	return s.cleanString(text, column)
 }

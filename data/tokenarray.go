@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/internal/filekind"
 )
 
@@ -48,7 +49,7 @@ func findArray(name string, head []byte, size int64) (a tokenArray, err error) {
 	case len(head) >= 12 && le.Uint32(head) == llmcMagic4 && le.Uint32(head[4:]) == 7:
 		a = tokenArray{llmcHeader, 4, int64(le.Uint32(head[8:]))}
 	case isKind && kind.Sure:
-		return a, fmt.Errorf("it is %s, and no token file. try: %s", kind.Name, kind.Try)
+		return a, fault.Try(fmt.Errorf("it is %s, and no token file", kind.Name), "%s", kind.Try)
 	case ext == ".npy":
 		return a, errors.New("not an array of NumPy")
 	case ext == ".bin" && size%4 == 0 && isWide(head):

@@ -9,7 +9,8 @@ import (
 	"math"
 	"os"
 	"sort"
-	"strings"
+
+	"trireme/internal/fault"
 )
 
 // tokenFile is a token file in memory-mapped form.
@@ -48,8 +49,8 @@ func openTokens(path string) (*tokenFile, error) {
 	}
 	t, err := mapArray(f, head, st.Size())
 	if err != nil {
-		if !strings.Contains(err.Error(), "try: ") {
-			err = fmt.Errorf("%w. try: write or fetch it again, or data.format, if it holds no tokens", err)
+		if !fault.Tried(err) {
+			err = fault.Try(err, "write or fetch it again, or data.format, if it holds no tokens")
 		}
 		return nil, fmt.Errorf("data: %s: %w", path, err)
 	}
@@ -68,7 +69,7 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 	}
 	info, err := parseTokenHeader(h[:], st.Size())
 	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w. try: write or fetch it again", name, err)
+		return nil, fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or fetch it again")
 	}
 	t := &tokenFile{tokenInfo: *info, path: name}
 	if t.data, t.unmap, err = mapFile(f, int(st.Size())); err != nil {
@@ -81,7 +82,7 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 		at += n
 	}
 	if err := t.check(); err != nil {
-		return nil, errors.Join(fmt.Errorf("data: %s: %w. try: write or fetch it again", name, err), t.close())
+		return nil, errors.Join(fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or fetch it again"), t.close())
 	}
 	return t, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 // maxTSVRow bounds a row of several lines, which is read anew with each of them.
@@ -35,7 +37,7 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 		row, open = tabFields(row[:0], text.String())
 		switch {
 		case keys == nil && open:
-			return fmt.Errorf("data: %s:%d: a quote in the header is not closed. try: close it", name, begin)
+			return fault.Try(fmt.Errorf("data: %s:%d: a quote in the header is not closed", name, begin), "close it")
 		case keys == nil:
 			text.Reset()
 			if keys, err = s.header(row); err != nil {
@@ -45,7 +47,7 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 		case open && (goesOn || len(row) < len(keys)) && text.Len() <= maxTSVRow:
 			return nil
 		case open && goesOn:
-			return fmt.Errorf("data: %s:%d: a quote is not closed within %d KiB. try: close it, or put another before it", name, begin, maxTSVRow>>10)
+			return fault.Try(fmt.Errorf("data: %s:%d: a quote is not closed within %d KiB", name, begin, maxTSVRow>>10), "close it, or put another before it")
 		case len(row) != len(keys):
 			return fieldCountError(name, begin, len(row), len(keys))
 		}
@@ -53,7 +55,7 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 		return s.giveRow(lineOf(file, begin), keys, row, f)
 	})
 	if err == nil && text.Len() > 0 {
-		err = fmt.Errorf("data: %s:%d: %d fields, but the header has %d, and a quote is not closed. try: close it, or put another before it", name, begin, len(row), len(keys))
+		err = fault.Try(fmt.Errorf("data: %s:%d: %d fields, but the header has %d, and a quote is not closed", name, begin, len(row), len(keys)), "close it, or put another before it")
 	}
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 // Bytes is an amount of memory. GB is 1e9 bytes and GiB 2^30, and so are the other units.
@@ -21,9 +23,7 @@ var units = []struct {
 
 // ParseBytes reads a number with its unit: 80GB, 79.6 GiB, 512MiB.
 func ParseBytes(text string) (b Bytes, err error) {
-	if err = b.parse(text); err != nil {
-		err = fmt.Errorf("device: %w", err)
-	}
+	err = b.parse(text)
 	return b, err
 }
 
@@ -42,9 +42,9 @@ func (b *Bytes) parse(text string) error {
 		return nil
 	}
 	if _, err := strconv.ParseFloat(t, 64); err == nil {
-		return fmt.Errorf("%q has no unit. try: %sGB (1e9 bytes), or %sGiB (2^30)", text, t, t)
+		return fault.Try(fmt.Errorf("%q has no unit", text), "%sGB (1e9 bytes), or %sGiB (2^30)", t, t)
 	}
-	return fmt.Errorf("%q is no amount of memory. try: 80GB (80e9 bytes), or 80GiB (80 x 2^30)", text)
+	return fault.Try(fmt.Errorf("%q is no amount of memory", text), "80GB (80e9 bytes), or 80GiB (80 x 2^30)")
 }
 
 // UnmarshalText reads what ParseBytes does; nothing is 0.

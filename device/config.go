@@ -1,9 +1,9 @@
 package device
 
 import (
-	"fmt"
 	"runtime"
 
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -29,9 +29,9 @@ func DefaultConfig() Config { return Config{Name: "cpu"} }
 func (c Config) Validate() error {
 	switch {
 	case c.Name != "cpu":
-		return fmt.Errorf("device: name %q: Trireme trains on cpu; GPUs are not supported yet. try: --set device.name=cpu", c.Name)
+		return fault.Try(fault.At("name", "%q: Trireme trains on cpu; GPUs are not supported yet", c.Name), "%s", fault.Set("device.name", "cpu"))
 	case c.Threads < 0:
-		return fmt.Errorf("device: threads is %d: it must not be negative", c.Threads)
+		return fault.At("threads", "is %d: it must not be negative", c.Threads)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"trireme/internal/backend/cpu"
 	"trireme/internal/backend/meta"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -46,5 +47,5 @@ func Open(name string, o Options) (Device, error) {
 	case "meta":
 		return meta.New(), nil
 	}
-	return nil, fmt.Errorf("device: there is no device %q; there are cpu and meta. try: --set device.name=cpu", name)
+	return nil, fault.Try(fmt.Errorf("device: there is no device %q; there are cpu and meta", name), "%s", fault.Set("device.name", "cpu"))
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"trireme/internal/fault"
 	"trireme/model"
 )
 
@@ -25,7 +26,7 @@ func EndTokens(dir string) ([]int32, error) {
 		EOS json.RawMessage `json:"eos_token_id"`
 	}
 	if err := json.Unmarshal(b, &c); err != nil {
-		return nil, fmt.Errorf("generate: %s is no JSON object (%w). try: fetch it again, or remove it", path, err)
+		return nil, fault.Try(fmt.Errorf("generate: %s is no JSON object (%w)", path, err), "fetch it again, or remove it")
 	}
 	if len(c.EOS) == 0 || string(c.EOS) == "null" {
 		return nil, nil
@@ -36,7 +37,7 @@ func EndTokens(dir string) ([]int32, error) {
 	}
 	var many []int32
 	if err := json.Unmarshal(c.EOS, &many); err != nil {
-		return nil, fmt.Errorf("generate: %s: eos_token_id is neither an id nor a list of ids. try: \"eos_token_id\": N there, the tokenizer's number for the end", path)
+		return nil, fault.Try(fmt.Errorf("generate: %s: eos_token_id is neither an id nor a list of ids", path), `"eos_token_id": N there, the tokenizer's number for the end`)
 	}
 	return many, nil
 }

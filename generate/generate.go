@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tensor"
 )
@@ -38,10 +39,10 @@ func (o Options) Validate() error {
 }
 
 // ErrNoText says that a model does not predict the next token.
-var ErrNoText = errors.New("generate: this model does not predict the next token: it cannot continue a text. try: trireme eval")
+var ErrNoText = fault.Try(errors.New("generate: this model does not predict the next token: it cannot continue a text"), "trireme eval")
 
 // ErrNaN says that a model computes NaN, which no token can be chosen from.
-var ErrNaN = errors.New("generate: the model's logits are NaN: its weights are NaN or infinite, or its files are damaged. try: another model or checkpoint")
+var ErrNaN = fault.Try(errors.New("generate: the model's logits are NaN: its weights are NaN or infinite, or its files are damaged"), "another model or checkpoint")
 
 // Tokens yields new ids after prompt. The model computes each row once and keeps its keys and
 // values; where the text grows longer than positions, it begins anew with the newer half.
@@ -81,11 +82,11 @@ func check(m model.Model, prompt []int32, o Options) error {
 		return ErrNoText
 	}
 	if len(prompt) == 0 {
-		return errors.New("generate: the prompt has no tokens. try: a longer one")
+		return fault.Try(errors.New("generate: the prompt has no tokens"), "a longer one")
 	}
 	for _, id := range prompt {
 		if id < 0 || int(id) >= m.Info().Vocab {
-			return fmt.Errorf("generate: the prompt has token id %d, the model's vocabulary %d: the tokenizer is another model's. try: the model's own", id, m.Info().Vocab)
+			return fault.Try(fmt.Errorf("generate: the prompt has token id %d, the model's vocabulary %d: the tokenizer is another model's", id, m.Info().Vocab), "the model's own")
 		}
 	}
 	return nil

@@ -38,6 +38,9 @@ func (e *Error) Error() string {
 	return s
 }
 
+// Tried says whether Try is known.
+func (e *Error) Tried() bool { return e.Try != "" }
+
 func (e *Error) Unwrap() []error {
 	var errs []error
 	for _, err := range []error{e.Kind, e.Err} {

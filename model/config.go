@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"trireme/internal/fault"
 	"trireme/internal/filekind"
 	"trireme/tensor"
 )
@@ -59,9 +60,9 @@ type Config struct {
 func (r Registry) ReadConfig(path string) (*Config, error) {
 	data, err := ReadFile(path)
 	if dir := filepath.Dir(path); errors.Is(err, syscall.ENOTDIR) {
-		return nil, fmt.Errorf("model: %s is a file, and a model is a directory with config.json and model.safetensors. try: %s, or --set model.config=%s for random weights", dir, filepath.Dir(dir), dir)
+		return nil, fault.Try(fmt.Errorf("model: %s is a file, and a model is a directory with config.json and model.safetensors", dir), "%s, or %s for random weights", filepath.Dir(dir), fault.Set("model.config", dir))
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("model: %s does not exist: a model is a directory with config.json and model.safetensors. try: a directory with both, or OWNER/NAME of the hub", path)
+		return nil, fault.Try(fmt.Errorf("model: %s does not exist: a model is a directory with config.json and model.safetensors", path), "a directory with both, or OWNER/NAME of the hub")
 	} else if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
@@ -76,18 +77,18 @@ func ReadFile(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case st.IsDir() && filepath.Base(path) != "config.json":
-		return nil, fmt.Errorf("%s is a directory, not a config.json. try: model.path %s for its weights, or model.config %s for random ones", path, path, filepath.Join(path, "config.json"))
+		return nil, fault.Try(fmt.Errorf("%s is a directory, not a config.json", path), "model.path %s for its weights, or model.config %s for random ones", path, filepath.Join(path, "config.json"))
 	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file. try: the directory of a model", path)
+		return nil, fault.Try(fmt.Errorf("%s is not a file", path), "the directory of a model")
 	case st.Size() > maxConfig:
-		return nil, fmt.Errorf("%s has %d bytes: that is no %s. try: the directory of a model", path, st.Size(), filepath.Base(path))
+		return nil, fault.Try(fmt.Errorf("%s has %d bytes: that is no %s", path, st.Size(), filepath.Base(path)), "the directory of a model")
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	if k, ok := filekind.Of(path, data[:min(len(data), filekind.Head)]); ok {
-		return nil, fmt.Errorf("%s is %s. try: %s", path, k.Name, k.Try)
+		return nil, fault.Try(fmt.Errorf("%s is %s", path, k.Name), "%s", k.Try)
 	}
 	return bytes.TrimPrefix(data, []byte("\ufeff")), nil // some editors begin files with a byte order mark
 }
@@ -120,9 +121,9 @@ func (r Registry) ParseConfig(path string, data []byte) (*Config, error) {
 		what = "model_type " + head.ModelType
 	}
 	if what == "model_type " {
-		return nil, fmt.Errorf("model: %s names neither architectures nor model_type. try: \"architectures\": [\"%s\"] there, or another of %s", path, r.Known()[0], strings.Join(r.Known()[1:], ", "))
+		return nil, fault.Try(fmt.Errorf("model: %s names neither architectures nor model_type", path), `"architectures": ["%s"] there, or another of %s`, r.Known()[0], strings.Join(r.Known()[1:], ", "))
 	}
-	return nil, fmt.Errorf("model: %s: architecture %s is not known. known: %s. try: a model of one of these", path, what, strings.Join(r.Known(), ", "))
+	return nil, fault.Try(fmt.Errorf("model: %s: architecture %s is not known. known: %s", path, what, strings.Join(r.Known(), ", ")), "a model of one of these")
 }
 
 // With is the configuration with other values of some keys of config.json; nil takes a key away.
@@ -196,9 +197,9 @@ func Decode(data []byte, v any) error {
 		if key == "" {
 			key = "it"
 		}
-		return fmt.Errorf("line %d: %s is %s: it must be %s", line(data, mistyped.Offset), key, found(mistyped.Value), wanted(mistyped.Type))
+		return atLine(data, mistyped.Offset, fault.At(key, "is %s: it must be %s", found(mistyped.Value), wanted(mistyped.Type)))
 	case errors.As(err, &syntax):
-		return fmt.Errorf("line %d: not JSON: %w. try: fetch the file again, if it is cut short", line(data, syntax.Offset), err)
+		return fault.Try(atLine(data, syntax.Offset, fmt.Errorf("not JSON: %w", err)), "fetch the file again, if it is cut short")
 	}
 	return err
 }
@@ -237,6 +238,10 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-func line(data []byte, offset int64) int {
-	return 1 + strings.Count(string(data[:min(offset, int64(len(data)))]), "\n")
+// atLine is err with its line, where data has several.
+func atLine(data []byte, offset int64, err error) error {
+	if bytes.IndexByte(data, '\n') < 0 {
+		return err
+	}
+	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:min(offset, int64(len(data)))], []byte("\n")), err)
 }

@@ -1,6 +1,10 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+
+	"trireme/internal/fault"
+)
 
 // NextMultiple is the least multiple of d that is not below n: what a size may be in place of one
 // that does not divide. d is positive.
@@ -33,7 +37,7 @@ func CheckSizes(sizes []Size, parameters func() float64) error {
 		}
 	}
 	if n := parameters(); n > mostParameters {
-		return fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be. try: smaller sizes", n, float64(mostParameters))
+		return fault.Try(fmt.Errorf("the sizes make %.3g parameters: at most %.3g can be", n, float64(mostParameters)), "smaller sizes")
 	}
 	return nil
 }

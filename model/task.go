@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 // tasks are the names that For takes, and how the architectures for them end.
@@ -54,7 +56,7 @@ func (c *Config) For(task string) (*Config, error) {
 		}
 		switch names := c.Family.architectures(stem, t.endings); {
 		case len(names) == 0:
-			return nil, fmt.Errorf("model: %s: %w %s. known: %s. try: a model of one of these, or another model.task", c.Path, ErrTask, task, strings.Join(c.Family.Architectures, ", "))
+			return nil, fault.Try(fmt.Errorf("model: %s: %w %s. known: %s", c.Path, ErrTask, task, strings.Join(c.Family.Architectures, ", ")), "a model of one of these, or another model.task")
 		case slices.Contains(names, now):
 			return c, nil
 		default:
@@ -76,7 +78,7 @@ func (c *Config) forBase(now, stem string) (*Config, error) {
 		}
 	}
 	if len(names) != 1 {
-		return nil, fmt.Errorf("model: %s: %s can be trained for %s. try: --set model.task=%s", c.Path, now, strings.Join(could, " and "), could[0])
+		return nil, fault.Try(fmt.Errorf("model: %s: %s can be trained for %s", c.Path, now, strings.Join(could, " and ")), "%s", fault.Set("model.task", could[0]))
 	}
 	return c.With(map[string]any{"architectures": names})
 }

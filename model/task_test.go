@@ -20,7 +20,7 @@ func TestFor(t *testing.T) {
 		`"architectures": ["EncForMaskedLM"], for sequence_classification`: "EncForSequenceClassification",
 		`"architectures": ["EncForMaskedLM"], for causal_lm`:               "no architecture for task causal_lm. known: EncForSequenceClassification, EncForMaskedLM",
 		`"architectures": ["EncForPreTraining"], for masked_lm`:            "EncForMaskedLM",
-		`"architectures": ["EncModel"], for `:                              "EncModel can be trained for masked_lm and sequence_classification. try: --set model.task=masked_lm",
+		`"architectures": ["EncModel"], for `:                              "EncModel can be trained for masked_lm and sequence_classification. try: model.task=masked_lm",
 		`"architectures": ["Dec2Model"], for `:                             "Dec2LMHeadModel",
 		`"architectures": ["Dec2Model"], for causal_lm`:                    "Dec2LMHeadModel",
 		`"architectures": ["DecForCausalLM"], for causal_lm`:               "DecForCausalLM",

@@ -3,6 +3,8 @@ package monitor
 import (
 	"fmt"
 	"slices"
+
+	"trireme/internal/fault"
 )
 
 // Config is the node `logging`: what is printed and recorded, and how often.
@@ -45,9 +47,9 @@ func Default() Config { return Config{LogEveryNSteps: 1, TensorBoard: true, View
 func (c Config) Validate() error {
 	switch {
 	case c.LogEveryNSteps < 1:
-		return fmt.Errorf("monitor: log_every_n_steps is %d: it must be at least 1", c.LogEveryNSteps)
+		return fault.At("log_every_n_steps", "is %d: it must be at least 1", c.LogEveryNSteps)
 	case !slices.Contains(c.View.Choices(), string(c.View)):
-		return fmt.Errorf("monitor: view %q is neither auto nor never", c.View)
+		return fault.At("view", "%q is neither auto nor never", c.View)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"trireme/autograd"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -69,7 +70,7 @@ func (s *RopeScaling) validate() error {
 		return nil
 	case "linear", "llama3", "yarn":
 	default:
-		return fmt.Errorf("nn: rope_scaling type %q is not known (default, linear, llama3, yarn are). try: a model with one of these", s.Type)
+		return fault.Try(fmt.Errorf("nn: rope_scaling type %q is not known (default, linear, llama3, yarn are)", s.Type), "a model with one of these")
 	}
 	context := s.OriginalMaxPositionEmbeddings
 	switch {

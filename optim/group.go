@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -81,10 +82,10 @@ func (g Grouping) Check(params []Param) error {
 	}
 	for i, group := range g.Groups {
 		if _, err := path.Match(group.Match, ""); err != nil {
-			return fmt.Errorf("training.parameter_groups: match %q is no pattern. try: a name, or * for any run of characters", group.Match)
+			return fault.Try(fmt.Errorf("training.parameter_groups: match %q is no pattern", group.Match), "a name, or * for any run of characters")
 		}
 		if !used[i] {
-			return fmt.Errorf("training.parameter_groups: no parameter that trains matches %q (or an earlier group has it). try: a pattern for a name such as %s", group.Match, first(params))
+			return fault.Try(fmt.Errorf("training.parameter_groups: no parameter that trains matches %q (or an earlier group has it)", group.Match), "a pattern for a name such as %s", first(params))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -70,18 +71,21 @@ func DefaultLossScaling() LossScaling { return LossScaling{Kind: AutoScaler, Ini
 // Validate checks ranges, all at once.
 func (c LossScaling) Validate() error {
 	var errs []error
-	bad := func(wrong bool, format string, args ...any) {
+	bad := func(wrong bool, key, format string, args ...any) {
 		if wrong {
-			errs = append(errs, fmt.Errorf("optim: "+format, args...))
+			errs = append(errs, fault.At(key, format, args...))
 		}
 	}
-	bad(c.InitialScalePower < 0 || c.InitialScalePower > 127, "initial_scale_power is %d: it must be between 0 and 127", c.InitialScalePower)
-	bad(c.GrowthInterval < 0, "growth_interval is %d: it must not be negative", c.GrowthInterval)
-	bad(c.Hysteresis < 0, "hysteresis is %d: it must not be negative", c.Hysteresis)
-	bad(!(c.MinScale >= 0 && c.MinScale <= math.MaxFloat32), "min_scale is %v: it must be a number, 0 or more", c.MinScale)
-	bad(!(c.LossScale >= 0 && c.LossScale <= math.MaxFloat32), "loss_scale is %v: it must be a number, 0 or more", c.LossScale)
-	bad(c.Kind == StaticScaler && c.LossScale == 0, "loss_scale is 0, and kind static: it must be positive. try: loss_scale: 1024, or kind: torch")
-	bad(c.Kind != StaticScaler && c.LossScale > 0, "loss_scale is %v, and kind %s: only static has it. try: kind: static", c.LossScale, c.Kind)
+	bad(c.InitialScalePower < 0 || c.InitialScalePower > 127, "initial_scale_power", "is %d: it must be between 0 and 127", c.InitialScalePower)
+	bad(c.GrowthInterval < 0, "growth_interval", "is %d: it must not be negative", c.GrowthInterval)
+	bad(c.Hysteresis < 0, "hysteresis", "is %d: it must not be negative", c.Hysteresis)
+	bad(!(c.MinScale >= 0 && c.MinScale <= math.MaxFloat32), "min_scale", "is %v: it must be a number, 0 or more", c.MinScale)
+	bad(!(c.LossScale >= 0 && c.LossScale <= math.MaxFloat32), "loss_scale", "is %v: it must be a number, 0 or more", c.LossScale)
+	if c.Kind == StaticScaler && c.LossScale == 0 {
+		errs = append(errs, fault.Try(fault.At("loss_scale", "is 0, and kind is static: it must be positive"),
+			"%s, or %s", fault.Set("precision.loss_scaling.loss_scale", 1024), fault.Set("precision.loss_scaling.kind", "torch")))
+	}
+	bad(c.Kind != StaticScaler && c.LossScale > 0, "loss_scale", "is %v, and kind %s: only static has it", c.LossScale, c.Kind)
 	return errors.Join(errs...)
 }
 

@@ -2,12 +2,12 @@ package optim
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 )
 
 // Schedule gives the learning rate of each optimizer step: the keys of the node `training` that
@@ -79,14 +79,14 @@ var schedules = []string{
 // Validate checks the kind and the numbers. Its errors begin with the configuration's keys.
 func (c Schedule) Validate() error {
 	var errs []error
-	bad := func(wrong bool, format string, args ...any) {
+	bad := func(wrong bool, key, format string, args ...any) {
 		if wrong {
-			errs = append(errs, fmt.Errorf(format, args...))
+			errs = append(errs, fault.At(key, format, args...))
 		}
 	}
 	oneOf := func(key, value string, names ...string) {
 		err := conf.OneOf(value, names...)
-		bad(err != nil, "%s: %w", key, err)
+		bad(err != nil, key, "%w", err)
 	}
 	oneOf("lr_scheduler", c.LRScheduler, schedules...)
 	oneOf("lr_decay_type", c.LRDecayType, "linear", "cosine", "1-sqrt")
@@ -103,27 +103,29 @@ func (c Schedule) Validate() error {
 		key   string
 		value float64
 	}{{"min_lr_ratio", c.MinLRRatio}, {"warmup_ratio", c.WarmupRatio}, {"warmup_min_ratio", c.WarmupMinRatio}, {"lr_decay_ratio", c.LRDecayRatio}} {
-		bad(!(ratio.value >= 0 && ratio.value <= 1), "%s is %v: it must be between 0 and 1", ratio.key, ratio.value)
+		bad(!(ratio.value >= 0 && ratio.value <= 1), ratio.key, "is %v: it must be between 0 and 1", ratio.value)
 	}
-	bad(!(c.LearningRate >= 0) || math.IsInf(c.LearningRate, 0), "learning_rate is %v: it must be a number, 0 or more", c.LearningRate)
-	bad(!(c.MinLR >= 0) || math.IsInf(c.MinLR, 0), "min_lr is %v: it must be a number, 0 or more", c.MinLR)
-	bad(c.MinLR > 0 && c.MinLRRatio > 0, "min_lr is %v, and min_lr_ratio %v: one of them", c.MinLR, c.MinLRRatio)
-	bad(c.WarmupSteps < 0, "warmup_steps is %d: it must not be negative", c.WarmupSteps)
-	bad(c.WarmupRatio > 0 && c.WarmupSteps > 0, "warmup_steps is %d, and warmup_ratio %v: one of them. try: --set training.warmup_ratio=0", c.WarmupSteps, c.WarmupRatio)
-	bad(c.LRDecaySteps < 0, "lr_decay_steps is %d: it must not be negative", c.LRDecaySteps)
-	bad(c.LRDecayRatio > 0 && c.LRDecaySteps > 0, "lr_decay_steps is %d, and lr_decay_ratio %v: one of them", c.LRDecaySteps, c.LRDecayRatio)
-	bad(c.LRCycles < 1, "lr_cycles is %d: it must be at least 1", c.LRCycles)
-	bad(!(c.LRPower > 0) || math.IsInf(c.LRPower, 0), "lr_power is %v: it must be positive", c.LRPower)
-	bad(!(c.LREnd >= 0) || math.IsInf(c.LREnd, 0), "lr_end is %v: it must be a number, 0 or more", c.LREnd)
-	bad(c.LRTimescale < 0, "lr_timescale is %d: it must not be negative", c.LRTimescale)
-	if c.LRScheduler == "wsd" {
-		bad(c.LRDecaySteps == 0 && c.LRDecayRatio == 0, "lr_scheduler is wsd, which needs the length of its decay. try: --set training.lr_decay_ratio=0.2")
+	bad(!(c.LearningRate >= 0) || math.IsInf(c.LearningRate, 0), "learning_rate", "is %v: it must be a number, 0 or more", c.LearningRate)
+	bad(!(c.MinLR >= 0) || math.IsInf(c.MinLR, 0), "min_lr", "is %v: it must be a number, 0 or more", c.MinLR)
+	bad(c.MinLR > 0 && c.MinLRRatio > 0, "min_lr", "is %v, and min_lr_ratio %v: one of them", c.MinLR, c.MinLRRatio)
+	bad(c.WarmupSteps < 0, "warmup_steps", "is %d: it must not be negative", c.WarmupSteps)
+	if c.WarmupRatio > 0 && c.WarmupSteps > 0 {
+		errs = append(errs, fault.Try(fault.At("warmup_steps", "is %d, and warmup_ratio %v: one of them", c.WarmupSteps, c.WarmupRatio), "%s", fault.Set("training.warmup_ratio", 0)))
+	}
+	bad(c.LRDecaySteps < 0, "lr_decay_steps", "is %d: it must not be negative", c.LRDecaySteps)
+	bad(c.LRDecayRatio > 0 && c.LRDecaySteps > 0, "lr_decay_steps", "is %d, and lr_decay_ratio %v: one of them", c.LRDecaySteps, c.LRDecayRatio)
+	bad(c.LRCycles < 1, "lr_cycles", "is %d: it must be at least 1", c.LRCycles)
+	bad(!(c.LRPower > 0) || math.IsInf(c.LRPower, 0), "lr_power", "is %v: it must be positive", c.LRPower)
+	bad(!(c.LREnd >= 0) || math.IsInf(c.LREnd, 0), "lr_end", "is %v: it must be a number, 0 or more", c.LREnd)
+	bad(c.LRTimescale < 0, "lr_timescale", "is %d: it must not be negative", c.LRTimescale)
+	if c.LRScheduler == "wsd" && c.LRDecaySteps == 0 && c.LRDecayRatio == 0 {
+		errs = append(errs, fault.Try(fault.At("lr_scheduler", "is wsd, which needs the length of its decay"), "%s", fault.Set("training.lr_decay_ratio", 0.2)))
 	}
 	return errors.Join(errs...)
 }
 
 // Unused says which keys are set that this schedule does not use, a line each.
-func (c Schedule) Unused() (notes []string) {
+func (c Schedule) Unused() (notes []error) {
 	d := DefaultSchedule()
 	for _, k := range []struct {
 		key   string
@@ -143,7 +145,7 @@ func (c Schedule) Unused() (notes []string) {
 		{"lr_timescale", c.LRTimescale != 0, c.LRTimescale, []string{"inverse_sqrt"}},
 	} {
 		if k.set && !slices.Contains(k.kinds, c.LRScheduler) {
-			notes = append(notes, fmt.Sprintf("%s %v has no effect: lr_scheduler is %s. used by %s", k.key, k.value, c.LRScheduler, strings.Join(k.kinds, ", ")))
+			notes = append(notes, fault.At(k.key, "%v has no effect: lr_scheduler is %s. used by %s", k.value, c.LRScheduler, strings.Join(k.kinds, ", ")))
 		}
 	}
 	return notes

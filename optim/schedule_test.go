@@ -36,7 +36,7 @@ func TestScheduleRejects(t *testing.T) {
 		want string
 	}{
 		"an unknown kind":         {func(s *Schedule) { s.LRScheduler = "cosin" }, `lr_scheduler: "cosin" is not one of`},
-		"wsd without a decay":     {func(s *Schedule) { s.LRScheduler = "wsd" }, "lr_scheduler is wsd, which needs the length of its decay. try: --set training.lr_decay_ratio=0.2"},
+		"wsd without a decay":     {func(s *Schedule) { s.LRScheduler = "wsd" }, "lr_scheduler is wsd, which needs the length of its decay. try: training.lr_decay_ratio=0.2"},
 		"a warm-up of another":    {func(s *Schedule) { s.LRScheduler, s.WarmupType = "WarmupLR", "cosine" }, `warmup_type: "cosine" is not one of log, linear`},
 		"wsd has no log":          {func(s *Schedule) { s.LRScheduler, s.LRDecaySteps, s.WarmupType = "wsd", 1, "log" }, `warmup_type: "log" is not one of linear, cosine, 1-sqrt`},
 		"a share above 1":         {func(s *Schedule) { s.MinLRRatio = 1.5 }, "min_lr_ratio is 1.5: it must be between 0 and 1"},

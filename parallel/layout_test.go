@@ -144,10 +144,10 @@ func TestResolve(t *testing.T) {
 		{"hybrid_shard", 0, 0, 8, 1, 8, ""},
 		{"4", 0, 2, 6, 3, 2, ""},
 		{"hybrid_shard", 3, 0, 6, 3, 2, ""},
-		{"hybrid_shard", 4, 0, 6, 0, 0, "6 ranks do not divide"},
-		{"hybrid_shard", 0, 7, 6, 0, 0, "6 ranks do not divide"},
-		{"full_shard", 1, 2, 1, 0, 0, "try: --nproc 2"},
-		{"zero_2", 2, 2, 4, 0, 0, "has no replicas"},
+		{"hybrid_shard", 4, 0, 6, 0, 0, "does not divide the 6 ranks"},
+		{"hybrid_shard", 0, 7, 6, 0, 0, "does not divide the 6 ranks"},
+		{"full_shard", 1, 2, 1, 0, 0, "try: ranks=2"},
+		{"zero_2", 2, 2, 4, 0, 0, "strategy shard_grad_op has none"},
 		{"zero_4", 0, 0, 4, 0, 0, "is not one of"},
 	} {
 		cfg := Default()

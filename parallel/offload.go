@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"trireme/internal/disk"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -74,13 +75,13 @@ func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tenso
 		if *at == nil {
 			f, err := e.files.open(dir)
 			if err != nil {
-				return nil, fmt.Errorf("parallel: offload: %w. try: another path", err)
+				return nil, fault.Try(fmt.Errorf("parallel: offload: %w", err), "another path")
 			}
 			*at = f
 		}
 		s, err := (*at).Reserve(int64(n * dt.Size()))
 		if err != nil {
-			return nil, fmt.Errorf("parallel: offload: rank %d: %w. try: a path with more space", e.g.World.Rank(), err)
+			return nil, fault.Try(fmt.Errorf("parallel: offload: rank %d: %w", e.g.World.Rank(), err), "a path with more space")
 		}
 		place = s
 	}

@@ -3,6 +3,8 @@ package parallel
 import (
 	"errors"
 	"fmt"
+
+	"trireme/internal/fault"
 )
 
 // Offload is the node `offload`: training state that rests in files of this rank and is read while
@@ -89,16 +91,16 @@ func DefaultOffload() Offload {
 func (c Offload) Validate() error {
 	var errs []error
 	if n := c.Optimizer.SubGroupSize; n < 0 {
-		errs = append(errs, fmt.Errorf("optimizer.sub_group_size is %d: it must not be negative", n))
+		errs = append(errs, fault.At("optimizer.sub_group_size", "is %d: it must not be negative", n))
 	}
 	if n := c.Optimizer.BufferCount; n < 4 {
-		errs = append(errs, fmt.Errorf("optimizer.buffer_count is %d: it must be at least 4", n))
+		errs = append(errs, fault.At("optimizer.buffer_count", "is %d: it must be at least 4", n))
 	}
 	if r := c.Optimizer.Ratio; !(r >= 0 && r <= 1) {
-		errs = append(errs, fmt.Errorf("optimizer.ratio is %v: it must be between 0 and 1", r))
+		errs = append(errs, fault.At("optimizer.ratio", "is %v: it must be between 0 and 1", r))
 	}
 	if n := c.Params.MaxInCPU; n < 0 {
-		errs = append(errs, fmt.Errorf("params.max_in_cpu is %d: it must not be negative", n))
+		errs = append(errs, fault.At("params.max_in_cpu", "is %d: it must not be negative", n))
 	}
 	return errors.Join(errs...)
 }
@@ -106,7 +108,7 @@ func (c Offload) Validate() error {
 // Suits refuses what a strategy cannot do.
 func (c Offload) Suits(s Strategy) error {
 	if c.Params.Device == OffloadNVMe && !s.Params {
-		return fmt.Errorf("parallel: offload.params.device is %s, and strategy %s keeps parameters whole in memory. try: --set parallel.strategy=full_shard, or offload.params.device=none (offload.optimizer works with any)", c.Params.Device, s.Name)
+		return fault.Try(fmt.Errorf("parallel: offload.params.device is %s, and strategy %s keeps parameters whole in memory", c.Params.Device, s.Name), "%s, or offload.params.device=none (offload.optimizer works with any)", fault.Set("parallel.strategy", "full_shard"))
 	}
 	return nil
 }

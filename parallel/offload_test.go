@@ -207,7 +207,7 @@ func TestOffloadSuits(t *testing.T) {
 	for _, s := range []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard"} {
 		d := division{world: 1, accumulation: 1, replicas: 1, strategy: s, steps: 1, poison: -1, offload: nvme(t.TempDir())}
 		_, errs := wide.train(t, d)
-		if whole := s != "full_shard" && s != "hybrid_shard"; whole != (errs[0] != nil) || whole && !strings.Contains(errs[0].Error(), "try: --set parallel.strategy=full_shard") {
+		if whole := s != "full_shard" && s != "hybrid_shard"; whole != (errs[0] != nil) || whole && !strings.Contains(errs[0].Error(), "try: parallel.strategy=full_shard") {
 			t.Errorf("%s: %v", s, errs[0])
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 )
 
 // Strategy says which parts of the training state are divided over the shard axis of the mesh.
@@ -52,7 +53,7 @@ func ParseStrategy(name string) (Strategy, error) {
 			}
 		}
 	}
-	return Strategy{}, fmt.Errorf("parallel: strategy: %w", conf.NotOneOf(name, append(StrategyNames(), "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...))
+	return Strategy{}, conf.NotOneOf(name, append(StrategyNames(), "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...)
 }
 
 // Config is the node `parallel`: how the model is divided among ranks.
@@ -120,22 +121,22 @@ func seconds(s float64) time.Duration { return time.Duration(min(s, 1e9) * float
 // Validate checks what does not depend on the world.
 func (c Config) Validate() error {
 	if _, err := ParseStrategy(c.Strategy); err != nil {
-		return err
+		return fault.At("strategy", "%w", err)
 	}
 	if err := conf.OneOf(c.Backend, "auto", "shm", "tcp"); err != nil {
-		return fmt.Errorf("parallel: backend: %w", err)
+		return fault.At("backend", "%w", err)
 	}
 	switch {
 	case c.Mesh.Replicate < 0 || c.Mesh.Shard < 0:
-		return fmt.Errorf("parallel: mesh %dx%d has a negative extent. try: 0, which is worked out", c.Mesh.Replicate, c.Mesh.Shard)
+		return fault.Try(fault.At("mesh", "%dx%d has a negative extent", c.Mesh.Replicate, c.Mesh.Shard), "0, which is worked out")
 	case !(c.Timeout > 0):
-		return fmt.Errorf("parallel: timeout_seconds is %v: it must be positive", c.Timeout)
+		return fault.At("timeout_seconds", "is %v: it must be positive", c.Timeout)
 	case !(c.Heartbeat >= 0.1):
-		return fmt.Errorf("parallel: heartbeat_seconds is %v: it must be at least 0.1", c.Heartbeat)
+		return fault.At("heartbeat_seconds", "is %v: it must be at least 0.1", c.Heartbeat)
 	case !(c.GraceSeconds > 0):
-		return fmt.Errorf("parallel: grace_seconds is %v: it must be positive", c.GraceSeconds)
+		return fault.At("grace_seconds", "is %v: it must be positive", c.GraceSeconds)
 	case !(c.StopSeconds > 0):
-		return fmt.Errorf("parallel: stop_seconds is %v: it must be positive", c.StopSeconds)
+		return fault.At("stop_seconds", "is %v: it must be positive", c.StopSeconds)
 	}
 	return c.Gathering.validate()
 }
@@ -147,15 +148,15 @@ func (c Config) ByMachine() bool {
 }
 
 // Resolve is the strategy, and the mesh's extents in a world of so many ranks, of which each machine
-// has local; 0 is all.
+// has local; 0 is all. Errors are at the key that makes it impossible.
 func (c Config) Resolve(world, local int) (s Strategy, replicate, shard int, err error) {
 	if s, err = ParseStrategy(c.Strategy); err != nil {
-		return s, 0, 0, err
+		return s, 0, 0, fault.At("parallel.strategy", "%w", err)
 	}
 	replicate, shard = c.Mesh.Replicate, c.Mesh.Shard
 	switch {
 	case c.ByMachine() && local > 0 && world%local != 0:
-		return s, 0, 0, fmt.Errorf("parallel: %s shards inside machines of %d ranks, which do not divide the %d ranks there are. try: --set parallel.mesh.shard=%d", s.Name, local, world, world)
+		return s, 0, 0, fault.Try(fmt.Errorf("parallel: %s shards inside machines of %d ranks, which do not divide the %d ranks there are", s.Name, local, world), "%s", fault.Set("parallel.mesh.shard", world))
 	case c.ByMachine() && local > 0:
 		replicate, shard = world/local, local
 	case replicate == 0 && shard == 0:
@@ -167,15 +168,13 @@ func (c Config) Resolve(world, local int) (s Strategy, replicate, shard int, err
 	}
 	switch {
 	case replicate*shard != world && c.Mesh.Replicate > 0 && c.Mesh.Shard > 0:
-		return s, 0, 0, fmt.Errorf("parallel: the mesh needs %d ranks (replicate %d x shard %d), and this run has %d. try: --nproc %d, or parallel.mesh.shard 0 (computed)",
-			replicate*shard, replicate, shard, world, replicate*shard)
+		return s, 0, 0, fault.Try(fault.At("parallel.mesh", "needs %d ranks (replicate %d x shard %d), and this run has %d", replicate*shard, replicate, shard, world), "%s, or parallel.mesh.shard 0 (computed)", fault.Set(fault.Ranks, replicate*shard))
 	case replicate*shard != world:
-		return s, 0, 0, fmt.Errorf("parallel: %d ranks do not divide by parallel.mesh (replicate %d, shard %d). try: a divisor of %d, or 0 (computed)",
-			world, c.Mesh.Replicate, c.Mesh.Shard, world)
+		return s, 0, 0, fault.Try(fault.At("parallel.mesh", "(replicate %d, shard %d) does not divide the %d ranks of this run", c.Mesh.Replicate, c.Mesh.Shard, world), "a divisor of %d, or 0 (computed)", world)
 	case replicate > 1 && !s.Replicas:
-		return s, 0, 0, fmt.Errorf("parallel: strategy %s has no replicas, the mesh has %d. try: hybrid_shard, or mesh.replicate 1", s.Name, replicate)
+		return s, 0, 0, fault.Try(fault.At("parallel.mesh", "has %d replicas, and strategy %s has none", replicate, s.Name), "hybrid_shard, or mesh.replicate 1")
 	case s.Params && c.ReshardAfterForward > KeepWhole && shard%int(c.ReshardAfterForward) != 0:
-		return s, 0, 0, fmt.Errorf("parallel: reshard_after_forward is %d, which does not divide the %d ranks that shard. try: --set parallel.reshard_after_forward=true, or a divisor", c.ReshardAfterForward, shard)
+		return s, 0, 0, fault.Try(fault.At("parallel.reshard_after_forward", "is %d, which does not divide the %d ranks that shard", c.ReshardAfterForward, shard), "%s, or a divisor", fault.Set("parallel.reshard_after_forward", "true"))
 	}
 	return s, replicate, shard, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"trireme/internal/disk"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -119,7 +120,7 @@ func (e *Engine) settle(s *stage) {
 }
 
 func offloadFailed(err error) error {
-	return fmt.Errorf("offload: %w. try: another path, with space for it, or device: none", err)
+	return fault.Try(fmt.Errorf("offload: %w", err), "another path, with space for it, or device: none")
 }
 
 // fetch begins to read the parameters that lie in a file into dst. What it returns waits for them;

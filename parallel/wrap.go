@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/nn"
 )
 
@@ -56,11 +57,11 @@ func (p *WrapPolicy) UnmarshalText(text []byte) error {
 func (w Wrap) Validate() error {
 	switch {
 	case w.MinNumParams < 0:
-		return fmt.Errorf("min_num_params is %d: it must be at least 0", w.MinNumParams)
+		return fault.At("min_num_params", "is %d: it must be at least 0", w.MinNumParams)
 	case w.Policy == WrapList && len(w.Units) == 0:
-		return fmt.Errorf("units is empty, and policy is list: name units. try: --set parallel.wrap.units=[layers]")
+		return fault.Try(fault.At("units", "is empty, and policy is list: name units"), "%s", fault.Set("parallel.wrap.units", "[layers]"))
 	case w.Policy != WrapList && len(w.Units) > 0:
-		return fmt.Errorf("units is given, and policy is %s. try: --set parallel.wrap.policy=list", w.Policy)
+		return fault.Try(fault.At("units", "is given, and policy is %s", w.Policy), "%s", fault.Set("parallel.wrap.policy", "list"))
 	}
 	return nil
 }

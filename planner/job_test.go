@@ -443,7 +443,7 @@ func TestKeys(t *testing.T) {
 				for _, c := range k(j) {
 					sources := []conf.Source{}
 					for _, key := range c.Keys {
-						sources = append(sources, conf.Set(key))
+						sources = append(sources, conf.Set("--set", key))
 					}
 					loaded, err := conf.Load(j.Config, sources...)
 					if err != nil {

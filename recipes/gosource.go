@@ -11,6 +11,7 @@ import (
 	"trireme/data"
 	"trireme/device"
 	"trireme/generate"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tokenizer"
 	"trireme/train"
@@ -68,7 +69,7 @@ func GoSource() *Recipe {
 // Prepare learns the tokenizer, unless an earlier run has.
 func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
 	if r.noCache != nil {
-		return &train.InputError{Err: fmt.Errorf("%s keeps its tokenizer in the user's cache directory: %w. try: HOME=DIR trireme train", r.Name, r.noCache)}
+		return &train.InputError{Err: fault.Try(fmt.Errorf("%s keeps its tokenizer in the user's cache directory: %w", r.Name, r.noCache), "HOME=DIR trireme train")}
 	}
 	if _, err := os.Stat(filepath.Join(r.Tokenizer, "tokenizer.json")); err == nil {
 		return nil

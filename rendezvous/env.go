@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 // Env is who this process is, as its launcher says. The zero value is not valid: see Single.
@@ -40,13 +42,13 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	case !rank && !size:
 		return e, nil
 	case !size:
-		return e, fmt.Errorf("rendezvous: RANK is set but WORLD_SIZE is not. try: both, as torchrun sets them, or neither")
+		return e, fault.Try(errors.New("rendezvous: RANK is set but WORLD_SIZE is not"), "both, as torchrun sets them, or neither")
 	case !rank:
 		// Some schedulers export WORLD_SIZE to a single process as well.
 		if v, _ := lookup("WORLD_SIZE"); strings.TrimSpace(v) == "1" {
 			return e, nil
 		}
-		return e, fmt.Errorf("rendezvous: WORLD_SIZE is set but RANK is not. try: both, as torchrun sets them, or neither")
+		return e, fault.Try(errors.New("rendezvous: WORLD_SIZE is set but RANK is not"), "both, as torchrun sets them, or neither")
 	}
 	r := reader{lookup: lookup}
 	e.Launched = true
@@ -70,7 +72,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	}
 	if !e.OneMachine() && e.WorldSize > 1 {
 		if _, ok := lookup("MASTER_ADDR"); !ok {
-			return Env{}, fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d. try: MASTER_ADDR=HOST, where rank 0 runs", e.WorldSize, e.LocalWorldSize)
+			return Env{}, fault.Try(fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d", e.WorldSize, e.LocalWorldSize), "MASTER_ADDR=HOST, where rank 0 runs")
 		}
 	}
 	var err error
@@ -143,7 +145,7 @@ func (r *reader) number(name string, absent, low, high int) int {
 	n, err := strconv.Atoi(strings.TrimSpace(v))
 	switch {
 	case err != nil:
-		r.err = fmt.Errorf("rendezvous: %s=%q is not a number. try: unset it, or the number that a launcher sets", name, v)
+		r.err = fault.Try(fmt.Errorf("rendezvous: %s=%q is not a number", name, v), "unset it, or the number that a launcher sets")
 	case n < low || n > high:
 		r.err = fmt.Errorf("rendezvous: %s=%d is not between %d and %d", name, n, low, high)
 	default:

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"trireme/internal/fault"
 )
 
 // Config is how to join; its zero value is the default.
@@ -151,7 +153,7 @@ func meetingPlace(ctx context.Context, env Env) (string, error) {
 	}
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, env.MasterAddr)
 	if err != nil || len(ips) == 0 {
-		return "", fmt.Errorf("rendezvous: MASTER_ADDR=%s does not resolve: %w. try: its address in numbers", env.MasterAddr, err)
+		return "", fault.Try(fmt.Errorf("rendezvous: MASTER_ADDR=%s does not resolve: %w", env.MasterAddr, err), "its address in numbers")
 	}
 	ip := ips[0]
 	for _, a := range ips { // every machine takes the same kind of address
@@ -196,5 +198,5 @@ func listen(ctx context.Context, addrs []string) (net.Listener, error) {
 			break
 		}
 	}
-	return nil, fmt.Errorf("rendezvous: rank 0 cannot listen on %s or the %d ports tried after it: %w. try: another MASTER_PORT", addrs[0], len(errs)-1, errs[len(errs)-1])
+	return nil, fault.Try(fmt.Errorf("rendezvous: rank 0 cannot listen on %s or the %d ports tried after it: %w", addrs[0], len(errs)-1, errs[len(errs)-1]), "another MASTER_PORT")
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"trireme/internal/fault"
 )
 
 // Where a launcher leaves the job's secret: the number of an inherited descriptor of a
@@ -45,7 +47,7 @@ func readSecret(lookup func(string) (string, bool)) ([]byte, error) {
 		}
 		if st, err := f.Stat(); err == nil && st.Mode().Perm()&0o077 != 0 {
 			f.Close()
-			return nil, fmt.Errorf("rendezvous: %s is readable by others (mode %#o). try: chmod 600 %s", path, st.Mode().Perm(), path)
+			return nil, fault.Try(fmt.Errorf("rendezvous: %s is readable by others (mode %#o)", path, st.Mode().Perm()), "chmod 600 %s", path)
 		}
 		return secretOf(f, SecretFileVar)
 	}

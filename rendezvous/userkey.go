@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"trireme/internal/fault"
 )
 
 const (
@@ -22,7 +24,7 @@ func userSecret() ([]byte, error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("trireme-%d", os.Getuid()))
 	b, err := userSecretIn(path)
 	if err != nil {
-		return nil, fmt.Errorf("rendezvous: the key of this user's processes: %w. try: %s=FILE (mode 0600), or another TMPDIR for all ranks", err, SecretFileVar)
+		return nil, fault.Try(fmt.Errorf("rendezvous: the key of this user's processes: %w", err), "%s=FILE (mode 0600), or another TMPDIR for all ranks", SecretFileVar)
 	}
 	return b, nil
 }

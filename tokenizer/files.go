@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/fault"
 	"trireme/internal/filekind"
 )
 
@@ -57,9 +58,9 @@ func wholeFile(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file. try: another tokenizer", path)
+		return nil, fault.Try(fmt.Errorf("%s is not a file", path), "another tokenizer")
 	case st.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes: that is no tokenizer. try: another", path, st.Size())
+		return nil, fault.Try(fmt.Errorf("%s has %d bytes: that is no tokenizer", path, st.Size()), "another")
 	}
 	blob, err := os.ReadFile(path)
 	if err != nil {
@@ -67,7 +68,7 @@ func wholeFile(path string) ([]byte, error) {
 	}
 	isJSON := strings.HasSuffix(path, ".json")
 	if k, ok := filekind.Of(path, blob[:min(len(blob), filekind.Head)]); ok && (k.Sure || isJSON) {
-		return nil, fmt.Errorf("%s is %s. try: %s", path, k.Name, k.Try)
+		return nil, fault.Try(fmt.Errorf("%s is %s", path, k.Name), "%s", k.Try)
 	}
 	if isJSON {
 		blob = bytes.TrimPrefix(blob, []byte("\ufeff")) // some editors begin files with a byte order mark

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 // Load reads a tokenizer: a file, or of a directory the first that is there of
@@ -29,7 +31,7 @@ func Load(path string) (*Tokenizer, error) {
 				return loadFile(file)
 			}
 		}
-		return nil, fmt.Errorf("tokenizer: %s has none of %s. try: --tokenizer DIR (data.tokenizer: DIR) with one of them", path, strings.Join(mainFiles, ", "))
+		return nil, fault.Try(fmt.Errorf("tokenizer: %s has none of %s", path, strings.Join(mainFiles, ", ")), "%s with one of them", fault.Set("data.tokenizer", "DIR"))
 	}
 	return loadFile(path)
 }
@@ -69,7 +71,7 @@ func loadFile(file string) (*Tokenizer, error) {
 
 // damaged is the error of a file that is none of a tokenizer, or of one that is not known here.
 func damaged(file string, err error) error {
-	return fmt.Errorf("tokenizer: %s: %w. try: fetch it again if it is damaged, or another tokenizer", file, err)
+	return fault.Try(fmt.Errorf("tokenizer: %s: %w", file, err), "fetch it again if it is damaged, or another tokenizer")
 }
 
 // loadVocab reads the merges beside a vocabulary.
@@ -82,7 +84,7 @@ func loadVocab(file string, blob []byte, config map[string]any) (*Tokenizer, err
 	merges := filepath.Join(dir, map[string]string{"vocab.json": "merges.txt", "encoder.json": "vocab.bpe"}[name])
 	blob, err := wholeFile(merges)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("tokenizer: %s has no %s beside it: %w. try: copy it there from where the vocabulary came", file, filepath.Base(merges), fs.ErrNotExist)
+		return nil, fault.Try(fmt.Errorf("tokenizer: %s has no %s beside it: %w", file, filepath.Base(merges), fs.ErrNotExist), "copy it there from where the vocabulary came")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)

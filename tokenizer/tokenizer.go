@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"sync"
+
+	"trireme/internal/fault"
 )
 
 // Tokenizer turns text into ids and back. It is safe for several goroutines at once.
@@ -80,7 +82,7 @@ func (t *Tokenizer) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failed == nil {
-		t.failed = fmt.Errorf("tokenizer: %s: %w. try: another tokenizer", t.path, err)
+		t.failed = fault.Try(fmt.Errorf("tokenizer: %s: %w", t.path, err), "another tokenizer")
 	}
 }
 

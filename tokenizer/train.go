@@ -7,6 +7,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 // TrainOptions says what Train learns.
@@ -31,7 +33,7 @@ func Train(ctx context.Context, texts iter.Seq[string], o TrainOptions) (*Tokeni
 		o.MinCount = 2
 	}
 	if least := 256 + len(o.Special); o.VocabSize < least {
-		return nil, fmt.Errorf("tokenizer: a vocabulary of %d has no room for 256 bytes and %d special tokens. try: %d or more", o.VocabSize, len(o.Special), 256+len(o.Special)+1)
+		return nil, fault.Try(fmt.Errorf("tokenizer: a vocabulary of %d has no room for 256 bytes and %d special tokens", o.VocabSize, len(o.Special)), "%d or more", 256+len(o.Special)+1)
 	}
 	words := newWordCounts()
 	for text := range texts {

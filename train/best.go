@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/monitor"
 )
 
@@ -29,7 +30,7 @@ func metric(name string, e monitor.Evaluation) (v float64, more bool, err error)
 			p = e.MacroF1
 		}
 		if p == nil {
-			return 0, true, fmt.Errorf("train: metric_for_best_model %s is a classifier's; this model predicts tokens. try: eval_loss", name)
+			return 0, true, fault.Try(fmt.Errorf("train: metric_for_best_model %s is a classifier's; this model predicts tokens", name), "eval_loss")
 		}
 		return *p, true, nil
 	}

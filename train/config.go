@@ -10,6 +10,7 @@ import (
 	"trireme/data"
 	"trireme/device"
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/monitor"
 	"trireme/optim"
 	"trireme/parallel"
@@ -49,7 +50,7 @@ type Config struct {
 // Validate checks what belongs to no group.
 func (c Config) Validate() error {
 	if !runName.MatchString(c.Name) {
-		return fmt.Errorf("train: name %q: a run's name has letters, digits, \".\", \"_\" and \"-\", and begins with a letter or a digit", c.Name)
+		return fault.At("name", "%q: a run's name has letters, digits, \".\", \"_\" and \"-\", and begins with a letter or a digit", c.Name)
 	}
 	return nil
 }
@@ -110,26 +111,26 @@ type Training struct {
 // Validate checks ranges, all at once.
 func (c Training) Validate() error {
 	var errs []error
-	bad := func(wrong bool, format string, args ...any) {
+	bad := func(wrong bool, key, format string, args ...any) {
 		if wrong {
-			errs = append(errs, fmt.Errorf("train: "+format, args...))
+			errs = append(errs, fault.At(key, format, args...))
 		}
 	}
-	bad(c.MicroBatchSize < 1, "micro_batch_size is %d: it must be at least 1", c.MicroBatchSize)
-	bad(c.GradientAccumulationSteps < 0, "gradient_accumulation_steps is %d: it must not be negative", c.GradientAccumulationSteps)
-	bad(c.GlobalBatchSize < 0, "global_batch_size is %d: it must not be negative", c.GlobalBatchSize)
-	bad(c.MaxSteps < 0, "max_steps is %d: it must not be negative", c.MaxSteps)
-	bad(c.MaxSteps == 0 && !(c.NumTrainEpochs > 0), "num_train_epochs is %v: it must be positive where max_steps is 0", c.NumTrainEpochs)
-	bad(!(c.WeightDecay >= 0), "weight_decay is %v: it must be 0 or more", c.WeightDecay)
+	bad(c.MicroBatchSize < 1, "micro_batch_size", "is %d: it must be at least 1", c.MicroBatchSize)
+	bad(c.GradientAccumulationSteps < 0, "gradient_accumulation_steps", "is %d: it must not be negative", c.GradientAccumulationSteps)
+	bad(c.GlobalBatchSize < 0, "global_batch_size", "is %d: it must not be negative", c.GlobalBatchSize)
+	bad(c.MaxSteps < 0, "max_steps", "is %d: it must not be negative", c.MaxSteps)
+	bad(c.MaxSteps == 0 && !(c.NumTrainEpochs > 0), "num_train_epochs", "is %v: it must be positive where max_steps is 0", c.NumTrainEpochs)
+	bad(!(c.WeightDecay >= 0), "weight_decay", "is %v: it must be 0 or more", c.WeightDecay)
 	for _, b := range c.Betas {
-		bad(!(b >= 0 && b < 1), "betas has %v: each must be in [0, 1)", b)
+		bad(!(b >= 0 && b < 1), "betas", "has %v: each must be in [0, 1)", b)
 	}
-	bad(!(c.Eps > 0), "eps is %v: it must be positive", c.Eps)
-	bad(!(c.MaxGradNorm >= 0), "max_grad_norm is %v: it must be 0 or more", c.MaxGradNorm)
-	bad(c.MaxSkippedSteps < 0, "max_skipped_steps is %d: it must not be negative", c.MaxSkippedSteps)
-	bad(c.EvalEveryNSteps < 0, "eval_every_n_steps is %d: it must not be negative", c.EvalEveryNSteps)
-	bad(!(c.EvalEveryNEpochs >= 0), "eval_every_n_epochs is %v: it must not be negative", c.EvalEveryNEpochs)
-	bad(c.EvalEveryNSteps > 0 && c.EvalEveryNEpochs > 0, "eval_every_n_steps %d and eval_every_n_epochs %v. try: one of them", c.EvalEveryNSteps, c.EvalEveryNEpochs)
+	bad(!(c.Eps > 0), "eps", "is %v: it must be positive", c.Eps)
+	bad(!(c.MaxGradNorm >= 0), "max_grad_norm", "is %v: it must be 0 or more", c.MaxGradNorm)
+	bad(c.MaxSkippedSteps < 0, "max_skipped_steps", "is %d: it must not be negative", c.MaxSkippedSteps)
+	bad(c.EvalEveryNSteps < 0, "eval_every_n_steps", "is %d: it must not be negative", c.EvalEveryNSteps)
+	bad(!(c.EvalEveryNEpochs >= 0), "eval_every_n_epochs", "is %v: it must not be negative", c.EvalEveryNEpochs)
+	bad(c.EvalEveryNSteps > 0 && c.EvalEveryNEpochs > 0, "eval_every_n_steps", "is %d, and eval_every_n_epochs %v: one of them", c.EvalEveryNSteps, c.EvalEveryNEpochs)
 	return errors.Join(append(errs, c.Schedule.Validate())...)
 }
 
@@ -159,10 +160,9 @@ func (c Training) Accumulation(ranks int) (int, error) {
 		if global > per {
 			try = fmt.Sprintf("%d or %s", global/per*per, try)
 		}
-		return 0, fmt.Errorf("train: global_batch_size %d does not divide by micro_batch_size %d x %d ranks. try: %s", global, micro, ranks, try)
+		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d does not divide by micro_batch_size %d x %d ranks", global, micro, ranks), "%s", try)
 	case global != micro*a*ranks:
-		return 0, fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d. try: global_batch_size %d, or gradient_accumulation_steps 0 (worked out)",
-			global, micro, a, ranks, micro*a*ranks, micro*a*ranks)
+		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d", global, micro, a, ranks, micro*a*ranks), "global_batch_size %d, or gradient_accumulation_steps 0 (worked out)", micro*a*ranks)
 	}
 	return a, nil
 }
@@ -192,9 +192,9 @@ func (c Precision) Types() (p parallel.Precision, err error) {
 		var ok bool
 		switch *t.dt, ok = tensor.ParseDType(t.name); {
 		case !ok:
-			return p, fmt.Errorf("train: %s: %w", t.key, conf.NotOneOf(t.name, "float32", "bfloat16", "float16"))
+			return p, fault.At(t.key, "%w", conf.NotOneOf(t.name, "float32", "bfloat16", "float16"))
 		case *t.dt != tensor.F32 && *t.dt != tensor.BF16 && *t.dt != tensor.F16:
-			return p, fmt.Errorf("train: %s %s cannot be trained in: float32, bfloat16 and float16 can", t.key, *t.dt)
+			return p, fault.At(t.key, "%s cannot be trained in: float32, bfloat16 and float16 can", *t.dt)
 		}
 	}
 	return p, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -27,8 +28,7 @@ func (c ModelConfig) sameCopies(w *weights) error {
 				return err
 			}
 			if !same {
-				return fmt.Errorf("train: %s: config.json ties %s to %s, and they differ. try: \"tie_word_embeddings\": false in config.json, or --set %s to leave it unread",
-					w.files.Name(), other.Name, from.Name, allow("allow_unexpected", []string{other.Name}))
+				return fault.Try(fmt.Errorf("train: %s: config.json ties %s to %s, and they differ", w.files.Name(), other.Name, from.Name), `"tie_word_embeddings": false in config.json, or %s to leave it unread`, allow("allow_unexpected", []string{other.Name}))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"trireme/data"
+	"trireme/internal/fault"
 	"trireme/monitor"
 )
 
@@ -12,7 +13,7 @@ import (
 // none, with the weights of its model, or of deps.Checkpoint. Nothing is written. All ranks call it.
 func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation, err error) {
 	if cfg.Model.drawn() && deps.Checkpoint == "" {
-		return e, input(errors.New("train: there are no weights to evaluate: model names none. try: --model DIR"))
+		return e, input(fault.Try(errors.New("train: there are no weights to evaluate: model names none"), "%s", fault.Set("model.path", "DIR")))
 	}
 	r := &Run{Config: cfg, deps: deps, sink: monitor.Multi(nil), accum: 1}
 	defer func() { err = errors.Join(err, r.Close()) }()

@@ -12,6 +12,7 @@ import (
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/internal/durable"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/nn"
@@ -32,7 +33,7 @@ func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) erro
 		return err
 	}
 	if err := checkpoint.CheckFinite(ctx, r.engine.OwnedParams(), r.deps.Agreement, r.backend); err != nil {
-		return fmt.Errorf("train: no model is exported: %w. try: %s", err, r.finiteAdvice())
+		return fault.Try(fmt.Errorf("train: no model is exported: %w", err), "%s", r.finiteAdvice())
 	}
 	entries, shards := exported(model.Params(r.model), r.engine.OwnedParams(), dt)
 	if r.deps.World.Rank() == 0 {

@@ -7,6 +7,7 @@ import (
 	"trireme/checkpoint"
 	"trireme/device"
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tensor"
 )
@@ -58,7 +59,7 @@ func defaultExport() ExportConfig {
 // Validate refuses files without room.
 func (c ExportConfig) Validate() error {
 	if c.MaxShardSize <= 0 {
-		return fmt.Errorf("max_shard_size is %d bytes: it must be positive. try: 5GB", int64(c.MaxShardSize))
+		return fault.Try(fault.At("max_shard_size", "is %d bytes: it must be positive", int64(c.MaxShardSize)), "5GB")
 	}
 	return nil
 }
@@ -81,7 +82,7 @@ func (cfg Config) exportDType(config *model.Config) (tensor.DType, error) {
 	}
 	dt, ok := tensor.ParseDType(name)
 	if !ok || dt != tensor.F32 && dt != tensor.BF16 && dt != tensor.F16 {
-		return 0, fmt.Errorf("train: export.dtype is model, and the type that %s names is %q: weights are written as float32, bfloat16 or float16. try: --set export.dtype=float32", config.Path, name)
+		return 0, fault.Try(fmt.Errorf("train: export.dtype is model, and the type that %s names is %q: weights are written as float32, bfloat16 or float16", config.Path, name), "%s", fault.Set("export.dtype", "float32"))
 	}
 	return dt, nil
 }

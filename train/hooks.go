@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"trireme/internal/fault"
 	"trireme/monitor"
 )
 
@@ -63,5 +64,5 @@ func (stopping) AfterStep(_ context.Context, r *Run, rec monitor.Record) error {
 	if !r.stopped || rec.Step == rec.MaxSteps {
 		return nil
 	}
-	return fmt.Errorf("%w at step %d of %d. try: the same command with --resume auto", ErrStopped, rec.Step, rec.MaxSteps)
+	return fault.Try(fmt.Errorf("%w at step %d of %d", ErrStopped, rec.Step, rec.MaxSteps), "the same command with %s", fault.Set("resume", "auto"))
 }

@@ -10,6 +10,7 @@ import (
 
 	"trireme/data"
 	"trireme/device"
+	"trireme/internal/fault"
 	"trireme/model"
 )
 
@@ -42,7 +43,7 @@ type Contents struct {
 	Counted        int64          // label tokens of those
 	Empty          int            // rows of those without labels
 	OfRows         bool           // labels are of whole rows, and Counted are those
-	Notes          []string       // what is odd and not wrong, a line each
+	Notes          []error        // what is odd and not wrong, a line each
 	end            *data.EndToken // nil: a row has it as a label, or nothing is known of it
 }
 
@@ -60,7 +61,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	}
 	if dir := cfg.Resume; dir != "auto" && dir != "none" && dir != "" {
 		if _, err := os.Stat(dir); err != nil {
-			return nil, input(fmt.Errorf("train: resume: %w. try: --resume auto, or none", err))
+			return nil, input(fault.Try(fmt.Errorf("train: resume: %w", err), "%s, or none", fault.Set("resume", "auto")))
 		}
 	}
 	info, err := Describe(config)
@@ -140,14 +141,17 @@ func contents(sets *data.Sets, l data.LoaderConfig) (*Contents, error) {
 	of := sets.Train.Info()
 	c := &Contents{
 		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Cut: of.Cut, Barren: of.Barren,
-		OfRows: l.Task == data.Classify, Notes: sets.Notes, end: sets.End,
+		OfRows: l.Task == data.Classify, end: sets.End,
+	}
+	for _, note := range sets.Notes {
+		c.Notes = append(c.Notes, errors.New(note))
 	}
 	if sets.Eval != nil {
 		c.EvalRows = sets.Eval.Len()
 	}
 	err := c.look(sets.Train, l)
 	if c.end != nil && err == nil {
-		c.Notes = append(c.Notes, fmt.Sprintf("the end token %s is never trained, being a label in none of %d rows: the model will not learn to stop with it. try: rows that end with it, or the eos_token that they end with", c.end.Name, c.Looked))
+		c.Notes = append(c.Notes, fault.Try(fmt.Errorf("the end token %s is never trained, being a label in none of %d rows: the model will not learn to stop with it", c.end.Name, c.Looked), "rows that end with it, or the eos_token that they end with"))
 	}
 	return c, err
 }
@@ -175,7 +179,7 @@ func (s *Contents) look(d data.Dataset, l data.LoaderConfig) error {
 		}
 	}
 	if s.Counted == 0 {
-		return input(fmt.Errorf("train: no trained tokens in any of %d rows: every label is masked, or rows have one token. try: another data.path, or labels that are not all %d", s.Rows, data.Ignored))
+		return input(fault.Try(fmt.Errorf("train: no trained tokens in any of %d rows: every label is masked, or rows have one token", s.Rows), "another data.path, or labels that are not all %d", data.Ignored))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"trireme/checkpoint/safetensors"
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/model"
 )
 
@@ -65,15 +66,15 @@ func (c ModelConfig) Validate() error {
 	}
 	switch {
 	case len(given) == 0:
-		return errors.New("train: model names no path and no config. try: --model DIR, or --set model.config=config.json for random weights")
+		return fault.Try(errors.New("names no path and no config"), "%s, or %s for random weights", fault.Set("model.path", "DIR"), fault.Set("model.config", "config.json"))
 	case len(given) > 1:
-		return fmt.Errorf("train: model has both %s. try: one of them", strings.Join(given, " and "))
+		return fault.Try(fmt.Errorf("has both %s", strings.Join(given, " and ")), "one of them")
 	case c.Task != "" && !slices.Contains(model.Tasks(), c.Task):
-		return fmt.Errorf("train: task: %w", conf.NotOneOf(c.Task, model.Tasks()...))
+		return fault.At("task", "%w", conf.NotOneOf(c.Task, model.Tasks()...))
 	case c.NumLabels < 0 || c.NumLabels > maxLabels:
-		return fmt.Errorf("train: num_labels is %d: it must be between 0 and %d", c.NumLabels, maxLabels)
+		return fault.At("num_labels", "is %d: it must be between 0 and %d", c.NumLabels, maxLabels)
 	case c.PadVocabToMultipleOf < 0 || c.PadVocabToMultipleOf > maxLabels:
-		return fmt.Errorf("train: pad_vocab_to_multiple_of is %d: it must be between 0 and %d", c.PadVocabToMultipleOf, maxLabels)
+		return fault.At("pad_vocab_to_multiple_of", "is %d: it must be between 0 and %d", c.PadVocabToMultipleOf, maxLabels)
 	}
 	return nil
 }
@@ -106,7 +107,7 @@ func (c ModelConfig) drawn() bool { return c.Path == "" || c.RandomWeights }
 func (c ModelConfig) openWeights() (*safetensors.Files, error) {
 	files, err := safetensors.OpenModel(c.Path)
 	if errors.Is(err, safetensors.ErrNoWeights) {
-		err = fmt.Errorf("%w. try: --set model.random_weights=true, to draw them", err)
+		err = fault.Try(err, "%s, to draw them", fault.Set("model.random_weights", "true"))
 	}
 	return files, err
 }

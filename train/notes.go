@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 
+	"trireme/internal/fault"
 	"trireme/optim"
 )
 
@@ -10,8 +11,8 @@ import (
 const highRate = 1
 
 // notes are what is odd about a configuration and not wrong, a line each.
-func (c Training) notes(schedule optim.Schedule) (notes []string) {
-	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+func (c Training) notes(schedule optim.Schedule) (notes []error) {
+	add := func(format string, args ...any) { notes = append(notes, fmt.Errorf(format, args...)) }
 	steps, warmup := schedule.TotalSteps, schedule.WarmupSteps
 	last := schedule.At(steps - 1)
 	key := fmt.Sprintf("warmup_steps %d", warmup)
@@ -27,9 +28,11 @@ func (c Training) notes(schedule optim.Schedule) (notes []string) {
 	switch {
 	case warmup < steps || last >= c.LearningRate:
 	case last == 0:
-		add("%s, the run has %s: the learning rate is 0 throughout, and no parameter changes. try: --set training.warmup_steps=0", key, count(steps, "step"))
+		err := fmt.Errorf("%s, the run has %s: the learning rate is 0 throughout, and no parameter changes", key, count(steps, "step"))
+		notes = append(notes, fault.Try(err, "%s", fault.Set("training.warmup_steps", 0)))
 	default:
-		add("%s, the run has %s: the learning rate never reaches %v, it ends at %.3g. try: --set training.warmup_steps=%d", key, count(steps, "step"), c.LearningRate, last, steps/10)
+		err := fmt.Errorf("%s, the run has %s: the learning rate never reaches %v, it ends at %.3g", key, count(steps, "step"), c.LearningRate, last)
+		notes = append(notes, fault.Try(err, "%s", fault.Set("training.warmup_steps", steps/10)))
 	}
 	return append(notes, c.Unused()...)
 }

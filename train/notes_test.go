@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -17,20 +18,23 @@ func TestNotes(t *testing.T) {
 		{"a short warm-up", func(c *Training) { c.WarmupSteps = 11 }, 12, ""},
 		{"a warm-up that is not used", func(c *Training) { c.WarmupSteps, c.LRScheduler = 1000, "constant" }, 12, ""},
 		{"a warm-up as long as the run", func(c *Training) { c.WarmupSteps = 12 }, 12,
-			"warmup_steps 12, the run has 12 steps: the learning rate never reaches 0.0003, it ends at 0.000275. try: --set training.warmup_steps=1"},
+			"warmup_steps 12, the run has 12 steps: the learning rate never reaches 0.0003, it ends at 0.000275. try: training.warmup_steps=1"},
 		{"a longer one", func(c *Training) { c.WarmupSteps = 1000 }, 12,
-			"warmup_steps 1000, the run has 12 steps: the learning rate never reaches 0.0003, it ends at 3.3e-06. try: --set training.warmup_steps=1"},
+			"warmup_steps 1000, the run has 12 steps: the learning rate never reaches 0.0003, it ends at 3.3e-06. try: training.warmup_steps=1"},
 		{"DeepSpeed's", func(c *Training) { c.WarmupSteps, c.LRScheduler = 1000, "WarmupLR" }, 12, "warmup_steps 1000, the run has 12 steps: the learning rate never reaches 0.0003"},
 		{"all of the run", func(c *Training) { c.WarmupRatio = 1 }, 12, "warmup_ratio 1, the run has 12 steps: the learning rate never reaches 0.0003"},
 		{"one step", func(c *Training) { c.WarmupSteps = 1 }, 1,
-			"warmup_steps 1, the run has 1 step: the learning rate is 0 throughout, and no parameter changes. try: --set training.warmup_steps=0"},
+			"warmup_steps 1, the run has 1 step: the learning rate is 0 throughout, and no parameter changes. try: training.warmup_steps=0"},
 		{"a key of another schedule", func(c *Training) { c.LRPower = 2 }, 12, "lr_power 2 has no effect: lr_scheduler is cosine. used by polynomial"},
 		{"a rate of 20", func(c *Training) { c.LearningRate = 20 }, 12, "learning_rate 20: each step moves every parameter by about that much. usual for AdamW: 1e-5 to 1e-2"},
 		{"a rate of 0", func(c *Training) { c.LearningRate = 0 }, 12, "learning_rate is 0: no parameter changes"},
 	} {
 		cfg := Default().Training
 		c.set(&cfg)
-		got := strings.Join(cfg.notes(cfg.Over(c.steps)), "; ")
+		var got string
+		if err := errors.Join(cfg.notes(cfg.Over(c.steps))...); err != nil {
+			got = err.Error()
+		}
 		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, not %q", c.name, got, c.want)
 		}

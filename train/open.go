@@ -7,6 +7,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/data"
+	"trireme/internal/fault"
 	"trireme/monitor"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -43,7 +44,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	r.Config.Data.SequenceLength = r.loader.SequenceLength()
 	r.state.Inputs = r.sets.Identity(ctx)
 	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
-		return input(errors.New("train: load_best_model_at_end needs an evaluation set. try: --set data.eval_fraction=0.05, or data.eval_path"))
+		return input(fault.Try(errors.New("train: load_best_model_at_end needs an evaluation set"), "%s, or data.eval_path", fault.Set("data.eval_fraction", "0.05")))
 	}
 	if err := r.together(ctx); err != nil {
 		return err

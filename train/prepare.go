@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"trireme/internal/fault"
 	"trireme/model"
 )
 
@@ -20,7 +21,7 @@ func (cfg Config) Prepare(m model.Model) error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("train: model.freeze: no parameter is called %s; the first is %s. try: a name, or a beginning with * after it", pattern, model.Params(m)[0].Name)
+			return fault.Try(fmt.Errorf("train: model.freeze: no parameter is called %s; the first is %s", pattern, model.Params(m)[0].Name), "a name, or a beginning with * after it")
 		}
 	}
 	for _, p := range model.Params(m) {
@@ -28,5 +29,5 @@ func (cfg Config) Prepare(m model.Model) error {
 			return nil
 		}
 	}
-	return errors.New("train: model.freeze leaves nothing to train. try: fewer patterns")
+	return fault.Try(errors.New("train: model.freeze leaves nothing to train"), "fewer patterns")
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 
+	"trireme/internal/fault"
 	"trireme/monitor"
 	"trireme/parallel"
 )
@@ -30,7 +31,7 @@ func (cfg Config) pressure(localRanks int) (p pressure, err error) {
 	if limit == 0 {
 		has, err := monitor.ReadAvailable()
 		if err != nil {
-			return p, fmt.Errorf("train: activation_checkpointing.memory_threshold is a share of memory: %w. try: --set device.memory_limit=8GiB", err)
+			return p, fault.Try(fmt.Errorf("train: activation_checkpointing.memory_threshold is a share of memory: %w", err), "%s", fault.Set("device.memory_limit", "8GiB"))
 		}
 		limit = has.Bytes
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"trireme/autograd"
+	"trireme/internal/fault"
 	"trireme/nn"
 	"trireme/tensor"
 )
@@ -53,26 +54,26 @@ type Recompute struct {
 func (c Recompute) Validate() error {
 	var errs []error
 	if c.EveryNLayers < 1 {
-		errs = append(errs, fmt.Errorf("every_n_layers is %d: it must be at least 1", c.EveryNLayers))
+		errs = append(errs, fault.At("every_n_layers", "is %d: it must be at least 1", c.EveryNLayers))
 	}
 	again := nn.Again(c.again(0))
 	if again.Part == nn.MLP && again.Keep == autograd.KeepAttention {
-		errs = append(errs, errors.New("keep is attention, which part: mlp has none of. try: keep: nothing"))
+		errs = append(errs, fault.Try(fault.At("keep", "is attention, which part: mlp has none of"), "keep: nothing"))
 	}
 	switch flat := c.EveryNLayers <= 1 && again == (nn.Again{Part: nn.Layer}); {
 	case c.Segments != 0 && !c.Nested && !flat:
-		errs = append(errs, fmt.Errorf("segments is %s: of their layers nothing is kept, so that every_n_layers, part and keep say nothing. try: --set activation_checkpointing.nested=true, or leave those out", c.Segments))
+		errs = append(errs, fault.Try(fault.At("segments", "is %s: of their layers nothing is kept, so that every_n_layers, part and keep say nothing", c.Segments), "%s, or leave those out", fault.Set("activation_checkpointing.nested", "true")))
 	case c.Segments == 0 && c.Nested:
-		errs = append(errs, errors.New("nested is true, and there are no segments. try: --set activation_checkpointing.segments=sqrt"))
+		errs = append(errs, fault.Try(fault.At("nested", "is true, and there are no segments"), "%s", fault.Set("activation_checkpointing.segments", "sqrt")))
 	}
 	if c.Store == onDisk && again.Part != nn.Layer {
-		errs = append(errs, fmt.Errorf("store is %s, and part %s: what such a part is made of is kept in any case. try: part: layer", c.Store, c.Part))
+		errs = append(errs, fault.Try(fault.At("store", "is %s, and part %s: what such a part is made of is kept in any case", c.Store, c.Part), "part: layer"))
 	}
 	if c.MemoryThreshold < 0 || c.MemoryThreshold > 1 || math.IsNaN(c.MemoryThreshold) {
-		errs = append(errs, fmt.Errorf("memory_threshold is %v: it must be a share of memory, between 0 and 1", c.MemoryThreshold))
+		errs = append(errs, fault.At("memory_threshold", "is %v: it must be a share of memory, between 0 and 1", c.MemoryThreshold))
 	}
 	if c.CheckEveryNSteps < 1 && c.MemoryThreshold > 0 {
-		errs = append(errs, fmt.Errorf("check_every_n_steps is %d: it must be at least 1", c.CheckEveryNSteps))
+		errs = append(errs, fault.At("check_every_n_steps", "is %d: it must be at least 1", c.CheckEveryNSteps))
 	}
 	return errors.Join(errs...)
 }

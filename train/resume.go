@@ -11,6 +11,7 @@ import (
 	"trireme/checkpoint"
 	"trireme/data"
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 )
 
 // resume goes on from a checkpoint where the configuration asks for one and there is one.
@@ -25,7 +26,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	}
 	var p progress
 	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
-		return nil, fmt.Errorf("train: %s: its training state cannot be read: %w. try: --resume DIR of an older one", got.Path, err)
+		return nil, fault.Try(fmt.Errorf("train: %s: its training state cannot be read: %w", got.Path, err), "%s of an older one", fault.Set("resume", "DIR"))
 	}
 	changed, err := r.sameInputs(got.Path, p.Inputs, r.state.Inputs)
 	if err != nil {
@@ -60,7 +61,7 @@ func (r *Run) sameInputs(path string, was, now data.Identity) (notes []string, e
 		switch {
 		case in.was == "" || in.was == in.now:
 		case !r.Config.Data.AllowChanged:
-			return nil, fmt.Errorf("train: %s: the %s has changed since (%s: %.8s now, %.8s then): the run would learn from two. try: the %s as it was, --set data.allow_changed=true to go on all the same, or a new run", path, in.what, in.key, orNone(in.now), in.was, in.what)
+			return nil, fault.Try(fmt.Errorf("train: %s: the %s has changed since (%s: %.8s now, %.8s then): the run would learn from two", path, in.what, in.key, orNone(in.now), in.was), "the %s as it was, %s to go on all the same, or a new run", in.what, fault.Set("data.allow_changed", "true"))
 		default:
 			notes = append(notes, fmt.Sprintf("changed: %s (%s)", in.what, in.key))
 		}

@@ -11,6 +11,7 @@ import (
 	"trireme/collective"
 	"trireme/data"
 	"trireme/device"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/optim"
@@ -133,7 +134,7 @@ func (r *Run) Train(ctx context.Context) error {
 		}
 	}
 	if r.state.Updates == 0 && r.state.Step > 0 {
-		return fmt.Errorf("train: all %d steps were skipped, the loss or the gradient is %w: nothing was trained, and no model is exported. try: %s", r.state.Step, ErrNotFinite, r.finiteAdvice())
+		return fault.Try(fmt.Errorf("train: all %d steps were skipped, the loss or the gradient is %w: nothing was trained, and no model is exported", r.state.Step, ErrNotFinite), "%s", r.finiteAdvice())
 	}
 	return r.loadBest(ctx)
 }
@@ -178,8 +179,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
 		// All ranks come here at this step; none may leave while another still communicates.
-		return rec, errors.Join(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing. try: %s",
-			rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped, r.finiteAdvice()), r.engine.Settle())
+		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.finiteAdvice()), r.engine.Settle())
 	}
 	return rec, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"trireme/data"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tokenizer"
 )
@@ -49,7 +50,7 @@ func Show(ctx context.Context, cfg Config, config *model.Config, from, n int, re
 	l := cfg.loaderConfig(info, 1, 0, 1)
 	l.MicroBatchSize, l.Masking = 1, sets.Masking
 	if from < 0 || from >= sets.Train.Len() {
-		return nil, nil, input(fmt.Errorf("train: there is no row %d: rows are 0 to %d. try: --from 0", from, sets.Train.Len()-1))
+		return nil, nil, input(fault.Try(fmt.Errorf("train: there is no row %d: rows are 0 to %d", from, sets.Train.Len()-1), "from row 0"))
 	}
 	some := &window{sets.Train, from, min(n, sets.Train.Len()-from)}
 	for m, err := range data.Evaluate(some, l) {

@@ -5,6 +5,7 @@ import (
 
 	"trireme/autograd"
 	"trireme/internal/disk"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -131,7 +132,7 @@ func (s *spill) wait(at *spilled) {
 
 // fail ends the step: Stepper.Step returns the error.
 func (s *spill) fail(err error) {
-	s.err = fmt.Errorf("train: activation_checkpointing.store: inputs of layers, %d bytes each: %w. try: another store_path, or store: memory", s.bytes, err)
+	s.err = fault.Try(fmt.Errorf("train: activation_checkpointing.store: inputs of layers, %d bytes each: %w", s.bytes, err), "another store_path, or store: memory")
 	panic(s.err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"trireme/internal/fault"
 	"trireme/model"
 )
 
@@ -95,7 +96,7 @@ func (cfg Config) vocab(was int) (int, error) {
 			return 0, err
 		}
 		if tok == nil {
-			return 0, errors.New("train: model.vocab_size is auto, and there is no tokenizer. try: --set data.tokenizer=DIR")
+			return 0, fault.Try(errors.New("train: model.vocab_size is auto, and there is no tokenizer"), "%s", fault.Set("data.tokenizer", "DIR"))
 		}
 		n = tok.Vocab()
 	default:

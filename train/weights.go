@@ -7,6 +7,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/parallel"
@@ -41,7 +42,7 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 		switch {
 		case ok && (info.Shape.Equal(p.Shape) || resized(info.Shape, p.Shape, config.FilesVocab, m.Info().Vocab)):
 			if dt, known := info.Type.DType(); !known || !safetensors.Convertible(dt, tensor.F32) {
-				return nil, fmt.Errorf("train: %s: %v cannot be read as F32: F32, BF16 and F16 can. try: the weights in one of these types", files.Name(), info)
+				return nil, fault.Try(fmt.Errorf("train: %s: %v cannot be read as F32: F32, BF16 and F16 can", files.Name(), info), "the weights in one of these types")
 			}
 			w.from[p.Name] = info
 			switch have, want := info.Elems(), p.Shape.Elems(); {
@@ -62,14 +63,11 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 	}
 	switch {
 	case len(missing) > 0 && len(taken) == 0:
-		return nil, fmt.Errorf("train: %s has none of the model's tensors: it lacks %s. try: a model of this config.json, or --set model.random_weights=true to draw all at random",
-			files.Name(), few(missing))
+		return nil, fault.Try(fmt.Errorf("train: %s has none of the model's tensors: it lacks %s", files.Name(), few(missing)), "a model of this config.json, or %s to draw all at random", fault.Set("model.random_weights", "true"))
 	case len(missing) > 0:
-		return nil, fmt.Errorf("train: %s lacks %s that the model needs: %s. try: a model of this config.json, or --set %s to draw %s at random",
-			files.Name(), count(len(missing), "tensor"), few(missing), allow("allow_missing", missing), themOrIt(len(missing)))
+		return nil, fault.Try(fmt.Errorf("train: %s lacks %s that the model needs: %s", files.Name(), count(len(missing), "tensor"), few(missing)), "a model of this config.json, or %s to draw %s at random", allow("allow_missing", missing), themOrIt(len(missing)))
 	case len(misshapen) > 0:
-		return nil, fmt.Errorf("train: %s: %s%s. try: a model of this config.json, or --set %s to draw %s at random",
-			files.Name(), shapes[0], others(len(shapes)), allow("allow_missing", misshapen), themOrIt(len(misshapen)))
+		return nil, fault.Try(fmt.Errorf("train: %s: %s%s", files.Name(), shapes[0], others(len(shapes))), "a model of this config.json, or %s to draw %s at random", allow("allow_missing", misshapen), themOrIt(len(misshapen)))
 	}
 	return w, c.spare(config.Family, files, taken)
 }
@@ -80,7 +78,7 @@ func (w *weights) whole() error {
 	if len(drawn) == 0 {
 		return nil
 	}
-	return fmt.Errorf("train: %s lacks %s: the model has not been trained for what config.json says. try: train it first, or the config.json that it was trained with", w.files.Name(), few(drawn))
+	return fault.Try(fmt.Errorf("train: %s lacks %s: the model has not been trained for what config.json says", w.files.Name(), few(drawn)), "train it first, or the config.json that it was trained with")
 }
 
 // spare refuses tensors of the files that no parameter takes.
@@ -94,8 +92,7 @@ func (c ModelConfig) spare(f model.Family, files *safetensors.Files, taken map[s
 	if len(unread) == 0 {
 		return nil
 	}
-	return fmt.Errorf("train: %s holds %s that the model has no place for: %s. try: the model's own config.json, or --set %s to leave %s unread",
-		files.Name(), count(len(unread), "tensor"), few(unread), allow("allow_unexpected", unread), themOrIt(len(unread)))
+	return fault.Try(fmt.Errorf("train: %s holds %s that the model has no place for: %s", files.Name(), count(len(unread), "tensor"), few(unread)), "the model's own config.json, or %s to leave %s unread", allow("allow_unexpected", unread), themOrIt(len(unread)))
 }
 
 // find is the tensor of a parameter, under whichever name the files give it.
@@ -168,9 +165,9 @@ func (w *weights) notes() []string {
 
 // allow is the setting under model by which tensors of these names are let pass: names; where
 // they are many, what those of a layer begin with; and where those are many, anything.
-func allow(key string, names []string) string {
+func allow(key string, names []string) fault.Setting {
 	if len(names) <= mostNames {
-		return fmt.Sprintf("model.%s=[%s]", key, strings.Join(names, ","))
+		return fault.Set("model."+key, "["+strings.Join(names, ",")+"]")
 	}
 	var begins []string
 	for _, name := range names {
@@ -185,7 +182,7 @@ func allow(key string, names []string) string {
 	if len(begins) > 2*mostNames {
 		begins = []string{"*"}
 	}
-	return fmt.Sprintf("'model.%s=[%s]'", key, strings.Join(begins, ","))
+	return fault.Set("model."+key, "["+strings.Join(begins, ",")+"]")
 }
 
 // matches says whether a name is what a pattern asks for: the name itself, or one that begins

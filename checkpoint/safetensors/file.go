@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 
+	"trireme/internal/fault"
 	"trireme/internal/filekind"
 	"trireme/tensor"
 )
@@ -53,7 +54,7 @@ func openFile(name string, f *os.File) (*File, error) {
 }
 
 func notFile(name string) error {
-	return fmt.Errorf("safetensors: %s is not a file. try: a directory with the model's weights", name)
+	return fault.Try(fmt.Errorf("safetensors: %s is not a file", name), "a directory with the model's weights")
 }
 
 // NewFile reads from r, which holds size bytes; name stands for it in errors. Closing the
@@ -64,10 +65,10 @@ func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 		head := make([]byte, min(size, filekind.Head))
 		if readFull(r, head, 0) == nil {
 			if k, ok := filekind.Of(name, head); ok {
-				return nil, fmt.Errorf("safetensors: %s is %s. try: %s", name, k.Name, k.Try)
+				return nil, fault.Try(fmt.Errorf("safetensors: %s is %s", name, k.Name), "%s", k.Try)
 			}
 		}
-		return nil, fmt.Errorf("safetensors: %s: %w. try: fetch or write it again", name, err)
+		return nil, fault.Try(fmt.Errorf("safetensors: %s: %w", name, err), "fetch or write it again")
 	}
 	f := &File{name: name, r: r, header: h, byName: make(map[string]int, len(h.infos))}
 	for i, t := range h.infos {

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"trireme/internal/fault"
 	"trireme/internal/filekind"
 	"trireme/tensor"
 )
@@ -76,7 +77,7 @@ func openSingle(path string) (*Files, error) {
 func openIndex(path string) (*Files, error) {
 	weights, err := readIndex(path)
 	if err != nil {
-		return nil, fmt.Errorf("safetensors: %s: %w. try: fetch it again", path, err)
+		return nil, fault.Try(fmt.Errorf("safetensors: %s: %w", path, err), "fetch it again")
 	}
 	root, prefix, err := openRoot(filepath.Dir(path))
 	if err != nil {
@@ -98,7 +99,7 @@ func openIndex(path string) (*Files, error) {
 		t, ok := f.Find(w.tensor)
 		if !ok {
 			s.Close()
-			return nil, fmt.Errorf("safetensors: %s places tensor %q in %s, which does not hold it. try: fetch both again", path, clip(w.tensor), w.file)
+			return nil, fault.Try(fmt.Errorf("safetensors: %s places tensor %q in %s, which does not hold it", path, clip(w.tensor), w.file), "fetch both again")
 		}
 		s.infos = append(s.infos, t)
 		s.where[t.Name] = f
@@ -141,7 +142,7 @@ func openShard(root *os.Root, prefix, index, name string, weights []weight) (*Fi
 				n++
 			}
 		}
-		return nil, fmt.Errorf("safetensors: %s is missing; %s places %d of %d tensors in it. try: fetch it, or all again", path, filepath.Base(index), n, len(weights))
+		return nil, fault.Try(fmt.Errorf("safetensors: %s is missing; %s places %d of %d tensors in it", path, filepath.Base(index), n, len(weights)), "fetch it, or all again")
 	case err != nil:
 		return nil, fmt.Errorf("safetensors: %s names %s: %w", index, name, err)
 	}
@@ -173,7 +174,7 @@ func parseIndex(b []byte) ([]weight, error) {
 		Weights  map[string]string `json:"weight_map"`
 	}
 	if k, ok := filekind.Of("", b[:min(len(b), filekind.Head)]); ok {
-		return nil, fmt.Errorf("it is %s, not an index of weights. try: %s", k.Name, k.Try)
+		return nil, fault.Try(fmt.Errorf("it is %s, not an index of weights", k.Name), "%s", k.Try)
 	}
 	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors begin files with a byte order mark
 	if err := json.UnmarshalRead(bytes.NewReader(b), &index); err != nil {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/internal/foreign"
 	"trireme/model"
 	"trireme/parallel"
@@ -80,7 +80,7 @@ func (j *job) settleDefaults() {
 
 // trainers says whether a value is a default of the program that a file is of.
 func (j *job) trainers(key string) bool {
-	return j.file != nil && strings.HasPrefix(j.origins[key], j.file.Name+" (")
+	return j.file != nil && j.file.ByDefault(key, j.origins[key])
 }
 
 // drop notes a default that is not taken over.
@@ -130,10 +130,12 @@ func (j *job) checkMesh(ranks, local int) error {
 	if err == nil {
 		return nil
 	}
-	for _, key := range []string{"reshard_after_forward", "mesh.shard", "mesh.replicate"} {
-		name, _, _ := strings.Cut(key, ".")
-		if where := j.origins["parallel."+key]; where != "default" && strings.Contains(err.Error(), name) {
-			return &Exit{CodeUsage, fmt.Errorf("%s: %w", where, err)}
+	var at *fault.Error
+	if errors.As(err, &at) {
+		for _, key := range []string{at.Key(), at.Key() + ".shard", at.Key() + ".replicate"} {
+			if where := j.origins[key]; where != "" && where != "default" {
+				return &Exit{CodeUsage, fmt.Errorf("%s: %w", where, err)}
+			}
 		}
 	}
 	return &Exit{CodeUsage, err}

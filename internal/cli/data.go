@@ -76,7 +76,7 @@ type dataReport struct {
 func (j *job) dataReport(s *train.Contents) dataReport {
 	return dataReport{
 		Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
-		Tokens: s.Tokens, Looked: s.Looked, Learned: s.Counted, Empty: s.Empty, Cut: s.Cut, LeftOut: s.Barren, Notes: s.Notes,
+		Tokens: s.Tokens, Looked: s.Looked, Learned: s.Counted, Empty: s.Empty, Cut: s.Cut, LeftOut: s.Barren, Notes: noteTexts(s.Notes),
 	}
 }
 
@@ -125,7 +125,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 	for _, row := range rows {
 		p.row(row)
 	}
-	return errors.Join(err, j.printData(stdout, contents), printNotes(stdout, contents.Notes))
+	return errors.Join(err, j.printData(stdout, contents), printNotes(stdout, noteTexts(contents.Notes)))
 }
 
 // rowPrinter writes rows for a reader.

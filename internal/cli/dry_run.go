@@ -43,7 +43,7 @@ func (j *job) dryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 		r := dryRunReport{
 			Schema: "trireme.dry_run/1", Parameters: s.Parameters, World: s.Ranks, Strategy: s.Strategy, RowsPerStep: s.RowsPerStep,
 			Steps: s.Steps, StepsPerEpoch: s.StepsPerEpoch, WarmupSteps: s.WarmupSteps, LearningRates: s.LearningRates,
-			Data: j.dataReport(&s.Contents), Memory: map[string]int64{}, MemoryPeak: p.Memory.PeakTotal, Notes: s.Notes,
+			Data: j.dataReport(&s.Contents), Memory: map[string]int64{}, MemoryPeak: p.Memory.PeakTotal, Notes: noteTexts(s.Notes),
 		}
 		for c := range tensor.NumCategories {
 			r.Memory[c.String()] = p.Memory.Peak[c]

@@ -34,13 +34,16 @@ func (e *Exit) Unwrap() error { return e.Err }
 // Problem is an error as its reader needs it.
 type Problem struct {
 	What  string // what is wrong, in the user's nouns, with numbers; lower case
-	Where string // file:line:col, or rank, host and step
+	Where string // file:line:col, or the file with the stack
 	Why   string // if known
 	Try   string // one command or line to paste
 	Err   error  // the cause, for errors.Is; it is not printed
 }
 
 func (p *Problem) Error() string { return p.What }
+
+// Tried says whether Try is known.
+func (p *Problem) Tried() bool { return p.Try != "" }
 
 func (p *Problem) Unwrap() error { return p.Err }
 

@@ -1,13 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
-	"maps"
-	"regexp"
-	"slices"
 	"strings"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tensor"
 )
@@ -29,22 +28,20 @@ func (j *job) readModel() (*model.Config, error) {
 	return config, nil
 }
 
-// inlineError puts before an error the place of the key of model.inline that it names first.
+// inlineError puts before an error the place of the key of model.inline that it is at.
 func inlineError(err error, origins conf.Origins) error {
 	if err == nil {
 		return nil
 	}
-	const under = "model.inline."
-	text := strings.TrimPrefix(err.Error(), "line 1: ") // of a JSON that the user does not see
-	place, at := origins[under+"architectures"], len(text)
-	for _, path := range slices.Sorted(maps.Keys(origins)) {
-		key, ok := strings.CutPrefix(path, under)
-		if !ok {
-			continue
-		}
-		if found := regexp.MustCompile(`\b` + regexp.QuoteMeta(key) + `\b`).FindStringIndex(text); found != nil && found[0] < at {
-			place, at = origins[path], found[0]
+	place := origins["model.inline.architectures"]
+	var at *fault.Error
+	if errors.As(err, &at) {
+		for key := at.Key(); key != ""; key = key[:max(0, strings.LastIndexByte(key, '.'))] {
+			if where, ok := origins["model.inline."+key]; ok {
+				place = where
+				break
+			}
 		}
 	}
-	return fmt.Errorf("%s: %s", place, text)
+	return fmt.Errorf("%s: %w", place, err)
 }

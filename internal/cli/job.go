@@ -8,7 +8,6 @@ import (
 
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
-	"trireme/internal/keys"
 	"trireme/internal/rundir"
 	"trireme/model"
 	"trireme/recipes"
@@ -57,7 +56,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	case "fsdp", "deepspeed":
 		defaults.Parallel.Strategy = "full_shard"
 	}
-	sources := []conf.Source{conf.Hints(keys.Meant)}
+	sources := []conf.Source{conf.Hints(meantKey)}
 	var err error
 	if f.config != "" {
 		var source conf.Source
@@ -76,7 +75,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	}
 	sources = append(sources, conf.Env(environment()))
 	for _, s := range f.sets {
-		sources = append(sources, conf.Set(s))
+		sources = append(sources, conf.Set("--set", s))
 	}
 	sources = append(sources, f.sources(c)...)
 	if f.dataless {

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"trireme/recipes"
 )
 
 // TestReadmeExample: README's configuration works as it is shown, with the command above it.
@@ -31,7 +29,7 @@ func TestReadmeExample(t *testing.T) {
 // TestRecipes: each example of trireme recipes is a run that could begin.
 func TestRecipes(t *testing.T) {
 	fromRoot(t)
-	for _, j := range recipes.Jobs[1:] {
+	for _, j := range recipeJobs[1:] {
 		args, ok := strings.CutPrefix(j.Command, "trireme ")
 		if !ok {
 			continue

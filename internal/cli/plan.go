@@ -184,16 +184,16 @@ func (f *planFlags) ask(c *cobra.Command) (a planAsk, err error) {
 	}
 	if f.memory != "" {
 		if a.memory, err = device.ParseBytes(f.memory); err == nil && a.memory == 0 {
-			err = errors.New("device: 0 bytes fit nothing")
+			err = errors.New("0 bytes fit nothing")
 		}
 		if err != nil {
-			return a, usage("--gpu_memory: "+strings.TrimPrefix(err.Error(), "device: "), "")
+			return a, usage("--gpu_memory: "+err.Error(), "")
 		}
 	}
 	for _, s := range f.strategies {
 		known, err := parallel.ParseStrategy(s)
 		if err != nil {
-			return a, usage("--strategy: "+strings.TrimPrefix(err.Error(), "parallel: "), "")
+			return a, usage("--strategy: "+err.Error(), "")
 		}
 		a.strategies = append(a.strategies, known.Name)
 	}

@@ -8,13 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"trireme/internal/keys"
-	"trireme/recipes"
 )
 
 // recipesReport is --json's object.
 type recipesReport struct {
-	Schema  string        `json:"schema"`
-	Recipes []recipes.Job `json:"recipes"`
+	Schema  string      `json:"schema"`
+	Recipes []recipeJob `json:"recipes"`
 }
 
 func newRecipes() *cobra.Command {
@@ -29,10 +28,10 @@ runs it. None needs a network.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {
-				return writeJSON(c.OutOrStdout(), recipesReport{"trireme.recipes/1", recipes.Jobs})
+				return writeJSON(c.OutOrStdout(), recipesReport{"trireme.recipes/1", recipeJobs})
 			}
 			var b strings.Builder
-			for _, j := range recipes.Jobs {
+			for _, j := range recipeJobs {
 				fmt.Fprintf(&b, "%s: %s\n  needs %s\n", j.Name, j.About, j.Needs)
 				// Lines break between flags, not between a flag and its value.
 				words := strings.ReplaceAll(strings.ReplaceAll(j.Command, " ", "\x00"), "\x00--", " --")

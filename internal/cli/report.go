@@ -12,6 +12,7 @@ import (
 
 	"trireme/collective"
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/launch"
 	"trireme/rendezvous"
 	"trireme/tensor"
@@ -37,7 +38,7 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &failure):
 		failure.Report(w)
 	case errors.As(err, &configuration):
-		fmt.Fprintln(w, configuration)
+		fmt.Fprintln(w, textOf(configuration))
 		if i := slices.IndexFunc(configuration, func(p conf.Problem) bool { return p.Unknown }); i >= 0 {
 			fmt.Fprintln(w, strings.TrimRight("try: trireme config keys "+configuration[i].Group, " "))
 		}
@@ -50,10 +51,10 @@ func report(w io.Writer, err error) int {
 		}
 	case errors.As(err, &path):
 		// "open x.txt: no such file" says first what was done; a reader wants the file.
-		text := strings.Replace(err.Error(), path.Error(), fmt.Sprintf("%s: %v", path.Path, path.Err), 1)
+		text := strings.Replace(textOf(err), path.Error(), fmt.Sprintf("%s: %v", path.Path, path.Err), 1)
 		fmt.Fprintln(w, text)
 	default:
-		fmt.Fprintln(w, err)
+		fmt.Fprintln(w, textOf(err))
 	}
 	if try := remedy(err); try != "" {
 		fmt.Fprintf(w, "try: %s\n", try)
@@ -61,10 +62,26 @@ func report(w io.Writer, err error) int {
 	return code
 }
 
+// textOf is an error's text, with what to set as flags.
+func textOf(err error) string {
+	return fault.Text(err, func(s fault.Setting) string {
+		switch set := s.String(); {
+		case s.Key == fault.Ranks:
+			return "--nproc " + s.Value
+		case !strings.Contains(s.Key, "."): // of the whole run, which has flags for all of them
+			return "--" + s.Key + " " + s.Value
+		case strings.Contains(set, "*"):
+			return "--set '" + set + "'"
+		default:
+			return "--set " + set
+		}
+	})
+}
+
 // remedy is what helps where the system refuses; "" where an error says that itself, or nothing
 // is known.
 func remedy(err error) string {
-	if strings.Contains(err.Error(), "try: ") {
+	if fault.Tried(err) {
 		return ""
 	}
 	var path *fs.PathError

@@ -45,7 +45,15 @@ func (j *job) printStart(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "steps: %d, %.3g epochs%s; learning rates: %s%s\n",
 		s.Steps, float64(s.Steps)/float64(s.StepsPerEpoch), warmup, strings.Join(rates, ", "), more)
-	return printNotes(w, s.Notes)
+	return printNotes(w, noteTexts(s.Notes))
+}
+
+// noteTexts are notes as flags say them.
+func noteTexts(notes []error) (texts []string) {
+	for _, n := range notes {
+		texts = append(texts, textOf(n))
+	}
+	return texts
 }
 
 // printNotes writes what is odd and not wrong. Every note of a configuration or of data goes

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/internal/keys"
 )
 
@@ -47,7 +48,7 @@ func meantFlag(cmd *cobra.Command, name string) string {
 	}
 	path, why := keys.Named(name), ""
 	if path == "" {
-		path, why = keys.Meant(name)
+		path, why = meantKey(name)
 	}
 	for _, k := range append(keyFlags, planKeys...) {
 		if k.path == path && cmd.Flags().Lookup(k.flag) != nil {
@@ -61,6 +62,15 @@ func meantFlag(cmd *cobra.Command, name string) string {
 		return ": " + why
 	}
 	return didYouMean(near)
+}
+
+// meantKey is keys.Meant for a command line, which sets the number of ranks.
+func meantKey(path string) (meant, why string) {
+	meant, why = keys.Meant(path)
+	if meant == fault.Ranks {
+		return "", "ranks are no part of the configuration. try: --nproc N"
+	}
+	return meant, why
 }
 
 // meantShort is the end of a message about letters after one dash that are no flags: -model is

@@ -8,7 +8,7 @@
 //	loaded, err := conf.Load(train.Default(),
 //		conf.File("run.yaml"),
 //		conf.Env(environ),
-//		conf.Set("training.max_steps=20"),
+//		conf.Set("--set", "training.max_steps=20"),
 //		conf.Flag("--output_dir", "output_dir", dir))
 //
 // Sources are applied in order, the later over the earlier: structs and maps merge key by

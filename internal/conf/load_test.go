@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 )
 
 // strategy is an enumeration as a package would own it.
@@ -47,12 +48,12 @@ type training struct {
 func (t training) Validate() error {
 	var errs []error
 	if t.MaxSteps < 1 {
-		errs = append(errs, fmt.Errorf("max_steps: %d is not positive", t.MaxSteps))
+		errs = append(errs, fault.At("max_steps", "%d is not positive", t.MaxSteps))
 	}
 	if t.MaxSteps > 1000 && t.LearningRate > 1 {
-		errs = append(errs, errors.New("conf_test: so many steps at such a rate diverge"),
+		errs = append(errs, errors.New("so many steps at such a rate diverge"),
 			errors.New("max_steps and learning_rate are too large"),
-			errors.New("conf_test: learning_rate is huge"), errors.New("training takes too long"))
+			fault.At("learning_rate", "is huge"), errors.New("takes too long"))
 	}
 	return errors.Join(errs...)
 }
@@ -82,9 +83,9 @@ type root struct {
 	Extra    any               `yaml:"extra"`
 }
 
-func (r *root) Validate() []error {
+func (r *root) Validate() error {
 	if r.OutputDir == "/" {
-		return []error{errors.New("output_dir: / is not yours"), errors.New("second thoughts")}
+		return errors.Join(fault.At("output_dir", "/ is not yours"), errors.New("second thoughts"))
 	}
 	return nil
 }
@@ -131,16 +132,16 @@ func TestValues(t *testing.T) {
 		{name: "any", yaml: `extra: {a: 1, b: 1.0, c: "1", d: true, e: x, f: }`, want: func(r *root) {
 			r.Extra = map[string]any{"a": int64(1), "b": 1.0, "c": "1", "d": true, "e": "x", "f": nil}
 		}},
-		{name: "set", sources: []conf.Source{conf.Set("training.max_steps=1e3")}, want: func(r *root) { r.Training.MaxSteps = 1000 }},
-		{name: "set text with colon", sources: []conf.Source{conf.Set("output_dir=a: b # c")}, want: func(r *root) { r.OutputDir = "a: b # c" }},
-		{name: "set list", sources: []conf.Source{conf.Set("training.betas=[0.8,0.9]")}, want: func(r *root) { r.Training.Betas = [2]float64{0.8, 0.9} }},
-		{name: "set list plainly", sources: []conf.Source{conf.Set("layers=-1,2")}, want: func(r *root) { r.Layers = []int{-1, 2} }},
-		{name: "set list to nothing", yaml: "layers: [1]", sources: []conf.Source{conf.Set("layers=")}, want: func(r *root) {}},
-		{name: "set null", sources: []conf.Source{conf.Set("parallel.mesh=null")}, want: func(r *root) { r.Parallel.Mesh = nil }},
-		{name: "set node", sources: []conf.Source{conf.Set("parallel.mesh={shard: 8}")}, want: func(r *root) { r.Parallel.Mesh.Shard = 8 }},
-		{name: "set map key", sources: []conf.Source{conf.Set("columns.text=content")}, want: func(r *root) { r.Columns["text"] = "content" }},
+		{name: "set", sources: []conf.Source{conf.Set("--set", "training.max_steps=1e3")}, want: func(r *root) { r.Training.MaxSteps = 1000 }},
+		{name: "set text with colon", sources: []conf.Source{conf.Set("--set", "output_dir=a: b # c")}, want: func(r *root) { r.OutputDir = "a: b # c" }},
+		{name: "set list", sources: []conf.Source{conf.Set("--set", "training.betas=[0.8,0.9]")}, want: func(r *root) { r.Training.Betas = [2]float64{0.8, 0.9} }},
+		{name: "set list plainly", sources: []conf.Source{conf.Set("--set", "layers=-1,2")}, want: func(r *root) { r.Layers = []int{-1, 2} }},
+		{name: "set list to nothing", yaml: "layers: [1]", sources: []conf.Source{conf.Set("--set", "layers=")}, want: func(r *root) {}},
+		{name: "set null", sources: []conf.Source{conf.Set("--set", "parallel.mesh=null")}, want: func(r *root) { r.Parallel.Mesh = nil }},
+		{name: "set node", sources: []conf.Source{conf.Set("--set", "parallel.mesh={shard: 8}")}, want: func(r *root) { r.Parallel.Mesh.Shard = 8 }},
+		{name: "set map key", sources: []conf.Source{conf.Set("--set", "columns.text=content")}, want: func(r *root) { r.Columns["text"] = "content" }},
 		{name: "later over earlier", yaml: "training: {seed: 1, max_steps: 1}", sources: []conf.Source{
-			conf.Set("training.seed=2"),
+			conf.Set("--set", "training.seed=2"),
 			conf.Env(map[string]string{"TRIREME_TRAINING_SEED": "3", "TRIREME_PARALLEL_MESH_SHARD": "5", "HOME": "x", "TRIREME_LAYERS": ""}),
 			conf.Flag("--output_dir", "output_dir", "o")},
 			want: func(r *root) {
@@ -186,7 +187,7 @@ func TestMessages(t *testing.T) {
 			}
 			out.WriteString(line + "\n")
 			if set, ok := strings.CutPrefix(src, "--set "); ok {
-				more = append(more, conf.Set(set))
+				more = append(more, conf.Set("--set", set))
 			} else if strings.HasPrefix(src, conf.EnvPrefix) {
 				name, value, _ := strings.Cut(src, "=")
 				more = append(more, conf.Env(map[string]string{name: value}))
@@ -219,7 +220,7 @@ func TestHints(t *testing.T) {
 		}
 		return "", ""
 	})
-	_, err := conf.Load(root{}, conf.Text("x", "{steps: 3, training: {lora: 8, maxSteps: 2}}"), conf.Set("training.steps=3"), conf.Env(map[string]string{"TRIREME_STEPS": "3"}), hints)
+	_, err := conf.Load(root{}, conf.Text("x", "{steps: 3, training: {lora: 8, maxSteps: 2}}"), conf.Set("--set", "training.steps=3"), conf.Env(map[string]string{"TRIREME_STEPS": "3"}), hints)
 	want := `x:1: unknown key "steps" at the top level. did you mean "training.max_steps" (steps elsewhere)?
 x:1: unknown key "lora" under training. it is not supported
 x:1: unknown key "maxSteps" under training. did you mean "max_steps"?

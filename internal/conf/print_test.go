@@ -12,7 +12,7 @@ import (
 func TestPrintWithOrigins(t *testing.T) {
 	loaded, err := conf.Load(defaults(),
 		conf.Text("run.yaml", "training:\n  max_steps: 20\n  betas: [0.9, 0.95]\nparallel:\n  strategy: full_shard\nmeshes: [{shard: 2}]\n"),
-		conf.Set("columns.label=y z"),
+		conf.Set("--set", "columns.label=y z"),
 		conf.Env(map[string]string{"TRIREME_TRAINING_SEED": "7"}),
 		conf.Flag("--output_dir", "output_dir", "a #b"))
 	if err != nil {
@@ -72,7 +72,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("a: [1,\n? [", "=")
 	f.Add("names:\n- |\n  a\n   b\n- >-\n  c\n", "names=[a,\"b\"]")
 	f.Fuzz(func(t *testing.T, yaml, set string) {
-		loaded, err := conf.Load(defaults(), conf.Text("run.yaml", yaml), conf.Set(set))
+		loaded, err := conf.Load(defaults(), conf.Text("run.yaml", yaml), conf.Set("--set", set))
 		if err != nil {
 			for line := range strings.SplitSeq(err.Error(), "\n") {
 				if line == "" {

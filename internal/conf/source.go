@@ -47,9 +47,11 @@ func File(name string) Source { return Source{kind: kindFile, label: name} }
 // Text is YAML already in memory; name stands for the file's in messages.
 func Text(name, yaml string) Source { return Source{kind: kindText, label: name, text: yaml} }
 
-// Set is one assignment as a user types it after --set: path.to.key=value. A value for a
+// Set is one assignment as a user types it after a flag: path.to.key=value. A value for a
 // list, map or node is YAML; a list of scalars may also be written a,b,c.
-func Set(assignment string) Source { return Source{kind: kindSet, text: assignment} }
+func Set(flag, assignment string) Source {
+	return Source{kind: kindSet, label: flag, text: assignment}
+}
 
 // Flag gives path the value of a command-line flag; name (with its dashes) is its origin.
 func Flag(name, path, value string) Source {
@@ -84,9 +86,9 @@ func (d *decoder) apply(s Source) {
 	case kindSet:
 		path, value, ok := strings.Cut(s.text, "=")
 		path = strings.TrimSpace(path)
-		label := "--set " + clip(s.text)
+		label := s.label + " " + clip(s.text)
 		if !ok || path == "" {
-			d.problem(Problem{Where: label, Text: "is not an assignment. try: --set path.to.key=value"})
+			d.problem(Problem{Where: label, Text: "is not an assignment. try: " + s.label + " path.to.key=value"})
 			return
 		}
 		d.assign(&origin{label: label}, path, strings.TrimSpace(value))

@@ -2,12 +2,14 @@ package foreign
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/optim"
 )
 
@@ -104,7 +106,7 @@ func (r *reader) world() {
 		if *n, _ = k.Int(); *n == -1 && name == "num_processes" { // as many as the command line says
 			*n = 0
 			if r.options.Ranks == 0 && !r.options.Launched {
-				r.fail(k, "is -1, which leaves the number of ranks to the command line. try: --nproc 2")
+				r.refuse(k, fault.Try(errors.New("is -1, which leaves the number of ranks to the command line"), "%s", fault.Set(fault.Ranks, 2)))
 			}
 			continue
 		}
@@ -193,7 +195,8 @@ func (r *reader) accelerateMesh() {
 		if shard == 1 {
 			k = copies
 		}
-		r.fail(k, "dp_replicate_size %d x dp_shard_size %d is not the %d ranks that there are. try: --nproc %d, or other sizes", replicate, shard, ranks, min(replicate, 1<<20)*min(shard, 1<<20))
+		err := fmt.Errorf("dp_replicate_size %d x dp_shard_size %d is not the %d ranks that there are", replicate, shard, ranks)
+		r.refuse(k, fault.Try(err, "%s, or other sizes", fault.Set(fault.Ranks, min(replicate, 1<<20)*min(shard, 1<<20))))
 	case replicate > 1:
 		r.assign(copies, "parallel.strategy", "hybrid_shard")
 		r.assign(copies, "parallel.mesh.replicate", strconv.FormatInt(replicate, 10))

@@ -12,7 +12,7 @@ func accelerateKeys() keys {
 		"compute_environment":         must("LOCAL_MACHINE", "SageMaker is not available"),
 		"debug":                       silent("ranks always compare their collectives"),
 		"distributed_type":            elsewhere("`parallel.strategy`: MULTI_* is no_shard; refused: MEGATRON_LM, XLA"),
-		"num_processes":               maybe(checked("the number of worker processes, without --nproc", whole)),
+		"num_processes":               maybe(checked("the number of worker processes, unless the command line gives one", whole)),
 		"num_machines":                maybe(checked("must be 1 where this program starts the ranks", whole)),
 		"mixed_precision":             elsewhere("`precision.param_dtype`; with FSDP and DeepSpeed also `reduce_dtype`; refused: fp8"),
 		"fp16":                        checked("`precision.param_dtype: float16`, as older files have it", boolean),

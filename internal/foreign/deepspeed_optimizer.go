@@ -1,10 +1,12 @@
 package foreign
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 )
 
 // adams are DeepSpeed's names for Adam with decoupled weight decay, which is AdamW.
@@ -66,9 +68,11 @@ func optimizerKeys() keys {
 }
 
 // otherSchedules are DeepSpeed's that are not here, with what to write instead.
-var otherSchedules = map[string]string{
-	"OneCycle":    "\"WarmupCosineLR\", or leave scheduler out and --set training.lr_scheduler=cosine_with_restarts",
-	"LRRangeTest": "\"WarmupLR\" in runs with several learning rates",
+var otherSchedules = map[string]func(error) error{
+	"OneCycle": func(err error) error {
+		return fault.Try(err, `"WarmupCosineLR", or leave scheduler out and %s`, fault.Set("training.lr_scheduler", "cosine_with_restarts"))
+	},
+	"LRRangeTest": func(err error) error { return fault.Try(err, `"WarmupLR" in runs with several learning rates`) },
 }
 
 // schedules are DeepSpeed's that are here.
@@ -77,7 +81,7 @@ var schedules = map[string]string{"WarmupLR": "WarmupLR", "WarmupDecayLR": "Warm
 func schedulerType(r *reader, k key) {
 	for name, try := range otherSchedules {
 		if k.Kind == conf.Scalar && strings.EqualFold(name, k.Text) {
-			r.fail(k, "%s is not available. try: %s", k.Text, try)
+			r.refuse(k, try(fmt.Errorf("%s is not available", k.Text)))
 			return
 		}
 	}

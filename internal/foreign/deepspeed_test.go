@@ -43,7 +43,7 @@ func TestUnavailable(t *testing.T) {
 		{`"optimizer": {"type": "Adam", "params": {"bias_correction": false}}`, `"optimizer": {"type": "Adam", "params": {"max_grad_norm": 0}}`, "optimizer.params.bias_correction: is \"false\": AdamW without the correction"},
 		{`"optimizer": {"type": "AdamW", "params": {"max_grad_norm": 1.0}}`, `"optimizer": {"type": "AdamW"}`, "optimizer.params.max_grad_norm: is \"1.0\": DeepSpeed clips by gradient_clipping"},
 		{`"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 1e-5, "cycle_max_lr": 1e-3}}`, `"scheduler": {"type": "WarmupCosineLR"}`,
-			`scheduler.type: OneCycle is not available. try: "WarmupCosineLR", or leave scheduler out and --set training.lr_scheduler=cosine_with_restarts`},
+			`scheduler.type: OneCycle is not available. try: "WarmupCosineLR", or leave scheduler out and training.lr_scheduler=cosine_with_restarts`},
 		{`"scheduler": {"type": "WarmupLR", "params": {"cos_min_ratio": 0.1}}`, `"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}`, "scheduler.params.cos_min_ratio: is a parameter of WarmupCosineLR"},
 	} {
 		name, _, _ := strings.Cut(c.want, " ")

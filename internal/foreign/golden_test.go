@@ -22,7 +22,7 @@ func resolve(t *testing.T, name, text string, o foreign.Options) (*foreign.File,
 	}
 	sources := []conf.Source{file.Source}
 	for _, set := range beside[name] {
-		sources = append(sources, conf.Set(set))
+		sources = append(sources, conf.Set("--set", set))
 	}
 	loaded, err := conf.Load(train.Default(), sources...)
 	return file, loaded, err
@@ -180,7 +180,7 @@ func TestFound(t *testing.T) {
 			}
 			return nil
 		}
-		loaded, err := conf.Load(train.Default(), file.Source, conf.Set("model.path=m"), conf.Set("data.path=d"))
+		loaded, err := conf.Load(train.Default(), file.Source, conf.Set("--set", "model.path=m"), conf.Set("--set", "data.path=d"))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			return nil

@@ -85,6 +85,6 @@ func offloadWhole(of ...string) rule {
 		if r.options.Apart {
 			return
 		}
-		r.note(k, "moves nothing: "+oneMemory+". --set offload.optimizer.device=nvme keeps state in files")
+		r.note(k, "moves nothing: "+oneMemory+". offload.optimizer.device: nvme keeps state in files")
 	})
 }

@@ -3,6 +3,7 @@ package foreign
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"trireme/internal/conf"
@@ -64,6 +65,14 @@ type File struct {
 	// Assignments are what Source assigns. Those of Fixed are training arguments that the file
 	// settles: they cannot be given otherwise.
 	Assignments, Fixed []conf.Assignment
+
+	silent []conf.Assignment
+}
+
+// ByDefault reports whether where, the origin of a key's value, is the program's default and not
+// the file itself.
+func (f *File) ByDefault(key, where string) bool {
+	return slices.ContainsFunc(f.silent, func(a conf.Assignment) bool { return a.Path == key && a.Where == where })
 }
 
 // Note is a setting that is ignored, or changed. One that is obeyed, and one that asks for
@@ -79,7 +88,7 @@ type Note struct {
 func Read(name, text string, o Options) (*File, error) {
 	if strings.HasPrefix(firstLine(text), "[") && strings.Contains(text, "=") {
 		if _, err := conf.Parse(name, text); err != nil {
-			return nil, conf.Errors{{Where: name, Text: "is TOML, as torchtitan's job files are, and not read. try: a YAML file with this program's keys, or --set key=value"}}
+			return nil, conf.Errors{{Where: name, Text: "is TOML, as torchtitan's job files are, and not read. try: a YAML file with this program's keys"}}
 		}
 	}
 	doc, unread := conf.Parse(name, uncommented(text))
@@ -107,7 +116,7 @@ func Read(name, text string, o Options) (*File, error) {
 // file is what has been read.
 func (r *reader) file() *File {
 	return &File{
-		Name: r.name, Format: r.format.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed,
+		Name: r.name, Format: r.format.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed, silent: r.silent,
 	}
 }
 

@@ -277,9 +277,9 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	check := func(sets ...string) error {
-		sources := []conf.Source{file.Source, conf.Set("data.path=d")}
+		sources := []conf.Source{file.Source, conf.Set("--set", "data.path=d")}
 		for _, s := range sets {
-			sources = append(sources, conf.Set(s))
+			sources = append(sources, conf.Set("--set", s))
 		}
 		loaded, err := conf.Load(train.Default(), sources...)
 		if err != nil {

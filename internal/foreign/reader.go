@@ -113,7 +113,12 @@ func (r *reader) owner(path string) string {
 }
 
 func (r *reader) fail(k key, text string, args ...any) {
-	r.problems = append(r.problems, conf.Problem{Where: k.where, Path: k.path, Text: fmt.Sprintf(text, args...)})
+	r.refuse(k, fmt.Errorf(text, args...))
+}
+
+// refuse is fail for an error that says what to set.
+func (r *reader) refuse(k key, err error) {
+	r.problems = append(r.problems, conf.Problem{Where: k.where, Path: k.path, Text: err.Error(), Err: err})
 }
 
 // right checks a value's type.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"trireme/internal/fault"
 )
 
 // known is what other programs call a key of ours. Names are separated by spaces, and are the same
@@ -118,7 +120,7 @@ var knownNames = []known{
 	{names: "flash_attention flash_attn use_flash_attn use_flash_attention attn_implementation xformers_attention sdp_attention", note: "attention is always computed in tiles. remove the key"},
 	{names: "compile torch_compile", note: "there is nothing to compile. remove the key"},
 	{names: "num_workers dataloader_num_workers preprocessing_num_workers dataset_num_proc dataset_processes pin_memory", note: "ranks read the data themselves. remove the key"},
-	{names: "num_gpus n_gpus gpus devices num_devices num_nodes nproc num_processes world_size nproc_per_node", note: "ranks are no part of the configuration. try: --nproc N"},
+	{key: fault.Ranks, names: "num_gpus n_gpus gpus devices num_devices num_nodes nproc num_processes world_size nproc_per_node"},
 	{names: "do_train do_predict prediction_loss_only remove_unused_columns local_rank fp16_opt_level tf32 overwrite_cache plot_loss greater_is_better stage model_type tokenizer_type eval_iters always_save_checkpoint component loss use_fast_tokenizer trust_remote_code", note: "there is no such setting here. remove the key"},
 	{names: "max_samples max_train_samples max_eval_samples", note: "there is no such setting here. training.max_steps ends a run early"},
 	{names: "special_tokens added_tokens", note: "special tokens are the tokenizer's (data.tokenizer)"},
@@ -142,7 +144,7 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// Meant finds the key that another program calls by the last part of path: its own path, and what
+// Meant finds the key (or fault.Ranks) that another program calls by the last part of path: its own path, and what
 // a message is to say more, as " (lr in torchtune)". Where there is no such key here, meant is
 // empty and why says so; both are empty where the name is not known.
 func Meant(path string) (meant, why string) {
@@ -151,8 +153,8 @@ func Meant(path string) (meant, why string) {
 	switch {
 	case !ok:
 		return "", ""
-	case k.key == "":
-		return "", k.note
+	case k.key == "" || k.key == fault.Ranks:
+		return k.key, k.note
 	case k.note != "":
 		return k.key, fmt.Sprintf(" (%s in %s; %s)", name, k.program, k.note)
 	}

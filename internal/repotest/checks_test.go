@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"go/ast"
 	"go/format"
+	"go/token"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,6 +99,62 @@ func checkEnvironment(files []*file) []string {
 			}
 			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "os" {
 				out = append(out, fmt.Sprintf("%s: os.%s: only %s read the environment. take the value as a field of a Config", f.at(sel.Pos()), sel.Sel.Name, strings.Join(environmentAllowed, ", ")))
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// flag is a flag of the command line that stands for a key or for the number of ranks.
+var flag = regexp.MustCompile(`--(set|nproc|resume)\b`)
+
+// checkFlags holds packages below the command line to naming keys: who embeds them has no flags.
+func checkFlags(files []*file) []string {
+	top, _, _ := layerOf("internal/cli")
+	var out []string
+	for _, f := range files {
+		if layer, _, listed := layerOf(f.pkg); f.test || f.foreign || !listed || layer >= top || f.ast.Name.Name == "main" {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && flag.MatchString(lit.Value) {
+				out = append(out, fmt.Sprintf("%s: %s is a flag, and this package is below the command line. use fault.Try with fault.Set(key, value), which internal/cli prints as a flag", f.at(lit.Pos()), flag.FindString(lit.Value)))
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// decides are functions of package strings that a program asks what an error is.
+var decides = []string{"Contains", "HasPrefix", "HasSuffix", "Index", "EqualFold"}
+
+// checkErrorText finds decisions by an error's text.
+func checkErrorText(files []*file) []string {
+	var out []string
+	for _, f := range files {
+		if f.test || f.foreign {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			fun, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !slices.Contains(decides, fun.Sel.Name) {
+				return true
+			}
+			if x, ok := fun.X.(*ast.Ident); !ok || x.Name != "strings" {
+				return true
+			}
+			text, ok := call.Args[0].(*ast.CallExpr)
+			if !ok || len(text.Args) > 0 {
+				return true
+			}
+			if m, ok := text.Fun.(*ast.SelectorExpr); ok && m.Sel.Name == "Error" {
+				out = append(out, fmt.Sprintf("%s: strings.%s over an error's text: texts are for people. use errors.Is or errors.As", f.at(call.Pos()), fun.Sel.Name))
 			}
 			return true
 		})

@@ -9,16 +9,17 @@ import (
 // it too, unless they are listed themselves. Imports point down: a package imports what is
 // in a lower layer. A new package needs a line here.
 var layers = [][]string{
-	0: {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/dl", "internal/filekind", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
-	1: {"internal/kernel", "internal/rundir", "launch"},
-	2: {"tensor"},
-	3: {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla"},
-	4: {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/mpi", "collective/collectivetest", "internal/backend/backendtest"},
-	5: {"parallel", "model"},
-	6: {"train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
-	7: {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},
-	8: {"internal/cli"},
-	9: {"cmd/trireme", "bench", "examples"},
+	0:  {"internal/fault"},
+	1:  {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
+	2:  {"internal/kernel", "internal/rundir", "launch"},
+	3:  {"tensor"},
+	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive"},
+	5:  {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest"},
+	6:  {"parallel", "model"},
+	7:  {"train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
+	8:  {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},
+	9:  {"internal/cli"},
+	10: {"cmd/trireme", "bench", "examples"},
 }
 
 // beside lists imports within one layer that are meant.
@@ -50,7 +51,7 @@ var bans = []ban{
 	},
 	{
 		from: []string{"train"},
-		to:   []string{"collective/shm", "collective/tcp", "collective/mpi"},
+		to:   []string{"collective/shm", "collective/tcp"},
 		why:  "the loop is given a collective.Group; internal/cli chooses its transport",
 	},
 	{
@@ -66,7 +67,7 @@ var bans = []ban{
 }
 
 // unsafeAllowed lists who may import unsafe.
-var unsafeAllowed = []string{"internal/kernel", "internal/dl", "tensor", "collective/shm"}
+var unsafeAllowed = []string{"internal/kernel", "tensor", "collective/shm"}
 
 // environmentAllowed lists who may read the environment; launch hands it on to its workers.
 var environmentAllowed = []string{"rendezvous", "internal/cli", "cmd", "launch"}

@@ -2,6 +2,7 @@ package repotest
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -14,6 +15,8 @@ var checks = []struct {
 	{"imports", checkImports},
 	{"unsafe", checkUnsafe},
 	{"environment", checkEnvironment},
+	{"flags", checkFlags},
+	{"error text", checkErrorText},
 	{"names", checkNames},
 	{"docs", checkDocs},
 	{"length", checkLength},
@@ -31,6 +34,13 @@ func TestRepository(t *testing.T) {
 				t.Error(message)
 			}
 		})
+	}
+	for _, names := range layers {
+		for _, n := range names {
+			if !slices.ContainsFunc(files, func(f *file) bool { return under(f.pkg, n) }) {
+				t.Errorf("layers_test.go lists %s, which does not exist", n)
+			}
+		}
 	}
 }
 
@@ -55,7 +65,7 @@ func TestChecks(t *testing.T) {
 	}{
 		{"down", "imports", map[string]string{"nn/a.go": "package nn\nimport _ \"trireme/tensor\"\n"}, nil},
 		{"up", "imports", map[string]string{"tensor/a.go": "package tensor\n\nimport _ \"trireme/nn\"\n"},
-			[]string{"tensor/a.go:3: tensor (layer 2) imports nn (layer 4): imports point down"}},
+			[]string{"tensor/a.go:3: tensor (layer 3) imports nn (layer 5): imports point down"}},
 		{"up two ways", "imports", map[string]string{"nn/a.go": "package nn\nimport _ \"trireme/parallel\"\n"},
 			[]string{"imports point down", "nn must not import parallel: models"}},
 		{"across", "imports", map[string]string{"optim/a.go": "package optim\nimport _ \"trireme/autograd\"\n"},
@@ -75,6 +85,12 @@ func TestChecks(t *testing.T) {
 		{"command from a test", "imports", map[string]string{"train/a_test.go": "package train\nimport _ \"trireme/internal/cli\"\n"},
 			[]string{"a test of train imports internal/cli"}},
 		{"unlisted", "imports", map[string]string{"shiny/a.go": "package shiny\n"}, []string{"package shiny is in no layer"}},
+		{"flag in a library", "flags", map[string]string{"data/a.go": "package data\n\n// --set a=b\nvar a = \"try: --set a=b\"\n"},
+			[]string{"data/a.go:4: --set is a flag"}},
+		{"flag of others", "flags", map[string]string{"internal/cli/a.go": "package cli\nvar a = \"--resume\"\n", "data/a_test.go": "package data\nvar a = \"--nproc 2\"\n",
+			"data/b.go": "package data\nvar b = \"--nproc_per_node\"\n"}, nil},
+		{"decided by text", "error text", map[string]string{"data/a.go": "package data\nvar a = strings.Contains(err.Error(), \"x\")\nvar b = strings.Contains(text, \"x\")\n"},
+			[]string{"data/a.go:2: strings.Contains over an error's text"}},
 		{"other module", "imports", map[string]string{"tools/go.mod": "module tools", "tools/a.go": "package tools\nimport _ \"unsafe\"\n"}, nil},
 		{"repotest", "imports", map[string]string{"nn/a.go": "package nn\nimport _ \"trireme/internal/repotest\"\n"},
 			[]string{"for tests of the repository alone"}},

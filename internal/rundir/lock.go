@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"trireme/internal/fault"
 )
 
 // lockName is the file in a run's directory that its processes lock.
@@ -86,7 +88,7 @@ func try(path string) (f *os.File, held bool, err error) {
 	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
 		return f, false, nil
 	case err != nil:
-		return nil, false, errors.Join(fmt.Errorf("lock %s: %w. try: a directory on a file system that has locks (flock)", path, err), f.Close())
+		return nil, false, errors.Join(fault.Try(fmt.Errorf("lock %s: %w", path, err), "a directory on a file system that has locks (flock)"), f.Close())
 	}
 	// The directory may have been renamed in between: then this is another run's lock.
 	here, err := os.Stat(path)
@@ -140,7 +142,7 @@ func openRegular(path string, flags int) (*os.File, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file. try: remove it", path)
+		err = fault.Try(fmt.Errorf("%s is not a regular file", path), "remove it")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"trireme/autograd"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -42,7 +43,7 @@ type layer struct {
 // rows, 0 for as many as the model allows.
 func New(_ tensor.Backend, c Config, positions int) (model.Model, error) {
 	if positions > c.MaxPositionEmbeddings {
-		return nil, fmt.Errorf("sequence length %d is longer than max_position_embeddings %d. try: --set data.sequence_length=%d", positions, c.MaxPositionEmbeddings, c.MaxPositionEmbeddings)
+		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, c.MaxPositionEmbeddings), "%s", fault.Set("data.sequence_length", c.MaxPositionEmbeddings))
 	}
 	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
 	tanh, err := model.GELU(c.HiddenAct)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tensor"
 )
@@ -115,24 +116,24 @@ func (c Config) validate() error {
 	}
 	switch {
 	case !c.classifies() && !slices.Contains(c.Architectures, forMasked):
-		return fmt.Errorf("architectures %v has neither %s nor %s. try: --set model.task=sequence_classification", c.Architectures, forClasses, forMasked)
+		return fault.Try(fmt.Errorf("architectures %v has neither %s nor %s", c.Architectures, forClasses, forMasked), "%s", fault.Set("model.task", "sequence_classification"))
 	case c.HiddenSize%c.NumAttentionHeads != 0:
-		return fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d. try: \"hidden_size\": %d", c.HiddenSize, c.NumAttentionHeads, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
+		return fault.Try(fault.At("hidden_size", "%d is not a multiple of num_attention_heads %d", c.HiddenSize, c.NumAttentionHeads), `"hidden_size": %d`, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
 	case !(c.LayerNormEps > 0):
-		return fmt.Errorf("layer_norm_eps is %v: it must be positive", c.LayerNormEps)
+		return fault.At("layer_norm_eps", "is %v: it must be positive", c.LayerNormEps)
 	case !(c.InitializerRange >= 0):
-		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
+		return fault.At("initializer_range", "is %v: it must not be negative", c.InitializerRange)
 	case c.PositionEmbeddingType != "" && c.PositionEmbeddingType != "absolute":
-		return fmt.Errorf("position_embedding_type %q is not known for bert: absolute is. try: a model with that", c.PositionEmbeddingType)
+		return fault.Try(fault.At("position_embedding_type", "%q is not known for bert: absolute is", c.PositionEmbeddingType), "a model with that")
 	case c.IsDecoder || c.AddCrossAttention:
-		return errors.New("is_decoder or add_cross_attention is true: bert is an encoder. try: a model that is one")
+		return fault.Try(errors.New("is_decoder or add_cross_attention is true: bert is an encoder"), "a model that is one")
 	case len(c.PrunedHeads) > 0:
-		return errors.New("pruned_heads: layers of fewer heads are not known for bert. try: the model that it was pruned from")
+		return fault.Try(fault.At("pruned_heads", "is given: layers of fewer heads are not known for bert"), "the model that it was pruned from")
 	case c.Quantization != nil:
-		return errors.New("quantization_config: quantised weights cannot be trained. try: the model they were made of")
+		return fault.Try(fault.At("quantization_config", "is given: quantised weights cannot be trained"), "the model they were made of")
 	}
 	if _, err := model.GELU(c.HiddenAct); err != nil {
-		return fmt.Errorf("hidden_act %w", err)
+		return fault.At("hidden_act", "%w", err)
 	}
 	return c.validateLabels()
 }
@@ -142,11 +143,11 @@ func (c Config) validateLabels() error {
 	case !c.classifies():
 		return nil
 	case c.NumLabels != 0 && len(c.ID2Label) > 0 && c.NumLabels != len(c.ID2Label):
-		return fmt.Errorf("num_labels is %d, and id2label has %d. try: --set model.num_labels=%d", c.NumLabels, len(c.ID2Label), len(c.ID2Label))
+		return fault.Try(fault.At("num_labels", "is %d, and id2label has %d", c.NumLabels, len(c.ID2Label)), "%s", fault.Set("model.num_labels", len(c.ID2Label)))
 	case n < 2 || n > 1<<16:
-		return fmt.Errorf("num_labels is %d: it must be between 2 and %d. try: --set model.num_labels=N", n, 1<<16)
+		return fault.Try(fault.At("num_labels", "is %d: it must be between 2 and %d", n, 1<<16), "%s", fault.Set("model.num_labels", "N"))
 	case c.ProblemType != "" && c.ProblemType != "single_label_classification":
-		return fmt.Errorf("problem_type %q is not known: single_label_classification is. try: rows with one label each", c.ProblemType)
+		return fault.Try(fault.At("problem_type", "%q is not known: single_label_classification is", c.ProblemType), "rows with one label each")
 	}
 	return nil
 }

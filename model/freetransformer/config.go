@@ -1,9 +1,9 @@
 package freetransformer
 
 import (
-	"fmt"
 	"slices"
 
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -73,7 +73,7 @@ func ParseConfig(data []byte) (Config, error) {
 	if c.HeadDim == 0 && c.NumAttentionHeads > 0 {
 		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
 		if c.HeadDim*c.NumAttentionHeads != c.HiddenSize {
-			return Config{}, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d. try: \"hidden_size\": %d", c.HiddenSize, c.NumAttentionHeads, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
+			return Config{}, fault.Try(fault.At("hidden_size", "%d is not a multiple of num_attention_heads %d", c.HiddenSize, c.NumAttentionHeads), `"hidden_size": %d`, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
 		}
 	}
 	return c, c.validate()
@@ -94,25 +94,25 @@ func (c Config) validate() error {
 	}
 	switch {
 	case c.NumAttentionHeads%c.NumKeyValueHeads != 0:
-		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d. try: \"num_key_value_heads\": %d", c.NumAttentionHeads, c.NumKeyValueHeads, model.LargestDivisor(c.NumAttentionHeads, c.NumKeyValueHeads))
+		return fault.Try(fault.At("num_attention_heads", "%d is not a multiple of num_key_value_heads %d", c.NumAttentionHeads, c.NumKeyValueHeads), `"num_key_value_heads": %d`, model.LargestDivisor(c.NumAttentionHeads, c.NumKeyValueHeads))
 	case c.HeadDim%2 != 0:
-		return fmt.Errorf("head_dim %d is odd: rotary embedding rotates pairs. try: \"head_dim\": %d", c.HeadDim, c.HeadDim+1)
+		return fault.Try(fault.At("head_dim", "%d is odd: rotary embedding rotates pairs", c.HeadDim), `"head_dim": %d`, c.HeadDim+1)
 	case c.LatentBits < 0 || c.LatentBits > 64:
-		return fmt.Errorf("latent_bits is %d: it must be between 0 and 64", c.LatentBits)
+		return fault.At("latent_bits", "is %d: it must be between 0 and 64", c.LatentBits)
 	case c.LatentBits > 0 && c.NumHiddenLayers%2 != 0:
-		return fmt.Errorf("num_hidden_layers %d is odd: the latent enters in the middle. try: \"num_hidden_layers\": %d", c.NumHiddenLayers, c.NumHiddenLayers+1)
+		return fault.Try(fault.At("num_hidden_layers", "%d is odd: the latent enters in the middle", c.NumHiddenLayers), `"num_hidden_layers": %d`, c.NumHiddenLayers+1)
 	case c.LatentMode != Exact && c.LatentMode != Factored:
-		return fmt.Errorf("latent_mode is %q: exact and factored are known", c.LatentMode)
+		return fault.At("latent_mode", "is %q: exact and factored are known", c.LatentMode)
 	case c.LatentMode == Exact && c.LatentBits > maxExactBits:
-		return fmt.Errorf("latent_bits %d: a table of 2^%d rows does not fit; exact mode takes up to %d. try: \"latent_mode\": \"factored\"", c.LatentBits, c.LatentBits, maxExactBits)
+		return fault.Try(fault.At("latent_bits", "%d: a table of 2^%d rows does not fit; exact mode takes up to %d", c.LatentBits, c.LatentBits, maxExactBits), `"latent_mode": "factored"`)
 	case !(c.FreeBits >= 0):
-		return fmt.Errorf("free_bits is %v: it must be 0 or more", c.FreeBits)
+		return fault.At("free_bits", "is %v: it must be 0 or more", c.FreeBits)
 	case !(c.RMSNormEps > 0):
-		return fmt.Errorf("rms_norm_eps is %v: it must be positive", c.RMSNormEps)
+		return fault.At("rms_norm_eps", "is %v: it must be positive", c.RMSNormEps)
 	case !(c.RopeTheta >= 1e-6 && c.RopeTheta <= 1e18):
-		return fmt.Errorf("rope_theta is %v: it must be positive, between 1e-6 and 1e18", c.RopeTheta)
+		return fault.At("rope_theta", "is %v: it must be positive, between 1e-6 and 1e18", c.RopeTheta)
 	case !(c.InitializerRange >= 0):
-		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
+		return fault.At("initializer_range", "is %v: it must not be negative", c.InitializerRange)
 	}
 	return nil
 }

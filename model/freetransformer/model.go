@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"trireme/autograd"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -41,7 +42,7 @@ func New(b tensor.Backend, c Config, positions int) (*Model, error) {
 		positions = c.MaxPositionEmbeddings
 	}
 	if positions > c.MaxPositionEmbeddings {
-		return nil, fmt.Errorf("sequence length %d is longer than max_position_embeddings %d. try: --set data.sequence_length=%d", positions, c.MaxPositionEmbeddings, c.MaxPositionEmbeddings)
+		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, c.MaxPositionEmbeddings), "%s", fault.Set("data.sequence_length", c.MaxPositionEmbeddings))
 	}
 	rope, err := c.rotary().Tables(b, positions)
 	if err != nil {

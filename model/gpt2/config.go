@@ -1,10 +1,9 @@
 package gpt2
 
 import (
-	"errors"
-	"fmt"
 	"math"
 
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tensor"
 )
@@ -91,19 +90,19 @@ func (c Config) validate() error {
 	}
 	switch {
 	case c.NEmbd%c.NHead != 0:
-		return fmt.Errorf("n_embd %d is not a multiple of n_head %d. try: \"n_embd\": %d", c.NEmbd, c.NHead, model.NextMultiple(c.NEmbd, c.NHead))
+		return fault.Try(fault.At("n_embd", "%d is not a multiple of n_head %d", c.NEmbd, c.NHead), `"n_embd": %d`, model.NextMultiple(c.NEmbd, c.NHead))
 	case !(c.LayerNormEpsilon > 0):
-		return fmt.Errorf("layer_norm_epsilon is %v: it must be positive", c.LayerNormEpsilon)
+		return fault.At("layer_norm_epsilon", "is %v: it must be positive", c.LayerNormEpsilon)
 	case !(c.InitializerRange >= 0):
-		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
+		return fault.At("initializer_range", "is %v: it must not be negative", c.InitializerRange)
 	case c.AddCrossAttention:
-		return errors.New("add_cross_attention is true: there is no encoder to attend to. try: \"add_cross_attention\": false")
+		return fault.Try(fault.At("add_cross_attention", "is true: there is no encoder to attend to"), `"add_cross_attention": false`)
 	case c.Quantization != nil:
-		return errors.New("quantization_config: quantised weights cannot be trained. try: the model they were made of")
+		return fault.Try(fault.At("quantization_config", "is given: quantised weights cannot be trained"), "the model they were made of")
 	}
 	_, err := model.GELU(c.ActivationFunction)
 	if err != nil {
-		return fmt.Errorf("activation_function %w", err)
+		return fault.At("activation_function", "%w", err)
 	}
 	return nil
 }

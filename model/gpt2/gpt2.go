@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"trireme/autograd"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -44,7 +45,7 @@ type block struct {
 // allows.
 func New(_ tensor.Backend, c Config, positions int) (*GPT2, error) {
 	if positions > c.NPositions {
-		return nil, fmt.Errorf("sequence length %d is longer than n_positions %d. try: --set data.sequence_length=%d", positions, c.NPositions, c.NPositions)
+		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than n_positions %d", positions, c.NPositions), "%s", fault.Set("data.sequence_length", c.NPositions))
 	}
 	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
 	m := &GPT2{

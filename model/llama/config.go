@@ -1,9 +1,7 @@
 package llama
 
 import (
-	"errors"
-	"fmt"
-
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -94,7 +92,7 @@ func ParseConfig(data []byte) (Config, error) {
 	if c.HeadDim == 0 && c.NumAttentionHeads > 0 {
 		c.HeadDim = c.HiddenSize / c.NumAttentionHeads
 		if c.HeadDim*c.NumAttentionHeads != c.HiddenSize {
-			return Config{}, fmt.Errorf("hidden_size %d is not a multiple of num_attention_heads %d. try: \"hidden_size\": %d, or \"head_dim\", where heads have another size", c.HiddenSize, c.NumAttentionHeads, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
+			return Config{}, fault.Try(fault.At("hidden_size", "%d is not a multiple of num_attention_heads %d", c.HiddenSize, c.NumAttentionHeads), `"hidden_size": %d, or "head_dim", where heads have another size`, model.NextMultiple(c.HiddenSize, c.NumAttentionHeads))
 		}
 	}
 	return c, c.validate()
@@ -118,17 +116,17 @@ func (c Config) validate() error {
 	}
 	switch {
 	case c.NumAttentionHeads%c.NumKeyValueHeads != 0:
-		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d. try: \"num_key_value_heads\": %d", c.NumAttentionHeads, c.NumKeyValueHeads, model.LargestDivisor(c.NumAttentionHeads, c.NumKeyValueHeads))
+		return fault.Try(fault.At("num_attention_heads", "%d is not a multiple of num_key_value_heads %d", c.NumAttentionHeads, c.NumKeyValueHeads), `"num_key_value_heads": %d`, model.LargestDivisor(c.NumAttentionHeads, c.NumKeyValueHeads))
 	case c.HeadDim%2 != 0:
-		return fmt.Errorf("head_dim %d is odd: rotary embedding rotates pairs. try: \"head_dim\": %d", c.HeadDim, c.HeadDim+1)
+		return fault.Try(fault.At("head_dim", "%d is odd: rotary embedding rotates pairs", c.HeadDim), `"head_dim": %d`, c.HeadDim+1)
 	case c.HiddenAct != "silu" && c.HiddenAct != "swish":
-		return fmt.Errorf("hidden_act %q is not known for %s: silu is. try: \"hidden_act\": \"silu\"", c.HiddenAct, c.relative())
+		return fault.Try(fault.At("hidden_act", "%q is not known for %s: silu is", c.HiddenAct, c.relative()), `"hidden_act": "silu"`)
 	case !(c.RMSNormEps > 0):
-		return fmt.Errorf("rms_norm_eps is %v: it must be positive", c.RMSNormEps)
+		return fault.At("rms_norm_eps", "is %v: it must be positive", c.RMSNormEps)
 	case !(c.InitializerRange >= 0):
-		return fmt.Errorf("initializer_range is %v: it must not be negative", c.InitializerRange)
+		return fault.At("initializer_range", "is %v: it must not be negative", c.InitializerRange)
 	case c.Quantization != nil:
-		return errors.New("quantization_config: quantised weights cannot be trained. try: the model they were made of")
+		return fault.Try(fault.At("quantization_config", "is given: quantised weights cannot be trained"), "the model they were made of")
 	}
 	if err := model.CheckDropout("attention_dropout", c.AttentionDropout); err != nil {
 		return err
@@ -166,13 +164,13 @@ func (c Config) rotary() (nn.Rotary, error) {
 	}
 	switch {
 	case !(theta > 1 && theta <= 1e18):
-		return r, fmt.Errorf("rope_theta is %v: it must be above 1, and at most 1e18", theta)
+		return r, fault.At("rope_theta", "is %v: it must be above 1, and at most 1e18", theta)
 	case part != nil && *part != 1:
-		return r, fmt.Errorf("partial_rotary_factor is %v: %s rotates whole heads. try: \"partial_rotary_factor\": 1", *part, c.relative())
+		return r, fault.Try(fault.At("partial_rotary_factor", "is %v: %s rotates whole heads", *part, c.relative()), `"partial_rotary_factor": 1`)
 	case s == nil:
 		return r, nil
 	case s.MScale != nil || s.MScaleAllDim != nil:
-		return r, fmt.Errorf("rope_scaling: mscale is not known for %s. try: rope_scaling without mscale and mscale_all_dim", c.relative())
+		return r, fault.Try(fault.At("rope_scaling", "has mscale, which is not known for %s", c.relative()), "rope_scaling without mscale and mscale_all_dim")
 	}
 	kind := s.RopeType
 	if kind == "" {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"trireme/autograd"
+	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -51,10 +52,10 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 		positions = most
 	}
 	if positions > most {
-		return nil, fmt.Errorf("sequence length %d is longer than max_position_embeddings %d. try: --set data.sequence_length=%d", positions, most, most)
+		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, most), "%s", fault.Set("data.sequence_length", most))
 	}
 	if positions > mostAngles/c.HeadDim {
-		return nil, fmt.Errorf("%d positions (max_position_embeddings, or the sequence length) x head_dim %d: the tables of rotary embedding have at most %d numbers. try: a smaller max_position_embeddings", positions, c.HeadDim, mostAngles)
+		return nil, fault.Try(fmt.Errorf("%d positions (max_position_embeddings, or the sequence length) x head_dim %d: the tables of rotary embedding have at most %d numbers", positions, c.HeadDim, mostAngles), "a smaller max_position_embeddings")
 	}
 	rope, err := rotary.Tables(b, positions)
 	if err != nil {

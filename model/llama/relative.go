@@ -1,10 +1,11 @@
 package llama
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"trireme/internal/fault"
 )
 
 // relative is a member of the family. They differ by what config.json leaves out, by biases,
@@ -92,25 +93,25 @@ func (c Config) window(layer int) int {
 
 func (c Config) validateWindow() error {
 	if n := len(c.LayerTypes); n > 0 && n != c.NumHiddenLayers {
-		return fmt.Errorf("layer_types has %d entries for %d layers (num_hidden_layers). try: \"num_hidden_layers\": %d", n, c.NumHiddenLayers, n)
+		return fault.Try(fault.At("layer_types", "has %d entries for %d layers (num_hidden_layers)", n, c.NumHiddenLayers), `"num_hidden_layers": %d`, n)
 	}
 	for i, k := range c.LayerTypes {
 		switch {
 		case k != slidingLayer && k != fullLayer:
 			return fmt.Errorf("layer_types: %q is not known: %s and %s are", k, fullLayer, slidingLayer)
 		case k == slidingLayer && (c.SlidingWindow == nil || c.relative() == ofLlama):
-			return fmt.Errorf("layer_types: layer %d is %s, and there is no sliding_window. try: \"sliding_window\": 4096, or \"%s\" for that layer", i, k, fullLayer)
+			return fault.Try(fault.At("layer_types", "has layer %d as %s, and there is no sliding_window", i, k), `"sliding_window": 4096, or "%s" for that layer`, fullLayer)
 		}
 	}
 	switch {
 	case c.SlidingWindow != nil && (*c.SlidingWindow < 1 || *c.SlidingWindow > 1<<28) && c.slides():
-		return fmt.Errorf("sliding_window is %d: it must be between 1 and %d", *c.SlidingWindow, 1<<28)
+		return fault.At("sliding_window", "is %d: it must be between 1 and %d", *c.SlidingWindow, 1<<28)
 	case c.slides() && c.UseSlidingWindow && c.MaxWindowLayers == nil:
-		return errors.New("use_sliding_window is true, and max_window_layers is null. try: \"max_window_layers\": 0, or \"use_sliding_window\": false")
+		return fault.Try(fault.At("use_sliding_window", "is true, and max_window_layers is null"), `"max_window_layers": 0, or "use_sliding_window": false`)
 	case c.relative() == ofMistral && (c.AttentionBias || c.MLPBias):
-		return fmt.Errorf("attention_bias or mlp_bias is true: %s has neither. try: false for both", c.relative())
+		return fault.Try(fmt.Errorf("attention_bias or mlp_bias is true: %s has neither", c.relative()), "false for both")
 	case c.MLPBias && c.relative() != ofLlama:
-		return fmt.Errorf("mlp_bias is true: %s has none. try: \"mlp_bias\": false", c.relative())
+		return fault.Try(fault.At("mlp_bias", "is true: %s has none", c.relative()), `"mlp_bias": false`)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
-package recipes
+package cli
 
-// Job is something that can be run as it stands.
-type Job struct {
+// recipeJob is something that can be run as it stands.
+type recipeJob struct {
 	Name    string `json:"name"`
 	About   string `json:"about"`
 	Needs   string `json:"needs"` // what it runs with besides the program
@@ -19,9 +19,9 @@ const (
 	freeData        = withShakespeare + ` --set data.tokenizer=examples/llama-fsdp/model --set training.warmup_steps=50 --set training.max_steps=400`
 )
 
-// Jobs are the built-in recipe and the examples of the repository, with the commands of
+// recipeJobs are the built-in recipe and the examples of the repository, with the commands of
 // examples/README.md.
-var Jobs = []Job{
+var recipeJobs = []recipeJob{
 	{"go-source", "a small Llama on the source of Go's standard library, two processes, full_shard", goNeeded, "trireme train"},
 	{"shakespeare-char", "a character-level GPT-2 on Shakespeare", cloneNeeded,
 		"trireme train --config examples/shakespeare-char/run.yaml --nproc 2 --output_dir out/shakespeare"},

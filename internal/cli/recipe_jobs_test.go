@@ -1,4 +1,4 @@
-package recipes
+package cli
 
 import (
 	"os"
@@ -9,22 +9,22 @@ import (
 
 // TestJobsAreTheExamples: each example has a job of its name, whose command its README shows.
 func TestJobsAreTheExamples(t *testing.T) {
-	entries, err := os.ReadDir("../examples")
+	entries, err := os.ReadDir("../../examples")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var dirs []string
 	for _, e := range entries {
 		if e.IsDir() {
-			dirs = append(dirs, filepath.Join("../examples", e.Name()))
+			dirs = append(dirs, filepath.Join("../../examples", e.Name()))
 		}
 	}
-	jobs := map[string]Job{}
-	for _, j := range Jobs {
+	jobs := map[string]recipeJob{}
+	for _, j := range recipeJobs {
 		jobs[j.Name] = j
 	}
 	var shown strings.Builder
-	for _, name := range append([]string{"../examples/README.md"}, dirs...) {
+	for _, name := range append([]string{"../../examples/README.md"}, dirs...) {
 		if filepath.Ext(name) == "" {
 			name = filepath.Join(name, "README.md")
 		}
@@ -41,11 +41,11 @@ func TestJobsAreTheExamples(t *testing.T) {
 			t.Errorf("examples/%s is in no list", name)
 		}
 	}
-	for _, j := range Jobs[1:] {
+	for _, j := range recipeJobs[1:] {
 		if !strings.Contains(text, j.Command) {
 			t.Errorf("no README of the examples has\n%s", j.Command)
 		}
-		if _, err := os.Stat("../examples/" + j.Name); err != nil {
+		if _, err := os.Stat("../../examples/" + j.Name); err != nil {
 			t.Error(err)
 		}
 	}
