@@ -97,21 +97,3 @@ func first(params []Param) string {
 	}
 	return params[0].Name
 }
-
-// Inputs makes the tensor of all groups' inputs, F64 [groups, the longest row].
-func Inputs(b tensor.Memory, settings []Setting) *tensor.Tensor {
-	n := 0
-	for _, s := range settings {
-		n = max(n, len(s.Optimizer.Hyper(0, 0, 1)))
-	}
-	return b.New(tensor.Workspace, tensor.F64, len(settings), n)
-}
-
-// WriteInputs gives the tensor the inputs of update t (1 is the first) at learning rate lr.
-func WriteInputs(b tensor.Memory, dst *tensor.Tensor, settings []Setting, lr float64, t int) {
-	rows := make([]float64, dst.Elems())
-	for i, s := range settings {
-		copy(rows[i*dst.Width():], s.Optimizer.Hyper(lr*s.LRFactor, s.WeightDecay, t))
-	}
-	b.Upload(dst, tensor.AsBytes(rows))
-}

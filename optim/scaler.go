@@ -173,10 +173,9 @@ func (s *Scaler) Write(b tensor.Backend, dst *tensor.Tensor, st ScalerState) {
 	b.Upload(dst, tensor.AsBytes(v))
 }
 
-// Read waits for a state.
-func (s *Scaler) Read(b tensor.Backend, src *tensor.Tensor) ScalerState {
-	v := make([]float64, tensor.LossScaleCount)
-	b.Download(tensor.AsBytes(v), src)
+// Read is a state whose tensor has these bytes.
+func (s *Scaler) Read(state []byte) ScalerState {
+	v := tensor.FromBytes[float64](state)
 	return ScalerState{Scale: v[tensor.LossScaleScale], Good: int(v[tensor.LossScaleGood]), Hysteresis: int(v[tensor.LossScaleHysteresis])}
 }
 

@@ -34,7 +34,7 @@ func (s *scaled) step(overflow bool) optim.ScalerState {
 	}
 	s.b.Upload(s.scalars, tensor.AsBytes(v))
 	s.Update(s.b, s.state, s.scalars)
-	return s.Read(s.b, s.state)
+	return s.Read(tensor.HostBytes(s.state))
 }
 
 // TestOracle: torch's own test of its update (with another backoff, by way of the backend), and

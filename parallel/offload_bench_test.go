@@ -52,13 +52,14 @@ func BenchmarkUpdate(b *testing.B) {
 			for _, p := range n.params() {
 				elems += p.Shape.Elems()
 			}
-			hyper, scalars := optim.Inputs(d, e.Settings()), d.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
-			optim.WriteInputs(d, hyper, e.Settings(), 1e-3, 1)
+			hyper, scalars := optim.NewInputs(d, e.Settings()), d.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
+			hyper.Write(d, 0, rate)
 			d.Fill(scalars, 1)
+			hyper.Next(d, scalars)
 			b.SetBytes(int64(elems) * 12)
 			for b.Loop() {
 				if err := e.Guard(func() {
-					e.Update(hyper, scalars)
+					e.Update(hyper.Hyper, scalars)
 				}); err != nil {
 					b.Fatal(err)
 				}

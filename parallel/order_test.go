@@ -322,7 +322,8 @@ func TestVotes(t *testing.T) {
 				}); err != nil {
 					t.Error(err)
 				}
-				if stop, relief := e.Votes(parallel.Stop), e.Votes(parallel.Relief); stop != 0 || relief != want {
+				r := e.Result()
+				if stop, relief := r.Votes(parallel.Stop), r.Votes(parallel.Relief); stop != 0 || relief != want {
 					t.Errorf("rank %d, step %d: %d votes to stop and %d for relief, want 0 and %d", rank, step, stop, relief, want)
 				}
 			}

@@ -66,10 +66,6 @@ func (e *Engine) added() int {
 	return e.more + e.scores
 }
 
-// Sums are what all ranks added up in the last pass besides the loss (F64), until the next
-// Finish; nil where there is nothing.
-func (e *Engine) Sums() *tensor.Tensor { return e.sums }
-
 // The words that ranks add up once a step: the exact sum of the squared gradient, the numbers
 // of counted tokens and of tokens read, votes, and exact sums, of which the loss is the first.
 func (e *Engine) squares() *tensor.Tensor { return e.stats.Flat(0, tensor.ExactWords) }
@@ -90,13 +86,6 @@ const statWords = 2*tensor.ExactWords + 2 + int(motions)
 // Read says how many tokens this rank reads in this step, those without a label too.
 func (e *Engine) Read(tokens int64) { e.step.read = tokens }
 
-// TokensRead is how many tokens all ranks read in the last step.
-func (e *Engine) TokensRead() int64 {
-	var n [2]int64
-	e.b.Download(tensor.AsBytes(n[:]), e.counts())
-	return n[1]
-}
-
 // Motion is what a rank may ask all ranks for, at the end of a step.
 type Motion uint8
 
@@ -110,11 +99,34 @@ const (
 // Vote asks all ranks, at the end of this step, for a motion.
 func (e *Engine) Vote(m Motion) { e.step.votes[m] = 1 }
 
-// Votes is how many ranks voted for it in the last step.
-func (e *Engine) Votes(m Motion) int64 {
-	var v [motions]int64
-	e.b.Download(tensor.AsBytes(v[:]), e.votes())
-	return v[m]
+// Result is what all ranks added up in a step or a pass. Its methods wait until that is known; the
+// steps that follow do not change it.
+type Result struct{ scalars, counts, votes, sums func() []byte }
+
+// Result reads the last pass's, without waiting for it.
+func (e *Engine) Result() *Result {
+	r := &Result{scalars: tensor.Later(e.b, e.scalars), counts: tensor.Later(e.b, e.counts()), votes: tensor.Later(e.b, e.votes())}
+	if e.sums != nil {
+		r.sums = tensor.Later(e.b, e.sums)
+	}
+	return r
+}
+
+// Scalars are the step's numbers, by tensor.Scalar*.
+func (r *Result) Scalars() []float64 { return tensor.FromBytes[float64](r.scalars()) }
+
+// TokensRead is how many tokens all ranks read.
+func (r *Result) TokensRead() int64 { return tensor.FromBytes[int64](r.counts())[1] }
+
+// Votes is how many ranks voted for m.
+func (r *Result) Votes(m Motion) int64 { return tensor.FromBytes[int64](r.votes())[m] }
+
+// Sums are what Measure asked for besides the loss; nil where that is nothing.
+func (r *Result) Sums() []float64 {
+	if r.sums == nil {
+		return nil
+	}
+	return tensor.FromBytes[float64](r.sums())
 }
 
 // Finish waits for the reductions, and makes the step's numbers (F64 [tensor.ScalarCount]) of

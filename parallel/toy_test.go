@@ -195,6 +195,9 @@ var adam = optim.Grouping{Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1
 
 const maxNorm = 0.05
 
+// rate is the learning rate after so many updates.
+func rate(update int) float64 { return 1e-2 / float64(1+update) }
+
 func openDevice(t testing.TB) device.Device {
 	t.Helper()
 	b, err := device.Open("cpu", device.Options{Reserve: 1 << 32})
@@ -258,6 +261,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	scalars := b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	b.Fill(limit, maxNorm)
 	out := &outcome{params: map[string][]float32{}}
+	updates := 0
 	for step := range steps {
 		b.Fill(squares, 0)
 		b.Fill(sum, 0)
@@ -308,8 +312,8 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 			if !p.Frozen {
 				s := states[p]
 				how := []optim.Setting{c.kind(p).Setting}
-				hyper, ends := optim.Inputs(b, how), b.New(tensor.Workspace, tensor.I64, 1)
-				optim.WriteInputs(b, hyper, how, 1e-2, step+1)
+				hyper, ends := b.New(tensor.Workspace, tensor.F64, 1, len(how[0].Optimizer.Hyper(0, 0, 1))), b.New(tensor.Workspace, tensor.I64, 1)
+				b.Upload(hyper, tensor.AsBytes(how[0].Optimizer.Hyper(rate(updates)*how[0].LRFactor, how[0].WeightDecay, updates+1)))
 				b.Upload(ends, tensor.AsBytes([]int64{int64(s.p.Elems())}))
 				state := []*tensor.Tensor{s.m, s.v}[:len(how[0].Optimizer.Slots())]
 				how[0].Optimizer.Step(b, optim.Slice{P: s.p, State: state, G: s.sum, Ends: ends}, hyper, scalars)
@@ -319,6 +323,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 			}
 		}
 		out.scalars = append(out.scalars, append([]float64{}, tensor.Host[float64](scalars)...))
+		updates += int(tensor.Host[float64](scalars)[tensor.ScalarApply])
 	}
 	for _, p := range n.params() {
 		out.params[p.Name] = append([]float32{}, tensor.Host[float32](states[p].p)...)
@@ -336,6 +341,7 @@ type division struct {
 	steps        int
 	poison       int // a step whose last micro-batch has a NaN on one rank; negative for none
 	evaluate     bool
+	late         int // steps that are begun before the outcome of one is read
 	gather       parallel.Gather
 	wrap         parallel.Wrap
 	persist      parallel.Persist
@@ -431,11 +437,20 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if err := e.Refresh(context.Background()); err != nil {
 		return err
 	}
-	hyper, loss := optim.Inputs(b, e.Settings()), b.New(tensor.Workspace, tensor.F64, 1)
+	inputs, loss := optim.NewInputs(b, e.Settings()), b.New(tensor.Workspace, tensor.F64, 1)
 	rest := b.Meter().Read()
 	ctx := context.Background()
+	var unread []*parallel.Result
+	updates := 0
+	outcome := func() {
+		scalars := unread[0].Scalars()
+		unread = unread[1:]
+		updates += int(scalars[tensor.ScalarApply])
+		if w.Rank() == 0 {
+			out.scalars = append(out.scalars, scalars)
+		}
+	}
 	for step := range d.steps {
-		var scalars []float64
 		pass := func(m int, train bool) int64 {
 			b.Fill(loss, 0)
 			tape := autograd.NewTape(b, c.precision.Param, train)
@@ -460,16 +475,20 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 				tokens += pass(a*d.world+w.Rank(), true)
 			}
 			result := e.Finish(tokens, maxNorm, nil)
-			optim.WriteInputs(b, hyper, e.Settings(), 1e-2, step+1)
-			e.Update(hyper, result)
-			scalars = append(scalars, tensor.Host[float64](result)...)
+			inputs.Write(b, updates, rate)
+			inputs.Next(b, result)
+			e.Update(inputs.Hyper, result)
 			e.Publish()
+			unread = append(unread, e.Result())
 		}); err != nil {
 			return err
 		}
-		if w.Rank() == 0 {
-			out.scalars = append(out.scalars, scalars)
+		if len(unread) > d.late {
+			outcome()
 		}
+	}
+	for len(unread) > 0 {
+		outcome()
 	}
 	if err := e.Settle(); err != nil {
 		return err

@@ -126,7 +126,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	// What is counted is a step's, as a run's records do.
 	sent.clear()
 	b.Meter().ResetPeak()
-	if err := a.Stepper.Step(ctx, j.micros(accumulation), 0, 0); err != nil {
+	if err := a.Stepper.Step(ctx, j.micros(accumulation), func(int) float64 { return 0 }); err != nil {
 		return Plan{}, err
 	}
 	if err := a.Engine.Settle(); err != nil {

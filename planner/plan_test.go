@@ -118,14 +118,15 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 		b.Meter().ResetPeak()
 	}
 	rng := rand.New(rand.NewPCG(1, uint64(w.Rank())))
-	for step := range steps {
+	for range steps {
 		var micros []data.MicroBatch
 		for range accumulation {
 			micros = append(micros, draw(j, rng))
 		}
-		if err := a.Stepper.Step(context.Background(), micros, 1e-3, step); err != nil {
+		if err := a.Stepper.Step(context.Background(), micros, func(int) float64 { return 1e-3 }); err != nil {
 			return err
 		}
+		a.Stepper.Outcome()
 	}
 	if err := a.Engine.Settle(); err != nil {
 		return err

@@ -57,7 +57,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 		micros[i] = data.MicroBatch{B: rows, T: 64, InputIDs: make([]int32, rows*64), Targets: make([]int32, rows*64), Counted: int64(rows * 64)}
 	}
 	step := func(n int) {
-		if err := st.Step(context.Background(), micros, 1e-4, n); err != nil {
+		if err := st.Step(context.Background(), micros, func(int) float64 { return 1e-4 }); err != nil {
 			t.Fatal(err)
 		}
 		st.Outcome()

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"trireme/collective"
@@ -181,4 +182,28 @@ func (j *resumable) attempt(t *testing.T, c train.Config, into *told) error {
 		return err
 	}
 	return errors.Join(r.Train(context.Background()), r.Close())
+}
+
+// TestLateOutcomes: steps that are enqueued before the outcomes of those before them are known, of
+// which some are skipped, have the bits, learning rates and scales of steps whose outcomes are read
+// at once.
+func TestLateOutcomes(t *testing.T) {
+	g := readGolden(t, filepath.Join("testdata", "golden", "llama-gqa-accum"))
+	g.precision, g.Hyperparameters.Steps = parallel.Precision{Param: tensor.F16, Reduce: tensor.F16}, 8
+	g.scaler = optim.LossScaling{Kind: optim.TorchScaler, InitialScalePower: 24, GrowthInterval: 2}.Scaler(true, 16)
+	g.skips = true
+	var first *result
+	for g.late = range optim.Lead {
+		got := g.run(t, 2, parallel.Default(), 1, 1)
+		if first == nil {
+			if first = got; first.scales[1] >= first.scales[0] || slices.Max(first.scales[3:]) <= slices.Min(first.scales) || first.lr[1] != first.lr[0] {
+				t.Errorf("no step was skipped, or all: scales %v, learning rates %v", got.scales, got.lr)
+			}
+			continue
+		}
+		first.equal(t, fmt.Sprintf("%d steps late", g.late), got)
+		if !slices.Equal(got.lr, first.lr) || !slices.Equal(got.scales, first.scales) {
+			t.Errorf("%d steps late: learning rates %v at scales %v, want %v at %v", g.late, got.lr, got.scales, first.lr, first.scales)
+		}
+	}
 }

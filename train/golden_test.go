@@ -36,6 +36,8 @@ type golden struct {
 	dir             string
 	precision       parallel.Precision
 	scaler          *optim.Scaler // nil for none
+	skips           bool          // steps may be skipped
+	late            int           // steps that are begun before the outcome of one is read
 	recompute       train.Recompute
 	Hyperparameters struct {
 		LR                        float64
@@ -117,6 +119,7 @@ func (g *golden) firstLogits(t *testing.T) []float32 {
 // result is a run's bits: every step's numbers, and each parameter.
 type result struct {
 	loss, norm, lr []float64
+	scales         []float64 // before each step
 	params         map[string][]float32
 	memory         tensor.Usage // of rank 0
 }
@@ -213,21 +216,28 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 		return err
 	}
 	defer loader.Close()
+	var losses, norms, lrs, scales []float64
 	for step := range h.Steps {
 		batch, err := loader.Next(context.Background())
 		if err != nil {
 			return err
 		}
-		if err := st.Step(context.Background(), batch.Micro, schedule.At(step), step); err != nil {
+		if err := st.Step(context.Background(), batch.Micro, schedule.At); err != nil {
 			return err
 		}
-		o := st.Outcome()
-		if !o.Applied {
-			return fmt.Errorf("step %d was skipped", step+1)
+		for unread := step + 1 - len(lrs); unread > g.late || unread > 0 && step == h.Steps-1; unread-- {
+			o := st.Outcome()
+			if lrs = append(lrs, o.LR); !o.Applied && !g.skips {
+				return fmt.Errorf("step %d was skipped", len(lrs))
+			}
+			losses, norms = append(losses, o.Loss), append(norms, o.GradNorm)
+			if o.LossScale != nil {
+				scales = append(scales, o.LossScale.Scale)
+			}
 		}
-		if w.Rank() == 0 {
-			out.loss, out.norm, out.lr = append(out.loss, o.Loss), append(out.norm, o.GradNorm), append(out.lr, schedule.At(step))
-		}
+	}
+	if w.Rank() == 0 {
+		out.loss, out.norm, out.lr, out.scales = losses, norms, lrs, scales
 	}
 	if err := e.Settle(); err != nil {
 		return err
@@ -337,7 +347,7 @@ func (g *golden) compareFinal(t *testing.T, r *result) {
 func (r *result) equal(t *testing.T, what string, o *result) {
 	t.Helper()
 	for i := range r.loss {
-		if r.loss[i] != o.loss[i] || r.norm[i] != o.norm[i] {
+		if r.loss[i] != o.loss[i] || math.Float64bits(r.norm[i]) != math.Float64bits(o.norm[i]) {
 			t.Errorf("%s: step %d: loss %v grad_norm %v, on one rank %v %v", what, i+1, o.loss[i], o.norm[i], r.loss[i], r.norm[i])
 			return
 		}

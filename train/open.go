@@ -70,6 +70,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 		}
 		r.stepper.ScaleLoss(scaler, from)
 	}
+	r.stepper.Start(r.state.Updates)
 	r.state.Scaler = r.stepper.LossScale()
 	if err := r.together(ctx); err != nil {
 		return err

@@ -53,14 +53,10 @@ func (r *Run) askRelief() {
 	}
 }
 
-// relieve is called after a step: if some rank voted, all compute layers again from the next
+// relieve is called after a step for which short ranks voted: if some did, all compute layers again from the next
 // step on.
-func (r *Run) relieve() error {
-	if r.state.Relieved || r.pressure.every == 0 {
-		return nil
-	}
-	short := r.engine.Votes(parallel.Relief)
-	if short == 0 {
+func (r *Run) relieve(short int64) error {
+	if r.state.Relieved || r.pressure.every == 0 || short == 0 {
 		return nil
 	}
 	r.state.Relieved = true

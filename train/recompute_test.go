@@ -134,7 +134,7 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 			}
 			micros = append(micros, mb)
 		}
-		if err := a.Stepper.Step(ctx, micros, 1e-2, step); err != nil {
+		if err := a.Stepper.Step(ctx, micros, func(int) float64 { return 1e-2 }); err != nil {
 			return err
 		}
 		if r := a.Stepper.Outcome(); w.Rank() == 0 {

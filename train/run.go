@@ -152,13 +152,12 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	}
 	r.engine.Read(batch.Tokens)
 	r.askRelief()
-	lr := r.schedule.At(r.state.Updates)
-	if err := r.stepper.Step(ctx, batch.Micro, lr, r.state.Updates); err != nil {
+	if err := r.stepper.Step(ctx, batch.Micro, r.schedule.At); err != nil {
 		return monitor.Record{}, fmt.Errorf("train: rank %d, step %d: %w", r.deps.World.Rank(), r.state.Step+1, err)
 	}
 	o := r.stepper.Outcome()
-	o.LossScale, r.state.Scaler = r.state.Scaler, r.stepper.LossScale()
-	r.stopped = r.engine.Votes(parallel.Stop) > 0
+	r.state.Scaler = r.stepper.LossScale()
+	r.stopped = o.Votes(parallel.Stop) > 0
 	r.state.Step++
 	r.state.Tokens += o.Tokens
 	r.state.Data = r.loader.State()
@@ -169,12 +168,12 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	case !r.stepper.excuses(o):
 		r.state.Skipped++
 	}
-	rec := r.record(o, lr, time.Since(began), waited)
+	rec := r.record(o, time.Since(began), waited)
 	rec.EpochLoss = r.state.Epoch.add(o, rec.Step, r.loader.StepsPerEpoch())
 	if err := r.sink.Record(rec); err != nil {
 		return rec, err
 	}
-	if err := r.relieve(); err != nil {
+	if err := r.relieve(o.Votes(parallel.Relief)); err != nil {
 		return rec, err
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
@@ -184,13 +183,13 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	return rec, nil
 }
 
-func (r *Run) record(o Outcome, lr float64, took, data time.Duration) monitor.Record {
+func (r *Run) record(o Outcome, took, data time.Duration) monitor.Record {
 	s := took.Seconds()
 	rec := monitor.Record{
 		Step: r.state.Step, MaxSteps: int64(r.Config.Training.MaxSteps), Time: time.Now(), Run: r.deps.Run,
 		Epoch: float64(r.state.Step) / float64(r.loader.StepsPerEpoch()),
-		Loss:  o.Loss, Means: o.means(r.info.Sums), GradNorm: o.GradNorm, LR: lr, Skipped: !o.Applied,
-		Samples: r.rows(), Tokens: r.engine.TokensRead(), LabelTokens: o.Tokens, StepSeconds: s, WorldSize: r.deps.World.Size(),
+		Loss:  o.Loss, Means: o.means(r.info.Sums), GradNorm: o.GradNorm, LR: o.LR, Skipped: !o.Applied,
+		Samples: r.rows(), Tokens: o.TokensRead(), LabelTokens: o.Tokens, StepSeconds: s, WorldSize: r.deps.World.Size(),
 		CommFraction: r.engine.Waited().Seconds() / s, DataFraction: data.Seconds() / s,
 	}
 	if o.LossScale != nil {

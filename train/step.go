@@ -23,14 +23,24 @@ type Stepper struct {
 	engine  *parallel.Engine
 	maxNorm float64 // of the mean gradient; 0 or less is no limit
 
-	hyper  *tensor.Tensor // F64: the optimizers' inputs, a row for each group
+	inputs *optim.Inputs
 	sums   *tensor.Tensor // F64 [Info.SumCount]
 	first  *tensor.Tensor // I64 [2]: numbers of the first row and the first sequence of a micro-batch
 	scaler *optim.Scaler  // nil for none
 	scale  *tensor.Tensor // F64 [tensor.LossScaleCount]: the scaler's state
 	seed   uint64
-	spill  *spill         // of inputs of layers; nil for memory
-	result *tensor.Tensor // F64 [tensor.ScalarCount], the engine's
+	spill  *spill // of inputs of layers; nil for memory
+	// What the host knows, from the outcomes that it has read, and the passes of which it has not.
+	updates int
+	last    *optim.ScalerState // nil where losses are not scaled
+	unread  []pass
+}
+
+// pass is a step or an evaluation whose outcome is not read yet.
+type pass struct {
+	result *parallel.Result
+	rate   func(update int) float64 // nil for an evaluation
+	scale  func() []byte            // the loss scaler's state after it; nil for none
 }
 
 // NewStepper joins a model and the engine that divides it. Activations have the type of the engine's parameters; seed is of what is random in a pass.
@@ -40,9 +50,9 @@ func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm flo
 	e.Measure(len(info.Sums), info.SumCount()-1-len(info.Sums))
 	return &Stepper{
 		b: b, model: m, engine: e, maxNorm: maxNorm,
-		hyper: optim.Inputs(b, e.Settings()),
-		sums:  b.New(tensor.Workspace, tensor.F64, info.SumCount()),
-		first: b.New(tensor.Workspace, tensor.I64, 2), seed: seed,
+		inputs: optim.NewInputs(b, e.Settings()),
+		sums:   b.New(tensor.Workspace, tensor.F64, info.SumCount()),
+		first:  b.New(tensor.Workspace, tensor.I64, 2), seed: seed,
 	}
 }
 
@@ -51,17 +61,18 @@ func (s *Stepper) ScaleLoss(scaler *optim.Scaler, from optim.ScalerState) {
 	if s.scale == nil {
 		s.scale = s.b.New(tensor.Workspace, tensor.F64, tensor.LossScaleCount)
 	}
-	s.scaler = scaler
+	s.scaler, s.last = scaler, &from
 	scaler.Write(s.b, s.scale, from)
 }
 
-// LossScale waits for the scaler's state; nil where losses are not scaled.
-func (s *Stepper) LossScale() *optim.ScalerState {
-	if s.scaler == nil {
-		return nil
-	}
-	st := s.scaler.Read(s.b, s.scale)
-	return &st
+// LossScale is the scaler's state after the steps whose outcomes were read; nil where losses are not
+// scaled.
+func (s *Stepper) LossScale() *optim.ScalerState { return s.last }
+
+// Start says how many updates were applied before the first step; without it none.
+func (s *Stepper) Start(updates int) {
+	s.updates = updates
+	s.inputs.Start(s.b, updates)
 }
 
 // begin is what losses' gradients begin as; nil is 1.
@@ -86,10 +97,14 @@ func narrowBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
 	}
 }
 
-// Step makes one optimizer step of this rank's micro-batches, at learning rate lr; update
-// counts the updates made before it. Where the gradient or the loss is not finite, every rank
-// leaves its state as it was; the Outcome says so.
-func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, lr float64, update int) error {
+// Step makes one optimizer step of this rank's micro-batches; rate gives the learning rate by the
+// number of updates that were applied before. Where the gradient or the loss is not finite, every
+// rank leaves its state as it was; the Outcome says so. Up to optim.Lead steps may be enqueued
+// before the outcome of the first is asked for.
+func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(update int) float64) error {
+	if len(s.unread) == optim.Lead {
+		panic("train: a step before the outcomes of those before it were read")
+	}
 	err := s.engine.Guard(func() {
 		tokens := int64(0)
 		s.engine.Begin(ctx, len(micros), true)
@@ -98,13 +113,18 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, lr float64
 			s.pass(m, true)
 			tokens += m.Counted
 		}
-		s.result = s.engine.Finish(tokens, s.maxNorm, s.begin())
-		optim.WriteInputs(s.b, s.hyper, s.engine.Settings(), lr, update+1)
-		s.engine.Update(s.hyper, s.result)
+		result := s.engine.Finish(tokens, s.maxNorm, s.begin())
+		s.inputs.Write(s.b, s.updates, rate)
+		s.inputs.Next(s.b, result)
+		s.engine.Update(s.inputs.Hyper, result)
+		p := pass{rate: rate}
 		if s.scaler != nil {
-			s.scaler.Update(s.b, s.scale, s.result)
+			s.scaler.Update(s.b, s.scale, result)
+			p.scale = tensor.Later(s.b, s.scale)
 		}
 		s.engine.Publish()
+		p.result = s.engine.Result()
+		s.unread = append(s.unread, p)
 	})
 	if s.spill != nil && s.spill.err != nil {
 		return s.spill.err
@@ -135,7 +155,8 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 			s.pass(*m, false)
 			tokens += m.Counted
 		}
-		s.result = s.engine.Finish(tokens, 0, nil)
+		s.engine.Finish(tokens, 0, nil)
+		s.unread = append(s.unread, pass{result: s.engine.Result()})
 	})
 	return errors.Join(failed, err)
 }
@@ -209,6 +230,8 @@ func countedRows(m data.MicroBatch) (rows, targets []int32, n int) {
 
 // Outcome is what a step or an evaluation computed, the same on every rank.
 type Outcome struct {
+	*parallel.Result
+	LR       float64 // of a step
 	Loss     float64 // mean over counted tokens
 	GradNorm float64 // of the mean gradient, before clipping
 	Tokens   int64   // counted, over all ranks
@@ -226,17 +249,24 @@ func (s *Stepper) excuses(o Outcome) bool {
 	return !o.Applied && o.LossScale != nil && s.scaler.CanFall(o.LossScale.Scale) && !math.IsNaN(o.Loss-o.Loss)
 }
 
-// Outcome waits for the last step's numbers.
+// Outcome waits for the numbers of the oldest step or evaluation whose outcome was not read.
 func (s *Stepper) Outcome() Outcome {
-	v := make([]float64, tensor.ScalarCount)
-	s.b.Download(tensor.AsBytes(v), s.result)
-	var sums []float64
-	if t := s.engine.Sums(); t != nil {
-		sums = make([]float64, t.Elems())
-		s.b.Download(tensor.AsBytes(sums), t)
+	p := s.unread[0]
+	s.unread = s.unread[1:]
+	v := p.result.Scalars()
+	o := Outcome{
+		Result: p.result, Sums: p.result.Sums(), Loss: v[tensor.ScalarLoss], GradNorm: v[tensor.ScalarGradNorm],
+		Tokens: int64(math.Round(v[tensor.ScalarTokens])), Applied: v[tensor.ScalarApply] != 0, LossScale: s.last,
 	}
-	return Outcome{
-		Sums: sums, Loss: v[tensor.ScalarLoss], GradNorm: v[tensor.ScalarGradNorm],
-		Tokens: int64(math.Round(v[tensor.ScalarTokens])), Applied: v[tensor.ScalarApply] != 0,
+	if p.rate == nil {
+		return o
 	}
+	if o.LR = p.rate(s.updates); o.Applied {
+		s.updates++
+	}
+	if p.scale != nil {
+		st := s.scaler.Read(p.scale())
+		s.last = &st
+	}
+	return o
 }

@@ -118,7 +118,7 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 	r = StepReport{Config: o.Config, Strategy: o.Strategy, DType: o.Precision.Param.String(), Threads: o.Threads, World: w.Size(), Steps: o.Steps}
 	for i := range o.Warmup + o.Steps {
 		began := time.Now()
-		if err := st.Step(ctx, batches[i%len(batches)], 3e-4, i); err != nil {
+		if err := st.Step(ctx, batches[i%len(batches)], func(int) float64 { return 3e-4 }); err != nil {
 			return StepReport{}, err
 		}
 		loss := st.Outcome().Loss
