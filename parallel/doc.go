@@ -1,16 +1,15 @@
 // Package parallel divides a model's parameters, gradients and optimizer state among ranks.
 //
 // There is one Engine. A Strategy is data: which of the three are divided; everything else
-// follows from the ranges of elements that a rank holds (layout.go). The parameters of a group of
-// units (wrap.go: one, if nothing is said) lie one after the other in a flat tensor, padded so that
-// it divides evenly.
+// follows from the ranges of elements that a rank holds (layout.go). The parameters of a unit lie
+// one after the other in a flat tensor, padded so that it divides evenly.
 //
 // During a step the Engine watches units (it is their nn.Observer). It knows in which order they
 // will run (trace.go): before a unit computes its flat is gathered, if it is divided, and gathers
-// of those that run next are begun; after it computes the gathered copy is let go of, unless it is
-// needed again soon (gather.go; gathering.go is the configuration of both). On the way back a
-// unit's gradients are written to a bucket, and the bucket's reduction runs while earlier units
-// still compute.
+// of those that run next are begun; after it computes the gathered copy is freed, unless it is
+// needed again soon (gather.go). In backward a unit's gradients are written to a bucket, and the
+// bucket's reduction runs while earlier units still compute. Collectives run in the order of
+// issue on one goroutine (lane.go).
 //
 // Sums over micro-batches and ranks are made in one order: that of the global micro-batch
 // index m = accumulation index * ranks + rank, one after the other. A reduce-scatter that adds

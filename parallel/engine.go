@@ -20,10 +20,8 @@ type Options struct {
 	WorldInvariant bool
 	Precision      Precision
 	// Optim says how each parameter is trained that is not frozen.
-	Optim   optim.Grouping
-	Gather  Gather
-	Wrap    Wrap
-	Persist Persist
+	Optim  optim.Grouping
+	Gather Gather
 	// Offload says what rests in files, in directories that it names.
 	Offload Offload
 	// Files makes such a file in a directory; nil is disk.Create.
@@ -71,22 +69,18 @@ type stepState struct {
 	unit                *nn.Unit
 	turn                int // of the trace, that has begun last; -1 for none
 	until               int // the turn up to which gathers have begun
-	live                int // elements that are gathered or on their way
-	mark                int // of flats that a walk has seen
 	votes               [motions]int64
 	read                int64 // tokens of this rank
 	waited              time.Duration
 }
 
-// flat is parameters of a group of units in one tensor: those that train apart from those that do
-// not, those that are divided apart from those that are whole on each rank.
+// flat is the parameters of a unit in one tensor: those of each optimizer, and those that are
+// frozen, apart from the others.
 type flat struct {
 	layout
-	unit   *nn.Unit // the first that owns some: when it has gone back, all have
-	name   string
+	unit   *nn.Unit
 	index  int // among the engine's
 	frozen bool
-	whole  bool // Persist has its parameters
 
 	// These but grad may lie in a file (offload.go).
 	param  *tensor.Tensor // Precision.Param, at rest: elements layout.param
@@ -101,7 +95,6 @@ type flat struct {
 	full    *tensor.Tensor // [padded] while gathered; param itself where that is whole
 	part    *tensor.Tensor // what param has, on its way from a file to full; else nil
 	kept    *tensor.Tensor // a part of what was gathered, for Groups.Reshard to gather it again
-	mark    int            // stepState.mark of the last walk that saw it
 	arrives *ticket
 	publish *ticket // new parameters of other ranks, on their way into param
 
@@ -133,10 +126,6 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 		e.files.open = disk.Create
 	}
 	e.chunks = e.at.chunks()
-	whole := map[*nn.Param]bool{}
-	if o.Strategy.Params {
-		whole = o.Persist.of(units)
-	}
 	e.settings = settings(o.Optim, units)
 	owner := map[*nn.Param]*flat{}
 	add := func(f *flat) {
@@ -150,21 +139,15 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 			owner[p] = f
 		}
 	}
-	kinds := []kind{}
+	optimizers := []optim.Optimizer{}
 	for _, s := range e.settings {
-		if k := (kind{optimizer: s.Optimizer}); !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
+		if !slices.Contains(optimizers, s.Optimizer) {
+			optimizers = append(optimizers, s.Optimizer)
 		}
 	}
-	for _, k := range append(kinds, kind{frozen: true}) {
-		k.whole = false
-		for _, group := range o.Wrap.groups(units) {
-			add(e.newFlat(group, k, o.Optim, whole))
-		}
-		k.whole = true
-		if f := e.newFlat(units, k, o.Optim, whole); f != nil {
-			f.name = "persistent"
-			add(f)
+	for _, by := range append(optimizers, nil) { // nil: frozen
+		for _, u := range units {
+			add(e.newFlat(u, by, o.Optim))
 		}
 	}
 	for i, u := range units {
@@ -209,50 +192,36 @@ func needs(u *nn.Unit, owner map[*nn.Param]*flat) []*flat {
 	return fs
 }
 
-// kind is what the parameters of a flat have in common.
-type kind struct {
-	frozen    bool
-	whole     bool            // not divided, where others are
-	optimizer optim.Optimizer // nil where frozen
-}
-
-// newFlat is what a group of units has of a kind; nil for nothing.
-func (e *Engine) newFlat(group []*nn.Unit, k kind, how optim.Grouping, whole map[*nn.Param]bool) *flat {
+// newFlat is what an optimizer trains of a unit, or, with nil, what is frozen; nil for nothing.
+func (e *Engine) newFlat(u *nn.Unit, by optim.Optimizer, how optim.Grouping) *flat {
 	var ps []grouped
-	var of []*nn.Unit
-	for _, u := range group {
-		for _, p := range u.Params {
-			if p.Frozen != k.frozen || whole[p] != k.whole {
+	for _, p := range u.Params {
+		q := grouped{Param: p}
+		switch {
+		case p.Frozen && by == nil:
+		case p.Frozen || by == nil:
+			continue
+		default:
+			s := setting(how, p)
+			if s.Optimizer != by {
 				continue
 			}
-			q := grouped{Param: p}
-			if !p.Frozen {
-				s := setting(how, p)
-				if s.Optimizer != k.optimizer {
-					continue
-				}
-				q.group = slices.Index(e.settings, s)
-			}
-			ps, of = append(ps, q), append(of, u)
+			q.group = slices.Index(e.settings, s)
 		}
+		ps = append(ps, q)
 	}
 	if len(ps) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(ps, func(a, b grouped) int { return a.group - b.group })
-	s := e.strategy
-	s.Params = s.Params && !k.whole
 	f := &flat{
-		layout: newLayout(ps, s, e.at, k.frozen, block(k.optimizer)), unit: of[0], name: of[0].Name, frozen: k.frozen, whole: k.whole,
-		written: map[*nn.Param]bool{}, optimizer: k.optimizer,
+		layout: newLayout(ps, e.strategy, e.at, by == nil, block(by)), unit: u, frozen: by == nil,
+		written: map[*nn.Param]bool{}, optimizer: by,
 	}
-	if last := of[len(of)-1]; last != f.unit {
-		f.name += ".." + last.Name
-	}
-	if k.frozen {
+	if f.frozen {
 		return f
 	}
-	f.settings = rowsOf(e.settings, k.optimizer)
+	f.settings = rowsOf(e.settings, by)
 	for i, p := range f.params {
 		p.SetSink(func() (*tensor.Tensor, bool) { return e.sink(f, p, f.starts[i]) })
 	}

@@ -67,14 +67,9 @@ func drawToy(t *rapid.T) toy {
 	return c
 }
 
-// drawLevers draws what steers gathers, and what is gathered together or not at all.
+// drawLevers draws what steers gathers.
 func drawLevers(t *rapid.T, d *division) {
-	elems := func(name string) int { return rapid.SampledFrom([]int{0, 1, 500, 5000, 1 << 40}).Draw(t, name) }
-	when := []parallel.Prefetch{parallel.Never, parallel.Before, parallel.After}
-	d.gather = parallel.Gather{
-		Ahead: elems("ahead"), Live: elems("live"), Reuse: elems("reuse"), Keep: rapid.Bool().Draw(t, "keep"),
-		Forward: rapid.SampledFrom(when).Draw(t, "forward"), Backward: rapid.SampledFrom(when).Draw(t, "backward"),
-	}
+	d.gather = parallel.Gather{Ahead: rapid.IntRange(0, 4).Draw(t, "ahead"), Keep: rapid.Bool().Draw(t, "keep")}
 	shards := d.world / d.replicas
 	ways := []int{0}
 	for n := 1; n <= shards; n++ {
@@ -83,11 +78,6 @@ func drawLevers(t *rapid.T, d *division) {
 		}
 	}
 	d.reshard = rapid.SampledFrom(ways).Draw(t, "reshard")
-	d.persist = parallel.Persist{Most: rapid.SampledFrom([]int{0, 10, 60, 1000}).Draw(t, "most"), InAll: rapid.SampledFrom([]int{0, 1, 100}).Draw(t, "in all")}
-	d.wrap = rapid.SampledFrom([]parallel.Wrap{
-		{}, {Policy: parallel.WrapSize, MinNumParams: 200}, {Policy: parallel.WrapSize, MinNumParams: 5000}, {Policy: parallel.WrapNone},
-		{Policy: parallel.WrapList, Units: []string{"layer2", "last"}},
-	}).Draw(t, "wrap")
 }
 
 // TestLikeThePlainLoop: every division gives the bits of a loop that knows no ranks.
@@ -122,7 +112,7 @@ func TestLikeThePlainLoop(t *testing.T) {
 			rt.Fatal(err)
 		}
 		if diff := differ(got, c.plain(t, d.steps, d.world*d.accumulation, d.poison)); diff != "" {
-			rt.Fatalf("%v, %+v, %+v, %+v: %s", d, d.gather, d.wrap, d.persist, diff)
+			rt.Fatalf("%v, %+v: %s", d, d.gather, diff)
 		}
 	})
 }

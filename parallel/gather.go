@@ -2,6 +2,7 @@ package parallel
 
 import (
 	"context"
+	"slices"
 
 	"trireme/nn"
 	"trireme/tensor"
@@ -10,39 +11,19 @@ import (
 // Gather steers what is gathered when, where parameters are divided. The bits of a step are the
 // same whatever it says. Its zero value gathers what runs, when it runs.
 type Gather struct {
-	// Ahead is how far gathers run ahead of the unit that computes: until they have so many
-	// elements. 1 is one unit; 0 none.
+	// Ahead is the number of units whose gathers begin before the unit that computes, so that they
+	// run meanwhile.
 	Ahead int
-	// Forward and Backward say when gathers that run ahead are begun.
-	Forward, Backward Prefetch
-	// Live bounds what is gathered at one time to so many elements, but for the units that
-	// compute: nothing is gathered ahead or kept beyond it. 0 is no bound.
-	Live int
-	// Reuse keeps what is read again within so many elements of other units.
-	Reuse int
-	// Keep keeps what has run forward for the way back: all of it, or, where Groups.Reshard is
+	// Keep keeps what has run forward for the backward pass: all of it, or, where Groups.Reshard is
 	// given, the part that a rank holds of that group's copy, from which it is gathered again.
 	Keep bool
 }
-
-// Prefetch is when gathers that run ahead of a unit are begun.
-type Prefetch uint8
-
-// The moments.
-const (
-	Never  Prefetch = iota
-	Before          // before the unit computes, so that they run meanwhile
-	After           // after it, when it is let go of: they run while its gradients are reduced
-)
 
 // BeforeForward has u's parameters gathered, and begins the gathers that run ahead of it.
 func (e *Engine) BeforeForward(u *nn.Unit) { e.before(u, way(u)) }
 
 // AfterForward lets go of what is not needed again soon.
-func (e *Engine) AfterForward(u *nn.Unit) {
-	e.letGo(e.step.turn)
-	e.ahead(After)
-}
+func (e *Engine) AfterForward(u *nn.Unit) { e.letGo(e.step.turn) }
 
 // BeforeBackward has u's parameters gathered again, and begins the gathers that run ahead of it.
 func (e *Engine) BeforeBackward(u *nn.Unit) { e.before(u, back) }
@@ -50,7 +31,6 @@ func (e *Engine) BeforeBackward(u *nn.Unit) { e.before(u, back) }
 // AfterBackward lets go of u's parameters and begins the reduction of its gradients.
 func (e *Engine) AfterBackward(u *nn.Unit) {
 	e.letGo(e.step.turn)
-	e.ahead(After)
 	for _, f := range e.needs[e.index[u]] {
 		if f.unit == u && !f.frozen {
 			e.reduce(f)
@@ -68,45 +48,25 @@ func (e *Engine) before(u *nn.Unit, p phase) {
 	}
 	s.turn, s.until = turn, max(s.until, turn)
 	e.letGo(turn - 1) // what was gathered for units that did not run
-	e.makeRoom(i)
 	for _, f := range e.needs[i] {
 		e.gather(f)
 	}
-	e.ahead(Before)
+	e.ahead()
 	e.ready(i)
 }
 
-// ahead begins the gathers of the units that run next, if this is the moment: as far as Gather
-// says, and not beyond the turn from forward to back, where what runs next is there.
-func (e *Engine) ahead(now Prefetch) {
+// ahead begins the gathers of the units that run next, but not beyond the turn from forward to
+// back, where what runs next is there.
+func (e *Engine) ahead() {
 	s, t := &e.step, &e.trace
-	when := e.how.Forward
-	if s.turn >= t.forward {
-		when = e.how.Backward
-	}
-	if when != now {
-		return
-	}
-	s.mark++
-	for _, f := range e.needs[t.units[s.turn]] {
-		f.mark = s.mark
-	}
-	for next, elems := s.turn+1, 0; next < len(t.units) && elems < e.how.Ahead && !t.meets(next-1); next++ {
-		more := 0
+	for next, units := s.turn+1, 0; next < len(t.units) && units < e.how.Ahead && !t.meets(next-1); next++ {
+		more := false
 		for _, f := range e.needs[t.units[next]] {
-			if f.mark != s.mark && !f.gathered() {
-				more += f.gathers()
-			}
+			more = more || f.comes() && !slices.Contains(e.needs[t.units[s.turn]], f)
+			e.gather(f)
 		}
-		if e.how.Live > 0 && s.live+more > e.how.Live {
-			return
-		}
-		for _, f := range e.needs[t.units[next]] {
-			if f.mark != s.mark {
-				f.mark = s.mark
-				elems += f.gathers()
-				e.gather(f)
-			}
+		if more {
+			units++
 		}
 		s.until = max(s.until, next)
 	}
@@ -131,37 +91,7 @@ func (e *Engine) wanted(f *flat, turn int) bool {
 	case next <= max(e.step.until, turn+1):
 		return true
 	}
-	return e.how.Keep && e.g.Reshard == nil && e.step.training || e.trace.between(turn, next) < e.how.Reuse
-}
-
-// makeRoom lets go of what is kept or gathered ahead until unit i's parameters are within the
-// bound too: first of what is used last.
-func (e *Engine) makeRoom(i int) {
-	if e.how.Live == 0 {
-		return
-	}
-	s := &e.step
-	s.mark++
-	more := 0
-	for _, f := range e.needs[i] {
-		f.mark = s.mark
-		if !f.gathered() {
-			more += f.gathers()
-		}
-	}
-	for more > 0 && s.live+more > e.how.Live {
-		var last *flat
-		at := 0
-		for _, f := range e.flats {
-			if next, _ := e.trace.next(f, s.turn); f.gathered() && f.mark != s.mark && next > at {
-				last, at = f, next
-			}
-		}
-		if last == nil {
-			return
-		}
-		e.release(last, s.turn-1)
-	}
+	return e.how.Keep && e.g.Reshard == nil && e.step.training
 }
 
 // gather begins f's gather, unless it is gathered.
@@ -183,9 +113,8 @@ func (e *Engine) gather(f *flat) {
 		ops = append(ops, e.fetch(f, part))
 	}
 	f.full = full
-	e.step.live += f.gathers()
 	if f.kept != nil || f.divided() {
-		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.name) })
+		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.unit.Name) })
 	}
 	f.arrives = e.issue(ops...)
 }
@@ -227,7 +156,6 @@ func (e *Engine) release(f *flat, turn int) {
 	f.bind(nil)
 	f.full.Release()
 	f.full = nil
-	e.step.live -= f.gathers()
 }
 
 // forget lets go of everything: a pass is over.
@@ -257,11 +185,3 @@ func (f *flat) comes() bool { return f.divided() || isFar(f.param) }
 
 // gathered says whether the flat, which comes and goes, is whole here, or on its way.
 func (f *flat) gathered() bool { return f.comes() && f.full != nil }
-
-// gathers is how many elements a gather makes.
-func (f *flat) gathers() int {
-	if !f.comes() {
-		return 0
-	}
-	return f.padded
-}

@@ -92,9 +92,8 @@ func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tenso
 func (e *Engine) rest(f *flat) (err error) {
 	o, l := &e.files, &f.layout
 	state := o.Optimizer.Device == OffloadNVMe && float64(o.state) < o.Optimizer.Ratio*float64(o.total)
-	// Parameters that a rank keeps beside those that it updates stay in memory, and so do those of
-	// Persist.
-	params := o.Params.Device == OffloadNVMe && l.param == l.optim && !f.whole && o.kept+l.param.n() > o.Params.MaxInCPU
+	// Parameters that a rank keeps beside those that it updates stay in memory.
+	params := o.Params.Device == OffloadNVMe && l.param == l.optim && o.kept+l.param.n() > o.Params.MaxInCPU
 	if state {
 		o.state += l.optim.n()
 	}

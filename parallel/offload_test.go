@@ -88,7 +88,6 @@ func TestOffloadedIsTheSame(t *testing.T) {
 			}
 		}
 		drawLevers(rt, &d)
-		d.persist.Most = rapid.SampledFrom([]int{0, 60, 3000}).Draw(rt, "persist")
 		want := c.plain(t, d.steps, 4, d.poison)
 		got, errs := c.train(t, d)
 		if err := errors.Join(errs...); err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // oneAhead is what a configuration that says nothing gathers.
-var oneAhead = parallel.Default().Gather(0)
+var oneAhead = parallel.Default().Gather()
 
 // told is a Group that notes what is begun and counts volume: an all-gather or reduce-scatter
 // moves the whole buffer, an all-reduce twice.

@@ -85,7 +85,7 @@ func (e *Engine) reduce(f *flat) {
 	case e.inOrder:
 		own := f.at(f.grad, f.layout.grad, f.own)
 		r.then(func(ctx context.Context) error {
-			return e.g.World.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.name)
+			return e.g.World.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.unit.Name)
 		})
 		if last {
 			e.spread(f, &r)
@@ -93,7 +93,7 @@ func (e *Engine) reduce(f *flat) {
 	default:
 		part := f.at(f.grad, f.layout.grad, f.shard(e.at))
 		r.then(func(ctx context.Context) error {
-			return e.g.Shard.ReduceScatter(ctx, part, bucket, collective.ReduceOptions{Accumulate: !first}, f.name)
+			return e.g.Shard.ReduceScatter(ctx, part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name)
 		})
 		if last {
 			e.mergeReplicas(f, part, &r)
@@ -123,10 +123,10 @@ func (e *Engine) spread(f *flat, r *reduction) {
 	switch f.optim.n() {
 	case f.own.n():
 	case f.padded:
-		r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, own, f.name) })
+		r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, own, f.unit.Name) })
 	default:
 		r.then(func(ctx context.Context) error {
-			return e.g.Replicate.AllGather(ctx, f.at(f.grad, f.layout.grad, f.optim), own, f.name)
+			return e.g.Replicate.AllGather(ctx, f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name)
 		})
 	}
 }
@@ -134,10 +134,12 @@ func (e *Engine) spread(f *flat, r *reduction) {
 // mergeReplicas sums over replicas what each has reduced among its shards.
 func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
 	if e.at.replicas > 1 {
-		r.then(func(ctx context.Context) error { return e.g.Replicate.AllReduce(ctx, part, collective.Sum, f.name) })
+		r.then(func(ctx context.Context) error {
+			return e.g.Replicate.AllReduce(ctx, part, collective.Sum, f.unit.Name)
+		})
 	}
 	if f.optim.n() > part.Elems() {
-		r.then(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.grad, part, f.name) })
+		r.then(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.grad, part, f.unit.Name) })
 	}
 }
 
@@ -147,19 +149,19 @@ func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's, which is added
 		e.b.Copy(bucket, f.grad)
 		r.then(func(ctx context.Context) error {
-			return e.g.World.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{}, f.name)
+			return e.g.World.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{}, f.unit.Name)
 		})
 		if f.optim.n() == f.padded {
-			r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, own, f.name) })
+			r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, own, f.unit.Name) })
 		}
 		return
 	}
 	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.n())
 	r.then(func(ctx context.Context) error {
-		return e.g.World.ReduceScatter(ctx, sum, f.grad, collective.ReduceOptions{}, f.name)
+		return e.g.World.ReduceScatter(ctx, sum, f.grad, collective.ReduceOptions{}, f.unit.Name)
 	})
 	if f.optim.n() == f.padded {
-		r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, sum, f.name) })
+		r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, sum, f.unit.Name) })
 		r.after = sum.Release
 		return
 	}

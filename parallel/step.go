@@ -176,6 +176,6 @@ func (e *Engine) publish(f *flat) {
 		e.b.Copy(mine, f.master)
 	}
 	if f.optim.n() < f.layout.param.n() {
-		f.publish = e.issue(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.param, mine, f.name) })
+		f.publish = e.issue(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.param, mine, f.unit.Name) })
 	}
 }

@@ -64,7 +64,15 @@ type Config struct {
 	Strategy string `yaml:"strategy"`
 	// Mesh arranges the ranks as replicas of groups that shard.
 	Mesh MeshConfig `yaml:"mesh"`
-	Gathering
+	// PrefetchUnits is the number of units that all-gathers of sharded parameters run ahead of the
+	// unit that computes, in forward and backward. 0 is none: less memory, but computing waits for
+	// each all-gather. Default 1.
+	PrefetchUnits int `yaml:"prefetch_units"`
+	// ReshardAfterForward says what happens to a unit's parameters after its forward pass: true
+	// frees them and all-gathers them again in backward; false keeps them; a number of ranks keeps
+	// a copy in each group of that many neighbors, which backward all-gathers within the group
+	// (ZeRO++'s hpZ). The number must divide the ranks that shard. Default true.
+	ReshardAfterForward Reshard `yaml:"reshard_after_forward"`
 	// Backend is the transport between ranks. One of auto | shm | tcp. auto is shared memory on
 	// one machine and TCP otherwise. Default auto.
 	Backend string `yaml:"backend"`
@@ -100,7 +108,15 @@ type MeshConfig struct {
 
 // Default is the configuration of a file that says nothing.
 func Default() Config {
-	return Config{Strategy: "full_shard", Gathering: defaultGathering(), Backend: "auto", WorldInvariant: true, Timeout: 600, Heartbeat: 1, GraceSeconds: 5, StopSeconds: 600}
+	return Config{Strategy: "full_shard", PrefetchUnits: 1, Backend: "auto", WorldInvariant: true, Timeout: 600, Heartbeat: 1, GraceSeconds: 5, StopSeconds: 600}
+}
+
+// Former lists keys that earlier versions had, which steered gathers: config.yaml of a run has them.
+func (Config) Former() []string {
+	return []string{
+		"wrap", "param_persistence_threshold", "model_persistence_threshold", "forward_prefetch", "backward_prefetch",
+		"prefetch_bucket_size", "max_live_parameters", "max_reuse_distance",
+	}
 }
 
 // Wait is Timeout as a duration.
@@ -129,6 +145,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Mesh.Replicate < 0 || c.Mesh.Shard < 0:
 		return fault.Try(fault.At("mesh", "%dx%d has a negative extent", c.Mesh.Replicate, c.Mesh.Shard), "0, which is worked out")
+	case c.PrefetchUnits < 0:
+		return fault.At("prefetch_units", "is %d: it must be at least 0", c.PrefetchUnits)
 	case !(c.Timeout > 0):
 		return fault.At("timeout_seconds", "is %v: it must be positive", c.Timeout)
 	case !(c.Heartbeat >= 0.1):
@@ -138,7 +156,12 @@ func (c Config) Validate() error {
 	case !(c.StopSeconds > 0):
 		return fault.At("stop_seconds", "is %v: it must be positive", c.StopSeconds)
 	}
-	return c.Gathering.validate()
+	return nil
+}
+
+// Gather is what an Engine gathers when.
+func (c Config) Gather() Gather {
+	return Gather{Ahead: c.PrefetchUnits, Keep: c.ReshardAfterForward != ReshardAll}
 }
 
 // ByMachine reports whether the mesh depends on how many ranks each machine has.

@@ -115,7 +115,7 @@ func (e *Engine) settle(s *stage) {
 	}
 	s.busy = s.busy[:0]
 	if failed != nil {
-		panic(failure{fmt.Errorf("unit %s: %w", s.p.f.name, offloadFailed(failed))})
+		panic(failure{fmt.Errorf("unit %s: %w", s.p.f.unit.Name, offloadFailed(failed))})
 	}
 }
 

@@ -343,8 +343,6 @@ type division struct {
 	evaluate     bool
 	late         int // steps that are begun before the outcome of one is read
 	gather       parallel.Gather
-	wrap         parallel.Wrap
-	persist      parallel.Persist
 	reshard      int // ranks of Groups.Reshard; 0 for none
 	// group stands before each group of a rank; nil for the group itself.
 	group func(rank int, axis string, g collective.Group) collective.Group
@@ -422,7 +420,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if groups.Reshard != nil {
 		groups.Reshard = wrap("reshard", groups.Reshard)
 	}
-	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Optim: c.how(), Gather: d.gather, Wrap: d.wrap, Persist: d.persist, Offload: d.offload}
+	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Optim: c.how(), Gather: d.gather, Offload: d.offload}
 	if d.files != nil {
 		o.Files = func(dir string) (*disk.File, error) { return d.files(w.Rank(), dir) }
 	}

@@ -16,18 +16,16 @@ const (
 // trains, back, where a segment runs forward again before it goes back. What is gathered ahead
 // and what is kept follow it; a unit that does not run in its turn is gathered all the same.
 type trace struct {
-	units   []int         // of each turn
-	turns   [phases][]int // of each unit: its turn in a phase; -1 where it has none
-	forward int           // the turns before the way back
-	uses    [][]int       // of each flat: the turns that read it, ascending
-	before  []int         // elements that the turns before each one read
+	units []int         // of each turn
+	turns [phases][]int // of each unit: its turn in a phase; -1 where it has none
+	uses  [][]int       // of each flat: the turns that read it, ascending
 }
 
 // plan makes the trace of a pass. What is computed again may change between two.
 func (e *Engine) plan(training bool) {
 	t := &e.trace
 	n := len(e.units)
-	t.units, t.before = t.units[:0], append(t.before[:0], 0)
+	t.units = t.units[:0]
 	for p := range phases {
 		t.turns[p] = t.turns[p][:0]
 		for range n {
@@ -41,17 +39,13 @@ func (e *Engine) plan(training bool) {
 		turn := len(t.units)
 		t.turns[p][i] = turn
 		t.units = append(t.units, i)
-		elems := 0
 		for _, f := range e.needs[i] {
 			t.uses[f.index] = append(t.uses[f.index], turn)
-			elems += f.gathers()
 		}
-		t.before = append(t.before, t.before[turn]+elems)
 	}
 	for i := range n {
 		run(forward, i)
 	}
-	t.forward = n
 	if !training {
 		return
 	}
@@ -78,9 +72,6 @@ func (t *trace) next(f *flat, turn int) (int, bool) {
 	}
 	return 0, false
 }
-
-// between is how many elements the turns after turn and before next read.
-func (t *trace) between(turn, next int) int { return t.before[next] - t.before[turn+1] }
 
 // meets says whether the way back begins after turn, for all units or those of a segment: the
 // unit runs twice in a row.

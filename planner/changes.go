@@ -158,7 +158,9 @@ func (j Job) smaller() []Change {
 // configuration has asked for more.
 func (j Job) gathered() []Change {
 	to := j
-	to.Config.Parallel.Gathering = parallel.Default().Gathering
+	d := parallel.Default()
+	to.Config.Parallel.PrefetchUnits = min(to.Config.Parallel.PrefetchUnits, d.PrefetchUnits)
+	to.Config.Parallel.ReshardAfterForward = d.ReshardAfterForward
 	c := j.change("gather one unit ahead, and keep none", to)
 	if len(c.Keys) == 0 {
 		return nil

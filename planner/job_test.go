@@ -289,7 +289,7 @@ func TestLessIsGathered(t *testing.T) {
 		set  func(*parallel.Config)
 	}{
 		{[]string{"parallel.reshard_after_forward=true"}, func(c *parallel.Config) { c.ReshardAfterForward = parallel.KeepWhole }},
-		{[]string{"parallel.wrap.policy=transformer", "parallel.prefetch_bucket_size=1"}, func(c *parallel.Config) { c.Wrap.Policy, c.PrefetchBucketSize = parallel.WrapNone, 1e9 }},
+		{[]string{"parallel.prefetch_units=1"}, func(c *parallel.Config) { c.PrefetchUnits = 6 }},
 	} {
 		changes, err := job(t, 4, func(c *train.Config) { c.Parallel.Strategy = "full_shard"; v.set(&c.Parallel) }).Changes(context.Background(), limit)
 		if err != nil || len(changes) == 0 || !slices.ContainsFunc(changes, func(c Change) bool { return slices.Equal(c.Keys, v.keys) }) {

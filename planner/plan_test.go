@@ -193,18 +193,9 @@ var recomputations = []train.Recompute{
 var gatherings = []func(*parallel.Config){
 	func(*parallel.Config) {},
 	func(c *parallel.Config) { c.ReshardAfterForward = parallel.KeepWhole },
-	func(c *parallel.Config) { c.PrefetchBucketSize, c.MaxLiveParameters = 5000, 9000 },
-	func(c *parallel.Config) { c.BackwardPrefetch, c.MaxReuseDistance = parallel.BackwardPost, 8000 },
+	func(c *parallel.Config) { c.PrefetchUnits = 3 },
 	func(c *parallel.Config) { c.ReshardAfterForward = 2 },
-	func(c *parallel.Config) { c.PrefetchBucketSize, c.ForwardPrefetch = parallel.Auto, false },
-	func(c *parallel.Config) { c.ReshardAfterForward, c.MaxLiveParameters = parallel.KeepWhole, 12000 },
-	func(c *parallel.Config) {
-		c.ParamPersistenceThreshold, c.ModelPersistenceThreshold = parallel.Auto, 700
-	},
-	func(c *parallel.Config) {
-		c.Wrap.Policy, c.Wrap.MinNumParams, c.ParamPersistenceThreshold = parallel.WrapSize, 5000, 30
-	},
-	func(c *parallel.Config) { c.Wrap.Policy = parallel.WrapNone },
+	func(c *parallel.Config) { c.PrefetchUnits = 0 },
 }
 
 // TestPlanIsMeasured: what is planned is what a run's meter shows, byte for byte, in every
@@ -249,7 +240,7 @@ func TestPlanIsMeasured(t *testing.T) {
 						if variant%7 == 0 {
 							c.Model.Freeze = []string{model.Params(meta(t, j))[5].Name}
 						}
-						what := fmt.Sprintf("%s, %s on %d, %+v, recomputed %+v, gathered %+v, off-loaded %+v, variant %d", name, strategy, ranks, precision, c.Recompute, c.Parallel.Gathering, c.Offload, variant)
+						what := fmt.Sprintf("%s, %s on %d, %+v, recomputed %+v, gathered %+v, off-loaded %+v, variant %d", name, strategy, ranks, precision, c.Recompute, c.Parallel, c.Offload, variant)
 						measured := measure(t, j, 2)
 						plan, err := j.Run(context.Background(), variant%ranks)
 						if err != nil {
@@ -270,12 +261,9 @@ func TestPlanIsMeasured(t *testing.T) {
 func TestBeginningIsPlanned(t *testing.T) {
 	for _, name := range []string{"llama", "gpt2"} {
 		for _, ranks := range []int{1, 2, 4} {
-			for i, dtype := range []string{"float32", "bfloat16"} {
+			for _, dtype := range []string{"float32", "bfloat16"} {
 				j := planner.Job{Config: train.Default(), Model: network(t, name), Ranks: ranks, Local: max(1, ranks/2), Positions: 19, Rows: rowsOf(name, false)}
 				j.Config.Training.MicroBatchSize, j.Config.Precision.ParamDType, j.Config.Parallel.Strategy = 2, dtype, "full_shard"
-				if i > 0 {
-					j.Config.Parallel.ParamPersistenceThreshold = 30
-				}
 				measured := measure(t, j, 0)
 				plan, err := j.Run(context.Background(), 0)
 				if err != nil {

@@ -50,20 +50,12 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 			p.Frozen = true
 		}
 	}
-	wrap := cfg.Parallel.Wrap
-	if names := config.Modules(); len(names) > 0 {
-		wrap = wrap.WithClass(names[0], m.Units())
-	}
-	if err := wrap.Check(m.Units()); err != nil {
-		return nil, input(err)
-	}
 	groups, err := ranks.Groups(replicate, shard, cfg.Parallel.ReshardGroup(shard))
 	if err != nil {
 		return nil, err
 	}
 	e, err := parallel.New(b, groups, m.Units(), parallel.Options{
-		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: cfg.Training.grouping(), Gather: cfg.Parallel.Gather(m.Info().Hidden),
-		Wrap: wrap, Persist: cfg.Parallel.Persist(m.Info().Hidden),
+		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: cfg.Training.grouping(), Gather: cfg.Parallel.Gather(),
 		Offload: cfg.Offload.In(cfg.OutputDir),
 	})
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -141,8 +143,19 @@ func (j *job) checkMesh(ranks, local int) error {
 	return &Exit{CodeUsage, err}
 }
 
-// warn says which settings of the file are ignored or changed.
+// warn says which settings have no effect, or another one than they say.
 func (j *job) warn(w io.Writer) error {
+	if len(j.former) > 0 {
+		var names []string
+		for _, p := range j.former {
+			if !slices.Contains(names, p.Path) {
+				names = append(names, p.Path)
+			}
+		}
+		if _, err := fmt.Fprintf(w, "%s: keys of an earlier version have no effect: %s\n", j.former[0].Where, strings.Join(names, ", ")); err != nil {
+			return err
+		}
+	}
 	if j.file == nil {
 		return nil
 	}

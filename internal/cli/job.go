@@ -19,9 +19,10 @@ import (
 type job struct {
 	cfg      train.Config
 	origins  conf.Origins
-	resolved string        // the configuration as text
-	piped    string        // what came of it through a pipe, for workers
-	model    *model.Config // nil: the configuration points to it
+	former   []conf.Problem // keys of earlier versions that it was given
+	resolved string         // the configuration as text
+	piped    string         // what came of it through a pipe, for workers
+	model    *model.Config  // nil: the configuration points to it
 	recipe   *recipes.Recipe
 	file     *foreign.File           // that the configuration came from; nil: from none
 	summary  *train.Summary          // once it has been inspected
@@ -85,7 +86,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	if err != nil {
 		return nil, err
 	}
-	j.cfg, j.origins = loaded.Value, loaded.Origins
+	j.cfg, j.origins, j.former = loaded.Value, loaded.Origins, loaded.Former
 	if f.dataless && j.origins["data.path"] == "default" {
 		j.cfg.Data.Path = ""
 	}

@@ -19,6 +19,7 @@ type decoder struct {
 	nodes    map[string]string // where a node was last written, for what it says as a whole
 	hint     Hint              // nil: none
 	listed   map[string]bool   // groups whose keys a problem lists
+	former   []Problem         // keys of earlier versions: where and path
 }
 
 func (d *decoder) problem(p Problem) {
@@ -141,8 +142,13 @@ func (d *decoder) structure(n *node, v reflect.Value, path string) {
 		return
 	}
 	fs := fields(v.Type())
+	former := formerOf(v)
 	for _, e := range n.entries {
 		i := slices.IndexFunc(fs, func(f field) bool { return f.name == e.key })
+		if slices.Contains(former, e.key) {
+			d.former = append(d.former, Problem{Where: n.from.at(e.line, 0), Path: join(path, e.key)})
+			continue
+		}
 		if i < 0 {
 			d.unknown(n, e, fs, path)
 			continue
@@ -150,6 +156,17 @@ func (d *decoder) structure(n *node, v reflect.Value, path string) {
 		d.nodes[join(path, e.key)] = n.from.at(e.line, 0)
 		d.value(e.value, v.FieldByIndex(fs[i].index), join(path, e.key))
 	}
+}
+
+// Former is a node whose earlier versions had more keys. A source may still have them: they have no
+// effect, and Loaded.Former lists them.
+type Former interface{ Former() []string }
+
+func formerOf(v reflect.Value) []string {
+	if f, ok := v.Interface().(Former); ok {
+		return f.Former()
+	}
+	return nil
 }
 
 func (d *decoder) unknown(n *node, e entry, fs []field, path string) {

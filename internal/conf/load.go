@@ -13,6 +13,7 @@ type Origins map[string]string
 type Loaded[T any] struct {
 	Value   T
 	Origins Origins
+	Former  []Problem // keys of earlier versions that sources have, without a text
 }
 
 // Load applies the sources, in order, over defaults, which it does not change, and calls the
@@ -34,6 +35,7 @@ func Load[T any](defaults T, sources ...Source) (*Loaded[T], error) {
 		d.apply(s)
 	}
 	d.defaults(root, "")
+	out.Former = d.former
 	if !d.unread {
 		d.validate(root, "")
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,5 +295,34 @@ func TestManyProblemsFillOneScreen(t *testing.T) {
 	}
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != 41 || lines[40] != "and 60 more" {
 		t.Errorf("got %d lines, the last %q", len(lines), lines[len(lines)-1])
+	}
+}
+
+// tuning had more keys in an earlier version.
+type tuning struct {
+	Depth int `yaml:"depth"`
+}
+
+func (tuning) Former() []string { return []string{"width", "shape"} }
+
+// TestFormer: keys of an earlier version are read past and listed, groups of keys too; others are
+// unknown.
+func TestFormer(t *testing.T) {
+	type tree struct {
+		Tuning tuning `yaml:"tuning"`
+	}
+	got, err := conf.Load(tree{}, conf.Text("old.yaml", "tuning:\n  width: 3\n  depth: 4\n  shape: {x: 1, y: [2]}\n"), conf.Set("--set", "tuning.width=5"))
+	if err != nil || got.Value.Tuning.Depth != 4 {
+		t.Fatalf("%+v, %v", got.Value, err)
+	}
+	var list []string
+	for _, p := range got.Former {
+		list = append(list, p.Where+" "+p.Path)
+	}
+	if want := []string{"old.yaml:2 tuning.width", "old.yaml:4 tuning.shape", "--set tuning.width=5 tuning.width"}; !slices.Equal(list, want) {
+		t.Errorf("%q, want %q", list, want)
+	}
+	if _, err := conf.Load(tree{}, conf.Text("old.yaml", "tuning:\n  height: 3\n")); err == nil || !strings.Contains(err.Error(), `unknown key "height"`) {
+		t.Errorf("another unknown key: %v", err)
 	}
 }

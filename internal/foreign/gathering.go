@@ -1,7 +1,6 @@
 package foreign
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
@@ -22,22 +21,27 @@ func ofStage3(of rule) rule {
 	})
 }
 
+// Why levers of stage 3 and of FSDP have no counterpart here.
+const (
+	fewGathered = "at most parallel.prefetch_units units are gathered beside the one that computes"
+	unitWhole   = "a unit's parameters are gathered as one, whatever their sizes"
+)
+
 // gatherKeys are stage 3's, by their names with stage3_ and without.
 func gatherKeys(ks keys) {
 	for name, of := range map[string]rule{
-		"prefetch_bucket_size":        elements("prefetch_bucket_size"),
-		"param_persistence_threshold": elements("param_persistence_threshold"),
-		"model_persistence_threshold": elements("model_persistence_threshold"),
-		"max_reuse_distance":          elements("max_reuse_distance"),
-		"max_live_parameters": custom("`parallel.max_live_parameters`; 0 becomes 1: nothing beyond the running unit", func(r *reader, k key) {
-			switch n, err := k.Int(); {
-			case !r.right(k, whole) || err != nil:
-			case n == 0: // nothing but the running unit, where 0 is no bound here
-				r.assign(k, "parallel.max_live_parameters", "1")
-			default:
-				r.assign(k, "parallel.max_live_parameters", k.Text)
+		"prefetch_bucket_size": custom("0: `parallel.prefetch_units` 0; otherwise no effect: the next unit is always prefetched", func(r *reader, k key) {
+			if isAuto(k.Value) || !r.right(k, whole) {
+				return
+			}
+			if n, err := k.Int(); err == nil && n == 0 {
+				r.assign(k, "parallel.prefetch_units", "0")
 			}
 		}),
+		"param_persistence_threshold": ignored(unitWhole),
+		"model_persistence_threshold": ignored(unitWhole),
+		"max_reuse_distance":          ignored("parallel.reshard_after_forward says what is kept for backward"),
+		"max_live_parameters":         ignored(fewGathered),
 	} {
 		ks[name], ks["stage3_"+name] = ofStage3(of), ofStage3(of)
 	}
@@ -48,53 +52,28 @@ func gatherKeys(ks keys) {
 	}))
 }
 
-// elements assigns a number of them; "auto" is a function of the model here too.
-func elements(name string) rule {
-	return custom("`parallel."+name+"`", func(r *reader, k key) {
-		if isAuto(k.Value) || r.right(k, whole) {
-			r.assign(k, "parallel."+name, k.Text)
-		}
-	})
-}
-
-// backwardPrefetch is FSDP's; null is none.
+// backwardPrefetch is FSDP's.
 func backwardPrefetch() rule {
-	names := as("parallel.backward_prefetch", map[string]string{
-		"BACKWARD_PRE": "backward_pre", "BACKWARD_POST": "backward_post", "NO_PREFETCH": "none", "none": "none",
-	})
-	return custom(names.says, func(r *reader, k key) {
-		if k.Kind == conf.Null {
-			r.assign(k, "parallel.backward_prefetch", "none")
-			return
-		}
-		names.apply(r, k)
-	})
+	return named(prefetched, []string{"BACKWARD_PRE"}, "BACKWARD_POST", "NO_PREFETCH", "none")
 }
 
-// limitAllGathers is FSDP's: true is two units at a time, the one that runs and the next.
-func limitAllGathers() rule {
-	return custom("`parallel.prefetch_bucket_size`: true is 1, one unit ahead; false is no bound", func(r *reader, k key) {
-		if !r.right(k, boolean) {
-			return
+// named is for keys without effect that have names for values. Others than the usual ones, and
+// null, are noted.
+func named(why string, usual []string, others ...string) rule {
+	known := map[string]string{}
+	for _, name := range others {
+		known[name] = name
+	}
+	for _, name := range usual {
+		known[name] = ""
+	}
+	return custom("no effect: "+why, func(r *reader, k key) {
+		name, ok := "null", true
+		if k.Kind != conf.Null {
+			name, ok = r.choose(k, known)
 		}
-		if limited, _ := k.Bool(); limited {
-			r.assign(k, "parallel.prefetch_bucket_size", "1")
-			return
-		}
-		r.assign(k, "parallel.prefetch_bucket_size", strconv.FormatInt(math.MaxInt64, 10))
-		r.note(k, "removes the bound on prefetching: all parameters may be gathered at one time. parallel.max_live_parameters bounds them")
-	})
-}
-
-// wrapPolicy is what FSDP wraps, by its names for layers, for sizes and for nothing.
-func wrapPolicy(names map[string]string) rule { return as("parallel.wrap.policy", names) }
-
-// minParams is the size for a policy by size; with another it has no effect.
-func minParams(policy ...string) rule {
-	return custom("`parallel.wrap.min_num_params`, with a policy by size", func(r *reader, k key) {
-		by, _ := r.find(policy...)
-		if r.right(k, whole) && strings.Contains(strings.ToLower(by.Text), "size") {
-			r.assign(k, "parallel.wrap.min_num_params", k.Text)
+		if ok && name != "" {
+			r.note(k, "has no effect: "+why)
 		}
 	})
 }

@@ -99,8 +99,6 @@ func typeName(t reflect.Type) string {
 		return "duration"
 	case reflect.TypeFor[device.Bytes]():
 		return "size, such as 60GiB"
-	case reflect.TypeFor[parallel.Elements]():
-		return "whole number or auto"
 	case reflect.TypeFor[parallel.Reshard]():
 		return "true, false or whole number"
 	case reflect.TypeFor[train.Segments]():
