@@ -26,6 +26,7 @@ type Batch struct {
 	// then. It depends on Seed and on the row's number in the run, or its sequence's, of which
 	// First and FirstSequence (I64 [1]) are the batch's first.
 	Train                bool
+	Pass                 int // see Info.EvalPasses
 	Seed                 uint64
 	First, FirstSequence *tensor.Tensor
 }
@@ -69,9 +70,10 @@ func (b Batch) Attention(p tensor.AttentionParams, d nn.Dropout) tensor.Attentio
 type Model interface {
 	// Units are the parts, in the order in which they run.
 	Units() []*nn.Unit
-	// Loss runs the model and adds to sums (F64 [Info.SumCount]): first the losses of what is
-	// counted, then what Info says.
-	Loss(t *autograd.Tape, sums *tensor.Tensor, batch Batch)
+	// Forward is what unit i of Units computes of x, which the unit before it returned. The first is
+	// given nil for x; the last adds to sums (F64 [Info.SumCount]), first the losses of what is
+	// counted, then what Info says, and returns nil. Others may add to sums too. Run calls it.
+	Forward(t *autograd.Tape, i int, x *autograd.Var, b Batch, sums *tensor.Tensor) *autograd.Var
 	// Logits [B V] (F32) of row `last` of each sequence, or of its labels. The caller releases
 	// it.
 	Logits(t *autograd.Tape, batch Batch, last int) *tensor.Tensor
@@ -112,6 +114,9 @@ type Info struct {
 	Sums []string
 	// EvalSums names further sums, of passes that do not train only.
 	EvalSums []string
+	// EvalPasses is how often a pass that does not train runs all units, each time with another
+	// Batch.Pass; 0 is once.
+	EvalPasses int
 	// MatMulParams are the parameters that every token is multiplied by.
 	MatMulParams int64
 }

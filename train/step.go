@@ -174,7 +174,7 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	if s.spill != nil {
 		tape.Shelve(s.spill)
 	}
-	s.model.Loss(tape, s.sums, batch)
+	model.Loss(s.model, tape, batch, s.sums)
 	s.engine.AddSums(s.sums)
 	tape.Backward()
 }

@@ -21,7 +21,6 @@ type encoder struct {
 	norm   *nn.LayerNorm
 	drop   nn.Dropout
 	layers []*layer
-	first  *nn.Unit
 	units  []*nn.Unit
 }
 
@@ -67,8 +66,8 @@ func newEncoder(c Config, tanh bool, std nn.Init) *encoder {
 		norm:   nn.NewLayerNorm(name+"LayerNorm", c.HiddenSize, c.LayerNormEps),
 		drop:   nn.NewDropout(name+"dropout", c.HiddenDropoutProb),
 	}
-	e.first = &nn.Unit{Name: "embeddings", Params: append([]*nn.Param{e.words.Weight, e.places.Weight, e.types.Weight}, e.norm.Params()...)}
-	e.units = append(e.units, e.first)
+	first := &nn.Unit{Name: "embeddings", Params: append([]*nn.Param{e.words.Weight, e.places.Weight, e.types.Weight}, e.norm.Params()...)}
+	e.units = append(e.units, first)
 	for i := range c.NumHiddenLayers {
 		l := newLayer(c, i, tanh, std)
 		e.layers = append(e.layers, l)
@@ -138,13 +137,12 @@ func (e *encoder) embed(t *autograd.Tape, b model.Batch) *autograd.Var {
 	return b.Drop(t, e.drop, y)
 }
 
-// hidden is the last layer's output [N D].
-func (e *encoder) hidden(t *autograd.Tape, b model.Batch) *autograd.Var {
-	x := e.first.Run(t, nil, func(t *autograd.Tape, _ *autograd.Var) *autograd.Var { return e.embed(t, b) })
-	for _, l := range e.layers {
-		x = l.unit.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var { return l.forward(t, x, b) })
+// forward is unit i, which is not the head: the embeddings or a layer.
+func (e *encoder) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch) *autograd.Var {
+	if i == 0 {
+		return e.embed(t, b)
 	}
-	return x
+	return e.layers[i-1].forward(t, x, b)
 }
 
 // Units are the embeddings, the layers, and the head.

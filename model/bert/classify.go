@@ -13,7 +13,6 @@ type Classifier struct {
 	pool *nn.Linear // [D D]
 	drop nn.Dropout
 	head *nn.Linear // [C D]
-	last *nn.Unit
 }
 
 func newClassifier(e *encoder, std nn.Init) *Classifier {
@@ -24,8 +23,7 @@ func newClassifier(e *encoder, std nn.Init) *Classifier {
 		drop:    nn.NewDropout("dropout", e.cfg.classifierDropout()),
 		head:    nn.NewLinear(classifier, d, e.cfg.labels(), std).WithBias(),
 	}
-	m.last = &nn.Unit{Name: classifier, Params: append(m.pool.Params(), m.head.Params()...)}
-	m.units = append(m.units, m.last)
+	m.units = append(m.units, &nn.Unit{Name: classifier, Params: append(m.pool.Params(), m.head.Params()...)})
 	return m
 }
 
@@ -35,24 +33,21 @@ func (m *Classifier) classes(t *autograd.Tape, x *autograd.Var, b model.Batch) *
 	return m.head.Forward(t, b.DropSequences(t, m.drop, pooled))
 }
 
-// Loss adds the batch's summed cross-entropy, and what is counted of its labels.
-func (m *Classifier) Loss(t *autograd.Tape, sums *tensor.Tensor, b model.Batch) {
-	t.Scope(func() *autograd.Var {
-		return m.last.Run(t, m.hidden(t, b), func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.Classify(sums, m.classes(t, x, b), b.Classes)
-			return nil
-		})
-	})
+// Forward is the embeddings, a layer, or the head with the batch's summed cross-entropy and what is
+// counted of its labels.
+func (m *Classifier) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
+	if i <= len(m.layers) {
+		return m.encoder.forward(t, i, x, b)
+	}
+	t.Classify(sums, m.classes(t, x, b), b.Classes)
+	return nil
 }
 
 // Logits of the labels of each sequence.
 func (m *Classifier) Logits(t *autograd.Tape, b model.Batch, _ int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, b.B, m.cfg.labels())
-	t.Scope(func() *autograd.Var {
-		return m.last.Run(t, m.hidden(t, b), func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.Backend().Copy(logits, m.classes(t, x, b).Value)
-			return nil
-		})
+	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
+		t.Backend().Copy(logits, m.classes(t, x, b).Value)
 	})
 	return logits
 }

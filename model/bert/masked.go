@@ -15,7 +15,6 @@ type MaskedLM struct {
 	norm      *nn.LayerNorm
 	decoder   *nn.Param // [V D]; the embedding's where they are tied
 	bias      *nn.Param // [V]
-	last      *nn.Unit
 }
 
 func newMasked(e *encoder, tanh bool, std nn.Init) *MaskedLM {
@@ -26,17 +25,17 @@ func newMasked(e *encoder, tanh bool, std nn.Init) *MaskedLM {
 		norm:      nn.NewLayerNorm(masked+".transform.LayerNorm", c.HiddenSize, c.LayerNormEps),
 		bias:      nn.NewParam(masked+".bias", nn.Init{Kind: nn.Zeros}, c.VocabSize),
 	}
-	m.last = &nn.Unit{Name: masked, Params: append(append(m.transform.Params(), m.norm.Params()...), m.bias)}
+	last := &nn.Unit{Name: masked, Params: append(append(m.transform.Params(), m.norm.Params()...), m.bias)}
 	if c.TieWordEmbeddings {
 		m.decoder = e.words.Weight
 		m.decoder.Copies, m.bias.Copies = []string{masked + ".decoder.weight"}, []string{decoderBias}
-		m.last.Shared = []*nn.Param{m.decoder}
+		last.Shared = []*nn.Param{m.decoder}
 	} else {
 		m.decoder = nn.NewParam(masked+".decoder.weight", std, c.VocabSize, c.HiddenSize)
 		m.bias.Twins = []string{decoderBias}
-		m.last.Params = append(m.last.Params, m.decoder)
+		last.Params = append(last.Params, m.decoder)
 	}
-	m.units = append(m.units, m.last)
+	m.units = append(m.units, last)
 	return m
 }
 
@@ -45,24 +44,21 @@ func (m *MaskedLM) transformed(t *autograd.Tape, x *autograd.Var) *autograd.Var 
 	return m.norm.Forward(t, t.GELU(m.transform.Forward(t, x), m.tanh))
 }
 
-// Loss adds the summed cross-entropy of the rows that have a target.
-func (m *MaskedLM) Loss(t *autograd.Tape, sums *tensor.Tensor, b model.Batch) {
-	t.Scope(func() *autograd.Var {
-		return m.last.Run(t, m.hidden(t, b), func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.LinearCrossEntropy(sums.Flat(0, 1), m.transformed(t, x), &m.decoder.Var, &m.bias.Var, b.Labels())
-			return nil
-		})
-	})
+// Forward is the embeddings, a layer, or the head with the summed cross-entropy of the rows that
+// have a target.
+func (m *MaskedLM) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
+	if i <= len(m.layers) {
+		return m.encoder.forward(t, i, x, b)
+	}
+	t.LinearCrossEntropy(sums.Flat(0, 1), m.transformed(t, x), &m.decoder.Var, &m.bias.Var, b.Labels())
+	return nil
 }
 
 // Logits of row last of each sequence.
 func (m *MaskedLM) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
-	t.Scope(func() *autograd.Var {
-		return m.last.Run(t, m.hidden(t, b), func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			model.RowLogits(t.Backend(), logits, m.transformed(t, x).Value, m.decoder, m.bias, b, last)
-			return nil
-		})
+	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
+		model.RowLogits(t.Backend(), logits, m.transformed(t, x).Value, m.decoder, m.bias, b, last)
 	})
 	return logits
 }

@@ -143,22 +143,17 @@ func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable,
 	return t.CodeTable(signs, logits, &l.post.Var)
 }
 
-// hidden is the residual stream [N D] after the last block.
-func (m *Model) hidden(t *autograd.Tape, b model.Batch, s Source) *autograd.Var {
-	rope := m.rope
-	rope.Positions, rope.Period = b.Positions, b.T
-	x := m.units[0].Run(t, nil, func(t *autograd.Tape, _ *autograd.Var) *autograd.Var {
+// forward is unit i, which is not the head, with bits from s: the embedding or a block.
+func (m *Model) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, s Source) *autograd.Var {
+	if i == 0 {
 		return m.embed.Forward(t, b.IDs)
-	})
-	for i, l := range m.blocks {
-		x = m.units[1+i].Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			if i == m.middle {
-				return l.across(t, x, t.Add(x, m.told(t, x, rope, b, s)), rope, b)
-			}
-			return l.forward(t, x, rope, b)
-		})
 	}
-	return x
+	rope, l := m.rope, m.blocks[i-1]
+	rope.Positions, rope.Period = b.Positions, b.T
+	if i-1 == m.middle {
+		return l.across(t, x, t.Add(x, m.told(t, x, rope, b, s)), rope, b)
+	}
+	return l.forward(t, x, rope, b)
 }
 
 // Buffers are the tables of rotary angles.
@@ -166,19 +161,6 @@ func (m *Model) Buffers() []**tensor.Tensor { return []**tensor.Tensor{&m.rope.C
 
 // Units are the embedding, the blocks, the middle one with the latent, and the head.
 func (m *Model) Units() []*nn.Unit { return m.units }
-
-func (m *Model) last() *nn.Unit { return m.units[len(m.units)-1] }
-
-// crossEntropy runs the network and adds the summed cross-entropy to sum (F64 [1]).
-func (m *Model) crossEntropy(t *autograd.Tape, sum *tensor.Tensor, b model.Batch, s Source) {
-	t.Scope(func() *autograd.Var {
-		x := m.hidden(t, b, s)
-		return m.last().Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.LinearCrossEntropy(sum, m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
-			return nil
-		})
-	})
-}
 
 // The places of Info.Sums and Info.EvalSums in Loss's sums.
 const (
@@ -189,30 +171,44 @@ const (
 	sumPrior
 )
 
-// Loss adds the summed cross-entropy, and the divergence of the bits that is not free.
-func (m *Model) Loss(t *autograd.Tape, sums *tensor.Tensor, b model.Batch) {
-	if m.latent == nil {
-		m.crossEntropy(t, sums.Flat(0, 1), b, Source{})
-		return
+// Forward is the embedding, a block, or the head. The middle block adds the divergence of the bits
+// that is not free, the head the summed cross-entropy. The second pass of an evaluation has fair
+// coins for bits.
+func (m *Model) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
+	encode := m.latent != nil && b.Pass == 0
+	switch {
+	case i <= len(m.blocks) && (i-1 != m.middle || !encode):
+		return m.forward(t, i, x, b, Source{})
+	case i <= len(m.blocks):
+		spread(t.Backend(), sums, func(kl *tensor.Tensor) {
+			x = m.forward(t, i, x, b, Source{Encode: true, Sums: kl})
+		}, []int{sumLoss}, []int{sumBound}, []int{sumKLBits})
+		return x
+	case encode:
+		spread(t.Backend(), sums, func(ce *tensor.Tensor) { m.crossEntropy(t, ce, x, b) }, []int{sumCrossEntropy, sumLoss, sumBound})
+	case b.Pass > 0:
+		m.crossEntropy(t, sums.Flat(sumPrior, sumPrior+1), x, b)
+	default:
+		m.crossEntropy(t, sums.Flat(0, 1), x, b)
 	}
-	be := t.Backend()
-	at := func(i int) *tensor.Tensor { return sums.Flat(i, i+1) }
-	kl := be.New(tensor.Workspace, tensor.F64, 3)
-	defer kl.Release()
-	be.Fill(kl, 0)
-	m.crossEntropy(t, at(sumCrossEntropy), b, Source{Encode: true, Sums: kl})
-	for _, s := range []struct {
-		to   int
-		what *tensor.Tensor
-	}{
-		{sumLoss, at(sumCrossEntropy)}, {sumLoss, kl.Flat(0, 1)},
-		{sumBound, at(sumCrossEntropy)}, {sumBound, kl.Flat(1, 2)},
-		{sumKLBits, kl.Flat(2, 3)},
-	} {
-		be.AddSum(at(s.to), s.what)
-	}
-	if !b.Train {
-		m.crossEntropy(t, at(sumPrior), b, Source{})
+	return nil
+}
+
+// crossEntropy is the head: it adds the summed cross-entropy to sum (F64 [1]).
+func (m *Model) crossEntropy(t *autograd.Tape, sum *tensor.Tensor, x *autograd.Var, b model.Batch) {
+	t.LinearCrossEntropy(sum, m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
+}
+
+// spread has f add to parts, one for each list of to, and adds each part to the sums in its list.
+func spread(be tensor.Backend, sums *tensor.Tensor, f func(parts *tensor.Tensor), to ...[]int) {
+	parts := be.New(tensor.Workspace, tensor.F64, len(to))
+	defer parts.Release()
+	be.Fill(parts, 0)
+	f(parts)
+	for part, list := range to {
+		for _, i := range list {
+			be.AddSum(sums.Flat(i, i+1), parts.Flat(part, part+1))
+		}
 	}
 }
 
@@ -221,16 +217,22 @@ func (m *Model) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor
 	return m.LogitsOf(t, b, last, Source{})
 }
 
+// sourced is the model with bits from s.
+type sourced struct {
+	*Model
+	s Source
+}
+
+func (m sourced) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, _ *tensor.Tensor) *autograd.Var {
+	return m.forward(t, i, x, b, m.s)
+}
+
 // LogitsOf is Logits with bits from s.
 func (m *Model) LogitsOf(t *autograd.Tape, b model.Batch, last int, s Source) *tensor.Tensor {
 	be := t.Backend()
 	logits := be.New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
-	t.Scope(func() *autograd.Var {
-		x := m.hidden(t, b, s)
-		return m.last().Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
-			return nil
-		})
+	model.RunTo(sourced{m, s}, t, b, func(t *autograd.Tape, x *autograd.Var) {
+		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
 	})
 	return logits
 }
@@ -253,6 +255,7 @@ func (m *Model) Info() model.Info {
 		}
 		info.MatMulParams, info.Layers, info.Bidirectional = n, info.Layers+1, true
 		info.Sums, info.EvalSums = []string{"cross_entropy", "kl_bits", "bound"}, []string{"prior_cross_entropy"}
+		info.EvalPasses = 2
 	}
 	return info
 }

@@ -107,7 +107,7 @@ func TestLoss(t *testing.T) {
 		b.Fill(first, 0)
 		out := b.New(tensor.Workspace, tensor.F64, m.Info().SumCount())
 		b.Fill(out, 0)
-		m.Loss(autograd.NewTape(b, tensor.F64, false), out, model.Batch{B: 1, T: 8, IDs: ids, Targets: targets, First: first, Train: train})
+		model.Loss(m, autograd.NewTape(b, tensor.F64, false), model.Batch{B: 1, T: 8, IDs: ids, Targets: targets, First: first, Train: train}, out)
 		return tensor.Host[float64](out)
 	}
 	const ln2 = 0.6931471805599453

@@ -21,8 +21,6 @@ type GPT2 struct {
 	norm   *nn.LayerNorm
 	head   *nn.Param // [V D]; the embedding's where they are tied
 	units  []*nn.Unit
-	first  *nn.Unit
-	last   *nn.Unit
 }
 
 // block is one decoder layer.
@@ -55,8 +53,7 @@ func New(_ tensor.Backend, c Config, positions int) (*GPT2, error) {
 		drop:   nn.NewDropout(prefix+"drop", c.EmbdPDrop),
 		norm:   nn.NewLayerNorm(prefix+"ln_f", c.NEmbd, c.LayerNormEpsilon),
 	}
-	m.first = &nn.Unit{Name: "embeddings", Params: []*nn.Param{m.tokens.Weight, m.places.Weight}}
-	m.units = append(m.units, m.first)
+	m.units = append(m.units, &nn.Unit{Name: "embeddings", Params: []*nn.Param{m.tokens.Weight, m.places.Weight}})
 	for i := range c.NLayer {
 		l, err := newBlock(c, i, std)
 		if err != nil {
@@ -65,16 +62,16 @@ func New(_ tensor.Backend, c Config, positions int) (*GPT2, error) {
 		m.blocks = append(m.blocks, l)
 		m.units = append(m.units, l.unit)
 	}
-	m.last = &nn.Unit{Name: "lm_head", Params: m.norm.Params()}
+	last := &nn.Unit{Name: "lm_head", Params: m.norm.Params()}
 	if c.TieWordEmbeddings {
 		m.head = m.tokens.Weight
 		m.head.Copies = []string{"lm_head.weight"}
-		m.last.Shared = []*nn.Param{m.head}
+		last.Shared = []*nn.Param{m.head}
 	} else {
 		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.NEmbd)
-		m.last.Params = append(m.last.Params, m.head)
+		last.Params = append(last.Params, m.head)
 	}
-	m.units = append(m.units, m.last)
+	m.units = append(m.units, last)
 	return m, nil
 }
 
@@ -127,38 +124,26 @@ func (l *block) attention(t *autograd.Tape, x *autograd.Var, b model.Batch) *aut
 	return b.Drop(t, l.outDrop, l.out.Forward(t, attn))
 }
 
-// hidden is the residual stream [N D] after the last layer.
-func (m *GPT2) hidden(t *autograd.Tape, b model.Batch) *autograd.Var {
-	x := m.first.Run(t, nil, func(t *autograd.Tape, _ *autograd.Var) *autograd.Var {
+// Forward is the embeddings, a layer, or the head with the batch's summed cross-entropy.
+func (m *GPT2) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
+	switch {
+	case i == 0:
 		return b.Drop(t, m.drop, t.Add(m.tokens.Forward(t, b.IDs), m.places.Forward(t, b.Positions)))
-	})
-	for _, l := range m.blocks {
-		x = l.unit.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var { return l.forward(t, x, b) })
+	case i <= len(m.blocks):
+		return m.blocks[i-1].forward(t, x, b)
 	}
-	return x
+	t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
+	return nil
 }
 
 // Units are the embeddings, the layers, and the final norm with the head.
 func (m *GPT2) Units() []*nn.Unit { return m.units }
 
-// Loss adds the batch's summed cross-entropy.
-func (m *GPT2) Loss(t *autograd.Tape, sums *tensor.Tensor, b model.Batch) {
-	t.Scope(func() *autograd.Var {
-		return m.last.Run(t, m.hidden(t, b), func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
-			return nil
-		})
-	})
-}
-
 // Logits of row last of each sequence.
 func (m *GPT2) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
-	t.Scope(func() *autograd.Var {
-		return m.last.Run(t, m.hidden(t, b), func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			model.RowLogits(t.Backend(), logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
-			return nil
-		})
+	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
+		model.RowLogits(t.Backend(), logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
 	})
 	return logits
 }

@@ -22,8 +22,6 @@ type Llama struct {
 	norm      *nn.RMSNorm
 	head      *nn.Param // [V D]; the embedding's where they are tied
 	units     []*nn.Unit
-	first     *nn.Unit
-	last      *nn.Unit
 }
 
 // block is one decoder layer.
@@ -64,8 +62,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
 	m := &Llama{cfg: c, rope: rope, positions: most}
 	m.embed = nn.NewEmbedding("model.embed_tokens", c.VocabSize, c.HiddenSize, std).WithPadding(c.PadTokenID)
-	m.first = &nn.Unit{Name: "embed_tokens", Params: []*nn.Param{m.embed.Weight}}
-	m.units = append(m.units, m.first)
+	m.units = append(m.units, &nn.Unit{Name: "embed_tokens", Params: []*nn.Param{m.embed.Weight}})
 	for i := range c.NumHiddenLayers {
 		l := newBlock(c, i, std)
 		l.unit.Name = fmt.Sprintf("layers.%d", i)
@@ -73,16 +70,16 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 		m.units = append(m.units, l.unit)
 	}
 	m.norm = nn.NewRMSNorm("model.norm", c.HiddenSize, c.RMSNormEps)
-	m.last = &nn.Unit{Name: "lm_head", Params: []*nn.Param{m.norm.Weight}}
+	last := &nn.Unit{Name: "lm_head", Params: []*nn.Param{m.norm.Weight}}
 	if c.TieWordEmbeddings {
 		m.head = m.embed.Weight
 		m.head.Copies = []string{"lm_head.weight"}
-		m.last.Shared = []*nn.Param{m.head}
+		last.Shared = []*nn.Param{m.head}
 	} else {
 		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.HiddenSize)
-		m.last.Params = append(m.last.Params, m.head)
+		last.Params = append(last.Params, m.head)
 	}
-	m.units = append(m.units, m.last)
+	m.units = append(m.units, last)
 	return m, nil
 }
 
@@ -146,19 +143,18 @@ func (l *block) attention(t *autograd.Tape, x *autograd.Var, rope autograd.RopeT
 	}, l.attnDrop), qkv))
 }
 
-// hidden is the residual stream [N D] after the last layer.
-func (m *Llama) hidden(t *autograd.Tape, b model.Batch) *autograd.Var {
-	rope := m.rope
-	rope.Positions, rope.Period = b.Positions, b.T
-	x := m.first.Run(t, nil, func(t *autograd.Tape, _ *autograd.Var) *autograd.Var {
+// Forward is the embedding, a layer, or the head with the batch's summed cross-entropy.
+func (m *Llama) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
+	switch {
+	case i == 0:
 		return m.embed.Forward(t, b.IDs)
-	})
-	for _, l := range m.blocks {
-		x = l.unit.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			return l.forward(t, x, rope, b)
-		})
+	case i <= len(m.blocks):
+		rope := m.rope
+		rope.Positions, rope.Period = b.Positions, b.T
+		return m.blocks[i-1].forward(t, x, rope, b)
 	}
-	return x
+	t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
+	return nil
 }
 
 // Buffers are the tables of rotary angles.
@@ -167,27 +163,12 @@ func (m *Llama) Buffers() []**tensor.Tensor { return []**tensor.Tensor{&m.rope.C
 // Units are the embedding, the layers, and the final norm with the head.
 func (m *Llama) Units() []*nn.Unit { return m.units }
 
-// Loss adds the batch's summed cross-entropy.
-func (m *Llama) Loss(t *autograd.Tape, sums *tensor.Tensor, b model.Batch) {
-	t.Scope(func() *autograd.Var {
-		x := m.hidden(t, b)
-		return m.last.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
-			return nil
-		})
-	})
-}
-
 // Logits of row last of each sequence.
 func (m *Llama) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor {
 	be := t.Backend()
 	logits := be.New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
-	t.Scope(func() *autograd.Var {
-		x := m.hidden(t, b)
-		return m.last.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
-			return nil
-		})
+	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
+		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
 	})
 	return logits
 }

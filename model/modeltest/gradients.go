@@ -17,9 +17,11 @@ import (
 // Gradients holds the gradient of the network that config (a config.json, of at least 5
 // positions) describes against central differences in float64, on a sample of every parameter's
 // elements: with one document in a sequence and with several, and that what is computed again, in
-// every way, gives the same bits and needs less memory. Dropout is on where the configuration has any.
+// every way, gives the same bits and needs less memory; and what Ranges holds. Dropout is on where
+// the configuration has any.
 func Gradients(t *testing.T, f model.Family, config string) {
 	t.Helper()
+	Ranges(t, f, config)
 	for _, docs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("documents %t", docs), func(t *testing.T) {
 			n := newNetwork(t, f, config, docs, recomputation{})
@@ -154,10 +156,9 @@ func (n *network) makeBatch(rng *rand.Rand, docs bool) model.Batch {
 
 func (n *network) loss(grad bool) float64 {
 	tape := autograd.NewTape(n.b, tensor.F64, grad)
-	sums := n.b.New(tensor.Workspace, tensor.F64, n.m.Info().SumCount())
+	sums := n.zeros()
 	defer sums.Release()
-	n.b.Fill(sums, 0)
-	n.m.Loss(tape, sums, n.batch)
+	model.Loss(n.m, tape, n.batch, sums)
 	tape.Backward()
 	return tensor.Host[float64](sums)[0]
 }

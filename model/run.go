@@ -1,0 +1,42 @@
+package model
+
+import (
+	"trireme/autograd"
+	"trireme/tensor"
+)
+
+// Run runs units [from, to) of a model on x, what unit from-1 returned (nil for from 0), and returns
+// what unit to is given: nil after the last. The caller is done with x, unless the tape saved it. To
+// go back through units that ran on another tape, see autograd.Tape.Input.
+func Run(m Model, t *autograd.Tape, x *autograd.Var, b Batch, from, to int, sums *tensor.Tensor) *autograd.Var {
+	for i := from; i < to; i++ {
+		x = m.Units()[i].Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+			return m.Forward(t, i, x, b, sums)
+		})
+	}
+	return x
+}
+
+// Loss runs all units, in a pass that does not train as often as the model asks for, and adds to
+// sums (F64 [Info.SumCount]).
+func Loss(m Model, t *autograd.Tape, b Batch, sums *tensor.Tensor) {
+	passes := 1
+	if !b.Train {
+		passes = max(1, m.Info().EvalPasses)
+	}
+	for b.Pass = range passes {
+		t.Scope(func() *autograd.Var { return Run(m, t, nil, b, 0, len(m.Units()), sums) })
+	}
+}
+
+// RunTo runs all units, of which the last computes f in place of its own: logits, not losses.
+func RunTo(m Model, t *autograd.Tape, b Batch, f func(t *autograd.Tape, x *autograd.Var)) {
+	last := len(m.Units()) - 1
+	t.Scope(func() *autograd.Var {
+		x := Run(m, t, nil, b, 0, last, nil)
+		return m.Units()[last].Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+			f(t, x)
+			return nil
+		})
+	})
+}
