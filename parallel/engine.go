@@ -92,15 +92,9 @@ type flat struct {
 	settings  span            // the engine's of this optimizer: the groups of an update
 	pieces    []piece         // what this rank updates, in parts that are in memory at once
 
-	full    *tensor.Tensor // [padded] while gathered; param itself where that is whole
-	part    *tensor.Tensor // what param has, on its way from a file to full; else nil
-	kept    *tensor.Tensor // a part of what was gathered, for Groups.Reshard to gather it again
-	arrives *ticket
-	publish *ticket // new parameters of other ranks, on their way into param
-
-	bucket  *tensor.Tensor // [padded] gradients of this micro-batch, Precision.Reduce
-	written map[*nn.Param]bool
-	added   int // micro-batches of this step that are in grad
+	states
+	kept    *tensor.Tensor     // this rank's part of the copy of Groups.Reshard, until it is needed no more
+	written map[*nn.Param]bool // whose gradients are in the bucket
 }
 
 // New divides units among the ranks of g. Memory is taken at once, and so is space in files;
@@ -161,8 +155,8 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 		}
 		e.cut(f)
 		if f.layout.param.n() == f.padded && !isFar(f.param) {
-			f.full = f.param
-			f.bind(f.full)
+			f.hold(f.param)
+			f.bind(f.param)
 		}
 	}
 	e.lane = newLane(g.World.Inline())
@@ -299,8 +293,9 @@ func (e *Engine) Waited() time.Duration { return e.step.waited }
 func (e *Engine) Settle() error {
 	return e.Guard(func() {
 		for _, f := range e.flats {
-			e.wait(f.publish)
-			f.publish = nil
+			if f.values == updating {
+				e.arrive(f)
+			}
 		}
 		e.drain(0)
 	})

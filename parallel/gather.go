@@ -62,7 +62,7 @@ func (e *Engine) ahead() {
 	for next, units := s.turn+1, 0; next < len(t.units) && units < e.how.Ahead && !t.meets(next-1); next++ {
 		more := false
 		for _, f := range e.needs[t.units[next]] {
-			more = more || f.comes() && !slices.Contains(e.needs[t.units[s.turn]], f)
+			more = more || f.rests() && !slices.Contains(e.needs[t.units[s.turn]], f)
 			e.gather(f)
 		}
 		if more {
@@ -96,55 +96,55 @@ func (e *Engine) wanted(f *flat, turn int) bool {
 
 // gather begins f's gather, unless it is gathered.
 func (e *Engine) gather(f *flat) {
-	if !f.comes() || f.gathered() {
+	if f.values != resting {
 		return
 	}
 	full := e.b.New(tensor.Gathered, f.param.DType(), f.padded)
 	group, part := e.g.Shard, f.param
+	var through *tensor.Tensor
 	var ops []op
 	switch {
 	case f.kept != nil:
 		group, part = e.g.Reshard, f.kept
 	case isFar(f.param):
 		if part = full; f.divided() {
-			f.part = e.b.New(tensor.Params, f.param.DType(), f.layout.param.n())
-			part = f.part
+			through = e.b.New(tensor.Params, f.param.DType(), f.layout.param.n())
+			part = through
 		}
 		ops = append(ops, e.fetch(f, part))
 	}
-	f.full = full
 	if f.kept != nil || f.divided() {
 		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.unit.Name) })
 	}
-	f.arrives = e.issue(ops...)
+	f.come(full, through, e.issue(ops...))
 }
 
-// ready waits for the gathers of unit i.
+// ready waits for the parameters of unit i.
 func (e *Engine) ready(i int) {
 	for _, f := range e.needs[i] {
-		if f.publish != nil {
-			e.wait(f.publish)
-			f.publish = nil
+		if f.values != ready {
+			e.arrive(f)
 		}
-		e.arrive(f)
 	}
 }
 
+// arrive waits for parameters that are on their way.
 func (e *Engine) arrive(f *flat) {
-	if f.arrives != nil {
-		e.wait(f.arrives)
-		f.arrives = nil
-		if f.part != nil {
-			f.part.Release()
-			f.part = nil
-		}
+	e.wait(f.comes)
+	was := f.values
+	if part := f.states.arrive(); part != nil {
+		part.Release()
+	}
+	if was == arriving {
 		f.bind(f.full)
 	}
 }
 
 // release lets go of f after turn. Of what is needed on the way back Groups.Reshard keeps a copy.
 func (e *Engine) release(f *flat, turn int) {
-	e.arrive(f) // gathered ahead of a unit that did not run
+	if f.values == arriving { // gathered ahead of a unit that did not run
+		e.arrive(f)
+	}
 	if _, used := e.trace.next(f, turn); !used {
 		f.drop()
 	} else if e.how.Keep && e.g.Reshard != nil && e.step.training && f.kept == nil {
@@ -154,8 +154,7 @@ func (e *Engine) release(f *flat, turn int) {
 		e.b.Copy(f.kept, f.full.Flat(at, at+n))
 	}
 	f.bind(nil)
-	f.full.Release()
-	f.full = nil
+	f.leave().Release()
 }
 
 // forget lets go of everything: a pass is over.
@@ -180,8 +179,8 @@ func (f *flat) drop() {
 // divided says whether the parameters at rest are a part of the flat.
 func (f *flat) divided() bool { return f.layout.param.n() < f.padded }
 
-// comes says whether the parameters are gathered when they are needed and let go of afterwards.
-func (f *flat) comes() bool { return f.divided() || isFar(f.param) }
+// rests says whether the parameters are gathered when they are needed and freed afterwards.
+func (f *flat) rests() bool { return f.divided() || isFar(f.param) }
 
-// gathered says whether the flat, which comes and goes, is whole here, or on its way.
-func (f *flat) gathered() bool { return f.comes() && f.full != nil }
+// gathered says whether a flat that rests is whole here now, or arriving.
+func (f *flat) gathered() bool { return f.rests() && f.values != resting }

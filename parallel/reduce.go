@@ -23,7 +23,7 @@ func (r *reduction) then(o op) { r.ops = append(r.ops, o) }
 
 // sink is where the gradient of p is written in this micro-batch.
 func (e *Engine) sink(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accumulate bool) {
-	if f.bucket == nil {
+	if f.grads != writing {
 		e.openBucket(f)
 	}
 	accumulate = f.written[p]
@@ -36,11 +36,11 @@ func (e *Engine) sink(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accu
 // whole, and they are of the type in which gradients are reduced.
 func (e *Engine) openBucket(f *flat) {
 	clear(f.written)
-	if f.added == 0 && f.layout.grad.n() == f.padded && e.precision.Reduce == f.grad.DType() && (e.g.World.Size() == 1 || e.accumulatesLocally()) {
-		f.bucket = f.grad
+	if f.batches == 0 && f.layout.grad.n() == f.padded && e.precision.Reduce == f.grad.DType() && (e.g.World.Size() == 1 || e.accumulatesLocally()) {
+		f.open(f.grad)
 	} else {
 		e.drain(bucketsInFlight - 1)
-		f.bucket = e.b.New(tensor.Buckets, e.precision.Reduce, f.padded)
+		f.open(e.b.New(tensor.Buckets, e.precision.Reduce, f.padded))
 	}
 	for _, g := range f.gaps {
 		e.b.Fill(f.bucket.Flat(g.lo, g.hi), 0)
@@ -55,7 +55,7 @@ func (e *Engine) accumulatesLocally() bool {
 
 // reduce adds a micro-batch's gradients of f to those at rest, on this rank or over all.
 func (e *Engine) reduce(f *flat) {
-	if f.bucket == nil { // no gradient reached the unit: its part of the sum is zero
+	if f.grads != writing { // no gradient reached the unit: its part of the sum is zero
 		e.openBucket(f)
 	}
 	for i, p := range f.params {
@@ -63,9 +63,8 @@ func (e *Engine) reduce(f *flat) {
 			e.b.Fill(f.bucket.Flat(f.starts[i], f.starts[i]+p.Shape.Elems()), 0)
 		}
 	}
-	bucket, first, last := f.bucket, f.added == 0, e.step.micro == e.step.accumulation-1
-	f.bucket = nil
-	f.added++
+	bucket, first := f.close()
+	last := e.step.micro == e.step.accumulation-1
 	r := reduction{}
 	if bucket != f.grad {
 		r.bucket = bucket

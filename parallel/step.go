@@ -18,7 +18,7 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	e.step.waited = 0
 	e.plan(training)
 	for _, f := range e.flats {
-		f.added = 0
+		f.begin()
 	}
 	e.b.Fill(e.stats, 0)
 }
@@ -34,7 +34,7 @@ func (e *Engine) NextMicroBatch() {
 func (e *Engine) complete() {
 	e.forget()
 	for _, f := range e.flats {
-		if e.step.training && !f.frozen && f.added <= e.step.micro {
+		if e.step.training && !f.frozen && f.batches <= e.step.micro {
 			e.reduce(f)
 		}
 	}
@@ -140,6 +140,7 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 	if e.step.training {
 		for _, f := range e.flats {
 			if !f.frozen {
+				f.finish()
 				e.b.ExactSquares(e.squares(), f.at(f.grad, f.layout.grad, f.own))
 			}
 		}
@@ -176,6 +177,6 @@ func (e *Engine) publish(f *flat) {
 		e.b.Copy(mine, f.master)
 	}
 	if f.optim.n() < f.layout.param.n() {
-		f.publish = e.issue(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.param, mine, f.unit.Name) })
+		f.update(e.issue(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.param, mine, f.unit.Name) }))
 	}
 }
