@@ -1,16 +1,28 @@
 package autograd
 
-import "trireme/tensor"
+import (
+	"math"
+
+	"trireme/tensor"
+	"trireme/tensor/compose"
+)
 
 // Signs draws a bit for each of logits [N H]: 1 with probability sigmoid(logit), else -1 (F32
-// [N H]). Row n's depend on key and first[0]+n (first is I64 [1]). They have no gradient of their own:
-// what reads them gives it to the logits.
+// [N H]). Bit h of row n depends on its logit, on key and on (first[0]+n)*H + h only; first is I64
+// [1]. Signs have no gradient of their own: what reads them gives it to the logits.
 func (t *Tape) Signs(logits *Var, key tensor.RandKey, first *tensor.Tensor) *Var {
-	l, done := t.wide(logits)
-	defer done()
-	s := t.newVar(t.b.New(tensor.Activations, t.sums(), l.Shape()...))
-	t.b.SampleSigns(s.Value, l, key, first)
-	return s
+	l, s := t.value(logits), compose.On(t.b)
+	defer s.End()
+	n, h := l.Rows(), l.Width()
+	row := s.Add(s.Iota(tensor.I64, n, 1, 0), first)
+	at := s.Add(s.With(row, tensor.Mul, float64(h)), s.Iota(tensor.I64, 1, h, 1))
+	words := s.New(tensor.I64, n, h)
+	t.b.Words(words, at, key)
+	u := s.With(s.With(s.As(tensor.F64, words), tensor.Add, 0.5), tensor.Mul, 0x1p-32)
+	p := s.Unary(s.As(tensor.F64, l), tensor.Logistic)
+	y := t.newVar(t.b.New(tensor.Activations, t.sums(), n, h))
+	t.b.Select(y.Value, s.Binary(u, p, tensor.Lt), s.Num(t.sums(), 1), s.Num(t.sums(), -1))
+	return y
 }
 
 // FairSigns are n rows of so many bits, each 1 or -1 as likely.
@@ -19,17 +31,6 @@ func (t *Tape) FairSigns(n, bits int, key tensor.RandKey, first *tensor.Tensor) 
 	defer even.Release()
 	t.b.Fill(even, 0)
 	return t.Signs(Const(even), key, first)
-}
-
-// wide is a value in the type of sums; done ends its use.
-func (t *Tape) wide(x *Var) (v *tensor.Tensor, done func()) {
-	in := t.value(x)
-	if in.DType() == t.sums() {
-		return in, func() {}
-	}
-	v = t.b.New(tensor.Activations, t.sums(), in.Shape()...)
-	t.b.Copy(v, in)
-	return v, v.Release
 }
 
 // giveNarrow hands over a gradient in the type of sums.
@@ -44,22 +45,26 @@ func (t *Tape) giveNarrow(x *Var, d *tensor.Tensor) {
 	t.give(x, g)
 }
 
-// A block of CodeTable's gradient has so many rows and codes. Both are constants, so that sums
-// come in the same order everywhere.
+// A block of CodeTable's gradient has at most this many rows and codes. Both are constants, so that
+// sums come in the same order everywhere.
 const (
-	codeRows  = 512
+	codeRows  = 256
 	codeBlock = 1 << 13
 )
 
-// CodeTable is y [N D], rows of table [2^H D] at the codes of signs [N H]. The way back treats
-// the one-hot code Y as Y + G - stop(G), where G is its distribution under logits [N H]: table
-// gets its rows' gradients, and logits the gradient of the sum over all codes of P(code) <dy,
-// table[code]>, a block of codes at a time. logits nil get none.
+// CodeTable is y [N D], rows of table [2^H D] at the codes of signs [N H]: the sums of 2^h over the
+// signs that are positive. The backward pass treats the one-hot code Y as Y + G - stop(G), where G is
+// its distribution under logits [N H]: table gets its rows' gradients, and logits the gradient of
+// the sum over all codes of P(code) <dy, table[code]>. logits nil get none.
 func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 	in := t.value(signs)
 	codes := &Var{Value: t.b.New(tensor.Activations, tensor.I32, in.Rows())}
 	t.adopt(codes)
-	t.b.SignCodes(codes.Value, in)
+	s := compose.On(t.b)
+	bits := s.As(tensor.I32, s.With(in, tensor.Gt, 0))
+	values := s.Binary(bits, s.Iota(tensor.I32, 1, in.Width(), 1), tensor.Shl)
+	t.b.Reduce(codes.Value, values, 1, tensor.Add, tensor.I32)
+	s.End()
 	y := t.newVar(t.alloc(in.Rows(), table.Value.Width()), logits, table)
 	t.b.Gather(y.Value, table.Value, codes.Value)
 	saves := []*Var{codes}
@@ -71,31 +76,68 @@ func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 			t.b.ScatterAdd(dst, dy.t, codes.Value, tensor.NoPadding, acc)
 		}
 		if logits != nil && logits.wants {
-			t.codeGrad(logits, dy.t, table.Value)
+			t.giveNarrow(logits, t.codeGrad(t.value(logits), dy.t, table.Value))
 		}
 		t.release(dy)
 	})
 	return y
 }
 
-func (t *Tape) codeGrad(logits *Var, dy, table *tensor.Tensor) {
-	l, done := t.wide(logits)
-	defer done()
-	d := t.b.New(tensor.Activations, t.sums(), l.Shape()...)
+// codeGrad is the gradient of logits of the sum over codes c of P(c) v[c], with v = dy table^T and
+// P(c) the product over bits h of p[h] or 1-p[h]: of bit h it is the sum of P(c) v[c] (c's bit h -
+// p[h]). It goes over blocks of codes, whose lower bits run through all values and whose upper bits
+// are the block's.
+func (t *Tape) codeGrad(logits, dy, table *tensor.Tensor) *tensor.Tensor {
+	s := compose.On(t.b)
+	defer s.End()
+	n, h, codes := logits.Rows(), logits.Width(), table.Dim(0)
+	p := s.Unary(logits, tensor.Logistic)
+	q := s.From(1, p)
+	d := t.b.New(tensor.Activations, t.sums(), logits.Shape()...)
 	t.b.Fill(d, 0)
-	n, codes := l.Rows(), table.Dim(0)
 	step := min(codes, codeBlock)
-	block := t.b.New(tensor.Logits, t.sums(), min(n, codeRows), step)
-	for lo := 0; lo < n; lo += codeRows {
-		hi := min(n, lo+codeRows)
-		part := block.RowRange(0, hi-lo)
-		for low := 0; low < codes; low += step {
-			t.b.MatMul(part, dy.RowRange(lo, hi), table.RowRange(low, low+step), tensor.MatMulOp{TransB: true})
-			t.b.CodesBackward(d.RowRange(lo, hi), part, l.RowRange(lo, hi), low)
+	values, probs := t.b.New(tensor.Logits, t.sums(), min(n, codeRows), step), t.b.New(tensor.Logits, t.sums(), min(n, codeRows), step)
+	defer values.Release()
+	defer probs.Release()
+	for low := 0; low < codes; low += step {
+		s := compose.On(t.b)
+		// Bits of 2c+1: the first column is 1, which sums.
+		odd := s.With(s.With(s.With(s.Iota(tensor.I64, step, 1, 0), tensor.Add, float64(low)), tensor.Mul, 2), tensor.Add, 1)
+		bits := s.As(t.sums(), s.With(s.Binary(odd, s.Iota(tensor.I64, 1, h+1, 1), tensor.Shr), tensor.And, 1))
+		sums := s.New(t.sums(), min(n, codeRows), h+1)
+		for lo := 0; lo < n; lo += codeRows {
+			hi := min(n, lo+codeRows)
+			v, sum, d := values.RowRange(0, hi-lo), sums.RowRange(0, hi-lo), d.RowRange(lo, hi)
+			t.b.MatMul(v, dy.RowRange(lo, hi), table.RowRange(low, low+step), tensor.MatMulOp{TransB: true})
+			t.codeProbs(probs.RowRange(0, hi-lo), p.RowRange(lo, hi), q.RowRange(lo, hi), low)
+			t.b.Binary(v, v, probs.RowRange(0, hi-lo), tensor.Mul)
+			t.b.MatMul(sum, v, bits, tensor.MatMulOp{})
+			part := compose.On(t.b)
+			part.Put(d, part.Sub(sum.Cols(1, h+1), part.Mul(sum.Cols(0, 1), p.RowRange(lo, hi))), true)
+			part.End()
+		}
+		s.End()
+	}
+	return d
+}
+
+// codeProbs writes the probabilities [n C] of codes from low on, by p and q = 1-p [n H] of each bit.
+func (t *Tape) codeProbs(probs, p, q *tensor.Tensor, low int) {
+	t.b.Fill(probs.Cols(0, 1), 1)
+	width := 1
+	for h := range p.Width() {
+		here, one, zero := probs.Cols(0, width), p.Cols(h, h+1), q.Cols(h, h+1)
+		switch {
+		case width < probs.Width():
+			t.b.Binary(probs.Cols(width, 2*width), here, one, tensor.Mul)
+			t.b.Binary(here, here, zero, tensor.Mul)
+			width *= 2
+		case low>>h&1 == 1:
+			t.b.Binary(here, here, one, tensor.Mul)
+		default:
+			t.b.Binary(here, here, zero, tensor.Mul)
 		}
 	}
-	block.Release()
-	t.giveNarrow(logits, d)
 }
 
 // SignLinear is y [N D] = signs [N H] w^T, with w [D H]. The way back takes signs for their
@@ -113,11 +155,13 @@ func (t *Tape) SignLinear(signs, logits, w *Var) *Var {
 			t.b.MatMul(dst, dy.t, t.value(signs), tensor.MatMulOp{TransA: true, Accumulate: acc})
 		}
 		if logits != nil && logits.wants {
-			l, done := t.wide(logits)
+			l, s := t.value(logits), compose.On(t.b)
 			d := t.b.New(tensor.Activations, t.sums(), l.Shape()...)
 			t.b.MatMul(d, dy.t, w.Value, tensor.MatMulOp{})
-			t.b.SignsBackward(d, d, l)
-			done()
+			p := s.Unary(l, tensor.Logistic) // the expectation is 2p - 1
+			slope := s.With(s.Mul(p, s.From(1, p)), tensor.Mul, 2)
+			t.b.Binary(d, d, slope, tensor.Mul)
+			s.End()
 			t.giveNarrow(logits, d)
 		}
 		t.release(dy)
@@ -125,20 +169,32 @@ func (t *Tape) SignLinear(signs, logits, w *Var) *Var {
 	return y
 }
 
-// FreeBits adds to sums (F64 [3]) what tensor.Latents.FreeBits says of logits [N H]: the loss
-// max(0, KL-free) of rows whose label is not negative, KL in nats, and in bits. The loss is a
-// sum: its gradient is taken at once.
+// FreeBits measures how far each row's bits are from fair coins: KL = sum over h of ln 2 -
+// entropy(sigmoid(logit)), in nats, of logits [N H]. Over rows whose label (I32 [N]) is not negative
+// it adds to sums (F64 [3]) the loss max(0, KL-free), KL, and KL in bits. The loss is a sum: its
+// gradient is taken at once.
 func (t *Tape) FreeBits(sums *tensor.Tensor, logits *Var, labels *tensor.Tensor, free float64) {
-	l, done := t.wide(logits)
-	d := t.b.New(tensor.Activations, t.sums(), l.Shape()...)
+	l, s := t.value(logits), compose.On(t.b)
+	defer s.End()
 	sums, drop := t.once(sums)
 	defer drop()
-	t.b.FreeBits(sums, d, l, labels, free)
-	done()
+	v := s.As(tensor.F64, l)
+	p := s.Unary(v, tensor.Logistic)
+	pv := s.Mul(p, v)
+	tail := s.Unary(s.Unary(s.From(0, s.Unary(v, tensor.Abs)), tensor.Exp), tensor.Log1p)
+	entropy := s.Sub(s.Add(s.With(v, tensor.Max, 0), tail), pv)
+	kl := s.Reduce(s.From(math.Ln2, entropy), 1, tensor.Add)
+	counted := s.With(compose.Column(labels), tensor.Ge, 0)
+	over := s.With(s.With(kl, tensor.Sub, free), tensor.Max, 0)
+	for i, x := range []*tensor.Tensor{over, kl, s.With(kl, tensor.Div, math.Ln2)} {
+		s.Put(sums.Flat(i, i+1), s.Reduce(s.Where(counted, x, 0), 0, tensor.Add), true)
+	}
 	if !t.grad || !logits.wants {
-		d.Release()
 		return
 	}
+	d := t.b.New(tensor.Activations, t.sums(), l.Shape()...)
+	active := s.Binary(counted, s.With(kl, tensor.Gt, free), tensor.And)
+	s.Put(d, s.Where(active, s.Mul(pv, s.From(1, p)), 0), false)
 	t.scaled(d)
 	t.back = append(t.back, func() { t.giveNarrow(logits, d) })
 }

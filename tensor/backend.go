@@ -19,7 +19,6 @@ type Backend interface {
 	Lookup
 	Reductions
 	Optimizers
-	Latents
 }
 
 // In the signatures of operations an Out is written and not read; an InOut is read and written; an
@@ -53,9 +52,9 @@ type Memory interface {
 
 // Random makes numbers that depend on a key and an index only, so that a shard can be made alone.
 type Random interface {
-	// Words: element i of dst (I64) is element first[0]+i of the key's stream, a number in
-	// [0, 2^32); first is I64 [1].
-	Words(dst Out, key RandKey, first *Tensor)
+	// Words: each element of dst (I64) is the element of the key's stream whose number is in its
+	// place in at (I64), and lies in [0, 2^32).
+	Words(dst Out, at *Tensor, key RandKey)
 	// Normal fills elements first, first+1, ... of the normal distribution with mean 0 and
 	// the given standard deviation that key names.
 	Normal(dst Out, key RandKey, first int64, std float64)

@@ -1,8 +1,8 @@
 package tensor
 
 // UpdateRule is an element-wise formula by which Optimizers.Update changes parameters, with the
-// constants that all groups and updates share. A backend knows each of the types in this file;
-// all are comparable. d is the gradient times scalars[ScalarScale]. An element whose parameter,
+// constants that all groups and updates share. Package compose has the formula of each type in this
+// file; all are comparable. d is the gradient times scalars[ScalarScale]. An element whose parameter,
 // gradient and state are 0 stays 0 (Eps is positive), so padding may be updated like the rest.
 type UpdateRule interface {
 	// States is the number of state tensors, each with one element per parameter.

@@ -29,14 +29,6 @@ func (d *Dropout) Apply(dst, x []float32, first uint64) {
 	dropSelect(dst, x, d.words(mem[:], first, len(dst)), d.Below, d.Scale)
 }
 
-// Words makes elements first, first+1, ... of the stream, at most DropoutPiece.
-func (d *Dropout) Words(dst []int64, first uint64) {
-	var mem [DropoutPiece + 4]uint32
-	for i, w := range d.words(mem[:], first, len(dst)) {
-		dst[i] = int64(w)
-	}
-}
-
 // words are those of elements first to first+n, made in mem.
 func (d *Dropout) words(mem []uint32, first uint64, n int) []uint32 {
 	lead := int(first & 3)

@@ -15,6 +15,19 @@ func Philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
+// Words: dst[i] is word at[i]%4 of Philox at counter (at[i]/4, stream) with key seed.
+func Words(dst, at []int64, seed, stream uint64) {
+	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
+	var words [4]uint32
+	for i, e := range at {
+		k := uint64(e) >> 2
+		if i == 0 || k != uint64(at[i-1])>>2 {
+			words = Philox([4]uint32{uint32(k), uint32(k >> 32), uint32(stream), uint32(stream >> 32)}, key)
+		}
+		dst[i] = int64(words[e&3])
+	}
+}
+
 // Normal fills dst with elements first, first+1, ... of the normal distribution with mean 0
 // and deviation std. Elements 2k and 2k+1 are the two numbers that Box and Muller (1958)
 // make of Philox at counter (k, stream) with key seed. Every product is rounded, so that all

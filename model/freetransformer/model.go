@@ -207,7 +207,8 @@ func spread(be tensor.Backend, sums *tensor.Tensor, f func(parts *tensor.Tensor)
 	f(parts)
 	for part, list := range to {
 		for _, i := range list {
-			be.AddSum(sums.Flat(i, i+1), parts.Flat(part, part+1))
+			sum := sums.Flat(i, i+1)
+			be.Binary(sum, sum, parts.Flat(part, part+1), tensor.Add)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"trireme/internal/backend/meta"
 	"trireme/internal/backend/naive"
 	"trireme/tensor"
+	"trireme/tensor/compose"
 )
 
 // TestCPU: one thread and three, with and without memory that other ranks see: the
@@ -42,6 +43,19 @@ func TestCPU(t *testing.T) {
 				t.Error("the bits are not those of 1 thread")
 			}
 		})
+	}
+}
+
+// TestFallbacks: every composite as it is made of a core's operations, on each core.
+func TestFallbacks(t *testing.T) {
+	fast, err := cpu.New(cpu.Options{Threads: 1, Reserve: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fast.Close()
+	suite := &backendtest.Suite{}
+	for _, core := range []tensor.Core{fast, naive.New()} {
+		t.Run(core.Name(), func(t *testing.T) { suite.Run(t, compose.Of(core), backendtest.Options{}) })
 	}
 }
 

@@ -36,7 +36,6 @@ func cases() (cs []call) {
 	attentions(add)
 	decodes(add)
 	steps(add)
-	latents(add)
 	return cs
 }
 

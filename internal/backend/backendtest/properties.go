@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 
@@ -93,6 +94,69 @@ func (s *suite) again(t *testing.T) {
 		for _, x := range all {
 			x.Release()
 		}
+	}
+}
+
+// exact: an accumulator's value is the sum of all numbers, rounded once, whatever their sizes and
+// however they are divided.
+func (s *suite) exact(t *testing.T) {
+	if s.CountsOnly {
+		return
+	}
+	rng := rand.New(rand.NewPCG(10, 10))
+	random := make([]float64, 300)
+	for i := range random {
+		random[i] = math.Ldexp(rng.Float64()-0.5, rng.IntN(560)-260)
+	}
+	tie := []float64{1 << 53, 1}
+	for _, v := range [][]float64{
+		{}, {0, math.Copysign(0, -1)}, {1e-5}, random, append(random, -random[7], -random[9]), random[:3],
+		tie, append(tie, 2), append(tie, 0x1p-300), append(tie, -0x1p-300), {-1 << 53, -1, -0x1p-200}, {1e90, 1, -1e90, 0x1p-320},
+		{1<<32 - 1, 1, 0x1p-352, 5e-324}, {0x1.fffffffffffffp+62, 0x1p63, 3}, {math.Ldexp(1, 319), -math.Ldexp(1, 318)},
+	} {
+		want, _ := func() (float64, big.Accuracy) {
+			sum := new(big.Float).SetPrec(2000)
+			for _, x := range v {
+				if math.Abs(x) >= 0x1p-352 { // what an accumulator's words cover
+					sum.Add(sum, new(big.Float).SetFloat64(x))
+				}
+			}
+			return sum.Float64()
+		}()
+		for _, cut := range []int{0, len(v) / 3, len(v)} {
+			acc, other := s.b.New(tensor.Workspace, tensor.I64, tensor.ExactWords), s.b.New(tensor.Workspace, tensor.I64, tensor.ExactWords)
+			out, x := s.put(tensor.F64, []float64{9}), s.put(tensor.F64, v)
+			s.b.Fill(acc, 0)
+			s.b.Fill(other, 0)
+			s.b.ExactAdd(acc, x.Flat(0, cut))
+			s.b.ExactAdd(other, x.Flat(cut, len(v)))
+			s.b.Binary(acc, acc, other, tensor.Add) // as ranks do
+			s.b.ExactValues(out, acc)
+			if got := decode(tensor.F64, s.bits(out))[0]; got != want {
+				t.Errorf("the sum of %v, divided at %d, is %v, want %v", v, cut, got, want)
+			}
+			for _, x := range []*tensor.Tensor{acc, other, out, x} {
+				x.Release()
+			}
+		}
+	}
+	whole := make([]float64, 200) // squares and their sums are whole numbers
+	want := 0.0
+	for i := range whole {
+		whole[i] = float64(rng.IntN(9) - 4)
+		want += whole[i] * whole[i]
+	}
+	for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
+		acc, out, x := s.b.New(tensor.Workspace, tensor.I64, tensor.ExactWords), s.put(tensor.F64, []float64{9}), s.put(dt, whole)
+		s.b.Fill(acc, 0)
+		s.b.ExactSquares(acc, x)
+		s.b.ExactValues(out, acc)
+		if got := decode(tensor.F64, s.bits(out))[0]; got != want {
+			t.Errorf("squares of %v: %v, want %v", dt, got, want)
+		}
+		acc.Release()
+		out.Release()
+		x.Release()
 	}
 }
 

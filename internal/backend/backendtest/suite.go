@@ -45,7 +45,7 @@ func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
 	}
 	t.Run("normal", s.normal)
 	t.Run("again", s.again)
-	t.Run("signs", s.signs)
+	t.Run("exact", s.exact)
 	t.Run("shards", s.shards)
 	t.Run("copy", s.copies)
 	slices.Sort(s.digests)

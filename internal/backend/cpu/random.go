@@ -5,18 +5,15 @@ import (
 	"trireme/tensor"
 )
 
-// Words are the numbers of a stream.
-func (b *Backend) Words(dst *tensor.Tensor, key tensor.RandKey, first *tensor.Tensor) {
+// Words are the numbers of a stream, four at a counter.
+func (b *Backend) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 	const op = "words"
-	check(dst.DType() == tensor.I64 && dst.Contiguous(), op, "the numbers %v", dst)
-	check(first.DType() == tensor.I64 && first.Elems() == 1, op, "the first number %v", first)
-	out, at := tensor.Host[int64](dst), uint64(tensor.Host[int64](first)[0])
-	d := kernel.Dropout{Seed: key.Seed, Stream: key.Stream}
-	const piece = kernel.DropoutPiece
-	b.rows((len(out)+piece-1)/piece, piece, func(lo, hi, _ int) {
-		for off := lo * piece; off < min(len(out), hi*piece); off += piece {
-			d.Words(out[off:min(len(out), off+piece)], at+uint64(off))
-		}
+	for _, t := range []*tensor.Tensor{dst, at} {
+		check(t.DType() == tensor.I64 && t.Contiguous() && t.Elems() == dst.Elems(), op, "the numbers %v of %v", at, dst)
+	}
+	out, from := tensor.Host[int64](dst), tensor.Host[int64](at)
+	b.rows(len(out), 16, func(lo, hi, _ int) {
+		kernel.Words(out[lo:hi], from[lo:hi], key.Seed, key.Stream)
 	})
 }
 

@@ -76,7 +76,7 @@ func (b *Backend) Unary(_, _ *tensor.Tensor, _ tensor.UnaryOp)                  
 func (b *Backend) Binary(_, _, _ *tensor.Tensor, _ tensor.BinaryOp)                           {}
 func (b *Backend) Select(_, _, _, _ *tensor.Tensor)                                           {}
 func (b *Backend) Reduce(_, _ *tensor.Tensor, _ int, _ tensor.BinaryOp, _ tensor.DType)       {}
-func (b *Backend) Words(*tensor.Tensor, tensor.RandKey, *tensor.Tensor)                       {}
+func (b *Backend) Words(_, _ *tensor.Tensor, _ tensor.RandKey)                                {}
 func (b *Backend) SpreadRows(_, _ *tensor.Tensor)                                             {}
 func (b *Backend) CrossEntropy(_, _, _ *tensor.Tensor, _ bool)                                {}
 func (b *Backend) ExactSquares(_, _ *tensor.Tensor)                                           {}
@@ -118,10 +118,3 @@ func (b *Backend) Update(_ tensor.UpdateRule, _ *tensor.Tensor, _ []*tensor.Tens
 }
 
 func (b *Backend) UpdateLossScale(_, _ *tensor.Tensor, _ tensor.LossScaleParams) {}
-
-func (b *Backend) SampleSigns(_, _ *tensor.Tensor, _ tensor.RandKey, _ *tensor.Tensor) {}
-func (b *Backend) SignCodes(_, _ *tensor.Tensor)                                       {}
-func (b *Backend) SignsBackward(_, _, _ *tensor.Tensor)                                {}
-func (b *Backend) CodesBackward(_, _, _ *tensor.Tensor, _ int)                         {}
-func (b *Backend) FreeBits(_, _, _, _ *tensor.Tensor, _ float64)                       {}
-func (b *Backend) AddSum(_, _ *tensor.Tensor)                                          {}

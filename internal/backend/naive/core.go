@@ -238,10 +238,8 @@ func (b *Backend) ScatterAdd(dst, x, ids *tensor.Tensor, padding int, accumulate
 }
 
 // Words are Philox's.
-func (b *Backend) Words(dst *tensor.Tensor, key tensor.RandKey, first *tensor.Tensor) {
-	for i := range dst.Elems() {
-		seti(dst.Flat(0, dst.Elems()), 0, i, int64(word(key, uint64(geti(first, 0, 0))+uint64(i))))
-	}
+func (b *Backend) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
+	each(dst, func(i, j int) { seti(dst, i, j, int64(word(key, uint64(geti(at, i, j))))) })
 }
 
 // word is element e of the key's stream.

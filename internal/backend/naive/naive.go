@@ -23,7 +23,7 @@ func (b *Backend) Meter() *tensor.Meter { return &b.meter }
 // New makes a tensor whose elements are all bits set, so that reading before writing shows.
 func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
 	n := tensor.Shape(shape).Elems() * dt.Size()
-	words := make([]float64, (n+7)/8)
+	words := make([]float64, n/8+1) // never none: an empty tensor has memory too
 	mem := tensor.AsBytes(words)[:n:n]
 	for i := range mem {
 		mem[i] = 0xff

@@ -1,0 +1,151 @@
+package compose
+
+import (
+	"math"
+
+	"trireme/tensor"
+)
+
+// attention is what forward and backward share. Letters: N rows, H heads in K groups of G, E head
+// size. Each row's scores are of all N, those that it does not see at minus infinity.
+type attention struct {
+	*Scope
+	p       tensor.AttentionParams
+	n, g    int
+	q, k, v *tensor.Tensor // [K G*N E], [K N E]
+	scores  *tensor.Tensor // [H*N N]
+	words   *tensor.Tensor // of dropout [H*N N], or nil
+}
+
+func (o Ops) attend(q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) *attention {
+	a := &attention{Scope: On(o.c), p: p, n: q.Rows(), g: p.Heads / p.KVHeads}
+	a.q, a.k, a.v = a.split(q), a.split(k), a.split(v)
+	seq, pos := a.places()
+	row := func(x *tensor.Tensor) *tensor.Tensor { return x.Reshape(1, a.n) }
+	sees := a.Binary(seq, row(seq), tensor.Eq)
+	also := func(x *tensor.Tensor) { sees = a.Binary(sees, x, tensor.And) }
+	if p.Causal {
+		also(a.Binary(row(pos), pos, tensor.Le))
+	}
+	if p.Window > 0 {
+		also(a.Binary(row(pos), a.With(pos, tensor.Sub, float64(p.Window)), tensor.Gt))
+	}
+	if docs != nil {
+		also(a.Binary(Column(docs), row(docs), tensor.Eq))
+	}
+	scores := a.product(a.q, a.k, tensor.MatMulOp{TransB: true})
+	scores = a.With(scores.Reshape(p.Heads, a.n*a.n), tensor.Mul, p.Scale)
+	a.scores = a.Where(sees.Reshape(1, a.n*a.n), scores, math.Inf(-1)).Reshape(p.Heads*a.n, a.n)
+	if p.Dropout != 0 {
+		first := a.Add(a.Iota(tensor.I64, 1, a.n, 1), p.First)
+		head := a.Add(a.With(first, tensor.Mul, float64(p.Heads)), a.Iota(tensor.I64, p.Heads, 1, 0))
+		at := a.Add(Column(a.With(head, tensor.Mul, float64(p.T))), a.As(tensor.I64, row(pos)))
+		a.words = a.Scope.words(at, p.Key)
+	}
+	return a
+}
+
+// places are the sequence of each row and its position in it, two columns.
+func (a *attention) places() (seq, pos *tensor.Tensor) {
+	n := a.Iota(tensor.I32, a.n, 1, 0)
+	return a.With(n, tensor.Div, float64(a.p.T)), a.With(n, tensor.Rem, float64(a.p.T))
+}
+
+// split is x [N heads*E] with each head's rows, or group's, together: [K heads/K*N E].
+func (a *attention) split(x *tensor.Tensor) *tensor.Tensor {
+	heads := x.Width() / a.p.E
+	return a.Swap(a.Floats(x), 1, a.n, heads, a.p.E).Reshape(a.p.KVHeads, heads/a.p.KVHeads*a.n, a.p.E)
+}
+
+// join puts what split gave back.
+func (a *attention) join(dst, x *tensor.Tensor) {
+	a.Put(dst, a.Swap(x, 1, dst.Width()/a.p.E, a.n, a.p.E).Reshape(dst.Shape()...), false)
+}
+
+func (s *Scope) product(x, y *tensor.Tensor, op tensor.MatMulOp) *tensor.Tensor {
+	rows, width := x.Dim(1), y.Dim(2)
+	if op.TransA {
+		rows = x.Dim(2)
+	}
+	if op.TransB {
+		width = y.Dim(1)
+	}
+	z := s.New(x.DType(), x.Dim(0), rows, width)
+	s.c.MatMul(z, x, y, op)
+	return z
+}
+
+// weights are the softmax of scores, from their log-sum-exp.
+func (a *attention) weights(lse *tensor.Tensor) *tensor.Tensor {
+	return a.Unary(a.Sub(a.scores, Column(lse)), tensor.Exp)
+}
+
+// drop is x with dropout, for products.
+func (a *attention) drop(x *tensor.Tensor) *tensor.Tensor {
+	if a.words != nil {
+		x = a.dropped(x, a.words, a.p.Dropout)
+	}
+	return x
+}
+
+// grouped is x [H*N ...] as the groups of products.
+func (a *attention) grouped(x *tensor.Tensor) *tensor.Tensor {
+	return x.Reshape(a.p.KVHeads, a.g*a.n, x.Width())
+}
+
+// logSumExp is that of each row [N 1], 0 where all are minus infinity.
+func (s *Scope) logSumExp(x *tensor.Tensor) *tensor.Tensor {
+	m := s.Reduce(x, 1, tensor.Max)
+	some := s.With(m, tensor.Gt, math.Inf(-1))
+	m = s.Where(some, m, 0)
+	z := s.Reduce(s.Unary(s.Sub(x, m), tensor.Exp), 1, tensor.Add)
+	return s.Where(some, s.Add(m, s.Unary(z, tensor.Log)), 0)
+}
+
+// Attention: w = exp(scores - lse), o = dropout(w) v.
+func (o Ops) Attention(out, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
+	if q.Rows() == 0 {
+		return
+	}
+	a := o.attend(q, k, v, docs, p)
+	defer a.End()
+	l := a.logSumExp(a.scores)
+	a.Put(lse, a.Swap(l, 1, p.Heads, p.Batch, p.T), false)
+	a.join(out, a.product(a.grouped(a.drop(a.weights(l))), a.v, tensor.MatMulOp{}))
+}
+
+// AttentionBackward: dv = dropout(w)^T do; ds = w (dropout(do v^T) - rowsum(do o)) scale; dq = ds k;
+// dk = ds^T q.
+func (o Ops) AttentionBackward(dq, dk, dv, do, out, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
+	if q.Rows() == 0 {
+		return
+	}
+	a := o.attend(q, k, v, docs, p)
+	defer a.End()
+	l := a.Swap(lse, 1, p.Batch, p.Heads, p.T)
+	w, g, y := a.weights(l), a.split(do), a.split(out)
+	delta := a.Reduce(a.Mul(g, y), 1, tensor.Add)
+	dw := a.drop(a.product(g, a.v, tensor.MatMulOp{TransB: true}).Reshape(w.Shape()...))
+	ds := a.grouped(a.With(a.Mul(w, a.Sub(dw, delta)), tensor.Mul, p.Scale))
+	trans := tensor.MatMulOp{TransA: true}
+	gq, gk, gv := a.product(ds, a.k, tensor.MatMulOp{}), a.product(ds, a.q, trans), a.product(a.grouped(a.drop(w)), g, trans)
+	a.join(dq, gq)
+	a.join(dk, gk)
+	a.join(dv, gv)
+}
+
+// AttentionDecode is attention of one row, which sees all keys of its window.
+func (o Ops) AttentionDecode(out, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
+	if n := k.Rows(); p.Window > 0 && n > p.Window {
+		k, v = k.RowRange(n-p.Window, n), v.RowRange(n-p.Window, n)
+	}
+	s := On(o.c)
+	defer s.End()
+	split := func(x *tensor.Tensor) *tensor.Tensor {
+		return s.Swap(s.Floats(x), 1, x.Rows(), p.KVHeads, p.E).Reshape(p.KVHeads, x.Rows(), p.E)
+	}
+	scores := s.product(s.Floats(q).Reshape(p.KVHeads, p.Heads/p.KVHeads, p.E), split(k), tensor.MatMulOp{TransB: true})
+	scores = s.With(scores.Reshape(p.Heads, k.Rows()), tensor.Mul, p.Scale)
+	w := s.Unary(s.Sub(scores, s.logSumExp(scores)), tensor.Exp)
+	s.Put(out, s.product(w.Reshape(p.KVHeads, p.Heads/p.KVHeads, k.Rows()), split(v), tensor.MatMulOp{}), false)
+}

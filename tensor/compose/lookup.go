@@ -1,0 +1,55 @@
+package compose
+
+import "trireme/tensor"
+
+// SpreadRows adds the rows where they go to nothing.
+func (o Ops) SpreadRows(x, at *tensor.Tensor) {
+	s := On(o.c)
+	defer s.End()
+	rows := s.New(x.DType(), at.Elems(), x.Width())
+	o.c.Copy(rows, x.RowRange(0, at.Elems()))
+	o.c.ScatterAdd(x, rows, at, tensor.NoPadding, false)
+}
+
+// CrossEntropy: with m the largest of a row and z = sum of exp(x-m), the loss is m + log z -
+// x[label], and the gradient exp(x-m)/z - onehot(label).
+func (o Ops) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
+	s := On(o.c)
+	defer s.End()
+	if logits.Rows() == 0 {
+		return
+	}
+	label := Column(labels)
+	is := s.Binary(s.Iota(tensor.I32, 1, logits.Width(), 1), label, tensor.Eq)
+	counted := s.With(label, tensor.Ge, 0)
+	m := s.Reduce(logits, 1, tensor.Max)
+	e := s.Unary(s.Sub(logits, m), tensor.Exp)
+	z := s.Reduce(e, 1, tensor.Add)
+	at := s.Reduce(s.Where(is, logits, 0), 1, tensor.Add)
+	row := s.Sub(s.Add(m, s.Unary(z, tensor.Log)), at)
+	sum := s.Reduce(s.As(tensor.F64, s.Where(counted, row, 0)), 0, tensor.Add)
+	s.Put(loss, sum, true)
+	if grad {
+		s.Put(logits, s.Where(counted, s.Sub(s.Div(e, z), s.As(z.DType(), is)), 0), false)
+	}
+}
+
+// CountClasses: the class is the least column that has the row's largest logit; sums over rows
+// are of one-hot rows.
+func (o Ops) CountClasses(counts, logits, labels *tensor.Tensor) {
+	s := On(o.c)
+	defer s.End()
+	c := logits.Width()
+	if logits.Rows() == 0 {
+		return
+	}
+	label, column := Column(labels), s.Iota(tensor.I32, 1, c, 1)
+	largest := s.Binary(logits, s.Reduce(logits, 1, tensor.Max), tensor.Eq)
+	class := s.Reduce(s.Where(largest, column, float64(c)), 1, tensor.Min)
+	counted := s.With(label, tensor.Ge, 0)
+	there := s.Binary(column, label, tensor.Eq) // a negative label is nowhere
+	found := s.Binary(s.Binary(column, class, tensor.Eq), counted, tensor.And)
+	for i, is := range []*tensor.Tensor{s.Binary(there, found, tensor.And), found, there} {
+		s.Put(counts.Flat(i*c, (i+1)*c), s.Reduce(s.As(tensor.F64, is), 0, tensor.Add), true)
+	}
+}

@@ -1,0 +1,137 @@
+package compose
+
+import (
+	"math"
+
+	"trireme/tensor"
+)
+
+// Add is an operation of the core.
+func (o Ops) Add(dst, x, y *tensor.Tensor) { o.c.Binary(dst, x, y, tensor.Add) }
+
+// AddScaled: dst += s src.
+func (o Ops) AddScaled(dst, src *tensor.Tensor, factor float64) {
+	s := On(o.c)
+	defer s.End()
+	s.Put(dst, s.With(src, tensor.Mul, factor), true)
+}
+
+// ScaleBy: dst = x factor, which is rounded to x's arithmetic first.
+func (o Ops) ScaleBy(dst, x, factor *tensor.Tensor) {
+	s := On(o.c)
+	defer s.End()
+	o.c.Binary(dst, x, s.As(Wide(x.DType()), factor), tensor.Mul)
+}
+
+// AddBias: dst = x + bias, row by row.
+func (o Ops) AddBias(dst, x, bias *tensor.Tensor) { o.c.Binary(dst, x, bias, tensor.Add) }
+
+// BiasGrad is the sum over rows.
+func (o Ops) BiasGrad(dbias, dy *tensor.Tensor, accumulate bool) {
+	s := On(o.c)
+	defer s.End()
+	s.Put(dbias, s.Reduce(dy, 0, tensor.Add), accumulate)
+}
+
+// SwiGLU: dst = gate sigmoid(gate) up.
+func (o Ops) SwiGLU(dst, gate, up *tensor.Tensor) {
+	s := On(o.c)
+	defer s.End()
+	s.Put(dst, s.Mul(s.Mul(gate, s.Unary(gate, tensor.Logistic)), up), false)
+}
+
+// SwiGLUBackward: with s = sigmoid(gate), dgate = dy up (s + gate s (1-s)), dup = dy gate s.
+func (o Ops) SwiGLUBackward(dgate, dup, dy, gate, up *tensor.Tensor) {
+	s := On(o.c)
+	defer s.End()
+	sig := s.Unary(gate, tensor.Logistic)
+	silu := s.Mul(gate, sig)
+	slope := s.Add(sig, s.Mul(silu, s.From(1, sig)))
+	dg, du := s.Mul(s.Mul(dy, up), slope), s.Mul(dy, silu)
+	s.Put(dgate, dg, false)
+	s.Put(dup, du, false)
+}
+
+const (
+	geluRoot = 0.79788456080286535588 // sqrt(2/pi)
+	geluCube = 0.044715
+)
+
+// gelu is Phi(x), or its approximation (1 + t)/2 with t = tanh(sqrt(2/pi) (x + 0.044715 x^3)).
+func (s *Scope) gelu(x *tensor.Tensor, tanh bool) (phi, t *tensor.Tensor) {
+	if tanh {
+		cube := s.Mul(x, s.Mul(x, x))
+		t = s.Unary(s.With(s.Add(x, s.With(cube, tensor.Mul, geluCube)), tensor.Mul, geluRoot), tensor.Tanh)
+	} else {
+		t = s.Unary(s.With(x, tensor.Mul, math.Sqrt2/2), tensor.Erf)
+	}
+	return s.With(s.With(t, tensor.Add, 1), tensor.Mul, 0.5), t
+}
+
+// GELU: dst = x Phi(x).
+func (o Ops) GELU(dst, x *tensor.Tensor, tanh bool) {
+	s := On(o.c)
+	defer s.End()
+	phi, _ := s.gelu(x, tanh)
+	s.Put(dst, s.Mul(x, phi), false)
+}
+
+// GELUBackward: dx = dy (Phi(x) + x Phi'(x)), where Phi' is exp(-x^2/2)/sqrt(2 pi), or of the
+// approximation (1-t^2)/2 sqrt(2/pi) (1 + 3 0.044715 x^2), and 0 where t is 1 or -1.
+func (o Ops) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
+	s := On(o.c)
+	defer s.End()
+	phi, t := s.gelu(x, tanh)
+	square := s.Mul(x, x)
+	var density *tensor.Tensor
+	if tanh {
+		rest := s.From(1, s.Mul(t, t))
+		inner := s.With(s.With(square, tensor.Mul, 3*geluCube), tensor.Add, 1)
+		density = s.With(s.Mul(rest, inner), tensor.Mul, 0.5*geluRoot)
+		density = s.Where(s.With(rest, tensor.Gt, 0), density, 0)
+	} else {
+		density = s.With(s.Unary(s.With(square, tensor.Mul, -0.5), tensor.Exp), tensor.Mul, 0.5*geluRoot)
+	}
+	s.Put(dx, s.Mul(dy, s.Add(phi, s.Mul(x, density))), false)
+}
+
+// Tanh is an operation of the core.
+func (o Ops) Tanh(dst, x *tensor.Tensor) { o.c.Unary(dst, x, tensor.Tanh) }
+
+// TanhBackward: dx = dy (1 - y^2).
+func (o Ops) TanhBackward(dx, dy, y *tensor.Tensor) {
+	s := On(o.c)
+	defer s.End()
+	s.Put(dx, s.Mul(dy, s.From(1, s.Mul(y, y))), false)
+}
+
+// Rope: with a, b the halves of a head and c, s the row's angles, a' = a c - b s, b' = b c + a s;
+// inverse takes -s.
+func (o Ops) Rope(dst, x, cos, sin, positions *tensor.Tensor, period, headDim int, inverse bool) {
+	s := On(o.c)
+	defer s.End()
+	rows, heads, half := x.Rows(), x.Width()/headDim, headDim/2
+	var at *tensor.Tensor
+	if positions != nil {
+		at = Column(positions)
+	} else {
+		at = s.With(s.Iota(tensor.I32, rows, 1, 0), tensor.Rem, float64(max(1, period)))
+	}
+	ids := s.New(tensor.I32, rows, heads) // of each head
+	o.c.Binary(ids, at, s.Num(tensor.I32, 0), tensor.Add)
+	angle := func(table *tensor.Tensor) *tensor.Tensor {
+		t := s.New(Wide(table.DType()), rows*heads, half)
+		o.c.Gather(t, table, ids.Reshape(rows*heads))
+		return t
+	}
+	c, sn := angle(cos), angle(sin)
+	if inverse {
+		sn = s.With(sn, tensor.Mul, -1)
+	}
+	in := s.Floats(x).Reshape(rows*heads, headDim)
+	a, b := in.Cols(0, half), in.Cols(half, headDim)
+	out := s.New(in.DType(), rows*heads, headDim)
+	s.Put(out.Cols(0, half), s.Sub(s.Mul(a, c), s.Mul(b, sn)), false)
+	s.Put(out.Cols(half, headDim), s.Add(s.Mul(b, c), s.Mul(a, sn)), false)
+	s.Put(dst, out, false)
+}

@@ -1,0 +1,90 @@
+package compose
+
+import (
+	"fmt"
+
+	"trireme/tensor"
+)
+
+// update is one call: columns of F32 over the elements.
+type update struct {
+	*Scope
+	d     *tensor.Tensor   // the gradient, scaled
+	p     *tensor.Tensor   // as it is
+	s     []*tensor.Tensor // the state as it is
+	hyper *tensor.Tensor   // F64 [groups, inputs]
+	group *tensor.Tensor   // I32 [n]: of each element
+}
+
+// Update computes every element's next values, and keeps those that were where the step is skipped.
+func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
+	n := p.Elems()
+	if n == 0 {
+		return
+	}
+	s := On(o.c)
+	defer s.End()
+	u := &update{Scope: s, p: Column(p), hyper: hyper}
+	for _, t := range state {
+		u.s = append(u.s, Column(t))
+	}
+	begun := s.Binary(ends.Reshape(1, ends.Elems()), s.Iota(tensor.I64, n, 1, 0), tensor.Le)
+	u.group = s.Reduce(s.As(tensor.I32, begun), 1, tensor.Add).Reshape(n)
+	u.d = s.Mul(Column(g), s.As(tensor.F32, element(scalars, tensor.ScalarScale)))
+	p1, s1 := u.next(rule)
+	apply := s.With(element(scalars, tensor.ScalarApply), tensor.Ne, 0)
+	s.Put(p, s.Select(apply, p1, u.p), false)
+	for i, t := range state {
+		s.Put(t, s.Select(apply, s1[i], u.s[i]), false)
+	}
+}
+
+// input is column i of the groups' inputs.
+func (u *update) input(i int) *tensor.Tensor { return u.hyper.Cols(i, i+1) }
+
+// each is a column of F64 over groups as one of F32 over elements.
+func (u *update) each(x *tensor.Tensor) *tensor.Tensor {
+	y := u.New(tensor.F32, u.p.Rows(), 1)
+	u.c.Gather(y, u.As(tensor.F32, x), u.group)
+	return y
+}
+
+// mix is beta x + (1-beta) y.
+func (u *update) mix(beta float64, x, y *tensor.Tensor) *tensor.Tensor {
+	return u.Add(u.With(x, tensor.Mul, beta), u.With(y, tensor.Mul, 1-beta))
+}
+
+// decayed is p (1 - lr decay).
+func (u *update) decayed() *tensor.Tensor {
+	return u.Mul(u.p, u.each(u.From(1, u.Mul(u.input(tensor.InputLR), u.input(tensor.InputDecay)))))
+}
+
+// next is what the rules' formulas say (tensor/rules.go).
+func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Tensor) {
+	lr := u.input(tensor.InputLR)
+	switch r := rule.(type) {
+	case tensor.AdamW:
+		m, v := u.mix(r.Beta1, u.s[0], u.d), u.mix(r.Beta2, u.s[1], u.Mul(u.d, u.d))
+		rate := u.each(u.Div(lr, u.input(tensor.AdamBias1)))
+		root := u.each(u.Unary(u.input(tensor.AdamBias2), tensor.Sqrt))
+		scale := u.With(u.Div(u.Unary(v, tensor.Sqrt), root), tensor.Add, r.Eps)
+		return u.Sub(u.decayed(), u.Div(u.Mul(rate, m), scale)), []*tensor.Tensor{m, v}
+	case tensor.SGD:
+		d := u.Add(u.d, u.Mul(u.p, u.each(u.input(tensor.InputDecay))))
+		if r.Momentum != 0 {
+			m := u.Add(u.With(u.s[0], tensor.Mul, r.Momentum), u.Mul(d, u.each(u.input(tensor.SGDNew))))
+			s = []*tensor.Tensor{m}
+			if r.Nesterov {
+				d = u.Add(d, u.With(m, tensor.Mul, r.Momentum))
+			} else {
+				d = m
+			}
+		}
+		return u.Sub(u.p, u.Mul(u.each(lr), d)), s
+	case tensor.Lion:
+		c, rate := u.mix(r.Beta1, u.s[0], u.d), u.each(lr)
+		sign := u.Sub(u.As(tensor.F32, u.With(c, tensor.Gt, 0)), u.As(tensor.F32, u.With(c, tensor.Lt, 0)))
+		return u.Sub(u.decayed(), u.Mul(rate, sign)), []*tensor.Tensor{u.mix(r.Beta2, u.s[0], u.d)}
+	}
+	panic(fmt.Sprintf("compose: update: no formula of %T", rule))
+}
