@@ -8,23 +8,37 @@ import (
 
 // AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019, as torch.optim.AdamW
 // writes it).
-type AdamW struct{ Beta1, Beta2, Eps float64 }
+type AdamW struct {
+	Beta1, Beta2, Eps float64
+	// L2 adds weight decay to the gradient, as in Adam (Kingma and Ba 2015, torch.optim.Adam).
+	L2 bool
+	// Uncorrected leaves out the correction of moments that begin at 0.
+	Uncorrected bool
+}
 
 var _ Optimizer = AdamW{}
 
-// Name is adamw.
-func (AdamW) Name() string { return "adamw" }
+// Name is adamw, or adam with L2.
+func (o AdamW) Name() string {
+	if o.L2 {
+		return "adam"
+	}
+	return "adamw"
+}
 
 // Slots are the first and the second moment.
 func (AdamW) Slots() []Slot { return slots("exp_avg", "exp_avg_sq") }
 
 // Hyper has the corrections of moments that begin at 0.
-func (a AdamW) Hyper(lr, weightDecay float64, t int) []float64 {
-	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay,
-		tensor.AdamBias1: 1 - math.Pow(a.Beta1, float64(t)), tensor.AdamBias2: 1 - math.Pow(a.Beta2, float64(t))}
+func (o AdamW) Hyper(lr, weightDecay float64, t int) []float64 {
+	h := []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.AdamBias1: 1, tensor.AdamBias2: 1}
+	if !o.Uncorrected {
+		h[tensor.AdamBias1], h[tensor.AdamBias2] = 1-math.Pow(o.Beta1, float64(t)), 1-math.Pow(o.Beta2, float64(t))
+	}
+	return h
 }
 
 // Step is one rule.
-func (a AdamW) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
-	elementwise(b, tensor.AdamW(a), s, hyper, scalars)
+func (o AdamW) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
+	elementwise(b, tensor.AdamW{Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, L2: o.L2}, s, hyper, scalars)
 }

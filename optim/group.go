@@ -61,7 +61,21 @@ func (g Grouping) Of(p Param) Setting {
 		}
 		break
 	}
+	s.Optimizer = suited(s.Optimizer, p)
 	return s
+}
+
+// Chooser is an optimizer that leaves some parameters to another.
+type Chooser interface {
+	// For is the optimizer of p, which is no Chooser's choice any more.
+	For(p Param) Optimizer
+}
+
+func suited(o Optimizer, p Param) Optimizer {
+	if c, ok := o.(Chooser); ok {
+		return c.For(p)
+	}
+	return o
 }
 
 func (g Group) matches(name string) bool {

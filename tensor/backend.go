@@ -264,7 +264,9 @@ type Optimizers interface {
 	// F16 [n]) times scalars[ScalarScale], unless scalars[ScalarApply] is 0. Elements lie in
 	// groups: group i ends before element ends[i] (I64 [groups], ascending, the last n) and takes
 	// row i of hyper (F64 [groups, at least rule.Inputs()]). State tensors are F32, BF16 or F16
-	// [n]; arithmetic is in F32.
+	// [n]; arithmetic is in F32. Or they are U8 [n], each a byte of DynamicMap, and the same
+	// number of scales follows (F32, one for each StateBlock elements, the last of which may be
+	// fewer); groups then begin at multiples of StateBlock.
 	Update(rule UpdateRule, p InOut, state []InOut, g, ends, hyper, scalars *Tensor)
 	// UpdateLossScale moves a loss scaler's state (F64 [LossScaleCount]) on after a step. The
 	// step overflowed where scalars[ScalarApply] is 0 though it counted tokens. The scale stays

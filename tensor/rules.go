@@ -23,7 +23,13 @@ const (
 //	p *= 1 - lr*decay
 //	m = Beta1*m + (1-Beta1)*d; v = Beta2*v + (1-Beta2)*d*d
 //	p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + Eps)
-type AdamW struct{ Beta1, Beta2, Eps float64 }
+//
+// With L2 it is Adam (Kingma and Ba 2015, as torch.optim.Adam writes it): p is not scaled, and
+// d += decay*p comes first.
+type AdamW struct {
+	Beta1, Beta2, Eps float64
+	L2                bool
+}
 
 // AdamW's further inputs at update t, 1 for the first.
 const (
@@ -78,3 +84,39 @@ func (Lion) States() int { return 1 }
 
 // Inputs are those of all rules.
 func (Lion) Inputs() int { return InputsOfAll }
+
+// Adagrad (Duchi et al. 2011, as torch.optim.Adagrad writes it):
+//
+//	d += decay*p
+//	s += initial + d*d
+//	p -= lr * d / (sqrt(s) + Eps)
+type Adagrad struct{ Eps float64 }
+
+// Adagrad's further input.
+const (
+	AdagradInitial = InputsOfAll + iota // what s begins with, at the first update; 0 at others
+	AdagradCount
+)
+
+// States is s.
+func (Adagrad) States() int { return 1 }
+
+// Inputs are AdagradCount.
+func (Adagrad) Inputs() int { return AdagradCount }
+
+// Average moves an average of the parameters on, and leaves the parameters as they are:
+//
+//	a += new * (p - a)
+type Average struct{}
+
+// Average's further input.
+const (
+	AverageNew = InputsOfAll + iota // 1 - decay; 1 makes a the parameters
+	AverageCount
+)
+
+// States is a.
+func (Average) States() int { return 1 }
+
+// Inputs are AverageCount.
+func (Average) Inputs() int { return AverageCount }

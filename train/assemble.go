@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"trireme/model"
+	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -54,8 +55,15 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 	if err != nil {
 		return nil, err
 	}
+	grouping, err := cfg.Training.grouping()
+	if err == nil && train {
+		err = grouping.Check(trained(m))
+	}
+	if err != nil {
+		return nil, input(err)
+	}
 	e, err := parallel.New(b, groups, m.Units(), parallel.Options{
-		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: cfg.Training.grouping(), Gather: cfg.Parallel.Gather(),
+		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: grouping, Gather: cfg.Parallel.Gather(),
 		Offload: cfg.Offload.In(cfg.OutputDir),
 	})
 	if err != nil {
@@ -71,4 +79,14 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 		}
 	}
 	return &Assembly{Model: m, Engine: e, Stepper: s}, nil
+}
+
+// trained are the parameters that train, as optimizers see them.
+func trained(m model.Model) (all []optim.Param) {
+	for _, p := range model.Params(m) {
+		if !p.Frozen {
+			all = append(all, optim.Param{Name: p.Name, Shape: p.Shape})
+		}
+	}
+	return all
 }

@@ -59,7 +59,7 @@ func (c Config) Validate() error {
 var runName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$`)
 
 // Training is the node `training`: batch, length of the run, optimizer and evaluation. Steps are
-// optimizer steps throughout. The optimizer is AdamW.
+// optimizer steps throughout.
 type Training struct {
 	// MicroBatchSize is the number of rows in one forward pass of one rank. Default 1.
 	MicroBatchSize int `yaml:"micro_batch_size"`
@@ -77,12 +77,23 @@ type Training struct {
 	NumTrainEpochs float64 `yaml:"num_train_epochs"`
 
 	optim.Schedule
-	// WeightDecay is decoupled weight decay, applied to parameters with two or more dimensions.
+	// Optimizer is the update rule: a name, or a map of its name and parameters with torch.optim's
+	// names, such as {name: sgd, momentum: 0.9}. docs/optimizers.md has all of them. Default
+	// adamw.
+	Optimizer optim.Config `yaml:"optimizer"`
+	// ParameterGroups trains parameters whose names match a pattern in another way. Each group is a
+	// map of match (a name, or a pattern with *), lr_factor, weight_decay and optimizer; the
+	// first that matches counts. Default [].
+	ParameterGroups []optim.GroupConfig `yaml:"parameter_groups"`
+	EMA             optim.EMA           `yaml:"ema"`
+	// WeightDecay is weight decay, applied to parameters with two or more dimensions. AdamW, Lion,
+	// Muon and LAMB decay apart from the gradient; SGD, Adam and Adagrad add it to the gradient.
 	// Default 0.1.
 	WeightDecay float64 `yaml:"weight_decay"`
-	// Betas are AdamW's decay rates of the first and the second moment. Default [0.9, 0.95].
+	// Betas are the decay rates of the first and the second moment of Adam and AdamW. Default
+	// [0.9, 0.95].
 	Betas [2]float64 `yaml:"betas"`
-	// Eps is AdamW's epsilon. Default 1e-08.
+	// Eps is the epsilon of Adam and AdamW. Default 1e-08.
 	Eps float64 `yaml:"eps"`
 	// MaxGradNorm clips gradients to this L2 norm over all parameters; 0 does not clip. Default 1.
 	MaxGradNorm float64 `yaml:"max_grad_norm"`
@@ -126,6 +137,9 @@ func (c Training) Validate() error {
 		bad(!(b >= 0 && b < 1), "betas", "has %v: each must be in [0, 1)", b)
 	}
 	bad(!(c.Eps > 0), "eps", "is %v: it must be positive", c.Eps)
+	if _, err := c.grouping(); err != nil {
+		errs = append(errs, err)
+	}
 	bad(!(c.MaxGradNorm >= 0), "max_grad_norm", "is %v: it must be 0 or more", c.MaxGradNorm)
 	bad(c.MaxSkippedSteps < 0, "max_skipped_steps", "is %d: it must not be negative", c.MaxSkippedSteps)
 	bad(c.EvalEveryNSteps < 0, "eval_every_n_steps", "is %d: it must not be negative", c.EvalEveryNSteps)
@@ -142,8 +156,29 @@ func (c Training) steps(perEpoch int64) int {
 	return max(1, int(math.Ceil(c.NumTrainEpochs*float64(perEpoch))))
 }
 
-func (c Training) grouping() optim.Grouping {
-	return optim.Grouping{Optimizer: optim.AdamW{Beta1: c.Betas[0], Beta2: c.Betas[1], Eps: c.Eps}, WeightDecay: c.WeightDecay}
+// grouping is how parameters are trained.
+func (c Training) grouping() (optim.Grouping, error) {
+	adams := optim.Adams{Betas: c.Betas, Eps: c.Eps}
+	averaged := func(o optim.Optimizer) optim.Optimizer {
+		if c.EMA.Decay == 0 || o == nil {
+			return o
+		}
+		return optim.Averaged{Optimizer: o, EMA: c.EMA}
+	}
+	o, err := c.Optimizer.Make(adams)
+	if err != nil {
+		return optim.Grouping{}, fault.At("optimizer", "%w", err)
+	}
+	out := optim.Grouping{Optimizer: averaged(o), WeightDecay: c.WeightDecay}
+	for i, g := range c.ParameterGroups {
+		group, err := g.Make(adams)
+		if err != nil {
+			return optim.Grouping{}, fault.At("parameter_groups", "has a group %d: %w", i+1, err)
+		}
+		group.Optimizer = averaged(group.Optimizer)
+		out.Groups = append(out.Groups, group)
+	}
+	return out, nil
 }
 
 // Accumulation is the number of micro-batches of a rank in a step, in a world of ranks.
@@ -218,7 +253,7 @@ func Default() Config {
 		Resume: "none",
 		Data:   data.DefaultConfig(),
 		Training: Training{
-			MicroBatchSize: 1, NumTrainEpochs: 1, Schedule: optim.DefaultSchedule(), WeightDecay: 0.1,
+			MicroBatchSize: 1, NumTrainEpochs: 1, Schedule: optim.DefaultSchedule(), Optimizer: optim.Config{"name": "adamw"}, WeightDecay: 0.1,
 			Betas: [2]float64{0.9, 0.95}, Eps: 1e-8, MaxGradNorm: 1, Seed: 42, MaxSkippedSteps: 3, MetricForBestModel: "eval_loss",
 		},
 		Parallel:  parallel.Default(),

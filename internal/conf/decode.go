@@ -240,6 +240,9 @@ func (d *decoder) elsewhere(key string) string {
 
 func keyList(fs []field) string { return strings.Join(names(fs), ", ") }
 
+// Shortened is a map for which a text may stand: the value of one key, without all others.
+type Shortened interface{ ShortKey() string }
+
 func (d *decoder) dictionary(n *node, v reflect.Value, path string) {
 	if n.kind == nullNode {
 		if !n.from.file { // --set key=null empties it; in a file it is a heading without keys
@@ -247,6 +250,11 @@ func (d *decoder) dictionary(n *node, v reflect.Value, path string) {
 			maps.DeleteFunc(d.origins, func(p, _ string) bool { return strings.HasPrefix(p, path+".") })
 		}
 		return
+	}
+	if short, ok := v.Interface().(Shortened); ok && n.kind == scalarNode {
+		v.SetZero()
+		maps.DeleteFunc(d.origins, func(p, _ string) bool { return strings.HasPrefix(p, path+".") })
+		n = &node{kind: mapNode, from: n.from, line: n.line, col: n.col, entries: []entry{{short.ShortKey(), n.line, n.col, n}}}
 	}
 	if n.kind != mapNode {
 		d.failf(n, path, "is %s, not a group of keys", n.describe())

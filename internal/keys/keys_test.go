@@ -31,7 +31,7 @@ func TestNamesLeadToKeys(t *testing.T) {
 	}
 	for _, c := range []struct{ name, key string }{
 		{"training.lr", "training.learning_rate"}, {"perDeviceTrainBatchSize", "training.micro_batch_size"},
-		{"data.block-size", "data.sequence_length"}, {"optimizer", "training"}, {"dataset", "data"}, {"training.zebra", ""},
+		{"data.block-size", "data.sequence_length"}, {"optim", "training.optimizer"}, {"dataset", "data"}, {"training.zebra", ""},
 	} {
 		if got, _ := Meant(c.name); got != c.key {
 			t.Errorf("%s means %q, not %q", c.name, got, c.key)

@@ -5,7 +5,8 @@
 
 Needs torch 2.9.1, transformers 5.23, lion-pytorch 0.2.5 and bitsandbytes 0.50.2, whose build for
 CPUs runs its optimizers. LAMB and Adam without bias correction are the formulas of DeepSpeed 0.19.8
-(csrc/lamb/fused_lamb_cuda_kernel.cu, csrc/adam/cpu_adam_impl.cpp) written out in float32.
+(csrc/lamb/fused_lamb_cuda_kernel.cu, csrc/adam/cpu_adam_impl.cpp) written out in float32, but for
+1 - beta, which is rounded once and not of a rounded beta.
 
 Parameters and gradients are made by value and grad below, exactly in any language. Weight decay
 applies to w and big, not to b, as parameters of one dimension have none. A case has what it keeps
@@ -81,8 +82,8 @@ def adam_of_deepspeed(p, g, s, t, lr, decay, betas=(0.9, 0.999), eps=1e-8, bias_
     c1, c2 = (f32(1 - betas[0] ** t), f32(1 / math.sqrt(1 - betas[1] ** t))) if bias_correction else (f32(1), f32(1))
     if decay > 0 and not adam_w_mode:
         g = g + p * decay
-    s["m"] = s["m"] * b1 + g * (f32(1) - b1)
-    s["v"] = s["v"] * b2 + g * g * (f32(1) - b2)
+    s["m"] = s["m"] * b1 + g * f32(1 - betas[0])
+    s["v"] = s["v"] * b2 + g * g * f32(1 - betas[1])
     if decay > 0 and adam_w_mode:
         p = p - lr * decay * p
     return p - lr / c1 * (s["m"] / (np.sqrt(s["v"]) * c2 + f32(eps)))
@@ -91,8 +92,8 @@ def adam_of_deepspeed(p, g, s, t, lr, decay, betas=(0.9, 0.999), eps=1e-8, bias_
 def lamb_of_deepspeed(p, g, s, t, lr, decay, betas=(0.9, 0.999), eps=1e-8, bias_correction=True, eps_inside_sqrt=False, max_coeff=10.0, min_coeff=0.01):
     b1, b2, eps = f32(betas[0]), f32(betas[1]), f32(eps)
     step = f32(lr * math.sqrt(1 - betas[1] ** t) / (1 - betas[0] ** t)) if bias_correction else lr
-    s["m"] = b1 * s["m"] + (1 - b1) * g
-    s["v"] = b2 * s["v"] + (1 - b2) * g * g
+    s["m"] = b1 * s["m"] + f32(1 - betas[0]) * g
+    s["v"] = b2 * s["v"] + f32(1 - betas[1]) * g * g
     u = s["m"] / (np.sqrt(s["v"] + eps) if eps_inside_sqrt else np.sqrt(s["v"]) + eps) + decay * p
     w, n = np.sqrt(np.sum(p.astype(np.float64) ** 2)), np.sqrt(np.sum(u.astype(np.float64) ** 2))
     coefficient = f32(min(max(w / n, min_coeff), max_coeff)) if w and n else f32(1)

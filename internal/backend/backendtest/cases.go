@@ -310,7 +310,7 @@ func steps(add adder) {
 						}
 						for i := range u.rule.States() {
 							s := out(n).of(state)
-							if i == 1 {
+							if tensor.Unsigned(u.rule, i) {
 								s = s.like(0.3, 1.2, 1e-9)
 							}
 							args = append(args, s)
@@ -321,6 +321,25 @@ func steps(add adder) {
 					}
 				}
 			}
+		}
+	}
+	for name, u := range updates {
+		for _, n := range []int{1, tensor.StateBlock, 2500} {
+			first := min(n, 2*tensor.StateBlock)
+			args := []arg{
+				out(n).of(tensor.F32), in(n).of(tensor.BF16), in(3).of(tensor.I64).like(0, float64(first), float64(n)),
+				in(3, len(u.hyper)).of(tensor.F64).like(u.hyper...), in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, 1, 12),
+			}
+			blocks := (n + tensor.StateBlock - 1) / tensor.StateBlock
+			for range u.rule.States() { // the nearest of two bytes can be either where rounding differs
+				args = append(args, out(n).of(tensor.U8).between(0, 256).unread())
+			}
+			for range u.rule.States() {
+				args = append(args, out(blocks).of(tensor.F32).like(0.5, 0, 3))
+			}
+			add(fmt.Sprintf("update/%s/%d of 8 bits", name, n), func(b tensor.Backend, x tensors) {
+				b.Update(u.rule, x[0], x[5:], x[1], x[2], x[3], x[4])
+			}, args...)
 		}
 	}
 }
@@ -334,6 +353,9 @@ var updates = map[string]struct {
 	"sgd":      {tensor.SGD{}, []float64{1e-2, 0.1, 1}},
 	"momentum": {tensor.SGD{Momentum: 0.9}, []float64{1e-2, 0.1, 0.8}},
 	"nesterov": {tensor.SGD{Momentum: 0.9, Nesterov: true}, []float64{1e-2, 0, 1}},
+	"adam":     {tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, L2: true}, []float64{1e-2, 0.1, 0.1, 0.05}},
+	"adagrad":  {tensor.Adagrad{Eps: 1e-8}, []float64{1e-2, 0.1, 0.2}},
+	"average":  {tensor.Average{}, []float64{1e-2, 0.1, 0.25}},
 	"lion":     {tensor.Lion{Beta1: 0.9, Beta2: 0.99}, []float64{1e-2, 0.1}},
 }
 

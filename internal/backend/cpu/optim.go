@@ -11,15 +11,24 @@ func (b *Backend) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tens
 	const op = "update"
 	n := p.Elems()
 	check(p.DType() == tensor.F32 && p.Contiguous(), op, "%v is not F32", p)
-	check(len(state) == rule.States(), op, "%T has %d states, not %d", rule, rule.States(), len(state))
-	u := updating{p: tensor.Host[float32](p), g: floats(op, g), narrow: g.DType() != tensor.F32}
+	u := updating{p: tensor.Host[float32](p), g: floats(op, g), narrow: g.DType() != tensor.F32, states: rule.States(), block: 1}
 	check(g.Elems() == n && g.Contiguous(), op, "%v beside %v", g, p)
-	for i, t := range state {
-		check(t.Elems() == n && t.Contiguous(), op, "%v beside %v", t, p)
-		u.s[i] = floats(op, t)
-		u.narrow = u.narrow || t.DType() != tensor.F32
+	if len(state) == 2*u.states && u.states > 0 {
+		u.block, u.narrow = tensor.StateBlock, true
+	} else {
+		check(len(state) == u.states, op, "%T has %d states, not %d", rule, u.states, len(state))
 	}
-	u.states = len(state)
+	for i, t := range state[:u.states] {
+		check(t.Elems() == n && t.Contiguous(), op, "%v beside %v", t, p)
+		if u.block == 1 {
+			u.s[i].operand = floats(op, t)
+			u.narrow = u.narrow || t.DType() != tensor.F32
+			continue
+		}
+		scales := state[u.states+i]
+		check(t.DType() == tensor.U8 && scales.DType() == tensor.F32 && scales.Contiguous() && scales.Elems() == (n+u.block-1)/u.block, op, "%v and scales %v", t, scales)
+		u.s[i].eight = &eight{tensor.Host[uint8](t), tensor.Host[float32](scales), dynamic(!tensor.Unsigned(rule, i))}
+	}
 	check(ends.DType() == tensor.I64 && ends.Contiguous(), op, "the groups %v", ends)
 	check(hyper.DType() == tensor.F64 && hyper.Rows() == ends.Elems() && hyper.Width() >= rule.Inputs(), op, "the inputs %v of %d groups", hyper, ends.Elems())
 	check(scalars.DType() == tensor.F64 && scalars.Elems() == tensor.ScalarCount, op, "the scalars %v", scalars)
@@ -34,7 +43,7 @@ func (b *Backend) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tens
 	u.parts = make([]elements, b.pool.threads)
 	for i, end := range tensor.Host[int64](ends) {
 		hi := int(end)
-		check(lo <= hi && hi <= n, op, "a group of elements [%d,%d) of %d", lo, hi, n)
+		check(lo <= hi && hi <= n && (lo%u.block == 0 || lo == hi), op, "a group of elements [%d,%d) of %d", lo, hi, n)
 		if lo < hi {
 			b.updateGroup(&u, lo, hi, formula(rule, h[i*hyper.RowStride():][:rule.Inputs()], s[tensor.ScalarScale]))
 		}
@@ -50,8 +59,9 @@ const maxStates = 3
 type updating struct {
 	p       []float32
 	g       operand
-	s       [maxStates]operand
+	s       [maxStates]stored
 	states  int
+	block   int  // a group begins at a multiple of it
 	narrow  bool // some operand is not F32
 	scratch scratch
 	parts   []elements // of each thread

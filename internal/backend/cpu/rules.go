@@ -14,6 +14,9 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 	keep, rate := float32(1-lr*decay), float32(lr)
 	switch r := rule.(type) {
 	case tensor.AdamW:
+		if r.L2 {
+			return adam(r, h, d)
+		}
 		step := kernel.AdamWStep{
 			Keep:  keep,
 			Beta1: float32(r.Beta1), New1: float32(1 - r.Beta1),
@@ -45,6 +48,28 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 				x.p[i] = p - rate*mi
 			}
 		}
+	case tensor.Adagrad:
+		wd, eps, initial := float32(decay), float32(r.Eps), float32(h[tensor.AdagradInitial])
+		return func(x *elements) {
+			s, g := x.s[0][:len(x.p)], x.g[:len(x.p)]
+			for i, p := range x.p {
+				gi := g[i]*d + wd*p
+				s[i] += initial + gi*gi
+				x.p[i] = p - rate*gi/(sqrt(s[i])+eps)
+			}
+		}
+	case tensor.Average:
+		fresh := float32(h[tensor.AverageNew])
+		return func(x *elements) {
+			a := x.s[0][:len(x.p)]
+			if fresh == 1 {
+				copy(a, x.p)
+				return
+			}
+			for i, p := range x.p {
+				a[i] += fresh * (p - a[i])
+			}
+		}
 	case tensor.Lion:
 		beta1, new1, beta2, new2 := float32(r.Beta1), float32(1-r.Beta1), float32(r.Beta2), float32(1-r.Beta2)
 		return func(x *elements) {
@@ -65,6 +90,22 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 	}
 	panic(fmt.Sprintf("cpu: update: no formula of %T", rule))
 }
+
+// adam is Adam with weight decay in the gradient.
+func adam(r tensor.AdamW, h []float64, d float32) func(*elements) {
+	wd, beta1, new1, beta2, new2 := float32(h[tensor.InputDecay]), float32(r.Beta1), float32(1-r.Beta1), float32(r.Beta2), float32(1-r.Beta2)
+	rate, root, eps := float32(h[tensor.InputLR]/h[tensor.AdamBias1]), float32(1/math.Sqrt(h[tensor.AdamBias2])), float32(r.Eps)
+	return func(x *elements) {
+		m, v, g := x.s[0][:len(x.p)], x.s[1][:len(x.p)], x.g[:len(x.p)]
+		for i, p := range x.p {
+			gi := g[i]*d + wd*p
+			m[i], v[i] = flush(beta1*m[i]+new1*gi), flush(beta2*v[i]+new2*gi*gi)
+			x.p[i] = p - rate*m[i]/(sqrt(v[i])*root+eps)
+		}
+	}
+}
+
+func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 // flush is x, or 0 where x is subnormal: see kernel.AdamW.
 func flush(x float32) float32 {

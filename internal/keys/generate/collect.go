@@ -15,6 +15,7 @@ import (
 	"trireme/device"
 	"trireme/internal/conf"
 	"trireme/internal/keys"
+	"trireme/optim"
 	"trireme/parallel"
 	"trireme/train"
 )
@@ -81,6 +82,9 @@ func (c *collector) key(f reflect.StructField, path, comment string) error {
 		return c.group(f.Type, path)
 	}
 	k := keys.Key{Path: path, Type: kind, Default: conf.Get(c.defaults, path)}
+	if x, ok := reflect.Zero(f.Type).Interface().(conf.Shortened); ok {
+		k.Default = conf.Get(c.defaults, path+"."+x.ShortKey())
+	}
 	k.Meaning, k.Values = parse(trim(comment, f.Name), k.Default)
 	if x, ok := reflect.Zero(f.Type).Interface().(conf.Chooser); ok {
 		k.Values = x.Choices()
@@ -103,6 +107,10 @@ func typeName(t reflect.Type) string {
 		return "true, false or whole number"
 	case reflect.TypeFor[train.Segments]():
 		return "whole number or sqrt"
+	case reflect.TypeFor[optim.Config]():
+		return "name or map"
+	case reflect.TypeFor[[]optim.GroupConfig]():
+		return "list of maps"
 	case reflect.TypeFor[train.VocabSize]():
 		return "whole number or auto"
 	}

@@ -1,0 +1,132 @@
+package cpu
+
+import (
+	"math"
+	"sync"
+
+	"trireme/tensor"
+)
+
+// stored is a state of an optimizer.
+type stored struct {
+	operand
+	eight *eight // nil where the state is of floats
+}
+
+// load is elements [off, off+n), in tmp unless the state is F32.
+func (s *stored) load(off, n int, tmp []float32) []float32 {
+	if s.eight == nil {
+		return s.operand.load(off, n, tmp)
+	}
+	s.eight.load(off, tmp[:n])
+	return tmp[:n]
+}
+
+func (s *stored) store(off int, x []float32) {
+	if s.eight == nil {
+		s.operand.store(off, x)
+		return
+	}
+	s.eight.store(off, x)
+}
+
+// eight is a state in bytes, with a scale for each block.
+type eight struct {
+	bytes  []uint8
+	scales []float32
+	m      *dynamicMap
+}
+
+// load makes the elements from off on, the beginning of a block.
+func (e *eight) load(off int, x []float32) {
+	for at := 0; at < len(x); at += tensor.StateBlock {
+		b := x[at:min(at+tensor.StateBlock, len(x))]
+		scale, from := e.scales[(off+at)/tensor.StateBlock], e.bytes[off+at:][:len(b)]
+		for i, code := range from {
+			b[i] = e.m.value[code] * scale
+		}
+	}
+}
+
+// store keeps what load is to make.
+func (e *eight) store(off int, x []float32) {
+	for at := 0; at < len(x); at += tensor.StateBlock {
+		b := x[at:min(at+tensor.StateBlock, len(x))]
+		to := e.bytes[off+at:][:len(b)]
+		var most uint32 // the bits of a magnitude are in its order
+		for _, v := range b {
+			most = max(most, math.Float32bits(v)&^(1<<31))
+		}
+		scale := math.Float32frombits(most)
+		e.scales[(off+at)/tensor.StateBlock] = scale
+		if scale == 0 {
+			clear(to)
+			continue
+		}
+		inverse := 1 / scale
+		for i, v := range b {
+			to[i] = e.m.nearest(v * inverse)
+		}
+	}
+}
+
+// dynamicMap is tensor.DynamicMap with what finds the nearest of its numbers. Numbers are found by
+// their order, and zero of them lie below 0.
+type dynamicMap struct {
+	value [256]float32
+	zero  uint8
+	// above[k] lies between numbers k-1 and k, halfway; the first and the last are infinite.
+	above [257]float32
+	// first is the nearest number to the smallest magnitude with a sign, an exponent and the first
+	// 8 bits of a fraction. Others with these bits have it or the next one, away from 0.
+	first [2][1 << 16]uint8
+}
+
+var signedMap, unsignedMap = sync.OnceValue(func() *dynamicMap { return newMap(true) }), sync.OnceValue(func() *dynamicMap { return newMap(false) })
+
+func dynamic(signed bool) *dynamicMap {
+	if signed {
+		return signedMap()
+	}
+	return unsignedMap()
+}
+
+func newMap(signed bool) *dynamicMap {
+	values, zero := tensor.DynamicMap(signed)
+	m := &dynamicMap{value: values, zero: uint8(zero)}
+	number := func(k int) float32 { return values[uint8(k-zero)] }
+	m.above[0], m.above[256] = float32(math.Inf(-1)), float32(math.Inf(1))
+	for k := 1; k < 256; k++ {
+		m.above[k] = (number(k-1) + number(k)) * 0.5
+	}
+	for sign := range m.first {
+		k := zero
+		for i := range m.first[sign] {
+			x := math.Float32frombits(uint32(sign)<<31 | uint32(i)<<15)
+			for ; k < 255 && x > m.above[k+1]; k++ {
+			}
+			for ; k > 0 && x <= m.above[k]; k-- {
+			}
+			m.first[sign][i] = uint8(k)
+		}
+	}
+	return m
+}
+
+// nearest is the byte of the nearest number to x; halfway, of the lower.
+func (m *dynamicMap) nearest(x float32) uint8 {
+	bits := math.Float32bits(x)
+	i := uint16(bits >> 15)
+	if bits>>31 == 0 {
+		k := m.first[0][i]
+		if x > m.above[int(k)+1] {
+			k++
+		}
+		return k - m.zero
+	}
+	k := m.first[1][i]
+	if x <= m.above[k] {
+		k--
+	}
+	return k - m.zero
+}

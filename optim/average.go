@@ -1,0 +1,75 @@
+package optim
+
+import (
+	"trireme/internal/fault"
+	"trireme/tensor"
+)
+
+// Averaged is an optimizer that keeps an exponential moving average of the parameters beside its
+// state. A step that is skipped leaves the average as it is.
+type Averaged struct {
+	Optimizer
+	EMA
+}
+
+// EMA is the node `training.ema`: an exponential moving average of the weights, in float32.
+type EMA struct {
+	// Decay is the share of the average that each step keeps: average = decay x average + (1 -
+	// decay) x weights. 0 keeps no average. Default 0.
+	Decay float64 `yaml:"decay"`
+	// UpdateAfterStep is the number of steps after which averaging begins; until then the
+	// average is the weights. Default 0.
+	UpdateAfterStep int `yaml:"update_after_step"`
+	// UseWarmup lowers decay to (1 + n) / (10 + n) where that is less, after n steps of averaging, so
+	// that the first weights count less. Default false.
+	UseWarmup bool `yaml:"use_warmup"`
+}
+
+// AverageSlot is the name of the slot with the average.
+const AverageSlot = "ema"
+
+// Slots are the optimizer's, then the average.
+func (o Averaged) Slots() []Slot { return append(o.Optimizer.Slots(), slots(AverageSlot)...) }
+
+// Hyper is the optimizer's, then the average's.
+func (o Averaged) Hyper(lr, weightDecay float64, t int) []float64 {
+	return append(o.Optimizer.Hyper(lr, weightDecay, t), lr, weightDecay, 1-o.keep(t))
+}
+
+// keep is the share of the average that update t (1 is the first) keeps.
+func (c EMA) keep(t int) float64 {
+	n := t - 1 - c.UpdateAfterStep // updates of the average so far
+	switch {
+	case n <= 0:
+		return 0
+	case c.UseWarmup:
+		return min(c.Decay, float64(1+n)/float64(10+n))
+	}
+	return c.Decay
+}
+
+// Step is the optimizer's, and then the average's.
+func (o Averaged) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
+	own := len(s.State) - 1
+	inner, average := s, s
+	inner.State, average.State = s.State[:own], s.State[own:]
+	at := len(o.Optimizer.Hyper(0, 0, 1))
+	o.Optimizer.Step(b, inner, hyper, scalars)
+	elementwise(b, tensor.Average{}, average, hyper.Cols(at, at+tensor.AverageCount), scalars)
+}
+
+// For is the optimizer of p, averaged.
+func (o Averaged) For(p Param) Optimizer {
+	return Averaged{suited(o.Optimizer, p), o.EMA}
+}
+
+// Validate checks ranges.
+func (c EMA) Validate() error {
+	if !(c.Decay >= 0 && c.Decay < 1) {
+		return fault.Try(fault.At("decay", "is %v: it must be in [0, 1)", c.Decay), "0.999")
+	}
+	if c.UpdateAfterStep < 0 {
+		return fault.At("update_after_step", "is %d: it must not be negative", c.UpdateAfterStep)
+	}
+	return nil
+}

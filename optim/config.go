@@ -1,0 +1,254 @@
+package optim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"trireme/internal/conf"
+	"trireme/tensor"
+)
+
+// Config names an optimizer and its parameters: a name, or a map of name and parameters with
+// torch.optim's names.
+type Config map[string]any
+
+// nameKey is what a text alone is.
+const nameKey = "name"
+
+// ShortKey is the key of a configuration that is a text alone.
+func (Config) ShortKey() string { return nameKey }
+
+// Choices are the names.
+func (Config) Choices() []string { return slices.Sorted(maps.Keys(builders)) }
+
+// Adams are parameters of Adam and its relatives that have keys of their own.
+type Adams struct {
+	Betas [2]float64
+	Eps   float64
+}
+
+// builders make optimizers of their parameters.
+var builders = map[string]func(*args) Optimizer{
+	"adamw": func(a *args) Optimizer { return a.adam() },
+	"adam": func(a *args) Optimizer {
+		o := a.adam()
+		o.L2 = !a.flag("adam_w_mode", false)
+		return o
+	},
+	"adamw_bf16": func(a *args) Optimizer { return Stored{Optimizer: a.adam(), As: tensor.BF16} },
+	"adamw_8bit": func(a *args) Optimizer {
+		return Stored{Optimizer: a.adam(), As: tensor.U8, MinSize: int(a.number("min_8bit_size", 4096, notNegative))}
+	},
+	"adagrad": func(a *args) Optimizer {
+		return Adagrad{Decay: a.number("lr_decay", 0, notNegative), Initial: a.number("initial_accumulator_value", 0, notNegative), Eps: a.number("eps", 1e-10, positive)}
+	},
+	"lion": func(a *args) Optimizer {
+		b := a.betas([2]float64{0.9, 0.99})
+		return Lion{Beta1: b[0], Beta2: b[1]}
+	},
+	"sgd": func(a *args) Optimizer {
+		o := SGD{Momentum: a.number("momentum", 0, share), Dampening: a.number("dampening", 0, notNegative), Nesterov: a.flag("nesterov", false)}
+		if o.Nesterov && (o.Momentum == 0 || o.Dampening != 0) {
+			a.fail("nesterov is true: it needs a momentum, and no dampening")
+		}
+		return o
+	},
+}
+
+func (a *args) adam() AdamW {
+	b := a.betas(a.adams.Betas)
+	return AdamW{Beta1: b[0], Beta2: b[1], Eps: a.number("eps", a.adams.Eps, positive), Uncorrected: !a.flag("bias_correction", true)}
+}
+
+// keysOfTraining are torch.optim's parameters that have keys beside the optimizer's.
+var keysOfTraining = map[string]string{"lr": "training.learning_rate", "weight_decay": "training.weight_decay"}
+
+// Make makes the optimizer. Its error names parameters, not the key that the configuration is of.
+func (c Config) Make(adams Adams) (Optimizer, error) {
+	name, _ := c[nameKey].(string)
+	build, ok := builders[name]
+	if !ok {
+		if _, given := c[nameKey]; !given {
+			return nil, fmt.Errorf("has no name: one of %s. try: name: adamw", strings.Join(c.Choices(), ", "))
+		}
+		return nil, conf.NotOneOf(fmt.Sprint(c[nameKey]), c.Choices()...)
+	}
+	a := &args{Config: c, adams: adams}
+	o := build(a)
+	for _, key := range slices.Sorted(maps.Keys(c)) {
+		if key != nameKey && !slices.Contains(a.known, key) {
+			a.unknown(name, key)
+		}
+	}
+	if len(a.errs) > 0 {
+		return nil, errors.New(strings.Join(a.errs, "; "))
+	}
+	return o, nil
+}
+
+// args reads parameters and remembers which an optimizer has.
+type args struct {
+	Config
+	adams Adams
+	known []string
+	errs  []string
+}
+
+func (a *args) fail(format string, values ...any) {
+	a.errs = append(a.errs, fmt.Sprintf(format, values...))
+}
+
+func (a *args) unknown(name, key string) {
+	if other := keysOfTraining[key]; other != "" {
+		a.fail("%s is no parameter here. try: %s", key, other)
+		return
+	}
+	has := fmt.Sprintf("%s has %s", name, strings.Join(a.known, ", "))
+	if near := conf.Nearest(key, a.known); near != "" {
+		a.fail("%s has no parameter %q. did you mean %q?", name, key, near)
+		return
+	}
+	var others []string
+	for _, other := range a.Choices() {
+		of := &args{adams: a.adams}
+		builders[other](of)
+		if slices.Contains(of.known, key) {
+			others = append(others, other)
+		}
+	}
+	if len(others) > 0 {
+		a.fail("%s has no parameter %q: %s. %s. try: remove it", name, key, strings.Join(others, ", ")+" has it", has)
+		return
+	}
+	a.fail("%s has no parameter %q. %s", name, key, has)
+}
+
+// A check says what a number must be, or "".
+type check func(float64) string
+
+func positive(x float64) string {
+	if x > 0 {
+		return ""
+	}
+	return "positive"
+}
+
+func notNegative(x float64) string {
+	if x >= 0 {
+		return ""
+	}
+	return "0 or more"
+}
+
+// share is a decay rate.
+func share(x float64) string {
+	if x >= 0 && x < 1 {
+		return ""
+	}
+	return "in [0, 1)"
+}
+
+// take is the value of a parameter, if it is given.
+func (a *args) take(key string) (any, bool) {
+	a.known = append(a.known, key)
+	v, ok := a.Config[key]
+	return v, ok
+}
+
+func (a *args) number(key string, otherwise float64, must check) float64 {
+	v, ok := a.take(key)
+	if !ok {
+		return otherwise
+	}
+	x, ok := number(v)
+	if !ok {
+		a.fail("%s is %v: it must be a number", key, v)
+	} else if should := must(x); should != "" {
+		a.fail("%s is %v: it must be %s", key, v, should)
+	}
+	return x
+}
+
+func number(v any) (float64, bool) {
+	switch x := v.(type) {
+	case int64:
+		return float64(x), true
+	case float64:
+		return x, true
+	}
+	return 0, false
+}
+
+func (a *args) flag(key string, otherwise bool) bool {
+	v, ok := a.take(key)
+	if !ok {
+		return otherwise
+	}
+	x, ok := v.(bool)
+	if !ok {
+		a.fail("%s is %v: it must be true or false", key, v)
+	}
+	return x
+}
+
+func (a *args) betas(otherwise [2]float64) [2]float64 {
+	const key = "betas"
+	v, ok := a.take(key)
+	if !ok {
+		return otherwise
+	}
+	list, _ := v.([]any)
+	if len(list) != 2 {
+		a.fail("%s is %v: it must be a list of two numbers", key, v)
+		return otherwise
+	}
+	for i := range list {
+		x, ok := number(list[i])
+		if should := share(x); !ok || should != "" {
+			a.fail("%s has %v: each must be in [0, 1)", key, list[i])
+		}
+		otherwise[i] = x
+	}
+	return otherwise
+}
+
+// GroupConfig is an element of `training.parameter_groups`.
+type GroupConfig struct {
+	// Match is the name of a parameter, or a pattern with * for any run of characters.
+	Match string `yaml:"match"`
+	// LRFactor multiplies the learning rate; null is 1.
+	LRFactor *float64 `yaml:"lr_factor"`
+	// WeightDecay replaces training.weight_decay, whatever the dimensions; null leaves it.
+	WeightDecay *float64 `yaml:"weight_decay"`
+	// Optimizer replaces training.optimizer; empty leaves it.
+	Optimizer Config `yaml:"optimizer"`
+}
+
+// Make is the group that the optimizer makes of it.
+func (c GroupConfig) Make(adams Adams) (Group, error) {
+	g := Group{Match: c.Match, LRFactor: 1, WeightDecay: c.WeightDecay}
+	var errs []error
+	if c.Match == "" {
+		errs = append(errs, errors.New("match is empty. try: the name of a parameter, or * for any run of characters"))
+	}
+	if c.LRFactor != nil {
+		g.LRFactor = *c.LRFactor
+	}
+	if !(g.LRFactor >= 0) {
+		errs = append(errs, fmt.Errorf("lr_factor is %v: it must be 0 or more", g.LRFactor))
+	}
+	if g.WeightDecay != nil && !(*g.WeightDecay >= 0) {
+		errs = append(errs, fmt.Errorf("weight_decay is %v: it must be 0 or more", *g.WeightDecay))
+	}
+	if len(c.Optimizer) > 0 {
+		o, err := c.Optimizer.Make(adams)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("optimizer: %w", err))
+		}
+		g.Optimizer = o
+	}
+	return g, errors.Join(errs...)
+}

@@ -1,0 +1,41 @@
+package optim
+
+import "trireme/tensor"
+
+// Stored is an element-wise optimizer whose state rests in fewer bits. Updates compute in float32
+// and use the state before it is rounded.
+type Stored struct {
+	Optimizer
+	// As is BF16, or U8: a byte of tensor.DynamicMap per element and a float32 scale per
+	// tensor.StateBlock elements, as bitsandbytes has it.
+	As tensor.DType
+	// MinSize is the number of elements of a parameter below which its state stays float32.
+	MinSize int
+}
+
+// Name is that of the optimizer with _bf16 or _8bit.
+func (o Stored) Name() string {
+	if o.As == tensor.U8 {
+		return o.Optimizer.Name() + "_8bit"
+	}
+	return o.Optimizer.Name() + "_bf16"
+}
+
+// Slots are the optimizer's, and with U8 the scales of each.
+func (o Stored) Slots() []Slot {
+	all := o.Optimizer.Slots()
+	for i, s := range all {
+		if all[i].DType = o.As; o.As == tensor.U8 {
+			all = append(all, Slot{s.Name + "_absmax", tensor.F32, tensor.StateBlock})
+		}
+	}
+	return all
+}
+
+// For is the optimizer of p.
+func (o Stored) For(p Param) Optimizer {
+	if p.Shape.Elems() < o.MinSize {
+		return o.Optimizer
+	}
+	return o
+}
