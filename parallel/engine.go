@@ -128,7 +128,6 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 		}
 		f.index = len(e.flats)
 		e.flats = append(e.flats, f)
-		e.files.total += f.optim.n()
 		for _, p := range f.params {
 			owner[p] = f
 		}

@@ -34,8 +34,6 @@ type files struct {
 	open              func(dir string) (*disk.File, error)
 	optimizer, params *disk.File
 	hollow            bool
-	state, kept       int // elements so far: of optimizer state off-loaded, of parameters kept
-	total             int // elements of optimizer state
 }
 
 func (o *files) close() error {
@@ -91,15 +89,9 @@ func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tenso
 // rest takes memory, or space in files, for the state of f. In files all is zero at first.
 func (e *Engine) rest(f *flat) (err error) {
 	o, l := &e.files, &f.layout
-	state := o.Optimizer.Device == OffloadNVMe && float64(o.state) < o.Optimizer.Ratio*float64(o.total)
+	state := o.Optimizer.Device == OffloadNVMe
 	// Parameters that a rank keeps beside those that it updates stay in memory.
-	params := o.Params.Device == OffloadNVMe && l.param == l.optim && o.kept+l.param.n() > o.Params.MaxInCPU
-	if state {
-		o.state += l.optim.n()
-	}
-	if !params {
-		o.kept += l.param.n()
-	}
+	params := o.Params.Device == OffloadNVMe && l.param == l.optim
 	optimizer := func(cat tensor.Category, dt tensor.DType, n int) *tensor.Tensor {
 		if !state {
 			return e.b.New(cat, dt, n)

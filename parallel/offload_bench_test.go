@@ -14,10 +14,9 @@ import (
 // parameters and moments in files. Bytes are those that are updated, which files read and write.
 func BenchmarkUpdate(b *testing.B) {
 	for _, way := range []struct {
-		name      string
-		away      bool
-		pipelined bool
-	}{{"memory", false, false}, {"files", true, true}, {"files, one after the other", true, false}} {
+		name string
+		away bool
+	}{{"memory", false}, {"files", true}} {
 		b.Run(way.name, func(b *testing.B) {
 			worlds, err := collective.NewLocal(1, collective.Config{})
 			if err != nil {
@@ -32,7 +31,6 @@ func BenchmarkUpdate(b *testing.B) {
 			if way.away {
 				o.Offload = nvme(b.TempDir())
 				o.Offload.Optimizer.SubGroupSize = 1 << 20
-				o.Offload.Optimizer.PipelineRead, o.Offload.Optimizer.PipelineWrite = way.pipelined, way.pipelined
 			}
 			d := openDevice(b)
 			defer d.Close()

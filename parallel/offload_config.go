@@ -1,7 +1,6 @@
 package parallel
 
 import (
-	"errors"
 	"fmt"
 
 	"trireme/internal/fault"
@@ -27,19 +26,9 @@ type OffloadOptimizer struct {
 	// output_dir. Default "".
 	Path string `yaml:"path"`
 	// SubGroupSize is the number of elements updated at once, in multiples of 2048; a sub-group
-	// never spans two units. 0: whole units. Default 4194304.
+	// never spans two units. While one is updated the next is read and the one before is written,
+	// so memory holds three. 0: whole units. Default 4194304.
 	SubGroupSize int `yaml:"sub_group_size"`
-	// BufferCount is the number of buffers of a sub-group's size for reading ahead, at least 4. A
-	// sub-group takes two and one for each state of the optimizer, so four with AdamW: with 8,
-	// two sub-groups are read ahead. Default 4.
-	BufferCount int `yaml:"buffer_count"`
-	// PipelineRead reads the next sub-group while one is updated. Default true.
-	PipelineRead bool `yaml:"pipeline_read"`
-	// PipelineWrite writes a sub-group while the next is updated. Default true.
-	PipelineWrite bool `yaml:"pipeline_write"`
-	// Ratio is the share of the state that is offloaded, in whole units from the first on.
-	// Default 1.
-	Ratio float64 `yaml:"ratio"`
 }
 
 // OffloadParams is the node `offload.params`: where sharded parameters rest.
@@ -48,9 +37,6 @@ type OffloadParams struct {
 	Device OffloadDevice `yaml:"device"`
 	// Path is the directory of the file; empty is output_dir. Default "".
 	Path string `yaml:"path"`
-	// MaxInCPU is the number of elements of this rank's shard that stay in memory, in whole units
-	// from the first on. Default 0.
-	MaxInCPU int `yaml:"max_in_cpu"`
 }
 
 // OffloadDevice is where something rests.
@@ -82,28 +68,26 @@ func (OffloadDevice) Choices() []string {
 // DefaultOffload keeps everything in memory.
 func DefaultOffload() Offload {
 	return Offload{
-		Optimizer: OffloadOptimizer{Device: OffloadNone, SubGroupSize: 1 << 22, BufferCount: 4, PipelineRead: true, PipelineWrite: true, Ratio: 1},
+		Optimizer: OffloadOptimizer{Device: OffloadNone, SubGroupSize: 1 << 22},
 		Params:    OffloadParams{Device: OffloadNone},
 	}
 }
 
 // Validate checks ranges.
 func (c Offload) Validate() error {
-	var errs []error
 	if n := c.Optimizer.SubGroupSize; n < 0 {
-		errs = append(errs, fault.At("optimizer.sub_group_size", "is %d: it must not be negative", n))
+		return fault.At("optimizer.sub_group_size", "is %d: it must not be negative", n)
 	}
-	if n := c.Optimizer.BufferCount; n < 4 {
-		errs = append(errs, fault.At("optimizer.buffer_count", "is %d: it must be at least 4", n))
-	}
-	if r := c.Optimizer.Ratio; !(r >= 0 && r <= 1) {
-		errs = append(errs, fault.At("optimizer.ratio", "is %v: it must be between 0 and 1", r))
-	}
-	if n := c.Params.MaxInCPU; n < 0 {
-		errs = append(errs, fault.At("params.max_in_cpu", "is %d: it must not be negative", n))
-	}
-	return errors.Join(errs...)
+	return nil
 }
+
+// Former lists keys that earlier versions had.
+func (OffloadOptimizer) Former() []string {
+	return []string{"buffer_count", "pipeline_read", "pipeline_write", "ratio"}
+}
+
+// Former lists keys that earlier versions had.
+func (OffloadParams) Former() []string { return []string{"max_in_cpu"} }
 
 // Suits refuses what a strategy cannot do.
 func (c Offload) Suits(s Strategy) error {

@@ -26,23 +26,15 @@ func (f *flat) local(i int, at span, s *stage) *tensor.Tensor {
 }
 
 // stream has do work on pieces one after the other, each on a stage with reads of flat.held, of
-// which writes go back. While one is worked on the next are read and the one before is written.
+// which writes go back. While one is worked on the next is read and the one before is written.
 func (e *Engine) stream(pieces []piece, reads, writes span, do func(*piece, *stage)) {
 	if len(pieces) == 0 {
 		return
 	}
-	o := e.files.Optimizer
-	ahead, behind := 0, 0
-	if o.PipelineRead {
-		ahead = o.BufferCount / len(pieces[0].f.held)
-	}
-	if o.PipelineWrite {
-		behind = 1
-	}
-	stages := e.stages(pieces, min(1+ahead+behind, len(pieces)))
+	stages := e.stages(pieces, min(3, len(pieces))) // one is read, one is worked on, one is written
 	next := 0
 	for i := range pieces {
-		for ; next < len(pieces) && next <= i+min(ahead, len(stages)-1); next++ {
+		for ; next < len(pieces) && next <= i+min(1, len(stages)-1); next++ {
 			s := &stages[next%len(stages)]
 			e.settle(s) // what it held is written
 			s.p = &pieces[next]
@@ -54,9 +46,6 @@ func (e *Engine) stream(pieces []piece, reads, writes span, do func(*piece, *sta
 		do(p, s)
 		e.b.Sync()
 		e.transfer(s, writes, (*disk.Section).StartWrite)
-		if behind == 0 {
-			e.settle(s)
-		}
 	}
 	for i := range stages {
 		e.settle(&stages[i])

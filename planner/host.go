@@ -14,7 +14,7 @@ func (j Job) onDevice() Job {
 	if p := &j.Config.Offload.Params; p.Device == parallel.OffloadCPU {
 		p.Device = parallel.OffloadNone
 		if s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy); err == nil && s.Params {
-			p.Device, p.MaxInCPU = parallel.OffloadNVMe, 0
+			p.Device = parallel.OffloadNVMe
 		}
 	}
 	return j
@@ -44,12 +44,11 @@ func (j Job) divide(ctx context.Context, rank, accumulation int, p Plan) (Plan, 
 		}
 	}
 	if o.Optimizer.Device == parallel.OffloadCPU {
-		share := func(n int64) int64 { return int64(o.Optimizer.Ratio * float64(n)) }
 		if p.Memory.Live[tensor.Master] == 0 && p.Host[tensor.Params] == 0 {
-			p.Host[tensor.Master] = share(p.Memory.Live[tensor.Optimizer] / 2) // one of two moments' size
+			p.Host[tensor.Master] = p.Memory.Live[tensor.Optimizer] / 2 // one of two moments' size
 		}
 		for _, c := range []tensor.Category{tensor.Optimizer, tensor.Master, tensor.Grads} {
-			n := share(p.Memory.Live[c])
+			n := p.Memory.Live[c]
 			p.Host[c] += n
 			p.Memory.Live[c] -= n
 			p.Memory.Moment[c] -= n

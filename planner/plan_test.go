@@ -231,10 +231,10 @@ func TestPlanIsMeasured(t *testing.T) {
 						}
 						if variant%3 == 0 {
 							c.OutputDir = t.TempDir()
-							c.Offload.Optimizer.Device, c.Offload.Optimizer.Ratio = parallel.OffloadNVMe, []float64{1, 0.6}[variant/3%2]
-							c.Offload.Optimizer.SubGroupSize, c.Offload.Optimizer.PipelineRead = 1, variant%2 == 0
+							c.Offload.Optimizer.Device = parallel.OffloadNVMe
+							c.Offload.Optimizer.SubGroupSize = 1
 							if strings.HasSuffix(strategy, "l_shard") || strategy == "hybrid_shard" {
-								c.Offload.Params.Device, c.Offload.Params.MaxInCPU = parallel.OffloadNVMe, variant%5*300
+								c.Offload.Params.Device = parallel.OffloadNVMe
 							}
 						}
 						if variant%7 == 0 {

@@ -123,7 +123,7 @@ func (j *job) foreseeDisk(local int, p planner.Plan) error {
 	}
 	less := "activation_checkpointing.store=memory"
 	if all[0].key == "offload.optimizer.path" {
-		less = "a smaller offload.optimizer.ratio"
+		less = "offload.optimizer.device=none"
 	}
 	return &Exit{CodeNo, &Problem{
 		What: fmt.Sprintf("%d ranks off-load %s together, and there are %s", local, device.Bytes(need).Binary(), device.Bytes(has).Binary()),

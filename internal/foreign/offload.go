@@ -11,25 +11,26 @@ import (
 // oneMemory is the reason that several formats give.
 const oneMemory = "on a CPU, host and device share one memory"
 
+// What has one way where state rests in files.
+const (
+	oneAhead = "while something is in use the next is read and the one before is written"
+	allOfIt  = "all of it is offloaded"
+)
+
 // offloadKeys are DeepSpeed's for where something (optimizer or params) is stored. A file that
 // says nothing of the details gets this program's: they change memory and time, and no number.
 func offloadKeys(of string) keys {
-	at := "offload." + of + "."
 	ks := keys{
-		"device": offloadDevice(of), "nvme_path": maybe(to(at+"path", word)),
+		"device": offloadDevice(of), "nvme_path": maybe(to("offload."+of+".path", word)),
 		"pin_memory": silent("nothing is copied to a device"), "fast_init": silent("state starts as zeros in its files"),
-		"pipeline":     silent("pipeline_read and pipeline_write set it"),
-		"buffer_count": silent("units are read one ahead"), "buffer_size": silent("a buffer is as large as its unit"),
-		"max_in_cpu": silent("for parameters only"), "ratio": only("1", "for optimizer state only"),
-		"pipeline_read": silent("the next unit is always read ahead"), "pipeline_write": silent("for optimizer state only"),
+		"pipeline": silent(oneAhead), "pipeline_read": silent(oneAhead), "pipeline_write": silent(oneAhead),
+		"buffer_count": silent(oneAhead), "buffer_size": silent("a buffer is as large as what it carries"),
+		"max_in_cpu": silent(allOfIt), "ratio": only("1", allOfIt),
 		"super_offload": ignored(oneMemory), "cpuadam_cores_perc": silent("device.threads divides the processors"),
 	}
 	if of == "params" {
-		ks["max_in_cpu"] = to(at+"max_in_cpu", whole)
-		return ks
+		ks["max_in_cpu"] = ignored(allOfIt)
 	}
-	ks["buffer_count"], ks["ratio"] = to(at+"buffer_count", whole), to(at+"ratio", number)
-	ks["pipeline_read"], ks["pipeline_write"] = to(at+"pipeline_read", boolean), to(at+"pipeline_write", boolean)
 	return ks
 }
 
