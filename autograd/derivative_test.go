@@ -345,6 +345,11 @@ func TestLinearCrossEntropy(t *testing.T) {
 	})
 }
 
+// static is a backend of static shapes.
+type static struct{ tensor.Backend }
+
+func (static) Static() bool { return true }
+
 // Rows that are not counted may be left out: to the bit where all logits exist at one time, and
 // but for the order of sums otherwise.
 func TestLinearCrossEntropyOfSome(t *testing.T) {
@@ -379,7 +384,7 @@ func TestLinearCrossEntropyOfSome(t *testing.T) {
 			x, w, gw := b.New(tensor.Activations, tensor.F32, c.n, d), b.New(tensor.Params, tensor.F32, c.vocab, d), b.New(tensor.Grads, tensor.F32, c.vocab, d)
 			b.Normal(x, tensor.RandKey{Seed: 1}, 0, 1)
 			b.Normal(w, tensor.RandKey{Seed: 2}, 0, 1)
-			run := func(l Labels) (loss float64, dx, dw []float32) {
+			run := func(b tensor.Backend, l Labels) (loss float64, dx, dw []float32) {
 				tape, sum := NewTape(b, tensor.F32, kind.grad), b.New(tensor.Workspace, tensor.F64, 1)
 				defer sum.Release()
 				b.Fill(sum, 0)
@@ -396,10 +401,17 @@ func TestLinearCrossEntropyOfSome(t *testing.T) {
 				tape.Backward()
 				return tensor.Host[float64](sum)[0], slices.Clone(dx), slices.Clone(tensor.Host[float32](gw))
 			}
-			loss, dx, dw := run(Labels{Targets: targets})
-			loss2, dx2, dw2 := run(Labels{Targets: targets, Rows: rows, Of: of, Count: c.counted})
+			loss, dx, dw := run(b, Labels{Targets: targets})
+			loss2, dx2, dw2 := run(b, Labels{Targets: targets, Rows: rows, Of: of, Count: c.counted})
 			if loss2 != loss || kind.grad && !slices.Equal(dx, dx2) {
 				t.Errorf("%+v %+v: loss %v, of all %v; gradients of x equal: %t", c, kind, loss2, loss, slices.Equal(dx, dx2))
+			}
+			// A bucket's rows beyond those that count change no bit.
+			for _, bucket := range []int{min(c.n, c.counted+c.counted/2+1), c.n} {
+				loss3, dx3, dw3 := run(static{b}, Labels{Targets: targets, Rows: rows, Of: of, Count: bucket})
+				if loss3 != loss2 || !slices.Equal(dx3, dx2) || !slices.Equal(dw3, dw2) {
+					t.Errorf("%+v %+v: %d rows in a bucket of %d have other bits", c, kind, c.counted, bucket)
+				}
 			}
 			exact := c.n <= LogitRows(c.vocab)
 			for i := range dw {

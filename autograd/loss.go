@@ -13,8 +13,8 @@ func LogitRows(vocab int) int { return max(16, logitBytes/4/vocab) }
 type Labels struct {
 	Targets *tensor.Tensor // I32 [N]: of each row; negative is not counted
 	// Rows and Of are the rows that are counted, ascending, and their targets, of which the first
-	// Count are read (I32); of the first row and a negative target where none is. Where Rows is
-	// nil any row may be counted.
+	// Count are read (I32). Those after the last that is counted are row 0 with a negative target:
+	// they change no bit, so that Count may be a bucket's. Where Rows is nil any row may be counted.
 	Rows, Of *tensor.Tensor
 	Count    int
 }
@@ -45,7 +45,7 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, lab
 		defer narrow.Release()
 	}
 	count, targets := n, labels.Targets
-	some := labels.Rows != nil && labels.Count < n
+	some := labels.Rows != nil && (labels.Count < n || tensor.Static(t.b))   // in a bucket of all, some may not count
 	near := func(lo, hi int) *tensor.Tensor { return dx.t.RowRange(lo, hi) } // for counted rows of x
 	if some {
 		count, targets = max(1, labels.Count), labels.Of

@@ -148,10 +148,9 @@ func (e *Engine) release(f *flat, turn int) {
 	if _, used := e.trace.next(f, turn); !used {
 		f.drop()
 	} else if e.how.Keep && e.g.Reshard != nil && e.step.training && f.kept == nil {
-		n := f.padded / e.g.Reshard.Size()
-		at := e.g.Reshard.Rank() * n
-		f.kept = e.b.New(tensor.Params, f.full.DType(), n)
-		e.b.Copy(f.kept, f.full.Flat(at, at+n))
+		own := f.full.Own("reshard", e.g.Reshard.Rank(), e.g.Reshard.Size())
+		f.kept = e.b.New(tensor.Params, own.DType(), own.Elems())
+		e.b.Copy(f.kept, own)
 	}
 	f.bind(nil)
 	f.leave().Release()

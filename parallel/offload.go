@@ -119,7 +119,7 @@ func (e *Engine) rest(f *flat) (err error) {
 	f.master, f.held = master.Tensor, []held{compute, master}
 	for _, gap := range l.holes(l.master) {
 		if err == nil && !isFar(f.master) {
-			e.b.Fill(f.at(f.master, l.master, gap), 0)
+			e.b.Fill(f.master.Flat(gap.lo-l.master.lo, gap.hi-l.master.lo), 0)
 		}
 	}
 	if f.frozen || err != nil {

@@ -185,9 +185,20 @@ func (e *Engine) drain(n int) {
 	}
 }
 
-// at is the part s of a tensor that holds the range held of the flat.
+// at is the part s of a tensor that holds the range held of the flat. One of equal parts, of which
+// each rank has its own, is a place that depends on the rank (tensor.Part).
 func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
-	return t.Flat(s.lo-held.lo, s.hi-held.lo)
+	lo, n, all := s.lo-held.lo, s.n(), held.n()
+	axis := "shard"
+	switch {
+	case n == all || all%n != 0 || lo%n != 0:
+		return t.Flat(lo, lo+n)
+	case all < f.padded:
+		axis = "replicate"
+	case n == f.own.n():
+		axis = "world"
+	}
+	return t.Own(axis, lo/n, all/n)
 }
 
 // shard is the range that a rank reduces among the shards of its replica.

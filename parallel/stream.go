@@ -22,6 +22,9 @@ func (f *flat) local(i int, at span, s *stage) *tensor.Tensor {
 	if isFar(h.Tensor) {
 		return s.bufs[i].Flat(h.elems(at.lo-s.p.lo), h.elems(at.hi-s.p.lo))
 	}
+	if at == f.optim {
+		return f.at(h.Tensor, h.span, at)
+	}
 	return h.Flat(h.elems(at.lo-h.lo), h.elems(at.hi-h.lo))
 }
 

@@ -189,7 +189,8 @@ type Attention interface {
 // Lookup is the loss over a vocabulary, and rows by their numbers.
 type Lookup interface {
 	// SpreadRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), from the last
-	// on, and makes rows that none is moved to 0. Row gaps are honoured.
+	// on, and makes rows that none is moved to 0. The last rows go nowhere where at[i] < i. Row gaps
+	// are honoured.
 	SpreadRows(x InOut, at *Tensor)
 	// CrossEntropy replaces logits [N V] by their gradient, softmax - onehot(label), and adds
 	// the rows' losses in order to loss (F64 [1]). Labels are I32 [N]; a row with a negative

@@ -77,15 +77,30 @@ type Tensor struct {
 	buf   *Buffer
 	off   int // of the first element, in elements
 	ld    int // elements from one row to the next; only differs from the width in two dimensions
+	part  *Part
 }
 
 // Of makes a contiguous tensor over a part of a buffer, starting at element off.
 func Of(buf *Buffer, dt DType, off int, shape ...int) *Tensor {
-	s := Shape(shape)
-	if n := s.Elems(); off < 0 || (off+n)*dt.Size() > buf.Size {
-		panic(fmt.Sprintf("tensor: %v %v at element %d does not fit a buffer of %d bytes", dt, s, off, buf.Size))
+	return Strided(buf, dt, off, width(shape), shape...)
+}
+
+// Strided is Of with ld elements from one row to the next.
+func Strided(buf *Buffer, dt DType, off, ld int, shape ...int) *Tensor {
+	t := &Tensor{dtype: dt, shape: shape, buf: buf, off: off, ld: ld}
+	if off < 0 || (off+t.span())*dt.Size() > buf.Size {
+		panic(fmt.Sprintf("tensor: %v at element %d does not fit a buffer of %d bytes", t, off, buf.Size))
 	}
-	return &Tensor{dtype: dt, shape: s, buf: buf, off: off, ld: width(s)}
+	return t
+}
+
+// Part is a place that depends on the rank: one of Count equal parts of a tensor, the Index-th for
+// a rank with that coordinate on Axis. What records a step takes Index for a value that each rank
+// knows, so that one program serves all.
+type Part struct {
+	Axis         string
+	Index, Count int
+	First, Elems int // of the first part in the buffer, and of each, in elements
 }
 
 func width(s Shape) int {
@@ -139,6 +154,9 @@ func (t *Tensor) Width() int { return width(t.shape) }
 // Contiguous says whether rows follow one another without gaps.
 func (t *Tensor) Contiguous() bool { return t.ld == t.Width() || t.Rows() <= 1 }
 
+// Part is what says that the tensor lies in a part of another; nil where no Part view was taken.
+func (t *Tensor) Part() *Part { return t.part }
+
 // Release gives back the memory of the buffer that the tensor lies in.
 func (t *Tensor) Release() { t.buf.Release() }
 
@@ -148,7 +166,19 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 	if !t.Contiguous() || s.Elems() != t.Elems() {
 		panic(fmt.Sprintf("tensor: cannot reshape %v to %v", t, s))
 	}
-	return &Tensor{dtype: t.dtype, shape: s, buf: t.buf, off: t.off, ld: width(s)}
+	return &Tensor{dtype: t.dtype, shape: s, buf: t.buf, off: t.off, ld: width(s), part: t.part}
+}
+
+// Own is a view, as one dimension, of a contiguous tensor's part for the coordinate index on an axis
+// of count ranks. count divides its elements.
+func (t *Tensor) Own(axis string, index, count int) *Tensor {
+	n := t.Elems() / count
+	if t.part != nil || index < 0 || index >= count || n*count != t.Elems() {
+		panic(fmt.Sprintf("tensor: cannot take part %d of %d of %v", index, count, t))
+	}
+	own := t.Flat(index*n, (index+1)*n)
+	own.part = &Part{Axis: axis, Index: index, Count: count, First: t.off, Elems: n}
+	return own
 }
 
 // Flat is a view of elements [lo, hi) of a contiguous tensor, as one dimension.
@@ -156,7 +186,7 @@ func (t *Tensor) Flat(lo, hi int) *Tensor {
 	if !t.Contiguous() || lo < 0 || hi < lo || hi > t.Elems() {
 		panic(fmt.Sprintf("tensor: cannot take elements [%d,%d) of %v", lo, hi, t))
 	}
-	return &Tensor{dtype: t.dtype, shape: Shape{hi - lo}, buf: t.buf, off: t.off + lo, ld: hi - lo}
+	return &Tensor{dtype: t.dtype, shape: Shape{hi - lo}, buf: t.buf, off: t.off + lo, ld: hi - lo, part: t.part}
 }
 
 // RowRange is a view of rows [lo, hi) as a two-dimensional tensor.
@@ -164,7 +194,7 @@ func (t *Tensor) RowRange(lo, hi int) *Tensor {
 	if lo < 0 || hi < lo || hi > t.Rows() {
 		panic(fmt.Sprintf("tensor: cannot take rows [%d,%d) of %v", lo, hi, t))
 	}
-	return &Tensor{dtype: t.dtype, shape: Shape{hi - lo, t.Width()}, buf: t.buf, off: t.off + lo*t.ld, ld: t.ld}
+	return &Tensor{dtype: t.dtype, shape: Shape{hi - lo, t.Width()}, buf: t.buf, off: t.off + lo*t.ld, ld: t.ld, part: t.part}
 }
 
 // Cols is a view of columns [lo, hi) as a two-dimensional tensor with t's row stride.
@@ -172,7 +202,7 @@ func (t *Tensor) Cols(lo, hi int) *Tensor {
 	if lo < 0 || hi < lo || hi > t.Width() {
 		panic(fmt.Sprintf("tensor: cannot take columns [%d,%d) of %v", lo, hi, t))
 	}
-	return &Tensor{dtype: t.dtype, shape: Shape{t.Rows(), hi - lo}, buf: t.buf, off: t.off + lo, ld: t.ld}
+	return &Tensor{dtype: t.dtype, shape: Shape{t.Rows(), hi - lo}, buf: t.buf, off: t.off + lo, ld: t.ld, part: t.part}
 }
 
 // Join sees tensors that follow one another in one buffer as a single tensor whose first
@@ -182,14 +212,14 @@ func Join(ts ...*Tensor) *Tensor {
 	first := ts[0]
 	rows, end := 0, first.off
 	for _, t := range ts {
-		if t.buf != first.buf || t.dtype != first.dtype || t.off != end || !t.Contiguous() || t.Width() != first.Width() && len(t.shape) > 1 {
+		if t.buf != first.buf || t.part != first.part || t.dtype != first.dtype || t.off != end || !t.Contiguous() || t.Width() != first.Width() && len(t.shape) > 1 {
 			return nil
 		}
 		rows += t.shape[0]
 		end += t.Elems()
 	}
 	s := append(Shape{rows}, first.shape[1:]...)
-	return &Tensor{dtype: first.dtype, shape: s, buf: first.buf, off: first.off, ld: width(s)}
+	return &Tensor{dtype: first.dtype, shape: s, buf: first.buf, off: first.off, ld: width(s), part: first.part}
 }
 
 func (t *Tensor) String() string {

@@ -199,7 +199,7 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 	for i := range starts {
 		starts[i] = int32(i * m.T)
 	}
-	rows, targets, counted := countedRows(m)
+	rows, targets, counted := countedRows(b, m)
 	batch = model.Batch{
 		Counted: model.Counted{Rows: put(rows, n), Targets: put(targets, n), N: counted},
 		B:       m.B, T: m.T, IDs: put(m.InputIDs, n), Targets: put(m.Targets, n), Positions: put(m.Positions, n), Docs: put(m.Docs, n),
@@ -212,9 +212,10 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 	}
 }
 
-// countedRows are the rows of a micro-batch that have a target, with room for all, and the
-// targets; nil where whole sequences have labels.
-func countedRows(m data.MicroBatch) (rows, targets []int32, n int) {
+// countedRows are the rows of a micro-batch that have a target, with room for all, the targets, and
+// how many are read, which is a bucket's length on a backend of static shapes; nil where whole
+// sequences have labels.
+func countedRows(b tensor.Backend, m data.MicroBatch) (rows, targets []int32, n int) {
 	if m.Classes != nil || m.Targets == nil {
 		return nil, nil, 0
 	}
@@ -225,7 +226,7 @@ func countedRows(m data.MicroBatch) (rows, targets []int32, n int) {
 			n++
 		}
 	}
-	return rows, targets, n
+	return rows, targets, tensor.Bucket(b, n, len(rows))
 }
 
 // Outcome is what a step or an evaluation computed, the same on every rank.

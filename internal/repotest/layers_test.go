@@ -14,7 +14,7 @@ var layers = [][]string{
 	2:  {"internal/kernel", "internal/rundir", "launch"},
 	3:  {"tensor"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive"},
-	5:  {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest"},
+	5:  {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
 	6:  {"parallel", "model"},
 	7:  {"train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
 	8:  {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},

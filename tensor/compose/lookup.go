@@ -2,12 +2,14 @@ package compose
 
 import "trireme/tensor"
 
-// SpreadRows adds the rows where they go to nothing.
+// SpreadRows adds the rows where they go to nothing; those that go nowhere are 0.
 func (o Ops) SpreadRows(x, at *tensor.Tensor) {
 	s := On(o.c)
 	defer s.End()
-	rows := s.New(x.DType(), at.Elems(), x.Width())
-	o.c.Copy(rows, x.RowRange(0, at.Elems()))
+	n := at.Elems()
+	goes := s.Binary(Column(at), s.Iota(tensor.I32, n, 1, 0), tensor.Ge)
+	rows := s.New(x.DType(), n, x.Width())
+	o.c.Select(rows, goes, x.RowRange(0, n), s.Num(Wide(x.DType()), 0))
 	o.c.ScatterAdd(x, rows, at, tensor.NoPadding, false)
 }
 

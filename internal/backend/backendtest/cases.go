@@ -160,7 +160,7 @@ func lookups(at func(string) string, n, d int, add adder) {
 			}, out(v, d), in(n, d), ids)
 		}
 	}
-	for name, place := range map[string]func(i int) int{"others": func(i int) int { return 2 * i }, "the last": func(i int) int { return n/2 + i }, "the first": func(i int) int { return i }} {
+	for name, place := range map[string]func(i int) int{"others": func(i int) int { return 2 * i }, "the last": func(i int) int { return n/2 + i }, "the first": func(i int) int { return i }, "others, the last to none": func(i int) int { return 2 * i * max(0, 1-4*i/(n+1)) }} {
 		rows := in((n + 1) / 2).of(tensor.I32)
 		rows.value = func(_ *rand.Rand, i int) float64 { return float64(place(i)) }
 		add(at("spread rows to "+name), func(b tensor.Backend, x tensors) { b.SpreadRows(x[0], x[1]) }, out(n, d).gapped(), rows)

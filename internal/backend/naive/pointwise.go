@@ -123,8 +123,12 @@ func (b *Backend) SpreadRows(x, at *tensor.Tensor) {
 	w := x.Width()
 	out := make([]float64, x.Elems())
 	for i := range at.Elems() {
+		to := int(get(at, 0, i))
 		for j := range w {
-			out[int(get(at, 0, i))*w+j] = get(x, i, j)
+			if to < i {
+				break // goes nowhere
+			}
+			out[to*w+j] = get(x, i, j)
 		}
 	}
 	write(x, out, false)

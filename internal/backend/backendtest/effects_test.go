@@ -1,0 +1,86 @@
+package backendtest
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"trireme/internal/backend/naive"
+	"trireme/internal/backend/record"
+	"trireme/tensor"
+)
+
+// TestEffects: an operation does to its operands what its signature says. What is read only stays as
+// it is, and the result does not depend on what an Out, or an Acc that does not accumulate, held.
+func TestEffects(t *testing.T) {
+	for _, c := range cases() {
+		if c.large || slices.ContainsFunc(c.args, func(a arg) bool { return tensor.Shape(a.shape).Elems() == 0 }) {
+			continue
+		}
+		b := record.New(naive.New())
+		var xs []*tensor.Tensor
+		var values [][]byte
+		rng := rand.New(rand.NewPCG(1, 2))
+		fill := func(x *tensor.Tensor, a arg) []byte {
+			v := make([]float64, x.Elems())
+			for i := range v {
+				v[i] = a.value(rng, i)
+			}
+			return encode(x.DType(), v)
+		}
+		for _, a := range c.args {
+			if a.float {
+				a.dt = tensor.F32
+			}
+			x := b.New(tensor.Workspace, a.dt, a.shape...)
+			xs, values = append(xs, x), append(values, fill(x, a))
+		}
+		results := make([]func() []byte, len(xs))
+		rec, err := b.Record(func() error {
+			c.run(b, xs)
+			for i, x := range xs {
+				results[i] = tensor.Later(b, x)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		kinds := map[*tensor.Tensor]record.Kind{}
+		for i, x := range rec.Bound {
+			for _, y := range xs {
+				if y.Buffer() == x {
+					kinds[y] = rec.Buffers[i].Kind
+				}
+			}
+		}
+		run := func() (out [][]byte) {
+			for i, x := range xs {
+				b.Upload(x, values[i])
+			}
+			if err := b.Replay(context.Background(), rec.Program, rec); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			for _, result := range results {
+				out = append(out, result())
+			}
+			return out
+		}
+		first := run()
+		for i, x := range xs {
+			if kinds[x] == record.Constant && !bytes.Equal(first[i], values[i]) {
+				t.Errorf("%s: operand %d is written, and its signature does not say so", c.name, i)
+			}
+			if kinds[x] == record.Scratch {
+				values[i] = fill(x, c.args[i])
+			}
+		}
+		for i, got := range run() {
+			if !bytes.Equal(got, first[i]) && !c.args[i].loose {
+				t.Errorf("%s: operand %d depends on what was written over, and the signature says Out", c.name, i)
+			}
+		}
+	}
+}

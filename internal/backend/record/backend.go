@@ -1,0 +1,181 @@
+package record
+
+import (
+	"fmt"
+	"reflect"
+
+	"trireme/tensor"
+)
+
+// Backend records what is computed on it. Like the code that it records, it is used by one
+// goroutine.
+type Backend struct {
+	inner   tensor.Backend
+	meter   tensor.Meter
+	buffers map[*tensor.Buffer]*tensor.Buffer // of those made outside of steps: the inner backend's
+	step    *recorder                         // of the step under way; nil outside
+	groups  map[string]*Group                 // by name
+}
+
+var _ tensor.Backend = (*Backend)(nil)
+
+// New makes a backend before inner, which must be used by nobody else.
+func New(inner tensor.Backend) *Backend {
+	return &Backend{inner: inner, buffers: map[*tensor.Buffer]*tensor.Buffer{}}
+}
+
+// Error is the error for what no program can do.
+type Error struct {
+	Op  string // that was asked for
+	Why string // it cannot be recorded
+}
+
+func (e *Error) Error() string { return "record: " + e.Op + " within a step: " + e.Why }
+
+// refuse ends what cannot be recorded.
+func refuse(op, why string, args ...any) { panic(&Error{op, fmt.Sprintf(why, args...)}) }
+
+// Name is record.
+func (r *Backend) Name() string { return "record" }
+
+// Static is true: another shape is another program.
+func (r *Backend) Static() bool { return true }
+
+// Meter counts what New has given out.
+func (r *Backend) Meter() *tensor.Meter { return &r.meter }
+
+// New makes a tensor that the host cannot see; within a step it has no memory at all.
+func (r *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
+	n := tensor.Shape(shape).Elems() * dt.Size()
+	buf := tensor.NewBuffer(nil, n, cat, r.free)
+	r.meter.Add(cat, int64(n))
+	if r.step != nil {
+		r.step.made[buf] = true
+	} else {
+		r.buffers[buf] = r.inner.New(cat, dt, shape...).Buffer()
+	}
+	return tensor.Of(buf, dt, 0, shape...)
+}
+
+func (r *Backend) free(buf *tensor.Buffer) {
+	r.meter.Add(buf.Cat, -int64(buf.Size))
+	switch inner := r.buffers[buf]; {
+	case r.step != nil && r.step.made[buf]:
+		delete(r.step.made, buf)
+	case r.step != nil:
+		refuse("Release", "a tensor of %d bytes (%v) is older than the step", buf.Size, buf.Cat)
+	case inner != nil:
+		delete(r.buffers, buf)
+		inner.Release()
+	}
+}
+
+// Upload copies from the host: within a step it is an input of the program.
+func (r *Backend) Upload(dst *tensor.Tensor, src []byte) {
+	if len(src) != dst.Bytes() {
+		panic(fmt.Sprintf("record: upload of %d bytes to %v", len(src), dst))
+	}
+	if r.step != nil {
+		r.step.inputs = append(r.step.inputs, append([]byte(nil), src...))
+		r.step.add(upload, "", "Upload dst=", false, dst)
+		return
+	}
+	r.inner.Upload(r.shadow(dst), src)
+}
+
+// Download copies to the host, outside of steps.
+func (r *Backend) Download(dst []byte, src *tensor.Tensor) {
+	if r.step != nil {
+		refuse("Download", "the host cannot read %v before the program has run. try: read it after the step", src)
+	}
+	r.inner.Download(dst, r.shadow(src))
+}
+
+// Later reads a tensor: within a step it is a result of the program, there once that has run.
+func (r *Backend) Later(src *tensor.Tensor) func() []byte {
+	if r.step == nil {
+		return tensor.Later(r.inner, r.shadow(src))
+	}
+	text := new([]byte)
+	r.step.results = append(r.step.results, text)
+	r.step.add(result, "", "Later src", false, src)
+	return func() []byte {
+		if *text == nil {
+			refuse("Later", "the program has not run, and the result is asked for")
+		}
+		return *text
+	}
+}
+
+// Sync waits, outside of steps.
+func (r *Backend) Sync() {
+	if r.step != nil {
+		refuse("Sync", "the host cannot wait for what the program computes later, as offload and activation_checkpointing.store do. try: device: none, store: memory")
+	}
+	r.inner.Sync()
+}
+
+// shadow is the inner backend's tensor of a tensor that was made outside of steps.
+func (r *Backend) shadow(t *tensor.Tensor) *tensor.Tensor {
+	if t == nil {
+		return nil
+	}
+	inner := r.buffers[t.Buffer()]
+	if inner == nil {
+		panic(fmt.Sprintf("record: %v was made within a step that has ended, or by another backend", t))
+	}
+	return tensor.Strided(inner, t.DType(), t.Offset(), t.RowStride(), t.Shape()...)
+}
+
+// do is every operation of tensor.Backend: signature is its name and its parameters, = after one
+// that is written, + after one that is read too, and ? after one that is if accumulate says so.
+func (r *Backend) do(signature string, accumulate bool, args ...any) {
+	if r.step != nil {
+		r.step.add(operation, "", signature, accumulate, args...)
+		return
+	}
+	name, _ := parse(signature)
+	values := make([]reflect.Value, len(args))
+	for i, arg := range args {
+		values[i] = reflect.ValueOf(withTensors(arg, r.shadow))
+	}
+	invoke(r.inner, name, values)
+}
+
+// invoke calls a method by name.
+func invoke(on any, name string, args []reflect.Value) []reflect.Value {
+	m := reflect.ValueOf(on).MethodByName(name)
+	if m.Type().IsVariadic() {
+		return m.CallSlice(args)
+	}
+	return m.Call(args)
+}
+
+var tensorType = reflect.TypeFor[*tensor.Tensor]()
+
+// withTensors is an argument with f of each tensor in it: the argument itself, elements of a slice,
+// or fields of a struct.
+func withTensors(arg any, f func(*tensor.Tensor) *tensor.Tensor) any {
+	switch a := arg.(type) {
+	case *tensor.Tensor:
+		return f(a)
+	case []*tensor.Tensor:
+		out := make([]*tensor.Tensor, len(a))
+		for i, t := range a {
+			out[i] = f(t)
+		}
+		return out
+	}
+	v := reflect.ValueOf(arg)
+	if v.Kind() != reflect.Struct {
+		return arg
+	}
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	for i := range v.NumField() {
+		if field := v.Field(i); field.Type() == tensorType {
+			out.Field(i).Set(reflect.ValueOf(f(field.Interface().(*tensor.Tensor))))
+		}
+	}
+	return out.Interface()
+}

@@ -1,0 +1,109 @@
+package record
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// parameter is one of a signature: its name, and how it is marked (see Backend.do).
+type parameter struct {
+	name string
+	mark byte
+}
+
+// parse is a signature's name and parameters.
+func parse(signature string) (name string, ps []parameter) {
+	words := strings.Fields(signature)
+	for _, w := range words[1:] {
+		p := parameter{name: w}
+		if last := len(w) - 1; strings.IndexByte("=+?", w[last]) >= 0 {
+			p.name, p.mark = w[:last], w[last]
+		}
+		ps = append(ps, p)
+	}
+	return words[0], ps
+}
+
+// String is the program as text, a line for each buffer and each operation: the same text is the
+// same program. A tensor is its buffer and version, its first element, type and shape, and its row
+// stride where rows are apart: %3.2+16 f32[4 8]/32; +shard*64 is a place that the rank's coordinate
+// decides.
+func (p *Program) String() string {
+	var out strings.Builder
+	for i, b := range p.Buffers {
+		fmt.Fprintf(&out, "%%%d %s %v %d\n", i, b.Kind, b.Cat, b.Size)
+	}
+	for i := range p.Ops {
+		p.Ops[i].write(&out)
+	}
+	return out.String()
+}
+
+func (op *Op) write(out *strings.Builder) {
+	out.WriteString(op.Name)
+	if op.Group != "" {
+		out.WriteString(" " + op.Group)
+	}
+	list := func(writes bool) {
+		for i := range op.Args {
+			a := &op.Args[i]
+			for j := range a.Views {
+				if v := &a.Views[j]; v.Buffer >= 0 && (writes && a.Write || !writes && a.Read) {
+					version := v.Reads
+					if writes {
+						version = v.Writes
+					}
+					fmt.Fprintf(out, " %s:", a.Name)
+					v.write(out, version)
+				}
+			}
+		}
+	}
+	list(true)
+	out.WriteString(" <-")
+	list(false)
+	for i := range op.Args {
+		if a := &op.Args[i]; a.Attr != nil {
+			fmt.Fprintf(out, " %s=", a.Name)
+			if reflect.TypeOf(a.Attr).Kind() == reflect.Struct {
+				fmt.Fprintf(out, "%T", a.Attr)
+			}
+			fmt.Fprintf(out, "%+v", a.Attr)
+		}
+	}
+	out.WriteByte('\n')
+}
+
+func (v *View) write(out *strings.Builder, version int) {
+	fmt.Fprintf(out, "%%%d.%d", v.Buffer, version)
+	if v.Offset > 0 {
+		fmt.Fprintf(out, "+%d", v.Offset)
+	}
+	if v.Axis != "" {
+		fmt.Fprintf(out, "+%s*%d", v.Axis, v.Elems)
+	}
+	fmt.Fprintf(out, " %v%v", v.DType, v.Shape)
+	if n := len(v.Shape); n > 0 && v.RowStride != v.Shape[n-1] {
+		fmt.Fprintf(out, "/%d", v.RowStride)
+	}
+}
+
+// Diff is the first line in which two programs' texts differ, with its number; "" where they are
+// the same.
+func Diff(a, b string) string {
+	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range max(len(as), len(bs)) {
+		var x, y string
+		if i < len(as) {
+			x = as[i]
+		}
+		if i < len(bs) {
+			y = bs[i]
+		}
+		if x != y || i >= len(as) || i >= len(bs) {
+			return fmt.Sprintf("line %d:\n- %s\n+ %s", i+1, x, y)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,254 @@
+package train_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"trireme/collective"
+	"trireme/data"
+	"trireme/device"
+	"trireme/internal/backend/record"
+	"trireme/model"
+	"trireme/model/bert"
+	"trireme/model/freetransformer"
+	"trireme/model/gpt2"
+	"trireme/model/llama"
+	"trireme/parallel"
+	"trireme/tensor"
+	"trireme/train"
+)
+
+// A micro-batch of these tests is recordedRows rows of recordedPositions.
+const recordedRows, recordedPositions = 2, 24
+
+// recordedTask is a model and its micro-batches.
+type recordedTask struct {
+	name    string
+	config  string  // config.json
+	counted float64 // share of the rows that have a target; the number differs between micro-batches
+	docs    bool
+	classes int
+}
+
+var recordedTasks = []recordedTask{
+	{name: "llama causal", counted: 0.9, docs: true, config: `{"architectures": ["Qwen3ForCausalLM"], "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
+		"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "max_position_embeddings": 24, "tie_word_embeddings": true}`},
+	{name: "llama chat", counted: 0.2, config: `{"architectures": ["LlamaForCausalLM"], "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
+		"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 24, "tie_word_embeddings": false, "attention_dropout": 0.1}`},
+	{name: "gpt2 causal", counted: 0.9, config: `{"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4,
+		"n_positions": 24, "n_ctx": 24, "embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1}`},
+	{name: "bert masked", counted: 0.2, docs: true, config: `{"architectures": ["BertForMaskedLM"], "hidden_act": "gelu", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
+		"num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 24, "type_vocab_size": 2, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}`},
+	{name: "bert classify", classes: 3, docs: true, config: `{"architectures": ["BertForSequenceClassification"], "hidden_act": "gelu", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
+		"num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 24, "type_vocab_size": 2, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "num_labels": 3}`},
+	{name: "freetransformer causal", counted: 0.9, config: `{"architectures": ["FreeTransformerForCausalLM"], "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
+		"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 24, "tie_word_embeddings": true, "latent_bits": 4, "latent_mode": "exact", "free_bits": 0.1, "initializer_range": 0.2}`},
+}
+
+// micro is global micro-batch m of a step.
+func (c recordedTask) micro(step, m int) data.MicroBatch {
+	rng := rand.New(rand.NewPCG(uint64(step), uint64(m)))
+	b := data.NewMicroBatch(recordedRows, recordedPositions, data.Info{Docs: c.docs, Classes: c.classes > 0})
+	b.Sample = int64(step*100 + m*recordedRows)
+	for i := range b.InputIDs {
+		b.InputIDs[i], b.Targets[i] = rng.Int32N(40), data.Ignored
+		if c.docs {
+			b.Docs[i] = int32(i % recordedPositions / (9 + m%3))
+		}
+		if rng.Float64() < c.counted {
+			b.Targets[i] = rng.Int32N(40)
+			b.Counted++
+		}
+	}
+	for i := range b.Classes {
+		b.Classes[i] = rng.Int32N(int32(c.classes))
+		b.Counted++
+	}
+	return b
+}
+
+// recordedCase is a task and how ranks divide it.
+type recordedCase struct {
+	recordedTask
+	world  int
+	accum  int
+	config train.Config
+}
+
+const recordedSteps = 3
+
+// rank is one of a case's, with its backend.
+type recordedRank struct {
+	*train.Assembly
+	b   tensor.Backend
+	rec *record.Backend // nil for direct execution
+	err error
+}
+
+// open puts all ranks together, on recording backends or without.
+func (c recordedCase) open(t *testing.T, recording bool) []*recordedRank {
+	t.Helper()
+	worlds, err := collective.NewLocal(c.world, collective.Config{Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := model.Registry{llama.Family, gpt2.Family, bert.Family, freetransformer.Family}
+	config, err := registry.ParseConfig("config.json", []byte(c.recordedTask.config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranks := make([]*recordedRank, c.world)
+	c.each(t, ranks, func(r int) error {
+		cpu, err := device.Open("cpu", device.Options{Threads: 1, Reserve: 1 << 30})
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { cpu.Close() })
+		t.Cleanup(func() { worlds[r].Close() })
+		k := &recordedRank{b: cpu}
+		if recording {
+			k.rec = record.New(cpu)
+			k.b = k.rec
+		}
+		ranks[r] = k
+		k.Assembly, err = c.config.Assemble(k.b, config, recordedPositions, train.Ranks{Size: c.world, Local: max(1, c.world/2), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
+			g, err := parallel.NewGroups(worlds[r], replicate, shard, reshard)
+			if err != nil || !recording {
+				return g, err
+			}
+			return parallel.Groups{World: k.rec.Group(g.World), Shard: k.rec.Group(g.Shard), Replicate: k.rec.Group(g.Replicate), Reshard: k.rec.Group(g.Reshard)}, nil
+		}}, true)
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { k.Engine.Close() })
+		if err := k.Engine.Init(7); err != nil {
+			return err
+		}
+		return k.Engine.Refresh(context.Background())
+	})
+	return ranks
+}
+
+// each runs f for all ranks at once.
+func (c recordedCase) each(t *testing.T, ranks []*recordedRank, f func(r int) error) {
+	t.Helper()
+	errs := make([]error, len(ranks))
+	var wg sync.WaitGroup
+	for r := range ranks {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			errs[r] = f(r)
+		}()
+	}
+	wg.Wait()
+	for r, err := range errs {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// step is the call that a run makes.
+func (c recordedCase) step(k *recordedRank, rank, step int) error {
+	var micros []data.MicroBatch
+	for a := range c.accum {
+		micros = append(micros, c.micro(step, a*c.world+rank))
+	}
+	return k.Stepper.Step(context.Background(), micros, func(update int) float64 { return 1e-2 / float64(update+1) })
+}
+
+// state is what a rank keeps, and what the last step came to.
+func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome train.Outcome) {
+	t.Helper()
+	state = map[string][]byte{}
+	if err := k.Engine.Settle(); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range k.Engine.State() {
+		text := make([]byte, item.Data.Bytes())
+		k.b.Download(text, item.Data)
+		state[fmt.Sprint(item.Kind, " ", item.Name, " ", item.Box)] = text
+	}
+	outcome = k.Stepper.Outcome()
+	outcome.Result = nil
+	return state, outcome
+}
+
+// TestRecordedStep: what a step asks for is the same list on every rank and in every step, whatever
+// the learning rate, the rows and the number of those that count; and the list that rank 0 made of
+// the first step, replayed by every rank for each step, leaves the bits of direct execution.
+func TestRecordedStep(t *testing.T) {
+	strategies := []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"}
+	precisions := []train.Precision{
+		{ParamDType: "float32", ReduceDType: "float32", BufferDType: "float32"},
+		{ParamDType: "bfloat16", ReduceDType: "float32", BufferDType: "bfloat16"},
+		{ParamDType: "float16", ReduceDType: "float16", BufferDType: "float32"},
+	}
+	recomputes := []train.Recompute{
+		{},
+		{Enabled: true, EveryNLayers: 1, Part: "attention_and_mlp", Keep: "products", Store: "memory"},
+		{Enabled: true, EveryNLayers: 1, Part: "layer", Segments: 2, Store: "memory"},
+		{Enabled: true, EveryNLayers: 1, Part: "layer", Keep: "attention", Store: "memory"},
+	}
+	number := 0
+	for _, task := range recordedTasks {
+		for _, world := range []int{1, 2, 4} {
+			for _, strategy := range strategies {
+				c := recordedCase{recordedTask: task, world: world, accum: 1 + 2*(number/3%2), config: train.Default()}
+				c.config.Parallel.Strategy = strategy
+				c.config.Training.MicroBatchSize = recordedRows
+				c.config.Precision = precisions[number%len(precisions)]
+				c.config.Recompute = recomputes[number/2%len(recomputes)]
+				number++
+				t.Run(fmt.Sprintf("%s/%s on %d", task.name, strategy, world), c.test)
+			}
+		}
+	}
+}
+
+func (c recordedCase) test(t *testing.T) {
+	direct, recorded := c.open(t, false), c.open(t, true)
+	var recs [recordedSteps][]*record.Recording
+	text := ""
+	for step := range recs { // all before the first one runs: no step waits for another's outcome
+		for r, k := range recorded {
+			rec, err := k.rec.Record(func() error { return c.step(k, r, step) })
+			if err != nil {
+				t.Fatalf("rank %d, step %d: %v", r, step, err)
+			}
+			if text == "" {
+				text = rec.String()
+			}
+			if diff := record.Diff(text, rec.String()); diff != "" {
+				t.Fatalf("rank %d, step %d: %s", r, step, diff)
+			}
+			recs[step] = append(recs[step], rec)
+		}
+	}
+	for step := range recs {
+		c.each(t, direct, func(r int) error { return c.step(direct[r], r, step) })
+		c.each(t, recorded, func(r int) error {
+			return recorded[r].rec.Replay(context.Background(), recs[0][0].Program, recs[step][r])
+		})
+		for r, k := range recorded {
+			want, outcome := direct[r].state(t)
+			got, replayed := k.state(t)
+			if !reflect.DeepEqual(outcome, replayed) || !outcome.Applied {
+				t.Errorf("rank %d, step %d: replayed %+v, directly %+v", r, step, replayed, outcome)
+			}
+			for name, bits := range want {
+				if !bytes.Equal(got[name], bits) {
+					t.Fatalf("rank %d, step %d: %s has other bits", r, step, name)
+				}
+			}
+		}
+	}
+}
