@@ -35,9 +35,11 @@ type golden struct {
 	changes         map[string]any // in config.json
 	dir             string
 	precision       parallel.Precision
-	scaler          *optim.Scaler // nil for none
-	skips           bool          // steps may be skipped
-	late            int           // steps that are begun before the outcome of one is read
+	scaler          *optim.Scaler   // nil for none
+	optimizer       optim.Optimizer // nil for AdamW
+	offload         parallel.Offload
+	skips           bool // steps may be skipped
+	late            int  // steps that are begun before the outcome of one is read
 	recompute       train.Recompute
 	Hyperparameters struct {
 		LR                        float64
@@ -181,8 +183,12 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 		return err
 	}
 	g.recompute.Apply(m.Units())
+	how := optim.Grouping{Optimizer: g.optimizer, WeightDecay: h.WeightDecay}
+	if how.Optimizer == nil {
+		how.Optimizer = optim.AdamW{Beta1: h.Betas[0], Beta2: h.Betas[1], Eps: h.Eps}
+	}
 	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(),
-		parallel.Options{Strategy: s, WorldInvariant: cfg.WorldInvariant, Precision: g.precision, Optim: optim.Grouping{Optimizer: optim.AdamW{Beta1: h.Betas[0], Beta2: h.Betas[1], Eps: h.Eps}, WeightDecay: h.WeightDecay}})
+		parallel.Options{Strategy: s, WorldInvariant: cfg.WorldInvariant, Precision: g.precision, Optim: how, Offload: g.offload})
 	if err != nil {
 		return err
 	}

@@ -100,6 +100,26 @@ def lamb_of_deepspeed(p, g, s, t, lr, decay, betas=(0.9, 0.999), eps=1e-8, bias_
     return p - step * coefficient * u
 
 
+def eight_bits(x, signed, block=256):
+    """x as bitsandbytes' kernels for GPUs keep it: of each block the nearest of the map's numbers."""
+    numbers = bitsandbytes.functional.create_dynamic_map(signed).numpy()
+    flat = x.ravel().copy()
+    for at in range(0, flat.size, block):
+        part = flat[at:at + block]
+        scale = np.abs(part).max()
+        if scale > 0:
+            halfway = (numbers[:-1] + numbers[1:]) * f32(0.5)
+            part[:] = numbers[np.searchsorted(halfway, part * (f32(1) / scale))] * scale
+    return flat.reshape(x.shape)
+
+
+def adam_of_eight_bits(p, g, s, t, lr, decay, min_8bit_size=4096, **args):
+    p = adam_of_deepspeed(p, g, s, t, lr, decay, **args)
+    if p.size >= min_8bit_size:
+        s["m"], s["v"] = eight_bits(s["m"], True), eight_bits(s["v"], False)
+    return p
+
+
 def narrow(o):
     """Moments are bfloat16 at rest."""
     for s in o.state.values():
