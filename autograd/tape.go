@@ -253,16 +253,6 @@ func (t *Tape) Backward() {
 	t.back = t.back[:0]
 }
 
-// Discard releases everything the tape holds without going back, after a failure or an
-// abandoned pass.
-func (t *Tape) Discard() {
-	for _, v := range t.scope {
-		v.scoped, v.saved = false, 0
-		v.drop()
-	}
-	t.scope, t.back = nil, nil
-}
-
 func mustShape(op string, ok bool, ts ...*tensor.Tensor) {
 	if !ok {
 		panic(fmt.Sprintf("autograd: %s does not take %v", op, ts))

@@ -133,30 +133,6 @@ func (c *Checkpoint) fits(it Item, o LoadOptions) error {
 	return nil
 }
 
-// Verify reads every byte of part `part` of `parts` of the checkpoint and checks it; with
-// 0 of 1 all of it.
-func (c *Checkpoint) Verify(ctx context.Context, part, parts int) error {
-	r := reader{c: c, chunk: make([]byte, c.m.ChunkBytes)}
-	n := 0
-	for _, t := range c.m.Tensors {
-		for i := range t.Pieces {
-			p := &t.Pieces[i]
-			if n++; n%parts != part {
-				continue
-			}
-			for k := range p.CRC {
-				if err := ctx.Err(); err != nil {
-					return fmt.Errorf("checkpoint: verify %s: %w", c.dir, context.Cause(ctx))
-				}
-				if _, err := r.read(t, p, k, r.chunk); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // file is data file i.
 func (c *Checkpoint) file(i int) (file, error) {
 	c.mu.Lock()

@@ -176,6 +176,21 @@ func TestSaveRefuses(t *testing.T) {
 	}
 }
 
+// readEvery reads every byte of a checkpoint and checks it.
+func readEvery(t *testing.T, c *Checkpoint) {
+	t.Helper()
+	r := reader{c: c, chunk: make([]byte, c.m.ChunkBytes)}
+	for _, x := range c.m.Tensors {
+		for i := range x.Pieces {
+			for k := range x.Pieces[i].CRC {
+				if _, err := r.read(x, &x.Pieces[i], k, r.chunk); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	tr, dir := newTruth(1), t.TempDir()
 	saved, err := saveAlone(t, nil, dir, Config{}, tr, 1)
@@ -187,9 +202,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.Verify(t.Context(), 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	readEvery(t, c)
 	item := func(spoil func(*Item)) []Item {
 		x := tr.item(0, tr.all(0), true)
 		spoil(&x)

@@ -163,25 +163,14 @@ func (l *Loader) StepsPerEpoch() int64 { return l.seq.StepsPerEpoch() }
 // State is the position after the batch that Next gave last: what a checkpoint stores.
 func (l *Loader) State() State { return l.at }
 
-// SeekStep goes to where the run is after step steps, in the same time for every step.
-func (l *Loader) SeekStep(step int64) error {
-	l.stop()
-	return l.move(func() error { return l.seq.SeekStep(step) })
-}
-
 // Restore goes to a stored position, which may come from a world of another size.
 func (l *Loader) Restore(at State) error {
 	l.stop()
-	return l.move(func() error { return l.seq.Restore(at) })
-}
-
-func (l *Loader) move(to func() error) error {
-	err := to()
-	if err == nil {
-		l.at = l.seq.State()
-	} else {
-		l.seq.at = l.at
+	err := l.seq.Restore(at)
+	if err != nil {
+		l.seq.at = l.at // the goroutine was ahead
 	}
+	l.at = l.seq.State()
 	return err
 }
 

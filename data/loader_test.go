@@ -101,12 +101,6 @@ func TestLoaderSeekAndRestore(t *testing.T) {
 		if got := next(t, l).Micro[1].InputIDs; !slices.Equal(got, all[step+1]) {
 			t.Errorf("restored after step %d: %v, want %v", step, got, all[step+1])
 		}
-		if err := l.SeekStep(int64(step)); err != nil {
-			t.Fatal(err)
-		}
-		if got := next(t, l).Micro[1].InputIDs; !slices.Equal(got, all[step]) {
-			t.Errorf("sought step %d: %v, want %v", step, got, all[step])
-		}
 	}
 }
 

@@ -86,20 +86,6 @@ func (s *Sequence) Advance() {
 	}
 }
 
-// SeekStep goes to where a run that began with this global batch is after step steps. It takes
-// the same time for every step.
-func (s *Sequence) SeekStep(step int64) error {
-	if step < 0 {
-		return fmt.Errorf("data: seek to step %d", step)
-	}
-	per := s.StepsPerEpoch()
-	s.at.Epoch = step / per
-	s.at.Sample = step % per * int64(s.batch)
-	s.at.Step = step
-	s.at.Samples = step * int64(s.batch)
-	return nil
-}
-
 // Restore goes to a stored position, which may come from a run with another global batch:
 // no sample of the epoch is left out or used twice.
 func (s *Sequence) Restore(at State) error {
@@ -118,27 +104,4 @@ func (s *Sequence) Restore(at State) error {
 	}
 	s.at.Seed = s.seed
 	return nil
-}
-
-// RankIndices is torch.utils.data.DistributedSampler: the samples of one epoch that rank of
-// ranks uses, padded by repeating from the front so that each rank has as many, or cut with
-// dropLast.
-func RankIndices(n, rank, ranks int, epoch int64, seed uint64, shuffle, dropLast bool) []int {
-	each := (n + ranks - 1) / ranks
-	if dropLast && n%ranks != 0 {
-		each = (n - 1) / ranks
-	}
-	var perm []uint32
-	if shuffle {
-		perm = Permutation(n, seed+uint64(epoch))
-	}
-	out := make([]int, each)
-	for i := range out {
-		k := (rank + i*ranks) % n
-		if shuffle {
-			k = int(perm[k])
-		}
-		out[i] = k
-	}
-	return out
 }

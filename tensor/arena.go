@@ -161,14 +161,6 @@ func (a *Arena) offset(b []byte) (int, bool) {
 	return int(p - q), p >= q && p < q+uintptr(len(a.mem))
 }
 
-// HighWater is the end of the highest block ever given out: at most this many bytes of the
-// region have been touched.
-func (a *Arena) HighWater() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.top
-}
-
 // Close gives the region back to the system.
 func (a *Arena) Close() error {
 	a.closing.Store(true)
