@@ -2,11 +2,16 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"trireme/checkpoint"
 	"trireme/hub"
+	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/train"
 )
 
@@ -16,26 +21,52 @@ var places = map[string]bool{
 	"data.tokenizer": true, "data.cache_dir": true, "device.threads": true,
 }
 
+// rankConfig is what ranks compare.
+type rankConfig struct {
+	Config string
+	Local  int // ranks of this machine, where they decide the mesh
+}
+
 // sameEverywhere refuses ranks that were started with different configurations: where
 // another launcher starts them, each reads its own. local, the number of ranks of this machine, is
 // compared where it decides the mesh.
 func (j *job) sameEverywhere(ctx context.Context, ranks checkpoint.Agreement, local int) error {
-	text := j.resolved
+	mine := rankConfig{Config: j.resolved}
 	if j.cfg.Parallel.ByMachine() {
-		text += fmt.Sprintf("LOCAL_WORLD_SIZE: %d\n", local)
+		mine.Local = local
 	}
-	all, err := ranks.Gather(ctx, []byte(text))
+	text, err := json.Marshal(mine)
 	if err != nil {
 		return err
 	}
-	first := flatten(string(all[0]))
+	all, err := ranks.Gather(ctx, text)
+	if err != nil {
+		return err
+	}
+	var first train.Config
+	var ranksOfFirst int
 	for rank, text := range all {
-		for i, theirs := range flatten(string(text)) {
-			if i >= len(first) || theirs[0] != first[i][0] {
-				return fmt.Errorf("rank %d is of another version than rank 0. try: the same program on all machines", rank)
-			}
-			if key := theirs[0]; theirs[1] != first[i][1] && !(places[key] && !(pinned(theirs[1]) && pinned(first[i][1]))) {
-				return &train.InputError{Err: fmt.Errorf("rank %d has another configuration than rank 0: %s is %s there, %s at rank 0. try: the same file, flags and variables for all", rank, key, theirs[1], first[i][1])}
+		var theirs rankConfig
+		var same strings.Builder
+		err := json.Unmarshal(text, &theirs)
+		loaded, unread := conf.Load(train.Default(), conf.Text("its configuration", theirs.Config))
+		if err = errors.Join(err, unread); err == nil {
+			err = conf.Print(&same, loaded.Value, nil)
+		}
+		if err != nil || same.String() != theirs.Config {
+			return fault.Try(fmt.Errorf("rank %d is of another version than rank %d", rank, ranks.Rank()), "the same program on all machines")
+		}
+		if rank == 0 {
+			first, ranksOfFirst = loaded.Value, theirs.Local
+		}
+		changes := conf.Diff(first, loaded.Value)
+		if theirs.Local != ranksOfFirst {
+			changes = append(changes, conf.Change{Path: "LOCAL_WORLD_SIZE", From: strconv.Itoa(ranksOfFirst), To: strconv.Itoa(theirs.Local)})
+		}
+		for _, c := range changes {
+			if !places[c.Path] || pinned(c.From) && pinned(c.To) {
+				err := fmt.Errorf("rank %d has another configuration than rank 0: %s is %s there, %s at rank 0", rank, c.Path, c.To, c.From)
+				return &train.InputError{Err: fault.Try(err, "the same file, flags and variables for all")}
 			}
 		}
 	}
@@ -46,16 +77,4 @@ func (j *job) sameEverywhere(ctx context.Context, ranks checkpoint.Agreement, lo
 func pinned(value string) bool {
 	n, ok := hub.ParseDataset(strings.Trim(value, `"'`))
 	return ok && n.Pinned()
-}
-
-// flatten turns a configuration as conf prints it into paths with values.
-func flatten(text string) (out [][2]string) {
-	var path []string
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
-		path = append(path[:min(depth, len(path))], key)
-		out = append(out, [2]string{strings.Join(path, "."), strings.TrimSpace(value)})
-	}
-	return out
 }

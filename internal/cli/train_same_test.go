@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
+	"trireme/internal/conf"
 	"trireme/train"
 )
 
@@ -17,19 +19,49 @@ func (h heard) Gather(_ context.Context, mine []byte) ([][]byte, error) {
 	return [][]byte{mine, []byte(h)}, nil
 }
 
-// Machines with different numbers of ranks would divide a hybrid mesh in different ways.
-func TestMachinesOfOneSize(t *testing.T) {
-	for _, c := range []struct{ strategy, theirs, err string }{
-		{"hybrid_shard", "LOCAL_WORLD_SIZE: 4\n", "rank 1 has another configuration than rank 0: LOCAL_WORLD_SIZE is 4 there, 2 at rank 0"},
-		{"hybrid_shard", "LOCAL_WORLD_SIZE: 2\n", ""},
-		{"full_shard", "", ""},
+// TestSameEverywhere: ranks with another configuration are refused, whatever may differ between machines
+// is not, and another program's configuration is another version.
+func TestSameEverywhere(t *testing.T) {
+	const commit = "0123456789012345678901234567890123456789"
+	for name, c := range map[string]struct {
+		theirs func(*train.Config)
+		local  int
+		text   string // added to theirs
+		err    string
+	}{
+		"the same":                    {local: 2},
+		"a machine of another size":   {local: 4, err: "rank 1 has another configuration than rank 0: LOCAL_WORLD_SIZE is 4 there, 2 at rank 0"},
+		"another rate":                {theirs: func(c *train.Config) { c.Training.LearningRate = 0.5 }, local: 2, err: "training.learning_rate is 0.5 there, 0.0003 at rank 0"},
+		"a key in a map":              {theirs: func(c *train.Config) { c.Data.Columns = map[string]string{"text": "body"} }, local: 2, err: "data.columns.text is body there"},
+		"another directory":           {theirs: func(c *train.Config) { c.Data.Path = "/elsewhere/rows.jsonl" }, local: 2},
+		"another commit on the hub":   {theirs: func(c *train.Config) { c.Data.Path = "o/n@1" + commit[1:] }, local: 2, err: "data.path is"},
+		"a key that is not known":     {local: 2, text: "shiny: 1\n", err: "rank 1 is of another version than rank 0"},
+		"a key that is not there yet": {local: 2, text: "-", err: "rank 1 is of another version than rank 0"},
 	} {
+		print := func(cfg train.Config) string {
+			var b strings.Builder
+			if err := conf.Print(&b, cfg, nil); err != nil {
+				t.Fatal(err)
+			}
+			return b.String()
+		}
 		cfg := train.Default()
-		cfg.Parallel.Strategy = c.strategy
-		j := &job{cfg: cfg, resolved: "output_dir: out\n"}
-		err := j.sameEverywhere(context.Background(), heard(j.resolved+c.theirs), 2)
+		cfg.Parallel.Strategy, cfg.Data.Path, cfg.Model.Path = "hybrid_shard", "o/n@"+commit, "model"
+		j := &job{cfg: cfg, resolved: print(cfg)}
+		if c.theirs != nil {
+			c.theirs(&cfg)
+		}
+		theirs := rankConfig{Config: print(cfg) + c.text, Local: c.local}
+		if c.text == "-" {
+			theirs.Config = strings.Replace(print(cfg), "  shuffle: true\n", "", 1)
+		}
+		text, err := json.Marshal(theirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = j.sameEverywhere(context.Background(), heard(text), 2)
 		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%s: %v, want %q", name, err, c.err)
 		}
 	}
 }
