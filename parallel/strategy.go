@@ -17,20 +17,21 @@ type Strategy struct {
 	Replicas bool
 }
 
-// strategies is the whole difference between DDP, ZeRO 1-3, FSDP and hybrid sharding.
+// strategies is the whole difference between DDP, ZeRO 1-3, FSDP and hybrid sharding, the less that
+// is divided the earlier.
 var strategies = []struct {
 	Strategy
 	also []string
 }{
 	{Strategy{Name: "no_shard"}, []string{"ddp", "zero_0", "3"}},
 	{Strategy{Name: "zero_1", Optimizer: true}, []string{"os", "zero1"}},
-	{Strategy{Name: "shard_grad_op", Grads: true, Optimizer: true}, []string{"zero_2", "zero2", "2"}},
-	{Strategy{Name: "full_shard", Params: true, Grads: true, Optimizer: true}, []string{"fsdp", "zero_3", "zero3", "1"}},
-	{Strategy{Name: "hybrid_shard", Params: true, Grads: true, Optimizer: true, Replicas: true}, []string{"hsdp", "mics", "4"}},
 	{Strategy{Name: "hybrid_shard_zero2", Grads: true, Optimizer: true, Replicas: true}, []string{"_hybrid_shard_zero2", "5"}},
+	{Strategy{Name: "shard_grad_op", Grads: true, Optimizer: true}, []string{"zero_2", "zero2", "2"}},
+	{Strategy{Name: "hybrid_shard", Params: true, Grads: true, Optimizer: true, Replicas: true}, []string{"hsdp", "mics", "4"}},
+	{Strategy{Name: "full_shard", Params: true, Grads: true, Optimizer: true}, []string{"fsdp", "zero_3", "zero3", "1"}},
 }
 
-// StrategyNames are our names of all strategies.
+// StrategyNames are our names of all strategies, the less that is divided the earlier.
 func StrategyNames() []string {
 	var out []string
 	for _, s := range strategies {

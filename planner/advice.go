@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"trireme/device"
+	"trireme/parallel"
 )
 
 // Advice is a way to run a job within a limit.
@@ -57,7 +58,7 @@ func rank(o Option) int {
 	if o.Err != nil {
 		return -1
 	}
-	return slices.Index(Strategies, o.Strategy)
+	return slices.Index(parallel.StrategyNames(), o.Strategy)
 }
 
 // advise is Advise for a job as it is, or with smaller micro-batches.

@@ -175,7 +175,8 @@ func (j Job) sharded() []Change {
 		return nil
 	}
 	var out []Change
-	for _, name := range Strategies[slices.Index(Strategies, s.Name)+1:] {
+	names := parallel.StrategyNames()
+	for _, name := range names[slices.Index(names, s.Name)+1:] {
 		if to, err := parallel.ParseStrategy(name); err == nil && !to.Replicas {
 			out = append(out, j.change(fmt.Sprintf("parallel.strategy %s -> %s", s.Name, name), j.under(name)))
 		}

@@ -12,7 +12,7 @@ import (
 // TestHost: what is offloaded to the host of a device lies there, and the rest stays where it was: the
 // same bytes, in two places. Nothing but what rests is moved, so that the peak falls by as much.
 func TestHost(t *testing.T) {
-	for _, strategy := range Strategies {
+	for _, strategy := range parallel.StrategyNames() {
 		for _, param := range []string{"float32", "bfloat16"} {
 			for _, ranks := range []int{1, 4} {
 				at := func(optimizer, params parallel.OffloadDevice, apart bool) Plan {

@@ -46,7 +46,7 @@ func plan(t testing.TB, j Job) Plan {
 
 // TestMoreMicroBatches: what is taken from two short steps is what the long one counts.
 func TestMoreMicroBatches(t *testing.T) {
-	for _, strategy := range Strategies {
+	for _, strategy := range parallel.StrategyNames() {
 		for _, invariant := range []bool{true, false} {
 			for _, dtype := range []string{"float32", "bfloat16"} {
 				for _, accumulation := range []int{cycle, cycle + 1, cycle + 2, 13} {
@@ -74,7 +74,7 @@ func TestMoreMicroBatches(t *testing.T) {
 
 // TestRanksAreAlike: every rank needs and sends the same, so that one is planned for all.
 func TestRanksAreAlike(t *testing.T) {
-	for _, strategy := range Strategies {
+	for _, strategy := range parallel.StrategyNames() {
 		for _, ranks := range []int{1, 2, 3, 6} {
 			j := job(t, ranks, func(c *train.Config) { c.Parallel.Strategy = strategy })
 			first := plan(t, j)
@@ -343,7 +343,7 @@ func sparing(t *testing.T, j Job, c Change, limit int64) {
 func TestAdvise(t *testing.T) {
 	ctx := context.Background()
 	j := job(t, 4, func(c *train.Config) { c.Training.MicroBatchSize = 2 })
-	options, err := j.Compare(ctx, Strategies, 0)
+	options, err := j.Compare(ctx, parallel.StrategyNames(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestAdvise(t *testing.T) {
 		needs = append(needs, o.Plan.Memory.PeakTotal)
 	}
 	advise := func(limit int64) Advice {
-		options, err := j.Compare(ctx, Strategies, limit)
+		options, err := j.Compare(ctx, parallel.StrategyNames(), limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,8 +373,8 @@ func TestAdvise(t *testing.T) {
 		want := slices.IndexFunc(needs, func(n int64) bool { return n <= limit })
 		switch {
 		case want >= 0:
-			if a.Strategy != Strategies[want] || a.Recompute || a.Batch.Micro != 2 {
-				t.Errorf("in %d: %+v, want %s", limit, a, Strategies[want])
+			if a.Strategy != parallel.StrategyNames()[want] || a.Recompute || a.Batch.Micro != 2 {
+				t.Errorf("in %d: %+v, want %s", limit, a, parallel.StrategyNames()[want])
 			}
 		case a.Strategy != "" && !a.Recompute && (a.Batch != Batch{1, 2, 8}):
 			t.Errorf("in %d: %+v", limit, a)
@@ -408,7 +408,7 @@ func TestMesh(t *testing.T) {
 	j := job(t, 8, func(c *train.Config) {
 		c.Parallel.Strategy, c.Parallel.Mesh.Replicate, c.Parallel.Mesh.Shard = "hybrid_shard", 4, 2
 	})
-	options, err := j.Compare(context.Background(), Strategies, 0)
+	options, err := j.Compare(context.Background(), parallel.StrategyNames(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

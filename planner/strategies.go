@@ -9,9 +9,6 @@ import (
 	"trireme/parallel"
 )
 
-// Strategies are those of package parallel, the less that is divided the earlier.
-var Strategies = []string{"no_shard", "zero_1", "hybrid_shard_zero2", "shard_grad_op", "hybrid_shard", "full_shard"}
-
 // Option is a job under one strategy.
 type Option struct {
 	Strategy         string

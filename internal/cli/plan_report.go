@@ -166,7 +166,7 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 	d.Strategy, d.Mesh = s.Name, meshReport{replicate, shard}
 	strategies, compared := ask.strategies, len(ask.strategies) > 1
 	if !compared {
-		strategies = planner.Strategies
+		strategies = parallel.StrategyNames()
 	}
 	options, err := j.Compare(ctx, strategies, limit)
 	if err != nil {
