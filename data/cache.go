@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"trireme/internal/durable"
 	"trireme/internal/fault"
+	"trireme/internal/flock"
 	"trireme/tokenizer"
 )
 
@@ -102,7 +104,7 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 		return t, nil
 	}
 	removeLeft(dir)
-	unlock, err := lockFile(ctx, path+".lock")
+	unlock, err := flock.Wait(ctx, path+".lock", 0o600, nil)
 	if err != nil {
 		return nil, fmt.Errorf("data: cache: %w", err)
 	}
@@ -110,7 +112,7 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 	if t, err := open(); err == nil {
 		return t, nil
 	}
-	if err := atomically(path, make); err != nil {
+	if err := durable.Replace(path, 0o600, make); err != nil {
 		return nil, err
 	}
 	return open()
@@ -119,15 +121,17 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 // removeLeft removes what processes left behind that were killed as they wrote: files that are
 // not whole, whose lock nobody holds.
 func removeLeft(dir string) {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
 	left, _ := filepath.Glob(filepath.Join(dir, "*.tmp*"))
 	for _, f := range left {
-		name, _, _ := strings.Cut(filepath.Base(f), ".tmp")
-		if unlock, err := lockFile(now, filepath.Join(dir, name+".lock")); err == nil {
-			os.Remove(f)
-			unlock()
+		name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(f), "."), ".tmp")
+		lock, held, err := flock.Try(filepath.Join(dir, name+".lock"), 0o600)
+		if err != nil {
+			continue
 		}
+		if held {
+			os.Remove(f)
+		}
+		lock.Close()
 	}
 }
 
@@ -154,33 +158,6 @@ func (s *source) write(ctx context.Context, enc encoder, vocab int, f *os.File, 
 		return fault.Try(fmt.Errorf("data: %s holds no rows", s.path), "another data.path")
 	}
 	if err := w.finish(digest); err != nil {
-		return fmt.Errorf("data: cache: %w", err)
-	}
-	return nil
-}
-
-// atomically writes a file so that there is either all of it or none.
-func atomically(path string, write func(*os.File) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
-	if err != nil {
-		return fmt.Errorf("data: cache: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err = f.Sync(); err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
 		return fmt.Errorf("data: cache: %w", err)
 	}
 	return nil
@@ -214,7 +191,7 @@ func LearnTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokeni
 		return nil, err
 	}
 	dir := filepath.Join(parent, hex.EncodeToString(digest[:16]))
-	unlock, err := lockFile(ctx, dir+".lock")
+	unlock, err := flock.Wait(ctx, dir+".lock", 0o600, nil)
 	if err != nil {
 		return nil, fmt.Errorf("data: cache: %w", err)
 	}

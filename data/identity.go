@@ -8,6 +8,9 @@ import (
 	"hash"
 	"io"
 	"os"
+
+	"trireme/internal/durable"
+	"trireme/internal/flock"
 )
 
 // Identity tells data apart by what it holds, wherever it lies. Each part is a digest in hexadecimal
@@ -53,7 +56,7 @@ func (t *tokenFile) content(ctx context.Context) string {
 	if sum, ok := readSum(path); ok {
 		return sum
 	}
-	if unlock, err := lockFile(ctx, path+".lock"); err == nil {
+	if unlock, err := flock.Wait(ctx, path+".lock", 0o600, nil); err == nil {
 		defer unlock()
 	}
 	if sum, ok := readSum(path); ok { // of another process
@@ -61,7 +64,7 @@ func (t *tokenFile) content(ctx context.Context) string {
 	}
 	sum := t.digestContent(false)
 	// Where the cache takes no more, the digest is made anew each time.
-	_ = atomically(path, func(f *os.File) error {
+	_ = durable.Replace(path, 0o600, func(f *os.File) error {
 		_, err := f.WriteString(sum)
 		return err
 	})

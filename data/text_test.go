@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"trireme/internal/durable"
 	"trireme/tokenizer"
 )
 
@@ -213,7 +214,7 @@ func TestDamagedCacheIsMadeAgain(t *testing.T) {
 func TestTokenFileAsInput(t *testing.T) {
 	for _, vocab := range []int{257, 70000} {
 		path := filepath.Join(t.TempDir(), "x.tok")
-		err := atomically(path, func(f *os.File) error {
+		err := durable.Replace(path, 0o600, func(f *os.File) error {
 			return writeTokens(f, vocab, document{ids: []int32{1, 2, 3}, class: Ignored}, document{class: Ignored}, document{ids: []int32{int32(vocab - 1), 5}, class: Ignored})
 		})
 		if err != nil {

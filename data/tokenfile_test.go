@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trireme/internal/disk"
+	"trireme/internal/durable"
 )
 
 // writeTokens writes documents as a token file.
@@ -125,7 +126,7 @@ func TestTokenFileHoldsDocuments(t *testing.T) {
 func tokenBytes(t testing.TB) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x")
-	err := atomically(path, func(file *os.File) error {
+	err := durable.Replace(path, 0o600, func(file *os.File) error {
 		return writeTokens(file, 100, document{ids: []int32{1, 2, 3}, labels: []int32{1, Ignored, 9}, class: 2}, document{ids: []int32{4}, hidden: []bool{true}, class: Ignored})
 	})
 	if err != nil {

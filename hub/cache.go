@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"trireme/internal/durable"
 )
 
 // readRef is the commit that a revision was when it was last fetched; "" where it was not.
@@ -134,15 +136,7 @@ func replace(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	tmp, err := vacant(path)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(tmp, b, 0o644); err != nil {
-		os.Remove(tmp) // the first error is the one to tell
-		return err
-	}
-	return rename(tmp, path)
+	return durable.WriteFile(path, b)
 }
 
 // vacant is a name beside path that no other process takes.

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"trireme/internal/flock"
 )
 
 // downloads is how many files are fetched at once.
@@ -56,11 +58,19 @@ func (s *session) locate(ctx context.Context, d *download) error {
 // fetch brings a file's blob into the cache, unless it is there or another process brings it,
 // and links it.
 func (s *session) fetch(ctx context.Context, d *download) error {
-	unlock, err := lockFile(ctx, d.lock(d.tag), func() {
-		s.show.note("%s: waiting for another process that fetches it", d.name)
-	})
-	if err != nil {
-		return err
+	lock := d.lock(d.tag) // which huggingface_hub takes too
+	err := os.MkdirAll(filepath.Dir(lock), 0o755)
+	var unlock func() error
+	if err == nil {
+		unlock, err = flock.Wait(ctx, lock, 0o664, func() {
+			s.show.note("%s: waiting for another process that fetches it", d.name)
+		})
+	}
+	switch {
+	case ctx.Err() != nil:
+		return stopped(ctx)
+	case err != nil:
+		return fmt.Errorf("hub: %w", err)
 	}
 	defer unlock()
 	if d.hasBlob(d.tag, d.size) {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"trireme/internal/durable"
 )
 
 // JSONL writes a line a record: metrics.jsonl, whose names other programs rely on. Each line
@@ -93,31 +95,23 @@ func truncate(path string, last int64) error {
 		return err
 	}
 	defer old.Close()
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*") // as durable.Sweep knows it
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails once it is renamed
-	defer tmp.Close()
-	w, r := bufio.NewWriter(tmp), bufio.NewReader(old)
-	for {
-		line, err := r.ReadBytes('\n')
-		if err == io.EOF {
-			break // what has no line end was torn
+	return durable.Replace(path, 0o644, func(tmp *os.File) error {
+		w, r := bufio.NewWriter(tmp), bufio.NewReader(old)
+		for {
+			line, err := r.ReadBytes('\n')
+			if err == io.EOF {
+				return w.Flush() // what has no line end was torn
+			}
+			if err != nil {
+				return err
+			}
+			rec, eval, err := Parse(bytes.TrimSpace(line))
+			if err != nil || rec != nil && rec.Step > last || eval != nil && eval.Step > last {
+				continue
+			}
+			w.Write(line)
 		}
-		if err != nil {
-			return err
-		}
-		rec, eval, err := Parse(bytes.TrimSpace(line))
-		if err != nil || rec != nil && rec.Step > last || eval != nil && eval.Step > last {
-			continue
-		}
-		w.Write(line)
-	}
-	if err := errors.Join(w.Flush(), tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	})
 }
 
 // setAside gives an older file the first free name.

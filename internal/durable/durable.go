@@ -10,40 +10,36 @@ import (
 	"regexp"
 )
 
-// WriteFile replaces the file at path by data, with mode 0644, and returns when both the bytes and
-// the name are on the disk. It writes a temporary file in the same directory and renames it; after
-// an error, an *fs.PathError of path, the old file is as it was and the temporary file is gone.
-// Concurrent calls are safe: one of them wins.
+// WriteFile replaces the file at path by data, with mode 0644. It is Replace for what is in memory.
 func WriteFile(path string, data []byte) error {
-	if err := write(path, data); err != nil {
-		return &fs.PathError{Op: "write", Path: path, Err: cause(err)}
-	}
-	return nil
+	return Replace(path, 0o644, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
 }
 
-func write(path string, data []byte) (err error) {
+// Replace replaces the file at path by what fill writes, and returns when both the bytes and the name
+// are on the disk. It writes a temporary file in the same directory and renames it; after an error the
+// old file is as it was and the temporary file is gone. An error of fill is returned as it is, but for
+// the temporary file's name; others are an *fs.PathError of path. Concurrent calls are safe: one of
+// them wins.
+func Replace(path string, perm fs.FileMode, fill func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
 	if err != nil {
-		return err
+		return of(path, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
-	}
-	for _, do := range []func() error{func() error { return f.Chmod(0o644) }, f.Sync, f.Close} {
-		if err = do(); err != nil {
-			return err
+	defer os.Remove(f.Name()) // fails once it is renamed
+	defer f.Close()
+	for _, do := range []func() error{
+		func() error { return fill(f) }, func() error { return f.Chmod(perm) }, f.Sync, f.Close,
+		func() error { return os.Rename(f.Name(), path) },
+		func() error { return SyncDir(filepath.Dir(path)) },
+	} {
+		if err := do(); err != nil {
+			return of(path, err)
 		}
 	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return SyncDir(filepath.Dir(path))
+	return nil
 }
 
 // temporary is the name that write gives its temporary files.
@@ -61,17 +57,17 @@ func Sweep(dir string) error {
 	return err
 }
 
-// cause is an error without the temporary file's name.
-func cause(err error) error {
-	var path *fs.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &path):
-		return path.Err
-	case errors.As(err, &link):
-		return link.Err
+// of is an error of the system with path in place of the temporary file's name.
+func of(path string, err error) error {
+	switch system := err.(type) {
+	case *fs.PathError:
+		err = system.Err
+	case *os.LinkError:
+		err = system.Err
+	default:
+		return err
 	}
-	return err
+	return &fs.PathError{Op: "write", Path: path, Err: err}
 }
 
 // SyncDir makes the names in a directory durable.

@@ -1,6 +1,8 @@
 package durable_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -39,6 +41,34 @@ func TestWriteFileFails(t *testing.T) {
 		t.Error("a file was written where there is no directory")
 	}
 	onlyEntry(t, dir, "taken")
+}
+
+// TestReplaceFails: an error in the middle of writing leaves the old file, and keeps what it says.
+func TestReplaceFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.json")
+	if err := durable.Replace(path, 0o600, func(f *os.File) error { _, err := f.WriteString("old"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("no more rows")
+	for _, fill := range []func(*os.File) error{
+		func(f *os.File) error { f.WriteString("ne"); return broken },
+		func(f *os.File) error { f.WriteString("ne"); f.Close(); _, err := f.WriteString("w"); return err },
+		func(f *os.File) error { f.WriteString("ne"); return f.Close() }, // so that its own calls fail
+	} {
+		err := durable.Replace(path, 0o600, fill)
+		var named *fs.PathError
+		if !errors.Is(err, broken) && (!errors.As(err, &named) || named.Path != path) {
+			t.Errorf("%v: want it of %s", err, path)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+			t.Errorf("%q, %v: want the old content", got, err)
+		}
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+	onlyEntry(t, dir, "a.json")
 }
 
 func TestSweep(t *testing.T) {

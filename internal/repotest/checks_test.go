@@ -52,7 +52,7 @@ func checkImports(files []*file) []string {
 			case !ok, !listed, toLayer < layer: // an unlisted target is reported at its own files
 			case toLayer > layer:
 				out = append(out, fmt.Sprintf("%s: %s (layer %d) imports %s (layer %d): imports point down. let %s declare the small interface it needs and be given it, or move the code up", where, f.pkg, layer, to, toLayer, f.pkg))
-			case toEntry != entry && beside[entry] != toEntry:
+			case toEntry != entry && !slices.Contains(beside[entry], toEntry):
 				out = append(out, fmt.Sprintf("%s: %s imports %s of its own layer (%d). packages of a layer do not know each other: move what both need down, or what joins them up", where, f.pkg, to, layer))
 			}
 			for _, b := range bans {

@@ -10,7 +10,7 @@ import (
 // in a lower layer. A new package needs a line here.
 var layers = [][]string{
 	0:  {"internal/fault"},
-	1:  {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
+	1:  {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/kernel", "internal/rundir", "launch"},
 	3:  {"tensor"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive"},
@@ -23,10 +23,12 @@ var layers = [][]string{
 }
 
 // beside lists imports within one layer that are meant.
-var beside = map[string]string{
-	"internal/impl": "internal/cpuid",
-	"internal/conf": "internal/filekind",
-	"tokenizer":     "internal/filekind",
+var beside = map[string][]string{
+	"internal/impl": {"internal/cpuid"},
+	"internal/conf": {"internal/filekind"},
+	"tokenizer":     {"internal/filekind"},
+	"hub":           {"internal/durable", "internal/flock"},
+	"monitor":       {"internal/durable"},
 }
 
 // outside lists packages that are in no layer: nothing imports them.

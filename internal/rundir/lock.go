@@ -11,9 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"golang.org/x/sys/unix"
-
-	"trireme/internal/fault"
+	"trireme/internal/flock"
 )
 
 // lockName is the file in a run's directory that its processes lock.
@@ -60,7 +58,7 @@ type Lock struct {
 func Acquire(dir string) (*Lock, error) {
 	path := filepath.Join(dir, lockName)
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		f, held, err := try(path)
+		f, held, err := flock.Try(path, 0o644)
 		if err != nil {
 			return nil, err
 		}
@@ -77,23 +75,6 @@ func Acquire(dir string) (*Lock, error) {
 			return nil, &InUse{dir, o}
 		}
 	}
-}
-
-// try opens the file at path and locks it, unless another process holds it.
-func try(path string) (f *os.File, held bool, err error) {
-	if f, err = openRegular(path, os.O_RDWR|os.O_CREATE); err != nil {
-		return nil, false, err
-	}
-	switch err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
-	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
-		return f, false, nil
-	case err != nil:
-		return nil, false, errors.Join(fault.Try(fmt.Errorf("lock %s: %w", path, err), "a directory on a file system that has locks (flock)"), f.Close())
-	}
-	// The directory may have been renamed in between: then this is another run's lock.
-	here, err := os.Stat(path)
-	mine, err2 := f.Stat()
-	return f, err == nil && err2 == nil && os.SameFile(here, mine), nil
 }
 
 // own writes this process into a file that it has locked; left is who was there.
@@ -115,13 +96,13 @@ func own(f *os.File, left Owner) (*Lock, error) {
 
 // Busy returns an *InUse where another process holds the lock of a directory. It changes nothing.
 func Busy(dir string) error {
-	f, err := openRegular(filepath.Join(dir, lockName), os.O_RDONLY)
+	f, err := flock.Open(filepath.Join(dir, lockName), os.O_RDONLY, 0)
 	if err != nil {
 		return nil // there is no lock, or Acquire will say what is wrong with it
 	}
 	defer f.Close()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		if !flock.Held(f) {
 			return nil
 		}
 		switch o := read(f); {
@@ -131,23 +112,6 @@ func Busy(dir string) error {
 			return &InUse{dir, o}
 		}
 	}
-}
-
-// openRegular opens a file without waiting for a pipe's other end, and refuses anything but a
-// regular file.
-func openRegular(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fault.Try(fmt.Errorf("%s is not a regular file", path), "remove it")
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 // read is who a lock's file names.
