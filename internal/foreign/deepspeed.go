@@ -50,6 +50,7 @@ func (r *reader) engine(doc conf.Value) {
 	r.batch()
 	r.halves()
 	r.partition()
+	r.optimizer()
 	r.unset()
 	r.walk(doc, "", deepspeedKeys())
 }

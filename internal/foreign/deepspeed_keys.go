@@ -24,9 +24,9 @@ func deepspeedKeys() keys {
 		"gradient_accumulation_steps":    elsewhere("`training.gradient_accumulation_steps`"),
 		"gradient_clipping":              settled(to("training.max_grad_norm", number)),
 		"optimizer": group(keys{
-			"type":          custom("AdamW, by any name that DeepSpeed has for it; refused: others", optimizerType),
-			"params":        {under: optimizerKeys(), when: isAdam},
-			"legacy_fusion": silent("AdamW has one implementation"),
+			"type":          custom("`training.optimizer`: adamw, adam, lamb, lion, adagrad, sgd or muon; refused: others", optimizerType),
+			"params":        {under: optimizerKeys(), when: isOptimizer},
+			"legacy_fusion": silent("an optimizer has one implementation"),
 		}),
 		"scheduler": group(keys{
 			"type":   custom("`training.lr_scheduler`: WarmupLR, WarmupDecayLR or WarmupCosineLR; refused: others", schedulerType),
@@ -47,8 +47,8 @@ func deepspeedKeys() keys {
 		"sparse_gradients":                   ignored("gradients of embeddings are dense"),
 		"disable_allgather":                  ignored(oneWay),
 		"allgather_size":                     ignored(oneWay),
-		"zero_allow_untested_optimizer":      silent("AdamW works at every stage"),
-		"zero_force_ds_cpu_optimizer":        silent("AdamW has one implementation"),
+		"zero_allow_untested_optimizer":      silent("every optimizer works at every stage"),
+		"zero_force_ds_cpu_optimizer":        silent("an optimizer has one implementation"),
 		"checkpoint":                         group(engineCheckpointKeys()),
 		"load_universal_checkpoint":          silent(anyWorld),
 		"aio":                                ignored("offloaded state is read and written in blocks of its sub-groups, with direct I/O"),
@@ -202,7 +202,7 @@ func brainKeys() keys {
 		"immediate_grad_update":         silent("gradients are always summed as backward makes them"),
 		"check_grad_overflow":           only("true", "a step with a gradient that is not finite is always skipped"),
 		"bf16_master_weights_and_grads": must("false", "masters and gradients at rest are float32"),
-		"bf16_optimizer_states":         must("false", "the optimizer's state is float32"),
+		"bf16_optimizer_states":         custom("true is `training.optimizer: adamw_bf16`; refused with others than AdamW", narrowState),
 	}
 }
 

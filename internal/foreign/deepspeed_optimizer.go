@@ -9,62 +9,169 @@ import (
 	"trireme/internal/fault"
 )
 
-// adams are DeepSpeed's names for Adam with decoupled weight decay, which is AdamW.
-var adams = []string{"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam", "CPUAdam"}
-
-// otherOptimizers are those that DeepSpeed has, or had, beside AdamW.
-var otherOptimizers = []string{
-	"Adagrad", "Lamb", "FusedLamb", "Lion", "Muon", "MuAdam", "MuAdamW", "MuSGD", "OneBitAdam", "OneBitLamb", "ZeroOneAdam", "SGD", "Adafactor", "RMSprop",
+// engineOptimizer is an optimizer of DeepSpeed's that is here.
+type engineOptimizer struct {
+	ours string
+	// lr is DeepSpeed's default; "" is for the trainer's, as weight_decay's then is too.
+	lr string
+	// params are names of parameters, the same here: below training.optimizer.
+	params []string
+	// silent are parameters, as pairs, whose defaults are others there.
+	silent []string
 }
 
-// optimizerType is AdamW by any of its names.
+// paths of parameters that have keys of their own with Adam.
+var adamPaths = map[string]string{"betas": "training.betas", "eps": "training.eps"}
+
+// engineOptimizers are by their names in lower case. DeepSpeed takes the class of torch.optim where a
+// name is not its own.
+var engineOptimizers = func() map[string]engineOptimizer {
+	adam := engineOptimizer{ours: "adamw", params: []string{"betas", "eps", "bias_correction"}}
+	lamb := engineOptimizer{ours: "lamb", lr: "0.001", params: []string{"betas", "eps", "bias_correction", "eps_inside_sqrt", "max_coeff", "min_coeff"}, silent: []string{"betas", "[0.9, 0.999]"}}
+	lion := engineOptimizer{ours: "lion", lr: "0.001", params: []string{"betas"}, silent: []string{"betas", "[0.9, 0.999]"}}
+	return map[string]engineOptimizer{
+		"adam": adam, "adamw": adam, "fusedadam": adam, "deepspeedcpuadam": adam, "cpuadam": adam,
+		"lamb": lamb, "fusedlamb": lamb, "lion": lion, "fusedlion": lion, "deepspeedcpulion": lion,
+		"adagrad": {ours: "adagrad", lr: "0.01", params: []string{"lr_decay", "initial_accumulator_value", "eps"}},
+		"sgd":     {ours: "sgd", lr: "0.001", params: []string{"momentum", "dampening", "nesterov"}},
+		"muon":    {ours: "muon", lr: "0.02", params: []string{"momentum", "betas", "eps"}},
+	}
+}()
+
+// otherOptimizers are those that DeepSpeed has, or had, and that are not here.
+var otherOptimizers = []string{"MuAdam", "MuAdamW", "MuSGD", "OneBitAdam", "OneBitLamb", "ZeroOneAdam", "Adafactor", "RMSprop"}
+
+// optimizer assigns the optimizer's name, before its parameters, and its defaults.
+func (r *reader) optimizer() {
+	k, ok := r.find("optimizer", "type")
+	if !ok {
+		return
+	}
+	o, ok := engineOptimizers[strings.ToLower(k.Text)]
+	if !ok || k.Kind != conf.Scalar {
+		return // optimizerType says so
+	}
+	name := o.ours
+	for _, mode := range []string{"adam_w_mode", "adamw_mode"} {
+		if m, ok := r.find("optimizer", "params", mode); ok && !r.isTrue("optimizer", "params", mode) && !strings.EqualFold(k.Text, "AdamW") && m.Kind == conf.Scalar {
+			name = "adam"
+		}
+	}
+	for _, group := range []string{"bf16", "bfloat16"} {
+		if r.isTrue(group, "bf16_optimizer_states") && name == "adamw" {
+			name = "adamw_bf16"
+		}
+	}
+	r.assign(k, "training.optimizer", name)
+	if o.lr == "" {
+		return
+	}
+	for path, value := range map[string]string{"lr": o.lr, "weight_decay": "0"} {
+		if _, given := r.find("optimizer", "params", path); !given {
+			r.byDefault(engineDefault, map[string]string{"lr": "training.learning_rate", "weight_decay": "training.weight_decay"}[path], value)
+		}
+	}
+	for i := 0; i < len(o.silent); i += 2 {
+		if _, given := r.find("optimizer", "params", o.silent[i]); !given {
+			r.assign(k, "training.optimizer."+o.silent[i], o.silent[i+1])
+		}
+	}
+}
+
+// narrowState refuses state in bfloat16 with others than AdamW.
+func narrowState(r *reader, k key) {
+	if on, err := k.Bool(); !r.right(k, boolean) || !on || err != nil {
+		return
+	}
+	for _, a := range r.set {
+		if a.Path == "training.optimizer" && a.Value != "adamw_bf16" {
+			r.fail(k, "is true: the state of %s is float32. try: false, or AdamW", a.Value)
+		}
+	}
+}
+
+// optimizerType refuses what is not here.
 func optimizerType(r *reader, k key) {
 	if !r.right(k, word) {
 		return
 	}
 	if slices.ContainsFunc(otherOptimizers, func(name string) bool { return strings.EqualFold(name, k.Text) }) {
-		r.fail(k, "%s is not available; AdamW is. try: \"type\": \"AdamW\"", k.Text)
+		r.fail(k, "%s is not available; AdamW, Adam, SGD, Lion, Adagrad, Lamb and Muon are. try: \"type\": \"AdamW\"", k.Text)
 		return
 	}
 	names := map[string]string{}
-	for _, name := range adams {
+	for _, name := range []string{"Adam", "AdamW", "FusedAdam", "DeepSpeedCPUAdam", "CPUAdam", "Lamb", "FusedLamb", "Lion", "FusedLion", "DeepSpeedCPULion", "Adagrad", "SGD", "Muon"} {
 		names[name] = ""
 	}
-	if _, ok := r.choose(k, names); !ok || strings.EqualFold(k.Text, "AdamW") {
-		return // AdamW decays apart from the gradient whatever adam_w_mode is
-	}
-	decay, _ := r.find("optimizer", "params", "weight_decay")
-	mode, ok := r.find("optimizer", "params", "adam_w_mode")
-	if ok && !r.isTrue("optimizer", "params", "adam_w_mode") && asks(decay.Value) {
-		r.fail(mode, "is %s, which adds weight_decay %s to the gradient (Adam with L2); AdamW, which is available, decays apart from it. try: true", mode.Text, decay.Text)
-	}
+	r.choose(k, names)
 }
 
-// isAdam says whether the optimizer's parameters are AdamW's: with another type, that is the error.
-func isAdam(r *reader, _ key) bool {
+// isOptimizer says whether the optimizer's parameters are of one that is here: with another type, that
+// is the error.
+func isOptimizer(r *reader, _ key) bool {
 	k, ok := r.find("optimizer", "type")
-	return !ok || slices.ContainsFunc(adams, func(name string) bool { return strings.EqualFold(name, k.Text) })
+	_, known := engineOptimizers[strings.ToLower(k.Text)]
+	return !ok || known
 }
 
 func optimizerKeys() keys {
-	return keys{
+	ks := keys{
 		"lr": custom("`training.learning_rate`, unless the scheduler has warmup_max_lr", func(r *reader, k key) {
 			if peak, ok := r.find("scheduler", "params", "warmup_max_lr"); (!ok || isAuto(peak.Value)) && !r.decaysFromOwn() {
 				settled(to("training.learning_rate", number)).apply(r, k)
 			}
 		}),
-		"betas":                 settled(numbers("training.betas", 2)),
-		"eps":                   settled(to("training.eps", number)),
 		"weight_decay":          settled(to("training.weight_decay", number)),
-		"bias_correction":       must("true", "AdamW without the correction of its moments, which begin at zero, is not available"),
 		"amsgrad":               must("false", "AMSGrad is not available"),
-		"adam_w_mode":           elsewhere("must be true with Adam and weight decay: L2 in the gradient is not available"),
-		"adamw_mode":            must("true", "Adam with L2 in the gradient is not available"),
-		"torch_adam":            silent("AdamW has one implementation"),
+		"adam_w_mode":           elsewhere("false is `training.optimizer: adam` with Adam: L2 in the gradient"),
+		"adamw_mode":            elsewhere("as adam_w_mode"),
+		"torch_adam":            silent("an optimizer has one implementation"),
 		"set_grad_none":         silent("gradients are not kept between steps"),
-		"fp32_optimizer_states": only("true", "the optimizer's state is float32"),
+		"fp32_optimizer_states": only("true", "bf16.bf16_optimizer_states keeps Adam's state in bfloat16"),
 		"max_grad_norm":         must("0", "DeepSpeed clips by gradient_clipping"),
+		"ns_method":             silent("both of DeepSpeed's methods compute the same matrix"),
 	}
+	for _, name := range []string{"muon_lr", "adam_lr"} {
+		ks[name] = custom("must be lr: Muon and the AdamW beside it have one learning rate", func(r *reader, k key) {
+			if lr, ok := r.find("optimizer", "params", "lr"); !ok || !sameText(k.Value, lr.Text) {
+				r.fail(k, "is %s: Muon and the AdamW beside it have one learning rate, lr. try: remove the key, and training.parameter_groups with an lr_factor", k.Text)
+			}
+		})
+	}
+	for _, o := range engineOptimizers {
+		for _, name := range o.params {
+			ks[name] = custom("`training.optimizer."+name+"`", optimizerParam)
+		}
+	}
+	for name, path := range adamPaths {
+		ks[name] = custom("`"+path+"` with Adam and Muon, `training.optimizer."+name+"` with others", optimizerParam)
+	}
+	return ks
+}
+
+// optimizerParam assigns a parameter that the optimizer has.
+func optimizerParam(r *reader, k key) {
+	t, ok := r.find("optimizer", "type")
+	o := engineOptimizers["adamw"]
+	if ok {
+		o = engineOptimizers[strings.ToLower(t.Text)]
+	}
+	if !slices.Contains(o.params, k.name()) {
+		r.fail(k, "is no parameter of %s, which has %s. try: remove the key", t.Text, strings.Join(o.params, ", "))
+		return
+	}
+	path := "training.optimizer." + k.name()
+	if p := adamPaths[k.name()]; p != "" && (o.ours == "adamw" || o.ours == "muon") { // Muon leaves parameters to AdamW
+		path = p
+	}
+	of := to(path, number)
+	switch k.name() {
+	case "betas":
+		of = numbers(path, 2)
+	case "bias_correction", "eps_inside_sqrt", "nesterov":
+		of = to(path, boolean)
+	}
+	settled(of).apply(r, k)
 }
 
 // otherSchedules are DeepSpeed's that are not here, with what to write instead.

@@ -146,7 +146,7 @@ var found = map[string]string{
 	"axolotl/zero1.json":                             "zero_1 float32",
 	"axolotl/zero2.json":                             "shard_grad_op float32",
 	"axolotl/zero3_bf16_cpuoffload_all.json":         "full_shard bfloat16",
-	"deepspeed/deepspeed_bsz24_fp16_config.json":     "bias_correction",
+	"deepspeed/deepspeed_bsz24_fp16_config.json":     "zero_1 float16",
 	"deepspeed/ds_config_func_bs8_zero0_gas3.json":   "no_shard float16",
 	"dolly/a100_config.json":                         "full_shard bfloat16",
 	"llamafactory/ds_z3_offload_config.json":         "full_shard float32",
