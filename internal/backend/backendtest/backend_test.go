@@ -46,17 +46,14 @@ func TestCPU(t *testing.T) {
 	}
 }
 
-// TestFallbacks: every composite as it is made of a core's operations, on each core.
+// TestFallbacks: every composite as the formula that it has in operations of a core.
 func TestFallbacks(t *testing.T) {
-	fast, err := cpu.New(cpu.Options{Threads: 1, Reserve: 1 << 30})
+	b, err := cpu.New(cpu.Options{Threads: 1, Reserve: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer fast.Close()
-	suite := &backendtest.Suite{}
-	for _, core := range []tensor.Core{fast, naive.New()} {
-		t.Run(core.Name(), func(t *testing.T) { suite.Run(t, compose.Of(core), backendtest.Options{}) })
-	}
+	defer b.Close()
+	(&backendtest.Suite{}).Run(t, compose.Of(b), backendtest.Options{Composed: true})
 }
 
 // TestMeta: the same calls on shapes alone, with the same counts.
@@ -65,4 +62,6 @@ func TestMeta(t *testing.T) {
 }
 
 // TestNaive: the specification in its tensors' own types keeps the contract.
-func TestNaive(t *testing.T) { (&backendtest.Suite{}).Run(t, naive.New(), backendtest.Options{}) }
+func TestNaive(t *testing.T) {
+	(&backendtest.Suite{}).Run(t, naive.New(), backendtest.Options{Composed: true})
+}

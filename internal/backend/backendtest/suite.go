@@ -19,6 +19,10 @@ type Options struct {
 	// CountsOnly is for backends whose tensors have no contents: only shapes and the meter
 	// are looked at.
 	CountsOnly bool
+	// Composed is for backends that have composites as formulas: values in between are counted.
+	// Others count operands alone, so that the plan, which is counted on one of them, is what
+	// is measured on another.
+	Composed bool
 }
 
 // Suite runs on one backend after another; what the specification says is worked out once.
@@ -185,11 +189,15 @@ func (s *suite) run(t *testing.T, c call, types string, mix func(int) tensor.DTy
 		xs, got, want = append(xs, x), append(got, x.got), append(want, x.want)
 		bytesOut += int64(x.whole.Bytes())
 	}
+	s.b.Meter().ResetPeak()
 	c.run(s.b, got)
 	s.b.Sync()
 	use := s.b.Meter().Read()
 	if live := use.LiveTotal - rest.LiveTotal; live != bytesOut || use.Live[tensor.Activations]-rest.Live[tensor.Activations] != bytesOut {
 		t.Errorf("%d bytes are live after it, %d were before", live, bytesOut)
+	}
+	if peak := use.PeakTotal - rest.LiveTotal; peak != bytesOut && !s.Composed {
+		t.Errorf("%d bytes are live during it, its operands are %d", peak, bytesOut)
 	}
 	if !s.CountsOnly {
 		name := c.name + "/" + types

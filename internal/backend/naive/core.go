@@ -87,6 +87,8 @@ func (b *Backend) Iota(dst *tensor.Tensor, dim int) {
 	each(dst, func(i, j int) { seti(dst, i, j, int64([2]int{i, j}[dim])) })
 }
 
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
 var functions = [...]func(float64) float64{
 	tensor.Abs: math.Abs, tensor.Exp: math.Exp, tensor.Log: math.Log, tensor.Log1p: math.Log1p, tensor.Sqrt: math.Sqrt,
 	tensor.Tanh: math.Tanh, tensor.Erf: math.Erf, tensor.Logistic: sigmoid, tensor.Sin: math.Sin, tensor.Cos: math.Cos, tensor.Floor: math.Floor,

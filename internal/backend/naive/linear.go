@@ -53,24 +53,6 @@ func matmul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	write(dst, out, op.Accumulate)
 }
 
-// AddBias adds a row to each row.
-func (b *Backend) AddBias(dst, x, bias *tensor.Tensor) {
-	u := read(x)
-	for i := range u {
-		u[i] += get(bias, 0, i%x.Width())
-	}
-	write(dst, u, false)
-}
-
-// BiasGrad sums rows.
-func (b *Backend) BiasGrad(dbias, dy *tensor.Tensor, accumulate bool) {
-	out := make([]float64, dy.Width())
-	for i, v := range read(dy) {
-		out[i%len(out)] += v
-	}
-	write(dbias, out, accumulate)
-}
-
 // sees says whether position i of a sequence attends to j.
 func sees(p tensor.AttentionParams, docs *tensor.Tensor, row0, i, j int) bool {
 	switch {

@@ -4,15 +4,23 @@ import (
 	"math"
 
 	"trireme/tensor"
+	"trireme/tensor/compose"
 )
 
 // Backend computes in float64. It is used by one goroutine at a time.
-type Backend struct{ meter tensor.Meter }
+type Backend struct {
+	compose.Ops
+	meter tensor.Meter
+}
 
 var _ tensor.Backend = (*Backend)(nil)
 
 // New makes a backend; its tensors lie on the Go heap.
-func New() *Backend { return &Backend{} }
+func New() *Backend {
+	b := &Backend{}
+	b.Ops = compose.For(b)
+	return b
+}
 
 // Name is naive.
 func (b *Backend) Name() string { return "naive" }
@@ -126,33 +134,3 @@ func (b *Backend) Fill(dst *tensor.Tensor, v float64) {
 		}
 	}
 }
-
-// ScaleBy multiplies by a computed factor.
-func (b *Backend) ScaleBy(dst, x, factor *tensor.Tensor) {
-	v := read(x)
-	for i := range v {
-		v[i] *= get(factor, 0, 0)
-	}
-	write(dst, v, false)
-}
-
-// Normal hashes the index (splitmix64) and transforms by Box and Muller. Its numbers are not
-// those of other backends, only as good.
-func (b *Backend) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std float64) {
-	out := make([]float64, dst.Elems())
-	for i := range out {
-		n := uint64(first) + uint64(i)
-		u, w := uniform(key.Seed^mix(key.Stream)^mix(2*n)), uniform(key.Seed^mix(key.Stream)^mix(2*n+1))
-		out[i] = std * math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*w)
-	}
-	write(dst, out, false)
-}
-
-func mix(z uint64) uint64 {
-	z += 0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-func uniform(z uint64) float64 { return (float64(mix(z)>>11) + 0.5) / (1 << 53) }
