@@ -25,7 +25,12 @@ func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Te
 	s := On(o.c)
 	defer s.End()
 	u := &update{Scope: s, p: Column(p), hyper: hyper}
-	for _, t := range state {
+	k := rule.States()
+	bytes := len(state) == 2*k && k > 0
+	for i, t := range state[:k] {
+		if bytes {
+			t = s.ofBytes(t, state[k+i], !tensor.Unsigned(rule, i))
+		}
 		u.s = append(u.s, Column(t))
 	}
 	begun := s.Binary(ends.Reshape(1, ends.Elems()), s.Iota(tensor.I64, n, 1, 0), tensor.Le)
@@ -34,8 +39,14 @@ func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Te
 	p1, s1 := u.next(rule)
 	apply := s.With(element(scalars, tensor.ScalarApply), tensor.Ne, 0)
 	s.Put(p, s.Select(apply, p1, u.p), false)
-	for i, t := range state {
-		s.Put(t, s.Select(apply, s1[i], u.s[i]), false)
+	for i, t := range state[:k] {
+		if !bytes {
+			s.Put(t, s.Select(apply, s1[i], u.s[i]), false)
+			continue
+		}
+		codes, scales := s.toBytes(s1[i], !tensor.Unsigned(rule, i))
+		s.Put(t, s.Select(apply, codes, Column(t)), false)
+		s.Put(state[k+i], s.Select(apply, scales, Column(state[k+i])), false)
 	}
 }
 
@@ -59,18 +70,37 @@ func (u *update) decayed() *tensor.Tensor {
 	return u.Mul(u.p, u.each(u.From(1, u.Mul(u.input(tensor.InputLR), u.input(tensor.InputDecay)))))
 }
 
+// regularized is d + decay p.
+func (u *update) regularized() *tensor.Tensor {
+	return u.Add(u.d, u.Mul(u.p, u.each(u.input(tensor.InputDecay))))
+}
+
 // next is what the rules' formulas say (tensor/rules.go).
 func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Tensor) {
 	lr := u.input(tensor.InputLR)
 	switch r := rule.(type) {
 	case tensor.AdamW:
-		m, v := u.mix(r.Beta1, u.s[0], u.d), u.mix(r.Beta2, u.s[1], u.Mul(u.d, u.d))
+		d, kept := u.d, u.p
+		if r.L2 {
+			d = u.regularized()
+		} else {
+			kept = u.decayed()
+		}
+		m, v := u.mix(r.Beta1, u.s[0], d), u.mix(r.Beta2, u.s[1], u.Mul(d, d))
 		rate := u.each(u.Div(lr, u.input(tensor.AdamBias1)))
 		root := u.each(u.Unary(u.input(tensor.AdamBias2), tensor.Sqrt))
 		scale := u.With(u.Div(u.Unary(v, tensor.Sqrt), root), tensor.Add, r.Eps)
-		return u.Sub(u.decayed(), u.Div(u.Mul(rate, m), scale)), []*tensor.Tensor{m, v}
+		return u.Sub(kept, u.Div(u.Mul(rate, m), scale)), []*tensor.Tensor{m, v}
+	case tensor.Adagrad:
+		d := u.regularized()
+		sum := u.Add(u.Add(u.s[0], u.each(u.input(tensor.AdagradInitial))), u.Mul(d, d))
+		scale := u.With(u.Unary(sum, tensor.Sqrt), tensor.Add, r.Eps)
+		return u.Sub(u.p, u.Div(u.Mul(u.each(lr), d), scale)), []*tensor.Tensor{sum}
+	case tensor.Average:
+		away := u.Sub(u.p, u.s[0])
+		return u.p, []*tensor.Tensor{u.Add(u.s[0], u.Mul(away, u.each(u.input(tensor.AverageNew))))}
 	case tensor.SGD:
-		d := u.Add(u.d, u.Mul(u.p, u.each(u.input(tensor.InputDecay))))
+		d := u.regularized()
 		if r.Momentum != 0 {
 			m := u.Add(u.With(u.s[0], tensor.Mul, r.Momentum), u.Mul(d, u.each(u.input(tensor.SGDNew))))
 			s = []*tensor.Tensor{m}

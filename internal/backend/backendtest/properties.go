@@ -3,9 +3,11 @@ package backendtest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"trireme/tensor"
@@ -157,6 +159,72 @@ func (s *suite) exact(t *testing.T) {
 		acc.Release()
 		out.Release()
 		x.Release()
+	}
+}
+
+// bytes: an update of state in bytes is that of the numbers they stand for, and leaves the nearest
+// bytes of the result.
+func (s *suite) bytes(t *testing.T) {
+	if s.CountsOnly {
+		return
+	}
+	const n = 2*tensor.StateBlock + 44
+	rng := rand.New(rand.NewPCG(11, 11))
+	scales, put := []float64{0.5, 0x1p-10, 0}, func(dt tensor.DType, v []float64) *tensor.Tensor { return s.put(dt, v) }
+	for _, name := range slices.Sorted(maps.Keys(updates)) {
+		u := updates[name]
+		k := u.rule.States()
+		var codes, wide [][]float64
+		for i := range k {
+			m, _ := tensor.DynamicMap(!tensor.Unsigned(u.rule, i))
+			c, w := make([]float64, n), make([]float64, n)
+			for j := range c {
+				c[j] = float64(rng.IntN(256))
+				w[j] = float64(m[int(c[j])]) * scales[j/tensor.StateBlock]
+			}
+			codes, wide = append(codes, c), append(wide, w)
+		}
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = rng.NormFloat64()
+		}
+		run := func(state []*tensor.Tensor) (p []byte) {
+			x, g, ends := put(tensor.F32, values), put(tensor.F32, values), put(tensor.I64, []float64{n})
+			hyper, scalars := put(tensor.F64, u.hyper), put(tensor.F64, []float64{2, 1, 0.25, 1, 12})
+			s.b.Update(u.rule, x, state, g, ends, hyper.Reshape(1, len(u.hyper)), scalars)
+			p = s.bits(x)
+			for _, x := range []*tensor.Tensor{x, g, ends, hyper, scalars} {
+				x.Release()
+			}
+			return p
+		}
+		var narrow, full []*tensor.Tensor
+		for i := range k {
+			narrow, full = append(narrow, put(tensor.U8, codes[i])), append(full, put(tensor.F32, wide[i]))
+		}
+		for range k {
+			narrow = append(narrow, put(tensor.F32, scales))
+		}
+		if !bytes.Equal(run(narrow), run(full)) {
+			t.Errorf("%s: parameters are others than with the state in float32", name)
+		}
+		for i := range k {
+			m, _ := tensor.DynamicMap(!tensor.Unsigned(u.rule, i))
+			got, want, by := decode(tensor.U8, s.bits(narrow[i])), decode(tensor.F32, s.bits(full[i])), decode(tensor.F32, s.bits(narrow[k+i]))
+			for j := range got {
+				scale, least := by[j/tensor.StateBlock], math.Inf(1)
+				for _, v := range m {
+					least = min(least, math.Abs(float64(v)*scale-want[j]))
+				}
+				if d := math.Abs(float64(m[int(got[j])])*scale - want[j]); d > least+1e-6*scale {
+					t.Errorf("%s: state %d, element %d: byte %v is %v away from %v, another %v", name, i, j, got[j], d, want[j], least)
+					break
+				}
+			}
+		}
+		for _, x := range append(narrow, full...) {
+			x.Release()
+		}
 	}
 }
 

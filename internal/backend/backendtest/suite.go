@@ -50,6 +50,7 @@ func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
 	t.Run("normal", s.normal)
 	t.Run("again", s.again)
 	t.Run("exact", s.exact)
+	t.Run("bytes", s.bytes)
 	t.Run("shards", s.shards)
 	t.Run("copy", s.copies)
 	slices.Sort(s.digests)
