@@ -38,7 +38,7 @@ func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mesh, err := collective.NewMesh(worlds[0], 1, 1)
+	mesh, err := parallel.NewMesh(worlds[0], parallel.Extents{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 	for _, p := range model.Params(m) {
 		p.Frozen = true
 	}
-	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{})
+	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{})
 	if err == nil {
 		err = e.Init(3)
 	}

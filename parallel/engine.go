@@ -32,10 +32,9 @@ type Options struct {
 // by one goroutine.
 type Engine struct {
 	b         tensor.Backend
-	g         Groups
+	mesh      *Mesh
 	strategy  Strategy
-	at        place
-	chunks    []int // place.chunks
+	chunks    []int // Mesh.chunks
 	inOrder   bool  // Options.WorldInvariant
 	precision Precision
 	how       Gather
@@ -93,33 +92,30 @@ type flat struct {
 	pieces    []piece         // what this rank updates, in parts that are in memory at once
 
 	states
-	kept    *tensor.Tensor     // this rank's part of the copy of Groups.Reshard, until it is needed no more
+	kept    *tensor.Tensor     // this rank's part of the copy of Mesh.Reshard, until it is needed no more
 	written map[*nn.Param]bool // whose gradients are in the bucket
 }
 
-// New divides units among the ranks of g. Memory is taken at once, and so is space in files;
+// New divides units among the ranks of a mesh. Memory is taken at once, and so is space in files;
 // optimizer state begins at 0, and parameters are undefined until Init, or until what HeldParams or State
 // list is loaded, and then Refresh.
-func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, error) {
+func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error) {
 	if err := o.Offload.Suits(o.Strategy); err != nil {
 		return nil, err
 	}
 	o.Precision.check()
-	rank := g.World.Rank()
-	shards := g.Shard.Size()
 	e := &Engine{
-		b: b, g: g, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, how: o.Gather,
-		at:    place{replica: rank / shards, replicas: g.World.Size() / shards, shard: rank % shards, shards: shards},
+		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, how: o.Gather,
 		index: map[*nn.Unit]int{},
 		files: files{Offload: o.Offload, open: o.Files, hollow: tensor.Hollow(b)},
 	}
-	if g.Reshard != nil && g.Reshard.Size() == shards {
+	if m.Reshard != nil && m.Reshard.Size() == m.Extent(Shard) {
 		e.how.Keep = false // what it would keep is at rest in any case
 	}
 	if e.files.open == nil {
 		e.files.open = disk.Create
 	}
-	e.chunks = e.at.chunks()
+	e.chunks = m.chunks()
 	e.settings = settings(o.Optim, units)
 	owner := map[*nn.Param]*flat{}
 	add := func(f *flat) {
@@ -158,7 +154,7 @@ func New(b tensor.Backend, g Groups, units []*nn.Unit, o Options) (*Engine, erro
 			f.bind(f.param)
 		}
 	}
-	e.lane = newLane(g.World.Inline())
+	e.lane = newLane(m.World.Inline())
 	e.trace.uses = make([][]int, len(e.flats))
 	e.plan(false)
 	e.forget()
@@ -208,7 +204,7 @@ func (e *Engine) newFlat(u *nn.Unit, by optim.Optimizer, how optim.Grouping) *fl
 	}
 	slices.SortStableFunc(ps, func(a, b grouped) int { return a.group - b.group })
 	f := &flat{
-		layout: newLayout(ps, e.strategy, e.at, by == nil, block(by)), unit: u, frozen: by == nil,
+		layout: newLayout(ps, e.strategy, e.mesh, by == nil, block(by)), unit: u, frozen: by == nil,
 		written: map[*nn.Param]bool{}, optimizer: by,
 	}
 	if f.frozen {

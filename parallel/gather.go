@@ -14,7 +14,7 @@ type Gather struct {
 	// Ahead is the number of units whose gathers begin before the unit that computes, so that they
 	// run meanwhile.
 	Ahead int
-	// Keep keeps what has run forward for the backward pass: all of it, or, where Groups.Reshard is
+	// Keep keeps what has run forward for the backward pass: all of it, or, where Mesh.Reshard is
 	// given, the part that a rank holds of that group's copy, from which it is gathered again.
 	Keep bool
 }
@@ -91,7 +91,7 @@ func (e *Engine) wanted(f *flat, turn int) bool {
 	case next <= max(e.step.until, turn+1):
 		return true
 	}
-	return e.how.Keep && e.g.Reshard == nil && e.step.training
+	return e.how.Keep && e.mesh.Reshard == nil && e.step.training
 }
 
 // gather begins f's gather, unless it is gathered.
@@ -100,12 +100,12 @@ func (e *Engine) gather(f *flat) {
 		return
 	}
 	full := e.b.New(tensor.Gathered, f.param.DType(), f.padded)
-	group, part := e.g.Shard, f.param
+	group, part := e.mesh.Group(Shard), f.param
 	var through *tensor.Tensor
 	var ops []op
 	switch {
 	case f.kept != nil:
-		group, part = e.g.Reshard, f.kept
+		group, part = e.mesh.Reshard, f.kept
 	case isFar(f.param):
 		if part = full; f.divided() {
 			through = e.b.New(tensor.Params, f.param.DType(), f.layout.param.n())
@@ -140,15 +140,15 @@ func (e *Engine) arrive(f *flat) {
 	}
 }
 
-// release lets go of f after turn. Of what is needed on the way back Groups.Reshard keeps a copy.
+// release lets go of f after turn. Of what is needed on the way back Mesh.Reshard keeps a copy.
 func (e *Engine) release(f *flat, turn int) {
 	if f.values == arriving { // gathered ahead of a unit that did not run
 		e.arrive(f)
 	}
 	if _, used := e.trace.next(f, turn); !used {
 		f.drop()
-	} else if e.how.Keep && e.g.Reshard != nil && e.step.training && f.kept == nil {
-		own := f.full.Own("reshard", e.g.Reshard.Rank(), e.g.Reshard.Size())
+	} else if e.how.Keep && e.mesh.Reshard != nil && e.step.training && f.kept == nil {
+		own := f.full.Own("reshard", e.mesh.Reshard.Rank(), e.mesh.Reshard.Size())
 		f.kept = e.b.New(tensor.Params, own.DType(), own.Elems())
 		e.b.Copy(f.kept, own)
 	}
@@ -167,7 +167,7 @@ func (e *Engine) forget() {
 	e.step.turn, e.step.until = -1, -1
 }
 
-// drop lets go of what Groups.Reshard keeps.
+// drop lets go of what Mesh.Reshard keeps.
 func (f *flat) drop() {
 	if f.kept != nil {
 		f.kept.Release()

@@ -137,14 +137,14 @@ func TestGathering(t *testing.T) {
 	}
 	c := parallel.Default()
 	c.ReshardAfterForward = 3
-	if _, _, _, err := c.Resolve(4, 0); err == nil || !strings.Contains(err.Error(), "does not divide the 4 ranks") {
+	if _, _, err := c.Resolve(4, 0); err == nil || !strings.Contains(err.Error(), "does not divide the 4 ranks") {
 		t.Errorf("groups of 3 in 4 ranks: %v", err)
 	}
-	if _, _, _, err := c.Resolve(6, 0); err != nil || c.ReshardGroup(6) != 3 {
+	if _, _, err := c.Resolve(6, 0); err != nil || c.ReshardGroup(6) != 3 {
 		t.Errorf("groups of 3 in 6 ranks: %d, %v", c.ReshardGroup(6), err)
 	}
 	c.Strategy = "no_shard"
-	if _, _, _, err := c.Resolve(4, 0); err != nil || c.ReshardGroup(4) != 0 {
+	if _, _, err := c.Resolve(4, 0); err != nil || c.ReshardGroup(4) != 0 {
 		t.Errorf("groups of 3 where parameters are whole: %d, %v", c.ReshardGroup(4), err)
 	}
 }

@@ -20,27 +20,6 @@ func (s span) meet(o span) span {
 	return m
 }
 
-// place is a rank's position in the mesh: rank = replica*shards + shard.
-type place struct{ replica, replicas, shard, shards int }
-
-func (p place) world() int { return p.replicas * p.shards }
-
-// chunk is the part of a flat, cut in as many as there are ranks, that this rank owns alone:
-// parts of one shard lie together.
-func (p place) chunk() int { return p.shard*p.replicas + p.replica }
-
-// chunks is chunk for every rank; nil where it is the rank's own number.
-func (p place) chunks() []int {
-	if p.replicas == 1 {
-		return nil
-	}
-	c := make([]int, p.world())
-	for rank := range c {
-		c[rank] = place{rank / p.shards, p.replicas, rank % p.shards, p.shards}.chunk()
-	}
-	return c
-}
-
 // layout is where the parameters of a flat lie, and which ranges a rank holds. Parameters of one
 // group lie together, so that an update is one call for each range. All ranges begin and end at
 // multiples of tensor.SumBlock, and so does each run of parameters that are multiplied as one:
@@ -55,7 +34,7 @@ type layout struct {
 	param, grad span // at rest on this rank
 	optim       span // what it updates; of frozen parameters, its shard
 	master      span // where parameters lie in F32
-	own         span // this rank's alone: 1/world
+	own         span // this rank's alone among those of Mesh.Data
 }
 
 // grouped is a parameter and its setting among the engine's.
@@ -66,7 +45,7 @@ type grouped struct {
 
 // newLayout lays out parameters in order of groups; each begins, and each rank's part does, at a
 // multiple of block.
-func newLayout(params []grouped, s Strategy, p place, frozen bool, block int) layout {
+func newLayout(params []grouped, s Strategy, m *Mesh, frozen bool, block int) layout {
 	l := layout{}
 	end := 0
 	upTo := func(n int) int {
@@ -84,10 +63,10 @@ func newLayout(params []grouped, s Strategy, p place, frozen bool, block int) la
 		l.params, l.groups, l.starts = append(l.params, q.Param), append(l.groups, q.group), append(l.starts, end)
 		end += q.Shape.Elems()
 	}
-	l.padded = upTo(p.world() * align)
+	l.padded = upTo(m.ranks() * align)
 	whole := span{0, l.padded}
-	shard := l.padded / p.shards
-	part := span{p.shard * shard, (p.shard + 1) * shard}
+	shard := l.padded / m.Extent(Shard)
+	part := span{m.At(Shard) * shard, (m.At(Shard) + 1) * shard}
 	pick := func(divided bool) span {
 		if divided {
 			return part
@@ -96,8 +75,8 @@ func newLayout(params []grouped, s Strategy, p place, frozen bool, block int) la
 	}
 	l.param, l.grad, l.optim = pick(s.Params), pick(s.Grads), pick(s.Optimizer || frozen)
 	l.master = l.optim
-	own := l.padded / p.world()
-	l.own = span{p.chunk() * own, (p.chunk() + 1) * own}
+	own := l.padded / m.ranks()
+	l.own = span{m.chunk() * own, (m.chunk() + 1) * own}
 	return l
 }
 

@@ -44,8 +44,8 @@ func TestLayoutPartitions(t *testing.T) {
 		padded := 0
 		covered := map[int]int{} // first element of an own part -> its end
 		for rank := range world {
-			p := place{rank / shards, replicas, rank % shards, shards}
-			l := newLayout(ps, s, p, false, block)
+			m := &Mesh{extents: Extents{Replicate: replicas, Shard: shards}, rank: rank}
+			l := newLayout(ps, s, m, false, block)
 			if l.padded < elems || l.padded-elems >= (len(ps)+world)*align || rank > 0 && l.padded != padded {
 				t.Fatalf("rank %d: %d elements padded to %d", rank, elems, l.padded)
 			}
@@ -87,7 +87,7 @@ func TestLayoutPartitions(t *testing.T) {
 				}
 				covered[l.own.lo] = l.own.hi
 			}
-			chunks = p.chunks()
+			chunks = m.chunks()
 			if chunks != nil && chunks[rank]*(padded/world) != l.own.lo {
 				t.Fatalf("rank %d receives chunk %d and owns %+v", rank, chunks[rank], l.own)
 			}
@@ -152,9 +152,9 @@ func TestResolve(t *testing.T) {
 	} {
 		cfg := Default()
 		cfg.Strategy, cfg.Mesh = c.strategy, MeshConfig{c.replicate, c.shard}
-		_, r, s, err := cfg.Resolve(c.world, 0)
-		if c.err == "" && (err != nil || r != c.r || s != c.s) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%+v: %d x %d, %v", c, r, s, err)
+		_, mesh, err := cfg.Resolve(c.world, 0)
+		if c.err == "" && (err != nil || mesh != Extents{Replicate: c.r, Shard: c.s}) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%+v: %v, %v", c, mesh, err)
 		}
 	}
 }
@@ -181,9 +181,9 @@ func TestMeshByMachine(t *testing.T) {
 	} {
 		cfg := Default()
 		cfg.Strategy, cfg.Mesh = c.strategy, c.mesh
-		_, r, s, err := cfg.Resolve(c.world, c.local)
-		if c.err == "" && (err != nil || r != c.r || s != c.s) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%+v: %d x %d, %v", c, r, s, err)
+		_, mesh, err := cfg.Resolve(c.world, c.local)
+		if c.err == "" && (err != nil || mesh != Extents{Replicate: c.r, Shard: c.s}) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%+v: %v, %v", c, mesh, err)
 		}
 	}
 }

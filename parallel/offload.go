@@ -79,7 +79,7 @@ func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tenso
 		}
 		s, err := (*at).Reserve(int64(n * dt.Size()))
 		if err != nil {
-			return nil, fault.Try(fmt.Errorf("parallel: offload: rank %d: %w", e.g.World.Rank(), err), "a path with more space")
+			return nil, fault.Try(fmt.Errorf("parallel: offload: rank %d: %w", e.mesh.World.Rank(), err), "a path with more space")
 		}
 		place = s
 	}
@@ -180,7 +180,7 @@ func (e *Engine) Fill(s tensor.Shard, write func(dst *tensor.Tensor, first int) 
 		}
 		e.b.Sync()
 		if err := tensor.Store(s.Data.Flat(at, at+n), tensor.HostBytes(buf.Flat(0, n))); err != nil {
-			return fmt.Errorf("parallel: offload: rank %d, %s: %w", e.g.World.Rank(), s.Name, err)
+			return fmt.Errorf("parallel: offload: rank %d, %s: %w", e.mesh.World.Rank(), s.Name, err)
 		}
 	}
 	return nil

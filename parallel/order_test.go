@@ -300,13 +300,12 @@ func TestVotes(t *testing.T) {
 		wg.Go(func() {
 			b := openDevice(t)
 			defer b.Close()
-			mesh, err := collective.NewMesh(w, 1, 3)
+			mesh, err := parallel.NewMesh(w, parallel.Extents{parallel.Shard: 3}, 0)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			g := parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}
-			e, err := parallel.New(b, g, toy{V: 5, D: 4, F: 3, layers: 1}.make(b).units, parallel.Options{Optim: adam})
+			e, err := parallel.New(b, mesh, toy{V: 5, D: 4, F: 3, layers: 1}.make(b).units, parallel.Options{Optim: adam})
 			if err != nil {
 				t.Error(err)
 				return

@@ -131,12 +131,12 @@ func TestBeginNeedsRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer worlds[0].Close()
-	mesh, err := collective.NewMesh(worlds[0], 1, 1)
+	mesh, err := parallel.NewMesh(worlds[0], parallel.Extents{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := toy{V: 5, D: 4, F: 3, layers: 1}.make(b)
-	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, n.units, parallel.Options{Precision: half, Optim: adam})
+	e, err := parallel.New(b, mesh, n.units, parallel.Options{Precision: half, Optim: adam})
 	if err != nil {
 		t.Fatal(err)
 	}

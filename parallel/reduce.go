@@ -36,7 +36,7 @@ func (e *Engine) sink(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accu
 // whole, and they are of the type in which gradients are reduced.
 func (e *Engine) openBucket(f *flat) {
 	clear(f.written)
-	if f.batches == 0 && f.layout.grad.n() == f.padded && e.precision.Reduce == f.grad.DType() && (e.g.World.Size() == 1 || e.accumulatesLocally()) {
+	if f.batches == 0 && f.layout.grad.n() == f.padded && e.precision.Reduce == f.grad.DType() && (e.mesh.ranks() == 1 || e.accumulatesLocally()) {
 		f.open(f.grad)
 	} else {
 		e.drain(bucketsInFlight - 1)
@@ -70,7 +70,7 @@ func (e *Engine) reduce(f *flat) {
 		r.bucket = bucket
 	}
 	switch {
-	case e.g.World.Size() == 1:
+	case e.mesh.ranks() == 1:
 		if r.bucket != nil {
 			e.add(f.grad, bucket, first)
 		}
@@ -84,15 +84,15 @@ func (e *Engine) reduce(f *flat) {
 	case e.inOrder:
 		own := f.at(f.grad, f.layout.grad, f.own)
 		r.then(func(ctx context.Context) error {
-			return e.g.World.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.unit.Name)
+			return e.mesh.Data.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.unit.Name)
 		})
 		if last {
 			e.spread(f, &r)
 		}
 	default:
-		part := f.at(f.grad, f.layout.grad, f.shard(e.at))
+		part := f.at(f.grad, f.layout.grad, f.shard(e.mesh))
 		r.then(func(ctx context.Context) error {
-			return e.g.Shard.ReduceScatter(ctx, part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name)
+			return e.mesh.Group(Shard).ReduceScatter(ctx, part, bucket, collective.ReduceOptions{Accumulate: !first}, f.unit.Name)
 		})
 		if last {
 			e.mergeReplicas(f, part, &r)
@@ -122,23 +122,23 @@ func (e *Engine) spread(f *flat, r *reduction) {
 	switch f.optim.n() {
 	case f.own.n():
 	case f.padded:
-		r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, own, f.unit.Name) })
+		r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, own, f.unit.Name) })
 	default:
 		r.then(func(ctx context.Context) error {
-			return e.g.Replicate.AllGather(ctx, f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name)
+			return e.mesh.Group(Replicate).AllGather(ctx, f.at(f.grad, f.layout.grad, f.optim), own, f.unit.Name)
 		})
 	}
 }
 
 // mergeReplicas sums over replicas what each has reduced among its shards.
 func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
-	if e.at.replicas > 1 {
+	if e.mesh.Extent(Replicate) > 1 {
 		r.then(func(ctx context.Context) error {
-			return e.g.Replicate.AllReduce(ctx, part, collective.Sum, f.unit.Name)
+			return e.mesh.Group(Replicate).AllReduce(ctx, part, collective.Sum, f.unit.Name)
 		})
 	}
 	if f.optim.n() > part.Elems() {
-		r.then(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.grad, part, f.unit.Name) })
+		r.then(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, f.grad, part, f.unit.Name) })
 	}
 }
 
@@ -148,19 +148,19 @@ func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's, which is added
 		e.b.Copy(bucket, f.grad)
 		r.then(func(ctx context.Context) error {
-			return e.g.World.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{}, f.unit.Name)
+			return e.mesh.Data.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{}, f.unit.Name)
 		})
 		if f.optim.n() == f.padded {
-			r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, own, f.unit.Name) })
+			r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, own, f.unit.Name) })
 		}
 		return
 	}
 	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.n())
 	r.then(func(ctx context.Context) error {
-		return e.g.World.ReduceScatter(ctx, sum, f.grad, collective.ReduceOptions{}, f.unit.Name)
+		return e.mesh.Data.ReduceScatter(ctx, sum, f.grad, collective.ReduceOptions{}, f.unit.Name)
 	})
 	if f.optim.n() == f.padded {
-		r.then(func(ctx context.Context) error { return e.g.World.AllGather(ctx, f.grad, sum, f.unit.Name) })
+		r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, sum, f.unit.Name) })
 		r.after = sum.Release
 		return
 	}
@@ -202,7 +202,7 @@ func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
 }
 
 // shard is the range that a rank reduces among the shards of its replica.
-func (f *flat) shard(p place) span {
-	n := f.padded / p.shards
-	return span{p.shard * n, (p.shard + 1) * n}
+func (f *flat) shard(m *Mesh) span {
+	n := f.padded / m.Extent(Shard)
+	return span{m.At(Shard) * n, (m.At(Shard) + 1) * n}
 }

@@ -44,7 +44,7 @@ func (r *Reshard) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ReshardGroup is how many ranks Groups.Reshard has where so many shard; 0 for none.
+// ReshardGroup is how many ranks Mesh.Reshard has where so many shard; 0 for none.
 func (c Config) ReshardGroup(shard int) int {
 	s, err := ParseStrategy(c.Strategy)
 	if err != nil || !s.Params || c.ReshardAfterForward <= KeepWhole || shard%int(c.ReshardAfterForward) != 0 {

@@ -150,7 +150,7 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 	e.step.votes, e.step.read = [motions]int64{}, 0
 	e.b.Upload(e.maxNorm, tensor.AsBytes([]float64{maxNorm}))
 	used := e.stats.Flat(0, statWords+e.added()*tensor.ExactWords)
-	e.wait(e.issue(func(ctx context.Context) error { return e.g.World.AllReduce(ctx, used, collective.Sum, "step") }))
+	e.wait(e.issue(func(ctx context.Context) error { return e.mesh.World.AllReduce(ctx, used, collective.Sum, "step") }))
 	if e.sums != nil {
 		e.b.ExactValues(e.sums, e.stats.Flat(statWords, e.stats.Elems()))
 	}
@@ -177,6 +177,6 @@ func (e *Engine) publish(f *flat) {
 		e.b.Copy(mine, f.master)
 	}
 	if f.optim.n() < f.layout.param.n() {
-		f.update(e.issue(func(ctx context.Context) error { return e.g.Shard.AllGather(ctx, f.param, mine, f.unit.Name) }))
+		f.update(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, f.param, mine, f.unit.Name) }))
 	}
 }

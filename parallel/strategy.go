@@ -173,14 +173,14 @@ func (c Config) ByMachine() bool {
 
 // Resolve is the strategy, and the mesh's extents in a world of so many ranks, of which each machine
 // has local; 0 is all. Errors are at the key that makes it impossible.
-func (c Config) Resolve(world, local int) (s Strategy, replicate, shard int, err error) {
+func (c Config) Resolve(world, local int) (s Strategy, mesh Extents, err error) {
 	if s, err = ParseStrategy(c.Strategy); err != nil {
-		return s, 0, 0, fault.At("parallel.strategy", "%w", err)
+		return s, mesh, fault.At("parallel.strategy", "%w", err)
 	}
-	replicate, shard = c.Mesh.Replicate, c.Mesh.Shard
+	replicate, shard := c.Mesh.Replicate, c.Mesh.Shard
 	switch {
 	case c.ByMachine() && local > 0 && world%local != 0:
-		return s, 0, 0, fault.Try(fmt.Errorf("parallel: %s shards inside machines of %d ranks, which do not divide the %d ranks there are", s.Name, local, world), "%s", fault.Set("parallel.mesh.shard", world))
+		return s, mesh, fault.Try(fmt.Errorf("parallel: %s shards inside machines of %d ranks, which do not divide the %d ranks there are", s.Name, local, world), "%s", fault.Set("parallel.mesh.shard", world))
 	case c.ByMachine() && local > 0:
 		replicate, shard = world/local, local
 	case replicate == 0 && shard == 0:
@@ -192,13 +192,14 @@ func (c Config) Resolve(world, local int) (s Strategy, replicate, shard int, err
 	}
 	switch {
 	case replicate*shard != world && c.Mesh.Replicate > 0 && c.Mesh.Shard > 0:
-		return s, 0, 0, fault.Try(fault.At("parallel.mesh", "needs %d ranks (replicate %d x shard %d), and this run has %d", replicate*shard, replicate, shard, world), "%s, or parallel.mesh.shard 0 (computed)", fault.Set(fault.Ranks, replicate*shard))
+		return s, mesh, fault.Try(fault.At("parallel.mesh", "needs %d ranks (replicate %d x shard %d), and this run has %d", replicate*shard, replicate, shard, world), "%s, or parallel.mesh.shard 0 (computed)", fault.Set(fault.Ranks, replicate*shard))
 	case replicate*shard != world:
-		return s, 0, 0, fault.Try(fault.At("parallel.mesh", "(replicate %d, shard %d) does not divide the %d ranks of this run", c.Mesh.Replicate, c.Mesh.Shard, world), "a divisor of %d, or 0 (computed)", world)
+		return s, mesh, fault.Try(fault.At("parallel.mesh", "(replicate %d, shard %d) does not divide the %d ranks of this run", c.Mesh.Replicate, c.Mesh.Shard, world), "a divisor of %d, or 0 (computed)", world)
 	case replicate > 1 && !s.Replicas:
-		return s, 0, 0, fault.Try(fault.At("parallel.mesh", "has %d replicas, and strategy %s has none", replicate, s.Name), "hybrid_shard, or mesh.replicate 1")
+		return s, mesh, fault.Try(fault.At("parallel.mesh", "has %d replicas, and strategy %s has none", replicate, s.Name), "hybrid_shard, or mesh.replicate 1")
 	case s.Params && c.ReshardAfterForward > KeepWhole && shard%int(c.ReshardAfterForward) != 0:
-		return s, 0, 0, fault.Try(fault.At("parallel.reshard_after_forward", "is %d, which does not divide the %d ranks that shard", c.ReshardAfterForward, shard), "%s, or a divisor", fault.Set("parallel.reshard_after_forward", "true"))
+		return s, mesh, fault.Try(fault.At("parallel.reshard_after_forward", "is %d, which does not divide the %d ranks that shard", c.ReshardAfterForward, shard), "%s, or a divisor", fault.Set("parallel.reshard_after_forward", "true"))
 	}
-	return s, replicate, shard, nil
+	mesh[Replicate], mesh[Shard] = replicate, shard
+	return s, mesh, nil
 }

@@ -343,7 +343,7 @@ type division struct {
 	evaluate     bool
 	late         int // steps that are begun before the outcome of one is read
 	gather       parallel.Gather
-	reshard      int // ranks of Groups.Reshard; 0 for none
+	reshard      int // ranks of Mesh.Reshard; 0 for none
 	// group stands before each group of a rank; nil for the group itself.
 	group func(rank int, axis string, g collective.Group) collective.Group
 	// opened is told of each rank's device.
@@ -358,6 +358,20 @@ type division struct {
 
 func (d division) String() string {
 	return fmt.Sprintf("%s, %d ranks, %d replicas, %d micro-batches each, local %t", d.strategy, d.world, d.replicas, d.accumulation, d.local)
+}
+
+// wrapped is a world whose groups are what a division makes of them.
+type wrapped struct {
+	collective.World
+	d division
+}
+
+func (w wrapped) Group(name string, ranks []int) (collective.Group, error) {
+	g, err := w.World.Group(name, ranks)
+	if g == nil || w.d.group == nil {
+		return g, err
+	}
+	return w.d.group(w.Rank(), name, g), nil
 }
 
 // train is the plain loop by the Engine; errs are what each rank ended with.
@@ -406,25 +420,15 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if err != nil {
 		return err
 	}
-	groups, err := parallel.NewGroups(w, d.replicas, d.world/d.replicas, d.reshard)
+	mesh, err := parallel.NewMesh(wrapped{w, d}, parallel.Extents{parallel.Replicate: d.replicas, parallel.Shard: d.world / d.replicas}, d.reshard)
 	if err != nil {
 		return err
-	}
-	wrap := func(axis string, g collective.Group) collective.Group {
-		if d.group == nil {
-			return g
-		}
-		return d.group(w.Rank(), axis, g)
-	}
-	groups.World, groups.Shard, groups.Replicate = wrap("world", groups.World), wrap("shard", groups.Shard), wrap("replicate", groups.Replicate)
-	if groups.Reshard != nil {
-		groups.Reshard = wrap("reshard", groups.Reshard)
 	}
 	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Optim: c.how(), Gather: d.gather, Offload: d.offload}
 	if d.files != nil {
 		o.Files = func(dir string) (*disk.File, error) { return d.files(w.Rank(), dir) }
 	}
-	e, err := parallel.New(b, groups, n.units, o)
+	e, err := parallel.New(b, mesh, n.units, o)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"trireme/data"
 	"trireme/device"
 	"trireme/model"
-	"trireme/parallel"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -102,17 +101,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	var sent ledger
-	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: j.Ranks, Local: j.Local, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
-		g := parallel.Groups{
-			World:     &still{"world", rank, j.Ranks, &sent},
-			Shard:     &still{"shard", rank % shard, shard, &sent},
-			Replicate: &still{"replicate", rank / shard, replicate, &sent},
-		}
-		if reshard > 0 {
-			g.Reshard = &still{"reshard", rank % reshard, reshard, &sent}
-		}
-		return g, nil
-	}}, true)
+	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Ranks: &ranks{rank, j.Ranks, &sent}, Local: j.Local}, true)
 	if err != nil {
 		return Plan{}, err
 	}

@@ -96,9 +96,7 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Size: w.Size(), Local: j.Local, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
-		return parallel.NewGroups(w, replicate, shard, reshard)
-	}}, true)
+	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Ranks: w, Local: j.Local}, true)
 	if err != nil {
 		return err
 	}
@@ -226,7 +224,7 @@ func TestPlanIsMeasured(t *testing.T) {
 						}
 						c.Parallel.Strategy, c.Parallel.WorldInvariant = strategy, variant%4 > 0
 						gatherings[variant/3%len(gatherings)](&c.Parallel)
-						if _, _, _, err := c.Parallel.Resolve(ranks, j.Local); err != nil {
+						if _, _, err := c.Parallel.Resolve(ranks, j.Local); err != nil {
 							c.Parallel.ReshardAfterForward = parallel.ReshardAll
 						}
 						if variant%3 == 0 {

@@ -68,11 +68,12 @@ func (j Job) Compare(ctx context.Context, strategies []string, limit int64) ([]O
 func (j Job) option(ctx context.Context, strategy string, limit int64) (o Option, err error) {
 	j = j.under(strategy)
 	var s parallel.Strategy
-	if s, o.Replicate, o.Shard, o.Err = j.Config.Parallel.Resolve(j.Ranks, j.Local); o.Err != nil {
+	var mesh parallel.Extents
+	if s, mesh, o.Err = j.Config.Parallel.Resolve(j.Ranks, j.Local); o.Err != nil {
 		o.Strategy = strategy
 		return o, nil
 	}
-	o.Strategy = s.Name
+	o.Strategy, o.Replicate, o.Shard = s.Name, mesh[parallel.Replicate], mesh[parallel.Shard]
 	if o.Err = j.Config.Offload.Suits(s); o.Err != nil {
 		return o, nil
 	}

@@ -29,7 +29,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 		t.Fatal(err)
 	}
 	defer worlds[0].Close()
-	mesh, err := collective.NewMesh(worlds[0], 1, 1)
+	mesh, err := parallel.NewMesh(worlds[0], parallel.Extents{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 		t.Fatal(err)
 	}
 	s, _ := parallel.ParseStrategy("full_shard")
-	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s, WorldInvariant: true, Optim: optim.Grouping{Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}}})
+	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{Strategy: s, WorldInvariant: true, Optim: optim.Grouping{Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}}})
 	if err != nil {
 		t.Fatal(err)
 	}

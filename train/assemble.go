@@ -18,17 +18,15 @@ type Assembly struct {
 
 // Ranks are those that divide a model.
 type Ranks struct {
-	Size  int
+	parallel.Ranks
 	Local int // on each machine; 0 is all
-	// Groups are this rank's, as parallel.NewGroups forms them.
-	Groups func(replicate, shard, reshard int) (parallel.Groups, error)
 }
 
 // Assemble puts together on a backend what one rank trains of a configuration, with rows of so
 // many positions: a run does so on its device, and a plan where nothing is computed. Not to be
 // trained, a model has no gradients and no optimizer state. The caller closes the engine.
 func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int, ranks Ranks, train bool) (*Assembly, error) {
-	strategy, replicate, shard, err := cfg.Parallel.Resolve(ranks.Size, ranks.Local)
+	strategy, extents, err := cfg.Parallel.Resolve(ranks.Size(), ranks.Local)
 	if err != nil {
 		return nil, input(err)
 	}
@@ -51,7 +49,7 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 			p.Frozen = true
 		}
 	}
-	groups, err := ranks.Groups(replicate, shard, cfg.Parallel.ReshardGroup(shard))
+	mesh, err := parallel.NewMesh(ranks, extents, cfg.Parallel.ReshardGroup(extents[parallel.Shard]))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +60,7 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 	if err != nil {
 		return nil, input(err)
 	}
-	e, err := parallel.New(b, groups, m.Units(), parallel.Options{
+	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{
 		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: grouping, Gather: cfg.Parallel.Gather(),
 		Offload: cfg.Offload.In(cfg.OutputDir),
 	})

@@ -50,11 +50,11 @@ func TestNoRankHoldsTheModel(t *testing.T) {
 							t.Fatal(err)
 						}
 						defer b.Close()
-						groups, err := parallel.NewGroups(worlds[rank], 1, size, 0)
+						groups, err := parallel.NewMesh(worlds[rank], parallel.Extents{parallel.Shard: size}, 0)
 						if err != nil {
 							t.Fatal(err)
 						}
-						s, _, _, err := parallel.Default().Resolve(size, 0)
+						s, _, err := parallel.Default().Resolve(size, 0)
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -163,11 +163,11 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 		return err
 	}
 	defer b.Close()
-	s, replicate, shard, err := cfg.Resolve(w.Size(), max(1, w.Size()/2)) // as on two machines
+	s, extents, err := cfg.Resolve(w.Size(), max(1, w.Size()/2)) // as on two machines
 	if err != nil {
 		return err
 	}
-	mesh, err := collective.NewMesh(w, replicate, shard)
+	mesh, err := parallel.NewMesh(w, extents, 0)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	if how.Optimizer == nil {
 		how.Optimizer = optim.AdamW{Beta1: h.Betas[0], Beta2: h.Betas[1], Eps: h.Eps}
 	}
-	e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(),
+	e, err := parallel.New(b, mesh, m.Units(),
 		parallel.Options{Strategy: s, WorldInvariant: cfg.WorldInvariant, Precision: g.precision, Optim: how, Offload: g.offload})
 	if err != nil {
 		return err

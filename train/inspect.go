@@ -56,7 +56,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	if err != nil {
 		return nil, input(err)
 	}
-	if _, _, _, err := cfg.Parallel.Resolve(ranks, local); err != nil {
+	if _, _, err := cfg.Parallel.Resolve(ranks, local); err != nil {
 		return nil, input(err)
 	}
 	if dir := cfg.Resume; dir != "auto" && dir != "none" && dir != "" {

@@ -86,12 +86,11 @@ func load(config *model.Config, c device.Config, fill func(*Loaded) error) (_ *L
 	for _, p := range model.Params(l.Model) {
 		p.Frozen = true
 	}
-	mesh, err := collective.NewMesh(l.world, 1, 1)
+	mesh, err := parallel.NewMesh(l.world, parallel.Extents{}, 0)
 	if err != nil {
 		return nil, err
 	}
-	groups := parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}
-	if l.engine, err = parallel.New(l.Backend, groups, l.Model.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}, WorldInvariant: true}); err != nil {
+	if l.engine, err = parallel.New(l.Backend, mesh, l.Model.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}, WorldInvariant: true}); err != nil {
 		return nil, err
 	}
 	return l, fill(l)

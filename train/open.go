@@ -9,7 +9,6 @@ import (
 	"trireme/data"
 	"trireme/internal/fault"
 	"trireme/monitor"
-	"trireme/parallel"
 	"trireme/tensor"
 )
 
@@ -116,10 +115,7 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks, plan); err != nil {
 		return err
 	}
-	ranks := Ranks{Size: world.Size(), Local: r.deps.LocalRanks, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
-		return parallel.NewGroups(world, replicate, shard, reshard)
-	}}
-	a, err := cfg.Assemble(r.backend, r.config, positions, ranks, train)
+	a, err := cfg.Assemble(r.backend, r.config, positions, Ranks{world, r.deps.LocalRanks}, train)
 	if err != nil {
 		return err
 	}

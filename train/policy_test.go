@@ -20,7 +20,6 @@ import (
 	"trireme/model/llama"
 	"trireme/monitor"
 	"trireme/optim"
-	"trireme/parallel"
 	"trireme/tensor"
 )
 
@@ -286,9 +285,7 @@ func TestOnlyTrainingHoldsState(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		a, err := Default().Assemble(b, config, 8, Ranks{Size: 1, Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
-			return parallel.NewGroups(worlds[0], replicate, shard, reshard)
-		}}, training)
+		a, err := Default().Assemble(b, config, 8, Ranks{Ranks: worlds[0]}, training)
 		if err != nil {
 			t.Fatal(err)
 		}

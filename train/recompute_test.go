@@ -20,7 +20,6 @@ import (
 	"trireme/model/freetransformer"
 	"trireme/model/gpt2"
 	"trireme/model/llama"
-	"trireme/parallel"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -105,9 +104,7 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 	if err != nil {
 		return err
 	}
-	a, err := cfg.Assemble(b, config, positions, train.Ranks{Size: w.Size(), Local: max(1, w.Size()/2), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
-		return parallel.NewGroups(w, replicate, shard, reshard)
-	}}, true)
+	a, err := cfg.Assemble(b, config, positions, train.Ranks{Ranks: w, Local: max(1, w.Size()/2)}, true)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,6 @@ import (
 	"trireme/model/freetransformer"
 	"trireme/model/gpt2"
 	"trireme/model/llama"
-	"trireme/parallel"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -91,6 +90,20 @@ type recordedRank struct {
 	err error
 }
 
+// recordedWorld is a world whose groups are recorded, where anything is.
+type recordedWorld struct {
+	collective.World
+	rec *record.Backend
+}
+
+func (w recordedWorld) Group(name string, ranks []int) (collective.Group, error) {
+	g, err := w.World.Group(name, ranks)
+	if g == nil || w.rec == nil {
+		return g, err
+	}
+	return w.rec.Group(g), nil
+}
+
 // open puts all ranks together, on recording backends or without.
 func (c recordedCase) open(t *testing.T, recording bool) []*recordedRank {
 	t.Helper()
@@ -117,13 +130,7 @@ func (c recordedCase) open(t *testing.T, recording bool) []*recordedRank {
 			k.b = k.rec
 		}
 		ranks[r] = k
-		k.Assembly, err = c.config.Assemble(k.b, config, recordedPositions, train.Ranks{Size: c.world, Local: max(1, c.world/2), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
-			g, err := parallel.NewGroups(worlds[r], replicate, shard, reshard)
-			if err != nil || !recording {
-				return g, err
-			}
-			return parallel.Groups{World: k.rec.Group(g.World), Shard: k.rec.Group(g.Shard), Replicate: k.rec.Group(g.Replicate), Reshard: k.rec.Group(g.Reshard)}, nil
-		}}, true)
+		k.Assembly, err = c.config.Assemble(k.b, config, recordedPositions, train.Ranks{Ranks: recordedWorld{worlds[r], k.rec}, Local: max(1, c.world/2)}, true)
 		if err != nil {
 			return err
 		}

@@ -219,16 +219,16 @@ func onRanks(t *testing.T, size int, f func(tensor.Backend, *parallel.Engine, *t
 		if err != nil {
 			t.Fatal(err)
 		}
-		mesh, err := collective.NewMesh(w, 1, size)
+		mesh, err := parallel.NewMesh(w, parallel.Extents{parallel.Shard: size}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := newToy(7)
-		s, _, _, err := parallel.Default().Resolve(size, 0)
+		s, _, err := parallel.Default().Resolve(size, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := parallel.New(b, parallel.Groups{World: mesh.World, Shard: mesh.ShardGroup, Replicate: mesh.ReplicateGroup}, m.Units(), parallel.Options{Strategy: s, Optim: optim.Grouping{Optimizer: optim.AdamW{}}})
+		e, err := parallel.New(b, mesh, m.Units(), parallel.Options{Strategy: s, Optim: optim.Grouping{Optimizer: optim.AdamW{}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -231,32 +231,50 @@ func groups(t *testing.T, mk Make) {
 	})
 }
 
-// mesh checks who is in which group.
+// mesh checks who is in which group, of groups that are the rows and the columns of a mesh.
 func mesh(t *testing.T, mk Make) {
 	for _, c := range [][2]int{{1, 1}, {1, 4}, {4, 1}, {2, 3}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			each(t, mk, c[0]*c[1], collective.Config{}, func(r *rank) error {
-				m, err := collective.NewMesh(r.World, c[0], c[1])
-				if err != nil {
-					return err
+				line := func(first, n, stride int) (collective.Group, error) {
+					ranks := make([]int, n)
+					for i := range ranks {
+						ranks[i] = first + i*stride
+					}
+					return r.Group("line", ranks)
+				}
+				var row, column collective.Group
+				for i := range c[0] {
+					if g, err := line(i*c[1], c[1], 1); err != nil {
+						return err
+					} else if g != nil {
+						row = g
+					}
+				}
+				for i := range c[1] {
+					if g, err := line(i, c[0], c[1]); err != nil {
+						return err
+					} else if g != nil {
+						column = g
+					}
 				}
 				x, y := r.full(tensor.I32, 1, r.Rank()), r.tensor(tensor.I32, c[1])
 				tensor.Host[int32](x)[0] = int32(r.Rank())
-				if err := m.ShardGroup.AllGather(ctx, y, x, "t"); err != nil {
+				if err := row.AllGather(ctx, y, x, "t"); err != nil {
 					return err
 				}
 				for s, v := range tensor.Host[int32](y) {
-					if int(v) != m.ReplicaID*c[1]+s {
-						return fmt.Errorf("shard group of rank %d: %v", r.Rank(), tensor.Host[int32](y))
+					if int(v) != r.Rank()/c[1]*c[1]+s {
+						return fmt.Errorf("the row of rank %d: %v", r.Rank(), tensor.Host[int32](y))
 					}
 				}
 				z := r.tensor(tensor.I32, c[0])
-				if err := errors.Join(m.ReplicateGroup.AllGather(ctx, z, x, "t"), m.World.Barrier(ctx, "t")); err != nil {
+				if err := errors.Join(column.AllGather(ctx, z, x, "t"), r.g.Barrier(ctx, "t")); err != nil {
 					return err
 				}
 				for k, v := range tensor.Host[int32](z) {
-					if int(v) != k*c[1]+m.ShardID {
-						return fmt.Errorf("replicate group of rank %d: %v", r.Rank(), tensor.Host[int32](z))
+					if int(v) != k*c[1]+r.Rank()%c[1] {
+						return fmt.Errorf("the column of rank %d: %v", r.Rank(), tensor.Host[int32](z))
 					}
 				}
 				return nil

@@ -156,9 +156,7 @@ func (o StepOptions) build(ctx context.Context, b tensor.Backend, w collective.W
 	if err != nil {
 		return nil, err
 	}
-	a, err := o.Job().Assemble(b, config, c.T, train.Ranks{Size: w.Size(), Groups: func(replicate, shard, reshard int) (parallel.Groups, error) {
-		return parallel.NewGroups(w, replicate, shard, reshard)
-	}}, true)
+	a, err := o.Job().Assemble(b, config, c.T, train.Ranks{Ranks: w}, true)
 	if err != nil {
 		return nil, err
 	}

@@ -128,7 +128,7 @@ func (j *job) checkMode(mode string) error {
 
 // checkMesh says of a division of the ranks that cannot be which setting decided it.
 func (j *job) checkMesh(ranks, local int) error {
-	_, _, _, err := j.cfg.Parallel.Resolve(ranks, local)
+	_, _, err := j.cfg.Parallel.Resolve(ranks, local)
 	if err == nil {
 		return nil
 	}

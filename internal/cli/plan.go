@@ -136,7 +136,7 @@ func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 	if err != nil {
 		return err
 	}
-	s, replicate, shard, err := j.cfg.Parallel.Resolve(ranks, local)
+	s, mesh, err := j.cfg.Parallel.Resolve(ranks, local)
 	if err != nil {
 		return &Exit{CodeUsage, err}
 	}
@@ -149,7 +149,7 @@ func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 	}
 	micro := j.cfg.Training.MicroBatchSize
 	_, err = fmt.Fprintf(stderr, "ranks: %d, %s (replicate x shard: %d x %d); rows per step: %d = micro-batch %d x accumulation %d x ranks %d\n",
-		ranks, s.Name, replicate, shard, micro*accumulation*ranks, micro, accumulation, ranks)
+		ranks, s.Name, mesh[parallel.Replicate], mesh[parallel.Shard], micro*accumulation*ranks, micro, accumulation, ranks)
 	return err
 }
 

@@ -141,7 +141,7 @@ type accounted struct {
 // newPlanReport plans a job and compares it with others.
 func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport, error) {
 	limit := int64(ask.memory)
-	s, replicate, shard, err := j.Config.Parallel.Resolve(j.Ranks, j.Local)
+	s, mesh, err := j.Config.Parallel.Resolve(j.Ranks, j.Local)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 	} else {
 		d.Offload = j.Config.Offload.Notes()
 	}
-	d.Strategy, d.Mesh = s.Name, meshReport{replicate, shard}
+	d.Strategy, d.Mesh = s.Name, meshReport{mesh[parallel.Replicate], mesh[parallel.Shard]}
 	strategies, compared := ask.strategies, len(ask.strategies) > 1
 	if !compared {
 		strategies = parallel.StrategyNames()

@@ -1,0 +1,112 @@
+package parallel
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trireme/collective"
+)
+
+// listed is a group of which only the ranks are known.
+type listed struct {
+	collective.Group
+	ranks []int
+}
+
+// paper is a world on paper: it notes which groups a rank forms.
+type paper struct {
+	rank, size int
+	formed     []string
+}
+
+func (p *paper) Rank() int { return p.rank }
+func (p *paper) Size() int { return p.size }
+
+func (p *paper) Group(name string, ranks []int) (collective.Group, error) {
+	p.formed = append(p.formed, fmt.Sprint(name, ranks))
+	if !slices.Contains(ranks, p.rank) {
+		return nil, nil
+	}
+	return listed{ranks: ranks}, nil
+}
+
+// TestMesh: the group along axes has the ranks whose coordinates differ along these alone, in the
+// order of ranks; every rank forms the same groups in the same order; neighbors along the last axis
+// are neighbors.
+func TestMesh(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var e Extents
+		size := 1
+		for a := range axes {
+			e[a] = rapid.SampledFrom([]int{0, 1, 1, 2, 3}).Draw(t, a.String())
+			size *= max(1, e[a])
+		}
+		reshard := 0
+		if e[Shard] > 1 {
+			reshard = rapid.SampledFrom([]int{0, e[Shard]}).Draw(t, "reshard")
+		}
+		at := map[int][axes]int{}
+		meshes := make([]*Mesh, size)
+		var formed []string
+		for rank := range size {
+			w := &paper{rank: rank, size: size}
+			m, err := NewMesh(w, e, reshard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rank > 0 && !reflect.DeepEqual(w.formed, formed) {
+				t.Fatalf("rank %d forms %q, rank 0 %q", rank, w.formed, formed)
+			}
+			formed, meshes[rank] = w.formed, m
+			var c [axes]int
+			n := 0
+			for a := range axes {
+				c[a] = m.At(a)
+				n = n*m.Extent(a) + c[a]
+			}
+			if at[rank] = c; n != rank {
+				t.Fatalf("rank %d is at %v", rank, c)
+			}
+		}
+		for rank, m := range meshes {
+			along := func(name string, g collective.Group, free ...Axis) {
+				var want []int
+				for other := range size {
+					if !slices.ContainsFunc(slices.Collect(each()), func(a Axis) bool {
+						return !slices.Contains(free, a) && at[other][a] != at[rank][a]
+					}) {
+						want = append(want, other)
+					}
+				}
+				if got := g.(listed).ranks; !slices.Equal(got, want) {
+					t.Fatalf("%v: rank %d has %v along %s, want %v", e, rank, got, name, want)
+				}
+			}
+			for a := range axes {
+				along(a.String(), m.Group(a), a)
+			}
+			along("data", m.Data, Replicate, Shard)
+			along("world", m.World, slices.Collect(each())...)
+			if reshard > 0 {
+				along("reshard", m.Reshard, Shard)
+			}
+		}
+	})
+	if _, err := NewMesh(&paper{size: 5}, Extents{Shard: 2, Tensor: 2}, 0); err == nil {
+		t.Error("a mesh of 4 in a world of 5")
+	}
+}
+
+func each() func(func(Axis) bool) {
+	return func(yield func(Axis) bool) {
+		for a := range axes {
+			if !yield(a) {
+				return
+			}
+		}
+	}
+}
