@@ -96,6 +96,14 @@ const (
 	Ge
 )
 
+var (
+	unaryNames  = [...]string{"abs", "exp", "log", "log1p", "sqrt", "tanh", "erf", "logistic", "sin", "cos", "floor"}
+	binaryNames = [...]string{"add", "sub", "mul", "div", "max", "min", "rem", "and", "or", "xor", "shl", "shr", "ushr", "eq", "ne", "lt", "le", "gt", "ge"}
+)
+
+func (o UnaryOp) String() string  { return unaryNames[o] }
+func (o BinaryOp) String() string { return binaryNames[o] }
+
 // Compares says whether the result is 1 or 0.
 func (o BinaryOp) Compares() bool { return o >= Eq }
 

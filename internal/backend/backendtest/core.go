@@ -66,9 +66,9 @@ func coreCalls(at func(string) string, n, d int, add adder) {
 				continue
 			}
 			for _, acc := range []tensor.DType{tensor.F32, tensor.F64} {
-				add(at(fmt.Sprintf("reduce %d by %d in %v", dim, op, acc)), func(b tensor.Backend, x tensors) { b.Reduce(x[0], x[1], dim, op, acc) }, to, in(n, d).gapped())
+				add(at(fmt.Sprintf("reduce %d by %v in %v", dim, op, acc)), func(b tensor.Backend, x tensors) { b.Reduce(x[0], x[1], dim, op, acc) }, to, in(n, d).gapped())
 			}
-			add(at(fmt.Sprintf("reduce %d of integers by %d", dim, op)), func(b tensor.Backend, x tensors) { b.Reduce(x[0], x[1], dim, op, tensor.I64) },
+			add(at(fmt.Sprintf("reduce %d of integers by %v", dim, op)), func(b tensor.Backend, x tensors) { b.Reduce(x[0], x[1], dim, op, tensor.I64) },
 				to.of(tensor.I64).like(0), in(n, d).of(tensor.I64).between(-1<<40, 1<<40))
 		}
 	}

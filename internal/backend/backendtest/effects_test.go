@@ -10,11 +10,21 @@ import (
 	"trireme/internal/backend/naive"
 	"trireme/internal/backend/record"
 	"trireme/tensor"
+	"trireme/tensor/compose"
 )
 
 // TestEffects: an operation does to its operands what its signature says. What is read only stays as
 // it is, and the result does not depend on what an Out, or an Acc that does not accumulate, held.
 func TestEffects(t *testing.T) {
+	effects(t, func(b *record.Backend) tensor.Backend { return b })
+}
+
+// TestFormulasAreRecorded: a formula has the same effects, as a program of a core's operations.
+func TestFormulasAreRecorded(t *testing.T) {
+	effects(t, func(b *record.Backend) tensor.Backend { return compose.Of(b) })
+}
+
+func effects(t *testing.T, through func(*record.Backend) tensor.Backend) {
 	for _, c := range cases() {
 		if c.large || slices.ContainsFunc(c.args, func(a arg) bool { return tensor.Shape(a.shape).Elems() == 0 }) {
 			continue
@@ -39,7 +49,7 @@ func TestEffects(t *testing.T) {
 		}
 		results := make([]func() []byte, len(xs))
 		rec, err := b.Record(func() error {
-			c.run(b, xs)
+			c.run(through(b), xs)
 			for i, x := range xs {
 				results[i] = tensor.Later(b, x)
 			}

@@ -46,7 +46,7 @@ func unary[F float32 | float64](o, x []F, op tensor.UnaryOp) {
 	case tensor.Floor:
 		f = math.Floor
 	default:
-		check(false, "unary", "operation %d", op)
+		check(false, "unary", "operation %d", uint8(op))
 	}
 	for i, v := range x {
 		o[i] = F(f(float64(v)))
@@ -63,7 +63,7 @@ func (b *Backend) Binary(dst, x, y *tensor.Tensor, op tensor.BinaryOp) {
 	}
 	dt := arithmetic(name, as, x.DType(), y.DType())
 	whole := dt == tensor.I32 || dt == tensor.I64
-	check(op <= tensor.Ge && (whole || op < tensor.Rem || op.Compares()), name, "operation %d of %v", op, dt)
+	check(whole || op < tensor.Rem || op.Compares(), name, "%v of %v", op, dt)
 	switch dt {
 	case tensor.F32:
 		elementwise(b, name, dst, in, func(o, x, y, _ []float32) { binary(o, x, y, op) })
@@ -207,7 +207,7 @@ func (b *Backend) Iota(dst *tensor.Tensor, dim int) {
 func (b *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc tensor.DType) {
 	const name = "reduce"
 	arithmetic(name, dst.DType(), x.DType(), acc)
-	check(op == tensor.Add || op == tensor.Max || op == tensor.Min, name, "by operation %d", op)
+	check(op == tensor.Add || op == tensor.Max || op == tensor.Min, name, "by %v", op)
 	check(dst.Contiguous() && (dim == 0 && dst.Elems() == x.Width() || dim == 1 && dst.Elems() == x.Rows()), name, "dimension %d of %v to %v", dim, x, dst)
 	switch acc {
 	case tensor.F32:

@@ -92,8 +92,9 @@ func copyRows[E tensor.Elem](b *Backend, dst, src *tensor.Tensor) {
 
 // convert copies between types.
 func (b *Backend) convert(rows, width int, dst, src *tensor.Tensor) {
-	from, in := arithmetic("copy", src.DType()), [3]*tensor.Tensor{src}
-	to := arithmetic("copy", dst.DType())
+	from, _ := tensor.Arithmetic(src.DType())
+	to, _ := tensor.Arithmetic(dst.DType())
+	in := [3]*tensor.Tensor{src}
 	switch {
 	case from == tensor.F32 && to == tensor.F32:
 		b.convertFloats(rows, width, floats("copy", dst), floats("copy", src))

@@ -38,10 +38,22 @@ func TestMisusePanics(t *testing.T) {
 		"attention of one row": func() {
 			b.AttentionDecode(w, w, x, narrow, tensor.AttentionParams{Heads: 2, KVHeads: 2, E: 3})
 		},
-		"exact squares": func() { b.ExactSquares(rstd, x) },
-		"exact add":     func() { b.ExactAdd(acc, x) },
-		"normal":        func() { b.Normal(x.Cols(0, 3), tensor.RandKey{}, 0, 1) },
-		"copy":          func() { b.Copy(x.Cols(0, 3), narrow) },
+		"binary":                func() { b.Binary(x, x, narrow, tensor.Add) },
+		"binary: floats and":    func() { b.Binary(x, x, ints(b, 1), tensor.Add) },
+		"binary: and of":        func() { b.Binary(x, x, x, tensor.And) },
+		"binary: a comparison":  func() { b.Binary(x, x, x, tensor.Lt) },
+		"unary":                 func() { b.Unary(ints(b, 1), ints(b, 1), tensor.Exp) },
+		"select: the condition": func() { b.Select(x, x, x, x) },
+		"reduce: dimension":     func() { b.Reduce(w, x, 1, tensor.Add, tensor.F32) },
+		"reduce: by mul":        func() { b.Reduce(w, x, 0, tensor.Mul, tensor.F32) },
+		"reduce: floats and":    func() { b.Reduce(w, x, 0, tensor.Add, tensor.I64) },
+		"reduce: nothing":       func() { b.Reduce(w, x.RowRange(0, 0), 0, tensor.Max, tensor.F32) },
+		"swap":                  func() { b.Swap(x.Reshape(1, 4, 6, 1), x.Reshape(1, 4, 6, 1)) },
+		"words":                 func() { b.Words(acc, ints(b, 1), tensor.RandKey{}) },
+		"exact squares":         func() { b.ExactSquares(rstd, x) },
+		"exact add":             func() { b.ExactAdd(acc, x) },
+		"normal":                func() { b.Normal(x.Cols(0, 3), tensor.RandKey{}, 0, 1) },
+		"copy":                  func() { b.Copy(x.Cols(0, 3), narrow) },
 		"update: groups end": func() {
 			b.Update(tensor.SGD{}, x, nil, x, longs(b, 3), reals(b, 1, 1, 1), reals(b, 0, 0, 1, 1, 1))
 		},
