@@ -5,6 +5,7 @@ import (
 
 	"trireme/internal/conf"
 	"trireme/internal/fault"
+	"trireme/internal/rundir"
 )
 
 // Config is the node `checkpoint`: when checkpoints are saved, and how many are kept.
@@ -32,7 +33,7 @@ func (c Config) In(outputDir string) string {
 	if c.Dir != "" {
 		return c.Dir
 	}
-	return filepath.Join(outputDir, checkpointsDir)
+	return filepath.Join(outputDir, rundir.Checkpoints)
 }
 
 // The values of Config.StateDictType.

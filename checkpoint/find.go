@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"trireme/internal/fault"
+	"trireme/internal/rundir"
 )
 
 const (
-	checkpointsDir = "checkpoints"
-	stepPrefix     = "step-"
-	tempPrefix     = ".tmp-"      // being written, or being deleted
-	asidePrefix    = ".replaced-" // being replaced by a checkpoint of the same step
+	stepPrefix  = "step-"
+	tempPrefix  = ".tmp-"      // being written, or being deleted
+	asidePrefix = ".replaced-" // being replaced by a checkpoint of the same step
 )
 
 var errNotExist = fs.ErrNotExist
@@ -216,8 +216,8 @@ func resolve(fs fileSystem, dir, run, resume string) (path string, notices []str
 		return resume, nil, nil
 	}
 	in := resume
-	if slices.Contains(names, checkpointsDir) {
-		in = filepath.Join(resume, checkpointsDir)
+	if slices.Contains(names, rundir.Checkpoints) {
+		in = filepath.Join(resume, rundir.Checkpoints)
 	}
 	path, notices, err = latest(fs, in, "", nil)
 	if err == nil && path == "" {

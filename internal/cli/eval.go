@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trireme/internal/conf"
+	"trireme/internal/rundir"
 	"trireme/launch"
 	"trireme/monitor"
 	"trireme/rendezvous"
@@ -106,7 +107,7 @@ func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
 		}
 	default:
 		f.modelName = s.dir
-		if config := filepath.Join(s.run, configName); s.run != "" && f.config == "" && exists(config) {
+		if config := filepath.Join(s.run, rundir.Config); s.run != "" && f.config == "" && exists(config) {
 			f.kept = ofRun(conf.File(config))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"trireme/data"
 	"trireme/hub"
 	"trireme/internal/conf"
+	"trireme/internal/rundir"
 	"trireme/monitor"
 	"trireme/rendezvous"
 	"trireme/train"
@@ -139,7 +140,7 @@ func (j *job) asBegun(stderr io.Writer) {
 	if j.cfg.Resume == "" || j.cfg.Resume == "none" {
 		return
 	}
-	path := filepath.Join(j.cfg.OutputDir, configName)
+	path := filepath.Join(j.cfg.OutputDir, rundir.Config)
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return // nothing has begun there
 	}

@@ -11,6 +11,7 @@ import (
 	"trireme/device"
 	"trireme/hub"
 	"trireme/internal/conf"
+	"trireme/internal/rundir"
 	"trireme/model"
 	"trireme/recipes"
 	"trireme/train"
@@ -33,17 +34,17 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	if st, err := os.Stat(name); err != nil || !st.IsDir() || in("config.json") {
 		return &modelSource{dir: name}, nil
 	}
-	if in(finalName, "config.json") {
-		s := &modelSource{dir: filepath.Join(name, finalName), run: name}
+	if in(rundir.FinalModel, "config.json") {
+		s := &modelSource{dir: filepath.Join(name, rundir.FinalModel), run: name}
 		_, err := fmt.Fprintf(stderr, "using %s\n", s.dir)
 		return s, err
 	}
 	if in("manifest.json") || in("COMMIT") {
 		return openSource(&modelSource{checkpoint: name})
 	}
-	dir, isRun := name, in(cardName)
+	dir, isRun := name, in(rundir.Card)
 	if isRun {
-		c, err := conf.Load(train.Default(), conf.File(filepath.Join(name, configName)))
+		c, err := conf.Load(train.Default(), conf.File(filepath.Join(name, rundir.Config)))
 		if dir = (checkpoint.Config{}).In(name); err == nil {
 			dir = c.Value.Checkpoint.In(name)
 		}

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"trireme/internal/durable"
+	"trireme/internal/rundir"
 )
-
-// cardName is the file of a run's directory that describes the run.
-const cardName = "run.json"
 
 // card is run.json: which run it is, and its starts.
 type card struct {
@@ -44,20 +42,20 @@ type start struct {
 // keepConfig does. What a killed process has left of them goes away.
 func (j *job) openCard(ranks int) (*card, error) {
 	dir := j.cfg.OutputDir
-	final := filepath.Join(dir, finalName)
+	final := filepath.Join(dir, rundir.FinalModel)
 	if st, err := os.Stat(final); err == nil && !st.IsDir() {
 		return nil, usage(final+" is no directory, and the model is to go there at the end", "another --output_dir, or move the file")
 	}
 	if err := durable.Sweep(dir); err != nil {
 		return nil, outputError(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, configName)); err != nil || j.cfg.Resume != "auto" {
+	if _, err := os.Stat(filepath.Join(dir, rundir.Config)); err != nil || j.cfg.Resume != "auto" {
 		if err := j.keepConfig(); err != nil {
 			return nil, err
 		}
 	}
 	c := &card{
-		path: filepath.Join(dir, cardName), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
+		path: filepath.Join(dir, rundir.Card), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
 		start: start{
 			Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
 			World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps,
@@ -74,7 +72,7 @@ func (j *job) openCard(ranks int) (*card, error) {
 func (j *job) keepConfig() error {
 	dir := j.cfg.OutputDir
 	text := runMark + j.run.ID + "\n" + j.resolved
-	if err := durable.WriteFile(filepath.Join(dir, configName), []byte(text)); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, rundir.Config), []byte(text)); err != nil {
 		return outputError(err)
 	}
 	return outputError(j.keepSource(dir))
@@ -89,7 +87,7 @@ func (j *job) keepSource(dir string) error {
 	if ext != ".json" && ext != ".yml" {
 		ext = ".yaml"
 	}
-	return durable.WriteFile(filepath.Join(dir, "source"+ext), []byte(j.file.Text))
+	return durable.WriteFile(filepath.Join(dir, rundir.Source+ext), []byte(j.file.Text))
 }
 
 // close notes how the run ended.
@@ -103,7 +101,7 @@ func (c *card) close(exit int) error {
 func (c *card) write() error {
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
-		return fmt.Errorf("%s: %w", cardName, err)
+		return fmt.Errorf("%s: %w", rundir.Card, err)
 	}
 	return outputError(durable.WriteFile(c.path, append(b, '\n')))
 }

@@ -139,7 +139,7 @@ func (j *job) identity(dir string) (string, error) {
 	if c, err := readCard(dir); err == nil && c.ID != "" {
 		return c.ID, nil
 	}
-	if id := markedRun(filepath.Join(dir, configName)); id != "" {
+	if id := markedRun(filepath.Join(dir, rundir.Config)); id != "" {
 		return id, nil
 	}
 	if j.cfg.Checkpoint.Dir != "" { // it may hold another's
@@ -151,7 +151,7 @@ func (j *job) identity(dir string) (string, error) {
 	case err != nil:
 		return "", outputError(err)
 	case len(runs) > 1:
-		return "", usage(fmt.Sprintf("%s holds checkpoints of %d runs (%s), and neither %s nor %s says which of them the directory is of", at, len(runs), strings.Join(runs, ", "), cardName, configName),
+		return "", usage(fmt.Sprintf("%s holds checkpoints of %d runs (%s), and neither %s nor %s says which of them the directory is of", at, len(runs), strings.Join(runs, ", "), rundir.Card, rundir.Config),
 			"--output_dir DIR --resume CHECKPOINT, which begins a run of its own from the checkpoint that you choose")
 	case len(runs) == 1:
 		return runs[0], nil
@@ -161,7 +161,7 @@ func (j *job) identity(dir string) (string, error) {
 
 // readCard reads a directory's run.json.
 func readCard(dir string) (c card, err error) {
-	path := filepath.Join(dir, cardName)
+	path := filepath.Join(dir, rundir.Card)
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return c, fs.ErrNotExist
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"trireme/data"
+	"trireme/internal/rundir"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/planner"
@@ -32,7 +33,7 @@ func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 	if err != nil {
 		return err
 	}
-	final, records := filepath.Join(j.cfg.OutputDir, finalName), filepath.Join(j.cfg.OutputDir, metricsName)
+	final, records := filepath.Join(j.cfg.OutputDir, rundir.FinalModel), filepath.Join(j.cfg.OutputDir, rundir.Metrics)
 	r, err := readResult(records, began)
 	if err != nil {
 		return err
@@ -85,16 +86,16 @@ func (j *job) tryModel(dir string) string {
 
 // readMemory is what the ranks measured.
 func (j *job) readMemory() ([]train.RankMemory, error) {
-	b, err := os.ReadFile(filepath.Join(j.cfg.OutputDir, memoryName))
+	b, err := os.ReadFile(filepath.Join(j.cfg.OutputDir, rundir.Memory))
 	if err != nil {
 		return nil, err
 	}
 	var ranks []train.RankMemory
 	if err := json.Unmarshal(b, &ranks); err != nil {
-		return nil, fmt.Errorf("%s: %w", memoryName, err)
+		return nil, fmt.Errorf("%s: %w", rundir.Memory, err)
 	}
 	if len(ranks) != j.summary.Ranks {
-		return nil, fmt.Errorf("%s: %d ranks, not %d", memoryName, len(ranks), j.summary.Ranks)
+		return nil, fmt.Errorf("%s: %d ranks, not %d", rundir.Memory, len(ranks), j.summary.Ranks)
 	}
 	return ranks, nil
 }
@@ -220,8 +221,8 @@ type bestReport struct {
 // writeReport is tell for programs.
 func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) error {
 	r := trainReport{
-		Schema: "trireme.train/1", OutputDir: j.cfg.OutputDir, Model: filepath.Join(j.cfg.OutputDir, finalName),
-		Metrics: filepath.Join(j.cfg.OutputDir, metricsName), Parameters: j.summary.Parameters,
+		Schema: "trireme.train/1", OutputDir: j.cfg.OutputDir, Model: filepath.Join(j.cfg.OutputDir, rundir.FinalModel),
+		Metrics: filepath.Join(j.cfg.OutputDir, rundir.Metrics), Parameters: j.summary.Parameters,
 		World: j.summary.Ranks, Strategy: j.summary.Strategy, Planned: map[string]int64{}, Seconds: time.Since(began).Seconds(),
 	}
 	var err error

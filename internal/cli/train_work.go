@@ -14,21 +14,13 @@ import (
 	"trireme/data"
 	"trireme/internal/bench"
 	"trireme/internal/durable"
+	"trireme/internal/rundir"
 	"trireme/launch"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/rendezvous"
 	"trireme/tensor"
 	"trireme/train"
-)
-
-// Names in the output directory.
-const (
-	configName  = "config.yaml"
-	metricsName = "metrics.jsonl"
-	boardName   = "tb"
-	finalName   = "final_model"
-	memoryName  = "memory.json"
 )
 
 // work is what a rank does that this program's own launcher watches, or that is not rank 0.
@@ -139,7 +131,7 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 	if err := run.Train(training); err != nil {
 		return err
 	}
-	if err := run.Export(training, filepath.Join(j.cfg.OutputDir, finalName), j.tokenizers()...); err != nil {
+	if err := run.Export(training, filepath.Join(j.cfg.OutputDir, rundir.FinalModel), j.tokenizers()...); err != nil {
 		return err
 	}
 	memory, err := run.Memory(training)
@@ -150,7 +142,7 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 	if err != nil {
 		return err
 	}
-	return outputError(durable.WriteFile(filepath.Join(j.cfg.OutputDir, memoryName), append(b, '\n')))
+	return outputError(durable.WriteFile(filepath.Join(j.cfg.OutputDir, rundir.Memory), append(b, '\n')))
 }
 
 // peakLine says what MFU is a share of.
@@ -167,13 +159,13 @@ func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64) (monitor.Sink,
 	if env.Rank != 0 {
 		return monitor.Multi(nil), nil
 	}
-	lines, err := monitor.OpenJSONL(filepath.Join(j.cfg.OutputDir, metricsName), resumed)
+	lines, err := monitor.OpenJSONL(filepath.Join(j.cfg.OutputDir, rundir.Metrics), resumed)
 	if err != nil {
 		return nil, err
 	}
 	all := []monitor.Sink{lines, keepOpen{s.sink}}
 	if j.cfg.Logging.TensorBoard {
-		tb, err := monitor.OpenTensorBoard(filepath.Join(j.cfg.OutputDir, boardName), resumed)
+		tb, err := monitor.OpenTensorBoard(filepath.Join(j.cfg.OutputDir, rundir.Board), resumed)
 		if err != nil {
 			return nil, errors.Join(err, lines.Close())
 		}

@@ -14,9 +14,6 @@ import (
 	"trireme/internal/flock"
 )
 
-// lockName is the file in a run's directory that its processes lock.
-const lockName = "run.lock"
-
 // dying is how long Acquire waits for the processes of a job whose launcher is gone already.
 const dying = 5 * time.Second
 

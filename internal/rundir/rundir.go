@@ -76,10 +76,10 @@ func Make(parent, name string) (string, error) {
 // checkpoints, a final model. Empty: nothing. A run that ended before its first step has left
 // nothing.
 func Held(dir string) string {
-	if st, err := os.Stat(filepath.Join(dir, "metrics.jsonl")); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-		return "metrics.jsonl"
+	if st, err := os.Stat(filepath.Join(dir, Metrics)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+		return Metrics
 	}
-	for _, name := range []string{"checkpoints", "final_model"} {
+	for _, name := range []string{Checkpoints, FinalModel} {
 		entries, err := os.ReadDir(filepath.Join(dir, name))
 		if err == nil && len(entries) > 0 {
 			return name
