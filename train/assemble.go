@@ -3,6 +3,8 @@ package train
 import (
 	"errors"
 
+	"trireme/collective"
+	"trireme/device"
 	"trireme/model"
 	"trireme/optim"
 	"trireme/parallel"
@@ -20,6 +22,20 @@ type Assembly struct {
 type Ranks struct {
 	parallel.Ranks
 	Local int // on each machine; 0 is all
+}
+
+// assemble opens the device for a rank of world, local of them on this machine, and puts together
+// there what the rank needs. plan is what memory it is to hold ready; nil: none.
+func (cfg Config) assemble(world collective.World, local int, config *model.Config, positions int, plan *tensor.Usage, train bool) (device.Device, *Assembly, error) {
+	b, err := cfg.Device.Open(world.Arena(), local, plan)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := cfg.Assemble(b, config, positions, Ranks{Ranks: world, Local: local}, train)
+	if err != nil {
+		return nil, nil, errors.Join(err, b.Close())
+	}
+	return b, a, nil
 }
 
 // Assemble puts together on a backend what one rank trains of a configuration, with rows of so

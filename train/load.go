@@ -77,22 +77,13 @@ func load(config *model.Config, c device.Config, fill func(*Loaded) error) (_ *L
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	if l.Backend, err = c.Open(nil, 1, nil); err != nil {
-		return nil, err
-	}
-	if l.Model, err = config.Make(l.Backend, 0); err != nil {
-		return nil, input(err)
-	}
-	for _, p := range model.Params(l.Model) {
-		p.Frozen = true
-	}
-	mesh, err := parallel.NewMesh(l.world, parallel.Extents{}, 0)
+	cfg := Default()
+	cfg.Parallel.Strategy, cfg.Device = "no_shard", c
+	b, a, err := cfg.assemble(l.world, 1, config, 0, nil, false)
 	if err != nil {
 		return nil, err
 	}
-	if l.engine, err = parallel.New(l.Backend, mesh, l.Model.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}, WorldInvariant: true}); err != nil {
-		return nil, err
-	}
+	l.Model, l.Backend, l.engine = a.Model, b, a.Engine
 	return l, fill(l)
 }
 

@@ -100,7 +100,7 @@ func (r *Run) readConfig() (err error) {
 
 // openModel opens the device, and makes the model there for rows of so many positions.
 func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
-	cfg, world := r.Config, r.deps.World
+	cfg := r.Config
 	if r.pressure, err = cfg.pressure(r.deps.LocalRanks); err != nil { // before memory is taken
 		return input(err)
 	}
@@ -112,14 +112,11 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 		}
 		plan = &use
 	}
-	if r.backend, err = cfg.Device.Open(world.Arena(), r.deps.LocalRanks, plan); err != nil {
-		return err
-	}
-	a, err := cfg.Assemble(r.backend, r.config, positions, Ranks{world, r.deps.LocalRanks}, train)
+	b, a, err := cfg.assemble(r.deps.World, r.deps.LocalRanks, r.config, positions, plan, train)
 	if err != nil {
 		return err
 	}
-	r.model, r.engine, r.stepper = a.Model, a.Engine, a.Stepper
+	r.backend, r.model, r.engine, r.stepper = b, a.Model, a.Engine, a.Stepper
 	return nil
 }
 
