@@ -8,7 +8,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
-	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 )
 
 // assembler makes the fields of records of rows of a Parquet file, which are values with
@@ -141,7 +141,7 @@ func (a *assembler) row(row parquet.Row) (map[string]any, error) {
 		return nil, err
 	}
 	fields := make(map[string]any, len(a.root.children))
-	for _, m := range v.(jinja.Map) {
+	for _, m := range v.(ordered.Map) {
 		fields[m.Key] = m.Value
 	}
 	return fields, nil
@@ -168,25 +168,25 @@ func (a *assembler) value(n *node) (any, error) {
 		})
 		return list, err
 	case dictNode:
-		dict := jinja.Map{}
+		dict := ordered.Map{}
 		err := a.items(n, func() error {
 			key, err := a.value(n.children[0])
 			if err != nil {
 				return err
 			}
 			v, err := a.value(n.children[1])
-			dict = append(dict, jinja.Member{Key: fmt.Sprint(key), Value: v})
+			dict = append(dict, ordered.Member{Key: fmt.Sprint(key), Value: v})
 			return err
 		})
 		return dict, err
 	}
-	group := make(jinja.Map, 0, len(n.children))
+	group := make(ordered.Map, 0, len(n.children))
 	for _, child := range n.children {
 		v, err := a.value(child)
 		if err != nil {
 			return nil, err
 		}
-		group = append(group, jinja.Member{Key: child.name, Value: v})
+		group = append(group, ordered.Member{Key: child.name, Value: v})
 	}
 	return group, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"trireme/internal/fault"
 	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 	"trireme/tokenizer"
 )
 
@@ -138,7 +139,7 @@ func (t *chatTemplate) begin(text string, messages []any, tools any, prompt bool
 // marked is where the content of message i begins or ends in text: where a mark stands if it
 // is put there and changes nothing else; else -1.
 func (t *chatTemplate) marked(text string, messages []any, tools any, i int, begin bool) int {
-	m, _ := messages[i].(jinja.Map)
+	m, _ := messages[i].(ordered.Map)
 	content, ok := m.Get("content").(string)
 	if !ok {
 		return -1

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"trireme/internal/fault"
-	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 )
 
 // The values of Config.Format that name what a row holds. The files are then of the kind that
@@ -165,7 +165,7 @@ func (c columns) looks(r *record, task Task) string {
 		if len(list) == 0 {
 			return false
 		}
-		m, _ := list[0].(jinja.Map)
+		m, _ := list[0].(ordered.Map)
 		return m.Has(c.key(key))
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/internal/fault"
-	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 )
 
 // jsonReader turns JSON objects into fields of records. One goroutine uses it.
@@ -82,8 +82,8 @@ func (j *jsonReader) name(s string) string {
 func (j *jsonReader) value() (any, error) {
 	switch j.dec.PeekKind() {
 	case '{':
-		m := jinja.Map{}
-		err := j.members(func(key string, v any) { m = append(m, jinja.Member{Key: key, Value: v}) })
+		m := ordered.Map{}
+		err := j.members(func(key string, v any) { m = append(m, ordered.Member{Key: key, Value: v}) })
 		return m, err
 	case '[':
 		if _, err := j.dec.ReadToken(); err != nil {

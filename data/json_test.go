@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 )
 
 func TestJSONObject(t *testing.T) {
@@ -18,7 +18,7 @@ func TestJSONObject(t *testing.T) {
 	}
 	want := map[string]any{
 		"s": "a\u00e9\n", "i": int64(-7), "f": 1.5, "e": 1000.0, "big": 9223372036854775808.0, "t": true, "n": nil,
-		"list": []any{int64(1), []any{}, jinja.Map{{Key: "x", Value: []any{"y"}}}}, "o": jinja.Map{{Key: "z", Value: nil}, {Key: "a", Value: jinja.Map{}}}, "": "",
+		"list": []any{int64(1), []any{}, ordered.Map{{Key: "x", Value: []any{"y"}}}}, "o": ordered.Map{{Key: "z", Value: nil}, {Key: "a", Value: ordered.Map{}}}, "": "",
 	}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Error(diff)

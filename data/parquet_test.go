@@ -14,14 +14,14 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
-	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 )
 
 // object is an object of keys and values in turn.
-func object(all ...any) jinja.Map {
-	m := jinja.Map{}
+func object(all ...any) ordered.Map {
+	m := ordered.Map{}
 	for i := 0; i < len(all); i += 2 {
-		m = append(m, jinja.Member{Key: all[i].(string), Value: all[i+1]})
+		m = append(m, ordered.Member{Key: all[i].(string), Value: all[i+1]})
 	}
 	return m
 }

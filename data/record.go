@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"trireme/internal/fault"
-	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 	"trireme/tokenizer"
 )
 
 // record is one row of a file of rows.
 type record struct {
 	where  string         // FILE:LINE, or FILE and the number of a row
-	fields map[string]any // nil, bool, string, int64, float64, []any, jinja.Map
+	fields map[string]any // nil, bool, string, int64, float64, []any, ordered.Map
 
 	// A text file that is long is several records.
 	rest bool // this one goes on from the one before
@@ -33,7 +33,7 @@ func (r *record) keys() string {
 func (r *record) rowsInside() string {
 	for _, key := range slices.Sorted(maps.Keys(r.fields)) {
 		if list, _ := r.fields[key].([]any); len(list) > 0 {
-			if _, ok := list[0].(jinja.Map); ok {
+			if _, ok := list[0].(ordered.Map); ok {
 				return key
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"trireme/internal/fault"
-	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 	"trireme/tokenizer"
 )
 
@@ -128,12 +128,12 @@ func (e *chatEncoder) turnEnd(ids []int32, r [2]int, rest bool) int {
 }
 
 // say is a message.
-func say(role, content string) jinja.Map {
-	return jinja.Map{{Key: "role", Value: role}, {Key: "content", Value: content}}
+func say(role, content string) ordered.Map {
+	return ordered.Map{{Key: "role", Value: role}, {Key: "content", Value: content}}
 }
 
 func role(message any) string {
-	m, _ := message.(jinja.Map)
+	m, _ := message.(ordered.Map)
 	s, _ := m.Get("role").(string)
 	return s
 }
@@ -155,7 +155,7 @@ func (e *chatEncoder) messages(r *record) (messages []any, learn []bool, err err
 	}
 	learn = make([]bool, len(messages))
 	for i, m := range messages {
-		said, _ := m.(jinja.Map)
+		said, _ := m.(ordered.Map)
 		weight := said.Get("weight")
 		learn[i] = slices.Contains(e.roles, role(m)) && weight != int64(0) && weight != 0.0 && says(m)
 	}
@@ -164,7 +164,7 @@ func (e *chatEncoder) messages(r *record) (messages []any, learn []bool, err err
 
 // says is false of a message that holds nothing.
 func says(message any) bool {
-	m, _ := message.(jinja.Map)
+	m, _ := message.(ordered.Map)
 	content, ok := m.Get("content").(string)
 	return !ok || strings.TrimSpace(content) != "" || m.Get("tool_calls") != nil
 }
@@ -217,7 +217,7 @@ func (e *chatEncoder) alpaca(r *record) ([]any, error) {
 }
 
 // list is the list of objects under a name.
-func (e *chatEncoder) list(r *record, name string) ([]jinja.Map, error) {
+func (e *chatEncoder) list(r *record, name string) ([]ordered.Map, error) {
 	key := e.columns.key(name)
 	v, ok := r.fields[key]
 	if !ok {
@@ -227,9 +227,9 @@ func (e *chatEncoder) list(r *record, name string) ([]jinja.Map, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is %s, not a list of messages", key, typeName(v))
 	}
-	out := make([]jinja.Map, len(list))
+	out := make([]ordered.Map, len(list))
 	for i, v := range list {
-		if out[i], ok = v.(jinja.Map); !ok {
+		if out[i], ok = v.(ordered.Map); !ok {
 			return nil, fmt.Errorf("message %d of %s is %s, not an object", i+1, key, typeName(v))
 		}
 	}
@@ -258,7 +258,7 @@ func (e *chatEncoder) chat(r *record, name string) ([]any, error) {
 			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(content), contentKey)
 		}
 		if roleKey != "role" || contentKey != "content" {
-			m = slices.DeleteFunc(slices.Clone(m), func(one jinja.Member) bool {
+			m = slices.DeleteFunc(slices.Clone(m), func(one ordered.Member) bool {
 				return slices.Contains([]string{"role", "content"}, one.Key) && one.Key != roleKey && one.Key != contentKey
 			})
 			for i := range m {
@@ -330,7 +330,7 @@ func (e *chatEncoder) shareGPT(r *record) ([]any, error) {
 		}
 		message := say(role, value)
 		if m.Has("weight") {
-			message = append(message, jinja.Member{Key: "weight", Value: m.Get("weight")})
+			message = append(message, ordered.Member{Key: "weight", Value: m.Get("weight")})
 		}
 		out = append(out, message)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"trireme/internal/jinja"
+	"trireme/internal/ordered"
 )
 
 // alpacaEncoder is the task of rows with an instruction, perhaps an input, and an output, in
@@ -149,7 +149,7 @@ func (e *segmentEncoder) encode(r *record, ex *example) (bool, error) {
 	}
 	pieces := make([]piece, len(list))
 	for i, v := range list {
-		m, _ := v.(jinja.Map)
+		m, _ := v.(ordered.Map)
 		text, okText := m.Get(e.columns.key("text")).(string)
 		learn, okLearn := m.Get(e.columns.key("label")).(bool)
 		if !okText || !okLearn {

@@ -7,7 +7,7 @@
 //
 //	t, err := jinja.Parse(source)
 //	out, err := t.Render(map[string]any{"messages": messages, "add_generation_prompt": true})
-//	                    // messages: []any{jinja.Map{{Key: "role", Value: "user"}, ...}}
+//	                    // messages: []any{ordered.Map{{Key: "role", Value: "user"}, ...}}
 //
 // Values mean what they mean in Python: a text is characters, None joined to a string is an
 // error and never prints as something else, an undefined name prints as nothing and fails

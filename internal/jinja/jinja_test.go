@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"trireme/internal/ordered"
 )
 
 // vector is a template's outcome in Jinja2.
@@ -45,7 +47,7 @@ func (vs *vars) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*vs = vars{}
-	for _, m := range v.(Map) {
+	for _, m := range v.(ordered.Map) {
 		(*vs)[m.Key] = m.Value
 	}
 	return nil
@@ -75,9 +77,9 @@ func plain(d *json.Decoder) (any, error) {
 		if _, err := d.Token(); err != nil || t == '[' {
 			return list, err
 		}
-		m := Map{}
+		m := ordered.Map{}
 		for i := 0; i < len(list); i += 2 {
-			m = append(m, Member{list[i].(string), list[i+1]})
+			m = append(m, ordered.Member{Key: list[i].(string), Value: list[i+1]})
 		}
 		return m, nil
 	}
@@ -214,7 +216,7 @@ func TestCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages := []any{Map{{"role", "user"}}}
+	messages := []any{ordered.Map{{Key: "role", Value: "user"}}}
 	for range 2 {
 		out, err := tmpl.Render(map[string]any{"messages": messages})
 		if err != nil || out.Text != "21" {
@@ -247,7 +249,7 @@ func FuzzRender(f *testing.F) {
 		}
 		f.Add(string(source))
 	}
-	all.Variables["messages"] = []any{Map{{"role", "user"}, {"content", "a"}}, Map{{"role", "assistant"}, {"content", "b"}}}
+	all.Variables["messages"] = []any{ordered.Map{{Key: "role", Value: "user"}, {Key: "content", Value: "a"}}, ordered.Map{{Key: "role", Value: "assistant"}, {Key: "content", Value: "b"}}}
 	f.Fuzz(func(t *testing.T, source string) {
 		tmpl, err := Parse(source)
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"trireme/internal/ordered"
 )
 
 // A value is nil (None), undefined, bool, int64, float64, string, []any (a list), tuple,
@@ -87,7 +89,7 @@ func fromGo(v any, depth int) (any, error) {
 			}
 		}
 		return out, nil
-	case Map:
+	case ordered.Map:
 		d := newDict()
 		for _, m := range v {
 			one, err := fromGo(m.Value, depth+1)

@@ -1,10 +1,11 @@
-package jinja
+// Package ordered is a mapping in the order of its file: what a row of data is made of, and what
+// templates are given.
+package ordered
 
-// Map is a mapping as Render is given one. It keeps its order, as Python's does; of members of
-// one key the last counts.
+// Map keeps the order of its members, as Python's dict does; of members of one key the last counts.
 type Map []Member
 
-// Member is a key of a Map with its value, of a kind that Render takes.
+// Member is a key of a Map with its value.
 type Member struct {
 	Key   string
 	Value any
