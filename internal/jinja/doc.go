@@ -18,5 +18,7 @@
 // only what Render is given, as copies. Its size, nesting, steps and bytes are bounded, so a
 // Render ends in a second or so whatever the template is.
 //
-// This is no general Jinja: there is no inheritance, inclusion, escaping or translation.
+// This is no general Jinja. Of tags, filters, tests and methods it has those that published chat
+// templates use; there is no inheritance, inclusion, escaping or translation, and no raw, with,
+// filter block, recursive loop, power or format.
 package jinja

@@ -92,29 +92,6 @@ func (a *arguments) given(r *run) (args []any, named *dict, err error) {
 			return nil, nil, err
 		}
 	}
-	for _, e := range a.merge {
-		v, err := r.value(e)
-		if err != nil {
-			return nil, nil, err
-		}
-		d, ok := v.(*dict)
-		if !ok {
-			return nil, nil, fmt.Errorf("%s after ** is no dictionary", describe(v))
-		}
-		if err := r.spendItems(len(d.keys)); err != nil {
-			return nil, nil, err
-		}
-		for _, k := range d.keys {
-			name, ok := k.(string)
-			if !ok {
-				return nil, nil, errors.New("the keys after ** are strings")
-			}
-			v, _ := d.get(k)
-			if err := named.add(name, v); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
 	return args, named, nil
 }
 
@@ -145,11 +122,6 @@ func (r *run) callValue(of any, args []any, named *dict) (any, error) {
 		return of(r, args, named)
 	case undefined:
 		return nil, of.use()
-	case *loop:
-		if of.again != nil {
-			return of.again(r, args, named)
-		}
-		return nil, errors.New("loop is called, and the loop is not recursive")
 	}
 	return nil, fmt.Errorf("%s cannot be called", describe(of))
 }

@@ -35,7 +35,6 @@ type (
 		names  []string // of named
 		named  []expr
 		spread []expr // *x
-		merge  []expr // **x
 	}
 	call struct {
 		of   expr
@@ -166,11 +165,10 @@ func (p *parser) compare() (expr, error) {
 	return c, nil
 }
 
-func (p *parser) sum() (expr, error)     { return p.chain(p.concat, "+", "-") }
-func (p *parser) concat() (expr, error)  { return p.chain(p.product, "~") }
-func (p *parser) product() (expr, error) { return p.chain(p.power, "*", "/", "//", "%") }
-func (p *parser) power() (expr, error) {
-	return p.chain(func() (expr, error) { return p.unary(true) }, "**")
+func (p *parser) sum() (expr, error)    { return p.chain(p.concat, "+", "-") }
+func (p *parser) concat() (expr, error) { return p.chain(p.product, "~") }
+func (p *parser) product() (expr, error) {
+	return p.chain(func() (expr, error) { return p.unary(true) }, "*", "/", "//", "%")
 }
 
 // unary parses signs and what they stand before; filters come after both.
@@ -372,11 +370,6 @@ func (p *parser) subscript(of expr, line int) (expr, error) {
 func (p *parser) arguments() (arguments, error) {
 	var a arguments
 	err := p.commas(")", func() error {
-		if p.symbol("**") {
-			e, err := p.expression()
-			a.merge = append(a.merge, e)
-			return err
-		}
 		if p.symbol("*") {
 			e, err := p.expression()
 			a.spread = append(a.spread, e)
@@ -454,7 +447,7 @@ func (p *parser) test(of expr, line int) (expr, error) {
 	single := next.kind == str || next.kind == number || next.kind == operator && (next.val == "[" || next.val == "{")
 	if next.kind == name {
 		switch next.val {
-		case "else", "or", "and", "is", "if", "in", "not", "recursive":
+		case "else", "or", "and", "is", "if", "in", "not":
 		default:
 			single = true
 		}

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -36,17 +35,14 @@ func (p params) whole(name string, absent int64) (int64, error) {
 	return i, nil
 }
 
-// filters are those of Jinja2 that chat templates have a use for.
+// filters are those of Jinja2 that published chat templates use.
 var filters = map[string]*filter{
-	"abs":        {nil, filterAbs},
-	"attr":       {[]string{"name"}, filterAttr},
 	"capitalize": {nil, onText(capitalize)},
 	"count":      {nil, filterLength},
 	"d":          {[]string{"default_value", "boolean"}, filterDefault},
 	"default":    {[]string{"default_value", "boolean"}, filterDefault},
 	"dictsort":   {[]string{"case_sensitive", "by", "reverse"}, filterDictSort},
 	"first":      {nil, filterEnd(true)},
-	"float":      {[]string{"default"}, filterFloat},
 	"indent":     {[]string{"width", "first", "blank"}, filterIndent},
 	"int":        {[]string{"default"}, filterInt},
 	"items":      {nil, filterItems},
@@ -55,38 +51,23 @@ var filters = map[string]*filter{
 	"length":     {nil, filterLength},
 	"list":       {nil, filterList},
 	"lower":      {nil, onText(strings.ToLower)},
-	"max":        {[]string{"case_sensitive", "attribute"}, filterExtreme(1)},
-	"min":        {[]string{"case_sensitive", "attribute"}, filterExtreme(-1)},
 	"replace":    {[]string{"old", "new", "count"}, filterReplace},
 	"reverse":    {nil, filterReverse},
-	"round":      {[]string{"precision", "method"}, filterRound},
 	"safe":       {nil, func(r *run, v any, _ params) (any, error) { return r.text(v) }},
 	"sort":       {[]string{"reverse", "case_sensitive", "attribute"}, filterSort},
 	"string":     {nil, func(r *run, v any, _ params) (any, error) { return r.text(v) }},
-	"sum":        {[]string{"attribute", "start"}, filterSum},
 	"title":      {nil, onText(filterTitle)},
 	"tojson":     {[]string{"ensure_ascii", "indent", "separators", "sort_keys"}, filterJSON},
 	"trim":       {[]string{"chars"}, filterTrim},
-	"unique":     {[]string{"case_sensitive", "attribute"}, filterUnique},
 	"upper":      {nil, onText(strings.ToUpper)},
-	"wordcount":  {nil, filterWords},
 
 	// Those whose parameters are another's are called in run.filter.
-	"format": {}, "map": {}, "select": {}, "reject": {}, "selectattr": {}, "rejectattr": {},
+	"map": {}, "select": {}, "reject": {}, "selectattr": {}, "rejectattr": {},
 }
 
 // filter applies a filter.
 func (r *run) filter(name string, v any, args []any, named *dict) (any, error) {
 	switch name {
-	case "format":
-		s, err := r.text(v)
-		if err != nil {
-			return nil, err
-		}
-		if len(named.keys) > 0 {
-			return nil, errors.New("format: named values are not known here")
-		}
-		return r.format(s, args)
 	case "map":
 		return r.mapped(v, args, named)
 	case "select", "reject", "selectattr", "rejectattr":
@@ -122,33 +103,6 @@ func onText(f func(string) string) func(*run, any, params) (any, error) {
 		s, err := r.text(v)
 		return f(s), err
 	}
-}
-
-func filterAbs(_ *run, v any, _ params) (any, error) {
-	if i, ok := integer(v); ok {
-		if i == math.MinInt64 {
-			return nil, errLarge
-		}
-		return max(i, -i), nil
-	}
-	if f, ok := v.(float64); ok {
-		return math.Abs(f), nil
-	}
-	return nil, fmt.Errorf("%s has no magnitude", describe(v))
-}
-
-func filterAttr(_ *run, v any, p params) (any, error) {
-	name, err := stringArg(p["name"])
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := v.(*dict); ok { // an attribute is no key
-		if m := method(v, name); m != nil {
-			return m, nil
-		}
-		return undefined{fmt.Sprintf("a mapping has no attribute %q", name)}, nil
-	}
-	return member(v, name, true)
 }
 
 func filterDefault(_ *run, v any, p params) (any, error) {
@@ -220,18 +174,6 @@ func filterReverse(r *run, v any, _ params) (any, error) {
 	return out, nil
 }
 
-func filterFloat(_ *run, v any, p params) (any, error) {
-	if f, ok := float(v); ok {
-		return f, nil
-	}
-	if s, ok := v.(string); ok {
-		if f, err := strconv.ParseFloat(strings.TrimFunc(s, isSpace), 64); err == nil {
-			return f, nil
-		}
-	}
-	return p.get("default", 0.0), nil
-}
-
 func filterInt(_ *run, v any, p params) (any, error) {
 	if i, ok := integer(v); ok {
 		return i, nil
@@ -250,31 +192,6 @@ func filterInt(_ *run, v any, p params) (any, error) {
 		return int64(f), nil
 	}
 	return p.get("default", int64(0)), nil
-}
-
-func filterRound(_ *run, v any, p params) (any, error) {
-	f, ok := float(v)
-	digits, err := p.whole("precision", 0)
-	if !ok || err != nil || digits < -300 || digits > 300 {
-		return nil, errors.Join(err, fmt.Errorf("%s cannot be rounded so", describe(v)))
-	}
-	if digits == 0 && p.get("method", "common") == "common" {
-		return math.RoundToEven(f), nil
-	}
-	scale := math.Pow(10, float64(digits))
-	switch p.get("method", "common") {
-	case "common":
-		s := strconv.FormatFloat(f, 'f', int(max(digits, 0)), 64)
-		if digits < 0 {
-			return math.RoundToEven(f*scale) / scale, nil
-		}
-		return strconv.ParseFloat(s, 64)
-	case "ceil":
-		return math.Ceil(f*scale) / scale, nil
-	case "floor":
-		return math.Floor(f*scale) / scale, nil
-	}
-	return nil, errors.New("method is common, ceil or floor")
 }
 
 func filterIndent(r *run, v any, p params) (any, error) {
@@ -405,12 +322,4 @@ func filterTitle(s string) string {
 		}
 		return unicode.ToTitle(r)
 	}, s)
-}
-
-func filterWords(r *run, v any, _ params) (any, error) {
-	s, err := r.text(v)
-	n := len(strings.FieldsFunc(s, func(r rune) bool {
-		return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
-	}))
-	return int64(n), err
 }

@@ -37,10 +37,13 @@ func member(v any, name string, dot bool) (any, error) {
 		case ok:
 			return one, nil
 		}
-	default:
+	case string:
 		if m := method(v, name); m != nil {
 			return m, nil
 		}
+		return undefined{fmt.Sprintf("%q of a string is not known here", name)}, nil
+	case []any, tuple:
+		return undefined{fmt.Sprintf("%q of %s is not known here", name, describe(v))}, nil
 	}
 	if v == nil {
 		return undefined{fmt.Sprintf("None has no attribute %q", name)}, nil

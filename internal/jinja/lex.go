@@ -113,9 +113,6 @@ func (l *lexer) next() error {
 		l.closed(i, 2, i > 0 && l.src[l.at+i-1] == '-', true)
 		return nil
 	case '%':
-		if raw, err := l.raw(); raw || err != nil {
-			return err
-		}
 		l.emit(beginTag, "{%")
 		return l.inside(endTag, "%}")
 	}
@@ -155,51 +152,6 @@ func (l *lexer) closed(i, n int, minus, trim bool) {
 		l.skip(1)
 	}
 	l.fresh = l.at > from && l.src[l.at-1] == '\n'
-}
-
-// raw takes {% raw %} and all up to {% endraw %}, if that is what follows "{%".
-func (l *lexer) raw() (bool, error) {
-	body, sign, ok := bareTag(l.src[l.at:], "raw")
-	if !ok {
-		return false, nil
-	}
-	line := l.line
-	l.closed(0, len(l.src)-l.at-len(body), sign == '-', false)
-	rest := l.src[l.at:]
-	for i := 0; ; i += 2 {
-		j := strings.Index(rest[i:], "{%")
-		if j < 0 {
-			return true, fmt.Errorf("line %d: raw has no endraw", line)
-		}
-		i += j
-		after := rest[i+2:]
-		opening := byte(0)
-		if after != "" && (after[0] == '-' || after[0] == '+') {
-			opening, after = after[0], after[1:]
-		}
-		tail, sign, ok := bareTag(after, "endraw")
-		if !ok {
-			continue
-		}
-		l.before(rest[:i], opening, true)
-		l.closed(0, len(rest)-len(tail), sign == '-', sign == 0)
-		return true, nil
-	}
-}
-
-// bareTag says whether s begins with a tag's name and its end, and gives what follows and
-// the sign before the end.
-func bareTag(s, word string) (rest string, sign byte, ok bool) {
-	s = strings.TrimLeftFunc(s, isSpace)
-	if s, ok = strings.CutPrefix(s, word); !ok {
-		return "", 0, false
-	}
-	s = strings.TrimLeftFunc(s, isSpace)
-	if s != "" && (s[0] == '-' || s[0] == '+') {
-		sign, s = s[0], s[1:]
-	}
-	rest, ok = strings.CutPrefix(s, "%}")
-	return rest, sign, ok
 }
 
 // inside takes the tokens of a tag up to its end.

@@ -8,67 +8,32 @@ import (
 	"unicode/utf8"
 )
 
-// A methodFunc is a method of strings, lists or dictionaries. args has as many values as
+// A methodFunc is a method of strings or dictionaries. args has as many values as
 // the method has parameters at most; those not given are missing.
 type methodFunc func(r *run, self any, args []any) (any, error)
 
-// methods by type; after the name is how many arguments one takes at least and at most.
+// methodEntry is a method that takes least to most arguments.
 type methodEntry struct {
 	least, most int
 	call        methodFunc
 }
 
+// The methods by type are those that published chat templates call.
 var stringMethods = map[string]methodEntry{
-	"strip":        {0, 1, stringTrim(true, true)},
-	"lstrip":       {0, 1, stringTrim(true, false)},
-	"rstrip":       {0, 1, stringTrim(false, true)},
-	"split":        {0, 2, stringSplit(false)},
-	"rsplit":       {0, 2, stringSplit(true)},
-	"splitlines":   {0, 1, splitLines},
-	"startswith":   {1, 1, affix(strings.HasPrefix)},
-	"endswith":     {1, 1, affix(strings.HasSuffix)},
-	"removeprefix": {1, 1, stringPair(strings.TrimPrefix)},
-	"removesuffix": {1, 1, stringPair(strings.TrimSuffix)},
-	"upper":        {0, 0, stringMap(strings.ToUpper)},
-	"lower":        {0, 0, stringMap(strings.ToLower)},
-	"capitalize":   {0, 0, stringMap(capitalize)},
-	"title":        {0, 0, stringMap(methodTitle)},
-	"replace":      {2, 3, stringReplace},
-	"find":         {1, 1, stringFind(strings.Index, false)},
-	"rfind":        {1, 1, stringFind(strings.LastIndex, false)},
-	"index":        {1, 1, stringFind(strings.Index, true)},
-	"count":        {1, 1, stringCount},
-	"join":         {1, 1, func(r *run, self any, args []any) (any, error) { return r.joinText(self.(string), args[0], true) }},
-	"isdigit":      {0, 0, allRunes(unicode.IsDigit)},
-	"isalpha":      {0, 0, allRunes(unicode.IsLetter)},
-	"isalnum":      {0, 0, allRunes(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })},
-	"isspace":      {0, 0, allRunes(isSpace)},
-	"islower":      {0, 0, cased(unicode.IsLower, unicode.IsUpper)},
-	"isupper":      {0, 0, cased(unicode.IsUpper, unicode.IsLower)},
-}
-
-var listMethods = map[string]methodEntry{
-	"count": {1, 1, func(r *run, self any, args []any) (any, error) {
-		n := int64(0)
-		list, _ := sequence(self)
-		for _, v := range list {
-			same, err := r.equal(v, args[0], 0)
-			if err != nil {
-				return nil, err
-			}
-			n += toInt(same)
-		}
-		return n, nil
-	}},
-	"index": {1, 1, func(r *run, self any, args []any) (any, error) {
-		list, _ := sequence(self)
-		for i, v := range list {
-			if same, err := r.equal(v, args[0], 0); same || err != nil {
-				return int64(i), err
-			}
-		}
-		return nil, errors.New("index: the list does not have that item")
-	}},
+	"strip":      {0, 1, stringTrim(true, true)},
+	"lstrip":     {0, 1, stringTrim(true, false)},
+	"rstrip":     {0, 1, stringTrim(false, true)},
+	"split":      {0, 2, stringSplit(false)},
+	"rsplit":     {0, 2, stringSplit(true)},
+	"splitlines": {0, 1, splitLines},
+	"startswith": {1, 1, affix(strings.HasPrefix)},
+	"endswith":   {1, 1, affix(strings.HasSuffix)},
+	"upper":      {0, 0, stringMap(strings.ToUpper)},
+	"lower":      {0, 0, stringMap(strings.ToLower)},
+	"capitalize": {0, 0, stringMap(capitalize)},
+	"title":      {0, 0, stringMap(methodTitle)},
+	"replace":    {2, 3, stringReplace},
+	"join":       {1, 1, func(r *run, self any, args []any) (any, error) { return r.joinText(self.(string), args[0], true) }},
 }
 
 var dictMethods = map[string]methodEntry{
@@ -106,8 +71,6 @@ func method(v any, name string) any {
 	switch v.(type) {
 	case string:
 		set = stringMethods
-	case []any, tuple:
-		set = listMethods
 	case *dict:
 		set = dictMethods
 	}
@@ -154,13 +117,6 @@ func stringArg(v any) (string, error) {
 
 func stringMap(f func(string) string) methodFunc {
 	return func(_ *run, self any, _ []any) (any, error) { return f(self.(string)), nil }
-}
-
-func stringPair(f func(s, t string) string) methodFunc {
-	return func(_ *run, self any, args []any) (any, error) {
-		t, err := stringArg(args[0])
-		return f(self.(string), t), err
-	}
 }
 
 // affix is startswith and endswith, which also take a tuple of strings.
@@ -350,43 +306,6 @@ func (r *run) replaced(s, from, to string, most int64) (any, error) {
 		return nil, err
 	}
 	return strings.Replace(s, from, to, n), nil
-}
-
-func stringFind(index func(s, t string) int, must bool) methodFunc {
-	return func(_ *run, self any, args []any) (any, error) {
-		t, err := stringArg(args[0])
-		if err != nil {
-			return nil, err
-		}
-		i := index(self.(string), t)
-		if i < 0 {
-			if must {
-				return nil, errors.New("the string does not have that in it")
-			}
-			return int64(-1), nil
-		}
-		return int64(utf8.RuneCountInString(self.(string)[:i])), nil
-	}
-}
-
-func stringCount(_ *run, self any, args []any) (any, error) {
-	t, err := stringArg(args[0])
-	return int64(strings.Count(self.(string), t)), err
-}
-
-func allRunes(is func(rune) bool) methodFunc {
-	return func(_ *run, self any, _ []any) (any, error) {
-		s := self.(string)
-		return s != "" && strings.IndexFunc(s, func(r rune) bool { return !is(r) }) < 0, nil
-	}
-}
-
-// cased is islower and isupper: a letter of the one case, and none of the other.
-func cased(is, not func(rune) bool) methodFunc {
-	return func(_ *run, self any, _ []any) (any, error) {
-		s := self.(string)
-		return strings.IndexFunc(s, is) >= 0 && strings.IndexFunc(s, not) < 0, nil
-	}
 }
 
 func capitalize(s string) string {

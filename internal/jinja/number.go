@@ -51,14 +51,6 @@ func (r *run) operate(op string, a, b any) (any, error) {
 		if okJ {
 			return r.repeat(a, j)
 		}
-	case "%":
-		if s, ok := a.(string); ok {
-			args, isTuple := b.(tuple)
-			if !isTuple {
-				args = tuple{b}
-			}
-			return r.format(s, args)
-		}
 	}
 	return nil, fmt.Errorf("%s %s %s", describe(a), op, describe(b))
 }
@@ -151,27 +143,7 @@ func whole(op string, i, j int64) (any, error) {
 		}
 		return q, nil
 	}
-	if j < 0 {
-		return decimal("**", float64(i), float64(j))
-	}
-	out, base := int64(1), i
-	for ; j > 0; j >>= 1 {
-		if j&1 == 1 {
-			v, err := times(out, base)
-			if err != nil {
-				return nil, err
-			}
-			out = v.(int64)
-		}
-		if j > 1 {
-			v, err := times(base, base)
-			if err != nil {
-				return nil, err
-			}
-			base = v.(int64)
-		}
-	}
-	return out, nil
+	return nil, fmt.Errorf("%s of whole numbers", op)
 }
 
 func times(i, j int64) (any, error) {
@@ -198,15 +170,6 @@ func decimal(op string, x, y float64) (any, error) {
 		return x - y, nil
 	case "*":
 		return x * y, nil
-	case "**":
-		if x == 0 && y < 0 {
-			return nil, errZero
-		}
-		v := math.Pow(x, y)
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errLarge
-		}
-		return v, nil
 	}
 	if y == 0 {
 		return nil, errZero

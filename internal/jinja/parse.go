@@ -182,15 +182,6 @@ func (p *parser) tag(tag string, line int) (node, error) {
 		return p.macroTag(line)
 	case "call":
 		return p.callTag(line)
-	case "with":
-		return p.withTag()
-	case "filter":
-		f, err := p.filterChain(line)
-		if err != nil {
-			return nil, err
-		}
-		body, err := p.block("endfilter")
-		return &filterNode{f, body, line}, err
 	case "generation":
 		if err := p.tagEnd(); err != nil {
 			return nil, err
@@ -284,7 +275,6 @@ func (p *parser) forTag(line int) (_ node, err error) {
 			return nil, err
 		}
 	}
-	n.recursive = p.word("recursive")
 	if err := p.tagEnd(); err != nil {
 		return nil, err
 	}
@@ -324,30 +314,12 @@ func (p *parser) setTag(line int) (_ node, err error) {
 	if len(n.names) > 1 {
 		return nil, p.unexpected()
 	}
-	if p.symbol("|") {
-		p.at--
-		if n.filter, err = p.filtered(captured{}); err != nil {
-			return nil, err
-		}
-	}
 	if err := p.tagEnd(); err != nil {
 		return nil, err
 	}
 	n.body, err = p.block("endset")
 	n.block = true
 	return n, err
-}
-
-// filterChain parses the filters of a filter tag.
-func (p *parser) filterChain(line int) (expr, error) {
-	e, err := p.filter(captured{}, line)
-	if err == nil {
-		e, err = p.filtered(e)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return e, p.tagEnd()
 }
 
 // signature parses the parameters of a macro, after the opening parenthesis.
@@ -417,31 +389,4 @@ func (p *parser) callTag(line int) (node, error) {
 		return nil, err
 	}
 	return n, p.macroBody(n.caller, "endcall")
-}
-
-func (p *parser) withTag() (node, error) {
-	n := &withNode{}
-	for p.peek().kind != endTag {
-		s, err := p.ident()
-		if err != nil {
-			return nil, err
-		}
-		if err := p.need("="); err != nil {
-			return nil, err
-		}
-		e, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		n.names, n.values = append(n.names, s), append(n.values, e)
-		if !p.symbol(",") {
-			break
-		}
-	}
-	if err := p.tagEnd(); err != nil {
-		return nil, err
-	}
-	var err error
-	n.body, err = p.block("endwith")
-	return n, err
 }

@@ -25,20 +25,18 @@ type (
 		names      []string
 		over, test expr // test may be nil
 		body, none []node
-		recursive  bool
 		line       int
 	}
 	jump struct{ out bool } // break; else continue
 
 	// setNode gives names a value, or a name's attribute; or captures a block.
 	setNode struct {
-		names  []string
-		attr   string
-		value  expr
-		block  bool
-		body   []node
-		filter expr // of the block, or nil
-		line   int
+		names []string
+		attr  string
+		value expr
+		block bool
+		body  []node
+		line  int
 	}
 	macro struct {
 		name     string
@@ -52,16 +50,6 @@ type (
 		caller *macro
 		line   int
 	}
-	withNode struct {
-		names  []string
-		values []expr
-		body   []node
-	}
-	filterNode struct {
-		filter expr
-		body   []node
-		line   int
-	}
 	generation struct {
 		body []node
 		line int
@@ -69,17 +57,6 @@ type (
 )
 
 var errBreak, errContinue = errors.New("break"), errors.New("continue")
-
-// capturedName is what captured text is called in a filter block; no template can say it.
-const capturedName = "\x00captured"
-
-// captured is the text that a block's filters are applied to.
-type captured struct{}
-
-func (captured) eval(r *run) (any, error) {
-	v, _ := r.scope.get(capturedName)
-	return v, nil
-}
 
 func (r *run) body(nodes []node) error {
 	for _, n := range nodes {
@@ -149,12 +126,8 @@ func (r *run) assign(names []string, v any) error {
 
 // loop is the variable "loop".
 type loop struct {
-	items   []any
-	at      int
-	depth   int
-	last    any // of changed
-	changed bool
-	again   function // of a recursive loop
+	items []any
+	at    int
 }
 
 func (l *loop) get(name string) (any, bool) {
@@ -174,10 +147,6 @@ func (l *loop) get(name string) (any, bool) {
 		return l.at == n-1, true
 	case "length":
 		return int64(n), true
-	case "depth":
-		return int64(l.depth + 1), true
-	case "depth0":
-		return int64(l.depth), true
 	case "previtem":
 		if l.at == 0 {
 			return undefined{"there is no previous item"}, true
@@ -188,21 +157,6 @@ func (l *loop) get(name string) (any, bool) {
 			return undefined{"there is no next item"}, true
 		}
 		return l.items[l.at+1], true
-	case "cycle":
-		at := l.at
-		return function(func(_ *run, args []any, _ *dict) (any, error) {
-			if len(args) == 0 {
-				return nil, errors.New("cycle takes values to go through")
-			}
-			return args[at%len(args)], nil
-		}), true
-	case "changed":
-		return function(func(r *run, args []any, _ *dict) (any, error) {
-			same, err := r.equal(tuple(args), l.last, 0)
-			changed := !same || !l.changed
-			l.last, l.changed = tuple(args), true
-			return changed, err
-		}), true
 	}
 	return nil, false
 }
@@ -212,11 +166,8 @@ func (n *forNode) exec(r *run) error {
 	if err != nil {
 		return at(n.line, err)
 	}
-	return n.loop(r, r.scope, v, 0)
-}
-
-func (n *forNode) loop(r *run, up *scope, over any, depth int) error {
-	all, err := items(over)
+	up := r.scope
+	all, err := items(v)
 	if err != nil {
 		return at(n.line, err)
 	}
@@ -228,15 +179,7 @@ func (n *forNode) loop(r *run, up *scope, over any, depth int) error {
 	if len(all) == 0 {
 		return r.inner(up, func() error { return r.body(n.none) })
 	}
-	l := &loop{items: all, depth: depth}
-	if n.recursive {
-		l.again = func(r *run, args []any, _ *dict) (any, error) {
-			if len(args) != 1 {
-				return nil, errors.New("loop takes one list")
-			}
-			return r.macroCall(func() error { return n.loop(r, up, args[0], depth+1) })
-		}
-	}
+	l := &loop{items: all}
 	for i, v := range all {
 		l.at = i
 		err := r.inner(up, func() error {
@@ -288,9 +231,6 @@ func (n *setNode) exec(r *run) error {
 	var err error
 	if n.block {
 		v, err = r.capture(func() error { return r.inner(r.scope, func() error { return r.body(n.body) }) })
-		if err == nil && n.filter != nil {
-			v, err = r.apply(n.filter, v)
-		}
 	} else {
 		v, err = r.value(n.value)
 	}
@@ -307,16 +247,6 @@ func (n *setNode) exec(r *run) error {
 	}
 	ns.vars[n.attr] = v
 	return nil
-}
-
-// apply runs a block's filters on its text.
-func (r *run) apply(filter expr, text any) (v any, err error) {
-	err = r.inner(r.scope, func() error {
-		r.scope.set(capturedName, text)
-		v, err = r.value(filter)
-		return err
-	})
-	return v, err
 }
 
 func (n *macro) exec(r *run) error {
@@ -386,31 +316,6 @@ func (n *macro) bind(r *run, args []any, named *dict) error {
 
 func (n *callNode) exec(r *run) error {
 	v, err := n.call.with(r, "caller", n.caller.function(r.scope))
-	return r.printValue(n.line, v, err)
-}
-
-func (n *withNode) exec(r *run) error {
-	values := make([]any, len(n.values))
-	for i, e := range n.values {
-		var err error
-		if values[i], err = r.value(e); err != nil {
-			return err
-		}
-	}
-	return r.inner(r.scope, func() error {
-		for i, name := range n.names {
-			r.scope.set(name, values[i])
-		}
-		return r.body(n.body)
-	})
-}
-
-func (n *filterNode) exec(r *run) error {
-	text, err := r.capture(func() error { return r.inner(r.scope, func() error { return r.body(n.body) }) })
-	if err != nil {
-		return err
-	}
-	v, err := r.apply(n.filter, text)
 	return r.printValue(n.line, v, err)
 }
 

