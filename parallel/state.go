@@ -2,9 +2,11 @@ package parallel
 
 import (
 	"context"
+	"slices"
 
 	"trireme/checkpoint"
 	"trireme/nn"
+	"trireme/optim"
 	"trireme/tensor"
 )
 
@@ -68,10 +70,20 @@ func (e *Engine) State() []checkpoint.Item {
 
 // OwnedParams lists this rank's parts of the parameters, in F32, such that all ranks' parts are
 // the whole, once: what it exports.
-func (e *Engine) OwnedParams() []tensor.Shard {
+func (e *Engine) OwnedParams() []tensor.Shard { return e.OwnedSlot("") }
+
+// OwnedSlot is OwnedParams with the optimizer's slot of that name in place of the parameters that
+// have it.
+func (e *Engine) OwnedSlot(name string) []tensor.Shard {
 	var out []tensor.Shard
 	for _, f := range e.flats {
-		out = append(out, f.shards(f.held[atMaster], f.own)...)
+		h := f.held[atMaster]
+		if !f.frozen {
+			if i := slices.IndexFunc(f.optimizer.Slots(), func(s optim.Slot) bool { return s.Name == name }); i >= 0 {
+				h = f.held[atState+i]
+			}
+		}
+		out = append(out, f.shards(h, f.own)...)
 	}
 	return out
 }

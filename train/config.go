@@ -52,6 +52,9 @@ func (c Config) Validate() error {
 	if !runName.MatchString(c.Name) {
 		return fault.At("name", "%q: a run's name has letters, digits, \".\", \"_\" and \"-\", and begins with a letter or a digit", c.Name)
 	}
+	if c.Export.Weights != ExportFinal && c.Training.EMA.Decay == 0 {
+		return fault.Try(fault.At("export.weights", "is %s, and no average of the weights is kept", c.Export.Weights), "%s", fault.Set("training.ema.decay", "0.999"))
+	}
 	return nil
 }
 

@@ -16,15 +16,38 @@ import (
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/nn"
+	"trireme/optim"
 	"trireme/tensor"
 	"trireme/tokenizer"
 )
 
 // Export writes the model as a Hugging Face directory, as the node export says: config.json with what
 // the configuration changed in it, weights, how to generate, and the tokenizer's files from the
-// first of tokenizers that has any. Weights that are not finite are an error, and nothing is written.
-// All ranks call it.
+// first of tokenizers that has any. Where export.weights is both, the average of the weights is beside
+// it, in ema_model. Weights that are not finite are an error, and nothing is written. All ranks call
+// it.
 func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) error {
+	w := r.Config.Export.Weights
+	if r.state.Updates == 0 && w != ExportFinal { // no average has begun
+		w = ExportFinal
+	}
+	if w == ExportBoth {
+		if err := r.export(ctx, filepath.Join(filepath.Dir(dir), averageName), optim.AverageSlot, tokenizers); err != nil {
+			return err
+		}
+	}
+	slot := ""
+	if w == ExportEMA {
+		slot = optim.AverageSlot
+	}
+	return r.export(ctx, dir, slot, tokenizers)
+}
+
+// averageName is the directory of the average of the weights.
+const averageName = "ema_model"
+
+// export writes the parameters, or a slot in their place.
+func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string) error {
 	if err := r.engine.Settle(); err != nil {
 		return err
 	}
@@ -32,10 +55,11 @@ func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) erro
 	if err != nil {
 		return err
 	}
-	if err := checkpoint.CheckFinite(ctx, r.engine.OwnedParams(), r.deps.Agreement, r.backend); err != nil {
+	owned := r.engine.OwnedSlot(slot)
+	if err := checkpoint.CheckFinite(ctx, owned, r.deps.Agreement, r.backend); err != nil {
 		return fault.Try(fmt.Errorf("train: no model is exported: %w", err), "%s", r.finiteAdvice())
 	}
-	entries, shards := exported(model.Params(r.model), r.engine.OwnedParams(), dt)
+	entries, shards := exported(model.Params(r.model), owned, dt)
 	if r.deps.World.Rank() == 0 {
 		err = r.exportConfig(dir, dt, tokenizers)
 	}

@@ -22,6 +22,31 @@ type ExportConfig struct {
 	// MaxShardSize is the size of tensors in one file, with its unit, beyond which weights go on in
 	// another file with an index, as max_shard_size of transformers' save_pretrained. Default 5GB.
 	MaxShardSize device.Bytes `yaml:"max_shard_size"`
+	// Weights says which weights final_model has. One of final | ema | both. final is those of the
+	// last step, or of the best evaluation; ema is their average (training.ema); both writes the
+	// average to ema_model beside final_model. Default final.
+	Weights ExportWeights `yaml:"weights"`
+}
+
+// ExportWeights says which weights are exported.
+type ExportWeights string
+
+// What can be exported.
+const (
+	ExportFinal ExportWeights = "final"
+	ExportEMA   ExportWeights = "ema"
+	ExportBoth  ExportWeights = "both"
+)
+
+// UnmarshalText reads one of Choices.
+func (w *ExportWeights) UnmarshalText(text []byte) error { return choose(w, text, w.Choices()) }
+
+// MarshalText writes what UnmarshalText reads.
+func (w ExportWeights) MarshalText() ([]byte, error) { return []byte(w), nil }
+
+// Choices are the names.
+func (ExportWeights) Choices() []string {
+	return []string{string(ExportFinal), string(ExportEMA), string(ExportBoth)}
 }
 
 // ExportDType is the type of exported weights.
@@ -53,7 +78,7 @@ func (ExportDType) Choices() []string {
 }
 
 func defaultExport() ExportConfig {
-	return ExportConfig{DType: ExportDType(tensor.F32.String()), MaxShardSize: checkpoint.MaxShardSize}
+	return ExportConfig{DType: ExportDType(tensor.F32.String()), MaxShardSize: checkpoint.MaxShardSize, Weights: ExportFinal}
 }
 
 // Validate refuses files without room.
