@@ -185,14 +185,16 @@ func (e *Engine) drain(n int) {
 	}
 }
 
-// at is the part s of a tensor that holds the range held of the flat. One of equal parts, of which
+// at is the part s of a tensor that holds the range held of the flat, one element of it for each block
+// of the flat's. One of equal parts, of which
 // each rank has its own, is a place that depends on the rank (tensor.Part).
 func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
 	lo, n, all := s.lo-held.lo, s.n(), held.n()
 	axis := "shard"
 	switch {
 	case n == all || all%n != 0 || lo%n != 0:
-		return t.Flat(lo, lo+n)
+		block := all / t.Elems()
+		return t.Flat(lo/block, (lo+n)/block)
 	case all < f.padded:
 		axis = "replicate"
 	case n == f.own.n():
