@@ -193,22 +193,17 @@ func without(boxes []tensor.Box, o tensor.Box) (out []tensor.Box) {
 			out = append(out, b)
 			continue
 		}
-		// What lies before and after m in each dimension, within m in those before it.
-		for d := range b.Sizes {
-			for _, side := range [2][2]int{{b.Offsets[d], m.Offsets[d]}, {m.Offsets[d] + m.Sizes[d], b.Offsets[d] + b.Sizes[d]}} {
-				if side[0] < side[1] {
-					out = append(out, rows(b, d, side[0], side[1]))
-				}
+		for d := range b.Sizes { // what lies before and after m, within m in the dimensions before
+			lo := m.Offsets[d] - b.Offsets[d]
+			hi := lo + m.Sizes[d]
+			if lo > 0 {
+				out = append(out, b.Slice(d, 0, lo))
 			}
-			b = rows(b, d, m.Offsets[d], m.Offsets[d]+m.Sizes[d])
+			if hi < b.Sizes[d] {
+				out = append(out, b.Slice(d, hi, b.Sizes[d]))
+			}
+			b = b.Slice(d, lo, hi)
 		}
 	}
 	return out
-}
-
-// rows is the part of a box with the tensor's indices [lo, hi) of dimension d.
-func rows(b tensor.Box, d, lo, hi int) tensor.Box {
-	r := tensor.Box{Offsets: slices.Clone(b.Offsets), Sizes: slices.Clone(b.Sizes)}
-	r.Offsets[d], r.Sizes[d] = lo, hi-lo
-	return r
 }

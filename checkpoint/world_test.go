@@ -184,6 +184,11 @@ func guillotine(b tensor.Box, rng *rand.Rand, depth int) []tensor.Box {
 	return append(guillotine(rows(b, d, b.Offsets[d], at), rng, depth-1), guillotine(rows(b, d, at, b.Offsets[d]+b.Sizes[d]), rng, depth-1)...)
 }
 
+// rows is the part of a box with the tensor's indices [lo, hi) of dimension d, or a longer one.
+func rows(b tensor.Box, d, lo, hi int) tensor.Box {
+	return b.Slice(d, lo-b.Offsets[d], hi-b.Offsets[d])
+}
+
 // larger is a box with b in it.
 func larger(b tensor.Box, s tensor.Shape, rng *rand.Rand) tensor.Box {
 	for d, n := range s {

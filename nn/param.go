@@ -12,8 +12,9 @@ import (
 // gathered.
 type Param struct {
 	autograd.Var
-	Name   string // as in Hugging Face files, for example model.layers.0.mlp.up_proj.weight
-	Shape  tensor.Shape
+	Name   string       // as in Hugging Face files, for example model.layers.0.mlp.up_proj.weight
+	Shape  tensor.Shape // of the whole parameter
+	Local  tensor.Box   // the part of it that this rank computes with, Value; the whole where nobody divides it
 	Init   Init
 	Frozen bool // no gradient, no optimizer state
 	// Twins are further names of the same tensor in Hugging Face files: one that a file has is read
@@ -29,7 +30,7 @@ type Param struct {
 
 // NewParam describes a parameter; it has no memory yet.
 func NewParam(name string, init Init, shape ...int) *Param {
-	return &Param{Name: name, Shape: shape, Init: init}
+	return &Param{Name: name, Shape: shape, Local: tensor.Whole(shape), Init: init}
 }
 
 // Init is a distribution of first values.

@@ -20,7 +20,9 @@ type Options struct {
 	WorldInvariant bool
 	Precision      Precision
 	// Optim says how each parameter is trained that is not frozen.
-	Optim  optim.Grouping
+	Optim optim.Grouping
+	// Place says which dimensions of parameters the axes of the mesh divide.
+	Place  Placements
 	Gather Gather
 	// Offload says what rests in files, in directories that it names.
 	Offload Offload
@@ -116,6 +118,9 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 		e.files.open = disk.Create
 	}
 	e.chunks = m.chunks()
+	if err := m.place(units, o); err != nil {
+		return nil, err
+	}
 	e.settings = settings(o.Optim, units)
 	owner := map[*nn.Param]*flat{}
 	add := func(f *flat) {
@@ -224,7 +229,7 @@ func (f *flat) bind(whole *tensor.Tensor) {
 			p.Value = nil
 			continue
 		}
-		p.Value = whole.Flat(f.starts[i], f.starts[i]+p.Shape.Elems()).Reshape(p.Shape...)
+		p.Value = whole.Flat(f.starts[i], f.starts[i]+p.Local.Elems()).Reshape(p.Local.Sizes...)
 	}
 }
 

@@ -20,7 +20,7 @@ func (s span) meet(o span) span {
 	return m
 }
 
-// layout is where the parameters of a flat lie, and which ranges a rank holds. Parameters of one
+// layout is where the local parts of the parameters of a flat lie, and which ranges a rank holds. Parameters of one
 // group lie together, so that an update is one call for each range. All ranges begin and end at
 // multiples of tensor.SumBlock, and so does each run of parameters that are multiplied as one:
 // sums over blocks are then the same, whatever else lies in the flat.
@@ -61,7 +61,7 @@ func newLayout(params []grouped, s Strategy, m *Mesh, frozen bool, block int) la
 			end = upTo(align)
 		}
 		l.params, l.groups, l.starts = append(l.params, q.Param), append(l.groups, q.group), append(l.starts, end)
-		end += q.Shape.Elems()
+		end += q.Local.Elems()
 	}
 	l.padded = upTo(m.ranks() * align)
 	whole := span{0, l.padded}
@@ -105,11 +105,11 @@ func (l *layout) holes(s span) (out []span) {
 }
 
 // each calls f for the part of every parameter that lies in s: elements [first, first+n) of
-// the parameter are elements [at, at+n) of the flat.
+// Param.Local are elements [at, at+n) of the flat.
 func (l *layout) each(s span, f func(p *nn.Param, first, at, n int)) {
 	for i, p := range l.params {
 		start := l.starts[i]
-		m := s.meet(span{start, start + p.Shape.Elems()})
+		m := s.meet(span{start, start + p.Local.Elems()})
 		if m.n() > 0 {
 			f(p, m.lo-start, m.lo, m.n())
 		}

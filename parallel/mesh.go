@@ -24,6 +24,9 @@ const (
 )
 
 func (a Axis) String() string {
+	if a >= axes {
+		return fmt.Sprintf("axis %d", uint8(a))
+	}
 	return [axes]string{"pipeline", "replicate", "shard", "expert", "context", "tensor"}[a]
 }
 

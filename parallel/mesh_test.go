@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"trireme/collective"
+	"trireme/nn"
+	"trireme/optim"
+	"trireme/tensor"
 )
 
 // listed is a group of which only the ranks are known.
@@ -108,5 +112,23 @@ func each() func(func(Axis) bool) {
 				return
 			}
 		}
+	}
+}
+
+// TestPlaceBlocks: a part of a parameter has no place for state of blocks of the whole.
+func TestPlaceBlocks(t *testing.T) {
+	m, err := NewMesh(&paper{size: 2}, Extents{Tensor: 2}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := nn.NewParam("w", nn.Init{}, 64, 64)
+	o := Options{Place: Placements{"w": {Tensor: 0}}, Optim: optim.Grouping{Optimizer: optim.Stored{Optimizer: optim.AdamW{}, As: tensor.U8}}}
+	err = m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o)
+	if err == nil || !strings.Contains(err.Error(), "place w [64 64]: its optimizer keeps state of blocks of 256 elements of the whole") {
+		t.Error(err)
+	}
+	p.Frozen = true
+	if err := m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o); err != nil || p.Local.String() != "[0:32,0:64]" {
+		t.Error(p.Local, err)
 	}
 }

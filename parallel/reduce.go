@@ -28,7 +28,7 @@ func (e *Engine) sink(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accu
 	}
 	accumulate = f.written[p]
 	f.written[p] = true
-	return f.bucket.Flat(start, start+p.Shape.Elems()).Reshape(p.Shape...), accumulate
+	return f.bucket.Flat(start, start+p.Local.Elems()).Reshape(p.Local.Sizes...), accumulate
 }
 
 // openBucket takes memory for a micro-batch's gradients of f: the gradients at rest
@@ -60,7 +60,7 @@ func (e *Engine) reduce(f *flat) {
 	}
 	for i, p := range f.params {
 		if !f.written[p] {
-			e.b.Fill(f.bucket.Flat(f.starts[i], f.starts[i]+p.Shape.Elems()), 0)
+			e.b.Fill(f.bucket.Flat(f.starts[i], f.starts[i]+p.Local.Elems()), 0)
 		}
 	}
 	bucket, first := f.close()

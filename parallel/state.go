@@ -68,8 +68,8 @@ func (e *Engine) State() []checkpoint.Item {
 	return out
 }
 
-// OwnedParams lists this rank's parts of the parameters, in F32, such that all ranks' parts are
-// the whole, once: what it exports.
+// OwnedParams lists this rank's parts of the parameters, in F32, such that those of Mesh.Data are
+// Param.Local, once, and all ranks' the whole: what it exports.
 func (e *Engine) OwnedParams() []tensor.Shard { return e.OwnedSlot("") }
 
 // OwnedSlot is OwnedParams with the optimizer's slot of that name in place of the parameters that
@@ -103,13 +103,14 @@ func (f *flat) shards(h held, want span) []tensor.Shard {
 	var out []tensor.Shard
 	blocks := func(n int) int { return (n + h.block - 1) / h.block }
 	f.each(want, func(p *nn.Param, first, at, n int) {
-		shape := p.Shape
-		if h.block > 1 {
+		shape, local := p.Shape, p.Local
+		if h.block > 1 { // Mesh.place refuses these where local is not the whole
 			shape = tensor.Shape{blocks(shape.Elems())}
+			local = tensor.Whole(shape)
 		}
 		lo := h.elems(at - h.lo)
 		first, n = h.elems(first), blocks(n)
-		for _, b := range tensor.Whole(shape).Cut(first, first+n) {
+		for _, b := range local.Cut(first, first+n) {
 			out = append(out, tensor.Shard{Name: p.Name, DType: h.DType(), Shape: shape, Box: b, Data: h.Flat(lo, lo+b.Elems())})
 			lo += b.Elems()
 		}

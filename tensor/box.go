@@ -73,23 +73,23 @@ func (b Box) cut(d, lo, hi int, out []Box) []Box {
 	row := b.Sizes[d+1:].Elems()
 	first, last := lo/row, hi/row
 	if first == last {
-		return b.rows(d, first, first+1).cut(d+1, lo-first*row, hi-first*row, out)
+		return b.Slice(d, first, first+1).cut(d+1, lo-first*row, hi-first*row, out)
 	}
 	if lo%row > 0 {
-		out = b.rows(d, first, first+1).cut(d+1, lo%row, row, out)
+		out = b.Slice(d, first, first+1).cut(d+1, lo%row, row, out)
 		first++
 	}
 	if first < last {
-		out = append(out, b.rows(d, first, last))
+		out = append(out, b.Slice(d, first, last))
 	}
 	if hi%row > 0 {
-		out = b.rows(d, last, last+1).cut(d+1, 0, hi%row, out)
+		out = b.Slice(d, last, last+1).cut(d+1, 0, hi%row, out)
 	}
 	return out
 }
 
-// rows is indices [lo, hi) of dimension d of the box.
-func (b Box) rows(d, lo, hi int) Box {
+// Slice is the part of the box from its index lo to before its index hi in dimension d.
+func (b Box) Slice(d, lo, hi int) Box {
 	r := Box{slices.Clone(b.Offsets), slices.Clone(b.Sizes)}
 	r.Offsets[d] += lo
 	r.Sizes[d] = hi - lo
