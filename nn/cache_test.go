@@ -1,0 +1,56 @@
+package nn_test
+
+import (
+	"slices"
+	"testing"
+
+	"trireme/autograd"
+	"trireme/nn"
+	"trireme/tensor"
+)
+
+// TestCache: rows one at a time, over what a cache holds, have the bits of attention over all at once;
+// layers do not meet, and all memory is released.
+func TestCache(t *testing.T) {
+	const rows, begin, heads, kvHeads, e = 6, 3, 4, 2, 3
+	for _, apart := range []bool{false, true} { // queries apart from keys and values
+		for _, window := range []int{0, 2} {
+			b := newBed(t)
+			p := tensor.AttentionParams{Batch: 1, T: rows, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true, Window: window}
+			attend := func(c *nn.Cache, layer int, x *tensor.Tensor, p tensor.AttentionParams) []float64 {
+				return b.forward(x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
+					if !apart {
+						return c.Attend(t, layer, nil, p, x)
+					}
+					q := autograd.Const(x.Value.Cols(0, heads*e))
+					return c.Attend(t, layer, nil, p, q, autograd.Const(x.Value.Cols(heads*e, (heads+2*kvHeads)*e)))
+				})
+			}
+			layers := []*tensor.Tensor{b.random(rows, (heads+2*kvHeads)*e), b.random(rows, (heads+2*kvHeads)*e)}
+			c := nn.NewCache(b.b, rows, tensor.F64)
+			got := make([][]float64, len(layers))
+			pass := func(n int) {
+				p := p
+				p.T = n
+				for i, x := range layers {
+					got[i] = append(got[i], attend(c, i, x.RowRange(c.Rows, c.Rows+n), p)...)
+				}
+				c.Rows += n
+			}
+			pass(begin)
+			for c.Rows < rows {
+				pass(1)
+			}
+			held := b.b.Meter().Read().LiveTotal
+			c.Release()
+			if freed, want := held-b.b.Meter().Read().LiveTotal, int64(len(layers)*rows*2*kvHeads*e*8); freed != want {
+				t.Errorf("%d bytes are released, want %d", freed, want)
+			}
+			for i, x := range layers {
+				if want := attend(nil, i, x, p); !slices.Equal(got[i], want) {
+					t.Errorf("apart %v, window %d, layer %d: %v, want %v", apart, window, i, got[i], want)
+				}
+			}
+		}
+	}
+}
