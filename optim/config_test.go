@@ -1,6 +1,7 @@
 package optim_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"trireme/optim"
@@ -61,4 +62,25 @@ func TestConfigRefuses(t *testing.T) {
 			t.Errorf("%v: %v, %v, not %s", c.config, o, err, c.want)
 		}
 	}
+}
+
+// Configurations of strangers end in an error or an optimizer, which has inputs and slots.
+func FuzzConfig(f *testing.F) {
+	f.Add(`{"name": "sgd", "momentum": 0.9, "nesterov": true}`)
+	f.Add(`{"name": "adamw", "betas": [0.9, "x"], "eps": null}`)
+	f.Add(`{"name": ["adamw"], "lr": {}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var c optim.Config
+		if json.Unmarshal([]byte(text), &c) != nil {
+			return
+		}
+		o, err := c.Make(adams)
+		if err != nil {
+			return
+		}
+		o.Slots()
+		if len(o.Hyper(1e-3, 0.1, 1)) < tensor.InputsOfAll {
+			t.Errorf("%s: %v has %d inputs", text, o, len(o.Hyper(1e-3, 0.1, 1)))
+		}
+	})
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"strings"
 
 	"trireme/internal/fault"
 	"trireme/optim"
@@ -33,6 +34,9 @@ func (c Training) notes(schedule optim.Schedule) (notes []error) {
 	default:
 		err := fmt.Errorf("%s, the run has %s: the learning rate never reaches %v, it ends at %.3g", key, count(steps, "step"), c.LearningRate, last)
 		notes = append(notes, fault.Try(err, "%s", fault.Set("training.warmup_steps", steps/10)))
+	}
+	if name, _ := c.Optimizer["name"].(string); !strings.HasPrefix(name, "adam") && name != "muon" && c.Betas != Default().Training.Betas {
+		add("betas %v has no effect: optimizer is %s, whose betas are below training.optimizer", c.Betas, name)
 	}
 	return append(notes, c.Unused()...)
 }
