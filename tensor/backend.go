@@ -204,9 +204,9 @@ type Lookup interface {
 
 // ExactWords is the length of an exact accumulator: an I64 tensor that stands for a sum of
 // F64 numbers without rounding, in words of 32 bits that each leave room for carries, and a
-// last word that counts numbers that are not finite. Accumulators of several ranks add up
-// word by word, in any order, so sums do not depend on how they were divided. The words
-// cover 2^-352 to 2^320: squares and sums of F32 numbers.
+// last word that counts numbers that are not finite or larger than the words cover. Accumulators
+// of several ranks add up word by word, in any order, so sums do not depend on how they were
+// divided. The words cover 2^-352 to 2^320: squares and sums of F32 numbers.
 const ExactWords = 22
 
 // SumBlock is the number of elements whose squares are summed in F64 before they enter an

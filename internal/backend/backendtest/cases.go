@@ -254,7 +254,7 @@ func decodes(add adder) {
 		{Heads: 70, KVHeads: 35, E: 2},
 	} {
 		p.Scale = 1 / math.Sqrt(float64(p.E))
-		for _, n := range []int{1, 5, 128, 300} {
+		for _, n := range []int{1, 5, 8, 128, 300} {
 			q, kv, o := in(1, p.Heads*p.E).gapped(), in(n, p.KVHeads*p.E).gapped(), out(1, p.Heads*p.E)
 			add(fmt.Sprintf("attention of one row/%d %+v", n, p), func(b tensor.Backend, x tensors) { b.AttentionDecode(x[0], x[1], x[2], x[3], p) }, o, q, kv, kv)
 		}

@@ -113,12 +113,16 @@ func (s *suite) exact(t *testing.T) {
 	tie := []float64{1 << 53, 1}
 	for _, v := range [][]float64{
 		{}, {0, math.Copysign(0, -1)}, {1e-5}, random, append(random, -random[7], -random[9]), random[:3],
-		tie, append(tie, 2), append(tie, 0x1p-300), append(tie, -0x1p-300), {-1 << 53, -1, -0x1p-200}, {1e90, 1, -1e90, 0x1p-320},
+		tie, append(tie, 2), append(tie, 0x1p-300), append(tie, -0x1p-300), append(tie, 0x1p-20), append(tie, 0x1p-5), {-1 << 53, -1, -0x1p-200}, {1e90, 1, -1e90, 0x1p-320},
 		{1<<32 - 1, 1, 0x1p-352, 5e-324}, {0x1.fffffffffffffp+62, 0x1p63, 3}, {math.Ldexp(1, 319), -math.Ldexp(1, 318)},
+		{1, math.Ldexp(1, 320)}, {-math.MaxFloat64}, {2, math.Inf(-1)}, {math.NaN()},
 	} {
 		want, _ := func() (float64, big.Accuracy) {
 			sum := new(big.Float).SetPrec(2000)
 			for _, x := range v {
+				if !(math.Abs(x) < 0x1p320) {
+					return math.NaN(), 0
+				}
 				if math.Abs(x) >= 0x1p-352 { // what an accumulator's words cover
 					sum.Add(sum, new(big.Float).SetFloat64(x))
 				}
@@ -134,7 +138,7 @@ func (s *suite) exact(t *testing.T) {
 			s.b.ExactAdd(other, x.Flat(cut, len(v)))
 			s.b.Binary(acc, acc, other, tensor.Add) // as ranks do
 			s.b.ExactValues(out, acc)
-			if got := decode(tensor.F64, s.bits(out))[0]; got != want {
+			if got := decode(tensor.F64, s.bits(out))[0]; got != want && !(got != got && want != want) {
 				t.Errorf("the sum of %v, divided at %d, is %v, want %v", v, cut, got, want)
 			}
 			for _, x := range []*tensor.Tensor{acc, other, out, x} {

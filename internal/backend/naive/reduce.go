@@ -33,7 +33,7 @@ func (b *Backend) ExactAdd(acc, x *tensor.Tensor) {
 
 // addExact adds v's 53 bits in words of 32, by integers as wide as they need to be.
 func addExact(acc []int64, v float64) {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+	if !(math.Abs(v) < math.Ldexp(1, 32*digits+lowest)) {
 		acc[digits]++
 		return
 	}
