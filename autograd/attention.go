@@ -21,7 +21,7 @@ func (t *Tape) Rope(x *Var, width, headDim int, r RopeTable) *Var {
 		y.kept.rotated = true
 	}
 	if x.remake != nil {
-		y.remake = func() *tensor.Tensor {
+		y.source, y.remake = x.source, func() *tensor.Tensor {
 			z := x.remake()
 			t.rotate(z, width, headDim, r, false)
 			return z

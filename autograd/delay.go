@@ -23,10 +23,10 @@ func (t *Tape) product(compute func() *tensor.Tensor, inputs ...*Var) *Var {
 	return y
 }
 
-// remade is a value that is cheap to make: it is let go of, and made again where it is wanted.
-func (t *Tape) remade(compute func() *tensor.Tensor, inputs ...*Var) *Var {
-	y := t.delayed(compute, inputs...)
-	y.remake = compute
+// remade is a value that is cheap to make of x: it is released, and recomputed where it is wanted.
+func (t *Tape) remade(compute func() *tensor.Tensor, x *Var) *Var {
+	y := t.delayed(compute, x)
+	y.remake, y.source = compute, x
 	return y
 }
 

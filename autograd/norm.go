@@ -28,7 +28,7 @@ func (t *Tape) rmsNorm(x, res, w *Var, eps float64) (y, sum *Var) {
 		// Gone back after y, so that sum's gradient already holds y's part.
 		t.record(sum, nil, func(d *gradient) { t.share(d, x, res) })
 	}
-	y.remake = func() *tensor.Tensor {
+	y.source, y.remake = sum, func() *tensor.Tensor {
 		z := t.alloc(in.Shape()...)
 		t.b.RMSNormAgain(z, t.value(sum), rstd.Value, w.Value)
 		return z
@@ -68,7 +68,7 @@ func (t *Tape) layerNorm(x, res, w, b *Var, eps float64) (y, sum *Var) {
 		t.b.LayerNorm(y.Value, mean.Value, rstd.Value, sum.Value, in, t.value(res), w.Value, b.Value, eps)
 		t.record(sum, nil, func(d *gradient) { t.share(d, x, res) })
 	}
-	y.remake = func() *tensor.Tensor {
+	y.source, y.remake = sum, func() *tensor.Tensor {
 		z := t.alloc(in.Shape()...)
 		t.b.LayerNormAgain(z, t.value(sum), mean.Value, rstd.Value, w.Value, b.Value)
 		return z
@@ -105,7 +105,7 @@ func (t *Tape) HeadRMSNorm(qkv, wq, wk *Var, heads, kvHeads, headDim int, eps fl
 		return z
 	}
 	y := t.newVar(normed(), qkv, wq, wk)
-	y.remake = normed
+	y.source, y.remake = qkv, normed
 	t.record(y, []*Var{qkv, sq, sk}, func(dy *gradient) {
 		in, d := t.value(qkv), t.own(dy)
 		dwq, addq := sink(wq)

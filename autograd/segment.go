@@ -113,6 +113,14 @@ func (s *Segment) back(dy *gradient) {
 	if dy != nil {
 		again := &Tape{b: t.b, dtype: t.dtype, grad: true, again: true, begin: t.begin, lazy: true, kept: s.kept}
 		ins := inputs(s.ins, s.value)
+		fence := []*tensor.Tensor{dy.t} // the second run is another one, and comes after dy
+		for _, x := range ins {
+			fence = append(fence, x.Value)
+		}
+		for _, r := range s.kept.list {
+			fence = append(fence, r.values...)
+		}
+		t.b.Barrier(fence...)
 		z := again.Scope(func() *Var {
 			xs := ins
 			for _, f := range s.steps {

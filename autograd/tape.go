@@ -21,6 +21,7 @@ type Var struct {
 	owned  bool                  // the tape releases Value
 	scoped bool                  // the scope in which it was made is still open
 	remake func() *tensor.Tensor // makes Value again, where that is cheap
+	source *Var                  // that remake reads
 	delay  func() *tensor.Tensor // makes Value when it is first read, where it may never be
 	kept   *result               // that Value is, where a Checkpoint keeps it
 }
@@ -50,7 +51,8 @@ type Tape struct {
 	kept  *results       // of the Checkpoint that the tape is a run of; nil for none
 	shelf Shelf          // nil for memory
 	back  []func()
-	scope []*Var // values of the innermost open scope
+	scope []*Var            // values of the innermost open scope
+	fence [1]*tensor.Tensor // what a recomputed value is made of
 }
 
 // NewTape begins a pass. With grad false nothing is recorded or kept.
@@ -205,6 +207,10 @@ func (t *Tape) value(v *Var) *tensor.Tensor {
 	if v.Value == nil {
 		if v.remake == nil {
 			panic("autograd: a value is read that is gone: released, or a parameter that is not gathered")
+		}
+		if v.source.owned {
+			t.fence[0] = t.value(v.source)
+			t.b.Barrier(t.fence[:]...)
 		}
 		v.Value = v.remake()
 	}

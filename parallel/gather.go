@@ -113,6 +113,7 @@ func (e *Engine) gather(f *flat) {
 		}
 		ops = append(ops, e.fetch(f, part))
 	}
+	e.b.Barrier(part) // so that a second gather is not the first one, kept
 	if f.kept != nil || f.divided() {
 		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.unit.Name) })
 	}
