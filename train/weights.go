@@ -115,21 +115,29 @@ func resized(have, want tensor.Shape, was, vocab int) bool {
 	return was > 0 && len(have) == len(want) && len(want) > 0 && have[0] == was && want[0] == vocab && have[1:].Equal(want[1:])
 }
 
+// loadElems is how many elements of a file are in the host's memory at one time.
+const loadElems = 1 << 20
+
 // load gives this rank's parts of all parameters their first values.
 func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error {
+	var room []byte
 	for _, s := range e.HeldParams() {
 		info, ok := w.from[s.Name]
 		err := e.Fill(s, func(dst *tensor.Tensor, first int) error {
 			read := 0 // elements that the tensor has
 			if ok {
 				read = min(dst.Elems(), max(0, info.Elems()-first))
-				b := tensor.HostBytes(dst.Flat(0, read))
-				if err := w.files.ReadAs(info.Name, s.DType, first, read, b); err != nil {
+			}
+			for at := 0; at < read; at += loadElems {
+				n := min(loadElems, read-at)
+				room = slices.Grow(room[:0], n*s.DType.Size())[:n*s.DType.Size()]
+				if err := w.files.ReadAs(info.Name, s.DType, first+at, n, room); err != nil {
 					return err
 				}
-				if n, _ := checkpoint.NotFinite(b, s.DType); n > 0 {
+				if bad, _ := checkpoint.NotFinite(room, s.DType); bad > 0 {
 					w.nan[info.Name] = true
 				}
+				b.Upload(dst.Flat(at, at+n), room)
 			}
 			if read < dst.Elems() {
 				w.params[s.Name].Fill(b, dst.Flat(read, dst.Elems()), seed, first+read)

@@ -12,6 +12,7 @@ import (
 	"trireme/checkpoint/safetensors"
 	"trireme/collective"
 	"trireme/device"
+	"trireme/internal/backend/record"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/optim"
@@ -90,6 +91,54 @@ func file(t *testing.T, entries ...safetensors.Entry) *safetensors.Files {
 
 func entry(name string, dt tensor.DType, shape ...int) safetensors.Entry {
 	return safetensors.Entry{Name: name, DType: dt, Shape: shape}
+}
+
+// TestLoadUnseen: weights are read onto a backend whose memory the host cannot see, those that the
+// files have and those that are drawn.
+func TestLoadUnseen(t *testing.T) {
+	cpu, err := device.Open("cpu", device.Options{Threads: 1, Reserve: 1 << 26})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cpu.Close()
+	worlds, err := collective.NewLocal(1, collective.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worlds[0].Close()
+	b := record.New(cpu)
+	groups, err := parallel.NewGroups(worlds[0], 1, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups = parallel.Groups{World: b.Group(groups.World), Shard: b.Group(groups.Shard), Replicate: b.Group(groups.Replicate)}
+	m := newToy(7)
+	for _, p := range model.Params(m) {
+		p.Frozen = true
+	}
+	e, err := parallel.New(b, groups, m.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	w, err := ModelConfig{}.match(m, &model.Config{Family: toyFamily, FilesVocab: 4},
+		file(t, entry("net.embed.weight", tensor.BF16, 4, 3), entry("net.layer.weight", tensor.F32, 5, 3), entry("net.layer.bias", tensor.F32, 5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.load(b, e, 1); err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]int{"net.embed.weight": 12, "net.layer.weight": 15, "net.layer.bias": 5}
+	for _, s := range e.HeldParams() {
+		got := make([]float32, s.Data.Elems())
+		b.Download(tensor.AsBytes(got), s.Data)
+		for i, v := range got {
+			if fromFile := float32(i) + 0.5; (v == fromFile) != (i < read[s.Name]) {
+				t.Errorf("element %d of %s is %v", i, s.Name, v)
+			}
+		}
+	}
 }
 
 func TestMatch(t *testing.T) {
