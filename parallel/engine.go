@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"trireme/internal/disk"
+	"trireme/internal/fault"
 	"trireme/nn"
 	"trireme/optim"
 	"trireme/tensor"
@@ -104,6 +105,9 @@ type flat struct {
 func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error) {
 	if err := o.Offload.Suits(o.Strategy); err != nil {
 		return nil, err
+	}
+	if tensor.Static(b) && (o.Offload.Optimizer.Device == OffloadNVMe || o.Offload.Params.Device == OffloadNVMe) {
+		return nil, fault.Try(fmt.Errorf("parallel: offload: state moves to and from files in the middle of a step, and %s compiles a step as a whole", b.Name()), "%s and %s", fault.Set("offload.optimizer.device", string(OffloadNone)), fault.Set("offload.params.device", string(OffloadNone)))
 	}
 	o.Precision.check()
 	e := &Engine{

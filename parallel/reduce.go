@@ -198,7 +198,7 @@ func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
 	case all < f.padded:
 		axis = "replicate"
 	case n == f.own.n():
-		axis = "world"
+		axis = "data"
 	}
 	return t.Own(axis, lo/n, all/n)
 }

@@ -3,9 +3,11 @@ package train_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 	"trireme/model/freetransformer"
 	"trireme/model/gpt2"
 	"trireme/model/llama"
+	"trireme/parallel"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -90,22 +93,20 @@ type recordedRank struct {
 	err error
 }
 
-// recordedWorld is a world whose groups are recorded, where anything is.
-type recordedWorld struct {
-	collective.World
-	rec *record.Backend
-}
-
-func (w recordedWorld) Group(name string, ranks []int) (collective.Group, error) {
-	g, err := w.World.Group(name, ranks)
-	if g == nil || w.rec == nil {
-		return g, err
-	}
-	return w.rec.Group(g), nil
-}
-
 // open puts all ranks together, on recording backends or without.
 func (c recordedCase) open(t *testing.T, recording bool) []*recordedRank {
+	t.Helper()
+	ranks, errs := c.try(t, recording)
+	for r, err := range errs {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+	}
+	return ranks
+}
+
+// try is open with what each rank failed with.
+func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []error) {
 	t.Helper()
 	worlds, err := collective.NewLocal(c.world, collective.Config{Timeout: 20 * time.Second})
 	if err != nil {
@@ -117,20 +118,20 @@ func (c recordedCase) open(t *testing.T, recording bool) []*recordedRank {
 		t.Fatal(err)
 	}
 	ranks := make([]*recordedRank, c.world)
-	c.each(t, ranks, func(r int) error {
+	return ranks, c.each(ranks, func(r int) error {
 		cpu, err := device.Open("cpu", device.Options{Threads: 1, Reserve: 1 << 30})
 		if err != nil {
 			return err
 		}
 		t.Cleanup(func() { cpu.Close() })
 		t.Cleanup(func() { worlds[r].Close() })
-		k := &recordedRank{b: cpu}
+		k, world := &recordedRank{b: cpu}, worlds[r]
 		if recording {
 			k.rec = record.New(cpu)
-			k.b = k.rec
+			k.b, world = k.rec, k.rec.World(world)
 		}
 		ranks[r] = k
-		k.Assembly, err = c.config.Assemble(k.b, config, recordedPositions, train.Ranks{Ranks: recordedWorld{worlds[r], k.rec}, Local: max(1, c.world/2)}, true)
+		k.Assembly, err = c.config.Assemble(k.b, config, recordedPositions, train.Ranks{Ranks: world, Local: max(1, c.world/2)}, true)
 		if err != nil {
 			return err
 		}
@@ -140,12 +141,10 @@ func (c recordedCase) open(t *testing.T, recording bool) []*recordedRank {
 		}
 		return k.Engine.Refresh(context.Background())
 	})
-	return ranks
 }
 
-// each runs f for all ranks at once.
-func (c recordedCase) each(t *testing.T, ranks []*recordedRank, f func(r int) error) {
-	t.Helper()
+// each runs f for all ranks at once, and returns their errors.
+func (c recordedCase) each(ranks []*recordedRank, f func(r int) error) []error {
 	errs := make([]error, len(ranks))
 	var wg sync.WaitGroup
 	for r := range ranks {
@@ -156,11 +155,7 @@ func (c recordedCase) each(t *testing.T, ranks []*recordedRank, f func(r int) er
 		}()
 	}
 	wg.Wait()
-	for r, err := range errs {
-		if err != nil {
-			t.Fatalf("rank %d: %v", r, err)
-		}
-	}
+	return errs
 }
 
 // step is the call that a run makes.
@@ -241,10 +236,13 @@ func (c recordedCase) test(t *testing.T) {
 		}
 	}
 	for step := range recs {
-		c.each(t, direct, func(r int) error { return c.step(direct[r], r, step) })
-		c.each(t, recorded, func(r int) error {
+		errs := c.each(direct, func(r int) error { return c.step(direct[r], r, step) })
+		errs = append(errs, c.each(recorded, func(r int) error {
 			return recorded[r].rec.Replay(context.Background(), recs[0][0].Program, recs[step][r])
-		})
+		})...)
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
 		for r, k := range recorded {
 			want, outcome := direct[r].state(t)
 			got, replayed := k.state(t)
@@ -256,6 +254,42 @@ func (c recordedCase) test(t *testing.T) {
 					t.Fatalf("rank %d, step %d: %s has other bits", r, step, name)
 				}
 			}
+		}
+	}
+}
+
+// TestNotRecorded: what cannot be part of a program is refused by its key, or fails by name.
+func TestNotRecorded(t *testing.T) {
+	plain := recordedCase{recordedTask: recordedTasks[0], world: 1, accum: 1, config: train.Default()}
+	for key, change := range map[string]func(c *train.Config){
+		"offload.optimizer.device=none": func(c *train.Config) { c.Offload.Optimizer.Device = parallel.OffloadNVMe },
+		"offload.params.device=none": func(c *train.Config) {
+			c.Offload.Params.Device, c.Parallel.Strategy = parallel.OffloadNVMe, "full_shard"
+		},
+		"activation_checkpointing.store=memory": func(c *train.Config) { c.Recompute.Enabled, c.Recompute.Store = true, "disk" },
+	} {
+		c := plain
+		c.config.OutputDir = t.TempDir()
+		change(&c.config)
+		_, errs := c.try(t, true)
+		if errs[0] == nil || !strings.Contains(errs[0].Error(), key) {
+			t.Errorf("%s: %v", key, errs[0])
+		}
+	}
+	for what, read := range map[string]func(k *recordedRank){
+		"Later":                           func(k *recordedRank) { k.Stepper.Outcome() },
+		"Download":                        func(k *recordedRank) { k.b.Download(make([]byte, 4), k.Engine.HeldParams()[0].Data.Flat(0, 1)) },
+		"no memory that the host can see": func(k *recordedRank) { tensor.HostBytes(k.Engine.HeldParams()[0].Data) },
+	} {
+		k := plain.open(t, true)[0]
+		_, err := k.rec.Record(func() error {
+			if err := plain.step(k, 0, 0); err != nil {
+				return err
+			}
+			return k.Engine.Guard(func() { read(k) })
+		})
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

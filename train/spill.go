@@ -42,6 +42,9 @@ func newSpill(b tensor.Backend, dir string) (*spill, error) {
 	if tensor.Hollow(b) {
 		return s, nil
 	}
+	if tensor.Static(b) {
+		return nil, fault.Try(fmt.Errorf("train: activation_checkpointing.store: inputs of layers move to and from a file in the middle of a step, and %s compiles a step as a whole", b.Name()), "%s", fault.Set("activation_checkpointing.store", "memory"))
+	}
 	var err error
 	if s.f, err = disk.Create(dir); err != nil {
 		return nil, fmt.Errorf("train: activation_checkpointing.store_path: %w", err)

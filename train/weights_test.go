@@ -107,16 +107,15 @@ func TestLoadUnseen(t *testing.T) {
 	}
 	defer worlds[0].Close()
 	b := record.New(cpu)
-	groups, err := parallel.NewGroups(worlds[0], 1, 1, 0)
+	mesh, err := parallel.NewMesh(b.World(worlds[0]), parallel.Extents{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups = parallel.Groups{World: b.Group(groups.World), Shard: b.Group(groups.Shard), Replicate: b.Group(groups.Replicate)}
 	m := newToy(7)
 	for _, p := range model.Params(m) {
 		p.Frozen = true
 	}
-	e, err := parallel.New(b, groups, m.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}})
+	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{Strategy: parallel.Strategy{Name: "no_shard"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,14 +14,14 @@ type Backend struct {
 	meter   tensor.Meter
 	buffers map[*tensor.Buffer]*tensor.Buffer // of those made outside of steps: the inner backend's
 	step    *recorder                         // of the step under way; nil outside
-	groups  map[string]*Group                 // by name
+	groups  map[string]*group                 // by name
 }
 
 var _ tensor.Backend = (*Backend)(nil)
 
 // New makes a backend before inner, which must be used by nobody else.
 func New(inner tensor.Backend) *Backend {
-	return &Backend{inner: inner, buffers: map[*tensor.Buffer]*tensor.Buffer{}}
+	return &Backend{inner: inner, buffers: map[*tensor.Buffer]*tensor.Buffer{}, groups: map[string]*group{}}
 }
 
 // Error is the error for what no program can do.
