@@ -116,7 +116,7 @@ func resized(have, want tensor.Shape, was, vocab int) bool {
 }
 
 // loadElems is how many elements of a file are in the host's memory at one time.
-const loadElems = 1 << 20
+const loadElems = 1 << 16
 
 // load gives this rank's parts of all parameters their first values.
 func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error {
