@@ -184,7 +184,7 @@ func FuzzEncode(f *testing.F) {
 				t.Fatalf("%q came back as %q", text, got)
 			}
 		}
-		for _, s := range []splitter{gpt2Split{}, llama3Split{3}, llama3Split{1}, digitSplit{true}, lengthSplit(2)} {
+		for _, s := range []splitter{gpt2Split{}, llama3Split{3}, llama3Split{1}, digitSplit{true}} {
 			if got := strings.Join(pieces(s, text), ""); got != text {
 				t.Fatalf("%T: %q was split into %q", s, text, got)
 			}

@@ -43,7 +43,6 @@ func (p *splitters) read(raw json.RawMessage) error {
 		Replacement   string            `json:"replacement"`
 		Scheme        *string           `json:"prepend_scheme"`
 		Split         *bool             `json:"split"`
-		Length        int               `json:"length"`
 	}
 	if err := decode(raw, &n); err != nil {
 		return err
@@ -106,15 +105,8 @@ func (p *splitters) read(raw json.RawMessage) error {
 			return err
 		}
 		p.add(m)
-	case "UnicodeScripts":
-		p.add(scriptSplit{})
-	case "FixedLength":
-		if n.Length <= 0 {
-			return fmt.Errorf("FixedLength needs a length above 0, not %d", n.Length)
-		}
-		p.add(lengthSplit(n.Length))
 	default:
-		return unknownType(n.Type, "Sequence", "ByteLevel", "Digits", "Split", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit", "BertPreTokenizer", "Metaspace", "UnicodeScripts", "FixedLength")
+		return unknownType(n.Type, "Sequence", "ByteLevel", "Digits", "Split", "Punctuation", "Whitespace", "WhitespaceSplit", "CharDelimiterSplit", "BertPreTokenizer", "Metaspace")
 	}
 	return nil
 }
@@ -258,18 +250,3 @@ func (m metaspace) split(s string, first bool, emit sink) {
 type alphabetSplit struct{}
 
 func (alphabetSplit) split(s string, first bool, emit sink) { emit(toRunes(s), first) }
-
-// lengthSplit makes pieces of so many characters.
-type lengthSplit int
-
-func (l lengthSplit) split(s string, first bool, emit sink) {
-	lo, count := 0, 0
-	for i := 0; i < len(s); {
-		_, n := runeAt(s, i)
-		i += n
-		if count++; count == int(l) || i == len(s) {
-			emit(s[lo:i], first && lo == 0)
-			lo, count = i, 0
-		}
-	}
-}
