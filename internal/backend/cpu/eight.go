@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"sort"
 	"sync"
 
 	"trireme/tensor"
@@ -75,11 +76,11 @@ func (e *eight) store(off int, x []float32) {
 type dynamicMap struct {
 	value [256]float32
 	zero  uint8
-	// above[k] lies between numbers k-1 and k, halfway; the first and the last are infinite.
-	above [257]float32
-	// first is the nearest number to the smallest magnitude with a sign, an exponent and the first
-	// 8 bits of a fraction. Others with these bits have it or the next one, away from 0.
-	first [2][1 << 16]uint8
+	// above[k] lies between numbers k and k+1, halfway; the last is infinite.
+	above [256]float32
+	// lowest is the nearest number to the least x with a sign, an exponent and the first 8 bits of a
+	// fraction. Others with these bits have it or the next one.
+	lowest [1 << 17]uint8
 }
 
 var signedMap, unsignedMap = sync.OnceValue(func() *dynamicMap { return newMap(true) }), sync.OnceValue(func() *dynamicMap { return newMap(false) })
@@ -95,38 +96,25 @@ func newMap(signed bool) *dynamicMap {
 	values, zero := tensor.DynamicMap(signed)
 	m := &dynamicMap{value: values, zero: uint8(zero)}
 	number := func(k int) float32 { return values[uint8(k-zero)] }
-	m.above[0], m.above[256] = float32(math.Inf(-1)), float32(math.Inf(1))
-	for k := 1; k < 256; k++ {
-		m.above[k] = (number(k-1) + number(k)) * 0.5
+	for k := range 255 {
+		m.above[k] = (number(k) + number(k+1)) * 0.5
 	}
-	for sign := range m.first {
-		k := zero
-		for i := range m.first[sign] {
-			x := math.Float32frombits(uint32(sign)<<31 | uint32(i)<<15)
-			for ; k < 255 && x > m.above[k+1]; k++ {
-			}
-			for ; k > 0 && x <= m.above[k]; k-- {
-			}
-			m.first[sign][i] = uint8(k)
+	m.above[255] = float32(math.Inf(1))
+	const below = 1<<15 - 1 // the other bits of a fraction
+	for i := range uint32(len(m.lowest)) {
+		least := i << 15
+		if i >= 1<<16 { // of negative numbers, the one of the largest magnitude
+			least |= below
 		}
+		x := math.Float32frombits(least)
+		m.lowest[i] = uint8(sort.Search(255, func(k int) bool { return !(x > m.above[k]) }))
 	}
 	return m
 }
 
 // nearest is the byte of the nearest number to x; halfway, of the lower.
 func (m *dynamicMap) nearest(x float32) uint8 {
-	bits := math.Float32bits(x)
-	i := uint16(bits >> 15)
-	if bits>>31 == 0 {
-		k := m.first[0][i]
-		if x > m.above[int(k)+1] {
-			k++
-		}
-		return k - m.zero
-	}
-	k := m.first[1][i]
-	if x <= m.above[k] {
-		k--
-	}
+	k := m.lowest[math.Float32bits(x)>>15]
+	k += uint8(math.Float32bits(m.above[k]-x) >> 31) // 1 where x is above, without a branch
 	return k - m.zero
 }

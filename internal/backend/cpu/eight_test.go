@@ -1,0 +1,41 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestNearest: the number found by a table is the nearest of all 256.
+func TestNearest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, signed := range []bool{false, true} {
+		m := dynamic(signed)
+		try := func(x float32) {
+			got := m.value[m.nearest(x)]
+			for _, v := range m.value {
+				if d, best := math.Abs(float64(v)-float64(x)), math.Abs(float64(got)-float64(x)); d < best-1e-6*math.Abs(float64(x)) {
+					t.Fatalf("signed %v: %v goes to %v, and %v is nearer", signed, x, got, v)
+				}
+			}
+		}
+		for k := range 256 {
+			for _, x := range []float32{m.value[k], m.above[k]} {
+				for _, y := range []float32{math.Nextafter32(x, -2), x, math.Nextafter32(x, 2)} {
+					if (signed || y >= 0) && math.Abs(float64(y)) <= 1 {
+						try(y)
+					}
+				}
+			}
+		}
+		for range 20_000 {
+			x := float32(math.Exp2(-26 * rng.Float64()))
+			if try(x); signed {
+				try(-x)
+			}
+		}
+		if m.nearest(0) != 0 || m.nearest(float32(math.Copysign(0, -1))) != 0 {
+			t.Errorf("signed %v: 0 is byte %d, -0 byte %d", signed, m.nearest(0), m.nearest(float32(math.Copysign(0, -1))))
+		}
+	}
+}
