@@ -2,12 +2,11 @@ package autograd
 
 import "trireme/tensor"
 
-// RopeTable is what rotary position embedding reads: cosines and sines [P E/2], and where a
-// row's position is not its number modulo Period, Positions (I32 [N]).
+// RopeTable is what rotary position embedding reads: cosines and sines [P E/2], and the position
+// of each row, Positions (I32 [N]).
 type RopeTable struct {
 	Cos, Sin  *tensor.Tensor
 	Positions *tensor.Tensor
-	Period    int
 }
 
 // Rope rotates the first width columns of x, heads of size headDim, by their positions (Su et
@@ -37,7 +36,7 @@ func (t *Tape) Rope(x *Var, width, headDim int, r RopeTable) *Var {
 
 func (t *Tape) rotate(x *tensor.Tensor, width, headDim int, r RopeTable, inverse bool) {
 	c := x.Cols(0, width)
-	t.b.Rope(c, c, r.Cos, r.Sin, r.Positions, r.Period, headDim, inverse)
+	t.b.Rope(c, c, r.Cos, r.Sin, r.Positions, headDim, inverse)
 }
 
 // takeOver moves x's tensor into a new value.
@@ -57,7 +56,7 @@ func (t *Tape) takeOver(x *Var) *Var {
 // side by side; the result is [N H*E]. docs (I32 [N] or nil) keeps documents apart.
 func (t *Tape) Attention(qkv *Var, docs *tensor.Tensor, p tensor.AttentionParams) *Var {
 	in := t.value(qkv)
-	mustShape("attention", in.Rows() == p.Batch*p.T && in.Width() == (p.Heads+2*p.KVHeads)*p.E, in)
+	mustShape("attention", in.Width() == (p.Heads+2*p.KVHeads)*p.E, in)
 	return t.attention(docs, p, qkv)
 }
 
@@ -65,7 +64,7 @@ func (t *Tape) Attention(qkv *Var, docs *tensor.Tensor, p tensor.AttentionParams
 // 2K*E], side by side.
 func (t *Tape) AttentionOf(q, kv *Var, docs *tensor.Tensor, p tensor.AttentionParams) *Var {
 	x, y := t.value(q), t.value(kv)
-	mustShape("attention", x.Rows() == p.Batch*p.T && x.Width() == p.Heads*p.E && y.Rows() == x.Rows() && y.Width() == 2*p.KVHeads*p.E, x, y)
+	mustShape("attention", x.Width() == p.Heads*p.E && y.Rows() == x.Rows() && y.Width() == 2*p.KVHeads*p.E, x, y)
 	return t.attention(docs, p, q, kv)
 }
 
@@ -81,7 +80,7 @@ func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*
 	value := func(i int) *tensor.Tensor { return t.value(ins[i]) }
 	if !t.takeKept(KeepAttention, o, lse) {
 		o.Value = t.alloc(value(0).Rows(), p.Heads*p.E)
-		lse.Value = t.b.New(tensor.Activations, t.sums(), p.Batch, p.Heads, p.T)
+		lse.Value = t.b.New(tensor.Activations, t.sums(), p.Heads, o.Value.Rows())
 		q, k, v := split(value)
 		t.b.Attention(o.Value, lse.Value, q, k, v, docs, p)
 	}
@@ -105,7 +104,7 @@ func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*
 // over the keys and values of all rows up to and with it, kv [P 2K*E]. It has no way back.
 func (t *Tape) AttentionDecode(q *Var, kv *tensor.Tensor, p tensor.AttentionParams) *Var {
 	in := t.value(q)
-	mustShape("attention of one row", !t.grad && in.Rows() == 1 && p.Batch == 1 && kv.Width() == 2*p.KVHeads*p.E, in, kv)
+	mustShape("attention of one row", !t.grad && in.Rows() == 1 && kv.Width() == 2*p.KVHeads*p.E, in, kv)
 	o := t.newVar(t.alloc(1, p.Heads*p.E))
 	t.b.AttentionDecode(o.Value, in.Cols(0, p.Heads*p.E), kv.Cols(0, p.KVHeads*p.E), kv.Cols(p.KVHeads*p.E, 2*p.KVHeads*p.E), p)
 	return o

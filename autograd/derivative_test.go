@@ -40,10 +40,28 @@ func (c *check) ints(limit, n int) *tensor.Tensor {
 	return x
 }
 
-// row is the number of a batch's first row.
-func (c *check) row(n int64) *tensor.Tensor {
-	x := c.b.New(tensor.Workspace, tensor.I64, 1)
-	tensor.Host[int64](x)[0] = n
+// numbers are those of rows, from first on.
+func (c *check) numbers(rows int, first int64) *tensor.Tensor {
+	x := c.b.New(tensor.Workspace, tensor.I64, rows)
+	for i := range rows {
+		tensor.Host[int64](x)[i] = first + int64(i)
+	}
+	return x
+}
+
+// counting is 0, 1, ... limit-1 again and again.
+func (c *check) counting(rows, limit int) *tensor.Tensor {
+	x := c.ints(1, rows)
+	for i := range rows {
+		tensor.Host[int32](x)[i] = int32(i % limit)
+	}
+	return x
+}
+
+// starts are the bounds of sequences.
+func (c *check) starts(at ...int32) *tensor.Tensor {
+	x := c.ints(1, len(at))
+	copy(tensor.Host[int32](x), at)
 	return x
 }
 
@@ -144,7 +162,7 @@ func (c *check) leaves(shapes ...[]int) (vs []*Var, gs []*tensor.Tensor) {
 
 func TestDerivatives(t *testing.T) {
 	rope := func(c *check, e int) RopeTable {
-		return RopeTable{Cos: c.random(7, e/2), Sin: c.random(7, e/2), Period: 5}
+		return RopeTable{Cos: c.random(7, e/2), Sin: c.random(7, e/2), Positions: c.counting(10, 5)}
 	}
 	for name, test := range map[string]struct {
 		shapes [][]int
@@ -194,26 +212,26 @@ func TestDerivatives(t *testing.T) {
 			return func(t *Tape, x []*Var) *Var { return t.SelectRows(x[0], rows) }
 		}},
 		"dropout": {[][]int{{5, 7}}, func(c *check) func(*Tape, []*Var) *Var {
-			first := c.row(3)
+			first := c.numbers(5, 3)
 			return func(t *Tape, x []*Var) *Var { return t.Dropout(x[0], tensor.RandKey{Seed: 5}, first, 0.4) }
 		}},
 		"attention with dropout": {[][]int{{10, (4 + 2*2) * 2}}, func(c *check) func(*Tape, []*Var) *Var {
-			p := tensor.AttentionParams{Batch: 2, T: 5, Heads: 4, KVHeads: 2, E: 2, Scale: 0.5, Dropout: 0.3, Key: tensor.RandKey{Seed: 7, Stream: 1}, First: c.row(20)}
+			p := tensor.AttentionParams{Starts: c.starts(0, 5, 10), Longest: 5, Heads: 4, KVHeads: 2, E: 2, Scale: 0.5, Dropout: 0.3, Key: tensor.RandKey{Seed: 7, Stream: 1}, Rows: c.numbers(10, 20)}
 			return func(t *Tape, x []*Var) *Var { return t.Attention(x[0], nil, p) }
 		}},
 		"rope and attention, grouped, causal": {[][]int{{10, (4 + 2*2) * 4}}, func(c *check) func(*Tape, []*Var) *Var {
 			r := rope(c, 4)
-			p := tensor.AttentionParams{Batch: 2, T: 5, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5, Causal: true}
+			p := tensor.AttentionParams{Starts: c.starts(0, 3, 10), Longest: 7, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5, Causal: true}
 			return func(t *Tape, x []*Var) *Var { return t.Attention(t.Rope(x[0], 24, 4, r), nil, p) }
 		}},
 		"attention of other rows": {[][]int{{10, 4 * 4}, {10, 2 * 2 * 4}}, func(c *check) func(*Tape, []*Var) *Var {
 			r := rope(c, 4)
-			p := tensor.AttentionParams{Batch: 2, T: 5, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5}
+			p := tensor.AttentionParams{Starts: c.starts(0, 4, 9), Longest: 6, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5}
 			return func(t *Tape, x []*Var) *Var { return t.AttentionOf(x[0], t.Rope(x[1], 8, 4, r), nil, p) }
 		}},
 		"attention in a window and in documents": {[][]int{{12, 3 * 2}}, func(c *check) func(*Tape, []*Var) *Var {
 			docs := c.ints(2, 12)
-			p := tensor.AttentionParams{Batch: 2, T: 6, Heads: 1, KVHeads: 1, E: 2, Scale: 0.7, Causal: true, Window: 3}
+			p := tensor.AttentionParams{Starts: c.starts(0, 6, 12), Longest: 6, Heads: 1, KVHeads: 1, E: 2, Scale: 0.7, Causal: true, Window: 3}
 			return func(t *Tape, x []*Var) *Var { return t.Attention(x[0], docs, p) }
 		}},
 		"checkpointed layer": {[][]int{{3, 8}}, func(*check) func(*Tape, []*Var) *Var {
@@ -281,13 +299,13 @@ func TestDerivativesOfParameters(t *testing.T) {
 	})
 
 	const heads, kvHeads, e = 4, 2, 6
-	p := tensor.AttentionParams{Batch: 1, T: 5, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true}
 	for _, attention := range []bool{false, true} {
 		c = newCheck(t)
 		x, gx = c.leaf(5, (heads+2*kvHeads)*e)
 		w1, g1 = c.leaf(e)
 		w2, g2 = c.leaf(e)
-		r := RopeTable{Cos: c.random(5, e/2), Sin: c.random(5, e/2), Period: 5}
+		p := tensor.AttentionParams{Starts: c.starts(0, 5), Longest: 5, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true}
+		r := RopeTable{Cos: c.random(5, e/2), Sin: c.random(5, e/2), Positions: c.counting(5, 5)}
 		c.run(fmt.Sprint("norm of heads, attention ", attention), []*Var{x, w1, w2}, []*tensor.Tensor{gx, g1, g2}, func(t *Tape, in []*Var) *Var {
 			return t.Scope(func() *Var {
 				y := t.HeadRMSNorm(in[0], w1, w2, heads, kvHeads, e, 1e-5)
@@ -501,7 +519,7 @@ func TestCheckpointGivesTheSameBits(t *testing.T) {
 func TestCheckpointKeepsItsInput(t *testing.T) {
 	c := newCheck(t)
 	x, _ := c.leaf(4, 8)
-	r := RopeTable{Cos: c.random(4, 2), Sin: c.random(4, 2), Period: 4}
+	r := RopeTable{Cos: c.random(4, 2), Sin: c.random(4, 2), Positions: c.counting(4, 4)}
 	tape := NewTape(c.b, tensor.F64, true)
 	defer func() {
 		if recover() == nil {

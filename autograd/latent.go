@@ -8,14 +8,13 @@ import (
 )
 
 // Signs draws a bit for each of logits [N H]: 1 with probability sigmoid(logit), else -1 (F32
-// [N H]). Bit h of row n depends on its logit, on key and on (first[0]+n)*H + h only; first is I64
-// [1]. Signs have no gradient of their own: what reads them gives it to the logits.
-func (t *Tape) Signs(logits *Var, key tensor.RandKey, first *tensor.Tensor) *Var {
+// [N H]). Bit h of row n depends on its logit, on key and on rows[n]*H + h only; rows is I64
+// [N]. Signs have no gradient of their own: what reads them gives it to the logits.
+func (t *Tape) Signs(logits *Var, key tensor.RandKey, rows *tensor.Tensor) *Var {
 	l, s := t.value(logits), compose.On(t.b)
 	defer s.End()
 	n, h := l.Rows(), l.Width()
-	row := s.Add(s.Iota(tensor.I64, n, 1, 0), first)
-	at := s.Add(s.With(row, tensor.Mul, float64(h)), s.Iota(tensor.I64, 1, h, 1))
+	at := s.Add(s.With(compose.Column(rows), tensor.Mul, float64(h)), s.Iota(tensor.I64, 1, h, 1))
 	words := s.New(tensor.I64, n, h)
 	t.b.Words(words, at, key)
 	u := s.With(s.With(s.As(tensor.F64, words), tensor.Add, 0.5), tensor.Mul, 0x1p-32)
@@ -25,12 +24,12 @@ func (t *Tape) Signs(logits *Var, key tensor.RandKey, first *tensor.Tensor) *Var
 	return y
 }
 
-// FairSigns are n rows of so many bits, each 1 or -1 as likely.
-func (t *Tape) FairSigns(n, bits int, key tensor.RandKey, first *tensor.Tensor) *Var {
-	even := t.b.New(tensor.Activations, t.sums(), n, bits)
+// FairSigns are bits of each of rows (I64 [N]): 1 or -1 as likely [N bits].
+func (t *Tape) FairSigns(bits int, key tensor.RandKey, rows *tensor.Tensor) *Var {
+	even := t.b.New(tensor.Activations, t.sums(), rows.Elems(), bits)
 	defer even.Release()
 	t.b.Fill(even, 0)
-	return t.Signs(Const(even), key, first)
+	return t.Signs(Const(even), key, rows)
 }
 
 // giveNarrow hands over a gradient in the type of sums.

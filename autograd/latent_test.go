@@ -55,8 +55,7 @@ func TestCodesGoBackAsTheirExpectation(t *testing.T) {
 			shape = []int{d, bits}
 		}
 		w, gw := c.leaf(shape...)
-		dy, first := c.random(n, d), c.b.New(tensor.Workspace, tensor.I64, 1)
-		c.b.Fill(first, 3)
+		dy, first := c.random(n, d), c.numbers(n, 3)
 		tape := NewTape(c.b, tensor.F64, true)
 		var drawn []float64
 		tape.Scope(func() *Var {

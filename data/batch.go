@@ -2,46 +2,81 @@ package data
 
 import "fmt"
 
-// MicroBatch is B rows of T positions; its slices hold B*T numbers, row after row. Shapes,
-// and which slices are nil, are the same for all micro-batches of a loader.
+// MicroBatch is B rows of a dataset laid end to end, N tokens in all: nothing is padded. Which
+// slices are nil is the same for all micro-batches of a loader.
 type MicroBatch struct {
-	B, T      int
-	InputIDs  []int32
-	Targets   []int32 // what each position is to predict; Ignored is not counted
-	Positions []int32 // within the document
-	Docs      []int32 // positions of different documents of a row do not see one another; nil: one a row
-	Types     []int32 // which text of a pair each position is of; nil where rows do not say
+	InputIDs  []int32 // [N]
+	Targets   []int32 // [N] what each position is to predict; Ignored is not counted
+	Positions []int32 // [N] within the document
+	Docs      []int32 // [N] positions of different documents of a row do not see one another; nil: one a row
+	Types     []int32 // [N] which text of a pair each position is of; nil where rows do not say
+	Starts    []int32 // [B+1] the first token of each row, and the end of the last
+	Samples   []int64 // [B] number of each row since the run began: a key for randomness
+	Numbers   []int64 // [N] number of each token since the run began, each row having Longest
 	Classes   []int32 // [B] label of each row; nil where rows have none
+	Longest   int     // tokens of a row at most, in any micro-batch
 	Counted   int64   // targets (or, where rows have labels of their own, Classes) that are not Ignored
-	Sample    int64   // number, since the run began, of the first row: a key for randomness
 }
 
-// NewMicroBatch has room for b rows of t positions, each row one document.
-func NewMicroBatch(b, t int, info Info) MicroBatch {
-	m := MicroBatch{B: b, T: t, InputIDs: make([]int32, b*t), Targets: make([]int32, b*t), Positions: make([]int32, b*t)}
-	for i := range m.Positions {
-		m.Positions[i] = int32(i % t)
+// EvenMicroBatch is rows of equal length (but for rounding) with tokens in all, whose ids, targets,
+// types and classes are 0. A row may have longest tokens.
+func EvenMicroBatch(rows, tokens, longest int, info Info) MicroBatch {
+	m := newMicroBatch(longest, tokens, info)
+	for i := range rows {
+		n := (i+1)*tokens/rows - i*tokens/rows
+		for t := range n {
+			m.Positions, m.Numbers = append(m.Positions, int32(t)), append(m.Numbers, int64(i*longest+t))
+		}
+		m.Starts, m.Samples = append(m.Starts, m.Starts[i]+int32(n)), append(m.Samples, int64(i))
 	}
-	if info.Docs {
-		m.Docs = make([]int32, b*t)
+	for _, s := range []*[]int32{&m.InputIDs, &m.Targets, &m.Docs, &m.Types} {
+		if *s != nil {
+			*s = (*s)[:tokens]
+		}
 	}
-	if info.Types {
-		m.Types = make([]int32, b*t)
+	if m.Classes != nil {
+		m.Classes = make([]int32, rows)
 	}
-	if info.Classes {
-		m.Classes = make([]int32, b)
+	if m.Counted = int64(tokens); m.Classes != nil {
+		m.Counted = int64(rows)
 	}
 	return m
 }
 
-// set makes row i of the micro-batch from row at of the dataset.
-func (m *MicroBatch) set(i int, d Dataset, at int, row *Row, cfg *LoaderConfig) error {
+// newMicroBatch has no rows yet, of at most longest tokens each, and room for some tokens.
+func newMicroBatch(longest, room int, info Info) MicroBatch {
+	slice := func() []int32 { return make([]int32, 0, room) }
+	m := MicroBatch{Longest: longest, InputIDs: slice(), Targets: slice(), Positions: slice(), Numbers: make([]int64, 0, room), Starts: []int32{0}}
+	if info.Docs {
+		m.Docs = slice()
+	}
+	if info.Types {
+		m.Types = slice()
+	}
+	if info.Classes {
+		m.Classes = []int32{}
+	}
+	return m
+}
+
+// Rows is B.
+func (m *MicroBatch) Rows() int { return len(m.Starts) - 1 }
+
+// reset takes all rows out.
+func (m *MicroBatch) reset() {
+	for _, s := range []*[]int32{&m.InputIDs, &m.Targets, &m.Positions, &m.Docs, &m.Types, &m.Classes} {
+		*s = (*s)[:0]
+	}
+	m.Starts, m.Samples, m.Numbers, m.Counted = m.Starts[:1], m.Samples[:0], m.Numbers[:0], 0
+}
+
+// add appends row at of the dataset, the run's given sample.
+func (m *MicroBatch) add(d Dataset, at int, sample int64, row *Row, cfg *LoaderConfig) error {
 	if err := d.Row(at, row); err != nil {
 		return fmt.Errorf("data: %s: %w", d.Where(at), err)
 	}
-	n := len(row.InputIDs)
-	if n > m.T {
-		return fmt.Errorf("data: %s: %d tokens are more than sequence_length %d", d.Where(at), n, m.T)
+	if n := len(row.InputIDs); n > m.Longest {
+		return fmt.Errorf("data: %s: %d tokens are more than sequence_length %d", d.Where(at), n, m.Longest)
 	}
 	if cfg.Vocab > 0 {
 		for _, id := range row.InputIDs {
@@ -50,81 +85,84 @@ func (m *MicroBatch) set(i int, d Dataset, at int, row *Row, cfg *LoaderConfig) 
 			}
 		}
 	}
-	ids, targets := m.InputIDs[i*m.T:(i+1)*m.T], m.Targets[i*m.T:(i+1)*m.T]
-	copy(ids, row.InputIDs)
-	for t := n; t < m.T; t++ {
-		ids[t] = cfg.PadID
-	}
+	m.append(row, sample, cfg)
+	return nil
+}
+
+// blank appends a row that counts for nothing: a rank that has no row left runs it, so that all
+// ranks run as many micro-batches.
+func (m *MicroBatch) blank(row *Row, cfg *LoaderConfig) {
+	row.InputIDs, row.Labels, row.Docs = append(row.InputIDs[:0], 0), append(row.Labels[:0], Ignored), append(row.Docs[:0], -1)
+	row.Types, row.Class = row.Types[:0], Ignored
+	m.append(row, 0, cfg)
+}
+
+func (m *MicroBatch) append(row *Row, sample int64, cfg *LoaderConfig) {
+	first, n := len(m.InputIDs), len(row.InputIDs)
+	m.InputIDs = append(m.InputIDs, row.InputIDs...)
 	labels := row.Labels
 	if cfg.Task != Masked {
 		labels = labels[1:]
 	}
-	copy(targets, labels)
-	for t := len(labels); t < m.T; t++ {
-		targets[t] = Ignored
+	m.Targets = append(m.Targets, labels...)
+	for len(m.Targets) < first+n {
+		m.Targets = append(m.Targets, Ignored)
 	}
+	m.Starts, m.Samples = append(m.Starts, int32(first+n)), append(m.Samples, sample)
+	ids, targets := m.InputIDs[first:], m.Targets[first:]
 	if cfg.Masking != nil {
-		cfg.Masking.hide(ids[:n], targets, row.Docs, cfg.Seed, m.Sample+int64(i))
+		cfg.Masking.hide(ids, targets, row.Docs, cfg.Seed, sample)
 	}
-	if m.Docs != nil {
-		m.setDocs(i, row, cfg.Task == Masked)
+	p := int32(0)
+	for t := range n {
+		if t > 0 && len(row.Docs) > 0 && row.Docs[t] != row.Docs[t-1] {
+			p = 0
+			if cfg.Task != Masked { // a target in another document
+				targets[t-1] = Ignored
+			}
+		}
+		m.Positions, m.Numbers = append(m.Positions, p), append(m.Numbers, sample*int64(m.Longest)+int64(t))
+		p++
 	}
-	if m.Types != nil {
-		types := m.Types[i*m.T : (i+1)*m.T]
-		clear(types[copy(types, row.Types):])
-	}
+	m.Docs, m.Types = extend(m.Docs, row.Docs, n), extend(m.Types, row.Types, n)
 	if m.Classes != nil {
-		m.Classes[i] = row.Class
+		m.Classes = append(m.Classes, row.Class)
 		for t := range targets {
 			targets[t] = Ignored
 		}
 		if row.Class >= 0 {
 			m.Counted++
 		}
-		return nil
+		return
 	}
 	for _, t := range targets {
 		if t >= 0 {
 			m.Counted++
 		}
 	}
-	return nil
 }
 
-// setDocs fills in documents and positions of row i, and takes the targets away that lie
-// in another document, unless they are in place. Padding is a document of its own.
-func (m *MicroBatch) setDocs(i int, row *Row, inPlace bool) {
-	lo := i * m.T
-	docs, pos, targets := m.Docs[lo:lo+m.T], m.Positions[lo:lo+m.T], m.Targets[lo:lo+m.T]
-	n := len(row.InputIDs)
-	clear(docs[:n])
-	copy(docs, row.Docs)
-	for t := n; t < m.T; t++ {
-		docs[t] = -1
+// extend appends the n numbers of a row, or zeros where it has none, unless dst is nil.
+func extend(dst, of []int32, n int) []int32 {
+	switch {
+	case dst == nil:
+		return nil
+	case len(of) > 0:
+		return append(dst, of...)
 	}
-	p := int32(0)
-	for t := range docs {
-		if t > 0 && docs[t] != docs[t-1] {
-			p = 0
-			if !inPlace {
-				targets[t-1] = Ignored
+	return append(dst, make([]int32, n)...)
+}
+
+// documents gives the length of each document: a row, or where rows hold several, one of them.
+func (m *MicroBatch) documents(yield func(tokens int)) {
+	for i, end := range m.Starts[1:] {
+		first := m.Starts[i]
+		for t := first + 1; m.Docs != nil && t < end; t++ {
+			if m.Docs[t] != m.Docs[t-1] {
+				yield(int(t - first))
+				first = t
 			}
 		}
-		pos[t] = p
-		p++
-	}
-}
-
-// mask takes row i out of what is counted.
-func (m *MicroBatch) mask(i int) {
-	for t := i * m.T; t < (i+1)*m.T; t++ {
-		if m.Targets[t] >= 0 {
-			m.Targets[t] = Ignored
-			m.Counted--
-		}
-	}
-	if m.Classes != nil && m.Classes[i] >= 0 {
-		m.Classes[i] = Ignored
-		m.Counted--
+		yield(int(end - first))
 	}
 }

@@ -49,6 +49,16 @@ func (b *Bins) Where(i int) string {
 // Close unmaps the file.
 func (b *Bins) Close() error { return b.file.close() }
 
+// Tokens is the length of row i.
+func (b *Bins) Tokens(i int) int {
+	n := int64(0)
+	for k := b.start[i]; k < b.start[i+1]; k++ {
+		lo, hi := b.span(int(k))
+		n += hi - lo
+	}
+	return int(n)
+}
+
 // Row fills r with row i.
 func (b *Bins) Row(i int, r *Row) error {
 	r.InputIDs, r.Labels, r.Docs, r.Types, r.Class = r.InputIDs[:0], r.Labels[:0], r.Docs[:0], r.Types[:0], Ignored

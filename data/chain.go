@@ -52,6 +52,11 @@ func (c *chain) Row(i int, r *Row) error {
 	return d.Row(k, r)
 }
 
+func (c *chain) Tokens(i int) int {
+	d, k := c.part(i)
+	return d.Tokens(k)
+}
+
 func (c *chain) Where(i int) string {
 	d, k := c.part(i)
 	return d.Where(k)

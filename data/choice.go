@@ -35,9 +35,9 @@ func (f *tokenFile) choose(c choiceConfig) (*choice, error) {
 	}
 	first, long, begin := 0, 0, int64(0)
 	for i := range f.docs {
-		lo := begin
+		lo, hi := f.shown(begin, f.end(i))
 		begin = f.end(i)
-		n := int(begin - lo)
+		n := int(hi - lo)
 		if n > ch.most {
 			if long++; long == 1 {
 				first = i
@@ -58,7 +58,7 @@ func (f *tokenFile) choose(c choiceConfig) (*choice, error) {
 		if ch.docs != nil {
 			ch.docs = append(ch.docs, int32(i))
 		}
-		if int(begin-lo) > n {
+		if int(hi-lo) > n {
 			ch.info.Cut++
 		}
 		ch.info.Length = max(ch.info.Length, n)
@@ -105,8 +105,8 @@ func (ch *choice) document(i int) int {
 // span is the tokens of the i-th chosen document.
 func (ch *choice) span(i int) (lo, hi int64) {
 	doc := ch.document(i)
-	lo = ch.file.begin(doc)
-	return lo, min(ch.file.end(doc), lo+int64(ch.most))
+	lo, hi = ch.file.shown(ch.file.begin(doc), ch.file.end(doc))
+	return lo, min(hi, lo+int64(ch.most))
 }
 
 // learned counts the tokens from lo to hi that count as labels.

@@ -178,11 +178,11 @@ func TestPairsAreCut(t *testing.T) {
 func TestPairsInBatches(t *testing.T) {
 	tok := wordTokenizer(t, "a", "b")
 	s := classify(t, Purpose{}, rowsConfig(t, `{"text": "a", "text_pair": "b", "label": 1}`, `{"text": "a a", "text_pair": "b", "label": 0}`), tok)
-	for m, err := range Evaluate(s.Train, LoaderConfig{MicroBatchSize: 2, Apart: true, Task: Classify}) {
+	for m, err := range Evaluate(s.Train, LoaderConfig{MicroBatchSize: 2, Task: Classify}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []int32{0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1}; !slices.Equal(m.Types, want) || !slices.Equal(m.Classes, []int32{1, 0}) || m.Counted != 2 {
+		if want := []int32{0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1}; !slices.Equal(m.Types, want) || !slices.Equal(m.Classes, []int32{1, 0}) || m.Counted != 2 {
 			t.Errorf("types %v, classes %v, counted %d", m.Types, m.Classes, m.Counted)
 		}
 	}
@@ -229,7 +229,7 @@ func TestRowsWithoutLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for m, err := range Evaluate(rows, LoaderConfig{MicroBatchSize: 4, Apart: true, Task: Classify}) {
+	for m, err := range Evaluate(rows, LoaderConfig{MicroBatchSize: 4, Task: Classify}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestLabelsOfRowsAreNotTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []int32{5, 6, Ignored, 8, Ignored, Ignored}; m.Classes != nil || !slices.Equal(m.Targets, want) || m.Counted != 3 {
+		if want := []int32{5, 6, Ignored, 8, Ignored}; m.Classes != nil || !slices.Equal(m.Targets, want) || m.Counted != 3 {
 			t.Errorf("classes %v, targets %v, counted %d", m.Classes, m.Targets, m.Counted)
 		}
 	}

@@ -110,8 +110,8 @@ type Config struct {
 	// Packing fills rows with several documents. Text: documents are joined, with the end-of-text
 	// token between them, and cut into rows of sequence_length; an incomplete last row is dropped.
 	// Rows with answers: whole rows are put together while they fit, and cannot see one another.
-	// Without packing a document is one padded row. Rows of input_ids or with a class label are
-	// never packed. null is true for text and false for rows with answers. Default null.
+	// Without packing a document is one row. Rows are never padded. Rows of input_ids or with a
+	// class label are never packed. null is true for text and false for rows with answers. Default null.
 	Packing *bool `yaml:"packing"`
 	// DocumentMask isolates packed documents: no position sees another document or predicts
 	// its beginning, and positions restart with each document. Default false.
@@ -120,8 +120,9 @@ type Config struct {
 	// they are an error. Answers that are cut off are not trained on, and rows that lose all
 	// labels are skipped. Rows of the format classification are always truncated. Default false.
 	Truncate bool `yaml:"truncate"`
-	// PadToLongest pads rows to the longest row of training and evaluation data instead of to
-	// sequence_length. Default false.
+	// PadToLongest takes the longest row of training and evaluation data for sequence_length, as
+	// collators that pad to it do: memory is reserved for rows as long as that. Nothing is padded
+	// either way. Default false.
 	PadToLongest bool `yaml:"pad_to_longest"`
 	// Shuffle reorders rows each epoch, in the order of torch's DistributedSampler. Default true.
 	Shuffle bool `yaml:"shuffle"`

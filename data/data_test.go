@@ -50,6 +50,7 @@ type numbered struct{ n, length int }
 
 func (d numbered) Len() int           { return d.n }
 func (d numbered) Info() Info         { return Info{Length: d.length, MaxID: int32(d.n + d.length)} }
+func (d numbered) Tokens(int) int     { return d.length }
 func (d numbered) Where(i int) string { return fmt.Sprint("row ", i) }
 func (d numbered) Close() error       { return nil }
 func (d numbered) Row(i int, r *Row) error {

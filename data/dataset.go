@@ -35,6 +35,8 @@ type Dataset interface {
 	Len() int
 	// Row fills r with row i, 0 <= i < Len.
 	Row(i int, r *Row) error
+	// Tokens is the length of row i, found without reading it.
+	Tokens(i int) int
 	// Where names the place that row i came from, for messages: a file and a line.
 	Where(i int) string
 	Info() Info
@@ -68,6 +70,7 @@ var _ Dataset = (*subset)(nil)
 
 func (s *subset) Len() int                { return len(s.rows) }
 func (s *subset) Row(i int, r *Row) error { return s.of.Row(int(s.rows[i]), r) }
+func (s *subset) Tokens(i int) int        { return s.of.Tokens(int(s.rows[i])) }
 func (s *subset) Where(i int) string      { return s.of.Where(int(s.rows[i])) }
 func (s *subset) Close() error            { return nil }
 

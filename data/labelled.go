@@ -51,6 +51,9 @@ func (d *Labelled) Where(i int) string { return d.file.where(i) }
 // Close unmaps the file.
 func (d *Labelled) Close() error { return d.file.close() }
 
+// Tokens is the length of row i.
+func (d *Labelled) Tokens(i int) int { return min(d.most, int(d.file.end(i)-d.file.begin(i))) }
+
 // Row fills r with row i. Nothing is to be learned of its tokens.
 func (d *Labelled) Row(i int, r *Row) error {
 	r.InputIDs = d.file.read(r.InputIDs[:0], d.file.begin(i), d.file.end(i))

@@ -13,16 +13,18 @@ import (
 type LoaderConfig struct {
 	MicroBatchSize int // rows of a micro-batch; 0 is 1
 	Accumulation   int // micro-batches of a rank in a step; 0 is 1
-	Rank, Ranks    int // among the ranks that share the data; Ranks 0 is 1
+	// MicroBatchTokens, where it is not 0, is the number of tokens of a micro-batch at most: in
+	// place of the two above the GlobalBatch rows of a step are divided into as few as hold them.
+	MicroBatchTokens, GlobalBatch int
+	Rank, Ranks                   int // among the ranks that share the data; Ranks 0 is 1
+	// Work is what a row of some tokens costs, in any unit, to divide rows evenly; nil is its
+	// tokens.
+	Work           func(tokens int) float64
 	Seed           uint64
 	Shuffle        bool
 	DropLast       bool // see Sequence
-	SequenceLength int  // T of every micro-batch; 0 is the longest row's
+	SequenceLength int  // tokens of a row at most; 0 is the longest row's
 	Vocab          int  // ids must be below it; 0 does not check
-	PadID          int32
-	// Apart makes padding, and what a row masks, documents of their own: for models in which
-	// positions see those after them.
-	Apart bool
 	// Task is what is learned of a row: labels of whole rows with Classify alone, and with Masked
 	// labels of their own positions, not predicted by the position before.
 	Task Task
@@ -45,6 +47,9 @@ func (c *LoaderConfig) fill(d Dataset) error {
 	if c.SequenceLength == 0 {
 		c.SequenceLength = longest
 	}
+	if c.Work == nil {
+		c.Work = func(tokens int) float64 { return float64(tokens) }
+	}
 	switch {
 	case c.Rank < 0 || c.Rank >= c.Ranks:
 		return fmt.Errorf("data: rank %d of %d", c.Rank, c.Ranks)
@@ -52,6 +57,9 @@ func (c *LoaderConfig) fill(d Dataset) error {
 		return fmt.Errorf("data: rows of %d tokens are longer than sequence_length %d", longest, c.SequenceLength)
 	case c.SequenceLength < 2 && c.Task == Causal:
 		return fault.Try(errors.New("data: rows of one token leave nothing to predict"), "longer rows, or data.sequence_length above 1")
+	case c.MicroBatchTokens > 0 && c.MicroBatchTokens < longest:
+		err := fmt.Errorf("data: micro_batch_tokens %d is less than the longest row, which has %d tokens", c.MicroBatchTokens, longest)
+		return fault.Try(err, "%s", fault.Set("training.micro_batch_tokens", longest))
 	case c.Vocab > 0 && int(d.Info().MaxID) >= c.Vocab:
 		return fmt.Errorf("data: %s: %w", holder(d, d.Info().MaxID), vocabError(d.Info().MaxID, c.Vocab))
 	}
@@ -61,7 +69,6 @@ func (c *LoaderConfig) fill(d Dataset) error {
 // info is what micro-batches of a dataset have.
 func (c *LoaderConfig) info(d Dataset) Info {
 	info := d.Info()
-	info.Docs = info.Docs || c.Apart
 	info.Classes = info.Classes && c.Task == Classify
 	return info
 }
@@ -86,17 +93,26 @@ func holder(d Dataset, id int32) string {
 type Batch struct {
 	Micro   []MicroBatch // by accumulation index
 	Counted int64        // of all of them
-	Tokens  int64        // of all their rows, without padding
+	Tokens  int64        // of all their rows
 	at      State        // after this batch
 }
 
+// Documents calls f with the length of each document: a row, or where rows hold several that do not
+// see one another, one of them.
+func (b *Batch) Documents(f func(tokens int)) {
+	for i := range b.Micro {
+		b.Micro[i].documents(f)
+	}
+}
+
 // Loader gives the micro-batches of one rank, step after step and epoch after epoch,
-// without end. The global batch is MicroBatchSize * Accumulation * Ranks rows; global
-// micro-batch m = a*Ranks + Rank is its m-th group of MicroBatchSize rows. Batches are made
-// ahead in one goroutine. Methods are called from one goroutine.
+// without end. The global batch is MicroBatchSize * Accumulation * Ranks rows, or GlobalBatch, which
+// a divider divides into micro-batches; m = a*Ranks + Rank is this rank's of accumulation index a.
+// Batches are made ahead in one goroutine. Methods are called from one goroutine.
 type Loader struct {
 	set  Dataset
 	cfg  LoaderConfig
+	div  *divider
 	seq  *Sequence // of the goroutine while it runs
 	at   State     // after the batch that Next gave last
 	held *Batch
@@ -116,12 +132,16 @@ func New(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	if err := cfg.fill(d); err != nil {
 		return nil, err
 	}
-	global := cfg.MicroBatchSize * cfg.Accumulation * cfg.Ranks
+	div := newDivider(&cfg)
+	global := len(div.rows)
 	seq, err := NewSequence(d.Len(), global, cfg.Seed, cfg.Shuffle, cfg.DropLast)
 	if err != nil {
+		if cfg.MicroBatchTokens > 0 {
+			return nil, fault.Try(err, "%s", fault.Set("training.global_batch_size", d.Len()))
+		}
 		return nil, cfg.smaller(fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d)", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks), d.Len())
 	}
-	return &Loader{set: d, cfg: cfg, seq: seq, at: seq.State()}, nil
+	return &Loader{set: d, cfg: cfg, div: div, seq: seq, at: seq.State()}, nil
 }
 
 // smaller adds to err what makes a global batch that n rows fill.
@@ -140,21 +160,26 @@ func (c LoaderConfig) smaller(err error, n int) error {
 	}
 }
 
-// SequenceLength is T of every micro-batch.
+// SequenceLength is the number of tokens of a row at most.
 func (l *Loader) SequenceLength() int { return l.cfg.SequenceLength }
 
 // Info is what micro-batches have.
 func (l *Loader) Info() Info { return l.cfg.info(l.set) }
 
-// Bytes is what the batches take that are made ahead.
+// Bytes is what the batches take at most that are made ahead.
 func (l *Loader) Bytes() int64 {
-	m := NewMicroBatch(1, 1, l.cfg.info(l.set))
-	row := 0 // numbers of a position
+	m := newMicroBatch(1, 0, l.cfg.info(l.set))
+	of := int64(2) // numbers of a token, of which one has twice the bytes
 	for _, s := range [][]int32{m.InputIDs, m.Targets, m.Positions, m.Docs, m.Types} {
-		row += len(s)
+		if s != nil {
+			of++
+		}
 	}
-	positions := l.cfg.MicroBatchSize * l.cfg.SequenceLength
-	return int64(l.batches()) * int64(l.cfg.Accumulation) * 4 * int64(row*positions+len(m.Classes)*l.cfg.MicroBatchSize)
+	positions := int64(l.cfg.MicroBatchSize * l.cfg.Accumulation * l.cfg.SequenceLength)
+	if l.cfg.MicroBatchTokens > 0 {
+		positions = int64((len(l.div.rows) + l.cfg.Ranks - 1) / l.cfg.Ranks * l.cfg.SequenceLength)
+	}
+	return int64(l.batches()) * 4 * of * positions
 }
 
 // StepsPerEpoch is the number of steps in which every row is used once.
@@ -253,10 +278,11 @@ func (l *Loader) produce(ctx context.Context) error {
 	}
 }
 
+// newBatch has room for rows of the usual length, if they are as long as may be.
 func (l *Loader) newBatch() *Batch {
 	b := &Batch{Micro: make([]MicroBatch, l.cfg.Accumulation)}
 	for a := range b.Micro {
-		b.Micro[a] = NewMicroBatch(l.cfg.MicroBatchSize, l.cfg.SequenceLength, l.cfg.info(l.set))
+		b.Micro[a] = newMicroBatch(l.cfg.SequenceLength, l.cfg.MicroBatchSize*l.cfg.SequenceLength, l.cfg.info(l.set))
 	}
 	return b
 }
@@ -265,15 +291,27 @@ func (l *Loader) newBatch() *Batch {
 func (l *Loader) fillBatch(b *Batch, row *Row) error {
 	b.Counted, b.Tokens = 0, 0
 	first := l.seq.State().Samples
+	micros := l.div.divide(func(i int) int { return l.set.Tokens(l.seq.Index(i)) })
+	b.Micro = b.Micro[:cap(b.Micro)]
+	for want := (len(micros) + l.cfg.Ranks - 1) / l.cfg.Ranks; len(b.Micro) != want; {
+		if len(b.Micro) > want {
+			b.Micro = b.Micro[:want]
+			break
+		}
+		b.Micro = append(b.Micro, newMicroBatch(l.cfg.SequenceLength, 0, l.cfg.info(l.set)))
+	}
 	for a := range b.Micro {
 		mb := &b.Micro[a]
-		m := (a*l.cfg.Ranks + l.cfg.Rank) * l.cfg.MicroBatchSize
-		mb.Sample, mb.Counted = first+int64(m), 0
-		for i := range mb.B {
-			if err := mb.set(i, l.set, l.seq.Index(m+i), row, &l.cfg); err != nil {
-				return err
+		mb.reset()
+		if m := a*l.cfg.Ranks + l.cfg.Rank; m < len(micros) {
+			for _, i := range micros[m] {
+				if err := mb.add(l.set, l.seq.Index(int(i)), first+int64(i), row, &l.cfg); err != nil {
+					return err
+				}
 			}
-			b.Tokens += int64(len(row.InputIDs))
+			b.Tokens += int64(len(mb.InputIDs))
+		} else {
+			mb.blank(row, &l.cfg)
 		}
 		b.Counted += mb.Counted
 	}

@@ -48,7 +48,7 @@ func TestLoaderOrderIsTheSameInEveryWorld(t *testing.T) {
 				for a := range groups / ranks {
 					for _, b := range bs {
 						rows = append(rows, slices.Clone(b.Micro[a].InputIDs))
-						samples = append(samples, b.Micro[a].Sample)
+						samples = append(samples, b.Micro[a].Samples[0])
 					}
 				}
 			}
@@ -113,7 +113,7 @@ func TestMicroBatchTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := New(rows, LoaderConfig{MicroBatchSize: 3, SequenceLength: 4, PadID: 1})
+	l, err := New(rows, LoaderConfig{MicroBatchSize: 3, SequenceLength: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +124,11 @@ func TestMicroBatchTargets(t *testing.T) {
 		name      string
 		got, want []int32
 	}{
-		{"ids", m.InputIDs, []int32{5, 6, 7, 1, 8, 9, 1, 1, 0, 3, 4, 1}},
-		{"targets", m.Targets, []int32{6, 7, x, x, x, x, x, x, x, 4, x, x}},
-		{"docs", m.Docs, []int32{0, 0, 0, -1, 0, 0, -1, -1, -1, 0, 0, -1}},
-		{"positions", m.Positions, []int32{0, 1, 2, 0, 0, 1, 0, 1, 0, 0, 1, 0}},
+		{"ids", m.InputIDs, []int32{5, 6, 7, 8, 9, 3, 4}},
+		{"targets", m.Targets, []int32{6, 7, x, x, x, 4, x}},
+		{"docs", m.Docs, []int32{0, 0, 0, 0, 0, 0, 0}},
+		{"positions", m.Positions, []int32{0, 1, 2, 0, 1, 0, 1}},
+		{"starts", m.Starts, []int32{0, 3, 5, 7}},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("%s %v, want %v", c.name, c.got, c.want)
@@ -233,9 +234,9 @@ func TestEvaluateCountsEachRowOnce(t *testing.T) {
 				}
 				batches[r]++
 				counted += m.Counted
-				for i := range m.B {
-					if m.Targets[i*m.T] >= 0 {
-						times[m.InputIDs[i*m.T]]++
+				for _, first := range m.Starts[:m.Rows()] {
+					if m.Targets[first] >= 0 {
+						times[m.InputIDs[first]]++
 					}
 				}
 			}

@@ -45,11 +45,11 @@ func TestMaskingParts(t *testing.T) {
 	s := maskedSets(t, manyWords(300, 100)...)
 	var all, chosen, masked, kept, other int
 	var r Row
-	for m, err := range Evaluate(s.Train, LoaderConfig{SequenceLength: 110, Task: Masked, Apart: true, Masking: s.Masking, Seed: 3}) {
+	for m, err := range Evaluate(s.Train, LoaderConfig{SequenceLength: 110, Task: Masked, Masking: s.Masking, Seed: 3}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Train.Row(int(m.Sample), &r); err != nil {
+		if err := s.Train.Row(int(m.Samples[0]), &r); err != nil {
 			t.Fatal(err)
 		}
 		for k, target := range m.Targets {
@@ -95,7 +95,7 @@ func TestMaskingOfWorlds(t *testing.T) {
 		for rank := range ranks {
 			l, err := New(s.Train, LoaderConfig{
 				MicroBatchSize: 2, Accumulation: 4 / ranks, Rank: rank, Ranks: ranks, Shuffle: true,
-				Seed: 5, Task: Masked, Apart: true, Masking: s.Masking,
+				Seed: 5, Task: Masked, Masking: s.Masking,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func TestMaskingOfWorlds(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, m := range b.Micro {
-					steps[step] = append(steps[step], fmt.Sprint(m.Sample, m.InputIDs, m.Targets))
+					steps[step] = append(steps[step], fmt.Sprint(m.Samples, m.InputIDs, m.Targets))
 				}
 			}
 		}

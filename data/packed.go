@@ -51,6 +51,9 @@ func (p *Packed) Where(i int) string {
 // Close unmaps the file.
 func (p *Packed) Close() error { return p.file.close() }
 
+// Tokens is the length of every row.
+func (p *Packed) Tokens(int) int { return p.length }
+
 // Row fills r with row i.
 func (p *Packed) Row(i int, r *Row) error {
 	lo := int64(i) * int64(p.length)
@@ -93,6 +96,12 @@ func (d *Documents) Where(i int) string { return d.file.where(d.document(i)) }
 
 // Close unmaps the file.
 func (d *Documents) Close() error { return d.file.close() }
+
+// Tokens is the length of row i.
+func (d *Documents) Tokens(i int) int {
+	lo, hi := d.span(i)
+	return int(hi - lo)
+}
 
 // Row fills r with row i.
 func (d *Documents) Row(i int, r *Row) error {

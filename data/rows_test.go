@@ -45,19 +45,21 @@ func TestRowsLabelsAndMasks(t *testing.T) {
 
 {"input_ids": [4, 5, 0], "labels": [-100, 5, -100], "attention_mask": [1, 1, 0]}
 {"input_ids": [0, 6, 7], "attention_mask": [0, 1, 1]}
+{"input_ids": [1, 0, 3, 0], "attention_mask": [1, 0, 1, 0]}
 {"input_ids": [8, 9], "label": 1}
 `)
 	rows, err := openRows(t, path, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Info{Length: 3, Tokens: 11, MaxID: 9, Docs: true, Classes: true, Labels: true, Learned: 6}); rows.Info() != want {
+	if want := (Info{Length: 3, Tokens: 12, MaxID: 9, Docs: true, Classes: true, Labels: true, Learned: 7}); rows.Info() != want {
 		t.Errorf("info %+v, want %+v", rows.Info(), want)
 	}
 	for i, want := range []Row{
 		{[]int32{1, 2, 3}, []int32{1, 2, 3}, []int32{0, 0, 0}, Ignored, nil},
-		{[]int32{4, 5, 0}, []int32{Ignored, 5, Ignored}, []int32{0, 0, -1}, Ignored, nil},
-		{[]int32{0, 6, 7}, []int32{Ignored, 6, 7}, []int32{-1, 0, 0}, Ignored, nil},
+		{[]int32{4, 5}, []int32{Ignored, 5}, []int32{0, 0}, Ignored, nil},
+		{[]int32{6, 7}, []int32{6, 7}, []int32{0, 0}, Ignored, nil},
+		{[]int32{1, 0, 3}, []int32{1, Ignored, 3}, []int32{0, -1, 0}, Ignored, nil},
 		{[]int32{8, 9}, []int32{8, 9}, []int32{0, 0}, 1, nil},
 	} {
 		var r Row
@@ -138,15 +140,20 @@ func FuzzRow(f *testing.F) {
 		if err := d.Row(1, &row); err != nil {
 			t.Fatal(err)
 		}
-		if n := min(8, len(ex.IDs)); !slices.Equal(row.InputIDs, ex.IDs[:n]) || row.Class != ex.Class {
+		from, to := 0, len(ex.IDs) // without what is hidden at both ends
+		for ; len(ex.Hidden) > 0 && from+1 < to && ex.Hidden[to-1]; to-- {
+		}
+		for ; len(ex.Hidden) > 0 && from+1 < to && ex.Hidden[from]; from++ {
+		}
+		if to = min(to, from+8); !slices.Equal(row.InputIDs, ex.IDs[from:to]) || row.Class != ex.Class || d.Tokens(1) != to-from {
 			t.Fatalf("row %+v of %+v", row, ex)
 		}
 		for i, id := range row.InputIDs {
 			want := id
 			if len(ex.Labels) > 0 {
-				want = ex.Labels[i]
+				want = ex.Labels[from+i]
 			}
-			if len(ex.Hidden) > 0 && ex.Hidden[i] {
+			if len(ex.Hidden) > 0 && ex.Hidden[from+i] {
 				want = Ignored
 			}
 			if row.Labels[i] != want {

@@ -295,8 +295,8 @@ func TestAnswersArePacked(t *testing.T) {
 			}
 			before = Row{InputIDs: slices.Clone(r.InputIDs)}
 		}
-		m := NewMicroBatch(1, cfg.SequenceLength, s.Train.Info())
-		if err := m.set(0, s.Train, 0, &r, &LoaderConfig{}); err != nil {
+		m := newMicroBatch(cfg.SequenceLength, 0, s.Train.Info())
+		if err := m.add(s.Train, 0, 0, &r, &LoaderConfig{}); err != nil {
 			rt.Fatal(err)
 		}
 		for k := 1; k < len(r.Docs); k++ {

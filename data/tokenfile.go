@@ -195,6 +195,18 @@ func (t *tokenFile) extend(r *Row, lo, hi int64) {
 	}
 }
 
+// shown are the tokens from lo to hi without those at both ends that an attention mask leaves out:
+// they are padding. One is left.
+func (t *tokenFile) shown(lo, hi int64) (int64, int64) {
+	for len(t.hide) > 0 && lo+1 < hi && bit(t.hide, hi-1) {
+		hi--
+	}
+	for len(t.hide) > 0 && lo+1 < hi && bit(t.hide, lo) {
+		lo++
+	}
+	return lo, hi
+}
+
 // hidden marks the tokens from lo that an attention mask leaves out: nothing is learned of
 // them, and each is in document -1.
 func (t *tokenFile) hidden(r *Row, lo int64) {

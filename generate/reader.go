@@ -41,19 +41,22 @@ func (r *reader) logits(ids []int32) []float32 {
 // pass reads rows after those in the cache: any number at first, and then one.
 func (r *reader) pass(ids []int32) {
 	n := len(ids)
-	batch := model.Batch{B: 1, T: n, Cache: r.cache, Seed: r.seed}
-	batch.IDs, batch.Positions = r.b.New(tensor.Workspace, tensor.I32, n), r.b.New(tensor.Workspace, tensor.I32, n)
-	batch.First = r.b.New(tensor.Workspace, tensor.I64, 1)
-	at := make([]int32, n)
+	batch := model.Batch{
+		IDs: r.b.New(tensor.Workspace, tensor.I32, n), Positions: r.b.New(tensor.Workspace, tensor.I32, n),
+		Starts: r.b.New(tensor.Workspace, tensor.I32, 2), Longest: n, Numbers: r.b.New(tensor.Workspace, tensor.I64, n),
+		Cache: r.cache, Seed: r.seed,
+	}
+	at, numbers := make([]int32, n), make([]int64, n)
 	for i := range at {
-		at[i] = int32(r.cache.Rows + i)
+		at[i], numbers[i] = int32(r.cache.Rows+i), int64(r.first+r.cache.Rows+i)
 	}
 	r.b.Upload(batch.IDs, tensor.AsBytes(ids))
 	r.b.Upload(batch.Positions, tensor.AsBytes(at))
-	r.b.Upload(batch.First, tensor.AsBytes([]int64{int64(r.first + r.cache.Rows)}))
+	r.b.Upload(batch.Starts, tensor.AsBytes([]int32{0, int32(n)}))
+	r.b.Upload(batch.Numbers, tensor.AsBytes(numbers))
 	out := r.m.Logits(autograd.NewTape(r.b, tensor.F32, false), batch, n-1)
 	r.b.Download(tensor.AsBytes(r.out), out)
-	for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.First, out} {
+	for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.Starts, batch.Numbers, out} {
 		t.Release()
 	}
 	r.cache.Rows += n

@@ -8,6 +8,7 @@ import (
 
 	"trireme/autograd"
 	"trireme/collective"
+	"trireme/data"
 	"trireme/device"
 	"trireme/model"
 	"trireme/model/freetransformer"
@@ -15,6 +16,7 @@ import (
 	"trireme/model/llama"
 	"trireme/parallel"
 	"trireme/tensor"
+	"trireme/train"
 )
 
 // Each is a family's way of attending: grouped heads, a window, norms of heads, learned positions,
@@ -74,21 +76,15 @@ func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 
 // again are the logits after ids, all of them computed at once.
 func again(b tensor.Backend, m model.Model, ids []int32, seed uint64) []float32 {
-	in, first := b.New(tensor.Workspace, tensor.I32, len(ids)), b.New(tensor.Workspace, tensor.I64, 1)
-	pos := b.New(tensor.Workspace, tensor.I32, len(ids))
-	at := make([]int32, len(ids))
-	for i := range at {
-		at[i] = int32(i)
-	}
-	b.Upload(in, tensor.AsBytes(ids))
-	b.Upload(pos, tensor.AsBytes(at))
-	b.Upload(first, tensor.AsBytes([]int64{0}))
-	out := m.Logits(autograd.NewTape(b, tensor.F32, false), model.Batch{B: 1, T: len(ids), IDs: in, Positions: pos, First: first, Seed: seed}, len(ids)-1)
+	micro := data.EvenMicroBatch(1, len(ids), len(ids), data.Info{})
+	copy(micro.InputIDs, ids)
+	batch, done := train.Upload(b, micro)
+	defer done()
+	batch.Seed = seed
+	out := m.Logits(autograd.NewTape(b, tensor.F32, false), batch, len(ids)-1)
+	defer out.Release()
 	v := make([]float32, out.Elems())
 	b.Download(tensor.AsBytes(v), out)
-	for _, t := range []*tensor.Tensor{in, first, pos, out} {
-		t.Release()
-	}
 	return v
 }
 

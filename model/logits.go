@@ -5,11 +5,10 @@ import (
 	"trireme/tensor"
 )
 
-// RowLogits writes to logits [B V] those of row last of each sequence of y [N D], of which head
-// [V D] makes logits, with a bias [V] or nil.
-func RowLogits(be tensor.Backend, logits, y *tensor.Tensor, head, bias *nn.Param, b Batch, last int) {
-	for i := range b.B {
-		row := i*b.T + last
+// RowLogits writes to logits [len(rows) V] those of some rows of y [N D], of which head [V D] makes
+// logits, with a bias [V] or nil.
+func RowLogits(be tensor.Backend, logits, y *tensor.Tensor, head, bias *nn.Param, rows []int) {
+	for i, row := range rows {
 		be.MatMul(logits.RowRange(i, i+1), y.RowRange(row, row+1), head.Value, tensor.MatMulOp{TransB: true})
 	}
 	if bias != nil {

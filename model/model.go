@@ -6,16 +6,17 @@ import (
 	"trireme/tensor"
 )
 
-// Batch is one micro-batch on a backend: B sequences of T positions, N = B*T rows.
+// Batch is one micro-batch on a backend: N rows, which are B sequences end to end. Rows after the
+// last sequence, if any, count for nothing.
 type Batch struct {
-	B, T      int
 	IDs       *tensor.Tensor // I32 [N]
+	Starts    *tensor.Tensor // I32 [B+1]: the first row of each sequence, and the end of the last
+	Longest   int            // rows of a sequence at most, the same for all batches
 	Targets   *tensor.Tensor // I32 [N]: what each row is to predict; negative is not counted
 	Counted   Counted        // the rows that are
 	Positions *tensor.Tensor // I32 [N]: of each row in its document
-	Docs      *tensor.Tensor // I32 [N], or nil: rows of different documents do not see one another
+	Docs      *tensor.Tensor // I32 [N], or nil: rows of different documents of a sequence do not see one another
 	Types     *tensor.Tensor // I32 [N], or nil: the part of its sequence that a row belongs to; nil is 0 everywhere
-	Starts    *tensor.Tensor // I32 [B]: the first row of each sequence
 	Classes   *tensor.Tensor // I32 [B], or nil: the label of each sequence; negative is not counted
 
 	// Cache, of a pass of one sequence without gradients, holds the rows before these, and gets
@@ -23,13 +24,16 @@ type Batch struct {
 	Cache *nn.Cache
 
 	// Train says that the pass is one of training: what is random on purpose (dropout) is so
-	// then. It depends on Seed and on the row's number in the run, or its sequence's, of which
-	// First and FirstSequence (I64 [1]) are the batch's first.
-	Train                bool
-	Pass                 int // see Info.EvalPasses
-	Seed                 uint64
-	First, FirstSequence *tensor.Tensor
+	// then. It depends on Seed and on the row's number in the run, or its sequence's.
+	Train   bool
+	Pass    int // see Info.EvalPasses
+	Seed    uint64
+	Numbers *tensor.Tensor // I64 [N]: of each row; those of a sequence follow one another
+	Samples *tensor.Tensor // I64 [B]: of each sequence
 }
+
+// Sequences is B.
+func (b Batch) Sequences() int { return b.Starts.Elems() - 1 }
 
 // Counted are the rows of a batch that have a target, as its owner knows them before it is
 // computed; the zero value leaves them to the targets.
@@ -48,20 +52,20 @@ func (b Batch) Drop(t *autograd.Tape, d nn.Dropout, x *autograd.Var) *autograd.V
 	if !b.Train {
 		return x
 	}
-	return t.Dropout(x, d.Key(b.Seed), b.First, d.P)
+	return t.Dropout(x, d.Key(b.Seed), b.Numbers, d.P)
 }
 
 // DropSequences is Drop of x with a row for each sequence.
 func (b Batch) DropSequences(t *autograd.Tape, d nn.Dropout, x *autograd.Var) *autograd.Var {
-	b.First = b.FirstSequence
+	b.Numbers = b.Samples
 	return b.Drop(t, d, x)
 }
 
 // Attention is p for the batch, with what d drops of the softmax if the pass is one of training.
 func (b Batch) Attention(p tensor.AttentionParams, d nn.Dropout) tensor.AttentionParams {
-	p.Batch, p.T = b.B, b.T
+	p.Starts, p.Longest = b.Starts, b.Longest
 	if b.Train {
-		p.Dropout, p.Key, p.First = d.P, d.Key(b.Seed), b.First
+		p.Dropout, p.Key, p.Rows = d.P, d.Key(b.Seed), b.Numbers
 	}
 	return p
 }
@@ -74,9 +78,9 @@ type Model interface {
 	// given nil for x; the last adds to sums (F64 [Info.SumCount]), first the losses of what is
 	// counted, then what Info says, and returns nil. Others may add to sums too. Run calls it.
 	Forward(t *autograd.Tape, i int, x *autograd.Var, b Batch, sums *tensor.Tensor) *autograd.Var
-	// Logits [B V] (F32) of row `last` of each sequence, or of its labels. The caller releases
-	// it.
-	Logits(t *autograd.Tape, batch Batch, last int) *tensor.Tensor
+	// Logits [len(rows) V] (F32) of rows of the batch, or [B C] of its sequences' labels. The
+	// caller releases it.
+	Logits(t *autograd.Tape, batch Batch, rows ...int) *tensor.Tensor
 	Info() Info
 }
 
@@ -108,8 +112,6 @@ type Info struct {
 	Tied         bool // the head is the embedding
 	// Labels of a whole sequence that the model tells apart, where Task is Classify; else 0.
 	Labels int
-	// Bidirectional: rows see those after them, so that padding must be kept apart.
-	Bidirectional bool
 	// Sums names what Loss adds up besides the loss; what is told of each is its mean.
 	Sums []string
 	// EvalSums names further sums, of passes that do not train only.
@@ -117,20 +119,49 @@ type Info struct {
 	// EvalPasses is how often a pass that does not train runs all units, each time with another
 	// Batch.Pass; 0 is once.
 	EvalPasses int
-	// MatMulParams are the parameters that every token is multiplied by.
-	MatMulParams int64
+	// MatMulParams are the parameters that every token is multiplied by, HeadParams those that
+	// only tokens with a label are.
+	MatMulParams, HeadParams int64
+	// Attention is what the layers see, Layers in all.
+	Attention []Attention
+}
+
+// Attention is a number of layers of one kind.
+type Attention struct {
+	Layers int
+	Causal bool
+	Window int // of a causal one; 0 is none
+}
+
+// pairs is how many positions those of a document of n tokens see together.
+func (a Attention) pairs(n float64) float64 {
+	switch w := float64(a.Window); {
+	case !a.Causal:
+		return n * n
+	case w > 0 && w < n:
+		return w*(w+1)/2 + (n-w)*w
+	}
+	return n * (n + 1) / 2
 }
 
 // SumCount is the length of Loss's sums: the loss, Sums, EvalSums, and with Labels 3 counts a
 // label: rows that are it and were found to be, rows that were found to be it, rows that are it.
 func (i Info) SumCount() int { return 1 + len(i.Sums) + len(i.EvalSums) + 3*i.Labels }
 
-// FLOPsPerToken of a training step at sequences of t positions, as the PaLM paper counts them:
-// 6 for each multiplied parameter, and 12*layers*heads*headDim*t for attention, masked half
-// included.
-func (i Info) FLOPsPerToken(t int) float64 {
-	return 6*float64(i.MatMulParams) + 12*float64(i.Layers)*float64(i.Heads*i.HeadDim)*float64(t)
+// FLOPs of a training step on a document of some tokens, labels of which have a label: 6 for each
+// parameter and token that is multiplied by it, and in each layer 12*heads*headDim for each pair
+// of positions one of which sees the other. Nothing is counted twice, and nothing that no label
+// needs.
+func (i Info) FLOPs(tokens, labels int64) float64 {
+	pairs := 0.0
+	for _, a := range i.Attention {
+		pairs += float64(a.Layers) * a.pairs(float64(tokens))
+	}
+	return 6*(float64(i.MatMulParams)*float64(tokens)+float64(i.HeadParams)*float64(labels)) + 12*float64(i.Heads*i.HeadDim)*pairs
 }
+
+// RowFLOPs is FLOPs of a row all of whose tokens have a label.
+func (i Info) RowFLOPs(tokens int) float64 { return i.FLOPs(int64(tokens), int64(tokens)) }
 
 // Params lists every parameter once, in the order of the units.
 func Params(m Model) []*nn.Param {

@@ -51,9 +51,10 @@ func (c *Cache) Attend(t *autograd.Tape, layer int, docs *tensor.Tensor, p tenso
 		last := in[len(in)-1].Value
 		kv := last.Cols(last.Width()-2*p.KVHeads*p.E, last.Width())
 		held := c.layer(layer, kv.Width())
-		c.b.Copy(held.RowRange(c.Rows, c.Rows+p.T), kv)
+		end := c.Rows + kv.Rows()
+		c.b.Copy(held.RowRange(c.Rows, end), kv)
 		if c.Rows > 0 {
-			return t.AttentionDecode(in[0], held.RowRange(0, c.Rows+p.T), p)
+			return t.AttentionDecode(in[0], held.RowRange(0, end), p)
 		}
 	}
 	if len(in) == 1 {

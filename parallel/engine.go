@@ -72,7 +72,7 @@ type stepState struct {
 	turn                int // of the trace, that has begun last; -1 for none
 	until               int // the turn up to which gathers have begun
 	votes               [motions]int64
-	read                int64 // tokens of this rank
+	read                [2]int64 // tokens of this rank, and FLOPs
 	waited              time.Duration
 }
 

@@ -67,24 +67,25 @@ func (e *Engine) added() int {
 }
 
 // The words that ranks add up once a step: the exact sum of the squared gradient, the numbers
-// of counted tokens and of tokens read, votes, and exact sums, of which the loss is the first.
+// of counted tokens, of tokens read and of FLOPs, votes, and exact sums, of which the loss is the first.
 func (e *Engine) squares() *tensor.Tensor { return e.stats.Flat(0, tensor.ExactWords) }
 func (e *Engine) counts() *tensor.Tensor {
-	return e.stats.Flat(tensor.ExactWords, tensor.ExactWords+2)
+	return e.stats.Flat(tensor.ExactWords, tensor.ExactWords+3)
 }
 func (e *Engine) votes() *tensor.Tensor {
-	return e.stats.Flat(tensor.ExactWords+2, tensor.ExactWords+2+int(motions))
+	return e.stats.Flat(tensor.ExactWords+3, tensor.ExactWords+3+int(motions))
 }
 func (e *Engine) sum(i int) *tensor.Tensor {
-	at := tensor.ExactWords + 2 + int(motions) + i*tensor.ExactWords
+	at := tensor.ExactWords + 3 + int(motions) + i*tensor.ExactWords
 	return e.stats.Flat(at, at+tensor.ExactWords)
 }
 
 // statWords is the length of what ranks add up once a step, without further sums.
-const statWords = 2*tensor.ExactWords + 2 + int(motions)
+const statWords = 2*tensor.ExactWords + 3 + int(motions)
 
-// Read says how many tokens this rank reads in this step, those without a label too.
-func (e *Engine) Read(tokens int64) { e.step.read = tokens }
+// Read says how many tokens this rank reads in this step, those without a label too, and how many
+// FLOPs the model needs for them.
+func (e *Engine) Read(tokens int64, flops float64) { e.step.read = [2]int64{tokens, int64(flops)} }
 
 // Motion is what a rank may ask all ranks for, at the end of a step.
 type Motion uint8
@@ -115,8 +116,11 @@ func (e *Engine) Result() *Result {
 // Scalars are the step's numbers, by tensor.Scalar*.
 func (r *Result) Scalars() []float64 { return tensor.FromBytes[float64](r.scalars()) }
 
-// TokensRead is how many tokens all ranks read.
-func (r *Result) TokensRead() int64 { return tensor.FromBytes[int64](r.counts())[1] }
+// Read is how many tokens all ranks read, and the FLOPs for them.
+func (r *Result) Read() (tokens int64, flops float64) {
+	n := tensor.FromBytes[int64](r.counts())
+	return n[1], float64(n[2])
+}
 
 // Votes is how many ranks voted for m.
 func (r *Result) Votes(m Motion) int64 { return tensor.FromBytes[int64](r.votes())[m] }
@@ -145,9 +149,9 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 			}
 		}
 	}
-	e.b.Upload(e.counts(), tensor.AsBytes([]int64{tokens, e.step.read}))
+	e.b.Upload(e.counts(), tensor.AsBytes([]int64{tokens, e.step.read[0], e.step.read[1]}))
 	e.b.Upload(e.votes(), tensor.AsBytes(e.step.votes[:]))
-	e.step.votes, e.step.read = [motions]int64{}, 0
+	e.step.votes, e.step.read = [motions]int64{}, [2]int64{}
 	e.b.Upload(e.maxNorm, tensor.AsBytes([]float64{maxNorm}))
 	used := e.stats.Flat(0, statWords+e.added()*tensor.ExactWords)
 	e.wait(e.issue(func(ctx context.Context) error { return e.mesh.World.AllReduce(ctx, used, collective.Sum, "step") }))

@@ -148,6 +148,11 @@ func (j Job) smaller() []Change {
 		if b.Micro%n != 0 {
 			continue
 		}
+		if tokens := j.Config.Training.MicroBatchTokens; tokens > 0 {
+			less := j.with(Batch{Micro: b.Micro / n})
+			out = append(out, j.change(fmt.Sprintf("micro_batch_tokens %d -> %d", tokens, less.Config.Training.MicroBatchTokens), less))
+			continue
+		}
 		to := Batch{b.Micro / n, b.Accumulation * n, b.Global}
 		out = append(out, j.change(fmt.Sprintf("micro_batch_size %d -> %d with accumulation %d -> %d", b.Micro, to.Micro, b.Accumulation, to.Accumulation), j.with(to)))
 	}

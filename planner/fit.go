@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// Batch is how the rows of a step are divided.
+// Batch is how the rows of a step are divided, with micro_batch_tokens if all are as long as may be.
 type Batch struct {
 	Micro        int `json:"micro_batch_size"`
 	Accumulation int `json:"gradient_accumulation_steps"`
@@ -15,13 +15,21 @@ type Batch struct {
 
 // Batch is the job's.
 func (j Job) Batch() (Batch, error) {
-	a, err := j.Config.Training.Accumulation(j.Ranks)
-	return Batch{j.Config.Training.MicroBatchSize, a, j.Config.Training.MicroBatchSize * a * j.Ranks}, err
+	t := j.Config.Training
+	a, err := t.MostAccumulation(j.Ranks, j.Positions)
+	if t.MicroBatchTokens > 0 {
+		return Batch{max(1, t.MicroBatchTokens/j.Positions), a, t.GlobalBatchSize}, err
+	}
+	return Batch{t.MicroBatchSize, a, t.MicroBatchSize * a * j.Ranks}, err
 }
 
 // with is the job with its rows divided in another way.
 func (j Job) with(b Batch) Job {
 	t := &j.Config.Training
+	if t.MicroBatchTokens > 0 {
+		t.MicroBatchTokens = b.Micro * j.Positions
+		return j
+	}
 	t.MicroBatchSize, t.GradientAccumulationSteps = b.Micro, b.Accumulation
 	if t.GlobalBatchSize > 0 {
 		t.GlobalBatchSize = b.Global

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -20,7 +21,8 @@ type Job struct {
 	Model     *model.Config
 	Ranks     int
 	Local     int       // ranks of one machine; 0 is all
-	Positions int       // of a row
+	Positions int       // of a row at most
+	Usual     float64   // tokens of a row, of a plan of what is usual; 0 plans the most
 	Apart     bool      // the device has a memory of its own: what is offloaded to cpu is not in it
 	Rows      data.Info // what micro-batches have besides ids and targets: Loader.Info
 }
@@ -40,7 +42,7 @@ type Plan struct {
 
 // Run plans a rank by making one step of it where nothing is computed.
 func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
-	accumulation, err := j.Config.Training.Accumulation(j.Ranks)
+	accumulation, err := j.Config.Training.MostAccumulation(j.Ranks, j.Positions)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -123,13 +125,23 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	}
 	p := Plan{
 		Memory: b.Meter().Read(), Sent: sent.traffic(),
-		FLOPs: a.Model.Info().FLOPsPerToken(j.Positions) * float64(j.Config.Training.MicroBatchSize*j.Positions*accumulation),
+		FLOPs: j.flops(a.Model.Info()) * float64(accumulation),
 	}
 	if w, ok := b.(worker); ok {
 		p.Executed = w.Work()
 	}
 	p.count(a.Model)
 	return p, nil
+}
+
+// flops are those of a micro-batch, all of whose tokens have a label.
+func (j Job) flops(info model.Info) float64 {
+	_, tokens := j.micro()
+	row := j.Usual
+	if row == 0 {
+		row = float64(j.Positions)
+	}
+	return info.RowFLOPs(int(math.Round(row))) * float64(tokens) / row
 }
 
 // count counts the model's parameters.
@@ -149,20 +161,23 @@ func (p *Plan) count(m model.Model) {
 
 // micros are micro-batches of the job's form, all the same one, whose numbers are never read.
 func (j Job) micros(accumulation int) []data.MicroBatch {
-	one := data.NewMicroBatch(1, 1, j.Rows)
-	one.B, one.T = j.Config.Training.MicroBatchSize, j.Positions
-	n := one.B * one.T
-	zeros := make([]int32, n)
-	for _, s := range []*[]int32{&one.InputIDs, &one.Targets, &one.Positions, &one.Docs, &one.Types} {
-		if *s != nil {
-			*s = zeros
-		}
+	rows, tokens := j.micro()
+	return slices.Repeat([]data.MicroBatch{data.EvenMicroBatch(rows, tokens, j.Positions, j.Rows)}, accumulation)
+}
+
+// micro is the rows and tokens of a micro-batch: the most that there may be, or those of rows of
+// the usual length.
+func (j Job) micro() (rows, tokens int) {
+	t := j.Config.Training
+	rows, tokens = t.MicroBatchSize, t.MostTokens(j.Positions)
+	if t.MicroBatchTokens > 0 {
+		rows = min(t.GlobalBatchSize, tokens)
 	}
-	if one.Classes != nil {
-		one.Classes = zeros[:one.B]
+	if j.Usual > 0 {
+		rows = max(1, min(rows, int(float64(tokens)/j.Usual)))
+		tokens = min(tokens, int(math.Ceil(float64(rows)*j.Usual)))
 	}
-	one.Counted = int64(n)
-	return slices.Repeat([]data.MicroBatch{one}, accumulation)
+	return rows, tokens
 }
 
 // SentBytes is what this rank sends in a step.
@@ -178,5 +193,5 @@ func (t Traffic) String() string { return fmt.Sprintf("%s over %s", t.Op, t.Grou
 
 // Rows is what micro-batches have where no data is at hand that says so.
 func Rows(info model.Info, c train.Config) data.Info {
-	return data.Info{Docs: info.Bidirectional || c.Data.DocumentMask, Classes: info.Task == model.Classify}
+	return data.Info{Docs: c.Data.DocumentMask, Classes: info.Task == model.Classify}
 }

@@ -162,8 +162,8 @@ func TestVolumeOfReplicas(t *testing.T) {
 	}
 }
 
-// TestWork: products are 6 a multiplied parameter and token, attention is 14 where the convention
-// says 12, for the scores are made again; recomputation adds the layers' forward pass but for its
+// TestWork: products are 6 a multiplied parameter and token, attention is 14 of all pairs of positions
+// where 12 of those that see each other count, for the scores are made again; recomputation adds the layers' forward pass but for its
 // last product, whose result nobody reads.
 func TestWork(t *testing.T) {
 	j := job(t, 2, func(c *train.Config) { c.Training.MicroBatchSize, c.Training.GradientAccumulationSteps = 3, 2 })
@@ -175,7 +175,8 @@ func TestWork(t *testing.T) {
 	if want := 6*multiplied*tokens + 14*square; p.Executed != want {
 		t.Errorf("%v operations are made, want %v", p.Executed, want)
 	}
-	if want := 6*(multiplied+norms)*tokens + 12*square; p.FLOPs != want {
+	seen := float64(j.Positions+1) / 2 / float64(j.Positions)
+	if want := 6*(multiplied+norms)*tokens + 12*square*seen; p.FLOPs != want {
 		t.Errorf("%v are counted, want %v", p.FLOPs, want)
 	}
 	j.Config.Recompute.Enabled = true
@@ -398,7 +399,7 @@ func TestRows(t *testing.T) {
 	if got := Rows(model.Info{}, c); !got.Docs {
 		t.Errorf("documents apart: %+v", got)
 	}
-	if got := Rows(model.Info{Bidirectional: true, Task: model.Classify}, train.Default()); !got.Docs || !got.Classes {
+	if got := Rows(model.Info{Task: model.Classify}, train.Default()); got.Docs || !got.Classes {
 		t.Errorf("classes: %+v", got)
 	}
 }

@@ -135,24 +135,23 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 
 // draw is a micro-batch of random tokens, in documents of a third of a row where there are any.
 func draw(j planner.Job, rng *rand.Rand) data.MicroBatch {
-	m := data.NewMicroBatch(j.Config.Training.MicroBatchSize, j.Positions, j.Rows)
-	n := m.B * m.T
-	m.Counted = int64(n)
+	rows := j.Config.Training.MicroBatchSize
+	m := data.EvenMicroBatch(rows, rows*j.Positions, j.Positions, j.Rows)
 	some := rng.IntN(2) == 0 // rows without a target cost what others do
-	for i := range n {
+	for i := range m.InputIDs {
 		m.InputIDs[i], m.Targets[i] = rng.Int32N(61), rng.Int32N(61)
 		if some && i%3 > 0 {
 			m.Targets[i] = data.Ignored
 		}
 		if m.Docs != nil {
-			m.Docs[i], m.Positions[i] = int32(i%m.T/3), int32(i%m.T%3)
+			m.Docs[i], m.Positions[i] = int32(i%j.Positions/3), int32(i%j.Positions%3)
 		}
 		if m.Types != nil {
 			m.Types[i] = rng.Int32N(2)
 		}
 	}
 	for i := range m.Classes {
-		m.Classes[i], m.Counted = rng.Int32N(3), int64(m.B)
+		m.Classes[i] = rng.Int32N(3)
 	}
 	return m
 }

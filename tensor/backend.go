@@ -121,14 +121,13 @@ type Pointwise interface {
 	// TanhBackward: dx = dy * (1 - y^2), where y is tanh(x). dx may be dy.
 	TanhBackward(dx Out, dy, y *Tensor)
 	// Dropout: dst = x/(1-p), or 0 where the element is dropped (Srivastava et al. 2014), which
-	// is its own derivative. Element d of row n of x [N D] is element (first[0]+n)*D + d of the
-	// key's stream; first is I64 [1]. 0 <= p < 1. Row gaps are honoured; dst may be x.
-	Dropout(dst Out, x *Tensor, key RandKey, first *Tensor, p float64)
+	// is its own derivative. Element d of row n of x [N D] is element rows[n]*D + d of the
+	// key's stream; rows is I64 [N]. 0 <= p < 1. Row gaps are honoured; dst may be x.
+	Dropout(dst Out, x *Tensor, key RandKey, rows *Tensor, p float64)
 	// Rope rotates halves of each head (Su et al. 2021, as Hugging Face lays it out): x is
 	// [N H*E] and may have row gaps, cos and sin are [P E/2], row n uses position
-	// positions[n] (I32 [N]), or n % period where positions is nil. inverse rotates back.
-	// dst may be x.
-	Rope(dst Out, x, cos, sin, positions *Tensor, period, headDim int, inverse bool)
+	// positions[n] (I32 [N]). inverse rotates back. dst may be x.
+	Rope(dst Out, x, cos, sin, positions *Tensor, headDim int, inverse bool)
 }
 
 // Norms are normalisations over the last dimension.
@@ -155,28 +154,35 @@ type Norms interface {
 	HeadRMSNormBackward(dx Out, dw Acc, dy, x, rstd, w *Tensor, headDim int, accumulate bool)
 }
 
-// AttentionParams describes attention over [B*T] rows.
+// AttentionParams describes attention over N rows, which are B sequences end to end.
 type AttentionParams struct {
-	Batch, T          int
+	// Starts (I32 [B+1], ascending from 0) are the sequences' bounds: b has the rows from Starts[b]
+	// to before Starts[b+1]. Rows from Starts[B] on belong to none: they see nothing and nobody
+	// sees them.
+	Starts *Tensor
+	// Longest is a bound on the rows of a sequence, the same for every batch of a program.
+	Longest           int
 	Heads, KVHeads, E int     // query head h reads key and value head h / (Heads/KVHeads)
 	Scale             float64 // of the scores, usually 1/sqrt(E)
-	Causal            bool    // position i sees j <= i
+	Causal            bool    // position i of a sequence sees j <= i
 	Window            int     // and j > i-Window, where Window > 0
 
 	// Dropout is the probability with which an element of the softmax is dropped, others being
 	// divided by 1-Dropout. Of row n, head h and key j of the sequence it is element
-	// ((First[0]+n)*Heads + h)*T + j of Key's stream (see Pointwise.Dropout). With 0 Key and
-	// First (I64 [1]) are not read.
+	// (Rows[n]*Heads + h)*Longest + j of Key's stream (see Pointwise.Dropout). Rows (I64 [N])
+	// counts up by 1 within a sequence. With 0 Key and Rows are not read.
 	Dropout float64
 	Key     RandKey
-	First   *Tensor
+	Rows    *Tensor
 }
 
-// Attention never stores scores of T x T.
+// Attention never stores scores of all pairs of rows. Its work follows the squares of the
+// sequences' lengths.
 type Attention interface {
-	// Attention: o [B*T H*E], lse [B H T] (log-sum-exp of the scaled scores, F32). q is
-	// [B*T H*E], k and v are [B*T K*E]; row gaps are honoured. docs (I32 [B*T], or nil)
-	// keeps positions of different documents apart. A position that sees nothing gives 0.
+	// Attention: o [N H*E], lse [H N] (log-sum-exp of the scaled scores, F32). q is
+	// [N H*E], k and v are [N K*E]; row gaps are honoured. docs (I32 [N], or nil)
+	// keeps positions of different documents of a sequence apart. A position that sees nothing
+	// gives 0. An element does not depend on what other sequences there are.
 	Attention(o, lse Out, q, k, v, docs *Tensor, p AttentionParams)
 	// AttentionBackward writes dq, dk, dv (row gaps are honoured) from do.
 	AttentionBackward(dq, dk, dv Out, do, o, lse, q, k, v, docs *Tensor, p AttentionParams)

@@ -84,7 +84,7 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 		return nil, err
 	}
 	s := NewStepper(b, m, e, cfg.Training.MaxGradNorm, cfg.Training.Seed)
-	if scaler := cfg.Precision.scaler(cfg.Training.MicroBatchSize * positions); scaler != nil && train {
+	if scaler := cfg.Precision.scaler(cfg.Training.MostTokens(positions)); scaler != nil && train {
 		s.ScaleLoss(scaler, scaler.Start())
 	}
 	if train {

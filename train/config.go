@@ -64,8 +64,15 @@ var runName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$`)
 // Training is the node `training`: batch, length of the run, optimizer and evaluation. Steps are
 // optimizer steps throughout.
 type Training struct {
-	// MicroBatchSize is the number of rows in one forward pass of one rank. Default 1.
+	// MicroBatchSize is the number of rows in one forward pass of one rank. Rows are not padded,
+	// and those of a step are divided so that ranks have even work. Default 1.
 	MicroBatchSize int `yaml:"micro_batch_size"`
+	// MicroBatchTokens gives a micro-batch as tokens: the rows of a step, global_batch_size, are
+	// divided into as few micro-batches as hold at most this many tokens each. The number of
+	// micro-batches divides global_batch_size and follows from the rows' lengths alone; a rank
+	// left without one waits. Leave micro_batch_size and gradient_accumulation_steps out with
+	// it. 0: micro_batch_size rows. Default 0.
+	MicroBatchTokens int `yaml:"micro_batch_tokens"`
 	// GradientAccumulationSteps is the number of micro-batches that a rank accumulates before
 	// each optimizer step; 0 is 1, or follows from global_batch_size. Default 0.
 	GradientAccumulationSteps int `yaml:"gradient_accumulation_steps"`
@@ -131,6 +138,12 @@ func (c Training) Validate() error {
 		}
 	}
 	bad(c.MicroBatchSize < 1, "micro_batch_size", "is %d: it must be at least 1", c.MicroBatchSize)
+	bad(c.MicroBatchTokens < 0, "micro_batch_tokens", "is %d: it must not be negative", c.MicroBatchTokens)
+	if c.MicroBatchTokens > 0 {
+		bad(c.MicroBatchSize > 1, "micro_batch_tokens", "is %d, and micro_batch_size %d: one of them", c.MicroBatchTokens, c.MicroBatchSize)
+		bad(c.GradientAccumulationSteps > 0, "gradient_accumulation_steps", "is %d: with micro_batch_tokens it follows from the rows", c.GradientAccumulationSteps)
+		bad(c.GlobalBatchSize == 0, "micro_batch_tokens", "is %d: it needs the rows of a step, global_batch_size", c.MicroBatchTokens)
+	}
 	bad(c.GradientAccumulationSteps < 0, "gradient_accumulation_steps", "is %d: it must not be negative", c.GradientAccumulationSteps)
 	bad(c.GlobalBatchSize < 0, "global_batch_size", "is %d: it must not be negative", c.GlobalBatchSize)
 	bad(c.MaxSteps < 0, "max_steps", "is %d: it must not be negative", c.MaxSteps)
@@ -184,10 +197,41 @@ func (c Training) grouping() (optim.Grouping, error) {
 	return out, nil
 }
 
-// Accumulation is the number of micro-batches of a rank in a step, in a world of ranks.
+// rows of a step over all ranks, each of which has accum micro-batches.
+func (c Training) rows(accum, ranks int) int {
+	if c.MicroBatchTokens > 0 {
+		return c.GlobalBatchSize
+	}
+	return c.MicroBatchSize * accum * ranks
+}
+
+// MostTokens is the number of tokens of a micro-batch at most, with rows of at most positions.
+func (c Training) MostTokens(positions int) int {
+	if c.MicroBatchTokens > 0 {
+		return min(c.MicroBatchTokens, c.GlobalBatchSize*positions)
+	}
+	return c.MicroBatchSize * positions
+}
+
+// MostAccumulation is Accumulation, or with micro_batch_tokens what it is where all rows have
+// positions tokens.
+func (c Training) MostAccumulation(ranks, positions int) (int, error) {
+	if c.MicroBatchTokens == 0 {
+		return c.Accumulation(ranks)
+	}
+	if c.MicroBatchTokens < positions {
+		return 0, fault.Try(fmt.Errorf("train: micro_batch_tokens %d is less than sequence_length %d", c.MicroBatchTokens, positions), "%s", fault.Set("training.micro_batch_tokens", positions))
+	}
+	return (data.MostMicroBatches(c.GlobalBatchSize, c.MicroBatchTokens, positions) + ranks - 1) / ranks, nil
+}
+
+// Accumulation is the number of micro-batches of a rank in a step, in a world of ranks. With
+// micro_batch_tokens it differs from step to step, and this is 1.
 func (c Training) Accumulation(ranks int) (int, error) {
 	micro, a, global := c.MicroBatchSize, c.GradientAccumulationSteps, c.GlobalBatchSize
 	switch {
+	case c.MicroBatchTokens > 0:
+		return 1, nil
 	case global == 0:
 		return max(1, a), nil
 	case a == 0 && global%(micro*ranks) == 0:

@@ -69,7 +69,8 @@ func (c Config) openTokenizer() (*tokenizer.Tokenizer, error) {
 func (c Config) loaderConfig(info model.Info, accum, rank, ranks int) data.LoaderConfig {
 	return data.LoaderConfig{
 		MicroBatchSize: c.Training.MicroBatchSize, Accumulation: accum, Rank: rank, Ranks: ranks,
+		MicroBatchTokens: c.Training.MicroBatchTokens, GlobalBatch: c.Training.GlobalBatchSize, Work: info.RowFLOPs,
 		Seed: c.Training.Seed, Shuffle: c.Data.Shuffle, DropLast: c.Data.DropLast, SequenceLength: c.Data.SequenceLength,
-		Vocab: info.Vocab, Apart: info.Bidirectional, Task: tasks[info.Task],
+		Vocab: info.Vocab, Task: tasks[info.Task],
 	}
 }

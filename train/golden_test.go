@@ -89,7 +89,7 @@ func (g *golden) loader(info model.Info, microSize, rank, ranks int) (*data.Load
 	}
 	return data.New(sets.Train, data.LoaderConfig{
 		MicroBatchSize: microSize, Accumulation: perStep / ranks, Rank: rank, Ranks: ranks,
-		SequenceLength: h.SequenceLength, Vocab: info.Vocab, Apart: info.Bidirectional, Task: map[model.Task]data.Task{model.Masked: data.Masked, model.Classify: data.Classify}[info.Task],
+		SequenceLength: h.SequenceLength, Vocab: info.Vocab, Task: map[model.Task]data.Task{model.Masked: data.Masked, model.Classify: data.Classify}[info.Task],
 	})
 }
 
@@ -113,7 +113,7 @@ func (g *golden) firstLogits(t *testing.T) []float32 {
 	}
 	batch, done := train.Upload(m.Backend, first.Micro[0])
 	defer done()
-	logits := m.Model.Logits(autograd.NewTape(m.Backend, tensor.F32, false), batch, batch.T-1)
+	logits := m.Model.Logits(autograd.NewTape(m.Backend, tensor.F32, false), batch, int(first.Micro[0].Starts[1])-1)
 	defer logits.Release()
 	return append([]float32{}, tensor.Host[float32](logits)...)
 }

@@ -78,7 +78,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 		return nil, err
 	}
 	s.Ahead = loader.Bytes()
-	s.Micro, s.RowsPerStep, s.StepsPerEpoch = loader.Info(), cfg.Training.MicroBatchSize*accum*ranks, loader.StepsPerEpoch()
+	s.Micro, s.RowsPerStep, s.StepsPerEpoch = loader.Info(), cfg.Training.rows(accum, ranks), loader.StepsPerEpoch()
 	s.Steps = cfg.Training.steps(s.StepsPerEpoch)
 	schedule := cfg.Training.Over(s.Steps)
 	s.WarmupSteps = schedule.WarmupSteps
@@ -161,7 +161,7 @@ func contents(sets *data.Sets, l data.LoaderConfig) (*Contents, error) {
 func (s *Contents) look(d data.Dataset, l data.LoaderConfig) error {
 	began := time.Now()
 	v := &view{Dataset: d, n: d.Len(), stride: stride(d.Len())}
-	l.MicroBatchSize, l.Rank, l.Ranks = 1, 0, 1
+	l.MicroBatchSize, l.MicroBatchTokens, l.Rank, l.Ranks = 1, 0, 0, 1
 	for m, err := range data.Evaluate(v, l) {
 		if err != nil {
 			return input(err)
@@ -194,6 +194,7 @@ type view struct {
 func (v *view) at(i int) int { return int(int64(i) * int64(v.stride) % int64(v.n)) }
 
 func (v *view) Row(i int, r *data.Row) error { return v.Dataset.Row(v.at(i), r) }
+func (v *view) Tokens(i int) int             { return v.Dataset.Tokens(v.at(i)) }
 func (v *view) Where(i int) string           { return v.Dataset.Where(v.at(i)) }
 
 // stride is a number near 0.618 n that shares no divisor with n, so that i*stride mod n goes

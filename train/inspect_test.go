@@ -37,6 +37,7 @@ func TestStride(t *testing.T) {
 type rows struct{ n, teaching int }
 
 func (d rows) Len() int         { return d.n }
+func (d rows) Tokens(int) int   { return 4 }
 func (d rows) Where(int) string { return "rows" }
 func (d rows) Info() data.Info  { return data.Info{Length: 4, Tokens: int64(4 * d.n)} }
 func (d rows) Close() error     { return nil }

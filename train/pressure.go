@@ -9,8 +9,8 @@ import (
 )
 
 // pressure is activation_checkpointing.memory_threshold: layers are kept until memory is short on
-// some rank, and from then on computed again on all. Shapes do not change within a run, so it
-// stays so: what was short once would be short again.
+// some rank, and from then on recomputed on all: where memory was short once, rows as long would
+// make it short again.
 type pressure struct {
 	most  int64 // bytes of this rank
 	limit int64 // bytes, of which most is a share

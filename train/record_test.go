@@ -14,9 +14,9 @@ import (
 	"trireme/train"
 )
 
-// TestRecordOfPaddedRows: tokens are counted without padding, label tokens apart from them, and
-// MFU is of tokens: neither padding nor masked labels change what a token's work is.
-func TestRecordOfPaddedRows(t *testing.T) {
+// TestRecordOfUnevenRows: tokens and label tokens are counted apart, and MFU is of what is computed
+// for them: attention within each row, and the head of tokens with a label.
+func TestRecordOfUnevenRows(t *testing.T) {
 	j := newResumable(t, false, false)
 	c := j.config
 	rows := `{"input_ids": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "labels": [-100, -100, -100, -100, -100, -100, 7, 8, 9, 10]}
@@ -61,12 +61,15 @@ func TestRecordOfPaddedRows(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &saved); err != nil || saved.Tokens != 20 {
 		t.Errorf("the checkpoint says that %d label tokens were trained on, want 20: %s", saved.Tokens, text)
 	}
-	for i, want := range []struct{ tokens, labels int64 }{{13, 6}, {6, 4}, {13, 6}, {6, 4}} {
+	for i, want := range []struct {
+		tokens, labels int64
+		rows           [2]int64
+	}{{13, 6, [2]int64{10, 3}}, {6, 4, [2]int64{2, 4}}, {13, 6, [2]int64{10, 3}}, {6, 4, [2]int64{2, 4}}} {
 		rec := recs[i]
 		if rec.Samples != 2 || rec.Tokens != want.tokens || rec.LabelTokens != want.labels {
 			t.Errorf("step %d: %d rows, %d tokens, %d with labels; want 2, %v", i+1, rec.Samples, rec.Tokens, rec.LabelTokens, want)
 		}
-		mfu := info.FLOPsPerToken(12) * float64(want.tokens) / rec.StepSeconds / 1e9
+		mfu := (info.FLOPs(want.rows[0], 0) + info.FLOPs(want.rows[1], want.labels)) / rec.StepSeconds / 1e9
 		if math.Abs(rec.MFU/mfu-1) > 1e-12 || rec.PeakFLOPS != 1e9 {
 			t.Errorf("step %d: MFU %v of %v, want %v", i+1, rec.MFU, rec.PeakFLOPS, mfu)
 		}

@@ -105,7 +105,7 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 	}
 	before := was.Value.Training
 	accum, err := before.Accumulation(meta.WorldSize)
-	rows := int64(before.MicroBatchSize * accum * meta.WorldSize)
+	rows := int64(before.rows(accum, meta.WorldSize))
 	if err == nil && rows != r.rows() {
 		add("rows of a step", fmt.Sprint(rows), fmt.Sprint(r.rows()))
 	}

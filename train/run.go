@@ -150,7 +150,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	if r.deps.Stop() {
 		r.engine.Vote(parallel.Stop)
 	}
-	r.engine.Read(batch.Tokens)
+	r.engine.Read(batch.Tokens, r.flops(batch))
 	r.askRelief()
 	if err := r.stepper.Step(ctx, batch.Micro, r.schedule.At); err != nil {
 		return monitor.Record{}, fmt.Errorf("train: rank %d, step %d: %w", r.deps.World.Rank(), r.state.Step+1, err)
@@ -185,18 +185,19 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 
 func (r *Run) record(o Outcome, took, data time.Duration) monitor.Record {
 	s := took.Seconds()
+	tokens, flops := o.Read()
 	rec := monitor.Record{
 		Step: r.state.Step, MaxSteps: int64(r.Config.Training.MaxSteps), Time: time.Now(), Run: r.deps.Run,
 		Epoch: float64(r.state.Step) / float64(r.loader.StepsPerEpoch()),
 		Loss:  o.Loss, Means: o.means(r.info.Sums), GradNorm: o.GradNorm, LR: o.LR, Skipped: !o.Applied,
-		Samples: r.rows(), Tokens: o.TokensRead(), LabelTokens: o.Tokens, StepSeconds: s, WorldSize: r.deps.World.Size(),
+		Samples: r.rows(), Tokens: tokens, LabelTokens: o.Tokens, StepSeconds: s, WorldSize: r.deps.World.Size(),
 		CommFraction: r.engine.Waited().Seconds() / s, DataFraction: data.Seconds() / s,
 	}
 	if o.LossScale != nil {
 		rec.LossScale = o.LossScale.Scale
 	}
 	if rec.PeakFLOPS = r.deps.PeakFLOPS * float64(rec.WorldSize); rec.PeakFLOPS > 0 {
-		rec.MFU = r.info.FLOPsPerToken(r.loader.SequenceLength()) * float64(rec.Tokens) / s / rec.PeakFLOPS
+		rec.MFU = flops / s / rec.PeakFLOPS
 	}
 	use := r.backend.Meter().Read()
 	r.peak, r.pressure.used = most(r.peak, use), use.PeakTotal
@@ -208,9 +209,16 @@ func (r *Run) record(o Outcome, took, data time.Duration) monitor.Record {
 	return rec
 }
 
+// flops are those that the model needs for a batch.
+func (r *Run) flops(b *data.Batch) float64 {
+	n := r.info.FLOPs(0, b.Counted)
+	b.Documents(func(tokens int) { n += r.info.FLOPs(int64(tokens), 0) })
+	return n
+}
+
 // rows of a step over all ranks.
 func (r *Run) rows() int64 {
-	return int64(r.Config.Training.MicroBatchSize * r.accum * r.deps.World.Size())
+	return int64(r.Config.Training.rows(r.accum, r.deps.World.Size()))
 }
 
 // Model is the network.

@@ -48,7 +48,7 @@ func Show(ctx context.Context, cfg Config, config *model.Config, from, n int, re
 	defer func() { err = errors.Join(err, sets.Close()) }()
 	cfg.Data.SequenceLength = sets.Positions(cfg.Data)
 	l := cfg.loaderConfig(info, 1, 0, 1)
-	l.MicroBatchSize, l.Masking = 1, sets.Masking
+	l.MicroBatchSize, l.MicroBatchTokens, l.Masking = 1, 0, sets.Masking
 	if from < 0 || from >= sets.Train.Len() {
 		return nil, nil, input(fault.Try(fmt.Errorf("train: there is no row %d: rows are 0 to %d", from, sets.Train.Len()-1), "from row 0"))
 	}
@@ -76,6 +76,7 @@ type window struct {
 
 func (w *window) Len() int                     { return w.n }
 func (w *window) Row(i int, r *data.Row) error { return w.Dataset.Row(w.from+i, r) }
+func (w *window) Tokens(i int) int             { return w.Dataset.Tokens(w.from + i) }
 func (w *window) Where(i int) string           { return w.Dataset.Where(w.from + i) }
 
 // show is row i of a dataset, of which m is the micro-batch; names are the labels'.
@@ -93,7 +94,7 @@ func show(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []str
 		s.Label = &label
 	}
 	w := spanWriter{tok: tok}
-	for t, id := range m.InputIDs[:s.Tokens] {
+	for t, id := range m.InputIDs {
 		target := data.Ignored
 		if task == data.Masked {
 			target = m.Targets[t]

@@ -25,7 +25,6 @@ type Stepper struct {
 
 	inputs *optim.Inputs
 	sums   *tensor.Tensor // F64 [Info.SumCount]
-	first  *tensor.Tensor // I64 [2]: numbers of the first row and the first sequence of a micro-batch
 	scaler *optim.Scaler  // nil for none
 	scale  *tensor.Tensor // F64 [tensor.LossScaleCount]: the scaler's state
 	seed   uint64
@@ -52,7 +51,7 @@ func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm flo
 		b: b, model: m, engine: e, maxNorm: maxNorm,
 		inputs: optim.NewInputs(b, e.Settings()),
 		sums:   b.New(tensor.Workspace, tensor.F64, info.SumCount()),
-		first:  b.New(tensor.Workspace, tensor.I64, 2), seed: seed,
+		seed:   seed,
 	}
 }
 
@@ -165,9 +164,7 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	batch, done := Upload(s.b, m)
 	defer done()
-	s.b.Upload(s.first, tensor.AsBytes([]int64{m.Sample * int64(m.T), m.Sample}))
 	batch.Train, batch.Seed = grad, s.seed
-	batch.First, batch.FirstSequence = s.first.Flat(0, 1), s.first.Flat(1, 2)
 	s.b.Fill(s.sums, 0)
 	tape := autograd.NewTape(s.b, s.engine.Precision().Param, grad)
 	tape.BeginWith(s.begin())
@@ -182,28 +179,29 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 // Upload puts a micro-batch on a backend; done releases it.
 func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()) {
 	var held []*tensor.Tensor
-	put := func(v []int32, n int) *tensor.Tensor {
-		if v == nil {
-			return nil
+	n, rows := len(m.InputIDs), m.Rows()
+	upload := func(dt tensor.DType, v []byte, has, want int) *tensor.Tensor {
+		if has != want {
+			panic(fmt.Sprintf("train: a micro-batch of %d rows with %d tokens has %d numbers, not %d", rows, n, has, want))
 		}
-		if len(v) != n {
-			panic(fmt.Sprintf("train: a micro-batch of %d x %d has %d numbers, not %d", m.B, m.T, len(v), n))
-		}
-		t := b.New(tensor.Workspace, tensor.I32, len(v))
-		b.Upload(t, tensor.AsBytes(v))
+		t := b.New(tensor.Workspace, dt, has)
+		b.Upload(t, v)
 		held = append(held, t)
 		return t
 	}
-	n := m.B * m.T
-	starts := make([]int32, m.B)
-	for i := range starts {
-		starts[i] = int32(i * m.T)
+	long := func(v []int64, want int) *tensor.Tensor { return upload(tensor.I64, tensor.AsBytes(v), len(v), want) }
+	put := func(v []int32, want int) *tensor.Tensor {
+		if v == nil {
+			return nil
+		}
+		return upload(tensor.I32, tensor.AsBytes(v), len(v), want)
 	}
-	rows, targets, counted := countedRows(b, m)
+	counted, targets, count := countedRows(b, m)
 	batch = model.Batch{
-		Counted: model.Counted{Rows: put(rows, n), Targets: put(targets, n), N: counted},
-		B:       m.B, T: m.T, IDs: put(m.InputIDs, n), Targets: put(m.Targets, n), Positions: put(m.Positions, n), Docs: put(m.Docs, n),
-		Types: put(m.Types, n), Starts: put(starts, m.B), Classes: put(m.Classes, m.B),
+		Counted: model.Counted{Rows: put(counted, n), Targets: put(targets, n), N: count},
+		IDs:     put(m.InputIDs, n), Targets: put(m.Targets, n), Positions: put(m.Positions, n), Docs: put(m.Docs, n),
+		Types: put(m.Types, n), Starts: put(m.Starts, rows+1), Longest: m.Longest, Classes: put(m.Classes, rows),
+		Numbers: long(m.Numbers, n), Samples: long(m.Samples, rows),
 	}
 	return batch, func() {
 		for _, t := range held {

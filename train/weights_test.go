@@ -39,8 +39,8 @@ func (m *toy) Units() []*nn.Unit { return m.units }
 func (m *toy) Forward(*autograd.Tape, int, *autograd.Var, model.Batch, *tensor.Tensor) *autograd.Var {
 	return nil
 }
-func (m *toy) Logits(*autograd.Tape, model.Batch, int) *tensor.Tensor { return nil }
-func (m *toy) Info() model.Info                                       { return model.Info{Vocab: m.vocab} }
+func (m *toy) Logits(*autograd.Tape, model.Batch, ...int) *tensor.Tensor { return nil }
+func (m *toy) Info() model.Info                                          { return model.Info{Vocab: m.vocab} }
 
 var toyFamily = model.Family{
 	Aliases: func(p string) []string { return []string{strings.TrimPrefix(p, "net.")} },

@@ -18,6 +18,7 @@ import (
 	"trireme/autograd"
 	"trireme/checkpoint"
 	"trireme/collective"
+	"trireme/data"
 	"trireme/device"
 	"trireme/model"
 	"trireme/model/freetransformer"
@@ -194,12 +195,17 @@ func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wro
 
 // logits of row last of each of n sequences.
 func logits(b tensor.Backend, m *freetransformer.Model, ids []int32, n, last int, s freetransformer.Source) []float32 {
-	in, first := b.New(tensor.Workspace, tensor.I32, len(ids)), b.New(tensor.Workspace, tensor.I64, 1)
-	defer in.Release()
-	defer first.Release()
-	b.Upload(in, tensor.AsBytes(ids))
-	b.Upload(first, tensor.AsBytes([]int64{0}))
-	out := m.LogitsOf(autograd.NewTape(b, tensor.F32, false), model.Batch{B: n, T: len(ids) / n, IDs: in, First: first, Seed: 5}, last, s)
+	t := len(ids) / n
+	micro := data.EvenMicroBatch(n, len(ids), t, data.Info{})
+	copy(micro.InputIDs, ids)
+	batch, done := train.Upload(b, micro)
+	defer done()
+	batch.Seed = 5
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = i*t + last
+	}
+	out := m.LogitsOf(autograd.NewTape(b, tensor.F32, false), batch, s, rows...)
 	defer out.Release()
 	v := make([]float32, out.Elems())
 	b.Download(tensor.AsBytes(v), out)

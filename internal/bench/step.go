@@ -203,7 +203,7 @@ func (c StepConfig) batches(info model.Info, rank int) [][]data.MicroBatch {
 	rng := rand.New(rand.NewPCG(7, uint64(rank)))
 	out := make([][]data.MicroBatch, 4)
 	for i := range out {
-		mb := data.NewMicroBatch(c.B, c.T, data.Info{Docs: info.Bidirectional, Classes: info.Labels > 0})
+		mb := data.EvenMicroBatch(c.B, c.B*c.T, c.T, data.Info{Classes: info.Labels > 0})
 		for b := range c.B {
 			row := make([]int32, c.T+1)
 			for j := range row {
@@ -214,10 +214,6 @@ func (c StepConfig) batches(info model.Info, rank int) [][]data.MicroBatch {
 			if mb.Classes != nil {
 				mb.Classes[b] = rng.Int32N(int32(info.Labels))
 			}
-		}
-		mb.Counted = int64(c.B * c.T)
-		if mb.Classes != nil {
-			mb.Counted = int64(c.B)
 		}
 		out[i] = []data.MicroBatch{mb}
 	}
@@ -230,10 +226,10 @@ func (r *StepReport) sum(c StepConfig, info model.Info, times, waits []float64) 
 	r.TokensPerS, r.TokensPerSBest = tokens/median, tokens/slices.Min(times)
 	r.StepMS, r.StepMSMin, r.StepMSMax = 1e3*median, 1e3*slices.Min(times), 1e3*slices.Max(times)
 	r.CommMS = 1e3 * Median(waits)
-	r.ParamsMatMul = info.MatMulParams
+	r.ParamsMatMul = info.MatMulParams + info.HeadParams
 	attention := float64(info.Layers) * float64(info.Heads*info.HeadDim) * float64(c.T)
-	r.GFLOPS = (6*float64(info.MatMulParams) + 12*attention) * tokens / median / 1e9
-	r.GFLOPSCausal = (6*float64(info.MatMulParams) + 6*attention) * tokens / median / 1e9
+	r.GFLOPS = (6*float64(r.ParamsMatMul) + 12*attention) * tokens / median / 1e9
+	r.GFLOPSCausal = (6*float64(r.ParamsMatMul) + 6*attention) * tokens / median / 1e9
 	if r.PeakGFLOPS > 0 {
 		mfu := r.GFLOPS / r.PeakGFLOPS
 		r.MFU = &mfu

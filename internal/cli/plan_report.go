@@ -32,6 +32,7 @@ type planDetail struct {
 	Trained        int64           `json:"trained_parameters"`
 	SequenceLength int             `json:"sequence_length"`
 	Batch          planner.Batch   `json:"batch"`
+	Tokens         int             `json:"micro_batch_tokens,omitempty"`
 	ParamDType     string          `json:"param_dtype"`
 	Recompute      bool            `json:"activation_checkpointing"`
 	Strategy       string          `json:"strategy"`
@@ -154,7 +155,7 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 		return nil, err
 	}
 	d := &planDetail{
-		Trained: p.Trained, SequenceLength: j.Positions, Batch: batch, ParamDType: j.Config.Precision.ParamDType, Recompute: j.Config.Recompute.Enabled,
+		Trained: p.Trained, SequenceLength: j.Positions, Batch: batch, Tokens: j.Config.Training.MicroBatchTokens, ParamDType: j.Config.Precision.ParamDType, Recompute: j.Config.Recompute.Enabled,
 		PerRank: newMemoryReport(p), Communication: newTraffic(p), GPUMemory: limit,
 		FLOPs: arithmetic{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
 	}

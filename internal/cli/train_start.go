@@ -38,8 +38,11 @@ func (j *job) printStart(w io.Writer) error {
 	if s.Trained != s.Parameters {
 		trained = fmt.Sprintf(", %s trained, %s frozen", number(s.Trained, ""), number(s.Parameters-s.Trained, ""))
 	}
-	fmt.Fprintf(w, "model: %s%s; ranks: %d, %s; rows per step: %d = micro-batch %d x accumulation %d x ranks %d\n",
-		number(s.Parameters, "parameter"), trained, s.Ranks, strategy, s.RowsPerStep, t.MicroBatchSize, s.RowsPerStep/t.MicroBatchSize/s.Ranks, s.Ranks)
+	batch := fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", s.RowsPerStep, t.MicroBatchSize, s.RowsPerStep/t.MicroBatchSize/s.Ranks, s.Ranks)
+	if t.MicroBatchTokens > 0 {
+		batch = fmt.Sprintf("%d in micro-batches of at most %d tokens", s.RowsPerStep, t.MicroBatchTokens)
+	}
+	fmt.Fprintf(w, "model: %s%s; ranks: %d, %s; rows per step: %s\n", number(s.Parameters, "parameter"), trained, s.Ranks, strategy, batch)
 	if err := j.printData(w, &s.Contents); err != nil {
 		return err
 	}
@@ -76,10 +79,6 @@ func (j *job) printData(w io.Writer, s *train.Contents) error {
 	if s.Splits != "" {
 		evaluation += " (" + s.Splits + ")"
 	}
-	padding := "no padding"
-	if positions := int64(s.Rows) * int64(s.SequenceLength); s.Tokens < positions {
-		padding = fmt.Sprintf("%.1f%% of the positions are padding", share(positions-s.Tokens, positions))
-	}
 	labels, examined := float64(s.Counted), ""
 	if s.Looked < s.Rows { // an estimate, from rows spread evenly over all
 		labels *= float64(s.Rows) / float64(s.Looked)
@@ -89,8 +88,8 @@ func (j *job) printData(w io.Writer, s *train.Contents) error {
 	if s.OfRows {
 		loss = fmt.Sprintf("the labels of %s%s", examined, number(int64(labels), "row"))
 	}
-	_, err := fmt.Fprintf(w, "data: %s (%s): %s of %d positions%s\ndata: %s, %s; loss on %s\n",
-		j.dataName(), s.Format, number(int64(s.Rows), "row"), s.SequenceLength, evaluation, number(s.Tokens, "token"), padding, loss)
+	_, err := fmt.Fprintf(w, "data: %s (%s): %s of at most %d tokens%s\ndata: %s, %.4g per row; loss on %s\n",
+		j.dataName(), s.Format, number(int64(s.Rows), "row"), s.SequenceLength, evaluation, number(s.Tokens, "token"), float64(s.Tokens)/float64(max(1, s.Rows)), loss)
 	if s.Empty+s.Barren+s.Cut == 0 || err != nil {
 		return err
 	}

@@ -48,7 +48,8 @@ func (r AttentionRows) narrow(i int, src []float32) {
 
 // Attention is what one key and value head and the Group query heads that read it compute
 // over one sequence of T positions. Scores of a block of queries against a chunk of keys
-// are all that exists of the T x T matrix.
+// are all that exists of the T x T matrix. Rows of lse (log-sum-exp) of neighboring heads lie LSE
+// numbers apart.
 //
 // Blocks and chunks have fixed places, and sums over keys, queries and heads run in
 // ascending order block by block, so the result depends on neither threads nor the place in
@@ -56,6 +57,7 @@ func (r AttentionRows) narrow(i int, src []float32) {
 // a way of their own (attention_tiles.go).
 type Attention struct {
 	T, E, Group int
+	LSE         int
 	Scale       float32
 	Mask        AttentionMask
 	Drop        AttentionDropout
@@ -63,10 +65,10 @@ type Attention struct {
 }
 
 // AttentionDropout drops probabilities: of query i, head g of the group and key j element
-// First + i*Row + g*T + j. Nothing is dropped where Below is 0.
+// First + i*Row + g*Head + j. Nothing is dropped where Below is 0.
 type AttentionDropout struct {
 	Dropout
-	First, Row uint64
+	First, Row, Head uint64
 }
 
 const (
@@ -128,7 +130,7 @@ func (a *Attention) ForwardScratch() int {
 }
 
 // Forward computes rows [i0,i1) of the output of each query head of the group, and their
-// log-sum-exp: o and q [T Group*E], k and v [T E], lse [Group T]. i0 is a multiple of
+// log-sum-exp: o and q [T Group*E], k and v [T E], lse [Group] rows of T. i0 is a multiple of
 // AttentionBlock. Tao Dao's online softmax (FlashAttention, 2022) joins chunks of keys;
 // within a chunk the softmax is the plain one.
 func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
@@ -146,7 +148,7 @@ func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q
 	}
 	for g := range a.Group {
 		for i := i0; i < i1; i += attnQueries {
-			a.forwardBlock(ops, &f, g, o.From(i, g*a.E), lse[g*a.T+i:], q.From(i, g*a.E), i, min(attnQueries, i1-i))
+			a.forwardBlock(ops, &f, g, o.From(i, g*a.E), lse[g*a.LSE+i:], q.From(i, g*a.E), i, min(attnQueries, i1-i))
 		}
 	}
 }

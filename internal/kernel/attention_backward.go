@@ -83,7 +83,7 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 				if whole {
 					acc = b.dq[(g*roundUp(a.T, attnQueries)+i)*e:]
 				}
-				if !a.backwardBlock(ops, &b, g, acc, whole, do.From(i, col), o.From(i, col), lse[g*a.T+i:], q.From(i, col), i, rows, c) && !whole {
+				if !a.backwardBlock(ops, &b, g, acc, whole, do.From(i, col), o.From(i, col), lse[g*a.LSE+i:], q.From(i, col), i, rows, c) && !whole {
 					clear(acc[:rows*e])
 				}
 				if c+n == a.T {

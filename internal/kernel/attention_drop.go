@@ -23,7 +23,7 @@ func (a *Attention) eachDropped(t *attnTile, g, i, c int, f func(r, lo, hi int, 
 	for r := range t.rows {
 		lo, hi := int(t.lo[r]), int(t.hi[r])
 		if lo < hi {
-			first := a.Drop.First + uint64(i+r)*a.Drop.Row + uint64(g*a.T+c+lo)
+			first := a.Drop.First + uint64(i+r)*a.Drop.Row + uint64(g)*a.Drop.Head + uint64(c+lo)
 			f(r, lo, hi, a.Drop.words(mem[:], first, hi-lo))
 		}
 	}

@@ -96,7 +96,7 @@ func (m *tiledMasks) set(ops attnOps, a *Attention, g, i, rows, j, n int) (seen,
 		if lo >= hi {
 			continue
 		}
-		first := a.Drop.First + uint64(i+r)*a.Drop.Row + uint64(g*a.T+j+lo)
+		first := a.Drop.First + uint64(i+r)*a.Drop.Row + uint64(g)*a.Drop.Head + uint64(j+lo)
 		var row [tiledKeys / 64]uint64
 		ops.bits(row[lo/64:], a.Drop.words(mem[:], first, hi-lo), a.Drop.Below)
 		for k := lo / 64; k*64 < hi; k++ {
@@ -194,7 +194,7 @@ func (a *Attention) forwardTiles(ops attnOps, scratch []float32, o AttentionRows
 	}
 	for g := range a.Group {
 		for i := i0; i < i1; i += attnQueries {
-			a.forwardTilesBlock(ops, &f, g, o.From(i, g*a.E), lse[g*a.T+i:], q.From(i, g*a.E), i, min(attnQueries, i1-i))
+			a.forwardTilesBlock(ops, &f, g, o.From(i, g*a.E), lse[g*a.LSE+i:], q.From(i, g*a.E), i, min(attnQueries, i1-i))
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (a *Attention) backwardTiles(ops attnOps, scratch []float32, dq, dk, dv, do
 	for g := range a.Group {
 		for c := 0; c < a.T; c += tiledQueries {
 			n, col := min(tiledQueries, a.T-c), g*a.E
-			a.takeChunk(ops, &b, do.From(c, col), o.From(c, col), lse[g*a.T+c:], q.From(c, col), n, kept)
+			a.takeChunk(ops, &b, do.From(c, col), o.From(c, col), lse[g*a.LSE+c:], q.From(c, col), n, kept)
 			clear(b.dq)
 			first, last := a.Mask.span(c, c+n)
 			for j := first / tiledBlock * tiledBlock; j < last; j += tiledBlock {

@@ -191,11 +191,11 @@ func TestAttentionTilesWhole(t *testing.T) {
 		t, e, group, window int
 		drop                float64
 	}{{1, 32, 1, 0, 0}, {33, 40, 2, 0, 0}, {70, 5, 1, 20, 0.2}, {130, 64, 1, 0, 0}} {
-		a := Attention{T: c.t, E: c.e, Group: c.group, Scale: 0.3}
+		a := Attention{T: c.t, E: c.e, Group: c.group, LSE: c.t, Scale: 0.3}
 		a.Mask = AttentionMask{Lo: make([]int32, c.t), Hi: make([]int32, c.t)}
 		a.Mask.Set(true, c.window, nil)
 		if c.drop > 0 {
-			a.Drop = AttentionDropout{Dropout: NewDropout(c.drop, 5, 6), First: 77, Row: uint64(c.group * c.t)}
+			a.Drop = AttentionDropout{Dropout: NewDropout(c.drop, 5, 6), First: 77, Row: uint64(c.group * c.t), Head: uint64(c.t)}
 		}
 		rows := func(cols int) AttentionRows {
 			x := AttentionRows{BF16: make([]uint16, c.t*cols), Stride: cols}

@@ -29,7 +29,7 @@ func newClassifier(e *encoder, std nn.Init) *Classifier {
 
 // classes is x [N D] -> logits [B C].
 func (m *Classifier) classes(t *autograd.Tape, x *autograd.Var, b model.Batch) *autograd.Var {
-	pooled := t.Tanh(m.pool.Forward(t, t.SelectRows(x, b.Starts)))
+	pooled := t.Tanh(m.pool.Forward(t, t.SelectRows(x, b.Starts.Flat(0, b.Sequences()))))
 	return m.head.Forward(t, b.DropSequences(t, m.drop, pooled))
 }
 
@@ -44,8 +44,8 @@ func (m *Classifier) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.B
 }
 
 // Logits of the labels of each sequence.
-func (m *Classifier) Logits(t *autograd.Tape, b model.Batch, _ int) *tensor.Tensor {
-	logits := t.Backend().New(tensor.Logits, tensor.F32, b.B, m.cfg.labels())
+func (m *Classifier) Logits(t *autograd.Tape, b model.Batch, _ ...int) *tensor.Tensor {
+	logits := t.Backend().New(tensor.Logits, tensor.F32, b.Sequences(), m.cfg.labels())
 	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
 		t.Backend().Copy(logits, m.classes(t, x, b).Value)
 	})

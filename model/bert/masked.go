@@ -54,11 +54,11 @@ func (m *MaskedLM) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Bat
 	return nil
 }
 
-// Logits of row last of each sequence.
-func (m *MaskedLM) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor {
-	logits := t.Backend().New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
+// Logits of rows of the batch.
+func (m *MaskedLM) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
+	logits := t.Backend().New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
 	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
-		model.RowLogits(t.Backend(), logits, m.transformed(t, x).Value, m.decoder, m.bias, b, last)
+		model.RowLogits(t.Backend(), logits, m.transformed(t, x).Value, m.decoder, m.bias, rows)
 	})
 	return logits
 }
@@ -67,6 +67,7 @@ func (m *MaskedLM) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Ten
 func (m *MaskedLM) Info() model.Info {
 	info := m.info(model.Masked)
 	info.Tied = m.cfg.TieWordEmbeddings
-	info.MatMulParams += int64(m.cfg.HiddenSize) * int64(m.cfg.HiddenSize+m.cfg.VocabSize)
+	d := int64(m.cfg.HiddenSize)
+	info.MatMulParams, info.HeadParams = info.MatMulParams+d*d, d*int64(m.cfg.VocabSize)
 	return info
 }

@@ -125,11 +125,11 @@ func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable,
 	case s.Signs != nil:
 		signs = autograd.Const(s.Signs)
 	case s.Encode:
-		y := l.encoder.across(t, t.Repeat(&l.query.Var, b.B*b.T), x, rope, b)
+		y := l.encoder.across(t, t.Repeat(&l.query.Var, b.IDs.Elems()), x, rope, b)
 		logits = l.readout.Forward(t, l.norm.Forward(t, y))
-		signs = t.Signs(logits, key(b), b.First)
+		signs = t.Signs(logits, key(b), b.Numbers)
 	default:
-		signs = t.FairSigns(b.B*b.T, bits, key(b), b.First)
+		signs = t.FairSigns(bits, key(b), b.Numbers)
 	}
 	if s.Drawn != nil {
 		t.Backend().Copy(s.Drawn, signs.Value)
@@ -149,7 +149,7 @@ func (m *Model) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch,
 		return m.embed.Forward(t, b.IDs)
 	}
 	rope, l := m.rope, m.blocks[i-1]
-	rope.Positions, rope.Period = b.Positions, b.T
+	rope.Positions = b.Positions
 	if i-1 == m.middle {
 		return l.across(t, x, t.Add(x, m.told(t, x, rope, b, s)), rope, b)
 	}
@@ -213,9 +213,9 @@ func spread(be tensor.Backend, sums *tensor.Tensor, f func(parts *tensor.Tensor)
 	}
 }
 
-// Logits of row last of each sequence, with fair coins for bits.
-func (m *Model) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor {
-	return m.LogitsOf(t, b, last, Source{})
+// Logits of rows of the batch, with fair coins for bits.
+func (m *Model) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
+	return m.LogitsOf(t, b, Source{}, rows...)
 }
 
 // sourced is the model with bits from s.
@@ -229,11 +229,11 @@ func (m sourced) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch
 }
 
 // LogitsOf is Logits with bits from s.
-func (m *Model) LogitsOf(t *autograd.Tape, b model.Batch, last int, s Source) *tensor.Tensor {
+func (m *Model) LogitsOf(t *autograd.Tape, b model.Batch, s Source, rows ...int) *tensor.Tensor {
 	be := t.Backend()
-	logits := be.New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
+	logits := be.New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
 	model.RunTo(sourced{m, s}, t, b, func(t *autograd.Tape, x *autograd.Var) {
-		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
+		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, rows)
 	})
 	return logits
 }
@@ -242,19 +242,20 @@ func (m *Model) LogitsOf(t *autograd.Tape, b model.Batch, last int, s Source) *t
 // latent's table, which is looked up, a token is multiplied by every row on the way back.
 func (m *Model) Info() model.Info {
 	c := m.cfg
-	n := model.CountParams(m)
+	n, head := model.CountParams(m), int64(c.VocabSize)*int64(c.HiddenSize)
 	if !c.TieWordEmbeddings {
-		n -= int64(c.VocabSize) * int64(c.HiddenSize)
+		n -= head
 	}
 	info := model.Info{
 		Vocab: c.VocabSize, MaxPositions: c.MaxPositionEmbeddings, Layers: c.NumHiddenLayers, Hidden: c.HiddenSize,
-		Heads: c.NumAttentionHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n,
+		Heads: c.NumAttentionHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head,
+		Attention: []model.Attention{{Layers: c.NumHiddenLayers, Causal: true}},
 	}
 	if m.latent != nil {
-		if c.LatentMode == Exact { // 2 of the 6 operations that FLOPsPerToken counts
-			n -= int64(m.latent.post.Shape.Elems()) * 2 / 3
+		if c.LatentMode == Exact { // 2 of the 6 operations that FLOPs counts
+			info.MatMulParams -= int64(m.latent.post.Shape.Elems()) * 2 / 3
 		}
-		info.MatMulParams, info.Layers, info.Bidirectional = n, info.Layers+1, true
+		info.Layers, info.Attention = info.Layers+1, append(info.Attention, model.Attention{Layers: 1})
 		info.Sums, info.EvalSums = []string{"cross_entropy", "kl_bits", "bound"}, []string{"prior_cross_entropy"}
 		info.EvalPasses = 2
 	}

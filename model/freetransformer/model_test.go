@@ -28,12 +28,21 @@ func made(t *testing.T, config string) (*naive.Backend, *Model) {
 	return b, m
 }
 
+// sequence is a batch of one.
+func sequence(b *naive.Backend, ids []int32) model.Batch {
+	in, starts := b.New(tensor.Workspace, tensor.I32, len(ids)), b.New(tensor.Workspace, tensor.I32, 2)
+	at, numbers := b.New(tensor.Workspace, tensor.I32, len(ids)), b.New(tensor.Workspace, tensor.I64, len(ids))
+	b.Upload(in, tensor.AsBytes(ids))
+	b.Upload(starts, tensor.AsBytes([]int32{0, int32(len(ids))}))
+	for i := range ids {
+		tensor.Host[int32](at)[i], tensor.Host[int64](numbers)[i] = int32(i), int64(i)
+	}
+	return model.Batch{IDs: in, Starts: starts, Longest: len(ids), Positions: at, Numbers: numbers}
+}
+
 // logits of row last after ids, with bits from s.
 func logits(b *naive.Backend, m *Model, ids []int32, last int, s Source) []float64 {
-	in, first := b.New(tensor.Workspace, tensor.I32, len(ids)), b.New(tensor.Workspace, tensor.I64, 1)
-	b.Upload(in, tensor.AsBytes(ids))
-	b.Fill(first, 0)
-	out := m.LogitsOf(autograd.NewTape(b, tensor.F64, false), model.Batch{B: 1, T: len(ids), IDs: in, First: first}, last, s)
+	out := m.LogitsOf(autograd.NewTape(b, tensor.F64, false), sequence(b, ids), s, last)
 	var v []float64
 	for _, x := range tensor.Host[float32](out) {
 		v = append(v, float64(x))
@@ -101,13 +110,13 @@ func TestCausalButForTheEncoder(t *testing.T) {
 func TestLoss(t *testing.T) {
 	sums := func(config string, train bool) []float64 {
 		b, m := made(t, config)
-		ids, targets, first := b.New(tensor.Workspace, tensor.I32, 8), b.New(tensor.Workspace, tensor.I32, 8), b.New(tensor.Workspace, tensor.I64, 1)
-		b.Upload(ids, tensor.AsBytes([]int32{3, 1, 4, 1, 5, 9, 2, 6}))
+		targets := b.New(tensor.Workspace, tensor.I32, 8)
+		batch := sequence(b, []int32{3, 1, 4, 1, 5, 9, 2, 6})
+		batch.Targets, batch.Train = targets, train
 		b.Upload(targets, tensor.AsBytes([]int32{1, 4, 1, 5, 9, 2, 6, -100}))
-		b.Fill(first, 0)
 		out := b.New(tensor.Workspace, tensor.F64, m.Info().SumCount())
 		b.Fill(out, 0)
-		model.Loss(m, autograd.NewTape(b, tensor.F64, false), model.Batch{B: 1, T: 8, IDs: ids, Targets: targets, First: first, Train: train}, out)
+		model.Loss(m, autograd.NewTape(b, tensor.F64, false), batch, out)
 		return tensor.Host[float64](out)
 	}
 	const ln2 = 0.6931471805599453

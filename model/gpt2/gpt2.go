@@ -139,11 +139,11 @@ func (m *GPT2) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, 
 // Units are the embeddings, the layers, and the final norm with the head.
 func (m *GPT2) Units() []*nn.Unit { return m.units }
 
-// Logits of row last of each sequence.
-func (m *GPT2) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor {
-	logits := t.Backend().New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
+// Logits of rows of the batch.
+func (m *GPT2) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
+	logits := t.Backend().New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
 	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
-		model.RowLogits(t.Backend(), logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
+		model.RowLogits(t.Backend(), logits, m.norm.Forward(t, x).Value, m.head, nil, rows)
 	})
 	return logits
 }
@@ -151,12 +151,13 @@ func (m *GPT2) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor 
 // Info counts the head and all projections as multiplied parameters, not the embeddings.
 func (m *GPT2) Info() model.Info {
 	c := m.cfg
-	n := model.CountParams(m) - int64(c.NPositions)*int64(c.NEmbd)
+	n, head := model.CountParams(m)-int64(c.NPositions)*int64(c.NEmbd), int64(c.VocabSize)*int64(c.NEmbd)
 	if !c.TieWordEmbeddings {
-		n -= int64(c.VocabSize) * int64(c.NEmbd)
+		n -= head
 	}
 	return model.Info{
 		Vocab: c.VocabSize, MaxPositions: c.NPositions, Layers: c.NLayer, Hidden: c.NEmbd,
-		Heads: c.NHead, HeadDim: c.NEmbd / c.NHead, Tied: c.TieWordEmbeddings, MatMulParams: n,
+		Heads: c.NHead, HeadDim: c.NEmbd / c.NHead, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head,
+		Attention: []model.Attention{{Layers: c.NLayer, Causal: true}},
 	}
 }

@@ -150,7 +150,7 @@ func (m *Llama) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch,
 		return m.embed.Forward(t, b.IDs)
 	case i <= len(m.blocks):
 		rope := m.rope
-		rope.Positions, rope.Period = b.Positions, b.T
+		rope.Positions = b.Positions
 		return m.blocks[i-1].forward(t, x, rope, b)
 	}
 	t.LinearCrossEntropy(sums.Flat(0, 1), m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
@@ -163,12 +163,12 @@ func (m *Llama) Buffers() []**tensor.Tensor { return []**tensor.Tensor{&m.rope.C
 // Units are the embedding, the layers, and the final norm with the head.
 func (m *Llama) Units() []*nn.Unit { return m.units }
 
-// Logits of row last of each sequence.
-func (m *Llama) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor {
+// Logits of rows of the batch.
+func (m *Llama) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	be := t.Backend()
-	logits := be.New(tensor.Logits, tensor.F32, b.B, m.cfg.VocabSize)
+	logits := be.New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
 	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
-		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, b, last)
+		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, rows)
 	})
 	return logits
 }
@@ -176,12 +176,16 @@ func (m *Llama) Logits(t *autograd.Tape, b model.Batch, last int) *tensor.Tensor
 // Info counts the head and all projections as multiplied parameters, not the embedding.
 func (m *Llama) Info() model.Info {
 	c := m.cfg
-	n := model.CountParams(m)
+	n, head := model.CountParams(m), int64(c.VocabSize)*int64(c.HiddenSize)
 	if !c.TieWordEmbeddings {
-		n -= int64(c.VocabSize) * int64(c.HiddenSize)
+		n -= head
+	}
+	var attention []model.Attention
+	for _, l := range m.blocks {
+		attention = append(attention, model.Attention{Layers: 1, Causal: true, Window: l.window})
 	}
 	return model.Info{
 		Vocab: c.VocabSize, MaxPositions: m.positions, Layers: c.NumHiddenLayers, Hidden: c.HiddenSize,
-		Heads: c.NumAttentionHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n,
+		Heads: c.NumAttentionHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head, Attention: attention,
 	}
 }

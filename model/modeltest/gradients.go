@@ -125,6 +125,10 @@ func newNetwork(t *testing.T, f model.Family, config string, docs bool, how reco
 
 func (n *network) makeBatch(rng *rand.Rand, docs bool) model.Batch {
 	const B, T = 2, 5
+	starts, longest := []int{0, T, 2 * T}, T
+	if docs { // and a row that belongs to no sequence
+		starts, longest = []int{0, 3, 2*T - 1}, T+1
+	}
 	info := n.m.Info()
 	ints := func(count int, f func(i int) int) *tensor.Tensor {
 		x := n.b.New(tensor.Workspace, tensor.I32, count)
@@ -134,20 +138,24 @@ func (n *network) makeBatch(rng *rand.Rand, docs bool) model.Batch {
 		return x
 	}
 	b := model.Batch{
-		B: B, T: T, Train: true, Seed: 9, First: n.b.New(tensor.Workspace, tensor.I64, 1),
+		Train: true, Seed: 9, Longest: longest, Numbers: n.b.New(tensor.Workspace, tensor.I64, B*T), Samples: n.b.New(tensor.Workspace, tensor.I64, B),
 		IDs:       ints(B*T, func(int) int { return rng.IntN(info.Vocab) }),
 		Targets:   ints(B*T, func(int) int { return rng.IntN(info.Vocab+2) - 2 }),
 		Positions: ints(B*T, func(i int) int { return i % T }),
-		Starts:    ints(B, func(i int) int { return i * T }),
+		Starts:    ints(B+1, func(i int) int { return starts[i] }),
 	}
-	tensor.Host[int64](b.First)[0] = 40
-	b.FirstSequence = n.b.New(tensor.Workspace, tensor.I64, 1)
-	tensor.Host[int64](b.FirstSequence)[0] = 8
+	for i := range B * T {
+		tensor.Host[int64](b.Numbers)[i] = int64(40 + i)
+	}
+	for i := range B {
+		tensor.Host[int64](b.Samples)[i] = int64(8 + i)
+	}
 	if info.Task == model.Classify {
 		b.Classes = ints(B, func(i int) int { return i*info.Labels - i })
 	}
 	if docs {
-		b.Docs = ints(B*T, func(i int) int { return i%T/3 - i/T }) // -1, as padding has, is among them
+		tensor.Host[int32](b.Targets)[2*T-1] = -1
+		b.Docs = ints(B*T, func(i int) int { return i%T/3 - i/T }) // -1, as what an attention mask hides, is among them
 		b.Positions = ints(B*T, func(i int) int { return i % T % 3 })
 		b.Types = ints(B*T, func(i int) int { return i % 2 })
 	}

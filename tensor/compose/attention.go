@@ -20,9 +20,9 @@ type attention struct {
 func (o Ops) attend(q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) *attention {
 	a := &attention{Scope: On(o.c), p: p, n: q.Rows(), g: p.Heads / p.KVHeads}
 	a.q, a.k, a.v = a.split(q), a.split(k), a.split(v)
-	seq, pos := a.places()
+	first, pos, some := a.places()
 	row := func(x *tensor.Tensor) *tensor.Tensor { return x.Reshape(1, a.n) }
-	sees := a.Binary(seq, row(seq), tensor.Eq)
+	sees := a.Binary(a.Binary(first, row(first), tensor.Eq), some, tensor.And)
 	also := func(x *tensor.Tensor) { sees = a.Binary(sees, x, tensor.And) }
 	if p.Causal {
 		also(a.Binary(row(pos), pos, tensor.Le))
@@ -37,18 +37,20 @@ func (o Ops) attend(q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) *att
 	scores = a.With(scores.Reshape(p.Heads, a.n*a.n), tensor.Mul, p.Scale)
 	a.scores = a.Where(sees.Reshape(1, a.n*a.n), scores, math.Inf(-1)).Reshape(p.Heads*a.n, a.n)
 	if p.Dropout != 0 {
-		first := a.Add(a.Iota(tensor.I64, 1, a.n, 1), p.First)
-		head := a.Add(a.With(first, tensor.Mul, float64(p.Heads)), a.Iota(tensor.I64, p.Heads, 1, 0))
-		at := a.Add(Column(a.With(head, tensor.Mul, float64(p.T))), a.As(tensor.I64, row(pos)))
+		head := a.Add(a.With(row(p.Rows), tensor.Mul, float64(p.Heads)), a.Iota(tensor.I64, p.Heads, 1, 0))
+		at := a.Add(Column(a.With(head, tensor.Mul, float64(p.Longest))), a.As(tensor.I64, row(pos)))
 		a.words = a.Scope.words(at, p.Key)
 	}
 	return a
 }
 
-// places are the sequence of each row and its position in it, two columns.
-func (a *attention) places() (seq, pos *tensor.Tensor) {
-	n := a.Iota(tensor.I32, a.n, 1, 0)
-	return a.With(n, tensor.Div, float64(a.p.T)), a.With(n, tensor.Rem, float64(a.p.T))
+// places are, as columns, the first row of each row's sequence, the row's position in it, and whether
+// it is in any.
+func (a *attention) places() (first, pos, some *tensor.Tensor) {
+	n, count := a.Iota(tensor.I32, a.n, 1, 0), a.p.Starts.Elems()
+	starts := a.p.Starts.Reshape(1, count)
+	first = a.Reduce(a.Where(a.Binary(starts, n, tensor.Le), starts, 0), 1, tensor.Max)
+	return first, a.Sub(n, first), a.Binary(n, starts.Cols(count-1, count), tensor.Lt)
 }
 
 // split is x [N heads*E] with each head's rows, or group's, together: [K heads/K*N E].
@@ -110,7 +112,7 @@ func (o Ops) Attention(out, lse, q, k, v, docs *tensor.Tensor, p tensor.Attentio
 	a := o.attend(q, k, v, docs, p)
 	defer a.End()
 	l := a.logSumExp(a.scores)
-	a.Put(lse, a.Swap(l, 1, p.Heads, p.Batch, p.T), false)
+	a.Put(lse, l, false)
 	a.join(out, a.product(a.grouped(a.drop(a.weights(l))), a.v, tensor.MatMulOp{}))
 }
 
@@ -122,7 +124,7 @@ func (o Ops) AttentionBackward(dq, dk, dv, do, out, lse, q, k, v, docs *tensor.T
 	}
 	a := o.attend(q, k, v, docs, p)
 	defer a.End()
-	l := a.Swap(lse, 1, p.Batch, p.Heads, p.T)
+	l := Column(lse)
 	w, g, y := a.weights(l), a.split(do), a.split(out)
 	delta := a.Reduce(a.Mul(g, y), 1, tensor.Add)
 	dw := a.drop(a.product(g, a.v, tensor.MatMulOp{TransB: true}).Reshape(w.Shape()...))

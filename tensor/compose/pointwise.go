@@ -107,18 +107,12 @@ func (o Ops) TanhBackward(dx, dy, y *tensor.Tensor) {
 
 // Rope: with a, b the halves of a head and c, s the row's angles, a' = a c - b s, b' = b c + a s;
 // inverse takes -s.
-func (o Ops) Rope(dst, x, cos, sin, positions *tensor.Tensor, period, headDim int, inverse bool) {
+func (o Ops) Rope(dst, x, cos, sin, positions *tensor.Tensor, headDim int, inverse bool) {
 	s := On(o.c)
 	defer s.End()
 	rows, heads, half := x.Rows(), x.Width()/headDim, headDim/2
-	var at *tensor.Tensor
-	if positions != nil {
-		at = Column(positions)
-	} else {
-		at = s.With(s.Iota(tensor.I32, rows, 1, 0), tensor.Rem, float64(max(1, period)))
-	}
 	ids := s.New(tensor.I32, rows, heads) // of each head
-	o.c.Binary(ids, at, s.Num(tensor.I32, 0), tensor.Add)
+	o.c.Binary(ids, Column(positions), s.Num(tensor.I32, 0), tensor.Add)
 	angle := func(table *tensor.Tensor) *tensor.Tensor {
 		t := s.New(Wide(table.DType()), rows*heads, half)
 		o.c.Gather(t, table, ids.Reshape(rows*heads))

@@ -63,12 +63,11 @@ func (o Ops) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std flo
 }
 
 // Dropout: dst = x/(1-p), or 0 where the element's word is below p 2^32.
-func (o Ops) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, first *tensor.Tensor, p float64) {
+func (o Ops) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, rows *tensor.Tensor, p float64) {
 	s := On(o.c)
 	defer s.End()
-	rows, width := x.Rows(), x.Width()
-	row := s.Add(s.Iota(tensor.I64, rows, 1, 0), first)
-	at := s.Add(s.With(row, tensor.Mul, float64(width)), s.Iota(tensor.I64, 1, width, 1))
+	width := x.Width()
+	at := s.Add(s.With(Column(rows), tensor.Mul, float64(width)), s.Iota(tensor.I64, 1, width, 1))
 	s.Put(dst, s.dropped(x, s.words(at, key), p), false)
 }
 

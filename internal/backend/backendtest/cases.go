@@ -68,15 +68,17 @@ func pointwise(at func(string) string, n, d int, add adder) {
 	add(at("tanh in place"), func(b tensor.Backend, x tensors) { b.Tanh(x[0], x[0]) }, out(n, d))
 	add(at("tanh backward"), func(b tensor.Backend, x tensors) { b.TanhBackward(x[0], x[1], x[2]) }, out(n, d), in(n, d), in(n, d))
 	add(at("tanh backward in place"), func(b tensor.Backend, x tensors) { b.TanhBackward(x[0], x[0], x[1]) }, out(n, d), in(n, d))
-	key, row := tensor.RandKey{Seed: 7<<33 + 5, Stream: 9<<40 + 1}, in(1).of(tensor.I64)
+	key := tensor.RandKey{Seed: 7<<33 + 5, Stream: 9<<40 + 1}
+	from := func(first float64) arg { return numbered(n, first) }
 	for _, first := range []float64{0, 3, 1<<34 - 1, 1 << 40} {
-		add(at(fmt.Sprint("dropout from ", first)), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.3) }, out(n, d), in(n, d), row.like(first))
+		add(at(fmt.Sprint("dropout from ", first)), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.3) }, out(n, d), in(n, d), from(first))
 	}
-	add(at("dropout with gaps"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.1) }, out(n, d).gapped(), in(n, d).gapped(), row.like(2))
+	add(at("dropout of rows in any order"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.3) }, out(n, d), in(n, d), in(n).of(tensor.I64).like(7, 1<<35, 3, 3, 0))
+	add(at("dropout with gaps"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.1) }, out(n, d).gapped(), in(n, d).gapped(), from(2))
 	add(at("dropout in place"), func(b tensor.Backend, x tensors) {
 		b.Dropout(x[0], x[0], key, x[1], 0.9)
 		b.Dropout(x[0], x[0], key, x[1], 0)
-	}, out(n, d), row.like(2))
+	}, out(n, d), from(2))
 	for _, v := range []float64{0, 1.5} {
 		add(at(fmt.Sprint("fill ", v)), func(b tensor.Backend, x tensors) { b.Fill(x[0], v); b.Fill(x[1], v) }, out(n, d), out(n, d).gapped())
 		for _, dt := range []tensor.DType{tensor.F64, tensor.I32, tensor.I64} {
@@ -86,10 +88,10 @@ func pointwise(at func(string) string, n, d int, add adder) {
 	const heads, e = 3, 6
 	table := in(7, e/2)
 	for _, inverse := range []bool{false, true} {
-		add(at(fmt.Sprint("rope ", inverse)), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[1], x[2], x[3], nil, 5, e, inverse) },
-			out(n, heads*e), in(n, heads*e).gapped(), table, table)
+		add(at(fmt.Sprint("rope ", inverse)), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[1], x[2], x[3], x[4], e, inverse) },
+			out(n, heads*e), in(n, heads*e).gapped(), table, table, in(n).of(tensor.I32).like(0, 1, 2, 3, 4))
 	}
-	add(at("rope in place, positions"), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[0], x[1], x[2], x[3], 0, e, false) },
+	add(at("rope in place"), func(b tensor.Backend, x tensors) { b.Rope(x[0], x[0], x[1], x[2], x[3], e, false) },
 		out(n, heads*e).gapped(), table, table, in(n).of(tensor.I32).between(0, 7))
 }
 
@@ -200,26 +202,46 @@ func products(m, n, k int, add adder) {
 	}
 }
 
+// numbered are the numbers of n rows, from first on.
+func numbered(n int, first float64) arg {
+	a := in(n).of(tensor.I64)
+	a.value = func(_ *rand.Rand, i int) float64 { return first + float64(i) }
+	return a
+}
+
+// attentions are of sequences with the given bounds; rest is how many rows follow them.
 func attentions(add adder) {
-	for _, p := range []tensor.AttentionParams{
-		{Batch: 1, T: 1, Heads: 1, KVHeads: 1, E: 2, Causal: true},
-		{Batch: 2, T: 7, Heads: 4, KVHeads: 2, E: 6, Causal: true},
-		{Batch: 2, T: 9, Heads: 3, KVHeads: 3, E: 5},
-		{Batch: 1, T: 70, Heads: 4, KVHeads: 1, E: 16, Causal: true, Window: 13},
-		{Batch: 2, T: 33, Heads: 2, KVHeads: 1, E: 32, Window: 5},
-		{Batch: 1, T: 97, Heads: 2, KVHeads: 1, E: 64, Causal: true},
-		{Batch: 0, T: 4, Heads: 2, KVHeads: 1, E: 4, Causal: true},
-		{Batch: 2, T: 7, Heads: 4, KVHeads: 2, E: 6, Causal: true, Dropout: 0.3},
-		{Batch: 1, T: 70, Heads: 2, KVHeads: 1, E: 16, Dropout: 0.1},
+	for _, c := range []struct {
+		starts []float64
+		rest   int
+		tensor.AttentionParams
+	}{
+		{[]float64{0, 1}, 0, tensor.AttentionParams{Heads: 1, KVHeads: 1, E: 2, Causal: true}},
+		{[]float64{0, 7, 14}, 0, tensor.AttentionParams{Heads: 4, KVHeads: 2, E: 6, Causal: true}},
+		{[]float64{0, 9, 18}, 0, tensor.AttentionParams{Heads: 3, KVHeads: 3, E: 5}},
+		{[]float64{0, 70}, 0, tensor.AttentionParams{Heads: 4, KVHeads: 1, E: 16, Causal: true, Window: 13}},
+		{[]float64{0, 33, 66}, 0, tensor.AttentionParams{Heads: 2, KVHeads: 1, E: 32, Window: 5}},
+		{[]float64{0, 97}, 0, tensor.AttentionParams{Heads: 2, KVHeads: 1, E: 64, Causal: true}},
+		{[]float64{0}, 0, tensor.AttentionParams{Heads: 2, KVHeads: 1, E: 4, Causal: true}},
+		{[]float64{0, 7, 14}, 0, tensor.AttentionParams{Heads: 4, KVHeads: 2, E: 6, Causal: true, Dropout: 0.3}},
+		{[]float64{0, 70}, 0, tensor.AttentionParams{Heads: 2, KVHeads: 1, E: 16, Dropout: 0.1}},
+		{[]float64{0, 3, 3, 80, 81, 90}, 0, tensor.AttentionParams{Heads: 4, KVHeads: 2, E: 16, Causal: true}},
+		{[]float64{0, 5, 75, 75}, 6, tensor.AttentionParams{Heads: 2, KVHeads: 1, E: 16}},
+		{[]float64{0, 2, 40, 57}, 3, tensor.AttentionParams{Heads: 2, KVHeads: 2, E: 8, Causal: true, Window: 9, Dropout: 0.2}},
+		{[]float64{0, 0}, 4, tensor.AttentionParams{Heads: 2, KVHeads: 1, E: 4, Causal: true}},
 	} {
+		p := c.AttentionParams
 		p.Scale = 1 / math.Sqrt(float64(p.E))
-		n := p.Batch * p.T
+		for i, start := range c.starts[1:] {
+			p.Longest = max(p.Longest, int(start-c.starts[i]))
+		}
+		n := int(c.starts[len(c.starts)-1]) + c.rest
 		p.Key = tensor.RandKey{Seed: 3 << 40, Stream: 5<<34 + 1}
-		first := in(1).of(tensor.I64).like(1<<33 + 5)
+		starts, rows := in(len(c.starts)).of(tensor.I32).like(c.starts...), numbered(n, 1<<33+5)
 		q, kv := in(n, p.Heads*p.E).gapped(), in(n, p.KVHeads*p.E).gapped()
-		o, lse := out(n, p.Heads*p.E).gapped(), out(p.Batch, p.Heads, p.T).of(tensor.F32)
+		o, lse := out(n, p.Heads*p.E).gapped(), out(p.Heads, n).of(tensor.F32)
 		for _, docs := range []bool{false, true} {
-			name := fmt.Sprintf("%+v docs %t", p, docs)
+			name := fmt.Sprintf("%v and %d, %d heads by %d of %d, causal %t window %d dropout %v docs %t", c.starts, c.rest, p.Heads, p.KVHeads, p.E, p.Causal, p.Window, p.Dropout, docs)
 			doc := in(n).of(tensor.I32).like(0, 0, 0, 1, 1, 2)
 			given := func(x *tensor.Tensor) *tensor.Tensor {
 				if docs {
@@ -227,19 +249,22 @@ func attentions(add adder) {
 				}
 				return nil
 			}
-			add("attention/"+name, func(b tensor.Backend, x tensors) {
+			with := func(x tensors) tensor.AttentionParams {
 				p := p
-				p.First = x[6]
-				b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), p)
-			}, o, lse, q, kv, kv, doc, first)
+				p.Rows, p.Starts = x[6], x[7]
+				return p
+			}
+			add("attention/"+name, func(b tensor.Backend, x tensors) {
+				b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), with(x))
+			}, o, lse, q, kv, kv, doc, rows, starts)
 			dq, dkv := q, kv
 			dq.writes, dkv.writes = true, true
 			add("attention backward/"+name, func(b tensor.Backend, x tensors) {
-				p := p
-				p.First = x[6]
-				b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), p)
-				b.AttentionBackward(x[7], x[8], x[9], x[10], x[0], x[1], x[2], x[3], x[4], given(x[5]), p)
-			}, o, lse, q, kv, kv, doc, first, dq, dkv, dkv, q)
+				b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), with(x))
+				b.AttentionBackward(x[8], x[9], x[10], x[11], x[0], x[1], x[2], x[3], x[4], given(x[5]), with(x))
+				// o is not rounded: the gradient of what sees one row alone is the difference of two that
+				// are equal.
+			}, o.of(tensor.F32), lse, q, kv, kv, doc, rows, starts, dq, dkv, dkv, q)
 		}
 	}
 }

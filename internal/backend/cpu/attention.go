@@ -1,95 +1,170 @@
 package cpu
 
 import (
+	"cmp"
+	"math"
 	"slices"
+	"sort"
 
 	"trireme/internal/kernel"
 	"trireme/tensor"
 )
 
-// Attention runs one task for each key and value head of each sequence or, where that is
-// too few for the threads, several that take blocks of queries.
+// Attention runs one task for each key and value head of each sequence, and of sequences that
+// are a large part of the work several, which take blocks of queries.
 func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
-	checkAttention("attention", p, lse, docs, []*tensor.Tensor{q, o}, []*tensor.Tensor{k, v})
-	if p.Batch*p.T == 0 {
+	const op = "attention"
+	n := checkAttention(op, p, lse, docs, []*tensor.Tensor{q, o}, []*tensor.Tensor{k, v})
+	if n == 0 {
 		return
 	}
-	c := b.newAttentionCall(p, docs, []*tensor.Tensor{q, k, v}, (*kernel.Attention).ForwardScratch)
+	c := b.newAttentionCall(op, n, p, docs, []*tensor.Tensor{q, k, v}, (*kernel.Attention).ForwardScratch)
 	defer c.release()
+	c.clearRest(op, o)
 	l, or, qr, kr, vr := tensor.Host[float32](lse), attentionRows(o), attentionRows(q), attentionRows(k), attentionRows(v)
-	blocks := (p.T + kernel.AttentionBlock - 1) / kernel.AttentionBlock
-	heads := p.Batch * p.KVHeads
-	parts := 1 // tasks of one head
-	if b.pool.threads > 1 && heads < 4*b.pool.threads {
-		parts = min(blocks, (4*b.pool.threads+heads-1)/max(1, heads))
+	for h := range p.Heads {
+		clear(l[h*n+c.rows : (h+1)*n])
 	}
-	b.pool.run(heads*parts, func(tile, thread int) {
+	tasks := 0
+	for i := range c.seqs {
+		s := &c.seqs[i]
+		s.parts = 1
+		if b.pool.threads > 1 {
+			share := s.square() * float64(4*b.pool.threads) / (c.squares * float64(p.KVHeads))
+			s.parts = min(s.blocks(), max(1, int(math.Ceil(share-1e-9))))
+		}
+		tasks += s.parts * p.KVHeads
+		s.tasks = tasks
+	}
+	b.pool.run(tasks, func(tile, thread int) {
+		s := &c.seqs[sort.Search(len(c.seqs), func(i int) bool { return c.seqs[i].tasks > tile })]
 		// The last blocks see most, so they go first.
-		head, part := tile%heads, parts-1-tile/heads
-		u := c.unit(head)
-		u.Forward(c.mem(thread), c.query(or, head), c.lse(l, head), c.query(qr, head), c.key(kr, head), c.key(vr, head),
-			part*blocks/parts*kernel.AttentionBlock, min(p.T, (part+1)*blocks/parts*kernel.AttentionBlock))
+		tile -= s.tasks - s.parts*p.KVHeads
+		head, part, blocks := tile%p.KVHeads, s.parts-1-tile/p.KVHeads, s.blocks()
+		u := c.unit(s, head)
+		u.Forward(c.mem(thread), c.query(or, s, head), c.lse(l, s, head), c.query(qr, s, head), c.key(kr, s, head), c.key(vr, s, head),
+			part*blocks/s.parts*kernel.AttentionBlock, min(s.n, (part+1)*blocks/s.parts*kernel.AttentionBlock))
 	})
 }
 
-// AttentionBackward runs one task for each key and value head of each sequence.
+// AttentionBackward runs one task for each key and value head of each sequence, those of the
+// longest first.
 func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
-	checkAttention("attention backward", p, lse, docs, []*tensor.Tensor{q, o, do, dq}, []*tensor.Tensor{k, v, dk, dv})
-	if p.Batch*p.T == 0 {
+	const op = "attention backward"
+	n := checkAttention(op, p, lse, docs, []*tensor.Tensor{q, o, do, dq}, []*tensor.Tensor{k, v, dk, dv})
+	if n == 0 {
 		return
 	}
-	c := b.newAttentionCall(p, docs, []*tensor.Tensor{q, k, v, do}, (*kernel.Attention).BackwardScratch)
+	c := b.newAttentionCall(op, n, p, docs, []*tensor.Tensor{q, k, v, do}, (*kernel.Attention).BackwardScratch)
 	defer c.release()
+	c.clearRest(op, dq, dk, dv)
 	l, dor, or, dqr, qr := tensor.Host[float32](lse), attentionRows(do), attentionRows(o), attentionRows(dq), attentionRows(q)
 	kr, vr, dkr, dvr := attentionRows(k), attentionRows(v), attentionRows(dk), attentionRows(dv)
-	b.pool.run(p.Batch*p.KVHeads, func(head, thread int) {
-		u := c.unit(head)
-		u.Backward(c.mem(thread), c.query(dqr, head), c.key(dkr, head), c.key(dvr, head), c.query(dor, head), c.query(or, head),
-			c.lse(l, head), c.query(qr, head), c.key(kr, head), c.key(vr, head))
+	b.pool.run(len(c.seqs)*p.KVHeads, func(tile, thread int) {
+		s, head := &c.seqs[tile/p.KVHeads], tile%p.KVHeads
+		u := c.unit(s, head)
+		u.Backward(c.mem(thread), c.query(dqr, s, head), c.key(dkr, s, head), c.key(dvr, s, head), c.query(dor, s, head), c.query(or, s, head),
+			c.lse(l, s, head), c.query(qr, s, head), c.key(kr, s, head), c.key(vr, s, head))
 	})
 }
+
+// attentionSeq is one sequence of a call.
+type attentionSeq struct {
+	first, n     int // its rows
+	mask         kernel.AttentionMask
+	drop         uint64 // the number of its first row
+	parts, tasks int    // tasks of one head; of all heads of all sequences up to and with this
+}
+
+func (s *attentionSeq) blocks() int {
+	return (s.n + kernel.AttentionBlock - 1) / kernel.AttentionBlock
+}
+
+func (s *attentionSeq) square() float64 { return float64(s.n) * float64(s.n) }
 
 // attentionCall is what the tasks of one call share.
 type attentionCall struct {
 	p       tensor.AttentionParams
 	shape   kernel.Attention
-	masks   []kernel.AttentionMask // one for each sequence, or one for all
-	ranges  scratch                // what the masks are made of
+	seqs    []attentionSeq // those that have rows, longest first
+	rows    int            // of all sequences
+	squares float64        // of their lengths
+	ranges  scratch        // what the masks are made of
 	scratch scratch
 	threads []float32 // [threads length], the scratch's elements
 	length  int
 }
 
-func (b *Backend) newAttentionCall(p tensor.AttentionParams, docs *tensor.Tensor, operands []*tensor.Tensor, length func(*kernel.Attention) int) *attentionCall {
-	c := &attentionCall{p: p, shape: kernel.Attention{T: p.T, E: p.E, Group: p.Heads / p.KVHeads, Scale: float32(p.Scale)}}
+func (b *Backend) newAttentionCall(op string, n int, p tensor.AttentionParams, docs *tensor.Tensor, operands []*tensor.Tensor, length func(*kernel.Attention) int) *attentionCall {
+	c := &attentionCall{p: p, shape: kernel.Attention{E: p.E, Group: p.Heads / p.KVHeads, LSE: n, Scale: float32(p.Scale)}}
 	c.shape.BF16 = !slices.ContainsFunc(operands, func(t *tensor.Tensor) bool { return t.DType() != tensor.BF16 })
+	c.cut(op, n)
 	if p.Dropout != 0 {
-		d := &c.shape.Drop
-		d.Dropout, d.First = newDropout("attention", p.Key, p.First, p.Dropout)
-		d.Row = uint64(p.Heads * p.T)
-	}
-	n := 1
-	var ids []int32
-	if docs != nil {
-		n, ids = p.Batch, tensor.Host[int32](docs)
-	}
-	c.masks = make([]kernel.AttentionMask, n)
-	c.ranges = b.scratch(2 * n * p.T * 4)
-	ranges := elems[int32](c.ranges, tensor.I32)
-	for i := range c.masks {
-		m := &c.masks[i]
-		m.Lo, m.Hi, ranges = ranges[:p.T], ranges[p.T:2*p.T], ranges[2*p.T:]
-		var d []int32
-		if docs != nil {
-			d = ids[i*p.T:][:p.T]
+		at, d := rowNumbers(op, p.Rows, n), &c.shape.Drop
+		d.Dropout, d.Row, d.Head = newDropout(op, p.Key, p.Dropout), uint64(p.Heads*p.Longest), uint64(p.Longest)
+		for i := range c.seqs {
+			c.seqs[i].drop = uint64(at[c.seqs[i].first])
 		}
-		m.Set(p.Causal, p.Window, d)
 	}
+	if len(c.seqs) > 0 {
+		c.shape.T = c.seqs[0].n
+	}
+	c.setMasks(b, docs)
 	// The arena keeps the memory, so that every call after the first finds it warm.
 	c.length = (length(&c.shape) + 15) &^ 15
 	c.scratch = b.scratch(b.pool.threads * c.length * 4)
 	c.threads = elems[float32](c.scratch, tensor.F32)
 	return c
+}
+
+// cut reads the bounds of the sequences of n rows.
+func (c *attentionCall) cut(op string, n int) {
+	starts := tensor.Host[int32](c.p.Starts)
+	check(starts[0] == 0, op, "the first sequence begins at row %d", starts[0])
+	c.seqs = make([]attentionSeq, 0, len(starts)-1)
+	for i, first := range starts[:len(starts)-1] {
+		rows := int(starts[i+1]) - int(first)
+		if rows < 0 || rows > c.p.Longest || int(starts[i+1]) > n {
+			check(false, op, "sequence %d is rows %d to %d of %d, with a bound of %d", i, first, starts[i+1], n, c.p.Longest)
+		}
+		if rows > 0 {
+			c.seqs = append(c.seqs, attentionSeq{first: int(first), n: rows})
+			c.squares += c.seqs[len(c.seqs)-1].square()
+			c.rows += rows
+		}
+	}
+	slices.SortStableFunc(c.seqs, func(a, b attentionSeq) int { return cmp.Compare(b.n, a.n) })
+}
+
+// setMasks makes the masks of the sequences. Where nothing but its length sets one apart, it is
+// that of the one before, which is as long or longer.
+func (c *attentionCall) setMasks(b *Backend, docs *tensor.Tensor) {
+	c.ranges = b.scratch(2 * c.rows * 4)
+	ranges := elems[int32](c.ranges, tensor.I32)
+	for i := range c.seqs {
+		s := &c.seqs[i]
+		if i > 0 && docs == nil && (c.p.Causal || s.n == c.seqs[i-1].n) {
+			m := &c.seqs[i-1].mask
+			s.mask.Lo, s.mask.Hi = m.Lo[:s.n], m.Hi[:s.n]
+			continue
+		}
+		s.mask.Lo, s.mask.Hi, ranges = ranges[:s.n], ranges[s.n:2*s.n], ranges[2*s.n:]
+		var d []int32
+		if docs != nil {
+			d = tensor.Host[int32](docs)[s.first:][:s.n]
+		}
+		s.mask.Set(c.p.Causal, c.p.Window, d)
+	}
+}
+
+// clearRest makes rows of no sequence 0.
+func (c *attentionCall) clearRest(op string, ts ...*tensor.Tensor) {
+	for _, t := range ts {
+		o := floats(op, t)
+		for i := c.rows; i < t.Rows(); i++ {
+			o.row(i, t.Width()).clear()
+		}
+	}
 }
 
 func (c *attentionCall) release() {
@@ -101,30 +176,26 @@ func (c *attentionCall) mem(thread int) []float32 {
 	return c.threads[thread*c.length:][:c.length]
 }
 
-// unit is the computation of key and value head n, counted over all sequences.
-func (c *attentionCall) unit(n int) kernel.Attention {
+// unit is the computation of key and value head h of a sequence.
+func (c *attentionCall) unit(s *attentionSeq, h int) kernel.Attention {
 	a := c.shape
-	a.Drop.First = (a.Drop.First+uint64(n/c.p.KVHeads*a.T))*a.Drop.Row + uint64(n%c.p.KVHeads*a.Group*a.T)
-	a.Mask = c.masks[0]
-	if len(c.masks) > 1 {
-		a.Mask = c.masks[n/c.p.KVHeads]
-	}
+	a.T, a.Mask = s.n, s.mask
+	a.Drop.First = s.drop*a.Drop.Row + uint64(h*a.Group)*a.Drop.Head
 	return a
 }
 
-// query and key are the rows of head n's sequence, from the columns of the head (or of its
-// group) on.
-func (c *attentionCall) query(r kernel.AttentionRows, n int) kernel.AttentionRows {
-	return r.From(n/c.p.KVHeads*c.p.T, n%c.p.KVHeads*c.shape.Group*c.p.E)
+// query and key are the rows of a sequence, from the columns of head h (or of its group) on.
+func (c *attentionCall) query(r kernel.AttentionRows, s *attentionSeq, h int) kernel.AttentionRows {
+	return r.From(s.first, h*c.shape.Group*c.p.E)
 }
 
-func (c *attentionCall) key(r kernel.AttentionRows, n int) kernel.AttentionRows {
-	return r.From(n/c.p.KVHeads*c.p.T, n%c.p.KVHeads*c.p.E)
+func (c *attentionCall) key(r kernel.AttentionRows, s *attentionSeq, h int) kernel.AttentionRows {
+	return r.From(s.first, h*c.p.E)
 }
 
-func (c *attentionCall) lse(l []float32, n int) []float32 {
-	g := c.shape.Group * c.p.T
-	return l[n*g:][:g]
+// lse are the rows of head h's group, from the sequence's first on.
+func (c *attentionCall) lse(l []float32, s *attentionSeq, h int) []float32 {
+	return l[h*c.shape.Group*c.shape.LSE+s.first:]
 }
 
 func attentionRows(t *tensor.Tensor) kernel.AttentionRows {
@@ -137,9 +208,11 @@ func attentionRows(t *tensor.Tensor) kernel.AttentionRows {
 	return kernel.AttentionRows{BF16: tensor.Host[uint16](t), Stride: t.RowStride()}
 }
 
-func checkAttention(op string, p tensor.AttentionParams, lse, docs *tensor.Tensor, queries, keys []*tensor.Tensor) {
-	check(p.Batch >= 0 && p.T >= 0 && p.E > 0 && p.KVHeads > 0 && p.Heads > 0 && p.Heads%p.KVHeads == 0 && p.Window >= 0, op, "%+v", p)
-	n := p.Batch * p.T
+// checkAttention gives the number of rows.
+func checkAttention(op string, p tensor.AttentionParams, lse, docs *tensor.Tensor, queries, keys []*tensor.Tensor) (n int) {
+	check(p.Longest >= 0 && p.E > 0 && p.KVHeads > 0 && p.Heads > 0 && p.Heads%p.KVHeads == 0 && p.Window >= 0, op, "%+v", p)
+	check(p.Starts != nil && p.Starts.DType() == tensor.I32 && p.Starts.Contiguous() && p.Starts.Elems() > 0, op, "bounds %v of sequences", p.Starts)
+	n = queries[0].Rows()
 	for _, t := range queries {
 		floats(op, t)
 		check(t.Shape().Equal(tensor.Shape{n, p.Heads * p.E}), op, "%v with %+v", t, p)
@@ -148,6 +221,7 @@ func checkAttention(op string, p tensor.AttentionParams, lse, docs *tensor.Tenso
 		floats(op, t)
 		check(t.Shape().Equal(tensor.Shape{n, p.KVHeads * p.E}), op, "%v with %+v", t, p)
 	}
-	check(lse.DType() == tensor.F32 && lse.Contiguous() && lse.Elems() == n*p.Heads, op, "lse %v with %+v", lse, p)
-	check(docs == nil || docs.DType() == tensor.I32 && docs.Contiguous() && docs.Elems() == n, op, "docs %v with %+v", docs, p)
+	check(lse.DType() == tensor.F32 && lse.Contiguous() && lse.Elems() == n*p.Heads, op, "lse %v of %d rows with %+v", lse, n, p)
+	check(docs == nil || docs.DType() == tensor.I32 && docs.Contiguous() && docs.Elems() == n, op, "docs %v of %d rows with %+v", docs, n, p)
+	return n
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,16 +15,18 @@ import (
 
 // attnCase is one problem; its inputs are functions of it.
 type attnCase struct {
-	p     tensor.AttentionParams
-	docs  int          // 0: none, 1: runs in order, 2: ids that come back
-	dt    tensor.DType // of everything but lse
-	gap   int          // columns between and beside q, k, v in one matrix
-	seeds [2]uint64
-	first int64 // the number of the first row
+	batch, t int
+	longest  int // 0: t
+	p        tensor.AttentionParams
+	docs     int          // 0: none, 1: runs in order, 2: ids that come back
+	dt       tensor.DType // of everything but lse
+	gap      int          // columns between and beside q, k, v in one matrix
+	seeds    [2]uint64
+	first    int64 // the number of the first row
 }
 
 func (c attnCase) String() string {
-	return fmt.Sprintf("B%d_T%d_H%d_K%d_E%d_causal=%v_window%d_docs%d_%v_dropout%v", c.p.Batch, c.p.T, c.p.Heads, c.p.KVHeads, c.p.E, c.p.Causal, c.p.Window, c.docs, c.dt, c.p.Dropout)
+	return fmt.Sprintf("B%d_T%d_H%d_K%d_E%d_causal=%v_window%d_docs%d_%v_dropout%v", c.batch, c.t, c.p.Heads, c.p.KVHeads, c.p.E, c.p.Causal, c.p.Window, c.docs, c.dt, c.p.Dropout)
 }
 
 // ids are the documents of the case's positions, or nil.
@@ -32,10 +35,10 @@ func (c attnCase) ids() []int32 {
 		return nil
 	}
 	r := rand.New(rand.NewPCG(c.seeds[0], 99))
-	ids := make([]int32, c.p.Batch*c.p.T)
+	ids := make([]int32, c.batch*c.t)
 	id := int32(0)
 	for i := range ids {
-		if i%c.p.T == 0 || r.IntN(7) == 0 {
+		if i%c.t == 0 || r.IntN(7) == 0 {
 			id++
 			if c.docs == 2 {
 				id = int32(r.IntN(3))
@@ -53,7 +56,7 @@ type attnData struct {
 	qkv, dqkv            *tensor.Tensor
 	q, k, v, o, lse      *tensor.Tensor
 	do, dq, dk, dv, docs *tensor.Tensor
-	first                *tensor.Tensor
+	starts, numbers      *tensor.Tensor
 	all                  []*tensor.Tensor
 }
 
@@ -61,7 +64,7 @@ const attnCanary = 12345.5 // a BF16 number rounds it
 
 func newAttnData(b *Backend, c attnCase) *attnData {
 	d := &attnData{b: b}
-	n, hq, hk := c.p.Batch*c.p.T, c.p.Heads*c.p.E, c.p.KVHeads*c.p.E
+	n, hq, hk := c.batch*c.t, c.p.Heads*c.p.E, c.p.KVHeads*c.p.E
 	mk := func(dt tensor.DType, shape ...int) *tensor.Tensor {
 		t := b.New(tensor.Activations, dt, shape...)
 		d.all = append(d.all, t)
@@ -75,9 +78,14 @@ func newAttnData(b *Backend, c attnCase) *attnData {
 	d.q, d.k, d.v = cut(d.qkv)
 	d.dq, d.dk, d.dv = cut(d.dqkv)
 	d.o, d.do = mk(c.dt, n, hq), mk(c.dt, n, hq)
-	d.first = mk(tensor.I64, 1)
-	tensor.Host[int64](d.first)[0] = c.first
-	d.lse = mk(tensor.F32, c.p.Batch, c.p.Heads, c.p.T)
+	d.starts, d.numbers = mk(tensor.I32, c.batch+1), mk(tensor.I64, n)
+	for i := range c.batch + 1 {
+		tensor.Host[int32](d.starts)[i] = int32(i * c.t)
+	}
+	for i := range n {
+		tensor.Host[int64](d.numbers)[i] = c.first + int64(i)
+	}
+	d.lse = mk(tensor.F32, c.p.Heads, n)
 	r := rand.New(rand.NewPCG(c.seeds[0], c.seeds[1]))
 	put := func(t *tensor.Tensor, f func() float64) {
 		for i := range t.Rows() {
@@ -100,7 +108,7 @@ func newAttnData(b *Backend, c attnCase) *attnData {
 }
 
 func (d *attnData) run(c attnCase) {
-	c.p.First = d.first
+	c.p.Rows, c.p.Starts, c.p.Longest = d.numbers, d.starts, max(c.t, c.longest)
 	d.b.Attention(d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
 	d.b.AttentionBackward(d.dq, d.dk, d.dv, d.do, d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
 }
@@ -138,7 +146,7 @@ func attnValues(t *tensor.Tensor) []float64 {
 
 // kept is what dropout multiplies the probability of key j for head h of row n by.
 func (c attnCase) kept(n, h, j int) float64 {
-	e := ((uint64(c.first)+uint64(n))*uint64(c.p.Heads)+uint64(h))*uint64(c.p.T) + uint64(j)
+	e := ((uint64(c.first)+uint64(n))*uint64(c.p.Heads)+uint64(h))*uint64(c.t) + uint64(j)
 	key := c.p.Key
 	words := kernel.Philox([4]uint32{uint32(e >> 2), uint32(e >> 34), uint32(key.Stream), uint32(key.Stream >> 32)}, [2]uint32{uint32(key.Seed), uint32(key.Seed >> 32)})
 	if float64(words[e&3]) < c.p.Dropout*0x1p32 {
@@ -152,26 +160,26 @@ type attnNaive struct{ o, lse, dq, dk, dv []float64 }
 
 func newAttnNaive(c attnCase, q, k, v, do []float64) attnNaive {
 	p := c.p
-	n, wq, wk := p.Batch*p.T, p.Heads*p.E, p.KVHeads*p.E
+	n, wq, wk := c.batch*c.t, p.Heads*p.E, p.KVHeads*p.E
 	r := attnNaive{make([]float64, n*wq), make([]float64, n*p.Heads), make([]float64, n*wq), make([]float64, n*wk), make([]float64, n*wk)}
 	ids := c.ids()
-	prob := make([]float64, p.T)
-	dp, keep := make([]float64, p.T), make([]float64, p.T)
-	for b := range p.Batch {
+	prob := make([]float64, c.t)
+	dp, keep := make([]float64, c.t), make([]float64, c.t)
+	for b := range c.batch {
 		for h := range p.Heads {
 			kv := h / (p.Heads / p.KVHeads)
-			for i := range p.T {
-				qi := (b*p.T+i)*wq + h*p.E
+			for i := range c.t {
+				qi := (b*c.t+i)*wq + h*p.E
 				sees := func(j int) bool {
-					return !(p.Causal && j > i || p.Window > 0 && j <= i-p.Window || ids != nil && ids[b*p.T+i] != ids[b*p.T+j])
+					return !(p.Causal && j > i || p.Window > 0 && j <= i-p.Window || ids != nil && ids[b*c.t+i] != ids[b*c.t+j])
 				}
 				var sum float64
-				for j := range p.T {
+				for j := range c.t {
 					prob[j] = 0
 					if sees(j) {
 						var s float64
 						for e := range p.E {
-							s += q[qi+e] * k[(b*p.T+j)*wk+kv*p.E+e]
+							s += q[qi+e] * k[(b*c.t+j)*wk+kv*p.E+e]
 						}
 						prob[j] = math.Exp(s * p.Scale)
 					}
@@ -180,23 +188,23 @@ func newAttnNaive(c attnCase, q, k, v, do []float64) attnNaive {
 				if sum == 0 {
 					continue
 				}
-				r.lse[(b*p.Heads+h)*p.T+i] = math.Log(sum)
+				r.lse[h*n+b*c.t+i] = math.Log(sum)
 				var d float64
-				for j := range p.T {
+				for j := range c.t {
 					prob[j] /= sum
-					keep[j] = c.kept(b*p.T+i, h, j)
+					keep[j] = c.kept(b*c.t+i, h, j)
 					dp[j] = 0
 					for e := range p.E {
-						vj := v[(b*p.T+j)*wk+kv*p.E+e]
+						vj := v[(b*c.t+j)*wk+kv*p.E+e]
 						r.o[qi+e] += prob[j] * keep[j] * vj
 						dp[j] += keep[j] * do[qi+e] * vj
 					}
 					d += prob[j] * dp[j]
 				}
-				for j := range p.T {
+				for j := range c.t {
 					ds := prob[j] * (dp[j] - d) * p.Scale
 					for e := range p.E {
-						kj := (b*p.T+j)*wk + kv*p.E + e
+						kj := (b*c.t+j)*wk + kv*p.E + e
 						r.dq[qi+e] += ds * k[kj]
 						r.dk[kj] += ds * q[qi+e]
 						r.dv[kj] += prob[j] * keep[j] * do[qi+e]
@@ -242,7 +250,8 @@ func attnCases() []attnCase {
 				hk = heads[0]
 			}
 			c := attnCase{seeds: [2]uint64{r.Uint64(), 7}, gap: r.IntN(4), docs: max(0, r.IntN(5)-2)}
-			c.p = tensor.AttentionParams{Batch: 1 + r.IntN(2), T: t, Heads: hk[0], KVHeads: hk[1], E: e, Scale: 1 / math.Sqrt(float64(e)), Causal: r.IntN(3) > 0}
+			c.batch, c.t = 1+r.IntN(2), t
+			c.p = tensor.AttentionParams{Heads: hk[0], KVHeads: hk[1], E: e, Scale: 1 / math.Sqrt(float64(e)), Causal: r.IntN(3) > 0}
 			if r.IntN(3) == 0 {
 				c.p.Window = 1 + r.IntN(2*t)
 			}
@@ -258,7 +267,8 @@ func attnCases() []attnCase {
 	// Several chunks of keys, and a window that leaves whole tiles unseen.
 	for i, w := range []int{0, 0, 130, 0, 70} {
 		c := attnCase{seeds: [2]uint64{uint64(i), 3}, gap: 1, docs: i % 3}
-		c.p = tensor.AttentionParams{Batch: 1, T: 1100 - 13*i, Heads: 2, KVHeads: 1, E: 16, Scale: 0.3, Causal: i != 1, Window: w}
+		c.batch, c.t = 1, 1100-13*i
+		c.p = tensor.AttentionParams{Heads: 2, KVHeads: 1, E: 16, Scale: 0.3, Causal: i != 1, Window: w}
 		if i > 2 {
 			c.p.Dropout, c.first = 0.1, 1<<33-500
 		}
@@ -267,7 +277,8 @@ func attnCases() []attnCase {
 	// The same for what tiles compute, with heads of sizes that fill them and sizes that do not.
 	for i, e := range []int{32, 40, 64, 128, 96} {
 		c := attnCase{seeds: [2]uint64{uint64(i), 4}, gap: 1, docs: i % 3, dt: tensor.BF16}
-		c.p = tensor.AttentionParams{Batch: 1, T: []int{1090, 576, 640, 530, 97}[i], Heads: 2, KVHeads: 1 + i%2, E: e, Scale: 1 / math.Sqrt(float64(e)), Causal: i != 1, Window: []int{0, 0, 130, 0, 0}[i]}
+		c.batch, c.t = 1, []int{1090, 576, 640, 530, 97}[i]
+		c.p = tensor.AttentionParams{Heads: 2, KVHeads: 1 + i%2, E: e, Scale: 1 / math.Sqrt(float64(e)), Causal: i != 1, Window: []int{0, 0, 130, 0, 0}[i]}
 		if i > 2 {
 			c.p.Dropout, c.first = 0.1, 1<<33-500
 		}
@@ -332,11 +343,11 @@ func (d *attnData) checkCanaries(t *testing.T, c attnCase) {
 // formula is a judge.
 func TestAttentionFormulaByDifferences(t *testing.T) {
 	for _, c := range attnCases() {
-		if c.p.T > 17 || c.p.E > 8 {
+		if c.t > 17 || c.p.E > 8 {
 			continue
 		}
 		p := c.p
-		n, wq, wk := p.Batch*p.T, p.Heads*p.E, p.KVHeads*p.E
+		n, wq, wk := c.batch*c.t, p.Heads*p.E, p.KVHeads*p.E
 		r := rand.New(rand.NewPCG(5, 6))
 		normal := func(n int) []float64 {
 			x := make([]float64, n)
@@ -376,8 +387,8 @@ func TestAttentionBits(t *testing.T) {
 	one := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
 		for _, c := range attnCases() {
-			c.p.Batch = 3
-			if c.p.T*c.p.E > 5000 {
+			c.batch = 3
+			if c.t*c.p.E > 5000 {
 				continue
 			}
 			base := newAttnData(one, c)
@@ -389,8 +400,8 @@ func TestAttentionBits(t *testing.T) {
 				base.same(t, c, d, 0)
 			}
 			alone := c
-			alone.p.Batch = 1
-			alone.first += 2 * int64(c.p.T)
+			alone.batch = 1
+			alone.first += 2 * int64(c.t)
 			if c.docs > 0 {
 				continue
 			}
@@ -398,10 +409,10 @@ func TestAttentionBits(t *testing.T) {
 			d := newAttnData(one, alone)
 			for i := range d.qkv.Rows() {
 				for j := range d.qkv.Width() {
-					attnSet(d.qkv, i, j, attnAt(base.qkv, 2*c.p.T+i, j))
+					attnSet(d.qkv, i, j, attnAt(base.qkv, 2*c.t+i, j))
 				}
 				for j := range d.do.Width() {
-					attnSet(d.do, i, j, attnAt(base.do, 2*c.p.T+i, j))
+					attnSet(d.do, i, j, attnAt(base.do, 2*c.t+i, j))
 				}
 			}
 			d.run(alone)
@@ -421,18 +432,98 @@ func (base *attnData) same(t *testing.T, c attnCase, d *attnData, seq int) {
 	}{{"o", base.o, d.o}, {"dq", base.dq, d.dq}, {"dk", base.dk, d.dk}, {"dv", base.dv, d.dv}} {
 		for i := range x.b.Rows() {
 			for j := range x.b.Width() {
-				if a, b := attnAt(x.a, seq*c.p.T+i, j), attnAt(x.b, i, j); a != b {
+				if a, b := attnAt(x.a, seq*c.t+i, j), attnAt(x.b, i, j); a != b {
 					t.Fatalf("%v: %s[%d,%d] is %g, elsewhere %g", c, x.what, i, j, a, b)
 				}
 			}
 		}
 	}
-	l := tensor.Host[float32](base.lse)[seq*c.p.Heads*c.p.T:]
-	for i, x := range tensor.Host[float32](d.lse) {
-		if x != l[i] {
-			t.Fatalf("%v: lse[%d] is %g, elsewhere %g", c, i, l[i], x)
+	for h := range c.p.Heads {
+		for i := range d.lse.Width() {
+			if a, b := attnAt(base.lse, h, seq*c.t+i), attnAt(d.lse, h, i); a != b {
+				t.Fatalf("%v: lse[%d,%d] is %g, elsewhere %g", c, h, i, a, b)
+			}
 		}
 	}
+}
+
+// What a sequence gives depends neither on the sequences beside it nor on threads: of uneven ones,
+// some empty, with rows after them that are of none, each has the bits that it has alone.
+func TestAttentionOfUnevenSequences(t *testing.T) {
+	lengths := []int{130, 0, 1, 17, 600, 64, 3}
+	impl.Each(t, func(t *testing.T) {
+		for i, p := range []tensor.AttentionParams{
+			{Heads: 4, KVHeads: 2, E: 16, Causal: true},
+			{Heads: 2, KVHeads: 2, E: 40},
+			{Heads: 3, KVHeads: 1, E: 32, Causal: true, Window: 20, Dropout: 0.2},
+		} {
+			for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
+				p.Scale = 0.3
+				all := attnCase{batch: 1, t: 5, dt: dt, p: p, gap: 1, seeds: [2]uint64{uint64(i), 8}, first: 70}
+				starts := []int32{0}
+				for _, n := range lengths {
+					starts = append(starts, starts[len(starts)-1]+int32(n))
+				}
+				all.t += int(starts[len(lengths)])
+				var one []float64
+				for _, threads := range []int{1, 3} {
+					b := attnBackend(t, threads)
+					d := newAttnData(b, all)
+					d.starts = ints(b, starts...)
+					d.run(all)
+					if threads > 1 {
+						if got := d.results(0, all.t); !slices.Equal(got, one) {
+							t.Fatalf("%+v %v: other bits on %d threads", p, dt, threads)
+						}
+						continue
+					}
+					one = d.results(0, all.t)
+					for _, x := range d.results(int(starts[len(lengths)]), all.t) {
+						if x != 0 {
+							t.Fatalf("%+v %v: %g in a row of no sequence", p, dt, x)
+						}
+					}
+					for s, n := range lengths {
+						c, from := all, int(starts[s])
+						if c.t, c.first = n, all.first+int64(from); n == 0 {
+							continue
+						}
+						alone := newAttnData(b, c)
+						for r := range n {
+							for j := range d.qkv.Width() {
+								attnSet(alone.qkv, r, j, attnAt(d.qkv, from+r, j))
+							}
+							for j := range d.do.Width() {
+								attnSet(alone.do, r, j, attnAt(d.do, from+r, j))
+							}
+						}
+						c.longest = all.t
+						alone.run(c)
+						if !slices.Equal(alone.results(0, n), d.results(from, from+n)) {
+							t.Fatalf("%+v %v: %d rows have other bits among others than alone", p, dt, n)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// results are what was computed of some rows.
+func (d *attnData) results(from, to int) (all []float64) {
+	for _, x := range []*tensor.Tensor{d.o, d.dq, d.dk, d.dv} {
+		for i := from; i < to; i++ {
+			for j := range x.Width() {
+				all = append(all, attnAt(x, i, j))
+			}
+		}
+	}
+	for h := range d.lse.Rows() {
+		for i := from; i < to; i++ {
+			all = append(all, attnAt(d.lse, h, i))
+		}
+	}
+	return all
 }
 
 // NaN spreads to what sees it and ends; rows before it stay clean.
@@ -440,12 +531,12 @@ func TestAttentionNaN(t *testing.T) {
 	b := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
 		for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
-			c := attnCase{dt: dt, p: tensor.AttentionParams{Batch: 1, T: 300, Heads: 1, KVHeads: 1, E: 32, Scale: 0.2, Causal: true}}
+			c := attnCase{batch: 1, t: 300, dt: dt, p: tensor.AttentionParams{Heads: 1, KVHeads: 1, E: 32, Scale: 0.2, Causal: true}}
 			d := newAttnData(b, c)
 			defer d.release()
 			attnSet(d.k, 280, 3, math.NaN())
 			d.run(c)
-			for i := range c.p.T {
+			for i := range c.t {
 				if isNaN := math.IsNaN(attnAt(d.o, i, 0)); isNaN != (i >= 280) {
 					t.Fatalf("%v, row %d: %g", dt, i, attnAt(d.o, i, 0))
 				}
@@ -464,17 +555,17 @@ func TestAttentionExtremes(t *testing.T) {
 	b := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
 		for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
-			c := attnCase{dt: dt, p: tensor.AttentionParams{Batch: 1, T: 70, Heads: 1, KVHeads: 1, E: 16, Scale: 1, Causal: true}}
+			c := attnCase{batch: 1, t: 70, dt: dt, p: tensor.AttentionParams{Heads: 1, KVHeads: 1, E: 16, Scale: 1, Causal: true}}
 			d := newAttnData(b, c)
 			defer d.release()
-			for i := range c.p.T {
+			for i := range c.t {
 				for e := range c.p.E {
 					attnSet(d.q, i, e, 30)
 					attnSet(d.k, i, e, float64(i%7)*5-20)
 				}
 			}
 			d.run(c)
-			for i := range c.p.T {
+			for i := range c.t {
 				for _, x := range []*tensor.Tensor{d.o, d.dq, d.dk, d.dv} {
 					if y := attnAt(x, i, 0); math.IsNaN(y) || math.IsInf(y, 0) {
 						t.Fatalf("%v, row %d: %g", dt, i, y)
@@ -494,7 +585,7 @@ func BenchmarkAttention(bench *testing.B) {
 		{"A", 8, 256, 8, 32, tensor.F32}, {"B", 4, 512, 8, 64, tensor.F32}, {"C", 2, 512, 12, 64, tensor.F32},
 		{"T512", 4, 512, 8, 64, tensor.BF16}, {"T2048", 1, 2048, 8, 64, tensor.BF16}, {"T4096", 1, 4096, 4, 64, tensor.BF16}, {"T2048E128", 1, 2048, 4, 128, tensor.BF16},
 	} {
-		c := attnCase{dt: s.dt, p: tensor.AttentionParams{Batch: s.b, T: s.t, Heads: s.h, KVHeads: s.h, E: s.e, Scale: 1 / math.Sqrt(float64(s.e)), Causal: true}}
+		c := attnCase{batch: s.b, t: s.t, dt: s.dt, p: tensor.AttentionParams{Heads: s.h, KVHeads: s.h, E: s.e, Scale: 1 / math.Sqrt(float64(s.e)), Causal: true}}
 		flop := float64(s.b*s.h) * float64(s.t*(s.t+1)/2) * float64(s.e) * 2
 		for _, backward := range []bool{false, true} {
 			name, products := s.name+"/forward", 2.0

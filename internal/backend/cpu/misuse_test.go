@@ -16,25 +16,29 @@ func TestMisusePanics(t *testing.T) {
 	rstd, loss, acc := b.New(0, tensor.F32, 4), reals(b, 0), b.New(0, tensor.I64, tensor.ExactWords)
 	table := random(b, 4, tensor.F32, 1, 4, 3)
 	for op, f := range map[string]func(){
-		"add":                       func() { b.Add(x, x, narrow) },
-		"swiglu backward":           func() { b.SwiGLUBackward(x, x, narrow, x, x) },
-		"rope: heads":               func() { b.Rope(x, x, table, table, nil, 4, 4, false) },
-		"rope: table":               func() { b.Rope(x, x, w, w, nil, 4, 6, false) },
-		"rope: position":            func() { b.Rope(x, x, table, table, ints(b, 0, 1, 4, 0), 0, 6, false) },
-		"rms norm":                  func() { b.RMSNorm(x, rstd, nil, x, x, w, 1e-5) },
-		"rms norm again":            func() { b.RMSNormAgain(x, x, w, w) },
-		"layer norm":                func() { b.LayerNorm(x, rstd, rstd, nil, x, nil, rstd, w, 1e-5) },
-		"gather: id":                func() { b.Gather(x, random(b, 1, tensor.F32, 1, 9, 6), ints(b, 1, 2, 9, 0)) },
-		"spread rows":               func() { b.SpreadRows(x, ints(b, 2, 1)) },
-		"scatter add":               func() { b.ScatterAdd(x, x, ints(b, 0, -1, 0, 0), tensor.NoPadding, true) },
-		"cross entropy":             func() { b.CrossEntropy(loss, x, ints(b, 0, 1, 6, 2), true) },
-		"count classes: counts":     func() { b.CountClasses(reals(b, 0), x, ints(b, 0, 1, 2, 3)) },
-		"count classes: label":      func() { b.CountClasses(reals(b, make([]float64, 18)...), x, ints(b, 0, 1, 6, 2)) },
-		"tanh":                      func() { b.Tanh(x, narrow) },
-		"head rms norm: heads of 5": func() { b.HeadRMSNorm(x, rstd, x, narrow.Flat(0, 5), 5, 1e-5) },
-		"head rms norm: float32[6]": func() { b.HeadRMSNorm(x, b.New(0, tensor.F32, 4, 2), x, w, 3, 1e-5) },
-		"dropout":                   func() { b.Dropout(x, x, tensor.RandKey{}, reals(b, 0), 0.1) },
-		"dropout: a probability":    func() { b.Dropout(x, x, tensor.RandKey{}, reals(b, 0), 1) },
+		"add":                           func() { b.Add(x, x, narrow) },
+		"swiglu backward":               func() { b.SwiGLUBackward(x, x, narrow, x, x) },
+		"rope: heads":                   func() { b.Rope(x, x, table, table, ints(b, 0, 1, 2, 3), 4, false) },
+		"rope: table":                   func() { b.Rope(x, x, w, w, ints(b, 0, 0, 0, 0), 6, false) },
+		"rope: position":                func() { b.Rope(x, x, table, table, ints(b, 0, 1, 4, 0), 6, false) },
+		"rope: indices":                 func() { b.Rope(x, x, table, table, ints(b, 0), 6, false) },
+		"attention: sequence":           func() { attend(b, x, ints(b, 0, 3, 5), 4) },
+		"attention: sequence 0":         func() { attend(b, x, ints(b, 0, 3, 4), 2) },
+		"attention: the first sequence": func() { attend(b, x, ints(b, 1, 4), 4) },
+		"rms norm":                      func() { b.RMSNorm(x, rstd, nil, x, x, w, 1e-5) },
+		"rms norm again":                func() { b.RMSNormAgain(x, x, w, w) },
+		"layer norm":                    func() { b.LayerNorm(x, rstd, rstd, nil, x, nil, rstd, w, 1e-5) },
+		"gather: id":                    func() { b.Gather(x, random(b, 1, tensor.F32, 1, 9, 6), ints(b, 1, 2, 9, 0)) },
+		"spread rows":                   func() { b.SpreadRows(x, ints(b, 2, 1)) },
+		"scatter add":                   func() { b.ScatterAdd(x, x, ints(b, 0, -1, 0, 0), tensor.NoPadding, true) },
+		"cross entropy":                 func() { b.CrossEntropy(loss, x, ints(b, 0, 1, 6, 2), true) },
+		"count classes: counts":         func() { b.CountClasses(reals(b, 0), x, ints(b, 0, 1, 2, 3)) },
+		"count classes: label":          func() { b.CountClasses(reals(b, make([]float64, 18)...), x, ints(b, 0, 1, 6, 2)) },
+		"tanh":                          func() { b.Tanh(x, narrow) },
+		"head rms norm: heads of 5":     func() { b.HeadRMSNorm(x, rstd, x, narrow.Flat(0, 5), 5, 1e-5) },
+		"head rms norm: float32[6]":     func() { b.HeadRMSNorm(x, b.New(0, tensor.F32, 4, 2), x, w, 3, 1e-5) },
+		"dropout":                       func() { b.Dropout(x, x, tensor.RandKey{}, reals(b, 0), 0.1) },
+		"dropout: a probability":        func() { b.Dropout(x, x, tensor.RandKey{}, reals(b, 0), 1) },
 		"attention of one row": func() {
 			b.AttentionDecode(w, w, x, narrow, tensor.AttentionParams{Heads: 2, KVHeads: 2, E: 3})
 		},
@@ -76,6 +80,11 @@ func TestMisusePanics(t *testing.T) {
 			f()
 		}()
 	}
+}
+
+// attend has rows of six columns for queries, keys and values.
+func attend(b *Backend, x, starts *tensor.Tensor, longest int) {
+	b.Attention(x, b.New(0, tensor.F32, 2, x.Rows()), x, x, x, nil, tensor.AttentionParams{Starts: starts, Longest: longest, Heads: 2, KVHeads: 2, E: 3})
 }
 
 func TestFillHonoursGaps(t *testing.T) {

@@ -74,7 +74,11 @@ func sweep(source *Backend, b tensor.Backend, dt tensor.DType) (out []outcome) {
 	b.LayerNormBackward(y, dw, db, g, y, x, mean, rstd, w, false) // onto the residual's gradient
 	keep("layer norm backward", y, dw, db)
 	cos, sin := in(tensor.F32, n, 4), in(tensor.F32, n, 4)
-	b.Rope(x, x, cos, sin, nil, 10, 8, true)
+	positions := b.New(tensor.Workspace, tensor.I32, n)
+	for i := range n {
+		tensor.Host[int32](positions)[i] = int32(i % 10)
+	}
+	b.Rope(x, x, cos, sin, positions, 8, true)
 	keep("rope", x)
 	ids := b.New(tensor.Workspace, tensor.I32, n)
 	at := tensor.Host[int32](ids)

@@ -93,7 +93,7 @@ func (b *Backend) TanhBackward(dx, dy, y *tensor.Tensor) {
 }
 
 // Rope rotates the heads of each row by its position's angles.
-func (b *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, period, headDim int, inverse bool) {
+func (b *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, headDim int, inverse bool) {
 	const op = "rope"
 	rows, width := sameShape(op, dst, x)
 	check(headDim > 0 && headDim%2 == 0 && width%headDim == 0, op, "heads of %d in %v", headDim, x)
@@ -102,29 +102,18 @@ func (b *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, period, headD
 		check(t.Contiguous() && t.Width() == half && t.Rows() == cos.Rows(), op, "table %v for heads of %d", t, headDim)
 	}
 	c, s, count := floats(op, cos), floats(op, sin), cos.Rows()
-	var at []int32
-	if positions != nil {
-		check(positions.DType() == tensor.I32 && positions.Elems() == rows && positions.Contiguous(), op, "positions %v for %v", positions, x)
-		at = tensor.Host[int32](positions)
-		for n, p := range at {
-			if p < 0 || int(p) >= count {
-				check(false, op, "position %d of row %d is outside the table %v", p, n, cos)
-			}
+	at := indices(op, positions, rows)
+	for n, p := range at {
+		if p < 0 || int(p) >= count {
+			check(false, op, "position %d of row %d is outside the table %v", p, n, cos)
 		}
-	} else {
-		check(period > 0 && min(period, rows) <= count, op, "period %d with the table %v", period, cos)
 	}
 	o, in := floats(op, dst), floats(op, x)
 	w := b.rowScratch(width, &o, &in, &c, &s)
 	defer w.release()
 	b.rows(rows, width, func(lo, hi, thread int) {
 		for n := lo; n < hi; n++ {
-			p := n
-			if at != nil {
-				p = int(at[n])
-			} else {
-				p %= period
-			}
+			p := int(at[n])
 			y := o.dest(n*o.ld, width, w.row(thread, 0))
 			kernel.Rope(y, in.load(n*in.ld, width, w.row(thread, 1)), c.load(p*half, half, w.row(thread, 2)), s.load(p*half, half, w.row(thread, 3)), headDim, inverse)
 			o.store(n*o.ld, y)

@@ -42,15 +42,11 @@ func (b *Backend) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, st
 }
 
 // Dropout drops elements that key and their places name.
-func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, first *tensor.Tensor, p float64) {
+func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, numbered *tensor.Tensor, p float64) {
 	const op = "dropout"
 	rows, width := sameShape(op, dst, x)
-	d, at := newDropout(op, key, first, p)
-	at *= uint64(width)
+	d, at := newDropout(op, key, p), rowNumbers(op, numbered, rows)
 	o, in := floats(op, dst), floats(op, x)
-	if dst.Contiguous() && x.Contiguous() {
-		rows, width = 1, rows*width
-	}
 	if rows == 0 || width == 0 {
 		return
 	}
@@ -63,15 +59,19 @@ func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, first *tens
 			r, c := i/inRow, i%inRow*piece
 			n := min(piece, width-c)
 			y := o.dest(r*o.ld+c, n, tmp.row(thread, 0))
-			d.Apply(y, in.load(r*in.ld+c, n, tmp.row(thread, 1)), at+uint64(r*width+c))
+			d.Apply(y, in.load(r*in.ld+c, n, tmp.row(thread, 1)), uint64(at[r])*uint64(width)+uint64(c))
 			o.store(r*o.ld+c, y)
 		}
 	})
 }
 
-// newDropout also gives the number that first holds.
-func newDropout(op string, key tensor.RandKey, first *tensor.Tensor, p float64) (d kernel.Dropout, at uint64) {
+func newDropout(op string, key tensor.RandKey, p float64) kernel.Dropout {
 	check(p >= 0 && p < 1, op, "a probability of %v is not in [0, 1)", p)
-	check(first != nil && first.DType() == tensor.I64 && first.Elems() == 1, op, "the first row %v", first)
-	return kernel.NewDropout(p, key.Seed, key.Stream), uint64(tensor.Host[int64](first)[0])
+	return kernel.NewDropout(p, key.Seed, key.Stream)
+}
+
+// rowNumbers reads the numbers of rows, I64 [rows].
+func rowNumbers(op string, t *tensor.Tensor, rows int) []int64 {
+	check(t != nil && t.DType() == tensor.I64 && t.Elems() == rows && t.Contiguous(), op, "numbers %v of %d rows", t, rows)
+	return tensor.Host[int64](t)
 }

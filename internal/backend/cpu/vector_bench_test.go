@@ -34,9 +34,11 @@ func BenchmarkVector(b *testing.B) {
 				head, heads := random(c, 6, dt, 1, 64), random(c, 7, tensor.F32, 1, n, d/64)
 				bench("head rms norm", n*d, 1, 1, func() { c.HeadRMSNorm(x, heads, y, head, 64, 1e-5) })
 				bench("head rms norm backward", n*d, 2, 1, func() { c.HeadRMSNormBackward(x, head, x, y, heads, head, 64, false) })
-				row := ints(c, 0, 0)
-				first := tensor.Of(row.Buffer(), tensor.I64, 0, 1)
-				bench("dropout", n*d, 1, 1, func() { c.Dropout(x, y, tensor.RandKey{}, first, 0.1) })
+				rows, positions := c.New(0, tensor.I64, n), ints(c, make([]int32, n)...)
+				for i := range n {
+					tensor.Host[int64](rows)[i], tensor.Host[int32](positions)[i] = int64(i), int32(i)
+				}
+				bench("dropout", n*d, 1, 1, func() { c.Dropout(x, y, tensor.RandKey{}, rows, 0.1) })
 				bench("layer norm", n*d, 2, 2, func() { c.LayerNorm(x, mean, rstd, y, z, y, w, w, 1e-5) })
 				bench("layer norm backward", n*d, 3, 1, func() { c.LayerNormBackward(x, w, w, y, z, z, mean, rstd, w, false) })
 				bench("swiglu", n*f, 2, 1, func() { c.SwiGLU(o, gate, up) })
@@ -45,7 +47,7 @@ func BenchmarkVector(b *testing.B) {
 				bench("gelu erf", n*f, 1, 1, func() { c.GELU(o, gate, false) })
 				bench("gelu erf backward", n*f, 2, 1, func() { c.GELUBackward(o, dy, gate, false) })
 				cos, sin := random(c, 1, tensor.F32, 1, n, 32), random(c, 2, tensor.F32, 1, n, 32)
-				bench("rope", n*d, 1, 1, func() { c.Rope(x, x, cos, sin, nil, n, 64, false) })
+				bench("rope", n*d, 1, 1, func() { c.Rope(x, x, cos, sin, positions, 64, false) })
 				logits, loss := random(c, 1, dt, 1, 256, v), reals(c, 0)
 				labels := ints(c, make([]int32, 256)...)
 				bench("cross entropy", 256*v, 1, 1, func() { c.CrossEntropy(loss, logits, labels, true) })

@@ -139,34 +139,28 @@ func TestRope(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		b := open(t, 2)
 		for _, e := range []int{2, 6, 16, 32, 64, 128} {
-			const n, heads, period = 7, 3, 4
-			cos, sin := random(b, 1, tensor.F32, 1, period, e/2), random(b, 2, tensor.F32, 1, period, e/2)
+			const n, heads, positions = 7, 3, 4
+			cos, sin := random(b, 1, tensor.F32, 1, positions, e/2), random(b, 2, tensor.F32, 1, positions, e/2)
 			x := random(b, 3, tensor.F32, 1, n, heads*e+5).Cols(2, 2+heads*e) // gaps
 			y := b.New(0, tensor.F32, n, heads*e)
 			c, s, xs := wide(b, cos), wide(b, sin), wide(b, x)
 			at := []int32{3, 1, 0, 2, 2, 1, 3}
 			for _, inverse := range []bool{false, true} {
-				for _, pos := range []*tensor.Tensor{nil, ints(b, at...)} {
-					b.Rope(y, x, cos, sin, pos, period, e, inverse)
-					want := make([]float64, n*heads*e)
-					for r := range n {
-						p := r % period
-						if pos != nil {
-							p = int(at[r])
-						}
-						for h := range heads {
-							for i := range e / 2 {
-								j := r*heads*e + h*e + i
-								cc, ss := c[p*e/2+i], s[p*e/2+i]
-								if inverse {
-									ss = -ss
-								}
-								want[j], want[j+e/2] = xs[j]*cc-xs[j+e/2]*ss, xs[j+e/2]*cc+xs[j]*ss
+				b.Rope(y, x, cos, sin, ints(b, at...), e, inverse)
+				want := make([]float64, n*heads*e)
+				for r, p := range at {
+					for h := range heads {
+						for i := range e / 2 {
+							j := r*heads*e + h*e + i
+							cc, ss := c[int(p)*e/2+i], s[int(p)*e/2+i]
+							if inverse {
+								ss = -ss
 							}
+							want[j], want[j+e/2] = xs[j]*cc-xs[j+e/2]*ss, xs[j+e/2]*cc+xs[j]*ss
 						}
 					}
-					near(t, "rope", wide(b, y), want, 1e-6)
 				}
+				near(t, "rope", wide(b, y), want, 1e-6)
 			}
 		}
 	})

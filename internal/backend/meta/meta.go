@@ -62,7 +62,7 @@ func (b *Backend) TanhBackward(_, _, _ *tensor.Tensor)                          
 func (b *Backend) CountClasses(_, _, _ *tensor.Tensor)                                        {}
 func (b *Backend) HeadRMSNorm(_, _, _, _ *tensor.Tensor, _ int, _ float64)                    {}
 func (b *Backend) Dropout(_, _ *tensor.Tensor, _ tensor.RandKey, _ *tensor.Tensor, _ float64) {}
-func (b *Backend) Rope(_, _, _, _, _ *tensor.Tensor, _, _ int, _ bool)                        {}
+func (b *Backend) Rope(_, _, _, _, _ *tensor.Tensor, _ int, _ bool)                           {}
 func (b *Backend) RMSNorm(_, _, _, _, _, _ *tensor.Tensor, _ float64)                         {}
 func (b *Backend) RMSNormAgain(_, _, _, _ *tensor.Tensor)                                     {}
 func (b *Backend) RMSNormBackward(_, _, _, _, _, _, _ *tensor.Tensor, _ bool)                 {}
@@ -94,22 +94,23 @@ func (b *Backend) MatMul(dst, x, _ *tensor.Tensor, op tensor.MatMulOp) {
 	b.work += 2 * float64(dst.Elems()) * float64(k)
 }
 
-// square is the work of one product over all pairs of positions.
-func square(p tensor.AttentionParams) float64 {
-	return 2 * float64(p.Batch) * float64(p.Heads) * float64(p.E) * float64(p.T) * float64(p.T)
+// square is the work of one product over all pairs of positions of the rows of q, were all
+// sequences as long as may be.
+func square(q *tensor.Tensor, p tensor.AttentionParams) float64 {
+	return 2 * float64(q.Elems()) * float64(p.Longest)
 }
 
 // Attention is two products: scores, and their sums over values.
-func (b *Backend) Attention(_, _, _, _, _, _ *tensor.Tensor, p tensor.AttentionParams) {
-	b.work += 2 * square(p)
+func (b *Backend) Attention(_, _, q, _, _, _ *tensor.Tensor, p tensor.AttentionParams) {
+	b.work += 2 * square(q, p)
 }
 
 func (b *Backend) AttentionDecode(_, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {}
 
 // AttentionBackward is five products: the scores again, and the gradients of what each of the
 // two was made of.
-func (b *Backend) AttentionBackward(_, _, _, _, _, _, _, _, _, _ *tensor.Tensor, p tensor.AttentionParams) {
-	b.work += 5 * square(p)
+func (b *Backend) AttentionBackward(_, _, _, _, _, _, q, _, _, _ *tensor.Tensor, p tensor.AttentionParams) {
+	b.work += 5 * square(q, p)
 }
 
 func (b *Backend) HeadRMSNormBackward(_, _, _, _, _, _ *tensor.Tensor, _ int, _ bool) {}

@@ -11,10 +11,10 @@ func kept(key tensor.RandKey, e uint64, p float64) float64 {
 }
 
 // Dropout drops by the numbers that the contract names.
-func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, first *tensor.Tensor, p float64) {
-	u := read(x)
+func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, rows *tensor.Tensor, p float64) {
+	u, w := read(x), x.Width()
 	for i := range u {
-		u[i] *= kept(key, uint64(get(first, 0, 0))*uint64(x.Width())+uint64(i), p)
+		u[i] *= kept(key, uint64(get(rows, 0, i/w))*uint64(w)+uint64(i%w), p)
 	}
 	write(dst, u, false)
 }
@@ -24,6 +24,6 @@ func keeps(p tensor.AttentionParams, n, h, j int) float64 {
 	if p.Dropout == 0 {
 		return 1
 	}
-	row := uint64(get(p.First, 0, 0)) + uint64(n)
-	return kept(p.Key, (row*uint64(p.Heads)+uint64(h))*uint64(p.T)+uint64(j), p.Dropout)
+	row := uint64(get(p.Rows, 0, n))
+	return kept(p.Key, (row*uint64(p.Heads)+uint64(h))*uint64(p.Longest)+uint64(j), p.Dropout)
 }

@@ -66,23 +66,35 @@ func sees(p tensor.AttentionParams, docs *tensor.Tensor, row0, i, j int) bool {
 	return true
 }
 
+// sequence is the rows from first on of one sequence.
+type sequence struct{ first, rows int }
+
+// sequences are those of an attention.
+func sequences(p tensor.AttentionParams) (all []sequence) {
+	for b := range p.Starts.Elems() - 1 {
+		first := int(get(p.Starts, 0, b))
+		all = append(all, sequence{first, int(get(p.Starts, 0, b+1)) - first})
+	}
+	return all
+}
+
 // scores are the softmax of position i, row n of q, over all positions, and its log-sum-exp.
-func scores(q *tensor.Tensor, n int, k, docs *tensor.Tensor, p tensor.AttentionParams, bi, h, i int) (w []float64, lse float64) {
-	w = make([]float64, p.T)
+func scores(q *tensor.Tensor, n int, k, docs *tensor.Tensor, p tensor.AttentionParams, s sequence, h, i int) (w []float64, lse float64) {
+	w = make([]float64, s.rows)
 	top, kh := math.Inf(-1), h/(p.Heads/p.KVHeads)
 	for j := range w {
 		w[j] = math.Inf(-1)
-		if sees(p, docs, bi*p.T, i, j) {
+		if sees(p, docs, s.first, i, j) {
 			w[j] = 0
 			for e := range p.E {
-				w[j] += get(q, n, h*p.E+e) * get(k, bi*p.T+j, kh*p.E+e)
+				w[j] += get(q, n, h*p.E+e) * get(k, s.first+j, kh*p.E+e)
 			}
 			w[j] *= p.Scale
 			top = math.Max(top, w[j])
 		}
 	}
 	if math.IsInf(top, -1) {
-		return make([]float64, p.T), 0
+		return make([]float64, s.rows), 0
 	}
 	sum := 0.0
 	for j := range w {
@@ -96,13 +108,13 @@ func scores(q *tensor.Tensor, n int, k, docs *tensor.Tensor, p tensor.AttentionP
 }
 
 // attend computes head h of row n of o, position i of its sequence, and gives the log-sum-exp.
-func attend(o, q *tensor.Tensor, n int, k, v, docs *tensor.Tensor, p tensor.AttentionParams, bi, h, i int) float64 {
-	w, lse := scores(q, n, k, docs, p, bi, h, i)
+func attend(o, q *tensor.Tensor, n int, k, v, docs *tensor.Tensor, p tensor.AttentionParams, s sequence, h, i int) float64 {
+	w, lse := scores(q, n, k, docs, p, s, h, i)
 	for e := range p.E {
 		sum := 0.0
 		for j := range w {
 			if w[j] != 0 {
-				sum += w[j] * keeps(p, bi*p.T+i, h, j) * get(v, bi*p.T+j, h/(p.Heads/p.KVHeads)*p.E+e)
+				sum += w[j] * keeps(p, s.first+i, h, j) * get(v, s.first+j, h/(p.Heads/p.KVHeads)*p.E+e)
 			}
 		}
 		set(o, n, h*p.E+e, sum)
@@ -112,10 +124,12 @@ func attend(o, q *tensor.Tensor, n int, k, v, docs *tensor.Tensor, p tensor.Atte
 
 // Attention is softmax(q k^T scale) v, row by row.
 func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
-	for bi := range p.Batch {
+	b.Fill(o, 0)
+	b.Fill(lse, 0)
+	for _, s := range sequences(p) {
 		for h := range p.Heads {
-			for i := range p.T {
-				set(lse, bi*p.Heads+h, i, attend(o, q, bi*p.T+i, k, v, docs, p, bi, h, i))
+			for i := range s.rows {
+				set(lse, h, s.first+i, attend(o, q, s.first+i, k, v, docs, p, s, h, i))
 			}
 		}
 	}
@@ -123,9 +137,9 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 
 // AttentionDecode is the last row of Attention.
 func (b *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
-	p.T, p.Causal, p.Dropout = k.Rows(), true, 0
+	p.Causal, p.Dropout = true, 0
 	for h := range p.Heads {
-		attend(o, q, 0, k, v, nil, p, 0, h, p.T-1)
+		attend(o, q, 0, k, v, nil, p, sequence{0, k.Rows()}, h, k.Rows()-1)
 	}
 }
 
@@ -134,12 +148,12 @@ func (b *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionP
 func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	gq, gk, gv := make([]float64, dq.Elems()), make([]float64, dk.Elems()), make([]float64, dv.Elems())
 	wq, wk := dq.Width(), dk.Width()
-	for bi := range p.Batch {
+	for _, s := range sequences(p) {
 		for h := range p.Heads {
 			kh := h / (p.Heads / p.KVHeads)
-			for i := range p.T {
-				w, _ := scores(q, bi*p.T+i, k, docs, p, bi, h, i)
-				ri, delta := bi*p.T+i, 0.0
+			for i := range s.rows {
+				w, _ := scores(q, s.first+i, k, docs, p, s, h, i)
+				ri, delta := s.first+i, 0.0
 				for e := range p.E {
 					delta += get(do, ri, h*p.E+e) * get(o, ri, h*p.E+e)
 				}
@@ -147,7 +161,7 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 					if w[j] == 0 {
 						continue
 					}
-					rj, m, dw := bi*p.T+j, keeps(p, ri, h, j), 0.0
+					rj, m, dw := s.first+j, keeps(p, ri, h, j), 0.0
 					for e := range p.E {
 						dw += get(do, ri, h*p.E+e) * get(v, rj, kh*p.E+e)
 						gv[rj*wk+kh*p.E+e] += w[j] * m * get(do, ri, h*p.E+e)

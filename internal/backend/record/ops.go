@@ -65,8 +65,8 @@ func (r *Backend) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 }
 
 // Dropout is the operation of that name.
-func (r *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, first *tensor.Tensor, p float64) {
-	r.do("Dropout dst= x key first p", false, dst, x, key, first, p)
+func (r *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, rows *tensor.Tensor, p float64) {
+	r.do("Dropout dst= x key rows p", false, dst, x, key, rows, p)
 }
 
 // ExactAdd is the operation of that name.
@@ -165,8 +165,8 @@ func (r *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc
 }
 
 // Rope is the operation of that name.
-func (r *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, period, headDim int, inverse bool) {
-	r.do("Rope dst= x cos sin positions period headDim inverse", false, dst, x, cos, sin, positions, period, headDim, inverse)
+func (r *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, headDim int, inverse bool) {
+	r.do("Rope dst= x cos sin positions headDim inverse", false, dst, x, cos, sin, positions, headDim, inverse)
 }
 
 // ScaleBy is the operation of that name.
