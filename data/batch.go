@@ -14,14 +14,17 @@ type MicroBatch struct {
 	Samples   []int64 // [B] number of each row since the run began: a key for randomness
 	Numbers   []int64 // [N] number of each token since the run began, each row having Longest
 	Classes   []int32 // [B] label of each row; nil where rows have none
-	Longest   int     // tokens of a row at most, in any micro-batch
-	Counted   int64   // targets (or, where rows have labels of their own, Classes) that are not Ignored
+	Longest   int     // tokens of a row at most, in any micro-batch of the loader
+	// MostRows and MostTokens bound B and N in the same way.
+	MostRows, MostTokens int
+	Counted              int64 // targets (or, where rows have labels of their own, Classes) that are not Ignored
 }
 
 // EvenMicroBatch is rows of equal length (but for rounding) with tokens in all, whose ids, targets,
 // types and classes are 0. A row may have longest tokens.
 func EvenMicroBatch(rows, tokens, longest int, info Info) MicroBatch {
 	m := newMicroBatch(longest, tokens, info)
+	m.MostRows, m.MostTokens = rows, tokens
 	for i := range rows {
 		n := (i+1)*tokens/rows - i*tokens/rows
 		for t := range n {

@@ -13,7 +13,7 @@ func Evaluate(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
 			yield(nil, err)
 			return
 		}
-		m := newMicroBatch(cfg.SequenceLength, 0, cfg.info(d))
+		m := cfg.newMicroBatch(d)
 		var row Row
 		for first := 0; first < d.Len(); {
 			m.reset()

@@ -168,7 +168,7 @@ func (l *Loader) Info() Info { return l.cfg.info(l.set) }
 
 // Bytes is what the batches take at most that are made ahead.
 func (l *Loader) Bytes() int64 {
-	m := newMicroBatch(1, 0, l.cfg.info(l.set))
+	m := newMicroBatch(1, 1, l.cfg.info(l.set))
 	of := int64(2) // numbers of a token, of which one has twice the bytes
 	for _, s := range [][]int32{m.InputIDs, m.Targets, m.Positions, m.Docs, m.Types} {
 		if s != nil {
@@ -278,11 +278,21 @@ func (l *Loader) produce(ctx context.Context) error {
 	}
 }
 
-// newBatch has room for rows of the usual length, if they are as long as may be.
+// newMicroBatch has no rows yet, and room for as many tokens as it may have.
+func (c *LoaderConfig) newMicroBatch(d Dataset) MicroBatch {
+	rows, tokens := c.MicroBatchSize, c.MicroBatchSize*c.SequenceLength
+	if c.MicroBatchTokens > 0 {
+		rows, tokens = c.GlobalBatch, min(c.MicroBatchTokens, c.GlobalBatch*c.SequenceLength)
+	}
+	m := newMicroBatch(c.SequenceLength, tokens, c.info(d))
+	m.MostRows, m.MostTokens = rows, tokens
+	return m
+}
+
 func (l *Loader) newBatch() *Batch {
 	b := &Batch{Micro: make([]MicroBatch, l.cfg.Accumulation)}
 	for a := range b.Micro {
-		b.Micro[a] = newMicroBatch(l.cfg.SequenceLength, l.cfg.MicroBatchSize*l.cfg.SequenceLength, l.cfg.info(l.set))
+		b.Micro[a] = l.cfg.newMicroBatch(l.set)
 	}
 	return b
 }
@@ -298,7 +308,7 @@ func (l *Loader) fillBatch(b *Batch, row *Row) error {
 			b.Micro = b.Micro[:want]
 			break
 		}
-		b.Micro = append(b.Micro, newMicroBatch(l.cfg.SequenceLength, 0, l.cfg.info(l.set)))
+		b.Micro = append(b.Micro, l.cfg.newMicroBatch(l.set))
 	}
 	for a := range b.Micro {
 		mb := &b.Micro[a]

@@ -56,8 +56,15 @@ var recordedTasks = []recordedTask{
 // micro is global micro-batch m of a step.
 func (c recordedTask) micro(step, m int) data.MicroBatch {
 	rng := rand.New(rand.NewPCG(uint64(step), uint64(m)))
-	b := data.NewMicroBatch(recordedRows, recordedPositions, data.Info{Docs: c.docs, Classes: c.classes > 0})
-	b.Sample = int64(step*100 + m*recordedRows)
+	tokens := recordedRows*recordedPositions - rng.IntN(6) // the same bucket
+	b := data.EvenMicroBatch(recordedRows, tokens, recordedPositions, data.Info{Docs: c.docs, Classes: c.classes > 0})
+	b.MostTokens, b.Counted = recordedRows*recordedPositions, 0
+	for i := range b.Samples {
+		b.Samples[i] += int64(step*100 + m*recordedRows)
+	}
+	for i := range b.Numbers {
+		b.Numbers[i] += int64(step*100+m*recordedRows) * recordedPositions
+	}
 	for i := range b.InputIDs {
 		b.InputIDs[i], b.Targets[i] = rng.Int32N(40), data.Ignored
 		if c.docs {

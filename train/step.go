@@ -176,48 +176,81 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	tape.Backward()
 }
 
-// Upload puts a micro-batch on a backend; done releases it.
+// Upload puts a micro-batch on a backend; done releases it. Where shapes are static, tokens that
+// belong to no row, and rows without tokens, fill it up to lengths of buckets.
 func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()) {
-	var held []*tensor.Tensor
+	u := uploader{b: b}
 	n, rows := len(m.InputIDs), m.Rows()
-	upload := func(dt tensor.DType, v []byte, has, want int) *tensor.Tensor {
-		if has != want {
-			panic(fmt.Sprintf("train: a micro-batch of %d rows with %d tokens has %d numbers, not %d", rows, n, has, want))
-		}
-		t := b.New(tensor.Workspace, dt, has)
-		b.Upload(t, v)
-		held = append(held, t)
-		return t
+	size, count := tensor.Bucket(b, n, max(n, m.MostTokens)), tensor.Bucket(b, rows, max(rows, m.MostRows))
+	if count > rows { // their first token is one that belongs to no row
+		size = tensor.Bucket(b, n+1, max(n, m.MostTokens)+1)
 	}
-	long := func(v []int64, want int) *tensor.Tensor { return upload(tensor.I64, tensor.AsBytes(v), len(v), want) }
-	put := func(v []int32, want int) *tensor.Tensor {
-		if v == nil {
-			return nil
-		}
-		return upload(tensor.I32, tensor.AsBytes(v), len(v), want)
-	}
-	counted, targets, count := countedRows(b, m)
+	counted, targets, labels := countedRows(b, m, size)
 	batch = model.Batch{
-		Counted: model.Counted{Rows: put(counted, n), Targets: put(targets, n), N: count},
-		IDs:     put(m.InputIDs, n), Targets: put(m.Targets, n), Positions: put(m.Positions, n), Docs: put(m.Docs, n),
-		Types: put(m.Types, n), Starts: put(m.Starts, rows+1), Longest: m.Longest, Classes: put(m.Classes, rows),
-		Numbers: long(m.Numbers, n), Samples: long(m.Samples, rows),
+		Counted:   model.Counted{Rows: u.ints(counted, size, size, 0), Targets: u.ints(targets, size, size, 0), N: labels},
+		IDs:       u.ints(m.InputIDs, n, size, 0),
+		Targets:   u.ints(m.Targets, n, size, data.Ignored),
+		Positions: u.ints(m.Positions, n, size, 0),
+		Docs:      u.ints(m.Docs, n, size, 0),
+		Types:     u.ints(m.Types, n, size, 0),
+		Starts:    u.ints(m.Starts, rows+1, count+1, int32(n)),
+		Longest:   m.Longest,
+		Classes:   u.ints(m.Classes, rows, count, data.Ignored),
+		Numbers:   u.longs(m.Numbers, n, size),
+		Samples:   u.longs(m.Samples, rows, count),
 	}
-	return batch, func() {
-		for _, t := range held {
-			t.Release()
-		}
+	return batch, u.release
+}
+
+// uploader holds what it has put on a backend.
+type uploader struct {
+	b    tensor.Backend
+	held []*tensor.Tensor
+}
+
+// ints uploads v, of n numbers, filled up to size; nil is nil.
+func (u *uploader) ints(v []int32, n, size int, fill int32) *tensor.Tensor {
+	if v == nil {
+		return nil
+	}
+	if size > n {
+		v = append(slices.Clone(v), slices.Repeat([]int32{fill}, size-n)...)
+	}
+	return u.put(tensor.I32, tensor.AsBytes(v), len(v), size)
+}
+
+// longs is ints, filled with 0.
+func (u *uploader) longs(v []int64, n, size int) *tensor.Tensor {
+	if size > n {
+		v = append(slices.Clone(v), make([]int64, size-n)...)
+	}
+	return u.put(tensor.I64, tensor.AsBytes(v), len(v), size)
+}
+
+func (u *uploader) put(dt tensor.DType, v []byte, has, size int) *tensor.Tensor {
+	if has != size {
+		panic(fmt.Sprintf("train: a micro-batch has %d numbers of a kind, not %d", has, size))
+	}
+	t := u.b.New(tensor.Workspace, dt, size)
+	u.b.Upload(t, v)
+	u.held = append(u.held, t)
+	return t
+}
+
+func (u *uploader) release() {
+	for _, t := range u.held {
+		t.Release()
 	}
 }
 
-// countedRows are the rows of a micro-batch that have a target, with room for all, the targets, and
+// countedRows are the rows of a micro-batch that have a target, with room for size, the targets, and
 // how many are read, which is a bucket's length on a backend of static shapes; nil where whole
 // sequences have labels.
-func countedRows(b tensor.Backend, m data.MicroBatch) (rows, targets []int32, n int) {
+func countedRows(b tensor.Backend, m data.MicroBatch, size int) (rows, targets []int32, n int) {
 	if m.Classes != nil || m.Targets == nil {
 		return nil, nil, 0
 	}
-	rows, targets = make([]int32, len(m.Targets)), slices.Repeat([]int32{data.Ignored}, len(m.Targets))
+	rows, targets = make([]int32, size), slices.Repeat([]int32{data.Ignored}, size)
 	for i, target := range m.Targets {
 		if target >= 0 {
 			rows[n], targets[n] = int32(i), target
