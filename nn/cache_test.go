@@ -16,7 +16,7 @@ func TestCache(t *testing.T) {
 	for _, apart := range []bool{false, true} { // queries apart from keys and values
 		for _, window := range []int{0, 2} {
 			b := newBed(t)
-			p := tensor.AttentionParams{Batch: 1, T: rows, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true, Window: window}
+			p := tensor.AttentionParams{Longest: rows, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true, Window: window}
 			attend := func(c *nn.Cache, layer int, x *tensor.Tensor, p tensor.AttentionParams) []float64 {
 				return b.forward(x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 					if !apart {
@@ -31,7 +31,9 @@ func TestCache(t *testing.T) {
 			got := make([][]float64, len(layers))
 			pass := func(n int) {
 				p := p
-				p.T = n
+				p.Starts = b.b.New(tensor.Workspace, tensor.I32, 2)
+				tensor.Host[int32](p.Starts)[1] = int32(n)
+				defer p.Starts.Release()
 				for i, x := range layers {
 					got[i] = append(got[i], attend(c, i, x.RowRange(c.Rows, c.Rows+n), p)...)
 				}
@@ -47,6 +49,9 @@ func TestCache(t *testing.T) {
 				t.Errorf("%d bytes are released, want %d", freed, want)
 			}
 			for i, x := range layers {
+				p := p
+				p.Starts = b.b.New(tensor.Workspace, tensor.I32, 2)
+				tensor.Host[int32](p.Starts)[1] = rows
 				if want := attend(nil, i, x, p); !slices.Equal(got[i], want) {
 					t.Errorf("apart %v, window %d, layer %d: %v, want %v", apart, window, i, got[i], want)
 				}
