@@ -110,6 +110,7 @@ func (t *planned) assign(load []int) error {
 		return cmp.Or(slices.Compare(a.box.Offsets, b.box.Offsets), slices.Compare(b.box.Sizes, a.box.Sizes), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item))
 	})
 	var before []tensor.Box // boxes that may meet those to come
+	var w turn
 	total := 0
 	for len(holders) > 0 {
 		box, n := holders[0].box, 1
@@ -123,7 +124,7 @@ func (t *planned) assign(load []int) error {
 		}
 		for _, b := range left {
 			total += b.Elems()
-			t.write(b, holders[:n], load)
+			t.write(b, holders[:n], load, &w)
 		}
 		before, holders = append(before, box), holders[n:]
 	}
@@ -146,24 +147,40 @@ func last(b tensor.Box) []int {
 	return at
 }
 
+// turn is the rank that writes what several hold: boxes that follow one another, up to partBytes.
+type turn struct {
+	holders     []part
+	best, bytes int // which of them; what it writes in this turn
+}
+
+// next is the holder that writes n bytes more.
+func (w *turn) next(holders []part, n int, load []int) part {
+	same := slices.EqualFunc(w.holders, holders, func(a, b part) bool { return a.rank == b.rank })
+	if !same || w.bytes+n > partBytes {
+		*w = turn{holders: holders}
+		for i, p := range holders {
+			if best := holders[w.best].rank; load[p.rank] < load[best] || load[p.rank] == load[best] && p.rank < best {
+				w.best = i
+			}
+		}
+	}
+	w.bytes += n
+	load[holders[w.best].rank] += n
+	return holders[w.best]
+}
+
 // write has one of the ranks that hold a box write b, a part of it; a large b is divided among
 // them.
-func (t *planned) write(b tensor.Box, holders []part, load []int) {
+func (t *planned) write(b tensor.Box, holders []part, load []int, w *turn) {
 	size := t.DType.Size()
 	pieces := []tensor.Box{b}
 	if len(holders) > 1 {
 		pieces = divide(b, partBytes/size)
 	}
 	for _, piece := range pieces {
-		best := holders[0]
-		for _, p := range holders {
-			if load[p.rank] < load[best.rank] || load[p.rank] == load[best.rank] && p.rank < best.rank {
-				best = p
-			}
-		}
-		load[best.rank] += piece.Elems() * size
-		for run := range piece.Runs(best.box, best.box) {
-			t.parts = append(t.parts, part{best.rank, best.item, best.box.Cut(run.X, run.X+run.N)[0], run.X})
+		p := w.next(holders, piece.Elems()*size, load)
+		for run := range piece.Runs(p.box, p.box) {
+			t.parts = append(t.parts, part{p.rank, p.item, p.box.Cut(run.X, run.X+run.N)[0], run.X})
 		}
 	}
 }

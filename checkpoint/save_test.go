@@ -411,3 +411,27 @@ func TestOtherRuns(t *testing.T) {
 		t.Errorf("%q, %v", runs, err)
 	}
 }
+
+// TestRunsStayTogether: the boxes of a run that replicas hold are written by one of them, and the
+// next run by the other.
+func TestRunsStayTogether(t *testing.T) {
+	all := tensor.Whole(tensor.Shape{10, 7})
+	var world [4][]held
+	for rank := range world {
+		shard := rank / 2 * 33
+		for _, b := range all.Cut(shard, min(70, shard+33+rank/2*4)) {
+			world[rank] = append(world[rank], held{Param, "w", tensor.F32, all.Sizes, b})
+		}
+	}
+	ts, err := plan(world[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range ts[0].parts {
+		got = append(got, fmt.Sprint(p.rank, p.box))
+	}
+	if want := []string{"0 [0:4,0:7]", "0 [4:5,0:5]", "2 [4:5,5:7]", "2 [5:10,0:7]"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

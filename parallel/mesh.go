@@ -52,8 +52,7 @@ type Ranks interface {
 	Group(name string, ranks []int) (collective.Group, error)
 }
 
-// Mesh is a rank's place among the ranks, and the groups that it speaks to. An axis of one rank is
-// an axis all the same: its group is the rank alone.
+// Mesh is a rank's place among the ranks, and the groups that it speaks to.
 type Mesh struct {
 	// World has all ranks, Data those that differ along Replicate and Shard alone: they hold the
 	// same boxes of the same parameters and add up their gradients.
@@ -92,9 +91,8 @@ func NewMesh(w Ranks, e Extents, reshard int) (*Mesh, error) {
 		return mine
 	}
 	m.World = lines("world", w.Size(), 1)
-	alone := lines("alone", 1, 1)
 	for a := range axes {
-		if m.groups[a] = alone; e.along(a) > 1 {
+		if e.along(a) > 1 || a == Replicate || a == Shard {
 			m.groups[a] = lines(a.String(), e.along(a), e.stride(a))
 		}
 	}
@@ -113,7 +111,8 @@ func (m *Mesh) Extent(a Axis) int { return m.extents.along(a) }
 // At is this rank's coordinate along an axis.
 func (m *Mesh) At(a Axis) int { return m.rank / m.extents.stride(a) % m.extents.along(a) }
 
-// Group has the ranks that differ from this one along an axis alone.
+// Group has the ranks that differ from this one along an axis alone. Along an axis of one rank there
+// is none, but for Replicate and Shard, along which an Engine speaks whatever their extent.
 func (m *Mesh) Group(a Axis) collective.Group { return m.groups[a] }
 
 // ranks is the size of Data.

@@ -91,7 +91,11 @@ func TestMesh(t *testing.T) {
 				}
 			}
 			for a := range axes {
-				along(a.String(), m.Group(a), a)
+				if m.Extent(a) > 1 || a == Replicate || a == Shard {
+					along(a.String(), m.Group(a), a)
+				} else if m.Group(a) != nil {
+					t.Fatalf("rank %d has a group along %v, of one rank", rank, a)
+				}
 			}
 			along("data", m.Data, Replicate, Shard)
 			along("world", m.World, slices.Collect(each())...)
