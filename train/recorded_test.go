@@ -21,6 +21,7 @@ import (
 	"trireme/model/freetransformer"
 	"trireme/model/gpt2"
 	"trireme/model/llama"
+	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
 	"trireme/train"
@@ -219,6 +220,26 @@ func TestRecordedStep(t *testing.T) {
 				number++
 				t.Run(fmt.Sprintf("%s/%s on %d", task.name, strategy, world), c.test)
 			}
+		}
+	}
+}
+
+// TestRecordedOptimizers: every optimizer is recorded, with an average of the weights and a group of its
+// own.
+func TestRecordedOptimizers(t *testing.T) {
+	for _, name := range (optim.Config{}).Choices() {
+		for _, strategy := range []string{"zero_1", "full_shard"} {
+			c := recordedCase{recordedTask: recordedTasks[0], world: 2, accum: 1, config: train.Default()}
+			c.config.Parallel.Strategy, c.config.Training.MicroBatchSize = strategy, recordedRows
+			c.config.Training.Optimizer, c.config.Training.EMA.Decay = optim.Config{"name": name}, 0.9
+			switch name {
+			case "adamw_8bit":
+				c.config.Training.Optimizer["min_8bit_size"] = int64(100)
+			case "sgd":
+				c.config.Training.Optimizer["momentum"] = 0.9
+			}
+			c.config.Training.ParameterGroups = []optim.GroupConfig{{Match: "*norm*", LRFactor: new(0.5), Optimizer: optim.Config{"name": "adagrad"}}}
+			t.Run(name+"/"+strategy, c.test)
 		}
 	}
 }
