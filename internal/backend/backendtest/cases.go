@@ -62,6 +62,11 @@ func pointwise(at func(string) string, n, d int, add adder) {
 	for _, tanh := range []bool{false, true} {
 		add(at(fmt.Sprint("gelu ", tanh)), func(b tensor.Backend, x tensors) { b.GELU(x[0], x[1], tanh) }, out(n, d), in(n, d))
 		add(at(fmt.Sprint("gelu backward ", tanh)), func(b tensor.Backend, x tensors) { b.GELUBackward(x[0], x[1], x[2], tanh) }, out(n, d), in(n, d), in(n, d))
+		large := in(n, d).of(tensor.F32).like(1e20, -1e20, 12, -12, 0)
+		add(at(fmt.Sprint("gelu of large numbers ", tanh)), func(b tensor.Backend, x tensors) {
+			b.GELU(x[0], x[2], tanh)
+			b.GELUBackward(x[1], x[3], x[2], tanh)
+		}, out(n, d).of(tensor.F32), out(n, d).of(tensor.F32), large, in(n, d).of(tensor.F32))
 		add(at(fmt.Sprint("gelu backward in place ", tanh)), func(b tensor.Backend, x tensors) { b.GELUBackward(x[0], x[0], x[1], tanh) }, out(n, d), in(n, d))
 	}
 	add(at("tanh"), func(b tensor.Backend, x tensors) { b.Tanh(x[0], x[1]) }, out(n, d), in(n, d))
