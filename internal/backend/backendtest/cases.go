@@ -298,7 +298,7 @@ func steps(add adder) {
 	for name, c := range map[string]struct {
 		loss, grad, limit, tokens float64
 	}{
-		"no limit": {2.5, 1, 0, 12}, "clipped": {2.5, 1, 0.01, 12}, "far below the limit": {2.5, 1e-3, 1e6, 12}, "zero": {0, 0, 1, 3},
+		"no limit": {2.5, 1, 0, 12}, "clipped": {2.5, 1, 0.01, 12}, "far below the limit": {2.5, 1e-3, 1e6, 12}, "hardly any": {2.5, 1e-6, 1e-7, 12}, "zero": {0, 0, 1, 3},
 		"no tokens": {0, 0, 1, 0}, "loss is NaN": {nan, 1, 1, 12}, "loss is infinite": {inf, 1, 1, 12},
 		"gradient is NaN": {1, nan, 1, 12}, "gradient is infinite": {1, inf, 0, 12}, "gradient is large": {1, 3e38, 1, 12}, "gradient is small": {1, 1e-44, 1, 12},
 	} {
