@@ -5,11 +5,11 @@
 // one after the other in a flat tensor, padded so that it divides evenly.
 //
 // During a step the Engine watches units (it is their nn.Observer). It knows in which order they
-// will run (trace.go): before a unit computes its flat is gathered, if it is divided, and gathers
+// will run (schedule.go): before a unit computes its flat is gathered, if it is divided, and gathers
 // of those that run next are begun; after it computes the gathered copy is freed, unless it is
 // needed again soon (gather.go). In backward a unit's gradients are written to a bucket, and the
 // bucket's reduction runs while earlier units still compute. Collectives run in the order of
-// issue on one goroutine (lane.go).
+// issue on one goroutine (comm.go).
 //
 // Sums over micro-batches and ranks are made in one order: that of the global micro-batch
 // index m = accumulation index * ranks + rank, one after the other. A reduce-scatter that adds

@@ -46,13 +46,13 @@ type Engine struct {
 	updates   []update        // by optimizer
 	copied    bool            // parameters that compute have been made from masters
 
-	units []*nn.Unit
-	index map[*nn.Unit]int
-	needs [][]*flat // of each unit: its own flats and those that its shared parameters lie in
-	flats []*flat
-	trace trace // of the pass under way
+	units    []*nn.Unit
+	index    map[*nn.Unit]int
+	needs    [][]*flat // of each unit: its own flats and those that its shared parameters lie in
+	flats    []*flat
+	schedule schedule // of the pass under way
 
-	lane    *lane
+	comm    *commStream
 	ctx     context.Context
 	step    stepState
 	pending []reduction    // oldest first
@@ -69,8 +69,8 @@ type stepState struct {
 	micro, accumulation int
 	training            bool
 	unit                *nn.Unit
-	turn                int // of the trace, that has begun last; -1 for none
-	until               int // the turn up to which gathers have begun
+	position            int // in the schedule, of the unit that began last; -1 for none
+	until               int // the position up to which gathers have begun
 	votes               [motions]int64
 	read                [2]int64 // tokens of this rank, and FLOPs
 	waited              time.Duration
@@ -163,10 +163,10 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 			f.bind(f.param)
 		}
 	}
-	e.lane = newLane(m.World.Inline())
-	e.trace.uses = make([][]int, len(e.flats))
+	e.comm = newCommStream(m.World.Inline())
+	e.schedule.uses = make([][]int, len(e.flats))
 	e.plan(false)
-	e.forget()
+	e.freeAll()
 	e.stats = b.New(tensor.Workspace, tensor.I64, statWords)
 	e.scalars = b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	e.maxNorm = b.New(tensor.Workspace, tensor.F64, 1)
@@ -276,7 +276,7 @@ func (e *Engine) unitName() string {
 	return e.step.unit.Name
 }
 
-func (e *Engine) issue(ops ...op) *ticket { return e.lane.issue(e.ctx, ops...) }
+func (e *Engine) issue(ops ...op) *ticket { return e.comm.issue(e.ctx, ops...) }
 
 func (e *Engine) wait(w *ticket) {
 	if w == nil {
@@ -308,6 +308,6 @@ func (e *Engine) Settle() error {
 // Close waits for what is queued, ends the communication goroutine and gives files back. Nothing
 // hangs here once the groups are aborted.
 func (e *Engine) Close() error {
-	e.lane.close()
+	e.comm.close()
 	return e.files.close()
 }

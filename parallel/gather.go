@@ -14,23 +14,23 @@ type Gather struct {
 	// Ahead is the number of units whose gathers begin before the unit that computes, so that they
 	// run meanwhile.
 	Ahead int
-	// Keep keeps what has run forward for the backward pass: all of it, or, where Mesh.Reshard is
-	// given, the part that a rank holds of that group's copy, from which it is gathered again.
+	// Keep keeps parameters between forward and backward: all of them, or, where Mesh.Reshard is
+	// given, this rank's part of that group's copy, from which they are gathered the second time.
 	Keep bool
 }
 
 // BeforeForward has u's parameters gathered, and begins the gathers that run ahead of it.
-func (e *Engine) BeforeForward(u *nn.Unit) { e.before(u, way(u)) }
+func (e *Engine) BeforeForward(u *nn.Unit) { e.before(u, phaseOf(u)) }
 
-// AfterForward lets go of what is not needed again soon.
-func (e *Engine) AfterForward(u *nn.Unit) { e.letGo(e.step.turn) }
+// AfterForward frees the parameters that are not needed soon.
+func (e *Engine) AfterForward(u *nn.Unit) { e.reshard(e.step.position) }
 
-// BeforeBackward has u's parameters gathered again, and begins the gathers that run ahead of it.
-func (e *Engine) BeforeBackward(u *nn.Unit) { e.before(u, back) }
+// BeforeBackward has u's parameters gathered, and begins the gathers that run ahead of it.
+func (e *Engine) BeforeBackward(u *nn.Unit) { e.before(u, backward) }
 
-// AfterBackward lets go of u's parameters and begins the reduction of its gradients.
+// AfterBackward frees u's parameters and begins the reduction of its gradients.
 func (e *Engine) AfterBackward(u *nn.Unit) {
-	e.letGo(e.step.turn)
+	e.reshard(e.step.position)
 	for _, f := range e.needs[e.index[u]] {
 		if f.unit == u && !f.frozen {
 			e.reduce(f)
@@ -42,27 +42,27 @@ func (e *Engine) before(u *nn.Unit, p phase) {
 	s := &e.step
 	s.unit = u
 	i := e.index[u]
-	turn := e.trace.turns[p][i]
-	if turn <= s.turn { // another pass
-		s.until = turn
+	position := e.schedule.at[p][i]
+	if position <= s.position { // another pass
+		s.until = position
 	}
-	s.turn, s.until = turn, max(s.until, turn)
-	e.letGo(turn - 1) // what was gathered for units that did not run
+	s.position, s.until = position, max(s.until, position)
+	e.reshard(position - 1) // what was gathered for units that did not run
 	for _, f := range e.needs[i] {
 		e.gather(f)
 	}
-	e.ahead()
+	e.prefetch()
 	e.ready(i)
 }
 
-// ahead begins the gathers of the units that run next, but not beyond the turn from forward to
-// back, where what runs next is there.
-func (e *Engine) ahead() {
-	s, t := &e.step, &e.trace
-	for next, units := s.turn+1, 0; next < len(t.units) && units < e.how.Ahead && !t.meets(next-1); next++ {
+// prefetch begins the gathers of the units that run next, but not beyond the end of forward, where
+// the unit that runs next is gathered.
+func (e *Engine) prefetch() {
+	s, t := &e.step, &e.schedule
+	for next, units := s.position+1, 0; next < len(t.units) && units < e.how.Ahead && !t.turns(next-1); next++ {
 		more := false
 		for _, f := range e.needs[t.units[next]] {
-			more = more || f.rests() && !slices.Contains(e.needs[t.units[s.turn]], f)
+			more = more || f.rests() && !slices.Contains(e.needs[t.units[s.position]], f)
 			e.gather(f)
 		}
 		if more {
@@ -72,23 +72,23 @@ func (e *Engine) ahead() {
 	}
 }
 
-// letGo lets go of what turn had no need to leave behind.
-func (e *Engine) letGo(turn int) {
+// reshard frees the parameters that need not stay gathered after a position.
+func (e *Engine) reshard(position int) {
 	for _, f := range e.flats {
-		if f.gathered() && !e.wanted(f, turn) {
-			e.release(f, turn)
+		if f.gathered() && !e.stays(f, position) {
+			e.free(f, position)
 		}
 	}
 }
 
-// wanted says whether f stays gathered after turn: for the next one, as one that is gathered
-// ahead, or as one that is used again before long.
-func (e *Engine) wanted(f *flat, turn int) bool {
-	next, ok := e.trace.next(f, turn)
+// stays reports whether f stays gathered after a position: for the next one, because it is
+// prefetched, or for backward.
+func (e *Engine) stays(f *flat, position int) bool {
+	next, ok := e.schedule.next(f, position)
 	switch {
 	case !ok:
 		return false
-	case next <= max(e.step.until, turn+1):
+	case next <= max(e.step.until, position+1):
 		return true
 	}
 	return e.how.Keep && e.mesh.Reshard == nil && e.step.training
@@ -117,7 +117,7 @@ func (e *Engine) gather(f *flat) {
 	if f.kept != nil || f.divided() {
 		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.unit.Name) })
 	}
-	f.come(full, through, e.issue(ops...))
+	f.gather(full, through, e.issue(ops...))
 }
 
 // ready waits for the parameters of unit i.
@@ -131,7 +131,7 @@ func (e *Engine) ready(i int) {
 
 // arrive waits for parameters that are on their way.
 func (e *Engine) arrive(f *flat) {
-	e.wait(f.comes)
+	e.wait(f.under)
 	was := f.values
 	if part := f.states.arrive(); part != nil {
 		part.Release()
@@ -141,35 +141,35 @@ func (e *Engine) arrive(f *flat) {
 	}
 }
 
-// release lets go of f after turn. Of what is needed on the way back Mesh.Reshard keeps a copy.
-func (e *Engine) release(f *flat, turn int) {
-	if f.values == arriving { // gathered ahead of a unit that did not run
+// free frees f's parameters after a position. Mesh.Reshard keeps a copy of what backward needs.
+func (e *Engine) free(f *flat, position int) {
+	if f.values == arriving { // prefetched for a unit that did not run
 		e.arrive(f)
 	}
-	if _, used := e.trace.next(f, turn); !used {
-		f.drop()
+	if _, used := e.schedule.next(f, position); !used {
+		f.freeKept()
 	} else if e.how.Keep && e.mesh.Reshard != nil && e.step.training && f.kept == nil {
 		own := f.full.Own("reshard", e.mesh.Reshard.Rank(), e.mesh.Reshard.Size())
 		f.kept = e.b.New(tensor.Params, own.DType(), own.Elems())
 		e.b.Copy(f.kept, own)
 	}
 	f.bind(nil)
-	f.leave().Release()
+	f.states.free().Release()
 }
 
-// forget lets go of everything: a pass is over.
-func (e *Engine) forget() {
+// freeAll frees all gathered parameters: a pass is over.
+func (e *Engine) freeAll() {
 	for _, f := range e.flats {
 		if f.gathered() {
-			e.release(f, len(e.trace.units))
+			e.free(f, len(e.schedule.units))
 		}
-		f.drop()
+		f.freeKept()
 	}
-	e.step.turn, e.step.until = -1, -1
+	e.step.position, e.step.until = -1, -1
 }
 
-// drop lets go of what Mesh.Reshard keeps.
-func (f *flat) drop() {
+// freeKept frees what Mesh.Reshard keeps.
+func (f *flat) freeKept() {
 	if f.kept != nil {
 		f.kept.Release()
 		f.kept = nil

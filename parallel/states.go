@@ -44,7 +44,7 @@ type states struct {
 	values paramState
 	full   *tensor.Tensor // [padded], but at rest; param itself where that is whole
 	part   *tensor.Tensor // while arriving: what param has, on its way from a file to full; or nil
-	comes  *ticket        // while arriving or updating
+	under  *ticket        // while arriving or updating
 
 	grads   gradState
 	bucket  *tensor.Tensor // [padded], while being written: this micro-batch's, Precision.Reduce
@@ -66,28 +66,28 @@ func (s *states) hold(whole *tensor.Tensor) {
 	s.values, s.full = ready, whole
 }
 
-// come has a gather under way fill full, through part where that is not nil.
-func (s *states) come(full, part *tensor.Tensor, t *ticket) {
+// gather has t fill full, through part where that is not nil.
+func (s *states) gather(full, part *tensor.Tensor, t *ticket) {
 	allow("parameters", "be gathered", s.values, resting)
-	s.values, s.full, s.part, s.comes = arriving, full, part, t
+	s.values, s.full, s.part, s.under = arriving, full, part, t
 }
 
 // update has new values under way to parameters that are whole.
 func (s *states) update(t *ticket) {
 	allow("parameters", "be updated", s.values, ready, updating)
-	s.values, s.comes = updating, t
+	s.values, s.under = updating, t
 }
 
 // arrive makes parameters ready whose ticket is done. It returns what carried them, or nil.
 func (s *states) arrive() (part *tensor.Tensor) {
 	allow("parameters", "arrive", s.values, arriving, updating)
 	part = s.part
-	s.values, s.part, s.comes = ready, nil, nil
+	s.values, s.part, s.under = ready, nil, nil
 	return part
 }
 
-// leave puts gathered parameters back to rest and returns the copy, for its release.
-func (s *states) leave() (full *tensor.Tensor) {
+// free puts gathered parameters to rest and returns the copy, for its release.
+func (s *states) free() (full *tensor.Tensor) {
 	allow("parameters", "be freed", s.values, ready)
 	full = s.full
 	s.values, s.full = resting, nil

@@ -14,10 +14,10 @@ func TestStates(t *testing.T) {
 		do   func(s *states)
 	}{
 		{"be held", func(s *states) { s.hold(nil) }},
-		{"be gathered", func(s *states) { s.come(nil, nil, nil) }},
+		{"be gathered", func(s *states) { s.gather(nil, nil, nil) }},
 		{"be updated", func(s *states) { s.update(nil) }},
 		{"arrive", func(s *states) { s.arrive() }},
-		{"be freed", func(s *states) { s.leave() }},
+		{"be freed", func(s *states) { s.free() }},
 		{"be forgotten", func(s *states) { s.begin() }},
 		{"be written", func(s *states) { s.open(nil) }},
 		{"be reduced", func(s *states) { s.close() }},

@@ -7,7 +7,7 @@ import (
 	"trireme/tensor"
 )
 
-// Begin starts a step of so many micro-batches on each rank, or, not training, a pass that
+// Begin starts a step of accumulation micro-batches on each rank, or, not training, a pass that
 // only adds up losses.
 func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	if !e.copied && e.precision.Param != tensor.F32 {
@@ -29,10 +29,10 @@ func (e *Engine) NextMicroBatch() {
 	e.step.micro++
 }
 
-// complete ends a micro-batch for the units that it did not run: they are let go of, and
+// complete ends a micro-batch for the units that it did not run: they are freed, and
 // their part of the gradient is zero. Every rank runs the same units.
 func (e *Engine) complete() {
-	e.forget()
+	e.freeAll()
 	for _, f := range e.flats {
 		if e.step.training && !f.frozen && f.batches <= e.step.micro {
 			e.reduce(f)

@@ -9,7 +9,7 @@ import (
 // finished, has failed, or ctx ends.
 type op = func(ctx context.Context) error
 
-// lane is the engine's one communication goroutine. Collectives of all groups run on it in
+// commStream is the engine's one communication goroutine. Collectives of all groups run on it in
 // the order in which the engine issues them, which is the same on every rank, so that an
 // operation of one group may depend on an earlier one of another. After one has failed all
 // that follow fail with it: the other ranks wait for the one that is missing.
@@ -17,7 +17,7 @@ type op = func(ctx context.Context) error
 // Where groups record or count operations (collective.Group.Inline) there is no goroutine: an
 // operation runs when it is issued, so that its place among the operations of the backend is
 // the program's.
-type lane struct {
+type commStream struct {
 	inline bool
 	failed error        // of the first ticket that failed
 	queue  chan *ticket // nil where operations run inline
@@ -32,24 +32,24 @@ type ticket struct {
 	done chan struct{}
 }
 
-func newLane(inline bool) *lane {
-	l := &lane{inline: inline}
+func newCommStream(inline bool) *commStream {
+	c := &commStream{inline: inline}
 	if inline {
-		return l
+		return c
 	}
-	l.queue, l.ended = make(chan *ticket, 64), make(chan struct{})
+	c.queue, c.ended = make(chan *ticket, 64), make(chan struct{})
 	go func() {
-		defer close(l.ended)
-		for t := range l.queue {
-			l.run(t)
+		defer close(c.ended)
+		for t := range c.queue {
+			c.run(t)
 		}
 	}()
-	return l
+	return c
 }
 
 // run does a ticket's operations. One that panics (a broken contract) is an error of the step,
 // not the end of the process.
-func (l *lane) run(t *ticket) {
+func (c *commStream) run(t *ticket) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -58,22 +58,22 @@ func (l *lane) run(t *ticket) {
 		default:
 			t.err = fmt.Errorf("parallel: in a collective: %v", p)
 		}
-		l.failed = t.err
+		c.failed = t.err
 		close(t.done)
 	}()
-	t.err = l.failed
+	t.err = c.failed
 	for i := 0; i < len(t.ops) && t.err == nil; i++ {
 		t.err = t.ops[i](t.ctx)
 	}
 }
 
 // issue queues ops, one after the other.
-func (l *lane) issue(ctx context.Context, ops ...op) *ticket {
+func (c *commStream) issue(ctx context.Context, ops ...op) *ticket {
 	t := &ticket{ctx: ctx, ops: ops, done: make(chan struct{})}
-	if l.inline {
-		l.run(t)
+	if c.inline {
+		c.run(t)
 	} else {
-		l.queue <- t
+		c.queue <- t
 	}
 	return t
 }
@@ -86,9 +86,9 @@ func (t *ticket) wait() error {
 }
 
 // close waits for what is queued.
-func (l *lane) close() {
-	if !l.inline {
-		close(l.queue)
-		<-l.ended
+func (c *commStream) close() {
+	if !c.inline {
+		close(c.queue)
+		<-c.ended
 	}
 }
