@@ -211,29 +211,28 @@ func (m *manifest) checkTensor(t manifestTensor) error {
 
 // checkPieces refuses pieces that do not hold each element once.
 func (m *manifest) checkPieces(t manifestTensor) error {
+	runs := m.Version < 3
 	at, elems := 0, t.Shape.Elems()
 	for _, p := range t.Pieces {
-		run := m.Version < 3
-		switch n := p.elems(); {
-		case run && len(p.Offsets)+len(p.Sizes) > 0 || !run && (p.First != 0 || p.Count != 0):
+		switch {
+		case runs && len(p.Offsets)+len(p.Sizes) > 0 || !runs && (p.First != 0 || p.Count != 0):
 			return fmt.Errorf("a piece that is no piece of format %d", m.Version)
-		case run && (p.First != at || n <= 0 || n > elems-at):
+		case runs && (p.First != at || p.Count <= 0 || p.Count > elems-at):
 			return fmt.Errorf("elements [%d,%d) follow element %d of %d", p.First, p.First+p.Count, at, elems)
-		case !run && (!p.In(t.Shape) || n == 0):
+		case !runs && (!p.In(t.Shape) || p.Elems() == 0):
 			return fmt.Errorf("%v%v has no piece %v + %v", t.DType, t.Shape, p.Offsets, p.Sizes)
-		case n > elems-at:
+		case p.elems() > elems-at:
 			return errors.New("elements are placed twice")
-		default:
-			at += n
 		}
+		at += p.elems()
 	}
-	if at != elems {
+	switch {
+	case at != elems:
 		return fmt.Errorf("%d of %d elements are nowhere", elems-at, elems)
+	case !runs && !tiles(t.Shape, t.Pieces):
+		return errors.New("elements are placed twice, and others nowhere")
 	}
-	if m.Version < 3 || tiles(t.Shape, t.Pieces) {
-		return nil
-	}
-	return errors.New("elements are placed twice, and others nowhere")
+	return nil
 }
 
 // verify reads what commits the checkpoint in dir and checks everything but the tensors'

@@ -2,6 +2,8 @@ package checkpoint
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -73,6 +75,42 @@ func TestLyingManifests(t *testing.T) {
 	}
 	if _, err := parseManifest([]byte(strings.Replace(string(data), `"epoch"`, `"more":1,"epoch"`, 1))); err == nil {
 		t.Error("a member that is not known was ignored")
+	}
+}
+
+// TestLyingRuns is TestLyingManifests of what a format of runs says.
+func TestLyingRuns(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(olderFormats[1], manifestName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(p []piece)
+		want  string
+	}{
+		{"right", func(p []piece) {}, ""},
+		{"nothing", func(p []piece) { p[0].Count = 0 }, "elements [0,0) follow element 0 of 192"},
+		{"negative", func(p []piece) { p[1].Count = -64 }, "elements [64,0) follow element 64"},
+		{"wraps", func(p []piece) { p[1].Count = 1<<63 - 1 }, "follow element 64"},
+		{"hole", func(p []piece) { p[1].First++; p[1].Count-- }, "elements [65,128) follow element 64"},
+		{"twice", func(p []piece) { p[1].First--; p[1].Count++ }, "elements [63,128) follow element 64"},
+		{"beyond", func(p []piece) { p[2].Count++ }, "elements [128,193) follow element 128"},
+		{"a box", func(p []piece) { p[0].Box = tensor.Whole(tensor.Shape{16, 12}) }, "no piece of format 2"},
+	} {
+		m, err := parseManifest(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.spoil(m.Tensors[0].Pieces)
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = parseManifest(b)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the error is %v, without %q", c.name, err, c.want)
+		}
 	}
 }
 

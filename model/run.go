@@ -6,8 +6,8 @@ import (
 )
 
 // Run runs units [from, to) of a model on x, what unit from-1 returned (nil for from 0), and returns
-// what unit to is given: nil after the last. The caller is done with x, unless the tape saved it. To
-// go back through units that ran on another tape, see autograd.Tape.Input.
+// what unit to is given: nil after the last. The caller is done with x, unless the tape saved it. For
+// backward across ranges that ran on different tapes see autograd.Tape.Input.
 func Run(m Model, t *autograd.Tape, x *autograd.Var, b Batch, from, to int, sums *tensor.Tensor) *autograd.Var {
 	for i := from; i < to; i++ {
 		x = m.Units()[i].Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {

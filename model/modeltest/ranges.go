@@ -38,8 +38,8 @@ func (s *stage) forward(m int, b model.Batch, x, sums *tensor.Tensor) *tensor.Te
 	return s.out[m].Value
 }
 
-// backward goes back through micro-batch m from dy, the gradient of what forward returned, to the
-// gradient of what it was given; nil at either end of the model.
+// backward runs micro-batch m backward from dy, the gradient of what forward returned, and returns
+// the gradient of what it was given; nil at either end of the model.
 func (s *stage) backward(m int, dy *tensor.Tensor) *tensor.Tensor {
 	t := s.tapes[m]
 	if dy != nil {
@@ -66,7 +66,7 @@ func Ranges(t *testing.T, f model.Family, config string) {
 	}
 }
 
-// ranges runs two and three ranges, also with what is computed again.
+// ranges runs two and three ranges, also with recomputation.
 func ranges(t *testing.T, make func(recomputation) *network) {
 	for _, how := range append([]recomputation{{name: "nothing"}}, recomputations...) {
 		if how.again.Part&^nn.Layer != 0 || how.again.Keep != 0 {
@@ -90,9 +90,9 @@ func ranges(t *testing.T, make func(recomputation) *network) {
 			}
 			got := append([]float64(nil), tensor.Host[float64](sums)...)
 			sums.Release()
-			n.same(t, fmt.Sprintf("ranges %v, %s again", cuts, how.name), got, want, whole)
+			n.same(t, fmt.Sprintf("ranges %v, recompute %s", cuts, how.name), got, want, whole)
 			if now := n.b.Meter().Read().LiveTotal; now != live {
-				t.Errorf("ranges %v, %s again: %d bytes are held after the way back", cuts, how.name, now-live)
+				t.Errorf("ranges %v, %s again: %d bytes are held after backward", cuts, how.name, now-live)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func (n *network) zeros() *tensor.Tensor {
 	return sums
 }
 
-// sums runs all units forward and back.
+// sums runs all units forward and backward.
 func (n *network) sums(b model.Batch) []float64 {
 	tape := autograd.NewTape(n.b, tensor.F64, true)
 	sums := n.zeros()
