@@ -57,7 +57,7 @@ func TestRefused(t *testing.T) {
 		"relative positions":            {`"position_embedding_type": "relative_key"`, "position_embedding_type"},
 		"a decoder":                     {`"is_decoder": true`, "is_decoder"},
 		"layers without some heads":     {`"pruned_heads": {"1": [0]}`, "pruned_heads"},
-		"an activation that is unknown": {`"hidden_act": "relu"`, `hidden_act "relu"`},
+		"an activation that is unknown": {`"hidden_act": "relu"`, `hidden_act: "relu"`},
 		"dropout of everything":         {`"classifier_dropout": 1`, "classifier_dropout"},
 		"heads that do not divide":      {`"num_attention_heads": 5`, "num_attention_heads 5"},
 		"no token types":                {`"type_vocab_size": 0`, "type_vocab_size"},

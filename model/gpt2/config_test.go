@@ -57,7 +57,7 @@ func TestRefused(t *testing.T) {
 		"heads that do not divide":      {`"n_head": 4`, `"n_head": 5`, "n_head 5"},
 		"no layers":                     {`"n_layer": 2`, `"n_layer": 0`, "n_layer"},
 		"a negative inner size":         {`"n_head": 4`, `"n_head": 4, "n_inner": -1`, "n_inner"},
-		"an activation that is unknown": {`"n_head": 4`, `"n_head": 4, "activation_function": "relu"`, `activation_function "relu"`},
+		"an activation that is unknown": {`"n_head": 4`, `"n_head": 4, "activation_function": "relu"`, `activation_function: "relu"`},
 		"dropout of everything":         {`"n_head": 4`, `"n_head": 4, "resid_pdrop": 1`, "resid_pdrop"},
 		"an encoder to attend to":       {`"n_head": 4`, `"n_head": 4, "add_cross_attention": true`, "add_cross_attention"},
 		"a norm without epsilon":        {`"n_head": 4`, `"n_head": 4, "layer_norm_epsilon": 0`, "layer_norm_epsilon"},

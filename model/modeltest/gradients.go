@@ -12,19 +12,20 @@ import (
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
+	"trireme/tensor/compose"
 )
 
 // Gradients holds the gradient of the network that config (a config.json, of at least 5
 // positions) describes against central differences in float64, on a sample of every parameter's
 // elements: with one document in a sequence and with several, and that what is computed again, in
-// every way, gives the same bits and needs less memory; and what Ranges holds. Dropout is on where
-// the configuration has any.
+// every way, gives the same bits and needs less memory; that a backend with only a core gets the same
+// gradient; and what Ranges holds. Dropout is on where the configuration has any.
 func Gradients(t *testing.T, f model.Family, config string) {
 	t.Helper()
 	Ranges(t, f, config)
 	for _, docs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("documents %t", docs), func(t *testing.T) {
-			n := newNetwork(t, f, config, docs, recomputation{})
+			n := newNetwork(t, naive.New(), f, config, docs, recomputation{})
 			live := n.b.Meter().Read().LiveTotal
 			n.loss(true)
 			use := n.b.Meter().Read()
@@ -33,8 +34,11 @@ func Gradients(t *testing.T, f model.Family, config string) {
 			}
 			n.compare(t)
 			for _, how := range recomputations {
-				n.again(t, newNetwork(t, f, config, docs, how), how, use.Peak[tensor.Activations])
+				n.again(t, newNetwork(t, naive.New(), f, config, docs, how), how, use.Peak[tensor.Activations])
 			}
+			core := newNetwork(t, compose.Of(naive.New()), f, config, docs, recomputation{})
+			core.loss(true)
+			n.near(t, core)
 		})
 	}
 }
@@ -83,18 +87,31 @@ func (n *network) again(t *testing.T, m *network, how recomputation, peak int64)
 	}
 }
 
+// near holds the gradients of core, the network on a backend that has only a core, against n's.
+func (n *network) near(t *testing.T, core *network) {
+	t.Helper()
+	for name, g := range n.grads {
+		got := tensor.Host[float64](core.grads[name])
+		for i, want := range tensor.Host[float64](g) {
+			if math.Abs(got[i]-want) > 1e-9*(1+math.Abs(want)) {
+				t.Fatalf("in operations of the core: %s, element %d: %v, want %v", name, i, got[i], want)
+			}
+		}
+	}
+}
+
 // network is a model in F64 whose parameters lie each for itself.
 type network struct {
-	b     *naive.Backend
+	b     tensor.Backend
 	m     model.Model
 	grads map[string]*tensor.Tensor
 	batch model.Batch
 	seen  map[string]bool
 }
 
-func newNetwork(t *testing.T, f model.Family, config string, docs bool, how recomputation) *network {
+func newNetwork(t *testing.T, b tensor.Backend, f model.Family, config string, docs bool, how recomputation) *network {
 	t.Helper()
-	n := &network{b: naive.New(), grads: map[string]*tensor.Tensor{}, seen: map[string]bool{}}
+	n := &network{b: b, grads: map[string]*tensor.Tensor{}, seen: map[string]bool{}}
 	var err error
 	if n.m, err = f.New(n.b, []byte(config), 0); err != nil {
 		t.Fatal(err)

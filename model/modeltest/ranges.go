@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"trireme/autograd"
+	"trireme/internal/backend/naive"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"
@@ -59,7 +60,7 @@ func Ranges(t *testing.T, f model.Family, config string) {
 	t.Helper()
 	for _, docs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ranges, documents %t", docs), func(t *testing.T) {
-			fresh := func(how recomputation) *network { return newNetwork(t, f, config, docs, how) }
+			fresh := func(how recomputation) *network { return newNetwork(t, naive.New(), f, config, docs, how) }
 			ranges(t, fresh)
 			schedule(t, fresh)
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"trireme/tensor"
 )
@@ -336,7 +337,7 @@ func steps(add adder) {
 					for name, u := range updates {
 						args := []arg{
 							out(n).of(tensor.F32), in(n).of(g), in(4).of(tensor.I64).like(0, float64(n/3), float64(n/3), float64(n)),
-							in(4, len(u.hyper)+1).of(tensor.F64).like(append(u.hyper, 99)...), in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, apply, 12),
+							inputs(4, append(slices.Clone(u.hyper), 99)), in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, apply, 12),
 						}
 						for i := range u.rule.States() {
 							s := out(n).of(state)
@@ -358,7 +359,7 @@ func steps(add adder) {
 			first := min(n, 2*tensor.StateBlock)
 			args := []arg{
 				out(n).of(tensor.F32), in(n).of(tensor.BF16), in(3).of(tensor.I64).like(0, float64(first), float64(n)),
-				in(3, len(u.hyper)).of(tensor.F64).like(u.hyper...), in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, 1, 12),
+				inputs(3, u.hyper), in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, 1, 12),
 			}
 			blocks := (n + tensor.StateBlock - 1) / tensor.StateBlock
 			for range u.rule.States() { // the nearest of two bytes can be either where rounding differs
@@ -372,6 +373,13 @@ func steps(add adder) {
 			}, args...)
 		}
 	}
+}
+
+// inputs are those of groups, each with larger ones than the group before.
+func inputs(groups int, hyper []float64) arg {
+	a := in(groups, len(hyper)).of(tensor.F64)
+	a.value = func(_ *rand.Rand, i int) float64 { return hyper[i%len(hyper)] * (1 + 0.3*float64(i/len(hyper))) }
+	return a
 }
 
 // updates are rules with a group's inputs.
