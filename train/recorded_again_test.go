@@ -2,6 +2,7 @@ package train_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,8 +10,11 @@ import (
 	"trireme/train"
 )
 
-// same lists operations that compute what an earlier one has computed, by value: a compiler merges
-// the two, and keeps the first result for as long as the second is needed.
+// small are operations of the core that may be merged: two readers of one pass make their own.
+var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "Gather"}
+
+// same lists operations on data, and gathers, that compute what an earlier one has computed, by
+// value: a compiler merges the two, and keeps the first result for as long as the second is needed.
 func same(p *record.Program) (out []string) {
 	type version struct{ buffer, number int }
 	values := map[version]string{}
@@ -31,33 +35,36 @@ func same(p *record.Program) (out []string) {
 		return fmt.Sprint(v.DType, v.Shape, v.RowStride, v.Offset, v.Axis, v.Elems)
 	}
 	seen := map[string]int{}
+	fromData := map[string]bool{} // values that depend on an input
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		var text strings.Builder
 		fmt.Fprint(&text, op.Name, op.Group)
-		reads := false
+		data := op.Name == "Upload" || op.Name == "AllGather"
 		for _, a := range op.Args {
 			fmt.Fprintf(&text, " %T%+v", a.Attr, a.Attr)
 			for k := range a.Views {
 				if v := &a.Views[k]; a.Read && v.Buffer >= 0 {
-					reads = true
+					data = data || fromData[value(v.Buffer, v.Reads)]
 					fmt.Fprint(&text, " ", value(v.Buffer, v.Reads), place(v))
 				}
 			}
 		}
-		if !reads || op.Name == "Barrier" {
+		if op.Name == "Upload" || op.Name == "Barrier" {
 			fmt.Fprint(&text, " ", i) // an input, or opaque
 		}
 		result := short(text.String())
-		// Copies and functions of one number may be merged: two readers of one pass make their own.
-		if first, ok := seen[result]; ok && reads && op.Name != "Copy" && op.Name != "Unary" {
+		if first, ok := seen[result]; ok && data && !slices.Contains(small, op.Name) {
 			out = append(out, fmt.Sprintf("operation %d is operation %d: %s", i, first, op.Name))
 		}
 		seen[result] = i
 		for j, a := range op.Args {
 			for k := range a.Views {
 				if v := &a.Views[k]; a.Write && v.Buffer >= 0 {
-					values[version{v.Buffer, v.Writes}] = short(fmt.Sprint(value(v.Buffer, v.Writes-1), result, j, k, place(v)))
+					before := value(v.Buffer, v.Writes-1)
+					after := short(fmt.Sprint(before, result, j, k, place(v)))
+					values[version{v.Buffer, v.Writes}] = after
+					fromData[after] = data || fromData[before]
 				}
 			}
 		}
@@ -75,16 +82,20 @@ func TestRecordedAgain(t *testing.T) {
 				{Enabled: true, EveryNLayers: 1, Part: "attention_and_mlp", Keep: "products", Store: "memory"},
 				{Enabled: true, EveryNLayers: 1, Part: "layer", Segments: 2, Nested: true, Store: "memory"},
 			} {
+				if strategy == "no_shard" && recompute.Enabled && strings.HasPrefix(task.name, "freetransformer") {
+					continue // its encoder's queries are made of whole parameters and positions, without data
+				}
 				c := recordedCase{recordedTask: task, world: 2, accum: 2, config: train.Default()}
 				c.config.Parallel.Strategy, c.config.Recompute = strategy, recompute
 				c.config.Training.MicroBatchSize = recordedRows
+				c.core = strategy == "no_shard" && !recompute.Enabled
 				ranks := c.open(t, true)
 				rec, err := ranks[0].rec.Record(func() error { return c.step(ranks[0], 0, 0) })
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, line := range same(rec.Program) {
-					t.Errorf("%s, %s, %+v: %s", task.name, strategy, recompute, line)
+					t.Errorf("%s, %s, %+v, of the core %t: %s", task.name, strategy, recompute, c.core, line)
 				}
 			}
 		}

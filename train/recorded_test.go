@@ -24,6 +24,7 @@ import (
 	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
+	"trireme/tensor/compose"
 	"trireme/train"
 )
 
@@ -89,7 +90,17 @@ type recordedCase struct {
 	world  int
 	accum  int
 	config train.Config
+	core   bool // composites are recorded as what they are made of
 }
+
+// onCore is a recording backend with nothing but a core.
+type onCore struct {
+	tensor.Backend
+	rec *record.Backend
+}
+
+func (b onCore) Static() bool                           { return true }
+func (b onCore) Later(src *tensor.Tensor) func() []byte { return b.rec.Later(src) }
 
 const recordedSteps = 3
 
@@ -136,7 +147,9 @@ func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []erro
 		k, world := &recordedRank{b: cpu}, worlds[r]
 		if recording {
 			k.rec = record.New(cpu)
-			k.b, world = k.rec, k.rec.World(world)
+			if k.b, world = k.rec, k.rec.World(world); c.core {
+				k.b = onCore{compose.Of(k.rec), k.rec}
+			}
 		}
 		ranks[r] = k
 		k.Assembly, err = c.config.Assemble(k.b, config, recordedPositions, train.Ranks{Ranks: world, Local: max(1, c.world/2)}, true)
@@ -208,16 +221,14 @@ func TestRecordedStep(t *testing.T) {
 		{Enabled: true, EveryNLayers: 1, Part: "layer", Segments: 2, Store: "memory"},
 		{Enabled: true, EveryNLayers: 1, Part: "layer", Keep: "attention", Store: "memory"},
 	}
-	number := 0
-	for _, task := range recordedTasks {
-		for _, world := range []int{1, 2, 4} {
-			for _, strategy := range strategies {
-				c := recordedCase{recordedTask: task, world: world, accum: 1 + 2*(number/3%2), config: train.Default()}
+	for i, task := range recordedTasks {
+		for j, world := range []int{1, 2, 4} {
+			for k, strategy := range strategies {
+				c := recordedCase{recordedTask: task, world: world, accum: 1 + 2*((i+k/3)%2), config: train.Default()}
 				c.config.Parallel.Strategy = strategy
 				c.config.Training.MicroBatchSize = recordedRows
-				c.config.Precision = precisions[number%len(precisions)]
-				c.config.Recompute = recomputes[number/2%len(recomputes)]
-				number++
+				c.config.Precision = precisions[(i+j+k)%len(precisions)] // each with each strategy and world
+				c.config.Recompute = recomputes[(i+2*j+k)%len(recomputes)]
 				t.Run(fmt.Sprintf("%s/%s on %d", task.name, strategy, world), c.test)
 			}
 		}

@@ -122,6 +122,7 @@ func (o Ops) AttentionBackward(dq, dk, dv, do, out, lse, q, k, v, docs *tensor.T
 	if q.Rows() == 0 {
 		return
 	}
+	o.c.Barrier(q, k, v, do) // scores are computed again, and not kept by a compiler that merges
 	a := o.attend(q, k, v, docs, p)
 	defer a.End()
 	l := Column(lse)

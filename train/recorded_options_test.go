@@ -1,0 +1,87 @@
+package train_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"trireme/data"
+	"trireme/internal/backend/record"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/train"
+)
+
+// TestRecordedOptions is TestRecordedStep for what changes a step without being a model, a task, a
+// strategy, a precision or recomputation.
+func TestRecordedOptions(t *testing.T) {
+	for name, change := range map[string]func(c *train.Config){
+		"sgd": func(c *train.Config) {
+			c.Training.Optimizer = optim.Config{"name": "sgd", "momentum": 0.9, "nesterov": true}
+		},
+		"8-bit state, an average": func(c *train.Config) {
+			c.Training.Optimizer, c.Training.EMA.Decay = optim.Config{"name": "adamw_8bit", "min_8bit_size": 0.0}, 0.9
+		},
+		"groups": func(c *train.Config) {
+			half := 0.5
+			c.Training.ParameterGroups = []optim.GroupConfig{{Match: "*norm*", LRFactor: &half, Optimizer: optim.Config{"name": "lion"}}}
+		},
+		"frozen":      func(c *train.Config) { c.Model.Freeze = []string{"model.embed_tokens.weight"} },
+		"local":       func(c *train.Config) { c.Parallel.WorldInvariant = false },
+		"kept":        func(c *train.Config) { c.Parallel.ReshardAfterForward = parallel.KeepWhole },
+		"kept by two": func(c *train.Config) { c.Parallel.ReshardAfterForward = 2 },
+		"reduced in bfloat16": func(c *train.Config) {
+			c.Precision.ReduceDType, c.Parallel.WorldInvariant = "bfloat16", false
+		},
+	} {
+		for i, strategy := range []string{"no_shard", "zero_1", "full_shard", "hybrid_shard"} {
+			c := recordedCase{recordedTask: recordedTasks[1], world: 4, accum: 2, config: train.Default()}
+			c.config.Parallel.Strategy = strategy
+			c.config.Training.MicroBatchSize = recordedRows
+			c.config.Recompute = train.Recompute{Enabled: i%2 == 0, EveryNLayers: 2, Part: "layer", Store: "memory"}
+			change(&c.config)
+			t.Run(name+"/"+strategy, c.test)
+		}
+	}
+}
+
+// TestRecordedEvaluation: a pass of an evaluation is one list on every rank, too, and leaves the
+// sums of direct execution.
+func TestRecordedEvaluation(t *testing.T) {
+	for _, task := range recordedTasks {
+		c := recordedCase{recordedTask: task, world: 2, accum: 2, config: train.Default()}
+		c.config.Parallel.Strategy = "full_shard"
+		direct, recorded := c.open(t, false), c.open(t, true)
+		evaluate := func(k *recordedRank, rank int) error {
+			return k.Stepper.Evaluate(context.Background(), func(yield func(*data.MicroBatch, error) bool) {
+				for i := range c.accum {
+					if m := c.micro(0, i*c.world+rank); !yield(&m, nil) {
+						return
+					}
+				}
+			})
+		}
+		recs := make([]*record.Recording, c.world)
+		for r, k := range recorded {
+			var err error
+			if recs[r], err = k.rec.Record(func() error { return evaluate(k, r) }); err != nil {
+				t.Fatal(err)
+			}
+			if diff := record.Diff(recs[0].String(), recs[r].String()); diff != "" {
+				t.Fatalf("%s, rank %d: %s", task.name, r, diff)
+			}
+		}
+		if err := errors.Join(append(c.each(direct, func(r int) error { return evaluate(direct[r], r) }), c.each(recorded, func(r int) error {
+			return recorded[r].rec.Replay(context.Background(), recs[0].Program, recs[r])
+		})...)...); err != nil {
+			t.Fatal(err)
+		}
+		for r := range recs {
+			_, want := direct[r].state(t)
+			if _, got := recorded[r].state(t); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, rank %d: replayed %+v, directly %+v", task.name, r, got, want)
+			}
+		}
+	}
+}
