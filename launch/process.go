@@ -2,7 +2,6 @@ package launch
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,16 +49,21 @@ type link struct {
 }
 
 func newLink(secret bool) (l link, err error) {
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
 	if secret {
 		if l.secret, err = secretFile(); err != nil {
 			return l, fmt.Errorf("launch: %w", err)
 		}
 	}
 	if l.alive, l.aliveW, err = os.Pipe(); err != nil {
-		return l, errors.Join(fmt.Errorf("launch: %w", err), l.close())
+		return l, fmt.Errorf("launch: %w", err)
 	}
 	if l.words, l.wordsW, err = os.Pipe(); err != nil {
-		return l, errors.Join(fmt.Errorf("launch: %w", err), l.close())
+		return l, fmt.Errorf("launch: %w", err)
 	}
 	return l, nil
 }
@@ -77,13 +81,12 @@ func secretFile() (*os.File, error) {
 	return f, nil
 }
 
-func (l link) close() error {
+func (l link) close() {
 	for _, f := range []*os.File{l.alive, l.aliveW, l.words, l.wordsW, l.secret} {
 		if f != nil {
 			f.Close()
 		}
 	}
-	return nil
 }
 
 // start starts all workers, or none. The thread that starts them lives until they have

@@ -48,7 +48,7 @@ func fromSentencePiece(blob []byte, config map[string]any) (*Tokenizer, error) {
 	case spBPE:
 		t.model, err = m.bpe(vocab, own)
 	case spUnigram:
-		t.model, err = m.unigram(vocab)
+		t.model = m.unigram(vocab)
 	default:
 		err = fmt.Errorf("model_type %d is not supported: only unigram (1) and BPE (2) are", m.kind)
 	}
@@ -150,7 +150,7 @@ func (m *spModel) unknown() int32 {
 
 // unigram is the model of a file, whose sums are kept in float32. A piece that the user
 // defined has a score that no other way can beat.
-func (m *spModel) unigram(vocab map[string]int32) (*unigram, error) {
+func (m *spModel) unigram(vocab map[string]int32) *unigram {
 	u := &unigram{single: true, unk: m.unknown(), scores: make([]float64, len(m.pieces))}
 	least, most := float32(math.MaxFloat32), float32(0x1p-126) // the library begins with the smallest float above 0
 	for _, p := range m.pieces {
@@ -174,7 +174,7 @@ func (m *spModel) unigram(vocab map[string]int32) (*unigram, error) {
 	if m.byteFallback {
 		u.fallback, _ = findByteTokens(vocab)
 	}
-	return u, nil
+	return u
 }
 
 // spNormalizer makes the normalizer of a model. Hugging Face's newer way of reading such

@@ -46,7 +46,7 @@ func (r *planReport) print(w io.Writer) error {
 	if err := d.printMemory(w); err != nil {
 		return err
 	}
-	d.printWork(w, r.WorldSize)
+	d.printWork(w)
 	if err := d.printStrategies(w); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 }
 
 // printWork writes what a step moves and computes.
-func (d *planDetail) printWork(w io.Writer, ranks int) {
+func (d *planDetail) printWork(w io.Writer) {
 	fmt.Fprintf(w, "\neach rank sends %v per step", device.Bytes(d.Communication.Total))
 	for i, s := range d.Communication.By {
 		sep := ", "

@@ -25,7 +25,7 @@ type screen struct {
 }
 
 // openScreen draws on stderr as the configuration says.
-func openScreen(c monitor.Config, stderr io.Writer) (*screen, error) {
+func openScreen(c monitor.Config, stderr io.Writer) *screen {
 	s := &screen{Writer: stderr}
 	f, isFile := monitor.FileOf(stderr)
 	if c.View == monitor.ViewAuto && isFile {
@@ -37,7 +37,7 @@ func openScreen(c monitor.Config, stderr io.Writer) (*screen, error) {
 	if s.sink == nil {
 		s.sink = monitor.Every(c.LogEveryNSteps, monitor.NewLine(stderr))
 	}
-	return s, nil
+	return s
 }
 
 // files is the pipe for rank 0 of a world of other processes; records that come through it

@@ -249,10 +249,8 @@ func (f *trainFlags) ranks(env rendezvous.Env, j *job) int {
 
 // train runs the ranks that are this process's to run, and shows what they do.
 func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, stderr io.Writer) error {
-	screen, err := openScreen(j.cfg.Logging, stderr)
-	if err != nil {
-		return err
-	}
+	var err error
+	screen := openScreen(j.cfg.Logging, stderr)
 	if !env.Launched && nproc == 1 {
 		ctx = j.meet(ctx, env, screen)
 	}
