@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -16,7 +17,16 @@ import (
 // TestEffects: an operation does to its operands what its signature says. What is read only stays as
 // it is, and the result does not depend on what an Out, or an Acc that does not accumulate, held.
 func TestEffects(t *testing.T) {
-	effects(t, func(b *record.Backend) tensor.Backend { return b })
+	tried := effects(t, func(b *record.Backend) tensor.Backend { return b })
+	tried["Normal"] = true // has properties, and no cases
+	for m := range reflect.TypeFor[tensor.Memory]().Methods() {
+		tried[m.Name] = true
+	}
+	for m := range reflect.TypeFor[tensor.Backend]().Methods() {
+		if !tried[m.Name] {
+			t.Errorf("%s has no case in this package", m.Name)
+		}
+	}
 }
 
 // TestFormulasAreRecorded: a formula has the same effects, as a program of a core's operations.
@@ -24,7 +34,9 @@ func TestFormulasAreRecorded(t *testing.T) {
 	effects(t, func(b *record.Backend) tensor.Backend { return compose.Of(b) })
 }
 
-func effects(t *testing.T, through func(*record.Backend) tensor.Backend) {
+// effects tries the operations of all cases, and names those that ran.
+func effects(t *testing.T, through func(*record.Backend) tensor.Backend) (tried map[string]bool) {
+	tried = map[string]bool{}
 	for _, c := range cases() {
 		if c.large || slices.ContainsFunc(c.args, func(a arg) bool { return tensor.Shape(a.shape).Elems() == 0 }) {
 			continue
@@ -57,6 +69,9 @@ func effects(t *testing.T, through func(*record.Backend) tensor.Backend) {
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
+		}
+		for _, op := range rec.Ops {
+			tried[op.Name] = true
 		}
 		kinds := map[*tensor.Tensor]record.Kind{}
 		for i, x := range rec.Bound {
@@ -93,4 +108,5 @@ func effects(t *testing.T, through func(*record.Backend) tensor.Backend) {
 			}
 		}
 	}
+	return tried
 }
