@@ -13,7 +13,9 @@ type Linear struct {
 
 // NewLinear is a single projection; its parameter is called name + ".weight".
 func NewLinear(name string, in, out int, init Init) *Linear {
-	return &Linear{Weights: []*Param{NewParam(name+".weight", init, out, in)}}
+	w := NewParam(name+".weight", init, out, in)
+	w.Hidden = true
+	return &Linear{Weights: []*Param{w}}
 }
 
 // WithBias adds a bias to each projection, called as its weight is.
@@ -116,7 +118,9 @@ type Conv1D struct{ Weight, Bias *Param }
 
 // NewConv1D is called as Linear is.
 func NewConv1D(name string, in, out int, init Init) *Conv1D {
-	return &Conv1D{NewParam(name+".weight", init, in, out), NewParam(name+".bias", Init{Kind: Zeros}, out)}
+	w := NewParam(name+".weight", init, in, out)
+	w.Hidden = true
+	return &Conv1D{w, NewParam(name+".bias", Init{Kind: Zeros}, out)}
 }
 
 // Params are the weight and the bias.

@@ -16,6 +16,7 @@ type Param struct {
 	Shape  tensor.Shape // of the whole parameter
 	Local  tensor.Box   // the part of it that this rank computes with, Value; the whole where nobody divides it
 	Init   Init
+	Hidden bool // a matrix from one hidden state to another: no embedding, no head
 	Frozen bool // no gradient, no optimizer state
 	// Twins are further names of the same tensor in Hugging Face files: one that a file has is read
 	// in preference to Name, and exports write all.

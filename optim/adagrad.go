@@ -10,7 +10,7 @@ type Adagrad struct {
 	Initial, Eps float64
 }
 
-var _ Optimizer = Adagrad{}
+var _ Elementwise = Adagrad{}
 
 // Name is adagrad.
 func (Adagrad) Name() string { return "adagrad" }

@@ -16,7 +16,7 @@ type AdamW struct {
 	Uncorrected bool
 }
 
-var _ Optimizer = AdamW{}
+var _ Elementwise = AdamW{}
 
 // Name is adamw, or adam with L2.
 func (o AdamW) Name() string {

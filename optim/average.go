@@ -48,14 +48,23 @@ func (c EMA) keep(t int) float64 {
 	return c.Decay
 }
 
-// Step is the optimizer's, and then the average's.
+// Step is the optimizer's, which is element-wise, and then the average's.
 func (o Averaged) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
-	own := len(s.State) - 1
-	inner, average := s, s
-	inner.State, average.State = s.State[:own], s.State[own:]
+	o.Optimizer.(Elementwise).Step(b, o.Inner(s), hyper, scalars)
+	o.Average(b, s, hyper, scalars)
+}
+
+// Inner is s without the average.
+func (Averaged) Inner(s Slice) Slice {
+	s.State = s.State[:len(s.State)-1]
+	return s
+}
+
+// Average moves the average on, after the optimizer's step.
+func (o Averaged) Average(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	at := len(o.Optimizer.Hyper(0, 0, 1))
-	o.Optimizer.Step(b, inner, hyper, scalars)
-	elementwise(b, tensor.Average{}, average, hyper.Cols(at, at+tensor.AverageCount), scalars)
+	s.State = s.State[len(s.State)-1:]
+	elementwise(b, tensor.Average{}, s, hyper.Cols(at, at+tensor.AverageCount), scalars)
 }
 
 // For is the optimizer of p, averaged.

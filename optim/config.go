@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -38,12 +39,45 @@ var builders = map[string]func(*args) Optimizer{
 		o.L2 = !a.flag("adam_w_mode", false)
 		return o
 	},
-	"adamw_bf16": func(a *args) Optimizer { return Stored{Optimizer: a.adam(), As: tensor.BF16} },
+	"adamw_bf16": func(a *args) Optimizer { return Stored{Elementwise: a.adam(), As: tensor.BF16} },
 	"adamw_8bit": func(a *args) Optimizer {
-		return Stored{Optimizer: a.adam(), As: tensor.U8, MinSize: int(a.number("min_8bit_size", 4096, notNegative))}
+		return Stored{Elementwise: a.adam(), As: tensor.U8, MinSize: int(a.number("min_8bit_size", 4096, notNegative))}
 	},
 	"adagrad": func(a *args) Optimizer {
 		return Adagrad{Decay: a.number("lr_decay", 0, notNegative), Initial: a.number("initial_accumulator_value", 0, notNegative), Eps: a.number("eps", 1e-10, positive)}
+	},
+	"adafactor": func(a *args) Optimizer {
+		eps := a.numbers("eps", 1e-30, 1e-3)
+		if !(eps[0] > 0 && eps[1] >= 0) {
+			a.fail("eps is %v: it must be positive", eps[:2])
+		}
+		o := Adafactor{
+			Eps1: eps[0], Eps2: eps[1], ClipThreshold: a.number("clip_threshold", 1, positive), DecayRate: a.number("decay_rate", -0.8, negative),
+			Beta1: a.number("beta1", 0, share), ScaleParameter: a.flag("scale_parameter", true), RelativeStep: a.flag("relative_step", true),
+			WarmupInit: a.flag("warmup_init", false),
+		}
+		if o.WarmupInit && !o.RelativeStep {
+			a.fail("warmup_init is true: it needs relative_step")
+		}
+		return o
+	},
+	"lamb": func(a *args) Optimizer {
+		b := a.betas([2]float64{0.9, 0.999})
+		return LAMB{Beta1: b[0], Beta2: b[1], Eps: a.number("eps", 1e-8, positive), EpsInside: a.flag("eps_inside_sqrt", false), Uncorrected: !a.flag("bias_correction", true),
+			Min: a.number("min_coeff", 0.01, notNegative), Max: a.number("max_coeff", 10, positive)}
+	},
+	"muon": func(a *args) Optimizer {
+		o := Muon{
+			Momentum: a.number("momentum", 0.95, share), Nesterov: a.flag("nesterov", true), Coefficients: a.numbers("ns_coefficients", 3.4445, -4.7750, 2.0315),
+			Eps: a.number("eps", 1e-7, positive), Steps: int(a.number("ns_steps", 5, few)), AdjustLR: AdjustOriginal,
+			Rest: AdamW{Beta1: a.adams.Betas[0], Beta2: a.adams.Betas[1], Eps: a.adams.Eps},
+		}
+		if v, ok := a.take("adjust_lr_fn"); ok && v != nil {
+			if err := o.AdjustLR.UnmarshalText([]byte(fmt.Sprint(v))); err != nil {
+				a.fail("adjust_lr_fn: %v", err)
+			}
+		}
+		return o
 	},
 	"lion": func(a *args) Optimizer {
 		b := a.betas([2]float64{0.9, 0.99})
@@ -136,6 +170,21 @@ func positive(x float64) string {
 	return "positive"
 }
 
+// few is a number of iterations.
+func few(x float64) string {
+	if x == math.Trunc(x) && x >= 1 && x < 100 {
+		return ""
+	}
+	return "a whole number from 1 to 99"
+}
+
+func negative(x float64) string {
+	if x < 0 {
+		return ""
+	}
+	return "negative"
+}
+
 func notNegative(x float64) string {
 	if x >= 0 {
 		return ""
@@ -195,24 +244,35 @@ func (a *args) flag(key string, otherwise bool) bool {
 }
 
 func (a *args) betas(otherwise [2]float64) [2]float64 {
-	const key = "betas"
+	b := a.numbers("betas", otherwise[:]...)
+	for _, x := range b[:2] {
+		if should := share(x); should != "" {
+			a.fail("betas has %v: each must be %s", x, should)
+		}
+	}
+	return [2]float64(b[:2])
+}
+
+// numbers is a list of as many numbers as there are defaults, three at most.
+func (a *args) numbers(key string, otherwise ...float64) (all [3]float64) {
+	copy(all[:], otherwise)
 	v, ok := a.take(key)
 	if !ok {
-		return otherwise
+		return all
 	}
 	list, _ := v.([]any)
-	if len(list) != 2 {
-		a.fail("%s is %v: it must be a list of two numbers", key, v)
-		return otherwise
+	if len(list) != len(otherwise) {
+		a.fail("%s is %v: it must be a list of %d numbers", key, v, len(otherwise))
+		return all
 	}
 	for i := range list {
 		x, ok := number(list[i])
-		if should := share(x); !ok || should != "" {
-			a.fail("%s has %v: each must be in [0, 1)", key, list[i])
+		if !ok {
+			a.fail("%s has %v: it must be a number", key, list[i])
 		}
-		otherwise[i] = x
+		all[i] = x
 	}
-	return otherwise
+	return all
 }
 
 // GroupConfig is an element of `training.parameter_groups`.

@@ -20,11 +20,15 @@ func TestConfig(t *testing.T) {
 		{optim.Config{"name": "adamw", "betas": []any{0.8, int64(0)}, "eps": 1e-6, "bias_correction": false}, optim.AdamW{Beta1: 0.8, Eps: 1e-6, Uncorrected: true}},
 		{optim.Config{"name": "adam"}, optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, L2: true}},
 		{optim.Config{"name": "adam", "adam_w_mode": true}, adamw},
-		{optim.Config{"name": "adamw_bf16"}, optim.Stored{Optimizer: adamw, As: tensor.BF16}},
-		{optim.Config{"name": "adamw_8bit"}, optim.Stored{Optimizer: adamw, As: tensor.U8, MinSize: 4096}},
+		{optim.Config{"name": "adamw_bf16"}, optim.Stored{Elementwise: adamw, As: tensor.BF16}},
+		{optim.Config{"name": "adamw_8bit"}, optim.Stored{Elementwise: adamw, As: tensor.U8, MinSize: 4096}},
 		{optim.Config{"name": "sgd"}, optim.SGD{}},
 		{optim.Config{"name": "sgd", "momentum": 0.9, "nesterov": true}, optim.SGD{Momentum: 0.9, Nesterov: true}},
 		{optim.Config{"name": "lion"}, optim.Lion{Beta1: 0.9, Beta2: 0.99}},
+		{optim.Config{"name": "lamb", "max_coeff": int64(5)}, optim.LAMB{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Min: 0.01, Max: 5}},
+		{optim.Config{"name": "adafactor", "eps": []any{1e-20, int64(0)}}, optim.Adafactor{Eps1: 1e-20, ClipThreshold: 1, DecayRate: -0.8, ScaleParameter: true, RelativeStep: true}},
+		{optim.Config{"name": "muon", "ns_steps": int64(3), "adjust_lr_fn": "match_rms_adamw"},
+			optim.Muon{Momentum: 0.95, Nesterov: true, Coefficients: [3]float64{3.4445, -4.775, 2.0315}, Eps: 1e-7, Steps: 3, AdjustLR: optim.AdjustMatchRMS, Rest: adamw}},
 		{optim.Config{"name": "adagrad", "lr_decay": 0.1}, optim.Adagrad{Decay: 0.1, Eps: 1e-10}},
 	} {
 		got, err := c.config.Make(adams)
@@ -32,8 +36,29 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%v: %+v, %v, not %+v", c.config, got, err, c.want)
 		}
 	}
-	if o := (optim.Stored{Optimizer: adamw, As: tensor.U8, MinSize: 4096}); o.For(optim.Param{Shape: tensor.Shape{63, 65}}) != adamw || o.For(optim.Param{Shape: tensor.Shape{64, 64}}) != o {
+	if o := (optim.Stored{Elementwise: adamw, As: tensor.U8, MinSize: 4096}); o.For(optim.Param{Shape: tensor.Shape{63, 65}}) != adamw || o.For(optim.Param{Shape: tensor.Shape{64, 64}}) != o {
 		t.Error("state in 8 bits is not of parameters of 4096 elements and more")
+	}
+}
+
+// TestMuonLeavesTheRest: what is no hidden matrix is AdamW's.
+func TestMuonLeavesTheRest(t *testing.T) {
+	o, err := optim.Config{"name": "muon"}.Make(adams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	how := optim.Grouping{Optimizer: o}
+	for _, c := range []struct {
+		p    optim.Param
+		want string
+	}{
+		{optim.Param{Shape: tensor.Shape{4, 6}, Hidden: true}, "muon"},
+		{optim.Param{Shape: tensor.Shape{4, 6}}, "adamw"},
+		{optim.Param{Shape: tensor.Shape{6}, Hidden: true}, "adamw"},
+	} {
+		if got := how.Of(c.p).Optimizer.Name(); got != c.want {
+			t.Errorf("%+v is updated by %s, want %s", c.p, got, c.want)
+		}
 	}
 }
 
@@ -42,20 +67,22 @@ func TestConfigRefuses(t *testing.T) {
 		config optim.Config
 		want   string
 	}{
-		{optim.Config{"name": "sgdd"}, `"sgdd" is not one of adagrad, adam, adamw, adamw_8bit, adamw_bf16, lion, sgd. did you mean "sgd"?`},
-		{optim.Config{"momentum": 0.9}, "has no name: one of adagrad, adam, adamw, adamw_8bit, adamw_bf16, lion, sgd. try: name: adamw"},
+		{optim.Config{"name": "sgdd"}, `"sgdd" is not one of adafactor, adagrad, adam, adamw, adamw_8bit, adamw_bf16, lamb, lion, muon, sgd. did you mean "sgd"?`},
+		{optim.Config{"momentum": 0.9}, "has no name: one of adafactor, adagrad, adam, adamw, adamw_8bit, adamw_bf16, lamb, lion, muon, sgd. try: name: adamw"},
 		{optim.Config{"name": "sgd", "momentun": 0.9}, `sgd has no parameter "momentun". did you mean "momentum"?`},
-		{optim.Config{"name": "adamw", "momentum": 0.9}, `adamw has no parameter "momentum": sgd has it. adamw has betas, eps, bias_correction. try: remove it`},
+		{optim.Config{"name": "adamw", "momentum": 0.9}, `adamw has no parameter "momentum": muon, sgd has it. adamw has betas, eps, bias_correction. try: remove it`},
 		{optim.Config{"name": "lion", "rho": 0.9}, `lion has no parameter "rho". lion has betas`},
 		{optim.Config{"name": "sgd", "lr": 0.1}, "lr is no parameter here. try: training.learning_rate"},
 		{optim.Config{"name": "sgd", "weight_decay": 0.1}, "weight_decay is no parameter here. try: training.weight_decay"},
 		{optim.Config{"name": "sgd", "momentum": 1.5, "nesterov": "yes"}, "momentum is 1.5: it must be in [0, 1); nesterov is yes: it must be true or false"},
 		{optim.Config{"name": "sgd", "nesterov": true}, "nesterov is true: it needs a momentum, and no dampening"},
-		{optim.Config{"name": "adamw", "betas": []any{0.9}}, "betas is [0.9]: it must be a list of two numbers"},
+		{optim.Config{"name": "adamw", "betas": []any{0.9}}, "betas is [0.9]: it must be a list of 2 numbers"},
 		{optim.Config{"name": "adamw", "betas": []any{0.9, 1.0}}, "betas has 1: each must be in [0, 1)"},
 		{optim.Config{"name": "adamw", "eps": "small"}, "eps is small: it must be a number"},
 		{optim.Config{"name": "adamw", "eps": 0.0}, "eps is 0: it must be positive"},
-		{optim.Config{"name": true}, `"true" is not one of adagrad`},
+		{optim.Config{"name": "muon", "ns_steps": 2.5, "adjust_lr_fn": "half"}, `ns_steps is 2.5: it must be a whole number from 1 to 99; adjust_lr_fn: "half" is not one of [original`},
+		{optim.Config{"name": "adafactor", "relative_step": false, "warmup_init": true}, "warmup_init is true: it needs relative_step"},
+		{optim.Config{"name": true}, `"true" is not one of adafactor`},
 	} {
 		o, err := c.config.Make(adams)
 		if err == nil || len(err.Error()) < len(c.want) || err.Error()[:len(c.want)] != c.want {

@@ -11,6 +11,7 @@ import (
 	"trireme/internal/backend/cpu"
 	"trireme/internal/backend/naive"
 	"trireme/optim"
+	"trireme/optim/optimtest"
 	"trireme/tensor"
 )
 
@@ -125,7 +126,7 @@ func trained(t *testing.T, b tensor.Backend, o optim.Optimizer, lr, decay float6
 	if name == "b" {
 		decay = 0
 	}
-	how := optim.Grouping{Optimizer: o}.Of(optim.Param{Name: name, Shape: shape})
+	how := optim.Grouping{Optimizer: o}.Of(optim.Param{Name: name, Shape: shape, Hidden: len(shape) == 2})
 	s := optim.Slice{P: b.New(tensor.Params, tensor.F32, n), G: b.New(tensor.Grads, tensor.F32, n), Ends: b.New(tensor.Workspace, tensor.I64, 1)}
 	b.Upload(s.Ends, tensor.AsBytes([]int64{int64(n)}))
 	p, g := make([]float32, n), make([]float32, n)
@@ -133,11 +134,7 @@ func trained(t *testing.T, b tensor.Backend, o optim.Optimizer, lr, decay float6
 		p[i] = goldenValue(name, i)
 	}
 	b.Upload(s.P, tensor.AsBytes(p))
-	for _, slot := range how.Optimizer.Slots() {
-		x := b.New(tensor.Optimizer, slot.DType, (n+slot.Block-1)/slot.Block)
-		b.Fill(x, 0)
-		s.State = append(s.State, x)
-	}
+	s.State = optimtest.State(b, how.Optimizer, shape)
 	hyper, scalars := b.New(tensor.Workspace, tensor.F64, 1, len(how.Optimizer.Hyper(0, 0, 1))), b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	v := make([]float64, tensor.ScalarCount)
 	v[tensor.ScalarScale], v[tensor.ScalarApply] = 0.5, 1
@@ -148,7 +145,7 @@ func trained(t *testing.T, b tensor.Backend, o optim.Optimizer, lr, decay float6
 		}
 		b.Upload(s.G, tensor.AsBytes(g))
 		b.Upload(hyper, tensor.AsBytes(how.Optimizer.Hyper(lr, decay, step+1)))
-		how.Optimizer.Step(b, s, hyper, scalars)
+		optimtest.Step(b, how.Optimizer, shape, s, hyper, scalars)
 		b.Download(tensor.AsBytes(p), s.P)
 		see(step+1, p, s.State)
 	}

@@ -12,6 +12,8 @@ import (
 type Param struct {
 	Name  string
 	Shape tensor.Shape
+	// Hidden says that it is a matrix from one hidden state to another: no embedding, no head.
+	Hidden bool
 }
 
 // Group says how parameters are trained whose names match a pattern.

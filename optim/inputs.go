@@ -22,12 +22,17 @@ type Inputs struct {
 	picked   *tensor.Tensor // as table
 }
 
-// NewInputs takes memory for the inputs of settings, a group each. No update was applied.
-func NewInputs(b tensor.Backend, settings []Setting) *Inputs {
-	n := 0
+// Width is the length of the longest row of inputs.
+func Width(settings []Setting) (n int) {
 	for _, s := range settings {
 		n = max(n, len(s.Optimizer.Hyper(0, 0, 1)))
 	}
+	return n
+}
+
+// NewInputs takes memory for the inputs of settings, a group each. No update was applied.
+func NewInputs(b tensor.Backend, settings []Setting) *Inputs {
+	n := Width(settings)
 	f64 := func(shape ...int) *tensor.Tensor { return b.New(tensor.Workspace, tensor.F64, shape...) }
 	in := &Inputs{
 		Hyper: f64(len(settings), n), settings: settings, table: f64(Lead, len(settings)*n), counts: f64(Lead, 1), count: f64(1), zero: f64(1),

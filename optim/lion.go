@@ -5,7 +5,7 @@ import "trireme/tensor"
 // Lion follows the sign of an interpolated momentum (Chen et al. 2023).
 type Lion struct{ Beta1, Beta2 float64 }
 
-var _ Optimizer = Lion{}
+var _ Elementwise = Lion{}
 
 // Name is lion.
 func (Lion) Name() string { return "lion" }

@@ -9,7 +9,7 @@ type SGD struct {
 	Nesterov            bool // needs Momentum, and no Dampening
 }
 
-var _ Optimizer = SGD{}
+var _ Elementwise = SGD{}
 
 // Name is sgd.
 func (SGD) Name() string { return "sgd" }

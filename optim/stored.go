@@ -5,7 +5,7 @@ import "trireme/tensor"
 // Stored is an element-wise optimizer whose state rests in fewer bits. Updates compute in float32
 // and use the state before it is rounded.
 type Stored struct {
-	Optimizer
+	Elementwise
 	// As is BF16, or U8: a byte of tensor.DynamicMap per element and a float32 scale per
 	// tensor.StateBlock elements, as bitsandbytes has it.
 	As tensor.DType
@@ -16,17 +16,17 @@ type Stored struct {
 // Name is that of the optimizer with _bf16 or _8bit.
 func (o Stored) Name() string {
 	if o.As == tensor.U8 {
-		return o.Optimizer.Name() + "_8bit"
+		return o.Elementwise.Name() + "_8bit"
 	}
-	return o.Optimizer.Name() + "_bf16"
+	return o.Elementwise.Name() + "_bf16"
 }
 
 // Slots are the optimizer's, and with U8 the scales of each.
 func (o Stored) Slots() []Slot {
-	all := o.Optimizer.Slots()
+	all := o.Elementwise.Slots()
 	for i, s := range all {
 		if all[i].DType = o.As; o.As == tensor.U8 {
-			all = append(all, Slot{s.Name + "_absmax", tensor.F32, tensor.StateBlock})
+			all = append(all, Slot{Name: s.Name + "_absmax", DType: tensor.F32, Block: tensor.StateBlock})
 		}
 	}
 	return all
@@ -35,7 +35,7 @@ func (o Stored) Slots() []Slot {
 // For is the optimizer of p.
 func (o Stored) For(p Param) Optimizer {
 	if p.Shape.Elems() < o.MinSize {
-		return o.Optimizer
+		return o.Elementwise
 	}
 	return o
 }

@@ -44,7 +44,8 @@ type Engine struct {
 	files     files
 	settings  []optim.Setting // of all parameters that train; those of one optimizer together
 	updates   []update        // by optimizer
-	copied    bool            // parameters that compute have been made from masters
+	joints    []*joint
+	copied    bool // parameters that compute have been made from masters
 
 	units    []*nn.Unit
 	index    map[*nn.Unit]int

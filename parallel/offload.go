@@ -126,7 +126,7 @@ func (e *Engine) rest(f *flat) (err error) {
 		return err
 	}
 	f.grad = e.b.New(tensor.Grads, tensor.F32, l.grad.n())
-	for _, s := range f.optimizer.Slots() {
+	for _, s := range elements(f.optimizer) {
 		t := optimizer(tensor.Optimizer, s.DType, l.optim.n()/s.Block)
 		if err == nil && !state {
 			e.b.Fill(t, 0)

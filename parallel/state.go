@@ -60,10 +60,13 @@ func (e *Engine) State() []checkpoint.Item {
 	for _, f := range e.flats {
 		add(checkpoint.Param, f, f.held[atMaster])
 		if !f.frozen {
-			for i, s := range f.optimizer.Slots() {
+			for i, s := range elements(f.optimizer) {
 				add(s.Name, f, f.held[atState+i])
 			}
 		}
+	}
+	for _, j := range e.joints {
+		out = append(out, j.items()...)
 	}
 	return out
 }

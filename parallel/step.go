@@ -145,7 +145,7 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 		for _, f := range e.flats {
 			if !f.frozen {
 				f.finish()
-				e.b.ExactSquares(e.squares(), f.at(f.grad, f.layout.grad, f.own))
+				e.b.ExactSquares(e.squares(), f.at(f.grad, f.layout.grad, f.own), nil)
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"trireme/internal/disk"
 	"trireme/nn"
 	"trireme/optim"
+	"trireme/optim/optimtest"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -47,25 +48,52 @@ func (c toy) how() optim.Grouping {
 type kind struct {
 	optim.Setting
 	frozen bool
+	after  *nn.Param // that this one does not follow without a gap
 }
 
 func (c toy) kind(p *nn.Param) kind {
 	if p.Frozen {
 		return kind{frozen: true}
 	}
-	return kind{Setting: c.how().Of(optim.Param{Name: p.Name, Shape: p.Shape})}
+	k := kind{Setting: c.how().Of(optim.Param{Name: p.Name, Shape: p.Shape, Hidden: p.Hidden})}
+	block := 1
+	for _, s := range k.Optimizer.Slots() {
+		block = max(block, s.Block)
+	}
+	if j, ok := optim.JointOf(k.Optimizer); ok {
+		if _, ok := j.(optim.Normed); ok {
+			block = max(block, tensor.SumBlock)
+		}
+	}
+	if p.After != nil && p.After.Shape.Elems()%block != 0 {
+		k.after = p.After
+	}
+	return k
 }
 
 // groupings are ways to train a toy.
 var groupings = func() []optim.Grouping {
 	none, some := 0.0, 0.3
 	sgd := optim.SGD{Momentum: 0.9, Dampening: 0.2}
+	adamw := adam.Optimizer.(optim.AdamW)
+	muon := optim.Muon{Momentum: 0.9, Nesterov: true, Coefficients: [3]float64{3.4445, -4.775, 2.0315}, Eps: 1e-7, Steps: 2, Rest: adamw}
+	adafactor := optim.Adafactor{Eps1: 1e-30, Eps2: 1e-3, ClipThreshold: 1, DecayRate: -0.8, ScaleParameter: true}
+	mean := adafactor
+	mean.Beta1, mean.ScaleParameter = 0.9, false
+	lamb := optim.LAMB{Beta1: 0.9, Beta2: 0.95, Eps: 1e-6, Min: 0.01, Max: 10}
 	return []optim.Grouping{
 		adam,
 		{Optimizer: optim.SGD{}},
+		{Optimizer: muon, WeightDecay: 0.1, Groups: []optim.Group{{Match: "layer1.down.*", LRFactor: 2}}},
+		{Optimizer: optim.Averaged{Optimizer: muon, EMA: optim.EMA{Decay: 0.9}}},
+		{Optimizer: lamb, WeightDecay: 0.1, Groups: []optim.Group{{Match: "*.bias", LRFactor: 3}}},
+		{Optimizer: adafactor, WeightDecay: 0.1, Groups: []optim.Group{{Match: "layer1.*", LRFactor: 1, Optimizer: lamb}}},
+		{Optimizer: optim.Averaged{Optimizer: mean, EMA: optim.EMA{Decay: 0.9}}, Groups: []optim.Group{{Match: "*norm*", LRFactor: 0.5}}},
+		{Optimizer: optim.Stored{Elementwise: adamw, As: tensor.BF16}, WeightDecay: 0.1},
+		{Optimizer: optim.Stored{Elementwise: adamw, As: tensor.U8, MinSize: 20}, WeightDecay: 0.1},
 		{Optimizer: sgd, WeightDecay: 0.1, Groups: []optim.Group{{Match: "*.bias", LRFactor: 3, WeightDecay: &some}}},
 		{Optimizer: optim.Lion{Beta1: 0.9, Beta2: 0.99}, WeightDecay: 0.1, Groups: []optim.Group{
-			{Match: "*.gate.weight", LRFactor: 0.5, WeightDecay: &none}, {Match: "embed*", LRFactor: 0, Optimizer: adam.Optimizer}}},
+			{Match: "*.up.weight", LRFactor: 0.5, WeightDecay: &none}, {Match: "embed*", LRFactor: 0, Optimizer: adam.Optimizer}}},
 		{Optimizer: adam.Optimizer, WeightDecay: 0.1, Groups: []optim.Group{
 			{Match: "layer1.*", LRFactor: 1, Optimizer: optim.SGD{Momentum: 0.9, Nesterov: true}}, {Match: "*.norm.weight", LRFactor: 2, Optimizer: sgd}, {Match: "layer2.up.*", LRFactor: 2}}},
 	}
@@ -214,7 +242,10 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	b := openDevice(t)
 	defer b.Close()
 	n := c.make(b)
-	type state struct{ p, sum, m, v, c, g *tensor.Tensor } // c computes
+	type state struct {
+		p, sum, c, g *tensor.Tensor // c computes
+		state        []*tensor.Tensor
+	}
 	states := map[*nn.Param]*state{}
 	written := map[*nn.Param]bool{}
 	for _, u := range n.units {
@@ -232,20 +263,21 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 					k += p.Shape.Elems()
 				}
 			}
-			whole := make([]*tensor.Tensor, 6)
-			for i, dt := range []tensor.DType{tensor.F32, tensor.F32, tensor.F32, tensor.F32, c.precision.Param, c.precision.Reduce} {
+			whole := make([]*tensor.Tensor, 4)
+			for i, dt := range []tensor.DType{tensor.F32, tensor.F32, c.precision.Param, c.precision.Reduce} {
 				whole[i] = b.New(tensor.Params, dt, k)
 				b.Fill(whole[i], 0)
 			}
 			k = 0
 			for _, p := range ps {
 				part := func(i int) *tensor.Tensor { return whole[i].Flat(k, k+p.Shape.Elems()) }
-				s := &state{part(0), part(1), part(2), part(3), part(4), part(5)}
+				s := &state{p: part(0), sum: part(1), c: part(2), g: part(3)}
 				k += p.Shape.Elems()
 				p.Fill(b, s.p, 7, 0)
 				b.Copy(s.c, s.p)
 				p.Value, states[p] = s.c.Reshape(p.Shape...), s
 				if !p.Frozen {
+					s.state = optimtest.State(b, kind.Optimizer, p.Shape)
 					p.SetSink(func() (*tensor.Tensor, bool) {
 						was := written[p]
 						written[p] = true
@@ -303,7 +335,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 			}
 			row := b.New(tensor.Workspace, tensor.F32, len(all))
 			b.Upload(row, tensor.AsBytes(all))
-			b.ExactSquares(squares, row)
+			b.ExactSquares(squares, row, nil)
 			row.Release()
 		}
 		b.Upload(count, tensor.AsBytes([]int64{tokens}))
@@ -315,8 +347,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 				hyper, ends := b.New(tensor.Workspace, tensor.F64, 1, len(how[0].Optimizer.Hyper(0, 0, 1))), b.New(tensor.Workspace, tensor.I64, 1)
 				b.Upload(hyper, tensor.AsBytes(how[0].Optimizer.Hyper(rate(updates)*how[0].LRFactor, how[0].WeightDecay, updates+1)))
 				b.Upload(ends, tensor.AsBytes([]int64{int64(s.p.Elems())}))
-				state := []*tensor.Tensor{s.m, s.v}[:len(how[0].Optimizer.Slots())]
-				how[0].Optimizer.Step(b, optim.Slice{P: s.p, State: state, G: s.sum, Ends: ends}, hyper, scalars)
+				optimtest.Step(b, how[0].Optimizer, p.Shape, optim.Slice{P: s.p, State: s.state, G: s.sum, Ends: ends}, hyper, scalars)
 				b.Copy(s.c, s.p)
 				hyper.Release()
 				ends.Release()

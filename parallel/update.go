@@ -11,7 +11,7 @@ import (
 
 // update is what one optimizer updates.
 type update struct {
-	optim.Optimizer
+	optim.Elementwise
 	resident []piece // in memory
 	streamed []piece // in files: each comes to memory and goes back
 }
@@ -20,13 +20,14 @@ type update struct {
 type piece struct {
 	f *flat
 	span
-	ends  *tensor.Tensor // I64 [groups]; nil where the flat is frozen
-	slice optim.Slice    // of what rests in memory
+	ends   *tensor.Tensor // I64 [groups]; nil where the flat is frozen
+	params *tensor.Tensor // I64 [parameters], where a flat is updated jointly
+	slice  optim.Slice    // of what rests in memory
 }
 
 // setting is how p is trained.
 func setting(how optim.Grouping, p *nn.Param) optim.Setting {
-	s := how.Of(optim.Param{Name: p.Name, Shape: p.Shape})
+	s := how.Of(optim.Param{Name: p.Name, Shape: p.Shape, Hidden: p.Hidden})
 	if s.Optimizer == nil {
 		panic(fmt.Sprintf("parallel: %s trains and has no optimizer", p.Name))
 	}
@@ -75,6 +76,11 @@ func block(o optim.Optimizer) int {
 		for _, s := range o.Slots() {
 			n = max(n, s.Block)
 		}
+		if j, ok := optim.JointOf(o); ok {
+			if _, ok := j.(optim.Normed); ok {
+				n = max(n, tensor.SumBlock) // a parameter's squares are summed by themselves
+			}
+		}
 	}
 	return n
 }
@@ -111,10 +117,14 @@ func (e *Engine) cut(f *flat) {
 		}
 	}
 	e.b.Upload(ends, tensor.AsBytes(at))
-	u := slices.IndexFunc(e.updates, func(u update) bool { return u.Optimizer == f.optimizer })
+	if o, ok := optim.JointOf(f.optimizer); ok {
+		e.joints = append(e.joints, e.newJoint(o, f))
+		return
+	}
+	u := slices.IndexFunc(e.updates, func(u update) bool { return optim.Optimizer(u.Elementwise) == f.optimizer })
 	if u < 0 {
 		u = len(e.updates)
-		e.updates = append(e.updates, update{Optimizer: f.optimizer})
+		e.updates = append(e.updates, update{Elementwise: f.optimizer.(optim.Elementwise)})
 	}
 	if f.streams() {
 		e.updates[u].streamed = append(e.updates[u].streamed, f.pieces...)
@@ -135,6 +145,9 @@ func (e *Engine) Update(hyper, scalars *tensor.Tensor) {
 			u.Step(e.b, p.f.slice(p, s), rows(p.f), scalars)
 			e.narrow(p, s)
 		})
+	}
+	for _, j := range e.joints {
+		e.updateJointly(j, hyper, scalars)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"trireme/model/freetransformer"
 	"trireme/model/gpt2"
 	"trireme/model/llama"
+	"trireme/optim"
 	"trireme/parallel"
 	"trireme/planner"
 	"trireme/tensor"
@@ -195,6 +196,12 @@ var gatherings = []func(*parallel.Config){
 	func(c *parallel.Config) { c.PrefetchUnits = 0 },
 }
 
+// optimizers keep state of every form.
+var optimizers = []optim.Config{
+	{"name": "adamw"}, {"name": "muon"}, {"name": "sgd"}, {"name": "lamb"}, {"name": "adamw_8bit", "min_8bit_size": 100.0},
+	{"name": "adafactor"}, {"name": "adamw"}, {"name": "adafactor", "beta1": 0.9}, {"name": "sgd", "momentum": 0.9}, {"name": "lion"}, {"name": "adamw_bf16"},
+}
+
 // TestPlanIsMeasured: what is planned is what a run's meter shows, byte for byte, in every
 // category and in all, on every rank.
 func TestPlanIsMeasured(t *testing.T) {
@@ -234,10 +241,11 @@ func TestPlanIsMeasured(t *testing.T) {
 								c.Offload.Params.Device = parallel.OffloadNVMe
 							}
 						}
+						c.Training.Optimizer = optimizers[variant%len(optimizers)]
 						if variant%7 == 0 {
 							c.Model.Freeze = []string{model.Params(meta(t, j))[5].Name}
 						}
-						what := fmt.Sprintf("%s, %s on %d, %+v, recomputed %+v, gathered %+v, off-loaded %+v, variant %d", name, strategy, ranks, precision, c.Recompute, c.Parallel, c.Offload, variant)
+						what := fmt.Sprintf("%s, %s on %d, %+v, %v, recomputed %+v, gathered %+v, off-loaded %+v, variant %d", name, strategy, ranks, precision, c.Training.Optimizer, c.Recompute, c.Parallel, c.Offload, variant)
 						measured := measure(t, j, 2)
 						plan, err := j.Run(context.Background(), variant%ranks)
 						if err != nil {

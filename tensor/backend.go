@@ -221,8 +221,9 @@ const SumBlock = 64
 
 // Reductions make a few numbers of many.
 type Reductions interface {
-	// ExactSquares adds the sum of squares of x to acc (I64 [ExactWords]).
-	ExactSquares(acc InOut, x *Tensor)
+	// ExactSquares adds the sum of squares of x to acc (I64 [ExactWords]). With ends (I64 [n], as
+	// in Update, but multiples of SumBlock) acc is n accumulators, of the groups that end there.
+	ExactSquares(acc InOut, x, ends *Tensor)
 	// ExactAdd adds the elements of x (F64) to acc.
 	ExactAdd(acc InOut, x *Tensor)
 	// ExactValues: out (F64 [n]) = the nearest numbers to the n accumulators acc (I64 [n

@@ -120,3 +120,74 @@ func (Average) States() int { return 1 }
 
 // Inputs are AverageCount.
 func (Average) Inputs() int { return AverageCount }
+
+// Momentum writes a direction over what p had, and changes no parameter:
+//
+//	m = m + (1-Beta)*(d-m); p = m, or where Nesterov d + Beta*(m-d)
+type Momentum struct {
+	Beta     float64
+	Nesterov bool
+}
+
+// States is m.
+func (Momentum) States() int { return 1 }
+
+// Inputs are those of all rules.
+func (Momentum) Inputs() int { return InputsOfAll }
+
+// Descent follows a direction that is given as the gradient:
+//
+//	d *= scale; p = p*(1 - lr*decay) - lr*d
+//
+// With Beta a mean of lr*d is followed: m = Beta*m + (1-Beta)*lr*d; p = p*(1 - lr*decay) - m.
+type Descent struct{ Beta float64 }
+
+// Descent's further input.
+const (
+	DescentScale = InputsOfAll + iota
+	DescentCount
+)
+
+// States is m, if there is Beta.
+func (r Descent) States() int {
+	if r.Beta == 0 {
+		return 0
+	}
+	return 1
+}
+
+// Inputs are DescentCount.
+func (Descent) Inputs() int { return DescentCount }
+
+// LAMB writes the direction of LAMB (You et al. 2020, as DeepSpeed writes it) over what p had. Its
+// third state is the parameter, which does not change:
+//
+//	m = Beta1*m + (1-Beta1)*d; v = Beta2*v + (1-Beta2)*d*d
+//	p = m / (sqrt(v) + Eps) + decay*parameter, or where EpsInside of sqrt(v + Eps)
+type LAMB struct {
+	Beta1, Beta2, Eps float64
+	EpsInside         bool
+}
+
+// States are m, v and the parameter.
+func (LAMB) States() int { return 3 }
+
+// Inputs are those of all rules.
+func (LAMB) Inputs() int { return InputsOfAll }
+
+// Adafactor writes a gradient by the root of its second moment over what p had:
+//
+//	v = beta2*v + (1-beta2)*(d*d + Eps); p = d / sqrt(v)
+type Adafactor struct{ Eps float64 }
+
+// Adafactor's further inputs; the first is Descent's, of the same row.
+const (
+	AdafactorBeta2 = DescentCount + iota // the second moment's decay rate at this update
+	AdafactorCount
+)
+
+// States is v.
+func (Adafactor) States() int { return 1 }
+
+// Inputs are AdafactorCount.
+func (Adafactor) Inputs() int { return AdafactorCount }

@@ -42,7 +42,7 @@ training:
 		}{
 			{"a.norm.weight", tensor.Shape{8}, optim.Lion{Beta1: 0.9, Beta2: 0.99}, 1, 0.05},
 			{"head.weight", tensor.Shape{9, 9}, adamw, 0.1, 0.2},
-			{"head.weight", tensor.Shape{10, 10}, optim.Stored{Optimizer: adamw, As: tensor.U8, MinSize: 100}, 0.1, 0.2},
+			{"head.weight", tensor.Shape{10, 10}, optim.Stored{Elementwise: adamw, As: tensor.U8, MinSize: 100}, 0.1, 0.2},
 			{"head.bias", tensor.Shape{9}, optim.SGD{Momentum: 0.5}, 1, 0},
 		} {
 			if ema.Decay > 0 {

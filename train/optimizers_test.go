@@ -53,8 +53,11 @@ func (c *curves) each(t *testing.T, f func(t *testing.T, g *golden, losses []flo
 func TestOptimizers(t *testing.T) {
 	new(curves).each(t, func(t *testing.T, g *golden, losses []float64) {
 		tolerance := 1e-4
-		if _, ok := g.optimizer.(optim.Stored); ok {
+		switch g.optimizer.(type) {
+		case optim.Stored:
 			tolerance = 1e-3 // state near the middle of two numbers goes to the other one now and then
+		case optim.Muon:
+			tolerance = 1e-3 // its products are bfloat16; in float32 losses are as far from these
 		}
 		r := g.run(t, 1, parallel.Default(), g.Hyperparameters.MicroBatchSize, 1)
 		for i, want := range losses {

@@ -20,6 +20,7 @@ import (
 	"trireme/model/freetransformer"
 	"trireme/model/llama"
 	"trireme/monitor"
+	"trireme/optim"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -305,6 +306,7 @@ func TestResumeIsExact(t *testing.T) {
 		full         bool
 		precision    train.Precision // zero: float32
 		away, back   bool            // state rests in files before the break, and after it
+		optimizer    optim.Config    // nil: the default
 	}{
 		{name: "2 ranks to 1", cut: 5, from: 2, to: 1, first: "full_shard", then: "no_shard"},
 		{name: "1 rank to 4, at an epoch's end", tied: true, cut: 8, from: 1, to: 4, first: "zero_1", then: "full_shard", full: true},
@@ -317,9 +319,21 @@ func TestResumeIsExact(t *testing.T) {
 		{name: "off-loaded to memory, 4 to 2", poison: true, cut: 6, from: 4, to: 2, first: "hybrid_shard", then: "zero_1", away: true},
 		{name: "memory to off-loaded in bfloat16, 1 to 4, tied", tied: true, cut: 5, from: 1, to: 4, first: "no_shard", then: "full_shard", back: true, full: true, precision: train.Precision{ParamDType: "bfloat16", ReduceDType: "float32", BufferDType: "float32"}},
 		{name: "off-loaded in float16, 2 to 2, frozen", poison: true, freeze: []string{"model.layers.1.*"}, cut: 5, from: 2, to: 2, first: "full_shard", then: "zero_1", away: true, back: true, precision: train.Precision{ParamDType: "float16", ReduceDType: "float32", BufferDType: "float32"}},
+		{name: "muon, skipped steps, 2 to 4", optimizer: optim.Config{"name": "muon"}, poison: true, cut: 6, from: 2, to: 4, first: "zero_1", then: "full_shard", back: true},
+		{name: "muon, off-loaded, 4 to 1", optimizer: optim.Config{"name": "muon"}, cut: 5, from: 4, to: 1, first: "hybrid_shard", then: "no_shard", away: true},
+		{name: "adafactor, 4 to 2", optimizer: optim.Config{"name": "adafactor", "beta1": 0.9, "scale_parameter": false}, poison: true, cut: 5, from: 4, to: 2, first: "full_shard", then: "zero_1"},
+		{name: "adafactor in bfloat16, off-loaded, 1 to 4", optimizer: optim.Config{"name": "adafactor", "relative_step": false}, cut: 5, from: 1, to: 4, first: "no_shard", then: "hybrid_shard", back: true, precision: train.Precision{ParamDType: "bfloat16", ReduceDType: "float32", BufferDType: "float32"}},
+		{name: "lamb, off-loaded, 2 to 4", optimizer: optim.Config{"name": "lamb"}, poison: true, cut: 6, from: 2, to: 4, first: "full_shard", then: "shard_grad_op", away: true},
+		{name: "lamb, 4 to 1", optimizer: optim.Config{"name": "lamb"}, cut: 5, from: 4, to: 1, first: "hybrid_shard", then: "full_shard"},
+		{name: "momentum, off-loaded, 2 to 4", optimizer: optim.Config{"name": "sgd", "momentum": 0.9}, cut: 5, from: 2, to: 4, first: "full_shard", then: "hybrid_shard_zero2", away: true, back: true},
+		{name: "state in bytes, off-loaded, 4 to 2", optimizer: optim.Config{"name": "adamw_8bit", "min_8bit_size": 100.0}, cut: 5, from: 4, to: 2, first: "full_shard", then: "full_shard", away: true, back: true},
+		{name: "state in bfloat16, 1 to 2", optimizer: optim.Config{"name": "adamw_bf16"}, cut: 5, from: 1, to: 2, first: "no_shard", then: "full_shard", back: true},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			j := newResumable(t, v.tied, v.poison)
+			if v.optimizer != nil {
+				j.config.Training.Optimizer = v.optimizer
+			}
 			j.config.Model.Freeze = v.freeze
 			if v.precision != (train.Precision{}) {
 				j.config.Precision = v.precision

@@ -40,7 +40,7 @@ func zeroKeys() keys {
 		"zero_quantized_gradients":            must("false", quantized),
 		"zeropp_loco_param":                   refused(quantized, "remove the key"),
 		"zenflow":                             refused("ZenFlow, which updates the most important gradients first, is not available", "remove the key"),
-		"save_muon_momentum_buffer_in_memory": silent("Muon is not available"),
+		"save_muon_momentum_buffer_in_memory": silent("Muon's momentum rests where other optimizer state does"),
 
 		"offload_param":              group(offloadKeys("params")),
 		"offload_optimizer":          group(offloadKeys("optimizer")),

@@ -23,6 +23,7 @@ func newClassifier(e *encoder, std nn.Init) *Classifier {
 		drop:    nn.NewDropout("dropout", e.cfg.classifierDropout()),
 		head:    nn.NewLinear(classifier, d, e.cfg.labels(), std).WithBias(),
 	}
+	m.head.Weights[0].Hidden = false
 	m.units = append(m.units, &nn.Unit{Name: classifier, Params: append(m.pool.Params(), m.head.Params()...)})
 	return m
 }

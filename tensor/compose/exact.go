@@ -15,7 +15,7 @@ const (
 func unit(i int) float64 { return math.Ldexp(1, 32*i+lowest) }
 
 // ExactSquares adds the sums of squares of blocks, with nothing behind the last element.
-func (o Ops) ExactSquares(acc, x *tensor.Tensor) {
+func (o Ops) ExactSquares(acc, x, ends *tensor.Tensor) {
 	s := On(o.c)
 	defer s.End()
 	n := x.Elems()
@@ -23,7 +23,18 @@ func (o Ops) ExactSquares(acc, x *tensor.Tensor) {
 	f := s.New(tensor.F64, blocks, tensor.SumBlock)
 	o.c.Fill(f, 0)
 	o.c.Copy(f.Flat(0, n), x.Flat(0, n))
-	o.ExactAdd(acc, s.Reduce(s.Mul(f, f), 1, tensor.Add))
+	sums := s.Reduce(s.Mul(f, f), 1, tensor.Add)
+	if ends == nil {
+		o.ExactAdd(acc, sums)
+		return
+	}
+	at, begun := s.With(s.Iota(tensor.I64, blocks, 1, 0), tensor.Mul, tensor.SumBlock), s.Num(tensor.I64, 0)
+	for i := range ends.Elems() {
+		end := ends.Flat(i, i+1)
+		mine := s.Binary(s.Binary(at, begun, tensor.Ge), s.Binary(at, end, tensor.Lt), tensor.And)
+		o.ExactAdd(acc.Flat(i*tensor.ExactWords, (i+1)*tensor.ExactWords), s.Where(mine, sums, 0))
+		begun = end
+	}
 }
 
 // ExactAdd takes the digits off each element, from the highest on: floor and the difference are

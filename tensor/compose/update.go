@@ -115,6 +115,32 @@ func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Ten
 		c, rate := u.mix(r.Beta1, u.s[0], u.d), u.each(lr)
 		sign := u.Sub(u.As(tensor.F32, u.With(c, tensor.Gt, 0)), u.As(tensor.F32, u.With(c, tensor.Lt, 0)))
 		return u.Sub(u.decayed(), u.Mul(rate, sign)), []*tensor.Tensor{u.mix(r.Beta2, u.s[0], u.d)}
+	case tensor.Momentum:
+		m := u.Add(u.s[0], u.With(u.Sub(u.d, u.s[0]), tensor.Mul, 1-r.Beta))
+		if p = m; r.Nesterov {
+			p = u.Sub(m, u.With(u.Sub(m, u.d), tensor.Mul, 1-r.Beta))
+		}
+		return p, []*tensor.Tensor{m}
+	case tensor.Descent:
+		d := u.Mul(u.each(lr), u.Mul(u.d, u.each(u.input(tensor.DescentScale))))
+		if r.Beta != 0 {
+			d = u.mix(r.Beta, u.s[0], d)
+			s = []*tensor.Tensor{d}
+		}
+		return u.Sub(u.decayed(), d), s
+	case tensor.LAMB:
+		m, v := u.mix(r.Beta1, u.s[0], u.d), u.mix(r.Beta2, u.s[1], u.Mul(u.d, u.d))
+		var root *tensor.Tensor
+		if r.EpsInside {
+			root = u.Unary(u.With(v, tensor.Add, r.Eps), tensor.Sqrt)
+		} else {
+			root = u.With(u.Unary(v, tensor.Sqrt), tensor.Add, r.Eps)
+		}
+		return u.Add(u.Div(m, root), u.Mul(u.s[2], u.each(u.input(tensor.InputDecay)))), []*tensor.Tensor{m, v, u.s[2]}
+	case tensor.Adafactor:
+		beta := u.input(tensor.AdafactorBeta2)
+		v := u.Add(u.Mul(u.each(beta), u.s[0]), u.Mul(u.each(u.From(1, beta)), u.With(u.Mul(u.d, u.d), tensor.Add, r.Eps)))
+		return u.Div(u.d, u.Unary(v, tensor.Sqrt)), []*tensor.Tensor{v}
 	}
 	panic(fmt.Sprintf("compose: update: no formula of %T", rule))
 }

@@ -308,7 +308,7 @@ func steps(add adder) {
 				continue
 			}
 			add(fmt.Sprintf("step scalars/%s, %d", name, n), func(b tensor.Backend, x tensors) {
-				b.ExactSquares(x[1], x[3])
+				b.ExactSquares(x[1], x[3], nil)
 				b.ExactAdd(x[2], x[4])
 				b.ExactAdd(x[2], x[4])
 				b.StepScalars(x[0], x[1], x[2], x[5], x[6], nil)
@@ -319,11 +319,16 @@ func steps(add adder) {
 	}
 	for _, begin := range []float64{1, 0x1p-9, 4096} {
 		add(fmt.Sprint("step scalars, begun with ", begin), func(b tensor.Backend, x tensors) {
-			b.ExactSquares(x[1], x[3])
+			b.ExactSquares(x[1], x[3], nil)
 			b.StepScalars(x[0], x[1], x[2], x[4], x[5], x[6])
 		}, out(tensor.ScalarCount).of(tensor.F64), zero(tensor.ExactWords, tensor.I64), zero(tensor.ExactWords, tensor.I64),
 			in(70).of(tensor.F32).like(0.5, -1, 3), in(1).of(tensor.I64).like(12), in(1).of(tensor.F64).like(0.01), in(1).of(tensor.F64).like(begin))
 	}
+	add("exact squares of groups", func(b tensor.Backend, x tensors) {
+		b.ExactSquares(x[1], x[2], x[3])
+		b.ExactSquares(x[1], x[2], x[3])
+		b.ExactValues(x[0], x[1])
+	}, out(3).of(tensor.F64), zero(3*tensor.ExactWords, tensor.I64), in(192).of(tensor.F32), in(3).of(tensor.I64).like(64, 64, 192))
 	scalers(add)
 	add("exact values", func(b tensor.Backend, x tensors) {
 		b.ExactAdd(x[1].Flat(0, tensor.ExactWords), x[2])
@@ -387,14 +392,21 @@ var updates = map[string]struct {
 	rule  tensor.UpdateRule
 	hyper []float64
 }{
-	"adamw":    {tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, []float64{1e-2, 0.1, 0.1, 0.05}},
-	"sgd":      {tensor.SGD{}, []float64{1e-2, 0.1, 1}},
-	"momentum": {tensor.SGD{Momentum: 0.9}, []float64{1e-2, 0.1, 0.8}},
-	"nesterov": {tensor.SGD{Momentum: 0.9, Nesterov: true}, []float64{1e-2, 0, 1}},
-	"adam":     {tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, L2: true}, []float64{1e-2, 0.1, 0.1, 0.05}},
-	"adagrad":  {tensor.Adagrad{Eps: 1e-8}, []float64{1e-2, 0.1, 0.2}},
-	"average":  {tensor.Average{}, []float64{1e-2, 0.1, 0.25}},
-	"lion":     {tensor.Lion{Beta1: 0.9, Beta2: 0.99}, []float64{1e-2, 0.1}},
+	"adamw":        {tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, []float64{1e-2, 0.1, 0.1, 0.05}},
+	"sgd":          {tensor.SGD{}, []float64{1e-2, 0.1, 1}},
+	"momentum":     {tensor.SGD{Momentum: 0.9}, []float64{1e-2, 0.1, 0.8}},
+	"nesterov":     {tensor.SGD{Momentum: 0.9, Nesterov: true}, []float64{1e-2, 0, 1}},
+	"adam":         {tensor.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, L2: true}, []float64{1e-2, 0.1, 0.1, 0.05}},
+	"adagrad":      {tensor.Adagrad{Eps: 1e-8}, []float64{1e-2, 0.1, 0.2}},
+	"average":      {tensor.Average{}, []float64{1e-2, 0.1, 0.25}},
+	"adafactor":    {tensor.Adafactor{Eps: 1e-30}, []float64{1e-2, 0.1, 1, 0.7}},
+	"lion":         {tensor.Lion{Beta1: 0.9, Beta2: 0.99}, []float64{1e-2, 0.1}},
+	"direction":    {tensor.Momentum{Beta: 0.95, Nesterov: true}, []float64{1e-2, 0.1}},
+	"mean":         {tensor.Momentum{Beta: 0.4}, []float64{1e-2, 0.1}},
+	"descent":      {tensor.Descent{}, []float64{1e-2, 0.1, 0.7}},
+	"mean descent": {tensor.Descent{Beta: 0.9}, []float64{1e-2, 0.1, 0.7}},
+	"lamb":         {tensor.LAMB{Beta1: 0.9, Beta2: 0.999, Eps: 1e-6}, []float64{1e-2, 0.1}},
+	"lamb inside":  {tensor.LAMB{Beta1: 0.9, Beta2: 0.999, Eps: 1e-6, EpsInside: true}, []float64{1e-2, 0.1}},
 }
 
 // scalers runs sequences of steps that overflow (0), do not (1) and count no token (2).

@@ -155,7 +155,7 @@ func (s *suite) exact(t *testing.T) {
 	for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
 		acc, out, x := s.b.New(tensor.Workspace, tensor.I64, tensor.ExactWords), s.put(tensor.F64, []float64{9}), s.put(dt, whole)
 		s.b.Fill(acc, 0)
-		s.b.ExactSquares(acc, x)
+		s.b.ExactSquares(acc, x, nil)
 		s.b.ExactValues(out, acc)
 		if got := decode(tensor.F64, s.bits(out))[0]; got != want {
 			t.Errorf("squares of %v: %v, want %v", dt, got, want)
@@ -273,20 +273,21 @@ func (s *suite) shards(t *testing.T) {
 	}
 	for name, u := range updates {
 		run := func(cuts ...int) []byte {
-			p, m, v, g := s.put(tensor.F32, a), s.put(tensor.F32, b), s.put(tensor.F32, positive), s.put(tensor.F32, b)
+			p, m, v, g, w := s.put(tensor.F32, a), s.put(tensor.F32, b), s.put(tensor.F32, positive), s.put(tensor.F32, b), s.put(tensor.F32, a)
 			hyper, ends := s.put(tensor.F64, append(append([]float64{}, u.hyper...), u.hyper...)), s.put(tensor.I64, []float64{0, 0})
 			defer func() {
 				p.Release()
 				m.Release()
 				v.Release()
 				g.Release()
+				w.Release()
 				hyper.Release()
 				ends.Release()
 			}()
 			for i := range cuts[1:] {
 				lo, hi := cuts[i], cuts[i+1]
 				s.b.Upload(ends, encode(tensor.I64, []float64{float64((hi - lo) / 2), float64(hi - lo)}))
-				s.b.Update(u.rule, p.Flat(lo, hi), []*tensor.Tensor{m.Flat(lo, hi), v.Flat(lo, hi)}[:u.rule.States()], g.Flat(lo, hi), ends, hyper.Reshape(2, len(u.hyper)), scalars)
+				s.b.Update(u.rule, p.Flat(lo, hi), []*tensor.Tensor{m.Flat(lo, hi), v.Flat(lo, hi), w.Flat(lo, hi)}[:u.rule.States()], g.Flat(lo, hi), ends, hyper.Reshape(2, len(u.hyper)), scalars)
 			}
 			return append(append(s.bits(p), s.bits(m)...), s.bits(v)...)
 		}

@@ -641,7 +641,7 @@ func BenchmarkAttentionDecode(bench *testing.B) {
 		x, acc := random(b, 1, tensor.F32, 1, 32<<20), b.New(0, tensor.I64, tensor.ExactWords)
 		bench.SetBytes(int64(x.Bytes()))
 		for bench.Loop() {
-			b.ExactSquares(acc, x)
+			b.ExactSquares(acc, x, nil)
 		}
 	})
 }

@@ -127,7 +127,7 @@ func manyOperations(b *Backend, dt tensor.DType) []byte {
 	keep(logits, loss)
 	acc := b.New(0, tensor.I64, tensor.ExactWords)
 	b.Fill(acc, 0)
-	b.ExactSquares(acc, logits)
+	b.ExactSquares(acc, logits, nil)
 	zero, one := b.New(0, tensor.I64, tensor.ExactWords), b.New(0, tensor.I64, 1)
 	b.Fill(zero, 0)
 	b.Fill(one, 1)

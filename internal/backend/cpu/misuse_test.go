@@ -54,10 +54,13 @@ func TestMisusePanics(t *testing.T) {
 		"reduce: nothing":       func() { b.Reduce(w, x.RowRange(0, 0), 0, tensor.Max, tensor.F32) },
 		"swap":                  func() { b.Swap(x.Reshape(1, 4, 6, 1), x.Reshape(1, 4, 6, 1)) },
 		"words":                 func() { b.Words(acc, ints(b, 1), tensor.RandKey{}) },
-		"exact squares":         func() { b.ExactSquares(rstd, x) },
+		"exact squares":         func() { b.ExactSquares(rstd, x, nil) },
 		"exact add":             func() { b.ExactAdd(acc, x) },
 		"normal":                func() { b.Normal(x.Cols(0, 3), tensor.RandKey{}, 0, 1) },
 		"copy":                  func() { b.Copy(x.Cols(0, 3), narrow) },
+		"exact squares: a group": func() {
+			b.ExactSquares(b.New(0, tensor.I64, 2*tensor.ExactWords), x, longs(b, 10, 24))
+		},
 		"update: groups end": func() {
 			b.Update(tensor.SGD{}, x, nil, x, longs(b, 3), reals(b, 1, 1, 1), reals(b, 0, 0, 1, 1, 1))
 		},

@@ -96,7 +96,7 @@ func sweep(source *Backend, b tensor.Backend, dt tensor.DType) (out []outcome) {
 	squares, sum := b.New(tensor.Workspace, tensor.I64, tensor.ExactWords), b.New(tensor.Workspace, tensor.I64, tensor.ExactWords)
 	b.Fill(squares, 0)
 	b.Fill(sum, 0)
-	b.ExactSquares(squares, logits)
+	b.ExactSquares(squares, logits, nil)
 	b.ExactAdd(sum, loss)
 	keep("cross entropy", logits)
 	tokens, limit, scalars, hyper := b.New(tensor.Workspace, tensor.I64, 1), b.New(tensor.Workspace, tensor.F64, 1), b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), b.New(tensor.Workspace, tensor.F64, tensor.AdamCount)

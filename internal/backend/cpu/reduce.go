@@ -8,9 +8,22 @@ import (
 	"trireme/tensor"
 )
 
-// ExactSquares adds the sum of squares of x to acc.
-func (b *Backend) ExactSquares(acc, x *tensor.Tensor) {
+// ExactSquares adds the sum of squares of x, or of each of its groups, to acc.
+func (b *Backend) ExactSquares(acc, x, ends *tensor.Tensor) {
 	const op = "exact squares"
+	if ends != nil {
+		check(ends.DType() == tensor.I64 && acc.Elems() == ends.Elems()*tensor.ExactWords, op, "%v of groups %v", acc, ends)
+		lo := 0
+		for i, end := range tensor.Host[int64](ends) {
+			hi := int(end)
+			check(lo <= hi && hi <= x.Elems() && hi%tensor.SumBlock == 0, op, "a group of elements [%d,%d) of %v", lo, hi, x)
+			if lo < hi {
+				b.ExactSquares(acc.Flat(i*tensor.ExactWords, (i+1)*tensor.ExactWords), x.Flat(lo, hi), nil)
+			}
+			lo = hi
+		}
+		return
+	}
 	dst := accumulator(op, acc)
 	check(x.Contiguous(), op, "%v has row gaps", x)
 	o, n := floats(op, x), x.Elems()

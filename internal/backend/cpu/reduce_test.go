@@ -40,7 +40,7 @@ func TestExactSumsDoNotDependOnTheSplit(t *testing.T) {
 				}
 				part := b.New(0, tensor.I64, tensor.ExactWords)
 				b.Fill(part, 0)
-				b.ExactSquares(part, x.Flat(lo, hi))
+				b.ExactSquares(part, x.Flat(lo, hi), nil)
 				for w, v := range tensor.Host[int64](part) {
 					tensor.Host[int64](total)[w] += v
 				}

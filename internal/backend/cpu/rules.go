@@ -87,6 +87,62 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 				x.p[i], m[i] = p, flush(beta2*m[i]+new2*gi)
 			}
 		}
+	case tensor.Momentum:
+		fresh := float32(1 - r.Beta)
+		return func(x *elements) {
+			m, g := x.s[0][:len(x.p)], x.g[:len(x.p)]
+			for i := range x.p {
+				gi := g[i] * d
+				mi := flush(lerp(m[i], gi, fresh))
+				m[i], x.p[i] = mi, mi
+				if r.Nesterov {
+					x.p[i] = lerp(gi, mi, 1-fresh)
+				}
+			}
+		}
+	case tensor.Descent:
+		d *= float32(h[tensor.DescentScale])
+		if r.Beta == 0 {
+			return func(x *elements) {
+				for i, p := range x.p {
+					x.p[i] = keep*p - rate*(x.g[i]*d)
+				}
+			}
+		}
+		beta, fresh := float32(r.Beta), float32(1-r.Beta)
+		return func(x *elements) {
+			m, g := x.s[0][:len(x.p)], x.g[:len(x.p)]
+			for i, p := range x.p {
+				mi := flush(beta*m[i] + fresh*(rate*(g[i]*d)))
+				m[i], x.p[i] = mi, keep*p-mi
+			}
+		}
+	case tensor.LAMB:
+		beta1, new1, beta2, new2 := float32(r.Beta1), float32(1-r.Beta1), float32(r.Beta2), float32(1-r.Beta2)
+		wd, eps, inside := float32(decay), float32(r.Eps), float32(0)
+		if r.EpsInside {
+			eps, inside = 0, eps
+		}
+		return func(x *elements) {
+			n := len(x.p)
+			m, v, w, g := x.s[0][:n], x.s[1][:n], x.s[2][:n], x.g[:n]
+			for i := range x.p {
+				gi := g[i] * d
+				mi, vi := flush(beta1*m[i]+new1*gi), flush(beta2*v[i]+new2*(gi*gi))
+				m[i], v[i] = mi, vi
+				x.p[i] = mi/(float32(math.Sqrt(float64(vi+inside)))+eps) + wd*w[i]
+			}
+		}
+	case tensor.Adafactor:
+		keep, fresh, eps := float32(h[tensor.AdafactorBeta2]), float32(1-h[tensor.AdafactorBeta2]), float32(r.Eps)
+		return func(x *elements) {
+			v, g := x.s[0][:len(x.p)], x.g[:len(x.p)]
+			for i := range x.p {
+				gi := g[i] * d
+				v[i] = keep*v[i] + fresh*(gi*gi+eps)
+				x.p[i] = gi / float32(math.Sqrt(float64(v[i])))
+			}
+		}
 	}
 	panic(fmt.Sprintf("cpu: update: no formula of %T", rule))
 }
@@ -106,6 +162,14 @@ func adam(r tensor.AdamW, h []float64, d float32) func(*elements) {
 }
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+// lerp is on the way from a to b, as torch.lerp rounds it.
+func lerp(a, b, weight float32) float32 {
+	if weight < 0.5 {
+		return a + weight*(b-a)
+	}
+	return b - (b-a)*(1-weight)
+}
 
 // flush is x, or 0 where x is subnormal: see kernel.AdamW.
 func flush(x float32) float32 {

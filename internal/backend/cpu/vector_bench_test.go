@@ -57,7 +57,7 @@ func BenchmarkVector(b *testing.B) {
 				c.Fill(q, 1)
 				hyper, scalars := reals(c, 1e-3, .1, .1, .1), reals(c, 0, 0, 1, 1, 1)
 				acc := c.New(0, tensor.I64, tensor.ExactWords)
-				bench("exact squares", p, 1, 0, func() { c.ExactSquares(acc, g) })
+				bench("exact squares", p, 1, 0, func() { c.ExactSquares(acc, g, nil) })
 				bench("convert", p, 1, 1, func() { c.Copy(pp, g) })
 				bench("adamw", p, 28/dt.Size(), 0, func() {
 					adamw(c, pp, m, q, g, hyper, scalars)

@@ -79,7 +79,7 @@ func (b *Backend) Reduce(_, _ *tensor.Tensor, _ int, _ tensor.BinaryOp, _ tensor
 func (b *Backend) Words(_, _ *tensor.Tensor, _ tensor.RandKey)                                {}
 func (b *Backend) SpreadRows(_, _ *tensor.Tensor)                                             {}
 func (b *Backend) CrossEntropy(_, _, _ *tensor.Tensor, _ bool)                                {}
-func (b *Backend) ExactSquares(_, _ *tensor.Tensor)                                           {}
+func (b *Backend) ExactSquares(_, _, _ *tensor.Tensor)                                        {}
 func (b *Backend) ExactAdd(_, _ *tensor.Tensor)                                               {}
 func (b *Backend) ExactValues(_, _ *tensor.Tensor)                                            {}
 func (b *Backend) StepScalars(_, _, _, _, _, _ *tensor.Tensor)                                {}

@@ -13,8 +13,16 @@ const lowest = -352
 const digits = tensor.ExactWords - 1
 
 // ExactSquares adds sums of squares of blocks.
-func (b *Backend) ExactSquares(acc, x *tensor.Tensor) {
+func (b *Backend) ExactSquares(acc, x, ends *tensor.Tensor) {
 	u := read(x)
+	if ends != nil {
+		lo := 0
+		for i, end := range tensor.Host[int64](ends) {
+			b.ExactSquares(acc.Flat(i*tensor.ExactWords, (i+1)*tensor.ExactWords), x.Flat(lo, int(end)), nil)
+			lo = int(end)
+		}
+		return
+	}
 	for lo := 0; lo < len(u); lo += tensor.SumBlock {
 		s := 0.0
 		for _, v := range u[lo:min(len(u), lo+tensor.SumBlock)] {

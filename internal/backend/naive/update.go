@@ -86,6 +86,30 @@ func element(rule tensor.UpdateRule, h []float64, p, d float64, s []float64) flo
 		}
 		s[0] = r.Beta2*s[0] + (1-r.Beta2)*d
 		return p
+	case tensor.Momentum:
+		s[0] += (1 - r.Beta) * (d - s[0])
+		if r.Nesterov {
+			return d + r.Beta*(s[0]-d)
+		}
+		return s[0]
+	case tensor.Descent:
+		d *= lr * h[tensor.DescentScale]
+		if r.Beta != 0 {
+			s[0] = r.Beta*s[0] + (1-r.Beta)*d
+			d = s[0]
+		}
+		return p*(1-lr*decay) - d
+	case tensor.LAMB:
+		s[0] = r.Beta1*s[0] + (1-r.Beta1)*d
+		s[1] = r.Beta2*s[1] + (1-r.Beta2)*d*d
+		root := math.Sqrt(s[1]) + r.Eps
+		if r.EpsInside {
+			root = math.Sqrt(s[1] + r.Eps)
+		}
+		return s[0]/root + decay*s[2]
+	case tensor.Adafactor:
+		s[0] = h[tensor.AdafactorBeta2]*s[0] + (1-h[tensor.AdafactorBeta2])*(d*d+r.Eps)
+		return d / math.Sqrt(s[0])
 	}
 	panic(fmt.Sprintf("naive: no formula of %T", rule))
 }

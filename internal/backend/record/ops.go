@@ -75,8 +75,8 @@ func (r *Backend) ExactAdd(acc, x *tensor.Tensor) {
 }
 
 // ExactSquares is the operation of that name.
-func (r *Backend) ExactSquares(acc, x *tensor.Tensor) {
-	r.do("ExactSquares acc+ x", false, acc, x)
+func (r *Backend) ExactSquares(acc, x, ends *tensor.Tensor) {
+	r.do("ExactSquares acc+ x ends", false, acc, x, ends)
 }
 
 // ExactValues is the operation of that name.

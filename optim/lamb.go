@@ -1,0 +1,58 @@
+package optim
+
+import (
+	"math"
+
+	"trireme/tensor"
+	"trireme/tensor/compose"
+)
+
+// LAMB is Adam whose step is scaled by each parameter's norm (You et al. 2020, as DeepSpeed's FusedLamb
+// computes it).
+type LAMB struct {
+	Beta1, Beta2, Eps float64
+	EpsInside         bool // Eps is added before the square root
+	Uncorrected       bool // moments that begin at 0 are not corrected
+	// Min and Max bound the ratio of a parameter's norm to its direction's.
+	Min, Max float64
+}
+
+var _ Normed = LAMB{}
+
+// Name is lamb.
+func (LAMB) Name() string { return "lamb" }
+
+// Slots are the first and the second moment.
+func (LAMB) Slots() []Slot { return slots("exp_avg", "exp_avg_sq") }
+
+// Hyper corrects the learning rate in place of the moments.
+func (o LAMB) Hyper(lr, weightDecay float64, t int) []float64 {
+	if !o.Uncorrected {
+		lr *= math.Sqrt(1-math.Pow(o.Beta2, float64(t))) / (1 - math.Pow(o.Beta1, float64(t)))
+	}
+	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.DescentScale: 1}
+}
+
+// Direction is Adam's, with weight decay.
+func (o LAMB) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scalars *tensor.Tensor) {
+	rule := tensor.LAMB{Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, EpsInside: o.EpsInside}
+	b.Update(rule, d, []*tensor.Tensor{s.State[0], s.State[1], s.P}, s.G, s.Ends, hyper, scalars)
+}
+
+// Rates scale each parameter's step by the ratio of the norms, where neither is 0.
+func (o LAMB) Rates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
+	s := compose.On(b)
+	defer s.End()
+	ratio := s.With(s.With(s.Unary(s.Div(n.P, n.D), tensor.Sqrt), tensor.Max, o.Min), tensor.Min, o.Max)
+	for _, norm := range []*tensor.Tensor{n.P, n.D} {
+		ratio = s.Where(s.With(norm, tensor.Gt, 0), ratio, 1)
+	}
+	b.Copy(column(rates, tensor.DescentScale), ratio)
+	decay := column(rates, tensor.InputDecay) // the direction has it
+	b.Copy(decay, s.With(decay, tensor.Mul, 0))
+}
+
+// Apply follows the direction.
+func (LAMB) Apply(b tensor.Backend, d *tensor.Tensor, s Slice, rates, scalars *tensor.Tensor) {
+	descend(b, 0, d, s, nil, rates, scalars)
+}

@@ -1,0 +1,238 @@
+package parallel
+
+import (
+	"context"
+	"slices"
+
+	"trireme/checkpoint"
+	"trireme/collective"
+	"trireme/optim"
+	"trireme/tensor"
+)
+
+// joint updates a flat whose optimizer needs whole parameters. Every rank runs the same program: a
+// class of equal matrices is cut evenly over the shards, and which of them are this rank's is data.
+type joint struct {
+	optim.Joint
+	*flat
+	scalars *tensor.Tensor // F64 [ScalarCount]: Finish's, with a scale of 1
+	rates   *tensor.Tensor // F64 [parameters, inputs]
+	classes []class        // where whole matrices are needed
+	sums    *tensor.Tensor // I64 [2 x parameters x ExactWords]: squares of parameters, then of directions
+	norms   *tensor.Tensor // F64 [3, parameters]: the same as numbers, and numbers of elements
+}
+
+// class is parameters of one shape and group.
+type class struct {
+	shape   tensor.Shape
+	group   int              // among the engine's settings
+	members []int            // among the flat's parameters
+	mine    []int32          // of members: this rank's; the last one again where they do not divide
+	ids     *tensor.Tensor   // I32: mine
+	state   []*tensor.Tensor // of each slot of whole matrices [len(mine), elements]
+}
+
+// whole lists the slots of o that are of whole matrices.
+func whole(o optim.Optimizer) []optim.Slot {
+	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.Of == nil })
+}
+
+// elements lists the slots of o that have as many elements as parameters, or one for each block.
+func elements(o optim.Optimizer) []optim.Slot {
+	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.Of != nil })
+}
+
+// newJoint takes memory for the update of f, whose pieces are cut.
+func (e *Engine) newJoint(o optim.Joint, f *flat) *joint {
+	n := len(f.params)
+	j := &joint{Joint: o, flat: f, scalars: e.b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), rates: e.b.New(tensor.Workspace, tensor.F64, n, optim.Width(e.settings))}
+	ends := e.b.New(tensor.Workspace, tensor.I64, len(f.pieces), n)
+	var at []int64
+	for i := range f.pieces {
+		p := &f.pieces[i]
+		p.params = ends.Flat(i*n, (i+1)*n)
+		at = append(at, f.paramEnds(p.span)...)
+	}
+	e.b.Upload(ends, tensor.AsBytes(at))
+	if _, ok := o.(optim.Normed); ok {
+		j.sums = e.b.New(tensor.Workspace, tensor.I64, 2*n*tensor.ExactWords)
+		j.norms = e.b.New(tensor.Workspace, tensor.F64, 3, n)
+		counts := make([]float64, n)
+		for i, p := range f.params {
+			counts[i] = float64(p.Shape.Elems())
+		}
+		e.b.Upload(j.norms.Flat(2*n, 3*n), tensor.AsBytes(counts))
+	}
+	if _, ok := o.(optim.Whole); !ok {
+		return j
+	}
+	for i, p := range f.params {
+		c := slices.IndexFunc(j.classes, func(c class) bool { return c.shape.Equal(p.Shape) && c.group == f.groups[i] })
+		if c < 0 {
+			c = len(j.classes)
+			j.classes = append(j.classes, class{shape: p.Shape, group: f.groups[i]})
+		}
+		j.classes[c].members = append(j.classes[c].members, i)
+	}
+	for i := range j.classes {
+		c := &j.classes[i]
+		per := (len(c.members) + e.mesh.Extent(Shard) - 1) / e.mesh.Extent(Shard)
+		for k := range per {
+			c.mine = append(c.mine, int32(min(e.mesh.At(Shard)*per+k, len(c.members)-1)))
+		}
+		c.ids = e.b.New(tensor.Workspace, tensor.I32, per)
+		e.b.Upload(c.ids, tensor.AsBytes(c.mine))
+		for _, s := range whole(o) {
+			t := e.b.New(tensor.Optimizer, s.DType, per, s.Of(c.shape).Elems())
+			e.b.Fill(t, 0)
+			c.state = append(c.state, t)
+		}
+	}
+	return j
+}
+
+// paramEnds says at which element of s each parameter ends.
+func (l *layout) paramEnds(s span) []int64 {
+	out := make([]int64, len(l.params))
+	for i := range out {
+		end := l.padded
+		if i+1 < len(l.starts) {
+			end = l.starts[i+1]
+		}
+		out[i] = int64(min(max(end, s.lo), s.hi) - s.lo)
+	}
+	return out
+}
+
+// each has do work on this rank's pieces of f, on a stage where they lie in files.
+func (e *Engine) each(f *flat, writes span, do func(*piece, *stage)) {
+	if !f.streams() {
+		do(&f.pieces[0], nil)
+		return
+	}
+	e.stream(f.pieces, span{atMaster, len(f.held)}, writes, do)
+}
+
+// updateJointly takes a flat through the phases of a Joint optimizer.
+func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
+	f, rows := j.flat, hyper.RowRange(j.settings.lo, j.settings.hi)
+	held := f.optim
+	if len(j.classes) > 0 {
+		held = span{0, f.padded}
+	}
+	d := e.b.New(tensor.Buckets, tensor.F32, held.n())
+	defer d.Release()
+	e.b.Fill(d, 0) // a step that does not apply leaves it as it is
+	mine := f.at(d, held, f.optim)
+	part := func(s span) *tensor.Tensor {
+		if s == f.optim {
+			return mine
+		}
+		return mine.Flat(s.lo-f.optim.lo, s.hi-f.optim.lo)
+	}
+	average, averaged := f.optimizer.(optim.Averaged)
+	inner := func(s optim.Slice) optim.Slice {
+		if averaged {
+			return average.Inner(s)
+		}
+		return s
+	}
+	n := len(f.params)
+	if j.sums != nil {
+		e.b.Fill(j.sums, 0)
+	}
+	e.each(f, span{atState, len(f.held)}, func(p *piece, s *stage) {
+		x := f.slice(p, s)
+		j.Direction(e.b, part(p.span), inner(x), rows, scalars)
+		if j.sums != nil {
+			e.b.ExactSquares(j.sums.Flat(0, n*tensor.ExactWords), x.P, p.params)
+		}
+	})
+	if len(j.classes) > 0 {
+		if f.optim.n() < f.padded {
+			e.wait(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, d, mine, f.unit.Name) }))
+		}
+		for i := range j.classes {
+			e.compute(j, &j.classes[i], d, hyper, scalars)
+		}
+	}
+	e.b.Copy(j.scalars, scalars)
+	e.b.Fill(j.scalars.Flat(tensor.ScalarScale, tensor.ScalarScale+1), 1)
+	for i, g := range f.groups {
+		e.b.Copy(j.rates.RowRange(i, i+1), hyper.RowRange(g, g+1))
+	}
+	if j.sums != nil {
+		for _, p := range f.pieces {
+			e.b.ExactSquares(j.sums.Flat(n*tensor.ExactWords, 2*n*tensor.ExactWords), part(p.span), p.params)
+		}
+		if f.optim.n() < f.padded {
+			e.wait(e.issue(func(ctx context.Context) error {
+				return e.mesh.Group(Shard).AllReduce(ctx, j.sums, collective.Sum, f.unit.Name)
+			}))
+		}
+		e.b.ExactValues(j.norms.Flat(0, 2*n), j.sums)
+		of := func(i int) *tensor.Tensor { return j.norms.Flat(i*n, (i+1)*n).Reshape(n, 1) }
+		j.Joint.(optim.Normed).Rates(e.b, j.rates, optim.Norms{P: of(0), D: of(1), Count: of(2)})
+	}
+	e.each(f, span{atParam, len(f.held)}, func(p *piece, s *stage) {
+		x := f.slice(p, s)
+		apply := inner(x)
+		apply.Ends = p.params
+		j.Apply(e.b, part(p.span), apply, j.rates, j.scalars)
+		if averaged {
+			average.Average(e.b, x, rows, scalars)
+		}
+		if s != nil {
+			e.narrow(p, s)
+		}
+	})
+}
+
+// compute replaces the directions of a class, in d, by what the optimizer makes of whole matrices:
+// each by one rank, and the rest from the others.
+func (e *Engine) compute(j *joint, c *class, d, hyper, scalars *tensor.Tensor) {
+	n, shards := c.shape.Elems(), e.mesh.Extent(Shard)
+	all, mine := e.b.New(tensor.Buckets, tensor.F32, len(c.mine)*shards, n), e.b.New(tensor.Buckets, tensor.F32, len(c.mine), n)
+	in := func(i int) *tensor.Tensor {
+		at := j.starts[c.members[i]]
+		return d.Flat(at, at+n)
+	}
+	for i := range c.members {
+		e.b.Copy(all.RowRange(i, i+1).Reshape(n), in(i))
+	}
+	e.b.Fill(all.RowRange(len(c.members), all.Rows()), 0)
+	e.b.Gather(mine, all, c.ids)
+	for i := range c.mine {
+		m := optim.Matrix{D: mine.RowRange(i, i+1).Reshape(c.shape...)}
+		for _, s := range c.state {
+			m.State = append(m.State, s.RowRange(i, i+1).Reshape(s.Width()))
+		}
+		j.Joint.(optim.Whole).Whole(e.b, m, hyper.RowRange(c.group, c.group+1), scalars)
+	}
+	if shards > 1 {
+		e.wait(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, all, mine, j.unit.Name) }))
+	} else {
+		e.b.Copy(all, mine)
+	}
+	for i := range c.members {
+		e.b.Copy(in(i), all.RowRange(i, i+1).Reshape(n))
+	}
+	all.Release()
+	mine.Release()
+}
+
+// items lists the state of whole matrices that this rank keeps.
+func (j *joint) items() (out []checkpoint.Item) {
+	for _, c := range j.classes {
+		for k, slot := range whole(j.Joint) {
+			shape := slot.Of(c.shape)
+			for i, m := range c.mine {
+				p := j.params[c.members[m]]
+				out = append(out, checkpoint.Item{Kind: slot.Name, Shard: tensor.Shard{
+					Name: p.Name, DType: slot.DType, Shape: shape, Box: tensor.Whole(shape), Data: c.state[k].RowRange(i, i+1).Reshape(shape...),
+				}})
+			}
+		}
+	}
+	return out
+}
