@@ -107,6 +107,14 @@ func (t *Tape) Scope(f func() *Var, xs ...*Var) *Var {
 	return y
 }
 
+// Gradient is what has been gathered of v's gradient so far; nil for nothing.
+func (v *Var) Gradient() *tensor.Tensor {
+	if v == nil || v.grad == nil {
+		return nil
+	}
+	return v.grad.t
+}
+
 // Keep says that v's value is not to be let go of and made again: what it is made from, a
 // parameter, may not be there when it is wanted.
 func (v *Var) Keep() {

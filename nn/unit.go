@@ -1,6 +1,9 @@
 package nn
 
-import "trireme/autograd"
+import (
+	"trireme/autograd"
+	"trireme/tensor"
+)
 
 // Unit is a part of a model whose parameters are gathered together, just before it computes,
 // and let go of together: a decoder layer, an embedding, the head. Units run in the order in
@@ -20,11 +23,12 @@ type Unit struct {
 }
 
 // Observer is how the division of a model among ranks meets its computation. A unit of a Segment
-// runs forward twice before it goes back: Segment.Again tells the second time.
+// runs forward twice before it goes back: Segment.Again tells the second time. x is what a unit is
+// about to read, and dy the gradient that it is given; nil where there is none, or not yet.
 type Observer interface {
-	BeforeForward(*Unit)
+	BeforeForward(u *Unit, x *tensor.Tensor)
 	AfterForward(*Unit)
-	BeforeBackward(*Unit)
+	BeforeBackward(u *Unit, dy *tensor.Tensor)
 	AfterBackward(*Unit)
 }
 
@@ -44,13 +48,17 @@ func (u *Unit) Run(t *autograd.Tape, x *autograd.Var, f func(*autograd.Tape, *au
 }
 
 // run is Run outside of segments; read says that somebody reads the result.
-func (u *Unit) run(t *autograd.Tape, x *autograd.Var, f body, read bool) *autograd.Var {
+func (u *Unit) run(t *autograd.Tape, x *autograd.Var, f body, read bool) (y *autograd.Var) {
 	if o := u.Observer; o != nil {
-		o.BeforeForward(u)
+		var in *tensor.Tensor
+		if x != nil {
+			in = x.Value
+		}
+		o.BeforeForward(u, in)
 		t.Mark(func() { o.AfterBackward(u) })
 		defer func() {
 			o.AfterForward(u)
-			t.Mark(func() { o.BeforeBackward(u) })
+			t.Mark(func() { o.BeforeBackward(u, y.Gradient()) })
 		}()
 	}
 	if x == nil {

@@ -38,10 +38,10 @@ func (j *journal) leave(u *nn.Unit) {
 	}
 }
 
-func (j *journal) BeforeForward(u *nn.Unit)  { j.note("forward", u); j.come(u) }
-func (j *journal) AfterForward(u *nn.Unit)   { j.note("forward done", u); j.leave(u) }
-func (j *journal) BeforeBackward(u *nn.Unit) { j.note("backward", u); j.come(u) }
-func (j *journal) AfterBackward(u *nn.Unit)  { j.note("backward done", u); j.leave(u) }
+func (j *journal) BeforeForward(u *nn.Unit, _ *tensor.Tensor)  { j.note("forward", u); j.come(u) }
+func (j *journal) AfterForward(u *nn.Unit)                     { j.note("forward done", u); j.leave(u) }
+func (j *journal) BeforeBackward(u *nn.Unit, _ *tensor.Tensor) { j.note("backward", u); j.come(u) }
+func (j *journal) AfterBackward(u *nn.Unit)                    { j.note("backward done", u); j.leave(u) }
 
 // chain is an embedding, layers and a head, each a unit.
 type chain struct {

@@ -20,13 +20,13 @@ type Gather struct {
 }
 
 // BeforeForward has u's parameters gathered, and begins the gathers that run ahead of it.
-func (e *Engine) BeforeForward(u *nn.Unit) { e.before(u, phaseOf(u)) }
+func (e *Engine) BeforeForward(u *nn.Unit, x *tensor.Tensor) { e.before(u, phaseOf(u), x) }
 
 // AfterForward frees the parameters that are not needed soon.
 func (e *Engine) AfterForward(u *nn.Unit) { e.reshard(e.step.position) }
 
 // BeforeBackward has u's parameters gathered, and begins the gathers that run ahead of it.
-func (e *Engine) BeforeBackward(u *nn.Unit) { e.before(u, backward) }
+func (e *Engine) BeforeBackward(u *nn.Unit, dy *tensor.Tensor) { e.before(u, backward, dy) }
 
 // AfterBackward frees u's parameters and begins the reduction of its gradients.
 func (e *Engine) AfterBackward(u *nn.Unit) {
@@ -38,7 +38,8 @@ func (e *Engine) AfterBackward(u *nn.Unit) {
 	}
 }
 
-func (e *Engine) before(u *nn.Unit, p phase) {
+// before has the gathers of u, and those that run ahead of it, begin after what it is given.
+func (e *Engine) before(u *nn.Unit, p phase, given *tensor.Tensor) {
 	s := &e.step
 	s.unit = u
 	i := e.index[u]
@@ -49,21 +50,21 @@ func (e *Engine) before(u *nn.Unit, p phase) {
 	s.position, s.until = position, max(s.until, position)
 	e.reshard(position - 1) // what was gathered for units that did not run
 	for _, f := range e.needs[i] {
-		e.gather(f)
+		e.gather(f, given)
 	}
-	e.prefetch()
+	e.prefetch(given)
 	e.ready(i)
 }
 
 // prefetch begins the gathers of the units that run next, but not beyond the end of forward, where
 // the unit that runs next is gathered.
-func (e *Engine) prefetch() {
+func (e *Engine) prefetch(after *tensor.Tensor) {
 	s, t := &e.step, &e.schedule
 	for next, units := s.position+1, 0; next < len(t.units) && units < e.how.Ahead && !t.turns(next-1); next++ {
 		more := false
 		for _, f := range e.needs[t.units[next]] {
 			more = more || f.rests() && !slices.Contains(e.needs[t.units[s.position]], f)
-			e.gather(f)
+			e.gather(f, after)
 		}
 		if more {
 			units++
@@ -95,7 +96,7 @@ func (e *Engine) stays(f *flat, position int) bool {
 }
 
 // gather begins f's gather, unless it is gathered.
-func (e *Engine) gather(f *flat) {
+func (e *Engine) gather(f *flat, after *tensor.Tensor) {
 	if f.values != resting {
 		return
 	}
@@ -113,7 +114,12 @@ func (e *Engine) gather(f *flat) {
 		}
 		ops = append(ops, e.fetch(f, part))
 	}
-	e.b.Barrier(part) // so that a second gather is not the first one, kept
+	// A compiler neither takes a second gather for the first, and keeps that, nor begins it earlier.
+	if after == nil {
+		e.b.Barrier(part)
+	} else {
+		e.b.Barrier(part, after)
+	}
 	if f.kept != nil || f.divided() {
 		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.unit.Name) })
 	}

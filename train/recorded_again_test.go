@@ -13,9 +13,10 @@ import (
 // small are operations of the core that may be merged: two readers of one pass make their own.
 var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "Gather"}
 
-// same lists operations on data, and gathers, that compute what an earlier one has computed, by
+// again lists operations on data, and gathers, that compute what an earlier one has computed, by
 // value: a compiler merges the two, and keeps the first result for as long as the second is needed.
-func same(p *record.Program) (out []string) {
+// Nor may it gather a unit long before that runs.
+func again(p *record.Program) (out []string) {
 	type version struct{ buffer, number int }
 	values := map[version]string{}
 	names := map[string]string{} // short ones of values
@@ -36,11 +37,12 @@ func same(p *record.Program) (out []string) {
 	}
 	seen := map[string]int{}
 	fromData := map[string]bool{} // values that depend on an input
+	early := map[string]bool{}    // units that are gathered before anything is computed on data
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		var text strings.Builder
 		fmt.Fprint(&text, op.Name, op.Group)
-		data := op.Name == "Upload" || op.Name == "AllGather"
+		data := op.Name == "Upload"
 		for _, a := range op.Args {
 			fmt.Fprintf(&text, " %T%+v", a.Attr, a.Attr)
 			for k := range a.Views {
@@ -52,6 +54,12 @@ func same(p *record.Program) (out []string) {
 		}
 		if op.Name == "Upload" || op.Name == "Barrier" {
 			fmt.Fprint(&text, " ", i) // an input, or opaque
+		}
+		if op.Name == "AllGather" && op.Group != "world" {
+			if !data {
+				early[fmt.Sprint(op.Args[2].Attr)] = true
+			}
+			data = true
 		}
 		result := short(text.String())
 		if first, ok := seen[result]; ok && data && !slices.Contains(small, op.Name) {
@@ -68,6 +76,9 @@ func same(p *record.Program) (out []string) {
 				}
 			}
 		}
+	}
+	if len(early) > 2 { // the first unit, and the one that is gathered ahead of it
+		out = append(out, fmt.Sprintf("gathers of %d units depend on no value of the step", len(early)))
 	}
 	return out
 }
@@ -94,7 +105,7 @@ func TestRecordedAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, line := range same(rec.Program) {
+				for _, line := range again(rec.Program) {
 					t.Errorf("%s, %s, %+v, of the core %t: %s", task.name, strategy, recompute, c.core, line)
 				}
 			}
