@@ -3,6 +3,7 @@ package train_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"reflect"
 	"testing"
 
@@ -27,6 +28,9 @@ func TestRecordedOptions(t *testing.T) {
 			half := 0.5
 			c.Training.ParameterGroups = []optim.GroupConfig{{Match: "*norm*", LRFactor: &half, Optimizer: optim.Config{"name": "lion"}}}
 		},
+		"muon":        func(c *train.Config) { c.Training.Optimizer = optim.Config{"name": "muon"} },
+		"adafactor":   func(c *train.Config) { c.Training.Optimizer = optim.Config{"name": "adafactor"} },
+		"lamb":        func(c *train.Config) { c.Training.Optimizer = optim.Config{"name": "lamb"} },
 		"frozen":      func(c *train.Config) { c.Model.Freeze = []string{"model.embed_tokens.weight"} },
 		"local":       func(c *train.Config) { c.Parallel.WorldInvariant = false },
 		"kept":        func(c *train.Config) { c.Parallel.ReshardAfterForward = parallel.KeepWhole },
@@ -84,4 +88,31 @@ func TestRecordedEvaluation(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRecordedBuckets: steps of any lengths and numbers of label rows are few programs, and padding
+// changes no bit: also where a micro-batch has no label row.
+func TestRecordedBuckets(t *testing.T) {
+	c := recordedCase{recordedTask: recordedTasks[1], world: 1, accum: 1, config: train.Default()}
+	k := c.open(t, true)[0]
+	programs := map[string]bool{}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 60 {
+		c.counted, c.tokens = rng.Float64(), 2+rng.IntN(recordedRows*recordedPositions-1)
+		rec, err := k.rec.Record(func() error { return c.step(k, 0, rng.IntN(100)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.rec.Replay(context.Background(), rec.Program, rec); err != nil {
+			t.Fatal(err)
+		}
+		k.Stepper.Outcome()
+		programs[rec.String()] = true
+	}
+	if len(programs) < 2 || len(programs) > 10 { // up to 48 tokens there are 4 lengths, and no more labels than tokens
+		t.Errorf("60 steps are %d programs", len(programs))
+	}
+	c = recordedCase{recordedTask: recordedTasks[1], world: 2, accum: 2, config: train.Default()}
+	c.counted, c.tokens = 0.02, 33
+	t.Run("few labels", c.test)
 }

@@ -36,6 +36,7 @@ type recordedTask struct {
 	name    string
 	config  string  // config.json
 	counted float64 // share of the rows that have a target; the number differs between micro-batches
+	tokens  int     // of a micro-batch; 0 is nearly all that rows have room for
 	docs    bool
 	classes int
 }
@@ -59,6 +60,9 @@ var recordedTasks = []recordedTask{
 func (c recordedTask) micro(step, m int) data.MicroBatch {
 	rng := rand.New(rand.NewPCG(uint64(step), uint64(m)))
 	tokens := recordedRows*recordedPositions - rng.IntN(6) // the same bucket
+	if c.tokens > 0 {
+		tokens = c.tokens
+	}
 	b := data.EvenMicroBatch(recordedRows, tokens, recordedPositions, data.Info{Docs: c.docs, Classes: c.classes > 0})
 	b.MostTokens, b.Counted = recordedRows*recordedPositions, 0
 	for i := range b.Samples {
