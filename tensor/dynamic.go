@@ -9,9 +9,9 @@ const StateBlock = 256
 // Unsigned says that state i of a rule is never negative.
 func Unsigned(rule UpdateRule, i int) bool {
 	switch rule.(type) {
-	case AdamW:
+	case AdamW, LAMB:
 		return i == 1
-	case Adagrad:
+	case Adagrad, Adafactor:
 		return true
 	}
 	return false

@@ -380,10 +380,10 @@ func steps(add adder) {
 	}
 }
 
-// inputs are those of groups, each with larger ones than the group before.
+// inputs are those of groups, each with smaller ones than the group before.
 func inputs(groups int, hyper []float64) arg {
 	a := in(groups, len(hyper)).of(tensor.F64)
-	a.value = func(_ *rand.Rand, i int) float64 { return hyper[i%len(hyper)] * (1 + 0.3*float64(i/len(hyper))) }
+	a.value = func(_ *rand.Rand, i int) float64 { return hyper[i%len(hyper)] * (1 - 0.2*float64(i/len(hyper))) }
 	return a
 }
 

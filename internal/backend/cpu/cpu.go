@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"trireme/tensor"
+	"trireme/tensor/compose"
 )
 
 // Options configure a Backend.
@@ -24,10 +25,11 @@ type Options struct {
 // Backend runs operations on the host's processors, in the goroutine that calls them and
 // Threads-1 more.
 type Backend struct {
-	pool    *pool
-	private *tensor.Arena
-	shared  *tensor.Arena
-	meter   tensor.Meter
+	compose.Ops // of composites that are not worth a method here
+	pool        *pool
+	private     *tensor.Arena
+	shared      *tensor.Arena
+	meter       tensor.Meter
 }
 
 // New starts a backend. Close stops its threads and gives its memory back.
@@ -40,6 +42,7 @@ func New(o Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{pool: newPool(max(1, o.Threads)), private: a, shared: o.Shared}
+	b.Ops = compose.For(b)
 	if o.Plan != nil {
 		b.prefault(*o.Plan)
 	}

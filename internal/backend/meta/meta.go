@@ -1,12 +1,16 @@
 // Package meta is the backend that only counts. Its tensors have shapes and no memory, and its
-// operations do nothing, so that a planner runs the model's and the engine's own code and
-// reads every byte from the Meter.
+// operations do nothing, so that a planner runs the model's and the engine's own code and reads every
+// byte from the Meter. A composite that the cpu has as a formula is one here too.
 package meta
 
-import "trireme/tensor"
+import (
+	"trireme/tensor"
+	"trireme/tensor/compose"
+)
 
 // Backend counts live bytes by category, and the arithmetic of products and attention.
 type Backend struct {
+	compose.Ops
 	meter tensor.Meter
 	work  float64
 }
@@ -14,7 +18,11 @@ type Backend struct {
 var _ tensor.Backend = (*Backend)(nil)
 
 // New makes a backend.
-func New() *Backend { return &Backend{} }
+func New() *Backend {
+	b := &Backend{}
+	b.Ops = compose.For(b)
+	return b
+}
 
 // Name is meta.
 func (b *Backend) Name() string { return "meta" }
