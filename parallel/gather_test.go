@@ -126,6 +126,30 @@ func TestLittleIsGathered(t *testing.T) {
 	}
 }
 
+// TestNothingIsKeptInEvaluation: a pass without backward keeps no parameters for it.
+func TestNothingIsKeptInEvaluation(t *testing.T) {
+	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
+	sizes, P := c.flatBytes(t, 2)
+	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, evaluate: true, gather: parallel.Gather{Ahead: 1, Keep: true}}
+	var devices [2]device.Device
+	var gathered [2][]int64 // when the last unit runs forward
+	d.opened = func(rank int, b device.Device) { devices[rank] = b }
+	d.in = func(rank, unit int, back bool) {
+		if unit == len(sizes)-1 && !back {
+			gathered[rank] = append(gathered[rank], devices[rank].Meter().Read().Live[tensor.Gathered])
+		}
+	}
+	if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+		t.Fatal(errors.Join(errs...))
+	}
+	last := int64(sizes[len(sizes)-1])
+	for rank, got := range gathered {
+		if want := []int64{last, last, int64(P)}; !slices.Equal(got, want) { // two passes of an evaluation, then a step
+			t.Errorf("rank %d has gathered %d bytes at the last unit, want %d", rank, got, want)
+		}
+	}
+}
+
 func TestGathering(t *testing.T) {
 	for text, want := range map[string]string{"true": "true", "false": "false", "4": "4", "1": "false", "0": "", "-2": "", "yes": ""} {
 		var r parallel.Reshard
@@ -136,6 +160,13 @@ func TestGathering(t *testing.T) {
 		}
 	}
 	c := parallel.Default()
+	for reshard, want := range map[parallel.Reshard]parallel.Gather{
+		parallel.ReshardAll: {Ahead: 1}, parallel.KeepWhole: {Ahead: 1, Keep: true}, 3: {Ahead: 1, Keep: true},
+	} {
+		if c.ReshardAfterForward = reshard; c.Gather() != want {
+			t.Errorf("reshard_after_forward %d is %+v, want %+v", reshard, c.Gather(), want)
+		}
+	}
 	c.ReshardAfterForward = 3
 	if _, _, err := c.Resolve(4, 0); err == nil || !strings.Contains(err.Error(), "does not divide the 4 ranks") {
 		t.Errorf("groups of 3 in 4 ranks: %v", err)
