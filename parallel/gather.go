@@ -86,13 +86,7 @@ func (e *Engine) reshard(position int) {
 // prefetched, or for backward.
 func (e *Engine) stays(f *flat, position int) bool {
 	next, ok := e.schedule.next(f, position)
-	switch {
-	case !ok:
-		return false
-	case next <= max(e.step.until, position+1):
-		return true
-	}
-	return e.how.Keep && e.mesh.Reshard == nil && e.step.training
+	return ok && (next <= max(e.step.until, position+1) || e.how.Keep && e.mesh.Reshard == nil)
 }
 
 // gather begins f's gather, unless it is gathered.
@@ -154,7 +148,7 @@ func (e *Engine) free(f *flat, position int) {
 	}
 	if _, used := e.schedule.next(f, position); !used {
 		f.freeKept()
-	} else if e.how.Keep && e.mesh.Reshard != nil && e.step.training && f.kept == nil {
+	} else if e.how.Keep && e.mesh.Reshard != nil && f.kept == nil {
 		own := f.full.Own("reshard", e.mesh.Reshard.Rank(), e.mesh.Reshard.Size())
 		f.kept = e.b.New(tensor.Params, own.DType(), own.Elems())
 		e.b.Copy(f.kept, own)
