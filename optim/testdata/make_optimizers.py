@@ -158,8 +158,6 @@ case("adafactor", 0.01, {"scale_parameter": True, "relative_step": False}, HF)
 case("adafactor", 0.0, {"scale_parameter": True, "relative_step": True}, HF, theirs={"scale_parameter": True, "relative_step": True})
 warm = {"scale_parameter": True, "relative_step": True, "warmup_init": True}
 case("adafactor", 0.0, warm, HF, theirs=warm)
-case("torch_adafactor", 0.01, {}, O.Adafactor)
-case("torch_adafactor", 0.01, {"beta2_decay": -0.6, "d": 1.5, "eps": [1e-20, 0.01]}, O.Adafactor)
 case("muon", 0.02, {}, O.Muon, names=("w",))
 case("muon", 0.02, {"nesterov": False, "momentum": 0.8}, O.Muon, names=("w",))
 case("muon", 0.02, {"adjust_lr_fn": "match_rms_adamw", "ns_steps": 3}, O.Muon, names=("w",))

@@ -66,7 +66,6 @@ RUNS = [
     ("lion", 0.002, {"betas": [0.9, 0.99]}, simple(of.lion_pytorch.Lion)),
     ("adafactor", 0.01, {"scale_parameter": False, "relative_step": False}, simple(of.HF)),
     ("adafactor", 0.0, {"scale_parameter": True, "relative_step": True, "warmup_init": False}, relative),
-    ("torch_adafactor", 0.05, {}, simple(O.Adafactor)),
     ("lamb", 0.01, {}, simple(of.ByFormula, update=of.lamb_of_deepspeed)),
     ("muon", 0.01, {"adjust_lr_fn": "match_rms_adamw"}, Both),
     ("adamw_bf16", 0.01, {"betas": betas}, simple(O.AdamW, of.narrow)),
