@@ -19,10 +19,11 @@ import (
 // positions) describes against central differences in float64, on a sample of every parameter's
 // elements: with one document in a sequence and with several, and that what is computed again, in
 // every way, gives the same bits and needs less memory; that a backend with only a core gets the same
-// gradient; and what Ranges holds. Dropout is on where the configuration has any.
+// gradient; and what Ranges and Rows hold. Dropout is on where the configuration has any.
 func Gradients(t *testing.T, f model.Family, config string) {
 	t.Helper()
 	Ranges(t, f, config)
+	Rows(t, f, config)
 	for _, docs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("documents %t", docs), func(t *testing.T) {
 			n := newNetwork(t, naive.New(), f, config, docs, recomputation{})
