@@ -94,10 +94,8 @@ func (m *MicroBatch) add(d Dataset, at int, sample int64, row *Row, cfg *LoaderC
 
 // blank appends a row that counts for nothing: a rank that has no row left runs it, so that all
 // ranks run as many micro-batches.
-func (m *MicroBatch) blank(row *Row, cfg *LoaderConfig) {
-	row.InputIDs, row.Labels, row.Docs = append(row.InputIDs[:0], 0), append(row.Labels[:0], Ignored), append(row.Docs[:0], -1)
-	row.Types, row.Class = row.Types[:0], Ignored
-	m.append(row, 0, cfg)
+func (m *MicroBatch) blank(cfg *LoaderConfig) {
+	m.append(&Row{InputIDs: []int32{0}, Labels: []int32{Ignored}, Docs: []int32{-1}, Class: Ignored}, 0, cfg)
 }
 
 func (m *MicroBatch) append(row *Row, sample int64, cfg *LoaderConfig) {

@@ -28,7 +28,7 @@ func Evaluate(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
 				first = end
 			}
 			if m.Rows() == 0 {
-				m.blank(&row, &cfg)
+				m.blank(&cfg)
 			}
 			if !yield(&m, nil) {
 				return

@@ -94,6 +94,7 @@ type Batch struct {
 	Micro   []MicroBatch // by accumulation index
 	Counted int64        // of all of them
 	Tokens  int64        // of all their rows
+	made    []MicroBatch // Micro and those that other steps need besides
 	at      State        // after this batch
 }
 
@@ -232,7 +233,7 @@ func (l *Loader) start() {
 	l.ready = make(chan *Batch, depth)
 	l.free = make(chan *Batch, l.batches())
 	for range l.batches() {
-		l.free <- l.newBatch()
+		l.free <- &Batch{}
 	}
 	l.err = nil
 	ctx, cancel := context.WithCancel(context.Background())
@@ -289,27 +290,16 @@ func (c *LoaderConfig) newMicroBatch(d Dataset) MicroBatch {
 	return m
 }
 
-func (l *Loader) newBatch() *Batch {
-	b := &Batch{Micro: make([]MicroBatch, l.cfg.Accumulation)}
-	for a := range b.Micro {
-		b.Micro[a] = l.cfg.newMicroBatch(l.set)
-	}
-	return b
-}
-
 // fillBatch makes this rank's part of the next global batch and advances.
 func (l *Loader) fillBatch(b *Batch, row *Row) error {
 	b.Counted, b.Tokens = 0, 0
 	first := l.seq.State().Samples
 	micros := l.div.divide(func(i int) int { return l.set.Tokens(l.seq.Index(i)) })
-	b.Micro = b.Micro[:cap(b.Micro)]
-	for want := (len(micros) + l.cfg.Ranks - 1) / l.cfg.Ranks; len(b.Micro) != want; {
-		if len(b.Micro) > want {
-			b.Micro = b.Micro[:want]
-			break
-		}
-		b.Micro = append(b.Micro, l.cfg.newMicroBatch(l.set))
+	want := (len(micros) + l.cfg.Ranks - 1) / l.cfg.Ranks
+	for len(b.made) < want {
+		b.made = append(b.made, l.cfg.newMicroBatch(l.set))
 	}
+	b.Micro = b.made[:want]
 	for a := range b.Micro {
 		mb := &b.Micro[a]
 		mb.reset()
@@ -321,7 +311,7 @@ func (l *Loader) fillBatch(b *Batch, row *Row) error {
 			}
 			b.Tokens += int64(len(mb.InputIDs))
 		} else {
-			mb.blank(row, &l.cfg)
+			mb.blank(&l.cfg)
 		}
 		b.Counted += mb.Counted
 	}

@@ -1,0 +1,195 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// uneven is a dataset whose row i has length[i] tokens, all of them i.
+type uneven struct{ length []int }
+
+func (d uneven) Len() int           { return len(d.length) }
+func (d uneven) Info() Info         { return Info{Length: slices.Max(d.length), MaxID: int32(len(d.length))} }
+func (d uneven) Where(i int) string { return fmt.Sprint("row ", i) }
+func (d uneven) Close() error       { return nil }
+func (d uneven) Tokens(i int) int   { return d.length[i] }
+func (d uneven) Row(i int, r *Row) error {
+	r.InputIDs, r.Labels = slices.Repeat([]int32{int32(i)}, d.length[i]), slices.Repeat([]int32{int32(i)}, d.length[i])
+	return nil
+}
+
+func (c LoaderConfig) divided(t testing.TB, lengths []int) [][]int32 {
+	t.Helper()
+	if err := c.fill(uneven{lengths}); err != nil {
+		t.Fatal(err)
+	}
+	d := newDivider(&c)
+	if len(d.rows) != len(lengths) {
+		t.Fatalf("a global batch of %d rows, not %d", len(d.rows), len(lengths))
+	}
+	return d.divide(func(i int) int { return lengths[i] })
+}
+
+// Each row is in one micro-batch, which keep to their limits; the heaviest come first.
+func TestDivide(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		lengths := rapid.SliceOfN(rapid.IntRange(2, 30), 1, 60).Draw(rt, "lengths")
+		if rapid.Bool().Draw(rt, "same") {
+			lengths = slices.Repeat(lengths[:1], len(lengths))
+		}
+		c := LoaderConfig{Work: func(n int) float64 { return float64(n * (n + 50)) }}
+		if rapid.Bool().Draw(rt, "tokens") {
+			c.MicroBatchTokens, c.GlobalBatch = rapid.IntRange(30, 200).Draw(rt, "most"), len(lengths)
+		} else {
+			c.MicroBatchSize = rapid.SampledFrom([]int{1, 2, 3}).Draw(rt, "rows")
+			lengths = append(lengths, lengths...)
+			lengths = append(lengths, lengths[:len(lengths)/2]...)
+			lengths = append(lengths, lengths...) // 6 divides them
+			c.Accumulation = len(lengths) / c.MicroBatchSize
+		}
+		seen, before := make([]int, len(lengths)), 0.0
+		for m, rows := range c.divided(t, lengths) {
+			tokens, work := 0, 0.0
+			for _, r := range rows {
+				seen[r]++
+				tokens, work = tokens+lengths[r], work+c.Work(lengths[r])
+			}
+			switch {
+			case !slices.IsSorted(rows):
+				rt.Fatalf("rows %v are out of order", rows)
+			case c.MicroBatchTokens > 0 && tokens > c.MicroBatchTokens:
+				rt.Fatalf("%d tokens in a micro-batch of %d", tokens, c.MicroBatchTokens)
+			case c.MicroBatchTokens == 0 && len(rows) != c.MicroBatchSize:
+				rt.Fatalf("%d rows in a micro-batch of %d", len(rows), c.MicroBatchSize)
+			case m > 0 && work > before && slices.Min(lengths) != slices.Max(lengths):
+				rt.Fatalf("micro-batch %d has more work than the one before", m)
+			}
+			before = work
+		}
+		if slices.Min(seen) != 1 || slices.Max(seen) != 1 {
+			rt.Fatalf("rows are used %v times", seen)
+		}
+	})
+}
+
+// Rows of one length stay in their order, by rows as by tokens.
+func TestDivideEqualRows(t *testing.T) {
+	lengths := slices.Repeat([]int{20}, 12)
+	want := [][]int32{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9, 10, 11}}
+	for _, c := range []LoaderConfig{
+		{MicroBatchSize: 3, Accumulation: 2, Ranks: 2}, {MicroBatchTokens: 60, GlobalBatch: 12}, {MicroBatchTokens: 79, GlobalBatch: 12, Ranks: 2},
+	} {
+		if got := c.divided(t, lengths); !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	if got := (LoaderConfig{MicroBatchTokens: 40, GlobalBatch: 7}).divided(t, slices.Repeat([]int{20}, 7)); len(got) != 7 {
+		t.Errorf("7 rows, of which 2 fit, are divided into %d", len(got)) // 4 does not divide 7
+	}
+}
+
+// Work is even: of rows as chats have them, no rank waits for another for long.
+func TestDivideEvenly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	lengths := make([]int, 64)
+	for i := range lengths {
+		lengths[i] = 20 + int(90*rng.ExpFloat64())
+	}
+	work := func(n int) float64 { return float64(n) * float64(n+2000) }
+	for _, c := range []LoaderConfig{{MicroBatchSize: 4, Accumulation: 4, Ranks: 4}, {MicroBatchTokens: 1024, GlobalBatch: 64, Ranks: 4}} {
+		c.Work = work
+		parts := c.divided(t, lengths)
+		most, all := 0.0, 0.0
+		for a := 0; a < len(parts); a += 4 {
+			heaviest := 0.0
+			for _, rows := range parts[a:min(a+4, len(parts))] {
+				sum := 0.0
+				for _, r := range rows {
+					sum += work(lengths[r])
+				}
+				heaviest, all = max(heaviest, sum), all+sum
+			}
+			most += heaviest // all wait for it
+		}
+		if idle := 1 - all/4/most; idle > 0.05 {
+			t.Errorf("%d tokens, %d rows: 4 ranks idle for %.0f%% of the time", c.MicroBatchTokens, c.MicroBatchSize, 100*idle)
+		}
+	}
+}
+
+// With a micro-batch given as tokens the global micro-batches are the same in every world, a rank
+// without one has a blank row, and a stored position goes on in a world of another size.
+func TestMicroBatchTokens(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	lengths := make([]int, 50)
+	for i := range lengths {
+		lengths[i] = 2 + rng.IntN(30)
+	}
+	set := uneven{lengths}
+	global := func(ranks int, from State, steps int) (micros [][]string, at State) {
+		var ls []*Loader
+		for r := range ranks {
+			l, err := New(set, LoaderConfig{MicroBatchTokens: 70, GlobalBatch: 12, Rank: r, Ranks: ranks, Seed: 5, Shuffle: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			if from != (State{}) {
+				if err := l.Restore(from); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ls = append(ls, l)
+		}
+		for range steps {
+			var step []string
+			var bs []*Batch
+			for _, l := range ls {
+				b, err := l.Next(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				bs = append(bs, b)
+				at = l.State()
+			}
+			for a := range bs[0].Micro {
+				for _, b := range bs {
+					m := b.Micro[a]
+					if len(m.InputIDs) > 70 {
+						t.Fatalf("%d tokens", len(m.InputIDs))
+					}
+					if m.Counted == 0 {
+						if len(m.InputIDs) != 1 || m.Targets[0] != Ignored {
+							t.Fatalf("a blank micro-batch has %v with targets %v", m.InputIDs, m.Targets)
+						}
+						continue
+					}
+					step = append(step, fmt.Sprint(m.Samples, m.Starts, m.InputIDs, m.Numbers))
+				}
+			}
+			micros = append(micros, step)
+		}
+		return micros, at
+	}
+	want, _ := global(1, State{}, 9)
+	for _, ranks := range []int{2, 3, 4} {
+		if got, _ := global(ranks, State{}, 9); !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%d ranks have other micro-batches", ranks)
+		}
+	}
+	_, at := global(2, State{}, 4)
+	if got, _ := global(3, at, 5); !slices.EqualFunc(got, want[4:], slices.Equal) {
+		t.Error("other micro-batches after a stop")
+	}
+	if _, err := New(set, LoaderConfig{MicroBatchTokens: 20, GlobalBatch: 12}); err == nil {
+		t.Error("rows that are longer than a micro-batch are taken")
+	}
+	if _, err := New(set, LoaderConfig{MicroBatchTokens: 70, GlobalBatch: 51}); err == nil {
+		t.Error("a global batch of more rows than there are is taken")
+	}
+}
