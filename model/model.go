@@ -124,44 +124,13 @@ type Info struct {
 	MatMulParams, HeadParams int64
 	// Attention is what the layers see, Layers in all.
 	Attention []Attention
-}
-
-// Attention is a number of layers of one kind.
-type Attention struct {
-	Layers int
-	Causal bool
-	Window int // of a causal one; 0 is none
-}
-
-// pairs is how many positions those of a document of n tokens see together.
-func (a Attention) pairs(n float64) float64 {
-	switch w := float64(a.Window); {
-	case !a.Causal:
-		return n * n
-	case w > 0 && w < n:
-		return w*(w+1)/2 + (n-w)*w
-	}
-	return n * (n + 1) / 2
+	// spared is what FLOPs leaves out: see Frozen.
+	spared struct{ token, label, pair float64 }
 }
 
 // SumCount is the length of Loss's sums: the loss, Sums, EvalSums, and with Labels 3 counts a
 // label: rows that are it and were found to be, rows that were found to be it, rows that are it.
 func (i Info) SumCount() int { return 1 + len(i.Sums) + len(i.EvalSums) + 3*i.Labels }
-
-// FLOPs of a training step on a document of some tokens, labels of which have a label: 6 for each
-// parameter and token that is multiplied by it, and in each layer 12*heads*headDim for each pair
-// of positions one of which sees the other. Nothing is counted twice, and nothing that no label
-// needs.
-func (i Info) FLOPs(tokens, labels int64) float64 {
-	pairs := 0.0
-	for _, a := range i.Attention {
-		pairs += float64(a.Layers) * a.pairs(float64(tokens))
-	}
-	return 6*(float64(i.MatMulParams)*float64(tokens)+float64(i.HeadParams)*float64(labels)) + 12*float64(i.Heads*i.HeadDim)*pairs
-}
-
-// RowFLOPs is FLOPs of a row all of whose tokens have a label.
-func (i Info) RowFLOPs(tokens int) float64 { return i.FLOPs(int64(tokens), int64(tokens)) }
 
 // Params lists every parameter once, in the order of the units.
 func Params(m Model) []*nn.Param {

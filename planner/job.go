@@ -42,7 +42,11 @@ type Plan struct {
 
 // Run plans a rank by making one step of it where nothing is computed.
 func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
-	accumulation, err := j.Config.Training.MostAccumulation(j.Ranks, j.Positions)
+	positions := j.Positions
+	if j.Usual > 0 {
+		positions = int(math.Ceil(j.Usual))
+	}
+	accumulation, err := j.Config.Training.MostAccumulation(j.Ranks, positions)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -125,7 +129,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	}
 	p := Plan{
 		Memory: b.Meter().Read(), Sent: sent.traffic(),
-		FLOPs: j.flops(a.Model.Info()) * float64(accumulation),
+		FLOPs: j.flops(a.Model.Info().Frozen(a.Model.Units())) * float64(accumulation),
 	}
 	if w, ok := b.(worker); ok {
 		p.Executed = w.Work()

@@ -389,6 +389,17 @@ func TestAdvise(t *testing.T) {
 	}
 }
 
+// TestFLOPsAreExecuted: what MFU counts is never more than what is computed, and not much less,
+// whatever is frozen.
+func TestFLOPsAreExecuted(t *testing.T) {
+	for _, freeze := range [][]string{nil, {"model.embed_tokens*", "model.layers.0*"}, {"model.layers*"}, {"model.embed_tokens*", "model.layers*"}, {"model.layers.1*", "lm_head*"}} {
+		p := plan(t, job(t, 1, func(c *train.Config) { c.Model.Freeze = freeze }))
+		if share := p.FLOPs / p.Executed; share > 1 || share < 0.75 {
+			t.Errorf("frozen %v: %v FLOPs are counted, %v executed", freeze, p.FLOPs, p.Executed)
+		}
+	}
+}
+
 // TestRows: what micro-batches have where no data says so.
 func TestRows(t *testing.T) {
 	c := train.Default()

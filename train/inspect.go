@@ -47,6 +47,9 @@ type Contents struct {
 	end            *data.EndToken // nil: a row has it as a label, or nothing is known of it
 }
 
+// TokensPerRow is the mean length of the rows.
+func (c *Contents) TokensPerRow() float64 { return float64(c.Tokens) / float64(max(1, c.Rows)) }
+
 // Inspect opens everything that a run of ranks ranks needs, as Open does, and makes the model without
 // memory, to find mistakes before any rank starts: they are an *InputError. local is the number of
 // ranks of each machine; 0 is all. report gets the progress of tokenizing and may be nil.

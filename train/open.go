@@ -117,6 +117,7 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 		return err
 	}
 	r.backend, r.model, r.engine, r.stepper = b, a.Model, a.Engine, a.Stepper
+	r.needs = r.info.Frozen(r.model.Units())
 	return nil
 }
 

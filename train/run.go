@@ -60,6 +60,7 @@ type Run struct {
 	backend device.Device
 	model   model.Model
 	info    model.Info
+	needs   model.Info // info, with what is frozen
 	engine  *parallel.Engine
 	stepper *Stepper
 	loader  *data.Loader
@@ -211,8 +212,8 @@ func (r *Run) record(o Outcome, took, data time.Duration) monitor.Record {
 
 // flops are those that the model needs for a batch.
 func (r *Run) flops(b *data.Batch) float64 {
-	n := r.info.FLOPs(0, b.Counted)
-	b.Documents(func(tokens int) { n += r.info.FLOPs(int64(tokens), 0) })
+	n := r.needs.FLOPs(0, b.Counted)
+	b.Documents(func(tokens int) { n += r.needs.FLOPs(int64(tokens), 0) })
 	return n
 }
 

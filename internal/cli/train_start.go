@@ -89,7 +89,7 @@ func (j *job) printData(w io.Writer, s *train.Contents) error {
 		loss = fmt.Sprintf("the labels of %s%s", examined, number(int64(labels), "row"))
 	}
 	_, err := fmt.Fprintf(w, "data: %s (%s): %s of at most %d tokens%s\ndata: %s, %.4g per row; loss on %s\n",
-		j.dataName(), s.Format, number(int64(s.Rows), "row"), s.SequenceLength, evaluation, number(s.Tokens, "token"), float64(s.Tokens)/float64(max(1, s.Rows)), loss)
+		j.dataName(), s.Format, number(int64(s.Rows), "row"), s.SequenceLength, evaluation, number(s.Tokens, "token"), s.TokensPerRow(), loss)
 	if s.Empty+s.Barren+s.Cut == 0 || err != nil {
 		return err
 	}
@@ -126,6 +126,17 @@ func (j *job) dataName() string {
 // plan is what one rank of the job needs.
 func (j *job) plan(ctx context.Context) (planner.Plan, error) {
 	return j.planJob(j.model, j.summary.SequenceLength, j.summary.Micro, j.summary.Ranks, j.summary.Local).Run(ctx, 0)
+}
+
+// planUsual is plan for rows of the mean length, nil where they are as long as may be.
+func (j *job) planUsual(ctx context.Context) (*planner.Plan, error) {
+	s := j.summary
+	job := j.planJob(j.model, s.SequenceLength, s.Micro, s.Ranks, s.Local)
+	if job.Usual = s.TokensPerRow(); job.Usual >= float64(s.SequenceLength) {
+		return nil, nil
+	}
+	p, err := job.Run(ctx, 0)
+	return &p, err
 }
 
 // planJob is the job for rows of so many positions, of which micro-batches have what rows says.
