@@ -39,7 +39,7 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 		return e, err
 	}
 	if deps.Checkpoint != "" {
-		err = loadParams(ctx, r.engine, deps.Checkpoint)
+		err = loadParams(ctx, r.backend, r.engine, deps.Checkpoint)
 	} else {
 		err = r.loadWeights(ctx, false)
 	}

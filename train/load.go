@@ -11,6 +11,7 @@ import (
 	"trireme/device"
 	"trireme/model"
 	"trireme/parallel"
+	"trireme/tensor"
 )
 
 // Loaded is a model with its weights, to be read and not trained.
@@ -48,11 +49,11 @@ func LoadModel(families model.Registry, dir string, c device.Config) (*Loaded, e
 // LoadCheckpoint reads the parameters of a checkpoint, whose model config describes, as LoadModel
 // does those of a directory. Every byte is checked.
 func LoadCheckpoint(ctx context.Context, config *model.Config, dir string, c device.Config) (*Loaded, error) {
-	return load(config, c, func(l *Loaded) error { return loadParams(ctx, l.engine, dir) })
+	return load(config, c, func(l *Loaded) error { return loadParams(ctx, l.Backend, l.engine, dir) })
 }
 
 // loadParams fills this rank's parameters from a checkpoint.
-func loadParams(ctx context.Context, e *parallel.Engine, dir string) error {
+func loadParams(ctx context.Context, b tensor.Backend, e *parallel.Engine, dir string) error {
 	c, err := checkpoint.Open(dir)
 	if err != nil {
 		return input(err)
@@ -62,7 +63,7 @@ func loadParams(ctx context.Context, e *parallel.Engine, dir string) error {
 	for _, s := range e.HeldParams() {
 		items = append(items, checkpoint.Item{Kind: checkpoint.Param, Shard: s})
 	}
-	return input(c.Load(ctx, items, checkpoint.LoadOptions{}))
+	return input(c.Load(ctx, items, checkpoint.LoadOptions{Device: b}))
 }
 
 // load makes a model in this process alone, whose parameters fill reads.

@@ -1,16 +1,19 @@
 package train_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"reflect"
 	"testing"
 
+	"trireme/checkpoint"
 	"trireme/data"
 	"trireme/internal/backend/record"
 	"trireme/optim"
 	"trireme/parallel"
+	"trireme/tensor"
 	"trireme/train"
 )
 
@@ -115,4 +118,41 @@ func TestRecordedBuckets(t *testing.T) {
 	c = recordedCase{recordedTask: recordedTasks[1], world: 2, accum: 2, config: train.Default()}
 	c.counted, c.tokens = 0.02, 33
 	t.Run("few labels", c.test)
+}
+
+// TestRecordedCheckpoint: a checkpoint saved from a backend whose memory the host does not see is
+// read onto one whose it does, and the other way round, with equal bits.
+func TestRecordedCheckpoint(t *testing.T) {
+	c := recordedCase{recordedTask: recordedTasks[1], world: 1, accum: 1, config: train.Default()}
+	for _, saves := range []bool{true, false} {
+		from, to, dir := c.open(t, saves)[0], c.open(t, !saves)[0], t.TempDir()
+		for _, p := range from.Engine.HeldParams() { // values that Init does not give
+			from.b.Fill(p.Data, float64(p.Data.Elems()))
+		}
+		save, err := checkpoint.NewStore(dir, "a-run", checkpoint.Config{}, checkpoint.Alone{}, from.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved, err := save.Save(context.Background(), checkpoint.Meta{Step: 1, State: []byte("{}")}, from.Engine.State())
+		if err != nil {
+			t.Fatal(err)
+		}
+		load, err := checkpoint.NewStore(dir, "a-run", checkpoint.Config{}, checkpoint.Alone{}, to.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := load.Load(context.Background(), saved.Path, to.Engine.State()); err != nil {
+			t.Fatal(err)
+		}
+		for i, item := range to.Engine.State() {
+			read := func(k *recordedRank, x *tensor.Tensor) []byte {
+				out := make([]byte, x.Bytes())
+				k.b.Download(out, x)
+				return out
+			}
+			if !bytes.Equal(read(to, item.Data), read(from, from.Engine.State()[i].Data)) {
+				t.Errorf("%s %s has other bits", item.Kind, item.Name)
+			}
+		}
+	}
 }
