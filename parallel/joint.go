@@ -27,7 +27,8 @@ type class struct {
 	shape   tensor.Shape
 	group   int              // among the engine's settings
 	members []int            // among the flat's parameters
-	mine    []int32          // of members: this rank's; the last one again where they do not divide
+	mine    []int32          // of members: those that this rank computes; the last one again where they do not divide
+	own     int              // as many of mine are no other rank's
 	ids     *tensor.Tensor   // I32: mine
 	state   []*tensor.Tensor // of each slot of whole matrices [len(mine), elements]
 }
@@ -78,7 +79,10 @@ func (e *Engine) newJoint(o optim.Joint, f *flat) *joint {
 		c := &j.classes[i]
 		per := (len(c.members) + e.mesh.Extent(Shard) - 1) / e.mesh.Extent(Shard)
 		for k := range per {
-			c.mine = append(c.mine, int32(min(e.mesh.At(Shard)*per+k, len(c.members)-1)))
+			m := e.mesh.At(Shard)*per + k
+			if c.mine = append(c.mine, int32(min(m, len(c.members)-1))); m < len(c.members) {
+				c.own++
+			}
 		}
 		c.ids = e.b.New(tensor.Workspace, tensor.I32, per)
 		e.b.Upload(c.ids, tensor.AsBytes(c.mine))
@@ -221,13 +225,13 @@ func (e *Engine) compute(j *joint, c *class, d, hyper, scalars *tensor.Tensor) {
 	mine.Release()
 }
 
-// items lists the state of whole matrices that this rank keeps.
+// items lists the state of whole matrices that this rank keeps: each matrix is one rank's of a replica.
 func (j *joint) items() (out []checkpoint.Item) {
 	for _, c := range j.classes {
 		for k, slot := range whole(j.Joint) {
 			shape := slot.Of(c.shape)
-			for i, m := range c.mine {
-				p := j.params[c.members[m]]
+			for i := range c.own {
+				p := j.params[c.members[c.mine[i]]]
 				out = append(out, checkpoint.Item{Kind: slot.Name, Shard: tensor.Shard{
 					Name: p.Name, DType: slot.DType, Shape: shape, Box: tensor.Whole(shape), Data: c.state[k].RowRange(i, i+1).Reshape(shape...),
 				}})

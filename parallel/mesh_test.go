@@ -131,6 +131,10 @@ func TestPlaceBlocks(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "place w [64 64]: its optimizer keeps state of blocks of 256 elements of the whole") {
 		t.Error(err)
 	}
+	o.Optim.Optimizer = optim.LAMB{}
+	if err := m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o); err == nil || !strings.Contains(err.Error(), "place w [64 64]: its optimizer, lamb, needs the whole of it") {
+		t.Error(err)
+	}
 	p.Frozen = true
 	if err := m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o); err != nil || p.Local.String() != "[0:32,0:64]" {
 		t.Error(p.Local, err)

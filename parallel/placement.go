@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"trireme/nn"
+	"trireme/optim"
 	"trireme/tensor"
 )
 
@@ -32,7 +33,11 @@ func (m *Mesh) place(units []*nn.Unit, o Options) error {
 			if p.Frozen || p.Local.Equal(tensor.Whole(p.Shape)) {
 				continue
 			}
-			if n := block(setting(o.Optim, p).Optimizer); n > 1 {
+			by := setting(o.Optim, p).Optimizer
+			if _, ok := optim.JointOf(by); ok {
+				return fmt.Errorf("parallel: place %s %v: its optimizer, %s, needs the whole of it", p.Name, p.Shape, by.Name())
+			}
+			if n := block(by); n > 1 {
 				return fmt.Errorf("parallel: place %s %v: its optimizer keeps state of blocks of %d elements of the whole", p.Name, p.Shape, n)
 			}
 		}

@@ -1,0 +1,82 @@
+package parallel_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"trireme/device"
+	"trireme/optim"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// TestStateIsWhole: what ranks save of parameters and of each slot, of elements, blocks and whole
+// matrices, is the whole of it; what is divided is one rank's.
+func TestStateIsWhole(t *testing.T) {
+	for i, how := range groupings {
+		for _, world := range []int{1, 2, 3, 5} {
+			c := wide
+			c.optim = how
+			d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
+			var mu sync.Mutex
+			seen := map[string][]int{} // how often each element is there, by kind and name
+			d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, it := range e.State() {
+					key := it.Kind + " of " + it.Name
+					if seen[key] == nil {
+						seen[key] = make([]int, it.Shape.Elems())
+					}
+					for at := range it.Shape.Elems() {
+						if inside(it.Box, it.Shape, at) {
+							seen[key][at]++
+						}
+					}
+				}
+			}
+			if _, errs := c.train(t, d); errors.Join(errs...) != nil {
+				t.Fatal(errors.Join(errs...))
+			}
+			b := openDevice(t)
+			want := 0
+			for _, p := range c.make(b).params() {
+				slots := []optim.Slot{{Name: "param", Block: 1}}
+				for _, s := range append(slots, c.kind(p).Optimizer.Slots()...) {
+					want++
+					n := (p.Shape.Elems() + s.Block - 1) / s.Block
+					if s.Of != nil {
+						n = s.Of(p.Shape).Elems()
+					}
+					got := seen[s.Name+" of "+p.Name]
+					if len(got) != n {
+						t.Fatalf("optimizers %d on %d: %s of %s has %d elements, want %d", i, world, s.Name, p.Name, len(got), n)
+					}
+					for at, times := range got {
+						if times != 1 {
+							t.Fatalf("optimizers %d on %d: element %d of %s of %s is there %d times", i, world, at, s.Name, p.Name, times)
+						}
+					}
+				}
+			}
+			b.Close()
+			if len(seen) != want {
+				t.Errorf("optimizers %d on %d: %d tensors, want %d: %s", i, world, len(seen), want, fmt.Sprint(seen)[:200])
+			}
+		}
+	}
+}
+
+// inside says whether element at of a tensor is in a box.
+func inside(b tensor.Box, shape tensor.Shape, at int) bool {
+	for d := len(shape) - 1; d >= 0; d-- {
+		i := at % shape[d]
+		at /= shape[d]
+		if i < b.Offsets[d] || i >= b.Offsets[d]+b.Sizes[d] {
+			return false
+		}
+	}
+	return true
+}
