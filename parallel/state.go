@@ -120,3 +120,46 @@ func (f *flat) shards(h held, want span) []tensor.Shard {
 	})
 	return out
 }
+
+// SlotSize is what a rank keeps of a slot of optimizers, wherever it rests.
+type SlotSize struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Slots lists the state of optimizers by name, in order of appearance.
+func (e *Engine) Slots() (all []SlotSize) {
+	add := func(name string, t *tensor.Tensor) {
+		i := slices.IndexFunc(all, func(s SlotSize) bool { return s.Name == name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, SlotSize{Name: name})
+		}
+		all[i].Bytes += int64(t.Bytes())
+	}
+	for _, f := range e.flats {
+		if !f.frozen {
+			for i, s := range elements(f.optimizer) {
+				add(s.Name, f.held[atState+i].Tensor)
+			}
+		}
+	}
+	for _, j := range e.joints {
+		for _, c := range j.classes {
+			for i, s := range whole(j.Joint) {
+				add(s.Name, c.state[i])
+			}
+		}
+	}
+	return all
+}
+
+// Updated is the number of elements that this rank updates, padding included.
+func (e *Engine) Updated() (n int64) {
+	for _, f := range e.flats {
+		if !f.frozen {
+			n += int64(f.optim.n())
+		}
+	}
+	return n
+}

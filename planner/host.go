@@ -45,7 +45,7 @@ func (j Job) divide(ctx context.Context, rank, accumulation int, p Plan) (Plan, 
 	}
 	if o.Optimizer.Device == parallel.OffloadCPU {
 		if p.Memory.Live[tensor.Master] == 0 && p.Host[tensor.Params] == 0 {
-			p.Host[tensor.Master] = p.Memory.Live[tensor.Optimizer] / 2 // one of two moments' size
+			p.Host[tensor.Master] = p.updated * int64(tensor.F32.Size())
 		}
 		for _, c := range []tensor.Category{tensor.Optimizer, tensor.Master, tensor.Grads} {
 			n := p.Memory.Live[c]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
 	"trireme/train"
@@ -76,5 +77,18 @@ func TestHost(t *testing.T) {
 	o, err := hosted.option(context.Background(), "full_shard", p.Memory.PeakTotal)
 	if err != nil || !o.Fits {
 		t.Errorf("it does not fit in what it needs: %v", err)
+	}
+}
+
+// TestHostOfOtherOptimizers: masters on the host are float32 whatever the optimizer keeps.
+func TestHostOfOtherOptimizers(t *testing.T) {
+	for _, name := range []string{"adamw", "sgd", "lion", "adamw_bf16", "muon", "adafactor"} {
+		j := job(t, 4, func(c *train.Config) {
+			c.Offload.Optimizer.Device, c.Training.Optimizer = parallel.OffloadCPU, optim.Config{"name": name}
+		})
+		j.Apart = true
+		if p := plan(t, j); p.Host[tensor.Master] != p.Memory.Live[tensor.Params] {
+			t.Errorf("%s: masters of %d bytes on the host, parameters of %d on the device", name, p.Host[tensor.Master], p.Memory.Live[tensor.Params])
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"trireme/data"
 	"trireme/device"
 	"trireme/model"
+	"trireme/parallel"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -29,15 +30,18 @@ type Job struct {
 
 // Plan is what one rank needs and does in a step.
 type Plan struct {
-	Parameters int64        // of the whole model
-	Trained    int64        // of those
-	Largest    int64        // of those of one module, as DeepSpeed counts them
-	Memory     tensor.Usage // of this rank, bytes; where Job.Apart, of its device
+	Parameters int64               // of the whole model
+	Trained    int64               // of those
+	Largest    int64               // of those of one module, as DeepSpeed counts them
+	Memory     tensor.Usage        // of this rank, bytes; where Job.Apart, of its device
+	Slots      []parallel.SlotSize // the optimizers' state, wherever it rests
 	// Host is what lies in the host's memory where Job.Apart, bytes by category.
 	Host     [tensor.NumCategories]int64
 	Sent     []Traffic // by this rank in a step
 	FLOPs    float64   // of this rank in a step, as model.Info counts them: recomputation is none
 	Executed float64   // multiplications and additions that products and attention make, recomputation included
+
+	updated int64 // elements, by this rank
 }
 
 // Run plans a rank by making one step of it where nothing is computed.
@@ -128,7 +132,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 		return Plan{}, err
 	}
 	p := Plan{
-		Memory: b.Meter().Read(), Sent: sent.traffic(),
+		Memory: b.Meter().Read(), Sent: sent.traffic(), Slots: a.Engine.Slots(), updated: a.Engine.Updated(),
 		FLOPs: j.flops(a.Model.Info().Frozen(a.Model.Units())) * float64(accumulation),
 	}
 	if w, ok := b.(worker); ok {

@@ -46,6 +46,7 @@ func (r *planReport) print(w io.Writer) error {
 	if err := d.printMemory(w); err != nil {
 		return err
 	}
+	d.printSlots(w)
 	d.printWork(w)
 	if err := d.printStrategies(w); err != nil {
 		return err
@@ -94,6 +95,18 @@ func (d *planDetail) printMemory(w io.Writer) error {
 	}
 	fmt.Fprintln(t)
 	return t.Flush()
+}
+
+// printSlots writes what the optimizer's state is made of.
+func (d *planDetail) printSlots(w io.Writer) {
+	if len(d.Slots) == 0 {
+		return
+	}
+	var parts []string
+	for _, s := range d.Slots {
+		parts = append(parts, fmt.Sprintf("%s %s", s.Name, device.Bytes(s.Bytes).Binary()))
+	}
+	fmt.Fprintf(w, "\noptimizer state per rank: %s\n", strings.Join(parts, ", "))
 }
 
 // printWork writes what a step moves and computes.

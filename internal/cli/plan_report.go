@@ -29,24 +29,25 @@ type planReport struct {
 
 // planDetail is what is planned of a model.
 type planDetail struct {
-	Trained        int64           `json:"trained_parameters"`
-	SequenceLength int             `json:"sequence_length"`
-	Batch          planner.Batch   `json:"batch"`
-	Tokens         int             `json:"micro_batch_tokens,omitempty"`
-	ParamDType     string          `json:"param_dtype"`
-	Recompute      bool            `json:"activation_checkpointing"`
-	Strategy       string          `json:"strategy"`
-	Mesh           meshReport      `json:"mesh"`
-	PerRank        memoryReport    `json:"per_rank"`
-	Communication  traffic         `json:"communication"`
-	FLOPs          arithmetic      `json:"flops"`
-	GPUMemory      int64           `json:"gpu_memory,omitempty"`
-	Fits           *bool           `json:"fits,omitempty"`
-	Largest        *planner.Batch  `json:"largest_batch,omitempty"` // that fits gpu_memory
-	Recommendation *recommendation `json:"recommendation,omitempty"`
-	Changes        []change        `json:"changes,omitempty"` // with which the plan fits
-	Strategies     []planned       `json:"strategies"`
-	Offload        []string        `json:"offload,omitempty"` // what is to be said of it
+	Trained        int64               `json:"trained_parameters"`
+	SequenceLength int                 `json:"sequence_length"`
+	Batch          planner.Batch       `json:"batch"`
+	Tokens         int                 `json:"micro_batch_tokens,omitempty"`
+	ParamDType     string              `json:"param_dtype"`
+	Recompute      bool                `json:"activation_checkpointing"`
+	Strategy       string              `json:"strategy"`
+	Mesh           meshReport          `json:"mesh"`
+	PerRank        memoryReport        `json:"per_rank"`
+	Communication  traffic             `json:"communication"`
+	FLOPs          arithmetic          `json:"flops"`
+	GPUMemory      int64               `json:"gpu_memory,omitempty"`
+	Fits           *bool               `json:"fits,omitempty"`
+	Largest        *planner.Batch      `json:"largest_batch,omitempty"` // that fits gpu_memory
+	Recommendation *recommendation     `json:"recommendation,omitempty"`
+	Changes        []change            `json:"changes,omitempty"` // with which the plan fits
+	Strategies     []planned           `json:"strategies"`
+	Slots          []parallel.SlotSize `json:"optimizer_state"`   // of a rank, by torch's names
+	Offload        []string            `json:"offload,omitempty"` // what is to be said of it
 
 	plan planner.Plan
 }
@@ -156,7 +157,7 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 	}
 	d := &planDetail{
 		Trained: p.Trained, SequenceLength: j.Positions, Batch: batch, Tokens: j.Config.Training.MicroBatchTokens, ParamDType: j.Config.Precision.ParamDType, Recompute: j.Config.Recompute.Enabled,
-		PerRank: newMemoryReport(p), Communication: newTraffic(p), GPUMemory: limit,
+		PerRank: newMemoryReport(p), Communication: newTraffic(p), Slots: p.Slots, GPUMemory: limit,
 		FLOPs: arithmetic{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
 	}
 	if j.Apart {
