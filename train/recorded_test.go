@@ -113,7 +113,6 @@ type recordedRank struct {
 	*train.Assembly
 	b   tensor.Backend
 	rec *record.Backend // nil for direct execution
-	err error
 }
 
 // open puts all ranks together, on recording backends or without.
