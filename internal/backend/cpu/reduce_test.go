@@ -63,38 +63,6 @@ func TestExactSumsDoNotDependOnTheSplit(t *testing.T) {
 	})
 }
 
-func TestExactAddIsExact(t *testing.T) {
-	b := open(t, 1)
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
-		acc := b.New(0, tensor.I64, tensor.ExactWords)
-		b.Fill(acc, 0)
-		v := make([]float64, 1+rng.IntN(300))
-		exact := new(big.Float).SetPrec(4000)
-		for i := range v {
-			v[i] = rng.NormFloat64() * math.Ldexp(1, rng.IntN(500)-250)
-			if i > 0 && rng.IntN(3) == 0 {
-				v[i] = -v[rng.IntN(i)]
-			}
-			exact.Add(exact, new(big.Float).SetFloat64(v[i]))
-		}
-		for lo := 0; lo < len(v); {
-			hi := lo + 1 + rng.IntN(len(v)-lo)
-			b.ExactAdd(acc, reals(b, v[lo:hi]...))
-			lo = hi
-		}
-		zero := b.New(0, tensor.I64, tensor.ExactWords)
-		b.Fill(zero, 0)
-		out, tokens := b.New(0, tensor.F64, tensor.ScalarCount), b.New(0, tensor.I64, 1)
-		tensor.Host[int64](tokens)[0] = 1
-		b.StepScalars(out, zero, acc, tokens, reals(b, 0), nil)
-		want, _ := exact.Float64()
-		if got := tensor.Host[float64](out)[tensor.ScalarLoss]; got != want {
-			t.Fatalf("sum of %v: %v, want %v", v, got, want)
-		}
-	}
-}
-
 func TestStepScalars(t *testing.T) {
 	b := open(t, 1)
 	acc := func(v ...float64) *tensor.Tensor {
