@@ -281,7 +281,7 @@ func TestIdentity(t *testing.T) {
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name ...string) string { return filepath.Join(append([]string{dir, "checkpoints"}, name...)...) }
-	for _, d := range []string{"step-1", "notes", ".tmp-step-9-x", "step-02"} { // not verified, not ours, stale, not ours
+	for _, d := range []string{"step-1", "step-8", "notes", ".tmp-step-9-x", "step-02"} { // not verified, not verified and newer, not ours, stale, not ours
 		if err := os.MkdirAll(in(d, "sub"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -297,12 +297,23 @@ func TestRetention(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"notes", "step-02", "step-1", "step-3", "step-6"}; !slices.Equal(names, want) {
+	if want := []string{"notes", "step-02", "step-1", "step-3", "step-6", "step-8"}; !slices.Equal(names, want) {
 		t.Fatalf("left are %v, want %v", names, want)
+	}
+	if err := os.RemoveAll(in("step-8")); err != nil {
+		t.Fatal(err)
 	}
 	path, notices, err := Latest(in(), "")
 	if err != nil || path != in("step-6") || len(notices) > 0 {
 		t.Fatal(path, notices, err)
+	}
+	// A checkpoint under another step's name is none.
+	if err := os.Rename(in("step-6"), in("step-9")); err != nil {
+		t.Fatal(err)
+	}
+	found, err := List(in())
+	if err != nil || len(found) == 0 || found[0].Step != 9 || found[0].Err == nil || !strings.Contains(found[0].Err.Error(), "step 6") {
+		t.Errorf("%+v, %v: want an error of step 9", found, err)
 	}
 }
 

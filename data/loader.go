@@ -192,12 +192,11 @@ func (l *Loader) State() State { return l.at }
 // Restore goes to a stored position, which may come from a world of another size.
 func (l *Loader) Restore(at State) error {
 	l.stop()
-	err := l.seq.Restore(at)
-	if err != nil {
-		l.seq.at = l.at // the goroutine was ahead
+	if err := l.seq.Restore(at); err != nil {
+		return err
 	}
 	l.at = l.seq.State()
-	return err
+	return nil
 }
 
 // Next waits for the next step's micro-batches. After an error of the dataset every later

@@ -104,6 +104,29 @@ func TestLoaderSeekAndRestore(t *testing.T) {
 	}
 }
 
+// TestLoaderAfterFailedRestore: a position that is refused leaves the loader where it was, however far
+// ahead it has read.
+func TestLoaderAfterFailedRestore(t *testing.T) {
+	cfg := LoaderConfig{MicroBatchSize: 3, Seed: 9, Shuffle: true}
+	order := func(refused bool) (all [][]int32) {
+		l, err := New(numbered{n: 40, length: 3}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		for step := range 6 {
+			all = append(all, slices.Clone(next(t, l).Micro[0].InputIDs))
+			if step == 1 && refused {
+				wantError(t, l.Restore(State{Len: 41}), "41")
+			}
+		}
+		return all
+	}
+	if got, want := order(true), order(false); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 func TestMicroBatchTargets(t *testing.T) {
 	path := write(t, "a.jsonl", `{"input_ids": [5, 6, 7]}
 {"input_ids": [8, 9], "labels": [8, -100]}

@@ -61,6 +61,24 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// TestNoRestartOfAStop: workers that fail as they are stopped are not started again.
+func TestNoRestartOfAStop(t *testing.T) {
+	var out buffer
+	cfg := config("spoiled", 2, &out)
+	cfg.ShowAll, cfg.MaxRestarts = true, 1
+	signals := make(chan os.Signal)
+	cfg.Signals = signals
+	go func() {
+		out.waitFor(t, "ready", 2)
+		signals <- syscall.SIGTERM
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // of workers that would wait for another signal
+	defer cancel()
+	if code, err := Run(ctx, cfg); code != 1 || err == nil || strings.Contains(out.String(), "restarting") {
+		t.Errorf("%d, %v: %s", code, err, out.String())
+	}
+}
+
 func waitForFiles(t *testing.T, n int, pattern string) {
 	t.Helper()
 	for range 1000 {

@@ -183,6 +183,12 @@ func worker1(mode string) int {
 	case "plain":
 		fmt.Println("ready")
 		<-forever
+	case "spoiled": // fails as it is stopped
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-signals
+		return 1
 	case "file":
 		fd, err := strconv.Atoi(os.Getenv("TEST_FD"))
 		if (err == nil) != (env.Rank == 0) {

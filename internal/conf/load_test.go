@@ -143,7 +143,7 @@ func TestValues(t *testing.T) {
 		{name: "set map key", sources: []conf.Source{conf.Set("--set", "columns.text=content")}, want: func(r *root) { r.Columns["text"] = "content" }},
 		{name: "later over earlier", yaml: "training: {seed: 1, max_steps: 1}", sources: []conf.Source{
 			conf.Set("--set", "training.seed=2"),
-			conf.Env(map[string]string{"TRIREME_TRAINING_SEED": "3", "TRIREME_PARALLEL_MESH_SHARD": "5", "HOME": "x", "TRIREME_LAYERS": ""}),
+			conf.Env(map[string]string{"TRIREME_TRAINING_SEED": "3", "TRIREME_PARALLEL_MESH_SHARD": "5", "HOME": "x", "TRIREME_LAYERS": "", "TRIREME_TRAINING_MAX_STEPS": ""}),
 			conf.Flag("--output_dir", "output_dir", "o")},
 			want: func(r *root) {
 				r.Training.Seed, r.Training.MaxSteps, r.OutputDir, r.Parallel.Mesh.Shard = 3, 1, "o", 5

@@ -24,6 +24,12 @@ func TestMain(m *testing.M) {
 			fmt.Println(err)
 			os.Exit(1)
 		}
+		if os.Getenv("RUNDIR_TEST_LEAVE") != "" { // to a child that outlives this process
+			c := exec.Command("sleep", "1")
+			c.ExtraFiles = []*os.File{l.File()}
+			fmt.Println(c.Start())
+			os.Exit(0)
+		}
 		fmt.Println("held")
 		os.Stdin.Read(make([]byte, 1))
 		_ = l
@@ -94,6 +100,13 @@ func TestHeldAndAside(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	dir := t.TempDir() // a run that ended before its first step
+	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := rundir.Held(dir); got != "" {
+		t.Errorf("without a record: %q", got)
+	}
 	real, link := filepath.Join(parent, "real"), filepath.Join(parent, "link")
 	if err := errors.Join(os.MkdirAll(filepath.Join(real, "a"), 0o755), os.Mkdir(real+".1", 0o755), os.Symlink(real, link)); err != nil {
 		t.Fatal(err)
@@ -101,6 +114,9 @@ func TestHeldAndAside(t *testing.T) {
 	to, err := rundir.Aside(link)
 	if err != nil || filepath.Base(to) != "real.2" {
 		t.Errorf("%q, %v", to, err)
+	}
+	if st, err := os.Lstat(to); err != nil || !st.IsDir() {
+		t.Errorf("%s is %v, %v: want the directory itself", to, st, err)
 	}
 	if _, err := os.Stat(filepath.Join(to, "a")); err != nil {
 		t.Error(err)
@@ -159,6 +175,28 @@ func TestLock(t *testing.T) {
 	}
 	if l, err = rundir.Acquire(dir); err != nil || l.Left.PID != 0 {
 		t.Fatalf("%+v, %v", l, err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLockOfEndingProcesses: a directory whose run has ended, but for a worker that is about to end, is
+// not in use: Acquire waits for the worker.
+func TestLockOfEndingProcesses(t *testing.T) {
+	dir := t.TempDir()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), "RUNDIR_TEST_HOLD="+dir, "RUNDIR_TEST_LEAVE=1")
+	if out, err := c.Output(); err != nil || string(out) != "<nil>\n" {
+		t.Fatalf("%q, %v", out, err)
+	}
+	began := time.Now()
+	if err := rundir.Busy(dir); err != nil {
+		t.Errorf("Busy: %v", err)
+	}
+	l, err := rundir.Acquire(dir)
+	if err != nil || time.Since(began) < 600*time.Millisecond {
+		t.Fatalf("after %v: %v", time.Since(began), err)
 	}
 	if err := l.Release(); err != nil {
 		t.Fatal(err)

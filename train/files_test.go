@@ -1,0 +1,44 @@
+package train
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"trireme/data"
+	"trireme/model"
+)
+
+// TestOldCheckpointInputs: what a checkpoint of an older version does not name is not compared.
+func TestOldCheckpointInputs(t *testing.T) {
+	r := &Run{}
+	now := data.Identity{Train: "a", Eval: "b", Tokenizer: "c"}
+	if notes, err := r.sameInputs("step-1", data.Identity{}, now); err != nil || len(notes) > 0 {
+		t.Errorf("%q, %v", notes, err)
+	}
+	if _, err := r.sameInputs("step-1", data.Identity{Tokenizer: "d"}, now); err == nil {
+		t.Error("another tokenizer is not refused")
+	}
+}
+
+// TestGenerationConfig: an exported model says where a text begins and ends as far as config.json does.
+func TestGenerationConfig(t *testing.T) {
+	r, dir := &Run{info: model.Info{Task: model.Causal}}, t.TempDir()
+	config := map[string]json.RawMessage{"eos_token_id": json.RawMessage("2"), "pad_token_id": json.RawMessage("null"), "vocab_size": json.RawMessage("9")}
+	if err := r.exportGeneration(dir, config); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "generation_config.json"))
+	if want := "{\n  \"_from_model_config\": true,\n  \"eos_token_id\": 2\n}\n"; err != nil || string(b) != want {
+		t.Errorf("%s, %v, want %s", b, err, want)
+	}
+	r.info.Task = model.Masked
+	other := t.TempDir()
+	if err := r.exportGeneration(other, config); err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := os.ReadDir(other); len(entries) > 0 {
+		t.Errorf("a masked model has %v", entries)
+	}
+}
