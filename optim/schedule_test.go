@@ -59,6 +59,26 @@ func TestScheduleRejects(t *testing.T) {
 	}
 }
 
+// Beyond its end a schedule stays where it ended.
+func TestScheduleBeyondItsEnd(t *testing.T) {
+	for kind, want := range map[string]float64{"linear": 0, "cosine_with_restarts": 0, "polynomial": 1e-7, "wsd": 1e-5, "WarmupDecayLR": 0, "WarmupCosineLR": 1e-4} {
+		s := DefaultSchedule()
+		s.LRScheduler, s.LearningRate, s.LRDecaySteps, s.LRCycles = kind, 1e-3, 4, 2
+		switch kind {
+		case "wsd":
+			s.MinLR = 1e-5
+		case "WarmupCosineLR":
+			s.MinLRRatio = 0.1
+		}
+		s = s.Over(10)
+		for _, step := range []int{11, 13, 30} {
+			if got := s.At(step); math.Abs(got-want) > 1e-18 {
+				t.Errorf("%s: step %d of 10: %v, want %v", kind, step, got, want)
+			}
+		}
+	}
+}
+
 // A peak of 0 stays 0, whatever the least rate is.
 func TestScheduleOfNoRate(t *testing.T) {
 	s := DefaultSchedule()

@@ -28,6 +28,7 @@ func TestNotes(t *testing.T) {
 		{"one step", func(c *Training) { c.WarmupSteps = 1 }, 1,
 			"warmup_steps 1, the run has 1 step: the learning rate is 0 throughout, and no parameter changes. try: training.warmup_steps=0"},
 		{"betas of another optimizer", func(c *Training) { c.Optimizer, c.Betas = optim.Config{"name": "lion"}, [2]float64{0.9, 0.98} }, 12, "betas [0.9 0.98] has no effect: optimizer is lion, whose betas are below training.optimizer"},
+		{"betas of Muon's AdamW", func(c *Training) { c.Optimizer, c.Betas = optim.Config{"name": "muon"}, [2]float64{0.9, 0.98} }, 12, ""},
 		{"a key of another schedule", func(c *Training) { c.LRPower = 2 }, 12, "lr_power 2 has no effect: lr_scheduler is cosine. used by polynomial"},
 		{"a rate of 20", func(c *Training) { c.LearningRate = 20 }, 12, "learning_rate 20: each step moves every parameter by about that much. usual for AdamW: 1e-5 to 1e-2"},
 		{"a rate of 0", func(c *Training) { c.LearningRate = 0 }, 12, "learning_rate is 0: no parameter changes"},

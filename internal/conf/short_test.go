@@ -52,6 +52,9 @@ func TestShortened(t *testing.T) {
 		if !strings.Contains(b.String(), "rule:\n    "+c.want) {
 			t.Errorf("%s: without %q:\n%s", c.name, c.want, &b)
 		}
+		if speed := strings.Contains(b.String(), "speed"); speed != strings.Contains(c.want, "speed") {
+			t.Errorf("%s: what a map said is left over, or gone:\n%s", c.name, &b)
+		}
 		again, err := conf.Load(chooses{}, conf.Text("again", b.String()))
 		if err != nil || len(conf.Diff(got.Value, again.Value)) > 0 {
 			t.Errorf("%s: it reads back as %+v, %v", c.name, again.Value, err)

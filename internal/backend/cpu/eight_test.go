@@ -6,6 +6,24 @@ import (
 	"testing"
 )
 
+// TestEightOfZeros: a block of zeros has bytes of 0, whatever it had before.
+func TestEightOfZeros(t *testing.T) {
+	e := &eight{make([]uint8, 300), make([]float32, 2), dynamic(true)}
+	x := make([]float32, 300)
+	x[3], x[299] = -2, 1
+	e.store(0, x)
+	clear(x)
+	e.store(0, x)
+	for i, b := range e.bytes {
+		if b != 0 {
+			t.Fatalf("byte %d is %d", i, b)
+		}
+	}
+	if e.load(0, x); e.scales[0] != 0 || e.scales[1] != 0 || x[3] != 0 {
+		t.Errorf("scales %v, element %v", e.scales, x[3])
+	}
+}
+
 // TestNearest: the number found by a table is the nearest of all 256.
 func TestNearest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
