@@ -28,10 +28,8 @@ type group struct {
 
 var _ Group = (*group)(nil)
 
-func newGroup(w *world, name string, ranks []int, me int, port any) *group {
-	g := &group{w: w, name: name, ranks: ranks, key: hash(fmt.Sprint(name, ranks)), me: me, channels: make([]channel, 1+2*len(ranks))}
-	g.mem, _ = port.(Memory)
-	g.msg, _ = port.(Messages)
+func newGroup(w *world, name string, ranks []int, me int, mem Memory, msg Messages) *group {
+	g := &group{w: w, name: name, ranks: ranks, mem: mem, msg: msg, key: hash(fmt.Sprint(name, ranks)), me: me, channels: make([]channel, 1+2*len(ranks))}
 	g.last.GroupLen = uint8(copy(g.last.Group[:], name))
 	return g
 }

@@ -47,7 +47,7 @@ type seat struct {
 
 var _ Transport = (*seat)(nil)
 
-func (s *seat) Join(id int, name string, ranks []int, me int) (any, error) {
+func (s *seat) Join(id int, name string, ranks []int, me int) (Memory, Messages, error) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	b := s.hub.boards[id]
@@ -56,9 +56,9 @@ func (s *seat) Join(id int, name string, ranks []int, me int) (any, error) {
 		s.hub.boards[id] = b
 	}
 	if b.name != name || !slices.Equal(b.ranks, ranks) {
-		return nil, fmt.Errorf("%w: rank %d forms it of ranks %v where another forms group %s of ranks %v", ErrMismatch, s.rank, ranks, b.name, b.ranks)
+		return nil, nil, fmt.Errorf("%w: rank %d forms it of ranks %v where another forms group %s of ranks %v", ErrMismatch, s.rank, ranks, b.name, b.ranks)
 	}
-	return &localPort{board: b, me: me, fault: s.fault}, nil
+	return &localPort{board: b, me: me, fault: s.fault}, nil, nil
 }
 
 func (s *seat) Arena() *tensor.Arena { return nil }

@@ -37,9 +37,9 @@ type Exchange interface {
 // Transport connects one rank to the others of its world. It is used by a World only.
 type Transport interface {
 	// Join connects the ranks of a group, as the caller sees it. id numbers the groups of the
-	// world. The result is a Memory or a Messages. Ranks are of the world, me is the caller's
-	// place among them.
-	Join(id int, name string, ranks []int, me int) (any, error)
+	// world. One of the results is nil. Ranks are of the world, me is the caller's place among
+	// them.
+	Join(id int, name string, ranks []int, me int) (Memory, Messages, error)
 	// Arena is World.Arena.
 	Arena() *tensor.Arena
 	// Note tells the others what the caller is doing; Doing is what is known of a rank.

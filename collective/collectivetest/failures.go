@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,36 +156,32 @@ func abort(t *testing.T, mk Make) {
 }
 
 // contexts checks that an operation ends with its context, that its rank is out of the world
-// from then on, and that the others learn of it by Abort, with its cause.
+// from then on, and that the others learn of it.
 func contexts(t *testing.T, mk Make) {
-	cause := errors.New("the plug is pulled")
 	for _, m := range []int{10, 30000} {
+		ended := make(chan struct{})
 		each(t, mk, 2, collective.Config{}, func(r *rank) error {
-			x := r.full(tensor.F32, m, r.Rank())
 			if r.Rank() == 1 {
-				time.Sleep(100 * time.Millisecond)
+				<-ended
 				if err := r.g.Barrier(ctx, "a"); !errors.Is(err, collective.ErrMismatch) && !errors.Is(err, collective.ErrAborted) {
 					return fmt.Errorf("the operation that the other rank left ended with %v", err)
 				}
 				return nil
 			}
+			defer r.Abort(errors.New("the plug is pulled"))
+			defer close(ended)
 			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
 			began := time.Now()
-			err := r.g.AllReduce(short, x, collective.Sum, "a")
+			err := r.g.AllReduce(short, r.full(tensor.F32, m, r.Rank()), collective.Sum, "a")
 			var f *collective.Failure
 			if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &f) || !strings.Contains(err.Error(), "all_reduce #0") {
 				return fmt.Errorf("error %v, want that of the context", err)
 			}
-			if time.Since(began) > time.Second {
+			if time.Since(began) > 10*time.Second {
 				return errors.New("the context was not heeded")
 			}
-			if err := expect(r.g.Barrier(ctx, "after"), context.DeadlineExceeded, "all_reduce #0"); err != nil {
-				return err
-			}
-			time.Sleep(200 * time.Millisecond)
-			r.Abort(cause)
-			return nil
+			return expect(r.g.Barrier(ctx, "after"), context.DeadlineExceeded, "all_reduce #0")
 		})
 	}
 }
@@ -193,23 +190,23 @@ func contexts(t *testing.T, mk Make) {
 func interrupted(t *testing.T, mk Make) {
 	cause := errors.New("the plug is pulled")
 	for _, m := range []int{10, 30000} {
+		var aborted atomic.Bool
 		each(t, mk, 3, collective.Config{}, func(r *rank) error {
 			x := r.full(tensor.F32, m, r.Rank())
 			if r.Rank() != 1 {
-				began := time.Now()
 				err := r.g.AllReduce(ctx, x, collective.Sum, "a")
-				if time.Since(began) < 100*time.Millisecond {
-					return errors.New("it was told before Abort")
+				if !aborted.Load() {
+					return fmt.Errorf("told before Abort: %v", err)
 				}
 				return expect(err, collective.ErrAborted, "aborted by rank 1", cause.Error())
 			}
 			gone, cancel := context.WithCancel(ctx)
 			cancel()
-			time.Sleep(50 * time.Millisecond)
 			if err := r.g.Recv(gone, x, 0, "never"); !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("error %v, want that of the context", err)
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the others wait meanwhile
+			aborted.Store(true)
 			r.Abort(cause)
 			return nil
 		})
@@ -258,18 +255,23 @@ func two(t *testing.T, mk Make) {
 		if r.Rank() == 1 {
 			return expect(r.g.Recv(ctx, r.tensor(tensor.F32, 1), 0, "a"), collective.ErrAborted)
 		}
-		waiting := make(chan error)
-		go func() { waiting <- r.g.Barrier(ctx, "first") }()
-		time.Sleep(50 * time.Millisecond)
-		said := func() (said string) {
-			defer func() { said = fmt.Sprint(recover()) }()
-			return fmt.Sprint(r.g.Barrier(ctx, "second"))
-		}()
-		r.Abort(errors.New("enough"))
-		if !strings.Contains(said, "another goroutine") {
-			return fmt.Errorf("a second barrier: %s", said)
+		said := make(chan string)
+		for range 2 {
+			go func() {
+				defer func() {
+					if p := recover(); p != nil {
+						said <- fmt.Sprint(p)
+					}
+				}()
+				said <- r.g.Barrier(ctx, "a").Error()
+			}()
 		}
-		return expect(<-waiting, collective.ErrAborted)
+		first := <-said // the other waits for rank 1
+		r.Abort(errors.New("enough"))
+		if second := <-said; !strings.Contains(first, "another goroutine") || !strings.Contains(second, "enough") {
+			return fmt.Errorf("two barriers at once end with %q and %q", first, second)
+		}
+		return nil
 	})
 }
 

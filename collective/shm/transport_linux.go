@@ -174,9 +174,9 @@ func (t *transport) unmap() error {
 	return errors.Join(errs...)
 }
 
-func (t *transport) Join(id int, name string, ranks []int, me int) (any, error) {
+func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Memory, collective.Messages, error) {
 	if id >= maxGroups {
-		return nil, fmt.Errorf("a world has at most %d groups", maxGroups)
+		return nil, nil, fmt.Errorf("a world has at most %d groups", maxGroups)
 	}
-	return &port{t: t, id: id, ranks: ranks, me: me, copies: make([][2][]byte, 1+2*len(ranks))}, nil
+	return &port{t: t, id: id, ranks: ranks, me: me, copies: make([][2][]byte, 1+2*len(ranks))}, nil, nil
 }

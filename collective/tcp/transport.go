@@ -124,7 +124,7 @@ func (t *transport) doing() string {
 	return t.note.String()
 }
 
-func (t *transport) Join(id int, name string, ranks []int, me int) (any, error) {
+func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Memory, collective.Messages, error) {
 	f := fnv.New64a()
 	fmt.Fprint(f, name, ranks)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), t.timeout, fmt.Errorf("%w: no connection within %v", collective.ErrTimeout, t.timeout))
@@ -140,16 +140,16 @@ func (t *transport) Join(id int, name string, ranks []int, me int) (any, error) 
 	for line := range 2 {
 		conns, err := t.mesh(ctx, ranks, me, uint32(id), uint32(line), f.Sum64())
 		if fail := t.fault.Failure(); err != nil && fail != nil {
-			return nil, fail
+			return nil, nil, fail
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for i, c := range conns {
 			p.lines[i][line] = c
 		}
 	}
-	return p, nil
+	return nil, p, nil
 }
 
 // Close says goodbye, so that the others know this end from a crash.
