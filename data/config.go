@@ -21,17 +21,27 @@ const (
 	FormatGo      = "go_source"
 )
 
-// The values of Config.InvalidUTF8.
+// InvalidUTF8 is what happens to text that is not UTF-8.
+type InvalidUTF8 string
+
 const (
-	utf8Error   = "error"
-	utf8Replace = "replace"
+	utf8Error   InvalidUTF8 = "error"
+	utf8Replace InvalidUTF8 = "replace"
 )
 
-// The values of Config.TrainOn.
+// Choices are the names.
+func (InvalidUTF8) Choices() []string { return []string{string(utf8Error), string(utf8Replace)} }
+
+// TrainOn is which tokens of rows with a prompt are labels.
+type TrainOn string
+
 const (
-	trainAnswers = "answers"
-	trainAll     = "all"
+	trainAnswers TrainOn = "answers"
+	trainAll     TrainOn = "all"
 )
+
+// Choices are the names.
+func (TrainOn) Choices() []string { return []string{string(trainAnswers), string(trainAll)} }
 
 // The values of Config.ChatTemplate that are no file.
 const (
@@ -86,7 +96,7 @@ type Config struct {
 	Columns map[string]string `yaml:"columns"`
 	// TrainOn selects the label tokens of rows that have a prompt. One of answers | all. answers
 	// trains on the answers, each with its end token; all trains on the whole row. Default answers.
-	TrainOn string `yaml:"train_on"`
+	TrainOn TrainOn `yaml:"train_on"`
 	// RolesToTrain are the roles whose messages are trained on; empty is assistant. A message with
 	// weight 0 is not. Default [].
 	RolesToTrain []string `yaml:"roles_to_train"`
@@ -131,7 +141,7 @@ type Config struct {
 	DropLast bool `yaml:"drop_last"`
 	// InvalidUTF8 is what happens to text that is not UTF-8. One of error | replace. replace puts
 	// U+FFFD. Default error.
-	InvalidUTF8 string `yaml:"invalid_utf8"`
+	InvalidUTF8 InvalidUTF8 `yaml:"invalid_utf8"`
 	// MaxRowBytes is the size of the largest row that is read, in bytes: of a line of JSON or of
 	// values, an element of a JSON list, a text in a Parquet file. A larger row is an error.
 	// Reading a row takes up to 20 times its size of memory. Text files are read in pieces and
@@ -190,17 +200,11 @@ func (c Config) Validate() error {
 	if text, both := c.Columns["text"]; both && c.textField() != "text" && text != c.textField() {
 		errs = append(errs, fault.Try(fault.At("columns.text", "is %q and text_field %q", text, c.TextField), "one of them"))
 	}
-	if c.TrainOn != "" && c.TrainOn != trainAnswers && c.TrainOn != trainAll {
-		errs = append(errs, fault.At("train_on", "%w", conf.NotOneOf(c.TrainOn, trainAnswers, trainAll)))
-	}
 	if !(c.MLMProbability >= 0 && c.MLMProbability < 1) {
 		errs = append(errs, fault.At("mlm_probability", "is %v: it must be between 0 and 1", c.MLMProbability))
 	}
 	if c.DocumentMask && !c.packs(true) {
 		errs = append(errs, fault.Try(errors.New("document_mask keeps packed documents apart, and packing is false"), "one of them"))
-	}
-	if c.InvalidUTF8 != "" && c.InvalidUTF8 != utf8Error && c.InvalidUTF8 != utf8Replace {
-		errs = append(errs, fault.At("invalid_utf8", "%w", conf.NotOneOf(c.InvalidUTF8, utf8Error, utf8Replace)))
 	}
 	if c.MaxRowBytes < 0 || c.MaxRowBytes > 1<<30 {
 		errs = append(errs, fault.At("max_row_bytes", "is %d: it must be between 0 and %d", c.MaxRowBytes, 1<<30))

@@ -278,8 +278,6 @@ func TestInvalidUTF8(t *testing.T) {
 	if got := texts(t, open(t, c, tok).Train, tok); !slices.Equal(got, []string{"ab\n\ufffdc\n$"}) {
 		t.Errorf("%q", got)
 	}
-	c.InvalidUTF8 = "ignore"
-	wantError(t, c.Validate(), `invalid_utf8: "ignore"`, "replace")
 }
 
 // FuzzFile reads foreign bytes as each format of text.

@@ -193,7 +193,6 @@ func TestFormatErrors(t *testing.T) {
 		{[]string{`{"a": "x"}`}, func(c *Config) { c.Format = FormatPrompt }, []string{"has keys a", "format prompt_completion lacks prompt and completion", "data.columns.prompt=KEY"}},
 		{[]string{`{"a": "x"}`}, func(c *Config) { c.Columns = map[string]string{"prompt": "b"} }, []string{`no key "b", which is to be the prompt`, "keys a"}},
 		{[]string{`{"text": "x"}`}, func(c *Config) { c.Columns = map[string]string{"promt": "b"} }, []string{`columns: "promt"`, "prompt, completion"}},
-		{[]string{`{"text": "x"}`}, func(c *Config) { c.TrainOn = "some" }, []string{`train_on: "some"`, "answers", "all"}},
 		{[]string{`{"prompt": "a", "completion": "b"}`, `{"prompt": "a"}`}, nil, []string{"rows.jsonl:2", `no key "completion"`, "keys prompt", "data.columns.completion=KEY"}},
 		{[]string{`{"prompt": "a", "completion": 5}`}, nil, []string{"rows.jsonl:1", "completion is the number 5, not a string"}},
 		{[]string{`{"prompt": null, "completion": "b"}`}, nil, []string{"rows.jsonl:1", "prompt is null, not a string"}},

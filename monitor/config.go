@@ -1,9 +1,6 @@
 package monitor
 
 import (
-	"fmt"
-	"slices"
-
 	"trireme/internal/fault"
 )
 
@@ -31,25 +28,13 @@ const (
 // Choices are the values.
 func (ViewMode) Choices() []string { return []string{string(ViewAuto), string(ViewNever)} }
 
-// UnmarshalText reads one of Choices.
-func (v *ViewMode) UnmarshalText(text []byte) error {
-	if !slices.Contains(v.Choices(), string(text)) {
-		return fmt.Errorf("monitor: view %q is neither auto nor never", text)
-	}
-	*v = ViewMode(text)
-	return nil
-}
-
 // Default is the configuration of a file that says nothing.
 func Default() Config { return Config{LogEveryNSteps: 1, TensorBoard: true, View: ViewAuto} }
 
 // Validate checks the values.
 func (c Config) Validate() error {
-	switch {
-	case c.LogEveryNSteps < 1:
+	if c.LogEveryNSteps < 1 {
 		return fault.At("log_every_n_steps", "is %d: it must be at least 1", c.LogEveryNSteps)
-	case !slices.Contains(c.View.Choices(), string(c.View)):
-		return fault.At("view", "%q is neither auto nor never", c.View)
 	}
 	return nil
 }

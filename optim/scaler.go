@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
-	"strings"
 
 	"trireme/internal/fault"
 	"trireme/tensor"
@@ -24,21 +22,9 @@ const (
 	NoScaler        ScalerKind = "none"
 )
 
-var scalerKinds = []string{string(AutoScaler), string(TorchScaler), string(DeepSpeedScaler), string(StaticScaler), string(NoScaler)}
-
 // Choices are the names.
-func (ScalerKind) Choices() []string { return scalerKinds }
-
-// MarshalText is the name.
-func (k ScalerKind) MarshalText() ([]byte, error) { return []byte(k), nil }
-
-// UnmarshalText reads a name.
-func (k *ScalerKind) UnmarshalText(text []byte) error {
-	if !slices.Contains(scalerKinds, string(text)) {
-		return fmt.Errorf("optim: %q is no loss scaler: %s are", text, strings.Join(scalerKinds, ", "))
-	}
-	*k = ScalerKind(text)
-	return nil
+func (ScalerKind) Choices() []string {
+	return []string{string(AutoScaler), string(TorchScaler), string(DeepSpeedScaler), string(StaticScaler), string(NoScaler)}
 }
 
 // LossScaling is the node `precision.loss_scaling`: float16 gradients lose values below 2^-24, so

@@ -49,17 +49,6 @@ const (
 	OffloadNVMe OffloadDevice = "nvme"
 )
 
-// UnmarshalText reads one of Choices.
-func (d *OffloadDevice) UnmarshalText(text []byte) error {
-	for _, c := range d.Choices() {
-		if string(text) == c {
-			*d = OffloadDevice(c)
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not one of %v", text, d.Choices())
-}
-
 // Choices are the names.
 func (OffloadDevice) Choices() []string {
 	return []string{string(OffloadNone), string(OffloadCPU), string(OffloadNVMe)}

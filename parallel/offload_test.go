@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"trireme/device"
+	"trireme/internal/conf"
 	"trireme/internal/disk"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -211,7 +212,7 @@ func TestOffloadSuits(t *testing.T) {
 	if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "optimizer.sub_group_size is ") {
 		t.Error(err)
 	}
-	if err := new(parallel.OffloadDevice).UnmarshalText([]byte("disk")); err == nil {
+	if _, err := conf.Load(parallel.DefaultOffload(), conf.Text("x", "optimizer: {device: disk}")); err == nil {
 		t.Error("disk is a device")
 	}
 }

@@ -57,6 +57,12 @@ func ParseStrategy(name string) (Strategy, error) {
 	return Strategy{}, conf.NotOneOf(name, append(StrategyNames(), "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...)
 }
 
+// Transport is how ranks reach each other.
+type Transport string
+
+// Choices are the names.
+func (Transport) Choices() []string { return []string{"auto", "shm", "tcp"} }
+
 // Config is the node `parallel`: how the model is divided among ranks.
 type Config struct {
 	// Strategy is which parts of the training state are sharded. One of no_shard | zero_1 |
@@ -76,7 +82,7 @@ type Config struct {
 	ReshardAfterForward Reshard `yaml:"reshard_after_forward"`
 	// Backend is the transport between ranks. One of auto | shm | tcp. auto is shared memory on
 	// one machine and TCP otherwise. Default auto.
-	Backend string `yaml:"backend"`
+	Backend Transport `yaml:"backend"`
 	// WorldInvariant sums gradients in the same order for every number of ranks, so that a run has
 	// the same bits in every world. It costs communication only if gradients are whole on each
 	// rank and accumulated: they are then reduced after each micro-batch instead of once a
@@ -139,9 +145,6 @@ func seconds(s float64) time.Duration { return time.Duration(min(s, 1e9) * float
 func (c Config) Validate() error {
 	if _, err := ParseStrategy(c.Strategy); err != nil {
 		return fault.At("strategy", "%w", err)
-	}
-	if err := conf.OneOf(c.Backend, "auto", "shm", "tcp"); err != nil {
-		return fault.At("backend", "%w", err)
 	}
 	switch {
 	case c.Mesh.Replicate < 0 || c.Mesh.Shard < 0:

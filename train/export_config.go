@@ -6,7 +6,6 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/device"
-	"trireme/internal/conf"
 	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tensor"
@@ -38,12 +37,6 @@ const (
 	ExportBoth  ExportWeights = "both"
 )
 
-// UnmarshalText reads one of Choices.
-func (w *ExportWeights) UnmarshalText(text []byte) error { return choose(w, text, w.Choices()) }
-
-// MarshalText writes what UnmarshalText reads.
-func (w ExportWeights) MarshalText() ([]byte, error) { return []byte(w), nil }
-
 // Choices are the names.
 func (ExportWeights) Choices() []string {
 	return []string{string(ExportFinal), string(ExportEMA), string(ExportBoth)}
@@ -57,20 +50,6 @@ const (
 	ExportAsCompute ExportDType = "compute" // precision.param_dtype
 	ExportAsModel   ExportDType = "model"   // what config.json of the loaded model names
 )
-
-// UnmarshalText reads one of Choices.
-func (d *ExportDType) UnmarshalText(text []byte) error {
-	for _, c := range d.Choices() {
-		if string(text) == c {
-			*d = ExportDType(c)
-			return nil
-		}
-	}
-	return conf.NotOneOf(string(text), d.Choices()...)
-}
-
-// MarshalText writes what UnmarshalText reads.
-func (d ExportDType) MarshalText() ([]byte, error) { return []byte(d), nil }
 
 // Choices are the names.
 func (ExportDType) Choices() []string {

@@ -124,9 +124,6 @@ type RecomputedPart string
 
 var parts = map[RecomputedPart]nn.Part{"": nn.Layer, "layer": nn.Layer, "attention": nn.Attention, "mlp": nn.MLP, "attention_and_mlp": nn.Attention | nn.MLP}
 
-// UnmarshalText reads one of Choices.
-func (p *RecomputedPart) UnmarshalText(text []byte) error { return choose(p, text, p.Choices()) }
-
 // Choices are the names.
 func (RecomputedPart) Choices() []string {
 	return []string{"layer", "attention", "mlp", "attention_and_mlp"}
@@ -137,9 +134,6 @@ type RecomputedKeep string
 
 var keeps = map[RecomputedKeep]autograd.Keep{"attention": autograd.KeepAttention, "products": autograd.KeepProducts}
 
-// UnmarshalText reads one of Choices.
-func (k *RecomputedKeep) UnmarshalText(text []byte) error { return choose(k, text, k.Choices()) }
-
 // Choices are the names.
 func (RecomputedKeep) Choices() []string { return []string{"nothing", "attention", "products"} }
 
@@ -148,21 +142,8 @@ type RecomputedStore string
 
 const onDisk RecomputedStore = "disk"
 
-// UnmarshalText reads one of Choices.
-func (s *RecomputedStore) UnmarshalText(text []byte) error { return choose(s, text, s.Choices()) }
-
 // Choices are the names.
 func (RecomputedStore) Choices() []string { return []string{"memory", string(onDisk)} }
-
-func choose[T ~string](dst *T, text []byte, names []string) error {
-	for _, n := range names {
-		if string(text) == n {
-			*dst = T(n)
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not one of %v", text, names)
-}
 
 // Segments is a number of segments; 0 is none.
 type Segments int

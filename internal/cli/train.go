@@ -191,7 +191,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if err := j.printStart(stderr); err != nil {
 		return err
 	}
-	fmt.Fprintln(stderr, describeWorld(j.cfg.Parallel.Backend, env, nproc))
+	fmt.Fprintln(stderr, describeWorld(string(j.cfg.Parallel.Backend), env, nproc))
 	err = j.ending(ctx, j.train(ctx, env, nproc, stdout, stderr))
 	if noted := card.close(codeOf(err)); err == nil {
 		err = noted

@@ -54,7 +54,7 @@ func (j *job) logs() string { return filepath.Join(j.cfg.OutputDir, "logs") }
 // inWorld runs f as one rank among the others, all of which have this configuration. What f
 // fails with ends the world, unless all ranks fail with it alike.
 func (j *job) inWorld(ctx context.Context, env rendezvous.Env, f func(w *world) error) (err error) {
-	w, err := openWorld(j.met, j.cfg.Parallel.Backend)
+	w, err := openWorld(j.met, string(j.cfg.Parallel.Backend))
 	if err != nil {
 		return exitOf(stopOf(ctx), env, err)
 	}

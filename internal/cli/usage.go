@@ -66,9 +66,11 @@ func meantFlag(cmd *cobra.Command, name string) string {
 
 // meantKey is keys.Meant for a command line, which sets the number of ranks.
 func meantKey(path string) (meant, why string) {
-	meant, why = keys.Meant(path)
-	if meant == fault.Ranks {
+	switch meant, why = keys.Meant(path); {
+	case meant == fault.Ranks:
 		return "", "ranks are no part of the configuration. try: --nproc N"
+	case meant == "" && why == "":
+		return keys.Named(keys.Name(path)), "" // a key of ours in another place
 	}
 	return meant, why
 }

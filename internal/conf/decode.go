@@ -317,9 +317,16 @@ func (d *decoder) list(n *node, v reflect.Value, path string) {
 }
 
 func (d *decoder) text(n *node, v reflect.Value, path string) {
-	if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.text)); err != nil {
+	var err error
+	c, chooses := v.Interface().(Chooser)
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		err = u.UnmarshalText([]byte(n.text))
+	} else if err = OneOf(n.text, c.Choices()...); err == nil {
+		v.SetString(n.text)
+	}
+	if err != nil {
 		text := err.Error()
-		if c, ok := v.Interface().(Chooser); ok {
+		if chooses {
 			text = NotOneOf(n.text, c.Choices()...).Error()
 		}
 		d.problem(Problem{Where: n.at(), Path: path, Text: text, Err: err})
@@ -328,7 +335,8 @@ func (d *decoder) text(n *node, v reflect.Value, path string) {
 	d.origins[path] = n.at()
 }
 
-// Chooser is an enumeration that can list its names. Where its UnmarshalText refuses a
+// Chooser is an enumeration that can list its names. One that is a string takes these and needs no
+// UnmarshalText. Where a value is none, or its UnmarshalText refuses a
 // value, the message lists them and suggests the nearest.
 type Chooser interface{ Choices() []string }
 

@@ -59,6 +59,11 @@ func (t training) Validate() error {
 	return errors.Join(errs...)
 }
 
+// transport is an enumeration without methods of its own for text.
+type transport string
+
+func (transport) Choices() []string { return []string{"auto", "shm", "tcp"} }
+
 type mesh struct {
 	Replicate int `yaml:"replicate"`
 	Shard     int `yaml:"shard"`
@@ -97,6 +102,20 @@ func defaults() root {
 	r.Columns = map[string]string{"text": "body"}
 	r.Parallel.Mesh = &mesh{1, 2}
 	return r
+}
+
+func TestEnumerationOfStrings(t *testing.T) {
+	type config struct {
+		Backend transport `yaml:"backend"`
+	}
+	got, err := conf.Load(config{"auto"}, conf.Text("x", "backend: tcp"))
+	if err != nil || got.Value.Backend != "tcp" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = conf.Load(config{"auto"}, conf.Text("x", "backend: smh"))
+	if err == nil || err.Error() != `x:1:10: backend: "smh" is not one of auto, shm, tcp. did you mean "shm"?` {
+		t.Error(err)
+	}
 }
 
 func TestValues(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 var (
 	durationType        = reflect.TypeFor[time.Duration]()
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+	chooserType         = reflect.TypeFor[Chooser]()
 )
 
 // field is one key of a struct, inlined structs included.
@@ -74,7 +75,9 @@ func indirect(t reflect.Type) reflect.Type {
 }
 
 // isText tells whether a type reads itself from a scalar.
-func isText(t reflect.Type) bool { return reflect.PointerTo(t).Implements(textUnmarshalerType) }
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(textUnmarshalerType) || t.Kind() == reflect.String && t.Implements(chooserType)
+}
 
 // isNode tells whether a type is a struct of keys.
 func isNode(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fields(t)) > 0 }
