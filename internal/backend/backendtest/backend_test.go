@@ -7,43 +7,47 @@ import (
 	"trireme/internal/backend/cpu"
 	"trireme/internal/backend/meta"
 	"trireme/internal/backend/naive"
+	"trireme/internal/impl"
 	"trireme/tensor"
 	"trireme/tensor/compose"
 )
 
-// TestCPU: one thread and three, with and without memory that other ranks see: the
-// specification's numbers, and the same bits.
+// TestCPU: one thread and three, with and without memory that other ranks see, on each instruction
+// set: the specification's numbers, and the same bits.
 func TestCPU(t *testing.T) {
-	first, suite := "", &backendtest.Suite{}
-	for _, o := range []struct {
-		name    string
-		threads int
-		shared  bool
-	}{{"1 thread", 1, false}, {"3 threads", 3, false}, {"1 thread, shared", 1, true}, {"3 threads, shared", 3, true}} {
-		t.Run(o.name, func(t *testing.T) {
-			opts := cpu.Options{Threads: o.threads, Reserve: 1 << 30}
-			if o.shared {
-				a, err := tensor.Reserve(1 << 28)
+	suite := &backendtest.Suite{}
+	impl.Each(t, func(t *testing.T) {
+		first := ""
+		for _, o := range []struct {
+			name    string
+			threads int
+			shared  bool
+		}{{"1 thread", 1, false}, {"3 threads, shared", 3, true}} {
+			t.Run(o.name, func(t *testing.T) {
+				opts := cpu.Options{Threads: o.threads, Reserve: 1 << 30}
+				if o.shared {
+					a, err := tensor.Reserve(1 << 28)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer a.Close()
+					opts.Shared = a
+				}
+				b, err := cpu.New(opts)
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer a.Close()
-				opts.Shared = a
-			}
-			b, err := cpu.New(opts)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
-			digest := suite.Run(t, b, backendtest.Options{})
-			if first == "" {
-				first = digest
-			}
-			if digest != first {
-				t.Error("the bits are not those of 1 thread")
-			}
-		})
-	}
+				defer b.Close()
+				digest := suite.Run(t, b, backendtest.Options{})
+				if first == "" {
+					first = digest
+				}
+				if digest != first {
+					t.Error("the bits are not those of 1 thread")
+				}
+			})
+		}
+	})
 }
 
 // TestFallbacks: every composite as the formula that it has in operations of a core.

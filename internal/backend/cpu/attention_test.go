@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"trireme/internal/backend/naive"
 	"trireme/internal/impl"
-	"trireme/internal/kernel"
 	"trireme/tensor"
 )
 
@@ -144,76 +144,34 @@ func attnValues(t *tensor.Tensor) []float64 {
 	return x
 }
 
-// kept is what dropout multiplies the probability of key j for head h of row n by.
-func (c attnCase) kept(n, h, j int) float64 {
-	e := ((uint64(c.first)+uint64(n))*uint64(c.p.Heads)+uint64(h))*uint64(c.t) + uint64(j)
-	key := c.p.Key
-	words := kernel.Philox([4]uint32{uint32(e >> 2), uint32(e >> 34), uint32(key.Stream), uint32(key.Stream >> 32)}, [2]uint32{uint32(key.Seed), uint32(key.Seed >> 32)})
-	if float64(words[e&3]) < c.p.Dropout*0x1p32 {
-		return 0
+// attnWant is what the specification computes of d in float64.
+type attnWant struct{ o, lse, dq, dk, dv []float64 }
+
+func newAttnWant(c attnCase, d *attnData) attnWant {
+	b := naive.New()
+	float := func(rows, width int) *tensor.Tensor { return b.New(tensor.Activations, tensor.F64, rows, width) }
+	in := func(t *tensor.Tensor) *tensor.Tensor {
+		x := float(t.Rows(), t.Width())
+		copy(tensor.Host[float64](x), attnValues(t))
+		return x
 	}
-	return 1 / (1 - c.p.Dropout)
-}
-
-// attnNaive is attention by its formula, in float64: outputs and gradients, rows of H*E or K*E.
-type attnNaive struct{ o, lse, dq, dk, dv []float64 }
-
-func newAttnNaive(c attnCase, q, k, v, do []float64) attnNaive {
-	p := c.p
-	n, wq, wk := c.batch*c.t, p.Heads*p.E, p.KVHeads*p.E
-	r := attnNaive{make([]float64, n*wq), make([]float64, n*p.Heads), make([]float64, n*wq), make([]float64, n*wk), make([]float64, n*wk)}
-	ids := c.ids()
-	prob := make([]float64, c.t)
-	dp, keep := make([]float64, c.t), make([]float64, c.t)
-	for b := range c.batch {
-		for h := range p.Heads {
-			kv := h / (p.Heads / p.KVHeads)
-			for i := range c.t {
-				qi := (b*c.t+i)*wq + h*p.E
-				sees := func(j int) bool {
-					return !(p.Causal && j > i || p.Window > 0 && j <= i-p.Window || ids != nil && ids[b*c.t+i] != ids[b*c.t+j])
-				}
-				var sum float64
-				for j := range c.t {
-					prob[j] = 0
-					if sees(j) {
-						var s float64
-						for e := range p.E {
-							s += q[qi+e] * k[(b*c.t+j)*wk+kv*p.E+e]
-						}
-						prob[j] = math.Exp(s * p.Scale)
-					}
-					sum += prob[j]
-				}
-				if sum == 0 {
-					continue
-				}
-				r.lse[h*n+b*c.t+i] = math.Log(sum)
-				var d float64
-				for j := range c.t {
-					prob[j] /= sum
-					keep[j] = c.kept(b*c.t+i, h, j)
-					dp[j] = 0
-					for e := range p.E {
-						vj := v[(b*c.t+j)*wk+kv*p.E+e]
-						r.o[qi+e] += prob[j] * keep[j] * vj
-						dp[j] += keep[j] * do[qi+e] * vj
-					}
-					d += prob[j] * dp[j]
-				}
-				for j := range c.t {
-					ds := prob[j] * (dp[j] - d) * p.Scale
-					for e := range p.E {
-						kj := (b*c.t+j)*wk + kv*p.E + e
-						r.dq[qi+e] += ds * k[kj]
-						r.dk[kj] += ds * q[qi+e]
-						r.dv[kj] += prob[j] * keep[j] * do[qi+e]
-					}
-				}
-			}
+	whole := func(t *tensor.Tensor) *tensor.Tensor {
+		if t == nil {
+			return nil
 		}
+		x := b.New(tensor.Activations, t.DType(), t.Shape()...)
+		b.Upload(x, tensor.HostBytes(t))
+		return x
 	}
-	return r
+	p := c.p
+	p.Rows, p.Starts, p.Longest = whole(d.numbers), whole(d.starts), c.t
+	q, k, v, do, docs := in(d.q), in(d.k), in(d.v), in(d.do), whole(d.docs)
+	n, hq, hk := c.batch*c.t, p.Heads*p.E, p.KVHeads*p.E
+	o, lse, dq, dk, dv := float(n, hq), float(p.Heads, n), float(n, hq), float(n, hk), float(n, hk)
+	b.Attention(o, lse, q, k, v, docs, p)
+	b.AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs, p)
+	values := func(t *tensor.Tensor) []float64 { return tensor.Host[float64](t) }
+	return attnWant{values(o), values(lse), values(dq), values(dk), values(dv)}
 }
 
 func attnBackend(t testing.TB, threads int) *Backend {
@@ -287,13 +245,14 @@ func attnCases() []attnCase {
 	return cases
 }
 
+// TestAttentionAgainstFormula has more sizes than the conformance suite: chunks, windows and tiles.
 func TestAttentionAgainstFormula(t *testing.T) {
 	b := attnBackend(t, 2)
 	cases := attnCases()
-	want := make([]attnNaive, len(cases))
+	want := make([]attnWant, len(cases))
 	for i, c := range cases {
 		d := newAttnData(b, c)
-		want[i] = newAttnNaive(c, attnValues(d.q), attnValues(d.k), attnValues(d.v), attnValues(d.do))
+		want[i] = newAttnWant(c, d)
 		d.release()
 	}
 	impl.Each(t, func(t *testing.T) {
@@ -333,49 +292,6 @@ func (d *attnData) checkCanaries(t *testing.T, c attnCase) {
 			for j := from; j < from+c.gap; j++ {
 				if math.Abs(attnAt(d.dqkv, i, j)-attnCanary) > 64 {
 					t.Fatalf("the gap at row %d, column %d was overwritten by %g", i, j, attnAt(d.dqkv, i, j))
-				}
-			}
-		}
-	}
-}
-
-// The float64 formula's gradients agree with differences of its own output, so that the
-// formula is a judge.
-func TestAttentionFormulaByDifferences(t *testing.T) {
-	for _, c := range attnCases() {
-		if c.t > 17 || c.p.E > 8 {
-			continue
-		}
-		p := c.p
-		n, wq, wk := c.batch*c.t, p.Heads*p.E, p.KVHeads*p.E
-		r := rand.New(rand.NewPCG(5, 6))
-		normal := func(n int) []float64 {
-			x := make([]float64, n)
-			for i := range x {
-				x[i] = r.NormFloat64()
-			}
-			return x
-		}
-		q, k, v, do := normal(n*wq), normal(n*wk), normal(n*wk), normal(n*wq)
-		loss := func() float64 {
-			var l float64
-			for i, x := range newAttnNaive(c, q, k, v, do).o {
-				l += x * do[i]
-			}
-			return l
-		}
-		got := newAttnNaive(c, q, k, v, do)
-		for _, g := range []struct{ x, dx []float64 }{{q, got.dq}, {k, got.dk}, {v, got.dv}} {
-			for range 4 {
-				i, h := r.IntN(len(g.x)), 1e-5
-				x := g.x[i]
-				g.x[i] = x + h
-				up := loss()
-				g.x[i] = x - h
-				down := loss()
-				g.x[i] = x
-				if want := (up - down) / (2 * h); math.Abs(want-g.dx[i]) > 1e-6*(1+math.Abs(want)) {
-					t.Fatalf("%v: gradient %g, by differences %g", c, g.dx[i], want)
 				}
 			}
 		}
