@@ -40,6 +40,8 @@ func deepspeedKeys() keys {
 		"zero_optimization":                  group(zeroKeys()),
 		"activation_checkpointing":           group(recomputeKeys()),
 		"dataloader_drop_last":               to("data.drop_last", boolean),
+		"pad_to_multiple_of":                 ignored(notPadded),
+		"group_by_length":                    ignored(notPadded),
 		"prescale_gradients":                 ignored(ownDecision),
 		"gradient_predivide_factor":          only("1", ownDecision),
 		"gradient_allreduce_op":              must("mean", "the loss is a mean over all ranks"),
@@ -111,7 +113,7 @@ func unavailableKeys(ks keys) {
 		"quantize_training":   refused("quantized training is not available", remove),
 		"weight_quantization": refused("quantized weights are not available", remove),
 		"expert_parallel":     refused("expert parallelism is not available", remove),
-		"data_efficiency":     refused("data sampling and routing by difficulty are not available", remove),
+		"data_efficiency":     refused("data sampling and routing by difficulty are not available; dynamic batching is training.micro_batch_tokens", remove),
 
 		"progressive_layer_drop": refused("dropping layers is not available", remove),
 		"curriculum_learning":    refused("curriculum learning is not available", remove),

@@ -110,6 +110,7 @@ func freeDataKeys() keys {
 		"dataset_name": custom("`data.path`; synthetic data is not made", datasetName), "dataset_config": ignored("the part of a data set follows its name in data.path: OWNER/NAME/PART"),
 		"data_dir":   ignored("the files in it are PyTorch's. Set data.path"),
 		"max_length": to("data.sequence_length", whole), "max_seq_len": to("data.sequence_length", whole),
+		"pad_to_multiple_of": ignored(notPadded), "group_by_length": ignored(notPadded),
 		"tokenizer_name": maybe(to("data.tokenizer", word)),
 		"num_workers":    silent(ownPrefetch),
 		"shuffle":        to("data.shuffle", boolean), "drop_last": to("data.drop_last", boolean), "seed": ignored("training.seed orders the data too"),

@@ -9,6 +9,9 @@ import (
 
 // The DDP and the FSDP trainer's files have these groups in common.
 
+// notPadded is why keys of collators have no effect.
+const notPadded = "rows lie end to end without padding, and the rows of a step are divided so that ranks have even work"
+
 // trainingKeys are the group training.
 func trainingKeys() keys {
 	return keys{
@@ -21,6 +24,8 @@ func trainingKeys() keys {
 		"weight_decay":                to("training.weight_decay", number),
 		"max_grad_norm":               to("training.max_grad_norm", number),
 		"max_length":                  to("data.sequence_length", whole),
+		"pad_to_multiple_of":          ignored(notPadded),
+		"group_by_length":             ignored(notPadded),
 		"seed":                        to("training.seed", whole),
 		"use_amp":                     custom("`precision.param_dtype: float16` with `precision.loss_scaling.kind: torch`", autocast),
 	}

@@ -20,6 +20,7 @@ var knownNames = []known{
 	{key: "training.micro_batch_size", program: "torchtune and nanoGPT", names: "batch_size bs batch"},
 	{key: "training.micro_batch_size", program: "torchtitan", names: "local_batch_size"},
 	{key: "training.micro_batch_size", program: "DeepSpeed", names: "train_micro_batch_size_per_gpu micro_batch_size_per_gpu batch_size_per_gpu batch_size_per_device"},
+	{key: "training.micro_batch_tokens", program: "fairseq and NeMo", names: "max_tokens batch_tokens max_tokens_per_batch max_tokens_per_gpu tokens_per_batch"},
 	{key: "training.global_batch_size", program: "DeepSpeed", names: "train_batch_size total_batch_size effective_batch_size"},
 	{key: "training.gradient_accumulation_steps", program: "Lightning", names: "accumulate_grad_batches grad_accum grad_accumulation gradient_accumulation accumulation_steps grad_accumulation_steps grad_accum_steps"},
 	{key: "training.max_steps", program: "nanoGPT", names: "max_iters lr_decay_iters train_iters max_iterations iterations num_iterations"},
@@ -125,9 +126,10 @@ var knownNames = []known{
 	{key: fault.Ranks, names: "num_gpus n_gpus gpus devices num_devices num_nodes nproc num_processes world_size nproc_per_node"},
 	{names: "do_train do_predict prediction_loss_only remove_unused_columns local_rank fp16_opt_level tf32 overwrite_cache plot_loss greater_is_better stage model_type tokenizer_type eval_iters always_save_checkpoint component loss use_fast_tokenizer trust_remote_code", note: "there is no such setting here. remove the key"},
 	{names: "max_samples max_train_samples max_eval_samples", note: "there is no such setting here. training.max_steps ends a run early"},
+	{names: "pad_to_multiple_of pad_to_max_length padding group_by_length length_grouped", note: "rows lie end to end without padding, and ranks have even work. remove the key"},
 	{names: "special_tokens added_tokens", note: "special tokens are the tokenizer's (data.tokenizer)"},
 	{names: "ddp_find_unused_parameters find_unused_parameters", note: "unused parameters need no setting. remove the key"},
-	{names: "label_smoothing label_smoothing_factor push_to_hub hub_model_id group_by_length neftune_noise_alpha tensor_parallel_size tensor_model_parallel_size pipeline_model_parallel_size pipeline_parallel_degree tensor_parallel_degree", note: "it is not supported"},
+	{names: "label_smoothing label_smoothing_factor push_to_hub hub_model_id neftune_noise_alpha tensor_parallel_size tensor_model_parallel_size pipeline_model_parallel_size pipeline_parallel_degree tensor_parallel_degree", note: "it is not supported"},
 	{names: "deepspeed deepspeed_config", note: "a DeepSpeed file is read as it is. try: --config ds_config.json"},
 }
 
