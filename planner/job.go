@@ -46,11 +46,7 @@ type Plan struct {
 
 // Run plans a rank by making one step of it where nothing is computed.
 func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
-	positions := j.Positions
-	if j.Usual > 0 {
-		positions = int(math.Ceil(j.Usual))
-	}
-	accumulation, err := j.Config.Training.MostAccumulation(j.Ranks, positions)
+	accumulation, err := j.Config.Training.MostAccumulation(j.Ranks, int(math.Ceil(j.row())))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -144,12 +140,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 
 // flops are those of a micro-batch, all of whose tokens have a label.
 func (j Job) flops(info model.Info) float64 {
-	_, tokens := j.micro()
-	row := j.Usual
-	if row == 0 {
-		row = float64(j.Positions)
-	}
-	return info.RowFLOPs(int(math.Round(row))) * float64(tokens) / row
+	return info.RowFLOPs(int(math.Round(j.row()))) * float64(j.rows())
 }
 
 // count counts the model's parameters.
@@ -173,19 +164,35 @@ func (j Job) micros(accumulation int) []data.MicroBatch {
 	return slices.Repeat([]data.MicroBatch{data.EvenMicroBatch(rows, tokens, j.Positions, j.Rows)}, accumulation)
 }
 
+// row is the tokens of a row: the most that there may be, or the usual.
+func (j Job) row() float64 {
+	if j.Usual > 0 {
+		return j.Usual
+	}
+	return float64(j.Positions)
+}
+
+// rows is those of a micro-batch whose rows have that many tokens.
+func (j Job) rows() int {
+	t := j.Config.Training
+	if t.MicroBatchTokens == 0 {
+		return t.MicroBatchSize
+	}
+	return t.GlobalBatchSize / data.MostMicroBatches(t.GlobalBatchSize, t.MicroBatchTokens, int(math.Ceil(j.row())))
+}
+
 // micro is the rows and tokens of a micro-batch: the most that there may be, or those of rows of
 // the usual length.
 func (j Job) micro() (rows, tokens int) {
 	t := j.Config.Training
-	rows, tokens = t.MicroBatchSize, t.MostTokens(j.Positions)
-	if t.MicroBatchTokens > 0 {
-		rows = min(t.GlobalBatchSize, tokens)
+	tokens = t.MostTokens(j.Positions)
+	switch {
+	case j.Usual > 0:
+		return j.rows(), min(tokens, int(math.Ceil(float64(j.rows())*j.Usual)))
+	case t.MicroBatchTokens > 0:
+		return min(t.GlobalBatchSize, tokens), tokens
 	}
-	if j.Usual > 0 {
-		rows = max(1, min(rows, int(float64(tokens)/j.Usual)))
-		tokens = min(tokens, int(math.Ceil(float64(rows)*j.Usual)))
-	}
-	return rows, tokens
+	return t.MicroBatchSize, tokens
 }
 
 // SentBytes is what this rank sends in a step.

@@ -16,6 +16,7 @@ import (
 	"trireme/model/gpt2"
 	"trireme/model/llama"
 	"trireme/parallel"
+	"trireme/tensor"
 	"trireme/train"
 )
 
@@ -397,6 +398,35 @@ func TestFLOPsAreExecuted(t *testing.T) {
 		if share := p.FLOPs / p.Executed; share > 1 || share < 0.75 {
 			t.Errorf("frozen %v: %v FLOPs are counted, %v executed", freeze, p.FLOPs, p.Executed)
 		}
+	}
+}
+
+// TestMicroBatchTokens: the most that a micro-batch of tokens takes is what so many full rows do, and
+// fewer tokens are a way to fit.
+func TestMicroBatchTokens(t *testing.T) {
+	rows := job(t, 2, func(c *train.Config) { c.Training.MicroBatchSize, c.Training.GlobalBatchSize = 4, 16 })
+	tokens := job(t, 2, func(c *train.Config) { c.Training.MicroBatchTokens, c.Training.GlobalBatchSize = 4*19, 16 })
+	a, b := plan(t, rows), plan(t, tokens)
+	for _, c := range []tensor.Category{tensor.Activations, tensor.Logits, tensor.Grads} {
+		if a.Memory.Peak[c] != b.Memory.Peak[c] {
+			t.Errorf("%v: %d bytes by tokens, %d by rows", c, b.Memory.Peak[c], a.Memory.Peak[c])
+		}
+	}
+	if a.FLOPs != b.FLOPs {
+		t.Errorf("%v FLOPs by tokens, %v by rows", b.FLOPs, a.FLOPs)
+	}
+	usual := tokens
+	usual.Usual = 19.0 / 2
+	if u := plan(t, usual); u.Memory.PeakTotal > b.Memory.PeakTotal || u.FLOPs >= b.FLOPs {
+		t.Errorf("rows of half the length take %d bytes and %v FLOPs, full ones %d and %v", u.Memory.PeakTotal, u.FLOPs, b.Memory.PeakTotal, b.FLOPs)
+	}
+	changes := tokens.smaller()
+	if len(changes) == 0 || changes[0].What != "micro_batch_tokens 76 -> 38" || !slices.Equal(changes[0].Keys, []string{"training.micro_batch_tokens=38"}) {
+		t.Errorf("%+v", changes)
+	}
+	largest, err := tokens.Largest(context.Background(), b.Memory.PeakTotal)
+	if err != nil || largest.Micro < 4 {
+		t.Errorf("%+v, %v", largest, err)
 	}
 }
 

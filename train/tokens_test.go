@@ -112,3 +112,20 @@ func TestMicroBatchTokensAlone(t *testing.T) {
 		t.Errorf("accumulation %d, %v", a, err) // 4 micro-batches of 2 rows
 	}
 }
+
+// Rows cost what their tokens do, whatever sequence_length allows: the same losses, bit for bit, and
+// the same memory of activations.
+func TestSequenceLengthCostsNothing(t *testing.T) {
+	j := newResumable(t, true, false)
+	run := func(name string, length int) *told {
+		c := j.config
+		c.Data.SequenceLength, c.OutputDir, c.Training.MicroBatchSize = length, filepath.Join(j.dir, name), 4
+		k := &told{steps: map[int64]string{}, evals: map[int64]string{}, peaks: map[int64]int64{}}
+		j.run(t, c, 1, 0, k)
+		return k
+	}
+	short, long := run("short", 11), run("long", 16)
+	if !maps.Equal(short.steps, long.steps) || !maps.Equal(short.evals, long.evals) || !maps.Equal(short.peaks, long.peaks) {
+		t.Errorf("%v and %v bytes with rows of at most 11 tokens, %v and %v of at most 16", short.steps, short.peaks, long.steps, long.peaks)
+	}
+}
