@@ -20,7 +20,7 @@ func TestAverageIsExported(t *testing.T) {
 	c := j.config
 	c.Training.LearningRate, c.Training.MaxSteps, c.Training.LRScheduler = 2e-2, 40, "constant"
 	c.Training.LoadBestModelAtEnd, c.Checkpoint.KeepLastN, c.Checkpoint.SaveEveryNSteps = true, 1, 3
-	c.Training.EMA.Decay, c.Export.Weights = 0.9, train.ExportBoth
+	c.Training.EMA.Decay, c.Export.Weights = 0.9, train.ExportEMA
 	export := func(dir string) func(*train.Run) error {
 		return func(r *train.Run) error { return r.Export(context.Background(), filepath.Join(j.dir, dir, "final")) }
 	}
@@ -44,6 +44,7 @@ func TestAverageIsExported(t *testing.T) {
 		}
 	}
 
+	c.Export.Weights = train.ExportBoth
 	seen := &told{steps: map[int64]string{}, evals: map[int64]string{}}
 	j.train(t, c, seen, export("after"))
 	final, found := tensorsOf(t, filepath.Join(j.dir, "after", "final")), false
