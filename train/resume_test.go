@@ -307,6 +307,7 @@ func TestResumeIsExact(t *testing.T) {
 		precision    train.Precision // zero: float32
 		away, back   bool            // state rests in files before the break, and after it
 		optimizer    optim.Config    // nil: the default
+		average      bool            // of the weights
 	}{
 		{name: "2 ranks to 1", cut: 5, from: 2, to: 1, first: "full_shard", then: "no_shard"},
 		{name: "1 rank to 4, at an epoch's end", tied: true, cut: 8, from: 1, to: 4, first: "zero_1", then: "full_shard", full: true},
@@ -327,12 +328,18 @@ func TestResumeIsExact(t *testing.T) {
 		{name: "lamb, 4 to 1", optimizer: optim.Config{"name": "lamb"}, cut: 5, from: 4, to: 1, first: "hybrid_shard", then: "full_shard"},
 		{name: "momentum, off-loaded, 2 to 4", optimizer: optim.Config{"name": "sgd", "momentum": 0.9}, cut: 5, from: 2, to: 4, first: "full_shard", then: "hybrid_shard_zero2", away: true, back: true},
 		{name: "state in bytes, off-loaded, 4 to 2", optimizer: optim.Config{"name": "adamw_8bit", "min_8bit_size": 100.0}, cut: 5, from: 4, to: 2, first: "full_shard", then: "full_shard", away: true, back: true},
+		{name: "lion and an average, skipped steps, off-loaded, 2 to 4", optimizer: optim.Config{"name": "lion"}, average: true, poison: true, cut: 6, from: 2, to: 4, first: "full_shard", then: "zero_1", away: true},
+		{name: "muon and an average, 4 to 2", optimizer: optim.Config{"name": "muon"}, average: true, cut: 5, from: 4, to: 2, first: "shard_grad_op", then: "full_shard"},
+		{name: "adagrad, 1 to 4", optimizer: optim.Config{"name": "adagrad", "initial_accumulator_value": 0.1}, poison: true, cut: 6, from: 1, to: 4, first: "no_shard", then: "full_shard"},
 		{name: "state in bfloat16, 1 to 2", optimizer: optim.Config{"name": "adamw_bf16"}, cut: 5, from: 1, to: 2, first: "no_shard", then: "full_shard", back: true},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			j := newResumable(t, v.tied, v.poison)
 			if v.optimizer != nil {
 				j.config.Training.Optimizer = v.optimizer
+			}
+			if v.average {
+				j.config.Training.EMA = optim.EMA{Decay: 0.9, UseWarmup: true, UpdateAfterStep: 3}
 			}
 			j.config.Model.Freeze = v.freeze
 			if v.precision != (train.Precision{}) {
