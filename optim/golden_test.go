@@ -1,6 +1,7 @@
 package optim_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -177,5 +178,76 @@ func TestAveraged(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSkippedStep: a step that does not apply, whatever its gradient is, leaves a parameter and its
+// state as they were, for every optimizer.
+func TestSkippedStep(t *testing.T) {
+	fast, err := cpu.New(cpu.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fast.Close()
+	for _, name := range (optim.Config{}).Choices() {
+		for _, config := range []optim.Config{{"name": name}, {"name": name, "momentum": 0.9}, {"name": name, "beta1": 0.9}, {"name": name, "min_8bit_size": 1.0}} {
+			o, err := config.Make(optim.Adams{Betas: [2]float64{0.9, 0.95}, Eps: 1e-8})
+			if err != nil {
+				continue // another optimizer's parameter
+			}
+			for parameter, shape := range goldenShapes {
+				skipped := optim.Averaged{Optimizer: o, EMA: optim.EMA{Decay: 0.5}}.For(optim.Param{Name: parameter, Shape: shape, Hidden: len(shape) == 2})
+				n := shape.Elems()
+				s := optim.Slice{P: fast.New(0, tensor.F32, n), G: fast.New(0, tensor.F32, n), Ends: fast.New(0, tensor.I64, 1), State: optimtest.State(fast, skipped, shape)}
+				fast.Fill(s.Ends, float64(n))
+				fast.Fill(s.P, 0.25)
+				hyper, scalars := fast.New(0, tensor.F64, 1, len(skipped.Hyper(0, 0, 1))), fast.New(0, tensor.F64, tensor.ScalarCount)
+				step := func(t int, gradient, apply float64) (bits []byte) {
+					fast.Fill(s.G, gradient)
+					fast.Upload(hyper, tensor.AsBytes(skipped.Hyper(0.1, 0.1, t)))
+					v := make([]float64, tensor.ScalarCount)
+					v[tensor.ScalarScale], v[tensor.ScalarApply] = apply, apply
+					fast.Upload(scalars, tensor.AsBytes(v))
+					optimtest.Step(fast, skipped, shape, s, hyper, scalars)
+					for _, x := range append(s.State, s.P) {
+						bits = append(bits, tensor.HostBytes(x)...)
+					}
+					return bits
+				}
+				before := step(1, 0.5, 1)
+				if after := step(2, math.NaN(), 0); !bytes.Equal(before, after) {
+					t.Errorf("%v: a skipped step changes %s or its state", config, parameter)
+				}
+				if after := step(2, 0.25, 1); bytes.Equal(before, after) {
+					t.Errorf("%v: a step changes nothing of %s", config, parameter)
+				}
+				for _, x := range append(s.State, s.P, s.G, s.Ends, hyper, scalars) {
+					x.Release()
+				}
+			}
+		}
+	}
+}
+
+// TestLAMBOfZeros: a parameter whose norm is 0, or whose direction's is, moves by the learning rate
+// alone.
+func TestLAMBOfZeros(t *testing.T) {
+	b := naive.New()
+	o := optim.LAMB{Beta1: 0.9, Beta2: 0.999, Eps: 1e-30, Min: 0.01, Max: 10, Uncorrected: true}
+	for _, c := range []struct{ p, g, want float64 }{{0, 2, -0.1 * 0.2 / (2 * math.Sqrt(0.001))}, {3, 0, 3}} {
+		n := 4
+		s := optim.Slice{P: b.New(0, tensor.F32, n), G: b.New(0, tensor.F32, n), Ends: b.New(0, tensor.I64, 1), State: optimtest.State(b, o, tensor.Shape{n})}
+		b.Fill(s.Ends, float64(n))
+		b.Fill(s.P, c.p)
+		b.Fill(s.G, c.g)
+		hyper, scalars := b.New(0, tensor.F64, 1, tensor.DescentCount), b.New(0, tensor.F64, tensor.ScalarCount)
+		b.Upload(hyper, tensor.AsBytes(o.Hyper(0.1, 0, 1)))
+		b.Fill(scalars, 1)
+		optimtest.Step(b, o, tensor.Shape{n}, s, hyper, scalars)
+		for i, got := range tensor.Host[float32](s.P) {
+			if math.Abs(float64(got)-c.want) > 1e-5 {
+				t.Errorf("parameter %v, gradient %v: element %d becomes %v, want %v", c.p, c.g, i, got, c.want)
+			}
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"trireme/device"
 	"trireme/internal/conf"
 	"trireme/internal/disk"
+	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
 )
@@ -264,4 +265,31 @@ func (w *watched) WriteAt(p []byte, off int64) (int, error) {
 		}
 	}
 	return w.File.WriteAt(p, off)
+}
+
+// TestBlocksInSubGroups: state of blocks rests in files in several sub-groups, each of whole blocks,
+// with the bits that it has in memory.
+func TestBlocksInSubGroups(t *testing.T) {
+	c := toy{V: 9, D: 256, F: 700, layers: 1, rows: 3}
+	c.optim = optim.Grouping{Optimizer: optim.Stored{Elementwise: adam.Optimizer.(optim.AdamW), As: tensor.U8}, WeightDecay: 0.1}
+	d := division{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1}
+	want, errs := c.train(t, d)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	d.offload = nvme(t.TempDir())
+	d.after = func(_ int, b device.Device, _ *parallel.Engine, _ tensor.Usage) {
+		// Two stages at most: what is updated, and what is read for the next.
+		const elems = 4096 / 4 * tensor.StateBlock
+		if got := b.Meter().Read().Peak[tensor.Optimizer]; got == 0 || got%(2*elems+2*elems/tensor.StateBlock*4) != 0 {
+			t.Errorf("%d bytes of state at one time: no sub-groups of %d elements", got, elems)
+		}
+	}
+	got, errs := c.train(t, d)
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if err := same(got, want); err != nil {
+		t.Error(err)
+	}
 }

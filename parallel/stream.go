@@ -22,7 +22,7 @@ func (f *flat) local(i int, at span, s *stage) *tensor.Tensor {
 	if isFar(h.Tensor) {
 		return s.bufs[i].Flat(h.elems(at.lo-s.p.lo), h.elems(at.hi-s.p.lo))
 	}
-	if at == f.optim && h.block == 1 {
+	if at == f.optim {
 		return f.at(h.Tensor, h.span, at)
 	}
 	return h.Flat(h.elems(at.lo-h.lo), h.elems(at.hi-h.lo))
