@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/internal/kernel"
 	"trireme/tensor"
 )
 
@@ -81,6 +82,9 @@ func pointwise(at func(string) string, n, d int, add adder) {
 		add(at(fmt.Sprint("dropout from ", first)), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.3) }, out(n, d), in(n, d), from(first))
 	}
 	add(at("dropout of rows in any order"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.3) }, out(n, d), in(n, d), in(n).of(tensor.I64).like(7, 1<<35, 3, 3, 0))
+	// Element 0's word is the bound: it is not below it.
+	bound := float64(kernel.Philox([4]uint32{0, 0, uint32(key.Stream), uint32(key.Stream >> 32)}, [2]uint32{uint32(key.Seed), uint32(key.Seed >> 32)})[0])
+	add(at("dropout by a word"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], bound*0x1p-32) }, out(n, d), in(n, d), from(0))
 	add(at("dropout with gaps"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.1) }, out(n, d).gapped(), in(n, d).gapped(), from(2))
 	add(at("dropout in place"), func(b tensor.Backend, x tensors) {
 		b.Dropout(x[0], x[0], key, x[1], 0.9)
