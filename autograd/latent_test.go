@@ -35,7 +35,16 @@ func (c *check) near(name string, got, want []float64) {
 // The gradients of logits are those of expectations over all codes, worked out here as they are
 // defined; a table's are of the rows that were drawn.
 func TestCodesGoBackAsTheirExpectation(t *testing.T) {
-	const n, bits, d = 3, 4, 5
+	// One block of codes and of rows, several of codes, several of rows.
+	for _, size := range [][3]int{{3, 4, 5}, {1, 14, 2}, {300, 2, 2}} {
+		for _, exact := range []bool{true, false} {
+			codesGoBack(t, size[0], size[1], size[2], exact)
+		}
+	}
+}
+
+func codesGoBack(t *testing.T, n, bits, d int, exact bool) {
+	t.Helper()
 	prob := func(l []float64, code int) float64 {
 		p := 1.0
 		for h, v := range l {
@@ -47,69 +56,114 @@ func TestCodesGoBackAsTheirExpectation(t *testing.T) {
 		}
 		return p
 	}
-	for _, exact := range []bool{true, false} {
-		c := newCheck(t)
-		x, gx := c.leaf(n, bits)
-		shape := []int{1 << bits, d}
-		if !exact {
-			shape = []int{d, bits}
+	c := newCheck(t)
+	x, gx := c.leaf(n, bits)
+	shape := []int{1 << bits, d}
+	if !exact {
+		shape = []int{d, bits}
+	}
+	w, gw := c.leaf(shape...)
+	dy, first := c.random(n, d), c.numbers(n, 3)
+	tape := NewTape(c.b, tensor.F64, true)
+	var drawn []float64
+	tape.Scope(func() *Var {
+		l := tape.input(x)
+		s := tape.Signs(l, tensor.RandKey{Seed: 1}, first)
+		drawn = append(drawn, tensor.Host[float64](s.Value)...)
+		y := tape.SignLinear
+		if exact {
+			y = tape.CodeTable
 		}
-		w, gw := c.leaf(shape...)
-		dy, first := c.random(n, d), c.numbers(n, 3)
-		tape := NewTape(c.b, tensor.F64, true)
-		var drawn []float64
-		tape.Scope(func() *Var {
-			l := tape.input(x)
-			s := tape.Signs(l, tensor.RandKey{Seed: 1}, first)
-			drawn = append(drawn, tensor.Host[float64](s.Value)...)
-			y := tape.SignLinear
+		z := y(s, l, w)
+		g := tape.alloc(n, d)
+		c.b.Copy(g, dy)
+		z.grad = &gradient{g, 1}
+		return nil
+	})
+	tape.Backward()
+	l, table, up := tensor.Host[float64](x.Value), tensor.Host[float64](w.Value), tensor.Host[float64](dy)
+	value := func(row int, sign func(h int) float64, code int) float64 {
+		sum := 0.0
+		for j := range d {
 			if exact {
-				y = tape.CodeTable
+				sum += up[row*d+j] * table[code*d+j]
+				continue
 			}
-			z := y(s, l, w)
-			g := tape.alloc(n, d)
-			c.b.Copy(g, dy)
-			z.grad = &gradient{g, 1}
+			for h := range bits {
+				sum += up[row*d+j] * table[j*bits+h] * sign(h)
+			}
+		}
+		return sum
+	}
+	c.near("logits", tensor.Host[float64](gx), slope(l, func() float64 {
+		sum := 0.0
+		for row := range n {
+			for code := range 1 << bits {
+				sign := func(h int) float64 { return float64(code>>h&1)*2 - 1 }
+				sum += prob(l[row*bits:(row+1)*bits], code) * value(row, sign, code)
+			}
+		}
+		return sum
+	}))
+	c.near("table", tensor.Host[float64](gw), slope(table, func() float64 {
+		sum := 0.0
+		for row := range n {
+			code := 0
+			for h := range bits {
+				if drawn[row*bits+h] > 0 {
+					code |= 1 << h
+				}
+			}
+			sum += value(row, func(h int) float64 { return drawn[row*bits+h] }, code)
+		}
+		return sum
+	}))
+}
+
+// A sign depends on its logit, the key, the row's number and the bit only, and is 1 as often as the
+// logit says.
+func TestSigns(t *testing.T) {
+	const n = 6000
+	odds := []float64{-2, 0, 1.5}
+	c := newCheck(t)
+	draw := func(first int64, rows int, seed uint64) (out []float64) {
+		l := c.b.New(tensor.Activations, tensor.F64, rows, len(odds))
+		for i := range tensor.Host[float64](l) {
+			tensor.Host[float64](l)[i] = odds[i%len(odds)]
+		}
+		tape := NewTape(c.b, tensor.F64, false)
+		tape.Scope(func() *Var {
+			s := tape.Signs(Const(l), tensor.RandKey{Seed: seed, Stream: 5}, c.numbers(rows, first))
+			out = append(out, tensor.Host[float64](s.Value)...)
 			return nil
 		})
-		tape.Backward()
-		l, table, up := tensor.Host[float64](x.Value), tensor.Host[float64](w.Value), tensor.Host[float64](dy)
-		value := func(row int, sign func(h int) float64, code int) float64 {
-			sum := 0.0
-			for j := range d {
-				if exact {
-					sum += up[row*d+j] * table[code*d+j]
-					continue
-				}
-				for h := range bits {
-					sum += up[row*d+j] * table[j*bits+h] * sign(h)
-				}
-			}
-			return sum
+		return out
+	}
+	all := draw(0, n, 1)
+	for i, v := range draw(117, 50, 1) {
+		if v != all[117*len(odds)+i] {
+			t.Fatalf("element %d of rows from 117 is %v, among all rows %v", i, v, all[117*len(odds)+i])
 		}
-		c.near("logits", tensor.Host[float64](gx), slope(l, func() float64 {
-			sum := 0.0
-			for row := range n {
-				for code := range 1 << bits {
-					sign := func(h int) float64 { return float64(code>>h&1)*2 - 1 }
-					sum += prob(l[row*bits:(row+1)*bits], code) * value(row, sign, code)
-				}
-			}
-			return sum
-		}))
-		c.near("table", tensor.Host[float64](gw), slope(table, func() float64 {
-			sum := 0.0
-			for row := range n {
-				code := 0
-				for h := range bits {
-					if drawn[row*bits+h] > 0 {
-						code |= 1 << h
-					}
-				}
-				sum += value(row, func(h int) float64 { return drawn[row*bits+h] }, code)
-			}
-			return sum
-		}))
+	}
+	differ, ones := 0, make([]float64, len(odds))
+	for i, v := range draw(0, n, 2) {
+		if v != all[i] {
+			differ++
+		}
+		if all[i] == 1 {
+			ones[i%len(odds)]++
+		} else if all[i] != -1 {
+			t.Fatalf("a sign is %v", all[i])
+		}
+	}
+	if differ < len(all)/10 {
+		t.Errorf("another seed changes %d of %d signs", differ, len(all))
+	}
+	for k, l := range odds {
+		p := 1 / (1 + math.Exp(-l))
+		if d := math.Abs(ones[k]/n - p); d > 4*math.Sqrt(p*(1-p)/n) {
+			t.Errorf("logit %v: %v of the signs are 1, %v should be", l, ones[k]/n, p)
+		}
 	}
 }
 
