@@ -2,7 +2,8 @@
 //
 // There is one Engine. A Strategy is data: which of the three are divided; everything else
 // follows from the ranges of elements that a rank holds (layout.go). The parameters of a unit lie
-// one after the other in a flat tensor, padded so that it divides evenly.
+// one after the other in a flat tensor for each optimizer, in order of their groups, padded so that
+// it divides evenly; an update is one call for what a rank has of a flat (update.go, joint.go).
 //
 // During a step the Engine watches units (it is their nn.Observer). It knows in which order they
 // will run (schedule.go): before a unit computes its flat is gathered, if it is divided, and gathers

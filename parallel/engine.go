@@ -100,9 +100,9 @@ type flat struct {
 	written map[*nn.Param]bool // whose gradients are in the bucket
 }
 
-// New divides units among the ranks of a mesh. Memory is taken at once, and so is space in files;
-// optimizer state begins at 0, and parameters are undefined until Init, or until what HeldParams or State
-// list is loaded, and then Refresh.
+// New divides units among the ranks of a mesh. Memory is taken at once, and so is space in files.
+// Optimizer state begins at 0. Parameters are undefined until Init, or until what HeldParams or
+// State list is loaded, and then Refresh.
 func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error) {
 	if err := o.Offload.Suits(o.Strategy); err != nil {
 		return nil, err
