@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"trireme/internal/conf"
+	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -106,7 +107,7 @@ func (c Config) Make(adams Adams) (Optimizer, error) {
 	build, ok := builders[name]
 	if !ok {
 		if _, given := c[nameKey]; !given {
-			return nil, fmt.Errorf("has no name: one of %s. try: name: adamw", strings.Join(c.Choices(), ", "))
+			return nil, fault.Try(fmt.Errorf("has no name: one of %s", strings.Join(c.Choices(), ", ")), "name: adamw")
 		}
 		return nil, conf.NotOneOf(fmt.Sprint(c[nameKey]), c.Choices()...)
 	}
@@ -292,7 +293,7 @@ func (c GroupConfig) Make(adams Adams) (Group, error) {
 	g := Group{Match: c.Match, LRFactor: 1, WeightDecay: c.WeightDecay}
 	var errs []error
 	if c.Match == "" {
-		errs = append(errs, errors.New("match is empty. try: the name of a parameter, or * for any run of characters"))
+		errs = append(errs, fault.Try(errors.New("match is empty"), "the name of a parameter, or * for any run of characters"))
 	}
 	if c.LRFactor != nil {
 		g.LRFactor = *c.LRFactor
