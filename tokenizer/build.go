@@ -29,6 +29,23 @@ func (t *Tokenizer) setBPE(f *bpeJSON) error {
 	return nil
 }
 
+func (t *Tokenizer) setUnigram(f *unigramJSON) error {
+	if len(f.Vocab) == 0 {
+		return fmt.Errorf("the vocabulary is empty")
+	}
+	if err := t.checkAdded(len(f.Vocab)); err != nil {
+		return err
+	}
+	t.makeIDs(int32(len(f.Vocab)-1), len(f.Vocab))
+	for i, token := range f.Vocab {
+		t.spelled[i], t.inModel[i] = token.token, true
+		t.ids[token.token] = int32(i)
+	}
+	var err error
+	t.model, err = newUnigram(f)
+	return err
+}
+
 // makeIDs makes the tables for ids up to top, of size tokens.
 func (t *Tokenizer) makeIDs(top int32, size int) {
 	for _, a := range t.added {

@@ -14,8 +14,8 @@
 //	ids := tok.Encode("Hello world", tokenizer.Options{Template: true})
 //	text := tok.Decode(ids)
 //
-// Three models are here: byteBPE (GPT-2, GPT-NeoX, Llama 3, Qwen), runeBPE (Llama 2, Mistral)
-// and wordPiece (BERT), with wordLevel besides. The patterns of the
+// Four models are here: byteBPE (GPT-2, GPT-NeoX, Llama 3, Qwen), runeBPE (Llama 2, Mistral),
+// unigram (T5, XLM-R) and wordPiece (BERT), with wordLevel besides. The patterns of the
 // commonest families are code, others run on a regular-expression engine with look-ahead.
 // What pieces become is remembered, so that ordinary text, which repeats its words, is mostly
 // looked up.

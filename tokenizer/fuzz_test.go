@@ -61,7 +61,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(tiny(f, nil)))
 	f.Add([]byte(tiny(f, map[string]string{"model": `{"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]], "unk_token": "a"}`})))
 	f.Add([]byte(`{"model": {"type": "BPE", "vocab": {"": 0}}, "pre_tokenizer": {"type": "ByteLevel"}}`))
-	f.Add([]byte(`{"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"": 0, "a": 1}}, "decoder": {"type": "Strip", "content": "a", "start": 9}}`))
+	f.Add([]byte(`{"model": {"type": "Unigram", "unk_id": 0, "vocab": [["", 0], ["a", -1e308]]}, "decoder": {"type": "Strip", "content": "a", "start": 9}}`))
 	small, _ := smallTokenizers(f)
 	for _, blob := range small {
 		f.Add(blob)
@@ -89,11 +89,13 @@ func FuzzLoad(f *testing.F) {
 }
 
 func FuzzSentencePiece(f *testing.F) {
-	blob, err := os.ReadFile("testdata/bpe.model")
-	if err != nil {
-		f.Fatal(err)
+	for _, name := range []string{"uni.model", "bpe.model", "suffix.model"} {
+		blob, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(blob)
 	}
-	f.Add(blob)
 	f.Add([]byte("\n\x05\n\x01a\x15\xff\xff\x7f\x7f"))
 	f.Add([]byte("\n\x07\n\x05<unk>\x18\x02\x1a\x06\x12\x04\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, blob []byte) {
@@ -165,11 +167,13 @@ func FuzzEncode(f *testing.F) {
 		}
 		small = append(small, tok)
 	}
-	tok, err := Load("testdata/bpe.model")
-	if err != nil {
-		f.Fatal(err)
+	for _, name := range []string{"uni.model", "bpe.model", "suffix.model"} {
+		tok, err := Load(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		small = append(small, tok)
 	}
-	small = append(small, tok)
 	f.Add("abcab \xff\xc3 <|end_of_text|> don't 12 \r\n\n x")
 	f.Add(strings.Repeat("ab", 300))
 	f.Add(fuzzText)
@@ -234,6 +238,13 @@ func FuzzNormalForms(f *testing.F) {
 		for _, is := range []bool{false, true} {
 			b := bertNormalizer{clean: is, chinese: !is, accents: is, lowercase: true}
 			b.normalize(text)
+		}
+		for s := text; s != ""; {
+			n := graphemeLen(s)
+			if n <= 0 || n > len(s) {
+				t.Fatalf("a cluster of %d bytes in %q", n, s)
+			}
+			s = s[n:]
 		}
 	})
 }

@@ -153,6 +153,7 @@ func modelType(raw json.RawMessage) (string, error) {
 	var kind struct {
 		Type   string          `json:"type"`
 		Merges json.RawMessage `json:"merges"`
+		Vocab  json.RawMessage `json:"vocab"`
 		Prefix json.RawMessage `json:"continuing_subword_prefix"`
 	}
 	if err := decode(raw, &kind); err != nil {
@@ -163,6 +164,8 @@ func modelType(raw json.RawMessage) (string, error) {
 		return kind.Type, nil
 	case kind.Merges != nil:
 		return "BPE", nil
+	case bytes.HasPrefix(kind.Vocab, []byte("[")):
+		return "Unigram", nil
 	case kind.Prefix != nil:
 		return "WordPiece", nil
 	}
@@ -196,6 +199,12 @@ func (t *Tokenizer) readModel(raw json.RawMessage) error {
 			t.model, err = newWordLevel(&f)
 		}
 		return err
+	case "Unigram":
+		var f unigramJSON
+		if err := decode(raw, &f); err != nil {
+			return err
+		}
+		return t.setUnigram(&f)
 	}
-	return unknownType(kind, "BPE", "WordPiece", "WordLevel")
+	return unknownType(kind, "BPE", "WordPiece", "WordLevel", "Unigram")
 }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// model divides a piece of text into tokens: byteBPE, runeBPE or words.
+// model divides a piece of text into tokens: byteBPE, runeBPE, unigram or words.
 type model interface {
 	// encode appends the ids of piece. s is the caller's own.
 	encode(dst []int32, piece string, s *scratch) []int32
@@ -21,11 +21,12 @@ type scratch struct {
 	pairs      [shortPiece]uint64
 	next, prev []int32
 	heap       heap[candidate]
+	path       []pathEnd
 }
 
 // trim lets go of the room that a very long piece took.
 func (s *scratch) trim() {
-	if cap(s.next) > 1<<16 {
+	if cap(s.next) > 1<<16 || cap(s.path) > 1<<16 {
 		*s = scratch{}
 	}
 }

@@ -40,6 +40,7 @@ func readNormalizer(raw json.RawMessage) (normalizer, error) {
 		Prepend     string            `json:"prepend"`
 		Pattern     *pattern          `json:"pattern"`
 		Content     string            `json:"content"`
+		CharsMap    []byte            `json:"precompiled_charsmap"`
 	}
 	if err := decode(raw, &n); err != nil {
 		return nil, err
@@ -67,6 +68,8 @@ func readNormalizer(raw json.RawMessage) (normalizer, error) {
 		return lowercase, nil
 	case "StripAccents":
 		return func(s string) string { return without(s, isMark) }, nil
+	case "Nmt":
+		return func(s string) string { return nmtSpaces(without(s, nmtDrops)) }, nil
 	case "Strip":
 		return strip(n.Left, n.Right), nil
 	case "Prepend":
@@ -80,6 +83,12 @@ func readNormalizer(raw json.RawMessage) (normalizer, error) {
 		return n.Pattern.replace(n.Content)
 	case "ByteLevel":
 		return toRunes, nil
+	case "Precompiled":
+		m, err := readCharsMap(n.CharsMap)
+		if err != nil || m == nil {
+			return nil, err
+		}
+		return m.graphemes, nil
 	case "BertNormalizer":
 		b := bertNormalizer{clean: orTrue(n.CleanText), chinese: orTrue(n.Chinese), lowercase: orTrue(n.Lowercase)}
 		b.accents = b.lowercase
@@ -88,7 +97,7 @@ func readNormalizer(raw json.RawMessage) (normalizer, error) {
 		}
 		return b.normalize, nil
 	}
-	return nil, unknownType(n.Type, "Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Strip", "Prepend", "Replace", "ByteLevel", "BertNormalizer")
+	return nil, unknownType(n.Type, "Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "Strip", "Prepend", "Replace", "ByteLevel", "Precompiled", "BertNormalizer")
 }
 
 func orTrue(p *bool) bool { return p == nil || *p }
@@ -155,4 +164,27 @@ func strip(left, right bool) normalizer {
 		}
 		return s
 	}
+}
+
+// nmtDrops and nmtSpaces are the rules of the normalizer Nmt: control characters go, and
+// what stands for white space becomes a space.
+func nmtDrops(r rune) bool {
+	switch r {
+	case 0x0b, 0x7f, 0x8f, 0x9f:
+		return true
+	}
+	return 1 <= r && r <= 8 || 0x0e <= r && r <= 0x1f
+}
+
+func nmtSpaces(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '\t', '\n', '\f', '\r', 0x1680, 0x2028, 0x2029, spaceRune, 0xfeff, utf8.RuneError:
+			return ' '
+		}
+		if 0x200b <= r && r <= 0x200f {
+			return ' '
+		}
+		return r
+	}, s)
 }

@@ -12,10 +12,10 @@ import (
 // those of sentencepiece_model.proto.
 type spModel struct {
 	pieces       []spPiece
-	kind         uint64 // spBPE, or another, which is refused
-	suffix       bool   // treat_whitespace_as_suffix, refused too
+	kind         uint64 // spUnigram, spBPE, ...
+	suffix       bool   // treat_whitespace_as_suffix
 	byteFallback bool
-	charsMap     []byte // precompiled_charsmap, refused if there is one
+	charsMap     []byte
 	dummyPrefix  bool
 	trimSpaces   bool // remove_extra_whitespaces
 	escapeSpaces bool // escape_whitespaces
@@ -28,7 +28,7 @@ type spPiece struct {
 }
 
 const (
-	spUnigram = 1 // what a file that names none has
+	spUnigram = 1
 	spBPE     = 2
 
 	spNormal      = 1
@@ -125,15 +125,8 @@ func (m *spModel) check() error {
 			unknown = i
 		}
 	}
-	switch {
-	case unknown < 0:
+	if unknown < 0 {
 		return fmt.Errorf("no piece is the unknown one")
-	case m.kind != spBPE:
-		return fmt.Errorf("model_type %d is not supported: only BPE (2) is", m.kind)
-	case m.suffix:
-		return fmt.Errorf("treat_whitespace_as_suffix is not supported")
-	case len(m.charsMap) > 0:
-		return fmt.Errorf("precompiled_charsmap, a table of replaced characters, is not supported")
 	}
 	return nil
 }

@@ -43,10 +43,21 @@ func fromSentencePiece(blob []byte, config map[string]any) (*Tokenizer, error) {
 	if err := t.setVocab(vocab); err != nil {
 		return nil, err
 	}
-	if t.model, err = m.bpe(vocab, m.userDefined()); err != nil {
+	own := m.userDefined()
+	switch m.kind {
+	case spBPE:
+		t.model, err = m.bpe(vocab, own)
+	case spUnigram:
+		t.model = m.unigram(vocab)
+	default:
+		err = fmt.Errorf("model_type %d is not supported: only unigram (1) and BPE (2) are", m.kind)
+	}
+	if err != nil {
 		return nil, err
 	}
-	t.spNormalizer(m)
+	if err := t.spNormalizer(m, own); err != nil {
+		return nil, err
+	}
 	t.decoder = m.decoder()
 	t.finish()
 	t.template = t.ends()
@@ -137,44 +148,114 @@ func (m *spModel) unknown() int32 {
 	return int32(slices.IndexFunc(m.pieces, func(p spPiece) bool { return p.kind == spUnknown }))
 }
 
+// unigram is the model of a file, whose sums are kept in float32. A piece that the user
+// defined has a score that no other way can beat.
+func (m *spModel) unigram(vocab map[string]int32) *unigram {
+	u := &unigram{single: true, unk: m.unknown(), scores: make([]float64, len(m.pieces))}
+	least, most := float32(math.MaxFloat32), float32(0x1p-126) // the library begins with the smallest float above 0
+	for _, p := range m.pieces {
+		if p.kind == spNormal {
+			least, most = min(least, p.score), max(most, p.score)
+		}
+	}
+	var keys []trieKey
+	for id, p := range m.pieces {
+		switch p.kind {
+		case spNormal:
+			u.scores[id] = float64(p.score)
+		case spUserDefined:
+			u.scores[id] = float64(float32(len(p.text))*most) - 0.1
+		default:
+			continue
+		}
+		keys = append(keys, trieKey{p.text, int32(id)})
+	}
+	u.tokens, u.penalty = newTrie(keys), float64(least-unkPenalty)
+	if m.byteFallback {
+		u.fallback, _ = findByteTokens(vocab)
+	}
+	return u
+}
+
 // spNormalizer makes the normalizer of a model. Hugging Face's newer way of reading such
 // files, which is asked for by legacy: false, puts a space before the beginning of a text
 // only, and not after each special token in it.
-func (t *Tokenizer) spNormalizer(m *spModel) {
-	prefix := m.dummyPrefix
-	if v, ok := t.parts.Config["add_prefix_space"].(bool); ok && !v {
-		prefix = false
+func (t *Tokenizer) spNormalizer(m *spModel, own *trie) error {
+	n := spNormalizing{model: m, own: own}
+	var err error
+	if n.chars, err = readCharsMap(m.charsMap); err != nil {
+		return err
 	}
-	if legacy, ok := t.parts.Config["legacy"].(bool); ok && !legacy && prefix && m.escapeSpaces {
-		prefix = false
+	n.prefix = m.dummyPrefix
+	if v, ok := t.parts.Config["add_prefix_space"].(bool); ok && !v {
+		n.prefix = false
+	}
+	if legacy, ok := t.parts.Config["legacy"].(bool); ok && !legacy && n.prefix && !m.suffix && m.escapeSpaces {
+		n.prefix = false
 		t.splits = append(t.splits, metaspace{mark: spSpace, scheme: "first", whole: true})
 	}
-	t.normal = func(s string) string { return m.normalize(s, prefix) }
+	t.normal = n.normalize
+	return nil
 }
 
-// normalize is sentencepiece's normalizer.
-func (m *spModel) normalize(s string, prefix bool) string {
-	if !m.byteFallback {
-		s = string([]rune(s)) // a byte that is not UTF-8 becomes U+FFFD
-	}
-	if m.trimSpaces {
-		s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' }), " ")
-	}
-	if s == "" {
-		return ""
-	}
-	if prefix {
-		s = " " + s
-	}
+// spNormalizing is sentencepiece's normalizer.
+type spNormalizing struct {
+	model  *spModel
+	chars  *charsMap
+	own    *trie
+	prefix bool
+}
+
+func (n *spNormalizing) normalize(s string) string {
+	m := n.model
 	space := " "
 	if m.escapeSpaces {
 		space = spSpace
 	}
-	s = strings.ReplaceAll(s, " ", space)
-	if m.trimSpaces {
-		s = strings.TrimRight(s, space)
+	if n.chars == nil && n.own == nil && !m.trimSpaces && !m.suffix && m.byteFallback {
+		if n.prefix && s != "" {
+			s = " " + s
+		}
+		return strings.ReplaceAll(s, " ", space)
 	}
-	return s
+	if m.trimSpaces {
+		for s != "" {
+			text, k := n.chars.longest(s, n.own, m.byteFallback)
+			if text != " " {
+				break
+			}
+			s = s[k:]
+		}
+	}
+	if s == "" {
+		return ""
+	}
+	var b strings.Builder
+	b.Grow(len(s) + len(s)/2)
+	if n.prefix && !m.suffix {
+		b.WriteString(space)
+	}
+	for after := m.trimSpaces; s != ""; { // after says that a space came before, which no other may follow
+		text, k := n.chars.longest(s, n.own, m.byteFallback)
+		for after && strings.HasPrefix(text, " ") {
+			text = text[1:]
+		}
+		if text != "" {
+			b.WriteString(strings.ReplaceAll(text, " ", space))
+			after = m.trimSpaces && strings.HasSuffix(text, " ")
+		}
+		s = s[k:]
+	}
+	out := b.String()
+	if m.trimSpaces {
+		for strings.HasSuffix(out, space) {
+			out = strings.TrimSuffix(out, space)
+		}
+	}
+	if n.prefix && m.suffix {
+		out += space
+	}
+	return out
 }
 
 // decoder turns pieces into text: bytes and spaces stand for themselves again, and the
@@ -182,6 +263,9 @@ func (m *spModel) normalize(s string, prefix bool) string {
 func (m *spModel) decoder() decoder {
 	d := decoder{fused: true, edge: " "}
 	switch {
+	case m.suffix && m.dummyPrefix:
+		d.right = 1
+	case m.suffix:
 	case m.trimSpaces:
 		d.left = math.MaxInt
 	case m.dummyPrefix:
