@@ -26,7 +26,7 @@ func run(dir string) error {
 	for _, rows := range []int{14, 8, 4, 2, 1} {
 		tileAVX512(c, rows)
 	}
-	transposeAVX512(c)
+	transpose(c, "AVX512", c.ZMM, 16)
 	for _, kind := range []string{"", "BF16", "F16"} {
 		copyAVX512(c, 1, kind)
 		copyAVX512(c, 2, kind)
@@ -34,12 +34,12 @@ func run(dir string) error {
 	copyTilesAVX512(c)
 	pairTilesAVX512(c)
 	transposeTilesAVX512(c)
-	peakAVX512(c)
+	peak(c, "AVX512", c.ZMM, 24, c.VPXORD)
 	for _, rows := range []int{6, 4, 2, 1} {
 		tileAVX2(c, rows)
 	}
-	transposeAVX2(c)
-	peakAVX2(c)
+	transpose(c, "AVX2", c.YMM, 8)
+	peak(c, "AVX2", c.YMM, 12, c.VXORPS)
 	f, err := c.Result()
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -16,12 +15,9 @@ func copyAVX512(c *build.Context, regs int, kind string) {
 	if kind != "" {
 		name, elem, size = name+kind, "uint16", 2
 	}
-	c.Function(name)
-	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr(fmt.Sprintf("func(dst *float32, ldd int, src *%s, lds, rows int, mask uint64)", elem))
-	c.Doc(fmt.Sprintf("%s sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c", name),
+	begin(c, name, fmt.Sprintf("func(dst *float32, ldd int, src *%s, lds, rows int, mask uint64)", elem),
+		fmt.Sprintf("%s sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c", name),
 		fmt.Sprintf("in mask, which are below %d. rows is not 0.", 16*regs))
-	c.Pragma("noescape")
 
 	mask := load(c, "mask")
 	m := make([]reg.OpmaskVirtual, regs)

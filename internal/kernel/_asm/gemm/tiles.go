@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -16,12 +15,9 @@ func loadHalves(c *build.Context, name string) reg.GPVirtual {
 
 // copyTilesAVX512 copies rows into tiles as they are, two rows at a time.
 func copyTilesAVX512(c *build.Context) {
-	c.Function("copyTilesAVX512")
-	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(dst, src *uint16, ld, rows, steps int)")
-	c.Doc("copyTilesAVX512 sets dst[s*1024+r*32+k] = src[r*ld+s*32+k] for r in [0, rows), s in [0, steps)",
+	begin(c, "copyTilesAVX512", "func(dst, src *uint16, ld, rows, steps int)",
+		"copyTilesAVX512 sets dst[s*1024+r*32+k] = src[r*ld+s*32+k] for r in [0, rows), s in [0, steps)",
 		"and k in [0, 32). rows and steps are not 0.")
-	c.Pragma("noescape")
 	dst, src, ld, rows := load(c, "dst"), load(c, "src"), loadHalves(c, "ld"), load(c, "rows")
 	c.Label("row")
 	d, s, n := c.GP64(), c.GP64(), load(c, "steps")
@@ -46,15 +42,12 @@ func copyTilesAVX512(c *build.Context) {
 // pairTilesAVX512 lays two rows one into the other: elements of the first in the lower halves
 // of 32 bits, those of the second, which lies apart, in the upper.
 func pairTilesAVX512(c *build.Context) {
-	c.Function("pairTilesAVX512")
-	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(dst, src *uint16, ld, apart, pairs int, mask uint64)")
-	c.Doc("pairTilesAVX512 sets, for p in [0, pairs) and c in [0, 32),",
+	begin(c, "pairTilesAVX512", "func(dst, src *uint16, ld, apart, pairs int, mask uint64)",
+		"pairTilesAVX512 sets, for p in [0, pairs) and c in [0, 32),",
 		"",
 		"	dst[p/16*1024+c/16*512+p%16*32+c%16*2+i] = src[p*ld+i*apart+c], i = 0, 1",
 		"",
 		"for columns c in mask and 0 for others. pairs is not 0.")
-	c.Pragma("noescape")
 	mask := load(c, "mask")
 	m := [2]reg.OpmaskVirtual{c.K(), c.K()}
 	c.KMOVW(mask.As32(), m[0])
@@ -86,42 +79,20 @@ func pairTilesAVX512(c *build.Context) {
 	c.RET()
 }
 
-// transposeTilesAVX512 is transposeAVX512 for pairs of bfloat16, one tile at a time.
+// transposeTilesAVX512 is transpose for pairs of bfloat16, one tile at a time.
 func transposeTilesAVX512(c *build.Context) {
-	c.Function("transposeTilesAVX512")
-	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(dst, src *uint16, ld, step, steps int)")
-	c.Doc("transposeTilesAVX512 sets dst[s*1024+p*32+2*r+i] = src[s*step+r*ld+2*p+i] for s in [0, steps),",
+	begin(c, "transposeTilesAVX512", "func(dst, src *uint16, ld, step, steps int)",
+		"transposeTilesAVX512 sets dst[s*1024+p*32+2*r+i] = src[s*step+r*ld+2*p+i] for s in [0, steps),",
 		"r and p in [0, 16) and i = 0, 1. steps is not 0.")
-	c.Pragma("noescape")
 	dst, src, ld, step, steps := load(c, "dst"), load(c, "src"), loadHalves(c, "ld"), loadHalves(c, "step"), load(c, "steps")
 	ps := newStrided(c, src, ld, 16)
 	c.Label("step")
 	for col := 0; col < 16; col += 4 {
-		var r, t [4]reg.VecVirtual
-		at := func(i int) operand.Mem {
+		r := columns(c, c.ZMM, func(i int) operand.Mem {
 			p := ps.at(i)
 			p.Disp = 4 * col
 			return p
-		}
-		for i := range r {
-			r[i] = c.ZMM()
-			c.VMOVUPS(at(i), r[i].AsX())
-			for q := 1; q < 4; q++ {
-				c.VINSERTF32X4(operand.Imm(uint64(q)), at(4*q+i), r[i], r[i])
-			}
-		}
-		for i := range t {
-			t[i] = c.ZMM()
-		}
-		c.VUNPCKLPS(r[1], r[0], t[0])
-		c.VUNPCKHPS(r[1], r[0], t[1])
-		c.VUNPCKLPS(r[3], r[2], t[2])
-		c.VUNPCKHPS(r[3], r[2], t[3])
-		c.VUNPCKLPD(t[2], t[0], r[0])
-		c.VUNPCKHPD(t[2], t[0], r[1])
-		c.VUNPCKLPD(t[3], t[1], r[2])
-		c.VUNPCKHPD(t[3], t[1], r[3])
+		})
 		for i := range r {
 			c.VMOVUPS(r[i], operand.Mem{Base: dst, Disp: 64 * (col + i)})
 		}
