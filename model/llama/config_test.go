@@ -11,7 +11,6 @@ import (
 
 	"trireme/internal/backend/meta"
 	"trireme/model"
-	"trireme/nn"
 )
 
 const small = `{"architectures": ["LlamaForCausalLM"], "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
@@ -132,44 +131,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLlama3Scaling works the frequencies out again, as the model card of Llama 3.1 and section
-// 3.2 of its paper say: a frequency whose wavelength is shorter than the original context /
-// high_freq_factor stays, one whose wavelength is longer than the context / low_freq_factor is
-// divided by factor, and between the two the share that stays grows linearly in context /
-// wavelength.
-func TestLlama3Scaling(t *testing.T) {
-	const dim, theta, factor, low, high, context = 128, 500000.0, 8.0, 1.0, 4.0, 8192.0
-	r := nn.Rotary{Dim: dim, Theta: theta, Scaling: &nn.RopeScaling{Type: "llama3", Factor: factor, LowFreqFactor: low, HighFreqFactor: high, OriginalMaxPositionEmbeddings: context}}
-	got, err := r.Frequencies()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, scaled, mixed := 0, 0, 0
-	for i, w := range got {
-		inverse := 1 / math.Pow(theta, 2*float64(i)/dim)
-		wavelength := 2 * math.Pi / inverse
-		want := inverse
-		switch {
-		case wavelength < context/high:
-			kept++
-		case wavelength > context/low:
-			want = inverse / factor
-			scaled++
-		default:
-			s := (context/wavelength - low) / (high - low)
-			want = s*inverse + (1-s)*inverse/factor
-			mixed++
-		}
-		if math.Abs(w-want) > 1e-14*want {
-			t.Errorf("frequency %d is %v, want %v", i, w, want)
-		}
-	}
-	// The counts for Llama 3.1 8B: pairs 0-28 keep, 29-34 blend, 35-63 are divided by 8.
-	if kept != 29 || mixed != 6 || scaled != 29 {
-		t.Errorf("%d stay, %d are mixed, %d divided", kept, mixed, scaled)
-	}
-}
-
 // TestParameterCounts counts on the meta backend, against the numbers that the models' files
 // and papers have.
 func TestParameterCounts(t *testing.T) {
@@ -212,34 +173,6 @@ func TestParameterCounts(t *testing.T) {
 				t.Errorf("%s has %d parameters, want %d", name, got, w)
 			}
 		}
-	}
-}
-
-// TestYarn works the frequencies out again as section 3.2 of the paper says: the ramp is over
-// r, how often a pair turns within the original context, where ours, as Hugging Face's, is over
-// the number of the pair.
-func TestYarn(t *testing.T) {
-	const dim, theta, factor, context = 128, 1e6, 4.0, 32768.0
-	r := nn.Rotary{Dim: dim, Theta: theta, MaxPosition: 32768, Scaling: &nn.RopeScaling{Type: "yarn", Factor: factor, OriginalMaxPositionEmbeddings: context}}
-	got, err := r.Frequencies()
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := 0.0
-	for i, w := range got {
-		whole := math.Pow(theta, -2*float64(i)/dim)
-		turns := context * whole / (2 * math.Pi)
-		kept := (w/whole - 1/factor) / (1 - 1/factor) // the share that is not divided
-		switch {
-		case turns > 40 && math.Abs(kept-1) > 1e-12, turns < 0.8 && math.Abs(kept) > 1e-12, kept > 1+1e-12, kept < -1e-12:
-			t.Errorf("pair %d turns %.3g times, and %.3g of it stay", i, turns, kept)
-		case i > 0 && kept > last+1e-12:
-			t.Errorf("pair %d stays more (%v) than the one before (%v)", i, kept, last)
-		}
-		last = kept
-	}
-	if n := r.MostPositions(); n != 131072 {
-		t.Errorf("%d positions, want 131072", n)
 	}
 }
 
