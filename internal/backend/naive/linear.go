@@ -53,6 +53,23 @@ func matmul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	write(dst, out, op.Accumulate)
 }
 
+// kept is what element e of the key's stream is multiplied by: 1/(1-p), or 0.
+func kept(key tensor.RandKey, e uint64, p float64) float64 {
+	if float64(word(key, e)) < p*0x1p32 {
+		return 0
+	}
+	return 1 / (1 - p)
+}
+
+// keeps is what the probability of key j for head h of row n is multiplied by.
+func keeps(p tensor.AttentionParams, n, h, j int) float64 {
+	if p.Dropout == 0 {
+		return 1
+	}
+	row := uint64(get(p.Rows, 0, n))
+	return kept(p.Key, (row*uint64(p.Heads)+uint64(h))*uint64(p.Longest)+uint64(j), p.Dropout)
+}
+
 // sees says whether position i of a sequence attends to j.
 func sees(p tensor.AttentionParams, docs *tensor.Tensor, row0, i, j int) bool {
 	switch {
