@@ -57,21 +57,6 @@ func (b *bed) forward(x *tensor.Tensor, f func(*autograd.Tape, *autograd.Var) *a
 	return tensor.Host[float64](f(autograd.NewTape(b.b, tensor.F64, false), autograd.Const(x)).Value)
 }
 
-// backward runs f on x, from whose result the gradient dy goes back.
-func (b *bed) backward(x, dy *tensor.Tensor, f func(*autograd.Tape, *autograd.Var) *autograd.Var) (dx []float64) {
-	t := autograd.NewTape(b.b, tensor.F64, true)
-	in := t.Input(x)
-	y := f(t, in)
-	seed := b.b.New(tensor.Activations, tensor.F64, dy.Shape()...)
-	b.b.Copy(seed, dy)
-	t.Seed(y, seed)
-	t.Backward()
-	if d := t.Gradient(in); d != nil {
-		dx = tensor.Host[float64](d)
-	}
-	return dx
-}
-
 // near compares numbers.
 func (b *bed) near(what string, got, want []float64) {
 	b.Helper()
