@@ -21,8 +21,8 @@
 //
 // Targets are made here, not in the model: a row of T tokens gives T-1 predictions, and
 // position t is to predict the label at t+1. Ignored holds for the last position, for
-// padding (known by its position, never by a token's value), for labels of -100 and, where
-// documents are kept apart, for the first token of a document.
+// labels of -100 and, where documents are kept apart, for the first token of a document. Rows lie
+// end to end in a micro-batch, and nothing is padded.
 //
 // The package does no communication: ranks agree because they compute the same.
 package data

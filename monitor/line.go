@@ -12,7 +12,7 @@ import (
 //
 //	step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6% step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m
 //
-// tok/s counts all tokens but padding. Where some of them have no label, label_tok/s and
+// tok/s counts all tokens. Where some of them have no label, label_tok/s and
 // samples/s follow. A line follows a step that ends an epoch.
 type Line struct {
 	w   io.Writer

@@ -30,8 +30,8 @@ type Record struct {
 	// its steps but the skipped ones; nil of other steps.
 	EpochLoss *float64
 
-	// Samples, Tokens and LabelTokens are of this step, over all ranks: rows, their tokens
-	// without padding, and those of them that have a label, over which the loss is the mean. A
+	// Samples, Tokens and LabelTokens are of this step, over all ranks: rows, their tokens,
+	// and those of them that have a label, over which the loss is the mean. A
 	// classifier's label tokens are its rows with a label.
 	Samples, Tokens, LabelTokens int64
 
@@ -56,7 +56,7 @@ type Record struct {
 	MemoryLimit int64
 }
 
-// TokensPerSecond is the speed in tokens, without padding.
+// TokensPerSecond is the speed in tokens.
 func (r Record) TokensPerSecond() float64 { return r.perSecond(r.Tokens) }
 
 // LabelTokensPerSecond is the speed in tokens that have a label.

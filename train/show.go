@@ -15,8 +15,8 @@ import (
 // Shown is a row as a model gets it.
 type Shown struct {
 	Row     int     `json:"row"`
-	Where   string  `json:"where"`   // the file and the line
-	Tokens  int     `json:"tokens"`  // without padding
+	Where   string  `json:"where"` // the file and the line
+	Tokens  int     `json:"tokens"`
 	Learned int64   `json:"learned"` // of them
 	Label   *string `json:"label"`   // of the row, with its name; nil where it has none
 	Spans   []Span  `json:"spans"`

@@ -203,11 +203,11 @@ type trainReport struct {
 	Steps           int64              `json:"steps"` // the last one's number
 	Loss            *float64           `json:"loss"`  // of the last step
 	EvalLoss        *float64           `json:"eval_loss"`
-	TokensPerSecond float64            `json:"tokens_per_second"` // median of the steps; without padding
+	TokensPerSecond float64            `json:"tokens_per_second"` // median of the steps
 	Planned         map[string]int64   `json:"planned"`           // bytes of a rank by category, each at its most, and total
 	Memory          []train.RankMemory `json:"memory"`            // measured
 	Seconds         float64            `json:"seconds"`           // from start to end
-	Tokens          int64              `json:"tokens"`            // read in that time, without padding
+	Tokens          int64              `json:"tokens"`            // read in that time
 	StepSeconds     float64            `json:"step_seconds"`      // mean of the steps in that time
 	StepSecondsStd  float64            `json:"step_seconds_std"`  // their standard deviation
 	Best            *bestReport        `json:"best"`              // evaluation; null: there is none

@@ -50,17 +50,22 @@ func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, numbered *t
 	if rows == 0 || width == 0 {
 		return
 	}
-	piece := min(kernel.DropoutPiece, width)
-	inRow := (width + piece - 1) / piece
+	piece, joined := kernel.DropoutPiece, dst.Contiguous() && x.Contiguous()
 	tmp := b.rowScratch(piece, &o, &in)
 	defer tmp.release()
-	b.rows(rows*inRow, piece, func(lo, hi, thread int) {
-		for i := lo; i < hi; i++ {
-			r, c := i/inRow, i%inRow*piece
-			n := min(piece, width-c)
-			y := o.dest(r*o.ld+c, n, tmp.row(thread, 0))
-			d.Apply(y, in.load(r*in.ld+c, n, tmp.row(thread, 1)), uint64(at[r])*uint64(width)+uint64(c))
-			o.store(r*o.ld+c, y)
+	b.rows(rows, width, func(lo, hi, thread int) {
+		for lo < hi {
+			n := 1 // rows whose numbers follow one another are one
+			for joined && lo+n < hi && at[lo+n] == at[lo]+int64(n) {
+				n++
+			}
+			for c := 0; c < n*width; c += piece {
+				m := min(piece, n*width-c)
+				y := o.dest(lo*o.ld+c, m, tmp.row(thread, 0))
+				d.Apply(y, in.load(lo*in.ld+c, m, tmp.row(thread, 1)), uint64(at[lo])*uint64(width)+uint64(c))
+				o.store(lo*o.ld+c, y)
+			}
+			lo += n
 		}
 	})
 }
