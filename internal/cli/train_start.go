@@ -113,6 +113,13 @@ func number(n int64, noun string) string {
 	return text + " " + noun + "s"
 }
 
+func (j *job) dataName() string {
+	if p := j.named("data.path"); p != "" {
+		return p
+	}
+	return "the source of Go's standard library"
+}
+
 // plan is what one rank of the job needs.
 func (j *job) plan(ctx context.Context) (planner.Plan, error) {
 	return j.planJob(j.model, j.summary.SequenceLength, j.summary.Micro, j.summary.Ranks, j.summary.Local).Run(ctx, 0)
