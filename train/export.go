@@ -13,6 +13,7 @@ import (
 	"trireme/checkpoint/safetensors"
 	"trireme/internal/durable"
 	"trireme/internal/fault"
+	"trireme/internal/rundir"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/nn"
@@ -32,7 +33,7 @@ func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) erro
 		w = ExportFinal
 	}
 	if w == ExportBoth {
-		if err := r.export(ctx, filepath.Join(filepath.Dir(dir), averageName), optim.AverageSlot, tokenizers); err != nil {
+		if err := r.export(ctx, filepath.Join(filepath.Dir(dir), rundir.EMAModel), optim.AverageSlot, tokenizers); err != nil {
 			return err
 		}
 	}
@@ -42,9 +43,6 @@ func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) erro
 	}
 	return r.export(ctx, dir, slot, tokenizers)
 }
-
-// averageName is the directory of the average of the weights.
-const averageName = "ema_model"
 
 // export writes the parameters, or a slot in their place.
 func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string) error {

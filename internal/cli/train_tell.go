@@ -47,7 +47,11 @@ func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 	if err := j.sample(ctx, w, final); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "model: %s   records: %s\n", final, records)
+	average := ""
+	if j.cfg.Export.Weights == train.ExportBoth {
+		average = "   average: " + filepath.Join(j.cfg.OutputDir, rundir.EMAModel)
+	}
+	fmt.Fprintf(w, "model: %s%s   records: %s\n", final, average, records)
 	_, err = fmt.Fprintf(w, "try: %s\n", j.tryModel(final))
 	return err
 }

@@ -10,5 +10,6 @@ const (
 	Memory      = "memory.json"
 	Checkpoints = "checkpoints"
 	FinalModel  = "final_model"
-	lockName    = "run.lock" // what its processes lock
+	EMAModel    = "ema_model" // the average of the weights, beside it
+	lockName    = "run.lock"  // what its processes lock
 )
