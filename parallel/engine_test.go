@@ -1,6 +1,7 @@
 package parallel_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -41,6 +42,11 @@ func differ(got, want *outcome) string {
 			if math.Float32bits(v) != math.Float32bits(want[i]) {
 				return fmt.Sprintf("parameter %s, element %d: %v, want %v", name, i, v, want[i])
 			}
+		}
+	}
+	for name, want := range want.state {
+		if !bytes.Equal(got.state[name], want) {
+			return fmt.Sprintf("%s: %d bytes, which are not the %d of the plain loop", name, len(got.state[name]), len(want))
 		}
 	}
 	return ""

@@ -33,20 +33,6 @@ func nvme(dir string) parallel.Offload {
 // wide is a toy whose flats have several sub-groups.
 var wide = toy{V: 67, D: 48, F: 50, layers: 2, rows: 3}
 
-func same(a, b *outcome) error {
-	if got, want := fmt.Sprint(a.scalars), fmt.Sprint(b.scalars); got != want {
-		return fmt.Errorf("scalars\n%s, want\n%s", got, want)
-	}
-	for name, want := range b.params {
-		for i, w := range want {
-			if got := a.params[name]; got[i] != w {
-				return fmt.Errorf("%s[%d] is %v, want %v", name, i, got[i], w)
-			}
-		}
-	}
-	return nil
-}
-
 // TestOffloadedIsTheSame: whatever rests in files, and however it is brought to memory, losses,
 // norms and parameters have the bits of plain training, over skipped steps too, and all memory
 // comes back.
@@ -91,8 +77,8 @@ func TestOffloadedIsTheSame(t *testing.T) {
 		if err := errors.Join(errs...); err != nil {
 			rt.Fatal(err)
 		}
-		if err := same(got, want); err != nil {
-			rt.Fatalf("%v, %+v: %v", d, o, err)
+		if diff := differ(got, want); diff != "" {
+			rt.Fatalf("%v, %+v: %v", d, o, diff)
 		}
 	})
 }
@@ -289,7 +275,7 @@ func TestBlocksInSubGroups(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	if err := same(got, want); err != nil {
-		t.Error(err)
+	if diff := differ(got, want); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -75,14 +75,14 @@ func (e *Engine) State() []checkpoint.Item {
 // Param.Local, once, and all ranks' the whole: what it exports.
 func (e *Engine) OwnedParams() []tensor.Shard { return e.OwnedSlot("") }
 
-// OwnedSlot is OwnedParams with the optimizer's slot of that name in place of the parameters that
-// have it.
+// OwnedSlot is OwnedParams with the optimizer's slot of elements of that name in place of the
+// parameters that have it.
 func (e *Engine) OwnedSlot(name string) []tensor.Shard {
 	var out []tensor.Shard
 	for _, f := range e.flats {
 		h := f.held[atMaster]
 		if !f.frozen {
-			if i := slices.IndexFunc(f.optimizer.Slots(), func(s optim.Slot) bool { return s.Name == name }); i >= 0 {
+			if i := slices.IndexFunc(elements(f.optimizer), func(s optim.Slot) bool { return s.Name == name }); i >= 0 {
 				h = f.held[atState+i]
 			}
 		}

@@ -1,8 +1,10 @@
 package parallel_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -79,4 +81,55 @@ func inside(b tensor.Box, shape tensor.Shape, at int) bool {
 		}
 	}
 	return true
+}
+
+// TestOwnedSlots: what ranks export of a slot of elements is what they save of it, whatever other
+// slots its optimizer has.
+func TestOwnedSlots(t *testing.T) {
+	for i, how := range groupings {
+		for _, world := range []int{1, 3} {
+			c := wide
+			c.optim = how
+			slots := map[string][]string{} // of each parameter
+			b := openDevice(t)
+			for _, p := range c.make(b).params() {
+				for _, s := range c.kind(p).Optimizer.Slots() {
+					if s.Of == nil && s.Block == 1 {
+						slots[s.Name] = append(slots[s.Name], p.Name)
+					}
+				}
+			}
+			b.Close()
+			d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
+			var mu sync.Mutex
+			owned := map[string][]byte{}
+			d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
+				mu.Lock()
+				defer mu.Unlock()
+				for slot, names := range slots {
+					for _, s := range e.OwnedSlot(slot) {
+						if key, size := slot+" of "+s.Name, s.DType.Size(); slices.Contains(names, s.Name) {
+							if owned[key] == nil {
+								owned[key] = make([]byte, s.Shape.Elems()*size)
+							}
+							for run := range s.Runs() {
+								copy(owned[key][run.Y*size:], readBytes(t, s.Data)[run.X*size:][:run.N*size])
+							}
+						}
+					}
+				}
+			}
+			out, errs := c.train(t, d)
+			if errors.Join(errs...) != nil {
+				t.Fatal(errors.Join(errs...))
+			}
+			for slot, names := range slots {
+				for _, name := range names {
+					if key := slot + " of " + name; !bytes.Equal(owned[key], out.state[key]) {
+						t.Errorf("optimizers %d on %d: %s is exported as something else", i, world, key)
+					}
+				}
+			}
+		}
+	}
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"trireme/autograd"
+	"trireme/checkpoint"
 	"trireme/collective"
 	"trireme/device"
 	"trireme/internal/disk"
@@ -217,6 +219,7 @@ func (n *network) loss(t *autograd.Tape, loss *tensor.Tensor, step, m int) (toke
 type outcome struct {
 	scalars [][]float64
 	params  map[string][]float32
+	state   map[string][]byte // what optimizers keep, by slot and name
 }
 
 var adam = optim.Grouping{Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, WeightDecay: 0.1}
@@ -292,7 +295,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	count, limit := b.New(tensor.Workspace, tensor.I64, 1), b.New(tensor.Workspace, tensor.F64, 1)
 	scalars := b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 	b.Fill(limit, maxNorm)
-	out := &outcome{params: map[string][]float32{}}
+	out := &outcome{params: map[string][]float32{}, state: map[string][]byte{}}
 	updates := 0
 	for step := range steps {
 		b.Fill(squares, 0)
@@ -358,6 +361,12 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	}
 	for _, p := range n.params() {
 		out.params[p.Name] = append([]float32{}, tensor.Host[float32](states[p].p)...)
+		if p.Frozen {
+			continue
+		}
+		for i, slot := range c.kind(p).Optimizer.Slots() {
+			out.state[slot.Name+" of "+p.Name] = slices.Clone(tensor.HostBytes(states[p].state[i]))
+		}
 	}
 	return out
 }
@@ -412,7 +421,7 @@ func (c toy) train(t testing.TB, d division) (out *outcome, errs []error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out = &outcome{params: map[string][]float32{}}
+	out = &outcome{params: map[string][]float32{}, state: map[string][]byte{}}
 	errs = make([]error, d.world)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -542,6 +551,19 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 			copy(all[run.Y:], part[run.X:run.X+run.N])
 		}
 	}
+	for _, it := range e.State() {
+		if it.Kind == checkpoint.Param {
+			continue
+		}
+		size, key := it.DType.Size(), it.Kind+" of "+it.Name
+		if out.state[key] == nil {
+			out.state[key] = make([]byte, it.Shape.Elems()*size)
+		}
+		part := readBytes(t, it.Data)
+		for run := range it.Runs() {
+			copy(out.state[key][run.Y*size:], part[run.X*size:(run.X+run.N)*size])
+		}
+	}
 	if d.after != nil {
 		d.after(w.Rank(), b, e, rest)
 	}
@@ -550,11 +572,15 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 
 // read is a tensor's elements, wherever they lie.
 func read(t testing.TB, x *tensor.Tensor) []float32 {
+	return tensor.FromBytes[float32](readBytes(t, x))
+}
+
+func readBytes(t testing.TB, x *tensor.Tensor) []byte {
 	if x.Buffer().Far == nil {
-		return tensor.Host[float32](x)
+		return tensor.HostBytes(x)
 	}
-	out := make([]float32, x.Elems())
-	if err := tensor.Fetch(tensor.AsBytes(out), x); err != nil {
+	out := make([]byte, x.Bytes())
+	if err := tensor.Fetch(out, x); err != nil {
 		t.Error(err)
 	}
 	return out
