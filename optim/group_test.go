@@ -1,0 +1,45 @@
+package optim_test
+
+import (
+	"strings"
+	"testing"
+
+	"trireme/optim"
+	"trireme/tensor"
+)
+
+// TestGroups: of the groups that match a name the first counts, in all that it says; what it leaves out
+// is as for parameters of no group. An optimizer that leaves parameters to another does so in a group
+// too.
+func TestGroups(t *testing.T) {
+	rest, sgd := optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, optim.SGD{Momentum: 0.9}
+	muon := optim.Muon{Momentum: 0.9, Rest: rest}
+	decay := 0.3
+	g := optim.Grouping{Optimizer: muon, WeightDecay: 0.1, Groups: []optim.Group{
+		{Match: "a.*", LRFactor: 2},
+		{Match: "*.x", LRFactor: 3, WeightDecay: &decay, Optimizer: sgd},
+		{Match: "*", LRFactor: 0, Optimizer: muon},
+	}}
+	matrix, vector := tensor.Shape{4, 3}, tensor.Shape{4}
+	for _, c := range []struct {
+		p    optim.Param
+		want optim.Setting
+	}{
+		{optim.Param{Name: "a.x", Shape: matrix, Hidden: true}, optim.Setting{Optimizer: muon, LRFactor: 2, WeightDecay: 0.1}},
+		{optim.Param{Name: "a.x", Shape: matrix}, optim.Setting{Optimizer: rest, LRFactor: 2, WeightDecay: 0.1}},
+		{optim.Param{Name: "b.x", Shape: vector}, optim.Setting{Optimizer: sgd, LRFactor: 3, WeightDecay: decay}},
+		{optim.Param{Name: "c", Shape: matrix, Hidden: true}, optim.Setting{Optimizer: muon, WeightDecay: 0.1}},
+		{optim.Param{Name: "c", Shape: vector}, optim.Setting{Optimizer: rest}},
+	} {
+		if got := g.Of(c.p); got != c.want {
+			t.Errorf("%v: %+v, want %+v", c.p, got, c.want)
+		}
+	}
+	params := []optim.Param{{Name: "a.x", Shape: matrix}, {Name: "b.y", Shape: matrix}}
+	if err := g.Check(params); err == nil || !strings.Contains(err.Error(), `"*.x"`) {
+		t.Errorf("a group whose only parameter an earlier one has: %v", err)
+	}
+	if err := g.Check(append(params, optim.Param{Name: "b.x"})); err != nil {
+		t.Error(err)
+	}
+}
