@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"trireme/collective"
+	"trireme/collective/collectivetest"
 	"trireme/device"
 	"trireme/nn"
 	"trireme/parallel"
@@ -291,49 +292,35 @@ func TestSegmentsAreGathered(t *testing.T) {
 
 // TestVotes: what some ranks vote for every rank sees, once, and no other motion with it.
 func TestVotes(t *testing.T) {
-	worlds, err := collective.NewLocal(3, collective.Config{Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for rank, w := range worlds {
-		wg.Go(func() {
-			b := openDevice(t)
-			defer b.Close()
-			mesh, err := parallel.NewMesh(w, parallel.Extents{parallel.Shard: 3}, 0)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			e, err := parallel.New(b, mesh, toy{V: 5, D: 4, F: 3, layers: 1}.make(b).units, parallel.Options{Optim: adam})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer e.Close()
-			for step, want := range []int64{0, 2, 0} {
-				if step == 1 && rank != 1 {
-					e.Vote(parallel.Relief)
-				}
-				if err := e.Guard(func() {
-					e.Begin(context.Background(), 1, false)
-					e.Finish(1, 0, nil)
-				}); err != nil {
-					t.Error(err)
-				}
-				r := e.Result()
-				if stop, relief := r.Votes(parallel.Stop), r.Votes(parallel.Relief); stop != 0 || relief != want {
-					t.Errorf("rank %d, step %d: %d votes to stop and %d for relief, want 0 and %d", rank, step, stop, relief, want)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for _, w := range worlds {
-		if err := w.Close(); err != nil {
-			t.Error(err)
+	collectivetest.Ranks(t, 3, func(w collective.World) error {
+		b := openDevice(t)
+		defer b.Close()
+		mesh, err := parallel.NewMesh(w, parallel.Extents{parallel.Shard: 3}, 0)
+		if err != nil {
+			return err
 		}
-	}
+		e, err := parallel.New(b, mesh, toy{V: 5, D: 4, F: 3, layers: 1}.make(b).units, parallel.Options{Optim: adam})
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		for step, want := range []int64{0, 2, 0} {
+			if step == 1 && w.Rank() != 1 {
+				e.Vote(parallel.Relief)
+			}
+			if err := e.Guard(func() {
+				e.Begin(context.Background(), 1, false)
+				e.Finish(1, 0, nil)
+			}); err != nil {
+				return err
+			}
+			r := e.Result()
+			if stop, relief := r.Votes(parallel.Stop), r.Votes(parallel.Relief); stop != 0 || relief != want {
+				t.Errorf("rank %d, step %d: %d votes to stop and %d for relief, want 0 and %d", w.Rank(), step, stop, relief, want)
+			}
+		}
+		return nil
+	})
 }
 
 // TestFailureNamesTheUnit: a collective that fails, or panics, on one rank is an error on every

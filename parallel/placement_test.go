@@ -16,6 +16,7 @@ import (
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
 	"trireme/collective"
+	"trireme/collective/collectivetest"
 	"trireme/nn"
 	"trireme/optim"
 	"trireme/parallel"
@@ -75,41 +76,27 @@ var (
 // run makes the engine of every rank, runs f on each at once, and fails for the first error.
 func (a arrangement) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.Agreement, params int64) error) {
 	t.Helper()
-	worlds, err := collective.NewLocal(a.ranks(), collective.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	s, err := parallel.ParseStrategy(a.strategy)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := newTable(a.ranks())
-	var wg sync.WaitGroup
-	errs := make([]error, a.ranks())
-	for rank, w := range worlds {
-		wg.Go(func() {
-			errs[rank] = func() error {
-				b := openDevice(t)
-				defer b.Close()
-				defer w.Close()
-				mesh, err := parallel.NewMesh(w, a.mesh, 0)
-				if err != nil {
-					return err
-				}
-				us := placed()
-				e, err := parallel.New(b, mesh, us, parallel.Options{Strategy: s, Optim: adam, Place: a.place})
-				if err != nil {
-					return err
-				}
-				defer e.Close()
-				return f(e, us, seat{table, rank}, b.Meter().Read().Live[tensor.Params])
-			}()
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatalf("%+v: %v", a, err)
-	}
+	t.Logf("%+v", a)
+	meet := collectivetest.NewExchange(a.ranks())
+	collectivetest.Ranks(t, a.ranks(), func(w collective.World) error {
+		b := openDevice(t)
+		defer b.Close()
+		mesh, err := parallel.NewMesh(w, a.mesh, 0)
+		if err != nil {
+			return err
+		}
+		us := placed()
+		e, err := parallel.New(b, mesh, us, parallel.Options{Strategy: s, Optim: adam, Place: a.place})
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+		return f(e, us, meet.Rank(w.Rank()), b.Meter().Read().Live[tensor.Params])
+	})
 }
 
 // at is the value that element i of a slot is given.
@@ -285,45 +272,4 @@ func TestPlacementRefuses(t *testing.T) {
 			t.Errorf("%v: %v", place, err)
 		}
 	}
-}
-
-// table is where ranks of one process tell one another small things.
-type table struct {
-	mu   sync.Mutex
-	come *sync.Cond
-	said [][]byte
-	past [][]byte
-	n    int
-	turn int
-}
-
-// seat is a rank's place at a table.
-type seat struct {
-	*table
-	rank int
-}
-
-func newTable(ranks int) *table {
-	t := &table{said: make([][]byte, ranks)}
-	t.come = sync.NewCond(&t.mu)
-	return t
-}
-
-func (s seat) Rank() int { return s.rank }
-func (s seat) Size() int { return len(s.said) }
-
-func (s seat) Gather(_ context.Context, message []byte) ([][]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	turn := s.turn
-	s.said[s.rank] = bytes.Clone(message)
-	if s.n++; s.n == len(s.said) {
-		s.past, s.n = append([][]byte{}, s.said...), 0
-		s.turn++
-		s.come.Broadcast()
-	}
-	for s.turn == turn {
-		s.come.Wait()
-	}
-	return s.past, nil
 }

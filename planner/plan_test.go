@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"trireme/collective"
+	"trireme/collective/collectivetest"
 	"trireme/data"
 	"trireme/device"
 	"trireme/model"
@@ -62,33 +62,8 @@ func rowsOf(name string, documents bool) data.Info {
 func measure(t *testing.T, j planner.Job, steps int) []tensor.Usage {
 	t.Helper()
 	use := make([]tensor.Usage, j.Ranks)
-	world(t, j.Ranks, func(w collective.World) error { return measureRank(w, j, steps, &use[w.Rank()]) })
+	collectivetest.Ranks(t, j.Ranks, func(w collective.World) error { return measureRank(w, j, steps, &use[w.Rank()]) })
 	return use
-}
-
-// world runs f as each of so many ranks of this process.
-func world(t *testing.T, ranks int, f func(w collective.World) error) {
-	t.Helper()
-	worlds, err := collective.NewLocal(ranks, collective.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	for _, w := range worlds {
-		wg.Go(func() {
-			if err := f(w); err != nil {
-				t.Errorf("rank %d of %d: %v", w.Rank(), ranks, err)
-				w.Abort(err)
-			}
-		})
-	}
-	wg.Wait()
-	for _, w := range worlds {
-		w.Close()
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
 }
 
 func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage) (err error) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"trireme/checkpoint"
 	"trireme/collective"
 	"trireme/optim"
 	"trireme/parallel"
@@ -176,7 +177,7 @@ func (j *resumable) attempt(t *testing.T, c train.Config, into *told) error {
 	}
 	defer worlds[0].Close()
 	r, err := train.Open(context.Background(), c, train.Deps{
-		Registry: families, World: worlds[0], Agreement: seat{newMeeting(1), 0}, LocalRanks: 1, Sink: into.sink,
+		Registry: families, World: worlds[0], Agreement: checkpoint.Alone{}, LocalRanks: 1, Sink: into.sink,
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"trireme/autograd"
 	"trireme/checkpoint/safetensors"
 	"trireme/collective"
+	"trireme/collective/collectivetest"
 	"trireme/data"
 	"trireme/device"
 	"trireme/model"
@@ -129,30 +130,9 @@ type result struct {
 // run trains the case on so many ranks in one process.
 func (g *golden) run(t *testing.T, world int, cfg parallel.Config, microSize, threads int) *result {
 	t.Helper()
-	worlds, err := collective.NewLocal(world, collective.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := &result{params: map[string][]float32{}}
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for _, w := range worlds {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			if err := g.rank(w, cfg, microSize, threads, out, &mu); err != nil {
-				t.Errorf("rank %d: %v", w.Rank(), err)
-				w.Abort(err)
-			}
-		}()
-	}
-	wg.Wait()
-	for _, w := range worlds {
-		w.Close()
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
+	collectivetest.Ranks(t, world, func(w collective.World) error { return g.rank(w, cfg, microSize, threads, out, &mu) })
 	return out
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/collective"
+	"trireme/collective/collectivetest"
 	"trireme/device"
 	"trireme/model"
 	"trireme/model/bert"
@@ -298,13 +299,13 @@ func TestOneRankIsAskedToStop(t *testing.T) {
 	}
 	c := j.config
 	c.Training.GlobalBatchSize = 6
-	meet, ends := newMeeting(3), make([]error, 3)
+	meet, ends := collectivetest.NewExchange(3), make([]error, 3)
 	var wg sync.WaitGroup
 	for _, w := range worlds {
 		wg.Go(func() {
 			defer w.Close()
 			steps := 0
-			deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, Agreement: seat{meet, w.Rank()}, LocalRanks: 3, Stop: func() bool {
+			deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, Agreement: meet.Rank(w.Rank()), LocalRanks: 3, Stop: func() bool {
 				steps++
 				return w.Rank() == 1 && steps == 4
 			}}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"trireme/collective"
+	"trireme/collective/collectivetest"
 	"trireme/data"
 	"trireme/device"
 	"trireme/model"
@@ -67,28 +68,9 @@ type outcome struct {
 // trained makes steps of 4 micro-batches over all ranks.
 func trained(t *testing.T, network string, cfg train.Config, world int) *outcome {
 	t.Helper()
-	worlds, err := collective.NewLocal(world, collective.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := &outcome{params: map[string][]float32{}}
-	errs := make([]error, world)
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for i, w := range worlds {
-		wg.Go(func() {
-			if errs[i] = out.rank(w, network, cfg, &mu); errs[i] != nil {
-				w.Abort(errs[i])
-			}
-		})
-	}
-	wg.Wait()
-	for _, w := range worlds {
-		errs = append(errs, w.Close())
-	}
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	collectivetest.Ranks(t, world, func(w collective.World) error { return out.rank(w, network, cfg, &mu) })
 	return out
 }
 

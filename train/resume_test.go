@@ -1,7 +1,6 @@
 package train_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/collective"
+	"trireme/collective/collectivetest"
 	"trireme/device"
 	"trireme/model"
 	"trireme/model/freetransformer"
@@ -119,46 +119,6 @@ func (j *resumable) writeModel(t *testing.T, rng *rand.Rand) string {
 	return dir
 }
 
-// meeting is an Agreement of the ranks of this process.
-type meeting struct {
-	mu   sync.Mutex
-	come *sync.Cond
-	said [][]byte
-	n    int
-	past [][]byte // what all said last
-	turn int
-}
-
-type seat struct {
-	*meeting
-	rank int
-}
-
-func newMeeting(ranks int) *meeting {
-	m := &meeting{said: make([][]byte, ranks)}
-	m.come = sync.NewCond(&m.mu)
-	return m
-}
-
-func (s seat) Rank() int { return s.rank }
-func (s seat) Size() int { return len(s.said) }
-
-func (s seat) Gather(_ context.Context, message []byte) ([][]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	turn := s.turn
-	s.said[s.rank] = bytes.Clone(message)
-	if s.n++; s.n == len(s.said) {
-		s.past, s.n = append([][]byte{}, s.said...), 0
-		s.turn++
-		s.come.Broadcast()
-	}
-	for s.turn == turn {
-		s.come.Wait()
-	}
-	return s.past, nil
-}
-
 // told is a Sink that keeps what does not depend on time or on the world.
 type told struct {
 	mu     sync.Mutex
@@ -222,49 +182,27 @@ func (k *told) Note(text string) error {
 // run trains until a step, or to the end, and keeps rank 0's record.
 func (j *resumable) run(t *testing.T, c train.Config, world int, until int64, into *told) {
 	t.Helper()
-	worlds, err := collective.NewLocal(world, collective.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	meet := newMeeting(world)
-	var wg sync.WaitGroup
-	for _, w := range worlds {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			err := func() error {
-				deps := train.Deps{Registry: model.Registry{llama.Family, freetransformer.Family}, World: w, Agreement: seat{meet, w.Rank()}, LocalRanks: max(1, world/2)} // as on two machines
-				if w.Rank() == 0 {
-					deps.Sink = into.sink
-				}
-				r, err := train.Open(context.Background(), c, deps)
-				if err != nil {
-					return err
-				}
-				for rec, err := range r.Steps(context.Background()) {
-					if err != nil {
-						r.Close()
-						return err
-					}
-					if rec.Step == until {
-						break
-					}
-				}
-				return r.Close()
-			}()
+	meet := collectivetest.NewExchange(world)
+	collectivetest.Ranks(t, world, func(w collective.World) error {
+		deps := train.Deps{Registry: model.Registry{llama.Family, freetransformer.Family}, World: w, Agreement: meet.Rank(w.Rank()), LocalRanks: max(1, world/2)} // as on two machines
+		if w.Rank() == 0 {
+			deps.Sink = into.sink
+		}
+		r, err := train.Open(context.Background(), c, deps)
+		if err != nil {
+			return err
+		}
+		for rec, err := range r.Steps(context.Background()) {
 			if err != nil {
-				t.Errorf("rank %d of %d: %v", w.Rank(), world, err)
-				w.Abort(err)
+				r.Close()
+				return err
 			}
-		}()
-	}
-	wg.Wait()
-	for _, w := range worlds {
-		w.Close()
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
+			if rec.Step == until {
+				break
+			}
+		}
+		return r.Close()
+	})
 }
 
 // state is the whole of a checkpoint: every tensor's bits, and the loop's own state.

@@ -24,12 +24,25 @@ func NewExchange(n int) *Exchange { return &Exchange{n: n, keys: map[string]*mee
 
 // Seat is one rank's view of an Exchange.
 type Seat struct {
-	e    *Exchange
-	rank int
+	e     *Exchange
+	rank  int
+	turns int // of Gather
 }
 
 // Rank is a rank's view.
-func (e *Exchange) Rank(r int) *Seat { return &Seat{e, r} }
+func (e *Exchange) Rank(r int) *Seat { return &Seat{e: e, rank: r} }
+
+// Rank, Size and Gather make a Seat a checkpoint.Agreement. A rank calls Gather once at a time.
+func (s *Seat) Rank() int { return s.rank }
+
+// Size is the number of ranks.
+func (s *Seat) Size() int { return s.e.n }
+
+// Gather is AllGather of the ranks' next turn.
+func (s *Seat) Gather(ctx context.Context, mine []byte) ([][]byte, error) {
+	s.turns++
+	return s.AllGather(ctx, fmt.Sprint("turn ", s.turns), mine)
+}
 
 // AllGather returns what every rank brought under key, when all have.
 func (s *Seat) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
