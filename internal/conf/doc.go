@@ -21,7 +21,7 @@
 // key that was meant. All of them are collected in Errors before Load returns.
 //
 // Types: bool, integers (1e9 and 0x10 are whole numbers, 1.5 is not), floats, strings,
-// time.Duration, arrays, slices, maps with string keys, pointers (null is nil), structs, any,
+// arrays, slices, maps with string keys, pointers (null is nil), structs, any,
 // and whatever implements encoding.TextUnmarshaler (enumerations; with Choices they suggest).
 // A field without a yaml tag is not configuration. An embedded struct without one is inlined.
 //

@@ -37,13 +37,12 @@ func (s *strategy) UnmarshalText(text []byte) error {
 }
 
 type training struct {
-	MaxSteps     int           `yaml:"max_steps"`
-	LearningRate float64       `yaml:"learning_rate"`
-	Betas        [2]float64    `yaml:"betas"`
-	Seed         uint8         `yaml:"seed"`
-	Timeout      time.Duration `yaml:"timeout"`
-	Shuffle      bool          `yaml:"shuffle"`
-	Clip         *float32      `yaml:"max_grad_norm"`
+	MaxSteps     int        `yaml:"max_steps"`
+	LearningRate float64    `yaml:"learning_rate"`
+	Betas        [2]float64 `yaml:"betas"`
+	Seed         uint8      `yaml:"seed"`
+	Shuffle      bool       `yaml:"shuffle"`
+	Clip         *float32   `yaml:"max_grad_norm"`
 }
 
 func (t training) Validate() error {
@@ -138,7 +137,6 @@ func TestValues(t *testing.T) {
 		{name: "whole float", yaml: "training: {learning_rate: 1}", want: func(r *root) { r.Training.LearningRate = 1 }},
 		{name: "array", yaml: "training:\n  betas: [0.9, 0.95]", want: func(r *root) { r.Training.Betas = [2]float64{0.9, 0.95} }},
 		{name: "block list", yaml: "layers:\n  - 1\n  - 2", want: func(r *root) { r.Layers = []int{1, 2} }},
-		{name: "duration", yaml: "training: {timeout: 1m30s}", want: func(r *root) { r.Training.Timeout = 90 * time.Second }},
 		{name: "bool", yaml: "training: {shuffle: true}", want: func(r *root) { r.Training.Shuffle = true }},
 		{name: "pointer", yaml: "training: {max_grad_norm: 0.5}", want: func(r *root) { r.Training.Clip = &clip }},
 		{name: "enumeration", yaml: "parallel: {strategy: zero_1}", want: func(r *root) { r.Parallel.Strategy = 1 }},

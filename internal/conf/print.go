@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Print writes a tree as YAML: keys in the order of their declaration, maps sorted, lists in
@@ -136,9 +135,6 @@ func flow(v reflect.Value) string {
 		}
 	} else if s, ok := v.Interface().(fmt.Stringer); ok && isText(v.Type()) {
 		return quote(s.String())
-	}
-	if v.Type() == durationType {
-		return v.Interface().(time.Duration).String()
 	}
 	switch {
 	case v.CanInt():

@@ -24,7 +24,6 @@ training:
   learning_rate: 0.001  # default
   betas: [0.9, 0.95]  # run.yaml:3:10
   seed: 7  # environment TRIREME_TRAINING_SEED
-  timeout: 0s  # default
   shuffle: false  # default
   max_grad_norm: null  # default
 parallel:

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // scalar decodes one value of a basic kind.
@@ -23,9 +22,6 @@ func (d *decoder) scalar(n *node, v reflect.Value, path string) {
 func (d *decoder) setScalar(n *node, v reflect.Value) error {
 	t := v.Type()
 	want, ok := kindNames[t.Kind()]
-	if t == durationType {
-		want = "a duration"
-	}
 	if !ok {
 		panic(fmt.Sprintf("conf: values of type %s cannot be configured", t))
 	}
@@ -40,15 +36,6 @@ func (d *decoder) setScalar(n *node, v reflect.Value) error {
 	}
 	wrong := fmt.Errorf("%q is not %s", clip(n.text), want)
 	switch {
-	case t == durationType:
-		x, err := time.ParseDuration(n.text)
-		if err != nil {
-			if _, numeric := parseFloat(n.text, 64); numeric == nil {
-				return fmt.Errorf("%w: the unit is missing. try: %ss", wrong, n.text)
-			}
-			return fmt.Errorf("%w, such as 90s or 1h30m", wrong)
-		}
-		v.SetInt(int64(x))
 	case v.CanInt():
 		x, err := parseInt(n.text, t.Bits())
 		if errors.Is(err, errRange) {

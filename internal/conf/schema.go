@@ -6,11 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"time"
 )
 
 var (
-	durationType        = reflect.TypeFor[time.Duration]()
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 	chooserType         = reflect.TypeFor[Chooser]()
 )

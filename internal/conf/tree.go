@@ -3,7 +3,6 @@ package conf
 import (
 	"math"
 	"reflect"
-	"time"
 )
 
 // Tree is a tree as JSON has it: groups are maps, numbers numbers. What JSON has no number for
@@ -27,8 +26,6 @@ func plain(v reflect.Value) any {
 		}
 	}
 	switch {
-	case v.Type() == durationType:
-		return v.Interface().(time.Duration).String()
 	case v.Kind() == reflect.Map || v.Kind() == reflect.Struct:
 		out := map[string]any{}
 		for _, c := range children(v) {

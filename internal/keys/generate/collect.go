@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
-	"time"
 	"unicode"
 
 	"trireme/device"
@@ -99,8 +98,6 @@ func (c *collector) key(f reflect.StructField, path, comment string) error {
 // typeName says what a value looks like; "" for a group.
 func typeName(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[time.Duration]():
-		return "duration"
 	case reflect.TypeFor[device.Bytes]():
 		return "size, such as 60GiB"
 	case reflect.TypeFor[parallel.Reshard]():
