@@ -98,20 +98,6 @@ func set(t *tensor.Tensor, i, j int, v float64) {
 	}
 }
 
-// read is all elements, row by row; nil for no tensor.
-func read(t *tensor.Tensor) []float64 {
-	if t == nil {
-		return nil
-	}
-	out := make([]float64, 0, t.Elems())
-	for i := range t.Rows() {
-		for j := range t.Width() {
-			out = append(out, get(t, i, j))
-		}
-	}
-	return out
-}
-
 // write stores v, added to what is there where add is set.
 func write(t *tensor.Tensor, v []float64, add bool) {
 	w := t.Width()
