@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"trireme/internal/kernel"
 	"trireme/tensor"
@@ -16,7 +15,7 @@ type tensors = []*tensor.Tensor
 // cases are the calls of the suite.
 func cases() (cs []call) {
 	add := func(name string, run func(b tensor.Backend, x tensors), args ...arg) {
-		c := call{name: name, args: args, run: run, plain: true, cancels: strings.HasPrefix(name, "attention") || strings.HasPrefix(name, "update")}
+		c := call{name: name, args: args, run: run, plain: true}
 		for _, a := range args {
 			c.plain = c.plain && !a.float
 			c.large = c.large || tensor.Shape(a.shape).Elems() > 1<<15
