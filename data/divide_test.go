@@ -193,3 +193,46 @@ func TestMicroBatchTokens(t *testing.T) {
 		t.Error("a global batch of more rows than there are is taken")
 	}
 }
+
+// TestEvaluateByTokens: an evaluation's micro-batches hold every row once, in order, and each as many as
+// its tokens allow: the next row would have been too much.
+func TestEvaluateByTokens(t *testing.T) {
+	for _, lengths := range [][]int{{4, 4, 4, 4, 4}, {3, 5, 8, 1, 1, 6, 7, 2, 2, 2, 2}, {8}} {
+		for ranks := 1; ranks <= 3; ranks++ {
+			parts := make([][][]int32, ranks) // rows of each micro-batch
+			for r := range ranks {
+				for m, err := range Evaluate(uneven{lengths}, LoaderConfig{MicroBatchTokens: 8, GlobalBatch: 4, Rank: r, Ranks: ranks}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					var rows []int32
+					for i := range m.Rows() {
+						if m.Counted > 0 {
+							rows = append(rows, m.InputIDs[m.Starts[i]])
+						}
+					}
+					parts[r] = append(parts[r], rows)
+				}
+			}
+			next := 0
+			for a := range parts[0] {
+				for r := range ranks {
+					tokens := 0
+					for _, row := range parts[r][a] {
+						if int(row) != next {
+							t.Fatalf("%v on %d: row %d comes after %d", lengths, ranks, row, next-1)
+						}
+						tokens += lengths[next]
+						next++
+					}
+					if tokens > 8 || next < len(lengths) && tokens+lengths[next] <= 8 {
+						t.Errorf("%v on %d: %d tokens before row %d", lengths, ranks, tokens, next)
+					}
+				}
+			}
+			if next != len(lengths) {
+				t.Errorf("%v on %d: %d rows", lengths, ranks, next)
+			}
+		}
+	}
+}

@@ -27,6 +27,13 @@ func TestStateIsWhole(t *testing.T) {
 			d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
 				mu.Lock()
 				defer mu.Unlock()
+				left := b.Meter().Read().Live[tensor.Optimizer]
+				for _, s := range e.Slots() {
+					left -= s.Bytes
+				}
+				if left != 0 {
+					t.Errorf("optimizers %d, rank %d of %d: %v leave out %d bytes of state", i, rank, world, e.Slots(), left)
+				}
 				for _, it := range e.State() {
 					key := it.Kind + " of " + it.Name
 					if seen[key] == nil {
