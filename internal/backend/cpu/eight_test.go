@@ -3,7 +3,10 @@ package cpu
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"trireme/tensor"
 )
 
 // TestEightOfZeros: a block of zeros has bytes of 0, whatever it had before.
@@ -55,5 +58,24 @@ func TestNearest(t *testing.T) {
 		if m.nearest(0) != 0 || m.nearest(float32(math.Copysign(0, -1))) != 0 {
 			t.Errorf("signed %v: 0 is byte %d, -0 byte %d", signed, m.nearest(0), m.nearest(float32(math.Copysign(0, -1))))
 		}
+	}
+}
+
+// TestAverageThatKeepsNothing is the parameters, to the bit: what rounds on the way is not them.
+func TestAverageThatKeepsNothing(t *testing.T) {
+	b := open(t, 1)
+	p, a := b.New(tensor.Params, tensor.F32, 4), b.New(tensor.Optimizer, tensor.F32, 4)
+	want := []float32{1e-3, 0.1, -3, 7e5}
+	b.Upload(p, tensor.AsBytes(want))
+	b.Upload(a, tensor.AsBytes([]float32{3e4, -5, 1e-7, 0.3}))
+	ends, scalars := b.New(tensor.Workspace, tensor.I64, 1), b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
+	b.Upload(ends, tensor.AsBytes([]int64{4}))
+	b.Fill(scalars, 1)
+	hyper := b.New(tensor.Workspace, tensor.F64, 1, tensor.AverageCount)
+	b.Fill(hyper, 0)
+	b.Fill(hyper.Cols(tensor.AverageNew, tensor.AverageNew+1), 1)
+	b.Update(tensor.Average{}, p, []*tensor.Tensor{a}, p, ends, hyper, scalars)
+	if got := tensor.Host[float32](a); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
