@@ -42,7 +42,7 @@ type Meta struct {
 	WorldSize int    // ranks that saved; set by Save
 	Strategy  string // for information: any strategy loads it
 	Config    string // the resolved configuration
-	State     []byte // JSON, whose white space is not kept: data position, schedule, random keys, tokens; what the run needs to go on
+	State     []byte // JSON, whose white space is not kept: data position, schedule, random keys; what the run needs to go on
 }
 
 // errNewer is wrapped by the error of a sound checkpoint that a newer version of this program wrote.

@@ -2,7 +2,6 @@ package train_test
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -55,11 +54,6 @@ func TestRecordOfUnevenRows(t *testing.T) {
 	info, err := train.Describe(config)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var saved struct{ Tokens int64 }
-	text := state(t, filepath.Join(c.OutputDir, "checkpoints", "step-4"))["state"]
-	if err := json.Unmarshal([]byte(text), &saved); err != nil || saved.Tokens != 20 {
-		t.Errorf("the checkpoint says that %d label tokens were trained on, want 20: %s", saved.Tokens, text)
 	}
 	for i, want := range []struct {
 		tokens, labels int64

@@ -85,7 +85,6 @@ type Run struct {
 type progress struct {
 	Step    int64      `json:"step"`    // steps done, those that were skipped too
 	Updates int        `json:"updates"` // steps that changed the parameters
-	Tokens  int64      `json:"tokens"`  // counted, since the run began
 	Skipped int        `json:"skipped"` // in a row, up to now
 	Data    data.State `json:"data"`
 	// Inputs are the data and the tokenizer of the run, MaxSteps the length of its schedule; zero
@@ -160,7 +159,6 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	r.state.Scaler = r.stepper.LossScale()
 	r.stopped = o.Votes(parallel.Stop) > 0
 	r.state.Step++
-	r.state.Tokens += o.Tokens
 	r.state.Data = r.loader.State()
 	switch {
 	case o.Applied:
