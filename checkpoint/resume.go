@@ -11,7 +11,7 @@ import (
 
 // Resumed says what Resume loaded, the same on all ranks but for Notices, which rank 0 has.
 type Resumed struct {
-	Path    string // empty: there was nothing to resume from
+	Path    string // empty: there was nothing to resume from; with an error, what could not be loaded
 	Meta    Meta
 	Notices []string // a line for each newer checkpoint that could not be used, and why
 }
@@ -64,7 +64,7 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 			return Resumed{Path: path, Meta: meta, Notices: notices}, nil
 		}
 		if resume != "auto" || !errors.Is(err, ErrCorrupt) {
-			return Resumed{Notices: notices}, err
+			return Resumed{Path: path, Meta: meta, Notices: notices}, err
 		}
 		tried = append(tried, Found{Path: path, Err: err})
 		notices = append(notices, fmt.Sprintf("checkpoint %s cannot be used: %v", filepath.Base(path), err))
@@ -79,7 +79,7 @@ func (s *Store) resolve(resume string, failed []Found) (path string, notices []s
 }
 
 // load fills this rank's items from the checkpoint at path, and agrees with the others that
-// all could.
+// all could. With an error too it returns what the checkpoint holds besides tensors, if it was read.
 func (s *Store) load(ctx context.Context, path string, items []Item, o LoadOptions) (Meta, error) {
 	keys := make([]string, len(items))
 	for i, it := range items {
@@ -96,10 +96,8 @@ func (s *Store) load(ctx context.Context, path string, items []Item, o LoadOptio
 	if err = c.wantedByAll(world); err == nil {
 		err = c.Load(ctx, items, o)
 	}
-	if _, err := agree(ctx, s.ranks, struct{}{}, err); err != nil {
-		return Meta{}, err
-	}
-	return c.Meta(), nil
+	_, err = agree(ctx, s.ranks, struct{}{}, err)
+	return c.Meta(), err
 }
 
 // wantedByAll refuses a checkpoint that holds what no rank asks for.

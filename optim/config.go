@@ -64,8 +64,12 @@ var builders = map[string]func(*args) Optimizer{
 	},
 	"lamb": func(a *args) Optimizer {
 		b := a.betas([2]float64{0.9, 0.999})
-		return LAMB{Beta1: b[0], Beta2: b[1], Eps: a.number("eps", 1e-8, positive), EpsInside: a.flag("eps_inside_sqrt", false), Uncorrected: !a.flag("bias_correction", true),
+		o := LAMB{Beta1: b[0], Beta2: b[1], Eps: a.number("eps", 1e-8, positive), EpsInside: a.flag("eps_inside_sqrt", false), Uncorrected: !a.flag("bias_correction", true),
 			Min: a.number("min_coeff", 0.01, notNegative), Max: a.number("max_coeff", 10, positive)}
+		if o.Min > o.Max {
+			a.fail("min_coeff is %v: it must be at most max_coeff, %v", o.Min, o.Max)
+		}
+		return o
 	},
 	"muon": func(a *args) Optimizer {
 		o := Muon{
@@ -155,7 +159,7 @@ func (a *args) unknown(name, key string) {
 		}
 	}
 	if len(others) > 0 {
-		a.fail("%s has no parameter %q: %s. %s. try: remove it", name, key, strings.Join(others, ", ")+" has it", has)
+		a.fail("%s has no parameter %q: it is one of %s. %s. try: remove it", name, key, strings.Join(others, ", "), has)
 		return
 	}
 	a.fail("%s has no parameter %q. %s", name, key, has)

@@ -70,7 +70,7 @@ func TestConfigRefuses(t *testing.T) {
 		{optim.Config{"name": "sgdd"}, `"sgdd" is not one of adafactor, adagrad, adam, adamw, adamw_8bit, adamw_bf16, lamb, lion, muon, sgd. did you mean "sgd"?`},
 		{optim.Config{"momentum": 0.9}, "has no name: one of adafactor, adagrad, adam, adamw, adamw_8bit, adamw_bf16, lamb, lion, muon, sgd. try: name: adamw"},
 		{optim.Config{"name": "sgd", "momentun": 0.9}, `sgd has no parameter "momentun". did you mean "momentum"?`},
-		{optim.Config{"name": "adamw", "momentum": 0.9}, `adamw has no parameter "momentum": muon, sgd has it. adamw has betas, eps, bias_correction. try: remove it`},
+		{optim.Config{"name": "adamw", "momentum": 0.9}, `adamw has no parameter "momentum": it is one of muon, sgd. adamw has betas, eps, bias_correction. try: remove it`},
 		{optim.Config{"name": "lion", "rho": 0.9}, `lion has no parameter "rho". lion has betas`},
 		{optim.Config{"name": "sgd", "lr": 0.1}, "lr is no parameter here. try: training.learning_rate"},
 		{optim.Config{"name": "sgd", "weight_decay": 0.1}, "weight_decay is no parameter here. try: training.weight_decay"},
@@ -80,7 +80,8 @@ func TestConfigRefuses(t *testing.T) {
 		{optim.Config{"name": "adamw", "betas": []any{0.9, 1.0}}, "betas has 1: each must be in [0, 1)"},
 		{optim.Config{"name": "adamw", "eps": "small"}, "eps is small: it must be a number"},
 		{optim.Config{"name": "adamw", "eps": 0.0}, "eps is 0: it must be positive"},
-		{optim.Config{"name": "muon", "ns_steps": 2.5, "adjust_lr_fn": "half"}, `ns_steps is 2.5: it must be a whole number from 1 to 99; adjust_lr_fn: "half" is not one of [original`},
+		{optim.Config{"name": "muon", "ns_steps": 2.5, "adjust_lr_fn": "half"}, `ns_steps is 2.5: it must be a whole number from 1 to 99; adjust_lr_fn: "half" is not one of original, match_rms_adamw, none`},
+		{optim.Config{"name": "lamb", "max_coeff": 0.001}, "min_coeff is 0.01: it must be at most max_coeff, 0.001"},
 		{optim.Config{"name": "adafactor", "relative_step": false, "warmup_init": true}, "warmup_init is true: it needs relative_step"},
 		{optim.Config{"name": true}, `"true" is not one of adafactor`},
 	} {

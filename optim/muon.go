@@ -1,10 +1,10 @@
 package optim
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
+	"trireme/internal/conf"
 	"trireme/tensor"
 	"trireme/tensor/compose"
 )
@@ -43,7 +43,7 @@ func (AdjustLR) Choices() []string { return adjustments }
 // UnmarshalText reads a name.
 func (a *AdjustLR) UnmarshalText(text []byte) error {
 	if !slices.Contains(adjustments, string(text)) {
-		return fmt.Errorf("%q is not one of %v", text, adjustments)
+		return conf.NotOneOf(string(text), adjustments...)
 	}
 	*a = AdjustLR(text)
 	return nil

@@ -189,7 +189,7 @@ func (c Training) grouping() (optim.Grouping, error) {
 	for i, g := range c.ParameterGroups {
 		group, err := g.Make(adams)
 		if err != nil {
-			return optim.Grouping{}, fault.At("parameter_groups", "has a group %d: %w", i+1, err)
+			return optim.Grouping{}, fault.At("parameter_groups", "%w", fmt.Errorf("group %d: %w", i+1, err))
 		}
 		group.Optimizer = averaged(group.Optimizer)
 		out.Groups = append(out.Groups, group)

@@ -55,9 +55,10 @@ training:
 	}
 	for text, want := range map[string]string{
 		`{optimizer: lyon}`:                                            `x.yaml:1: training.optimizer: "lyon" is not one of`,
-		`{parameter_groups: [{weight_decay: 1}]}`:                      "x.yaml:1:30: training.parameter_groups: has a group 1: match is empty",
-		`{parameter_groups: [{match: "*", lr_factor: -1}]}`:            "training.parameter_groups: has a group 1: lr_factor is -1: it must be 0 or more",
-		`{parameter_groups: [{match: "*", optimizer: {momentum: 1}}]}`: "training.parameter_groups: has a group 1: optimizer: has no name",
+		`{parameter_groups: [{weight_decay: 1}]}`:                      "x.yaml:1:30: training.parameter_groups: group 1: match is empty",
+		`{parameter_groups: [{match: "*", lr_factor: -1}]}`:            "training.parameter_groups: group 1: lr_factor is -1: it must be 0 or more",
+		`{parameter_groups: [{match: "*", optimizer: {momentum: 1}}]}`: "training.parameter_groups: group 1: optimizer: has no name",
+		`{optimizer: [sgd]}`:                                           "training.optimizer: is a list, not a name or a group of keys",
 		`{ema: {update_after_step: -1}}`:                               "training.ema.update_after_step: is -1",
 	} {
 		if _, err := conf.Load(Default(), conf.Text("x.yaml", "training: "+text)); err == nil || !strings.Contains(err.Error(), want) {

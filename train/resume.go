@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -21,8 +22,11 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	if err == nil && got.Path == "" && r.Config.Resume == "auto" {
 		return append(got.Notices, fmt.Sprintf("no checkpoint in %s: the run begins at step 0", r.store.Dir())), nil
 	}
-	if err != nil || got.Path == "" {
-		return got.Notices, err
+	if err != nil {
+		return got.Notices, r.otherState(got.Meta, err)
+	}
+	if got.Path == "" {
+		return got.Notices, nil
 	}
 	var p progress
 	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
@@ -79,6 +83,34 @@ func orNone(digest string) string {
 	return digest
 }
 
+// deciding are the keys that decide which state a run has.
+var deciding = []string{"training.optimizer", "training.parameter_groups", "training.ema.decay", "model.freeze"}
+
+// otherState adds to err, which a checkpoint could not be loaded with, which of these keys have changed
+// since it was saved.
+func (r *Run) otherState(meta checkpoint.Meta, err error) error {
+	if meta.Config == "" || r.deps.Resolved == "" || errors.Is(err, checkpoint.ErrCorrupt) {
+		return err
+	}
+	was, _ := conf.Load(Default(), conf.Text(configOf, meta.Config))
+	now, _ := conf.Load(Default(), conf.Text(configOf, r.deps.Resolved))
+	var changed []string
+	for _, c := range conf.Diff(was.Value, now.Value) {
+		if within(c.Path, deciding) {
+			changed = append(changed, fmt.Sprintf("%s %s -> %s", c.Path, orUnset(c.From), orUnset(c.To)))
+		}
+	}
+	if len(changed) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (changed since it was saved: %s)", err, strings.Join(changed, ", "))
+}
+
+// within reports whether path is one of keys, or below one.
+func within(path string, keys []string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return path == key || strings.HasPrefix(path, key+".") })
+}
+
 // notCompared are keys that say where a run is and how it begins.
 var notCompared = []string{"name", "output_dir", "move_aside", "resume", "data.allow_changed"}
 
@@ -99,7 +131,7 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 		add("ranks", fmt.Sprint(meta.WorldSize), fmt.Sprint(ranks))
 	}
 	for _, c := range conf.Diff(was.Value, now.Value) {
-		if !slices.ContainsFunc(notCompared, func(key string) bool { return c.Path == key || strings.HasPrefix(c.Path, key+".") }) {
+		if !within(c.Path, notCompared) {
 			add(c.Path, orUnset(c.From), orUnset(c.To))
 		}
 	}

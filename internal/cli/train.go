@@ -168,7 +168,10 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	}
 	foreseen := j.foresee(ctx, local, stderr)
 	if f.dryRun {
-		return errors.Join(j.dryRun(ctx, stdout, f.json), foreseen)
+		if err := j.dryRun(ctx, stdout, f.json); err != nil {
+			return err
+		}
+		return foreseen
 	}
 	if foreseen != nil {
 		return foreseen

@@ -257,7 +257,11 @@ func (d *decoder) dictionary(n *node, v reflect.Value, path string) {
 		n = &node{kind: mapNode, from: n.from, line: n.line, col: n.col, entries: []entry{{short.ShortKey(), n.line, n.col, n}}}
 	}
 	if n.kind != mapNode {
-		d.failf(n, path, "is %s, not a group of keys", n.describe())
+		or := ""
+		if _, ok := v.Interface().(Shortened); ok {
+			or = "a name or "
+		}
+		d.failf(n, path, "is %s, not %sa group of keys", n.describe(), or)
 		return
 	}
 	t := v.Type()
