@@ -157,6 +157,10 @@ func TestMicroBatchTokens(t *testing.T) {
 				bs = append(bs, b)
 				at = l.State()
 			}
+			read, rows := int64(0), int64(0)
+			for _, b := range bs {
+				read += b.Tokens
+			}
 			for a := range bs[0].Micro {
 				for _, b := range bs {
 					m := b.Micro[a]
@@ -169,8 +173,12 @@ func TestMicroBatchTokens(t *testing.T) {
 						}
 						continue
 					}
+					rows += int64(len(m.InputIDs))
 					step = append(step, fmt.Sprint(m.Samples, m.Starts, m.InputIDs, m.Numbers))
 				}
+			}
+			if read != rows {
+				t.Errorf("%d ranks: %d tokens are read, and rows have %d", ranks, read, rows)
 			}
 			micros = append(micros, step)
 		}

@@ -2,10 +2,13 @@ package train_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 	"testing"
 
+	"trireme/collective"
+	"trireme/collective/collectivetest"
 	"trireme/model"
 	"trireme/model/llama"
 	"trireme/monitor"
@@ -78,4 +81,29 @@ func TestRecordOfUnevenRows(t *testing.T) {
 			t.Errorf("step %d: mean loss %v of the epoch, want %v", i+1, rec.EpochLoss, mean)
 		}
 	}
+}
+
+// TestPeakOfAllRanks: MFU is the work of all ranks as a share of what all can do.
+func TestPeakOfAllRanks(t *testing.T) {
+	j := newResumable(t, false, false)
+	c := j.config
+	c.Training.MaxSteps = 1
+	const world = 2
+	meet := collectivetest.NewExchange(world)
+	collectivetest.Ranks(t, world, func(w collective.World) error {
+		deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, Agreement: meet.Rank(w.Rank()), LocalRanks: world, PeakFLOPS: 1e9}
+		r, err := train.Open(context.Background(), c, deps)
+		if err != nil {
+			return err
+		}
+		for rec, err := range r.Steps(context.Background()) {
+			if err != nil {
+				return errors.Join(err, r.Close())
+			}
+			if rec.PeakFLOPS != world*1e9 || !(rec.MFU > 0) {
+				t.Errorf("rank %d: MFU %v of %v", w.Rank(), rec.MFU, rec.PeakFLOPS)
+			}
+		}
+		return r.Close()
+	})
 }
