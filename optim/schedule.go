@@ -135,6 +135,7 @@ func (c Schedule) Unused() (notes []error) {
 	}{
 		{"min_lr", c.MinLR != 0, c.MinLR, []string{"cosine", "wsd", "WarmupLR", "WarmupDecayLR"}},
 		{"min_lr_ratio", c.MinLRRatio != 0, c.MinLRRatio, []string{"cosine", "wsd", "WarmupCosineLR"}},
+		{"warmup_type", c.WarmupType != "" && c.WarmupType != "linear", c.WarmupType, []string{"wsd", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"}},
 		{"warmup_min_ratio", c.WarmupMinRatio != 0, c.WarmupMinRatio, []string{"WarmupCosineLR"}},
 		{"lr_decay_steps", c.LRDecaySteps != 0, c.LRDecaySteps, []string{"wsd"}},
 		{"lr_decay_ratio", c.LRDecayRatio != 0, c.LRDecayRatio, []string{"wsd"}},

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -35,7 +36,18 @@ func (c Training) notes(schedule optim.Schedule) (notes []error) {
 		err := fmt.Errorf("%s, the run has %s: the learning rate never reaches %v, it ends at %.3g", key, count(steps, "step"), c.LearningRate, last)
 		notes = append(notes, fault.Try(err, "%s", fault.Set("training.warmup_steps", steps/10)))
 	}
-	if name, _ := c.Optimizer["name"].(string); !strings.HasPrefix(name, "adam") && name != "muon" && c.Betas != Default().Training.Betas {
+	if c.MinLR > c.LearningRate && (c.LRScheduler == "cosine" || c.LRScheduler == "wsd") {
+		add("min_lr %v is more than learning_rate %v: the learning rate rises to it", c.MinLR, c.LearningRate)
+	}
+	if c.EMA.Decay == 0 && (c.EMA.UseWarmup || c.EMA.UpdateAfterStep > 0) {
+		notes = append(notes, fault.Try(errors.New("ema has no effect: its decay is 0"), "%s", fault.Set("training.ema.decay", 0.999)))
+	}
+	name, _ := c.Optimizer["name"].(string)
+	if relative, ok := c.Optimizer["relative_step"].(bool); name == "adafactor" && (relative || !ok) && c.LearningRate != Default().Training.LearningRate {
+		err := fmt.Errorf("learning_rate %v has no effect: optimizer is adafactor, whose learning rate is its own", c.LearningRate)
+		notes = append(notes, fault.Try(err, "%s and %s", fault.Set("training.optimizer.relative_step", false), fault.Set("training.optimizer.scale_parameter", false)))
+	}
+	if !strings.HasPrefix(name, "adam") && name != "muon" && c.Betas != Default().Training.Betas {
 		add("betas %v has no effect: optimizer is %s, whose betas are below training.optimizer", c.Betas, name)
 	}
 	return append(notes, c.Unused()...)

@@ -30,6 +30,14 @@ func TestNotes(t *testing.T) {
 		{"betas of another optimizer", func(c *Training) { c.Optimizer, c.Betas = optim.Config{"name": "lion"}, [2]float64{0.9, 0.98} }, 12, "betas [0.9 0.98] has no effect: optimizer is lion, whose betas are below training.optimizer"},
 		{"betas of Muon's AdamW", func(c *Training) { c.Optimizer, c.Betas = optim.Config{"name": "muon"}, [2]float64{0.9, 0.98} }, 12, ""},
 		{"a key of another schedule", func(c *Training) { c.LRPower = 2 }, 12, "lr_power 2 has no effect: lr_scheduler is cosine. used by polynomial"},
+		{"a warm-up of another schedule", func(c *Training) { c.WarmupType = "1-sqrt" }, 12, "warmup_type 1-sqrt has no effect: lr_scheduler is cosine. used by wsd, WarmupLR, WarmupDecayLR, WarmupCosineLR"},
+		{"the warm-up of all", func(c *Training) { c.WarmupType = "linear" }, 12, ""},
+		{"a least rate above the peak", func(c *Training) { c.MinLR = 1 }, 12, "min_lr 1 is more than learning_rate 0.0003: the learning rate rises to it"},
+		{"an average that is not kept", func(c *Training) { c.EMA.UseWarmup = true }, 12, "ema has no effect: its decay is 0. try: training.ema.decay=0.999"},
+		{"a rate beside Adafactor's own", func(c *Training) { c.Optimizer, c.LearningRate = optim.Config{"name": "adafactor"}, 1e-3 }, 12, "learning_rate 0.001 has no effect: optimizer is adafactor, whose learning rate is its own. try: training.optimizer.relative_step=false and training.optimizer.scale_parameter=false"},
+		{"Adafactor's with a schedule", func(c *Training) {
+			c.Optimizer, c.LearningRate = optim.Config{"name": "adafactor", "relative_step": false}, 1e-3
+		}, 12, ""},
 		{"a rate of 20", func(c *Training) { c.LearningRate = 20 }, 12, "learning_rate 20: each step moves every parameter by about that much. usual for AdamW: 1e-5 to 1e-2"},
 		{"a rate of 0", func(c *Training) { c.LearningRate = 0 }, 12, "learning_rate is 0: no parameter changes"},
 	} {
