@@ -1,0 +1,34 @@
+package train_test
+
+import (
+	"testing"
+
+	"trireme/data"
+	"trireme/internal/backend/naive"
+	"trireme/tensor"
+	"trireme/train"
+)
+
+// bucketed is a backend of static shapes.
+type bucketed struct{ tensor.Backend }
+
+func (bucketed) Static() bool { return true }
+
+// TestUploadFillsBuckets: rows that fill a bucket up begin at a token that belongs to no row and is
+// there, and nothing of them counts.
+func TestUploadFillsBuckets(t *testing.T) {
+	for rows := 1; rows <= 20; rows++ {
+		for tokens := rows; tokens <= 64; tokens++ {
+			m := data.EvenMicroBatch(rows, tokens, 64, data.Info{Classes: true})
+			m.MostRows, m.MostTokens = 20, 64
+			batch, done := train.Upload(bucketed{naive.New()}, m)
+			starts, classes := tensor.Host[int32](batch.Starts), tensor.Host[int32](batch.Classes)
+			for i := rows; i < batch.Sequences(); i++ {
+				if at := int(starts[i]); at < tokens || at >= batch.IDs.Elems() || int(starts[i+1]) != at || classes[i] != data.Ignored {
+					t.Fatalf("%d rows of %d tokens in all: row %d of class %d begins at %d of %d and ends at %d", rows, tokens, i, classes[i], at, batch.IDs.Elems(), starts[i+1])
+				}
+			}
+			done()
+		}
+	}
+}
