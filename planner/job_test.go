@@ -415,10 +415,20 @@ func TestMicroBatchTokens(t *testing.T) {
 	if a.FLOPs != b.FLOPs {
 		t.Errorf("%v FLOPs by tokens, %v by rows", b.FLOPs, a.FLOPs)
 	}
+	whatever := tokens // the rows are as many as may be, not micro_batch_size
+	whatever.Config.Training.MicroBatchSize = 16
+	if c := plan(t, whatever); c.Memory != b.Memory {
+		t.Errorf("%v bytes by tokens, %v with micro_batch_size 16", b.Memory, c.Memory)
+	}
 	usual := tokens
 	usual.Usual = 19.0 / 2
 	if u := plan(t, usual); u.Memory.PeakTotal > b.Memory.PeakTotal || u.FLOPs >= b.FLOPs {
 		t.Errorf("rows of half the length take %d bytes and %v FLOPs, full ones %d and %v", u.Memory.PeakTotal, u.FLOPs, b.Memory.PeakTotal, b.FLOPs)
+	}
+	short := rows
+	short.Usual = usual.Usual
+	if u := plan(t, short); u.Memory.Peak[tensor.Activations] > a.Memory.Peak[tensor.Activations]*6/10 || u.Executed > 0.6*a.Executed {
+		t.Errorf("as many rows of half the length take %d bytes of activations and %v FLOPs, full ones %d and %v", u.Memory.Peak[tensor.Activations], u.Executed, a.Memory.Peak[tensor.Activations], a.Executed)
 	}
 	changes := tokens.smaller()
 	if len(changes) == 0 || changes[0].What != "micro_batch_tokens 76 -> 38" || !slices.Equal(changes[0].Keys, []string{"training.micro_batch_tokens=38"}) {
