@@ -77,7 +77,7 @@ var builders = map[string]func(*args) Optimizer{
 			Eps: a.number("eps", 1e-7, positive), Steps: int(a.number("ns_steps", 5, few)), AdjustLR: AdjustOriginal,
 			Rest: AdamW{Beta1: a.adams.Betas[0], Beta2: a.adams.Betas[1], Eps: a.adams.Eps},
 		}
-		if v, ok := a.take("adjust_lr_fn"); ok && v != nil {
+		if v, ok := a.take("adjust_lr_fn"); ok {
 			if err := o.AdjustLR.UnmarshalText([]byte(fmt.Sprint(v))); err != nil {
 				a.fail("adjust_lr_fn: %v", err)
 			}
@@ -205,11 +205,11 @@ func share(x float64) string {
 	return "in [0, 1)"
 }
 
-// take is the value of a parameter, if it is given.
+// take is the value of a parameter, if it is given: null is not.
 func (a *args) take(key string) (any, bool) {
 	a.known = append(a.known, key)
-	v, ok := a.Config[key]
-	return v, ok
+	v := a.Config[key]
+	return v, v != nil
 }
 
 func (a *args) number(key string, otherwise float64, must check) float64 {
@@ -231,7 +231,7 @@ func number(v any) (float64, bool) {
 	case int64:
 		return float64(x), true
 	case float64:
-		return x, true
+		return x, x-x == 0 // finite
 	}
 	return 0, false
 }

@@ -2,6 +2,7 @@ package optim_test
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 
 	"trireme/optim"
@@ -26,7 +27,7 @@ func TestConfig(t *testing.T) {
 		{optim.Config{"name": "sgd", "momentum": 0.9, "nesterov": true}, optim.SGD{Momentum: 0.9, Nesterov: true}},
 		{optim.Config{"name": "lion"}, optim.Lion{Beta1: 0.9, Beta2: 0.99}},
 		{optim.Config{"name": "lamb", "max_coeff": int64(5)}, optim.LAMB{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Min: 0.01, Max: 5}},
-		{optim.Config{"name": "adafactor", "eps": []any{1e-20, int64(0)}}, optim.Adafactor{Eps1: 1e-20, ClipThreshold: 1, DecayRate: -0.8, ScaleParameter: true, RelativeStep: true}},
+		{optim.Config{"name": "adafactor", "eps": []any{1e-20, int64(0)}, "beta1": nil}, optim.Adafactor{Eps1: 1e-20, ClipThreshold: 1, DecayRate: -0.8, ScaleParameter: true, RelativeStep: true}},
 		{optim.Config{"name": "muon", "ns_steps": int64(3), "adjust_lr_fn": "match_rms_adamw"},
 			optim.Muon{Momentum: 0.95, Nesterov: true, Coefficients: [3]float64{3.4445, -4.775, 2.0315}, Eps: 1e-7, Steps: 3, AdjustLR: optim.AdjustMatchRMS, Rest: adamw}},
 		{optim.Config{"name": "adagrad", "lr_decay": 0.1}, optim.Adagrad{Decay: 0.1, Eps: 1e-10}},
@@ -82,6 +83,7 @@ func TestConfigRefuses(t *testing.T) {
 		{optim.Config{"name": "adamw", "eps": 0.0}, "eps is 0: it must be positive"},
 		{optim.Config{"name": "muon", "ns_steps": 2.5, "adjust_lr_fn": "half"}, `ns_steps is 2.5: it must be a whole number from 1 to 99; adjust_lr_fn: "half" is not one of original, match_rms_adamw, none`},
 		{optim.Config{"name": "lamb", "max_coeff": 0.001}, "min_coeff is 0.01: it must be at most max_coeff, 0.001"},
+		{optim.Config{"name": "muon", "eps": math.Inf(1)}, "eps is +Inf: it must be a number"},
 		{optim.Config{"name": "adafactor", "relative_step": false, "warmup_init": true}, "warmup_init is true: it needs relative_step"},
 		{optim.Config{"name": true}, `"true" is not one of adafactor`},
 	} {

@@ -207,10 +207,17 @@ func (d *decoder) meant(key string, fs []field, path string) (meant, why string)
 			return join(path, f.name), ""
 		}
 	}
+	near := Nearest(key, names(fs))
+	if strings.HasSuffix(path, "]") { // the keys of an element of a list are its own
+		if near != "" {
+			near = join(path, near)
+		}
+		return near, ""
+	}
 	if meant, why = d.hinted(join(path, key)); meant != "" || why != "" {
 		return meant, why
 	}
-	if near := Nearest(key, names(fs)); near != "" {
+	if near != "" {
 		return join(path, near), ""
 	}
 	return d.elsewhere(key), ""
