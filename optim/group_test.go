@@ -43,3 +43,30 @@ func TestGroups(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNesterovNeedsMomentum, and no dampening.
+func TestNesterovNeedsMomentum(t *testing.T) {
+	for _, c := range []struct {
+		momentum, dampening float64
+		ok                  bool
+	}{{0, 0, false}, {0.9, 0.1, false}, {0.9, 0, true}} {
+		_, err := optim.Config{"name": "sgd", "momentum": c.momentum, "dampening": c.dampening, "nesterov": true}.Make(optim.Adams{})
+		if c.ok != (err == nil) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestSchedulesStayAtTheirEnd: what decays over the run does not rise after it.
+func TestSchedulesStayAtTheirEnd(t *testing.T) {
+	for _, kind := range []string{"linear", "cosine_with_restarts", "polynomial", "wsd", "WarmupDecayLR", "WarmupCosineLR"} {
+		s := optim.DefaultSchedule()
+		s.LRScheduler, s.WarmupSteps, s.LRDecaySteps, s.LRCycles = kind, 3, 5, 2
+		s = s.Over(20)
+		for step := 20; step < 25; step++ {
+			if got := s.At(step); got > s.At(19) || got > s.LearningRate*1e-3 {
+				t.Errorf("%s: %v after step %d", kind, got, step)
+			}
+		}
+	}
+}

@@ -52,6 +52,7 @@ func TestPartVersions(t *testing.T) {
 	whole := &View{DType: tensor.F32, Shape: tensor.Shape{12}, RowStride: 12}
 	first := &View{DType: tensor.F32, Shape: tensor.Shape{4}, RowStride: 4}
 	own := &View{DType: tensor.F32, Shape: tensor.Shape{4}, RowStride: 4, Axis: "shard", Count: 3, Elems: 4}
+	second := &View{DType: tensor.F32, Shape: tensor.Shape{4}, RowStride: 4, Offset: 4}
 	half := &View{DType: tensor.F32, Shape: tensor.Shape{2}, RowStride: 2, Offset: 2, Axis: "shard", Count: 3, Elems: 4}
 	other := &View{DType: tensor.F32, Shape: tensor.Shape{6}, RowStride: 6, Axis: "world", Count: 2, Elems: 6}
 	var v versions
@@ -67,6 +68,7 @@ func TestPartVersions(t *testing.T) {
 		{view: half, newest: 1, written: true},
 		{view: whole, newest: 1}, // one part may be any of them
 		{view: first, newest: 1},
+		{view: second, newest: 1},
 		{view: other, newest: 1},
 		{view: whole, write: true},
 		{view: own, newest: 2, written: true},
