@@ -40,7 +40,8 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &configuration):
 		fmt.Fprintln(w, textOf(configuration))
 		if i := slices.IndexFunc(configuration, func(p conf.Problem) bool { return p.Unknown }); i >= 0 {
-			fmt.Fprintln(w, strings.TrimRight("try: trireme config keys "+configuration[i].Group, " "))
+			group, _, _ := strings.Cut(configuration[i].Group, "[") // a list's elements have no page of their own
+			fmt.Fprintln(w, strings.TrimRight("try: trireme config keys "+group, " "))
 		}
 	case errors.As(err, &problem):
 		fmt.Fprintln(w, problem.What)
