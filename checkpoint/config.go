@@ -3,8 +3,8 @@ package checkpoint
 import (
 	"path/filepath"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/internal/rundir"
 )
 

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"trireme/checkpoint/safetensors"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tensor"
 )
 

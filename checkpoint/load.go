@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"trireme/checkpoint/safetensors"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tensor"
 )
 

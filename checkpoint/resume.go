@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Resumed says what Resume loaded, the same on all ranks but for Notices, which rank 0 has.

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"trireme/checkpoint/safetensors"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/rundir"
 	"trireme/tensor"
 )

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"trireme/fault"
 	"trireme/internal/durable"
-	"trireme/internal/fault"
 	"trireme/internal/flock"
 	"trireme/tokenizer"
 )

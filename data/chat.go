@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/jinja"
 	"trireme/internal/ordered"
 	"trireme/tokenizer"

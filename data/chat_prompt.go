@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tokenizer"
 )
 

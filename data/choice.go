@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // choice is the documents of a token file that become rows.

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 )
 
 // The values of Config.Format.

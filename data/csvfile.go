@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // readCSV gives the rows of a file of comma-separated values below its header; every value is

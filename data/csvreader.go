@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // csvReader reads comma-separated values as Python's module csv does: a line ends with LF, CRLF

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // kindOf is the format of a file by the ending of its name, below which .gz and .zst may be.

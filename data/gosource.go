@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/ordered"
 )
 

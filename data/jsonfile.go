@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // readJSON gives the objects of a file: one a line, or those of a list.

@@ -3,7 +3,7 @@ package data
 import (
 	"fmt"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Labelled is texts with a label each. One that is longer than a row loses its end, but not

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // labels is what the labels of rows are.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tokenizer"
 )
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // maxCounted bounds how much of a row that is too large is read on, to say how large it is:

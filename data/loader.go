@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // LoaderConfig says how a dataset becomes micro-batches.

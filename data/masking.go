@@ -3,7 +3,7 @@ package data
 import (
 	"errors"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/kernel"
 	"trireme/tokenizer"
 )

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tokenizer"
 )
 

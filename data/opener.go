@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"trireme/fault"
 	"trireme/internal/disk"
-	"trireme/internal/fault"
 	"trireme/tokenizer"
 )
 

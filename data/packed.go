@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sort"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Packed is documents joined and cut into rows of one length; what is left at the end is

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/filekind"
 )
 

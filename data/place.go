@@ -3,7 +3,7 @@ package data
 import (
 	"fmt"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // place is where a record or a document came from: a file of a list, and a line or a row in

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/ordered"
 	"trireme/tokenizer"
 )

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // rowEncoder is the task of rows that are tokenized already: input_ids and, optionally,

@@ -3,7 +3,7 @@ package data
 import (
 	"fmt"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // State is a position in the data: the next sample of a run. It is the same for every rank

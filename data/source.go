@@ -8,7 +8,7 @@ import (
 	"os"
 	"sync/atomic"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // source is the files that a configuration names, and how to read them.

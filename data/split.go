@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 )
 
 // slice is part of a split, as the library datasets writes it: train[:1000], train[-10%:].

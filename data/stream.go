@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/filekind"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tokenizer"
 )
 

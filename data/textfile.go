@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 const (

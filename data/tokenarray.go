@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/filekind"
 )
 

@@ -10,7 +10,7 @@ import (
 	"os"
 	"sort"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // tokenFile is a token file in memory-mapped form.

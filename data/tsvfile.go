@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // maxTSVRow bounds a row of several lines, which is read anew with each of them.

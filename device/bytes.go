@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Bytes is an amount of memory. GB is 1e9 bytes and GiB 2^30, and so are the other units.

@@ -3,7 +3,7 @@ package device
 import (
 	"runtime"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tensor"
 )
 

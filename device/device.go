@@ -5,9 +5,9 @@ package device
 import (
 	"fmt"
 
+	"trireme/fault"
 	"trireme/internal/backend/cpu"
 	"trireme/internal/backend/meta"
-	"trireme/internal/fault"
 	"trireme/tensor"
 )
 

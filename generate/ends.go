@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 )
 

@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/tensor"
 )

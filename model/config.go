@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/filekind"
 	"trireme/tensor"
 )

@@ -3,7 +3,7 @@ package model
 import (
 	"fmt"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // NextMultiple is the least multiple of d that is not below n: what a size may be in place of one

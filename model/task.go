@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // tasks are the names that For takes, and how the architectures for them end.

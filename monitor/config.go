@@ -1,7 +1,7 @@
 package monitor
 
 import (
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Config is the node `logging`: what is printed and recorded, and how often.

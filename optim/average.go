@@ -1,7 +1,7 @@
 package optim
 
 import (
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tensor"
 )
 

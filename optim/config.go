@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -42,7 +42,7 @@ var builders = map[string]func(*args) Optimizer{
 	},
 	"adamw_bf16": func(a *args) Optimizer { return Stored{Elementwise: a.adam(), As: tensor.BF16} },
 	"adamw_8bit": func(a *args) Optimizer {
-		return Stored{Elementwise: a.adam(), As: tensor.U8, MinSize: int(a.number("min_8bit_size", 4096, notNegative))}
+		return Stored{Elementwise: a.adam(), As: tensor.U8, MinSize: int(a.number("min_8bit_size", 4096, count))}
 	},
 	"adagrad": func(a *args) Optimizer {
 		return Adagrad{Decay: a.number("lr_decay", 0, notNegative), Initial: a.number("initial_accumulator_value", 0, notNegative), Eps: a.number("eps", 1e-10, positive)}
@@ -195,6 +195,14 @@ func notNegative(x float64) string {
 		return ""
 	}
 	return "0 or more"
+}
+
+// count is a number of elements.
+func count(x float64) string {
+	if x == math.Trunc(x) && x >= 0 && x <= math.MaxInt32 {
+		return ""
+	}
+	return "a whole number, 0 or more"
 }
 
 // share is a decay rate.

@@ -85,6 +85,7 @@ func TestConfigRefuses(t *testing.T) {
 		{optim.Config{"name": "lamb", "max_coeff": 0.001}, "min_coeff is 0.01: it must be at most max_coeff, 0.001"},
 		{optim.Config{"name": "muon", "eps": math.Inf(1)}, "eps is +Inf: it must be a number"},
 		{optim.Config{"name": "adafactor", "relative_step": false, "warmup_init": true}, "warmup_init is true: it needs relative_step"},
+		{optim.Config{"name": "adamw_8bit", "min_8bit_size": 1.5}, "min_8bit_size is 1.5: it must be a whole number, 0 or more"},
 		{optim.Config{"name": true}, `"true" is not one of adafactor`},
 	} {
 		o, err := c.config.Make(adams)

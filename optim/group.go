@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tensor"
 )
 

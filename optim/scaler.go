@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/bits"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tensor"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 )
 
 // Schedule gives the learning rate of each optimizer step: the keys of the node `training` that

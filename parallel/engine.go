@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"trireme/fault"
 	"trireme/internal/disk"
-	"trireme/internal/fault"
 	"trireme/nn"
 	"trireme/optim"
 	"trireme/tensor"

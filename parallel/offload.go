@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"trireme/fault"
 	"trireme/internal/disk"
-	"trireme/internal/fault"
 	"trireme/tensor"
 )
 
@@ -91,7 +91,7 @@ func (e *Engine) rest(f *flat) (err error) {
 	o, l := &e.files, &f.layout
 	state := o.Optimizer.Device == OffloadNVMe
 	// Parameters that a rank keeps beside those that it updates stay in memory.
-	params := o.Params.Device == OffloadNVMe && l.param == l.optim
+	params := o.Params.Device == OffloadNVMe
 	optimizer := func(cat tensor.Category, dt tensor.DType, n int) *tensor.Tensor {
 		if !state {
 			return e.b.New(cat, dt, n)

@@ -3,7 +3,7 @@ package parallel
 import (
 	"fmt"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Offload is the node `offload`: training state that rests in files of this rank and is read while

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 )
 
 // Strategy says which parts of the training state are divided over the shard axis of the mesh.

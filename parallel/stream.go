@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"trireme/fault"
 	"trireme/internal/disk"
-	"trireme/internal/fault"
 	"trireme/tensor"
 )
 

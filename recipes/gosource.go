@@ -10,8 +10,8 @@ import (
 
 	"trireme/data"
 	"trireme/device"
+	"trireme/fault"
 	"trireme/generate"
-	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tokenizer"
 	"trireme/train"

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Env is who this process is, as its launcher says. The zero value is not valid: see Single.

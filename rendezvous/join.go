@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Config is how to join; its zero value is the default.

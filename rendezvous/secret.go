@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Where a launcher leaves the job's secret: the number of an inherited descriptor of a

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 const (

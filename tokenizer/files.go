@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/filekind"
 )
 

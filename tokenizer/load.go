@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Load reads a tokenizer: a file, or of a directory the first that is there of

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Tokenizer turns text into ids and back. It is safe for several goroutines at once.

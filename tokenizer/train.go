@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // TrainOptions says what Train learns.

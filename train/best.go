@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/monitor"
 )
 

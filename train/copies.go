@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"trireme/checkpoint/safetensors"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/tensor"
 )
 

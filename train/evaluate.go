@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"trireme/data"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/monitor"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
+	"trireme/fault"
 	"trireme/internal/durable"
-	"trireme/internal/fault"
 	"trireme/internal/rundir"
 	"trireme/model"
 	"trireme/monitor"

@@ -6,7 +6,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/device"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/tensor"
 )

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/monitor"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"trireme/data"
 	"trireme/device"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 )
 

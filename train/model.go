@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"trireme/checkpoint/safetensors"
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/model"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/optim"
 )
 

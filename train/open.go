@@ -7,7 +7,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/data"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/monitor"
 	"trireme/tensor"
 )

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 )
 

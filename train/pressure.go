@@ -3,7 +3,7 @@ package train
 import (
 	"fmt"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/monitor"
 	"trireme/parallel"
 )

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"trireme/autograd"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/nn"
 	"trireme/tensor"
 )

@@ -11,8 +11,8 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/data"
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 )
 
 // resume goes on from a checkpoint where the configuration asks for one and there is one.

@@ -11,7 +11,7 @@ import (
 	"trireme/collective"
 	"trireme/data"
 	"trireme/device"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/optim"

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"trireme/data"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/tokenizer"
 )

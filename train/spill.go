@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"trireme/autograd"
+	"trireme/fault"
 	"trireme/internal/disk"
-	"trireme/internal/fault"
 	"trireme/tensor"
 )
 

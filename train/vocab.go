@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"trireme/checkpoint"
 	"trireme/checkpoint/safetensors"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/parallel"

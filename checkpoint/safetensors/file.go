@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/internal/filekind"
 	"trireme/tensor"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/internal/foreign"
 	"trireme/model"
 	"trireme/parallel"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/model"
 	"trireme/tensor"
 )

@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"trireme/collective"
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/launch"
 	"trireme/rendezvous"
 	"trireme/tensor"

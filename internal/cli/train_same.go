@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"trireme/checkpoint"
+	"trireme/fault"
 	"trireme/hub"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/train"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // A node may have this.

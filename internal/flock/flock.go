@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // Try opens the file at path, which it makes with mode perm where there is none, and locks it unless

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 func TestTry(t *testing.T) {

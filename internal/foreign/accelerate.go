@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 	"trireme/optim"
 )
 

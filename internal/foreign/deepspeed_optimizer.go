@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"trireme/fault"
 	"trireme/internal/conf"
-	"trireme/internal/fault"
 )
 
 // engineOptimizer is an optimizer of DeepSpeed's that is here.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // TestNamesLeadToKeys: what another program's name stands for is a key, and no such name is that

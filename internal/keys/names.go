@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // known is what other programs call a key of ours. Names are separated by spaces, and are the same

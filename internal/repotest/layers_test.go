@@ -9,7 +9,7 @@ import (
 // it too, unless they are listed themselves. Imports point down: a package imports what is
 // in a lower layer. A new package needs a line here.
 var layers = [][]string{
-	0:  {"internal/fault", "internal/ordered"},
+	0:  {"fault", "internal/ordered"},
 	1:  {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/kernel", "internal/rundir", "launch"},
 	3:  {"tensor"},

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/tensor"
 )

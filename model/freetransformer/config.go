@@ -3,7 +3,7 @@ package freetransformer
 import (
 	"slices"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"

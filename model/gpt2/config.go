@@ -3,7 +3,7 @@ package gpt2
 import (
 	"math"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/tensor"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"trireme/autograd"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"

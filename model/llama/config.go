@@ -1,7 +1,7 @@
 package llama
 
 import (
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"trireme/autograd"
-	"trireme/internal/fault"
+	"trireme/fault"
 	"trireme/model"
 	"trireme/nn"
 	"trireme/tensor"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"trireme/internal/fault"
+	"trireme/fault"
 )
 
 // relative is a member of the family. They differ by what config.json leaves out, by biases,
