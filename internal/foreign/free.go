@@ -23,7 +23,7 @@ func freeFormat() *format {
 			"distributed": group(freeShardingKeys()),
 			"data":        group(freeDataKeys()),
 			"optimizer": group(keys{
-				"type":  must("adamw", "other optimizers are not available"),
+				"type":  must("adamw", "the trainer of this file knows no other; training.optimizer chooses among all"),
 				"betas": numbers("training.betas", 2), "eps": to("training.eps", number), "weight_decay": to("training.weight_decay", number),
 			}),
 			"logging": group(keys{
