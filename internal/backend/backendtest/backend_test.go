@@ -13,10 +13,15 @@ import (
 )
 
 // TestCPU: one thread and three, with and without memory that other ranks see, on each instruction
-// set: the specification's numbers, and the same bits.
+// set: the specification's numbers, and the same bits. Short, for the race detector, it is on the best
+// instruction set alone: goroutines meet in the same way on all.
 func TestCPU(t *testing.T) {
 	suite := &backendtest.Suite{}
-	impl.Each(t, func(t *testing.T) {
+	each := impl.Each[*testing.T]
+	if testing.Short() {
+		each = func(t *testing.T, f func(*testing.T)) { f(t) }
+	}
+	each(t, func(t *testing.T) {
 		first := ""
 		for _, o := range []struct {
 			name    string
@@ -50,8 +55,16 @@ func TestCPU(t *testing.T) {
 	})
 }
 
+// oneGoroutine skips a test that the race detector has nothing to find in.
+func oneGoroutine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: one goroutine")
+	}
+}
+
 // TestFallbacks: every composite as the formula that it has in operations of a core.
 func TestFallbacks(t *testing.T) {
+	oneGoroutine(t)
 	b, err := cpu.New(cpu.Options{Threads: 1, Reserve: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -62,6 +75,7 @@ func TestFallbacks(t *testing.T) {
 
 // TestMeta: the same calls on shapes alone, with the counts of the cpu.
 func TestMeta(t *testing.T) {
+	oneGoroutine(t)
 	b, err := cpu.New(cpu.Options{Threads: 1, Reserve: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -74,5 +88,6 @@ func TestMeta(t *testing.T) {
 
 // TestNaive: the specification in its tensors' own types keeps the contract.
 func TestNaive(t *testing.T) {
+	oneGoroutine(t)
 	(&backendtest.Suite{}).Run(t, naive.New(), backendtest.Options{})
 }

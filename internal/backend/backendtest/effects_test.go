@@ -17,6 +17,9 @@ import (
 // TestEffects: an operation does to its operands what its signature says. What is read only stays as
 // it is, and the result does not depend on what an Out, or an Acc that does not accumulate, held.
 func TestEffects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: one goroutine")
+	}
 	tried := effects(t, func(b *record.Backend) tensor.Backend { return b })
 	tried["Normal"] = true // has properties, and no cases
 	for m := range reflect.TypeFor[tensor.Memory]().Methods() {
@@ -31,6 +34,9 @@ func TestEffects(t *testing.T) {
 
 // TestFormulasAreRecorded: a formula has the same effects, as a program of a core's operations.
 func TestFormulasAreRecorded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: one goroutine")
+	}
 	effects(t, func(b *record.Backend) tensor.Backend { return compose.Of(b) })
 }
 
