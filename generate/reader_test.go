@@ -40,7 +40,7 @@ func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mesh, err := parallel.NewMesh(worlds[0], parallel.Extents{}, 0)
+	mesh, err := parallel.NewMesh(worlds[0], parallel.MeshShape{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,9 @@ type Options struct {
 	Precision      Precision
 	// Optim says how each parameter is trained that is not frozen.
 	Optim optim.Grouping
-	// Place says which dimensions of parameters the axes of the mesh divide.
-	Place  Placements
-	Gather Gather
+	// Placements says which dimensions of parameters the axes of the mesh divide.
+	Placements Placements
+	AllGather  AllGather
 	// Offload says what rests in files, in directories that it names.
 	Offload Offload
 	// Files makes such a file in a directory; nil is disk.Create.
@@ -40,7 +40,7 @@ type Engine struct {
 	chunks    []int // Mesh.chunks
 	inOrder   bool  // Options.WorldInvariant
 	precision Precision
-	how       Gather
+	how       AllGather
 	files     files
 	settings  []optim.Setting // of all parameters that train; those of one optimizer together
 	updates   []update        // by optimizer
@@ -72,7 +72,7 @@ type stepState struct {
 	unit                *nn.Unit
 	position            int // in the schedule, of the unit that began last; -1 for none
 	until               int // the position up to which gathers have begun
-	votes               [motions]int64
+	votes               [numVotes]int64
 	read                [2]int64 // tokens of this rank, and FLOPs
 	waited              time.Duration
 }
@@ -104,7 +104,7 @@ type flat struct {
 // Optimizer state begins at 0. Parameters are undefined until Init, or until what HeldParams or
 // State list is loaded, and then Refresh.
 func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error) {
-	if err := o.Offload.Suits(o.Strategy); err != nil {
+	if err := o.Offload.CheckStrategy(o.Strategy); err != nil {
 		return nil, err
 	}
 	if tensor.Static(b) && (o.Offload.Optimizer.Device == OffloadNVMe || o.Offload.Params.Device == OffloadNVMe) {
@@ -112,11 +112,11 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	}
 	o.Precision.check()
 	e := &Engine{
-		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, how: o.Gather,
+		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, how: o.AllGather,
 		index: map[*nn.Unit]int{},
 		files: files{Offload: o.Offload, open: o.Files, hollow: tensor.Hollow(b)},
 	}
-	if m.Reshard != nil && m.Reshard.Size() == m.Extent(Shard) {
+	if m.Reshard != nil && m.Reshard.Size() == m.Size(Shard) {
 		e.how.Keep = false // what it would keep is at rest in any case
 	}
 	if e.files.open == nil {
@@ -294,8 +294,8 @@ func (e *Engine) wait(w *ticket) {
 // Waited is for how long the last step stood still for communication.
 func (e *Engine) Waited() time.Duration { return e.step.waited }
 
-// Settle waits for whatever is still under way, so that the parameters at rest may be read.
-func (e *Engine) Settle() error {
+// Sync waits for whatever is still under way, so that the parameters at rest may be read.
+func (e *Engine) Sync() error {
 	return e.Guard(func() {
 		for _, f := range e.flats {
 			if f.values == updating {

@@ -75,7 +75,7 @@ func drawToy(t *rapid.T) toy {
 
 // drawLevers draws what steers gathers.
 func drawLevers(t *rapid.T, d *division) {
-	d.gather = parallel.Gather{Ahead: rapid.IntRange(0, 4).Draw(t, "ahead"), Keep: rapid.Bool().Draw(t, "keep")}
+	d.gather = parallel.AllGather{Prefetch: rapid.IntRange(0, 4).Draw(t, "ahead"), Keep: rapid.Bool().Draw(t, "keep")}
 	shards := d.world / d.replicas
 	ways := []int{0}
 	for n := 1; n <= shards; n++ {

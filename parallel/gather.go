@@ -8,12 +8,12 @@ import (
 	"trireme/tensor"
 )
 
-// Gather steers what is gathered when, where parameters are divided. The bits of a step are the
-// same whatever it says. Its zero value gathers what runs, when it runs.
-type Gather struct {
-	// Ahead is the number of units whose gathers begin before the unit that computes, so that they
+// AllGather says when sharded parameters are all-gathered and resharded. It does not change the bits of
+// a step. The zero value gathers each unit when it runs.
+type AllGather struct {
+	// Prefetch is the number of units whose gathers begin before the unit that computes, so that they
 	// run meanwhile.
-	Ahead int
+	Prefetch int
 	// Keep keeps parameters between forward and backward: all of them, or, where Mesh.Reshard is
 	// given, this rank's part of that group's copy, from which they are gathered the second time.
 	Keep bool
@@ -60,7 +60,7 @@ func (e *Engine) before(u *nn.Unit, p phase, given *tensor.Tensor) {
 // the unit that runs next is gathered.
 func (e *Engine) prefetch(after *tensor.Tensor) {
 	s, t := &e.step, &e.schedule
-	for next, units := s.position+1, 0; next < len(t.units) && units < e.how.Ahead && !t.turns(next-1); next++ {
+	for next, units := s.position+1, 0; next < len(t.units) && units < e.how.Prefetch && !t.turns(next-1); next++ {
 		more := false
 		for _, f := range e.needs[t.units[next]] {
 			more = more || f.rests() && !slices.Contains(e.needs[t.units[s.position]], f)

@@ -32,7 +32,7 @@ func TestLevers(t *testing.T) {
 	embed, layer, last := sizes[0], sizes[1], sizes[5]
 	for _, v := range []struct {
 		name    string
-		gather  parallel.Gather
+		gather  parallel.AllGather
 		reshard int
 		want    []string
 		live    int // bytes that are gathered at most at one time
@@ -41,12 +41,12 @@ func TestLevers(t *testing.T) {
 	}{
 		{name: "nothing", want: slices.Concat(forward, back), live: max(embed, layer, last)},
 		{name: "one ahead", gather: oneAhead, want: slices.Concat(forward, back), live: max(embed+layer, 2*layer, layer+last)},
-		{name: "two ahead", gather: parallel.Gather{Ahead: 2}, want: slices.Concat(forward, back), live: max(embed+2*layer, 3*layer, 2*layer+last)},
-		{name: "all ahead", gather: parallel.Gather{Ahead: len(forward)}, want: slices.Concat(forward, back), live: P},
-		{name: "kept", gather: parallel.Gather{Ahead: 1, Keep: true}, want: forward, live: P},
-		{name: "kept by pairs", gather: parallel.Gather{Ahead: 1, Keep: true}, reshard: 2, want: slices.Concat(forward, back),
+		{name: "two ahead", gather: parallel.AllGather{Prefetch: 2}, want: slices.Concat(forward, back), live: max(embed+2*layer, 3*layer, 2*layer+last)},
+		{name: "all ahead", gather: parallel.AllGather{Prefetch: len(forward)}, want: slices.Concat(forward, back), live: P},
+		{name: "kept", gather: parallel.AllGather{Prefetch: 1, Keep: true}, want: forward, live: P},
+		{name: "kept by pairs", gather: parallel.AllGather{Prefetch: 1, Keep: true}, reshard: 2, want: slices.Concat(forward, back),
 			live: max(embed+layer, 2*layer, layer+last), near: P - last, kept: (P - last) / 2},
-		{name: "kept by all", gather: parallel.Gather{Keep: true}, reshard: world, want: slices.Concat(forward, back), live: max(embed, layer, last)},
+		{name: "kept by all", gather: parallel.AllGather{Keep: true}, reshard: world, want: slices.Concat(forward, back), live: max(embed, layer, last)},
 	} {
 		d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: v.gather, reshard: v.reshard}
 		js := d.journals()
@@ -81,7 +81,7 @@ func TestBackward(t *testing.T) {
 		{"reduce last", "gather layer3", "reduce layer3", "gather layer2", "reduce layer2", "gather layer1", "reduce layer1", "gather embed", "reduce embed"},
 		{"gather layer3", "reduce last", "gather layer2", "reduce layer3", "gather layer1", "reduce layer2", "gather embed", "reduce layer1", "reduce embed"},
 	} {
-		d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: parallel.Gather{Ahead: ahead}}
+		d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: parallel.AllGather{Prefetch: ahead}}
 		js := d.journals()
 		gathered := make([]int64, d.world) // when the first layer goes back
 		var devices [2]device.Device
@@ -130,7 +130,7 @@ func TestLittleIsGathered(t *testing.T) {
 func TestNothingIsKeptInEvaluation(t *testing.T) {
 	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
 	sizes, P := c.flatBytes(t, 2)
-	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, evaluate: true, gather: parallel.Gather{Ahead: 1, Keep: true}}
+	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, evaluate: true, gather: parallel.AllGather{Prefetch: 1, Keep: true}}
 	var devices [2]device.Device
 	var gathered [2][]int64 // when the last unit runs forward
 	d.opened = func(rank int, b device.Device) { devices[rank] = b }
@@ -160,11 +160,11 @@ func TestGathering(t *testing.T) {
 		}
 	}
 	c := parallel.Default()
-	for reshard, want := range map[parallel.Reshard]parallel.Gather{
-		parallel.ReshardAll: {Ahead: 1}, parallel.KeepWhole: {Ahead: 1, Keep: true}, 3: {Ahead: 1, Keep: true},
+	for reshard, want := range map[parallel.Reshard]parallel.AllGather{
+		parallel.ReshardAlways: {Prefetch: 1}, parallel.ReshardNever: {Prefetch: 1, Keep: true}, 3: {Prefetch: 1, Keep: true},
 	} {
-		if c.ReshardAfterForward = reshard; c.Gather() != want {
-			t.Errorf("reshard_after_forward %d is %+v, want %+v", reshard, c.Gather(), want)
+		if c.ReshardAfterForward = reshard; c.AllGather() != want {
+			t.Errorf("reshard_after_forward %d is %+v, want %+v", reshard, c.AllGather(), want)
 		}
 	}
 	c.ReshardAfterForward = 3

@@ -77,9 +77,9 @@ func (e *Engine) newJoint(o optim.Joint, f *flat) *joint {
 	}
 	for i := range j.classes {
 		c := &j.classes[i]
-		per := (len(c.members) + e.mesh.Extent(Shard) - 1) / e.mesh.Extent(Shard)
+		per := (len(c.members) + e.mesh.Size(Shard) - 1) / e.mesh.Size(Shard)
 		for k := range per {
-			m := e.mesh.At(Shard)*per + k
+			m := e.mesh.Coordinate(Shard)*per + k
 			if c.mine = append(c.mine, int32(min(m, len(c.members)-1))); m < len(c.members) {
 				c.own++
 			}
@@ -195,7 +195,7 @@ func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
 // compute replaces the directions of a class, in d, by what the optimizer makes of whole matrices:
 // each by one rank, and the rest from the others.
 func (e *Engine) compute(j *joint, c *class, d, hyper, scalars *tensor.Tensor) {
-	n, shards := c.shape.Elems(), e.mesh.Extent(Shard)
+	n, shards := c.shape.Elems(), e.mesh.Size(Shard)
 	all, mine := e.b.New(tensor.Buckets, tensor.F32, len(c.mine)*shards, n), e.b.New(tensor.Buckets, tensor.F32, len(c.mine), n)
 	in := func(i int) *tensor.Tensor {
 		at := j.starts[c.members[i]]

@@ -65,8 +65,8 @@ func newLayout(params []grouped, s Strategy, m *Mesh, frozen bool, block int) la
 	}
 	l.padded = upTo(m.ranks() * align)
 	whole := span{0, l.padded}
-	shard := l.padded / m.Extent(Shard)
-	part := span{m.At(Shard) * shard, (m.At(Shard) + 1) * shard}
+	shard := l.padded / m.Size(Shard)
+	part := span{m.Coordinate(Shard) * shard, (m.Coordinate(Shard) + 1) * shard}
 	pick := func(divided bool) span {
 		if divided {
 			return part

@@ -44,7 +44,7 @@ func TestLayoutPartitions(t *testing.T) {
 		padded := 0
 		covered := map[int]int{} // first element of an own part -> its end
 		for rank := range world {
-			m := &Mesh{extents: Extents{Replicate: replicas, Shard: shards}, rank: rank}
+			m := &Mesh{shape: MeshShape{Replicate: replicas, Shard: shards}, rank: rank}
 			l := newLayout(ps, s, m, false, block)
 			if l.padded < elems || l.padded-elems >= (len(ps)+world)*align || rank > 0 && l.padded != padded {
 				t.Fatalf("rank %d: %d elements padded to %d", rank, elems, l.padded)
@@ -153,7 +153,7 @@ func TestResolve(t *testing.T) {
 		cfg := Default()
 		cfg.Strategy, cfg.Mesh = c.strategy, MeshConfig{c.replicate, c.shard}
 		_, mesh, err := cfg.Resolve(c.world, 0)
-		if c.err == "" && (err != nil || mesh != Extents{Replicate: c.r, Shard: c.s}) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && (err != nil || mesh != MeshShape{Replicate: c.r, Shard: c.s}) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%+v: %v, %v", c, mesh, err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestMeshByMachine(t *testing.T) {
 		cfg := Default()
 		cfg.Strategy, cfg.Mesh = c.strategy, c.mesh
 		_, mesh, err := cfg.Resolve(c.world, c.local)
-		if c.err == "" && (err != nil || mesh != Extents{Replicate: c.r, Shard: c.s}) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && (err != nil || mesh != MeshShape{Replicate: c.r, Shard: c.s}) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%+v: %v, %v", c, mesh, err)
 		}
 	}

@@ -30,17 +30,17 @@ func (a Axis) String() string {
 	return [axes]string{"pipeline", "replicate", "shard", "expert", "context", "tensor"}[a]
 }
 
-// Extents are the numbers of ranks along each axis; 0 counts as 1.
-type Extents [axes]int
+// MeshShape is the number of ranks along each axis; 0 counts as 1.
+type MeshShape [axes]int
 
-// along is the extent of an axis, at least 1.
-func (e Extents) along(a Axis) int { return max(1, e[a]) }
+// size returns the number of ranks along an axis, at least 1.
+func (s MeshShape) size(a Axis) int { return max(1, s[a]) }
 
 // stride is the distance between neighbors along an axis, in ranks.
-func (e Extents) stride(a Axis) int {
+func (s MeshShape) stride(a Axis) int {
 	n := 1
 	for a++; a < axes; a++ {
-		n *= e.along(a)
+		n *= s.size(a)
 	}
 	return n
 }
@@ -60,16 +60,16 @@ type Mesh struct {
 	// Reshard is neighbors along Shard that divide what Gather.Keep keeps; nil: each keeps it whole.
 	Reshard collective.Group
 
-	extents Extents
-	rank    int
-	groups  [axes]collective.Group
+	shape  MeshShape
+	rank   int
+	groups [axes]collective.Group
 }
 
 // NewMesh forms the groups of a world's ranks, of which each reshard neighbors along Shard keep
 // parameters together; 0 for none. Every rank calls it with the same numbers.
-func NewMesh(w Ranks, e Extents, reshard int) (*Mesh, error) {
-	m := &Mesh{extents: e, rank: w.Rank()}
-	if n := e.stride(Pipeline) * e.along(Pipeline); n != w.Size() {
+func NewMesh(w Ranks, shape MeshShape, reshard int) (*Mesh, error) {
+	m := &Mesh{shape: shape, rank: w.Rank()}
+	if n := shape.stride(Pipeline) * shape.size(Pipeline); n != w.Size() {
 		return nil, fmt.Errorf("parallel: a mesh of %d ranks in a world of %d", n, w.Size())
 	}
 	var failed error
@@ -92,45 +92,45 @@ func NewMesh(w Ranks, e Extents, reshard int) (*Mesh, error) {
 	}
 	m.World = lines("world", w.Size(), 1)
 	for a := range axes {
-		if e.along(a) > 1 || a == Replicate || a == Shard {
-			m.groups[a] = lines(a.String(), e.along(a), e.stride(a))
+		if shape.size(a) > 1 || a == Replicate || a == Shard {
+			m.groups[a] = lines(a.String(), shape.size(a), shape.stride(a))
 		}
 	}
 	if m.Data = m.World; m.ranks() < w.Size() {
-		m.Data = lines("data", m.ranks(), e.stride(Shard))
+		m.Data = lines("data", m.ranks(), shape.stride(Shard))
 	}
 	if reshard > 0 {
-		m.Reshard = lines("reshard", reshard, e.stride(Shard))
+		m.Reshard = lines("reshard", reshard, shape.stride(Shard))
 	}
 	return m, failed
 }
 
-// Extent is the number of ranks along an axis.
-func (m *Mesh) Extent(a Axis) int { return m.extents.along(a) }
+// Size returns the number of ranks along an axis.
+func (m *Mesh) Size(a Axis) int { return m.shape.size(a) }
 
-// At is this rank's coordinate along an axis.
-func (m *Mesh) At(a Axis) int { return m.rank / m.extents.stride(a) % m.extents.along(a) }
+// Coordinate returns this rank's coordinate along an axis.
+func (m *Mesh) Coordinate(a Axis) int { return m.rank / m.shape.stride(a) % m.shape.size(a) }
 
 // Group has the ranks that differ from this one along an axis alone. Along an axis of one rank there
 // is none, but for Replicate and Shard, along which an Engine speaks whatever their extent.
 func (m *Mesh) Group(a Axis) collective.Group { return m.groups[a] }
 
 // ranks is the size of Data.
-func (m *Mesh) ranks() int { return m.Extent(Replicate) * m.Extent(Shard) }
+func (m *Mesh) ranks() int { return m.Size(Replicate) * m.Size(Shard) }
 
 // chunk is the part of a flat, cut in as many as Data has ranks, that this rank owns alone: parts of
 // one shard lie together.
-func (m *Mesh) chunk() int { return m.At(Shard)*m.Extent(Replicate) + m.At(Replicate) }
+func (m *Mesh) chunk() int { return m.Coordinate(Shard)*m.Size(Replicate) + m.Coordinate(Replicate) }
 
 // chunks is chunk for every rank of Data; nil where it is the rank's own number.
 func (m *Mesh) chunks() []int {
-	if m.Extent(Replicate) == 1 {
+	if m.Size(Replicate) == 1 {
 		return nil
 	}
-	shards := m.Extent(Shard)
+	shards := m.Size(Shard)
 	c := make([]int, m.ranks())
 	for rank := range c {
-		c[rank] = rank%shards*m.Extent(Replicate) + rank/shards
+		c[rank] = rank%shards*m.Size(Replicate) + rank/shards
 	}
 	return c
 }

@@ -43,7 +43,7 @@ func (p *paper) Group(name string, ranks []int) (collective.Group, error) {
 // are neighbors.
 func TestMesh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var e Extents
+		var e MeshShape
 		size := 1
 		for a := range axes {
 			e[a] = rapid.SampledFrom([]int{0, 1, 1, 2, 3}).Draw(t, a.String())
@@ -69,8 +69,8 @@ func TestMesh(t *testing.T) {
 			var c [axes]int
 			n := 0
 			for a := range axes {
-				c[a] = m.At(a)
-				n = n*m.Extent(a) + c[a]
+				c[a] = m.Coordinate(a)
+				n = n*m.Size(a) + c[a]
 			}
 			if at[rank] = c; n != rank {
 				t.Fatalf("rank %d is at %v", rank, c)
@@ -91,7 +91,7 @@ func TestMesh(t *testing.T) {
 				}
 			}
 			for a := range axes {
-				if m.Extent(a) > 1 || a == Replicate || a == Shard {
+				if m.Size(a) > 1 || a == Replicate || a == Shard {
 					along(a.String(), m.Group(a), a)
 				} else if m.Group(a) != nil {
 					t.Fatalf("rank %d has a group along %v, of one rank", rank, a)
@@ -104,7 +104,7 @@ func TestMesh(t *testing.T) {
 			}
 		}
 	})
-	if _, err := NewMesh(&paper{size: 5}, Extents{Shard: 2, Tensor: 2}, 0); err == nil {
+	if _, err := NewMesh(&paper{size: 5}, MeshShape{Shard: 2, Tensor: 2}, 0); err == nil {
 		t.Error("a mesh of 4 in a world of 5")
 	}
 }
@@ -121,12 +121,12 @@ func each() func(func(Axis) bool) {
 
 // TestPlaceBlocks: a part of a parameter has no place for state of blocks of the whole.
 func TestPlaceBlocks(t *testing.T) {
-	m, err := NewMesh(&paper{size: 2}, Extents{Tensor: 2}, 0)
+	m, err := NewMesh(&paper{size: 2}, MeshShape{Tensor: 2}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := nn.NewParam("w", nn.Init{}, 64, 64)
-	o := Options{Place: Placements{"w": {Tensor: 0}}, Optim: optim.Grouping{Optimizer: optim.Stored{Elementwise: optim.AdamW{}, As: tensor.U8}}}
+	o := Options{Placements: Placements{"w": {Tensor: 0}}, Optim: optim.Grouping{Optimizer: optim.Stored{Elementwise: optim.AdamW{}, As: tensor.U8}}}
 	err = m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o)
 	if err == nil || !strings.Contains(err.Error(), "place w [64 64]: its optimizer keeps state of blocks of 256 elements of the whole") {
 		t.Error(err)

@@ -23,7 +23,7 @@ func BenchmarkUpdate(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer worlds[0].Close()
-			g, err := parallel.NewMesh(worlds[0], parallel.Extents{}, 0)
+			g, err := parallel.NewMesh(worlds[0], parallel.MeshShape{}, 0)
 			if err != nil {
 				b.Fatal(err)
 			}

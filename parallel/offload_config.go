@@ -78,8 +78,8 @@ func (OffloadOptimizer) Former() []string {
 // Former lists keys that earlier versions had.
 func (OffloadParams) Former() []string { return []string{"max_in_cpu"} }
 
-// Suits refuses what a strategy cannot do.
-func (c Offload) Suits(s Strategy) error {
+// CheckStrategy refuses what a strategy cannot do.
+func (c Offload) CheckStrategy(s Strategy) error {
 	if c.Params.Device == OffloadNVMe && !s.Params {
 		return fault.Try(fmt.Errorf("parallel: offload.params.device is %s, and strategy %s keeps parameters whole in memory", c.Params.Device, s.Name), "%s, or offload.params.device=none (offload.optimizer works with any)", fault.Set("parallel.strategy", "full_shard"))
 	}
@@ -99,8 +99,8 @@ func (c Offload) Notes() (notes []string) {
 	return notes
 }
 
-// In is c with a directory for what has none.
-func (c Offload) In(dir string) Offload {
+// WithDir is c with a directory for what has none.
+func (c Offload) WithDir(dir string) Offload {
 	if c.Optimizer.Path == "" {
 		c.Optimizer.Path = dir
 	}

@@ -27,7 +27,7 @@ func nvme(dir string) parallel.Offload {
 	o := parallel.DefaultOffload()
 	o.Optimizer.Device, o.Params.Device = parallel.OffloadNVMe, parallel.OffloadNVMe
 	o.Optimizer.SubGroupSize = 1 // of 2048 elements, the least
-	return o.In(dir)
+	return o.WithDir(dir)
 }
 
 // wide is a toy whose flats have several sub-groups.
@@ -182,8 +182,8 @@ func TestOffloadFails(t *testing.T) {
 	}
 }
 
-// TestOffloadSuits: parameters that a strategy keeps whole cannot be off-loaded.
-func TestOffloadSuits(t *testing.T) {
+// TestOffloadCheckStrategy: parameters that a strategy keeps whole cannot be off-loaded.
+func TestOffloadCheckStrategy(t *testing.T) {
 	for _, s := range []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard"} {
 		d := division{world: 1, accumulation: 1, replicas: 1, strategy: s, steps: 1, poison: -1, offload: nvme(t.TempDir())}
 		_, errs := wide.train(t, d)

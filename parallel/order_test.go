@@ -21,7 +21,7 @@ import (
 )
 
 // oneAhead is what a configuration that says nothing gathers.
-var oneAhead = parallel.Default().Gather()
+var oneAhead = parallel.Default().AllGather()
 
 // told is a Group that notes what is begun and counts volume: an all-gather or reduce-scatter
 // moves the whole buffer, an all-reduce twice.
@@ -290,12 +290,12 @@ func TestSegmentsAreGathered(t *testing.T) {
 	}
 }
 
-// TestVotes: what some ranks vote for every rank sees, once, and no other motion with it.
+// TestVotes: every rank sees each vote once, and no other vote with it.
 func TestVotes(t *testing.T) {
 	collectivetest.Ranks(t, 3, func(w collective.World) error {
 		b := openDevice(t)
 		defer b.Close()
-		mesh, err := parallel.NewMesh(w, parallel.Extents{parallel.Shard: 3}, 0)
+		mesh, err := parallel.NewMesh(w, parallel.MeshShape{parallel.Shard: 3}, 0)
 		if err != nil {
 			return err
 		}
@@ -306,7 +306,7 @@ func TestVotes(t *testing.T) {
 		defer e.Close()
 		for step, want := range []int64{0, 2, 0} {
 			if step == 1 && w.Rank() != 1 {
-				e.Vote(parallel.Relief)
+				e.Vote(parallel.VoteLowMemory)
 			}
 			if err := e.Guard(func() {
 				e.Begin(context.Background(), 1, false)
@@ -315,7 +315,7 @@ func TestVotes(t *testing.T) {
 				return err
 			}
 			r := e.Result()
-			if stop, relief := r.Votes(parallel.Stop), r.Votes(parallel.Relief); stop != 0 || relief != want {
+			if stop, relief := r.Votes(parallel.VoteStop), r.Votes(parallel.VoteLowMemory); stop != 0 || relief != want {
 				t.Errorf("rank %d, step %d: %d votes to stop and %d for relief, want 0 and %d", w.Rank(), step, stop, relief, want)
 			}
 		}

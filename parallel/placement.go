@@ -22,7 +22,7 @@ func (m *Mesh) place(units []*nn.Unit, o Options) error {
 	known := 0
 	for _, u := range units {
 		for _, p := range u.Params {
-			how, ok := o.Place[p.Name]
+			how, ok := o.Placements[p.Name]
 			if ok {
 				known++
 			}
@@ -42,8 +42,8 @@ func (m *Mesh) place(units []*nn.Unit, o Options) error {
 			}
 		}
 	}
-	if known < len(o.Place) {
-		return fmt.Errorf("parallel: %d parameters are placed, and the model has %d of them", len(o.Place), known)
+	if known < len(o.Placements) {
+		return fmt.Errorf("parallel: %d parameters are placed, and the model has %d of them", len(o.Placements), known)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (m *Mesh) local(s tensor.Shape, how Placement) (tensor.Box, error) {
 	}
 	for a := range axes {
 		if d, ok := how[a]; ok {
-			n, ranks, at := b.Sizes[d], m.Extent(a), m.At(a)
+			n, ranks, at := b.Sizes[d], m.Size(a), m.Coordinate(a)
 			b = b.Slice(d, n*at/ranks, n*(at+1)/ranks)
 		}
 	}

@@ -39,7 +39,7 @@ func placed() []*nn.Unit {
 
 // arrangement is a division of the parameters of placed.
 type arrangement struct {
-	mesh     parallel.Extents
+	mesh     parallel.MeshShape
 	place    parallel.Placements
 	strategy string
 	full     bool // one file with whole tensors
@@ -62,14 +62,14 @@ var (
 	experts = parallel.Placements{"up.weight": {parallel.Tensor: 1, parallel.Expert: 0}, "down.weight": {parallel.Tensor: 0, parallel.Expert: 0}}
 
 	arrangements = []arrangement{
-		{parallel.Extents{parallel.Shard: 2, parallel.Tensor: 2}, tensors, "full_shard", false},
-		{parallel.Extents{}, nil, "full_shard", false},
-		{parallel.Extents{parallel.Shard: 3}, nil, "zero_1", false},
-		{parallel.Extents{parallel.Tensor: 3}, swapped, "no_shard", false},
-		{parallel.Extents{parallel.Tensor: 4}, tensors, "full_shard", false},
-		{parallel.Extents{parallel.Shard: 2, parallel.Tensor: 2}, swapped, "zero_1", true},
-		{parallel.Extents{parallel.Replicate: 2, parallel.Tensor: 2}, tensors, "hybrid_shard", false},
-		{parallel.Extents{parallel.Expert: 2, parallel.Tensor: 2}, experts, "full_shard", false},
+		{parallel.MeshShape{parallel.Shard: 2, parallel.Tensor: 2}, tensors, "full_shard", false},
+		{parallel.MeshShape{}, nil, "full_shard", false},
+		{parallel.MeshShape{parallel.Shard: 3}, nil, "zero_1", false},
+		{parallel.MeshShape{parallel.Tensor: 3}, swapped, "no_shard", false},
+		{parallel.MeshShape{parallel.Tensor: 4}, tensors, "full_shard", false},
+		{parallel.MeshShape{parallel.Shard: 2, parallel.Tensor: 2}, swapped, "zero_1", true},
+		{parallel.MeshShape{parallel.Replicate: 2, parallel.Tensor: 2}, tensors, "hybrid_shard", false},
+		{parallel.MeshShape{parallel.Expert: 2, parallel.Tensor: 2}, experts, "full_shard", false},
 	}
 )
 
@@ -90,7 +90,7 @@ func (a arrangement) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit,
 			return err
 		}
 		us := placed()
-		e, err := parallel.New(b, mesh, us, parallel.Options{Strategy: s, Optim: adam, Place: a.place})
+		e, err := parallel.New(b, mesh, us, parallel.Options{Strategy: s, Optim: adam, Placements: a.place})
 		if err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func export(dir string, e *parallel.Engine, us []*nn.Unit, ranks checkpoint.Agre
 
 // TestPlacementLocally: a rank takes memory for its local parts, and these are what its flats hold.
 func TestPlacementLocally(t *testing.T) {
-	four := arrangement{parallel.Extents{parallel.Tensor: 4}, tensors, "no_shard", false}
+	four := arrangement{parallel.MeshShape{parallel.Tensor: 4}, tensors, "no_shard", false}
 	var mu sync.Mutex
 	held := 0
 	four.run(t, func(e *parallel.Engine, us []*nn.Unit, _ checkpoint.Agreement, bytes int64) error {
@@ -255,7 +255,7 @@ func TestPlacementRefuses(t *testing.T) {
 	defer worlds[0].Close()
 	b := openDevice(t)
 	defer b.Close()
-	mesh, err := parallel.NewMesh(worlds[0], parallel.Extents{}, 0)
+	mesh, err := parallel.NewMesh(worlds[0], parallel.MeshShape{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestPlacementRefuses(t *testing.T) {
 		"place up.bias [11]: dimension 0 cannot be divided along axis 9":       {"up.bias": {parallel.Axis(9): 0}},
 		"2 parameters are placed, and the model has 1 of them":                 {"up.bias": {parallel.Tensor: 0}, "up.biases": {parallel.Tensor: 0}},
 	} {
-		_, err := parallel.New(b, mesh, placed(), parallel.Options{Optim: optim.Grouping{Optimizer: optim.AdamW{}}, Place: place})
+		_, err := parallel.New(b, mesh, placed(), parallel.Options{Optim: optim.Grouping{Optimizer: optim.AdamW{}}, Placements: place})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", place, err)
 		}

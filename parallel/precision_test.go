@@ -131,7 +131,7 @@ func TestBeginNeedsRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer worlds[0].Close()
-	mesh, err := parallel.NewMesh(worlds[0], parallel.Extents{}, 0)
+	mesh, err := parallel.NewMesh(worlds[0], parallel.MeshShape{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func (e *Engine) spread(f *flat, r *reduction) {
 
 // mergeReplicas sums over replicas what each has reduced among its shards.
 func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
-	if e.mesh.Extent(Replicate) > 1 {
+	if e.mesh.Size(Replicate) > 1 {
 		r.then(func(ctx context.Context) error {
 			return e.mesh.Group(Replicate).AllReduce(ctx, part, collective.Sum, f.unit.Name)
 		})
@@ -205,6 +205,6 @@ func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
 
 // shard is the range that a rank reduces among the shards of its replica.
 func (f *flat) shard(m *Mesh) span {
-	n := f.padded / m.Extent(Shard)
-	return span{m.At(Shard) * n, (m.At(Shard) + 1) * n}
+	n := f.padded / m.Size(Shard)
+	return span{m.Coordinate(Shard) * n, (m.Coordinate(Shard) + 1) * n}
 }

@@ -11,16 +11,16 @@ type Reshard int
 
 // The values that are no number.
 const (
-	ReshardAll Reshard = 0 // true: by nobody
-	KeepWhole  Reshard = 1 // false: by each rank
+	ReshardAlways Reshard = 0 // true: by nobody
+	ReshardNever  Reshard = 1 // false: by each rank
 )
 
 // MarshalText is true, false or a number.
 func (r Reshard) MarshalText() ([]byte, error) {
 	switch r {
-	case ReshardAll:
+	case ReshardAlways:
 		return []byte("true"), nil
-	case KeepWhole:
+	case ReshardNever:
 		return []byte("false"), nil
 	}
 	return strconv.AppendInt(nil, int64(r), 10), nil
@@ -30,10 +30,10 @@ func (r Reshard) MarshalText() ([]byte, error) {
 func (r *Reshard) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "true":
-		*r = ReshardAll
+		*r = ReshardAlways
 		return nil
 	case "false":
-		*r = KeepWhole
+		*r = ReshardNever
 		return nil
 	}
 	n, err := strconv.Atoi(string(text))
@@ -47,7 +47,7 @@ func (r *Reshard) UnmarshalText(text []byte) error {
 // ReshardGroup is how many ranks Mesh.Reshard has where so many shard; 0 for none.
 func (c Config) ReshardGroup(shard int) int {
 	s, err := ParseStrategy(c.Strategy)
-	if err != nil || !s.Params || c.ReshardAfterForward <= KeepWhole || shard%int(c.ReshardAfterForward) != 0 {
+	if err != nil || !s.Params || c.ReshardAfterForward <= ReshardNever || shard%int(c.ReshardAfterForward) != 0 {
 		return 0
 	}
 	return int(c.ReshardAfterForward)

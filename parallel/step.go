@@ -40,9 +40,9 @@ func (e *Engine) complete() {
 	}
 }
 
-// Measure says what AddSums will be given besides the loss: so many sums of every pass, and then
+// ReserveSums says what AddSums will be given besides the loss: so many sums of every pass, and then
 // so many that only passes which do not train add up.
-func (e *Engine) Measure(sums, scores int) {
+func (e *Engine) ReserveSums(sums, scores int) {
 	e.more, e.scores = sums, scores
 	if n := sums + scores; n > 0 {
 		e.stats.Release()
@@ -73,32 +73,34 @@ func (e *Engine) counts() *tensor.Tensor {
 	return e.stats.Flat(tensor.ExactWords, tensor.ExactWords+3)
 }
 func (e *Engine) votes() *tensor.Tensor {
-	return e.stats.Flat(tensor.ExactWords+3, tensor.ExactWords+3+int(motions))
+	return e.stats.Flat(tensor.ExactWords+3, tensor.ExactWords+3+int(numVotes))
 }
 func (e *Engine) sum(i int) *tensor.Tensor {
-	at := tensor.ExactWords + 3 + int(motions) + i*tensor.ExactWords
+	at := tensor.ExactWords + 3 + int(numVotes) + i*tensor.ExactWords
 	return e.stats.Flat(at, at+tensor.ExactWords)
 }
 
 // statWords is the length of what ranks add up once a step, without further sums.
-const statWords = 2*tensor.ExactWords + 3 + int(motions)
+const statWords = 2*tensor.ExactWords + 3 + int(numVotes)
 
-// Read says how many tokens this rank reads in this step, those without a label too, and how many
+// CountTokens says how many tokens this rank reads in this step, those without a label too, and how many
 // FLOPs the model needs for them.
-func (e *Engine) Read(tokens int64, flops float64) { e.step.read = [2]int64{tokens, int64(flops)} }
+func (e *Engine) CountTokens(tokens int64, flops float64) {
+	e.step.read = [2]int64{tokens, int64(flops)}
+}
 
-// Motion is what a rank may ask all ranks for, at the end of a step.
-type Motion uint8
+// Vote is a request of one rank that all ranks see at the end of a step.
+type Vote uint8
 
-// The motions.
+// The votes.
 const (
-	Stop   Motion = iota // the run is to end
-	Relief               // memory is short
-	motions
+	VoteStop      Vote = iota // stop the run after this step
+	VoteLowMemory             // this rank is short of memory
+	numVotes
 )
 
-// Vote asks all ranks, at the end of this step, for a motion.
-func (e *Engine) Vote(m Motion) { e.step.votes[m] = 1 }
+// Vote casts vote v for the current step.
+func (e *Engine) Vote(v Vote) { e.step.votes[v] = 1 }
 
 // Result is what all ranks added up in a step or a pass. Its methods wait until that is known; the
 // steps that follow do not change it.
@@ -116,14 +118,14 @@ func (e *Engine) Result() *Result {
 // Scalars are the step's numbers, by tensor.Scalar*.
 func (r *Result) Scalars() []float64 { return tensor.FromBytes[float64](r.scalars()) }
 
-// Read is how many tokens all ranks read, and the FLOPs for them.
-func (r *Result) Read() (tokens int64, flops float64) {
+// TotalTokens is how many tokens all ranks read, and the FLOPs for them.
+func (r *Result) TotalTokens() (tokens int64, flops float64) {
 	n := tensor.FromBytes[int64](r.counts())
 	return n[1], float64(n[2])
 }
 
-// Votes is how many ranks voted for m.
-func (r *Result) Votes(m Motion) int64 { return tensor.FromBytes[int64](r.votes())[m] }
+// Votes returns the number of ranks that voted v.
+func (r *Result) Votes(v Vote) int64 { return tensor.FromBytes[int64](r.votes())[v] }
 
 // Sums are what Measure asked for besides the loss; nil where that is nothing.
 func (r *Result) Sums() []float64 {
@@ -151,7 +153,7 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 	}
 	e.b.Upload(e.counts(), tensor.AsBytes([]int64{tokens, e.step.read[0], e.step.read[1]}))
 	e.b.Upload(e.votes(), tensor.AsBytes(e.step.votes[:]))
-	e.step.votes, e.step.read = [motions]int64{}, [2]int64{}
+	e.step.votes, e.step.read = [numVotes]int64{}, [2]int64{}
 	e.b.Upload(e.maxNorm, tensor.AsBytes([]float64{maxNorm}))
 	used := e.stats.Flat(0, statWords+e.added()*tensor.ExactWords)
 	e.wait(e.issue(func(ctx context.Context) error { return e.mesh.World.AllReduce(ctx, used, collective.Sum, "step") }))

@@ -163,9 +163,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Gather is what an Engine gathers when.
-func (c Config) Gather() Gather {
-	return Gather{Ahead: c.PrefetchUnits, Keep: c.ReshardAfterForward != ReshardAll}
+// AllGather returns when an Engine all-gathers parameters.
+func (c Config) AllGather() AllGather {
+	return AllGather{Prefetch: c.PrefetchUnits, Keep: c.ReshardAfterForward != ReshardAlways}
 }
 
 // ByMachine reports whether the mesh depends on how many ranks each machine has.
@@ -176,7 +176,7 @@ func (c Config) ByMachine() bool {
 
 // Resolve is the strategy, and the mesh's extents in a world of so many ranks, of which each machine
 // has local; 0 is all. Errors are at the key that makes it impossible.
-func (c Config) Resolve(world, local int) (s Strategy, mesh Extents, err error) {
+func (c Config) Resolve(world, local int) (s Strategy, mesh MeshShape, err error) {
 	if s, err = ParseStrategy(c.Strategy); err != nil {
 		return s, mesh, fault.At("parallel.strategy", "%w", err)
 	}
@@ -200,7 +200,7 @@ func (c Config) Resolve(world, local int) (s Strategy, mesh Extents, err error) 
 		return s, mesh, fault.Try(fault.At("parallel.mesh", "(replicate %d, shard %d) does not divide the %d ranks of this run", c.Mesh.Replicate, c.Mesh.Shard, world), "a divisor of %d, or 0 (computed)", world)
 	case replicate > 1 && !s.Replicas:
 		return s, mesh, fault.Try(fault.At("parallel.mesh", "has %d replicas, and strategy %s has none", replicate, s.Name), "hybrid_shard, or mesh.replicate 1")
-	case s.Params && c.ReshardAfterForward > KeepWhole && shard%int(c.ReshardAfterForward) != 0:
+	case s.Params && c.ReshardAfterForward > ReshardNever && shard%int(c.ReshardAfterForward) != 0:
 		return s, mesh, fault.Try(fault.At("parallel.reshard_after_forward", "is %d, which does not divide the %d ranks that shard", c.ReshardAfterForward, shard), "%s, or a divisor", fault.Set("parallel.reshard_after_forward", "true"))
 	}
 	mesh[Replicate], mesh[Shard] = replicate, shard

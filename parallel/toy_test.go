@@ -382,7 +382,7 @@ type division struct {
 	poison       int // a step whose last micro-batch has a NaN on one rank; negative for none
 	evaluate     bool
 	late         int // steps that are begun before the outcome of one is read
-	gather       parallel.Gather
+	gather       parallel.AllGather
 	reshard      int // ranks of Mesh.Reshard; 0 for none
 	// group stands before each group of a rank; nil for the group itself.
 	group func(rank int, axis string, g collective.Group) collective.Group
@@ -460,11 +460,11 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if err != nil {
 		return err
 	}
-	mesh, err := parallel.NewMesh(wrapped{w, d}, parallel.Extents{parallel.Replicate: d.replicas, parallel.Shard: d.world / d.replicas}, d.reshard)
+	mesh, err := parallel.NewMesh(wrapped{w, d}, parallel.MeshShape{parallel.Replicate: d.replicas, parallel.Shard: d.world / d.replicas}, d.reshard)
 	if err != nil {
 		return err
 	}
-	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Optim: c.how(), Gather: d.gather, Offload: d.offload}
+	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Optim: c.how(), AllGather: d.gather, Offload: d.offload}
 	if d.files != nil {
 		o.Files = func(dir string) (*disk.File, error) { return d.files(w.Rank(), dir) }
 	}
@@ -532,7 +532,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	for len(unread) > 0 {
 		outcome()
 	}
-	if err := e.Settle(); err != nil {
+	if err := e.Sync(); err != nil {
 		return err
 	}
 	mu.Lock()

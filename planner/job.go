@@ -115,7 +115,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	if err := a.Engine.Refresh(ctx); err != nil {
 		return Plan{}, err
 	}
-	if err := a.Engine.Settle(); err != nil {
+	if err := a.Engine.Sync(); err != nil {
 		return Plan{}, err
 	}
 	// What is counted is a step's, as a run's records do.
@@ -124,7 +124,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	if err := a.Stepper.Step(ctx, j.micros(accumulation), func(int) float64 { return 0 }); err != nil {
 		return Plan{}, err
 	}
-	if err := a.Engine.Settle(); err != nil {
+	if err := a.Engine.Sync(); err != nil {
 		return Plan{}, err
 	}
 	p := Plan{

@@ -290,7 +290,7 @@ func TestLessIsGathered(t *testing.T) {
 		keys []string
 		set  func(*parallel.Config)
 	}{
-		{[]string{"parallel.reshard_after_forward=true"}, func(c *parallel.Config) { c.ReshardAfterForward = parallel.KeepWhole }},
+		{[]string{"parallel.reshard_after_forward=true"}, func(c *parallel.Config) { c.ReshardAfterForward = parallel.ReshardNever }},
 		{[]string{"parallel.prefetch_units=1"}, func(c *parallel.Config) { c.PrefetchUnits = 6 }},
 	} {
 		changes, err := job(t, 4, func(c *train.Config) { c.Parallel.Strategy = "full_shard"; v.set(&c.Parallel) }).Changes(context.Background(), limit)

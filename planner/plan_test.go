@@ -102,7 +102,7 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 		}
 		a.Stepper.Outcome()
 	}
-	if err := a.Engine.Settle(); err != nil {
+	if err := a.Engine.Sync(); err != nil {
 		return err
 	}
 	*use = b.Meter().Read()
@@ -165,7 +165,7 @@ var recomputations = []train.Recompute{
 // gatherings steer gathers; a group of ranks that does not divide those that shard is left out.
 var gatherings = []func(*parallel.Config){
 	func(*parallel.Config) {},
-	func(c *parallel.Config) { c.ReshardAfterForward = parallel.KeepWhole },
+	func(c *parallel.Config) { c.ReshardAfterForward = parallel.ReshardNever },
 	func(c *parallel.Config) { c.PrefetchUnits = 3 },
 	func(c *parallel.Config) { c.ReshardAfterForward = 2 },
 	func(c *parallel.Config) { c.PrefetchUnits = 0 },
@@ -206,7 +206,7 @@ func TestPlanIsMeasured(t *testing.T) {
 						c.Parallel.Strategy, c.Parallel.WorldInvariant = strategy, variant%4 > 0
 						gatherings[variant/3%len(gatherings)](&c.Parallel)
 						if _, _, err := c.Parallel.Resolve(ranks, j.Local); err != nil {
-							c.Parallel.ReshardAfterForward = parallel.ReshardAll
+							c.Parallel.ReshardAfterForward = parallel.ReshardAlways
 						}
 						if variant%3 == 0 {
 							c.OutputDir = t.TempDir()

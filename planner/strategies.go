@@ -40,8 +40,8 @@ func (j Job) under(strategy string) Job {
 	if err == nil && errNow == nil && now.Replicas != was.Replicas {
 		j.Config.Parallel.Mesh = parallel.MeshConfig{}
 	}
-	if err == nil && errNow == nil && now.Params && !was.Params && j.Config.Parallel.ReshardAfterForward > parallel.KeepWhole {
-		j.Config.Parallel.ReshardAfterForward = parallel.ReshardAll // groups were not meant for it
+	if err == nil && errNow == nil && now.Params && !was.Params && j.Config.Parallel.ReshardAfterForward > parallel.ReshardNever {
+		j.Config.Parallel.ReshardAfterForward = parallel.ReshardAlways // groups were not meant for it
 	}
 	j.Config.Parallel.Strategy = strategy
 	return j
@@ -68,13 +68,13 @@ func (j Job) Compare(ctx context.Context, strategies []string, limit int64) ([]O
 func (j Job) option(ctx context.Context, strategy string, limit int64) (o Option, err error) {
 	j = j.under(strategy)
 	var s parallel.Strategy
-	var mesh parallel.Extents
+	var mesh parallel.MeshShape
 	if s, mesh, o.Err = j.Config.Parallel.Resolve(j.Ranks, j.Local); o.Err != nil {
 		o.Strategy = strategy
 		return o, nil
 	}
 	o.Strategy, o.Replicate, o.Shard = s.Name, mesh[parallel.Replicate], mesh[parallel.Shard]
-	if o.Err = j.Config.Offload.Suits(s); o.Err != nil {
+	if o.Err = j.Config.Offload.CheckStrategy(s); o.Err != nil {
 		return o, nil
 	}
 	if o.Batch, err = j.Batch(); err != nil {

@@ -29,7 +29,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 		t.Fatal(err)
 	}
 	defer worlds[0].Close()
-	mesh, err := parallel.NewMesh(worlds[0], parallel.Extents{}, 0)
+	mesh, err := parallel.NewMesh(worlds[0], parallel.MeshShape{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 	if err != nil {
 		return nil, input(err)
 	}
-	if err := cfg.Offload.Suits(strategy); err != nil {
+	if err := cfg.Offload.CheckStrategy(strategy); err != nil {
 		return nil, input(err)
 	}
 	m, err := config.Make(b, positions)
@@ -77,8 +77,8 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 		return nil, input(err)
 	}
 	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{
-		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: grouping, Gather: cfg.Parallel.Gather(),
-		Offload: cfg.Offload.In(cfg.OutputDir),
+		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: grouping, AllGather: cfg.Parallel.AllGather(),
+		Offload: cfg.Offload.WithDir(cfg.OutputDir),
 	})
 	if err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func TestNoRankHoldsTheModel(t *testing.T) {
 							t.Fatal(err)
 						}
 						defer b.Close()
-						groups, err := parallel.NewMesh(worlds[rank], parallel.Extents{parallel.Shard: size}, 0)
+						groups, err := parallel.NewMesh(worlds[rank], parallel.MeshShape{parallel.Shard: size}, 0)
 						if err != nil {
 							t.Fatal(err)
 						}

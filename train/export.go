@@ -46,7 +46,7 @@ func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) erro
 
 // export writes the parameters, or a slot in their place.
 func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string) error {
-	if err := r.engine.Settle(); err != nil {
+	if err := r.engine.Sync(); err != nil {
 		return err
 	}
 	dt, err := r.Config.exportDType(r.config)

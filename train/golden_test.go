@@ -225,7 +225,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	if w.Rank() == 0 {
 		out.loss, out.norm, out.lr, out.scales = losses, norms, lrs, scales
 	}
-	if err := e.Settle(); err != nil {
+	if err := e.Sync(); err != nil {
 		return err
 	}
 	mu.Lock()

@@ -79,7 +79,7 @@ func TestSameBitsOfOptimizers(t *testing.T) {
 		}
 		g.offload = parallel.DefaultOffload()
 		g.offload.Optimizer.Device, g.offload.Optimizer.SubGroupSize = parallel.OffloadNVMe, 1
-		g.offload = g.offload.In(t.TempDir())
+		g.offload = g.offload.WithDir(t.TempDir())
 		one.equal(t, "state in files", g.run(t, 2, cfg, 1, 1))
 	})
 }

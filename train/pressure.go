@@ -49,7 +49,7 @@ func (p pressure) short(step int64) bool {
 // askRelief is called before a step: if this rank was short of memory in the last one, it votes.
 func (r *Run) askRelief() {
 	if !r.state.Relieved && r.pressure.short(r.state.Step) {
-		r.engine.Vote(parallel.Relief)
+		r.engine.Vote(parallel.VoteLowMemory)
 	}
 }
 

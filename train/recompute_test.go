@@ -125,7 +125,7 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 			o.steps = append(o.steps, fmt.Sprintf("loss %x norm %x applied %t", math.Float64bits(r.Loss), math.Float64bits(r.GradNorm), r.Applied))
 		}
 	}
-	if err := a.Engine.Settle(); err != nil {
+	if err := a.Engine.Sync(); err != nil {
 		return err
 	}
 	use := b.Meter().Read()

@@ -36,7 +36,7 @@ func TestRecordedOptions(t *testing.T) {
 		"lamb":        func(c *train.Config) { c.Training.Optimizer = optim.Config{"name": "lamb"} },
 		"frozen":      func(c *train.Config) { c.Model.Freeze = []string{"model.embed_tokens.weight"} },
 		"local":       func(c *train.Config) { c.Parallel.WorldInvariant = false },
-		"kept":        func(c *train.Config) { c.Parallel.ReshardAfterForward = parallel.KeepWhole },
+		"kept":        func(c *train.Config) { c.Parallel.ReshardAfterForward = parallel.ReshardNever },
 		"kept by two": func(c *train.Config) { c.Parallel.ReshardAfterForward = 2 },
 		"reduced in bfloat16": func(c *train.Config) {
 			c.Precision.ReduceDType, c.Parallel.WorldInvariant = "bfloat16", false

@@ -195,7 +195,7 @@ func (c recordedCase) step(k *recordedRank, rank, step int) error {
 func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome train.Outcome) {
 	t.Helper()
 	state = map[string][]byte{}
-	if err := k.Engine.Settle(); err != nil {
+	if err := k.Engine.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	for _, item := range k.Engine.State() {

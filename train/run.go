@@ -148,16 +148,16 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	}
 	waited := time.Since(began)
 	if r.deps.Stop() {
-		r.engine.Vote(parallel.Stop)
+		r.engine.Vote(parallel.VoteStop)
 	}
-	r.engine.Read(batch.Tokens, r.flops(batch))
+	r.engine.CountTokens(batch.Tokens, r.flops(batch))
 	r.askRelief()
 	if err := r.stepper.Step(ctx, batch.Micro, r.schedule.At); err != nil {
 		return monitor.Record{}, fmt.Errorf("train: rank %d, step %d: %w", r.deps.World.Rank(), r.state.Step+1, err)
 	}
 	o := r.stepper.Outcome()
 	r.state.Scaler = r.stepper.LossScale()
-	r.stopped = o.Votes(parallel.Stop) > 0
+	r.stopped = o.Votes(parallel.VoteStop) > 0
 	r.state.Step++
 	r.state.Data = r.loader.State()
 	switch {
@@ -172,19 +172,19 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	if err := r.sink.Record(rec); err != nil {
 		return rec, err
 	}
-	if err := r.relieve(o.Votes(parallel.Relief)); err != nil {
+	if err := r.relieve(o.Votes(parallel.VoteLowMemory)); err != nil {
 		return rec, err
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
 		// All ranks come here at this step; none may leave while another still communicates.
-		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.finiteAdvice()), r.engine.Settle())
+		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.finiteAdvice()), r.engine.Sync())
 	}
 	return rec, nil
 }
 
 func (r *Run) record(o Outcome, took, data time.Duration) monitor.Record {
 	s := took.Seconds()
-	tokens, flops := o.Read()
+	tokens, flops := o.TotalTokens()
 	rec := monitor.Record{
 		Step: r.state.Step, MaxSteps: int64(r.Config.Training.MaxSteps), Time: time.Now(), Run: r.deps.Run,
 		Epoch: float64(r.state.Step) / float64(r.loader.StepsPerEpoch()),

@@ -14,7 +14,7 @@ import (
 
 // Save stores the whole state as checkpoint step-N.
 func (r *Run) Save(ctx context.Context) error {
-	if err := r.engine.Settle(); err != nil {
+	if err := r.engine.Sync(); err != nil {
 		return err
 	}
 	state, err := json.Marshal(r.state)

@@ -46,7 +46,7 @@ type pass struct {
 func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm float64, seed uint64) *Stepper {
 	info := m.Info()
 	narrowBuffers(b, m, e.Precision().Buffer)
-	e.Measure(len(info.Sums), info.SumCount()-1-len(info.Sums))
+	e.ReserveSums(len(info.Sums), info.SumCount()-1-len(info.Sums))
 	return &Stepper{
 		b: b, model: m, engine: e, maxNorm: maxNorm,
 		inputs: optim.NewInputs(b, e.Settings()),

@@ -107,7 +107,7 @@ func TestLoadUnseen(t *testing.T) {
 	}
 	defer worlds[0].Close()
 	b := record.New(cpu)
-	mesh, err := parallel.NewMesh(b.World(worlds[0]), parallel.Extents{}, 0)
+	mesh, err := parallel.NewMesh(b.World(worlds[0]), parallel.MeshShape{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func onRanks(t *testing.T, size int, f func(tensor.Backend, *parallel.Engine, *t
 		if err != nil {
 			t.Fatal(err)
 		}
-		mesh, err := parallel.NewMesh(w, parallel.Extents{parallel.Shard: size}, 0)
+		mesh, err := parallel.NewMesh(w, parallel.MeshShape{parallel.Shard: size}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

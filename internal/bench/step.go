@@ -131,7 +131,7 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 		}
 		r.LossLast = loss
 	}
-	if err := e.Settle(); err != nil {
+	if err := e.Sync(); err != nil {
 		return StepReport{}, err
 	}
 	if res, err := monitor.ReadResident(); err == nil {

@@ -84,7 +84,7 @@ func (j *job) places() (all []place) {
 	if output == "" {
 		output = runsDir // where it is going to be made
 	}
-	off := j.cfg.Offload.In(output)
+	off := j.cfg.Offload.WithDir(output)
 	if off.Optimizer.Device == parallel.OffloadNVMe {
 		all = append(all, place{"offload.optimizer.path", off.Optimizer.Path})
 	}
