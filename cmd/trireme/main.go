@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	cli.Fit()
+	cli.LimitArenas()
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -83,7 +83,7 @@ type collectivesReport struct {
 }
 
 func benchCollectives(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration, o bench.CollectivesOptions) (*collectivesReport, error) {
-	w, err := openWorld(meet(ctx, env, waits{timeout: timeout}, os.Stderr), transport)
+	w, err := openWorld(connect(ctx, env, waits{timeout: timeout}, os.Stderr), transport)
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 		return err
 	}
 	if !env.Launched && f.nproc > 1 {
-		vars, err := beganEnv()
+		vars, err := startTimeEnv()
 		if err != nil {
 			return err
 		}
@@ -149,10 +149,10 @@ type stepReport struct {
 // measure is one rank's part.
 func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *stepReport, err error) {
 	o := f.options
-	if o.Began, err = began(); err != nil {
+	if o.Began, err = startTime(); err != nil {
 		return nil, err
 	}
-	w, err := openWorld(meet(ctx, env, waits{timeout: f.timeout}, os.Stderr), f.transport)
+	w, err := openWorld(connect(ctx, env, waits{timeout: f.timeout}, os.Stderr), f.transport)
 	if err != nil {
 		return nil, err
 	}

@@ -151,8 +151,8 @@ func TestSpellings(t *testing.T) {
 // written out.
 func TestStart(t *testing.T) {
 	dir := t.TempDir()
-	commented := keys.Start{Model: "DIR", Data: "x.jsonl"}.YAML("run.yaml")
-	if strings.Contains(commented, "FILL IN") || strings.Count(keys.Start{}.YAML("run.yaml"), "FILL IN") != 2 {
+	commented := keys.Template{Model: "DIR", Data: "x.jsonl"}.YAML("run.yaml")
+	if strings.Contains(commented, "FILL IN") || strings.Count(keys.Template{}.YAML("run.yaml"), "FILL IN") != 2 {
 		t.Errorf("lines are marked that need not be filled in, or none:\n%s", commented)
 	}
 	for name, text := range map[string]string{"commented": commented, "whole": regexp.MustCompile(`(?m)^( *)#([a-z])`).ReplaceAllString(commented, "$1$2")} {

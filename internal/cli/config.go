@@ -58,7 +58,7 @@ file, default.`,
 		},
 	}
 	p := c.Flags()
-	f.treeFlags(p)
+	f.addConfigFlags(p)
 	p.Var(&f.nproc, "nproc", "`N` ranks, if the file's batch depends on them")
 	p.BoolVar(&origin, "origin", false, "after each value, the place that decided it")
 	p.BoolVar(&asJSON, "json", false, "print one JSON object")

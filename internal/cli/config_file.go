@@ -38,7 +38,7 @@ func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (con
 		err = conf.Errors{{Where: f.config, Text: "is empty: it has no key. try: trireme config keys, for those that there are, or leave --config out"}}
 	}
 	if err == nil {
-		j.file, err = foreign.Read(f.config, text, f.foreign(env))
+		j.file, err = foreign.Read(f.config, text, f.foreignOptions(env))
 	}
 	var problems conf.Errors
 	switch {
@@ -52,10 +52,10 @@ func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (con
 }
 
 // foreign is what is known beside a file.
-func (f *trainFlags) foreign(env rendezvous.Env) foreign.Options {
+func (f *trainFlags) foreignOptions(env rendezvous.Env) foreign.Options {
 	environ := environment()
 	o := foreign.Options{
-		Mode: f.mode, Format: foreign.Format(f.format), Ranks: int(f.nproc), Launched: env.Launched, Planned: f.dataless, Apart: f.apart,
+		Mode: f.mode, Format: foreign.Format(f.format), Ranks: int(f.nproc), Launched: env.Launched, PlanOnly: f.noData, DeviceMemory: f.deviceMemory,
 		Model:     f.modelName != "" || sets(f.sets, "model.path") || sets(f.sets, "model.config") || environ["TRIREME_MODEL_PATH"] != "",
 		Data:      f.data != "" || sets(f.sets, "data.path") || environ["TRIREME_DATA_PATH"] != "",
 		OutputDir: f.outputDir != "" || sets(f.sets, "output_dir") || environ["TRIREME_OUTPUT_DIR"] != "",
@@ -68,35 +68,35 @@ func (f *trainFlags) foreign(env rendezvous.Env) foreign.Options {
 
 // settleDefaults drops defaults of the file's program that this model and data cannot have: a task whose
 // head the model's family lacks, and the best model of evaluations where there is no evaluation set.
-func (j *job) settleDefaults() {
-	j.settleTask()
+func (j *job) dropFileDefaults() {
+	j.dropTask()
 	const best = "training.load_best_model_at_end"
-	if !j.cfg.Training.LoadBestModelAtEnd || !j.trainers(best) {
+	if !j.cfg.Training.LoadBestModelAtEnd || !j.isFileDefault(best) {
 		return
 	}
 	if has, err := j.cfg.Data.HasEval(); err == nil && !has {
-		j.drop(best, "true", "has no effect: there is no evaluation set. Set data.eval_fraction or data.eval_path")
+		j.dropDefault(best, "true", "has no effect: there is no evaluation set. Set data.eval_fraction or data.eval_path")
 		j.cfg.Training.LoadBestModelAtEnd = false
 	}
 }
 
 // trainers says whether a value is a default of the program that a file is of.
-func (j *job) trainers(key string) bool {
+func (j *job) isFileDefault(key string) bool {
 	return j.file != nil && j.file.ByDefault(key, j.origins[key])
 }
 
 // drop notes a default that is not taken over.
-func (j *job) drop(key, value, what string) {
-	j.file.Notes = append(j.file.Notes, foreign.Note{Where: j.origins[key], Key: key, Value: value, What: what})
+func (j *job) dropDefault(key, value, what string) {
+	j.file.Notes = append(j.file.Notes, foreign.Note{Where: j.origins[key], Key: key, Value: value, Effect: what})
 	j.origins[key] = "default"
 }
 
-func (j *job) settleTask() {
-	if j.cfg.Model.Task == "" || !j.trainers("model.task") {
+func (j *job) dropTask() {
+	if j.cfg.Model.Task == "" || !j.isFileDefault("model.task") {
 		return
 	}
 	if _, err := j.cfg.Model.Read(families); errors.Is(err, model.ErrTask) {
-		j.drop("model.task", j.cfg.Model.Task, "has no effect: the model has no such head, and is trained as its config.json says")
+		j.dropDefault("model.task", j.cfg.Model.Task, "has no effect: the model has no such head, and is trained as its config.json says")
 		j.cfg.Model.Task = ""
 	}
 }

@@ -57,7 +57,7 @@ of them, those of a group, or one. docs/configuration.md has the same.`,
 // noKey says what was meant by a path that is no key.
 func noKey(c *cobra.Command, path string) error {
 	what := fmt.Sprintf("%q is no key and no group", path)
-	meant, why := meantKey(path)
+	meant, why := suggestKey(path)
 	if meant == "" && why == "" {
 		meant = keys.Nearest(path)
 	}

@@ -46,7 +46,7 @@ label tokens marked, and a summary of all rows.`,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
-	f.treeFlags(p)
+	f.addConfigFlags(p)
 	p.Var(&f.nproc, "nproc", "`N` ranks, if the file's batch depends on them")
 	p.IntVarP(&f.n, "rows", "n", 3, "number of rows")
 	p.IntVar(&f.from, "from", 0, "first `ROW`, counted from 0 in the order of the files")
@@ -56,27 +56,27 @@ label tokens marked, and a summary of all rows.`,
 
 // dataReport is --json's object.
 type dataReport struct {
-	Schema  string         `json:"schema,omitempty"`
-	Path    string         `json:"path"`
-	Format  string         `json:"format"`
-	Rows    int            `json:"rows"`
-	Eval    int            `json:"eval_rows"`
-	Length  int            `json:"sequence_length"`
-	Tokens  int64          `json:"tokens"`
-	Looked  int            `json:"looked_rows"` // that the next two are of
-	Learned int64          `json:"learned"`     // tokens
-	Empty   int            `json:"empty_rows"`  // with nothing to learn
-	Cut     int            `json:"cut_rows"`    // that lost their end
-	LeftOut int            `json:"barren_rows"` // left out: they hold nothing to learn
-	Notes   []string       `json:"notes,omitempty"`
-	Shown   *[]train.Shown `json:"shown,omitempty"`
+	Schema      string         `json:"schema,omitempty"`
+	Path        string         `json:"path"`
+	Format      string         `json:"format"`
+	Rows        int            `json:"rows"`
+	Eval        int            `json:"eval_rows"`
+	Length      int            `json:"sequence_length"`
+	Tokens      int64          `json:"tokens"`
+	Examined    int            `json:"looked_rows"` // that the next two are of
+	LabelTokens int64          `json:"learned"`     // tokens
+	Empty       int            `json:"empty_rows"`  // with nothing to learn
+	Truncated   int            `json:"cut_rows"`    // that lost their end
+	Dropped     int            `json:"barren_rows"` // left out: they hold nothing to learn
+	Notes       []string       `json:"notes,omitempty"`
+	Shown       *[]train.Shown `json:"shown,omitempty"`
 }
 
 // dataReport says what is known of all rows.
 func (j *job) dataReport(s *train.Contents) dataReport {
 	return dataReport{
 		Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
-		Tokens: s.Tokens, Looked: s.Looked, Learned: s.Counted, Empty: s.Empty, Cut: s.Cut, LeftOut: s.Barren, Notes: noteTexts(s.Notes),
+		Tokens: s.Tokens, Examined: s.Looked, LabelTokens: s.Counted, Empty: s.Empty, Truncated: s.Cut, Dropped: s.Barren, Notes: noteTexts(s.Notes),
 	}
 }
 

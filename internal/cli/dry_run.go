@@ -46,7 +46,7 @@ func peaks(m tensor.Usage) map[string]int64 {
 }
 
 // dryRun says what the job is and would need.
-func (j *job) dryRun(ctx context.Context, w io.Writer, asJSON bool) error {
+func (j *job) printDryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 	if !asJSON {
 		if err := j.printStart(w); err != nil {
 			return err

@@ -60,11 +60,11 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if err := checkRanks(c, env, int(f.nproc)); err != nil {
 		return err
 	}
-	told := c.ErrOrStderr()
+	notes := c.ErrOrStderr()
 	if env.Rank > 0 || launch.Tied(os.LookupEnv) {
-		told = io.Discard // the process that the user started says it
+		notes = io.Discard // the process that the user started says it
 	}
-	if err := f.findModel(c, told); err != nil {
+	if err := f.findModel(c, notes); err != nil {
 		return err
 	}
 	var more []conf.Source
@@ -103,12 +103,12 @@ func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
 		f.checkpoint, f.modelName = s.checkpoint, ""
 		c.Flags().Lookup("model").Changed = false // its configuration says what the model is
 		if f.config == "" {
-			f.kept = ofRun(conf.Text(s.checkpoint, s.config))
+			f.runConfig = runSources(conf.Text(s.checkpoint, s.config))
 		}
 	default:
 		f.modelName = s.dir
 		if config := filepath.Join(s.run, rundir.Config); s.run != "" && f.config == "" && exists(config) {
-			f.kept = ofRun(conf.File(config))
+			f.runConfig = runSources(conf.File(config))
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
 
 // ofRun is the configuration of a run as an evaluation takes it: without the numbers of ranks among
 // which the run was divided.
-func ofRun(config conf.Source) []conf.Source {
+func runSources(config conf.Source) []conf.Source {
 	return []conf.Source{config, conf.Text("--model", "parallel: {mesh: {replicate: 0, shard: 0}, reshard_after_forward: true}")}
 }
 
@@ -136,9 +136,9 @@ type evalReport struct {
 
 // measure evaluates as one rank; rank 0 prints what came of it.
 func (f *evalFlags) measure(ctx context.Context, env rendezvous.Env, j *job, out, stderr io.Writer) error {
-	ctx = j.meet(ctx, env, stderr)
-	return j.inWorld(ctx, env, func(w *world) error {
-		deps, t := j.deps(w), newTokenizing(stderr, j.dataName())
+	ctx = j.connect(ctx, env, stderr)
+	return j.withWorld(ctx, env, func(w *world) error {
+		deps, t := j.trainDeps(w), newTokenizing(stderr, j.dataName())
 		if env.Rank == 0 {
 			deps.Tokenizing = t.report
 		}

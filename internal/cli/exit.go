@@ -33,14 +33,14 @@ func (e *Exit) Unwrap() error { return e.Err }
 
 // Problem is an error as its reader needs it.
 type Problem struct {
-	What  string // what is wrong, in the user's nouns, with numbers; lower case
+	Text  string // what is wrong, in the user's nouns, with numbers; lower case
 	Where string // file:line:col, or the file with the stack
 	Why   string // if known
 	Try   string // one command or line to paste
 	Err   error  // the cause, for errors.Is; it is not printed
 }
 
-func (p *Problem) Error() string { return p.What }
+func (p *Problem) Error() string { return p.Text }
 
 // Tried says whether Try is known.
 func (p *Problem) Tried() bool { return p.Try != "" }
@@ -49,5 +49,5 @@ func (p *Problem) Unwrap() error { return p.Err }
 
 // usage is a mistake in the command line.
 func usage(what, try string) error {
-	return &Exit{CodeUsage, &Problem{What: what, Try: try}}
+	return &Exit{CodeUsage, &Problem{Text: what, Try: try}}
 }

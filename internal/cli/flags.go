@@ -15,7 +15,7 @@ import (
 
 // otherNames are names that a flag has besides its own, on each command that has the flag and none
 // of that name.
-var otherNames = map[string][]string{
+var flagAliases = map[string][]string{
 	"model":          {"model_name", "model_name_or_path"},
 	"data":           {"data_path"},
 	"max_steps":      {"steps"},
@@ -29,9 +29,9 @@ var otherNames = map[string][]string{
 
 // spellings lets the flags below a command be written with - or _, and by their other names. Help
 // shows each with _, as the configuration's keys are.
-func spellings(c *cobra.Command) {
+func addAliases(c *cobra.Command) {
 	also := map[string]string{}
-	for name, others := range otherNames {
+	for name, others := range flagAliases {
 		for _, o := range others {
 			if c.Flags().Lookup(name) != nil && c.Flags().Lookup(o) == nil {
 				also[o] = name
@@ -46,7 +46,7 @@ func spellings(c *cobra.Command) {
 		return pflag.NormalizedName(name)
 	})
 	for _, sub := range c.Commands() {
-		spellings(sub)
+		addAliases(sub)
 	}
 }
 
@@ -102,14 +102,14 @@ var keyFlags = []keyFlag{
 }
 
 // treeFlags are those that decide the configuration.
-func (f *trainFlags) treeFlags(p *pflag.FlagSet) {
+func (f *trainFlags) addConfigFlags(p *pflag.FlagSet) {
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`: YAML, or a file of the DDP or FSDP trainer, the Free Transformer, DeepSpeed or Accelerate as it is")
 	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, if its keys do not show it: "+strings.Join(foreign.Formats(), ", "))
 	p.StringVar(&f.mode, "mode", "", "`NAME` of the strategy, if the file names none; without --config, all defaults of that trainer: ddp, fsdp or deepspeed")
 	p.BoolVar(&f.useFSDP, "use_fsdp", false, "the same as --mode fsdp")
 	p.StringArrayVar(&f.sets, "set", nil, "one value of the configuration, `KEY=VALUE`, as in training.max_steps=20; repeatable")
 	for _, k := range keyFlags {
-		p.VarP(&text{f.key(k.path), k.value}, k.flag, k.short, fmt.Sprintf("%s [%s]", k.usage, k.path))
+		p.VarP(&stringFlag{f.keyValue(k.path), k.value}, k.flag, k.short, fmt.Sprintf("%s [%s]", k.usage, k.path))
 		if k.value == "" {
 			p.Lookup(k.flag).NoOptDefVal = "true"
 		}
@@ -117,19 +117,19 @@ func (f *trainFlags) treeFlags(p *pflag.FlagSet) {
 }
 
 // text is the value of a flag, whose name in help is kind.
-type text struct {
+type stringFlag struct {
 	to   *string
 	kind string
 }
 
-func (t *text) String() string {
+func (t *stringFlag) String() string {
 	if t.to == nil {
 		return ""
 	}
 	return *t.to
 }
-func (t *text) Set(s string) error { *t.to = s; return nil }
-func (t *text) Type() string {
+func (t *stringFlag) Set(s string) error { *t.to = s; return nil }
+func (t *stringFlag) Type() string {
 	if t.kind == "" {
 		return "bool"
 	}
@@ -137,7 +137,7 @@ func (t *text) Type() string {
 }
 
 // key is where the flag of a key puts its value.
-func (f *trainFlags) key(path string) *string {
+func (f *trainFlags) keyValue(path string) *string {
 	return map[string]*string{
 		"model.path": &f.modelName, "data.path": &f.data, "training.num_train_epochs": &f.epochs, "training.max_steps": &f.maxSteps,
 		"training.learning_rate": &f.learningRate, "training.seed": &f.seed, "output_dir": &f.outputDir, "resume": &f.resume, "name": &f.name, "move_aside": &f.moveAside,
@@ -145,7 +145,7 @@ func (f *trainFlags) key(path string) *string {
 }
 
 // sources are the values of keyFlags that were given.
-func (f *trainFlags) sources(c *cobra.Command) (out []conf.Source) {
+func (f *trainFlags) flagSources(c *cobra.Command) (out []conf.Source) {
 	for _, k := range keyFlags {
 		if !c.Flags().Changed(k.flag) {
 			continue
@@ -157,7 +157,7 @@ func (f *trainFlags) sources(c *cobra.Command) (out []conf.Source) {
 		case "training.num_train_epochs":
 			out = append(out, conf.Flag(name, "training.max_steps", "0"))
 		}
-		out = append(out, conf.Flag(name, k.path, *f.key(k.path)))
+		out = append(out, conf.Flag(name, k.path, *f.keyValue(k.path)))
 	}
 	return out
 }

@@ -95,11 +95,11 @@ func (f *generateFlags) run(c *cobra.Command) error {
 		if tok.ChatTemplate() == "" {
 			return usage("--chat needs a chat template, and the tokenizer has none", c.CommandPath()+" without --chat")
 		}
-		asked, err := data.Config{}.ChatPrompt(tok, text)
+		message, err := data.Config{}.ChatPrompt(tok, text)
 		if err != nil {
 			return &Exit{CodeUsage, err}
 		}
-		prompt = tok.Encode(asked, tokenizer.Options{})
+		prompt = tok.Encode(message, tokenizer.Options{})
 	}
 	if err := tok.Err(); err != nil {
 		return &Exit{CodeUsage, err}
@@ -142,7 +142,7 @@ func (f *generateFlags) locate(ctx context.Context, stderr io.Writer) error {
 	if f.source, err = findModel(f.model, stderr); err != nil {
 		return err
 	}
-	return f.source.settle(ctx, l, f.tokenizer)
+	return f.source.resolveNames(ctx, l, f.tokenizer)
 }
 
 // text is what is to be continued.

@@ -52,28 +52,28 @@ func (j *job) locate(c context.Context, env rendezvous.Env, stderr io.Writer) er
 	}
 	j.located = found
 	for _, r := range found {
-		*j.place(r.Key) = r.Path
+		*j.keyValue(r.Key) = r.Path
 	}
-	j.settleDefaults()
+	j.dropFileDefaults()
 	return j.print()
 }
 
 // print writes the configuration as text, with names in place of what was found for them.
 func (j *job) print() error {
 	for _, r := range j.located {
-		*j.place(r.Key) = r.Name
+		*j.keyValue(r.Key) = r.Name
 	}
 	var text strings.Builder
 	err := conf.Print(&text, j.cfg, nil)
 	j.resolved = text.String()
 	for _, r := range j.located {
-		*j.place(r.Key) = r.Path
+		*j.keyValue(r.Key) = r.Path
 	}
 	return err
 }
 
 // place is the value of a key that may be a name on the hub.
-func (j *job) place(key string) *string {
+func (j *job) keyValue(key string) *string {
 	switch key {
 	case "data.path":
 		return &j.cfg.Data.Path
@@ -92,7 +92,7 @@ func (j *job) named(key string) string {
 			return r.Name
 		}
 	}
-	return *j.place(key)
+	return *j.keyValue(key)
 }
 
 // workerEnv is the environment of workers.
@@ -114,7 +114,7 @@ func (j *job) workerEnv() ([]string, error) {
 // find looks up every name of the configuration.
 func (j *job) find(ctx context.Context, stderr io.Writer) (found []resolved, err error) {
 	l := &locator{stderr: stderr, origins: j.origins}
-	j.asBegun(stderr)
+	j.pinCommits(stderr)
 	add := func(key string, s *hub.Snapshot) {
 		if err == nil && s != nil {
 			found = append(found, resolved{key, s.Pinned(), s.Dir})
@@ -136,7 +136,7 @@ func (j *job) find(ctx context.Context, stderr io.Writer) (found []resolved, err
 
 // asBegun gives names the commits that a run which is to be gone on with began with: its rows are
 // those of that commit.
-func (j *job) asBegun(stderr io.Writer) {
+func (j *job) pinCommits(stderr io.Writer) {
 	if j.cfg.Resume == "" || j.cfg.Resume == "none" {
 		return
 	}
@@ -150,13 +150,13 @@ func (j *job) asBegun(stderr io.Writer) {
 	}
 	before := &job{cfg: kept.Value}
 	for _, key := range []string{"model.path", "data.tokenizer", "data.path", "data.eval_path"} {
-		now, ok := hub.ParseDataset(*j.place(key))
-		then, pinned := hub.ParseDataset(*before.place(key))
+		now, ok := hub.ParseDataset(*j.keyValue(key))
+		then, pinned := hub.ParseDataset(*before.keyValue(key))
 		if !ok || now.Revision != "" || !pinned || !then.Pinned() || now.ID != then.ID || now.Path != then.Path || exists(now.String()) {
 			continue
 		}
 		fmt.Fprintf(stderr, "%s: commit %s, as the run in %s began\n", now, then.Revision, j.cfg.OutputDir)
-		*j.place(key) = then.String()
+		*j.keyValue(key) = then.String()
 	}
 }
 
@@ -175,7 +175,7 @@ func (l *locator) model(ctx context.Context, key, name string, weights bool) (*h
 	if isPath(hub.ParseModel(name)) {
 		return nil, missingPath(l.origins[key], name, "model's directory", hub.ParseModel)
 	}
-	return l.get(ctx, key, name, "directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) {
+	return l.fetch(ctx, key, name, "directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) {
 		if !weights {
 			return c.Config(ctx, name)
 		}
@@ -191,7 +191,7 @@ func (l *locator) tokenizer(ctx context.Context, key, name string) (*hub.Snapsho
 	if isPath(hub.ParseModel(name)) {
 		return nil, missingPath(l.origins[key], name, "tokenizer's directory or file", hub.ParseModel)
 	}
-	return l.get(ctx, key, name, "file or directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) { return c.Tokenizer(ctx, name) })
+	return l.fetch(ctx, key, name, "file or directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) { return c.Tokenizer(ctx, name) })
 }
 
 // datasets is what data.path and data.eval_path are where they are names. As of a folder, the
@@ -251,7 +251,7 @@ func (l *locator) dataset(ctx context.Context, key, name string, splits ...strin
 	default:
 		return nil, missingPath(l.origins[key], name, "file or folder", hub.ParseDataset)
 	}
-	return l.get(ctx, key, name, "file or folder", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) {
+	return l.fetch(ctx, key, name, "file or folder", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) {
 		return c.Dataset(ctx, name, splits...)
 	})
 }
@@ -264,7 +264,7 @@ func drawable(f *os.File) bool {
 }
 
 // get asks, until a signal ends that.
-func (l *locator) get(ctx context.Context, key, name, kind string, ask func(context.Context, hub.Client) (*hub.Snapshot, error)) (*hub.Snapshot, error) {
+func (l *locator) fetch(ctx context.Context, key, name, kind string, ask func(context.Context, hub.Client) (*hub.Snapshot, error)) (*hub.Snapshot, error) {
 	where := l.origins[key]
 	if l.client == nil {
 		c, err := hub.FromEnv(os.LookupEnv)
@@ -307,11 +307,11 @@ func hubError(name, kind, where string, err error) error {
 		code = CodeUsage
 	}
 	if kind != "" && (code == CodeAuth || errors.Is(err, hub.ErrNotFound) || errors.Is(err, hub.ErrUnreachable)) {
-		near := meant(name)
+		near := nearbyPath(name)
 		if near != "" {
 			near = fmt.Sprintf(" (did you mean %s?)", near)
 		}
 		what = fmt.Sprintf("%s is no %s here%s, and %s", name, kind, near, e.Text)
 	}
-	return &Exit{code, &Problem{What: placed(where, what), Try: e.Try, Err: err}}
+	return &Exit{code, &Problem{Text: withOrigin(where, what), Try: e.Try, Err: err}}
 }

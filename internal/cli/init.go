@@ -12,7 +12,7 @@ import (
 )
 
 func newInit() *cobra.Command {
-	var s keys.Start
+	var s keys.Template
 	c := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "write a commented configuration to start from",

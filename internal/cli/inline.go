@@ -33,15 +33,15 @@ func inlineError(err error, origins conf.Origins) error {
 	if err == nil {
 		return nil
 	}
-	place := origins["model.inline.architectures"]
+	where := origins["model.inline.architectures"]
 	var at *fault.Error
 	if errors.As(err, &at) {
 		for key := at.Key(); key != ""; key = key[:max(0, strings.LastIndexByte(key, '.'))] {
-			if where, ok := origins["model.inline."+key]; ok {
-				place = where
+			if origin, ok := origins["model.inline."+key]; ok {
+				where = origin
 				break
 			}
 		}
 	}
-	return fmt.Errorf("%s: %w", place, err)
+	return fmt.Errorf("%s: %w", where, err)
 }

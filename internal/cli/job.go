@@ -29,8 +29,8 @@ type job struct {
 	located  []resolved              // names that are the hub's
 	run      runID                   // which run it is, once that is known
 	locks    map[string]*rundir.Lock // of its directories, by the variable that hands them to rank 0; nil: another process holds them, or none yet
-	met      *meeting                // of a rank with the others
-	begun    bool                    // steps are made, by this process or by its workers
+	conn     *connection             // of a rank with the others
+	stepping bool                    // steps are made, by this process or by its workers
 }
 
 // job loads the configuration: the file or the recipe, the environment, --set, flags and what
@@ -57,7 +57,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	case "fsdp", "deepspeed":
 		defaults.Parallel.Strategy = "full_shard"
 	}
-	sources := []conf.Source{conf.Hints(meantKey)}
+	sources := []conf.Source{conf.Hints(suggestKey)}
 	var err error
 	if f.config != "" {
 		var source conf.Source
@@ -66,10 +66,10 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 		}
 		sources = append(sources, source)
 	} else if f.mode != "" {
-		j.file = foreign.Trainer(f.mode, f.foreign(env))
+		j.file = foreign.Trainer(f.mode, f.foreignOptions(env))
 		sources = append(sources, j.file.Source)
-	} else if f.kept != nil {
-		sources = append(sources, f.kept...)
+	} else if f.runConfig != nil {
+		sources = append(sources, f.runConfig...)
 	} else if f.modelName == "" && f.data == "" && !sets(f.sets, "model.") && !sets(f.sets, "data.path") {
 		j.recipe = recipes.GoSource()
 		sources = append(sources, conf.Text(j.recipe.Name, j.recipe.YAML))
@@ -78,8 +78,8 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	for _, s := range f.sets {
 		sources = append(sources, conf.Set("--set", s))
 	}
-	sources = append(sources, f.sources(c)...)
-	if f.dataless {
+	sources = append(sources, f.flagSources(c)...)
+	if f.noData {
 		defaults.Data.Path = "none"
 	}
 	loaded, err := conf.Load(defaults, append(sources, more...)...)
@@ -87,7 +87,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 		return nil, err
 	}
 	j.cfg, j.origins, j.former = loaded.Value, loaded.Origins, loaded.Former
-	if f.dataless && j.origins["data.path"] == "default" {
+	if f.noData && j.origins["data.path"] == "default" {
 		j.cfg.Data.Path = ""
 	}
 	if j.file != nil {
@@ -95,7 +95,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 			return nil, err
 		}
 	}
-	if err := j.checkMode(f.mode); err != nil && !f.dataless {
+	if err := j.checkMode(f.mode); err != nil && !f.noData {
 		return nil, err
 	}
 	if j.recipe == nil {
@@ -123,8 +123,8 @@ func sets(assignments []string, prefix string) bool {
 }
 
 // notKeys are variables of ours that name no key of the configuration.
-var notKeys = map[string]bool{
-	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, beganVar: true,
+var internalVars = map[string]bool{
+	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, startTimeVar: true,
 	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true, pipedVar: true,
 }
 
@@ -132,7 +132,7 @@ var notKeys = map[string]bool{
 func environment() map[string]string {
 	out := map[string]string{}
 	for _, kv := range os.Environ() {
-		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, conf.EnvPrefix) && !notKeys[k] {
+		if k, v, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(k, conf.EnvPrefix) && !internalVars[k] {
 			out[k] = v
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // Main runs one command line, without the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	if err := withinSpace(); err != nil {
+	if err := limitHeap(); err != nil {
 		return report(stderr, err)
 	}
 	stop := launch.OnStop(os.LookupEnv, stderr, nil)
@@ -65,7 +65,7 @@ func watch(c *cobra.Command, running *bool) {
 
 // crash keeps the stack of a panic in a file, out of the reader's way.
 func crash(stop *launch.Stop, e any, stack []byte) error {
-	p := &Problem{What: fmt.Sprintf("internal error: %v", e), Why: "a mistake in trireme, not in your input"}
+	p := &Problem{Text: fmt.Sprintf("internal error: %v", e), Why: "a mistake in trireme, not in your input"}
 	if path, err := stop.Crash(fmt.Sprintf("panic: %v\n\n%s", e, stack)); err == nil && path != "" {
 		p.Where = "stack: " + path
 	}

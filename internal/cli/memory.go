@@ -28,8 +28,8 @@ const (
 // foresee refuses a job of which so many ranks of this machine are planned to need more memory
 // than there is, before any of them starts, and says what would do. Where the system does not
 // say what it has, nothing is foreseen.
-func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
-	if err := j.foreseePlaces(); err != nil {
+func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) error {
+	if err := j.checkOffloadDirs(); err != nil {
 		return err
 	}
 	has, err := j.memory()
@@ -40,7 +40,7 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := j.foreseeDisk(local, p); err != nil {
+	if err := j.checkDisk(local, p); err != nil {
 		return err
 	}
 	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.Resolve(local)) + j.summary.Ahead
@@ -60,7 +60,7 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 	if local > 1 {
 		who = fmt.Sprintf("%d ranks need %s each, %s together", local, each, device.Bytes(need).Binary())
 	}
-	what := fmt.Sprintf("%s, and there are %s: %s", who, device.Bytes(has.Bytes).Binary(), parts(p.Memory, own))
+	what := fmt.Sprintf("%s, and there are %s: %s", who, device.Bytes(has.Bytes).Binary(), memoryParts(p.Memory, own))
 	if j.cfg.Device.Overcommit {
 		_, err := fmt.Fprintf(stderr, "warning: %s: device.overcommit starts all the same\n", what)
 		return err
@@ -71,50 +71,50 @@ func (j *job) foresee(ctx context.Context, local int, stderr io.Writer) error {
 		return err
 	}
 	return &Exit{CodeNo, &Problem{
-		What: what, Why: has.Why, Try: remedies(changes, p),
+		Text: what, Why: has.Why, Try: memoryRemedies(changes, p),
 	}}
 }
 
 // place is a directory where something of a run rests, and the key that names it.
-type place struct{ key, dir string }
+type offloadDir struct{ key, dir string }
 
 // places are the directories of the run's state and activations that rest in files.
-func (j *job) places() (all []place) {
+func (j *job) offloadDirs() (all []offloadDir) {
 	output := j.cfg.OutputDir
 	if output == "" {
 		output = runsDir // where it is going to be made
 	}
 	off := j.cfg.Offload.WithDir(output)
 	if off.Optimizer.Device == parallel.OffloadNVMe {
-		all = append(all, place{"offload.optimizer.path", off.Optimizer.Path})
+		all = append(all, offloadDir{"offload.optimizer.path", off.Optimizer.Path})
 	}
 	if off.Params.Device == parallel.OffloadNVMe {
-		all = append(all, place{"offload.params.path", off.Params.Path})
+		all = append(all, offloadDir{"offload.params.path", off.Params.Path})
 	}
 	if dir, ok := j.cfg.Recompute.Directory(output); ok {
-		all = append(all, place{"activation_checkpointing.store_path", dir})
+		all = append(all, offloadDir{"activation_checkpointing.store_path", dir})
 	}
 	return all
 }
 
 // foreseePlaces refuses directories that take no file.
-func (j *job) foreseePlaces() error {
-	for _, at := range j.places() {
+func (j *job) checkOffloadDirs() error {
+	for _, at := range j.offloadDirs() {
 		err := disk.Try(at.dir)
 		if err == nil || errors.Is(err, syscall.ENOSPC) { // how much space there is not, is told with the plan
 			continue
 		}
 		return &Exit{CodeUsage, &Problem{
-			What: placed(j.origins[at.key], fmt.Sprintf("%s: %v", at.key, err)), Try: "--set " + at.key + "=DIR, a directory that files can be made in", Err: err,
+			Text: withOrigin(j.origins[at.key], fmt.Sprintf("%s: %v", at.key, err)), Try: "--set " + at.key + "=DIR, a directory that files can be made in", Err: err,
 		}}
 	}
 	return nil
 }
 
 // foreseeDisk refuses a job that rests more on a disk than it has space for.
-func (j *job) foreseeDisk(local int, p planner.Plan) error {
-	all := j.places()
-	if len(all) == 0 || slices.ContainsFunc(all, func(at place) bool { return at.dir != all[0].dir }) {
+func (j *job) checkDisk(local int, p planner.Plan) error {
+	all := j.offloadDirs()
+	if len(all) == 0 || slices.ContainsFunc(all, func(at offloadDir) bool { return at.dir != all[0].dir }) {
 		return nil // on two disks each file says itself what it lacks, as its space is taken
 	}
 	need, has := int64(local)*p.Memory.Peak[tensor.Offloaded], disk.Free(all[0].dir)
@@ -126,7 +126,7 @@ func (j *job) foreseeDisk(local int, p planner.Plan) error {
 		less = "offload.optimizer.device=none"
 	}
 	return &Exit{CodeNo, &Problem{
-		What: fmt.Sprintf("%d ranks off-load %s together, and there are %s", local, device.Bytes(need).Binary(), device.Bytes(has).Binary()),
+		Text: fmt.Sprintf("%d ranks off-load %s together, and there are %s", local, device.Bytes(need).Binary(), device.Bytes(has).Binary()),
 		Why:  "that is what the file system of " + all[0].dir + " has left", Try: "--set " + all[0].key + "=DIR on another disk, or " + less,
 	}}
 }
@@ -140,7 +140,7 @@ func (j *job) memory() (monitor.Available, error) {
 }
 
 // parts lists what a peak is made of, the largest first, and what the process takes besides.
-func parts(m tensor.Usage, own int64) string {
+func memoryParts(m tensor.Usage, own int64) string {
 	type part struct {
 		name  string
 		bytes int64
@@ -169,7 +169,7 @@ func parts(m tensor.Usage, own int64) string {
 }
 
 // remedies are what a user may paste.
-func remedies(changes []planner.Change, p planner.Plan) string {
+func memoryRemedies(changes []planner.Change, p planner.Plan) string {
 	var b strings.Builder
 	b.WriteString("one of these")
 	for _, c := range changes {

@@ -85,7 +85,7 @@ func openSource(s *modelSource) (*modelSource, error) {
 
 // settle reads a checkpoint's configuration, and finds what its names on the hub are here. tokenizer
 // is the directory of another tokenizer than its own; empty for none.
-func (s *modelSource) settle(ctx context.Context, l *locator, tokenizer string) error {
+func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer string) error {
 	if s.checkpoint == "" {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (s *modelSource) settle(ctx context.Context, l *locator, tokenizer string) 
 			continue
 		}
 		return &Exit{CodeUsage, &Problem{
-			What: fmt.Sprintf("%s: %s of its configuration is %s, which is not here", s.checkpoint, p.key, p.path), Try: "the same command in the directory where the run was started",
+			Text: fmt.Sprintf("%s: %s of its configuration is %s, which is not here", s.checkpoint, p.key, p.path), Try: "the same command in the directory where the run was started",
 		}}
 	}
 	m, err := l.model(ctx, "", s.cfg.Model.Path, false)

@@ -33,21 +33,21 @@ func missingPath(where, path, kind string, parse func(string) (hub.Name, bool)) 
 	if target, err := os.Readlink(path); err == nil {
 		text += ": it is a link to " + target
 	} else {
-		last, why := lastThere(path)
+		last, why := firstMissing(path)
 		text += why
-		if near := meant(last); near != "" {
+		if near := nearbyPath(last); near != "" {
 			text += fmt.Sprintf(" (did you mean %s?)", near)
 		}
 	}
 	if n, ok := parse(path + "@main"); ok && strings.Contains(path, "/") {
 		try += ", or " + n.String() + " if the hub's is meant"
 	}
-	return &Exit{CodeUsage, &Problem{What: placed(where, text), Try: try}}
+	return &Exit{CodeUsage, &Problem{Text: withOrigin(where, text), Try: try}}
 }
 
 // lastThere is the part of a path up to the first element that is not there, and why the path
 // leads no farther, where that is not plain.
-func lastThere(path string) (upTo, why string) {
+func firstMissing(path string) (upTo, why string) {
 	path = filepath.Clean(path)
 	for upTo = path; ; upTo = filepath.Dir(upTo) {
 		dir := filepath.Dir(upTo)
@@ -64,7 +64,7 @@ func lastThere(path string) (upTo, why string) {
 }
 
 // meant is a path that lies beside the one that is not there, and looks like it.
-func meant(path string) string {
+func nearbyPath(path string) string {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(filepath.Join(dir, "."))
 	if err != nil {
@@ -82,7 +82,7 @@ func meant(path string) string {
 
 // placed puts the place in a file before what is wrong there. A flag needs none: its value is
 // what the message begins with.
-func placed(where, text string) string {
+func withOrigin(where, text string) string {
 	if where == "" || strings.HasPrefix(where, "--") {
 		return text
 	}

@@ -44,11 +44,11 @@ var planKeys = []keyFlag{
 }
 
 // mostAssumed is the longest sequence that a plan takes where nothing says how long rows are.
-const mostAssumed = 4096
+const maxAssumedLength = 4096
 
 func newPlan() *cobra.Command {
 	f := &planFlags{}
-	f.dataless = true
+	f.noData = true
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "predict memory, traffic and FLOPs per rank, for every strategy",
@@ -67,7 +67,7 @@ fits. --strategy may be repeated to compare strategies; without it all are compa
 
 --accounting adds published formulas for training state: mixed (16 bytes per parameter), fp32
 (16), seed-000 (12), deepspeed (its estimators). With --parameters instead of a model only these
-are printed.`, mostAssumed, overhead),
+are printed.`, maxAssumedLength, overhead),
 		Example: `  trireme plan --model llama-3.1-8b/config.json --world_size 8 --gpu_memory 80GB --param_dtype bfloat16
   trireme plan --config ds_config.json --model config.json --world_size 16 --print_config
   trireme plan --parameters 7.5e9 --world_size 64 --accounting mixed`,
@@ -96,14 +96,14 @@ are printed.`, mostAssumed, overhead),
 }
 
 func (f *planFlags) run(c *cobra.Command) error {
-	ask, err := f.ask(c)
+	request, err := f.request(c)
 	if err != nil {
 		return err
 	}
 	if f.parameters != "" {
-		return f.count(c, ask)
+		return f.printAccountings(c, request)
 	}
-	f.apart = ask.memory > 0
+	f.deviceMemory = request.memory > 0
 	j, err := f.load(c)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (f *planFlags) run(c *cobra.Command) error {
 	if f.printConfig {
 		return f.printResolved(c.OutOrStdout(), c.ErrOrStderr(), j)
 	}
-	r, err := f.plan(c, j, ask)
+	r, err := f.plan(c, j, request)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (f *planFlags) local(ranks int) (int, error) {
 }
 
 // planAsk is what is asked of a plan besides the configuration.
-type planAsk struct {
+type planRequest struct {
 	memory     device.Bytes // of a rank; 0: not asked
 	strategies []string     // to compare, by our names
 	parameters float64
@@ -177,7 +177,7 @@ type planAsk struct {
 }
 
 // ask reads the flags that are no keys.
-func (f *planFlags) ask(c *cobra.Command) (a planAsk, err error) {
+func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 	help := c.CommandPath() + " --help"
 	if c.Flags().Changed("world_size") && f.nproc < 1 {
 		return a, usage(fmt.Sprintf("--world_size is %d: it must be at least 1", f.nproc), "")
@@ -205,10 +205,10 @@ func (f *planFlags) ask(c *cobra.Command) (a planAsk, err error) {
 			return a, err
 		}
 	}
-	if a.parameters, err = amount("--parameters", f.parameters); err != nil {
+	if a.parameters, err = parseCount("--parameters", f.parameters); err != nil {
 		return a, err
 	}
-	if a.largest, err = amount("--largest_layer", f.largest); err != nil {
+	if a.largest, err = parseCount("--largest_layer", f.largest); err != nil {
 		return a, err
 	}
 	switch {
@@ -221,7 +221,7 @@ func (f *planFlags) ask(c *cobra.Command) (a planAsk, err error) {
 }
 
 // amount reads a number of parameters: 7.5e9, 7.5B, 7500000000.
-func amount(flag, text string) (float64, error) {
+func parseCount(flag, text string) (float64, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -265,7 +265,7 @@ func (f *planFlags) load(c *cobra.Command) (*job, error) {
 }
 
 // plan finds the model and plans it.
-func (f *planFlags) plan(c *cobra.Command, j *job, ask planAsk) (*planReport, error) {
+func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planReport, error) {
 	ctx := c.Context()
 	if err := j.locateModel(ctx, c.ErrOrStderr()); err != nil {
 		return nil, err
@@ -287,8 +287,8 @@ func (f *planFlags) plan(c *cobra.Command, j *job, ask planAsk) (*planReport, er
 	if err != nil {
 		return nil, err
 	}
-	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Apart: f.apart, Positions: positions, Rows: planner.Rows(info, j.cfg)}
-	r, err := newPlanReport(ctx, pj, ask)
+	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Apart: f.deviceMemory, Positions: positions, Rows: planner.Rows(info, j.cfg)}
+	r, err := newPlanReport(ctx, pj, request)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}
 	}
@@ -298,24 +298,24 @@ func (f *planFlags) plan(c *cobra.Command, j *job, ask planAsk) (*planReport, er
 
 // positions is how many a row is taken to have where the model has most, and what is to be said of
 // that.
-func (j *job) positions(most int) (n int, note string) {
+func (j *job) positions(limit int) (n int, note string) {
 	n = j.cfg.Data.SequenceLength
 	from := j.origins["data.sequence_length"]
 	switch {
 	case n == 0:
-		n = min(most, mostAssumed)
-		note = fmt.Sprintf("rows are taken to have %d positions: the model has %d, and nothing says how long they are (data.sequence_length)", n, most)
-	case n > most && strings.HasSuffix(from, "default)"): // nobody asked for so many
-		note = fmt.Sprintf("rows are taken to have the model's %d positions, not %d (%s)", most, n, from)
-		n = most
+		n = min(limit, maxAssumedLength)
+		note = fmt.Sprintf("rows are taken to have %d positions: the model has %d, and nothing says how long they are (data.sequence_length)", n, limit)
+	case n > limit && strings.HasSuffix(from, "default)"): // nobody asked for so many
+		note = fmt.Sprintf("rows are taken to have the model's %d positions, not %d (%s)", limit, n, from)
+		n = limit
 	}
 	return n, note
 }
 
 // count prints accountings of a number of parameters.
-func (f *planFlags) count(c *cobra.Command, ask planAsk) error {
-	r := &planReport{Schema: planSchema, Parameters: int64(ask.parameters), WorldSize: max(1, int(f.nproc))}
-	if err := r.addAccountings(f.accountings, ask.parameters, ask.largest, r.WorldSize, f.perNode); err != nil {
+func (f *planFlags) printAccountings(c *cobra.Command, request planRequest) error {
+	r := &planReport{Schema: planSchema, Parameters: int64(request.parameters), WorldSize: max(1, int(f.nproc))}
+	if err := r.addAccountings(f.accountings, request.parameters, request.largest, r.WorldSize, f.perNode); err != nil {
 		return err
 	}
 	if f.json {

@@ -66,7 +66,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 		onHost = func(of func(bytesBy) int64) string { return device.Bytes(of(*host)).Binary() + "\t" }
 	}
 	fmt.Fprintln(t, head)
-	rest, peak, most := d.PerRank.AtRest, d.PerRank.bytesBy, d.PerRank.AtMost
+	rest, peak, categoryPeak := d.PerRank.AtRest, d.PerRank.bytesBy, d.PerRank.CategoryPeak
 	for _, row := range []struct {
 		name string
 		of   func(bytesBy) int64
@@ -82,7 +82,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 		{"workspace", func(u bytesBy) int64 { return u.Workspace }},
 		{"offloaded", func(u bytesBy) int64 { return u.Offloaded }},
 	} {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(most)).Binary(), onHost(row.of))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(categoryPeak)).Binary(), onHost(row.of))
 	}
 	total := "total"
 	if host != nil {

@@ -39,13 +39,13 @@ type planDetail struct {
 	Mesh           meshReport          `json:"mesh"`
 	PerRank        memoryReport        `json:"per_rank"`
 	Communication  traffic             `json:"communication"`
-	FLOPs          arithmetic          `json:"flops"`
+	FLOPs          flops               `json:"flops"`
 	GPUMemory      int64               `json:"gpu_memory,omitempty"`
 	Fits           *bool               `json:"fits,omitempty"`
 	Largest        *planner.Batch      `json:"largest_batch,omitempty"` // that fits gpu_memory
 	Recommendation *recommendation     `json:"recommendation,omitempty"`
 	Changes        []change            `json:"changes,omitempty"` // with which the plan fits
-	Strategies     []planned           `json:"strategies"`
+	Strategies     []plannedStrategy   `json:"strategies"`
 	Slots          []parallel.SlotSize `json:"optimizer_state"`   // of a rank, by torch's names
 	Offload        []string            `json:"offload,omitempty"` // what is to be said of it
 
@@ -53,7 +53,7 @@ type planDetail struct {
 }
 
 // planned is a job under one strategy.
-type planned struct {
+type plannedStrategy struct {
 	Strategy      string         `json:"strategy"`
 	Mesh          *meshReport    `json:"mesh,omitempty"`
 	PerRank       *memoryReport  `json:"per_rank,omitempty"`
@@ -75,8 +75,8 @@ func (m meshReport) String() string { return fmt.Sprintf("%d x %d", m.Replicate,
 // beside it at rest and each category at its most.
 type memoryReport struct {
 	bytesBy
-	AtRest bytesBy `json:"at_rest"`
-	AtMost bytesBy `json:"at_most"` // total is the peak's
+	AtRest       bytesBy `json:"at_rest"`
+	CategoryPeak bytesBy `json:"at_most"` // total is the peak's
 	// Host is what lies in the host's memory, with --gpu_memory: the rest is of the device.
 	Host *bytesBy `json:"host,omitempty"`
 }
@@ -98,11 +98,11 @@ type bytesBy struct {
 
 // traffic is what a rank sends in a step.
 type traffic struct {
-	Total int64  `json:"total"`
-	By    []sent `json:"collectives"`
+	Total int64       `json:"total"`
+	By    []sentBytes `json:"collectives"`
 }
 
-type sent struct {
+type sentBytes struct {
 	Collective string `json:"collective"`
 	Group      string `json:"group"`
 	Calls      int64  `json:"calls"`
@@ -110,7 +110,7 @@ type sent struct {
 }
 
 // arithmetic is floating-point operations of a step.
-type arithmetic struct {
+type flops struct {
 	Step     float64 `json:"step"`     // over all ranks, as MFU counts them
 	Rank     float64 `json:"per_rank"` // of one
 	Executed float64 `json:"executed"` // of one, recomputation included
@@ -141,8 +141,8 @@ type accounted struct {
 }
 
 // newPlanReport plans a job and compares it with others.
-func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport, error) {
-	limit := int64(ask.memory)
+func newPlanReport(ctx context.Context, j planner.Job, request planRequest) (*planReport, error) {
+	limit := int64(request.memory)
 	s, mesh, err := j.Config.Parallel.Resolve(j.Ranks, j.Local)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 	d := &planDetail{
 		Trained: p.Trained, SequenceLength: j.Positions, Batch: batch, Tokens: j.Config.Training.MicroBatchTokens, ParamDType: j.Config.Precision.ParamDType, Recompute: j.Config.Recompute.Enabled,
 		PerRank: newMemoryReport(p), Communication: newTraffic(p), Slots: p.Slots, GPUMemory: limit,
-		FLOPs: arithmetic{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
+		FLOPs: flops{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
 	}
 	if j.Apart {
 		d.Offload = hostNotes(p, j)
@@ -166,7 +166,7 @@ func newPlanReport(ctx context.Context, j planner.Job, ask planAsk) (*planReport
 		d.Offload = j.Config.Offload.Notes()
 	}
 	d.Strategy, d.Mesh = s.Name, meshReport{mesh[parallel.Replicate], mesh[parallel.Shard]}
-	strategies, compared := ask.strategies, len(ask.strategies) > 1
+	strategies, compared := request.strategies, len(request.strategies) > 1
 	if !compared {
 		strategies = parallel.StrategyNames()
 	}
@@ -238,8 +238,8 @@ func largest(o planner.Option) *planner.Batch {
 	return &o.Largest
 }
 
-func newPlanned(o planner.Option, limit int64) planned {
-	p := planned{Strategy: o.Strategy}
+func newPlanned(o planner.Option, limit int64) plannedStrategy {
+	p := plannedStrategy{Strategy: o.Strategy}
 	if o.Err != nil {
 		p.Error = o.Err.Error()
 		return p
@@ -254,7 +254,7 @@ func newPlanned(o planner.Option, limit int64) planned {
 
 func newMemoryReport(p planner.Plan) memoryReport {
 	m := p.Memory
-	r := memoryReport{bytesBy: newBytesBy(m.Moment, m.PeakTotal), AtRest: newBytesBy(m.Live, m.LiveTotal), AtMost: newBytesBy(m.Peak, m.PeakTotal)}
+	r := memoryReport{bytesBy: newBytesBy(m.Moment, m.PeakTotal), AtRest: newBytesBy(m.Live, m.LiveTotal), CategoryPeak: newBytesBy(m.Peak, m.PeakTotal)}
 	if n := p.HostBytes(); n > 0 {
 		host := newBytesBy(p.Host, n)
 		r.Host = &host
@@ -271,9 +271,9 @@ func newBytesBy(by [tensor.NumCategories]int64, total int64) bytesBy {
 }
 
 func newTraffic(p planner.Plan) traffic {
-	t := traffic{Total: p.SentBytes(), By: []sent{}}
+	t := traffic{Total: p.SentBytes(), By: []sentBytes{}}
 	for _, s := range p.Sent {
-		t.By = append(t.By, sent{s.Op, s.Group, s.Calls, s.Bytes})
+		t.By = append(t.By, sentBytes{s.Op, s.Group, s.Calls, s.Bytes})
 	}
 	return t
 }

@@ -44,7 +44,7 @@ func report(w io.Writer, err error) int {
 			fmt.Fprintln(w, strings.TrimRight("try: trireme config keys "+group, " "))
 		}
 	case errors.As(err, &problem):
-		fmt.Fprintln(w, problem.What)
+		fmt.Fprintln(w, problem.Text)
 		for _, line := range []struct{ label, text string }{{"", problem.Where}, {"why: ", problem.Why}, {"try: ", problem.Try}} {
 			if line.text != "" {
 				fmt.Fprintf(w, "%s%s\n", line.label, line.text)

@@ -57,7 +57,7 @@ func TestReport(t *testing.T) {
 		{"plain", errors.New("data: row 3 is empty"), 1, "data: row 3 is empty\n"},
 		{"silent", &Exit{Code: CodeStopped}, 75, ""},
 		{"code", fmt.Errorf("wrapped: %w", &Exit{CodeNo, errors.New("does not fit")}), 3, "wrapped: does not fit\n"},
-		{"problem", &Problem{What: "what", Where: "run.yaml:1", Why: "because", Try: "this"}, 1, "what\nrun.yaml:1\nwhy: because\ntry: this\n"},
+		{"problem", &Problem{Text: "what", Where: "run.yaml:1", Why: "because", Try: "this"}, 1, "what\nrun.yaml:1\nwhy: because\ntry: this\n"},
 		{"file", fmt.Errorf("data: %w", missing), 1, "data: no/such.txt: no such file or directory\n"},
 		{"configuration", fmt.Errorf("reading: %w", configuration), 2,
 			"run.yaml:1:4: a: \"x\" is not a whole number\nrun.yaml:2: unknown key \"b\" at the top level. did you mean \"a\"?\n"},

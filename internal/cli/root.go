@@ -52,7 +52,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 			c.Run, c.RunE = nil, help
 		}
 	}
-	spellings(root)
+	addAliases(root)
 	return root
 }
 

@@ -65,7 +65,7 @@ func (j *job) findRun(launched bool) error {
 		if err := json.Unmarshal([]byte(text), &j.run); err != nil {
 			return fmt.Errorf("%s: %w", runVar, err)
 		}
-		return j.settle(j.run)
+		return j.setRun(j.run)
 	}
 	dir := j.cfg.OutputDir
 	if dir == "" && j.cfg.Resume == "auto" {
@@ -75,43 +75,43 @@ func (j *job) findRun(launched bool) error {
 		}
 	}
 	if dir == "" {
-		return j.settle(runID{})
+		return j.setRun(runID{})
 	}
-	for _, at := range append(j.beside(dir), dir, j.cfg.Checkpoint.Dir) {
+	for _, at := range append(j.adjacentDirs(dir), dir, j.cfg.Checkpoint.Dir) {
 		if !launched && at != "" {
 			if err := rundir.Busy(at); err != nil {
-				return busy(err)
+				return busyError(err)
 			}
 		}
 	}
-	if err := j.vacant(dir); err != nil {
+	if err := j.checkVacant(dir); err != nil {
 		return err
 	}
-	return j.settle(runID{Dir: dir})
+	return j.setRun(runID{Dir: dir})
 }
 
 // settle makes a run's directory the job's.
-func (j *job) settle(r runID) error {
+func (j *job) setRun(r runID) error {
 	j.run, j.cfg.OutputDir = r, r.Dir
 	return j.print()
 }
 
 // vacant refuses a new run in a directory that holds another.
-func (j *job) vacant(dir string) error {
+func (j *job) checkVacant(dir string) error {
 	if j.cfg.Resume == "auto" || j.cfg.MoveAside {
 		return nil
 	}
 	if rundir.Held(dir) != "" {
-		return occupied(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N")
+		return occupiedError(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N")
 	}
 	if at := j.cfg.Checkpoint.Dir; at != "" && checkpoint.Any(at) {
-		return occupied(at, "it holds checkpoints", "another checkpoint.dir")
+		return occupiedError(at, "it holds checkpoints", "another checkpoint.dir")
 	}
 	return nil
 }
 
 // occupied is the error of a new run where another is.
-func occupied(dir, holds, elsewhere string) error {
+func occupiedError(dir, holds, elsewhere string) error {
 	dir = filepath.Clean(dir)
 	return usage(fmt.Sprintf("%s belongs to another run (%s), and a new run would mix with it", dir, holds),
 		fmt.Sprintf("--resume auto to go on with that run, or %s, or --move_aside, which renames %s to %s.1 and begins anew", elsewhere, dir, dir))
@@ -139,7 +139,7 @@ func (j *job) identity(dir string) (string, error) {
 	if c, err := readCard(dir); err == nil && c.ID != "" {
 		return c.ID, nil
 	}
-	if id := markedRun(filepath.Join(dir, rundir.Config)); id != "" {
+	if id := configRunID(filepath.Join(dir, rundir.Config)); id != "" {
 		return id, nil
 	}
 	if j.cfg.Checkpoint.Dir != "" { // it may hold another's
@@ -176,7 +176,7 @@ func readCard(dir string) (c card, err error) {
 }
 
 // markedRun is the identity in the first line of a config.yaml; empty if there is none.
-func markedRun(path string) string {
+func configRunID(path string) string {
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return ""
 	}
@@ -195,7 +195,7 @@ func markedRun(path string) string {
 
 // join gives every rank the run of rank 0, which alone decides about the directory if another launcher
 // starts the ranks.
-func (j *job) join(ctx context.Context, ranks checkpoint.Agreement) error {
+func (j *job) shareRun(ctx context.Context, ranks checkpoint.Agreement) error {
 	b, err := json.Marshal(j.run)
 	if err != nil {
 		return err
@@ -211,5 +211,5 @@ func (j *job) join(ctx context.Context, ranks checkpoint.Agreement) error {
 	if ranks.Rank() > 0 && j.origins["output_dir"] != "default" {
 		first.Dir = j.run.Dir // another machine may know the same directory by another path
 	}
-	return j.settle(first)
+	return j.setRun(first)
 }

@@ -70,22 +70,22 @@ func (s *screen) Close() error {
 
 // handOver is the sink of a rank 0 that another process of ours watches: records go through
 // the pipe, what is noted to stderr, which that process shows too.
-type handOver struct {
+type recordPipe struct {
 	*monitor.JSONL
 	stderr io.Writer
 }
 
-func (h handOver) Note(text string) error {
+func (h recordPipe) Note(text string) error {
 	_, err := fmt.Fprintln(h.stderr, text)
 	return err
 }
 
 // openHandOver is the sink that recordsVar asks for.
-func openHandOver(stderr io.Writer) (monitor.Sink, error) {
+func openRecordPipe(stderr io.Writer) (monitor.Sink, error) {
 	v := os.Getenv(recordsVar)
 	fd, err := strconv.Atoi(v)
 	if err != nil || fd < 3 {
 		return nil, fmt.Errorf("%s=%q is not a descriptor", recordsVar, v)
 	}
-	return handOver{monitor.NewJSONL(os.NewFile(uintptr(fd), "records")), stderr}, nil
+	return recordPipe{monitor.NewJSONL(os.NewFile(uintptr(fd), "records")), stderr}, nil
 }

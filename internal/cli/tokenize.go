@@ -17,7 +17,7 @@ import (
 func newTokenize() *cobra.Command {
 	var dir string
 	var decode, jsonLines, noSpecial bool
-	var learn learnOptions
+	var training tokenizerTraining
 	c := &cobra.Command{
 		Use:   "tokenize",
 		Short: "turn text into token ids and back, or train a tokenizer",
@@ -34,11 +34,11 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
   trireme tokenize --train --vocab_size 4096 --output DIR text.txt`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if learn.train {
+			if training.train {
 				if dir != "" || decode || jsonLines || noSpecial {
 					return usage("--train learns a new tokenizer: --tokenizer, --decode, --json_lines and --no_special_tokens do not go with it", "")
 				}
-				return learn.run(c, args)
+				return training.run(c, args)
 			}
 			if c.Flags().Changed("vocab_size") || c.Flags().Changed("output") || c.Flags().Changed("json") {
 				return usage("--vocab_size, --output and --json are for --train", c.CommandPath()+" --train --help")
@@ -88,7 +88,7 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 	f.BoolVar(&decode, "decode", false, "read arrays of ids and print text")
 	f.BoolVar(&jsonLines, "json_lines", false, "each line of text is a JSON string")
 	f.BoolVar(&noSpecial, "no_special_tokens", false, "leave out the tokens around the text; with --decode, all special tokens")
-	learn.flags(f)
+	training.flags(f)
 	return c
 }
 

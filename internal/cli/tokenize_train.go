@@ -15,21 +15,21 @@ import (
 )
 
 // learnOptions are the flags of tokenize --train.
-type learnOptions struct {
+type tokenizerTraining struct {
 	train  bool
 	vocab  int
 	output string
 	json   bool
 }
 
-func (o *learnOptions) flags(f *pflag.FlagSet) {
+func (o *tokenizerTraining) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.train, "train", false, "learn a byte-level BPE from the text files given")
 	f.IntVar(&o.vocab, "vocab_size", 4096, "tokens to learn, special ones and the 256 bytes included")
 	f.StringVar(&o.output, "output", "", "directory for tokenizer.json")
 	f.BoolVar(&o.json, "json", false, "print the result of --train as one JSON object")
 }
 
-type learnReport struct {
+type tokenizerReport struct {
 	Schema    string `json:"schema"`
 	Output    string `json:"output"`
 	VocabSize int    `json:"vocab_size"`
@@ -37,7 +37,7 @@ type learnReport struct {
 	Bytes     int64  `json:"bytes"`
 }
 
-func (o *learnOptions) run(c *cobra.Command, files []string) error {
+func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 	if o.output == "" {
 		return usage("--output is missing: where the tokenizer is to be written", c.CommandPath()+" --train --output DIR text.txt")
 	}
@@ -47,7 +47,7 @@ func (o *learnOptions) run(c *cobra.Command, files []string) error {
 	if o.vocab < 257 {
 		return usage(fmt.Sprintf("--vocab_size: %d has no room for the 256 bytes and <|endoftext|>", o.vocab), "--vocab_size 4096")
 	}
-	r := learnReport{Schema: "trireme.tokenize.train/1", Output: o.output, Files: len(files)}
+	r := tokenizerReport{Schema: "trireme.tokenize.train/1", Output: o.output, Files: len(files)}
 	var failed error
 	t, err := tokenizer.Train(c.Context(), func(yield func(string) bool) {
 		for _, name := range files {
@@ -99,7 +99,7 @@ func readText(name string) (string, error) {
 		return "", err
 	}
 	if bytes.IndexByte(text[:min(len(text), 8192)], 0) >= 0 {
-		return "", &Problem{What: name + " is binary, not text", Try: "text files, decompressed"}
+		return "", &Problem{Text: name + " is binary, not text", Try: "text files, decompressed"}
 	}
 	return string(text), nil
 }

@@ -90,6 +90,6 @@ func (t *tokenizing) close() {
 		fmt.Fprint(t.w, "\r\x1b[K")
 	}
 	if took >= moment {
-		fmt.Fprintf(t.w, "tokenized %s in %s (%s)\n", t.called(), duration(took), t.speed())
+		fmt.Fprintf(t.w, "tokenized %s in %s (%s)\n", t.called(), shortDuration(took), t.speed())
 	}
 }

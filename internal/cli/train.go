@@ -41,11 +41,11 @@ type trainFlags struct {
 
 	epochs, maxSteps, learningRate, seed string // as they were given
 
-	dryRun   bool
-	json     bool
-	kept     []conf.Source // the configuration of a run that is evaluated, in place of a file; nil for none
-	dataless bool          // nothing is read of the data: none need be named
-	apart    bool          // the device has a memory of its own
+	dryRun       bool
+	json         bool
+	runConfig    []conf.Source // the configuration of a run that is evaluated, in place of a file; nil for none
+	noData       bool          // nothing is read of the data: none need be named
+	deviceMemory bool          // the device has a memory of its own
 }
 
 func newTrain() *cobra.Command {
@@ -74,7 +74,7 @@ and end with code 2.`,
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
 	p := c.Flags()
-	f.treeFlags(p)
+	f.addConfigFlags(p)
 	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one for each NUMA node (default: as --config says or 1; the built-in recipe 2)")
 	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print what the run would need, and stop")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end, on standard output")
@@ -93,8 +93,8 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	stopOf(c.Context()).Hold() // for good
-	c.SetOut(lasting(c.OutOrStdout()))
-	c.SetErr(lasting(c.ErrOrStderr()))
+	c.SetOut(ignorePipeErrors(c.OutOrStdout()))
+	c.SetErr(ignorePipeErrors(c.ErrOrStderr()))
 	if c.Flags().Changed("output_dir") && f.outputDir == "" { // an unset variable of a shell, likely
 		return usage("output_dir names no directory", "--output_dir DIR, or no such flag for a new runs/NAME-N")
 	}
@@ -102,7 +102,7 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = job.ending(c.Context(), err) }()
+	defer func() { err = job.stopError(c.Context(), err) }()
 	_, watched := os.LookupEnv(recordsVar)
 	led := env.Launched && (env.Rank > 0 || watched)
 	if led && f.dryRun {
@@ -112,10 +112,10 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	if env.Launched && !f.dryRun {
-		c.SetContext(job.meet(c.Context(), env, c.ErrOrStderr()))
+		c.SetContext(job.connect(c.Context(), env, c.ErrOrStderr()))
 		defer func() {
-			if !job.met.taken {
-				err = exitOf(stopOf(c.Context()), env, job.met.leave(err))
+			if !job.conn.taken {
+				err = exitOf(stopOf(c.Context()), env, job.conn.close(err))
 			}
 		}()
 	}
@@ -133,12 +133,12 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 				return err
 			}
 			if env.LocalRank == 0 {
-				if err := job.foresee(c.Context(), env.LocalWorldSize, c.ErrOrStderr()); err != nil {
+				if err := job.checkMemory(c.Context(), env.LocalWorldSize, c.ErrOrStderr()); err != nil {
 					return err
 				}
 			}
 		}
-		return job.work(c.Context(), env, c.ErrOrStderr())
+		return job.runWorker(c.Context(), env, c.ErrOrStderr())
 	}
 	return f.lead(c, env, job)
 }
@@ -166,9 +166,9 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if err := j.inspect(ctx, nproc, local, stderr); err != nil {
 		return err
 	}
-	foreseen := j.foresee(ctx, local, stderr)
+	foreseen := j.checkMemory(ctx, local, stderr)
 	if f.dryRun {
-		if err := j.dryRun(ctx, stdout, f.json); err != nil {
+		if err := j.printDryRun(ctx, stdout, f.json); err != nil {
 			return err
 		}
 		return foreseen
@@ -179,10 +179,10 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if err := ctx.Err(); err != nil { // stopped before anything is written
 		return err
 	}
-	if err := j.claim(stderr); err != nil {
+	if err := j.lockRun(stderr); err != nil {
 		var in *rundir.InUse
 		if env.Launched && errors.As(err, &in) { // or the other ranks would wait for this one
-			return j.inWorld(ctx, env, func(*world) error { return err })
+			return j.withWorld(ctx, env, func(*world) error { return err })
 		}
 		return err
 	}
@@ -195,7 +195,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 		return err
 	}
 	fmt.Fprintln(stderr, describeWorld(string(j.cfg.Parallel.Backend), env, nproc))
-	err = j.ending(ctx, j.train(ctx, env, nproc, stdout, stderr))
+	err = j.stopError(ctx, j.train(ctx, env, nproc, stdout, stderr))
 	if noted := card.close(codeOf(err)); err == nil {
 		err = noted
 	}
@@ -205,7 +205,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	case f.json:
 		return j.writeReport(ctx, stdout, card.Started)
 	}
-	return j.tell(ctx, stdout, card.Started)
+	return j.printSummary(ctx, stdout, card.Started)
 }
 
 // prepare makes the files that the recipe's configuration names, on each machine once.
@@ -215,10 +215,10 @@ func (j *job) prepare(ctx context.Context, env rendezvous.Env, stderr io.Writer)
 			return err
 		}
 	}
-	if j.met == nil {
+	if j.conn == nil {
 		return nil
 	}
-	return j.met.prepared()
+	return j.conn.awaitPrepared()
 }
 
 // inspect finds what can be found before anything is started, and tokenizes.
@@ -255,10 +255,10 @@ func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, 
 	var err error
 	screen := openScreen(j.cfg.Logging, stderr)
 	if !env.Launched && nproc == 1 {
-		ctx = j.meet(ctx, env, screen)
+		ctx = j.connect(ctx, env, screen)
 	}
 	if env.Launched || nproc == 1 {
-		err = j.workOn(ctx, env, screen)
+		err = j.runRank(ctx, env, screen)
 	} else {
 		err = j.start(ctx, nproc, stdout, screen)
 	}
@@ -282,7 +282,7 @@ func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen)
 		return err
 	}
 	stopOf(ctx).Dir(j.logs(), "launcher")
-	j.begun = true
+	j.stepping = true
 	return startWorkers(ctx, launch.Config{
 		Nproc: nproc, Env: env, LogDir: j.logs(), Stdout: stdout, Stderr: s, Files: files,
 		Grace: j.cfg.Parallel.Grace(), Silence: j.cfg.Parallel.Silence(), StopGrace: j.cfg.Parallel.StopGrace(),

@@ -26,9 +26,9 @@ func usageError(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name := unknown.GetSpecifiedName()
-		return usage(fmt.Sprintf("unknown flag --%s of %s%s", name, cmd.CommandPath(), meantFlag(cmd, name)), help)
+		return usage(fmt.Sprintf("unknown flag --%s of %s%s", name, cmd.CommandPath(), suggestFlag(cmd, name)), help)
 	case errors.As(err, &unknown):
-		return usage(fmt.Sprintf("unknown flag -%s of %s%s", unknown.GetSpecifiedShortnames(), cmd.CommandPath(), meantShort(cmd, unknown.GetSpecifiedShortnames())), help)
+		return usage(fmt.Sprintf("unknown flag -%s of %s%s", unknown.GetSpecifiedShortnames(), cmd.CommandPath(), suggestShort(cmd, unknown.GetSpecifiedShortnames())), help)
 	case errors.As(err, &value):
 		want := value.Unwrap().Error()
 		if w, ok := flagTypes[value.GetFlag().Value.Type()]; ok {
@@ -41,14 +41,14 @@ func usageError(cmd *cobra.Command, err error) error {
 
 // meantFlag is the end of a message about an unknown flag: the flag that was meant, or how to give
 // the key that it is the name of, here or in another program.
-func meantFlag(cmd *cobra.Command, name string) string {
+func suggestFlag(cmd *cobra.Command, name string) string {
 	near := conf.Nearest(name, flagNames(cmd))
 	if cmd.Flags().Lookup("set") == nil {
 		return didYouMean(near)
 	}
-	path, why := keys.Named(name), ""
+	path, why := keys.ByName(name), ""
 	if path == "" {
-		path, why = meantKey(name)
+		path, why = suggestKey(name)
 	}
 	for _, k := range append(keyFlags, planKeys...) {
 		if k.path == path && cmd.Flags().Lookup(k.flag) != nil {
@@ -64,20 +64,20 @@ func meantFlag(cmd *cobra.Command, name string) string {
 	return didYouMean(near)
 }
 
-// meantKey is keys.Meant for a command line, which sets the number of ranks.
-func meantKey(path string) (meant, why string) {
-	switch meant, why = keys.Meant(path); {
+// meantKey is keys.Suggest for a command line, which sets the number of ranks.
+func suggestKey(path string) (meant, why string) {
+	switch meant, why = keys.Suggest(path); {
 	case meant == fault.Ranks:
 		return "", "ranks are no part of the configuration. try: --nproc N"
 	case meant == "" && why == "":
-		return keys.Named(keys.Name(path)), "" // a key of ours in another place
+		return keys.ByName(keys.Name(path)), "" // a key of ours in another place
 	}
 	return meant, why
 }
 
 // meantShort is the end of a message about letters after one dash that are no flags: -model is
 // --model, -n of a command with ranks --nproc.
-func meantShort(cmd *cobra.Command, letters string) string {
+func suggestShort(cmd *cobra.Command, letters string) string {
 	if len(letters) > 1 {
 		if f := cmd.Flags().Lookup(letters); f != nil {
 			return didYouMean(f.Name)

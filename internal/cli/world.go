@@ -26,7 +26,7 @@ var transports = []string{"auto", "shm", "tcp"}
 // world is this process's place among the ranks of a job.
 type world struct {
 	collective.World
-	meeting   *meeting
+	meeting   *connection
 	env       rendezvous.Env
 	store     *rendezvous.Store // nil in a world of one
 	transport string            // that was taken
@@ -83,7 +83,7 @@ func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
 
 // openWorld joins the world of a meeting, which it ends, and ties this process to its launcher. A
 // rank that is lost, or that calls Abort, ends the world on every other at once.
-func openWorld(m *meeting, transport string) (_ *world, err error) {
+func openWorld(m *connection, transport string) (_ *world, err error) {
 	ctx, env := m.ctx, m.env
 	w := &world{meeting: m, env: env, transport: transportOf(transport, env), release: func() {}}
 	m.taken = true
@@ -185,7 +185,7 @@ func (w *world) leave() error {
 		return nil
 	}
 	err := w.meeting.store.Close()
-	w.meeting.over.Wait()
+	w.meeting.done.Wait()
 	w.watching.Wait()
 	return err
 }

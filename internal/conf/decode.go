@@ -14,7 +14,7 @@ type decoder struct {
 	origins  Origins
 	problems Errors
 	bad      map[string]bool   // paths, and all above them, below which something is wrong
-	own      map[string]bool   // pointers and maps that are no longer the defaults' own
+	copied   map[string]bool   // pointers and maps that are no longer the defaults' own
 	unread   bool              // a document could not be read: what it would have said is unknown
 	nodes    map[string]string // where a node was last written, for what it says as a whole
 	hint     Hint              // nil: none
@@ -87,9 +87,9 @@ func (d *decoder) raw(n *node, t reflect.Type, path string) *node {
 	if n.text == "null" && (t.Kind() == reflect.Slice || t.Kind() == reflect.Map) {
 		return &node{from: n.from}
 	}
-	parts := isNode(t) || t.Kind() == reflect.Map || t.Kind() == reflect.Interface
+	composite := isNode(t) || t.Kind() == reflect.Map || t.Kind() == reflect.Interface
 	list := t.Kind() == reflect.Slice || t.Kind() == reflect.Array
-	if !isText(t) && (parts || list) {
+	if !isText(t) && (composite || list) {
 		text := n.text
 		if list && !strings.HasPrefix(text, "[") && !strings.HasPrefix(text, "-") && text != "" {
 			text = "[" + text + "]"
@@ -118,13 +118,13 @@ func (d *decoder) pointer(n *node, v reflect.Value, path string) {
 		d.origins[path] = n.at()
 		return
 	}
-	if !d.own[path] {
+	if !d.copied[path] {
 		fresh := reflect.New(v.Type().Elem())
 		if !v.IsNil() {
 			fresh.Elem().Set(v.Elem())
 		}
 		v.Set(fresh)
-		d.own[path] = true
+		d.copied[path] = true
 	}
 	if v.IsNil() {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -170,11 +170,11 @@ func formerOf(v reflect.Value) []string {
 }
 
 func (d *decoder) unknown(n *node, e entry, fs []field, path string) {
-	place := "at the top level"
+	where := "at the top level"
 	if path != "" {
-		place = "under " + path
+		where = "under " + path
 	}
-	text := fmt.Sprintf("unknown key %q %s. ", clip(e.key), place)
+	text := fmt.Sprintf("unknown key %q %s. ", clip(e.key), where)
 	p := Problem{Where: n.from.at(e.line, 0)}
 	meant, why := d.meant(e.key, fs, path)
 	if meant != "" {
@@ -220,7 +220,7 @@ func (d *decoder) meant(key string, fs []field, path string) (meant, why string)
 	if near != "" {
 		return join(path, near), ""
 	}
-	return d.elsewhere(key), ""
+	return d.misplaced(key), ""
 }
 
 // hinted asks the hints, if there are any.
@@ -233,7 +233,7 @@ func (d *decoder) hinted(path string) (meant, why string) {
 
 // elsewhere finds a key that was written in the wrong place, perhaps misspelt, if only one place
 // has it.
-func (d *decoder) elsewhere(key string) string {
+func (d *decoder) misplaced(key string) string {
 	paths := map[string][]string{} // by the key's own name
 	walkPaths(d.root.Type(), func(path string) {
 		name := path[strings.LastIndexByte(path, '.')+1:]
@@ -277,14 +277,14 @@ func (d *decoder) dictionary(n *node, v reflect.Value, path string) {
 	}
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(t))
-	} else if !d.own[path] {
+	} else if !d.copied[path] {
 		fresh := reflect.MakeMap(t)
 		for _, k := range v.MapKeys() {
 			fresh.SetMapIndex(k, v.MapIndex(k))
 		}
 		v.Set(fresh)
 	}
-	d.own[path] = true
+	d.copied[path] = true
 	for _, e := range n.entries {
 		key := reflect.ValueOf(e.key).Convert(t.Key())
 		elem := reflect.New(t.Elem()).Elem()
@@ -313,7 +313,7 @@ func (d *decoder) list(n *node, v reflect.Value, path string) {
 		}
 	}
 	// A list is one value, so what is below it has no origins of its own.
-	inner := &decoder{root: d.root, hint: d.hint, origins: Origins{}, bad: map[string]bool{}, own: map[string]bool{}, nodes: map[string]string{}, listed: d.listed}
+	inner := &decoder{root: d.root, hint: d.hint, origins: Origins{}, bad: map[string]bool{}, copied: map[string]bool{}, nodes: map[string]string{}, listed: d.listed}
 	for i, item := range n.items {
 		inner.value(item, out.Index(i), fmt.Sprintf("%s[%d]", path, i))
 	}

@@ -25,7 +25,7 @@ func Load[T any](defaults T, sources ...Source) (*Loaded[T], error) {
 	if root.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("conf: Load of %s, which is not a struct", root.Type()))
 	}
-	d := &decoder{root: root, origins: out.Origins, bad: map[string]bool{}, own: map[string]bool{}, nodes: map[string]string{}, listed: map[string]bool{}}
+	d := &decoder{root: root, origins: out.Origins, bad: map[string]bool{}, copied: map[string]bool{}, nodes: map[string]string{}, listed: map[string]bool{}}
 	for _, s := range sources {
 		if s.kind == kindHints {
 			d.hint = s.hint

@@ -20,7 +20,7 @@ import (
 func Print[T any](w io.Writer, tree T, origins Origins) error {
 	b := bufio.NewWriter(w)
 	p := &printer{w: b, origins: origins}
-	p.node(reflect.ValueOf(&tree).Elem(), "", 0)
+	p.writeNode(reflect.ValueOf(&tree).Elem(), "", 0)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("conf: %w", err)
 	}
@@ -71,14 +71,14 @@ func children(v reflect.Value) []keyed {
 	return out
 }
 
-func (p *printer) node(v reflect.Value, path string, depth int) {
+func (p *printer) writeNode(v reflect.Value, path string, depth int) {
 	for _, c := range children(v) {
 		value, at := deref(c.value), join(path, c.name)
 		p.w.WriteString(strings.Repeat("  ", depth))
 		p.w.WriteString(quote(c.name) + ":")
 		if below := children(value); below != nil && !printsAsText(value) {
 			p.w.WriteString("\n")
-			p.node(value, at, depth+1)
+			p.writeNode(value, at, depth+1)
 			continue
 		}
 		p.w.WriteString(" " + flow(value))

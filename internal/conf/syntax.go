@@ -188,11 +188,11 @@ var closing = map[rune]rune{'{': '}', '[': ']'}
 // open finds a bracket without its other half outside of quotes and comments: one that is not
 // closed, or closes nothing (missing is false). bracket is 0 where all are well.
 func (s *syntax) open() (line, col int, bracket rune, missing bool) {
-	type place struct {
+	type position struct {
 		line, col int
 		bracket   rune
 	}
-	var stack []place
+	var stack []position
 	for n := range s.lines {
 		quote, last := rune(0), ' '
 		for i, r := range []rune(s.at(n + 1)) {
@@ -206,7 +206,7 @@ func (s *syntax) open() (line, col int, bracket rune, missing bool) {
 			case (r == '"' || r == '\'') && bytes.ContainsRune([]byte(" {[,:"), last):
 				quote = r
 			case (r == '{' || r == '[') && (len(stack) > 0 || last == ' '):
-				stack = append(stack, place{n + 1, i + 1, r})
+				stack = append(stack, position{n + 1, i + 1, r})
 			case r == '}' || r == ']':
 				if k := len(stack) - 1; k >= 0 && closing[stack[k].bracket] == r {
 					stack = stack[:k]

@@ -17,14 +17,14 @@ import (
 // training.
 func accelerateFormat() *format {
 	return &format{
-		name: Accelerate, whose: "Accelerate's",
+		name: Accelerate, owner: "Accelerate's",
 		signs: []string{"distributed_type", "compute_environment", "fsdp_config", "deepspeed_config", "num_processes", "num_machines", "parallelism_config"},
 		keys:  accelerateKeys(), read: readAccelerate,
 	}
 }
 
 // kinds are distributed_type's values: the --mode that each is.
-var kinds = map[string]string{
+var distributedTypes = map[string]string{
 	"NO": "", "MULTI_CPU": "ddp", "MULTI_GPU": "ddp", "MULTI_XPU": "ddp", "MULTI_NPU": "ddp", "MULTI_MLU": "ddp", "MULTI_HPU": "ddp", "MULTI_MUSA": "ddp", "MULTI_SDAA": "ddp", "MULTI_NEURON": "ddp",
 	"FSDP": "fsdp", "DEEPSPEED": "deepspeed", "MEGATRON_LM": "tensor", "XLA": "XLA", "TPU": "XLA",
 }
@@ -34,13 +34,13 @@ func readAccelerate(r *reader) {
 		r.fail(k, "is AMAZON_SAGEMAKER, which has keys of its own and is not available. try: LOCAL_MACHINE")
 		return
 	}
-	r.doc = prefixed(r.doc)
-	r.world()
+	r.doc = withPrefixes(r.doc)
+	r.readRanks()
 	r.walk(r.doc, "", r.format.keys)
 	k, ok := r.find("distributed_type")
 	kind := ""
 	if ok {
-		if kind, ok = r.choose(k, kinds); !ok {
+		if kind, ok = r.choose(k, distributedTypes); !ok {
 			return
 		}
 	}
@@ -54,11 +54,11 @@ func readAccelerate(r *reader) {
 	}
 	switch kind {
 	case "deepspeed":
-		r.accelerateEngine()
+		r.accelerateDeepSpeed()
 	case "fsdp":
 		r.accelerateFSDP(k)
 	default:
-		r.assignPlain(k, kind)
+		r.assignDDP(k, kind)
 	}
 	if kind != "deepspeed" {
 		r.mixedPrecision(kind)
@@ -67,7 +67,7 @@ func readAccelerate(r *reader) {
 
 // prefixed is a document whose groups have their keys' full names: Accelerate takes
 // sharding_strategy for fsdp_sharding_strategy.
-func prefixed(doc conf.Value) conf.Value {
+func withPrefixes(doc conf.Value) conf.Value {
 	out := doc
 	out.Keys = slices.Clone(doc.Keys)
 	for i, group := range out.Keys {
@@ -87,20 +87,20 @@ func prefixed(doc conf.Value) conf.Value {
 }
 
 // assignPlain is DDP's strategy, or --mode's where there is one process.
-func (r *reader) assignPlain(k key, kind string) {
+func (r *reader) assignDDP(k key, kind string) {
 	if kind == "ddp" || r.options.Mode == "" {
 		r.assign(k, "parallel.strategy", "no_shard")
 		return
 	}
-	r.byDefault("--mode "+r.options.Mode, "parallel.strategy", presets[r.options.Mode])
+	r.byDefault("--mode "+r.options.Mode, "parallel.strategy", modeStrategies[r.options.Mode])
 }
 
 // world is how many ranks there are, and on how many machines.
-func (r *reader) world() {
+func (r *reader) readRanks() {
 	ranks, machines := int64(0), int64(1)
 	for name, n := range map[string]*int64{"num_processes": &ranks, "num_machines": &machines} {
 		k, ok := r.find(name)
-		if !ok || k.Kind == conf.Null || !r.right(k, whole) {
+		if !ok || k.Kind == conf.Null || !r.checkValue(k, integer) {
 			continue
 		}
 		if *n, _ = k.Int(); *n == -1 && name == "num_processes" { // as many as the command line says
@@ -117,8 +117,8 @@ func (r *reader) world() {
 	}
 	k, _ := r.find("num_machines")
 	switch {
-	case r.options.Launched || r.options.Ranks > 0 && (machines == 1 || r.options.Planned):
-	case machines > 1 && !r.options.Planned:
+	case r.options.Launched || r.options.Ranks > 0 && (machines == 1 || r.options.PlanOnly):
+	case machines > 1 && !r.options.PlanOnly:
 		r.fail(k, "is %d: this starts ranks on one machine. try, on each: torchrun --nnodes %d --nproc_per_node %d ... --no_python trireme train ...", machines, machines, max(1, ranks/machines))
 	default:
 		r.ranks = int(ranks)
@@ -207,12 +207,12 @@ func (r *reader) accelerateMesh() {
 }
 
 // accelerateEngine is the group deepspeed_config, or the file that it names.
-func (r *reader) accelerateEngine() {
+func (r *reader) accelerateDeepSpeed() {
 	if file, ok := r.find("deepspeed_config", "deepspeed_config_file"); ok && file.Kind == conf.Scalar && !strings.EqualFold(file.Text, "none") {
-		r.engineFile(file)
+		r.deepspeedFile(file)
 		return
 	}
-	r.byDefault(engineDefault, "parallel.strategy", "shard_grad_op")
+	r.byDefault(deepspeedDefault, "parallel.strategy", "shard_grad_op")
 	if k, ok := r.find("deepspeed_config", "zero_stage"); ok {
 		name, known := stages[k.Text]
 		if !known {
@@ -233,7 +233,7 @@ func (r *reader) accelerateEngine() {
 
 // engineFile reads DeepSpeed's own file, which lies where its name says, or says so beside the
 // file that names it.
-func (r *reader) engineFile(k key) {
+func (r *reader) deepspeedFile(k key) {
 	name := k.Text
 	text, err := conf.Read(name)
 	if beside := filepath.Join(filepath.Dir(r.name), name); err != nil && !filepath.IsAbs(name) && beside != name {
@@ -243,7 +243,7 @@ func (r *reader) engineFile(k key) {
 	}
 	var doc conf.Value
 	if err == nil {
-		doc, err = conf.Parse(name, uncommented(text))
+		doc, err = conf.Parse(name, stripComments(text))
 	}
 	var problems conf.Errors
 	if errors.As(err, &problems) {
@@ -253,9 +253,9 @@ func (r *reader) engineFile(k key) {
 		return
 	}
 	inner := &reader{name: name, options: r.options, format: deepspeedFormat()}
-	inner.engine(doc)
-	r.silent = append(r.silent, inner.silent...)
-	r.set = append(r.set, inner.set...)
+	inner.deepspeed(doc)
+	r.defaults = append(r.defaults, inner.defaults...)
+	r.assigned = append(r.assigned, inner.assigned...)
 	r.fixed = append(r.fixed, inner.fixed...)
 	r.notes = append(r.notes, inner.notes...)
 	r.problems = append(r.problems, inner.problems...)

@@ -9,24 +9,24 @@ func accelerateKeys() keys {
 		none     = "mixed_precision fp8 is not available"
 	)
 	ks := keys{
-		"compute_environment":         must("LOCAL_MACHINE", "SageMaker is not available"),
-		"debug":                       silent("ranks always compare their collectives"),
-		"distributed_type":            elsewhere("`parallel.strategy`: MULTI_* is no_shard; refused: MEGATRON_LM, XLA"),
-		"num_processes":               maybe(checked("the number of worker processes, unless the command line gives one", whole)),
-		"num_machines":                maybe(checked("must be 1 where this program starts the ranks", whole)),
-		"mixed_precision":             elsewhere("`precision.param_dtype`; with FSDP and DeepSpeed also `reduce_dtype`; refused: fp8"),
+		"compute_environment":         required("LOCAL_MACHINE", "SageMaker is not available"),
+		"debug":                       noEffect("ranks always compare their collectives"),
+		"distributed_type":            readTogether("`parallel.strategy`: MULTI_* is no_shard; refused: MEGATRON_LM, XLA"),
+		"num_processes":               nullable(checked("the number of worker processes, unless the command line gives one", integer)),
+		"num_machines":                nullable(checked("must be 1 where this program starts the ranks", integer)),
+		"mixed_precision":             readTogether("`precision.param_dtype`; with FSDP and DeepSpeed also `reduce_dtype`; refused: fp8"),
 		"fp16":                        checked("`precision.param_dtype: float16`, as older files have it", boolean),
-		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", whole)),
+		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", integer)),
 
-		"machine_rank": ignored(launcher), "main_process_ip": ignored(launcher), "main_process_port": ignored(launcher), "same_network": silent(launcher),
-		"rdzv_backend": only("static", launcher), "mpirun_config": ignored(launcher),
-		"enable_cpu_affinity": ignored("device.threads divides the processors"), "gpu_ids": only("all", noGPU),
-		"main_training_function": only("main", "no Python script runs"), "use_cpu": silent("the device is device.name"),
+		"machine_rank": ignored(launcher), "main_process_ip": ignored(launcher), "main_process_port": ignored(launcher), "same_network": noEffect(launcher),
+		"rdzv_backend": constant("static", launcher), "mpirun_config": ignored(launcher),
+		"enable_cpu_affinity": ignored("device.threads divides the processors"), "gpu_ids": constant("all", noGPU),
+		"main_training_function": constant("main", "no Python script runs"), "use_cpu": noEffect("the device is device.name"),
 
 		"downcast_bf16": ignored(tpu), "tpu_env": ignored(tpu), "tpu_name": ignored(tpu), "tpu_zone": ignored(tpu), "tpu_use_cluster": ignored(tpu), "tpu_use_sudo": ignored(tpu),
 		"tpu_vm": ignored(tpu), "commands": ignored(tpu), "command_file": ignored(tpu), "ipex_config": ignored("for a library of PyTorch only"),
 		"dynamo_backend": ignored(notCompiled), "dynamo_config": group(dynamoKeys()),
-		"megatron_lm_config": silent("used only with distributed_type MEGATRON_LM"), "fp8_config": silent(none),
+		"megatron_lm_config": noEffect("used only with distributed_type MEGATRON_LM"), "fp8_config": noEffect(none),
 
 		"fsdp_config":        {under: accelerateFSDPKeys(), when: ofKind("FSDP")},
 		"deepspeed_config":   {under: accelerateDeepSpeedKeys(), when: ofKind("DEEPSPEED")},
@@ -51,7 +51,7 @@ func ofKind(kind string) func(*reader, key) bool {
 
 // dynamoKeys are torch.compile's: numbers are the same without it.
 func dynamoKeys() keys {
-	of := silent("used only with dynamo_backend")
+	of := noEffect("used only with dynamo_backend")
 	return keys{
 		"dynamo_backend": ignored(notCompiled),
 		"dynamo_mode":    of, "dynamo_use_dynamic": of, "dynamo_use_fullgraph": of, "dynamo_use_regional_compilation": of,
@@ -65,14 +65,14 @@ func accelerateMeshKeys() keys {
 		sequence  = "used only with sequence parallelism"
 	)
 	ks := keys{
-		"dp_replicate_size": checked("`parallel.strategy: hybrid_shard`, `parallel.mesh.replicate`", whole),
-		"dp_shard_size":     checked("`parallel.mesh.shard`", whole),
-		"tp_size":           must("1", "tensor parallelism, which divides matrices among ranks, is not available"),
-		"cp_size":           must("1", sequences+" (context parallelism)"),
-		"sp_size":           must("1", sequences+" (sequence parallelism)"),
-		"ep_size":           must("1", noExperts),
-		"cp_backend":        silent(context), "cp_comm_strategy": silent(context),
-		"sp_backend": silent(sequence), "sp_seq_length": silent(sequence), "sp_seq_length_is_variable": silent(sequence), "sp_attn_implementation": silent(sequence),
+		"dp_replicate_size": checked("`parallel.strategy: hybrid_shard`, `parallel.mesh.replicate`", integer),
+		"dp_shard_size":     checked("`parallel.mesh.shard`", integer),
+		"tp_size":           required("1", "tensor parallelism, which divides matrices among ranks, is not available"),
+		"cp_size":           required("1", sequences+" (context parallelism)"),
+		"sp_size":           required("1", sequences+" (sequence parallelism)"),
+		"ep_size":           required("1", noExperts),
+		"cp_backend":        noEffect(context), "cp_comm_strategy": noEffect(context),
+		"sp_backend": noEffect(sequence), "sp_seq_length": noEffect(sequence), "sp_seq_length_is_variable": noEffect(sequence), "sp_attn_implementation": noEffect(sequence),
 	}
 	out := keys{}
 	for name, of := range ks {
@@ -84,21 +84,21 @@ func accelerateMeshKeys() keys {
 func accelerateFSDPKeys() keys {
 	return keys{
 		"fsdp_version":                          custom("1 and 2 come to the same engine", func(r *reader, k key) { r.choose(k, map[string]string{"1": "", "2": ""}) }),
-		"fsdp_sharding_strategy":                elsewhere("`parallel.strategy`, by name or number"),
-		"fsdp_reshard_after_forward":            elsewhere("`parallel.reshard_after_forward`; a strategy's name is `parallel.strategy`"),
-		"fsdp_offload_params":                   maybe(offloadWhole("optimizer", "params")),
+		"fsdp_sharding_strategy":                readTogether("`parallel.strategy`, by name or number"),
+		"fsdp_reshard_after_forward":            readTogether("`parallel.reshard_after_forward`; a strategy's name is `parallel.strategy`"),
+		"fsdp_offload_params":                   nullable(offloadToHost("optimizer", "params")),
 		"fsdp_auto_wrap_policy":                 named(unitIsLayer, []string{"TRANSFORMER_BASED_WRAP", "NO_WRAP"}, "SIZE_BASED_WRAP"),
 		"fsdp_transformer_layer_cls_to_wrap":    custom("must be the class of the model's layers; each layer is a unit", layerClasses),
-		"fsdp_min_num_params":                   silent(unitIsLayer),
+		"fsdp_min_num_params":                   noEffect(unitIsLayer),
 		"fsdp_backward_prefetch":                backwardPrefetch(),
 		"fsdp_backward_prefetch_policy":         backwardPrefetch(),
-		"fsdp_forward_prefetch":                 silent(prefetched),
+		"fsdp_forward_prefetch":                 noEffect(prefetched),
 		"fsdp_state_dict_type":                  stateDict(),
-		"fsdp_use_orig_params":                  only("true", ownNames),
-		"fsdp_sync_module_states":               only("true", beginEqual),
-		"fsdp_cpu_ram_efficient_loading":        only("true", "a rank reads only what it owns"),
+		"fsdp_use_orig_params":                  constant("true", ownNames),
+		"fsdp_sync_module_states":               constant("true", sameInitial),
+		"fsdp_cpu_ram_efficient_loading":        constant("true", "a rank reads only what it owns"),
 		"fsdp_activation_checkpointing":         to("activation_checkpointing.enabled", boolean),
-		"fsdp_activation_checkpointing_offload": ignored(oneMemory + ". activation_checkpointing.store: disk moves the inputs of layers to a file"),
+		"fsdp_activation_checkpointing_offload": ignored(sharedMemory + ". activation_checkpointing.store: disk moves the inputs of layers to a file"),
 		"fsdp_ignored_modules":                  ignored("every unit is divided"),
 	}
 }
@@ -106,15 +106,15 @@ func accelerateFSDPKeys() keys {
 func accelerateDeepSpeedKeys() keys {
 	const launcher = "the launcher that starts the ranks sets it"
 	return keys{
-		"deepspeed_config_file":       elsewhere("DeepSpeed's JSON, which decides in place of the keys below"),
-		"zero_stage":                  elsewhere("`parallel.strategy`: no_shard, zero_1, shard_grad_op, full_shard"),
-		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", whole)),
+		"deepspeed_config_file":       readTogether("DeepSpeed's JSON, which decides in place of the keys below"),
+		"zero_stage":                  readTogether("`parallel.strategy`: no_shard, zero_1, shard_grad_op, full_shard"),
+		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", integer)),
 		"gradient_clipping":           auto(to("training.max_grad_norm", number)),
 		"offload_optimizer_device":    offloadDevice("optimizer"), "offload_param_device": offloadDevice("params"),
-		"offload_optimizer_nvme_path": maybe(to("offload.optimizer.path", word)), "offload_param_nvme_path": maybe(to("offload.params.path", word)),
-		"zero3_init_flag":               silent("a rank only ever has its own shard"),
-		"zero3_save_16bit_model":        savesHalf(),
-		"deepspeed_multinode_launcher":  only("standard", launcher),
+		"offload_optimizer_nvme_path": nullable(to("offload.optimizer.path", textual)), "offload_param_nvme_path": nullable(to("offload.params.path", textual)),
+		"zero3_init_flag":               noEffect("a rank only ever has its own shard"),
+		"zero3_save_16bit_model":        exportsComputeDType(),
+		"deepspeed_multinode_launcher":  constant("standard", launcher),
 		"deepspeed_hostfile":            ignored(launcher),
 		"deepspeed_inclusion_filter":    ignored(launcher),
 		"deepspeed_exclusion_filter":    ignored(launcher),

@@ -5,7 +5,7 @@ import "strings"
 // uncommented puts spaces in the place of // and /* */ comments of a JSON text, so that lines and
 // columns stay: DeepSpeed reads its files as Hjson, which has them. A comment begins where a word
 // could. Other texts stay as they are.
-func uncommented(text string) string {
+func stripComments(text string) string {
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") || !strings.Contains(text, "/") {
 		return text
 	}

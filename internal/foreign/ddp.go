@@ -6,7 +6,7 @@ import "trireme/optim"
 // DistributedDataParallel.
 func ddpFormat() *format {
 	return &format{
-		name: DDP, whose: "the DDP trainer's", flat: true,
+		name: DDP, owner: "the DDP trainer's", flat: true,
 		signs: []string{
 			"training.model_name", "training.batch_size_per_gpu", "training.num_epochs", "training.use_amp",
 			"distributed.backend", "distributed.find_unused_parameters", "distributed.gradient_as_bucket_view", "distributed.static_graph",
@@ -16,8 +16,8 @@ func ddpFormat() *format {
 			"distributed": group(keys{
 				"backend":                 transport(),
 				"find_unused_parameters":  ignored("a parameter that takes no part has a gradient of zero, without a search"),
-				"gradient_as_bucket_view": only("true", "gradients are always views of their buckets"),
-				"static_graph":            silent("nothing is assumed of the graph"),
+				"gradient_as_bucket_view": constant("true", "gradients are always views of their buckets"),
+				"static_graph":            noEffect("nothing is assumed of the graph"),
 			}),
 			"checkpointing": group(savingKeys()),
 			"logging":       group(loggingKeys()),
@@ -37,7 +37,7 @@ func readDDP(r *reader) {
 		"training.eval_every_n_epochs", "1", "checkpoint.save_every_n_epochs", "1",
 	)
 	r.modelByDefault("bert-base-uncased", "sequence_classification")
-	r.saveBeside()
+	r.saveDefaults()
 	if k, ok := r.find("distributed"); ok {
 		r.mode(k, "of DDP", "ddp")
 	} else if k, ok := r.find("training"); ok {

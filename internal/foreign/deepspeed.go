@@ -12,7 +12,7 @@ import (
 // deepspeedFormat is DeepSpeed's JSON.
 func deepspeedFormat() *format {
 	return &format{
-		name: DeepSpeed, whose: "DeepSpeed's",
+		name: DeepSpeed, owner: "DeepSpeed's",
 		signs: []string{
 			"zero_optimization", "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_clipping", "fp16", "bf16", "steps_per_print",
 			"wall_clock_breakdown", "optimizer.params", "scheduler.params", "zero_allow_untested_optimizer",
@@ -38,17 +38,17 @@ func readDeepSpeed(r *reader) {
 			break
 		}
 	}
-	r.engine(r.doc)
+	r.deepspeed(r.doc)
 }
 
 // engine is what DeepSpeed's own file says, wherever it stands.
-func (r *reader) engine(doc conf.Value) {
+func (r *reader) deepspeed(doc conf.Value) {
 	r.doc = doc
-	r.byDefault(engineDefault, "parallel.strategy", "no_shard")
+	r.byDefault(deepspeedDefault, "parallel.strategy", "no_shard")
 	r.clipping()
 	r.warmup()
 	r.batch()
-	r.halves()
+	r.float16Keys()
 	r.partition()
 	r.optimizer()
 	r.unset()
@@ -56,7 +56,7 @@ func (r *reader) engine(doc conf.Value) {
 }
 
 // engineDefault is the origin of what DeepSpeed does where its file is silent.
-const engineDefault = "DeepSpeed's default"
+const deepspeedDefault = "DeepSpeed's default"
 
 // clipping is off where the file does not speak of it, and the trainer's where it says "auto".
 func (r *reader) clipping() {
@@ -64,7 +64,7 @@ func (r *reader) clipping() {
 		r.byDefault(trainerDefault, "training.max_grad_norm", "1.0")
 		return
 	}
-	r.byDefault(engineDefault, "training.max_grad_norm", "0.0")
+	r.byDefault(deepspeedDefault, "training.max_grad_norm", "0.0")
 }
 
 // warmup is the trainer's share of all steps, unless the scheduler has its own.
@@ -74,7 +74,7 @@ func (r *reader) warmup() {
 	switch {
 	case given && !isAuto(k.Value):
 	case scheduled && !given:
-		r.byDefault(engineDefault, "training.warmup_steps", "1000")
+		r.byDefault(deepspeedDefault, "training.warmup_steps", "1000")
 	default:
 		r.byDefault(trainerDefault, "training.warmup_ratio", "0.1")
 	}
@@ -82,10 +82,10 @@ func (r *reader) warmup() {
 	rate := peak.Text
 	if r.decaysFromOwn() {
 		rate = "0.001" // what WarmupDecayLR rises to without one, whatever the optimizer's rate
-		r.byDefault(engineDefault, "training.learning_rate", rate)
+		r.byDefault(deepspeedDefault, "training.learning_rate", rate)
 	}
 	if r.isCosine() {
-		r.byDefault(engineDefault, "training.min_lr_ratio", "0.0001")
+		r.byDefault(deepspeedDefault, "training.min_lr_ratio", "0.0001")
 	}
 	lr, also := r.find("optimizer", "params", "lr")
 	if rate != "" && also && !isAuto(peak.Value) && !isAuto(lr.Value) && !sameText(lr.Value, rate) {
@@ -95,17 +95,17 @@ func (r *reader) warmup() {
 
 // halves is fp16.enabled: parameters and what is communicated are float16, with a loss scaler. Of
 // two kinds of 16-bit floats one is refused.
-func (r *reader) halves() {
-	fp16, half := r.find("fp16", "enabled")
-	bf16, brain := r.find("bf16", "enabled")
-	if !brain {
-		bf16, brain = r.find("bfloat16", "enabled") // its old name
+func (r *reader) float16Keys() {
+	fp16, hasFP16 := r.find("fp16", "enabled")
+	bf16, hasBF16 := r.find("bf16", "enabled")
+	if !hasBF16 {
+		bf16, hasBF16 = r.find("bfloat16", "enabled") // its old name
 	}
-	if on, _ := bf16.Bool(); half && brain && r.isTrue("fp16", "enabled") && on {
+	if on, _ := bf16.Bool(); hasFP16 && hasBF16 && r.isTrue("fp16", "enabled") && on {
 		r.fail(bf16, "is true, and fp16.enabled at %s is too: one of them", fp16.where)
 		return
 	}
-	if !half || !r.isTrue("fp16", "enabled") {
+	if !hasFP16 || !r.isTrue("fp16", "enabled") {
 		return
 	}
 	r.float16(fp16, optim.DeepSpeedScaler)
@@ -114,11 +114,11 @@ func (r *reader) halves() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(scaleKeys)) {
 		of := scaleKeys[name]
-		if k, ok := r.find("fp16", name); ok && !isAuto(k.Value) && k.Kind != conf.Null && r.right(k, of.right) {
+		if k, ok := r.find("fp16", name); ok && !isAuto(k.Value) && k.Kind != conf.Null && r.checkValue(k, of.right) {
 			r.assign(k, "precision.loss_scaling."+of.ours, k.Text)
 		}
 	}
-	if k, ok := r.find("fp16", "loss_scale"); ok && asks(k.Value) && r.right(k, number) { // 0 is a dynamic scale
+	if k, ok := r.find("fp16", "loss_scale"); ok && enabled(k.Value) && r.checkValue(k, number) { // 0 is a dynamic scale
 		if v, err := k.Float(); err == nil && v != 0 {
 			r.assign(k, "precision.loss_scaling.kind", string(optim.StaticScaler))
 			r.assign(k, "precision.loss_scaling.loss_scale", k.Text)
@@ -131,7 +131,7 @@ var scaleKeys = map[string]struct {
 	ours  string
 	right check
 }{
-	"initial_scale_power": {"initial_scale_power", whole}, "loss_scale_window": {"growth_interval", whole}, "hysteresis": {"hysteresis", whole},
+	"initial_scale_power": {"initial_scale_power", integer}, "loss_scale_window": {"growth_interval", integer}, "hysteresis": {"hysteresis", integer},
 	"consecutive_hysteresis": {"consecutive_hysteresis", boolean}, "min_loss_scale": {"min_scale", number},
 }
 
@@ -147,7 +147,7 @@ var stages = map[string]string{"0": "no_shard", "1": "zero_1", "2": "shard_grad_
 // partition is the strategy: a stage, and its groups where they are smaller than the world.
 func (r *reader) partition() {
 	k, ok := r.find("zero_optimization", "stage")
-	if !ok || !r.right(k, whole) {
+	if !ok || !r.checkValue(k, integer) {
 		return
 	}
 	n, _ := k.Int()
@@ -169,17 +169,17 @@ func (r *reader) partition() {
 }
 
 // settled is a rule whose assignments are training arguments that the file settles.
-func settled(of rule) rule {
-	return auto(custom(of.says, func(r *reader, k key) {
-		before := len(r.set)
+func training(of rule) rule {
+	return auto(custom(of.doc, func(r *reader, k key) {
+		before := len(r.assigned)
 		of.apply(r, k)
-		r.fixed = append(r.fixed, r.set[before:]...)
+		r.fixed = append(r.fixed, r.assigned[before:]...)
 	}))
 }
 
 // brainFloat is bf16.enabled: parameters and what is communicated are bfloat16.
-func brainFloat(r *reader, k key) {
-	if !r.right(k, boolean) {
+func bfloat16(r *reader, k key) {
+	if !r.checkValue(k, boolean) {
 		return
 	}
 	name := "float32"

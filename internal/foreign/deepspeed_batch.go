@@ -9,9 +9,9 @@ import (
 // Any two give the third; one alone means one pass. "auto" leaves a part to the rest of the
 // configuration.
 type batch struct {
-	whole, micro, accumulation int64 // 0: not said
-	wholeKey, microKey, accKey key
-	ranks                      int64
+	global, micro, accumulation int64 // 0: not said
+	globalKey, microKey, accKey key
+	ranks                       int64
 }
 
 // batch reads the triple, and settles what it says.
@@ -25,14 +25,14 @@ func (r *reader) batch() {
 		n    *int64
 		k    *key
 	}{
-		{"train_batch_size", most * most, &b.whole, &b.wholeKey}, {"train_micro_batch_size_per_gpu", most, &b.micro, &b.microKey},
+		{"train_batch_size", most * most, &b.global, &b.globalKey}, {"train_micro_batch_size_per_gpu", most, &b.micro, &b.microKey},
 		{"gradient_accumulation_steps", most, &b.accumulation, &b.accKey},
 	} {
 		k, ok := r.find(p.name)
 		if left = left || ok && isAuto(k.Value); !ok || isAuto(k.Value) {
 			continue
 		}
-		if !r.right(k, whole) {
+		if !r.checkValue(k, integer) {
 			return
 		}
 		*p.k = k
@@ -41,16 +41,16 @@ func (r *reader) batch() {
 			return
 		}
 	}
-	if text := b.wrong(); text != "" {
-		r.fail(b.wholeKey, "%s", text)
+	if text := b.mismatch(); text != "" {
+		r.fail(b.globalKey, "%s", text)
 		return
 	}
 	b.solve(r, left)
 }
 
 // wrong says what does not fit, with both ways out.
-func (b batch) wrong() string {
-	t, m, a, w := b.whole, b.micro, b.accumulation, b.ranks
+func (b batch) mismatch() string {
+	t, m, a, w := b.global, b.micro, b.accumulation, b.ranks
 	switch {
 	case t == 0:
 		return ""
@@ -101,21 +101,21 @@ func (b batch) solve(r *reader, left bool) {
 		r.settle(b.accKey, accumulation, text(b.accumulation))
 	}
 	switch {
-	case b.whole == 0 && b.micro > 0 && b.accumulation == 0 && !left:
+	case b.global == 0 && b.micro > 0 && b.accumulation == 0 && !left:
 		r.settle(b.microKey, accumulation, "1")
-	case b.whole == 0:
+	case b.global == 0:
 	default:
-		r.settle(b.wholeKey, "training.global_batch_size", text(b.whole))
+		r.settle(b.globalKey, "training.global_batch_size", text(b.global))
 		switch {
 		case b.micro > 0 && b.accumulation == 0:
-			r.settle(b.wholeKey, accumulation, text(b.whole/(b.micro*b.ranks)))
+			r.settle(b.globalKey, accumulation, text(b.global/(b.micro*b.ranks)))
 		case b.micro == 0 && b.accumulation > 0:
-			r.settle(b.wholeKey, micro, text(b.whole/(b.accumulation*b.ranks)))
+			r.settle(b.globalKey, micro, text(b.global/(b.accumulation*b.ranks)))
 		case b.micro == 0 && !left:
-			r.settle(b.wholeKey, micro, text(b.whole/b.ranks))
-			r.settle(b.wholeKey, accumulation, "1")
+			r.settle(b.globalKey, micro, text(b.global/b.ranks))
+			r.settle(b.globalKey, accumulation, "1")
 		case b.micro == 0:
-			r.assign(b.wholeKey, accumulation, "0") // worked out from what micro_batch_size comes to
+			r.assign(b.globalKey, accumulation, "0") // worked out from what micro_batch_size comes to
 		}
 	}
 }

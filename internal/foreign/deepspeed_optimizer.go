@@ -10,14 +10,14 @@ import (
 )
 
 // engineOptimizer is an optimizer of DeepSpeed's that is here.
-type engineOptimizer struct {
+type deepspeedOptimizer struct {
 	ours string
 	// lr is DeepSpeed's default; "" is for the trainer's, as weight_decay's then is too.
 	lr string
 	// params are names of parameters, the same here: below training.optimizer.
 	params []string
 	// silent are parameters, as pairs, whose defaults are others there.
-	silent []string
+	defaults []string
 }
 
 // paths of parameters that have keys of their own with Adam.
@@ -25,11 +25,11 @@ var adamPaths = map[string]string{"betas": "training.betas", "eps": "training.ep
 
 // engineOptimizers are by their names in lower case. DeepSpeed takes the class of torch.optim where a
 // name is not its own.
-var engineOptimizers = func() map[string]engineOptimizer {
-	adam := engineOptimizer{ours: "adamw", params: []string{"betas", "eps", "bias_correction"}}
-	lamb := engineOptimizer{ours: "lamb", lr: "0.001", params: []string{"betas", "eps", "bias_correction", "eps_inside_sqrt", "max_coeff", "min_coeff"}, silent: []string{"betas", "[0.9, 0.999]"}}
-	lion := engineOptimizer{ours: "lion", lr: "0.001", params: []string{"betas"}, silent: []string{"betas", "[0.9, 0.999]"}}
-	return map[string]engineOptimizer{
+var deepspeedOptimizers = func() map[string]deepspeedOptimizer {
+	adam := deepspeedOptimizer{ours: "adamw", params: []string{"betas", "eps", "bias_correction"}}
+	lamb := deepspeedOptimizer{ours: "lamb", lr: "0.001", params: []string{"betas", "eps", "bias_correction", "eps_inside_sqrt", "max_coeff", "min_coeff"}, defaults: []string{"betas", "[0.9, 0.999]"}}
+	lion := deepspeedOptimizer{ours: "lion", lr: "0.001", params: []string{"betas"}, defaults: []string{"betas", "[0.9, 0.999]"}}
+	return map[string]deepspeedOptimizer{
 		"adam": adam, "adamw": adam, "fusedadam": adam, "deepspeedcpuadam": adam, "cpuadam": adam,
 		"lamb": lamb, "fusedlamb": lamb, "lion": lion, "fusedlion": lion, "deepspeedcpulion": lion,
 		"adagrad": {ours: "adagrad", lr: "0.01", params: []string{"lr_decay", "initial_accumulator_value", "eps"}},
@@ -47,7 +47,7 @@ func (r *reader) optimizer() {
 	if !ok {
 		return
 	}
-	o, ok := engineOptimizers[strings.ToLower(k.Text)]
+	o, ok := deepspeedOptimizers[strings.ToLower(k.Text)]
 	if !ok || k.Kind != conf.Scalar {
 		return // optimizerType says so
 	}
@@ -68,22 +68,22 @@ func (r *reader) optimizer() {
 	}
 	for path, value := range map[string]string{"lr": o.lr, "weight_decay": "0"} {
 		if _, given := r.find("optimizer", "params", path); !given {
-			r.byDefault(engineDefault, map[string]string{"lr": "training.learning_rate", "weight_decay": "training.weight_decay"}[path], value)
+			r.byDefault(deepspeedDefault, map[string]string{"lr": "training.learning_rate", "weight_decay": "training.weight_decay"}[path], value)
 		}
 	}
-	for i := 0; i < len(o.silent); i += 2 {
-		if _, given := r.find("optimizer", "params", o.silent[i]); !given {
-			r.assign(k, "training.optimizer."+o.silent[i], o.silent[i+1])
+	for i := 0; i < len(o.defaults); i += 2 {
+		if _, given := r.find("optimizer", "params", o.defaults[i]); !given {
+			r.assign(k, "training.optimizer."+o.defaults[i], o.defaults[i+1])
 		}
 	}
 }
 
 // narrowState refuses state in bfloat16 with others than AdamW.
-func narrowState(r *reader, k key) {
-	if on, err := k.Bool(); !r.right(k, boolean) || !on || err != nil {
+func bf16State(r *reader, k key) {
+	if on, err := k.Bool(); !r.checkValue(k, boolean) || !on || err != nil {
 		return
 	}
-	for _, a := range r.set {
+	for _, a := range r.assigned {
 		if a.Path == "training.optimizer" && a.Value != "adamw_bf16" {
 			r.fail(k, "is true: the state of %s is float32. try: false, or AdamW", a.Value)
 		}
@@ -92,7 +92,7 @@ func narrowState(r *reader, k key) {
 
 // optimizerType refuses what is not here.
 func optimizerType(r *reader, k key) {
-	if !r.right(k, word) {
+	if !r.checkValue(k, textual) {
 		return
 	}
 	if slices.ContainsFunc(otherOptimizers, func(name string) bool { return strings.EqualFold(name, k.Text) }) {
@@ -110,7 +110,7 @@ func optimizerType(r *reader, k key) {
 // is the error.
 func isOptimizer(r *reader, _ key) bool {
 	k, ok := r.find("optimizer", "type")
-	_, known := engineOptimizers[strings.ToLower(k.Text)]
+	_, known := deepspeedOptimizers[strings.ToLower(k.Text)]
 	return !ok || known
 }
 
@@ -118,18 +118,18 @@ func optimizerKeys() keys {
 	ks := keys{
 		"lr": custom("`training.learning_rate`, unless the scheduler has warmup_max_lr", func(r *reader, k key) {
 			if peak, ok := r.find("scheduler", "params", "warmup_max_lr"); (!ok || isAuto(peak.Value)) && !r.decaysFromOwn() {
-				settled(to("training.learning_rate", number)).apply(r, k)
+				training(to("training.learning_rate", number)).apply(r, k)
 			}
 		}),
-		"weight_decay":          settled(to("training.weight_decay", number)),
-		"amsgrad":               must("false", "AMSGrad is not available"),
-		"adam_w_mode":           elsewhere("false is `training.optimizer: adam` with Adam: L2 in the gradient"),
-		"adamw_mode":            elsewhere("as adam_w_mode"),
-		"torch_adam":            silent("an optimizer has one implementation"),
-		"set_grad_none":         silent("gradients are not kept between steps"),
-		"fp32_optimizer_states": only("true", "bf16.bf16_optimizer_states keeps Adam's state in bfloat16"),
-		"max_grad_norm":         must("0", "DeepSpeed clips by gradient_clipping"),
-		"ns_method":             silent("both of DeepSpeed's methods compute the same matrix"),
+		"weight_decay":          training(to("training.weight_decay", number)),
+		"amsgrad":               required("false", "AMSGrad is not available"),
+		"adam_w_mode":           readTogether("false is `training.optimizer: adam` with Adam: L2 in the gradient"),
+		"adamw_mode":            readTogether("as adam_w_mode"),
+		"torch_adam":            noEffect("an optimizer has one implementation"),
+		"set_grad_none":         noEffect("gradients are not kept between steps"),
+		"fp32_optimizer_states": constant("true", "bf16.bf16_optimizer_states keeps Adam's state in bfloat16"),
+		"max_grad_norm":         required("0", "DeepSpeed clips by gradient_clipping"),
+		"ns_method":             noEffect("both of DeepSpeed's methods compute the same matrix"),
 	}
 	for _, name := range []string{"muon_lr", "adam_lr"} {
 		ks[name] = custom("must be lr: Muon and the AdamW beside it have one learning rate", func(r *reader, k key) {
@@ -138,7 +138,7 @@ func optimizerKeys() keys {
 			}
 		})
 	}
-	for _, o := range engineOptimizers {
+	for _, o := range deepspeedOptimizers {
 		for _, name := range o.params {
 			ks[name] = custom("`training.optimizer."+name+"`", optimizerParam)
 		}
@@ -152,9 +152,9 @@ func optimizerKeys() keys {
 // optimizerParam assigns a parameter that the optimizer has.
 func optimizerParam(r *reader, k key) {
 	t, ok := r.find("optimizer", "type")
-	o := engineOptimizers["adamw"]
+	o := deepspeedOptimizers["adamw"]
 	if ok {
-		o = engineOptimizers[strings.ToLower(t.Text)]
+		o = deepspeedOptimizers[strings.ToLower(t.Text)]
 	}
 	if !slices.Contains(o.params, k.name()) {
 		r.fail(k, "is no parameter of %s, which has %s. try: remove the key", t.Text, strings.Join(o.params, ", "))
@@ -171,7 +171,7 @@ func optimizerParam(r *reader, k key) {
 	case "bias_correction", "eps_inside_sqrt", "nesterov":
 		of = to(path, boolean)
 	}
-	settled(of).apply(r, k)
+	training(of).apply(r, k)
 }
 
 // otherSchedules are DeepSpeed's that are not here, with what to write instead.
@@ -192,7 +192,7 @@ func schedulerType(r *reader, k key) {
 			return
 		}
 	}
-	as("training.lr_scheduler", schedules).apply(r, k)
+	enum("training.lr_scheduler", schedules).apply(r, k)
 }
 
 // isScheduled says whether the scheduler's parameters are of one that is here.
@@ -218,22 +218,22 @@ func (r *reader) isCosine() bool {
 
 func schedulerKeys() keys {
 	ks := keys{
-		"warmup_num_steps":     settled(to("training.warmup_steps", whole)),
-		"total_num_steps":      settled(to("training.max_steps", whole)),
-		"warmup_type":          as("training.warmup_type", map[string]string{"log": "log", "linear": "linear"}),
-		"last_batch_iteration": only("-1", "a resumed run continues its own schedule"),
+		"warmup_num_steps":     training(to("training.warmup_steps", integer)),
+		"total_num_steps":      training(to("training.max_steps", integer)),
+		"warmup_type":          enum("training.warmup_type", map[string]string{"log": "log", "linear": "linear"}),
+		"last_batch_iteration": constant("-1", "a resumed run continues its own schedule"),
 	}
 	for name, of := range map[string]rule{
-		"warmup_min_lr":    settled(to("training.min_lr", number)),
-		"warmup_max_lr":    settled(to("training.learning_rate", number)),
-		"warmup_min_ratio": settled(to("training.warmup_min_ratio", number)),
-		"cos_min_ratio":    settled(to("training.min_lr_ratio", number)),
+		"warmup_min_lr":    training(to("training.min_lr", number)),
+		"warmup_max_lr":    training(to("training.learning_rate", number)),
+		"warmup_min_ratio": training(to("training.warmup_min_ratio", number)),
+		"cos_min_ratio":    training(to("training.min_lr_ratio", number)),
 	} {
 		cosine, kinds := strings.HasSuffix(name, "_ratio"), "WarmupLR and WarmupDecayLR"
 		if cosine {
 			kinds = "WarmupCosineLR"
 		}
-		ks[name] = custom(of.says+", with "+kinds, func(r *reader, k key) {
+		ks[name] = custom(of.doc+", with "+kinds, func(r *reader, k key) {
 			if r.isCosine() != cosine {
 				r.fail(k, "is a parameter of %s, not of the scheduler that type names. try: remove the key", kinds)
 				return

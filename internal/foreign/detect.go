@@ -10,9 +10,9 @@ import (
 )
 
 // native is this program's own vocabulary, to the depth that tells formats apart.
-var native = ownKeys()
+var nativeVocabulary = nativeKeys()
 
-func ownKeys() keys {
+func nativeKeys() keys {
 	out := keys{}
 	for _, path := range conf.Paths[train.Config]() {
 		top, below, nested := strings.Cut(path, ".")
@@ -42,13 +42,13 @@ func detect(name string, doc conf.Value, o Options) (*format, error) {
 		return byName(o.Format), nil
 	}
 	type score struct{ known, signs int }
-	most, best := score{native.count(doc), 0}, []*format{nil}
+	most, best := score{nativeVocabulary.count(doc), 0}, []*format{nil}
 	if most.known == count(doc) {
 		return nil, nil
 	}
 	for _, f := range formats() {
 		written := count(doc)
-		doc := f.group(doc)
+		doc := f.grouped(doc)
 		n := score{known: f.keys.count(doc) - count(doc) + written} // without headings that are not in the file
 		for _, sign := range f.signs {
 			if hasSign(doc, sign) {
@@ -87,19 +87,19 @@ func byName(name Format) *format {
 }
 
 func ambiguous(among []*format) string {
-	var whose, try []string
+	var owners, try []string
 	for _, f := range among {
 		if f == nil {
-			whose, try = append(whose, "this program's own"), append(try, "--config_format native")
+			owners, try = append(owners, "this program's own"), append(try, "--config_format native")
 			continue
 		}
 		flag := "--config_format "
 		if f.name == DDP || f.name == FSDP {
 			flag = "--mode "
 		}
-		whose, try = append(whose, f.whose), append(try, flag+string(f.name))
+		owners, try = append(owners, f.owner), append(try, flag+string(f.name))
 	}
-	return fmt.Sprintf("has keys of %s. try: %s", strings.Join(whose, " and of "), strings.Join(try, ", or "))
+	return fmt.Sprintf("has keys of %s. try: %s", strings.Join(owners, " and of "), strings.Join(try, ", or "))
 }
 
 // count is how many keys a document has, to the second level.
@@ -140,7 +140,7 @@ func hasSign(doc conf.Value, sign string) bool {
 }
 
 // group is a document of the format with its keys in their groups.
-func (f *format) group(doc conf.Value) conf.Value {
+func (f *format) grouped(doc conf.Value) conf.Value {
 	if !f.flat {
 		return doc
 	}
@@ -152,7 +152,7 @@ func (f *format) group(doc conf.Value) conf.Value {
 // that has lost its indentation, or that never had groups.
 func (ks keys) regroup(doc conf.Value) conf.Value {
 	out := conf.Value{Kind: doc.Kind, Text: doc.Text, Items: doc.Items, Where: doc.Where}
-	place := map[string]int{}
+	index := map[string]int{}
 	heading := ""
 	for _, k := range doc.Keys {
 		group := ""
@@ -163,18 +163,18 @@ func (ks keys) regroup(doc conf.Value) conf.Value {
 			if ks[k.Name].under != nil {
 				heading = k.Name
 			}
-			if at, open := place[k.Name]; open { // a key of it came before its heading
+			if at, open := index[k.Name]; open { // a key of it came before its heading
 				out.Keys[at].Value.Keys = append(out.Keys[at].Value.Keys, k.Value.Keys...)
 				continue
 			}
-			place[k.Name] = len(out.Keys)
+			index[k.Name] = len(out.Keys)
 			out.Keys = append(out.Keys, k)
 			continue
 		}
-		at, open := place[group]
+		at, open := index[group]
 		if !open {
 			at = len(out.Keys)
-			place[group] = at
+			index[group] = at
 			out.Keys = append(out.Keys, conf.Key{Name: group, Where: k.Where, Value: conf.Value{Where: k.Where}})
 		}
 		g := &out.Keys[at].Value

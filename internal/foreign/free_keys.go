@@ -11,18 +11,18 @@ import (
 func freeShardingKeys() keys {
 	return keys{
 		"use_fsdp":               checked("`parallel.strategy`: full_shard, or no_shard", boolean),
-		"fsdp_sharding_strategy": sharded(custom("`parallel.strategy`", shardingStrategy)),
-		"fsdp_backward_prefetch": sharded(backwardPrefetch()),
-		"fsdp_forward_prefetch":  sharded(only("true", prefetched)),
-		"fsdp_auto_wrap_policy":  sharded(named(unitIsLayer, []string{"transformer_auto_wrap"}, "size_based_auto_wrap", "size_based", "size_auto_wrap")),
-		"fsdp_min_num_params":    sharded(silent(unitIsLayer)),
-		"fsdp_state_dict_type":   sharded(stateDict()),
-		"fsdp_mixed_precision":   sharded(checked("whether the three types below hold; training.bf16 holds in either case", boolean)),
-		"fsdp_param_dtype":       mixed(as("precision.param_dtype", floats)),
-		"fsdp_reduce_dtype":      mixed(as("precision.reduce_dtype", floats)),
-		"fsdp_buffer_dtype":      mixed(as("precision.buffer_dtype", floats)),
-		"fsdp_cpu_offload":       sharded(offloadWhole("optimizer", "params")),
-		"fsdp_use_orig_params":   sharded(only("true", ownNames)),
+		"fsdp_sharding_strategy": fsdpKey(custom("`parallel.strategy`", shardingStrategy)),
+		"fsdp_backward_prefetch": fsdpKey(backwardPrefetch()),
+		"fsdp_forward_prefetch":  fsdpKey(constant("true", prefetched)),
+		"fsdp_auto_wrap_policy":  fsdpKey(named(unitIsLayer, []string{"transformer_auto_wrap"}, "size_based_auto_wrap", "size_based", "size_auto_wrap")),
+		"fsdp_min_num_params":    fsdpKey(noEffect(unitIsLayer)),
+		"fsdp_state_dict_type":   fsdpKey(stateDict()),
+		"fsdp_mixed_precision":   fsdpKey(checked("whether the three types below hold; training.bf16 holds in either case", boolean)),
+		"fsdp_param_dtype":       mixedPrecisionKey(enum("precision.param_dtype", floats)),
+		"fsdp_reduce_dtype":      mixedPrecisionKey(enum("precision.reduce_dtype", floats)),
+		"fsdp_buffer_dtype":      mixedPrecisionKey(enum("precision.buffer_dtype", floats)),
+		"fsdp_cpu_offload":       fsdpKey(offloadToHost("optimizer", "params")),
+		"fsdp_use_orig_params":   fsdpKey(constant("true", ownNames)),
 		"backend":                transport(),
 	}
 }
@@ -30,42 +30,42 @@ func freeShardingKeys() keys {
 func freeTrainingKeys() keys {
 	const loss = "the loss is cross-entropy plus the divergence above the free bits, each of weight 1"
 	return keys{
-		"batch_size":                  to("training.micro_batch_size", whole),
+		"batch_size":                  to("training.micro_batch_size", integer),
 		"eval_batch_size":             ignored("evaluation reads micro-batches of training's size"),
-		"gradient_accumulation_steps": to("training.gradient_accumulation_steps", whole),
+		"gradient_accumulation_steps": to("training.gradient_accumulation_steps", integer),
 		"learning_rate":               to("training.learning_rate", number),
 		"weight_decay":                to("training.weight_decay", number),
 		"beta1":                       custom("`training.betas`", beta), "beta2": custom("`training.betas`", beta),
-		"grad_clip": maybe(to("training.max_grad_norm", number)), "gradient_clip_norm": maybe(to("training.max_grad_norm", number)),
-		"warmup_steps":      to("training.warmup_steps", whole),
+		"grad_clip": nullable(to("training.max_grad_norm", number)), "gradient_clip_norm": nullable(to("training.max_grad_norm", number)),
+		"warmup_steps":      to("training.warmup_steps", integer),
 		"warmup_ratio":      to("training.warmup_ratio", number),
-		"lr_scheduler_type": as("training.lr_scheduler", map[string]string{"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}),
-		"min_lr_ratio":      must("0", "the learning rate falls to 0"),
-		"max_steps":         maybe(to("training.max_steps", whole)),
+		"lr_scheduler_type": enum("training.lr_scheduler", map[string]string{"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}),
+		"min_lr_ratio":      required("0", "the learning rate falls to 0"),
+		"max_steps":         nullable(to("training.max_steps", integer)),
 		"num_epochs":        to("training.num_train_epochs", number),
-		"beta_kl":           must("1", loss), "kl_weight": must("1", loss), "kl_annealing": must("false", loss),
-		"kl_annealing_steps": silent("used only with kl_annealing"), "initial_kl_weight": silent("used only with kl_annealing"), "final_kl_weight": silent("used only with kl_annealing"),
+		"beta_kl":           required("1", loss), "kl_weight": required("1", loss), "kl_annealing": required("false", loss),
+		"kl_annealing_steps": noEffect("used only with kl_annealing"), "initial_kl_weight": noEffect("used only with kl_annealing"), "final_kl_weight": noEffect("used only with kl_annealing"),
 		"kappa_free_bits": custom("`model.inline.free_bits`, from nats to bits", freeBits), "free_bits": custom("`model.inline.free_bits`, from nats to bits", freeBits),
-		"free_bits_annealing": must("false", loss), "initial_free_bits": silent("used only with free_bits_annealing"), "final_free_bits": silent("used only with free_bits_annealing"),
+		"free_bits_annealing": required("false", loss), "initial_free_bits": noEffect("used only with free_bits_annealing"), "final_free_bits": noEffect("used only with free_bits_annealing"),
 		"gradient_checkpointing": to("activation_checkpointing.enabled", boolean),
 		"bf16":                   checked("`precision.param_dtype: bfloat16`", boolean),
 		"fp16":                   custom("`precision.param_dtype: float16` with `precision.loss_scaling.kind: torch`", freeFloat16),
 		"dropout":                ignored(noDropout),
 		"use_fsdp":               ignored("distributed.use_fsdp and --mode set it"), "use_deepspeed": ignored("--mode deepspeed and DeepSpeed's own JSON set it"),
 		"fsdp_config": ignored("the group distributed sets it"), "deepspeed_config": ignored("DeepSpeed's own JSON sets it"),
-		"save_every": to("checkpoint.save_every_n_steps", whole), "save_steps": to("checkpoint.save_every_n_steps", whole),
-		"eval_every": to("training.eval_every_n_steps", whole), "eval_steps": to("training.eval_every_n_steps", whole),
-		"log_every": to("logging.log_every_n_steps", whole), "logging_steps": to("logging.log_every_n_steps", whole),
+		"save_every": to("checkpoint.save_every_n_steps", integer), "save_steps": to("checkpoint.save_every_n_steps", integer),
+		"eval_every": to("training.eval_every_n_steps", integer), "eval_steps": to("training.eval_every_n_steps", integer),
+		"log_every": to("logging.log_every_n_steps", integer), "logging_steps": to("logging.log_every_n_steps", integer),
 		"checkpoint_dir": custom("`checkpoint.dir`; with --output_dir, checkpoints go to checkpoints in it", checkpointDir),
 		"wandb_project":  ofWandb(), "wandb_run_name": ofWandb(),
-		"dataloader_num_workers": silent(ownPrefetch), "dataloader_pin_memory": silent(noGPU),
-		"seed": to("training.seed", whole),
+		"dataloader_num_workers": noEffect(ownPrefetch), "dataloader_pin_memory": noEffect(noGPU),
+		"seed": to("training.seed", integer),
 	}
 }
 
 // beta is one of AdamW's two; the other may be silent.
 func beta(r *reader, k key) {
-	if !r.right(k, number) || k.name() == "beta2" && hasKey(r, "training", "beta1") {
+	if !r.checkValue(k, number) || k.name() == "beta2" && hasKey(r, "training", "beta1") {
 		return
 	}
 	betas := [2]string{"0.9", "0.95"}
@@ -79,27 +79,27 @@ func beta(r *reader, k key) {
 
 // freeBits is kappa, which those files have in nats whatever the key is called.
 func freeBits(r *reader, k key) {
-	if !r.right(k, number) || !r.inlines() {
+	if !r.checkValue(k, number) || !r.hasInlineModel() {
 		return
 	}
 	nats, _ := k.Float()
 	bits := strconv.FormatFloat(nats/math.Ln2, 'g', -1, 64)
-	r.assign(k, inline+"free_bits", bits)
+	r.assign(k, inlineKey+"free_bits", bits)
 	r.note(k, "is in nats, and becomes model.inline.free_bits "+strconv.FormatFloat(nats/math.Ln2, 'g', 4, 64))
 }
 
 // ofWandb is a rule for details of Weights & Biases, which use_wandb asks for.
-func ofWandb() rule { return silent(noWandb) }
+func ofWandb() rule { return noEffect(noWandb) }
 
 // device is where the trainer computes.
 func device(r *reader, k key) {
-	if asks(k.Value) && !strings.HasPrefix(strings.ToLower(k.Text), "cpu") {
+	if enabled(k.Value) && !strings.HasPrefix(strings.ToLower(k.Text), "cpu") {
 		r.note(k, "has no effect: the device is device.name, a CPU")
 	}
 }
 
 func outputDir(r *reader, k key) {
-	if r.right(k, word) {
+	if r.checkValue(k, textual) {
 		r.assign(k, "output_dir", k.Text)
 	}
 }
@@ -109,13 +109,13 @@ func freeDataKeys() keys {
 	return keys{
 		"dataset_name": custom("`data.path`; synthetic data is not made", datasetName), "dataset_config": ignored("the part of a data set follows its name in data.path: OWNER/NAME/PART"),
 		"data_dir":   ignored("the files in it are PyTorch's. Set data.path"),
-		"max_length": to("data.sequence_length", whole), "max_seq_len": to("data.sequence_length", whole),
+		"max_length": to("data.sequence_length", integer), "max_seq_len": to("data.sequence_length", integer),
 		"pad_to_multiple_of": ignored(notPadded), "group_by_length": ignored(notPadded),
-		"tokenizer_name": maybe(to("data.tokenizer", word)),
-		"num_workers":    silent(ownPrefetch),
+		"tokenizer_name": nullable(to("data.tokenizer", textual)),
+		"num_workers":    noEffect(ownPrefetch),
 		"shuffle":        to("data.shuffle", boolean), "drop_last": to("data.drop_last", boolean), "seed": ignored("training.seed orders the data too"),
-		"num_train_samples": silent(made), "num_val_samples": silent(made), "vocab_size": silent(made),
-		"synthetic_vocab_size": silent(made), "synthetic_seq_length": silent(made),
+		"num_train_samples": noEffect(made), "num_val_samples": noEffect(made), "vocab_size": noEffect(made),
+		"synthetic_vocab_size": noEffect(made), "synthetic_seq_length": noEffect(made),
 	}
 }
 

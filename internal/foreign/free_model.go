@@ -16,7 +16,7 @@ const (
 )
 
 // inlines says that the file describes the model, and nothing is given over that.
-func (r *reader) inlines() bool {
+func (r *reader) hasInlineModel() bool {
 	_, ok := r.find("model")
 	return ok && !r.options.Model
 }
@@ -24,7 +24,7 @@ func (r *reader) inlines() bool {
 // readFreeModel gives config.json's keys what ModelConfig has where the file is silent. A file
 // that says nothing of the latent is the baseline's.
 func (r *reader) readFreeModel() {
-	if !r.inlines() {
+	if !r.hasInlineModel() {
 		return
 	}
 	heads := "32"
@@ -35,17 +35,17 @@ func (r *reader) readFreeModel() {
 		"architectures", "[" + baselineArchitecture + "]", "model_type", "free_transformer", "vocab_size", "32000", "hidden_size", "4096",
 		"num_hidden_layers", "32", "num_attention_heads", "32", "num_key_value_heads", heads, "intermediate_size", "11008", "max_position_embeddings", "2048",
 	}
-	if r.latent() {
+	if r.hasLatent() {
 		pairs = append(pairs, "architectures", "["+freeArchitecture+"]", "latent_bits", "16", "free_bits", "0.5")
 	}
 	for i := 0; i < len(pairs); i += 2 {
-		pairs[i] = inline + pairs[i]
+		pairs[i] = inlineKey + pairs[i]
 	}
 	r.byDefault("its ModelConfig's default", pairs...)
 }
 
 // latent says that the file's model is not the baseline.
-func (r *reader) latent() bool {
+func (r *reader) hasLatent() bool {
 	for _, path := range [][]string{
 		{"model", "latent_dim"}, {"model", "split_layer"}, {"training", "kappa_free_bits"}, {"training", "free_bits"}, {"training", "beta_kl"}, {"training", "kl_weight"},
 	} {
@@ -62,9 +62,9 @@ func hasKey(r *reader, path ...string) bool {
 }
 
 // described is a rule for a key of the model's description, unless another model is given.
-func described(of rule) rule {
-	return custom(of.says, func(r *reader, k key) {
-		if !r.inlines() {
+func modelKey(of rule) rule {
+	return custom(of.doc, func(r *reader, k key) {
+		if !r.hasInlineModel() {
 			r.note(k, "has no effect: another model is given")
 			return
 		}
@@ -77,12 +77,12 @@ func freeModelKeys() keys {
 	ks := keys{
 		"latent_dim":        custom("`model.inline.latent_bits`; above 20 in the factored form", latentDim),
 		"split_layer":       custom("must be half of num_layers: the latent enters in the middle", splitLayer),
-		"encoder_layers":    must("1", "the encoder is one layer"),
+		"encoder_layers":    required("1", "the encoder is one layer"),
 		"dropout":           ignored(noDropout),
 		"attention_dropout": ignored(noDropout),
-		"use_rmsnorm":       must("true", one), "use_rope": must("true", one), "use_swiglu": must("true", one),
-		"hidden_act":         must("silu", one),
-		"injection_method":   must("additive", one),
+		"use_rmsnorm":       required("true", one), "use_rope": required("true", one), "use_swiglu": required("true", one),
+		"hidden_act":         required("silu", one),
+		"injection_method":   required("additive", one),
 		"injection_layers":   ignored("the latent enters in the middle"),
 		"gumbel_temperature": ignored("bits are sampled without a temperature"), "binary_threshold": ignored("bits are sampled without a threshold"),
 	}
@@ -91,33 +91,33 @@ func freeModelKeys() keys {
 		"num_key_value_heads": "num_key_value_heads", "ffn_hidden_dim": "intermediate_size", "intermediate_size": "intermediate_size",
 		"max_seq_len": "max_position_embeddings",
 	} {
-		ks[theirs] = to(inline+ours, whole)
+		ks[theirs] = to(inlineKey+ours, integer)
 	}
-	ks["num_kv_heads"] = maybe(to(inline+"num_key_value_heads", whole))
+	ks["num_kv_heads"] = nullable(to(inlineKey+"num_key_value_heads", integer))
 	for _, name := range []string{"rope_theta", "rms_norm_eps", "initializer_range"} {
-		ks[name] = to(inline+name, number)
+		ks[name] = to(inlineKey+name, number)
 	}
 	for name, of := range ks {
-		ks[name] = described(of)
+		ks[name] = modelKey(of)
 	}
 	return ks
 }
 
 // latentDim is H. What is too many codes for the exact form takes the factored one.
 func latentDim(r *reader, k key) {
-	if !r.right(k, whole) {
+	if !r.checkValue(k, integer) {
 		return
 	}
-	r.assign(k, inline+"latent_bits", k.Text)
+	r.assign(k, inlineKey+"latent_bits", k.Text)
 	if bits, _ := k.Int(); bits > maxExactBits {
-		r.assign(k, inline+"latent_mode", "factored")
+		r.assign(k, inlineKey+"latent_mode", "factored")
 		r.note(k, fmt.Sprintf("becomes model.inline.latent_mode factored: 2^%d codes are too many for a table", bits))
 	}
 }
 
 // splitLayer is where the latent enters: the middle.
 func splitLayer(r *reader, k key) {
-	if k.Kind == conf.Null || !r.right(k, whole) {
+	if k.Kind == conf.Null || !r.checkValue(k, integer) {
 		return
 	}
 	layers, _ := conf.Value{Kind: conf.Scalar, Text: "32"}, 0
@@ -133,7 +133,7 @@ func splitLayer(r *reader, k key) {
 // datasetName is a data set, if it is not one that the trainer makes up.
 func datasetName(r *reader, k key) {
 	switch {
-	case !r.right(k, word):
+	case !r.checkValue(k, textual):
 	case strings.HasPrefix(k.Text, "synthetic"):
 		r.note(k, "is not made here. Set data.path")
 	default:

@@ -17,7 +17,7 @@ var floats = map[string]string{
 const (
 	unitIsLayer = "a layer is the unit that is gathered and freed"
 	ownNames    = "parameters always keep their names and shapes"
-	beginEqual  = "all ranks always begin with the same parameters"
+	sameInitial = "all ranks always begin with the same parameters"
 	noWandb     = "Weights & Biases is not available; metrics.jsonl and TensorBoard have the records"
 	noGPU       = "for GPUs only"
 	ownPrefetch = "data is always read ahead"
@@ -28,7 +28,7 @@ const (
 // FullyShardedDataParallel.
 func fsdpFormat() *format {
 	return &format{
-		name: FSDP, whose: "the FSDP trainer's", flat: true,
+		name: FSDP, owner: "the FSDP trainer's", flat: true,
 		signs: []string{
 			"training.model_name", "training.batch_size_per_gpu", "training.num_epochs", "training.max_length",
 			"fsdp", "mixed_precision", "activation_checkpointing.checkpoint_every_n_layers",
@@ -37,24 +37,24 @@ func fsdpFormat() *format {
 			"training": group(trainingKeys()),
 			"fsdp": group(keys{
 				"sharding_strategy":  custom("`parallel.strategy`", shardingStrategy),
-				"cpu_offload":        offloadWhole("optimizer", "params"),
+				"cpu_offload":        offloadToHost("optimizer", "params"),
 				"backward_prefetch":  backwardPrefetch(),
-				"forward_prefetch":   only("true", prefetched),
+				"forward_prefetch":   constant("true", prefetched),
 				"auto_wrap_policy":   named(unitIsLayer, []string{"transformer_based", "no_wrap"}, "size_based"),
-				"min_num_params":     silent(unitIsLayer),
-				"use_orig_params":    only("true", ownNames),
-				"sync_module_states": only("true", beginEqual),
-				"limit_all_gathers":  only("true", fewGathered),
+				"min_num_params":     noEffect(unitIsLayer),
+				"use_orig_params":    constant("true", ownNames),
+				"sync_module_states": constant("true", sameInitial),
+				"limit_all_gathers":  constant("true", gatherLimit),
 			}),
 			"activation_checkpointing": group(keys{
 				"enabled":                      to("activation_checkpointing.enabled", boolean),
 				"use_activation_checkpointing": to("activation_checkpointing.enabled", boolean), // as its settings call it
-				"checkpoint_every_n_layers":    to("activation_checkpointing.every_n_layers", whole),
+				"checkpoint_every_n_layers":    to("activation_checkpointing.every_n_layers", integer),
 			}),
 			"mixed_precision": group(keys{
-				"param_dtype":  as("precision.param_dtype", floats),
-				"reduce_dtype": as("precision.reduce_dtype", floats),
-				"buffer_dtype": as("precision.buffer_dtype", floats),
+				"param_dtype":  enum("precision.param_dtype", floats),
+				"reduce_dtype": enum("precision.reduce_dtype", floats),
+				"buffer_dtype": enum("precision.buffer_dtype", floats),
 			}),
 			"distributed":   group(keys{"backend": transport()}),
 			"checkpointing": group(savingKeys()),
@@ -79,7 +79,7 @@ func readFSDP(r *reader) {
 		r.byDefault(trainerDefault, "data.split", "train[:1000]") // of its own data
 	}
 	r.modelByDefault("meta-llama/Llama-2-7b-hf", "causal_lm")
-	r.saveBeside()
+	r.saveDefaults()
 	if _, named := r.find("fsdp", "sharding_strategy"); !named {
 		if k, ok := r.find("fsdp"); ok {
 			r.mode(k, "of FSDP", "fsdp")

@@ -16,7 +16,7 @@ type LayerClass struct {
 
 // layerClasses are Python classes, with commas between them, that FSDP wraps.
 func layerClasses(r *reader, k key) {
-	if k.Kind == conf.Null || !r.right(k, word) {
+	if k.Kind == conf.Null || !r.checkValue(k, textual) {
 		return
 	}
 	if policy, ok := r.find("fsdp_config", "fsdp_auto_wrap_policy"); ok && !strings.HasPrefix(strings.ToUpper(policy.Text), "TRANSFORMER") {
@@ -40,7 +40,7 @@ func (f *File) CheckLayers(modules []string) error {
 	for _, c := range f.LayerClasses {
 		switch i := slices.Index(modules, c.Name); {
 		case i > 0:
-			f.Notes = append(f.Notes, Note{Where: c.Where, Key: c.Key, Value: c.Name, What: "has no effect: units are the embeddings, each " + modules[0] + ", and the head"})
+			f.Notes = append(f.Notes, Note{Where: c.Where, Key: c.Key, Value: c.Name, Effect: "has no effect: units are the embeddings, each " + modules[0] + ", and the head"})
 		case i < 0:
 			problems = append(problems, conf.Problem{Where: c.Where, Path: c.Key, Text: fmt.Sprintf("this model has no %s; its layers are %s. try: %s", c.Name, modules[0], modules[0])})
 		}

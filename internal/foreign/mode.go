@@ -3,7 +3,7 @@ package foreign
 import "trireme/internal/conf"
 
 // ownEngineFile is the file that the DeepSpeed trainer writes for itself where it is given none.
-const ownEngineFile = `{
+const trainerDeepSpeedFile = `{
   "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
   "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": "auto"}},
   "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": 0, "warmup_max_lr": "auto", "warmup_num_steps": "auto", "total_num_steps": "auto"}},
@@ -23,7 +23,7 @@ func Trainer(mode string, o Options) *File {
 	name := "--mode " + mode
 	r := &reader{name: name, options: o, format: byName(Format(mode)), doc: conf.Value{Kind: conf.Group}}
 	if r.format.name == DeepSpeed {
-		r.doc, _ = conf.Parse(name, ownEngineFile) // a constant; a test reads it
+		r.doc, _ = conf.Parse(name, trainerDeepSpeedFile) // a constant; a test reads it
 	}
 	r.format.read(r)
 	file := r.file()

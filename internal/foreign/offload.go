@@ -9,27 +9,27 @@ import (
 )
 
 // oneMemory is the reason that several formats give.
-const oneMemory = "on a CPU, host and device share one memory"
+const sharedMemory = "on a CPU, host and device share one memory"
 
 // What has one way where state rests in files.
 const (
-	oneAhead = "while something is in use the next is read and the one before is written"
-	allOfIt  = "all of it is offloaded"
+	readAhead    = "while something is in use the next is read and the one before is written"
+	allOffloaded = "all of it is offloaded"
 )
 
 // offloadKeys are DeepSpeed's for where something (optimizer or params) is stored. A file that
 // says nothing of the details gets this program's: they change memory and time, and no number.
 func offloadKeys(of string) keys {
 	ks := keys{
-		"device": offloadDevice(of), "nvme_path": maybe(to("offload."+of+".path", word)),
-		"pin_memory": silent("nothing is copied to a device"), "fast_init": silent("state starts as zeros in its files"),
-		"pipeline": silent(oneAhead), "pipeline_read": silent(oneAhead), "pipeline_write": silent(oneAhead),
-		"buffer_count": silent(oneAhead), "buffer_size": silent("a buffer is as large as what it carries"),
-		"max_in_cpu": silent(allOfIt), "ratio": only("1", allOfIt),
-		"super_offload": ignored(oneMemory), "cpuadam_cores_perc": silent("device.threads divides the processors"),
+		"device": offloadDevice(of), "nvme_path": nullable(to("offload."+of+".path", textual)),
+		"pin_memory": noEffect("nothing is copied to a device"), "fast_init": noEffect("state starts as zeros in its files"),
+		"pipeline": noEffect(readAhead), "pipeline_read": noEffect(readAhead), "pipeline_write": noEffect(readAhead),
+		"buffer_count": noEffect(readAhead), "buffer_size": noEffect("a buffer is as large as what it carries"),
+		"max_in_cpu": noEffect(allOffloaded), "ratio": constant("1", allOffloaded),
+		"super_offload": ignored(sharedMemory), "cpuadam_cores_perc": noEffect("device.threads divides the processors"),
 	}
 	if of == "params" {
-		ks["max_in_cpu"] = ignored(allOfIt)
+		ks["max_in_cpu"] = ignored(allOffloaded)
 	}
 	return ks
 }
@@ -37,7 +37,7 @@ func offloadKeys(of string) keys {
 // offloadDevice is where something is stored. Parameters can be stored elsewhere where they are
 // divided.
 func offloadDevice(of string) rule {
-	return custom("`offload."+of+".device`; cpu moves nothing: "+oneMemory, func(r *reader, k key) {
+	return custom("`offload."+of+".device`; cpu moves nothing: "+sharedMemory, func(r *reader, k key) {
 		if k.Kind == conf.Null {
 			return
 		}
@@ -50,8 +50,8 @@ func offloadDevice(of string) rule {
 			return
 		}
 		r.assign(k, "offload."+of+".device", device)
-		if device == string(parallel.OffloadCPU) && !r.options.Apart {
-			r.note(k, "moves nothing: "+oneMemory+". nvme keeps it in files")
+		if device == string(parallel.OffloadCPU) && !r.options.DeviceMemory {
+			r.note(k, "moves nothing: "+sharedMemory+". nvme keeps it in files")
 		}
 	})
 }
@@ -68,13 +68,13 @@ func (r *reader) stage() (int, bool) {
 }
 
 // offloadWhole is a key that asks for the host by true.
-func offloadWhole(of ...string) rule {
+func offloadToHost(of ...string) rule {
 	var says []string
 	for _, what := range of {
 		says = append(says, "`offload."+what+".device`")
 	}
-	return custom(strings.Join(says, ", ")+"; moves nothing: "+oneMemory, func(r *reader, k key) {
-		if !r.right(k, boolean) {
+	return custom(strings.Join(says, ", ")+"; moves nothing: "+sharedMemory, func(r *reader, k key) {
+		if !r.checkValue(k, boolean) {
 			return
 		}
 		if on, _ := k.Bool(); !on {
@@ -83,9 +83,9 @@ func offloadWhole(of ...string) rule {
 		for _, what := range of {
 			r.assign(k, fmt.Sprintf("offload.%s.device", what), string(parallel.OffloadCPU))
 		}
-		if r.options.Apart {
+		if r.options.DeviceMemory {
 			return
 		}
-		r.note(k, "moves nothing: "+oneMemory+". offload.optimizer.device: nvme keeps state in files")
+		r.note(k, "moves nothing: "+sharedMemory+". offload.optimizer.device: nvme keeps state in files")
 	})
 }

@@ -53,10 +53,10 @@ func table(f *format) string {
 				groups = append(groups, name)
 				continue
 			}
-			if rows[rule.says] == nil {
-				order = append(order, rule.says)
+			if rows[rule.doc] == nil {
+				order = append(order, rule.doc)
 			}
-			rows[rule.says] = append(rows[rule.says], "`"+name+"`")
+			rows[rule.doc] = append(rows[rule.doc], "`"+name+"`")
 		}
 		for _, says := range order {
 			names := strings.Join(rows[says], ", ")

@@ -43,9 +43,9 @@ type Options struct {
 	// Launched: another launcher has started the ranks.
 	Launched bool
 	// Planned: nothing is started, so that ranks need not be of this machine.
-	Planned bool
+	PlanOnly bool
 	// Apart: the device has a memory of its own, so that what is offloaded to the host leaves it.
-	Apart bool
+	DeviceMemory bool
 	// Model, Data and OutputDir: they are given over the file's.
 	Model, Data, OutputDir bool
 }
@@ -66,22 +66,22 @@ type File struct {
 	// settles: they cannot be given otherwise.
 	Assignments, Fixed []conf.Assignment
 
-	silent []conf.Assignment
+	defaults []conf.Assignment
 }
 
 // ByDefault reports whether where, the origin of a key's value, is the program's default and not
 // the file itself.
 func (f *File) ByDefault(key, where string) bool {
-	return slices.ContainsFunc(f.silent, func(a conf.Assignment) bool { return a.Path == key && a.Where == where })
+	return slices.ContainsFunc(f.defaults, func(a conf.Assignment) bool { return a.Path == key && a.Where == where })
 }
 
 // Note is a setting that is ignored, or changed. One that is obeyed, and one that asks for
 // nothing or for what is done in any case, has none.
 type Note struct {
-	Where string // file:line:col
-	Key   string // training.use_amp
-	Value string
-	What  string // has no effect: ..., becomes ...
+	Where  string // file:line:col
+	Key    string // training.use_amp
+	Value  string
+	Effect string // has no effect: ..., becomes ...
 }
 
 // Read reads a file's text. An error is a conf.Errors: everything that is wrong with it.
@@ -91,7 +91,7 @@ func Read(name, text string, o Options) (*File, error) {
 			return nil, conf.Errors{{Where: name, Text: "is TOML, as torchtitan's job files are, and not read. try: a YAML file with this program's keys"}}
 		}
 	}
-	doc, unread := conf.Parse(name, uncommented(text))
+	doc, unread := conf.Parse(name, stripComments(text))
 	if unread != nil && len(doc.Keys) == 0 {
 		return nil, unread
 	}
@@ -102,7 +102,7 @@ func Read(name, text string, o Options) (*File, error) {
 	if f == nil {
 		return readNative(name, text, doc, o)
 	}
-	r := &reader{name: name, options: o, format: f, doc: f.group(doc)}
+	r := &reader{name: name, options: o, format: f, doc: f.grouped(doc)}
 	errors.As(unread, &r.problems)
 	f.read(r)
 	if len(r.problems) > 0 {
@@ -116,7 +116,7 @@ func Read(name, text string, o Options) (*File, error) {
 // file is what has been read.
 func (r *reader) file() *File {
 	return &File{
-		Name: r.name, Format: r.format.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed, silent: r.silent,
+		Name: r.name, Format: r.format.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed, defaults: r.defaults,
 	}
 }
 
@@ -134,7 +134,7 @@ func firstLine(text string) string {
 func readNative(name, text string, doc conf.Value, o Options) (*File, error) {
 	file := &File{Name: name, Format: Native, Source: conf.Text(name, text)}
 	strategy, ok := doc.Find("parallel", "strategy")
-	if whole, err := sharesNothing(strategy.Text); ok && err == nil && o.Mode == "ddp" && !whole {
+	if whole, err := isReplicated(strategy.Text); ok && err == nil && o.Mode == "ddp" && !whole {
 		return nil, conf.Errors{{Where: strategy.Where, Path: "parallel.strategy", Text: fmt.Sprintf("is %s, and --mode says ddp, which is no_shard. try: one of them", strategy.Text)}}
 	}
 	return file, nil
@@ -148,7 +148,7 @@ func (f *File) Warning() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ignored or changed settings in %s:\n", f.Name)
 	for _, n := range f.Notes {
-		fmt.Fprintf(&b, "  %s: %s: %s %s\n", n.Where, n.Key, n.Value, n.What)
+		fmt.Fprintf(&b, "  %s: %s: %s %s\n", n.Where, n.Key, n.Value, n.Effect)
 	}
 	return b.String()
 }

@@ -219,8 +219,8 @@ func TestRanks(t *testing.T) {
 		{text, foreign.Options{}, 3},
 		{text, foreign.Options{Ranks: 2}, 0},
 		{text + "num_machines: 2\n", foreign.Options{Launched: true, Ranks: 6}, 0},
-		{text + "num_machines: 2\n", foreign.Options{Planned: true}, 3},
-		{text + "num_machines: 2\n", foreign.Options{Planned: true, Ranks: 8}, 0},
+		{text + "num_machines: 2\n", foreign.Options{PlanOnly: true}, 3},
+		{text + "num_machines: 2\n", foreign.Options{PlanOnly: true, Ranks: 8}, 0},
 	} {
 		file, err := foreign.Read("x.yaml", c.text, c.o)
 		if err != nil || file.Ranks != c.want {

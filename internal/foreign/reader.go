@@ -12,7 +12,7 @@ import (
 // format is one program's files.
 type format struct {
 	name  Format
-	whose string // in messages: "the DDP trainer's"
+	owner string // in messages: "the DDP trainer's"
 	keys  keys
 	// signs are keys of which a file of this format has one at least.
 	signs []string
@@ -28,8 +28,8 @@ type reader struct {
 	format  *format
 	doc     conf.Value
 
-	silent   []conf.Assignment // what is so where the file says nothing
-	set      []conf.Assignment
+	defaults []conf.Assignment // what is so where the file says nothing
+	assigned []conf.Assignment
 	fixed    []conf.Assignment
 	notes    []Note
 	problems conf.Errors
@@ -38,7 +38,7 @@ type reader struct {
 }
 
 // all is every assignment: those of the file over those of its silence.
-func (r *reader) all() []conf.Assignment { return append(slices.Clone(r.silent), r.set...) }
+func (r *reader) all() []conf.Assignment { return append(slices.Clone(r.defaults), r.assigned...) }
 
 // walk applies a vocabulary to a group.
 func (r *reader) walk(v conf.Value, path string, ks keys) {
@@ -57,29 +57,29 @@ func (r *reader) walk(v conf.Value, path string, ks keys) {
 		case e.Value.Kind == conf.Group:
 			r.walk(e.Value, k.path, rule.under)
 		case e.Value.Kind != conf.Null:
-			r.fail(k, "is %s, not a group of keys (%s)", e.Value.Describe(), listed(rule.under))
+			r.fail(k, "is %s, not a group of keys (%s)", e.Value.Describe(), keyList(rule.under))
 		}
 	}
 }
 
 func (r *reader) unknown(k key, path string, ks keys) {
-	place := "at the top level"
+	where := "at the top level"
 	if path != "" {
-		place = "under " + path
+		where = "under " + path
 	}
-	text := fmt.Sprintf("unknown key %q %s of %s file. ", k.name(), place, r.format.whose)
-	if near := conf.Nearest(k.name(), ks.meant(path == "" && r.format.flat)); near != "" {
+	text := fmt.Sprintf("unknown key %q %s of %s file. ", k.name(), where, r.format.owner)
+	if near := conf.Nearest(k.name(), ks.candidates(path == "" && r.format.flat)); near != "" {
 		text += fmt.Sprintf("did you mean %q?", near)
 	} else if other := r.owner(k.path); other != "" {
 		text += fmt.Sprintf("%s files have it. try: one or the other", other)
 	} else {
-		text += "keys there: " + listed(ks)
+		text += "keys there: " + keyList(ks)
 	}
 	r.problems = append(r.problems, conf.Problem{Where: k.where, Text: text})
 }
 
 // meant are the names at one level, and with below those in its groups.
-func (ks keys) meant(below bool) []string {
+func (ks keys) candidates(below bool) []string {
 	names := ks.names()
 	for _, group := range ks.names() {
 		if below {
@@ -90,7 +90,7 @@ func (ks keys) meant(below bool) []string {
 }
 
 // listed is the names of a vocabulary, or the first of many.
-func listed(ks keys) string {
+func keyList(ks keys) string {
 	const most = 40
 	names := ks.names()
 	if len(names) > most {
@@ -103,10 +103,10 @@ func listed(ks keys) string {
 func (r *reader) owner(path string) string {
 	for _, f := range formats() {
 		if f.name != r.format.name && f.keys.has(strings.Split(path, ".")) {
-			return f.whose
+			return f.owner
 		}
 	}
-	if native.has(strings.Split(path, ".")) {
+	if nativeVocabulary.has(strings.Split(path, ".")) {
 		return "this program's own"
 	}
 	return ""
@@ -122,7 +122,7 @@ func (r *reader) refuse(k key, err error) {
 }
 
 // right checks a value's type.
-func (r *reader) right(k key, of check) bool {
+func (r *reader) checkValue(k key, of check) bool {
 	if k.Kind == conf.Null {
 		r.fail(k, "has no value. give one, or remove the key")
 		return false
@@ -154,20 +154,20 @@ func (r *reader) choose(k key, names map[string]string) (string, bool) {
 
 // assign gives a key of our tree a value, on behalf of a key of the file.
 func (r *reader) assign(k key, path, value string) {
-	r.set = append(r.set, conf.Assignment{Path: path, Value: value, Where: k.where})
+	r.assigned = append(r.assigned, conf.Assignment{Path: path, Value: value, Where: k.where})
 }
 
 // settle assigns a training argument that cannot be given otherwise.
 func (r *reader) settle(k key, path, value string) {
 	r.assign(k, path, value)
-	r.fixed = append(r.fixed, r.set[len(r.set)-1])
+	r.fixed = append(r.fixed, r.assigned[len(r.assigned)-1])
 }
 
 // byDefault assigns what the file's program does where the file is silent. pairs are paths of
 // our tree and values.
-func (r *reader) byDefault(whose string, pairs ...string) {
+func (r *reader) byDefault(owner string, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
-		r.silent = append(r.silent, conf.Assignment{Path: pairs[i], Value: pairs[i+1], Where: fmt.Sprintf("%s (%s)", r.name, whose)})
+		r.defaults = append(r.defaults, conf.Assignment{Path: pairs[i], Value: pairs[i+1], Where: fmt.Sprintf("%s (%s)", r.name, owner)})
 	}
 }
 
@@ -177,7 +177,7 @@ func (r *reader) note(k key, what string) {
 	if k.Kind == conf.Scalar {
 		value = k.Text
 	}
-	r.notes = append(r.notes, Note{Where: k.where, Key: k.path, Value: value, What: what})
+	r.notes = append(r.notes, Note{Where: k.where, Key: k.path, Value: value, Effect: what})
 }
 
 // find is a key of the document.

@@ -19,7 +19,7 @@ type rule struct {
 	// when says whether a group is read at all; nil: always.
 	when func(r *reader, k key) bool
 	// says is what becomes of a value, in Markdown, for the table of the format.
-	says string
+	doc string
 }
 
 // key is one that stands in the file.
@@ -37,10 +37,10 @@ func group(under keys) rule { return rule{under: under} }
 // check says what is wrong with a value.
 type check func(conf.Value) error
 
-func whole(v conf.Value) error   { _, err := v.Int(); return err }
+func integer(v conf.Value) error { _, err := v.Int(); return err }
 func number(v conf.Value) error  { _, err := v.Float(); return err }
 func boolean(v conf.Value) error { _, err := v.Bool(); return err }
-func word(v conf.Value) error {
+func textual(v conf.Value) error {
 	if v.Kind != conf.Scalar {
 		return fmt.Errorf("is %s, not a text", v.Describe())
 	}
@@ -48,23 +48,23 @@ func word(v conf.Value) error {
 }
 
 // custom is a rule of its own. says is for the table.
-func custom(says string, apply func(r *reader, k key)) rule { return rule{apply: apply, says: says} }
+func custom(says string, apply func(r *reader, k key)) rule { return rule{apply: apply, doc: says} }
 
 // elsewhere is a rule for a key that is read together with others, before or after the walk.
-func elsewhere(says string) rule { return custom(says, func(*reader, key) {}) }
+func readTogether(says string) rule { return custom(says, func(*reader, key) {}) }
 
 // to assigns the value to a key of our tree.
 func to(path string, right check) rule {
 	return custom("`"+path+"`", func(r *reader, k key) {
-		if r.right(k, right) {
+		if r.checkValue(k, right) {
 			r.assign(k, path, k.Text)
 		}
 	})
 }
 
 // maybe is a rule for a key whose null means that it is absent.
-func maybe(of rule) rule {
-	return custom(of.says, func(r *reader, k key) {
+func nullable(of rule) rule {
+	return custom(of.doc, func(r *reader, k key) {
 		if k.Kind != conf.Null {
 			of.apply(r, k)
 		}
@@ -74,7 +74,7 @@ func maybe(of rule) rule {
 // auto is a rule for a value that DeepSpeed's integrations fill in where it is "auto": the rest
 // of the configuration decides.
 func auto(of rule) rule {
-	return custom(of.says, func(r *reader, k key) {
+	return custom(of.doc, func(r *reader, k key) {
 		if !isAuto(k.Value) {
 			of.apply(r, k)
 		}
@@ -84,7 +84,7 @@ func auto(of rule) rule {
 func isAuto(v conf.Value) bool { return v.Kind == conf.Scalar && v.Text == "auto" }
 
 // as assigns what the value is called here. Case does not matter.
-func as(path string, names map[string]string) rule {
+func enum(path string, names map[string]string) rule {
 	return custom("`"+path+"`", func(r *reader, k key) {
 		if name, ok := r.choose(k, names); ok {
 			r.assign(k, path, name)
@@ -95,17 +95,17 @@ func as(path string, names map[string]string) rule {
 // ignored is for keys without a meaning here. A value that asks for something is noted.
 func ignored(why string) rule {
 	return custom("no effect: "+why, func(r *reader, k key) {
-		if asks(k.Value) {
+		if enabled(k.Value) {
 			r.note(k, "has no effect: "+why)
 		}
 	})
 }
 
 // silent is for keys whose every value comes to the same here.
-func silent(why string) rule { return elsewhere("no effect: " + why) }
+func noEffect(why string) rule { return readTogether("no effect: " + why) }
 
 // only is for keys that have one value here. Another is noted.
-func only(value, why string) rule {
+func constant(value, why string) rule {
 	return custom("always "+value+": "+why, func(r *reader, k key) {
 		if k.Kind != conf.Null && !isAuto(k.Value) && !sameText(k.Value, value) {
 			r.note(k, "has no effect: "+why)
@@ -114,7 +114,7 @@ func only(value, why string) rule {
 }
 
 // must is for keys whose other values would change what is trained.
-func must(value, why string) rule {
+func required(value, why string) rule {
 	return custom("must be "+value+": "+why, func(r *reader, k key) {
 		if k.Kind != conf.Null && !isAuto(k.Value) && !sameText(k.Value, value) {
 			r.fail(k, "is %s: %s. try: %s, or remove the key", k.Describe(), why, value)
@@ -125,7 +125,7 @@ func must(value, why string) rule {
 // refused is for what would change what is trained and is not available.
 func refused(what, try string) rule {
 	return custom("refused: "+what, func(r *reader, k key) {
-		if asks(k.Value) {
+		if enabled(k.Value) {
 			r.fail(k, "%s. try: %s", what, try)
 		}
 	})
@@ -133,7 +133,7 @@ func refused(what, try string) rule {
 
 // checked is a rule for a key that is read together with others.
 func checked(says string, right check) rule {
-	return custom(says, func(r *reader, k key) { r.right(k, right) })
+	return custom(says, func(r *reader, k key) { r.checkValue(k, right) })
 }
 
 // sameText compares a value with a text, as numbers where both are.
@@ -149,14 +149,14 @@ func sameText(v conf.Value, text string) bool {
 // asks says whether a value asks for something. null, false, zero, no, auto and what is empty
 // do not. A group does if the word "enabled" in it, or in its groups, says so; one without
 // that word does by being there.
-func asks(v conf.Value) bool {
+func enabled(v conf.Value) bool {
 	switch v.Kind {
 	case conf.Null:
 		return false
 	case conf.List:
 		return len(v.Items) > 0
 	case conf.Group:
-		on, said := switched(v)
+		on, said := enabledKey(v)
 		return on || !said && len(v.Keys) > 0
 	}
 	return !slices.Contains([]string{"", "false", "no", "none", "off", "0", "0.0", "auto"}, strings.ToLower(v.Text))
@@ -164,13 +164,13 @@ func asks(v conf.Value) bool {
 
 // switched says what the words "enabled" of a group come to, and whether there is one. That of
 // the group itself is stronger than those below it.
-func switched(v conf.Value) (on, said bool) {
+func enabledKey(v conf.Value) (on, said bool) {
 	if word, ok := v.Find("enabled"); ok {
-		return asks(word), true
+		return enabled(word), true
 	}
 	for _, k := range v.Keys {
 		if k.Value.Kind == conf.Group {
-			below, has := switched(k.Value)
+			below, has := enabledKey(k.Value)
 			on, said = on || below, said || has
 		}
 	}

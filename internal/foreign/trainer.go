@@ -16,24 +16,24 @@ const notPadded = "rows lie end to end without padding, and the rows of a step a
 func trainingKeys() keys {
 	return keys{
 		"model_name":                  custom("`model.path`", modelName),
-		"batch_size_per_gpu":          to("training.micro_batch_size", whole),
-		"gradient_accumulation_steps": to("training.gradient_accumulation_steps", whole),
+		"batch_size_per_gpu":          to("training.micro_batch_size", integer),
+		"gradient_accumulation_steps": to("training.gradient_accumulation_steps", integer),
 		"learning_rate":               to("training.learning_rate", number),
 		"num_epochs":                  to("training.num_train_epochs", number),
 		"warmup_ratio":                to("training.warmup_ratio", number),
 		"weight_decay":                to("training.weight_decay", number),
 		"max_grad_norm":               to("training.max_grad_norm", number),
-		"max_length":                  to("data.sequence_length", whole),
+		"max_length":                  to("data.sequence_length", integer),
 		"pad_to_multiple_of":          ignored(notPadded),
 		"group_by_length":             ignored(notPadded),
-		"seed":                        to("training.seed", whole),
+		"seed":                        to("training.seed", integer),
 		"use_amp":                     custom("`precision.param_dtype: float16` with `precision.loss_scaling.kind: torch`", autocast),
 	}
 }
 
 // modelName is the model, unless another is given over the file's.
 func modelName(r *reader, k key) {
-	if r.right(k, word) && !r.options.Model {
+	if r.checkValue(k, textual) && !r.options.Model {
 		r.assign(k, "model.path", k.Text)
 	}
 }
@@ -41,7 +41,7 @@ func modelName(r *reader, k key) {
 // autocast is use_amp or fp16: float16 with torch's loss scaler; gradients are float32, as autocast
 // leaves them.
 func autocast(r *reader, k key) {
-	if !r.right(k, boolean) {
+	if !r.checkValue(k, boolean) {
 		return
 	}
 	if on, _ := k.Bool(); on {
@@ -52,8 +52,8 @@ func autocast(r *reader, k key) {
 // savingKeys are the group checkpointing.
 func savingKeys() keys {
 	return keys{
-		"save_every_n_steps": to("checkpoint.save_every_n_steps", whole),
-		"keep_last_n":        to("checkpoint.keep_last_n", whole),
+		"save_every_n_steps": to("checkpoint.save_every_n_steps", integer),
+		"keep_last_n":        to("checkpoint.keep_last_n", integer),
 		"checkpoint_dir":     custom("`checkpoint.dir`; with --output_dir, checkpoints go to checkpoints in it", checkpointDir),
 	}
 }
@@ -62,7 +62,7 @@ func savingKeys() keys {
 // trainers then put them there.
 func checkpointDir(r *reader, k key) {
 	switch {
-	case !r.right(k, word):
+	case !r.checkValue(k, textual):
 	case r.options.OutputDir:
 		r.note(k, "has no effect: with an output directory given, checkpoints go to checkpoints in it")
 	default:
@@ -73,7 +73,7 @@ func checkpointDir(r *reader, k key) {
 // loggingKeys are the group logging.
 func loggingKeys() keys {
 	return keys{
-		"log_every_n_steps": to("logging.log_every_n_steps", whole),
+		"log_every_n_steps": to("logging.log_every_n_steps", integer),
 		"use_tensorboard":   to("logging.tensorboard", boolean),
 		"use_wandb":         ignored(noWandb),
 	}
@@ -113,7 +113,7 @@ func (r *reader) mode(k key, is string, fits ...string) {
 }
 
 // sharesNothing tells whether a strategy leaves everything whole, as DDP does.
-func sharesNothing(name string) (bool, error) {
+func isReplicated(name string) (bool, error) {
 	s, err := parallel.ParseStrategy(name)
 	return !s.Params && !s.Grads && !s.Optimizer, err
 }
@@ -122,7 +122,7 @@ func sharesNothing(name string) (bool, error) {
 const trainerDefault = "its trainer's default"
 
 // saveBeside puts checkpoints where the trainer does, if nothing else is said.
-func (r *reader) saveBeside() {
+func (r *reader) saveDefaults() {
 	r.byDefault(trainerDefault, "output_dir", "./output", "training.seed", "42")
 	if !r.options.OutputDir {
 		r.byDefault(trainerDefault, "checkpoint.dir", "./checkpoints")

@@ -46,7 +46,7 @@ func answered(t *testing.T, ks keys, path string) {
 			return
 		case rule.under != nil:
 			at = rule.under
-		case rule.apply == nil || rule.says == "":
+		case rule.apply == nil || rule.doc == "":
 			t.Errorf("%s: nothing says what becomes of it", path)
 			return
 		default:
@@ -74,7 +74,7 @@ func TestSays(t *testing.T) {
 		for name, rule := range ks {
 			if rule.under != nil {
 				walk(path+name+".", rule.under)
-			} else if rule.says == "" || rule.apply == nil {
+			} else if rule.doc == "" || rule.apply == nil {
 				t.Errorf("%s%s: nothing says what becomes of it", path, name)
 			}
 		}
@@ -99,7 +99,7 @@ func TestAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, _ := doc.Find("v")
-		if asks(v) != want {
+		if enabled(v) != want {
 			t.Errorf("%s asks for something: %v", text, !want)
 		}
 	}

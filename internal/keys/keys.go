@@ -44,7 +44,7 @@ func Find(path string) (Key, bool) {
 }
 
 // Named is the key that has a name of its own, without its group, if there is one such key.
-func Named(name string) (path string) {
+func ByName(name string) (path string) {
 	for _, k := range All() {
 		if k.Type == Group || fold(Name(k.Path)) != fold(name) {
 			continue

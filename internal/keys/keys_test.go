@@ -10,11 +10,11 @@ import (
 
 // TestNamesLeadToKeys: what another program's name stands for is a key, and no such name is that
 // of a key of ours.
-func TestNamesLeadToKeys(t *testing.T) {
+func TestAliases(t *testing.T) {
 	listed := map[string]bool{}
-	for _, k := range knownNames {
+	for _, k := range aliases {
 		for name := range strings.FieldsSeq(k.names) {
-			if own := Named(name); own != "" && name != "dtype" { // which is that of training elsewhere
+			if own := ByName(name); own != "" && name != "dtype" { // which is that of training elsewhere
 				t.Errorf("%s of %s is %s here", name, k.program, own)
 			}
 			if listed[fold(name)] {
@@ -33,11 +33,11 @@ func TestNamesLeadToKeys(t *testing.T) {
 		{"training.lr", "training.learning_rate"}, {"perDeviceTrainBatchSize", "training.micro_batch_size"},
 		{"data.block-size", "data.sequence_length"}, {"optim", "training.optimizer"}, {"dataset", "data"}, {"training.zebra", ""},
 	} {
-		if got, _ := Meant(c.name); got != c.key {
+		if got, _ := Suggest(c.name); got != c.key {
 			t.Errorf("%s means %q, not %q", c.name, got, c.key)
 		}
 	}
-	if _, why := Meant("lora_r"); !strings.Contains(why, "not supported") {
+	if _, why := Suggest("lora_r"); !strings.Contains(why, "not supported") {
 		t.Errorf("lora_r: %q", why)
 	}
 }

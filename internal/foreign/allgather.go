@@ -13,8 +13,8 @@ import (
 const prefetched = "the next unit is always prefetched"
 
 // ofStage3 is a rule for what has a meaning where parameters are divided.
-func ofStage3(of rule) rule {
-	return custom(of.says+" (stage 3)", func(r *reader, k key) {
+func stage3Only(of rule) rule {
+	return custom(of.doc+" (stage 3)", func(r *reader, k key) {
 		if stage, ok := r.find("zero_optimization", "stage"); ok && sameText(stage.Value, "3") {
 			of.apply(r, k)
 		}
@@ -23,30 +23,30 @@ func ofStage3(of rule) rule {
 
 // Why levers of stage 3 and of FSDP have no counterpart here.
 const (
-	fewGathered = "at most parallel.prefetch_units units are gathered beside the one that computes"
-	unitWhole   = "a unit's parameters are gathered as one, whatever their sizes"
+	gatherLimit   = "at most parallel.prefetch_units units are gathered beside the one that computes"
+	gatheredWhole = "a unit's parameters are gathered as one, whatever their sizes"
 )
 
 // gatherKeys are stage 3's, by their names with stage3_ and without.
 func gatherKeys(ks keys) {
 	for name, of := range map[string]rule{
 		"prefetch_bucket_size": custom("0: `parallel.prefetch_units` 0; otherwise no effect: the next unit is always prefetched", func(r *reader, k key) {
-			if isAuto(k.Value) || !r.right(k, whole) {
+			if isAuto(k.Value) || !r.checkValue(k, integer) {
 				return
 			}
 			if n, err := k.Int(); err == nil && n == 0 {
 				r.assign(k, "parallel.prefetch_units", "0")
 			}
 		}),
-		"param_persistence_threshold": ignored(unitWhole),
-		"model_persistence_threshold": ignored(unitWhole),
+		"param_persistence_threshold": ignored(gatheredWhole),
+		"model_persistence_threshold": ignored(gatheredWhole),
 		"max_reuse_distance":          ignored("parallel.reshard_after_forward says what is kept for backward"),
-		"max_live_parameters":         ignored(fewGathered),
+		"max_live_parameters":         ignored(gatherLimit),
 	} {
-		ks[name], ks["stage3_"+name] = ofStage3(of), ofStage3(of)
+		ks[name], ks["stage3_"+name] = stage3Only(of), stage3Only(of)
 	}
-	ks["zero_hpz_partition_size"] = ofStage3(custom("`parallel.reshard_after_forward`", func(r *reader, k key) {
-		if n, err := k.Int(); r.right(k, whole) && err == nil && n > 1 {
+	ks["zero_hpz_partition_size"] = stage3Only(custom("`parallel.reshard_after_forward`", func(r *reader, k key) {
+		if n, err := k.Int(); r.checkValue(k, integer) && err == nil && n > 1 {
 			r.assign(k, "parallel.reshard_after_forward", strconv.FormatInt(n, 10))
 		}
 	}))

@@ -24,28 +24,28 @@ import (
 )
 
 // work is what a rank does that this program's own launcher watches, or that is not rank 0.
-func (j *job) work(ctx context.Context, env rendezvous.Env, stderr io.Writer) error {
+func (j *job) runWorker(ctx context.Context, env rendezvous.Env, stderr io.Writer) error {
 	s := &screen{Writer: stderr}
 	if env.Rank == 0 {
-		sink, err := openHandOver(stderr)
+		sink, err := openRecordPipe(stderr)
 		if err != nil {
 			return err
 		}
 		s.sink = sink
 	}
-	return j.workOn(ctx, env, s)
+	return j.runRank(ctx, env, s)
 }
 
 // workOn trains as one rank and tells s of it, if it is rank 0.
-func (j *job) workOn(ctx context.Context, env rendezvous.Env, s *screen) error {
+func (j *job) runRank(ctx context.Context, env rendezvous.Env, s *screen) error {
 	stop := stopOf(ctx)
 	stop.Dir(j.logs(), launch.RankName(env.Rank))
 	stop.Show(s)
-	j.met.show(s)
+	j.conn.setNotes(s)
 	if !launch.Tied(os.LookupEnv) {
 		stop.KeepCrash()
 	}
-	return j.inWorld(ctx, env, func(w *world) error { return j.trainIn(ctx, w, s) })
+	return j.withWorld(ctx, env, func(w *world) error { return j.trainRank(ctx, w, s) })
 }
 
 // logs is the directory of what ranks write and of stacks.
@@ -53,13 +53,13 @@ func (j *job) logs() string { return filepath.Join(j.cfg.OutputDir, "logs") }
 
 // inWorld runs f as one rank among the others, all of which have this configuration. What f
 // fails with ends the world, unless all ranks fail with it alike.
-func (j *job) inWorld(ctx context.Context, env rendezvous.Env, f func(w *world) error) (err error) {
-	w, err := openWorld(j.met, string(j.cfg.Parallel.Backend))
+func (j *job) withWorld(ctx context.Context, env rendezvous.Env, f func(w *world) error) (err error) {
+	w, err := openWorld(j.conn, string(j.cfg.Parallel.Backend))
 	if err != nil {
 		return exitOf(stopOf(ctx), env, err)
 	}
 	defer func() {
-		err = j.met.cause(err)
+		err = j.conn.cause(err)
 		if e := recover(); e != nil {
 			err = fmt.Errorf("rank %d: %v", env.Rank, e)
 			w.Abort(err)
@@ -74,14 +74,14 @@ func (j *job) inWorld(ctx context.Context, env rendezvous.Env, f func(w *world) 
 		}
 		err = exitOf(stopOf(ctx), env, err)
 	}()
-	if err := j.sameEverywhere(ctx, w.agreement(), env.LocalWorldSize); err != nil {
+	if err := j.checkSameConfig(ctx, w.agreement(), env.LocalWorldSize); err != nil {
 		return err
 	}
 	return f(w)
 }
 
 // deps is what every rank's run is given.
-func (j *job) deps(w *world) train.Deps {
+func (j *job) trainDeps(w *world) train.Deps {
 	dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType) // which was validated
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, Agreement: w.agreement(), LocalRanks: w.env.LocalWorldSize,
@@ -91,11 +91,11 @@ func (j *job) deps(w *world) train.Deps {
 
 // trainIn trains as one rank of a world. Until the first step ctx ends the run at once; then it ends
 // after a step, with all ranks.
-func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
-	if err := j.join(ctx, w.agreement()); err != nil {
+func (j *job) trainRank(ctx context.Context, w *world, s *screen) (err error) {
+	if err := j.shareRun(ctx, w.agreement()); err != nil {
 		return err
 	}
-	env, deps := w.env, j.deps(w)
+	env, deps := w.env, j.trainDeps(w)
 	deps.Stop = func() bool { return stopOf(ctx).Asked() != nil }
 	deps.Plan = func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error) {
 		p, err := j.planJob(config, positions, rows, env.WorldSize, env.LocalWorldSize).Run(ctx, env.Rank)
@@ -125,7 +125,7 @@ func (j *job) trainIn(ctx context.Context, w *world, s *screen) (err error) {
 			return err
 		}
 	}
-	j.begun = true
+	j.stepping = true
 	stopOf(ctx).Patience(j.cfg.Parallel.StopGrace())
 	training := context.WithoutCancel(ctx)
 	if err := run.Train(training); err != nil {
@@ -192,10 +192,10 @@ func (j *job) tokenizers() []string {
 
 // causeFirst is how long a rank that was stopped by another waits before it ends, so that
 // the launcher sees the one with the cause fail first.
-const causeFirst = 300 * time.Millisecond
+const causeDelay = 300 * time.Millisecond
 
 // blamer is an error that another rank caused: one that hangs, is stopped or was lost.
-type blamer interface {
+type blameError interface {
 	error
 	// Culprit is the rank that is to blame; false where it is not known, or has failed and says so
 	// itself.
@@ -205,7 +205,7 @@ type blamer interface {
 // exitOf gives errors that schedulers tell apart their codes, and tells the launcher whom to blame.
 func exitOf(stop *launch.Stop, env rendezvous.Env, err error) error {
 	var lost *collective.Failure
-	var other blamer
+	var other blameError
 	if errors.As(err, &other) {
 		if rank, ok := other.Culprit(); ok && rank != env.Rank {
 			return &Exit{CodePeerLost, errors.Join(err, stop.Blame(rank, other.Error()))}
@@ -219,7 +219,7 @@ func exitOf(stop *launch.Stop, env rendezvous.Env, err error) error {
 	case errors.Is(err, train.ErrNotFinite) && env.LocalRank > 0:
 		return &Exit{CodePeerLost, err} // the failure of all, which the first rank of a machine is to report
 	case errors.As(err, &lost) && (lost.Rank != env.Rank || lost.Kind == collective.ErrPeerLost):
-		time.Sleep(causeFirst)
+		time.Sleep(causeDelay)
 		return &Exit{CodePeerLost, err}
 	case errors.As(err, &lost):
 		return &Exit{CodePeerLost, err}

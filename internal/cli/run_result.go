@@ -17,7 +17,7 @@ import (
 )
 
 // result is what the records of a run say at its end.
-type result struct {
+type runResult struct {
 	last  *monitor.Record      // the last step; nil: there is none
 	evals []monitor.Evaluation // all of the run
 
@@ -28,13 +28,13 @@ type result struct {
 }
 
 // readResult reads the records of a run, whose steps since began were made now.
-func readResult(path string, began time.Time) (*result, error) {
+func readRunResult(path string, began time.Time) (*runResult, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	r, in := &result{}, bufio.NewReader(f)
+	r, in := &runResult{}, bufio.NewReader(f)
 	for {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
@@ -55,7 +55,7 @@ func readResult(path string, began time.Time) (*result, error) {
 	}
 }
 
-func (r *result) add(rec *monitor.Record, began time.Time) {
+func (r *runResult) add(rec *monitor.Record, began time.Time) {
 	r.last = rec
 	if rec.Time.Before(began) {
 		return
@@ -67,11 +67,11 @@ func (r *result) add(rec *monitor.Record, began time.Time) {
 }
 
 // printDone says how long the run took, what it read and how well it does.
-func (r *result) printDone(w io.Writer, c train.Config, took time.Duration) {
+func (r *runResult) printDone(w io.Writer, c train.Config, took time.Duration) {
 	if r.steps > 0 {
 		mean, deviation := meanOf(r.times)
 		fmt.Fprintf(w, "done: %s in %s (%s ms per step, standard deviation %s); %s, %s tokens/s; loss %.4f in the last step\n",
-			number(r.steps, "step"), duration(took), monitor.Short(1000*mean), monitor.Short(1000*deviation),
+			number(r.steps, "step"), shortDuration(took), monitor.Short(1000*mean), monitor.Short(1000*deviation),
 			number(r.tokens, "token"), monitor.Thousands(float64(r.tokens)/float64(r.steps)/mean), r.last.Loss)
 	}
 	best, ok := c.Training.Best(r.evals)
@@ -84,7 +84,7 @@ func (r *result) printDone(w io.Writer, c train.Config, took time.Duration) {
 		if len(r.evals) > 1 {
 			of = fmt.Sprintf(", the best of %d", len(r.evals))
 		}
-		fmt.Fprintf(w, "evaluation: %s at step %d%s\n", scores(best), best.Step, of)
+		fmt.Fprintf(w, "evaluation: %s at step %d%s\n", evalScores(best), best.Step, of)
 		return
 	}
 	where := "no checkpoint of it was kept. try: --set training.load_best_model_at_end=true"
@@ -94,7 +94,7 @@ func (r *result) printDone(w io.Writer, c train.Config, took time.Duration) {
 	if c.Training.LoadBestModelAtEnd {
 		where = "this is the model"
 	}
-	fmt.Fprintf(w, "evaluation: best %s at step %d (%s); last %s at step %d\n", scores(best), best.Step, where, scores(last), last.Step)
+	fmt.Fprintf(w, "evaluation: best %s at step %d (%s); last %s at step %d\n", evalScores(best), best.Step, where, evalScores(last), last.Step)
 }
 
 // meanOf is the mean of some numbers, at least one, and their standard deviation.
@@ -114,7 +114,7 @@ func checkpointOf(c train.Config, step int64) string {
 }
 
 // scores are an evaluation's numbers that a reader compares.
-func scores(e monitor.Evaluation) string {
+func evalScores(e monitor.Evaluation) string {
 	switch {
 	case e.MacroF1 != nil:
 		return fmt.Sprintf("loss %.4f, accuracy %.4f, macro F1 %.4f", e.Loss, *e.Accuracy, *e.MacroF1)
@@ -125,7 +125,7 @@ func scores(e monitor.Evaluation) string {
 }
 
 // duration is a time for a reader: 37ms, 8.3s, 1m37s.
-func duration(d time.Duration) string {
+func shortDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
@@ -136,7 +136,7 @@ func duration(d time.Duration) string {
 }
 
 // report puts into a report what it has of the records.
-func (r *result) report(to *trainReport, c train.Config) {
+func (r *runResult) report(to *trainReport, c train.Config) {
 	if r.last != nil {
 		to.Steps, to.Loss = r.last.Step, finite(r.last.Loss)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // places are keys whose values may differ between ranks, which may be on different machines.
-var places = map[string]bool{
+var perMachineKeys = map[string]bool{
 	"name": true, "output_dir": true, "model.path": true, "model.config": true, "data.path": true, "data.eval_path": true,
 	"data.tokenizer": true, "data.cache_dir": true, "device.threads": true,
 }
@@ -30,7 +30,7 @@ type rankConfig struct {
 // sameEverywhere refuses ranks that were started with different configurations: where
 // another launcher starts them, each reads its own. local, the number of ranks of this machine, is
 // compared where it decides the mesh.
-func (j *job) sameEverywhere(ctx context.Context, ranks checkpoint.Agreement, local int) error {
+func (j *job) checkSameConfig(ctx context.Context, ranks checkpoint.Agreement, local int) error {
 	mine := rankConfig{Config: j.resolved}
 	if j.cfg.Parallel.ByMachine() {
 		mine.Local = local
@@ -64,7 +64,7 @@ func (j *job) sameEverywhere(ctx context.Context, ranks checkpoint.Agreement, lo
 			changes = append(changes, conf.Change{Path: "LOCAL_WORLD_SIZE", From: strconv.Itoa(ranksOfFirst), To: strconv.Itoa(theirs.Local)})
 		}
 		for _, c := range changes {
-			if !places[c.Path] || pinned(c.From) && pinned(c.To) {
+			if !perMachineKeys[c.Path] || pinned(c.From) && pinned(c.To) {
 				err := fmt.Errorf("rank %d has another configuration than rank 0: %s is %s there, %s at rank 0", rank, c.Path, c.To, c.From)
 				return &train.InputError{Err: fault.Try(err, "the same file, flags and variables for all")}
 			}

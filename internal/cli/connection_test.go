@@ -30,9 +30,9 @@ func twoRanks(t *testing.T) (envs [2]rendezvous.Env) {
 // comes, for the time-out from when this rank began to wait.
 func TestPreparingIsNoTimeout(t *testing.T) {
 	envs, w := twoRanks(t), waits{timeout: 200 * time.Millisecond}
-	quick := meet(t.Context(), envs[0], w, io.Discard)
+	quick := connect(t.Context(), envs[0], w, io.Discard)
 	time.Sleep(2 * w.timeout) // it prepares too, alone
-	slow := meet(t.Context(), envs[1], w, io.Discard)
+	slow := connect(t.Context(), envs[1], w, io.Discard)
 	<-slow.ready // or a busy machine takes it for one that never comes
 	done := make(chan error, 1)
 	go func() {
@@ -50,19 +50,19 @@ func TestPreparingIsNoTimeout(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	go func() { done <- slow.leave(nil) }()
-	if err := errors.Join(quick.leave(nil), <-done); err != nil {
+	go func() { done <- slow.close(nil) }()
+	if err := errors.Join(quick.close(nil), <-done); err != nil {
 		t.Error(err)
 	}
 
 	for _, env := range twoRanks(t) {
-		alone := meet(t.Context(), env, w, io.Discard)
+		alone := connect(t.Context(), env, w, io.Discard)
 		_, err := alone.join()
 		var late *rendezvous.Failure
 		if other := 1 - env.Rank; !errors.As(err, &late) || late.Rank != other || codeOf(exitOf(newStop(t), env, err)) != CodePeerLost {
 			t.Errorf("rank %d: %v", env.Rank, err)
 		}
-		alone.leave(err)
+		alone.close(err)
 	}
 }
 
@@ -70,12 +70,12 @@ func TestPreparingIsNoTimeout(t *testing.T) {
 func TestLostWhilePreparing(t *testing.T) {
 	envs := twoRanks(t)
 	w := waits{timeout: time.Minute}
-	a, b := meet(t.Context(), envs[0], w, io.Discard), meet(t.Context(), envs[1], w, io.Discard)
+	a, b := connect(t.Context(), envs[0], w, io.Discard), connect(t.Context(), envs[1], w, io.Discard)
 	<-a.ready
 	<-b.ready
-	go b.leave(fmt.Errorf("no such file"))
+	go b.close(fmt.Errorf("no such file"))
 	<-a.ctx.Done()
-	err := a.leave(fmt.Errorf("reading: %w", context.Canceled))
+	err := a.close(fmt.Errorf("reading: %w", context.Canceled))
 	if err == nil || !strings.Contains(err.Error(), "rank 1 stopped: no such file") {
 		t.Error(err)
 	}

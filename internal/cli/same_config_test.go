@@ -59,7 +59,7 @@ func TestSameEverywhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = j.sameEverywhere(context.Background(), heard(text), 2)
+		err = j.checkSameConfig(context.Background(), heard(text), 2)
 		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s: %v, want %q", name, err, c.err)
 		}

@@ -19,13 +19,13 @@ type waits struct {
 
 // meeting connects a rank with its world. It begins before the rank prepares alone, so that heartbeats
 // run from the first moment and no time-out limits preparation.
-type meeting struct {
-	env   rendezvous.Env
-	waits waits
-	ctx   context.Context // ends when the caller's does, or when a rank is lost; its cause says which
-	end   context.CancelCauseFunc
-	over  sync.WaitGroup
-	ready chan struct{} // closed when store or err is there
+type connection struct {
+	env    rendezvous.Env
+	waits  waits
+	ctx    context.Context // ends when the caller's does, or when a rank is lost; its cause says which
+	cancel context.CancelCauseFunc
+	done   sync.WaitGroup
+	ready  chan struct{} // closed when store or err is there
 
 	store *rendezvous.Store
 	err   error
@@ -37,24 +37,24 @@ type meeting struct {
 
 // meet begins to connect this rank with the others. out gets a line when it waits for one. A world of
 // one meets nobody.
-func meet(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *meeting {
-	m := &meeting{env: env, waits: w, ready: make(chan struct{}), out: out}
-	m.ctx, m.end = context.WithCancelCause(ctx)
+func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *connection {
+	m := &connection{env: env, waits: w, ready: make(chan struct{}), out: out}
+	m.ctx, m.cancel = context.WithCancelCause(ctx)
 	if env.WorldSize == 1 {
 		close(m.ready)
 		return m
 	}
-	m.over.Go(func() {
+	m.done.Go(func() {
 		m.store, m.err = rendezvous.Connect(m.ctx, env, rendezvous.Config{Timeout: w.timeout, Heartbeat: w.silence, Note: m.note})
 		close(m.ready)
 		if m.err != nil {
-			m.end(m.err)
+			m.cancel(m.err)
 			return
 		}
 		select {
 		case <-m.store.Done():
 			if err := m.store.Err(); err != nil {
-				m.end(err)
+				m.cancel(err)
 			}
 		case <-m.ctx.Done():
 		}
@@ -63,19 +63,19 @@ func meet(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *meet
 }
 
 // meet begins the job's meeting. Everything that a rank does from now on ends with the context.
-func (j *job) meet(ctx context.Context, env rendezvous.Env, out io.Writer) context.Context {
-	j.met = meet(ctx, env, waits{j.cfg.Parallel.Wait(), j.cfg.Parallel.Silence()}, out)
-	return j.met.ctx
+func (j *job) connect(ctx context.Context, env rendezvous.Env, out io.Writer) context.Context {
+	j.conn = connect(ctx, env, waits{j.cfg.Parallel.Wait(), j.cfg.Parallel.Silence()}, out)
+	return j.conn.ctx
 }
 
 // show sends notes to w from now on.
-func (m *meeting) show(w io.Writer) {
+func (m *connection) setNotes(w io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.out = w
 }
 
-func (m *meeting) note(line string) {
+func (m *connection) note(line string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fmt.Fprintln(m.out, line)
@@ -83,7 +83,7 @@ func (m *meeting) note(line string) {
 
 // join waits for all ranks: for a rank that has not connected, until the time-out from now on. The
 // store is nil in a world of one.
-func (m *meeting) join() (*rendezvous.Store, error) {
+func (m *connection) join() (*rendezvous.Store, error) {
 	if err := m.connected(); err != nil || m.store == nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (m *meeting) join() (*rendezvous.Store, error) {
 }
 
 // prepared waits until every rank has prepared what others on its machine use.
-func (m *meeting) prepared() error {
+func (m *connection) awaitPrepared() error {
 	if err := m.connected(); err != nil || m.store == nil {
 		return err
 	}
@@ -99,13 +99,13 @@ func (m *meeting) prepared() error {
 	return err
 }
 
-func (m *meeting) connected() error {
+func (m *connection) connected() error {
 	if m.env.WorldSize > 1 {
 		late := time.AfterFunc(m.waits.timeout, func() {
 			select {
 			case <-m.ready:
 			default:
-				m.end(context.DeadlineExceeded)
+				m.cancel(context.DeadlineExceeded)
 			}
 		})
 		defer late.Stop()
@@ -115,7 +115,7 @@ func (m *meeting) connected() error {
 }
 
 // cause is the rank that was lost where err is only that a context ended for it.
-func (m *meeting) cause(err error) error {
+func (m *connection) cause(err error) error {
 	var lost *rendezvous.Failure
 	if errors.Is(err, context.Canceled) && errors.As(context.Cause(m.ctx), &lost) {
 		return lost
@@ -124,10 +124,10 @@ func (m *meeting) cause(err error) error {
 }
 
 // leave ends a meeting that no world has come of. If that is because of err, the other ranks are told.
-func (m *meeting) leave(err error) error {
+func (m *connection) close(err error) error {
 	err = m.cause(err)
-	m.end(nil)
-	m.over.Wait()
+	m.cancel(nil)
+	m.done.Wait()
 	if m.store != nil {
 		if err != nil {
 			m.store.Abort(err, codeOf(err))

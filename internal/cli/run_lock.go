@@ -13,7 +13,7 @@ import (
 )
 
 // busy is the error of a directory that this process cannot lock, as a rule because another uses it.
-func busy(err error) error {
+func busyError(err error) error {
 	var in *rundir.InUse
 	if !errors.As(err, &in) {
 		return &Exit{CodeUsage, err}
@@ -22,12 +22,12 @@ func busy(err error) error {
 	if in.Owner.PID > 0 {
 		try = fmt.Sprintf("another --output_dir, or stop that run: kill %d (on %s)", in.Owner.PID, in.Owner.Host)
 	}
-	return &Exit{CodeUsage, &Problem{What: in.Error(), Try: try, Err: err}}
+	return &Exit{CodeUsage, &Problem{Text: in.Error(), Try: try, Err: err}}
 }
 
 // claim locks the run's directory, and a checkpoint.dir outside it, for this process and rank 0. It
 // checks under the lock that a new run's directory holds no other run.
-func (j *job) claim(stderr io.Writer) (err error) {
+func (j *job) lockRun(stderr io.Writer) (err error) {
 	dir, saves := j.cfg.OutputDir, j.cfg.Checkpoint.Dir
 	if dir == "" {
 		if dir, err = rundir.Make(runsDir, j.cfg.Name); err != nil {
@@ -42,15 +42,15 @@ func (j *job) claim(stderr io.Writer) (err error) {
 	if err := j.acquire(lockVar, dir, stderr); err != nil {
 		return err
 	}
-	inside := saves != "" && below(saves, dir)
+	inside := saves != "" && isInside(saves, dir)
 	if saves != "" && !inside {
 		if err := j.acquire(checkpointLockVar, saves, stderr); err != nil {
 			return err
 		}
 	}
-	for _, at := range j.beside(dir) {
+	for _, at := range j.adjacentDirs(dir) {
 		if err := rundir.Busy(at); err != nil {
-			return busy(err)
+			return busyError(err)
 		}
 	}
 	if j.cfg.MoveAside && j.cfg.Resume != "auto" {
@@ -64,24 +64,24 @@ func (j *job) claim(stderr io.Writer) (err error) {
 			return err
 		}
 	}
-	if err := j.vacant(dir); err != nil {
+	if err := j.checkVacant(dir); err != nil {
 		return err
 	}
 	id, err := j.identity(dir)
 	if err != nil {
 		return err
 	}
-	return j.settle(runID{Dir: dir, ID: id})
+	return j.setRun(runID{Dir: dir, ID: id})
 }
 
 // beside names the other directories whose lock covers what a run in dir saves to: the directory that
 // checkpoint.dir lies in, which may be another run's, or without checkpoint.dir the default place of
 // checkpoints, which may be another run's checkpoint.dir.
-func (j *job) beside(dir string) []string {
+func (j *job) adjacentDirs(dir string) []string {
 	switch saves := j.cfg.Checkpoint.Dir; {
 	case saves == "":
 		return []string{j.cfg.Checkpoint.In(dir)}
-	case below(saves, dir):
+	case isInside(saves, dir):
 		return nil
 	default:
 		return []string{filepath.Dir(resolve(saves))}
@@ -95,7 +95,7 @@ func (j *job) acquire(name, dir string, stderr io.Writer) error {
 	}
 	lock, err := rundir.Acquire(dir)
 	if err != nil {
-		return busy(outputError(err))
+		return busyError(outputError(err))
 	}
 	if j.locks == nil {
 		j.locks = map[string]*rundir.Lock{}
@@ -125,14 +125,14 @@ func hostname() string {
 // moveAside renames a directory that holds another run, whose lock this process has, and takes an
 // empty one in its place.
 func (j *job) moveAside(name, dir string, stderr io.Writer) error {
-	if below(".", dir) {
+	if isInside(".", dir) {
 		return usage("move_aside is to rename "+dir+", and the working directory is in it", "another --output_dir")
 	}
 	for _, in := range []struct{ key, path string }{
 		{"resume", strings.TrimPrefix(j.cfg.Resume, "none")}, {"model.path", j.cfg.Model.Path}, {"model.config", j.cfg.Model.Config},
 		{"data.path", j.cfg.Data.Path}, {"data.eval_path", j.cfg.Data.EvalPath}, {"data.tokenizer", j.cfg.Data.Tokenizer},
 	} {
-		if in.path != "" && below(in.path, dir) {
+		if in.path != "" && isInside(in.path, dir) {
 			return usage(fmt.Sprintf("move_aside is to rename %s, and %s names %s in it", dir, in.key, in.path), "another --output_dir")
 		}
 	}
@@ -155,7 +155,7 @@ func (j *job) moveAside(name, dir string, stderr io.Writer) error {
 }
 
 // below says whether a path leads into a directory.
-func below(path, dir string) bool {
+func isInside(path, dir string) bool {
 	rel, err := filepath.Rel(resolve(dir), resolve(path))
 	return err == nil && filepath.IsLocal(rel)
 }

@@ -24,7 +24,7 @@ import (
 // tell says what came of a run that is done: time, tokens and evaluations, memory as measured, a
 // sample of the built-in recipe, and where everything is. The run began when this program was
 // about to train.
-func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
+func (j *job) printSummary(ctx context.Context, w io.Writer, began time.Time) error {
 	ranks, err := j.readMemory()
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 		return err
 	}
 	final, records := filepath.Join(j.cfg.OutputDir, rundir.FinalModel), filepath.Join(j.cfg.OutputDir, rundir.Metrics)
-	r, err := readResult(records, began)
+	r, err := readRunResult(records, began)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 			return err
 		}
 	}
-	if err := j.sample(ctx, w, final); err != nil {
+	if err := j.printSample(ctx, w, final); err != nil {
 		return err
 	}
 	average := ""
@@ -58,7 +58,7 @@ func (j *job) tell(ctx context.Context, w io.Writer, began time.Time) error {
 
 // sample shows what the built-in recipe's model says. A stop cuts it short, and is no error: the run
 // is done.
-func (j *job) sample(ctx context.Context, w io.Writer, model string) error {
+func (j *job) printSample(ctx context.Context, w io.Writer, model string) error {
 	if j.recipe == nil || ctx.Err() != nil {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) err
 		r.Planned[c.String()] = plan.Memory.Peak[c]
 	}
 	r.Planned["total"] = plan.Memory.PeakTotal
-	records, err := readResult(r.Metrics, began)
+	records, err := readRunResult(r.Metrics, began)
 	if err != nil {
 		return err
 	}

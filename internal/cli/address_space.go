@@ -11,8 +11,8 @@ import (
 // What a process needs of a limited address space (ulimit -v, h_vmem of a scheduler). Go's
 // runtime reserves more than a gigabyte as it goes, and where it gets none it dies with a stack.
 const (
-	leastSpace = 1900 << 20 // in all
-	leastRoom  = 256 << 20  // when a command begins
+	minAddressSpace = 1900 << 20 // in all
+	minFreeSpace    = 256 << 20  // when a command begins
 )
 
 // arenasVar is how many regions of 64 MiB the C library reserves; else it is one for each thread.
@@ -20,7 +20,7 @@ const arenasVar = "MALLOC_ARENA_MAX"
 
 // Fit begins the program anew where its address space is limited, with less of it reserved. It
 // returns where there is nothing to do.
-func Fit() {
+func LimitArenas() {
 	if _, _, limited := tensor.AddressSpace(); !limited || os.Getenv(arenasVar) != "" {
 		return
 	}
@@ -34,15 +34,15 @@ func Fit() {
 
 // withinSpace fits this process into a limited address space: the heap is collected earlier,
 // and too little is an error at once.
-func withinSpace() error {
+func limitHeap() error {
 	limit, used, limited := tensor.AddressSpace()
 	switch {
 	case !limited:
 		return nil
-	case limit < leastSpace:
-		return &tensor.SpaceError{Bytes: leastSpace - used, For: "the program itself"}
-	case limit-used < leastRoom:
-		return &tensor.SpaceError{Bytes: leastRoom, For: "the program itself"}
+	case limit < minAddressSpace:
+		return &tensor.SpaceError{Bytes: minAddressSpace - used, For: "the program itself"}
+	case limit-used < minFreeSpace:
+		return &tensor.SpaceError{Bytes: minFreeSpace, For: "the program itself"}
 	}
 	debug.SetMemoryLimit((limit - used) / 2)
 	return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // Start is a configuration to start from.
-type Start struct {
+type Template struct {
 	Model, Data string // model.path and data.path; empty: lines that are marked
 }
 
@@ -16,13 +16,13 @@ type Start struct {
 const fillIn = "  # FILL IN"
 
 // shown are the keys that most runs set. The others are commented out.
-var shown = []string{
+var uncommented = []string{
 	"model.path", "data.path", "training.micro_batch_size", "training.num_train_epochs", "training.learning_rate", "training.lr_scheduler",
 	"training.warmup_steps", "parallel.strategy", "checkpoint.save_every_n_steps", "checkpoint.keep_last_n",
 }
 
 // YAML is the file, with all keys, their meanings and their defaults. name is the file's own.
-func (s Start) YAML(name string) string {
+func (s Template) YAML(name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# A training run:
 #
@@ -37,7 +37,7 @@ func (s Start) YAML(name string) string {
 	return b.String()
 }
 
-func (s Start) write(b *strings.Builder, k Key) {
+func (s Template) write(b *strings.Builder, k Key) {
 	depth := strings.Count(k.Path, ".")
 	indent := strings.Repeat("  ", depth)
 	if k.Type == Group && depth == 0 {
@@ -64,7 +64,7 @@ func (s Start) write(b *strings.Builder, k Key) {
 		fmt.Fprintf(b, "%s%s: ./path/to/model%s\n", indent, Name(k.Path), fillIn)
 	case k.Path == "data.path":
 		fmt.Fprintf(b, "%s%s: ./path/to/train.jsonl%s\n", indent, Name(k.Path), fillIn)
-	case slices.Contains(shown, k.Path):
+	case slices.Contains(uncommented, k.Path):
 		fmt.Fprintf(b, "%s%s: %s\n", indent, Name(k.Path), k.Default)
 	default:
 		fmt.Fprintf(b, "%s#%s: %s\n", indent, Name(k.Path), k.Default)

@@ -12,9 +12,9 @@ import (
 
 // pipe is output whose reader may go away, such as head or a killed tee, while the process that
 // writes goes on: what it writes then is lost, and that is no error.
-type pipe struct{ io.Writer }
+type pipeWriter struct{ io.Writer }
 
-func (p pipe) Write(b []byte) (int, error) {
+func (p pipeWriter) Write(b []byte) (int, error) {
 	n, err := p.Writer.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
 		return len(b), nil
@@ -23,9 +23,9 @@ func (p pipe) Write(b []byte) (int, error) {
 }
 
 // lasting is w as a process that holds writes to it. A terminal stays one.
-func lasting(w io.Writer) io.Writer {
+func ignorePipeErrors(w io.Writer) io.Writer {
 	if f, ok := monitor.FileOf(w); ok && term.IsTerminal(int(f.Fd())) {
 		return w
 	}
-	return pipe{w}
+	return pipeWriter{w}
 }

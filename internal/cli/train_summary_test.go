@@ -58,7 +58,7 @@ func TestNoSampleAfterStop(t *testing.T) {
 	cancel()
 	var b strings.Builder
 	j := &job{recipe: recipes.GoSource()}
-	if err := j.sample(ctx, &b, "no such model"); err != nil || b.Len() > 0 {
+	if err := j.printSample(ctx, &b, "no such model"); err != nil || b.Len() > 0 {
 		t.Errorf("%v, %q", err, &b)
 	}
 }

@@ -10,11 +10,11 @@ import (
 
 // known is what other programs call a key of ours. Names are separated by spaces, and are the same
 // in any case, with - and without _. Where the key is empty, the note says why there is none.
-type known struct {
+type alias struct {
 	key, program, names, note string
 }
 
-var knownNames = []known{
+var aliases = []alias{
 	{key: "training.micro_batch_size", program: "transformers", names: "per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size train_batch_size_per_device"},
 	{key: "training.micro_batch_size", program: "transformers", names: "per_device_eval_batch_size eval_batch_size", note: "evaluation uses it too"},
 	{key: "training.micro_batch_size", program: "torchtune and nanoGPT", names: "batch_size bs batch"},
@@ -134,9 +134,9 @@ var knownNames = []known{
 }
 
 // byName finds entries by a folded name.
-var byName = sync.OnceValue(func() map[string]known {
-	out := map[string]known{}
-	for _, k := range knownNames {
+var aliasByName = sync.OnceValue(func() map[string]alias {
+	out := map[string]alias{}
+	for _, k := range aliases {
 		for _, name := range strings.Fields(k.names) {
 			out[fold(name)] = k
 		}
@@ -151,9 +151,9 @@ func fold(s string) string {
 // Meant finds the key (or fault.Ranks) that another program calls by the last part of path: its own path, and what
 // a message is to say more, as " (lr in torchtune)". Where there is no such key here, meant is
 // empty and why says so; both are empty where the name is not known.
-func Meant(path string) (meant, why string) {
+func Suggest(path string) (meant, why string) {
 	name := Name(path)
-	k, ok := byName()[fold(name)]
+	k, ok := aliasByName()[fold(name)]
 	switch {
 	case !ok:
 		return "", ""

@@ -29,15 +29,15 @@ func untilStopped(ctx context.Context, doing, left string, do func(context.Conte
 	if asked == nil {
 		return err
 	}
-	return &Exit{asked.Code(), &Problem{What: "stopped while " + doing + ": " + left, Err: err}}
+	return &Exit{asked.Code(), &Problem{Text: "stopped while " + doing + ": " + left, Err: err}}
 }
 
 // ending is the error of a run that was asked to stop. Before the first step every error is a
 // consequence of the stop, on this rank or another, and the run has saved nothing: the same command
 // continues from an older checkpoint, if it resumes and there is one, or begins anew.
-func (j *job) ending(ctx context.Context, err error) error {
+func (j *job) stopError(ctx context.Context, err error) error {
 	asked := stopOf(ctx).Asked()
-	if asked == nil || err == nil || j.begun && codeOf(err) != asked.Code() {
+	if asked == nil || err == nil || j.stepping && codeOf(err) != asked.Code() {
 		return err
 	}
 	var said *Problem
@@ -46,11 +46,11 @@ func (j *job) ending(ctx context.Context, err error) error {
 	case errors.Is(err, launch.ErrKilled), launch.Tied(os.LookupEnv): // the launcher says it
 		return &Exit{Code: asked.Code()}
 	case path != "":
-		return &Exit{CodeStopped, &Problem{What: "stopped before a step was made; " + path + " is good", Try: "the same command", Err: err}}
+		return &Exit{CodeStopped, &Problem{Text: "stopped before a step was made; " + path + " is good", Try: "the same command", Err: err}}
 	case said != nil:
 		return &Exit{asked.Code(), said}
 	}
-	return &Exit{asked.Code(), &Problem{What: "stopped before the first step; nothing was saved", Try: "the same command", Err: err}}
+	return &Exit{asked.Code(), &Problem{Text: "stopped before the first step; nothing was saved", Try: "the same command", Err: err}}
 }
 
 // resumable is the checkpoint that the same command goes on from, or "".
