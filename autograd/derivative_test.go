@@ -216,22 +216,22 @@ func TestDerivatives(t *testing.T) {
 			return func(t *Tape, x []*Var) *Var { return t.Dropout(x[0], tensor.RandKey{Seed: 5}, first, 0.4) }
 		}},
 		"attention with dropout": {[][]int{{10, (4 + 2*2) * 2}}, func(c *check) func(*Tape, []*Var) *Var {
-			p := tensor.AttentionParams{Starts: c.starts(0, 5, 10), Longest: 5, Heads: 4, KVHeads: 2, E: 2, Scale: 0.5, Dropout: 0.3, Key: tensor.RandKey{Seed: 7, Stream: 1}, Rows: c.numbers(10, 20)}
+			p := tensor.AttentionParams{Starts: c.starts(0, 5, 10), MaxSeqLen: 5, Heads: 4, KVHeads: 2, E: 2, Scale: 0.5, Dropout: 0.3, Key: tensor.RandKey{Seed: 7, Stream: 1}, Rows: c.numbers(10, 20)}
 			return func(t *Tape, x []*Var) *Var { return t.Attention(x[0], nil, p) }
 		}},
 		"rope and attention, grouped, causal": {[][]int{{10, (4 + 2*2) * 4}}, func(c *check) func(*Tape, []*Var) *Var {
 			r := rope(c, 4)
-			p := tensor.AttentionParams{Starts: c.starts(0, 3, 10), Longest: 7, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5, Causal: true}
+			p := tensor.AttentionParams{Starts: c.starts(0, 3, 10), MaxSeqLen: 7, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5, Causal: true}
 			return func(t *Tape, x []*Var) *Var { return t.Attention(t.Rope(x[0], 24, 4, r), nil, p) }
 		}},
 		"attention of other rows": {[][]int{{10, 4 * 4}, {10, 2 * 2 * 4}}, func(c *check) func(*Tape, []*Var) *Var {
 			r := rope(c, 4)
-			p := tensor.AttentionParams{Starts: c.starts(0, 4, 9), Longest: 6, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5}
+			p := tensor.AttentionParams{Starts: c.starts(0, 4, 9), MaxSeqLen: 6, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5}
 			return func(t *Tape, x []*Var) *Var { return t.AttentionOf(x[0], t.Rope(x[1], 8, 4, r), nil, p) }
 		}},
 		"attention in a window and in documents": {[][]int{{12, 3 * 2}}, func(c *check) func(*Tape, []*Var) *Var {
 			docs := c.ints(2, 12)
-			p := tensor.AttentionParams{Starts: c.starts(0, 6, 12), Longest: 6, Heads: 1, KVHeads: 1, E: 2, Scale: 0.7, Causal: true, Window: 3}
+			p := tensor.AttentionParams{Starts: c.starts(0, 6, 12), MaxSeqLen: 6, Heads: 1, KVHeads: 1, E: 2, Scale: 0.7, Causal: true, Window: 3}
 			return func(t *Tape, x []*Var) *Var { return t.Attention(x[0], docs, p) }
 		}},
 		"checkpointed layer": {[][]int{{3, 8}}, func(*check) func(*Tape, []*Var) *Var {
@@ -304,7 +304,7 @@ func TestDerivativesOfParameters(t *testing.T) {
 		x, gx = c.leaf(5, (heads+2*kvHeads)*e)
 		w1, g1 = c.leaf(e)
 		w2, g2 = c.leaf(e)
-		p := tensor.AttentionParams{Starts: c.starts(0, 5), Longest: 5, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true}
+		p := tensor.AttentionParams{Starts: c.starts(0, 5), MaxSeqLen: 5, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true}
 		r := RopeTable{Cos: c.random(5, e/2), Sin: c.random(5, e/2), Positions: c.counting(5, 5)}
 		c.run(fmt.Sprint("norm of heads, attention ", attention), []*Var{x, w1, w2}, []*tensor.Tensor{gx, g1, g2}, func(t *Tape, in []*Var) *Var {
 			return t.Scope(func() *Var {

@@ -11,8 +11,8 @@ import (
 // [N H]). Bit h of row n depends on its logit, on key and on rows[n]*H + h only; rows is I64
 // [N]. Signs have no gradient of their own: what reads them gives it to the logits.
 func (t *Tape) Signs(logits *Var, key tensor.RandKey, rows *tensor.Tensor) *Var {
-	l, s := t.value(logits), compose.On(t.b)
-	defer s.End()
+	l, s := t.value(logits), compose.NewScope(t.b)
+	defer s.Release()
 	n, h := l.Rows(), l.Width()
 	at := s.Add(s.With(compose.Column(rows), tensor.Mul, float64(h)), s.Iota(tensor.I64, 1, h, 1))
 	words := s.New(tensor.I64, n, h)
@@ -20,7 +20,7 @@ func (t *Tape) Signs(logits *Var, key tensor.RandKey, rows *tensor.Tensor) *Var 
 	u := s.With(s.With(s.As(tensor.F64, words), tensor.Add, 0.5), tensor.Mul, 0x1p-32)
 	p := s.Unary(s.As(tensor.F64, l), tensor.Logistic)
 	y := t.newVar(t.b.New(tensor.Activations, t.sums(), n, h))
-	t.b.Select(y.Value, s.Binary(u, p, tensor.Lt), s.Num(t.sums(), 1), s.Num(t.sums(), -1))
+	t.b.Select(y.Value, s.Binary(u, p, tensor.Lt), s.Scalar(t.sums(), 1), s.Scalar(t.sums(), -1))
 	return y
 }
 
@@ -59,11 +59,11 @@ func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 	in := t.value(signs)
 	codes := &Var{Value: t.b.New(tensor.Activations, tensor.I32, in.Rows())}
 	t.adopt(codes)
-	s := compose.On(t.b)
+	s := compose.NewScope(t.b)
 	bits := s.As(tensor.I32, s.With(in, tensor.Gt, 0))
 	values := s.Binary(bits, s.Iota(tensor.I32, 1, in.Width(), 1), tensor.Shl)
 	t.b.Reduce(codes.Value, values, 1, tensor.Add, tensor.I32)
-	s.End()
+	s.Release()
 	y := t.newVar(t.alloc(in.Rows(), table.Value.Width()), logits, table)
 	t.b.Gather(y.Value, table.Value, codes.Value)
 	saves := []*Var{codes}
@@ -87,11 +87,11 @@ func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 // p[h]). It goes over blocks of codes, whose lower bits run through all values and whose upper bits
 // are the block's.
 func (t *Tape) codeGrad(logits, dy, table *tensor.Tensor) *tensor.Tensor {
-	s := compose.On(t.b)
-	defer s.End()
+	s := compose.NewScope(t.b)
+	defer s.Release()
 	n, h, codes := logits.Rows(), logits.Width(), table.Dim(0)
 	p := s.Unary(logits, tensor.Logistic)
-	q := s.From(1, p)
+	q := s.RSub(1, p)
 	d := t.b.New(tensor.Activations, t.sums(), logits.Shape()...)
 	t.b.Fill(d, 0)
 	step := min(codes, codeBlock)
@@ -99,7 +99,7 @@ func (t *Tape) codeGrad(logits, dy, table *tensor.Tensor) *tensor.Tensor {
 	defer values.Release()
 	defer probs.Release()
 	for low := 0; low < codes; low += step {
-		s := compose.On(t.b)
+		s := compose.NewScope(t.b)
 		// Bits of 2c+1: the first column is 1, which sums.
 		odd := s.With(s.With(s.With(s.Iota(tensor.I64, step, 1, 0), tensor.Add, float64(low)), tensor.Mul, 2), tensor.Add, 1)
 		bits := s.As(t.sums(), s.With(s.Binary(odd, s.Iota(tensor.I64, 1, h+1, 1), tensor.Shr), tensor.And, 1))
@@ -111,11 +111,11 @@ func (t *Tape) codeGrad(logits, dy, table *tensor.Tensor) *tensor.Tensor {
 			t.codeProbs(probs.RowRange(0, hi-lo), p.RowRange(lo, hi), q.RowRange(lo, hi), low)
 			t.b.Binary(v, v, probs.RowRange(0, hi-lo), tensor.Mul)
 			t.b.MatMul(sum, v, bits, tensor.MatMulOp{})
-			part := compose.On(t.b)
+			part := compose.NewScope(t.b)
 			part.Put(d, part.Sub(sum.Cols(1, h+1), part.Mul(sum.Cols(0, 1), p.RowRange(lo, hi))), true)
-			part.End()
+			part.Release()
 		}
-		s.End()
+		s.Release()
 	}
 	return d
 }
@@ -154,13 +154,13 @@ func (t *Tape) SignLinear(signs, logits, w *Var) *Var {
 			t.b.MatMul(dst, dy.t, t.value(signs), tensor.MatMulOp{TransA: true, Accumulate: acc})
 		}
 		if logits != nil && logits.wants {
-			l, s := t.value(logits), compose.On(t.b)
+			l, s := t.value(logits), compose.NewScope(t.b)
 			d := t.b.New(tensor.Activations, t.sums(), l.Shape()...)
 			t.b.MatMul(d, dy.t, w.Value, tensor.MatMulOp{})
 			p := s.Unary(l, tensor.Logistic) // the expectation is 2p - 1
-			slope := s.With(s.Mul(p, s.From(1, p)), tensor.Mul, 2)
+			slope := s.With(s.Mul(p, s.RSub(1, p)), tensor.Mul, 2)
 			t.b.Binary(d, d, slope, tensor.Mul)
-			s.End()
+			s.Release()
 			t.giveNarrow(logits, d)
 		}
 		t.release(dy)
@@ -173,16 +173,16 @@ func (t *Tape) SignLinear(signs, logits, w *Var) *Var {
 // it adds to sums (F64 [3]) the loss max(0, KL-free), KL, and KL in bits. The loss is a sum: its
 // gradient is taken at once.
 func (t *Tape) FreeBits(sums *tensor.Tensor, logits *Var, labels *tensor.Tensor, free float64) {
-	l, s := t.value(logits), compose.On(t.b)
-	defer s.End()
+	l, s := t.value(logits), compose.NewScope(t.b)
+	defer s.Release()
 	sums, drop := t.once(sums)
 	defer drop()
 	v := s.As(tensor.F64, l)
 	p := s.Unary(v, tensor.Logistic)
 	pv := s.Mul(p, v)
-	tail := s.Unary(s.Unary(s.From(0, s.Unary(v, tensor.Abs)), tensor.Exp), tensor.Log1p)
+	tail := s.Unary(s.Unary(s.RSub(0, s.Unary(v, tensor.Abs)), tensor.Exp), tensor.Log1p)
 	entropy := s.Sub(s.Add(s.With(v, tensor.Max, 0), tail), pv)
-	kl := s.Reduce(s.From(math.Ln2, entropy), 1, tensor.Add)
+	kl := s.Reduce(s.RSub(math.Ln2, entropy), 1, tensor.Add)
 	counted := s.With(compose.Column(labels), tensor.Ge, 0)
 	over := s.With(s.With(kl, tensor.Sub, free), tensor.Max, 0)
 	for i, x := range []*tensor.Tensor{over, kl, s.With(kl, tensor.Div, math.Ln2)} {
@@ -193,7 +193,7 @@ func (t *Tape) FreeBits(sums *tensor.Tensor, logits *Var, labels *tensor.Tensor,
 	}
 	d := t.b.New(tensor.Activations, t.sums(), l.Shape()...)
 	active := s.Binary(counted, s.With(kl, tensor.Gt, free), tensor.And)
-	s.Put(d, s.Where(active, s.Mul(pv, s.From(1, p)), 0), false)
+	s.Put(d, s.Where(active, s.Mul(pv, s.RSub(1, p)), 0), false)
 	t.scaled(d)
 	t.back = append(t.back, func() { t.giveNarrow(logits, d) })
 }

@@ -25,7 +25,7 @@ type Labels struct {
 // Where labels say that some rows are not counted, those that are stand together in the memory
 // of x's gradient, and nothing is computed of the others. Memory is as if all were counted.
 //
-// Logits exist for a block of rows at a time. The loss is a sum, so its own gradient is 1 (or what BeginWith says) and
+// Logits exist for a block of rows at a time. The loss is a sum, so its own gradient is 1 (or what SetLossGrad says) and
 // known at once: each block's gradient is taken while its logits are there, and nothing is
 // computed twice. w's gradient is therefore written on the way forward. The gradient of
 // logits is rounded as that of any activation before it is multiplied.
@@ -91,7 +91,7 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, lab
 	logits.Release()
 	if dx != nil {
 		if some {
-			t.b.SpreadRows(dx.t, labels.Rows.Flat(0, count))
+			t.b.ScatterRows(dx.t, labels.Rows.Flat(0, count))
 		}
 		t.back = append(t.back, func() { t.give(x, dx) })
 	}

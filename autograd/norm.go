@@ -30,7 +30,7 @@ func (t *Tape) rmsNorm(x, res, w *Var, eps float64) (y, sum *Var) {
 	}
 	y.source, y.remake = sum, func() *tensor.Tensor {
 		z := t.alloc(in.Shape()...)
-		t.b.RMSNormAgain(z, t.value(sum), rstd.Value, w.Value)
+		t.b.RecomputeRMSNorm(z, t.value(sum), rstd.Value, w.Value)
 		return z
 	}
 	t.record(y, []*Var{sum, rstd}, func(dy *gradient) {
@@ -70,7 +70,7 @@ func (t *Tape) layerNorm(x, res, w, b *Var, eps float64) (y, sum *Var) {
 	}
 	y.source, y.remake = sum, func() *tensor.Tensor {
 		z := t.alloc(in.Shape()...)
-		t.b.LayerNormAgain(z, t.value(sum), mean.Value, rstd.Value, w.Value, b.Value)
+		t.b.RecomputeLayerNorm(z, t.value(sum), mean.Value, rstd.Value, w.Value, b.Value)
 		return z
 	}
 	t.record(y, []*Var{sum, mean, rstd}, func(dy *gradient) {

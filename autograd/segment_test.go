@@ -62,7 +62,7 @@ func newLayered(t *testing.T) *layered {
 func (l *layered) layer(t *Tape, i int, x *Var) *Var {
 	w := l.leaves[1+4*i:]
 	qkv := t.Rope(t.Linear(x, w[:1], nil), 12, 4, l.rope)
-	o := t.Attention(qkv, nil, tensor.AttentionParams{Starts: l.starts, Longest: 6, Heads: 2, KVHeads: 1, E: 4, Scale: 0.5, Causal: true})
+	o := t.Attention(qkv, nil, tensor.AttentionParams{Starts: l.starts, MaxSeqLen: 6, Heads: 2, KVHeads: 1, E: 4, Scale: 0.5, Causal: true})
 	x = t.Add(x, t.Linear(o, w[1:2], nil))
 	y := t.Linear(t.SwiGLU(t.Linear(x, w[2:3], nil)), w[3:4], nil)
 	return t.Add(x, t.Dropout(y, tensor.RandKey{Seed: 1, Stream: uint64(i)}, l.row, 0.3))
@@ -218,7 +218,7 @@ func TestResultThatWouldBeKept(t *testing.T) {
 	attention := func(l *layered) func(*Tape, ...*Var) *Var {
 		return func(t *Tape, x ...*Var) *Var {
 			qkv := t.Linear(x[0], l.leaves[1:2], nil)
-			return t.Attention(qkv, nil, tensor.AttentionParams{Starts: l.starts, Longest: 6, Heads: 2, KVHeads: 1, E: 4, Scale: 0.5})
+			return t.Attention(qkv, nil, tensor.AttentionParams{Starts: l.starts, MaxSeqLen: 6, Heads: 2, KVHeads: 1, E: 4, Scale: 0.5})
 		}
 	}
 	kept, again := newLayered(t), newLayered(t)

@@ -60,9 +60,9 @@ func NewTape(b tensor.Backend, activations tensor.DType, grad bool) *Tape {
 	return &Tape{b: b, dtype: activations, grad: grad}
 }
 
-// BeginWith makes the gradients of losses begin as begin (F64 [1]) where they would as 1, and all
+// SetLossGrad makes the gradients of losses begin as begin (F64 [1]) where they would as 1, and all
 // others that much larger: a loss scale. nil is 1.
-func (t *Tape) BeginWith(begin *tensor.Tensor) { t.begin = begin }
+func (t *Tape) SetLossGrad(begin *tensor.Tensor) { t.begin = begin }
 
 // scaled makes d, the gradient of a loss that began as 1, begin as the tape's do.
 func (t *Tape) scaled(d *tensor.Tensor) {

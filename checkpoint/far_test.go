@@ -30,7 +30,7 @@ func away(it Item, fail error) (Item, *place) {
 	size, n := it.DType.Size(), it.Box.Elems()
 	p := &place{b: make([]byte, (n+before+after)*size), fail: fail}
 	copy(p.b[before*size:], tensor.HostBytes(it.Data))
-	whole := tensor.Of(tensor.NewFar(&tensor.Meter{}, p, len(p.b)), it.DType, 0, n+before+after)
+	whole := tensor.Of(tensor.NewOffloaded(&tensor.Meter{}, p, len(p.b)), it.DType, 0, n+before+after)
 	it.Data = whole.Flat(before, before+n)
 	return it, p
 }
@@ -64,7 +64,7 @@ func TestFarState(t *testing.T) {
 		}
 		for _, it := range got {
 			b := make([]byte, it.Data.Bytes())
-			if it.Data.Buffer().Far == nil {
+			if it.Data.Buffer().Backing == nil {
 				copy(b, tensor.HostBytes(it.Data))
 			} else if err := tensor.Fetch(b, it.Data); err != nil {
 				rt.Fatal(err)

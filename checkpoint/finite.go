@@ -32,7 +32,7 @@ func checkFinite(m memory, shards []tensor.Shard) error {
 				return fmt.Errorf("checkpoint: read %s: %w", s.Name, err)
 			}
 			if n, first := NotFinite(b, s.DType); n > 0 {
-				return fmt.Errorf("checkpoint: %s %v: element %v is %w", s.Name, s.Shape, s.Box.Cut(lo+first, lo+first+1)[0].Offsets, ErrNotFinite)
+				return fmt.Errorf("checkpoint: %s %v: element %v is %w", s.Name, s.Shape, s.Box.Range(lo+first, lo+first+1)[0].Offsets, ErrNotFinite)
 			}
 		}
 	}

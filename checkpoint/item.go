@@ -42,7 +42,7 @@ func (it Item) check(m memory) error {
 		return fmt.Errorf("checkpoint: %s %v does not have the box %v + %v", k, it.Shape, it.Box.Offsets, it.Box.Sizes)
 	case it.Box.Elems() > 0 && (it.Data == nil || it.Data.DType() != it.DType || it.Data.Elems() != it.Box.Elems() || !it.Data.Contiguous()):
 		return fmt.Errorf("checkpoint: %s: %d elements of %v do not lie in %v", k, it.Box.Elems(), it.DType, it.Data)
-	case it.Box.Elems() > 0 && it.Data.Buffer().Bytes == nil && it.Data.Buffer().Far == nil && m.device == nil:
+	case it.Box.Elems() > 0 && it.Data.Buffer().Bytes == nil && it.Data.Buffer().Backing == nil && m.device == nil:
 		return fmt.Errorf("checkpoint: %s: the host does not see its memory, and no device was given", k)
 	}
 	return nil
@@ -82,7 +82,7 @@ func (m memory) bytes(t *tensor.Tensor, lo, hi int, buf []byte) ([]byte, error) 
 		return tensor.HostBytes(t)[lo*t.DType().Size() : hi*t.DType().Size()], nil
 	}
 	b := buf[:(hi-lo)*t.DType().Size()]
-	if t.Buffer().Far != nil {
+	if t.Buffer().Backing != nil {
 		return b, tensor.Fetch(b, t.Flat(lo, hi))
 	}
 	m.device.Download(b, t.Flat(lo, hi))
@@ -91,7 +91,7 @@ func (m memory) bytes(t *tensor.Tensor, lo, hi int, buf []byte) ([]byte, error) 
 
 // put writes all of t, whose memory the host does not see.
 func (m memory) put(t *tensor.Tensor, b []byte) error {
-	if t.Buffer().Far != nil {
+	if t.Buffer().Backing != nil {
 		return tensor.Store(t, b)
 	}
 	m.device.Upload(t, b)

@@ -167,7 +167,7 @@ func (r *reader) item(ctx context.Context, it Item) error {
 		p := &t.Pieces[i]
 		at := 0 // of the box, in the piece
 		for _, b := range p.boxes(t.Shape) {
-			if both, ok := b.Meet(it.Box); ok {
+			if both, ok := b.Intersect(it.Box); ok {
 				for run := range both.Runs(b, it.Box) {
 					if err := r.run(ctx, t, p, at+run.X, it, run.Y, run.N); err != nil {
 						return err

@@ -135,7 +135,7 @@ func TestTiles(t *testing.T) {
 			pieces = append(pieces, piece{Box: b})
 			total += b.Elems()
 			for e := range count {
-				if _, in := b.Meet(all.Cut(e, e+1)[0]); in {
+				if _, in := b.Intersect(all.Range(e, e+1)[0]); in {
 					count[e]++
 				}
 			}

@@ -48,7 +48,7 @@ type placed struct {
 func (p part) runs(s tensor.Shape) (out []placed) {
 	all, at := tensor.Whole(s), p.at
 	for run := range p.box.Runs(p.box, all) {
-		out = append(out, placed{part{p.rank, p.item, all.Cut(run.Y, run.Y+run.N)[0], at}, run.Y})
+		out = append(out, placed{part{p.rank, p.item, all.Range(run.Y, run.Y+run.N)[0], at}, run.Y})
 		at += run.N
 	}
 	return out
@@ -180,7 +180,7 @@ func (t *planned) write(b tensor.Box, holders []part, load []int, w *turn) {
 	for _, piece := range pieces {
 		p := w.next(holders, piece.Elems()*size, load)
 		for run := range piece.Runs(p.box, p.box) {
-			t.parts = append(t.parts, part{p.rank, p.item, p.box.Cut(run.X, run.X+run.N)[0], run.X})
+			t.parts = append(t.parts, part{p.rank, p.item, p.box.Range(run.X, run.X+run.N)[0], run.X})
 		}
 	}
 }
@@ -197,7 +197,7 @@ func divide(b tensor.Box, most int) []tensor.Box {
 	step := max(most/row, 1) * row
 	var out []tensor.Box
 	for lo := 0; lo < n; lo += step {
-		out = append(out, divide(b.Cut(lo, min(n, lo+step))[0], most)...)
+		out = append(out, divide(b.Range(lo, min(n, lo+step))[0], most)...)
 	}
 	return out
 }
@@ -205,7 +205,7 @@ func divide(b tensor.Box, most int) []tensor.Box {
 // without is what boxes leave of themselves outside of o.
 func without(boxes []tensor.Box, o tensor.Box) (out []tensor.Box) {
 	for _, b := range boxes {
-		m, ok := b.Meet(o)
+		m, ok := b.Intersect(o)
 		if !ok {
 			out = append(out, b)
 			continue

@@ -442,7 +442,7 @@ func TestRunsStayTogether(t *testing.T) {
 	var world [4][]held
 	for rank := range world {
 		shard := rank / 2 * 33
-		for _, b := range all.Cut(shard, min(70, shard+33+rank/2*4)) {
+		for _, b := range all.Range(shard, min(70, shard+33+rank/2*4)) {
 			world[rank] = append(world[rank], held{Param, "w", tensor.F32, all.Sizes, b})
 		}
 	}

@@ -157,7 +157,7 @@ func (tr truth) split(ranks int, rng *rand.Rand, overlap, empty bool) [][]Item {
 		case rng.IntN(2) == 0: // runs of elements
 			for lo, n := 0, all.Elems(); lo < n; {
 				hi := lo + 1 + rng.IntN(n-lo)
-				for _, b := range all.Cut(lo, hi) {
+				for _, b := range all.Range(lo, hi) {
 					add(i, b)
 				}
 				lo = hi

@@ -63,7 +63,7 @@ func (b Batch) DropSequences(t *autograd.Tape, d nn.Dropout, x *autograd.Var) *a
 
 // Attention is p for the batch, with what d drops of the softmax if the pass is one of training.
 func (b Batch) Attention(p tensor.AttentionParams, d nn.Dropout) tensor.AttentionParams {
-	p.Starts, p.Longest = b.Starts, b.Longest
+	p.Starts, p.MaxSeqLen = b.Starts, b.Longest
 	if b.Train {
 		p.Dropout, p.Key, p.Rows = d.P, d.Key(b.Seed), b.Numbers
 	}

@@ -16,7 +16,7 @@ func TestCache(t *testing.T) {
 	for _, apart := range []bool{false, true} { // queries apart from keys and values
 		for _, window := range []int{0, 2} {
 			b := newBed(t)
-			p := tensor.AttentionParams{Longest: rows, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true, Window: window}
+			p := tensor.AttentionParams{MaxSeqLen: rows, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true, Window: window}
 			attend := func(c *nn.Cache, layer int, x *tensor.Tensor, p tensor.AttentionParams) []float64 {
 				return b.forward(x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 					if !apart {

@@ -187,7 +187,7 @@ func (r Rotary) Tables(b tensor.Backend, positions int) (autograd.RopeTable, err
 	}
 	half, gain := len(f), r.gain()
 	t := autograd.RopeTable{Cos: b.New(tensor.Workspace, tensor.F32, positions, half), Sin: b.New(tensor.Workspace, tensor.F32, positions, half)}
-	if tensor.Hollow(b) {
+	if tensor.IsMeta(b) {
 		return t, nil
 	}
 	cos, sin := make([]float32, positions*half), make([]float32, positions*half)

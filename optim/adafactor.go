@@ -83,18 +83,18 @@ func (o factored) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, _, scal
 // Whole divides a gradient by the root of what its row's and its column's means make of the second
 // moment.
 func (o factored) Whole(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tensor) {
-	s := compose.On(b)
-	defer s.End()
+	s := compose.NewScope(b)
+	defer s.Release()
 	rows, columns := m.D.Rows(), m.D.Width()
 	apply := s.With(scalars.Flat(tensor.ScalarApply, tensor.ScalarApply+1), tensor.Ne, 0)
 	keep := column(hyper, tensor.AdafactorBeta2)
 	squares := s.Mul(m.D, m.D)
-	b.Binary(squares, squares, s.Num(tensor.F32, o.Eps1), tensor.Add)
+	b.Binary(squares, squares, s.Scalar(tensor.F32, o.Eps1), tensor.Add)
 	// mean moves a state on by the means of squares along dim, of so many numbers each.
 	mean := func(state *tensor.Tensor, dim, of int) *tensor.Tensor {
 		sums := s.New(tensor.F64, state.Elems())
 		b.Reduce(sums, squares, dim, tensor.Add, tensor.F64)
-		next := s.Add(s.Mul(state, keep), s.Mul(s.With(sums, tensor.Div, float64(of)), s.From(1, keep)))
+		next := s.Add(s.Mul(state, keep), s.Mul(s.With(sums, tensor.Div, float64(of)), s.RSub(1, keep)))
 		s.Put(state, s.Select(apply, next, state), false)
 		return s.As(tensor.F64, state)
 	}
@@ -106,13 +106,13 @@ func (o factored) Whole(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tenso
 
 // Rates scale the learning rate by the parameter, and the direction where it is long.
 func (o Adafactor) Rates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
-	s := compose.On(b)
-	defer s.End()
+	s := compose.NewScope(b)
+	defer s.Release()
 	rms := func(squares *tensor.Tensor) *tensor.Tensor { return s.Unary(s.Div(squares, n.Count), tensor.Sqrt) }
 	if lr := column(rates, tensor.InputLR); o.ScaleParameter {
 		b.Copy(lr, s.Mul(lr, s.With(rms(n.P), tensor.Max, o.Eps2)))
 	}
-	b.Copy(column(rates, tensor.DescentScale), s.Div(s.Num(tensor.F64, 1), s.With(s.With(rms(n.D), tensor.Div, o.ClipThreshold), tensor.Max, 1)))
+	b.Copy(column(rates, tensor.DescentScale), s.Div(s.Scalar(tensor.F64, 1), s.With(s.With(rms(n.D), tensor.Div, o.ClipThreshold), tensor.Max, 1)))
 }
 
 // Apply follows the direction, or a mean of updates.

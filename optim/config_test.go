@@ -110,7 +110,7 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		o.Slots()
-		if len(o.Hyper(1e-3, 0.1, 1)) < tensor.InputsOfAll {
+		if len(o.Hyper(1e-3, 0.1, 1)) < tensor.CommonInputs {
 			t.Errorf("%s: %v has %d inputs", text, o, len(o.Hyper(1e-3, 0.1, 1)))
 		}
 	})

@@ -41,8 +41,8 @@ func (o LAMB) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scal
 
 // Rates scale each parameter's step by the ratio of the norms, where neither is 0.
 func (o LAMB) Rates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
-	s := compose.On(b)
-	defer s.End()
+	s := compose.NewScope(b)
+	defer s.Release()
 	ratio := s.With(s.With(s.Unary(s.Div(n.P, n.D), tensor.Sqrt), tensor.Max, o.Min), tensor.Min, o.Max)
 	for _, norm := range []*tensor.Tensor{n.P, n.D} {
 		ratio = s.Where(s.With(norm, tensor.Gt, 0), ratio, 1)

@@ -78,15 +78,15 @@ func (o Muon) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scal
 // Whole orthogonalizes a matrix. A tall one is multiplied from the right by the smaller Gram matrix,
 // as its transpose would be from the left.
 func (o Muon) Whole(b tensor.Backend, m Matrix, _, _ *tensor.Tensor) {
-	s := compose.On(b)
-	defer s.End()
+	s := compose.NewScope(b)
+	defer s.Release()
 	rows, columns := m.D.Rows(), m.D.Width()
 	n, tall := min(rows, columns), rows > columns
 	x, y, z := s.New(tensor.BF16, rows, columns), m.D, s.New(tensor.F32, rows, columns)
 	gram, square, scaled, step := s.New(tensor.BF16, n, n), s.New(tensor.F32, n, n), s.New(tensor.F32, n, n), s.New(tensor.BF16, n, n)
 	var factors [3]*tensor.Tensor
 	for i, c := range o.Coefficients {
-		factors[i] = s.Num(tensor.F32, c)
+		factors[i] = s.Scalar(tensor.F32, c)
 	}
 
 	// x = d / max(its norm, eps)
@@ -111,7 +111,7 @@ func (o Muon) Whole(b tensor.Backend, m Matrix, _, _ *tensor.Tensor) {
 		b.Binary(z, x, factors[0], tensor.Mul)
 		b.Binary(x, y, z, tensor.Add)
 	}
-	b.Binary(m.D, x, s.Num(tensor.F32, o.ratio(rows, columns)), tensor.Mul)
+	b.Binary(m.D, x, s.Scalar(tensor.F32, o.ratio(rows, columns)), tensor.Mul)
 }
 
 // ratio is what the learning rate of a matrix is multiplied by.

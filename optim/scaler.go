@@ -154,20 +154,20 @@ func (s *Scaler) CanFall(scale float64) bool { return s.dynamic && scale > max(1
 // Write puts a state in its tensor, F64 [tensor.LossScaleCount].
 func (s *Scaler) Write(b tensor.Backend, dst *tensor.Tensor, st ScalerState) {
 	v := make([]float64, tensor.LossScaleCount)
-	v[tensor.LossScaleBegin] = st.Scale * s.params.Unit
-	v[tensor.LossScaleScale], v[tensor.LossScaleGood], v[tensor.LossScaleHysteresis] = st.Scale, float64(st.Good), float64(st.Hysteresis)
+	v[tensor.LossScaleGrad] = st.Scale * s.params.Unit
+	v[tensor.LossScaleScale], v[tensor.LossScaleGoodSteps], v[tensor.LossScaleHysteresis] = st.Scale, float64(st.Good), float64(st.Hysteresis)
 	b.Upload(dst, tensor.AsBytes(v))
 }
 
 // Read is a state whose tensor has these bytes.
 func (s *Scaler) Read(state []byte) ScalerState {
 	v := tensor.FromBytes[float64](state)
-	return ScalerState{Scale: v[tensor.LossScaleScale], Good: int(v[tensor.LossScaleGood]), Hysteresis: int(v[tensor.LossScaleHysteresis])}
+	return ScalerState{Scale: v[tensor.LossScaleScale], Good: int(v[tensor.LossScaleGoodSteps]), Hysteresis: int(v[tensor.LossScaleHysteresis])}
 }
 
 // Begin is the part of a state that losses' gradients begin as, F64 [1].
 func Begin(state *tensor.Tensor) *tensor.Tensor {
-	return state.Flat(tensor.LossScaleBegin, tensor.LossScaleBegin+1)
+	return state.Flat(tensor.LossScaleGrad, tensor.LossScaleGrad+1)
 }
 
 // Update moves a state on by what a step came to (F64 [tensor.ScalarCount]).

@@ -76,7 +76,7 @@ func TestOracle(t *testing.T) {
 		b.Upload(scalars, tensor.AsBytes([]float64{1, 1, 1, float64(1 - found), 3}))
 		b.UpdateLossScale(state, scalars, tensor.LossScaleParams{Growth: c.Growth, Backoff: c.Backoff, Window: c.Interval, Hysteresis: 1, Unit: 1})
 		got := tensor.Host[float64](state)
-		if got[tensor.LossScaleScale] != c.Scale[i] || got[tensor.LossScaleGood] != c.Tracker[i] {
+		if got[tensor.LossScaleScale] != c.Scale[i] || got[tensor.LossScaleGoodSteps] != c.Tracker[i] {
 			t.Errorf("after %d steps: %v, want a scale of %v and %v good steps", i+1, got, c.Scale[i], c.Tracker[i])
 		}
 	}

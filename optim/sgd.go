@@ -28,7 +28,7 @@ func (o SGD) Hyper(lr, weightDecay float64, t int) []float64 {
 	if t == 1 {
 		fresh = 1
 	}
-	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.SGDNew: fresh}
+	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.SGDGradWeight: fresh}
 }
 
 // Step is one rule.

@@ -114,7 +114,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	e := &Engine{
 		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, how: o.AllGather,
 		index: map[*nn.Unit]int{},
-		files: files{Offload: o.Offload, open: o.Files, hollow: tensor.Hollow(b)},
+		files: files{Offload: o.Offload, open: o.Files, hollow: tensor.IsMeta(b)},
 	}
 	if m.Reshard != nil && m.Reshard.Size() == m.Size(Shard) {
 		e.how.Keep = false // what it would keep is at rest in any case

@@ -149,7 +149,7 @@ func (e *Engine) free(f *flat, position int) {
 	if _, used := e.schedule.next(f, position); !used {
 		f.freeKept()
 	} else if e.how.Keep && e.mesh.Reshard != nil && f.kept == nil {
-		own := f.full.Own("reshard", e.mesh.Reshard.Rank(), e.mesh.Reshard.Size())
+		own := f.full.RankPart("reshard", e.mesh.Reshard.Rank(), e.mesh.Reshard.Size())
 		f.kept = e.b.New(tensor.Params, own.DType(), own.Elems())
 		e.b.Copy(f.kept, own)
 	}

@@ -68,7 +68,7 @@ func (e *Engine) Offloaded() (lines []string) {
 
 // far makes a tensor in a file that is made the first time.
 func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tensor.Tensor, error) {
-	var place tensor.Far
+	var place tensor.BackingStore
 	if !e.files.hollow {
 		if *at == nil {
 			f, err := e.files.open(dir)
@@ -83,7 +83,7 @@ func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tenso
 		}
 		place = s
 	}
-	return tensor.Of(tensor.NewFar(e.b.Meter(), place, n*dt.Size()), dt, 0, n), nil
+	return tensor.Of(tensor.NewOffloaded(e.b.Meter(), place, n*dt.Size()), dt, 0, n), nil
 }
 
 // rest takes memory, or space in files, for the state of f. In files all is zero at first.
@@ -168,7 +168,7 @@ func (e *Engine) Fill(s tensor.Shard, write func(dst *tensor.Tensor, first int) 
 	for at := 0; at < total; at += most {
 		n := min(most, total-at)
 		piece, lo := s, 0
-		for _, piece.Box = range s.Box.Cut(at, at+n) {
+		for _, piece.Box = range s.Box.Range(at, at+n) {
 			piece.Data = buf.Flat(lo, lo+piece.Box.Elems())
 			if err := e.Fill(piece, write); err != nil {
 				return err

@@ -200,7 +200,7 @@ func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
 	case n == f.own.n():
 		axis = "data"
 	}
-	return t.Own(axis, lo/n, all/n)
+	return t.RankPart(axis, lo/n, all/n)
 }
 
 // shard is the range that a rank reduces among the shards of its replica.

@@ -113,7 +113,7 @@ func (f *flat) shards(h held, want span) []tensor.Shard {
 		}
 		lo := h.elems(at - h.lo)
 		first, n = h.elems(first), blocks(n)
-		for _, b := range local.Cut(first, first+n) {
+		for _, b := range local.Range(first, first+n) {
 			out = append(out, tensor.Shard{Name: p.Name, DType: h.DType(), Shape: shape, Box: b, Data: h.Flat(lo, lo+b.Elems())})
 			lo += b.Elems()
 		}

@@ -108,9 +108,9 @@ type Result struct{ scalars, counts, votes, sums func() []byte }
 
 // Result reads the last pass's, without waiting for it.
 func (e *Engine) Result() *Result {
-	r := &Result{scalars: tensor.Later(e.b, e.scalars), counts: tensor.Later(e.b, e.counts()), votes: tensor.Later(e.b, e.votes())}
+	r := &Result{scalars: tensor.DownloadAsync(e.b, e.scalars), counts: tensor.DownloadAsync(e.b, e.counts()), votes: tensor.DownloadAsync(e.b, e.votes())}
 	if e.sums != nil {
-		r.sums = tensor.Later(e.b, e.sums)
+		r.sums = tensor.DownloadAsync(e.b, e.sums)
 	}
 	return r
 }

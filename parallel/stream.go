@@ -92,7 +92,7 @@ func (e *Engine) transfer(s *stage, which span, start func(*disk.Section, []byte
 	for i := which.lo; i < which.hi; i++ {
 		if h := &s.p.f.held[i]; isFar(h.Tensor) {
 			at := int64(h.elems(s.p.lo-h.lo)) * int64(h.DType().Size())
-			s.busy = append(s.busy, start(h.Buffer().Far.(*disk.Section), tensor.HostBytes(s.bufs[i].Flat(0, h.elems(s.p.n()))), at))
+			s.busy = append(s.busy, start(h.Buffer().Backing.(*disk.Section), tensor.HostBytes(s.bufs[i].Flat(0, h.elems(s.p.n()))), at))
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (e *Engine) fetch(f *flat, dst *tensor.Tensor) op {
 	if e.files.hollow {
 		return func(context.Context) error { return nil }
 	}
-	t := f.param.Buffer().Far.(*disk.Section).StartRead(tensor.HostBytes(dst), 0)
+	t := f.param.Buffer().Backing.(*disk.Section).StartRead(tensor.HostBytes(dst), 0)
 	return func(context.Context) error {
 		if err := t.Wait(); err != nil {
 			return offloadFailed(err)

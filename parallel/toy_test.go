@@ -576,7 +576,7 @@ func read(t testing.TB, x *tensor.Tensor) []float32 {
 }
 
 func readBytes(t testing.TB, x *tensor.Tensor) []byte {
-	if x.Buffer().Far == nil {
+	if x.Buffer().Backing == nil {
 		return tensor.HostBytes(x)
 	}
 	out := make([]byte, x.Bytes())

@@ -39,7 +39,7 @@ func (j Job) divide(ctx context.Context, rank, accumulation int, p Plan) (Plan, 
 		}
 		n := p.Memory.Live[tensor.Offloaded] - files
 		p.Host[tensor.Params] = n
-		for _, by := range []*[tensor.NumCategories]int64{&p.Memory.Live, &p.Memory.Peak, &p.Memory.Moment} {
+		for _, by := range []*[tensor.NumCategories]int64{&p.Memory.Live, &p.Memory.Peak, &p.Memory.AtPeak} {
 			by[tensor.Offloaded] -= n
 		}
 	}
@@ -51,7 +51,7 @@ func (j Job) divide(ctx context.Context, rank, accumulation int, p Plan) (Plan, 
 			n := p.Memory.Live[c]
 			p.Host[c] += n
 			p.Memory.Live[c] -= n
-			p.Memory.Moment[c] -= n
+			p.Memory.AtPeak[c] -= n
 			p.Memory.Peak[c] -= n
 			p.Memory.LiveTotal -= n
 			p.Memory.PeakTotal -= n

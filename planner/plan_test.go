@@ -144,9 +144,9 @@ func strategiesOf(world int) []string {
 func same(t *testing.T, what string, want, got tensor.Usage) {
 	t.Helper()
 	for c := range tensor.NumCategories {
-		if got.Live[c] != want.Live[c] || got.Peak[c] != want.Peak[c] || got.Moment[c] != want.Moment[c] {
+		if got.Live[c] != want.Live[c] || got.Peak[c] != want.Peak[c] || got.AtPeak[c] != want.AtPeak[c] {
 			t.Errorf("%s: %v: planned %d at rest, %d at the peak and %d at most, measured %d, %d and %d",
-				what, c, want.Live[c], want.Moment[c], want.Peak[c], got.Live[c], got.Moment[c], got.Peak[c])
+				what, c, want.Live[c], want.AtPeak[c], want.Peak[c], got.Live[c], got.AtPeak[c], got.Peak[c])
 		}
 	}
 	if got.PeakTotal != want.PeakTotal || got.LiveTotal != want.LiveTotal {

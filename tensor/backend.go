@@ -60,10 +60,10 @@ type Random interface {
 	Normal(dst Out, key RandKey, first int64, std float64)
 }
 
-// Hollow says whether b keeps no contents of its tensors: what would fill them need not be made.
-func Hollow(b Memory) bool {
-	h, ok := b.(interface{ Hollow() bool })
-	return ok && h.Hollow()
+// IsMeta says whether b keeps no contents of its tensors: what would fill them need not be made.
+func IsMeta(b Memory) bool {
+	h, ok := b.(interface{ IsMeta() bool })
+	return ok && h.IsMeta()
 }
 
 // Static says whether b records what it is asked to compute as a program of fixed shapes, so that
@@ -135,15 +135,15 @@ type Norms interface {
 	// RMSNorm: y = x * rstd * w, rstd [N] = 1/sqrt(mean(x^2)+eps) in F32. With res not nil
 	// x+res is normalised instead and written to sum.
 	RMSNorm(y, rstd, sum Out, x, res, w *Tensor, eps float64)
-	// RMSNormAgain: y = x * rstd * w, with the bits that RMSNorm gave.
-	RMSNormAgain(y Out, x, rstd, w *Tensor)
+	// RecomputeRMSNorm: y = x * rstd * w, with the bits that RMSNorm gave.
+	RecomputeRMSNorm(y Out, x, rstd, w *Tensor)
 	// RMSNormBackward: dx = (dres, where not nil) + gradient; dw [D] (+)= gradient, where
 	// not nil. dx may be dy or dres.
 	RMSNormBackward(dx Out, dw Acc, dy, dres, x, rstd, w *Tensor, accumulate bool)
 	// LayerNorm: y = (x-mean)*rstd*w + b. With res not nil x+res is normalised and written to sum.
 	LayerNorm(y, mean, rstd, sum Out, x, res, w, b *Tensor, eps float64)
-	// LayerNormAgain: y as LayerNorm gave it.
-	LayerNormAgain(y Out, x, mean, rstd, w, b *Tensor)
+	// RecomputeLayerNorm: y as LayerNorm gave it.
+	RecomputeLayerNorm(y Out, x, mean, rstd, w, b *Tensor)
 	// LayerNormBackward is to LayerNorm as RMSNormBackward is to RMSNorm.
 	LayerNormBackward(dx Out, dw, db Acc, dy, dres, x, mean, rstd, w *Tensor, accumulate bool)
 	// HeadRMSNorm is RMSNorm of each head of x [N H*E], all by the same w [E]; rstd is F32
@@ -160,8 +160,8 @@ type AttentionParams struct {
 	// to before Starts[b+1]. Rows from Starts[B] on belong to none: they see nothing and nobody
 	// sees them.
 	Starts *Tensor
-	// Longest is a bound on the rows of a sequence, the same for every batch of a program.
-	Longest           int
+	// MaxSeqLen is a bound on the rows of a sequence, the same for every batch of a program.
+	MaxSeqLen         int
 	Heads, KVHeads, E int     // query head h reads key and value head h / (Heads/KVHeads)
 	Scale             float64 // of the scores, usually 1/sqrt(E)
 	Causal            bool    // position i of a sequence sees j <= i
@@ -169,7 +169,7 @@ type AttentionParams struct {
 
 	// Dropout is the probability with which an element of the softmax is dropped, others being
 	// divided by 1-Dropout. Of row n, head h and key j of the sequence it is element
-	// (Rows[n]*Heads + h)*Longest + j of Key's stream (see Pointwise.Dropout). Rows (I64 [N])
+	// (Rows[n]*Heads + h)*MaxSeqLen + j of Key's stream (see Pointwise.Dropout). Rows (I64 [N])
 	// counts up by 1 within a sequence. With 0 Key and Rows are not read.
 	Dropout float64
 	Key     RandKey
@@ -194,10 +194,10 @@ type Attention interface {
 
 // Lookup is the loss over a vocabulary, and rows by their numbers.
 type Lookup interface {
-	// SpreadRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), from the last
+	// ScatterRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), from the last
 	// on, and makes rows that none is moved to 0. The last rows go nowhere where at[i] < i. Row gaps
 	// are honoured.
-	SpreadRows(x InOut, at *Tensor)
+	ScatterRows(x InOut, at *Tensor)
 	// CrossEntropy replaces logits [N V] by their gradient, softmax - onehot(label), and adds
 	// the rows' losses in order to loss (F64 [1]). Labels are I32 [N]; a row with a negative
 	// label gives no loss and a gradient of 0. With grad false logits are left undefined.
@@ -248,9 +248,9 @@ const (
 
 // Indices into the state of a loss scaler (F64 [LossScaleCount]).
 const (
-	LossScaleBegin      = iota // what the gradient of the summed loss begins as: scale * LossScaleParams.Unit
+	LossScaleGrad       = iota // what the gradient of the summed loss begins as: scale * LossScaleParams.Unit
 	LossScaleScale             // of the mean loss
-	LossScaleGood              // steps in a row without an overflow, since the scale grew or fell
+	LossScaleGoodSteps         // steps in a row without an overflow, since the scale grew or fell
 	LossScaleHysteresis        // overflows left until the scale falls, the one that it falls at included
 	LossScaleCount
 )
@@ -263,7 +263,7 @@ type LossScaleParams struct {
 	Window      int
 	Hysteresis  int     // the scale falls at the Hysteresis-th overflow and each later one, until the count begins anew
 	Consecutive bool    // it begins anew with each good step, and not only where the scale grows
-	Unit        float64 // LossScaleBegin of a scale of 1
+	Unit        float64 // LossScaleGrad of a scale of 1
 }
 
 // Optimizers update parameters.

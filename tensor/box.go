@@ -40,8 +40,8 @@ func (b Box) In(s Shape) bool {
 	return true
 }
 
-// Meet is the intersection of two boxes of one tensor; false where it has no elements.
-func (b Box) Meet(o Box) (Box, bool) {
+// Intersect is the intersection of two boxes of one tensor; false where it has no elements.
+func (b Box) Intersect(o Box) (Box, bool) {
 	for i := range b.Sizes {
 		if max(b.Offsets[i], o.Offsets[i]) >= min(b.Offsets[i]+b.Sizes[i], o.Offsets[i]+o.Sizes[i]) {
 			return Box{}, false
@@ -55,9 +55,9 @@ func (b Box) Meet(o Box) (Box, bool) {
 	return m, true
 }
 
-// Cut is elements [lo, hi) of the box as boxes of the tensor, in ascending order: each of them is a
+// Range is elements [lo, hi) of the box as boxes of the tensor, in ascending order: each of them is a
 // run of the box's elements, and there are at most 2*dimensions-1.
-func (b Box) Cut(lo, hi int) []Box {
+func (b Box) Range(lo, hi int) []Box {
 	if lo >= hi {
 		return nil
 	}

@@ -48,7 +48,7 @@ func TestCut(t *testing.T) {
 		n := box.Elems()
 		lo := rapid.IntRange(0, n).Draw(rt, "lo")
 		hi := rapid.IntRange(lo, n).Draw(rt, "hi")
-		cut := box.Cut(lo, hi)
+		cut := box.Range(lo, hi)
 		if len(cut) > max(1, 2*len(s)-1) {
 			rt.Fatalf("%v [%d,%d) is %v", box, lo, hi, cut)
 		}
@@ -84,7 +84,7 @@ func TestMeet(t *testing.T) {
 				want = append(want, e)
 			}
 		}
-		m, ok := a.Meet(b)
+		m, ok := a.Intersect(b)
 		if ok != (len(want) > 0) {
 			rt.Fatalf("%v and %v meet: %t", a, b, ok)
 		}
@@ -119,7 +119,7 @@ func FuzzBox(f *testing.F) {
 			t.Fatalf("%v is in %v", b, s)
 		}
 		var got []int
-		for _, c := range b.Cut(0, min(b.Elems(), hi&255)) {
+		for _, c := range b.Range(0, min(b.Elems(), hi&255)) {
 			got = append(got, indices(c, s)...)
 		}
 		if !slices.Equal(got, indices(b, s)[:len(got)]) {

@@ -52,14 +52,14 @@ func (m *Meter) Add(c Category, bytes int64) {
 type Usage struct {
 	Live, Peak           [NumCategories]int64
 	LiveTotal, PeakTotal int64                // PeakTotal is the largest sum at one moment, not the sum of the peaks
-	Moment               [NumCategories]int64 // what PeakTotal was made of
+	AtPeak               [NumCategories]int64 // what PeakTotal was made of
 }
 
 // Read returns the present figures.
 func (m *Meter) Read() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Usage{Live: m.live, Peak: m.peak, LiveTotal: m.total, PeakTotal: m.top, Moment: m.moment}
+	return Usage{Live: m.live, Peak: m.peak, LiveTotal: m.total, PeakTotal: m.top, AtPeak: m.moment}
 }
 
 // ResetPeak makes the present figures the peaks.

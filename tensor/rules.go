@@ -15,7 +15,7 @@ type UpdateRule interface {
 const (
 	InputLR    = iota // learning rate
 	InputDecay        // weight decay
-	InputsOfAll
+	CommonInputs
 )
 
 // AdamW (Loshchilov and Hutter 2019, as torch.optim.AdamW writes it):
@@ -33,8 +33,8 @@ type AdamW struct {
 
 // AdamW's further inputs at update t, 1 for the first.
 const (
-	AdamBias1 = InputsOfAll + iota // 1 - Beta1^t
-	AdamBias2                      // 1 - Beta2^t
+	AdamBias1 = CommonInputs + iota // 1 - Beta1^t
+	AdamBias2                       // 1 - Beta2^t
 	AdamCount
 )
 
@@ -57,8 +57,8 @@ type SGD struct {
 
 // SGD's further input.
 const (
-	SGDNew   = InputsOfAll + iota // what d is multiplied by: 1 - dampening, and 1 at the first update
-	SGDCount                      //
+	SGDGradWeight = CommonInputs + iota // what d is multiplied by: 1 - dampening, and 1 at the first update
+	SGDCount                            //
 )
 
 // States is m, if there is momentum.
@@ -83,7 +83,7 @@ type Lion struct{ Beta1, Beta2 float64 }
 func (Lion) States() int { return 1 }
 
 // Inputs are those of all rules.
-func (Lion) Inputs() int { return InputsOfAll }
+func (Lion) Inputs() int { return CommonInputs }
 
 // Adagrad (Duchi et al. 2011, as torch.optim.Adagrad writes it):
 //
@@ -94,7 +94,7 @@ type Adagrad struct{ Eps float64 }
 
 // Adagrad's further input.
 const (
-	AdagradInitial = InputsOfAll + iota // what s begins with, at the first update; 0 at others
+	AdagradInitial = CommonInputs + iota // what s begins with, at the first update; 0 at others
 	AdagradCount
 )
 
@@ -111,7 +111,7 @@ type Average struct{}
 
 // Average's further input.
 const (
-	AverageNew = InputsOfAll + iota // 1 - decay; 1 makes a the parameters
+	AverageWeight = CommonInputs + iota // 1 - decay; 1 makes a the parameters
 	AverageCount
 )
 
@@ -133,7 +133,7 @@ type Momentum struct {
 func (Momentum) States() int { return 1 }
 
 // Inputs are those of all rules.
-func (Momentum) Inputs() int { return InputsOfAll }
+func (Momentum) Inputs() int { return CommonInputs }
 
 // Descent follows a direction that is given as the gradient:
 //
@@ -144,7 +144,7 @@ type Descent struct{ Beta float64 }
 
 // Descent's further input.
 const (
-	DescentScale = InputsOfAll + iota
+	DescentScale = CommonInputs + iota
 	DescentCount
 )
 
@@ -173,7 +173,7 @@ type LAMB struct {
 func (LAMB) States() int { return 3 }
 
 // Inputs are those of all rules.
-func (LAMB) Inputs() int { return InputsOfAll }
+func (LAMB) Inputs() int { return CommonInputs }
 
 // Adafactor writes a gradient by the root of its second moment over what p had:
 //

@@ -29,8 +29,8 @@ func (e *SpaceError) Unwrap() error { return e.Err }
 // files that are mapped, stacks of threads.
 const spare = 256 << 20
 
-// Room is the number of bytes that arenas may take of a limited address space.
-func Room() (bytes int64, limited bool) {
+// FreeAddressSpace is the number of bytes that arenas may take of a limited address space.
+func FreeAddressSpace() (bytes int64, limited bool) {
 	limit, used, limited := AddressSpace()
 	return max(0, limit-used-spare), limited
 }

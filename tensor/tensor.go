@@ -46,11 +46,11 @@ func (s Shape) String() string {
 // Buffer is memory of one device. Bytes is nil where the host cannot see it (meta,
 // accelerators). Whoever allocated a buffer frees it; views of it do not own it.
 type Buffer struct {
-	Bytes []byte   // host-visible memory, or nil
-	Far   Far      // where the contents lie where that is no memory; see NewFar
-	Size  int      // bytes
-	Cat   Category // what the memory is for, in the records of memory
-	free  func(*Buffer)
+	Bytes   []byte       // host-visible memory, or nil
+	Backing BackingStore // where the contents lie where that is no memory; see NewOffloaded
+	Size    int          // bytes
+	Cat     Category     // what the memory is for, in the records of memory
+	free    func(*Buffer)
 }
 
 // NewBuffer wraps memory; free is called once by Release and may be nil.
@@ -67,7 +67,7 @@ func (b *Buffer) Release() {
 	if b.free != nil {
 		b.free(b)
 	}
-	b.Bytes, b.Far, b.Size = nil, nil, -1
+	b.Bytes, b.Backing, b.Size = nil, nil, -1
 }
 
 // Tensor is a handle on elements in a Buffer.
@@ -169,9 +169,9 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 	return &Tensor{dtype: t.dtype, shape: s, buf: t.buf, off: t.off, ld: width(s), part: t.part}
 }
 
-// Own is a view, as one dimension, of a contiguous tensor's part for the coordinate index on an axis
+// RankPart is a view, as one dimension, of a contiguous tensor's part for the coordinate index on an axis
 // of count ranks. count divides its elements.
-func (t *Tensor) Own(axis string, index, count int) *Tensor {
+func (t *Tensor) RankPart(axis string, index, count int) *Tensor {
 	n := t.Elems() / count
 	if t.part != nil || index < 0 || index >= count || n*count != t.Elems() {
 		panic(fmt.Sprintf("tensor: cannot take part %d of %d of %v", index, count, t))

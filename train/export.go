@@ -236,7 +236,7 @@ func most(a, b tensor.Usage) tensor.Usage {
 		b.Peak[c] = max(a.Peak[c], b.Peak[c])
 	}
 	if a.PeakTotal > b.PeakTotal {
-		b.PeakTotal, b.Moment = a.PeakTotal, a.Moment
+		b.PeakTotal, b.AtPeak = a.PeakTotal, a.AtPeak
 	}
 	return b
 }

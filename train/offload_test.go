@@ -23,7 +23,7 @@ func offloaded(strategy string) parallel.Offload {
 
 // elements are a tensor's, wherever they lie; nil where they cannot be read.
 func elements(x *tensor.Tensor) []float32 {
-	if x.Buffer().Far == nil {
+	if x.Buffer().Backing == nil {
 		return tensor.Host[float32](x)
 	}
 	out := make([]float32, x.Elems())

@@ -103,8 +103,8 @@ type onCore struct {
 	rec *record.Backend
 }
 
-func (b onCore) Static() bool                           { return true }
-func (b onCore) Later(src *tensor.Tensor) func() []byte { return b.rec.Later(src) }
+func (b onCore) Static() bool                                   { return true }
+func (b onCore) DownloadAsync(src *tensor.Tensor) func() []byte { return b.rec.DownloadAsync(src) }
 
 const recordedSteps = 3
 
@@ -151,7 +151,7 @@ func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []erro
 		if recording {
 			k.rec = record.New(cpu)
 			if k.b, world = k.rec, k.rec.World(world); c.core {
-				k.b = onCore{compose.Of(k.rec), k.rec}
+				k.b = onCore{compose.NewBackend(k.rec), k.rec}
 			}
 		}
 		ranks[r] = k
@@ -319,7 +319,7 @@ func TestNotRecorded(t *testing.T) {
 		}
 	}
 	for what, read := range map[string]func(k *recordedRank){
-		"Later":                           func(k *recordedRank) { k.Stepper.Outcome() },
+		"DownloadAsync":                   func(k *recordedRank) { k.Stepper.Outcome() },
 		"Download":                        func(k *recordedRank) { k.b.Download(make([]byte, 4), k.Engine.HeldParams()[0].Data.Flat(0, 1)) },
 		"no memory that the host can see": func(k *recordedRank) { tensor.HostBytes(k.Engine.HeldParams()[0].Data) },
 	} {

@@ -39,7 +39,7 @@ var _ autograd.Shelf = (*spill)(nil)
 // newSpill makes a file in a directory.
 func newSpill(b tensor.Backend, dir string) (*spill, error) {
 	s := &spill{b: b}
-	if tensor.Hollow(b) {
+	if tensor.IsMeta(b) {
 		return s, nil
 	}
 	if tensor.Static(b) {
@@ -93,7 +93,7 @@ func (s *spill) reserve() {
 			s.fail(err)
 		}
 	}
-	s.places = append(s.places, place{at, tensor.NewFar(s.b.Meter(), nil, s.bytes)})
+	s.places = append(s.places, place{at, tensor.NewOffloaded(s.b.Meter(), nil, s.bytes)})
 }
 
 // Top is what was put away last.

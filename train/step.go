@@ -119,7 +119,7 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 		p := pass{rate: rate}
 		if s.scaler != nil {
 			s.scaler.Update(s.b, s.scale, result)
-			p.scale = tensor.Later(s.b, s.scale)
+			p.scale = tensor.DownloadAsync(s.b, s.scale)
 		}
 		s.engine.Publish()
 		p.result = s.engine.Result()
@@ -167,7 +167,7 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	batch.Train, batch.Seed = grad, s.seed
 	s.b.Fill(s.sums, 0)
 	tape := autograd.NewTape(s.b, s.engine.Precision().Param, grad)
-	tape.BeginWith(s.begin())
+	tape.SetLossGrad(s.begin())
 	if s.spill != nil {
 		tape.Shelve(s.spill)
 	}

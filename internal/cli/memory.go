@@ -147,8 +147,8 @@ func memoryParts(m tensor.Usage, own int64) string {
 	}
 	var all []part
 	for c := range tensor.NumCategories {
-		if m.Moment[c] > 0 && c != tensor.Offloaded {
-			all = append(all, part{c.String(), m.Moment[c]})
+		if m.AtPeak[c] > 0 && c != tensor.Offloaded {
+			all = append(all, part{c.String(), m.AtPeak[c]})
 		}
 	}
 	all = append(all, part{"the process itself and its batches", own})

@@ -254,7 +254,7 @@ func newPlanned(o planner.Option, limit int64) plannedStrategy {
 
 func newMemoryReport(p planner.Plan) memoryReport {
 	m := p.Memory
-	r := memoryReport{bytesBy: newBytesBy(m.Moment, m.PeakTotal), AtRest: newBytesBy(m.Live, m.LiveTotal), CategoryPeak: newBytesBy(m.Peak, m.PeakTotal)}
+	r := memoryReport{bytesBy: newBytesBy(m.AtPeak, m.PeakTotal), AtRest: newBytesBy(m.Live, m.LiveTotal), CategoryPeak: newBytesBy(m.Peak, m.PeakTotal)}
 	if n := p.HostBytes(); n > 0 {
 		host := newBytesBy(p.Host, n)
 		r.Host = &host

@@ -177,7 +177,7 @@ func peakParts(m tensor.Usage) string {
 	by := map[string]int64{}
 	for c := range tensor.NumCategories {
 		if c != tensor.Offloaded {
-			by[c.String()] = m.Moment[c]
+			by[c.String()] = m.AtPeak[c]
 		}
 	}
 	var text []string

@@ -15,8 +15,8 @@ import (
 func TestPrintMemory(t *testing.T) {
 	var plan planner.Plan
 	plan.Memory.PeakTotal = 100 << 10
-	plan.Memory.Peak[tensor.Params], plan.Memory.Moment[tensor.Params] = 60<<10, 60<<10
-	plan.Memory.Peak[tensor.Activations], plan.Memory.Moment[tensor.Activations] = 50<<10, 40<<10
+	plan.Memory.Peak[tensor.Params], plan.Memory.AtPeak[tensor.Params] = 60<<10, 60<<10
+	plan.Memory.Peak[tensor.Activations], plan.Memory.AtPeak[tensor.Activations] = 50<<10, 40<<10
 	rank := func(n int) train.RankMemory {
 		r := train.RankMemory{Rank: n, Peak: map[string]int64{}, Total: 100 << 10, Resident: 3 << 20}
 		for c := range tensor.NumCategories {

@@ -37,7 +37,7 @@ func Gradients(t *testing.T, f model.Family, config string) {
 			for _, how := range recomputations {
 				n.again(t, newNetwork(t, naive.New(), f, config, docs, how), how, use.Peak[tensor.Activations])
 			}
-			core := newNetwork(t, compose.Of(naive.New()), f, config, docs, recomputation{})
+			core := newNetwork(t, compose.NewBackend(naive.New()), f, config, docs, recomputation{})
 			core.loss(true)
 			n.near(t, core)
 		})

@@ -18,7 +18,7 @@ type attention struct {
 }
 
 func (o Ops) attend(q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) *attention {
-	a := &attention{Scope: On(o.c), p: p, n: q.Rows(), g: p.Heads / p.KVHeads}
+	a := &attention{Scope: NewScope(o.c), p: p, n: q.Rows(), g: p.Heads / p.KVHeads}
 	a.q, a.k, a.v = a.split(q), a.split(k), a.split(v)
 	first, pos, some := a.places()
 	row := func(x *tensor.Tensor) *tensor.Tensor { return x.Reshape(1, a.n) }
@@ -38,7 +38,7 @@ func (o Ops) attend(q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) *att
 	a.scores = a.Where(sees.Reshape(1, a.n*a.n), scores, math.Inf(-1)).Reshape(p.Heads*a.n, a.n)
 	if p.Dropout != 0 {
 		head := a.Add(a.With(row(p.Rows), tensor.Mul, float64(p.Heads)), a.Iota(tensor.I64, p.Heads, 1, 0))
-		at := a.Add(Column(a.With(head, tensor.Mul, float64(p.Longest))), a.As(tensor.I64, row(pos)))
+		at := a.Add(Column(a.With(head, tensor.Mul, float64(p.MaxSeqLen))), a.As(tensor.I64, row(pos)))
 		a.words = a.Scope.words(at, p.Key)
 	}
 	return a
@@ -110,7 +110,7 @@ func (o Ops) Attention(out, lse, q, k, v, docs *tensor.Tensor, p tensor.Attentio
 		return
 	}
 	a := o.attend(q, k, v, docs, p)
-	defer a.End()
+	defer a.Release()
 	l := a.logSumExp(a.scores)
 	a.Put(lse, l, false)
 	a.join(out, a.product(a.grouped(a.drop(a.weights(l))), a.v, tensor.MatMulOp{}))
@@ -124,7 +124,7 @@ func (o Ops) AttentionBackward(dq, dk, dv, do, out, lse, q, k, v, docs *tensor.T
 	}
 	o.c.Barrier(q, k, v, do) // scores are computed again, and not kept by a compiler that merges
 	a := o.attend(q, k, v, docs, p)
-	defer a.End()
+	defer a.Release()
 	l := Column(lse)
 	w, g, y := a.weights(l), a.split(do), a.split(out)
 	delta := a.Reduce(a.Mul(g, y), 1, tensor.Add)
@@ -142,8 +142,8 @@ func (o Ops) AttentionDecode(out, q, k, v *tensor.Tensor, p tensor.AttentionPara
 	if n := k.Rows(); p.Window > 0 && n > p.Window {
 		k, v = k.RowRange(n-p.Window, n), v.RowRange(n-p.Window, n)
 	}
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	split := func(x *tensor.Tensor) *tensor.Tensor {
 		return s.Swap(s.Floats(x), 1, x.Rows(), p.KVHeads, p.E).Reshape(p.KVHeads, x.Rows(), p.E)
 	}

@@ -45,7 +45,7 @@ func (s *Scope) toBytes(x *tensor.Tensor, signed bool) (codes, scales *tensor.Te
 	between, n := s.table(means), x.Elems()
 	in := s.blocks(tensor.F32, x)
 	scales = s.Reduce(s.Unary(in, tensor.Abs), 1, tensor.Max)
-	in = Column(s.Div(in, s.Select(s.With(scales, tensor.Gt, 0), scales, s.Num(tensor.F32, 1))))
+	in = Column(s.Div(in, s.Select(s.With(scales, tensor.Gt, 0), scales, s.Scalar(tensor.F32, 1))))
 	at := s.New(tensor.I32, in.Rows(), 1)
 	s.c.Fill(at, 0)
 	for step := len(m) / 2; step > 0; step /= 2 {

@@ -5,13 +5,13 @@ import "trireme/tensor"
 // Ops are the composites, each made of operations of a core.
 type Ops struct{ c tensor.Core }
 
-// For are the composites of c.
-func For(c tensor.Core) Ops { return Ops{c} }
+// NewOps are the composites of c.
+func NewOps(c tensor.Core) Ops { return Ops{c} }
 
-// Of completes a core to a backend.
-func Of(c tensor.Core) tensor.Backend {
+// NewBackend completes a core to a backend.
+func NewBackend(c tensor.Core) tensor.Backend {
 	return &struct {
 		tensor.Core
 		Ops
-	}{c, For(c)}
+	}{c, NewOps(c)}
 }

@@ -7,7 +7,7 @@
 //		...
 //	}
 //
-//	b.Ops = compose.For(b)
+//	b.Ops = compose.NewOps(b)
 //
 // The formulas are right before they are fast: they hold intermediate values in memory and go
 // over them once for each operation. Nothing in them depends on a value, so that they can be

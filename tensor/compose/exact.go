@@ -16,8 +16,8 @@ func unit(i int) float64 { return math.Ldexp(1, 32*i+lowest) }
 
 // ExactSquares adds the sums of squares of blocks, with nothing behind the last element.
 func (o Ops) ExactSquares(acc, x, ends *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	n := x.Elems()
 	blocks := (n + tensor.SumBlock - 1) / tensor.SumBlock
 	f := s.New(tensor.F64, blocks, tensor.SumBlock)
@@ -28,7 +28,7 @@ func (o Ops) ExactSquares(acc, x, ends *tensor.Tensor) {
 		o.ExactAdd(acc, sums)
 		return
 	}
-	at, begun := s.With(s.Iota(tensor.I64, blocks, 1, 0), tensor.Mul, tensor.SumBlock), s.Num(tensor.I64, 0)
+	at, begun := s.With(s.Iota(tensor.I64, blocks, 1, 0), tensor.Mul, tensor.SumBlock), s.Scalar(tensor.I64, 0)
 	for i := range ends.Elems() {
 		end := ends.Flat(i, i+1)
 		mine := s.Binary(s.Binary(at, begun, tensor.Ge), s.Binary(at, end, tensor.Lt), tensor.And)
@@ -40,13 +40,13 @@ func (o Ops) ExactSquares(acc, x, ends *tensor.Tensor) {
 // ExactAdd takes the digits off each element, from the highest on: floor and the difference are
 // exact, and so are products by powers of 2.
 func (o Ops) ExactAdd(acc, x *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	x = x.Flat(0, x.Elems())
 	size := s.Unary(x, tensor.Abs)
 	fits := s.With(size, tensor.Lt, unit(digits)) // neither is NaN
 	rest := s.Where(fits, size, 0)
-	sign := s.Select(s.With(x, tensor.Lt, 0), s.Num(tensor.I64, -1), s.Num(tensor.I64, 1))
+	sign := s.Select(s.With(x, tensor.Lt, 0), s.Scalar(tensor.I64, -1), s.Scalar(tensor.I64, 1))
 	word := func(i int) *tensor.Tensor { return acc.Flat(i, i+1) }
 	for i := digits - 1; i >= 0; i-- {
 		digit := s.Unary(s.With(rest, tensor.Mul, 1/unit(i)), tensor.Floor)
@@ -70,20 +70,20 @@ func (s *Scope) carry(acc *tensor.Tensor) {
 // ExactValues reads digits from the highest on until there are 55 bits, keeps in the lowest bit
 // whether more follow, and leaves the rounding to the conversion of that integer.
 func (o Ops) ExactValues(out, acc *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	n := out.Elems()
 	words := s.New(tensor.I64, n, tensor.ExactWords)
 	o.c.Copy(words, acc.Reshape(n, tensor.ExactWords))
 	s.carry(words) // all digits but the highest are now in [0, 2^32)
 	negative := s.With(words.Cols(digits-1, digits), tensor.Lt, 0)
 	whole := words.Cols(0, digits)
-	s.Put(whole, s.Select(negative, s.Sub(s.Num(tensor.I64, 0), whole), whole), false)
+	s.Put(whole, s.Select(negative, s.Sub(s.Scalar(tensor.I64, 0), whole), whole), false)
 	s.carry(words)
 
-	zero := s.Num(tensor.I64, 0)
+	zero := s.Scalar(tensor.I64, 0)
 	bits, next, more := zero, zero, zero // read, the digit behind them, and whether there is more
-	scale := s.Num(tensor.F64, 0)        // of bits' lowest
+	scale := s.Scalar(tensor.F64, 0)     // of bits' lowest
 	for i := digits - 1; i >= 0; i-- {
 		d := words.Cols(i, i+1)
 		short := s.With(bits, tensor.Lt, 1<<30) // another digit has room
@@ -92,21 +92,21 @@ func (o Ops) ExactValues(out, acc *tensor.Tensor) {
 		bits = s.Select(short, longer, bits)
 		next = s.Select(behind, d, next)
 		later := s.Binary(s.With(d, tensor.Ne, 0), s.With(s.Binary(short, behind, tensor.Or), tensor.Xor, 1), tensor.And)
-		more = s.Select(later, s.Num(tensor.I64, 1), more)
-		scale = s.Select(short, s.Num(tensor.F64, unit(i)), scale)
+		more = s.Select(later, s.Scalar(tensor.I64, 1), more)
+		scale = s.Select(short, s.Scalar(tensor.F64, unit(i)), scale)
 	}
 	// 31 to 62 bits: up to 24 of the digit behind make them 55 to 62.
 	take := s.With(s.As(tensor.I64, s.With(bits, tensor.Lt, 1<<54)), tensor.Mul, 8)
 	for _, limit := range []float64{1 << 46, 1 << 38} {
 		take = s.Add(take, s.With(s.As(tensor.I64, s.With(bits, tensor.Lt, limit)), tensor.Mul, 8))
 	}
-	left := s.Sub(s.Num(tensor.I64, 32), take)
+	left := s.Sub(s.Scalar(tensor.I64, 32), take)
 	bits = s.Binary(s.Binary(bits, take, tensor.Shl), s.Binary(next, left, tensor.Shr), tensor.Or)
 	rest := s.Sub(next, s.Binary(s.Binary(next, left, tensor.Shr), left, tensor.Shl))
 	sticky := s.Binary(s.With(rest, tensor.Ne, 0), s.With(more, tensor.Ne, 0), tensor.Or)
 	bits = s.Binary(bits, s.As(tensor.I64, sticky), tensor.Or)
-	v := s.Div(s.Mul(s.As(tensor.F64, bits), scale), s.As(tensor.F64, s.Binary(s.Num(tensor.I64, 1), take, tensor.Shl)))
-	v = s.Select(negative, s.From(0, v), v)
+	v := s.Div(s.Mul(s.As(tensor.F64, bits), scale), s.As(tensor.F64, s.Binary(s.Scalar(tensor.I64, 1), take, tensor.Shl)))
+	v = s.Select(negative, s.RSub(0, v), v)
 	finite := s.With(words.Cols(digits, digits+1), tensor.Eq, 0)
 	s.Put(out, s.Where(finite, v, math.NaN()), false)
 }

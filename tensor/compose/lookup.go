@@ -2,22 +2,22 @@ package compose
 
 import "trireme/tensor"
 
-// SpreadRows adds the rows where they go to nothing; those that go nowhere are 0.
-func (o Ops) SpreadRows(x, at *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+// ScatterRows adds the rows where they go to nothing; those that go nowhere are 0.
+func (o Ops) ScatterRows(x, at *tensor.Tensor) {
+	s := NewScope(o.c)
+	defer s.Release()
 	n := at.Elems()
 	goes := s.Binary(Column(at), s.Iota(tensor.I32, n, 1, 0), tensor.Ge)
 	rows := s.New(x.DType(), n, x.Width())
-	o.c.Select(rows, goes, x.RowRange(0, n), s.Num(Wide(x.DType()), 0))
+	o.c.Select(rows, goes, x.RowRange(0, n), s.Scalar(Wide(x.DType()), 0))
 	o.c.ScatterAdd(x, rows, at, tensor.NoPadding, false)
 }
 
 // CrossEntropy: with m the largest of a row and z = sum of exp(x-m), the loss is m + log z -
 // x[label], and the gradient exp(x-m)/z - onehot(label).
 func (o Ops) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	if logits.Rows() == 0 {
 		return
 	}
@@ -39,8 +39,8 @@ func (o Ops) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 // CountClasses: the class is the least column that has the row's largest logit; sums over rows
 // are of one-hot rows.
 func (o Ops) CountClasses(counts, logits, labels *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	c := logits.Width()
 	if logits.Rows() == 0 {
 		return

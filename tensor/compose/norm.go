@@ -5,25 +5,25 @@ import "trireme/tensor"
 // rstd is 1/sqrt(mean + eps) of a column of means.
 func (s *Scope) rstd(mean *tensor.Tensor, eps float64) *tensor.Tensor {
 	root := s.Unary(s.With(mean, tensor.Add, eps), tensor.Sqrt)
-	return s.Div(s.Num(root.DType(), 1), root)
+	return s.Div(s.Scalar(root.DType(), 1), root)
 }
 
-// RMSNorm: rstd = 1/sqrt(mean(x^2) + eps); y is RMSNormAgain of it.
+// RMSNorm: rstd = 1/sqrt(mean(x^2) + eps); y is RecomputeRMSNorm of it.
 func (o Ops) RMSNorm(y, rstd, sum, x, res, w *tensor.Tensor, eps float64) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	if res != nil {
 		o.Add(sum, x, res)
 		x = sum
 	}
 	s.Put(rstd, s.rstd(s.Mean(s.Mul(x, x)), eps), false)
-	o.RMSNormAgain(y, x, rstd, w)
+	o.RecomputeRMSNorm(y, x, rstd, w)
 }
 
-// RMSNormAgain: y = x rstd w.
-func (o Ops) RMSNormAgain(y, x, rstd, w *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+// RecomputeRMSNorm: y = x rstd w.
+func (o Ops) RecomputeRMSNorm(y, x, rstd, w *tensor.Tensor) {
+	s := NewScope(o.c)
+	defer s.Release()
 	s.Put(y, s.Mul(s.Mul(x, Column(rstd)), w), false)
 }
 
@@ -32,10 +32,10 @@ func (o Ops) RMSNormBackward(dx, dw, dy, dres, x, rstd, w *tensor.Tensor, accumu
 	o.normBackward(dx, dw, nil, dy, dres, x, nil, rstd, w, accumulate)
 }
 
-// LayerNorm: mean = mean(x), rstd = 1/sqrt(mean((x-mean)^2) + eps); y is LayerNormAgain of them.
+// LayerNorm: mean = mean(x), rstd = 1/sqrt(mean((x-mean)^2) + eps); y is RecomputeLayerNorm of them.
 func (o Ops) LayerNorm(y, mean, rstd, sum, x, res, w, b *tensor.Tensor, eps float64) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	if res != nil {
 		o.Add(sum, x, res)
 		x = sum
@@ -43,13 +43,13 @@ func (o Ops) LayerNorm(y, mean, rstd, sum, x, res, w, b *tensor.Tensor, eps floa
 	s.Put(mean, s.Mean(x), false)
 	c := s.Sub(x, Column(mean))
 	s.Put(rstd, s.rstd(s.Mean(s.Mul(c, c)), eps), false)
-	o.LayerNormAgain(y, x, mean, rstd, w, b)
+	o.RecomputeLayerNorm(y, x, mean, rstd, w, b)
 }
 
-// LayerNormAgain: y = (x - mean) rstd w + b.
-func (o Ops) LayerNormAgain(y, x, mean, rstd, w, b *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+// RecomputeLayerNorm: y = (x - mean) rstd w + b.
+func (o Ops) RecomputeLayerNorm(y, x, mean, rstd, w, b *tensor.Tensor) {
+	s := NewScope(o.c)
+	defer s.Release()
 	h := s.Mul(s.Sub(x, Column(mean)), Column(rstd))
 	s.Put(y, s.Add(s.Mul(h, w), b), false)
 }
@@ -62,8 +62,8 @@ func (o Ops) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Te
 
 // normBackward takes no mean, and what follows from it, for RMSNorm.
 func (o Ops) normBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Tensor, accumulate bool) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	r := Column(rstd)
 	if mean != nil {
 		x = s.Sub(x, Column(mean))
@@ -93,8 +93,8 @@ func (s *Scope) heads(x *tensor.Tensor, headDim int) *tensor.Tensor {
 
 // HeadRMSNorm is RMSNorm with heads for rows.
 func (o Ops) HeadRMSNorm(y, rstd, x, w *tensor.Tensor, headDim int, eps float64) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	in := s.heads(x, headDim)
 	out := s.New(in.DType(), in.Shape()...)
 	o.RMSNorm(out, rstd, nil, in, nil, w, eps)
@@ -103,8 +103,8 @@ func (o Ops) HeadRMSNorm(y, rstd, x, w *tensor.Tensor, headDim int, eps float64)
 
 // HeadRMSNormBackward is RMSNormBackward with heads for rows.
 func (o Ops) HeadRMSNormBackward(dx, dw, dy, x, rstd, w *tensor.Tensor, headDim int, accumulate bool) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	in, d := s.heads(x, headDim), s.heads(dy, headDim)
 	out := s.New(in.DType(), in.Shape()...)
 	o.RMSNormBackward(out, dw, d, nil, in, rstd, w, accumulate)

@@ -11,15 +11,15 @@ func (o Ops) Add(dst, x, y *tensor.Tensor) { o.c.Binary(dst, x, y, tensor.Add) }
 
 // AddScaled: dst += s src.
 func (o Ops) AddScaled(dst, src *tensor.Tensor, factor float64) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	s.Put(dst, s.With(src, tensor.Mul, factor), true)
 }
 
 // ScaleBy: dst = x factor, which is rounded to x's arithmetic first.
 func (o Ops) ScaleBy(dst, x, factor *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	o.c.Binary(dst, x, s.As(Wide(x.DType()), factor), tensor.Mul)
 }
 
@@ -28,25 +28,25 @@ func (o Ops) AddBias(dst, x, bias *tensor.Tensor) { o.c.Binary(dst, x, bias, ten
 
 // BiasGrad is the sum over rows.
 func (o Ops) BiasGrad(dbias, dy *tensor.Tensor, accumulate bool) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	s.Put(dbias, s.Reduce(dy, 0, tensor.Add), accumulate)
 }
 
 // SwiGLU: dst = gate sigmoid(gate) up.
 func (o Ops) SwiGLU(dst, gate, up *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	s.Put(dst, s.Mul(s.Mul(gate, s.Unary(gate, tensor.Logistic)), up), false)
 }
 
 // SwiGLUBackward: with s = sigmoid(gate), dgate = dy up (s + gate s (1-s)), dup = dy gate s.
 func (o Ops) SwiGLUBackward(dgate, dup, dy, gate, up *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	sig := s.Unary(gate, tensor.Logistic)
 	silu := s.Mul(gate, sig)
-	slope := s.Add(sig, s.Mul(silu, s.From(1, sig)))
+	slope := s.Add(sig, s.Mul(silu, s.RSub(1, sig)))
 	dg, du := s.Mul(s.Mul(dy, up), slope), s.Mul(dy, silu)
 	s.Put(dgate, dg, false)
 	s.Put(dup, du, false)
@@ -70,8 +70,8 @@ func (s *Scope) gelu(x *tensor.Tensor, tanh bool) (phi, t *tensor.Tensor) {
 
 // GELU: dst = x Phi(x).
 func (o Ops) GELU(dst, x *tensor.Tensor, tanh bool) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	phi, _ := s.gelu(x, tanh)
 	s.Put(dst, s.Mul(x, phi), false)
 }
@@ -79,13 +79,13 @@ func (o Ops) GELU(dst, x *tensor.Tensor, tanh bool) {
 // GELUBackward: dx = dy (Phi(x) + x Phi'(x)), where Phi' is exp(-x^2/2)/sqrt(2 pi), or of the
 // approximation (1-t^2)/2 sqrt(2/pi) (1 + 3 0.044715 x^2), and 0 where t is 1 or -1.
 func (o Ops) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	phi, t := s.gelu(x, tanh)
 	square := s.Mul(x, x)
 	var density *tensor.Tensor
 	if tanh {
-		rest := s.From(1, s.Mul(t, t))
+		rest := s.RSub(1, s.Mul(t, t))
 		inner := s.With(s.With(square, tensor.Mul, 3*geluCube), tensor.Add, 1)
 		density = s.With(s.Mul(rest, inner), tensor.Mul, 0.5*geluRoot)
 		density = s.Where(s.With(rest, tensor.Gt, 0), density, 0)
@@ -100,19 +100,19 @@ func (o Ops) Tanh(dst, x *tensor.Tensor) { o.c.Unary(dst, x, tensor.Tanh) }
 
 // TanhBackward: dx = dy (1 - y^2).
 func (o Ops) TanhBackward(dx, dy, y *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
-	s.Put(dx, s.Mul(dy, s.From(1, s.Mul(y, y))), false)
+	s := NewScope(o.c)
+	defer s.Release()
+	s.Put(dx, s.Mul(dy, s.RSub(1, s.Mul(y, y))), false)
 }
 
 // Rope: with a, b the halves of a head and c, s the row's angles, a' = a c - b s, b' = b c + a s;
 // inverse takes -s.
 func (o Ops) Rope(dst, x, cos, sin, positions *tensor.Tensor, headDim int, inverse bool) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	rows, heads, half := x.Rows(), x.Width()/headDim, headDim/2
 	ids := s.New(tensor.I32, rows, heads) // of each head
-	o.c.Binary(ids, Column(positions), s.Num(tensor.I32, 0), tensor.Add)
+	o.c.Binary(ids, Column(positions), s.Scalar(tensor.I32, 0), tensor.Add)
 	angle := func(table *tensor.Tensor) *tensor.Tensor {
 		t := s.New(Wide(table.DType()), rows*heads, half)
 		o.c.Gather(t, table, ids.Reshape(rows*heads))

@@ -9,8 +9,8 @@ import (
 // Words is Philox4x32-10 (Salmon et al. 2011) in 64-bit integers: counter (at/4, stream), key seed;
 // word at%4 of the four is taken.
 func (o Ops) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	const word = 0xffffffff
 	low := func(x *tensor.Tensor) *tensor.Tensor { return s.With(x, tensor.And, word) }
 	high := func(x *tensor.Tensor) *tensor.Tensor { return s.With(x, tensor.Ushr, 32) }
@@ -35,15 +35,15 @@ func (o Ops) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 // words are those of the stream at at, a matrix of numbers.
 func (s *Scope) words(at *tensor.Tensor, key tensor.RandKey) *tensor.Tensor {
 	w := s.New(tensor.I64, at.Rows(), at.Width())
-	For(s.c).Words(w, at, key)
+	NewOps(s.c).Words(w, at, key)
 	return w
 }
 
 // Normal is Box and Muller's (1958): of pair k's four words the first two are the bits of u, the
 // others those of v; elements 2k and 2k+1 are sqrt(-2 log u) times cos and sin of 2 pi v.
 func (o Ops) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std float64) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	n, skip := dst.Elems(), int(first&1)
 	pairs := (skip + n + 1) / 2
 	at := s.New(tensor.I64, pairs, 4)
@@ -64,8 +64,8 @@ func (o Ops) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std flo
 
 // Dropout: dst = x/(1-p), or 0 where the element's word is below p 2^32.
 func (o Ops) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, rows *tensor.Tensor, p float64) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	width := x.Width()
 	at := s.Add(s.With(Column(rows), tensor.Mul, float64(width)), s.Iota(tensor.I64, 1, width, 1))
 	s.Put(dst, s.dropped(x, s.words(at, key), p), false)

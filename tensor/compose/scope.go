@@ -9,11 +9,11 @@ type Scope struct {
 	temps []*tensor.Tensor
 }
 
-// On begins a scope.
-func On(c tensor.Core) *Scope { return &Scope{c: c} }
+// NewScope begins a scope.
+func NewScope(c tensor.Core) *Scope { return &Scope{c: c} }
 
-// End releases what the scope made.
-func (s *Scope) End() {
+// Release releases what the scope made.
+func (s *Scope) Release() {
 	for _, t := range s.temps {
 		t.Release()
 	}
@@ -27,8 +27,8 @@ func (s *Scope) New(dt tensor.DType, shape ...int) *tensor.Tensor {
 	return t
 }
 
-// Num is the number v [1].
-func (s *Scope) Num(dt tensor.DType, v float64) *tensor.Tensor {
+// Scalar is the number v [1].
+func (s *Scope) Scalar(dt tensor.DType, v float64) *tensor.Tensor {
 	t := s.New(dt, 1)
 	s.c.Fill(t, v)
 	return t
@@ -93,7 +93,7 @@ func (s *Scope) With(x *tensor.Tensor, op tensor.BinaryOp, v float64) *tensor.Te
 	if x.DType() == tensor.U8 {
 		dt = tensor.U8
 	}
-	return s.Binary(x, s.Num(dt, v), op)
+	return s.Binary(x, s.Scalar(dt, v), op)
 }
 
 // Add is x + y.
@@ -108,9 +108,9 @@ func (s *Scope) Mul(x, y *tensor.Tensor) *tensor.Tensor { return s.Binary(x, y, 
 // Div is x / y.
 func (s *Scope) Div(x, y *tensor.Tensor) *tensor.Tensor { return s.Binary(x, y, tensor.Div) }
 
-// From is v - x, of floats.
-func (s *Scope) From(v float64, x *tensor.Tensor) *tensor.Tensor {
-	return s.Sub(s.Num(Wide(x.DType()), v), x)
+// RSub is v - x, of floats.
+func (s *Scope) RSub(v float64, x *tensor.Tensor) *tensor.Tensor {
+	return s.Sub(s.Scalar(Wide(x.DType()), v), x)
 }
 
 // Select is x where cond is not 0, else y.
@@ -124,7 +124,7 @@ func (s *Scope) Select(cond, x, y *tensor.Tensor) *tensor.Tensor {
 // Where is x where cond is not 0, else v.
 func (s *Scope) Where(cond, x *tensor.Tensor, v float64) *tensor.Tensor {
 	dt, _ := tensor.Arithmetic(x.DType())
-	return s.Select(cond, x, s.Num(dt, v))
+	return s.Select(cond, x, s.Scalar(dt, v))
 }
 
 // Reduce joins the rows of x to one row [1 D] (dim 0), or the elements of each to a column [N 1]

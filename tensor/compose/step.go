@@ -12,8 +12,8 @@ func element(t *tensor.Tensor, i int) *tensor.Tensor { return t.Flat(i, i+1) }
 // StepScalars: with n tokens, loss = sum/n, norm = sqrt(squares)/(n begin), scale = 1/(n begin) and,
 // with a limit, times min(1, limit/(norm + 1e-6)).
 func (o Ops) StepScalars(out, squares, loss, tokens, maxNorm, begin *tensor.Tensor) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	exact := func(acc *tensor.Tensor) *tensor.Tensor {
 		v := s.New(tensor.F64, 1)
 		o.ExactValues(v, acc)
@@ -43,14 +43,14 @@ func (o Ops) StepScalars(out, squares, loss, tokens, maxNorm, begin *tensor.Tens
 
 // UpdateLossScale chooses among what each outcome of the step makes of the state.
 func (o Ops) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossScaleParams) {
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	not := func(x *tensor.Tensor) *tensor.Tensor { return s.With(x, tensor.Xor, 1) }
 	and := func(x, y *tensor.Tensor) *tensor.Tensor { return s.Binary(x, y, tensor.And) }
-	num := func(v float64) *tensor.Tensor { return s.Num(tensor.F64, v) }
+	num := func(v float64) *tensor.Tensor { return s.Scalar(tensor.F64, v) }
 	counted := s.With(element(scalars, tensor.ScalarTokens), tensor.Gt, 0)
 	over := s.With(element(scalars, tensor.ScalarApply), tensor.Eq, 0)
-	scale, good, left := element(state, tensor.LossScaleScale), element(state, tensor.LossScaleGood), element(state, tensor.LossScaleHysteresis)
+	scale, good, left := element(state, tensor.LossScaleScale), element(state, tensor.LossScaleGoodSteps), element(state, tensor.LossScaleHysteresis)
 
 	last := s.With(left, tensor.Le, 1)
 	falls, fewer := and(over, last), and(over, not(last))
@@ -65,9 +65,9 @@ func (o Ops) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossScalePa
 	newGood := s.Select(s.Binary(over, grows, tensor.Or), num(0), more)
 	newLeft := s.Select(fewer, s.With(left, tensor.Sub, 1), s.Select(fresh, num(float64(p.Hysteresis)), left))
 	for i, v := range [tensor.LossScaleCount]*tensor.Tensor{
-		tensor.LossScaleBegin:      s.With(newScale, tensor.Mul, p.Unit),
+		tensor.LossScaleGrad:       s.With(newScale, tensor.Mul, p.Unit),
 		tensor.LossScaleScale:      newScale,
-		tensor.LossScaleGood:       newGood,
+		tensor.LossScaleGoodSteps:  newGood,
 		tensor.LossScaleHysteresis: newLeft,
 	} {
 		s.Put(element(state, i), s.Select(counted, v, element(state, i)), false)

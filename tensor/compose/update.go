@@ -22,8 +22,8 @@ func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Te
 	if n == 0 {
 		return
 	}
-	s := On(o.c)
-	defer s.End()
+	s := NewScope(o.c)
+	defer s.Release()
 	u := &update{Scope: s, p: Column(p), hyper: hyper}
 	k := rule.States()
 	bytes := len(state) == 2*k && k > 0
@@ -67,7 +67,7 @@ func (u *update) mix(beta float64, x, y *tensor.Tensor) *tensor.Tensor {
 
 // decayed is p (1 - lr decay).
 func (u *update) decayed() *tensor.Tensor {
-	return u.Mul(u.p, u.each(u.From(1, u.Mul(u.input(tensor.InputLR), u.input(tensor.InputDecay)))))
+	return u.Mul(u.p, u.each(u.RSub(1, u.Mul(u.input(tensor.InputLR), u.input(tensor.InputDecay)))))
 }
 
 // regularized is d + decay p.
@@ -98,11 +98,11 @@ func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Ten
 		return u.Sub(u.p, u.Div(u.Mul(u.each(lr), d), scale)), []*tensor.Tensor{sum}
 	case tensor.Average:
 		away := u.Sub(u.p, u.s[0])
-		return u.p, []*tensor.Tensor{u.Add(u.s[0], u.Mul(away, u.each(u.input(tensor.AverageNew))))}
+		return u.p, []*tensor.Tensor{u.Add(u.s[0], u.Mul(away, u.each(u.input(tensor.AverageWeight))))}
 	case tensor.SGD:
 		d := u.regularized()
 		if r.Momentum != 0 {
-			m := u.Add(u.With(u.s[0], tensor.Mul, r.Momentum), u.Mul(d, u.each(u.input(tensor.SGDNew))))
+			m := u.Add(u.With(u.s[0], tensor.Mul, r.Momentum), u.Mul(d, u.each(u.input(tensor.SGDGradWeight))))
 			s = []*tensor.Tensor{m}
 			if r.Nesterov {
 				d = u.Add(d, u.With(m, tensor.Mul, r.Momentum))
@@ -139,7 +139,7 @@ func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Ten
 		return u.Add(u.Div(m, root), u.Mul(u.s[2], u.each(u.input(tensor.InputDecay)))), []*tensor.Tensor{m, v, u.s[2]}
 	case tensor.Adafactor:
 		beta := u.input(tensor.AdafactorBeta2)
-		v := u.Add(u.Mul(u.each(beta), u.s[0]), u.Mul(u.each(u.From(1, beta)), u.With(u.Mul(u.d, u.d), tensor.Add, r.Eps)))
+		v := u.Add(u.Mul(u.each(beta), u.s[0]), u.Mul(u.each(u.RSub(1, beta)), u.With(u.Mul(u.d, u.d), tensor.Add, r.Eps)))
 		return u.Div(u.d, u.Unary(v, tensor.Sqrt)), []*tensor.Tensor{v}
 	}
 	panic(fmt.Sprintf("compose: update: no formula of %T", rule))

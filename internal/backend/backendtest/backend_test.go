@@ -70,7 +70,7 @@ func TestFallbacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	(&backendtest.Suite{}).Run(t, compose.Of(b), backendtest.Options{})
+	(&backendtest.Suite{}).Run(t, compose.NewBackend(b), backendtest.Options{})
 }
 
 // TestMeta: the same calls on shapes alone, with the counts of the cpu.

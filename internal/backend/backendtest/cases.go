@@ -113,14 +113,14 @@ func norms(at func(string) string, n, d int, add adder) {
 	add(at("rms norm of a sum"), func(b tensor.Backend, x tensors) { b.RMSNorm(x[0], x[1], x[2], x[3], x[4], x[5], eps) }, out(n, d), stat(), out(n, d), in(n, d), in(n, d), gain)
 	add(at("rms norm again"), func(b tensor.Backend, x tensors) {
 		b.RMSNorm(x[0], x[1], nil, x[2], nil, x[3], eps)
-		b.RMSNormAgain(x[4], x[2], x[1], x[3])
+		b.RecomputeRMSNorm(x[4], x[2], x[1], x[3])
 	}, out(n, d), stat(), in(n, d), gain, out(n, d))
 	add(at("layer norm"), func(b tensor.Backend, x tensors) { b.LayerNorm(x[0], x[1], x[2], nil, x[3], nil, x[4], x[5], eps) }, out(n, d), stat(), stat(), in(n, d), gain, gain)
 	add(at("layer norm of a sum"), func(b tensor.Backend, x tensors) { b.LayerNorm(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], eps) },
 		out(n, d), stat(), stat(), out(n, d), in(n, d), in(n, d), gain, gain)
 	add(at("layer norm again"), func(b tensor.Backend, x tensors) {
 		b.LayerNorm(x[0], x[1], x[2], nil, x[3], nil, x[4], x[5], eps)
-		b.LayerNormAgain(x[6], x[3], x[1], x[2], x[4], x[5])
+		b.RecomputeLayerNorm(x[6], x[3], x[1], x[2], x[4], x[5])
 	}, out(n, d), stat(), stat(), in(n, d), gain, gain, out(n, d))
 	rstd, mean := in(n).of(tensor.F32).like(0.7, 1.1, 0.9), in(n).of(tensor.F32).like(0.1, -0.2)
 	for _, acc := range []bool{false, true} {
@@ -175,7 +175,7 @@ func lookups(at func(string) string, n, d int, add adder) {
 	for name, place := range map[string]func(i int) int{"others": func(i int) int { return 2 * i }, "the last": func(i int) int { return n/2 + i }, "the first": func(i int) int { return i }, "others, the last to none": func(i int) int { return 2 * i * max(0, 1-4*i/(n+1)) }} {
 		rows := in((n + 1) / 2).of(tensor.I32)
 		rows.value = func(_ *rand.Rand, i int) float64 { return float64(place(i)) }
-		add(at("spread rows to "+name), func(b tensor.Backend, x tensors) { b.SpreadRows(x[0], x[1]) }, out(n, d).gapped(), rows)
+		add(at("spread rows to "+name), func(b tensor.Backend, x tensors) { b.ScatterRows(x[0], x[1]) }, out(n, d).gapped(), rows)
 	}
 	labels := in(n).of(tensor.I32).between(-2, d)
 	drawn := labels.value
@@ -250,7 +250,7 @@ func attentions(add adder) {
 		p := c.AttentionParams
 		p.Scale = 1 / math.Sqrt(float64(p.E))
 		for i, start := range c.starts[1:] {
-			p.Longest = max(p.Longest, int(start-c.starts[i]))
+			p.MaxSeqLen = max(p.MaxSeqLen, int(start-c.starts[i]))
 		}
 		n := int(c.starts[len(c.starts)-1]) + c.rest
 		p.Key = tensor.RandKey{Seed: 3 << 40, Stream: 5<<34 + 1}

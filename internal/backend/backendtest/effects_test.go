@@ -37,7 +37,7 @@ func TestFormulasAreRecorded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: one goroutine")
 	}
-	effects(t, func(b *record.Backend) tensor.Backend { return compose.Of(b) })
+	effects(t, func(b *record.Backend) tensor.Backend { return compose.NewBackend(b) })
 }
 
 // effects tries the operations of all cases, and names those that ran.
@@ -69,7 +69,7 @@ func effects(t *testing.T, through func(*record.Backend) tensor.Backend) (tried 
 		rec, err := b.Record(func() error {
 			c.run(through(b), xs)
 			for i, x := range xs {
-				results[i] = tensor.Later(b, x)
+				results[i] = tensor.DownloadAsync(b, x)
 			}
 			return nil
 		})

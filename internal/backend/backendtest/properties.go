@@ -84,12 +84,12 @@ func (s *suite) again(t *testing.T) {
 		x, res, sum, y, z := fresh(dt, n, d), fresh(dt, n, d), fresh(dt, n, d), fresh(dt, n, d), fresh(dt, n, d)
 		w, bias, mean, rstd := fresh(dt, d), fresh(dt, d), fresh(tensor.F32, n), fresh(tensor.F32, n)
 		s.b.RMSNorm(y, rstd, sum, x, res, w, 1e-5)
-		s.b.RMSNormAgain(z, sum, rstd, w)
+		s.b.RecomputeRMSNorm(z, sum, rstd, w)
 		if !bytes.Equal(s.bits(y), s.bits(z)) {
 			t.Errorf("rms norm of %v: other bits the second time", dt)
 		}
 		s.b.LayerNorm(y, mean, rstd, sum, x, res, w, bias, 1e-5)
-		s.b.LayerNormAgain(z, sum, mean, rstd, w, bias)
+		s.b.RecomputeLayerNorm(z, sum, mean, rstd, w, bias)
 		if !bytes.Equal(s.bits(y), s.bits(z)) {
 			t.Errorf("layer norm of %v: other bits the second time", dt)
 		}

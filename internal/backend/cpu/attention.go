@@ -101,7 +101,7 @@ func (b *Backend) newAttentionCall(op string, n int, p tensor.AttentionParams, d
 	c.cut(op, n)
 	if p.Dropout != 0 {
 		at, d := rowNumbers(op, p.Rows, n), &c.shape.Drop
-		d.Dropout, d.Row, d.Head = newDropout(op, p.Key, p.Dropout), uint64(p.Heads*p.Longest), uint64(p.Longest)
+		d.Dropout, d.Row, d.Head = newDropout(op, p.Key, p.Dropout), uint64(p.Heads*p.MaxSeqLen), uint64(p.MaxSeqLen)
 		for i := range c.seqs {
 			c.seqs[i].drop = uint64(at[c.seqs[i].first])
 		}
@@ -124,8 +124,8 @@ func (c *attentionCall) cut(op string, n int) {
 	c.seqs = make([]attentionSeq, 0, len(starts)-1)
 	for i, first := range starts[:len(starts)-1] {
 		rows := int(starts[i+1]) - int(first)
-		if rows < 0 || rows > c.p.Longest || int(starts[i+1]) > n {
-			check(false, op, "sequence %d is rows %d to %d of %d, with a bound of %d", i, first, starts[i+1], n, c.p.Longest)
+		if rows < 0 || rows > c.p.MaxSeqLen || int(starts[i+1]) > n {
+			check(false, op, "sequence %d is rows %d to %d of %d, with a bound of %d", i, first, starts[i+1], n, c.p.MaxSeqLen)
 		}
 		if rows > 0 {
 			c.seqs = append(c.seqs, attentionSeq{first: int(first), n: rows})
@@ -210,7 +210,7 @@ func attentionRows(t *tensor.Tensor) kernel.AttentionRows {
 
 // checkAttention gives the number of rows.
 func checkAttention(op string, p tensor.AttentionParams, lse, docs *tensor.Tensor, queries, keys []*tensor.Tensor) (n int) {
-	check(p.Longest >= 0 && p.E > 0 && p.KVHeads > 0 && p.Heads > 0 && p.Heads%p.KVHeads == 0 && p.Window >= 0, op, "%+v", p)
+	check(p.MaxSeqLen >= 0 && p.E > 0 && p.KVHeads > 0 && p.Heads > 0 && p.Heads%p.KVHeads == 0 && p.Window >= 0, op, "%+v", p)
 	check(p.Starts != nil && p.Starts.DType() == tensor.I32 && p.Starts.Contiguous() && p.Starts.Elems() > 0, op, "bounds %v of sequences", p.Starts)
 	n = queries[0].Rows()
 	for _, t := range queries {

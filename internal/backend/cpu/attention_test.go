@@ -108,7 +108,7 @@ func newAttnData(b *Backend, c attnCase) *attnData {
 }
 
 func (d *attnData) run(c attnCase) {
-	c.p.Rows, c.p.Starts, c.p.Longest = d.numbers, d.starts, max(c.t, c.longest)
+	c.p.Rows, c.p.Starts, c.p.MaxSeqLen = d.numbers, d.starts, max(c.t, c.longest)
 	d.b.Attention(d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
 	d.b.AttentionBackward(d.dq, d.dk, d.dv, d.do, d.o, d.lse, d.q, d.k, d.v, d.docs, c.p)
 }
@@ -164,7 +164,7 @@ func newAttnWant(c attnCase, d *attnData) attnWant {
 		return x
 	}
 	p := c.p
-	p.Rows, p.Starts, p.Longest = whole(d.numbers), whole(d.starts), c.t
+	p.Rows, p.Starts, p.MaxSeqLen = whole(d.numbers), whole(d.starts), c.t
 	q, k, v, do, docs := in(d.q), in(d.k), in(d.v), in(d.do), whole(d.docs)
 	n, hq, hk := c.batch*c.t, p.Heads*p.E, p.KVHeads*p.E
 	o, lse, dq, dk, dv := float(n, hq), float(p.Heads, n), float(n, hq), float(n, hk), float(n, hk)

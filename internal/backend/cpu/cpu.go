@@ -42,7 +42,7 @@ func New(o Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{pool: newPool(max(1, o.Threads)), private: a, shared: o.Shared}
-	b.Ops = compose.For(b)
+	b.Ops = compose.NewOps(b)
 	if o.Plan != nil {
 		b.prefault(*o.Plan)
 	}
@@ -80,7 +80,7 @@ const (
 
 // reserve decides how much address space is taken, and maps what is shared.
 func (o *Options) reserve() error {
-	room, limited := tensor.Room()
+	room, limited := tensor.FreeAddressSpace()
 	private, shared := int64(1<<40), int64(math.MaxInt)
 	if limited {
 		views := int64(1)

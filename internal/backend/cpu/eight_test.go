@@ -73,7 +73,7 @@ func TestAverageThatKeepsNothing(t *testing.T) {
 	b.Fill(scalars, 1)
 	hyper := b.New(tensor.Workspace, tensor.F64, 1, tensor.AverageCount)
 	b.Fill(hyper, 0)
-	b.Fill(hyper.Cols(tensor.AverageNew, tensor.AverageNew+1), 1)
+	b.Fill(hyper.Cols(tensor.AverageWeight, tensor.AverageWeight+1), 1)
 	b.Update(tensor.Average{}, p, []*tensor.Tensor{a}, p, ends, hyper, scalars)
 	if got := tensor.Host[float32](a); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

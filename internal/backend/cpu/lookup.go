@@ -99,8 +99,8 @@ func (b *Backend) ScatterAdd(dtable, dy, ids *tensor.Tensor, padding int, accumu
 	})
 }
 
-// SpreadRows moves row i of x to row at[i], and makes the others 0.
-func (b *Backend) SpreadRows(x, at *tensor.Tensor) {
+// ScatterRows moves row i of x to row at[i], and makes the others 0.
+func (b *Backend) ScatterRows(x, at *tensor.Tensor) {
 	const op = "spread rows"
 	to := indices(op, at, at.Elems())
 	width, end, o := x.Width(), x.Rows(), floats(op, x)

@@ -26,10 +26,10 @@ func TestMisusePanics(t *testing.T) {
 		"attention: sequence 0":         func() { attend(b, x, ints(b, 0, 3, 4), 2) },
 		"attention: the first sequence": func() { attend(b, x, ints(b, 1, 4), 4) },
 		"rms norm":                      func() { b.RMSNorm(x, rstd, nil, x, x, w, 1e-5) },
-		"rms norm again":                func() { b.RMSNormAgain(x, x, w, w) },
+		"rms norm again":                func() { b.RecomputeRMSNorm(x, x, w, w) },
 		"layer norm":                    func() { b.LayerNorm(x, rstd, rstd, nil, x, nil, rstd, w, 1e-5) },
 		"gather: id":                    func() { b.Gather(x, random(b, 1, tensor.F32, 1, 9, 6), ints(b, 1, 2, 9, 0)) },
-		"spread rows":                   func() { b.SpreadRows(x, ints(b, 2, 1)) },
+		"spread rows":                   func() { b.ScatterRows(x, ints(b, 2, 1)) },
 		"scatter add":                   func() { b.ScatterAdd(x, x, ints(b, 0, -1, 0, 0), tensor.NoPadding, true) },
 		"cross entropy":                 func() { b.CrossEntropy(loss, x, ints(b, 0, 1, 6, 2), true) },
 		"count classes: counts":         func() { b.CountClasses(reals(b, 0), x, ints(b, 0, 1, 2, 3)) },
@@ -87,7 +87,7 @@ func TestMisusePanics(t *testing.T) {
 
 // attend has rows of six columns for queries, keys and values.
 func attend(b *Backend, x, starts *tensor.Tensor, longest int) {
-	b.Attention(x, b.New(0, tensor.F32, 2, x.Rows()), x, x, x, nil, tensor.AttentionParams{Starts: starts, Longest: longest, Heads: 2, KVHeads: 2, E: 3})
+	b.Attention(x, b.New(0, tensor.F32, 2, x.Rows()), x, x, x, nil, tensor.AttentionParams{Starts: starts, MaxSeqLen: longest, Heads: 2, KVHeads: 2, E: 3})
 }
 
 func TestFillHonoursGaps(t *testing.T) {

@@ -23,8 +23,8 @@ func (b *Backend) RMSNorm(y, rstd, sum, x, res, w *tensor.Tensor, eps float64) {
 	})
 }
 
-// RMSNormAgain: y as RMSNorm gave it.
-func (b *Backend) RMSNormAgain(y, x, rstd, w *tensor.Tensor) {
+// RecomputeRMSNorm: y as RMSNorm gave it.
+func (b *Backend) RecomputeRMSNorm(y, x, rstd, w *tensor.Tensor) {
 	n := b.newNorm("rms norm again", y, x, w, nil)
 	n.statistics(nil, rstd)
 	defer n.scratch().release()
@@ -52,8 +52,8 @@ func (b *Backend) LayerNorm(y, mean, rstd, sum, x, res, w, bias *tensor.Tensor, 
 	})
 }
 
-// LayerNormAgain: y as LayerNorm gave it.
-func (b *Backend) LayerNormAgain(y, x, mean, rstd, w, bias *tensor.Tensor) {
+// RecomputeLayerNorm: y as LayerNorm gave it.
+func (b *Backend) RecomputeLayerNorm(y, x, mean, rstd, w, bias *tensor.Tensor) {
 	n := b.newNorm("layer norm again", y, x, w, bias)
 	n.statistics(mean, rstd)
 	defer n.scratch().release()

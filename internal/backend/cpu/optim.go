@@ -114,15 +114,15 @@ func (b *Backend) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossSc
 	switch overflow := o[tensor.ScalarApply] == 0; {
 	case overflow && s[tensor.LossScaleHysteresis] > 1:
 		s[tensor.LossScaleHysteresis]--
-		s[tensor.LossScaleGood] = 0
+		s[tensor.LossScaleGoodSteps] = 0
 	case overflow:
 		scale = max(p.Min, scale*p.Backoff)
-		s[tensor.LossScaleGood] = 0
+		s[tensor.LossScaleGoodSteps] = 0
 	default:
-		s[tensor.LossScaleGood]++
-		grows := s[tensor.LossScaleGood] >= float64(p.Window)
+		s[tensor.LossScaleGoodSteps]++
+		grows := s[tensor.LossScaleGoodSteps] >= float64(p.Window)
 		if grows {
-			s[tensor.LossScaleGood] = 0
+			s[tensor.LossScaleGoodSteps] = 0
 			scale *= p.Growth
 		}
 		if grows || p.Consecutive {
@@ -132,5 +132,5 @@ func (b *Backend) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossSc
 	if scale <= math.MaxFloat32 {
 		s[tensor.LossScaleScale] = scale
 	}
-	s[tensor.LossScaleBegin] = s[tensor.LossScaleScale] * p.Unit
+	s[tensor.LossScaleGrad] = s[tensor.LossScaleScale] * p.Unit
 }

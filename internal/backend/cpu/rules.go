@@ -28,7 +28,7 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 		}
 		return func(x *elements) { kernel.AdamW(x.p, x.s[0], x.s[1], x.g, &step) }
 	case tensor.SGD:
-		wd, momentum, fresh := float32(decay), float32(r.Momentum), float32(h[tensor.SGDNew])
+		wd, momentum, fresh := float32(decay), float32(r.Momentum), float32(h[tensor.SGDGradWeight])
 		if r.Momentum == 0 {
 			return func(x *elements) {
 				for i, p := range x.p {
@@ -59,7 +59,7 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 			}
 		}
 	case tensor.Average:
-		fresh := float32(h[tensor.AverageNew])
+		fresh := float32(h[tensor.AverageWeight])
 		return func(x *elements) {
 			a := x.s[0][:len(x.p)]
 			if fresh == 1 {

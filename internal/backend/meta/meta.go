@@ -20,7 +20,7 @@ var _ tensor.Backend = (*Backend)(nil)
 // New makes a backend.
 func New() *Backend {
 	b := &Backend{}
-	b.Ops = compose.For(b)
+	b.Ops = compose.NewOps(b)
 	return b
 }
 
@@ -30,8 +30,8 @@ func (b *Backend) Name() string { return "meta" }
 // Meter counts.
 func (b *Backend) Meter() *tensor.Meter { return &b.meter }
 
-// Hollow is true: tensors have no contents.
-func (b *Backend) Hollow() bool { return true }
+// IsMeta is true: tensors have no contents.
+func (b *Backend) IsMeta() bool { return true }
 
 // Work is the multiplications and additions that products and attention would have made so far,
 // attention's masked half included.
@@ -72,10 +72,10 @@ func (b *Backend) HeadRMSNorm(_, _, _, _ *tensor.Tensor, _ int, _ float64)      
 func (b *Backend) Dropout(_, _ *tensor.Tensor, _ tensor.RandKey, _ *tensor.Tensor, _ float64) {}
 func (b *Backend) Rope(_, _, _, _, _ *tensor.Tensor, _ int, _ bool)                           {}
 func (b *Backend) RMSNorm(_, _, _, _, _, _ *tensor.Tensor, _ float64)                         {}
-func (b *Backend) RMSNormAgain(_, _, _, _ *tensor.Tensor)                                     {}
+func (b *Backend) RecomputeRMSNorm(_, _, _, _ *tensor.Tensor)                                 {}
 func (b *Backend) RMSNormBackward(_, _, _, _, _, _, _ *tensor.Tensor, _ bool)                 {}
 func (b *Backend) LayerNorm(_, _, _, _, _, _, _, _ *tensor.Tensor, _ float64)                 {}
-func (b *Backend) LayerNormAgain(_, _, _, _, _, _ *tensor.Tensor)                             {}
+func (b *Backend) RecomputeLayerNorm(_, _, _, _, _, _ *tensor.Tensor)                         {}
 func (b *Backend) Gather(_, _, _ *tensor.Tensor)                                              {}
 func (b *Backend) ScatterAdd(_, _, _ *tensor.Tensor, _ int, _ bool)                           {}
 func (b *Backend) Swap(_, _ *tensor.Tensor)                                                   {}
@@ -85,7 +85,7 @@ func (b *Backend) Binary(_, _, _ *tensor.Tensor, _ tensor.BinaryOp)             
 func (b *Backend) Select(_, _, _, _ *tensor.Tensor)                                           {}
 func (b *Backend) Reduce(_, _ *tensor.Tensor, _ int, _ tensor.BinaryOp, _ tensor.DType)       {}
 func (b *Backend) Words(_, _ *tensor.Tensor, _ tensor.RandKey)                                {}
-func (b *Backend) SpreadRows(_, _ *tensor.Tensor)                                             {}
+func (b *Backend) ScatterRows(_, _ *tensor.Tensor)                                            {}
 func (b *Backend) CrossEntropy(_, _, _ *tensor.Tensor, _ bool)                                {}
 func (b *Backend) ExactSquares(_, _, _ *tensor.Tensor)                                        {}
 func (b *Backend) ExactAdd(_, _ *tensor.Tensor)                                               {}
@@ -105,7 +105,7 @@ func (b *Backend) MatMul(dst, x, _ *tensor.Tensor, op tensor.MatMulOp) {
 // square is the work of one product over all pairs of positions of the rows of q, were all
 // sequences as long as may be.
 func square(q *tensor.Tensor, p tensor.AttentionParams) float64 {
-	return 2 * float64(q.Elems()) * float64(p.Longest)
+	return 2 * float64(q.Elems()) * float64(p.MaxSeqLen)
 }
 
 // Attention is two products: scores, and their sums over values.

@@ -67,7 +67,7 @@ func keeps(p tensor.AttentionParams, n, h, j int) float64 {
 		return 1
 	}
 	row := uint64(get(p.Rows, 0, n))
-	return kept(p.Key, (row*uint64(p.Heads)+uint64(h))*uint64(p.Longest)+uint64(j), p.Dropout)
+	return kept(p.Key, (row*uint64(p.Heads)+uint64(h))*uint64(p.MaxSeqLen)+uint64(j), p.Dropout)
 }
 
 // sees says whether position i of a sequence attends to j.

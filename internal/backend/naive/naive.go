@@ -18,7 +18,7 @@ var _ tensor.Backend = (*Backend)(nil)
 // New makes a backend; its tensors lie on the Go heap.
 func New() *Backend {
 	b := &Backend{}
-	b.Ops = compose.For(b)
+	b.Ops = compose.NewOps(b)
 	return b
 }
 

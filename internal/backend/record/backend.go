@@ -91,17 +91,17 @@ func (r *Backend) Download(dst []byte, src *tensor.Tensor) {
 	r.inner.Download(dst, r.shadow(src))
 }
 
-// Later reads a tensor: within a step it is a result of the program, there once that has run.
-func (r *Backend) Later(src *tensor.Tensor) func() []byte {
+// DownloadAsync reads a tensor: within a step it is a result of the program, there once that has run.
+func (r *Backend) DownloadAsync(src *tensor.Tensor) func() []byte {
 	if r.step == nil {
-		return tensor.Later(r.inner, r.shadow(src))
+		return tensor.DownloadAsync(r.inner, r.shadow(src))
 	}
 	text := new([]byte)
 	r.step.results = append(r.step.results, text)
-	r.step.add(result, "", "Later src", false, src)
+	r.step.add(result, "", "DownloadAsync src", false, src)
 	return func() []byte {
 		if *text == nil {
-			refuse("Later", "the program has not run, and the result is asked for")
+			refuse("DownloadAsync", "the program has not run, and the result is asked for")
 		}
 		return *text
 	}

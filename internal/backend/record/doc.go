@@ -12,7 +12,7 @@
 // version, a read names the version that it finds. A range that depends on the rank (tensor.Part)
 // has a coordinate in place of a number. Buffers that were there before the step are constants
 // (read only), state (read and written) or scratch (written before they are read, and worth nothing
-// after the step). What the host uploads within the step is an input, what it reads by tensor.Later
+// after the step). What the host uploads within the step is an input, what it reads by tensor.DownloadAsync
 // a result.
 //
 // A step cannot be recorded if it reads a value (Download), waits for one (Sync), touches a

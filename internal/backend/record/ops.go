@@ -124,11 +124,6 @@ func (r *Backend) LayerNorm(y, mean, rstd, sum, x, res, w, b *tensor.Tensor, eps
 	r.do("LayerNorm y= mean= rstd= sum= x res w b eps", false, y, mean, rstd, sum, x, res, w, b, eps)
 }
 
-// LayerNormAgain is the operation of that name.
-func (r *Backend) LayerNormAgain(y, x, mean, rstd, w, b *tensor.Tensor) {
-	r.do("LayerNormAgain y= x mean rstd w b", false, y, x, mean, rstd, w, b)
-}
-
 // LayerNormBackward is the operation of that name.
 func (r *Backend) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Tensor, accumulate bool) {
 	r.do("LayerNormBackward dx= dw? db? dy dres x mean rstd w accumulate", accumulate, dx, dw, db, dy, dres, x, mean, rstd, w, accumulate)
@@ -149,14 +144,19 @@ func (r *Backend) RMSNorm(y, rstd, sum, x, res, w *tensor.Tensor, eps float64) {
 	r.do("RMSNorm y= rstd= sum= x res w eps", false, y, rstd, sum, x, res, w, eps)
 }
 
-// RMSNormAgain is the operation of that name.
-func (r *Backend) RMSNormAgain(y, x, rstd, w *tensor.Tensor) {
-	r.do("RMSNormAgain y= x rstd w", false, y, x, rstd, w)
-}
-
 // RMSNormBackward is the operation of that name.
 func (r *Backend) RMSNormBackward(dx, dw, dy, dres, x, rstd, w *tensor.Tensor, accumulate bool) {
 	r.do("RMSNormBackward dx= dw? dy dres x rstd w accumulate", accumulate, dx, dw, dy, dres, x, rstd, w, accumulate)
+}
+
+// RecomputeLayerNorm is the operation of that name.
+func (r *Backend) RecomputeLayerNorm(y, x, mean, rstd, w, b *tensor.Tensor) {
+	r.do("RecomputeLayerNorm y= x mean rstd w b", false, y, x, mean, rstd, w, b)
+}
+
+// RecomputeRMSNorm is the operation of that name.
+func (r *Backend) RecomputeRMSNorm(y, x, rstd, w *tensor.Tensor) {
+	r.do("RecomputeRMSNorm y= x rstd w", false, y, x, rstd, w)
 }
 
 // Reduce is the operation of that name.
@@ -179,14 +179,14 @@ func (r *Backend) ScatterAdd(dst, x, ids *tensor.Tensor, padding int, accumulate
 	r.do("ScatterAdd dst? x ids padding accumulate", accumulate, dst, x, ids, padding, accumulate)
 }
 
+// ScatterRows is the operation of that name.
+func (r *Backend) ScatterRows(x, at *tensor.Tensor) {
+	r.do("ScatterRows x+ at", false, x, at)
+}
+
 // Select is the operation of that name.
 func (r *Backend) Select(dst, cond, x, y *tensor.Tensor) {
 	r.do("Select dst= cond x y", false, dst, cond, x, y)
-}
-
-// SpreadRows is the operation of that name.
-func (r *Backend) SpreadRows(x, at *tensor.Tensor) {
-	r.do("SpreadRows x+ at", false, x, at)
 }
 
 // StepScalars is the operation of that name.

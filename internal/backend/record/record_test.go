@@ -42,7 +42,7 @@ func (b *made) step(lr float32) error {
 	b.AddScaled(b.state, sum, 0.5)
 	b.Add(b.out.Flat(0, 1), b.state.Flat(7, 8), in)
 	b.Copy(b.out.Flat(1, 8), b.state.Flat(1, 8))
-	b.result = tensor.Later(b, b.out)
+	b.result = tensor.DownloadAsync(b, b.out)
 	b.Fill(b.out.Flat(0, 4), 1)
 	return nil
 }
@@ -59,7 +59,7 @@ Barrier ts:%1.3 float32[2 4] <- ts:%1.2 float32[2 4]
 AddScaled dst:%3.1 float32[2 4] <- dst:%3.0 float32[2 4] src:%1.3 float32[2 4] s=0.5
 Add dst:%4.1 float32[1] <- a:%3.1+7 float32[1] b:%0.1 float32[1]
 Copy dst:%4.2+1 float32[7] <- src:%3.1+1 float32[7]
-Later <- src:%4.2 float32[2 4]
+DownloadAsync <- src:%4.2 float32[2 4]
 Fill dst:%4.3 float32[4] <- v=1
 `
 

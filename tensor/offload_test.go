@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFar: parts of a far tensor are written and read at their places, and counted apart.
-func TestFar(t *testing.T) {
+// TestOffloaded: parts of a far tensor are written and read at their places, and counted apart.
+func TestOffloaded(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "far"))
 	if err != nil {
 		t.Fatal(err)
@@ -15,7 +15,7 @@ func TestFar(t *testing.T) {
 	defer f.Close()
 	var m Meter
 	m.Add(Params, 3)
-	x := Of(NewFar(&m, f, 4*10), F32, 0, 10)
+	x := Of(NewOffloaded(&m, f, 4*10), F32, 0, 10)
 	if err := Store(x.Flat(2, 10), AsBytes([]float32{2, 3, 4, 5, 6, 7, 8, 9})); err != nil {
 		t.Fatal(err)
 	}
