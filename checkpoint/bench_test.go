@@ -26,7 +26,7 @@ func benchItems() []Item {
 // its cache.
 func BenchmarkSave(b *testing.B) {
 	items, dir := benchItems(), b.TempDir()
-	s, err := NewStore(dir, "a-run", Config{KeepLastN: 1}, Alone{}, nil)
+	s, err := NewStore(dir, "a-run", Config{KeepLastN: 1}, SingleProcess{}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func BenchmarkSave(b *testing.B) {
 
 func BenchmarkLoad(b *testing.B) {
 	items, dir := benchItems(), b.TempDir()
-	s, err := NewStore(dir, "a-run", Config{}, Alone{}, nil)
+	s, err := NewStore(dir, "a-run", Config{}, SingleProcess{}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

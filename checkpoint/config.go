@@ -28,8 +28,8 @@ type Config struct {
 	Dir string `yaml:"dir"`
 }
 
-// In is the directory of the checkpoints of a run in outputDir.
-func (c Config) In(outputDir string) string {
+// Directory is the directory of the checkpoints of a run in outputDir.
+func (c Config) Directory(outputDir string) string {
 	if c.Dir != "" {
 		return c.Dir
 	}

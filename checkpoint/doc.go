@@ -3,7 +3,7 @@
 //
 // The currency is Item: a kind of state (a parameter, a moment) and a tensor.Shard, the box of
 // a named tensor that one rank holds. The package knows
-// nothing of strategies, models or collectives; ranks agree through Agreement, which the
+// nothing of strategies, models or collectives; ranks agree through ProcessGroup, which the
 // caller implements with whatever its ranks talk over.
 //
 // A Store is the directory of one run's checkpoints. Save, called by all ranks, works out

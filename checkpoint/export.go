@@ -33,11 +33,11 @@ type ExportOptions struct {
 // Weights that lie in dir already are replaced at one moment, once all new bytes are durable: by
 // the rename of one file, or of the index of several, whose names no older index has. Where any
 // rank fails before that, all return that rank's error, and the weights before are as they were.
-func Export(ctx context.Context, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks Agreement, o ExportOptions) error {
+func Export(ctx context.Context, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks ProcessGroup, o ExportOptions) error {
 	return export(ctx, disk{}, dir, entries, shards, ranks, o)
 }
 
-func export(ctx context.Context, fs fileSystem, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks Agreement, o ExportOptions) error {
+func export(ctx context.Context, fs fileSystem, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks ProcessGroup, o ExportOptions) error {
 	e := exporter{fs: fs, dir: dir, rank: ranks.Rank(), memory: memory{o.Device}}
 	e.memory.sync()
 	err := e.layOut(entries, o.MaxShardSize)

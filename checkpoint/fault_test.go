@@ -72,7 +72,7 @@ func (s scenario) save(t *testing.T, fs *faultFS, step int, seed uint64) []error
 func holds(t *testing.T, fs *faultFS) (seed uint64, err error) {
 	tr := smallTruth(0)
 	items := tr.whole(true)
-	r, err := testStore(t, Alone{}, fs, "out", Config{}).Resume(t.Context(), "auto", items, LoadOptions{})
+	r, err := testStore(t, SingleProcess{}, fs, "out", Config{}).Resume(t.Context(), "auto", items, LoadOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -372,7 +372,7 @@ func TestDamagedNewestFallsBack(t *testing.T) {
 		}
 	}
 	// Asked for by name, it is refused.
-	_, err := testStore(t, Alone{}, fs, "out", Config{}).Resume(t.Context(), "out/checkpoints/step-3", tr.whole(true), LoadOptions{})
+	_, err := testStore(t, SingleProcess{}, fs, "out", Config{}).Resume(t.Context(), "out/checkpoints/step-3", tr.whole(true), LoadOptions{})
 	if !errors.Is(err, ErrCorrupt) {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func parseDir(name string) (step int, aside, ok bool) {
 	return step, aside, ok && err == nil && step >= 0 && strconv.Itoa(step) == digits
 }
 
-// Found is a directory that is, or should be, a checkpoint.
-type Found struct {
+// Candidate is a directory that is, or should be, a checkpoint.
+type Candidate struct {
 	Path string
 	Step int
 	Run  string // identity of the run that saved it; empty: unknown
@@ -45,9 +45,9 @@ type Found struct {
 
 // List looks at every checkpoint in dir, newest first: by step. It reads commit records,
 // manifests and headers, and no tensors. A directory that does not exist holds none.
-func List(dir string) ([]Found, error) { return list(disk{}, dir) }
+func List(dir string) ([]Candidate, error) { return list(disk{}, dir) }
 
-func list(fs fileSystem, dir string) ([]Found, error) {
+func list(fs fileSystem, dir string) ([]Candidate, error) {
 	names, err := fs.ReadDir(dir)
 	if errors.Is(err, errNotExist) {
 		return nil, nil
@@ -56,7 +56,7 @@ func list(fs fileSystem, dir string) ([]Found, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	type candidate struct {
-		Found
+		Candidate
 		aside bool
 	}
 	var cs []candidate
@@ -70,7 +70,7 @@ func list(fs fileSystem, dir string) ([]Found, error) {
 		if err == nil && m.Step != step {
 			err = fmt.Errorf("its manifest is of step %d", m.Step)
 		}
-		f := Found{Path: path, Step: step, Err: err}
+		f := Candidate{Path: path, Step: step, Err: err}
 		if m != nil {
 			f.Run = m.Run
 		}
@@ -79,13 +79,13 @@ func list(fs fileSystem, dir string) ([]Found, error) {
 	slices.SortFunc(cs, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.Step, a.Step), compareBool(a.aside, b.aside))
 	})
-	var found []Found
+	var found []Candidate
 	for i, c := range cs {
 		// What was moved aside counts only while nothing has taken its place.
 		if c.aside && (c.Err != nil || i > 0 && cs[i-1].Step == c.Step && cs[i-1].Err == nil) {
 			continue
 		}
-		found = append(found, c.Found)
+		found = append(found, c.Candidate)
 	}
 	return found, nil
 }
@@ -100,14 +100,14 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// Any says whether dir holds a directory that is, or should be, a checkpoint.
-func Any(dir string) bool {
+// Exists says whether dir holds a directory that is, or should be, a checkpoint.
+func Exists(dir string) bool {
 	names, _ := disk{}.ReadDir(dir) // what cannot be read is found when it is used
 	return slices.ContainsFunc(names, func(name string) bool { _, _, ok := parseDir(name); return ok })
 }
 
-// Runs lists the identities of the runs that have verified checkpoints in dir.
-func Runs(dir string) ([]string, error) {
+// RunIDs lists the identities of the runs that have verified checkpoints in dir.
+func RunIDs(dir string) ([]string, error) {
 	found, err := List(dir)
 	var runs []string
 	for _, f := range found {
@@ -120,7 +120,7 @@ func Runs(dir string) ([]string, error) {
 
 // owns reports whether a checkpoint belongs to a run. One that names no run belongs to the run of its
 // directory; run "" owns every checkpoint.
-func owns(run string, f Found) bool { return run == "" || f.Run == "" || f.Run == run }
+func owns(run string, f Candidate) bool { return run == "" || f.Run == "" || f.Run == run }
 
 // Latest is the path of the newest verified checkpoint of a run in dir, empty where there is none,
 // and a line about each newer directory that is not one. Run "" is any.
@@ -129,15 +129,15 @@ func Latest(dir, run string) (path string, notices []string, err error) {
 }
 
 // latest leaves out those that have failed to load.
-func latest(fs fileSystem, dir, run string, failed []Found) (path string, notices []string, err error) {
+func latest(fs fileSystem, dir, run string, failed []Candidate) (path string, notices []string, err error) {
 	found, err := list(fs, dir)
 	if err != nil {
 		return "", nil, err
 	}
-	var broken, others []Found
+	var broken, others []Candidate
 	for _, f := range found {
 		switch {
-		case path != "" || slices.ContainsFunc(failed, func(x Found) bool { return x.Path == f.Path }):
+		case path != "" || slices.ContainsFunc(failed, func(x Candidate) bool { return x.Path == f.Path }):
 		case errors.Is(f.Err, errNewer):
 			return "", nil, fault.Try(fmt.Errorf("checkpoint: %s: %w", f.Path, f.Err), "that version, or %s of another checkpoint", fault.Set("resume", "DIR"))
 		case f.Err != nil:
@@ -166,7 +166,7 @@ func latest(fs fileSystem, dir, run string, failed []Found) (path string, notice
 }
 
 // foreign is the error of a directory in which a run would mix with another.
-func foreign(dir string, f Found) error {
+func foreign(dir string, f Candidate) error {
 	return fault.Try(fmt.Errorf("checkpoint: %s holds checkpoints of another run (%s of run %s)", dir, filepath.Base(f.Path), cmp.Or(f.Run, "unknown")), "%s in that run's output_dir, another output_dir, or another checkpoint.dir", fault.Set("resume", "auto"))
 }
 
@@ -174,7 +174,7 @@ func foreign(dir string, f Found) error {
 // anew without a word would throw the run away.
 type noneVerified struct {
 	dir            string
-	failed, broken []Found // failed to load; not verified
+	failed, broken []Candidate // failed to load; not verified
 }
 
 func (e *noneVerified) Error() string {

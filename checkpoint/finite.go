@@ -15,7 +15,7 @@ var ErrNotFinite = errors.New("not finite")
 
 // CheckFinite returns an error that wraps ErrNotFinite, the same on all ranks, where a value of any
 // rank's shards is NaN or infinite. All ranks call it. device is as in ExportOptions.
-func CheckFinite(ctx context.Context, shards []tensor.Shard, ranks Agreement, device tensor.Memory) error {
+func CheckFinite(ctx context.Context, shards []tensor.Shard, ranks ProcessGroup, device tensor.Memory) error {
 	m := memory{device}
 	m.sync()
 	_, err := agree(ctx, ranks, struct{}{}, checkFinite(m, shards))

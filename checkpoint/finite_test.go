@@ -46,11 +46,11 @@ func TestCheckFinite(t *testing.T) {
 	s := []tensor.Shard{{Name: "w", DType: tensor.F32, Shape: tensor.Shape{2, n}, Box: tensor.Box{Offsets: []int{1, 0}, Sizes: tensor.Shape{1, n}}, Data: x}}
 	values := tensor.Host[float32](x)
 	clear(values)
-	if err := checkpoint.CheckFinite(context.Background(), s, checkpoint.Alone{}, b); err != nil {
+	if err := checkpoint.CheckFinite(context.Background(), s, checkpoint.SingleProcess{}, b); err != nil {
 		t.Fatal(err)
 	}
 	values[n-2] = float32(math.Inf(1))
-	err = checkpoint.CheckFinite(context.Background(), s, checkpoint.Alone{}, b)
+	err = checkpoint.CheckFinite(context.Background(), s, checkpoint.SingleProcess{}, b)
 	if !errors.Is(err, checkpoint.ErrNotFinite) || !strings.Contains(err.Error(), "w [2 300000]: element [1 299998] is not finite") {
 		t.Errorf("%v", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"trireme/fault"
 )
 
-// Resumed says what Resume loaded, the same on all ranks but for Notices, which rank 0 has.
-type Resumed struct {
+// ResumeResult says what Resume loaded, the same on all ranks but for Notices, which rank 0 has.
+type ResumeResult struct {
 	Path    string // empty: there was nothing to resume from; with an error, what could not be loaded
 	Meta    Meta
 	Notices []string // a line for each newer checkpoint that could not be used, and why
@@ -33,12 +33,12 @@ func (s *Store) Load(ctx context.Context, path string, items []Item) error {
 // the one before it is taken, and a notice says so. The items of all ranks together must
 // ask for every tensor of the checkpoint and nothing else: a run that goes on with a part
 // of its state is another run. All ranks come to the same end.
-func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadOptions) (Resumed, error) {
+func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadOptions) (ResumeResult, error) {
 	if o.Device == nil {
 		o.Device = s.memory.device
 	}
 	s.memory.sync()
-	var tried []Found
+	var tried []Candidate
 	var notices []string
 	for {
 		var found resolved
@@ -50,28 +50,28 @@ func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadO
 		}
 		all, err := agree(ctx, s.ranks, found, err)
 		if err != nil {
-			return Resumed{Notices: notices}, err
+			return ResumeResult{Notices: notices}, err
 		}
 		path := all[0].Path
 		if path == "" {
-			return Resumed{Notices: notices}, nil
+			return ResumeResult{Notices: notices}, nil
 		}
 		meta, err := s.load(ctx, path, items, o)
 		if err == nil {
 			if resume == "auto" && s.run == "" {
 				s.run = meta.Run
 			}
-			return Resumed{Path: path, Meta: meta, Notices: notices}, nil
+			return ResumeResult{Path: path, Meta: meta, Notices: notices}, nil
 		}
 		if resume != "auto" || !errors.Is(err, ErrCorrupt) {
-			return Resumed{Path: path, Meta: meta, Notices: notices}, err
+			return ResumeResult{Path: path, Meta: meta, Notices: notices}, err
 		}
-		tried = append(tried, Found{Path: path, Err: err})
+		tried = append(tried, Candidate{Path: path, Err: err})
 		notices = append(notices, fmt.Sprintf("checkpoint %s cannot be used: %v", filepath.Base(path), err))
 	}
 }
 
-func (s *Store) resolve(resume string, failed []Found) (path string, notices []string, err error) {
+func (s *Store) resolve(resume string, failed []Candidate) (path string, notices []string, err error) {
 	if len(failed) > 0 {
 		return latest(s.fs, s.dir, s.run, failed)
 	}

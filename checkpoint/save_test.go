@@ -88,9 +88,9 @@ func checkFiles(rt *rapid.T, dir string, tr truth, cfg Config) {
 }
 
 // saveAlone saves with one rank.
-func saveAlone(t testing.TB, fs fileSystem, dir string, cfg Config, tr truth, step int) (Saved, error) {
+func saveAlone(t testing.TB, fs fileSystem, dir string, cfg Config, tr truth, step int) (SaveResult, error) {
 	t.Helper()
-	return testStore(t, Alone{}, fs, dir, cfg).Save(context.Background(), tr.meta(step), tr.whole(false))
+	return testStore(t, SingleProcess{}, fs, dir, cfg).Save(context.Background(), tr.meta(step), tr.whole(false))
 }
 
 func (tr truth) whole(empty bool) []Item {
@@ -165,7 +165,7 @@ func TestSaveRefuses(t *testing.T) {
 		}, "disagree on layers.0.weight"},
 	} {
 		dir := t.TempDir()
-		_, err := testStore(t, Alone{}, nil, dir, Config{}).Save(t.Context(), tr.meta(1), c.spoil(tr.whole(false)))
+		_, err := testStore(t, SingleProcess{}, nil, dir, Config{}).Save(t.Context(), tr.meta(1), c.spoil(tr.whole(false)))
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)
@@ -252,7 +252,7 @@ func TestLoadRefuses(t *testing.T) {
 		}
 	}
 	// What no rank asks for is refused by Resume.
-	_, err = testStore(t, Alone{}, nil, dir, Config{}).Resume(t.Context(), "auto", tr.whole(true)[1:], LoadOptions{})
+	_, err = testStore(t, SingleProcess{}, nil, dir, Config{}).Resume(t.Context(), "auto", tr.whole(true)[1:], LoadOptions{})
 	if err == nil || !strings.Contains(err.Error(), "holds 1 tensors that this run does not have, layers.0.weight") {
 		t.Errorf("a state without its first parameter: %v", err)
 	}
@@ -266,7 +266,7 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(dir, resume string) string {
-		s := testStore(t, Alone{}, nil, dir, Config{})
+		s := testStore(t, SingleProcess{}, nil, dir, Config{})
 		s.run = ""
 		if _, err := s.Resume(t.Context(), resume, tr.whole(true), LoadOptions{}); err != nil {
 			t.Fatal(err)
@@ -384,7 +384,7 @@ func TestConfigValidate(t *testing.T) {
 func TestOtherRuns(t *testing.T) {
 	dir := t.TempDir()
 	at := func(run string, keep int) *Store {
-		s, err := NewStore(dir, run, Config{KeepLastN: keep}, Alone{}, nil)
+		s, err := NewStore(dir, run, Config{KeepLastN: keep}, SingleProcess{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -430,7 +430,7 @@ func TestOtherRuns(t *testing.T) {
 	if err != nil || got.Meta.Step != 3 || len(got.Notices) != 2 {
 		t.Errorf("auto: %+v, %v", got, err)
 	}
-	if runs, err := Runs(filepath.Join(dir, "checkpoints")); err != nil || len(runs) != 2 {
+	if runs, err := RunIDs(filepath.Join(dir, "checkpoints")); err != nil || len(runs) != 2 {
 		t.Errorf("%q, %v", runs, err)
 	}
 }

@@ -23,7 +23,7 @@ type Store struct {
 	dir    string
 	run    string // identity of the run; empty until a checkpoint names it
 	cfg    Config
-	ranks  Agreement
+	ranks  ProcessGroup
 	memory memory
 	fs     fileSystem
 	chunk  int
@@ -34,18 +34,18 @@ type Store struct {
 // identity (see rundir.ValidID), which only rank 0 needs to know; empty is that of the checkpoint
 // that Resume finds, or a new one. device moves tensors whose memory the host does not see, and
 // waits for those under way; it may be nil if there are none.
-func NewStore(outputDir, run string, cfg Config, ranks Agreement, device tensor.Memory) (*Store, error) {
+func NewStore(outputDir, run string, cfg Config, ranks ProcessGroup, device tensor.Memory) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if run != "" && !rundir.ValidID(run) {
 		return nil, fmt.Errorf("checkpoint: a run %q: an identity has up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
-	return &Store{dir: cfg.In(outputDir), run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, kept: -1}, nil
+	return &Store{dir: cfg.Directory(outputDir), run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, kept: -1}, nil
 }
 
-// Keep makes saves pass over the checkpoint of a step, and no other, when they delete old ones.
-func (s *Store) Keep(step int) { s.kept = step }
+// Protect makes saves pass over the checkpoint of a step, and no other, when they delete old ones.
+func (s *Store) Protect(step int) { s.kept = step }
 
 // StepPath is where the checkpoint of a step lies.
 func (s *Store) StepPath(step int) string { return filepath.Join(s.dir, stepDir(step)) }
@@ -53,8 +53,8 @@ func (s *Store) StepPath(step int) string { return filepath.Join(s.dir, stepDir(
 // Dir is the directory that holds the checkpoints.
 func (s *Store) Dir() string { return s.dir }
 
-// Saved says what Save did, the same on all ranks but for Notices, which rank 0 has.
-type Saved struct {
+// SaveResult says what Save did, the same on all ranks but for Notices, which rank 0 has.
+type SaveResult struct {
 	Path    string
 	Bytes   int64    // of all data files
 	Notices []string // what did not keep the checkpoint from being saved: old ones that could not be deleted
@@ -72,7 +72,7 @@ type proposal struct {
 // ranks give the same step; Meta is otherwise rank 0's. Where any rank fails, all return
 // that rank's error, nothing is left of the attempt, and earlier checkpoints are as they
 // were. A checkpoint of the same step is replaced.
-func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (Saved, error) {
+func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (SaveResult, error) {
 	s.memory.sync()
 	mine := proposal{Step: meta.Step, Type: s.cfg.StateDictType, Held: describe(items)}
 	var err error
@@ -87,21 +87,21 @@ func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (Saved, error
 	tmp := mine.Dir
 	all, err := agree(ctx, s.ranks, mine, err)
 	if err != nil {
-		return Saved{}, s.abandon(tmp, err)
+		return SaveResult{}, s.abandon(tmp, err)
 	}
 	tmp = all[0].Dir
 	data, plan, err := s.write(ctx, tmp, items, all)
 	parts, err := agree(ctx, s.ranks, data, err)
 	if err != nil {
-		return Saved{}, s.abandon(tmp, err)
+		return SaveResult{}, s.abandon(tmp, err)
 	}
-	saved := Saved{Path: filepath.Join(s.dir, stepDir(meta.Step))}
+	saved := SaveResult{Path: filepath.Join(s.dir, stepDir(meta.Step))}
 	if s.ranks.Rank() == 0 {
 		saved.Bytes, saved.Notices, err = s.commit(tmp, meta, plan, parts)
 	}
 	done, err := agree(ctx, s.ranks, saved.Bytes, err)
 	if err != nil {
-		return Saved{}, s.abandon(tmp, err)
+		return SaveResult{}, s.abandon(tmp, err)
 	}
 	saved.Bytes = done[0]
 	if s.ranks.Rank() == 0 {
@@ -215,7 +215,7 @@ func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 	}
 	aside := ""
 	if slices.Contains(names, stepDir(step)) {
-		if m, err := verify(s.fs, final); err == nil && !owns(s.run, Found{Run: m.Run}) {
+		if m, err := verify(s.fs, final); err == nil && !owns(s.run, Candidate{Run: m.Run}) {
 			return nil, fault.Try(fmt.Errorf("checkpoint: %s is of another run (%s) and is not replaced", final, m.Run), "another output_dir, or another checkpoint.dir")
 		}
 		aside = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", asidePrefix, stepDir(step), rand.Text()[:8]))

@@ -74,7 +74,7 @@ var (
 )
 
 // run makes the engine of every rank, runs f on each at once, and fails for the first error.
-func (a arrangement) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.Agreement, params int64) error) {
+func (a arrangement) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.ProcessGroup, params int64) error) {
 	t.Helper()
 	s, err := parallel.ParseStrategy(a.strategy)
 	if err != nil {
@@ -113,14 +113,14 @@ func TestPlacement(t *testing.T) {
 		if from.full {
 			cfg.StateDictType = checkpoint.Full
 		}
-		store := func(ranks checkpoint.Agreement) *checkpoint.Store {
+		store := func(ranks checkpoint.ProcessGroup) *checkpoint.Store {
 			s, err := checkpoint.NewStore(dir, "a-run", cfg, ranks, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s
 		}
-		from.run(t, func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.Agreement, _ int64) error {
+		from.run(t, func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.ProcessGroup, _ int64) error {
 			if err := e.Init(5); err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func TestPlacement(t *testing.T) {
 			t.Errorf("%+v exports other bytes", from)
 		}
 		for _, to := range arrangements {
-			to.run(t, func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.Agreement, _ int64) error {
+			to.run(t, func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.ProcessGroup, _ int64) error {
 				if _, err := store(ranks).Resume(context.Background(), "auto", e.State(), checkpoint.LoadOptions{}); err != nil {
 					return err
 				}
@@ -205,7 +205,7 @@ func first(t *testing.T, file []byte) {
 }
 
 // export writes the parameters as a model's file.
-func export(dir string, e *parallel.Engine, us []*nn.Unit, ranks checkpoint.Agreement) error {
+func export(dir string, e *parallel.Engine, us []*nn.Unit, ranks checkpoint.ProcessGroup) error {
 	var entries []safetensors.Entry
 	for _, u := range us {
 		for _, p := range u.Params {
@@ -220,7 +220,7 @@ func TestPlacementLocally(t *testing.T) {
 	four := arrangement{parallel.MeshShape{parallel.Tensor: 4}, tensors, "no_shard", false}
 	var mu sync.Mutex
 	held := 0
-	four.run(t, func(e *parallel.Engine, us []*nn.Unit, _ checkpoint.Agreement, bytes int64) error {
+	four.run(t, func(e *parallel.Engine, us []*nn.Unit, _ checkpoint.ProcessGroup, bytes int64) error {
 		mu.Lock()
 		defer mu.Unlock()
 		local := 0

@@ -75,7 +75,7 @@ func (r *Run) judge(e monitor.Evaluation) error {
 	}
 	if b := r.state.Best; b == nil || more && v > b.Value || !more && v < b.Value {
 		r.state.Best = &best{e.Step, v}
-		r.store.Keep(int(e.Step))
+		r.store.Protect(int(e.Step))
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (j *resumable) alone(t *testing.T, into *told) (train.Deps, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deps := train.Deps{Registry: model.Registry{llama.Family}, World: worlds[0], Agreement: checkpoint.Alone{}}
+	deps := train.Deps{Registry: model.Registry{llama.Family}, World: worlds[0], ProcessGroup: checkpoint.SingleProcess{}}
 	if into != nil {
 		deps.Sink = into.sink
 	}

@@ -35,7 +35,7 @@ func Example() {
 	check(err)
 	world, err := collective.NewLocal(1, collective.Config{})
 	check(err)
-	run, err := train.Open(ctx, cfg, train.Deps{Registry: families, Model: config, World: world[0], Agreement: checkpoint.Alone{}})
+	run, err := train.Open(ctx, cfg, train.Deps{Registry: families, Model: config, World: world[0], ProcessGroup: checkpoint.SingleProcess{}})
 	check(err)
 	defer run.Close()
 	first, last := 0.0, 0.0

@@ -54,7 +54,7 @@ func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string)
 		return err
 	}
 	owned := r.engine.OwnedSlot(slot)
-	if err := checkpoint.CheckFinite(ctx, owned, r.deps.Agreement, r.backend); err != nil {
+	if err := checkpoint.CheckFinite(ctx, owned, r.deps.ProcessGroup, r.backend); err != nil {
 		return fault.Try(fmt.Errorf("train: no model is exported: %w", err), "%s", r.finiteAdvice())
 	}
 	entries, shards := exported(model.Params(r.model), owned, dt)
@@ -63,7 +63,7 @@ func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string)
 	}
 	o := checkpoint.ExportOptions{MaxShardSize: int64(r.Config.Export.MaxShardSize), Device: r.backend}
 	// Ranks go on together even so, or the others would wait for this one.
-	if failed := checkpoint.Export(ctx, dir, entries, shards, r.deps.Agreement, o); err == nil {
+	if failed := checkpoint.Export(ctx, dir, entries, shards, r.deps.ProcessGroup, o); err == nil {
 		err = failed
 	}
 	return err
@@ -217,7 +217,7 @@ func (r *Run) Memory(ctx context.Context) ([]RankMemory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}
-	all, err := r.deps.Agreement.Gather(ctx, b)
+	all, err := r.deps.ProcessGroup.AllGatherBytes(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("train: %w", err)
 	}

@@ -19,12 +19,12 @@ func (r *Run) finiteAdvice() string {
 
 // notFinite names the tensors of the files that have values which are NaN or infinite, "" where none
 // has. All ranks call it after load, with the parts that each has read.
-func (w *weights) notFinite(ctx context.Context, ranks checkpoint.Agreement) (string, error) {
+func (w *weights) notFinite(ctx context.Context, ranks checkpoint.ProcessGroup) (string, error) {
 	mine, err := json.Marshal(w.nan)
 	if err != nil {
 		return "", fmt.Errorf("train: %w", err)
 	}
-	all, err := ranks.Gather(ctx, mine)
+	all, err := ranks.AllGatherBytes(ctx, mine)
 	if err != nil {
 		return "", fmt.Errorf("train: %w", err)
 	}

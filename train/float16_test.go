@@ -177,7 +177,7 @@ func (j *resumable) attempt(t *testing.T, c train.Config, into *told) error {
 	}
 	defer worlds[0].Close()
 	r, err := train.Open(context.Background(), c, train.Deps{
-		Registry: families, World: worlds[0], Agreement: checkpoint.Alone{}, LocalRanks: 1, Sink: into.sink,
+		Registry: families, World: worlds[0], ProcessGroup: checkpoint.SingleProcess{}, LocalRanks: 1, Sink: into.sink,
 	})
 	if err != nil {
 		return err

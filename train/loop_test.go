@@ -305,7 +305,7 @@ func TestOneRankIsAskedToStop(t *testing.T) {
 		wg.Go(func() {
 			defer w.Close()
 			steps := 0
-			deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, Agreement: meet.Rank(w.Rank()), LocalRanks: 3, Stop: func() bool {
+			deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, ProcessGroup: meet.Rank(w.Rank()), LocalRanks: 3, Stop: func() bool {
 				steps++
 				return w.Rank() == 1 && steps == 4
 			}}

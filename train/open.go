@@ -56,7 +56,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	r.schedule = cfg.Training.Over(r.Config.Training.MaxSteps)
 	r.evalEvery = every(cfg.Training.EvalEveryNSteps, cfg.Training.EvalEveryNEpochs, per)
 	r.saveEvery = [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)}
-	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, r.deps.Agreement, r.backend); err != nil {
+	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, r.deps.ProcessGroup, r.backend); err != nil {
 		return err
 	}
 	if err := r.begin(ctx); err != nil {
@@ -81,7 +81,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 // together returns when all ranks have called it. It stands between what each does alone, which may
 // take long (data, files), and collectives, which have a time-out.
 func (r *Run) together(ctx context.Context) error {
-	if _, err := r.deps.Agreement.Gather(ctx, nil); err != nil {
+	if _, err := r.deps.ProcessGroup.AllGatherBytes(ctx, nil); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	return nil
@@ -171,7 +171,7 @@ func (r *Run) loadWeights(ctx context.Context, train bool) error {
 		return err
 	}
 	notes := w.notes()
-	if r.notFinite, err = w.notFinite(ctx, r.deps.Agreement); err != nil {
+	if r.notFinite, err = w.notFinite(ctx, r.deps.ProcessGroup); err != nil {
 		return err
 	}
 	if r.notFinite != "" {

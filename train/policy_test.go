@@ -233,7 +233,7 @@ func TestBestModelComputes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer worlds[0].Close()
-	r, err := Open(t.Context(), c, Deps{Registry: model.Registry{llama.Family}, World: worlds[0], Agreement: checkpoint.Alone{}})
+	r, err := Open(t.Context(), c, Deps{Registry: model.Registry{llama.Family}, World: worlds[0], ProcessGroup: checkpoint.SingleProcess{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func TestPeakOfAllRanks(t *testing.T) {
 	const world = 2
 	meet := collectivetest.NewExchange(world)
 	collectivetest.Ranks(t, world, func(w collective.World) error {
-		deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, Agreement: meet.Rank(w.Rank()), LocalRanks: world, PeakFLOPS: 1e9}
+		deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, ProcessGroup: meet.Rank(w.Rank()), LocalRanks: world, PeakFLOPS: 1e9}
 		r, err := train.Open(context.Background(), c, deps)
 		if err != nil {
 			return err

@@ -129,7 +129,7 @@ func TestRecordedCheckpoint(t *testing.T) {
 		for _, p := range from.Engine.HeldParams() { // values that Init does not give
 			from.b.Fill(p.Data, float64(p.Data.Elems()))
 		}
-		save, err := checkpoint.NewStore(dir, "a-run", checkpoint.Config{}, checkpoint.Alone{}, from.b)
+		save, err := checkpoint.NewStore(dir, "a-run", checkpoint.Config{}, checkpoint.SingleProcess{}, from.b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestRecordedCheckpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		load, err := checkpoint.NewStore(dir, "a-run", checkpoint.Config{}, checkpoint.Alone{}, to.b)
+		load, err := checkpoint.NewStore(dir, "a-run", checkpoint.Config{}, checkpoint.SingleProcess{}, to.b)
 		if err != nil {
 			t.Fatal(err)
 		}

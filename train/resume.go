@@ -49,7 +49,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 		p.Best = nil
 	}
 	if p.Best != nil {
-		r.store.Keep(int(p.Best.Step))
+		r.store.Protect(int(p.Best.Step))
 	}
 	r.state = p
 	return slices.Concat(notes, changed, r.changes(got.Meta, p)), nil

@@ -184,7 +184,7 @@ func (j *resumable) run(t *testing.T, c train.Config, world int, until int64, in
 	t.Helper()
 	meet := collectivetest.NewExchange(world)
 	collectivetest.Ranks(t, world, func(w collective.World) error {
-		deps := train.Deps{Registry: model.Registry{llama.Family, freetransformer.Family}, World: w, Agreement: meet.Rank(w.Rank()), LocalRanks: max(1, world/2)} // as on two machines
+		deps := train.Deps{Registry: model.Registry{llama.Family, freetransformer.Family}, World: w, ProcessGroup: meet.Rank(w.Rank()), LocalRanks: max(1, world/2)} // as on two machines
 		if w.Rank() == 0 {
 			deps.Sink = into.sink
 		}

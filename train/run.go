@@ -21,10 +21,10 @@ import (
 
 // Deps is what a program gives a run besides its configuration.
 type Deps struct {
-	Registry  model.Registry       // the families that config.json may name
-	Model     *model.Config        // in place of the one that the configuration points to; nil reads that
-	World     collective.World     // closed by the caller
-	Agreement checkpoint.Agreement // of the same ranks
+	Registry     model.Registry          // the families that config.json may name
+	Model        *model.Config           // in place of the one that the configuration points to; nil reads that
+	World        collective.World        // closed by the caller
+	ProcessGroup checkpoint.ProcessGroup // of the same ranks
 	// Sink opens what is told of every step, once it is known after which step the run goes
 	// on; nil for nobody. Close closes it.
 	Sink func(resumed int64) (monitor.Sink, error)

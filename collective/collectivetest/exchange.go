@@ -32,14 +32,14 @@ type Seat struct {
 // Rank is a rank's view.
 func (e *Exchange) Rank(r int) *Seat { return &Seat{e: e, rank: r} }
 
-// Rank, Size and Gather make a Seat a checkpoint.Agreement. A rank calls Gather once at a time.
+// Rank, Size and AllGatherBytes make a Seat a checkpoint.ProcessGroup. A rank calls AllGatherBytes once at a time.
 func (s *Seat) Rank() int { return s.rank }
 
 // Size is the number of ranks.
 func (s *Seat) Size() int { return s.e.n }
 
-// Gather is AllGather of the ranks' next turn.
-func (s *Seat) Gather(ctx context.Context, mine []byte) ([][]byte, error) {
+// AllGatherBytes is AllGather of the ranks' next turn.
+func (s *Seat) AllGatherBytes(ctx context.Context, mine []byte) ([][]byte, error) {
 	s.turns++
 	return s.AllGather(ctx, fmt.Sprint("turn ", s.turns), mine)
 }

@@ -114,7 +114,7 @@ func fit(ctx context.Context, dir, json string, steps int, rate float64) (last m
 	cfg.Data.Path, cfg.Data.EvalPath, cfg.Data.Shuffle = filepath.Join(dir, "train.jsonl"), filepath.Join(dir, "eval.jsonl"), false
 	cfg.Training.MicroBatchSize, cfg.Training.MaxSteps, cfg.Training.WarmupSteps, cfg.Training.LearningRate = rows, steps, 50, rate
 	r, err := train.Open(ctx, cfg, train.Deps{
-		Registry: families, Model: mc, World: worlds[0], Agreement: checkpoint.Alone{},
+		Registry: families, Model: mc, World: worlds[0], ProcessGroup: checkpoint.SingleProcess{},
 		Sink: func(int64) (monitor.Sink, error) { return keep{&last}, nil },
 	})
 	if err != nil {

@@ -45,13 +45,13 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	dir, isRun := name, in(rundir.Card)
 	if isRun {
 		c, err := conf.Load(train.Default(), conf.File(filepath.Join(name, rundir.Config)))
-		if dir = (checkpoint.Config{}).In(name); err == nil {
-			dir = c.Value.Checkpoint.In(name)
+		if dir = (checkpoint.Config{}).Directory(name); err == nil {
+			dir = c.Value.Checkpoint.Directory(name)
 		}
-	} else if at := (checkpoint.Config{}).In(name); exists(at) {
+	} else if at := (checkpoint.Config{}).Directory(name); exists(at) {
 		dir = at
 	}
-	if !checkpoint.Any(dir) {
+	if !checkpoint.Exists(dir) {
 		if isRun {
 			return nil, usage(name+" is a run that has neither a final_model nor a checkpoint yet", "trireme train --resume auto --output_dir "+name)
 		}

@@ -104,7 +104,7 @@ func (j *job) checkVacant(dir string) error {
 	if rundir.Held(dir) != "" {
 		return occupiedError(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N")
 	}
-	if at := j.cfg.Checkpoint.Dir; at != "" && checkpoint.Any(at) {
+	if at := j.cfg.Checkpoint.Dir; at != "" && checkpoint.Exists(at) {
 		return occupiedError(at, "it holds checkpoints", "another checkpoint.dir")
 	}
 	return nil
@@ -145,8 +145,8 @@ func (j *job) identity(dir string) (string, error) {
 	if j.cfg.Checkpoint.Dir != "" { // it may hold another's
 		return rundir.NewID(), nil
 	}
-	at := j.cfg.Checkpoint.In(dir)
-	runs, err := checkpoint.Runs(at)
+	at := j.cfg.Checkpoint.Directory(dir)
+	runs, err := checkpoint.RunIDs(at)
 	switch {
 	case err != nil:
 		return "", outputError(err)
@@ -195,12 +195,12 @@ func configRunID(path string) string {
 
 // join gives every rank the run of rank 0, which alone decides about the directory if another launcher
 // starts the ranks.
-func (j *job) shareRun(ctx context.Context, ranks checkpoint.Agreement) error {
+func (j *job) shareRun(ctx context.Context, ranks checkpoint.ProcessGroup) error {
 	b, err := json.Marshal(j.run)
 	if err != nil {
 		return err
 	}
-	all, err := ranks.Gather(ctx, b)
+	all, err := ranks.AllGatherBytes(ctx, b)
 	if err != nil {
 		return err
 	}

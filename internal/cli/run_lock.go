@@ -54,10 +54,10 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 		}
 	}
 	if j.cfg.MoveAside && j.cfg.Resume != "auto" {
-		if saves != "" && !inside && checkpoint.Any(saves) {
+		if saves != "" && !inside && checkpoint.Exists(saves) {
 			err = j.moveAside(checkpointLockVar, saves, stderr)
 		}
-		if err == nil && (rundir.Held(dir) != "" || inside && checkpoint.Any(saves)) {
+		if err == nil && (rundir.Held(dir) != "" || inside && checkpoint.Exists(saves)) {
 			err = j.moveAside(lockVar, dir, stderr)
 		}
 		if err != nil {
@@ -80,7 +80,7 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 func (j *job) adjacentDirs(dir string) []string {
 	switch saves := j.cfg.Checkpoint.Dir; {
 	case saves == "":
-		return []string{j.cfg.Checkpoint.In(dir)}
+		return []string{j.cfg.Checkpoint.Directory(dir)}
 	case isInside(saves, dir):
 		return nil
 	default:

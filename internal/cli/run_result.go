@@ -110,7 +110,7 @@ func meanOf(v []float64) (mean, deviation float64) {
 
 // checkpointOf is where the checkpoint of a step would be.
 func checkpointOf(c train.Config, step int64) string {
-	return filepath.Join(c.Checkpoint.In(c.OutputDir), fmt.Sprintf("step-%d", step))
+	return filepath.Join(c.Checkpoint.Directory(c.OutputDir), fmt.Sprintf("step-%d", step))
 }
 
 // scores are an evaluation's numbers that a reader compares.

@@ -30,7 +30,7 @@ type rankConfig struct {
 // sameEverywhere refuses ranks that were started with different configurations: where
 // another launcher starts them, each reads its own. local, the number of ranks of this machine, is
 // compared where it decides the mesh.
-func (j *job) checkSameConfig(ctx context.Context, ranks checkpoint.Agreement, local int) error {
+func (j *job) checkSameConfig(ctx context.Context, ranks checkpoint.ProcessGroup, local int) error {
 	mine := rankConfig{Config: j.resolved}
 	if j.cfg.Parallel.ByMachine() {
 		mine.Local = local
@@ -39,7 +39,7 @@ func (j *job) checkSameConfig(ctx context.Context, ranks checkpoint.Agreement, l
 	if err != nil {
 		return err
 	}
-	all, err := ranks.Gather(ctx, text)
+	all, err := ranks.AllGatherBytes(ctx, text)
 	if err != nil {
 		return err
 	}

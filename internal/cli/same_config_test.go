@@ -15,7 +15,7 @@ type heard string
 
 func (heard) Rank() int { return 0 }
 func (heard) Size() int { return 2 }
-func (h heard) Gather(_ context.Context, mine []byte) ([][]byte, error) {
+func (h heard) AllGatherBytes(_ context.Context, mine []byte) ([][]byte, error) {
 	return [][]byte{mine, []byte(h)}, nil
 }
 

@@ -59,7 +59,7 @@ func (j *job) resumable() string {
 	case "", "none":
 		return ""
 	case "auto":
-		path, _, err := checkpoint.Latest(j.cfg.Checkpoint.In(j.cfg.OutputDir), j.run.ID)
+		path, _, err := checkpoint.Latest(j.cfg.Checkpoint.Directory(j.cfg.OutputDir), j.run.ID)
 		if err != nil {
 			return ""
 		}

@@ -74,7 +74,7 @@ func (j *job) withWorld(ctx context.Context, env rendezvous.Env, f func(w *world
 		}
 		err = exitOf(stopOf(ctx), env, err)
 	}()
-	if err := j.checkSameConfig(ctx, w.agreement(), env.LocalWorldSize); err != nil {
+	if err := j.checkSameConfig(ctx, w.processGroup(), env.LocalWorldSize); err != nil {
 		return err
 	}
 	return f(w)
@@ -84,7 +84,7 @@ func (j *job) withWorld(ctx context.Context, env rendezvous.Env, f func(w *world
 func (j *job) trainDeps(w *world) train.Deps {
 	dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType) // which was validated
 	return train.Deps{
-		Registry: families, Model: j.model, World: w, Agreement: w.agreement(), LocalRanks: w.env.LocalWorldSize,
+		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
 		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: 1e9 * bench.Peak(j.cfg.Device.Resolve(w.env.LocalWorldSize), dt),
 	}
 }
@@ -92,7 +92,7 @@ func (j *job) trainDeps(w *world) train.Deps {
 // trainIn trains as one rank of a world. Until the first step ctx ends the run at once; then it ends
 // after a step, with all ranks.
 func (j *job) trainRank(ctx context.Context, w *world, s *screen) (err error) {
-	if err := j.shareRun(ctx, w.agreement()); err != nil {
+	if err := j.shareRun(ctx, w.processGroup()); err != nil {
 		return err
 	}
 	env, deps := w.env, j.trainDeps(w)

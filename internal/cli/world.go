@@ -190,19 +190,19 @@ func (w *world) leave() error {
 	return err
 }
 
-// agreement is how ranks agree on small things outside the collectives.
-func (w *world) agreement() checkpoint.Agreement { return agreement{w} }
+// processGroup exchanges control messages between ranks outside the collectives.
+func (w *world) processGroup() checkpoint.ProcessGroup { return processGroup{w} }
 
-type agreement struct{ w *world }
+type processGroup struct{ w *world }
 
-func (a agreement) Rank() int { return a.w.env.Rank }
-func (a agreement) Size() int { return a.w.env.WorldSize }
+func (g processGroup) Rank() int { return g.w.env.Rank }
+func (g processGroup) Size() int { return g.w.env.WorldSize }
 
-// Gather gives every rank's message to every rank. It has no time-out: what a rank does alone
+// AllGatherBytes gives every rank's message to every rank. It has no time-out: what a rank does alone
 // before it (a save, tokenizing) may take as long as that rank lives.
-func (a agreement) Gather(ctx context.Context, message []byte) ([][]byte, error) {
-	if a.w.store == nil {
+func (g processGroup) AllGatherBytes(ctx context.Context, message []byte) ([][]byte, error) {
+	if g.w.store == nil {
 		return [][]byte{message}, nil
 	}
-	return a.w.store.Await(ctx, "agreement", message)
+	return g.w.store.Await(ctx, "agreement", message)
 }

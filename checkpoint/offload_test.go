@@ -55,11 +55,11 @@ func TestFarState(t *testing.T) {
 			}
 			return out
 		}
-		if _, err := testStore(t, Alone{}, nil, dir, cfg).Save(t.Context(), tr.meta(3), some(tr.whole(false))); err != nil {
+		if _, err := testStore(t, SingleProcess{}, nil, dir, cfg).Save(t.Context(), tr.meta(3), some(tr.whole(false))); err != nil {
 			rt.Fatal(err)
 		}
 		got := some(tr.split(1, rng, true, true)[0])
-		if _, err := testStore(t, Alone{}, nil, dir, cfg).Resume(t.Context(), "auto", got, LoadOptions{}); err != nil {
+		if _, err := testStore(t, SingleProcess{}, nil, dir, cfg).Resume(t.Context(), "auto", got, LoadOptions{}); err != nil {
 			rt.Fatal(err)
 		}
 		for _, it := range got {
@@ -88,10 +88,10 @@ func TestFarFails(t *testing.T) {
 	}
 	items := tr.whole(false)
 	items[0], _ = away(items[0], broken)
-	_, saving := testStore(t, Alone{}, nil, dir, Config{}).Save(t.Context(), tr.meta(2), items)
-	_, loading := testStore(t, Alone{}, nil, dir, Config{}).Resume(t.Context(), "auto", items, LoadOptions{})
+	_, saving := testStore(t, SingleProcess{}, nil, dir, Config{}).Save(t.Context(), tr.meta(2), items)
+	_, loading := testStore(t, SingleProcess{}, nil, dir, Config{}).Resume(t.Context(), "auto", items, LoadOptions{})
 	exporting := Export(context.Background(), filepath.Join(dir, "model"), []safetensors.Entry{{Name: items[0].Name, DType: items[0].DType, Shape: items[0].Shape}},
-		[]tensor.Shard{items[0].Shard}, Alone{}, ExportOptions{})
+		[]tensor.Shard{items[0].Shard}, SingleProcess{}, ExportOptions{})
 	for what, err := range map[string]error{"saving": saving, "loading": loading, "exporting": exporting} {
 		if !errors.Is(err, broken) || !strings.Contains(fmt.Sprint(err), items[0].Name) {
 			t.Errorf("%s ends with %v", what, err)

@@ -35,12 +35,12 @@ type member struct {
 	rank int
 }
 
-var _ Agreement = member{}
+var _ ProcessGroup = member{}
 
 func (m member) Rank() int { return m.rank }
 func (m member) Size() int { return m.size }
 
-func (m member) Gather(_ context.Context, b []byte) ([][]byte, error) {
+func (m member) AllGatherBytes(_ context.Context, b []byte) ([][]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.dead {
@@ -226,7 +226,7 @@ func (tr truth) same(items []Item) error {
 }
 
 // testStore is a Store with small chunks on fs.
-func testStore(t testing.TB, m Agreement, fs fileSystem, dir string, cfg Config) *Store {
+func testStore(t testing.TB, m ProcessGroup, fs fileSystem, dir string, cfg Config) *Store {
 	t.Helper()
 	s, err := NewStore(dir, "a-run", cfg, m, nil)
 	if err != nil {

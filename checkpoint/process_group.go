@@ -9,26 +9,26 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Agreement is how the ranks of a world tell one another small things. All ranks call
-// Gather the same number of times; it returns every rank's message, in the order of ranks,
+// ProcessGroup is how the ranks of a world tell one another small things. All ranks call
+// AllGatherBytes the same number of times; it returns every rank's message, in the order of ranks,
 // on every rank, when all have called it.
-type Agreement interface {
+type ProcessGroup interface {
 	Rank() int
 	Size() int
-	Gather(ctx context.Context, message []byte) ([][]byte, error)
+	AllGatherBytes(ctx context.Context, message []byte) ([][]byte, error)
 }
 
-// Alone is the agreement of a world of one rank.
-type Alone struct{}
+// SingleProcess is the agreement of a world of one rank.
+type SingleProcess struct{}
 
 // Rank is 0.
-func (Alone) Rank() int { return 0 }
+func (SingleProcess) Rank() int { return 0 }
 
 // Size is 1.
-func (Alone) Size() int { return 1 }
+func (SingleProcess) Size() int { return 1 }
 
-// Gather returns the message.
-func (Alone) Gather(_ context.Context, message []byte) ([][]byte, error) {
+// AllGatherBytes returns the message.
+func (SingleProcess) AllGatherBytes(_ context.Context, message []byte) ([][]byte, error) {
 	return [][]byte{message}, nil
 }
 
@@ -37,7 +37,7 @@ var ErrCorrupt = errors.New("checkpoint is damaged")
 
 // agree exchanges one value a rank, and failures: where any rank comes with an error, every
 // rank leaves with that of the lowest such rank, so that all take the same way.
-func agree[T any](ctx context.Context, a Agreement, value T, failure error) ([]T, error) {
+func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) ([]T, error) {
 	type message struct {
 		Value   T      `json:"value"`
 		Failed  bool   `json:"failed,omitzero"`
@@ -56,7 +56,7 @@ func agree[T any](ctx context.Context, a Agreement, value T, failure error) ([]T
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: encode a message to the other ranks: %w", err)
 	}
-	all, err := a.Gather(ctx, b)
+	all, err := a.AllGatherBytes(ctx, b)
 	if err != nil {
 		return nil, errors.Join(failure, fmt.Errorf("checkpoint: agree with the other ranks: %w", err))
 	}
