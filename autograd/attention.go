@@ -60,9 +60,9 @@ func (t *Tape) Attention(qkv *Var, docs *tensor.Tensor, p tensor.AttentionParams
 	return t.attention(docs, p, qkv)
 }
 
-// AttentionOf is Attention of queries q [N H*E] over keys and values of other rows, kv [N
+// CrossAttention is Attention of queries q [N H*E] over keys and values of other rows, kv [N
 // 2K*E], side by side.
-func (t *Tape) AttentionOf(q, kv *Var, docs *tensor.Tensor, p tensor.AttentionParams) *Var {
+func (t *Tape) CrossAttention(q, kv *Var, docs *tensor.Tensor, p tensor.AttentionParams) *Var {
 	x, y := t.value(q), t.value(kv)
 	mustShape("attention", x.Width() == p.Heads*p.E && y.Rows() == x.Rows() && y.Width() == 2*p.KVHeads*p.E, x, y)
 	return t.attention(docs, p, q, kv)
@@ -78,7 +78,7 @@ func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*
 		return first.Cols(0, p.Heads*p.E), last.Cols(at, at+e), last.Cols(at+e, at+2*e)
 	}
 	value := func(i int) *tensor.Tensor { return t.value(ins[i]) }
-	if !t.takeKept(KeepAttention, o, lse) {
+	if !t.takeKept(SaveAttention, o, lse) {
 		o.Value = t.alloc(value(0).Rows(), p.Heads*p.E)
 		lse.Value = t.b.New(tensor.Activations, t.sums(), p.Heads, o.Value.Rows())
 		q, k, v := split(value)

@@ -70,7 +70,7 @@ func (c *check) leaf(shape ...int) (*Var, *tensor.Tensor) {
 	v := &Var{Value: c.random(shape...)}
 	g := c.b.New(tensor.Grads, tensor.F64, shape...)
 	written := false
-	v.SetSink(func() (*tensor.Tensor, bool) {
+	v.SetGradDst(func() (*tensor.Tensor, bool) {
 		was := written
 		written = true
 		return g, was
@@ -227,7 +227,7 @@ func TestDerivatives(t *testing.T) {
 		"attention of other rows": {[][]int{{10, 4 * 4}, {10, 2 * 2 * 4}}, func(c *check) func(*Tape, []*Var) *Var {
 			r := rope(c, 4)
 			p := tensor.AttentionParams{Starts: c.starts(0, 4, 9), MaxSeqLen: 6, Heads: 4, KVHeads: 2, E: 4, Scale: 0.5}
-			return func(t *Tape, x []*Var) *Var { return t.AttentionOf(x[0], t.Rope(x[1], 8, 4, r), nil, p) }
+			return func(t *Tape, x []*Var) *Var { return t.CrossAttention(x[0], t.Rope(x[1], 8, 4, r), nil, p) }
 		}},
 		"attention in a window and in documents": {[][]int{{12, 3 * 2}}, func(c *check) func(*Tape, []*Var) *Var {
 			docs := c.ints(2, 12)
@@ -273,7 +273,7 @@ func TestDerivativesOfParameters(t *testing.T) {
 	sum := c.b.New(tensor.Grads, tensor.F64, 7, 3)
 	part := func(lo, hi int) *Var {
 		v := &Var{Value: both.RowRange(lo, hi)}
-		v.SetSink(func() (*tensor.Tensor, bool) { return sum.RowRange(lo, hi), false })
+		v.SetGradDst(func() (*tensor.Tensor, bool) { return sum.RowRange(lo, hi), false })
 		return v
 	}
 	all := &Var{Value: both}
@@ -408,11 +408,11 @@ func TestLinearCrossEntropyOfSome(t *testing.T) {
 				b.Fill(sum, 0)
 				b.Fill(gw, 7)
 				in, weight := &Var{Value: x}, &Var{Value: w}
-				weight.SetSink(func() (*tensor.Tensor, bool) { return gw, false })
+				weight.SetGradDst(func() (*tensor.Tensor, bool) { return gw, false })
 				if !kind.frozen {
 					g := b.New(tensor.Grads, tensor.F32, c.n, d)
 					defer g.Release()
-					in.SetSink(func() (*tensor.Tensor, bool) { return g, false })
+					in.SetGradDst(func() (*tensor.Tensor, bool) { return g, false })
 					dx = tensor.Host[float32](g)
 				}
 				tape.LinearCrossEntropy(sum, tape.input(in), weight, nil, l)

@@ -24,8 +24,8 @@ func (t *Tape) Signs(logits *Var, key tensor.RandKey, rows *tensor.Tensor) *Var 
 	return y
 }
 
-// FairSigns are bits of each of rows (I64 [N]): 1 or -1 as likely [N bits].
-func (t *Tape) FairSigns(bits int, key tensor.RandKey, rows *tensor.Tensor) *Var {
+// RandomSigns are bits of each of rows (I64 [N]): 1 or -1 as likely [N bits].
+func (t *Tape) RandomSigns(bits int, key tensor.RandKey, rows *tensor.Tensor) *Var {
 	even := t.b.New(tensor.Activations, t.sums(), rows.Elems(), bits)
 	defer even.Release()
 	t.b.Fill(even, 0)

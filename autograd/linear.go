@@ -144,7 +144,7 @@ func sinks(vs []*Var) (dst []*tensor.Tensor, accumulate []bool) {
 	dst, accumulate = make([]*tensor.Tensor, len(vs)), make([]bool, len(vs))
 	for i, v := range vs {
 		if v.wants {
-			dst[i], accumulate[i] = v.Sink()
+			dst[i], accumulate[i] = v.GradDst()
 		}
 	}
 	return dst, accumulate
@@ -155,7 +155,7 @@ func sink(v *Var) (dst *tensor.Tensor, accumulate bool) {
 	if v == nil || !v.wants {
 		return nil, false
 	}
-	return v.Sink()
+	return v.GradDst()
 }
 
 // Repeat is n rows that each are v [D].

@@ -23,7 +23,7 @@ func TestEmbeddingPadding(t *testing.T) {
 		table, head := &Var{Value: values(vocab, dim)}, &Var{Value: values(vocab, dim)}
 		grad := b.New(tensor.Grads, tensor.F64, vocab, dim)
 		written := false
-		table.SetSink(func() (*tensor.Tensor, bool) {
+		table.SetGradDst(func() (*tensor.Tensor, bool) {
 			defer func() { written = true }()
 			return grad, written
 		})

@@ -11,9 +11,9 @@ type Var struct {
 	// Value is the tensor. A parameter's is set while it is gathered; a value's is nil once
 	// it is released.
 	Value *tensor.Tensor
-	// Sink, of a leaf that wants a gradient, returns where the gradient is written, and whether
+	// GradDst, of a leaf that wants a gradient, returns where the gradient is written, and whether
 	// something is there already to which it is added.
-	Sink func() (dst *tensor.Tensor, accumulate bool)
+	GradDst func() (dst *tensor.Tensor, accumulate bool)
 
 	wants  bool                  // a gradient flows through here
 	grad   *gradient             // gathers during backward
@@ -32,9 +32,9 @@ type gradient struct {
 	refs int
 }
 
-// SetSink makes v a leaf that wants a gradient.
-func (v *Var) SetSink(sink func() (dst *tensor.Tensor, accumulate bool)) {
-	v.Sink, v.wants = sink, sink != nil
+// SetGradDst makes v a leaf that wants a gradient.
+func (v *Var) SetGradDst(sink func() (dst *tensor.Tensor, accumulate bool)) {
+	v.GradDst, v.wants = sink, sink != nil
 }
 
 // Const is a Var for a tensor that the tape neither owns nor differentiates.
@@ -49,7 +49,7 @@ type Tape struct {
 	again bool           // runs what ran before: a Segment's second time
 	lazy  bool           // products and sums are computed when they are read
 	kept  *results       // of the Checkpoint that the tape is a run of; nil for none
-	shelf Shelf          // nil for memory
+	shelf OffloadStack   // nil for memory
 	back  []func()
 	scope []*Var            // values of the innermost open scope
 	fence [1]*tensor.Tensor // what a recomputed value is made of
@@ -77,8 +77,8 @@ func (t *Tape) Backend() tensor.Backend { return t.b }
 // Recording says whether the tape will go back.
 func (t *Tape) Recording() bool { return t.grad }
 
-// Mark runs f when Backward reaches this place.
-func (t *Tape) Mark(f func()) {
+// OnBackward runs f when Backward reaches this place.
+func (t *Tape) OnBackward(f func()) {
 	if t.grad {
 		t.back = append(t.back, f)
 	}
@@ -115,9 +115,9 @@ func (v *Var) Gradient() *tensor.Tensor {
 	return v.grad.t
 }
 
-// Keep says that v's value is not to be let go of and made again: what it is made from, a
+// Materialize says that v's value is not to be let go of and made again: what it is made from, a
 // parameter, may not be there when it is wanted.
-func (v *Var) Keep() {
+func (v *Var) Materialize() {
 	v.remake = nil
 	v.force()
 }

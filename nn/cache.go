@@ -60,5 +60,5 @@ func (c *Cache) Attend(t *autograd.Tape, layer int, docs *tensor.Tensor, p tenso
 	if len(in) == 1 {
 		return t.Attention(in[0], docs, p)
 	}
-	return t.AttentionOf(in[0], in[1], docs, p)
+	return t.CrossAttention(in[0], in[1], docs, p)
 }

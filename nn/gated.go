@@ -18,7 +18,7 @@ func NewGatedMLP(name string, d, f int, bias bool, init Init) *GatedMLP {
 		}
 		return l
 	}
-	return &GatedMLP{gateUp: Beside(linear("gate_proj", d, f), linear("up_proj", d, f)), down: linear("down_proj", f, d)}
+	return &GatedMLP{gateUp: NewFusedLinear(linear("gate_proj", d, f), linear("up_proj", d, f)), down: linear("down_proj", f, d)}
 }
 
 // Params are those of gate and up, and of down.

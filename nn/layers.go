@@ -27,8 +27,8 @@ func (l *Linear) WithBias() *Linear {
 	return l
 }
 
-// Beside sees several layers of one input as one.
-func Beside(ls ...*Linear) *Linear {
+// NewFusedLinear sees several layers of one input as one.
+func NewFusedLinear(ls ...*Linear) *Linear {
 	all := &Linear{}
 	for _, l := range ls {
 		all.Weights = append(all.Weights, l.Weights...)
@@ -36,7 +36,7 @@ func Beside(ls ...*Linear) *Linear {
 	}
 	for _, ps := range [][]*Param{all.Weights, all.Biases} {
 		for i := 1; i < len(ps); i++ {
-			ps[i].After = ps[i-1]
+			ps[i].FusedAfter = ps[i-1]
 		}
 	}
 	return all

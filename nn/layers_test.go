@@ -24,12 +24,12 @@ func TestLinear(t *testing.T) {
 	const n, d = 3, 4
 	q := nn.NewLinear("a.q", d, 5, nn.Init{}).WithBias()
 	k := nn.NewLinear("a.k", d, 2, nn.Init{}).WithBias()
-	both := nn.Beside(q, k)
+	both := nn.NewFusedLinear(q, k)
 	b.give(both.Params()...)
 	if got, want := names(both.Params()), []string{"a.q.weight", "a.k.weight", "a.q.bias", "a.k.bias"}; !slices.Equal(got, want) {
 		t.Errorf("parameters %v, want %v", got, want)
 	}
-	if w, v := both.Weights[1].After, both.Biases[1].After; w != both.Weights[0] || v != both.Biases[0] || both.Weights[0].After != nil {
+	if w, v := both.Weights[1].FusedAfter, both.Biases[1].FusedAfter; w != both.Weights[0] || v != both.Biases[0] || both.Weights[0].FusedAfter != nil {
 		t.Error("what follows what in memory")
 	}
 	x := b.random(n, d)

@@ -41,7 +41,7 @@ func (b *bed) ids(ids ...int32) *tensor.Tensor {
 func (b *bed) give(ps ...*nn.Param) {
 	for _, p := range ps {
 		p.Value = b.random(p.Shape...)
-		p.SetSink(func() (*tensor.Tensor, bool) {
+		p.SetGradDst(func() (*tensor.Tensor, bool) {
 			g, begun := b.grads[p]
 			if !begun {
 				g = b.b.New(tensor.Grads, tensor.F64, p.Shape...)

@@ -18,15 +18,15 @@ type Param struct {
 	Init   Init
 	Hidden bool // a matrix from one hidden state to another: no embedding, no head
 	Frozen bool // no gradient, no optimizer state
-	// Twins are further names of the same tensor in Hugging Face files: one that a file has is read
+	// Aliases are further names of the same tensor in Hugging Face files: one that a file has is read
 	// in preference to Name, and exports write all.
-	Twins []string
-	// Copies are names under which files may hold the tensor once more, as those of a tied head. They
+	Aliases []string
+	// Duplicates are names under which files may hold the tensor once more, as those of a tied head. They
 	// are not read, and must be equal.
-	Copies []string
-	// After is the parameter with which this one is multiplied as one, if it follows it in memory; nil
+	Duplicates []string
+	// FusedAfter is the parameter with which this one is multiplied as one, if it follows it in memory; nil
 	// for none.
-	After *Param
+	FusedAfter *Param
 }
 
 // NewParam describes a parameter; it has no memory yet.

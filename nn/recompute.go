@@ -12,10 +12,10 @@ const (
 	MLP                        // the same of the other half
 )
 
-// Again says what of a layer is computed again, and what of that is kept all the same.
-type Again struct {
+// RecomputePolicy says what of a layer is computed again, and what of that is kept all the same.
+type RecomputePolicy struct {
 	Part Part
-	Keep autograd.Keep
+	Save autograd.SavePolicy
 }
 
 // Layers are the units of a model that can be computed twice: all but the first, which has no
@@ -28,7 +28,7 @@ func Layers(units []*Unit) []*Unit {
 }
 
 // Recompute sets what each of a model's layers computes again.
-func Recompute(units []*Unit, of func(layer int) Again) {
+func Recompute(units []*Unit, of func(layer int) RecomputePolicy) {
 	for i, u := range Layers(units) {
 		u.again = of(i)
 	}
@@ -39,7 +39,7 @@ func (u *Unit) Part(t *autograd.Tape, p Part, f func(*autograd.Tape, ...*autogra
 	if u.again.Part&p == 0 {
 		return f(t, xs...)
 	}
-	return t.Checkpoint(u.again.Keep, f, xs...)
+	return t.Checkpoint(u.again.Save, f, xs...)
 }
 
 // Segment is units that follow one another and are computed again as one (Chen et al. 2016): of
@@ -47,11 +47,11 @@ func (u *Unit) Part(t *autograd.Tape, p Part, f func(*autograd.Tape, ...*autogra
 // second time, one after the other, and then go back.
 type Segment struct {
 	First, Last *Unit
-	// Again says that the units run for the second time.
-	Again bool
+	// Recomputing says that the units run for the second time.
+	Recomputing bool
 
 	tape *autograd.Tape // of the pass under way
-	pass *autograd.Segment
+	pass *autograd.CheckpointSequence
 	ran  *Unit // the last one in it
 }
 
@@ -76,12 +76,12 @@ func Segments(units []*Unit, n int) {
 // run is Unit.Run, on a tape that records.
 func (s *Segment) run(t *autograd.Tape, u *Unit, x *autograd.Var, f body) *autograd.Var {
 	if s.tape != t || u == s.First {
-		s.tape, s.pass = t, t.Segment(0, x)
+		s.tape, s.pass = t, t.CheckpointSequence(0, x)
 	}
 	s.ran = u
 	y := s.pass.Then(func(t *autograd.Tape, xs ...*autograd.Var) *autograd.Var {
-		s.Again = t.Recording()
-		return u.run(t, xs[0], f, !s.Again || u != s.ran)
+		s.Recomputing = t.Recording()
+		return u.run(t, xs[0], f, !s.Recomputing || u != s.ran)
 	}, x)
 	if u == s.Last {
 		s.tape, s.pass = nil, nil

@@ -162,8 +162,8 @@ func (r Rotary) gain() float64 {
 	return 0.1*math.Log(s.Factor) + 1
 }
 
-// MostPositions is MaxPosition, or what yarn stretches the original context to.
-func (r Rotary) MostPositions() int {
+// MaxPositions is MaxPosition, or what yarn stretches the original context to.
+func (r Rotary) MaxPositions() int {
 	s := r.Scaling
 	if s == nil || s.Type != "yarn" {
 		return r.MaxPosition

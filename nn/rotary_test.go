@@ -106,7 +106,7 @@ func TestMostPositions(t *testing.T) {
 		{nil, 100}, {&nn.RopeScaling{Type: "linear", Factor: 4}, 100}, {&nn.RopeScaling{Type: "yarn", Factor: 4}, 400},
 		{&nn.RopeScaling{Type: "yarn", Factor: 4, OriginalMaxPositionEmbeddings: 10}, 100}, {&nn.RopeScaling{Type: "yarn", Factor: 1e6, OriginalMaxPositionEmbeddings: 1e12}, 1 << 28},
 	} {
-		if got := (nn.Rotary{Dim: 8, Theta: 10000, MaxPosition: 100, Scaling: c.s}).MostPositions(); got != c.want {
+		if got := (nn.Rotary{Dim: 8, Theta: 10000, MaxPosition: 100, Scaling: c.s}).MaxPositions(); got != c.want {
 			t.Errorf("%+v: %d positions, want %d", c.s, got, c.want)
 		}
 	}

@@ -19,7 +19,7 @@ type Unit struct {
 	// Segment is what the unit is computed again with; nil for none.
 	Segment *Segment
 
-	again Again
+	again RecomputePolicy
 }
 
 // Observer is how the division of a model among ranks meets its computation. A unit of a Segment
@@ -42,7 +42,7 @@ func (u *Unit) Run(t *autograd.Tape, x *autograd.Var, f func(*autograd.Tape, *au
 		return t.Scope(func() *autograd.Var { return u.Segment.run(t, u, x, f) }, x)
 	}
 	if u.Segment != nil {
-		u.Segment.Again = false
+		u.Segment.Recomputing = false
 	}
 	return u.run(t, x, f, true)
 }
@@ -55,10 +55,10 @@ func (u *Unit) run(t *autograd.Tape, x *autograd.Var, f body, read bool) (y *aut
 			in = x.Value
 		}
 		o.BeforeForward(u, in)
-		t.Mark(func() { o.AfterBackward(u) })
+		t.OnBackward(func() { o.AfterBackward(u) })
 		defer func() {
 			o.AfterForward(u)
-			t.Mark(func() { o.BeforeBackward(u, y.Gradient()) })
+			t.OnBackward(func() { o.BeforeBackward(u, y.Gradient()) })
 		}()
 	}
 	if x == nil {
@@ -76,7 +76,7 @@ func (u *Unit) run(t *autograd.Tape, x *autograd.Var, f body, read bool) (y *aut
 // keep sees to it that a unit's result is there when its parameters are gone.
 func keep(y *autograd.Var) *autograd.Var {
 	if y != nil {
-		y.Keep()
+		y.Materialize()
 	}
 	return y
 }

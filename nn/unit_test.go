@@ -20,7 +20,7 @@ type journal struct {
 
 func (j *journal) note(what string, u *nn.Unit) {
 	again := ""
-	if u.Segment != nil && u.Segment.Again {
+	if u.Segment != nil && u.Segment.Recomputing {
 		again = " again"
 	}
 	j.lines = append(j.lines, fmt.Sprintf("%s %s%s", what, u.Name, again))
@@ -147,17 +147,17 @@ func TestUnits(t *testing.T) {
 	}{
 		"everything kept": {func([]*nn.Unit) {}, straight, 1},
 		"layers recomputed": {func(units []*nn.Unit) {
-			nn.Recompute(units, func(int) nn.Again { return nn.Again{Part: nn.Layer} })
+			nn.Recompute(units, func(int) nn.RecomputePolicy { return nn.RecomputePolicy{Part: nn.Layer} })
 		}, straight, 2},
 		"a part recomputed": {func(units []*nn.Unit) {
-			nn.Recompute(units, func(int) nn.Again { return nn.Again{Part: nn.MLP} })
+			nn.Recompute(units, func(int) nn.RecomputePolicy { return nn.RecomputePolicy{Part: nn.MLP} })
 		}, straight, 1},
 		// The last of two segments is none. The other runs again as a whole, and then goes back.
 		"segments": {func(units []*nn.Unit) { nn.Segments(units, 2) },
 			slices.Concat(through, backward("", "head", "l3", "l2"), forward(" again", "l0", "l1"), backward(" again", "l1", "l0"), backward("", "embed")), 2},
 		"segments of recomputed layers": {func(units []*nn.Unit) {
 			nn.Segments(units, 2)
-			nn.Recompute(units, func(int) nn.Again { return nn.Again{Part: nn.Layer} })
+			nn.Recompute(units, func(int) nn.RecomputePolicy { return nn.RecomputePolicy{Part: nn.Layer} })
 		}, slices.Concat(through, backward("", "head", "l3", "l2"), forward(" again", "l0", "l1"), backward(" again", "l1", "l0"), backward("", "embed")), 3},
 	} {
 		ch := newChain(t, layers)

@@ -222,7 +222,7 @@ func (e *Engine) newFlat(u *nn.Unit, by optim.Optimizer, how optim.Grouping) *fl
 	}
 	f.settings = rowsOf(e.settings, by)
 	for i, p := range f.params {
-		p.SetSink(func() (*tensor.Tensor, bool) { return e.sink(f, p, f.starts[i]) })
+		p.SetGradDst(func() (*tensor.Tensor, bool) { return e.sink(f, p, f.starts[i]) })
 	}
 	return f
 }

@@ -57,7 +57,7 @@ func newLayout(params []grouped, s Strategy, m *Mesh, frozen bool, block int) la
 	}
 	align := max(tensor.SumBlock, block)
 	for i, q := range params {
-		if i == 0 || q.After != params[i-1].Param || q.group != params[i-1].group || end%block != 0 {
+		if i == 0 || q.FusedAfter != params[i-1].Param || q.group != params[i-1].group || end%block != 0 {
 			end = upTo(align)
 		}
 		l.params, l.groups, l.starts = append(l.params, q.Param), append(l.groups, q.group), append(l.starts, end)

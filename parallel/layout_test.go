@@ -26,7 +26,7 @@ func TestLayoutPartitions(t *testing.T) {
 					q.group += rapid.IntRange(1, 2).Draw(t, "group")
 				}
 				if rapid.Bool().Draw(t, "multiplied as one") {
-					q.After = ps[i-1].Param
+					q.FusedAfter = ps[i-1].Param
 				}
 			}
 			ps = append(ps, q)
@@ -51,7 +51,7 @@ func TestLayoutPartitions(t *testing.T) {
 			}
 			filled := make([]int, l.padded)
 			for i, q := range ps {
-				one := q.After != nil && q.group == ps[i-1].group
+				one := q.FusedAfter != nil && q.group == ps[i-1].group
 				if !one && l.starts[i]%align != 0 || l.starts[i]%block != 0 || one && block == 1 && l.starts[i] != l.starts[i-1]+ps[i-1].Shape.Elems() {
 					t.Fatalf("parameter %d begins at %d", i, l.starts[i])
 				}

@@ -132,7 +132,7 @@ func padded(ps []*nn.Param, world int) (n int) {
 	up := func(to int) { n = (n + to - 1) / to * to }
 	var before *nn.Param
 	for _, p := range ps {
-		if p.After == nil || p.After != before {
+		if p.FusedAfter == nil || p.FusedAfter != before {
 			up(tensor.SumBlock)
 		}
 		n, before = n+p.Shape.Elems(), p

@@ -81,7 +81,7 @@ func (s *schedule) turns(position int) bool {
 
 // phaseOf is the phase of a unit that is about to run forward.
 func phaseOf(u *nn.Unit) phase {
-	if u.Segment != nil && u.Segment.Again {
+	if u.Segment != nil && u.Segment.Recomputing {
 		return recompute
 	}
 	return forward

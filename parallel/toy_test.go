@@ -67,8 +67,8 @@ func (c toy) kind(p *nn.Param) kind {
 			block = max(block, tensor.SumBlock)
 		}
 	}
-	if p.After != nil && p.After.Shape.Elems()%block != 0 {
-		k.after = p.After
+	if p.FusedAfter != nil && p.FusedAfter.Shape.Elems()%block != 0 {
+		k.after = p.FusedAfter
 	}
 	return k
 }
@@ -130,7 +130,7 @@ func (c toy) make(b device.Device) *network {
 		name := fmt.Sprintf("layer%d.", i)
 		l := toyBlock{
 			norm: nn.NewRMSNorm(name+"norm", c.D, 1e-5),
-			up:   nn.Beside(nn.NewLinear(name+"gate", c.D, c.F, std).WithBias(), nn.NewLinear(name+"up", c.D, c.F, std).WithBias()),
+			up:   nn.NewFusedLinear(nn.NewLinear(name+"gate", c.D, c.F, std).WithBias(), nn.NewLinear(name+"up", c.D, c.F, std).WithBias()),
 			down: nn.NewLinear(name+"down", c.F, c.D, std),
 		}
 		l.unit = &nn.Unit{Name: fmt.Sprintf("layer%d", i), Params: []*nn.Param{l.norm.Weight}}
@@ -150,7 +150,7 @@ func (c toy) make(b device.Device) *network {
 	}
 	n.units = append(n.units, last)
 	if c.recompute {
-		nn.Recompute(n.units, func(int) nn.Again { return nn.Again{Part: nn.Layer} })
+		nn.Recompute(n.units, func(int) nn.RecomputePolicy { return nn.RecomputePolicy{Part: nn.Layer} })
 	}
 	nn.Segments(n.units, c.segments)
 	for _, p := range n.params() {
@@ -170,7 +170,7 @@ func (n *network) params() (ps []*nn.Param) {
 func (n *network) tell(t *autograd.Tape, i int) {
 	if n.in != nil {
 		n.in(i, false)
-		t.Mark(func() { n.in(i, true) })
+		t.OnBackward(func() { n.in(i, true) })
 	}
 }
 
@@ -281,7 +281,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 				p.Value, states[p] = s.c.Reshape(p.Shape...), s
 				if !p.Frozen {
 					s.state = optimtest.State(b, kind.Optimizer, p.Shape)
-					p.SetSink(func() (*tensor.Tensor, bool) {
+					p.SetGradDst(func() (*tensor.Tensor, bool) {
 						was := written[p]
 						written[p] = true
 						return s.g.Reshape(p.Shape...), was
@@ -330,7 +330,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 			var before *nn.Param
 			for _, p := range u.Params {
 				if !p.Frozen {
-					for len(all)%tensor.SumBlock != 0 && (p.After == nil || p.After != before || c.kind(p) != c.kind(before)) {
+					for len(all)%tensor.SumBlock != 0 && (p.FusedAfter == nil || p.FusedAfter != before || c.kind(p) != c.kind(before)) {
 						all = append(all, 0)
 					}
 					all, before = append(all, tensor.Host[float32](states[p].sum)...), p

@@ -18,7 +18,7 @@ func (c ModelConfig) sameCopies(w *weights) error {
 		if !ok {
 			continue
 		}
-		for _, twice := range p.Copies {
+		for _, twice := range p.Duplicates {
 			other, ok := w.files.Find(twice)
 			if !ok || other.Name == from.Name || matchesAny(c.AllowUnexpected, twice) {
 				continue

@@ -74,8 +74,8 @@ func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string)
 func exported(params []*nn.Param, owned []tensor.Shard, dt tensor.DType) (entries []safetensors.Entry, shards []tensor.Shard) {
 	twins := map[string][]string{}
 	for _, p := range params {
-		twins[p.Name] = p.Twins
-		for _, name := range append([]string{p.Name}, p.Twins...) {
+		twins[p.Name] = p.Aliases
+		for _, name := range append([]string{p.Name}, p.Aliases...) {
 			entries = append(entries, safetensors.Entry{Name: name, DType: dt, Shape: p.Shape})
 		}
 	}

@@ -250,7 +250,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 func fileNames(m model.Model) map[string]string {
 	names := map[string]string{}
 	for _, p := range model.Params(m) {
-		names[p.Name] = append(slices.Clone(p.Twins), p.Name)[0]
+		names[p.Name] = append(slices.Clone(p.Aliases), p.Name)[0]
 	}
 	return names
 }

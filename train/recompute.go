@@ -56,11 +56,11 @@ func (c Recompute) Validate() error {
 	if c.EveryNLayers < 1 {
 		errs = append(errs, fault.At("every_n_layers", "is %d: it must be at least 1", c.EveryNLayers))
 	}
-	again := nn.Again(c.again(0))
-	if again.Part == nn.MLP && again.Keep == autograd.KeepAttention {
+	again := nn.RecomputePolicy(c.again(0))
+	if again.Part == nn.MLP && again.Save == autograd.SaveAttention {
 		errs = append(errs, fault.Try(fault.At("keep", "is attention, which part: mlp has none of"), "keep: nothing"))
 	}
-	switch flat := c.EveryNLayers <= 1 && again == (nn.Again{Part: nn.Layer}); {
+	switch flat := c.EveryNLayers <= 1 && again == (nn.RecomputePolicy{Part: nn.Layer}); {
 	case c.Segments != 0 && !c.Nested && !flat:
 		errs = append(errs, fault.Try(fault.At("segments", "is %s: of their layers nothing is kept, so that every_n_layers, part and keep say nothing", c.Segments), "%s, or leave those out", fault.Set("activation_checkpointing.nested", "true")))
 	case c.Segments == 0 && c.Nested:
@@ -97,11 +97,11 @@ func (c Recompute) Directory(outputDir string) (dir string, ok bool) {
 }
 
 // again is what layer i computes again, where it does without a segment.
-func (c Recompute) again(i int) nn.Again {
+func (c Recompute) again(i int) nn.RecomputePolicy {
 	if i%max(1, c.EveryNLayers) != 0 {
-		return nn.Again{}
+		return nn.RecomputePolicy{}
 	}
-	return nn.Again{Part: parts[c.Part], Keep: keeps[c.Keep]}
+	return nn.RecomputePolicy{Part: parts[c.Part], Save: keeps[c.Keep]}
 }
 
 // Apply sets what the layers of a model compute again.
@@ -111,9 +111,9 @@ func (c Recompute) Apply(units []*nn.Unit) {
 		segments = c.Segments.of(len(nn.Layers(units)))
 	}
 	nn.Segments(units, segments)
-	nn.Recompute(units, func(i int) nn.Again {
+	nn.Recompute(units, func(i int) nn.RecomputePolicy {
 		if !c.Enabled || segments > 0 && !c.Nested {
-			return nn.Again{}
+			return nn.RecomputePolicy{}
 		}
 		return c.again(i)
 	})
@@ -132,7 +132,7 @@ func (RecomputedPart) Choices() []string {
 // RecomputedKeep is what is kept of a part that is computed again.
 type RecomputedKeep string
 
-var keeps = map[RecomputedKeep]autograd.Keep{"attention": autograd.KeepAttention, "products": autograd.KeepProducts}
+var keeps = map[RecomputedKeep]autograd.SavePolicy{"attention": autograd.SaveAttention, "products": autograd.SaveMatMul}
 
 // Choices are the names.
 func (RecomputedKeep) Choices() []string { return []string{"nothing", "attention", "products"} }

@@ -34,7 +34,7 @@ type spilled struct {
 	busy *disk.Transfer // nil where nothing is under way
 }
 
-var _ autograd.Shelf = (*spill)(nil)
+var _ autograd.OffloadStack = (*spill)(nil)
 
 // newSpill makes a file in a directory.
 func newSpill(b tensor.Backend, dir string) (*spill, error) {

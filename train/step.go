@@ -169,7 +169,7 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	tape := autograd.NewTape(s.b, s.engine.Precision().Param, grad)
 	tape.SetLossGrad(s.begin())
 	if s.spill != nil {
-		tape.Shelve(s.spill)
+		tape.SetOffload(s.spill)
 	}
 	model.Loss(s.model, tape, batch, s.sums)
 	s.engine.AddSums(s.sums)

@@ -97,7 +97,7 @@ func (c ModelConfig) spare(f model.Family, files *safetensors.Files, taken map[s
 
 // find is the tensor of a parameter, under whichever name the files give it.
 func find(files *safetensors.Files, f model.Family, p *nn.Param) (safetensors.Info, bool) {
-	names := append(slices.Clone(p.Twins), p.Name)
+	names := append(slices.Clone(p.Aliases), p.Name)
 	if f.Aliases != nil {
 		names = append(names, f.Aliases(p.Name)...)
 	}

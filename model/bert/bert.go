@@ -82,7 +82,7 @@ func newLayer(c Config, i int, tanh bool, std nn.Init) *layer {
 	d := c.HiddenSize
 	l := &layer{
 		cfg: c, tanh: tanh,
-		qkv: nn.Beside(
+		qkv: nn.NewFusedLinear(
 			linear("attention.self.query", d, d),
 			linear("attention.self.key", d, d),
 			linear("attention.self.value", d, d)),

@@ -28,11 +28,11 @@ func newMasked(e *encoder, tanh bool, std nn.Init) *MaskedLM {
 	last := &nn.Unit{Name: masked, Params: append(append(m.transform.Params(), m.norm.Params()...), m.bias)}
 	if c.TieWordEmbeddings {
 		m.decoder = e.words.Weight
-		m.decoder.Copies, m.bias.Copies = []string{masked + ".decoder.weight"}, []string{decoderBias}
+		m.decoder.Duplicates, m.bias.Duplicates = []string{masked + ".decoder.weight"}, []string{decoderBias}
 		last.Shared = []*nn.Param{m.decoder}
 	} else {
 		m.decoder = nn.NewParam(masked+".decoder.weight", std, c.VocabSize, c.HiddenSize)
-		m.bias.Twins = []string{decoderBias}
+		m.bias.Aliases = []string{decoderBias}
 		last.Params = append(last.Params, m.decoder)
 	}
 	m.units = append(m.units, last)

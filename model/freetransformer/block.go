@@ -32,12 +32,12 @@ func newBlock(c Config, prefix string, index int, causal bool) *block {
 		cfg: c, index: index, causal: causal,
 		attnNorm: nn.NewRMSNorm(prefix+"input_layernorm", d, c.RMSNormEps),
 		q:        linear("self_attn.q_proj", d, h),
-		kv:       nn.Beside(linear("self_attn.k_proj", d, k), linear("self_attn.v_proj", d, k)),
+		kv:       nn.NewFusedLinear(linear("self_attn.k_proj", d, k), linear("self_attn.v_proj", d, k)),
 		out:      linear("self_attn.o_proj", h, d),
 		mlpNorm:  nn.NewRMSNorm(prefix+"post_attention_layernorm", d, c.RMSNormEps),
 		mlp:      nn.NewGatedMLP(prefix+"mlp", d, f, false, std),
 	}
-	l.qkv = nn.Beside(l.q, l.kv)
+	l.qkv = nn.NewFusedLinear(l.q, l.kv)
 	return l
 }
 

@@ -129,7 +129,7 @@ func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable,
 		logits = l.readout.Forward(t, l.norm.Forward(t, y))
 		signs = t.Signs(logits, key(b), b.Numbers)
 	default:
-		signs = t.FairSigns(bits, key(b), b.Numbers)
+		signs = t.RandomSigns(bits, key(b), b.Numbers)
 	}
 	if s.Drawn != nil {
 		t.Backend().Copy(s.Drawn, signs.Value)

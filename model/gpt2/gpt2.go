@@ -65,7 +65,7 @@ func New(_ tensor.Backend, c Config, positions int) (*GPT2, error) {
 	last := &nn.Unit{Name: "lm_head", Params: m.norm.Params()}
 	if c.TieWordEmbeddings {
 		m.head = m.tokens.Weight
-		m.head.Copies = []string{"lm_head.weight"}
+		m.head.Duplicates = []string{"lm_head.weight"}
 		last.Shared = []*nn.Param{m.head}
 	} else {
 		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.NEmbd)

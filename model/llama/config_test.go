@@ -72,7 +72,7 @@ func FuzzParseConfig(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s was accepted: %v", data, err)
 		}
-		if n := rotary.MostPositions(); n <= 0 {
+		if n := rotary.MaxPositions(); n <= 0 {
 			t.Fatalf("%s was accepted: %d positions", data, n)
 		}
 		for _, w := range freq {

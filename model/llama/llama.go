@@ -45,7 +45,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := rotary.MostPositions()
+	most := rotary.MaxPositions()
 	if positions == 0 {
 		positions = most
 	}
@@ -73,7 +73,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	last := &nn.Unit{Name: "lm_head", Params: []*nn.Param{m.norm.Weight}}
 	if c.TieWordEmbeddings {
 		m.head = m.embed.Weight
-		m.head.Copies = []string{"lm_head.weight"}
+		m.head.Duplicates = []string{"lm_head.weight"}
 		last.Shared = []*nn.Param{m.head}
 	} else {
 		m.head = nn.NewParam("lm_head.weight", std, c.VocabSize, c.HiddenSize)
@@ -98,7 +98,7 @@ func newBlock(c Config, layer int, std nn.Init) *block {
 		layer: layer, cfg: c,
 		window:   c.window(layer),
 		attnNorm: nn.NewRMSNorm(prefix+"input_layernorm", d, c.RMSNormEps),
-		qkv: nn.Beside(
+		qkv: nn.NewFusedLinear(
 			linear("self_attn.q_proj", d, q, biased),
 			linear("self_attn.k_proj", d, kv, biased),
 			linear("self_attn.v_proj", d, kv, biased)),

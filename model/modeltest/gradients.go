@@ -47,23 +47,23 @@ func Gradients(t *testing.T, f model.Family, config string) {
 // recomputation is what is computed again.
 type recomputation struct {
 	name     string
-	again    nn.Again
+	again    nn.RecomputePolicy
 	segments int
 	less     bool // the activations of a small network are fewer
 }
 
 var recomputations = []recomputation{
-	{"layers", nn.Again{Part: nn.Layer}, 0, true},
-	{"attention", nn.Again{Part: nn.Attention}, 0, true},
-	{"mlp", nn.Again{Part: nn.MLP}, 0, true},
-	{"attention and mlp", nn.Again{Part: nn.Attention | nn.MLP, Keep: autograd.KeepAttention}, 0, true},
-	{"all but attention", nn.Again{Part: nn.Layer, Keep: autograd.KeepAttention}, 0, true},
-	{"all but products", nn.Again{Part: nn.Layer, Keep: autograd.KeepProducts}, 0, false},
-	{"attention but products", nn.Again{Part: nn.Attention, Keep: autograd.KeepProducts}, 0, false},
-	{"two segments", nn.Again{}, 2, false},
-	{"three segments", nn.Again{}, 3, false},
-	{"nested segments", nn.Again{Part: nn.Layer}, 2, true},
-	{"segments with mlp", nn.Again{Part: nn.MLP, Keep: autograd.KeepProducts}, 2, false},
+	{"layers", nn.RecomputePolicy{Part: nn.Layer}, 0, true},
+	{"attention", nn.RecomputePolicy{Part: nn.Attention}, 0, true},
+	{"mlp", nn.RecomputePolicy{Part: nn.MLP}, 0, true},
+	{"attention and mlp", nn.RecomputePolicy{Part: nn.Attention | nn.MLP, Save: autograd.SaveAttention}, 0, true},
+	{"all but attention", nn.RecomputePolicy{Part: nn.Layer, Save: autograd.SaveAttention}, 0, true},
+	{"all but products", nn.RecomputePolicy{Part: nn.Layer, Save: autograd.SaveMatMul}, 0, false},
+	{"attention but products", nn.RecomputePolicy{Part: nn.Attention, Save: autograd.SaveMatMul}, 0, false},
+	{"two segments", nn.RecomputePolicy{}, 2, false},
+	{"three segments", nn.RecomputePolicy{}, 3, false},
+	{"nested segments", nn.RecomputePolicy{Part: nn.Layer}, 2, true},
+	{"segments with mlp", nn.RecomputePolicy{Part: nn.MLP, Save: autograd.SaveMatMul}, 2, false},
 }
 
 // again holds what m, like n but computed again, makes against n's.
@@ -117,7 +117,7 @@ func newNetwork(t *testing.T, b tensor.Backend, f model.Family, config string, d
 	if n.m, err = f.New(n.b, []byte(config), 0); err != nil {
 		t.Fatal(err)
 	}
-	nn.Recompute(n.m.Units(), func(int) nn.Again { return how.again })
+	nn.Recompute(n.m.Units(), func(int) nn.RecomputePolicy { return how.again })
 	nn.Segments(n.m.Units(), how.segments)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, p := range model.Params(n.m) {
@@ -131,7 +131,7 @@ func newNetwork(t *testing.T, b tensor.Backend, f model.Family, config string, d
 		}
 		g := n.b.New(tensor.Grads, tensor.F64, p.Shape...)
 		n.grads[p.Name] = g
-		p.SetSink(func() (*tensor.Tensor, bool) {
+		p.SetGradDst(func() (*tensor.Tensor, bool) {
 			was := n.seen[p.Name]
 			n.seen[p.Name] = true
 			return g, was

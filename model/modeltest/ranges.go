@@ -70,7 +70,7 @@ func Ranges(t *testing.T, f model.Family, config string) {
 // ranges runs two and three ranges, also with recomputation.
 func ranges(t *testing.T, make func(recomputation) *network) {
 	for _, how := range append([]recomputation{{name: "nothing"}}, recomputations...) {
-		if how.again.Part&^nn.Layer != 0 || how.again.Keep != 0 {
+		if how.again.Part&^nn.Layer != 0 || how.again.Save != 0 {
 			continue // what is within a unit
 		}
 		whole := make(how)

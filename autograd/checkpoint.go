@@ -2,21 +2,21 @@ package autograd
 
 import "trireme/tensor"
 
-// Segment is a part of a pass of which its inputs are kept and, of what it computes, nothing
+// CheckpointSequence is a part of a pass of which its inputs are kept and, of what it computes, nothing
 // but what keep names: on the way back it is computed again, as one. It is made of steps, each of
 // what the one before made.
-type Segment struct {
+type CheckpointSequence struct {
 	t     *Tape
 	ins   []*Var
 	steps []func(*Tape, ...*Var) *Var
 	out   *Var // of the last step
 	kept  *results
-	shelf Shelf // where its input is; nil for memory
+	shelf OffloadStack // where its input is; nil for memory
 }
 
-// Shelf keeps inputs of segments elsewhere while nobody reads them: the last that was put away
+// OffloadStack keeps inputs of segments elsewhere while nobody reads them: the last that was put away
 // is taken first.
-type Shelf interface {
+type OffloadStack interface {
 	// Push puts a copy of x away.
 	Push(x *tensor.Tensor)
 	// Top is what was put away last, until Pop forgets it.
@@ -24,21 +24,21 @@ type Shelf interface {
 	Pop()
 }
 
-// Shelve puts inputs of segments on s. Those of segments that run within another stay in memory,
+// SetOffload puts inputs of segments on s. Those of segments that run within another stay in memory,
 // and so do those that are made again.
-func (t *Tape) Shelve(s Shelf) { t.shelf = s }
+func (t *Tape) SetOffload(s OffloadStack) { t.shelf = s }
 
 // Checkpoint is a Segment of one step, f on xs. Without a way back it is f.
-func (t *Tape) Checkpoint(keep Keep, f func(*Tape, ...*Var) *Var, xs ...*Var) *Var {
+func (t *Tape) Checkpoint(keep SavePolicy, f func(*Tape, ...*Var) *Var, xs ...*Var) *Var {
 	if !t.grad {
 		return f(t, xs...)
 	}
-	return t.Segment(keep, xs...).Then(f, xs...)
+	return t.CheckpointSequence(keep, xs...).Then(f, xs...)
 }
 
-// Segment begins one that reads xs, on a tape that records.
-func (t *Tape) Segment(keep Keep, xs ...*Var) *Segment {
-	s := &Segment{t: t, ins: xs, kept: &results{what: keep}}
+// CheckpointSequence begins one that reads xs, on a tape that records.
+func (t *Tape) CheckpointSequence(keep SavePolicy, xs ...*Var) *CheckpointSequence {
+	s := &CheckpointSequence{t: t, ins: xs, kept: &results{what: keep}}
 	if t.shelf != nil && len(xs) == 1 && xs[0].remake == nil {
 		s.shelf = t.shelf
 		s.shelf.Push(t.value(xs[0]))
@@ -51,7 +51,7 @@ func (t *Tape) Segment(keep Keep, xs ...*Var) *Segment {
 }
 
 // Then runs the next step, f, on what the last one made, or, the first, on the segment's inputs.
-func (s *Segment) Then(f func(*Tape, ...*Var) *Var, xs ...*Var) *Var {
+func (s *CheckpointSequence) Then(f func(*Tape, ...*Var) *Var, xs ...*Var) *Var {
 	if s.out != nil && (len(xs) != 1 || xs[0] != s.out) {
 		panic("autograd: a step of a segment does not follow the one before")
 	}
@@ -77,7 +77,7 @@ func (s *Segment) Then(f func(*Tape, ...*Var) *Var, xs ...*Var) *Var {
 }
 
 // first runs a step for its result alone.
-func (s *Segment) first(f func(*Tape, ...*Var) *Var, xs []*Var) *Var {
+func (s *CheckpointSequence) first(f func(*Tape, ...*Var) *Var, xs []*Var) *Var {
 	t := s.t
 	once := &Tape{b: t.b, dtype: t.dtype, again: t.again, begin: t.begin, lazy: true, kept: s.kept}
 	ins := inputs(xs, t.value)
@@ -100,7 +100,7 @@ func inputs(xs []*Var, value func(*Var) *tensor.Tensor) []*Var {
 }
 
 // value is an input, wherever it is.
-func (s *Segment) value(x *Var) *tensor.Tensor {
+func (s *CheckpointSequence) value(x *Var) *tensor.Tensor {
 	if s.shelf != nil {
 		return s.shelf.Top()
 	}
@@ -108,7 +108,7 @@ func (s *Segment) value(x *Var) *tensor.Tensor {
 }
 
 // back runs the steps again, from whose result the gradient dy goes back; nil is none.
-func (s *Segment) back(dy *gradient) {
+func (s *CheckpointSequence) back(dy *gradient) {
 	t := s.t
 	if dy != nil {
 		again := &Tape{b: t.b, dtype: t.dtype, grad: true, again: true, begin: t.begin, lazy: true, kept: s.kept}

@@ -17,7 +17,7 @@ func (t *Tape) delayed(compute func() *tensor.Tensor, inputs ...*Var) *Var {
 // product is a delayed value that a Checkpoint may keep.
 func (t *Tape) product(compute func() *tensor.Tensor, inputs ...*Var) *Var {
 	y := t.delayed(compute, inputs...)
-	if t.takeKept(KeepProducts, y) {
+	if t.takeKept(SaveMatMul, y) {
 		y.delay = nil
 	}
 	return y
@@ -37,20 +37,20 @@ func (v *Var) force() {
 	}
 }
 
-// Keep names results of a Checkpoint that are kept although the rest is computed again.
-type Keep uint8
+// SavePolicy names results of a Checkpoint that are kept although the rest is computed again.
+type SavePolicy uint8
 
 // The kinds of results: what attention gives, and what products of matrices give that the way
 // back reads.
 const (
-	KeepAttention Keep = 1 << iota
-	KeepProducts
+	SaveAttention SavePolicy = 1 << iota
+	SaveMatMul
 )
 
 // results are what a Checkpoint keeps: the second run takes them in the order in which the
 // first made them.
 type results struct {
-	what Keep
+	what SavePolicy
 	list []*result
 
 	settled int // of the list
@@ -66,7 +66,7 @@ type result struct {
 
 // takeKept says whether what an operation makes, vs, has been kept, and is there now. In the
 // first run it has not: it is noted instead.
-func (t *Tape) takeKept(kind Keep, vs ...*Var) bool {
+func (t *Tape) takeKept(kind SavePolicy, vs ...*Var) bool {
 	k := t.kept
 	switch {
 	case k == nil || k.what&kind == 0:

@@ -69,13 +69,13 @@ func (l *layered) layer(t *Tape, i int, x *Var) *Var {
 }
 
 // run goes forward by f and back, and returns every bit of the gradients.
-func (l *layered) run(shelf Shelf, f func(t *Tape, x *Var) *Var) []uint64 {
+func (l *layered) run(shelf OffloadStack, f func(t *Tape, x *Var) *Var) []uint64 {
 	l.t.Helper()
 	l.b.products, l.b.attentions = 0, 0
 	live := l.b.Meter().Read().LiveTotal
 	tape := NewTape(l.b, tensor.F64, true)
 	if shelf != nil {
-		tape.Shelve(shelf)
+		tape.SetOffload(shelf)
 	}
 	tape.Scope(func() *Var {
 		y := f(tape, tape.input(l.x))
@@ -132,7 +132,7 @@ func (s *stack) Pop() {
 // attention only what the way back reads is computed a second time: never the last product of a
 // layer, nor what is kept.
 func TestWhatIsComputedAgain(t *testing.T) {
-	each := func(keep Keep) func(l *layered, t *Tape, x *Var) *Var {
+	each := func(keep SavePolicy) func(l *layered, t *Tape, x *Var) *Var {
 		return func(l *layered, t *Tape, x *Var) *Var {
 			return t.Checkpoint(keep, l.step(1), t.Checkpoint(keep, l.step(0), x))
 		}
@@ -143,13 +143,13 @@ func TestWhatIsComputedAgain(t *testing.T) {
 		f                    func(l *layered, t *Tape, x *Var) *Var
 	}{
 		"each layer":                 {6, 2, 2, each(0)},
-		"each but attention":         {6, 0, 2, each(KeepAttention)},
-		"each but products":          {0, 2, 2, each(KeepProducts)},
-		"each but both":              {0, 0, 2, each(KeepAttention | KeepProducts)},
+		"each but attention":         {6, 0, 2, each(SaveAttention)},
+		"each but products":          {0, 2, 2, each(SaveMatMul)},
+		"each but both":              {0, 0, 2, each(SaveAttention | SaveMatMul)},
 		"as one":                     {7, 2, 1, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.step(0), l.step(1)) }},
 		"as one, each of them again": {10, 3, 1, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.nested(0, 0), l.nested(1, 0)) }},
 		"as one, again but attention": {10, 2, 1, func(l *layered, t *Tape, x *Var) *Var {
-			return l.both(t, x, l.nested(0, KeepAttention), l.nested(1, KeepAttention))
+			return l.both(t, x, l.nested(0, SaveAttention), l.nested(1, SaveAttention))
 		}},
 		"the first alone": {3, 1, 1, func(l *layered, t *Tape, x *Var) *Var { return l.layer(t, 1, t.Checkpoint(0, l.step(0), x)) }},
 		"a part that reads its input twice": {1, 0, 1, func(l *layered, t *Tape, x *Var) *Var {
@@ -169,7 +169,7 @@ func TestWhatIsComputedAgain(t *testing.T) {
 		products, attentions := l.b.products, l.b.attentions
 		for _, shelf := range []*stack{nil, {t: t, b: l.b}} {
 			again := newLayered(t)
-			var s Shelf
+			var s OffloadStack
 			if shelf != nil {
 				shelf.b, s = again.b, shelf
 			}
@@ -189,20 +189,20 @@ func TestWhatIsComputedAgain(t *testing.T) {
 
 // both runs two steps as one segment.
 func (l *layered) both(t *Tape, x *Var, f, g func(*Tape, ...*Var) *Var) *Var {
-	s := t.Segment(0, x)
+	s := t.CheckpointSequence(0, x)
 	y := s.Then(f, x)
 	return s.Then(g, y)
 }
 
 // nested is a layer that is computed again within what is.
-func (l *layered) nested(i int, keep Keep) func(*Tape, ...*Var) *Var {
+func (l *layered) nested(i int, keep SavePolicy) func(*Tape, ...*Var) *Var {
 	return func(t *Tape, x ...*Var) *Var { return t.Checkpoint(keep, l.step(i), x...) }
 }
 
 // TestSegmentWithoutGradient: where no gradient reaches a segment, nothing is computed again and
 // nothing stays behind.
 func TestSegmentWithoutGradient(t *testing.T) {
-	for _, keep := range []Keep{0, KeepAttention | KeepProducts} {
+	for _, keep := range []SavePolicy{0, SaveAttention | SaveMatMul} {
 		l := newLayered(t)
 		l.loss = nil
 		s := &stack{t: t, b: l.b}
@@ -223,7 +223,7 @@ func TestResultThatWouldBeKept(t *testing.T) {
 	}
 	kept, again := newLayered(t), newLayered(t)
 	want := kept.run(nil, func(t *Tape, x *Var) *Var { return attention(kept)(t, x) })
-	got := again.run(nil, func(t *Tape, x *Var) *Var { return t.Checkpoint(KeepAttention|KeepProducts, attention(again), x) })
+	got := again.run(nil, func(t *Tape, x *Var) *Var { return t.Checkpoint(SaveAttention|SaveMatMul, attention(again), x) })
 	if !slices.Equal(got, want) {
 		t.Error("the bits differ")
 	}
@@ -246,7 +246,7 @@ func TestFrozenSegment(t *testing.T) {
 		kept, again := newLayered(t), newLayered(t)
 		for _, l := range []*layered{kept, again} {
 			for _, w := range l.leaves[:5] {
-				w.SetSink(nil)
+				w.SetGradDst(nil)
 			}
 		}
 		want := kept.run(nil, kept.kept)
@@ -274,12 +274,12 @@ func TestSegmentSteps(t *testing.T) {
 		l.run(nil, func(t *Tape, x *Var) *Var { return f(l, t, x) })
 	}
 	refused("another input", func(l *layered, t *Tape, x *Var) *Var {
-		s := t.Segment(0, x)
+		s := t.CheckpointSequence(0, x)
 		y := s.Then(l.step(0), x)
 		return s.Then(l.step(1), t.Add(x, y))
 	})
 	refused("read outside", func(l *layered, t *Tape, x *Var) *Var {
-		s := t.Segment(0, x)
+		s := t.CheckpointSequence(0, x)
 		y := s.Then(l.step(0), x)
 		return t.Add(s.Then(l.step(1), y), y)
 	})
