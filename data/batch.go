@@ -5,32 +5,32 @@ import "fmt"
 // MicroBatch is B rows of a dataset laid end to end, N tokens in all: nothing is padded. Which
 // slices are nil is the same for all micro-batches of a loader.
 type MicroBatch struct {
-	InputIDs  []int32 // [N]
-	Targets   []int32 // [N] what each position is to predict; Ignored is not counted
-	Positions []int32 // [N] within the document
-	Docs      []int32 // [N] positions of different documents of a row do not see one another; nil: one a row
-	Types     []int32 // [N] which text of a pair each position is of; nil where rows do not say
-	Starts    []int32 // [B+1] the first token of each row, and the end of the last
-	Samples   []int64 // [B] number of each row since the run began: a key for randomness
-	Numbers   []int64 // [N] number of each token since the run began, each row having Longest
-	Classes   []int32 // [B] label of each row; nil where rows have none
-	Longest   int     // tokens of a row at most, in any micro-batch of the loader
-	// MostRows and MostTokens bound B and N in the same way.
-	MostRows, MostTokens int
-	Counted              int64 // targets (or, where rows have labels of their own, Classes) that are not Ignored
+	InputIDs   []int32 // [N]
+	Targets    []int32 // [N] what each position is to predict; Ignored is not counted
+	Positions  []int32 // [N] within the document
+	Docs       []int32 // [N] positions of different documents of a row do not see one another; nil: one a row
+	Types      []int32 // [N] which text of a pair each position is of; nil where rows do not say
+	Starts     []int32 // [B+1] the first token of each row, and the end of the last
+	SampleKeys []int64 // [B] number of each row since the run began: a key for randomness
+	TokenKeys  []int64 // [N] number of each token since the run began, each row having Longest
+	Classes    []int32 // [B] label of each row; nil where rows have none
+	MaxLength  int     // tokens of a row at most, in any micro-batch of the loader
+	// MaxRows and MaxTokens bound B and N in the same way.
+	MaxRows, MaxTokens int
+	LabelCount         int64 // targets (or, where rows have labels of their own, Classes) that are not Ignored
 }
 
-// EvenMicroBatch is rows of equal length (but for rounding) with tokens in all, whose ids, targets,
+// UniformMicroBatch is rows of equal length (but for rounding) with tokens in all, whose ids, targets,
 // types and classes are 0. A row may have longest tokens.
-func EvenMicroBatch(rows, tokens, longest int, info Info) MicroBatch {
+func UniformMicroBatch(rows, tokens, longest int, info Info) MicroBatch {
 	m := newMicroBatch(longest, tokens, info)
-	m.MostRows, m.MostTokens = rows, tokens
+	m.MaxRows, m.MaxTokens = rows, tokens
 	for i := range rows {
 		n := (i+1)*tokens/rows - i*tokens/rows
 		for t := range n {
-			m.Positions, m.Numbers = append(m.Positions, int32(t)), append(m.Numbers, int64(i*longest+t))
+			m.Positions, m.TokenKeys = append(m.Positions, int32(t)), append(m.TokenKeys, int64(i*longest+t))
 		}
-		m.Starts, m.Samples = append(m.Starts, m.Starts[i]+int32(n)), append(m.Samples, int64(i))
+		m.Starts, m.SampleKeys = append(m.Starts, m.Starts[i]+int32(n)), append(m.SampleKeys, int64(i))
 	}
 	for _, s := range []*[]int32{&m.InputIDs, &m.Targets, &m.Docs, &m.Types} {
 		if *s != nil {
@@ -40,8 +40,8 @@ func EvenMicroBatch(rows, tokens, longest int, info Info) MicroBatch {
 	if m.Classes != nil {
 		m.Classes = make([]int32, rows)
 	}
-	if m.Counted = int64(tokens); m.Classes != nil {
-		m.Counted = int64(rows)
+	if m.LabelCount = int64(tokens); m.Classes != nil {
+		m.LabelCount = int64(rows)
 	}
 	return m
 }
@@ -49,7 +49,7 @@ func EvenMicroBatch(rows, tokens, longest int, info Info) MicroBatch {
 // newMicroBatch has no rows yet, of at most longest tokens each, and room for some tokens.
 func newMicroBatch(longest, room int, info Info) MicroBatch {
 	slice := func() []int32 { return make([]int32, 0, room) }
-	m := MicroBatch{Longest: longest, InputIDs: slice(), Targets: slice(), Positions: slice(), Numbers: make([]int64, 0, room), Starts: []int32{0}}
+	m := MicroBatch{MaxLength: longest, InputIDs: slice(), Targets: slice(), Positions: slice(), TokenKeys: make([]int64, 0, room), Starts: []int32{0}}
 	if info.Docs {
 		m.Docs = slice()
 	}
@@ -70,7 +70,7 @@ func (m *MicroBatch) reset() {
 	for _, s := range []*[]int32{&m.InputIDs, &m.Targets, &m.Positions, &m.Docs, &m.Types, &m.Classes} {
 		*s = (*s)[:0]
 	}
-	m.Starts, m.Samples, m.Numbers, m.Counted = m.Starts[:1], m.Samples[:0], m.Numbers[:0], 0
+	m.Starts, m.SampleKeys, m.TokenKeys, m.LabelCount = m.Starts[:1], m.SampleKeys[:0], m.TokenKeys[:0], 0
 }
 
 // add appends row at of the dataset, the run's given sample.
@@ -78,8 +78,8 @@ func (m *MicroBatch) add(d Dataset, at int, sample int64, row *Row, cfg *LoaderC
 	if err := d.Row(at, row); err != nil {
 		return fmt.Errorf("data: %s: %w", d.Where(at), err)
 	}
-	if n := len(row.InputIDs); n > m.Longest {
-		return fmt.Errorf("data: %s: %d tokens are more than sequence_length %d", d.Where(at), n, m.Longest)
+	if n := len(row.InputIDs); n > m.MaxLength {
+		return fmt.Errorf("data: %s: %d tokens are more than sequence_length %d", d.Where(at), n, m.MaxLength)
 	}
 	if cfg.Vocab > 0 {
 		for _, id := range row.InputIDs {
@@ -102,27 +102,27 @@ func (m *MicroBatch) append(row *Row, sample int64, cfg *LoaderConfig) {
 	first, n := len(m.InputIDs), len(row.InputIDs)
 	m.InputIDs = append(m.InputIDs, row.InputIDs...)
 	labels := row.Labels
-	if cfg.Task != Masked {
+	if cfg.Task != MaskedLM {
 		labels = labels[1:]
 	}
 	m.Targets = append(m.Targets, labels...)
 	for len(m.Targets) < first+n {
 		m.Targets = append(m.Targets, Ignored)
 	}
-	m.Starts, m.Samples = append(m.Starts, int32(first+n)), append(m.Samples, sample)
+	m.Starts, m.SampleKeys = append(m.Starts, int32(first+n)), append(m.SampleKeys, sample)
 	ids, targets := m.InputIDs[first:], m.Targets[first:]
 	if cfg.Masking != nil {
-		cfg.Masking.hide(ids, targets, row.Docs, cfg.Seed, sample)
+		cfg.Masking.apply(ids, targets, row.Docs, cfg.Seed, sample)
 	}
 	p := int32(0)
 	for t := range n {
 		if t > 0 && len(row.Docs) > 0 && row.Docs[t] != row.Docs[t-1] {
 			p = 0
-			if cfg.Task != Masked { // a target in another document
+			if cfg.Task != MaskedLM { // a target in another document
 				targets[t-1] = Ignored
 			}
 		}
-		m.Positions, m.Numbers = append(m.Positions, p), append(m.Numbers, sample*int64(m.Longest)+int64(t))
+		m.Positions, m.TokenKeys = append(m.Positions, p), append(m.TokenKeys, sample*int64(m.MaxLength)+int64(t))
 		p++
 	}
 	m.Docs, m.Types = extend(m.Docs, row.Docs, n), extend(m.Types, row.Types, n)
@@ -132,13 +132,13 @@ func (m *MicroBatch) append(row *Row, sample int64, cfg *LoaderConfig) {
 			targets[t] = Ignored
 		}
 		if row.Class >= 0 {
-			m.Counted++
+			m.LabelCount++
 		}
 		return
 	}
 	for _, t := range targets {
 		if t >= 0 {
-			m.Counted++
+			m.LabelCount++
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestRowsEndToEnd(t *testing.T) {
 	}
 	positions := [][]int32{{0, 1, 0, 1, 2}, {0}, {0, 0, 0}, {0, 1, 2, 3}}
 	lengths := []string{"[2 3]", "[1]", "[1 1 1]", "[4]"} // of their documents
-	for _, task := range []Task{Causal, Masked} {
+	for _, task := range []Task{CausalLM, MaskedLM} {
 		cfg := LoaderConfig{Task: task}
 		seen, at := map[int64]bool{}, map[int][]int64{}
 		for _, order := range [][]int{{0, 1, 2, 3}, {3, 1}, {2, 0}} {
@@ -35,7 +35,7 @@ func TestRowsEndToEnd(t *testing.T) {
 				if one.documents(func(tokens int) { got = append(got, tokens) }); fmt.Sprint(got) != lengths[i] {
 					t.Errorf("row %d: documents of %v tokens, want %s", i, got, lengths[i])
 				}
-				numbers := slices.Clone(m.Numbers[lo:hi])
+				numbers := slices.Clone(m.TokenKeys[lo:hi])
 				if at[i] == nil {
 					at[i] = numbers
 					for _, n := range numbers {
@@ -55,10 +55,10 @@ func TestRowsEndToEnd(t *testing.T) {
 // TestBlankRows: a row that fills a rank's turn counts for nothing, whatever is learned.
 func TestBlankRows(t *testing.T) {
 	all := &Masking{chosen: 1 << 32, mask: 3, special: make([]bool, 8)}
-	for _, cfg := range []LoaderConfig{{Task: Causal}, {Task: Masked}, {Task: Masked, Masking: all}, {Task: Classify}} {
-		m := newMicroBatch(4, 4, Info{Classes: cfg.Task == Classify})
+	for _, cfg := range []LoaderConfig{{Task: CausalLM}, {Task: MaskedLM}, {Task: MaskedLM, Masking: all}, {Task: SequenceClassification}} {
+		m := newMicroBatch(4, 4, Info{Classes: cfg.Task == SequenceClassification})
 		m.blank(&cfg)
-		if m.Rows() != 1 || m.Counted != 0 || m.Targets[0] != Ignored || m.Classes != nil && m.Classes[0] != Ignored {
+		if m.Rows() != 1 || m.LabelCount != 0 || m.Targets[0] != Ignored || m.Classes != nil && m.Classes[0] != Ignored {
 			t.Errorf("task %v: %+v", cfg.Task, m)
 		}
 	}

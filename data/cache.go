@@ -103,7 +103,7 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 	if t, err := open(); err == nil {
 		return t, nil
 	}
-	removeLeft(dir)
+	removeStale(dir)
 	unlock, err := flock.Wait(ctx, path+".lock", 0o600, nil)
 	if err != nil {
 		return nil, fmt.Errorf("data: cache: %w", err)
@@ -120,7 +120,7 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 
 // removeLeft removes what processes left behind that were killed as they wrote: files that are
 // not whole, whose lock nobody holds.
-func removeLeft(dir string) {
+func removeStale(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, "*.tmp*"))
 	for _, f := range left {
 		name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(f), "."), ".tmp")
@@ -163,10 +163,10 @@ func (s *source) write(ctx context.Context, enc encoder, vocab int, f *os.File, 
 	return nil
 }
 
-// LearnTokenizer learns a byte-level BPE of vocab tokens from the texts that c names, or
+// TrainTokenizer learns a byte-level BPE of vocab tokens from the texts that c names, or
 // takes the one from the cache that was learned from the same files before. Of several
 // processes that ask at once, one learns.
-func LearnTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokenizer, error) {
+func TrainTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokenizer, error) {
 	s, _, err := c.sources()
 	if err != nil {
 		return nil, err

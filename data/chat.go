@@ -75,7 +75,7 @@ func strftime(format string) string {
 // full is the whole conversation.
 func (t *chatTemplate) full(messages []any, tools any) (*jinja.Output, error) {
 	out, err := t.render(messages, tools, false)
-	var raised *jinja.Raised
+	var raised *jinja.RaisedError
 	switch {
 	case errors.As(err, &raised):
 		return nil, fmt.Errorf("%s does not take this conversation: %s", t.name, oneLine(raised.Message))

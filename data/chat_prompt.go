@@ -17,7 +17,7 @@ func (c Config) ChatPrompt(tok *tokenizer.Tokenizer, message string) (string, er
 	if err != nil {
 		return "", err
 	}
-	asked := []any{say("user", message)}
+	asked := []any{chatMessage("user", message)}
 	out, err := t.render(asked, nil, t.prompts)
 	if err != nil {
 		return "", fmt.Errorf("data: %s: %w", t.name, err)
@@ -32,7 +32,7 @@ func (c Config) ChatPrompt(tok *tokenizer.Tokenizer, message string) (string, er
 // answer to a conversation: asked, its text, where nothing but white space lies between, as in
 // Llama 2's and Mistral's, whose answers begin with that space.
 func (t *chatTemplate) before(asked string, messages []any) (string, error) {
-	out, err := t.render(append(slices.Clone(messages), say("assistant", mark)), nil, false)
+	out, err := t.render(append(slices.Clone(messages), chatMessage("assistant", mark)), nil, false)
 	if err != nil {
 		return "", fmt.Errorf("data: %s: %w", t.name, err)
 	}

@@ -32,9 +32,9 @@ func wordTokenizer(t testing.TB, words ...string) *tokenizer.Tokenizer {
 	return tok
 }
 
-func classify(t testing.TB, p Purpose, c Config, tok *tokenizer.Tokenizer) *Sets {
+func classify(t testing.TB, p ModelInfo, c Config, tok *tokenizer.Tokenizer) *Sets {
 	t.Helper()
-	p.Task = Classify
+	p.Task = SequenceClassification
 	s, err := Open(t.Context(), c, p, tok, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestClassification(t *testing.T) {
 		if c.change != nil {
 			c.change(&cfg)
 		}
-		s := classify(t, Purpose{}, cfg, tok)
+		s := classify(t, ModelInfo{}, cfg, tok)
 		if s.Format != FormatClassification || !slices.Equal(s.Labels, c.labels) || s.Train.Len() != len(c.ids) {
 			t.Errorf("%s: format %s, labels %q, %d rows", c.rows, s.Format, s.Labels, s.Train.Len())
 			continue
@@ -96,26 +96,26 @@ func TestClassificationErrors(t *testing.T) {
 	row := func(label string) string { return fmt.Sprintf(`{"text": "a", "label": %s}`, label) }
 	for _, c := range []struct {
 		rows   []string
-		p      Purpose
+		p      ModelInfo
 		change func(*Config)
 		want   []string
 	}{
-		{[]string{row("0"), row("2")}, Purpose{Task: Classify, Labels: 2}, nil, []string{"rows.jsonl:2", "the label is 2, but the model tells 2 labels apart", "model.num_labels"}},
-		{[]string{row("-1")}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:1", "the label is -1"}},
-		{[]string{row("0.5")}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:1", "0.5", "regression"}},
-		{[]string{row("0"), row("null")}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:2", "the label is null"}},
-		{[]string{row("0"), row(`"spam"`)}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:2", `"spam" is no whole number`}},
-		{[]string{row(`"spam"`), row("0")}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:2", "other rows have names"}},
-		{[]string{row(`"a"`), row(`"b"`), row(`"c"`)}, Purpose{Task: Classify, Labels: 2}, nil, []string{"3 labels (a, b, c)", "tells 2 apart", "num_labels=3"}},
-		{[]string{row(`"a"`), row(`"b"`)}, Purpose{Task: Classify, LabelIDs: map[string]int{"a": 0, "c": 1}}, nil, []string{`label "b" is none of the model's`, "label2id"}},
-		{[]string{`{"text": "a"}`}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:1 has keys text", "format text", "data.columns.label"}},
-		{[]string{row("0")}, Purpose{}, func(c *Config) { c.Format = FormatClassification }, []string{"rows.jsonl:1", "the model predicts tokens"}},
-		{[]string{row("0"), `{"label": 0}`}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:2", `no key "text"`}},
-		{[]string{`{"text": 5, "label": 0}`}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:1", "text is the number 5"}},
-		{[]string{row("0")}, Purpose{Task: Classify}, func(c *Config) { c.SequenceLength = 2 }, []string{"sequence_length 2 leaves no room"}},
-		{[]string{`{"input_ids": [1], "label": 0}`, `{"input_ids": [1]}`}, Purpose{Task: Classify}, nil, []string{"rows.jsonl:2", "no label"}},
-		{[]string{`{"input_ids": [1], "label": 5}`}, Purpose{Task: Classify, Labels: 2}, nil, []string{"rows.jsonl:1", "the label is 5"}},
-		{[]string{`{"prompt": "a", "completion": "a"}`}, Purpose{Task: Masked}, nil, []string{"rows.jsonl:1", "prompt_completion have answers", "masked"}},
+		{[]string{row("0"), row("2")}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"rows.jsonl:2", "the label is 2, but the model tells 2 labels apart", "model.num_labels"}},
+		{[]string{row("-1")}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1", "the label is -1"}},
+		{[]string{row("0.5")}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1", "0.5", "regression"}},
+		{[]string{row("0"), row("null")}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", "the label is null"}},
+		{[]string{row("0"), row(`"spam"`)}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", `"spam" is no whole number`}},
+		{[]string{row(`"spam"`), row("0")}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", "other rows have names"}},
+		{[]string{row(`"a"`), row(`"b"`), row(`"c"`)}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"3 labels (a, b, c)", "tells 2 apart", "num_labels=3"}},
+		{[]string{row(`"a"`), row(`"b"`)}, ModelInfo{Task: SequenceClassification, LabelIDs: map[string]int{"a": 0, "c": 1}}, nil, []string{`label "b" is none of the model's`, "label2id"}},
+		{[]string{`{"text": "a"}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1 has keys text", "format text", "data.columns.label"}},
+		{[]string{row("0")}, ModelInfo{}, func(c *Config) { c.Format = FormatClassification }, []string{"rows.jsonl:1", "the model predicts tokens"}},
+		{[]string{row("0"), `{"label": 0}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", `no key "text"`}},
+		{[]string{`{"text": 5, "label": 0}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1", "text is the number 5"}},
+		{[]string{row("0")}, ModelInfo{Task: SequenceClassification}, func(c *Config) { c.SequenceLength = 2 }, []string{"sequence_length 2 leaves no room"}},
+		{[]string{`{"input_ids": [1], "label": 0}`, `{"input_ids": [1]}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", "no label"}},
+		{[]string{`{"input_ids": [1], "label": 5}`}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"rows.jsonl:1", "the label is 5"}},
+		{[]string{`{"prompt": "a", "completion": "a"}`}, ModelInfo{Task: MaskedLM}, nil, []string{"rows.jsonl:1", "prompt_completion have answers", "masked"}},
 	} {
 		cfg := rowsConfig(t, c.rows...)
 		if c.change != nil {
@@ -124,7 +124,7 @@ func TestClassificationErrors(t *testing.T) {
 		_, err := Open(t.Context(), cfg, c.p, tok, nil)
 		wantError(t, err, c.want...)
 	}
-	_, err := Open(t.Context(), rowsConfig(t, `{"sentence1": "a", "sentence2": "a", "label": 0}`), Purpose{Task: Classify}, bytesTokenizer(t), nil)
+	_, err := Open(t.Context(), rowsConfig(t, `{"sentence1": "a", "sentence2": "a", "label": 0}`), ModelInfo{Task: SequenceClassification}, bytesTokenizer(t), nil)
 	wantError(t, err, "pairs of texts", "puts nothing between")
 }
 
@@ -134,16 +134,16 @@ func TestLabelNames(t *testing.T) {
 	cfg := rowsConfig(t, `{"text": "a", "label": "spam"}`, `{"text": "a", "label": "eggs"}`, `{"text": "a", "label": "ham"}`)
 	cfg.EvalPath = write(t, "eval.jsonl", `{"text": "a", "label": "ham"}`)
 	var r Row
-	s := classify(t, Purpose{Labels: 3, LabelIDs: map[string]int{"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2}}, cfg, tok)
+	s := classify(t, ModelInfo{Labels: 3, LabelIDs: map[string]int{"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2}}, cfg, tok)
 	if err := s.Eval.Row(0, &r); err != nil || r.Class != 1 || !slices.Equal(s.Labels, []string{"eggs", "ham", "spam"}) {
 		t.Errorf("held-out label %d of %q, %v", r.Class, s.Labels, err)
 	}
-	s = classify(t, Purpose{Labels: 4, LabelIDs: map[string]int{"spam": 0, "ham": 1, "eggs": 2, "bacon": 3}}, cfg, tok)
+	s = classify(t, ModelInfo{Labels: 4, LabelIDs: map[string]int{"spam": 0, "ham": 1, "eggs": 2, "bacon": 3}}, cfg, tok)
 	if err := s.Train.Row(1, &r); err != nil || r.Class != 2 || len(s.Labels) != 4 {
 		t.Errorf("label %d of %q, %v", r.Class, s.Labels, err)
 	}
 	cfg.EvalPath = write(t, "eval.jsonl", `{"text": "a", "label": "tofu"}`)
-	_, err := Open(t.Context(), cfg, Purpose{Task: Classify}, tok, nil)
+	_, err := Open(t.Context(), cfg, ModelInfo{Task: SequenceClassification}, tok, nil)
 	wantError(t, err, "eval.jsonl:1", `the label "tofu" is none of eggs, ham, spam`)
 }
 
@@ -177,13 +177,13 @@ func TestPairsAreCut(t *testing.T) {
 // Types and labels reach the micro-batch.
 func TestPairsInBatches(t *testing.T) {
 	tok := wordTokenizer(t, "a", "b")
-	s := classify(t, Purpose{}, rowsConfig(t, `{"text": "a", "text_pair": "b", "label": 1}`, `{"text": "a a", "text_pair": "b", "label": 0}`), tok)
-	for m, err := range Evaluate(s.Train, LoaderConfig{MicroBatchSize: 2, Task: Classify}) {
+	s := classify(t, ModelInfo{}, rowsConfig(t, `{"text": "a", "text_pair": "b", "label": 1}`, `{"text": "a a", "text_pair": "b", "label": 0}`), tok)
+	for m, err := range EvalBatches(s.Train, LoaderConfig{MicroBatchSize: 2, Task: SequenceClassification}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []int32{0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1}; !slices.Equal(m.Types, want) || !slices.Equal(m.Classes, []int32{1, 0}) || m.Counted != 2 {
-			t.Errorf("types %v, classes %v, counted %d", m.Types, m.Classes, m.Counted)
+		if want := []int32{0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1}; !slices.Equal(m.Types, want) || !slices.Equal(m.Classes, []int32{1, 0}) || m.LabelCount != 2 {
+			t.Errorf("types %v, classes %v, counted %d", m.Types, m.Classes, m.LabelCount)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestSentiment(t *testing.T) {
 	}
 	cfg := DefaultConfig()
 	cfg.Path, cfg.CacheDir, cfg.SequenceLength = corpus, t.TempDir(), 64
-	s := classify(t, Purpose{Vocab: 30522, Labels: 2}, cfg, tok)
+	s := classify(t, ModelInfo{Vocab: 30522, Labels: 2}, cfg, tok)
 	var r Row
 	counts := map[int32]int{}
 	for i := range s.Train.Len() {
@@ -229,12 +229,12 @@ func TestRowsWithoutLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for m, err := range Evaluate(rows, LoaderConfig{MicroBatchSize: 4, Task: Classify}) {
+	for m, err := range EvalBatches(rows, LoaderConfig{MicroBatchSize: 4, Task: SequenceClassification}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []int32{Ignored, 1, Ignored, Ignored}; !slices.Equal(m.Classes, want) || m.Counted != 1 {
-			t.Errorf("classes %v, counted %d", m.Classes, m.Counted)
+		if want := []int32{Ignored, 1, Ignored, Ignored}; !slices.Equal(m.Classes, want) || m.LabelCount != 1 {
+			t.Errorf("classes %v, counted %d", m.Classes, m.LabelCount)
 		}
 	}
 }
@@ -246,12 +246,12 @@ func TestLabelsOfRowsAreNotTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for m, err := range Evaluate(rows, LoaderConfig{MicroBatchSize: 2}) {
+	for m, err := range EvalBatches(rows, LoaderConfig{MicroBatchSize: 2}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := []int32{5, 6, Ignored, 8, Ignored}; m.Classes != nil || !slices.Equal(m.Targets, want) || m.Counted != 3 {
-			t.Errorf("classes %v, targets %v, counted %d", m.Classes, m.Targets, m.Counted)
+		if want := []int32{5, 6, Ignored, 8, Ignored}; m.Classes != nil || !slices.Equal(m.Targets, want) || m.LabelCount != 3 {
+			t.Errorf("classes %v, targets %v, counted %d", m.Classes, m.Targets, m.LabelCount)
 		}
 	}
 }

@@ -11,14 +11,14 @@ import (
 
 // The values of Config.Format.
 const (
-	FormatAuto    = "auto"
-	FormatText    = "text"
-	FormatJSONL   = "jsonl"
-	FormatCSV     = "csv"
-	FormatTSV     = "tsv"
-	FormatParquet = "parquet"
-	FormatTokens  = "tokens"
-	FormatGo      = "go_source"
+	FormatAuto     = "auto"
+	FormatText     = "text"
+	FormatJSONL    = "jsonl"
+	FormatCSV      = "csv"
+	FormatTSV      = "tsv"
+	FormatParquet  = "parquet"
+	FormatTokens   = "tokens"
+	FormatGoSource = "go_source"
 )
 
 // InvalidUTF8 is what happens to text that is not UTF-8.
@@ -169,7 +169,7 @@ func (c Config) Validate() error {
 	if c.Format != "" && !slices.Contains(formats, c.Format) {
 		errs = append(errs, fault.At("format", "%w", conf.NotOneOf(c.Format, formats...)))
 	}
-	if c.Path == "" && c.Format != FormatGo {
+	if c.Path == "" && c.Format != FormatGoSource {
 		errs = append(errs, fault.Try(fault.At("path", "names no file"), "%s", fault.Set("data.path", "train.jsonl")))
 	}
 	if c.SequenceLength < 0 {

@@ -43,7 +43,7 @@ func (s *source) readCSV(file int, in io.Reader, f func(*entry) error) error {
 }
 
 // giveRow gives the values of a row below their keys.
-func (s *source) giveRow(at place, keys, row []string, f func(*entry) error) (err error) {
+func (s *source) giveRow(at origin, keys, row []string, f func(*entry) error) (err error) {
 	e := entry{at: at, fields: make(map[string]any, len(keys))}
 	for i, value := range row {
 		if value, err = s.cleanText(value, keys[i]); err != nil {

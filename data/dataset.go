@@ -24,9 +24,9 @@ type Info struct {
 	Labels  bool  // rows say what is learned of them; else it is all
 
 	// What became of the files.
-	Learned int64 // of Tokens, those that are learned; where rows have labels, those
-	Cut     int   // rows that lost their end
-	Barren  int   // rows of the files that are left out: they hold nothing to learn
+	LabelCount int64 // of Tokens, those that are learned; where rows have labels, those
+	Truncated  int   // rows that lost their end
+	Skipped    int   // rows of the files that are left out: they hold nothing to learn
 }
 
 // Dataset is a list of rows. Its methods may be called from several goroutines at once.
@@ -79,8 +79,8 @@ func (s *subset) Info() Info {
 	if n := s.of.Len(); n > 0 {
 		part := float64(len(s.rows)) / float64(n)
 		info.Tokens = int64(float64(info.Tokens) * part)
-		info.Learned = int64(float64(info.Learned) * part)
-		info.Cut = int(float64(info.Cut) * part)
+		info.LabelCount = int64(float64(info.LabelCount) * part)
+		info.Truncated = int(float64(info.Truncated) * part)
 	}
 	return info
 }

@@ -2,17 +2,17 @@
 //
 // A Dataset is a list of rows, each a sequence of tokens with labels. Files of any kind give
 // records, which are read one after the other, never a file as a whole; an encoder makes
-// tokens of them, by what their keys say they are and what the Purpose asks for: text to
+// tokens of them, by what their keys say they are and what ModelInfo asks for: text to
 // continue, prompts with answers of which only those are learned, conversations that a chat
 // template (internal/jinja) turns into text, texts with a label. That is done once, into a
-// token file in a cache directory, from which Packed, Documents, Bins and Labelled make rows.
-// A Sequence says in which order the rows are used: it is PyTorch's DistributedSampler seen
+// token file in a cache directory, from which rows are made.
+// A Sampler says in which order the rows are used: it is PyTorch's DistributedSampler seen
 // as one global list, so that what a run learns from does not depend on how many ranks share
 // the work. A Loader joins the two: Next gives one step's micro-batches of one rank, read
 // ahead in the background, and its State is all that a checkpoint needs to go on from there.
 //
-//	set, err := data.Open(ctx, cfg, purpose, tok, nil) // rows of cfg.Path
-//	l, err := data.New(set, data.LoaderConfig{MicroBatchSize: 4, Rank: r, Ranks: n, Shuffle: true})
+//	set, err := data.Open(ctx, cfg, model, tok, nil) // rows of cfg.Path
+//	l, err := data.NewLoader(set, data.LoaderConfig{MicroBatchSize: 4, Rank: r, Ranks: n, Shuffle: true})
 //	defer l.Close()
 //	for {
 //		b, err := l.Next(ctx)                    // b.Micro[a] is accumulation index a

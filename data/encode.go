@@ -171,7 +171,7 @@ func (s *source) encode(ctx context.Context, enc encoder, add func(*document) er
 			cancel(err)
 			continue
 		}
-		s.tell()
+		s.reportProgress()
 		for range b.mebibytes() {
 			<-ahead
 		}
@@ -232,7 +232,7 @@ type Progress struct {
 }
 
 // tell reports progress.
-func (s *source) tell() {
+func (s *source) reportProgress() {
 	if s.report != nil {
 		s.report(Progress{s.path, min(s.read.Load(), s.total), s.total})
 	}

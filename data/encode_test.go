@@ -215,7 +215,7 @@ func TestEncodeEndsEarly(t *testing.T) {
 func TestCacheIsWholeOrNotThere(t *testing.T) {
 	tok := bytesTokenizer(t)
 	c := textConfig(t, write(t, "x.jsonl", strings.Repeat("{\"text\": \"some words\"}\n", 100)+"{}\n"))
-	_, err := Open(t.Context(), c, Purpose{}, tok, nil)
+	_, err := Open(t.Context(), c, ModelInfo{}, tok, nil)
 	wantError(t, err, "x.jsonl:101", "no key")
 	left := func(pattern string) []string {
 		files, err := filepath.Glob(filepath.Join(c.CacheDir, "tokens", pattern))
@@ -232,7 +232,7 @@ func TestCacheIsWholeOrNotThere(t *testing.T) {
 	if err := os.WriteFile(orphan, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(t.Context(), c, Purpose{}, tok, nil)
+	_, err = Open(t.Context(), c, ModelInfo{}, tok, nil)
 	wantError(t, err, "x.jsonl:101")
 	if files := left("*.tmp*"); len(files) != 0 {
 		t.Errorf("left: %v", files)

@@ -2,12 +2,12 @@ package data
 
 import "iter"
 
-// Evaluate gives one rank's part of a dataset once, in order: (micro-batch, error) pairs. Groups of
+// EvalBatches gives one rank's part of a dataset once, in order: (micro-batch, error) pairs. Groups of
 // MicroBatchSize rows, or of as many as MicroBatchTokens hold, go to the ranks in turn. Every rank
 // gives as many micro-batches, so that ranks stay together: where a rank has no rows left, one
 // that counts for nothing. A micro-batch is valid until the next. Shuffle, DropLast, Accumulation
 // and Prefetch are not used, and Seed is of what Masking hides.
-func Evaluate(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
+func EvalBatches(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
 	return func(yield func(*MicroBatch, error) bool) {
 		if err := cfg.fill(d); err != nil {
 			yield(nil, err)

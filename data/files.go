@@ -15,7 +15,7 @@ import (
 )
 
 // kindOf is the format of a file by the ending of its name, below which .gz and .zst may be.
-func kindOf(file string) (format, compression string) {
+func formatOf(file string) (format, compression string) {
 	name := strings.ToLower(filepath.Base(file))
 	ext := filepath.Ext(name)
 	switch ext {
@@ -55,7 +55,7 @@ var splitWords = map[string]string{
 // kind in its name, or else in the folder nearest to it. Text has splits only as .txt: in a
 // folder of programs train.py is one of them.
 func splitOf(path string) string {
-	format, _ := kindOf(path)
+	format, _ := formatOf(path)
 	if format == FormatText && !strings.Contains(strings.ToLower(filepath.Base(path)), ".txt") {
 		return ""
 	}
@@ -79,7 +79,7 @@ type found struct {
 }
 
 // heldOut is validation, or else test, or "" where there are files for neither.
-func (f found) heldOut() string {
+func (f found) evalSplit() string {
 	for _, split := range []string{splitValidation, splitTest} {
 		if f.splits[split] != nil {
 			return split
@@ -89,7 +89,7 @@ func (f found) heldOut() string {
 }
 
 // tell says which of the files are read where names show splits; held is the evaluation set.
-func (f found) tell(held string) string {
+func (f found) summary(evalOn string) string {
 	if f.splits == nil {
 		return ""
 	}
@@ -100,7 +100,7 @@ func (f found) tell(held string) string {
 		case n == 0:
 		case split == "":
 			text += fmt.Sprintf("; %d of no split not read", n)
-		case split == held:
+		case split == evalOn:
 			text += fmt.Sprintf("; %s is %d, the evaluation set", split, n)
 		default:
 			text += fmt.Sprintf("; %s is %d, not read", split, n)
@@ -133,7 +133,7 @@ func findFiles(path, format string) (found, error) {
 	if f.files, err = glob(path); err != nil {
 		return f, err
 	}
-	f.files = f.withContent(f.files)
+	f.files = f.withoutEmpty(f.files)
 	if len(f.files) == 0 {
 		return f, fault.Try(fmt.Errorf("data: no file with anything in it is called %s", path), "ls %s", path)
 	}
@@ -142,13 +142,13 @@ func findFiles(path, format string) (found, error) {
 
 // withContent leaves out files that are empty, or no files. Empty ones that would hold rows are
 // noted; a text may be empty.
-func (f *found) withContent(files []string) []string {
+func (f *found) withoutEmpty(files []string) []string {
 	return slices.DeleteFunc(files, func(path string) bool {
 		st, err := os.Stat(path) // of what a link names: caches of downloads are made of them
 		if err == nil && st.Mode().IsRegular() && st.Size() > 0 {
 			return false
 		}
-		if format, _ := kindOf(path); err == nil && st.Mode().IsRegular() && format != FormatText && !describes(path) {
+		if format, _ := formatOf(path); err == nil && st.Mode().IsRegular() && format != FormatText && !isMetadata(path) {
 			f.empty = append(f.empty, path)
 		}
 		return true
@@ -178,16 +178,16 @@ func findInFolder(root, format string) (found, error) {
 	fits := format == "" || format == FormatAuto
 	var others []string
 	err := walk(root, func(path string) {
-		if kind, _ := kindOf(path); !fits && kind != format {
+		if kind, _ := formatOf(path); !fits && kind != format {
 			others = append(others, path)
-		} else if !describes(path) {
+		} else if !isMetadata(path) {
 			f.files = append(f.files, path)
 		}
 	})
 	if err != nil {
 		return f, err
 	}
-	f.files, others = f.withContent(f.files), f.withContent(others)
+	f.files, others = f.withoutEmpty(f.files), f.withoutEmpty(others)
 	if len(f.files) == 0 {
 		f.files = others
 	}
@@ -213,7 +213,7 @@ func findInFolder(root, format string) (found, error) {
 // withRows leaves out Parquet files without rows, unless there are no others.
 func withRows(files []string) (with, without []string) {
 	for _, path := range files {
-		if format, _ := kindOf(path); format == FormatParquet && len(files) > 1 && emptyParquet(path) {
+		if format, _ := formatOf(path); format == FormatParquet && len(files) > 1 && emptyParquet(path) {
 			without = append(without, path)
 		} else {
 			with = append(with, path)
@@ -242,7 +242,7 @@ func emptyNote(bytes, rows []string) (notes []string) {
 }
 
 // describes says whether a file is about the data beside it.
-func describes(path string) bool {
+func isMetadata(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
 	switch name {
 	case "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "_success":
@@ -314,9 +314,9 @@ func glob(pattern string) ([]string, error) {
 
 // oneFormat is the format of files, by the endings of their names.
 func oneFormat(files []string) (string, error) {
-	first, _ := kindOf(files[0])
+	first, _ := formatOf(files[0])
 	for _, f := range files[1:] {
-		if format, _ := kindOf(f); format != first {
+		if format, _ := formatOf(f); format != first {
 			return "", fault.Try(fmt.Errorf("data: %s is %s and %s is %s: one run reads one format", files[0], first, f, format), "%s, or a glob", fault.Set("data.format", format))
 		}
 	}

@@ -29,7 +29,7 @@ func TestKindOf(t *testing.T) {
 		"a.jsonl": {FormatJSONL, ""}, "a.JSON.GZ": {FormatJSONL, "gz"}, "d.v1/a.csv.zst": {FormatCSV, "zst"}, "a.tsv": {FormatTSV, ""},
 		"train-00000-of-00002.parquet": {FormatParquet, ""}, "x.tok": {FormatTokens, ""}, "x.gz": {FormatText, "gz"}, "README": {FormatText, ""},
 	} {
-		if format, compression := kindOf(name); format != want[0] || compression != want[1] {
+		if format, compression := formatOf(name); format != want[0] || compression != want[1] {
 			t.Errorf("%s is %s, %s", name, format, compression)
 		}
 	}
@@ -160,7 +160,7 @@ func TestSavedDatasets(t *testing.T) {
 func TestFoldersOfOneFormat(t *testing.T) {
 	tok := bytesTokenizer(t)
 	cfg := textConfig(t, folder(t, map[string]string{"a.jsonl": `{"text": "aaa"}`, "b.csv": "text\nbbb\n", "c.txt": "ccc"}))
-	_, err := Open(t.Context(), cfg, Purpose{}, tok, nil)
+	_, err := Open(t.Context(), cfg, ModelInfo{}, tok, nil)
 	wantError(t, err, "a.jsonl is jsonl", "b.csv is csv", "data.format")
 	cfg.Format = FormatCSV
 	if got := texts(t, open(t, cfg, tok).Train, tok); !slices.Equal(got, []string{"bbb$"}) {

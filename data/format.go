@@ -13,20 +13,20 @@ import (
 // The values of Config.Format that name what a row holds. The files are then of the kind that
 // their names say.
 const (
-	FormatRows           = "input_ids"
-	FormatAlpaca         = "alpaca"
-	FormatPrompt         = "prompt_completion"
-	FormatShareGPT       = "sharegpt"
-	FormatChat           = "chat"
-	FormatSegments       = "segments"
-	FormatClassification = "classification"
+	FormatInputIDs         = "input_ids"
+	FormatAlpaca           = "alpaca"
+	FormatPromptCompletion = "prompt_completion"
+	FormatShareGPT         = "sharegpt"
+	FormatChat             = "chat"
+	FormatSegments         = "segments"
+	FormatClassification   = "classification"
 )
 
 // fileFormats are the kinds of files, rowFormats those of rows. text is a kind of both: a
 // file of it is a document, and of other files it is the rows that have a text.
 var (
-	fileFormats = []string{FormatText, FormatJSONL, FormatCSV, FormatTSV, FormatParquet, FormatTokens, FormatGo}
-	rowFormats  = []string{FormatRows, FormatAlpaca, FormatPrompt, FormatShareGPT, FormatChat, FormatSegments, FormatClassification}
+	fileFormats = []string{FormatText, FormatJSONL, FormatCSV, FormatTSV, FormatParquet, FormatTokens, FormatGoSource}
+	rowFormats  = []string{FormatInputIDs, FormatAlpaca, FormatPromptCompletion, FormatShareGPT, FormatChat, FormatSegments, FormatClassification}
 )
 
 // kind is the format of the files, auto where the configuration does not name it.
@@ -99,11 +99,11 @@ var textKeys = [][2]string{
 }
 
 // others are keys that mean the same as names of formats.
-var others = columns{"output": "response", "input": "context", "label": "labels"}
+var keyAliases = columns{"output": "response", "input": "context", "label": "labels"}
 
 // completed is the columns of files whose first record is r: where that lacks a name which
 // nothing renames, and has another key of its meaning, the name is renamed to it.
-func (c columns) completed(r *record, format string) columns {
+func (c columns) withAliases(r *record, format string) columns {
 	out := maps.Clone(c)
 	if out == nil {
 		out = columns{}
@@ -117,11 +117,11 @@ func (c columns) completed(r *record, format string) columns {
 	switch format {
 	case FormatAlpaca:
 		for _, name := range []string{"output", "input"} {
-			if has(others[name]) {
-				set(name, others[name])
+			if has(keyAliases[name]) {
+				set(name, keyAliases[name])
 			}
 		}
-	case FormatPrompt:
+	case FormatPromptCompletion:
 		for _, keys := range promptKeys {
 			if has(keys[0]) && has(keys[1]) {
 				set("prompt", keys[0])
@@ -134,8 +134,8 @@ func (c columns) completed(r *record, format string) columns {
 			set("messages", "conversations")
 		}
 	case FormatClassification:
-		if has(others["label"]) {
-			set("label", others["label"])
+		if has(keyAliases["label"]) {
+			set("label", keyAliases["label"])
 		}
 		for _, keys := range textKeys {
 			if has(keys[0]) && (keys[1] == "" || has(keys[1])) {
@@ -150,9 +150,9 @@ func (c columns) completed(r *record, format string) columns {
 
 // looks is the format that a record has by its keys, "" if it is none that is known. A label
 // makes a row one to classify where that is the task.
-func (c columns) looks(r *record, task Task) string {
+func (c columns) detect(r *record, task Task) string {
 	is := func(format string, names ...string) bool {
-		done := c.completed(r, format)
+		done := c.withAliases(r, format)
 		for _, name := range names {
 			if !done.has(r, name) {
 				return false
@@ -161,7 +161,7 @@ func (c columns) looks(r *record, task Task) string {
 		return true
 	}
 	first := func(name, key string) bool {
-		list, _ := c.completed(r, FormatChat).value(r, name).([]any)
+		list, _ := c.withAliases(r, FormatChat).value(r, name).([]any)
 		if len(list) == 0 {
 			return false
 		}
@@ -169,9 +169,9 @@ func (c columns) looks(r *record, task Task) string {
 		return m.Has(c.key(key))
 	}
 	switch {
-	case is(FormatRows, "input_ids"):
-		return FormatRows
-	case task == Classify && is(FormatClassification, "text", "label"):
+	case is(FormatInputIDs, "input_ids"):
+		return FormatInputIDs
+	case task == SequenceClassification && is(FormatClassification, "text", "label"):
 		return FormatClassification
 	case first("conversations", "from"):
 		return FormatShareGPT
@@ -181,8 +181,8 @@ func (c columns) looks(r *record, task Task) string {
 		return FormatSegments
 	case is(FormatAlpaca, "instruction", "output"):
 		return FormatAlpaca
-	case is(FormatPrompt, "prompt", "completion"):
-		return FormatPrompt
+	case is(FormatPromptCompletion, "prompt", "completion"):
+		return FormatPromptCompletion
 	case c.has(r, "text"):
 		return FormatText
 	case is(FormatClassification, "text", "label"):
@@ -195,7 +195,7 @@ func (c columns) looks(r *record, task Task) string {
 // first record looks like.
 func (c Config) rowFormat(s *source, r *record, task Task) (string, error) {
 	cols := c.columns()
-	looks := cols.looks(r, task)
+	looks := cols.detect(r, task)
 	if s.format == FormatText && slices.Contains(rowFormats, c.Format) {
 		return "", fault.Try(fmt.Errorf("data: %s is plain text, and format %s is of rows", s.path, c.Format), "call it .jsonl, .csv, .tsv or .parquet")
 	}
@@ -219,23 +219,23 @@ func (c Config) rowFormat(s *source, r *record, task Task) (string, error) {
 		}
 		return looks, nil
 	}
-	if fits := cols.completed(r, c.Format); looks == c.Format || fits.fit(r, c.Format) {
+	if fits := cols.withAliases(r, c.Format); looks == c.Format || fits.hasRequired(r, c.Format) {
 		return c.Format, nil
 	}
 	if looks == "" || looks == FormatText {
-		return "", fault.Try(fmt.Errorf("data: %s has keys %s, which format %s lacks %s in", r.where, r.keys(), c.Format, strings.Join(formatNames[c.Format], " and ")), "%s", fault.Set("data.columns."+formatNames[c.Format][0], "KEY"))
+		return "", fault.Try(fmt.Errorf("data: %s has keys %s, which format %s lacks %s in", r.where, r.keys(), c.Format, strings.Join(requiredColumns[c.Format], " and ")), "%s", fault.Set("data.columns."+requiredColumns[c.Format][0], "KEY"))
 	}
 	return "", fault.Try(fmt.Errorf("data: %s has keys %s: this looks like %s, but format is %s", r.where, r.keys(), looks, c.Format), "data.format: %s (or remove it to detect)", looks)
 }
 
 // formatNames are the names that each row of a format has.
-var formatNames = map[string][]string{
-	FormatRows: {"input_ids"}, FormatAlpaca: {"instruction", "output"}, FormatPrompt: {"prompt", "completion"},
+var requiredColumns = map[string][]string{
+	FormatInputIDs: {"input_ids"}, FormatAlpaca: {"instruction", "output"}, FormatPromptCompletion: {"prompt", "completion"},
 	FormatShareGPT: {"conversations"}, FormatChat: {"messages"}, FormatSegments: {"segments"},
 	FormatClassification: {"text", "label"},
 }
 
 // fit says whether a record has the names of a format.
-func (c columns) fit(r *record, format string) bool {
-	return !slices.ContainsFunc(formatNames[format], func(name string) bool { return !c.has(r, name) })
+func (c columns) hasRequired(r *record, format string) bool {
+	return !slices.ContainsFunc(requiredColumns[format], func(name string) bool { return !c.has(r, name) })
 }

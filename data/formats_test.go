@@ -272,7 +272,7 @@ func TestMixedCompression(t *testing.T) {
 func TestInvalidUTF8(t *testing.T) {
 	tok := bytesTokenizer(t)
 	c := textConfig(t, write(t, "x.txt", "ab\n\xffc\n"))
-	_, err := Open(t.Context(), c, Purpose{}, tok, nil)
+	_, err := Open(t.Context(), c, ModelInfo{}, tok, nil)
 	wantError(t, err, "x.txt:2: invalid UTF-8", "data.invalid_utf8=replace")
 	c.InvalidUTF8, c.SequenceLength = utf8Replace, 9
 	if got := texts(t, open(t, c, tok).Train, tok); !slices.Equal(got, []string{"ab\n\ufffdc\n$"}) {

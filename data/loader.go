@@ -17,12 +17,12 @@ type LoaderConfig struct {
 	// place of the two above the GlobalBatch rows of a step are divided into as few as hold them.
 	MicroBatchTokens, GlobalBatch int
 	Rank, Ranks                   int // among the ranks that share the data; Ranks 0 is 1
-	// Work is what a row of some tokens costs, in any unit, to divide rows evenly; nil is its
+	// RowCost is what a row of some tokens costs, in any unit, to divide rows evenly; nil is its
 	// tokens.
-	Work           func(tokens int) float64
+	RowCost        func(tokens int) float64
 	Seed           uint64
 	Shuffle        bool
-	DropLast       bool // see Sequence
+	DropLast       bool // see Sampler
 	SequenceLength int  // tokens of a row at most; 0 is the longest row's
 	Vocab          int  // ids must be below it; 0 does not check
 	// Task is what is learned of a row: labels of whole rows with Classify alone, and with Masked
@@ -47,15 +47,15 @@ func (c *LoaderConfig) fill(d Dataset) error {
 	if c.SequenceLength == 0 {
 		c.SequenceLength = longest
 	}
-	if c.Work == nil {
-		c.Work = func(tokens int) float64 { return float64(tokens) }
+	if c.RowCost == nil {
+		c.RowCost = func(tokens int) float64 { return float64(tokens) }
 	}
 	switch {
 	case c.Rank < 0 || c.Rank >= c.Ranks:
 		return fmt.Errorf("data: rank %d of %d", c.Rank, c.Ranks)
 	case longest > c.SequenceLength:
 		return fmt.Errorf("data: rows of %d tokens are longer than sequence_length %d", longest, c.SequenceLength)
-	case c.SequenceLength < 2 && c.Task == Causal:
+	case c.SequenceLength < 2 && c.Task == CausalLM:
 		return fault.Try(errors.New("data: rows of one token leave nothing to predict"), "longer rows, or data.sequence_length above 1")
 	case c.MicroBatchTokens > 0 && c.MicroBatchTokens < longest:
 		err := fmt.Errorf("data: micro_batch_tokens %d is less than the longest row, which has %d tokens", c.MicroBatchTokens, longest)
@@ -69,7 +69,7 @@ func (c *LoaderConfig) fill(d Dataset) error {
 // info is what micro-batches of a dataset have.
 func (c *LoaderConfig) info(d Dataset) Info {
 	info := d.Info()
-	info.Classes = info.Classes && c.Task == Classify
+	info.Classes = info.Classes && c.Task == SequenceClassification
 	return info
 }
 
@@ -91,11 +91,11 @@ func holder(d Dataset, id int32) string {
 
 // Batch is one step's work of one rank. It is valid until the Loader's next Next.
 type Batch struct {
-	Micro   []MicroBatch // by accumulation index
-	Counted int64        // of all of them
-	Tokens  int64        // of all their rows
-	made    []MicroBatch // Micro and those that other steps need besides
-	at      State        // after this batch
+	Micro      []MicroBatch // by accumulation index
+	LabelCount int64        // of all of them
+	Tokens     int64        // of all their rows
+	buffers    []MicroBatch // Micro and those that other steps need besides
+	at         State        // after this batch
 }
 
 // Documents calls f with the length of each document: a row, or where rows hold several that do not
@@ -111,12 +111,12 @@ func (b *Batch) Documents(f func(tokens int)) {
 // a divider divides into micro-batches; m = a*Ranks + Rank is this rank's of accumulation index a.
 // Batches are made ahead in one goroutine. Methods are called from one goroutine.
 type Loader struct {
-	set  Dataset
-	cfg  LoaderConfig
-	div  *divider
-	seq  *Sequence // of the goroutine while it runs
-	at   State     // after the batch that Next gave last
-	held *Batch
+	set   Dataset
+	cfg   LoaderConfig
+	bal   *balancer
+	seq   *Sampler // of the goroutine while it runs
+	at    State    // after the batch that Next gave last
+	inUse *Batch
 
 	ready  chan *Batch
 	free   chan *Batch
@@ -125,24 +125,24 @@ type Loader struct {
 	err    error // why the goroutine ended, once ready is closed
 }
 
-// New begins at the first step. Close must be called; it does not close the dataset.
-func New(d Dataset, cfg LoaderConfig) (*Loader, error) {
+// NewLoader begins at the first step. Close must be called; it does not close the dataset.
+func NewLoader(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	if d.Len() == 0 {
 		return nil, fault.Try(errors.New("data: the dataset has no rows"), "another data.path")
 	}
 	if err := cfg.fill(d); err != nil {
 		return nil, err
 	}
-	div := newDivider(&cfg)
-	global := len(div.rows)
-	seq, err := NewSequence(d.Len(), global, cfg.Seed, cfg.Shuffle, cfg.DropLast)
+	bal := newBalancer(&cfg)
+	global := len(bal.rows)
+	seq, err := NewSampler(d.Len(), global, cfg.Seed, cfg.Shuffle, cfg.DropLast)
 	if err != nil {
 		if cfg.MicroBatchTokens > 0 {
 			return nil, fault.Try(err, "%s", fault.Set("training.global_batch_size", d.Len()))
 		}
 		return nil, cfg.smaller(fmt.Errorf("%w (micro_batch_size %d x accumulation %d x ranks %d)", err, cfg.MicroBatchSize, cfg.Accumulation, cfg.Ranks), d.Len())
 	}
-	return &Loader{set: d, cfg: cfg, div: div, seq: seq, at: seq.State()}, nil
+	return &Loader{set: d, cfg: cfg, bal: bal, seq: seq, at: seq.State()}, nil
 }
 
 // smaller adds to err what makes a global batch that n rows fill.
@@ -167,8 +167,8 @@ func (l *Loader) SequenceLength() int { return l.cfg.SequenceLength }
 // Info is what micro-batches have.
 func (l *Loader) Info() Info { return l.cfg.info(l.set) }
 
-// Bytes is what the batches take at most that are made ahead.
-func (l *Loader) Bytes() int64 {
+// PrefetchBytes is what the batches take at most that are made ahead.
+func (l *Loader) PrefetchBytes() int64 {
 	m := newMicroBatch(1, 1, l.cfg.info(l.set))
 	of := int64(2) // numbers of a token, of which one has twice the bytes
 	for _, s := range [][]int32{m.InputIDs, m.Targets, m.Positions, m.Docs, m.Types} {
@@ -178,7 +178,7 @@ func (l *Loader) Bytes() int64 {
 	}
 	positions := int64(l.cfg.MicroBatchSize * l.cfg.Accumulation * l.cfg.SequenceLength)
 	if l.cfg.MicroBatchTokens > 0 {
-		positions = int64((len(l.div.rows) + l.cfg.Ranks - 1) / l.cfg.Ranks * l.cfg.SequenceLength)
+		positions = int64((len(l.bal.rows) + l.cfg.Ranks - 1) / l.cfg.Ranks * l.cfg.SequenceLength)
 	}
 	return int64(l.batches()) * 4 * of * positions
 }
@@ -205,16 +205,16 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	if l.ready == nil {
 		l.start()
 	}
-	if l.held != nil {
-		l.free <- l.held
-		l.held = nil
+	if l.inUse != nil {
+		l.free <- l.inUse
+		l.inUse = nil
 	}
 	select {
 	case b, ok := <-l.ready:
 		if !ok {
 			return nil, l.err
 		}
-		l.held, l.at = b, b.at
+		l.inUse, l.at = b, b.at
 		return b, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("data: next batch: %w", context.Cause(ctx))
@@ -253,7 +253,7 @@ func (l *Loader) stop() {
 	}
 	l.cancel()
 	l.done.Wait()
-	l.ready, l.free, l.held, l.cancel = nil, nil, nil, nil
+	l.ready, l.free, l.inUse, l.cancel = nil, nil, nil, nil
 	l.seq.at = l.at
 }
 
@@ -285,20 +285,20 @@ func (c *LoaderConfig) newMicroBatch(d Dataset) MicroBatch {
 		rows, tokens = c.GlobalBatch, min(c.MicroBatchTokens, c.GlobalBatch*c.SequenceLength)
 	}
 	m := newMicroBatch(c.SequenceLength, tokens, c.info(d))
-	m.MostRows, m.MostTokens = rows, tokens
+	m.MaxRows, m.MaxTokens = rows, tokens
 	return m
 }
 
 // fillBatch makes this rank's part of the next global batch and advances.
 func (l *Loader) fillBatch(b *Batch, row *Row) error {
-	b.Counted, b.Tokens = 0, 0
+	b.LabelCount, b.Tokens = 0, 0
 	first := l.seq.State().Samples
-	micros := l.div.divide(func(i int) int { return l.set.Tokens(l.seq.Index(i)) })
+	micros := l.bal.balance(func(i int) int { return l.set.Tokens(l.seq.Index(i)) })
 	want := (len(micros) + l.cfg.Ranks - 1) / l.cfg.Ranks
-	for len(b.made) < want {
-		b.made = append(b.made, l.cfg.newMicroBatch(l.set))
+	for len(b.buffers) < want {
+		b.buffers = append(b.buffers, l.cfg.newMicroBatch(l.set))
 	}
-	b.Micro = b.made[:want]
+	b.Micro = b.buffers[:want]
 	for a := range b.Micro {
 		mb := &b.Micro[a]
 		mb.reset()
@@ -312,7 +312,7 @@ func (l *Loader) fillBatch(b *Batch, row *Row) error {
 		} else {
 			mb.blank(&l.cfg)
 		}
-		b.Counted += mb.Counted
+		b.LabelCount += mb.LabelCount
 	}
 	l.seq.Advance()
 	b.at = l.seq.State()

@@ -29,7 +29,7 @@ func TestLoaderOrderIsTheSameInEveryWorld(t *testing.T) {
 		order := func(ranks int) (rows [][]int32, samples []int64) {
 			var ls []*Loader
 			for r := range ranks {
-				l, err := New(set, LoaderConfig{MicroBatchSize: micro, Accumulation: groups / ranks, Rank: r, Ranks: ranks, Seed: 5, Shuffle: shuffle})
+				l, err := NewLoader(set, LoaderConfig{MicroBatchSize: micro, Accumulation: groups / ranks, Rank: r, Ranks: ranks, Seed: 5, Shuffle: shuffle})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -48,7 +48,7 @@ func TestLoaderOrderIsTheSameInEveryWorld(t *testing.T) {
 				for a := range groups / ranks {
 					for _, b := range bs {
 						rows = append(rows, slices.Clone(b.Micro[a].InputIDs))
-						samples = append(samples, b.Micro[a].Samples[0])
+						samples = append(samples, b.Micro[a].SampleKeys[0])
 					}
 				}
 			}
@@ -75,7 +75,7 @@ func TestLoaderOrderIsTheSameInEveryWorld(t *testing.T) {
 func TestLoaderSeekAndRestore(t *testing.T) {
 	set := numbered{n: 20, length: 3}
 	cfg := LoaderConfig{MicroBatchSize: 3, Accumulation: 2, Seed: 9, Shuffle: true}
-	l, err := New(set, cfg)
+	l, err := NewLoader(set, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestLoaderSeekAndRestore(t *testing.T) {
 func TestLoaderAfterFailedRestore(t *testing.T) {
 	cfg := LoaderConfig{MicroBatchSize: 3, Seed: 9, Shuffle: true}
 	order := func(refused bool) (all [][]int32) {
-		l, err := New(numbered{n: 40, length: 3}, cfg)
+		l, err := NewLoader(numbered{n: 40, length: 3}, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestMicroBatchTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := New(rows, LoaderConfig{MicroBatchSize: 3, SequenceLength: 4})
+	l, err := NewLoader(rows, LoaderConfig{MicroBatchSize: 3, SequenceLength: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,8 +157,8 @@ func TestMicroBatchTargets(t *testing.T) {
 			t.Errorf("%s %v, want %v", c.name, c.got, c.want)
 		}
 	}
-	if m.Counted != 3 {
-		t.Errorf("counted %d, want 3", m.Counted)
+	if m.LabelCount != 3 {
+		t.Errorf("counted %d, want 3", m.LabelCount)
 	}
 }
 
@@ -175,10 +175,10 @@ func TestLoaderErrors(t *testing.T) {
 		{LoaderConfig{SequenceLength: 3}, []string{"rows of 4 tokens", "sequence_length 3"}},
 		{LoaderConfig{Vocab: 14}, []string{"row", "id 14", "vocabulary has 14"}},
 	} {
-		_, err := New(set, c.cfg)
+		_, err := NewLoader(set, c.cfg)
 		wantError(t, err, c.want...)
 	}
-	_, err := New(numbered{n: 0, length: 4}, LoaderConfig{})
+	_, err := NewLoader(numbered{n: 0, length: 4}, LoaderConfig{})
 	wantError(t, err, "no rows")
 }
 
@@ -198,7 +198,7 @@ func (d failing) Row(i int, r *Row) error {
 
 func TestLoaderPassesOnTheDatasetsError(t *testing.T) {
 	cause := errors.New("disk gone")
-	l, err := New(failing{numbered{n: 10, length: 4}, 6, cause}, LoaderConfig{MicroBatchSize: 2})
+	l, err := NewLoader(failing{numbered{n: 10, length: 4}, 6, cause}, LoaderConfig{MicroBatchSize: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestLoaderPassesOnTheDatasetsError(t *testing.T) {
 
 func TestNextEndsWithItsContext(t *testing.T) {
 	block := make(chan struct{})
-	l, err := New(blocking{numbered{n: 4, length: 2}, block}, LoaderConfig{})
+	l, err := NewLoader(blocking{numbered{n: 4, length: 2}, block}, LoaderConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,12 +251,12 @@ func TestEvaluateCountsEachRowOnce(t *testing.T) {
 		batches := make([]int, ranks)
 		for r := range ranks {
 			cfg.Rank = r
-			for m, err := range Evaluate(numbered{n: n, length: 3}, cfg) {
+			for m, err := range EvalBatches(numbered{n: n, length: 3}, cfg) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				batches[r]++
-				counted += m.Counted
+				counted += m.LabelCount
 				for _, first := range m.Starts[:m.Rows()] {
 					if m.Targets[first] >= 0 {
 						times[m.InputIDs[first]]++

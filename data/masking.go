@@ -9,7 +9,7 @@ import (
 )
 
 // maskedPart is how many of a row's tokens are chosen unless something else is said.
-const maskedPart = 0.15
+const defaultMLMProbability = 0.15
 
 // Masking hides tokens of rows for a model that is to tell which they were (Devlin et al.,
 // BERT: pre-training of deep bidirectional transformers, 2019, 3.1): each token that is not
@@ -29,7 +29,7 @@ const maskStream = 0x6d61736b // "mask"
 // newMasking chooses part of the tokens; 0 is the usual.
 func newMasking(tok *tokenizer.Tokenizer, part float64) (*Masking, error) {
 	if part == 0 {
-		part = maskedPart
+		part = defaultMLMProbability
 	}
 	m := &Masking{chosen: uint64(part * (1 << 32)), mask: -1, special: make([]bool, tok.Vocab())}
 	for id := range m.special {
@@ -49,7 +49,7 @@ func newMasking(tok *tokenizer.Tokenizer, part float64) (*Masking, error) {
 
 // hide changes ids, and fills in targets: the tokens that were chosen, else Ignored. Of
 // positions in documents below 0 none is chosen; docs may be empty.
-func (m *Masking) hide(ids, targets, docs []int32, seed uint64, sample int64) {
+func (m *Masking) apply(ids, targets, docs []int32, seed uint64, sample int64) {
 	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
 	for t, id := range ids {
 		targets[t] = Ignored

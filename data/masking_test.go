@@ -16,7 +16,7 @@ func maskedSets(t testing.TB, lines ...string) *Sets {
 	}
 	cfg := rowsConfig(t, lines...)
 	cfg.Packing = new(false)
-	s, err := Open(t.Context(), cfg, Purpose{Task: Masked}, wordTokenizer(t, words...), nil)
+	s, err := Open(t.Context(), cfg, ModelInfo{Task: MaskedLM}, wordTokenizer(t, words...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +45,11 @@ func TestMaskingParts(t *testing.T) {
 	s := maskedSets(t, manyWords(300, 100)...)
 	var all, chosen, masked, kept, other int
 	var r Row
-	for m, err := range Evaluate(s.Train, LoaderConfig{SequenceLength: 110, Task: Masked, Masking: s.Masking, Seed: 3}) {
+	for m, err := range EvalBatches(s.Train, LoaderConfig{SequenceLength: 110, Task: MaskedLM, Masking: s.Masking, Seed: 3}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Train.Row(int(m.Samples[0]), &r); err != nil {
+		if err := s.Train.Row(int(m.SampleKeys[0]), &r); err != nil {
 			t.Fatal(err)
 		}
 		for k, target := range m.Targets {
@@ -93,9 +93,9 @@ func TestMaskingOfWorlds(t *testing.T) {
 	global := func(ranks int) (out []string) {
 		steps := make([][]string, 4)
 		for rank := range ranks {
-			l, err := New(s.Train, LoaderConfig{
+			l, err := NewLoader(s.Train, LoaderConfig{
 				MicroBatchSize: 2, Accumulation: 4 / ranks, Rank: rank, Ranks: ranks, Shuffle: true,
-				Seed: 5, Task: Masked, Masking: s.Masking,
+				Seed: 5, Task: MaskedLM, Masking: s.Masking,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func TestMaskingOfWorlds(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, m := range b.Micro {
-					steps[step] = append(steps[step], fmt.Sprint(m.Samples, m.InputIDs, m.Targets))
+					steps[step] = append(steps[step], fmt.Sprint(m.SampleKeys, m.InputIDs, m.Targets))
 				}
 			}
 		}
@@ -136,7 +136,7 @@ func newEpoch(s *Sets, sample int64) []int32 {
 		panic(err)
 	}
 	targets := make([]int32, len(r.InputIDs))
-	s.Masking.hide(r.InputIDs, targets, nil, 5, sample)
+	s.Masking.apply(r.InputIDs, targets, nil, 5, sample)
 	return targets
 }
 
@@ -147,11 +147,11 @@ func TestMaskedRows(t *testing.T) {
 	if s.Masking != nil {
 		t.Error("rows with labels are hidden again")
 	}
-	_, err := Open(t.Context(), rowsConfig(t, `{"input_ids": [2, 5, 3]}`), Purpose{Task: Masked}, nil, nil)
+	_, err := Open(t.Context(), rowsConfig(t, `{"input_ids": [2, 5, 3]}`), ModelInfo{Task: MaskedLM}, nil, nil)
 	wantError(t, err, "have no labels", "data.tokenizer")
 	cfg := rowsConfig(t, `{"text": "ab"}`)
 	cfg.SequenceLength = 2
-	_, err = Open(t.Context(), cfg, Purpose{Task: Masked}, bytesTokenizer(t), nil)
+	_, err = Open(t.Context(), cfg, ModelInfo{Task: MaskedLM}, bytesTokenizer(t), nil)
 	wantError(t, err, "no mask token")
 	cfg.MLMProbability = 1.5
 	wantError(t, cfg.Validate(), "mlm_probability is 1.5")

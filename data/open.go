@@ -40,7 +40,7 @@ type EndToken struct {
 // tokens; it may be nil for files that hold token ids. Files are tokenized once and kept in
 // the cache, by one of the processes that ask for it; ctx ends that. report, which may be
 // nil, is called as that goes on, in one goroutine.
-func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, report func(Progress)) (*Sets, error) {
+func Open(ctx context.Context, c Config, p ModelInfo, tok *tokenizer.Tokenizer, report func(Progress)) (*Sets, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 			s.report = report
 		}
 	}
-	o := &opener{Config: c, Purpose: p, tok: tok}
+	o := &opener{Config: c, ModelInfo: p, tok: tok}
 	s := &Sets{Splits: splits, Notes: train.notes}
 	if tok != nil {
 		digest := tok.Digest()
@@ -67,11 +67,11 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 	if o.labels != nil {
 		s.Labels = o.labels.names
 	}
-	if tok != nil && tok.EOS() >= 0 && p.Task == Causal && (learnsAnswers(s.Format) || s.Format == FormatRows) {
+	if tok != nil && tok.EOS() >= 0 && p.Task == CausalLM && (hasAnswers(s.Format) || s.Format == FormatInputIDs) {
 		s.End = &EndToken{tok.EOS(), tok.Token(tok.EOS())}
 	}
 	s.all = []Dataset{s.Train}
-	if p.Task == Masked && !s.Train.Info().Labels {
+	if p.Task == MaskedLM && !s.Train.Info().Labels {
 		if s.Masking, err = o.masking(train); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -94,9 +94,9 @@ func Open(ctx context.Context, c Config, p Purpose, tok *tokenizer.Tokenizer, re
 	return s, nil
 }
 
-// Positions is how many a row of these sets has: sequence_length, or as the longest of all where
+// SequenceLength is how many a row of these sets has: sequence_length, or as the longest of all where
 // that is 0 or rows are padded to the longest.
-func (s *Sets) Positions(c Config) int {
+func (s *Sets) SequenceLength(c Config) int {
 	if c.SequenceLength > 0 && !c.PadToLongest {
 		return c.SequenceLength
 	}
@@ -128,14 +128,14 @@ func (c Config) sources() (train, eval *source, err error) {
 		files = f.splits[splitTrain]
 	}
 	files, without := withRows(files)
-	held := f.heldOut()
+	evalOn := f.evalSplit()
 	if c.EvalPath != "" || c.EvalFraction > 0 || c.EvalSplit != "" {
-		held = ""
+		evalOn = ""
 	}
 	if c.Split != "" {
 		train, err = c.slicedSource("split", c.Path, c.Split, f, false)
-		if takes(c.Split, held) {
-			held = ""
+		if takes(c.Split, evalOn) {
+			evalOn = ""
 		}
 	} else {
 		train, err = c.newSource(c.Path, files)
@@ -144,8 +144,8 @@ func (c Config) sources() (train, eval *source, err error) {
 		return nil, nil, err
 	}
 	train.notes = emptyNote(f.empty, without)
-	if train.splits = c.tellSlices(held); train.splits == "" {
-		train.splits = f.tell(held)
+	if train.splits = c.splitSummary(evalOn); train.splits == "" {
+		train.splits = f.summary(evalOn)
 	}
 	switch {
 	case c.EvalSplit != "":
@@ -161,12 +161,12 @@ func (c Config) sources() (train, eval *source, err error) {
 		if f, err = c.find(c.EvalPath); err != nil {
 			return nil, nil, err
 		}
-		if files = f.splits[f.heldOut()]; files == nil {
+		if files = f.splits[f.evalSplit()]; files == nil {
 			files = f.files
 		}
 		eval, err = c.newSource(c.EvalPath, files)
-	case held != "":
-		eval, err = c.newSource(c.Path, f.splits[held])
+	case evalOn != "":
+		eval, err = c.newSource(c.Path, f.splits[evalOn])
 	}
 	if eval != nil && train.sharesRows(eval) {
 		train.notes = append(train.notes, "the evaluation set has rows that are trained on too. try: data.split and data.eval_split without a common row")
@@ -180,11 +180,11 @@ func (c Config) HasEval() (bool, error) {
 		return true, nil
 	}
 	f, err := c.find(c.Path)
-	return err == nil && f.heldOut() != "", err
+	return err == nil && f.evalSplit() != "", err
 }
 
 func (c Config) find(path string) (f found, err error) {
-	if c.Format == FormatGo {
+	if c.Format == FormatGoSource {
 		f.files, err = GoSource(path, c.MaxBytes)
 		return f, err
 	}

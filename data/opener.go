@@ -15,7 +15,7 @@ import (
 // opener makes datasets of sources.
 type opener struct {
 	Config
-	Purpose
+	ModelInfo
 	tok    *tokenizer.Tokenizer
 	labels *labels      // of the rows to train on, and so of the evaluation set
 	files  []*tokenFile // that were opened
@@ -42,10 +42,10 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 	if format, err = o.rowFormat(s, first, o.Task); err != nil {
 		return nil, "", err
 	}
-	if err = o.fits(o.Config, format, first); err != nil {
+	if err = o.checkTask(o.Config, format, first); err != nil {
 		return nil, "", err
 	}
-	if format == FormatRows {
+	if format == FormatInputIDs {
 		d, err := o.openRows(ctx, s)
 		return d, format, err
 	}
@@ -71,17 +71,17 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 		return nil, "", err
 	}
 	o.files = append(o.files, f)
-	if learnsAnswers(format) {
-		d, err = o.dataset(f, o.packs(false), 0, choiceConfig{least: 2, answers: true})
+	if hasAnswers(format) {
+		d, err = o.dataset(f, o.packs(false), 0, selectConfig{least: 2, answers: true})
 	} else {
-		d, err = o.dataset(f, o.packs(true), textLength, choiceConfig{least: 2})
+		d, err = o.dataset(f, o.packs(true), textLength, selectConfig{least: 2})
 	}
 	return d, format, err
 }
 
 // openTokenFiles makes one dataset of token files.
 func (o *opener) openTokenFiles(s *source) (Dataset, error) {
-	all := &chain{}
+	all := &concat{}
 	for _, path := range s.files {
 		f, err := openTokens(path)
 		o.files = append(o.files, f)
@@ -90,7 +90,7 @@ func (o *opener) openTokenFiles(s *source) (Dataset, error) {
 		}
 		var d Dataset
 		if err == nil {
-			d, err = o.dataset(f, o.packs(true), textLength, choiceConfig{least: 2})
+			d, err = o.dataset(f, o.packs(true), textLength, selectConfig{least: 2})
 		}
 		if err != nil {
 			return nil, errors.Join(err, all.Close())
@@ -111,7 +111,7 @@ func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 	}
 	o.files = append(o.files, f)
 	for i := range f.docs {
-		if o.Task != Classify {
+		if o.Task != SequenceClassification {
 			break
 		}
 		if class := f.docClass(i); class < 0 {
@@ -123,12 +123,12 @@ func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 			return nil, errors.Join(err, f.close())
 		}
 	}
-	return o.dataset(f, false, 0, choiceConfig{least: 1})
+	return o.dataset(f, false, 0, selectConfig{least: 1})
 }
 
 // openLabelled makes a dataset of texts with labels.
 func (o *opener) openLabelled(ctx context.Context, s *source, first *record) (Dataset, error) {
-	cols := o.columns().completed(first, FormatClassification)
+	cols := o.columns().withAliases(first, FormatClassification)
 	pair := cols.has(first, "text_pair")
 	l, err := layoutOf(o.tok, pair)
 	if err != nil {
@@ -147,9 +147,9 @@ func (o *opener) openLabelled(ctx context.Context, s *source, first *record) (Da
 	if most == 0 {
 		most = o.Positions
 	}
-	d, err := newLabelled(f, l, most)
+	d, err := newLabeledTexts(f, l, most)
 	if err == nil {
-		err = f.below(o.Vocab)
+		err = f.checkVocab(o.Vocab)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.close())
@@ -160,7 +160,7 @@ func (o *opener) openLabelled(ctx context.Context, s *source, first *record) (Da
 // dataset makes rows of a token file, which it owns: packed, or a chosen document each.
 // length is sequence_length where the configuration has none, or as many positions as the model
 // has where those are fewer; 0 is the longest document's.
-func (o *opener) dataset(f *tokenFile, packed bool, length int, choose choiceConfig) (d Dataset, err error) {
+func (o *opener) dataset(f *tokenFile, packed bool, length int, choose selectConfig) (d Dataset, err error) {
 	if o.SequenceLength > 0 {
 		length = o.SequenceLength
 	} else if o.Positions > 0 {
@@ -168,17 +168,17 @@ func (o *opener) dataset(f *tokenFile, packed bool, length int, choose choiceCon
 	}
 	choose.most, choose.truncate = length, o.Truncate
 	if packed && !choose.answers {
-		d, err = newPacked(f, length, o.DocumentMask)
+		d, err = newPackedText(f, length, o.DocumentMask)
 	} else {
-		var ch *choice
-		if ch, err = f.choose(choose); err == nil && packed {
-			d = newBins(ch, ch.most)
+		var ch *selection
+		if ch, err = f.selectDocs(choose); err == nil && packed {
+			d = newPackedDocuments(ch, ch.most)
 		} else if err == nil {
 			d = newDocuments(ch)
 		}
 	}
 	if err == nil {
-		err = f.below(o.Vocab)
+		err = f.checkVocab(o.Vocab)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.close())

@@ -7,55 +7,55 @@ import (
 	"trireme/fault"
 )
 
-// Packed is documents joined and cut into rows of one length; what is left at the end is
+// packedText is documents joined and cut into rows of one length; what is left at the end is
 // not used.
-type Packed struct {
+type packedText struct {
 	file   *tokenFile
 	length int
 	docs   bool
 }
 
-// Documents is documents of a token file, a row each.
-type Documents struct{ *choice }
+// documents is documents of a token file, a row each.
+type documents struct{ *selection }
 
 var (
-	_ Dataset = (*Packed)(nil)
-	_ Dataset = (*Documents)(nil)
+	_ Dataset = (*packedText)(nil)
+	_ Dataset = (*documents)(nil)
 )
 
-// newPacked cuts rows of length tokens; docs says that documents are kept apart.
-func newPacked(f *tokenFile, length int, docs bool) (*Packed, error) {
+// newPackedText cuts rows of length tokens; docs says that documents are kept apart.
+func newPackedText(f *tokenFile, length int, docs bool) (*packedText, error) {
 	if f.tokens < int64(length) {
 		return nil, fault.Try(fmt.Errorf("data: %s has %d tokens, fewer than one row of sequence_length %d", f.path, f.tokens, length), "%s, or more text", fault.Set("data.sequence_length", max(2, f.tokens)))
 	}
-	return &Packed{f, length, docs}, nil
+	return &packedText{f, length, docs}, nil
 }
 
 // Len is the number of whole rows.
-func (p *Packed) Len() int { return int(p.file.tokens / int64(p.length)) }
+func (p *packedText) Len() int { return int(p.file.tokens / int64(p.length)) }
 
 // Info is what the rows have in common.
-func (p *Packed) Info() Info {
+func (p *packedText) Info() Info {
 	n := int64(p.Len()) * int64(p.length)
 	return Info{
 		Length: p.length, Tokens: n, MaxID: p.file.maxID, Docs: p.docs,
-		Learned: p.file.learned(0, n), Barren: int(p.file.skipped),
+		LabelCount: p.file.learned(0, n), Skipped: int(p.file.skipped),
 	}
 }
 
 // Where names the tokens of row i.
-func (p *Packed) Where(i int) string {
+func (p *packedText) Where(i int) string {
 	return fmt.Sprintf("%s (tokens %d to %d)", p.file.path, i*p.length, (i+1)*p.length)
 }
 
 // Close unmaps the file.
-func (p *Packed) Close() error { return p.file.close() }
+func (p *packedText) Close() error { return p.file.close() }
 
 // Tokens is the length of every row.
-func (p *Packed) Tokens(int) int { return p.length }
+func (p *packedText) Tokens(int) int { return p.length }
 
 // Row fills r with row i.
-func (p *Packed) Row(i int, r *Row) error {
+func (p *packedText) Row(i int, r *Row) error {
 	lo := int64(i) * int64(p.length)
 	hi := lo + int64(p.length)
 	p.file.fill(r, lo, hi)
@@ -83,28 +83,28 @@ func (p *Packed) Row(i int, r *Row) error {
 }
 
 // newDocuments makes a row of each chosen document.
-func newDocuments(ch *choice) *Documents { return &Documents{ch} }
+func newDocuments(ch *selection) *documents { return &documents{ch} }
 
 // Len is the number of documents that are rows.
-func (d *Documents) Len() int { return d.len() }
+func (d *documents) Len() int { return d.len() }
 
 // Info is what the rows have in common.
-func (d *Documents) Info() Info { return d.info }
+func (d *documents) Info() Info { return d.info }
 
 // Where names the file and the line of row i.
-func (d *Documents) Where(i int) string { return d.file.where(d.document(i)) }
+func (d *documents) Where(i int) string { return d.file.where(d.document(i)) }
 
 // Close unmaps the file.
-func (d *Documents) Close() error { return d.file.close() }
+func (d *documents) Close() error { return d.file.close() }
 
 // Tokens is the length of row i.
-func (d *Documents) Tokens(i int) int {
+func (d *documents) Tokens(i int) int {
 	lo, hi := d.span(i)
 	return int(hi - lo)
 }
 
 // Row fills r with row i.
-func (d *Documents) Row(i int, r *Row) error {
+func (d *documents) Row(i int, r *Row) error {
 	lo, hi := d.span(i)
 	d.file.fill(r, lo, hi)
 	d.file.hidden(r, lo)

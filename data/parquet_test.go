@@ -110,7 +110,7 @@ func TestEmptyShards(t *testing.T) {
 		"a.parquet": string(empty), "b.parquet": string(some), "c.parquet": "", "d.parquet": string(empty), "e.parquet": string(some[:len(some)-9]) + "?" + string(some[len(some)-8:]),
 	})
 	tok := bytesTokenizer(t)
-	_, err = Open(t.Context(), textConfig(t, dir), Purpose{}, tok, nil)
+	_, err = Open(t.Context(), textConfig(t, dir), ModelInfo{}, tok, nil)
 	wantError(t, err, "e.parquet", "damaged")
 	if err := os.Remove(filepath.Join(dir, "e.parquet")); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestEmptyShards(t *testing.T) {
 	}
 	got, err := records(t, Config{}, "testdata/empty.parquet")
 	wantRecords(t, got, err)
-	_, err = Open(t.Context(), textConfig(t, filepath.Join(dir, "a.parquet")), Purpose{}, tok, nil)
+	_, err = Open(t.Context(), textConfig(t, filepath.Join(dir, "a.parquet")), ModelInfo{}, tok, nil)
 	wantError(t, err, "a.parquet holds no rows")
 }
 

@@ -121,7 +121,7 @@ func vocabError(id int32, vocab int) error {
 }
 
 // below is an error unless all ids of a token file are below vocab; 0 is any.
-func (t *tokenFile) below(vocab int) error {
+func (t *tokenFile) checkVocab(vocab int) error {
 	if vocab == 0 || int(t.maxID) < vocab {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 func openRows(t testing.TB, path string, c Config) (Dataset, error) {
 	t.Helper()
 	c.Path = path
-	s, err := Open(t.Context(), c, Purpose{}, nil, nil)
+	s, err := Open(t.Context(), c, ModelInfo{}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func TestRowsLabelsAndMasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Info{Length: 3, Tokens: 12, MaxID: 9, Docs: true, Classes: true, Labels: true, Learned: 7}); rows.Info() != want {
+	if want := (Info{Length: 3, Tokens: 12, MaxID: 9, Docs: true, Classes: true, Labels: true, LabelCount: 7}); rows.Info() != want {
 		t.Errorf("info %+v, want %+v", rows.Info(), want)
 	}
 	for i, want := range []Row{
@@ -101,7 +101,7 @@ func TestRowsErrors(t *testing.T) {
 		{`[1, 2]`, 0, 0, []string{"x.jsonl (row 1)", "a number, not a JSON object"}},
 		{"{\"input_ids\": [1]}\n\x00\x01", 0, 0, []string{"x.jsonl:2: a NUL byte"}},
 	} {
-		_, err := Open(t.Context(), Config{Path: write(t, "x.jsonl", c.content), SequenceLength: c.length}, Purpose{Vocab: c.vocab}, nil, nil)
+		_, err := Open(t.Context(), Config{Path: write(t, "x.jsonl", c.content), SequenceLength: c.length}, ModelInfo{Vocab: c.vocab}, nil, nil)
 		t.Run(c.want[len(c.want)-1], func(t *testing.T) { wantError(t, err, c.want...) })
 	}
 	_, err := openRows(t, "no/such.jsonl", Config{})
@@ -131,7 +131,7 @@ func FuzzRow(f *testing.F) {
 		}
 		tf := tokens(t, 0, document{ids: []int32{1, 2}, class: Ignored}, document{ids: ex.IDs, labels: ex.Labels, hidden: ex.Hidden, class: ex.Class})
 		defer tf.close()
-		ch, err := tf.choose(choiceConfig{least: 1, most: 8, truncate: true})
+		ch, err := tf.selectDocs(selectConfig{least: 1, most: 8, truncate: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func FuzzRow(f *testing.F) {
 				t.Fatalf("label %d of %+v is %d", i, ex, row.Labels[i])
 			}
 		}
-		if _, err := New(d, LoaderConfig{MicroBatchSize: 1}); d.Info().Length > 1 && err != nil {
+		if _, err := NewLoader(d, LoaderConfig{MicroBatchSize: 1}); d.Info().Length > 1 && err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -175,11 +175,11 @@ func TestPositions(t *testing.T) {
 		want    int
 	}{{0, false, 6}, {4, false, 4}, {4, true, 4}, {99, false, 99}, {99, true, 6}} {
 		cfg := Config{Path: train, EvalPath: eval, SequenceLength: c.length, PadToLongest: c.longest, Truncate: true}
-		sets, err := Open(t.Context(), cfg, Purpose{}, nil, nil)
+		sets, err := Open(t.Context(), cfg, ModelInfo{}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := sets.Positions(cfg); got != c.want {
+		if got := sets.SequenceLength(cfg); got != c.want {
 			t.Errorf("sequence_length %d, pad_to_longest %v: %d positions, not %d", c.length, c.longest, got, c.want)
 		}
 		if err := sets.Close(); err != nil {

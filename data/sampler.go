@@ -17,7 +17,7 @@ type State struct {
 	Len     int    `json:"len"` // rows of the dataset, to notice that it changed
 }
 
-// Sequence is the order in which a run uses the rows of a dataset: one list per epoch,
+// Sampler is the order in which a run uses the rows of a dataset: one list per epoch,
 // identical for every world. An epoch is a permutation of the n rows seeded with seed +
 // epoch (or 0..n-1 in order), and is rounded up to whole global batches by repeating from
 // its front, or down with DropLast. With R ranks and a micro-batch of 1, rank r's part is
@@ -26,7 +26,7 @@ type State struct {
 // another way, which the sum over the batch does not notice.
 //
 // The permutation is kept while its epoch lasts: four bytes a row.
-type Sequence struct {
+type Sampler struct {
 	n        int
 	batch    int // samples of a global batch
 	seed     uint64
@@ -37,8 +37,8 @@ type Sequence struct {
 	perm     []uint32
 }
 
-// NewSequence begins the order of n rows in global batches of batch samples.
-func NewSequence(n, batch int, seed uint64, shuffle, dropLast bool) (*Sequence, error) {
+// NewSampler begins the order of n rows in global batches of batch samples.
+func NewSampler(n, batch int, seed uint64, shuffle, dropLast bool) (*Sampler, error) {
 	switch {
 	case batch < 1:
 		return nil, fmt.Errorf("data: a global batch of %d samples", batch)
@@ -47,12 +47,12 @@ func NewSequence(n, batch int, seed uint64, shuffle, dropLast bool) (*Sequence, 
 	case n > maxPermutation:
 		return nil, fault.Try(fmt.Errorf("data: %d samples are more than the %d that can be put in order", n, maxPermutation), "%s", fault.Set("data.shuffle", "false"))
 	}
-	return &Sequence{n: n, batch: batch, seed: seed, shuffle: shuffle, dropLast: dropLast,
+	return &Sampler{n: n, batch: batch, seed: seed, shuffle: shuffle, dropLast: dropLast,
 		at: State{Seed: seed, Len: n}, epoch: -1}, nil
 }
 
 // StepsPerEpoch is the number of global batches of an epoch.
-func (s *Sequence) StepsPerEpoch() int64 {
+func (s *Sampler) StepsPerEpoch() int64 {
 	if s.dropLast {
 		return int64(s.n / s.batch)
 	}
@@ -60,10 +60,10 @@ func (s *Sequence) StepsPerEpoch() int64 {
 }
 
 // State is the position of the next global batch.
-func (s *Sequence) State() State { return s.at }
+func (s *Sampler) State() State { return s.at }
 
 // Index gives the row at place i of the global batch that comes next, 0 <= i < batch.
-func (s *Sequence) Index(i int) int {
+func (s *Sampler) Index(i int) int {
 	k := (s.at.Sample + int64(i)) % int64(s.n)
 	if !s.shuffle {
 		return int(k)
@@ -75,7 +75,7 @@ func (s *Sequence) Index(i int) int {
 }
 
 // Advance goes to the next global batch.
-func (s *Sequence) Advance() {
+func (s *Sampler) Advance() {
 	s.at.Step++
 	s.at.Samples += int64(s.batch)
 	s.at.Sample += int64(s.batch)
@@ -88,7 +88,7 @@ func (s *Sequence) Advance() {
 
 // Restore goes to a stored position, which may come from a run with another global batch:
 // no sample of the epoch is left out or used twice.
-func (s *Sequence) Restore(at State) error {
+func (s *Sampler) Restore(at State) error {
 	switch {
 	case at.Len != s.n:
 		return fault.Try(fmt.Errorf("data: the dataset has %d rows, the stored position is in one of %d", s.n, at.Len), "the data that the run began with, or %s", fault.Set("resume", "none"))

@@ -81,7 +81,7 @@ func TestSequenceAgreesWithDistributedSampler(t *testing.T) {
 		n := rapid.IntRange(ranks, 60).Draw(t, "n")
 		drop := rapid.Bool().Draw(t, "drop")
 		seed := rapid.Uint64Range(0, 99).Draw(t, "seed")
-		s, err := NewSequence(n, ranks, seed, true, drop)
+		s, err := NewSampler(n, ranks, seed, true, drop)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestSequenceUsesEveryRowOnce(t *testing.T) {
 		batch := rapid.IntRange(1, 12).Draw(t, "batch")
 		n := rapid.IntRange(batch, 70).Draw(t, "n")
 		drop := rapid.Bool().Draw(t, "drop")
-		s, err := NewSequence(n, batch, 7, rapid.Bool().Draw(t, "shuffle"), drop)
+		s, err := NewSampler(n, batch, 7, rapid.Bool().Draw(t, "shuffle"), drop)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,8 +142,8 @@ func TestRestoreIsReplay(t *testing.T) {
 		n := rapid.IntRange(batch, 40).Draw(t, "n")
 		drop := rapid.Bool().Draw(t, "drop")
 		steps := rapid.IntRange(0, 30).Draw(t, "steps")
-		a, _ := NewSequence(n, batch, 3, true, drop)
-		b, _ := NewSequence(n, batch, 3, true, drop)
+		a, _ := NewSampler(n, batch, 3, true, drop)
+		b, _ := NewSampler(n, batch, 3, true, drop)
 		for range steps {
 			a.Advance()
 		}
@@ -160,7 +160,7 @@ func TestRestoreIsReplay(t *testing.T) {
 
 // After a change of the global batch in mid-epoch, the rest of the epoch is used once.
 func TestRestoreAtAnotherBatch(t *testing.T) {
-	a, _ := NewSequence(30, 4, 1, true, false)
+	a, _ := NewSampler(30, 4, 1, true, false)
 	seen := make([]int, 30)
 	for range 3 {
 		for i := range 4 {
@@ -168,7 +168,7 @@ func TestRestoreAtAnotherBatch(t *testing.T) {
 		}
 		a.Advance()
 	}
-	b, _ := NewSequence(30, 6, 1, true, false)
+	b, _ := NewSampler(30, 6, 1, true, false)
 	if err := b.Restore(a.State()); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestRestoreAtAnotherBatch(t *testing.T) {
 // A run that drops the rest of an epoch, and whose larger batch does not fit into it any more, goes on
 // with the next epoch.
 func TestRestoreDropsTheRest(t *testing.T) {
-	a, _ := NewSequence(30, 4, 1, true, true)
+	a, _ := NewSampler(30, 4, 1, true, true)
 	for range 6 { // 24 of 30 rows
 		a.Advance()
 	}
@@ -196,7 +196,7 @@ func TestRestoreDropsTheRest(t *testing.T) {
 		6: {Sample: 24, Step: 6, Samples: 24, Seed: 1, Len: 30},
 		8: {Epoch: 1, Step: 6, Samples: 24, Seed: 1, Len: 30},
 	} {
-		b, _ := NewSequence(30, batch, 1, true, true)
+		b, _ := NewSampler(30, batch, 1, true, true)
 		if err := b.Restore(a.State()); err != nil || b.State() != want {
 			t.Errorf("batches of %d go on at %+v, %v, want %+v", batch, b.State(), err, want)
 		}
@@ -204,9 +204,9 @@ func TestRestoreDropsTheRest(t *testing.T) {
 }
 
 func TestSequenceErrors(t *testing.T) {
-	_, err := NewSequence(3, 8, 0, false, false)
+	_, err := NewSampler(3, 8, 0, false, false)
 	wantError(t, err, "3 rows", "batch of 8")
-	s, _ := NewSequence(10, 2, 0, true, false)
+	s, _ := NewSampler(10, 2, 0, true, false)
 	wantError(t, s.Restore(State{Len: 11}), "10 rows", "11")
 	wantError(t, s.Restore(State{Len: 10, Seed: 5}), "seed is 0", "seed 5")
 	wantError(t, s.Restore(State{Len: 10, Sample: 10}), "position")

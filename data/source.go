@@ -44,7 +44,7 @@ func (c Config) newSource(path string, files []string) (*source, error) {
 	}
 	var err error
 	switch s.format {
-	case FormatGo:
+	case FormatGoSource:
 		s.format = FormatText
 	case FormatAuto, FormatText: // of rows that have a text, text is what they are
 		if s.format, err = oneFormat(files); err != nil {
@@ -67,7 +67,7 @@ var errStop = errors.New("stop")
 // entry is a row of a file as its reader hands it over: parsed, or a line of JSON that still
 // is to be, by whoever has the time.
 type entry struct {
-	at     place
+	at     origin
 	line   []byte         // a JSON object; overwritten by the next
 	fields map[string]any // where line is nil
 	rest   bool           // the text goes on from the entry before

@@ -80,7 +80,7 @@ func takes(text, split string) bool {
 
 // tellSlices says which splits the configuration asks for, and that split held is the evaluation set;
 // "" if it asks for none.
-func (c Config) tellSlices(held string) string {
+func (c Config) splitSummary(evalOn string) string {
 	var text []string
 	if c.Split != "" {
 		text = append(text, "split "+c.Split)
@@ -88,8 +88,8 @@ func (c Config) tellSlices(held string) string {
 	switch {
 	case c.EvalSplit != "":
 		text = append(text, "eval_split "+c.EvalSplit)
-	case c.Split != "" && held != "":
-		text = append(text, "evaluation on "+held)
+	case c.Split != "" && evalOn != "":
+		text = append(text, "evaluation on "+evalOn)
 	}
 	return strings.Join(text, ", ")
 }

@@ -156,7 +156,7 @@ func TestSplitSlices(t *testing.T) {
 				{path: folder, split: "validation", eval: "test", train: span(100, 110), held: span(200, 205)},
 				{path: folder, split: "train[:4]+train[2:6]", eval: "test", train: append(span(0, 4), span(2, 6)...), held: span(200, 205)},
 			} {
-				sets, err := Open(context.Background(), Config{Path: c.path, Split: c.split, EvalSplit: c.eval, CacheDir: dir}, Purpose{}, nil, nil)
+				sets, err := Open(context.Background(), Config{Path: c.path, Split: c.split, EvalSplit: c.eval, CacheDir: dir}, ModelInfo{}, nil, nil)
 				if err != nil {
 					t.Errorf("%q, %q: %v", c.split, c.eval, err)
 					continue
@@ -178,7 +178,7 @@ func TestSplitSlices(t *testing.T) {
 				{plain, "train[:5", "", `split: "train[:5" is not a split. try: train, train[:1000]`},
 				{plain, "train[:101%]", "", "101% is not between"},
 			} {
-				_, err := Open(context.Background(), Config{Path: c.path, Split: c.split, EvalSplit: c.eval, CacheDir: dir}, Purpose{}, nil, nil)
+				_, err := Open(context.Background(), Config{Path: c.path, Split: c.split, EvalSplit: c.eval, CacheDir: dir}, ModelInfo{}, nil, nil)
 				if err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%q, %q: %v, want %q", c.split, c.eval, err, c.want)
 				}
@@ -199,7 +199,7 @@ func TestSplitReadsNoFurther(t *testing.T) {
 	f.WriteString("{damaged\n")
 	f.Close()
 	for split, ok := range map[string]bool{"train[:8]": true, "train[:9]": false} {
-		sets, err := Open(context.Background(), Config{Path: path, Split: split}, Purpose{}, nil, nil)
+		sets, err := Open(context.Background(), Config{Path: path, Split: split}, ModelInfo{}, nil, nil)
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", split, err)
 		}

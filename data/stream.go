@@ -78,7 +78,7 @@ func openStream(path string, read *atomic.Int64) (*stream, error) {
 
 // begin looks at the first bytes.
 func (s *stream) begin(r *bufio.Reader) error {
-	format, compression := kindOf(s.path)
+	format, compression := formatOf(s.path)
 	head, err := r.Peek(filekind.Head)
 	if err != nil && err != io.EOF {
 		return err

@@ -14,7 +14,7 @@ import (
 // chatEncoder is the task of conversations, which a template makes text of. The template
 // writes what begins and ends a document, so nothing is put around its text.
 type chatEncoder struct {
-	answers
+	spanEncoder
 	columns  columns
 	format   string // chat or sharegpt, or alpaca or prompt_completion, made messages
 	template *chatTemplate
@@ -24,7 +24,7 @@ type chatEncoder struct {
 var _ encoder = (*chatEncoder)(nil)
 
 func (e *chatEncoder) fingerprint() string {
-	return fmt.Sprintf("chat 2 %s %v %x %q %v", e.format, e.columns, e.template.digest, e.roles, e.answers.fingerprint())
+	return fmt.Sprintf("chat 2 %s %v %x %q %v", e.format, e.columns, e.template.digest, e.roles, e.spanEncoder.fingerprint())
 }
 
 func (e *chatEncoder) encode(r *record, ex *example) (bool, error) {
@@ -128,7 +128,7 @@ func (e *chatEncoder) turnEnd(ids []int32, r [2]int, rest bool) int {
 }
 
 // say is a message.
-func say(role, content string) ordered.Map {
+func chatMessage(role, content string) ordered.Map {
 	return ordered.Map{{Key: "role", Value: role}, {Key: "content", Value: content}}
 }
 
@@ -141,8 +141,8 @@ func role(message any) string {
 // messages are those of a record as templates know them, and which of them are learned.
 func (e *chatEncoder) messages(r *record) (messages []any, learn []bool, err error) {
 	switch e.format {
-	case FormatPrompt:
-		return e.answered(r)
+	case FormatPromptCompletion:
+		return e.promptCompletion(r)
 	case FormatAlpaca:
 		messages, err = e.alpaca(r)
 	case FormatShareGPT:
@@ -157,13 +157,13 @@ func (e *chatEncoder) messages(r *record) (messages []any, learn []bool, err err
 	for i, m := range messages {
 		said, _ := m.(ordered.Map)
 		weight := said.Get("weight")
-		learn[i] = slices.Contains(e.roles, role(m)) && weight != int64(0) && weight != 0.0 && says(m)
+		learn[i] = slices.Contains(e.roles, role(m)) && weight != int64(0) && weight != 0.0 && hasContent(m)
 	}
 	return messages, learn, nil
 }
 
 // says is false of a message that holds nothing.
-func says(message any) bool {
+func hasContent(message any) bool {
 	m, _ := message.(ordered.Map)
 	content, ok := m.Get("content").(string)
 	return !ok || strings.TrimSpace(content) != "" || m.Get("tool_calls") != nil
@@ -171,7 +171,7 @@ func says(message any) bool {
 
 // answered reads a prompt and its completion: lists of messages, or a text each. The
 // completion is learned.
-func (e *chatEncoder) answered(r *record) (messages []any, learn []bool, err error) {
+func (e *chatEncoder) promptCompletion(r *record) (messages []any, learn []bool, err error) {
 	parts := [2][]any{}
 	for i, name := range []string{"prompt", "completion"} {
 		if _, list := e.columns.value(r, name).([]any); list {
@@ -179,7 +179,7 @@ func (e *chatEncoder) answered(r *record) (messages []any, learn []bool, err err
 		} else {
 			var text string
 			text, err = e.columns.text(r, name)
-			parts[i] = []any{say([]string{"user", "assistant"}[i], text)}
+			parts[i] = []any{chatMessage([]string{"user", "assistant"}[i], text)}
 		}
 		if err != nil {
 			return nil, nil, err
@@ -187,7 +187,7 @@ func (e *chatEncoder) answered(r *record) (messages []any, learn []bool, err err
 	}
 	learn = make([]bool, len(parts[0]))
 	for _, m := range parts[1] {
-		learn = append(learn, says(m))
+		learn = append(learn, hasContent(m))
 	}
 	return append(parts[0], parts[1]...), learn, nil
 }
@@ -200,7 +200,7 @@ func (e *chatEncoder) alpaca(r *record) ([]any, error) {
 		return nil, err
 	}
 	var out []any
-	add := func(role, content string) { out = append(out, say(role, content)) }
+	add := func(role, content string) { out = append(out, chatMessage(role, content)) }
 	if a.system != "" {
 		add("system", a.system)
 	}
@@ -312,7 +312,7 @@ func (e *chatEncoder) shareGPT(r *record) ([]any, error) {
 	}
 	var out []any
 	if system != "" {
-		out = append(out, say("system", system))
+		out = append(out, chatMessage("system", system))
 	}
 	fromKey, valueKey := e.columns.key("from"), e.columns.key("value")
 	for i, m := range list {
@@ -328,7 +328,7 @@ func (e *chatEncoder) shareGPT(r *record) ([]any, error) {
 		if !ok {
 			return nil, fmt.Errorf("message %d has %s as its %s, not a string", i+1, typeName(m.Get(valueKey)), valueKey)
 		}
-		message := say(role, value)
+		message := chatMessage(role, value)
 		if m.Has("weight") {
 			message = append(message, ordered.Member{Key: "weight", Value: m.Get("weight")})
 		}

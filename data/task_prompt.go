@@ -11,19 +11,19 @@ import (
 // the words of the Stanford Alpaca project's prompts. A system text stands in place of their
 // first paragraph. Earlier turns of history come before, each as a prompt and its answer.
 type alpacaEncoder struct {
-	answers
+	spanEncoder
 	columns columns
 }
 
 // promptEncoder is the task of a prompt and its completion, one after the other as they are.
 type promptEncoder struct {
-	answers
+	spanEncoder
 	columns columns
 }
 
 // segmentEncoder is the task of a list of texts that each say whether they are learned.
 type segmentEncoder struct {
-	answers
+	spanEncoder
 	columns columns
 }
 
@@ -35,8 +35,8 @@ var (
 
 // The words of Alpaca's prompts (github.com/tatsu-lab/stanford_alpaca).
 const (
-	alpacaPlain = "Below is an instruction that describes a task. Write a response that appropriately completes the request."
-	alpacaInput = "Below is an instruction that describes a task, paired with an input that provides further context. Write a response that appropriately completes the request."
+	alpacaPlain = "Below is an instruction that isMetadata a task. Write a response that appropriately completes the request."
+	alpacaInput = "Below is an instruction that isMetadata a task, paired with an input that provides further context. Write a response that appropriately completes the request."
 )
 
 // alpacaTurn is the prompt of one turn.
@@ -48,7 +48,7 @@ func alpacaTurn(instruction, input string) string {
 }
 
 func (e *alpacaEncoder) fingerprint() string {
-	return fmt.Sprintf("alpaca 1 %v %v", e.columns, e.answers.fingerprint())
+	return fmt.Sprintf("alpaca 1 %v %v", e.columns, e.spanEncoder.fingerprint())
 }
 
 func (e *alpacaEncoder) encode(r *record, ex *example) (bool, error) {
@@ -90,12 +90,12 @@ func readAlpaca(c columns, r *record) (a alpaca, err error) {
 			return a, err
 		}
 	}
-	a.history, err = turns(c.key("history"), c.value(r, "history"))
+	a.history, err = historyTurns(c.key("history"), c.value(r, "history"))
 	return a, err
 }
 
 // turns are pairs of what was asked and answered before.
-func turns(key string, v any) ([][2]string, error) {
+func historyTurns(key string, v any) ([][2]string, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -119,7 +119,7 @@ func turns(key string, v any) ([][2]string, error) {
 }
 
 func (e *promptEncoder) fingerprint() string {
-	return fmt.Sprintf("prompt 1 %v %v", e.columns, e.answers.fingerprint())
+	return fmt.Sprintf("prompt 1 %v %v", e.columns, e.spanEncoder.fingerprint())
 }
 
 func (e *promptEncoder) encode(r *record, ex *example) (bool, error) {
@@ -135,7 +135,7 @@ func (e *promptEncoder) encode(r *record, ex *example) (bool, error) {
 }
 
 func (e *segmentEncoder) fingerprint() string {
-	return fmt.Sprintf("segments 1 %v %v", e.columns, e.answers.fingerprint())
+	return fmt.Sprintf("segments 1 %v %v", e.columns, e.spanEncoder.fingerprint())
 }
 
 func (e *segmentEncoder) encode(r *record, ex *example) (bool, error) {

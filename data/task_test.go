@@ -111,14 +111,14 @@ func TestFormats(t *testing.T) {
 		{`{"text": "abc"}`, FormatText, "«abc</s>»", nil},
 		{`{"text": "abc", "label": 3}`, FormatText, "«abc</s>»", nil},
 		{`{"body": "abc"}`, FormatText, "«abc</s>»", func(c *Config) { c.TextField = "body" }},
-		{`{"prompt": "a ", "completion": "b"}`, FormatPrompt, "a «b</s>»", nil},
-		{`{"prompt": "a ", "completion": "b</s>"}`, FormatPrompt, "a «b</s>»", nil},
-		{`{"question": "a", "answer": " b", "id": 1}`, FormatPrompt, "a« b</s>»", nil},
-		{`{"input": "a", "output": " b"}`, FormatPrompt, "a« b</s>»", nil},
-		{`{"q": "a", "a": " b"}`, FormatPrompt, "a« b</s>»", func(c *Config) { c.Columns = map[string]string{"prompt": "q", "completion": "a"} }},
-		{`{"prompt": "a ", "completion": "b"}`, FormatPrompt, "«a b</s>»", func(c *Config) { c.TrainOn = trainAll }},
+		{`{"prompt": "a ", "completion": "b"}`, FormatPromptCompletion, "a «b</s>»", nil},
+		{`{"prompt": "a ", "completion": "b</s>"}`, FormatPromptCompletion, "a «b</s>»", nil},
+		{`{"question": "a", "answer": " b", "id": 1}`, FormatPromptCompletion, "a« b</s>»", nil},
+		{`{"input": "a", "output": " b"}`, FormatPromptCompletion, "a« b</s>»", nil},
+		{`{"q": "a", "a": " b"}`, FormatPromptCompletion, "a« b</s>»", func(c *Config) { c.Columns = map[string]string{"prompt": "q", "completion": "a"} }},
+		{`{"prompt": "a ", "completion": "b"}`, FormatPromptCompletion, "«a b</s>»", func(c *Config) { c.TrainOn = trainAll }},
 		{
-			`{"prompt": [{"role": "user", "content": "Hi"}], "completion": [{"role": "assistant", "content": "Yo"}]}`, FormatPrompt, chatted, nil,
+			`{"prompt": [{"role": "user", "content": "Hi"}], "completion": [{"role": "assistant", "content": "Yo"}]}`, FormatPromptCompletion, chatted, nil,
 		},
 		{
 			`{"instruction": "I", "input": "", "output": "O"}`, FormatAlpaca,
@@ -152,13 +152,13 @@ func TestFormats(t *testing.T) {
 			`{"messages": [{"role": "assistant", "content": "A", "weight": 0}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo", "weight": 1}]}`, FormatChat,
 			"<|im_start|>assistant\nA<|im_end|>\n" + chatted, nil,
 		},
-		{`{"prompt": "Hi", "completion": "Yo"}`, FormatPrompt, chatted, func(c *Config) { c.ChatTemplate = chatOfTokenizer }},
+		{`{"prompt": "Hi", "completion": "Yo"}`, FormatPromptCompletion, chatted, func(c *Config) { c.ChatTemplate = chatOfTokenizer }},
 		{
 			`{"instruction": "Hi", "input": "J", "output": "Yo", "system": "S", "history": [["q", "r"]]}`, FormatAlpaca,
 			"<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n«r<|im_end|>»\n" + strings.Replace(chatted, "Hi", "Hi\nJ", 1),
 			func(c *Config) { c.ChatTemplate = chatMLName },
 		},
-		{`{"input_ids": [1, 2], "labels": [1, -100]}`, FormatRows, "«!»\"", nil},
+		{`{"input_ids": [1, 2], "labels": [1, -100]}`, FormatInputIDs, "«!»\"", nil},
 	} {
 		cfg := rowsConfig(t, c.row)
 		cfg.Packing = new(false)
@@ -190,7 +190,7 @@ func TestFormatErrors(t *testing.T) {
 		}},
 		{[]string{`{"text": "x"}`}, func(c *Config) { c.ChatTemplate = "chatml" }, []string{"rows.jsonl:1: chat_template is chatml", "format text"}},
 		{[]string{`{"a": "x", "b": "y"}`}, nil, []string{"rows.jsonl:1 has keys a, b", "no known format", "data.columns"}},
-		{[]string{`{"a": "x"}`}, func(c *Config) { c.Format = FormatPrompt }, []string{"has keys a", "format prompt_completion lacks prompt and completion", "data.columns.prompt=KEY"}},
+		{[]string{`{"a": "x"}`}, func(c *Config) { c.Format = FormatPromptCompletion }, []string{"has keys a", "format prompt_completion lacks prompt and completion", "data.columns.prompt=KEY"}},
 		{[]string{`{"a": "x"}`}, func(c *Config) { c.Columns = map[string]string{"prompt": "b"} }, []string{`no key "b", which is to be the prompt`, "keys a"}},
 		{[]string{`{"text": "x"}`}, func(c *Config) { c.Columns = map[string]string{"promt": "b"} }, []string{`columns: "promt"`, "prompt, completion"}},
 		{[]string{`{"prompt": "a", "completion": "b"}`, `{"prompt": "a"}`}, nil, []string{"rows.jsonl:2", `no key "completion"`, "keys prompt", "data.columns.completion=KEY"}},
@@ -228,18 +228,18 @@ func TestFormatErrors(t *testing.T) {
 		if c.change != nil {
 			c.change(&cfg)
 		}
-		_, err := Open(t.Context(), cfg, Purpose{}, tok, nil)
+		_, err := Open(t.Context(), cfg, ModelInfo{}, tok, nil)
 		wantError(t, err, c.want...)
 	}
-	_, err := Open(t.Context(), rowsConfig(t, `{"messages": [{"role": "user", "content": "a"}]}`), Purpose{}, bytesTokenizer(t), nil)
+	_, err := Open(t.Context(), rowsConfig(t, `{"messages": [{"role": "user", "content": "a"}]}`), ModelInfo{}, bytesTokenizer(t), nil)
 	wantError(t, err, "has none", "data.chat_template=chatml")
 	cfg := rowsConfig(t, `{"messages": [{"role": "user", "content": "a"}]}`)
 	cfg.ChatTemplate = write(t, "own.jinja", "{% include 'x' %}")
-	_, err = Open(t.Context(), cfg, Purpose{}, tok, nil)
+	_, err = Open(t.Context(), cfg, ModelInfo{}, tok, nil)
 	wantError(t, err, "own.jinja cannot be run here", `line 1: the tag "include" is not known here`, "chatml")
 	cfg = rowsConfig(t, "x")
 	cfg.Path, cfg.Format = write(t, "x.txt", "abc"), FormatAlpaca
-	_, err = Open(t.Context(), cfg, Purpose{}, tok, nil)
+	_, err = Open(t.Context(), cfg, ModelInfo{}, tok, nil)
 	wantError(t, err, "x.txt is plain text, and format alpaca is of rows")
 }
 
@@ -252,7 +252,7 @@ func TestAnswersAreCut(t *testing.T) {
 	if got := marked(t, s.Train, tok); !slices.Equal(got, []string{"ab«cd»", "a«b</s>»"}) {
 		t.Errorf("rows %q", got)
 	}
-	if i := s.Train.Info(); i.Cut != 1 || i.Barren != 2 || i.Learned != 4 || i.Tokens != 7 || i.Length != 4 {
+	if i := s.Train.Info(); i.Truncated != 1 || i.Skipped != 2 || i.LabelCount != 4 || i.Tokens != 7 || i.Length != 4 {
 		t.Errorf("info %+v", i)
 	}
 	if where := s.Train.Where(1); !strings.HasSuffix(where, "rows.jsonl:3") {
@@ -431,7 +431,7 @@ func TestLearnedTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAnswers(tok, false)
+	a := newSpanEncoder(tok, false)
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune("abcdef: é")), 0, 30, -1).Draw(rt, "text")
 		lo := rapid.IntRange(0, len(text)).Draw(rt, "lo")
@@ -489,7 +489,7 @@ func FuzzEncode(f *testing.F) {
 			c.ChatTemplate = chatOfTokenizer
 		}
 		format, err := c.rowFormat(&source{path: "x", format: FormatJSONL}, &r, Task(k%3))
-		if err != nil || (Purpose{}).fits(c, format, &r) != nil || format == FormatRows {
+		if err != nil || (ModelInfo{}).checkTask(c, format, &r) != nil || format == FormatInputIDs {
 			return
 		}
 		enc, err := c.encoderOf(format, &r, tok)

@@ -33,7 +33,7 @@ func textConfig(t testing.TB, path string) Config {
 
 func open(t testing.TB, c Config, tok *tokenizer.Tokenizer) *Sets {
 	t.Helper()
-	s, err := Open(t.Context(), c, Purpose{}, tok, nil)
+	s, err := Open(t.Context(), c, ModelInfo{}, tok, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,12 +67,12 @@ func TestPackedRows(t *testing.T) {
 	if got := texts(t, s.Train, tok); !slices.Equal(got, []string{"abcd", "e$f$", "ghij"}) {
 		t.Errorf("rows %q", got)
 	}
-	if want := (Info{Length: 4, Tokens: 12, MaxID: s.Train.Info().MaxID, Learned: 12, Barren: 1}); s.Train.Info() != want {
+	if want := (Info{Length: 4, Tokens: 12, MaxID: s.Train.Info().MaxID, LabelCount: 12, Skipped: 1}); s.Train.Info() != want {
 		t.Errorf("info %+v", s.Train.Info())
 	}
 	c.DocumentMask = true
 	s = open(t, c, tok)
-	l, err := New(s.Train, LoaderConfig{MicroBatchSize: 3})
+	l, err := NewLoader(s.Train, LoaderConfig{MicroBatchSize: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +84,8 @@ func TestPackedRows(t *testing.T) {
 	if want := []int32{0, 1, 2, 3, 0, 1, 0, 1, 0, 1, 2, 3}; !slices.Equal(m.Positions, want) {
 		t.Errorf("positions %v, want %v", m.Positions, want)
 	}
-	if m.Targets[4] != 0 || m.Targets[5] != Ignored || m.Targets[6] != 0 || m.Counted != 8 {
-		t.Errorf("targets %v, counted %d", m.Targets, m.Counted)
+	if m.Targets[4] != 0 || m.Targets[5] != Ignored || m.Targets[6] != 0 || m.LabelCount != 8 {
+		t.Errorf("targets %v, counted %d", m.Targets, m.LabelCount)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestUnpackedRows(t *testing.T) {
 	}
 	c.Truncate = false
 	c.SequenceLength = 6
-	_, err := Open(t.Context(), c, Purpose{}, tok, nil)
+	_, err := Open(t.Context(), c, ModelInfo{}, tok, nil)
 	wantError(t, err, "a.jsonl:4", "7 tokens", "sequence_length 6")
 }
 
@@ -148,7 +148,7 @@ func TestCacheIsMadeOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			s, err := Open(context.Background(), c, Purpose{}, tok, nil)
+			s, err := Open(context.Background(), c, ModelInfo{}, tok, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -198,7 +198,7 @@ func TestDamagedCacheIsMadeAgain(t *testing.T) {
 		if err := os.Truncate(files[0], n); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(t.Context(), c, Purpose{}, tok, nil)
+		s, err := Open(t.Context(), c, ModelInfo{}, tok, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestTokenFileAsInput(t *testing.T) {
 		if err := s.Train.Row(1, &r); err != nil || !slices.Equal(r.InputIDs, []int32{int32(vocab - 1), 5}) {
 			t.Errorf("row %v, %v", r, err)
 		}
-		_, err = New(s.Train, LoaderConfig{Vocab: vocab - 1})
+		_, err = NewLoader(s.Train, LoaderConfig{Vocab: vocab - 1})
 		wantError(t, err, "x.tok", fmt.Sprint("id ", vocab-1))
 	}
 }
@@ -263,30 +263,30 @@ func TestOpenErrors(t *testing.T) {
 		if c.change != nil {
 			c.change(&cfg)
 		}
-		_, err := Open(t.Context(), cfg, Purpose{}, tok, nil)
+		_, err := Open(t.Context(), cfg, ModelInfo{}, tok, nil)
 		wantError(t, err, c.want...)
 	}
 	cfg := textConfig(t, write(t, "a.txt", "abcdef"))
-	_, err := Open(t.Context(), cfg, Purpose{}, nil, nil)
+	_, err := Open(t.Context(), cfg, ModelInfo{}, nil, nil)
 	wantError(t, err, "no tokenizer", "data.tokenizer")
-	_, err = Open(t.Context(), cfg, Purpose{Vocab: 100}, tok, nil)
+	_, err = Open(t.Context(), cfg, ModelInfo{Vocab: 100}, tok, nil)
 	wantError(t, err, "257 tokens", "vocabulary 100")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = Open(ctx, cfg, Purpose{}, tok, nil)
+	_, err = Open(ctx, cfg, ModelInfo{}, tok, nil)
 	wantError(t, err, "canceled")
 }
 
 func TestLearnTokenizer(t *testing.T) {
 	c := textConfig(t, write(t, "a.txt", strings.Repeat("the same few words and the same\n", 50)))
-	a, err := LearnTokenizer(t.Context(), c, 270)
+	a, err := TrainTokenizer(t.Context(), c, 270)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chtimes(c.Path, time.Unix(1e9, 0), time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
-	b, err := LearnTokenizer(t.Context(), c, 270)
+	b, err := TrainTokenizer(t.Context(), c, 270)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestLearnTokenizer(t *testing.T) {
 		t.Errorf("vocab %d", a.Vocab())
 	}
 	c.Path = write(t, "r.jsonl", `{"input_ids": [1]}`)
-	_, err = LearnTokenizer(t.Context(), c, 270)
+	_, err = TrainTokenizer(t.Context(), c, 270)
 	wantError(t, err, "token ids")
 }
 

@@ -46,7 +46,7 @@ func TestTokenFilesOfOtherPrograms(t *testing.T) {
 		if err := s.Train.Row(1, &r); err != nil || s.Train.Len() != 2 || !slices.Equal(r.InputIDs, []int32{4, 65535, 6}) || !slices.Equal(r.Labels, r.InputIDs) {
 			t.Errorf("%s: %d rows, the second %v, %v", name, s.Train.Len(), r, err)
 		}
-		l, err := New(s.Train, LoaderConfig{MicroBatchSize: 2, Vocab: 500})
+		l, err := NewLoader(s.Train, LoaderConfig{MicroBatchSize: 2, Vocab: 500})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestShardsOfTokens(t *testing.T) {
 	if w := s.Train.Where(2); !strings.Contains(w, "x_train_000002.bin (tokens 0 to 2)") {
 		t.Errorf("row 2 is of %s", w)
 	}
-	if want := (Info{Length: 2, Tokens: 6, Learned: 6, MaxID: -1}); s.Train.Info() != want || s.Eval.Len() != 1 {
+	if want := (Info{Length: 2, Tokens: 6, LabelCount: 6, MaxID: -1}); s.Train.Info() != want || s.Eval.Len() != 1 {
 		t.Errorf("info %+v, %d held out", s.Train.Info(), s.Eval.Len())
 	}
 }
@@ -131,14 +131,14 @@ func TestTokenArrayErrors(t *testing.T) {
 		{"x.tok", "some text", "not a token file"},
 		{"x.npy", npy("<u2"), "holds no tokens"},
 	} {
-		_, err := Open(t.Context(), textConfig(t, write(t, c.name, c.content)), Purpose{}, nil, nil)
+		_, err := Open(t.Context(), textConfig(t, write(t, c.name, c.content)), ModelInfo{}, nil, nil)
 		t.Run(c.want, func(t *testing.T) { wantError(t, err, c.name, c.want) })
 	}
 	no := false
 	for _, change := range []func(*Config){func(c *Config) { c.DocumentMask = true }, func(c *Config) { c.Packing = &no }} {
 		c := textConfig(t, write(t, "x.npy", good))
 		change(&c)
-		_, err := Open(t.Context(), c, Purpose{}, nil, nil)
+		_, err := Open(t.Context(), c, ModelInfo{}, nil, nil)
 		wantError(t, err, "x.npy", "where its documents end")
 	}
 }

@@ -25,7 +25,7 @@ type tokenFile struct {
 	unmap  func() error
 
 	// Sections; nil where one is not there.
-	ids, ends, count, hide, replace, class, place []byte
+	ids, ends, count, hide, replace, class, origins []byte
 }
 
 // openTokens maps the token file of that name, of this program or another.
@@ -76,7 +76,7 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 		return nil, fmt.Errorf("data: %s: %w", name, err)
 	}
 	at := int64(tokenHeader)
-	for i, section := range []*[]byte{&t.ids, &t.ends, &t.count, &t.hide, &t.replace, &t.class, &t.place} {
+	for i, section := range []*[]byte{&t.ids, &t.ends, &t.count, &t.hide, &t.replace, &t.class, &t.origins} {
 		n := t.sizes()[i]
 		*section = t.data[at : at+n]
 		at += n
@@ -138,7 +138,7 @@ func (t *tokenFile) docClass(i int) int32 {
 
 // where names document i.
 func (t *tokenFile) where(i int) string {
-	p := place(binary.LittleEndian.Uint64(t.place[8*i:]))
+	p := origin(binary.LittleEndian.Uint64(t.origins[8*i:]))
 	if p.file() >= len(t.files) {
 		return fmt.Sprintf("%s (document %d)", t.path, i+1)
 	}
@@ -197,7 +197,7 @@ func (t *tokenFile) extend(r *Row, lo, hi int64) {
 
 // shown are the tokens from lo to hi without those at both ends that an attention mask leaves out:
 // they are padding. One is left.
-func (t *tokenFile) shown(lo, hi int64) (int64, int64) {
+func (t *tokenFile) unpadded(lo, hi int64) (int64, int64) {
 	for len(t.hide) > 0 && lo+1 < hi && bit(t.hide, hi-1) {
 		hi--
 	}

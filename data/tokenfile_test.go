@@ -58,7 +58,7 @@ func TestTokenFileHoldsDocuments(t *testing.T) {
 		id := rapid.Int32Range(0, int32(max(vocab, 300)-1))
 		var docs, parts []document
 		for range rapid.IntRange(1, 6).Draw(t, "docs") {
-			d := document{class: Ignored, at: rapid.SampledFrom([]place{0, lineOf(1, 7), rowOf(0, 3)}).Draw(t, "at")}
+			d := document{class: Ignored, at: rapid.SampledFrom([]origin{0, lineOf(1, 7), rowOf(0, 3)}).Draw(t, "at")}
 			n := rapid.IntRange(0, 20).Draw(t, "tokens")
 			for range n {
 				d.ids = append(d.ids, id.Draw(t, "id"))

@@ -16,7 +16,7 @@ type document struct {
 	labels []int32 // empty: as ids
 	hidden []bool  // empty: none is
 	class  int32
-	at     place
+	at     origin
 	more   bool
 }
 
@@ -30,8 +30,8 @@ type tokenWriter struct {
 	buf  []byte
 	last int64 // tokens up to the end of the last document
 
-	ends, replaced, classes, places spool
-	labels, hidden                  bitSpool
+	ends, replaced, classes, origins spool
+	labels, hidden                   bitSpool
 }
 
 // newTokenWriter begins a file for ids below vocab; 0 is any number. Close it in any case.
@@ -48,7 +48,7 @@ func newTokenWriter(f *os.File, vocab int) (*tokenWriter, error) {
 }
 
 func (w *tokenWriter) spools() [6]*spool {
-	return [6]*spool{&w.ends, &w.labels.spool, &w.hidden.spool, &w.replaced, &w.classes, &w.places}
+	return [6]*spool{&w.ends, &w.labels.spool, &w.hidden.spool, &w.replaced, &w.classes, &w.origins}
 }
 
 // close lets go of what waits.
@@ -84,7 +84,7 @@ func (w *tokenWriter) add(d *document) error {
 	w.longest = max(w.longest, int(w.tokens-w.last))
 	w.last = w.tokens
 	w.docs++
-	return errors.Join(w.addClass(d.class), w.places.uint64(uint64(d.at)), w.ends.uint64(uint64(w.tokens)))
+	return errors.Join(w.addClass(d.class), w.origins.uint64(uint64(d.at)), w.ends.uint64(uint64(w.tokens)))
 }
 
 func (w *tokenWriter) addLabels(d *document) error {
@@ -173,7 +173,7 @@ func (w *tokenWriter) finish(digest [32]byte) error {
 	}
 	for _, err := range []error{
 		w.ends.copyTo(w.w), w.labels.copyTo(w.w), w.hidden.copyTo(w.w),
-		w.replaced.copyTo(w.w), w.classes.copyTo(w.w), w.places.copyTo(w.w), w.w.Flush(),
+		w.replaced.copyTo(w.w), w.classes.copyTo(w.w), w.origins.copyTo(w.w), w.w.Flush(),
 	} {
 		if err != nil {
 			return err

@@ -76,7 +76,7 @@ func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 
 // again are the logits after ids, all of them computed at once.
 func again(b tensor.Backend, m model.Model, ids []int32, seed uint64) []float32 {
-	micro := data.EvenMicroBatch(1, len(ids), len(ids), data.Info{})
+	micro := data.UniformMicroBatch(1, len(ids), len(ids), data.Info{})
 	copy(micro.InputIDs, ids)
 	batch, done := train.Upload(b, micro)
 	defer done()

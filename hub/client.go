@@ -29,8 +29,8 @@ type Client struct {
 	// Backoff is the wait before the second try of a request; each later one is twice as
 	// long. 0: one second.
 	Backoff time.Duration
-	// Stall is how long a download may bring nothing before it is begun again. 0: 30 s.
-	Stall time.Duration
+	// StallTimeout is how long a download may bring nothing before it is begun again. 0: 30 s.
+	StallTimeout time.Duration
 
 	free func() int64 // bytes on the cache's disk; nil: the system knows
 }
@@ -124,8 +124,8 @@ func (c Client) backoff() time.Duration {
 }
 
 func (c Client) stall() time.Duration {
-	if c.Stall <= 0 {
+	if c.StallTimeout <= 0 {
 		return 30 * time.Second
 	}
-	return c.Stall
+	return c.StallTimeout
 }

@@ -331,7 +331,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestStalls(t *testing.T) {
 	s, c, _ := start(t)
-	c.Stall = 50 * time.Millisecond
+	c.StallTimeout = 50 * time.Millisecond
 	var n atomic.Int32
 	release := make(chan struct{})
 	defer close(release)

@@ -161,7 +161,7 @@ func (p *Plan) count(m model.Model) {
 // micros are micro-batches of the job's form, all the same one, whose numbers are never read.
 func (j Job) micros(accumulation int) []data.MicroBatch {
 	rows, tokens := j.micro()
-	return slices.Repeat([]data.MicroBatch{data.EvenMicroBatch(rows, tokens, j.Positions, j.Rows)}, accumulation)
+	return slices.Repeat([]data.MicroBatch{data.UniformMicroBatch(rows, tokens, j.Positions, j.Rows)}, accumulation)
 }
 
 // row is the tokens of a row: the most that there may be, or the usual.
@@ -178,7 +178,7 @@ func (j Job) rows() int {
 	if t.MicroBatchTokens == 0 {
 		return t.MicroBatchSize
 	}
-	return t.GlobalBatchSize / data.MostMicroBatches(t.GlobalBatchSize, t.MicroBatchTokens, int(math.Ceil(j.row())))
+	return t.GlobalBatchSize / data.MaxMicroBatches(t.GlobalBatchSize, t.MicroBatchTokens, int(math.Ceil(j.row())))
 }
 
 // micro is the rows and tokens of a micro-batch: the most that there may be, or those of rows of

@@ -112,7 +112,7 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 // draw is a micro-batch of random tokens, in documents of a third of a row where there are any.
 func draw(j planner.Job, rng *rand.Rand) data.MicroBatch {
 	rows := j.Config.Training.MicroBatchSize
-	m := data.EvenMicroBatch(rows, rows*j.Positions, j.Positions, j.Rows)
+	m := data.UniformMicroBatch(rows, rows*j.Positions, j.Positions, j.Rows)
 	some := rng.IntN(2) == 0 // rows without a target cost what others do
 	for i := range m.InputIDs {
 		m.InputIDs[i], m.Targets[i] = rng.Int32N(61), rng.Int32N(61)

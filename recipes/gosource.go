@@ -77,8 +77,8 @@ func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
 	began := time.Now()
 	fmt.Fprintf(log, "training a tokenizer of %d tokens on Go's standard library\n", vocabulary)
 	c := data.DefaultConfig()
-	c.Format = data.FormatGo
-	tok, err := data.LearnTokenizer(ctx, c, vocabulary)
+	c.Format = data.FormatGoSource
+	tok, err := data.TrainTokenizer(ctx, c, vocabulary)
 	if err != nil {
 		return err
 	}

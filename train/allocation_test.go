@@ -54,7 +54,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 	st := train.NewStepper(b, m, e, 1, 0)
 	micros := make([]data.MicroBatch, 2)
 	for i := range micros {
-		micros[i] = data.EvenMicroBatch(rows, rows*64, 64, data.Info{})
+		micros[i] = data.UniformMicroBatch(rows, rows*64, 64, data.Info{})
 	}
 	step := func(n int) {
 		if err := st.Step(context.Background(), micros, func(int) float64 { return 1e-4 }); err != nil {

@@ -222,7 +222,7 @@ func (c Training) MostAccumulation(ranks, positions int) (int, error) {
 	if c.MicroBatchTokens < positions {
 		return 0, fault.Try(fmt.Errorf("train: micro_batch_tokens %d is less than sequence_length %d", c.MicroBatchTokens, positions), "%s", fault.Set("training.micro_batch_tokens", positions))
 	}
-	return (data.MostMicroBatches(c.GlobalBatchSize, c.MicroBatchTokens, positions) + ranks - 1) / ranks, nil
+	return (data.MaxMicroBatches(c.GlobalBatchSize, c.MicroBatchTokens, positions) + ranks - 1) / ranks, nil
 }
 
 // Accumulation is the number of micro-batches of a rank in a step, in a world of ranks. With

@@ -34,10 +34,10 @@ func (c Config) openData(ctx context.Context, config *model.Config, info model.I
 	if err != nil {
 		return nil, nil, input(err)
 	}
-	c.Data.SequenceLength = sets.Positions(c.Data)
+	c.Data.SequenceLength = sets.SequenceLength(c.Data)
 	cfg := c.loaderConfig(info, accum, rank, ranks)
 	cfg.Masking = sets.Masking
-	loader, err := data.New(sets.Train, cfg)
+	loader, err := data.NewLoader(sets.Train, cfg)
 	if err != nil {
 		return nil, nil, errors.Join(input(err), sets.Close())
 	}
@@ -45,11 +45,11 @@ func (c Config) openData(ctx context.Context, config *model.Config, info model.I
 }
 
 // tasks are what is to be learned of rows, by what a model is trained to say.
-var tasks = map[model.Task]data.Task{model.Causal: data.Causal, model.Masked: data.Masked, model.Classify: data.Classify}
+var tasks = map[model.Task]data.Task{model.Causal: data.CausalLM, model.Masked: data.MaskedLM, model.Classify: data.SequenceClassification}
 
 // purpose is what a model wants of its rows.
-func purpose(config *model.Config, info model.Info) data.Purpose {
-	return data.Purpose{
+func purpose(config *model.Config, info model.Info) data.ModelInfo {
+	return data.ModelInfo{
 		Task: tasks[info.Task], Vocab: info.Vocab, Positions: info.MaxPositions, Labels: info.Labels, LabelIDs: labelIDs(config),
 	}
 }
@@ -69,7 +69,7 @@ func (c Config) openTokenizer() (*tokenizer.Tokenizer, error) {
 func (c Config) loaderConfig(info model.Info, accum, rank, ranks int) data.LoaderConfig {
 	return data.LoaderConfig{
 		MicroBatchSize: c.Training.MicroBatchSize, Accumulation: accum, Rank: rank, Ranks: ranks,
-		MicroBatchTokens: c.Training.MicroBatchTokens, GlobalBatch: c.Training.GlobalBatchSize, Work: info.RowFLOPs,
+		MicroBatchTokens: c.Training.MicroBatchTokens, GlobalBatch: c.Training.GlobalBatchSize, RowCost: info.RowFLOPs,
 		Seed: c.Training.Seed, Shuffle: c.Data.Shuffle, DropLast: c.Data.DropLast, SequenceLength: c.Data.SequenceLength,
 		Vocab: info.Vocab, Task: tasks[info.Task],
 	}

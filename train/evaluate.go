@@ -31,7 +31,7 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 	if set == nil {
 		set = r.sets.Train
 	}
-	r.Config.Data.SequenceLength = r.sets.Positions(cfg.Data)
+	r.Config.Data.SequenceLength = r.sets.SequenceLength(cfg.Data)
 	if err := r.together(ctx); err != nil {
 		return e, err
 	}

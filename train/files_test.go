@@ -13,11 +13,11 @@ import (
 // TestOldCheckpointInputs: what a checkpoint of an older version does not name is not compared.
 func TestOldCheckpointInputs(t *testing.T) {
 	r := &Run{}
-	now := data.Identity{Train: "a", Eval: "b", Tokenizer: "c"}
-	if notes, err := r.sameInputs("step-1", data.Identity{}, now); err != nil || len(notes) > 0 {
+	now := data.Fingerprint{Train: "a", Eval: "b", Tokenizer: "c"}
+	if notes, err := r.sameInputs("step-1", data.Fingerprint{}, now); err != nil || len(notes) > 0 {
 		t.Errorf("%q, %v", notes, err)
 	}
-	if _, err := r.sameInputs("step-1", data.Identity{Tokenizer: "d"}, now); err == nil {
+	if _, err := r.sameInputs("step-1", data.Fingerprint{Tokenizer: "d"}, now); err == nil {
 		t.Error("another tokenizer is not refused")
 	}
 }

@@ -84,13 +84,13 @@ func (g *golden) loader(info model.Info, microSize, rank, ranks int) (*data.Load
 	if perStep%ranks != 0 {
 		return nil, fmt.Errorf("%d micro-batches on %d ranks", perStep, ranks)
 	}
-	sets, err := data.Open(context.Background(), data.Config{Path: filepath.Join(g.dir, "data.jsonl")}, data.Purpose{}, nil, nil)
+	sets, err := data.Open(context.Background(), data.Config{Path: filepath.Join(g.dir, "data.jsonl")}, data.ModelInfo{}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	return data.New(sets.Train, data.LoaderConfig{
+	return data.NewLoader(sets.Train, data.LoaderConfig{
 		MicroBatchSize: microSize, Accumulation: perStep / ranks, Rank: rank, Ranks: ranks,
-		SequenceLength: h.SequenceLength, Vocab: info.Vocab, Task: map[model.Task]data.Task{model.Masked: data.Masked, model.Classify: data.Classify}[info.Task],
+		SequenceLength: h.SequenceLength, Vocab: info.Vocab, Task: map[model.Task]data.Task{model.Masked: data.MaskedLM, model.Classify: data.SequenceClassification}[info.Task],
 	})
 }
 

@@ -76,11 +76,11 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, loader.Close(), sets.Close()) }()
-	sets.Identity(ctx) // which the cache then has for the ranks
+	sets.Fingerprint(ctx) // which the cache then has for the ranks
 	if s.Parameters, s.Trained, err = cfg.inspectModel(config, loader.SequenceLength()); err != nil {
 		return nil, err
 	}
-	s.Ahead = loader.Bytes()
+	s.Ahead = loader.PrefetchBytes()
 	s.Micro, s.RowsPerStep, s.StepsPerEpoch = loader.Info(), cfg.Training.rows(accum, ranks), loader.StepsPerEpoch()
 	s.Steps = cfg.Training.steps(s.StepsPerEpoch)
 	schedule := cfg.Training.Over(s.Steps)
@@ -143,8 +143,8 @@ const lookTime = 500 * time.Millisecond
 func contents(sets *data.Sets, l data.LoaderConfig) (*Contents, error) {
 	of := sets.Train.Info()
 	c := &Contents{
-		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Cut: of.Cut, Barren: of.Barren,
-		OfRows: l.Task == data.Classify, end: sets.End,
+		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Cut: of.Truncated, Barren: of.Skipped,
+		OfRows: l.Task == data.SequenceClassification, end: sets.End,
 	}
 	for _, note := range sets.Notes {
 		c.Notes = append(c.Notes, errors.New(note))
@@ -165,16 +165,16 @@ func (s *Contents) look(d data.Dataset, l data.LoaderConfig) error {
 	began := time.Now()
 	v := &view{Dataset: d, n: d.Len(), stride: stride(d.Len())}
 	l.MicroBatchSize, l.MicroBatchTokens, l.Rank, l.Ranks = 1, 0, 0, 1
-	for m, err := range data.Evaluate(v, l) {
+	for m, err := range data.EvalBatches(v, l) {
 		if err != nil {
 			return input(err)
 		}
 		s.Looked++
-		s.Counted += m.Counted
+		s.Counted += m.LabelCount
 		if s.end != nil && slices.Contains(m.Targets, s.end.ID) {
 			s.end = nil
 		}
-		if m.Counted == 0 {
+		if m.LabelCount == 0 {
 			s.Empty++
 		}
 		if s.Counted > 0 && s.Looked%64 == 0 && time.Since(began) > lookTime {

@@ -41,7 +41,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 		return err
 	}
 	r.Config.Data.SequenceLength = r.loader.SequenceLength()
-	r.state.Inputs = r.sets.Identity(ctx)
+	r.state.Inputs = r.sets.Fingerprint(ctx)
 	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
 		return input(fault.Try(errors.New("train: load_best_model_at_end needs an evaluation set"), "%s, or data.eval_path", fault.Set("data.eval_fraction", "0.05")))
 	}

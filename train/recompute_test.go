@@ -103,12 +103,12 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 		var micros []data.MicroBatch
 		for m := w.Rank(); m < 4; m += w.Size() {
 			rng := rand.New(rand.NewPCG(uint64(step), uint64(m)))
-			mb := data.EvenMicroBatch(rows, rows*positions, positions, data.Info{Docs: true, Classes: network == "bert"})
-			for i := range mb.Samples {
-				mb.Samples[i] += int64(step*4+m) * rows
+			mb := data.UniformMicroBatch(rows, rows*positions, positions, data.Info{Docs: true, Classes: network == "bert"})
+			for i := range mb.SampleKeys {
+				mb.SampleKeys[i] += int64(step*4+m) * rows
 			}
-			for i := range mb.Numbers {
-				mb.Numbers[i] += int64(step*4+m) * rows * positions
+			for i := range mb.TokenKeys {
+				mb.TokenKeys[i] += int64(step*4+m) * rows * positions
 			}
 			for i := range mb.InputIDs {
 				mb.InputIDs[i], mb.Targets[i], mb.Docs[i], mb.Positions[i] = rng.Int32N(37), rng.Int32N(37), int32(i%positions/6), int32(i%positions%6)

@@ -63,13 +63,13 @@ func (c recordedTask) micro(step, m int) data.MicroBatch {
 	if c.tokens > 0 {
 		tokens = c.tokens
 	}
-	b := data.EvenMicroBatch(recordedRows, tokens, recordedPositions, data.Info{Docs: c.docs, Classes: c.classes > 0})
-	b.MostTokens, b.Counted = recordedRows*recordedPositions, 0
-	for i := range b.Samples {
-		b.Samples[i] += int64(step*100 + m*recordedRows)
+	b := data.UniformMicroBatch(recordedRows, tokens, recordedPositions, data.Info{Docs: c.docs, Classes: c.classes > 0})
+	b.MaxTokens, b.LabelCount = recordedRows*recordedPositions, 0
+	for i := range b.SampleKeys {
+		b.SampleKeys[i] += int64(step*100 + m*recordedRows)
 	}
-	for i := range b.Numbers {
-		b.Numbers[i] += int64(step*100+m*recordedRows) * recordedPositions
+	for i := range b.TokenKeys {
+		b.TokenKeys[i] += int64(step*100+m*recordedRows) * recordedPositions
 	}
 	for i := range b.InputIDs {
 		b.InputIDs[i], b.Targets[i] = rng.Int32N(40), data.Ignored
@@ -78,12 +78,12 @@ func (c recordedTask) micro(step, m int) data.MicroBatch {
 		}
 		if rng.Float64() < c.counted {
 			b.Targets[i] = rng.Int32N(40)
-			b.Counted++
+			b.LabelCount++
 		}
 	}
 	for i := range b.Classes {
 		b.Classes[i] = rng.Int32N(int32(c.classes))
-		b.Counted++
+		b.LabelCount++
 	}
 	return b
 }

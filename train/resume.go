@@ -57,7 +57,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 
 // sameInputs refuses data and a tokenizer that are not those of the checkpoint at path, unless the
 // configuration allows that: then it says so. What a checkpoint does not name is not compared.
-func (r *Run) sameInputs(path string, was, now data.Identity) (notes []string, err error) {
+func (r *Run) sameInputs(path string, was, now data.Fingerprint) (notes []string, err error) {
 	for _, in := range []struct{ what, key, was, now string }{
 		{"tokenizer", "data.tokenizer", was.Tokenizer, now.Tokenizer},
 		{"data", "data.path " + r.Config.Data.Path, was.Train, now.Train},

@@ -89,7 +89,7 @@ type progress struct {
 	Data    data.State `json:"data"`
 	// Inputs are the data and the tokenizer of the run, MaxSteps the length of its schedule; zero
 	// in checkpoints of older versions.
-	Inputs   data.Identity      `json:"inputs,omitzero"`
+	Inputs   data.Fingerprint   `json:"inputs,omitzero"`
 	MaxSteps int                `json:"max_steps,omitzero"`
 	Scaler   *optim.ScalerState `json:"loss_scaler,omitempty"`
 	Best     *best              `json:"best,omitempty"`
@@ -210,7 +210,7 @@ func (r *Run) record(o Outcome, took, data time.Duration) monitor.Record {
 
 // flops are those that the model needs for a batch.
 func (r *Run) flops(b *data.Batch) float64 {
-	n := r.needs.FLOPs(0, b.Counted)
+	n := r.needs.FLOPs(0, b.LabelCount)
 	b.Documents(func(tokens int) { n += r.needs.FLOPs(int64(tokens), 0) })
 	return n
 }

@@ -46,14 +46,14 @@ func Show(ctx context.Context, cfg Config, config *model.Config, from, n int, re
 		return nil, nil, input(err)
 	}
 	defer func() { err = errors.Join(err, sets.Close()) }()
-	cfg.Data.SequenceLength = sets.Positions(cfg.Data)
+	cfg.Data.SequenceLength = sets.SequenceLength(cfg.Data)
 	l := cfg.loaderConfig(info, 1, 0, 1)
 	l.MicroBatchSize, l.MicroBatchTokens, l.Masking = 1, 0, sets.Masking
 	if from < 0 || from >= sets.Train.Len() {
 		return nil, nil, input(fault.Try(fmt.Errorf("train: there is no row %d: rows are 0 to %d", from, sets.Train.Len()-1), "from row 0"))
 	}
 	some := &window{sets.Train, from, min(n, sets.Train.Len()-from)}
-	for m, err := range data.Evaluate(some, l) {
+	for m, err := range data.EvalBatches(some, l) {
 		if err != nil {
 			return nil, nil, input(err)
 		}
@@ -85,7 +85,7 @@ func show(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []str
 	if err := d.Row(i, &row); err != nil {
 		return Shown{}, err
 	}
-	s := Shown{Row: i, Where: d.Where(i), Tokens: len(row.InputIDs), Learned: m.Counted}
+	s := Shown{Row: i, Where: d.Where(i), Tokens: len(row.InputIDs), Learned: m.LabelCount}
 	if m.Classes != nil && m.Classes[0] >= 0 {
 		label := strconv.Itoa(int(m.Classes[0]))
 		if c := int(m.Classes[0]); c < len(names) {
@@ -96,7 +96,7 @@ func show(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []str
 	w := spanWriter{tok: tok}
 	for t, id := range m.InputIDs {
 		target := data.Ignored
-		if task == data.Masked {
+		if task == data.MaskedLM {
 			target = m.Targets[t]
 		} else if t > 0 {
 			target = m.Targets[t-1]

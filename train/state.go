@@ -55,7 +55,7 @@ func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluat
 	began := time.Now()
 	cfg := r.Config.loaderConfig(r.info, r.accum, r.deps.World.Rank(), r.deps.World.Size())
 	cfg.Masking = r.sets.Masking
-	if err := r.stepper.Evaluate(ctx, data.Evaluate(d, cfg)); err != nil {
+	if err := r.stepper.Evaluate(ctx, data.EvalBatches(d, cfg)); err != nil {
 		return e, err
 	}
 	o := r.stepper.Outcome()

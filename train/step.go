@@ -110,7 +110,7 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 		for _, m := range micros {
 			s.engine.NextMicroBatch()
 			s.pass(m, true)
-			tokens += m.Counted
+			tokens += m.LabelCount
 		}
 		result := s.engine.Finish(tokens, s.maxNorm, s.begin())
 		s.inputs.Write(s.b, s.updates, rate)
@@ -152,7 +152,7 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 				return
 			}
 			s.pass(*m, false)
-			tokens += m.Counted
+			tokens += m.LabelCount
 		}
 		s.engine.Finish(tokens, 0, nil)
 		s.unread = append(s.unread, pass{result: s.engine.Result()})
@@ -181,9 +181,9 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()) {
 	u := uploader{b: b}
 	n, rows := len(m.InputIDs), m.Rows()
-	size, count := tensor.Bucket(b, n, max(n, m.MostTokens)), tensor.Bucket(b, rows, max(rows, m.MostRows))
+	size, count := tensor.Bucket(b, n, max(n, m.MaxTokens)), tensor.Bucket(b, rows, max(rows, m.MaxRows))
 	if count > rows { // their first token is one that belongs to no row
-		size = tensor.Bucket(b, n+1, max(n, m.MostTokens)+1)
+		size = tensor.Bucket(b, n+1, max(n, m.MaxTokens)+1)
 	}
 	counted, targets, labels := countedRows(b, m, size)
 	batch = model.Batch{
@@ -194,10 +194,10 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 		Docs:      u.ints(m.Docs, n, size, 0),
 		Types:     u.ints(m.Types, n, size, 0),
 		Starts:    u.ints(m.Starts, rows+1, count+1, int32(n)),
-		Longest:   m.Longest,
+		Longest:   m.MaxLength,
 		Classes:   u.ints(m.Classes, rows, count, data.Ignored),
-		Numbers:   u.longs(m.Numbers, n, size),
-		Samples:   u.longs(m.Samples, rows, count),
+		Numbers:   u.longs(m.TokenKeys, n, size),
+		Samples:   u.longs(m.SampleKeys, rows, count),
 	}
 	return batch, u.release
 }

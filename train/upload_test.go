@@ -19,8 +19,8 @@ func (bucketed) Static() bool { return true }
 func TestUploadFillsBuckets(t *testing.T) {
 	for rows := 1; rows <= 20; rows++ {
 		for tokens := rows; tokens <= 64; tokens++ {
-			m := data.EvenMicroBatch(rows, tokens, 64, data.Info{Classes: true})
-			m.MostRows, m.MostTokens = 20, 64
+			m := data.UniformMicroBatch(rows, tokens, 64, data.Info{Classes: true})
+			m.MaxRows, m.MaxTokens = 20, 64
 			batch, done := train.Upload(bucketed{naive.New()}, m)
 			starts, classes := tensor.Host[int32](batch.Starts), tensor.Host[int32](batch.Classes)
 			for i := rows; i < batch.Sequences(); i++ {

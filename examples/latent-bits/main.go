@@ -196,7 +196,7 @@ func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wro
 // logits of row last of each of n sequences.
 func logits(b tensor.Backend, m *freetransformer.Model, ids []int32, n, last int, s freetransformer.Source) []float32 {
 	t := len(ids) / n
-	micro := data.EvenMicroBatch(n, len(ids), t, data.Info{})
+	micro := data.UniformMicroBatch(n, len(ids), t, data.Info{})
 	copy(micro.InputIDs, ids)
 	batch, done := train.Upload(b, micro)
 	defer done()

@@ -203,7 +203,7 @@ func (c StepConfig) batches(info model.Info, rank int) [][]data.MicroBatch {
 	rng := rand.New(rand.NewPCG(7, uint64(rank)))
 	out := make([][]data.MicroBatch, 4)
 	for i := range out {
-		mb := data.EvenMicroBatch(c.B, c.B*c.T, c.T, data.Info{Classes: info.Labels > 0})
+		mb := data.UniformMicroBatch(c.B, c.B*c.T, c.T, data.Info{Classes: info.Labels > 0})
 		for b := range c.B {
 			row := make([]int32, c.T+1)
 			for j := range row {

@@ -126,7 +126,7 @@ func (j *job) find(ctx context.Context, stderr io.Writer) (found []resolved, err
 		s, err = l.tokenizer(ctx, "data.tokenizer", j.cfg.Data.Tokenizer)
 		add("data.tokenizer", s)
 	}
-	if err == nil && j.cfg.Data.Format != data.FormatGo {
+	if err == nil && j.cfg.Data.Format != data.FormatGoSource {
 		var more []resolved
 		more, err = l.datasets(ctx, j.cfg.Data)
 		found = append(found, more...)

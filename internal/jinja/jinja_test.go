@@ -103,7 +103,7 @@ func (c *vector) check(t *testing.T, source string, vars vars) {
 		} else if !strings.HasPrefix(err.Error(), "jinja: line ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: the error is not one line with its place: %v", what, err)
 		}
-		var raised *Raised
+		var raised *RaisedError
 		if said, ok := strings.CutPrefix(c.Error, "TemplateError: "); ok && (!errors.As(err, &raised) || raised.Message != said) {
 			t.Errorf("%s: %v, the template raises %q", what, err, said)
 		}

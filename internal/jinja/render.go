@@ -43,10 +43,10 @@ func (t *Template) Render(vars map[string]any) (*Output, error) {
 	return &Output{r.main.String(), r.marks}, nil
 }
 
-// Raised is what a template says with raise_exception: a conversation that it does not take.
-type Raised struct{ Message string }
+// RaisedError is what a template says with raise_exception: a conversation that it does not take.
+type RaisedError struct{ Message string }
 
-func (e *Raised) Error() string { return e.Message }
+func (e *RaisedError) Error() string { return e.Message }
 
 // run is one Render.
 type run struct {

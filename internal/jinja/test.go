@@ -68,7 +68,7 @@ var globals = map[string]any{
 				return nil, err
 			}
 		}
-		return nil, &Raised{strings.Join(said, " ")}
+		return nil, &RaisedError{strings.Join(said, " ")}
 	}),
 	"range": function(rangeOf),
 	"namespace": function(func(_ *run, args []any, named *dict) (any, error) {

@@ -6,19 +6,19 @@ import (
 	"trireme/fault"
 )
 
-// Labelled is texts with a label each. One that is longer than a row loses its end, but not
+// labeledTexts is texts with a label each. One that is longer than a row loses its end, but not
 // the token that a text ends with.
-type Labelled struct {
+type labeledTexts struct {
 	file   *tokenFile
 	most   int
 	layout layout
 	info   Info
 }
 
-var _ Dataset = (*Labelled)(nil)
+var _ Dataset = (*labeledTexts)(nil)
 
-// newLabelled makes a row of each document, of at most most tokens; 0 is the longest's.
-func newLabelled(f *tokenFile, l layout, most int) (*Labelled, error) {
+// newLabeledTexts makes a row of each document, of at most most tokens; 0 is the longest's.
+func newLabeledTexts(f *tokenFile, l layout, most int) (*labeledTexts, error) {
 	around := len(l.before) + len(l.between) + len(l.after)
 	switch {
 	case most == 0:
@@ -26,36 +26,36 @@ func newLabelled(f *tokenFile, l layout, most int) (*Labelled, error) {
 	case most <= around:
 		return nil, fault.Try(fmt.Errorf("data: sequence_length %d leaves no room for text beside the %d tokens that the tokenizer puts around it", most, around), "%s or more", fault.Set("data.sequence_length", around+1))
 	}
-	d := &Labelled{file: f, most: most, layout: l}
-	d.info = Info{MaxID: f.maxID, Classes: true, Types: l.typed(), Length: min(f.longest, most), Barren: int(f.skipped)}
+	d := &labeledTexts{file: f, most: most, layout: l}
+	d.info = Info{MaxID: f.maxID, Classes: true, Types: l.typed(), Length: min(f.longest, most), Skipped: int(f.skipped)}
 	for i := range f.docs {
 		n := int(f.end(i) - f.begin(i))
 		if n > most {
-			d.info.Cut++
+			d.info.Truncated++
 		}
 		d.info.Tokens += int64(min(n, most))
-		d.info.Learned++
+		d.info.LabelCount++
 	}
 	return d, nil
 }
 
 // Len is the number of rows.
-func (d *Labelled) Len() int { return d.file.docs }
+func (d *labeledTexts) Len() int { return d.file.docs }
 
 // Info is what the rows have in common.
-func (d *Labelled) Info() Info { return d.info }
+func (d *labeledTexts) Info() Info { return d.info }
 
 // Where names the file and the line of row i.
-func (d *Labelled) Where(i int) string { return d.file.where(i) }
+func (d *labeledTexts) Where(i int) string { return d.file.where(i) }
 
 // Close unmaps the file.
-func (d *Labelled) Close() error { return d.file.close() }
+func (d *labeledTexts) Close() error { return d.file.close() }
 
 // Tokens is the length of row i.
-func (d *Labelled) Tokens(i int) int { return min(d.most, int(d.file.end(i)-d.file.begin(i))) }
+func (d *labeledTexts) Tokens(i int) int { return min(d.most, int(d.file.end(i)-d.file.begin(i))) }
 
 // Row fills r with row i. Nothing is to be learned of its tokens.
-func (d *Labelled) Row(i int, r *Row) error {
+func (d *labeledTexts) Row(i int, r *Row) error {
 	r.InputIDs = d.file.read(r.InputIDs[:0], d.file.begin(i), d.file.end(i))
 	r.InputIDs, r.Types = d.layout.cut(r.InputIDs, d.most, r.Types)
 	r.Labels, r.Docs, r.Class = r.Labels[:0], r.Docs[:0], d.file.docClass(i)

@@ -9,16 +9,16 @@ import (
 )
 
 // answers turns text, of which some is to be learned and some is only read, into examples.
-type answers struct {
+type spanEncoder struct {
 	tok            *tokenizer.Tokenizer
 	prefix, suffix []int32 // what a document has around its text
 	eos            string  // as text; "" where there is none
 	all            bool    // everything is learned
 }
 
-func newAnswers(tok *tokenizer.Tokenizer, all bool) answers {
+func newSpanEncoder(tok *tokenizer.Tokenizer, all bool) spanEncoder {
 	t := newTextEncoder("", tok)
-	return answers{tok, t.prefix, t.suffix, tok.Token(tok.EOS()), all}
+	return spanEncoder{tok, t.prefix, t.suffix, tok.Token(tok.EOS()), all}
 }
 
 // piece is a part of a text.
@@ -29,7 +29,7 @@ type piece struct {
 
 // document encodes pieces that are a whole document, with what goes around one. The end is
 // learned if the last piece is.
-func (a *answers) document(ex *example, pieces []piece) bool {
+func (a *spanEncoder) document(ex *example, pieces []piece) bool {
 	ex.IDs = append(ex.IDs, a.prefix...)
 	from := len(ex.IDs)
 	text, spans := joined(pieces)
@@ -56,7 +56,7 @@ func joined(pieces []piece) (text string, spans [][2]int) {
 
 // label fills in the labels: of the tokens from on, those in the ranges of learned, and with
 // end all after the last range. It says whether anything is learned.
-func (a *answers) label(ex *example, from int, learned [][2]int, end bool) bool {
+func (a *spanEncoder) label(ex *example, from int, learned [][2]int, end bool) bool {
 	if len(learned) == 0 {
 		return false
 	}
@@ -78,7 +78,7 @@ func (a *answers) label(ex *example, from int, learned [][2]int, end bool) bool 
 
 // learned gives for each span of text, whose tokens are ids, the tokens that hold anything of
 // it. Spans are bytes, not empty, and rise.
-func (a *answers) learned(text string, ids []int32, spans [][2]int) [][2]int {
+func (a *spanEncoder) learned(text string, ids []int32, spans [][2]int) [][2]int {
 	out := make([][2]int, len(spans))
 	ends, exact := a.ends(text, ids)
 	for i, s := range spans {
@@ -102,7 +102,7 @@ func (a *answers) learned(text string, ids []int32, spans [][2]int) [][2]int {
 
 // ends gives where each token ends in text; exact is false where tokens are not its bytes one
 // after another, as when it was normalised.
-func (a *answers) ends(text string, ids []int32) (ends []int, exact bool) {
+func (a *spanEncoder) ends(text string, ids []int32) (ends []int, exact bool) {
 	ends = make([]int, len(ids))
 	at := 0
 	for i := range ids {
@@ -118,7 +118,7 @@ func (a *answers) ends(text string, ids []int32) (ends []int, exact bool) {
 
 // common is how many tokens the beginning of a text has in common with all of it; whole says
 // that they are all of its tokens, so that a token ends where it does.
-func (a *answers) common(begin string, ids []int32) (n int, whole bool) {
+func (a *spanEncoder) common(begin string, ids []int32) (n int, whole bool) {
 	part := a.tok.Encode(begin, tokenizer.Options{})
 	for n < len(part) && n < len(ids) && part[n] == ids[n] {
 		n++
@@ -127,4 +127,4 @@ func (a *answers) common(begin string, ids []int32) (n int, whole bool) {
 }
 
 // fingerprint is what all tasks of answers depend on.
-func (a *answers) fingerprint() string { return fmt.Sprintf("all %v", a.all) }
+func (a *spanEncoder) fingerprint() string { return fmt.Sprintf("all %v", a.all) }

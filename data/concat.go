@@ -6,22 +6,22 @@ import (
 )
 
 // chain is datasets one after the other.
-type chain struct {
+type concat struct {
 	parts []Dataset
 	ends  []int // rows up to the end of each
 	info  Info
 }
 
-var _ Dataset = (*chain)(nil)
+var _ Dataset = (*concat)(nil)
 
-func (c *chain) add(d Dataset) {
+func (c *concat) add(d Dataset) {
 	info := d.Info()
 	if len(c.parts) == 0 {
 		c.info = info
 	} else {
 		t, last := &c.info, c.info.MaxID
-		t.Length, t.Tokens, t.Learned = max(t.Length, info.Length), t.Tokens+info.Tokens, t.Learned+info.Learned
-		t.Cut, t.Barren = t.Cut+info.Cut, t.Barren+info.Barren
+		t.Length, t.Tokens, t.LabelCount = max(t.Length, info.Length), t.Tokens+info.Tokens, t.LabelCount+info.LabelCount
+		t.Truncated, t.Skipped = t.Truncated+info.Truncated, t.Skipped+info.Skipped
 		t.Docs, t.Classes, t.Types, t.Labels = t.Docs || info.Docs, t.Classes || info.Classes, t.Types || info.Types, t.Labels || info.Labels
 		if t.MaxID = max(t.MaxID, info.MaxID); min(last, info.MaxID) < 0 {
 			t.MaxID = -1
@@ -31,7 +31,7 @@ func (c *chain) add(d Dataset) {
 	c.ends = append(c.ends, c.Len()+d.Len())
 }
 
-func (c *chain) Len() int {
+func (c *concat) Len() int {
 	if len(c.ends) == 0 {
 		return 0
 	}
@@ -39,7 +39,7 @@ func (c *chain) Len() int {
 }
 
 // part is the dataset that holds row i, and the row's number there.
-func (c *chain) part(i int) (Dataset, int) {
+func (c *concat) part(i int) (Dataset, int) {
 	k := sort.SearchInts(c.ends, i+1)
 	if k > 0 {
 		i -= c.ends[k-1]
@@ -47,24 +47,24 @@ func (c *chain) part(i int) (Dataset, int) {
 	return c.parts[k], i
 }
 
-func (c *chain) Row(i int, r *Row) error {
+func (c *concat) Row(i int, r *Row) error {
 	d, k := c.part(i)
 	return d.Row(k, r)
 }
 
-func (c *chain) Tokens(i int) int {
+func (c *concat) Tokens(i int) int {
 	d, k := c.part(i)
 	return d.Tokens(k)
 }
 
-func (c *chain) Where(i int) string {
+func (c *concat) Where(i int) string {
 	d, k := c.part(i)
 	return d.Where(k)
 }
 
-func (c *chain) Info() Info { return c.info }
+func (c *concat) Info() Info { return c.info }
 
-func (c *chain) Close() error {
+func (c *concat) Close() error {
 	var errs []error
 	for _, d := range c.parts {
 		errs = append(errs, d.Close())

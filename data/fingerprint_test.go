@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-func identityOf(t *testing.T, c Config) Identity {
+func identityOf(t *testing.T, c Config) Fingerprint {
 	t.Helper()
-	s, err := Open(context.Background(), c, Purpose{}, nil, nil)
+	s, err := Open(context.Background(), c, ModelInfo{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	return s.Identity(context.Background())
+	return s.Fingerprint(context.Background())
 }
 
 // TestIdentity: what rows hold decides, and not where or when they were written.

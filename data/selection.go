@@ -9,7 +9,7 @@ import (
 )
 
 // choice is the documents of a token file that become rows.
-type choice struct {
+type selection struct {
 	file *tokenFile
 	most int     // tokens of one, the rest is cut off
 	docs []int32 // nil: all
@@ -17,7 +17,7 @@ type choice struct {
 }
 
 // choiceConfig says which documents to choose.
-type choiceConfig struct {
+type selectConfig struct {
 	least    int  // tokens
 	most     int  // tokens; 0 is any number
 	truncate bool // cut a longer one, in place of an error
@@ -25,17 +25,17 @@ type choiceConfig struct {
 }
 
 // choose looks at all documents.
-func (f *tokenFile) choose(c choiceConfig) (*choice, error) {
-	ch := &choice{file: f, most: c.most, info: Info{
+func (f *tokenFile) selectDocs(c selectConfig) (*selection, error) {
+	ch := &selection{file: f, most: c.most, info: Info{
 		MaxID: f.maxID, Docs: f.sections&flagHoles != 0, Classes: f.sections&secClasses != 0,
-		Labels: f.sections&(secCounted|secReplaced) != 0, Barren: int(f.skipped),
+		Labels: f.sections&(secCounted|secReplaced) != 0, Skipped: int(f.skipped),
 	}}
 	if c.most == 0 {
 		ch.most = f.longest
 	}
 	first, long, begin := 0, 0, int64(0)
 	for i := range f.docs {
-		lo, hi := f.shown(begin, f.end(i))
+		lo, hi := f.unpadded(begin, f.end(i))
 		begin = f.end(i)
 		n := int(hi - lo)
 		if n > ch.most {
@@ -49,27 +49,27 @@ func (f *tokenFile) choose(c choiceConfig) (*choice, error) {
 		}
 		learned := f.learned(lo+1, lo+int64(n))
 		if c.answers && learned == 0 && n >= c.least {
-			ch.info.Barren++
+			ch.info.Skipped++
 		}
 		if n < c.least || c.answers && learned == 0 {
-			ch.leave(i)
+			ch.drop(i)
 			continue
 		}
 		if ch.docs != nil {
 			ch.docs = append(ch.docs, int32(i))
 		}
 		if int(hi-lo) > n {
-			ch.info.Cut++
+			ch.info.Truncated++
 		}
 		ch.info.Length = max(ch.info.Length, n)
 		ch.info.Tokens += int64(n)
-		ch.info.Learned += learned
+		ch.info.LabelCount += learned
 	}
 	switch {
 	case long > 0 && !c.truncate:
 		return nil, f.tooLong(first, long, c.most)
 	case ch.len() == 0 && c.answers && f.docs > 0:
-		return nil, f.barren(ch.most)
+		return nil, f.noLabels(ch.most)
 	case ch.len() == 0:
 		return nil, fault.Try(fmt.Errorf("data: %s holds no document of %d tokens", f.path, c.least), "another data.path")
 	}
@@ -77,7 +77,7 @@ func (f *tokenFile) choose(c choiceConfig) (*choice, error) {
 }
 
 // leave takes document i out of those so far.
-func (ch *choice) leave(i int) {
+func (ch *selection) drop(i int) {
 	if ch.docs != nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (ch *choice) leave(i int) {
 	}
 }
 
-func (ch *choice) len() int {
+func (ch *selection) len() int {
 	if ch.docs == nil {
 		return ch.file.docs
 	}
@@ -95,7 +95,7 @@ func (ch *choice) len() int {
 }
 
 // document is the number of the i-th chosen document.
-func (ch *choice) document(i int) int {
+func (ch *selection) document(i int) int {
 	if ch.docs == nil {
 		return i
 	}
@@ -103,9 +103,9 @@ func (ch *choice) document(i int) int {
 }
 
 // span is the tokens of the i-th chosen document.
-func (ch *choice) span(i int) (lo, hi int64) {
+func (ch *selection) span(i int) (lo, hi int64) {
 	doc := ch.document(i)
-	lo, hi = ch.file.shown(ch.file.begin(doc), ch.file.end(doc))
+	lo, hi = ch.file.unpadded(ch.file.begin(doc), ch.file.end(doc))
 	return lo, min(hi, lo+int64(ch.most))
 }
 
@@ -138,7 +138,7 @@ func (t *tokenFile) tooLong(i, count, most int) error {
 }
 
 // barren is the error for rows that hold nothing to learn when they are cut to most tokens.
-func (t *tokenFile) barren(most int) error {
+func (t *tokenFile) noLabels(most int) error {
 	lengths := make([]int, t.docs)
 	for i := range lengths {
 		lengths[i] = int(t.end(i) - t.begin(i))

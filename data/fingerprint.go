@@ -13,20 +13,20 @@ import (
 	"trireme/internal/flock"
 )
 
-// Identity tells data apart by what it holds, wherever it lies. Each part is a digest in hexadecimal
+// Fingerprint tells data apart by what it holds, wherever it lies. Each part is a digest in hexadecimal
 // digits; empty: there is none. Parts are equal where all tokens, labels and ends of documents are,
 // but of token files of other programs above 64 MiB only the size and 256 blocks of 64 KiB, spread
 // evenly, are compared.
-type Identity struct {
+type Fingerprint struct {
 	Train     string `json:"train,omitempty"`
 	Eval      string `json:"eval,omitempty"` // of an evaluation set of its own
 	Tokenizer string `json:"tokenizer,omitempty"`
 }
 
-// Identity reads what the digests are of, where nobody has before: those of texts are kept beside
+// Fingerprint reads what the digests are of, where nobody has before: those of texts are kept beside
 // their tokens in the cache.
-func (s *Sets) Identity(ctx context.Context) Identity {
-	return Identity{contentOf(ctx, s.train), contentOf(ctx, s.eval), s.tokenizer}
+func (s *Sets) Fingerprint(ctx context.Context) Fingerprint {
+	return Fingerprint{contentOf(ctx, s.train), contentOf(ctx, s.eval), s.tokenizer}
 }
 
 // contentOf is the digest of token files, one after the other.

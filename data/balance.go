@@ -12,7 +12,7 @@ import (
 //
 // Rows go one by one, the longest first, to the micro-batch with the least work that has room
 // (longest processing time first, Graham 1969). Rows of one length stay in their order.
-type divider struct {
+type balancer struct {
 	work   func(tokens int) float64
 	most   int // rows of a micro-batch; 0: as many as tokens allow
 	tokens int // of a micro-batch; 0: as many as rows have
@@ -23,8 +23,8 @@ type divider struct {
 	bins   []bin
 }
 
-func newDivider(c *LoaderConfig) *divider {
-	d := &divider{work: c.Work, tokens: c.MicroBatchTokens}
+func newBalancer(c *LoaderConfig) *balancer {
+	d := &balancer{work: c.RowCost, tokens: c.MicroBatchTokens}
 	n := c.GlobalBatch
 	if c.MicroBatchTokens == 0 {
 		d.most, d.micros = c.MicroBatchSize, c.Accumulation*c.Ranks
@@ -36,7 +36,7 @@ func newDivider(c *LoaderConfig) *divider {
 
 // divide gives the places, ascending, of the rows of each micro-batch in a global batch whose row at
 // place i has length(i) tokens. The result is valid until the next call.
-func (d *divider) divide(length func(place int) int) [][]int32 {
+func (d *balancer) balance(length func(i int) int) [][]int32 {
 	same := true
 	for i := range d.rows {
 		d.rows[i], d.length[i] = int32(i), length(i)
@@ -63,7 +63,7 @@ func (d *divider) divide(length func(place int) int) [][]int32 {
 }
 
 // inOrder divides rows of one length.
-func (d *divider) inOrder() [][]int32 {
+func (d *balancer) inOrder() [][]int32 {
 	n, micros := len(d.rows), d.micros
 	if micros == 0 {
 		fit := d.tokens / max(1, d.length[0])
@@ -78,23 +78,23 @@ func (d *divider) inOrder() [][]int32 {
 
 // divisor is the smallest divisor of the number of rows that is n or more, so that numbers of ranks
 // that share the rows evenly share micro-batches evenly too.
-func (d *divider) divisor(n int) int {
+func (d *balancer) divisor(n int) int {
 	for len(d.rows)%n != 0 {
 		n++
 	}
 	return n
 }
 
-// MostMicroBatches is into how many micro-batches of at most tokens rows are divided that all have
+// MaxMicroBatches is into how many micro-batches of at most tokens rows are divided that all have
 // longest.
-func MostMicroBatches(rows, tokens, longest int) int {
-	d := divider{tokens: tokens, rows: make([]int32, rows), length: []int{longest}}
+func MaxMicroBatches(rows, tokens, longest int) int {
+	d := balancer{tokens: tokens, rows: make([]int32, rows), length: []int{longest}}
 	return len(d.inOrder())
 }
 
 // least is the number of micro-batches that hold the rows where each goes to the first that has
 // room, the longest first.
-func (d *divider) least() int {
+func (d *balancer) least() int {
 	var left []int
 	for _, r := range d.rows {
 		n := d.length[r]
@@ -110,7 +110,7 @@ func (d *divider) least() int {
 
 // spread gives each row to the micro-batch with the least work that has room for it, and says
 // whether all had room.
-func (d *divider) spread(micros int) bool {
+func (d *balancer) spread(micros int) bool {
 	d.bins = slices.Grow(d.bins[:0], micros)[:micros]
 	open := make([]*bin, micros) // those that may have room
 	for i := range d.bins {

@@ -2,18 +2,18 @@ package data
 
 import "fmt"
 
-// Bins is documents of a token file, several a row: as many, in their order, as are whole in
+// packedDocuments is documents of a token file, several a row: as many, in their order, as are whole in
 // its length. They are kept apart.
-type Bins struct {
-	*choice
+type packedDocuments struct {
+	*selection
 	start []int32 // row i is the chosen documents start[i] to start[i+1]
 }
 
-var _ Dataset = (*Bins)(nil)
+var _ Dataset = (*packedDocuments)(nil)
 
-// newBins fills rows of length tokens with documents that are not longer.
-func newBins(ch *choice, length int) *Bins {
-	b := &Bins{choice: ch}
+// newPackedDocuments fills rows of length tokens with documents that are not longer.
+func newPackedDocuments(ch *selection, length int) *packedDocuments {
+	b := &packedDocuments{selection: ch}
 	full := 0
 	for i := range ch.len() {
 		lo, hi := ch.span(i)
@@ -31,13 +31,13 @@ func newBins(ch *choice, length int) *Bins {
 }
 
 // Len is the number of rows.
-func (b *Bins) Len() int { return len(b.start) - 1 }
+func (b *packedDocuments) Len() int { return len(b.start) - 1 }
 
 // Info is what the rows have in common.
-func (b *Bins) Info() Info { return b.info }
+func (b *packedDocuments) Info() Info { return b.info }
 
 // Where names the first document of row i.
-func (b *Bins) Where(i int) string {
+func (b *packedDocuments) Where(i int) string {
 	first, n := int(b.start[i]), int(b.start[i+1]-b.start[i])
 	where := b.file.where(b.document(first))
 	if n > 1 {
@@ -47,10 +47,10 @@ func (b *Bins) Where(i int) string {
 }
 
 // Close unmaps the file.
-func (b *Bins) Close() error { return b.file.close() }
+func (b *packedDocuments) Close() error { return b.file.close() }
 
 // Tokens is the length of row i.
-func (b *Bins) Tokens(i int) int {
+func (b *packedDocuments) Tokens(i int) int {
 	n := int64(0)
 	for k := b.start[i]; k < b.start[i+1]; k++ {
 		lo, hi := b.span(int(k))
@@ -60,7 +60,7 @@ func (b *Bins) Tokens(i int) int {
 }
 
 // Row fills r with row i.
-func (b *Bins) Row(i int, r *Row) error {
+func (b *packedDocuments) Row(i int, r *Row) error {
 	r.InputIDs, r.Labels, r.Docs, r.Types, r.Class = r.InputIDs[:0], r.Labels[:0], r.Docs[:0], r.Types[:0], Ignored
 	for k := b.start[i]; k < b.start[i+1]; k++ {
 		lo, hi := b.span(int(k))

@@ -28,11 +28,11 @@ func (c LoaderConfig) divided(t testing.TB, lengths []int) [][]int32 {
 	if err := c.fill(uneven{lengths}); err != nil {
 		t.Fatal(err)
 	}
-	d := newDivider(&c)
+	d := newBalancer(&c)
 	if len(d.rows) != len(lengths) {
 		t.Fatalf("a global batch of %d rows, not %d", len(d.rows), len(lengths))
 	}
-	return d.divide(func(i int) int { return lengths[i] })
+	return d.balance(func(i int) int { return lengths[i] })
 }
 
 // Each row is in one micro-batch, which keep to their limits; the heaviest come first.
@@ -42,7 +42,7 @@ func TestDivide(t *testing.T) {
 		if rapid.Bool().Draw(rt, "same") {
 			lengths = slices.Repeat(lengths[:1], len(lengths))
 		}
-		c := LoaderConfig{Work: func(n int) float64 { return float64(n * (n + 50)) }}
+		c := LoaderConfig{RowCost: func(n int) float64 { return float64(n * (n + 50)) }}
 		if rapid.Bool().Draw(rt, "tokens") {
 			c.MicroBatchTokens, c.GlobalBatch = rapid.IntRange(30, 200).Draw(rt, "most"), len(lengths)
 		} else {
@@ -57,7 +57,7 @@ func TestDivide(t *testing.T) {
 			tokens, work := 0, 0.0
 			for _, r := range rows {
 				seen[r]++
-				tokens, work = tokens+lengths[r], work+c.Work(lengths[r])
+				tokens, work = tokens+lengths[r], work+c.RowCost(lengths[r])
 			}
 			switch {
 			case !slices.IsSorted(rows):
@@ -102,7 +102,7 @@ func TestDivideEvenly(t *testing.T) {
 	}
 	work := func(n int) float64 { return float64(n) * float64(n+2000) }
 	for _, c := range []LoaderConfig{{MicroBatchSize: 4, Accumulation: 4, Ranks: 4}, {MicroBatchTokens: 1024, GlobalBatch: 64, Ranks: 4}} {
-		c.Work = work
+		c.RowCost = work
 		parts := c.divided(t, lengths)
 		most, all := 0.0, 0.0
 		for a := 0; a < len(parts); a += 4 {
@@ -134,7 +134,7 @@ func TestMicroBatchTokens(t *testing.T) {
 	global := func(ranks int, from State, steps int) (micros [][]string, at State) {
 		var ls []*Loader
 		for r := range ranks {
-			l, err := New(set, LoaderConfig{MicroBatchTokens: 70, GlobalBatch: 12, Rank: r, Ranks: ranks, Seed: 5, Shuffle: true})
+			l, err := NewLoader(set, LoaderConfig{MicroBatchTokens: 70, GlobalBatch: 12, Rank: r, Ranks: ranks, Seed: 5, Shuffle: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,14 +167,14 @@ func TestMicroBatchTokens(t *testing.T) {
 					if len(m.InputIDs) > 70 {
 						t.Fatalf("%d tokens", len(m.InputIDs))
 					}
-					if m.Counted == 0 {
+					if m.LabelCount == 0 {
 						if len(m.InputIDs) != 1 || m.Targets[0] != Ignored {
 							t.Fatalf("a blank micro-batch has %v with targets %v", m.InputIDs, m.Targets)
 						}
 						continue
 					}
 					rows += int64(len(m.InputIDs))
-					step = append(step, fmt.Sprint(m.Samples, m.Starts, m.InputIDs, m.Numbers))
+					step = append(step, fmt.Sprint(m.SampleKeys, m.Starts, m.InputIDs, m.TokenKeys))
 				}
 			}
 			if read != rows {
@@ -194,10 +194,10 @@ func TestMicroBatchTokens(t *testing.T) {
 	if got, _ := global(3, at, 5); !slices.EqualFunc(got, want[4:], slices.Equal) {
 		t.Error("other micro-batches after a stop")
 	}
-	if _, err := New(set, LoaderConfig{MicroBatchTokens: 20, GlobalBatch: 12}); err == nil {
+	if _, err := NewLoader(set, LoaderConfig{MicroBatchTokens: 20, GlobalBatch: 12}); err == nil {
 		t.Error("rows that are longer than a micro-batch are taken")
 	}
-	if _, err := New(set, LoaderConfig{MicroBatchTokens: 70, GlobalBatch: 51}); err == nil {
+	if _, err := NewLoader(set, LoaderConfig{MicroBatchTokens: 70, GlobalBatch: 51}); err == nil {
 		t.Error("a global batch of more rows than there are is taken")
 	}
 }
@@ -209,13 +209,13 @@ func TestEvaluateByTokens(t *testing.T) {
 		for ranks := 1; ranks <= 3; ranks++ {
 			parts := make([][][]int32, ranks) // rows of each micro-batch
 			for r := range ranks {
-				for m, err := range Evaluate(uneven{lengths}, LoaderConfig{MicroBatchTokens: 8, GlobalBatch: 4, Rank: r, Ranks: ranks}) {
+				for m, err := range EvalBatches(uneven{lengths}, LoaderConfig{MicroBatchTokens: 8, GlobalBatch: 4, Rank: r, Ranks: ranks}) {
 					if err != nil {
 						t.Fatal(err)
 					}
 					var rows []int32
 					for i := range m.Rows() {
-						if m.Counted > 0 {
+						if m.LabelCount > 0 {
 							rows = append(rows, m.InputIDs[m.Starts[i]])
 						}
 					}
