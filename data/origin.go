@@ -27,7 +27,7 @@ func (o origin) file() int { return int(o >> originFileShift) }
 
 // rowError is what is wrong with a row, with what to do about it unless err says that itself.
 func rowError(where string, err error) error {
-	if fault.Tried(err) {
+	if fault.HasTry(err) {
 		return fmt.Errorf("data: %s: %w", where, err)
 	}
 	return fault.Try(fmt.Errorf("data: %s: %w", where, err), "mend or remove this row")

@@ -63,7 +63,7 @@ func (s *source) readParquet(file int, skip func(n int64) bool, f func(*entry) e
 		return given
 	case err == nil:
 		return nil
-	case errors.Is(err, errParquet) && !fault.Tried(err):
+	case errors.Is(err, errParquet) && !fault.HasTry(err):
 		return fault.Try(fmt.Errorf("data: %s: %w", where, err), "fetch or write the file again")
 	default:
 		return rowError(where, err)

@@ -49,7 +49,7 @@ func openTokens(path string) (*tokenFile, error) {
 	}
 	t, err := mapArray(f, head, st.Size())
 	if err != nil {
-		if !fault.Tried(err) {
+		if !fault.HasTry(err) {
 			err = fault.Try(err, "write or fetch it again, or data.format, if it holds no tokens")
 		}
 		return nil, fmt.Errorf("data: %s: %w", path, err)

@@ -36,8 +36,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Resolve is the number of threads of each of localRanks ranks that share this machine.
-func (c Config) Resolve(localRanks int) int {
+// ThreadsPerRank is the number of threads of each of localRanks ranks that share this machine.
+func (c Config) ThreadsPerRank(localRanks int) int {
 	if c.Threads > 0 {
 		return c.Threads
 	}
@@ -47,5 +47,5 @@ func (c Config) Resolve(localRanks int) int {
 // Open opens the device for one of localRanks ranks on this machine, that will use what plan
 // says; nil where that is not known.
 func (c Config) Open(shared *tensor.Arena, localRanks int, plan *tensor.Usage) (Device, error) {
-	return Open(c.Name, Options{Threads: c.Resolve(localRanks), Shared: shared, Plan: plan})
+	return Open(c.Name, Options{Threads: c.ThreadsPerRank(localRanks), Shared: shared, Plan: plan})
 }

@@ -73,23 +73,23 @@ func Try(err error, format string, args ...any) error {
 	return e
 }
 
-// Below is the mistake without its key, for who names the key in front of it.
-func (e *Error) Below() error {
+// WithoutKey is the mistake without its key, for who names the key in front of it.
+func (e *Error) WithoutKey() error {
 	below := *e
 	below.key = ""
 	return &below
 }
 
-// Tried says whether the mistake itself says what to try.
-func (e *Error) Tried() bool { return e.try != "" }
+// HasTry says whether the mistake itself says what to try.
+func (e *Error) HasTry() bool { return e.try != "" }
 
-// Tried says whether err, or an error that it wraps, says what to try. Other types of errors have a
-// method Tried too.
-func Tried(err error) bool {
-	if e, ok := err.(interface{ Tried() bool }); ok && e.Tried() {
+// HasTry says whether err, or an error that it wraps, says what to try. Other types of errors have a
+// method HasTry too.
+func HasTry(err error) bool {
+	if e, ok := err.(interface{ HasTry() bool }); ok && e.HasTry() {
 		return true
 	}
-	return slices.ContainsFunc(wrapped(err), Tried)
+	return slices.ContainsFunc(wrapped(err), HasTry)
 }
 
 // Text is err's text with every Setting as say writes it.

@@ -23,7 +23,7 @@ func TestTexts(t *testing.T) {
 		{"at a key, wrapped", At("a.b", "%w", full), "a.b: full", "a.b: full", false},
 		{"to try", tried, "no room: full. try: a.b=1, or 7", "no room: full. try: --a.b 1, or 7", true},
 		{"at a key, to try", Try(At("a", "is %w", full), "%s", Set("a", "b")), "a is full. try: a=b", "a is full. try: --a b", true},
-		{"below", Try(At("a", "is %w", full), "%s", Set("a", "b")).(*Error).Below(), "is full. try: a=b", "is full. try: --a b", true},
+		{"below", Try(At("a", "is %w", full), "%s", Set("a", "b")).(*Error).WithoutKey(), "is full. try: a=b", "is full. try: --a b", true},
 		{"wrapped", fmt.Errorf("x.go:1: %w", tried), "x.go:1: no room: full. try: a.b=1, or 7", "x.go:1: no room: full. try: --a.b 1, or 7", true},
 		{"joined", errors.Join(full, tried, At("c", "is full"), tried), "full\nno room: full. try: a.b=1, or 7\nc is full\nno room: full. try: a.b=1, or 7",
 			"full\nno room: full. try: --a.b 1, or 7\nc is full\nno room: full. try: --a.b 1, or 7", true},
@@ -36,14 +36,14 @@ func TestTexts(t *testing.T) {
 		if got := Text(c.err, flags); got != c.flags {
 			t.Errorf("%s as flags: %q, want %q", c.name, got, c.flags)
 		}
-		if got := Tried(c.err); got != c.tried {
+		if got := HasTry(c.err); got != c.tried {
 			t.Errorf("%s: tried %v", c.name, got)
 		}
 	}
 	if !errors.Is(tried, full) || errors.Is(tried, fs.ErrNotExist) {
 		t.Error("what is wrong is not wrapped")
 	}
-	if at := Try(At("a.b", "is 3"), "2").(*Error); at.Key() != "a.b" || at.Below().Error() != "is 3. try: 2" {
-		t.Errorf("key %q of %v", at.Key(), at.Below())
+	if at := Try(At("a.b", "is 3"), "2").(*Error); at.Key() != "a.b" || at.WithoutKey().Error() != "is 3. try: 2" {
+		t.Errorf("key %q of %v", at.Key(), at.WithoutKey())
 	}
 }

@@ -38,8 +38,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Tried says whether Try is known.
-func (e *Error) Tried() bool { return e.Try != "" }
+// HasTry says whether Try is known.
+func (e *Error) HasTry() bool { return e.Try != "" }
 
 func (e *Error) Unwrap() []error {
 	var errs []error

@@ -11,7 +11,7 @@ import (
 func Reserve(n int) (*Arena, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("tensor: %w", &SpaceError{int64(n), "a rank's tensors", err})
+		return nil, fmt.Errorf("tensor: %w", &AddressSpaceError{int64(n), "a rank's tensors", err})
 	}
 	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice only: the kernel may lack huge pages
 	a := NewArena(mem, unix.Munmap)

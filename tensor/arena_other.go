@@ -12,7 +12,7 @@ import (
 func Reserve(n int) (*Arena, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return nil, fmt.Errorf("tensor: %w", &SpaceError{int64(n), "a rank's tensors", err})
+		return nil, fmt.Errorf("tensor: %w", &AddressSpaceError{int64(n), "a rank's tensors", err})
 	}
 	a := NewArena(mem, unix.Munmap)
 	a.grow = Reserve

@@ -2,14 +2,14 @@ package tensor
 
 import "fmt"
 
-// SpaceError is the error for address space that the system does not give.
-type SpaceError struct {
+// AddressSpaceError is the error for address space that the system does not give.
+type AddressSpaceError struct {
 	Bytes int64  // that were asked for
 	For   string // "a rank's tensors"
 	Err   error  // of the system; nil where it was not asked
 }
 
-func (e *SpaceError) Error() string {
+func (e *AddressSpaceError) Error() string {
 	limit, used, limited := AddressSpace()
 	if !limited {
 		which := "-v"
@@ -23,7 +23,7 @@ func (e *SpaceError) Error() string {
 		limit>>20, used>>20, e.For, e.Bytes>>20, enough<<10, enough)
 }
 
-func (e *SpaceError) Unwrap() error { return e.Err }
+func (e *AddressSpaceError) Unwrap() error { return e.Err }
 
 // spare is the address space that a process needs besides its arenas: the collector's heap,
 // files that are mapped, stacks of threads.

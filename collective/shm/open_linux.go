@@ -138,7 +138,7 @@ func (t *transport) own(cfg *Config) (int, error) {
 	t.arena = tensor.NewUnmappedArena(int(cfg.ArenaBytes), cfg.Size, func(n int) ([]byte, error) {
 		mem, err := unix.Mmap(kept, int64(ctl), n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 		if err != nil {
-			return nil, &tensor.SpaceError{Bytes: int64(n), For: "a rank's shared tensors", Err: err}
+			return nil, &tensor.AddressSpaceError{Bytes: int64(n), For: "a rank's shared tensors", Err: err}
 		}
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice only
 		atomic.StoreUint64(&h.Mapped, uint64(n))
@@ -205,7 +205,7 @@ func (p *peer) memory() ([]byte, error) {
 	}
 	mem, err := unix.Mmap(p.fd, int64(controlBytes(p.control.ranks)), int(n), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("collective/shm: %w", &tensor.SpaceError{Bytes: int64(n), For: "another rank's tensors", Err: err})
+		return nil, fmt.Errorf("collective/shm: %w", &tensor.AddressSpaceError{Bytes: int64(n), For: "another rank's tensors", Err: err})
 	}
 	p.arena = mem
 	return mem, nil

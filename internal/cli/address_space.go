@@ -40,9 +40,9 @@ func limitHeap() error {
 	case !limited:
 		return nil
 	case limit < minAddressSpace:
-		return &tensor.SpaceError{Bytes: minAddressSpace - used, For: "the program itself"}
+		return &tensor.AddressSpaceError{Bytes: minAddressSpace - used, For: "the program itself"}
 	case limit-used < minFreeSpace:
-		return &tensor.SpaceError{Bytes: minFreeSpace, For: "the program itself"}
+		return &tensor.AddressSpaceError{Bytes: minFreeSpace, For: "the program itself"}
 	}
 	debug.SetMemoryLimit((limit - used) / 2)
 	return nil

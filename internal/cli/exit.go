@@ -42,8 +42,8 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Text }
 
-// Tried says whether Try is known.
-func (p *Problem) Tried() bool { return p.Try != "" }
+// HasTry says whether Try is known.
+func (p *Problem) HasTry() bool { return p.Try != "" }
 
 func (p *Problem) Unwrap() error { return p.Err }
 

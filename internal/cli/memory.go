@@ -43,7 +43,7 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 	if err := j.checkDisk(local, p); err != nil {
 		return err
 	}
-	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.Resolve(local)) + j.summary.Ahead
+	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.ThreadsPerRank(local)) + j.summary.Ahead
 	need := int64(local) * (p.Memory.PeakTotal + own)
 	if need > has.Bytes {
 		// This process may have made the tokens, and what that took is free by now.

@@ -82,7 +82,7 @@ func textOf(err error) string {
 // remedy is what helps where the system refuses; "" where an error says that itself, or nothing
 // is known.
 func remedy(err error) string {
-	if fault.Tried(err) {
+	if fault.HasTry(err) {
 		return ""
 	}
 	var path *fs.PathError
@@ -115,7 +115,7 @@ func codeOf(err error) int {
 	var exit *Exit
 	var configuration conf.Errors
 	var input *train.InputError
-	var space *tensor.SpaceError
+	var space *tensor.AddressSpaceError
 	var other *rendezvous.Failure
 	switch {
 	case err == nil:

@@ -84,7 +84,7 @@ func flatten(err error) []error {
 // locate finds the place that set the key of a node's error.
 func (d *decoder) locate(path string, err error) Problem {
 	if at, ok := err.(*fault.Error); ok && at.Key() != "" {
-		path, err = join(path, at.Key()), at.Below()
+		path, err = join(path, at.Key()), at.WithoutKey()
 	}
 	p := Problem{Path: path, Text: err.Error(), Err: err}
 	if o, isValue := d.origins[p.Path]; !isValue {

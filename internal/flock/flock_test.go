@@ -105,7 +105,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Try(path, 0o600); err == nil || !strings.Contains(err.Error(), "not a regular file") || !fault.Tried(err) {
+	if _, _, err := Try(path, 0o600); err == nil || !strings.Contains(err.Error(), "not a regular file") || !fault.HasTry(err) {
 		t.Errorf("a pipe: %v", err)
 	}
 }

@@ -96,7 +96,7 @@ func (o *Options) reserve() error {
 			shared = 0
 		}
 		if need := private + shared*views; need > room {
-			return &tensor.SpaceError{Bytes: need, For: "a rank's tensors"}
+			return &tensor.AddressSpaceError{Bytes: need, For: "a rank's tensors"}
 		}
 	}
 	if o.Reserve == 0 {
