@@ -23,7 +23,7 @@ type group struct {
 	channels []channel // see Memory
 
 	noteMu sync.Mutex
-	last   Note
+	last   LastOp
 }
 
 var _ Group = (*group)(nil)
@@ -40,11 +40,11 @@ func (g *group) Size() int         { return len(g.ranks) }
 func (g *group) Inline() bool      { return false }
 func (g *group) Abort(cause error) { g.w.Abort(cause) }
 
-func (g *group) note(h *Header, s State) {
+func (g *group) note(h *Header, s OpState) {
 	g.noteMu.Lock()
 	defer g.noteMu.Unlock()
 	g.last.Header, g.last.State, g.last.Unix = *h, s, time.Now().UnixNano()
-	g.w.t.Note(&g.last)
+	g.w.t.SetLastOp(&g.last)
 }
 
 func (g *group) busy() bool {

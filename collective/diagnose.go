@@ -27,7 +27,7 @@ func (g *group) timeout(h *Header, waited time.Duration, late []int, joined bool
 	fmt.Fprintf(&b, "%v of group %s timed out after %v", h, g.name, waited.Round(time.Millisecond))
 	for _, r := range late {
 		f.Lost = append(f.Lost, g.ranks[r])
-		fmt.Fprintf(&b, "; rank %d did not %s: %s", g.ranks[r], verb, g.w.t.Doing(g.ranks[r]))
+		fmt.Fprintf(&b, "; rank %d did not %s: %s", g.ranks[r], verb, g.w.t.LastOp(g.ranks[r]))
 	}
 	f.Text = b.String()
 	return f
@@ -36,5 +36,5 @@ func (g *group) timeout(h *Header, waited time.Duration, late []int, joined bool
 // left is the failure of an operation that needs a rank (of the group) which has ended.
 func (g *group) left(rank int) *Failure {
 	r := g.ranks[rank]
-	return &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: fmt.Sprintf("rank %d has closed its world; its last operation: %s", r, g.w.t.Doing(r))}
+	return &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: fmt.Sprintf("rank %d has closed its world; its last operation: %s", r, g.w.t.LastOp(r))}
 }

@@ -105,18 +105,18 @@ func asFailure(cause error, rank int) *Failure {
 	return f
 }
 
-// Fault holds a world's failure on one rank. The first wins. It is safe for concurrent use.
-type Fault struct {
+// FailureOnce holds a world's failure on one rank. The first wins. It is safe for concurrent use.
+type FailureOnce struct {
 	mu   sync.Mutex
 	done chan struct{}
 	why  *Failure
 }
 
-// NewFault is a fault that has not happened.
-func NewFault() *Fault { return &Fault{done: make(chan struct{})} }
+// NewFailureOnce is a fault that has not happened.
+func NewFailureOnce() *FailureOnce { return &FailureOnce{done: make(chan struct{})} }
 
-// Raise records f, and says whether it was the first.
-func (t *Fault) Raise(f *Failure) bool {
+// Set records f, and says whether it was the first.
+func (t *FailureOnce) Set(f *Failure) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.why != nil {
@@ -128,10 +128,10 @@ func (t *Fault) Raise(f *Failure) bool {
 }
 
 // Done is closed when the world has failed.
-func (t *Fault) Done() <-chan struct{} { return t.done }
+func (t *FailureOnce) Done() <-chan struct{} { return t.done }
 
-// Failure is the first failure, or nil.
-func (t *Fault) Failure() *Failure {
+// Get is the first failure, or nil.
+func (t *FailureOnce) Get() *Failure {
 	select {
 	case <-t.done:
 		return t.why

@@ -13,10 +13,10 @@ import (
 // NewLocal makes a world of n ranks inside this process. Each must be used from a goroutine
 // of its own, and closed.
 func NewLocal(n int, cfg Config) ([]World, error) {
-	h := &hub{boards: map[int]*board{}}
+	h := &localWorld{boards: map[int]*localGroup{}}
 	ws := make([]World, n)
 	for r := range ws {
-		h.seats = append(h.seats, &seat{hub: h, rank: r, fault: NewFault()})
+		h.seats = append(h.seats, &localTransport{hub: h, rank: r, fault: NewFailureOnce()})
 	}
 	for r := range ws {
 		w, err := NewWorld(r, n, h.seats[r], cfg)
@@ -28,113 +28,113 @@ func NewLocal(n int, cfg Config) ([]World, error) {
 	return ws, nil
 }
 
-// hub is what the ranks of an in-process world share.
-type hub struct {
-	seats  []*seat
+// localWorld is what the ranks of an in-process world share.
+type localWorld struct {
+	seats  []*localTransport
 	mu     sync.Mutex
-	boards map[int]*board // by the group's number
+	boards map[int]*localGroup // by the group's number
 }
 
-// seat is one rank's Transport.
-type seat struct {
-	hub   *hub
+// localTransport is one rank's Transport.
+type localTransport struct {
+	hub   *localWorld
 	rank  int
-	fault *Fault
+	fault *FailureOnce
 	gone  atomic.Bool
 	mu    sync.Mutex
-	note  Note
+	note  LastOp
 }
 
-var _ Transport = (*seat)(nil)
+var _ Transport = (*localTransport)(nil)
 
-func (s *seat) Join(id int, name string, ranks []int, me int) (Memory, Messages, error) {
+func (s *localTransport) Join(id int, name string, ranks []int, me int) (Memory, Messages, error) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	b := s.hub.boards[id]
 	if b == nil {
-		b = &board{name: name, ranks: ranks, cells: make([]atomic.Pointer[localCell], len(ranks)*(1+2*len(ranks)))}
+		b = &localGroup{name: name, ranks: ranks, cells: make([]atomic.Pointer[localChannel], len(ranks)*(1+2*len(ranks)))}
 		s.hub.boards[id] = b
 	}
 	if b.name != name || !slices.Equal(b.ranks, ranks) {
 		return nil, nil, fmt.Errorf("%w: rank %d forms it of ranks %v where another forms group %s of ranks %v", ErrMismatch, s.rank, ranks, b.name, b.ranks)
 	}
-	return &localPort{board: b, me: me, fault: s.fault}, nil, nil
+	return &localMemory{localGroup: b, me: me, fault: s.fault}, nil, nil
 }
 
-func (s *seat) Arena() *tensor.Arena { return nil }
-func (s *seat) Fault() *Fault        { return s.fault }
+func (s *localTransport) Arena() *tensor.Arena  { return nil }
+func (s *localTransport) Failure() *FailureOnce { return s.fault }
 
-func (s *seat) Note(n *Note) {
+func (s *localTransport) SetLastOp(n *LastOp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note = *n
 }
 
-func (s *seat) Doing(rank int) string {
+func (s *localTransport) LastOp(rank int) string {
 	o := s.hub.seats[rank]
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.note.String()
 }
 
-func (s *seat) Spread(f *Failure) {
+func (s *localTransport) SendFailure(f *Failure) {
 	for _, o := range s.hub.seats {
-		o.fault.Raise(f)
+		o.fault.Set(f)
 	}
 }
 
-func (s *seat) Gone(rank int) bool { return s.hub.seats[rank].gone.Load() }
+func (s *localTransport) Closed(rank int) bool { return s.hub.seats[rank].gone.Load() }
 
-func (s *seat) Close() error {
+func (s *localTransport) Close() error {
 	s.gone.Store(true)
 	return nil
 }
 
-// board holds the cells of a group, made when first used.
-type board struct {
+// localGroup holds the cells of a group, made when first used.
+type localGroup struct {
 	name  string
 	ranks []int
-	cells []atomic.Pointer[localCell]
+	cells []atomic.Pointer[localChannel]
 }
 
-type localCell struct {
-	Cell
+type localChannel struct {
+	ChannelState
 	shown [2][]byte
 	mu    sync.Mutex
 	woken chan struct{} // closed at the next change, when somebody sleeps
 }
 
-func (b *board) cell(rank, ch int) *localCell {
+func (b *localGroup) cell(rank, ch int) *localChannel {
 	p := &b.cells[rank*(1+2*len(b.ranks))+ch]
 	if p.Load() == nil {
-		p.CompareAndSwap(nil, &localCell{})
+		p.CompareAndSwap(nil, &localChannel{})
 	}
 	return p.Load()
 }
 
-// localPort is one rank's Memory.
-type localPort struct {
-	*board
+// localMemory is one rank's Memory.
+type localMemory struct {
+	*localGroup
 	me    int
-	fault *Fault
+	fault *FailureOnce
 }
 
-var _ Memory = (*localPort)(nil)
+var _ Memory = (*localMemory)(nil)
 
-func (p *localPort) Cell(rank, ch int) *Cell { return &p.cell(rank, ch).Cell }
+func (p *localMemory) State(rank, ch int) *ChannelState { return &p.cell(rank, ch).ChannelState }
 
-func (p *localPort) Expose(ch, slot int, b []byte) []byte {
+func (p *localMemory) Expose(ch, slot int, b []byte) []byte {
 	p.cell(p.me, ch).shown[slot] = b
 	return b
 }
 
-func (p *localPort) Conceal(ch, slot int) { p.cell(p.me, ch).shown[slot] = nil }
+func (p *localMemory) Unexpose(ch, slot int) { p.cell(p.me, ch).shown[slot] = nil }
 
-func (p *localPort) Exposed(rank, ch, slot int) ([]byte, error) {
+func (p *localMemory) Exposed(rank, ch, slot int) ([]byte, error) {
 	return p.cell(rank, ch).shown[slot], nil
 }
 
-func (p *localPort) Sleep(rank, ch int, seen uint32, d time.Duration) {
+func (p *localMemory) Wait(rank, ch int, seen uint32, d time.Duration) {
 	c := p.cell(rank, ch)
 	c.mu.Lock()
 	atomic.StoreUint32(&c.Waiters, 1)
@@ -156,7 +156,7 @@ func (p *localPort) Sleep(rank, ch int, seen uint32, d time.Duration) {
 	}
 }
 
-func (p *localPort) Wake(ch int) {
+func (p *localMemory) Wake(ch int) {
 	c := p.cell(p.me, ch)
 	if atomic.LoadUint32(&c.Waiters) == 0 {
 		return

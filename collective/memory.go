@@ -21,11 +21,11 @@ const (
 // post shows the operation to the others.
 func (o *operation) post() {
 	m, slot := o.g.mem, int(o.h.Seq&1)
-	s := &m.Cell(o.g.me, o.ch).Slots[slot]
+	s := &m.State(o.g.me, o.ch).Slots[slot]
 	s.Header = o.h
 	if o.contributes() {
-		if mailed(&o.h) {
-			copy(s.Mail[:], o.src)
+		if inSlot(&o.h) {
+			copy(s.Data[:], o.src)
 		} else {
 			o.shown = m.Expose(o.ch, slot, o.src)
 		}
@@ -34,7 +34,7 @@ func (o *operation) post() {
 }
 
 func (o *operation) tick(t uint32) {
-	atomic.StoreUint32(&o.g.mem.Cell(o.g.me, o.ch).Clock, uint32(o.h.Seq)*4+t)
+	atomic.StoreUint32(&o.g.mem.State(o.g.me, o.ch).Clock, uint32(o.h.Seq)*4+t)
 	o.g.mem.Wake(o.ch)
 }
 
@@ -46,24 +46,24 @@ func (o *operation) throughMemory() error {
 		return err
 	}
 	for _, p := range peers {
-		if h := &m.Cell(p.rank, p.ch).Slots[o.h.Seq&1].Header; !o.h.matches(h) {
+		if h := &m.State(p.rank, p.ch).Slots[o.h.Seq&1].Header; !o.h.matches(h) {
 			return o.g.mismatch(&o.h, p.rank, h)
 		}
 	}
-	if mailed(&o.h) {
+	if inSlot(&o.h) {
 		// A slot is not written again before all have posted the next operation, so nobody needs
 		// to be told that it was read.
 		ch := peers[0].ch
 		o.small(func(rank int) []byte {
 			if rank == o.g.me {
-				return m.Cell(rank, o.ch).Slots[o.h.Seq&1].Mail[:]
+				return m.State(rank, o.ch).Slots[o.h.Seq&1].Data[:]
 			}
-			return m.Cell(rank, ch).Slots[o.h.Seq&1].Mail[:]
+			return m.State(rank, ch).Slots[o.h.Seq&1].Data[:]
 		})
 		return nil
 	}
 	if o.contributes() {
-		defer m.Conceal(o.ch, int(o.h.Seq&1))
+		defer m.Unexpose(o.ch, int(o.h.Seq&1))
 	}
 	return o.large(peers)
 }
@@ -149,7 +149,7 @@ func (o *operation) allReduce(peers []peer, shown [][]byte) error {
 func (o *operation) await(peers []peer, tick uint32) error {
 	want := uint32(o.h.Seq)*4 + tick
 	for _, p := range peers {
-		clock := &o.g.mem.Cell(p.rank, p.ch).Clock
+		clock := &o.g.mem.State(p.rank, p.ch).Clock
 		if !spin(clock, want) {
 			if err := o.sleep(p, clock, want, peers, tick); err != nil {
 				return err
@@ -183,10 +183,10 @@ func (o *operation) sleep(p peer, clock *uint32, want uint32, peers []peer, tick
 		if int32(seen-want) >= 0 {
 			return nil
 		}
-		if f := g.w.t.Fault().Failure(); f != nil {
+		if f := g.w.t.Failure().Get(); f != nil {
 			return f
 		}
-		if g.w.t.Gone(g.ranks[p.rank]) && !reached(clock, want) {
+		if g.w.t.Closed(g.ranks[p.rank]) && !reached(clock, want) {
 			return g.left(p.rank)
 		}
 		if o.ctx.Err() != nil {
@@ -195,12 +195,12 @@ func (o *operation) sleep(p peer, clock *uint32, want uint32, peers []peer, tick
 		if waited := time.Since(o.since); waited > g.w.cfg.Timeout {
 			var late []int
 			for _, q := range peers {
-				if !reached(&g.mem.Cell(q.rank, q.ch).Clock, want) {
+				if !reached(&g.mem.State(q.rank, q.ch).Clock, want) {
 					late = append(late, q.rank)
 				}
 			}
 			return g.timeout(&o.h, waited, late, tick == posted)
 		}
-		g.mem.Sleep(p.rank, p.ch, seen, nap)
+		g.mem.Wait(p.rank, p.ch, seen, nap)
 	}
 }

@@ -43,7 +43,7 @@ func (o *messages) exchange() error {
 			return err
 		}
 		return o.read(peers[0].rank, o.dst)
-	case mailed(&o.h):
+	case inSlot(&o.h):
 		return o.small(peers)
 	}
 	return o.large(peers)
@@ -129,8 +129,8 @@ func (o *messages) send(to int, summed <-chan struct{}) error {
 	select {
 	case <-summed:
 		return o.write(to, o.part(o.dst, n, g.me))
-	case <-g.w.t.Fault().Done():
-		return g.w.t.Fault().Failure()
+	case <-g.w.t.Failure().Done():
+		return g.w.t.Failure().Get()
 	}
 }
 
@@ -164,8 +164,8 @@ func (o *messages) receive(peers []peer, summed chan<- struct{}) error {
 		for _, p := range peers { // into what was sent to the peer before
 			select {
 			case <-o.given[p.rank]:
-			case <-g.w.t.Fault().Done():
-				return g.w.t.Fault().Failure()
+			case <-g.w.t.Failure().Done():
+				return g.w.t.Failure().Get()
 			}
 			if err := o.read(p.rank, o.part(o.dst, n, p.rank)); err != nil {
 				return err
@@ -253,17 +253,17 @@ const settle = time.Second
 // broken says why a peer could not be reached.
 func (o *messages) broken(rank int, err error) error {
 	g := o.g
-	if f := g.w.t.Fault().Failure(); f != nil {
+	if f := g.w.t.Failure().Get(); f != nil {
 		return f
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return g.timeout(&o.h, time.Since(o.since), o.late(rank), !o.heard[rank])
 	}
 	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if f := g.w.t.Fault().Failure(); f != nil {
+		if f := g.w.t.Failure().Get(); f != nil {
 			return f
 		}
-		if g.w.t.Gone(g.ranks[rank]) {
+		if g.w.t.Closed(g.ranks[rank]) {
 			return g.left(rank)
 		}
 	}

@@ -51,7 +51,7 @@ func (o *operation) run() error {
 	defer c.busy.Store(false)
 	o.h.Seq = c.seq
 	c.seq++
-	if f := g.w.t.Fault().Failure(); f != nil {
+	if f := g.w.t.Failure().Get(); f != nil {
 		return o.failed(f)
 	}
 	if len(g.ranks) == 1 && o.ch == 0 {
@@ -64,7 +64,7 @@ func (o *operation) run() error {
 	defer g.w.leave()
 	if err := o.transfer(); err != nil {
 		g.w.fail(asFailure(err, g.w.rank))
-		return o.failed(g.w.t.Fault().Failure())
+		return o.failed(g.w.t.Failure().Get())
 	}
 	return nil
 }
@@ -102,5 +102,5 @@ func (o *operation) failed(f *Failure) error {
 // interrupt ends this rank's part in the world, since its context ended in an operation.
 func (o *operation) interrupt() *Failure {
 	o.g.w.interrupt(asFailure(fmt.Errorf("collective: group %s: %v: %w", o.g.name, &o.h, o.ctx.Err()), o.g.w.rank))
-	return o.g.w.t.Fault().Failure()
+	return o.g.w.t.Failure().Get()
 }

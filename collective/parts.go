@@ -18,8 +18,8 @@ func (o *operation) peers() []peer {
 	return []peer{{o.ch - 1 - n, 1 + me}}
 }
 
-// mailed says whether contributions are small enough to travel with the header.
-func mailed(h *Header) bool { return int(h.Count)*h.DType.Size() <= MailSize }
+// inSlot says whether contributions are small enough to travel with the header.
+func inSlot(h *Header) bool { return int(h.Count)*h.DType.Size() <= SlotDataSize }
 
 // contributes says whether others need the caller's src.
 func (o *operation) contributes() bool { return o.h.Kind != KindBarrier && o.h.Kind != KindRecv }

@@ -26,9 +26,9 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Exchange lets the processes of a job tell each other where they are before they are
+// Bootstrap lets the processes of a job tell each other where they are before they are
 // connected (package rendezvous).
-type Exchange interface {
+type Bootstrap interface {
 	// AllGather returns what every rank brought under key, in the order of ranks, when all
 	// have. A key is used once.
 	AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error)
@@ -42,15 +42,15 @@ type Transport interface {
 	Join(id int, name string, ranks []int, me int) (Memory, Messages, error)
 	// Arena is World.Arena.
 	Arena() *tensor.Arena
-	// Note tells the others what the caller is doing; Doing is what is known of a rank.
-	Note(n *Note)
-	Doing(rank int) string
-	// Gone says whether a rank has closed its world: it will post nothing more.
-	Gone(rank int) bool
-	// Fault is raised by the transport when a rank is lost, or has raised its own.
-	Fault() *Fault
-	// Spread tells every rank that can be reached of a failure.
-	Spread(f *Failure)
+	// SetLastOp tells the others what the caller is doing; Doing is what is known of a rank.
+	SetLastOp(n *LastOp)
+	LastOp(rank int) string
+	// Closed says whether a rank has closed its world: it will post nothing more.
+	Closed(rank int) bool
+	// Failure is raised by the transport when a rank is lost, or has raised its own.
+	Failure() *FailureOnce
+	// SendFailure tells every rank that can be reached of a failure.
+	SendFailure(f *Failure)
 	// Close ends the caller's part. A rank that closes in order is not a lost one to those
 	// that need nothing more of it.
 	Close() error
@@ -60,16 +60,16 @@ type Transport interface {
 type Slot struct {
 	Header   Header
 	Off, Len int64 // of the exposed bytes, where the transport speaks in offsets
-	Mail     [MailSize]byte
+	Data     [SlotDataSize]byte
 }
 
-// MailSize is the largest contribution that travels in a Slot.
-const MailSize = 4096
+// SlotDataSize is the largest contribution that travels in a Slot.
+const SlotDataSize = 4096
 
-// Cell is one rank's part in the operations of a channel. Clock counts four for an operation:
+// ChannelState is one rank's part in the operations of a channel. Clock counts four for an operation:
 // 1 posted, 2 half way, 3 done. A rank posts operation s+2 only when all others have posted
 // s+1, and so are done with s: two slots are enough. Cells may lie in shared memory.
-type Cell struct {
+type ChannelState struct {
 	Clock   uint32 // atomic
 	Waiters uint32 // atomic: how many sleep until Clock changes
 	_       [56]byte
@@ -80,15 +80,15 @@ type Cell struct {
 // A rank has a cell for each channel: 0 for the group's operations, 1+p for what it sends to
 // p, 1+size+p for what it receives from p.
 type Memory interface {
-	Cell(rank, ch int) *Cell
+	State(rank, ch int) *ChannelState
 	// Expose shows b, or a copy of it, to the others as the bytes of a slot, and returns what
 	// they see. Conceal ends that.
 	Expose(ch, slot int, b []byte) []byte
-	Conceal(ch, slot int)
+	Unexpose(ch, slot int)
 	// Exposed is what a rank shows; writing to it is not allowed.
 	Exposed(rank, ch, slot int) ([]byte, error)
-	// Sleep returns when a cell's clock is not seen any more, or after d, or early.
-	Sleep(rank, ch int, seen uint32, d time.Duration)
+	// Wait returns when a cell's clock is not seen any more, or after d, or early.
+	Wait(rank, ch int, seen uint32, d time.Duration)
 	// Wake ends the sleep of those that wait for the caller's cell.
 	Wake(ch int)
 }

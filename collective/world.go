@@ -52,7 +52,7 @@ func (w *world) Group(name string, ranks []int) (Group, error) {
 	if closed {
 		return nil, fmt.Errorf("collective: group %s: %w", name, ErrClosed)
 	}
-	if f := w.t.Fault().Failure(); f != nil {
+	if f := w.t.Failure().Get(); f != nil {
 		return nil, fmt.Errorf("collective: group %s: %w", name, f)
 	}
 	me := slices.Index(ranks, w.rank)
@@ -80,8 +80,8 @@ func (w *world) Abort(cause error) {
 
 // fail raises f here and on every rank that can be reached, unless the world has failed.
 func (w *world) fail(f *Failure) {
-	if w.t.Fault().Raise(f) {
-		w.t.Spread(f)
+	if w.t.Failure().Set(f) {
+		w.t.SendFailure(f)
 	}
 }
 
@@ -89,17 +89,17 @@ func (w *world) fail(f *Failure) {
 func (w *world) interrupt(f *Failure) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.quiet = w.t.Fault().Raise(f) || w.quiet
+	w.quiet = w.t.Failure().Set(f) || w.quiet
 }
 
 // abort is fail where interrupt may have come before.
 func (w *world) abort(f *Failure) {
 	w.mu.Lock()
-	tell := w.t.Fault().Raise(f) || w.quiet
+	tell := w.t.Failure().Set(f) || w.quiet
 	w.quiet = false
 	w.mu.Unlock()
 	if tell {
-		w.t.Spread(f)
+		w.t.SendFailure(f)
 	}
 }
 
@@ -129,7 +129,7 @@ func (w *world) Close() error {
 	if quiet || slices.ContainsFunc(groups, (*group).busy) {
 		w.abort(&Failure{Kind: ErrClosed, Rank: w.rank, Text: fmt.Sprintf("rank %d closed its world with operations under way", w.rank), cause: errors.New("closed")})
 	}
-	w.t.Fault().Raise(&Failure{Kind: ErrClosed, Rank: w.rank, Text: "the world is closed"})
+	w.t.Failure().Set(&Failure{Kind: ErrClosed, Rank: w.rank, Text: "the world is closed"})
 	w.wg.Wait()
 	return w.t.Close()
 }

@@ -81,7 +81,7 @@ func (a arrangement) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit,
 		t.Fatal(err)
 	}
 	t.Logf("%+v", a)
-	meet := collectivetest.NewExchange(a.ranks())
+	meet := collectivetest.NewBootstrap(a.ranks())
 	collectivetest.Ranks(t, a.ranks(), func(w collective.World) error {
 		b := openDevice(t)
 		defer b.Close()

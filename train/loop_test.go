@@ -299,7 +299,7 @@ func TestOneRankIsAskedToStop(t *testing.T) {
 	}
 	c := j.config
 	c.Training.GlobalBatchSize = 6
-	meet, ends := collectivetest.NewExchange(3), make([]error, 3)
+	meet, ends := collectivetest.NewBootstrap(3), make([]error, 3)
 	var wg sync.WaitGroup
 	for _, w := range worlds {
 		wg.Go(func() {

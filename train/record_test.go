@@ -89,7 +89,7 @@ func TestPeakOfAllRanks(t *testing.T) {
 	c := j.config
 	c.Training.MaxSteps = 1
 	const world = 2
-	meet := collectivetest.NewExchange(world)
+	meet := collectivetest.NewBootstrap(world)
 	collectivetest.Ranks(t, world, func(w collective.World) error {
 		deps := train.Deps{Registry: model.Registry{llama.Family}, World: w, ProcessGroup: meet.Rank(w.Rank()), LocalRanks: world, PeakFLOPS: 1e9}
 		r, err := train.Open(context.Background(), c, deps)

@@ -182,7 +182,7 @@ func (k *told) Note(text string) error {
 // run trains until a step, or to the end, and keeps rank 0's record.
 func (j *resumable) run(t *testing.T, c train.Config, world int, until int64, into *told) {
 	t.Helper()
-	meet := collectivetest.NewExchange(world)
+	meet := collectivetest.NewBootstrap(world)
 	collectivetest.Ranks(t, world, func(w collective.World) error {
 		deps := train.Deps{Registry: model.Registry{llama.Family, freetransformer.Family}, World: w, ProcessGroup: meet.Rank(w.Rank()), LocalRanks: max(1, world/2)} // as on two machines
 		if w.Rank() == 0 {

@@ -21,7 +21,7 @@ import (
 )
 
 // Open opens one rank's world in a process of its own.
-type Open func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Exchange) (collective.World, error)
+type Open func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Bootstrap) (collective.World, error)
 
 const childEnv = "TRIREME_COLLECTIVETEST"
 
@@ -145,8 +145,8 @@ type process struct {
 	err  error
 }
 
-// crew starts n children and serves their exchanges. running is called when all run.
-func crew(t *testing.T, scenario string, n int, timeout time.Duration, running func([]*process)) []*process {
+// startWorkers starts n children and serves their exchanges. running is called when all run.
+func startWorkers(t *testing.T, scenario string, n int, timeout time.Duration, running func([]*process)) []*process {
 	t.Helper()
 	ps := make([]*process, n)
 	for r := range ps {
@@ -161,7 +161,7 @@ func crew(t *testing.T, scenario string, n int, timeout time.Duration, running f
 		p.in, p.out = in, bufio.NewReader(out)
 		ps[r] = p
 	}
-	x := NewExchange(n)
+	x := NewBootstrap(n)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var done, up sync.WaitGroup
@@ -187,7 +187,7 @@ func crew(t *testing.T, scenario string, n int, timeout time.Duration, running f
 }
 
 // serve answers until the child reports its end, or ends.
-func (p *process) serve(ctx context.Context, x *Seat, up func()) {
+func (p *process) serve(ctx context.Context, x *RankBootstrap, up func()) {
 	defer up()
 	d, e := json.NewDecoder(p.out), json.NewEncoder(p.in)
 	for {
@@ -216,7 +216,7 @@ func (p *process) serve(ctx context.Context, x *Seat, up func()) {
 func RunProcesses(t *testing.T) {
 	t.Run("operations", func(t *testing.T) {
 		for _, n := range []int{2, 3} {
-			for r, p := range crew(t, "ok", n, 20*time.Second, func([]*process) {}) {
+			for r, p := range startWorkers(t, "ok", n, 20*time.Second, func([]*process) {}) {
 				if p.last.Report != "ok" {
 					t.Errorf("rank %d of %d: %q, %v", r, n, p.last.Report, p.err)
 				}
@@ -231,7 +231,7 @@ func RunProcesses(t *testing.T) {
 
 func killed(t *testing.T, scenario string) {
 	var when time.Time
-	ps := crew(t, scenario, 3, 20*time.Second, func(ps []*process) {
+	ps := startWorkers(t, scenario, 3, 20*time.Second, func(ps []*process) {
 		time.Sleep(30 * time.Millisecond)
 		when = time.Now()
 		_ = ps[1].cmd.Process.Kill()
@@ -247,7 +247,7 @@ func killed(t *testing.T, scenario string) {
 }
 
 func stopped(t *testing.T) {
-	ps := crew(t, "busy", 3, 2*time.Second, func(ps []*process) {
+	ps := startWorkers(t, "busy", 3, 2*time.Second, func(ps []*process) {
 		time.Sleep(30 * time.Millisecond)
 		if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Error(err)

@@ -10,7 +10,7 @@ import (
 type Config struct {
 	collective.Config
 	Rank, Size int
-	Exchange   collective.Exchange
+	Bootstrap  collective.Bootstrap
 	// Key begins the exchange's keys, so that one exchange can serve several worlds.
 	Key string
 	// ArenaBytes is the address space of each rank's arena; 0 is 256 GiB. A page costs memory
@@ -23,8 +23,8 @@ func (c *Config) Validate() error {
 	if err := c.Config.Validate(); err != nil {
 		return err
 	}
-	if c.Rank < 0 || c.Rank >= c.Size || c.Exchange == nil {
-		return fmt.Errorf("collective/shm: rank %d of %d, exchange %v", c.Rank, c.Size, c.Exchange != nil)
+	if c.Rank < 0 || c.Rank >= c.Size || c.Bootstrap == nil {
+		return fmt.Errorf("collective/shm: rank %d of %d, exchange %v", c.Rank, c.Size, c.Bootstrap != nil)
 	}
 	if c.ArenaBytes < 0 {
 		return fmt.Errorf("collective/shm: arena of %d bytes", c.ArenaBytes)

@@ -27,7 +27,7 @@ type head struct {
 	_        [16]byte
 	NoteVer  uint32 // atomic
 	FailLen  uint32
-	Note     collective.Note
+	Note     collective.LastOp
 	Failure  [2048]byte
 }
 
@@ -42,26 +42,26 @@ func controlBytes(n int) int { return headBytes + maxGroups*stride(n) }
 
 // stride is what the cells of one group take at most.
 func stride(n int) int {
-	return ((1+2*n)*int(unsafe.Sizeof(collective.Cell{})) + 4095) &^ 4095
+	return ((1+2*n)*int(unsafe.Sizeof(collective.ChannelState{})) + 4095) &^ 4095
 }
 
 func (c control) head() *head { return (*head)(unsafe.Pointer(unsafe.SliceData(c.mem))) }
 
 // cell is a channel's cell in a group.
-func (c control) cell(group, ch int) *collective.Cell {
-	off := headBytes + group*stride(c.ranks) + ch*int(unsafe.Sizeof(collective.Cell{}))
-	return (*collective.Cell)(unsafe.Pointer(&c.mem[off]))
+func (c control) cell(group, ch int) *collective.ChannelState {
+	off := headBytes + group*stride(c.ranks) + ch*int(unsafe.Sizeof(collective.ChannelState{}))
+	return (*collective.ChannelState)(unsafe.Pointer(&c.mem[off]))
 }
 
 // setNote is called by the owner, under a lock.
-func (h *head) setNote(n *collective.Note) {
+func (h *head) setNote(n *collective.LastOp) {
 	v := atomic.AddUint32(&h.NoteVer, 1)
 	h.Note = *n
 	atomic.StoreUint32(&h.NoteVer, v+1)
 }
 
 // note reads what the owner may be writing.
-func (h *head) note() (n collective.Note, ok bool) {
+func (h *head) note() (n collective.LastOp, ok bool) {
 	for range 1000 {
 		v := atomic.LoadUint32(&h.NoteVer)
 		n = h.Note

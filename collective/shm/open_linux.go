@@ -65,7 +65,7 @@ func host() string {
 // connect maps all ranks' memory. Every rank takes part in both exchanges, whatever happens
 // to it, so that all fail together.
 func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
-	t = &transport{rank: cfg.Rank, fault: collective.NewFault(), peers: make([]peer, cfg.Size)}
+	t = &transport{rank: cfg.Rank, fault: collective.NewFailureOnce(), peers: make([]peer, cfg.Size)}
 	defer func() {
 		if err != nil {
 			t.unmap()
@@ -80,7 +80,7 @@ func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
 	if ownErr == nil {
 		mine = hello{uint32(os.Getpid()), uint32(fd), uint64(cfg.ArenaBytes), host()}.encode()
 	}
-	all, err := cfg.Exchange.AllGather(ctx, cfg.Key+"shm/memory", mine)
+	all, err := cfg.Bootstrap.AllGather(ctx, cfg.Key+"shm/memory", mine)
 	if err != nil {
 		return t, err
 	}
@@ -96,7 +96,7 @@ func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
 	if result != nil {
 		say = []byte(result.Error())
 	}
-	all, err = cfg.Exchange.AllGather(ctx, cfg.Key+"shm/joined", say)
+	all, err = cfg.Bootstrap.AllGather(ctx, cfg.Key+"shm/joined", say)
 	if err != nil {
 		return t, errors.Join(result, err)
 	}
@@ -144,7 +144,7 @@ func (t *transport) own(cfg *Config) (int, error) {
 		atomic.StoreUint64(&h.Mapped, uint64(n))
 		return mem, nil
 	}, unix.Munmap)
-	h.Magic, h.Rank, h.Size, h.CellSize = magic, uint32(cfg.Rank), uint32(cfg.Size), uint32(unsafe.Sizeof(collective.Cell{}))
+	h.Magic, h.Rank, h.Size, h.CellSize = magic, uint32(cfg.Rank), uint32(cfg.Size), uint32(unsafe.Sizeof(collective.ChannelState{}))
 	return fd, nil
 }
 
@@ -182,7 +182,7 @@ func (t *transport) join(r int, cfg *Config, b []byte) error {
 		return fmt.Errorf("map it: %w", err)
 	}
 	h := p.control.head()
-	if h.Magic != magic || int(h.Rank) != r || int(h.Size) != cfg.Size || h.CellSize != uint32(unsafe.Sizeof(collective.Cell{})) {
+	if h.Magic != magic || int(h.Rank) != r || int(h.Size) != cfg.Size || h.CellSize != uint32(unsafe.Sizeof(collective.ChannelState{})) {
 		return errors.New("it belongs to another rank, world or version of the program")
 	}
 	p.size = a.arena

@@ -17,8 +17,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	collectivetest.Child(func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Exchange) (collective.World, error) {
-		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Exchange: x, ArenaBytes: 1 << 30})
+	collectivetest.Child(func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Bootstrap) (collective.World, error) {
+		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Bootstrap: x, ArenaBytes: 1 << 30})
 	})
 	goleak.VerifyTestMain(m)
 }
@@ -26,13 +26,13 @@ func TestMain(m *testing.M) {
 func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
 	t.Helper()
 	ws, errs := make([]collective.World, n), make([]error, n)
-	x := collectivetest.NewExchange(n)
+	x := collectivetest.NewBootstrap(n)
 	var wg sync.WaitGroup
 	for r := range n {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			ws[r], errs[r] = Open(context.Background(), Config{Config: cfg, Rank: r, Size: n, Exchange: x.Rank(r), ArenaBytes: 1 << 30})
+			ws[r], errs[r] = Open(context.Background(), Config{Config: cfg, Rank: r, Size: n, Bootstrap: x.Rank(r), ArenaBytes: 1 << 30})
 		}()
 	}
 	wg.Wait()
@@ -56,9 +56,9 @@ func TestProcesses(t *testing.T) { collectivetest.RunProcesses(t) }
 
 // TestCellLayout: contributions in a slot are read as numbers of up to eight bytes.
 func TestCellLayout(t *testing.T) {
-	var c collective.Cell
+	var c collective.ChannelState
 	for i := range c.Slots {
-		if off := unsafe.Offsetof(c.Slots) + uintptr(i)*unsafe.Sizeof(c.Slots[0]) + unsafe.Offsetof(c.Slots[0].Mail); off%8 != 0 {
+		if off := unsafe.Offsetof(c.Slots) + uintptr(i)*unsafe.Sizeof(c.Slots[0]) + unsafe.Offsetof(c.Slots[0].Data); off%8 != 0 {
 			t.Errorf("slot %d begins its contribution at %d", i, off)
 		}
 	}
@@ -82,14 +82,14 @@ func TestStrangeMemory(t *testing.T) {
 		"no descriptor": hello{pid, 99999, 1 << 20, host()}.encode(), "another file": hello{pid, uint32(other), 1 << 20, host()}.encode(),
 		"too large": hello{pid, uint32(other), 1 << 60, host()}.encode(),
 	} {
-		x := collectivetest.NewExchange(2)
+		x := collectivetest.NewBootstrap(2)
 		told := make(chan []byte, 1)
 		go func() {
 			_, _ = x.Rank(1).AllGather(context.Background(), "shm/memory", b)
 			all, _ := x.Rank(1).AllGather(context.Background(), "shm/joined", nil)
 			told <- all[0]
 		}()
-		w, err := Open(context.Background(), Config{Rank: 0, Size: 2, Exchange: x.Rank(0), ArenaBytes: 1 << 20})
+		w, err := Open(context.Background(), Config{Rank: 0, Size: 2, Bootstrap: x.Rank(0), ArenaBytes: 1 << 20})
 		if err == nil || w != nil || !strings.Contains(err.Error(), "rank 1") {
 			t.Errorf("%s: error %v, want one that names rank 1", name, err)
 		}

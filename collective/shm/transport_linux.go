@@ -19,7 +19,7 @@ type transport struct {
 	rank  int
 	peers []peer // by rank; the caller's own too, without an arena
 	arena *tensor.Arena
-	fault *collective.Fault
+	fault *collective.FailureOnce
 	mu    sync.Mutex // of the caller's note
 
 	stop  atomic.Bool
@@ -79,17 +79,17 @@ func (t *transport) watchProcesses() {
 			}
 			fds[i+1].Fd = -1 // poll leaves it out from now on
 			r := ranks[i]
-			if t.Gone(r) {
+			if t.Closed(r) {
 				continue
 			}
 			f := t.peers[r].control.head().failure()
 			if f == nil {
 				host, _ := os.Hostname()
 				f = &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{r}, Text: fmt.Sprintf(
-					"rank %d (pid %d on %s) is lost: its process ended; its last operation: %s", r, t.peers[r].pid, host, t.Doing(r))}
+					"rank %d (pid %d on %s) is lost: its process ended; its last operation: %s", r, t.peers[r].pid, host, t.LastOp(r))}
 			}
-			if t.fault.Raise(f) {
-				t.Spread(f)
+			if t.fault.Set(f) {
+				t.SendFailure(f)
 			}
 		}
 	}
@@ -103,23 +103,23 @@ func (t *transport) watchFailures() {
 		seen := atomic.LoadUint32(bell)
 		for r := range t.peers {
 			if f := t.peers[r].control.head().failure(); f != nil && r != t.rank {
-				t.fault.Raise(f)
+				t.fault.Set(f)
 			}
 		}
 		futexWait(bell, seen, time.Second)
 	}
 }
 
-func (t *transport) Arena() *tensor.Arena     { return t.arena }
-func (t *transport) Fault() *collective.Fault { return t.fault }
+func (t *transport) Arena() *tensor.Arena             { return t.arena }
+func (t *transport) Failure() *collective.FailureOnce { return t.fault }
 
-func (t *transport) Note(n *collective.Note) {
+func (t *transport) SetLastOp(n *collective.LastOp) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.peers[t.rank].control.head().setNote(n)
 }
 
-func (t *transport) Doing(rank int) string {
+func (t *transport) LastOp(rank int) string {
 	n, ok := t.peers[rank].control.head().note()
 	if !ok {
 		return "unknown"
@@ -127,11 +127,11 @@ func (t *transport) Doing(rank int) string {
 	return n.String()
 }
 
-func (t *transport) Gone(rank int) bool {
+func (t *transport) Closed(rank int) bool {
 	return atomic.LoadUint32(&t.peers[rank].control.head().Closed) != 0
 }
 
-func (t *transport) Spread(f *collective.Failure) {
+func (t *transport) SendFailure(f *collective.Failure) {
 	t.blame.Do(func() { t.peers[t.rank].control.head().setFailure(f) })
 	for r := range t.peers {
 		bell := &t.peers[r].control.head().Bell
@@ -178,5 +178,5 @@ func (t *transport) Join(id int, name string, ranks []int, me int) (collective.M
 	if id >= maxGroups {
 		return nil, nil, fmt.Errorf("a world has at most %d groups", maxGroups)
 	}
-	return &port{t: t, id: id, ranks: ranks, me: me, copies: make([][2][]byte, 1+2*len(ranks))}, nil, nil
+	return &memory{t: t, id: id, ranks: ranks, me: me, copies: make([][2][]byte, 1+2*len(ranks))}, nil, nil
 }

@@ -12,7 +12,7 @@ import (
 type Config struct {
 	collective.Config
 	Rank, Size int
-	Exchange   collective.Exchange
+	Bootstrap  collective.Bootstrap
 	// Key begins the exchange's keys, so that one exchange can serve several worlds.
 	Key string
 	// Secret is what all ranks of the job know and nobody else, at least 16 bytes.
@@ -32,7 +32,7 @@ func (c *Config) Validate() error {
 	if c.Rank < 0 || c.Rank >= c.Size {
 		return fmt.Errorf("collective/tcp: rank %d of %d", c.Rank, c.Size)
 	}
-	if c.Exchange == nil {
+	if c.Bootstrap == nil {
 		return errors.New("collective/tcp: no exchange")
 	}
 	if len(c.Secret) < 16 {

@@ -65,7 +65,7 @@ func (t *transport) listen(p *peer) {
 		switch kind {
 		case msgFailure:
 			if f, err := collective.DecodeFailure(b); err == nil {
-				t.fault.Raise(f)
+				t.fault.Set(f)
 			}
 		case msgBye:
 			p.gone.Store(true)
@@ -89,13 +89,13 @@ func (t *transport) listen(p *peer) {
 func (t *transport) lost(p *peer, err error) {
 	f := &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{p.rank},
 		Text: fmt.Sprintf("rank %d is lost: its connection at %v ended: %v", p.rank, p.conn.RemoteAddr(), err)}
-	if t.fault.Raise(f) {
-		t.Spread(f)
+	if t.fault.Set(f) {
+		t.SendFailure(f)
 	}
 }
 
-// Spread tells all at once, so that one that does not read holds up nobody.
-func (t *transport) Spread(f *collective.Failure) {
+// SendFailure tells all at once, so that one that does not read holds up nobody.
+func (t *transport) SendFailure(f *collective.Failure) {
 	b := f.Encode()
 	sent := make(chan struct{}, len(t.peers))
 	n := 0
@@ -116,8 +116,8 @@ func (t *transport) Spread(f *collective.Failure) {
 // patience is how long Doing waits for an answer.
 const patience = 300 * time.Millisecond
 
-// Doing asks the rank.
-func (t *transport) Doing(rank int) string {
+// LastOp asks the rank.
+func (t *transport) LastOp(rank int) string {
 	p := t.peers[rank]
 	if p == nil {
 		return t.doing()

@@ -68,9 +68,9 @@ func proof(key []byte, side string, parts ...[]byte) []byte {
 
 var errSecret = errors.New("the other side does not know the job's secret")
 
-// greet opens a connection that the caller dialled: nonce; theirs with proof; own proof and
+// dialHandshake opens a connection that the caller dialled: nonce; theirs with proof; own proof and
 // the greeting; their proof that it suits them.
-func greet(c net.Conn, key []byte, h hello, until time.Time) error {
+func dialHandshake(c net.Conn, key []byte, h hello, until time.Time) error {
 	if err := c.SetDeadline(until); err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func greet(c net.Conn, key []byte, h hello, until time.Time) error {
 	return c.SetDeadline(time.Time{})
 }
 
-// admit is greet's other side. suits is asked once the dialler is known to have the key.
-func admit(c net.Conn, key []byte, suits func(hello) error) (hello, error) {
+// acceptHandshake is greet's other side. suits is asked once the dialler is known to have the key.
+func acceptHandshake(c net.Conn, key []byte, suits func(hello) error) (hello, error) {
 	if err := c.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return hello{}, err
 	}

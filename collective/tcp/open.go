@@ -33,15 +33,15 @@ var cutOff = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: 
 func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	t := &transport{
 		rank: cfg.Rank, size: cfg.Size, timeout: cfg.Timeout, key: jobKey(cfg.Secret, cfg.Job),
-		fault: collective.NewFault(), peers: make([]*peer, cfg.Size), conns: map[*net.TCPConn]bool{}, stop: make(chan struct{}),
+		fault: collective.NewFailureOnce(), peers: make([]*peer, cfg.Size), conns: map[*net.TCPConn]bool{}, stop: make(chan struct{}),
 	}
 	var err error
-	if t.door, err = newDoor(cfg.Host, cfg.Rank, cfg.Size, t.key); err != nil {
+	if t.acceptor, err = newAcceptor(cfg.Host, cfg.Rank, cfg.Size, t.key); err != nil {
 		return nil, err
 	}
-	all, err := cfg.Exchange.AllGather(ctx, cfg.Key+"tcp/address", []byte(t.door.l.Addr().String()))
+	all, err := cfg.Bootstrap.AllGather(ctx, cfg.Key+"tcp/address", []byte(t.acceptor.l.Addr().String()))
 	if err != nil {
-		return nil, errors.Join(err, t.door.close())
+		return nil, errors.Join(err, t.acceptor.close())
 	}
 	for _, a := range all {
 		t.addrs = append(t.addrs, string(a))
@@ -53,7 +53,7 @@ func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	conns, err := t.mesh(ctx, ranks, cfg.Rank, control, 0, 0)
 	if err != nil {
 		t.drop()
-		return nil, errors.Join(err, t.door.close())
+		return nil, errors.Join(err, t.acceptor.close())
 	}
 	for r, c := range conns {
 		if c != nil {
@@ -83,7 +83,7 @@ func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, line u
 			if r < t.rank {
 				c, errs[i] = dial(ctx, t.addrs[r], t.key, hello{uint32(t.rank), uint32(r), uint32(t.size), group, line, key})
 			} else {
-				c, errs[i] = t.door.take(ctx, place{uint32(r), group, line, key})
+				c, errs[i] = t.acceptor.take(ctx, connID{uint32(r), group, line, key})
 			}
 			if errs[i] != nil {
 				errs[i] = fmt.Errorf("connect to rank %d: %w", r, errs[i])

@@ -18,8 +18,8 @@ import (
 var secret = bytes.Repeat([]byte{7}, 32)
 
 func TestMain(m *testing.M) {
-	collectivetest.Child(func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Exchange) (collective.World, error) {
-		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Exchange: x, Secret: secret})
+	collectivetest.Child(func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Bootstrap) (collective.World, error) {
+		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Bootstrap: x, Secret: secret})
 	})
 	goleak.VerifyTestMain(m)
 }
@@ -27,13 +27,13 @@ func TestMain(m *testing.M) {
 func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
 	t.Helper()
 	ws, errs := make([]collective.World, n), make([]error, n)
-	x := collectivetest.NewExchange(n)
+	x := collectivetest.NewBootstrap(n)
 	var wg sync.WaitGroup
 	for r := range n {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			ws[r], errs[r] = Open(context.Background(), Config{Config: cfg, Rank: r, Size: n, Exchange: x.Rank(r), Secret: secret})
+			ws[r], errs[r] = Open(context.Background(), Config{Config: cfg, Rank: r, Size: n, Bootstrap: x.Rank(r), Secret: secret})
 		}()
 	}
 	wg.Wait()
@@ -52,7 +52,7 @@ func TestProcesses(t *testing.T) { collectivetest.RunProcesses(t) }
 // come to the door: none gets in, none keeps the real one out.
 func TestStrangers(t *testing.T) {
 	key := jobKey(secret, "a")
-	d, err := newDoor("127.0.0.1", 0, 2, key)
+	d, err := newAcceptor("127.0.0.1", 0, 2, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := greet(c, k, h, time.Now().Add(time.Second)); err == nil {
+		if err := dialHandshake(c, k, h, time.Now().Add(time.Second)); err == nil {
 			t.Errorf("%s was let in", name)
 		}
 		c.Close()
@@ -74,7 +74,7 @@ func TestStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := greet(c, key, bad, time.Now().Add(time.Second)); err == nil {
+		if err := dialHandshake(c, key, bad, time.Now().Add(time.Second)); err == nil {
 			t.Errorf("%+v was let in", bad)
 		}
 		c.Close()
@@ -92,7 +92,7 @@ func TestStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	in, err := d.take(ctx, place{from: 1, group: 3})
+	in, err := d.take(ctx, connID{from: 1, group: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,15 +100,15 @@ func TestStrangers(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	x := collectivetest.NewExchange(2).Rank(0)
-	good := Config{Size: 2, Exchange: x, Secret: secret}
+	x := collectivetest.NewBootstrap(2).Rank(0)
+	good := Config{Size: 2, Bootstrap: x, Secret: secret}
 	if err := good.Validate(); err != nil || good.Host != "127.0.0.1" || good.Timeout != time.Minute {
 		t.Errorf("%+v: %v", good, err)
 	}
 	for _, bad := range []Config{
-		{Rank: 2, Size: 2, Exchange: x, Secret: secret}, {Size: 2, Secret: secret}, {Size: 2, Exchange: x},
-		{Size: 2, Exchange: x, Secret: secret[:8]}, {Size: 2, Exchange: x, Secret: secret, Host: "0.0.0.0"},
-		{Config: collective.Config{Timeout: -1}, Size: 2, Exchange: x, Secret: secret},
+		{Rank: 2, Size: 2, Bootstrap: x, Secret: secret}, {Size: 2, Secret: secret}, {Size: 2, Bootstrap: x},
+		{Size: 2, Bootstrap: x, Secret: secret[:8]}, {Size: 2, Bootstrap: x, Secret: secret, Host: "0.0.0.0"},
+		{Config: collective.Config{Timeout: -1}, Size: 2, Bootstrap: x, Secret: secret},
 	} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is taken", bad)
@@ -118,9 +118,9 @@ func TestConfig(t *testing.T) {
 
 // TestAbsentRank opens a world of which one rank never comes.
 func TestAbsentRank(t *testing.T) {
-	x := collectivetest.NewExchange(2)
+	x := collectivetest.NewBootstrap(2)
 	go func() { _, _ = x.Rank(1).AllGather(context.Background(), "tcp/address", []byte("127.0.0.1:1")) }()
-	_, err := Open(context.Background(), Config{Config: collective.Config{Timeout: 200 * time.Millisecond}, Size: 2, Exchange: x.Rank(0), Secret: secret})
+	_, err := Open(context.Background(), Config{Config: collective.Config{Timeout: 200 * time.Millisecond}, Size: 2, Bootstrap: x.Rank(0), Secret: secret})
 	if err == nil || !strings.Contains(err.Error(), "connect to rank 1") {
 		t.Errorf("error %v, want one that names rank 1", err)
 	}
@@ -140,7 +140,7 @@ func FuzzAdmit(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{1}, 200))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err := admit(fake{in: bytes.NewReader(b)}, secret, func(hello) error { t.Error("a stranger was let in"); return nil })
+		_, err := acceptHandshake(fake{in: bytes.NewReader(b)}, secret, func(hello) error { t.Error("a stranger was let in"); return nil })
 		if err == nil {
 			t.Error("a stranger was let in")
 		}

@@ -19,16 +19,16 @@ type transport struct {
 	rank, size int
 	timeout    time.Duration
 	key        []byte
-	door       *door
+	acceptor   *acceptor
 	addrs      []string
-	fault      *collective.Fault
+	fault      *collective.FailureOnce
 	peers      []*peer // by rank; nil for the caller
 
 	stop chan struct{}
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
-	note   collective.Note
+	note   collective.LastOp
 	conns  map[*net.TCPConn]bool // all that are open
 	closed bool
 }
@@ -108,11 +108,11 @@ func (t *transport) forControl(c *net.TCPConn) bool {
 	return false
 }
 
-func (t *transport) Arena() *tensor.Arena     { return nil }
-func (t *transport) Fault() *collective.Fault { return t.fault }
-func (t *transport) Gone(rank int) bool       { return t.peers[rank] != nil && t.peers[rank].gone.Load() }
+func (t *transport) Arena() *tensor.Arena             { return nil }
+func (t *transport) Failure() *collective.FailureOnce { return t.fault }
+func (t *transport) Closed(rank int) bool             { return t.peers[rank] != nil && t.peers[rank].gone.Load() }
 
-func (t *transport) Note(n *collective.Note) {
+func (t *transport) SetLastOp(n *collective.LastOp) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.note = *n
@@ -136,10 +136,10 @@ func (t *transport) Join(id int, name string, ranks []int, me int) (collective.M
 		case <-ctx.Done():
 		}
 	}()
-	p := &port{t: t, lines: make([][2]*net.TCPConn, len(ranks))}
+	p := &messages{t: t, lines: make([][2]*net.TCPConn, len(ranks))}
 	for line := range 2 {
 		conns, err := t.mesh(ctx, ranks, me, uint32(id), uint32(line), f.Sum64())
-		if fail := t.fault.Failure(); err != nil && fail != nil {
+		if fail := t.fault.Get(); err != nil && fail != nil {
 			return nil, nil, fail
 		}
 		if err != nil {
@@ -160,7 +160,7 @@ func (t *transport) Close() error {
 		}
 	}
 	close(t.stop)
-	err := errors.Join(t.door.close(), t.drop())
+	err := errors.Join(t.acceptor.close(), t.drop())
 	t.wg.Wait()
 	return err
 }

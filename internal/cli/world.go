@@ -112,7 +112,7 @@ func openWorld(m *connection, transport string) (_ *world, err error) {
 	}
 	switch w.transport {
 	case "shm":
-		w.World, err = shm.Open(ctx, shm.Config{Config: cfg, Rank: env.Rank, Size: env.WorldSize, Exchange: w.store, Key: "world"})
+		w.World, err = shm.Open(ctx, shm.Config{Config: cfg, Rank: env.Rank, Size: env.WorldSize, Bootstrap: w.store, Key: "world"})
 	default:
 		w.World, err = w.openTCP(ctx, cfg)
 	}
@@ -153,7 +153,7 @@ func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.
 	if err != nil {
 		return nil, err
 	}
-	c := tcp.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Exchange: w.store, Key: "world", Secret: secret, Job: w.env.RunID}
+	c := tcp.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world", Secret: secret, Job: w.env.RunID}
 	if !w.env.OneMachine() {
 		if c.Host, err = addressTowards(w.store.Addr()); err != nil {
 			return nil, err

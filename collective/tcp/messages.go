@@ -10,35 +10,35 @@ import (
 	"trireme/collective"
 )
 
-// port is one rank's view of a group.
-type port struct {
+// messages is one rank's view of a group.
+type messages struct {
 	t     *transport
 	lines [][2]*net.TCPConn // by rank of the group and line
 }
 
-var _ collective.Messages = (*port)(nil)
+var _ collective.Messages = (*messages)(nil)
 
 // span is how much is moved under one deadline: the time-out is for no progress.
 const span = 1 << 20
 
-func (p *port) Write(to, line int, b []byte) error {
+func (p *messages) Write(to, line int, b []byte) error {
 	c := p.lines[to][line]
 	return p.each(b, c.SetWriteDeadline, func(b []byte) error { _, err := c.Write(b); return err })
 }
 
-func (p *port) Read(from, line int, b []byte) error {
+func (p *messages) Read(from, line int, b []byte) error {
 	c := p.lines[from][line]
 	return p.each(b, c.SetReadDeadline, func(b []byte) error { _, err := io.ReadFull(c, b); return err })
 }
 
 // each moves b in spans. A world that has failed has set deadlines in the past, which must
 // not be undone: that is looked at after a deadline is set.
-func (p *port) each(b []byte, deadline func(time.Time) error, move func([]byte) error) error {
+func (p *messages) each(b []byte, deadline func(time.Time) error, move func([]byte) error) error {
 	for len(b) > 0 {
 		if err := deadline(time.Now().Add(p.t.timeout)); err != nil {
 			return err
 		}
-		if f := p.t.fault.Failure(); f != nil {
+		if f := p.t.fault.Get(); f != nil {
 			return f
 		}
 		n := min(len(b), span)
@@ -50,7 +50,7 @@ func (p *port) each(b []byte, deadline func(time.Time) error, move func([]byte) 
 	return nil
 }
 
-func (p *port) Arrived(from, line int) bool {
+func (p *messages) Arrived(from, line int) bool {
 	raw, err := p.lines[from][line].SyscallConn()
 	if err != nil {
 		return false

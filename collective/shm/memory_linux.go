@@ -8,8 +8,8 @@ import (
 	"trireme/collective"
 )
 
-// port is one rank's view of a group.
-type port struct {
+// memory is one rank's view of a group.
+type memory struct {
 	t      *transport
 	id     int
 	ranks  []int
@@ -17,13 +17,13 @@ type port struct {
 	copies [][2][]byte // by channel and slot: blocks of the arena that stand for memory outside it
 }
 
-var _ collective.Memory = (*port)(nil)
+var _ collective.Memory = (*memory)(nil)
 
-func (p *port) Cell(rank, ch int) *collective.Cell {
+func (p *memory) State(rank, ch int) *collective.ChannelState {
 	return p.t.peers[p.ranks[rank]].control.cell(p.id, ch)
 }
 
-func (p *port) Expose(ch, slot int, b []byte) []byte {
+func (p *memory) Expose(ch, slot int, b []byte) []byte {
 	off, ok := p.t.arena.Offset(b)
 	if !ok {
 		c := p.t.arena.Alloc(len(b))
@@ -32,12 +32,12 @@ func (p *port) Expose(ch, slot int, b []byte) []byte {
 		b = c
 		off, _ = p.t.arena.Offset(b)
 	}
-	s := &p.Cell(p.me, ch).Slots[slot]
+	s := &p.State(p.me, ch).Slots[slot]
 	s.Off, s.Len = int64(off), int64(len(b))
 	return b
 }
 
-func (p *port) Conceal(ch, slot int) {
+func (p *memory) Unexpose(ch, slot int) {
 	if c := p.copies[ch][slot]; c != nil {
 		p.t.arena.Free(c)
 		p.copies[ch][slot] = nil
@@ -46,8 +46,8 @@ func (p *port) Conceal(ch, slot int) {
 
 var errRange = errors.New("collective/shm: a rank shows memory outside its arena")
 
-func (p *port) Exposed(rank, ch, slot int) ([]byte, error) {
-	s := &p.Cell(rank, ch).Slots[slot]
+func (p *memory) Exposed(rank, ch, slot int) ([]byte, error) {
+	s := &p.State(rank, ch).Slots[slot]
 	off, n := s.Off, s.Len
 	mem, err := p.t.peers[p.ranks[rank]].memory()
 	if err != nil {
@@ -59,15 +59,15 @@ func (p *port) Exposed(rank, ch, slot int) ([]byte, error) {
 	return mem[off:][:n], nil
 }
 
-func (p *port) Sleep(rank, ch int, seen uint32, d time.Duration) {
-	c := p.Cell(rank, ch)
+func (p *memory) Wait(rank, ch int, seen uint32, d time.Duration) {
+	c := p.State(rank, ch)
 	atomic.AddUint32(&c.Waiters, 1)
 	futexWait(&c.Clock, seen, d)
 	atomic.AddUint32(&c.Waiters, ^uint32(0))
 }
 
-func (p *port) Wake(ch int) {
-	c := p.Cell(p.me, ch)
+func (p *memory) Wake(ch int) {
+	c := p.State(p.me, ch)
 	if atomic.LoadUint32(&c.Waiters) != 0 {
 		futexWake(&c.Clock)
 	}

@@ -11,8 +11,8 @@ import (
 // maxGreeting bounds the connections that have not shown the secret yet.
 const maxGreeting = 64
 
-// door accepts connections and keeps them until somebody asks for them.
-type door struct {
+// acceptor accepts connections and keeps them until somebody asks for them.
+type acceptor struct {
 	rank, size int
 	key        []byte
 	l          net.Listener
@@ -22,27 +22,27 @@ type door struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[net.Conn]bool // in the handshake
-	ready  map[place]chan net.Conn
+	ready  map[connID]chan net.Conn
 }
 
-// place is where a connection belongs.
-type place struct {
+// connID is where a connection belongs.
+type connID struct {
 	from, group, line uint32
 	key               uint64
 }
 
-func newDoor(host string, rank, size int, key []byte) (*door, error) {
+func newAcceptor(host string, rank, size int, key []byte) (*acceptor, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}
-	d := &door{rank: rank, size: size, key: key, l: l, guests: make(chan struct{}, maxGreeting), open: map[net.Conn]bool{}, ready: map[place]chan net.Conn{}}
+	d := &acceptor{rank: rank, size: size, key: key, l: l, guests: make(chan struct{}, maxGreeting), open: map[net.Conn]bool{}, ready: map[connID]chan net.Conn{}}
 	d.wg.Add(1)
 	go d.accept()
 	return d, nil
 }
 
-func (d *door) accept() {
+func (d *acceptor) accept() {
 	defer d.wg.Done()
 	for {
 		c, err := d.l.Accept()
@@ -72,7 +72,7 @@ func (d *door) accept() {
 }
 
 // greet keeps a connection that belongs here and closes any other.
-func (d *door) greet(c net.Conn) {
+func (d *acceptor) greet(c net.Conn) {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *door) greet(c net.Conn) {
 	}
 	d.open[c] = true
 	d.mu.Unlock()
-	h, err := admit(c, d.key, func(h hello) error {
+	h, err := acceptHandshake(c, d.key, func(h hello) error {
 		if int(h.to) != d.rank || int(h.size) != d.size {
 			return fmt.Errorf("for rank %d of %d", h.to, h.size)
 		}
@@ -95,14 +95,14 @@ func (d *door) greet(c net.Conn) {
 		return
 	}
 	select {
-	case d.at(place{h.from, h.group, h.line, h.key}) <- c:
+	case d.at(connID{h.from, h.group, h.line, h.key}) <- c:
 	default:
 		c.Close() // a second one for the same place
 	}
 }
 
 // at is called with the lock held.
-func (d *door) at(p place) chan net.Conn {
+func (d *acceptor) at(p connID) chan net.Conn {
 	ch := d.ready[p]
 	if ch == nil {
 		ch = make(chan net.Conn, 1)
@@ -112,7 +112,7 @@ func (d *door) at(p place) chan net.Conn {
 }
 
 // take waits for a connection.
-func (d *door) take(ctx context.Context, p place) (net.Conn, error) {
+func (d *acceptor) take(ctx context.Context, p connID) (net.Conn, error) {
 	d.mu.Lock()
 	ch := d.at(p)
 	d.mu.Unlock()
@@ -124,7 +124,7 @@ func (d *door) take(ctx context.Context, p place) (net.Conn, error) {
 	}
 }
 
-func (d *door) close() error {
+func (d *acceptor) close() error {
 	d.mu.Lock()
 	d.closed = true
 	for c := range d.open {
@@ -149,7 +149,7 @@ func dial(ctx context.Context, addr string, key []byte, h hello) (net.Conn, erro
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 		if err == nil {
 			stop := context.AfterFunc(ctx, func() { c.Close() })
-			err = greet(c, key, h, time.Now().Add(handshakeTime))
+			err = dialHandshake(c, key, h, time.Now().Add(handshakeTime))
 			if stop() && err == nil {
 				return c, nil
 			}

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// State is where an operation stands.
-type State uint8
+// OpState is where an operation stands.
+type OpState uint8
 
 // The states.
 const (
-	Running State = iota
+	Running OpState = iota
 	Finished
 )
 
-// Note is the last thing that a rank did, as other ranks can see it. It holds no pointers.
-type Note struct {
+// LastOp is the last thing that a rank did, as other ranks can see it. It holds no pointers.
+type LastOp struct {
 	Header
 	Unix     int64 // nanoseconds
-	State    State
+	State    OpState
 	GroupLen uint8
 	Group    [32]byte
 }
 
 // String is for people: all_gather #12 of 4096 float32 (layer 3) of group shard, finished 3.1s ago.
-func (n *Note) String() string {
+func (n *LastOp) String() string {
 	if n.Unix == 0 {
 		return "nothing yet"
 	}
