@@ -24,9 +24,9 @@ type Adafactor struct {
 type factored struct{ Adafactor }
 
 var (
-	_ Normed = Adafactor{}
-	_ Normed = factored{}
-	_ Whole  = factored{}
+	_ NormScaled = Adafactor{}
+	_ NormScaled = factored{}
+	_ Matrixwise = factored{}
 )
 
 // Name is adafactor.
@@ -53,8 +53,8 @@ func (o Adafactor) mean() []Slot {
 // Slots are the means of rows and columns, and that of updates, if there is one.
 func (o factored) Slots() []Slot {
 	own := slots("exp_avg_sq_row", "exp_avg_sq_col")
-	own[0].Of = func(s tensor.Shape) tensor.Shape { return s[:1] }
-	own[1].Of = func(s tensor.Shape) tensor.Shape { return s[1:2] }
+	own[0].MatrixShape = func(s tensor.Shape) tensor.Shape { return s[:1] }
+	own[1].MatrixShape = func(s tensor.Shape) tensor.Shape { return s[1:2] }
 	return append(own, o.mean()...)
 }
 
@@ -80,9 +80,9 @@ func (o factored) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, _, scal
 	b.ScaleBy(d, s.G, scalars.Flat(tensor.ScalarScale, tensor.ScalarScale+1))
 }
 
-// Whole divides a gradient by the root of what its row's and its column's means make of the second
+// Precondition divides a gradient by the root of what its row's and its column's means make of the second
 // moment.
-func (o factored) Whole(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tensor) {
+func (o factored) Precondition(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tensor) {
 	s := compose.NewScope(b)
 	defer s.Release()
 	rows, columns := m.D.Rows(), m.D.Width()
@@ -104,8 +104,8 @@ func (o factored) Whole(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tenso
 	b.Binary(m.D, m.D, s.Unary(col, tensor.Sqrt).Reshape(1, columns), tensor.Div)
 }
 
-// Rates scale the learning rate by the parameter, and the direction where it is long.
-func (o Adafactor) Rates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
+// AdjustRates scale the learning rate by the parameter, and the direction where it is long.
+func (o Adafactor) AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
 	s := compose.NewScope(b)
 	defer s.Release()
 	rms := func(squares *tensor.Tensor) *tensor.Tensor { return s.Unary(s.Div(squares, n.Count), tensor.Sqrt) }

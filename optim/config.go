@@ -26,8 +26,8 @@ func (Config) ShortKey() string { return nameKey }
 // Choices are the names.
 func (Config) Choices() []string { return slices.Sorted(maps.Keys(builders)) }
 
-// Adams are parameters of Adam and its relatives that have keys of their own.
-type Adams struct {
+// AdamDefaults are parameters of Adam and its relatives that have keys of their own.
+type AdamDefaults struct {
 	Betas [2]float64
 	Eps   float64
 }
@@ -40,9 +40,9 @@ var builders = map[string]func(*args) Optimizer{
 		o.L2 = !a.flag("adam_w_mode", false)
 		return o
 	},
-	"adamw_bf16": func(a *args) Optimizer { return Stored{Elementwise: a.adam(), As: tensor.BF16} },
+	"adamw_bf16": func(a *args) Optimizer { return LowBit{Elementwise: a.adam(), StateDType: tensor.BF16} },
 	"adamw_8bit": func(a *args) Optimizer {
-		return Stored{Elementwise: a.adam(), As: tensor.U8, MinSize: int(a.number("min_8bit_size", 4096, count))}
+		return LowBit{Elementwise: a.adam(), StateDType: tensor.U8, MinSize: int(a.number("min_8bit_size", 4096, count))}
 	},
 	"adagrad": func(a *args) Optimizer {
 		return Adagrad{Decay: a.number("lr_decay", 0, notNegative), Initial: a.number("initial_accumulator_value", 0, notNegative), Eps: a.number("eps", 1e-10, positive)}
@@ -106,7 +106,7 @@ func (a *args) adam() AdamW {
 var keysOfTraining = map[string]string{"lr": "training.learning_rate", "weight_decay": "training.weight_decay"}
 
 // Make makes the optimizer. Its error names parameters, not the key that the configuration is of.
-func (c Config) Make(adams Adams) (Optimizer, error) {
+func (c Config) Make(adams AdamDefaults) (Optimizer, error) {
 	name, _ := c[nameKey].(string)
 	build, ok := builders[name]
 	if !ok {
@@ -131,7 +131,7 @@ func (c Config) Make(adams Adams) (Optimizer, error) {
 // args reads parameters and remembers which an optimizer has.
 type args struct {
 	Config
-	adams Adams
+	adams AdamDefaults
 	known []string
 	errs  []string
 }
@@ -301,7 +301,7 @@ type GroupConfig struct {
 }
 
 // Make is the group that the optimizer makes of it.
-func (c GroupConfig) Make(adams Adams) (Group, error) {
+func (c GroupConfig) Make(adams AdamDefaults) (Group, error) {
 	g := Group{Match: c.Match, LRFactor: 1, WeightDecay: c.WeightDecay}
 	var errs []error
 	if c.Match == "" {

@@ -9,7 +9,7 @@ import (
 	"trireme/tensor"
 )
 
-var adams = optim.Adams{Betas: [2]float64{0.9, 0.95}, Eps: 1e-8}
+var adams = optim.AdamDefaults{Betas: [2]float64{0.9, 0.95}, Eps: 1e-8}
 
 func TestConfig(t *testing.T) {
 	adamw := optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}
@@ -21,8 +21,8 @@ func TestConfig(t *testing.T) {
 		{optim.Config{"name": "adamw", "betas": []any{0.8, int64(0)}, "eps": 1e-6, "bias_correction": false}, optim.AdamW{Beta1: 0.8, Eps: 1e-6, Uncorrected: true}},
 		{optim.Config{"name": "adam"}, optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, L2: true}},
 		{optim.Config{"name": "adam", "adam_w_mode": true}, adamw},
-		{optim.Config{"name": "adamw_bf16"}, optim.Stored{Elementwise: adamw, As: tensor.BF16}},
-		{optim.Config{"name": "adamw_8bit"}, optim.Stored{Elementwise: adamw, As: tensor.U8, MinSize: 4096}},
+		{optim.Config{"name": "adamw_bf16"}, optim.LowBit{Elementwise: adamw, StateDType: tensor.BF16}},
+		{optim.Config{"name": "adamw_8bit"}, optim.LowBit{Elementwise: adamw, StateDType: tensor.U8, MinSize: 4096}},
 		{optim.Config{"name": "sgd"}, optim.SGD{}},
 		{optim.Config{"name": "sgd", "momentum": 0.9, "nesterov": true}, optim.SGD{Momentum: 0.9, Nesterov: true}},
 		{optim.Config{"name": "lion"}, optim.Lion{Beta1: 0.9, Beta2: 0.99}},
@@ -37,7 +37,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%v: %+v, %v, not %+v", c.config, got, err, c.want)
 		}
 	}
-	if o := (optim.Stored{Elementwise: adamw, As: tensor.U8, MinSize: 4096}); o.For(optim.Param{Shape: tensor.Shape{63, 65}}) != adamw || o.For(optim.Param{Shape: tensor.Shape{64, 64}}) != o {
+	if o := (optim.LowBit{Elementwise: adamw, StateDType: tensor.U8, MinSize: 4096}); o.For(optim.Param{Shape: tensor.Shape{63, 65}}) != adamw || o.For(optim.Param{Shape: tensor.Shape{64, 64}}) != o {
 		t.Error("state in 8 bits is not of parameters of 4096 elements and more")
 	}
 }

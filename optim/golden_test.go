@@ -87,7 +87,7 @@ func TestGolden(t *testing.T) {
 				if len(c.Steps["1"]["big"]) > 0 {
 					config["min_8bit_size"] = 1.0
 				}
-				o, err := config.Make(optim.Adams{Betas: [2]float64{0.9, 0.999}, Eps: 1e-8})
+				o, err := config.Make(optim.AdamDefaults{Betas: [2]float64{0.9, 0.999}, Eps: 1e-8})
 				if err != nil {
 					t.Errorf("%v: %v", c.Optimizer, err)
 					continue
@@ -191,7 +191,7 @@ func TestSkippedStep(t *testing.T) {
 	defer fast.Close()
 	for _, name := range (optim.Config{}).Choices() {
 		for _, config := range []optim.Config{{"name": name}, {"name": name, "momentum": 0.9}, {"name": name, "beta1": 0.9}, {"name": name, "min_8bit_size": 1.0}} {
-			o, err := config.Make(optim.Adams{Betas: [2]float64{0.9, 0.95}, Eps: 1e-8})
+			o, err := config.Make(optim.AdamDefaults{Betas: [2]float64{0.9, 0.95}, Eps: 1e-8})
 			if err != nil {
 				continue // another optimizer's parameter
 			}

@@ -38,15 +38,15 @@ type Grouping struct {
 	Groups []Group
 }
 
-// Setting is how a parameter is trained. Parameters with equal settings are one group of an update.
-type Setting struct {
+// ParamOptions is how a parameter is trained. Parameters with equal settings are one group of an update.
+type ParamOptions struct {
 	Optimizer             Optimizer
 	LRFactor, WeightDecay float64
 }
 
 // Of is p's setting.
-func (g Grouping) Of(p Param) Setting {
-	s := Setting{Optimizer: g.Optimizer, LRFactor: 1}
+func (g Grouping) Of(p Param) ParamOptions {
+	s := ParamOptions{Optimizer: g.Optimizer, LRFactor: 1}
 	if len(p.Shape) >= 2 {
 		s.WeightDecay = g.WeightDecay
 	}
@@ -67,14 +67,14 @@ func (g Grouping) Of(p Param) Setting {
 	return s
 }
 
-// Chooser is an optimizer that leaves some parameters to another.
-type Chooser interface {
-	// For is the optimizer of p, which is no Chooser's choice any more.
+// Selector is an optimizer that leaves some parameters to another.
+type Selector interface {
+	// For is the optimizer of p, which is no Selector's choice any more.
 	For(p Param) Optimizer
 }
 
 func suited(o Optimizer, p Param) Optimizer {
-	if c, ok := o.(Chooser); ok {
+	if c, ok := o.(Selector); ok {
 		return c.For(p)
 	}
 	return o

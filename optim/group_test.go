@@ -23,13 +23,13 @@ func TestGroups(t *testing.T) {
 	matrix, vector := tensor.Shape{4, 3}, tensor.Shape{4}
 	for _, c := range []struct {
 		p    optim.Param
-		want optim.Setting
+		want optim.ParamOptions
 	}{
-		{optim.Param{Name: "a.x", Shape: matrix, Hidden: true}, optim.Setting{Optimizer: muon, LRFactor: 2, WeightDecay: 0.1}},
-		{optim.Param{Name: "a.x", Shape: matrix}, optim.Setting{Optimizer: rest, LRFactor: 2, WeightDecay: 0.1}},
-		{optim.Param{Name: "b.x", Shape: vector}, optim.Setting{Optimizer: sgd, LRFactor: 3, WeightDecay: decay}},
-		{optim.Param{Name: "c", Shape: matrix, Hidden: true}, optim.Setting{Optimizer: muon, WeightDecay: 0.1}},
-		{optim.Param{Name: "c", Shape: vector}, optim.Setting{Optimizer: rest}},
+		{optim.Param{Name: "a.x", Shape: matrix, Hidden: true}, optim.ParamOptions{Optimizer: muon, LRFactor: 2, WeightDecay: 0.1}},
+		{optim.Param{Name: "a.x", Shape: matrix}, optim.ParamOptions{Optimizer: rest, LRFactor: 2, WeightDecay: 0.1}},
+		{optim.Param{Name: "b.x", Shape: vector}, optim.ParamOptions{Optimizer: sgd, LRFactor: 3, WeightDecay: decay}},
+		{optim.Param{Name: "c", Shape: matrix, Hidden: true}, optim.ParamOptions{Optimizer: muon, WeightDecay: 0.1}},
+		{optim.Param{Name: "c", Shape: vector}, optim.ParamOptions{Optimizer: rest}},
 	} {
 		if got := g.Of(c.p); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.p, got, c.want)
@@ -50,7 +50,7 @@ func TestNesterovNeedsMomentum(t *testing.T) {
 		momentum, dampening float64
 		ok                  bool
 	}{{0, 0, false}, {0.9, 0.1, false}, {0.9, 0, true}} {
-		_, err := optim.Config{"name": "sgd", "momentum": c.momentum, "dampening": c.dampening, "nesterov": true}.Make(optim.Adams{})
+		_, err := optim.Config{"name": "sgd", "momentum": c.momentum, "dampening": c.dampening, "nesterov": true}.Make(optim.AdamDefaults{})
 		if c.ok != (err == nil) {
 			t.Errorf("%+v: %v", c, err)
 		}
@@ -62,7 +62,7 @@ func TestSchedulesStayAtTheirEnd(t *testing.T) {
 	for _, kind := range []string{"linear", "cosine_with_restarts", "polynomial", "wsd", "WarmupDecayLR", "WarmupCosineLR"} {
 		s := optim.DefaultSchedule()
 		s.LRScheduler, s.WarmupSteps, s.LRDecaySteps, s.LRCycles = kind, 3, 5, 2
-		s = s.Over(20)
+		s = s.WithTotalSteps(20)
 		for step := 20; step < 25; step++ {
 			if got := s.At(step); got > s.At(19) || got > s.LearningRate*1e-3 {
 				t.Errorf("%s: %v after step %d", kind, got, step)

@@ -2,28 +2,28 @@ package optim
 
 import "trireme/tensor"
 
-// Lead is the number of updates that inputs are written for at a time: the host may have enqueued as
+// MaxInFlight is the number of updates that inputs are written for at a time: the host may have enqueued as
 // many steps less one whose outcome it does not know.
-const Lead = 4
+const MaxInFlight = 4
 
 // Inputs are the numbers of all groups that change by update. How many updates were applied is known
-// on the device only, so the host writes a table with a row for each of the next Lead counts, and the
+// on the device only, so the host writes a table with a row for each of the next MaxInFlight counts, and the
 // device takes the row of its count.
 type Inputs struct {
 	// Hyper is the present update's, F64 [groups, the longest row]: the inputs of Optimizer.Step.
 	Hyper *tensor.Tensor
 
-	settings []Setting
-	table    *tensor.Tensor // F64 [Lead, groups x the longest row]
-	counts   *tensor.Tensor // F64 [Lead, 1]: the count of applied updates that each row is for
+	settings []ParamOptions
+	table    *tensor.Tensor // F64 [MaxInFlight, groups x the longest row]
+	counts   *tensor.Tensor // F64 [MaxInFlight, 1]: the count of applied updates that each row is for
 	count    *tensor.Tensor // F64 [1]: applied updates
 	zero     *tensor.Tensor // F64 [1]
-	mine     *tensor.Tensor // U8 [Lead, 1]
+	mine     *tensor.Tensor // U8 [MaxInFlight, 1]
 	picked   *tensor.Tensor // as table
 }
 
 // Width is the length of the longest row of inputs.
-func Width(settings []Setting) (n int) {
+func Width(settings []ParamOptions) (n int) {
 	for _, s := range settings {
 		n = max(n, len(s.Optimizer.Hyper(0, 0, 1)))
 	}
@@ -31,12 +31,12 @@ func Width(settings []Setting) (n int) {
 }
 
 // NewInputs takes memory for the inputs of settings, a group each. No update was applied.
-func NewInputs(b tensor.Backend, settings []Setting) *Inputs {
+func NewInputs(b tensor.Backend, settings []ParamOptions) *Inputs {
 	n := Width(settings)
 	f64 := func(shape ...int) *tensor.Tensor { return b.New(tensor.Workspace, tensor.F64, shape...) }
 	in := &Inputs{
-		Hyper: f64(len(settings), n), settings: settings, table: f64(Lead, len(settings)*n), counts: f64(Lead, 1), count: f64(1), zero: f64(1),
-		mine: b.New(tensor.Workspace, tensor.U8, Lead, 1), picked: f64(Lead, len(settings)*n),
+		Hyper: f64(len(settings), n), settings: settings, table: f64(MaxInFlight, len(settings)*n), counts: f64(MaxInFlight, 1), count: f64(1), zero: f64(1),
+		mine: b.New(tensor.Workspace, tensor.U8, MaxInFlight, 1), picked: f64(MaxInFlight, len(settings)*n),
 	}
 	b.Fill(in.zero, 0)
 	in.Start(b, 0)
@@ -49,9 +49,9 @@ func (in *Inputs) Start(b tensor.Backend, updates int) {
 }
 
 // Write says what the inputs of the next updates are, of which rate gives the learning rate: known of
-// those before were applied, or up to Lead-1 more.
+// those before were applied, or up to MaxInFlight-1 more.
 func (in *Inputs) Write(b tensor.Backend, known int, rate func(update int) float64) {
-	table, counts := make([]float64, in.table.Elems()), make([]float64, Lead)
+	table, counts := make([]float64, in.table.Elems()), make([]float64, MaxInFlight)
 	for k := range counts {
 		counts[k] = float64(known + k)
 		lr := rate(known + k)

@@ -17,7 +17,7 @@ type LAMB struct {
 	Min, Max float64
 }
 
-var _ Normed = LAMB{}
+var _ NormScaled = LAMB{}
 
 // Name is lamb.
 func (LAMB) Name() string { return "lamb" }
@@ -39,8 +39,8 @@ func (o LAMB) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scal
 	b.Update(rule, d, []*tensor.Tensor{s.State[0], s.State[1], s.P}, s.G, s.Ends, hyper, scalars)
 }
 
-// Rates scale each parameter's step by the ratio of the norms, where neither is 0.
-func (o LAMB) Rates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
+// AdjustRates scale each parameter's step by the ratio of the norms, where neither is 0.
+func (o LAMB) AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
 	s := compose.NewScope(b)
 	defer s.Release()
 	ratio := s.With(s.With(s.Unary(s.Div(n.P, n.D), tensor.Sqrt), tensor.Max, o.Min), tensor.Min, o.Max)

@@ -49,7 +49,7 @@ func (a *AdjustLR) UnmarshalText(text []byte) error {
 	return nil
 }
 
-var _ Whole = Muon{}
+var _ Matrixwise = Muon{}
 
 // Name is muon.
 func (Muon) Name() string { return "muon" }
@@ -75,9 +75,9 @@ func (o Muon) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scal
 	b.Update(tensor.Momentum{Beta: o.Momentum, Nesterov: o.Nesterov}, d, s.State, s.G, s.Ends, hyper, scalars)
 }
 
-// Whole orthogonalizes a matrix. A tall one is multiplied from the right by the smaller Gram matrix,
+// Precondition orthogonalizes a matrix. A tall one is multiplied from the right by the smaller Gram matrix,
 // as its transpose would be from the left.
-func (o Muon) Whole(b tensor.Backend, m Matrix, _, _ *tensor.Tensor) {
+func (o Muon) Precondition(b tensor.Backend, m Matrix, _, _ *tensor.Tensor) {
 	s := compose.NewScope(b)
 	defer s.Release()
 	rows, columns := m.D.Rows(), m.D.Width()

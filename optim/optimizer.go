@@ -3,7 +3,7 @@ package optim
 import "trireme/tensor"
 
 // Optimizer is an update rule with its constants: an immutable, comparable value. Parameters whose
-// optimizers are equal are updated together. It is an Elementwise or a Joint optimizer.
+// optimizers are equal are updated together. It is an Elementwise or a Tensorwise optimizer.
 type Optimizer interface {
 	// Name is the optimizer's name in configurations, for example adamw.
 	Name() string
@@ -32,10 +32,10 @@ type Slot struct {
 	// Block is the number of the parameter's elements that share one element of the slot: 1, or
 	// the length of a block that has one scale.
 	Block int
-	// Of is the slot's shape for a matrix of the given shape, where the slot is one of the whole
+	// MatrixShape is the slot's shape for a matrix of the given shape, where the slot is one of the whole
 	// matrix (see Whole); nil for a slot of elements. It is kept by the ranks that compute the
 	// matrix.
-	Of func(tensor.Shape) tensor.Shape
+	MatrixShape func(tensor.Shape) tensor.Shape
 }
 
 // Slice is a run of elements of parameters with gradients and state, in order of groups.

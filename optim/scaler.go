@@ -147,9 +147,9 @@ func (s *Scaler) Resume(stored *ScalerState) (ScalerState, error) {
 	return st, nil
 }
 
-// CanFall says whether an overflow at a scale may be the scale's doing: below 1, or where it
+// CanDecrease says whether an overflow at a scale may be the scale's doing: below 1, or where it
 // cannot become less, it is the model's.
-func (s *Scaler) CanFall(scale float64) bool { return s.dynamic && scale > max(1, s.params.Min) }
+func (s *Scaler) CanDecrease(scale float64) bool { return s.dynamic && scale > max(1, s.params.Min) }
 
 // Write puts a state in its tensor, F64 [tensor.LossScaleCount].
 func (s *Scaler) Write(b tensor.Backend, dst *tensor.Tensor, st ScalerState) {
@@ -165,8 +165,8 @@ func (s *Scaler) Read(state []byte) ScalerState {
 	return ScalerState{Scale: v[tensor.LossScaleScale], Good: int(v[tensor.LossScaleGoodSteps]), Hysteresis: int(v[tensor.LossScaleHysteresis])}
 }
 
-// Begin is the part of a state that losses' gradients begin as, F64 [1].
-func Begin(state *tensor.Tensor) *tensor.Tensor {
+// GradSeed is the part of a state that losses' gradients begin as, F64 [1].
+func GradSeed(state *tensor.Tensor) *tensor.Tensor {
 	return state.Flat(tensor.LossScaleGrad, tensor.LossScaleGrad+1)
 }
 

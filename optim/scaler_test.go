@@ -122,7 +122,7 @@ func TestOracle(t *testing.T) {
 	for range 40 {
 		ds.step(true)
 	}
-	if got := ds.step(true).Scale; got != o.DeepSpeed.Min || ds.CanFall(got) {
+	if got := ds.step(true).Scale; got != o.DeepSpeed.Min || ds.CanDecrease(got) {
 		t.Errorf("DeepSpeed's scale falls to %v", got)
 	}
 }
@@ -140,11 +140,11 @@ func TestScalerKinds(t *testing.T) {
 	}
 	static := newScaled(optim.LossScaling{Kind: optim.StaticScaler, LossScale: 384}.Scaler(true, 100))
 	for _, overflow := range []bool{true, false, true} {
-		if got := static.step(overflow); got.Scale != 384 || static.CanFall(got.Scale) {
+		if got := static.step(overflow); got.Scale != 384 || static.CanDecrease(got.Scale) {
 			t.Errorf("a static scale becomes %v", got)
 		}
 	}
-	if got := tensor.Host[float64](optim.Begin(static.state))[0]; got != 6 {
+	if got := tensor.Host[float64](optim.GradSeed(static.state))[0]; got != 6 {
 		t.Errorf("at a scale of 384 and 100 positions gradients begin as %v, not as 384/64", got)
 	}
 	if st, err := static.Resume(&optim.ScalerState{Scale: 7}); err != nil || st.Scale != 384 {
@@ -152,7 +152,7 @@ func TestScalerKinds(t *testing.T) {
 	}
 	torch := optim.LossScaling{Kind: optim.TorchScaler}.Scaler(true, 1)
 	for scale, want := range map[float64]bool{2: true, 1: false, 0.5: false} { // a scale of 1 is none
-		if torch.CanFall(scale) != want {
+		if torch.CanDecrease(scale) != want {
 			t.Errorf("a scale of %v can fall: %v", scale, !want)
 		}
 	}

@@ -152,8 +152,8 @@ func (c Schedule) Unused() (notes []error) {
 	return notes
 }
 
-// Over is the schedule of a run of n steps, with shares of the run as numbers of steps.
-func (c Schedule) Over(n int) Schedule {
+// WithTotalSteps is the schedule of a run of n steps, with shares of the run as numbers of steps.
+func (c Schedule) WithTotalSteps(n int) Schedule {
 	c.WarmupSteps += int(float64(n) * c.WarmupRatio)
 	c.LRDecaySteps += int(float64(n) * c.LRDecayRatio)
 	c.WarmupRatio, c.LRDecayRatio, c.TotalSteps = 0, 0, n

@@ -70,7 +70,7 @@ func TestScheduleBeyondItsEnd(t *testing.T) {
 		case "WarmupCosineLR":
 			s.MinLRRatio = 0.1
 		}
-		s = s.Over(10)
+		s = s.WithTotalSteps(10)
 		for _, step := range []int{11, 13, 30} {
 			if got := s.At(step); math.Abs(got-want) > 1e-18 {
 				t.Errorf("%s: step %d of 10: %v, want %v", kind, step, got, want)
@@ -117,7 +117,7 @@ func TestScheduleTables(t *testing.T) {
 		if err := s.Validate(); err != nil || len(s.Unused()) > 0 {
 			t.Errorf("%s %v: %v, %q", c.Name, c.Args, err, s.Unused())
 		}
-		s = s.Over(table.Steps)
+		s = s.WithTotalSteps(table.Steps)
 		for i, want := range c.LRs {
 			if got := s.At(i); math.Abs(got-want) > 1e-14*table.LearningRate {
 				t.Errorf("%s %v: step %d: %v, want %v", c.Name, c.Args, i, got, want)

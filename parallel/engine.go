@@ -42,8 +42,8 @@ type Engine struct {
 	precision Precision
 	how       AllGather
 	files     files
-	settings  []optim.Setting // of all parameters that train; those of one optimizer together
-	updates   []update        // by optimizer
+	settings  []optim.ParamOptions // of all parameters that train; those of one optimizer together
+	updates   []update             // by optimizer
 	joints    []*joint
 	copied    bool // parameters that compute have been made from masters
 

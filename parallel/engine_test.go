@@ -96,7 +96,7 @@ func TestLikeThePlainLoop(t *testing.T) {
 			accumulation: rapid.IntRange(1, 3).Draw(rt, "accumulation"),
 			strategy:     rapid.SampledFrom(strategies).Draw(rt, "strategy"),
 			evaluate:     rapid.Bool().Draw(rt, "evaluate"),
-			replicas:     1, steps: 3, poison: rapid.IntRange(-3, 2).Draw(rt, "poison"), late: rapid.IntRange(0, optim.Lead-1).Draw(rt, "late"),
+			replicas:     1, steps: 3, poison: rapid.IntRange(-3, 2).Draw(rt, "poison"), late: rapid.IntRange(0, optim.MaxInFlight-1).Draw(rt, "late"),
 		}
 		if strings.HasPrefix(d.strategy, "hybrid") {
 			var ways []int

@@ -13,7 +13,7 @@ import (
 // joint updates a flat whose optimizer needs whole parameters. Every rank runs the same program: a
 // class of equal matrices is cut evenly over the shards, and which of them are this rank's is data.
 type joint struct {
-	optim.Joint
+	optim.Tensorwise
 	*flat
 	scalars *tensor.Tensor // F64 [ScalarCount]: Finish's, with a scale of 1
 	rates   *tensor.Tensor // F64 [parameters, inputs]
@@ -35,18 +35,18 @@ type class struct {
 
 // whole lists the slots of o that are of whole matrices.
 func whole(o optim.Optimizer) []optim.Slot {
-	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.Of == nil })
+	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.MatrixShape == nil })
 }
 
 // elements lists the slots of o that have as many elements as parameters, or one for each block.
 func elements(o optim.Optimizer) []optim.Slot {
-	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.Of != nil })
+	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.MatrixShape != nil })
 }
 
 // newJoint takes memory for the update of f, whose pieces are cut.
-func (e *Engine) newJoint(o optim.Joint, f *flat) *joint {
+func (e *Engine) newJoint(o optim.Tensorwise, f *flat) *joint {
 	n := len(f.params)
-	j := &joint{Joint: o, flat: f, scalars: e.b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), rates: e.b.New(tensor.Workspace, tensor.F64, n, optim.Width(e.settings))}
+	j := &joint{Tensorwise: o, flat: f, scalars: e.b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), rates: e.b.New(tensor.Workspace, tensor.F64, n, optim.Width(e.settings))}
 	ends := e.b.New(tensor.Workspace, tensor.I64, len(f.pieces), n)
 	var at []int64
 	for i := range f.pieces {
@@ -55,7 +55,7 @@ func (e *Engine) newJoint(o optim.Joint, f *flat) *joint {
 		at = append(at, f.paramEnds(p.span)...)
 	}
 	e.b.Upload(ends, tensor.AsBytes(at))
-	if _, ok := o.(optim.Normed); ok {
+	if _, ok := o.(optim.NormScaled); ok {
 		j.sums = e.b.New(tensor.Workspace, tensor.I64, 2*n*tensor.ExactWords)
 		j.norms = e.b.New(tensor.Workspace, tensor.F64, 3, n)
 		counts := make([]float64, n)
@@ -64,7 +64,7 @@ func (e *Engine) newJoint(o optim.Joint, f *flat) *joint {
 		}
 		e.b.Upload(j.norms.Flat(2*n, 3*n), tensor.AsBytes(counts))
 	}
-	if _, ok := o.(optim.Whole); !ok {
+	if _, ok := o.(optim.Matrixwise); !ok {
 		return j
 	}
 	for i, p := range f.params {
@@ -87,7 +87,7 @@ func (e *Engine) newJoint(o optim.Joint, f *flat) *joint {
 		c.ids = e.b.New(tensor.Workspace, tensor.I32, per)
 		e.b.Upload(c.ids, tensor.AsBytes(c.mine))
 		for _, s := range whole(o) {
-			t := e.b.New(tensor.Optimizer, s.DType, per, s.Of(c.shape).Elems())
+			t := e.b.New(tensor.Optimizer, s.DType, per, s.MatrixShape(c.shape).Elems())
 			e.b.Fill(t, 0)
 			c.state = append(c.state, t)
 		}
@@ -117,7 +117,7 @@ func (e *Engine) each(f *flat, writes span, do func(*piece, *stage)) {
 	e.stream(f.pieces, span{atMaster, len(f.held)}, writes, do)
 }
 
-// updateJointly takes a flat through the phases of a Joint optimizer.
+// updateJointly takes a flat through the phases of a Tensorwise optimizer.
 func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
 	f, rows := j.flat, hyper.RowRange(j.settings.lo, j.settings.hi)
 	held := f.optim
@@ -176,7 +176,7 @@ func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
 		}
 		e.b.ExactValues(j.norms.Flat(0, 2*n), j.sums)
 		of := func(i int) *tensor.Tensor { return j.norms.Flat(i*n, (i+1)*n).Reshape(n, 1) }
-		j.Joint.(optim.Normed).Rates(e.b, j.rates, optim.Norms{P: of(0), D: of(1), Count: of(2)})
+		j.Tensorwise.(optim.NormScaled).AdjustRates(e.b, j.rates, optim.Norms{P: of(0), D: of(1), Count: of(2)})
 	}
 	e.each(f, span{atParam, len(f.held)}, func(p *piece, s *stage) {
 		x := f.slice(p, s)
@@ -211,7 +211,7 @@ func (e *Engine) compute(j *joint, c *class, d, hyper, scalars *tensor.Tensor) {
 		for _, s := range c.state {
 			m.State = append(m.State, s.RowRange(i, i+1).Reshape(s.Width()))
 		}
-		j.Joint.(optim.Whole).Whole(e.b, m, hyper.RowRange(c.group, c.group+1), scalars)
+		j.Tensorwise.(optim.Matrixwise).Precondition(e.b, m, hyper.RowRange(c.group, c.group+1), scalars)
 	}
 	if shards > 1 {
 		e.wait(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, all, mine, j.unit.Name) }))
@@ -228,8 +228,8 @@ func (e *Engine) compute(j *joint, c *class, d, hyper, scalars *tensor.Tensor) {
 // items lists the state of whole matrices that this rank keeps: each matrix is one rank's of a replica.
 func (j *joint) items() (out []checkpoint.Item) {
 	for _, c := range j.classes {
-		for k, slot := range whole(j.Joint) {
-			shape := slot.Of(c.shape)
+		for k, slot := range whole(j.Tensorwise) {
+			shape := slot.MatrixShape(c.shape)
 			for i := range c.own {
 				p := j.params[c.members[c.mine[i]]]
 				out = append(out, checkpoint.Item{Kind: slot.Name, Shard: tensor.Shard{

@@ -126,7 +126,7 @@ func TestPlaceBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := nn.NewParam("w", nn.Init{}, 64, 64)
-	o := Options{Placements: Placements{"w": {Tensor: 0}}, Optim: optim.Grouping{Optimizer: optim.Stored{Elementwise: optim.AdamW{}, As: tensor.U8}}}
+	o := Options{Placements: Placements{"w": {Tensor: 0}}, Optim: optim.Grouping{Optimizer: optim.LowBit{Elementwise: optim.AdamW{}, StateDType: tensor.U8}}}
 	err = m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o)
 	if err == nil || !strings.Contains(err.Error(), "place w [64 64]: its optimizer keeps state of blocks of 256 elements of the whole") {
 		t.Error(err)

@@ -50,7 +50,7 @@ func BenchmarkUpdate(b *testing.B) {
 			for _, p := range n.params() {
 				elems += p.Shape.Elems()
 			}
-			hyper, scalars := optim.NewInputs(d, e.Settings()), d.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
+			hyper, scalars := optim.NewInputs(d, e.ParamGroups()), d.New(tensor.Workspace, tensor.F64, tensor.ScalarCount)
 			hyper.Write(d, 0, rate)
 			d.Fill(scalars, 1)
 			hyper.Next(d, scalars)

@@ -257,7 +257,7 @@ func (w *watched) WriteAt(p []byte, off int64) (int, error) {
 // with the bits that it has in memory.
 func TestBlocksInSubGroups(t *testing.T) {
 	c := toy{V: 9, D: 256, F: 700, layers: 1, rows: 3}
-	c.optim = optim.Grouping{Optimizer: optim.Stored{Elementwise: adam.Optimizer.(optim.AdamW), As: tensor.U8}, WeightDecay: 0.1}
+	c.optim = optim.Grouping{Optimizer: optim.LowBit{Elementwise: adam.Optimizer.(optim.AdamW), StateDType: tensor.U8}, WeightDecay: 0.1}
 	d := division{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1}
 	want, errs := c.train(t, d)
 	if err := errors.Join(errs...); err != nil {

@@ -34,7 +34,7 @@ func (m *Mesh) place(units []*nn.Unit, o Options) error {
 				continue
 			}
 			by := setting(o.Optim, p).Optimizer
-			if _, ok := optim.JointOf(by); ok {
+			if _, ok := optim.AsTensorwise(by); ok {
 				return fmt.Errorf("parallel: place %s %v: its optimizer, %s, needs the whole of it", p.Name, p.Shape, by.Name())
 			}
 			if n := block(by); n > 1 {

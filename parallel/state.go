@@ -146,7 +146,7 @@ func (e *Engine) Slots() (all []SlotSize) {
 	}
 	for _, j := range e.joints {
 		for _, c := range j.classes {
-			for i, s := range whole(j.Joint) {
+			for i, s := range whole(j.Tensorwise) {
 				add(s.Name, c.state[i])
 			}
 		}

@@ -56,8 +56,8 @@ func TestStateIsWhole(t *testing.T) {
 				for _, s := range append(slots, c.kind(p).Optimizer.Slots()...) {
 					want++
 					n := (p.Shape.Elems() + s.Block - 1) / s.Block
-					if s.Of != nil {
-						n = s.Of(p.Shape).Elems()
+					if s.MatrixShape != nil {
+						n = s.MatrixShape(p.Shape).Elems()
 					}
 					got := seen[s.Name+" of "+p.Name]
 					if len(got) != n {
@@ -101,7 +101,7 @@ func TestOwnedSlots(t *testing.T) {
 			b := openDevice(t)
 			for _, p := range c.make(b).params() {
 				for _, s := range c.kind(p).Optimizer.Slots() {
-					if s.Of == nil && s.Block == 1 {
+					if s.MatrixShape == nil && s.Block == 1 {
 						slots[s.Name] = append(slots[s.Name], p.Name)
 					}
 				}

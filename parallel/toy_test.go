@@ -48,7 +48,7 @@ func (c toy) how() optim.Grouping {
 
 // kind is what parameters have in common that may lie in one piece of memory.
 type kind struct {
-	optim.Setting
+	optim.ParamOptions
 	frozen bool
 	after  *nn.Param // that this one does not follow without a gap
 }
@@ -57,13 +57,13 @@ func (c toy) kind(p *nn.Param) kind {
 	if p.Frozen {
 		return kind{frozen: true}
 	}
-	k := kind{Setting: c.how().Of(optim.Param{Name: p.Name, Shape: p.Shape, Hidden: p.Hidden})}
+	k := kind{ParamOptions: c.how().Of(optim.Param{Name: p.Name, Shape: p.Shape, Hidden: p.Hidden})}
 	block := 1
 	for _, s := range k.Optimizer.Slots() {
 		block = max(block, s.Block)
 	}
-	if j, ok := optim.JointOf(k.Optimizer); ok {
-		if _, ok := j.(optim.Normed); ok {
+	if j, ok := optim.AsTensorwise(k.Optimizer); ok {
+		if _, ok := j.(optim.NormScaled); ok {
 			block = max(block, tensor.SumBlock)
 		}
 	}
@@ -91,8 +91,8 @@ var groupings = func() []optim.Grouping {
 		{Optimizer: lamb, WeightDecay: 0.1, Groups: []optim.Group{{Match: "*.bias", LRFactor: 3}}},
 		{Optimizer: adafactor, WeightDecay: 0.1, Groups: []optim.Group{{Match: "layer1.*", LRFactor: 1, Optimizer: lamb}}},
 		{Optimizer: optim.Averaged{Optimizer: mean, EMA: optim.EMA{Decay: 0.9}}, Groups: []optim.Group{{Match: "*norm*", LRFactor: 0.5}}},
-		{Optimizer: optim.Stored{Elementwise: adamw, As: tensor.BF16}, WeightDecay: 0.1},
-		{Optimizer: optim.Stored{Elementwise: adamw, As: tensor.U8, MinSize: 20}, WeightDecay: 0.1},
+		{Optimizer: optim.LowBit{Elementwise: adamw, StateDType: tensor.BF16}, WeightDecay: 0.1},
+		{Optimizer: optim.LowBit{Elementwise: adamw, StateDType: tensor.U8, MinSize: 20}, WeightDecay: 0.1},
 		{Optimizer: sgd, WeightDecay: 0.1, Groups: []optim.Group{{Match: "*.bias", LRFactor: 3, WeightDecay: &some}}},
 		{Optimizer: optim.Lion{Beta1: 0.9, Beta2: 0.99}, WeightDecay: 0.1, Groups: []optim.Group{
 			{Match: "*.up.weight", LRFactor: 0.5, WeightDecay: &none}, {Match: "embed*", LRFactor: 0, Optimizer: adam.Optimizer}}},
@@ -346,7 +346,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 		for _, p := range n.params() {
 			if !p.Frozen {
 				s := states[p]
-				how := []optim.Setting{c.kind(p).Setting}
+				how := []optim.ParamOptions{c.kind(p).ParamOptions}
 				hyper, ends := b.New(tensor.Workspace, tensor.F64, 1, len(how[0].Optimizer.Hyper(0, 0, 1))), b.New(tensor.Workspace, tensor.I64, 1)
 				b.Upload(hyper, tensor.AsBytes(how[0].Optimizer.Hyper(rate(updates)*how[0].LRFactor, how[0].WeightDecay, updates+1)))
 				b.Upload(ends, tensor.AsBytes([]int64{int64(s.p.Elems())}))
@@ -479,7 +479,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if err := e.Refresh(context.Background()); err != nil {
 		return err
 	}
-	inputs, loss := optim.NewInputs(b, e.Settings()), b.New(tensor.Workspace, tensor.F64, 1)
+	inputs, loss := optim.NewInputs(b, e.ParamGroups()), b.New(tensor.Workspace, tensor.F64, 1)
 	rest := b.Meter().Read()
 	ctx := context.Background()
 	var unread []*parallel.Result

@@ -26,7 +26,7 @@ type piece struct {
 }
 
 // setting is how p is trained.
-func setting(how optim.Grouping, p *nn.Param) optim.Setting {
+func setting(how optim.Grouping, p *nn.Param) optim.ParamOptions {
 	s := how.Of(optim.Param{Name: p.Name, Shape: p.Shape, Hidden: p.Hidden})
 	if s.Optimizer == nil {
 		panic(fmt.Sprintf("parallel: %s trains and has no optimizer", p.Name))
@@ -36,7 +36,7 @@ func setting(how optim.Grouping, p *nn.Param) optim.Setting {
 
 // settings lists those of all parameters that train in order of appearance, but those of one
 // optimizer together. Every rank has the same list.
-func settings(how optim.Grouping, units []*nn.Unit) (all []optim.Setting) {
+func settings(how optim.Grouping, units []*nn.Unit) (all []optim.ParamOptions) {
 	for _, u := range units {
 		for _, p := range u.Params {
 			if p.Frozen {
@@ -57,7 +57,7 @@ func settings(how optim.Grouping, units []*nn.Unit) (all []optim.Setting) {
 }
 
 // rowsOf is where the settings of an optimizer lie among all; empty where there are none.
-func rowsOf(all []optim.Setting, o optim.Optimizer) (s span) {
+func rowsOf(all []optim.ParamOptions, o optim.Optimizer) (s span) {
 	for i := range all {
 		if all[i].Optimizer == o {
 			if s.n() == 0 {
@@ -76,8 +76,8 @@ func block(o optim.Optimizer) int {
 		for _, s := range o.Slots() {
 			n = max(n, s.Block)
 		}
-		if j, ok := optim.JointOf(o); ok {
-			if _, ok := j.(optim.Normed); ok {
+		if j, ok := optim.AsTensorwise(o); ok {
+			if _, ok := j.(optim.NormScaled); ok {
 				n = max(n, tensor.SumBlock) // a parameter's squares are summed by themselves
 			}
 		}
@@ -85,8 +85,8 @@ func block(o optim.Optimizer) int {
 	return n
 }
 
-// Settings lists how parameters are trained: a group of an update each.
-func (e *Engine) Settings() []optim.Setting { return e.settings }
+// ParamGroups lists the options of each group of parameters that is updated together.
+func (e *Engine) ParamGroups() []optim.ParamOptions { return e.settings }
 
 // cut divides what this rank updates of f into pieces: one, or sub-groups where state lies in a
 // file.
@@ -117,7 +117,7 @@ func (e *Engine) cut(f *flat) {
 		}
 	}
 	e.b.Upload(ends, tensor.AsBytes(at))
-	if o, ok := optim.JointOf(f.optimizer); ok {
+	if o, ok := optim.AsTensorwise(f.optimizer); ok {
 		e.joints = append(e.joints, e.newJoint(o, f))
 		return
 	}
@@ -134,7 +134,7 @@ func (e *Engine) cut(f *flat) {
 }
 
 // Update updates this rank's parameters by the reduced gradients. Row i of hyper (F64) is the
-// inputs of Settings()[i]; scalars are Finish's.
+// inputs of ParamGroups()[i]; scalars are Finish's.
 func (e *Engine) Update(hyper, scalars *tensor.Tensor) {
 	for _, u := range e.updates {
 		rows := func(f *flat) *tensor.Tensor { return hyper.RowRange(f.settings.lo, f.settings.hi) }

@@ -174,7 +174,7 @@ func (c Training) steps(perEpoch int64) int {
 
 // grouping is how parameters are trained.
 func (c Training) grouping() (optim.Grouping, error) {
-	adams := optim.Adams{Betas: c.Betas, Eps: c.Eps}
+	adams := optim.AdamDefaults{Betas: c.Betas, Eps: c.Eps}
 	averaged := func(o optim.Optimizer) optim.Optimizer {
 		if c.EMA.Decay == 0 || o == nil {
 			return o

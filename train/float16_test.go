@@ -194,7 +194,7 @@ func TestLateOutcomes(t *testing.T) {
 	g.scaler = optim.LossScaling{Kind: optim.TorchScaler, InitialScalePower: 24, GrowthInterval: 2}.Scaler(true, 16)
 	g.skips = true
 	var first *result
-	for g.late = range optim.Lead {
+	for g.late = range optim.MaxInFlight {
 		got := g.run(t, 2, parallel.Default(), 1, 1)
 		if first == nil {
 			if first = got; first.scales[1] >= first.scales[0] || slices.Max(first.scales[3:]) <= slices.Min(first.scales) || first.lr[1] != first.lr[0] {

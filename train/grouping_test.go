@@ -42,13 +42,13 @@ training:
 		}{
 			{"a.norm.weight", tensor.Shape{8}, optim.Lion{Beta1: 0.9, Beta2: 0.99}, 1, 0.05},
 			{"head.weight", tensor.Shape{9, 9}, adamw, 0.1, 0.2},
-			{"head.weight", tensor.Shape{10, 10}, optim.Stored{Elementwise: adamw, As: tensor.U8, MinSize: 100}, 0.1, 0.2},
+			{"head.weight", tensor.Shape{10, 10}, optim.LowBit{Elementwise: adamw, StateDType: tensor.U8, MinSize: 100}, 0.1, 0.2},
 			{"head.bias", tensor.Shape{9}, optim.SGD{Momentum: 0.5}, 1, 0},
 		} {
 			if ema.Decay > 0 {
 				p.want = optim.Averaged{Optimizer: p.want, EMA: ema}
 			}
-			if got, want := how.Of(optim.Param{Name: p.name, Shape: p.shape}), (optim.Setting{Optimizer: p.want, LRFactor: p.lr, WeightDecay: p.decay}); got != want {
+			if got, want := how.Of(optim.Param{Name: p.name, Shape: p.shape}), (optim.ParamOptions{Optimizer: p.want, LRFactor: p.lr, WeightDecay: p.decay}); got != want {
 				t.Errorf("%s %v: %+v, not %+v", p.name, p.shape, got, want)
 			}
 		}

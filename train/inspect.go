@@ -83,7 +83,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	s.Ahead = loader.PrefetchBytes()
 	s.Micro, s.RowsPerStep, s.StepsPerEpoch = loader.Info(), cfg.Training.rows(accum, ranks), loader.StepsPerEpoch()
 	s.Steps = cfg.Training.steps(s.StepsPerEpoch)
-	schedule := cfg.Training.Over(s.Steps)
+	schedule := cfg.Training.WithTotalSteps(s.Steps)
 	s.WarmupSteps = schedule.WarmupSteps
 	for i := range min(5, s.Steps) {
 		s.LearningRates = append(s.LearningRates, schedule.At(i))

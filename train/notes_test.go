@@ -44,7 +44,7 @@ func TestNotes(t *testing.T) {
 		cfg := Default().Training
 		c.set(&cfg)
 		var got string
-		if err := errors.Join(cfg.notes(cfg.Over(c.steps))...); err != nil {
+		if err := errors.Join(cfg.notes(cfg.WithTotalSteps(c.steps))...); err != nil {
 			got = err.Error()
 		}
 		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {

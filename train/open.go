@@ -53,7 +53,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	}
 	per := r.loader.StepsPerEpoch()
 	r.Config.Training.MaxSteps = cfg.Training.steps(per)
-	r.schedule = cfg.Training.Over(r.Config.Training.MaxSteps)
+	r.schedule = cfg.Training.WithTotalSteps(r.Config.Training.MaxSteps)
 	r.evalEvery = every(cfg.Training.EvalEveryNSteps, cfg.Training.EvalEveryNEpochs, per)
 	r.saveEvery = [2]int64{int64(cfg.Checkpoint.SaveEveryNSteps), every(0, cfg.Checkpoint.SaveEveryNEpochs, per)}
 	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, r.deps.ProcessGroup, r.backend); err != nil {

@@ -35,7 +35,7 @@ func (c *curves) each(t *testing.T, f func(t *testing.T, g *golden, losses []flo
 	for _, r := range c.Runs {
 		t.Run(fmt.Sprint(r.Optimizer), func(t *testing.T) {
 			g := readGolden(t, filepath.Join("testdata", "golden", c.Case))
-			if g.optimizer, err = r.Optimizer.Make(optim.Adams{Betas: g.Hyperparameters.Betas, Eps: g.Hyperparameters.Eps}); err != nil {
+			if g.optimizer, err = r.Optimizer.Make(optim.AdamDefaults{Betas: g.Hyperparameters.Betas, Eps: g.Hyperparameters.Eps}); err != nil {
 				t.Fatal(err)
 			}
 			h := &g.Hyperparameters
@@ -50,7 +50,7 @@ func TestOptimizers(t *testing.T) {
 	new(curves).each(t, func(t *testing.T, g *golden, losses []float64) {
 		tolerance := 1e-4
 		switch g.optimizer.(type) {
-		case optim.Stored:
+		case optim.LowBit:
 			tolerance = 1e-3 // state near the middle of two numbers goes to the other one now and then
 		case optim.Muon:
 			tolerance = 1e-3 // its products are bfloat16; in float32 losses are as far from these

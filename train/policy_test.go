@@ -124,7 +124,7 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("every %d steps, every %v epochs of 7: %d, want %d", c.steps, c.epochs, got, c.want)
 		}
 	}
-	if got := (optim.Schedule{WarmupRatio: 0.3, LRDecayRatio: 0.5}).Over(9); got.WarmupSteps != 2 || got.LRDecaySteps != 4 || got.TotalSteps != 9 {
+	if got := (optim.Schedule{WarmupRatio: 0.3, LRDecayRatio: 0.5}).WithTotalSteps(9); got.WarmupSteps != 2 || got.LRDecaySteps != 4 || got.TotalSteps != 9 {
 		t.Errorf("0.3 and 0.5 of 9 steps are a warm-up of %d and a decay of %d of %d", got.WarmupSteps, got.LRDecaySteps, got.TotalSteps)
 	}
 }

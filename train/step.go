@@ -49,7 +49,7 @@ func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm flo
 	e.ReserveSums(len(info.Sums), info.SumCount()-1-len(info.Sums))
 	return &Stepper{
 		b: b, model: m, engine: e, maxNorm: maxNorm,
-		inputs: optim.NewInputs(b, e.Settings()),
+		inputs: optim.NewInputs(b, e.ParamGroups()),
 		sums:   b.New(tensor.Workspace, tensor.F64, info.SumCount()),
 		seed:   seed,
 	}
@@ -79,7 +79,7 @@ func (s *Stepper) begin() *tensor.Tensor {
 	if s.scaler == nil {
 		return nil
 	}
-	return optim.Begin(s.scale)
+	return optim.GradSeed(s.scale)
 }
 
 // narrowBuffers puts tables of type dt in the place of a model's.
@@ -98,10 +98,10 @@ func narrowBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
 
 // Step makes one optimizer step of this rank's micro-batches; rate gives the learning rate by the
 // number of updates that were applied before. Where the gradient or the loss is not finite, every
-// rank leaves its state as it was; the Outcome says so. Up to optim.Lead steps may be enqueued
+// rank leaves its state as it was; the Outcome says so. Up to optim.MaxInFlight steps may be enqueued
 // before the outcome of the first is asked for.
 func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(update int) float64) error {
-	if len(s.unread) == optim.Lead {
+	if len(s.unread) == optim.MaxInFlight {
 		panic("train: a step before the outcomes of those before it were read")
 	}
 	err := s.engine.Guard(func() {
@@ -278,7 +278,7 @@ type Outcome struct {
 // excuses says whether a skipped step may be the loss scale's doing, so that a lower one may
 // help: the loss is finite, which no scale changes, and the scale can fall.
 func (s *Stepper) excuses(o Outcome) bool {
-	return !o.Applied && o.LossScale != nil && s.scaler.CanFall(o.LossScale.Scale) && !math.IsNaN(o.Loss-o.Loss)
+	return !o.Applied && o.LossScale != nil && s.scaler.CanDecrease(o.LossScale.Scale) && !math.IsNaN(o.Loss-o.Loss)
 }
 
 // Outcome waits for the numbers of the oldest step or evaluation whose outcome was not read.

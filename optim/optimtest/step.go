@@ -9,8 +9,8 @@ import (
 func State(b tensor.Backend, o optim.Optimizer, shape tensor.Shape) (state []*tensor.Tensor) {
 	for _, s := range o.Slots() {
 		n := (shape.Elems() + s.Block - 1) / s.Block
-		if s.Of != nil {
-			n = s.Of(shape).Elems()
+		if s.MatrixShape != nil {
+			n = s.MatrixShape(shape).Elems()
 		}
 		t := b.New(tensor.Optimizer, s.DType, n)
 		b.Fill(t, 0)
@@ -21,7 +21,7 @@ func State(b tensor.Backend, o optim.Optimizer, shape tensor.Shape) (state []*te
 
 // Step updates a parameter of a shape: s.State is what State made. hyper is F64 [1, n].
 func Step(b tensor.Backend, o optim.Optimizer, shape tensor.Shape, s optim.Slice, hyper, scalars *tensor.Tensor) {
-	j, ok := optim.JointOf(o)
+	j, ok := optim.AsTensorwise(o)
 	if !ok {
 		o.(optim.Elementwise).Step(b, s, hyper, scalars)
 		return
@@ -29,7 +29,7 @@ func Step(b tensor.Backend, o optim.Optimizer, shape tensor.Shape, s optim.Slice
 	var m optim.Matrix
 	var elements []*tensor.Tensor
 	for i, slot := range o.Slots() {
-		if slot.Of != nil {
+		if slot.MatrixShape != nil {
 			m.State = append(m.State, s.State[i])
 		} else {
 			elements = append(elements, s.State[i])
@@ -52,15 +52,15 @@ func Step(b tensor.Backend, o optim.Optimizer, shape tensor.Shape, s optim.Slice
 
 	j.Direction(b, d, inner, hyper, scalars)
 	b.ExactSquares(acc.Flat(0, tensor.ExactWords), s.P, nil)
-	if w, ok := j.(optim.Whole); ok {
+	if w, ok := j.(optim.Matrixwise); ok {
 		m.D = d.Reshape(shape...)
-		w.Whole(b, m, hyper, scalars)
+		w.Precondition(b, m, hyper, scalars)
 	}
-	if n, ok := j.(optim.Normed); ok {
+	if n, ok := j.(optim.NormScaled); ok {
 		b.ExactSquares(acc.Flat(tensor.ExactWords, 2*tensor.ExactWords), d, nil)
 		b.ExactValues(norms.Flat(0, 2), acc)
 		of := func(i int) *tensor.Tensor { return norms.Flat(i, i+1).Reshape(1, 1) }
-		n.Rates(b, rates, optim.Norms{P: of(0), D: of(1), Count: of(2)})
+		n.AdjustRates(b, rates, optim.Norms{P: of(0), D: of(1), Count: of(2)})
 	}
 	j.Apply(b, d, inner, rates, unit)
 	if averaged {

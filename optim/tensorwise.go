@@ -2,10 +2,10 @@ package optim
 
 import "trireme/tensor"
 
-// Joint is an optimizer whose update of an element depends on its whole parameter. Package parallel
+// Tensorwise is an optimizer whose update of an element depends on its whole parameter. Package parallel
 // takes it through an update of a flat in order: Direction, Whole, Rates, Apply. Each works on this
 // rank's part alone; between them ranks gather directions and add up norms.
-type Joint interface {
+type Tensorwise interface {
 	Optimizer
 	// Direction writes to d (F32 [n]) where a slice would move, and changes element-wise state. Where
 	// scalars say that the step does not apply d is left undefined.
@@ -14,20 +14,20 @@ type Joint interface {
 	Apply(b tensor.Backend, d *tensor.Tensor, s Slice, rates, scalars *tensor.Tensor)
 }
 
-// JointOf is o as a Joint optimizer, without the average that it may keep beside it.
-func JointOf(o Optimizer) (Joint, bool) {
+// AsTensorwise is o as a Tensorwise optimizer, without the average that it may keep beside it.
+func AsTensorwise(o Optimizer) (Tensorwise, bool) {
 	if a, ok := o.(Averaged); ok {
 		o = a.Optimizer
 	}
-	j, ok := o.(Joint)
+	j, ok := o.(Tensorwise)
 	return j, ok
 }
 
-// Whole is a Joint optimizer that needs whole matrices.
-type Whole interface {
-	Joint
-	// Whole replaces the direction m.D. hyper is the row of the matrix's group, F64 [1, n].
-	Whole(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tensor)
+// Matrixwise is a Tensorwise optimizer that needs whole matrices.
+type Matrixwise interface {
+	Tensorwise
+	// Precondition replaces the direction m.D. hyper is the row of the matrix's group, F64 [1, n].
+	Precondition(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tensor)
 }
 
 // Matrix is a parameter's direction, whole.
@@ -36,11 +36,11 @@ type Matrix struct {
 	State []*tensor.Tensor // in order of Slots: those with Of
 }
 
-// Normed is a Joint optimizer whose rates depend on parameters' norms.
-type Normed interface {
-	Joint
-	// Rates changes rates (F64 [parameters, n]), which are the inputs of each parameter's group.
-	Rates(b tensor.Backend, rates *tensor.Tensor, n Norms)
+// NormScaled is a Tensorwise optimizer whose rates depend on parameters' norms.
+type NormScaled interface {
+	Tensorwise
+	// AdjustRates changes rates (F64 [parameters, n]), which are the inputs of each parameter's group.
+	AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms)
 }
 
 // Norms are numbers of each parameter, F64 [parameters, 1].

@@ -2,30 +2,30 @@ package optim
 
 import "trireme/tensor"
 
-// Stored is an element-wise optimizer whose state rests in fewer bits. Updates compute in float32
+// LowBit is an element-wise optimizer whose state rests in fewer bits. Updates compute in float32
 // and use the state before it is rounded.
-type Stored struct {
+type LowBit struct {
 	Elementwise
-	// As is BF16, or U8: a byte of tensor.DynamicMap per element and a float32 scale per
+	// StateDType is BF16, or U8: a byte of tensor.DynamicMap per element and a float32 scale per
 	// tensor.StateBlock elements, as bitsandbytes has it.
-	As tensor.DType
+	StateDType tensor.DType
 	// MinSize is the number of elements of a parameter below which its state stays float32.
 	MinSize int
 }
 
 // Name is that of the optimizer with _bf16 or _8bit.
-func (o Stored) Name() string {
-	if o.As == tensor.U8 {
+func (o LowBit) Name() string {
+	if o.StateDType == tensor.U8 {
 		return o.Elementwise.Name() + "_8bit"
 	}
 	return o.Elementwise.Name() + "_bf16"
 }
 
 // Slots are the optimizer's, and with U8 the scales of each.
-func (o Stored) Slots() []Slot {
+func (o LowBit) Slots() []Slot {
 	all := o.Elementwise.Slots()
 	for i, s := range all {
-		if all[i].DType = o.As; o.As == tensor.U8 {
+		if all[i].DType = o.StateDType; o.StateDType == tensor.U8 {
 			all = append(all, Slot{Name: s.Name + "_absmax", DType: tensor.F32, Block: tensor.StateBlock})
 		}
 	}
@@ -33,7 +33,7 @@ func (o Stored) Slots() []Slot {
 }
 
 // For is the optimizer of p.
-func (o Stored) For(p Param) Optimizer {
+func (o LowBit) For(p Param) Optimizer {
 	if p.Shape.Elems() < o.MinSize {
 		return o.Elementwise
 	}
