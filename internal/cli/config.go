@@ -10,7 +10,7 @@ import (
 func newConfig() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "show a run's resolved configuration, and the reference of all keys",
+		Short: "show the resolved configuration of a run, or the reference of keys",
 		Example: `  trireme config show --config run.yaml --origin
   trireme config keys training`,
 		Args: cobra.ArbitraryArgs,
@@ -20,7 +20,7 @@ func newConfig() *cobra.Command {
 	return c
 }
 
-// configReport is --json's object.
+// configReport is the JSON output of config show.
 type configReport struct {
 	Schema  string         `json:"schema"`
 	Config  map[string]any `json:"config"`            // the tree: .config.training.max_steps
@@ -32,10 +32,9 @@ func newConfigShow() *cobra.Command {
 	var origin, asJSON bool
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "print every value, and with --origin the place that decided it",
-		Long: `Prints the configuration that train would use with the same flags and environment, as YAML
-that train reads. The first of these that sets a value wins: flag, --set, environment variable,
-file, default.`,
+		Short: "print the resolved configuration",
+		Long: `Print the configuration that train would use with the same flags and environment, as YAML
+that train reads. Precedence: flag, --set, environment variable, file, default.`,
 		Example: `  trireme config show --config run.yaml --set training.max_steps=20 --origin
   trireme config show --config run.yaml --json | jq .config.training.max_steps`,
 		Args: noArgs,
@@ -59,8 +58,8 @@ file, default.`,
 	}
 	p := c.Flags()
 	f.addConfigFlags(p)
-	p.Var(&f.nproc, "nproc", "`N` ranks, if the file's batch depends on them")
-	p.BoolVar(&origin, "origin", false, "after each value, the place that decided it")
+	p.Var(&f.nproc, "nproc", "`N` ranks, for a file whose batch size depends on them")
+	p.BoolVar(&origin, "origin", false, "print the source of each value")
 	p.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

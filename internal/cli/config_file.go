@@ -18,8 +18,8 @@ import (
 	"trireme/rendezvous"
 )
 
-// readFile reads --config, whoever's file it is, into j. What is wrong with the file is told with the
-// rest of the configuration.
+// readFile reads --config, in any format, into j. Load reports its errors with those of the other
+// sources.
 func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (conf.Source, error) {
 	if f.format != "" {
 		if err := oneOf("config_format", f.format, foreign.Formats()...); err != nil {
@@ -30,12 +30,12 @@ func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (con
 		f.config = stdinName
 	}
 	var text string
-	err := untilStopped(c.Context(), "waiting for "+f.config, "nothing was begun", func(ctx context.Context) (err error) {
+	err := untilStopped(c.Context(), "waiting for "+f.config, "nothing was started", func(ctx context.Context) (err error) {
 		text, j.piped, err = readConfig(ctx, f.config, c.ErrOrStderr())
 		return err
 	})
 	if err == nil && conf.Blank(text) {
-		err = conf.Errors{{Where: f.config, Text: "is empty: it has no key. try: trireme config keys, for those that there are, or leave --config out"}}
+		err = conf.Errors{{Where: f.config, Text: "is empty. try: trireme init FILE, or no --config"}}
 	}
 	if err == nil {
 		j.file, err = foreign.Read(f.config, text, f.foreignOptions(env))
@@ -51,7 +51,7 @@ func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (con
 	return j.file.Source, nil
 }
 
-// foreign is what is known beside a file.
+// foreignOptions returns what the command line and the environment set besides the file.
 func (f *trainFlags) foreignOptions(env rendezvous.Env) foreign.Options {
 	environ := environment()
 	o := foreign.Options{
@@ -66,8 +66,8 @@ func (f *trainFlags) foreignOptions(env rendezvous.Env) foreign.Options {
 	return o
 }
 
-// settleDefaults drops defaults of the file's program that this model and data cannot have: a task whose
-// head the model's family lacks, and the best model of evaluations where there is no evaluation set.
+// dropFileDefaults drops defaults of the file's program that do not fit the model or the data: a
+// task without a head in the model's family, and load_best_model_at_end without an evaluation set.
 func (j *job) dropFileDefaults() {
 	j.dropTask()
 	const best = "training.load_best_model_at_end"
@@ -75,17 +75,17 @@ func (j *job) dropFileDefaults() {
 		return
 	}
 	if has, err := j.cfg.Data.HasEval(); err == nil && !has {
-		j.dropDefault(best, "true", "has no effect: there is no evaluation set. Set data.eval_fraction or data.eval_path")
+		j.dropDefault(best, "true", "has no effect without an evaluation set. Set data.eval_fraction or data.eval_path")
 		j.cfg.Training.LoadBestModelAtEnd = false
 	}
 }
 
-// trainers says whether a value is a default of the program that a file is of.
+// isFileDefault reports whether a key has the default of the file's program.
 func (j *job) isFileDefault(key string) bool {
 	return j.file != nil && j.file.ByDefault(key, j.origins[key])
 }
 
-// drop notes a default that is not taken over.
+// dropDefault resets a default of the file's program and notes that.
 func (j *job) dropDefault(key, value, what string) {
 	j.file.Notes = append(j.file.Notes, foreign.Note{Where: j.origins[key], Key: key, Value: value, Effect: what})
 	j.origins[key] = "default"
@@ -96,13 +96,13 @@ func (j *job) dropTask() {
 		return
 	}
 	if _, err := j.cfg.Model.Read(families); errors.Is(err, model.ErrTask) {
-		j.dropDefault("model.task", j.cfg.Model.Task, "has no effect: the model has no such head, and is trained as its config.json says")
+		j.dropDefault("model.task", j.cfg.Model.Task, "has no effect: the model has no such head; config.json decides the task")
 		j.cfg.Model.Task = ""
 	}
 }
 
-// checkFile refuses what a file asks of this model and this number of ranks, of which each machine has
-// local, and they do not have, with the place that asks.
+// checkFile refuses a mesh that does not fit the ranks (local per machine) and layer classes that
+// the model lacks.
 func (j *job) checkFile(ranks, local int) error {
 	if err := j.checkMesh(ranks, local); err != nil {
 		return err
@@ -112,21 +112,21 @@ func (j *job) checkFile(ranks, local int) error {
 	}
 	config, err := j.readModel()
 	if err != nil {
-		return nil // which is found, and told, when the model is needed
+		return nil // reported when the model is needed
 	}
 	return j.file.CheckLayers(config.Modules())
 }
 
-// checkMode refuses --mode ddp beside a strategy that divides something.
+// checkMode refuses --mode ddp with a strategy that shards.
 func (j *job) checkMode(mode string) error {
 	s, err := parallel.ParseStrategy(j.cfg.Parallel.Strategy)
 	if mode != "ddp" || err != nil || !s.Params && !s.Grads && !s.Optimizer {
 		return nil
 	}
-	return usage(fmt.Sprintf("%s: parallel.strategy is %s, and --mode ddp is no_shard", j.origins["parallel.strategy"], s.Name), "one of them")
+	return usage(fmt.Sprintf("%s: parallel.strategy is %s, but --mode ddp means no_shard", j.origins["parallel.strategy"], s.Name), "one of them")
 }
 
-// checkMesh says of a division of the ranks that cannot be which setting decided it.
+// checkMesh refuses a mesh that does not fit the ranks, with the origin of the setting.
 func (j *job) checkMesh(ranks, local int) error {
 	_, _, err := j.cfg.Parallel.Resolve(ranks, local)
 	if err == nil {
@@ -143,7 +143,7 @@ func (j *job) checkMesh(ranks, local int) error {
 	return &Exit{CodeUsage, err}
 }
 
-// warn says which settings have no effect, or another one than they say.
+// warn prints settings that are ignored or changed.
 func (j *job) warn(w io.Writer) error {
 	if len(j.former) > 0 {
 		var names []string
@@ -152,7 +152,7 @@ func (j *job) warn(w io.Writer) error {
 				names = append(names, p.Path)
 			}
 		}
-		if _, err := fmt.Fprintf(w, "%s: keys of an earlier version have no effect: %s\n", j.former[0].Where, strings.Join(names, ", ")); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: obsolete keys have no effect: %s\n", j.former[0].Where, strings.Join(names, ", ")); err != nil {
 			return err
 		}
 	}

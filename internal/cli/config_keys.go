@@ -10,7 +10,7 @@ import (
 	"trireme/internal/keys"
 )
 
-// keysReport is --json's object.
+// keysReport is the JSON output of config keys.
 type keysReport struct {
 	Schema string     `json:"schema"`
 	Keys   []keys.Key `json:"keys"`
@@ -20,9 +20,9 @@ func newConfigKeys() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "keys [GROUP | KEY]",
-		Short: "print the configuration reference: type, default, values and meaning of each key",
-		Long: `Prints the keys of the configuration with their types, defaults, values and meanings: all
-of them, those of a group, or one. docs/configuration.md has the same.`,
+		Short: "print the reference of configuration keys: type, default, values and meaning",
+		Long: `Print the type, default, values and meaning of configuration keys: all keys, the keys of a
+group, or one key. docs/configuration.md has the same.`,
 		Example: `  trireme config keys
   trireme config keys training
   trireme config keys training.lr_scheduler --json`,
@@ -54,9 +54,9 @@ of them, those of a group, or one. docs/configuration.md has the same.`,
 	return c
 }
 
-// noKey says what was meant by a path that is no key.
+// noKey returns the error of a path that is not a key, with a suggestion.
 func noKey(c *cobra.Command, path string) error {
-	what := fmt.Sprintf("%q is no key and no group", path)
+	what := fmt.Sprintf("%q is neither a key nor a group", path)
 	meant, why := suggestKey(path)
 	if meant == "" && why == "" {
 		meant = keys.Nearest(path)
@@ -70,7 +70,7 @@ func noKey(c *cobra.Command, path string) error {
 	return usage(what, c.CommandPath())
 }
 
-// writeKey prints a key as a paragraph, and a group as a heading.
+// writeKey writes a key as a paragraph and a group as a heading.
 func writeKey(b *strings.Builder, k keys.Key, first bool) {
 	if k.Type == keys.Group {
 		if !first {

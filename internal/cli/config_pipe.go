@@ -11,24 +11,22 @@ import (
 	"trireme/internal/conf"
 )
 
-// pipedVar hands this program's workers the text of a configuration that came through a pipe,
-// which can be read once.
+// pipedVar passes a configuration read from a pipe to workers.
 const pipedVar = "TRIREME_CONFIG_TEXT"
 
-// maxPiped is the largest configuration that a variable can hold.
+// maxPiped is the longest configuration that fits an environment variable, in bytes.
 const maxPiped = 96 << 10
 
-// stdinName is what - stands for, where a file's name is wanted.
+// stdinName is the file name for -.
 const stdinName = "/dev/stdin"
 
-// readConfig reads the file of --config. What comes through a pipe or a descriptor is piped: the text
-// for workers.
-// It waits for whoever writes into the pipe, says so after a second, and ends with ctx.
+// readConfig reads the file of --config. Text from a pipe or a descriptor is also returned as piped,
+// for workers. It waits for the writer of a pipe until ctx ends, with a note after a second.
 func readConfig(ctx context.Context, name string, stderr io.Writer) (text, piped string, err error) {
 	if text, ok := os.LookupEnv(pipedVar); ok {
 		return text, text, nil
 	}
-	// Workers have neither this process's standard input nor its descriptors, files or not.
+	// Workers inherit neither standard input nor other descriptors.
 	descriptor := strings.HasPrefix(name, "/dev/") || strings.HasPrefix(name, "/proc/")
 	if st, err := os.Stat(name); err != nil || st.IsDir() || st.Mode().IsRegular() && !descriptor {
 		text, err = conf.Read(name)
@@ -39,7 +37,7 @@ func readConfig(ctx context.Context, name string, stderr io.Writer) (text, piped
 		err  error
 	}
 	read := make(chan result, 1)
-	go func() { // which stays behind where nobody ever writes
+	go func() { // leaks if nobody ever writes
 		text, err := conf.Read(name)
 		read <- result{text, err}
 	}()
@@ -49,11 +47,11 @@ func readConfig(ctx context.Context, name string, stderr io.Writer) (text, piped
 		select {
 		case r := <-read:
 			if r.err == nil && len(r.text) > maxPiped {
-				r.err = usage(fmt.Sprintf("--config: %d bytes came through %s: a pipe may give %d at most", len(r.text), name, maxPiped), "write it into a file")
+				r.err = usage(fmt.Sprintf("--config: %d bytes from %s: a pipe is limited to %d", len(r.text), name, maxPiped), "write it to a file")
 			}
 			return r.text, r.text, r.err
 		case <-waiting.C:
-			fmt.Fprintf(stderr, "waiting for the configuration: nobody has written all of it to %s\n", name)
+			fmt.Fprintf(stderr, "waiting for the configuration on %s\n", name)
 		case <-ctx.Done():
 			return "", "", context.Cause(ctx)
 		}

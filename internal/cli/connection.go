@@ -11,32 +11,32 @@ import (
 	"trireme/rendezvous"
 )
 
-// waits are how long ranks wait for one another.
+// waits are time limits between ranks.
 type waits struct {
-	timeout time.Duration // for a rank that runs, in joining and in a collective
-	silence time.Duration // for a sign of life; 0 is one second
+	timeout time.Duration // of joining and of a collective
+	silence time.Duration // between heartbeats; 0 is one second
 }
 
-// meeting connects a rank with its world. It begins before the rank prepares alone, so that heartbeats
-// run from the first moment and no time-out limits preparation.
+// connection is a rank's connection to the store of its job. It starts before the rank's own
+// preparation, so heartbeats run from the start and preparation has no time limit.
 type connection struct {
 	env    rendezvous.Env
 	waits  waits
-	ctx    context.Context // ends when the caller's does, or when a rank is lost; its cause says which
+	ctx    context.Context // canceled with the caller's, or when a rank is lost; see its cause
 	cancel context.CancelCauseFunc
 	done   sync.WaitGroup
-	ready  chan struct{} // closed when store or err is there
+	ready  chan struct{} // closed once store or err is set
 
 	store *rendezvous.Store
 	err   error
-	taken bool // by a world, which closes the store
+	taken bool // by a world, which then closes the store
 
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// meet begins to connect this rank with the others. out gets a line when it waits for one. A world of
-// one meets nobody.
+// connect starts connecting this rank to the others, and writes a line to out while it waits. One rank
+// alone has no store.
 func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *connection {
 	m := &connection{env: env, waits: w, ready: make(chan struct{}), out: out}
 	m.ctx, m.cancel = context.WithCancelCause(ctx)
@@ -62,13 +62,13 @@ func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *c
 	return m
 }
 
-// meet begins the job's meeting. Everything that a rank does from now on ends with the context.
+// connect starts the job's connection. The context ends when a rank is lost.
 func (j *job) connect(ctx context.Context, env rendezvous.Env, out io.Writer) context.Context {
 	j.conn = connect(ctx, env, waits{j.cfg.Parallel.Wait(), j.cfg.Parallel.Silence()}, out)
 	return j.conn.ctx
 }
 
-// show sends notes to w from now on.
+// setNotes redirects notes to w.
 func (m *connection) setNotes(w io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,8 +81,8 @@ func (m *connection) note(line string) {
 	fmt.Fprintln(m.out, line)
 }
 
-// join waits for all ranks: for a rank that has not connected, until the time-out from now on. The
-// store is nil in a world of one.
+// join waits for all ranks, for a rank that has not connected up to the time-out. The store is nil for
+// one rank.
 func (m *connection) join() (*rendezvous.Store, error) {
 	if err := m.connected(); err != nil || m.store == nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (m *connection) join() (*rendezvous.Store, error) {
 	return m.store, m.store.Meet(m.ctx)
 }
 
-// prepared waits until every rank has prepared what others on its machine use.
+// awaitPrepared waits until every rank has prepared the files of its machine.
 func (m *connection) awaitPrepared() error {
 	if err := m.connected(); err != nil || m.store == nil {
 		return err
@@ -114,7 +114,7 @@ func (m *connection) connected() error {
 	return m.err
 }
 
-// cause is the rank that was lost where err is only that a context ended for it.
+// cause returns the loss of a rank if err is only the cancellation that followed.
 func (m *connection) cause(err error) error {
 	var lost *rendezvous.Failure
 	if errors.Is(err, context.Canceled) && errors.As(context.Cause(m.ctx), &lost) {
@@ -123,7 +123,7 @@ func (m *connection) cause(err error) error {
 	return err
 }
 
-// leave ends a meeting that no world has come of. If that is because of err, the other ranks are told.
+// close closes a connection that no world has taken. A non-nil err is sent to the other ranks.
 func (m *connection) close(err error) error {
 	err = m.cause(err)
 	m.cancel(nil)

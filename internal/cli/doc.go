@@ -1,17 +1,14 @@
-// Package cli is the command line: it reads flags and the environment, hands typed values to
-// the packages below, and turns their errors into messages and exit codes. It decides nothing
-// about training.
+// Package cli is the command line. It reads flags and the environment, passes typed values to
+// the packages below, and reports their errors as messages and exit codes.
 //
-// Main runs one command line. Each command is one file with a function that returns it,
-// listed in root.go:
+// Main runs one command line. Each command has a file with a constructor, listed in root.go:
 //
 //	func newVersion() *cobra.Command
 //
-// A command writes data to its standard output and everything else to its standard error, and
-// returns an error; it never exits or prints an error itself. What an error becomes is decided
-// in report.go alone: Exit gives it a code, Problem the place and a way out, and what other
-// packages return is recognised by its type.
+// A command writes data to standard output and everything else to standard error, and returns
+// an error. Only report.go prints errors and chooses the exit code: from Exit and Problem, or by
+// the type of the error.
 //
-// A command that needs several processes starts this same binary with the same arguments;
-// a worker knows that it is one from the environment (package rendezvous).
+// A command that needs several processes starts this binary again with the same arguments. A
+// worker finds its rank in the environment (package rendezvous).
 package cli

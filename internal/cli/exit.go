@@ -2,7 +2,7 @@ package cli
 
 import "trireme/launch"
 
-// The exit codes are those of package launch, where they are explained.
+// Exit codes, documented in package launch.
 const (
 	CodeDone        = launch.CodeDone
 	CodeFailed      = launch.CodeFailed
@@ -16,7 +16,7 @@ const (
 	CodeTerminated  = launch.CodeTerminated
 )
 
-// Exit is an error that decides the exit code. A nil Err exits in silence.
+// Exit is an error with an exit code. A nil Err prints nothing.
 type Exit struct {
 	Code int
 	Err  error
@@ -31,23 +31,23 @@ func (e *Exit) Error() string {
 
 func (e *Exit) Unwrap() error { return e.Err }
 
-// Problem is an error as its reader needs it.
+// Problem is an error message in parts.
 type Problem struct {
-	Text  string // what is wrong, in the user's nouns, with numbers; lower case
+	Text  string // what is wrong, with numbers; lower case
 	Where string // file:line:col, or the file with the stack
 	Why   string // if known
-	Try   string // one command or line to paste
-	Err   error  // the cause, for errors.Is; it is not printed
+	Try   string // a command or line to paste
+	Err   error  // the cause, for errors.Is; not printed
 }
 
 func (p *Problem) Error() string { return p.Text }
 
-// HasTry says whether Try is known.
+// HasTry reports whether the problem has a suggestion.
 func (p *Problem) HasTry() bool { return p.Try != "" }
 
 func (p *Problem) Unwrap() error { return p.Err }
 
-// usage is a mistake in the command line.
+// usage returns an error of the command line.
 func usage(what, try string) error {
 	return &Exit{CodeUsage, &Problem{Text: what, Try: try}}
 }

@@ -13,8 +13,7 @@ import (
 	"trireme/internal/foreign"
 )
 
-// otherNames are names that a flag has besides its own, on each command that has the flag and none
-// of that name.
+// flagAliases are further names of a flag, on each command that has no other flag of that name.
 var flagAliases = map[string][]string{
 	"model":          {"model_name", "model_name_or_path"},
 	"data":           {"data_path"},
@@ -27,8 +26,8 @@ var flagAliases = map[string][]string{
 	"ranks_per_node": {"local_world_size", "nproc_per_node"},
 }
 
-// spellings lets the flags below a command be written with - or _, and by their other names. Help
-// shows each with _, as the configuration's keys are.
+// addAliases accepts flags with - or _ and by their aliases, in a command and its subcommands. Help
+// shows them with _, like keys.
 func addAliases(c *cobra.Command) {
 	also := map[string]string{}
 	for name, others := range flagAliases {
@@ -50,8 +49,8 @@ func addAliases(c *cobra.Command) {
 	}
 }
 
-// bareResume gives --resume without a value the value auto. A flag whose value may be left out
-// could not be written "--resume auto".
+// bareResume turns --resume without a value into --resume=auto. NoOptDefVal would rule out
+// "--resume auto".
 func bareResume(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {
@@ -65,7 +64,7 @@ func bareResume(args []string) []string {
 	return out
 }
 
-// ranksFlag is a number of ranks on this machine, or auto.
+// ranksFlag is a number of ranks, or auto.
 type ranksFlag int
 
 func (n *ranksFlag) String() string { return strconv.Itoa(int(*n)) }
@@ -81,33 +80,32 @@ func (n *ranksFlag) Set(s string) error {
 	return err
 }
 
-// keyFlag is a flag for a key of the configuration. Its value is read as the key's; one whose value
-// has no name may be given without any, and is then true.
+// keyFlag is a flag for a key of the configuration. A flag without a value name is a switch.
 type keyFlag struct {
 	flag, short, value, usage, path string
 }
 
-// keyFlags are those of train, in the order in which they are applied.
+// keyFlags are the flags of train, in order of application.
 var keyFlags = []keyFlag{
-	{"model", "", "DIR", "Hugging Face model to train, or its name on the hub, NAME@REVISION (also --model_name)", "model.path"},
-	{"data", "", "PATH", "file, directory, glob or name on the hub to train on", "data.path"},
-	{"epochs", "", "N", "passes over the data, in place of max_steps", "training.num_train_epochs"},
+	{"model", "", "DIR", "Hugging Face model: a directory, or NAME[@REVISION] on the hub (also --model_name)", "model.path"},
+	{"data", "", "PATH", "training data: a file, directory, glob or name on the hub", "data.path"},
+	{"epochs", "", "N", "passes over the data, instead of max_steps", "training.num_train_epochs"},
 	{"max_steps", "", "N", "optimizer steps (also --steps)", "training.max_steps"},
 	{"learning_rate", "", "RATE", "peak learning rate (also --lr)", "training.learning_rate"},
-	{"seed", "", "N", "seed of weights and of the order of data", "training.seed"},
-	{"output_dir", "o", "DIR", "directory for everything that the run writes (also --output); a new runs/NAME-N without it", "output_dir"},
-	{"name", "", "NAME", "name of the run (by default that of the configuration file, or else of the model)", "name"},
-	{"move_aside", "", "", "rename an output_dir that holds another run, and begin anew", "move_aside"},
-	{"resume", "", "WHICH", "auto, none, or a checkpoint's directory; without a value, auto", "resume"},
+	{"seed", "", "N", "seed of the initial weights and the data order", "training.seed"},
+	{"output_dir", "o", "DIR", "directory of the run's output (also --output; default: a new runs/NAME-N)", "output_dir"},
+	{"name", "", "NAME", "name of the run (default: the name of the configuration file or the model)", "name"},
+	{"move_aside", "", "", "rename an output_dir that contains another run, and start a new one", "move_aside"},
+	{"resume", "", "WHICH", "auto, none, or the directory of a checkpoint (default without a value: auto)", "resume"},
 }
 
-// treeFlags are those that decide the configuration.
+// addConfigFlags adds the flags of the configuration.
 func (f *trainFlags) addConfigFlags(p *pflag.FlagSet) {
-	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`: YAML, or a file of the DDP or FSDP trainer, the Free Transformer, DeepSpeed or Accelerate as it is")
-	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, if its keys do not show it: "+strings.Join(foreign.Formats(), ", "))
-	p.StringVar(&f.mode, "mode", "", "`NAME` of the strategy, if the file names none; without --config, all defaults of that trainer: ddp, fsdp or deepspeed")
-	p.BoolVar(&f.useFSDP, "use_fsdp", false, "the same as --mode fsdp")
-	p.StringArrayVar(&f.sets, "set", nil, "one value of the configuration, `KEY=VALUE`, as in training.max_steps=20; repeatable")
+	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`: YAML, or an unchanged file of DeepSpeed, Accelerate, the DDP or FSDP trainer, or the Free Transformer")
+	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, if its keys are ambiguous: "+strings.Join(foreign.Formats(), ", "))
+	p.StringVar(&f.mode, "mode", "", "`NAME` of the strategy if the file has none: ddp, fsdp or deepspeed; without --config, all defaults of that trainer")
+	p.BoolVar(&f.useFSDP, "use_fsdp", false, "same as --mode fsdp")
+	p.StringArrayVar(&f.sets, "set", nil, "set a key of the configuration, `KEY=VALUE`: training.max_steps=20 (repeatable)")
 	for _, k := range keyFlags {
 		p.VarP(&stringFlag{f.keyValue(k.path), k.value}, k.flag, k.short, fmt.Sprintf("%s [%s]", k.usage, k.path))
 		if k.value == "" {
@@ -116,7 +114,7 @@ func (f *trainFlags) addConfigFlags(p *pflag.FlagSet) {
 	}
 }
 
-// text is the value of a flag, whose name in help is kind.
+// stringFlag is a string with the value name kind in help.
 type stringFlag struct {
 	to   *string
 	kind string
@@ -136,7 +134,7 @@ func (t *stringFlag) Type() string {
 	return t.kind
 }
 
-// key is where the flag of a key puts its value.
+// keyValue returns the variable of the flag for a key.
 func (f *trainFlags) keyValue(path string) *string {
 	return map[string]*string{
 		"model.path": &f.modelName, "data.path": &f.data, "training.num_train_epochs": &f.epochs, "training.max_steps": &f.maxSteps,
@@ -144,7 +142,7 @@ func (f *trainFlags) keyValue(path string) *string {
 	}[path]
 }
 
-// sources are the values of keyFlags that were given.
+// flagSources returns the values of the keyFlags on the command line.
 func (f *trainFlags) flagSources(c *cobra.Command) (out []conf.Source) {
 	for _, k := range keyFlags {
 		if !c.Flags().Changed(k.flag) {
@@ -152,7 +150,7 @@ func (f *trainFlags) flagSources(c *cobra.Command) (out []conf.Source) {
 		}
 		name := "--" + k.flag
 		switch k.path {
-		case "model.path": // the model, whatever the file says
+		case "model.path": // overrides model.config and model.inline of the file
 			out = append(out, conf.Flag(name, "model.config", ""), conf.Flag(name, "model.inline", "null"))
 		case "training.num_train_epochs":
 			out = append(out, conf.Flag(name, "training.max_steps", "0"))

@@ -15,32 +15,32 @@ import (
 	"trireme/train"
 )
 
-// job is a run's configuration and what belongs to it.
+// job is a run's configuration and state.
 type job struct {
 	cfg      train.Config
 	origins  conf.Origins
-	former   []conf.Problem // keys of earlier versions that it was given
+	former   []conf.Problem // obsolete keys in its sources
 	resolved string         // the configuration as text
-	piped    string         // what came of it through a pipe, for workers
-	model    *model.Config  // nil: the configuration points to it
+	piped    string         // the part read from a pipe, for workers
+	model    *model.Config  // nil: read it from the configuration
 	recipe   *recipes.Recipe
-	file     *foreign.File           // that the configuration came from; nil: from none
-	summary  *train.Summary          // once it has been inspected
-	located  []resolved              // names that are the hub's
-	run      runID                   // which run it is, once that is known
-	locks    map[string]*rundir.Lock // of its directories, by the variable that hands them to rank 0; nil: another process holds them, or none yet
-	conn     *connection             // of a rank with the others
-	stepping bool                    // steps are made, by this process or by its workers
+	file     *foreign.File           // of the configuration; nil: none
+	summary  *train.Summary          // set by inspect
+	located  []resolved              // names on the hub
+	run      runID                   // empty until known
+	locks    map[string]*rundir.Lock // of its directories, by the variable that passes them to rank 0; nil in workers and before locking
+	conn     *connection             // to the other ranks
+	stepping bool                    // training steps have started, here or in workers
 }
 
-// job loads the configuration: the file or the recipe, the environment, --set, flags and what
-// more there is, each over the one before.
+// job loads the configuration: the file or recipe, the environment, --set, flags, then more. Later
+// sources override earlier ones.
 func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Source) (*job, error) {
 	switch {
 	case f.useFSDP && f.mode != "" && f.mode != "fsdp":
-		return nil, usage("--use_fsdp and --mode "+f.mode+" are given", "one of them")
+		return nil, usage("--use_fsdp contradicts --mode "+f.mode, "one of them")
 	case f.format != "" && f.config == "":
-		return nil, usage("--config_format is given without a file", "--config FILE")
+		return nil, usage("--config_format needs a file", "--config FILE --config_format "+f.format)
 	case f.useFSDP:
 		f.mode = "fsdp"
 	}
@@ -112,7 +112,7 @@ func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Sour
 	return j, j.print()
 }
 
-// sets says whether an assignment is of a key that begins so.
+// sets reports whether an assignment is for a key with the prefix.
 func sets(assignments []string, prefix string) bool {
 	for _, s := range assignments {
 		if strings.HasPrefix(strings.TrimSpace(s), prefix) {
@@ -122,13 +122,13 @@ func sets(assignments []string, prefix string) bool {
 	return false
 }
 
-// notKeys are variables of ours that name no key of the configuration.
+// internalVars are TRIREME_ variables that name no key.
 var internalVars = map[string]bool{
 	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, startTimeVar: true,
 	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true, pipedVar: true,
 }
 
-// environment is the variables that may name keys.
+// environment returns the variables that may name keys.
 func environment() map[string]string {
 	out := map[string]string{}
 	for _, kv := range os.Environ() {

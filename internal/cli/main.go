@@ -26,7 +26,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 			code = report(stderr, crash(stop, e, debug.Stack()))
 		}
 	}()
-	// Files and servers of strangers are quoted in messages. What is piped on stays as it is.
+	// Messages quote untrusted files and servers. Piped output stays unchanged.
 	stderr = monitor.NewCleaned(stderr)
 	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		stdout = monitor.NewCleaned(stdout)
@@ -40,7 +40,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 
-	// cobra's own errors are about the command line; they come before a command runs.
+	// Errors of cobra concern the command line and precede the command.
 	running := false
 	watch(root, &running)
 	cmd, err := root.ExecuteContextC(withStop(stop))
@@ -50,7 +50,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	return report(stderr, err)
 }
 
-// watch notes that a command has begun to run.
+// watch sets running when a command starts.
 func watch(c *cobra.Command, running *bool) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -63,9 +63,9 @@ func watch(c *cobra.Command, running *bool) {
 	}
 }
 
-// crash keeps the stack of a panic in a file, out of the reader's way.
+// crash writes the stack of a panic to a file.
 func crash(stop *launch.Stop, e any, stack []byte) error {
-	p := &Problem{Text: fmt.Sprintf("internal error: %v", e), Why: "a mistake in trireme, not in your input"}
+	p := &Problem{Text: fmt.Sprintf("internal error: %v", e), Why: "a bug in trireme, not in your input"}
 	if path, err := stop.Crash(fmt.Sprintf("panic: %v\n\n%s", e, stack)); err == nil && path != "" {
 		p.Where = "stack: " + path
 	}

@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// autoRanks is the number of NUMA nodes that have a processor for this process: threads of one rank
-// share memory, and ranks exchange what they need, so that a rank for each node keeps memory near.
-// It is 1 where that is not known.
+// autoRanks returns the number of NUMA nodes with a processor available to this process, or 1 if
+// unknown. One rank per node keeps memory accesses local.
 func autoRanks() int {
 	var allowed unix.CPUSet
 	if unix.SchedGetaffinity(0, &allowed) != nil {
 		return 1
 	}
-	lists, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*/cpulist") // the pattern is sound
+	lists, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*/cpulist") // the pattern is valid
 	nodes := 0
 	for _, path := range lists {
 		b, err := os.ReadFile(path)
@@ -28,7 +27,7 @@ func autoRanks() int {
 	return max(1, nodes)
 }
 
-// anyCPU says whether a processor of a list such as 0-3,8 is among those allowed.
+// anyCPU reports whether a list such as 0-3,8 contains an allowed processor.
 func anyCPU(list string, allowed func(cpu int) bool) bool {
 	for part := range strings.SplitSeq(list, ",") {
 		from, to, ranged := strings.Cut(part, "-")

@@ -2,5 +2,5 @@
 
 package cli
 
-// autoRanks is 1: the machine's NUMA nodes are not known.
+// autoRanks returns 1: the NUMA nodes are unknown.
 func autoRanks() int { return 1 }

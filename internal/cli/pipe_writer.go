@@ -10,8 +10,7 @@ import (
 	"trireme/monitor"
 )
 
-// pipe is output whose reader may go away, such as head or a killed tee, while the process that
-// writes goes on: what it writes then is lost, and that is no error.
+// pipeWriter discards output after its reader, such as head, has exited.
 type pipeWriter struct{ io.Writer }
 
 func (p pipeWriter) Write(b []byte) (int, error) {
@@ -22,7 +21,7 @@ func (p pipeWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// lasting is w as a process that holds writes to it. A terminal stays one.
+// ignorePipeErrors wraps w in a pipeWriter, unless it is a terminal.
 func ignorePipeErrors(w io.Writer) io.Writer {
 	if f, ok := monitor.FileOf(w); ok && term.IsTerminal(int(f.Fd())) {
 		return w

@@ -150,7 +150,7 @@ func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 	t := j.cfg.Training
 	batch := fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", t.MicroBatchSize*accumulation*ranks, t.MicroBatchSize, accumulation, ranks)
 	if t.MicroBatchTokens > 0 {
-		batch = fmt.Sprintf("%d in micro-batches of at most %d tokens", t.GlobalBatchSize, t.MicroBatchTokens)
+		batch = fmt.Sprintf("%d in micro-batches of up to %d tokens", t.GlobalBatchSize, t.MicroBatchTokens)
 	}
 	_, err = fmt.Fprintf(stderr, "ranks: %d, %s (replicate x shard: %d x %d); rows per step: %s\n", ranks, s.Name, mesh[parallel.Replicate], mesh[parallel.Shard], batch)
 	return err

@@ -34,7 +34,7 @@ func (r *planReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "ranks: %d%s, %s (replicate x shard: %s), computing in %s%s\n", r.WorldSize, machines, d.Strategy, d.Mesh, d.ParamDType, recomputed)
 	batch := fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", d.Batch.Global, d.Batch.Micro, d.Batch.Accumulation, r.WorldSize)
 	if d.Tokens > 0 {
-		batch = fmt.Sprintf("%d in micro-batches of at most %d tokens, accumulation %d x ranks %d", d.Batch.Global, d.Tokens, d.Batch.Accumulation, r.WorldSize)
+		batch = fmt.Sprintf("%d in micro-batches of up to %d tokens, accumulation %d x ranks %d", d.Batch.Global, d.Tokens, d.Batch.Accumulation, r.WorldSize)
 	}
 	fmt.Fprintf(w, "rows per step: %s, of at most %d tokens\n", batch, d.SequenceLength)
 	if r.Note != "" {

@@ -19,8 +19,8 @@ import (
 	"trireme/train"
 )
 
-// report prints an error, the only place that does, and returns the exit code: what is wrong
-// first, then where, why, and what to try.
+// report prints an error (what is wrong, where, why, what to try) and returns the exit code. No
+// other function prints errors.
 func report(w io.Writer, err error) int {
 	if err == nil {
 		return CodeDone
@@ -40,7 +40,7 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &configuration):
 		fmt.Fprintln(w, textOf(configuration))
 		if i := slices.IndexFunc(configuration, func(p conf.Problem) bool { return p.Unknown }); i >= 0 {
-			group, _, _ := strings.Cut(configuration[i].Group, "[") // a list's elements have no page of their own
+			group, _, _ := strings.Cut(configuration[i].Group, "[") // elements of a list have no reference entry
 			fmt.Fprintln(w, strings.TrimRight("try: trireme config keys "+group, " "))
 		}
 	case errors.As(err, &problem):
@@ -51,7 +51,7 @@ func report(w io.Writer, err error) int {
 			}
 		}
 	case errors.As(err, &path):
-		// "open x.txt: no such file" says first what was done; a reader wants the file.
+		// "x.txt: no such file" instead of "open x.txt: no such file".
 		text := strings.Replace(textOf(err), path.Error(), fmt.Sprintf("%s: %v", path.Path, path.Err), 1)
 		fmt.Fprintln(w, text)
 	default:
@@ -63,13 +63,13 @@ func report(w io.Writer, err error) int {
 	return code
 }
 
-// textOf is an error's text, with what to set as flags.
+// textOf formats an error, with settings as flags.
 func textOf(err error) string {
 	return fault.Text(err, func(s fault.Setting) string {
 		switch set := s.String(); {
 		case s.Key == fault.Ranks:
 			return "--nproc " + s.Value
-		case !strings.Contains(s.Key, "."): // of the whole run, which has flags for all of them
+		case !strings.Contains(s.Key, "."): // every top-level key has a flag
 			return "--" + s.Key + " " + s.Value
 		case strings.Contains(set, "*"):
 			return "--set '" + set + "'"
@@ -79,15 +79,15 @@ func textOf(err error) string {
 	})
 }
 
-// remedy is what helps where the system refuses; "" where an error says that itself, or nothing
-// is known.
+// remedy returns a suggestion for an error of the operating system. It is empty if the error has
+// its own or none is known.
 func remedy(err error) string {
 	if fault.HasTry(err) {
 		return ""
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) && path.Path == os.Stdout.Name() {
-		return "standard output to another place"
+		return "redirect standard output elsewhere"
 	}
 	for _, r := range []struct {
 		err error
@@ -110,7 +110,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// codeOf is the exit code of an error: what it says itself, or what its kind means.
+// codeOf returns the exit code of an error.
 func codeOf(err error) int {
 	var exit *Exit
 	var configuration conf.Errors
@@ -124,10 +124,10 @@ func codeOf(err error) int {
 		return exit.Code
 	case errors.As(err, &configuration):
 		return CodeUsage
-	case errors.As(err, &other) && other.Code == CodeUsage: // it would be the same again
+	case errors.As(err, &other) && other.Code == CodeUsage: // a retry would fail alike
 		return CodeUsage
 	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost), errors.Is(err, rendezvous.ErrLate):
-		// The launcher looks past ranks that end so, for the one that they lost.
+		// The launcher ignores ranks with this code when it looks for the root cause.
 		return CodePeerLost
 	case errors.As(err, &input), errors.Is(err, rendezvous.ErrRefused):
 		return CodeUsage

@@ -2,20 +2,20 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newRoot is the whole tree of commands.
+// newRoot returns the command tree.
 func newRoot() *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "trireme",
-		Short: "distributed training of transformer language models",
-		Long: `Trireme trains transformer language models on any number of processes:
-DDP, FSDP, ZeRO and hybrid sharding in one program.
+		Short: "train transformer language models on one or many processes",
+		Long: `Train transformer language models on any number of processes, with DDP, FSDP,
+ZeRO or hybrid sharding.
 
 It runs on CPUs; GPUs are not supported yet.
 
 Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input file;
-3 a check answered no; 4 authentication; 75 stopped early with a good checkpoint;
-76 hang or peer lost; 130, 143 a signal without a save; 134 a crash.`,
+3 a check failed; 4 authentication failed; 75 stopped early, with a checkpoint;
+76 a rank hung or was lost; 130, 143 stopped by a signal, without a checkpoint; 134 crashed.`,
 		Example: `  trireme train
   trireme init run.yaml
   trireme train --config run.yaml --nproc 2
@@ -48,7 +48,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
-			c.Short, c.Long, c.Example = "print the help of a command", "Prints the help of a command, as its --help does.", "  trireme help train"
+			c.Short, c.Long, c.Example = "print the help of a command", "Print the help of a command, as --help does.", "  trireme help train"
 			c.Run, c.RunE = nil, help
 		}
 	}

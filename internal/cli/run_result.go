@@ -16,18 +16,18 @@ import (
 	"trireme/train"
 )
 
-// result is what the records of a run say at its end.
+// runResult summarizes the records of a run.
 type runResult struct {
-	last  *monitor.Record      // the last step; nil: there is none
-	evals []monitor.Evaluation // all of the run
+	last  *monitor.Record      // of the last step; nil: none
+	evals []monitor.Evaluation // of the whole run
 
-	// Of the steps since this program was started:
+	// Of the steps since this program started:
 	steps, tokens int64
 	times         []float64 // of each, in seconds
 	speeds        []float64 // tokens a second of each
 }
 
-// readResult reads the records of a run, whose steps since began were made now.
+// readRunResult reads the records of a run. Steps since began belong to this start.
 func readRunResult(path string, began time.Time) (*runResult, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *runResult) add(rec *monitor.Record, began time.Time) {
 	r.speeds = append(r.speeds, rec.TokensPerSecond())
 }
 
-// printDone says how long the run took, what it read and how well it does.
+// printDone prints time, tokens, loss and evaluations.
 func (r *runResult) printDone(w io.Writer, c train.Config, took time.Duration) {
 	if r.steps > 0 {
 		mean, deviation := meanOf(r.times)
@@ -87,17 +87,17 @@ func (r *runResult) printDone(w io.Writer, c train.Config, took time.Duration) {
 		fmt.Fprintf(w, "evaluation: %s at step %d%s\n", evalScores(best), best.Step, of)
 		return
 	}
-	where := "no checkpoint of it was kept. try: --set training.load_best_model_at_end=true"
+	where := "its checkpoint was not kept. try: --set training.load_best_model_at_end=true"
 	if dir := checkpointOf(c, best.Step); exists(dir) {
 		where = dir
 	}
 	if c.Training.LoadBestModelAtEnd {
-		where = "this is the model"
+		where = "exported"
 	}
 	fmt.Fprintf(w, "evaluation: best %s at step %d (%s); last %s at step %d\n", evalScores(best), best.Step, where, evalScores(last), last.Step)
 }
 
-// meanOf is the mean of some numbers, at least one, and their standard deviation.
+// meanOf returns the mean and the standard deviation of v, which is not empty.
 func meanOf(v []float64) (mean, deviation float64) {
 	for _, x := range v {
 		mean += x / float64(len(v))
@@ -108,12 +108,12 @@ func meanOf(v []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// checkpointOf is where the checkpoint of a step would be.
+// checkpointOf returns the checkpoint directory of a step.
 func checkpointOf(c train.Config, step int64) string {
 	return filepath.Join(c.Checkpoint.Directory(c.OutputDir), fmt.Sprintf("step-%d", step))
 }
 
-// scores are an evaluation's numbers that a reader compares.
+// evalScores formats the metrics of an evaluation.
 func evalScores(e monitor.Evaluation) string {
 	switch {
 	case e.MacroF1 != nil:
@@ -124,7 +124,7 @@ func evalScores(e monitor.Evaluation) string {
 	return fmt.Sprintf("loss %.4f, perplexity %.2f", e.Loss, e.Perplexity())
 }
 
-// duration is a time for a reader: 37ms, 8.3s, 1m37s.
+// shortDuration rounds d: 37ms, 8.3s, 1m37s.
 func shortDuration(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -135,7 +135,7 @@ func shortDuration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// report puts into a report what it has of the records.
+// report fills in the report.
 func (r *runResult) report(to *trainReport, c train.Config) {
 	if r.last != nil {
 		to.Steps, to.Loss = r.last.Step, finite(r.last.Loss)

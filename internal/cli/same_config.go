@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,21 +16,20 @@ import (
 	"trireme/train"
 )
 
-// places are keys whose values may differ between ranks, which may be on different machines.
+// perMachineKeys may differ between ranks on different machines.
 var perMachineKeys = map[string]bool{
 	"name": true, "output_dir": true, "model.path": true, "model.config": true, "data.path": true, "data.eval_path": true,
 	"data.tokenizer": true, "data.cache_dir": true, "device.threads": true,
 }
 
-// rankConfig is what ranks compare.
+// rankConfig is the message that ranks compare.
 type rankConfig struct {
 	Config string
-	Local  int // ranks of this machine, where they decide the mesh
+	Local  int // ranks per machine if the mesh depends on it, else 0
 }
 
-// sameEverywhere refuses ranks that were started with different configurations: where
-// another launcher starts them, each reads its own. local, the number of ranks of this machine, is
-// compared where it decides the mesh.
+// checkSameConfig refuses ranks with different configurations, which another launcher makes possible.
+// local is the number of ranks on this machine.
 func (j *job) checkSameConfig(ctx context.Context, ranks checkpoint.ProcessGroup, local int) error {
 	mine := rankConfig{Config: j.resolved}
 	if j.cfg.Parallel.ByMachine() {
@@ -54,7 +54,7 @@ func (j *job) checkSameConfig(ctx context.Context, ranks checkpoint.ProcessGroup
 			err = conf.Print(&same, loaded.Value, nil)
 		}
 		if err != nil || same.String() != theirs.Config {
-			return fault.Try(fmt.Errorf("rank %d is of another version than rank %d", rank, ranks.Rank()), "the same program on all machines")
+			return fault.Try(fmt.Errorf("rank %d runs another version than rank %d", rank, ranks.Rank()), "the same program on all machines")
 		}
 		if rank == 0 {
 			first, ranksOfFirst = loaded.Value, theirs.Local
@@ -65,15 +65,16 @@ func (j *job) checkSameConfig(ctx context.Context, ranks checkpoint.ProcessGroup
 		}
 		for _, c := range changes {
 			if !perMachineKeys[c.Path] || pinned(c.From) && pinned(c.To) {
-				err := fmt.Errorf("rank %d has another configuration than rank 0: %s is %s there, %s at rank 0", rank, c.Path, c.To, c.From)
-				return &train.InputError{Err: fault.Try(err, "the same file, flags and variables for all")}
+				err := fmt.Errorf("rank %d has another configuration than rank 0: %s is %s, and %s on rank 0", rank, c.Path, cmp.Or(c.To, "not set"), cmp.Or(c.From, "not set"))
+				return &train.InputError{Err: fault.Try(err, "the same file, flags and variables on all ranks")}
 			}
 		}
 	}
 	return nil
 }
 
-// pinned tells whether a value is a name on the hub with a commit: those must be the same.
+// pinned reports whether a value is a name on the hub with a commit, which must be the same on all
+// ranks.
 func pinned(value string) bool {
 	n, ok := hub.ParseDataset(strings.Trim(value, `"'`))
 	return ok && n.Pinned()

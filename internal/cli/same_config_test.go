@@ -30,13 +30,13 @@ func TestSameEverywhere(t *testing.T) {
 		err    string
 	}{
 		"the same":                    {local: 2},
-		"a machine of another size":   {local: 4, err: "rank 1 has another configuration than rank 0: LOCAL_WORLD_SIZE is 4 there, 2 at rank 0"},
-		"another rate":                {theirs: func(c *train.Config) { c.Training.LearningRate = 0.5 }, local: 2, err: "training.learning_rate is 0.5 there, 0.0003 at rank 0"},
-		"a key in a map":              {theirs: func(c *train.Config) { c.Data.Columns = map[string]string{"text": "body"} }, local: 2, err: "data.columns.text is body there"},
+		"a machine of another size":   {local: 4, err: "rank 1 has another configuration than rank 0: LOCAL_WORLD_SIZE is 4, and 2 on rank 0"},
+		"another rate":                {theirs: func(c *train.Config) { c.Training.LearningRate = 0.5 }, local: 2, err: "training.learning_rate is 0.5, and 0.0003 on rank 0"},
+		"a key in a map":              {theirs: func(c *train.Config) { c.Data.Columns = map[string]string{"text": "body"} }, local: 2, err: "data.columns.text is body, and not set on rank 0"},
 		"another directory":           {theirs: func(c *train.Config) { c.Data.Path = "/elsewhere/rows.jsonl" }, local: 2},
 		"another commit on the hub":   {theirs: func(c *train.Config) { c.Data.Path = "o/n@1" + commit[1:] }, local: 2, err: "data.path is"},
-		"a key that is not known":     {local: 2, text: "shiny: 1\n", err: "rank 1 is of another version than rank 0"},
-		"a key that is not there yet": {local: 2, text: "-", err: "rank 1 is of another version than rank 0"},
+		"a key that is not known":     {local: 2, text: "shiny: 1\n", err: "rank 1 runs another version than rank 0"},
+		"a key that is not there yet": {local: 2, text: "-", err: "rank 1 runs another version than rank 0"},
 	} {
 		print := func(cfg train.Config) string {
 			var b strings.Builder

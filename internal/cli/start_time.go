@@ -7,12 +7,10 @@ import (
 	"time"
 )
 
-// beganVar hands workers the moment at which the user started their launcher, in
-// nanoseconds of Unix time.
+// startTimeVar passes the start of the launcher to workers, in nanoseconds of Unix time.
 const startTimeVar = "TRIREME_BEGAN_NS"
 
-// began is when the user started this job: the start of the process that started this one as
-// a worker, or of this process.
+// startTime returns the start of the launcher, or of this process if it is no worker.
 func startTime() (time.Time, error) {
 	v, ok := os.LookupEnv(startTimeVar)
 	if !ok {
@@ -25,7 +23,7 @@ func startTime() (time.Time, error) {
 	return time.Unix(0, ns), nil
 }
 
-// beganEnv is the environment of workers, with when this process began.
+// startTimeEnv returns the environment of workers with the start time.
 func startTimeEnv() ([]string, error) {
 	t, err := startTime()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processStart is when this process began, as the kernel keeps it.
+// processStart returns the start of this process.
 func processStart() (time.Time, error) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", os.Getpid())
 	if err != nil {
-		return time.Time{}, fmt.Errorf("when this process began: %w", err)
+		return time.Time{}, fmt.Errorf("start time of this process: %w", err)
 	}
 	return time.Unix(p.Proc.P_starttime.Unix()), nil
 }

@@ -21,10 +21,10 @@ import (
 	"trireme/train"
 )
 
-// families are the models that this program knows.
+// families are the supported model families.
 var families = model.Registry{llama.Family, gpt2.Family, bert.Family, freetransformer.Family}
 
-// trainFlags is the command line of train.
+// trainFlags are the flags of train.
 type trainFlags struct {
 	config    string
 	format    string
@@ -39,13 +39,13 @@ type trainFlags struct {
 	moveAside string
 	resume    string
 
-	epochs, maxSteps, learningRate, seed string // as they were given
+	epochs, maxSteps, learningRate, seed string // unparsed
 
 	dryRun       bool
 	json         bool
-	runConfig    []conf.Source // the configuration of a run that is evaluated, in place of a file; nil for none
-	noData       bool          // nothing is read of the data: none need be named
-	deviceMemory bool          // the device has a memory of its own
+	runConfig    []conf.Source // the configuration of an evaluated run, instead of a file; nil: none
+	noData       bool          // the command reads no data: data.path is optional
+	deviceMemory bool          // the device has its own memory
 }
 
 func newTrain() *cobra.Command {
@@ -53,18 +53,18 @@ func newTrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "train",
 		Short: "train a model on one or more processes",
-		Long: `Trains a model. Without a configuration, a model and data it runs the built-in recipe: a small
+		Long: `Train a model. Without --config, --model and --data this runs the built-in recipe: a small
 Llama on the source of Go's standard library, in two processes.
 
-Flags win over --set, --set over the environment (TRIREME_TRAINING_MAX_STEPS=20), the
-environment over the file. "trireme config keys" lists the keys, "trireme init" writes a
-commented file, "trireme recipes" lists examples.
+Precedence: flag, --set, environment (TRIREME_TRAINING_MAX_STEPS=20), file, default. See
+"trireme config keys" for all keys, "trireme init" for a commented file and "trireme recipes"
+for examples.
 
-Ctrl-C ends the run after the current step with a checkpoint; --resume continues from it.
-Started with RANK and WORLD_SIZE in the environment it joins that world as one rank.
+Ctrl-C stops the run after the current step and saves a checkpoint; --resume continues from it.
+With RANK and WORLD_SIZE in the environment (torchrun, Slurm), train runs as one rank of that job.
 
-Mistakes in the configuration and in input files are found before any rank starts if possible,
-and end with code 2.`,
+Errors in the configuration and in input files have exit code 2, and are reported before any rank
+starts if possible.`,
 		Example: `  trireme train
   trireme train --config run.yaml --nproc 2
   trireme train --model DIR --data train.jsonl --epochs 3 --learning_rate 1e-5
@@ -75,9 +75,9 @@ and end with code 2.`,
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
 	p := c.Flags()
 	f.addConfigFlags(p)
-	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one for each NUMA node (default: as --config says or 1; the built-in recipe 2)")
-	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print what the run would need, and stop")
-	p.BoolVar(&f.json, "json", false, "print one JSON object at the end, on standard output")
+	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one per NUMA node (default: from --config, or 1; built-in recipe: 2)")
+	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print the memory that the run needs, and stop")
+	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
 }
 
@@ -92,11 +92,11 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if err := checkRanks(c, env, int(f.nproc)); err != nil {
 		return err
 	}
-	stopOf(c.Context()).Hold() // for good
+	stopOf(c.Context()).Hold() // until the process exits
 	c.SetOut(ignorePipeErrors(c.OutOrStdout()))
 	c.SetErr(ignorePipeErrors(c.ErrOrStderr()))
-	if c.Flags().Changed("output_dir") && f.outputDir == "" { // an unset variable of a shell, likely
-		return usage("output_dir names no directory", "--output_dir DIR, or no such flag for a new runs/NAME-N")
+	if c.Flags().Changed("output_dir") && f.outputDir == "" { // likely an unset shell variable
+		return usage("--output_dir is empty", "--output_dir DIR, or without the flag for a new runs/NAME-N")
 	}
 	job, err := f.job(c, env)
 	if err != nil {
@@ -106,7 +106,7 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	_, watched := os.LookupEnv(recordsVar)
 	led := env.Launched && (env.Rank > 0 || watched)
 	if led && f.dryRun {
-		return nil // rank 0 of another launcher's world does it for all
+		return nil // rank 0 does it for all ranks of another launcher
 	}
 	if err := job.findRun(env.Launched); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	if led {
-		if !launch.Tied(os.LookupEnv) { // or it would wait for a rank 0 that has found the mistake
+		if !launch.Tied(os.LookupEnv) { // rank 0 may stop at the same error and never join
 			if job.recipe != nil {
 				if err := job.prepare(c.Context(), env, io.Discard); err != nil {
 					return err
@@ -143,8 +143,8 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	return f.lead(c, env, job)
 }
 
-// lead is what the process does that a user starts, and rank 0 of another launcher's world: it
-// prepares, starts workers or is a rank itself, and says at the end what came of it.
+// lead runs the process that the user started, or rank 0 of another launcher: it prepares, starts
+// workers or trains as a rank, and prints the summary.
 func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err error) {
 	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
 	nproc := f.ranks(env, j)
@@ -176,12 +176,12 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if foreseen != nil {
 		return foreseen
 	}
-	if err := ctx.Err(); err != nil { // stopped before anything is written
+	if err := ctx.Err(); err != nil { // nothing is written yet
 		return err
 	}
 	if err := j.lockRun(stderr); err != nil {
 		var in *rundir.InUse
-		if env.Launched && errors.As(err, &in) { // or the other ranks would wait for this one
+		if env.Launched && errors.As(err, &in) { // the other ranks wait for this one
 			return j.withWorld(ctx, env, func(*world) error { return err })
 		}
 		return err
@@ -208,7 +208,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	return j.printSummary(ctx, stdout, card.Started)
 }
 
-// prepare makes the files that the recipe's configuration names, on each machine once.
+// prepare makes the files of the recipe, once per machine.
 func (j *job) prepare(ctx context.Context, env rendezvous.Env, stderr io.Writer) error {
 	if env.LocalRank == 0 {
 		if err := j.recipe.Prepare(ctx, stderr); err != nil {
@@ -221,7 +221,7 @@ func (j *job) prepare(ctx context.Context, env rendezvous.Env, stderr io.Writer)
 	return j.conn.awaitPrepared()
 }
 
-// inspect finds what can be found before anything is started, and tokenizes.
+// inspect checks the model and the data, and tokenizes.
 func (j *job) inspect(ctx context.Context, ranks, local int, stderr io.Writer) (err error) {
 	if j.model == nil {
 		if j.model, err = j.readModel(); err != nil {
@@ -229,7 +229,7 @@ func (j *job) inspect(ctx context.Context, ranks, local int, stderr io.Writer) (
 		}
 	}
 	t := newTokenizing(stderr, j.dataName())
-	err = untilStopped(ctx, "reading the data", "the same command begins again", func(ctx context.Context) (err error) {
+	err = untilStopped(ctx, "reading the data", "the same command starts over", func(ctx context.Context) (err error) {
 		j.summary, err = train.Inspect(ctx, j.cfg, j.model, ranks, local, t.report)
 		return err
 	})
@@ -237,7 +237,7 @@ func (j *job) inspect(ctx context.Context, ranks, local int, stderr io.Writer) (
 	return err
 }
 
-// ranks is the size of the world that this process leads.
+// ranks returns the number of ranks of the job.
 func (f *trainFlags) ranks(env rendezvous.Env, j *job) int {
 	switch {
 	case env.Launched:
@@ -250,7 +250,7 @@ func (f *trainFlags) ranks(env rendezvous.Env, j *job) int {
 	return max(1, int(f.nproc))
 }
 
-// train runs the ranks that are this process's to run, and shows what they do.
+// train runs this process's rank or starts workers, and shows their records.
 func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, stderr io.Writer) error {
 	var err error
 	screen := openScreen(j.cfg.Logging, stderr)
@@ -268,13 +268,13 @@ func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, 
 	return err
 }
 
-// start runs this command line again as worker processes.
+// start runs this command line as worker processes.
 func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen) error {
 	files, err := s.files()
 	if err != nil {
 		return err
 	}
-	for name, lock := range j.locks { // rank 0 holds them too, if this process is killed
+	for name, lock := range j.locks { // rank 0 holds them too, in case this process is killed
 		files[name] = lock.File()
 	}
 	env, err := j.workerEnv()

@@ -23,7 +23,7 @@ import (
 	"trireme/train"
 )
 
-// work is what a rank does that this program's own launcher watches, or that is not rank 0.
+// runWorker trains as a rank of this program's launcher, or as a rank other than 0.
 func (j *job) runWorker(ctx context.Context, env rendezvous.Env, stderr io.Writer) error {
 	s := &screen{Writer: stderr}
 	if env.Rank == 0 {
@@ -36,7 +36,7 @@ func (j *job) runWorker(ctx context.Context, env rendezvous.Env, stderr io.Write
 	return j.runRank(ctx, env, s)
 }
 
-// workOn trains as one rank and tells s of it, if it is rank 0.
+// runRank trains as one rank. Rank 0 sends records to s.
 func (j *job) runRank(ctx context.Context, env rendezvous.Env, s *screen) error {
 	stop := stopOf(ctx)
 	stop.Dir(j.logs(), launch.RankName(env.Rank))
@@ -48,11 +48,11 @@ func (j *job) runRank(ctx context.Context, env rendezvous.Env, s *screen) error 
 	return j.withWorld(ctx, env, func(w *world) error { return j.trainRank(ctx, w, s) })
 }
 
-// logs is the directory of what ranks write and of stacks.
+// logs returns the directory of the ranks' logs and of crash stacks.
 func (j *job) logs() string { return filepath.Join(j.cfg.OutputDir, "logs") }
 
-// inWorld runs f as one rank among the others, all of which have this configuration. What f
-// fails with ends the world, unless all ranks fail with it alike.
+// withWorld joins the other ranks, checks that all have this configuration and runs f. An error of f
+// aborts all ranks, unless they all fail with it.
 func (j *job) withWorld(ctx context.Context, env rendezvous.Env, f func(w *world) error) (err error) {
 	w, err := openWorld(j.conn, string(j.cfg.Parallel.Backend))
 	if err != nil {
@@ -80,17 +80,17 @@ func (j *job) withWorld(ctx context.Context, env rendezvous.Env, f func(w *world
 	return f(w)
 }
 
-// deps is what every rank's run is given.
+// trainDeps returns the dependencies of a rank's run.
 func (j *job) trainDeps(w *world) train.Deps {
-	dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType) // which was validated
+	dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType) // validated
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
 		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: 1e9 * bench.Peak(j.cfg.Device.ThreadsPerRank(w.env.LocalWorldSize), dt),
 	}
 }
 
-// trainIn trains as one rank of a world. Until the first step ctx ends the run at once; then it ends
-// after a step, with all ranks.
+// trainRank trains as one rank. Until the first step a canceled ctx ends the run at once, later all
+// ranks stop after the same step.
 func (j *job) trainRank(ctx context.Context, w *world, s *screen) (err error) {
 	if err := j.shareRun(ctx, w.processGroup()); err != nil {
 		return err
@@ -145,16 +145,16 @@ func (j *job) trainRank(ctx context.Context, w *world, s *screen) (err error) {
 	return outputError(durable.WriteFile(filepath.Join(j.cfg.OutputDir, rundir.Memory), append(b, '\n')))
 }
 
-// peakLine says what MFU is a share of.
+// peakLine states the FLOPS that MFU is relative to.
 func peakLine(perRank float64, ranks int) string {
-	text := "mfu: share of " + monitor.FLOPS(perRank*float64(ranks))
+	text := "mfu: relative to " + monitor.FLOPS(perRank*float64(ranks))
 	if ranks > 1 {
 		text += fmt.Sprintf(" = %d ranks x %s", ranks, monitor.FLOPS(perRank))
 	}
 	return text + ", the measured peak of vector arithmetic"
 }
 
-// sinks are rank 0's: the user's screen and the files of the output directory.
+// sinks returns rank 0's record sinks: the screen and files in the output directory.
 func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64) (monitor.Sink, error) {
 	if env.Rank != 0 {
 		return monitor.Multi(nil), nil
@@ -174,12 +174,12 @@ func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64) (monitor.Sink,
 	return monitor.Multi(func(err error) { fmt.Fprintln(s, "records:", err) }, all...), nil
 }
 
-// keepOpen is a sink that somebody else closes.
+// keepOpen is a sink that its owner closes.
 type keepOpen struct{ monitor.Sink }
 
 func (keepOpen) Close() error { return nil }
 
-// tokenizers are where a tokenizer's files may lie, the likeliest first.
+// tokenizers returns the directories to copy a tokenizer from, the first that has one wins.
 func (j *job) tokenizers() []string {
 	var dirs []string
 	for _, d := range []string{j.cfg.Data.Tokenizer, j.cfg.Model.Path} {
@@ -190,19 +190,18 @@ func (j *job) tokenizers() []string {
 	return dirs
 }
 
-// causeFirst is how long a rank that was stopped by another waits before it ends, so that
-// the launcher sees the one with the cause fail first.
+// causeDelay delays the exit of a rank that another rank stopped, so that the launcher sees the root
+// cause first.
 const causeDelay = 300 * time.Millisecond
 
-// blamer is an error that another rank caused: one that hangs, is stopped or was lost.
+// blameError is an error caused by another rank that hangs, was stopped or was lost.
 type blameError interface {
 	error
-	// Culprit is the rank that is to blame; false where it is not known, or has failed and says so
-	// itself.
+	// Culprit returns the rank at fault. ok is false if the rank is unknown or reports its own error.
 	Culprit() (rank int, ok bool)
 }
 
-// exitOf gives errors that schedulers tell apart their codes, and tells the launcher whom to blame.
+// exitOf gives an error of a rank its exit code, and reports the rank at fault to the launcher.
 func exitOf(stop *launch.Stop, env rendezvous.Env, err error) error {
 	var lost *collective.Failure
 	var other blameError
@@ -215,9 +214,9 @@ func exitOf(stop *launch.Stop, env rendezvous.Env, err error) error {
 	case errors.Is(err, train.ErrStopped):
 		return &Exit{CodeStopped, err}
 	case asked != nil && errors.Is(err, collective.ErrAborted) && !errors.Is(err, context.Canceled):
-		return &Exit{asked.Code(), err} // another rank had not begun yet, and left
+		return &Exit{asked.Code(), err} // another rank stopped before its first step
 	case errors.Is(err, train.ErrNotFinite) && env.LocalRank > 0:
-		return &Exit{CodePeerLost, err} // the failure of all, which the first rank of a machine is to report
+		return &Exit{CodePeerLost, err} // common to all ranks: local rank 0 reports it
 	case errors.As(err, &lost) && (lost.Rank != env.Rank || lost.Kind == collective.ErrPeerLost):
 		time.Sleep(causeDelay)
 		return &Exit{CodePeerLost, err}

@@ -15,7 +15,7 @@ import (
 	"trireme/train"
 )
 
-// printStart describes the run that is about to begin.
+// printStart describes the run before it starts.
 func (j *job) printStart(w io.Writer) error {
 	s, t := j.summary, j.cfg.Training
 	var rates []string
@@ -28,7 +28,7 @@ func (j *job) printStart(w io.Writer) error {
 	}
 	warmup := ""
 	if t.WarmupRatio > 0 || s.WarmupSteps > 0 {
-		warmup = "; warm-up: " + number(int64(s.WarmupSteps), "step")
+		warmup = "; warmup: " + number(int64(s.WarmupSteps), "step")
 	}
 	strategy := s.Strategy
 	if dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType); dt != tensor.F32 {
@@ -40,7 +40,7 @@ func (j *job) printStart(w io.Writer) error {
 	}
 	batch := fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", s.RowsPerStep, t.MicroBatchSize, s.RowsPerStep/t.MicroBatchSize/s.Ranks, s.Ranks)
 	if t.MicroBatchTokens > 0 {
-		batch = fmt.Sprintf("%d in micro-batches of at most %d tokens", s.RowsPerStep, t.MicroBatchTokens)
+		batch = fmt.Sprintf("%d in micro-batches of up to %d tokens", s.RowsPerStep, t.MicroBatchTokens)
 	}
 	fmt.Fprintf(w, "model: %s%s; ranks: %d, %s; rows per step: %s\n", number(s.Parameters, "parameter"), trained, s.Ranks, strategy, batch)
 	if err := j.printData(w, &s.Contents); err != nil {
@@ -51,7 +51,7 @@ func (j *job) printStart(w io.Writer) error {
 	return printNotes(w, noteTexts(s.Notes))
 }
 
-// noteTexts are notes as flags say them.
+// noteTexts formats notes, with settings as flags.
 func noteTexts(notes []error) (texts []string) {
 	for _, n := range notes {
 		texts = append(texts, textOf(n))
@@ -59,8 +59,7 @@ func noteTexts(notes []error) (texts []string) {
 	return texts
 }
 
-// printNotes writes what is odd and not wrong. Every note of a configuration or of data goes
-// through here.
+// printNotes writes notes on the configuration or the data.
 func printNotes(w io.Writer, notes []string) error {
 	for _, n := range notes {
 		if _, err := fmt.Fprintf(w, "note: %s\n", n); err != nil {
@@ -70,7 +69,7 @@ func printNotes(w io.Writer, notes []string) error {
 	return nil
 }
 
-// printData describes the rows of a run.
+// printData describes the data of a run.
 func (j *job) printData(w io.Writer, s *train.Contents) error {
 	evaluation := ""
 	if s.EvalRows > 0 {
@@ -80,7 +79,7 @@ func (j *job) printData(w io.Writer, s *train.Contents) error {
 		evaluation += " (" + s.Splits + ")"
 	}
 	labels, examined := float64(s.Counted), ""
-	if s.Looked < s.Rows { // an estimate, from rows spread evenly over all
+	if s.Looked < s.Rows { // an estimate from a sample of rows
 		labels *= float64(s.Rows) / float64(s.Looked)
 		examined = "about "
 	}
@@ -88,7 +87,7 @@ func (j *job) printData(w io.Writer, s *train.Contents) error {
 	if s.OfRows {
 		loss = fmt.Sprintf("the labels of %s%s", examined, number(int64(labels), "row"))
 	}
-	_, err := fmt.Fprintf(w, "data: %s (%s): %s of at most %d tokens%s\ndata: %s, %.4g per row; loss on %s\n",
+	_, err := fmt.Fprintf(w, "data: %s (%s): %s of up to %d tokens%s\ndata: %s, %.4g per row; loss on %s\n",
 		j.dataName(), s.Format, number(int64(s.Rows), "row"), s.SequenceLength, evaluation, number(s.Tokens, "token"), s.TokensPerRow(), loss)
 	if s.Empty+s.Barren+s.Cut == 0 || err != nil {
 		return err
@@ -101,7 +100,7 @@ func (j *job) printData(w io.Writer, s *train.Contents) error {
 	return err
 }
 
-// number is a whole number with commas, and its noun if that is given.
+// number formats n with thousands separators and the noun, if any, in singular or plural.
 func number(n int64, noun string) string {
 	text := monitor.Thousands(float64(n))
 	switch {
@@ -120,12 +119,12 @@ func (j *job) dataName() string {
 	return "the source of Go's standard library"
 }
 
-// plan is what one rank of the job needs.
+// plan plans one rank of the job with rows of the maximum length.
 func (j *job) plan(ctx context.Context) (planner.Plan, error) {
 	return j.planJob(j.model, j.summary.SequenceLength, j.summary.Micro, j.summary.Ranks, j.summary.Local).Run(ctx, 0)
 }
 
-// planUsual is plan for rows of the mean length, nil where they are as long as may be.
+// planUsual plans rows of the mean length. It is nil if all rows have the maximum length.
 func (j *job) planUsual(ctx context.Context) (*planner.Plan, error) {
 	s := j.summary
 	job := j.planJob(j.model, s.SequenceLength, s.Micro, s.Ranks, s.Local)
@@ -136,7 +135,7 @@ func (j *job) planUsual(ctx context.Context) (*planner.Plan, error) {
 	return &p, err
 }
 
-// planJob is the job for rows of so many positions, of which micro-batches have what rows says.
+// planJob returns the planner's job for rows of up to positions positions.
 func (j *job) planJob(config *model.Config, positions int, rows data.Info, ranks, local int) planner.Job {
 	return planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Positions: positions, Rows: rows}
 }

@@ -21,9 +21,8 @@ import (
 	"trireme/train"
 )
 
-// tell says what came of a run that is done: time, tokens and evaluations, memory as measured, a
-// sample of the built-in recipe, and where everything is. The run began when this program was
-// about to train.
+// printSummary prints the result of a finished run that began at began: time, tokens, evaluations,
+// measured memory, a sample of the built-in recipe, and paths.
 func (j *job) printSummary(ctx context.Context, w io.Writer, began time.Time) error {
 	ranks, err := j.readMemory()
 	if err != nil {
@@ -39,7 +38,7 @@ func (j *job) printSummary(ctx context.Context, w io.Writer, began time.Time) er
 		return err
 	}
 	r.printDone(w, j.cfg, time.Since(began))
-	if ranks[0].Total > 0 { // steps were made
+	if ranks[0].Total > 0 { // the run made steps
 		if err := printMemory(w, plan, ranks); err != nil {
 			return err
 		}
@@ -56,8 +55,8 @@ func (j *job) printSummary(ctx context.Context, w io.Writer, began time.Time) er
 	return err
 }
 
-// sample shows what the built-in recipe's model says. A stop cuts it short, and is no error: the run
-// is done.
+// printSample prints a sample of the built-in recipe's model. A stop cuts it short without an error,
+// since the run is done.
 func (j *job) printSample(ctx context.Context, w io.Writer, model string) error {
 	if j.recipe == nil || ctx.Err() != nil {
 		return nil
@@ -69,7 +68,7 @@ func (j *job) printSample(ctx context.Context, w io.Writer, model string) error 
 	return err
 }
 
-// tryModel is a command that shows what a model can do.
+// tryModel returns a command to try the model in dir.
 func (j *job) tryModel(dir string) string {
 	reads := tokenizer.In(dir)
 	if strings.ContainsAny(dir, " \t'\"$&;()*?") {
@@ -88,7 +87,7 @@ func (j *job) tryModel(dir string) string {
 	return "trireme generate --model " + dir + ` --prompt "Once upon a time"`
 }
 
-// readMemory is what the ranks measured.
+// readMemory reads the memory measured by the ranks.
 func (j *job) readMemory() ([]train.RankMemory, error) {
 	b, err := os.ReadFile(filepath.Join(j.cfg.OutputDir, rundir.Memory))
 	if err != nil {
@@ -104,8 +103,8 @@ func (j *job) readMemory() ([]train.RankMemory, error) {
 	return ranks, nil
 }
 
-// printMemory compares the memory of ranks with the plan, which is for rows as long as they may be:
-// one line where nothing takes more, a table where something does.
+// printMemory compares measured memory with the plan for rows of the maximum length: one line, or a
+// table if a rank exceeds the plan.
 func printMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error {
 	resident, total := int64(0), int64(0)
 	for _, r := range ranks {
@@ -157,7 +156,7 @@ func printMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error
 	return t.Flush()
 }
 
-// within says whether no rank measured more than was planned, in any category.
+// within reports whether no rank exceeds the plan in any category.
 func within(plan tensor.Usage, ranks []train.RankMemory) bool {
 	for _, r := range ranks {
 		if r.Total > plan.PeakTotal {
@@ -172,7 +171,7 @@ func within(plan tensor.Usage, ranks []train.RankMemory) bool {
 	return true
 }
 
-// peakParts are the largest categories at the peak, which add up to it with the rest.
+// peakParts lists the three largest categories at the peak, and the rest.
 func peakParts(m tensor.Usage) string {
 	by := map[string]int64{}
 	for c := range tensor.NumCategories {
@@ -195,7 +194,7 @@ func peakParts(m tensor.Usage) string {
 	return strings.Join(text, ", ")
 }
 
-// trainReport is --json's object.
+// trainReport is the JSON output of train.
 type trainReport struct {
 	Schema          string             `json:"schema"`
 	OutputDir       string             `json:"output_dir"`
@@ -204,17 +203,17 @@ type trainReport struct {
 	Parameters      int64              `json:"parameters"`
 	World           int                `json:"world"`
 	Strategy        string             `json:"strategy"`
-	Steps           int64              `json:"steps"` // the last one's number
+	Steps           int64              `json:"steps"` // number of the last step
 	Loss            *float64           `json:"loss"`  // of the last step
 	EvalLoss        *float64           `json:"eval_loss"`
 	TokensPerSecond float64            `json:"tokens_per_second"` // median of the steps
-	Planned         map[string]int64   `json:"planned"`           // bytes of a rank by category, each at its most, and total
+	Planned         map[string]int64   `json:"planned"`           // peak bytes of a rank by category, and total
 	Memory          []train.RankMemory `json:"memory"`            // measured
 	Seconds         float64            `json:"seconds"`           // from start to end
-	Tokens          int64              `json:"tokens"`            // read in that time
+	Tokens          int64              `json:"tokens"`            // in that time
 	StepSeconds     float64            `json:"step_seconds"`      // mean of the steps in that time
 	StepSecondsStd  float64            `json:"step_seconds_std"`  // their standard deviation
-	Best            *bestReport        `json:"best"`              // evaluation; null: there is none
+	Best            *bestReport        `json:"best"`              // evaluation, or null
 }
 
 // bestReport is the best evaluation of a run.
@@ -222,10 +221,10 @@ type bestReport struct {
 	Step       int64    `json:"step"`
 	Loss       *float64 `json:"eval_loss"`
 	Accuracy   *float64 `json:"accuracy,omitempty"`
-	Checkpoint string   `json:"checkpoint,omitempty"` // its directory, if that was kept
+	Checkpoint string   `json:"checkpoint,omitempty"` // its directory, if it was kept
 }
 
-// writeReport is tell for programs.
+// writeReport is printSummary as JSON.
 func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) error {
 	r := trainReport{
 		Schema: "trireme.train/1", OutputDir: j.cfg.OutputDir, Model: filepath.Join(j.cfg.OutputDir, rundir.FinalModel),
@@ -252,7 +251,7 @@ func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) err
 	return writeJSON(w, r)
 }
 
-// finite is v, or nil where JSON has no number for it.
+// finite returns v, or nil if JSON cannot represent it.
 func finite(v float64) *float64 {
 	if v-v != 0 {
 		return nil
@@ -260,7 +259,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// finiteOrNil is finite of what may not be there.
+// finiteOrNil is finite for an optional value.
 func finiteOrNil(v *float64) *float64 {
 	if v == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"trireme/internal/keys"
 )
 
-// usageError rewrites what cobra and pflag say about a command line.
+// usageError rewrites an error of cobra or pflag.
 func usageError(cmd *cobra.Command, err error) error {
 	var exit *Exit
 	if errors.As(err, &exit) {
@@ -39,8 +39,8 @@ func usageError(cmd *cobra.Command, err error) error {
 	return usage(err.Error(), help)
 }
 
-// meantFlag is the end of a message about an unknown flag: the flag that was meant, or how to give
-// the key that it is the name of, here or in another program.
+// suggestFlag completes a message about an unknown flag with the nearest flag, or with --set for
+// the key of that name, here or in another program.
 func suggestFlag(cmd *cobra.Command, name string) string {
 	near := conf.Nearest(name, flagNames(cmd))
 	if cmd.Flags().Lookup("set") == nil {
@@ -64,19 +64,18 @@ func suggestFlag(cmd *cobra.Command, name string) string {
 	return didYouMean(near)
 }
 
-// meantKey is keys.Suggest for a command line, which sets the number of ranks.
+// suggestKey is keys.Suggest, with --nproc for the number of ranks.
 func suggestKey(path string) (meant, why string) {
 	switch meant, why = keys.Suggest(path); {
 	case meant == fault.Ranks:
-		return "", "ranks are no part of the configuration. try: --nproc N"
+		return "", "the number of ranks is not part of the configuration. try: --nproc N"
 	case meant == "" && why == "":
-		return keys.ByName(keys.Name(path)), "" // a key of ours in another place
+		return keys.ByName(keys.Name(path)), "" // a key of another group
 	}
 	return meant, why
 }
 
-// meantShort is the end of a message about letters after one dash that are no flags: -model is
-// --model, -n of a command with ranks --nproc.
+// suggestShort completes a message about an unknown shorthand: --model for -model, --nproc for -n.
 func suggestShort(cmd *cobra.Command, letters string) string {
 	if len(letters) > 1 {
 		if f := cmd.Flags().Lookup(letters); f != nil {
@@ -113,8 +112,8 @@ func flagNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// group is the RunE of a command that only holds others: it shows help, or says which
-// command was meant.
+// group is the RunE of a command with subcommands only: it prints help, or suggests a command for
+// an unknown name.
 func group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -132,7 +131,7 @@ func group(cmd *cobra.Command, args []string) error {
 	return usage(what+"commands: "+strings.Join(names, ", "), cmd.CommandPath()+" --help")
 }
 
-// noArgs refuses arguments: it names the first, and the flag that it was probably meant for.
+// noArgs refuses arguments and suggests the flag for the first.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -146,10 +145,10 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	case cmd.Flags().Lookup("set") != nil && strings.Contains(args[0], "="):
 		try = cmd.CommandPath() + " --set " + args[0]
 	}
-	return usage(fmt.Sprintf("%s takes no argument, but got %q", cmd.CommandPath(), args[0]), try)
+	return usage(fmt.Sprintf("%s takes no arguments, got %q", cmd.CommandPath(), args[0]), try)
 }
 
-// oneOf refuses a flag's value that is none of choices.
+// oneOf refuses a flag value that is not among choices.
 func oneOf(flag, value string, choices ...string) error {
 	for _, c := range choices {
 		if c == value {

@@ -8,8 +8,8 @@ import (
 	"trireme/launch"
 )
 
-// startWorkers runs this command line again as cfg.Nproc workers on this machine, and
-// returns when they have ended, with their exit code as an error.
+// startWorkers runs this command line as cfg.Nproc workers on this machine, waits for them and returns
+// their exit code as an error.
 func startWorkers(ctx context.Context, cfg launch.Config) error {
 	exe, err := os.Executable()
 	if err != nil {

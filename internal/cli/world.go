@@ -20,22 +20,22 @@ import (
 	"trireme/rendezvous"
 )
 
-// transports are the names that --transport takes.
+// transports are the values of --transport.
 var transports = []string{"auto", "shm", "tcp"}
 
-// world is this process's place among the ranks of a job.
+// world is this process's rank in a job.
 type world struct {
 	collective.World
 	meeting   *connection
 	env       rendezvous.Env
-	store     *rendezvous.Store // nil in a world of one
-	transport string            // that was taken
+	store     *rendezvous.Store // nil for one rank
+	transport string            // in use
 	release   func()
-	watching  sync.WaitGroup // on the store
+	watching  sync.WaitGroup // the store
 }
 
-// transportOf is what ranks are connected by where a configuration says name: auto takes memory
-// where all ranks are on one Linux host, and tcp elsewhere; a world of one needs neither.
+// transportOf resolves a transport: auto is shm if all ranks are on one Linux host, else tcp. One rank
+// needs neither.
 func transportOf(name string, env rendezvous.Env) string {
 	switch {
 	case env.WorldSize == 1:
@@ -48,8 +48,8 @@ func transportOf(name string, env rendezvous.Env) string {
 	return "tcp"
 }
 
-// describeWorld says how many ranks there are, what connects them and how they meet. env is this
-// rank's; where this command starts the ranks it is that of none.
+// describeWorld describes the ranks, their transport and the rendezvous. env is not Launched if this
+// command starts the ranks.
 func describeWorld(backend string, env rendezvous.Env, ranks int) string {
 	if ranks == 1 {
 		return "world: 1 rank, local"
@@ -62,27 +62,27 @@ func describeWorld(backend string, env rendezvous.Env, ranks int) string {
 	if !env.OneMachine() {
 		where = fmt.Sprintf("%d machines", env.GroupWorldSize)
 	}
-	return fmt.Sprintf("world: %d ranks on %s, started by another launcher, over %s; they meet at %s",
+	return fmt.Sprintf("world: %d ranks on %s, started by another launcher, over %s; rendezvous at %s",
 		ranks, where, transportOf(backend, env), net.JoinHostPort(env.MasterAddr, strconv.Itoa(env.MasterPort)))
 }
 
-// checkRanks compares --nproc, where it is given, with the world that another launcher has started.
+// checkRanks compares --nproc with the number of ranks of another launcher.
 func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
 	if !env.Launched || launch.Tied(os.LookupEnv) || !c.Flags().Changed("nproc") {
 		return nil
 	}
 	if nproc != env.WorldSize && (env.OneMachine() || nproc != env.LocalWorldSize) {
-		return usage(fmt.Sprintf("--nproc is %d, but this is rank %d of %d of another launcher (RANK, WORLD_SIZE): a rank starts no processes", nproc, env.Rank, env.WorldSize),
-			fmt.Sprintf("without --nproc; or, for %d processes of this command, unset RANK and WORLD_SIZE", nproc))
+		return usage(fmt.Sprintf("--nproc is %d, but this is rank %d of %d started by another launcher (RANK, WORLD_SIZE)", nproc, env.Rank, env.WorldSize),
+			fmt.Sprintf("without --nproc, or unset RANK and WORLD_SIZE to start %d processes here", nproc))
 	}
 	if env.Rank == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "--nproc %d has no effect: another launcher has started the ranks (RANK, WORLD_SIZE)\n", nproc)
+		fmt.Fprintf(c.ErrOrStderr(), "--nproc %d has no effect: another launcher started the ranks (RANK, WORLD_SIZE)\n", nproc)
 	}
 	return nil
 }
 
-// openWorld joins the world of a meeting, which it ends, and ties this process to its launcher. A
-// rank that is lost, or that calls Abort, ends the world on every other at once.
+// openWorld joins the other ranks, takes over the connection and ties this process to its launcher. A
+// rank that is lost or calls Abort ends the world on all ranks at once.
 func openWorld(m *connection, transport string) (_ *world, err error) {
 	ctx, env := m.ctx, m.env
 	w := &world{meeting: m, env: env, transport: transportOf(transport, env), release: func() {}}
@@ -123,8 +123,8 @@ func openWorld(m *connection, transport string) (_ *world, err error) {
 	return w, nil
 }
 
-// watch ends the collectives when the store hears of a rank that is lost or has failed: it
-// may not have been in the middle of an operation.
+// watch aborts collectives when the store reports a lost or failed rank, which may not have been in an
+// operation.
 func (w *world) watch() {
 	<-w.store.Done()
 	err := w.store.Err()
@@ -139,7 +139,7 @@ func (w *world) watch() {
 	w.World.Abort(f)
 }
 
-// Abort ends the world on every rank that can be reached, by either way.
+// Abort ends the world on every reachable rank, by transport and store.
 func (w *world) Abort(cause error) {
 	w.World.Abort(cause)
 	if w.store != nil {
@@ -147,7 +147,7 @@ func (w *world) Abort(cause error) {
 	}
 }
 
-// openTCP listens where the other ranks can reach this one.
+// openTCP connects ranks by TCP, listening on an address that the others can reach.
 func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.World, error) {
 	secret, err := w.store.Key("collective/tcp")
 	if err != nil {
@@ -162,8 +162,7 @@ func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.
 	return tcp.Open(ctx, c)
 }
 
-// addressTowards is this machine's address on the way to a host: that of the interface which
-// the route to it leaves by. Nothing is sent.
+// addressTowards returns the address of the interface that routes to a host. It sends nothing.
 func addressTowards(hostPort string) (string, error) {
 	conn, err := net.Dial("udp", hostPort)
 	if err != nil {
@@ -173,7 +172,7 @@ func addressTowards(hostPort string) (string, error) {
 	return conn.LocalAddr().(*net.UDPAddr).IP.String(), nil
 }
 
-// Close leaves the world, and then the job.
+// Close leaves the world and the job.
 func (w *world) Close() error {
 	return errors.Join(w.World.Close(), w.leave())
 }
@@ -190,7 +189,7 @@ func (w *world) leave() error {
 	return err
 }
 
-// processGroup exchanges control messages between ranks outside the collectives.
+// processGroup exchanges control messages between ranks outside collectives.
 func (w *world) processGroup() checkpoint.ProcessGroup { return processGroup{w} }
 
 type processGroup struct{ w *world }
@@ -198,8 +197,8 @@ type processGroup struct{ w *world }
 func (g processGroup) Rank() int { return g.w.env.Rank }
 func (g processGroup) Size() int { return g.w.env.WorldSize }
 
-// AllGatherBytes gives every rank's message to every rank. It has no time-out: what a rank does alone
-// before it (a save, tokenizing) may take as long as that rank lives.
+// AllGatherBytes exchanges a message among all ranks. It has no time-out, since a rank may work alone before
+// it (save, tokenize).
 func (g processGroup) AllGatherBytes(ctx context.Context, message []byte) ([][]byte, error) {
 	if g.w.store == nil {
 		return [][]byte{message}, nil

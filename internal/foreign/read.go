@@ -40,7 +40,7 @@ type Options struct {
 	Format Format
 	// Ranks of the world, where it is known; 0: as the file says, or one.
 	Ranks int
-	// Launched: another launcher has started the ranks.
+	// Launched: another launcher started the ranks.
 	Launched bool
 	// Planned: nothing is started, so that ranks need not be of this machine.
 	PlanOnly bool

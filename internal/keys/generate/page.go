@@ -22,7 +22,7 @@ first in this list that has it wins:
 4. the file after ` + "`--config`" + `
 5. the default
 
-` + "`trireme config show --origin`" + ` prints every value with the place that decided it.
+` + "`trireme config show --origin`" + ` prints each value with its source.
 `
 
 // write makes the page: a table for each group, and one for the top level.
