@@ -104,7 +104,7 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 		return t, nil
 	}
 	removeStale(dir)
-	unlock, err := flock.Wait(ctx, path+".lock", 0o600, nil)
+	unlock, err := flock.Lock(ctx, path+".lock", 0o600, nil)
 	if err != nil {
 		return nil, fmt.Errorf("data: cache: %w", err)
 	}
@@ -124,7 +124,7 @@ func removeStale(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, "*.tmp*"))
 	for _, f := range left {
 		name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(f), "."), ".tmp")
-		lock, held, err := flock.Try(filepath.Join(dir, name+".lock"), 0o600)
+		lock, held, err := flock.TryLock(filepath.Join(dir, name+".lock"), 0o600)
 		if err != nil {
 			continue
 		}
@@ -191,7 +191,7 @@ func TrainTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokeni
 		return nil, err
 	}
 	dir := filepath.Join(parent, hex.EncodeToString(digest[:16]))
-	unlock, err := flock.Wait(ctx, dir+".lock", 0o600, nil)
+	unlock, err := flock.Lock(ctx, dir+".lock", 0o600, nil)
 	if err != nil {
 		return nil, fmt.Errorf("data: cache: %w", err)
 	}

@@ -56,7 +56,7 @@ func (t *tokenFile) content(ctx context.Context) string {
 	if sum, ok := readSum(path); ok {
 		return sum
 	}
-	if unlock, err := flock.Wait(ctx, path+".lock", 0o600, nil); err == nil {
+	if unlock, err := flock.Lock(ctx, path+".lock", 0o600, nil); err == nil {
 		defer unlock()
 	}
 	if sum, ok := readSum(path); ok { // of another process

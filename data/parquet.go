@@ -206,10 +206,10 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 func checkParquet(in io.ReaderAt, name string, size int64) error {
 	var head [4]byte
 	var tail [8]byte
-	first := make([]byte, filekind.Head)
+	first := make([]byte, filekind.HeadSize)
 	if n, err := in.ReadAt(first, 0); err != nil && err != io.EOF {
 		return err
-	} else if k, ok := filekind.Of(name, first[:n]); ok {
+	} else if k, ok := filekind.Detect(name, first[:n]); ok {
 		return fault.Try(fmt.Errorf("it is %s, not Parquet", k.Name), "%s", k.Try)
 	}
 	if size < 12 {

@@ -44,7 +44,7 @@ func (s *stream) refuse(head []byte, format string) error {
 			return fault.Try(fmt.Errorf("it is %s, not %s", m.name, orText(format)), "call it %s, or %s", m.ending, fault.Set("data.format", m.format))
 		}
 	}
-	k, ok := filekind.Of(s.path, head)
+	k, ok := filekind.Detect(s.path, head)
 	if !ok || k.Text && format == FormatText {
 		return nil
 	}
@@ -79,7 +79,7 @@ func openStream(path string, read *atomic.Int64) (*stream, error) {
 // begin looks at the first bytes.
 func (s *stream) begin(r *bufio.Reader) error {
 	format, compression := formatOf(s.path)
-	head, err := r.Peek(filekind.Head)
+	head, err := r.Peek(filekind.HeadSize)
 	if err != nil && err != io.EOF {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *stream) begin(r *bufio.Reader) error {
 		r = bufio.NewReaderSize(s.Reader, 1<<18)
 		s.Reader = r
 	}
-	if head, err = r.Peek(filekind.Head); err != nil && err != io.EOF {
+	if head, err = r.Peek(filekind.HeadSize); err != nil && err != io.EOF {
 		return s.cause(err)
 	}
 	if kind != "" {

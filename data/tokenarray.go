@@ -38,7 +38,7 @@ const npyMagic = "\x93NUMPY"
 func findArray(name string, head []byte, size int64) (a tokenArray, err error) {
 	le := binary.LittleEndian
 	ext := strings.ToLower(filepath.Ext(name))
-	kind, isKind := filekind.Of(name, head[:min(len(head), filekind.Head)])
+	kind, isKind := filekind.Detect(name, head[:min(len(head), filekind.HeadSize)])
 	switch {
 	case strings.HasPrefix(string(head), npyMagic):
 		if a, err = npyArray(head); err != nil {

@@ -38,8 +38,8 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// ErrNoText says that a model does not predict the next token.
-var ErrNoText = fault.Try(errors.New("generate: this model does not predict the next token: it cannot continue a text"), "trireme eval")
+// ErrNotCausal says that a model does not predict the next token.
+var ErrNotCausal = fault.Try(errors.New("generate: this model does not predict the next token: it cannot continue a text"), "trireme eval")
 
 // ErrNaN says that a model computes NaN, which no token can be chosen from.
 var ErrNaN = fault.Try(errors.New("generate: the model's logits are NaN: its weights are NaN or infinite, or its files are damaged"), "another model or checkpoint")
@@ -79,7 +79,7 @@ func check(m model.Model, prompt []int32, o Options) error {
 		return err
 	}
 	if m.Info().Labels > 0 || m.Info().Task != model.Causal {
-		return ErrNoText
+		return ErrNotCausal
 	}
 	if len(prompt) == 0 {
 		return fault.Try(errors.New("generate: the prompt has no tokens"), "a longer one")

@@ -62,7 +62,7 @@ func (s *session) fetch(ctx context.Context, d *download) error {
 	err := os.MkdirAll(filepath.Dir(lock), 0o755)
 	var unlock func() error
 	if err == nil {
-		unlock, err = flock.Wait(ctx, lock, 0o664, func() {
+		unlock, err = flock.Lock(ctx, lock, 0o664, func() {
 			s.show.note("%s: waiting for another process that fetches it", d.name)
 		})
 	}

@@ -20,12 +20,12 @@ func (c oomCount) since(before oomCount) (bool, int64) {
 }
 
 func readOOMUnder(root string) oomCount {
-	groups := monitor.MemoryGroups(root)
+	groups := monitor.Cgroups(root)
 	if len(groups) == 0 {
 		return oomCount{}
 	}
 	g, events := groups[0], "memory.events"
-	if g.Old {
+	if g.V1 {
 		events = "memory.oom_control"
 	}
 	return oomCount{kills: g.Count(events, "oom_kill"), limit: g.Limit(), known: true}

@@ -87,7 +87,7 @@ func ReadFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k, ok := filekind.Of(path, data[:min(len(data), filekind.Head)]); ok {
+	if k, ok := filekind.Detect(path, data[:min(len(data), filekind.HeadSize)]); ok {
 		return nil, fault.Try(fmt.Errorf("%s is %s", path, k.Name), "%s", k.Try)
 	}
 	return bytes.TrimPrefix(data, []byte("\ufeff")), nil // some editors begin files with a byte order mark

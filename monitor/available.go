@@ -23,7 +23,7 @@ func readAvailable(root string) (Available, error) {
 	if err != nil {
 		return a, err
 	}
-	for _, g := range MemoryGroups(root) {
+	for _, g := range Cgroups(root) {
 		limit := g.Limit()
 		if limit == 0 {
 			continue

@@ -17,5 +17,5 @@
 //
 // Rank 0 alone has sinks. They are called from one goroutine. Where another process shows the
 // run, as a launcher does that owns the terminal, rank 0 has a NewJSONL on a pipe and that
-// process Follows it.
+// process copies them to its sinks by CopyJSONL.
 package monitor

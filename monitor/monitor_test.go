@@ -287,7 +287,7 @@ func TestFollow(t *testing.T) {
 	in.WriteString("nonsense\n")
 	j.Evaluate(Evaluation{Step: 1, Loss: 1})
 	j.Record(sample(2))
-	if err := Follow(&in, NewLine(&out)); err == nil || !strings.Contains(err.Error(), "nonsense") {
+	if err := CopyJSONL(&in, NewLine(&out)); err == nil || !strings.Contains(err.Error(), "nonsense") {
 		t.Error(err)
 	}
 	if got := strings.Count(out.String(), "\n"); got != 3 || !strings.Contains(out.String(), "step=2/5000") {

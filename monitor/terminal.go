@@ -14,9 +14,9 @@ type Terminal struct {
 	Unicode bool // bars and curves of block characters
 	// Size is asked before each drawing: columns, at least 1, and rows, 0 if unknown.
 	Size func() (columns, rows int)
-	// Typed is the number of bytes of whole lines that were typed and that nobody has read yet;
+	// PendingInput is the number of bytes of whole lines that were typed and that nobody has read yet;
 	// nil where the system does not say.
-	Typed func() int
+	PendingInput func() int
 }
 
 // OpenTerminal says what f's terminal can do, and whether a View can be drawn on it at all:
@@ -27,7 +27,7 @@ func OpenTerminal(f *os.File, lookup func(string) (string, bool)) (Terminal, boo
 	if name, _ := lookup("TERM"); name == "" || name == "dumb" || !term.IsTerminal(fd) {
 		return Terminal{}, false
 	}
-	t := Terminal{Color: true, Unicode: true, Typed: typed(fd), Size: func() (columns, rows int) {
+	t := Terminal{Color: true, Unicode: true, PendingInput: typed(fd), Size: func() (columns, rows int) {
 		columns, rows, err := term.GetSize(fd)
 		if err != nil || columns < 1 {
 			columns, rows = 80, 0

@@ -145,8 +145,8 @@ func (v *View) loop() {
 	defer close(v.done)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	if v.term.Typed != nil {
-		v.typed = v.term.Typed()
+	if v.term.PendingInput != nil {
+		v.typed = v.term.PendingInput()
 	}
 	for !v.draw() {
 		drawn, changed := time.Now(), false
@@ -163,10 +163,10 @@ func (v *View) loop() {
 
 // look counts a line that was typed. Enter echoes one line end, whatever stands before it.
 func (v *View) look() {
-	if v.term.Typed == nil {
+	if v.term.PendingInput == nil {
 		return
 	}
-	n := v.term.Typed()
+	n := v.term.PendingInput()
 	if n > v.typed {
 		v.enters++
 	}
@@ -257,7 +257,7 @@ func (v *View) take(all bool) string {
 	var b strings.Builder
 	for l := range strings.Lines(text) {
 		l = strings.TrimRight(l, "\r\n")
-		b.WriteString(Clean(l[strings.LastIndexByte(l, '\r')+1:]) + "\r\n")
+		b.WriteString(EscapeControl(l[strings.LastIndexByte(l, '\r')+1:]) + "\r\n")
 	}
 	return b.String()
 }

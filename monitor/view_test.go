@@ -243,7 +243,7 @@ func TestViewLeavesNoHistory(t *testing.T) {
 func TestViewWhereLinesAreTyped(t *testing.T) {
 	var typed atomic.Int64
 	s := &screen{}
-	v := NewView(s, Terminal{Size: fixed(60, 24), Typed: func() int { return int(typed.Load()) }})
+	v := NewView(s, Terminal{Size: fixed(60, 24), PendingInput: func() int { return int(typed.Load()) }})
 	r := sample(1)
 	for range 3 {
 		r.Step, r.Time = r.Step+1, time.Now()

@@ -158,7 +158,7 @@ func TestOffloadFails(t *testing.T) {
 			if rank == 0 {
 				s.op = "nothing"
 			}
-			return disk.On(s, dir, false), err
+			return disk.NewFile(s, dir, false), err
 		}
 		_, errs := wide.train(t, d)
 		want := fail.err
@@ -214,7 +214,7 @@ func TestOffloadOverlaps(t *testing.T) {
 		if w.File, err = os.CreateTemp(dir, "state"); err == nil {
 			err = w.Truncate(1 << 22)
 		}
-		return disk.On(w, dir, false), err
+		return disk.NewFile(w, dir, false), err
 	}
 	if _, errs := wide.train(t, d); errs[0] != nil {
 		t.Fatal(errs[0])

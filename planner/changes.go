@@ -18,9 +18,9 @@ type Change struct {
 	What string   // micro_batch_size 4 -> 2 with accumulation 4 -> 8
 	Keys []string // path=value, for --set
 	Plan Plan
-	// Other says that the run's figures become others, beyond the order of sums.
-	Other bool
-	job   Job
+	// ChangesResult says that the run's figures become others, beyond the order of sums.
+	ChangesResult bool
+	job           Job
 }
 
 // kind is a sort of change, of which there may be several degrees.
@@ -114,7 +114,7 @@ func apply(ctx context.Context, j Job, kinds []kind, how []int, limit int64) (*C
 		}
 		one := k(c.job)[how[i]-1]
 		what = append(what, one.What)
-		c.Keys, c.job, c.Other = append(c.Keys, one.Keys...), one.job, c.Other || one.Other
+		c.Keys, c.job, c.ChangesResult = append(c.Keys, one.Keys...), one.job, c.ChangesResult || one.ChangesResult
 	}
 	c.What = strings.Join(what, ", and ")
 	var err error
@@ -192,13 +192,13 @@ func (j Job) sharded() []Change {
 // degrees are ways to compute layers again, the cheapest in arithmetic first.
 var degrees = []struct {
 	what     string
-	keep     train.RecomputedKeep
-	segments train.Segments
-	store    train.RecomputedStore // empty: as it is
+	keep     train.RecomputeKeep
+	segments train.SegmentCount
+	store    train.RecomputeStore // empty: as it is
 }{
 	{"recompute every layer but for its products", "products", 0, ""},
 	{"recompute every layer", "nothing", 0, ""},
-	{"recompute sqrt(n) segments, and every layer in them", "nothing", train.RootSegments, ""},
+	{"recompute sqrt(n) segments, and every layer in them", "nothing", train.SqrtSegments, ""},
 	{"recompute every layer, whose input waits on disk", "nothing", 0, "disk"},
 }
 
@@ -246,7 +246,7 @@ func (j Job) offloaded() []Change {
 		return nil
 	}
 	to, where, rests := j, parallel.OffloadNVMe, "on disk"
-	if j.Apart {
+	if j.SeparateMemory {
 		where, rests = parallel.OffloadCPU, "on the host"
 	}
 	to.Config.Offload.Optimizer.Device = where
@@ -270,14 +270,14 @@ func (j Job) narrower() []Change {
 	to := j
 	to.Config.Precision.ParamDType = tensor.BF16.String()
 	c := j.change("param_dtype float32 -> bfloat16", to)
-	c.Other = true
+	c.ChangesResult = true
 	return []Change{c}
 }
 
-// Against says what a change saves and costs, beside the plan without it.
-func (c Change) Against(p Plan) string {
+// Effect says what a change saves and costs, beside the plan without it.
+func (c Change) Effect(p Plan) string {
 	result := "same result"
-	if c.Other {
+	if c.ChangesResult {
 		result = "other figures"
 	}
 	parts := []string{result, device.Bytes(c.Plan.Memory.PeakTotal - p.Memory.PeakTotal).Binary()}

@@ -16,7 +16,7 @@ type Batch struct {
 // Batch is the job's.
 func (j Job) Batch() (Batch, error) {
 	t := j.Config.Training
-	a, err := t.MostAccumulation(j.Ranks, j.Positions)
+	a, err := t.MaxAccumulation(j.Ranks, j.Positions)
 	if t.MicroBatchTokens > 0 {
 		return Batch{max(1, t.MicroBatchTokens/j.Positions), a, t.GlobalBatchSize}, err
 	}

@@ -21,7 +21,7 @@ func TestHost(t *testing.T) {
 						c.Parallel.Strategy, c.Precision.ParamDType = strategy, param
 						c.Offload.Optimizer.Device, c.Offload.Params.Device = optimizer, params
 					})
-					j.Apart = apart
+					j.SeparateMemory = apart
 					return plan(t, j)
 				}
 				plain := at(parallel.OffloadNone, parallel.OffloadNone, true)
@@ -71,7 +71,7 @@ func TestHost(t *testing.T) {
 		}
 	}
 	hosted := job(t, 4, func(c *train.Config) { c.Offload.Optimizer.Device = parallel.OffloadCPU })
-	hosted.Apart = true
+	hosted.SeparateMemory = true
 	// The limit is of the device.
 	p := plan(t, hosted)
 	o, err := hosted.option(context.Background(), "full_shard", p.Memory.PeakTotal)
@@ -86,7 +86,7 @@ func TestHostOfOtherOptimizers(t *testing.T) {
 		j := job(t, 4, func(c *train.Config) {
 			c.Offload.Optimizer.Device, c.Training.Optimizer = parallel.OffloadCPU, optim.Config{"name": name}
 		})
-		j.Apart = true
+		j.SeparateMemory = true
 		if p := plan(t, j); p.Host[tensor.Master] != p.Memory.Live[tensor.Params] {
 			t.Errorf("%s: masters of %d bytes on the host, parameters of %d on the device", name, p.Host[tensor.Master], p.Memory.Live[tensor.Params])
 		}

@@ -18,23 +18,23 @@ import (
 
 // Job is a run of so many ranks.
 type Job struct {
-	Config    train.Config
-	Model     *model.Config
-	Ranks     int
-	Local     int       // ranks of one machine; 0 is all
-	Positions int       // of a row at most
-	Usual     float64   // tokens of a row, of a plan of what is usual; 0 plans the most
-	Apart     bool      // the device has a memory of its own: what is offloaded to cpu is not in it
-	Rows      data.Info // what micro-batches have besides ids and targets: Loader.Info
+	Config         train.Config
+	Model          *model.Config
+	Ranks          int
+	Local          int       // ranks of one machine; 0 is all
+	Positions      int       // of a row at most
+	RowTokens      float64   // tokens of a row, of a plan of what is usual; 0 plans the most
+	SeparateMemory bool      // the device has a memory of its own: what is offloaded to cpu is not in it
+	Rows           data.Info // what micro-batches have besides ids and targets: Loader.Info
 }
 
 // Plan is what one rank needs and does in a step.
 type Plan struct {
-	Parameters int64               // of the whole model
-	Trained    int64               // of those
-	Largest    int64               // of those of one module, as DeepSpeed counts them
-	Memory     tensor.Usage        // of this rank, bytes; where Job.Apart, of its device
-	Slots      []parallel.SlotSize // the optimizers' state, wherever it rests
+	Parameters    int64               // of the whole model
+	Trainable     int64               // of those
+	LargestModule int64               // of those of one module, as DeepSpeed counts them
+	Memory        tensor.Usage        // of this rank, bytes; where Job.Apart, of its device
+	Slots         []parallel.SlotSize // the optimizers' state, wherever it rests
 	// Host is what lies in the host's memory where Job.Apart, bytes by category.
 	Host     [tensor.NumCategories]int64
 	Sent     []Traffic // by this rank in a step
@@ -46,7 +46,7 @@ type Plan struct {
 
 // Run plans a rank by making one step of it where nothing is computed.
 func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
-	accumulation, err := j.Config.Training.MostAccumulation(j.Ranks, int(math.Ceil(j.row())))
+	accumulation, err := j.Config.Training.MaxAccumulation(j.Ranks, int(math.Ceil(j.row())))
 	if err != nil {
 		return Plan{}, err
 	}
@@ -89,7 +89,7 @@ type worker interface{ Work() float64 }
 
 // run plans a step of accumulation micro-batches.
 func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
-	if !j.Apart {
+	if !j.SeparateMemory {
 		return j.step(ctx, rank, accumulation)
 	}
 	p, err := j.onDevice().step(ctx, rank, accumulation)
@@ -107,7 +107,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	var sent ledger
-	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Ranks: &ranks{rank, j.Ranks, &sent}, Local: j.Local}, true)
+	a, err := j.Config.Build(b, j.Model, j.Positions, train.Ranks{Ranks: &ranks{rank, j.Ranks, &sent}, Local: j.Local}, true)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -150,11 +150,11 @@ func (p *Plan) count(m model.Model) {
 		n := int64(q.Shape.Elems())
 		p.Parameters += n
 		if !q.Frozen {
-			p.Trained += n
+			p.Trainable += n
 		}
 		module := q.Name[:max(0, strings.LastIndexByte(q.Name, '.'))]
 		modules[module] += n
-		p.Largest = max(p.Largest, modules[module])
+		p.LargestModule = max(p.LargestModule, modules[module])
 	}
 }
 
@@ -166,8 +166,8 @@ func (j Job) micros(accumulation int) []data.MicroBatch {
 
 // row is the tokens of a row: the most that there may be, or the usual.
 func (j Job) row() float64 {
-	if j.Usual > 0 {
-		return j.Usual
+	if j.RowTokens > 0 {
+		return j.RowTokens
 	}
 	return float64(j.Positions)
 }
@@ -185,10 +185,10 @@ func (j Job) rows() int {
 // the usual length.
 func (j Job) micro() (rows, tokens int) {
 	t := j.Config.Training
-	tokens = t.MostTokens(j.Positions)
+	tokens = t.MaxTokens(j.Positions)
 	switch {
-	case j.Usual > 0:
-		return j.rows(), min(tokens, int(math.Ceil(float64(j.rows())*j.Usual)))
+	case j.RowTokens > 0:
+		return j.rows(), min(tokens, int(math.Ceil(float64(j.rows())*j.RowTokens)))
 	case t.MicroBatchTokens > 0:
 		return min(t.GlobalBatchSize, tokens), tokens
 	}

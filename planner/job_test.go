@@ -421,12 +421,12 @@ func TestMicroBatchTokens(t *testing.T) {
 		t.Errorf("%v bytes by tokens, %v with micro_batch_size 16", b.Memory, c.Memory)
 	}
 	usual := tokens
-	usual.Usual = 19.0 / 2
+	usual.RowTokens = 19.0 / 2
 	if u := plan(t, usual); u.Memory.PeakTotal > b.Memory.PeakTotal || u.FLOPs >= b.FLOPs {
 		t.Errorf("rows of half the length take %d bytes and %v FLOPs, full ones %d and %v", u.Memory.PeakTotal, u.FLOPs, b.Memory.PeakTotal, b.FLOPs)
 	}
 	short := rows
-	short.Usual = usual.Usual
+	short.RowTokens = usual.RowTokens
 	if u := plan(t, short); u.Memory.Peak[tensor.Activations] > a.Memory.Peak[tensor.Activations]*6/10 || u.Executed > 0.6*a.Executed {
 		t.Errorf("as many rows of half the length take %d bytes of activations and %v FLOPs, full ones %d and %v", u.Memory.Peak[tensor.Activations], u.Executed, a.Memory.Peak[tensor.Activations], a.Executed)
 	}

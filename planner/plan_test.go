@@ -72,7 +72,7 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	a, err := j.Config.Assemble(b, j.Model, j.Positions, train.Ranks{Ranks: w, Local: j.Local}, true)
+	a, err := j.Config.Build(b, j.Model, j.Positions, train.Ranks{Ranks: w, Local: j.Local}, true)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 		if err := a.Stepper.Step(context.Background(), micros, func(int) float64 { return 1e-3 }); err != nil {
 			return err
 		}
-		a.Stepper.Outcome()
+		a.Stepper.Result()
 	}
 	if err := a.Engine.Sync(); err != nil {
 		return err
@@ -158,7 +158,7 @@ func same(t *testing.T, what string, want, got tensor.Usage) {
 var recomputations = []train.Recompute{
 	{Enabled: true}, {Enabled: true, EveryNLayers: 2}, {Enabled: true, Part: "attention"}, {Enabled: true, Part: "mlp"}, {Enabled: true, Part: "attention_and_mlp"},
 	{Enabled: true, Store: "disk"}, {Enabled: true, Segments: 3, Nested: true, Store: "disk"},
-	{Enabled: true, Keep: "attention"}, {Enabled: true, Keep: "products"}, {Enabled: true, Segments: train.RootSegments},
+	{Enabled: true, Keep: "attention"}, {Enabled: true, Keep: "products"}, {Enabled: true, Segments: train.SqrtSegments},
 	{Enabled: true, Segments: 2, Nested: true}, {Enabled: true, Segments: 3, Nested: true, Part: "mlp", Keep: "products"},
 }
 

@@ -44,8 +44,8 @@ func TestRecomputationTrades(t *testing.T) {
 		{"halves", train.Recompute{Enabled: true, Part: "attention_and_mlp"}, 0.24, 1.23},
 		{"all but attention", train.Recompute{Enabled: true, Keep: "attention"}, 0.26, 1.17},
 		{"all but products", train.Recompute{Enabled: true, Keep: "products"}, 0.93, 1.08},
-		{"segments", train.Recompute{Enabled: true, Segments: train.RootSegments}, 0.30, 1.21},
-		{"nested", train.Recompute{Enabled: true, Segments: train.RootSegments, Nested: true}, 0.14, 1.41},
+		{"segments", train.Recompute{Enabled: true, Segments: train.SqrtSegments}, 0.30, 1.21},
+		{"nested", train.Recompute{Enabled: true, Segments: train.SqrtSegments, Nested: true}, 0.14, 1.41},
 		{"disk", train.Recompute{Enabled: true, Store: "disk"}, 0.12, 1.24},
 	} {
 		memory, cost := stack(t, layers, v.r)
@@ -80,8 +80,8 @@ func TestRootSegments(t *testing.T) {
 	}{
 		{"all kept", train.Recompute{}, 4},
 		{"every layer", train.Recompute{Enabled: true}, 4},
-		{"segments", train.Recompute{Enabled: true, Segments: train.RootSegments}, 2},
-		{"nested", train.Recompute{Enabled: true, Segments: train.RootSegments, Nested: true}, 2},
+		{"segments", train.Recompute{Enabled: true, Segments: train.SqrtSegments}, 2},
+		{"nested", train.Recompute{Enabled: true, Segments: train.SqrtSegments, Nested: true}, 2},
 		{"disk", train.Recompute{Enabled: true, Store: "disk"}, 0},
 	} {
 		got := growth(v.r)

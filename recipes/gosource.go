@@ -86,8 +86,8 @@ func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
 	return tok.Save(r.Tokenizer)
 }
 
-// Show generates text with the finished model, in this process alone.
-func (r *Recipe) Show(ctx context.Context, w io.Writer, families model.Registry, dir string) error {
+// Sample generates text with the finished model, in this process alone.
+func (r *Recipe) Sample(ctx context.Context, w io.Writer, families model.Registry, dir string) error {
 	tok, err := tokenizer.Load(r.Tokenizer)
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func wholeFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	isJSON := strings.HasSuffix(path, ".json")
-	if k, ok := filekind.Of(path, blob[:min(len(blob), filekind.Head)]); ok && (k.Sure || isJSON) {
+	if k, ok := filekind.Detect(path, blob[:min(len(blob), filekind.HeadSize)]); ok && (k.Sure || isJSON) {
 		return nil, fault.Try(fmt.Errorf("%s is %s", path, k.Name), "%s", k.Try)
 	}
 	if isJSON {

@@ -60,7 +60,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 		if err := st.Step(context.Background(), micros, func(int) float64 { return 1e-4 }); err != nil {
 			t.Fatal(err)
 		}
-		st.Outcome()
+		st.Result()
 	}
 	const steps = 4
 	step(0)

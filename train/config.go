@@ -205,17 +205,17 @@ func (c Training) rows(accum, ranks int) int {
 	return c.MicroBatchSize * accum * ranks
 }
 
-// MostTokens is the number of tokens of a micro-batch at most, with rows of at most positions.
-func (c Training) MostTokens(positions int) int {
+// MaxTokens is the number of tokens of a micro-batch at most, with rows of at most positions.
+func (c Training) MaxTokens(positions int) int {
 	if c.MicroBatchTokens > 0 {
 		return min(c.MicroBatchTokens, c.GlobalBatchSize*positions)
 	}
 	return c.MicroBatchSize * positions
 }
 
-// MostAccumulation is Accumulation, or with micro_batch_tokens what it is where all rows have
+// MaxAccumulation is Accumulation, or with micro_batch_tokens what it is where all rows have
 // positions tokens.
-func (c Training) MostAccumulation(ranks, positions int) (int, error) {
+func (c Training) MaxAccumulation(ranks, positions int) (int, error) {
 	if c.MicroBatchTokens == 0 {
 		return c.Accumulation(ranks)
 	}

@@ -10,8 +10,8 @@ import (
 	"trireme/tokenizer"
 )
 
-// Describe is what is known of a model without its memory.
-func Describe(config *model.Config) (info model.Info, err error) {
+// ModelInfo is what is known of a model without its memory.
+func ModelInfo(config *model.Config) (info model.Info, err error) {
 	b, err := device.Open("meta", device.Options{})
 	if err != nil {
 		return info, err

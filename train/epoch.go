@@ -8,7 +8,7 @@ type epochLoss struct {
 
 // add takes a step in, and gives the mean where the step is the last of an epoch of perEpoch steps.
 // Skipped steps do not count. An epoch of one step has no mean of its own.
-func (e *epochLoss) add(o Outcome, step, perEpoch int64) *float64 {
+func (e *epochLoss) add(o StepResult, step, perEpoch int64) *float64 {
 	if o.Applied && o.Tokens > 0 {
 		e.Loss += o.Loss * float64(o.Tokens)
 		e.Tokens += o.Tokens

@@ -195,19 +195,19 @@ func replace(path string, data []byte) error {
 
 // RankMemory is what a rank's tensors used at most, and what the system says of its process.
 type RankMemory struct {
-	Rank     int              `json:"rank"`
-	Peak     map[string]int64 `json:"peak"`  // bytes by category, each at its own moment
-	AtRest   map[string]int64 `json:"rest"`  // bytes by category between steps
-	Total    int64            `json:"total"` // the largest sum at one moment
-	Resident int64            `json:"rss_peak"`
-	Shared   int64            `json:"rss_shared"` // part of it that other ranks count too
+	Rank         int              `json:"rank"`
+	Peak         map[string]int64 `json:"peak"`  // bytes by category, each at its own moment
+	BetweenSteps map[string]int64 `json:"rest"`  // bytes by category between steps
+	Total        int64            `json:"total"` // the largest sum at one moment
+	Resident     int64            `json:"rss_peak"`
+	Shared       int64            `json:"rss_shared"` // part of it that other ranks count too
 }
 
 // Memory gathers every rank's figures. All ranks call it.
 func (r *Run) Memory(ctx context.Context) ([]RankMemory, error) {
-	m := RankMemory{Rank: r.deps.World.Rank(), Peak: map[string]int64{}, AtRest: map[string]int64{}, Total: r.peak.PeakTotal}
+	m := RankMemory{Rank: r.deps.World.Rank(), Peak: map[string]int64{}, BetweenSteps: map[string]int64{}, Total: r.peak.PeakTotal}
 	for c := range tensor.NumCategories {
-		m.Peak[c.String()], m.AtRest[c.String()] = r.peak.Peak[c], r.peak.Live[c]
+		m.Peak[c.String()], m.BetweenSteps[c.String()] = r.peak.Peak[c], r.peak.Live[c]
 	}
 	res, err := monitor.ReadResident()
 	if err == nil {

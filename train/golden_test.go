@@ -212,7 +212,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 			return err
 		}
 		for unread := step + 1 - len(lrs); unread > g.late || unread > 0 && step == h.Steps-1; unread-- {
-			o := st.Outcome()
+			o := st.Result()
 			if lrs = append(lrs, o.LR); !o.Applied && !g.skips {
 				return fmt.Errorf("step %d was skipped", len(lrs))
 			}

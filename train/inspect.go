@@ -17,7 +17,7 @@ import (
 // Summary is what is known of a run before it begins.
 type Summary struct {
 	Parameters    int64
-	Trained       int64 // parameters that are not frozen
+	Trainable     int64 // parameters that are not frozen
 	Ranks         int
 	Local         int // ranks of one machine; 0 is all
 	Strategy      string
@@ -25,30 +25,30 @@ type Summary struct {
 	StepsPerEpoch int64
 	RowsPerStep   int       // over all ranks
 	Micro         data.Info // what micro-batches have
-	Ahead         int64     // bytes of a rank's batches that are made ahead
+	PrefetchBytes int64     // bytes of a rank's batches that are made ahead
 	WarmupSteps   int
 	LearningRates []float64
-	Contents
+	DataSummary
 }
 
-// Contents is what is known of the rows of a run.
-type Contents struct {
-	SequenceLength int
-	Rows, EvalRows int
-	Tokens         int64          // of Rows
-	Format         string         // of the rows, as data.format calls it
-	Splits         string         // what names of files told: see data.Sets
-	Cut, Barren    int            // rows that lost their end, and rows left out: see data.Info
-	Looked         int            // rows that were read, spread evenly over all of them
-	Counted        int64          // label tokens of those
-	Empty          int            // rows of those without labels
-	OfRows         bool           // labels are of whole rows, and Counted are those
-	Notes          []error        // what is odd and not wrong, a line each
-	end            *data.EndToken // nil: a row has it as a label, or nothing is known of it
+// DataSummary is what is known of the rows of a run.
+type DataSummary struct {
+	SequenceLength     int
+	Rows, EvalRows     int
+	Tokens             int64          // of Rows
+	Format             string         // of the rows, as data.format calls it
+	Splits             string         // what names of files told: see data.Sets
+	Truncated, Dropped int            // rows that lost their end, and rows left out: see data.Info
+	SampledRows        int            // rows that were read, spread evenly over all of them
+	LabelTokens        int64          // label tokens of those
+	Unlabeled          int            // rows of those without labels
+	RowLabels          bool           // labels are of whole rows, and Counted are those
+	Notes              []error        // what is odd and not wrong, a line each
+	end                *data.EndToken // nil: a row has it as a label, or nothing is known of it
 }
 
 // TokensPerRow is the mean length of the rows.
-func (c *Contents) TokensPerRow() float64 { return float64(c.Tokens) / float64(max(1, c.Rows)) }
+func (c *DataSummary) TokensPerRow() float64 { return float64(c.Tokens) / float64(max(1, c.Rows)) }
 
 // Inspect opens everything that a run of ranks ranks needs, as Open does, and makes the model without
 // memory, to find mistakes before any rank starts: they are an *InputError. local is the number of
@@ -67,7 +67,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 			return nil, input(fault.Try(fmt.Errorf("train: resume: %w", err), "%s, or none", fault.Set("resume", "auto")))
 		}
 	}
-	info, err := Describe(config)
+	info, err := ModelInfo(config)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +77,10 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	}
 	defer func() { err = errors.Join(err, loader.Close(), sets.Close()) }()
 	sets.Fingerprint(ctx) // which the cache then has for the ranks
-	if s.Parameters, s.Trained, err = cfg.inspectModel(config, loader.SequenceLength()); err != nil {
+	if s.Parameters, s.Trainable, err = cfg.inspectModel(config, loader.SequenceLength()); err != nil {
 		return nil, err
 	}
-	s.Ahead = loader.PrefetchBytes()
+	s.PrefetchBytes = loader.PrefetchBytes()
 	s.Micro, s.RowsPerStep, s.StepsPerEpoch = loader.Info(), cfg.Training.rows(accum, ranks), loader.StepsPerEpoch()
 	s.Steps = cfg.Training.steps(s.StepsPerEpoch)
 	schedule := cfg.Training.WithTotalSteps(s.Steps)
@@ -91,7 +91,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	rows := cfg.loaderConfig(info, accum, 0, ranks)
 	rows.SequenceLength, rows.Masking = loader.SequenceLength(), sets.Masking
 	c, err := contents(sets, rows)
-	s.Contents = *c
+	s.DataSummary = *c
 	s.Notes = append(cfg.Training.notes(schedule), s.Notes...)
 	return s, err
 }
@@ -140,11 +140,11 @@ const lookTime = 500 * time.Millisecond
 
 // contents tells of the rows of sets as a loader would give them. Rows that all have nothing
 // to learn are an error beside it.
-func contents(sets *data.Sets, l data.LoaderConfig) (*Contents, error) {
+func contents(sets *data.Sets, l data.LoaderConfig) (*DataSummary, error) {
 	of := sets.Train.Info()
-	c := &Contents{
-		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Cut: of.Truncated, Barren: of.Skipped,
-		OfRows: l.Task == data.SequenceClassification, end: sets.End,
+	c := &DataSummary{
+		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Truncated: of.Truncated, Dropped: of.Skipped,
+		RowLabels: l.Task == data.SequenceClassification, end: sets.End,
 	}
 	for _, note := range sets.Notes {
 		c.Notes = append(c.Notes, errors.New(note))
@@ -154,14 +154,14 @@ func contents(sets *data.Sets, l data.LoaderConfig) (*Contents, error) {
 	}
 	err := c.look(sets.Train, l)
 	if c.end != nil && err == nil {
-		c.Notes = append(c.Notes, fault.Try(fmt.Errorf("the end token %s is never trained, being a label in none of %d rows: the model will not learn to stop with it", c.end.Name, c.Looked), "rows that end with it, or the eos_token that they end with"))
+		c.Notes = append(c.Notes, fault.Try(fmt.Errorf("the end token %s is never trained, being a label in none of %d rows: the model will not learn to stop with it", c.end.Name, c.SampledRows), "rows that end with it, or the eos_token that they end with"))
 	}
 	return c, err
 }
 
 // look counts what is learned of the rows, of a part of them where they are many. l says what
 // is learned.
-func (s *Contents) look(d data.Dataset, l data.LoaderConfig) error {
+func (s *DataSummary) look(d data.Dataset, l data.LoaderConfig) error {
 	began := time.Now()
 	v := &view{Dataset: d, n: d.Len(), stride: stride(d.Len())}
 	l.MicroBatchSize, l.MicroBatchTokens, l.Rank, l.Ranks = 1, 0, 0, 1
@@ -169,19 +169,19 @@ func (s *Contents) look(d data.Dataset, l data.LoaderConfig) error {
 		if err != nil {
 			return input(err)
 		}
-		s.Looked++
-		s.Counted += m.LabelCount
+		s.SampledRows++
+		s.LabelTokens += m.LabelCount
 		if s.end != nil && slices.Contains(m.Targets, s.end.ID) {
 			s.end = nil
 		}
 		if m.LabelCount == 0 {
-			s.Empty++
+			s.Unlabeled++
 		}
-		if s.Counted > 0 && s.Looked%64 == 0 && time.Since(began) > lookTime {
+		if s.LabelTokens > 0 && s.SampledRows%64 == 0 && time.Since(began) > lookTime {
 			break
 		}
 	}
-	if s.Counted == 0 {
+	if s.LabelTokens == 0 {
 		return input(fault.Try(fmt.Errorf("train: no trained tokens in any of %d rows: every label is masked, or rows have one token", s.Rows), "another data.path, or labels that are not all %d", data.Ignored))
 	}
 	return nil

@@ -51,14 +51,14 @@ func (d rows) Row(i int, r *data.Row) error {
 }
 
 func TestLook(t *testing.T) {
-	s := &Contents{SequenceLength: 4, Rows: 1000}
+	s := &DataSummary{SequenceLength: 4, Rows: 1000}
 	if err := s.look(rows{1000, 3}, data.LoaderConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	if s.Looked != 1000 || s.Counted != 3 || s.Empty != 997 {
-		t.Errorf("looked at %d rows, %d tokens are learned, %d rows have none; want 1000, 3, 997", s.Looked, s.Counted, s.Empty)
+	if s.SampledRows != 1000 || s.LabelTokens != 3 || s.Unlabeled != 997 {
+		t.Errorf("looked at %d rows, %d tokens are learned, %d rows have none; want 1000, 3, 997", s.SampledRows, s.LabelTokens, s.Unlabeled)
 	}
-	if err := (&Contents{SequenceLength: 4, Rows: 1000}).look(rows{1000, 0}, data.LoaderConfig{}); err == nil {
+	if err := (&DataSummary{SequenceLength: 4, Rows: 1000}).look(rows{1000, 0}, data.LoaderConfig{}); err == nil {
 		t.Error("rows that teach nothing are no error")
 	}
 }

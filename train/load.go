@@ -14,8 +14,8 @@ import (
 	"trireme/tensor"
 )
 
-// Loaded is a model with its weights, to be read and not trained.
-type Loaded struct {
+// LoadedModel is a model with its weights, to be read and not trained.
+type LoadedModel struct {
 	Model   model.Model
 	Backend device.Device
 	world   collective.World
@@ -24,12 +24,12 @@ type Loaded struct {
 
 // LoadModel reads a Hugging Face directory, for sequences as long as the model allows, into
 // this process alone. Close frees it.
-func LoadModel(families model.Registry, dir string, c device.Config) (*Loaded, error) {
+func LoadModel(families model.Registry, dir string, c device.Config) (*LoadedModel, error) {
 	config, err := families.ReadConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, input(err)
 	}
-	return load(config, c, func(l *Loaded) error {
+	return load(config, c, func(l *LoadedModel) error {
 		files, err := safetensors.OpenModel(dir)
 		if err != nil {
 			return input(err)
@@ -48,8 +48,8 @@ func LoadModel(families model.Registry, dir string, c device.Config) (*Loaded, e
 
 // LoadCheckpoint reads the parameters of a checkpoint, whose model config describes, as LoadModel
 // does those of a directory. Every byte is checked.
-func LoadCheckpoint(ctx context.Context, config *model.Config, dir string, c device.Config) (*Loaded, error) {
-	return load(config, c, func(l *Loaded) error { return loadParams(ctx, l.Backend, l.engine, dir) })
+func LoadCheckpoint(ctx context.Context, config *model.Config, dir string, c device.Config) (*LoadedModel, error) {
+	return load(config, c, func(l *LoadedModel) error { return loadParams(ctx, l.Backend, l.engine, dir) })
 }
 
 // loadParams fills this rank's parameters from a checkpoint.
@@ -67,12 +67,12 @@ func loadParams(ctx context.Context, b tensor.Backend, e *parallel.Engine, dir s
 }
 
 // load makes a model in this process alone, whose parameters fill reads.
-func load(config *model.Config, c device.Config, fill func(*Loaded) error) (_ *Loaded, err error) {
+func load(config *model.Config, c device.Config, fill func(*LoadedModel) error) (_ *LoadedModel, err error) {
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
 		return nil, err
 	}
-	l := &Loaded{world: worlds[0]}
+	l := &LoadedModel{world: worlds[0]}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -80,7 +80,7 @@ func load(config *model.Config, c device.Config, fill func(*Loaded) error) (_ *L
 	}()
 	cfg := Default()
 	cfg.Parallel.Strategy, cfg.Device = "no_shard", c
-	b, a, err := cfg.assemble(l.world, 1, config, 0, nil, false)
+	b, a, err := cfg.buildOnDevice(l.world, 1, config, 0, nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func load(config *model.Config, c device.Config, fill func(*Loaded) error) (_ *L
 }
 
 // Close frees the model's memory and ends what it keeps running.
-func (l *Loaded) Close() error {
+func (l *LoadedModel) Close() error {
 	var errs []error
 	if l.engine != nil {
 		errs = append(errs, l.engine.Close())

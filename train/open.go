@@ -94,7 +94,7 @@ func (r *Run) readConfig() (err error) {
 			return input(err)
 		}
 	}
-	r.info, err = Describe(r.config)
+	r.info, err = ModelInfo(r.config)
 	return err
 }
 
@@ -112,7 +112,7 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 		}
 		plan = &use
 	}
-	b, a, err := cfg.assemble(r.deps.World, r.deps.LocalRanks, r.config, positions, plan, train)
+	b, a, err := cfg.buildOnDevice(r.deps.World, r.deps.LocalRanks, r.config, positions, plan, train)
 	if err != nil {
 		return err
 	}

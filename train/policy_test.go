@@ -163,18 +163,18 @@ func TestEpochLoss(t *testing.T) {
 	var e epochLoss
 	nan := math.NaN()
 	for i, c := range []struct {
-		o    Outcome
+		o    StepResult
 		want float64 // 0: none
 	}{
-		{Outcome{Loss: 4, Tokens: 10, Applied: true}, 0},
-		{Outcome{Loss: nan, Tokens: 10}, 0},
-		{Outcome{Loss: 1, Tokens: 30, Applied: true}, 1.75},
-		{Outcome{Loss: 8, Tokens: 5}, 0}, // at a loss scale that is too high
-		{Outcome{Loss: nan, Tokens: 0, Applied: true}, 0},
-		{Outcome{Loss: 3, Tokens: 5, Applied: true}, 3},
-		{Outcome{Loss: nan, Tokens: 5}, 0},
-		{Outcome{Loss: nan, Tokens: 5}, 0},
-		{Outcome{Loss: nan, Tokens: 5}, 0},
+		{StepResult{Loss: 4, Tokens: 10, Applied: true}, 0},
+		{StepResult{Loss: nan, Tokens: 10}, 0},
+		{StepResult{Loss: 1, Tokens: 30, Applied: true}, 1.75},
+		{StepResult{Loss: 8, Tokens: 5}, 0}, // at a loss scale that is too high
+		{StepResult{Loss: nan, Tokens: 0, Applied: true}, 0},
+		{StepResult{Loss: 3, Tokens: 5, Applied: true}, 3},
+		{StepResult{Loss: nan, Tokens: 5}, 0},
+		{StepResult{Loss: nan, Tokens: 5}, 0},
+		{StepResult{Loss: nan, Tokens: 5}, 0},
 	} {
 		got := e.add(c.o, int64(i+1), 3)
 		if (got == nil) != (c.want == 0) || got != nil && *got != c.want {
@@ -196,7 +196,7 @@ func TestScores(t *testing.T) {
 		{[]float64{3, 0, 0}, []float64{5, 1, 0}, []float64{4, 0, 2}, 6, 0.5, (6.0 / 9) / 3},           // found and not there, there and not found
 	} {
 		info := model.Info{Sums: []string{"kl"}, Labels: len(c.hits)}
-		o := Outcome{Tokens: c.tokens, Sums: append(append(append([]float64{7}, c.hits...), c.found...), c.actual...)}
+		o := StepResult{Tokens: c.tokens, Sums: append(append(append([]float64{7}, c.hits...), c.found...), c.actual...)}
 		var e monitor.Evaluation
 		o.score(&e, info)
 		if math.Abs(*e.Accuracy-c.accuracy) > 1e-15 || math.Abs(*e.MacroF1-c.f1) > 1e-15 {
@@ -285,7 +285,7 @@ func TestOnlyTrainingHoldsState(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		a, err := Default().Assemble(b, config, 8, Ranks{Ranks: worlds[0]}, training)
+		a, err := Default().Build(b, config, 8, Ranks{Ranks: worlds[0]}, training)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ func TestRecomputeIsChecked(t *testing.T) {
 	for want, change := range map[string]func(*train.Recompute){
 		"every_n_layers is 0":                    func(c *train.Recompute) { c.EveryNLayers = 0 },
 		"keep is attention":                      func(c *train.Recompute) { c.Part, c.Keep = "mlp", "attention" },
-		"segments is sqrt: of their layers":      func(c *train.Recompute) { c.Segments, c.Keep = train.RootSegments, "products" },
+		"segments is sqrt: of their layers":      func(c *train.Recompute) { c.Segments, c.Keep = train.SqrtSegments, "products" },
 		"segments is 4: of their layers nothing": func(c *train.Recompute) { c.Segments, c.EveryNLayers = 4, 2 },
 		"nested is true, and there are no":       func(c *train.Recompute) { c.Nested = true },
 		"store is disk, and part attention":      func(c *train.Recompute) { c.Store, c.Part = "disk", "attention" },

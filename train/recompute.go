@@ -23,23 +23,23 @@ type Recompute struct {
 	// Part is the part of a layer that is recomputed. One of layer | attention | mlp |
 	// attention_and_mlp. attention and mlp reach from the normalized input to what is added to
 	// the residual; attention_and_mlp recomputes the two one at a time. Default layer.
-	Part RecomputedPart `yaml:"part"`
+	Part RecomputePart `yaml:"part"`
 	// Keep is what is kept of a recomputed part because it is expensive to recompute. One of
 	// nothing | attention | products. attention keeps the output of attention; products keeps
 	// the matrix products that the backward pass reads, so that only attention is expensive.
 	// Default nothing.
-	Keep RecomputedKeep `yaml:"keep"`
+	Keep RecomputeKeep `yaml:"keep"`
 	// Segments is the number of groups of layers that are recomputed as one, so that only the
 	// input of a group is kept; sqrt is the square root of the number of layers, rounded up; 0 is
 	// none. The last group is not recomputed. Default 0.
-	Segments Segments `yaml:"segments"`
+	Segments SegmentCount `yaml:"segments"`
 	// Nested recomputes the layers of a segment once more, as the keys above say, while the segment
 	// is recomputed: a third forward pass, but the memory of one layer instead of a segment.
 	// Default false.
 	Nested bool `yaml:"nested"`
 	// Store is where kept inputs of layers and segments wait for the backward pass. One of memory |
 	// disk. disk is a file that is read ahead. Default memory.
-	Store RecomputedStore `yaml:"store"`
+	Store RecomputeStore `yaml:"store"`
 	// StorePath is the directory of that file; empty is output_dir. Default "".
 	StorePath string `yaml:"store_path"`
 	// MemoryThreshold delays recomputation until a step has used more than this share of a rank's
@@ -119,67 +119,67 @@ func (c Recompute) Apply(units []*nn.Unit) {
 	})
 }
 
-// RecomputedPart is what of a layer is computed again.
-type RecomputedPart string
+// RecomputePart is what of a layer is computed again.
+type RecomputePart string
 
-var parts = map[RecomputedPart]nn.Part{"": nn.Layer, "layer": nn.Layer, "attention": nn.Attention, "mlp": nn.MLP, "attention_and_mlp": nn.Attention | nn.MLP}
+var parts = map[RecomputePart]nn.Part{"": nn.Layer, "layer": nn.Layer, "attention": nn.Attention, "mlp": nn.MLP, "attention_and_mlp": nn.Attention | nn.MLP}
 
 // Choices are the names.
-func (RecomputedPart) Choices() []string {
+func (RecomputePart) Choices() []string {
 	return []string{"layer", "attention", "mlp", "attention_and_mlp"}
 }
 
-// RecomputedKeep is what is kept of a part that is computed again.
-type RecomputedKeep string
+// RecomputeKeep is what is kept of a part that is computed again.
+type RecomputeKeep string
 
-var keeps = map[RecomputedKeep]autograd.SavePolicy{"attention": autograd.SaveAttention, "products": autograd.SaveMatMul}
-
-// Choices are the names.
-func (RecomputedKeep) Choices() []string { return []string{"nothing", "attention", "products"} }
-
-// RecomputedStore is where inputs wait.
-type RecomputedStore string
-
-const onDisk RecomputedStore = "disk"
+var keeps = map[RecomputeKeep]autograd.SavePolicy{"attention": autograd.SaveAttention, "products": autograd.SaveMatMul}
 
 // Choices are the names.
-func (RecomputedStore) Choices() []string { return []string{"memory", string(onDisk)} }
+func (RecomputeKeep) Choices() []string { return []string{"nothing", "attention", "products"} }
 
-// Segments is a number of segments; 0 is none.
-type Segments int
+// RecomputeStore is where inputs wait.
+type RecomputeStore string
 
-// RootSegments is as many segments as the root of the number of layers.
-const RootSegments Segments = -1
+const onDisk RecomputeStore = "disk"
 
-const rootName = "sqrt"
+// Choices are the names.
+func (RecomputeStore) Choices() []string { return []string{"memory", string(onDisk)} }
+
+// SegmentCount is a number of segments; 0 is none.
+type SegmentCount int
+
+// SqrtSegments is as many segments as the root of the number of layers.
+const SqrtSegments SegmentCount = -1
+
+const sqrtName = "sqrt"
 
 // UnmarshalText reads a number, or sqrt.
-func (s *Segments) UnmarshalText(text []byte) error {
-	if string(text) == rootName {
-		*s = RootSegments
+func (s *SegmentCount) UnmarshalText(text []byte) error {
+	if string(text) == sqrtName {
+		*s = SqrtSegments
 		return nil
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is neither a number of segments nor %s", text, rootName)
+		return fmt.Errorf("%q is neither a number of segments nor %s", text, sqrtName)
 	}
-	*s = Segments(n)
+	*s = SegmentCount(n)
 	return nil
 }
 
 // MarshalText writes what UnmarshalText reads.
-func (s Segments) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s SegmentCount) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-func (s Segments) String() string {
-	if s == RootSegments {
-		return rootName
+func (s SegmentCount) String() string {
+	if s == SqrtSegments {
+		return sqrtName
 	}
 	return strconv.Itoa(int(s))
 }
 
 // of is the number of segments of so many layers.
-func (s Segments) of(layers int) int {
-	if s == RootSegments {
+func (s SegmentCount) of(layers int) int {
+	if s == SqrtSegments {
 		return int(math.Ceil(math.Sqrt(float64(layers))))
 	}
 	return min(int(s), layers)

@@ -51,7 +51,7 @@ var recomputations = map[string]train.Recompute{
 	"halves":            {Enabled: true, Part: "attention_and_mlp"},
 	"all but attention": {Enabled: true, Keep: "attention"},
 	"all but products":  {Enabled: true, Keep: "products"},
-	"segments":          {Enabled: true, Segments: train.RootSegments},
+	"segments":          {Enabled: true, Segments: train.SqrtSegments},
 	"nested":            {Enabled: true, Segments: 3, Nested: true},
 	"nested halves":     {Enabled: true, Segments: 2, Nested: true, Part: "attention_and_mlp", Keep: "products", EveryNLayers: 2},
 	"disk":              {Enabled: true, Store: "disk"},
@@ -86,7 +86,7 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 	if err != nil {
 		return err
 	}
-	a, err := cfg.Assemble(b, config, positions, train.Ranks{Ranks: w, Local: max(1, w.Size()/2)}, true)
+	a, err := cfg.Build(b, config, positions, train.Ranks{Ranks: w, Local: max(1, w.Size()/2)}, true)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 		if err := a.Stepper.Step(ctx, micros, func(int) float64 { return 1e-2 }); err != nil {
 			return err
 		}
-		if r := a.Stepper.Outcome(); w.Rank() == 0 {
+		if r := a.Stepper.Result(); w.Rank() == 0 {
 			o.steps = append(o.steps, fmt.Sprintf("loss %x norm %x applied %t", math.Float64bits(r.Loss), math.Float64bits(r.GradNorm), r.Applied))
 		}
 	}

@@ -53,7 +53,7 @@ func TestRecordOfUnevenRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := train.Describe(config)
+	info, err := train.ModelInfo(config)
 	if err != nil {
 		t.Fatal(err)
 	}

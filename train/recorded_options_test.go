@@ -109,7 +109,7 @@ func TestRecordedBuckets(t *testing.T) {
 		if err := k.rec.Replay(context.Background(), rec.Program, rec); err != nil {
 			t.Fatal(err)
 		}
-		k.Stepper.Outcome()
+		k.Stepper.Result()
 		programs[rec.String()] = true
 	}
 	if len(programs) < 2 || len(programs) > 10 { // up to 48 tokens there are 4 lengths, and no more labels than tokens

@@ -110,7 +110,7 @@ const recordedSteps = 3
 
 // rank is one of a case's, with its backend.
 type recordedRank struct {
-	*train.Assembly
+	*train.Components
 	b   tensor.Backend
 	rec *record.Backend // nil for direct execution
 }
@@ -155,7 +155,7 @@ func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []erro
 			}
 		}
 		ranks[r] = k
-		k.Assembly, err = c.config.Assemble(k.b, config, recordedPositions, train.Ranks{Ranks: world, Local: max(1, c.world/2)}, true)
+		k.Components, err = c.config.Build(k.b, config, recordedPositions, train.Ranks{Ranks: world, Local: max(1, c.world/2)}, true)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (c recordedCase) step(k *recordedRank, rank, step int) error {
 }
 
 // state is what a rank keeps, and what the last step came to.
-func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome train.Outcome) {
+func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome train.StepResult) {
 	t.Helper()
 	state = map[string][]byte{}
 	if err := k.Engine.Sync(); err != nil {
@@ -203,7 +203,7 @@ func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome tra
 		k.b.Download(text, item.Data)
 		state[fmt.Sprint(item.Kind, " ", item.Name, " ", item.Box)] = text
 	}
-	outcome = k.Stepper.Outcome()
+	outcome = k.Stepper.Result()
 	outcome.Result = nil
 	return state, outcome
 }
@@ -319,7 +319,7 @@ func TestNotRecorded(t *testing.T) {
 		}
 	}
 	for what, read := range map[string]func(k *recordedRank){
-		"DownloadAsync":                   func(k *recordedRank) { k.Stepper.Outcome() },
+		"DownloadAsync":                   func(k *recordedRank) { k.Stepper.Result() },
 		"Download":                        func(k *recordedRank) { k.b.Download(make([]byte, 4), k.Engine.HeldParams()[0].Data.Flat(0, 1)) },
 		"no memory that the host can see": func(k *recordedRank) { tensor.HostBytes(k.Engine.HeldParams()[0].Data) },
 	} {

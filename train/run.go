@@ -155,7 +155,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	if err := r.stepper.Step(ctx, batch.Micro, r.schedule.At); err != nil {
 		return monitor.Record{}, fmt.Errorf("train: rank %d, step %d: %w", r.deps.World.Rank(), r.state.Step+1, err)
 	}
-	o := r.stepper.Outcome()
+	o := r.stepper.Result()
 	r.state.Scaler = r.stepper.LossScale()
 	r.stopped = o.Votes(parallel.VoteStop) > 0
 	r.state.Step++
@@ -182,7 +182,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	return rec, nil
 }
 
-func (r *Run) record(o Outcome, took, data time.Duration) monitor.Record {
+func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 	s := took.Seconds()
 	tokens, flops := o.TotalTokens()
 	rec := monitor.Record{

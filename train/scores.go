@@ -6,7 +6,7 @@ import (
 )
 
 // means are further sums of an outcome, each divided by what was counted.
-func (o Outcome) means(names []string) map[string]float64 {
+func (o StepResult) means(names []string) map[string]float64 {
 	if len(names) == 0 || o.Tokens == 0 {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (o Outcome) means(names []string) map[string]float64 {
 // score adds to an evaluation what a classifier's counts say: the part of rows whose label was
 // found, and the mean over labels of F1 = 2 hits / (found + actual). A label that neither
 // occurs nor is found has no F1 and is left out, as scikit-learn does without labels given.
-func (o Outcome) score(e *monitor.Evaluation, info model.Info) {
+func (o StepResult) score(e *monitor.Evaluation, info model.Info) {
 	if info.Labels == 0 || o.Tokens == 0 {
 		return
 	}

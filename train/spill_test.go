@@ -111,7 +111,7 @@ func TestSpillFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	push()
-	s.f = disk.On(full{}, "full", false)
+	s.f = disk.NewFile(full{}, "full", false)
 	push()
 	if !errors.Is(s.err, syscall.ENOSPC) {
 		t.Errorf("a full disk is %v", s.err)

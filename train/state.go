@@ -58,7 +58,7 @@ func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluat
 	if err := r.stepper.Evaluate(ctx, data.EvalBatches(d, cfg)); err != nil {
 		return e, err
 	}
-	o := r.stepper.Outcome()
+	o := r.stepper.Result()
 	e = monitor.Evaluation{
 		Step: r.state.Step, Time: time.Now(), Run: r.deps.Run, Loss: o.Loss, Tokens: o.Tokens, Means: o.means(slices.Concat(r.info.Sums, r.info.EvalSums)),
 		Seconds: time.Since(began).Seconds(), WorldSize: r.deps.World.Size(),

@@ -98,7 +98,7 @@ func narrowBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
 
 // Step makes one optimizer step of this rank's micro-batches; rate gives the learning rate by the
 // number of updates that were applied before. Where the gradient or the loss is not finite, every
-// rank leaves its state as it was; the Outcome says so. Up to optim.MaxInFlight steps may be enqueued
+// rank leaves its state as it was; the StepResult says so. Up to optim.MaxInFlight steps may be enqueued
 // before the outcome of the first is asked for.
 func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(update int) float64) error {
 	if len(s.unread) == optim.MaxInFlight {
@@ -260,8 +260,8 @@ func countedRows(b tensor.Backend, m data.MicroBatch, size int) (rows, targets [
 	return rows, targets, tensor.Bucket(b, n, len(rows))
 }
 
-// Outcome is what a step or an evaluation computed, the same on every rank.
-type Outcome struct {
+// StepResult is what a step or an evaluation computed, the same on every rank.
+type StepResult struct {
 	*parallel.Result
 	LR       float64 // of a step
 	Loss     float64 // mean over counted tokens
@@ -277,16 +277,16 @@ type Outcome struct {
 
 // excuses says whether a skipped step may be the loss scale's doing, so that a lower one may
 // help: the loss is finite, which no scale changes, and the scale can fall.
-func (s *Stepper) excuses(o Outcome) bool {
+func (s *Stepper) excuses(o StepResult) bool {
 	return !o.Applied && o.LossScale != nil && s.scaler.CanDecrease(o.LossScale.Scale) && !math.IsNaN(o.Loss-o.Loss)
 }
 
-// Outcome waits for the numbers of the oldest step or evaluation whose outcome was not read.
-func (s *Stepper) Outcome() Outcome {
+// Result waits for the numbers of the oldest step or evaluation whose outcome was not read.
+func (s *Stepper) Result() StepResult {
 	p := s.unread[0]
 	s.unread = s.unread[1:]
 	v := p.result.Scalars()
-	o := Outcome{
+	o := StepResult{
 		Result: p.result, Sums: p.result.Sums(), Loss: v[tensor.ScalarLoss], GradNorm: v[tensor.ScalarGradNorm],
 		Tokens: int64(math.Round(v[tensor.ScalarTokens])), Applied: v[tensor.ScalarApply] != 0, LossScale: s.last,
 	}

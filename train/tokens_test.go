@@ -106,16 +106,16 @@ func TestMicroBatchTokensAlone(t *testing.T) {
 	}
 	c := train.Default().Training
 	c.MicroBatchTokens, c.GlobalBatchSize = 100, 8
-	if _, err := c.MostAccumulation(2, 101); err == nil {
+	if _, err := c.MaxAccumulation(2, 101); err == nil {
 		t.Error("rows of 101 tokens fit in micro-batches of 100")
 	}
 	for ranks := 1; ranks <= 5; ranks++ { // a rank that has none left runs one that counts for nothing
 		all := data.MaxMicroBatches(c.GlobalBatchSize, c.MicroBatchTokens, 40)
-		if a, err := c.MostAccumulation(ranks, 40); err != nil || a*ranks < all || a*ranks >= all+ranks {
+		if a, err := c.MaxAccumulation(ranks, 40); err != nil || a*ranks < all || a*ranks >= all+ranks {
 			t.Errorf("%d micro-batches on %d ranks: %d each, %v", all, ranks, a, err)
 		}
 	}
-	if a, err := c.MostAccumulation(2, 40); err != nil || a != 2 {
+	if a, err := c.MaxAccumulation(2, 40); err != nil || a != 2 {
 		t.Errorf("accumulation %d, %v", a, err) // 4 micro-batches of 2 rows
 	}
 }

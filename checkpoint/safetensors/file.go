@@ -62,9 +62,9 @@ func notFile(name string) error {
 func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	h, err := readHeader(r, size)
 	if err != nil {
-		head := make([]byte, min(size, filekind.Head))
+		head := make([]byte, min(size, filekind.HeadSize))
 		if readFull(r, head, 0) == nil {
-			if k, ok := filekind.Of(name, head); ok {
+			if k, ok := filekind.Detect(name, head); ok {
 				return nil, fault.Try(fmt.Errorf("safetensors: %s is %s", name, k.Name), "%s", k.Try)
 			}
 		}

@@ -173,7 +173,7 @@ func parseIndex(b []byte) ([]weight, error) {
 		Metadata jsontext.Value    `json:"metadata"`
 		Weights  map[string]string `json:"weight_map"`
 	}
-	if k, ok := filekind.Of("", b[:min(len(b), filekind.Head)]); ok {
+	if k, ok := filekind.Detect("", b[:min(len(b), filekind.HeadSize)]); ok {
 		return nil, fault.Try(fmt.Errorf("it is %s, not an index of weights", k.Name), "%s", k.Try)
 	}
 	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors begin files with a byte order mark

@@ -50,8 +50,8 @@ var Recomputations = map[string]train.Recompute{
 	"halves":         {Enabled: true, Part: "attention_and_mlp"},
 	"keep_attention": {Enabled: true, Keep: "attention"},
 	"keep_products":  {Enabled: true, Keep: "products"},
-	"sqrt":           {Enabled: true, Segments: train.RootSegments},
-	"sqrt_nested":    {Enabled: true, Segments: train.RootSegments, Nested: true},
+	"sqrt":           {Enabled: true, Segments: train.SqrtSegments},
+	"sqrt_nested":    {Enabled: true, Segments: train.SqrtSegments, Nested: true},
 	"disk":           {Enabled: true, Store: "disk", StorePath: "."},
 }
 
@@ -121,7 +121,7 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 		if err := st.Step(ctx, batches[i%len(batches)], func(int) float64 { return 3e-4 }); err != nil {
 			return StepReport{}, err
 		}
-		loss := st.Outcome().Loss
+		loss := st.Result().Loss
 		took := time.Since(began)
 		if i == 0 {
 			r.FirstStepS, r.LossFirst = time.Since(o.Began).Seconds(), loss
@@ -143,20 +143,20 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 	return r, nil
 }
 
-// Job is what a run is configured by that makes such steps.
-func (o StepOptions) Job() train.Config {
+// TrainConfig is what a run is configured by that makes such steps.
+func (o StepOptions) TrainConfig() train.Config {
 	cfg := train.Default()
 	cfg.Parallel.Strategy, cfg.Precision.ParamDType, cfg.Recompute = o.Strategy, o.Precision.Param.String(), Recomputations[o.Recompute]
 	cfg.Training.MicroBatchSize, cfg.Training.MaxGradNorm = StepConfigs[o.Config].B, o.Clip
 	return cfg
 }
 
-func (o StepOptions) build(ctx context.Context, b tensor.Backend, w collective.World, c StepConfig) (*train.Assembly, error) {
+func (o StepOptions) build(ctx context.Context, b tensor.Backend, w collective.World, c StepConfig) (*train.Components, error) {
 	config, err := c.Config()
 	if err != nil {
 		return nil, err
 	}
-	a, err := o.Job().Assemble(b, config, c.T, train.Ranks{Ranks: w}, true)
+	a, err := o.TrainConfig().Build(b, config, c.T, train.Ranks{Ranks: w}, true)
 	if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,7 @@ func (f *benchStepFlags) plan(ctx context.Context, env rendezvous.Env) (planner.
 	if err != nil {
 		return planner.Plan{}, err
 	}
-	return planner.Job{Config: f.options.Job(), Model: m, Ranks: env.WorldSize, Positions: c.T}.Run(ctx, env.Rank)
+	return planner.Job{Config: f.options.TrainConfig(), Model: m, Ranks: env.WorldSize, Positions: c.T}.Run(ctx, env.Rank)
 }
 
 // recomputations are the names of what can be computed again.

@@ -56,27 +56,27 @@ label tokens marked, and a summary of all rows.`,
 
 // dataReport is --json's object.
 type dataReport struct {
-	Schema      string         `json:"schema,omitempty"`
-	Path        string         `json:"path"`
-	Format      string         `json:"format"`
-	Rows        int            `json:"rows"`
-	Eval        int            `json:"eval_rows"`
-	Length      int            `json:"sequence_length"`
-	Tokens      int64          `json:"tokens"`
-	Examined    int            `json:"looked_rows"` // that the next two are of
-	LabelTokens int64          `json:"learned"`     // tokens
-	Empty       int            `json:"empty_rows"`  // with nothing to learn
-	Truncated   int            `json:"cut_rows"`    // that lost their end
-	Dropped     int            `json:"barren_rows"` // left out: they hold nothing to learn
-	Notes       []string       `json:"notes,omitempty"`
-	Shown       *[]train.Shown `json:"shown,omitempty"`
+	Schema      string              `json:"schema,omitempty"`
+	Path        string              `json:"path"`
+	Format      string              `json:"format"`
+	Rows        int                 `json:"rows"`
+	Eval        int                 `json:"eval_rows"`
+	Length      int                 `json:"sequence_length"`
+	Tokens      int64               `json:"tokens"`
+	Examined    int                 `json:"looked_rows"` // that the next two are of
+	LabelTokens int64               `json:"learned"`     // tokens
+	Empty       int                 `json:"empty_rows"`  // with nothing to learn
+	Truncated   int                 `json:"cut_rows"`    // that lost their end
+	Dropped     int                 `json:"barren_rows"` // left out: they hold nothing to learn
+	Notes       []string            `json:"notes,omitempty"`
+	Shown       *[]train.PreviewRow `json:"shown,omitempty"`
 }
 
 // dataReport says what is known of all rows.
-func (j *job) dataReport(s *train.Contents) dataReport {
+func (j *job) dataReport(s *train.DataSummary) dataReport {
 	return dataReport{
 		Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
-		Tokens: s.Tokens, Examined: s.Looked, LabelTokens: s.Counted, Empty: s.Empty, Truncated: s.Cut, Dropped: s.Barren, Notes: noteTexts(s.Notes),
+		Tokens: s.Tokens, Examined: s.SampledRows, LabelTokens: s.LabelTokens, Empty: s.Unlabeled, Truncated: s.Truncated, Dropped: s.Dropped, Notes: noteTexts(s.Notes),
 	}
 }
 
@@ -104,7 +104,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 		}
 	}
 	t := newTokenizing(stderr, j.dataName())
-	contents, rows, err := train.Show(ctx, j.cfg, j.model, f.from, f.n, t.report)
+	contents, rows, err := train.Preview(ctx, j.cfg, j.model, f.from, f.n, t.report)
 	t.close()
 	if contents == nil {
 		return err
@@ -115,7 +115,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 		return errors.Join(err, writeJSON(stdout, r))
 	}
 	p := &rowPrinter{w: stdout, begin: "«", end: "»"}
-	if file, ok := monitor.FileOf(stdout); ok {
+	if file, ok := monitor.UnderlyingFile(stdout); ok {
 		if t, ok := monitor.OpenTerminal(file, os.LookupEnv); ok && t.Color {
 			p.w, p.begin, p.end = file, "\x1b[32m", "\x1b[0m"
 		} else if ok && !t.Unicode {
@@ -134,25 +134,25 @@ type rowPrinter struct {
 	begin, end string // of what is learned
 }
 
-func (p *rowPrinter) row(r train.Shown) {
-	labels := number(r.Learned, "label token")
+func (p *rowPrinter) row(r train.PreviewRow) {
+	labels := number(r.LabelTokens, "label token")
 	if r.Label != nil {
 		labels = "label " + *r.Label
-		if r.Learned == 0 {
+		if r.LabelTokens == 0 {
 			labels += ", which is not trained on"
 		}
 	}
-	fmt.Fprintf(p.w, "row %d, %s: %s, %s\n", r.Row, monitor.Clean(r.Where), number(int64(r.Tokens), "token"), monitor.Clean(labels))
+	fmt.Fprintf(p.w, "row %d, %s: %s, %s\n", r.Row, monitor.EscapeControl(r.Where), number(int64(r.Tokens), "token"), monitor.EscapeControl(labels))
 	var b strings.Builder
 	for _, s := range r.Spans {
-		if s.First {
+		if s.DocumentStart {
 			b.WriteString("\n--- another document ---\n")
 		}
-		text := monitor.Clean(s.Text)
+		text := monitor.EscapeControl(s.Text)
 		if s.Target != "" {
-			text = strings.TrimSuffix(text, " ") + " = " + monitor.Clean(s.Target)
+			text = strings.TrimSuffix(text, " ") + " = " + monitor.EscapeControl(s.Target)
 		}
-		if s.Learned {
+		if s.Labeled {
 			text = p.begin + text + p.end
 		}
 		b.WriteString(text)

@@ -190,7 +190,7 @@ type generateReport struct {
 }
 
 // generate writes to out what the model adds, unless a report is to come.
-func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *train.Loaded, tok *tokenizer.Tokenizer, prompt []int32) (*generateReport, error) {
+func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *train.LoadedModel, tok *tokenizer.Tokenizer, prompt []int32) (*generateReport, error) {
 	info := m.Model.Info()
 	if tok.Vocab() > info.Vocab {
 		return nil, usage(fmt.Sprintf("the tokenizer has %d tokens, the model's vocabulary %d: they do not belong together", tok.Vocab(), info.Vocab), "--tokenizer DIR of the model's own")
@@ -215,7 +215,7 @@ func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *
 	}
 	began := time.Now()
 	for id, err := range generate.Tokens(ctx, m.Backend, m.Model, prompt, info.MaxPositions, o) {
-		if errors.Is(err, generate.ErrNoText) {
+		if errors.Is(err, generate.ErrNotCausal) {
 			return nil, &Exit{CodeUsage, err}
 		}
 		if err != nil {

@@ -272,7 +272,7 @@ func (l *locator) fetch(ctx context.Context, key, name, kind string, ask func(co
 			return nil, hubError(name, kind, where, err)
 		}
 		c.Progress = l.stderr
-		if f, ok := monitor.FileOf(l.stderr); ok && drawable(f) {
+		if f, ok := monitor.UnderlyingFile(l.stderr); ok && drawable(f) {
 			c.Progress, c.Terminal = f, true
 		}
 		l.client = &c

@@ -27,9 +27,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		}
 	}()
 	// Messages quote untrusted files and servers. Piped output stays unchanged.
-	stderr = monitor.NewCleaned(stderr)
+	stderr = monitor.NewControlEscaper(stderr)
 	if f, ok := stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		stdout = monitor.NewCleaned(stdout)
+		stdout = monitor.NewControlEscaper(stdout)
 	}
 	root := newRoot()
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {

@@ -43,7 +43,7 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 	if err := j.checkDisk(local, p); err != nil {
 		return err
 	}
-	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.ThreadsPerRank(local)) + j.summary.Ahead
+	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.ThreadsPerRank(local)) + j.summary.PrefetchBytes
 	need := int64(local) * (p.Memory.PeakTotal + own)
 	if need > has.Bytes {
 		// This process may have made the tokens, and what that took is free by now.
@@ -100,7 +100,7 @@ func (j *job) offloadDirs() (all []offloadDir) {
 // foreseePlaces refuses directories that take no file.
 func (j *job) checkOffloadDirs() error {
 	for _, at := range j.offloadDirs() {
-		err := disk.Try(at.dir)
+		err := disk.CheckDir(at.dir)
 		if err == nil || errors.Is(err, syscall.ENOSPC) { // how much space there is not, is told with the plan
 			continue
 		}
@@ -173,7 +173,7 @@ func memoryRemedies(changes []planner.Change, p planner.Plan) string {
 	var b strings.Builder
 	b.WriteString("one of these")
 	for _, c := range changes {
-		fmt.Fprintf(&b, "\n  --set %s   (%s: %s)", strings.Join(c.Keys, " --set "), c.What, c.Against(p))
+		fmt.Fprintf(&b, "\n  --set %s   (%s: %s)", strings.Join(c.Keys, " --set "), c.What, c.Effect(p))
 	}
 	if len(changes) == 0 {
 		b.WriteString("; no smaller micro-batch, sharding, recomputation or off-loading is enough here\n  more machines, or shorter rows (data.sequence_length)")

@@ -21,8 +21,8 @@ func memoryGroup(bytes int64) (dir string, err error) {
 	name := fmt.Sprintf("trireme-test-%d-%d", os.Getpid(), time.Now().UnixNano())
 	// In version 2 a group that has processes may have none below it: there it is at the top.
 	dir, limit, swap, none := filepath.Join("/sys/fs/cgroup", name), "memory.max", "memory.swap.max", "0"
-	for _, g := range monitor.MemoryGroups("/") {
-		if g.Old {
+	for _, g := range monitor.Cgroups("/") {
+		if g.V1 {
 			dir, limit, swap = filepath.Join(g.Dir, name), "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 			none = strconv.FormatInt(bytes, 10) // of memory and swap together
 			break

@@ -42,7 +42,7 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	if in("manifest.json") || in("COMMIT") {
 		return openSource(&modelSource{checkpoint: name})
 	}
-	dir, isRun := name, in(rundir.Card)
+	dir, isRun := name, in(rundir.Identity)
 	if isRun {
 		c, err := conf.Load(train.Default(), conf.File(filepath.Join(name, rundir.Config)))
 		if dir = (checkpoint.Config{}).Directory(name); err == nil {
@@ -124,7 +124,7 @@ func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer st
 }
 
 // load reads the weights.
-func (s *modelSource) load(ctx context.Context, d device.Config) (*train.Loaded, error) {
+func (s *modelSource) load(ctx context.Context, d device.Config) (*train.LoadedModel, error) {
 	if s.checkpoint == "" {
 		return train.LoadModel(families, s.dir, d)
 	}

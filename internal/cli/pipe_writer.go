@@ -23,7 +23,7 @@ func (p pipeWriter) Write(b []byte) (int, error) {
 
 // ignorePipeErrors wraps w in a pipeWriter, unless it is a terminal.
 func ignorePipeErrors(w io.Writer) io.Writer {
-	if f, ok := monitor.FileOf(w); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := monitor.UnderlyingFile(w); ok && term.IsTerminal(int(f.Fd())) {
 		return w
 	}
 	return pipeWriter{w}

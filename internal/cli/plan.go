@@ -277,7 +277,7 @@ func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planRe
 			return nil, &Exit{CodeUsage, err}
 		}
 	}
-	info, err := train.Describe(config)
+	info, err := train.ModelInfo(config)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}
 	}
@@ -287,13 +287,13 @@ func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planRe
 	if err != nil {
 		return nil, err
 	}
-	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Apart: f.deviceMemory, Positions: positions, Rows: planner.Rows(info, j.cfg)}
+	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, SeparateMemory: f.deviceMemory, Positions: positions, Rows: planner.Rows(info, j.cfg)}
 	r, err := newPlanReport(ctx, pj, request)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}
 	}
 	r.Model, r.Family, r.Note = config.Path, config.Family.Name, note
-	return r, r.addAccountings(f.accountings, float64(r.Parameters), float64(r.plan.Largest), pj.Ranks, f.perNode)
+	return r, r.addAccountings(f.accountings, float64(r.Parameters), float64(r.plan.LargestModule), pj.Ranks, f.perNode)
 }
 
 // positions is how many a row is taken to have where the model has most, and what is to be said of

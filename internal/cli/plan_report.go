@@ -156,11 +156,11 @@ func newPlanReport(ctx context.Context, j planner.Job, request planRequest) (*pl
 		return nil, err
 	}
 	d := &planDetail{
-		Trained: p.Trained, SequenceLength: j.Positions, Batch: batch, Tokens: j.Config.Training.MicroBatchTokens, ParamDType: j.Config.Precision.ParamDType, Recompute: j.Config.Recompute.Enabled,
+		Trained: p.Trainable, SequenceLength: j.Positions, Batch: batch, Tokens: j.Config.Training.MicroBatchTokens, ParamDType: j.Config.Precision.ParamDType, Recompute: j.Config.Recompute.Enabled,
 		PerRank: newMemoryReport(p), Communication: newTraffic(p), Slots: p.Slots, GPUMemory: limit,
 		FLOPs: flops{p.FLOPs * float64(j.Ranks), p.FLOPs, p.Executed}, plan: p,
 	}
-	if j.Apart {
+	if j.SeparateMemory {
 		d.Offload = hostNotes(p, j)
 	} else {
 		d.Offload = j.Config.Offload.Notes()
@@ -213,7 +213,7 @@ func (d *planDetail) advise(ctx context.Context, j planner.Job, options []planne
 	}
 	changes, err := j.Changes(ctx, limit)
 	for _, c := range changes {
-		d.Changes = append(d.Changes, change{c.What, c.Against(d.plan), c.Keys, c.Plan.Memory.PeakTotal})
+		d.Changes = append(d.Changes, change{c.What, c.Effect(d.plan), c.Keys, c.Plan.Memory.PeakTotal})
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func (j *job) openCard(ranks int) (*card, error) {
 		}
 	}
 	c := &card{
-		path: filepath.Join(dir, rundir.Card), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
+		path: filepath.Join(dir, rundir.Identity), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
 		start: start{
 			Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
 			World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps,
@@ -101,7 +101,7 @@ func (c *card) close(exit int) error {
 func (c *card) write() error {
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
-		return fmt.Errorf("%s: %w", rundir.Card, err)
+		return fmt.Errorf("%s: %w", rundir.Identity, err)
 	}
 	return outputError(durable.WriteFile(c.path, append(b, '\n')))
 }

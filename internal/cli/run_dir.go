@@ -79,7 +79,7 @@ func (j *job) findRun(launched bool) error {
 	}
 	for _, at := range append(j.adjacentDirs(dir), dir, j.cfg.Checkpoint.Dir) {
 		if !launched && at != "" {
-			if err := rundir.Busy(at); err != nil {
+			if err := rundir.CheckFree(at); err != nil {
 				return busyError(err)
 			}
 		}
@@ -101,7 +101,7 @@ func (j *job) checkVacant(dir string) error {
 	if j.cfg.Resume == "auto" || j.cfg.MoveAside {
 		return nil
 	}
-	if rundir.Held(dir) != "" {
+	if rundir.ExistingRun(dir) != "" {
 		return occupiedError(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N")
 	}
 	if at := j.cfg.Checkpoint.Dir; at != "" && checkpoint.Exists(at) {
@@ -121,7 +121,7 @@ func occupiedError(dir, holds, elsewhere string) error {
 func describeRun(dir string) string {
 	c, err := readCard(dir)
 	if err != nil || c.ID == "" {
-		return "it has " + rundir.Held(dir)
+		return "it has " + rundir.ExistingRun(dir)
 	}
 	text := fmt.Sprintf("run %s, started %s", c.ID, c.Started.Local().Format("2006-01-02 15:04"))
 	if c.Exit != nil {
@@ -151,7 +151,7 @@ func (j *job) identity(dir string) (string, error) {
 	case err != nil:
 		return "", outputError(err)
 	case len(runs) > 1:
-		return "", usage(fmt.Sprintf("%s holds checkpoints of %d runs (%s), and neither %s nor %s says which of them the directory is of", at, len(runs), strings.Join(runs, ", "), rundir.Card, rundir.Config),
+		return "", usage(fmt.Sprintf("%s holds checkpoints of %d runs (%s), and neither %s nor %s says which of them the directory is of", at, len(runs), strings.Join(runs, ", "), rundir.Identity, rundir.Config),
 			"--output_dir DIR --resume CHECKPOINT, which begins a run of its own from the checkpoint that you choose")
 	case len(runs) == 1:
 		return runs[0], nil
@@ -161,7 +161,7 @@ func (j *job) identity(dir string) (string, error) {
 
 // readCard reads a directory's run.json.
 func readCard(dir string) (c card, err error) {
-	path := filepath.Join(dir, rundir.Card)
+	path := filepath.Join(dir, rundir.Identity)
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return c, fs.ErrNotExist
 	}

@@ -14,7 +14,7 @@ import (
 
 // busy is the error of a directory that this process cannot lock, as a rule because another uses it.
 func busyError(err error) error {
-	var in *rundir.InUse
+	var in *rundir.InUseError
 	if !errors.As(err, &in) {
 		return &Exit{CodeUsage, err}
 	}
@@ -49,7 +49,7 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 		}
 	}
 	for _, at := range j.adjacentDirs(dir) {
-		if err := rundir.Busy(at); err != nil {
+		if err := rundir.CheckFree(at); err != nil {
 			return busyError(err)
 		}
 	}
@@ -57,7 +57,7 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 		if saves != "" && !inside && checkpoint.Exists(saves) {
 			err = j.moveAside(checkpointLockVar, saves, stderr)
 		}
-		if err == nil && (rundir.Held(dir) != "" || inside && checkpoint.Exists(saves)) {
+		if err == nil && (rundir.ExistingRun(dir) != "" || inside && checkpoint.Exists(saves)) {
 			err = j.moveAside(lockVar, dir, stderr)
 		}
 		if err != nil {
@@ -101,7 +101,7 @@ func (j *job) acquire(name, dir string, stderr io.Writer) error {
 		j.locks = map[string]*rundir.Lock{}
 	}
 	j.locks[name] = lock
-	if o := lock.Left; o.PID > 0 && o.Host != hostname() {
+	if o := lock.Previous; o.PID > 0 && o.Host != hostname() {
 		_, err = fmt.Fprintf(stderr, "%s: pid %d on %s wrote here and did not end in order. if it still runs, stop it\n", dir, o.PID, o.Host)
 	}
 	return err
@@ -140,7 +140,7 @@ func (j *job) moveAside(name, dir string, stderr io.Writer) error {
 	if err != nil {
 		return outputError(err)
 	}
-	to, err := rundir.Aside(real)
+	to, err := rundir.MoveAside(real)
 	if err != nil {
 		return &Exit{CodeUsage, fmt.Errorf("move_aside: %w", err)}
 	}

@@ -27,7 +27,7 @@ type screen struct {
 // openScreen draws on stderr as the configuration says.
 func openScreen(c monitor.Config, stderr io.Writer) *screen {
 	s := &screen{Writer: stderr}
-	f, isFile := monitor.FileOf(stderr)
+	f, isFile := monitor.UnderlyingFile(stderr)
 	if c.View == monitor.ViewAuto && isFile {
 		if t, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
 			v := monitor.NewView(f, t)
@@ -52,7 +52,7 @@ func (s *screen) files() (map[string]*os.File, error) {
 }
 
 func (s *screen) follow() {
-	if err := monitor.Follow(s.r, s.sink); err != nil {
+	if err := monitor.CopyJSONL(s.r, s.sink); err != nil {
 		fmt.Fprintln(s, err) // a terminal that is gone does not stop a run
 	}
 }

@@ -32,7 +32,7 @@ const (
 // newTokenizing reports on w; name is what data without a path is called.
 func newTokenizing(w io.Writer, name string) *tokenizing {
 	t := &tokenizing{w: w, name: name}
-	if f, ok := monitor.FileOf(w); ok {
+	if f, ok := monitor.UnderlyingFile(w); ok {
 		if term, ok := monitor.OpenTerminal(f, os.LookupEnv); ok {
 			t.w = f
 			t.width = func() int { columns, _ := term.Size(); return columns }
@@ -71,7 +71,7 @@ func (t *tokenizing) called() string {
 	if t.at.Path == "" {
 		return t.name
 	}
-	return monitor.Clean(t.at.Path)
+	return monitor.EscapeControl(t.at.Path)
 }
 
 // speed is in bytes of the files.

@@ -180,7 +180,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 		return err
 	}
 	if err := j.lockRun(stderr); err != nil {
-		var in *rundir.InUse
+		var in *rundir.InUseError
 		if env.Launched && errors.As(err, &in) { // the other ranks wait for this one
 			return j.withWorld(ctx, env, func(*world) error { return err })
 		}

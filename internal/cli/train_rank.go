@@ -165,7 +165,7 @@ func (j *job) sinks(env rendezvous.Env, s *screen, resumed int64) (monitor.Sink,
 	}
 	all := []monitor.Sink{lines, keepOpen{s.sink}}
 	if j.cfg.Logging.TensorBoard {
-		tb, err := monitor.OpenTensorBoard(filepath.Join(j.cfg.OutputDir, rundir.Board), resumed)
+		tb, err := monitor.OpenTensorBoard(filepath.Join(j.cfg.OutputDir, rundir.TensorBoard), resumed)
 		if err != nil {
 			return nil, errors.Join(err, lines.Close())
 		}

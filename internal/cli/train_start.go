@@ -35,15 +35,15 @@ func (j *job) printStart(w io.Writer) error {
 		strategy += fmt.Sprintf(", computing in %v", dt)
 	}
 	trained := ""
-	if s.Trained != s.Parameters {
-		trained = fmt.Sprintf(", %s trained, %s frozen", number(s.Trained, ""), number(s.Parameters-s.Trained, ""))
+	if s.Trainable != s.Parameters {
+		trained = fmt.Sprintf(", %s trained, %s frozen", number(s.Trainable, ""), number(s.Parameters-s.Trainable, ""))
 	}
 	batch := fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", s.RowsPerStep, t.MicroBatchSize, s.RowsPerStep/t.MicroBatchSize/s.Ranks, s.Ranks)
 	if t.MicroBatchTokens > 0 {
 		batch = fmt.Sprintf("%d in micro-batches of up to %d tokens", s.RowsPerStep, t.MicroBatchTokens)
 	}
 	fmt.Fprintf(w, "model: %s%s; ranks: %d, %s; rows per step: %s\n", number(s.Parameters, "parameter"), trained, s.Ranks, strategy, batch)
-	if err := j.printData(w, &s.Contents); err != nil {
+	if err := j.printData(w, &s.DataSummary); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "steps: %d, %.3g epochs%s; learning rates: %s%s\n",
@@ -70,7 +70,7 @@ func printNotes(w io.Writer, notes []string) error {
 }
 
 // printData describes the data of a run.
-func (j *job) printData(w io.Writer, s *train.Contents) error {
+func (j *job) printData(w io.Writer, s *train.DataSummary) error {
 	evaluation := ""
 	if s.EvalRows > 0 {
 		evaluation = "; evaluation set: " + number(int64(s.EvalRows), "row")
@@ -78,25 +78,25 @@ func (j *job) printData(w io.Writer, s *train.Contents) error {
 	if s.Splits != "" {
 		evaluation += " (" + s.Splits + ")"
 	}
-	labels, examined := float64(s.Counted), ""
-	if s.Looked < s.Rows { // an estimate from a sample of rows
-		labels *= float64(s.Rows) / float64(s.Looked)
+	labels, examined := float64(s.LabelTokens), ""
+	if s.SampledRows < s.Rows { // an estimate from a sample of rows
+		labels *= float64(s.Rows) / float64(s.SampledRows)
 		examined = "about "
 	}
 	loss := fmt.Sprintf("%s%s (%.1f%%)", examined, monitor.Thousands(labels), 100*labels/float64(max(1, s.Tokens)))
-	if s.OfRows {
+	if s.RowLabels {
 		loss = fmt.Sprintf("the labels of %s%s", examined, number(int64(labels), "row"))
 	}
 	_, err := fmt.Fprintf(w, "data: %s (%s): %s of up to %d tokens%s\ndata: %s, %.4g per row; loss on %s\n",
 		j.dataName(), s.Format, number(int64(s.Rows), "row"), s.SequenceLength, evaluation, number(s.Tokens, "token"), s.TokensPerRow(), loss)
-	if s.Empty+s.Barren+s.Cut == 0 || err != nil {
+	if s.Unlabeled+s.Dropped+s.Truncated == 0 || err != nil {
 		return err
 	}
 	if examined != "" {
-		examined = fmt.Sprintf(" of %s examined", number(int64(s.Looked), ""))
+		examined = fmt.Sprintf(" of %s examined", number(int64(s.SampledRows), ""))
 	}
 	_, err = fmt.Fprintf(w, "data: %s%s skipped (no labels), %s dropped, %s truncated\n",
-		number(int64(s.Empty), "row"), examined, number(int64(s.Barren), ""), number(int64(s.Cut), ""))
+		number(int64(s.Unlabeled), "row"), examined, number(int64(s.Dropped), ""), number(int64(s.Truncated), ""))
 	return err
 }
 
@@ -128,7 +128,7 @@ func (j *job) plan(ctx context.Context) (planner.Plan, error) {
 func (j *job) planUsual(ctx context.Context) (*planner.Plan, error) {
 	s := j.summary
 	job := j.planJob(j.model, s.SequenceLength, s.Micro, s.Ranks, s.Local)
-	if job.Usual = s.TokensPerRow(); job.Usual >= float64(s.SequenceLength) {
+	if job.RowTokens = s.TokensPerRow(); job.RowTokens >= float64(s.SequenceLength) {
 		return nil, nil
 	}
 	p, err := job.Run(ctx, 0)

@@ -61,7 +61,7 @@ func (j *job) printSample(ctx context.Context, w io.Writer, model string) error 
 	if j.recipe == nil || ctx.Err() != nil {
 		return nil
 	}
-	err := j.recipe.Show(ctx, w, families, model)
+	err := j.recipe.Sample(ctx, w, families, model)
 	if err != nil && ctx.Err() != nil {
 		_, err = fmt.Fprintln(w)
 	}
@@ -77,7 +77,7 @@ func (j *job) tryModel(dir string) string {
 	if j.recipe != nil {
 		return "trireme generate --model " + dir + ` --prompt "func (s *"`
 	}
-	info, err := train.Describe(j.model)
+	info, err := train.ModelInfo(j.model)
 	switch {
 	case err != nil || info.Task != model.Causal || !reads:
 		return "trireme eval --model " + dir + " --data FILE"

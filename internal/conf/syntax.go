@@ -14,7 +14,7 @@ import (
 
 // notText says what is wrong with bytes that are no text in UTF-8; nil for text.
 func notText(from *origin, text string) *Problem {
-	if k, ok := filekind.Of(from.label, []byte(text[:min(len(text), filekind.Head)])); ok {
+	if k, ok := filekind.Detect(from.label, []byte(text[:min(len(text), filekind.HeadSize)])); ok {
 		return &Problem{Where: from.label, Text: fmt.Sprintf("is %s, not a configuration. try: %s", k.Name, k.Try)}
 	}
 	if len(text) > 3 && (text[0] == 0 && text[2] == 0 || text[1] == 0 && text[3] == 0) {

@@ -57,9 +57,9 @@ func Create(dir string) (*File, error) {
 	return d, nil
 }
 
-// Try makes a file in a directory and removes it, or where the directory is not there in the nearest
+// CheckDir makes a file in a directory and removes it, or where the directory is not there in the nearest
 // one above it that is. It leaves nothing.
-func Try(dir string) error {
+func CheckDir(dir string) error {
 	for {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			break
@@ -73,9 +73,9 @@ func Try(dir string) error {
 	return f.Close()
 }
 
-// On is a File in some other storage, with transfers of whole blocks where direct says so. Tests
+// NewFile is a File in some other storage, with transfers of whole blocks where direct says so. Tests
 // give one that fails.
-func On(s Storage, dir string, direct bool) *File { return &File{at: s, dir: dir, direct: direct} }
+func NewFile(s Storage, dir string, direct bool) *File { return &File{at: s, dir: dir, direct: direct} }
 
 // Unnamed makes a file in dir ("": the one for temporary files) that no name leads to: it is gone when
 // it is closed or the process ends, however that ends.

@@ -75,8 +75,8 @@ func TestSections(t *testing.T) {
 			}
 			return f
 		},
-		"blocks": func(*rapid.T) *File { return On(&memoryStorage{whole: true}, "memory", true) },
-		"bytes":  func(*rapid.T) *File { return On(&memoryStorage{}, "memory", false) },
+		"blocks": func(*rapid.T) *File { return NewFile(&memoryStorage{whole: true}, "memory", true) },
+		"bytes":  func(*rapid.T) *File { return NewFile(&memoryStorage{}, "memory", false) },
 	}
 	for name, open := range made {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -218,7 +218,7 @@ func TestNothingIsLeft(t *testing.T) {
 // TestTry: a directory that is not there is tried where it would be made, and nothing is left of it.
 func TestTry(t *testing.T) {
 	dir := t.TempDir()
-	if err := Try(filepath.Join(dir, "a", "b")); err != nil {
+	if err := CheckDir(filepath.Join(dir, "a", "b")); err != nil {
 		t.Errorf("a directory that can be made: %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
@@ -229,7 +229,7 @@ func TestTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range []string{file, filepath.Join(file, "a", "b")} {
-		if err := Try(at); !errors.Is(err, syscall.ENOTDIR) {
+		if err := CheckDir(at); !errors.Is(err, syscall.ENOTDIR) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestFailures(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		for _, n := range []int{100, Block, Block + 1} {
 			m := &memoryStorage{whole: direct}
-			f := On(m, "memory", direct)
+			f := NewFile(m, "memory", direct)
 			s, err := f.Reserve(int64(n))
 			if err != nil {
 				t.Fatal(err)

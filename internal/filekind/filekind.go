@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Head is the number of first bytes that Of looks at.
-const Head = 512
+// HeadSize is the number of first bytes that Detect looks at.
+const HeadSize = 512
 
 // Kind is what a file is.
 type Kind struct {
@@ -53,8 +53,8 @@ var magics = []magic{
 	{"\xfe\xff", "text in UTF-16", "iconv -f UTF-16 -t UTF-8 %s"},
 }
 
-// Of recognizes a file by its first bytes, up to Head of them.
-func Of(path string, head []byte) (Kind, bool) {
+// Detect recognizes a file by its first bytes, up to HeadSize of them.
+func Detect(path string, head []byte) (Kind, bool) {
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m.bytes)) {
 			k := kind(m.name, m.try, path)

@@ -34,13 +34,13 @@ func TestOf(t *testing.T) {
 		{"x.json", "<?xml version='1.0'?><Error>", "XML", "fetch the file again", true, true},
 		{"x.txt", "\xff\xfea\x00", "UTF-16", "iconv", false, false},
 	} {
-		k, ok := Of(c.path, []byte(c.head))
+		k, ok := Detect(c.path, []byte(c.head))
 		if !ok || !strings.Contains(k.Name, c.name) || !strings.Contains(k.Try, c.try) || k.Text != c.text || k.Sure != c.sure {
 			t.Errorf("%s %.20q: %+v, %v", c.path, c.head, k, ok)
 		}
 	}
 	for _, head := range []string{"", "{", "text", "\xff\xff\xff\xff", "PAR1", "ORCHARD", "BZhou", "GGUF is", "\x80", "version 2", strings.Repeat("\x00", 512)} {
-		if k, ok := Of("x", []byte(head)); ok {
+		if k, ok := Detect("x", []byte(head)); ok {
 			t.Errorf("%.20q: %+v", head, k)
 		}
 	}
@@ -50,7 +50,7 @@ func FuzzOf(f *testing.F) {
 	f.Add("x.zip", []byte("PK\x03\x04"))
 	f.Add("x", []byte("\xff\xff\xff\xff\xf0\x00\x00\x00\x10\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, path string, head []byte) {
-		if k, ok := Of(path, head); ok != (k.Name != "" && k.Try != "") {
+		if k, ok := Detect(path, head); ok != (k.Name != "" && k.Try != "") {
 			t.Fatalf("%+v, %v", k, ok)
 		}
 	})

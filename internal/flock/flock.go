@@ -16,9 +16,9 @@ import (
 	"trireme/fault"
 )
 
-// Try opens the file at path, which it makes with mode perm where there is none, and locks it unless
+// TryLock opens the file at path, which it makes with mode perm where there is none, and locks it unless
 // another process holds it. The file is open in either case; closing it releases the lock.
-func Try(path string, perm fs.FileMode) (f *os.File, held bool, err error) {
+func TryLock(path string, perm fs.FileMode) (f *os.File, held bool, err error) {
 	if f, err = Open(path, os.O_RDWR|os.O_CREATE, perm); err != nil {
 		return nil, false, err
 	}
@@ -34,11 +34,11 @@ func Try(path string, perm fs.FileMode) (f *os.File, held bool, err error) {
 	return f, err == nil && err2 == nil && os.SameFile(named, opened), nil
 }
 
-// Wait is Try until no other process holds the lock, or ctx ends. slow, which may be nil, is called
+// Lock is Try until no other process holds the lock, or ctx ends. slow, which may be nil, is called
 // once where that takes more than two seconds.
-func Wait(ctx context.Context, path string, perm fs.FileMode, slow func()) (unlock func() error, err error) {
+func Lock(ctx context.Context, path string, perm fs.FileMode, slow func()) (unlock func() error, err error) {
 	for began := time.Now(); ; {
-		f, held, err := Try(path, perm)
+		f, held, err := TryLock(path, perm)
 		if err != nil || held {
 			return f.Close, err
 		}
@@ -57,8 +57,8 @@ func Wait(ctx context.Context, path string, perm fs.FileMode, slow func()) (unlo
 	}
 }
 
-// Held says whether another process holds the lock of an open file. It takes no lock.
-func Held(f *os.File) bool {
+// Locked says whether another process holds the lock of an open file. It takes no lock.
+func Locked(f *os.File) bool {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	if err == nil {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_UN)

@@ -16,24 +16,24 @@ import (
 
 func TestTry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
-	f, held, err := Try(path, 0o600)
+	f, held, err := TryLock(path, 0o600)
 	if err != nil || !held {
 		t.Fatalf("a free lock: %v, %v", held, err)
 	}
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", st.Mode(), err)
 	}
-	other, held, err := Try(path, 0o600)
-	if err != nil || held || !Held(other) {
-		t.Fatalf("a lock that is held: %v, %v, %v", held, Held(other), err)
+	other, held, err := TryLock(path, 0o600)
+	if err != nil || held || !Locked(other) {
+		t.Fatalf("a lock that is held: %v, %v, %v", held, Locked(other), err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if Held(other) {
+	if Locked(other) {
 		t.Error("a released lock is held")
 	}
-	again, held, err := Try(path, 0o600)
+	again, held, err := TryLock(path, 0o600)
 	if err != nil || !held { // which also shows that Held takes none
 		t.Fatalf("a released lock: %v, %v", held, err)
 	}
@@ -42,7 +42,7 @@ func TestTry(t *testing.T) {
 	if err := os.Rename(path, path+".aside"); err != nil {
 		t.Fatal(err)
 	}
-	fresh, held, err := Try(path, 0o600)
+	fresh, held, err := TryLock(path, 0o600)
 	if err != nil || !held {
 		t.Fatalf("a new file under the name: %v, %v", held, err)
 	}
@@ -58,7 +58,7 @@ func TestWait(t *testing.T) {
 	for range 4 {
 		go func() {
 			for range 5 {
-				unlock, err := Wait(t.Context(), path, 0o600, nil)
+				unlock, err := Lock(t.Context(), path, 0o600, nil)
 				if err != nil {
 					done <- err
 					return
@@ -87,7 +87,7 @@ func TestWait(t *testing.T) {
 
 func TestWaitEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
-	f, _, err := Try(path, 0o600)
+	f, _, err := TryLock(path, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestWaitEnds(t *testing.T) {
 	slow := 0
 	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 	defer cancel()
-	if _, err := Wait(ctx, path, 0o600, func() { slow++ }); !errors.Is(err, context.DeadlineExceeded) || slow != 1 {
+	if _, err := Lock(ctx, path, 0o600, func() { slow++ }); !errors.Is(err, context.DeadlineExceeded) || slow != 1 {
 		t.Errorf("%v, called %d times", err, slow)
 	}
 }
@@ -105,7 +105,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Try(path, 0o600); err == nil || !strings.Contains(err.Error(), "not a regular file") || !fault.HasTry(err) {
+	if _, _, err := TryLock(path, 0o600); err == nil || !strings.Contains(err.Error(), "not a regular file") || !fault.HasTry(err) {
 		t.Errorf("a pipe: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // dying is how long Acquire waits for the processes of a job whose launcher is gone already.
 const dying = 5 * time.Second
 
-// brief is how long Acquire and Busy wait in any case: another process may only look whether the lock
+// brief is how long Acquire and CheckFree wait in any case: another process may only look whether the lock
 // is free, and one that was killed may leave a worker that is about to end.
 const brief = 500 * time.Millisecond
 
@@ -28,13 +28,13 @@ type Owner struct {
 	Since time.Time `json:"since"`
 }
 
-// InUse is the error of a directory that another process holds.
-type InUse struct {
+// InUseError is the error of a directory that another process holds.
+type InUseError struct {
 	Dir   string
 	Owner Owner
 }
 
-func (e *InUse) Error() string {
+func (e *InUseError) Error() string {
 	o := e.Owner
 	if o.PID == 0 {
 		return fmt.Sprintf("%s is in use by another process", e.Dir)
@@ -45,17 +45,17 @@ func (e *InUse) Error() string {
 // Lock is a held lock.
 type Lock struct {
 	f *os.File
-	// Left is the process that held the lock before and did not release it; PID 0: none. Where file
+	// Previous is the process that held the lock before and did not release it; PID 0: none. Where file
 	// systems do not share locks between hosts, it may still run on its own.
-	Left Owner
+	Previous Owner
 }
 
-// Acquire takes the lock of a directory for this process, or returns an *InUse. It waits only for
+// Acquire takes the lock of a directory for this process, or returns an *InUseError. It waits only for
 // processes that are about to end.
 func Acquire(dir string) (*Lock, error) {
 	path := filepath.Join(dir, lockName)
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		f, held, err := flock.Try(path, 0o644)
+		f, held, err := flock.TryLock(path, 0o644)
 		if err != nil {
 			return nil, err
 		}
@@ -69,14 +69,14 @@ func Acquire(dir string) (*Lock, error) {
 			wait = dying
 		}
 		if time.Since(began) > wait {
-			return nil, &InUse{dir, o}
+			return nil, &InUseError{dir, o}
 		}
 	}
 }
 
 // own writes this process into a file that it has locked; left is who was there.
 func own(f *os.File, left Owner) (*Lock, error) {
-	l := &Lock{f: f, Left: left}
+	l := &Lock{f: f, Previous: left}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "an unnamed host"
@@ -91,22 +91,22 @@ func own(f *os.File, left Owner) (*Lock, error) {
 	return l, nil
 }
 
-// Busy returns an *InUse where another process holds the lock of a directory. It changes nothing.
-func Busy(dir string) error {
+// CheckFree returns an *InUseError where another process holds the lock of a directory. It changes nothing.
+func CheckFree(dir string) error {
 	f, err := flock.Open(filepath.Join(dir, lockName), os.O_RDONLY, 0)
 	if err != nil {
 		return nil // there is no lock, or Acquire will say what is wrong with it
 	}
 	defer f.Close()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if !flock.Held(f) {
+		if !flock.Locked(f) {
 			return nil
 		}
 		switch o := read(f); {
 		case o.ended():
 			return nil // Acquire waits for the rest
 		case time.Since(began) > brief:
-			return &InUse{dir, o}
+			return &InUseError{dir, o}
 		}
 	}
 }

@@ -2,11 +2,11 @@ package rundir
 
 // Names in a run's directory.
 const (
-	Card        = "run.json"    // the run's identity
+	Identity    = "run.json"    // the run's identity
 	Config      = "config.yaml" // the resolved configuration
 	Source      = "source"      // another program's file as it was given, with its ending
 	Metrics     = "metrics.jsonl"
-	Board       = "tb" // TensorBoard's events
+	TensorBoard = "tb" // TensorBoard's events
 	Memory      = "memory.json"
 	Checkpoints = "checkpoints"
 	FinalModel  = "final_model"

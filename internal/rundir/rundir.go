@@ -72,10 +72,10 @@ func Make(parent, name string) (string, error) {
 	}
 }
 
-// Held names what a run has left in dir that another would mix with or overwrite: records of steps,
+// ExistingRun names what a run has left in dir that another would mix with or overwrite: records of steps,
 // checkpoints, a final model. Empty: nothing. A run that ended before its first step has left
 // nothing.
-func Held(dir string) string {
+func ExistingRun(dir string) string {
 	if st, err := os.Stat(filepath.Join(dir, Metrics)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
 		return Metrics
 	}
@@ -88,9 +88,9 @@ func Held(dir string) string {
 	return ""
 }
 
-// Aside renames a directory to DIR.N, with the first free N, and returns the new name. Where dir is
+// MoveAside renames a directory to DIR.N, with the first free N, and returns the new name. Where dir is
 // a symbolic link, what it leads to is renamed, and the new name is beside that.
-func Aside(dir string) (string, error) {
+func MoveAside(dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return "", err

@@ -93,7 +93,7 @@ func TestHeldAndAside(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("x"), 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		if got := rundir.Held(dir); got != want {
+		if got := rundir.ExistingRun(dir); got != want {
 			t.Errorf("with %s: %q", file, got)
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -104,14 +104,14 @@ func TestHeldAndAside(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := rundir.Held(dir); got != "" {
+	if got := rundir.ExistingRun(dir); got != "" {
 		t.Errorf("without a record: %q", got)
 	}
 	real, link := filepath.Join(parent, "real"), filepath.Join(parent, "link")
 	if err := errors.Join(os.MkdirAll(filepath.Join(real, "a"), 0o755), os.Mkdir(real+".1", 0o755), os.Symlink(real, link)); err != nil {
 		t.Fatal(err)
 	}
-	to, err := rundir.Aside(link)
+	to, err := rundir.MoveAside(link)
 	if err != nil || filepath.Base(to) != "real.2" {
 		t.Errorf("%q, %v", to, err)
 	}
@@ -144,14 +144,14 @@ func TestLock(t *testing.T) {
 	}
 	host, _ := os.Hostname()
 	_, err = rundir.Acquire(dir)
-	var busy *rundir.InUse
+	var busy *rundir.InUseError
 	if !errors.As(err, &busy) || busy.Owner.PID != c.Process.Pid || busy.Owner.Host != host || time.Since(busy.Owner.Since) > time.Minute {
 		t.Fatalf("%v", err)
 	}
 	if want := fmt.Sprintf("%s is in use by pid %d on %s since ", dir, c.Process.Pid, host); !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if err := rundir.Busy(dir); !errors.As(err, &busy) {
+	if err := rundir.CheckFree(dir); !errors.As(err, &busy) {
 		t.Errorf("Busy: %v", err)
 	}
 	if err := c.Process.Kill(); err != nil {
@@ -164,16 +164,16 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Left.PID != c.Process.Pid {
-		t.Errorf("left by %+v", l.Left)
+	if l.Previous.PID != c.Process.Pid {
+		t.Errorf("left by %+v", l.Previous)
 	}
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if err := rundir.Busy(dir); err != nil {
+	if err := rundir.CheckFree(dir); err != nil {
 		t.Error(err)
 	}
-	if l, err = rundir.Acquire(dir); err != nil || l.Left.PID != 0 {
+	if l, err = rundir.Acquire(dir); err != nil || l.Previous.PID != 0 {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	if err := l.Release(); err != nil {
@@ -191,7 +191,7 @@ func TestLockOfEndingProcesses(t *testing.T) {
 		t.Fatalf("%q, %v", out, err)
 	}
 	began := time.Now()
-	if err := rundir.Busy(dir); err != nil {
+	if err := rundir.CheckFree(dir); err != nil {
 		t.Errorf("Busy: %v", err)
 	}
 	l, err := rundir.Acquire(dir)
@@ -228,7 +228,7 @@ func FuzzOwner(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := (&rundir.InUse{Dir: "d", Owner: l.Left}).Error()
+		text := (&rundir.InUseError{Dir: "d", Owner: l.Previous}).Error()
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q", text)
 		}

@@ -102,7 +102,7 @@ func typeName(t reflect.Type) string {
 		return "size, such as 60GiB"
 	case reflect.TypeFor[parallel.Reshard]():
 		return "true, false or whole number"
-	case reflect.TypeFor[train.Segments]():
+	case reflect.TypeFor[train.SegmentCount]():
 		return "whole number or sqrt"
 	case reflect.TypeFor[optim.Config]():
 		return "name or map"

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Clean is text with its control characters spelled out, so that what a file or a server says
+// EscapeControl is text with its control characters spelled out, so that what a file or a server says
 // cannot move a terminal's cursor, change its colors or its title: ESC becomes \x1b. Line ends and
 // tabs stay.
-func Clean(text string) string {
+func EscapeControl(text string) string {
 	out, _ := appendClean(make([]byte, 0, len(text)), text, true)
 	return string(out)
 }
@@ -41,18 +41,18 @@ func appendClean(dst []byte, text string, last bool) (out []byte, left string) {
 	return dst, ""
 }
 
-// Cleaned writes to another writer what Clean makes of all that is written to it. Several
+// ControlEscaper writes to another writer what EscapeControl makes of all that is written to it. Several
 // goroutines may write at once.
-type Cleaned struct {
+type ControlEscaper struct {
 	w    io.Writer
 	mu   sync.Mutex
 	left string // the beginning of a character
 }
 
-// NewCleaned cleans what goes to w.
-func NewCleaned(w io.Writer) *Cleaned { return &Cleaned{w: w} }
+// NewControlEscaper cleans what goes to w.
+func NewControlEscaper(w io.Writer) *ControlEscaper { return &ControlEscaper{w: w} }
 
-func (c *Cleaned) Write(p []byte) (int, error) {
+func (c *ControlEscaper) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []byte
@@ -63,9 +63,9 @@ func (c *Cleaned) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FileOf is the file that a writer ends in, for what draws on a terminal itself.
-func FileOf(w io.Writer) (*os.File, bool) {
-	if c, ok := w.(*Cleaned); ok {
+// UnderlyingFile is the file that a writer ends in, for what draws on a terminal itself.
+func UnderlyingFile(w io.Writer) (*os.File, bool) {
+	if c, ok := w.(*ControlEscaper); ok {
 		w = c.w
 	}
 	f, ok := w.(*os.File)

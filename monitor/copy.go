@@ -8,10 +8,10 @@ import (
 	"io"
 )
 
-// Follow hands the records that r carries as lines of JSON to s until r ends, and returns
+// CopyJSONL hands the records that r carries as lines of JSON to s until r ends, and returns
 // the first error. A line that cannot be read is left out, and a failing sink does not end
 // it: the writer must not block.
-func Follow(r io.Reader, s Sink) error {
+func CopyJSONL(r io.Reader, s Sink) error {
 	var first error
 	fail := func(err error) {
 		if first == nil {

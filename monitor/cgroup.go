@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// MemoryGroup is a control group of Linux that may limit this process's memory.
-type MemoryGroup struct {
+// Cgroup is a control group of Linux that may limit this process's memory.
+type Cgroup struct {
 	Dir string
-	Old bool // of version 1, whose files have other names
+	V1  bool // of version 1, whose files have other names
 }
 
-// MemoryGroups are this process's own group and those above it, under a root directory ("/");
+// Cgroups are this process's own group and those above it, under a root directory ("/");
 // none where the system has none. In a container the own group may be shown at the root of the
 // mount, whatever its name.
-func MemoryGroups(root string) []MemoryGroup {
+func Cgroups(root string) []Cgroup {
 	b, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return nil
 	}
-	var out []MemoryGroup
+	var out []Cgroup
 	for line := range strings.Lines(string(b)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(f) != 3 {
@@ -36,7 +36,7 @@ func MemoryGroups(root string) []MemoryGroup {
 			continue
 		}
 		for name := path.Join("/", f[2]); ; name = path.Dir(name) {
-			g := MemoryGroup{path.Join(mount, name), old}
+			g := Cgroup{path.Join(mount, name), old}
 			if _, err := os.Stat(path.Join(g.Dir, g.file("memory.max", "memory.limit_in_bytes"))); err == nil {
 				out = append(out, g)
 			}
@@ -48,8 +48,8 @@ func MemoryGroups(root string) []MemoryGroup {
 	return out
 }
 
-func (g MemoryGroup) file(now, old string) string {
-	if g.Old {
+func (g Cgroup) file(now, old string) string {
+	if g.V1 {
 		return old
 	}
 	return now
@@ -59,7 +59,7 @@ func (g MemoryGroup) file(now, old string) string {
 const noLimit = 1 << 62
 
 // Limit is what processes of the group may use together, bytes; 0 where there is no limit.
-func (g MemoryGroup) Limit() int64 {
+func (g Cgroup) Limit() int64 {
 	n := g.number(g.file("memory.max", "memory.limit_in_bytes"))
 	if n >= noLimit {
 		return 0
@@ -68,7 +68,7 @@ func (g MemoryGroup) Limit() int64 {
 }
 
 // Used is what they use, without what the system keeps of files and gives back when it is wanted.
-func (g MemoryGroup) Used() int64 {
+func (g Cgroup) Used() int64 {
 	n := g.number(g.file("memory.current", "memory.usage_in_bytes"))
 	for _, key := range []string{"active_file", "inactive_file"} {
 		n -= g.Count("memory.stat", g.file(key, "total_"+key))
@@ -77,7 +77,7 @@ func (g MemoryGroup) Used() int64 {
 }
 
 // Count is the number behind a key of one of the group's files; 0 where there is none.
-func (g MemoryGroup) Count(file, key string) int64 {
+func (g Cgroup) Count(file, key string) int64 {
 	b, err := os.ReadFile(path.Join(g.Dir, file))
 	if err != nil {
 		return 0
@@ -92,7 +92,7 @@ func (g MemoryGroup) Count(file, key string) int64 {
 }
 
 // number is the one number in a file; 0 where it has none.
-func (g MemoryGroup) number(file string) int64 {
+func (g Cgroup) number(file string) int64 {
 	b, err := os.ReadFile(path.Join(g.Dir, file))
 	if err != nil {
 		return 0

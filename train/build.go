@@ -11,8 +11,8 @@ import (
 	"trireme/tensor"
 )
 
-// Assembly is a model, the engine that divides it among ranks, and what makes steps of the two.
-type Assembly struct {
+// Components is a model, the engine that divides it among ranks, and what makes steps of the two.
+type Components struct {
 	Model   model.Model
 	Engine  *parallel.Engine
 	Stepper *Stepper
@@ -24,24 +24,24 @@ type Ranks struct {
 	Local int // on each machine; 0 is all
 }
 
-// assemble opens the device for a rank of world, local of them on this machine, and puts together
+// buildOnDevice opens the device for a rank of world, local of them on this machine, and puts together
 // there what the rank needs. plan is what memory it is to hold ready; nil: none.
-func (cfg Config) assemble(world collective.World, local int, config *model.Config, positions int, plan *tensor.Usage, train bool) (device.Device, *Assembly, error) {
+func (cfg Config) buildOnDevice(world collective.World, local int, config *model.Config, positions int, plan *tensor.Usage, train bool) (device.Device, *Components, error) {
 	b, err := cfg.Device.Open(world.Arena(), local, plan)
 	if err != nil {
 		return nil, nil, err
 	}
-	a, err := cfg.Assemble(b, config, positions, Ranks{Ranks: world, Local: local}, train)
+	a, err := cfg.Build(b, config, positions, Ranks{Ranks: world, Local: local}, train)
 	if err != nil {
 		return nil, nil, errors.Join(err, b.Close())
 	}
 	return b, a, nil
 }
 
-// Assemble puts together on a backend what one rank trains of a configuration, with rows of so
+// Build puts together on a backend what one rank trains of a configuration, with rows of so
 // many positions: a run does so on its device, and a plan where nothing is computed. Not to be
 // trained, a model has no gradients and no optimizer state. The caller closes the engine.
-func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int, ranks Ranks, train bool) (*Assembly, error) {
+func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, ranks Ranks, train bool) (*Components, error) {
 	strategy, extents, err := cfg.Parallel.Resolve(ranks.Size(), ranks.Local)
 	if err != nil {
 		return nil, input(err)
@@ -84,7 +84,7 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 		return nil, err
 	}
 	s := NewStepper(b, m, e, cfg.Training.MaxGradNorm, cfg.Training.Seed)
-	if scaler := cfg.Precision.scaler(cfg.Training.MostTokens(positions)); scaler != nil && train {
+	if scaler := cfg.Precision.scaler(cfg.Training.MaxTokens(positions)); scaler != nil && train {
 		s.ScaleLoss(scaler, scaler.Start())
 	}
 	if train {
@@ -92,7 +92,7 @@ func (cfg Config) Assemble(b tensor.Backend, config *model.Config, positions int
 			return nil, errors.Join(input(err), e.Close())
 		}
 	}
-	return &Assembly{Model: m, Engine: e, Stepper: s}, nil
+	return &Components{Model: m, Engine: e, Stepper: s}, nil
 }
 
 // trained are the parameters that train, as optimizers see them.

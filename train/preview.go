@@ -12,28 +12,28 @@ import (
 	"trireme/tokenizer"
 )
 
-// Shown is a row as a model gets it.
-type Shown struct {
-	Row     int     `json:"row"`
-	Where   string  `json:"where"` // the file and the line
-	Tokens  int     `json:"tokens"`
-	Learned int64   `json:"learned"` // of them
-	Label   *string `json:"label"`   // of the row, with its name; nil where it has none
-	Spans   []Span  `json:"spans"`
+// PreviewRow is a row as a model gets it.
+type PreviewRow struct {
+	Row         int           `json:"row"`
+	Where       string        `json:"where"` // the file and the line
+	Tokens      int           `json:"tokens"`
+	LabelTokens int64         `json:"learned"` // of them
+	Label       *string       `json:"label"`   // of the row, with its name; nil where it has none
+	Spans       []PreviewSpan `json:"spans"`
 }
 
-// Span is tokens of one kind that follow one another.
-type Span struct {
-	Text    string `json:"text"` // the ids, where there is no tokenizer
-	Learned bool   `json:"learned"`
-	First   bool   `json:"first"`            // it begins a document of its own
-	Target  string `json:"target,omitempty"` // what is to be filled in, if that is another text
+// PreviewSpan is tokens of one kind that follow one another.
+type PreviewSpan struct {
+	Text          string `json:"text"` // the ids, where there is no tokenizer
+	Labeled       bool   `json:"learned"`
+	DocumentStart bool   `json:"first"`            // it begins a document of its own
+	Target        string `json:"target,omitempty"` // what is to be filled in, if that is another text
 }
 
-// Show gives n rows from row from on, as the model of config gets them, and what is known of
+// Preview gives n rows from row from on, as the model of config gets them, and what is known of
 // all rows. That nothing is learned of any is an error beside them.
-func Show(ctx context.Context, cfg Config, config *model.Config, from, n int, report func(data.Progress)) (c *Contents, rows []Shown, err error) {
-	info, err := Describe(config)
+func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int, report func(data.Progress)) (c *DataSummary, rows []PreviewRow, err error) {
+	info, err := ModelInfo(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,12 +80,12 @@ func (w *window) Tokens(i int) int             { return w.Dataset.Tokens(w.from 
 func (w *window) Where(i int) string           { return w.Dataset.Where(w.from + i) }
 
 // show is row i of a dataset, of which m is the micro-batch; names are the labels'.
-func show(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []string, tok *tokenizer.Tokenizer) (Shown, error) {
+func show(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []string, tok *tokenizer.Tokenizer) (PreviewRow, error) {
 	var row data.Row
 	if err := d.Row(i, &row); err != nil {
-		return Shown{}, err
+		return PreviewRow{}, err
 	}
-	s := Shown{Row: i, Where: d.Where(i), Tokens: len(row.InputIDs), Learned: m.LabelCount}
+	s := PreviewRow{Row: i, Where: d.Where(i), Tokens: len(row.InputIDs), LabelTokens: m.LabelCount}
 	if m.Classes != nil && m.Classes[0] >= 0 {
 		label := strconv.Itoa(int(m.Classes[0]))
 		if c := int(m.Classes[0]); c < len(names) {
@@ -112,7 +112,7 @@ func show(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []str
 type spanWriter struct {
 	tok    *tokenizer.Tokenizer // nil: ids are the text
 	stream *tokenizer.Stream
-	spans  []Span
+	spans  []PreviewSpan
 }
 
 // add appends a token, of which target is to be learned; first begins a document.
@@ -122,8 +122,8 @@ func (w *spanWriter) add(id, target int32, first bool) {
 	}
 	learned, other := target >= 0, target >= 0 && target != id
 	last := len(w.spans) - 1
-	if last < 0 || first || other || w.spans[last].Target != "" || w.spans[last].Learned != learned {
-		w.spans = append(w.spans, Span{Learned: learned, First: first})
+	if last < 0 || first || other || w.spans[last].Target != "" || w.spans[last].Labeled != learned {
+		w.spans = append(w.spans, PreviewSpan{Labeled: learned, DocumentStart: first})
 		last++
 	}
 	s := &w.spans[last]

@@ -16,7 +16,7 @@ func TestClean(t *testing.T) {
 		"\x9b31m\xff":              `\x9b31m\xff`,
 		"\xe4\xbd":                 `\xe4\xbd`,
 	} {
-		if got := Clean(text); got != want {
+		if got := EscapeControl(text); got != want {
 			t.Errorf("Clean(%q) is %q, not %q", text, got, want)
 		}
 	}
@@ -28,7 +28,7 @@ func FuzzCleaned(f *testing.F) {
 	f.Add("a\x9b\xe4\xbd", 2)
 	f.Fuzz(func(t *testing.T, text string, n int) {
 		var b bytes.Buffer
-		w := NewCleaned(&b)
+		w := NewControlEscaper(&b)
 		n = max(1, n%8)
 		for rest := text; rest != ""; rest = rest[min(n, len(rest)):] {
 			if k, err := w.Write([]byte(rest[:min(n, len(rest))])); err != nil || k != min(n, len(rest)) {
@@ -42,7 +42,7 @@ func FuzzCleaned(f *testing.F) {
 				t.Fatalf("%q has %q", got, r)
 			}
 		}
-		if !utf8.ValidString(got) || utf8.ValidString(text) && n >= len(text) && got != Clean(text)+"." {
+		if !utf8.ValidString(got) || utf8.ValidString(text) && n >= len(text) && got != EscapeControl(text)+"." {
 			t.Fatalf("%q of %q", got, text)
 		}
 	})
