@@ -31,12 +31,12 @@ type Config struct {
 
 	MaxRestarts int
 	// Grace is how long the other workers have to end once one has failed, and how long a worker
-	// may take to say that it has heard a signal (OnStop says so). Then they are killed.
+	// may take to say that it has heard a signal (HandleSignals says so). Then they are killed.
 	// 0: five seconds.
 	Grace time.Duration
-	// Silence is how long a worker may be stopped (SIGSTOP) before it counts as lost. Other ranks see
+	// StoppedTimeout is how long a worker may be stopped (SIGSTOP) before it counts as lost. Other ranks see
 	// that sooner, once they have met. 0: one second.
-	Silence time.Duration
+	StoppedTimeout time.Duration
 	// StopGrace is how long workers that have heard a signal may take to end. Then they are killed.
 	// 0: ten minutes.
 	StopGrace time.Duration
@@ -53,7 +53,7 @@ type Config struct {
 	// the descriptor's number there.
 	Files map[string]*os.File
 
-	// Signals are those that this process gets (see Stop.Take). nil: none are handed on.
+	// Signals are those that this process gets (see Shutdown.Forward). nil: none are handed on.
 	Signals <-chan os.Signal
 }
 
@@ -91,7 +91,7 @@ func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
 
 // inherited are variables of an outer launcher that must not reach our workers.
 var inherited = map[string]bool{
-	parentVar: true, wordsVar: true, crashVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
+	parentVar: true, reportVar: true, crashVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
 	"TORCHELASTIC_USE_AGENT_STORE": true, "TORCHELASTIC_ERROR_FILE": true,
 }
 

@@ -11,13 +11,13 @@
 // each are remembered. The first worker to fail ends the others (SIGTERM, then SIGKILL), and
 // the error (a *Failure) says which it was, how it ended, and whether the kernel killed it
 // for want of memory. A rank that ends only because another hangs, is stopped or was lost says so
-// by Stop.Blame, and the error names that other one, with CodePeerLost. If restarts are left, all
+// by Shutdown.ReportRootCause, and the error names that other one, with CodePeerLost. If restarts are left, all
 // start again.
 //
 // # Signals
 //
-// A process has one Stop from its first moment to its last (OnStop): signals end its context, and a
-// request is never forgotten. A launcher takes the signals over (Stop.Take) and hands them to Run:
+// A process has one Shutdown from its first moment to its last (HandleSignals): signals end its context, and a
+// request is never forgotten. A launcher takes the signals over (Shutdown.Forward) and hands them to Run:
 //
 //   - SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 reach the workers once, as SIGINT or SIGTERM. They end
 //     after the step with a checkpoint and code 75, or at once with 130 or 143 if they have not
@@ -34,9 +34,9 @@
 // # No orphans
 //
 // Workers must end when the launcher does, even if it is killed. Each holds the reading end
-// of a pipe whose writing end only the launcher has; a worker that calls TieToParent ends,
+// of a pipe whose writing end only the launcher has; a worker that calls ExitWithParent ends,
 // with its process group, when the pipe closes. On Linux the kernel also kills every direct
 // child (PR_SET_PDEATHSIG), of whatever program.
 //
-// The workers' side is TieToParent and Stop.
+// The workers' side is ExitWithParent and Shutdown.
 package launch

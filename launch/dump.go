@@ -35,13 +35,13 @@ func newDump(lookup func(string) (string, bool)) *dump {
 	return d
 }
 
-func (d *dump) place(dir, name string) {
+func (d *dump) setDir(dir, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dir, d.name = dir, name
 }
 
-func (d *dump) keep() {
+func (d *dump) openCrashFile() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f, err := d.open("crash", os.O_APPEND) // a crash of an earlier start stays

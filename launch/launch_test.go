@@ -117,12 +117,12 @@ func TestCulprit(t *testing.T) {
 		{[][2]int{{3, 0}, {0, 3}}, 3}, // each the other: any
 		{[][2]int{{2, 2}}, 2},
 	} {
-		words := []word{{From: 1, Ready: true}}
+		words := []message{{From: 1, Ready: true}}
 		for _, b := range c.blames {
-			words = append(words, word{From: b[0], Blames: &b[1]})
+			words = append(words, message{From: b[0], Blames: &b[1]})
 		}
 		got := -1
-		if w := culprit(words); w != nil {
+		if w := rootCause(words); w != nil {
 			got = *w.Blames
 		}
 		if got != c.rank {
@@ -240,7 +240,7 @@ func TestLauncherKilled(t *testing.T) {
 }
 
 // The pipe alone must do as well.
-func TestTieToParent(t *testing.T) {
+func TestExitWithParent(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestTieToParent(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second {
 		t.Fatal(took)
 	}
-	if _, err := TieToParent(func(string) (string, bool) { return "9999", true }, nil); err == nil {
+	if _, err := ExitWithParent(func(string) (string, bool) { return "9999", true }, nil); err == nil {
 		t.Fatal("a closed descriptor was taken")
 	}
 }

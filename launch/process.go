@@ -146,7 +146,7 @@ func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, f)
 	}
 	inherit(parentVar, l.alive)
-	inherit(wordsVar, l.wordsW)
+	inherit(reportVar, l.wordsW)
 	if l.secret != nil {
 		inherit(rendezvous.SecretFDVar, l.secret)
 	}

@@ -45,8 +45,8 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if cfg.RunID == "" {
 		cfg.RunID = randomID()
 	}
-	if cfg.Silence <= 0 {
-		cfg.Silence = time.Second
+	if cfg.StoppedTimeout <= 0 {
+		cfg.StoppedTimeout = time.Second
 	}
 	if cfg.StopGrace <= 0 {
 		cfg.StopGrace = 10 * time.Minute
@@ -56,7 +56,7 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 		a := attempt{cfg: cfg, number: n, stderr: stderr, began: time.Now()}
 		select {
 		case sig := <-cfg.Signals: // before there are workers
-			if a.asks(sig.(syscall.Signal)) {
+			if a.requestsStop(sig.(syscall.Signal)) {
 				return a.stopCode(), nil
 			}
 		default:
@@ -86,16 +86,16 @@ type attempt struct {
 	stderr io.Writer
 	began  time.Time
 
-	workers *workers
-	asked   syscall.Signal // the first signal to stop that was handed on
-	killed  bool           // by a second SIGINT
-	failed  []*worker      // in the order of their ends, before others were stopped for it
-	stopped int            // ranks that others' failure stopped
-	words   []word         // by which workers blame others
-	ready   map[int]bool   // ranks that listen to signals
-	heeds   map[int]bool   // ranks that have heard one
-	code    int            // if none failed
-	failure *Failure
+	workers     *workers
+	asked       syscall.Signal // the first signal to stop that was handed on
+	killed      bool           // by a second SIGINT
+	failed      []*worker      // in the order of their ends, before others were stopped for it
+	stopped     int            // ranks that others' failure stopped
+	accusations []message      // by which workers blame others
+	ready       map[int]bool   // ranks that listen to signals
+	acked       map[int]bool   // ranks that have heard one
+	code        int            // if none failed
+	failure     *Failure
 }
 
 func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
@@ -116,19 +116,19 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer a.workers.finish()
-	heard := make(chan word)
-	go listen(l.words, heard)
+	heard := make(chan message)
+	go readMessages(l.words, heard)
 	l.wordsW.Close() // the workers have theirs
-	a.ready, a.heeds = map[int]bool{}, map[int]bool{}
+	a.ready, a.acked = map[int]bool{}, map[int]bool{}
 	a.watch(ctx, heard)
 	l.words.SetReadDeadline(time.Now().Add(time.Second)) // a descendant that escaped may hold the other end
 	for w := range heard {
-		a.hear(w)
+		a.receive(w)
 	}
-	first, blamed := a.first(), culprit(a.believed())
+	first, blamed := a.first(), rootCause(a.credible())
 	alike := false // first ended because another did
 	if first != nil {
-		code, _ := a.judge(first)
+		code, _ := a.outcome(first)
 		alike = code == CodePeerLost
 	}
 	switch {
@@ -148,9 +148,9 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 const settle = 150 * time.Millisecond
 
 // watch returns when all workers have ended.
-func (a *attempt) watch(ctx context.Context, heard <-chan word) {
+func (a *attempt) watch(ctx context.Context, heard <-chan message) {
 	var stop, kill, heed, end <-chan time.Time
-	look := time.NewTicker(a.cfg.Silence / looks)
+	look := time.NewTicker(a.cfg.StoppedTimeout / looks)
 	defer look.Stop()
 	known := false // whose fault it is
 	done := ctx.Done()
@@ -159,7 +159,7 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 		select {
 		case w := <-a.workers.ended:
 			running--
-			switch code, ok := a.judge(w); {
+			switch code, ok := a.outcome(w); {
 			case stopping:
 				a.stopped++
 			case ok:
@@ -181,7 +181,7 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 				heard = nil
 				continue
 			}
-			a.hear(w)
+			a.receive(w)
 		case <-look.C:
 			if a.findStopped() && !stopping {
 				stop, stopping = nil, true
@@ -196,7 +196,7 @@ func (a *attempt) watch(ctx context.Context, heard <-chan word) {
 		case <-kill:
 			a.workers.signal(syscall.SIGKILL)
 		case <-heed:
-			if a.blame(func(w *worker) bool { return !a.heeds[w.rank] }, fmt.Sprintf("did not react to %s within %v", unix.SignalName(a.asked), a.cfg.Grace)) {
+			if a.blame(func(w *worker) bool { return !a.acked[w.rank] }, fmt.Sprintf("did not react to %s within %v", unix.SignalName(a.asked), a.cfg.Grace)) {
 				stopping = true
 				a.workers.signal(syscall.SIGKILL)
 			}
@@ -238,7 +238,7 @@ func (a *attempt) handle(s syscall.Signal) {
 		a.workers.signal(syscall.SIGCONT)
 	default:
 		switch {
-		case a.asks(s):
+		case a.requestsStop(s):
 			if s == syscall.SIGINT {
 				a.workers.signal(s)
 				fmt.Fprintln(a.stderr, stoppingText)
@@ -252,8 +252,8 @@ func (a *attempt) handle(s syscall.Signal) {
 	}
 }
 
-// asks says whether s is the first signal to ask for a stop, and keeps it.
-func (a *attempt) asks(s syscall.Signal) bool {
+// requestsStop says whether s is the first signal to ask for a stop, and keeps it.
+func (a *attempt) requestsStop(s syscall.Signal) bool {
 	if a.asked != 0 || !slices.Contains(stopSignals, os.Signal(s)) {
 		return false
 	}

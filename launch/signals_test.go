@@ -102,7 +102,7 @@ func TestUnheeded(t *testing.T) {
 	} {
 		var out buffer
 		cfg := config(c.mode, 2, &out)
-		cfg.ShowAll, cfg.StopGrace, cfg.Silence = true, 600*time.Millisecond, time.Minute
+		cfg.ShowAll, cfg.StopGrace, cfg.StoppedTimeout = true, 600*time.Millisecond, time.Minute
 		signals := make(chan os.Signal, 1)
 		cfg.Signals = signals
 		go func() {

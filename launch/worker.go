@@ -13,16 +13,16 @@ import (
 // parentVar holds the number of a descriptor that closes when the launcher ends.
 const parentVar = "TRIREME_PARENT_FD"
 
-// Tied says whether Run, or a launcher like it, started this process.
-func Tied(lookup func(string) (string, bool)) bool {
+// IsWorker says whether Run, or a launcher like it, started this process.
+func IsWorker(lookup func(string) (string, bool)) bool {
 	_, ok := lookup(parentVar)
 	return ok
 }
 
-// TieToParent ends this process, with its process group, as soon as its launcher ends, also
+// ExitWithParent ends this process, with its process group, as soon as its launcher ends, also
 // when that is killed. cleanup, if not nil, is called first, and must be short. Without a
 // launcher (lookup is os.LookupEnv) it does nothing. release undoes it.
-func TieToParent(lookup func(string) (string, bool), cleanup func()) (release func(), err error) {
+func ExitWithParent(lookup func(string) (string, bool), cleanup func()) (release func(), err error) {
 	v, ok := lookup(parentVar)
 	if !ok {
 		return func() {}, nil

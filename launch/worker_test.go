@@ -36,7 +36,7 @@ func worker1(mode string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	release, err := TieToParent(os.LookupEnv, nil)
+	release, err := ExitWithParent(os.LookupEnv, nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -73,18 +73,18 @@ func worker1(mode string) int {
 		time.Sleep(3 * settle)
 		return 9
 	case "blame": // rank 1 is stopped, rank 0 says so, and rank 2 waits for rank 0
-		stop := OnStop(os.LookupEnv, os.Stderr, nil)
+		stop := HandleSignals(os.LookupEnv, os.Stderr, nil)
 		defer stop.Close()
 		switch {
 		case victim:
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		case arg != "":
-			stop.Blame(7, "it is elsewhere")
+			stop.ReportRootCause(7, "it is elsewhere")
 		case env.Rank == 2:
-			stop.Blame(0, "no answer from rank 0\nin two lines")
+			stop.ReportRootCause(0, "no answer from rank 0\nin two lines")
 		default:
 			time.Sleep(50 * time.Millisecond)
-			stop.Blame(1, "no answer for 1s")
+			stop.ReportRootCause(1, "no answer for 1s")
 		}
 		return CodePeerLost
 	case "still": // rank 1 is stopped before any other could know it
@@ -99,7 +99,7 @@ func worker1(mode string) int {
 		}
 		<-forever
 	case "crash":
-		stop := OnStop(os.LookupEnv, os.Stderr, nil)
+		stop := HandleSignals(os.LookupEnv, os.Stderr, nil)
 		defer stop.Close()
 		fmt.Fprintln(os.Stderr, "ready")
 		if env.Rank == 0 {
@@ -158,27 +158,27 @@ func worker1(mode string) int {
 		}
 		fmt.Println("attempt", env.RestartCount, "of", env.MaxRestarts)
 	case "stop":
-		s := OnStop(os.LookupEnv, os.Stderr, nil)
+		s := HandleSignals(os.LookupEnv, os.Stderr, nil)
 		defer s.Close()
-		defer s.Hold()()
-		s.Dir(os.Getenv("LAUNCH_TEST_DIR"), RankName(env.Rank))
+		defer s.Graceful()()
+		s.SetDumpDir(os.Getenv("LAUNCH_TEST_DIR"), RankName(env.Rank))
 		fmt.Println("ready")
 		<-s.Context().Done()
-		fmt.Println(s.Asked().Signal)
+		fmt.Println(s.Requested().Signal)
 		if arg == "hang" {
-			s.Patience(time.Minute)
+			s.SetGrace(time.Minute)
 			<-forever
 		}
 		return CodeStopped
 	case "stopped": // rank 1 is stopped, and nobody notices
-		s := OnStop(os.LookupEnv, os.Stderr, nil)
+		s := HandleSignals(os.LookupEnv, os.Stderr, nil)
 		defer s.Close()
-		defer s.Hold()()
+		defer s.Graceful()()
 		fmt.Println("ready")
 		if victim {
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		}
-		s.Patience(time.Minute)
+		s.SetGrace(time.Minute)
 		<-forever
 	case "plain":
 		fmt.Println("ready")

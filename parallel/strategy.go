@@ -126,11 +126,11 @@ func (Config) Former() []string {
 	}
 }
 
-// Wait is Timeout as a duration.
-func (c Config) Wait() time.Duration { return seconds(c.Timeout) }
+// CollectiveTimeout is Timeout as a duration.
+func (c Config) CollectiveTimeout() time.Duration { return seconds(c.Timeout) }
 
-// Silence is Heartbeat as a duration.
-func (c Config) Silence() time.Duration { return seconds(c.Heartbeat) }
+// HeartbeatTimeout is Heartbeat as a duration.
+func (c Config) HeartbeatTimeout() time.Duration { return seconds(c.Heartbeat) }
 
 // Grace is GraceSeconds as a duration.
 func (c Config) Grace() time.Duration { return seconds(c.GraceSeconds) }

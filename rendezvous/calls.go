@@ -62,8 +62,8 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 			switch m.op {
 			case opOK:
 				return m.value, nil
-			case opLate:
-				return nil, decodeFailure(ErrLate, m.value)
+			case opTimeout:
+				return nil, decodeFailure(ErrTimeout, m.value)
 			case opLost:
 				return nil, decodeFailure(ErrLost, m.value)
 			}
@@ -88,7 +88,7 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 			}
 			return nil, fmt.Errorf("rendezvous: %q: %w", key, ctx.Err())
 		case <-limit.C:
-			return nil, &Failure{Kind: ErrLate, Rank: 0, Text: fmt.Sprintf("rendezvous: %q: the store at %s (rank 0) does not answer within %v", key, s.addr, timeout.Round(time.Millisecond))}
+			return nil, &Failure{Kind: ErrTimeout, Rank: 0, Text: fmt.Sprintf("rendezvous: %q: the store at %s (rank 0) does not answer within %v", key, s.addr, timeout.Round(time.Millisecond))}
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // store. Listeners that are silent or speak something else are other programs'.
 func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(string)) (*channel, error) {
 	began := time.Now()
-	defer tell(note, fmt.Sprintf("waiting for rank 0 of %d at %s", h.world, addrs[0]))()
+	defer notify(note, fmt.Sprintf("waiting for rank 0 of %d at %s", h.world, addrs[0]))()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
@@ -68,7 +68,7 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
 	}
-	return nil, &Failure{Kind: ErrLate, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another TORCHELASTIC_RUN_ID or secret. try: start it with RANK=0 and the same MASTER_ADDR and MASTER_PORT",
+	return nil, &Failure{Kind: ErrTimeout, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another TORCHELASTIC_RUN_ID or secret. try: start it with RANK=0 and the same MASTER_ADDR and MASTER_PORT",
 		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))}
 }
 

@@ -7,8 +7,8 @@ import (
 
 // The kinds of a Failure, for errors.Is.
 var (
-	ErrLost = errors.New("rendezvous: a rank is lost")
-	ErrLate = errors.New("rendezvous: a rank has not come in time")
+	ErrLost    = errors.New("rendezvous: a rank is lost")
+	ErrTimeout = errors.New("rendezvous: a rank has not come in time")
 	// ErrRefused says that a rank and rank 0 were started with contradicting variables.
 	ErrRefused = errors.New("rendezvous: refused")
 )

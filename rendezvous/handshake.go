@@ -71,7 +71,7 @@ func greetClient(c net.Conn, key []byte, me process) (*channel, hello, error) {
 	}
 	ch, err := newChannel(c, key, sn, cn, "server", "client")
 	if err == nil {
-		err = ch.meet()
+		err = ch.readProcess()
 	}
 	if err == nil {
 		err = ch.send(me.encode())
@@ -111,7 +111,7 @@ func greetServer(c net.Conn, key []byte, h hello) (*channel, error) {
 		err = ch.send(h.who.encode())
 	}
 	if err == nil {
-		err = ch.meet()
+		err = ch.readProcess()
 	}
 	return ch, err
 }
@@ -146,8 +146,8 @@ func newChannel(c net.Conn, key, sn, cn []byte, mine, theirs string) (*channel, 
 	return &channel{Conn: c, out: out, in: in}, err
 }
 
-// meet reads what process the peer is.
-func (c *channel) meet() error {
+// readProcess reads what process the peer is.
+func (c *channel) readProcess() error {
 	size := uint32(processSize + c.in.Overhead())
 	b, err := c.frame(size, size)
 	if err != nil {
@@ -157,8 +157,8 @@ func (c *channel) meet() error {
 	return err
 }
 
-// follow makes every byte that comes from now on a sign of life.
-func (c *channel) follow(p *pulse) { c.Conn = heard{c.Conn, p} }
+// watch makes every byte that comes from now on a sign of life.
+func (c *channel) watch(p *watchdog) { c.Conn = watchedConn{c.Conn, p} }
 
 // maxFrame bounds a message: a key and a value, see message.go.
 const maxFrame = maxValue + 4096

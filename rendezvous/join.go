@@ -52,8 +52,8 @@ func notice(n int) time.Duration {
 	return time.Duration(n-len(notices)+2) * 10 * time.Minute
 }
 
-// tell notes text when notices are due, until stop is called.
-func tell(note func(string), text string) (stop func()) {
+// notify notes text when notices are due, until stop is called.
+func notify(note func(string), text string) (stop func()) {
 	began, done := time.Now(), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -84,16 +84,16 @@ func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Meet(ctx); err != nil {
+	if err := s.Rendezvous(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// Meet returns when all ranks have called it. Those that are connected are waited for as long as
+// Rendezvous returns when all ranks have called it. Those that are connected are waited for as long as
 // they live, others for Config.Timeout. When ctx ends the other ranks are told.
-func (s *Store) Meet(ctx context.Context) error {
+func (s *Store) Rendezvous(ctx context.Context) error {
 	_, err := s.Await(ctx, joinKey, nil)
 	if err != nil && ctx.Err() != nil {
 		s.Abort(context.Cause(ctx), 0)
@@ -109,7 +109,7 @@ func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("rendezvous: rank %d in a world of %d", env.Rank, env.WorldSize)
 	}
 	cfg = cfg.withDefaults()
-	host, err := meetingPlace(ctx, env)
+	host, err := listenHost(ctx, env)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +146,8 @@ func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 // joinKey is what all ranks gather first.
 const joinKey = "rendezvous/join"
 
-// meetingPlace is the address that rank 0 listens on: loopback if that is enough.
-func meetingPlace(ctx context.Context, env Env) (string, error) {
+// listenHost is the address that rank 0 listens on: loopback if that is enough.
+func listenHost(ctx context.Context, env Env) (string, error) {
 	if env.OneMachine() {
 		return "127.0.0.1", nil
 	}

@@ -20,7 +20,7 @@ const (
 	opBye     // from rank 0's store, unasked: it closes
 	opOK      // answer; value: the result
 	opFail    // answer; value: the error's text
-	opLate    // answer; value: a Failure
+	opTimeout // answer; value: a Failure
 	opLost    // told unasked: a rank is lost; value: a Failure
 	opRefused // told unasked: this rank cannot join; value: a Failure
 	opNote    // told unasked: text for people

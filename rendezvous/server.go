@@ -38,7 +38,7 @@ type server struct {
 type peer struct {
 	rank  int
 	out   chan []byte
-	pulse *pulse
+	pulse *watchdog
 }
 
 func newServer(l net.Listener, world int, key []byte, cfg Config) *server {
@@ -98,7 +98,7 @@ func (s *server) serve(c net.Conn) {
 		return
 	}
 	p := &peer{rank: h.rank, out: make(chan []byte, 1024), pulse: newPulse(h.rank, ch.peer, s.cfg)}
-	ch.follow(p.pulse)
+	ch.watch(p.pulse)
 	if o, why := s.enter(p, h); why != nil {
 		ch.SetDeadline(time.Now().Add(handshakeTime))
 		ch.send(message{op: o, value: why.encode()}.encode())
@@ -189,11 +189,11 @@ func (s *server) breakUp(why *Failure) {
 		s.drop(w)
 	}
 	for _, p := range s.ranks {
-		p.tell(message{op: opLost, value: why.encode()}) // which fails what it waits for
+		p.send(message{op: opLost, value: why.encode()}) // which fails what it waits for
 	}
 }
 
-func (p *peer) tell(m message) {
+func (p *peer) send(m message) {
 	select {
 	case p.out <- m.encode():
 	default: // it has not read a thousand answers: its connection's time limit will end it
@@ -202,7 +202,7 @@ func (p *peer) tell(m message) {
 
 func (s *server) answer(w *wait, o op, value []byte) {
 	s.drop(w)
-	w.peer.tell(message{id: w.id, op: o, value: value})
+	w.peer.send(message{id: w.id, op: o, value: value})
 }
 
 func (s *server) drop(w *wait) {
@@ -227,7 +227,7 @@ func (s *server) close(grace time.Duration) {
 		s.drop(w)
 	}
 	for _, p := range s.ranks {
-		p.tell(message{op: opBye})
+		p.send(message{op: opBye})
 	}
 	open := len(s.open)
 	s.mu.Unlock()

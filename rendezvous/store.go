@@ -17,7 +17,7 @@ type Store struct {
 	ch     *channel
 	server *server // at rank 0
 	cfg    Config
-	pulse  *pulse // of rank 0
+	pulse  *watchdog // of rank 0
 	done   chan struct{}
 	wg     sync.WaitGroup // reading, and sending beats
 	stop   chan struct{}  // closed by Close
@@ -36,7 +36,7 @@ type Store struct {
 func newStore(env Env, ch *channel, srv *server, cfg Config) *Store {
 	s := &Store{env: env, ch: ch, server: srv, cfg: cfg, addr: ch.RemoteAddr().String(), pulse: newPulse(0, ch.peer, cfg),
 		done: make(chan struct{}), stop: make(chan struct{}), calls: map[uint32]chan message{}}
-	ch.follow(s.pulse)
+	ch.watch(s.pulse)
 	s.wg.Go(s.read)
 	s.wg.Go(func() { s.every(s.beat) })
 	s.wg.Go(func() { s.every(s.look) })

@@ -388,19 +388,19 @@ func TestStrangers(t *testing.T) {
 
 func TestMeetingPlace(t *testing.T) {
 	e := Env{WorldSize: 2, LocalWorldSize: 1, GroupWorldSize: 2, MasterAddr: "192.0.2.1", MasterPort: 29500}
-	if _, err := meetingPlace(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "need a secret") {
+	if _, err := listenHost(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "need a secret") {
 		t.Error(err)
 	}
 	e.Secret = []byte("0123456789abcdef")
-	if a, err := meetingPlace(t.Context(), e); err != nil || a != "192.0.2.1" {
+	if a, err := listenHost(t.Context(), e); err != nil || a != "192.0.2.1" {
 		t.Error(a, err)
 	}
 	e.MasterAddr = "127.0.1.1"
-	if _, err := meetingPlace(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "other machines cannot reach") {
+	if _, err := listenHost(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "other machines cannot reach") {
 		t.Error(err)
 	}
 	e.MasterAddr, e.LocalWorldSize = "192.0.2.1", 2
-	if a, err := meetingPlace(t.Context(), e); err != nil || a != "127.0.0.1" {
+	if a, err := listenHost(t.Context(), e); err != nil || a != "127.0.0.1" {
 		t.Error(a, err)
 	}
 }

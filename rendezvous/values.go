@@ -16,7 +16,7 @@ type gather struct {
 func (s *server) handle(p *peer, m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reply := func(o op, value []byte) { p.tell(message{id: m.id, op: o, value: value}) }
+	reply := func(o op, value []byte) { p.send(message{id: m.id, op: o, value: value}) }
 	switch m.op {
 	case opBeat:
 	case opSet:
@@ -62,7 +62,7 @@ func (s *server) handle(p *peer, m message) {
 		s.left[p.rank] = true
 		for w := range s.waits {
 			if w.gathers() && !s.gathers[w.key].have[p.rank] {
-				s.answer(w, opLate, left(p.rank, w.key))
+				s.answer(w, opTimeout, left(p.rank, w.key))
 			}
 		}
 		reply(opOK, nil)

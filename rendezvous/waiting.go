@@ -10,13 +10,13 @@ import (
 
 // wait is a request that has no answer yet.
 type wait struct {
-	peer  *peer
-	id    uint32
-	op    op
-	key   string
-	since time.Time
-	told  int // notices
-	timer *time.Timer
+	peer     *peer
+	id       uint32
+	op       op
+	key      string
+	since    time.Time
+	notified int // notices
+	timer    *time.Timer
 }
 
 func (w *wait) gathers() bool { return w.op == opGather || w.op == opAwait }
@@ -35,18 +35,18 @@ func (s *server) beat() {
 		}
 		s.mu.Lock()
 		for r, p := range s.ranks {
-			p.tell(sign)
+			p.send(sign)
 			if f := p.pulse.tick(); f != nil && !s.left[r] {
 				s.breakUp(f)
 			}
 		}
 		for w := range s.waits {
-			if time.Since(w.since) < notice(w.told) {
+			if time.Since(w.since) < notice(w.notified) {
 				continue
 			}
-			w.told++
+			w.notified++
 			if text := s.awaited(w); text != "" {
-				w.peer.tell(message{op: opNote, value: []byte(text)})
+				w.peer.send(message{op: opNote, value: []byte(text)})
 			}
 		}
 		s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *server) wait(p *peer, m message) {
 	if w.gathers() {
 		for r, have := range s.gathers[m.key].have {
 			if !have && s.left[r] {
-				s.answer(w, opLate, left(r, m.key))
+				s.answer(w, opTimeout, left(r, m.key))
 				return
 			}
 		}
@@ -102,7 +102,7 @@ func (s *server) wait(p *peer, m message) {
 		defer s.mu.Unlock()
 		absent, _ := s.behind(w)
 		if s.waits[w] && (w.op != opAwait || len(absent) > 0) {
-			s.answer(w, opLate, s.missing(w).encode())
+			s.answer(w, opTimeout, s.missing(w).encode())
 		}
 	})
 }
@@ -118,11 +118,11 @@ func (s *server) missing(w *wait) *Failure {
 	absent, late := s.behind(w)
 	switch {
 	case len(absent) > 0:
-		return &Failure{Kind: ErrLate, Rank: absent[0], Text: fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here). try: start it with RANK=%d and the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world, absent[0])}
+		return &Failure{Kind: ErrTimeout, Rank: absent[0], Text: fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here). try: start it with RANK=%d and the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world, absent[0])}
 	case len(late) > 0:
-		return &Failure{Kind: ErrLate, Rank: late[0], Text: fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)}
+		return &Failure{Kind: ErrTimeout, Rank: late[0], Text: fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)}
 	}
-	return &Failure{Kind: ErrLate, Rank: -1, Text: fmt.Sprintf("rendezvous: nobody has set %q after %v", w.key, after)}
+	return &Failure{Kind: ErrTimeout, Rank: -1, Text: fmt.Sprintf("rendezvous: nobody has set %q after %v", w.key, after)}
 }
 
 // behind are the ranks that have not joined, and those of the others that a request waits for.

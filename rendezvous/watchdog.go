@@ -10,9 +10,9 @@ import (
 // beats is how many heartbeats a rank sends in the time after which its silence counts.
 const beats = 10
 
-// pulse follows one peer. Time counts in ticks of the observer, so that one which had no processor
+// watchdog follows one peer. Time counts in ticks of the observer, so that one which had no processor
 // itself, or was stopped, takes nobody for silent.
-type pulse struct {
+type watchdog struct {
 	rank    int
 	who     process
 	every   time.Duration // of a tick
@@ -22,13 +22,13 @@ type pulse struct {
 	still   int           // ticks in a row at which it was seen stopped
 }
 
-func newPulse(rank int, who process, cfg Config) *pulse {
-	return &pulse{rank: rank, who: who, every: cfg.Heartbeat / beats, silence: cfg.Heartbeat, limit: max(cfg.Timeout, cfg.Heartbeat)}
+func newPulse(rank int, who process, cfg Config) *watchdog {
+	return &watchdog{rank: rank, who: who, every: cfg.Heartbeat / beats, silence: cfg.Heartbeat, limit: max(cfg.Timeout, cfg.Heartbeat)}
 }
 
 // tick counts one, and returns what is wrong with the peer or nil. A process of this machine that
 // is silent is looked at: one that is starved by others is late, not lost.
-func (p *pulse) tick() *Failure {
+func (p *watchdog) tick() *Failure {
 	silent := time.Duration(p.quiet.Add(1)) * p.every
 	if silent < p.silence/2 {
 		p.still = 0
@@ -55,13 +55,13 @@ func (p *pulse) tick() *Failure {
 	return &Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s does not answer for %.1f s", p.who.name(p.rank), silent.Seconds())}
 }
 
-// heard is a connection on which every byte is a sign of life.
-type heard struct {
+// watchedConn is a connection on which every byte is a sign of life.
+type watchedConn struct {
 	net.Conn
-	p *pulse
+	p *watchdog
 }
 
-func (h heard) Read(b []byte) (int, error) {
+func (h watchedConn) Read(b []byte) (int, error) {
 	n, err := h.Conn.Read(b)
 	if n > 0 {
 		h.p.quiet.Store(0)

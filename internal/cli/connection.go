@@ -64,7 +64,7 @@ func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *c
 
 // connect starts the job's connection. The context ends when a rank is lost.
 func (j *job) connect(ctx context.Context, env rendezvous.Env, out io.Writer) context.Context {
-	j.conn = connect(ctx, env, waits{j.cfg.Parallel.Wait(), j.cfg.Parallel.Silence()}, out)
+	j.conn = connect(ctx, env, waits{j.cfg.Parallel.CollectiveTimeout(), j.cfg.Parallel.HeartbeatTimeout()}, out)
 	return j.conn.ctx
 }
 
@@ -87,7 +87,7 @@ func (m *connection) join() (*rendezvous.Store, error) {
 	if err := m.connected(); err != nil || m.store == nil {
 		return nil, err
 	}
-	return m.store, m.store.Meet(m.ctx)
+	return m.store, m.store.Rendezvous(m.ctx)
 }
 
 // awaitPrepared waits until every rank has prepared the files of its machine.

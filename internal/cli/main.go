@@ -19,7 +19,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	if err := limitHeap(); err != nil {
 		return report(stderr, err)
 	}
-	stop := launch.OnStop(os.LookupEnv, stderr, nil)
+	stop := launch.HandleSignals(os.LookupEnv, stderr, nil)
 	defer stop.Close()
 	defer func() {
 		if e := recover(); e != nil {
@@ -64,9 +64,9 @@ func watch(c *cobra.Command, running *bool) {
 }
 
 // crash writes the stack of a panic to a file.
-func crash(stop *launch.Stop, e any, stack []byte) error {
+func crash(stop *launch.Shutdown, e any, stack []byte) error {
 	p := &Problem{Text: fmt.Sprintf("internal error: %v", e), Why: "a bug in trireme, not in your input"}
-	if path, err := stop.Crash(fmt.Sprintf("panic: %v\n\n%s", e, stack)); err == nil && path != "" {
+	if path, err := stop.WriteCrash(fmt.Sprintf("panic: %v\n\n%s", e, stack)); err == nil && path != "" {
 		p.Where = "stack: " + path
 	}
 	return &Exit{CodeCrashed, p}

@@ -126,7 +126,7 @@ func codeOf(err error) int {
 		return CodeUsage
 	case errors.As(err, &other) && other.Code == CodeUsage: // a retry would fail alike
 		return CodeUsage
-	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost), errors.Is(err, rendezvous.ErrLate):
+	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost), errors.Is(err, rendezvous.ErrTimeout):
 		// The launcher ignores ranks with this code when it looks for the root cause.
 		return CodePeerLost
 	case errors.As(err, &input), errors.Is(err, rendezvous.ErrRefused):

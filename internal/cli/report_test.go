@@ -30,7 +30,7 @@ func TestExitOf(t *testing.T) {
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, &collective.Failure{Kind: collective.ErrPeerLost, Rank: 0}, CodePeerLost},
 		{rendezvous.Env{Rank: 0, LocalRank: 0}, &collective.Failure{Kind: collective.ErrTimeout, Rank: 0, Lost: []int{1}}, CodePeerLost},
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, &collective.Failure{Kind: collective.ErrTimeout, Rank: 0, Lost: []int{1}}, CodePeerLost},
-		{rendezvous.Env{Rank: 1, LocalRank: 1}, &rendezvous.Failure{Kind: rendezvous.ErrLate, Rank: 0}, CodePeerLost},
+		{rendezvous.Env{Rank: 1, LocalRank: 1}, &rendezvous.Failure{Kind: rendezvous.ErrTimeout, Rank: 0}, CodePeerLost},
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, &rendezvous.Failure{Kind: rendezvous.ErrLost, Rank: -1}, CodePeerLost},
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, &rendezvous.Failure{Kind: rendezvous.ErrLost, Rank: -1, Code: CodeUsage}, CodeUsage},
 		{rendezvous.Env{Rank: 1, LocalRank: 1}, &rendezvous.Failure{Kind: rendezvous.ErrRefused, Rank: -1}, CodeUsage},

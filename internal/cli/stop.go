@@ -12,20 +12,20 @@ import (
 type stopKey struct{}
 
 // withStop returns the context of a command, which a stop signal cancels.
-func withStop(stop *launch.Stop) context.Context {
+func withStop(stop *launch.Shutdown) context.Context {
 	return context.WithValue(stop.Context(), stopKey{}, stop)
 }
 
 // stopOf returns the process's stop state, which Main creates.
-func stopOf(ctx context.Context) *launch.Stop { return ctx.Value(stopKey{}).(*launch.Stop) }
+func stopOf(ctx context.Context) *launch.Shutdown { return ctx.Value(stopKey{}).(*launch.Shutdown) }
 
 // untilStopped runs a long preparation that a signal cancels. After a signal it returns an error, even
 // if do finished; the message says what was stopped and what remains.
 func untilStopped(ctx context.Context, doing, left string, do func(context.Context) error) error {
 	stop := stopOf(ctx)
-	defer stop.Hold()()
+	defer stop.Graceful()()
 	err := do(ctx)
-	asked := stop.Asked()
+	asked := stop.Requested()
 	if asked == nil {
 		return err
 	}
@@ -36,14 +36,14 @@ func untilStopped(ctx context.Context, doing, left string, do func(context.Conte
 // from the stop and nothing is saved: the same command continues from an older checkpoint or starts
 // over.
 func (j *job) stopError(ctx context.Context, err error) error {
-	asked := stopOf(ctx).Asked()
+	asked := stopOf(ctx).Requested()
 	if asked == nil || err == nil || j.stepping && codeOf(err) != asked.Code() {
 		return err
 	}
 	var said *Problem
 	errors.As(err, &said)
 	switch path := j.resumable(); {
-	case errors.Is(err, launch.ErrKilled), launch.Tied(os.LookupEnv): // the launcher reports it
+	case errors.Is(err, launch.ErrKilled), launch.IsWorker(os.LookupEnv): // the launcher reports it
 		return &Exit{Code: asked.Code()}
 	case path != "":
 		return &Exit{CodeStopped, &Problem{Text: "stopped before the first step; the last checkpoint is " + path, Try: "the same command", Err: err}}

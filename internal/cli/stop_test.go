@@ -13,8 +13,8 @@ import (
 
 func nowhere(string) (string, bool) { return "", false }
 
-func newStop(t *testing.T) *launch.Stop {
-	stop := launch.OnStop(nowhere, io.Discard, nil)
+func newStop(t *testing.T) *launch.Shutdown {
+	stop := launch.HandleSignals(nowhere, io.Discard, nil)
 	t.Cleanup(stop.Close)
 	return stop
 }
@@ -22,7 +22,7 @@ func newStop(t *testing.T) *launch.Stop {
 func TestUntilStopped(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: CodeInterrupted, syscall.SIGTERM: CodeTerminated, syscall.SIGUSR1: CodeTerminated} {
 		for _, late := range []bool{false, true} { // what is done does not look at its context
-			stop := launch.OnStop(nowhere, io.Discard, nil)
+			stop := launch.HandleSignals(nowhere, io.Discard, nil)
 			err := untilStopped(withStop(stop), "waiting", "nothing is left", func(ctx context.Context) error {
 				if err := syscall.Kill(os.Getpid(), sig); err != nil {
 					return err

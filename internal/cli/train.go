@@ -92,7 +92,7 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if err := checkRanks(c, env, int(f.nproc)); err != nil {
 		return err
 	}
-	stopOf(c.Context()).Hold() // until the process exits
+	stopOf(c.Context()).Graceful() // until the process exits
 	c.SetOut(ignorePipeErrors(c.OutOrStdout()))
 	c.SetErr(ignorePipeErrors(c.ErrOrStderr()))
 	if c.Flags().Changed("output_dir") && f.outputDir == "" { // likely an unset shell variable
@@ -123,7 +123,7 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	if led {
-		if !launch.Tied(os.LookupEnv) { // rank 0 may stop at the same error and never join
+		if !launch.IsWorker(os.LookupEnv) { // rank 0 may stop at the same error and never join
 			if job.recipe != nil {
 				if err := job.prepare(c.Context(), env, io.Discard); err != nil {
 					return err
@@ -281,10 +281,10 @@ func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen)
 	if err != nil {
 		return err
 	}
-	stopOf(ctx).Dir(j.logs(), "launcher")
+	stopOf(ctx).SetDumpDir(j.logs(), "launcher")
 	j.stepping = true
 	return startWorkers(ctx, launch.Config{
 		Nproc: nproc, Env: env, LogDir: j.logs(), Stdout: stdout, Stderr: s, Files: files,
-		Grace: j.cfg.Parallel.Grace(), Silence: j.cfg.Parallel.Silence(), StopGrace: j.cfg.Parallel.StopGrace(),
+		Grace: j.cfg.Parallel.Grace(), StoppedTimeout: j.cfg.Parallel.HeartbeatTimeout(), StopGrace: j.cfg.Parallel.StopGrace(),
 	})
 }

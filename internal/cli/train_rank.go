@@ -39,11 +39,11 @@ func (j *job) runWorker(ctx context.Context, env rendezvous.Env, stderr io.Write
 // runRank trains as one rank. Rank 0 sends records to s.
 func (j *job) runRank(ctx context.Context, env rendezvous.Env, s *screen) error {
 	stop := stopOf(ctx)
-	stop.Dir(j.logs(), launch.RankName(env.Rank))
-	stop.Show(s)
+	stop.SetDumpDir(j.logs(), launch.RankName(env.Rank))
+	stop.SetOutput(s)
 	j.conn.setNotes(s)
-	if !launch.Tied(os.LookupEnv) {
-		stop.KeepCrash()
+	if !launch.IsWorker(os.LookupEnv) {
+		stop.DumpCrashes()
 	}
 	return j.withWorld(ctx, env, func(w *world) error { return j.trainRank(ctx, w, s) })
 }
@@ -96,7 +96,7 @@ func (j *job) trainRank(ctx context.Context, w *world, s *screen) (err error) {
 		return err
 	}
 	env, deps := w.env, j.trainDeps(w)
-	deps.Stop = func() bool { return stopOf(ctx).Asked() != nil }
+	deps.Stop = func() bool { return stopOf(ctx).Requested() != nil }
 	deps.Plan = func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error) {
 		p, err := j.planJob(config, positions, rows, env.WorldSize, env.LocalWorldSize).Run(ctx, env.Rank)
 		return p.Memory, err
@@ -126,7 +126,7 @@ func (j *job) trainRank(ctx context.Context, w *world, s *screen) (err error) {
 		}
 	}
 	j.stepping = true
-	stopOf(ctx).Patience(j.cfg.Parallel.StopGrace())
+	stopOf(ctx).SetGrace(j.cfg.Parallel.StopGrace())
 	training := context.WithoutCancel(ctx)
 	if err := run.Train(training); err != nil {
 		return err
@@ -202,15 +202,15 @@ type blameError interface {
 }
 
 // exitOf gives an error of a rank its exit code, and reports the rank at fault to the launcher.
-func exitOf(stop *launch.Stop, env rendezvous.Env, err error) error {
+func exitOf(stop *launch.Shutdown, env rendezvous.Env, err error) error {
 	var lost *collective.Failure
 	var other blameError
 	if errors.As(err, &other) {
 		if rank, ok := other.Culprit(); ok && rank != env.Rank {
-			return &Exit{CodePeerLost, errors.Join(err, stop.Blame(rank, other.Error()))}
+			return &Exit{CodePeerLost, errors.Join(err, stop.ReportRootCause(rank, other.Error()))}
 		}
 	}
-	switch asked := stop.Asked(); {
+	switch asked := stop.Requested(); {
 	case errors.Is(err, train.ErrStopped):
 		return &Exit{CodeStopped, err}
 	case asked != nil && errors.Is(err, collective.ErrAborted) && !errors.Is(err, context.Canceled):

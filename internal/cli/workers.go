@@ -17,7 +17,7 @@ func startWorkers(ctx context.Context, cfg launch.Config) error {
 	}
 	cfg.Command = append([]string{exe}, os.Args[1:]...)
 	signals := make(chan os.Signal, 32)
-	defer stopOf(ctx).Take(signals)()
+	defer stopOf(ctx).Forward(signals)()
 	cfg.Signals = signals
 	code, err := launch.Run(context.WithoutCancel(ctx), cfg)
 	if err != nil || code != 0 {

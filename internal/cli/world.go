@@ -68,7 +68,7 @@ func describeWorld(backend string, env rendezvous.Env, ranks int) string {
 
 // checkRanks compares --nproc with the number of ranks of another launcher.
 func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
-	if !env.Launched || launch.Tied(os.LookupEnv) || !c.Flags().Changed("nproc") {
+	if !env.Launched || launch.IsWorker(os.LookupEnv) || !c.Flags().Changed("nproc") {
 		return nil
 	}
 	if nproc != env.WorldSize && (env.OneMachine() || nproc != env.LocalWorldSize) {
@@ -95,7 +95,7 @@ func openWorld(m *connection, transport string) (_ *world, err error) {
 			err = errors.Join(err, w.leave())
 		}
 	}()
-	if w.release, err = launch.TieToParent(os.LookupEnv, nil); err != nil {
+	if w.release, err = launch.ExitWithParent(os.LookupEnv, nil); err != nil {
 		return nil, err
 	}
 	cfg := collective.Config{Timeout: m.waits.timeout}

@@ -15,14 +15,14 @@ func nowhere(string) (string, bool) { return "", false }
 // A signal that comes while a launcher takes over the signals reaches the launcher.
 func TestTakeLosesNothing(t *testing.T) {
 	for i := range 100 {
-		s := OnStop(nowhere, io.Discard, func(int) {})
-		release := s.Hold()
+		s := HandleSignals(nowhere, io.Discard, func(int) {})
+		release := s.Graceful()
 		if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(i) * time.Microsecond)
 		signals := make(chan os.Signal, 4)
-		give := s.Take(signals)
+		give := s.Forward(signals)
 		select {
 		case got := <-signals:
 			if got != syscall.SIGUSR1 {
@@ -46,8 +46,8 @@ func TestKeepCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &dump{}
-		d.place(dir, RankName(0))
-		d.keep()
+		d.setDir(dir, RankName(0))
+		d.openCrashFile()
 		d.close()
 		got, err := os.ReadFile(path)
 		if string(got) != old || os.IsNotExist(err) != (old == "") {

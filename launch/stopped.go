@@ -8,13 +8,13 @@ import (
 	"trireme/rendezvous"
 )
 
-// hear notes what a worker says.
-func (a *attempt) hear(w word) {
+// receive notes what a worker says.
+func (a *attempt) receive(w message) {
 	switch {
 	case w.Blames != nil:
-		a.words = append(a.words, w)
+		a.accusations = append(a.accusations, w)
 	case w.Stopping:
-		a.heeds[w.From] = true
+		a.acked[w.From] = true
 	case w.Ready:
 		a.ready[w.From] = true
 	}
@@ -38,7 +38,7 @@ func (a *attempt) findStopped() (any bool) {
 		if w.still++; w.still == looks {
 			any = true
 			host, _ := os.Hostname()
-			a.words = append(a.words, word{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d (pid %d on %s) %s", w.rank, w.cmd.Process.Pid, host, words)})
+			a.accusations = append(a.accusations, message{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d (pid %d on %s) %s", w.rank, w.cmd.Process.Pid, host, words)})
 			w.signal(syscall.SIGKILL)
 		}
 	}
@@ -50,7 +50,7 @@ func (a *attempt) blame(whom func(*worker) bool, why string) (any bool) {
 	for _, w := range a.workers.all {
 		if !w.gone.Load() && whom(w) {
 			any = true
-			a.words = append(a.words, word{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d %s", w.rank, why)})
+			a.accusations = append(a.accusations, message{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d %s", w.rank, why)})
 		}
 	}
 	return any
@@ -59,7 +59,7 @@ func (a *attempt) blame(whom func(*worker) bool, why string) (any bool) {
 // onlyBlamed says that those that are still running are ranks that others blame.
 func (a *attempt) onlyBlamed() bool {
 	blamed := map[int]bool{}
-	for _, w := range a.words {
+	for _, w := range a.accusations {
 		blamed[*w.Blames] = true
 	}
 	for _, w := range a.workers.all {

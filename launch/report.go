@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// wordsVar holds the number of a descriptor on which a worker talks to its launcher.
-const wordsVar = "TRIREME_WORDS_FD"
+// reportVar holds the number of a descriptor on which a worker talks to its launcher.
+const reportVar = "TRIREME_WORDS_FD"
 
-// word is one line that a worker writes to the launcher: it listens to signals, it has heard one and
+// message is one line that a worker writes to the launcher: it listens to signals, it has heard one and
 // is stopping, or whom it blames for its end. All workers share a pipe, which keeps lines of less
 // than 4096 bytes whole (512 where the system has no more).
-type word struct {
+type message struct {
 	From     int    `json:"from"` // the rank that writes
 	Ready    bool   `json:"ready,omitempty"`
 	Stopping bool   `json:"stopping,omitempty"`
@@ -27,20 +27,20 @@ type word struct {
 // maxWhy bounds a reason, in bytes.
 const maxWhy = 300
 
-// talk is a worker's way to its launcher; nil where it has none of ours.
-type talk struct {
+// reporter is a worker's way to its launcher; nil where it has none of ours.
+type reporter struct {
 	f    *os.File
 	from int
 }
 
-func newTalk(lookup func(string) (string, bool)) *talk {
-	f := inheritedFile(lookup, wordsVar)
+func newTalk(lookup func(string) (string, bool)) *reporter {
+	f := inheritedFile(lookup, reportVar)
 	rank, _ := lookup("RANK")
 	from, err := strconv.Atoi(rank)
 	if f == nil || err != nil {
 		return nil
 	}
-	return &talk{f, from}
+	return &reporter{f, from}
 }
 
 // inheritedFile is the descriptor whose number a variable holds, nil if there is none. Children of this
@@ -56,8 +56,8 @@ func inheritedFile(lookup func(string) (string, bool), name string) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// say writes a word. A launcher that is gone needs none.
-func (t *talk) say(w word) error {
+// send writes a word. A launcher that is gone needs none.
+func (t *reporter) send(w message) error {
 	if t == nil {
 		return nil
 	}
@@ -70,37 +70,37 @@ func (t *talk) say(w word) error {
 	return err
 }
 
-func (t *talk) close() {
+func (t *reporter) close() {
 	if t != nil {
 		t.f.Close()
 	}
 }
 
-// Blame tells the launcher that this process ends because rank hangs, is stopped or is gone, as
+// ReportRootCause tells the launcher that this process ends because rank hangs, is stopped or is gone, as
 // why says in one line. The launcher then names that rank and not this one, and ends it without
 // more patience. A rank that failed and said so itself needs no blame: its own exit tells. Without
-// a launcher of ours Blame does nothing.
-func (s *Stop) Blame(rank int, why string) error {
+// a launcher of ours ReportRootCause does nothing.
+func (s *Shutdown) ReportRootCause(rank int, why string) error {
 	why, _, _ = strings.Cut(why, "\n")
-	return s.talk.say(word{Blames: &rank, Why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")})
+	return s.launcher.send(message{Blames: &rank, Why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")})
 }
 
-// listen hands on what workers say, until the last of them has ended or r's deadline.
-func listen(r *os.File, heard chan<- word) {
+// readMessages hands on what workers say, until the last of them has ended or r's deadline.
+func readMessages(r *os.File, heard chan<- message) {
 	defer close(heard)
 	for lines := bufio.NewScanner(r); lines.Scan(); {
-		var w word
+		var w message
 		if json.Unmarshal(lines.Bytes(), &w) == nil {
 			heard <- w
 		}
 	}
 }
 
-// culprit follows the blames to the rank that blames nobody: whoever waits for a rank that waits
+// rootCause follows the blames to the rank that blames nobody: whoever waits for a rank that waits
 // for another blames the wrong one. nil: nobody is blamed.
-func culprit(words []word) *word {
-	var last *word
-	by := map[int]*word{}
+func rootCause(words []message) *message {
+	var last *message
+	by := map[int]*message{}
 	for i := range words {
 		w := &words[i]
 		if w.Blames == nil {

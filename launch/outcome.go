@@ -9,10 +9,10 @@ import (
 )
 
 // stopCode is the code of a stop that was asked for and saved nothing.
-func (a *attempt) stopCode() int { return (&Asked{Signal: a.asked}).Code() }
+func (a *attempt) stopCode() int { return (&StopRequest{Signal: a.asked}).Code() }
 
-// judge gives a worker's code, and whether it ended as it should.
-func (a *attempt) judge(w *worker) (int, bool) {
+// outcome gives a worker's code, and whether it ended as it should.
+func (a *attempt) outcome(w *worker) (int, bool) {
 	if w.state == nil {
 		return CodeFailed, false
 	}
@@ -32,12 +32,12 @@ func (a *attempt) judge(w *worker) (int, bool) {
 func (a *attempt) first() *worker {
 	var first *worker
 	for _, w := range a.failed {
-		switch code, _ := a.judge(w); {
+		switch code, _ := a.outcome(w); {
 		case first == nil:
 			first = w
 		case code == CodePeerLost:
 		default:
-			if c, _ := a.judge(first); c == CodePeerLost || w.rank == 0 && c == code && code < 128 {
+			if c, _ := a.outcome(first); c == CodePeerLost || w.rank == 0 && c == code && code < 128 {
 				first = w
 			}
 		}
@@ -50,7 +50,7 @@ func (a *attempt) describe(w *worker, oom oomCount) *Failure {
 	stack := readCrash(w.crash)
 	w.drain()
 	f := &Failure{Rank: w.rank, After: w.at.Sub(a.began), Log: a.cfg.logPath(w.rank), Others: a.stopped + len(a.failed) - 1}
-	f.Code, _ = a.judge(w)
+	f.Code, _ = a.outcome(w)
 	if w.state != nil {
 		if ws := w.state.Sys().(syscall.WaitStatus); ws.Signaled() {
 			f.Signal = ws.Signal()
@@ -65,7 +65,7 @@ func (a *attempt) describe(w *worker, oom oomCount) *Failure {
 	if len(f.Lines) > 0 && crashBegins([]byte(f.Lines[0])) {
 		why = f.Lines[0]
 	}
-	if f.Code == CodeUsage && why != "" { // Go's own code, from before OnStop
+	if f.Code == CodeUsage && why != "" { // Go's own code, from before HandleSignals
 		f.Code, f.Crash, f.Shown = CodeCrashed, why, true
 	}
 	if f.Code == CodeCrashed && len(stack) > 0 {
@@ -97,19 +97,19 @@ func readCrash(f *os.File) []byte {
 	return b[:n]
 }
 
-// believed are the blames but for those of ranks that ended as they should, such as one that had
+// credible are the blames but for those of ranks that ended as they should, such as one that had
 // nothing to save yet when all were asked to stop.
-func (a *attempt) believed() []word {
-	return slices.DeleteFunc(slices.Clone(a.words), func(b word) bool {
+func (a *attempt) credible() []message {
+	return slices.DeleteFunc(slices.Clone(a.accusations), func(b message) bool {
 		return slices.ContainsFunc(a.workers.all, func(w *worker) bool {
-			_, ok := a.judge(w)
+			_, ok := a.outcome(w)
 			return w.rank == *b.Blames && ok
 		})
 	})
 }
 
 // describeLost makes it known that others blame a rank, which may be another machine's.
-func (a *attempt) describeLost(b *word) *Failure {
+func (a *attempt) describeLost(b *message) *Failure {
 	f := &Failure{Rank: *b.Blames, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.stopped + len(a.failed)}
 	for _, w := range a.workers.all {
 		if w.rank != f.Rank {
