@@ -65,7 +65,7 @@ func (s *source) examples(ctx context.Context, c Config, enc encoder, tok *token
 	if err != nil {
 		return nil, err
 	}
-	return s.cached(ctx, c, digest, func(f *os.File) error { return s.write(ctx, checked{enc, tok}, tok.Vocab(), f, digest) })
+	return s.cached(ctx, c, digest, func(f *os.File) error { return s.write(ctx, checked{enc, tok}, tok.VocabSize(), f, digest) })
 }
 
 // checked is an encoder whose tokenizer may fail.

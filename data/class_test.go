@@ -158,7 +158,7 @@ func TestPairsAreCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, m := rapid.IntRange(0, 9).Draw(t, "first"), rapid.IntRange(0, 9).Draw(t, "second")
 		most := rapid.IntRange(4, 25).Draw(t, "most")
-		ids, _ := tok.EncodePair(strings.Repeat("a ", n), strings.Repeat("b ", m), tokenizer.Options{Template: true})
+		ids, _ := tok.EncodePair(strings.Repeat("a ", n), strings.Repeat("b ", m), tokenizer.Options{AddSpecialTokens: true})
 		got, types := l.cut(slices.Clone(ids), most, nil)
 		if len(got) != min(len(ids), most) || len(types) != len(got) {
 			t.Fatalf("%d tokens, %d types of %d", len(got), len(types), len(ids))

@@ -21,14 +21,14 @@ type layout struct {
 func layoutOf(tok *tokenizer.Tokenizer, pair bool) (l layout, err error) {
 	one := tok.Encode("a", tokenizer.Options{})
 	if !pair {
-		all := tok.Encode("a", tokenizer.Options{Template: true})
+		all := tok.Encode("a", tokenizer.Options{AddSpecialTokens: true})
 		i := index(all, one)
 		if len(one) == 0 || i < 0 {
 			return l, fault.Try(errors.New("data: the tokenizer's template leaves out its text"), "another tokenizer")
 		}
 		return layout{before: all[:i], after: all[i+len(one):]}, nil
 	}
-	all, types := tok.EncodePair("a", "a", tokenizer.Options{Template: true})
+	all, types := tok.EncodePair("a", "a", tokenizer.Options{AddSpecialTokens: true})
 	i := index(all, one)
 	k := -1
 	if len(one) > 0 && i >= 0 {

@@ -31,9 +31,9 @@ func newMasking(tok *tokenizer.Tokenizer, part float64) (*Masking, error) {
 	if part == 0 {
 		part = defaultMLMProbability
 	}
-	m := &Masking{chosen: uint64(part * (1 << 32)), mask: -1, special: make([]bool, tok.Vocab())}
+	m := &Masking{chosen: uint64(part * (1 << 32)), mask: -1, special: make([]bool, tok.VocabSize())}
 	for id := range m.special {
-		m.special[id] = tok.Special(int32(id))
+		m.special[id] = tok.IsSpecial(int32(id))
 	}
 	for _, name := range []string{tok.SpecialTokens()["mask_token"], "[MASK]", "<mask>"} {
 		if m.mask < 0 && name != "" {

@@ -52,8 +52,8 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 	switch {
 	case o.tok == nil:
 		return nil, "", fault.Try(fmt.Errorf("data: %s is text, and there is no tokenizer", s.path), "%s", fault.Set("data.tokenizer", "DIR"))
-	case o.Vocab > 0 && o.tok.Vocab() > o.Vocab:
-		return nil, "", fault.Try(fmt.Errorf("data: %s has %d tokens, the model's vocabulary %d: they do not belong together", strings.TrimSpace("the tokenizer "+o.Tokenizer), o.tok.Vocab(), o.Vocab), "%s, to give the model as many", fault.Set("model.vocab_size", "auto"))
+	case o.Vocab > 0 && o.tok.VocabSize() > o.Vocab:
+		return nil, "", fault.Try(fmt.Errorf("data: %s has %d tokens, the model's vocabulary %d: they do not belong together", strings.TrimSpace("the tokenizer "+o.Tokenizer), o.tok.VocabSize(), o.Vocab), "%s, to give the model as many", fault.Set("model.vocab_size", "auto"))
 	}
 	if format == FormatClassification {
 		d, err := o.openLabelled(ctx, s, first)

@@ -72,7 +72,7 @@ type textEncoder struct {
 
 func newTextEncoder(field string, tok *tokenizer.Tokenizer) *textEncoder {
 	e := &textEncoder{field: field, tok: tok}
-	plain, whole := tok.Encode("a", tokenizer.Options{}), tok.Encode("a", tokenizer.Options{Template: true})
+	plain, whole := tok.Encode("a", tokenizer.Options{}), tok.Encode("a", tokenizer.Options{AddSpecialTokens: true})
 	for i := range len(whole) - len(plain) + 1 {
 		if slices.Equal(whole[i:i+len(plain)], plain) {
 			e.prefix, e.suffix = whole[:i], whole[i+len(plain):]

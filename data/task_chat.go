@@ -106,14 +106,14 @@ func (e *chatEncoder) spans(text string, messages []any, learn []bool, tools any
 // still to come.
 func (e *chatEncoder) turnEnd(ids []int32, r [2]int, rest bool) int {
 	blank := func(id int32) bool {
-		return !e.tok.Special(id) && strings.TrimSpace(e.tok.Decode([]int32{id})) == ""
+		return !e.tok.IsSpecial(id) && strings.TrimSpace(e.tok.Decode([]int32{id})) == ""
 	}
 	end := r[1]
 	if rest {
 		for end < len(ids) && blank(ids[end]) {
 			end++
 		}
-		if end < len(ids) && e.tok.Special(ids[end]) {
+		if end < len(ids) && e.tok.IsSpecial(ids[end]) {
 			return end + 1
 		}
 		return r[1]
@@ -121,7 +121,7 @@ func (e *chatEncoder) turnEnd(ids []int32, r [2]int, rest bool) int {
 	for end > r[0] && blank(ids[end-1]) {
 		end--
 	}
-	if end > r[0] && e.tok.Special(ids[end-1]) {
+	if end > r[0] && e.tok.IsSpecial(ids[end-1]) {
 		return end
 	}
 	return r[1]

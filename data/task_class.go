@@ -29,7 +29,7 @@ func (e *classEncoder) encode(r *record, ex *example) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	o := tokenizer.Options{Template: true, Literal: true}
+	o := tokenizer.Options{AddSpecialTokens: true, SplitSpecialTokens: true}
 	if e.pair {
 		second, err := e.columns.text(r, "text_pair")
 		if err != nil {

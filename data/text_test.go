@@ -292,8 +292,8 @@ func TestLearnTokenizer(t *testing.T) {
 	}
 	x, _ := a.MarshalJSON()
 	y, _ := b.MarshalJSON()
-	if a.Vocab() != 270 || string(x) != string(y) {
-		t.Errorf("vocab %d", a.Vocab())
+	if a.VocabSize() != 270 || string(x) != string(y) {
+		t.Errorf("vocab %d", a.VocabSize())
 	}
 	c.Path = write(t, "r.jsonl", `{"input_ids": [1]}`)
 	_, err = TrainTokenizer(t.Context(), c, 270)

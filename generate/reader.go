@@ -43,7 +43,7 @@ func (r *reader) pass(ids []int32) {
 	n := len(ids)
 	batch := model.Batch{
 		IDs: r.b.New(tensor.Workspace, tensor.I32, n), Positions: r.b.New(tensor.Workspace, tensor.I32, n),
-		Starts: r.b.New(tensor.Workspace, tensor.I32, 2), Longest: n, Numbers: r.b.New(tensor.Workspace, tensor.I64, n),
+		Starts: r.b.New(tensor.Workspace, tensor.I32, 2), MaxSeqLen: n, TokenKeys: r.b.New(tensor.Workspace, tensor.I64, n),
 		Cache: r.cache, Seed: r.seed,
 	}
 	at, numbers := make([]int32, n), make([]int64, n)
@@ -53,10 +53,10 @@ func (r *reader) pass(ids []int32) {
 	r.b.Upload(batch.IDs, tensor.AsBytes(ids))
 	r.b.Upload(batch.Positions, tensor.AsBytes(at))
 	r.b.Upload(batch.Starts, tensor.AsBytes([]int32{0, int32(n)}))
-	r.b.Upload(batch.Numbers, tensor.AsBytes(numbers))
+	r.b.Upload(batch.TokenKeys, tensor.AsBytes(numbers))
 	out := r.m.Logits(autograd.NewTape(r.b, tensor.F32, false), batch, n-1)
 	r.b.Download(tensor.AsBytes(r.out), out)
-	for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.Starts, batch.Numbers, out} {
+	for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.Starts, batch.TokenKeys, out} {
 		t.Release()
 	}
 	r.cache.Rows += n

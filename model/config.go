@@ -33,12 +33,12 @@ type Family struct {
 	New func(b tensor.Backend, config []byte, positions int) (Model, error)
 	// Aliases are other names that files give a parameter, the likeliest first; nil for none.
 	Aliases func(parameter string) []string
-	// Fresh says that a parameter which the files lack may be drawn at random: the head of a
+	// IgnoreMissing says that a parameter which the files lack may be drawn at random: the head of a
 	// task that the files were not made for. nil: none may.
-	Fresh func(parameter string) bool
-	// Spare says that a tensor of the files may be left unread: a head of another task, a table
+	IgnoreMissing func(parameter string) bool
+	// IgnoreUnexpected says that a tensor of the files may be left unread: a head of another task, a table
 	// that can be computed. nil: none may.
-	Spare func(name string) bool
+	IgnoreUnexpected func(name string) bool
 }
 
 // Registry is the families that a program knows.
@@ -121,9 +121,9 @@ func (r Registry) ParseConfig(path string, data []byte) (*Config, error) {
 		what = "model_type " + head.ModelType
 	}
 	if what == "model_type " {
-		return nil, fault.Try(fmt.Errorf("model: %s names neither architectures nor model_type", path), `"architectures": ["%s"] there, or another of %s`, r.Known()[0], strings.Join(r.Known()[1:], ", "))
+		return nil, fault.Try(fmt.Errorf("model: %s names neither architectures nor model_type", path), `"architectures": ["%s"] there, or another of %s`, r.Architectures()[0], strings.Join(r.Architectures()[1:], ", "))
 	}
-	return nil, fault.Try(fmt.Errorf("model: %s: architecture %s is not known. known: %s", path, what, strings.Join(r.Known(), ", ")), "a model of one of these")
+	return nil, fault.Try(fmt.Errorf("model: %s: architecture %s is not known. known: %s", path, what, strings.Join(r.Architectures(), ", ")), "a model of one of these")
 }
 
 // With is the configuration with other values of some keys of config.json; nil takes a key away.
@@ -168,8 +168,8 @@ func (c *Config) Modules() []string {
 	return names
 }
 
-// Known lists the architectures.
-func (r Registry) Known() []string {
+// Architectures lists the architectures.
+func (r Registry) Architectures() []string {
 	var names []string
 	for _, f := range r {
 		names = append(names, f.Architectures...)

@@ -11,9 +11,9 @@ import (
 type Batch struct {
 	IDs       *tensor.Tensor // I32 [N]
 	Starts    *tensor.Tensor // I32 [B+1]: the first row of each sequence, and the end of the last
-	Longest   int            // rows of a sequence at most, the same for all batches
+	MaxSeqLen int            // rows of a sequence at most, the same for all batches
 	Targets   *tensor.Tensor // I32 [N]: what each row is to predict; negative is not counted
-	Counted   Counted        // the rows that are
+	Labeled   LabeledRows    // the rows that are
 	Positions *tensor.Tensor // I32 [N]: of each row in its document
 	Docs      *tensor.Tensor // I32 [N], or nil: rows of different documents of a sequence do not see one another
 	Types     *tensor.Tensor // I32 [N], or nil: the part of its sequence that a row belongs to; nil is 0 everywhere
@@ -25,26 +25,26 @@ type Batch struct {
 
 	// Train says that the pass is one of training: what is random on purpose (dropout) is so
 	// then. It depends on Seed and on the row's number in the run, or its sequence's.
-	Train   bool
-	Pass    int // see Info.EvalPasses
-	Seed    uint64
-	Numbers *tensor.Tensor // I64 [N]: of each row; those of a sequence follow one another
-	Samples *tensor.Tensor // I64 [B]: of each sequence
+	Train      bool
+	Pass       int // see Info.EvalPasses
+	Seed       uint64
+	TokenKeys  *tensor.Tensor // I64 [N]: of each row; those of a sequence follow one another
+	SampleKeys *tensor.Tensor // I64 [B]: of each sequence
 }
 
 // Sequences is B.
 func (b Batch) Sequences() int { return b.Starts.Elems() - 1 }
 
-// Counted are the rows of a batch that have a target, as its owner knows them before it is
+// LabeledRows are the rows of a batch that have a target, as its owner knows them before it is
 // computed; the zero value leaves them to the targets.
-type Counted struct {
+type LabeledRows struct {
 	Rows, Targets *tensor.Tensor // I32 [N]: the first N of them, ascending, and their targets
 	N             int
 }
 
 // Labels are what the batch's rows are to predict.
 func (b Batch) Labels() autograd.Labels {
-	return autograd.Labels{Targets: b.Targets, Rows: b.Counted.Rows, Of: b.Counted.Targets, Count: b.Counted.N}
+	return autograd.Labels{Targets: b.Targets, Rows: b.Labeled.Rows, Of: b.Labeled.Targets, Count: b.Labeled.N}
 }
 
 // Drop is x, of which elements are dropped as d says if the pass is one of training.
@@ -52,20 +52,20 @@ func (b Batch) Drop(t *autograd.Tape, d nn.Dropout, x *autograd.Var) *autograd.V
 	if !b.Train {
 		return x
 	}
-	return t.Dropout(x, d.Key(b.Seed), b.Numbers, d.P)
+	return t.Dropout(x, d.Key(b.Seed), b.TokenKeys, d.P)
 }
 
 // DropSequences is Drop of x with a row for each sequence.
 func (b Batch) DropSequences(t *autograd.Tape, d nn.Dropout, x *autograd.Var) *autograd.Var {
-	b.Numbers = b.Samples
+	b.TokenKeys = b.SampleKeys
 	return b.Drop(t, d, x)
 }
 
 // Attention is p for the batch, with what d drops of the softmax if the pass is one of training.
 func (b Batch) Attention(p tensor.AttentionParams, d nn.Dropout) tensor.AttentionParams {
-	p.Starts, p.MaxSeqLen = b.Starts, b.Longest
+	p.Starts, p.MaxSeqLen = b.Starts, b.MaxSeqLen
 	if b.Train {
-		p.Dropout, p.Key, p.Rows = d.P, d.Key(b.Seed), b.Numbers
+		p.Dropout, p.Key, p.Rows = d.P, d.Key(b.Seed), b.TokenKeys
 	}
 	return p
 }
@@ -94,8 +94,8 @@ const (
 	Classify             // of each sequence its label: Classes
 )
 
-// Buffered is a Model with tables that do not train.
-type Buffered interface {
+// HasBuffers is a Model with tables that do not train.
+type HasBuffers interface {
 	// Buffers are where the model keeps its tables, F32, for another type to be put there.
 	Buffers() []**tensor.Tensor
 }

@@ -29,8 +29,8 @@ func Loss(m Model, t *autograd.Tape, b Batch, sums *tensor.Tensor) {
 	}
 }
 
-// RunTo runs all units, of which the last computes f in place of its own: logits, not losses.
-func RunTo(m Model, t *autograd.Tape, b Batch, f func(t *autograd.Tape, x *autograd.Var)) {
+// RunWithHead runs all units, of which the last computes f in place of its own: logits, not losses.
+func RunWithHead(m Model, t *autograd.Tape, b Batch, f func(t *autograd.Tape, x *autograd.Var)) {
 	last := len(m.Units()) - 1
 	t.Scope(func() *autograd.Var {
 		x := Run(m, t, nil, b, 0, last, nil)

@@ -22,18 +22,18 @@ func LargestDivisor(n, d int) int {
 // bytes, a thousand times the largest there is.
 const mostParameters = 1 << 48
 
-// Size is a number of config.json that must be at least 1, and at most Most.
+// Size is a number of config.json that must be at least 1, and at most Max.
 type Size struct {
-	Key     string
-	N, Most int
+	Key    string
+	N, Max int
 }
 
 // CheckSizes says which of them is out of its bounds, or that they make too many parameters: about
 // as many as parameters gives, where an int might not hold it. It is asked once all sizes are right.
 func CheckSizes(sizes []Size, parameters func() float64) error {
 	for _, s := range sizes {
-		if s.N <= 0 || s.N > s.Most {
-			return fmt.Errorf("%s is %d: it must be between 1 and %d", s.Key, s.N, s.Most)
+		if s.N <= 0 || s.N > s.Max {
+			return fmt.Errorf("%s is %d: it must be between 1 and %d", s.Key, s.N, s.Max)
 		}
 	}
 	if n := parameters(); n > mostParameters {

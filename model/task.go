@@ -9,7 +9,7 @@ import (
 	"trireme/fault"
 )
 
-// tasks are the names that For takes, and how the architectures for them end.
+// tasks are the names that ForTask takes, and how the architectures for them end.
 var tasks = []struct {
 	name    string
 	endings []string
@@ -19,7 +19,7 @@ var tasks = []struct {
 	{"sequence_classification", []string{"ForSequenceClassification"}},
 }
 
-// Tasks are the names that For takes.
+// Tasks are the names that ForTask takes.
 func Tasks() []string {
 	var names []string
 	for _, t := range tasks {
@@ -31,10 +31,10 @@ func Tasks() []string {
 // ErrTask is of a family that has no architecture for a task.
 var ErrTask = errors.New("its family has no architecture for task")
 
-// For is the configuration of the architecture of its family that is trained for a task: a
+// ForTask is the configuration of the architecture of its family that is trained for a task: a
 // BertForMaskedLM for sequence_classification is a BertForSequenceClassification. An empty task
 // is what config.json says, or what the network that it names is trained for if that is one thing.
-func (c *Config) For(task string) (*Config, error) {
+func (c *Config) ForTask(task string) (*Config, error) {
 	var head struct {
 		Architectures []string `json:"architectures"`
 		ModelType     string   `json:"model_type"`

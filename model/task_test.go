@@ -33,7 +33,7 @@ func TestFor(t *testing.T) {
 		keys, task, _ := strings.Cut(what, ", for ")
 		config, err := Registry{encoder, decoder}.ParseConfig("config.json", fmt.Appendf(nil, `{%s, "hidden_size": 7}`, keys))
 		if err == nil {
-			config, err = config.For(task)
+			config, err = config.ForTask(task)
 		}
 		if err != nil {
 			if want == "" || !strings.Contains(err.Error(), want) {

@@ -100,7 +100,7 @@ func (r *Recipe) Sample(ctx context.Context, w io.Writer, families model.Registr
 	for i, p := range r.prompts {
 		fmt.Fprintf(w, "\n--- sample after %q\n%s", p, p)
 		o := generate.Options{MaxNewTokens: 96, Temperature: 0.7, TopK: 40, Seed: uint64(i), Stop: []int32{tok.EOS()}}
-		prompt, text := tok.Encode(p, tokenizer.Options{}), tok.Stream(false)
+		prompt, text := tok.Encode(p, tokenizer.Options{}), tok.DecodeStream(false)
 		for _, id := range prompt {
 			text.Next(id)
 		}

@@ -41,7 +41,7 @@ func TestConfigOfSentencePiece(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, id := range tok.Encode(c.text, Options{Template: true}) {
+		for _, id := range tok.Encode(c.text, Options{AddSpecialTokens: true}) {
 			got = append(got, tok.Token(id))
 		}
 		if !slices.Equal(got, c.want) {
@@ -74,10 +74,10 @@ func TestConfigOfVocabAndMerges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tok.Encode(c.text, Options{Template: true}); !slices.Equal(got, c.want) {
+		if got := tok.Encode(c.text, Options{AddSpecialTokens: true}); !slices.Equal(got, c.want) {
 			t.Errorf("%s %q: %v, want %v", c.config, c.text, got, c.want)
 		}
-		if tok.Special(9) || !tok.Special(10) || !tok.Special(7) || tok.EOS() != 7 {
+		if tok.IsSpecial(9) || !tok.IsSpecial(10) || !tok.IsSpecial(7) || tok.EOS() != 7 {
 			t.Errorf("%s: the wrong tokens are special", c.config)
 		}
 		saveAndCompare(t, tok, c.config)
@@ -102,7 +102,7 @@ func TestConfigOfLlama(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tok.Encode("ab", Options{Template: true}); !slices.Equal(got, want) {
+		if got := tok.Encode("ab", Options{AddSpecialTokens: true}); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", config, got, want)
 		}
 	}
@@ -125,7 +125,7 @@ func TestConfigOfVocabTxt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tok.Encode(c.text, Options{Template: true}); !slices.Equal(got, c.want) {
+		if got := tok.Encode(c.text, Options{AddSpecialTokens: true}); !slices.Equal(got, c.want) {
 			t.Errorf("%s %q: %v, want %v", c.config, c.text, got, c.want)
 		}
 		if s := tok.SpecialTokens(); s["mask_token"] != "[MASK]" || s["cls_token"] != "[CLS]" || tok.PAD() != 3 || tok.EOS() != -1 {
@@ -180,7 +180,7 @@ func TestEncodePair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, types := tok.EncodePair("a", "b b", Options{Template: true})
+	ids, types := tok.EncodePair("a", "b b", Options{AddSpecialTokens: true})
 	if !slices.Equal(ids, []int32{1, 3, 2, 4, 4, 2}) || !slices.Equal(types, []int32{0, 0, 0, 1, 1, 1}) {
 		t.Errorf("%v %v", ids, types)
 	}

@@ -37,8 +37,8 @@ func Files() []string { return slices.Clone(files) }
 // mainFiles are those of which a tokenizer has one, as Load prefers them.
 var mainFiles = []string{fileJSON, fileModel, "vocab.json", "encoder.json", fileVocab}
 
-// In says whether a directory holds a tokenizer that Load would read.
-func In(dir string) bool {
+// Exists says whether a directory holds a tokenizer that Load would read.
+func Exists(dir string) bool {
 	for _, name := range mainFiles {
 		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && !st.IsDir() {
 			return true

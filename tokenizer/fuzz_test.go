@@ -35,15 +35,15 @@ func smallTokenizers(t testing.TB) (blobs [][]byte, names []string) {
 // exercise encodes and decodes a text, and checks what holds for every tokenizer.
 func exercise(t *testing.T, tok *Tokenizer, text string) {
 	t.Helper()
-	for _, o := range []Options{{}, {Template: true}, {Literal: true}} {
+	for _, o := range []Options{{}, {AddSpecialTokens: true}, {SplitSpecialTokens: true}} {
 		ids := tok.Encode(text, o)
 		for _, id := range ids {
-			if id < 0 || int(id) >= tok.Vocab() {
-				t.Fatalf("%q: id %d of %d", text, id, tok.Vocab())
+			if id < 0 || int(id) >= tok.VocabSize() {
+				t.Fatalf("%q: id %d of %d", text, id, tok.VocabSize())
 			}
 		}
 		var b strings.Builder
-		s := tok.Stream(false)
+		s := tok.DecodeStream(false)
 		for _, id := range ids {
 			b.WriteString(s.Next(id))
 		}
@@ -52,7 +52,7 @@ func exercise(t *testing.T, tok *Tokenizer, text string) {
 			t.Fatalf("%q: streamed %q, decoded %q", text, b.String(), want)
 		}
 	}
-	tok.EncodePair(text, "b", Options{Template: true})
+	tok.EncodePair(text, "b", Options{AddSpecialTokens: true})
 }
 
 const fuzzText = "Hello, ab  é\n\xff 12 <s>the thing你\u0301\u200d 👍🏽 \u2581a"
@@ -179,7 +179,7 @@ func FuzzEncode(f *testing.F) {
 	f.Add(fuzzText)
 	f.Add("a" + strings.Repeat("\u0301", 40) + "\u09fe\u0327 ① ﬁ \u1100\u1161 İ")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, o := range []Options{{}, {Literal: true}} {
+		for _, o := range []Options{{}, {SplitSpecialTokens: true}} {
 			if got := bytesOnly.Decode(bytesOnly.Encode(text, o)); got != text {
 				t.Fatalf("%q came back as %q", text, got)
 			}
@@ -195,7 +195,7 @@ func FuzzEncode(f *testing.F) {
 		}
 		// A model with a token for each byte gives back what is no UTF-8 either.
 		tok := small[llama]
-		if got, want := tok.Decode(tok.Encode(text, Options{Literal: true})), strings.ReplaceAll(text, spSpace, " "); got != want {
+		if got, want := tok.Decode(tok.Encode(text, Options{SplitSpecialTokens: true})), strings.ReplaceAll(text, spSpace, " "); got != want {
 			t.Fatalf("%q came back as %q", want, got)
 		}
 	})

@@ -133,7 +133,7 @@ func TestModelsAreThoseOfHuggingFace(t *testing.T) {
 		for _, c := range v.Cases {
 			text, want := parseCase[string, []int32](t, [2]json.RawMessage{c[0], c[1]})
 			plain, decoded := parseCase[[]int32, *string](t, [2]json.RawMessage{c[2], c[3]})
-			if got := tok.Encode(text, Options{Template: true}); !slices.Equal(got, want) {
+			if got := tok.Encode(text, Options{AddSpecialTokens: true}); !slices.Equal(got, want) {
 				t.Errorf("%s: %q: %v, want %v", v.Name, text, got, want)
 			}
 			if got := tok.Encode(text, Options{}); !slices.Equal(got, plain) {
@@ -159,12 +159,12 @@ func saveAndCompare(t *testing.T, a *Tokenizer, name string) {
 		t.Fatal(err)
 	}
 	const text = "The <s>abab thing, Hello é 你 zqx <m> 12 <sep> \n"
-	for _, o := range []Options{{}, {Template: true}, {Literal: true}} {
+	for _, o := range []Options{{}, {AddSpecialTokens: true}, {SplitSpecialTokens: true}} {
 		if x, y := a.Encode(text, o), b.Encode(text, o); !slices.Equal(x, y) || a.Decode(x) != b.Decode(x) {
 			t.Errorf("%s: %v, and after saving %v", name, x, y)
 		}
 	}
-	if a.Digest() != b.Digest() || a.Vocab() != b.Vocab() {
+	if a.Digest() != b.Digest() || a.VocabSize() != b.VocabSize() {
 		t.Errorf("%s: another digest after saving", name)
 	}
 }
@@ -185,7 +185,7 @@ func TestSentencePieceModels(t *testing.T) {
 			if got := tok.Encode(text, Options{}); !slices.Equal(got, want) {
 				t.Errorf("%s: %q: %v, want %v", v.File, text, got, want)
 			}
-			if got := tok.Encode(text, Options{Template: true}); !slices.Equal(got, append([]int32{tok.BOS()}, want...)) {
+			if got := tok.Encode(text, Options{AddSpecialTokens: true}); !slices.Equal(got, append([]int32{tok.BOS()}, want...)) {
 				t.Errorf("%s: %q with <s>: %v", v.File, text, got)
 			}
 			if got := tok.Decode(want); decoded != nil && got != *decoded {

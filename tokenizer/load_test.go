@@ -78,12 +78,12 @@ func TestSectionsOfTokenizerJSON(t *testing.T) {
 		{"normalized", map[string]string{"normalizer": `{"type": "NFC"}`, "added_tokens": `[{"id": 258, "content": "é", "normalized": true}]`}, "ae\u0301", []int32{'a', 258}},
 	} {
 		tok := parseTiny(t, c.change)
-		if got := tok.Encode(c.text, Options{Template: true}); !slices.Equal(got, c.want) {
+		if got := tok.Encode(c.text, Options{AddSpecialTokens: true}); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 	tok := parseTiny(t, nil)
-	if tok.BOS() != 258 || tok.EOS() != 259 || tok.PAD() != -1 || !tok.Special(258) || tok.ID("ab") != 256 || tok.ID("zz") != -1 {
+	if tok.BOS() != 258 || tok.EOS() != 259 || tok.PAD() != -1 || !tok.IsSpecial(258) || tok.ID("ab") != 256 || tok.ID("zz") != -1 {
 		t.Errorf("bos %d eos %d pad %d", tok.BOS(), tok.EOS(), tok.PAD())
 	}
 }

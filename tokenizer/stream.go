@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Stream turns ids into text one by one, as a model makes them. What its calls give, one
+// DecodeStream turns ids into text one by one, as a model makes them. What its calls give, one
 // after another, is what Decode gives for all ids at once. To continue a prompt, give it the
 // prompt's ids first and drop their text: some tokenizers leave out the space before a first
-// word. A Stream is for one goroutine.
-type Stream struct {
+// word. A DecodeStream is for one goroutine.
+type DecodeStream struct {
 	t       *Tokenizer
 	plain   bool
 	begun   bool
@@ -19,19 +19,19 @@ type Stream struct {
 	held    []byte // text that is not given yet
 }
 
-// Stream begins a text. plain leaves out special tokens, as Plain does.
-func (t *Tokenizer) Stream(plain bool) *Stream {
-	s := &Stream{t: t, plain: plain}
+// DecodeStream begins a text. plain leaves out special tokens, as DecodeSkipSpecial does.
+func (t *Tokenizer) DecodeStream(plain bool) *DecodeStream {
+	s := &DecodeStream{t: t, plain: plain}
 	s.begin()
 	return s
 }
 
-func (s *Stream) begin() {
+func (s *DecodeStream) begin() {
 	s.begun, s.waiting, s.strip, s.held = false, -1, s.t.decoder.left, s.held[:0]
 }
 
 // Next is the text that an id adds. A character comes when it is whole.
-func (s *Stream) Next(id int32) string {
+func (s *DecodeStream) Next(id int32) string {
 	s.add(id)
 	d := &s.t.decoder
 	whole := len(s.held) - partial(s.held)
@@ -45,14 +45,14 @@ func (s *Stream) Next(id int32) string {
 
 // Close is what is left: the bytes of a character that did not become whole, or what the end
 // of the text decides. The stream may then begin another text.
-func (s *Stream) Close() string {
+func (s *DecodeStream) Close() string {
 	out := string(s.end())
 	s.begin()
 	return out
 }
 
 // end is the rest of the text.
-func (s *Stream) end() []byte {
+func (s *DecodeStream) end() []byte {
 	d := &s.t.decoder
 	if s.waiting >= 0 {
 		s.put(s.waiting, true)
@@ -64,7 +64,7 @@ func (s *Stream) end() []byte {
 }
 
 // add puts the text of an id behind what is held.
-func (s *Stream) add(id int32) {
+func (s *DecodeStream) add(id int32) {
 	t := s.t
 	if id < 0 || int(id) >= len(t.names) || t.names[id] == "" || s.plain && t.special[id] {
 		return
@@ -78,7 +78,7 @@ func (s *Stream) add(id int32) {
 	s.put(id, false)
 }
 
-func (s *Stream) put(id int32, last bool) {
+func (s *DecodeStream) put(id int32, last bool) {
 	t := s.t
 	text := t.texts[id]
 	if t.firstMatters && !s.begun || last {
@@ -125,11 +125,11 @@ func partial(b []byte) int {
 // nothing. The text is whatever bytes the tokens stand for, which need not be UTF-8.
 func (t *Tokenizer) Decode(ids []int32) string { return t.decode(ids, false) }
 
-// Plain is Decode without special tokens.
-func (t *Tokenizer) Plain(ids []int32) string { return t.decode(ids, true) }
+// DecodeSkipSpecial is Decode without special tokens.
+func (t *Tokenizer) DecodeSkipSpecial(ids []int32) string { return t.decode(ids, true) }
 
 func (t *Tokenizer) decode(ids []int32, plain bool) string {
-	s := t.Stream(plain)
+	s := t.DecodeStream(plain)
 	s.held = make([]byte, 0, 4*len(ids)+8)
 	for _, id := range ids {
 		s.add(id)

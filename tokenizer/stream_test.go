@@ -17,10 +17,10 @@ func TestStreamIsDecode(t *testing.T) {
 		text := "naïve 你好 👨‍👩‍👧 <|endoftext|> ½\xff\xc3(\xe4\xbd" + readFile(t, shared(t, "corpora/wiki_demo.txt"))[:20_000]
 		ids := tok.Encode(text, Options{})
 		for _, plain := range []bool{false, true} {
-			s := tok.Stream(plain)
+			s := tok.DecodeStream(plain)
 			want := tok.Decode(ids)
 			if plain {
-				want = tok.Plain(ids)
+				want = tok.DecodeSkipSpecial(ids)
 			}
 			for range 2 {
 				var got strings.Builder
@@ -33,7 +33,7 @@ func TestStreamIsDecode(t *testing.T) {
 				}
 			}
 		}
-		s := tok.Stream(false)
+		s := tok.DecodeStream(false)
 		for _, id := range tok.Encode("你好 👨‍👩‍👧 ½ é", Options{}) {
 			if p := s.Next(id); !utf8.ValidString(p) {
 				t.Errorf("%s: a cut character %q", name, p)

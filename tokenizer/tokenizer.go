@@ -40,8 +40,8 @@ type Tokenizer struct {
 // <|endoftext|> and its like in it for the tokens that they name, as Hugging Face does with
 // add_special_tokens=False.
 type Options struct {
-	Template bool // put the tokens around the text that the model expects, such as <|begin_of_text|>
-	Literal  bool // special tokens in the text are ordinary text
+	AddSpecialTokens   bool // put the tokens around the text that the model expects, such as <|begin_of_text|>
+	SplitSpecialTokens bool // special tokens in the text are ordinary text
 }
 
 // Encode gives the ids of a text.
@@ -62,16 +62,16 @@ func (t *Tokenizer) Append(dst []int32, text string, o Options) (ids []int32) {
 		t.give(e)
 	}()
 	e.dst = dst
-	if o.Template && t.template.single != nil {
+	if o.AddSpecialTokens && t.template.single != nil {
 		for _, item := range t.template.single {
 			if item.text != 0 {
-				e.text(text, o.Literal)
+				e.text(text, o.SplitSpecialTokens)
 			} else {
 				e.dst = append(e.dst, item.ids...)
 			}
 		}
 	} else {
-		e.text(text, o.Literal)
+		e.text(text, o.SplitSpecialTokens)
 	}
 	dst, e.dst = e.dst, nil
 	return dst
@@ -98,7 +98,7 @@ func (t *Tokenizer) Err() error {
 // type of each id, which tells a model like BERT to which text it belongs.
 func (t *Tokenizer) EncodePair(a, b string, o Options) (ids, types []int32) {
 	items := t.template.pair
-	if !o.Template || items == nil {
+	if !o.AddSpecialTokens || items == nil {
 		items = []templateItem{{text: 1}, {text: 2, kind: 1}}
 	}
 	for _, item := range items {
@@ -106,9 +106,9 @@ func (t *Tokenizer) EncodePair(a, b string, o Options) (ids, types []int32) {
 		case 0:
 			ids = append(ids, item.ids...)
 		case 1:
-			ids = t.Append(ids, a, Options{Literal: o.Literal})
+			ids = t.Append(ids, a, Options{SplitSpecialTokens: o.SplitSpecialTokens})
 		default:
-			ids = t.Append(ids, b, Options{Literal: o.Literal})
+			ids = t.Append(ids, b, Options{SplitSpecialTokens: o.SplitSpecialTokens})
 		}
 		for len(types) < len(ids) {
 			types = append(types, item.kind)
@@ -117,8 +117,8 @@ func (t *Tokenizer) EncodePair(a, b string, o Options) (ids, types []int32) {
 	return ids, types
 }
 
-// Vocab is the number of ids: all ids are below it.
-func (t *Tokenizer) Vocab() int { return len(t.names) }
+// VocabSize is the number of ids: all ids are below it.
+func (t *Tokenizer) VocabSize() int { return len(t.names) }
 
 // ID is the id of a token, spelled as tokenizer.json does; -1 when there is none.
 func (t *Tokenizer) ID(token string) int32 {
@@ -146,5 +146,5 @@ func (t *Tokenizer) EOS() int32 { return t.eos }
 // PAD fills up a row; see BOS.
 func (t *Tokenizer) PAD() int32 { return t.pad }
 
-// Special says whether an id is a special token.
-func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
+// IsSpecial says whether an id is a special token.
+func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }

@@ -69,9 +69,9 @@ func TestVectorsOfTransformersJS(t *testing.T) {
 			t.Fatalf("%s: %d cases", c.model, len(models[c.model]))
 		}
 		for name, v := range models[c.model] {
-			got := tok.Encode(v.Text, Options{Template: true})
+			got := tok.Encode(v.Text, Options{AddSpecialTokens: true})
 			if v.Pair != "" {
-				got, _ = tok.EncodePair(v.Text, v.Pair, Options{Template: true})
+				got, _ = tok.EncodePair(v.Text, v.Pair, Options{AddSpecialTokens: true})
 			}
 			if !slices.Equal(got, v.IDs) {
 				t.Errorf("%s %s %q: %v, want %v", c.model, name, v.Text, got, v.IDs)
@@ -125,8 +125,8 @@ func TestBothFormsOfGPT2Agree(t *testing.T) {
 	if !slices.Equal(a.Encode(text, Options{}), b.Encode(text, Options{})) {
 		t.Error("the ids differ")
 	}
-	if a.Vocab() != 50257 || b.Vocab() != 50257 || a.EOS() != 50256 || b.EOS() != 50256 || b.BOS() != 50256 {
-		t.Errorf("vocabularies %d, %d; EOS %d, %d", a.Vocab(), b.Vocab(), a.EOS(), b.EOS())
+	if a.VocabSize() != 50257 || b.VocabSize() != 50257 || a.EOS() != 50256 || b.EOS() != 50256 || b.BOS() != 50256 {
+		t.Errorf("vocabularies %d, %d; EOS %d, %d", a.VocabSize(), b.VocabSize(), a.EOS(), b.EOS())
 	}
 }
 
@@ -141,7 +141,7 @@ func TestRoundTripOfCorpora(t *testing.T) {
 			if tok.normal != nil && name != "mistral" {
 				want = tok.normal(text)
 			}
-			ids := tok.Encode(text, Options{Literal: true})
+			ids := tok.Encode(text, Options{SplitSpecialTokens: true})
 			got := tok.Decode(ids)
 			if name == "bert-base-uncased" {
 				got, want = words(got), knownWords(t, tok, want)
@@ -149,7 +149,7 @@ func TestRoundTripOfCorpora(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: %s does not come back", name, corpus)
 			}
-			if slices.Max(ids) >= int32(tok.Vocab()) {
+			if slices.Max(ids) >= int32(tok.VocabSize()) {
 				t.Errorf("%s: an id beyond the vocabulary", name)
 			}
 		}
@@ -197,8 +197,8 @@ func TestBothFormsOfMistralAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Vocab() != b.Vocab() || a.BOS() != b.BOS() || a.EOS() != b.EOS() || a.PAD() != b.PAD() || a.ChatTemplate() == "" || a.ChatTemplate() != b.ChatTemplate() {
-		t.Errorf("vocabularies %d, %d, ends %d %d %d, %d %d %d", a.Vocab(), b.Vocab(), a.BOS(), a.EOS(), a.PAD(), b.BOS(), b.EOS(), b.PAD())
+	if a.VocabSize() != b.VocabSize() || a.BOS() != b.BOS() || a.EOS() != b.EOS() || a.PAD() != b.PAD() || a.ChatTemplate() == "" || a.ChatTemplate() != b.ChatTemplate() {
+		t.Errorf("vocabularies %d, %d, ends %d %d %d, %d %d %d", a.VocabSize(), b.VocabSize(), a.BOS(), a.EOS(), a.PAD(), b.BOS(), b.EOS(), b.PAD())
 	}
 	texts := []string{"", " ", "  a", "a</s>b <s>", "<0x0A>\n\x00", "\xff\xfe é", "▁▁ ▁", strings.Repeat("ab ", 200), strings.Repeat("x", 500)}
 	for _, corpus := range corpora {
@@ -206,12 +206,12 @@ func TestBothFormsOfMistralAgree(t *testing.T) {
 		texts = append(append(texts, text), strings.Split(text, "\n")...)
 	}
 	for _, text := range texts {
-		for _, o := range []Options{{}, {Template: true}, {Literal: true}} {
+		for _, o := range []Options{{}, {AddSpecialTokens: true}, {SplitSpecialTokens: true}} {
 			x, y := a.Encode(text, o), b.Encode(text, o)
 			if !slices.Equal(x, y) {
 				t.Fatalf("%.80q: %v and %v", text, x, y)
 			}
-			if !o.Template && a.Decode(x) != b.Decode(y) {
+			if !o.AddSpecialTokens && a.Decode(x) != b.Decode(y) {
 				t.Fatalf("%.80q: decoded as %.80q and %.80q", text, a.Decode(x), b.Decode(y))
 			}
 		}
@@ -236,19 +236,19 @@ func TestSpecialTokensInText(t *testing.T) {
 	if got := tok.Encode(text, Options{}); !slices.Equal(got, []int32{64, 50256, 65}) {
 		t.Errorf("special: %v", got)
 	}
-	got := tok.Encode(text, Options{Literal: true})
+	got := tok.Encode(text, Options{SplitSpecialTokens: true})
 	if slices.Contains(got, 50256) || tok.Decode(got) != text {
 		t.Errorf("literal: %v", got)
 	}
-	if p := tok.Plain([]int32{64, 50256, 65, -1, 99999}); p != "ab" {
+	if p := tok.DecodeSkipSpecial([]int32{64, 50256, 65, -1, 99999}); p != "ab" {
 		t.Errorf("plain %q", p)
 	}
 }
 
 func TestQwenFiles(t *testing.T) {
 	tok := load(t, "qwen2.5")
-	if tok.Vocab() != 151665 || tok.EOS() != 151643 && tok.EOS() != 151645 || tok.BOS() != -1 || tok.PAD() != 151643 {
-		t.Errorf("vocab %d eos %d bos %d pad %d", tok.Vocab(), tok.EOS(), tok.BOS(), tok.PAD())
+	if tok.VocabSize() != 151665 || tok.EOS() != 151643 && tok.EOS() != 151645 || tok.BOS() != -1 || tok.PAD() != 151643 {
+		t.Errorf("vocab %d eos %d bos %d pad %d", tok.VocabSize(), tok.EOS(), tok.BOS(), tok.PAD())
 	}
 	if got := tok.Encode("e\u0301<|im_end|>", Options{}); !slices.Equal(got, append(tok.Encode("é", Options{}), 151645)) {
 		t.Errorf("NFC and <|im_end|>: %v", got)
@@ -291,10 +291,10 @@ func TestSaveAndLoadAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(a.Encode(text, Options{Template: true}), b.Encode(text, Options{Template: true})) {
+		if !slices.Equal(a.Encode(text, Options{AddSpecialTokens: true}), b.Encode(text, Options{AddSpecialTokens: true})) {
 			t.Errorf("%s: other ids after saving", name)
 		}
-		if a.Vocab() != b.Vocab() || a.EOS() != b.EOS() || a.BOS() != b.BOS() || a.PAD() != b.PAD() {
+		if a.VocabSize() != b.VocabSize() || a.EOS() != b.EOS() || a.BOS() != b.BOS() || a.PAD() != b.PAD() {
 			t.Errorf("%s: other special tokens after saving", name)
 		}
 		x, err := a.MarshalJSON()

@@ -81,7 +81,7 @@ func TestTrainAgreesWithTheNaiveWay(t *testing.T) {
 			got = append(got, merge{tok.spelled[m[0]], tok.spelled[m[1]]})
 		}
 		want := naiveTrain(texts, len(got)+1)
-		if len(want) > len(got) && tok.Vocab() == 277 {
+		if len(want) > len(got) && tok.VocabSize() == 277 {
 			want = want[:len(got)]
 		}
 		if !slices.Equal(got, want) {
@@ -101,8 +101,8 @@ func TestTrainGivesWhatWasAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tok.Vocab() != 1000 || tok.EOS() != 0 || tok.BOS() != 0 || tok.PAD() != 0 || tok.Decode([]int32{0}) != "<|endoftext|>" {
-		t.Errorf("vocab %d, EOS %d", tok.Vocab(), tok.EOS())
+	if tok.VocabSize() != 1000 || tok.EOS() != 0 || tok.BOS() != 0 || tok.PAD() != 0 || tok.Decode([]int32{0}) != "<|endoftext|>" {
+		t.Errorf("vocab %d, EOS %d", tok.VocabSize(), tok.EOS())
 	}
 	half := len(text) / 2
 	half += strings.IndexByte(text[half:], '\n') + 1
@@ -180,7 +180,7 @@ func BenchmarkTrainOnGoSource(b *testing.B) {
 			for b.Loop() {
 				start := time.Now()
 				tok, err := Train(b.Context(), slices.Values(texts), TrainOptions{VocabSize: vocab})
-				if err != nil || tok.Vocab() != vocab {
+				if err != nil || tok.VocabSize() != vocab {
 					b.Fatal(err)
 				}
 				b.Logf("%d bytes, %d tokens in %v", total, vocab, time.Since(start))

@@ -60,7 +60,7 @@ func (c Config) openTokenizer() (*tokenizer.Tokenizer, error) {
 	if c.Data.Tokenizer != "" {
 		return tokenizer.Load(c.Data.Tokenizer)
 	}
-	if c.Model.Path == "" || !tokenizer.In(c.Model.Path) {
+	if c.Model.Path == "" || !tokenizer.Exists(c.Model.Path) {
 		return nil, nil
 	}
 	return tokenizer.Load(c.Model.Path)

@@ -97,7 +97,7 @@ func (c ModelConfig) Read(families model.Registry) (config *model.Config, err er
 	if err != nil {
 		return nil, err
 	}
-	return config.For(c.Task)
+	return config.ForTask(c.Task)
 }
 
 // drawn says that the first weights are random.

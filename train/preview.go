@@ -111,7 +111,7 @@ func show(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []str
 // spanWriter joins tokens to spans.
 type spanWriter struct {
 	tok    *tokenizer.Tokenizer // nil: ids are the text
-	stream *tokenizer.Stream
+	stream *tokenizer.DecodeStream
 	spans  []PreviewSpan
 }
 
@@ -135,7 +135,7 @@ func (w *spanWriter) add(id, target int32, first bool) {
 		return
 	}
 	if w.stream == nil {
-		w.stream = w.tok.Stream(false)
+		w.stream = w.tok.DecodeStream(false)
 	}
 	s.Text += w.stream.Next(id)
 }

@@ -84,7 +84,7 @@ func (s *Stepper) begin() *tensor.Tensor {
 
 // narrowBuffers puts tables of type dt in the place of a model's.
 func narrowBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
-	buffered, ok := m.(model.Buffered)
+	buffered, ok := m.(model.HasBuffers)
 	if !ok || dt == tensor.F32 {
 		return
 	}
@@ -187,17 +187,17 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 	}
 	counted, targets, labels := countedRows(b, m, size)
 	batch = model.Batch{
-		Counted:   model.Counted{Rows: u.ints(counted, size, size, 0), Targets: u.ints(targets, size, size, 0), N: labels},
-		IDs:       u.ints(m.InputIDs, n, size, 0),
-		Targets:   u.ints(m.Targets, n, size, data.Ignored),
-		Positions: u.ints(m.Positions, n, size, 0),
-		Docs:      u.ints(m.Docs, n, size, 0),
-		Types:     u.ints(m.Types, n, size, 0),
-		Starts:    u.ints(m.Starts, rows+1, count+1, int32(n)),
-		Longest:   m.MaxLength,
-		Classes:   u.ints(m.Classes, rows, count, data.Ignored),
-		Numbers:   u.longs(m.TokenKeys, n, size),
-		Samples:   u.longs(m.SampleKeys, rows, count),
+		Labeled:    model.LabeledRows{Rows: u.ints(counted, size, size, 0), Targets: u.ints(targets, size, size, 0), N: labels},
+		IDs:        u.ints(m.InputIDs, n, size, 0),
+		Targets:    u.ints(m.Targets, n, size, data.Ignored),
+		Positions:  u.ints(m.Positions, n, size, 0),
+		Docs:       u.ints(m.Docs, n, size, 0),
+		Types:      u.ints(m.Types, n, size, 0),
+		Starts:     u.ints(m.Starts, rows+1, count+1, int32(n)),
+		MaxSeqLen:  m.MaxLength,
+		Classes:    u.ints(m.Classes, rows, count, data.Ignored),
+		TokenKeys:  u.longs(m.TokenKeys, n, size),
+		SampleKeys: u.longs(m.SampleKeys, rows, count),
 	}
 	return batch, u.release
 }

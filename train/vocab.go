@@ -98,7 +98,7 @@ func (cfg Config) vocab(was int) (int, error) {
 		if tok == nil {
 			return 0, fault.Try(errors.New("train: model.vocab_size is auto, and there is no tokenizer"), "%s", fault.Set("data.tokenizer", "DIR"))
 		}
-		n = tok.Vocab()
+		n = tok.VocabSize()
 	default:
 		n = int(v)
 	}

@@ -53,7 +53,7 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 			}
 		case ok && matchesAny(c.AllowMissing, p.Name):
 			w.other = append(w.other, p.Name)
-		case !ok && (matchesAny(c.AllowMissing, p.Name) || config.Family.Fresh != nil && config.Family.Fresh(p.Name)):
+		case !ok && (matchesAny(c.AllowMissing, p.Name) || config.Family.IgnoreMissing != nil && config.Family.IgnoreMissing(p.Name)):
 			w.fresh = append(w.fresh, p.Name)
 		case ok:
 			misshapen, shapes = append(misshapen, p.Name), append(shapes, fmt.Sprintf("%s is %v, config.json makes it %v", info.Name, info.Shape, p.Shape))
@@ -85,7 +85,7 @@ func (w *weights) whole() error {
 func (c ModelConfig) spare(f model.Family, files *safetensors.Files, taken map[string]bool) error {
 	var unread []string
 	for _, t := range files.Tensors() {
-		if !taken[t.Name] && !(f.Spare != nil && f.Spare(t.Name)) && !matchesAny(c.AllowUnexpected, t.Name) {
+		if !taken[t.Name] && !(f.IgnoreUnexpected != nil && f.IgnoreUnexpected(t.Name)) && !matchesAny(c.AllowUnexpected, t.Name) {
 			unread = append(unread, t.Name)
 		}
 	}

@@ -43,9 +43,9 @@ func (m *toy) Logits(*autograd.Tape, model.Batch, ...int) *tensor.Tensor { retur
 func (m *toy) Info() model.Info                                          { return model.Info{Vocab: m.vocab} }
 
 var toyFamily = model.Family{
-	Aliases: func(p string) []string { return []string{strings.TrimPrefix(p, "net.")} },
-	Fresh:   func(p string) bool { return strings.HasPrefix(p, "head.") },
-	Spare:   func(n string) bool { return strings.HasSuffix(n, ".ids") },
+	Aliases:          func(p string) []string { return []string{strings.TrimPrefix(p, "net.")} },
+	IgnoreMissing:    func(p string) bool { return strings.HasPrefix(p, "head.") },
+	IgnoreUnexpected: func(n string) bool { return strings.HasSuffix(n, ".ids") },
 }
 
 // file writes tensors of ascending numbers, and opens them.

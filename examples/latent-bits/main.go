@@ -154,8 +154,8 @@ func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wro
 	}
 	signs := b.New(tensor.Workspace, tensor.F32, n*t, bits)
 	defer signs.Release()
-	logits(b, m, ids, n, 0, freetransformer.Source{Encode: true, Drawn: signs})
-	told := freetransformer.Source{Signs: signs}
+	logits(b, m, ids, n, 0, freetransformer.LatentSource{Encode: true, Drawn: signs})
+	told := freetransformer.LatentSource{Signs: signs}
 
 	var others []sample
 	text := make([]int32, 0, n*t)
@@ -194,7 +194,7 @@ func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wro
 }
 
 // logits of row last of each of n sequences.
-func logits(b tensor.Backend, m *freetransformer.Model, ids []int32, n, last int, s freetransformer.Source) []float32 {
+func logits(b tensor.Backend, m *freetransformer.Model, ids []int32, n, last int, s freetransformer.LatentSource) []float32 {
 	t := len(ids) / n
 	micro := data.UniformMicroBatch(n, len(ids), t, data.Info{})
 	copy(micro.InputIDs, ids)
@@ -205,7 +205,7 @@ func logits(b tensor.Backend, m *freetransformer.Model, ids []int32, n, last int
 	for i := range rows {
 		rows[i] = i*t + last
 	}
-	out := m.LogitsOf(autograd.NewTape(b, tensor.F32, false), batch, s, rows...)
+	out := m.LogitsFrom(autograd.NewTape(b, tensor.F32, false), batch, s, rows...)
 	defer out.Release()
 	v := make([]float32, out.Elems())
 	b.Download(tensor.AsBytes(v), out)

@@ -41,7 +41,7 @@ func TestPublishedConfigs(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".config.json")
 		config, err := families.ReadConfig(path)
 		if err == nil && config.Family.Name == "bert" {
-			config, err = config.For("sequence_classification")
+			config, err = config.ForTask("sequence_classification")
 		}
 		if err != nil {
 			t.Error(err)

@@ -90,7 +90,7 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	prompt := tok.Encode(text, tokenizer.Options{Template: true})
+	prompt := tok.Encode(text, tokenizer.Options{AddSpecialTokens: true})
 	if f.chat {
 		if tok.ChatTemplate() == "" {
 			return usage("--chat needs a chat template, and the tokenizer has none", c.CommandPath()+" without --chat")
@@ -192,8 +192,8 @@ type generateReport struct {
 // generate writes to out what the model adds, unless a report is to come.
 func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *train.LoadedModel, tok *tokenizer.Tokenizer, prompt []int32) (*generateReport, error) {
 	info := m.Model.Info()
-	if tok.Vocab() > info.Vocab {
-		return nil, usage(fmt.Sprintf("the tokenizer has %d tokens, the model's vocabulary %d: they do not belong together", tok.Vocab(), info.Vocab), "--tokenizer DIR of the model's own")
+	if tok.VocabSize() > info.Vocab {
+		return nil, usage(fmt.Sprintf("the tokenizer has %d tokens, the model's vocabulary %d: they do not belong together", tok.VocabSize(), info.Vocab), "--tokenizer DIR of the model's own")
 	}
 	if n := len(prompt) - info.MaxPositions; n > 0 {
 		fmt.Fprintf(stderr, "the prompt has %d tokens, the model %d positions: the first %d are left out\n", len(prompt), info.MaxPositions, n)
@@ -209,7 +209,7 @@ func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *
 	}
 	o.Stop = append(o.Stop, ends...)
 	r := &generateReport{Schema: "trireme.generate/1", PromptTokens: len(prompt), Tokens: []int32{}}
-	text := tok.Stream(false)
+	text := tok.DecodeStream(false)
 	for _, id := range prompt {
 		text.Next(id) // the space before a first word depends on what came before
 	}

@@ -75,7 +75,7 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 					}
 					line = *text
 				}
-				ids = t.Append(ids[:0], line, tokenizer.Options{Template: !noSpecial})
+				ids = t.Append(ids[:0], line, tokenizer.Options{AddSpecialTokens: !noSpecial})
 				if err := t.Err(); err != nil {
 					return nil, fmt.Errorf("has no tokens: %w", err)
 				}
@@ -144,13 +144,13 @@ func decodeLine(b []byte, line string, t *tokenizer.Tokenizer, asJSON, plain boo
 		return nil, fmt.Errorf("is not a JSON array of ids: %s. try: without --decode, for text", snippet(line))
 	}
 	for _, id := range ids {
-		if id < 0 || int(id) >= t.Vocab() {
-			return nil, fmt.Errorf("has id %d, outside the vocabulary of %d: these ids are another tokenizer's. try: --tokenizer DIR of that one", id, t.Vocab())
+		if id < 0 || int(id) >= t.VocabSize() {
+			return nil, fmt.Errorf("has id %d, outside the vocabulary of %d: these ids are another tokenizer's. try: --tokenizer DIR of that one", id, t.VocabSize())
 		}
 	}
 	text := t.Decode(ids)
 	if plain {
-		text = t.Plain(ids)
+		text = t.DecodeSkipSpecial(ids)
 	}
 	if !asJSON {
 		return append(b, text...), nil

@@ -73,7 +73,7 @@ func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 	if err := t.Save(o.output); err != nil {
 		return err
 	}
-	r.VocabSize = t.Vocab()
+	r.VocabSize = t.VocabSize()
 	if o.json {
 		return writeJSON(c.OutOrStdout(), r)
 	}

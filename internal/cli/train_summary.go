@@ -70,7 +70,7 @@ func (j *job) printSample(ctx context.Context, w io.Writer, model string) error 
 
 // tryModel returns a command to try the model in dir.
 func (j *job) tryModel(dir string) string {
-	reads := tokenizer.In(dir)
+	reads := tokenizer.Exists(dir)
 	if strings.ContainsAny(dir, " \t'\"$&;()*?") {
 		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 	}

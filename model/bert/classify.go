@@ -47,7 +47,7 @@ func (m *Classifier) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.B
 // Logits of the labels of each sequence.
 func (m *Classifier) Logits(t *autograd.Tape, b model.Batch, _ ...int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, b.Sequences(), m.cfg.labels())
-	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
+	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
 		t.Backend().Copy(logits, m.classes(t, x, b).Value)
 	})
 	return logits

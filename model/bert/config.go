@@ -29,9 +29,9 @@ var Family = model.Family{
 		}
 		return New(b, c, positions)
 	},
-	Aliases: aliases,
-	Fresh:   isHead,
-	Spare:   spare,
+	Aliases:          aliases,
+	IgnoreMissing:    isHead,
+	IgnoreUnexpected: spare,
 }
 
 // Config is the part of Hugging Face's config.json that decides the network.
@@ -96,13 +96,13 @@ func (c Config) labels() int {
 
 func (c Config) validate() error {
 	if err := model.CheckSizes([]model.Size{
-		{Key: "vocab_size", N: c.VocabSize, Most: 1 << 28},
-		{Key: "hidden_size", N: c.HiddenSize, Most: 1 << 24},
-		{Key: "intermediate_size", N: c.IntermediateSize, Most: 1 << 26},
-		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Most: 1 << 14},
-		{Key: "num_attention_heads", N: c.NumAttentionHeads, Most: 1 << 16},
-		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Most: 1 << 28},
-		{Key: "type_vocab_size", N: c.TypeVocabSize, Most: 1 << 20},
+		{Key: "vocab_size", N: c.VocabSize, Max: 1 << 28},
+		{Key: "hidden_size", N: c.HiddenSize, Max: 1 << 24},
+		{Key: "intermediate_size", N: c.IntermediateSize, Max: 1 << 26},
+		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Max: 1 << 14},
+		{Key: "num_attention_heads", N: c.NumAttentionHeads, Max: 1 << 16},
+		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Max: 1 << 28},
+		{Key: "type_vocab_size", N: c.TypeVocabSize, Max: 1 << 20},
 	}, c.size); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (m *MaskedLM) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Bat
 // Logits of rows of the batch.
 func (m *MaskedLM) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
-	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
+	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
 		model.RowLogits(t.Backend(), logits, m.transformed(t, x).Value, m.decoder, m.bias, rows)
 	})
 	return logits

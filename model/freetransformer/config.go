@@ -81,14 +81,14 @@ func ParseConfig(data []byte) (Config, error) {
 
 func (c Config) validate() error {
 	if err := model.CheckSizes([]model.Size{
-		{Key: "vocab_size", N: c.VocabSize, Most: 1 << 24},
-		{Key: "hidden_size", N: c.HiddenSize, Most: 1 << 20},
-		{Key: "intermediate_size", N: c.IntermediateSize, Most: 1 << 22},
-		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Most: 1 << 12},
-		{Key: "num_attention_heads", N: c.NumAttentionHeads, Most: 1 << 12},
-		{Key: "num_key_value_heads", N: c.NumKeyValueHeads, Most: 1 << 12},
-		{Key: "head_dim", N: c.HeadDim, Most: 1 << 12},
-		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Most: 1 << 22},
+		{Key: "vocab_size", N: c.VocabSize, Max: 1 << 24},
+		{Key: "hidden_size", N: c.HiddenSize, Max: 1 << 20},
+		{Key: "intermediate_size", N: c.IntermediateSize, Max: 1 << 22},
+		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Max: 1 << 12},
+		{Key: "num_attention_heads", N: c.NumAttentionHeads, Max: 1 << 12},
+		{Key: "num_key_value_heads", N: c.NumKeyValueHeads, Max: 1 << 12},
+		{Key: "head_dim", N: c.HeadDim, Max: 1 << 12},
+		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Max: 1 << 22},
 	}, c.size); err != nil {
 		return err
 	}

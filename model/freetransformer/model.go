@@ -98,8 +98,8 @@ func (l *latent) params() []*nn.Param {
 	return append(ps, l.post)
 }
 
-// Source says where a pass has its latent from.
-type Source struct {
+// LatentSource says where a pass has its latent from.
+type LatentSource struct {
 	// Signs (F32 [N H], 1 or -1) are the bits; nil draws them: from the encoder where Encode
 	// says so, else as fair coins.
 	Signs  *tensor.Tensor
@@ -118,7 +118,7 @@ func key(b model.Batch) tensor.RandKey {
 }
 
 // told is r [N D], what the latent tells the middle block of x [N D].
-func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable, b model.Batch, s Source) *autograd.Var {
+func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable, b model.Batch, s LatentSource) *autograd.Var {
 	l, bits := m.latent, m.cfg.LatentBits
 	var logits, signs *autograd.Var
 	switch {
@@ -127,9 +127,9 @@ func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable,
 	case s.Encode:
 		y := l.encoder.across(t, t.Repeat(&l.query.Var, b.IDs.Elems()), x, rope, b)
 		logits = l.readout.Forward(t, l.norm.Forward(t, y))
-		signs = t.Signs(logits, key(b), b.Numbers)
+		signs = t.Signs(logits, key(b), b.TokenKeys)
 	default:
-		signs = t.RandomSigns(bits, key(b), b.Numbers)
+		signs = t.RandomSigns(bits, key(b), b.TokenKeys)
 	}
 	if s.Drawn != nil {
 		t.Backend().Copy(s.Drawn, signs.Value)
@@ -144,7 +144,7 @@ func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable,
 }
 
 // forward is unit i, which is not the head, with bits from s: the embedding or a block.
-func (m *Model) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, s Source) *autograd.Var {
+func (m *Model) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, s LatentSource) *autograd.Var {
 	if i == 0 {
 		return m.embed.Forward(t, b.IDs)
 	}
@@ -178,10 +178,10 @@ func (m *Model) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch,
 	encode := m.latent != nil && b.Pass == 0
 	switch {
 	case i <= len(m.blocks) && (i-1 != m.middle || !encode):
-		return m.forward(t, i, x, b, Source{})
+		return m.forward(t, i, x, b, LatentSource{})
 	case i <= len(m.blocks):
 		spread(t.Backend(), sums, func(kl *tensor.Tensor) {
-			x = m.forward(t, i, x, b, Source{Encode: true, Sums: kl})
+			x = m.forward(t, i, x, b, LatentSource{Encode: true, Sums: kl})
 		}, []int{sumLoss}, []int{sumBound}, []int{sumKLBits})
 		return x
 	case encode:
@@ -215,24 +215,24 @@ func spread(be tensor.Backend, sums *tensor.Tensor, f func(parts *tensor.Tensor)
 
 // Logits of rows of the batch, with fair coins for bits.
 func (m *Model) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
-	return m.LogitsOf(t, b, Source{}, rows...)
+	return m.LogitsFrom(t, b, LatentSource{}, rows...)
 }
 
 // sourced is the model with bits from s.
 type sourced struct {
 	*Model
-	s Source
+	s LatentSource
 }
 
 func (m sourced) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, _ *tensor.Tensor) *autograd.Var {
 	return m.forward(t, i, x, b, m.s)
 }
 
-// LogitsOf is Logits with bits from s.
-func (m *Model) LogitsOf(t *autograd.Tape, b model.Batch, s Source, rows ...int) *tensor.Tensor {
+// LogitsFrom is Logits with bits from s.
+func (m *Model) LogitsFrom(t *autograd.Tape, b model.Batch, s LatentSource, rows ...int) *tensor.Tensor {
 	be := t.Backend()
 	logits := be.New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
-	model.RunTo(sourced{m, s}, t, b, func(t *autograd.Tape, x *autograd.Var) {
+	model.RunWithHead(sourced{m, s}, t, b, func(t *autograd.Tape, x *autograd.Var) {
 		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, rows)
 	})
 	return logits

@@ -37,12 +37,12 @@ func sequence(b *naive.Backend, ids []int32) model.Batch {
 	for i := range ids {
 		tensor.Host[int32](at)[i], tensor.Host[int64](numbers)[i] = int32(i), int64(i)
 	}
-	return model.Batch{IDs: in, Starts: starts, Longest: len(ids), Positions: at, Numbers: numbers}
+	return model.Batch{IDs: in, Starts: starts, MaxSeqLen: len(ids), Positions: at, TokenKeys: numbers}
 }
 
 // logits of row last after ids, with bits from s.
-func logits(b *naive.Backend, m *Model, ids []int32, last int, s Source) []float64 {
-	out := m.LogitsOf(autograd.NewTape(b, tensor.F64, false), sequence(b, ids), s, last)
+func logits(b *naive.Backend, m *Model, ids []int32, last int, s LatentSource) []float64 {
+	out := m.LogitsFrom(autograd.NewTape(b, tensor.F64, false), sequence(b, ids), s, last)
 	var v []float64
 	for _, x := range tensor.Host[float32](out) {
 		v = append(v, float64(x))
@@ -70,7 +70,7 @@ func TestCausalButForTheEncoder(t *testing.T) {
 		for i := range tensor.Host[float32](signs) {
 			tensor.Host[float32](signs)[i] = float32(i%3%2*2 - 1)
 		}
-		given := Source{Signs: signs}
+		given := LatentSource{Signs: signs}
 		before, last := logits(b, m, ids, 6, given), logits(b, m, ids, 7, given)
 		if !same(before, logits(b, m, changed, 6, given)) {
 			t.Errorf("%s: row 6 depends on the token of row 7", mode)
@@ -89,7 +89,7 @@ func TestCausalButForTheEncoder(t *testing.T) {
 		}
 		drawn := func(ids []int32) []float32 {
 			out := b.New(tensor.Workspace, tensor.F32, len(ids), 5)
-			logits(b, m, ids, 0, Source{Encode: true, Drawn: out})
+			logits(b, m, ids, 0, LatentSource{Encode: true, Drawn: out})
 			return tensor.Host[float32](out)
 		}
 		differ := false

@@ -22,8 +22,8 @@ var Family = model.Family{
 		}
 		return New(b, c, positions)
 	},
-	Aliases: aliases,
-	Spare:   spare,
+	Aliases:          aliases,
+	IgnoreUnexpected: spare,
 }
 
 // Config is the part of Hugging Face's config.json that decides the network.
@@ -71,12 +71,12 @@ func ParseConfig(data []byte) (Config, error) {
 
 func (c Config) validate() error {
 	if err := model.CheckSizes([]model.Size{
-		{Key: "vocab_size", N: c.VocabSize, Most: 1 << 28},
-		{Key: "n_embd", N: c.NEmbd, Most: 1 << 24},
-		{Key: "n_inner", N: c.NInner, Most: 1 << 26},
-		{Key: "n_layer", N: c.NLayer, Most: 1 << 14},
-		{Key: "n_head", N: c.NHead, Most: 1 << 16},
-		{Key: "n_positions", N: c.NPositions, Most: 1 << 28},
+		{Key: "vocab_size", N: c.VocabSize, Max: 1 << 28},
+		{Key: "n_embd", N: c.NEmbd, Max: 1 << 24},
+		{Key: "n_inner", N: c.NInner, Max: 1 << 26},
+		{Key: "n_layer", N: c.NLayer, Max: 1 << 14},
+		{Key: "n_head", N: c.NHead, Max: 1 << 16},
+		{Key: "n_positions", N: c.NPositions, Max: 1 << 28},
 	}, c.size); err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func (m *GPT2) Units() []*nn.Unit { return m.units }
 // Logits of rows of the batch.
 func (m *GPT2) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
-	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
+	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
 		model.RowLogits(t.Backend(), logits, m.norm.Forward(t, x).Value, m.head, nil, rows)
 	})
 	return logits

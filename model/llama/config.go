@@ -21,8 +21,8 @@ var Family = model.Family{
 		}
 		return New(b, c, positions)
 	},
-	Aliases: aliases,
-	Spare:   spare,
+	Aliases:          aliases,
+	IgnoreUnexpected: spare,
 }
 
 // Config is the part of Hugging Face's config.json that decides the network.
@@ -103,14 +103,14 @@ const mostAngles = 1 << 30
 
 func (c Config) validate() error {
 	if err := model.CheckSizes([]model.Size{
-		{Key: "vocab_size", N: c.VocabSize, Most: 1 << 28},
-		{Key: "hidden_size", N: c.HiddenSize, Most: 1 << 24},
-		{Key: "intermediate_size", N: c.IntermediateSize, Most: 1 << 26},
-		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Most: 1 << 14},
-		{Key: "num_attention_heads", N: c.NumAttentionHeads, Most: 1 << 16},
-		{Key: "num_key_value_heads", N: c.NumKeyValueHeads, Most: 1 << 16},
-		{Key: "head_dim", N: c.HeadDim, Most: 1 << 14},
-		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Most: 1 << 28},
+		{Key: "vocab_size", N: c.VocabSize, Max: 1 << 28},
+		{Key: "hidden_size", N: c.HiddenSize, Max: 1 << 24},
+		{Key: "intermediate_size", N: c.IntermediateSize, Max: 1 << 26},
+		{Key: "num_hidden_layers", N: c.NumHiddenLayers, Max: 1 << 14},
+		{Key: "num_attention_heads", N: c.NumAttentionHeads, Max: 1 << 16},
+		{Key: "num_key_value_heads", N: c.NumKeyValueHeads, Max: 1 << 16},
+		{Key: "head_dim", N: c.HeadDim, Max: 1 << 14},
+		{Key: "max_position_embeddings", N: c.MaxPositionEmbeddings, Max: 1 << 28},
 	}, c.size); err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ func (m *Llama) Units() []*nn.Unit { return m.units }
 func (m *Llama) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	be := t.Backend()
 	logits := be.New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
-	model.RunTo(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
+	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
 		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, rows)
 	})
 	return logits

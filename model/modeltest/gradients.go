@@ -156,17 +156,17 @@ func (n *network) makeBatch(rng *rand.Rand, docs bool) model.Batch {
 		return x
 	}
 	b := model.Batch{
-		Train: true, Seed: 9, Longest: longest, Numbers: n.b.New(tensor.Workspace, tensor.I64, B*T), Samples: n.b.New(tensor.Workspace, tensor.I64, B),
+		Train: true, Seed: 9, MaxSeqLen: longest, TokenKeys: n.b.New(tensor.Workspace, tensor.I64, B*T), SampleKeys: n.b.New(tensor.Workspace, tensor.I64, B),
 		IDs:       ints(B*T, func(int) int { return rng.IntN(info.Vocab) }),
 		Targets:   ints(B*T, func(int) int { return rng.IntN(info.Vocab+2) - 2 }),
 		Positions: ints(B*T, func(i int) int { return i % T }),
 		Starts:    ints(B+1, func(i int) int { return starts[i] }),
 	}
 	for i := range B * T {
-		tensor.Host[int64](b.Numbers)[i] = int64(40 + i)
+		tensor.Host[int64](b.TokenKeys)[i] = int64(40 + i)
 	}
 	for i := range B {
-		tensor.Host[int64](b.Samples)[i] = int64(8 + i)
+		tensor.Host[int64](b.SampleKeys)[i] = int64(8 + i)
 	}
 	if info.Task == model.Classify {
 		b.Classes = ints(B, func(i int) int { return i*info.Labels - i })

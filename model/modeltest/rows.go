@@ -99,8 +99,8 @@ func (n *network) rowBatch(docs, pad bool) model.Batch {
 		return x
 	}
 	b := model.Batch{
-		IDs: put(ids), Targets: put(targets), Positions: put(positions), Types: put(types), Starts: put(starts), Longest: rowMost,
-		Numbers: long(numbers), Samples: long(samples), Seed: 9,
+		IDs: put(ids), Targets: put(targets), Positions: put(positions), Types: put(types), Starts: put(starts), MaxSeqLen: rowMost,
+		TokenKeys: long(numbers), SampleKeys: long(samples), Seed: 9,
 	}
 	if docs || pad {
 		b.Docs = put(document)
