@@ -65,7 +65,7 @@ func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 	t.b.Reduce(codes.Value, values, 1, tensor.Add, tensor.I32)
 	s.Release()
 	y := t.newVar(t.alloc(in.Rows(), table.Value.Width()), logits, table)
-	t.b.Gather(y.Value, table.Value, codes.Value)
+	t.b.GatherRows(y.Value, table.Value, codes.Value)
 	saves := []*Var{codes}
 	if logits != nil {
 		saves = append(saves, logits)

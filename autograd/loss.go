@@ -62,7 +62,7 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, lab
 		block, rows := logits.RowRange(0, hi-lo), in.RowRange(lo, hi)
 		if some {
 			rows = near(lo, hi)
-			t.b.Gather(rows, in, labels.Rows.Flat(lo, hi))
+			t.b.GatherRows(rows, in, labels.Rows.Flat(lo, hi))
 		}
 		t.b.MatMul(block, rows, w.Value, tensor.MatMulOp{TransB: true})
 		if bias != nil {

@@ -111,7 +111,7 @@ func (t *Tape) SelectRows(x *Var, rows *tensor.Tensor) *Var {
 	in := t.value(x)
 	n := in.Rows()
 	y := t.newVar(t.alloc(rows.Elems(), in.Width()), x)
-	t.b.Gather(y.Value, in, rows)
+	t.b.GatherRows(y.Value, in, rows)
 	t.record(y, nil, func(dy *gradient) {
 		dx, add := t.gather(x, n, dy.t.Width())
 		t.b.ScatterAdd(dx, dy.t, rows, tensor.NoPadding, add)
@@ -124,7 +124,7 @@ func (t *Tape) SelectRows(x *Var, rows *tensor.Tensor) *Var {
 // here, as with padding_idx in PyTorch; tensor.NoPadding is no row.
 func (t *Tape) Embedding(table *Var, ids *tensor.Tensor, padding int) *Var {
 	y := t.newVar(t.alloc(ids.Elems(), table.Value.Width()), table)
-	t.b.Gather(y.Value, table.Value, ids)
+	t.b.GatherRows(y.Value, table.Value, ids)
 	t.record(y, nil, func(dy *gradient) {
 		dst, acc := sink(table)
 		t.b.ScatterAdd(dst, dy.t, ids, padding, acc)

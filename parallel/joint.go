@@ -205,7 +205,7 @@ func (e *Engine) compute(j *joint, c *class, d, hyper, scalars *tensor.Tensor) {
 		e.b.Copy(all.RowRange(i, i+1).Reshape(n), in(i))
 	}
 	e.b.Fill(all.RowRange(len(c.members), all.Rows()), 0)
-	e.b.Gather(mine, all, c.ids)
+	e.b.GatherRows(mine, all, c.ids)
 	for i := range c.mine {
 		m := optim.Matrix{D: mine.RowRange(i, i+1).Reshape(c.shape...)}
 		for _, s := range c.state {

@@ -9,26 +9,26 @@ import (
 	"unsafe"
 )
 
-// align is the alignment of blocks: a page, so that kernels see the same alignment whatever
-// was allocated before, and no two blocks share a line of cache.
+// align is the alignment of blocks, one page. Kernels see the same alignment for every allocation,
+// and no two blocks share a cache line.
 const align = 4096
 
-// Arena gives out blocks of a region outside the Go heap, best fit first, and joins
-// neighbours when they come back. A region is reserved address space: a page costs memory
-// once it is touched. It is safe for concurrent use.
+// Arena allocates blocks of a region outside the Go heap, best fit first, and joins free neighbors.
+// The region is reserved address space; the operating system commits pages on first touch. It is
+// safe for concurrent use.
 type Arena struct {
 	mu    sync.Mutex
-	mem   []byte      // nil until it is mapped
+	mem   []byte      // nil until mapped
 	free  []span      // by address, never adjacent
-	used  map[int]int // offset -> size
-	top   int         // end of the highest block ever given out
+	used  map[int]int // offset to size
+	top   int         // high-water mark
 	close func([]byte) error
 
-	size   int // of the region
+	size   int // of the region, in bytes
 	views  int
-	mapped func(n int) ([]byte, error) // maps its first n bytes
-	grow   func(n int) (*Arena, error) // nil: the region is all there is
-	next   *Arena                      // a further region, once this one was full
+	mapped func(n int) ([]byte, error) // maps the first n bytes
+	grow   func(n int) (*Arena, error) // nil: fixed size
+	next   *Arena                      // extension, once this region is full
 
 	background sync.WaitGroup // of Prefault
 	closing    atomic.Bool
@@ -36,27 +36,27 @@ type Arena struct {
 
 type span struct{ off, size int }
 
-// NewArena gives out the blocks of mem, which begins at a page. unmap may be nil.
+// NewArena returns an arena over mem, which is page-aligned. unmap may be nil.
 func NewArena(mem []byte, unmap func([]byte) error) *Arena {
 	a := &Arena{size: len(mem), used: map[int]int{}, close: unmap}
 	a.take(mem)
 	return a
 }
 
-// NewUnmappedArena gives out the blocks of a region of size bytes that Map, or else the first
-// Alloc, maps by calling mapped for its first bytes. A process maps views regions like it: its own
-// and those of its peers.
+// NewUnmappedArena returns an arena over a region of size bytes. Map, or the first Alloc, maps it
+// by calling mapped. views is the number of such regions that a process maps: its own and those of
+// its peers.
 func NewUnmappedArena(size, views int, mapped func(n int) ([]byte, error), unmap func([]byte) error) *Arena {
 	return &Arena{size: size, views: views, used: map[int]int{}, mapped: mapped, close: unmap}
 }
 
-// Views is the number of regions like this one that a process maps, 1 or more.
+// Views is the number of regions like this one that a process maps, at least 1.
 func (a *Arena) Views() int { return max(1, a.views) }
 
 func (a *Arena) take(mem []byte) { a.mem, a.free = mem, []span{{0, len(mem) &^ (align - 1)}} }
 
-// Map maps the first n bytes of the region, or all where it has fewer. The arena gives out no
-// more than that. It does nothing where the region is mapped.
+// Map maps the first n bytes of the region, or all if it is smaller. The arena allocates only from
+// these. Map does nothing if the region is mapped.
 func (a *Arena) Map(n int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,8 +74,8 @@ func (a *Arena) mapFirst(n int) error {
 	return err
 }
 
-// Alloc returns n bytes with undefined contents. It panics when there is no more address space,
-// which is not memory: a limit of the process, or a program's mistake.
+// Alloc returns n bytes with undefined contents. It panics without enough address space: the
+// process has a limit, or there is a bug.
 func (a *Arena) Alloc(n int) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,10 +90,10 @@ func (a *Arena) Alloc(n int) []byte {
 		}
 	}
 	if best < 0 && a.grow != nil {
-		return a.further(size).Alloc(n)
+		return a.extend(size).Alloc(n)
 	}
 	if best < 0 {
-		panic(fmt.Sprintf("tensor: an arena of %d bytes cannot hold %d more", len(a.mem), n))
+		panic(fmt.Sprintf("tensor: no %d free bytes in an arena of %d", n, len(a.mem)))
 	}
 	s := &a.free[best]
 	off := s.off
@@ -106,8 +106,8 @@ func (a *Arena) Alloc(n int) []byte {
 	return a.mem[off : off+n : off+size]
 }
 
-// further is a region beside this one that holds size bytes more. a.mu is held.
-func (a *Arena) further(size int) *Arena {
+// extend returns a further region with room for size bytes. a.mu is held.
+func (a *Arena) extend(size int) *Arena {
 	if a.next == nil {
 		next, err := a.grow(max(2*size, len(a.mem)/4))
 		if err != nil {
@@ -121,7 +121,7 @@ func (a *Arena) further(size int) *Arena {
 	return a.next
 }
 
-// Free takes back a block that Alloc gave.
+// Free frees a block from Alloc.
 func (a *Arena) Free(b []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -132,7 +132,7 @@ func (a *Arena) Free(b []byte) {
 	}
 	size, used := a.used[off]
 	if !ok || !used {
-		panic("tensor: an arena was given back a block that it did not give out")
+		panic("tensor: freed a block that the arena did not allocate")
 	}
 	delete(a.used, off)
 	i := sort.Search(len(a.free), func(i int) bool { return a.free[i].off > off })
@@ -149,7 +149,7 @@ func (a *Arena) Free(b []byte) {
 	}
 }
 
-// Offset is where b begins in the region, and whether it lies in it.
+// Offset is the offset of b in the region, and whether b is in it.
 func (a *Arena) Offset(b []byte) (int, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,7 +161,7 @@ func (a *Arena) offset(b []byte) (int, bool) {
 	return int(p - q), p >= q && p < q+uintptr(len(a.mem))
 }
 
-// Close gives the region back to the system.
+// Close unmaps the region.
 func (a *Arena) Close() error {
 	a.closing.Store(true)
 	a.background.Wait()

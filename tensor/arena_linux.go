@@ -6,21 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve makes an arena over n bytes of private address space, and over further ones once these
-// are given out. Large blocks are backed by huge pages where the system has them.
+// Reserve returns an arena over n bytes of private address space, extended when full. Large blocks
+// use huge pages where available.
 func Reserve(n int) (*Arena, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("tensor: %w", &AddressSpaceError{int64(n), "a rank's tensors", err})
 	}
-	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice only: the kernel may lack huge pages
+	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // best effort
 	a := NewArena(mem, unix.Munmap)
 	a.grow = Reserve
 	return a, nil
 }
 
-// Prefault has the system clear the region's first n bytes in the background, so that the
-// first touch of a page does not wait for it. The contents of pages that are in use stay.
+// Prefault commits the first n bytes of the region in the background, so that first touches do not
+// fault. Pages in use keep their contents.
 func (a *Arena) Prefault(n int) {
 	a.mu.Lock()
 	n = min(n, len(a.mem)) &^ (align - 1)
@@ -31,7 +31,7 @@ func (a *Arena) Prefault(n int) {
 		for len(mem) > 0 && !a.closing.Load() {
 			p := mem[:min(piece, len(mem))]
 			if unix.Madvise(p, unix.MADV_POPULATE_WRITE) != nil {
-				return // older kernels do not know it: pages then come at first touch
+				return // needs Linux 5.14; pages fault on first touch
 			}
 			mem = mem[len(p):]
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A region that is full is followed by further ones, and one that is not mapped yet is mapped by
-// the first block, or by Map for a part of it.
+// TestArenaGrows checks that a full region is extended, and that the first block or Map maps an
+// unmapped one.
 func TestArenaGrows(t *testing.T) {
 	a, err := Reserve(4 * align)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestArenaGrows(t *testing.T) {
 		a.Free(b)
 	}
 	if b := a.Alloc(4 * align); len(b) != 4*align {
-		t.Error("what was freed is not given out again")
+		t.Error("freed blocks are not reused")
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
@@ -52,7 +52,7 @@ func TestUnmappedArena(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("more was given out than was mapped")
+				t.Error("allocated more than was mapped")
 			}
 		}()
 		a.Alloc(2 * align)

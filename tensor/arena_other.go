@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve makes an arena over n bytes of private address space.
+// Reserve returns an arena over n bytes of private address space, extended when full.
 func Reserve(n int) (*Arena, error) {
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -19,5 +19,5 @@ func Reserve(n int) (*Arena, error) {
 	return a, nil
 }
 
-// Prefault does nothing here: pages come at first touch.
+// Prefault does nothing: pages fault on first touch.
 func (a *Arena) Prefault(int) {}

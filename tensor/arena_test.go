@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sound fails where the arena's books are wrong: blocks and gaps are the region, once, in
-// order, and no two gaps touch.
+// sound fails unless blocks and free spans partition the region in order, and no two free spans are
+// adjacent.
 func (a *Arena) sound(t interface{ Fatalf(string, ...any) }) {
 	type part struct {
 		span
@@ -24,7 +24,7 @@ func (a *Arena) sound(t interface{ Fatalf(string, ...any) }) {
 	}
 	for _, s := range a.free {
 		if _, twice := at[s.off]; twice || s.size <= 0 {
-			t.Fatalf("a gap %+v where a block is", s)
+			t.Fatalf("free span %+v overlaps a block", s)
 		}
 		at[s.off] = part{s, false}
 	}
@@ -32,29 +32,29 @@ func (a *Arena) sound(t interface{ Fatalf(string, ...any) }) {
 	for off := 0; off < len(a.mem)&^(align-1); {
 		p, ok := at[off]
 		if !ok {
-			t.Fatalf("nothing begins at %d: blocks %v, gaps %v", off, a.used, a.free)
+			t.Fatalf("no block or free span at %d: blocks %v, free %v", off, a.used, a.free)
 		}
 		if !p.used && lastFree {
-			t.Fatalf("two gaps touch at %d", off)
+			t.Fatalf("adjacent free spans at %d", off)
 		}
 		lastFree = !p.used
 		delete(at, off)
 		off += p.size
 	}
 	if len(at) > 0 {
-		t.Fatalf("%d parts lie over others", len(at))
+		t.Fatalf("%d spans overlap", len(at))
 	}
 }
 
-// TestArenaGivesAndTakes: random blocks keep their contents until they go back, whatever else
-// comes and goes; what comes back is joined and given out again.
+// TestArenaGivesAndTakes checks that random blocks keep their contents until freed, and that free
+// space is joined and reused.
 func TestArenaGivesAndTakes(t *testing.T) {
 	type block struct {
 		b    []byte
 		mark byte
 	}
 	const pages = 40
-	region, err := Reserve(pages*align + 100) // the tail is of no use
+	region, err := Reserve(pages*align + 100) // the tail is unused
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestArenaGivesAndTakes(t *testing.T) {
 				gaps := append([]span{}, a.free...)
 				got, err := attempt(func() []byte { return a.Alloc(n) })
 				if fits := size <= room; fits != (err == nil) {
-					t.Fatalf("%d bytes with a gap of %d: %v", n, room, err)
+					t.Fatalf("%d bytes with %d free: %v", n, room, err)
 				}
 				if err != nil {
 					return
@@ -85,7 +85,7 @@ func TestArenaGivesAndTakes(t *testing.T) {
 				if off, ok := a.Offset(got); !ok || off%align != 0 || len(got) != n {
 					t.Fatalf("%d bytes at %d for %d", len(got), off, n)
 				} else if i := slices.IndexFunc(gaps, func(s span) bool { return s.off <= off && off < s.off+s.size }); i < 0 || gaps[i].size != best {
-					t.Fatalf("%d bytes at %d: not in the smallest gap that holds them, of %d: %v", n, off, best, gaps)
+					t.Fatalf("%d bytes at %d: not in the best fit of %d: %v", n, off, best, gaps)
 				}
 				mark++
 				for i := range got {
@@ -100,7 +100,7 @@ func TestArenaGivesAndTakes(t *testing.T) {
 				i := rapid.IntRange(0, len(live)-1).Draw(t, "block")
 				a.Free(live[i].b)
 				if _, err := attempt(func() []byte { a.Free(live[i].b); return nil }); err == nil {
-					t.Fatalf("a block was taken back twice")
+					t.Fatalf("double free accepted")
 				}
 				live = append(live[:i], live[i+1:]...)
 			},
@@ -108,7 +108,7 @@ func TestArenaGivesAndTakes(t *testing.T) {
 				a.sound(t)
 				for _, b := range live {
 					if bytes.Count(b.b, []byte{b.mark}) != len(b.b) {
-						t.Fatalf("a block of %d bytes was written over", len(b.b))
+						t.Fatalf("a block of %d bytes was overwritten", len(b.b))
 					}
 				}
 			},
@@ -117,10 +117,10 @@ func TestArenaGivesAndTakes(t *testing.T) {
 			a.Free(b.b)
 		}
 		if a.sound(t); len(a.free) != 1 {
-			t.Fatalf("all is free, in %d gaps", len(a.free))
+			t.Fatalf("all free, but in %d spans", len(a.free))
 		}
 		if b := a.Alloc(pages * align); len(b) != pages*align || a.top != pages*align {
-			t.Fatalf("the whole region is not given out again")
+			t.Fatalf("the whole region cannot be allocated")
 		}
 	})
 }
@@ -134,7 +134,7 @@ func attempt(f func() []byte) (b []byte, err error) {
 	return f(), nil
 }
 
-// TestArenaReuses: a steady run of blocks touches no more memory the second time.
+// TestArenaReuses checks that a repeated pattern of blocks touches no new memory.
 func TestArenaReuses(t *testing.T) {
 	a, err := Reserve(1 << 24)
 	if err != nil {
@@ -153,12 +153,12 @@ func TestArenaReuses(t *testing.T) {
 		for _, b := range held {
 			a.Free(b)
 		}
-		return a.top // the end of the highest block ever given out
+		return a.top // the high-water mark
 	}
 	first := round()
 	for range 5 {
 		if got := round(); got != first {
-			t.Errorf("%d bytes are touched, %d the first time", got, first)
+			t.Errorf("touched %d bytes, %d the first time", got, first)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestArenaFromManyGoroutines(t *testing.T) {
 					b[k] = byte(g)
 				}
 				if bytes.Count(b, []byte{byte(g)}) != len(b) {
-					t.Error("two goroutines have one block")
+					t.Error("two goroutines share a block")
 				}
 				a.Free(b)
 			}
@@ -199,8 +199,8 @@ func TestForeignBlocksAreRefused(t *testing.T) {
 	defer a.Close()
 	b := a.Alloc(3 * align)
 	for what, x := range map[string][]byte{"the Go heap": make([]byte, 8), "the middle of a block": b[align:], "a gap": a.mem[10*align:]} {
-		if _, err := attempt(func() []byte { a.Free(x); return nil }); err == nil || !strings.Contains(err.Error(), "did not give out") {
-			t.Errorf("%s was taken back: %v", what, err)
+		if _, err := attempt(func() []byte { a.Free(x); return nil }); err == nil || !strings.Contains(err.Error(), "did not allocate") {
+			t.Errorf("%s was freed: %v", what, err)
 		}
 	}
 	a.sound(t)

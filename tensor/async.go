@@ -2,9 +2,8 @@ package tensor
 
 import "unsafe"
 
-// DownloadAsync reads a tensor as it is after everything enqueued so far, without waiting where the backend
-// runs behind its caller: the function that it returns waits, and gives the elements' bytes. What
-// is written to the tensor afterwards does not change them.
+// DownloadAsync enqueues a copy of src to the host. The function that it returns waits for the copy
+// and returns the bytes; later writes to src do not change them.
 func DownloadAsync(b Memory, src *Tensor) func() []byte {
 	if l, ok := b.(interface{ DownloadAsync(*Tensor) func() []byte }); ok {
 		return l.DownloadAsync(src)
@@ -14,7 +13,7 @@ func DownloadAsync(b Memory, src *Tensor) func() []byte {
 	return func() []byte { return out }
 }
 
-// FromBytes is the elements in b, as Download and DownloadAsync give them.
+// FromBytes converts bytes from Download or DownloadAsync to elements.
 func FromBytes[E Elem](b []byte) []E {
 	var e E
 	out := make([]E, len(b)/int(unsafe.Sizeof(e)))

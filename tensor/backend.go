@@ -1,15 +1,15 @@
 package tensor
 
-// Backend computes on tensors of one device: by the operations of Core, and by composites. A
-// composite stands for the formula that package compose writes in operations of Core; a backend
-// has those of its own that pay, and embeds compose.Ops for the others. Calls are in order as
-// seen by one goroutine; a backend may run behind the caller, and only Download and Sync wait.
-// Different goroutines may call at the same time on tensors that do not overlap. Misuse (shapes,
-// types, gaps that an operation does not take) panics, naming the operation and the shapes.
+// Backend computes on tensors of one device, by the operations of Core and by composites. Package
+// compose defines every composite as a formula in operations of Core; a backend implements some
+// natively and embeds compose.Ops for the rest. Calls from one goroutine run in order. A backend
+// may run asynchronously; only Download and Sync wait. Several goroutines may call at once on
+// tensors that do not overlap. Misuse (shapes, types, strides) panics with the operation and the
+// shapes.
 //
-// Unless an operation says otherwise: tensors are contiguous; dst does not overlap what is
-// read; F32, BF16 and F16 may be mixed, arithmetic is in F32; results do not depend on the
-// number of threads nor on where in memory, or in which shard, an element lies.
+// Unless an operation says otherwise, tensors are contiguous, dst does not overlap inputs, F32,
+// BF16 and F16 may be mixed, and arithmetic is in F32. Results do not depend on the number of
+// threads, the address or the shard.
 type Backend interface {
 	Core
 	Random
@@ -21,62 +21,63 @@ type Backend interface {
 	Optimizers
 }
 
-// In the signatures of operations an Out is written and not read; an InOut is read and written; an
-// Acc is an InOut where the operation is told to accumulate, and otherwise an Out. Every other
-// tensor is only read. Backends that record take the names from here (internal/backend/record).
+// Out is written and not read, InOut is read and written. Acc is InOut if the operation
+// accumulates, else Out. All other tensors are inputs. internal/backend/record generates its
+// methods from these names.
 type (
 	Out   = *Tensor
 	InOut = *Tensor
 	Acc   = *Tensor
 )
 
-// Memory makes tensors, and moves them to and from the host.
+// Memory allocates tensors and copies them to and from the host.
 type Memory interface {
-	// Name is the device's name, for example cpu.
+	// Name is the device's name, such as cpu.
 	Name() string
-	// New makes a tensor with undefined contents in a buffer of its own.
+	// New allocates a tensor with undefined contents.
 	New(cat Category, dt DType, shape ...int) *Tensor
-	// Meter counts what New has given out.
+	// Meter counts the memory of New.
 	Meter() *Meter
-	// Upload copies from the host; len(src) is dst.Bytes().
+	// Upload copies from the host. len(src) is dst.Bytes().
 	Upload(dst Out, src []byte)
-	// Download copies to the host when everything before it is done.
+	// Download copies to the host after all earlier operations.
 	Download(dst []byte, src *Tensor)
-	// Sync waits until everything before it is done.
+	// Sync waits for all earlier operations.
 	Sync()
-	// Barrier changes nothing. To a backend that compiles what it records, what reads ts afterwards
-	// is another value than what read them before: it is computed again where it is asked for again
-	// (a recomputed forward, a second gather), and not before all of ts are there.
+	// Barrier keeps a compiling backend from merging operations across it, like an optimization
+	// barrier in XLA: later reads of ts see new values, available once all of ts are. Recomputed
+	// forwards and repeated all-gathers need it. It changes no element.
 	Barrier(ts ...InOut)
 }
 
-// Random makes numbers that depend on a key and an index only, so that a shard can be made alone.
+// Random is counter-based: numbers depend on key and index only, so each rank can generate its
+// shard.
 type Random interface {
-	// Words: each element of dst (I64) is the element of the key's stream whose number is in its
-	// place in at (I64), and lies in [0, 2^32).
+	// Words: dst = elements at (both I64) of the key's stream, each in [0, 2^32).
 	Words(dst Out, at *Tensor, key RandKey)
-	// Normal fills elements first, first+1, ... of the normal distribution with mean 0 and
-	// the given standard deviation that key names.
+	// Normal fills dst with elements first, first+1, ... of the key's normal distribution with mean
+	// 0 and standard deviation std.
 	Normal(dst Out, key RandKey, first int64, std float64)
 }
 
-// IsMeta says whether b keeps no contents of its tensors: what would fill them need not be made.
+// IsMeta reports whether b's tensors have no storage, like PyTorch's meta device. Callers can skip
+// initialization.
 func IsMeta(b Memory) bool {
 	h, ok := b.(interface{ IsMeta() bool })
 	return ok && h.IsMeta()
 }
 
-// Static says whether b records what it is asked to compute as a program of fixed shapes, so that
-// another shape is another program. Lengths that the data decides are rounded up then, by Bucket.
+// Static reports whether b compiles programs of fixed shapes. Bucket then rounds up data-dependent
+// lengths.
 func Static(b Memory) bool {
 	s, ok := b.(interface{ Static() bool })
 	return ok && s.Static()
 }
 
-// Bucket is the length that stands for n, 0 <= n <= most, on b: n itself or, where shapes are
-// static, the next of a few lengths: powers of 2 from 16 on and those halfway between them, and
-// most. The caller makes elements beyond n that change no result.
-func Bucket(b Memory, n, most int) int {
+// Bucket rounds n, 0 <= n <= limit, up to a bucket if b has static shapes: a power of 2 from 16, a
+// midpoint between two, or limit. Elsewhere it returns n. The caller pads such that no result
+// changes.
+func Bucket(b Memory, n, limit int) int {
 	if !Static(b) {
 		return n
 	}
@@ -87,197 +88,191 @@ func Bucket(b Memory, n, most int) int {
 	if size < n {
 		size += size / 2
 	}
-	return min(size, most)
+	return min(size, limit)
 }
 
-// RandKey names a stream of counter-based random numbers (Philox4x32-10 keyed by Seed, with
-// Stream in the upper half of the counter). Element e of the stream is word e%4 at counter e/4;
-// dropout with probability p drops the elements that are below p * 2^32.
+// RandKey identifies a stream of counter-based random numbers: Philox4x32-10 keyed by Seed, with
+// Stream in the upper half of the counter. Element e is word e%4 at counter e/4. Dropout with
+// probability p drops elements below p * 2^32.
 type RandKey struct{ Seed, Stream uint64 }
 
-// Pointwise operations work element by element.
+// Pointwise operations are element-wise.
 type Pointwise interface {
 	// AddBias: dst [N D] = x [N D] + bias [D]. dst may be x.
 	AddBias(dst Out, x, bias *Tensor)
 	// BiasGrad: dbias [D] (+)= sum over rows of dy [N D].
 	BiasGrad(dbias Acc, dy *Tensor, accumulate bool)
-	// Add: dst = a + b; dst may be a or b.
+	// Add: dst = a + b. dst may be a or b.
 	Add(dst Out, a, b *Tensor)
-	// AddScaled: dst += s * src, each product rounded before the sum when s is not 1.
+	// AddScaled: dst += s * src. Each product is rounded before the sum unless s is 1.
 	AddScaled(dst InOut, src *Tensor, s float64)
-	// ScaleBy: dst = x * factor[0], a factor (F64 [1]) that is itself computed. dst may be x.
+	// ScaleBy: dst = x * factor[0] (F64 [1]). dst may be x.
 	ScaleBy(dst Out, x, factor *Tensor)
-	// SwiGLU: dst [N F] = silu(gate) * up. gate and up are [N F] and may have row gaps.
+	// SwiGLU: dst [N F] = silu(gate) * up. gate and up [N F] may have strided rows.
 	SwiGLU(dst Out, gate, up *Tensor)
-	// SwiGLUBackward: dgate and dup [N F] from dy [N F]; row gaps are honoured. dgate, dup
-	// may be gate, up.
+	// SwiGLUBackward: dgate and dup [N F] from dy [N F]. Rows may be strided. dgate, dup may be
+	// gate, up.
 	SwiGLUBackward(dgate, dup Out, dy, gate, up *Tensor)
-	// GELU: dst = gelu(x), by tanh's approximation or by erf.
+	// GELU: dst = gelu(x), with the tanh approximation or exact (erf).
 	GELU(dst Out, x *Tensor, tanh bool)
 	// GELUBackward: dx = dy * gelu'(x). dx may be dy.
 	GELUBackward(dx Out, dy, x *Tensor, tanh bool)
 	// Tanh: dst = tanh(x). dst may be x.
 	Tanh(dst Out, x *Tensor)
-	// TanhBackward: dx = dy * (1 - y^2), where y is tanh(x). dx may be dy.
+	// TanhBackward: dx = dy * (1 - y^2), y = tanh(x). dx may be dy.
 	TanhBackward(dx Out, dy, y *Tensor)
-	// Dropout: dst = x/(1-p), or 0 where the element is dropped (Srivastava et al. 2014), which
-	// is its own derivative. Element d of row n of x [N D] is element rows[n]*D + d of the
-	// key's stream; rows is I64 [N]. 0 <= p < 1. Row gaps are honoured; dst may be x.
+	// Dropout: dst = x/(1-p), or 0 for dropped elements (Srivastava et al. 2014). It is its own
+	// derivative. x [N D] at (n, d) uses element rows[n]*D + d of the key's stream; rows is I64
+	// [N]. 0 <= p < 1. Rows may be strided. dst may be x.
 	Dropout(dst Out, x *Tensor, key RandKey, rows *Tensor, p float64)
-	// Rope rotates halves of each head (Su et al. 2021, as Hugging Face lays it out): x is
-	// [N H*E] and may have row gaps, cos and sin are [P E/2], row n uses position
-	// positions[n] (I32 [N]). inverse rotates back. dst may be x.
+	// Rope rotates halves of each head (Su et al. 2021, in Hugging Face's layout). x [N H*E] may
+	// have strided rows, cos and sin are [P E/2], positions is I32 [N]. inverse rotates backward.
+	// dst may be x.
 	Rope(dst Out, x, cos, sin, positions *Tensor, headDim int, inverse bool)
 }
 
-// Norms are normalisations over the last dimension.
+// Norms normalize over the last dimension.
 type Norms interface {
-	// RMSNorm: y = x * rstd * w, rstd [N] = 1/sqrt(mean(x^2)+eps) in F32. With res not nil
-	// x+res is normalised instead and written to sum.
+	// RMSNorm: y = x * rstd * w, rstd [N] = 1/sqrt(mean(x^2)+eps) in F32. With res, it normalizes
+	// x+res and writes that to sum.
 	RMSNorm(y, rstd, sum Out, x, res, w *Tensor, eps float64)
-	// RecomputeRMSNorm: y = x * rstd * w, with the bits that RMSNorm gave.
+	// RecomputeRMSNorm: y = x * rstd * w, with the bits of RMSNorm.
 	RecomputeRMSNorm(y Out, x, rstd, w *Tensor)
-	// RMSNormBackward: dx = (dres, where not nil) + gradient; dw [D] (+)= gradient, where
-	// not nil. dx may be dy or dres.
+	// RMSNormBackward: dx = dres (or 0) + gradient, and dw [D] (+)= gradient if not nil. dx may be
+	// dy or dres.
 	RMSNormBackward(dx Out, dw Acc, dy, dres, x, rstd, w *Tensor, accumulate bool)
-	// LayerNorm: y = (x-mean)*rstd*w + b. With res not nil x+res is normalised and written to sum.
+	// LayerNorm: y = (x-mean)*rstd*w + b. With res, it normalizes x+res and writes that to sum.
 	LayerNorm(y, mean, rstd, sum Out, x, res, w, b *Tensor, eps float64)
-	// RecomputeLayerNorm: y as LayerNorm gave it.
+	// RecomputeLayerNorm: y with the bits of LayerNorm.
 	RecomputeLayerNorm(y Out, x, mean, rstd, w, b *Tensor)
-	// LayerNormBackward is to LayerNorm as RMSNormBackward is to RMSNorm.
+	// LayerNormBackward is RMSNormBackward for LayerNorm.
 	LayerNormBackward(dx Out, dw, db Acc, dy, dres, x, mean, rstd, w *Tensor, accumulate bool)
-	// HeadRMSNorm is RMSNorm of each head of x [N H*E], all by the same w [E]; rstd is F32
-	// [N H]. Row gaps of x and y are honoured; y may be x.
+	// HeadRMSNorm is RMSNorm of each head of x [N H*E] with one w [E]. rstd is F32 [N H]. Rows of x
+	// and y may be strided. y may be x.
 	HeadRMSNorm(y, rstd Out, x, w *Tensor, headDim int, eps float64)
-	// HeadRMSNormBackward: dx = gradient, and dw [E] (+)= gradient, where not nil, summed over
-	// rows and heads. Row gaps of dx, dy and x are honoured; dx may be dy.
+	// HeadRMSNormBackward: dx = gradient, and dw [E] (+)= gradient if not nil, summed over rows and
+	// heads. Rows of dx, dy and x may be strided. dx may be dy.
 	HeadRMSNormBackward(dx Out, dw Acc, dy, x, rstd, w *Tensor, headDim int, accumulate bool)
 }
 
-// AttentionParams describes attention over N rows, which are B sequences end to end.
+// AttentionParams describes attention over N rows: B sequences, end to end.
 type AttentionParams struct {
-	// Starts (I32 [B+1], ascending from 0) are the sequences' bounds: b has the rows from Starts[b]
-	// to before Starts[b+1]. Rows from Starts[B] on belong to none: they see nothing and nobody
-	// sees them.
+	// Starts (I32 [B+1], ascending from 0) are cumulative sequence lengths: sequence b is rows
+	// [Starts[b], Starts[b+1]). Rows from Starts[B] on are padding, masked in both directions.
 	Starts *Tensor
-	// MaxSeqLen is a bound on the rows of a sequence, the same for every batch of a program.
+	// MaxSeqLen bounds the rows of a sequence, for every batch of a program.
 	MaxSeqLen         int
-	Heads, KVHeads, E int     // query head h reads key and value head h / (Heads/KVHeads)
-	Scale             float64 // of the scores, usually 1/sqrt(E)
-	Causal            bool    // position i of a sequence sees j <= i
-	Window            int     // and j > i-Window, where Window > 0
+	Heads, KVHeads, E int     // query head h uses key and value head h / (Heads/KVHeads)
+	Scale             float64 // softmax scale, usually 1/sqrt(E)
+	Causal            bool    // position i attends to j <= i
+	Window            int     // and to j > i-Window if Window > 0
 
-	// Dropout is the probability with which an element of the softmax is dropped, others being
-	// divided by 1-Dropout. Of row n, head h and key j of the sequence it is element
+	// Dropout is the dropout probability of softmax elements. Row n, head h, key j uses element
 	// (Rows[n]*Heads + h)*MaxSeqLen + j of Key's stream (see Pointwise.Dropout). Rows (I64 [N])
-	// counts up by 1 within a sequence. With 0 Key and Rows are not read.
+	// counts up by 1 within a sequence. If Dropout is 0, Key and Rows are ignored.
 	Dropout float64
 	Key     RandKey
 	Rows    *Tensor
 }
 
-// Attention never stores scores of all pairs of rows. Its work follows the squares of the
-// sequences' lengths.
+// Attention never materializes all scores. Its work grows with the squares of sequence lengths.
 type Attention interface {
-	// Attention: o [N H*E], lse [H N] (log-sum-exp of the scaled scores, F32). q is
-	// [N H*E], k and v are [N K*E]; row gaps are honoured. docs (I32 [N], or nil)
-	// keeps positions of different documents of a sequence apart. A position that sees nothing
-	// gives 0. An element does not depend on what other sequences there are.
+	// Attention: o [N H*E] and lse [H N] (log-sum-exp of the scaled scores, F32) of q [N H*E] and
+	// k, v [N K*E]. Rows may be strided. docs (I32 [N], or nil) masks other documents in a
+	// sequence. A fully masked row gives 0. Results do not depend on the other sequences of the
+	// batch.
 	Attention(o, lse Out, q, k, v, docs *Tensor, p AttentionParams)
-	// AttentionBackward writes dq, dk, dv (row gaps are honoured) from do.
+	// AttentionBackward: dq, dk, dv from do. Rows may be strided.
 	AttentionBackward(dq, dk, dv Out, do, o, lse, q, k, v, docs *Tensor, p AttentionParams)
-	// AttentionDecode: o [1 H*E] of the newest row's queries q [1 H*E] over the keys and values of
-	// all rows up to and with it, k and v [P K*E]; row gaps are honoured. Of p, Heads, KVHeads, E,
-	// Scale and Window count.
+	// AttentionDecode: o [1 H*E] of the last row's query q [1 H*E] over all keys and values k, v [P
+	// K*E]. Rows may be strided. Of p it uses Heads, KVHeads, E, Scale and Window.
 	AttentionDecode(o Out, q, k, v *Tensor, p AttentionParams)
 }
 
-// Lookup is the loss over a vocabulary, and rows by their numbers.
+// Lookup is losses over a vocabulary, and moves of rows.
 type Lookup interface {
-	// ScatterRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), from the last
-	// on, and makes rows that none is moved to 0. The last rows go nowhere where at[i] < i. Row gaps
-	// are honoured.
+	// ScatterRows moves row i of x [N D] to row at[i] (I32 [M], ascending, at[i] >= i), last row
+	// first, and sets all other rows to 0. Rows with at[i] < i at the end of the list are ignored.
+	// Rows may be strided.
 	ScatterRows(x InOut, at *Tensor)
-	// CrossEntropy replaces logits [N V] by their gradient, softmax - onehot(label), and adds
-	// the rows' losses in order to loss (F64 [1]). Labels are I32 [N]; a row with a negative
-	// label gives no loss and a gradient of 0. With grad false logits are left undefined.
+	// CrossEntropy replaces logits [N V] by their gradient, softmax - onehot(label), and adds the
+	// losses in row order to loss (F64 [1]). A row with a negative label (I32 [N]) has no loss and
+	// gradient 0. Without grad, logits are undefined afterwards.
 	CrossEntropy(loss, logits InOut, labels *Tensor, grad bool)
-	// CountClasses takes each row of logits [N C] for the class of its largest logit (the first
-	// of several) and, where its label (I32 [N]) is not negative, adds 1 to counts (F64 [3 C]):
-	// at the label where the class is right, at C + class, and at 2C + label.
+	// CountClasses predicts for each row of logits [N C] the class of the largest logit (the first
+	// of several). For each label (I32 [N]) that is not negative it adds 1 to counts (F64 [3 C]) at
+	// the label if the prediction is right, at C + prediction, and at 2C + label.
 	CountClasses(counts InOut, logits, labels *Tensor)
 }
 
-// ExactWords is the length of an exact accumulator: an I64 tensor that stands for a sum of
-// F64 numbers without rounding, in words of 32 bits that each leave room for carries, and a
-// last word that counts numbers that are not finite or larger than the words cover. Accumulators
-// of several ranks add up word by word, in any order, so sums do not depend on how they were
-// divided. The words cover 2^-352 to 2^320: squares and sums of F32 numbers.
+// ExactWords is the length of an exact accumulator: an I64 tensor with an unrounded fixed-point sum
+// of F64 numbers, in 32-bit words with headroom for carries. The last word counts numbers that are
+// not finite or out of range. Accumulators of several ranks are added word by word in any order, so
+// a sum does not depend on the shards. The range is 2^-352 to 2^320, enough for squares and sums of
+// F32 numbers.
 const ExactWords = 22
 
-// SumBlock is the number of elements whose squares are summed in F64 before they enter an
-// exact accumulator. Slices that are summed apart begin at multiples of it.
+// SumBlock is the number of elements whose squares are summed in F64 before they enter an exact
+// accumulator. Slices with separate sums start at multiples of it.
 const SumBlock = 64
 
-// Reductions make a few numbers of many.
+// Reductions compute scalars.
 type Reductions interface {
 	// ExactSquares adds the sum of squares of x to acc (I64 [ExactWords]). With ends (I64 [n], as
-	// in Update, but multiples of SumBlock) acc is n accumulators, of the groups that end there.
+	// in Update, multiples of SumBlock) acc has one accumulator per group.
 	ExactSquares(acc InOut, x, ends *Tensor)
 	// ExactAdd adds the elements of x (F64) to acc.
 	ExactAdd(acc InOut, x *Tensor)
-	// ExactValues: out (F64 [n]) = the nearest numbers to the n accumulators acc (I64 [n
-	// ExactWords]); NaN where a number was not finite.
+	// ExactValues: out (F64 [n]) = the accumulators acc (I64 [n ExactWords]), rounded to nearest.
+	// NaN if a number was not finite.
 	ExactValues(out Out, acc *Tensor)
-	// StepScalars turns what all ranks summed into the step's numbers. squares and loss are
-	// exact accumulators, tokens is I64 [1]. out (F64 [ScalarCount]) is described by Scalar*.
-	// maxNorm (F64 [1]) is a limit of the gradient's norm; 0 or less is none. begin (F64 [1], or
-	// nil: 1) is what the loss's own gradient began as, so that gradients are that much larger.
-	StepScalars(out Out, squares, loss, tokens, maxNorm, begin *Tensor)
+	// StepScalars computes the step's scalars, out (F64 [ScalarCount]), from sums over all ranks:
+	// squares and loss (exact accumulators) and tokens (I64 [1]). maxNorm (F64 [1]) limits the
+	// gradient norm; 0 or less is no limit. lossGrad (F64 [1]; nil is 1) is the gradient of the
+	// summed loss that backward started with, by which all gradients are scaled.
+	StepScalars(out Out, squares, loss, tokens, maxNorm, lossGrad *Tensor)
 }
 
-// Indices into the result of StepScalars.
+// Indices of StepScalars' result.
 const (
-	ScalarLoss     = iota // mean loss of a counted token
+	ScalarLoss     = iota // mean loss per label token
 	ScalarGradNorm        // norm of the mean gradient, before clipping
-	ScalarScale           // what a summed gradient is multiplied by: 1/(tokens*begin) * min(1, max/(norm+1e-6))
-	ScalarApply           // 1, or 0 where the norm or the loss is not finite and the step is to be skipped
-	ScalarTokens          // counted tokens
+	ScalarScale           // factor for summed gradients: min(1, maxNorm/(norm+1e-6)) / (tokens*lossGrad)
+	ScalarApply           // 1, or 0 to skip the step: norm or loss is not finite
+	ScalarTokens          // label tokens
 	ScalarCount
 )
 
-// Indices into the state of a loss scaler (F64 [LossScaleCount]).
+// Indices of a loss scaler's state (F64 [LossScaleCount]).
 const (
-	LossScaleGrad       = iota // what the gradient of the summed loss begins as: scale * LossScaleParams.Unit
+	LossScaleGrad       = iota // gradient of the summed loss: scale * LossScaleParams.Unit
 	LossScaleScale             // of the mean loss
-	LossScaleGoodSteps         // steps in a row without an overflow, since the scale grew or fell
-	LossScaleHysteresis        // overflows left until the scale falls, the one that it falls at included
+	LossScaleGoodSteps         // consecutive steps without overflow since the last change of scale
+	LossScaleHysteresis        // overflows until the scale falls, including that one
 	LossScaleCount
 )
 
-// LossScaleParams are the constants of a dynamic loss scaler.
+// LossScaleParams are a dynamic loss scaler's constants.
 type LossScaleParams struct {
-	Growth      float64 // the scale times this after Window good steps in a row
-	Backoff     float64 // and times this, but no less than Min, at an overflow
+	Growth      float64 // scale *= Growth after Window good steps
+	Backoff     float64 // scale = max(Min, scale*Backoff) at an overflow
 	Min         float64
 	Window      int
-	Hysteresis  int     // the scale falls at the Hysteresis-th overflow and each later one, until the count begins anew
-	Consecutive bool    // it begins anew with each good step, and not only where the scale grows
-	Unit        float64 // LossScaleGrad of a scale of 1
+	Hysteresis  int     // number of overflows before the scale falls
+	Consecutive bool    // each good step resets the hysteresis; otherwise only growth does
+	Unit        float64 // LossScaleGrad of scale 1
 }
 
 // Optimizers update parameters.
 type Optimizers interface {
-	// Update changes p (F32 [n]) and its state by the rule and the summed gradient g (F32, BF16 or
-	// F16 [n]) times scalars[ScalarScale], unless scalars[ScalarApply] is 0. Elements lie in
-	// groups: group i ends before element ends[i] (I64 [groups], ascending, the last n) and takes
-	// row i of hyper (F64 [groups, at least rule.Inputs()]). State tensors are F32, BF16 or F16
-	// [n]; arithmetic is in F32. Or they are U8 [n], each a byte of DynamicMap, and the same
-	// number of scales follows (F32, one for each StateBlock elements, the last of which may be
-	// fewer); groups then begin at multiples of StateBlock.
+	// Update applies a rule to p (F32 [n]) and its state, with gradient g (F32, BF16 or F16 [n])
+	// times scalars[ScalarScale]. It does nothing if scalars[ScalarApply] is 0. Group i ends at
+	// element ends[i] (I64 [groups], ascending, the last is n) and uses row i of hyper (F64
+	// [groups, rule.Inputs() or more]). State tensors are F32, BF16 or F16 [n], with arithmetic in
+	// F32; or U8 [n], quantized by DynamicMap, followed by a scale tensor each (F32, one element
+	// per StateBlock). Groups then start at multiples of StateBlock.
 	Update(rule UpdateRule, p InOut, state []InOut, g, ends, hyper, scalars *Tensor)
-	// UpdateLossScale moves a loss scaler's state (F64 [LossScaleCount]) on after a step. The
-	// step overflowed where scalars[ScalarApply] is 0 though it counted tokens. The scale stays
-	// a number that F32 holds.
+	// UpdateLossScale updates a loss scaler's state (F64 [LossScaleCount]) after a step. A step
+	// with tokens and scalars[ScalarApply] 0 overflowed. The scale stays within F32's range.
 	UpdateLossScale(state InOut, scalars *Tensor, p LossScaleParams)
 }

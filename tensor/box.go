@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Box is a part of a tensor: in dimension i the indices [Offsets[i], Offsets[i]+Sizes[i]). Its
-// elements are counted in its own row-major order. Boxes are not changed once made: they may share
-// slices with shapes and with one another.
+// Box is a slice of a tensor: indices [Offsets[i], Offsets[i]+Sizes[i]) in dimension i. Its
+// elements are numbered in row-major order. Boxes are immutable; they may share slices with shapes
+// and each other.
 type Box struct {
 	Offsets []int `json:"offsets"`
 	Sizes   Shape `json:"sizes"`
 }
 
-// Whole is all of a tensor of shape s.
+// Whole is the box of all elements of shape s.
 func Whole(s Shape) Box { return Box{make([]int, len(s)), s} }
 
 // Elems is the number of elements in the box.
 func (b Box) Elems() int { return b.Sizes.Elems() }
 
-// Equal reports whether two boxes have the same elements of a tensor, in the same shape.
+// Equal reports whether two boxes are the same.
 func (b Box) Equal(o Box) bool {
 	return slices.Equal(b.Offsets, o.Offsets) && b.Sizes.Equal(o.Sizes)
 }
 
-// In reports whether the box lies in a tensor of shape s. It holds for any numbers, those of a
-// stranger's file too.
+// In reports whether the box is within shape s. Any numbers are safe, including those of an
+// untrusted file.
 func (b Box) In(s Shape) bool {
 	if len(b.Offsets) != len(s) || len(b.Sizes) != len(s) {
 		return false
@@ -40,7 +40,7 @@ func (b Box) In(s Shape) bool {
 	return true
 }
 
-// Intersect is the intersection of two boxes of one tensor; false where it has no elements.
+// Intersect returns the intersection of two boxes of one tensor; false if it is empty.
 func (b Box) Intersect(o Box) (Box, bool) {
 	for i := range b.Sizes {
 		if max(b.Offsets[i], o.Offsets[i]) >= min(b.Offsets[i]+b.Sizes[i], o.Offsets[i]+o.Sizes[i]) {
@@ -55,40 +55,39 @@ func (b Box) Intersect(o Box) (Box, bool) {
 	return m, true
 }
 
-// Range is elements [lo, hi) of the box as boxes of the tensor, in ascending order: each of them is a
-// run of the box's elements, and there are at most 2*dimensions-1.
+// Range splits elements [lo, hi) of the box into boxes, in ascending order: contiguous ranges of
+// the box, no more than 2*dimensions-1.
 func (b Box) Range(lo, hi int) []Box {
 	if lo >= hi {
 		return nil
 	}
-	return b.cut(0, lo, hi, nil)
+	return b.appendRange(0, lo, hi, nil)
 }
 
-// cut appends elements [lo, hi) of the part of b that has one index in each dimension before d: of
-// the box made of dimensions d and up.
-func (b Box) cut(d, lo, hi int, out []Box) []Box {
+// appendRange appends elements [lo, hi) of b, which has size 1 in each dimension before d.
+func (b Box) appendRange(d, lo, hi int, out []Box) []Box {
 	if d == len(b.Sizes) {
 		return append(out, b)
 	}
 	row := b.Sizes[d+1:].Elems()
 	first, last := lo/row, hi/row
 	if first == last {
-		return b.Slice(d, first, first+1).cut(d+1, lo-first*row, hi-first*row, out)
+		return b.Slice(d, first, first+1).appendRange(d+1, lo-first*row, hi-first*row, out)
 	}
 	if lo%row > 0 {
-		out = b.Slice(d, first, first+1).cut(d+1, lo%row, row, out)
+		out = b.Slice(d, first, first+1).appendRange(d+1, lo%row, row, out)
 		first++
 	}
 	if first < last {
 		out = append(out, b.Slice(d, first, last))
 	}
 	if hi%row > 0 {
-		out = b.Slice(d, last, last+1).cut(d+1, 0, hi%row, out)
+		out = b.Slice(d, last, last+1).appendRange(d+1, 0, hi%row, out)
 	}
 	return out
 }
 
-// Slice is the part of the box from its index lo to before its index hi in dimension d.
+// Slice is indices [lo, hi) of the box in dimension d.
 func (b Box) Slice(d, lo, hi int) Box {
 	r := Box{slices.Clone(b.Offsets), slices.Clone(b.Sizes)}
 	r.Offsets[d] += lo
@@ -96,18 +95,17 @@ func (b Box) Slice(d, lo, hi int) Box {
 	return r
 }
 
-// Run is N elements that follow one another in two boxes: from element X of the one and from
-// element Y of the other.
+// Run is N contiguous elements of two boxes, from element X of the first and Y of the second.
 type Run struct{ X, Y, N int }
 
-// Runs walks the elements of the box, which lies in x and in y, in ascending order, by runs that
-// both hold without gaps.
+// Runs iterates over the elements of b, which is within x and y, in ascending order, by runs that
+// are contiguous in both.
 func (b Box) Runs(x, y Box) iter.Seq[Run] {
 	return func(yield func(Run) bool) {
 		if b.Elems() == 0 {
 			return
 		}
-		outer := len(b.Sizes) // dimensions that are walked index by index
+		outer := len(b.Sizes) // dimensions iterated index by index
 		n := 1
 		for outer > 0 {
 			outer--
@@ -135,7 +133,7 @@ func (b Box) Runs(x, y Box) iter.Seq[Run] {
 	}
 }
 
-// at is the element of o at which lies the one of b with the indices given, 0 for those not given.
+// at is the element number in o of b's element with the given indices; missing ones are 0.
 func (b Box) at(index []int, o Box) int {
 	n := 0
 	for d, size := range o.Sizes {
@@ -147,7 +145,7 @@ func (b Box) at(index []int, o Box) int {
 	return n
 }
 
-// String is the box as slices of its tensor are written: [0:4,8:16].
+// String formats the box as a slice: [0:4,8:16].
 func (b Box) String() string {
 	var s strings.Builder
 	for i, at := range b.Offsets {

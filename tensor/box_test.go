@@ -9,8 +9,7 @@ import (
 	"trireme/tensor"
 )
 
-// indices lists the elements of a box in its row-major order, each as its number in a tensor of
-// shape s: one by one.
+// indices lists a box's elements in row-major order, as element numbers of a tensor of shape s.
 func indices(b tensor.Box, s tensor.Shape) []int {
 	out := []int{0}
 	for d, size := range s {
@@ -29,7 +28,7 @@ func anyShape(rt *rapid.T) tensor.Shape {
 	return rapid.SliceOfN(rapid.IntRange(1, 5), 0, 4).Draw(rt, "shape")
 }
 
-// boxIn is a box, which may be empty, in o.
+// boxIn draws a box in o, possibly empty.
 func boxIn(rt *rapid.T, o tensor.Box, name string) tensor.Box {
 	b := tensor.Box{Offsets: make([]int, len(o.Sizes)), Sizes: make(tensor.Shape, len(o.Sizes))}
 	for d, n := range o.Sizes {
@@ -39,9 +38,8 @@ func boxIn(rt *rapid.T, o tensor.Box, name string) tensor.Box {
 	return b
 }
 
-// TestCut: a run of a box is at most 2*dimensions-1 boxes, which have its elements in order, and each
-// of which is a run of the box.
-func TestCut(t *testing.T) {
+// TestRange checks the number, order and contiguity of a range's boxes.
+func TestRange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := anyShape(rt)
 		box := boxIn(rt, tensor.Whole(s), "box")
@@ -55,7 +53,7 @@ func TestCut(t *testing.T) {
 		var got []int
 		for _, b := range cut {
 			if !b.In(s) {
-				rt.Fatalf("%v lies outside of %v", b, s)
+				rt.Fatalf("%v is outside %v", b, s)
 			}
 			runs := 0
 			for range b.Runs(b, box) {
@@ -72,8 +70,8 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// TestMeet: the intersection has the elements of both, and its runs find them in each.
-func TestMeet(t *testing.T) {
+// TestIntersect checks an intersection's elements, and its runs in both boxes.
+func TestIntersect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := anyShape(rt)
 		a, b := boxIn(rt, tensor.Whole(s), "a"), boxIn(rt, tensor.Whole(s), "b")
@@ -86,7 +84,7 @@ func TestMeet(t *testing.T) {
 		}
 		m, ok := a.Intersect(b)
 		if ok != (len(want) > 0) {
-			rt.Fatalf("%v and %v meet: %t", a, b, ok)
+			rt.Fatalf("%v and %v intersect: %t", a, b, ok)
 		}
 		if !ok {
 			return
@@ -100,12 +98,12 @@ func TestMeet(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, want) || !slices.Equal(indices(m, s), want) {
-			rt.Fatalf("%v and %v meet in %v: %v, want %v", a, b, m, got, want)
+			rt.Fatalf("%v and %v intersect in %v: %v, want %v", a, b, m, got, want)
 		}
 	})
 }
 
-// FuzzBox: numbers of any size are a box of a shape or are not; those that are can be cut.
+// FuzzBox checks In on any numbers, and ranges of valid boxes.
 func FuzzBox(f *testing.F) {
 	f.Add(3, 4, 0, 0, 3, 4, 5)
 	f.Add(3, 4, 1<<62, -1, 3, 1<<62, 0)

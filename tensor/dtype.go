@@ -3,8 +3,7 @@ package tensor
 // DType is the type of a tensor's elements.
 type DType uint8
 
-// The element types. Arithmetic is done in F32 (F64 for sums that are reported); BF16 and
-// F16 are storage.
+// The element types. BF16 and F16 are storage types: arithmetic is in F32, reported sums in F64.
 const (
 	F32 DType = iota
 	BF16
@@ -26,11 +25,11 @@ var dtypes = [...]struct {
 // Size is the number of bytes of one element.
 func (d DType) Size() int { return dtypes[d].size }
 
-// String is the name that configuration files use: float32, bfloat16 and so on.
+// String is the name in configuration files: float32, bfloat16, ...
 func (d DType) String() string { return dtypes[d].name }
 
-// ParseDType reads a name as configuration files and Hugging Face's config.json write it:
-// float32, fp32, f32, bfloat16, bf16 and so on.
+// ParseDType parses a name from a configuration file or Hugging Face's config.json: float32, fp32,
+// f32, bfloat16, bf16, ...
 func ParseDType(s string) (DType, bool) {
 	switch s {
 	case "float32", "fp32", "f32", "F32", "torch.float32", "float", "no":

@@ -2,11 +2,10 @@ package tensor
 
 import "slices"
 
-// StateBlock is the number of elements of 8-bit state that share a scale: the largest magnitude
-// among them.
+// StateBlock is the number of elements of 8-bit state that share a scale, their largest magnitude.
 const StateBlock = 256
 
-// Unsigned says that state i of a rule is never negative.
+// Unsigned reports whether state i of a rule is never negative.
 func Unsigned(rule UpdateRule, i int) bool {
 	switch rule.(type) {
 	case AdamW, LAMB:
@@ -17,10 +16,10 @@ func Unsigned(rule UpdateRule, i int) bool {
 	return false
 }
 
-// DynamicMap is bitsandbytes' dynamic map of 8 bits: 256 numbers from -1 (signed) or 0 to 1, close
-// together near 0, each decade a power of two more of them than the one below it. Number i is
-// what byte i stands for, so that 0 is the byte 0: ascending, the bytes are 256 - zero ... 255, 0, 1
-// ... and zero of them are negative.
+// DynamicMap is the dynamic 8-bit quantization map of bitsandbytes: 256 numbers from -1 (signed) or
+// 0 to 1, denser near 0. Each decade has twice the numbers of the one below. m[i] is the value of
+// byte i, with byte 0 for 0. In ascending order the bytes are 256-zero ... 255, 0, 1, ...; zero of
+// them are negative.
 func DynamicMap(signed bool) (m [256]float32, zero int) {
 	const decades = 7
 	var all []float32
@@ -31,7 +30,7 @@ func DynamicMap(signed bool) (m [256]float32, zero int) {
 			n *= 2
 		}
 		for i := range n {
-			mean := (tenth(i, n) + tenth(i+1, n)) / 2
+			mean := (linspace(i, n) + linspace(i+1, n)) / 2
 			all = append(all, float32(scale)*mean)
 			if signed {
 				all = append(all, -float32(scale)*mean)
@@ -48,8 +47,9 @@ func DynamicMap(signed bool) (m [256]float32, zero int) {
 	return m, zero
 }
 
-// tenth is number i of n+1 from 0.1 to 1 at equal distances, as torch.linspace rounds them.
-func tenth(i, n int) float32 {
+// linspace is element i of n+1 evenly spaced numbers from 0.1 to 1, rounded as torch.linspace
+// rounds them.
+func linspace(i, n int) float32 {
 	const first, last = float32(0.1), float32(1)
 	step := (last - first) / float32(n)
 	if i < (n+1)/2 {

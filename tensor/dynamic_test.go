@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The map is bitsandbytes' own, but for its order.
+// The map equals that of bitsandbytes, except for its order.
 func TestDynamicMap(t *testing.T) {
 	data, err := os.ReadFile("../optim/testdata/optimizers.json")
 	if err != nil {

@@ -5,21 +5,21 @@ import (
 	"unsafe"
 )
 
-// Elem lists the Go types that stand for element types; BF16 and F16 are uint16 bits.
+// Elem lists the Go types of elements. BF16 and F16 are uint16 bits.
 type Elem interface {
 	float32 | float64 | int32 | int64 | uint16 | uint8
 }
 
-// Host is the tensor's elements as a Go slice over its own memory, from its first element
-// to its last, row gaps included. It panics where the host cannot see the memory, or where
-// E's size is not the element type's.
+// Host returns the tensor's memory as a Go slice, from its first element to its last, row gaps
+// included. It panics if the memory is not host memory, or E has another size than the element
+// type.
 func Host[E Elem](t *Tensor) []E {
 	var e E
 	if t.buf.Bytes == nil {
-		panic(fmt.Sprintf("tensor: %v has no memory that the host can see", t))
+		panic(fmt.Sprintf("tensor: %v is not in host memory", t))
 	}
 	if int(unsafe.Sizeof(e)) != t.dtype.Size() {
-		panic(fmt.Sprintf("tensor: %v is not made of %T", t, e))
+		panic(fmt.Sprintf("tensor: %v has no elements of %T", t, e))
 	}
 	n := t.span()
 	if n == 0 {
@@ -29,18 +29,18 @@ func Host[E Elem](t *Tensor) []E {
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// HostBytes is the memory of a contiguous tensor.
+// HostBytes returns the memory of a contiguous tensor.
 func HostBytes(t *Tensor) []byte {
 	if !t.Contiguous() {
 		panic(fmt.Sprintf("tensor: %v is not contiguous", t))
 	}
 	if t.buf.Bytes == nil {
-		panic(fmt.Sprintf("tensor: %v has no memory that the host can see", t))
+		panic(fmt.Sprintf("tensor: %v is not in host memory", t))
 	}
 	return t.buf.Bytes[t.off*t.dtype.Size():][:t.Bytes()]
 }
 
-// AsBytes is the memory of a slice of elements.
+// AsBytes returns the memory of a slice.
 func AsBytes[E Elem](s []E) []byte {
 	var e E
 	if len(s) == 0 {
@@ -49,7 +49,7 @@ func AsBytes[E Elem](s []E) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(e)))
 }
 
-// span is the number of elements from the first to the last, gaps included.
+// span is the number of elements from the first to the last, row gaps included.
 func (t *Tensor) span() int {
 	r := t.Rows()
 	if r == 0 || t.Width() == 0 {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestOffloaded: parts of a far tensor are written and read at their places, and counted apart.
+// TestOffloaded checks reads and writes through views, and the Offloaded category.
 func TestOffloaded(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "far"))
+	f, err := os.Create(filepath.Join(t.TempDir(), "offloaded"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,16 +24,16 @@ func TestOffloaded(t *testing.T) {
 		t.Errorf("elements 5 to 7 are %v, %v", got, err)
 	}
 	if err := Fetch(AsBytes(got), x); err == nil {
-		t.Error("10 elements are read into 3")
+		t.Error("Fetch of 10 elements into 3 succeeds")
 	}
 	if use := m.Read(); use.Live[Offloaded] != 40 || use.LiveTotal != 3 || use.PeakTotal != 3 {
 		t.Errorf("counted as %+v", use)
 	}
 	if x.Release(); m.Read().Live[Offloaded] != 0 {
-		t.Error("bytes that were released are counted")
+		t.Error("released bytes are counted")
 	}
 	near := Of(NewBuffer(make([]byte, 8), 8, Params, nil), F32, 0, 2)
 	if err := Fetch(make([]byte, 8), near); err == nil {
-		t.Error("what lies in memory is fetched")
+		t.Error("Fetch of a tensor in memory succeeds")
 	}
 }

@@ -1,67 +1,65 @@
 package tensor
 
-// UpdateRule is an element-wise formula by which Optimizers.Update changes parameters, with the
-// constants that all groups and updates share. Package compose has the formula of each type in this
-// file; all are comparable. d is the gradient times scalars[ScalarScale]. An element whose parameter,
-// gradient and state are 0 stays 0 (Eps is positive), so padding may be updated like the rest.
+// UpdateRule is an element-wise optimizer formula for Optimizers.Update, with the constants shared
+// by all groups and updates. Package compose has the formulas of the types in this file; all are
+// comparable. d is the gradient times scalars[ScalarScale]. Padding stays 0 (Eps is positive), so
+// it may be updated like parameters.
 type UpdateRule interface {
 	// States is the number of state tensors, each with one element per parameter.
 	States() int
-	// Inputs is the length of a group's row of inputs, which begins with InputLR and InputDecay.
+	// Inputs is the length of a group's row of inputs, starting with InputLR and InputDecay.
 	Inputs() int
 }
 
-// Every rule's first two inputs.
+// Inputs of every rule.
 const (
 	InputLR    = iota // learning rate
 	InputDecay        // weight decay
 	CommonInputs
 )
 
-// AdamW (Loshchilov and Hutter 2019, as torch.optim.AdamW writes it):
+// AdamW (Loshchilov and Hutter 2019, as in torch.optim.AdamW):
 //
 //	p *= 1 - lr*decay
 //	m = Beta1*m + (1-Beta1)*d; v = Beta2*v + (1-Beta2)*d*d
 //	p -= lr/bias1 * m / (sqrt(v)/sqrt(bias2) + Eps)
 //
-// With L2 it is Adam (Kingma and Ba 2015, as torch.optim.Adam writes it): p is not scaled, and
-// d += decay*p comes first.
+// With L2 it is Adam (Kingma and Ba 2015, as in torch.optim.Adam): d += decay*p comes first, and p
+// is not scaled.
 type AdamW struct {
 	Beta1, Beta2, Eps float64
 	L2                bool
 }
 
-// AdamW's further inputs at update t, 1 for the first.
+// Inputs of AdamW at update t, which starts at 1.
 const (
 	AdamBias1 = CommonInputs + iota // 1 - Beta1^t
 	AdamBias2                       // 1 - Beta2^t
 	AdamCount
 )
 
-// States are m and v.
+// States is 2: m and v.
 func (AdamW) States() int { return 2 }
 
-// Inputs are AdamCount.
 func (AdamW) Inputs() int { return AdamCount }
 
-// SGD is stochastic gradient descent, as torch.optim.SGD writes it. Without Momentum there is no
-// state:
+// SGD, as in torch.optim.SGD. Without Momentum it has no state:
 //
 //	d += decay*p
-//	m = Momentum*m + new*d; d = m, or d + Momentum*m where Nesterov
+//	m = Momentum*m + weight*d; d = m, or d + Momentum*m if Nesterov
 //	p -= lr*d
 type SGD struct {
 	Momentum float64
 	Nesterov bool
 }
 
-// SGD's further input.
+// Inputs of SGD.
 const (
-	SGDGradWeight = CommonInputs + iota // what d is multiplied by: 1 - dampening, and 1 at the first update
-	SGDCount                            //
+	SGDGradWeight = CommonInputs + iota // 1 - dampening, or 1 at the first update
+	SGDCount
 )
 
-// States is m, if there is momentum.
+// States is 1 with momentum: m.
 func (r SGD) States() int {
 	if r.Momentum == 0 {
 		return 0
@@ -69,7 +67,6 @@ func (r SGD) States() int {
 	return 1
 }
 
-// Inputs are SGDCount.
 func (SGD) Inputs() int { return SGDCount }
 
 // Lion (Chen et al. 2023, algorithm 2):
@@ -79,76 +76,72 @@ func (SGD) Inputs() int { return SGDCount }
 //	m = Beta2*m + (1-Beta2)*d
 type Lion struct{ Beta1, Beta2 float64 }
 
-// States is m.
+// States is 1: m.
 func (Lion) States() int { return 1 }
 
-// Inputs are those of all rules.
 func (Lion) Inputs() int { return CommonInputs }
 
-// Adagrad (Duchi et al. 2011, as torch.optim.Adagrad writes it):
+// Adagrad (Duchi et al. 2011, as in torch.optim.Adagrad):
 //
 //	d += decay*p
 //	s += initial + d*d
 //	p -= lr * d / (sqrt(s) + Eps)
 type Adagrad struct{ Eps float64 }
 
-// Adagrad's further input.
+// Inputs of Adagrad.
 const (
-	AdagradInitial = CommonInputs + iota // what s begins with, at the first update; 0 at others
+	AdagradInitial = CommonInputs + iota // initial s at the first update, else 0
 	AdagradCount
 )
 
-// States is s.
+// States is 1: s.
 func (Adagrad) States() int { return 1 }
 
-// Inputs are AdagradCount.
 func (Adagrad) Inputs() int { return AdagradCount }
 
-// Average moves an average of the parameters on, and leaves the parameters as they are:
+// Average updates an average of the parameters, and leaves the parameters unchanged:
 //
-//	a += new * (p - a)
+//	a += weight * (p - a)
 type Average struct{}
 
-// Average's further input.
+// Inputs of Average.
 const (
-	AverageWeight = CommonInputs + iota // 1 - decay; 1 makes a the parameters
+	AverageWeight = CommonInputs + iota // 1 - decay; 1 copies the parameters
 	AverageCount
 )
 
-// States is a.
+// States is 1: a.
 func (Average) States() int { return 1 }
 
-// Inputs are AverageCount.
 func (Average) Inputs() int { return AverageCount }
 
-// Momentum writes a direction over what p had, and changes no parameter:
+// Momentum writes a direction to p, which is not a parameter:
 //
-//	m = m + (1-Beta)*(d-m); p = m, or where Nesterov d + Beta*(m-d)
+//	m = m + (1-Beta)*(d-m); p = m, or d + Beta*(m-d) if Nesterov
 type Momentum struct {
 	Beta     float64
 	Nesterov bool
 }
 
-// States is m.
+// States is 1: m.
 func (Momentum) States() int { return 1 }
 
-// Inputs are those of all rules.
 func (Momentum) Inputs() int { return CommonInputs }
 
-// Descent follows a direction that is given as the gradient:
+// Descent takes a step along a direction, passed as the gradient:
 //
 //	d *= scale; p = p*(1 - lr*decay) - lr*d
 //
-// With Beta a mean of lr*d is followed: m = Beta*m + (1-Beta)*lr*d; p = p*(1 - lr*decay) - m.
+// With Beta it averages steps: m = Beta*m + (1-Beta)*lr*d; p = p*(1 - lr*decay) - m.
 type Descent struct{ Beta float64 }
 
-// Descent's further input.
+// Inputs of Descent.
 const (
 	DescentScale = CommonInputs + iota
 	DescentCount
 )
 
-// States is m, if there is Beta.
+// States is 1 with Beta: m.
 func (r Descent) States() int {
 	if r.Beta == 0 {
 		return 0
@@ -156,38 +149,35 @@ func (r Descent) States() int {
 	return 1
 }
 
-// Inputs are DescentCount.
 func (Descent) Inputs() int { return DescentCount }
 
-// LAMB writes the direction of LAMB (You et al. 2020, as DeepSpeed writes it) over what p had. Its
-// third state is the parameter, which does not change:
+// LAMB writes the direction of LAMB (You et al. 2020, as in DeepSpeed) to p. Its third state is the
+// parameter, unchanged:
 //
 //	m = Beta1*m + (1-Beta1)*d; v = Beta2*v + (1-Beta2)*d*d
-//	p = m / (sqrt(v) + Eps) + decay*parameter, or where EpsInside of sqrt(v + Eps)
+//	p = m / (sqrt(v) + Eps) + decay*parameter, or with sqrt(v + Eps) if EpsInside
 type LAMB struct {
 	Beta1, Beta2, Eps float64
 	EpsInside         bool
 }
 
-// States are m, v and the parameter.
+// States is 3: m, v and the parameter.
 func (LAMB) States() int { return 3 }
 
-// Inputs are those of all rules.
 func (LAMB) Inputs() int { return CommonInputs }
 
-// Adafactor writes a gradient by the root of its second moment over what p had:
+// Adafactor writes the gradient divided by the root of its second moment to p:
 //
 //	v = beta2*v + (1-beta2)*(d*d + Eps); p = d / sqrt(v)
 type Adafactor struct{ Eps float64 }
 
-// Adafactor's further inputs; the first is Descent's, of the same row.
+// Inputs of Adafactor, after those of Descent in the same row.
 const (
-	AdafactorBeta2 = DescentCount + iota // the second moment's decay rate at this update
+	AdafactorBeta2 = DescentCount + iota // decay rate of the second moment
 	AdafactorCount
 )
 
-// States is v.
+// States is 1: v.
 func (Adafactor) States() int { return 1 }
 
-// Inputs are AdafactorCount.
 func (Adafactor) Inputs() int { return AdafactorCount }

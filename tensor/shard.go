@@ -2,17 +2,15 @@ package tensor
 
 import "iter"
 
-// Shard is the part of a named tensor that one rank holds: a box, addressed by the tensor's own
-// indices and so independent of world size and strategy. The parallel package makes shards;
-// checkpoint stores and loads them.
+// Shard is one rank's part of a named tensor: a box in the tensor's own indices, independent of
+// world size and strategy. Package parallel makes shards, checkpoint stores and loads them.
 type Shard struct {
-	Name  string // the tensor's name, for example model.layers.0.self_attn.q_proj.weight
+	Name  string // such as model.layers.0.self_attn.q_proj.weight
 	DType DType
-	Shape Shape // of the whole tensor
+	Shape Shape // of the full tensor
 	Box   Box
-	Data  *Tensor // the box's elements in its own row-major order, contiguous; of any shape
+	Data  *Tensor // the box's elements in row-major order, contiguous, any shape
 }
 
-// Runs walks the shard by runs of the whole tensor: elements from X of Data on are those from Y of
-// the whole on.
+// Runs iterates over runs of the full tensor: X is an element of Data, Y of the full tensor.
 func (s Shard) Runs() iter.Seq[Run] { return s.Box.Runs(s.Box, Whole(s.Shape)) }

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataLimited reports whether private memory has a limit (ulimit -d, RLIMIT_DATA), in which the
-// system counts what is reserved too.
+// dataLimited reports whether private memory is limited (ulimit -d, RLIMIT_DATA). The limit
+// includes reserved memory.
 func dataLimited() bool {
 	var r unix.Rlimit
 	return unix.Getrlimit(unix.RLIMIT_DATA, &r) == nil && r.Cur < 1<<46
 }
 
-// AddressSpace says how many bytes of address space this process may have (ulimit -v, RLIMIT_AS),
-// and how many it has now. limited is false where there is no limit.
+// AddressSpace returns the process's address space limit (ulimit -v, RLIMIT_AS) and use, in bytes.
+// limited is false without a limit.
 func AddressSpace() (limit, used int64, limited bool) {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &r) != nil || r.Cur >= 1<<46 {

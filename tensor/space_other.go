@@ -2,9 +2,9 @@
 
 package tensor
 
-// AddressSpace says how many bytes of address space this process may have, and how many it has
-// now. limited is false where that is not known.
+// AddressSpace returns the process's address space limit and use, in bytes. limited is false if
+// unknown.
 func AddressSpace() (limit, used int64, limited bool) { return 0, 0, false }
 
-// dataLimited reports whether private memory is known to have a limit.
+// dataLimited reports whether private memory is limited.
 func dataLimited() bool { return false }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Shape is the extent of each dimension, outermost first.
+// Shape is the size of each dimension, outermost first.
 type Shape []int
 
-// Elems is the number of elements of the shape; 1 for no dimensions.
+// Elems is the number of elements; 1 for no dimensions.
 func (s Shape) Elems() int {
 	n := 1
 	for _, d := range s {
@@ -17,7 +17,7 @@ func (s Shape) Elems() int {
 	return n
 }
 
-// Equal says whether two shapes are the same.
+// Equal reports whether two shapes are the same.
 func (s Shape) Equal(o Shape) bool {
 	if len(s) != len(o) {
 		return false
@@ -43,23 +43,21 @@ func (s Shape) String() string {
 	return b.String()
 }
 
-// Buffer is memory of one device. Bytes is nil where the host cannot see it (meta,
-// accelerators). Whoever allocated a buffer frees it; views of it do not own it.
+// Buffer is memory of one device. The allocator of a buffer frees it; views do not own it.
 type Buffer struct {
-	Bytes   []byte       // host-visible memory, or nil
-	Backing BackingStore // where the contents lie where that is no memory; see NewOffloaded
+	Bytes   []byte       // host memory; nil on meta and accelerators
+	Backing BackingStore // of an offloaded buffer; see NewOffloaded
 	Size    int          // bytes
-	Cat     Category     // what the memory is for, in the records of memory
+	Cat     Category     // use of the memory
 	free    func(*Buffer)
 }
 
-// NewBuffer wraps memory; free is called once by Release and may be nil.
+// NewBuffer wraps memory. Release calls free once, if not nil.
 func NewBuffer(bytes []byte, size int, cat Category, free func(*Buffer)) *Buffer {
 	return &Buffer{Bytes: bytes, Size: size, Cat: cat, free: free}
 }
 
-// Release gives the memory back. A second call panics: some tensor would be read after
-// its memory has gone to another.
+// Release frees the memory. It panics on a second call.
 func (b *Buffer) Release() {
 	if b.Size < 0 {
 		panic("tensor: a buffer was released twice")
@@ -70,22 +68,22 @@ func (b *Buffer) Release() {
 	b.Bytes, b.Backing, b.Size = nil, nil, -1
 }
 
-// Tensor is a handle on elements in a Buffer.
+// Tensor is a view of elements in a Buffer.
 type Tensor struct {
 	dtype DType
 	shape Shape
 	buf   *Buffer
-	off   int // of the first element, in elements
-	ld    int // elements from one row to the next; only differs from the width in two dimensions
+	off   int // first element
+	ld    int // row stride in elements; differs from the width in two dimensions only
 	part  *Part
 }
 
-// Of makes a contiguous tensor over a part of a buffer, starting at element off.
+// Of returns a contiguous tensor that starts at element off of buf.
 func Of(buf *Buffer, dt DType, off int, shape ...int) *Tensor {
 	return Strided(buf, dt, off, width(shape), shape...)
 }
 
-// Strided is Of with ld elements from one row to the next.
+// Strided is Of with a row stride of ld elements.
 func Strided(buf *Buffer, dt DType, off, ld int, shape ...int) *Tensor {
 	t := &Tensor{dtype: dt, shape: shape, buf: buf, off: off, ld: ld}
 	if off < 0 || (off+t.span())*dt.Size() > buf.Size {
@@ -94,13 +92,13 @@ func Strided(buf *Buffer, dt DType, off, ld int, shape ...int) *Tensor {
 	return t
 }
 
-// Part is a place that depends on the rank: one of Count equal parts of a tensor, the Index-th for
-// a rank with that coordinate on Axis. What records a step takes Index for a value that each rank
-// knows, so that one program serves all.
+// Part describes a view that depends on the rank: part Index of Count equal parts, with Index the
+// rank's coordinate on Axis. A recorder stores the axis instead of Index, so one program serves all
+// ranks.
 type Part struct {
 	Axis         string
 	Index, Count int
-	First, Elems int // of the first part in the buffer, and of each, in elements
+	First, Elems int // start of the first part in the buffer, and size of each part, in elements
 }
 
 func width(s Shape) int {
@@ -110,13 +108,13 @@ func width(s Shape) int {
 	return s[len(s)-1]
 }
 
-// DType is the type of the elements.
+// DType is the element type.
 func (t *Tensor) DType() DType { return t.dtype }
 
-// Shape is the extent of each dimension. The caller does not change it.
+// Shape is the size of each dimension. Callers must not modify it.
 func (t *Tensor) Shape() Shape { return t.shape }
 
-// Dim is the extent of dimension i; negative i counts from the last.
+// Dim is the size of dimension i; negative i counts from the last.
 func (t *Tensor) Dim(i int) int {
 	if i < 0 {
 		i += len(t.shape)
@@ -127,20 +125,19 @@ func (t *Tensor) Dim(i int) int {
 // Elems is the number of elements.
 func (t *Tensor) Elems() int { return t.shape.Elems() }
 
-// Bytes is the number of bytes of the elements, strides not counted.
+// Bytes is the size of the elements in bytes, without row gaps.
 func (t *Tensor) Bytes() int { return t.Elems() * t.dtype.Size() }
 
-// Buffer is the memory that the tensor lies in.
+// Buffer is the tensor's memory.
 func (t *Tensor) Buffer() *Buffer { return t.buf }
 
-// Offset is the tensor's first element, counted in elements from its buffer's start.
+// Offset is the tensor's first element in its buffer, in elements.
 func (t *Tensor) Offset() int { return t.off }
 
-// RowStride is the number of elements from one row to the next, where all dimensions but
-// the last are counted as rows.
+// RowStride is the number of elements between the starts of consecutive rows.
 func (t *Tensor) RowStride() int { return t.ld }
 
-// Rows is the product of all dimensions but the last; Width is the last.
+// Rows is the product of all dimensions but the last.
 func (t *Tensor) Rows() int {
 	if len(t.shape) == 0 {
 		return 1
@@ -148,19 +145,19 @@ func (t *Tensor) Rows() int {
 	return t.shape[:len(t.shape)-1].Elems()
 }
 
-// Width is the extent of the last dimension.
+// Width is the size of the last dimension.
 func (t *Tensor) Width() int { return width(t.shape) }
 
-// Contiguous says whether rows follow one another without gaps.
+// Contiguous reports whether rows have no gaps.
 func (t *Tensor) Contiguous() bool { return t.ld == t.Width() || t.Rows() <= 1 }
 
-// Part is what says that the tensor lies in a part of another; nil where no Part view was taken.
+// Part describes the rank-dependent view that t is in; nil for none.
 func (t *Tensor) Part() *Part { return t.part }
 
-// Release gives back the memory of the buffer that the tensor lies in.
+// Release frees the tensor's buffer.
 func (t *Tensor) Release() { t.buf.Release() }
 
-// Reshape is a view with another shape and the same elements; t must be contiguous.
+// Reshape is a view of a contiguous tensor with another shape.
 func (t *Tensor) Reshape(shape ...int) *Tensor {
 	s := Shape(shape)
 	if !t.Contiguous() || s.Elems() != t.Elems() {
@@ -169,8 +166,8 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 	return &Tensor{dtype: t.dtype, shape: s, buf: t.buf, off: t.off, ld: width(s), part: t.part}
 }
 
-// RankPart is a view, as one dimension, of a contiguous tensor's part for the coordinate index on an axis
-// of count ranks. count divides its elements.
+// RankPart is a one-dimensional view of part index of count equal parts of a contiguous tensor, for
+// a rank's coordinate index on an axis of count ranks.
 func (t *Tensor) RankPart(axis string, index, count int) *Tensor {
 	n := t.Elems() / count
 	if t.part != nil || index < 0 || index >= count || n*count != t.Elems() {
@@ -181,7 +178,7 @@ func (t *Tensor) RankPart(axis string, index, count int) *Tensor {
 	return own
 }
 
-// Flat is a view of elements [lo, hi) of a contiguous tensor, as one dimension.
+// Flat is a one-dimensional view of elements [lo, hi) of a contiguous tensor.
 func (t *Tensor) Flat(lo, hi int) *Tensor {
 	if !t.Contiguous() || lo < 0 || hi < lo || hi > t.Elems() {
 		panic(fmt.Sprintf("tensor: cannot take elements [%d,%d) of %v", lo, hi, t))
@@ -189,7 +186,7 @@ func (t *Tensor) Flat(lo, hi int) *Tensor {
 	return &Tensor{dtype: t.dtype, shape: Shape{hi - lo}, buf: t.buf, off: t.off + lo, ld: hi - lo, part: t.part}
 }
 
-// RowRange is a view of rows [lo, hi) as a two-dimensional tensor.
+// RowRange is a two-dimensional view of rows [lo, hi).
 func (t *Tensor) RowRange(lo, hi int) *Tensor {
 	if lo < 0 || hi < lo || hi > t.Rows() {
 		panic(fmt.Sprintf("tensor: cannot take rows [%d,%d) of %v", lo, hi, t))
@@ -197,7 +194,7 @@ func (t *Tensor) RowRange(lo, hi int) *Tensor {
 	return &Tensor{dtype: t.dtype, shape: Shape{hi - lo, t.Width()}, buf: t.buf, off: t.off + lo*t.ld, ld: t.ld, part: t.part}
 }
 
-// Cols is a view of columns [lo, hi) as a two-dimensional tensor with t's row stride.
+// Cols is a two-dimensional view of columns [lo, hi) with t's row stride.
 func (t *Tensor) Cols(lo, hi int) *Tensor {
 	if lo < 0 || hi < lo || hi > t.Width() {
 		panic(fmt.Sprintf("tensor: cannot take columns [%d,%d) of %v", lo, hi, t))
@@ -205,9 +202,8 @@ func (t *Tensor) Cols(lo, hi int) *Tensor {
 	return &Tensor{dtype: t.dtype, shape: Shape{t.Rows(), hi - lo}, buf: t.buf, off: t.off + lo, ld: t.ld, part: t.part}
 }
 
-// Join sees tensors that follow one another in one buffer as a single tensor whose first
-// dimension is the sum of theirs (weights of projections that are multiplied at once).
-// It returns nil when they do not lie so.
+// Join returns one view of tensors that are adjacent in one buffer, with their first dimensions
+// added up (weights of fused projections), or nil if they are not adjacent.
 func Join(ts ...*Tensor) *Tensor {
 	first := ts[0]
 	rows, end := 0, first.off

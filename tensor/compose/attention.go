@@ -6,21 +6,21 @@ import (
 	"trireme/tensor"
 )
 
-// attention is what forward and backward share. Letters: N rows, H heads in K groups of G, E head
-// size. Each row's scores are of all N, those that it does not see at minus infinity.
+// attention is shared by forward and backward. Letters: N rows, H heads in K groups of G, E head
+// size. Scores are [N N] per head, minus infinity where masked.
 type attention struct {
 	*Scope
 	p       tensor.AttentionParams
 	n, g    int
 	q, k, v *tensor.Tensor // [K G*N E], [K N E]
 	scores  *tensor.Tensor // [H*N N]
-	words   *tensor.Tensor // of dropout [H*N N], or nil
+	words   *tensor.Tensor // for dropout [H*N N], or nil
 }
 
 func (o Ops) attend(q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) *attention {
 	a := &attention{Scope: NewScope(o.c), p: p, n: q.Rows(), g: p.Heads / p.KVHeads}
 	a.q, a.k, a.v = a.split(q), a.split(k), a.split(v)
-	first, pos, some := a.places()
+	first, pos, some := a.positions()
 	row := func(x *tensor.Tensor) *tensor.Tensor { return x.Reshape(1, a.n) }
 	sees := a.Binary(a.Binary(first, row(first), tensor.Eq), some, tensor.And)
 	also := func(x *tensor.Tensor) { sees = a.Binary(sees, x, tensor.And) }
@@ -44,22 +44,22 @@ func (o Ops) attend(q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) *att
 	return a
 }
 
-// places are, as columns, the first row of each row's sequence, the row's position in it, and whether
-// it is in any.
-func (a *attention) places() (first, pos, some *tensor.Tensor) {
+// positions returns three columns: the first row of each row's sequence, the row's position in it,
+// and whether the row is in a sequence.
+func (a *attention) positions() (first, pos, some *tensor.Tensor) {
 	n, count := a.Iota(tensor.I32, a.n, 1, 0), a.p.Starts.Elems()
 	starts := a.p.Starts.Reshape(1, count)
 	first = a.Reduce(a.Where(a.Binary(starts, n, tensor.Le), starts, 0), 1, tensor.Max)
 	return first, a.Sub(n, first), a.Binary(n, starts.Cols(count-1, count), tensor.Lt)
 }
 
-// split is x [N heads*E] with each head's rows, or group's, together: [K heads/K*N E].
+// split regroups x [N heads*E] by key and value head: [K heads/K*N E].
 func (a *attention) split(x *tensor.Tensor) *tensor.Tensor {
 	heads := x.Width() / a.p.E
 	return a.Swap(a.Floats(x), 1, a.n, heads, a.p.E).Reshape(a.p.KVHeads, heads/a.p.KVHeads*a.n, a.p.E)
 }
 
-// join puts what split gave back.
+// join is the inverse of split.
 func (a *attention) join(dst, x *tensor.Tensor) {
 	a.Put(dst, a.Swap(x, 1, dst.Width()/a.p.E, a.n, a.p.E).Reshape(dst.Shape()...), false)
 }
@@ -77,25 +77,25 @@ func (s *Scope) product(x, y *tensor.Tensor, op tensor.MatMulOp) *tensor.Tensor 
 	return z
 }
 
-// weights are the softmax of scores, from their log-sum-exp.
+// weights is the softmax of the scores, from lse.
 func (a *attention) weights(lse *tensor.Tensor) *tensor.Tensor {
 	return a.Unary(a.Sub(a.scores, Column(lse)), tensor.Exp)
 }
 
-// drop is x with dropout, for products.
+// drop applies dropout.
 func (a *attention) drop(x *tensor.Tensor) *tensor.Tensor {
 	if a.words != nil {
-		x = a.dropped(x, a.words, a.p.Dropout)
+		x = a.dropout(x, a.words, a.p.Dropout)
 	}
 	return x
 }
 
-// grouped is x [H*N ...] as the groups of products.
+// grouped is x [H*N ...] batched by key and value head.
 func (a *attention) grouped(x *tensor.Tensor) *tensor.Tensor {
 	return x.Reshape(a.p.KVHeads, a.g*a.n, x.Width())
 }
 
-// logSumExp is that of each row [N 1], 0 where all are minus infinity.
+// logSumExp of each row [N 1]; 0 for a fully masked row.
 func (s *Scope) logSumExp(x *tensor.Tensor) *tensor.Tensor {
 	m := s.Reduce(x, 1, tensor.Max)
 	some := s.With(m, tensor.Gt, math.Inf(-1))
@@ -122,7 +122,7 @@ func (o Ops) AttentionBackward(dq, dk, dv, do, out, lse, q, k, v, docs *tensor.T
 	if q.Rows() == 0 {
 		return
 	}
-	o.c.Barrier(q, k, v, do) // scores are computed again, and not kept by a compiler that merges
+	o.c.Barrier(q, k, v, do) // a compiler must recompute the scores, not keep them
 	a := o.attend(q, k, v, docs, p)
 	defer a.Release()
 	l := Column(lse)
@@ -137,7 +137,7 @@ func (o Ops) AttentionBackward(dq, dk, dv, do, out, lse, q, k, v, docs *tensor.T
 	a.join(dv, gv)
 }
 
-// AttentionDecode is attention of one row, which sees all keys of its window.
+// AttentionDecode is attention of one query over its window.
 func (o Ops) AttentionDecode(out, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
 	if n := k.Rows(); p.Window > 0 && n > p.Window {
 		k, v = k.RowRange(n-p.Window, n), v.RowRange(n-p.Window, n)

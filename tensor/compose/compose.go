@@ -2,13 +2,12 @@ package compose
 
 import "trireme/tensor"
 
-// Ops are the composites, each made of operations of a core.
+// Ops are the composites over a core.
 type Ops struct{ c tensor.Core }
 
-// NewOps are the composites of c.
 func NewOps(c tensor.Core) Ops { return Ops{c} }
 
-// NewBackend completes a core to a backend.
+// NewBackend returns a backend of c and the composites.
 func NewBackend(c tensor.Core) tensor.Backend {
 	return &struct {
 		tensor.Core

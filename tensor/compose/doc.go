@@ -1,6 +1,6 @@
-// Package compose writes tensor.Backend's composites as formulas in operations of tensor.Core.
-// A backend that has only a core is completed by Of; one that has some composites of its own
-// embeds Ops, and its own methods come first:
+// Package compose defines tensor.Backend's composites as formulas in operations of tensor.Core.
+// NewBackend makes a backend of a core alone. A backend with native composites embeds Ops and
+// overrides its methods:
 //
 //	type Backend struct {
 //		compose.Ops
@@ -9,9 +9,7 @@
 //
 //	b.Ops = compose.NewOps(b)
 //
-// The formulas are right before they are fast: they hold intermediate values in memory and go
-// over them once for each operation. Nothing in them depends on a value, so that they can be
-// recorded; what depends on a shape is Go. Values in between are F32, or F64 where an operand is.
-//
-// Scope is what they are written with, for other code too.
+// The formulas favor clarity over speed: one pass over memory per operation, with intermediate
+// values in F32, or F64 if an operand is. Control flow depends on shapes, never on values, so they
+// can be recorded. Scope is a notation for such formulas, in other packages too.
 package compose

@@ -6,7 +6,7 @@ import (
 	"trireme/tensor"
 )
 
-// An accumulator's words but the last are digits of 32 bits; digit i counts units of 2^(32i-352).
+// All words of an accumulator but the last are 32-bit digits. Digit i counts units of 2^(32i-352).
 const (
 	digits = tensor.ExactWords - 1
 	lowest = -352
@@ -14,7 +14,7 @@ const (
 
 func unit(i int) float64 { return math.Ldexp(1, 32*i+lowest) }
 
-// ExactSquares adds the sums of squares of blocks, with nothing behind the last element.
+// ExactSquares adds sums of squares of zero-padded blocks.
 func (o Ops) ExactSquares(acc, x, ends *tensor.Tensor) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -28,23 +28,23 @@ func (o Ops) ExactSquares(acc, x, ends *tensor.Tensor) {
 		o.ExactAdd(acc, sums)
 		return
 	}
-	at, begun := s.With(s.Iota(tensor.I64, blocks, 1, 0), tensor.Mul, tensor.SumBlock), s.Scalar(tensor.I64, 0)
+	at, start := s.With(s.Iota(tensor.I64, blocks, 1, 0), tensor.Mul, tensor.SumBlock), s.Scalar(tensor.I64, 0)
 	for i := range ends.Elems() {
 		end := ends.Flat(i, i+1)
-		mine := s.Binary(s.Binary(at, begun, tensor.Ge), s.Binary(at, end, tensor.Lt), tensor.And)
+		mine := s.Binary(s.Binary(at, start, tensor.Ge), s.Binary(at, end, tensor.Lt), tensor.And)
 		o.ExactAdd(acc.Flat(i*tensor.ExactWords, (i+1)*tensor.ExactWords), s.Where(mine, sums, 0))
-		begun = end
+		start = end
 	}
 }
 
-// ExactAdd takes the digits off each element, from the highest on: floor and the difference are
-// exact, and so are products by powers of 2.
+// ExactAdd splits each element into digits, highest first. Floor, the difference and products by
+// powers of 2 are exact.
 func (o Ops) ExactAdd(acc, x *tensor.Tensor) {
 	s := NewScope(o.c)
 	defer s.Release()
 	x = x.Flat(0, x.Elems())
 	size := s.Unary(x, tensor.Abs)
-	fits := s.With(size, tensor.Lt, unit(digits)) // neither is NaN
+	fits := s.With(size, tensor.Lt, unit(digits)) // false for NaN
 	rest := s.Where(fits, size, 0)
 	sign := s.Select(s.With(x, tensor.Lt, 0), s.Scalar(tensor.I64, -1), s.Scalar(tensor.I64, 1))
 	word := func(i int) *tensor.Tensor { return acc.Flat(i, i+1) }
@@ -57,7 +57,7 @@ func (o Ops) ExactAdd(acc, x *tensor.Tensor) {
 	s.carry(acc.Reshape(1, tensor.ExactWords))
 }
 
-// carry moves what exceeds 32 bits of a digit of acc [N ExactWords] into the next.
+// carry moves the excess over 32 bits of each digit of acc [N ExactWords] to the next.
 func (s *Scope) carry(acc *tensor.Tensor) {
 	for i := range digits - 1 {
 		w, next := acc.Cols(i, i+1), acc.Cols(i+1, i+2)
@@ -67,26 +67,26 @@ func (s *Scope) carry(acc *tensor.Tensor) {
 	}
 }
 
-// ExactValues reads digits from the highest on until there are 55 bits, keeps in the lowest bit
-// whether more follow, and leaves the rounding to the conversion of that integer.
+// ExactValues collects 55 or more bits from the highest digits, with a sticky lowest bit for the
+// rest. The conversion of that integer rounds.
 func (o Ops) ExactValues(out, acc *tensor.Tensor) {
 	s := NewScope(o.c)
 	defer s.Release()
 	n := out.Elems()
 	words := s.New(tensor.I64, n, tensor.ExactWords)
 	o.c.Copy(words, acc.Reshape(n, tensor.ExactWords))
-	s.carry(words) // all digits but the highest are now in [0, 2^32)
+	s.carry(words) // all digits but the highest are in [0, 2^32)
 	negative := s.With(words.Cols(digits-1, digits), tensor.Lt, 0)
 	whole := words.Cols(0, digits)
 	s.Put(whole, s.Select(negative, s.Sub(s.Scalar(tensor.I64, 0), whole), whole), false)
 	s.carry(words)
 
 	zero := s.Scalar(tensor.I64, 0)
-	bits, next, more := zero, zero, zero // read, the digit behind them, and whether there is more
-	scale := s.Scalar(tensor.F64, 0)     // of bits' lowest
+	bits, next, more := zero, zero, zero // collected bits, the next digit, and whether further ones are not 0
+	scale := s.Scalar(tensor.F64, 0)     // of the lowest bit
 	for i := digits - 1; i >= 0; i-- {
 		d := words.Cols(i, i+1)
-		short := s.With(bits, tensor.Lt, 1<<30) // another digit has room
+		short := s.With(bits, tensor.Lt, 1<<30) // headroom for another digit
 		longer := s.Add(s.With(bits, tensor.Shl, 32), d)
 		behind := s.Binary(s.With(scale, tensor.Eq, unit(i+1)), s.With(short, tensor.Xor, 1), tensor.And)
 		bits = s.Select(short, longer, bits)
@@ -95,7 +95,7 @@ func (o Ops) ExactValues(out, acc *tensor.Tensor) {
 		more = s.Select(later, s.Scalar(tensor.I64, 1), more)
 		scale = s.Select(short, s.Scalar(tensor.F64, unit(i)), scale)
 	}
-	// 31 to 62 bits: up to 24 of the digit behind make them 55 to 62.
+	// bits has 31 to 62 bits; up to 24 bits of next extend it to 55 or more.
 	take := s.With(s.As(tensor.I64, s.With(bits, tensor.Lt, 1<<54)), tensor.Mul, 8)
 	for _, limit := range []float64{1 << 46, 1 << 38} {
 		take = s.Add(take, s.With(s.As(tensor.I64, s.With(bits, tensor.Lt, limit)), tensor.Mul, 8))

@@ -2,7 +2,7 @@ package compose
 
 import "trireme/tensor"
 
-// ScatterRows adds the rows where they go to nothing; those that go nowhere are 0.
+// ScatterRows adds rows at their targets; ignored rows add 0.
 func (o Ops) ScatterRows(x, at *tensor.Tensor) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -13,8 +13,8 @@ func (o Ops) ScatterRows(x, at *tensor.Tensor) {
 	o.c.ScatterAdd(x, rows, at, tensor.NoPadding, false)
 }
 
-// CrossEntropy: with m the largest of a row and z = sum of exp(x-m), the loss is m + log z -
-// x[label], and the gradient exp(x-m)/z - onehot(label).
+// CrossEntropy: with m = max(x) and z = sum exp(x-m) per row, the loss is m + log z - x[label] and
+// the gradient exp(x-m)/z - onehot(label).
 func (o Ops) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -36,8 +36,7 @@ func (o Ops) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 	}
 }
 
-// CountClasses: the class is the least column that has the row's largest logit; sums over rows
-// are of one-hot rows.
+// CountClasses predicts the first column with the row's largest logit, and sums one-hot rows.
 func (o Ops) CountClasses(counts, logits, labels *tensor.Tensor) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -49,7 +48,7 @@ func (o Ops) CountClasses(counts, logits, labels *tensor.Tensor) {
 	largest := s.Binary(logits, s.Reduce(logits, 1, tensor.Max), tensor.Eq)
 	class := s.Reduce(s.Where(largest, column, float64(c)), 1, tensor.Min)
 	counted := s.With(label, tensor.Ge, 0)
-	there := s.Binary(column, label, tensor.Eq) // a negative label is nowhere
+	there := s.Binary(column, label, tensor.Eq) // a negative label matches no column
 	found := s.Binary(s.Binary(column, class, tensor.Eq), counted, tensor.And)
 	for i, is := range []*tensor.Tensor{s.Binary(there, found, tensor.And), found, there} {
 		s.Put(counts.Flat(i*c, (i+1)*c), s.Reduce(s.As(tensor.F64, is), 0, tensor.Add), true)

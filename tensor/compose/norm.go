@@ -8,7 +8,7 @@ func (s *Scope) rstd(mean *tensor.Tensor, eps float64) *tensor.Tensor {
 	return s.Div(s.Scalar(root.DType(), 1), root)
 }
 
-// RMSNorm: rstd = 1/sqrt(mean(x^2) + eps); y is RecomputeRMSNorm of it.
+// RMSNorm: rstd = 1/sqrt(mean(x^2) + eps), then y by RecomputeRMSNorm.
 func (o Ops) RMSNorm(y, rstd, sum, x, res, w *tensor.Tensor, eps float64) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -32,7 +32,7 @@ func (o Ops) RMSNormBackward(dx, dw, dy, dres, x, rstd, w *tensor.Tensor, accumu
 	o.normBackward(dx, dw, nil, dy, dres, x, nil, rstd, w, accumulate)
 }
 
-// LayerNorm: mean = mean(x), rstd = 1/sqrt(mean((x-mean)^2) + eps); y is RecomputeLayerNorm of them.
+// LayerNorm: mean = mean(x), rstd = 1/sqrt(mean((x-mean)^2) + eps), then y by RecomputeLayerNorm.
 func (o Ops) LayerNorm(y, mean, rstd, sum, x, res, w, b *tensor.Tensor, eps float64) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -60,7 +60,7 @@ func (o Ops) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Te
 	o.normBackward(dx, dw, db, dy, dres, x, mean, rstd, w, accumulate)
 }
 
-// normBackward takes no mean, and what follows from it, for RMSNorm.
+// normBackward is RMSNorm's without mean.
 func (o Ops) normBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Tensor, accumulate bool) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -86,12 +86,12 @@ func (o Ops) normBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Tensor,
 	s.Put(dx, d, false)
 }
 
-// heads are the heads of each row as rows of their own.
+// heads is x with a row per head.
 func (s *Scope) heads(x *tensor.Tensor, headDim int) *tensor.Tensor {
 	return s.Floats(x).Reshape(x.Elems()/headDim, headDim)
 }
 
-// HeadRMSNorm is RMSNorm with heads for rows.
+// HeadRMSNorm is RMSNorm with a row per head.
 func (o Ops) HeadRMSNorm(y, rstd, x, w *tensor.Tensor, headDim int, eps float64) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -101,7 +101,7 @@ func (o Ops) HeadRMSNorm(y, rstd, x, w *tensor.Tensor, headDim int, eps float64)
 	s.Put(y, out, false)
 }
 
-// HeadRMSNormBackward is RMSNormBackward with heads for rows.
+// HeadRMSNormBackward is RMSNormBackward with a row per head.
 func (o Ops) HeadRMSNormBackward(dx, dw, dy, x, rstd, w *tensor.Tensor, headDim int, accumulate bool) {
 	s := NewScope(o.c)
 	defer s.Release()

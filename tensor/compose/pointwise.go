@@ -6,7 +6,6 @@ import (
 	"trireme/tensor"
 )
 
-// Add is an operation of the core.
 func (o Ops) Add(dst, x, y *tensor.Tensor) { o.c.Binary(dst, x, y, tensor.Add) }
 
 // AddScaled: dst += s src.
@@ -16,7 +15,7 @@ func (o Ops) AddScaled(dst, src *tensor.Tensor, factor float64) {
 	s.Put(dst, s.With(src, tensor.Mul, factor), true)
 }
 
-// ScaleBy: dst = x factor, which is rounded to x's arithmetic first.
+// ScaleBy: dst = x factor, with factor rounded to x's arithmetic type.
 func (o Ops) ScaleBy(dst, x, factor *tensor.Tensor) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -26,7 +25,7 @@ func (o Ops) ScaleBy(dst, x, factor *tensor.Tensor) {
 // AddBias: dst = x + bias, row by row.
 func (o Ops) AddBias(dst, x, bias *tensor.Tensor) { o.c.Binary(dst, x, bias, tensor.Add) }
 
-// BiasGrad is the sum over rows.
+// BiasGrad: dbias (+)= sum over rows of dy.
 func (o Ops) BiasGrad(dbias, dy *tensor.Tensor, accumulate bool) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -57,7 +56,7 @@ const (
 	geluCube = 0.044715
 )
 
-// gelu is Phi(x), or its approximation (1 + t)/2 with t = tanh(sqrt(2/pi) (x + 0.044715 x^3)).
+// gelu returns Phi(x), or its approximation (1 + t)/2 with t = tanh(sqrt(2/pi) (x + 0.044715 x^3)).
 func (s *Scope) gelu(x *tensor.Tensor, tanh bool) (phi, t *tensor.Tensor) {
 	if tanh {
 		cube := s.Mul(x, s.Mul(x, x))
@@ -76,8 +75,8 @@ func (o Ops) GELU(dst, x *tensor.Tensor, tanh bool) {
 	s.Put(dst, s.Mul(x, phi), false)
 }
 
-// GELUBackward: dx = dy (Phi(x) + x Phi'(x)), where Phi' is exp(-x^2/2)/sqrt(2 pi), or of the
-// approximation (1-t^2)/2 sqrt(2/pi) (1 + 3 0.044715 x^2), and 0 where t is 1 or -1.
+// GELUBackward: dx = dy (Phi(x) + x Phi'(x)). Phi' is exp(-x^2/2)/sqrt(2 pi), or for the
+// approximation (1-t^2)/2 sqrt(2/pi) (1 + 3 0.044715 x^2).
 func (o Ops) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -95,7 +94,6 @@ func (o Ops) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
 	s.Put(dx, s.Mul(dy, s.Add(phi, s.Mul(x, density))), false)
 }
 
-// Tanh is an operation of the core.
 func (o Ops) Tanh(dst, x *tensor.Tensor) { o.c.Unary(dst, x, tensor.Tanh) }
 
 // TanhBackward: dx = dy (1 - y^2).
@@ -105,17 +103,17 @@ func (o Ops) TanhBackward(dx, dy, y *tensor.Tensor) {
 	s.Put(dx, s.Mul(dy, s.RSub(1, s.Mul(y, y))), false)
 }
 
-// Rope: with a, b the halves of a head and c, s the row's angles, a' = a c - b s, b' = b c + a s;
-// inverse takes -s.
+// Rope: for halves a, b of a head and c, s of the row's angles, a' = a c - b s, b' = b c + a s.
+// inverse negates s.
 func (o Ops) Rope(dst, x, cos, sin, positions *tensor.Tensor, headDim int, inverse bool) {
 	s := NewScope(o.c)
 	defer s.Release()
 	rows, heads, half := x.Rows(), x.Width()/headDim, headDim/2
-	ids := s.New(tensor.I32, rows, heads) // of each head
+	ids := s.New(tensor.I32, rows, heads) // one per head
 	o.c.Binary(ids, Column(positions), s.Scalar(tensor.I32, 0), tensor.Add)
 	angle := func(table *tensor.Tensor) *tensor.Tensor {
 		t := s.New(Wide(table.DType()), rows*heads, half)
-		o.c.Gather(t, table, ids.Reshape(rows*heads))
+		o.c.GatherRows(t, table, ids.Reshape(rows*heads))
 		return t
 	}
 	c, sn := angle(cos), angle(sin)

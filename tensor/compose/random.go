@@ -6,8 +6,8 @@ import (
 	"trireme/tensor"
 )
 
-// Words is Philox4x32-10 (Salmon et al. 2011) in 64-bit integers: counter (at/4, stream), key seed;
-// word at%4 of the four is taken.
+// Words is Philox4x32-10 (Salmon et al. 2011) in 64-bit integers: counter (at/4, stream), key seed,
+// word at%4.
 func (o Ops) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -27,20 +27,20 @@ func (o Ops) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 		k0 += 0x9E3779B9
 		k1 += 0xBB67AE85
 	}
-	lane := s.With(at, tensor.And, 3)
-	is := func(i float64) *tensor.Tensor { return s.With(lane, tensor.Eq, i) }
+	index := s.With(at, tensor.And, 3)
+	is := func(i float64) *tensor.Tensor { return s.With(index, tensor.Eq, i) }
 	s.Put(dst, s.Select(is(0), c0, s.Select(is(1), c1, s.Select(is(2), c2, c3))), false)
 }
 
-// words are those of the stream at at, a matrix of numbers.
+// words are the stream's elements at a matrix of indices.
 func (s *Scope) words(at *tensor.Tensor, key tensor.RandKey) *tensor.Tensor {
 	w := s.New(tensor.I64, at.Rows(), at.Width())
 	NewOps(s.c).Words(w, at, key)
 	return w
 }
 
-// Normal is Box and Muller's (1958): of pair k's four words the first two are the bits of u, the
-// others those of v; elements 2k and 2k+1 are sqrt(-2 log u) times cos and sin of 2 pi v.
+// Normal is the Box-Muller transform (1958). A pair's first two words are the bits of u, the others
+// of v; elements 2k and 2k+1 are sqrt(-2 log u) times cos and sin of 2 pi v.
 func (o Ops) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std float64) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -62,16 +62,16 @@ func (o Ops) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std flo
 	s.Put(dst, both.Flat(skip, skip+n), false)
 }
 
-// Dropout: dst = x/(1-p), or 0 where the element's word is below p 2^32.
+// Dropout: dst = x/(1-p), or 0 if the element's word is below p 2^32.
 func (o Ops) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, rows *tensor.Tensor, p float64) {
 	s := NewScope(o.c)
 	defer s.Release()
 	width := x.Width()
 	at := s.Add(s.With(Column(rows), tensor.Mul, float64(width)), s.Iota(tensor.I64, 1, width, 1))
-	s.Put(dst, s.dropped(x, s.words(at, key), p), false)
+	s.Put(dst, s.dropout(x, s.words(at, key), p), false)
 }
 
-// dropped is x/(1-p), or 0 where words say.
-func (s *Scope) dropped(x, words *tensor.Tensor, p float64) *tensor.Tensor {
+// dropout is x/(1-p), or 0 for words below p 2^32.
+func (s *Scope) dropout(x, words *tensor.Tensor, p float64) *tensor.Tensor {
 	return s.Where(s.With(words, tensor.Ge, math.Ceil(p*0x1p32)), s.With(x, tensor.Mul, 1/(1-p)), 0)
 }

@@ -6,12 +6,12 @@ import (
 	"trireme/tensor"
 )
 
-// element is number i of a tensor.
+// element is element i of a tensor.
 func element(t *tensor.Tensor, i int) *tensor.Tensor { return t.Flat(i, i+1) }
 
-// StepScalars: with n tokens, loss = sum/n, norm = sqrt(squares)/(n begin), scale = 1/(n begin) and,
-// with a limit, times min(1, limit/(norm + 1e-6)).
-func (o Ops) StepScalars(out, squares, loss, tokens, maxNorm, begin *tensor.Tensor) {
+// StepScalars: with n tokens, loss = sum/n, norm = sqrt(squares)/(n lossGrad), scale = 1/(n
+// lossGrad), times min(1, limit/(norm + 1e-6)) if there is a limit.
+func (o Ops) StepScalars(out, squares, loss, tokens, maxNorm, lossGrad *tensor.Tensor) {
 	s := NewScope(o.c)
 	defer s.Release()
 	exact := func(acc *tensor.Tensor) *tensor.Tensor {
@@ -21,8 +21,8 @@ func (o Ops) StepScalars(out, squares, loss, tokens, maxNorm, begin *tensor.Tens
 	}
 	n := s.As(tensor.F64, tokens)
 	div := n
-	if begin != nil {
-		div = s.Mul(n, begin)
+	if lossGrad != nil {
+		div = s.Mul(n, lossGrad)
 	}
 	mean, norm := s.Div(exact(loss), n), s.Div(s.Unary(exact(squares), tensor.Sqrt), div)
 	clip := s.With(s.Div(maxNorm, s.With(norm, tensor.Add, 1e-6)), tensor.Min, 1)
@@ -41,7 +41,7 @@ func (o Ops) StepScalars(out, squares, loss, tokens, maxNorm, begin *tensor.Tens
 	}
 }
 
-// UpdateLossScale chooses among what each outcome of the step makes of the state.
+// UpdateLossScale computes the state for each outcome, and selects.
 func (o Ops) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossScaleParams) {
 	s := NewScope(o.c)
 	defer s.Release()
@@ -53,17 +53,17 @@ func (o Ops) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossScalePa
 	scale, good, left := element(state, tensor.LossScaleScale), element(state, tensor.LossScaleGoodSteps), element(state, tensor.LossScaleHysteresis)
 
 	last := s.With(left, tensor.Le, 1)
-	falls, fewer := and(over, last), and(over, not(last))
+	falls, absorbed := and(over, last), and(over, not(last))
 	more := s.With(good, tensor.Add, 1)
 	grows := and(not(over), s.With(more, tensor.Ge, float64(p.Window)))
-	fresh := grows // the count of overflows begins anew
+	reset := grows // of the hysteresis
 	if p.Consecutive {
-		fresh = not(over)
+		reset = not(over)
 	}
 	newScale := s.Select(falls, s.With(s.With(scale, tensor.Mul, p.Backoff), tensor.Max, p.Min), s.Select(grows, s.With(scale, tensor.Mul, p.Growth), scale))
 	newScale = s.Select(s.With(newScale, tensor.Le, math.MaxFloat32), newScale, scale)
 	newGood := s.Select(s.Binary(over, grows, tensor.Or), num(0), more)
-	newLeft := s.Select(fewer, s.With(left, tensor.Sub, 1), s.Select(fresh, num(float64(p.Hysteresis)), left))
+	newLeft := s.Select(absorbed, s.With(left, tensor.Sub, 1), s.Select(reset, num(float64(p.Hysteresis)), left))
 	for i, v := range [tensor.LossScaleCount]*tensor.Tensor{
 		tensor.LossScaleGrad:       s.With(newScale, tensor.Mul, p.Unit),
 		tensor.LossScaleScale:      newScale,

@@ -6,17 +6,17 @@ import (
 	"trireme/tensor"
 )
 
-// update is one call: columns of F32 over the elements.
+// update is one call, on columns of F32.
 type update struct {
 	*Scope
-	d     *tensor.Tensor   // the gradient, scaled
-	p     *tensor.Tensor   // as it is
-	s     []*tensor.Tensor // the state as it is
+	d     *tensor.Tensor   // scaled gradient
+	p     *tensor.Tensor   // old parameters
+	s     []*tensor.Tensor // old state
 	hyper *tensor.Tensor   // F64 [groups, inputs]
-	group *tensor.Tensor   // I32 [n]: of each element
+	group *tensor.Tensor   // I32 [n], group of each element
 }
 
-// Update computes every element's next values, and keeps those that were where the step is skipped.
+// Update computes new values for all elements, and selects the old ones if the step is skipped.
 func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
 	n := p.Elems()
 	if n == 0 {
@@ -29,12 +29,12 @@ func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Te
 	bytes := len(state) == 2*k && k > 0
 	for i, t := range state[:k] {
 		if bytes {
-			t = s.ofBytes(t, state[k+i], !tensor.Unsigned(rule, i))
+			t = s.dequantize(t, state[k+i], !tensor.Unsigned(rule, i))
 		}
 		u.s = append(u.s, Column(t))
 	}
-	begun := s.Binary(ends.Reshape(1, ends.Elems()), s.Iota(tensor.I64, n, 1, 0), tensor.Le)
-	u.group = s.Reduce(s.As(tensor.I32, begun), 1, tensor.Add).Reshape(n)
+	passed := s.Binary(ends.Reshape(1, ends.Elems()), s.Iota(tensor.I64, n, 1, 0), tensor.Le)
+	u.group = s.Reduce(s.As(tensor.I32, passed), 1, tensor.Add).Reshape(n)
 	u.d = s.Mul(Column(g), s.As(tensor.F32, element(scalars, tensor.ScalarScale)))
 	p1, s1 := u.next(rule)
 	apply := s.With(element(scalars, tensor.ScalarApply), tensor.Ne, 0)
@@ -44,19 +44,19 @@ func (o Ops) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Te
 			s.Put(t, s.Select(apply, s1[i], u.s[i]), false)
 			continue
 		}
-		codes, scales := s.toBytes(s1[i], !tensor.Unsigned(rule, i))
+		codes, scales := s.quantize(s1[i], !tensor.Unsigned(rule, i))
 		s.Put(t, s.Select(apply, codes, Column(t)), false)
 		s.Put(state[k+i], s.Select(apply, scales, Column(state[k+i])), false)
 	}
 }
 
-// input is column i of the groups' inputs.
+// input is column i of hyper.
 func (u *update) input(i int) *tensor.Tensor { return u.hyper.Cols(i, i+1) }
 
-// each is a column of F64 over groups as one of F32 over elements.
-func (u *update) each(x *tensor.Tensor) *tensor.Tensor {
+// perElement broadcasts a column of F64 over groups to F32 over elements.
+func (u *update) perElement(x *tensor.Tensor) *tensor.Tensor {
 	y := u.New(tensor.F32, u.p.Rows(), 1)
-	u.c.Gather(y, u.As(tensor.F32, x), u.group)
+	u.c.GatherRows(y, u.As(tensor.F32, x), u.group)
 	return y
 }
 
@@ -67,15 +67,15 @@ func (u *update) mix(beta float64, x, y *tensor.Tensor) *tensor.Tensor {
 
 // decayed is p (1 - lr decay).
 func (u *update) decayed() *tensor.Tensor {
-	return u.Mul(u.p, u.each(u.RSub(1, u.Mul(u.input(tensor.InputLR), u.input(tensor.InputDecay)))))
+	return u.Mul(u.p, u.perElement(u.RSub(1, u.Mul(u.input(tensor.InputLR), u.input(tensor.InputDecay)))))
 }
 
 // regularized is d + decay p.
 func (u *update) regularized() *tensor.Tensor {
-	return u.Add(u.d, u.Mul(u.p, u.each(u.input(tensor.InputDecay))))
+	return u.Add(u.d, u.Mul(u.p, u.perElement(u.input(tensor.InputDecay))))
 }
 
-// next is what the rules' formulas say (tensor/rules.go).
+// next has the formulas of tensor/rules.go.
 func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Tensor) {
 	lr := u.input(tensor.InputLR)
 	switch r := rule.(type) {
@@ -87,22 +87,22 @@ func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Ten
 			kept = u.decayed()
 		}
 		m, v := u.mix(r.Beta1, u.s[0], d), u.mix(r.Beta2, u.s[1], u.Mul(d, d))
-		rate := u.each(u.Div(lr, u.input(tensor.AdamBias1)))
-		root := u.each(u.Unary(u.input(tensor.AdamBias2), tensor.Sqrt))
+		rate := u.perElement(u.Div(lr, u.input(tensor.AdamBias1)))
+		root := u.perElement(u.Unary(u.input(tensor.AdamBias2), tensor.Sqrt))
 		scale := u.With(u.Div(u.Unary(v, tensor.Sqrt), root), tensor.Add, r.Eps)
 		return u.Sub(kept, u.Div(u.Mul(rate, m), scale)), []*tensor.Tensor{m, v}
 	case tensor.Adagrad:
 		d := u.regularized()
-		sum := u.Add(u.Add(u.s[0], u.each(u.input(tensor.AdagradInitial))), u.Mul(d, d))
+		sum := u.Add(u.Add(u.s[0], u.perElement(u.input(tensor.AdagradInitial))), u.Mul(d, d))
 		scale := u.With(u.Unary(sum, tensor.Sqrt), tensor.Add, r.Eps)
-		return u.Sub(u.p, u.Div(u.Mul(u.each(lr), d), scale)), []*tensor.Tensor{sum}
+		return u.Sub(u.p, u.Div(u.Mul(u.perElement(lr), d), scale)), []*tensor.Tensor{sum}
 	case tensor.Average:
 		away := u.Sub(u.p, u.s[0])
-		return u.p, []*tensor.Tensor{u.Add(u.s[0], u.Mul(away, u.each(u.input(tensor.AverageWeight))))}
+		return u.p, []*tensor.Tensor{u.Add(u.s[0], u.Mul(away, u.perElement(u.input(tensor.AverageWeight))))}
 	case tensor.SGD:
 		d := u.regularized()
 		if r.Momentum != 0 {
-			m := u.Add(u.With(u.s[0], tensor.Mul, r.Momentum), u.Mul(d, u.each(u.input(tensor.SGDGradWeight))))
+			m := u.Add(u.With(u.s[0], tensor.Mul, r.Momentum), u.Mul(d, u.perElement(u.input(tensor.SGDGradWeight))))
 			s = []*tensor.Tensor{m}
 			if r.Nesterov {
 				d = u.Add(d, u.With(m, tensor.Mul, r.Momentum))
@@ -110,9 +110,9 @@ func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Ten
 				d = m
 			}
 		}
-		return u.Sub(u.p, u.Mul(u.each(lr), d)), s
+		return u.Sub(u.p, u.Mul(u.perElement(lr), d)), s
 	case tensor.Lion:
-		c, rate := u.mix(r.Beta1, u.s[0], u.d), u.each(lr)
+		c, rate := u.mix(r.Beta1, u.s[0], u.d), u.perElement(lr)
 		sign := u.Sub(u.As(tensor.F32, u.With(c, tensor.Gt, 0)), u.As(tensor.F32, u.With(c, tensor.Lt, 0)))
 		return u.Sub(u.decayed(), u.Mul(rate, sign)), []*tensor.Tensor{u.mix(r.Beta2, u.s[0], u.d)}
 	case tensor.Momentum:
@@ -122,7 +122,7 @@ func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Ten
 		}
 		return p, []*tensor.Tensor{m}
 	case tensor.Descent:
-		d := u.Mul(u.each(lr), u.Mul(u.d, u.each(u.input(tensor.DescentScale))))
+		d := u.Mul(u.perElement(lr), u.Mul(u.d, u.perElement(u.input(tensor.DescentScale))))
 		if r.Beta != 0 {
 			d = u.mix(r.Beta, u.s[0], d)
 			s = []*tensor.Tensor{d}
@@ -136,10 +136,10 @@ func (u *update) next(rule tensor.UpdateRule) (p *tensor.Tensor, s []*tensor.Ten
 		} else {
 			root = u.With(u.Unary(v, tensor.Sqrt), tensor.Add, r.Eps)
 		}
-		return u.Add(u.Div(m, root), u.Mul(u.s[2], u.each(u.input(tensor.InputDecay)))), []*tensor.Tensor{m, v, u.s[2]}
+		return u.Add(u.Div(m, root), u.Mul(u.s[2], u.perElement(u.input(tensor.InputDecay)))), []*tensor.Tensor{m, v, u.s[2]}
 	case tensor.Adafactor:
 		beta := u.input(tensor.AdafactorBeta2)
-		v := u.Add(u.Mul(u.each(beta), u.s[0]), u.Mul(u.each(u.RSub(1, beta)), u.With(u.Mul(u.d, u.d), tensor.Add, r.Eps)))
+		v := u.Add(u.Mul(u.perElement(beta), u.s[0]), u.Mul(u.perElement(u.RSub(1, beta)), u.With(u.Mul(u.d, u.d), tensor.Add, r.Eps)))
 		return u.Div(u.d, u.Unary(v, tensor.Sqrt)), []*tensor.Tensor{v}
 	}
 	panic(fmt.Sprintf("compose: update: no formula of %T", rule))

@@ -164,7 +164,7 @@ func headNorms(at func(string) string, n, d int, add adder) {
 func lookups(at func(string) string, n, d int, add adder) {
 	const v = 11
 	ids := in(n).of(tensor.I32).between(0, v)
-	add(at("gather"), func(b tensor.Backend, x tensors) { b.Gather(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
+	add(at("gather"), func(b tensor.Backend, x tensors) { b.GatherRows(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
 	for _, acc := range []bool{false, true} {
 		for _, padding := range []int{tensor.NoPadding, 0, 4} {
 			add(at(fmt.Sprintf("scatter add %v padding %d", acc, padding)), func(b tensor.Backend, x tensors) {

@@ -7,8 +7,8 @@ import (
 	"trireme/tensor"
 )
 
-// Gather: y = rows ids of table.
-func (b *Backend) Gather(y, table, ids *tensor.Tensor) {
+// GatherRows: y = rows ids of table.
+func (b *Backend) GatherRows(y, table, ids *tensor.Tensor) {
 	const op = "gather"
 	rows, width := y.Rows(), y.Width()
 	at := indices(op, ids, rows)

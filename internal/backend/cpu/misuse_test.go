@@ -28,7 +28,7 @@ func TestMisusePanics(t *testing.T) {
 		"rms norm":                      func() { b.RMSNorm(x, rstd, nil, x, x, w, 1e-5) },
 		"rms norm again":                func() { b.RecomputeRMSNorm(x, x, w, w) },
 		"layer norm":                    func() { b.LayerNorm(x, rstd, rstd, nil, x, nil, rstd, w, 1e-5) },
-		"gather: id":                    func() { b.Gather(x, random(b, 1, tensor.F32, 1, 9, 6), ints(b, 1, 2, 9, 0)) },
+		"gather: id":                    func() { b.GatherRows(x, random(b, 1, tensor.F32, 1, 9, 6), ints(b, 1, 2, 9, 0)) },
 		"spread rows":                   func() { b.ScatterRows(x, ints(b, 2, 1)) },
 		"scatter add":                   func() { b.ScatterAdd(x, x, ints(b, 0, -1, 0, 0), tensor.NoPadding, true) },
 		"cross entropy":                 func() { b.CrossEntropy(loss, x, ints(b, 0, 1, 6, 2), true) },

@@ -222,8 +222,8 @@ func (b *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc
 	}
 }
 
-// Gather looks up rows.
-func (b *Backend) Gather(dst, table, ids *tensor.Tensor) {
+// GatherRows looks up rows.
+func (b *Backend) GatherRows(dst, table, ids *tensor.Tensor) {
 	each(dst, func(i, j int) { set(dst, i, j, get(table, int(get(ids, 0, i)), j)) })
 }
 

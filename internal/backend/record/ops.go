@@ -99,8 +99,8 @@ func (r *Backend) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
 	r.do("GELUBackward dx= dy x tanh", false, dx, dy, x, tanh)
 }
 
-// Gather is the operation of that name.
-func (r *Backend) Gather(dst, table, ids *tensor.Tensor) {
+// GatherRows is the operation of that name.
+func (r *Backend) GatherRows(dst, table, ids *tensor.Tensor) {
 	r.do("Gather dst= table ids", false, dst, table, ids)
 }
 

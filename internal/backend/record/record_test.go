@@ -144,7 +144,7 @@ func TestUnrecordable(t *testing.T) {
 // TestHostAccess: the host sees no tensor's memory, in a step or outside.
 func TestHostAccess(t *testing.T) {
 	defer func() {
-		if p := recover(); p == nil || !strings.Contains(p.(string), "no memory that the host can see") {
+		if p := recover(); p == nil || !strings.Contains(p.(string), "not in host memory") {
 			t.Errorf("recovered %v", p)
 		}
 	}()

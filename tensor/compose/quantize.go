@@ -6,7 +6,7 @@ import (
 	"trireme/tensor"
 )
 
-// table is a column of numbers that are known when the program is made.
+// table is a column of constants.
 func (s *Scope) table(v []float32) *tensor.Tensor {
 	t := s.New(tensor.F32, len(v), 1)
 	for i, x := range v {
@@ -15,7 +15,7 @@ func (s *Scope) table(v []float32) *tensor.Tensor {
 	return t
 }
 
-// blocks are the elements of x in rows of StateBlock, with zeros behind the last.
+// blocks is x in rows of StateBlock elements, padded with zeros.
 func (s *Scope) blocks(dt tensor.DType, x *tensor.Tensor) *tensor.Tensor {
 	n := x.Elems()
 	t := s.New(dt, (n+tensor.StateBlock-1)/tensor.StateBlock, tensor.StateBlock)
@@ -24,18 +24,18 @@ func (s *Scope) blocks(dt tensor.DType, x *tensor.Tensor) *tensor.Tensor {
 	return t
 }
 
-// ofBytes is a state in bytes: what each stands for in the map, times its block's scale.
-func (s *Scope) ofBytes(t, scales *tensor.Tensor, signed bool) *tensor.Tensor {
+// dequantize is 8-bit state as floats: map value times block scale.
+func (s *Scope) dequantize(t, scales *tensor.Tensor, signed bool) *tensor.Tensor {
 	m, _ := tensor.DynamicMap(signed)
 	codes := s.blocks(tensor.I32, t)
 	v := s.New(tensor.F32, codes.Elems(), 1)
-	s.c.Gather(v, s.table(m[:]), codes.Reshape(codes.Elems()))
+	s.c.GatherRows(v, s.table(m[:]), codes.Reshape(codes.Elems()))
 	return s.Mul(v.Reshape(codes.Shape()...), Column(scales)).Flat(0, t.Elems())
 }
 
-// toBytes is x as a column of bytes and one of scales: the nearest number of the map is found
-// by halves among the means of neighbors.
-func (s *Scope) toBytes(x *tensor.Tensor, signed bool) (codes, scales *tensor.Tensor) {
+// quantize is x as columns of codes and block scales. A binary search over the midpoints finds the
+// nearest map value.
+func (s *Scope) quantize(x *tensor.Tensor, signed bool) (codes, scales *tensor.Tensor) {
 	m, zero := tensor.DynamicMap(signed)
 	slices.Sort(m[:])
 	var means []float32
@@ -50,7 +50,7 @@ func (s *Scope) toBytes(x *tensor.Tensor, signed bool) (codes, scales *tensor.Te
 	s.c.Fill(at, 0)
 	for step := len(m) / 2; step > 0; step /= 2 {
 		mean := s.New(tensor.F32, in.Rows(), 1)
-		s.c.Gather(mean, between, s.With(at, tensor.Add, float64(step-1)).Reshape(in.Rows()))
+		s.c.GatherRows(mean, between, s.With(at, tensor.Add, float64(step-1)).Reshape(in.Rows()))
 		above := s.As(tensor.I32, s.Binary(in, mean, tensor.Gt))
 		at = s.Add(at, s.With(above, tensor.Mul, float64(step)))
 	}
