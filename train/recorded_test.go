@@ -319,8 +319,8 @@ func TestNotRecorded(t *testing.T) {
 		}
 	}
 	for what, read := range map[string]func(k *recordedRank){
-		"DownloadAsync":                   func(k *recordedRank) { k.Stepper.Result() },
-		"Download":                        func(k *recordedRank) { k.b.Download(make([]byte, 4), k.Engine.HeldParams()[0].Data.Flat(0, 1)) },
+		"DownloadAsync":      func(k *recordedRank) { k.Stepper.Result() },
+		"Download":           func(k *recordedRank) { k.b.Download(make([]byte, 4), k.Engine.HeldParams()[0].Data.Flat(0, 1)) },
 		"not in host memory": func(k *recordedRank) { tensor.HostBytes(k.Engine.HeldParams()[0].Data) },
 	} {
 		k := plain.open(t, true)[0]

@@ -76,7 +76,7 @@ func (b *Backend) RecomputeRMSNorm(_, _, _, _ *tensor.Tensor)                   
 func (b *Backend) RMSNormBackward(_, _, _, _, _, _, _ *tensor.Tensor, _ bool)                 {}
 func (b *Backend) LayerNorm(_, _, _, _, _, _, _, _ *tensor.Tensor, _ float64)                 {}
 func (b *Backend) RecomputeLayerNorm(_, _, _, _, _, _ *tensor.Tensor)                         {}
-func (b *Backend) GatherRows(_, _, _ *tensor.Tensor)                                              {}
+func (b *Backend) GatherRows(_, _, _ *tensor.Tensor)                                          {}
 func (b *Backend) ScatterAdd(_, _, _ *tensor.Tensor, _ int, _ bool)                           {}
 func (b *Backend) Swap(_, _ *tensor.Tensor)                                                   {}
 func (b *Backend) Iota(*tensor.Tensor, int)                                                   {}
