@@ -1,4 +1,4 @@
-.PHONY: build test check ci generate train-free-fsdp train-baseline-fsdp
+.PHONY: build test check ci generate dist image train-free-fsdp train-baseline-fsdp
 
 build:
 	CGO_ENABLED=0 go build -o trireme ./cmd/trireme
@@ -17,6 +17,17 @@ ci:
 # Writes the generated files again. Their generators are modules of their own.
 generate:
 	go generate ./...
+
+# The files of a release, for each platform an archive and a bill of materials, with SHA256SUMS.
+# The same commit and the same version of Go give the same bytes.
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
+dist:
+	CGO_ENABLED=0 GOFLAGS=-trimpath go -C internal/release run . -root $(CURDIR) -out $(CURDIR)/dist -platforms $(PLATFORMS)
+
+# A container image from the Dockerfile; BUILDER is docker, podman or buildah.
+BUILDER ?= docker
+image:
+	$(BUILDER) build -t trireme .
 
 # The Free Transformer and its baseline, sharded, from the files of examples/free-transformer.
 NPROC ?= 2

@@ -57,7 +57,7 @@ func (j *job) openCard(ranks int) (*card, error) {
 	c := &card{
 		path: filepath.Join(dir, rundir.Identity), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
 		start: start{
-			Version: readVersion().describe(), Command: os.Args, Started: time.Now().UTC(),
+			Version: readVersion().Version, Command: os.Args, Started: time.Now().UTC(),
 			World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps,
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,61 +44,67 @@ func newVersion() *cobra.Command {
 	return c
 }
 
-// print says it for a reader, one fact a line.
+// print writes one fact per line.
 func (v versionInfo) print(w io.Writer) error {
-	version, commit := v.Version, v.commit()
-	if version == "(devel)" || pseudo(version) { // no release: it holds the time and the hash of the commit
-		version = "(development)"
-	}
-	if commit == "" {
+	commit := v.Revision[:min(12, len(v.Revision))]
+	switch {
+	case commit == "":
 		commit = "unknown"
+	case v.Modified:
+		commit += " (modified)"
 	}
-	_, err := fmt.Fprintf(w, "trireme %s\ncommit: %s\ngo: %s\nplatform: %s, %d processors\nkernels: %s\n", version, commit, v.Go, v.Platform, v.CPUs, v.Kernels)
+	_, err := fmt.Fprintf(w, "trireme %s\ncommit: %s\ngo: %s\nplatform: %s, %d processors\nkernels: %s\n", v.Version, commit, v.Go, v.Platform, v.CPUs, v.Kernels)
 	return err
 }
 
 func readVersion() versionInfo {
 	v := versionInfo{
-		Schema: "trireme.version/1", Version: "(devel)", Go: runtime.Version(),
+		Schema: "trireme.version/1", Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Kernels: impl.Best().String(), CPUs: runtime.NumCPU(),
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return v
+		info = &debug.BuildInfo{}
 	}
-	if info.Main.Version != "" {
-		v.Version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Revision = s.Value
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
-		}
-	}
+	v.Version, v.Revision, v.Modified = Version(info), setting(info, "vcs.revision"), setting(info, "vcs.modified") == "true"
 	return v
 }
 
-// describe is the version in a line, for run.json. A pseudo-version holds the commit already.
-func (v versionInfo) describe() string {
-	if c := v.commit(); c != "" && !pseudo(v.Version) {
-		return v.Version + " " + c
+// Next is the release that untagged builds lead to.
+const Next = "v0.9.0"
+
+// Version returns the semantic version of a build. A build of a tagged commit without changes has
+// the tag's version. Any other build is a development version of Next, such as
+// v0.9.0-dev+867e90889d52, or v0.9.0-dev+867e90889d52.dirty if files differ from the commit.
+func Version(b *debug.BuildInfo) string {
+	v := b.Main.Version
+	pseudo := pseudoVersion.FindStringSubmatch(v)
+	if v != "" && v != "(devel)" && pseudo == nil && !strings.Contains(v, "+") {
+		return v
 	}
-	return v.Version
+	commit := setting(b, "vcs.revision")
+	if commit == "" && pseudo != nil {
+		commit = pseudo[1] // go install of a commit
+	}
+	if commit == "" {
+		return Next + "-dev"
+	}
+	dev := Next + "-dev+" + commit[:min(12, len(commit))]
+	if setting(b, "vcs.modified") == "true" {
+		dev += ".dirty"
+	}
+	return dev
 }
 
-// commit is the beginning of the revision's hash, and whether files differed from it; "" where it
-// is not known.
-func (v versionInfo) commit() string {
-	s := v.Revision[:min(12, len(v.Revision))]
-	if s != "" && v.Modified {
-		s += " (modified)"
+// pseudoVersion matches Go's version of an untagged commit, v0.0.0-20060102150405-abcdefabcdef.
+var pseudoVersion = regexp.MustCompile(`[-.][0-9]{14}-([0-9a-f]{12})(\+|$)`)
+
+// setting returns a build setting, "" if the build has none of that name.
+func setting(b *debug.BuildInfo, key string) string {
+	for _, s := range b.Settings {
+		if s.Key == key {
+			return s.Value
+		}
 	}
-	return s
+	return ""
 }
-
-// pseudo says whether a version is of no release: v0.0.0-20060102150405-abcdefabcdef.
-func pseudo(version string) bool { return pseudoVersion.MatchString(version) }
-
-var pseudoVersion = regexp.MustCompile(`-(0\.)?[0-9]{14}-[0-9a-f]{12}(\+|$)`)

@@ -1,0 +1,8 @@
+// Command release builds the files of a release: for each platform an archive with the program,
+// shell completions, man pages and licenses, and a CycloneDX bill of materials; then SHA256SUMS of
+// all of them. `make dist` runs it.
+//
+// The files are reproducible: the same commit and the same version of Go give the same bytes in any
+// directory, on any machine and at any time. Binaries are built with -trimpath, without cgo and
+// without a build id. Archives have sorted names, no owner, and the time of the commit on every file.
+package main
