@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// AdamWStep holds one step's constants of AdamW in F32.
+// AdamWStep holds the float32 constants of one AdamW step.
 type AdamWStep struct {
 	Keep        float32 // 1 - lr*weight decay
 	Beta1, New1 float32 // beta1, 1-beta1
@@ -13,15 +13,15 @@ type AdamWStep struct {
 	Scale       float32 // of the gradient
 }
 
-// AdamW updates p, m, v by the gradient g (Loshchilov and Hutter 2019):
+// AdamW updates p, m and v with the gradient g (Loshchilov and Hutter 2019):
 //
 //	g *= Scale; p *= Keep
 //	m = Beta1*m + New1*g; v = Beta2*v + New2*g*g
 //	p -= Rate * m / (sqrt(v)*Root + Eps)
 //
-// Moments that become subnormal become 0: where a gradient stays 0, as in the rows of an
-// embedding that no text uses, moments decay to subnormal numbers and would stay there, and
-// processors compute with those a hundred times slower.
+// Subnormal moments are flushed to 0. Where a gradient stays 0, as in unused rows of an embedding,
+// moments would decay to subnormal numbers and stay there, and arithmetic on those is about a
+// hundred times slower.
 func AdamW(p, m, v, g []float32, s *AdamWStep) { adamw(p, m, v, g, s) }
 
 func adamwGeneric(p, m, v, g []float32, s *AdamWStep) {
@@ -38,7 +38,7 @@ func adamwGeneric(p, m, v, g []float32, s *AdamWStep) {
 	}
 }
 
-// flush is x, or 0 where x is subnormal.
+// flush returns x, or 0 if x is subnormal.
 func flush(x float32) float32 {
 	if math.Float32bits(x)&0x7f800000 == 0 {
 		return 0

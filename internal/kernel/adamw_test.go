@@ -23,7 +23,7 @@ func TestAdamWFlushesSubnormalMoments(t *testing.T) {
 	})
 }
 
-// BenchmarkAdamW: parameters in cache, with gradients and where they have long been 0.
+// BenchmarkAdamW runs on parameters in cache, with gradients and with gradients that are long 0.
 func BenchmarkAdamW(b *testing.B) {
 	for name, g0 := range map[string]float32{"gradient": 1, "none": 0} {
 		b.Run(name, func(b *testing.B) {

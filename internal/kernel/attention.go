@@ -6,8 +6,8 @@ import (
 	"trireme/internal/impl"
 )
 
-// AttentionRows are rows of one head (or of neighbouring heads) in a wider matrix: row i
-// begins at i*Stride. One of F32, BF16 and F16 is set.
+// AttentionRows are the rows of one head, or of adjacent heads, in a wider matrix: row i starts at
+// i*Stride. Exactly one of F32, BF16 and F16 is set.
 type AttentionRows struct {
 	F32    []float32
 	BF16   []uint16
@@ -15,7 +15,7 @@ type AttentionRows struct {
 	Stride int
 }
 
-// From is the same rows from row i and column c on.
+// From returns the rows from row i and column c on.
 func (r AttentionRows) From(i, c int) AttentionRows {
 	switch off := i*r.Stride + c; {
 	case r.F32 != nil:
@@ -28,7 +28,7 @@ func (r AttentionRows) From(i, c int) AttentionRows {
 	return r
 }
 
-// widen converts the beginning of row i, which is not F32.
+// widen converts the start of row i, which is not F32.
 func (r AttentionRows) widen(dst []float32, i int) {
 	if r.BF16 != nil {
 		BF16ToF32(dst, r.BF16[i*r.Stride:][:len(dst)])
@@ -37,7 +37,7 @@ func (r AttentionRows) widen(dst []float32, i int) {
 	F16ToF32(dst, r.F16[i*r.Stride:][:len(dst)])
 }
 
-// narrow rounds src to the beginning of row i, which is not F32.
+// narrow rounds src to the start of row i, which is not F32.
 func (r AttentionRows) narrow(i int, src []float32) {
 	if r.BF16 != nil {
 		F32ToBF16(r.BF16[i*r.Stride:][:len(src)], src)
@@ -46,26 +46,25 @@ func (r AttentionRows) narrow(i int, src []float32) {
 	F32ToF16(r.F16[i*r.Stride:][:len(src)], src)
 }
 
-// Attention is what one key and value head and the Group query heads that read it compute
-// over one sequence of T positions. Scores of a block of queries against a chunk of keys
-// are all that exists of the T x T matrix. Rows of lse (log-sum-exp) of neighboring heads lie LSE
-// numbers apart.
+// Attention is the attention of one key-value head and its Group query heads over one sequence of T
+// positions. Only the scores of a block of queries against a chunk of keys are materialized. Rows of
+// lse (log-sum-exp) of adjacent heads are LSE floats apart.
 //
-// Blocks and chunks have fixed places, and sums over keys, queries and heads run in
-// ascending order block by block, so the result depends on neither threads nor the place in
-// the batch. Levels of internal/impl agree but for rounding; with operands in BF16 tiles round in
-// a way of their own (attention_tiles.go).
+// Blocks and chunks start at multiples of their size, and sums over keys, queries and heads run in
+// ascending order, so the result depends neither on threads nor on the position in the batch. Levels
+// of internal/impl agree up to rounding; BF16 operands in tiles round differently
+// (attention_tiles.go).
 type Attention struct {
 	T, E, Group int
 	LSE         int
 	Scale       float32
 	Mask        AttentionMask
 	Drop        AttentionDropout
-	BF16        bool // all operands are BF16, but for o, which may be anything
+	BF16        bool // all operands are BF16, except o, which may have any type
 }
 
-// AttentionDropout drops probabilities: of query i, head g of the group and key j element
-// First + i*Row + g*Head + j. Nothing is dropped where Below is 0.
+// AttentionDropout drops probabilities. Query i, head g of the group and key j use random element
+// First + i*Row + g*Head + j. If Below is 0, nothing is dropped.
 type AttentionDropout struct {
 	Dropout
 	First, Row, Head uint64
@@ -73,12 +72,12 @@ type AttentionDropout struct {
 
 const (
 	attnQueries = 64  // queries of a block
-	attnKeys    = 512 // keys of a chunk, at most
+	attnKeys    = 512 // maximum keys of a chunk
 	attnPanel   = 32  // columns of a panel of a packed operand
 )
 
-// attnScratch cuts scratch into parts. A line between parts keeps equal offsets in two of
-// them from competing for the same place in the cache.
+// attnScratch splits scratch into parts, a cache line apart, so that equal offsets in two parts do
+// not map to the same cache set.
 type attnScratch struct {
 	mem  []float32
 	used int
@@ -100,7 +99,7 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 type attnForward struct {
 	kt, v   []float32 // all keys transposed in panels, all values
 	q, s, o []float32 // a block's queries, scores, and sums
-	wide    []float32 // rows on their way from BF16 or F16
+	wide    []float32 // converted rows of BF16 or F16
 }
 
 func (a *Attention) forwardScratch(mem []float32) (f attnForward, n int) {
@@ -115,11 +114,10 @@ func (a *Attention) forwardScratch(mem []float32) (f attnForward, n int) {
 	return f, s.used
 }
 
-// scoreStride is an odd number of cache lines, so that a column of scores spreads over the
-// sets of the cache.
+// scoreStride is an odd number of cache lines, to spread a column of scores over cache sets.
 func (a *Attention) scoreStride() int { return min(roundUp(a.T, attnPanel), attnKeys) + 16 }
 
-// ForwardScratch is the length of the scratch that Forward needs.
+// ForwardScratch returns the number of scratch floats for Forward.
 func (a *Attention) ForwardScratch() int {
 	if a.tiled() {
 		_, n := a.tiledForwardScratch(nil)
@@ -131,8 +129,8 @@ func (a *Attention) ForwardScratch() int {
 
 // Forward computes rows [i0,i1) of the output of each query head of the group, and their
 // log-sum-exp: o and q [T Group*E], k and v [T E], lse [Group] rows of T. i0 is a multiple of
-// AttentionBlock. Tao Dao's online softmax (FlashAttention, 2022) joins chunks of keys;
-// within a chunk the softmax is the plain one.
+// AttentionBlock. Chunks of keys are combined by the online softmax of FlashAttention (Dao et al.
+// 2022); within a chunk the softmax is the direct one.
 func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q, k, v AttentionRows, i0, i1 int) {
 	ops := attnOps(impl.Current())
 	if a.tiled() {
@@ -153,10 +151,10 @@ func (a *Attention) Forward(scratch []float32, o AttentionRows, lse []float32, q
 	}
 }
 
-// tiled says whether products are by tiles.
+// tiled reports whether products use tiles.
 func (a *Attention) tiled() bool { return a.BF16 && impl.Tiles() }
 
-// AttentionBlock is the number of queries that are computed together.
+// AttentionBlock is the number of queries computed together.
 const AttentionBlock = attnQueries
 
 func (a *Attention) forwardBlock(ops attnOps, f *attnForward, g int, o AttentionRows, lse []float32, q AttentionRows, i, rows int) {
@@ -198,7 +196,7 @@ func (a *Attention) forwardBlock(ops attnOps, f *attnForward, g int, o Attention
 	a.unpack(ops, o, f.o, f.wide, rows, sum[:], 1)
 }
 
-// pack copies rows, times f, to rows of whole vectors.
+// pack copies rows, times f, to rows padded to full vectors.
 func (a *Attention) pack(ops attnOps, dst []float32, src AttentionRows, rows int, f float32) {
 	e := roundUp(a.E, 16)
 	if src.F32 != nil {
@@ -226,7 +224,7 @@ func (a *Attention) packTransposed(ops attnOps, dst, wide []float32, src Attenti
 	}
 }
 
-// unpack writes rows of whole vectors, times f[row*fstep], to where they belong.
+// unpack writes rows padded to full vectors, times f[row*fstep], to dst.
 func (a *Attention) unpack(ops attnOps, dst AttentionRows, src, wide []float32, rows int, f []float32, fstep int) {
 	e := roundUp(a.E, 16)
 	if dst.F32 != nil {

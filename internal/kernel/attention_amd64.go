@@ -8,8 +8,8 @@ import (
 
 //go:generate go -C _asm run ./attention -out ../attention_amd64.s -stubs ../attention_stubs_amd64.go -pkg kernel
 
-// attnOps are the inner loops of attention at one level. Each has its specification, of the
-// name attn...Generic, in attention_generic.go; levels agree but for rounding.
+// attnOps are the inner loops of attention at one level. The specification of each is the function
+// attn...Generic in attention_generic.go; levels agree up to rounding.
 type attnOps impl.Level
 
 func (l attnOps) product(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool) {

@@ -8,12 +8,12 @@ import (
 
 // attnBackward is the scratch of a backward pass.
 type attnBackward struct {
-	kt, vt, k []float32 // a chunk's keys and values transposed in panels, and keys
+	kt, vt, k []float32 // keys and values of a chunk, transposed in panels, and keys
 	dk, dv    []float32 // their gradients
-	q, do     []float32 // a block of queries and of the output's gradient
+	q, do     []float32 // queries of a block and the gradient of their output
 	p, dp     []float32 // probabilities and their gradients
-	dq        []float32 // gradient of a block of queries, or of all where there are several chunks
-	o, wide   []float32 // rows on their way
+	dq        []float32 // gradient of a block of queries, or of all if there are several chunks
+	o, wide   []float32 // converted rows
 }
 
 func (a *Attention) backwardScratch(mem []float32) (b attnBackward, n int) {
@@ -38,7 +38,7 @@ func (a *Attention) backwardScratch(mem []float32) (b attnBackward, n int) {
 	return b, s.used
 }
 
-// BackwardScratch is the length of the scratch that Backward needs.
+// BackwardScratch returns the number of scratch floats for Backward.
 func (a *Attention) BackwardScratch() int {
 	if a.tiled() {
 		_, n := a.tiledBackwardScratch(nil)
@@ -48,12 +48,12 @@ func (a *Attention) BackwardScratch() int {
 	return n
 }
 
-// Backward computes the gradients dq [T Group*E], dk and dv [T E] from do, of the group's
-// shapes as in Forward. With P the probabilities and D = rowsum(do*o):
+// Backward computes the gradients dq [T Group*E], dk and dv [T E] from do, with the shapes of
+// Forward. With P the probabilities and D = rowsum(do*o):
 //
 //	dv = P^T do,  dS = P * (do v^T - D) * Scale,  dq = dS k,  dk = dS^T q
 //
-// Dropout, with M what it multiplies by, makes P*M of P in dv and M * do v^T of do v^T.
+// With dropout and its multipliers M, P*M replaces P in dv, and M * do v^T replaces do v^T.
 func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows, lse []float32, q, k, v AttentionRows) {
 	ops := attnOps(impl.Current())
 	if a.tiled() {
@@ -100,8 +100,8 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 	}
 }
 
-// backwardBlock adds what queries [i,i+rows) and the chunk of keys from c give, unless
-// they do not see each other.
+// backwardBlock adds the contributions of queries [i,i+rows) and the chunk of keys from c, if any of
+// them is visible.
 func (a *Attention) backwardBlock(ops attnOps, b *attnBackward, g int, dq []float32, accumulate bool, do, o AttentionRows, lse []float32, q AttentionRows, i, rows, c int) bool {
 	var t attnTile
 	if !t.cut(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {

@@ -6,13 +6,13 @@ import (
 	"trireme/internal/impl"
 )
 
-// DecodeKeys is the number of keys of a part of AttentionDecode.
+// DecodeKeys is the number of keys per part of AttentionDecode.
 const DecodeKeys = 128
 
-// AttentionDecode is attention of one position, Heads query heads, over P keys and values that
-// KVHeads heads share. Keys are cut into parts of DecodeKeys, whose places are fixed, and parts
-// are put together in order, so the result does not depend on threads. A part reads all heads of
-// its rows, which lie side by side in a cache.
+// AttentionDecode is the attention of one position with Heads query heads over P keys and values in
+// KVHeads heads. Keys are split into parts of DecodeKeys at fixed offsets, and parts are combined in
+// order, so the result does not depend on threads. A part reads all heads of its rows, which are
+// adjacent in a cache.
 type AttentionDecode struct {
 	Heads, KVHeads, E int
 	Scale             float32
@@ -31,21 +31,21 @@ func (d *AttentionDecode) scratch(mem []float32) (p decodePart, n int) {
 	e, group := roundUp(d.E, 16), d.Heads/d.KVHeads
 	heads := roundUp(d.Heads, 4)
 	p.q = s.take(d.Heads * e)
-	p.s = s.take((d.Heads + roundUp(group, attnRowGroup)) * decodeStride) // the last group's rows are read as a whole tile
+	p.s = s.take((d.Heads + roundUp(group, attnRowGroup)) * decodeStride) // the rows of the last group are read as a full tile
 	p.o = s.take(roundUp(group, attnRowGroup) * e)
 	p.wide = s.take(DecodeKeys * e)
 	p.top, p.sum, p.corr = s.take(heads), s.take(heads), s.take(heads)
 	return p, s.used
 }
 
-// Scratch is the length of the scratch of Part.
+// Scratch returns the number of scratch floats for Part.
 func (d *AttentionDecode) Scratch() int {
 	_, n := d.scratch(nil)
 	return n
 }
 
-// PartLength is the length of what Part makes: for each head, its sums over values, the largest
-// score and the sum of powers.
+// PartLength returns the length of a part's result: per head the sums over values, the maximum
+// score and the sum of exponentials.
 func (d *AttentionDecode) PartLength() int { return d.Heads * d.partStride() }
 
 func (d *AttentionDecode) partStride() int { return roundUp(d.E+2, 16) }
@@ -61,7 +61,7 @@ func (d *AttentionDecode) Part(scratch, part []float32, q, k, v AttentionRows, n
 	}
 	for kv := range d.KVHeads {
 		rows, ld := d.rows(ops, mem.wide, k.From(0, kv*d.E), n, false)
-		for j := 0; j < n; j += attnPanel { // a few keys stay in the cache for all heads of the group
+		for j := 0; j < n; j += attnPanel { // a few keys stay in cache for all heads of the group
 			for h := kv * group; h < (kv+1)*group; h++ {
 				ops.dot(mem.s[h*decodeStride+j:], rows[j*ld:], ld, mem.q[h*e:], 0, min(attnPanel, n-j), d.E)
 			}
@@ -89,8 +89,8 @@ func (d *AttentionDecode) Part(scratch, part []float32, q, k, v AttentionRows, n
 	}
 }
 
-// rows are n rows of a head as F32: where they are, or copied to mem where they are not F32 or,
-// with whole, not whole vectors.
+// rows returns n rows of a head as F32: in place, or copied to mem if they are not F32 or, with
+// whole, not padded to full vectors.
 func (d *AttentionDecode) rows(ops attnOps, mem []float32, src AttentionRows, n int, whole bool) (rows []float32, ld int) {
 	e := roundUp(d.E, 16)
 	if src.F32 != nil && (!whole || e == d.E) {
@@ -101,7 +101,7 @@ func (d *AttentionDecode) rows(ops attnOps, mem []float32, src AttentionRows, n 
 	return mem, e
 }
 
-// Join puts the parts of head h together in out [E]. Without parts it is 0.
+// Join combines the parts of head h in out [E], which is 0 without parts.
 func (d *AttentionDecode) Join(out []float32, parts []float32, h int) {
 	top, length, at := attnNegInf, d.PartLength(), h*d.partStride()
 	for p := at; p < len(parts); p += length {

@@ -2,12 +2,11 @@ package kernel
 
 import "math"
 
-// attnProductGeneric: c [m n] = a [m k] b [k n], or += with accumulate; m is a multiple of 8
-// and n of 16. Element (i,l) of a is at i*ars+l*aks; element (l,j) of b at
-// j/32*bps + l*bks + j%32.
+// attnProductGeneric computes c [m n] = a [m k] b [k n], or += with accumulate; m is a multiple of 8
+// and n of 16. Element (i,l) of a is at i*ars+l*aks, element (l,j) of b at j/32*bps + l*bks + j%32.
 func attnProductGeneric(c []float32, ldc int, a []float32, ars, aks int, b []float32, bks, bps, m, n, k int, accumulate bool) {
 	for j := 0; j < n; j += 4 {
-		for i := 0; i < m; i += 2 { // two rows of four sums, which stay in registers
+		for i := 0; i < m; i += 2 { // two rows of four sums stay in registers
 			var r0, r1, r2, r3, s0, s1, s2, s3 float32
 			at, bt := i*ars, j/attnPanel*bps+j%attnPanel
 			for range k {
@@ -34,10 +33,10 @@ func attnProductGeneric(c []float32, ldc int, a []float32, ars, aks int, b []flo
 	}
 }
 
-// attnSoftmaxGeneric replaces scores (of base 2) by 2^(s-max) inside columns [lo,hi) of each
-// row, and by 0 in the rest of [c0,c1). top and sum are the row's running maximum and sum;
-// corr is what earlier results of the row are to be multiplied by. c0 and c1 are multiples
-// of 16. Rows are a multiple of 4 in memory, of which those above rows see nothing.
+// attnSoftmaxGeneric replaces base-2 scores by 2^(s-max) inside columns [lo,hi) of each row, and by 0
+// in the rest of [c0,c1). top and sum are the running maximum and sum of the row; corr is the factor
+// for earlier results of the row. c0 and c1 are multiples of 16. The rows in memory are padded to a
+// multiple of 4; the padding sees nothing.
 func attnSoftmaxGeneric(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, top, sum, corr []float32) {
 	for r := range rows {
 		row := s[r*ld:]
@@ -49,7 +48,7 @@ func attnSoftmaxGeneric(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, t
 			}
 		}
 		base := m
-		if base == attnNegInf { // nothing seen so far
+		if base == attnNegInf { // nothing visible so far
 			base = 0
 		}
 		corr[r] = exp2(top[r] - base)
@@ -73,8 +72,8 @@ func blank(row []float32, lo, hi, c0, c1 int) {
 	clear(row[hi:c1])
 }
 
-// attnGradientGeneric replaces scores p by 2^(p-lse) and dp by p*(dp-d) inside [lo,hi) of
-// each row, and both by 0 in the rest of [c0,c1).
+// attnGradientGeneric replaces scores p by 2^(p-lse) and dp by p*(dp-d) inside [lo,hi) of each row,
+// and both by 0 in the rest of [c0,c1).
 func attnGradientGeneric(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 int, lse, d []float32) {
 	for r := range rows {
 		pr, dr := p[r*ld:], dp[r*ld:]
@@ -88,9 +87,8 @@ func attnGradientGeneric(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 i
 	}
 }
 
-// attnFinishGeneric turns a softmax's maxima and sums of base 2, for a multiple of 16 rows,
-// into natural log-sum-exps (in top) and reciprocals of the sums. Where the sum is 0 both
-// are 0.
+// attnFinishGeneric replaces base-2 maxima and sums of a softmax, for a multiple of 16 rows, by
+// natural log-sum-exps (in top) and reciprocals of the sums, or by 0 where the sum is 0.
 func attnFinishGeneric(top, sum []float32, rows int) {
 	for r := range rows {
 		if sum[r] == 0 {
@@ -102,7 +100,7 @@ func attnFinishGeneric(top, sum []float32, rows int) {
 	}
 }
 
-// attnScaleGeneric: dst [rows cols] = src * f[row*fstep].
+// attnScaleGeneric sets dst [rows cols] = src * f[row*fstep].
 func attnScaleGeneric(dst []float32, dld int, src []float32, sld, rows, cols int, f []float32, fstep int) {
 	for i := range rows {
 		d, s, x := dst[i*dld:][:cols], src[i*sld:][:cols], f[i*fstep]
@@ -112,13 +110,13 @@ func attnScaleGeneric(dst []float32, dld int, src []float32, sld, rows, cols int
 	}
 }
 
-// attnTransposeGeneric packs src [rows cols] in panels of 32 of its rows: element (i,l) goes
-// to i/32*32*cols + l*32 + i%32.
+// attnTransposeGeneric packs src [rows cols] in panels of 32 rows: element (i,l) goes to
+// i/32*32*cols + l*32 + i%32.
 func attnTransposeGeneric(dst, src []float32, sld, rows, cols int) {
 	attnTransposeRest(dst, src, sld, 0, rows, 0, cols)
 }
 
-// attnTransposeRest is the transposition of rows [i0,i1) from column c0 on.
+// attnTransposeRest transposes rows [i0,i1) from column c0 on.
 func attnTransposeRest(dst, src []float32, sld, i0, i1, c0, cols int) {
 	for i := i0; i < i1; i++ {
 		d := dst[i/attnPanel*attnPanel*cols+i%attnPanel:]
@@ -129,7 +127,7 @@ func attnTransposeRest(dst, src []float32, sld, i0, i1, c0, cols int) {
 	}
 }
 
-// attnDotGeneric: dst[i] = sum over columns of a[i]*b[i].
+// attnDotGeneric sets dst[i] to the sum over columns of a[i]*b[i].
 func attnDotGeneric(dst, a []float32, lda int, b []float32, ldb, rows, cols int) {
 	for i := range rows {
 		var sum float32
@@ -141,7 +139,7 @@ func attnDotGeneric(dst, a []float32, lda int, b []float32, ldb, rows, cols int)
 	}
 }
 
-// 2^f on [0,1): a polynomial of degree 6 through 1 at 0, within 2.8e-9 relative.
+// 2^f on [0,1): a polynomial of degree 6 through 1 at 0, with relative error below 2.8e-9.
 const (
 	exp2C1 = 0x1.62e42ep-01
 	exp2C2 = 0x1.ebfcd2p-03
@@ -151,8 +149,7 @@ const (
 	exp2C6 = 0x1.bf73eap-13
 )
 
-// exp2 is 2^x within 2 units in the last place where the result is a normal number; 2^-Inf
-// is 0 and NaN stays NaN.
+// exp2 returns 2^x to 2 ulp for normal results; 2^-Inf is 0, and NaN stays NaN.
 func exp2(x float32) float32 {
 	if !(x > -150) {
 		if x != x {
@@ -174,7 +171,7 @@ func exp2(x float32) float32 {
 	p = exp2C2 + f*p
 	p = exp2C1 + f*p
 	p = 1 + f*p
-	if n < -126 { // the result is denormal
+	if n < -126 { // the result is subnormal
 		return p * math.Float32frombits(uint32(n+64+127)<<23) * 0x1p-64
 	}
 	return p * math.Float32frombits(uint32(n+127)<<23)

@@ -1,15 +1,15 @@
 package kernel
 
-// AttentionMask says what each position of a sequence sees: position i sees j where
+// AttentionMask says which positions of a sequence each position sees: position i sees j if
 // Lo[i] <= j < Hi[i] and, with Docs not nil, Docs[j] == Docs[i].
 type AttentionMask struct {
 	Lo, Hi []int32
 	Docs   []int32
 }
 
-// Set fills the mask for len(m.Lo) positions. causal hides j > i, window > 0 hides
-// j <= i-window, docs (or nil) hides other documents. Where every document is one run of
-// positions, ranges say it all and m.Docs stays nil.
+// Set fills the mask for len(m.Lo) positions. causal hides j > i, window > 0 hides j <= i-window,
+// docs (or nil) hides other documents. If each document is one contiguous run, ranges suffice and
+// m.Docs is nil.
 func (m *AttentionMask) Set(causal bool, window int, docs []int32) {
 	n := len(m.Lo)
 	m.Docs = nil
@@ -36,7 +36,7 @@ func (m *AttentionMask) Set(causal bool, window int, docs []int32) {
 	}
 }
 
-// docRuns says whether each document is one run. With very many runs it does not look.
+// docRuns reports whether each document is one run. It gives up on very many runs.
 func docRuns(docs []int32) bool {
 	var starts [1024]int32
 	n := 0
@@ -58,7 +58,7 @@ func docRuns(docs []int32) bool {
 	return true
 }
 
-// span is the range of what positions [i0,i1) see together.
+// span returns the union of the ranges that positions [i0,i1) see.
 func (m *AttentionMask) span(i0, i1 int) (first, last int) {
 	if i0 >= i1 {
 		return 0, 0

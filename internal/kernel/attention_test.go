@@ -8,7 +8,7 @@ import (
 	"trireme/internal/impl"
 )
 
-// eachAttnLevel runs f with every level's inner loops but the specification's.
+// eachAttnLevel runs f with the inner loops of every level except the specification.
 func eachAttnLevel(t *testing.T, f func(t *testing.T, ops attnOps)) {
 	impl.Each(t, func(t *testing.T) {
 		if impl.Current() != impl.Generic {
@@ -27,7 +27,7 @@ func attnRandom(r *rand.Rand, n int, scale float32) []float32 {
 
 func attnClone(x []float32) []float32 { return append([]float32(nil), x...) }
 
-// attnClose compares all of two buffers, so that what lies around a result counts too.
+// attnClose compares all of two buffers, including the surroundings of a result.
 func attnClose(t *testing.T, what string, got, want []float32, tol float64) {
 	t.Helper()
 	for i := range want {
@@ -68,7 +68,7 @@ func TestAttentionProduct(t *testing.T) {
 	})
 }
 
-// attnRanges are ranges of columns as rows see them, some empty, with their cover.
+// attnRanges returns random column ranges per row, some empty, and their union.
 func attnRanges(r *rand.Rand, rows, ld int) (lo, hi []int32, c0, c1 int) {
 	lo, hi = make([]int32, attnQueries), make([]int32, attnQueries)
 	c0, c1 = ld-16, 0
@@ -111,7 +111,7 @@ func TestAttentionSoftmaxAndGradient(t *testing.T) {
 			attnSoftmaxGeneric(want, ld, rows, lo, hi, c0, c1, wtop, wsum, wcorr)
 			ops.softmax(got, ld, rows, lo, hi, c0, c1, top, sum, corr)
 			for i := range rows {
-				bad := false // with NaN the maximum is one or the other, and all is NaN in the end
+				bad := false // the maximum of a row with NaN is undefined
 				for _, x := range s[i*ld:][lo[i]:max(lo[i], hi[i])] {
 					bad = bad || x != x
 				}
@@ -179,8 +179,7 @@ func TestAttentionRowLoops(t *testing.T) {
 	})
 }
 
-// Probabilities are powers of 2 within 2 units in the last place, down to the smallest
-// normal number; below it they are at most that small.
+// exp2 is accurate to 2 ulp for normal results, and below the smallest normal number otherwise.
 func TestAttentionExp2(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		ops := attnOps(impl.Current())

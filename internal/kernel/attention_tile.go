@@ -5,21 +5,21 @@ import "math"
 var attnNegInf = float32(math.Inf(-1))
 
 const (
-	attnRowGroup = 8  // rows whose ranges of keys are rounded together
-	attnKeyGroup = 16 // keys whose ranges of queries are rounded together
+	attnRowGroup = 8  // rows whose key ranges are rounded together
+	attnKeyGroup = 16 // keys whose query ranges are rounded together
 	attnGroups   = attnQueries / attnRowGroup
 )
 
-// attnTile is a block of queries against a chunk of keys, cut down to what is visible.
-// Columns are counted from the chunk's first key.
+// attnTile is a block of queries against a chunk of keys, trimmed to its visible part. Columns count
+// from the first key of the chunk.
 type attnTile struct {
 	rows   int                   // queries
 	c0, c1 int                   // columns that some query sees, in multiples of 16
-	lo, hi [attnQueries]int32    // what each query sees
-	gl, gh [attnGroups + 1]int32 // what each group of rows sees together
+	lo, hi [attnQueries]int32    // range per query
+	gl, gh [attnGroups + 1]int32 // union per group of rows
 }
 
-// cut finds what queries [i,i+rows) see of keys [c,end), and whether it is anything.
+// cut sets the tile to what queries [i,i+rows) see of keys [c,end), and reports whether that is nonempty.
 func (t *attnTile) cut(m *AttentionMask, i, rows, c, end int) bool {
 	t.rows = rows
 	n := int32(end - c)
@@ -45,11 +45,11 @@ func (t *attnTile) cut(m *AttentionMask, i, rows, c, end int) bool {
 	return t.c0 < t.c1
 }
 
-// groups is the number of groups of rows.
+// groups returns the number of groups of rows.
 func (t *attnTile) groups() int { return (t.rows + attnRowGroup - 1) / attnRowGroup }
 
-// scores: s [rows, columns that are seen] = q [rows E] times keys in panels (or dO times
-// values). What all rows see is one product; the rest goes by pairs of groups.
+// scores computes s [rows, visible columns] = q [rows E] times keys in panels (or dO times values):
+// one product for the columns visible to all rows, the rest in pairs of groups.
 func (t *attnTile) scores(ops attnOps, s []float32, ld int, q []float32, ldq int, kt []float32, e int) {
 	const pair = 2
 	n := t.groups()
@@ -84,7 +84,7 @@ func (t *attnTile) scores(ops attnOps, s []float32, ld int, q []float32, ldq int
 	}
 }
 
-// overKeys: o [rows E] = p [rows keys] times v [keys E], or += with accumulate.
+// overKeys computes o [rows E] = p [rows keys] times v [keys E], or += with accumulate.
 func (t *attnTile) overKeys(ops attnOps, o []float32, ldo int, p []float32, ld int, v []float32, ldv int, accumulate bool) {
 	n := t.groups()
 	for g := 0; g < n; {
@@ -98,7 +98,7 @@ func (t *attnTile) overKeys(ops attnOps, o []float32, ldo int, p []float32, ld i
 	}
 }
 
-// overQueries: d [keys E] += p [rows keys] transposed, times x [rows E].
+// overQueries computes d [keys E] += p [rows keys] transposed, times x [rows E].
 func (t *attnTile) overQueries(ops attnOps, d []float32, ldd int, p []float32, ld int, x []float32, ldx int) {
 	for j := t.c0; j < t.c1; {
 		g0, g1 := t.seenBy(j)
@@ -117,7 +117,7 @@ func (t *attnTile) overQueries(ops attnOps, d []float32, ldd int, p []float32, l
 	}
 }
 
-// seenBy is the range of groups of rows that see some of the keys from column j.
+// seenBy returns the range of row groups that see some of the keys from column j.
 func (t *attnTile) seenBy(j int) (g0, g1 int) {
 	n := t.groups()
 	for g0 < n && (int(t.gl[g0]) >= j+attnKeyGroup || int(t.gh[g0]) <= j) {

@@ -2,37 +2,36 @@ package kernel
 
 import "math"
 
-// Attention of operands in bfloat16 has products by tiles where the processor has them, in the
-// order of gemmTiles and with its treatment of subnormal numbers:
+// Attention on bfloat16 operands multiplies by tiles where the processor has them, in the order and
+// with the subnormal handling of gemmTiles:
 //
-//   - Scores are products of queries and keys as they are; the power is 2^(s*Scale*log2(e)-top),
-//     in float32.
-//   - Probabilities, and gradients of scores (not yet times Scale), are rounded to bfloat16, to the
-//     nearest, ties away from zero, where a product reads them. The softmax's sum is of what was
-//     not rounded.
-//   - The forward sum over keys is one product for each chunk of tiledKeys keys, the gradients'
-//     sums over queries one for each chunk of tiledQueries queries of a head. The gradient of a
-//     query is a sum over blocks of tiledBlock keys. Chunks and blocks begin at multiples of their
-//     size and are added in ascending order. Parts of 32 keys or of a block of queries that do not
-//     see each other may be left out.
-//   - In the sums over queries number 32n+p is followed by 32n+p+16, p in 0, 1, ..., 15.
+//   - Scores are products of unscaled queries and keys; the exponential is
+//     2^(s*Scale*log2(e)-top) in float32.
+//   - Probabilities, and gradients of scores (before Scale), are rounded to bfloat16, to nearest,
+//     ties away from zero, where a product reads them. The softmax sum uses the unrounded values.
+//   - The forward sum over keys is one product per chunk of tiledKeys keys; the gradients' sums over
+//     queries are one per chunk of tiledQueries queries of a head. The gradient of a query is a sum
+//     over blocks of tiledBlock keys. Chunks and blocks start at multiples of their size and are
+//     added in ascending order. Blocks of queries and of 32 keys may be skipped if nothing in them
+//     is visible.
+//   - Sums over queries take index 32n+p followed by 32n+p+16, for p in 0, 1, ..., 15.
 //
-// Scores lie with keys as rows and a block of 64 queries as columns, so that what is done to them
-// needs no sum over a vector's lanes.
+// Scores have keys as rows and a block of 64 queries as columns, so that no operation on them sums
+// over the lanes of a vector.
 const (
 	tiledKeys    = 512
 	tiledQueries = 512
 	tiledBlock   = attnQueries
 )
 
-// Rows of 32 and their columns, in steps of 32, become operands of tiles: the rows as they are (a,
-// with columns as k, or b after turn), or columns as rows (a after flip, b after pair).
+// 32 rows with their columns in steps of 32 become tile operands: the rows themselves (a with
+// k = columns, or b after transposeToB), or columns as rows (a after transposeTile, b after pairTile).
 
-// stepsOf is the number of steps of n.
+// stepsOf returns the number of steps of n.
 func stepsOf(n int) int { return (n + tileDepth - 1) / tileDepth }
 
-// gatherTiles copies up to 32 rows of e columns to whole tiles: 32 rows of 32 elements for each step
-// of columns. What lies beyond is 0.
+// gatherTiles copies up to 32 rows of e columns to full tiles, padded with 0: 32 rows of 32 elements
+// per step of columns.
 func gatherTiles(dst []uint16, src AttentionRows, rows, e int) {
 	whole := e / tileDepth
 	if rows < tileRows {
@@ -51,21 +50,21 @@ func gatherTiles(dst []uint16, src AttentionRows, rows, e int) {
 	}
 }
 
-// turnTiles makes rows columns: b, of k = columns.
-func turnTiles(dst, src []uint16, steps int) {
+// transposeToB makes b with k = columns from rows.
+func transposeToB(dst, src []uint16, steps int) {
 	for half := range 2 {
 		at := half * tileElems / 2
 		transposeTiles(dst[at:], src[at:], tileDepth, tileElems, steps)
 	}
 }
 
-// pairTile makes a tile's rows k: b, whose pairs are rows p and p+16.
+// pairTile makes b with k = rows, in pairs of rows p and p+16.
 func pairTile(dst, src []uint16) {
 	pairTiles(dst, src, tileDepth, 16*tileDepth, 16, tileRows)
 }
 
-// flipTile exchanges a tile's rows and columns: a, of k = rows.
-func flipTile(dst, src []uint16) {
+// transposeTile makes a with k = rows.
+func transposeTile(dst, src []uint16) {
 	var tmp [tileElems]uint16
 	pairTiles(tmp[:], src, 2*tileDepth, tileDepth, 16, tileRows)
 	for half := range 2 {
@@ -74,7 +73,7 @@ func flipTile(dst, src []uint16) {
 	}
 }
 
-// tiledMasks are the masks of 64 queries and some keys, a number for each key.
+// tiledMasks are the masks of 64 queries, one word per key.
 type tiledMasks struct{ seen, kept []uint64 }
 
 func takeMasks(s *attnScratch, keys int) (m tiledMasks) {
@@ -106,7 +105,7 @@ func (m *tiledMasks) set(ops attnOps, a *Attention, g, i, rows, j, n int) (seen,
 	kept = m.kept[:n]
 	for k := range kept {
 		if k%64 == 0 {
-			turnBits(&bits[k/64])
+			transposeBits(&bits[k/64])
 		}
 		kept[k] = bits[k/64][k%64]
 	}
@@ -156,7 +155,7 @@ type tiledForward struct {
 	back   []float32 // [64][columns]
 	wide   []float32
 	masks  tiledMasks
-	ranges [4]int // of the keys that are packed: from, their steps; of columns: steps; of a chunk
+	ranges [4]int // of packed keys: first and steps; steps of columns; steps of a chunk
 }
 
 func (a *Attention) tiledForwardScratch(mem []float32) (f tiledForward, n int) {
@@ -189,7 +188,7 @@ func (a *Attention) forwardTiles(ops attnOps, scratch []float32, o AttentionRows
 		gatherTiles(f.k[step*e*tileElems:], k.From(j, 0), rows, a.E)
 		gatherTiles(f.rows, v.From(j, 0), rows, a.E)
 		for c := range e {
-			flipTile(f.v[(c*keys+step)*tileElems:], f.rows[c*tileElems:])
+			transposeTile(f.v[(c*keys+step)*tileElems:], f.rows[c*tileElems:])
 		}
 	}
 	for g := range a.Group {
@@ -203,7 +202,7 @@ func (a *Attention) forwardTilesBlock(ops attnOps, f *tiledForward, g int, o Att
 	from, keys, e, chunk := f.ranges[0], f.ranges[1], f.ranges[2], f.ranges[3]
 	for p := range 2 {
 		gatherTiles(f.rows, q.rest(p*tileRows, rows), min(tileRows, rows-p*tileRows), a.E)
-		turnTiles(f.q[p*e*tileElems:], f.rows, e)
+		transposeToB(f.q[p*e*tileElems:], f.rows, e)
 	}
 	var top, sum, corr [attnQueries]float32
 	for r := range top {
@@ -239,13 +238,13 @@ func (a *Attention) forwardTilesBlock(ops attnOps, f *tiledForward, g int, o Att
 	a.unpackColumns(ops, o, f.o, attnQueries, f.back, f.wide, rows, sum[:], 1)
 }
 
-// unpackColumns is unpack of sums that lie by columns: [columns][ld], ld >= 64.
+// unpackColumns is unpack for sums stored by column: [columns][ld], ld >= 64.
 func (a *Attention) unpackColumns(ops attnOps, dst AttentionRows, src []float32, ld int, back, wide []float32, rows int, f []float32, fstep int) {
 	transpose(back, roundUp(a.E, 16), src, ld, a.E, attnQueries)
 	a.unpack(ops, dst, back, wide, rows, f, fstep)
 }
 
-// rest is the rows from row i on, of n.
+// rest returns the rows from row i on, of n.
 func (r AttentionRows) rest(i, n int) AttentionRows {
 	if i >= n {
 		return AttentionRows{}

@@ -5,23 +5,23 @@ import "math"
 // tiledBackward is the scratch of a backward pass by tiles.
 type tiledBackward struct {
 	q, do      tiledChunk
-	lse, d     []float32 // of a chunk's queries, of base 2
+	lse, d     []float32 // of the queries of a chunk, base 2
 	rows       []uint16  // 32 rows as tiles
 	k, v       []uint16  // a block of keys: two strips
 	kt         []uint16  // keys as columns: [steps of columns][2]
 	s, dp      []float32 // [64 keys][64 queries] scores and gradients of probabilities
 	p, ds      []uint16  // [2 strips][steps of a chunk] probabilities and gradients of scores
-	pairs      []uint16  // [panels of a chunk][2] gradients of scores, of k = keys
+	pairs      []uint16  // [panels of a chunk][2] gradients of scores with k = keys
 	dq         []float32 // [columns][queries of a chunk]
 	dk, dv     []float32 // [keys][columns]
-	o          []float32 // rows on their way
+	o          []float32 // converted rows
 	back       []float32
 	wide       []float32
 	masks      tiledMasks
 	e, queries int // steps of columns, and of queries of a chunk
 }
 
-// tiledChunk is a chunk of queries, or of their outputs' gradients, as columns and as k.
+// tiledChunk is a chunk of queries, or of their output gradients, as columns and as k.
 type tiledChunk struct{ columns, pairs []uint16 }
 
 func (a *Attention) tiledBackwardScratch(mem []float32) (b tiledBackward, n int) {
@@ -80,7 +80,7 @@ func (a *Attention) backwardTiles(ops attnOps, scratch []float32, dq, dk, dv, do
 	}
 }
 
-// unpackWide is unpack of rows of whole steps.
+// unpackWide is unpack for rows padded to full steps.
 func (a *Attention) unpackWide(ops attnOps, dst AttentionRows, src, back, wide []float32, rows int, f float32) {
 	from, to := stepsOf(a.E)*tileDepth, roundUp(a.E, 16)
 	if from != to {
@@ -92,8 +92,8 @@ func (a *Attention) unpackWide(ops attnOps, dst AttentionRows, src, back, wide [
 	a.unpack(ops, dst, src, wide, rows, []float32{f}, 0)
 }
 
-// takeChunk packs n queries and what belongs to them. The sums over do*o are divided by what kept
-// probabilities are multiplied by, which is put off to the end.
+// takeChunk packs n queries with their statistics. The sums over do*o are divided by the dropout
+// scale, which is applied at the end.
 func (a *Attention) takeChunk(ops attnOps, b *tiledBackward, do, o AttentionRows, lse []float32, q AttentionRows, n int, kept float32) {
 	for i := 0; i < b.queries*tileRows; i += tileRows {
 		for _, x := range []struct {
@@ -101,7 +101,7 @@ func (a *Attention) takeChunk(ops attnOps, b *tiledBackward, do, o AttentionRows
 			to  *tiledChunk
 		}{{q, &b.q}, {do, &b.do}} {
 			gatherTiles(b.rows, x.src.rest(i, n), min(tileRows, n-i), a.E)
-			turnTiles(x.to.columns[i/tileRows*b.e*tileElems:], b.rows, b.e)
+			transposeToB(x.to.columns[i/tileRows*b.e*tileElems:], b.rows, b.e)
 			for e := range b.e {
 				pairTile(x.to.pairs[(e*b.queries+i/tileRows)*tileElems:], b.rows[e*tileElems:])
 			}
@@ -119,7 +119,7 @@ func (a *Attention) takeChunk(ops attnOps, b *tiledBackward, do, o AttentionRows
 	}
 }
 
-// backwardTilesBlock adds what the chunk of n queries from c and the block of keys from j give.
+// backwardTilesBlock adds the contributions of the n queries from c and the block of keys from j.
 func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, g int, k, v AttentionRows, c, n, j int) {
 	e := b.e
 	for h := range 2 {
@@ -127,7 +127,7 @@ func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, g int, k, 
 		gatherTiles(b.k[h*e*tileElems:], k.rest(from, a.T), rows, a.E)
 		gatherTiles(b.v[h*e*tileElems:], v.rest(from, a.T), rows, a.E)
 		for s := range e {
-			flipTile(b.kt[(2*s+h)*tileElems:], b.k[(h*e+s)*tileElems:])
+			transposeTile(b.kt[(2*s+h)*tileElems:], b.k[(h*e+s)*tileElems:])
 		}
 	}
 	begin, end := -1, 0 // steps of queries that see some of the keys
@@ -160,7 +160,7 @@ func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, g int, k, 
 	tiles(tilesOf{e, steps, 2, 2 * tileElems, 2 * tileElems}, b.kt, b.pairs[2*begin*tileElems:], b.dq[begin*tileRows:], a.queryStride(b.queries), false)
 }
 
-// clearStep leaves nothing of a block of queries.
+// clearStep zeroes one block of queries.
 func (b *tiledBackward) clearStep(step int) {
 	for h := range 2 {
 		clear(b.p[(h*b.queries+step)*tileElems:][:2*tileElems])

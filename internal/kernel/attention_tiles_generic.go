@@ -2,12 +2,12 @@ package kernel
 
 import "math"
 
-// attnPowersGeneric takes scores s [keys][64] of 64 queries to 2^(s*scale-top), or 0 where the key's
-// bit of the query in seen is not set, and adds them to sum, and their largest scores, scaled, to top;
-// corr is what earlier results are to be multiplied by. Powers whose bit in kept is set are
-// rounded to dst, as pairs of keys: of key k and query q in the half k%2 of lane q%16 of row
-// k%32/2 of the tile q/16%2 of step k/32 of panel q/32; others are 0. Panels begin panel elements
-// apart; the number of keys is a multiple of 32.
+// attnPowersGeneric replaces scores s [keys][64] of 64 queries by 2^(s*scale-top), or 0 if the query's
+// bit in the key's seen is clear. It adds them to sum, takes the maximum scaled score into top, and
+// sets corr to the factor for earlier results. Powers whose bit in kept is set are rounded to
+// dst in pairs of keys: key k and query q go to half k%2 of lane q%16 of row k%32/2 of tile q/16%2 of
+// step k/32 of panel q/32; others are 0. Panels are panel elements apart; the number of keys is a
+// multiple of 32.
 func attnPowersGeneric(dst []uint16, panel int, s []float32, seen, kept []uint64, scale float32, top, sum, corr *[attnQueries]float32) {
 	for q := range attnQueries {
 		m := top[q]
@@ -37,11 +37,11 @@ func attnPowersGeneric(dst []uint16, panel int, s []float32, seen, kept []uint64
 	}
 }
 
-// attnSlopesGeneric makes probabilities x = 2^(s*scale-lse) of scores s [keys][64], 0 where the
-// query's bit in the key's seen is not set, and gradients z = x*(dp-d), with dp = 0 where its bit
-// in kept is not set. x, where kept, and z go to p and ds: of key k and query q to half q/16%2 of
-// lane q%16 of row k%32 of step q/32 of strip k/32, strips beginning strip elements apart; z also
-// to pairs as powers go to dst in attnPowersGeneric.
+// attnSlopesGeneric computes probabilities x = 2^(s*scale-lse) of scores s [keys][64], 0 if the
+// query's bit in the key's seen is clear, and gradients z = x*(dp-d), with dp = 0 if its bit in kept
+// is clear. x, if kept, and z go to p and ds: key k and query q to half q/16%2 of lane q%16 of row
+// k%32 of step q/32 of strip k/32. Strips are strip elements apart. z also goes to pairs, in the
+// layout of dst in attnPowersGeneric.
 func attnSlopesGeneric(p, ds []uint16, strip int, pairs []uint16, panel int, s, dp []float32, seen, kept []uint64, scale float32, lse, d []float32) {
 	for k, bits := range seen {
 		for q := range attnQueries {
@@ -72,8 +72,8 @@ func attnColumnsGeneric(x []float32, rows int, f *[attnQueries]float32) {
 	}
 }
 
-// attnBitsGeneric sets bit i%64 of dst[i/64] where words[i] is not below, and clears others of
-// those numbers.
+// attnBitsGeneric sets bit i%64 of dst[i/64] if words[i] >= below, and clears the other bits of
+// those words.
 func attnBitsGeneric(dst []uint64, words []uint32, below uint32) {
 	for i := 0; i < len(words); i += 64 {
 		var bits uint64
@@ -84,8 +84,8 @@ func attnBitsGeneric(dst []uint64, words []uint32, below uint32) {
 	}
 }
 
-// turnBits exchanges rows and columns of 64 x 64 bits: halves of ever smaller squares.
-func turnBits(x *[64]uint64) {
+// transposeBits transposes 64 x 64 bits, by halves of ever smaller squares.
+func transposeBits(x *[64]uint64) {
 	for half, low := 32, uint64(1<<32-1); half > 0; half, low = half/2, low^low<<(half/2) {
 		for i := range x {
 			if i&half == 0 {

@@ -9,7 +9,7 @@ import (
 	"trireme/internal/impl"
 )
 
-// Numbers that were rounded may fall to either side of a tie.
+// Rounded numbers may fall to either side of a tie.
 const halfStep = 0x1p-7
 
 func fromHalves(x []uint16) []float32 {
@@ -18,7 +18,7 @@ func fromHalves(x []uint16) []float32 {
 	return f
 }
 
-// tiledMasksOf are masks of keys, some of which nobody sees.
+// tiledMasksOf returns masks of keys, some hidden from every query.
 func tiledMasksOf(r *rand.Rand, keys int) []uint64 {
 	m := make([]uint64, keys)
 	for i := range m {
@@ -44,7 +44,7 @@ func TestAttentionTilesLoops(t *testing.T) {
 			if n%2 == 0 {
 				kept = seen
 			}
-			if n%5 == 0 { // of a key that only some see
+			if n%5 == 0 { // a key that only some queries see
 				s[3*attnQueries+7] = float32(math.NaN())
 				seen[3] &^= 1 << 7
 			}
@@ -135,7 +135,7 @@ func TestAttentionTilesBits(t *testing.T) {
 			x[i] = r.Uint64()
 		}
 		y = x
-		turnBits(&y)
+		transposeBits(&y)
 		for i := range x {
 			for k := range y {
 				if x[i]>>k&1 != y[k]>>i&1 {
@@ -146,7 +146,7 @@ func TestAttentionTilesBits(t *testing.T) {
 	})
 }
 
-// Bits say what positions see.
+// Bits match the mask's ranges.
 func TestAttentionMaskBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 44))
 	for range 300 {
@@ -178,7 +178,7 @@ func TestAttentionMaskBits(t *testing.T) {
 	}
 }
 
-// By tiles, in Go and in assembly, results are those of float32 but for rounding to bfloat16.
+// Results by tiles, in Go and in assembly, agree with float32 up to bfloat16 rounding.
 func TestAttentionTilesWhole(t *testing.T) {
 	levels := []impl.Level{impl.Generic}
 	for _, l := range impl.Available() {

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// BF16ToF32: dst[i] = src[i], which is exact.
+// BF16ToF32 sets dst[i] = src[i], exactly.
 func BF16ToF32(dst []float32, src []uint16) { bf16ToF32(dst, src) }
 
 func bf16ToF32Generic(dst []float32, src []uint16) {
@@ -12,7 +12,7 @@ func bf16ToF32Generic(dst []float32, src []uint16) {
 	}
 }
 
-// F32ToBF16: dst[i] = src[i] rounded to the nearest, ties to even. NaN stays NaN, quiet.
+// F32ToBF16 sets dst[i] to src[i] rounded to nearest, ties to even. NaN becomes a quiet NaN.
 func F32ToBF16(dst []uint16, src []float32) { f32ToBF16(dst, src) }
 
 func f32ToBF16Generic(dst []uint16, src []float32) {
@@ -27,7 +27,7 @@ func f32ToBF16Generic(dst []uint16, src []float32) {
 	}
 }
 
-// F16ToF32: dst[i] = src[i], which is exact. NaN becomes quiet.
+// F16ToF32 sets dst[i] = src[i], exactly. NaN becomes a quiet NaN.
 func F16ToF32(dst []float32, src []uint16) { f16ToF32(dst, src) }
 
 func f16ToF32Generic(dst []float32, src []uint16) {
@@ -37,8 +37,8 @@ func f16ToF32Generic(dst []float32, src []uint16) {
 	}
 }
 
-// F32ToF16: dst[i] = src[i] rounded to the nearest, ties to even; what is too large becomes
-// infinite. NaN stays NaN, quiet.
+// F32ToF16 sets dst[i] to src[i] rounded to nearest, ties to even; overflow becomes infinite, NaN a
+// quiet NaN.
 func F32ToF16(dst []uint16, src []float32) { f32ToF16(dst, src) }
 
 func f32ToF16Generic(dst []uint16, src []float32) {
@@ -70,7 +70,7 @@ func floatToHalf(f float32) uint16 {
 		return sign | 0x7e00 | uint16(a>>13&0x3ff)
 	case a >= 0x477ff000: // 65520 and above round to infinity
 		return sign | 0x7c00
-	case a < 0x38800000: // below 2^-14: adding 0.5 aligns the unit in the last place with 2^-24
+	case a < 0x38800000: // below 2^-14: adding 0.5 aligns the ulp with 2^-24
 		s := float32(math.Float32frombits(a) + 0.5)
 		return sign | uint16(math.Float32bits(s)-0x3f000000)
 	}

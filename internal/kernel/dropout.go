@@ -2,9 +2,8 @@ package kernel
 
 import "math"
 
-// Dropout drops elements of a stream of random words: element e where word e, which is word e%4
-// of Philox at counter (e/4, Stream) with key Seed, is below Below. Others are multiplied by
-// Scale.
+// Dropout drops element e of a random stream if word e%4 of Philox at counter (e/4, Stream) with key
+// Seed is below Below. Other elements are multiplied by Scale.
 type Dropout struct {
 	Seed, Stream uint64
 	Below        uint32
@@ -17,26 +16,26 @@ func NewDropout(p float64, seed, stream uint64) Dropout {
 }
 
 const (
-	// DropoutPiece is how many elements Apply takes at the most: with those before it that share
-	// a counter, whole blocks of words.
+	// DropoutPiece is the maximum number of elements per call of Apply: with preceding elements of the
+	// same counter they fill whole blocks of words.
 	DropoutPiece = 1020
-	dropBlock    = 64 // words that are made at once
+	dropBlock    = 64 // words generated at once
 )
 
-// Apply: dst[i] = x[i]*Scale, or 0 where element first+i is dropped. dst may be x.
+// Apply sets dst[i] = x[i]*Scale, or 0 if element first+i is dropped. dst may be x.
 func (d *Dropout) Apply(dst, x []float32, first uint64) {
 	var mem [DropoutPiece + 4]uint32
 	dropSelect(dst, x, d.words(mem[:], first, len(dst)), d.Below, d.Scale)
 }
 
-// words are those of elements first to first+n, made in mem.
+// words returns the words of elements first to first+n, in mem.
 func (d *Dropout) words(mem []uint32, first uint64, n int) []uint32 {
 	lead := int(first & 3)
 	randomWords(mem[:roundUp(lead+n, dropBlock)], d.Seed, d.Stream, first>>2)
 	return mem[lead:][:n]
 }
 
-// randomWordsGeneric makes the words of counters k, k+1, ...; dst has whole blocks.
+// randomWordsGeneric generates the words of counters k, k+1, ...; dst holds whole blocks.
 func randomWordsGeneric(dst []uint32, seed, stream, k uint64) {
 	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
 	for i := 0; i < len(dst); i += 4 {
@@ -46,7 +45,7 @@ func randomWordsGeneric(dst []uint32, seed, stream, k uint64) {
 	}
 }
 
-// dropSelectGeneric: dst[i] = x[i]*scale, or 0 where words[i] < below.
+// dropSelectGeneric sets dst[i] = x[i]*scale, or 0 if words[i] < below.
 func dropSelectGeneric(dst, x []float32, words []uint32, below uint32, scale float32) {
 	x, words = x[:len(dst)], words[:len(dst)]
 	for i := range dst {
@@ -58,7 +57,7 @@ func dropSelectGeneric(dst, x []float32, words []uint32, below uint32, scale flo
 	}
 }
 
-// dropGradientGeneric turns p and p*(dp-d) into what they are where words[i] < below: 0 and -p*d.
+// dropGradientGeneric replaces p and p*(dp-d) by 0 and -p*d where words[i] < below.
 func dropGradientGeneric(p, dp []float32, words []uint32, below uint32, d float32) {
 	dp, words = dp[:len(p)], words[:len(p)]
 	for i := range p {

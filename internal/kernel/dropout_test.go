@@ -10,7 +10,7 @@ import (
 	"trireme/internal/impl"
 )
 
-// Every variant makes the words of Philox, before and past a carry of the counter too.
+// Every version generates the words of Philox, across a carry of the counter too.
 func TestRandomWords(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -78,7 +78,7 @@ func sameBits(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// What is dropped does not depend on how a row is cut, and is as much as was asked for.
+// The dropped elements do not depend on how a row is split, and their share is p.
 func TestDropoutAnywhere(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		const n = DropoutPiece

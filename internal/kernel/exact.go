@@ -6,18 +6,18 @@ import (
 	"math/bits"
 )
 
-// Exact accumulators (tensor.ExactWords words): word w < ExactDigits counts units of
-// 2^(32w-352), the last word counts numbers that are not finite or beyond the words' reach.
+// Exact accumulators have tensor.ExactWords words. Word w < ExactDigits counts units of 2^(32w-352);
+// the last word counts inputs that are not finite or out of range.
 const (
 	ExactDigits = 21
 	exactLow    = -352
 	exactBlock  = 64
 )
 
-// Exact is an exact accumulator.
+// Exact is an exact accumulator of float64.
 type Exact [ExactDigits + 1]int64
 
-// Add adds x without rounding. Between two calls of Carry there may be 2^30 additions.
+// Add adds x without rounding. Call Carry at least every 2^30 additions.
 func (e *Exact) Add(x float64) {
 	u := math.Float64bits(x)
 	exp := int(u >> 52 & 0x7ff)
@@ -31,7 +31,7 @@ func (e *Exact) Add(x float64) {
 	default:
 		frac |= 1 << 52
 	}
-	pos := exp - 1075 - exactLow // of the fraction's lowest bit, above the lowest word's
+	pos := exp - 1075 - exactLow // position of the lowest fraction bit above the lowest word
 	if pos < 0 {
 		if pos <= -53 {
 			return
@@ -40,7 +40,7 @@ func (e *Exact) Add(x float64) {
 		pos = 0
 	}
 	w, s := pos>>5, uint(pos&31)
-	if w > ExactDigits-3 { // the top words: where the number ends decides
+	if w > ExactDigits-3 { // in the top words the end of the number decides
 		if frac != 0 && pos+64-bits.LeadingZeros64(frac) > 32*ExactDigits {
 			e[ExactDigits]++
 			return
@@ -63,24 +63,23 @@ func (e *Exact) Add(x float64) {
 	}
 }
 
-// Carry moves what exceeds 32 bits of a word into the next; the value stays.
+// Carry moves the excess over 32 bits of each word into the next; the value does not change.
 func (e *Exact) Carry() {
 	for w := range ExactDigits - 1 {
-		c := e[w] >> 32 // rounds down, so the digit that stays is not negative
+		c := e[w] >> 32 // rounds down, so that the remaining digit is not negative
 		e[w] -= c << 32
 		e[w+1] += c
 	}
 }
 
-// AddTo adds the words to dst, an accumulator of the same kind.
+// AddTo adds the words to dst, another exact accumulator.
 func (e *Exact) AddTo(dst []int64) {
 	for w, v := range e {
 		dst[w] += v
 	}
 }
 
-// Float64 is the sum rounded to the nearest, ties to even, or NaN where a number that is
-// not finite went in.
+// Float64 returns the sum rounded to nearest, ties to even, or NaN if an input was not finite.
 func (e *Exact) Float64() float64 {
 	if e[ExactDigits] != 0 {
 		return math.NaN()
@@ -89,12 +88,12 @@ func (e *Exact) Float64() float64 {
 	for w := ExactDigits - 1; w >= 0; w-- {
 		sum.Lsh(sum, 32).Add(sum, digit.SetInt64(e[w]))
 	}
-	f := new(big.Float).SetInt(sum) // as many bits as the number has: no rounding
+	f := new(big.Float).SetInt(sum) // exact: its precision is the length of sum
 	v, _ := f.SetMantExp(f, exactLow).Float64()
 	return v
 }
 
-// Squares adds the squares of x, summed in F64 over blocks of 64 elements from the first.
+// Squares adds the squares of x, summed in float64 over blocks of 64 elements.
 func (e *Exact) Squares(x []float32) {
 	var sums [256]float64
 	for len(x) > 0 {
@@ -104,13 +103,13 @@ func (e *Exact) Squares(x []float32) {
 		for _, v := range s {
 			e.Add(v)
 		}
-		e.Carry() // a word has room for 2^31 additions
+		e.Carry() // a word has headroom for 2^31 additions
 		x = x[n:]
 	}
 }
 
-// blockSquaresGeneric: dst[i] = sum of the squares of x[64i:64i+64]: eight lanes, element j
-// in lane j%8, then lanes l and l+4, l and l+2, l and l+1 added.
+// blockSquaresGeneric sets dst[i] to the sum of squares of x[64i:64i+64]: element j in lane j%8, then
+// lanes l and l+4, l and l+2, l and l+1 are added.
 func blockSquaresGeneric(dst []float64, x []float32) {
 	for i := range dst {
 		var l [8]float64

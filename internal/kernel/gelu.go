@@ -2,13 +2,13 @@ package kernel
 
 import "math"
 
-// The constants of tanh's approximation (Hendrycks and Gimpel 2016).
+// Constants of the tanh approximation (Hendrycks and Gimpel 2016).
 const (
 	geluRoot = 0.79788456080286535588 // sqrt(2/pi)
 	geluCube = 0.044715
 )
 
-// GELUTanh: dst[i] = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))). dst may be x.
+// GELUTanh sets dst[i] = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))). dst may be x.
 func GELUTanh(dst, x []float32) { geluTanh(dst, x) }
 
 func geluTanhGeneric(dst, x []float32) {
@@ -19,7 +19,7 @@ func geluTanhGeneric(dst, x []float32) {
 	}
 }
 
-// GELUTanhBackward: dx[i] = dy[i] * d GELUTanh(x[i]) / dx. dx may be dy or x.
+// GELUTanhBackward sets dx[i] = dy[i] * d GELUTanh(x[i]) / dx. dx may be dy or x.
 func GELUTanhBackward(dx, dy, x []float32) { geluTanhBackward(dx, dy, x) }
 
 func geluTanhBackwardGeneric(dx, dy, x []float32) {
@@ -28,14 +28,14 @@ func geluTanhBackwardGeneric(dx, dy, x []float32) {
 		v := float64(x[i])
 		t := math.Tanh(geluRoot * (v + geluCube*v*v*v))
 		d := 0.5 * (1 + t)
-		if t != 1 && t != -1 { // x may be so large that its square is infinite
+		if t != 1 && t != -1 { // the square of a large x may be infinite
 			d += 0.5 * v * (1 - t*t) * geluRoot * (1 + 3*geluCube*v*v)
 		}
 		dx[i] = float32(float64(dy[i]) * d)
 	}
 }
 
-// GELUErf: dst[i] = x/2 * (1 + erf(x/sqrt(2))). dst may be x.
+// GELUErf sets dst[i] = x/2 * (1 + erf(x/sqrt(2))). dst may be x.
 func GELUErf(dst, x []float32) { geluErf(dst, x) }
 
 func geluErfGeneric(dst, x []float32) {
@@ -46,7 +46,7 @@ func geluErfGeneric(dst, x []float32) {
 	}
 }
 
-// GELUErfBackward: dx[i] = dy[i] * d GELUErf(x[i]) / dx. dx may be dy or x.
+// GELUErfBackward sets dx[i] = dy[i] * d GELUErf(x[i]) / dx. dx may be dy or x.
 func GELUErfBackward(dx, dy, x []float32) { geluErfBackward(dx, dy, x) }
 
 func geluErfBackwardGeneric(dx, dy, x []float32) {

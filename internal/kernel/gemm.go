@@ -6,8 +6,8 @@ import (
 	"trireme/internal/impl"
 )
 
-// Matrix is an operand of Gemm in memory: float32 in F, or the bits of bfloat16 in H or, with
-// Half, of float16. Element (i, j) is at i*LD+j, or at j*LD+i where Trans is set.
+// Matrix is an operand of Gemm: float32 in F, or 16-bit elements in H, bfloat16 or, with Half,
+// float16. Element (i, j) is at i*LD+j, or at j*LD+i if Trans.
 type Matrix struct {
 	F     []float32
 	H     []uint16
@@ -16,10 +16,10 @@ type Matrix struct {
 	Trans bool
 }
 
-// bfloat16 says whether tiles can read m.
+// bfloat16 reports whether tiles can read m.
 func (m Matrix) bfloat16() bool { return m.H != nil && !m.Half }
 
-// widen converts elements of H.
+// widen converts elements of H to float32.
 func (m Matrix) widen(dst []float32, src []uint16) {
 	if m.Half {
 		f16ToF32(dst, src)
@@ -28,7 +28,7 @@ func (m Matrix) widen(dst []float32, src []uint16) {
 	bf16ToF32(dst, src)
 }
 
-// narrow rounds to elements of H.
+// narrow rounds src to elements of H.
 func (m Matrix) narrow(dst []uint16, src []float32) {
 	if m.Half {
 		f32ToF16(dst, src)
@@ -37,7 +37,7 @@ func (m Matrix) narrow(dst []uint16, src []float32) {
 	f32ToBF16(dst, src)
 }
 
-// From is the part of m whose first element is (i, j).
+// From returns the part of m whose first element is (i, j).
 func (m Matrix) From(i, j int) Matrix {
 	off := i*m.LD + j
 	if m.Trans {
@@ -60,18 +60,17 @@ func (m Matrix) check(name string, rows, cols int) {
 	}
 }
 
-// Gemm: c [m n] = a [m k] * b [k n], plus c where accumulate is set.
+// Gemm computes c [m n] = a [m k] * b [k n], plus c if accumulate.
 //
-// Every element is one chain of fused multiply-adds in float32 over k in ascending order,
-// beginning at 0; then, with accumulate, the old element is added once. All variants give
-// these bits, but for products of two bfloat16 matrices by tiles (gemmTiles). A c of 16 bits is
-// rounded once, at the end. c is not transposed and overlaps neither a nor b. scratch is at least
-// GemmScratch(m, n, k) floats, its contents do not matter.
+// Each element is one chain of float32 fused multiply-adds over ascending k, starting at 0; with
+// accumulate, the old element is added once at the end. All versions give these bits, except for
+// products of two bfloat16 matrices by tiles (gemmTiles). A 16-bit c is rounded once, at the end.
+// c must not be transposed or overlap a or b. scratch has at least GemmScratch(m, n, k) floats of
+// any content.
 //
-// Blocks (Goto and van de Geijn 2008): nc columns by kc rows of b are packed into panels as
-// wide as a tile, where they stay in the second level of cache; rows of a pass over them, as
-// many as a tile has at a time, and stay in the first. A sum that is longer than kc goes on
-// from where it was stored.
+// Blocking follows Goto and van de Geijn (2008): kc rows by nc columns of b are packed into
+// tile-wide panels that stay in L2; tile-high strips of a, which stay in L1, pass over them. A sum
+// longer than kc is stored and continued.
 func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 	if m == 0 || n == 0 {
 		return
@@ -101,7 +100,7 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 	}
 }
 
-// zero is a product without terms.
+// zero computes a product with k = 0.
 func zero(c Matrix, m, n int, accumulate bool) {
 	if accumulate {
 		return
@@ -115,67 +114,67 @@ func zero(c Matrix, m, n int, accumulate bool) {
 	}
 }
 
-// gemmShape is how a variant divides a product.
+// gemmShape is the blocking of one version.
 type gemmShape struct {
 	mr, nr int  // rows and columns of a tile
 	kc, nc int  // rows and columns of a block of b
-	packA  bool // tiles read a only where it is packed, column by column
-	plainB bool // tiles read b where it lies, too
+	packA  bool // tiles read a only if packed, column by column
+	plainB bool // tiles can read b unpacked
 }
 
-// limitsOf is a level's division at most: the larger a product, the larger.
+// limitsOf returns the largest blocks of a level; larger products have larger blocks.
 func limitsOf(l impl.Level, m, n, k int) gemmShape {
 	s := gemmShapes[l]
 	if m <= 4*s.mr {
-		s.nc = 2 * s.nr // panels of b are read a few times: they need not leave the first level of cache
+		s.nc = 2 * s.nr // panels of b are read a few times and can stay in L1
 	}
 	s.kc, s.nc = min(s.kc, even(k, k, 4)), min(s.nc, even(n, n, s.nr))
 	return s
 }
 
-// shapeOf is a level's division, with blocks of one size rather than a small last one.
+// shapeOf returns the blocking of a product, in blocks of equal size.
 func shapeOf(l impl.Level, m, n, k int) gemmShape {
 	s := limitsOf(l, m, n, k)
 	s.kc, s.nc = even(k, s.kc, 4), even(n, s.nc, s.nr)
 	return s
 }
 
-// even is the size of the parts of n that are at most about limit: as few as it takes, of
-// one size, a multiple of unit.
+// even splits n into the fewest equal parts of no more than about limit, and returns their size,
+// a multiple of unit.
 func even(n, limit, unit int) int {
 	parts := max(1, (n+limit-1)/max(1, limit))
 	return max(unit, ((n+parts-1)/parts+unit-1)/unit*unit)
 }
 
 const (
-	sumRows  = 1024 // how many rows of unfinished sums are kept apart from c
-	packRows = 128  // about how many rows of a are packed at once
-	rowGap   = 16   // floats between packed rows of a, so that their lines fall into different sets
+	sumRows  = 1024 // rows of partial sums kept outside c
+	packRows = 128  // approximate rows of a packed at once
+	rowGap   = 16   // floats between packed rows of a, to spread their cache lines over sets
 )
 
-// gemm is one product under way.
+// gemm is the state of one product.
 type gemm struct {
 	gemmShape
 	c, a, b    Matrix
 	k          int
 	accumulate bool
-	apart      bool // unfinished sums are kept in sums, not in c
-	plain      bool // whole panels of the present block of b are not packed
+	apart      bool // partial sums are in sums, not in c
+	plain      bool // full panels of the current block of b are not packed
 
 	bp   []float32 // packed b: panels of [kb][nr]
 	ap   []float32 // packed a: panels of [kb][mr], or rows
-	rows []float32 // rows of b on their way through a transpose
+	rows []float32 // rows of b during a transpose
 	tile []float32 // a tile at the edge
 	sums []float32 // [sumRows][nc]
 
-	soon [2]ahead // what comes after the present rows
+	soon [2]ahead // prefetch after the current rows
 }
 
-// sizes are the lengths of the parts of scratch, each a whole number of lines of cache.
+// sizes returns the lengths of the parts of scratch, each a multiple of a cache line.
 func (s gemmShape) sizes(m int) [5]int {
 	line := func(n int) int { return (n + 15) &^ 15 }
 	return [5]int{
-		line(s.kc*s.nc) + 16*transposeRows, // a panel is asked for beyond its end
+		line(s.kc*s.nc) + 16*transposeRows, // prefetch reads beyond the end of a panel
 		line(max(packRows, s.mr) * (s.kc + rowGap)),
 		line(transposeRows * s.kc),
 		line(s.mr * s.nr),
@@ -183,7 +182,7 @@ func (s gemmShape) sizes(m int) [5]int {
 	}
 }
 
-// GemmScratch is how many floats of scratch a product needs; a smaller one needs no more.
+// GemmScratch returns the number of scratch floats for a product; any smaller one needs no more.
 func GemmScratch(m, n, k int) int {
 	total := 0
 	for _, n := range limitsOf(impl.Current(), m, n, k).sizes(m) {
@@ -195,7 +194,7 @@ func GemmScratch(m, n, k int) int {
 	return total
 }
 
-// divide divides scratch.
+// divide splits scratch into its parts.
 func (g *gemm) divide(scratch []float32, m int) {
 	for i, p := range []*[]float32{&g.bp, &g.ap, &g.rows, &g.tile, &g.sums} {
 		n := g.sizes(m)[i]
@@ -221,7 +220,7 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 			g.look(i+rows, i0, i1, min(step, i1-i0), j0, j1-j0, k0, kb)
 			top := i0 // the first row of sums
 			if kb == g.k {
-				top = i // which need not be kept: they stay in the first levels of cache
+				top = i // sums of earlier rows are done; reusing their memory keeps it in cache
 			}
 			for r := 0; r < rows; r += g.mr {
 				g.sweep(i+r, min(g.mr, rows-r), a[r/g.mr*apart:], si, sk, b, sb, panel, top, j0, j1, k0, kb)
@@ -233,17 +232,16 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 	}
 }
 
-// plainRows is up to how many rows of c a block of b is better read where it lies than packed,
-// unless its rows are so far apart that they all fall into a few sets of the first level of
-// cache: a multiple of setStride floats.
+// plainRows is the number of rows of c up to which an unpacked block of b is faster than a packed
+// one, unless its row stride is a multiple of setStride floats, which maps all rows to a few L1 sets.
 const (
 	plainRows = 768
 	setStride = 1024
 )
 
-// takeB returns where tiles find rows [k0, k0+kb) of n columns of b from j0 on: rows at sb in
-// panels of nr columns. A last panel with fewer columns is packed in any case, at the
-// beginning of bp where the others are not.
+// takeB returns the memory from which tiles read rows [k0, k0+kb) of n columns of b from j0 on, with
+// row stride sb, in panels of nr columns. A narrower last panel is always packed, at the start of bp
+// if the others are not packed.
 func (g *gemm) takeB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
 	whole := n / g.nr * g.nr
 	g.plain = g.plainB && !g.b.Trans && g.b.H == nil && rows <= plainRows && g.b.LD%setStride != 0 && whole > 0
@@ -257,8 +255,8 @@ func (g *gemm) takeB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
 	return g.b.From(k0, j0).F, g.b.LD, g.nr
 }
 
-// takeA returns where tiles find rows [i, i+rows) of columns [k0, k0+kb) of a: element (r, kk)
-// at r*si+kk*sk from the beginning of its panel of mr rows, and panels apart from each other.
+// takeA returns the memory from which tiles read rows [i, i+rows) of columns [k0, k0+kb) of a. Element
+// (r, kk) is at r*si+kk*sk from the start of its panel of mr rows; panels are panel elements apart.
 func (g *gemm) takeA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
 	src := g.a.From(i, k0)
 	switch {
@@ -275,8 +273,8 @@ func (g *gemm) takeA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
 	return src.F, g.a.LD, 1, g.mr * g.a.LD
 }
 
-// sweep computes rows [i, i+rows), at most mr, of a block, from their panel a. Sums that are kept
-// apart begin with row top.
+// sweep computes rows [i, i+rows) of a block, up to mr, from their panel a. Row top is the first row
+// of sums.
 func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, panel, top, j0, j1, k0, kb int) {
 	first, last := k0 == 0, k0+kb == g.k
 	t := gemmTile{k: kb, si: si, sk: sk}
@@ -312,8 +310,7 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, pane
 	}
 }
 
-// narrow rounds finished sums, kept from row top on, to 16 bits, added to what was there where
-// c accumulates.
+// narrow rounds finished sums, from row top on, to 16 bits, after adding the old c if it accumulates.
 func (g *gemm) narrow(i0, i1, top, j0, j1 int) {
 	old := g.tile[:min(len(g.tile), 64)]
 	for i := i0; i < i1; i++ {

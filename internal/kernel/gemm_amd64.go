@@ -8,7 +8,7 @@ var gemmShapes = [...]gemmShape{
 	impl.AVX512:  {mr: 14, nr: 32, kc: 512, nc: 768, plainB: true},
 }
 
-// run computes as many of the rows as there is code for at once and returns their number.
+// run computes the largest number of rows that one kernel handles, and returns it.
 func (g *gemm) run(t *gemmTile, rows int) int {
 	switch g.nr {
 	case 32:
@@ -53,7 +53,7 @@ func tileAVX512(t *gemmTile, rows int) int {
 	return 1
 }
 
-// tileRowsAVX2 is how many of the rows tileAVX2 computes at once.
+// tileRowsAVX2 returns the number of rows that tileAVX2 computes at once.
 func tileRowsAVX2(rows int) int {
 	switch {
 	case rows >= 6:
@@ -88,7 +88,7 @@ func tileAVX2(t *gemmTile, rows int) int {
 	return rows
 }
 
-// transpose: dst[c*ldd+r] = src[r*lds+c], r in [0, rows) and c in [0, cols).
+// transpose sets dst[c*ldd+r] = src[r*lds+c] for r in [0, rows) and c in [0, cols).
 func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	body, l := cols&^3, impl.Current()
 	for r := 0; r < rows && body > 0; {
@@ -109,8 +109,8 @@ func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	}
 }
 
-// packCopy: dst[r*ldd+c] = element (r, c) of src, which is not transposed; cols is at most
-// the width of a tile.
+// packCopy sets dst[r*ldd+c] to element (r, c) of src, which must not be transposed; cols is no
+// more than the width of a tile.
 func packCopy(dst []float32, ldd int, src Matrix, rows, cols int) {
 	if impl.Current() != impl.AVX512 {
 		packCopyGeneric(dst, ldd, src, rows, cols)

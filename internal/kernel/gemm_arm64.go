@@ -7,7 +7,7 @@ var gemmShapes = [...]gemmShape{
 	impl.NEON:    {mr: 8, nr: 12, kc: 256, nc: 768, packA: true},
 }
 
-// run computes as many of the rows as there is code for at once and returns their number.
+// run computes the largest number of rows that one kernel handles, and returns it.
 func (g *gemm) run(t *gemmTile, rows int) int {
 	switch {
 	case g.nr != 12:
@@ -20,7 +20,7 @@ func (g *gemm) run(t *gemmTile, rows int) int {
 	return rows
 }
 
-// tileRowsNEON is how many of the rows tileNEON computes at once.
+// tileRowsNEON returns the number of rows that tileNEON computes at once.
 func tileRowsNEON(rows int) int {
 	switch {
 	case rows >= 8:

@@ -2,11 +2,10 @@ package kernel
 
 import "math"
 
-// genericShape suits Go: a tile's sums fit into a small array.
+// genericShape suits Go: the sums of a tile fit into a small array.
 var genericShape = gemmShape{mr: 4, nr: 8, kc: 256, nc: 256}
 
-// tileGeneric computes up to 4 rows of any number of columns up to 8 and returns the number
-// of rows.
+// tileGeneric computes up to 4 rows and 8 columns, and returns the number of rows.
 func tileGeneric(t *gemmTile, rows int) int {
 	rows = min(rows, genericShape.mr)
 	nr := genericShape.nr
@@ -32,9 +31,9 @@ func tileGeneric(t *gemmTile, rows int) int {
 	return rows
 }
 
-// fma32 is x*y+z rounded once. The product of two float32 is exact in float64; the sum is
-// rounded there first, which goes wrong only where that lands half-way between two float32
-// (Boldo and Melquiond 2008): there the rounding error decides.
+// fma32 returns x*y+z rounded once. The product of two float32 is exact in float64. Rounding the
+// sum to float64 first errs only if that is half-way between two float32 (Boldo and Melquiond
+// 2008); then the rounding error decides.
 func fma32(x, y, z float32) float32 {
 	p := float64(x) * float64(y)
 	s := p + float64(z)
@@ -42,7 +41,7 @@ func fma32(x, y, z float32) float32 {
 	if u&(1<<29-1) != 1<<28 && math.Abs(s) >= 0x1p-126 {
 		return float32(s)
 	}
-	// s is odd when it is not exact, so that rounding again sees on which side it lies.
+	// Making an inexact s odd keeps the direction of its error for the second rounding.
 	b := s - p
 	e := (p - (s - b)) + (float64(z) - b)
 	if e != 0 && u&1 == 0 {

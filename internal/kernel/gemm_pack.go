@@ -1,7 +1,7 @@
 package kernel
 
-// packB copies rows [k0, k0+kb) of columns [j0, j0+n) of b into panels of [kb][nr]. Columns
-// of the last panel beyond n are 0.
+// packB copies rows [k0, k0+kb) of columns [j0, j0+n) of b into panels of [kb][nr], the last one
+// padded with 0.
 func (g *gemm) packB(k0, kb, j0, n int) {
 	if n%g.nr != 0 {
 		clear(g.bp[n/g.nr*g.nr*kb:][:g.nr*kb])
@@ -13,7 +13,7 @@ func (g *gemm) packB(k0, kb, j0, n int) {
 		}
 		return
 	}
-	// Some rows of all panels at a time: the source is read along its rows.
+	// A few rows of all panels at a time, so that the source is read along its rows.
 	const some = 32
 	for k := 0; k < kb; k += some {
 		for j := 0; j < n; j += g.nr {
@@ -40,7 +40,7 @@ func packColumns(dst []float32, a Matrix, mr, rows, kb int, tmp []float32) {
 	}
 }
 
-// packCopyGeneric: dst[r*ldd+c] = element (r, c) of src, which is not transposed.
+// packCopyGeneric sets dst[r*ldd+c] to element (r, c) of src, which must not be transposed.
 func packCopyGeneric(dst []float32, ldd int, src Matrix, rows, cols int) {
 	if src.H != nil {
 		for r := range rows {
@@ -62,11 +62,11 @@ func packRow(dst []float32, src Matrix) {
 	copy(dst, src.F)
 }
 
-// transposeRows is the most rows that a transpose takes at once.
+// transposeRows is the largest number of rows of one transpose.
 const transposeRows = 16
 
-// packTransposed: dst[k*ldd+c] = element (k, c) of src, k in [0, kb) and c in [0, n), where
-// src is transposed: the elements of one c follow one another.
+// packTransposed sets dst[k*ldd+c] to element (k, c) of src for k in [0, kb) and c in [0, n). src is
+// transposed: the elements of one c are contiguous.
 func packTransposed(dst []float32, ldd int, src Matrix, n, kb int, tmp []float32) {
 	for c := 0; c < n; c += transposeRows {
 		rows := min(transposeRows, n-c)
@@ -82,7 +82,7 @@ func packTransposed(dst []float32, ldd int, src Matrix, n, kb int, tmp []float32
 	}
 }
 
-// transposeGeneric: dst[c*ldd+r] = src[r*lds+c], r in [0, rows) and c in [0, cols).
+// transposeGeneric sets dst[c*ldd+r] = src[r*lds+c] for r in [0, rows) and c in [0, cols).
 func transposeGeneric(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	for r := range rows {
 		for c, x := range src[r*lds:][:cols] {

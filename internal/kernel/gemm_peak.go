@@ -2,13 +2,12 @@ package kernel
 
 import "trireme/internal/impl"
 
-// FMAPeak does about n thousand vector operations that are nothing but fused multiply-adds
-// in registers and returns the floating-point operations done, two for each multiply-add:
-// divided by the time that passed, what one thread of this processor can do at most in the
-// variant that is current. 0 is a variant without such code.
+// FMAPeak runs about 1000*n vector fused multiply-adds in registers, and returns the
+// floating-point operations, two each. Divided by the elapsed time that is the peak rate of one
+// thread in the current version. It returns 0 for a version without such code.
 func FMAPeak(n int) float64 { return fmaPeak(1000 * n) }
 
-// TilePeak is FMAPeak for products of bfloat16 by tiles; 0 is a processor without tiles.
+// TilePeak is FMAPeak for bfloat16 products by tiles, or 0 on a processor without tiles.
 func TilePeak(n int) float64 {
 	if !impl.Tiles() {
 		return 0

@@ -12,7 +12,7 @@ import (
 
 const gemmGuard = 0x7fc0beef // a NaN that no kernel makes
 
-// testMatrix is a rows x cols matrix among gemmGuard values.
+// testMatrix is a rows x cols matrix between gemmGuard values.
 type testMatrix struct {
 	Matrix
 	all        []float32
@@ -24,7 +24,7 @@ func newTestMatrix(r *rand.Rand, rows, cols, gap int, trans, narrow bool) *testM
 	return newHalfMatrix(r, rows, cols, gap, trans, narrow, false)
 }
 
-// newHalfMatrix has float16 in place of bfloat16 where half is set.
+// newHalfMatrix has float16 elements if half, else bfloat16.
 func newHalfMatrix(r *rand.Rand, rows, cols, gap int, trans, narrow, half bool) *testMatrix {
 	m := &testMatrix{rows: rows, cols: cols}
 	if trans {
@@ -81,7 +81,7 @@ func (m *testMatrix) clone() *testMatrix {
 	return &c
 }
 
-// same compares all memory, guards and gaps included, bit by bit.
+// same compares all memory bit by bit, including guards and gaps.
 func (m *testMatrix) same(o *testMatrix) error {
 	for i := range m.all {
 		if x, y := math.Float32bits(m.all[i]), math.Float32bits(o.all[i]); x != y {
@@ -96,7 +96,7 @@ func (m *testMatrix) same(o *testMatrix) error {
 	return nil
 }
 
-// specify is the product by Gemm's definition.
+// specify computes the product from Gemm's definition.
 func specify(c, a, b *testMatrix, k int, accumulate bool) {
 	for i := range c.rows {
 		for j := range c.cols {
@@ -146,7 +146,7 @@ func testGemm(t *testing.T, r *rand.Rand, m, n, k, kind int) {
 	}
 }
 
-const kinds = 1024 // transposed and narrow operands, narrow result, accumulate, gaps; what is narrow is of float16
+const kinds = 1024 // transposed and 16-bit operands, 16-bit result, accumulate, gaps; bfloat16 or float16
 
 func TestGemmSizes(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
@@ -167,11 +167,11 @@ func TestGemmSizes(t *testing.T) {
 	})
 }
 
-// Products that need several blocks in each direction.
+// Products of several blocks in each direction.
 func TestGemmBlocks(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		if impl.Tiles() {
-			t.Skip("SKIPPED: what tiles do not compute is what avx512 did")
+			t.Skip("skipped: tiles do not support this; it runs as avx512")
 		}
 		s := gemmShapes[impl.Current()]
 		r := rand.New(rand.NewPCG(3, 4))
@@ -187,7 +187,7 @@ func TestGemmBlocks(t *testing.T) {
 	})
 }
 
-// Parts of a product share the whole's scratch.
+// The scratch of the full product suffices for its parts.
 func TestGemmScratchSuffices(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(13, 14))
@@ -235,7 +235,7 @@ func TestGemmNaNAndInf(t *testing.T) {
 	})
 }
 
-// A part of the rows or columns, computed alone, has the bits that it has in the whole.
+// A part of the rows or columns, computed alone, has the same bits as in the full product.
 func TestGemmParts(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
@@ -265,7 +265,7 @@ func TestGemmParts(t *testing.T) {
 	})
 }
 
-// The chain's error is at most k roundings of a sum of magnitudes.
+// The error of the chain is bounded by k roundings of the sum of magnitudes.
 func TestGemmError(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 10))
@@ -295,7 +295,7 @@ func TestFMA32(t *testing.T) {
 		u := r.Uint32()
 		switch r.IntN(4) {
 		case 0:
-			u &= 0xfff00000 // few bits: ties are likely
+			u &= 0xfff00000 // few bits make ties likely
 		case 1:
 			u = u&0x807fffff | uint32(100+r.IntN(56))<<23
 		case 2:

@@ -1,8 +1,8 @@
 package kernel
 
-// gemmTile is a tile's work; strides are in elements. Element (r, kk) of a is at r*si+kk*sk,
-// b has k rows of nr at a distance of sb, in and out have rows at ldin and ldout. The sum of an element goes
-// on from in, or begins at 0 where in is nil; with add the old out is added at the end.
+// gemmTile is the work of one tile; strides are in elements. Element (r, kk) of a is at r*si+kk*sk.
+// b has k rows of nr with stride sb; in and out have row strides ldin and ldout. Sums start from in, or
+// at 0 if in is nil; with add, the old out is added at the end.
 type gemmTile struct {
 	k, cols int
 	a       []float32
@@ -15,12 +15,12 @@ type gemmTile struct {
 	ldout   int
 	add     bool
 
-	// What is wanted soon: elements of pf at a distance of pfstep, one every four of k.
+	// Prefetch: one element of pf for every four of k, pfstep apart.
 	pf     []float32
 	pfstep int
 }
 
-// compute runs a tile of the given number of rows, in pieces for which the variant has code.
+// compute runs a tile of the given number of rows, in pieces that the version has kernels for.
 func (g *gemm) compute(t *gemmTile, rows int) {
 	for r := 0; r < rows; {
 		n := g.run(t, rows-r)
@@ -34,7 +34,7 @@ func (g *gemm) compute(t *gemmTile, rows int) {
 	}
 }
 
-// bordered runs f, which reads and writes whole rows of nr columns, on a tile with fewer.
+// bordered runs f, which reads and writes full rows of nr columns, on a narrower tile.
 func (g *gemm) bordered(t *gemmTile, rows int, f func(t *gemmTile)) {
 	u := *t
 	u.out, u.ldout, u.add = g.tile, g.nr, false

@@ -2,28 +2,26 @@ package kernel
 
 import "unsafe"
 
-// Products of two bfloat16 matrices have a variant of their own where the processor has tiles
-// (impl.AMX), with a rounding of its own: an element's sum begins at 0, and for each 32 of k
-// from the first on
+// Products of two bfloat16 matrices have their own version on processors with tiles (impl.AMX), and
+// round differently: the sum of an element starts at 0, and each 32 of k, in ascending order, add
 //
 //	even, odd := 0, 0
 //	for kk in 0, 2, ..., 30: even = fma(a[kk], b[kk], even); odd = fma(a[kk+1], b[kk+1], odd)
 //	sum += even + odd
 //
-// in float32, where a or b beyond k is 0, and subnormal numbers count as 0, before and after
-// each operation. The order is the same wherever an element lies, so threads and ranks agree;
-// a processor without tiles rounds otherwise. tilesGeneric is this in Go.
+// in float32. a and b are 0 beyond k, and subnormal inputs and results are 0. The order does not
+// depend on an element's position, so threads and ranks agree; a processor without tiles rounds
+// differently. tilesGeneric is this in Go.
 const (
-	tileRows  = 32            // rows and columns of a product that four tiles hold
-	tileDepth = 32            // of k, in a tile
-	tileElems = tileRows * 32 // of a step: 32 rows or columns by 32 of k
+	tileRows  = 32            // rows and columns of a product in four tiles
+	tileDepth = 32            // extent of a tile along k
+	tileElems = tileRows * 32 // per step: 32 rows or columns by 32 of k
 )
 
-// A packed block of b has at most so many steps of tileDepth and so many columns: it stays in
-// the second level of cache.
+// The largest packed block of b, in steps of tileDepth and in columns. It stays in L2.
 const tileBlockSteps, tileBlockCols = 24, 768
 
-// tiled is one product under way.
+// tiled is the state of one product.
 type tiled struct {
 	c, a, b    Matrix
 	k          int
@@ -35,12 +33,12 @@ type tiled struct {
 	sums        []float32 // [rows][nc]
 }
 
-// tileShape is the number of steps and columns of a block of a product.
+// tileShape returns the steps and columns of a block.
 func tileShape(n, k int) (steps, cols int) {
 	return even((k+tileDepth-1)/tileDepth, tileBlockSteps, 1), even(n, tileBlockCols, tileRows)
 }
 
-// tileSizes are the lengths of the parts of scratch, in floats.
+// tileSizes returns the lengths of the parts of scratch, in floats.
 func tileSizes(m, n, k int) (ap, bp, tmp, sums int) {
 	steps, nc := tileBlockSteps, min(tileBlockCols, roundUp(n, tileRows))
 	if all := (k + tileDepth - 1) / tileDepth; all <= steps {
@@ -52,15 +50,15 @@ func tileSizes(m, n, k int) (ap, bp, tmp, sums int) {
 // tileScratch is GemmScratch for tiles.
 func tileScratch(m, n, k int) int {
 	ap, bp, tmp, sums := tileSizes(m, n, k)
-	return ap + bp + tmp + sums + 16 // to begin at a line of cache
+	return ap + bp + tmp + sums + 16 // to align to a cache line
 }
 
-// halves sees floats as twice as many numbers of 16 bits.
+// halves views n floats as 2n 16-bit numbers.
 func halves(f []float32) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(f))), 2*len(f))
 }
 
-// words sees pairs of floats as numbers of 64 bits.
+// words views pairs of floats as 64-bit numbers.
 func words(f []float32) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(f))), len(f)/2)
 }
@@ -107,7 +105,7 @@ func (g *tiled) block(i0, i1, j, n int) {
 	}
 }
 
-// strip computes rows [i, i+rows), at most 32, of a block.
+// strip computes rows [i, i+rows) of a block, up to 32.
 func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 	first, last := k0 == 0, k0+kb == g.k
 	packTilesA(g.ap, g.a.From(i, k0), rows, kb, g.tmp)
@@ -116,7 +114,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 		below = 0
 	}
 	sums := g.sums[below*g.nc:]
-	whole := 0 // panels that go straight to c
+	whole := 0 // panels written straight to c
 	if g.c.H == nil && !g.accumulate && rows == tileRows {
 		whole = n / tileRows
 		tiles(tilesOf{1, whole, steps, 0, steps * tileElems}, g.ap, g.bp, g.c.From(i, j).F, g.c.LD, first)
@@ -125,7 +123,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 		return
 	}
 	part := sums[whole*tileRows:]
-	if !first && !g.apart { // a float32 c that no tile fits keeps its unfinished sums
+	if !first && !g.apart { // partial sums of a float32 c whose edge no tile fits
 		for r := range rows {
 			copy(part[r*g.nc:][:n-whole*tileRows], g.c.From(i+r, j+whole*tileRows).F)
 		}
@@ -136,7 +134,7 @@ func (g *tiled) strip(i, rows, below, j, n, k0, kb, steps int) {
 	}
 }
 
-// finish puts sums where they belong.
+// finish writes sums to c.
 func (g *tiled) finish(i, rows, j, n int, sums []float32) {
 	for r := range rows {
 		s := sums[r*g.nc:][:n]
@@ -162,8 +160,8 @@ func (g *tiled) finish(i, rows, j, n int, sums []float32) {
 	}
 }
 
-// packTilesA copies up to 32 rows of a, kb columns each: for every step of 32 columns, 32
-// rows of 32 elements. What lies beyond kb is 0, beyond rows anything.
+// packTilesA copies up to 32 rows of a, kb columns each: 32 rows of 32 elements per step of 32
+// columns. Columns beyond kb are 0; rows beyond rows are undefined.
 func packTilesA(dst []uint16, a Matrix, rows, kb int, tmp []uint16) {
 	if !a.Trans {
 		done := copyTiles(dst, a.H, a.LD, rows, kb/tileDepth) * tileDepth
@@ -178,7 +176,7 @@ func packTilesA(dst []uint16, a Matrix, rows, kb int, tmp []uint16) {
 		}
 		return
 	}
-	a.Trans = false // pairs as in b, and then rows and columns exchanged
+	a.Trans = false // pairs as in b, then transposed
 	packTilesB(tmp, a.From(0, 0), kb, rows)
 	for half := range 2 {
 		at := half * tileElems / 2
@@ -186,9 +184,9 @@ func packTilesA(dst []uint16, a Matrix, rows, kb int, tmp []uint16) {
 	}
 }
 
-// packTilesB copies up to 32 columns of b, kb rows each: for every step of 32 rows, two tiles of
-// 16 columns, each of 16 pairs of rows: elements (k, n) and (k+1, n) follow one another. What
-// lies beyond kb or the columns is 0.
+// packTilesB copies up to 32 columns of b, kb rows each: per step of 32 rows, two tiles of 16 columns,
+// each of 16 row pairs with (k, n) and (k+1, n) adjacent. Rows beyond kb and columns beyond cols
+// are 0.
 func packTilesB(dst []uint16, b Matrix, kb, cols int) {
 	done := 0 // of kb
 	switch {

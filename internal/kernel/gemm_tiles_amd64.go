@@ -2,7 +2,7 @@ package kernel
 
 import "trireme/internal/impl"
 
-// tiles is tilesGeneric; only processors with tiles are asked to.
+// tiles is tilesGeneric for processors with tiles.
 func tiles(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 	if t.panels == 0 || t.strips == 0 {
 		return

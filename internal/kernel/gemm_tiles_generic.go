@@ -2,12 +2,12 @@ package kernel
 
 import "math"
 
-// tilesOf is how large a product of packed tiles is: strips of 32 rows, panels of 32 columns
-// and steps of 32 of k. Strips of a and panels of b begin sa and sb elements apart.
+// tilesOf is the size of a product of packed tiles: strips of 32 rows, panels of 32 columns, steps of
+// 32 of k. Strips of a and panels of b start sa and sb elements apart.
 type tilesOf struct{ strips, panels, steps, sa, sb int }
 
-// tilesGeneric computes out [32*strips 32*panels] = a b, or += where first is not set. a and b
-// are packed by packTilesA and packTilesB.
+// tilesGeneric computes out [32*strips 32*panels] = a b, or += unless first, from a and b as packed by
+// packTilesA and packTilesB.
 func tilesGeneric(t tilesOf, a, b []uint16, out []float32, ldout int, first bool) {
 	for q := range t.strips {
 		for p := range t.panels {
@@ -16,7 +16,7 @@ func tilesGeneric(t tilesOf, a, b []uint16, out []float32, ldout int, first bool
 	}
 }
 
-// stripGeneric is one strip and one panel of tilesGeneric.
+// stripGeneric computes one strip and one panel of tilesGeneric.
 func stripGeneric(steps int, a, b []uint16, out []float32, ldout int, first bool) {
 	for r := range tileRows {
 		for n := range tileRows {
@@ -39,7 +39,7 @@ func stripGeneric(steps int, a, b []uint16, out []float32, ldout int, first bool
 	}
 }
 
-// ftz is x, or a zero of its sign where x is subnormal.
+// ftz returns x, or a zero of its sign if x is subnormal.
 func ftz(x float32) float32 {
 	if u := math.Float32bits(x); u&0x7f800000 == 0 {
 		return math.Float32frombits(u & 0x80000000)
@@ -47,11 +47,11 @@ func ftz(x float32) float32 {
 	return x
 }
 
-// fromBF16 is x, or 0 where x is subnormal.
+// fromBF16 widens x, flushing subnormals to 0.
 func fromBF16(x uint16) float32 { return ftz(math.Float32frombits(uint32(x) << 16)) }
 
-// copyTilesGeneric copies rows of steps times 32 elements: row r of step s to
-// dst[s*tileElems+r*32:]. It returns how many steps it has done.
+// copyTilesGeneric copies rows of 32*steps elements: row r of step s to dst[s*tileElems+r*32:]. It
+// returns the number of steps done.
 func copyTilesGeneric(dst, src []uint16, ld, rows, steps int) int {
 	for r := range rows {
 		for s := range steps {
@@ -61,10 +61,10 @@ func copyTilesGeneric(dst, src []uint16, ld, rows, steps int) int {
 	return steps
 }
 
-// pairTilesGeneric lays pairs of rows one into the other, up to 32 columns: column n of pair p,
-// whose rows begin at p*ld and apart from there, goes to
-// dst[p/16*tileElems+n/16*tileElems/2+p%16*32+n%16*2:]. Columns beyond cols become 0. It returns
-// how many pairs it has done.
+// pairTilesGeneric interleaves pairs of rows, up to 32 columns: column n of pair p, whose rows start
+// at p*ld and apart after it, goes to
+// dst[p/16*tileElems+n/16*tileElems/2+p%16*32+n%16*2:]. Columns beyond cols become 0. It returns the
+// number of pairs done.
 func pairTilesGeneric(dst, src []uint16, ld, apart, pairs, cols int) int {
 	for p := range pairs {
 		d := dst[p/16*tileElems+p%16*32:]
@@ -80,9 +80,8 @@ func pairTilesGeneric(dst, src []uint16, ld, apart, pairs, cols int) int {
 	return pairs
 }
 
-// transposeTilesGeneric exchanges rows and columns of 16 x 16 pairs of elements, steps times:
-// pair p of row r, at src[r*ld+2*p:], goes to dst[p*32+2*r:]. src advances by step elements, dst
-// by tileElems.
+// transposeTilesGeneric transposes 16 x 16 pairs of elements, steps times: pair p of row r, at
+// src[r*ld+2*p:], goes to dst[p*32+2*r:]. src advances by step elements, dst by tileElems.
 func transposeTilesGeneric(dst, src []uint16, ld, step, steps int) {
 	for s := range steps {
 		for r := range 16 {

@@ -9,7 +9,7 @@ import (
 	"trireme/internal/impl"
 )
 
-// sumOfTiles is an element's sum by gemmTiles' definition.
+// sumOfTiles computes an element from gemmTiles' definition.
 func sumOfTiles(a, b *testMatrix, i, j, k int) (sum float32) {
 	at := func(m *testMatrix, i, j int) float32 { return ftz(m.at(i, j)) }
 	for lo := 0; lo < k; lo += 32 {
@@ -28,7 +28,7 @@ func needTiles(t testing.TB) {
 	}
 }
 
-// tileKinds are kinds of testGemm with both operands in bfloat16.
+// tileKinds returns a kind of testGemm with two bfloat16 operands.
 func tileKinds(r *rand.Rand) int { return (r.IntN(kinds) | 2 | 8) &^ (128 | 256) }
 
 func TestTilesSizes(t *testing.T) {
@@ -60,7 +60,7 @@ func TestTilesBlocks(t *testing.T) {
 	}
 }
 
-// An element's bits depend neither on where it lies nor on what else is computed.
+// The bits of an element depend neither on its position nor on its neighbors.
 func TestTilesElementAlone(t *testing.T) {
 	needTiles(t)
 	r := rand.New(rand.NewPCG(25, 26))
@@ -83,8 +83,8 @@ func TestTilesElementAlone(t *testing.T) {
 	}
 }
 
-// Every variant of a step of tiles has the bits of the generic one: large, small, subnormal
-// and infinite numbers, and NaN.
+// Every version of a tile step has the bits of the generic one for large, small, subnormal and
+// infinite numbers and NaN.
 func TestTilesNumbers(t *testing.T) {
 	needTiles(t)
 	r := rand.New(rand.NewPCG(27, 28))
@@ -128,7 +128,7 @@ func TestTilesNumbers(t *testing.T) {
 	}
 }
 
-// Packing has the bits of the generic loops, and writes nothing else.
+// Packing has the bits of the generic loops and writes nothing else.
 func TestTilesPacking(t *testing.T) {
 	if impl.Current() != impl.AVX512 {
 		t.Skip("SKIPPED: this processor packs with the generic loops")

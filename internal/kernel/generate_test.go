@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAssemblyIsFresh: the assembly in the tree is what its generators make. .ci/run fetches their
-// modules and fails where this is skipped.
+// TestAssemblyIsFresh compares the assembly in the tree with the output of its generators. .ci/run
+// downloads their modules and fails if this test is skipped.
 func TestAssemblyIsFresh(t *testing.T) {
 	for name, args := range map[string]func(dir string) []string{
 		"gemm":   func(dir string) []string { return []string{"-dir", dir} },
@@ -38,7 +38,7 @@ func TestAssemblyIsFresh(t *testing.T) {
 	}
 }
 
-// generated is a file without its first line, which names the generator's flags.
+// generated reads a file without its first line, which has the generator's flags.
 func generated(t *testing.T, path string) []byte {
 	b, err := os.ReadFile(path)
 	if err != nil {

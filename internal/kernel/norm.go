@@ -1,6 +1,6 @@
 package kernel
 
-// Squares is the sum of x[i]^2, in an order that depends on len(x) only.
+// Squares returns the sum of x[i]^2, in an order that depends only on len(x).
 func Squares(x []float32) float64 { return squares(x) }
 
 func squaresGeneric(x []float32) float64 {
@@ -11,7 +11,7 @@ func squaresGeneric(x []float32) float64 {
 	return s
 }
 
-// Sum is the sum of x[i], in an order that depends on len(x) only.
+// Sum returns the sum of x[i], in an order that depends only on len(x).
 func Sum(x []float32) float64 { return sum(x) }
 
 func sumGeneric(x []float32) float64 {
@@ -22,7 +22,7 @@ func sumGeneric(x []float32) float64 {
 	return s
 }
 
-// CenteredSquares is the sum of (x[i]-mean)^2.
+// CenteredSquares returns the sum of (x[i]-mean)^2.
 func CenteredSquares(x []float32, mean float32) float64 { return centeredSquares(x, mean) }
 
 func centeredSquaresGeneric(x []float32, mean float32) float64 {
@@ -34,7 +34,7 @@ func centeredSquaresGeneric(x []float32, mean float32) float64 {
 	return s
 }
 
-// RMSScale: y[i] = x[i] * rstd * w[i]. y may be x.
+// RMSScale sets y[i] = x[i] * rstd * w[i]. y may be x.
 func RMSScale(y, x, w []float32, rstd float32) { rmsScale(y, x, w, rstd) }
 
 func rmsScaleGeneric(y, x, w []float32, rstd float32) {
@@ -44,7 +44,7 @@ func rmsScaleGeneric(y, x, w []float32, rstd float32) {
 	}
 }
 
-// Dot3 is the sum of a[i]*b[i]*c[i].
+// Dot3 returns the sum of a[i]*b[i]*c[i].
 func Dot3(a, b, c []float32) float64 { return dot3(a, b, c) }
 
 func dot3Generic(a, b, c []float32) float64 {
@@ -56,8 +56,8 @@ func dot3Generic(a, b, c []float32) float64 {
 	return s
 }
 
-// RMSGradient: dx[i] = dres[i] + rstd*dy[i]*w[i] - k*x[i] and dw[i] += dy[i]*x[i]*rstd.
-// dres is nil where there is none. dx may be dy or dres.
+// RMSGradient sets dx[i] = dres[i] + rstd*dy[i]*w[i] - k*x[i] and adds dy[i]*x[i]*rstd to dw[i]. A nil
+// dres counts as 0. dx may be dy or dres.
 func RMSGradient(dx, dw, dy, dres, x, w []float32, rstd, k float32) {
 	rmsGradient(dx, dw, dy, dres, x, w, rstd, k)
 }
@@ -76,7 +76,7 @@ func rmsGradientGeneric(dx, dw, dy, dres, x, w []float32, rstd, k float32) {
 	}
 }
 
-// LayerScale: y[i] = (x[i]-mean)*rstd*w[i] + b[i]. y may be x.
+// LayerScale sets y[i] = (x[i]-mean)*rstd*w[i] + b[i]. y may be x.
 func LayerScale(y, x, w, b []float32, mean, rstd float32) { layerScale(y, x, w, b, mean, rstd) }
 
 func layerScaleGeneric(y, x, w, b []float32, mean, rstd float32) {
@@ -87,7 +87,7 @@ func layerScaleGeneric(y, x, w, b []float32, mean, rstd float32) {
 	}
 }
 
-// LayerDots gives the sums of dy[i]*w[i] and of dy[i]*w[i]*(x[i]-mean).
+// LayerDots returns the sums of dy[i]*w[i] and of dy[i]*w[i]*(x[i]-mean).
 func LayerDots(dy, w, x []float32, mean float32) (g, gx float64) { return layerDots(dy, w, x, mean) }
 
 func layerDotsGeneric(dy, w, x []float32, mean float32) (g, gx float64) {
@@ -100,9 +100,8 @@ func layerDotsGeneric(dy, w, x []float32, mean float32) (g, gx float64) {
 	return g, gx
 }
 
-// LayerGradient: dx[i] = dres[i] + rstd*dy[i]*w[i] - k*(x[i]-mean) - c,
-// dw[i] += dy[i]*(x[i]-mean)*rstd and db[i] += dy[i]. dres is nil where there is none. dx
-// may be dy or dres.
+// LayerGradient sets dx[i] = dres[i] + rstd*dy[i]*w[i] - k*(x[i]-mean) - c, and adds
+// dy[i]*(x[i]-mean)*rstd to dw[i] and dy[i] to db[i]. A nil dres counts as 0. dx may be dy or dres.
 func LayerGradient(dx, dw, db, dy, dres, x, w []float32, mean, rstd, k, c float32) {
 	layerGradient(dx, dw, db, dy, dres, x, w, mean, rstd, k, c)
 }

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// Philox4x32-10 (Salmon et al. 2011): four words that depend on the counter and key only.
+// Philox is Philox4x32-10 (Salmon et al. 2011): four random words of a counter and a key.
 func Philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	c0, c1, c2, c3 := counter[0], counter[1], counter[2], counter[3]
 	k0, k1 := key[0], key[1]
@@ -15,7 +15,7 @@ func Philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return [4]uint32{c0, c1, c2, c3}
 }
 
-// Words: dst[i] is word at[i]%4 of Philox at counter (at[i]/4, stream) with key seed.
+// Words sets dst[i] to word at[i]%4 of Philox at counter (at[i]/4, stream) with key seed.
 func Words(dst, at []int64, seed, stream uint64) {
 	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
 	var words [4]uint32
@@ -28,10 +28,9 @@ func Words(dst, at []int64, seed, stream uint64) {
 	}
 }
 
-// Normal fills dst with elements first, first+1, ... of the normal distribution with mean 0
-// and deviation std. Elements 2k and 2k+1 are the two numbers that Box and Muller (1958)
-// make of Philox at counter (k, stream) with key seed. Every product is rounded, so that all
-// processors give the same bits.
+// Normal fills dst with elements first, first+1, ... of the normal distribution with mean 0 and
+// standard deviation std. Elements 2k and 2k+1 are the Box-Muller (1958) pair of Philox at counter
+// (k, stream) with key seed. Every product is rounded, so all processors give the same bits.
 func Normal(dst []float32, seed, stream uint64, first int64, std float64) {
 	normal(dst, seed, stream, uint64(first), std)
 }
@@ -54,7 +53,7 @@ func normalGeneric(dst []float32, seed, stream, first uint64, std float64) {
 	}
 }
 
-// normalPair turns 128 random bits into two independent normal numbers.
+// normalPair maps 128 random bits to two independent normal numbers.
 func normalPair(u, v uint64) (float64, float64) {
 	x := float64(u>>11+1) * 0x1p-53 // (0, 1]
 	r := math.Sqrt(float64(-2 * logUnit(x)))
@@ -62,8 +61,8 @@ func normalPair(u, v uint64) (float64, float64) {
 	return float64(r * c), float64(r * s)
 }
 
-// logUnit is the natural logarithm of x in (0, 1], to about one unit in the last place: the
-// reduction and polynomial of FreeBSD's e_log.c.
+// logUnit returns the natural logarithm of x in (0, 1], to about 1 ulp, by the reduction and
+// polynomial of FreeBSD's e_log.c.
 func logUnit(x float64) float64 {
 	const (
 		ln2Hi = 6.93147180369123816490e-01
@@ -91,8 +90,8 @@ func logUnit(x float64) float64 {
 	return float64(k*ln2Hi) - ((half - (float64(s*(half+r)) + float64(k*ln2Lo))) - f)
 }
 
-// sincosTurn is the sine and cosine of v/2^64 of a turn, reduced to an eighth of a turn
-// either side of a quarter; the polynomials are FreeBSD's k_sin.c and k_cos.c.
+// sincosTurn returns the sine and cosine of 2*pi*v/2^64, reduced to +-pi/4, by the polynomials of
+// FreeBSD's k_sin.c and k_cos.c.
 func sincosTurn(v uint64) (sin, cos float64) {
 	const (
 		s1 = -1.66666666666666324348e-01
@@ -115,7 +114,7 @@ func sincosTurn(v uint64) (sin, cos float64) {
 	pc := c1 + float64(z*(c2+float64(z*(c3+float64(z*(c4+float64(z*(c5+float64(z*c6)))))))))
 	sin = t + float64(float64(t*z)*ps)
 	cos = 1 - float64(0.5*z) + float64(float64(z*z)*pc)
-	// Quarter turns exchange the two and change signs; the branches would be guessed badly.
+	// Quadrants swap the two and change signs; branches would be mispredicted.
 	a, b := math.Float64bits(sin), math.Float64bits(cos)
 	swap := (a ^ b) & -(quarter & 1)
 	a ^= swap ^ quarter>>1<<63

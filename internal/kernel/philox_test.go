@@ -8,8 +8,8 @@ import (
 	"trireme/internal/impl"
 )
 
-// TestPhilox: the known answers that come with the algorithm's publication (Random123,
-// kat_vectors, philox4x32 10).
+// TestPhilox checks the known answers published with the algorithm (Random123, kat_vectors,
+// philox4x32 10).
 func TestPhilox(t *testing.T) {
 	const f = math.MaxUint32
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestNormalPairIsBoxMuller(t *testing.T) {
 	}
 }
 
-// TestNormalHasTheSameBitsInEveryVariant, over the ends of counters too.
+// All versions give the same bits, across the ends of counters too.
 func TestNormalHasTheSameBitsInEveryVariant(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		for _, first := range []int64{0, 1, 6, 1<<33 - 9, 1<<62 + 5} {

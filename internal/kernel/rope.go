@@ -1,7 +1,7 @@
 package kernel
 
-// Rope rotates the heads of one row x [H*headDim]: with the halves a, b of a head it gives
-// a*cos - b*sin and b*cos + a*sin (Su et al. 2021). cos and sin are [headDim/2]. dst may be x.
+// Rope rotates the heads of one row x [H*headDim]: halves a, b of a head become a*cos - b*sin and
+// b*cos + a*sin (Su et al. 2021). cos and sin are [headDim/2]. dst may be x.
 func Rope(dst, x, cos, sin []float32, headDim int, inverse bool) {
 	rope(dst, x, cos, sin, headDim, inverse)
 }

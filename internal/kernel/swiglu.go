@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// SwiGLU: dst[i] = silu(gate[i]) * up[i], silu(x) = x / (1 + exp(-x)) (Shazeer 2020). dst
-// may be gate or up.
+// SwiGLU sets dst[i] = silu(gate[i]) * up[i], with silu(x) = x / (1 + exp(-x)) (Shazeer 2020). dst may
+// be gate or up.
 func SwiGLU(dst, gate, up []float32) { swiglu(dst, gate, up) }
 
 func swigluGeneric(dst, gate, up []float32) {
@@ -14,7 +14,7 @@ func swigluGeneric(dst, gate, up []float32) {
 	}
 }
 
-// SwiGLUBackward: with s = sigmoid(gate), dup = dy * gate*s and
+// SwiGLUBackward computes, with s = sigmoid(gate), dup = dy * gate*s and
 // dgate = dy * up * s * (1 + gate*(1-s)). Any output may be any input.
 func SwiGLUBackward(dgate, dup, dy, gate, up []float32) { swigluBackward(dgate, dup, dy, gate, up) }
 

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// Tanh: dst[i] = tanh(x[i]). dst may be x.
+// Tanh sets dst[i] = tanh(x[i]). dst may be x.
 func Tanh(dst, x []float32) {
 	x = x[:len(dst)]
 	for i := range dst {
@@ -10,7 +10,7 @@ func Tanh(dst, x []float32) {
 	}
 }
 
-// TanhBackward: dx[i] = dy[i] * (1 - y[i]^2). dx may be dy or y.
+// TanhBackward sets dx[i] = dy[i] * (1 - y[i]^2). dx may be dy or y.
 func TanhBackward(dx, dy, y []float32) {
 	dy, y = dy[:len(dx)], y[:len(dx)]
 	for i := range dx {

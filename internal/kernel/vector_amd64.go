@@ -2,8 +2,8 @@ package kernel
 
 import "trireme/internal/impl"
 
-// Here kernels choose between Go and the assembly of _asm/vector, which reads as many
-// elements of each slice as the first has.
+// Kernels choose between Go and the assembly of _asm/vector here. Assembly takes its length from the
+// first slice.
 
 func add(dst, a, b []float32) {
 	n := len(dst)
@@ -338,7 +338,7 @@ func adamw(p, m, v, g []float32, s *AdamWStep) {
 	}
 }
 
-// blockSquares leaves the last block to Go where it is not whole.
+// blockSquares leaves a partial last block to Go.
 func blockSquares(dst []float64, x []float32) {
 	whole := len(x) / exactBlock
 	switch impl.Current() {
@@ -352,7 +352,7 @@ func blockSquares(dst []float64, x []float32) {
 	blockSquaresGeneric(dst[whole:], x[whole*exactBlock:])
 }
 
-// normal gives pairs that are whole, sixteen elements at a time, to the assembly.
+// normal passes complete pairs, sixteen elements at a time, to the assembly.
 func normal(dst []float32, seed, stream, first uint64, std float64) {
 	if impl.Current() == impl.AVX512 && len(dst) > 0 {
 		lead := first & 1

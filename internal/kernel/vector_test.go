@@ -9,16 +9,15 @@ import (
 	"trireme/internal/impl"
 )
 
-// vectorKernel is a kernel as the tests run it: in-place pointers on fresh copies of the
-// inputs, outputs first.
+// vectorKernel is a kernel under test: fresh copies of the inputs, outputs first.
 type vectorKernel struct {
 	name    string
 	outs    int
-	rw      int // the first rw outputs are read too
+	rw      int // the first rw outputs are also inputs
 	ins     int
 	run     func(o, x [][]float32)
 	want    func(o, x []float64) []float64 // one element
-	tol     float64                        // in units of the result, or of big where it is larger
+	tol     float64                        // relative to the result, or to big if that is larger
 	inPlace bool                           // the first output may be any input
 }
 
@@ -104,7 +103,7 @@ func geluSlope(f func(dx, dy, x []float32), x []float64) []float64 {
 
 const guard = 12345.678
 
-// guarded is n elements from index off of a block, with guard values around them.
+// guarded returns n elements from index off of a block, between guard values.
 func guarded(rng *rand.Rand, n, off int) (all, x []float32) {
 	all = make([]float32, off+n+40)
 	for i := range all {
@@ -177,8 +176,8 @@ func TestVectorKernels(t *testing.T) {
 	})
 }
 
-// TestVectorKernelsSplitAnywhere asks for the same bits of a vector at once, in two parts
-// divided anywhere, and in place.
+// TestVectorKernelsSplitAnywhere expects the same bits from one call, from two calls on parts split
+// anywhere, and in place.
 func TestVectorKernelsSplitAnywhere(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -303,7 +302,7 @@ func TestVectorKernelsKeepNaNAndInfinity(t *testing.T) {
 	})
 }
 
-// TestExpIsAccurate looks at the whole range in steps.
+// TestExpIsAccurate samples the whole range.
 func TestExpIsAccurate(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		worst := 0.0
@@ -325,9 +324,9 @@ func TestExpIsAccurate(t *testing.T) {
 			}
 		}
 		if worst > 2 {
-			t.Errorf("off by %.2f units in the last place", worst)
+			t.Errorf("off by %.2f ulp", worst)
 		}
-		t.Logf("off by %.2f units in the last place", worst)
+		t.Logf("off by %.2f ulp", worst)
 	})
 }
 
@@ -378,8 +377,8 @@ func TestVectorSums(t *testing.T) {
 	})
 }
 
-// TestConversions compares all variants with Go for every value of 16 bits, and what lies
-// between them, at any alignment.
+// TestConversions compares all versions with Go for every 16-bit value and values between them, at
+// any alignment.
 func TestConversions(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		h := make([]uint16, 1<<16)
@@ -413,7 +412,7 @@ func TestConversions(t *testing.T) {
 				src, got, want := make([]float32, off+n), make([]uint16, off+n+1), make([]uint16, off+n)
 				for i := range src {
 					src[i] = math.Float32frombits(rng.Uint32())
-					if rng.IntN(2) == 0 { // ties, and numbers that a half can hold
+					if rng.IntN(2) == 0 { // ties, and numbers representable in 16 bits
 						src[i] = math.Float32frombits(math.Float32bits(float32(rng.NormFloat64()*math.Exp(6*rng.NormFloat64())))&^0xfff | 0x8000*uint32(rng.IntN(2)))
 					}
 				}

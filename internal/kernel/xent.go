@@ -2,11 +2,11 @@ package kernel
 
 import "math"
 
-// xentChunk is how many exponentials are summed in F32 lanes before the sum continues in F64.
+// xentChunk is the number of exponentials summed in float32 lanes before the sum continues in float64.
 const xentChunk = 512
 
-// CrossEntropy gives the loss of one row of logits, log-sum-exp less the label's logit, and
-// replaces the row by softmax - onehot(label); with grad false the row is left undefined.
+// CrossEntropy returns the loss of one row of logits, log-sum-exp less the label's logit, and
+// replaces the row by softmax - onehot(label). Without grad the row is left undefined.
 func CrossEntropy(row []float32, label int, grad bool) float64 {
 	at := float64(row[label])
 	top := maximum(row)
@@ -21,7 +21,7 @@ func CrossEntropy(row []float32, label int, grad bool) float64 {
 	return float64(top) + math.Log(s) - at
 }
 
-// maximumGeneric is the largest x[i]; what it gives for a row with NaN is not defined.
+// maximumGeneric returns the largest x[i]; the result for a row with NaN is undefined.
 func maximumGeneric(x []float32) float32 {
 	m := float32(math.Inf(-1))
 	for _, v := range x {
@@ -32,7 +32,7 @@ func maximumGeneric(x []float32) float32 {
 	return m
 }
 
-// expSumGeneric: x[i] = exp(x[i]-top), and their sum. Assembly gives 0 for what is subnormal.
+// expSumGeneric sets x[i] = exp(x[i]-top) and returns their sum. Assembly flushes subnormals to 0.
 func expSumGeneric(x []float32, top float32) float64 {
 	var s float64
 	for i, v := range x {
@@ -43,7 +43,7 @@ func expSumGeneric(x []float32, top float32) float64 {
 	return s
 }
 
-// scaleGeneric: x[i] *= s.
+// scaleGeneric scales x by s.
 func scaleGeneric(x []float32, s float32) {
 	for i := range x {
 		x[i] *= s
