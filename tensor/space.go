@@ -19,8 +19,8 @@ func (e *AddressSpaceError) Error() string {
 		return fmt.Sprintf("%d MiB of address space for %s: %v. try: ulimit %s unlimited", e.Bytes>>20, e.For, e.Err, which)
 	}
 	enough := (used+e.Bytes+headroom)>>20 + 1
-	return fmt.Sprintf("the address space is limited to %d MiB (ulimit -v), %d MiB are in use, and %s need %d MiB more. try: ulimit -v unlimited, or at least %d (h_vmem=%dM of a scheduler)",
-		limit>>20, used>>20, e.For, e.Bytes>>20, enough<<10, enough)
+	return fmt.Sprintf("the address space is limited to %d MiB (ulimit -v), %d MiB are in use, and %d MiB more are needed for %s. try: ulimit -v unlimited, or at least %d (h_vmem=%dM of a scheduler)",
+		limit>>20, used>>20, e.Bytes>>20, e.For, enough<<10, enough)
 }
 
 func (e *AddressSpaceError) Unwrap() error { return e.Err }
