@@ -2,26 +2,25 @@ package autograd
 
 import "trireme/tensor"
 
-// RopeTable is what rotary position embedding reads: cosines and sines [P E/2], and the position
-// of each row, Positions (I32 [N]).
+// RopeTable has cosines and sines [P E/2] and the position of each row, Positions (I32 [N]).
 type RopeTable struct {
 	Cos, Sin  *tensor.Tensor
 	Positions *tensor.Tensor
 }
 
-// Rope rotates the first width columns of x, heads of size headDim, by their positions (Su et
-// al. 2021). It takes x's memory: nobody may have saved x.
+// Rope applies rotary position embedding (Su et al. 2021) to the first width columns of x, in heads
+// of size headDim. It works in place, so x must not be saved for backward.
 func (t *Tape) Rope(x *Var, width, headDim int, r RopeTable) *Var {
-	y := t.takeOver(x)
+	y := t.moveInto(x)
 	if y.kept == nil || !y.kept.rotated {
 		t.rotate(y.Value, width, headDim, r, false)
 	}
 	if y.kept != nil {
 		y.kept.rotated = true
 	}
-	if x.remake != nil {
-		y.source, y.remake = x.source, func() *tensor.Tensor {
-			z := x.remake()
+	if x.recompute != nil {
+		y.source, y.recompute = x.source, func() *tensor.Tensor {
+			z := x.recompute()
 			t.rotate(z, width, headDim, r, false)
 			return z
 		}
@@ -29,7 +28,7 @@ func (t *Tape) Rope(x *Var, width, headDim int, r RopeTable) *Var {
 	t.record(y, nil, func(dy *gradient) {
 		dx := t.own(dy)
 		t.rotate(dx.t, width, headDim, r, true)
-		t.give(x, dx)
+		t.accumulate(x, dx)
 	})
 	return y
 }
@@ -39,10 +38,10 @@ func (t *Tape) rotate(x *tensor.Tensor, width, headDim int, r RopeTable, inverse
 	t.b.Rope(c, c, r.Cos, r.Sin, r.Positions, headDim, inverse)
 }
 
-// takeOver moves x's tensor into a new value.
-func (t *Tape) takeOver(x *Var) *Var {
+// moveInto moves x's tensor into a new value.
+func (t *Tape) moveInto(x *Var) *Var {
 	if x.saved > 0 {
-		panic("autograd: a value that was saved cannot be changed in place")
+		panic("autograd: in-place operation on a value saved for backward")
 	}
 	y := t.newVar(t.value(x), x)
 	x.Value = nil
@@ -52,23 +51,22 @@ func (t *Tape) takeOver(x *Var) *Var {
 	return y
 }
 
-// Attention is scaled dot-product attention. qkv [N (H+2K)*E] holds queries, keys and values
-// side by side; the result is [N H*E]. docs (I32 [N] or nil) keeps documents apart.
+// Attention is scaled dot-product attention of qkv [N (H+2K)*E], queries, keys and values in
+// columns. The result is [N H*E]. docs (I32 [N] or nil) masks other documents.
 func (t *Tape) Attention(qkv *Var, docs *tensor.Tensor, p tensor.AttentionParams) *Var {
 	in := t.value(qkv)
 	mustShape("attention", in.Width() == (p.Heads+2*p.KVHeads)*p.E, in)
 	return t.attention(docs, p, qkv)
 }
 
-// CrossAttention is Attention of queries q [N H*E] over keys and values of other rows, kv [N
-// 2K*E], side by side.
+// CrossAttention is Attention of queries q [N H*E] and keys and values kv [N 2K*E].
 func (t *Tape) CrossAttention(q, kv *Var, docs *tensor.Tensor, p tensor.AttentionParams) *Var {
 	x, y := t.value(q), t.value(kv)
 	mustShape("attention", x.Width() == p.Heads*p.E && y.Rows() == x.Rows() && y.Width() == 2*p.KVHeads*p.E, x, y)
 	return t.attention(docs, p, q, kv)
 }
 
-// attention has queries, keys and values in one value or in two.
+// attention takes qkv in one value or q and kv in two.
 func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*Var) *Var {
 	o, lse := t.newVar(nil, ins...), &Var{}
 	t.adopt(lse)
@@ -78,7 +76,7 @@ func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*
 		return first.Cols(0, p.Heads*p.E), last.Cols(at, at+e), last.Cols(at+e, at+2*e)
 	}
 	value := func(i int) *tensor.Tensor { return t.value(ins[i]) }
-	if !t.takeKept(SaveAttention, o, lse) {
+	if !t.takeSaved(SaveAttention, o, lse) {
 		o.Value = t.alloc(value(0).Rows(), p.Heads*p.E)
 		lse.Value = t.b.New(tensor.Activations, t.sums(), p.Heads, o.Value.Rows())
 		q, k, v := split(value)
@@ -94,14 +92,14 @@ func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*
 		t.b.AttentionBackward(dq, dk, dv, do.t, t.value(o), lse.Value, q, k, v, docs, p)
 		t.release(do)
 		for i, x := range ins {
-			t.give(x, ds[i])
+			t.accumulate(x, ds[i])
 		}
 	})
 	return o
 }
 
-// AttentionDecode is attention of the newest row's queries, the first H*E columns of q [1 ...],
-// over the keys and values of all rows up to and with it, kv [P 2K*E]. It has no way back.
+// AttentionDecode is attention of the last row's queries, the first H*E columns of q [1 ...], over
+// the keys and values of all rows, kv [P 2K*E]. It has no backward.
 func (t *Tape) AttentionDecode(q *Var, kv *tensor.Tensor, p tensor.AttentionParams) *Var {
 	in := t.value(q)
 	mustShape("attention of one row", !t.grad && in.Rows() == 1 && kv.Width() == 2*p.KVHeads*p.E, in, kv)

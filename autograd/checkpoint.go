@@ -2,46 +2,45 @@ package autograd
 
 import "trireme/tensor"
 
-// CheckpointSequence is a part of a pass of which its inputs are kept and, of what it computes, nothing
-// but what keep names: on the way back it is computed again, as one. It is made of steps, each of
-// what the one before made.
+// CheckpointSequence is a chain of functions under one activation checkpoint, like PyTorch's
+// checkpoint_sequential. It saves its inputs, and of its steps only the results that the policy
+// names. Backward recomputes all steps.
 type CheckpointSequence struct {
-	t     *Tape
-	ins   []*Var
-	steps []func(*Tape, ...*Var) *Var
-	out   *Var // of the last step
-	kept  *results
-	shelf OffloadStack // where its input is; nil for memory
+	t       *Tape
+	ins     []*Var
+	steps   []func(*Tape, ...*Var) *Var
+	out     *Var // of the last step
+	kept    *results
+	offload OffloadStack // holds the input; nil for memory
 }
 
-// OffloadStack keeps inputs of segments elsewhere while nobody reads them: the last that was put away
-// is taken first.
+// OffloadStack stores inputs of checkpoints until backward, last in, first out.
 type OffloadStack interface {
-	// Push puts a copy of x away.
+	// Push stores a copy of x.
 	Push(x *tensor.Tensor)
-	// Top is what was put away last, until Pop forgets it.
+	// Top returns the newest tensor. It is valid until Pop.
 	Top() *tensor.Tensor
 	Pop()
 }
 
-// SetOffload puts inputs of segments on s. Those of segments that run within another stay in memory,
-// and so do those that are made again.
-func (t *Tape) SetOffload(s OffloadStack) { t.shelf = s }
+// SetOffload stores inputs of checkpoints in s, except those of nested checkpoints and those that
+// are recomputed.
+func (t *Tape) SetOffload(s OffloadStack) { t.offload = s }
 
-// Checkpoint is a Segment of one step, f on xs. Without a way back it is f.
-func (t *Tape) Checkpoint(keep SavePolicy, f func(*Tape, ...*Var) *Var, xs ...*Var) *Var {
+// Checkpoint is a CheckpointSequence of one step, f on xs. Without gradients it calls f.
+func (t *Tape) Checkpoint(save SavePolicy, f func(*Tape, ...*Var) *Var, xs ...*Var) *Var {
 	if !t.grad {
 		return f(t, xs...)
 	}
-	return t.CheckpointSequence(keep, xs...).Then(f, xs...)
+	return t.CheckpointSequence(save, xs...).Then(f, xs...)
 }
 
-// CheckpointSequence begins one that reads xs, on a tape that records.
-func (t *Tape) CheckpointSequence(keep SavePolicy, xs ...*Var) *CheckpointSequence {
-	s := &CheckpointSequence{t: t, ins: xs, kept: &results{what: keep}}
-	if t.shelf != nil && len(xs) == 1 && xs[0].remake == nil {
-		s.shelf = t.shelf
-		s.shelf.Push(t.value(xs[0]))
+// CheckpointSequence starts a chain on xs. The tape must record.
+func (t *Tape) CheckpointSequence(save SavePolicy, xs ...*Var) *CheckpointSequence {
+	s := &CheckpointSequence{t: t, ins: xs, kept: &results{policy: save}}
+	if t.offload != nil && len(xs) == 1 && xs[0].recompute == nil {
+		s.offload = t.offload
+		s.offload.Push(t.value(xs[0]))
 		return s
 	}
 	for _, x := range xs {
@@ -50,19 +49,19 @@ func (t *Tape) CheckpointSequence(keep SavePolicy, xs ...*Var) *CheckpointSequen
 	return s
 }
 
-// Then runs the next step, f, on what the last one made, or, the first, on the segment's inputs.
+// Then runs the next step on the last result, or on the inputs of the chain.
 func (s *CheckpointSequence) Then(f func(*Tape, ...*Var) *Var, xs ...*Var) *Var {
 	if s.out != nil && (len(xs) != 1 || xs[0] != s.out) {
-		panic("autograd: a step of a segment does not follow the one before")
+		panic("autograd: a checkpoint step must take the result of the previous step")
 	}
 	t := s.t
-	wants := true
-	y := t.delayed(func() *tensor.Tensor {
+	requiresGrad := true
+	y := t.deferred(func() *tensor.Tensor {
 		out := s.first(f, xs)
-		wants = out.wants
+		requiresGrad = out.requiresGrad
 		return out.Value
 	}, xs...)
-	y.wants = wants // parameters inside f want gradients even where xs do not
+	y.requiresGrad = requiresGrad // parameters in f may require gradients
 	s.steps, s.out = append(s.steps, f), y
 	t.back = append(t.back, func() {
 		switch dy := y.grad; {
@@ -70,87 +69,86 @@ func (s *CheckpointSequence) Then(f func(*Tape, ...*Var) *Var, xs ...*Var) *Var 
 			y.grad = nil
 			s.back(dy)
 		case dy != nil:
-			panic("autograd: what a step of a segment made was read outside of it")
+			panic("autograd: an intermediate result of a checkpoint was read outside")
 		}
 	})
 	return y
 }
 
-// first runs a step for its result alone.
+// first runs a step forward without recording.
 func (s *CheckpointSequence) first(f func(*Tape, ...*Var) *Var, xs []*Var) *Var {
 	t := s.t
-	once := &Tape{b: t.b, dtype: t.dtype, again: t.again, begin: t.begin, lazy: true, kept: s.kept}
+	once := &Tape{b: t.b, dtype: t.dtype, recomputing: t.recomputing, lossGrad: t.lossGrad, lazy: true, kept: s.kept}
 	ins := inputs(xs, t.value)
 	return once.Scope(func() *Var {
 		y := f(once, ins...)
-		s.kept.settle(y)
+		s.kept.collect(y)
 		y.force()
 		return y
 	})
 }
 
-// inputs are xs as a run reads them: they are read again, so that nothing may be done to them in
-// place.
+// inputs wraps xs for one run. saved: 1 forbids in-place operations on them.
 func inputs(xs []*Var, value func(*Var) *tensor.Tensor) []*Var {
 	ins := make([]*Var, len(xs))
 	for i, x := range xs {
-		ins[i] = &Var{Value: value(x), wants: x.wants, saved: 1}
+		ins[i] = &Var{Value: value(x), requiresGrad: x.requiresGrad, saved: 1}
 	}
 	return ins
 }
 
-// value is an input, wherever it is.
+// value is an input, in memory or offloaded.
 func (s *CheckpointSequence) value(x *Var) *tensor.Tensor {
-	if s.shelf != nil {
-		return s.shelf.Top()
+	if s.offload != nil {
+		return s.offload.Top()
 	}
 	return s.t.value(x)
 }
 
-// back runs the steps again, from whose result the gradient dy goes back; nil is none.
+// back recomputes the steps and runs their backward from dy; nil is no gradient.
 func (s *CheckpointSequence) back(dy *gradient) {
 	t := s.t
 	if dy != nil {
-		again := &Tape{b: t.b, dtype: t.dtype, grad: true, again: true, begin: t.begin, lazy: true, kept: s.kept}
+		rerun := &Tape{b: t.b, dtype: t.dtype, grad: true, recomputing: true, lossGrad: t.lossGrad, lazy: true, kept: s.kept}
 		ins := inputs(s.ins, s.value)
-		fence := []*tensor.Tensor{dy.t} // the second run is another one, and comes after dy
+		barrier := []*tensor.Tensor{dy.t} // a compiler must not merge both runs, nor start this one before dy
 		for _, x := range ins {
-			fence = append(fence, x.Value)
+			barrier = append(barrier, x.Value)
 		}
 		for _, r := range s.kept.list {
-			fence = append(fence, r.values...)
+			barrier = append(barrier, r.values...)
 		}
-		t.b.Barrier(fence...)
-		z := again.Scope(func() *Var {
+		t.b.Barrier(barrier...)
+		z := rerun.Scope(func() *Var {
 			xs := ins
 			for _, f := range s.steps {
-				xs = []*Var{f(again, xs...)}
+				xs = []*Var{f(rerun, xs...)}
 			}
 			return xs[0]
 		})
 		z.grad = dy
-		again.close(z)
-		for i, x := range s.ins { // what has gathered is added to, in the order without a segment
+		rerun.close(z)
+		for i, x := range s.ins { // accumulate into x's gradient in the order of a pass without checkpoint
 			ins[i].grad, x.grad = x.grad, nil
 		}
-		again.Backward()
-		if z.grad != nil { // nothing in there wants it
+		rerun.Backward()
+		if z.grad != nil { // no gradient required inside
 			t.release(z.grad)
 		}
 		for i, x := range s.ins {
 			if g := ins[i].grad; x.grad == nil {
 				x.grad = g
-			} else if g != nil { // x is there twice
-				t.give(x, g)
+			} else if g != nil { // x occurs twice
+				t.accumulate(x, g)
 			}
 		}
 	}
 	s.kept.drop()
-	if s.shelf != nil {
-		s.shelf.Pop()
+	if s.offload != nil {
+		s.offload.Pop()
 		return
 	}
 	for _, x := range s.ins {
-		t.forget(x)
+		t.unsave(x)
 	}
 }

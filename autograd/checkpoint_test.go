@@ -9,7 +9,7 @@ import (
 	"trireme/tensor"
 )
 
-// counted is a backend that counts what is dear.
+// counted counts expensive operations.
 type counted struct {
 	*naive.Backend
 	products, attentions int
@@ -25,7 +25,7 @@ func (b *counted) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	b.Backend.Attention(o, lse, q, k, v, docs, p)
 }
 
-// layered is two layers as a Llama has them, with dropout, on x [6 8].
+// layered is two Llama-like layers with dropout, on x [6 8].
 type layered struct {
 	*check
 	b      *counted
@@ -35,7 +35,7 @@ type layered struct {
 	rope   RopeTable
 	row    *tensor.Tensor
 	starts *tensor.Tensor
-	loss   *tensor.Tensor // the gradient of the result
+	loss   *tensor.Tensor // gradient of the result
 }
 
 func newLayered(t *testing.T) *layered {
@@ -58,7 +58,7 @@ func newLayered(t *testing.T) *layered {
 	return l
 }
 
-// layer is number i, on x.
+// layer runs layer i on x.
 func (l *layered) layer(t *Tape, i int, x *Var) *Var {
 	w := l.leaves[1+4*i:]
 	qkv := t.Rope(t.Linear(x, w[:1], nil), 12, 4, l.rope)
@@ -68,14 +68,14 @@ func (l *layered) layer(t *Tape, i int, x *Var) *Var {
 	return t.Add(x, t.Dropout(y, tensor.RandKey{Seed: 1, Stream: uint64(i)}, l.row, 0.3))
 }
 
-// run goes forward by f and back, and returns every bit of the gradients.
-func (l *layered) run(shelf OffloadStack, f func(t *Tape, x *Var) *Var) []uint64 {
+// run runs f and its backward, and returns the bits of all gradients.
+func (l *layered) run(offload OffloadStack, f func(t *Tape, x *Var) *Var) []uint64 {
 	l.t.Helper()
 	l.b.products, l.b.attentions = 0, 0
 	live := l.b.Meter().Read().LiveTotal
 	tape := NewTape(l.b, tensor.F64, true)
-	if shelf != nil {
-		tape.SetOffload(shelf)
+	if offload != nil {
+		tape.SetOffload(offload)
 	}
 	tape.Scope(func() *Var {
 		y := f(tape, tape.input(l.x))
@@ -88,7 +88,7 @@ func (l *layered) run(shelf OffloadStack, f func(t *Tape, x *Var) *Var) []uint64
 	})
 	tape.Backward()
 	if now := l.b.Meter().Read().LiveTotal; now != live {
-		l.t.Errorf("%d bytes are still held after backward", now-live)
+		l.t.Errorf("%d bytes in use after backward", now-live)
 	}
 	var bits []uint64
 	for _, g := range l.grads {
@@ -99,15 +99,15 @@ func (l *layered) run(shelf OffloadStack, f func(t *Tape, x *Var) *Var) []uint64
 	return bits
 }
 
-// again is f of one layer as Checkpoint and Segment take it.
+// step is layer i as a step of a checkpoint.
 func (l *layered) step(i int) func(*Tape, ...*Var) *Var {
 	return func(t *Tape, x ...*Var) *Var { return l.layer(t, i, x[0]) }
 }
 
-// kept is both layers with everything kept.
-func (l *layered) kept(t *Tape, x *Var) *Var { return l.layer(t, 1, l.layer(t, 0, x)) }
+// plain is both layers without recomputation.
+func (l *layered) plain(t *Tape, x *Var) *Var { return l.layer(t, 1, l.layer(t, 0, x)) }
 
-// stack is a Shelf in memory that checks its order.
+// stack is an OffloadStack in memory that checks its order.
 type stack struct {
 	t      *testing.T
 	b      tensor.Backend
@@ -128,80 +128,79 @@ func (s *stack) Pop() {
 	s.held = s.held[:len(s.held)-1]
 }
 
-// TestWhatIsComputedAgain: the bits are those of a pass that keeps everything, and of products and
-// attention only what the way back reads is computed a second time: never the last product of a
-// layer, nor what is kept.
-func TestWhatIsComputedAgain(t *testing.T) {
+// TestRecomputation checks bits against a pass without recomputation, and that only those products
+// and attentions run twice that backward reads: neither a layer's last product nor saved results.
+func TestRecomputation(t *testing.T) {
 	each := func(keep SavePolicy) func(l *layered, t *Tape, x *Var) *Var {
 		return func(l *layered, t *Tape, x *Var) *Var {
 			return t.Checkpoint(keep, l.step(1), t.Checkpoint(keep, l.step(0), x))
 		}
 	}
 	for name, v := range map[string]struct {
-		products, attentions int // beyond those of a pass that keeps everything
-		shelf                int // inputs that are put away
+		products, attentions int // recomputed
+		offload              int // pushed inputs
 		f                    func(l *layered, t *Tape, x *Var) *Var
 	}{
-		"each layer":                 {6, 2, 2, each(0)},
-		"each but attention":         {6, 0, 2, each(SaveAttention)},
-		"each but products":          {0, 2, 2, each(SaveMatMul)},
-		"each but both":              {0, 0, 2, each(SaveAttention | SaveMatMul)},
-		"as one":                     {7, 2, 1, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.step(0), l.step(1)) }},
-		"as one, each of them again": {10, 3, 1, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.nested(0, 0), l.nested(1, 0)) }},
-		"as one, again but attention": {10, 2, 1, func(l *layered, t *Tape, x *Var) *Var {
+		"each layer":            {6, 2, 2, each(0)},
+		"attention saved":       {6, 0, 2, each(SaveAttention)},
+		"products saved":        {0, 2, 2, each(SaveMatMul)},
+		"both saved":            {0, 0, 2, each(SaveAttention | SaveMatMul)},
+		"sequence":              {7, 2, 1, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.step(0), l.step(1)) }},
+		"sequence, each nested": {10, 3, 1, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.nested(0, 0), l.nested(1, 0)) }},
+		"sequence, nested, attention saved": {10, 2, 1, func(l *layered, t *Tape, x *Var) *Var {
 			return l.both(t, x, l.nested(0, SaveAttention), l.nested(1, SaveAttention))
 		}},
-		"the first alone": {3, 1, 1, func(l *layered, t *Tape, x *Var) *Var { return l.layer(t, 1, t.Checkpoint(0, l.step(0), x)) }},
+		"first layer": {3, 1, 1, func(l *layered, t *Tape, x *Var) *Var { return l.layer(t, 1, t.Checkpoint(0, l.step(0), x)) }},
 		"a part that reads its input twice": {1, 0, 1, func(l *layered, t *Tape, x *Var) *Var {
-			return l.kept(t, t.Checkpoint(0, func(t *Tape, xs ...*Var) *Var {
+			return l.plain(t, t.Checkpoint(0, func(t *Tape, xs ...*Var) *Var {
 				return t.Add(xs[0], t.Add(xs[0], t.SwiGLU(t.Linear(xs[0], l.leaves[1:2], nil))))
 			}, x))
 		}},
 	} {
 		l := newLayered(t)
-		plain := l.kept
+		plain := l.plain
 		if name == "a part that reads its input twice" {
 			plain = func(t *Tape, x *Var) *Var {
-				return l.kept(t, t.Add(x, t.Add(x, t.SwiGLU(t.Linear(x, l.leaves[1:2], nil)))))
+				return l.plain(t, t.Add(x, t.Add(x, t.SwiGLU(t.Linear(x, l.leaves[1:2], nil)))))
 			}
 		}
 		want := l.run(nil, plain)
 		products, attentions := l.b.products, l.b.attentions
-		for _, shelf := range []*stack{nil, {t: t, b: l.b}} {
+		for _, offload := range []*stack{nil, {t: t, b: l.b}} {
 			again := newLayered(t)
 			var s OffloadStack
-			if shelf != nil {
-				shelf.b, s = again.b, shelf
+			if offload != nil {
+				offload.b, s = again.b, offload
 			}
 			got := again.run(s, func(t *Tape, x *Var) *Var { return v.f(again, t, x) })
 			if !slices.Equal(got, want) {
-				t.Errorf("%s: the bits differ", name)
+				t.Errorf("%s: bits differ", name)
 			}
 			if p, a := again.b.products-products, again.b.attentions-attentions; p != v.products || a != v.attentions {
-				t.Errorf("%s: %d products and %d attentions are computed again, %d and %d were expected", name, p, a, v.products, v.attentions)
+				t.Errorf("%s: recomputed %d products and %d attentions, want %d and %d", name, p, a, v.products, v.attentions)
 			}
-			if shelf != nil && (len(shelf.held) > 0 || shelf.pushes != v.shelf) {
-				t.Errorf("%s: %d inputs are put away, %d are left there", name, shelf.pushes, len(shelf.held))
+			if offload != nil && (len(offload.held) > 0 || offload.pushes != v.offload) {
+				t.Errorf("%s: pushed %d inputs, %d left", name, offload.pushes, len(offload.held))
 			}
 		}
 	}
 }
 
-// both runs two steps as one segment.
+// both runs two steps in one sequence.
 func (l *layered) both(t *Tape, x *Var, f, g func(*Tape, ...*Var) *Var) *Var {
 	s := t.CheckpointSequence(0, x)
 	y := s.Then(f, x)
 	return s.Then(g, y)
 }
 
-// nested is a layer that is computed again within what is.
+// nested is a checkpoint inside a checkpoint.
 func (l *layered) nested(i int, keep SavePolicy) func(*Tape, ...*Var) *Var {
 	return func(t *Tape, x ...*Var) *Var { return t.Checkpoint(keep, l.step(i), x...) }
 }
 
-// TestSegmentWithoutGradient: where no gradient reaches a segment, nothing is computed again and
-// nothing stays behind.
-func TestSegmentWithoutGradient(t *testing.T) {
+// TestCheckpointWithoutGradient checks that a checkpoint without a gradient recomputes nothing and
+// frees its inputs.
+func TestCheckpointWithoutGradient(t *testing.T) {
 	for _, keep := range []SavePolicy{0, SaveAttention | SaveMatMul} {
 		l := newLayered(t)
 		l.loss = nil
@@ -213,8 +212,8 @@ func TestSegmentWithoutGradient(t *testing.T) {
 	}
 }
 
-// TestResultThatWouldBeKept: what a Checkpoint makes last is its own result, and not kept twice.
-func TestResultThatWouldBeKept(t *testing.T) {
+// TestSavedResultIsOutput checks that a checkpoint's own result is not saved a second time.
+func TestSavedResultIsOutput(t *testing.T) {
 	attention := func(l *layered) func(*Tape, ...*Var) *Var {
 		return func(t *Tape, x ...*Var) *Var {
 			qkv := t.Linear(x[0], l.leaves[1:2], nil)
@@ -225,23 +224,23 @@ func TestResultThatWouldBeKept(t *testing.T) {
 	want := kept.run(nil, func(t *Tape, x *Var) *Var { return attention(kept)(t, x) })
 	got := again.run(nil, func(t *Tape, x *Var) *Var { return t.Checkpoint(SaveAttention|SaveMatMul, attention(again), x) })
 	if !slices.Equal(got, want) {
-		t.Error("the bits differ")
+		t.Error("bits differ")
 	}
 }
 
-// TestFrozenSegment: a segment in which nothing wants a gradient passes none on, alone or within
-// another.
-func TestFrozenSegment(t *testing.T) {
+// TestFrozenCheckpoint checks that frozen checkpoints pass on no gradient, alone or nested.
+func TestFrozenCheckpoint(t *testing.T) {
 	for name, v := range map[string]struct {
-		products int // computed again
+		products int // recomputed
 		f        func(l *layered, t *Tape, x *Var) *Var
 	}{
-		"alone": {3, func(l *layered, t *Tape, x *Var) *Var { // those of the second layer
+		"alone": {3, func(l *layered, t *Tape, x *Var) *Var { // of the second layer
 			return t.Checkpoint(0, l.step(1), t.Checkpoint(0, l.step(0), x))
 		}},
-		// 10 as with gradients, and one on the way back: whether a run that is put off wants a gradient is not known
-		"within another":    {11, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.nested(0, 0), l.nested(1, 0)) }},
-		"before one within": {7, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.step(0), l.nested(1, 0)) }},
+		// 10 as with gradients, and one in backward: a deferred step does not know whether it
+		// requires gradients
+		"nested":              {11, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.nested(0, 0), l.nested(1, 0)) }},
+		"before a nested one": {7, func(l *layered, t *Tape, x *Var) *Var { return l.both(t, x, l.step(0), l.nested(1, 0)) }},
 	} {
 		kept, again := newLayered(t), newLayered(t)
 		for _, l := range []*layered{kept, again} {
@@ -249,25 +248,25 @@ func TestFrozenSegment(t *testing.T) {
 				w.SetGradDst(nil)
 			}
 		}
-		want := kept.run(nil, kept.kept)
+		want := kept.run(nil, kept.plain)
 		got := again.run(nil, func(t *Tape, x *Var) *Var { return v.f(again, t, x) })
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: the bits differ", name)
+			t.Errorf("%s: bits differ", name)
 		}
 		if again.b.products != kept.b.products+v.products {
-			t.Errorf("%s: %d products, %d with everything kept", name, again.b.products, kept.b.products)
+			t.Errorf("%s: %d products, %d without recomputation", name, again.b.products, kept.b.products)
 		}
 	}
 }
 
-// TestSegmentSteps: a step that does not follow the one before, or whose result is read outside,
-// is refused.
-func TestSegmentSteps(t *testing.T) {
+// TestSequenceSteps checks that a step must take the last result, and that intermediate results
+// must not be read outside.
+func TestSequenceSteps(t *testing.T) {
 	refused := func(what string, f func(l *layered, t *Tape, x *Var) *Var) {
 		t.Helper()
 		defer func() {
 			if recover() == nil {
-				t.Errorf("%s: nothing is said", what)
+				t.Errorf("%s: no panic", what)
 			}
 		}()
 		l := newLayered(t)

@@ -12,8 +12,8 @@ import (
 	"trireme/tensor"
 )
 
-// check compares backward of f with central differences in float64: the loss is the sum of
-// f's result times fixed random numbers.
+// check compares gradients with central differences in float64. The loss is the dot product of f's
+// result and fixed random numbers.
 type check struct {
 	t   *testing.T
 	b   *naive.Backend
@@ -40,7 +40,7 @@ func (c *check) ints(limit, n int) *tensor.Tensor {
 	return x
 }
 
-// numbers are those of rows, from first on.
+// numbers are row ids from first on.
 func (c *check) numbers(rows int, first int64) *tensor.Tensor {
 	x := c.b.New(tensor.Workspace, tensor.I64, rows)
 	for i := range rows {
@@ -49,7 +49,7 @@ func (c *check) numbers(rows int, first int64) *tensor.Tensor {
 	return x
 }
 
-// counting is 0, 1, ... limit-1 again and again.
+// counting is 0, 1, ... limit-1, repeated.
 func (c *check) counting(rows, limit int) *tensor.Tensor {
 	x := c.ints(1, rows)
 	for i := range rows {
@@ -58,14 +58,14 @@ func (c *check) counting(rows, limit int) *tensor.Tensor {
 	return x
 }
 
-// starts are the bounds of sequences.
+// starts are cumulative sequence lengths.
 func (c *check) starts(at ...int32) *tensor.Tensor {
 	x := c.ints(1, len(at))
 	copy(tensor.Host[int32](x), at)
 	return x
 }
 
-// leaf is a parameter with its own place for the gradient.
+// leaf is a parameter with its gradient destination.
 func (c *check) leaf(shape ...int) (*Var, *tensor.Tensor) {
 	v := &Var{Value: c.random(shape...)}
 	g := c.b.New(tensor.Grads, tensor.F64, shape...)
@@ -86,7 +86,7 @@ func (c *check) run(name string, leaves []*Var, grads []*tensor.Tensor, f func(*
 		tape := NewTape(c.b, tensor.F64, grad)
 		sum := 0.0
 		tape.Scope(func() *Var {
-			// Values, not parameters, enter f, so that gradients reach the leaves through it.
+			// f gets values, not parameters, so that gradients reach the leaves through it.
 			ins := make([]*Var, len(leaves))
 			for i, l := range leaves {
 				ins[i] = tape.input(l)
@@ -132,16 +132,16 @@ func (c *check) run(name string, leaves []*Var, grads []*tensor.Tensor, f func(*
 		}
 	}
 	if now := c.b.Meter().Read().LiveTotal; now != live {
-		c.t.Errorf("%s: %d bytes are still held after backward", name, now-live)
+		c.t.Errorf("%s: %d bytes in use after backward", name, now-live)
 	}
 }
 
-// input copies a leaf into a value whose gradient goes to the leaf's sink.
+// input copies a leaf into a value that accumulates the leaf's gradient.
 func (t *Tape) input(l *Var) *Var {
 	x := t.newVar(t.alloc(l.Value.Shape()...), l)
 	t.b.Copy(x.Value, l.Value)
 	t.record(x, nil, func(d *gradient) {
-		dst, acc := sink(l)
+		dst, acc := gradDst(l)
 		if acc {
 			t.b.AddScaled(dst, d.t, 1)
 		} else {
@@ -251,8 +251,8 @@ func TestDerivatives(t *testing.T) {
 	}
 }
 
-// Parameters enter operations as leaves, so their sinks are tested apart: joined and not,
-// written first and added to.
+// Parameters are leaves: this tests their gradient destinations, fused or not, written and
+// accumulated.
 func TestDerivativesOfParameters(t *testing.T) {
 	c := newCheck(t)
 	x, gx := c.leaf(4, 3)
@@ -325,7 +325,7 @@ func TestDerivativesOfParameters(t *testing.T) {
 	})
 }
 
-// runLoss compares the gradients of a loss that takes its own: f adds it to sums[0].
+// runLoss checks a loss operation: f adds to sums[0].
 func (c *check) runLoss(sums int, leaves []*Var, grads []*tensor.Tensor, f func(t *Tape, sums *tensor.Tensor)) (first []float64) {
 	c.t.Helper()
 	live := c.b.Meter().Read().LiveTotal
@@ -344,10 +344,10 @@ func (c *check) runLoss(sums int, leaves []*Var, grads []*tensor.Tensor, f func(
 	first = loss(true)
 	for k, v := range leaves {
 		want := slope(tensor.Host[float64](v.Value), func() float64 { return loss(false)[0] })
-		c.near(fmt.Sprint("input ", k), tensor.Host[float64](grads[k]), want)
+		c.compact(fmt.Sprint("input ", k), tensor.Host[float64](grads[k]), want)
 	}
 	if now := c.b.Meter().Read().LiveTotal; now != live {
-		c.t.Errorf("%d bytes are still held after backward", now-live)
+		c.t.Errorf("%d bytes in use after backward", now-live)
 	}
 	return first
 }
@@ -363,14 +363,14 @@ func TestLinearCrossEntropy(t *testing.T) {
 	})
 }
 
-// static is a backend of static shapes.
+// static is a backend with static shapes.
 type static struct{ tensor.Backend }
 
 func (static) Static() bool { return true }
 
-// Rows that are not counted may be left out: to the bit where all logits exist at one time, and
-// but for the order of sums otherwise.
-func TestLinearCrossEntropyOfSome(t *testing.T) {
+// Skipping rows without labels gives the same bits if all logits fit one block, and the same values
+// up to summation order otherwise.
+func TestLinearCrossEntropySubset(t *testing.T) {
 	b, err := cpu.New(cpu.Options{Threads: 2, Reserve: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -422,13 +422,13 @@ func TestLinearCrossEntropyOfSome(t *testing.T) {
 			loss, dx, dw := run(b, Labels{Targets: targets})
 			loss2, dx2, dw2 := run(b, Labels{Targets: targets, Rows: rows, Of: of, Count: c.counted})
 			if loss2 != loss || kind.grad && !slices.Equal(dx, dx2) {
-				t.Errorf("%+v %+v: loss %v, of all %v; gradients of x equal: %t", c, kind, loss2, loss, slices.Equal(dx, dx2))
+				t.Errorf("%+v %+v: loss %v, of all rows %v; gradients of x equal: %t", c, kind, loss2, loss, slices.Equal(dx, dx2))
 			}
-			// A bucket's rows beyond those that count change no bit.
+			// Padding rows of a bucket change no bit.
 			for _, bucket := range []int{min(c.n, c.counted+c.counted/2+1), c.n} {
 				loss3, dx3, dw3 := run(static{b}, Labels{Targets: targets, Rows: rows, Of: of, Count: bucket})
 				if loss3 != loss2 || !slices.Equal(dx3, dx2) || !slices.Equal(dw3, dw2) {
-					t.Errorf("%+v %+v: %d rows in a bucket of %d have other bits", c, kind, c.counted, bucket)
+					t.Errorf("%+v %+v: %d rows in a bucket of %d: bits differ", c, kind, c.counted, bucket)
 				}
 			}
 			exact := c.n <= LogitRows(c.vocab)
@@ -450,9 +450,9 @@ func TestClassify(t *testing.T) {
 	x, gx := c.leaf(6, classes)
 	copy(tensor.Host[float64](x.Value), []float64{
 		1, 2, 0, // class 1
-		5, 5, 5, // the first wins
+		5, 5, 5, // the first of several
 		0, -1, 3,
-		9, 0, 0, // not counted
+		9, 0, 0, // no label
 		0, 4, 4,
 		2, 1, 0,
 	})
@@ -463,8 +463,8 @@ func TestClassify(t *testing.T) {
 	})
 	want := []float64{
 		1, 1, 1, // right
-		2, 2, 1, // found
-		1, 1, 3, // there
+		2, 2, 1, // recall
+		1, 1, 3, // support
 	}
 	for i, w := range want {
 		if got[1+i] != w {
@@ -472,13 +472,13 @@ func TestClassify(t *testing.T) {
 		}
 	}
 	again := NewTape(c.b, tensor.F64, true)
-	again.again = true
+	again.recomputing = true
 	sums := c.random(1 + 3*classes)
 	before := append([]float64(nil), tensor.Host[float64](sums)...)
-	again.Classify(sums, &Var{Value: x.Value, wants: true}, labels)
+	again.Classify(sums, &Var{Value: x.Value, requiresGrad: true}, labels)
 	for i, v := range tensor.Host[float64](sums) {
 		if v != before[i] {
-			t.Errorf("sum %d is counted again", i)
+			t.Errorf("sum %d is added twice", i)
 		}
 	}
 }
@@ -514,16 +514,15 @@ func TestCheckpointGivesTheSameBits(t *testing.T) {
 	}
 }
 
-// A checkpointed part that changes its input in place would compute something else the second
-// time: it is refused the first time.
-func TestCheckpointKeepsItsInput(t *testing.T) {
+// A checkpointed function that modifies its input in place is refused on the first run.
+func TestCheckpointInPlace(t *testing.T) {
 	c := newCheck(t)
 	x, _ := c.leaf(4, 8)
 	r := RopeTable{Cos: c.random(4, 2), Sin: c.random(4, 2), Positions: c.counting(4, 4)}
 	tape := NewTape(c.b, tensor.F64, true)
 	defer func() {
 		if recover() == nil {
-			t.Error("the input was taken over")
+			t.Error("in-place operation accepted")
 		}
 	}()
 	tape.Scope(func() *Var {

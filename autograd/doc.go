@@ -1,16 +1,14 @@
-// Package autograd records operations as they run and runs their derivatives in reverse.
+// Package autograd records operations as they run and differentiates them in reverse.
 //
-// A Var is a value: a tensor, and the gradient that gathers at it. A Tape is one forward
-// pass: each method computes an operation at once and, where a gradient is wanted, notes how
-// to go back. Forward and backward of an operation stand together in one file.
+// A Var is a value with its gradient. A Tape records one forward pass: each method runs an
+// operation at once and records its backward, if a gradient is required. Forward and backward of an
+// operation are in one file.
 //
-// Memory is explicit. A value lives until the scope (a Unit of package nn) in which it was
-// made ends, or, where an operation saved it, until that operation has gone back. Values that
-// are cheap to make again from others that are kept anyway (the output of a norm, of SwiGLU)
-// are not kept: backward makes them again, with the same bits. A Segment extends this to
-// functions that follow one another, of which the first one's input is kept; Checkpoint is one
-// of a single function.
+// Memory is explicit. A value is freed at the end of its scope (a Unit of package nn), or after the
+// backward of the last operation that saved it. Results that are cheap to recompute from saved ones
+// (of norms, of SwiGLU) are not saved; backward recomputes them with the same bits. Checkpoint and
+// CheckpointSequence recompute whole functions.
 //
-// The package knows no ranks, no units and no optimizer: a parameter is a Var whose Sink says
-// where its gradient goes.
+// The package is independent of ranks, units and optimizers: a parameter is a Var whose GradDst
+// returns its gradient's destination.
 package autograd

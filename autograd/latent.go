@@ -7,9 +7,9 @@ import (
 	"trireme/tensor/compose"
 )
 
-// Signs draws a bit for each of logits [N H]: 1 with probability sigmoid(logit), else -1 (F32
-// [N H]). Bit h of row n depends on its logit, on key and on rows[n]*H + h only; rows is I64
-// [N]. Signs have no gradient of their own: what reads them gives it to the logits.
+// Signs samples a bit for each logit of [N H]: 1 with probability sigmoid(logit), else -1 (F32 [N
+// H]). Bit h of row n depends on its logit, key and rows[n]*H + h only; rows is I64 [N]. The
+// consumers of signs compute the gradient of logits.
 func (t *Tape) Signs(logits *Var, key tensor.RandKey, rows *tensor.Tensor) *Var {
 	l, s := t.value(logits), compose.NewScope(t.b)
 	defer s.Release()
@@ -24,7 +24,7 @@ func (t *Tape) Signs(logits *Var, key tensor.RandKey, rows *tensor.Tensor) *Var 
 	return y
 }
 
-// RandomSigns are bits of each of rows (I64 [N]): 1 or -1 as likely [N bits].
+// RandomSigns samples fair bits for each of rows (I64 [N]): 1 or -1 [N bits].
 func (t *Tape) RandomSigns(bits int, key tensor.RandKey, rows *tensor.Tensor) *Var {
 	even := t.b.New(tensor.Activations, t.sums(), rows.Elems(), bits)
 	defer even.Release()
@@ -32,29 +32,29 @@ func (t *Tape) RandomSigns(bits int, key tensor.RandKey, rows *tensor.Tensor) *V
 	return t.Signs(Const(even), key, rows)
 }
 
-// giveNarrow hands over a gradient in the type of sums.
-func (t *Tape) giveNarrow(x *Var, d *tensor.Tensor) {
+// accumulateNarrow accumulates d, in the type of sums, as a gradient of x.
+func (t *Tape) accumulateNarrow(x *Var, d *tensor.Tensor) {
 	if d.DType() == t.dtype {
-		t.give(x, &gradient{d, 1})
+		t.accumulate(x, &gradient{d, 1})
 		return
 	}
 	g := &gradient{t.alloc(d.Shape()...), 1}
 	t.b.Copy(g.t, d)
 	d.Release()
-	t.give(x, g)
+	t.accumulate(x, g)
 }
 
-// A block of CodeTable's gradient has at most this many rows and codes. Both are constants, so that
-// sums come in the same order everywhere.
+// Maximum rows and codes in a block of CodeTable's gradient. They are constants, so that the order
+// of sums is fixed.
 const (
 	codeRows  = 256
 	codeBlock = 1 << 13
 )
 
-// CodeTable is y [N D], rows of table [2^H D] at the codes of signs [N H]: the sums of 2^h over the
-// signs that are positive. The backward pass treats the one-hot code Y as Y + G - stop(G), where G is
-// its distribution under logits [N H]: table gets its rows' gradients, and logits the gradient of
-// the sum over all codes of P(code) <dy, table[code]>. logits nil get none.
+// CodeTable is y [N D], rows of table [2^H D] at the codes of signs [N H]; bit h of a code is 1 for
+// a positive sign. Backward is straight-through: it treats the one-hot code Y as Y + G - stop(G),
+// with G its distribution under logits [N H]. table gets its rows' gradients, and logits (nil for
+// none) the gradient of the sum over codes of P(code) <dy, table[code]>.
 func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 	in := t.value(signs)
 	codes := &Var{Value: t.b.New(tensor.Activations, tensor.I32, in.Rows())}
@@ -71,21 +71,20 @@ func (t *Tape) CodeTable(signs, logits, table *Var) *Var {
 		saves = append(saves, logits)
 	}
 	t.record(y, saves, func(dy *gradient) {
-		if dst, acc := sink(table); dst != nil {
+		if dst, acc := gradDst(table); dst != nil {
 			t.b.ScatterAdd(dst, dy.t, codes.Value, tensor.NoPadding, acc)
 		}
-		if logits != nil && logits.wants {
-			t.giveNarrow(logits, t.codeGrad(t.value(logits), dy.t, table.Value))
+		if logits != nil && logits.requiresGrad {
+			t.accumulateNarrow(logits, t.codeGrad(t.value(logits), dy.t, table.Value))
 		}
 		t.release(dy)
 	})
 	return y
 }
 
-// codeGrad is the gradient of logits of the sum over codes c of P(c) v[c], with v = dy table^T and
-// P(c) the product over bits h of p[h] or 1-p[h]: of bit h it is the sum of P(c) v[c] (c's bit h -
-// p[h]). It goes over blocks of codes, whose lower bits run through all values and whose upper bits
-// are the block's.
+// codeGrad is the gradient, with respect to logits, of the sum over codes c of P(c) v[c]. v is dy
+// table^T, P(c) the product over bits h of p[h] or 1-p[h], and the gradient of bit h the sum of
+// P(c) v[c] (c's bit h - p[h]). It runs over blocks of codes with equal upper bits.
 func (t *Tape) codeGrad(logits, dy, table *tensor.Tensor) *tensor.Tensor {
 	s := compose.NewScope(t.b)
 	defer s.Release()
@@ -100,7 +99,7 @@ func (t *Tape) codeGrad(logits, dy, table *tensor.Tensor) *tensor.Tensor {
 	defer probs.Release()
 	for low := 0; low < codes; low += step {
 		s := compose.NewScope(t.b)
-		// Bits of 2c+1: the first column is 1, which sums.
+		// Bits of 2c+1: the first column is 1 and gives the sum.
 		odd := s.With(s.With(s.With(s.Iota(tensor.I64, step, 1, 0), tensor.Add, float64(low)), tensor.Mul, 2), tensor.Add, 1)
 		bits := s.As(t.sums(), s.With(s.Binary(odd, s.Iota(tensor.I64, 1, h+1, 1), tensor.Shr), tensor.And, 1))
 		sums := s.New(t.sums(), min(n, codeRows), h+1)
@@ -120,7 +119,8 @@ func (t *Tape) codeGrad(logits, dy, table *tensor.Tensor) *tensor.Tensor {
 	return d
 }
 
-// codeProbs writes the probabilities [n C] of codes from low on, by p and q = 1-p [n H] of each bit.
+// codeProbs writes the probabilities [n C] of codes from low on, from p and q = 1-p [n H] of each
+// bit.
 func (t *Tape) codeProbs(probs, p, q *tensor.Tensor, low int) {
 	t.b.Fill(probs.Cols(0, 1), 1)
 	width := 1
@@ -139,8 +139,8 @@ func (t *Tape) codeProbs(probs, p, q *tensor.Tensor, low int) {
 	}
 }
 
-// SignLinear is y [N D] = signs [N H] w^T, with w [D H]. The way back takes signs for their
-// expectation under logits [N H]; nil logits get none.
+// SignLinear is y [N D] = signs [N H] w^T, with w [D H]. Backward replaces signs by their
+// expectation under logits [N H]; nil logits get no gradient.
 func (t *Tape) SignLinear(signs, logits, w *Var) *Var {
 	in := t.value(signs)
 	y := t.newVar(t.alloc(in.Rows(), w.Value.Dim(0)), logits, w)
@@ -150,10 +150,10 @@ func (t *Tape) SignLinear(signs, logits, w *Var) *Var {
 		saves = append(saves, logits)
 	}
 	t.record(y, saves, func(dy *gradient) {
-		if dst, acc := sink(w); dst != nil {
+		if dst, acc := gradDst(w); dst != nil {
 			t.b.MatMul(dst, dy.t, t.value(signs), tensor.MatMulOp{TransA: true, Accumulate: acc})
 		}
-		if logits != nil && logits.wants {
+		if logits != nil && logits.requiresGrad {
 			l, s := t.value(logits), compose.NewScope(t.b)
 			d := t.b.New(tensor.Activations, t.sums(), l.Shape()...)
 			t.b.MatMul(d, dy.t, w.Value, tensor.MatMulOp{})
@@ -161,21 +161,21 @@ func (t *Tape) SignLinear(signs, logits, w *Var) *Var {
 			slope := s.With(s.Mul(p, s.RSub(1, p)), tensor.Mul, 2)
 			t.b.Binary(d, d, slope, tensor.Mul)
 			s.Release()
-			t.giveNarrow(logits, d)
+			t.accumulateNarrow(logits, d)
 		}
 		t.release(dy)
 	})
 	return y
 }
 
-// FreeBits measures how far each row's bits are from fair coins: KL = sum over h of ln 2 -
-// entropy(sigmoid(logit)), in nats, of logits [N H]. Over rows whose label (I32 [N]) is not negative
-// it adds to sums (F64 [3]) the loss max(0, KL-free), KL, and KL in bits. The loss is a sum: its
-// gradient is taken at once.
+// FreeBits is the KL divergence of each row's bits from fair coins, in nats: the sum over h of ln 2
+// - entropy(sigmoid(logit)), for logits [N H]. Over rows with a label (I32 [N], not negative) it
+// adds to sums (F64 [3]) the loss max(0, KL-free), KL, and KL in bits. It computes the gradient in
+// forward.
 func (t *Tape) FreeBits(sums *tensor.Tensor, logits *Var, labels *tensor.Tensor, free float64) {
 	l, s := t.value(logits), compose.NewScope(t.b)
 	defer s.Release()
-	sums, drop := t.once(sums)
+	sums, drop := t.sumsDst(sums)
 	defer drop()
 	v := s.As(tensor.F64, l)
 	p := s.Unary(v, tensor.Logistic)
@@ -188,12 +188,12 @@ func (t *Tape) FreeBits(sums *tensor.Tensor, logits *Var, labels *tensor.Tensor,
 	for i, x := range []*tensor.Tensor{over, kl, s.With(kl, tensor.Div, math.Ln2)} {
 		s.Put(sums.Flat(i, i+1), s.Reduce(s.Where(counted, x, 0), 0, tensor.Add), true)
 	}
-	if !t.grad || !logits.wants {
+	if !t.grad || !logits.requiresGrad {
 		return
 	}
 	d := t.b.New(tensor.Activations, t.sums(), l.Shape()...)
 	active := s.Binary(counted, s.With(kl, tensor.Gt, free), tensor.And)
 	s.Put(d, s.Where(active, s.Mul(pv, s.RSub(1, p)), 0), false)
-	t.scaled(d)
-	t.back = append(t.back, func() { t.giveNarrow(logits, d) })
+	t.scaleLoss(d)
+	t.back = append(t.back, func() { t.accumulateNarrow(logits, d) })
 }

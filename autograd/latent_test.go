@@ -23,7 +23,7 @@ func slope(x []float64, f func() float64) []float64 {
 	return d
 }
 
-func (c *check) near(name string, got, want []float64) {
+func (c *check) compact(name string, got, want []float64) {
 	c.t.Helper()
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-7*(1+math.Abs(want[i])) {
@@ -32,10 +32,10 @@ func (c *check) near(name string, got, want []float64) {
 	}
 }
 
-// The gradients of logits are those of expectations over all codes, worked out here as they are
-// defined; a table's are of the rows that were drawn.
-func TestCodesGoBackAsTheirExpectation(t *testing.T) {
-	// One block of codes and of rows, several of codes, several of rows.
+// Gradients of logits equal those of expectations over all codes, computed from their definition.
+// The table's are those of the sampled rows.
+func TestCodeGradients(t *testing.T) {
+	// One block; several blocks of codes; several of rows.
 	for _, size := range [][3]int{{3, 4, 5}, {1, 14, 2}, {300, 2, 2}} {
 		for _, exact := range []bool{true, false} {
 			codesGoBack(t, size[0], size[1], size[2], exact)
@@ -95,7 +95,7 @@ func codesGoBack(t *testing.T, n, bits, d int, exact bool) {
 		}
 		return sum
 	}
-	c.near("logits", tensor.Host[float64](gx), slope(l, func() float64 {
+	c.compact("logits", tensor.Host[float64](gx), slope(l, func() float64 {
 		sum := 0.0
 		for row := range n {
 			for code := range 1 << bits {
@@ -105,7 +105,7 @@ func codesGoBack(t *testing.T, n, bits, d int, exact bool) {
 		}
 		return sum
 	}))
-	c.near("table", tensor.Host[float64](gw), slope(table, func() float64 {
+	c.compact("table", tensor.Host[float64](gw), slope(table, func() float64 {
 		sum := 0.0
 		for row := range n {
 			code := 0
@@ -120,8 +120,7 @@ func codesGoBack(t *testing.T, n, bits, d int, exact bool) {
 	}))
 }
 
-// A sign depends on its logit, the key, the row's number and the bit only, and is 1 as often as the
-// logit says.
+// A sign depends on logit, key, row id and bit only, and has the right frequency.
 func TestSigns(t *testing.T) {
 	const n = 6000
 	odds := []float64{-2, 0, 1.5}
@@ -153,7 +152,7 @@ func TestSigns(t *testing.T) {
 		if all[i] == 1 {
 			ones[i%len(odds)]++
 		} else if all[i] != -1 {
-			t.Fatalf("a sign is %v", all[i])
+			t.Fatalf("sign %v", all[i])
 		}
 	}
 	if differ < len(all)/10 {
@@ -162,7 +161,7 @@ func TestSigns(t *testing.T) {
 	for k, l := range odds {
 		p := 1 / (1 + math.Exp(-l))
 		if d := math.Abs(ones[k]/n - p); d > 4*math.Sqrt(p*(1-p)/n) {
-			t.Errorf("logit %v: %v of the signs are 1, %v should be", l, ones[k]/n, p)
+			t.Errorf("logit %v: frequency of 1 is %v, want %v", l, ones[k]/n, p)
 		}
 	}
 }
@@ -197,9 +196,9 @@ func TestFreeBits(t *testing.T) {
 	}
 	once := run(true, false)
 	want := slope(tensor.Host[float64](x.Value), func() float64 { return run(false, false) })
-	c.near("logits", tensor.Host[float64](gx), want)
+	c.compact("logits", tensor.Host[float64](gx), want)
 	if again := run(true, true); again != once {
-		t.Errorf("recomputed: %v is added up, %v without", again, once)
+		t.Errorf("recomputed: sums %v, want %v", again, once)
 	}
 	for i, v := range tensor.Host[float64](gx) {
 		if math.Abs(v-2*want[i]) > 1e-6 {

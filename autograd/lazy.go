@@ -2,81 +2,79 @@ package autograd
 
 import "trireme/tensor"
 
-// delayed is a value that compute makes: at once, or, in a part of a pass that is computed
-// twice, when it is first read. What only the result of such a part is made of (the last
-// product of a layer, and its sum with the residual) is then never computed a second time.
-func (t *Tape) delayed(compute func() *tensor.Tensor, inputs ...*Var) *Var {
+// deferred is a value computed at once, or on first read if the tape is lazy. In a checkpoint, an
+// operation that only its result needs (a layer's last product, and the sum with the residual) is
+// then not recomputed.
+func (t *Tape) deferred(compute func() *tensor.Tensor, inputs ...*Var) *Var {
 	if !t.lazy {
 		return t.newVar(compute(), inputs...)
 	}
 	y := t.newVar(nil, inputs...)
-	y.delay = compute
+	y.deferred = compute
 	return y
 }
 
-// product is a delayed value that a Checkpoint may keep.
+// product is a deferred value that a checkpoint's policy may save.
 func (t *Tape) product(compute func() *tensor.Tensor, inputs ...*Var) *Var {
-	y := t.delayed(compute, inputs...)
-	if t.takeKept(SaveMatMul, y) {
-		y.delay = nil
+	y := t.deferred(compute, inputs...)
+	if t.takeSaved(SaveMatMul, y) {
+		y.deferred = nil
 	}
 	return y
 }
 
-// remade is a value that is cheap to make of x: it is released, and recomputed where it is wanted.
-func (t *Tape) remade(compute func() *tensor.Tensor, x *Var) *Var {
-	y := t.delayed(compute, x)
-	y.remake, y.source = compute, x
+// recomputed is a value that is cheap to recompute from x. It is freed, and recomputed when read.
+func (t *Tape) recomputed(compute func() *tensor.Tensor, x *Var) *Var {
+	y := t.deferred(compute, x)
+	y.recompute, y.source = compute, x
 	return y
 }
 
-// force makes a delayed value.
+// force computes a deferred value.
 func (v *Var) force() {
-	if v.delay != nil {
-		v.Value, v.delay = v.delay(), nil
+	if v.deferred != nil {
+		v.Value, v.deferred = v.deferred(), nil
 	}
 }
 
-// SavePolicy names results of a Checkpoint that are kept although the rest is computed again.
+// SavePolicy names results that a checkpoint saves instead of recomputing.
 type SavePolicy uint8
 
-// The kinds of results: what attention gives, and what products of matrices give that the way
-// back reads.
+// Results of attention, and results of matrix products that backward reads.
 const (
 	SaveAttention SavePolicy = 1 << iota
 	SaveMatMul
 )
 
-// results are what a Checkpoint keeps: the second run takes them in the order in which the
-// first made them.
+// results are those saved by a checkpoint. The recomputation takes them in the order of the first run.
 type results struct {
-	what SavePolicy
-	list []*result
+	policy SavePolicy
+	list   []*result
 
-	settled int // of the list
-	next    int // of the second run
+	collected int // entries of list
+	next      int // of the recomputation
 }
 
-// result is what one operation made.
+// result is the result of one operation.
 type result struct {
-	of      []*Var           // in the first run
-	values  []*tensor.Tensor // afterwards; nil where the way back reads none
-	rotated bool             // rotary embedding has been applied in place
+	of      []*Var           // during the first run
+	values  []*tensor.Tensor // after it; nil if backward reads none
+	rotated bool             // Rope has been applied in place
 }
 
-// takeKept says whether what an operation makes, vs, has been kept, and is there now. In the
-// first run it has not: it is noted instead.
-func (t *Tape) takeKept(kind SavePolicy, vs ...*Var) bool {
+// takeSaved returns whether the results vs of an operation are saved, and sets them. The first run
+// registers them instead.
+func (t *Tape) takeSaved(kind SavePolicy, vs ...*Var) bool {
 	k := t.kept
 	switch {
-	case k == nil || k.what&kind == 0:
+	case k == nil || k.policy&kind == 0:
 		return false
 	case !t.grad:
 		r := &result{of: vs}
 		k.list = append(k.list, r)
 		vs[0].kept = r
 		return false
-	case k.next == len(k.list): // the first run was put off, and nobody read its result
+	case k.next == len(k.list): // the first run was deferred, and its result not read
 		return false
 	}
 	r := k.list[k.next]
@@ -91,11 +89,11 @@ func (t *Tape) takeKept(kind SavePolicy, vs ...*Var) bool {
 	return true
 }
 
-// settle takes from the first run what it made, but out, its own result. What nobody has read
-// by now only out is made of.
-func (k *results) settle(out *Var) {
-	for ; k.settled < len(k.list); k.settled++ {
-		r := k.list[k.settled]
+// collect takes over the results of the first run, except out, its output. Only out needs those
+// that nothing has read yet.
+func (k *results) collect(out *Var) {
+	for ; k.collected < len(k.list); k.collected++ {
+		r := k.list[k.collected]
 		if first := r.of[0]; first.Value != nil && first != out {
 			for _, v := range r.of {
 				r.values = append(r.values, v.Value)
@@ -106,7 +104,7 @@ func (k *results) settle(out *Var) {
 	}
 }
 
-// drop releases what no second run has taken.
+// drop frees what the recomputation did not take.
 func (k *results) drop() {
 	for _, r := range k.list {
 		for _, v := range r.values {

@@ -2,9 +2,8 @@ package autograd
 
 import "trireme/tensor"
 
-// Linear is y [N O] = x [N D] * w^T + bias, where w [O D] is the rows of ws one below the
-// other: several projections of one input are one product where their weights follow one
-// another in memory. biases is empty or has one [O_i] per weight.
+// Linear is y [N O] = x [N D] * w^T + bias, where w [O D] is the concatenation of ws. Weights that
+// are adjacent in memory are multiplied at once. biases is empty or has one [O_i] per weight.
 func (t *Tape) Linear(x *Var, ws, biases []*Var) *Var {
 	y := t.product(func() *tensor.Tensor {
 		in := t.value(x)
@@ -24,7 +23,7 @@ func (t *Tape) Linear(x *Var, ws, biases []*Var) *Var {
 	}, append(append([]*Var{x}, ws...), biases...)...)
 	t.record(y, []*Var{x}, func(dy *gradient) {
 		t.weightGrads(t.value(x), dy.t, ws, biases)
-		if x.wants {
+		if x.requiresGrad {
 			t.inputGrad(x, dy.t, ws)
 		}
 		t.release(dy)
@@ -32,8 +31,7 @@ func (t *Tape) Linear(x *Var, ws, biases []*Var) *Var {
 	return y
 }
 
-// LinearT is y [N O] = x [N D] * w + bias, where w is [D O], transposed to what Linear takes
-// (as GPT-2 stores it). bias may be nil.
+// LinearT is y [N O] = x [N D] * w + bias with w [D O], as in GPT-2. bias may be nil.
 func (t *Tape) LinearT(x, w, bias *Var) *Var {
 	y := t.product(func() *tensor.Tensor {
 		in := t.value(x)
@@ -46,14 +44,14 @@ func (t *Tape) LinearT(x, w, bias *Var) *Var {
 		return z
 	}, x, w, bias)
 	t.record(y, []*Var{x}, func(dy *gradient) {
-		if dw, add := sink(w); dw != nil {
+		if dw, add := gradDst(w); dw != nil {
 			t.b.MatMul(dw, t.value(x), dy.t, tensor.MatMulOp{TransA: true, Accumulate: add})
 		}
-		if db, add := sink(bias); db != nil {
+		if db, add := gradDst(bias); db != nil {
 			t.b.BiasGrad(db, dy.t, add)
 		}
-		if x.wants {
-			dx, add := t.gather(x, dy.t.Rows(), w.Value.Dim(0))
+		if x.requiresGrad {
+			dx, add := t.gradBuffer(x, dy.t.Rows(), w.Value.Dim(0))
 			t.b.MatMul(dx, dy.t, w.Value, tensor.MatMulOp{TransB: true, Accumulate: add})
 		}
 		t.release(dy)
@@ -61,30 +59,29 @@ func (t *Tape) LinearT(x, w, bias *Var) *Var {
 	return y
 }
 
-// weightGrads writes dw = dy^T x and dbias = column sums of dy to the sinks.
+// weightGrads writes dw = dy^T x and dbias = column sums of dy.
 func (t *Tape) weightGrads(x, dy *tensor.Tensor, ws, biases []*Var) {
-	dws, acc := sinks(ws)
+	dws, acc := gradDsts(ws)
 	forParts(ws, dws, acc, func(dw *tensor.Tensor, lo, hi int, add bool) {
 		t.b.MatMul(dw, dy.Cols(lo, hi), x, tensor.MatMulOp{TransA: true, Accumulate: add})
 	})
-	dbs, acc := sinks(biases)
+	dbs, acc := gradDsts(biases)
 	forParts(biases, dbs, acc, func(db *tensor.Tensor, lo, hi int, add bool) {
 		t.b.BiasGrad(db, dy.Cols(lo, hi), add)
 	})
 }
 
-// inputGrad adds dx = dy w to what has gathered at x.
+// inputGrad adds dx = dy w to x's gradient.
 func (t *Tape) inputGrad(x *Var, dy *tensor.Tensor, ws []*Var) {
-	dx, add := t.gather(x, dy.Rows(), ws[0].Value.Width())
+	dx, add := t.gradBuffer(x, dy.Rows(), ws[0].Value.Width())
 	forParts(ws, values(ws), nil, func(w *tensor.Tensor, lo, hi int, _ bool) {
 		t.b.MatMul(dx, dy.Cols(lo, hi), w, tensor.MatMulOp{Accumulate: add})
 		add = true
 	})
 }
 
-// gather is where an operation writes x's gradient: what has gathered there, to which it adds,
-// or new memory.
-func (t *Tape) gather(x *Var, shape ...int) (dx *tensor.Tensor, add bool) {
+// gradBuffer returns where to write x's gradient, and whether to add to it.
+func (t *Tape) gradBuffer(x *Var, shape ...int) (dx *tensor.Tensor, add bool) {
 	if x.grad != nil {
 		x.grad = t.own(x.grad)
 		return x.grad.t, true
@@ -93,8 +90,8 @@ func (t *Tape) gather(x *Var, shape ...int) (dx *tensor.Tensor, add bool) {
 	return x.grad.t, false
 }
 
-// forParts calls f with the range of rows [lo, hi) that each tensor has among those of vs,
-// and once for all where the tensors are one piece of memory. nil tensors are passed over.
+// forParts calls f with each tensor and its rows [lo, hi) among all, or once for all if the tensors
+// are adjacent. It skips nil tensors.
 func forParts(vs []*Var, ts []*tensor.Tensor, acc []bool, f func(t *tensor.Tensor, lo, hi int, add bool)) {
 	if whole, add, ok := joined(ts, acc); ok {
 		f(whole, 0, whole.Dim(0), add)
@@ -139,32 +136,32 @@ func values(vs []*Var) []*tensor.Tensor {
 	return ts
 }
 
-// sinks are the places of the gradients of vs, nil for those that want none.
-func sinks(vs []*Var) (dst []*tensor.Tensor, accumulate []bool) {
+// gradDsts are the gradient destinations of vs, nil where no gradient is required.
+func gradDsts(vs []*Var) (dst []*tensor.Tensor, accumulate []bool) {
 	dst, accumulate = make([]*tensor.Tensor, len(vs)), make([]bool, len(vs))
 	for i, v := range vs {
-		if v.wants {
+		if v.requiresGrad {
 			dst[i], accumulate[i] = v.GradDst()
 		}
 	}
 	return dst, accumulate
 }
 
-// sink is the place of v's gradient, nil where it wants none.
-func sink(v *Var) (dst *tensor.Tensor, accumulate bool) {
-	if v == nil || !v.wants {
+// gradDst is the gradient destination of v, nil if no gradient is required.
+func gradDst(v *Var) (dst *tensor.Tensor, accumulate bool) {
+	if v == nil || !v.requiresGrad {
 		return nil, false
 	}
 	return v.GradDst()
 }
 
-// Repeat is n rows that each are v [D].
+// Repeat is n rows of v [D].
 func (t *Tape) Repeat(v *Var, n int) *Var {
 	y := t.newVar(t.alloc(n, v.Value.Elems()), v)
 	t.b.Fill(y.Value, 0)
 	t.b.AddBias(y.Value, y.Value, v.Value)
 	t.record(y, nil, func(dy *gradient) {
-		if dst, acc := sink(v); dst != nil {
+		if dst, acc := gradDst(v); dst != nil {
 			t.b.BiasGrad(dst, dy.t, acc)
 		}
 		t.release(dy)

@@ -2,8 +2,8 @@ package autograd
 
 import "trireme/tensor"
 
-// RMSNorm is y = x / sqrt(mean(x^2)+eps) * w over the last dimension (Zhang and Sennrich
-// 2019). Only 1/sqrt(...) is kept: y is made again on the way back.
+// RMSNorm is y = x / sqrt(mean(x^2)+eps) * w over the last dimension (Zhang and Sennrich 2019). It
+// saves 1/sqrt(...) only; backward recomputes y.
 func (t *Tape) RMSNorm(x, w *Var, eps float64) *Var {
 	y, _ := t.rmsNorm(x, nil, w, eps)
 	return y
@@ -25,16 +25,16 @@ func (t *Tape) rmsNorm(x, res, w *Var, eps float64) (y, sum *Var) {
 	} else {
 		sum = t.newVar(t.alloc(in.Shape()...), x, res)
 		t.b.RMSNorm(y.Value, rstd.Value, sum.Value, in, t.value(res), w.Value, eps)
-		// Gone back after y, so that sum's gradient already holds y's part.
+		// Recorded before y, so its gradient includes that of y.
 		t.record(sum, nil, func(d *gradient) { t.share(d, x, res) })
 	}
-	y.source, y.remake = sum, func() *tensor.Tensor {
+	y.source, y.recompute = sum, func() *tensor.Tensor {
 		z := t.alloc(in.Shape()...)
 		t.b.RecomputeRMSNorm(z, t.value(sum), rstd.Value, w.Value)
 		return z
 	}
 	t.record(y, []*Var{sum, rstd}, func(dy *gradient) {
-		dw, acc := sink(w)
+		dw, acc := gradDst(w)
 		dx, dres := t.normInto(sum, dy)
 		t.b.RMSNormBackward(dx, dw, dy.t, dres, t.value(sum), rstd.Value, w.Value, acc)
 		t.release(dy)
@@ -68,14 +68,14 @@ func (t *Tape) layerNorm(x, res, w, b *Var, eps float64) (y, sum *Var) {
 		t.b.LayerNorm(y.Value, mean.Value, rstd.Value, sum.Value, in, t.value(res), w.Value, b.Value, eps)
 		t.record(sum, nil, func(d *gradient) { t.share(d, x, res) })
 	}
-	y.source, y.remake = sum, func() *tensor.Tensor {
+	y.source, y.recompute = sum, func() *tensor.Tensor {
 		z := t.alloc(in.Shape()...)
 		t.b.RecomputeLayerNorm(z, t.value(sum), mean.Value, rstd.Value, w.Value, b.Value)
 		return z
 	}
 	t.record(y, []*Var{sum, mean, rstd}, func(dy *gradient) {
-		dw, acc := sink(w)
-		db, _ := sink(b)
+		dw, acc := gradDst(w)
+		db, _ := gradDst(b)
 		dx, dres := t.normInto(sum, dy)
 		t.b.LayerNormBackward(dx, dw, db, dy.t, dres, t.value(sum), mean.Value, rstd.Value, w.Value, acc)
 		t.release(dy)
@@ -83,9 +83,9 @@ func (t *Tape) layerNorm(x, res, w, b *Var, eps float64) (y, sum *Var) {
 	return y, sum
 }
 
-// HeadRMSNorm normalises each query head of qkv [N (heads+2 kvHeads)*headDim] by the gain wq
-// [headDim] and each key head by wk, and leaves values as they are. Rope may take the result
-// over: what attention then keeps is made again on the way back from qkv, which is kept anyway.
+// HeadRMSNorm normalizes each query head of qkv [N (heads+2 kvHeads)*headDim] by the gain wq
+// [headDim] and each key head by wk, and copies values. If Rope works on the result in place,
+// backward recomputes both from qkv.
 func (t *Tape) HeadRMSNorm(qkv, wq, wk *Var, heads, kvHeads, headDim int, eps float64) *Var {
 	in := t.value(qkv)
 	q, k := heads*headDim, (heads+kvHeads)*headDim
@@ -105,23 +105,23 @@ func (t *Tape) HeadRMSNorm(qkv, wq, wk *Var, heads, kvHeads, headDim int, eps fl
 		return z
 	}
 	y := t.newVar(normed(), qkv, wq, wk)
-	y.source, y.remake = qkv, normed
+	y.source, y.recompute = qkv, normed
 	t.record(y, []*Var{qkv, sq, sk}, func(dy *gradient) {
 		in, d := t.value(qkv), t.own(dy)
-		dwq, addq := sink(wq)
-		dwk, addk := sink(wk)
+		dwq, addq := gradDst(wq)
+		dwk, addk := gradDst(wk)
 		t.b.HeadRMSNormBackward(d.t.Cols(0, q), dwq, d.t.Cols(0, q), in.Cols(0, q), sq.Value, wq.Value, headDim, addq)
 		t.b.HeadRMSNormBackward(d.t.Cols(q, k), dwk, d.t.Cols(q, k), in.Cols(q, k), sk.Value, wk.Value, headDim, addk)
-		t.give(qkv, d)
+		t.accumulate(qkv, d)
 	})
 	return y
 }
 
-// normInto chooses where a norm writes its input's gradient: over what has gathered at x,
-// which it adds to, else over dy, which it takes.
+// normInto chooses where a norm writes dx: over x's accumulated gradient, which it adds to, or over
+// dy.
 func (t *Tape) normInto(x *Var, dy *gradient) (dx, dres *tensor.Tensor) {
 	switch {
-	case !x.wants:
+	case !x.requiresGrad:
 		return dy.t, nil
 	case x.grad != nil:
 		x.grad = t.own(x.grad)

@@ -7,8 +7,8 @@ import (
 	"trireme/tensor"
 )
 
-// The padding row of an embedding gets no gradient from inputs, and keeps that of a head that shares
-// the table, as with padding_idx in PyTorch.
+// The padding row of an embedding gets no gradient from inputs, but keeps that of a tied head, as
+// with padding_idx in PyTorch.
 func TestEmbeddingPadding(t *testing.T) {
 	const vocab, dim, padding = 4, 2, 1
 	gradient := func(row int, tied bool) []float64 {

@@ -2,17 +2,17 @@ package autograd
 
 import "trireme/tensor"
 
-// share gives one gradient to several inputs without copying it.
+// share passes one gradient to several inputs without a copy.
 func (t *Tape) share(d *gradient, xs ...*Var) {
 	d.refs += len(xs) - 1
 	for _, x := range xs {
-		t.give(x, d)
+		t.accumulate(x, d)
 	}
 }
 
-// Add is x + y of the same shape.
+// Add is x + y, of equal shapes.
 func (t *Tape) Add(x, y *Var) *Var {
-	z := t.delayed(func() *tensor.Tensor {
+	z := t.deferred(func() *tensor.Tensor {
 		a, b := t.value(x), t.value(y)
 		sum := t.alloc(a.Shape()...)
 		t.b.Add(sum, a, b)
@@ -22,13 +22,13 @@ func (t *Tape) Add(x, y *Var) *Var {
 	return z
 }
 
-// SwiGLU is silu(gate) * up [N F] where x [N 2F] is gate and up side by side (Shazeer 2020).
-// The result is not kept: it is made again on the way back.
+// SwiGLU is silu(gate) * up [N F] for x [N 2F], gate and up in columns (Shazeer 2020). Backward
+// recomputes it.
 func (t *Tape) SwiGLU(x *Var) *Var {
 	in := t.value(x)
 	f := in.Width() / 2
 	mustShape("swiglu", in.Width() == 2*f, in)
-	y := t.remade(func() *tensor.Tensor {
+	y := t.recomputed(func() *tensor.Tensor {
 		in := t.value(x)
 		z := t.alloc(in.Rows(), f)
 		t.b.SwiGLU(z, in.Cols(0, f), in.Cols(f, 2*f))
@@ -39,13 +39,12 @@ func (t *Tape) SwiGLU(x *Var) *Var {
 		dx := t.overwrite(x)
 		t.b.SwiGLUBackward(dx.t.Cols(0, f), dx.t.Cols(f, 2*f), dy.t, in.Cols(0, f), in.Cols(f, 2*f))
 		t.release(dy)
-		t.give(x, dx)
+		t.accumulate(x, dx)
 	})
 	return y
 }
 
-// overwrite is memory for the gradient of x, which the calling operation alone still keeps: x's
-// own, where the tape owns it.
+// overwrite returns memory for x's gradient: x's own if only the calling operation still needs x.
 func (t *Tape) overwrite(x *Var) *gradient {
 	in := t.value(x)
 	if !x.owned || x.scoped || x.saved != 1 {
@@ -55,10 +54,10 @@ func (t *Tape) overwrite(x *Var) *gradient {
 	return &gradient{in, 1}
 }
 
-// GELU is x * Phi(x), by tanh's approximation or exactly (Hendrycks and Gimpel 2016).
+// GELU is x * Phi(x), exact or with the tanh approximation (Hendrycks and Gimpel 2016).
 func (t *Tape) GELU(x *Var, tanh bool) *Var {
-	in := t.value(x) // the way back reads it
-	y := t.remade(func() *tensor.Tensor {
+	in := t.value(x) // saved for backward
+	y := t.recomputed(func() *tensor.Tensor {
 		z := t.alloc(in.Shape()...)
 		t.b.GELU(z, t.value(x), tanh)
 		return z
@@ -66,12 +65,12 @@ func (t *Tape) GELU(x *Var, tanh bool) *Var {
 	t.record(y, []*Var{x}, func(dy *gradient) {
 		dx := t.own(dy)
 		t.b.GELUBackward(dx.t, dx.t, t.value(x), tanh)
-		t.give(x, dx)
+		t.accumulate(x, dx)
 	})
 	return y
 }
 
-// Tanh is tanh, element by element.
+// Tanh is tanh(x).
 func (t *Tape) Tanh(x *Var) *Var {
 	in := t.value(x)
 	y := t.newVar(t.alloc(in.Shape()...), x)
@@ -79,19 +78,18 @@ func (t *Tape) Tanh(x *Var) *Var {
 	t.record(y, []*Var{y}, func(dy *gradient) {
 		dx := t.own(dy)
 		t.b.TanhBackward(dx.t, dx.t, t.value(y))
-		t.give(x, dx)
+		t.accumulate(x, dx)
 	})
 	return y
 }
 
-// Dropout is x/(1-p), or 0 where an element is dropped: which are, key and the rows' numbers
-// from first[0] (I64 [1]) on say (tensor.Pointwise.Dropout). Nothing is kept for the way back.
-// With p 0 it is x.
+// Dropout is x/(1-p), or 0 for dropped elements, by key and row ids from first[0] (I64 [1]) on
+// (tensor.Pointwise.Dropout). Backward repeats the mask; nothing is saved. With p 0 it is x.
 func (t *Tape) Dropout(x *Var, key tensor.RandKey, first *tensor.Tensor, p float64) *Var {
 	if p == 0 {
 		return x
 	}
-	y := t.delayed(func() *tensor.Tensor {
+	y := t.deferred(func() *tensor.Tensor {
 		in := t.value(x)
 		z := t.alloc(in.Shape()...)
 		t.b.Dropout(z, in, key, first, p)
@@ -100,51 +98,50 @@ func (t *Tape) Dropout(x *Var, key tensor.RandKey, first *tensor.Tensor, p float
 	t.record(y, nil, func(dy *gradient) {
 		dx := t.own(dy)
 		t.b.Dropout(dx.t, dx.t, key, first, p)
-		t.give(x, dx)
+		t.accumulate(x, dx)
 	})
 	return y
 }
 
-// SelectRows is y [M D] = rows (I32 [M]) of x [N D]. A row may be taken more than once; rows
-// that are not taken have a gradient of 0.
+// SelectRows is y [M D] = rows (I32 [M]) of x [N D], which may repeat. Other rows have gradient 0.
 func (t *Tape) SelectRows(x *Var, rows *tensor.Tensor) *Var {
 	in := t.value(x)
 	n := in.Rows()
 	y := t.newVar(t.alloc(rows.Elems(), in.Width()), x)
 	t.b.GatherRows(y.Value, in, rows)
 	t.record(y, nil, func(dy *gradient) {
-		dx, add := t.gather(x, n, dy.t.Width())
+		dx, add := t.gradBuffer(x, n, dy.t.Width())
 		t.b.ScatterAdd(dx, dy.t, rows, tensor.NoPadding, add)
 		t.release(dy)
 	})
 	return y
 }
 
-// Embedding looks up rows ids (I32 [N]) of table [V D]. Row padding of table gets no gradient from
-// here, as with padding_idx in PyTorch; tensor.NoPadding is no row.
+// Embedding is rows ids (I32 [N]) of table [V D]. Row padding gets no gradient, as with padding_idx
+// in PyTorch; tensor.NoPadding is none.
 func (t *Tape) Embedding(table *Var, ids *tensor.Tensor, padding int) *Var {
 	y := t.newVar(t.alloc(ids.Elems(), table.Value.Width()), table)
 	t.b.GatherRows(y.Value, table.Value, ids)
 	t.record(y, nil, func(dy *gradient) {
-		dst, acc := sink(table)
+		dst, acc := gradDst(table)
 		t.b.ScatterAdd(dst, dy.t, ids, padding, acc)
 		t.release(dy)
 	})
 	return y
 }
 
-// AddRow is x [N D] + row `row` of table [V D], the same for all rows of x.
+// AddRow is x [N D] + row `row` of table [V D].
 func (t *Tape) AddRow(x, table *Var, row int) *Var {
 	y := t.newVar(t.alloc(t.value(x).Shape()...), x, table)
 	t.b.AddBias(y.Value, t.value(x), table.Value.RowRange(row, row+1).Flat(0, table.Value.Width()))
 	t.record(y, nil, func(dy *gradient) {
-		if dst, acc := sink(table); dst != nil {
+		if dst, acc := gradDst(table); dst != nil {
 			if !acc {
 				t.b.Fill(dst, 0)
 			}
 			t.b.BiasGrad(dst.RowRange(row, row+1).Flat(0, dst.Width()), dy.t, true)
 		}
-		t.give(x, dy)
+		t.accumulate(x, dy)
 	})
 	return y
 }

@@ -2,13 +2,13 @@ package autograd
 
 import "trireme/tensor"
 
-// Input is a value that a pass over a part of a model begins with: another tape, or another rank,
-// made it, and keeps it until Backward returns. Gradient then has its gradient.
+// Input is the input of a partial pass, such as a pipeline stage. Another tape or rank owns value
+// and keeps it until Backward returns; Gradient then returns its gradient.
 func (t *Tape) Input(value *tensor.Tensor) *Var {
-	return &Var{Value: value, wants: t.grad, saved: 1} // nothing is done to it in place
+	return &Var{Value: value, requiresGrad: t.grad, saved: 1} // saved: no operation in place
 }
 
-// Gradient is the gradient of x, an Input, after Backward; nil where nothing read x. The caller
+// Gradient returns the gradient of x, an Input, after Backward; nil if there is none. The caller
 // releases it.
 func (t *Tape) Gradient(x *Var) *tensor.Tensor {
 	if x.grad == nil {
@@ -19,9 +19,9 @@ func (t *Tape) Gradient(x *Var) *tensor.Tensor {
 	return g.t
 }
 
-// Seed begins the gradient of y, with which a pass over a part of a model ended, as dy of the same
-// shape, before Backward. The tape releases dy, and y: whoever read its value is done.
+// Seed sets the gradient of y, the result of a partial pass, to dy before Backward. The tape
+// releases dy and y.
 func (t *Tape) Seed(y *Var, dy *tensor.Tensor) {
 	t.close(y)
-	t.give(y, &gradient{dy, 1})
+	t.accumulate(y, &gradient{dy, 1})
 }

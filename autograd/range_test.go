@@ -7,8 +7,8 @@ import (
 	"trireme/tensor"
 )
 
-// TestInputIsNotChanged: what a pass over a part of a model begins with is another's: an operation that
-// would write to it is refused, and it is there after the pass, with what it was.
+// TestInputIsNotChanged checks that operations in place on an input panic, and that the pass leaves
+// it unchanged.
 func TestInputIsNotChanged(t *testing.T) {
 	c := newCheck(t)
 	value := c.random(3, 8)
@@ -19,7 +19,7 @@ func TestInputIsNotChanged(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("gradients %v: a rotation in place of an input", grad)
+					t.Errorf("gradients %v: in-place rotation of an input accepted", grad)
 				}
 			}()
 			tape.Rope(x, 8, 4, RopeTable{Cos: c.random(3, 2), Sin: c.random(3, 2), Positions: c.ints(3, 3)})
@@ -33,7 +33,7 @@ func TestInputIsNotChanged(t *testing.T) {
 			tape.Gradient(x).Release()
 		}
 		if !slices.Equal(tensor.Host[float64](value), was) {
-			t.Errorf("gradients %v: an input has changed", grad)
+			t.Errorf("gradients %v: an input changed", grad)
 		}
 	}
 }

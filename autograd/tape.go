@@ -8,84 +8,82 @@ import (
 
 // Var is a value on a Tape, or a leaf (a parameter) that outlives tapes.
 type Var struct {
-	// Value is the tensor. A parameter's is set while it is gathered; a value's is nil once
-	// it is released.
+	// Value is a parameter's tensor while it is all-gathered, or a value's until it is freed.
 	Value *tensor.Tensor
-	// GradDst, of a leaf that wants a gradient, returns where the gradient is written, and whether
-	// something is there already to which it is added.
+	// GradDst returns a leaf's gradient destination, and whether to add to it.
 	GradDst func() (dst *tensor.Tensor, accumulate bool)
 
-	wants  bool                  // a gradient flows through here
-	grad   *gradient             // gathers during backward
-	saved  int                   // operations that will read Value when they go back
-	owned  bool                  // the tape releases Value
-	scoped bool                  // the scope in which it was made is still open
-	remake func() *tensor.Tensor // makes Value again, where that is cheap
-	source *Var                  // that remake reads
-	delay  func() *tensor.Tensor // makes Value when it is first read, where it may never be
-	kept   *result               // that Value is, where a Checkpoint keeps it
+	requiresGrad bool
+	grad         *gradient             // accumulated in backward
+	saved        int                   // operations that read Value in backward
+	owned        bool                  // the tape frees Value
+	scoped       bool                  // its scope is open
+	recompute    func() *tensor.Tensor // recomputes Value, cheaply
+	source       *Var                  // input of recompute
+	deferred     func() *tensor.Tensor // computes Value on first read
+	kept         *result               // saved result of a checkpoint
 }
 
-// gradient is shared by the inputs of a sum; who holds the only reference may write in place.
+// gradient is shared by inputs of a sum. The holder of the only reference may write in place.
 type gradient struct {
 	t    *tensor.Tensor
 	refs int
 }
 
-// SetGradDst makes v a leaf that wants a gradient.
-func (v *Var) SetGradDst(sink func() (dst *tensor.Tensor, accumulate bool)) {
-	v.GradDst, v.wants = sink, sink != nil
+// SetGradDst makes v a leaf that requires a gradient.
+func (v *Var) SetGradDst(dst func() (dst *tensor.Tensor, accumulate bool)) {
+	v.GradDst, v.requiresGrad = dst, dst != nil
 }
 
-// Const is a Var for a tensor that the tape neither owns nor differentiates.
+// Const is a Var that the tape neither owns nor differentiates.
 func Const(t *tensor.Tensor) *Var { return &Var{Value: t} }
 
-// Tape is one forward pass and the way back. It is used by one goroutine.
+// Tape is one forward pass and its backward. It is not safe for concurrent use.
 type Tape struct {
-	b     tensor.Backend
-	dtype tensor.DType // of activations
-	grad  bool
-	begin *tensor.Tensor // F64 [1]: what losses' gradients begin as; nil is 1
-	again bool           // runs what ran before: a Segment's second time
-	lazy  bool           // products and sums are computed when they are read
-	kept  *results       // of the Checkpoint that the tape is a run of; nil for none
-	shelf OffloadStack   // nil for memory
-	back  []func()
-	scope []*Var            // values of the innermost open scope
-	fence [1]*tensor.Tensor // what a recomputed value is made of
+	b           tensor.Backend
+	dtype       tensor.DType // of activations
+	grad        bool
+	lossGrad    *tensor.Tensor // F64 [1]; nil is 1
+	recomputing bool           // second run of a checkpoint
+	lazy        bool           // defer products and sums until read
+	kept        *results       // of the checkpoint that this tape runs; nil for none
+	offload     OffloadStack   // nil for memory
+	back        []func()
+	scope       []*Var            // values of the innermost scope
+	barrier     [1]*tensor.Tensor // source of a recomputed value
 }
 
-// NewTape begins a pass. With grad false nothing is recorded or kept.
+// NewTape starts a pass. Without grad nothing is recorded or saved.
 func NewTape(b tensor.Backend, activations tensor.DType, grad bool) *Tape {
 	return &Tape{b: b, dtype: activations, grad: grad}
 }
 
-// SetLossGrad makes the gradients of losses begin as begin (F64 [1]) where they would as 1, and all
-// others that much larger: a loss scale. nil is 1.
-func (t *Tape) SetLossGrad(begin *tensor.Tensor) { t.begin = begin }
+// SetLossGrad sets the gradient of losses (F64 [1]; nil is 1), such as a loss scale. All gradients
+// scale with it.
+func (t *Tape) SetLossGrad(lossGrad *tensor.Tensor) { t.lossGrad = lossGrad }
 
-// scaled makes d, the gradient of a loss that began as 1, begin as the tape's do.
-func (t *Tape) scaled(d *tensor.Tensor) {
-	if t.begin != nil {
-		t.b.ScaleBy(d, d, t.begin)
+// scaleLoss multiplies d, the gradient of a loss, by the tape's loss gradient.
+func (t *Tape) scaleLoss(d *tensor.Tensor) {
+	if t.lossGrad != nil {
+		t.b.ScaleBy(d, d, t.lossGrad)
 	}
 }
 
-// Backend is where the tape computes.
+// Backend is the tape's backend.
 func (t *Tape) Backend() tensor.Backend { return t.b }
 
-// Recording says whether the tape will go back.
+// Recording reports whether the tape records for Backward.
 func (t *Tape) Recording() bool { return t.grad }
 
-// OnBackward runs f when Backward reaches this place.
+// OnBackward calls f when Backward reaches this point of the pass.
 func (t *Tape) OnBackward(f func()) {
 	if t.grad {
 		t.back = append(t.back, f)
 	}
 }
 
-// Scope runs f, which makes y from xs, and then releases every value that f made and no
-// operation saved, except y, and each of xs that nobody saved: the caller is done with them.
+// Scope runs f, which computes y from xs. It then frees all values of f except y and those saved
+// for backward, and each of xs that is not saved: the caller is done with them.
 func (t *Tape) Scope(f func() *Var, xs ...*Var) *Var {
 	outer := t.scope
 	t.scope = nil
@@ -107,7 +105,7 @@ func (t *Tape) Scope(f func() *Var, xs ...*Var) *Var {
 	return y
 }
 
-// Gradient is what has been gathered of v's gradient so far; nil for nothing.
+// Gradient is v's gradient accumulated so far; nil for none.
 func (v *Var) Gradient() *tensor.Tensor {
 	if v == nil || v.grad == nil {
 		return nil
@@ -115,21 +113,21 @@ func (v *Var) Gradient() *tensor.Tensor {
 	return v.grad.t
 }
 
-// Materialize says that v's value is not to be let go of and made again: what it is made from, a
-// parameter, may not be there when it is wanted.
+// Materialize computes v's value and keeps it. The parameters that recomputation reads may be
+// resharded later.
 func (v *Var) Materialize() {
-	v.remake = nil
+	v.recompute = nil
 	v.force()
 }
 
 func (t *Tape) close(v *Var) {
 	v.scoped = false
-	if v.saved == 0 || v.remake != nil {
+	if v.saved == 0 || v.recompute != nil {
 		v.drop()
 	}
 }
 
-// Release lets go of a value that the caller read: the result of a pass without gradients.
+// Release frees a value after the caller has read it, in a pass without gradients.
 func (t *Tape) Release(v *Var) { t.close(v) }
 
 func (v *Var) drop() {
@@ -139,25 +137,25 @@ func (v *Var) drop() {
 	}
 }
 
-// newVar is a value that an operation made; its tensor is released by the tape.
+// newVar is the result of an operation, owned by the tape.
 func (t *Tape) newVar(value *tensor.Tensor, inputs ...*Var) *Var {
 	v := &Var{Value: value}
 	t.adopt(v)
 	if t.grad || t.lazy {
 		for _, x := range inputs {
-			v.wants = v.wants || x != nil && x.wants
+			v.requiresGrad = v.requiresGrad || x != nil && x.requiresGrad
 		}
 	}
 	return v
 }
 
-// adopt puts a value under the care of the open scope.
+// adopt adds a value to the open scope.
 func (t *Tape) adopt(v *Var) {
 	v.owned, v.scoped = true, true
 	t.scope = append(t.scope, v)
 }
 
-// alloc is a tensor for an activation or its gradient.
+// alloc allocates an activation or its gradient.
 func (t *Tape) alloc(shape ...int) *tensor.Tensor {
 	return t.b.New(tensor.Activations, t.dtype, shape...)
 }
@@ -170,10 +168,10 @@ func (t *Tape) sums() tensor.DType {
 	return tensor.F32
 }
 
-// record notes how to go back from y and which values that needs. back is not called when
-// no gradient reaches y.
+// record appends the backward of y and saves its operands. back is skipped if no gradient reaches
+// y.
 func (t *Tape) record(y *Var, saves []*Var, back func(dy *gradient)) {
-	if !t.grad || !y.wants {
+	if !t.grad || !y.requiresGrad {
 		return
 	}
 	for _, s := range saves {
@@ -186,49 +184,49 @@ func (t *Tape) record(y *Var, saves []*Var, back func(dy *gradient)) {
 			back(dy)
 		}
 		for _, s := range saves {
-			t.forget(s)
+			t.unsave(s)
 		}
 	})
 }
 
-// save keeps v for an operation that will go back.
+// save keeps v until the backward of an operation.
 func (v *Var) save() {
-	if v.remake == nil {
-		v.force() // what it is made of may be gone when it is read
+	if v.recompute == nil {
+		v.force() // its inputs may be freed before it is read
 	}
 	v.saved++
 }
 
-// forget ends one save of v.
-func (t *Tape) forget(v *Var) {
+// unsave drops one reference to v.
+func (t *Tape) unsave(v *Var) {
 	if v.saved--; v.saved < 0 {
-		panic("autograd: a value was forgotten more often than saved")
+		panic("autograd: a value was unsaved more often than saved")
 	}
 	if v.saved == 0 && !v.scoped {
 		v.drop()
 	}
 }
 
-// value is v's tensor, made again where it was let go.
+// value is v's tensor, recomputed if it was freed.
 func (t *Tape) value(v *Var) *tensor.Tensor {
 	v.force()
 	if v.Value == nil {
-		if v.remake == nil {
-			panic("autograd: a value is read that is gone: released, or a parameter that is not gathered")
+		if v.recompute == nil {
+			panic("autograd: read of a freed value, or of a parameter that is not all-gathered")
 		}
 		if v.source.owned {
-			t.fence[0] = t.value(v.source)
-			t.b.Barrier(t.fence[:]...)
+			t.barrier[0] = t.value(v.source)
+			t.b.Barrier(t.barrier[:]...)
 		}
-		v.Value = v.remake()
+		v.Value = v.recompute()
 	}
 	return v.Value
 }
 
-// give hands gradient g of x over, whoever holds it: the first is kept, further ones are added.
-func (t *Tape) give(x *Var, g *gradient) {
+// accumulate adds g to x's gradient and takes over g.
+func (t *Tape) accumulate(x *Var, g *gradient) {
 	switch {
-	case !x.wants:
+	case !x.requiresGrad:
 		t.release(g)
 	case x.grad == nil:
 		x.grad = g
@@ -240,7 +238,7 @@ func (t *Tape) give(x *Var, g *gradient) {
 	}
 }
 
-// own is g with the caller as its only holder: g itself, or a copy.
+// own returns g if it has one reference, else a copy.
 func (t *Tape) own(g *gradient) *gradient {
 	if g.refs == 1 {
 		return g
@@ -257,8 +255,8 @@ func (t *Tape) release(g *gradient) {
 	}
 }
 
-// Backward runs what was recorded in reverse. Roots (losses) have begun their gradients
-// themselves. The tape is empty after it.
+// Backward runs the recorded operations in reverse and empties the tape. Losses have set their
+// gradients.
 func (t *Tape) Backward() {
 	for i := len(t.back) - 1; i >= 0; i-- {
 		t.back[i]()
