@@ -2,10 +2,10 @@
 
 package kernel
 
-// tilesAMX computes strips of 32 rows and panels of 32 columns of a product of bfloat16:
+// tilesAMX computes strips of 32 rows and panels of 32 columns of a bfloat16 product:
 //
 //	for q in [0, strips), p in [0, panels), r, c in [0, 32):
-//		sum := 0 where first is not 0, else out[(32*q+r)*ldout+32*p+c]
+//		sum := 0 if first is not 0, else out[(32*q+r)*ldout+32*p+c]
 //		for s in [0, steps):
 //			even, odd := 0, 0
 //			for k in [0, 16):
@@ -14,10 +14,10 @@ package kernel
 //			sum += even + odd
 //		out[(32*q+r)*ldout+32*p+c] = sum
 //
-// strips, panels and steps are not 0. Subnormal numbers count as 0.
+// strips, panels and steps are not 0. Subnormal numbers are 0.
 //
 //go:noescape
 func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
 
-// peakAMX does n times 4 independent products of tiles, 16 x 16 by 32 each.
+// peakAMX does n*4 independent products of tiles, 16 x 16 by 32 each.
 func peakAMX(n int)

@@ -5,12 +5,12 @@ package kernel
 // tileAVX512x14 computes 14 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
 //
 //go:noescape
 func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -18,12 +18,12 @@ func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, sb int, in *fl
 // tileAVX512x8 computes 8 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
 //
 //go:noescape
 func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -31,12 +31,12 @@ func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, sb int, in *flo
 // tileAVX512x4 computes 4 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
 //
 //go:noescape
 func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -44,12 +44,12 @@ func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, sb int, in *flo
 // tileAVX512x2 computes 2 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
 //
 //go:noescape
 func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -57,12 +57,12 @@ func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, sb int, in *flo
 // tileAVX512x1 computes 1 rows and up to 32 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. Only columns in mask are read from in and out and written, of b all.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
 //
 //go:noescape
 func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -136,12 +136,12 @@ func peakAVX512(n int)
 // tileAVX2x6 computes 6 rows and up to 16 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. mask is not looked at: all 16 columns are read and written.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. mask is ignored: all 16 columns are read and written.
 //
 //go:noescape
 func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -149,12 +149,12 @@ func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, sb int, in *float
 // tileAVX2x4 computes 4 rows and up to 16 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. mask is not looked at: all 16 columns are read and written.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. mask is ignored: all 16 columns are read and written.
 //
 //go:noescape
 func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -162,12 +162,12 @@ func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float
 // tileAVX2x2 computes 2 rows and up to 16 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. mask is not looked at: all 16 columns are read and written.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. mask is ignored: all 16 columns are read and written.
 //
 //go:noescape
 func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -175,12 +175,12 @@ func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float
 // tileAVX2x1 computes 1 rows and up to 16 columns of a product:
 //
 //	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
-// and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
-// Strides are in elements. mask is not looked at: all 16 columns are read and written.
+// and prefetches pf[i*pfstep], i in [0, k/4).
+// Strides are in elements. mask is ignored: all 16 columns are read and written.
 //
 //go:noescape
 func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)

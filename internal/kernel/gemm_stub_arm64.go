@@ -5,9 +5,9 @@ package kernel
 // tileNEONx8 computes 8 rows and 12 columns of a product:
 //
 //	for r, for c:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r+kk*sk], b[kk*12+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
 // Strides are in elements. k is not 0.
 //
@@ -17,9 +17,9 @@ func tileNEONx8(k int, a *float32, sk int, b *float32, in *float32, ldin int, ou
 // tileNEONx4 computes 4 rows and 12 columns of a product:
 //
 //	for r, for c:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r+kk*sk], b[kk*12+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
 // Strides are in elements. k is not 0.
 //
@@ -29,14 +29,14 @@ func tileNEONx4(k int, a *float32, sk int, b *float32, in *float32, ldin int, ou
 // tileNEONx1 computes 1 rows and 12 columns of a product:
 //
 //	for r, for c:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r+kk*sk], b[kk*12+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
 // Strides are in elements. k is not 0.
 //
 //go:noescape
 func tileNEONx1(k int, a *float32, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, add int)
 
-// peakNEON does n times 24 independent fused multiply-adds on 4 floats each.
+// peakNEON does n*24 independent fused multiply-adds on 4 floats each.
 func peakNEON(n int)

@@ -27,7 +27,7 @@ func swigluAVX512(dst []float32, gate []float32, up []float32)
 //go:noescape
 func swigluBackwardAVX512(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
 
-// geluTanhAVX512 is geluTanhGeneric, by way of (1+tanh(u))/2 = 1/(1+exp(-2u)).
+// geluTanhAVX512 is geluTanhGeneric, through (1+tanh(u))/2 = 1/(1+exp(-2u)).
 //
 //go:noescape
 func geluTanhAVX512(dst []float32, x []float32)
@@ -47,7 +47,7 @@ func geluErfAVX512(dst []float32, x []float32)
 //go:noescape
 func geluErfBackwardAVX512(dx []float32, dy []float32, x []float32)
 
-// ropeAVX512 is ropeGeneric; flip is the sign bit to turn the other way.
+// ropeAVX512 is ropeGeneric; flip is the sign bit for the inverse.
 //
 //go:noescape
 func ropeAVX512(dst []float32, x []float32, cos []float32, sin []float32, headDim int, flip uint32)
@@ -182,7 +182,7 @@ func swigluAVX2(dst []float32, gate []float32, up []float32)
 //go:noescape
 func swigluBackwardAVX2(dgate []float32, dup []float32, dy []float32, gate []float32, up []float32)
 
-// geluTanhAVX2 is geluTanhGeneric, by way of (1+tanh(u))/2 = 1/(1+exp(-2u)).
+// geluTanhAVX2 is geluTanhGeneric, through (1+tanh(u))/2 = 1/(1+exp(-2u)).
 //
 //go:noescape
 func geluTanhAVX2(dst []float32, x []float32)
@@ -202,7 +202,7 @@ func geluErfAVX2(dst []float32, x []float32)
 //go:noescape
 func geluErfBackwardAVX2(dx []float32, dy []float32, x []float32)
 
-// ropeAVX2 is ropeGeneric; flip is the sign bit to turn the other way.
+// ropeAVX2 is ropeGeneric; flip is the sign bit for the inverse.
 //
 //go:noescape
 func ropeAVX2(dst []float32, x []float32, cos []float32, sin []float32, headDim int, flip uint32)

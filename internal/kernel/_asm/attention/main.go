@@ -30,14 +30,14 @@ func main() {
 	Generate()
 }
 
-// begin starts a function; its arguments point to memory that does not move.
+// begin starts a function whose arguments point to memory that does not move.
 func begin(name, signature, doc string) {
 	TEXT(name, attr.NOSPLIT, signature)
 	Pragma("noescape")
 	Doc(doc)
 }
 
-// argAt is where an argument lies.
+// argAt returns the memory operand of an argument.
 func argAt(name string) Mem {
 	b, err := Param(name).Resolve()
 	if err != nil {
@@ -48,14 +48,14 @@ func argAt(name string) Mem {
 
 func arg(name string) GPVirtual { return Load(Param(name), GP64()).(GPVirtual) }
 
-// stride is an argument that counts elements, in bytes.
+// stride loads an argument that counts elements, in bytes.
 func stride(name string) GPVirtual {
 	r := arg(name)
 	SHLQ(U8(2), r)
 	return r
 }
 
-// strided addresses rows at a constant stride with one register for three rows.
+// strided addresses rows at a constant stride, three rows per register.
 type strided struct {
 	base []GPVirtual
 	ld   GPVirtual

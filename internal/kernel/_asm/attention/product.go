@@ -8,8 +8,8 @@ import (
 
 const productArgs = "func(c *float32, ldc int, a *float32, ars, aks int, b *float32, bks, bps, m, n, k, accumulate int)"
 
-// productAVX512 goes over panels of 32 columns and, within, over tiles of 8 rows. A tile of
-// 8 x 32 keeps 16 sums in registers: a step over k takes 2 loads of b and 8 broadcasts of a.
+// productAVX512 loops over panels of 32 columns and, within, over tiles of 8 rows. An 8 x 32 tile
+// keeps 16 sums in registers: a step over k takes 2 loads of b and 8 broadcasts of a.
 func productAVX512() {
 	const rows = 8
 	begin("attnProductAVX512", productArgs, "attnProductAVX512 is attnProductGeneric with AVX-512.")
@@ -33,12 +33,12 @@ func productAVX512() {
 	RET()
 }
 
-// productAVX2 goes over halves of panels and, within, over tiles of 4 x 16.
+// productAVX2 loops over halves of panels and, within, over tiles of 4 x 16.
 func productAVX2() {
 	const rows = 4
 	begin("attnProductAVX2", productArgs, "attnProductAVX2 is attnProductGeneric with AVX2.")
 	t := newProduct(rows, 8)
-	half := GP64() // 0 or 64: the place in the panel
+	half := GP64() // 0 or 64: the offset in the panel
 	XORQ(half, half)
 	Label("half")
 	t.tiles("tile", 2)
@@ -57,8 +57,8 @@ func productAVX2() {
 	RET()
 }
 
-// product is the state of a product between tiles: how many columns are left, and where
-// they begin in b and c.
+// product is the state of a product between tiles: the number of remaining columns, and their start in
+// b and c.
 type product struct {
 	tile, lanes        int // rows of a tile, floats of a vector
 	n, b, c            GPVirtual
@@ -84,7 +84,7 @@ func (t *product) vector() VecVirtual {
 	return YMM()
 }
 
-// tiles computes columns of width vectors of all rows, tile by tile.
+// tiles computes width vectors of columns of all rows, tile by tile.
 func (t *product) tiles(name string, width int) {
 	MOVQ(argAt("a"), t.aTile)
 	MOVQ(t.c, t.cTile)

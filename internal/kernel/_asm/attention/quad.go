@@ -8,20 +8,20 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// quad is the number of rows that go together: their vectors hide each other's latency, and
-// they share loops and sums over lanes.
+// quad is the number of rows processed together, to hide latency and to share loops and sums over
+// lanes.
 const quad = 4
 
-// quadRows are four rows of one or two matrices of the same stride ld, and the columns, in
-// bytes and in whole vectors, that at least one row sees.
+// quadRows are four rows of one or two matrices of the same stride ld, and the visible columns, in
+// bytes and in full vectors.
 type quadRows struct {
 	matrices []string
-	at       []GPVirtual // the place in each matrix, as seen from the first one's rows
+	at       []GPVirtual // the position in each matrix, relative to the rows of the first
 	to       GPVirtual
 	p        [quad]GPVirtual // rows of the first matrix
 }
 
-// newQuadRows points at the first rows.
+// newQuadRows starts at the first rows.
 func newQuadRows(matrices ...string) quadRows {
 	q := quadRows{matrices: matrices, to: GP64()}
 	for range matrices {
@@ -36,7 +36,7 @@ func newQuadRows(matrices ...string) quadRows {
 	return q
 }
 
-// goTo sets the place to an offset in bytes.
+// goTo sets the position to an offset in bytes.
 func (q quadRows) goTo(at Op) {
 	MOVQ(at, q.at[0])
 	for m := 1; m < len(q.at); m++ {
@@ -56,7 +56,7 @@ func (q quadRows) advance() {
 	}
 }
 
-// next moves on by four rows.
+// next advances by four rows.
 func (q quadRows) next() {
 	ld := stride("ld")
 	for _, r := range q.p {
@@ -64,7 +64,7 @@ func (q quadRows) next() {
 	}
 }
 
-// fill sets [from,end) of a row, or of all rows where r < 0, to values.
+// fill sets [from,end) of row r, or of all rows if r < 0, to values.
 func (q quadRows) fill(label string, r int, from, end GPVirtual, values []Register) {
 	CMPQ(from, end)
 	JGE(LabelRef(label + "done"))
@@ -83,9 +83,9 @@ func (q quadRows) fill(label string, r int, from, end GPVirtual, values []Regist
 	Label(label + "done")
 }
 
-// prepare finds what rows row..row+3 see and jumps to empty where it is nothing. It clears
-// the columns of [c0,c1) that no row sees and sets those that some other row sees to
-// hidden, and goes to the first column that some row sees.
+// prepare computes the columns visible to rows row..row+3 and jumps to empty if there are none. It
+// clears the columns of [c0,c1) visible to no row, sets those visible to some other row to hidden,
+// and moves to the first visible column.
 func (q quadRows) prepare(row GPVirtual, zero Register, hidden []Register, empty string) {
 	lo, hi, f, t := GP64(), GP64(), GP64(), GP64()
 	from := GP64()
@@ -151,8 +151,8 @@ func (q quadRows) prepare(row GPVirtual, zero Register, hidden []Register, empty
 	q.goTo(from)
 }
 
-// someLanes takes a position that is not a whole number of vectors, and destroys it. What it
-// returns sets to hidden the lanes before the position (after it, where first is false).
+// someLanes takes a position that is not a multiple of a vector, and clobbers it. The returned function
+// sets the lanes before the position (or after it, unless first) to hidden.
 func someLanes(pos GPVirtual, first bool) (show func(mem Mem, hidden Register)) {
 	n := pos.As32()
 	if lanes == 16 {
@@ -191,7 +191,7 @@ func someLanes(pos GPVirtual, first bool) (show func(mem Mem, hidden Register)) 
 	}
 }
 
-// each runs body for every vector that is seen, from the present place on; there is one.
+// each runs body for every visible vector from the current position on; there is at least one.
 func (q quadRows) each(label string, body func()) {
 	Label(label)
 	body()

@@ -9,10 +9,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// constantsAVX2 lie in memory, a vector each, since there are few registers.
+// constantsAVX2 are in memory, a vector each, because AVX2 has few registers.
 var constantsAVX2 []uint32
 
-// memory is a vector of 8 times x.
+// memory returns a vector of 8 times x.
 func memory(bits uint32) Mem {
 	i := 0
 	for i < len(constantsAVX2) && constantsAVX2[i] != bits {
@@ -26,7 +26,7 @@ func memory(bits uint32) Mem {
 
 func memoryFloat(x float32) Mem { return memory(math.Float32bits(x)) }
 
-// dataAVX2 writes what the functions with AVX2 read.
+// dataAVX2 writes the read-only data of the AVX2 functions.
 func dataAVX2() {
 	GLOBL("attnConstants", attr.RODATA|attr.NOPTR)
 	for i, c := range constantsAVX2 {
@@ -44,11 +44,11 @@ func dataAVX2() {
 	}
 }
 
-// exp2AVX2 replaces each of xs by 2^x as exp2 does, but for results below 2^-126, which are 0.
-// n and p are as many vectors for it to use.
+// exp2AVX2 replaces each of xs by 2^x like exp2, but flushes results below 2^-126 to 0. n and p are
+// scratch of the same length.
 func exp2AVX2(xs, n, p []Register) {
 	for i, x := range xs {
-		// The order of operands lets NaN through.
+		// The order of operands preserves NaN.
 		VMOVUPS(memoryFloat(-127), p[i])
 		VMAXPS(x, p[i], x)
 		VMOVUPS(memoryFloat(128), p[i])
@@ -74,7 +74,7 @@ func exp2AVX2(xs, n, p []Register) {
 	}
 }
 
-// foldQuadAVX2 leaves op over the lanes of x[r] in lane r of x[0].
+// foldQuadAVX2 reduces the lanes of x[r] with op into lane r of x[0].
 func foldQuadAVX2(x []Register, op func(a, b, c Op)) {
 	defer scope()()
 	t := ymm().(VecPhysical).AsX()
@@ -127,7 +127,7 @@ func softmaxAVX2() {
 	VMOVUPS(four("top"), x(m[1]))
 	VMAXPS(x(m[1]), x(m[0]), x(m[0]))
 	VMOVUPS(x(m[0]), four("top"))
-	// Where nothing was seen so far, subtract 0.
+	// Subtract 0 if nothing was visible so far.
 	VCMPPS(Imm(4), x(inf), x(m[0]), x(m[2])) // not equal
 	VANDPS(x(m[2]), x(m[0]), x(m[0]))
 	VMOVUPS(x(m[0]), bases)

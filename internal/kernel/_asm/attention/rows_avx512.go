@@ -9,7 +9,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// foldQuad leaves op over the lanes of x[r] in the four lanes of group r of x[0].
+// foldQuad reduces the lanes of x[r] with op into the four lanes of group r of x[0].
 func foldQuad(x []VecPhysical, op func(a, b, c Op)) {
 	defer scope()()
 	t := zmm()
@@ -36,7 +36,7 @@ func spread(name string, row GPVirtual, scratch VecPhysical) VecPhysical {
 	return z
 }
 
-// gather stores what spread loads.
+// gather stores the numbers that spread loads.
 func gather(z VecPhysical, name string, row GPVirtual, k OpmaskVirtual) {
 	defer scope()()
 	p, t := arg(name), zmm()
@@ -86,7 +86,7 @@ func softmaxAVX512() {
 	old := spread("top", row, m[1])
 	VMAXPS(old, m[0], m[0])
 	gather(m[0], "top", row, k)
-	// Where nothing was seen so far, subtract 0.
+	// Subtract 0 if nothing was visible so far.
 	some := K()
 	VCMPPS(Imm(4), inf, m[0], some) // not equal
 	VMOVAPS_Z(m[0], some, m[0])
@@ -189,7 +189,7 @@ func gradientAVX512() {
 	JMP(LabelRef("next"))
 }
 
-// finishAVX512 takes the logarithm of a mantissa m in [1,2) from the series of
+// finishAVX512 computes the logarithm of a mantissa m in [1,2) from the series of
 // log(m/sqrt(2)) = 2 atanh((m-sqrt(2))/(m+sqrt(2))).
 func finishAVX512() {
 	defer scope()()

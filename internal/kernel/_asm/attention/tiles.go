@@ -8,11 +8,11 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// Loops over scores whose rows are keys and whose 64 columns are queries: four vectors, which
-// need no sum over lanes. Masks have a bit for each query.
+// Loops over scores with keys as rows and 64 queries as columns: four vectors, without sums over
+// lanes. Masks have a bit per query.
 const queryVectors = 4
 
-// halfPairs rounds numbers to bfloat16 and lays two vectors one into the other.
+// halfPairs rounds to bfloat16 and interleaves two vectors.
 type halfPairs struct{ half, upper VecPhysical }
 
 func newHalfPairs() halfPairs {
@@ -25,7 +25,7 @@ func newHalfPairs() halfPairs {
 	return h
 }
 
-// round leaves a number's bfloat16 in the upper half of its lane; with a mask others become 0.
+// round leaves the bfloat16 in the upper half of each lane; with a mask, other lanes become 0.
 func (h halfPairs) round(x VecPhysical, mask *Mem) {
 	if mask == nil {
 		VPADDD(h.half, x, x)
@@ -36,7 +36,7 @@ func (h halfPairs) round(x VecPhysical, mask *Mem) {
 	VPADDD_Z(h.half, x, k, x)
 }
 
-// store writes lo into the lower halves and hi into the upper. It needs a vector of its own.
+// store writes lo into the lower halves and hi into the upper. It uses a scratch vector.
 func (h halfPairs) store(lo, hi VecPhysical, to Mem) {
 	defer scope()()
 	t := zmm()
@@ -45,14 +45,14 @@ func (h halfPairs) store(lo, hi VecPhysical, to Mem) {
 	VMOVUPS(t, to)
 }
 
-// queryMask is the mask of vector v of the row-th key from where p points.
+// queryMask is the mask of vector v of the row-th key from p.
 func queryMask(p GPVirtual, row, v int) Mem { return Mem{Base: p, Disp: 8*row + 2*v} }
 
-// queryScores is vector v of the row-th key from where p points.
+// queryScores is vector v of the row-th key from p.
 func queryScores(p GPVirtual, row, v int) Mem { return Mem{Base: p, Disp: 256*row + 64*v} }
 
-// powers loads the scores of two vectors of two keys, and replaces them by 2^(score*scale-base),
-// or by 0 where the query does not see the key: key, vector; next key, vector; and so on.
+// powers loads the scores of two vectors of two keys, and replaces them by 2^(score*scale-base), or by
+// 0 where the query does not see the key, in the order key, vector; next key, vector; and on.
 func powers(s, seen GPVirtual, v int, scale VecPhysical, base, c []VecPhysical) (x []VecPhysical, masks []OpmaskVirtual) {
 	x = zmms(4)
 	for i := range x {
@@ -105,7 +105,7 @@ func powersAVX512() {
 		VMOVUPS(Mem{Base: ptop, Disp: 64 * v}, old)
 		VMAXPS(old, top[v], top[v])
 		VMOVUPS(top[v], Mem{Base: ptop, Disp: 64 * v})
-		VCMPPS(Imm(4), inf, top[v], some) // where nothing was seen so far, subtract 0
+		VCMPPS(Imm(4), inf, top[v], some) // if nothing was visible so far, subtract 0
 		VMOVAPS_Z(top[v], some, top[v])
 		VSUBPS(top[v], old, old)
 		exp2([]VecPhysical{old}, c)

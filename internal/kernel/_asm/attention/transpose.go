@@ -6,8 +6,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// transposeAVX512 turns blocks of 16 x 16 in registers: first within groups of 4 rows, then
-// the groups' 128-bit lanes.
+// transposeAVX512 transposes blocks of 16 x 16 in registers: first within groups of 4 rows, then the
+// 128-bit lanes of the groups.
 func transposeAVX512() {
 	begin("attnTransposeAVX512", "func(dst, src *float32, sld, rows, cols, pcols int)", "attnTransposeAVX512 is attnTransposeGeneric with AVX-512 for whole blocks of 16 x 16 of rows of pcols columns.")
 	dst, src, sld := arg("dst"), arg("src"), stride("sld")

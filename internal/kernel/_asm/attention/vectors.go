@@ -11,9 +11,8 @@ import (
 // exp2C are the coefficients of exp2 in attention_generic.go, from the first power on.
 var exp2C = []float32{0x1.62e42ep-01, 0x1.ebfcd2p-03, 0x1.c6929ep-05, 0x1.3cbf84p-07, 0x1.48fd10p-10, 0x1.bf73eap-13}
 
-// lanes is the number of floats of a vector, 16 with AVX-512 and 8 with AVX2, in the function
-// that is being written. vectors gives out vector registers as a stack, since the row
-// kernels need nearly all.
+// lanes is the number of floats of a vector in the current function, 16 with AVX-512 and 8 with AVX2.
+// vectors allocates vector registers as a stack, since the row kernels need nearly all.
 var lanes, vectors int
 
 func zmm() VecPhysical {
@@ -49,7 +48,7 @@ func zmms(n int) []VecPhysical {
 	return v
 }
 
-// scope gives back what was taken since, when the function that it returns is called.
+// scope returns a function that frees the registers allocated since.
 func scope() func() {
 	n := vectors
 	return func() { vectors = n }
@@ -77,7 +76,7 @@ func exp2(xs, c []VecPhysical) {
 }
 
 // exp2Of computes 2^x of each of xs: a polynomial p of x - floor(x), which the caller's function
-// scales by 2^floor(x). The vectors' instructions alternate.
+// scales by 2^floor(x). The instructions of the vectors alternate.
 func exp2Of(xs, c []VecPhysical, scale func(i int, p VecPhysical)) {
 	defer scope()()
 	n := len(c) - 1
@@ -99,7 +98,7 @@ func exp2Of(xs, c []VecPhysical, scale func(i int, p VecPhysical)) {
 	}
 }
 
-// fold leaves op over all lanes of z in every lane.
+// fold reduces all lanes of z with op, and leaves the result in every lane.
 func fold(z VecPhysical, op func(a, b, c Op)) {
 	defer scope()()
 	t := zmm()

@@ -6,8 +6,8 @@ import (
 )
 
 // amx writes the product of packed tiles. The Go assembler lacks AMX, so its instructions are
-// written as bytes (Intel SDM vol. 2: LDTILECFG, TILELOADD, TDPBF16PS, TILESTORED, TILEZERO,
-// TILERELEASE), all with a VEX prefix of map 0F38.
+// emitted as bytes (Intel SDM vol. 2: LDTILECFG, TILELOADD, TDPBF16PS, TILESTORED, TILEZERO,
+// TILERELEASE), each with a VEX prefix of map 0F38.
 type amx struct{ asm, stubs bytes.Buffer }
 
 func newAMX() *amx {
@@ -20,7 +20,7 @@ func newAMX() *amx {
 func (x *amx) op(format string, args ...any) { fmt.Fprintf(&x.asm, "\t"+format+"\n", args...) }
 func (x *amx) label(l string)                { fmt.Fprintf(&x.asm, "\n%s:\n", l) }
 
-// The prefixes that VEX stands for.
+// The mandatory prefixes, as VEX encodes them.
 const (
 	none = iota
 	p66
@@ -28,7 +28,7 @@ const (
 	pF2
 )
 
-// registers by their numbers in an encoding.
+// registers maps names to encoded numbers.
 var registers = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6, "DI": 7, "R8": 8, "R9": 9, "R10": 10, "R11": 11, "R12": 12, "R13": 13}
 
 func (x *amx) bytes(comment string, b ...int) {
@@ -39,7 +39,7 @@ func (x *amx) bytes(comment string, b ...int) {
 	fmt.Fprintf(&x.asm, "// %s\n", comment)
 }
 
-// mem is an instruction with tile t and memory at base + disp, rows at a distance of index.
+// mem emits an instruction on tile t and memory at base + disp with row stride index.
 func (x *amx) mem(name string, prefix, t int, base string, disp int, index string) {
 	b, i := registers[base], registers[index]
 	vex := 0xe2
@@ -61,7 +61,7 @@ func (x *amx) store(t int, base string, disp int, index string) {
 	x.mem("tilestored", pF3, t, base, disp, index)
 }
 
-// dot: c += a b
+// dot emits c += a b.
 func (x *amx) dot(c, a, b int) {
 	x.bytes(fmt.Sprintf("tdpbf16ps tmm%d, tmm%d, tmm%d", c, a, b), 0xc4, 0xe2, ^b&15<<3|pF3, 0x5c, 0xc0|c<<3|a)
 }
@@ -71,10 +71,10 @@ func (x *amx) zero(t int) {
 }
 
 const amxDoc = `
-// tilesAMX computes strips of 32 rows and panels of 32 columns of a product of bfloat16:
+// tilesAMX computes strips of 32 rows and panels of 32 columns of a bfloat16 product:
 //
 //	for q in [0, strips), p in [0, panels), r, c in [0, 32):
-//		sum := 0 where first is not 0, else out[(32*q+r)*ldout+32*p+c]
+//		sum := 0 if first is not 0, else out[(32*q+r)*ldout+32*p+c]
 //		for s in [0, steps):
 //			even, odd := 0, 0
 //			for k in [0, 16):
@@ -83,27 +83,27 @@ const amxDoc = `
 //			sum += even + odd
 //		out[(32*q+r)*ldout+32*p+c] = sum
 //
-// strips, panels and steps are not 0. Subnormal numbers count as 0.
+// strips, panels and steps are not 0. Subnormal numbers are 0.
 //
 //go:noescape
 func tilesAMX(strips, panels, steps int, a *uint16, sa int, b *uint16, sb int, out *float32, ldout, first int)
 `
 
-// configure begins a function's use of tiles.
+// configure loads the tile configuration.
 func (x *amx) configure() {
 	x.op("LEAQ tileConfig<>(SB), AX")
 	x.bytes("ldtilecfg [AX]", 0xc4, 0xe2, 0x78, 0x49, 0x00)
 }
 
-// done ends it.
+// done releases the tiles.
 func (x *amx) done() {
 	x.bytes("tilerelease", 0xc4, 0xe2, 0x78, 0x49, 0xc0)
 	x.op("RET")
 }
 
-// peak does nothing but products of tiles.
+// peak emits only tile products.
 func (x *amx) peak() {
-	fmt.Fprint(&x.stubs, "\n// peakAMX does n times 4 independent products of tiles, 16 x 16 by 32 each.\nfunc peakAMX(n int)\n")
+	fmt.Fprint(&x.stubs, "\n// peakAMX does n*4 independent products of tiles, 16 x 16 by 32 each.\nfunc peakAMX(n int)\n")
 	fmt.Fprint(&x.asm, "\n// func peakAMX(n int)\nTEXT ·peakAMX(SB), NOSPLIT, $0-8\n")
 	x.configure()
 	x.op("MOVQ n+0(FP), CX")
@@ -119,9 +119,9 @@ func (x *amx) peak() {
 	x.done()
 }
 
-// tiles has its sums in tiles 0 to 3, rows of a in 4 and 5 and columns of b in 6 and 7. The
-// configuration is loaded in each call, and the tiles let go of: in between a goroutine may go
-// on in another thread.
+// tiles keeps sums in tiles 0 to 3, rows of a in 4 and 5 and columns of b in 6 and 7. Each call loads
+// the configuration and releases the tiles, because the goroutine may continue on another thread
+// afterwards.
 func (x *amx) tiles() {
 	fmt.Fprintf(&x.stubs, amxDoc)
 	fmt.Fprint(&x.asm, "\n// Palette 1; 8 tiles of 16 rows of 64 bytes.\n")

@@ -9,11 +9,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tileAVX2 is a tile of rows x 16 in two registers a row, whole: edges go through a buffer
-// of the caller's.
+// tileAVX2 emits a full tile of rows x 16, two registers per row. Callers buffer the edges.
 func tileAVX2(c *build.Context, rows int) {
 	name := fmt.Sprintf("tileAVX2x%d", rows)
-	begin(c, name, tileArgs, strings.Split(fmt.Sprintf(tileDoc, name, rows, 16, "Strides are in elements. mask is not looked at: all 16 columns are read and written."), "\n")...)
+	begin(c, name, tileArgs, strings.Split(fmt.Sprintf(tileDoc, name, rows, 16, "Strides are in elements. mask is ignored: all 16 columns are read and written."), "\n")...)
 
 	acc := make([][2]reg.VecVirtual, rows)
 	for r := range acc {

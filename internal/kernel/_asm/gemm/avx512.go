@@ -9,10 +9,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tileAVX512 is a tile of rows x 32 in two registers a row.
+// tileAVX512 emits a tile of rows x 32, two registers per row.
 func tileAVX512(c *build.Context, rows int) {
 	name := fmt.Sprintf("tileAVX512x%d", rows)
-	begin(c, name, tileArgs, strings.Split(fmt.Sprintf(tileDoc, name, rows, 32, "Strides are in elements. Only columns in mask are read from in and out and written, of b all."), "\n")...)
+	begin(c, name, tileArgs, strings.Split(fmt.Sprintf(tileDoc, name, rows, 32, "Strides are in elements. Columns outside mask of in and out are not accessed; those of b are."), "\n")...)
 
 	mask := load(c, "mask")
 	m := [2]reg.OpmaskVirtual{c.K(), c.K()}
@@ -35,7 +35,7 @@ func tileAVX512(c *build.Context, rows int) {
 			c.VMOVUPS_Z(p, m[h], acc[r][h])
 		}
 	}
-	// The next tile of the row will want to go on from its sums.
+	// Prefetch the sums of the next tile in the row.
 	for r := range acc {
 		for h := range 2 {
 			p := ps.at(r)
@@ -84,5 +84,5 @@ func tileAVX512(c *build.Context, rows int) {
 	c.RET()
 }
 
-// A tile asks for rows of b this power of two ahead.
+// prefetchAVX512 is the base-2 logarithm of the prefetch distance in rows of b.
 const prefetchAVX512 = 4

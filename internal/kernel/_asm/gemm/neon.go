@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// neon writes assembly for arm64, for which there is no generator library. Multiply-adds by
-// an element and additions of vectors, which the Go assembler lacks, are written as words
-// (Arm Architecture Reference Manual, C7.2: FMLA (by element), FADD (vector)).
+// neon writes assembly for arm64, which avo does not support. FMLA (by element) and vector FADD,
+// which the Go assembler lacks, are emitted as words (Arm Architecture Reference Manual, C7.2).
 type neon struct{ asm, stubs bytes.Buffer }
 
 func newNEON() *neon {
@@ -20,12 +19,12 @@ func newNEON() *neon {
 func (n *neon) op(format string, args ...any) { fmt.Fprintf(&n.asm, "\t"+format+"\n", args...) }
 func (n *neon) label(l string)                { fmt.Fprintf(&n.asm, "\n%s:\n", l) }
 
-// fmla: d += x * y[i]
+// fmla emits d += x * y[i].
 func (n *neon) fmla(d, x, y, i int) {
 	n.op("WORD $%#08x // fmla v%d.4s, v%d.4s, v%d.s[%d]", 0x4f801000|(i&1)<<21|y<<16|i>>1<<11|x<<5|d, d, x, y, i)
 }
 
-// fadd: d = x + y
+// fadd emits d = x + y.
 func (n *neon) fadd(d, x, y int) {
 	n.op("WORD $%#08x // fadd v%d.4s, v%d.4s, v%d.4s", 0x4e20d400|y<<16|x<<5|d, d, x, y)
 }
@@ -34,9 +33,9 @@ const neonTileDoc = `
 // %[1]s computes %[2]d rows and 12 columns of a product:
 //
 //	for r, for c:
-//		sum := 0, or in[r*ldin+c] where in is not nil
+//		sum := 0, or in[r*ldin+c] if in is not nil
 //		for kk := range k: sum = fma(a[r+kk*sk], b[kk*12+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
 // Strides are in elements. k is not 0.
 //
@@ -44,7 +43,7 @@ const neonTileDoc = `
 func %[1]s(k int, a *float32, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, add int)
 `
 
-// tile has its sums in registers 0 to 23, b in 24 to 26 and a in 28 and 29.
+// tile keeps sums in registers 0 to 23, b in 24 to 26 and a in 28 and 29.
 func (n *neon) tile(rows int) {
 	name := fmt.Sprintf("tileNEONx%d", rows)
 	fmt.Fprintf(&n.stubs, neonTileDoc, name, rows)
@@ -101,9 +100,9 @@ func (n *neon) tile(rows int) {
 	n.op("RET")
 }
 
-// peak does nothing but fused multiply-adds in registers.
+// peak emits only fused multiply-adds in registers.
 func (n *neon) peak() {
-	fmt.Fprint(&n.stubs, "\n// peakNEON does n times 24 independent fused multiply-adds on 4 floats each.\nfunc peakNEON(n int)\n")
+	fmt.Fprint(&n.stubs, "\n// peakNEON does n*24 independent fused multiply-adds on 4 floats each.\nfunc peakNEON(n int)\n")
 	fmt.Fprint(&n.asm, "\n// func peakNEON(n int)\nTEXT ·peakNEON(SB), NOSPLIT, $0-8\n")
 	n.op("MOVD n+0(FP), R0")
 	for v := range 32 {

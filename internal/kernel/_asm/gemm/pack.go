@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// copyAVX512 copies rows of up to 16 times regs columns under a mask, from float32 or, where kind
-// says so, from BF16 or F16, several rows at a time so that their misses overlap, and asks for the rows 16 further.
+// copyAVX512 copies rows of up to 16*regs columns under a mask, from float32 or, by kind, BF16 or
+// F16: several rows at a time, to overlap their cache misses, with a prefetch 16 rows ahead.
 func copyAVX512(c *build.Context, regs int, kind string) {
 	name, elem, size := fmt.Sprintf("copyAVX512x%d", 16*regs), "float32", 4
 	if kind != "" {

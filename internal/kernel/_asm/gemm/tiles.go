@@ -6,14 +6,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// loadHalves loads a count of numbers of 16 bits and makes it one of bytes.
+// loadHalves loads a count of 16-bit numbers, in bytes.
 func loadHalves(c *build.Context, name string) reg.GPVirtual {
 	r := load(c, name)
 	c.SHLQ(operand.Imm(1), r)
 	return r
 }
 
-// copyTilesAVX512 copies rows into tiles as they are, two rows at a time.
+// copyTilesAVX512 copies rows into tiles, two rows at a time.
 func copyTilesAVX512(c *build.Context) {
 	begin(c, "copyTilesAVX512", "func(dst, src *uint16, ld, rows, steps int)",
 		"copyTilesAVX512 sets dst[s*1024+r*32+k] = src[r*ld+s*32+k] for r in [0, rows), s in [0, steps)",
@@ -39,8 +39,8 @@ func copyTilesAVX512(c *build.Context) {
 	c.RET()
 }
 
-// pairTilesAVX512 lays two rows one into the other: elements of the first in the lower halves
-// of 32 bits, those of the second, which lies apart, in the upper.
+// pairTilesAVX512 interleaves two rows: elements of the first in the lower halves of 32-bit words,
+// those of the second in the upper halves.
 func pairTilesAVX512(c *build.Context) {
 	begin(c, "pairTilesAVX512", "func(dst, src *uint16, ld, apart, pairs int, mask uint64)",
 		"pairTilesAVX512 sets, for p in [0, pairs) and c in [0, 32),",
@@ -54,7 +54,7 @@ func pairTilesAVX512(c *build.Context) {
 	c.SHRQ(operand.Imm(16), mask)
 	c.KMOVW(mask.As32(), m[1])
 	dst, src, ld, apart, pairs := load(c, "dst"), load(c, "src"), loadHalves(c, "ld"), loadHalves(c, "apart"), load(c, "pairs")
-	left := c.GP64() // of a tile's 16 pairs
+	left := c.GP64() // pairs, of 16 in a tile
 	c.MOVQ(operand.U32(16), left)
 	c.Label("pair")
 	for h := range 2 {
@@ -79,7 +79,7 @@ func pairTilesAVX512(c *build.Context) {
 	c.RET()
 }
 
-// transposeTilesAVX512 is transpose for pairs of bfloat16, one tile at a time.
+// transposeTilesAVX512 transposes pairs of bfloat16, one tile at a time.
 func transposeTilesAVX512(c *build.Context) {
 	begin(c, "transposeTilesAVX512", "func(dst, src *uint16, ld, step, steps int)",
 		"transposeTilesAVX512 sets dst[s*1024+p*32+2*r+i] = src[s*step+r*ld+2*p+i] for s in [0, steps),",

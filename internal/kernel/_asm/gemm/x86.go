@@ -12,17 +12,17 @@ import (
 const tileDoc = `%s computes %d rows and up to %d columns of a product:
 
 	for r, for c in mask:
-		sum := 0, or in[r*ldin+c] where in is not nil
+		sum := 0, or in[r*ldin+c] if in is not nil
 		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-		out[r*ldout+c] = sum, plus the old out[r*ldout+c] where add is not 0
+		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 
-and asks for pf[i*pfstep], i in [0, k/4), to be brought near.
+and prefetches pf[i*pfstep], i in [0, k/4).
 %s`
 
 const tileArgs = "func(k int, a *float32, si, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)"
 
-// strided gives the addresses of elements 0..rows-1 at a distance of s bytes, with no more
-// registers than the processor's scaled indices need.
+// strided addresses elements 0..rows-1 with stride s bytes, in the fewest registers that scaled
+// indices allow.
 type strided struct {
 	bases []reg.GPVirtual // of elements 0, 7, 14
 	s     [6]reg.GPVirtual
@@ -76,14 +76,14 @@ func load(c *build.Context, name string) reg.GPVirtual {
 	return r
 }
 
-// loadBytes loads a count of floats and makes it one of bytes.
+// loadBytes loads a count of floats, in bytes.
 func loadBytes(c *build.Context, name string) reg.GPVirtual {
 	r := load(c, name)
 	c.SHLQ(operand.Imm(2), r)
 	return r
 }
 
-// begin begins a function whose pointers stay with it.
+// begin starts a function whose pointers do not escape.
 func begin(c *build.Context, name, signature string, doc ...string) {
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
@@ -92,8 +92,8 @@ func begin(c *build.Context, name, signature string, doc ...string) {
 	c.Pragma("noescape")
 }
 
-// multiply adds a's rows times b's columns to acc, a vector of each column's half a row. ahead is the
-// power of two of rows of b that are asked for ahead, 0 for none.
+// multiply adds a's rows times b's columns to acc, whose vectors are half a row each. ahead is the
+// base-2 logarithm of the prefetch distance in rows of b, or 0.
 func multiply(c *build.Context, acc [][2]reg.VecVirtual, vector func() reg.VecVirtual, ahead uint64) {
 	a, si, sk, b := load(c, "a"), loadBytes(c, "si"), loadBytes(c, "sk"), load(c, "b")
 	pa := newStrided(c, a, si, len(acc))
@@ -102,7 +102,7 @@ func multiply(c *build.Context, acc [][2]reg.VecVirtual, vector func() reg.VecVi
 	const unroll = 4
 	sb := loadBytes(c, "sb")
 	pb := newStrided(c, b, sb, unroll)
-	var soon reg.GPVirtual // rows of b that are asked for
+	var soon reg.GPVirtual // rows of b to prefetch
 	if ahead > 0 {
 		soon = c.GP64()
 		c.MOVQ(sb, soon)
@@ -152,8 +152,8 @@ func multiply(c *build.Context, acc [][2]reg.VecVirtual, vector func() reg.VecVi
 	c.JNZ(operand.LabelRef("one"))
 }
 
-// columns loads 4 registers with columns of four rows each, at(4*q+i) in part q of register i, and
-// turns them: register k then has column k of all rows.
+// columns loads 4 registers with columns of four rows each, at(4*q+i) in quarter q of register i, and
+// transposes them: register k then has column k of all rows.
 func columns(c *build.Context, vector func() reg.VecVirtual, at func(i int) operand.Mem) (r [4]reg.VecVirtual) {
 	var t [4]reg.VecVirtual
 	for i := range r {
@@ -181,8 +181,8 @@ func columns(c *build.Context, vector func() reg.VecVirtual, at func(i int) oper
 	return r
 }
 
-// transpose turns as many rows as a vector has lanes into columns, four columns at a time: a part of
-// each register is filled from one of four rows, so that only transposes of 4 x 4 remain.
+// transpose transposes one row per lane, four columns at a time. Each quarter of a register is loaded
+// from one of four rows, which leaves only 4 x 4 transposes.
 func transpose(c *build.Context, level string, vector func() reg.VecVirtual, lanes int) {
 	name := "transpose" + level
 	begin(c, name, "func(dst *float32, ldd int, src *float32, lds int, n int)",
@@ -209,7 +209,7 @@ func transpose(c *build.Context, level string, vector func() reg.VecVirtual, lan
 	c.RET()
 }
 
-// peak does nothing but fused multiply-adds in registers; zero clears one.
+// peak emits only fused multiply-adds in registers; zero clears one.
 func peak(c *build.Context, level string, vector func() reg.VecVirtual, registers int, zero func(...operand.Op)) {
 	name := "peak" + level
 	c.Function(name)

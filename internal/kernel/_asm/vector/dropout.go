@@ -31,8 +31,8 @@ func dropouts(m *machine) {
 	m.end()
 }
 
-// kept compares words with below; what it gives chooses v where a word is not less, and else
-// other, or 0.
+// kept compares words with below and returns a function that selects v in lanes with word >= below,
+// else other, or 0.
 func (m *machine) kept(words, below vec) func(v vec, other *vec) vec {
 	if m.wide {
 		k := m.K()
@@ -60,8 +60,8 @@ func (m *machine) kept(words, below vec) func(v vec, other *vec) vec {
 	}
 }
 
-// randomWords runs Philox on as many counters as a vector has lanes. A group of four lanes is
-// transposed at the end; so that words then follow one another, lane 4g+j has counter groups*j+g.
+// randomWords runs Philox on one counter per lane. Each group of four lanes is transposed at the end;
+// lane 4g+j has counter groups*j+g, so that the words come out in order.
 func randomWords(m *machine) {
 	steps := m.StaticGlobal("vectorCounters" + m.suffix)
 	m.DataAttributes(attr.RODATA | attr.NOPTR)
@@ -87,8 +87,8 @@ func randomWords(m *machine) {
 			m.VPBLENDD(operand.U8(0xaa), b, a, d)
 		}
 	}
-	// a = the lower words of the products, hi = the upper ones. The registers are named, since
-	// avo runs out of them otherwise.
+	// a = the lower words of the products, hi = the upper ones. avo runs out of registers unless they
+	// are allocated here.
 	t := m.vec()
 	multiply := func(a, hi vec, by uint32) {
 		f := m.bits(by)

@@ -5,13 +5,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// least is about the logarithm of the smallest normal number. Processors take a hundred times
-// longer over subnormal ones, so exp gives 0 below.
+// least approximates the logarithm of the smallest normal number. exp returns 0 below it, since
+// arithmetic on subnormal numbers is about a hundred times slower.
 const least = -87.3
 
-// exp gives e^x within one unit in the last place: x = n ln2 + r with r in +-ln2/2, a
-// polynomial in r (Moshier, Cephes expf), times 2^n. What is too large becomes infinite, what
-// would be subnormal 0; NaN stays.
+// exp computes e^x to 1 ulp: x = n ln2 + r with r in +-ln2/2, a polynomial in r (Moshier, Cephes
+// expf), times 2^n. Overflow gives infinity, subnormal results are 0, NaN stays NaN.
 func (m *machine) exp(x vec) vec {
 	low := m.load(m.f(least))
 	var k reg.OpmaskVirtual
@@ -43,7 +42,7 @@ func (m *machine) exp(x vec) vec {
 		m.VSCALEFPS_Z(n, p, k, above)
 		return above
 	}
-	// 2^n in two factors, since n may be 128.
+	// 2^n in two factors, because n may be 128.
 	i, h := m.vec(), m.vec()
 	m.VCVTPS2DQ(n, i)
 	m.VPSRAD(operand.U8(1), i, h)
@@ -58,21 +57,21 @@ func (m *machine) exp(x vec) vec {
 
 func (m *machine) neg(x vec) vec { return m.xor(x, m.bits(0x80000000)) }
 
-// reciprocal: 1/x.
+// reciprocal computes 1/x.
 func (m *machine) reciprocal(x vec) vec { return m.div(m.load(m.f(1)), x) }
 
-// logistic gives e = exp(-x) and 1/(1+e).
+// logistic computes e = exp(-x) and 1/(1+e).
 func (m *machine) logistic(x vec) (e, s vec) {
 	e = m.exp(m.neg(x))
 	return e, m.reciprocal(m.add(e, m.f(1)))
 }
 
-// clamp keeps x in [lo, hi], and NaN.
+// clamp limits x to [lo, hi]; NaN stays NaN.
 func (m *machine) clamp(x vec, lo, hi float64) vec {
 	return m.max(m.load(m.f(lo)), m.min(m.load(m.f(hi)), x))
 }
 
-// normalCDF is the standard normal distribution function: erfc's rational Chebyshev fit
+// normalCDF computes the standard normal distribution function by the rational Chebyshev fit of erfc
 // (Press et al., Numerical Recipes, erfcc: relative error 1.2e-7) at |x|/sqrt(2).
 func (m *machine) normalCDF(x vec) vec {
 	z := m.mul(m.and(x, m.bits(0x7fffffff)), m.f(0.70710678118654752))

@@ -10,9 +10,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// machine emits vector code of F32 for one instruction set. Elements beyond the end are
-// masked, with the instructions of the body, so that an element's bits do not depend on
-// where in a slice it lies.
+// machine emits float32 vector code for one instruction set. The tail is masked and runs the
+// instructions of the body, so that the bits of an element do not depend on its position.
 type machine struct {
 	*build.Context
 	wide   bool // AVX-512
@@ -21,9 +20,9 @@ type machine struct {
 	consts map[uint32]operand.Mem
 	masks  operand.Mem // AVX2: eight words of ones, then eight of zeros
 
-	// Of the function under way.
+	// Of the current function.
 	i, n   reg.GPVirtual
-	k      reg.Register   // AVX-512: the mask of the last elements
+	k      reg.Register   // AVX-512: the mask of the tail
 	mask   reg.VecVirtual // AVX2: the same
 	masked bool
 }
@@ -55,7 +54,7 @@ func (m *machine) vec() vec {
 	return m.YMM()
 }
 
-// bits is a constant in every lane, in memory.
+// bits returns a constant in memory, in every lane.
 func (m *machine) bits(v uint32) operand.Mem {
 	c, ok := m.consts[v]
 	if !ok {
@@ -90,7 +89,7 @@ func (m *machine) sub(a vec, b operand.Op) vec { return m.binary(m.VSUBPS, b, a)
 func (m *machine) mul(a vec, b operand.Op) vec { return m.binary(m.VMULPS, b, a) }
 func (m *machine) div(a vec, b operand.Op) vec { return m.binary(m.VDIVPS, b, a) }
 
-// min and max give b where either is NaN.
+// min and max return b if either operand is NaN.
 func (m *machine) min(a vec, b operand.Op) vec { return m.binary(m.VMINPS, b, a) }
 func (m *machine) max(a vec, b operand.Op) vec { return m.binary(m.VMAXPS, b, a) }
 
@@ -124,14 +123,14 @@ func (m *machine) zero() vec {
 	return d
 }
 
-// horner: d = d*x + c.
+// horner emits d = d*x + c.
 func (m *machine) horner(d, x vec, c operand.Op) { m.VFMADD213PS(c, x, d) }
 
-// fma: d += a*b; fnma: d -= a*b.
+// fma emits d += a*b, fnma d -= a*b.
 func (m *machine) fma(d, a vec, b operand.Op)  { m.VFMADD231PS(b, a, d) }
 func (m *machine) fnma(d, a vec, b operand.Op) { m.VFNMADD231PS(b, a, d) }
 
-// function begins a kernel; sig is its Go signature.
+// function starts a kernel; sig is its Go signature.
 func (m *machine) function(name, sig, doc string) {
 	m.Function(name + m.suffix)
 	m.Attributes(attr.NOSPLIT)
@@ -156,7 +155,7 @@ func (m *machine) length(param string) reg.GPVirtual {
 	return r
 }
 
-// scalar is a float32 parameter in every lane.
+// scalar broadcasts a float32 parameter.
 func (m *machine) scalar(param string) vec {
 	a, err := m.Param(param).Resolve()
 	if err != nil {
@@ -171,7 +170,7 @@ func (m *machine) broadcast(a operand.Mem) vec {
 	return d
 }
 
-// at is vector u after index i of the slice at base.
+// at returns vector u after index i of the slice at base.
 func (m *machine) at(base reg.Register, u int) operand.Mem {
 	return operand.Mem{Base: base, Index: m.i, Scale: 4, Disp: 4 * m.w * u}
 }
@@ -201,7 +200,7 @@ func (m *machine) put(v vec, base reg.Register, u int) {
 	}
 }
 
-// keep is v with 0 beyond the end.
+// keep zeroes v beyond the end.
 func (m *machine) keep(v vec) vec {
 	switch {
 	case !m.masked:
@@ -214,9 +213,8 @@ func (m *machine) keep(v vec) vec {
 	return m.and(v, m.mask)
 }
 
-// loop emits body for all elements of the slice called param: unroll vectors at a time (u
-// counts them), one at a time, and the masked rest. tag keeps the labels of two loops in a
-// function apart.
+// loop emits body for all elements of the slice param: unroll vectors at a time (u is their index),
+// one at a time, and the masked tail. tag distinguishes the labels of two loops in a function.
 func (m *machine) loop(param, tag string, unroll int, body func(u int)) {
 	m.n = m.length(param)
 	m.loopTo(tag, unroll, body)
@@ -269,7 +267,7 @@ func (m *machine) loopTo(tag string, unroll int, body func(u int)) {
 	m.Label(tag + "done")
 }
 
-// lanes reduces a vector to one lane with f, which is commutative.
+// lanes reduces a vector to one lane with f, which must be commutative.
 func (m *machine) lanes(v vec, f func(...operand.Op)) reg.VecVirtual {
 	y := v
 	if m.wide {

@@ -1,6 +1,5 @@
-// Command vector generates the element by element and row kernels of internal/kernel into
-// -out. Each is written once (pointwise.go, norms.go, rest.go, dropout.go) against machine, which emits
-// AVX-512 or AVX2.
+// Command vector generates the pointwise and row kernels of internal/kernel into -out. Each is written
+// once (pointwise.go, norms.go, rest.go, dropout.go) against machine, which emits AVX-512 or AVX2.
 package main
 
 import (
@@ -15,7 +14,7 @@ import (
 )
 
 func main() {
-	fs := flag.NewFlagSet("vector", flag.ExitOnError) // avo has flags of its own
+	fs := flag.NewFlagSet("vector", flag.ExitOnError) // avo defines its own flags
 	out := fs.String("out", "..", "folder of the kernel package")
 	fs.Parse(os.Args[1:])
 	if err := run(*out); err != nil {

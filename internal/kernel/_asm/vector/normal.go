@@ -7,8 +7,8 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 )
 
-// doubles emits float64 and 64-bit integer code for eight lanes. Products and sums are
-// rounded one by one, as in the Go that it must equal bit for bit.
+// doubles emits float64 and 64-bit integer code for eight lanes. Products and sums are rounded one by
+// one, to equal the Go code bit for bit.
 type doubles struct {
 	*machine
 	consts map[uint64]operand.Mem
@@ -61,7 +61,7 @@ func (d *doubles) float(a vec) vec {
 	return r
 }
 
-// poly is c[0] + z*(c[1] + z*(...)).
+// poly computes c[0] + z*(c[1] + z*(...)).
 func (d *doubles) poly(z vec, c ...float64) vec {
 	r := d.load(d.f(c[len(c)-1]))
 	for i := len(c) - 2; i >= 0; i-- {
@@ -70,7 +70,7 @@ func (d *doubles) poly(z vec, c ...float64) vec {
 	return r
 }
 
-// normals emits Normal for whole vectors of sixteen, beginning with a cosine.
+// normals emits Normal for blocks of sixteen, starting with a cosine.
 func normals(m *machine) {
 	d := &doubles{m, map[uint64]operand.Mem{}}
 	steps := m.StaticGlobal("vectorSteps")
@@ -116,15 +116,15 @@ func normals(m *machine) {
 	m.end()
 }
 
-// word is a parameter in every lane.
+// word broadcasts an integer parameter.
 func (d *doubles) word(param string) vec {
 	r := d.ZMM()
 	d.VPBROADCASTQ(d.Load(d.Param(param), d.GP64()), r)
 	return r
 }
 
-// philox gives two words of 64 bits. Values of 32 bits lie in the lower halves of lanes; the
-// upper halves hold whatever they hold until the end.
+// philox computes two 64-bit words. 32-bit values are in the lower halves of lanes; the upper halves
+// are undefined until the end.
 func (d *doubles) philox(at, seed, seedHi, stream, streamHi vec) (u, v vec) {
 	c0, c1, c2, c3 := at, d.shift(d.VPSRLQ, 32, at), stream, streamHi
 	k0, k1 := seed, seedHi
@@ -142,7 +142,7 @@ func (d *doubles) philox(at, seed, seedHi, stream, streamHi vec) (u, v vec) {
 	return join(c0, c1), join(c2, c3)
 }
 
-// log is logUnit.
+// log emits logUnit.
 func (d *doubles) log(x vec) vec {
 	u := d.op(d.VPADDQ, d.bits(0x3ff0000000000000-0x3fe6a09e667f3bcd), x)
 	k := d.float(d.op(d.VPADDQ, d.bits(^uint64(1023)+1), d.shift(d.VPSRLQ, 52, u)))
@@ -158,7 +158,7 @@ func (d *doubles) log(x vec) vec {
 	return d.sub(d.mul(k, d.f(6.93147180369123816490e-01)), d.sub(d.sub(half, low), f))
 }
 
-// sincos is sincosTurn.
+// sincos emits sincosTurn.
 func (d *doubles) sincos(v vec) (sin, cos vec) {
 	quarter := d.shift(d.VPSRLQ, 62, d.op(d.VPADDQ, d.bits(1<<61), v))
 	turned := d.op(d.VPSUBQ, d.shift(d.VPSLLQ, 62, quarter), v)

@@ -2,8 +2,8 @@ package main
 
 import "github.com/mmcloughlin/avo/operand"
 
-// sums is how many accumulators a sum has: vector j of a row enters accumulator j%sums while
-// sums vectors are left, then the first.
+// sums is the number of accumulators: vector j of a row goes to accumulator j%sums while at least
+// sums vectors are left, then to the first.
 const sums = 4
 
 func norms(m *machine) {
@@ -78,7 +78,7 @@ func norms(m *machine) {
 	gradient(m, true)
 }
 
-// gradient is the second pass of a norm's backward, RMSNorm's or LayerNorm's.
+// gradient emits the second pass of the backward of RMSNorm or LayerNorm.
 func gradient(m *machine, layer bool) {
 	if layer {
 		m.function("layerGradient", "func(dx, dw, db, dy, dres, x, w []float32, mean, rstd, k, c float32)", "is layerGradientGeneric.")

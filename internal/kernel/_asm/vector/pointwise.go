@@ -40,7 +40,7 @@ func pointwise(m *machine) {
 	a, b = m.base("gate"), m.base("up")
 	m.loop("dgate", "", 1, func(u int) {
 		g := m.get(a, u)
-		e, s := m.logistic(m.max(m.load(m.f(-88)), g)) // e stays finite: 1-s is e*s
+		e, s := m.logistic(m.max(m.load(m.f(-88)), g)) // clamped so that e is finite: 1-s is e*s
 		f := m.mul(e, s)
 		m.horner(f, g, m.f(1)) // 1 + g(1-s)
 		dy, up := m.get(y, u), m.get(b, u)
@@ -50,7 +50,7 @@ func pointwise(m *machine) {
 	})
 	m.end()
 
-	m.function("geluTanh", "func(dst, x []float32)", "is geluTanhGeneric, by way of (1+tanh(u))/2 = 1/(1+exp(-2u)).")
+	m.function("geluTanh", "func(dst, x []float32)", "is geluTanhGeneric, through (1+tanh(u))/2 = 1/(1+exp(-2u)).")
 	d, a = m.base("dst"), m.base("x")
 	m.loop("dst", "", 1, func(u int) {
 		x := m.get(a, u)
@@ -95,7 +95,7 @@ func pointwise(m *machine) {
 	ropes(m)
 }
 
-// geluInner is 2*sqrt(2/pi)*(1 + 0.044715 q) for q = x^2.
+// geluInner computes 2*sqrt(2/pi)*(1 + 0.044715 q) for q = x^2.
 func (m *machine) geluInner(q vec) vec {
 	p := m.load(m.f(2 * geluRoot * geluCube))
 	m.horner(p, q, m.f(2*geluRoot))
@@ -103,7 +103,7 @@ func (m *machine) geluInner(q vec) vec {
 }
 
 func ropes(m *machine) {
-	m.function("rope", "func(dst, x, cos, sin []float32, headDim int, flip uint32)", "is ropeGeneric; flip is the sign bit to turn the other way.")
+	m.function("rope", "func(dst, x, cos, sin []float32, headDim int, flip uint32)", "is ropeGeneric; flip is the sign bit for the inverse.")
 	d, x, c, s := m.base("dst"), m.base("x"), m.base("cos"), m.base("sin")
 	addr, err := m.Param("flip").Resolve()
 	if err != nil {

@@ -71,7 +71,7 @@ func adamw(m *machine) {
 	m.end()
 }
 
-// flush is v with 0 for subnormal numbers.
+// flush replaces subnormal numbers by 0.
 func (m *machine) flush(v vec) vec {
 	exponent, d := m.bits(0x7f800000), m.vec()
 	if m.wide {
@@ -85,7 +85,7 @@ func (m *machine) flush(v vec) vec {
 	return d
 }
 
-// blockSquares takes whole blocks of 64 only.
+// blockSquares handles full blocks of 64 only.
 func blockSquares(m *machine) {
 	m.function("blockSquares", "func(dst []float64, x []float32)", "is blockSquaresGeneric for whole blocks, with its bits.")
 	d, n, x := m.base("dst"), m.length("dst"), m.base("x")
@@ -128,8 +128,7 @@ func blockSquares(m *machine) {
 	m.end()
 }
 
-// conversions take multiples of 16 elements only; the rest is left to Go, which gives the
-// same bits.
+// conversions handle multiples of 16 elements; Go does the rest, with the same bits.
 func conversions(m *machine) {
 	sixteens := func(param string, body func(i reg.Register)) {
 		n, i := m.length(param), m.GP64()
