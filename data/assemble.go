@@ -11,23 +11,23 @@ import (
 	"trireme/internal/ordered"
 )
 
-// assembler makes the fields of records of rows of a Parquet file, which are values with
-// levels (Melnik et al., Dremel: interactive analysis of web-scale datasets, 2010).
+// assembler builds the fields of records from rows of a Parquet file, which are values with levels
+// (Melnik et al., Dremel: interactive analysis of web-scale datasets, 2010).
 type assembler struct {
 	root    *node
-	columns [][]parquet.Value // what is left of the row at hand
+	columns [][]parquet.Value // the rest of the current row
 	clean   func(text, column string) (string, error)
 }
 
-// node is a column, or a group of columns, lo up to hi, as a record has it.
+// node is a column, or a group of columns lo to hi.
 type node struct {
 	name     string
 	lo, hi   int
 	kind     nodeKind
 	optional bool
-	def      int // the definition level from which an optional one is there
-	// A list or dictionary has an element from definition level itemDef, and another one at
-	// repetition level itemRep.
+	def      int // definition level from which an optional value is present
+	// A list or dictionary has an element from definition level itemDef on, and each repetition
+	// level itemRep starts another.
 	itemDef, itemRep int
 	children         []*node // a group's fields; a list's element; a dictionary's key and value
 	unsigned, text   bool    // of a leaf
@@ -42,7 +42,7 @@ const (
 	dictNode
 )
 
-// binaryValue is the value of a field whose bytes are no text.
+// binaryValue is the value of a field whose bytes are not text.
 type binaryValue struct{}
 
 const maxDepth = 64
@@ -56,7 +56,7 @@ func newAssembler(c *parquet.Column, clean func(text, column string) (string, er
 	return &assembler{root, make([][]parquet.Value, leaves), clean}, nil
 }
 
-// describeColumn makes nodes of a column and those below it, depth first, which is how leaves
+// describeColumn makes nodes of a column and its children, depth first, the order in which leaves
 // are numbered.
 func describeColumn(c *parquet.Column, depth int, leaves *int) (*node, error) {
 	if depth > maxDepth {
@@ -101,8 +101,8 @@ func describeColumn(c *parquet.Column, depth int, leaves *int) (*node, error) {
 	return n, nil
 }
 
-// markGroup makes a list or a dictionary of a group that is marked as one: the group around
-// what repeats goes, and so does the one around a list's element.
+// markGroup turns a group annotated as list or dictionary into one, without the groups around the
+// repeated field and the element.
 func (n *node) markGroup(mark any) {
 	if len(n.children) != 1 || n.children[0].kind != listNode {
 		return
@@ -122,7 +122,7 @@ func (n *node) markGroup(mark any) {
 	}
 }
 
-// row makes the fields of a row.
+// row returns the fields of a row.
 func (a *assembler) row(row parquet.Row) (map[string]any, error) {
 	clear(a.columns)
 	for i := 0; i < len(row); {
@@ -147,11 +147,11 @@ func (a *assembler) row(row parquet.Row) (map[string]any, error) {
 	return fields, nil
 }
 
-// value takes the value of a node off the columns.
+// value consumes the value of a node.
 func (a *assembler) value(n *node) (any, error) {
 	values := a.columns[n.lo]
 	if len(values) == 0 {
-		return nil, fmt.Errorf("%w: %q lacks a value", errParquet, n.name)
+		return nil, fmt.Errorf("%w: %q has no value", errParquet, n.name)
 	}
 	if n.optional && values[0].DefinitionLevel() < n.def {
 		return nil, nil

@@ -5,37 +5,37 @@ import (
 	"slices"
 )
 
-// divider divides the rows of a global batch into micro-batches of even work: long rows on one rank
-// make all ranks wait. What it does depends on the rows' lengths and the limits of a micro-batch
-// alone, so that micro-batches are the same in every world. The heaviest come first: those that
-// ranks run at the same time follow one another, and are alike.
+// balancer splits the rows of a global batch into micro-batches of equal cost: long rows on one
+// rank make all ranks wait. The result depends on the row lengths and the limits of a micro-batch
+// alone, so it is the same for any number of ranks. Micro-batches are ordered by descending cost,
+// so those that ranks run at the same time are alike.
 //
-// Rows go one by one, the longest first, to the micro-batch with the least work that has room
-// (longest processing time first, Graham 1969). Rows of one length stay in their order.
+// Each row, longest first, goes to the micro-batch with the lowest cost that has room (longest
+// processing time first, Graham 1969). Rows of equal length stay in order.
 type balancer struct {
-	work   func(tokens int) float64
-	most   int // rows of a micro-batch; 0: as many as tokens allow
-	tokens int // of a micro-batch; 0: as many as rows have
-	micros int // micro-batches; 0: as few as hold the rows
-	rows   []int32
-	length []int
-	parts  [][]int32
-	bins   []bin
+	cost    func(n int) float64
+	maxRows int // rows per micro-batch; 0: limited by tokens alone
+	tokens  int // per micro-batch; 0: limited by rows alone
+	micros  int // number of micro-batches; 0: as few as hold the rows
+	rows    []int32
+	length  []int
+	parts   [][]int32
+	bins    []bin
 }
 
 func newBalancer(c *LoaderConfig) *balancer {
-	d := &balancer{work: c.RowCost, tokens: c.MicroBatchTokens}
+	d := &balancer{cost: c.RowCost, tokens: c.MicroBatchTokens}
 	n := c.GlobalBatch
 	if c.MicroBatchTokens == 0 {
-		d.most, d.micros = c.MicroBatchSize, c.Accumulation*c.Ranks
-		n = d.most * d.micros
+		d.maxRows, d.micros = c.MicroBatchSize, c.Accumulation*c.Ranks
+		n = d.maxRows * d.micros
 	}
 	d.rows, d.length = make([]int32, n), make([]int, n)
 	return d
 }
 
-// divide gives the places, ascending, of the rows of each micro-batch in a global batch whose row at
-// place i has length(i) tokens. The result is valid until the next call.
+// balance returns, for each micro-batch, the ascending positions of its rows in a global batch
+// where row i has length(i) tokens. The result is valid until the next call.
 func (d *balancer) balance(length func(i int) int) [][]int32 {
 	same := true
 	for i := range d.rows {
@@ -48,12 +48,12 @@ func (d *balancer) balance(length func(i int) int) [][]int32 {
 	slices.SortStableFunc(d.rows, func(a, b int32) int { return cmp.Compare(d.length[b], d.length[a]) })
 	micros := d.micros
 	if micros == 0 {
-		micros = d.divisor(d.least())
+		micros = d.divisor(d.firstFit())
 	}
 	for !d.spread(micros) {
 		micros = d.divisor(micros + 1)
 	}
-	slices.SortStableFunc(d.bins, func(a, b bin) int { return cmp.Or(cmp.Compare(b.work, a.work), cmp.Compare(a.number, b.number)) })
+	slices.SortStableFunc(d.bins, func(a, b bin) int { return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.number, b.number)) })
 	d.parts = d.parts[:0]
 	for _, b := range d.bins {
 		slices.Sort(b.rows)
@@ -62,7 +62,7 @@ func (d *balancer) balance(length func(i int) int) [][]int32 {
 	return d.parts
 }
 
-// inOrder divides rows of one length.
+// inOrder splits rows of equal length.
 func (d *balancer) inOrder() [][]int32 {
 	n, micros := len(d.rows), d.micros
 	if micros == 0 {
@@ -76,8 +76,8 @@ func (d *balancer) inOrder() [][]int32 {
 	return d.parts
 }
 
-// divisor is the smallest divisor of the number of rows that is n or more, so that numbers of ranks
-// that share the rows evenly share micro-batches evenly too.
+// divisor returns the smallest divisor of the number of rows that is at least n, so that ranks that
+// share the rows evenly share the micro-batches evenly too.
 func (d *balancer) divisor(n int) int {
 	for len(d.rows)%n != 0 {
 		n++
@@ -85,16 +85,16 @@ func (d *balancer) divisor(n int) int {
 	return n
 }
 
-// MaxMicroBatches is into how many micro-batches of at most tokens rows are divided that all have
+// MaxMicroBatches returns the number of micro-batches of up to tokens tokens for rows that all have
 // longest.
 func MaxMicroBatches(rows, tokens, longest int) int {
 	d := balancer{tokens: tokens, rows: make([]int32, rows), length: []int{longest}}
 	return len(d.inOrder())
 }
 
-// least is the number of micro-batches that hold the rows where each goes to the first that has
-// room, the longest first.
-func (d *balancer) least() int {
+// firstFit returns the number of micro-batches if each row, longest first, goes to the first that
+// has room.
+func (d *balancer) firstFit() int {
 	var left []int
 	for _, r := range d.rows {
 		n := d.length[r]
@@ -108,11 +108,11 @@ func (d *balancer) least() int {
 	return len(left)
 }
 
-// spread gives each row to the micro-batch with the least work that has room for it, and says
-// whether all had room.
+// spread gives each row to the micro-batch with the lowest cost that has room, and reports whether
+// all rows fit.
 func (d *balancer) spread(micros int) bool {
 	d.bins = slices.Grow(d.bins[:0], micros)[:micros]
-	open := make([]*bin, micros) // those that may have room
+	open := make([]*bin, micros) // with room
 	for i := range d.bins {
 		d.bins[i] = bin{number: i, rows: d.bins[i].rows[:0]}
 		open[i] = &d.bins[i]
@@ -120,10 +120,10 @@ func (d *balancer) spread(micros int) bool {
 	for _, r := range d.rows {
 		n, at := d.length[r], -1
 		for i, b := range open {
-			if (d.tokens == 0 || b.tokens+n <= d.tokens) && (at < 0 || b.work < open[at].work) {
+			if (d.tokens == 0 || b.tokens+n <= d.tokens) && (at < 0 || b.cost < open[at].cost) {
 				at = i
 			}
-			if at >= 0 && open[at].work == 0 {
+			if at >= 0 && open[at].cost == 0 {
 				break
 			}
 		}
@@ -131,18 +131,18 @@ func (d *balancer) spread(micros int) bool {
 			return false
 		}
 		b := open[at]
-		b.rows, b.tokens, b.work = append(b.rows, r), b.tokens+n, b.work+d.work(n)
-		if len(b.rows) == d.most {
+		b.rows, b.tokens, b.cost = append(b.rows, r), b.tokens+n, b.cost+d.cost(n)
+		if len(b.rows) == d.maxRows {
 			open = slices.Delete(open, at, at+1)
 		}
 	}
 	return true
 }
 
-// bin is a micro-batch that is being filled.
+// bin is a micro-batch being filled.
 type bin struct {
 	number int
 	rows   []int32
 	tokens int
-	work   float64
+	cost   float64
 }

@@ -195,7 +195,7 @@ func TestMicroBatchTokens(t *testing.T) {
 		t.Error("other micro-batches after a stop")
 	}
 	if _, err := NewLoader(set, LoaderConfig{MicroBatchTokens: 20, GlobalBatch: 12}); err == nil {
-		t.Error("rows that are longer than a micro-batch are taken")
+		t.Error("rows longer than a micro-batch are accepted")
 	}
 	if _, err := NewLoader(set, LoaderConfig{MicroBatchTokens: 70, GlobalBatch: 51}); err == nil {
 		t.Error("a global batch of more rows than there are is taken")

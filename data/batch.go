@@ -2,33 +2,33 @@ package data
 
 import "fmt"
 
-// MicroBatch is B rows of a dataset laid end to end, N tokens in all: nothing is padded. Which
-// slices are nil is the same for all micro-batches of a loader.
+// MicroBatch is B rows of a dataset, concatenated: N tokens without padding. All micro-batches of a
+// loader have the same nil slices.
 type MicroBatch struct {
 	InputIDs   []int32 // [N]
-	Targets    []int32 // [N] what each position is to predict; Ignored is not counted
-	Positions  []int32 // [N] within the document
-	Docs       []int32 // [N] positions of different documents of a row do not see one another; nil: one a row
-	Types      []int32 // [N] which text of a pair each position is of; nil where rows do not say
-	Starts     []int32 // [B+1] the first token of each row, and the end of the last
-	SampleKeys []int64 // [B] number of each row since the run began: a key for randomness
-	TokenKeys  []int64 // [N] number of each token since the run began, each row having Longest
-	Classes    []int32 // [B] label of each row; nil where rows have none
-	MaxLength  int     // tokens of a row at most, in any micro-batch of the loader
-	// MaxRows and MaxTokens bound B and N in the same way.
+	Targets    []int32 // [N] token to predict at each position, or Ignored
+	Positions  []int32 // [N] in the document
+	Docs       []int32 // [N] attention is within equal values of a row; nil: one document per row
+	Types      []int32 // [N] token_type_ids; nil: none
+	Starts     []int32 // [B+1] start of each row, and N
+	SampleKeys []int64 // [B] number of each row since the run started: a key for random numbers
+	TokenKeys  []int64 // [N] the same for tokens: row number * MaxLength + offset in the row
+	Classes    []int32 // [B] class label of each row; nil: none
+	MaxLength  int     // maximum tokens of a row, for all micro-batches of the loader
+	// MaxRows and MaxTokens are the maximums of B and N.
 	MaxRows, MaxTokens int
-	LabelCount         int64 // targets (or, where rows have labels of their own, Classes) that are not Ignored
+	LabelCount         int64 // Targets, or Classes if there are any, other than Ignored
 }
 
-// UniformMicroBatch is rows of equal length (but for rounding) with tokens in all, whose ids, targets,
-// types and classes are 0. A row may have longest tokens.
-func UniformMicroBatch(rows, tokens, longest int, info Info) MicroBatch {
-	m := newMicroBatch(longest, tokens, info)
+// UniformMicroBatch has rows of equal length up to rounding, tokens in total, with all ids,
+// targets, types and classes 0. maxLength is the maximum row length.
+func UniformMicroBatch(rows, tokens, maxLength int, info Info) MicroBatch {
+	m := newMicroBatch(maxLength, tokens, info)
 	m.MaxRows, m.MaxTokens = rows, tokens
 	for i := range rows {
 		n := (i+1)*tokens/rows - i*tokens/rows
 		for t := range n {
-			m.Positions, m.TokenKeys = append(m.Positions, int32(t)), append(m.TokenKeys, int64(i*longest+t))
+			m.Positions, m.TokenKeys = append(m.Positions, int32(t)), append(m.TokenKeys, int64(i*maxLength+t))
 		}
 		m.Starts, m.SampleKeys = append(m.Starts, m.Starts[i]+int32(n)), append(m.SampleKeys, int64(i))
 	}
@@ -46,10 +46,10 @@ func UniformMicroBatch(rows, tokens, longest int, info Info) MicroBatch {
 	return m
 }
 
-// newMicroBatch has no rows yet, of at most longest tokens each, and room for some tokens.
-func newMicroBatch(longest, room int, info Info) MicroBatch {
-	slice := func() []int32 { return make([]int32, 0, room) }
-	m := MicroBatch{MaxLength: longest, InputIDs: slice(), Targets: slice(), Positions: slice(), TokenKeys: make([]int64, 0, room), Starts: []int32{0}}
+// newMicroBatch returns an empty micro-batch with capacity for some tokens.
+func newMicroBatch(maxLength, capacity int, info Info) MicroBatch {
+	slice := func() []int32 { return make([]int32, 0, capacity) }
+	m := MicroBatch{MaxLength: maxLength, InputIDs: slice(), Targets: slice(), Positions: slice(), TokenKeys: make([]int64, 0, capacity), Starts: []int32{0}}
 	if info.Docs {
 		m.Docs = slice()
 	}
@@ -62,10 +62,10 @@ func newMicroBatch(longest, room int, info Info) MicroBatch {
 	return m
 }
 
-// Rows is B.
+// Rows returns B.
 func (m *MicroBatch) Rows() int { return len(m.Starts) - 1 }
 
-// reset takes all rows out.
+// reset removes all rows.
 func (m *MicroBatch) reset() {
 	for _, s := range []*[]int32{&m.InputIDs, &m.Targets, &m.Positions, &m.Docs, &m.Types, &m.Classes} {
 		*s = (*s)[:0]
@@ -73,18 +73,18 @@ func (m *MicroBatch) reset() {
 	m.Starts, m.SampleKeys, m.TokenKeys, m.LabelCount = m.Starts[:1], m.SampleKeys[:0], m.TokenKeys[:0], 0
 }
 
-// add appends row at of the dataset, the run's given sample.
-func (m *MicroBatch) add(d Dataset, at int, sample int64, row *Row, cfg *LoaderConfig) error {
-	if err := d.Row(at, row); err != nil {
-		return fmt.Errorf("data: %s: %w", d.Where(at), err)
+// add appends row i of the dataset, sample number sample of the run.
+func (m *MicroBatch) add(d Dataset, i int, sample int64, row *Row, cfg *LoaderConfig) error {
+	if err := d.Row(i, row); err != nil {
+		return fmt.Errorf("data: %s: %w", d.Where(i), err)
 	}
 	if n := len(row.InputIDs); n > m.MaxLength {
-		return fmt.Errorf("data: %s: %d tokens are more than sequence_length %d", d.Where(at), n, m.MaxLength)
+		return fmt.Errorf("data: %s: %d tokens exceed sequence_length %d", d.Where(i), n, m.MaxLength)
 	}
 	if cfg.Vocab > 0 {
 		for _, id := range row.InputIDs {
 			if uint32(id) >= uint32(cfg.Vocab) {
-				return fmt.Errorf("data: %s: %w", d.Where(at), vocabError(id, cfg.Vocab))
+				return fmt.Errorf("data: %s: %w", d.Where(i), vocabError(id, cfg.Vocab))
 			}
 		}
 	}
@@ -92,9 +92,9 @@ func (m *MicroBatch) add(d Dataset, at int, sample int64, row *Row, cfg *LoaderC
 	return nil
 }
 
-// blank appends a row that counts for nothing: a rank that has no row left runs it, so that all
-// ranks run as many micro-batches.
-func (m *MicroBatch) blank(cfg *LoaderConfig) {
+// addEmpty appends a row without loss. A rank without rows left runs it, so that all ranks run the
+// same number of micro-batches.
+func (m *MicroBatch) addEmpty(cfg *LoaderConfig) {
 	m.append(&Row{InputIDs: []int32{0}, Labels: []int32{Ignored}, Docs: []int32{-1}, Class: Ignored}, 0, cfg)
 }
 
@@ -143,7 +143,7 @@ func (m *MicroBatch) append(row *Row, sample int64, cfg *LoaderConfig) {
 	}
 }
 
-// extend appends the n numbers of a row, or zeros where it has none, unless dst is nil.
+// extend appends a row's n values, or zeros if it has none, unless dst is nil.
 func extend(dst, of []int32, n int) []int32 {
 	switch {
 	case dst == nil:
@@ -154,7 +154,7 @@ func extend(dst, of []int32, n int) []int32 {
 	return append(dst, make([]int32, n)...)
 }
 
-// documents gives the length of each document: a row, or where rows hold several, one of them.
+// documents yields the length of each document.
 func (m *MicroBatch) documents(yield func(tokens int)) {
 	for i, end := range m.Starts[1:] {
 		first := m.Starts[i]

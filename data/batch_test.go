@@ -57,7 +57,7 @@ func TestBlankRows(t *testing.T) {
 	all := &Masking{chosen: 1 << 32, mask: 3, special: make([]bool, 8)}
 	for _, cfg := range []LoaderConfig{{Task: CausalLM}, {Task: MaskedLM}, {Task: MaskedLM, Masking: all}, {Task: SequenceClassification}} {
 		m := newMicroBatch(4, 4, Info{Classes: cfg.Task == SequenceClassification})
-		m.blank(&cfg)
+		m.addEmpty(&cfg)
 		if m.Rows() != 1 || m.LabelCount != 0 || m.Targets[0] != Ignored || m.Classes != nil && m.Classes[0] != Ignored {
 			t.Errorf("task %v: %+v", cfg.Task, m)
 		}

@@ -17,7 +17,7 @@ import (
 	"trireme/tokenizer"
 )
 
-// cacheDir is where c keeps things of a kind; it is made.
+// cacheDir returns c's directory for things of a kind, and creates it.
 func (c Config) cacheDir(kind string) (string, error) {
 	dir := c.CacheDir
 	if dir == "" {
@@ -34,8 +34,7 @@ func (c Config) cacheDir(kind string) (string, error) {
 	return dir, nil
 }
 
-// digest names what a source holds, without reading it: paths, sizes and times of its
-// files. extra is whatever else the result depends on.
+// digest identifies a source without reading it: by paths, sizes and times of its files, and extra.
 func (s *source) digest(extra ...string) (sum [32]byte, err error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "2\n%s %q %v\n%q\n", s.format, s.field, s.lenient, extra)
@@ -56,9 +55,8 @@ func (s *source) digest(extra ...string) (sum [32]byte, err error) {
 	return [32]byte(h.Sum(nil)), nil
 }
 
-// examples gives what enc makes of the records, as a token file in the cache. The first
-// process to ask makes it, others that ask for the same wait for that. tok is whose tokens
-// they are.
+// examples returns what enc makes of the records, as a token file in the cache. The first process
+// writes it, others wait. tok is enc's tokenizer.
 func (s *source) examples(ctx context.Context, c Config, enc encoder, tok *tokenizer.Tokenizer) (*tokenFile, error) {
 	name := tok.Digest()
 	digest, err := s.digest(string(name[:]), enc.fingerprint())
@@ -68,7 +66,7 @@ func (s *source) examples(ctx context.Context, c Config, enc encoder, tok *token
 	return s.cached(ctx, c, digest, func(f *os.File) error { return s.write(ctx, checked{enc, tok}, tok.VocabSize(), f, digest) })
 }
 
-// checked is an encoder whose tokenizer may fail.
+// checked is an encoder that reports errors of its tokenizer.
 type checked struct {
 	encoder
 	tok *tokenizer.Tokenizer
@@ -82,7 +80,7 @@ func (c checked) encode(r *record, ex *example) (bool, error) {
 	return ok, err
 }
 
-// cached is the token file in the cache that has a digest; make writes it where there is none.
+// cached returns the token file of a digest from the cache; make writes it if missing.
 func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make func(*os.File) error) (*tokenFile, error) {
 	dir, err := c.cacheDir("tokens")
 	if err != nil {
@@ -95,7 +93,7 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 			return nil, err
 		}
 		if t.digest != digest {
-			return nil, errors.Join(fmt.Errorf("data: %s is of other files", path), t.close())
+			return nil, errors.Join(fmt.Errorf("data: %s has another digest", path), t.close())
 		}
 		t.path, t.files, t.at, t.cached = s.path, s.files, path, true
 		return t, nil
@@ -118,8 +116,7 @@ func (s *source) cached(ctx context.Context, c Config, digest [32]byte, make fun
 	return open()
 }
 
-// removeLeft removes what processes left behind that were killed as they wrote: files that are
-// not whole, whose lock nobody holds.
+// removeStale removes partial files of killed processes, whose lock is free.
 func removeStale(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, "*.tmp*"))
 	for _, f := range left {
@@ -153,9 +150,9 @@ func (s *source) write(ctx context.Context, enc encoder, vocab int, f *os.File, 
 	}
 	switch {
 	case w.docs == 0 && w.skipped > 0:
-		return fault.Try(fmt.Errorf("data: %s: none of %d rows holds anything to learn", s.path, w.skipped), "data.columns, if the texts are under another key")
+		return fault.Try(fmt.Errorf("data: %s: none of %d rows has labels", s.path, w.skipped), "data.columns, if the texts have another key")
 	case w.docs == 0:
-		return fault.Try(fmt.Errorf("data: %s holds no rows", s.path), "another data.path")
+		return fault.Try(fmt.Errorf("data: %s has no rows", s.path), "another data.path")
 	}
 	if err := w.finish(digest); err != nil {
 		return fmt.Errorf("data: cache: %w", err)
@@ -163,9 +160,8 @@ func (s *source) write(ctx context.Context, enc encoder, vocab int, f *os.File, 
 	return nil
 }
 
-// TrainTokenizer learns a byte-level BPE of vocab tokens from the texts that c names, or
-// takes the one from the cache that was learned from the same files before. Of several
-// processes that ask at once, one learns.
+// TrainTokenizer trains a byte-level BPE of vocab tokens on the texts of c, or loads it from the
+// cache. One of several concurrent processes trains, the others wait.
 func TrainTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokenizer, error) {
 	s, _, err := c.sources()
 	if err != nil {
@@ -180,7 +176,7 @@ func TrainTokenizer(ctx context.Context, c Config, vocab int) (*tokenizer.Tokeni
 		_, ids = first.fields["input_ids"]
 	}
 	if ids {
-		return nil, fault.Try(fmt.Errorf("data: %s holds token ids: no tokenizer can be learned from it", c.Path), "text")
+		return nil, fault.Try(fmt.Errorf("data: %s has token ids: a tokenizer is trained on text", c.Path), "text")
 	}
 	digest, err := s.digest("bpe", fmt.Sprint(vocab))
 	if err != nil {

@@ -14,26 +14,26 @@ import (
 	"trireme/tokenizer"
 )
 
-// chatML is the template that ChatTemplate calls chatml.
+// chatML is the built-in template chatml.
 const chatML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// chatTemplate turns conversations into text.
+// chatTemplate renders conversations as text.
 type chatTemplate struct {
 	name    string // for messages
 	t       *jinja.Template
 	digest  [32]byte
 	special map[string]string
-	prompts bool // it knows what an answer of the assistant begins with
+	prompts bool // supports add_generation_prompt
 	source  string
 }
 
-// template is the chat template that c names, or the tokenizer's.
+// template returns the chat template of c, or the tokenizer's.
 func (c Config) template(tok *tokenizer.Tokenizer) (*chatTemplate, error) {
 	name, source := "the tokenizer's chat template", tok.ChatTemplate()
 	switch c.ChatTemplate {
 	case "", chatOfTokenizer:
 		if source == "" {
-			return nil, fault.Try(errors.New("data: conversations need a chat template, and the tokenizer has none"), "%s, or a FILE", fault.Set("data.chat_template", "chatml"))
+			return nil, fault.Try(errors.New("data: conversations need a chat template, but the tokenizer has none"), "%s, or a FILE", fault.Set("data.chat_template", "chatml"))
 		}
 	case chatMLName:
 		name, source = "the chat template chatml", chatML
@@ -46,12 +46,12 @@ func (c Config) template(tok *tokenizer.Tokenizer) (*chatTemplate, error) {
 	}
 	t, err := jinja.Parse(source)
 	if err != nil {
-		return nil, fault.Try(fmt.Errorf("data: %s cannot be run here: %w", name, err), "%s, or a FILE", fault.Set("data.chat_template", "chatml"))
+		return nil, fault.Try(fmt.Errorf("data: %s is not supported: %w", name, err), "%s, or a FILE", fault.Set("data.chat_template", "chatml"))
 	}
 	return &chatTemplate{name, t, sha256.Sum256([]byte(source)), tok.SpecialTokens(), strings.Contains(source, "add_generation_prompt"), source}, nil
 }
 
-// render gives a conversation as text; prompt adds what an answer of the assistant begins with.
+// render renders a conversation; prompt sets add_generation_prompt.
 func (t *chatTemplate) render(messages []any, tools any, prompt bool) (*jinja.Output, error) {
 	vars := map[string]any{
 		"messages": messages, "tools": tools, "documents": nil, "add_generation_prompt": prompt,
@@ -63,8 +63,7 @@ func (t *chatTemplate) render(messages []any, tools any, prompt bool) (*jinja.Ou
 	return t.t.Render(vars)
 }
 
-// strftime writes the date that templates are told, by the letters of its format that are known:
-// one that does not change, so that rows have the same tokens whenever they are made.
+// strftime formats a constant date, so that rows have the same tokens on any day.
 func strftime(format string) string {
 	return strings.NewReplacer(
 		"%d", "26", "%e", "26", "%b", "Jul", "%B", "July", "%Y", "2024", "%y", "24", "%m", "07", "%A", "Friday", "%a", "Fri",
@@ -72,20 +71,20 @@ func strftime(format string) string {
 	).Replace(format)
 }
 
-// full is the whole conversation.
+// full renders the whole conversation.
 func (t *chatTemplate) full(messages []any, tools any) (*jinja.Output, error) {
 	out, err := t.render(messages, tools, false)
 	var raised *jinja.RaisedError
 	switch {
 	case errors.As(err, &raised):
-		return nil, fmt.Errorf("%s does not take this conversation: %s", t.name, oneLine(raised.Message))
+		return nil, fmt.Errorf("%s rejects this conversation: %s", t.name, oneLine(raised.Message))
 	case err != nil:
 		return nil, fault.Try(fmt.Errorf("%s: %w", t.name, err), "%s, or a FILE", fault.Set("data.chat_template", "chatml"))
 	}
 	return out, nil
 }
 
-// oneLine is a text of a stranger, fit for a message.
+// oneLine makes untrusted text fit for a message.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 200 {
@@ -94,16 +93,16 @@ func oneLine(s string) string {
 	return s
 }
 
-// mark stands where an answer begins or ends, to find the place: no conversation holds it.
+// mark is inserted at the start or end of a message to find its position. No conversation contains
+// it.
 const mark = "\uE000\uE001\uE002"
 
-// span is the part of text, which is the whole conversation, that message i made: from what
-// the template writes before any answer to the end of what it writes after this one.
+// span returns the byte range of message i in text, the whole conversation: from what the template
+// writes before any answer to the end of what it writes after this one.
 //
-// The place is found by rendering less of the conversation, and what that gives is used only
-// if it is a beginning of text. Where the template treats a last message in another way than
-// one in the middle, a mark at the ends of the message shows where they are; then the part
-// is the message alone, and rest is true.
+// It renders prefixes of the conversation, and uses one only if text begins with it. If the
+// template renders a last message differently, a mark at the ends of the message finds them; then
+// the range is the message alone, and rest is true.
 func (t *chatTemplate) span(text string, messages []any, tools any, i int, role string) (lo, hi int, rest bool, err error) {
 	lo, hi = -1, -1
 	if role == "assistant" && t.prompts {
@@ -127,7 +126,7 @@ func (t *chatTemplate) span(text string, messages []any, tools any, i int, role 
 	return lo, hi, rest, nil
 }
 
-// begin is the length of part of a conversation if text begins with it, else -1.
+// begin renders part of a conversation and returns its length if text begins with it, else -1.
 func (t *chatTemplate) begin(text string, messages []any, tools any, prompt bool) int {
 	out, err := t.render(messages, tools, prompt)
 	if err != nil || !strings.HasPrefix(text, out.Text) {
@@ -136,15 +135,15 @@ func (t *chatTemplate) begin(text string, messages []any, tools any, prompt bool
 	return len(out.Text)
 }
 
-// marked is where the content of message i begins or ends in text: where a mark stands if it
-// is put there and changes nothing else; else -1.
+// marked returns the offset in text of the start or end of message i's content: where a mark
+// inserted there appears, if it changes nothing else; else -1.
 func (t *chatTemplate) marked(text string, messages []any, tools any, i int, begin bool) int {
 	m, _ := messages[i].(ordered.Map)
 	content, ok := m.Get("content").(string)
 	if !ok {
 		return -1
 	}
-	// Templates may cut white space off, or keep it.
+	// Templates may strip white space, or keep it.
 	if begin {
 		content = mark + strings.TrimLeft(content, " \t\r\n")
 	} else {

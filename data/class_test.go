@@ -100,14 +100,14 @@ func TestClassificationErrors(t *testing.T) {
 		change func(*Config)
 		want   []string
 	}{
-		{[]string{row("0"), row("2")}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"rows.jsonl:2", "the label is 2, but the model tells 2 labels apart", "model.num_labels"}},
+		{[]string{row("0"), row("2")}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"rows.jsonl:2", "the label is 2, but the model has 2 labels", "model.num_labels"}},
 		{[]string{row("-1")}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1", "the label is -1"}},
 		{[]string{row("0.5")}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1", "0.5", "regression"}},
 		{[]string{row("0"), row("null")}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", "the label is null"}},
-		{[]string{row("0"), row(`"spam"`)}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", `"spam" is no whole number`}},
+		{[]string{row("0"), row(`"spam"`)}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", `"spam" is not an integer`}},
 		{[]string{row(`"spam"`), row("0")}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", "other rows have names"}},
-		{[]string{row(`"a"`), row(`"b"`), row(`"c"`)}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"3 labels (a, b, c)", "tells 2 apart", "num_labels=3"}},
-		{[]string{row(`"a"`), row(`"b"`)}, ModelInfo{Task: SequenceClassification, LabelIDs: map[string]int{"a": 0, "c": 1}}, nil, []string{`label "b" is none of the model's`, "label2id"}},
+		{[]string{row(`"a"`), row(`"b"`), row(`"c"`)}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"3 labels (a, b, c)", "the model has 2", "num_labels=3"}},
+		{[]string{row(`"a"`), row(`"b"`)}, ModelInfo{Task: SequenceClassification, LabelIDs: map[string]int{"a": 0, "c": 1}}, nil, []string{`label "b" is not in the model's`, "label2id"}},
 		{[]string{`{"text": "a"}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1 has keys text", "format text", "data.columns.label"}},
 		{[]string{row("0")}, ModelInfo{}, func(c *Config) { c.Format = FormatClassification }, []string{"rows.jsonl:1", "the model predicts tokens"}},
 		{[]string{row("0"), `{"label": 0}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", `no key "text"`}},
@@ -115,7 +115,7 @@ func TestClassificationErrors(t *testing.T) {
 		{[]string{row("0")}, ModelInfo{Task: SequenceClassification}, func(c *Config) { c.SequenceLength = 2 }, []string{"sequence_length 2 leaves no room"}},
 		{[]string{`{"input_ids": [1], "label": 0}`, `{"input_ids": [1]}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", "no label"}},
 		{[]string{`{"input_ids": [1], "label": 5}`}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"rows.jsonl:1", "the label is 5"}},
-		{[]string{`{"prompt": "a", "completion": "a"}`}, ModelInfo{Task: MaskedLM}, nil, []string{"rows.jsonl:1", "prompt_completion have answers", "masked"}},
+		{[]string{`{"prompt": "a", "completion": "a"}`}, ModelInfo{Task: MaskedLM}, nil, []string{"rows.jsonl:1", "prompt_completion has answers", "masked"}},
 	} {
 		cfg := rowsConfig(t, c.rows...)
 		if c.change != nil {
@@ -125,7 +125,7 @@ func TestClassificationErrors(t *testing.T) {
 		wantError(t, err, c.want...)
 	}
 	_, err := Open(t.Context(), rowsConfig(t, `{"sentence1": "a", "sentence2": "a", "label": 0}`), ModelInfo{Task: SequenceClassification}, bytesTokenizer(t), nil)
-	wantError(t, err, "pairs of texts", "puts nothing between")
+	wantError(t, err, "text pairs", "has no separator")
 }
 
 // The model's own names for labels hold, as do those of the rows to train on for those held out.
@@ -136,7 +136,7 @@ func TestLabelNames(t *testing.T) {
 	var r Row
 	s := classify(t, ModelInfo{Labels: 3, LabelIDs: map[string]int{"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2}}, cfg, tok)
 	if err := s.Eval.Row(0, &r); err != nil || r.Class != 1 || !slices.Equal(s.Labels, []string{"eggs", "ham", "spam"}) {
-		t.Errorf("held-out label %d of %q, %v", r.Class, s.Labels, err)
+		t.Errorf("evaluation label %d of %q, %v", r.Class, s.Labels, err)
 	}
 	s = classify(t, ModelInfo{Labels: 4, LabelIDs: map[string]int{"spam": 0, "ham": 1, "eggs": 2, "bacon": 3}}, cfg, tok)
 	if err := s.Train.Row(1, &r); err != nil || r.Class != 2 || len(s.Labels) != 4 {
@@ -144,7 +144,7 @@ func TestLabelNames(t *testing.T) {
 	}
 	cfg.EvalPath = write(t, "eval.jsonl", `{"text": "a", "label": "tofu"}`)
 	_, err := Open(t.Context(), cfg, ModelInfo{Task: SequenceClassification}, tok, nil)
-	wantError(t, err, "eval.jsonl:1", `the label "tofu" is none of eggs, ham, spam`)
+	wantError(t, err, "eval.jsonl:1", `the label "tofu" is not one of eggs, ham, spam`)
 }
 
 // However long the texts, a row keeps what the template puts around them, is as long as it
@@ -159,7 +159,7 @@ func TestPairsAreCut(t *testing.T) {
 		n, m := rapid.IntRange(0, 9).Draw(t, "first"), rapid.IntRange(0, 9).Draw(t, "second")
 		most := rapid.IntRange(4, 25).Draw(t, "most")
 		ids, _ := tok.EncodePair(strings.Repeat("a ", n), strings.Repeat("b ", m), tokenizer.Options{AddSpecialTokens: true})
-		got, types := l.cut(slices.Clone(ids), most, nil)
+		got, types := l.truncate(slices.Clone(ids), most, nil)
 		if len(got) != min(len(ids), most) || len(types) != len(got) {
 			t.Fatalf("%d tokens, %d types of %d", len(got), len(types), len(ids))
 		}

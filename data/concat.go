@@ -5,10 +5,10 @@ import (
 	"sort"
 )
 
-// chain is datasets one after the other.
+// concat is a concatenation of datasets.
 type concat struct {
 	parts []Dataset
-	ends  []int // rows up to the end of each
+	ends  []int // cumulative row counts
 	info  Info
 }
 
@@ -38,7 +38,7 @@ func (c *concat) Len() int {
 	return c.ends[len(c.ends)-1]
 }
 
-// part is the dataset that holds row i, and the row's number there.
+// part returns the dataset of row i, and the row's index there.
 func (c *concat) part(i int) (Dataset, int) {
 	k := sort.SearchInts(c.ends, i+1)
 	if k > 0 {

@@ -21,7 +21,7 @@ const (
 	FormatGoSource = "go_source"
 )
 
-// InvalidUTF8 is what happens to text that is not UTF-8.
+// InvalidUTF8 selects how text that is not UTF-8 is handled.
 type InvalidUTF8 string
 
 const (
@@ -29,10 +29,10 @@ const (
 	utf8Replace InvalidUTF8 = "replace"
 )
 
-// Choices are the names.
+// Choices lists the values.
 func (InvalidUTF8) Choices() []string { return []string{string(utf8Error), string(utf8Replace)} }
 
-// TrainOn is which tokens of rows with a prompt are labels.
+// TrainOn selects the label tokens of rows that have a prompt.
 type TrainOn string
 
 const (
@@ -40,129 +40,130 @@ const (
 	trainAll     TrainOn = "all"
 )
 
-// Choices are the names.
+// Choices lists the values.
 func (TrainOn) Choices() []string { return []string{string(trainAnswers), string(trainAll)} }
 
-// The values of Config.ChatTemplate that are no file.
+// The values of Config.ChatTemplate that are not a path.
 const (
 	chatMLName      = "chatml"
 	chatOfTokenizer = "tokenizer"
 )
 
-// textLength is sequence_length for text when nothing is said.
+// textLength is the default sequence_length of text.
 const textLength = 512
 
-// Config is the node `data`: the training and evaluation data, and how rows are made of it.
+// Config is the node `data`: the training and evaluation data, and how it becomes rows.
 type Config struct {
-	// Path is a file, a directory (read recursively) or a glob, in which ** matches any number of
-	// directories; files are read in the order of their names. Text files may be compressed with
-	// gzip or zstd. In a directory, README, LICENSE and dataset_info files are skipped, and if
-	// names contain splits, as train.jsonl or data/train-00000-of-00002.parquet do, only those
-	// for training are read. For go_source it is the standard library's directory; empty is that
-	// of the installed Go. Commands also take a data set on the hub, OWNER/NAME/FOLDER@REVISION,
+	// Path is a file, a directory (read recursively) or a glob, where ** matches any number of
+	// directories. Files are read in the order of their names; text files may be compressed with
+	// gzip or zstd. A directory's README, LICENSE and dataset_info files are skipped. If file names
+	// contain splits, as in train.jsonl or data/train-00000-of-00002.parquet, only the training
+	// split is read. With format go_source, the directory of the Go standard library; empty is that
+	// of the installed Go. Commands also accept a data set on the hub, OWNER/NAME/FOLDER@REVISION,
 	// here and in eval_path. Default "".
 	Path string `yaml:"path"`
-	// EvalPath is the evaluation data, in the same forms as path. In a directory with splits it
-	// is those for validation, or else for testing. Empty, with eval_fraction 0: those splits
-	// in path's directory, if there are any. Default "".
+	// EvalPath is the evaluation data, in the forms of path. In a directory with splits, the
+	// validation split is read, or else the test split. If empty and eval_fraction is 0, path's own
+	// validation or test split is used, if it has one. Default "".
 	EvalPath string `yaml:"eval_path"`
-	// Split is the part of path to train on, as load_dataset of Hugging Face's datasets takes it:
-	// train[:1000] is the first 1000 rows, train[10%:20%] and train[-500:] others, and + joins
-	// parts, as in train+validation. Without splits in path's names, all rows are train. Slices
-	// are of rows as the files hold them, so text and token files have none. Empty: all rows for
-	// training. Default "".
+	// Split selects the training rows of path in the syntax of load_dataset in Hugging Face's
+	// datasets: train[:1000] is the first 1000 rows, train[10%:20%] and train[-500:] are other
+	// ranges, and + joins parts, as in train+validation. If no file name contains a split, all rows
+	// are train. Text and token files cannot be sliced. Empty is all training rows. Default "".
 	Split string `yaml:"split"`
-	// EvalSplit is the part of eval_path, or of path if that is empty, to evaluate on, in the same
-	// form: validation[:10%]. Use it or eval_fraction. Default "".
+	// EvalSplit selects the evaluation rows of eval_path, or of path if eval_path is empty, in the
+	// syntax of split: validation[:10%]. Cannot be combined with eval_fraction. Default "".
 	EvalSplit string `yaml:"eval_split"`
-	// EvalFraction is the share of the rows in path, evenly spread, that is kept for evaluation
-	// and not trained on. Use it or eval_path. Default 0.
+	// EvalFraction is the fraction of path's rows, spread evenly, used for evaluation instead of
+	// training. Cannot be combined with eval_path. Default 0.
 	EvalFraction float64 `yaml:"eval_fraction"`
 	// Format is the format of the files, or of the rows in them. One of auto | text | jsonl | csv |
 	// tsv | parquet | tokens | go_source | input_ids | alpaca | prompt_completion | chat | sharegpt
-	// | segments | classification. auto goes by file extensions, and by the keys of the first row.
-	// Files: text (one document a file), jsonl (one object a line), csv and tsv (with a
-	// header), parquet, tokens (files of token ids: this program's cache, nanoGPT's, llm.c's,
-	// NumPy arrays), go_source (Go's standard library). Rows: input_ids (labels,
-	// attention_mask and label optional), alpaca (instruction, output; input, system, history
-	// optional), prompt_completion (also question and answer, input and output, and so on), chat
-	// (messages with role and content), sharegpt (conversations with from and value), segments
-	// (segments with text and label), classification (one or two texts, and label). The format
-	// found is printed. Default auto.
+	// | segments | classification. auto detects it from file extensions and the keys of the first
+	// row, and prints it. Files: text (one document per file), jsonl (one object per line), csv and
+	// tsv (with a header), parquet, tokens (token ids: this program's cache, nanoGPT's, llm.c's,
+	// NumPy arrays), go_source (Go's standard library). Rows: input_ids (optional labels,
+	// attention_mask, label), alpaca (instruction, output; optional input, system, history),
+	// prompt_completion (also question and answer, input and output, and others), chat (messages
+	// with role and content), sharegpt (conversations with from and value), segments (segments with
+	// text and label), classification (one or two texts, and label). Default auto.
 	Format string `yaml:"format"`
-	// Columns renames the keys of rows, as in {prompt: question}: text, text_pair, label, prompt,
-	// completion, instruction, input, output, system, history, messages, conversations, role,
-	// content, from, value, tools, segments.
+	// Columns maps names to the keys of your rows, as in {prompt: question}. Names: text,
+	// text_pair, label, prompt, completion, instruction, input, output, system, history, messages,
+	// conversations, role, content, from, value, tools, segments.
 	Columns map[string]string `yaml:"columns"`
 	// TrainOn selects the label tokens of rows that have a prompt. One of answers | all. answers
-	// trains on the answers, each with its end token; all trains on the whole row. Default answers.
+	// computes the loss on the answers and their end tokens; all computes it on the whole row.
+	// Default answers.
 	TrainOn TrainOn `yaml:"train_on"`
-	// RolesToTrain are the roles whose messages are trained on; empty is assistant. A message with
-	// weight 0 is not. Default [].
+	// RolesToTrain lists the roles whose messages are label tokens; empty is assistant. Messages
+	// with weight 0 are excluded. Default [].
 	RolesToTrain []string `yaml:"roles_to_train"`
-	// ChatTemplate turns messages into text: tokenizer is the tokenizer's own template, chatml is
-	// built in, anything else is a file with a Jinja template as in tokenizer_config.json. Empty
-	// is the tokenizer's for rows with messages; with any other value, rows of alpaca and
-	// prompt_completion become messages too. Templates that ask for the date get 26 Jul 2024,
-	// so that rows are the same every day. Default "".
+	// ChatTemplate renders messages as text: tokenizer is the tokenizer's own template, chatml is
+	// built in, anything else is the path of a Jinja template as in tokenizer_config.json. Empty
+	// uses the tokenizer's template for rows with messages; any other value also renders alpaca and
+	// prompt_completion rows as messages. The date in templates is always 26 Jul 2024, so rows do
+	// not change from day to day. Default "".
 	ChatTemplate string `yaml:"chat_template"`
-	// TextField is the key of a row's text; columns.text is the same. Default text.
+	// TextField is the key of a row's text, the same as columns.text. Default text.
 	TextField string `yaml:"text_field"`
-	// Tokenizer is a directory, a tokenizer.json or a model's name on the hub; empty is the
-	// model's own tokenizer. Default "".
+	// Tokenizer is a directory, a tokenizer.json or a model's name on the hub; empty is the model's
+	// own tokenizer. Default "".
 	Tokenizer string `yaml:"tokenizer"`
-	// SequenceLength is the number of positions in a row. 0 is the longest row, or for text 512
+	// SequenceLength is the maximum number of tokens in a row. 0 is the longest row; for text, 512
 	// or the model's maximum if that is less. Default 0.
 	SequenceLength int `yaml:"sequence_length"`
-	// MLMProbability is the probability that a token is masked and trained on, for masked
-	// language models; 0 is 0.15. Default 0.
+	// MLMProbability is the probability that a token is masked, for masked language models; 0 is
+	// 0.15. Default 0.
 	MLMProbability float64 `yaml:"mlm_probability"`
-	// Packing fills rows with several documents. Text: documents are joined, with the end-of-text
-	// token between them, and cut into rows of sequence_length; an incomplete last row is dropped.
-	// Rows with answers: whole rows are put together while they fit, and cannot see one another.
-	// Without packing a document is one row. Rows are never padded. Rows of input_ids or with a
-	// class label are never packed. null is true for text and false for rows with answers. Default null.
+	// Packing puts several documents into a row. Text: documents are concatenated, separated by the
+	// end-of-text token, and split into rows of sequence_length; an incomplete last row is dropped.
+	// Rows with answers: whole rows are combined while they fit, and do not attend to each other.
+	// Without packing, each document is a row. Rows are never padded. Rows of input_ids or with a
+	// class label are never packed. null is true for text and false for rows with answers. Default
+	// null.
 	Packing *bool `yaml:"packing"`
-	// DocumentMask isolates packed documents: no position sees another document or predicts
-	// its beginning, and positions restart with each document. Default false.
+	// DocumentMask isolates packed documents: no position attends to another document or predicts
+	// its first token, and positions restart at 0 in each document. Default false.
 	DocumentMask bool `yaml:"document_mask"`
-	// Truncate cuts rows and unpacked documents that are longer than sequence_length; without it
-	// they are an error. Answers that are cut off are not trained on, and rows that lose all
-	// labels are skipped. Rows of the format classification are always truncated. Default false.
+	// Truncate shortens rows and unpacked documents longer than sequence_length; without it they
+	// are an error. Rows that lose all their labels are skipped. Rows of the format classification
+	// are always truncated. Default false.
 	Truncate bool `yaml:"truncate"`
-	// PadToLongest takes the longest row of training and evaluation data for sequence_length, as
-	// collators that pad to it do: memory is reserved for rows as long as that. Nothing is padded
-	// either way. Default false.
+	// PadToLongest uses the length of the longest training or evaluation row as sequence_length, as
+	// collators that pad to it do: memory is planned for rows of that length. Rows are not padded.
+	// Default false.
 	PadToLongest bool `yaml:"pad_to_longest"`
-	// Shuffle reorders rows each epoch, in the order of torch's DistributedSampler. Default true.
+	// Shuffle permutes the rows each epoch, in the order of torch's DistributedSampler. Default
+	// true.
 	Shuffle bool `yaml:"shuffle"`
 	// DropLast drops the rows at the end of an epoch that do not fill a global batch; without it
-	// rows from the beginning of the epoch fill it. Default false.
+	// the batch is filled with rows from the start of the epoch. Default false.
 	DropLast bool `yaml:"drop_last"`
-	// InvalidUTF8 is what happens to text that is not UTF-8. One of error | replace. replace puts
-	// U+FFFD. Default error.
+	// InvalidUTF8 selects how text that is not UTF-8 is handled. One of error | replace. replace
+	// substitutes U+FFFD. Default error.
 	InvalidUTF8 InvalidUTF8 `yaml:"invalid_utf8"`
-	// MaxRowBytes is the size of the largest row that is read, in bytes: of a line of JSON or of
-	// values, an element of a JSON list, a text in a Parquet file. A larger row is an error.
-	// Reading a row takes up to 20 times its size of memory. Text files are read in pieces and
-	// may have any size. 0 is 32 MiB. Default 0.
+	// MaxRowBytes is the maximum size of a row in bytes: a line of JSONL, CSV or TSV, an element of
+	// a JSON list, a value in a Parquet file. A larger row is an error. Reading a row takes up to
+	// 20 times its size of memory. Text files are read in pieces and may have any size. 0 is 32
+	// MiB. Default 0.
 	MaxRowBytes int64 `yaml:"max_row_bytes"`
-	// AllowChanged continues a run although its data or its tokenizer differ from those it began
-	// with; otherwise that is refused. Default false.
+	// AllowChanged resumes a run although its data or tokenizer changed since it started; otherwise
+	// that is an error. Default false.
 	AllowChanged bool `yaml:"allow_changed"`
-	// MaxBytes is how much text of go_source is read, in bytes; 0 is 16 MiB. Default 0.
+	// MaxBytes is the maximum amount of text of go_source, in bytes; 0 is 16 MiB. Default 0.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// CacheDir is where tokenized data is kept; empty is trireme in the user's cache directory.
+	// CacheDir is the directory for tokenized data; empty is trireme in the user's cache directory.
 	// Default "".
 	CacheDir string `yaml:"cache_dir"`
 }
 
-// DefaultConfig is the configuration of a file that says nothing.
+// DefaultConfig returns the configuration of an empty file.
 func DefaultConfig() Config {
 	return Config{Format: FormatAuto, TextField: "text", TrainOn: trainAnswers, InvalidUTF8: utf8Error, Shuffle: true}
 }
 
-// Validate checks what does not depend on the files.
+// Validate checks the configuration without reading any file.
 func (c Config) Validate() error {
 	var errs []error
 	formats := slices.Concat([]string{FormatAuto}, fileFormats, rowFormats)
@@ -170,7 +171,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fault.At("format", "%w", conf.NotOneOf(c.Format, formats...)))
 	}
 	if c.Path == "" && c.Format != FormatGoSource {
-		errs = append(errs, fault.Try(fault.At("path", "names no file"), "%s", fault.Set("data.path", "train.jsonl")))
+		errs = append(errs, fault.Try(fault.At("path", "is empty"), "%s", fault.Set("data.path", "train.jsonl")))
 	}
 	if c.SequenceLength < 0 {
 		errs = append(errs, fault.At("sequence_length", "is %d: it must not be negative", c.SequenceLength))
@@ -179,10 +180,10 @@ func (c Config) Validate() error {
 		errs = append(errs, fault.At("eval_fraction", "is %v: it must be at least 0 and below 1", c.EvalFraction))
 	}
 	if c.EvalFraction > 0 && c.EvalPath != "" {
-		errs = append(errs, fault.Try(errors.New("eval_path and eval_fraction both name an evaluation set"), "one of them"))
+		errs = append(errs, fault.Try(errors.New("eval_path and eval_fraction are both set"), "one of them"))
 	}
 	if c.EvalFraction > 0 && c.EvalSplit != "" {
-		errs = append(errs, fault.Try(errors.New("eval_split and eval_fraction both name evaluation data"), "one of them"))
+		errs = append(errs, fault.Try(errors.New("eval_split and eval_fraction are both set"), "one of them"))
 	}
 	for _, s := range []struct{ key, text string }{{"split", c.Split}, {"eval_split", c.EvalSplit}} {
 		if s.text == "" {
@@ -204,7 +205,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fault.At("mlm_probability", "is %v: it must be between 0 and 1", c.MLMProbability))
 	}
 	if c.DocumentMask && !c.packs(true) {
-		errs = append(errs, fault.Try(errors.New("document_mask keeps packed documents apart, and packing is false"), "one of them"))
+		errs = append(errs, fault.Try(errors.New("document_mask applies to packed documents, but packing is false"), "one of them"))
 	}
 	if c.MaxRowBytes < 0 || c.MaxRowBytes > 1<<30 {
 		errs = append(errs, fault.At("max_row_bytes", "is %d: it must be between 0 and %d", c.MaxRowBytes, 1<<30))
@@ -215,15 +216,15 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// packs says whether rows are packed, where they are or are not unless something is said.
-func (c Config) packs(unless bool) bool {
+// packs returns Packing, or the format's default where it is null.
+func (c Config) packs(byDefault bool) bool {
 	if c.Packing == nil {
-		return unless
+		return byDefault
 	}
 	return *c.Packing
 }
 
-// columns are the names that the files have, of c.Columns and c.TextField.
+// columns returns Columns with TextField merged in.
 func (c Config) columns() columns {
 	out := columns(maps.Clone(c.Columns))
 	if out == nil {

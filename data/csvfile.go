@@ -9,8 +9,8 @@ import (
 	"trireme/fault"
 )
 
-// readCSV gives the rows of a file of comma-separated values below its header; every value is
-// a string. A row has as many fields as the header. Quoted fields may hold line ends.
+// readCSV reads the rows of comma-separated values below a header; every value is a string. A row
+// has as many fields as the header. Quoted fields may contain line ends.
 func (s *source) readCSV(file int, in io.Reader, f func(*entry) error) error {
 	name := s.files[file]
 	r := newCSVReader(in, name, s.maxRow)
@@ -23,7 +23,7 @@ func (s *source) readCSV(file int, in io.Reader, f func(*entry) error) error {
 	}
 	keys, err := s.header(row)
 	if err != nil {
-		return rowError(fmt.Sprintf("%s:%d", name, r.begun), err)
+		return rowError(fmt.Sprintf("%s:%d", name, r.start), err)
 	}
 	for {
 		row, err := r.read()
@@ -34,16 +34,16 @@ func (s *source) readCSV(file int, in io.Reader, f func(*entry) error) error {
 			return err
 		}
 		if len(row) != len(keys) {
-			return fieldCountError(name, r.begun, len(row), len(keys))
+			return fieldCountError(name, r.start, len(row), len(keys))
 		}
-		if err := s.giveRow(lineOf(file, r.begun), keys, row, f); err != nil {
+		if err := s.emitRow(lineOf(file, r.start), keys, row, f); err != nil {
 			return err
 		}
 	}
 }
 
-// giveRow gives the values of a row below their keys.
-func (s *source) giveRow(at origin, keys, row []string, f func(*entry) error) (err error) {
+// emitRow emits a row as fields.
+func (s *source) emitRow(at origin, keys, row []string, f func(*entry) error) (err error) {
 	e := entry{at: at, fields: make(map[string]any, len(keys))}
 	for i, value := range row {
 		if value, err = s.cleanText(value, keys[i]); err != nil {
@@ -54,7 +54,7 @@ func (s *source) giveRow(at origin, keys, row []string, f func(*entry) error) (e
 	return f(&e)
 }
 
-// header gives the names of columns.
+// header returns the names of columns.
 func (s *source) header(row []string) ([]string, error) {
 	keys := make([]string, len(row))
 	seen := map[string]bool{}
@@ -65,7 +65,7 @@ func (s *source) header(row []string) ([]string, error) {
 		}
 		k = strings.ToValidUTF8(k, "\ufffd")
 		if seen[k] && k != "" {
-			return nil, fault.Try(fmt.Errorf("the header has the column %q twice", k), "another name for one of them")
+			return nil, fault.Try(fmt.Errorf("duplicate column %q in the header", k), "another name for one of them")
 		}
 		keys[i], seen[k] = k, true
 	}

@@ -8,17 +8,17 @@ import (
 	"trireme/fault"
 )
 
-// csvReader reads comma-separated values as Python's module csv does: a line ends with LF, CRLF
-// or CR, and within quotes each of them is part of the value as it stands. Blank lines are
-// passed over. A quote that neither opens nor closes a value is an error here.
+// csvReader reads comma-separated values as Python's csv module does: a line ends with LF, CRLF or
+// CR, which are part of the value inside quotes. Blank lines are skipped. Unlike there, a quote
+// inside an unquoted value is an error.
 type csvReader struct {
 	r     *bufio.Reader
 	name  string // of the file
 	limit int64  // bytes of a row
-	line  int64  // of the byte that was read last, from 1
-	begun int64  // the line in which the last row begins
+	line  int64  // of the last byte read, from 1
+	start int64  // line where the last row starts
 
-	text []byte // the values of a row, one after the other
+	text []byte // concatenated values of a row
 	ends []int
 	row  []string
 }
@@ -27,16 +27,16 @@ func newCSVReader(in io.Reader, name string, limit int64) *csvReader {
 	return &csvReader{r: bufio.NewReaderSize(in, 1<<18), name: name, limit: limit, line: 1}
 }
 
-// Where in a row a reader is.
+// Parser states.
 const (
 	csvRow    = iota // before its first byte
 	csvValue         // before the first byte of a value
 	csvPlain         // in a value without quotes
 	csvQuoted        // within quotes
-	csvQuote         // behind a quote within quotes: the last, or the first of two
+	csvQuote         // after a quote within quotes: closing, or first of two
 )
 
-// read gives the values of the next row, which the next call overwrites, or io.EOF.
+// read returns the values of the next row, valid until the next call, or io.EOF.
 func (c *csvReader) read() ([]string, error) {
 	c.text, c.ends = c.text[:0], c.ends[:0]
 	at, column, openLine, openColumn := csvRow, 0, int64(0), 0
@@ -50,7 +50,7 @@ func (c *csvReader) read() ([]string, error) {
 		case err == io.EOF && at == csvRow:
 			return nil, err
 		case err == io.EOF && at == csvQuoted:
-			return nil, fault.Try(fmt.Errorf("data: %s:%d: the quote at line %d, column %d is not closed", c.name, c.begun, openLine, openColumn), "close it, or put each quote in a field twice")
+			return nil, fault.Try(fmt.Errorf("data: %s:%d: the quote at line %d, column %d is not closed", c.name, c.start, openLine, openColumn), "close it, or put each quote in a field twice")
 		case err == io.EOF:
 			return c.values(), nil
 		case err != nil:
@@ -66,7 +66,7 @@ func (c *csvReader) read() ([]string, error) {
 				size = 0
 				continue
 			}
-			at, c.begun = csvValue, c.line
+			at, c.start = csvValue, c.line
 		}
 		switch {
 		case at == csvQuoted && b == '"':
@@ -82,7 +82,7 @@ func (c *csvReader) read() ([]string, error) {
 		case b == ',':
 			at = csvValue
 			c.ends = append(c.ends, len(c.text))
-		case b == '\r' && !end: // its LF comes
+		case b == '\r' && !end: // LF follows
 		case end:
 			c.next(end, &column)
 			return c.values(), nil
@@ -97,11 +97,11 @@ func (c *csvReader) read() ([]string, error) {
 	}
 }
 
-// plain reads what is in memory of a value up to a byte that may end it or a line, at most room bytes,
-// and returns the number of bytes.
-func (c *csvReader) plain(quoted bool, room int64) int {
-	b, _ := c.r.Peek(c.r.Buffered()) // which is there
-	b = b[:min(int64(len(b)), max(0, room))]
+// plain consumes buffered bytes of a value up to one that may end it or a line, up to limit bytes,
+// and returns their number.
+func (c *csvReader) plain(quoted bool, limit int64) int {
+	b, _ := c.r.Peek(c.r.Buffered()) // buffered, cannot fail
+	b = b[:min(int64(len(b)), max(0, limit))]
 	n := 0
 	for n < len(b) && b[n] != '"' && b[n] != '\n' && b[n] != '\r' && (quoted || b[n] != ',') {
 		n++
@@ -111,7 +111,7 @@ func (c *csvReader) plain(quoted bool, room int64) int {
 	return n
 }
 
-// endsLine says whether a byte is the last of a line: LF, or CR without one after it.
+// endsLine reports whether b ends a line: LF, or CR not followed by LF.
 func (c *csvReader) endsLine(b byte) bool {
 	if b != '\r' {
 		return b == '\n'
@@ -120,7 +120,7 @@ func (c *csvReader) endsLine(b byte) bool {
 	return err != nil || after[0] != '\n'
 }
 
-// next begins another line where one has ended.
+// next counts a line if one ended.
 func (c *csvReader) next(ended bool, column *int) {
 	if ended {
 		c.line++
@@ -140,11 +140,11 @@ func (c *csvReader) values() []string {
 }
 
 func (c *csvReader) loneQuote(column int) error {
-	return fault.Try(fmt.Errorf("data: %s:%d: a lone quote at line %d, column %d", c.name, c.begun, c.line, column), "put the field in quotes, and each quote in it twice")
+	return fault.Try(fmt.Errorf("data: %s:%d: a lone quote at line %d, column %d", c.name, c.start, c.line, column), "put the field in quotes, and each quote in it twice")
 }
 
 func (c *csvReader) tooLong(quoted bool, line int64, column int) error {
-	where := fmt.Sprintf("%s:%d", c.name, c.begun)
+	where := fmt.Sprintf("%s:%d", c.name, c.start)
 	if quoted {
 		where += fmt.Sprintf(": the quote at line %d, column %d is not closed", line, column)
 	}

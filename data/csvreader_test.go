@@ -24,7 +24,7 @@ func TestCSVReaderInPieces(t *testing.T) {
 		for {
 			want, failed := single.read()
 			got, err := whole.read()
-			if (err == nil) != (failed == nil) || err != nil && err.Error() != failed.Error() || !slices.Equal(got, want) || whole.begun != single.begun {
+			if (err == nil) != (failed == nil) || err != nil && err.Error() != failed.Error() || !slices.Equal(got, want) || whole.start != single.start {
 				t.Fatalf("%q: %q, %v; byte by byte %q, %v", text, got, err, want, failed)
 			}
 			if err != nil {

@@ -1,53 +1,51 @@
 package data
 
-// Ignored is the label, and the target, of a position that is not counted.
+// Ignored is the label or target of a position without loss, PyTorch's ignore_index.
 const Ignored int32 = -100
 
-// Row is one sequence. Its slices have one length and belong to the row: they are
-// overwritten when the row is filled again.
+// Row is one sequence. The slices have equal length; Dataset.Row overwrites them.
 type Row struct {
 	InputIDs []int32
-	Labels   []int32 // as Hugging Face means them: the token at this position, or Ignored
-	Docs     []int32 // document of each position; empty: all are one
-	Class    int32   // label of the whole row; Ignored where there is none
-	Types    []int32 // which text of a pair each position is of; empty: all are of one
+	Labels   []int32 // as in Hugging Face: the token at this position, or Ignored
+	Docs     []int32 // document of each position, -1 where attention_mask is 0; empty: one document
+	Class    int32   // class label of the row, or Ignored
+	Types    []int32 // token_type_ids; empty: all 0
 }
 
-// Info is what is the same for all rows of a dataset.
+// Info describes all rows of a dataset.
 type Info struct {
-	Length  int   // tokens of the longest row
-	Tokens  int64 // tokens of all rows
-	MaxID   int32 // largest token id, or -1 when unknown
-	Docs    bool  // rows say which document each position belongs to
-	Classes bool  // rows carry a label of the whole row
-	Types   bool  // rows say which text of a pair each position is of
-	Labels  bool  // rows say what is learned of them; else it is all
+	Length  int   // tokens in the longest row
+	Tokens  int64 // tokens in all rows
+	MaxID   int32 // largest token id; -1: unknown
+	Docs    bool  // rows have Docs
+	Classes bool  // rows have Class
+	Types   bool  // rows have Types
+	Labels  bool  // rows have labels of their own; else every token is a label
 
-	// What became of the files.
-	LabelCount int64 // of Tokens, those that are learned; where rows have labels, those
-	Truncated  int   // rows that lost their end
-	Skipped    int   // rows of the files that are left out: they hold nothing to learn
+	// Counts for reports.
+	LabelCount int64 // label tokens, or rows with a class label
+	Truncated  int   // rows shortened to sequence_length
+	Skipped    int   // rows of the files without labels
 }
 
-// Dataset is a list of rows. Its methods may be called from several goroutines at once.
+// Dataset is a list of rows. Methods are safe for concurrent use.
 type Dataset interface {
 	// Len is the number of rows.
 	Len() int
 	// Row fills r with row i, 0 <= i < Len.
 	Row(i int, r *Row) error
-	// Tokens is the length of row i, found without reading it.
+	// Tokens returns the length of row i without reading it.
 	Tokens(i int) int
-	// Where names the place that row i came from, for messages: a file and a line.
+	// Where returns the origin of row i for messages: file and line.
 	Where(i int) string
 	Info() Info
-	// Close gives back what the dataset holds; rows are not read after it.
+	// Close releases files and mappings. Rows must not be read after it.
 	Close() error
 }
 
-// Split divides a dataset: about fraction of the rows, spread evenly over it, for
-// evaluation, and the others for training, both in their old order. Closing either part
-// does not close d. Where text is packed, a document may begin in one part and end in the
-// other.
+// Split partitions d by rows: about fraction of them, evenly spaced, for evaluation and the rest
+// for training, both in order. Closing a part does not close d. A packed document may span both
+// parts.
 func Split(d Dataset, fraction float64) (train, eval Dataset) {
 	var t, e []int32
 	for i := range d.Len() {
@@ -60,7 +58,7 @@ func Split(d Dataset, fraction float64) (train, eval Dataset) {
 	return &subset{d, t}, &subset{d, e}
 }
 
-// subset is some rows of another dataset.
+// subset is a selection of rows of another dataset.
 type subset struct {
 	of   Dataset
 	rows []int32

@@ -8,31 +8,30 @@ import (
 	"sync"
 )
 
-// batchBytes is how much of a source is encoded as one piece of work.
+// batchBytes is the size of a unit of encoding work.
 const batchBytes = 128 << 10
 
-// aheadBytes is how much of a source is in memory at one time, unless a single row is larger:
-// the rows of a few batches, unless they are large.
+// aheadBytes is the maximum of a source in memory, unless a single row is larger.
 const aheadBytes = 32 << 20
 
-// batch is some rows of a source, and then what was made of them. Batches go around: from
-// the reader to a worker, to the writer, and back.
+// batch is some rows of a source, and then their documents. Batches are recycled: from the reader
+// to a worker, to the writer, and back.
 type batch struct {
 	entries []entry
-	text    []byte // of the entries' lines
+	text    []byte // the entries' lines
 	bytes   int
 	err     error // after these rows
-	large   bool  // some of docs has slices of its own
+	large   bool  // a document has slices outside ids, labels, hidden
 
 	docs    []document
 	ids     []int32
 	labels  []int32
 	hidden  []bool
 	skipped int64
-	done    chan struct{} // a value when it is encoded
+	done    chan struct{} // receives when encoded
 }
 
-// reset empties a batch. What a very long row needed is given back.
+// reset empties a batch and frees the memory of a very long row.
 func (b *batch) reset() {
 	if b.large || cap(b.text)+4*cap(b.ids) > 64*batchBytes {
 		*b = batch{done: b.done}
@@ -45,7 +44,7 @@ func (b *batch) reset() {
 	}
 }
 
-// take keeps an entry.
+// take copies an entry into the batch.
 func (b *batch) take(e *entry) {
 	kept := *e
 	if e.line != nil {
@@ -57,7 +56,7 @@ func (b *batch) take(e *entry) {
 	b.entries = append(b.entries, kept)
 }
 
-// size is about how many bytes of text an entry has.
+// size is the approximate number of bytes of an entry.
 func (e *entry) size() int {
 	n := len(e.line) + 64
 	for _, v := range e.fields {
@@ -71,7 +70,7 @@ func (e *entry) size() int {
 	return n
 }
 
-// encode makes documents of the entries. The first mistake ends it.
+// encode turns the entries into documents, up to the first error.
 func (b *batch) encode(s *source, enc encoder, j *jsonReader, ex *example) {
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -94,39 +93,39 @@ func (b *batch) encode(s *source, enc encoder, j *jsonReader, ex *example) {
 			continue
 		}
 		d := document{class: ex.Class, at: e.at, more: e.more}
-		if len(ex.IDs) > batchBytes { // handed over, not copied
+		if len(ex.IDs) > batchBytes { // moved, not copied
 			d.ids, d.labels, d.hidden = ex.IDs, ex.Labels, ex.Hidden
 			b.docs = append(b.docs, d)
 			*ex = example{}
 			b.large = true
 			continue
 		}
-		b.ids, d.ids = keep(b.ids, ex.IDs)
-		b.labels, d.labels = keep(b.labels, ex.Labels)
-		b.hidden, d.hidden = keep(b.hidden, ex.Hidden)
+		b.ids, d.ids = appendCopy(b.ids, ex.IDs)
+		b.labels, d.labels = appendCopy(b.labels, ex.Labels)
+		b.hidden, d.hidden = appendCopy(b.hidden, ex.Hidden)
 		b.docs = append(b.docs, d)
 	}
 }
 
-// keep appends a copy of part to all.
-func keep[T any](all, part []T) (grown, copied []T) {
+// appendCopy appends a copy of part to all.
+func appendCopy[T any](all, part []T) (grown, copied []T) {
 	at := len(all)
 	grown = append(all, part...)
 	return grown, grown[at:]
 }
 
-// check catches what would make another example of the ones that follow.
+// check verifies the slice lengths.
 func (ex *example) check() error {
 	n := len(ex.IDs)
 	if l, h := len(ex.Labels), len(ex.Hidden); l != 0 && l != n || h != 0 && h != n {
-		return fmt.Errorf("%d tokens with %d labels and a mask of %d", n, l, h)
+		return fmt.Errorf("%d tokens have %d labels and a mask of %d", n, l, h)
 	}
 	return nil
 }
 
-// encode hands over what enc makes of the records, in their order whatever the number of
-// threads, and counts the records that gave nothing. Of several mistakes the first in the
-// files is returned. s.report, where there is one, is called as the reading goes on.
+// encode calls add with the documents that enc makes of the records, in order for any number of
+// threads, and counts records without labels. Of several errors, the first in file order is
+// returned. It calls s.report, if set, as it reads.
 func (s *source) encode(ctx context.Context, enc encoder, add func(*document) error) (skipped int64, err error) {
 	s.read.Store(0)
 	workers := runtime.GOMAXPROCS(0)
@@ -135,7 +134,7 @@ func (s *source) encode(ctx context.Context, enc encoder, add func(*document) er
 	for range n {
 		free <- &batch{done: make(chan struct{}, 1)}
 	}
-	ahead := make(chan struct{}, aheadBytes>>20) // a value for each MiB of rows in memory
+	ahead := make(chan struct{}, aheadBytes>>20) // one value per MiB of rows in memory
 	ctx, cancel := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -184,11 +183,11 @@ func (s *source) encode(ctx context.Context, enc encoder, add func(*document) er
 	return skipped, err
 }
 
-// mebibytes is how much of aheadBytes a batch takes.
+// mebibytes is a batch's share of aheadBytes.
 func (b *batch) mebibytes() int { return min(b.bytes, aheadBytes) >> 20 }
 
-// batches reads the source, and puts a value into ahead for each mebibyte of a batch that it
-// sends. An error of reading comes after the rows before it. It ends with the context.
+// batches reads the source and sends batches, with a value in ahead for each MiB. A read error
+// follows the rows before it. It ends with the context.
 func (s *source) batches(ctx context.Context, free <-chan *batch, ahead chan<- struct{}, send func(*batch)) {
 	var b *batch
 	next := func() error {
@@ -225,13 +224,13 @@ func (s *source) batches(ctx context.Context, free <-chan *batch, ahead chan<- s
 	send(b)
 }
 
-// Progress is how far the reading of files is.
+// Progress is the progress of reading files.
 type Progress struct {
-	Path        string // as the configuration names them
+	Path        string // as in the configuration
 	Done, Total int64  // bytes of the files
 }
 
-// tell reports progress.
+// reportProgress calls report.
 func (s *source) reportProgress() {
 	if s.report != nil {
 		s.report(Progress{s.path, min(s.read.Load(), s.total), s.total})

@@ -2,11 +2,11 @@ package data
 
 import "iter"
 
-// EvalBatches gives one rank's part of a dataset once, in order: (micro-batch, error) pairs. Groups of
-// MicroBatchSize rows, or of as many as MicroBatchTokens hold, go to the ranks in turn. Every rank
-// gives as many micro-batches, so that ranks stay together: where a rank has no rows left, one
-// that counts for nothing. A micro-batch is valid until the next. Shuffle, DropLast, Accumulation
-// and Prefetch are not used, and Seed is of what Masking hides.
+// EvalBatches yields one rank's share of a dataset once, in order. Groups of MicroBatchSize rows,
+// or of rows up to MicroBatchTokens, are dealt to the ranks in order. All ranks yield the same
+// number of micro-batches; a rank without rows left yields one without loss. A micro-batch is valid
+// until the next. Shuffle, DropLast, Accumulation and Prefetch are ignored; Seed is used by
+// Masking.
 func EvalBatches(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
 	return func(yield func(*MicroBatch, error) bool) {
 		if err := cfg.fill(d); err != nil {
@@ -28,7 +28,7 @@ func EvalBatches(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
 				first = end
 			}
 			if m.Rows() == 0 {
-				m.blank(&cfg)
+				m.addEmpty(&cfg)
 			}
 			if !yield(&m, nil) {
 				return
@@ -37,7 +37,7 @@ func EvalBatches(d Dataset, cfg LoaderConfig) iter.Seq2[*MicroBatch, error] {
 	}
 }
 
-// group is the end of the micro-batch whose first row is given.
+// group returns the end of the micro-batch that starts at row first.
 func (c *LoaderConfig) group(d Dataset, first int) int {
 	if c.MicroBatchTokens == 0 {
 		return min(d.Len(), first+c.MicroBatchSize)

@@ -14,7 +14,7 @@ import (
 	"trireme/fault"
 )
 
-// kindOf is the format of a file by the ending of its name, below which .gz and .zst may be.
+// formatOf returns a file's format by its extension, before .gz or .zst.
 func formatOf(file string) (format, compression string) {
 	name := strings.ToLower(filepath.Base(file))
 	ext := filepath.Ext(name)
@@ -38,7 +38,7 @@ func formatOf(file string) (format, compression string) {
 	return FormatText, compression
 }
 
-// The parts of a data set that the names in a folder tell of, as `datasets` reads them.
+// Splits that file names may contain, as in `datasets`.
 const (
 	splitTrain      = "train"
 	splitValidation = "validation"
@@ -51,9 +51,9 @@ var splitWords = map[string]string{
 	"test": splitTest, "testing": splitTest, "eval": splitTest, "evaluation": splitTest,
 }
 
-// splitOf is the split that a file's path below its folder names: by the first word of that
-// kind in its name, or else in the folder nearest to it. Text has splits only as .txt: in a
-// folder of programs train.py is one of them.
+// splitOf returns the split in a file's path below its folder: the first such word in its name, or
+// else in the nearest folder. Text files have splits only with .txt: among source files, train.py
+// is not a split.
 func splitOf(path string) string {
 	format, _ := formatOf(path)
 	if format == FormatText && !strings.Contains(strings.ToLower(filepath.Base(path)), ".txt") {
@@ -70,15 +70,15 @@ func splitOf(path string) string {
 	return ""
 }
 
-// found is the files that a path names.
+// found is the files of a path.
 type found struct {
 	files  []string
-	splits map[string][]string // of a folder where some file is for training; else nil
-	named  map[string][]string // of a folder, by split, those whose names contain one
-	empty  []string            // files of rows without a byte, which are skipped
+	splits map[string][]string // by split, if a folder has training files; else nil
+	named  map[string][]string // by split, files of a folder whose names contain one
+	empty  []string            // files of 0 bytes, skipped; not text
 }
 
-// heldOut is validation, or else test, or "" where there are files for neither.
+// evalSplit returns validation, or else test, or "" if there are files of neither.
 func (f found) evalSplit() string {
 	for _, split := range []string{splitValidation, splitTest} {
 		if f.splits[split] != nil {
@@ -88,7 +88,7 @@ func (f found) evalSplit() string {
 	return ""
 }
 
-// tell says which of the files are read where names show splits; held is the evaluation set.
+// summary lists the files per split; evalOn is the evaluation set's.
 func (f found) summary(evalOn string) string {
 	if f.splits == nil {
 		return ""
@@ -99,9 +99,9 @@ func (f found) summary(evalOn string) string {
 		switch {
 		case n == 0:
 		case split == "":
-			text += fmt.Sprintf("; %d of no split not read", n)
+			text += fmt.Sprintf("; %d without a split, not read", n)
 		case split == evalOn:
-			text += fmt.Sprintf("; %s is %d, the evaluation set", split, n)
+			text += fmt.Sprintf("; %s is %d (evaluation set)", split, n)
 		default:
 			text += fmt.Sprintf("; %s is %d, not read", split, n)
 		}
@@ -109,9 +109,8 @@ func (f found) summary(evalOn string) string {
 	return text
 }
 
-// findFiles lists what a path names: a file, a folder with all below it, or a glob, in which
-// ** is any number of folders. Files are sorted. Of a folder, hidden and empty files are
-// passed over, and so are those that describe data.
+// findFiles lists the files of a path, sorted: a file, a folder (recursive), or a glob with ** for
+// any number of folders. Hidden, empty and metadata files of a folder are skipped.
 func findFiles(path, format string) (found, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -123,7 +122,7 @@ func findFiles(path, format string) (found, error) {
 	case err == nil && !st.IsDir():
 		return found{}, fault.Try(fmt.Errorf("data: %s is neither a file nor a folder", path), "another data.path")
 	case err == nil && isSaved(path):
-		return found{}, fault.Try(fmt.Errorf("data: %s is a data set that the library datasets saved with save_to_disk, in Arrow files, which are not read here", path), "%s", convertSaved(path))
+		return found{}, fault.Try(fmt.Errorf("data: %s was written by datasets' save_to_disk: Arrow files are not supported", path), "%s", convertSaved(path))
 	case err == nil:
 		return findInFolder(path, format)
 	case !strings.ContainsAny(path, "*?["):
@@ -135,16 +134,16 @@ func findFiles(path, format string) (found, error) {
 	}
 	f.files = f.withoutEmpty(f.files)
 	if len(f.files) == 0 {
-		return f, fault.Try(fmt.Errorf("data: no file with anything in it is called %s", path), "ls %s", path)
+		return f, fault.Try(fmt.Errorf("data: no non-empty file matches %s", path), "ls %s", path)
 	}
 	return f, nil
 }
 
-// withContent leaves out files that are empty, or no files. Empty ones that would hold rows are
-// noted; a text may be empty.
+// withoutEmpty removes empty files and what is not a file. Empty files of rows are noted; a text
+// may be empty.
 func (f *found) withoutEmpty(files []string) []string {
 	return slices.DeleteFunc(files, func(path string) bool {
-		st, err := os.Stat(path) // of what a link names: caches of downloads are made of them
+		st, err := os.Stat(path) // follows links, which download caches use
 		if err == nil && st.Mode().IsRegular() && st.Size() > 0 {
 			return false
 		}
@@ -155,12 +154,12 @@ func (f *found) withoutEmpty(files []string) []string {
 	})
 }
 
-// isSaved says whether a folder is what Dataset.save_to_disk or DatasetDict.save_to_disk writes.
+// isSaved reports whether Dataset.save_to_disk or DatasetDict.save_to_disk wrote a folder.
 func isSaved(dir string) bool {
 	return isFile(filepath.Join(dir, "dataset_dict.json")) || isFile(filepath.Join(dir, "dataset_info.json")) && isFile(filepath.Join(dir, "state.json"))
 }
 
-// convertSaved is the command that makes Parquet of such a folder.
+// convertSaved is the command that converts such a folder to Parquet.
 func convertSaved(dir string) string {
 	if isFile(filepath.Join(dir, "dataset_dict.json")) {
 		return fmt.Sprintf(`python -c "import datasets, os; os.makedirs('data'); [d.to_parquet('data/' + n + '.parquet') for n, d in datasets.load_from_disk('%s').items()]"`, dir)
@@ -192,7 +191,7 @@ func findInFolder(root, format string) (found, error) {
 		f.files = others
 	}
 	if len(f.files) == 0 {
-		return f, fault.Try(fmt.Errorf("data: %s holds no file with anything in it", root), "another data.path")
+		return f, fault.Try(fmt.Errorf("data: %s has no non-empty file", root), "another data.path")
 	}
 	for _, path := range f.files {
 		below, err := filepath.Rel(root, path)
@@ -210,7 +209,7 @@ func findInFolder(root, format string) (found, error) {
 	return f, nil
 }
 
-// withRows leaves out Parquet files without rows, unless there are no others.
+// withRows removes Parquet files without rows, unless there are no others.
 func withRows(files []string) (with, without []string) {
 	for _, path := range files {
 		if format, _ := formatOf(path); format == FormatParquet && len(files) > 1 && emptyParquet(path) {
@@ -225,7 +224,7 @@ func withRows(files []string) (with, without []string) {
 	return with, without
 }
 
-// emptyNote lists the files that were skipped: without a byte, and without a row.
+// emptyNote lists skipped files: without bytes, and without rows.
 func emptyNote(bytes, rows []string) (notes []string) {
 	for _, e := range []struct {
 		files []string
@@ -233,15 +232,15 @@ func emptyNote(bytes, rows []string) (notes []string) {
 	}{{bytes, "0 bytes"}, {rows, "0 rows"}} {
 		switch n := len(e.files); {
 		case n == 1:
-			notes = append(notes, fmt.Sprintf("%s has %s and is skipped", e.files[0], e.what))
+			notes = append(notes, fmt.Sprintf("skipped %s: %s", e.files[0], e.what))
 		case n > 1:
-			notes = append(notes, fmt.Sprintf("%d files have %s and are skipped, the first is %s", n, e.what, e.files[0]))
+			notes = append(notes, fmt.Sprintf("skipped %d files: %s, such as %s", n, e.what, e.files[0]))
 		}
 	}
 	return notes
 }
 
-// describes says whether a file is about the data beside it.
+// isMetadata reports whether a file describes the data beside it.
 func isMetadata(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
 	switch name {
@@ -252,7 +251,7 @@ func isMetadata(path string) bool {
 	return stem == "readme" || stem == "license"
 }
 
-// walk calls f with the files below root that are not hidden, sorted.
+// walk calls f for the files below root that are not hidden, sorted.
 func walk(root string, f func(path string)) error {
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -275,7 +274,7 @@ func walk(root string, f func(path string)) error {
 	return nil
 }
 
-// glob lists the files of a pattern, sorted. Between its slashes ** is any number of folders.
+// glob lists the files of a pattern, sorted. Between slashes ** matches any number of folders.
 func glob(pattern string) ([]string, error) {
 	before, after, deep := strings.Cut(pattern, "**/")
 	if !deep {
@@ -286,7 +285,7 @@ func glob(pattern string) ([]string, error) {
 		return files, nil
 	}
 	if strings.Contains(after, "**") {
-		return nil, fault.Try(fmt.Errorf("data: %s: ** is there twice", pattern), "once")
+		return nil, fault.Try(fmt.Errorf("data: %s: ** occurs twice", pattern), "once")
 	}
 	roots, err := filepath.Glob(filepath.Clean(before + "."))
 	if err != nil {
@@ -312,12 +311,12 @@ func glob(pattern string) ([]string, error) {
 	return files, nil
 }
 
-// oneFormat is the format of files, by the endings of their names.
+// oneFormat returns the format of files by their extensions.
 func oneFormat(files []string) (string, error) {
 	first, _ := formatOf(files[0])
 	for _, f := range files[1:] {
 		if format, _ := formatOf(f); format != first {
-			return "", fault.Try(fmt.Errorf("data: %s is %s and %s is %s: one run reads one format", files[0], first, f, format), "%s, or a glob", fault.Set("data.format", format))
+			return "", fault.Try(fmt.Errorf("data: %s is %s and %s is %s: a run reads one format", files[0], first, f, format), "%s, or a glob", fault.Set("data.format", format))
 		}
 	}
 	return first, nil

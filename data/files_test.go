@@ -86,7 +86,7 @@ func TestFindFiles(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"*.csv": "no file with anything in it is called", "none": "none", "empty.jsonl": "is empty", "**/x/**/y": "twice", "[": "[",
+		"*.csv": "no non-empty file matches", "none": "none", "empty.jsonl": "is empty", "**/x/**/y": "twice", "[": "[",
 	} {
 		_, err := findFiles(filepath.Join(root, path), "")
 		wantError(t, err, want)
@@ -101,8 +101,8 @@ func TestSplitsOfAFolder(t *testing.T) {
 		files               map[string]string
 		train, eval, splits string
 	}{
-		{map[string]string{"train.jsonl": row("aaa"), "validation.jsonl": row("bbb"), "test.jsonl": row("ccc"), "other.jsonl": row("ddd")}, "aaa$", "bbb$", "train is 1 of 4 files; validation is 1, the evaluation set; test is 1, not read; 1 of no split not read"},
-		{map[string]string{"data/train-0-of-2.jsonl": row("aaa"), "data/train-1-of-2.jsonl": row("eee"), "data/test-0-of-1.jsonl": row("ccc")}, "aaa$ eee$", "ccc$", "train is 2 of 3 files; test is 1, the evaluation set"},
+		{map[string]string{"train.jsonl": row("aaa"), "validation.jsonl": row("bbb"), "test.jsonl": row("ccc"), "other.jsonl": row("ddd")}, "aaa$", "bbb$", "train is 1 of 4 files; validation is 1 (evaluation set); test is 1, not read; 1 without a split, not read"},
+		{map[string]string{"data/train-0-of-2.jsonl": row("aaa"), "data/train-1-of-2.jsonl": row("eee"), "data/test-0-of-1.jsonl": row("ccc")}, "aaa$ eee$", "ccc$", "train is 2 of 3 files; test is 1 (evaluation set)"},
 		{map[string]string{"a.jsonl": row("aaa"), "test.jsonl": row("ccc")}, "aaa$ ccc$", "", ""},
 		{map[string]string{"a.jsonl": row("aaa"), "b.jsonl": row("bbb")}, "aaa$ bbb$", "", ""},
 	} {
@@ -113,14 +113,14 @@ func TestSplitsOfAFolder(t *testing.T) {
 			eval = strings.Join(texts(t, s.Eval, tok), " ")
 		}
 		if got := strings.Join(texts(t, s.Train, tok), " "); got != c.train || eval != c.eval || s.Splits != c.splits {
-			t.Errorf("%v: trains on %s, holds out %s: %s", c.files, got, eval, s.Splits)
+			t.Errorf("%v: trains on %s, evaluates on %s: %s", c.files, got, eval, s.Splits)
 		}
 		cfg.EvalFraction = 0.5
 		if c.train == "aaa$" {
 			continue
 		}
 		if s := open(t, cfg, tok); s.Eval.Len() != 1 || s.Train.Len() != 1 {
-			t.Errorf("%v: %d rows are held out of what is trained on", c.files, s.Eval.Len())
+			t.Errorf("%v: %d rows are evaluated but not trained on", c.files, s.Eval.Len())
 		}
 	}
 	dir := folder(t, map[string]string{"train.jsonl": row("aaa"), "dev.jsonl": row("bbb")})
@@ -137,7 +137,7 @@ func TestSavedDatasets(t *testing.T) {
 	one := map[string]string{"data-00000-of-00001.arrow": arrow, "state.json": "{}", "dataset_info.json": "{}"}
 	dir := folder(t, one)
 	_, err := findFiles(dir, "")
-	wantError(t, err, dir+" is a data set", "save_to_disk", "datasets.load_from_disk('"+dir+"').to_parquet('data.parquet')")
+	wantError(t, err, dir+" was written by datasets' save_to_disk", "save_to_disk", "datasets.load_from_disk('"+dir+"').to_parquet('data.parquet')")
 	_, err = records(t, Config{}, filepath.Join(dir, "data-00000-of-00001.arrow"))
 	wantError(t, err, "data-00000-of-00001.arrow: it is an Arrow file", "datasets.load_from_disk('"+dir+"').to_parquet")
 	many := map[string]string{"dataset_dict.json": `{"splits": ["train"]}`}
@@ -146,8 +146,8 @@ func TestSavedDatasets(t *testing.T) {
 	}
 	dir = folder(t, many)
 	_, err = findFiles(dir, "")
-	wantError(t, err, dir+" is a data set", "datasets.load_from_disk('"+dir+"').items()")
-	for name, want := range map[string]string{"x.arrow": "Dataset.from_file", "x.jsonl": "not jsonl", "x.bin.gz": "unpacked, it is"} {
+	wantError(t, err, dir+" was written by datasets' save_to_disk", "datasets.load_from_disk('"+dir+"').items()")
+	for name, want := range map[string]string{"x.arrow": "Dataset.from_file", "x.jsonl": "not jsonl", "x.bin.gz": "decompressed, it is"} {
 		text := arrow
 		if strings.HasSuffix(name, ".gz") {
 			text = packedAs(t, "gz", text)

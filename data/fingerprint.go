@@ -13,23 +13,22 @@ import (
 	"trireme/internal/flock"
 )
 
-// Fingerprint tells data apart by what it holds, wherever it lies. Each part is a digest in hexadecimal
-// digits; empty: there is none. Parts are equal where all tokens, labels and ends of documents are,
-// but of token files of other programs above 64 MiB only the size and 256 blocks of 64 KiB, spread
-// evenly, are compared.
+// Fingerprint identifies data by content, not by path. Each field is a digest in hexadecimal, "" if
+// absent. Equal digests mean equal tokens, labels and document ends, except that other programs'
+// token files over 64 MiB are compared by size and 256 evenly spaced blocks of 64 KiB.
 type Fingerprint struct {
 	Train     string `json:"train,omitempty"`
-	Eval      string `json:"eval,omitempty"` // of an evaluation set of its own
+	Eval      string `json:"eval,omitempty"` // if it has files of its own
 	Tokenizer string `json:"tokenizer,omitempty"`
 }
 
-// Fingerprint reads what the digests are of, where nobody has before: those of texts are kept beside
-// their tokens in the cache.
+// Fingerprint computes the digests. Those of tokenized files are kept beside the tokens in the
+// cache.
 func (s *Sets) Fingerprint(ctx context.Context) Fingerprint {
 	return Fingerprint{contentOf(ctx, s.train), contentOf(ctx, s.eval), s.tokenizer}
 }
 
-// contentOf is the digest of token files, one after the other.
+// contentOf is the digest of several token files, in order.
 func contentOf(ctx context.Context, files []*tokenFile) string {
 	if len(files) == 0 {
 		return ""
@@ -42,12 +41,12 @@ func contentOf(ctx context.Context, files []*tokenFile) string {
 }
 
 const (
-	sampledAbove = 64 << 20 // bytes of a file that is not in the cache
+	sampledAbove = 64 << 20 // bytes of a file outside the cache
 	sampleBlocks = 256
 	sampleBlock  = 64 << 10
 )
 
-// content is the digest of a token file's content.
+// content returns the digest of a token file's content.
 func (t *tokenFile) content(ctx context.Context) string {
 	if !t.cached {
 		return t.digestContent(len(t.data) > sampledAbove)
@@ -63,7 +62,7 @@ func (t *tokenFile) content(ctx context.Context) string {
 		return sum
 	}
 	sum := t.digestContent(false)
-	// Where the cache takes no more, the digest is made anew each time.
+	// If the cache is not writable, the digest is computed each time.
 	_ = durable.Replace(path, 0o600, func(f *os.File) error {
 		_, err := f.WriteString(sum)
 		return err
@@ -76,7 +75,7 @@ func readSum(path string) (string, bool) {
 	return string(b), err == nil && len(b) == 2*sha256.Size
 }
 
-// digestContent reads all that rows are made of, or samples.
+// digestContent hashes all sections, or samples of them.
 func (t *tokenFile) digestContent(sampled bool) string {
 	h := sha256.New()
 	if sampled {
@@ -93,7 +92,7 @@ func (t *tokenFile) digestContent(sampled bool) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// writeSamples writes blocks of b, the first and the last among them.
+// writeSamples hashes evenly spaced blocks of b, including the first and the last.
 func writeSamples(h hash.Hash, b []byte) {
 	last := len(b) - sampleBlock
 	for i := range sampleBlocks {

@@ -10,8 +10,7 @@ import (
 	"trireme/internal/ordered"
 )
 
-// The values of Config.Format that name what a row holds. The files are then of the kind that
-// their names say.
+// The values of Config.Format that describe rows. The file format is then detected from file names.
 const (
 	FormatInputIDs         = "input_ids"
 	FormatAlpaca           = "alpaca"
@@ -22,14 +21,14 @@ const (
 	FormatClassification   = "classification"
 )
 
-// fileFormats are the kinds of files, rowFormats those of rows. text is a kind of both: a
-// file of it is a document, and of other files it is the rows that have a text.
+// fileFormats describe files, rowFormats rows. text is both: a text file is one document, and rows
+// of other files may have a text.
 var (
 	fileFormats = []string{FormatText, FormatJSONL, FormatCSV, FormatTSV, FormatParquet, FormatTokens, FormatGoSource}
 	rowFormats  = []string{FormatInputIDs, FormatAlpaca, FormatPromptCompletion, FormatShareGPT, FormatChat, FormatSegments, FormatClassification}
 )
 
-// kind is the format of the files, auto where the configuration does not name it.
+// kind returns the format of the files, auto if the configuration does not name it.
 func (c Config) kind() string {
 	if slices.Contains(fileFormats, c.Format) {
 		return c.Format
@@ -37,10 +36,10 @@ func (c Config) kind() string {
 	return FormatAuto
 }
 
-// columns says under which keys a file has what this package calls by names of its own.
+// columns maps this package's column names to the keys of the files.
 type columns map[string]string
 
-// columnNames are what Columns may rename.
+// columnNames are the names that Config.Columns accepts.
 var columnNames = []string{
 	"text", "text_pair", "label",
 	"prompt", "completion",
@@ -48,7 +47,7 @@ var columnNames = []string{
 	"messages", "conversations", "role", "content", "from", "value", "tools", "segments",
 }
 
-// key is where a file has what is called name here.
+// key returns the key of a column.
 func (c columns) key(name string) string {
 	if k, ok := c[name]; ok {
 		return k
@@ -56,16 +55,16 @@ func (c columns) key(name string) string {
 	return name
 }
 
-// value is what a record has under a name; null is nothing.
+// value returns the value of a column, nil if null or missing.
 func (c columns) value(r *record, name string) any { return r.fields[c.key(name)] }
 
-// has says whether a record has the key of a name.
+// has reports whether a record has a column.
 func (c columns) has(r *record, name string) bool {
 	_, ok := r.fields[c.key(name)]
 	return ok
 }
 
-// text is the string under a name.
+// text returns the string of a column.
 func (c columns) text(r *record, name string) (string, error) {
 	v, ok := r.fields[c.key(name)]
 	if !ok {
@@ -78,7 +77,7 @@ func (c columns) text(r *record, name string) (string, error) {
 	return s, nil
 }
 
-// optional is the string under a name; "" where there is none, or null.
+// optional returns the string of a column; "" if missing or null.
 func (c columns) optional(r *record, name string) (string, error) {
 	if c.value(r, name) == nil {
 		return "", nil
@@ -86,23 +85,23 @@ func (c columns) optional(r *record, name string) (string, error) {
 	return c.text(r, name)
 }
 
-// promptKeys are pairs of keys that hold a prompt and what is to follow it.
+// promptKeys are the key pairs detected as prompt and completion.
 var promptKeys = [][2]string{
 	{"prompt", "completion"}, {"prompt", "response"}, {"question", "answer"}, {"question", "response"},
 	{"query", "response"}, {"query", "answer"}, {"input", "output"}, {"source", "target"},
 }
 
-// textKeys are pairs of keys that hold the text, or the two texts, of a row with a label.
+// textKeys are the key pairs detected as the texts of a labeled row.
 var textKeys = [][2]string{
 	{"text", "text_pair"}, {"sentence1", "sentence2"}, {"question1", "question2"}, {"premise", "hypothesis"},
 	{"question", "sentence"}, {"sentence", ""}, {"text", ""}, {"content", ""}, {"review", ""},
 }
 
-// others are keys that mean the same as names of formats.
+// keyAliases are further keys detected for columns.
 var keyAliases = columns{"output": "response", "input": "context", "label": "labels"}
 
-// completed is the columns of files whose first record is r: where that lacks a name which
-// nothing renames, and has another key of its meaning, the name is renamed to it.
+// withAliases returns c with columns mapped to the aliases that record r has, unless c maps them or
+// r has the column itself.
 func (c columns) withAliases(r *record, format string) columns {
 	out := maps.Clone(c)
 	if out == nil {
@@ -148,8 +147,8 @@ func (c columns) withAliases(r *record, format string) columns {
 	return out
 }
 
-// looks is the format that a record has by its keys, "" if it is none that is known. A label
-// makes a row one to classify where that is the task.
+// detect returns the format that a record's keys indicate, or "". A label means classification if
+// that is the task.
 func (c columns) detect(r *record, task Task) string {
 	is := func(format string, names ...string) bool {
 		done := c.withAliases(r, format)
@@ -191,51 +190,50 @@ func (c columns) detect(r *record, task Task) string {
 	return ""
 }
 
-// rowFormat is what the rows of a source hold: what the configuration says, or what the
-// first record looks like.
+// rowFormat returns the configured row format, or detects it from the first record.
 func (c Config) rowFormat(s *source, r *record, task Task) (string, error) {
 	cols := c.columns()
-	looks := cols.detect(r, task)
+	detected := cols.detect(r, task)
 	if s.format == FormatText && slices.Contains(rowFormats, c.Format) {
-		return "", fault.Try(fmt.Errorf("data: %s is plain text, and format %s is of rows", s.path, c.Format), "call it .jsonl, .csv, .tsv or .parquet")
+		return "", fault.Try(fmt.Errorf("data: %s is plain text, but format %s needs rows", s.path, c.Format), "a file named .jsonl, .csv, .tsv or .parquet")
 	}
 	if c.Format == FormatText {
 		if !cols.has(r, "text") {
-			return "", fault.Try(fmt.Errorf("data: %s has keys %s, and no %q", r.where, r.keys(), cols.key("text")), "%s", fault.Set("data.columns.text", "KEY"))
+			return "", fault.Try(fmt.Errorf("data: %s has keys %s, but not %q", r.where, r.keys(), cols.key("text")), "%s", fault.Set("data.columns.text", "KEY"))
 		}
 		return FormatText, nil
 	}
 	if !slices.Contains(rowFormats, c.Format) {
-		if looks == "" {
+		if detected == "" {
 			if key := r.rowsInside(); key != "" {
-				return "", fault.Try(fmt.Errorf("data: %s has the rows in a list, %q", r.where, key), "jq -c '.%s[]' FILE > rows.jsonl", key)
+				return "", fault.Try(fmt.Errorf("data: %s has its rows in the list %q", r.where, key), "jq -c '.%s[]' FILE > rows.jsonl", key)
 			}
 			for _, name := range slices.Sorted(maps.Keys(cols)) {
 				if !cols.has(r, name) {
-					return "", fault.Try(fmt.Errorf("data: %s: no key %q, which is to be the %s: the row has keys %s", r.where, cols[name], name, r.keys()), "%s", fault.Set("data.columns."+name, "KEY"))
+					return "", fault.Try(fmt.Errorf("data: %s: no key %q for column %s: the row has keys %s", r.where, cols[name], name, r.keys()), "%s", fault.Set("data.columns."+name, "KEY"))
 				}
 			}
-			return "", fault.Try(fmt.Errorf("data: %s has keys %s: these are of no known format (%s)", r.where, r.keys(), strings.Join(rowFormats, ", ")), "%s, or data.columns.prompt and data.columns.completion", fault.Set("data.columns.text", "KEY"))
+			return "", fault.Try(fmt.Errorf("data: %s has keys %s, which match no known format (%s)", r.where, r.keys(), strings.Join(rowFormats, ", ")), "%s, or data.columns.prompt and data.columns.completion", fault.Set("data.columns.text", "KEY"))
 		}
-		return looks, nil
+		return detected, nil
 	}
-	if fits := cols.withAliases(r, c.Format); looks == c.Format || fits.hasRequired(r, c.Format) {
+	if cols := cols.withAliases(r, c.Format); detected == c.Format || cols.hasRequired(r, c.Format) {
 		return c.Format, nil
 	}
-	if looks == "" || looks == FormatText {
-		return "", fault.Try(fmt.Errorf("data: %s has keys %s, which format %s lacks %s in", r.where, r.keys(), c.Format, strings.Join(requiredColumns[c.Format], " and ")), "%s", fault.Set("data.columns."+requiredColumns[c.Format][0], "KEY"))
+	if detected == "" || detected == FormatText {
+		return "", fault.Try(fmt.Errorf("data: %s has keys %s: format %s needs %s", r.where, r.keys(), c.Format, strings.Join(requiredColumns[c.Format], " and ")), "%s", fault.Set("data.columns."+requiredColumns[c.Format][0], "KEY"))
 	}
-	return "", fault.Try(fmt.Errorf("data: %s has keys %s: this looks like %s, but format is %s", r.where, r.keys(), looks, c.Format), "data.format: %s (or remove it to detect)", looks)
+	return "", fault.Try(fmt.Errorf("data: %s has keys %s: detected %s, but data.format is %s", r.where, r.keys(), detected, c.Format), "data.format: %s (or auto)", detected)
 }
 
-// formatNames are the names that each row of a format has.
+// requiredColumns are the columns of each row of a format.
 var requiredColumns = map[string][]string{
 	FormatInputIDs: {"input_ids"}, FormatAlpaca: {"instruction", "output"}, FormatPromptCompletion: {"prompt", "completion"},
 	FormatShareGPT: {"conversations"}, FormatChat: {"messages"}, FormatSegments: {"segments"},
 	FormatClassification: {"text", "label"},
 }
 
-// fit says whether a record has the names of a format.
+// hasRequired reports whether a record has the required columns of a format.
 func (c columns) hasRequired(r *record, format string) bool {
 	return !slices.ContainsFunc(requiredColumns[format], func(name string) bool { return !c.has(r, name) })
 }

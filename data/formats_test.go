@@ -51,9 +51,9 @@ func TestCSV(t *testing.T) {
 		"a,b\n1,x \"y\" z\n":     {"x.csv:2", "lone quote", "column 5"},
 		"a,b\n1,\"y\" z\n":       {"x.csv:2", "lone quote"},
 		"a,b\n1,2\n1,\"y\nz\n\n": {"x.csv:3", "quote at line 3, column 3 is not closed"},
-		"a,b,a\n1,2,3\n":         {"x.csv:1", `column "a" twice`},
+		"a,b,a\n1,2,3\n":         {"x.csv:1", `duplicate column "a"`},
 		"a,b\n1,x\xffy\n":        {"x.csv:2: invalid UTF-8", `in "b"`},
-		"a,b\n1,x\x00y\n":        {"x.csv:2: a NUL byte"},
+		"a,b\n1,x\x00y\n":        {"x.csv:2: NUL byte"},
 		"a\xff,b\n1,2\n":         {"x.csv:1", "column 1"},
 		"a,b\n\"1\n2\",3\n1,2,3": {"x.csv:4: 3 fields"},
 	} {
@@ -103,7 +103,7 @@ func TestRowsTooLarge(t *testing.T) {
 			case "x.json":
 				where = path + " (row 2)"
 			}
-			wantError(t, err, where, "bytes, above data.max_row_bytes 1,000. try: ")
+			wantError(t, err, where, "bytes, more than data.max_row_bytes 1,000. try: ")
 			if len(got) != 1 {
 				t.Errorf("%s: %d rows before it", path, len(got))
 			}
@@ -117,7 +117,7 @@ func TestRowsTooLarge(t *testing.T) {
 		t.Errorf("text in pieces: %d, %v", len(got), err)
 	}
 	_, err = records(t, c, writeParquet(t, "x.parquet", "a", long))
-	wantError(t, err, "x.parquet (row 2): a value has 3,145,728 bytes, above data.max_row_bytes 1,000. try: ")
+	wantError(t, err, "x.parquet (row 2): a value has 3,145,728 bytes, more than data.max_row_bytes 1,000. try: ")
 	wantError(t, Config{Path: "x", MaxRowBytes: -1}.Validate(), "max_row_bytes is -1")
 }
 
@@ -148,7 +148,7 @@ func TestTSV(t *testing.T) {
 		"a\tb\n1\t2\n\n3\n":      "x.tsv:4: 1 fields, but the header has 2",
 		"a\tb\n\"1\n2\n":         "x.tsv:2: 1 fields, but the header has 2, and a quote is not closed",
 		"a\t\"b\n1\t2\n":         "x.tsv:1: a quote in the header",
-		"a\ta\n1\t2\n":           `x.tsv:1: the header has the column "a" twice`,
+		"a\ta\n1\t2\n":           `x.tsv:1: duplicate column "a" in the header`,
 		"a\tb\n1\t\xff\n":        `x.tsv:2: invalid UTF-8 in "b"`,
 		"a\tb\n\"x\ny\"\t1\n1\n": "x.tsv:4: 1 fields",
 	} {
@@ -174,9 +174,9 @@ func TestJSONLists(t *testing.T) {
 		`[{"a": 1} {"a": 2}]`:                 {"x.json (row 2)", "invalid character '{'"},
 		`[{"a": 1}, 2]`:                       {"x.json (row 2)", "a number, not a JSON object"},
 		`[{"a": 1}] x`:                        {"x.json", "invalid character 'x'"},
-		`[{"a": 1}] []`:                       {"x.json", "something follows the list"},
+		`[{"a": 1}] []`:                       {"x.json", "data after the list"},
 		`[{"a": 1}, {"a": "` + "\xff" + `"}]`: {"x.json (row 2)", "invalid UTF-8"},
-		"{\n \"data\": [{\"a\": 1}]\n}":       {"x.json", "does not end on its line", `begins with the key "data"`},
+		"{\n \"data\": [{\"a\": 1}]\n}":       {"x.json", "spans several lines", `first key "data"`},
 		`"text"`:                              {"x.json:1", "a string, not a JSON object"},
 		"{\"a\": 1}\n{\"a\": \n":              {"x.json:2", "not a JSON object"},
 	} {
@@ -234,18 +234,18 @@ func TestCompressedFiles(t *testing.T) {
 		}
 		for _, n := range []int{6, 12, len(blob) / 2, len(blob) - 1} {
 			_, err := records(t, Config{}, write(t, "x.jsonl."+kind, blob[:n]))
-			wantError(t, err, "x.jsonl."+kind, "cut short")
+			wantError(t, err, "x.jsonl."+kind, "truncated")
 		}
 		damaged := []byte(blob)
 		damaged[len(damaged)/2] ^= 0x55
 		_, err = records(t, Config{}, write(t, "x.jsonl."+kind, string(damaged)))
 		wantError(t, err, "x.jsonl."+kind)
 		_, err = records(t, Config{}, write(t, "x.jsonl."+kind, lines.String()))
-		wantError(t, err, "x.jsonl."+kind, "its name says ."+kind, "7b 22 74 65")
+		wantError(t, err, "x.jsonl."+kind, "it is named ."+kind, "7b 22 74 65")
 	}
 	for content, want := range map[string]string{
-		"\x1f\x8bjunkjunk":                          "only begins as gzip does: ",
-		"\x28\xb5\x2f\xfd\xff\xff\xff\xff":          "only begins as zstd does: ",
+		"\x1f\x8bjunkjunk":                          "not a gzip file: ",
+		"\x28\xb5\x2f\xfd\xff\xff\xff\xff":          "not a zstd file: ",
 		"\x28\xb5\x2f\xfd\x01\x00\x07\x01\x00\x00a": "a zstd dictionary",
 	} {
 		_, err := records(t, Config{}, write(t, "x.jsonl", content))

@@ -18,10 +18,10 @@ const (
 	goSourceLargest = 256 << 10 // larger files are tables
 )
 
-// GoSource lists the packages' own files of the Go standard library under root (GOROOT/src;
-// empty looks for it), sorted, up to maxBytes in all (0 is 16 MiB): real text that every
-// machine with Go has. Tests, commands, vendored and generated files, and tables, are left
-// out. Where there is more than maxBytes, what is left out is spread evenly.
+// GoSource lists Go source files of the standard library under root (GOROOT/src; empty finds it),
+// sorted, up to maxBytes in total (0 is 16 MiB): real text on every machine with Go. Tests,
+// commands, vendored and generated files and tables are excluded. If there is more than maxBytes,
+// files are dropped evenly.
 func GoSource(root string, maxBytes int64) ([]string, error) {
 	if maxBytes == 0 {
 		maxBytes = goSourceBytes
@@ -68,22 +68,21 @@ func GoSource(root string, maxBytes int64) ([]string, error) {
 		return nil, fmt.Errorf("data: go source: %w", err)
 	}
 	if len(files) == 0 {
-		return nil, fault.Try(fmt.Errorf("data: %s holds no Go source", root), "data.path: the folder src of a Go installation")
+		return nil, fault.Try(fmt.Errorf("data: %s has no Go source", root), "data.path: the folder src of a Go installation")
 	}
 	return thin(files, sizes, total, maxBytes), nil
 }
 
-// thin keeps about most bytes of total, evenly: a file stays when the running share of its
-// bytes has reached another whole file's.
-func thin(files []string, sizes []int64, total, most int64) []string {
-	if total <= most {
+// thin keeps about limit bytes of total, evenly.
+func thin(files []string, sizes []int64, total, limit int64) []string {
+	if total <= limit {
 		return files
 	}
 	var kept []string
 	var seen, used int64
 	for i, f := range files {
 		seen += sizes[i]
-		if float64(used+sizes[i]) <= float64(seen)/float64(total)*float64(most) {
+		if float64(used+sizes[i]) <= float64(seen)/float64(total)*float64(limit) {
 			kept = append(kept, f)
 			used += sizes[i]
 		}
@@ -94,7 +93,7 @@ func thin(files []string, sizes []int64, total, most int64) []string {
 	return kept
 }
 
-// isGenerated looks for the line that marks generated code in the first 2 KiB.
+// isGenerated looks for the generated-code marker in the first 2 KiB.
 func isGenerated(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -109,20 +108,19 @@ func isGenerated(path string) (bool, error) {
 	return bytes.Contains(head[:n], []byte("// Code generated ")), nil
 }
 
-// goRoot finds the standard library's source: the go command's, or where Go is usually
-// installed.
+// goRoot finds the standard library's source: the go command's, or in the usual directories.
 func goRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
-	places := []string{"/usr/local/go", "/usr/lib/go", "/opt/homebrew/opt/go/libexec"}
+	dirs := []string{"/usr/local/go", "/usr/lib/go", "/opt/homebrew/opt/go/libexec"}
 	if err == nil {
-		places = append([]string{strings.TrimSpace(string(out))}, places...)
+		dirs = append([]string{strings.TrimSpace(string(out))}, dirs...)
 	}
-	for _, root := range places {
+	for _, root := range dirs {
 		if dir := filepath.Join(root, "src"); root != "" && isDir(filepath.Join(dir, "fmt")) {
 			return dir, nil
 		}
 	}
-	return "", fault.Try(errors.New("data: the Go standard library's source is not on this machine"), "%s of any text", fault.Set("data.path", "DIR"))
+	return "", fault.Try(errors.New("data: the Go standard library's source is not installed"), "%s with text files", fault.Set("data.path", "DIR"))
 }
 
 func isDir(path string) bool {

@@ -12,10 +12,10 @@ import (
 	"trireme/internal/ordered"
 )
 
-// jsonReader turns JSON objects into fields of records. One goroutine uses it.
+// jsonReader parses JSON objects into fields of records. It is used by one goroutine.
 type jsonReader struct {
 	lenient bool              // invalid UTF-8 becomes U+FFFD
-	names   map[string]string // keys seen before, so that a file of rows has each once
+	names   map[string]string // interned keys
 	in      bytes.Reader
 	dec     *jsontext.Decoder
 }
@@ -26,10 +26,10 @@ func newJSONReader(lenient bool) *jsonReader {
 	return j
 }
 
-// maxNames bounds how many keys are remembered: maps in rows may have any.
+// maxNames bounds the interned keys: maps in rows may have any.
 const maxNames = 1 << 12
 
-// object fills fields with the members of the one object that b holds.
+// object sets fields to the members of the single object in b.
 func (j *jsonReader) object(b []byte, fields map[string]any) error {
 	clear(fields)
 	j.in.Reset(b)
@@ -48,7 +48,7 @@ func (j *jsonReader) object(b []byte, fields map[string]any) error {
 	return nil
 }
 
-// members calls f with each of an object's, in their order.
+// members calls f for each member of an object, in order.
 func (j *jsonReader) members(f func(key string, value any)) error {
 	if _, err := j.dec.ReadToken(); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (j *jsonReader) value() (any, error) {
 	return nil, nil
 }
 
-// jsonError says what is wrong with the JSON object b, in words of this package.
+// jsonError describes an error in the JSON object b.
 func jsonError(b []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
@@ -134,7 +134,7 @@ func jsonError(b []byte, err error) error {
 	}
 	cause := syntax.Err.Error()
 	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) {
-		return fmt.Errorf("the key %q is there twice", syntax.JSONPointer.LastToken())
+		return fmt.Errorf("duplicate key %q", syntax.JSONPointer.LastToken())
 	}
 	if jsontext.Value(b).IsValid(jsontext.AllowInvalidUTF8(true)) {
 		if name := syntax.JSONPointer.LastToken(); name != "" {

@@ -12,7 +12,7 @@ import (
 	"trireme/fault"
 )
 
-// readJSON gives the objects of a file: one a line, or those of a list.
+// readJSON reads objects: one per line, or a list of them.
 func (s *source) readJSON(file int, in io.Reader, f func(*entry) error) error {
 	name := s.files[file]
 	r := bufio.NewReaderSize(in, 1<<20)
@@ -33,8 +33,8 @@ func (s *source) readJSON(file int, in io.Reader, f func(*entry) error) error {
 	})
 }
 
-// beginsList says whether a JSON file is a list. It refuses a file whose first object goes on
-// after its line: its rows are inside, or it is written for people to read.
+// beginsList reports whether a JSON file is a list. It rejects a file whose first object spans
+// lines: the rows are inside it, or it is pretty-printed.
 func beginsList(r *bufio.Reader, name string) (bool, error) {
 	head, err := r.Peek(1 << 16)
 	if err != nil && err != io.EOF {
@@ -55,14 +55,14 @@ func beginsList(r *bufio.Reader, name string) (bool, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	if _, err := d.ReadToken(); err == nil {
 		if t, err := d.ReadToken(); err == nil && t.Kind() == '"' {
-			key = fmt.Sprintf(" (it begins with the key %q)", t.String())
+			key = fmt.Sprintf(" (first key %q)", t.String())
 		}
 	}
-	return false, fault.Try(fmt.Errorf("data: %s: an object does not end on its line%s; rows are an object a line, or one list of objects", name, key), "jq -c '.KEY[]', where KEY holds the rows, or jq -c .")
+	return false, fault.Try(fmt.Errorf("data: %s: the first object spans several lines%s; expected one object per line, or a list of objects", name, key), "jq -c '.KEY[]' if KEY has the rows, else jq -c .")
 }
 
-// eachElement calls f with every element of the JSON list that in holds, and its number from
-// 1. The element is overwritten by the next.
+// eachElement calls f for every element of the JSON list in in, with its number from 1. The element
+// is valid until the next.
 func eachElement(in io.Reader, name string, limit int64, f func(value []byte, row int64) error) error {
 	l := &limiter{Reader: in, limit: limit}
 	l.reset()
@@ -88,14 +88,14 @@ func eachElement(in io.Reader, name string, limit int64, f func(value []byte, ro
 		return elementError(name, row, err)
 	}
 	if _, err := d.ReadToken(); err == nil {
-		return fault.Try(fmt.Errorf("data: %s: something follows the list", name), ".jsonl, with one object a line")
+		return fault.Try(fmt.Errorf("data: %s: data after the list", name), ".jsonl, with one object per line")
 	} else if err != io.EOF {
 		return elementError(name, row, err)
 	}
 	return nil
 }
 
-// elementError names the file unless the stream already has.
+// elementError adds the row to a syntax error.
 func elementError(name string, row int64, err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {

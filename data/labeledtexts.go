@@ -6,58 +6,54 @@ import (
 	"trireme/fault"
 )
 
-// labeledTexts is texts with a label each. One that is longer than a row loses its end, but not
-// the token that a text ends with.
+// labeledTexts has one text or text pair with a class label per row. Long texts are truncated, but
+// keep the tokens that the tokenizer's template puts after them.
 type labeledTexts struct {
 	file   *tokenFile
-	most   int
+	maxLen int
 	layout layout
 	info   Info
 }
 
 var _ Dataset = (*labeledTexts)(nil)
 
-// newLabeledTexts makes a row of each document, of at most most tokens; 0 is the longest's.
-func newLabeledTexts(f *tokenFile, l layout, most int) (*labeledTexts, error) {
+// newLabeledTexts makes a row of each document, truncated to maxLen tokens; 0 is the longest
+// document.
+func newLabeledTexts(f *tokenFile, l layout, maxLen int) (*labeledTexts, error) {
 	around := len(l.before) + len(l.between) + len(l.after)
 	switch {
-	case most == 0:
-		most = f.longest
-	case most <= around:
-		return nil, fault.Try(fmt.Errorf("data: sequence_length %d leaves no room for text beside the %d tokens that the tokenizer puts around it", most, around), "%s or more", fault.Set("data.sequence_length", around+1))
+	case maxLen == 0:
+		maxLen = f.longest
+	case maxLen <= around:
+		return nil, fault.Try(fmt.Errorf("data: sequence_length %d leaves no room for text: the tokenizer adds %d tokens around it", maxLen, around), "%s or more", fault.Set("data.sequence_length", around+1))
 	}
-	d := &labeledTexts{file: f, most: most, layout: l}
-	d.info = Info{MaxID: f.maxID, Classes: true, Types: l.typed(), Length: min(f.longest, most), Skipped: int(f.skipped)}
+	d := &labeledTexts{file: f, maxLen: maxLen, layout: l}
+	d.info = Info{MaxID: f.maxID, Classes: true, Types: l.typed(), Length: min(f.longest, maxLen), Skipped: int(f.skipped)}
 	for i := range f.docs {
 		n := int(f.end(i) - f.begin(i))
-		if n > most {
+		if n > maxLen {
 			d.info.Truncated++
 		}
-		d.info.Tokens += int64(min(n, most))
+		d.info.Tokens += int64(min(n, maxLen))
 		d.info.LabelCount++
 	}
 	return d, nil
 }
 
-// Len is the number of rows.
 func (d *labeledTexts) Len() int { return d.file.docs }
 
-// Info is what the rows have in common.
 func (d *labeledTexts) Info() Info { return d.info }
 
-// Where names the file and the line of row i.
 func (d *labeledTexts) Where(i int) string { return d.file.where(i) }
 
-// Close unmaps the file.
 func (d *labeledTexts) Close() error { return d.file.close() }
 
-// Tokens is the length of row i.
-func (d *labeledTexts) Tokens(i int) int { return min(d.most, int(d.file.end(i)-d.file.begin(i))) }
+func (d *labeledTexts) Tokens(i int) int { return min(d.maxLen, int(d.file.end(i)-d.file.begin(i))) }
 
-// Row fills r with row i. Nothing is to be learned of its tokens.
+// Row fills r with row i. Its tokens have no labels.
 func (d *labeledTexts) Row(i int, r *Row) error {
 	r.InputIDs = d.file.read(r.InputIDs[:0], d.file.begin(i), d.file.end(i))
-	r.InputIDs, r.Types = d.layout.cut(r.InputIDs, d.most, r.Types)
+	r.InputIDs, r.Types = d.layout.truncate(r.InputIDs, d.maxLen, r.Types)
 	r.Labels, r.Docs, r.Class = r.Labels[:0], r.Docs[:0], d.file.docClass(i)
 	for range r.InputIDs {
 		r.Labels = append(r.Labels, Ignored)

@@ -8,7 +8,7 @@ import (
 	"trireme/tokenizer"
 )
 
-// layout is what a tokenizer's template puts around one text, or two, and the token types.
+// layout is what a tokenizer's template puts around one or two texts, and the token types.
 type layout struct {
 	before, between, after  []int32 // between is nil for one text
 	typeBefore, typeFirst   int32
@@ -17,14 +17,14 @@ type layout struct {
 	pair                    bool
 }
 
-// layoutOf finds the template of a tokenizer by what it makes of short texts.
+// layoutOf finds the template from the encoding of short texts.
 func layoutOf(tok *tokenizer.Tokenizer, pair bool) (l layout, err error) {
 	one := tok.Encode("a", tokenizer.Options{})
 	if !pair {
 		all := tok.Encode("a", tokenizer.Options{AddSpecialTokens: true})
 		i := index(all, one)
 		if len(one) == 0 || i < 0 {
-			return l, fault.Try(errors.New("data: the tokenizer's template leaves out its text"), "another tokenizer")
+			return l, fault.Try(errors.New("data: the tokenizer's template omits the text"), "another tokenizer")
 		}
 		return layout{before: all[:i], after: all[i+len(one):]}, nil
 	}
@@ -35,7 +35,7 @@ func layoutOf(tok *tokenizer.Tokenizer, pair bool) (l layout, err error) {
 		k = index(all[i+len(one):], one)
 	}
 	if k <= 0 {
-		return l, fault.Try(errors.New("data: the rows are pairs of texts, and the tokenizer puts nothing between two"), "%s to leave the second out", fault.Set("data.columns.text_pair", "NONE"))
+		return l, fault.Try(errors.New("data: the rows are text pairs, but the tokenizer's template has no separator"), "%s to leave the second out", fault.Set("data.columns.text_pair", "NONE"))
 	}
 	k += i + len(one)
 	end := k + len(one)
@@ -50,7 +50,7 @@ func layoutOf(tok *tokenizer.Tokenizer, pair bool) (l layout, err error) {
 	return l, nil
 }
 
-// index is where part is in all, or -1.
+// index returns the index of part in all, or -1.
 func index(all, part []int32) int {
 	for i := 0; i+len(part) <= len(all); i++ {
 		if slices.Equal(all[i:i+len(part)], part) {
@@ -60,25 +60,25 @@ func index(all, part []int32) int {
 	return -1
 }
 
-// typed says whether token types tell parts apart.
+// typed reports whether there are token types other than 0.
 func (l *layout) typed() bool {
 	return l.typeBefore|l.typeFirst|l.typeBetween|l.typeSecond|l.typeAfter != 0
 }
 
-// cut shortens ids, which have this layout, to most: the text's end goes, or of two texts the
-// end of the longer, token by token. types, where it is not nil, is filled in.
-func (l *layout) cut(ids []int32, most int, types []int32) ([]int32, []int32) {
+// truncate shortens ids, which have this layout, to maxLen tokens: from the end of the text or, for
+// pairs, of the longer one, token by token (longest_first). It sets types, if not nil.
+func (l *layout) truncate(ids []int32, maxLen int, types []int32) ([]int32, []int32) {
 	body := ids[len(l.before) : len(ids)-len(l.after)]
 	if !l.pair {
-		if over := len(ids) - most; over > 0 {
+		if over := len(ids) - maxLen; over > 0 {
 			keep := max(len(body)-over, 0)
 			ids = slices.Delete(ids, len(l.before)+keep, len(l.before)+len(body))
 		}
-		return ids[:min(len(ids), most)], types
+		return ids[:min(len(ids), maxLen)], types
 	}
 	split := max(index(body, l.between), 0)
 	first, second := split, len(body)-split-len(l.between)
-	if over := len(ids) - most; over > 0 {
+	if over := len(ids) - maxLen; over > 0 {
 		keep1, keep2 := first, second
 		for ; over > 0 && keep1+keep2 > 0; over-- {
 			if keep1 > keep2 {
@@ -107,6 +107,6 @@ func (l *layout) cut(ids []int32, most int, types []int32) ([]int32, []int32) {
 			types = append(types, part.kind)
 		}
 	}
-	n := min(len(ids), most)
+	n := min(len(ids), maxLen)
 	return ids[:n], types[:n]
 }

@@ -10,14 +10,13 @@ import (
 	"trireme/fault"
 )
 
-// maxCounted bounds how much of a row that is too large is read on, to say how large it is:
-// what was compressed may go on for ever.
+// maxCounted bounds how far a too large row is read to report its size: a compressed one may be
+// endless.
 const maxCounted = 128 << 20
 
-// eachLine calls f with every line of in that is not blank, without its end, LF or CRLF, and
-// its number from 1. The line is overwritten by the next. A NUL byte is an error, since no text
-// and no JSON holds one, and so is a line of more than limit bytes. name is the file's, for
-// messages.
+// eachLine calls f with every non-blank line, without LF or CRLF, and its number from 1. The line
+// is valid until the next. A NUL byte is an error, since neither text nor JSON contains one, and so
+// is a line of more than limit bytes. name is the file's, for messages.
 func eachLine(in io.Reader, name string, limit int64, f func(line []byte, number int64) error) error {
 	r := bufio.NewReaderSize(in, 1<<20)
 	var long []byte
@@ -56,26 +55,26 @@ func eachLine(in io.Reader, name string, limit int64, f func(line []byte, number
 }
 
 func nulError(name string, line int64, column int) error {
-	return fault.Try(fmt.Errorf("data: %s:%d: a NUL byte at column %d: this is not text", name, line, column+1), "the file as text in UTF-8")
+	return fault.Try(fmt.Errorf("data: %s:%d: NUL byte at column %d: not a text file", name, line, column+1), "convert it to UTF-8")
 }
 
-// tooLarge is the error for a row of size bytes, or of more where it was not read to its end.
+// tooLarge is the error for a row of size bytes, or more unless whole.
 func tooLarge(where, what string, size int64, whole bool, limit int64) error {
 	more := ""
 	if !whole {
-		more = "more than "
+		more = "over "
 	}
-	return fault.Try(fmt.Errorf("data: %s: %s has %s%s bytes, above data.max_row_bytes %s", where, what, more, thousands(int(size)), thousands(int(limit))), "shorter rows, or %s", fault.Set("data.max_row_bytes", "N"))
+	return fault.Try(fmt.Errorf("data: %s: %s has %s%s bytes, more than data.max_row_bytes %s", where, what, more, thousands(int(size)), thousands(int(limit))), "shorter rows, or %s", fault.Set("data.max_row_bytes", "N"))
 }
 
-// limiter stops a reader that has given more than limit bytes since it was reset: a quote
-// or a bracket that is never closed would fill the memory.
+// limiter stops a reader after limit bytes since reset, so that an unclosed quote or bracket does
+// not fill the memory.
 type limiter struct {
 	io.Reader
 	limit, left int64
 }
 
-var errLong = errors.New("the row is above data.max_row_bytes")
+var errLong = errors.New("the row exceeds data.max_row_bytes")
 
 func (l *limiter) Read(b []byte) (int, error) {
 	if l.left <= 0 {

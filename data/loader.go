@@ -9,28 +9,28 @@ import (
 	"trireme/fault"
 )
 
-// LoaderConfig says how a dataset becomes micro-batches.
+// LoaderConfig configures how a dataset becomes micro-batches.
 type LoaderConfig struct {
-	MicroBatchSize int // rows of a micro-batch; 0 is 1
-	Accumulation   int // micro-batches of a rank in a step; 0 is 1
-	// MicroBatchTokens, where it is not 0, is the number of tokens of a micro-batch at most: in
-	// place of the two above the GlobalBatch rows of a step are divided into as few as hold them.
+	MicroBatchSize int // rows per micro-batch; 0 is 1
+	Accumulation   int // micro-batches per rank and step; 0 is 1
+	// MicroBatchTokens, if not 0, is the maximum number of tokens of a micro-batch: the GlobalBatch
+	// rows of a step are balanced over as few micro-batches as hold them, and the two fields above
+	// are ignored.
 	MicroBatchTokens, GlobalBatch int
-	Rank, Ranks                   int // among the ranks that share the data; Ranks 0 is 1
-	// RowCost is what a row of some tokens costs, in any unit, to divide rows evenly; nil is its
-	// tokens.
-	RowCost        func(tokens int) float64
+	Rank, Ranks                   int // data-parallel rank and size; Ranks 0 is 1
+	// RowCost is the cost of a row of n tokens, in any unit, for balancing; nil is n.
+	RowCost        func(n int) float64
 	Seed           uint64
 	Shuffle        bool
 	DropLast       bool // see Sampler
-	SequenceLength int  // tokens of a row at most; 0 is the longest row's
-	Vocab          int  // ids must be below it; 0 does not check
-	// Task is what is learned of a row: labels of whole rows with Classify alone, and with Masked
-	// labels of their own positions, not predicted by the position before.
+	SequenceLength int  // maximum tokens of a row; 0 is the longest row
+	Vocab          int  // ids must be below it; 0: not checked
+	// Task is the training objective. Class labels are used with SequenceClassification only; with
+	// MaskedLM the target of a position is its own label, not the next one.
 	Task Task
-	// Masking hides tokens of rows that do not say what is learned of them; nil hides none.
+	// Masking masks tokens of rows without labels of their own; nil masks none.
 	Masking  *Masking
-	Prefetch int // steps kept ready beside the one being made; 0 is 2
+	Prefetch int // steps prefetched beside the one being built; 0 is 2
 }
 
 func (c *LoaderConfig) fill(d Dataset) error {
@@ -54,11 +54,11 @@ func (c *LoaderConfig) fill(d Dataset) error {
 	case c.Rank < 0 || c.Rank >= c.Ranks:
 		return fmt.Errorf("data: rank %d of %d", c.Rank, c.Ranks)
 	case longest > c.SequenceLength:
-		return fmt.Errorf("data: rows of %d tokens are longer than sequence_length %d", longest, c.SequenceLength)
+		return fmt.Errorf("data: rows of %d tokens exceed sequence_length %d", longest, c.SequenceLength)
 	case c.SequenceLength < 2 && c.Task == CausalLM:
-		return fault.Try(errors.New("data: rows of one token leave nothing to predict"), "longer rows, or data.sequence_length above 1")
+		return fault.Try(errors.New("data: rows of one token have nothing to predict"), "longer rows, or data.sequence_length above 1")
 	case c.MicroBatchTokens > 0 && c.MicroBatchTokens < longest:
-		err := fmt.Errorf("data: micro_batch_tokens %d is less than the longest row, which has %d tokens", c.MicroBatchTokens, longest)
+		err := fmt.Errorf("data: micro_batch_tokens %d is less than the longest row, %d tokens", c.MicroBatchTokens, longest)
 		return fault.Try(err, "%s", fault.Set("training.micro_batch_tokens", longest))
 	case c.Vocab > 0 && int(d.Info().MaxID) >= c.Vocab:
 		return fmt.Errorf("data: %s: %w", holder(d, d.Info().MaxID), vocabError(d.Info().MaxID, c.Vocab))
@@ -66,14 +66,14 @@ func (c *LoaderConfig) fill(d Dataset) error {
 	return nil
 }
 
-// info is what micro-batches of a dataset have.
+// info describes the micro-batches of a dataset.
 func (c *LoaderConfig) info(d Dataset) Info {
 	info := d.Info()
 	info.Classes = info.Classes && c.Task == SequenceClassification
 	return info
 }
 
-// holder names the row that holds a token id.
+// holder returns the origin of a row with a token id.
 func holder(d Dataset, id int32) string {
 	var r Row
 	for i := range d.Len() {
@@ -89,43 +89,42 @@ func holder(d Dataset, id int32) string {
 	return d.Where(0)
 }
 
-// Batch is one step's work of one rank. It is valid until the Loader's next Next.
+// Batch is one rank's work of a step. It is valid until the next call of Next.
 type Batch struct {
 	Micro      []MicroBatch // by accumulation index
-	LabelCount int64        // of all of them
-	Tokens     int64        // of all their rows
-	buffers    []MicroBatch // Micro and those that other steps need besides
+	LabelCount int64        // in all of Micro
+	Tokens     int64        // in all of Micro
+	buffers    []MicroBatch // Micro, with capacity for other steps
 	at         State        // after this batch
 }
 
-// Documents calls f with the length of each document: a row, or where rows hold several that do not
-// see one another, one of them.
+// Documents calls f with the length of each document.
 func (b *Batch) Documents(f func(tokens int)) {
 	for i := range b.Micro {
 		b.Micro[i].documents(f)
 	}
 }
 
-// Loader gives the micro-batches of one rank, step after step and epoch after epoch,
-// without end. The global batch is MicroBatchSize * Accumulation * Ranks rows, or GlobalBatch, which
-// a divider divides into micro-batches; m = a*Ranks + Rank is this rank's of accumulation index a.
-// Batches are made ahead in one goroutine. Methods are called from one goroutine.
+// Loader yields the micro-batches of one rank, step after step and epoch after epoch, without end.
+// The global batch is MicroBatchSize * Accumulation * Ranks rows, or GlobalBatch, balanced over
+// micro-batches; this rank's at accumulation index a is m = a*Ranks + Rank. Batches are prefetched
+// by one goroutine. Methods are for one goroutine.
 type Loader struct {
 	set   Dataset
 	cfg   LoaderConfig
 	bal   *balancer
-	seq   *Sampler // of the goroutine while it runs
-	at    State    // after the batch that Next gave last
+	seq   *Sampler // owned by the goroutine while it runs
+	at    State    // after the last batch of Next
 	inUse *Batch
 
 	ready  chan *Batch
 	free   chan *Batch
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	err    error // why the goroutine ended, once ready is closed
+	err    error // of the goroutine; valid when ready is closed
 }
 
-// NewLoader begins at the first step. Close must be called; it does not close the dataset.
+// NewLoader returns a loader at the first step. Close does not close the dataset.
 func NewLoader(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	if d.Len() == 0 {
 		return nil, fault.Try(errors.New("data: the dataset has no rows"), "another data.path")
@@ -145,9 +144,9 @@ func NewLoader(d Dataset, cfg LoaderConfig) (*Loader, error) {
 	return &Loader{set: d, cfg: cfg, bal: bal, seq: seq, at: seq.State()}, nil
 }
 
-// smaller adds to err what makes a global batch that n rows fill.
+// smaller adds the settings of a global batch that n rows fill to err.
 func (c LoaderConfig) smaller(err error, n int) error {
-	const packing = ", or %s, where a row is one of few long texts"
+	const packing = ", or %s, if rows are few long texts"
 	packed, one := fault.Set("data.packing", true), fault.Set("training.gradient_accumulation_steps", 1)
 	switch per := c.MicroBatchSize * c.Ranks; {
 	case n >= c.MicroBatchSize*c.Accumulation*c.Ranks:
@@ -161,35 +160,35 @@ func (c LoaderConfig) smaller(err error, n int) error {
 	}
 }
 
-// SequenceLength is the number of tokens of a row at most.
+// SequenceLength returns the maximum number of tokens of a row.
 func (l *Loader) SequenceLength() int { return l.cfg.SequenceLength }
 
-// Info is what micro-batches have.
+// Info describes the micro-batches.
 func (l *Loader) Info() Info { return l.cfg.info(l.set) }
 
-// PrefetchBytes is what the batches take at most that are made ahead.
+// PrefetchBytes returns the peak memory of prefetched batches.
 func (l *Loader) PrefetchBytes() int64 {
 	m := newMicroBatch(1, 1, l.cfg.info(l.set))
-	of := int64(2) // numbers of a token, of which one has twice the bytes
+	words := int64(2) // 4-byte words per token; TokenKeys has 8 bytes
 	for _, s := range [][]int32{m.InputIDs, m.Targets, m.Positions, m.Docs, m.Types} {
 		if s != nil {
-			of++
+			words++
 		}
 	}
 	positions := int64(l.cfg.MicroBatchSize * l.cfg.Accumulation * l.cfg.SequenceLength)
 	if l.cfg.MicroBatchTokens > 0 {
 		positions = int64((len(l.bal.rows) + l.cfg.Ranks - 1) / l.cfg.Ranks * l.cfg.SequenceLength)
 	}
-	return int64(l.batches()) * 4 * of * positions
+	return int64(l.batches()) * 4 * words * positions
 }
 
-// StepsPerEpoch is the number of steps in which every row is used once.
+// StepsPerEpoch returns the number of steps of an epoch.
 func (l *Loader) StepsPerEpoch() int64 { return l.seq.StepsPerEpoch() }
 
-// State is the position after the batch that Next gave last: what a checkpoint stores.
+// State returns the position after the last batch of Next, for a checkpoint.
 func (l *Loader) State() State { return l.at }
 
-// Restore goes to a stored position, which may come from a world of another size.
+// Restore continues at a stored position, which may come from a run with another number of ranks.
 func (l *Loader) Restore(at State) error {
 	l.stop()
 	if err := l.seq.Restore(at); err != nil {
@@ -199,8 +198,8 @@ func (l *Loader) Restore(at State) error {
 	return nil
 }
 
-// Next waits for the next step's micro-batches. After an error of the dataset every later
-// call gives it again; after the context's end the call may be repeated.
+// Next waits for the next step's micro-batches. Errors of the dataset are returned by all later
+// calls too; after ctx ends, the call may be repeated.
 func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	if l.ready == nil {
 		l.start()
@@ -221,7 +220,7 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	}
 }
 
-// Close ends the goroutine and waits for it.
+// Close stops the goroutine and waits for it.
 func (l *Loader) Close() error {
 	l.stop()
 	return nil
@@ -243,10 +242,10 @@ func (l *Loader) start() {
 	})
 }
 
-// batches is how many there are: those that are ready, the one in use and the one being made.
+// batches is the number of batches: the ready ones, one in use and one being built.
 func (l *Loader) batches() int { return max(l.cfg.Prefetch, 0) + 2 }
 
-// stop ends the goroutine and forgets what it made ahead.
+// stop ends the goroutine and discards prefetched batches.
 func (l *Loader) stop() {
 	if l.ready == nil {
 		return
@@ -257,7 +256,7 @@ func (l *Loader) stop() {
 	l.seq.at = l.at
 }
 
-// produce makes batches until the context ends or a row cannot be read.
+// produce builds batches until the context ends or a row cannot be read.
 func (l *Loader) produce(ctx context.Context) error {
 	var row Row
 	for {
@@ -278,7 +277,7 @@ func (l *Loader) produce(ctx context.Context) error {
 	}
 }
 
-// newMicroBatch has no rows yet, and room for as many tokens as it may have.
+// newMicroBatch returns an empty micro-batch at full capacity.
 func (c *LoaderConfig) newMicroBatch(d Dataset) MicroBatch {
 	rows, tokens := c.MicroBatchSize, c.MicroBatchSize*c.SequenceLength
 	if c.MicroBatchTokens > 0 {
@@ -289,7 +288,7 @@ func (c *LoaderConfig) newMicroBatch(d Dataset) MicroBatch {
 	return m
 }
 
-// fillBatch makes this rank's part of the next global batch and advances.
+// fillBatch builds this rank's part of the next global batch and advances the sampler.
 func (l *Loader) fillBatch(b *Batch, row *Row) error {
 	b.LabelCount, b.Tokens = 0, 0
 	first := l.seq.State().Samples
@@ -310,7 +309,7 @@ func (l *Loader) fillBatch(b *Batch, row *Row) error {
 			}
 			b.Tokens += int64(len(mb.InputIDs))
 		} else {
-			mb.blank(&l.cfg)
+			mb.addEmpty(&l.cfg)
 		}
 		b.LabelCount += mb.LabelCount
 	}

@@ -173,7 +173,7 @@ func TestLoaderErrors(t *testing.T) {
 		{LoaderConfig{Ranks: 12}, []string{"10 rows", "ranks=10"}},
 		{LoaderConfig{Rank: 2, Ranks: 2}, []string{"rank 2 of 2"}},
 		{LoaderConfig{SequenceLength: 3}, []string{"rows of 4 tokens", "sequence_length 3"}},
-		{LoaderConfig{Vocab: 14}, []string{"row", "id 14", "vocabulary has 14"}},
+		{LoaderConfig{Vocab: 14}, []string{"row", "id 14", "vocabulary of 14"}},
 	} {
 		_, err := NewLoader(set, c.cfg)
 		wantError(t, err, c.want...)

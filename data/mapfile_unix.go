@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps a file for reading. unmap is called once.
+// mapFile maps a file for reading. unmap is to be called once.
 func mapFile(f *os.File, size int) (data []byte, unmap func() error, err error) {
 	data, err = unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {

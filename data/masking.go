@@ -8,30 +8,29 @@ import (
 	"trireme/tokenizer"
 )
 
-// maskedPart is how many of a row's tokens are chosen unless something else is said.
+// defaultMLMProbability is the default of data.mlm_probability.
 const defaultMLMProbability = 0.15
 
-// Masking hides tokens of rows for a model that is to tell which they were (Devlin et al.,
-// BERT: pre-training of deep bidirectional transformers, 2019, 3.1): each token that is not
-// special is chosen with a probability; of those chosen 8 in 10 become the mask token, 1 in
-// 10 some token, and 1 in 10 stays. Which, depends on the seed, the sample's number in the
-// run and the position alone, so it is another choice each epoch, and the same for any
-// number of ranks.
+// Masking selects tokens for masked language modeling (Devlin et al., BERT: pre-training of deep
+// bidirectional transformers, 2019, 3.1): each token that is not special is selected with a
+// probability. 80% of the selected tokens become the mask token, 10% a random token, and 10% stay.
+// The choice depends on the seed, the sample number and the position alone, so it differs between
+// epochs and is the same for any number of ranks.
 type Masking struct {
-	chosen  uint64 // of 2^32
+	chosen  uint64 // probability times 2^32
 	mask    int32
 	special []bool // by id
 }
 
-// maskStream keeps these random numbers apart from others of the seed.
+// maskStream separates these random numbers from others with the same seed.
 const maskStream = 0x6d61736b // "mask"
 
-// newMasking chooses part of the tokens; 0 is the usual.
-func newMasking(tok *tokenizer.Tokenizer, part float64) (*Masking, error) {
-	if part == 0 {
-		part = defaultMLMProbability
+// newMasking selects tokens with probability p; 0 is the default.
+func newMasking(tok *tokenizer.Tokenizer, p float64) (*Masking, error) {
+	if p == 0 {
+		p = defaultMLMProbability
 	}
-	m := &Masking{chosen: uint64(part * (1 << 32)), mask: -1, special: make([]bool, tok.VocabSize())}
+	m := &Masking{chosen: uint64(p * (1 << 32)), mask: -1, special: make([]bool, tok.VocabSize())}
 	for id := range m.special {
 		m.special[id] = tok.IsSpecial(int32(id))
 	}
@@ -41,14 +40,14 @@ func newMasking(tok *tokenizer.Tokenizer, part float64) (*Masking, error) {
 		}
 	}
 	if m.mask < 0 {
-		return nil, fault.Try(errors.New("data: the model fills in masked tokens, and the tokenizer has no mask token"), "the model's own tokenizer, or rows with labels")
+		return nil, fault.Try(errors.New("data: the model predicts masked tokens, but the tokenizer has no mask token"), "the model's own tokenizer, or rows with labels")
 	}
 	m.special[m.mask] = true
 	return m, nil
 }
 
-// hide changes ids, and fills in targets: the tokens that were chosen, else Ignored. Of
-// positions in documents below 0 none is chosen; docs may be empty.
+// apply masks ids in place and sets targets: the original token where selected, else Ignored.
+// Positions with docs below 0 are not selected; docs may be empty.
 func (m *Masking) apply(ids, targets, docs []int32, seed uint64, sample int64) {
 	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
 	for t, id := range ids {

@@ -1,7 +1,7 @@
 package data
 
-// mt19937 is the Mersenne Twister of Matsumoto and Nishimura (1998) with 32-bit output, as
-// PyTorch's CPU generator seeds it: with the low 32 bits of the seed.
+// mt19937 is the Mersenne Twister of Matsumoto and Nishimura (1998) with 32-bit output, seeded as
+// in PyTorch's CPU generator: with the low 32 bits of the seed.
 type mt19937 struct {
 	state [624]uint32
 	next  int
@@ -41,7 +41,7 @@ func (m *mt19937) twist() {
 	m.next = 0
 }
 
-// maxPermutation is where torch.randperm changes to 64-bit numbers.
+// maxPermutation is the length from which torch.randperm uses 64-bit numbers.
 const maxPermutation = 1<<32/20 - 1
 
 // Permutation is torch.randperm(n) on the CPU after manual_seed(seed), for n up to

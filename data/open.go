@@ -10,36 +10,34 @@ import (
 	"trireme/tokenizer"
 )
 
-// Sets is what a configuration names.
+// Sets holds the datasets that a configuration names.
 type Sets struct {
 	Train  Dataset
-	Eval   Dataset  // the evaluation set; nil: there is none
-	Format string   // of the rows to train on, as Config.Format calls it
-	Labels []string // what the files call the labels of rows, by number; nil: numbers
-	Splits string   // what names of files in Path told, and which are left out; "": nothing
-	Notes  []string // what else of the files is worth a line, such as shards without rows
-	// End is the tokenizer's end of text, where each row says itself what it ends with: rows with
-	// answers and rows of token ids. Else nil.
+	Eval   Dataset  // the evaluation set; nil: none
+	Format string   // of the training rows: a value of Config.Format
+	Labels []string // names of the class labels, by id; nil: the files have ids
+	Splits string   // which splits of Path are used and which are not; "": no splits
+	Notes  []string // further notes on the files, such as shards without rows
+	// End is the tokenizer's end-of-text token, for rows with answers and rows of token ids, whose
+	// own end token may differ. Else nil.
 	End *EndToken
-	// Masking is what a loader is to hide of rows, where the task is Masked and they do not say
-	// themselves what is learned.
+	// Masking selects the tokens to mask for MaskedLM; nil if rows have labels of their own.
 	Masking *Masking
 	all     []Dataset
 
-	train, eval []*tokenFile // of Train, and of an Eval that is not a part of it
-	tokenizer   string       // see Identity
+	train, eval []*tokenFile // of Train, and of Eval if it has files of its own
+	tokenizer   string       // see Fingerprint
 }
 
-// EndToken is a tokenizer's end of text.
+// EndToken is a tokenizer's end-of-text token.
 type EndToken struct {
 	ID   int32
 	Name string
 }
 
-// Open opens what c trains on and what it holds out, for what p says. tok turns text into
-// tokens; it may be nil for files that hold token ids. Files are tokenized once and kept in
-// the cache, by one of the processes that ask for it; ctx ends that. report, which may be
-// nil, is called as that goes on, in one goroutine.
+// Open opens the training and evaluation sets of c for model p. tok may be nil for files of token
+// ids. Files are tokenized once into the cache: the first process does it, others wait for it,
+// until ctx ends. report, if not nil, receives progress from a single goroutine.
 func Open(ctx context.Context, c Config, p ModelInfo, tok *tokenizer.Tokenizer, report func(Progress)) (*Sets, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -87,15 +85,15 @@ func Open(ctx context.Context, c Config, p ModelInfo, tok *tokenizer.Tokenizer, 
 		rows := s.Train.Len()
 		s.Train, s.Eval = Split(s.Train, c.EvalFraction)
 		if s.Eval.Len() == 0 {
-			err := fault.Try(fmt.Errorf("data: eval_fraction %v of %d rows is none", c.EvalFraction, rows), "a larger one, or data.eval_path")
+			err := fault.Try(fmt.Errorf("data: eval_fraction %v of %d rows selects no row", c.EvalFraction, rows), "a larger one, or data.eval_path")
 			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
 }
 
-// SequenceLength is how many a row of these sets has: sequence_length, or as the longest of all where
-// that is 0 or rows are padded to the longest.
+// SequenceLength is the row length of these sets: sequence_length, or the length of the longest row
+// if that is 0 or with pad_to_longest.
 func (s *Sets) SequenceLength(c Config) int {
 	if c.SequenceLength > 0 && !c.PadToLongest {
 		return c.SequenceLength
@@ -117,7 +115,7 @@ func (s *Sets) Close() error {
 	return errors.Join(errs...)
 }
 
-// sources finds the files of the training and of the evaluation set; eval is nil if there is none.
+// sources finds the files of the training and evaluation sets; eval may be nil.
 func (c Config) sources() (train, eval *source, err error) {
 	f, err := c.find(c.Path)
 	if err != nil {
@@ -169,12 +167,12 @@ func (c Config) sources() (train, eval *source, err error) {
 		eval, err = c.newSource(c.Path, f.splits[evalOn])
 	}
 	if eval != nil && train.sharesRows(eval) {
-		train.notes = append(train.notes, "the evaluation set has rows that are trained on too. try: data.split and data.eval_split without a common row")
+		train.notes = append(train.notes, "training and evaluation sets overlap. try: data.split and data.eval_split without common rows")
 	}
 	return train, eval, err
 }
 
-// HasEval says whether there are rows for evaluation: a fraction of all, or files of their own.
+// HasEval reports whether c has an evaluation set.
 func (c Config) HasEval() (bool, error) {
 	if c.EvalPath != "" || c.EvalFraction > 0 || c.EvalSplit != "" {
 		return true, nil

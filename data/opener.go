@@ -12,24 +12,24 @@ import (
 	"trireme/tokenizer"
 )
 
-// opener makes datasets of sources.
+// opener opens sources as datasets.
 type opener struct {
 	Config
 	ModelInfo
 	tok    *tokenizer.Tokenizer
-	labels *labels      // of the rows to train on, and so of the evaluation set
-	files  []*tokenFile // that were opened
+	labels *labels      // of the training rows, used for the evaluation set too
+	files  []*tokenFile // opened so far
 }
 
-// masking is what is hidden of rows without labels.
+// masking returns the Masking of rows without labels.
 func (o *opener) masking(s *source) (*Masking, error) {
 	if o.tok == nil {
-		return nil, fault.Try(fmt.Errorf("data: the model fills in masked tokens, and the rows of %s have no labels; a tokenizer knows what masks them", s.path), "%s", fault.Set("data.tokenizer", "DIR"))
+		return nil, fault.Try(fmt.Errorf("data: masking the rows of %s needs a tokenizer: they have no labels of their own", s.path), "%s", fault.Set("data.tokenizer", "DIR"))
 	}
 	return newMasking(o.tok, o.MLMProbability)
 }
 
-// open makes a dataset of a source, and says what its rows are.
+// open opens a source and returns the format of its rows.
 func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string, err error) {
 	if s.format == FormatTokens {
 		d, err := o.openTokenFiles(s)
@@ -51,12 +51,12 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 	}
 	switch {
 	case o.tok == nil:
-		return nil, "", fault.Try(fmt.Errorf("data: %s is text, and there is no tokenizer", s.path), "%s", fault.Set("data.tokenizer", "DIR"))
+		return nil, "", fault.Try(fmt.Errorf("data: %s is text and needs a tokenizer", s.path), "%s", fault.Set("data.tokenizer", "DIR"))
 	case o.Vocab > 0 && o.tok.VocabSize() > o.Vocab:
-		return nil, "", fault.Try(fmt.Errorf("data: %s has %d tokens, the model's vocabulary %d: they do not belong together", strings.TrimSpace("the tokenizer "+o.Tokenizer), o.tok.VocabSize(), o.Vocab), "%s, to give the model as many", fault.Set("model.vocab_size", "auto"))
+		return nil, "", fault.Try(fmt.Errorf("data: %s has %d tokens, but the model's vocabulary has %d", strings.TrimSpace("the tokenizer "+o.Tokenizer), o.tok.VocabSize(), o.Vocab), "%s, for the tokenizer's size", fault.Set("model.vocab_size", "auto"))
 	}
 	if format == FormatClassification {
-		d, err := o.openLabelled(ctx, s, first)
+		d, err := o.openLabeled(ctx, s, first)
 		return d, format, err
 	}
 	enc, err := o.encoderOf(format, first, o.tok)
@@ -72,25 +72,25 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 	}
 	o.files = append(o.files, f)
 	if hasAnswers(format) {
-		d, err = o.dataset(f, o.packs(false), 0, selectConfig{least: 2, answers: true})
+		d, err = o.dataset(f, o.packs(false), 0, selectConfig{minLen: 2, answers: true})
 	} else {
-		d, err = o.dataset(f, o.packs(true), textLength, selectConfig{least: 2})
+		d, err = o.dataset(f, o.packs(true), textLength, selectConfig{minLen: 2})
 	}
 	return d, format, err
 }
 
-// openTokenFiles makes one dataset of token files.
+// openTokenFiles opens token files as one dataset.
 func (o *opener) openTokenFiles(s *source) (Dataset, error) {
 	all := &concat{}
 	for _, path := range s.files {
 		f, err := openTokens(path)
 		o.files = append(o.files, f)
 		if err == nil && f.plain && (o.DocumentMask || !o.packs(true)) {
-			err = errors.Join(fault.Try(fmt.Errorf("data: %s does not say where its documents end, which data.document_mask and packing: false need", path), "packing: true without document_mask"), f.close())
+			err = errors.Join(fault.Try(fmt.Errorf("data: %s has no document boundaries, which data.document_mask and data.packing: false need", path), "data.packing: true without data.document_mask"), f.close())
 		}
 		var d Dataset
 		if err == nil {
-			d, err = o.dataset(f, o.packs(true), textLength, selectConfig{least: 2})
+			d, err = o.dataset(f, o.packs(true), textLength, selectConfig{minLen: 2})
 		}
 		if err != nil {
 			return nil, errors.Join(err, all.Close())
@@ -103,7 +103,7 @@ func (o *opener) openTokenFiles(s *source) (Dataset, error) {
 	return all, nil
 }
 
-// openRows makes a dataset of rows that hold token ids.
+// openRows opens rows of token ids.
 func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 	f, err := s.rows(ctx, o.Config)
 	if err != nil {
@@ -115,7 +115,7 @@ func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 			break
 		}
 		if class := f.docClass(i); class < 0 {
-			err = fault.Try(fmt.Errorf("data: %s: no label, and the model tells labels apart", f.where(i)), "a label in each row")
+			err = fault.Try(fmt.Errorf("data: %s: no label, but the model is for sequence classification", f.where(i)), "a label in each row")
 		} else if o.Labels > 0 && int(class) >= o.Labels {
 			err = fmt.Errorf("data: %s: %w", f.where(i), classError("label", int64(class), o.Labels))
 		}
@@ -123,11 +123,11 @@ func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 			return nil, errors.Join(err, f.close())
 		}
 	}
-	return o.dataset(f, false, 0, selectConfig{least: 1})
+	return o.dataset(f, false, 0, selectConfig{minLen: 1})
 }
 
-// openLabelled makes a dataset of texts with labels.
-func (o *opener) openLabelled(ctx context.Context, s *source, first *record) (Dataset, error) {
+// openLabeled opens texts with class labels.
+func (o *opener) openLabeled(ctx context.Context, s *source, first *record) (Dataset, error) {
 	cols := o.columns().withAliases(first, FormatClassification)
 	pair := cols.has(first, "text_pair")
 	l, err := layoutOf(o.tok, pair)
@@ -143,11 +143,11 @@ func (o *opener) openLabelled(ctx context.Context, s *source, first *record) (Da
 		return nil, err
 	}
 	o.files = append(o.files, f)
-	most := o.SequenceLength
-	if most == 0 {
-		most = o.Positions
+	maxLen := o.SequenceLength
+	if maxLen == 0 {
+		maxLen = o.Positions
 	}
-	d, err := newLabeledTexts(f, l, most)
+	d, err := newLabeledTexts(f, l, maxLen)
 	if err == nil {
 		err = f.checkVocab(o.Vocab)
 	}
@@ -157,24 +157,24 @@ func (o *opener) openLabelled(ctx context.Context, s *source, first *record) (Da
 	return d, nil
 }
 
-// dataset makes rows of a token file, which it owns: packed, or a chosen document each.
-// length is sequence_length where the configuration has none, or as many positions as the model
-// has where those are fewer; 0 is the longest document's.
+// dataset makes rows of a token file, which it closes on errors: packed, or one per selected
+// document. length is the default sequence_length, limited to the model's positions; 0 is the
+// longest document.
 func (o *opener) dataset(f *tokenFile, packed bool, length int, choose selectConfig) (d Dataset, err error) {
 	if o.SequenceLength > 0 {
 		length = o.SequenceLength
 	} else if o.Positions > 0 {
 		length = min(length, o.Positions)
 	}
-	choose.most, choose.truncate = length, o.Truncate
+	choose.maxLen, choose.truncate = length, o.Truncate
 	if packed && !choose.answers {
 		d, err = newPackedText(f, length, o.DocumentMask)
 	} else {
 		var ch *selection
 		if ch, err = f.selectDocs(choose); err == nil && packed {
-			d = newPackedDocuments(ch, ch.most)
+			d = newPackedDocuments(ch, ch.maxLen)
 		} else if err == nil {
-			d = newDocuments(ch)
+			d = &documents{ch}
 		}
 	}
 	if err == nil {
@@ -186,11 +186,11 @@ func (o *opener) dataset(f *tokenFile, packed bool, length int, choose selectCon
 	return d, nil
 }
 
-// smallRows is how many bytes of files that hold token ids are read anew by each process,
-// rather than kept in the cache.
+// smallRows is the size of files with token ids, in bytes, up to which each process reads them
+// itself instead of using the cache.
 const smallRows = 16 << 20
 
-// rows gives a source that holds token ids as a token file.
+// rows returns a source of token ids as a token file.
 func (s *source) rows(ctx context.Context, c Config) (*tokenFile, error) {
 	enc := rowEncoder{}
 	digest, err := s.digest(enc.fingerprint())

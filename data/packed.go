@@ -7,15 +7,14 @@ import (
 	"trireme/fault"
 )
 
-// packedText is documents joined and cut into rows of one length; what is left at the end is
-// not used.
+// packedText is documents concatenated and split into rows of one length. The remainder is dropped.
 type packedText struct {
 	file   *tokenFile
 	length int
 	docs   bool
 }
 
-// documents is documents of a token file, a row each.
+// documents has one document of a token file per row.
 type documents struct{ *selection }
 
 var (
@@ -23,15 +22,14 @@ var (
 	_ Dataset = (*documents)(nil)
 )
 
-// newPackedText cuts rows of length tokens; docs says that documents are kept apart.
+// newPackedText makes rows of length tokens, with Docs if docs.
 func newPackedText(f *tokenFile, length int, docs bool) (*packedText, error) {
 	if f.tokens < int64(length) {
-		return nil, fault.Try(fmt.Errorf("data: %s has %d tokens, fewer than one row of sequence_length %d", f.path, f.tokens, length), "%s, or more text", fault.Set("data.sequence_length", max(2, f.tokens)))
+		return nil, fault.Try(fmt.Errorf("data: %s has %d tokens, less than one row of sequence_length %d", f.path, f.tokens, length), "%s, or more text", fault.Set("data.sequence_length", max(2, f.tokens)))
 	}
 	return &packedText{f, length, docs}, nil
 }
 
-// Len is the number of whole rows.
 func (p *packedText) Len() int { return int(p.file.tokens / int64(p.length)) }
 
 // Info is what the rows have in common.
@@ -39,11 +37,10 @@ func (p *packedText) Info() Info {
 	n := int64(p.Len()) * int64(p.length)
 	return Info{
 		Length: p.length, Tokens: n, MaxID: p.file.maxID, Docs: p.docs,
-		LabelCount: p.file.learned(0, n), Skipped: int(p.file.skipped),
+		LabelCount: p.file.labelCount(0, n), Skipped: int(p.file.skipped),
 	}
 }
 
-// Where names the tokens of row i.
 func (p *packedText) Where(i int) string {
 	return fmt.Sprintf("%s (tokens %d to %d)", p.file.path, i*p.length, (i+1)*p.length)
 }
@@ -51,7 +48,6 @@ func (p *packedText) Where(i int) string {
 // Close unmaps the file.
 func (p *packedText) Close() error { return p.file.close() }
 
-// Tokens is the length of every row.
 func (p *packedText) Tokens(int) int { return p.length }
 
 // Row fills r with row i.
@@ -82,22 +78,16 @@ func (p *packedText) Row(i int, r *Row) error {
 	return nil
 }
 
-// newDocuments makes a row of each chosen document.
-func newDocuments(ch *selection) *documents { return &documents{ch} }
-
-// Len is the number of documents that are rows.
 func (d *documents) Len() int { return d.len() }
 
 // Info is what the rows have in common.
 func (d *documents) Info() Info { return d.info }
 
-// Where names the file and the line of row i.
 func (d *documents) Where(i int) string { return d.file.where(d.document(i)) }
 
 // Close unmaps the file.
 func (d *documents) Close() error { return d.file.close() }
 
-// Tokens is the length of row i.
 func (d *documents) Tokens(i int) int {
 	lo, hi := d.span(i)
 	return int(hi - lo)
@@ -107,7 +97,7 @@ func (d *documents) Tokens(i int) int {
 func (d *documents) Row(i int, r *Row) error {
 	lo, hi := d.span(i)
 	d.file.fill(r, lo, hi)
-	d.file.hidden(r, lo)
+	d.file.applyMask(r, lo)
 	r.Class = d.file.docClass(d.document(i))
 	return nil
 }

@@ -2,16 +2,16 @@ package data
 
 import "fmt"
 
-// packedDocuments is documents of a token file, several a row: as many, in their order, as are whole in
-// its length. They are kept apart.
+// packedDocuments combines whole documents of a token file into rows: consecutive ones while they
+// fit. They do not attend to each other.
 type packedDocuments struct {
 	*selection
-	start []int32 // row i is the chosen documents start[i] to start[i+1]
+	start []int32 // row i is documents start[i] to start[i+1]
 }
 
 var _ Dataset = (*packedDocuments)(nil)
 
-// newPackedDocuments fills rows of length tokens with documents that are not longer.
+// newPackedDocuments fills rows of up to length tokens.
 func newPackedDocuments(ch *selection, length int) *packedDocuments {
 	b := &packedDocuments{selection: ch}
 	full := 0
@@ -30,13 +30,11 @@ func newPackedDocuments(ch *selection, length int) *packedDocuments {
 	return b
 }
 
-// Len is the number of rows.
 func (b *packedDocuments) Len() int { return len(b.start) - 1 }
 
-// Info is what the rows have in common.
 func (b *packedDocuments) Info() Info { return b.info }
 
-// Where names the first document of row i.
+// Where returns the origin of the row's first document.
 func (b *packedDocuments) Where(i int) string {
 	first, n := int(b.start[i]), int(b.start[i+1]-b.start[i])
 	where := b.file.where(b.document(first))
@@ -46,10 +44,8 @@ func (b *packedDocuments) Where(i int) string {
 	return where
 }
 
-// Close unmaps the file.
 func (b *packedDocuments) Close() error { return b.file.close() }
 
-// Tokens is the length of row i.
 func (b *packedDocuments) Tokens(i int) int {
 	n := int64(0)
 	for k := b.start[i]; k < b.start[i+1]; k++ {
@@ -59,7 +55,6 @@ func (b *packedDocuments) Tokens(i int) int {
 	return int(n)
 }
 
-// Row fills r with row i.
 func (b *packedDocuments) Row(i int, r *Row) error {
 	r.InputIDs, r.Labels, r.Docs, r.Types, r.Class = r.InputIDs[:0], r.Labels[:0], r.Docs[:0], r.Types[:0], Ignored
 	for k := b.start[i]; k < b.start[i+1]; k++ {

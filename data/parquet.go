@@ -18,8 +18,9 @@ const parquetMagic = "PAR1"
 
 var errParquet = errors.New("the Parquet file is damaged")
 
-// readParquet gives the rows of a Parquet file, group after group, but for groups that skip, given
-// their rows, passes over. The library panics on some damaged files; here that is an error.
+// readParquet reads the rows of a Parquet file, group by group, except groups that skip, called
+// with their number of rows, passes over. The library panics on some damaged files; that becomes an
+// error.
 func (s *source) readParquet(file int, skip func(n int64) bool, f func(*entry) error) (err error) {
 	name := s.files[file]
 	in, err := os.Open(name)
@@ -28,7 +29,7 @@ func (s *source) readParquet(file int, skip func(n int64) bool, f func(*entry) e
 	}
 	defer in.Close()
 	row, opened := int64(0), false
-	var given error // by f, which says where itself
+	var given error // of f, with its origin
 	read := func() (err error) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -40,14 +41,14 @@ func (s *source) readParquet(file int, skip func(n int64) bool, f func(*entry) e
 			return err
 		}
 		opened = true
-		pass := func(n int64) bool {
-			passed := skip(n)
-			if passed {
+		skipGroup := func(n int64) bool {
+			skipped := skip(n)
+			if skipped {
 				row += n
 			}
-			return passed
+			return skipped
 		}
-		return s.parquetRows(p, pass, func(fields map[string]any) error {
+		return s.parquetRows(p, skipGroup, func(fields map[string]any) error {
 			row++
 			given = f(&entry{at: rowOf(file, row), fields: fields})
 			return given
@@ -64,19 +65,19 @@ func (s *source) readParquet(file int, skip func(n int64) bool, f func(*entry) e
 	case err == nil:
 		return nil
 	case errors.Is(err, errParquet) && !fault.HasTry(err):
-		return fault.Try(fmt.Errorf("data: %s: %w", where, err), "fetch or write the file again")
+		return fault.Try(fmt.Errorf("data: %s: %w", where, err), "download or write the file again")
 	default:
 		return rowError(where, err)
 	}
 }
 
-func (s *source) parquetRows(p *parquet.File, pass func(n int64) bool, f func(map[string]any) error) error {
+func (s *source) parquetRows(p *parquet.File, skip func(n int64) bool, f func(map[string]any) error) error {
 	a, err := newAssembler(p.Root(), s.cleanString)
 	if err != nil {
 		return err
 	}
 	for _, group := range p.RowGroups() {
-		if group.NumRows() == 0 || pass(group.NumRows()) { // columns of a group without rows may have no page
+		if group.NumRows() == 0 || skip(group.NumRows()) { // an empty group's columns may have no page
 			continue
 		}
 		if err := s.parquetGroup(group, a, float64(p.Size())/float64(p.NumRows()), f); err != nil {
@@ -102,11 +103,11 @@ func openParquet(in *os.File) (*parquet.File, error) {
 	return p, checkGroups(p.Metadata())
 }
 
-// parquetRowCount is the number of rows in the footer of a file.
+// parquetRowCount returns the number of rows in the footer of a file.
 func parquetRowCount(path string) (rows int64, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the library, on a damaged file
-			err = fault.Try(fmt.Errorf("data: %s: %w: %v", path, errParquet, p), "fetch or write the file again")
+		if p := recover(); p != nil { // the library panics on damaged files
+			err = fault.Try(fmt.Errorf("data: %s: %w: %v", path, errParquet, p), "download or write the file again")
 		}
 	}()
 	in, err := os.Open(path)
@@ -121,15 +122,15 @@ func parquetRowCount(path string) (rows int64, err error) {
 	return p.NumRows(), nil
 }
 
-// maxEmpty is the size of the largest file that is looked at for having no rows: such a file is
-// little more than its footer.
+// maxEmpty is the size up to which a file is checked for having no rows: then it is little more
+// than its footer.
 const maxEmpty = 64 << 10
 
-// emptyParquet says whether a file is whole and holds no rows, as a writer leaves one whose
-// shard got none.
+// emptyParquet reports whether a file is intact and has no rows, as writers leave for an empty
+// shard.
 func emptyParquet(path string) (empty bool) {
 	defer func() {
-		if recover() != nil { // the library, on a damaged file: whoever reads it says so
+		if recover() != nil { // the library panics on damaged files: the reader reports it
 			empty = false
 		}
 	}()
@@ -146,27 +147,27 @@ func emptyParquet(path string) (empty bool) {
 	return err == nil && p.NumRows() == 0
 }
 
-// checkGroups refuses a footer that contradicts itself, and what the library reads wrongly and
-// without a word: values compressed with LZ4 come out empty.
+// checkGroups rejects an inconsistent footer, and LZ4, which the library silently reads as empty
+// values.
 func checkGroups(m *format.FileMetaData) error {
 	rows := int64(0)
 	for _, g := range m.RowGroups {
 		rows += g.NumRows
 	}
 	if rows != m.NumRows {
-		return fmt.Errorf("%w: its footer has %d rows, and its row groups %d", errParquet, m.NumRows, rows)
+		return fmt.Errorf("%w: its footer has %d rows, its row groups %d", errParquet, m.NumRows, rows)
 	}
 	for _, g := range m.RowGroups {
 		for _, c := range g.Columns {
 			if codec := c.MetaData.Codec; codec == format.Lz4Raw {
-				return fault.Try(errors.New("its values are compressed with LZ4, which cannot be read here"), "write it with zstd or snappy")
+				return fault.Try(errors.New("it is compressed with LZ4, which is not supported"), "write it with zstd or snappy")
 			}
 		}
 	}
 	return nil
 }
 
-// parquetGroup gives the rows of a group; each counts as size bytes of the file.
+// parquetGroup reads the rows of a group; each counts as size bytes of the file.
 func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64, f func(map[string]any) error) (err error) {
 	rows := group.Rows()
 	defer func() { err = errors.Join(err, rows.Close()) }()
@@ -176,7 +177,7 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 		for _, row := range buf[:n] {
 			for _, v := range row {
 				if k := v.Kind(); (k == parquet.ByteArray || k == parquet.FixedLenByteArray) && !v.IsNull() && int64(len(v.ByteArray())) > s.maxRow {
-					return fault.Try(fmt.Errorf("a value has %s bytes, above data.max_row_bytes %s", thousands(len(v.ByteArray())), thousands(int(s.maxRow))), "shorter rows, or %s", fault.Set("data.max_row_bytes", "N"))
+					return fault.Try(fmt.Errorf("a value has %s bytes, more than data.max_row_bytes %s", thousands(len(v.ByteArray())), thousands(int(s.maxRow))), "shorter rows, or %s", fault.Set("data.max_row_bytes", "N"))
 				}
 			}
 			fields, err := a.row(row)
@@ -191,7 +192,7 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 		s.read.Add(int64(size * float64(n)))
 		switch {
 		case err == io.EOF && got != want:
-			return fmt.Errorf("%w: a row group holds %d rows, and the footer has %d for it", errParquet, got, want)
+			return fmt.Errorf("%w: a row group has %d rows, the footer says %d", errParquet, got, want)
 		case err == io.EOF:
 			return nil
 		case err != nil:
@@ -202,7 +203,7 @@ func (s *source) parquetGroup(group parquet.RowGroup, a *assembler, size float64
 	}
 }
 
-// checkParquet looks at the ends of a file, before memory is taken for what they tell of.
+// checkParquet checks the start and end of a file before memory is allocated for its footer.
 func checkParquet(in io.ReaderAt, name string, size int64) error {
 	var head [4]byte
 	var tail [8]byte
@@ -223,13 +224,13 @@ func checkParquet(in io.ReaderAt, name string, size int64) error {
 	}
 	switch footer := int64(binary.LittleEndian.Uint32(tail[:])); {
 	case string(head[:]) == "PARE":
-		return fmt.Errorf("%w, or encrypted", errParquet)
+		return fmt.Errorf("%w or encrypted", errParquet)
 	case string(head[:]) != parquetMagic:
-		return fmt.Errorf("%w, or none: its first bytes are % x", errParquet, head)
+		return fmt.Errorf("%w or not Parquet: its first bytes are % x", errParquet, head)
 	case string(tail[4:]) != parquetMagic:
-		return fault.Try(fmt.Errorf("%w: it is cut short", errParquet), "fetch it again")
+		return fault.Try(fmt.Errorf("%w: truncated", errParquet), "download it again")
 	case footer > size-12:
-		return fmt.Errorf("%w: it tells of a footer of %d bytes in a file of %d", errParquet, footer, size)
+		return fmt.Errorf("%w: footer of %d bytes in a file of %d", errParquet, footer, size)
 	default:
 		b := make([]byte, footer)
 		if _, err := in.ReadAt(b, size-8-footer); err != nil {

@@ -120,7 +120,7 @@ func TestEmptyShards(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	notes := strings.Join(sets.Notes, "\n")
-	for _, want := range []string{"c.parquet has 0 bytes", "2 files have 0 rows", "a.parquet"} {
+	for _, want := range []string{"c.parquet: 0 bytes", "2 files: 0 rows", "a.parquet"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q lacks %q", notes, want)
 		}
@@ -128,7 +128,7 @@ func TestEmptyShards(t *testing.T) {
 	got, err := records(t, Config{}, "testdata/empty.parquet")
 	wantRecords(t, got, err)
 	_, err = Open(t.Context(), textConfig(t, filepath.Join(dir, "a.parquet")), ModelInfo{}, tok, nil)
-	wantError(t, err, "a.parquet holds no rows")
+	wantError(t, err, "a.parquet has no rows")
 }
 
 // changeFooter gives a file another footer.
@@ -159,14 +159,14 @@ func TestParquetTruncatedGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*format.FileMetaData){
-		"a row group holds 100 rows, and the footer has 105 for it": func(m *format.FileMetaData) { m.RowGroups[0].NumRows += 5; m.NumRows += 5 },
-		"a row group holds 100 rows, and the footer has 95 for it":  func(m *format.FileMetaData) { m.RowGroups[1].NumRows -= 5; m.NumRows -= 5 },
-		"its footer has 255 rows, and its row groups 250":           func(m *format.FileMetaData) { m.NumRows += 5 },
+		"a row group has 100 rows, the footer says 105": func(m *format.FileMetaData) { m.RowGroups[0].NumRows += 5; m.NumRows += 5 },
+		"a row group has 100 rows, the footer says 95":  func(m *format.FileMetaData) { m.RowGroups[1].NumRows -= 5; m.NumRows -= 5 },
+		"its footer has 255 rows, its row groups 250":   func(m *format.FileMetaData) { m.NumRows += 5 },
 		"EOF": func(m *format.FileMetaData) { m.RowGroups[2].Columns[0].MetaData.TotalCompressedSize -= 9 },
 	} {
 		_, err := records(t, Config{}, write(t, "x.parquet", changeFooter(t, blob, change)))
 		t.Run(want, func(t *testing.T) {
-			wantError(t, err, "x.parquet", "the Parquet file is damaged", want, "try: fetch or write the file again")
+			wantError(t, err, "x.parquet", "the Parquet file is damaged", want, "try: download or write the file again")
 		})
 	}
 }
@@ -223,7 +223,7 @@ func TestParquetErrors(t *testing.T) {
 	wantError(t, err, "x.parquet.gz", "it is gzip, not Parquet")
 	// A list of 2^31-1 elements in a footer of a few bytes.
 	_, err = records(t, Config{}, write(t, "x.parquet", "PAR1\x29\xfc\xff\xff\xff\xff\x07\x00\x08\x00\x00\x00PAR1"))
-	wantError(t, err, "x.parquet", "tells of more than it holds")
+	wantError(t, err, "x.parquet", "has invalid lengths")
 	// Every byte of a small file, changed: an error, or rows; nothing else.
 	small, err := os.ReadFile(writeParquet(t, "x.parquet", "aaa", "bbb"))
 	if err != nil {

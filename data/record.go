@@ -11,14 +11,14 @@ import (
 	"trireme/tokenizer"
 )
 
-// record is one row of a file of rows.
+// record is one row of a file.
 type record struct {
 	where  string         // FILE:LINE, or FILE and the number of a row
 	fields map[string]any // nil, bool, string, int64, float64, []any, ordered.Map
 
-	// A text file that is long is several records.
-	rest bool // this one goes on from the one before
-	more bool // the next goes on from this one
+	// A long text file is several records.
+	rest bool // continues the previous record
+	more bool // the next record continues this one
 }
 
 // keys lists the record's keys, for messages.
@@ -29,7 +29,7 @@ func (r *record) keys() string {
 	return strings.Join(slices.Sorted(maps.Keys(r.fields)), ", ")
 }
 
-// rowsInside is the key under which a record has a list of objects; "" where there is none.
+// rowsInside returns the key of a list of objects in the record, "" if there is none.
 func (r *record) rowsInside() string {
 	for _, key := range slices.Sorted(maps.Keys(r.fields)) {
 		if list, _ := r.fields[key].([]any); len(list) > 0 {
@@ -41,28 +41,26 @@ func (r *record) rowsInside() string {
 	return ""
 }
 
-// example is what an encoder makes of a record: one sequence of tokens. Slices are empty when
-// encode is called, and may have room; they are read before the next call.
+// example is a tokenized record. Its slices are empty when encode is called, and valid until the
+// next call.
 type example struct {
 	IDs    []int32
 	Labels []int32 // the token at each position, or Ignored; empty: as IDs
-	Hidden []bool  // positions that nothing sees and nothing is learned of; empty: none
-	Class  int32   // label of the whole sequence; Ignored, as it is at first, is none
+	Hidden []bool  // attention_mask is 0: not attended to, no label; empty: none
+	Class  int32   // class label; initially Ignored, which is none
 }
 
-// encoder turns records into examples. Several goroutines use it at once.
+// encoder tokenizes records. It is safe for concurrent use.
 type encoder interface {
-	// fingerprint is what the examples depend on besides the files and the tokenizer: a part
-	// of the cache's key.
+	// fingerprint identifies the encoder in the cache key, beside files and tokenizer.
 	fingerprint() string
-	// encode makes ex of r, which is overwritten afterwards. ok is false where a record has
-	// nothing to learn from, which is counted and reported. An error is a mistake in the
-	// record; the caller adds where it is.
+	// encode sets ex from r, which is reused afterwards. ok is false if the record has no labels;
+	// such records are counted and reported. The caller adds the record's origin to errors.
 	encode(r *record, ex *example) (ok bool, err error)
 }
 
-// textEncoder is the task of text: all of it is learned. A document is what the tokenizer's
-// template puts before it, the text, and one end of text.
+// textEncoder encodes text where every token is a label: what the tokenizer's template puts before
+// it, the text, and one end-of-text token.
 type textEncoder struct {
 	field  string
 	tok    *tokenizer.Tokenizer
@@ -104,13 +102,13 @@ func (e *textEncoder) encode(r *record, ex *example) (bool, error) {
 	return true, nil
 }
 
-// sameCut is source.sameCut for a tokenizer.
+// sameCut is source.sameCut for this tokenizer.
 func (e *textEncoder) sameCut(whole, before, after string) bool {
 	ids := e.tok.Append(e.tok.Encode(before, tokenizer.Options{}), after, tokenizer.Options{})
 	return slices.Equal(ids, e.tok.Encode(whole, tokenizer.Options{}))
 }
 
-// text is the string under a key.
+// text returns the string of a key.
 func (r *record) text(key string) (string, error) {
 	v, ok := r.fields[key]
 	if !ok {

@@ -9,9 +9,9 @@ import (
 	"trireme/fault"
 )
 
-// rowEncoder is the task of rows that are tokenized already: input_ids and, optionally,
-// labels, attention_mask and label. Without labels every token is one. Where attention_mask
-// is 0 nothing is counted, and no real position sees it.
+// rowEncoder encodes tokenized rows: input_ids and, optionally, labels, attention_mask and label.
+// Without labels every token is one. Tokens with attention_mask 0 have no label, and other tokens
+// do not attend to them.
 type rowEncoder struct{}
 
 var _ encoder = rowEncoder{}
@@ -20,7 +20,7 @@ func (rowEncoder) fingerprint() string { return "input_ids" }
 
 func (rowEncoder) encode(r *record, ex *example) (ok bool, err error) {
 	if _, ok := r.fields["input_ids"]; !ok {
-		return false, fault.Try(fmt.Errorf("no input_ids: the row has keys %s", r.keys()), "rows that all have it, or another data.format")
+		return false, fault.Try(fmt.Errorf("no input_ids: the row has keys %s", r.keys()), "input_ids in every row, or another data.format")
 	}
 	if ex.IDs, err = ints(ex.IDs, r, "input_ids"); err != nil {
 		return false, err
@@ -36,7 +36,7 @@ func (rowEncoder) encode(r *record, ex *example) (ok bool, err error) {
 		return false, err
 	}
 	if k := len(ex.Labels); k > 0 && k != n {
-		return false, fmt.Errorf("%d labels for %d input_ids", k, n)
+		return false, fmt.Errorf("labels has length %d, but input_ids has %d", k, n)
 	}
 	for _, l := range ex.Labels {
 		if l < 0 && l != Ignored {
@@ -48,11 +48,11 @@ func (rowEncoder) encode(r *record, ex *example) (ok bool, err error) {
 		return false, err
 	}
 	if k := len(mask); k > 0 && k != n {
-		return false, fmt.Errorf("an attention_mask of %d for %d input_ids", k, n)
+		return false, fmt.Errorf("attention_mask has length %d, but input_ids has %d", k, n)
 	}
 	for i, m := range mask {
 		if m != 0 && m != 1 {
-			return false, fmt.Errorf("attention_mask holds %d at position %d: it must be 0 or 1", m, i+1)
+			return false, fmt.Errorf("attention_mask is %d at position %d: it must be 0 or 1", m, i+1)
 		}
 	}
 	if slices.Contains(mask, 0) {
@@ -68,7 +68,7 @@ func (rowEncoder) encode(r *record, ex *example) (ok bool, err error) {
 	return true, nil
 }
 
-// ints appends the list under a key; one that is absent or null is empty.
+// ints appends the list of a key; absent or null is empty.
 func ints(dst []int32, r *record, key string) ([]int32, error) {
 	v := r.fields[key]
 	if v == nil {
@@ -91,15 +91,15 @@ func ints(dst []int32, r *record, key string) ([]int32, error) {
 func int32Of(v any) (int32, error) {
 	i, ok := v.(int64)
 	if !ok {
-		return 0, fmt.Errorf("%s, not a whole number", typeName(v))
+		return 0, fmt.Errorf("%s, not an integer", typeName(v))
 	}
 	if i != int64(int32(i)) {
-		return 0, fmt.Errorf("%d is too large: whole numbers here are at most %d", i, math.MaxInt32)
+		return 0, fmt.Errorf("%d is too large: integers are limited to %d", i, math.MaxInt32)
 	}
 	return int32(i), nil
 }
 
-// typeName names the type of a record's value.
+// typeName describes a value's type in messages.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:
@@ -117,10 +117,10 @@ func typeName(v any) string {
 }
 
 func vocabError(id int32, vocab int) error {
-	return fault.Try(fmt.Errorf("token id %d, but the model's vocabulary has %d: the data was made with another tokenizer", id, vocab), "that one's model, or %s", fault.Set("model.vocab_size", id+1))
+	return fault.Try(fmt.Errorf("token id %d is outside the model's vocabulary of %d: the data was tokenized for another model", id, vocab), "the tokenizer's model, or %s", fault.Set("model.vocab_size", id+1))
 }
 
-// below is an error unless all ids of a token file are below vocab; 0 is any.
+// checkVocab returns an error if an id of the token file is not below vocab; 0: not checked.
 func (t *tokenFile) checkVocab(vocab int) error {
 	if vocab == 0 || int(t.maxID) < vocab {
 		return nil

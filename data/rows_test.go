@@ -82,24 +82,24 @@ func TestRowsErrors(t *testing.T) {
 		vocab   int
 		want    []string
 	}{
-		{"\n\n", 0, 0, []string{"holds no rows"}},
+		{"\n\n", 0, 0, []string{"has no rows"}},
 		{"{\"input_ids\": [1]}\n{\"text\": \"a\", \"id\": 1}", 0, 0, []string{"x.jsonl:2", "no input_ids", "keys id, text"}},
 		{"{\"input_ids\": [1]}\n{\"input_ids\": []}", 0, 0, []string{"x.jsonl:2", "empty"}},
 		{`{"input_ids": null}`, 0, 0, []string{"x.jsonl:1", "empty"}},
 		{`{"input_ids": "1 2"}`, 0, 0, []string{"input_ids is a string, not a list"}},
-		{`{"input_ids": [1, 2.5]}`, 0, 0, []string{"input_ids: the number 2.5, not a whole number"}},
-		{`{"input_ids": [1,2], "labels": [1]}`, 0, 0, []string{"1 labels for 2"}},
-		{`{"input_ids": [1,2], "attention_mask": [1]}`, 0, 0, []string{"attention_mask of 1"}},
+		{`{"input_ids": [1, 2.5]}`, 0, 0, []string{"input_ids: the number 2.5, not an integer"}},
+		{`{"input_ids": [1,2], "labels": [1]}`, 0, 0, []string{"labels has length 1"}},
+		{`{"input_ids": [1,2], "attention_mask": [1]}`, 0, 0, []string{"attention_mask has length 1"}},
 		{`{"input_ids": [1,2], "labels": [1, -7]}`, 0, 0, []string{"label -7"}},
 		{`{"input_ids": [1,2], "label": "good"}`, 0, 0, []string{"label: a string"}},
 		{`{"input_ids": [1,2,3]}`, 2, 0, []string{"x.jsonl:1", "3 tokens", "sequence_length 2"}},
-		{"{\"input_ids\": [1,4]}\n{\"input_ids\": [1,500]}", 0, 500, []string{"x.jsonl:2", "id 500", "vocabulary has 500"}},
-		{`{"input_ids": [1,2], "labels": [1, 99]}`, 0, 50, []string{"id 99", "vocabulary has 50"}},
+		{"{\"input_ids\": [1,4]}\n{\"input_ids\": [1,500]}", 0, 500, []string{"x.jsonl:2", "id 500", "vocabulary of 500"}},
+		{`{"input_ids": [1,2], "labels": [1, 99]}`, 0, 50, []string{"id 99", "vocabulary of 50"}},
 		{`{"input_ids": [-1]}`, 0, 0, []string{"-1 is negative"}},
 		{`{"input_ids": [1`, 0, 0, []string{"x.jsonl:1", "not a JSON object", "unexpected EOF"}},
-		{`{"input_ids": [4000000000]}`, 0, 0, []string{"4000000000 is too large: whole numbers here are at most 2147483647"}},
+		{`{"input_ids": [4000000000]}`, 0, 0, []string{"4000000000 is too large: integers are limited to 2147483647"}},
 		{`[1, 2]`, 0, 0, []string{"x.jsonl (row 1)", "a number, not a JSON object"}},
-		{"{\"input_ids\": [1]}\n\x00\x01", 0, 0, []string{"x.jsonl:2: a NUL byte"}},
+		{"{\"input_ids\": [1]}\n\x00\x01", 0, 0, []string{"x.jsonl:2: NUL byte"}},
 	} {
 		_, err := Open(t.Context(), Config{Path: write(t, "x.jsonl", c.content), SequenceLength: c.length}, ModelInfo{Vocab: c.vocab}, nil, nil)
 		t.Run(c.want[len(c.want)-1], func(t *testing.T) { wantError(t, err, c.want...) })
@@ -131,11 +131,11 @@ func FuzzRow(f *testing.F) {
 		}
 		tf := tokens(t, 0, document{ids: []int32{1, 2}, class: Ignored}, document{ids: ex.IDs, labels: ex.Labels, hidden: ex.Hidden, class: ex.Class})
 		defer tf.close()
-		ch, err := tf.selectDocs(selectConfig{least: 1, most: 8, truncate: true})
+		ch, err := tf.selectDocs(selectConfig{minLen: 1, maxLen: 8, truncate: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newDocuments(ch)
+		d := &documents{ch}
 		var row Row
 		if err := d.Row(1, &row); err != nil {
 			t.Fatal(err)

@@ -8,50 +8,50 @@ import (
 	"trireme/fault"
 )
 
-// choice is the documents of a token file that become rows.
+// selection is the documents of a token file that become rows.
 type selection struct {
-	file *tokenFile
-	most int     // tokens of one, the rest is cut off
-	docs []int32 // nil: all
-	info Info
+	file   *tokenFile
+	maxLen int     // maximum tokens of one; the rest is truncated
+	docs   []int32 // nil: all
+	info   Info
 }
 
-// choiceConfig says which documents to choose.
+// selectConfig selects documents.
 type selectConfig struct {
-	least    int  // tokens
-	most     int  // tokens; 0 is any number
-	truncate bool // cut a longer one, in place of an error
-	answers  bool // leave out those in which nothing is learned
+	minLen   int  // tokens
+	maxLen   int  // tokens; 0: unlimited
+	truncate bool // truncate longer ones, instead of an error
+	answers  bool // skip documents without labels
 }
 
-// choose looks at all documents.
+// selectDocs scans all documents.
 func (f *tokenFile) selectDocs(c selectConfig) (*selection, error) {
-	ch := &selection{file: f, most: c.most, info: Info{
+	ch := &selection{file: f, maxLen: c.maxLen, info: Info{
 		MaxID: f.maxID, Docs: f.sections&flagHoles != 0, Classes: f.sections&secClasses != 0,
 		Labels: f.sections&(secCounted|secReplaced) != 0, Skipped: int(f.skipped),
 	}}
-	if c.most == 0 {
-		ch.most = f.longest
+	if c.maxLen == 0 {
+		ch.maxLen = f.longest
 	}
 	first, long, begin := 0, 0, int64(0)
 	for i := range f.docs {
 		lo, hi := f.unpadded(begin, f.end(i))
 		begin = f.end(i)
 		n := int(hi - lo)
-		if n > ch.most {
+		if n > ch.maxLen {
 			if long++; long == 1 {
 				first = i
 			}
 			if !c.truncate {
 				continue
 			}
-			n = ch.most
+			n = ch.maxLen
 		}
-		learned := f.learned(lo+1, lo+int64(n))
-		if c.answers && learned == 0 && n >= c.least {
+		labels := f.labelCount(lo+1, lo+int64(n))
+		if c.answers && labels == 0 && n >= c.minLen {
 			ch.info.Skipped++
 		}
-		if n < c.least || c.answers && learned == 0 {
+		if n < c.minLen || c.answers && labels == 0 {
 			ch.drop(i)
 			continue
 		}
@@ -63,20 +63,20 @@ func (f *tokenFile) selectDocs(c selectConfig) (*selection, error) {
 		}
 		ch.info.Length = max(ch.info.Length, n)
 		ch.info.Tokens += int64(n)
-		ch.info.LabelCount += learned
+		ch.info.LabelCount += labels
 	}
 	switch {
 	case long > 0 && !c.truncate:
-		return nil, f.tooLong(first, long, c.most)
+		return nil, f.tooLong(first, long, c.maxLen)
 	case ch.len() == 0 && c.answers && f.docs > 0:
-		return nil, f.noLabels(ch.most)
+		return nil, f.noLabels(ch.maxLen)
 	case ch.len() == 0:
-		return nil, fault.Try(fmt.Errorf("data: %s holds no document of %d tokens", f.path, c.least), "another data.path")
+		return nil, fault.Try(fmt.Errorf("data: %s has no document of %d tokens or more", f.path, c.minLen), "another data.path")
 	}
 	return ch, nil
 }
 
-// leave takes document i out of those so far.
+// drop excludes document i, the last so far.
 func (ch *selection) drop(i int) {
 	if ch.docs != nil {
 		return
@@ -94,7 +94,7 @@ func (ch *selection) len() int {
 	return len(ch.docs)
 }
 
-// document is the number of the i-th chosen document.
+// document is the document number of row i.
 func (ch *selection) document(i int) int {
 	if ch.docs == nil {
 		return i
@@ -102,15 +102,15 @@ func (ch *selection) document(i int) int {
 	return int(ch.docs[i])
 }
 
-// span is the tokens of the i-th chosen document.
+// span returns the tokens of row i.
 func (ch *selection) span(i int) (lo, hi int64) {
 	doc := ch.document(i)
 	lo, hi = ch.file.unpadded(ch.file.begin(doc), ch.file.end(doc))
-	return lo, min(hi, lo+int64(ch.most))
+	return lo, min(hi, lo+int64(ch.maxLen))
 }
 
-// learned counts the tokens from lo to hi that count as labels.
-func (t *tokenFile) learned(lo, hi int64) int64 {
+// labelCount counts the labels of tokens lo to hi.
+func (t *tokenFile) labelCount(lo, hi int64) int64 {
 	if len(t.count) == 0 {
 		return max(hi-lo, 0)
 	}
@@ -127,32 +127,32 @@ func (t *tokenFile) learned(lo, hi int64) int64 {
 	return int64(n)
 }
 
-// tooLong is the error for documents of more than most tokens, of which i is the first.
-func (t *tokenFile) tooLong(i, count, most int) error {
+// tooLong is the error for count documents of more than maxLen tokens; i is the first.
+func (t *tokenFile) tooLong(i, count, maxLen int) error {
 	n := t.end(i) - t.begin(i)
 	others := ""
 	if count > 1 {
 		others = fmt.Sprintf(" (%s of %s rows are too long, the longest has %s)", thousands(count), thousands(t.docs), thousands(t.longest))
 	}
-	return fault.Try(fmt.Errorf("data: %s: %d tokens are more than sequence_length %d%s", t.where(i), n, most, others), "data.truncate: true, or data.sequence_length: %d", t.longest)
+	return fault.Try(fmt.Errorf("data: %s: %d tokens exceed sequence_length %d%s", t.where(i), n, maxLen, others), "data.truncate: true, or data.sequence_length: %d", t.longest)
 }
 
-// barren is the error for rows that hold nothing to learn when they are cut to most tokens.
-func (t *tokenFile) noLabels(most int) error {
+// noLabels is the error if no document has labels within maxLen tokens.
+func (t *tokenFile) noLabels(maxLen int) error {
 	lengths := make([]int, t.docs)
 	for i := range lengths {
 		lengths[i] = int(t.end(i) - t.begin(i))
 	}
 	slices.Sort(lengths)
 	median, want := lengths[len(lengths)/2], 1
-	for want < median || want <= most {
+	for want < median || want <= maxLen {
 		want *= 2
 	}
 	all := thousands(t.docs)
-	return fault.Try(fmt.Errorf("data: %s: no trained tokens in %s of %s rows: prompts fill sequence_length %d (median row %s)", t.path, all, all, most, thousands(median)), "%s", fault.Set("data.sequence_length", want))
+	return fault.Try(fmt.Errorf("data: %s: no label tokens in %s of %s rows: prompts fill sequence_length %d (median row: %s tokens)", t.path, all, all, maxLen, thousands(median)), "%s", fault.Set("data.sequence_length", want))
 }
 
-// thousands writes a number with commas.
+// thousands formats n with commas.
 func thousands(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

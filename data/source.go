@@ -11,32 +11,32 @@ import (
 	"trireme/fault"
 )
 
-// source is the files that a configuration names, and how to read them.
+// source is the files of a path, and how to read them.
 type source struct {
 	path    string
 	files   []string
 	format  string // text, jsonl, csv, tsv, parquet or tokens
-	field   string // of the text
-	lenient bool   // what is not UTF-8 is replaced
-	maxRow  int64  // bytes of the largest row
+	field   string // key of the text
+	lenient bool   // replace invalid UTF-8
+	maxRow  int64  // maximum bytes of a row
 	notes   []string
-	splits  string // what names told, where these are some of a folder's files
-	parts   []part // rows of the files that are read; nil: all
-	slices  string // what the configuration calls them
+	splits  string // see Sets.Splits
+	parts   []part // the rows to read; nil: all
+	slices  string // parts as the configuration writes them
 
-	// sameCut says whether a text has the tokens of its two parts, one after the other; nil:
-	// cut anywhere.
+	// sameCut reports whether tokenizing two parts of a text separately gives the tokens of the
+	// whole; nil: always.
 	sameCut func(whole, before, after string) bool
 
 	report func(Progress) // or nil
 	total  int64          // bytes of the files
-	read   atomic.Int64   // bytes of them that were read
+	read   atomic.Int64   // bytes read
 }
 
-// defaultMaxRow is data.max_row_bytes where the configuration has none.
+// defaultMaxRow is the default of data.max_row_bytes.
 const defaultMaxRow = 32 << 20
 
-// newSource reads files, which are not none. format may be auto.
+// newSource returns a source of files, at least one. format may be auto.
 func (c Config) newSource(path string, files []string) (*source, error) {
 	s := &source{path: path, files: files, format: c.kind(), field: c.columns().key("text"), lenient: c.InvalidUTF8 == utf8Replace, maxRow: c.MaxRowBytes}
 	if s.maxRow == 0 {
@@ -46,7 +46,7 @@ func (c Config) newSource(path string, files []string) (*source, error) {
 	switch s.format {
 	case FormatGoSource:
 		s.format = FormatText
-	case FormatAuto, FormatText: // of rows that have a text, text is what they are
+	case FormatAuto, FormatText: // text is also a format of rows
 		if s.format, err = oneFormat(files); err != nil {
 			return nil, err
 		}
@@ -61,20 +61,20 @@ func (c Config) newSource(path string, files []string) (*source, error) {
 	return s, nil
 }
 
-// errStop ends the reading of a source early.
+// errStop stops reading without an error.
 var errStop = errors.New("stop")
 
-// entry is a row of a file as its reader hands it over: parsed, or a line of JSON that still
-// is to be, by whoever has the time.
+// entry is a row as its reader emits it: parsed, or a line of JSON for the encoding goroutine to
+// parse.
 type entry struct {
 	at     origin
-	line   []byte         // a JSON object; overwritten by the next
-	fields map[string]any // where line is nil
-	rest   bool           // the text goes on from the entry before
-	more   bool           // and goes on in the next
+	line   []byte         // a JSON object; valid until the next entry
+	fields map[string]any // if line is nil
+	rest   bool           // continues the text of the previous entry
+	more   bool           // the next entry continues this text
 }
 
-// spans are the parts that are read.
+// spans returns the parts to read.
 func (s *source) spans() []part {
 	if s.parts == nil {
 		return []part{{0, len(s.files), 0, math.MaxInt64}}
@@ -82,7 +82,7 @@ func (s *source) spans() []part {
 	return s.parts
 }
 
-// eachEntry calls f with every row that is read of the files, in order.
+// eachEntry calls f for every selected row, in order.
 func (s *source) eachEntry(f func(*entry) error) error {
 	for _, p := range s.spans() {
 		if err := s.eachOf(p, f); err != nil && !errors.Is(err, errPart) {
@@ -92,7 +92,7 @@ func (s *source) eachEntry(f func(*entry) error) error {
 	return nil
 }
 
-// eachOf calls f with every row of a part.
+// eachOf calls f for every row of a part.
 func (s *source) eachOf(p part, f func(*entry) error) error {
 	f, skip := p.window(f)
 	for i := p.first; i < p.last; i++ {
@@ -125,7 +125,7 @@ func (s *source) readStream(file int, in io.Reader, f func(*entry) error) error 
 	return s.readText(file, in, f)
 }
 
-// fill makes r of an entry. j is the caller's own.
+// fill sets r from an entry. j belongs to the calling goroutine.
 func (s *source) fill(r *record, e *entry, j *jsonReader) error {
 	r.where, r.rest, r.more = e.at.in(s.files), e.rest, e.more
 	if e.line == nil {
@@ -136,8 +136,7 @@ func (s *source) fill(r *record, e *entry, j *jsonReader) error {
 	return j.object(e.line, r.fields)
 }
 
-// eachRecord calls f with every record of the files, in order. errStop ends it early, without
-// an error.
+// eachRecord calls f for every record, in order. errStop stops it without an error.
 func (s *source) eachRecord(f func(*record) error) error {
 	j := newJSONReader(s.lenient)
 	err := s.eachEntry(func(e *entry) error {
@@ -153,7 +152,7 @@ func (s *source) eachRecord(f func(*record) error) error {
 	return err
 }
 
-// first is the first record of the files.
+// first returns the first record.
 func (s *source) first() (*record, error) {
 	var r *record
 	err := s.eachRecord(func(x *record) error {
@@ -161,9 +160,9 @@ func (s *source) first() (*record, error) {
 		return errStop
 	})
 	if err == nil && r == nil {
-		err = fault.Try(fmt.Errorf("data: %s holds no rows", s.path), "another data.path")
+		err = fault.Try(fmt.Errorf("data: %s has no rows", s.path), "another data.path")
 		if s.slices != "" {
-			err = fault.Try(fmt.Errorf("data: %s has no row of %s", s.path, s.slices), "a split that begins earlier")
+			err = fault.Try(fmt.Errorf("data: %s has no row of %s", s.path, s.slices), "a split that starts earlier")
 		}
 	}
 	return r, err

@@ -14,18 +14,18 @@ import (
 	"trireme/internal/conf"
 )
 
-// slice is part of a split, as the library datasets writes it: train[:1000], train[-10%:].
+// slice is part of a split in the syntax of Hugging Face's datasets: train[:1000], train[-10%:].
 type slice struct {
 	text     string
 	split    string // train, validation or test
-	from, to *int64 // rows, or percent; negative counts from the end; nil: the split's beginning, its end
+	from, to *int64 // rows, or percent; negative: from the end; nil: open
 	percent  bool
-	pct1     bool // percent are of rows/100 rounded down (pct1_dropremainder)
+	pct1     bool // round as pct1_dropremainder: percent times floor(rows/100)
 }
 
 var sliceForm = regexp.MustCompile(`^(\w+)(?:\[(?:(-?[\d_]+)(%)?)?:(?:(-?[\d_]+)(%)?)?\])?(?:\(([^)]*)\))?$`)
 
-// parseSplit reads slices joined by +.
+// parseSplit parses slices joined by +.
 func parseSplit(text string) ([]slice, error) {
 	var all []slice
 	for one := range strings.SplitSeq(text, "+") {
@@ -51,7 +51,7 @@ func parseSlice(text string) (s slice, err error) {
 	case m[6] != "" && !s.pct1 && m[6] != "closest":
 		return s, fmt.Errorf("%q: rounding: %w", text, conf.NotOneOf(m[6], "closest", "pct1_dropremainder"))
 	case m[6] != "" && !s.percent:
-		return s, fault.Try(fmt.Errorf("%q rounds, and has no percent", text), "without (%s)", m[6])
+		return s, fault.Try(fmt.Errorf("%q has a rounding but no percent", text), "without (%s)", m[6])
 	}
 	for _, b := range []struct {
 		text string
@@ -62,7 +62,7 @@ func parseSlice(text string) (s slice, err error) {
 		}
 		n, err := strconv.ParseInt(strings.ReplaceAll(b.text, "_", ""), 10, 64)
 		if err != nil || n < -math.MaxInt32 || n > math.MaxInt32 {
-			return s, fmt.Errorf("%q: %s is not a number of rows: at most %d can be", text, b.text, math.MaxInt32)
+			return s, fmt.Errorf("%q: %s is not a number of rows up to %d", text, b.text, math.MaxInt32)
 		}
 		if s.percent && (n < -100 || n > 100) {
 			return s, fmt.Errorf("%q: %d%% is not between -100%% and 100%%", text, n)
@@ -72,14 +72,14 @@ func parseSlice(text string) (s slice, err error) {
 	return s, nil
 }
 
-// takes reports whether slices joined by + have rows of a split.
+// takes reports whether text has a slice of a split.
 func takes(text, split string) bool {
 	all, err := parseSplit(text)
 	return err == nil && slices.ContainsFunc(all, func(s slice) bool { return s.split == split })
 }
 
-// tellSlices says which splits the configuration asks for, and that split held is the evaluation set;
-// "" if it asks for none.
+// splitSummary lists the configured splits, and evalOn if it is the evaluation set; "" if there are
+// none.
 func (c Config) splitSummary(evalOn string) string {
 	var text []string
 	if c.Split != "" {
@@ -94,7 +94,7 @@ func (c Config) splitSummary(evalOn string) string {
 	return strings.Join(text, ", ")
 }
 
-// asTrain is the slice's text for the training split.
+// asTrain is the slice of the training split.
 func (s slice) asTrain() string {
 	if i := strings.IndexAny(s.text, "[("); i >= 0 {
 		return splitTrain + s.text[i:]
@@ -105,16 +105,16 @@ func (s slice) asTrain() string {
 // whole reports whether the slice is all of its split.
 func (s slice) whole() bool { return s.from == nil && s.to == nil }
 
-// counts reports whether the slice depends on the number of rows that its split has.
+// counts reports whether the slice depends on the split's number of rows.
 func (s slice) counts() bool {
 	return !s.whole() && (s.percent || s.from != nil && *s.from < 0 || s.to != nil && *s.to < 0)
 }
 
-// rows are the first row and the one after the last of a split of n rows, as datasets computes them;
-// n is not read unless counts says so.
+// rows returns the first row and the end, as datasets computes them, for a split of n rows; n is
+// ignored unless counts.
 func (s slice) rows(n int64) (from, to int64, err error) {
 	if s.percent && s.pct1 && n < 100 {
-		return 0, 0, fault.Try(fmt.Errorf("%s: pct1_dropremainder takes nothing of the %d rows there are: it needs 100", s.text, n), "without it")
+		return 0, 0, fault.Try(fmt.Errorf("%s: pct1_dropremainder needs 100 rows, the split has %d", s.text, n), "(closest), the default rounding")
 	}
 	bound := func(b *int64, open int64) int64 {
 		if b == nil {
@@ -139,17 +139,17 @@ func (s slice) rows(n int64) (from, to int64, err error) {
 	return from, to, nil
 }
 
-// part is rows [from, to) of those that files [first, last) of a source hold together.
+// part is rows [from, to) of files [first, last) of a source.
 type part struct {
 	first, last int
 	from, to    int64
 }
 
-// errPart ends the reading of a part.
+// errPart stops the reading of a part.
 var errPart = errors.New("the part ends")
 
-// window passes those entries to f that are rows of the part, and ends after them. skip reports
-// whether the next n rows lie before the part, and passes over them.
+// window filters the entries passed to f to rows of the part, and returns errPart after them. skip
+// reports whether the next n rows are before the part, and skips them.
 func (p part) window(f func(*entry) error) (take func(*entry) error, skip func(n int64) bool) {
 	row := int64(-1)
 	take = func(e *entry) error {
@@ -174,8 +174,8 @@ func (p part) window(f func(*entry) error) (take func(*entry) error, skip func(n
 	return take, skip
 }
 
-// slicedSource reads the slices of the splits that f found in path; key is for messages. If no file
-// name contains a split, all rows are training rows, or those of any split if others is true.
+// slicedSource returns a source of the slices in text; key is the configuration key. If no file
+// name contains a split, all rows are train, or with others any split.
 func (c Config) slicedSource(key, path, text string, f found, others bool) (*source, error) {
 	all, err := parseSplit(text)
 	if err != nil {
@@ -205,15 +205,14 @@ func (c Config) slicedSource(key, path, text string, f found, others bool) (*sou
 	return src, err
 }
 
-// sliceRows finds which rows of the files of a split a slice is; they are counted if it depends on
-// that.
+// sliceRows returns the rows of a slice, and counts the rows of files if needed.
 func (c Config) sliceRows(path string, files []string, s slice) (from, to int64, err error) {
 	src, err := c.newSource(path, files)
 	if err != nil {
 		return 0, 0, err
 	}
 	if src.format == FormatText || src.format == FormatTokens {
-		return 0, 0, fault.Try(fmt.Errorf("%s asks for rows, and files of %s have none", s.text, src.format), "%s, or data.eval_fraction to keep a share for evaluation", s.split)
+		return 0, 0, fault.Try(fmt.Errorf("%s selects rows, but %s files have no rows", s.text, src.format), "%s, or data.eval_fraction for an evaluation set", s.split)
 	}
 	n := int64(0)
 	if s.counts() {
@@ -222,7 +221,7 @@ func (c Config) sliceRows(path string, files []string, s slice) (from, to int64,
 		}
 	}
 	if from, to, err = s.rows(n); err == nil && from >= to {
-		err = fault.Try(fmt.Errorf("%s selects no row", s.text), "a slice that ends behind its first row")
+		err = fault.Try(fmt.Errorf("%s selects no row", s.text), "a slice that ends after it starts")
 		if s.counts() {
 			err = fault.Try(fmt.Errorf("%s selects none of the %d rows", s.text, n), "a larger slice")
 		}
@@ -230,20 +229,20 @@ func (c Config) sliceRows(path string, files []string, s slice) (from, to int64,
 	return from, to, err
 }
 
-// split lists the files of a slice's split.
+// split returns the files of a slice's split.
 func (f found) split(s slice, others bool) ([]string, error) {
 	switch {
 	case f.named[s.split] != nil:
 		return f.named[s.split], nil
 	case len(f.named) > 0:
-		return nil, fmt.Errorf("there are no files of %s, only of %s", s.split, strings.Join(slices.Sorted(maps.Keys(f.named)), ", "))
+		return nil, fmt.Errorf("no files of split %s, only of %s", s.split, strings.Join(slices.Sorted(maps.Keys(f.named)), ", "))
 	case s.split != splitTrain && !others:
-		return nil, fault.Try(fmt.Errorf("no file name contains a split, so all rows are %s and none are %s", splitTrain, s.split), "%s", s.asTrain())
+		return nil, fault.Try(fmt.Errorf("no file name contains a split: all rows are %s, none are %s", splitTrain, s.split), "%s", s.asTrain())
 	}
 	return f.files, nil
 }
 
-// sharesRows reports whether some row is in both sources.
+// sharesRows reports whether the sources have a common row.
 func (s *source) sharesRows(with *source) bool {
 	for _, p := range s.spans() {
 		for _, q := range with.spans() {

@@ -172,8 +172,8 @@ func TestSplitSlices(t *testing.T) {
 				{plain, "train[20:10]", "", "split: train[20:10] selects no row"},
 				{plain, "train[:1%]", "", "split: train[:1%] selects none of the 30 rows"},
 				{plain, "validation[:5]", "", "try: train[:5]"},
-				{plain, "val[:5]", "", "all rows are train and none are validation. try: train[:5]"},
-				{folder, "train[:5]", "train[:1%](pct1_dropremainder)", "eval_split: train[:1%](pct1_dropremainder): pct1_dropremainder takes nothing of the 20 rows"},
+				{plain, "val[:5]", "", "all rows are train, none are validation. try: train[:5]"},
+				{folder, "train[:5]", "train[:1%](pct1_dropremainder)", "eval_split: train[:1%](pct1_dropremainder): pct1_dropremainder needs 100 rows, the split has 20"},
 				{plain, "trian", "", `split: "trian" is not one of train, validation, test. did you mean "train"?`},
 				{plain, "train[:5", "", `split: "train[:5" is not a split. try: train, train[:1000]`},
 				{plain, "train[:101%]", "", "101% is not between"},
@@ -209,7 +209,7 @@ func TestSplitReadsNoFurther(t *testing.T) {
 	}
 }
 
-// An evaluation set with rows that are trained on too is noted.
+// Overlapping training and evaluation sets are noted.
 func TestSplitsWithCommonRows(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "other.jsonl")
@@ -233,7 +233,7 @@ func TestSplitsWithCommonRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(strings.Join(train.notes, "\n"), "trained on too"); got != c.common {
+		if got := strings.Contains(strings.Join(train.notes, "\n"), "overlap"); got != c.common {
 			t.Errorf("%+v: notes %q", c.Config, train.notes)
 		}
 	}
@@ -253,7 +253,7 @@ func TestSplitOfText(t *testing.T) {
 		t.Errorf("%v, %v", train, err)
 	}
 	c.Split = "train[:100]"
-	if _, _, err := c.sources(); err == nil || !strings.Contains(err.Error(), "train[:100] asks for rows, and files of text have none") {
+	if _, _, err := c.sources(); err == nil || !strings.Contains(err.Error(), "train[:100] selects rows, but text files have no rows") {
 		t.Error(err)
 	}
 }

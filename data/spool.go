@@ -9,8 +9,7 @@ import (
 	"trireme/internal/disk"
 )
 
-// spool is bytes that are written now and read once, later: a file in dir that has no name,
-// so that nothing is left behind. It is made by the first write.
+// spool buffers bytes in an unnamed file in dir, to be read once later. The first write creates it.
 type spool struct {
 	dir  string
 	f    *os.File
@@ -44,7 +43,7 @@ func (s *spool) int32(v int32) error {
 	return err
 }
 
-// fill writes n times b.
+// fill writes b n times.
 func (s *spool) fill(n int64, b byte) error {
 	var block [4096]byte
 	for i := range block {
@@ -60,7 +59,7 @@ func (s *spool) fill(n int64, b byte) error {
 	return nil
 }
 
-// copyTo writes all of it, and zeros up to a multiple of 8 bytes.
+// copyTo copies the contents to w, padded with zeros to a multiple of 8 bytes.
 func (s *spool) copyTo(w io.Writer) error {
 	if s.f == nil {
 		return nil
@@ -84,7 +83,7 @@ func (s *spool) close() {
 	}
 }
 
-// bitSpool is a spool of bits, the lowest of a byte first.
+// bitSpool is a spool of bits, least significant first.
 type bitSpool struct {
 	spool
 	bits int64
@@ -105,7 +104,7 @@ func (s *bitSpool) add(one bool) error {
 	return err
 }
 
-// extend writes n bits that are all the same.
+// extend writes n equal bits.
 func (s *bitSpool) extend(n int64, one bool) error {
 	for ; n > 0 && s.bits&7 != 0; n-- {
 		if err := s.add(one); err != nil {
@@ -128,7 +127,7 @@ func (s *bitSpool) extend(n int64, one bool) error {
 	return nil
 }
 
-// copyTo ends the last byte.
+// copyTo pads the last byte.
 func (s *bitSpool) copyTo(w io.Writer) error {
 	if err := s.extend(-s.bits&7, false); err != nil {
 		return err

@@ -19,29 +19,29 @@ import (
 	"trireme/internal/filekind"
 )
 
-// maxWindow is how far back a zstd stream may refer: what `zstd --long=31` writes.
+// maxWindow is the maximum zstd window, that of `zstd --long=31`.
 const maxWindow = 1 << 31
 
-// The compressions that are read here, by their first bytes.
+// First bytes of the supported compressions.
 const (
 	gzipMagic = "\x1f\x8b"
 	zstdMagic = "\x28\xb5\x2f\xfd"
 )
 
-// readable are files that another format reads, by their first bytes.
+// readable are binary files of other formats, by their first bytes.
 var readable = []struct {
 	bytes, name, ending, format string
 }{
 	{parquetMagic, "a Parquet file", ".parquet", "parquet"},
-	{npyMagic, "an array of NumPy", ".npy", "tokens"},
+	{npyMagic, "a NumPy array", ".npy", "tokens"},
 	{tokenMagic, "a token file", ".tok", "tokens"},
 }
 
-// refuse is the error for a file that begins as one of another kind does; nil for others.
-func (s *stream) refuse(head []byte, format string) error {
+// checkKind returns an error if head is of a file of another kind.
+func (s *stream) checkKind(head []byte, format string) error {
 	for _, m := range readable {
 		if bytes.HasPrefix(head, []byte(m.bytes)) {
-			return fault.Try(fmt.Errorf("it is %s, not %s", m.name, orText(format)), "call it %s, or %s", m.ending, fault.Set("data.format", m.format))
+			return fault.Try(fmt.Errorf("it is %s, not %s", m.name, orText(format)), "rename it to %s, or %s", m.ending, fault.Set("data.format", m.format))
 		}
 	}
 	k, ok := filekind.Detect(s.path, head)
@@ -54,16 +54,16 @@ func (s *stream) refuse(head []byte, format string) error {
 	return fault.Try(fmt.Errorf("it is %s, not %s", k.Name, orText(format)), "%s", k.Try)
 }
 
-// stream reads a text file, whatever it is compressed with. Errors of reading name the file.
+// stream reads a text file, decompressed. Read errors name the file.
 type stream struct {
 	io.Reader
 	path  string
-	kind  string // gzip or zstd; "" where it is not compressed
+	kind  string // gzip or zstd; "": not compressed
 	file  *os.File
 	close func()
 }
 
-// openStream opens a file of text. What is read of the disk is added to read.
+// openStream opens a text file. Bytes read from disk are added to read.
 func openStream(path string, read *atomic.Int64) (*stream, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func openStream(path string, read *atomic.Int64) (*stream, error) {
 	return s, nil
 }
 
-// begin looks at the first bytes.
+// begin detects the compression.
 func (s *stream) begin(r *bufio.Reader) error {
 	format, compression := formatOf(s.path)
 	head, err := r.Peek(filekind.HeadSize)
@@ -90,13 +90,13 @@ func (s *stream) begin(r *bufio.Reader) error {
 	case bytes.HasPrefix(head, []byte(zstdMagic)):
 		kind = "zstd"
 	default:
-		if err := s.refuse(head, format); err != nil {
+		if err := s.checkKind(head, format); err != nil {
 			return err
 		}
 	}
 	switch {
 	case compression == "gz" && kind != "gzip" || compression == "zst" && kind != "zstd":
-		return fault.Try(fmt.Errorf("its name says .%s, but its first bytes are % x", compression, head[:min(4, len(head))]), "take the ending off, if it is not compressed")
+		return fault.Try(fmt.Errorf("it is named .%s, but its first bytes are % x", compression, head[:min(4, len(head))]), "remove the extension if it is not compressed")
 	case kind == "gzip":
 		s.kind = kind
 		z, err := gzip.NewReader(r)
@@ -122,8 +122,8 @@ func (s *stream) begin(r *bufio.Reader) error {
 		return s.cause(err)
 	}
 	if kind != "" {
-		if err := s.refuse(head, format); err != nil {
-			return fmt.Errorf("unpacked, %w", err)
+		if err := s.checkKind(head, format); err != nil {
+			return fmt.Errorf("decompressed, %w", err)
 		}
 	}
 	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
@@ -140,7 +140,7 @@ func orText(format string) string {
 	return format
 }
 
-// Read reads what was compressed.
+// Read returns decompressed bytes.
 func (s *stream) Read(b []byte) (int, error) {
 	n, err := s.Reader.Read(b)
 	if err != nil && err != io.EOF {
@@ -152,28 +152,28 @@ func (s *stream) Read(b []byte) (int, error) {
 func (s *stream) cause(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.Try(errors.New("the compressed file is cut short"), "fetch it again")
+		return fault.Try(errors.New("the compressed file is truncated"), "download it again")
 	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrCRCMismatch):
-		return fault.Try(errors.New("the compressed file is damaged: its checksum differs"), "fetch it again")
+		return fault.Try(errors.New("the compressed file is damaged: checksum mismatch"), "download it again")
 	case errors.Is(err, zstd.ErrUnknownDictionary):
-		return fault.Try(errors.New("it is compressed with a zstd dictionary, which the file does not hold"), "zstd -d -D DICTIONARY")
+		return fault.Try(errors.New("it needs a zstd dictionary that is not in the file"), "zstd -d -D DICTIONARY")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return fault.Try(fmt.Errorf("its zstd window is larger than %d MiB", maxWindow>>20), "zstd -d --long=31, and compress it again without --long")
+		return fault.Try(fmt.Errorf("its zstd window is larger than %d MiB", maxWindow>>20), "decompress it with zstd -d --long=31, and compress it without --long")
 	}
 	var system *fs.PathError
 	if s.kind == "" || errors.As(err, &system) {
 		return err
 	}
-	return fault.Try(fmt.Errorf("the file is damaged, or only begins as %s does: %s", s.kind, strings.TrimPrefix(err.Error(), s.kind+": ")), "fetch it again")
+	return fault.Try(fmt.Errorf("damaged, or not a %s file: %s", s.kind, strings.TrimPrefix(err.Error(), s.kind+": ")), "download it again")
 }
 
-// Close ends reading.
+// Close closes the file.
 func (s *stream) Close() error {
 	s.close()
 	return s.file.Close()
 }
 
-// counter counts what it reads.
+// counter counts the bytes read.
 type counter struct {
 	io.Reader
 	n *atomic.Int64

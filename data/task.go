@@ -8,41 +8,41 @@ import (
 	"trireme/tokenizer"
 )
 
-// Task is what a model is to learn of rows.
+// Task is the training objective.
 type Task uint8
 
 // The tasks.
 const (
-	CausalLM               Task = iota // at each position the token that follows
-	MaskedLM                           // at some positions the token that is hidden there
-	SequenceClassification             // of each row its label
+	CausalLM               Task = iota // predict the next token at each position
+	MaskedLM                           // predict masked tokens
+	SequenceClassification             // predict the class label of each row
 )
 
-// ModelInfo is what a model wants of its rows.
+// ModelInfo describes the model that the rows are for.
 type ModelInfo struct {
 	Task      Task
-	Vocab     int            // token ids are below it; 0 does not check
-	Positions int            // tokens of a row at most; 0 is any number
-	Labels    int            // labels of rows are below it; 0 does not check
-	LabelIDs  map[string]int // what the model calls its labels; nil: the data says
+	Vocab     int            // token ids must be below it; 0: not checked
+	Positions int            // maximum tokens of a row; 0: unlimited
+	Labels    int            // class labels must be below it; 0: not checked
+	LabelIDs  map[string]int // the model's label2id; nil: from the data
 }
 
-// fits is an error unless rows of a format are for the task, and for what c says of them.
+// checkTask returns an error if rows of a format do not suit the task or c.
 func (p ModelInfo) checkTask(c Config, format string, r *record) error {
 	switch {
 	case p.Task == SequenceClassification && format != FormatClassification && format != FormatInputIDs:
-		return fault.Try(fmt.Errorf("data: %s has keys %s, which are of the format %s: the model tells labels apart, and that has none", r.where, r.keys(), format), "%s", fault.Set("data.columns.label", "KEY"))
+		return fault.Try(fmt.Errorf("data: %s has keys %s (format %s), but sequence classification needs a label", r.where, r.keys(), format), "%s", fault.Set("data.columns.label", "KEY"))
 	case p.Task != SequenceClassification && format == FormatClassification:
-		return fault.Try(fmt.Errorf("data: %s: rows of the format classification have a label each, and the model predicts tokens", r.where), "a model for sequence classification, or data.format: auto to learn the texts")
+		return fault.Try(fmt.Errorf("data: %s: format classification is for sequence classification, but the model predicts tokens", r.where), "a model for sequence classification, or data.format: auto to train on the texts")
 	case format != FormatAlpaca && format != FormatPromptCompletion && format != FormatChat && format != FormatShareGPT && c.ChatTemplate != "":
-		return fault.Try(fmt.Errorf("data: %s: chat_template is %s, and rows of the format %s are no conversations", r.where, c.ChatTemplate, format), "without chat_template")
+		return fault.Try(fmt.Errorf("data: %s: chat_template %s does not apply to format %s", r.where, c.ChatTemplate, format), "without chat_template")
 	case p.Task == MaskedLM && hasAnswers(format):
-		return fault.Try(fmt.Errorf("data: %s: rows of the format %s have answers, and the model fills in masked tokens", r.where, format), "rows with a text")
+		return fault.Try(fmt.Errorf("data: %s: format %s has answers, but the model predicts masked tokens", r.where, format), "rows with a text")
 	}
 	return nil
 }
 
-// encoderOf makes the encoder of rows that are text, of the format given.
+// encoderOf returns the encoder of text rows of a format.
 func (c Config) encoderOf(format string, first *record, tok *tokenizer.Tokenizer) (encoder, error) {
 	cols := c.columns().withAliases(first, format)
 	if format == FormatText {
@@ -70,7 +70,7 @@ func (c Config) encoderOf(format string, first *record, tok *tokenizer.Tokenizer
 	return &chatEncoder{spanEncoder: a, columns: cols, format: format, template: t, roles: roles}, nil
 }
 
-// learnsAnswers says whether rows of a format are learned in parts.
+// hasAnswers reports whether only parts of a format's rows are labels.
 func hasAnswers(format string) bool {
 	return slices.Contains([]string{FormatAlpaca, FormatPromptCompletion, FormatShareGPT, FormatChat, FormatSegments}, format)
 }

@@ -11,14 +11,14 @@ import (
 	"trireme/tokenizer"
 )
 
-// chatEncoder is the task of conversations, which a template makes text of. The template
-// writes what begins and ends a document, so nothing is put around its text.
+// chatEncoder encodes conversations rendered by a chat template. The template writes the start and
+// end of a document, so no tokens are added around its text.
 type chatEncoder struct {
 	spanEncoder
 	columns  columns
-	format   string // chat or sharegpt, or alpaca or prompt_completion, made messages
+	format   string // chat or sharegpt; alpaca or prompt_completion rendered as messages
 	template *chatTemplate
-	roles    []string // that are learned
+	roles    []string // whose messages are labels
 }
 
 var _ encoder = (*chatEncoder)(nil)
@@ -28,8 +28,8 @@ func (e *chatEncoder) fingerprint() string {
 }
 
 func (e *chatEncoder) encode(r *record, ex *example) (bool, error) {
-	messages, learn, err := e.messages(r)
-	if err != nil || !slices.Contains(learn, true) {
+	messages, train, err := e.messages(r)
+	if err != nil || !slices.Contains(train, true) {
 		return false, err
 	}
 	tools := e.columns.value(r, "tools")
@@ -42,10 +42,10 @@ func (e *chatEncoder) encode(r *record, ex *example) (bool, error) {
 		return len(ex.IDs) > 1, nil
 	}
 	var ranges [][2]int
-	if e.template.t.Marks() && slices.Equal(e.roles, []string{"assistant"}) {
-		ranges, err = e.marks(out.Marks, messages, learn, out.Text, ex.IDs)
+	if e.template.t.HasGeneration() && slices.Equal(e.roles, []string{"assistant"}) {
+		ranges, err = e.generationRanges(out.Generation, messages, train, out.Text, ex.IDs)
 	} else {
-		ranges, err = e.spans(out.Text, messages, learn, tools, ex.IDs)
+		ranges, err = e.spans(out.Text, messages, train, tools, ex.IDs)
 	}
 	if err != nil {
 		return false, err
@@ -53,34 +53,34 @@ func (e *chatEncoder) encode(r *record, ex *example) (bool, error) {
 	return e.label(ex, 0, ranges, false), nil
 }
 
-// marks are the tokens of the generation marks whose messages are learned: marks follow one
-// another as the assistant's messages do.
-func (e *chatEncoder) marks(marks [][2]int, messages []any, learn []bool, text string, ids []int32) ([][2]int, error) {
-	var said []bool
+// generationRanges returns the token ranges of the {% generation %} blocks to train on. Block i is
+// the assistant's message i.
+func (e *chatEncoder) generationRanges(blocks [][2]int, messages []any, train []bool, text string, ids []int32) ([][2]int, error) {
+	var assistant []bool
 	for i, m := range messages {
 		if role(m) == "assistant" {
-			said = append(said, learn[i])
+			assistant = append(assistant, train[i])
 		}
 	}
-	if slices.Contains(said, false) && len(said) != len(marks) {
-		return nil, fmt.Errorf("%s marks %d parts for %d messages of the assistant, some of which are not to be learned", e.template.name, len(marks), len(said))
+	if slices.Contains(assistant, false) && len(assistant) != len(blocks) {
+		return nil, fmt.Errorf("%s has %d {%% generation %%} blocks for %d assistant messages, and some messages are not trained on", e.template.name, len(blocks), len(assistant))
 	}
 	var spans [][2]int
-	for i, m := range marks {
-		if m[0] < m[1] && (len(said) != len(marks) || said[i]) {
+	for i, m := range blocks {
+		if m[0] < m[1] && (len(assistant) != len(blocks) || assistant[i]) {
 			spans = append(spans, m)
 		}
 	}
-	return e.learned(text, ids, spans), nil
+	return e.tokenRanges(text, ids, spans), nil
 }
 
-// spans are the tokens of the messages that are learned, each with the special token that
-// ends it.
-func (e *chatEncoder) spans(text string, messages []any, learn []bool, tools any, ids []int32) ([][2]int, error) {
+// spans returns the token ranges of the messages to train on, each with the special token that ends
+// it.
+func (e *chatEncoder) spans(text string, messages []any, train []bool, tools any, ids []int32) ([][2]int, error) {
 	var spans [][2]int
 	var rests []bool
 	for i, m := range messages {
-		if !learn[i] {
+		if !train[i] {
 			continue
 		}
 		lo, hi, rest, err := e.template.span(text, messages, tools, i, role(m))
@@ -94,16 +94,15 @@ func (e *chatEncoder) spans(text string, messages []any, learn []bool, tools any
 			spans, rests = append(spans, [2]int{lo, hi}), append(rests, rest)
 		}
 	}
-	ranges := e.learned(text, ids, spans)
+	ranges := e.tokenRanges(text, ids, spans)
 	for i, r := range ranges {
 		ranges[i][1] = e.turnEnd(ids, r, rests[i])
 	}
 	return ranges, nil
 }
 
-// turnEnd is where what is learned of a message ends: after the special token that ends its
-// turn, and before white space that the template puts between turns. With rest that token is
-// still to come.
+// turnEnd is the end of a message's labels: after the special token that ends the message, before
+// the white space between messages. With rest, that token comes after r.
 func (e *chatEncoder) turnEnd(ids []int32, r [2]int, rest bool) int {
 	blank := func(id int32) bool {
 		return !e.tok.IsSpecial(id) && strings.TrimSpace(e.tok.Decode([]int32{id})) == ""
@@ -127,7 +126,7 @@ func (e *chatEncoder) turnEnd(ids []int32, r [2]int, rest bool) int {
 	return r[1]
 }
 
-// say is a message.
+// chatMessage is a message as templates take it.
 func chatMessage(role, content string) ordered.Map {
 	return ordered.Map{{Key: "role", Value: role}, {Key: "content", Value: content}}
 }
@@ -138,8 +137,8 @@ func role(message any) string {
 	return s
 }
 
-// messages are those of a record as templates know them, and which of them are learned.
-func (e *chatEncoder) messages(r *record) (messages []any, learn []bool, err error) {
+// messages returns a record's messages as templates take them, and which to train on.
+func (e *chatEncoder) messages(r *record) (messages []any, train []bool, err error) {
 	switch e.format {
 	case FormatPromptCompletion:
 		return e.promptCompletion(r)
@@ -153,25 +152,25 @@ func (e *chatEncoder) messages(r *record) (messages []any, learn []bool, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	learn = make([]bool, len(messages))
+	train = make([]bool, len(messages))
 	for i, m := range messages {
-		said, _ := m.(ordered.Map)
-		weight := said.Get("weight")
-		learn[i] = slices.Contains(e.roles, role(m)) && weight != int64(0) && weight != 0.0 && hasContent(m)
+		message, _ := m.(ordered.Map)
+		weight := message.Get("weight")
+		train[i] = slices.Contains(e.roles, role(m)) && weight != int64(0) && weight != 0.0 && hasContent(m)
 	}
-	return messages, learn, nil
+	return messages, train, nil
 }
 
-// says is false of a message that holds nothing.
+// hasContent reports whether a message has text or tool calls.
 func hasContent(message any) bool {
 	m, _ := message.(ordered.Map)
 	content, ok := m.Get("content").(string)
 	return !ok || strings.TrimSpace(content) != "" || m.Get("tool_calls") != nil
 }
 
-// answered reads a prompt and its completion: lists of messages, or a text each. The
-// completion is learned.
-func (e *chatEncoder) promptCompletion(r *record) (messages []any, learn []bool, err error) {
+// promptCompletion reads a prompt and its completion, each a list of messages or a text. The
+// completion is trained on.
+func (e *chatEncoder) promptCompletion(r *record) (messages []any, train []bool, err error) {
 	parts := [2][]any{}
 	for i, name := range []string{"prompt", "completion"} {
 		if _, list := e.columns.value(r, name).([]any); list {
@@ -185,15 +184,15 @@ func (e *chatEncoder) promptCompletion(r *record) (messages []any, learn []bool,
 			return nil, nil, err
 		}
 	}
-	learn = make([]bool, len(parts[0]))
+	train = make([]bool, len(parts[0]))
 	for _, m := range parts[1] {
-		learn = append(learn, hasContent(m))
+		train = append(train, hasContent(m))
 	}
-	return append(parts[0], parts[1]...), learn, nil
+	return append(parts[0], parts[1]...), train, nil
 }
 
-// alpaca reads an instruction, with what comes before it, and its output. An input follows
-// its instruction on a line of its own.
+// alpaca reads an instruction with its history, and its output. The input follows the instruction
+// on a new line.
 func (e *chatEncoder) alpaca(r *record) ([]any, error) {
 	a, err := readAlpaca(e.columns, r)
 	if err != nil {
@@ -216,7 +215,7 @@ func (e *chatEncoder) alpaca(r *record) ([]any, error) {
 	return out, nil
 }
 
-// list is the list of objects under a name.
+// list returns the list of objects of a column.
 func (e *chatEncoder) list(r *record, name string) ([]ordered.Map, error) {
 	key := e.columns.key(name)
 	v, ok := r.fields[key]
@@ -236,7 +235,7 @@ func (e *chatEncoder) list(r *record, name string) ([]ordered.Map, error) {
 	return out, nil
 }
 
-// chat reads messages with a role and content; whatever else they have is the template's.
+// chat reads messages with role and content; other keys are passed to the template.
 func (e *chatEncoder) chat(r *record, name string) ([]any, error) {
 	list, err := e.list(r, name)
 	if err != nil {
@@ -275,12 +274,11 @@ func (e *chatEncoder) chat(r *record, name string) ([]any, error) {
 	return out, nil
 }
 
-// chatRoles are who speaks in conversations, as chat templates know them.
+// chatRoles are the usual roles of chat templates.
 var chatRoles = []string{"user", "assistant", "system", "developer", "tool", "function", "ipython"}
 
-// checkRole refuses a role that nothing names: neither the roles that are usual, nor those to
-// train on, nor the chat template. A template that writes any role would take it for one, and
-// what a mistyped assistant says would not be trained on.
+// checkRole rejects a role that is neither usual, nor in roles_to_train, nor named by the chat
+// template: a mistyped assistant would silently not be trained on.
 func (e *chatEncoder) checkRole(role string, message int) error {
 	if slices.Contains(chatRoles, role) || slices.Contains(e.roles, role) {
 		return nil
@@ -289,10 +287,10 @@ func (e *chatEncoder) checkRole(role string, message int) error {
 		return nil
 	}
 	known := slices.Concat(chatRoles, slices.DeleteFunc(slices.Clone(e.roles), func(r string) bool { return slices.Contains(chatRoles, r) }))
-	return fault.Try(fmt.Errorf("message %d has the role %q, which is none of %s", message, role, strings.Join(known, ", ")), "one of them; data.format: sharegpt, whose roles are human and gpt; or a chat template that names it")
+	return fault.Try(fmt.Errorf("message %d has the role %q, expected one of %s", message, role, strings.Join(known, ", ")), "one of them; data.format: sharegpt, whose roles are human and gpt; or a chat template that names it")
 }
 
-// shareGPTRoles are who speaks in ShareGPT's files.
+// shareGPTRoles maps the roles in ShareGPT files.
 var shareGPTRoles = map[string]string{
 	"human": "user", "user": "user",
 	"gpt": "assistant", "assistant": "assistant", "model": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant", "function_call": "assistant",
@@ -300,7 +298,7 @@ var shareGPTRoles = map[string]string{
 	"tool":   "tool", "function": "tool", "observation": "tool",
 }
 
-// shareGPT reads messages with from and value. A system text of the row comes first.
+// shareGPT reads messages with from and value, after the row's system text.
 func (e *chatEncoder) shareGPT(r *record) ([]any, error) {
 	list, err := e.list(r, "conversations")
 	if err != nil {
@@ -322,7 +320,7 @@ func (e *chatEncoder) shareGPT(r *record) ([]any, error) {
 		}
 		role := shareGPTRoles[strings.ToLower(from)]
 		if role == "" {
-			return nil, fmt.Errorf("message %d is from %q, which is none of %s", i+1, from, strings.Join(slices.Sorted(maps.Keys(shareGPTRoles)), ", "))
+			return nil, fmt.Errorf("message %d is from %q, expected one of %s", i+1, from, strings.Join(slices.Sorted(maps.Keys(shareGPTRoles)), ", "))
 		}
 		value, ok := m.Get(valueKey).(string)
 		if !ok {

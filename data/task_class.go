@@ -6,8 +6,8 @@ import (
 	"trireme/tokenizer"
 )
 
-// classEncoder is the task of a text, or two, with a label. Special tokens in texts are
-// ordinary text, so that those of the template are known by their ids.
+// classEncoder encodes one or two texts with a class label. Special tokens in the texts are
+// tokenized as ordinary text, so the template's are identified by id.
 type classEncoder struct {
 	tok     *tokenizer.Tokenizer
 	columns columns

@@ -7,21 +7,21 @@ import (
 	"trireme/internal/ordered"
 )
 
-// alpacaEncoder is the task of rows with an instruction, perhaps an input, and an output, in
-// the words of the Stanford Alpaca project's prompts. A system text stands in place of their
-// first paragraph. Earlier turns of history come before, each as a prompt and its answer.
+// alpacaEncoder encodes an instruction, optional input and output with the Stanford Alpaca prompts.
+// A system text replaces their first paragraph. history comes first, each pair as a prompt and its
+// answer.
 type alpacaEncoder struct {
 	spanEncoder
 	columns columns
 }
 
-// promptEncoder is the task of a prompt and its completion, one after the other as they are.
+// promptEncoder encodes a prompt followed by its completion, unchanged.
 type promptEncoder struct {
 	spanEncoder
 	columns columns
 }
 
-// segmentEncoder is the task of a list of texts that each say whether they are learned.
+// segmentEncoder encodes a list of texts, each marked as label or not.
 type segmentEncoder struct {
 	spanEncoder
 	columns columns
@@ -33,13 +33,13 @@ var (
 	_ encoder = (*segmentEncoder)(nil)
 )
 
-// The words of Alpaca's prompts (github.com/tatsu-lab/stanford_alpaca).
+// The prompts of Alpaca (github.com/tatsu-lab/stanford_alpaca).
 const (
 	alpacaPlain = "Below is an instruction that isMetadata a task. Write a response that appropriately completes the request."
 	alpacaInput = "Below is an instruction that isMetadata a task, paired with an input that provides further context. Write a response that appropriately completes the request."
 )
 
-// alpacaTurn is the prompt of one turn.
+// alpacaTurn is the prompt of one instruction.
 func alpacaTurn(instruction, input string) string {
 	if input != "" {
 		return "### Instruction:\n" + instruction + "\n\n### Input:\n" + input + "\n\n### Response:"
@@ -69,7 +69,7 @@ func (e *alpacaEncoder) encode(r *record, ex *example) (bool, error) {
 	return e.document(ex, pieces), nil
 }
 
-// alpaca is what a row of that format holds; system, history and input may be missing.
+// alpaca is a row of that format; system, history and input are optional.
 type alpaca struct {
 	system, instruction, input, output string
 	history                            [][2]string
@@ -94,7 +94,7 @@ func readAlpaca(c columns, r *record) (a alpaca, err error) {
 	return a, err
 }
 
-// turns are pairs of what was asked and answered before.
+// historyTurns returns pairs of earlier prompts and answers.
 func historyTurns(key string, v any) ([][2]string, error) {
 	if v == nil {
 		return nil, nil
@@ -151,11 +151,11 @@ func (e *segmentEncoder) encode(r *record, ex *example) (bool, error) {
 	for i, v := range list {
 		m, _ := v.(ordered.Map)
 		text, okText := m.Get(e.columns.key("text")).(string)
-		learn, okLearn := m.Get(e.columns.key("label")).(bool)
-		if !okText || !okLearn {
+		label, okLabel := m.Get(e.columns.key("label")).(bool)
+		if !okText || !okLabel {
 			return false, fmt.Errorf("segment %d of %s is not an object with a string %q and true or false as %q", i+1, key, e.columns.key("text"), e.columns.key("label"))
 		}
-		pieces[i] = piece{text, learn}
+		pieces[i] = piece{text, label}
 	}
 	return e.document(ex, pieces), nil
 }

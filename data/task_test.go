@@ -186,12 +186,12 @@ func TestFormatErrors(t *testing.T) {
 		want   []string
 	}{
 		{[]string{`{"conversations": [{"from": "human", "value": "a"}], "id": 1}`}, func(c *Config) { c.Format = FormatAlpaca }, []string{
-			"rows.jsonl:1 has keys conversations, id: this looks like sharegpt, but format is alpaca. try: data.format: sharegpt (or remove it to detect)",
+			"rows.jsonl:1 has keys conversations, id: detected sharegpt, but data.format is alpaca. try: data.format: sharegpt (or auto)",
 		}},
-		{[]string{`{"text": "x"}`}, func(c *Config) { c.ChatTemplate = "chatml" }, []string{"rows.jsonl:1: chat_template is chatml", "format text"}},
+		{[]string{`{"text": "x"}`}, func(c *Config) { c.ChatTemplate = "chatml" }, []string{"rows.jsonl:1: chat_template chatml", "format text"}},
 		{[]string{`{"a": "x", "b": "y"}`}, nil, []string{"rows.jsonl:1 has keys a, b", "no known format", "data.columns"}},
-		{[]string{`{"a": "x"}`}, func(c *Config) { c.Format = FormatPromptCompletion }, []string{"has keys a", "format prompt_completion lacks prompt and completion", "data.columns.prompt=KEY"}},
-		{[]string{`{"a": "x"}`}, func(c *Config) { c.Columns = map[string]string{"prompt": "b"} }, []string{`no key "b", which is to be the prompt`, "keys a"}},
+		{[]string{`{"a": "x"}`}, func(c *Config) { c.Format = FormatPromptCompletion }, []string{"has keys a", "format prompt_completion needs prompt and completion", "data.columns.prompt=KEY"}},
+		{[]string{`{"a": "x"}`}, func(c *Config) { c.Columns = map[string]string{"prompt": "b"} }, []string{`no key "b" for column prompt`, "keys a"}},
 		{[]string{`{"text": "x"}`}, func(c *Config) { c.Columns = map[string]string{"promt": "b"} }, []string{`columns: "promt"`, "prompt, completion"}},
 		{[]string{`{"prompt": "a", "completion": "b"}`, `{"prompt": "a"}`}, nil, []string{"rows.jsonl:2", `no key "completion"`, "keys prompt", "data.columns.completion=KEY"}},
 		{[]string{`{"prompt": "a", "completion": 5}`}, nil, []string{"rows.jsonl:1", "completion is the number 5, not a string"}},
@@ -201,26 +201,26 @@ func TestFormatErrors(t *testing.T) {
 		{[]string{`{"segments": [{"text": "a"}]}`}, nil, []string{"rows.jsonl:1", "segment 1 of segments"}},
 		{[]string{`{"segments": 3}`}, nil, []string{"rows.jsonl:1", "segments is the number 3"}},
 		{[]string{`{"messages": [{"role": "user", "content": "a"}, "x"]}`}, nil, []string{"rows.jsonl:1", "message 2 of messages is a string, not an object"}},
-		{[]string{`{"messages": [{"role": "usr", "content": "a"}, {"role": "assistant", "content": "b"}]}`}, func(c *Config) { c.ChatTemplate = "chatml" }, []string{"rows.jsonl:1", `message 1 has the role "usr", which is none of user, assistant, system`, "try: "}},
+		{[]string{`{"messages": [{"role": "usr", "content": "a"}, {"role": "assistant", "content": "b"}]}`}, func(c *Config) { c.ChatTemplate = "chatml" }, []string{"rows.jsonl:1", `message 1 has the role "usr", expected one of user, assistant, system`, "try: "}},
 		{[]string{`{"messages": [{"role": 1, "content": "a"}]}`}, nil, []string{"rows.jsonl:1", "message 1 has the number 1 as its role"}},
 		{[]string{`{"messages": [{"role": "user", "content": {"a": 1}}]}`}, nil, []string{"rows.jsonl:1", "message 1 has an object as its content"}},
 		{[]string{`{"messages": "x"}`}, nil, []string{"rows.jsonl:1", "messages is a string, not a list of messages"}},
 		{[]string{`{"messages": [{"role": "assistant", "content": null}]}`}, nil, []string{"rows.jsonl:1", "chat template", "a string + None", "data.chat_template=chatml"}},
 		{[]string{`{"conversations": [{"from": "alien", "value": "a"}]}`}, nil, []string{"rows.jsonl:1", `message 1 is from "alien"`, "human"}},
 		{[]string{`{"conversations": [{"from": "gpt", "value": null}]}`}, nil, []string{"rows.jsonl:1", "message 1 has null as its value"}},
-		{[]string{`{"prompt": "a", "completion": " "}`, `{"prompt": "a", "completion": ""}`}, nil, []string{"none of 2 rows holds anything to learn"}},
-		{[]string{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}]}`}, nil, []string{"none of 1 rows holds anything to learn"}},
-		{[]string{`{"messages": []}`}, nil, []string{"none of 1 rows holds anything to learn"}},
-		{[]string{`{"messages": [{"role": "user", "content": "a"}]}`}, nil, []string{"none of 1 rows holds anything to learn"}},
+		{[]string{`{"prompt": "a", "completion": " "}`, `{"prompt": "a", "completion": ""}`}, nil, []string{"none of 2 rows has labels"}},
+		{[]string{`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": ""}]}`}, nil, []string{"none of 1 rows has labels"}},
+		{[]string{`{"messages": []}`}, nil, []string{"none of 1 rows has labels"}},
+		{[]string{`{"messages": [{"role": "user", "content": "a"}]}`}, nil, []string{"none of 1 rows has labels"}},
 		{
 			[]string{`{"prompt": "aaaaaaaa", "completion": "b"}`, `{"prompt": "aaaaaaaaaaaa", "completion": "b"}`, `{"prompt": "", "completion": "b"}`},
 			func(c *Config) { c.SequenceLength = 4 },
-			[]string{"rows.jsonl:1", "10 tokens are more than sequence_length 4 (2 of 3 rows are too long, the longest has 14)", "data.truncate: true", "data.sequence_length: 14"},
+			[]string{"rows.jsonl:1", "10 tokens exceed sequence_length 4 (2 of 3 rows are too long, the longest has 14)", "data.truncate: true", "data.sequence_length: 14"},
 		},
 		{
 			[]string{`{"prompt": "aaaaaaaa", "completion": "b"}`, `{"prompt": "aaaaaaaaaaaa", "completion": "b"}`},
 			func(c *Config) { c.SequenceLength, c.Truncate = 4, true },
-			[]string{"no trained tokens in 2 of 2 rows: prompts fill sequence_length 4 (median row 14)", "data.sequence_length=16"},
+			[]string{"no label tokens in 2 of 2 rows: prompts fill sequence_length 4 (median row: 14 tokens)", "data.sequence_length=16"},
 		},
 		{[]string{`{"messages": [{"role": "user", "content": "a"}]}`}, func(c *Config) { c.ChatTemplate = "no/such.jinja" }, []string{"chat_template", "no/such.jinja"}},
 	} {
@@ -236,11 +236,11 @@ func TestFormatErrors(t *testing.T) {
 	cfg := rowsConfig(t, `{"messages": [{"role": "user", "content": "a"}]}`)
 	cfg.ChatTemplate = write(t, "own.jinja", "{% include 'x' %}")
 	_, err = Open(t.Context(), cfg, ModelInfo{}, tok, nil)
-	wantError(t, err, "own.jinja cannot be run here", `line 1: the tag "include" is not known here`, "chatml")
+	wantError(t, err, "own.jinja is not supported", `line 1: the tag "include" is not known here`, "chatml")
 	cfg = rowsConfig(t, "x")
 	cfg.Path, cfg.Format = write(t, "x.txt", "abc"), FormatAlpaca
 	_, err = Open(t.Context(), cfg, ModelInfo{}, tok, nil)
-	wantError(t, err, "x.txt is plain text, and format alpaca is of rows")
+	wantError(t, err, "x.txt is plain text, but format alpaca needs rows")
 }
 
 // Answers that are cut off are not learned, and rows without any left are not used.
@@ -440,7 +440,7 @@ func TestLearnedTokens(t *testing.T) {
 			return
 		}
 		ids := tok.Encode(text, tokenizer.Options{})
-		ranges := a.learned(text, ids, [][2]int{{lo, hi}})
+		ranges := a.tokenRanges(text, ids, [][2]int{{lo, hi}})
 		at := 0
 		for i, id := range ids {
 			n := len(tok.Decode([]int32{id}))

@@ -136,7 +136,7 @@ func TestFoldersGlobsAndEvaluation(t *testing.T) {
 	c.EvalPath, c.EvalFraction = "", 0.34
 	s = open(t, c, tok)
 	if got := texts(t, s.Eval, tok); !slices.Equal(got, []string{"ccc$"}) || s.Train.Len() != 2 {
-		t.Errorf("held out %q", got)
+		t.Errorf("evaluation rows %q", got)
 	}
 }
 
@@ -240,23 +240,23 @@ func TestOpenErrors(t *testing.T) {
 		want          []string
 	}{
 		{"e.txt", "", nil, []string{"e.txt is empty"}},
-		{"b.txt", "abc\x00def", nil, []string{"b.txt:1", "NUL byte", "not text"}},
+		{"b.txt", "abc\x00def", nil, []string{"b.txt:1", "NUL byte", "not a text file"}},
 		{"s.txt", "ab", nil, []string{"s.txt has 3 tokens", "sequence_length 4"}},
 		{"k.jsonl", "{\"text\": \"abc\"}\n{\"content\": \"a\", \"id\": 1}", nil, []string{"k.jsonl:2", "no key \"text\"", "keys content, id"}},
 		{"n.jsonl", `{"text": 5}`, nil, []string{"n.jsonl:1", "not a string"}},
 		{"u.txt", "ab\ncd\xffef", nil, []string{"u.txt:2: invalid UTF-8", "data.invalid_utf8"}},
 		{"u.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\xff\"}", nil, []string{"u.jsonl:2: invalid UTF-8 in \"text\"", "data.invalid_utf8"}},
-		{"m.jsonl", "{\"data\": [\n{\"text\": \"a\"}\n]}", nil, []string{"m.jsonl", "does not end on its line", "begins with the key \"data\"", "jq"}},
-		{"l.json", `{"version": 1, "data": [{"text": "a"}, {"text": "b"}]}`, nil, []string{"l.json:1", "the rows in a list, \"data\"", "jq -c '.data[]'"}},
-		{"t.jsonl", `{"body": "a"}`, func(c *Config) { c.Format = FormatText }, []string{"t.jsonl:1 has keys body, and no \"text\"", "data.columns.text"}},
+		{"m.jsonl", "{\"data\": [\n{\"text\": \"a\"}\n]}", nil, []string{"m.jsonl", "spans several lines", "first key \"data\"", "jq"}},
+		{"l.json", `{"version": 1, "data": [{"text": "a"}, {"text": "b"}]}`, nil, []string{"l.json:1", "its rows in the list \"data\"", "jq -c '.data[]'"}},
+		{"t.jsonl", `{"body": "a"}`, func(c *Config) { c.Format = FormatText }, []string{"t.jsonl:1 has keys body, but not \"text\"", "data.columns.text"}},
 		{"e.jsonl", "{\"text\": \"\"}\n{\"text\": \"\"}", nil, []string{"e.jsonl", "none of 2 rows"}},
 		{"j.jsonl", `{"text": `, nil, []string{"j.jsonl:1", "not a JSON object"}},
 		{"f.jsonl", `{"text": "a"}`, func(c *Config) { c.TextField = "body" }, []string{"no key \"body\"", "keys text"}},
 		{"x.txt", "abc", func(c *Config) { c.Format = "arrow" }, []string{"format: \"arrow\"", "jsonl"}},
-		{"x.txt", "abc", func(c *Config) { c.Path = "" }, []string{"path names no file"}},
+		{"x.txt", "abc", func(c *Config) { c.Path = "" }, []string{"path is empty"}},
 		{"x.txt", "abc", func(c *Config) { c.Path = "no/such.txt" }, []string{"no/such.txt"}},
 		{"x.tok", "not tokens, but long enough to hold the header of a token file ........", nil, []string{"x.tok", "not a token file"}},
-		{"x.txt", "abcdefgh", func(c *Config) { c.EvalFraction = 0.01 }, []string{"eval_fraction 0.01 of 2 rows is none"}},
+		{"x.txt", "abcdefgh", func(c *Config) { c.EvalFraction = 0.01 }, []string{"eval_fraction 0.01 of 2 rows selects no row"}},
 		{"x.txt", "abc", func(c *Config) { c.CacheDir = "/proc/none" }, []string{"cache", "data.cache_dir"}},
 	} {
 		cfg := textConfig(t, write(t, c.name, c.content))
@@ -268,9 +268,9 @@ func TestOpenErrors(t *testing.T) {
 	}
 	cfg := textConfig(t, write(t, "a.txt", "abcdef"))
 	_, err := Open(t.Context(), cfg, ModelInfo{}, nil, nil)
-	wantError(t, err, "no tokenizer", "data.tokenizer")
+	wantError(t, err, "needs a tokenizer", "data.tokenizer")
 	_, err = Open(t.Context(), cfg, ModelInfo{Vocab: 100}, tok, nil)
-	wantError(t, err, "257 tokens", "vocabulary 100")
+	wantError(t, err, "257 tokens", "vocabulary has 100")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = Open(ctx, cfg, ModelInfo{}, tok, nil)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	textPiece  = 1 << 20 // a longer file is tokenized in pieces of this many bytes or less
-	cutWithin  = 1 << 18 // of the end of a piece
-	cutTries   = 32      // places to cut that are tried of each sort
-	cutContext = 256     // bytes on each side that a cut is tried with
+	textPiece  = 1 << 20 // maximum bytes of a piece; longer files are split
+	cutWithin  = 1 << 18 // distance of a cut from the end of a piece
+	cutTries   = 32      // cuts tried of each kind
+	cutContext = 256     // bytes on each side for testing a cut
 )
 
-// readText gives a file as one document. A long one comes in pieces, which are cut where
-// their tokens are the same as in the whole text, as far as s.sameCut can tell: at the end
-// of a line, or in place of a space. Where the pieces are cut depends on the text alone.
+// readText reads a file as one document. A long one comes in pieces, cut where the tokens are the
+// same as in the whole text, according to s.sameCut: at a line end, or at a space. The cuts depend
+// on the text alone.
 func (s *source) readText(file int, in io.Reader, f func(*entry) error) error {
 	e := entry{at: lineOf(file, 0)}
 	buf := make([]byte, 0, textPiece+cutContext)
@@ -52,9 +52,8 @@ func (s *source) readText(file int, in io.Reader, f func(*entry) error) error {
 	}
 }
 
-// cut finds where the piece at the beginning of b ends, and where the next begins: after the
-// end of a line; or else at a space, which goes with what follows it or, as tokenizers put
-// one before a text themselves, with neither.
+// cut returns the end of the piece at the start of b and the start of the next: after a line end;
+// or else at a space, which belongs to the next piece or, since tokenizers prepend one, to neither.
 func (s *source) cut(b []byte) (end, next int) {
 	line, ok := s.cutAt(b, '\n', 1, 1)
 	if ok {
@@ -76,13 +75,12 @@ func (s *source) cut(b []byte) (end, next int) {
 	return i, i
 }
 
-// cutAt finds the last byte of a sort, alone between words, at which b can be cut: end and
-// next are where the parts end and begin, from that byte. Where no cut gives the same tokens
-// ok is false, and at is the last such byte, or -1.
-func (s *source) cutAt(b []byte, sort byte, end, next int) (at int, ok bool) {
+// cutAt finds the last byte of a kind, alone between words, at which b can be cut; end and next are
+// offsets from it. If no cut preserves the tokens, ok is false and at is the last candidate, or -1.
+func (s *source) cutAt(b []byte, kind byte, end, next int) (at int, ok bool) {
 	at = -1
 	for i, tries := textPiece-1, 0; i > textPiece-cutWithin && tries < cutTries; i-- {
-		if b[i] != sort || isSpace(b[i-1]) || isSpace(b[i+1]) {
+		if b[i] != kind || isSpace(b[i-1]) || isSpace(b[i+1]) {
 			continue
 		}
 		tries++
@@ -97,7 +95,7 @@ func (s *source) cutAt(b []byte, sort byte, end, next int) (at int, ok bool) {
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// cleanPiece is cleanText of a part of a file that begins in a line of that number.
+// cleanPiece is cleanText for part of a file starting at line.
 func (s *source) cleanPiece(file int, b []byte, line int64) (string, error) {
 	text, err := s.cleanText(string(b), "")
 	if err == nil {
@@ -115,16 +113,15 @@ func (s *source) cleanPiece(file int, b []byte, line int64) (string, error) {
 	return "", rowError(lineOf(file, line).in(s.files), err)
 }
 
-// cleanText refuses what is not text in UTF-8, or replaces it. column is for messages; ""
-// where there is none.
+// cleanText rejects or replaces what is not UTF-8 text. column is for messages; "": none.
 func (s *source) cleanText(text, column string) (string, error) {
 	if strings.IndexByte(text, 0) >= 0 {
-		return "", fault.Try(fmt.Errorf("a NUL byte%s: this is not text", inColumn(column)), "the file as text in UTF-8")
+		return "", fault.Try(fmt.Errorf("NUL byte%s: not a text file", inColumn(column)), "convert it to UTF-8")
 	}
 	return s.cleanString(text, column)
 }
 
-// cleanString is cleanText for formats in which a text may hold any character.
+// cleanString is cleanText for formats whose texts may contain NUL.
 func (s *source) cleanString(text, column string) (string, error) {
 	switch {
 	case utf8.ValidString(text):

@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// checkThrift walks over one structure in Thrift's compact protocol, as the footer of a Parquet
-// file is, and refuses lengths that do not fit into its bytes: the library takes memory for as
-// many elements as a list says that it has.
+// checkThrift walks a structure in Thrift's compact protocol, such as a Parquet footer, and rejects
+// lengths beyond its bytes: the library allocates whatever a list's length says.
 func checkThrift(b []byte) error {
 	w := thriftWalker{b}
 	if err := w.structure(0); err != nil {
@@ -19,7 +18,7 @@ func checkThrift(b []byte) error {
 
 type thriftWalker struct{ b []byte }
 
-var errThrift = errors.New("is cut short, or tells of more than it holds")
+var errThrift = errors.New("is truncated or has invalid lengths")
 
 // The types of compact Thrift.
 const (
@@ -51,7 +50,7 @@ func (w *thriftWalker) structure(depth int) error {
 			return nil
 		}
 		if head>>4 == 0 {
-			if _, err := w.varint(); err != nil { // the number of the field
+			if _, err := w.varint(); err != nil { // field id
 				return err
 			}
 		}
@@ -107,7 +106,7 @@ func (w *thriftWalker) value(kind byte, depth int) error {
 	return fmt.Errorf("has a value of type %d", kind)
 }
 
-// elements walks over n times values of kinds. Each takes a byte or more.
+// elements walks n times values of kinds. Each takes a byte or more.
 func (w *thriftWalker) elements(n uint64, depth int, kinds ...byte) error {
 	if n > uint64(len(w.b)) {
 		return errThrift

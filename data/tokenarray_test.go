@@ -52,7 +52,7 @@ func TestTokenFilesOfOtherPrograms(t *testing.T) {
 		}
 		defer l.Close()
 		_, err = l.Next(t.Context())
-		wantError(t, err, name, "id 65535", "vocabulary has 500")
+		wantError(t, err, name, "id 65535", "vocabulary of 500")
 	}
 }
 
@@ -110,26 +110,26 @@ func TestShardsOfTokens(t *testing.T) {
 		t.Errorf("row 2 is of %s", w)
 	}
 	if want := (Info{Length: 2, Tokens: 6, LabelCount: 6, MaxID: -1}); s.Train.Info() != want || s.Eval.Len() != 1 {
-		t.Errorf("info %+v, %d held out", s.Train.Info(), s.Eval.Len())
+		t.Errorf("info %+v, %d evaluation rows", s.Train.Info(), s.Eval.Len())
 	}
 }
 
 func TestTokenArrayErrors(t *testing.T) {
 	good := npy("<u2", 1, 2, 3, 4)
 	for _, c := range []struct{ name, content, want string }{
-		{"x.bin", "abc", "3 bytes, which are not 1 tokens of 2 bytes"},
-		{"x.bin", llmc(llmcMagic2, 1, 2, 1, 2, 3)[:llmcHeader+4], "which are not 3 tokens"},
-		{"x.bin", llmc(llmcMagic2, 1, 2, 1, 2, 3)[:500], "which are not 3 tokens of 2 bytes after the first 1024"},
-		{"x.npy", "abcdefgh", "not an array of NumPy"},
-		{"x.npy", good[:40], "header is cut short"},
-		{"x.npy", good[:len(good)-1], "which are not 4 tokens"},
+		{"x.bin", "abc", "3 bytes, expected 1 tokens of 2 bytes"},
+		{"x.bin", llmc(llmcMagic2, 1, 2, 1, 2, 3)[:llmcHeader+4], "expected 3 tokens"},
+		{"x.bin", llmc(llmcMagic2, 1, 2, 1, 2, 3)[:500], "expected 3 tokens of 2 bytes after a header of 1024"},
+		{"x.npy", "abcdefgh", "not a NumPy array"},
+		{"x.npy", good[:40], "header is truncated"},
+		{"x.npy", good[:len(good)-1], "expected 4 tokens"},
 		{"x.npy", npy("<f4", 1), "little-endian integers"},
 		{"x.npy", npy(">u2", 1), "little-endian integers"},
 		{"x.npy", npy("|u1", 1), "8-bit integers"},
-		{"x.npy", strings.Replace(good, "(4,)", "(2, 2)", 1), "in one dimension"},
+		{"x.npy", strings.Replace(good, "(4,)", "(2, 2)", 1), "1-dimensional"},
 		{"x.npy", strings.Replace(good, "(4,)", "(99999999999999999999,)", 1), "elements"},
 		{"x.tok", "some text", "not a token file"},
-		{"x.npy", npy("<u2"), "holds no tokens"},
+		{"x.npy", npy("<u2"), "has no tokens"},
 	} {
 		_, err := Open(t.Context(), textConfig(t, write(t, c.name, c.content)), ModelInfo{}, nil, nil)
 		t.Run(c.want, func(t *testing.T) { wantError(t, err, c.name, c.want) })
@@ -139,7 +139,7 @@ func TestTokenArrayErrors(t *testing.T) {
 		c := textConfig(t, write(t, "x.npy", good))
 		change(&c)
 		_, err := Open(t.Context(), c, ModelInfo{}, nil, nil)
-		wantError(t, err, "x.npy", "where its documents end")
+		wantError(t, err, "x.npy", "no document boundaries")
 	}
 }
 

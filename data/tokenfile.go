@@ -13,22 +13,22 @@ import (
 	"trireme/fault"
 )
 
-// tokenFile is a token file in memory-mapped form.
+// tokenFile is a memory-mapped token file.
 type tokenFile struct {
 	tokenInfo
 	path   string
-	files  []string // that places number; nil: unknown
-	at     string   // the file itself
-	cached bool     // it is the cache's, and never changes
-	plain  bool     // it says nothing of documents
-	data   []byte   // all of the file
+	files  []string // indexed by origins; nil: unknown
+	at     string   // path of the token file
+	cached bool     // in the cache, immutable
+	plain  bool     // without document boundaries
+	data   []byte   // the whole file
 	unmap  func() error
 
-	// Sections; nil where one is not there.
+	// Sections; nil if absent.
 	ids, ends, count, hide, replace, class, origins []byte
 }
 
-// openTokens maps the token file of that name, of this program or another.
+// openTokens maps a token file of this program or another.
 func openTokens(path string) (*tokenFile, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -50,14 +50,14 @@ func openTokens(path string) (*tokenFile, error) {
 	t, err := mapArray(f, head, st.Size())
 	if err != nil {
 		if !fault.HasTry(err) {
-			err = fault.Try(err, "write or fetch it again, or data.format, if it holds no tokens")
+			err = fault.Try(err, "write or download it again, or set data.format if it has no tokens")
 		}
 		return nil, fmt.Errorf("data: %s: %w", path, err)
 	}
 	return t, nil
 }
 
-// mapTokens checks a token file against its header and maps it. name is for messages.
+// mapTokens validates and maps a token file. name is for messages.
 func mapTokens(f *os.File, name string) (*tokenFile, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -69,7 +69,7 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 	}
 	info, err := parseTokenHeader(h[:], st.Size())
 	if err != nil {
-		return nil, fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or fetch it again")
+		return nil, fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or download it again")
 	}
 	t := &tokenFile{tokenInfo: *info, path: name}
 	if t.data, t.unmap, err = mapFile(f, int(st.Size())); err != nil {
@@ -82,12 +82,12 @@ func mapTokens(f *os.File, name string) (*tokenFile, error) {
 		at += n
 	}
 	if err := t.check(); err != nil {
-		return nil, errors.Join(fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or fetch it again"), t.close())
+		return nil, errors.Join(fault.Try(fmt.Errorf("data: %s: %w", name, err), "write or download it again"), t.close())
 	}
 	return t, nil
 }
 
-// check reads what later reads rely on.
+// check validates what later reads rely on.
 func (t *tokenFile) check() error {
 	last := int64(0)
 	for i := range t.docs {
@@ -98,23 +98,23 @@ func (t *tokenFile) check() error {
 		last = end
 	}
 	if t.docs > 0 && last != t.tokens {
-		return fmt.Errorf("its documents end at token %d of %d", last, t.tokens)
+		return fmt.Errorf("its last document ends at token %d of %d", last, t.tokens)
 	}
 	last = -1
 	for i := range t.nreplaced {
 		at, label := t.replacement(i)
 		if at <= last || at >= t.tokens || label < 0 {
-			return fmt.Errorf("label %d is of token %d of %d", i, at, t.tokens)
+			return fmt.Errorf("label %d belongs to token %d of %d", i, at, t.tokens)
 		}
 		last = at
 	}
 	return nil
 }
 
-// end is the number of tokens up to the end of document i.
+// end is the end of document i in tokens.
 func (t *tokenFile) end(i int) int64 { return int64(binary.LittleEndian.Uint64(t.ends[8*i:])) }
 
-// begin is the number of tokens before document i.
+// begin is the start of document i in tokens.
 func (t *tokenFile) begin(i int) int64 {
 	if i == 0 {
 		return 0
@@ -122,13 +122,13 @@ func (t *tokenFile) begin(i int) int64 {
 	return t.end(i - 1)
 }
 
-// replacement is the place and the label of the i-th replaced label.
+// replacement returns the token index and label of replaced label i.
 func (t *tokenFile) replacement(i int64) (at int64, label int32) {
 	b := t.replace[16*i:]
 	return int64(binary.LittleEndian.Uint64(b)), int32(binary.LittleEndian.Uint32(b[8:]))
 }
 
-// docClass is the label of document i.
+// docClass returns the class label of document i.
 func (t *tokenFile) docClass(i int) int32 {
 	if len(t.class) == 0 {
 		return Ignored
@@ -136,7 +136,7 @@ func (t *tokenFile) docClass(i int) int32 {
 	return int32(binary.LittleEndian.Uint32(t.class[4*i:]))
 }
 
-// where names document i.
+// where returns the origin of document i.
 func (t *tokenFile) where(i int) string {
 	p := origin(binary.LittleEndian.Uint64(t.origins[8*i:]))
 	if p.file() >= len(t.files) {
@@ -166,7 +166,7 @@ func (t *tokenFile) read(dst []int32, lo, hi int64) []int32 {
 	return dst
 }
 
-// fill makes r of tokens lo to hi: ids and labels; the documents are empty.
+// fill sets r to tokens lo to hi and their labels, without Docs.
 func (t *tokenFile) fill(r *Row, lo, hi int64) {
 	r.InputIDs, r.Labels, r.Docs, r.Types, r.Class = r.InputIDs[:0], r.Labels[:0], r.Docs[:0], r.Types[:0], Ignored
 	t.extend(r, lo, hi)
@@ -195,8 +195,8 @@ func (t *tokenFile) extend(r *Row, lo, hi int64) {
 	}
 }
 
-// shown are the tokens from lo to hi without those at both ends that an attention mask leaves out:
-// they are padding. One is left.
+// unpadded returns the range lo to hi without the tokens at both ends whose attention_mask is 0,
+// which are padding. At least one token is left.
 func (t *tokenFile) unpadded(lo, hi int64) (int64, int64) {
 	for len(t.hide) > 0 && lo+1 < hi && bit(t.hide, hi-1) {
 		hi--
@@ -207,9 +207,9 @@ func (t *tokenFile) unpadded(lo, hi int64) (int64, int64) {
 	return lo, hi
 }
 
-// hidden marks the tokens from lo that an attention mask leaves out: nothing is learned of
-// them, and each is in document -1.
-func (t *tokenFile) hidden(r *Row, lo int64) {
+// applyMask sets label Ignored and document -1 for tokens whose attention_mask is 0. r starts at
+// token lo.
+func (t *tokenFile) applyMask(r *Row, lo int64) {
 	if len(t.hide) == 0 {
 		return
 	}

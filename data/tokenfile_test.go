@@ -96,7 +96,7 @@ func TestTokenFileHoldsDocuments(t *testing.T) {
 			var r Row
 			lo := tf.begin(i)
 			tf.fill(&r, lo, tf.end(i))
-			tf.hidden(&r, lo)
+			tf.applyMask(&r, lo)
 			longest = max(longest, len(d.ids))
 			if !slices.Equal(r.InputIDs, d.ids) || tf.docClass(i) != d.class || tf.where(i) != d.at.in(tf.files) {
 				t.Fatalf("document %d is %v, class %d, of %s; want %+v", i, r.InputIDs, tf.docClass(i), tf.where(i), d)
@@ -199,7 +199,7 @@ func FuzzTokenFile(f *testing.F) {
 		var r Row
 		for i := range tf.docs {
 			tf.fill(&r, tf.begin(i), tf.end(i))
-			tf.hidden(&r, tf.begin(i))
+			tf.applyMask(&r, tf.begin(i))
 			tf.docClass(i)
 			tf.where(i)
 		}

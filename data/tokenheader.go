@@ -11,47 +11,47 @@ import (
 // A token file holds documents as token ids, little-endian:
 //
 //	  0  8 bytes  "TRIRTOK2"
-//	  8  uint32   bytes of a token: 2 or 4
-//	 12  uint32   largest id, of tokens and labels
+//	  8  uint32   bytes per token: 2 or 4
+//	 12  uint32   largest id of tokens and labels
 //	 16  uint64   number of tokens
 //	 24  uint64   number of documents
-//	 32  32 bytes digest of what it was made from
-//	 64  uint32   which sections are there: the sum of sec... below
+//	 32  32 bytes digest of its sources
+//	 64  uint32   sections present, a bit mask of sec... below
 //	 68  uint32   tokens of the longest document
 //	 72  uint64   number of replaced labels
-//	 80  uint64   number of labels that count
-//	 88  uint64   records that gave no document
+//	 80  uint64   number of label tokens
+//	 88  uint64   records without labels
 //	 96  int32    largest class, or -100
 //	100  uint32   CRC-32C of the 100 bytes before
-//	104           the sections, each with zeros up to a multiple of 8
+//	104           the sections, each padded with zeros to a multiple of 8
 //
 // The sections, in this order:
 //
-//	tokens    uint16 or uint32 a token
-//	ends      uint64 a document: the number of tokens up to its end
-//	counted   bit a token (lowest first): its label is the token itself; else Ignored
-//	hidden    bit a token: an attention mask leaves it out
-//	replaced  uint64, uint32, 4 bytes 0: a token's place and its label, where that is another
-//	          token; places rise
-//	classes   int32 a document: its label, or -100
-//	places    uint64 a document: where it came from, see place
+//	tokens    uint16 or uint32 per token
+//	ends      uint64 per document: its end in tokens
+//	counted   bit per token (lowest first): its label is the token itself; else Ignored
+//	hidden    bit per token: attention_mask is 0
+//	replaced  uint64, uint32, 4 bytes 0: token index and label, if it is another token;
+//	          ascending
+//	classes   int32 per document: class label, or -100
+//	origins   uint64 per document: see origin
 const (
 	tokenMagic  = "TRIRTOK2"
 	tokenHeader = 104
 )
 
 const (
-	secCounted = 1 << iota // absent: all labels are the tokens
-	secHidden              // absent: none is
+	secCounted = 1 << iota // absent: labels are the tokens
+	secHidden              // absent: none
 	secReplaced
-	secClasses // absent: all are Ignored
-	flagHoles  // no section: a hidden token comes before one that is not
+	secClasses // absent: all Ignored
+	flagHoles  // not a section: a hidden token precedes one that is not
 	secAll     = secCounted | secHidden | secReplaced | secClasses | flagHoles
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// tokenInfo is what a token file's header says.
+// tokenInfo is a token file's header.
 type tokenInfo struct {
 	width     int
 	maxID     int32
@@ -66,7 +66,7 @@ type tokenInfo struct {
 	maxClass  int32
 }
 
-// header is the bytes of a token file's header.
+// header encodes the header.
 func (t *tokenInfo) header() []byte {
 	le := binary.LittleEndian
 	h := append(make([]byte, 0, tokenHeader), tokenMagic...)
@@ -84,7 +84,7 @@ func (t *tokenInfo) header() []byte {
 	return le.AppendUint32(h, crc32.Checksum(h, castagnoli))
 }
 
-// sizes are the bytes of the sections, in their order, zeros at the end included.
+// sizes returns the padded sizes of the sections in bytes.
 func (t *tokenInfo) sizes() [7]int64 {
 	bits := func(section uint32) int64 { return t.has(section) * ((t.tokens + 7) / 8) }
 	docs := int64(t.docs)
@@ -98,7 +98,7 @@ func (t *tokenInfo) sizes() [7]int64 {
 	return s
 }
 
-// has is 1 where a section is there.
+// has is 1 if a section is present.
 func (t *tokenInfo) has(section uint32) int64 {
 	if t.sections&section != 0 {
 		return 1
@@ -106,7 +106,7 @@ func (t *tokenInfo) has(section uint32) int64 {
 	return 0
 }
 
-// parseTokenHeader reads a header of a file of size bytes.
+// parseTokenHeader parses the header of a file of size bytes.
 func parseTokenHeader(h []byte, size int64) (*tokenInfo, error) {
 	le := binary.LittleEndian
 	if len(h) < tokenHeader || string(h[:8]) != tokenMagic {
@@ -118,7 +118,7 @@ func parseTokenHeader(h []byte, size int64) (*tokenInfo, error) {
 	counts := [5]uint64{le.Uint64(h[16:]), le.Uint64(h[24:]), le.Uint64(h[72:]), le.Uint64(h[80:]), le.Uint64(h[88:])}
 	for _, n := range counts[:3] {
 		if n > uint64(size) {
-			return nil, fmt.Errorf("the token file is cut short: its header tells of %d tokens, documents or labels in %d bytes", n, size)
+			return nil, fmt.Errorf("the token file is truncated: its header says %d tokens, documents or labels in %d bytes", n, size)
 		}
 	}
 	t := &tokenInfo{
@@ -128,7 +128,7 @@ func parseTokenHeader(h []byte, size int64) (*tokenInfo, error) {
 	}
 	copy(t.digest[:], h[32:])
 	if t.width != 2 && t.width != 4 || t.maxID < 0 || t.sections&^secAll != 0 || counts[3] > counts[0] || counts[4] > math.MaxInt64 {
-		return nil, errors.New("the token file's header makes no sense")
+		return nil, errors.New("the token file's header is invalid")
 	}
 	want := int64(tokenHeader)
 	for _, n := range t.sizes() {

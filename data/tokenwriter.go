@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// document is tokens on their way into a token file. Of a long one the parts follow one
-// another, and more says that this is not the last.
+// document is a tokenized document for the token file. A long one comes in consecutive parts; more
+// marks all but the last.
 type document struct {
 	ids    []int32
 	labels []int32 // empty: as ids
@@ -20,21 +20,21 @@ type document struct {
 	more   bool
 }
 
-// tokenWriter writes a token file in one pass and in memory that does not grow with it: the
-// sections after the tokens wait in files of their own, and the header goes in last. A
-// section that may be absent begins with the first document that needs it.
+// tokenWriter writes a token file in one pass and bounded memory: later sections are spooled to
+// files, and the header is written last. An optional section starts with the first document that
+// needs it.
 type tokenWriter struct {
 	tokenInfo
 	f    *os.File
 	w    *bufio.Writer
 	buf  []byte
-	last int64 // tokens up to the end of the last document
+	last int64 // end of the last document in tokens
 
 	ends, replaced, classes, origins spool
 	labels, hidden                   bitSpool
 }
 
-// newTokenWriter begins a file for ids below vocab; 0 is any number. Close it in any case.
+// newTokenWriter starts a file for ids below vocab; 0 is any. close must be called.
 func newTokenWriter(f *os.File, vocab int) (*tokenWriter, error) {
 	w := &tokenWriter{f: f, w: bufio.NewWriterSize(f, 1<<20), tokenInfo: tokenInfo{width: 4, maxClass: Ignored}}
 	if vocab > 0 && vocab <= 1<<16 {
@@ -51,14 +51,14 @@ func (w *tokenWriter) spools() [6]*spool {
 	return [6]*spool{&w.ends, &w.labels.spool, &w.hidden.spool, &w.replaced, &w.classes, &w.origins}
 }
 
-// close lets go of what waits.
+// close releases the spools.
 func (w *tokenWriter) close() {
 	for _, s := range w.spools() {
 		s.close()
 	}
 }
 
-// add writes a document, or a part of one.
+// add writes a document or a part of one.
 func (w *tokenWriter) add(d *document) error {
 	for part := range slices.Chunk(d.ids, 1<<16) {
 		w.buf = w.buf[:0]

@@ -9,28 +9,27 @@ import (
 	"trireme/fault"
 )
 
-// maxTSVRow bounds a row of several lines, which is read anew with each of them.
+// maxTSVRow bounds a row of several lines, which is parsed again for each of them.
 const maxTSVRow = 1 << 20
 
-// readTSV gives the rows of a file of values between tabs below its header. Such files are
-// written in two ways, and both are read: with quotes that mean nothing, and with quotes
-// around values, as in CSV. A value is quoted if it begins with a quote and another one ends
-// it, before a tab or the end of the row. It may hold line ends only where its row would
-// otherwise lack fields.
+// readTSV reads the rows of tab-separated values below a header. Such files use quotes in two ways,
+// and both are read: as plain characters, or around values as in CSV. A value is quoted if it
+// starts with a quote and another quote ends it before a tab or the end of the row. It may contain
+// line ends only if its row would otherwise lack fields.
 func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 	name := s.files[file]
 	var keys, row []string
-	var text strings.Builder // of a row that goes on
+	var text strings.Builder // of an unfinished row
 	begin := int64(0)
 	err := eachLine(in, name, s.maxRow, func(line []byte, number int64) (err error) {
-		goesOn := text.Len() > 0
-		if goesOn {
+		unfinished := text.Len() > 0
+		if unfinished {
 			text.WriteByte('\n')
 		} else {
 			begin = number
 		}
 		text.Write(line)
-		if goesOn && bytes.IndexByte(line, '"') < 0 && text.Len() <= maxTSVRow {
+		if unfinished && bytes.IndexByte(line, '"') < 0 && text.Len() <= maxTSVRow {
 			return nil
 		}
 		var open bool
@@ -44,15 +43,15 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 				err = rowError(fmt.Sprintf("%s:%d", name, begin), err)
 			}
 			return err
-		case open && (goesOn || len(row) < len(keys)) && text.Len() <= maxTSVRow:
+		case open && (unfinished || len(row) < len(keys)) && text.Len() <= maxTSVRow:
 			return nil
-		case open && goesOn:
+		case open && unfinished:
 			return fault.Try(fmt.Errorf("data: %s:%d: a quote is not closed within %d KiB", name, begin, maxTSVRow>>10), "close it, or put another before it")
 		case len(row) != len(keys):
 			return fieldCountError(name, begin, len(row), len(keys))
 		}
 		text.Reset()
-		return s.giveRow(lineOf(file, begin), keys, row, f)
+		return s.emitRow(lineOf(file, begin), keys, row, f)
 	})
 	if err == nil && text.Len() > 0 {
 		err = fault.Try(fmt.Errorf("data: %s:%d: %d fields, but the header has %d, and a quote is not closed", name, begin, len(row), len(keys)), "close it, or put another before it")
@@ -60,8 +59,8 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 	return err
 }
 
-// tabFields appends the fields of a row. open says that one begins with a quote that nothing
-// closes, which is then part of it.
+// tabFields appends the fields of a row. open reports that one starts with a quote that is not
+// closed, which is then part of it.
 func tabFields(fields []string, row string) (all []string, open bool) {
 	for {
 		value, rest, ok := quotedField(row)
@@ -78,8 +77,7 @@ func tabFields(fields []string, row string) (all []string, open bool) {
 	}
 }
 
-// quotedField is a quoted value at the beginning of a row, and what follows it: nothing, or a
-// tab and more.
+// quotedField returns a quoted value at the start of a row, and the rest: empty, or a tab and more.
 func quotedField(row string) (value, rest string, ok bool) {
 	if !strings.HasPrefix(row, `"`) {
 		return "", "", false
@@ -91,7 +89,8 @@ func quotedField(row string) (value, rest string, ok bool) {
 	return strings.ReplaceAll(row[1:end], `""`, `"`), row[end+1:], true
 }
 
-// endOfQuote is where the quote ends that begins a row, or -1. A quote twice is one in it.
+// endOfQuote returns the index of the quote that closes the one at the start of row, or -1. A
+// doubled quote does not close it.
 func endOfQuote(row string) int {
 	for i := 1; i < len(row); i++ {
 		if row[i] != '"' {

@@ -11,7 +11,7 @@ import (
 )
 
 // readRef is the commit that a revision was when it was last fetched; "" where it was not.
-func (p place) readRef(rev string) string {
+func (p cachedRepo) readRef(rev string) string {
 	b, err := os.ReadFile(p.dir("refs", filepath.FromSlash(rev)))
 	commit := strings.TrimSpace(string(b))
 	switch {
@@ -24,7 +24,7 @@ func (p place) readRef(rev string) string {
 }
 
 // writeRef notes the commit of a revision.
-func (p place) writeRef(rev, commit string) error {
+func (p cachedRepo) writeRef(rev, commit string) error {
 	if rev == commit || p.readRef(rev) == commit {
 		return nil
 	}
@@ -32,29 +32,29 @@ func (p place) writeRef(rev, commit string) error {
 }
 
 // snapshot is the folder of a commit's files.
-func (p place) snapshot(commit string) string { return p.dir("snapshots", commit) }
+func (p cachedRepo) snapshot(commit string) string { return p.dir("snapshots", commit) }
 
 // has tells whether a commit's file is in the cache, as large as it is to be. What is shorter
 // was cut off by something that did not look.
-func (p place) has(commit string, f file) bool {
+func (p cachedRepo) has(commit string, f file) bool {
 	st, err := os.Stat(filepath.Join(p.snapshot(commit), filepath.FromSlash(f.name)))
 	return err == nil && st.Mode().IsRegular() && (f.size < 0 || st.Size() == f.size)
 }
 
-func (p place) blob(etag string) string { return p.dir("blobs", etag) }
+func (p cachedRepo) blob(etag string) string { return p.dir("blobs", etag) }
 
-func (p place) lock(etag string) string {
+func (p cachedRepo) lock(etag string) string {
 	return filepath.Join(p.cache, ".locks", p.folder(), etag+".lock")
 }
 
 // hasBlob tells whether a blob is there, whole as far as its length says.
-func (p place) hasBlob(etag string, size int64) bool {
+func (p cachedRepo) hasBlob(etag string, size int64) bool {
 	st, err := os.Stat(p.blob(etag))
 	return err == nil && st.Mode().IsRegular() && st.Size() == size
 }
 
 // link makes a blob a file of a commit.
-func (p place) link(commit, name, etag string) error {
+func (p cachedRepo) link(commit, name, etag string) error {
 	path := filepath.Join(p.snapshot(commit), filepath.FromSlash(name))
 	up := strings.Repeat("../", strings.Count(name, "/")+2)
 	target := filepath.FromSlash(up + "blobs/" + etag)
@@ -76,7 +76,7 @@ func (p place) link(commit, name, etag string) error {
 
 // listing is what is known of a commit without asking: the list that was kept when it was
 // fetched or, where there is none, the files that are there. nil: nothing.
-func (p place) listing(commit string) *listing {
+func (p cachedRepo) listing(commit string) *listing {
 	if st, err := os.Stat(p.snapshot(commit)); err != nil || !st.IsDir() {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (p place) listing(commit string) *listing {
 }
 
 // tree is the list of a commit's files that was kept when it was fetched; nil: there is none.
-func (p place) tree(commit string) *listing {
+func (p cachedRepo) tree(commit string) *listing {
 	b, err := os.ReadFile(p.dir("trees", commit+".json"))
 	if err != nil {
 		return nil
@@ -116,7 +116,7 @@ func (p place) tree(commit string) *listing {
 
 // keep writes down what a commit holds and which of the names it has not. A cache that cannot
 // be written still serves: this only saves questions later.
-func (p place) keep(l *listing, without []string) {
+func (p cachedRepo) keep(l *listing, without []string) {
 	if b, ok := formatTree(l); ok {
 		path := p.dir("trees", l.commit+".json")
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

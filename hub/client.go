@@ -45,7 +45,7 @@ func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 		v, _ := lookup(name)
 		return v
 	}
-	place := func(name, otherwise string) string {
+	envPath := func(name, otherwise string) string {
 		v := get(name)
 		if v == "" {
 			return otherwise
@@ -56,10 +56,10 @@ func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 		}
 		return v
 	}
-	home := place("HF_HOME", filepath.Join(place("XDG_CACHE_HOME", filepath.Join(get("HOME"), ".cache")), "huggingface"))
+	home := envPath("HF_HOME", filepath.Join(envPath("XDG_CACHE_HOME", filepath.Join(get("HOME"), ".cache")), "huggingface"))
 	c := Client{
 		Endpoint: get("HF_ENDPOINT"), Token: strings.TrimSpace(get("HF_TOKEN")),
-		Cache:   place("HF_HUB_CACHE", filepath.Join(home, "hub")),
+		Cache:   envPath("HF_HUB_CACHE", filepath.Join(home, "hub")),
 		Offline: isTrue(get("HF_HUB_OFFLINE")) || isTrue(get("TRANSFORMERS_OFFLINE")),
 	}
 	abs, err := filepath.Abs(c.Cache)
@@ -68,7 +68,7 @@ func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 	}
 	c.Cache = abs
 	if c.Token == "" {
-		file := place("HF_TOKEN_PATH", filepath.Join(home, "token"))
+		file := envPath("HF_TOKEN_PATH", filepath.Join(home, "token"))
 		b, err := os.ReadFile(file)
 		if err != nil && !os.IsNotExist(err) {
 			return c, &Error{Text: "the token: " + err.Error(), Err: err}

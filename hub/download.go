@@ -23,7 +23,7 @@ const downloads = 4
 
 // download is one file on its way into the cache.
 type download struct {
-	place
+	cachedRepo
 	commit string
 	file
 	tag string // its blob's name, a digest of its content

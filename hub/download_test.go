@@ -61,7 +61,7 @@ func ranges(requests []string) (out []string) {
 
 func TestResumesAfterCuts(t *testing.T) {
 	s, c, _ := start(t)
-	s.Break(hubtest.Cut(30_000, weights))
+	s.Inject(hubtest.Truncate(30_000, weights))
 	if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestResumesAfterCuts(t *testing.T) {
 func TestResumesInTheNextRun(t *testing.T) {
 	s, c, _ := start(t)
 	var n atomic.Int32
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if !cdn {
 			return false
 		}
@@ -82,7 +82,7 @@ func TestResumesInTheNextRun(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 			return true
 		}
-		return hubtest.Cut(30_000, weights)(w, r, cdn)
+		return hubtest.Truncate(30_000, weights)(w, r, cdn)
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
 	says(t, err, hub.ErrUnreachable, "answers 502 Bad Gateway")
@@ -95,7 +95,7 @@ func TestResumesInTheNextRun(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.Cache, "models--owner--tiny/refs")); err == nil {
 		t.Error("a reference to what is not there")
 	}
-	s.Break(nil)
+	s.Inject(nil)
 	s.Requests()
 	if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
 		t.Fatal(err)
@@ -110,12 +110,12 @@ func TestServersWithoutRanges(t *testing.T) {
 	s, c, _ := start(t)
 	s.NoRanges = true
 	var n atomic.Int32
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if !cdn || n.Add(1) > 4 {
 			return false
 		}
 		r.Header.Del("Range")
-		return hubtest.Cut(int64(10_000*n.Load()), weights)(w, r, cdn)
+		return hubtest.Truncate(int64(10_000*n.Load()), weights)(w, r, cdn)
 	})
 	if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
 		t.Fatal(err)
@@ -126,13 +126,13 @@ func TestServersWithoutRanges(t *testing.T) {
 	s, c, _ = start(t)
 	s.NoRanges = true
 	n.Store(0)
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		r.Header.Del("Range")
 		at := int64(10_000)
 		if cdn && n.Add(1) == 1 {
 			at = 30_000
 		}
-		return hubtest.Cut(at, weights)(w, r, cdn)
+		return hubtest.Truncate(at, weights)(w, r, cdn)
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
 	says(t, err, hub.ErrUnreachable, "it broke off after 10000 of 80000 bytes")
@@ -160,7 +160,7 @@ func TestWrongBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c, _ := start(t)
-			s.Break(f)
+			s.Inject(f)
 			_, err := c.Model(t.Context(), "owner/tiny")
 			says(t, err, hub.ErrCorrupt, "came with the digest")
 			if left, _ := filepath.Glob(filepath.Join(c.Cache, "*/blobs/*.incomplete")); name == "large" && slices.Contains(left, blob(c)+".incomplete") {
@@ -169,7 +169,7 @@ func TestWrongBytes(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(c.Cache, "models--owner--tiny/refs/main")); err == nil {
 				t.Error("main is said to be here")
 			}
-			s.Break(nil)
+			s.Inject(nil)
 			if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
 				t.Fatal(err)
 			}
@@ -224,26 +224,26 @@ func TestLyingLengths(t *testing.T) {
 				fmt.Fprint(w, weights)
 				return true
 			}
-			return hubtest.Cut(9, weights)(w, r, cdn)
+			return hubtest.Truncate(9, weights)(w, r, cdn)
 		}, "asked for the bytes from 9 on, it sends bytes 5-"},
 		"no such range": {func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			if cdn && r.Header.Get("Range") != "" {
 				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 				return true
 			}
-			return hubtest.Cut(9, weights)(w, r, cdn)
+			return hubtest.Truncate(9, weights)(w, r, cdn)
 		}, "the server has no bytes from 9 on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c, _ := start(t)
-			s.Break(x.fault)
+			s.Inject(x.fault)
 			var said strings.Builder
 			c.Progress = &said
 			_, err := c.Model(t.Context(), "owner/tiny")
 			if all := fmt.Sprint(said.String(), err); err == nil || !strings.Contains(all, x.text) {
 				t.Errorf("%q does not contain %q", all, x.text)
 			}
-			s.Break(nil)
+			s.Inject(nil)
 			if _, err := c.Model(t.Context(), "owner/tiny"); err != nil && !errors.Is(err, hub.ErrCorrupt) {
 				t.Fatal(err)
 			}
@@ -274,7 +274,7 @@ func TestRetries(t *testing.T) {
 		var said strings.Builder
 		c.Progress = &said
 		var n atomic.Int32
-		s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+		s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			if n.Add(1) > 2 {
 				return false
 			}
@@ -290,7 +290,7 @@ func TestRetries(t *testing.T) {
 		whole(t, c)
 	}
 	s, c, _ := start(t)
-	s.Break(hubtest.Status(500, "/"))
+	s.Inject(hubtest.Status(500, "/"))
 	_, err := c.Model(t.Context(), "owner/tiny")
 	says(t, err, hub.ErrUnreachable, "answers 500")
 	if r := s.Requests(); len(r) != 5 {
@@ -302,7 +302,7 @@ func TestRetryAfter(t *testing.T) {
 	for header, value := range map[string]string{"Retry-After": "1", "RateLimit": `"api";r=0;t=1`} {
 		s, c, _ := start(t)
 		var n atomic.Int32
-		s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+		s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			if n.Add(1) > 1 {
 				return false
 			}
@@ -320,7 +320,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 	// Who asks for too much is not waited for.
 	s, c, _ := start(t)
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		w.Header().Set("Retry-After", "86400")
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
@@ -335,7 +335,7 @@ func TestStalls(t *testing.T) {
 	var n atomic.Int32
 	release := make(chan struct{})
 	defer close(release)
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if !cdn || n.Add(1) > 1 {
 			return false
 		}
@@ -360,7 +360,7 @@ func TestStalls(t *testing.T) {
 // TestSignaturesStay: the address that the hub redirects to is as good as a token.
 func TestSignaturesStay(t *testing.T) {
 	s, c, _ := start(t)
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if !cdn {
 			return false
 		}
@@ -393,7 +393,7 @@ func TestTokenStays(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer other.Close()
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusFound)
 		return true
 	})
@@ -401,13 +401,13 @@ func TestTokenStays(t *testing.T) {
 	if _, err := c.Model(t.Context(), "owner/tiny"); err == nil || leaked.Load() {
 		t.Errorf("%v, leaked %v", err, leaked.Load())
 	}
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		http.Redirect(w, r, s.URL+r.URL.Path, http.StatusFound)
 		return true
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
 	says(t, err, hub.ErrUnreachable, "redirects more than 10 times")
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		w.Header().Set("Location", "file:///etc/passwd")
 		w.WriteHeader(http.StatusFound)
 		return true
@@ -419,7 +419,7 @@ func TestTokenStays(t *testing.T) {
 func TestWhatIsNoHub(t *testing.T) {
 	s, c, _ := start(t)
 	for _, body := range []string{"<html>Log in to the hotel's network</html>", "{}", `{"sha": "main"}`, `[1]`} {
-		s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+		s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			fmt.Fprint(w, body)
 			return true
 		})
@@ -427,7 +427,7 @@ func TestWhatIsNoHub(t *testing.T) {
 		says(t, err, hub.ErrUnreachable, "is no list of a repository")
 	}
 	s.NoBlobs = true
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if r.Method == http.MethodHead {
 			w.Header().Set("ETag", `"../../../x"`)
 			w.WriteHeader(http.StatusOK)
@@ -437,7 +437,7 @@ func TestWhatIsNoHub(t *testing.T) {
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
 	says(t, err, hub.ErrUnreachable, "does not say the size and digest")
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		w.Header().Set("X-Error-Message", "\x1b]0;owned\a\x1b[31mred")
 		w.WriteHeader(http.StatusForbidden)
 		return true
@@ -451,7 +451,7 @@ func TestWhatIsNoHub(t *testing.T) {
 // TestManyAtOnce: of all who want the same, one downloads.
 func TestManyAtOnce(t *testing.T) {
 	s, c, _ := start(t)
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if cdn {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -484,7 +484,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestKilled(t *testing.T) {
 	s, c, _ := start(t)
 	sent := make(chan struct{})
-	s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if !cdn {
 			return false
 		}
@@ -515,7 +515,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd.Wait() // it was killed
-	s.Break(nil)
+	s.Inject(nil)
 	s.Requests()
 	if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
 		t.Fatal(err)

@@ -151,7 +151,7 @@ func TestFilesInFolders(t *testing.T) {
 func TestListingsWithoutBlobs(t *testing.T) {
 	for _, resolves := range []bool{false, true} {
 		s, c, _ := start(t)
-		s.NoBlobs, s.Resolves = true, resolves
+		s.NoBlobs, s.RedirectSmall = true, resolves
 		m, err := c.Model(t.Context(), "owner/tiny")
 		if err != nil {
 			t.Fatal(err)
@@ -309,7 +309,7 @@ func TestRevisions(t *testing.T) {
 
 func TestMoved(t *testing.T) {
 	s, c, commit := start(t)
-	s.Move("model", "owner/tiny", "company/tiny")
+	s.Rename("model", "owner/tiny", "company/tiny")
 	s.Protect("model", "company/tiny", "hf_right", false)
 	c.Token = "hf_right"
 	m, err := c.Model(t.Context(), "owner/tiny")
@@ -334,7 +334,7 @@ func TestOffline(t *testing.T) {
 	newer := model()
 	newer["model.safetensors"] = weights + "newer"
 	s.Commit("model", "owner/tiny", newer)
-	s.Break(hubtest.Status(500, "/"+hubtest.ETag(newer["model.safetensors"])))
+	s.Inject(hubtest.Status(500, "/"+hubtest.ETag(newer["model.safetensors"])))
 	if _, err := c.Model(t.Context(), "owner/tiny"); !errors.Is(err, hub.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
@@ -364,7 +364,7 @@ func TestFallsBackToTheCache(t *testing.T) {
 	}
 	var said strings.Builder
 	c.Progress = &said
-	s.Break(hubtest.Status(503, "/api/"))
+	s.Inject(hubtest.Status(503, "/api/"))
 	m, err := c.Model(t.Context(), "owner/tiny")
 	if err != nil || m.Commit != commit {
 		t.Errorf("%v, %v", m, err)

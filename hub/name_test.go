@@ -96,7 +96,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := place{cache: c.Cache, repo: repo{"model", "a/b"}}
+	p := cachedRepo{cache: c.Cache, repo: repo{"model", "a/b"}}
 	l := listingOf("x")
 	l.files[0].size, l.files[0].git = 1<<40, strings.Repeat("b", 40)
 	err = s.fetchAll(t.Context(), p, Name{ID: "a/b"}, l, []string{"x"}, false)

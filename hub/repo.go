@@ -55,12 +55,12 @@ func (s *session) address(plain string, elements ...string) *url.URL {
 	return &u
 }
 
-// place is a repository's folder in the cache.
-type place struct {
+// cachedRepo is a repository's folder in the cache.
+type cachedRepo struct {
 	cache string
 	repo
 }
 
-func (p place) dir(elements ...string) string {
+func (p cachedRepo) dir(elements ...string) string {
 	return filepath.Join(append([]string{p.cache, p.folder()}, elements...)...)
 }

@@ -47,7 +47,7 @@ func (c Client) get(ctx context.Context, r repo, n Name, choose pick) (*Snapshot
 		return nil, err
 	}
 	defer s.close()
-	p := place{cache: c.Cache, repo: r}
+	p := cachedRepo{cache: c.Cache, repo: r}
 	if c.Offline {
 		return s.cached(p, n, choose, &Error{Kind: ErrNotFound, Text: "the hub is not asked (HF_HUB_OFFLINE)", Try: "a path of this machine, or HF_HUB_OFFLINE=0, which asks " + s.base.String()})
 	}
@@ -64,7 +64,7 @@ func (c Client) get(ctx context.Context, r repo, n Name, choose pick) (*Snapshot
 }
 
 // fallBack uses the cache where the server cannot or will not say what a revision holds.
-func (s *session) fallBack(ctx context.Context, p place, n Name, choose pick, cause error) (*Snapshot, error) {
+func (s *session) fallBack(ctx context.Context, p cachedRepo, n Name, choose pick, cause error) (*Snapshot, error) {
 	var e *Error
 	if ctx.Err() != nil || !errors.As(cause, &e) || e.Kind == nil || errors.Is(cause, errNoRevision) {
 		return nil, cause
@@ -77,7 +77,7 @@ func (s *session) fallBack(ctx context.Context, p place, n Name, choose pick, ca
 }
 
 // cached is a snapshot out of the cache alone; why says why.
-func (s *session) cached(p place, n Name, choose pick, why *Error) (*Snapshot, error) {
+func (s *session) cached(p cachedRepo, n Name, choose pick, why *Error) (*Snapshot, error) {
 	fail := func(text string) error {
 		return &Error{Kind: why.Kind, Text: why.Text + ", and " + text, Try: why.Try, Err: why.Err}
 	}
@@ -118,7 +118,7 @@ func (s *session) cached(p place, n Name, choose pick, why *Error) (*Snapshot, e
 	return newSnapshot(p, n, l, files), nil
 }
 
-func newSnapshot(p place, n Name, l *listing, files []string) *Snapshot {
+func newSnapshot(p cachedRepo, n Name, l *listing, files []string) *Snapshot {
 	s := &Snapshot{Name: n, Commit: l.commit, Dir: p.snapshot(l.commit), Files: files}
 	chosen := map[string]bool{}
 	for _, name := range files {
@@ -148,7 +148,7 @@ func readSmall(path string) ([]byte, error) {
 }
 
 // bring fetches what choose picks and is not in the cache.
-func (s *session) bring(ctx context.Context, p place, n Name, l *listing, choose pick) (*Snapshot, error) {
+func (s *session) bring(ctx context.Context, p cachedRepo, n Name, l *listing, choose pick) (*Snapshot, error) {
 	w, err := choose(l, func(name string) ([]byte, error) {
 		if err := s.fetchAll(ctx, p, n, l, []string{name}, true); err != nil {
 			return nil, err
@@ -171,7 +171,7 @@ func (s *session) bring(ctx context.Context, p place, n Name, l *listing, choose
 }
 
 // fetchAll brings files of a listing into the cache, several at once.
-func (s *session) fetchAll(ctx context.Context, p place, n Name, l *listing, names []string, quiet bool) error {
+func (s *session) fetchAll(ctx context.Context, p cachedRepo, n Name, l *listing, names []string, quiet bool) error {
 	var missing []*download
 	for _, name := range names {
 		f, ok := l.find(name)
@@ -179,7 +179,7 @@ func (s *session) fetchAll(ctx context.Context, p place, n Name, l *listing, nam
 			return &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s at %s has no file %s", p.repo, s.base, name)}
 		}
 		if !p.has(l.commit, f) {
-			missing = append(missing, &download{place: p, commit: l.commit, file: f})
+			missing = append(missing, &download{cachedRepo: p, commit: l.commit, file: f})
 		}
 	}
 	if len(missing) == 0 {
@@ -219,7 +219,7 @@ func (d *download) came() int64 {
 }
 
 // fits refuses what the disk has no room for.
-func (s *session) fits(p place, needed int64) error {
+func (s *session) fits(p cachedRepo, needed int64) error {
 	free, err := freeBytes(p.dir())
 	if err != nil {
 		return err

@@ -18,9 +18,9 @@ func Status(status int, prefix string) Fault {
 	}
 }
 
-// Cut sends of what is asked for of content from the CDN at most n bytes, and then breaks the
+// Truncate sends of what is asked for of content from the CDN at most n bytes, and then breaks the
 // connection.
-func Cut(n int64, content string) Fault {
+func Truncate(n int64, content string) Fault {
 	return func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if !cdn {
 			return false

@@ -26,9 +26,9 @@ type Fault func(w http.ResponseWriter, r *http.Request, cdn bool) (answered bool
 type Server struct {
 	URL string // the endpoint
 
-	NoBlobs  bool // listings have names alone, as those of some mirrors
-	NoRanges bool // the CDN always sends all
-	Resolves bool // small files are redirected too, on the same host, as the hub does of late
+	NoBlobs       bool // listings have names alone, as those of some mirrors
+	NoRanges      bool // the CDN always sends all
+	RedirectSmall bool // small files are redirected too, on the same host, as the hub does of late
 
 	mu       sync.Mutex
 	repos    map[string]*repo // by kind and id
@@ -96,8 +96,8 @@ func (s *Server) Protect(kind, id, token string, gated bool) {
 	s.repos[key(kind, id)].token, s.repos[key(kind, id)].gated = token, gated
 }
 
-// Move gives a repository another id; the old one redirects there.
-func (s *Server) Move(kind, from, to string) {
+// Rename gives a repository another id; the old one redirects there.
+func (s *Server) Rename(kind, from, to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.repos[key(kind, to)] = s.repos[key(kind, from)]
@@ -114,8 +114,8 @@ func (s *Server) Requests() []string {
 	return out
 }
 
-// Break has f see all requests from now on; nil ends that.
-func (s *Server) Break(f Fault) {
+// Inject has f see all requests from now on; nil ends that.
+func (s *Server) Inject(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
@@ -293,7 +293,7 @@ func (s *Server) resolve(w http.ResponseWriter, r *http.Request, content string,
 		w.WriteHeader(http.StatusFound)
 		return
 	}
-	if s.Resolves && !cached {
+	if s.RedirectSmall && !cached {
 		h.Set("X-Linked-Size", fmt.Sprint(len(content)))
 		h.Set("X-Linked-Etag", `"`+gitOf(content)+`"`)
 		h.Set("Location", elsewhere)

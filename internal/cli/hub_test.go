@@ -54,7 +54,7 @@ func serveHub(ts *testscript.TestScript, neg bool, args []string) {
 	if args[0] == "slow" {
 		release := make(chan struct{})
 		ts.Defer(func() { close(release) })
-		s.Break(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
+		s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			if !cdn {
 				return false
 			}

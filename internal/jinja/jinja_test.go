@@ -116,8 +116,8 @@ func (c *vector) check(t *testing.T, source string, vars vars) {
 	if out.Text != c.Text {
 		t.Errorf("%s\n got %q\nwant %q", what, out.Text, c.Text)
 	}
-	if !slices.Equal(out.Marks, c.Marks) {
-		t.Errorf("%s: marks %v, want %v", what, out.Marks, c.Marks)
+	if !slices.Equal(out.Generation, c.Marks) {
+		t.Errorf("%s: marks %v, want %v", what, out.Generation, c.Marks)
 	}
 }
 

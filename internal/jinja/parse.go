@@ -11,12 +11,12 @@ const maxSource = 256 << 10
 
 // Template is a template that is ready to run. Several goroutines may use it at once.
 type Template struct {
-	body  []node
-	marks bool
+	body       []node
+	generation bool
 }
 
-// Marks says whether the template has {% generation %} marks.
-func (t *Template) Marks() bool { return t.marks }
+// HasGeneration reports whether the template has {% generation %} marks.
+func (t *Template) HasGeneration() bool { return t.generation }
 
 // Parse reads a template. Errors begin with "jinja: line N".
 func Parse(source string) (*Template, error) {
@@ -35,15 +35,15 @@ func Parse(source string) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jinja: %w", err)
 	}
-	return &Template{body, p.marks}, nil
+	return &Template{body, p.generation}, nil
 }
 
 type parser struct {
-	tokens []token
-	at     int
-	depth  int
-	loops  int // for tags around this one, in the same macro
-	marks  bool
+	tokens     []token
+	at         int
+	depth      int
+	loops      int // for tags around this one, in the same macro
+	generation bool
 }
 
 func (p *parser) peek() token { return p.tokens[p.at] }
@@ -186,7 +186,7 @@ func (p *parser) tag(tag string, line int) (node, error) {
 		if err := p.tagEnd(); err != nil {
 			return nil, err
 		}
-		p.marks = true
+		p.generation = true
 		body, err := p.block("endgeneration")
 		return &generation{body, line}, err
 	case "break", "continue":

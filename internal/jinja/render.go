@@ -16,8 +16,8 @@ const (
 
 // Output is what a template made of a conversation.
 type Output struct {
-	Text  string
-	Marks [][2]int // parts of Text between generation marks: bytes from, to
+	Text       string
+	Generation [][2]int // parts of Text between generation marks: bytes from, to
 }
 
 // Render runs the template. The names of vars are what it may speak of: nil, bool, int,
@@ -40,7 +40,7 @@ func (t *Template) Render(vars map[string]any) (*Output, error) {
 	if err := r.body(t.body); err != nil {
 		return nil, fmt.Errorf("jinja: %w", err)
 	}
-	return &Output{r.main.String(), r.marks}, nil
+	return &Output{r.main.String(), r.generation}, nil
 }
 
 // RaisedError is what a template says with raise_exception: a conversation that it does not take.
@@ -50,13 +50,13 @@ func (e *RaisedError) Error() string { return e.Message }
 
 // run is one Render.
 type run struct {
-	scope *scope
-	main  strings.Builder
-	out   *strings.Builder // main, or what a macro or a block is captured in
-	marks [][2]int
-	steps int
-	depth int // of expressions
-	calls int // of macros
+	scope      *scope
+	main       strings.Builder
+	out        *strings.Builder // main, or what a macro or a block is captured in
+	generation [][2]int
+	steps      int
+	depth      int // of expressions
+	calls      int // of macros
 }
 
 // scope holds names. A loop's turn, a macro and a with have one of their own.

@@ -325,6 +325,6 @@ func (n *generation) exec(r *run) error {
 	}
 	from := r.main.Len()
 	err := r.inner(r.scope, func() error { return r.body(n.body) })
-	r.marks = append(r.marks, [2]int{from, r.main.Len()})
+	r.generation = append(r.generation, [2]int{from, r.main.Len()})
 	return err
 }
