@@ -9,10 +9,10 @@ import (
 	"trireme/fault"
 )
 
-// Bytes is an amount of memory. GB is 1e9 bytes and GiB 2^30, and so are the other units.
+// Bytes is an amount of memory. GB is 1e9 bytes, GiB 2^30.
 type Bytes int64
 
-// units by their names in lower case; the longer names first, so that an ending is found whole.
+// units by lower-case name, longer names first, since "b" is a suffix of all.
 var units = []struct {
 	name  string
 	bytes float64
@@ -21,7 +21,7 @@ var units = []struct {
 	{"tb", 1e12}, {"gb", 1e9}, {"mb", 1e6}, {"kb", 1e3}, {"b", 1},
 }
 
-// ParseBytes reads a number with its unit: 80GB, 79.6 GiB, 512MiB.
+// ParseBytes parses a number with a unit: 80GB, 79.6 GiB, 512MiB.
 func ParseBytes(text string) (b Bytes, err error) {
 	err = b.parse(text)
 	return b, err
@@ -44,10 +44,10 @@ func (b *Bytes) parse(text string) error {
 	if _, err := strconv.ParseFloat(t, 64); err == nil {
 		return fault.Try(fmt.Errorf("%q has no unit", text), "%sGB (1e9 bytes), or %sGiB (2^30)", t, t)
 	}
-	return fault.Try(fmt.Errorf("%q is no amount of memory", text), "80GB (80e9 bytes), or 80GiB (80 x 2^30)")
+	return fault.Try(fmt.Errorf("%q is not an amount of memory", text), "80GB (80e9 bytes), or 80GiB (80 x 2^30)")
 }
 
-// UnmarshalText reads what ParseBytes does; nothing is 0.
+// UnmarshalText is ParseBytes; an empty text is 0.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	*b = 0
 	if len(text) == 0 {
@@ -56,7 +56,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return b.parse(string(text))
 }
 
-// MarshalText writes what UnmarshalText reads, without loss.
+// MarshalText writes a lossless text for UnmarshalText.
 func (b Bytes) MarshalText() ([]byte, error) {
 	if b == 0 {
 		return nil, nil
@@ -70,13 +70,13 @@ func (b Bytes) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%dB", int64(b)), nil
 }
 
-// Decimal is b in units of powers of 1000: 83.1 GB.
+// Decimal formats b in powers of 1000: 83.1 GB.
 func (b Bytes) Decimal() string { return b.in(1000, "B", "kB", "MB", "GB", "TB", "PB") }
 
-// Binary is b in units of powers of 1024: 77.4 GiB.
+// Binary formats b in powers of 1024: 77.4 GiB.
 func (b Bytes) Binary() string { return b.in(1024, "B", "KiB", "MiB", "GiB", "TiB", "PiB") }
 
-// String is b in both kinds of units: 83.1 GB (77.4 GiB).
+// String formats b in both: 83.1 GB (77.4 GiB).
 func (b Bytes) String() string { return b.Decimal() + " (" + b.Binary() + ")" }
 
 func (b Bytes) in(base float64, names ...string) string {

@@ -17,12 +17,12 @@ func TestParseBytes(t *testing.T) {
 	}
 	for _, text := range []string{"", "80", "GB", "-1GB", "NaNGB", "InfGB", "1e10GB", "80 GB GB", "eightGB", "9223372036854775807B"} {
 		if got, err := ParseBytes(text); err == nil {
-			t.Errorf("%q is taken for %d bytes", text, got)
+			t.Errorf("%q parsed as %d bytes", text, got)
 		}
 	}
 }
 
-// TestBytesText: what is written is read back to the same amount.
+// TestBytesText checks round trips.
 func TestBytesText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Bytes(rapid.Int64Range(0, 1<<53-1).Draw(t, "bytes"))
@@ -32,7 +32,7 @@ func TestBytesText(t *testing.T) {
 		}
 		var back Bytes
 		if err := back.UnmarshalText(text); err != nil || back != b {
-			t.Fatalf("%d is written as %s, which is read as %d, %v", b, text, back, err)
+			t.Fatalf("%d marshals to %s, which parses as %d, %v", b, text, back, err)
 		}
 	})
 }
@@ -43,7 +43,7 @@ func TestBytesPrinted(t *testing.T) {
 		math.MaxInt64: "9223 PB (8192 PiB)", -2e9: "-2.00 GB (-1.86 GiB)",
 	} {
 		if got := b.String(); got != want {
-			t.Errorf("%d is printed as %s, want %s", int64(b), got, want)
+			t.Errorf("%d formats as %s, want %s", int64(b), got, want)
 		}
 	}
 }

@@ -11,21 +11,21 @@ import (
 type Config struct {
 	// Name is the device. One of cpu. Default cpu.
 	Name string `yaml:"name"`
-	// Threads is the number of threads of each rank; 0 divides the machine's processors among its
+	// Threads is the number of threads per rank; 0 divides the machine's processors among its
 	// ranks. Results do not depend on it. Default 0.
 	Threads int `yaml:"threads"`
-	// MemoryLimit is the memory that all ranks of this machine may use together, as in 60GiB or
-	// 64GB. A run that is planned to need more is refused before it starts. Empty is what the
-	// system and the control group have available. Default "".
+	// MemoryLimit is the memory for all ranks of this machine, such as 60GiB or 64GB. A run with a
+	// larger planned peak is refused before it starts. Empty is the available memory of the machine
+	// and the control group. Default "".
 	MemoryLimit Bytes `yaml:"memory_limit"`
 	// Overcommit starts such a run anyway. Default false.
 	Overcommit bool `yaml:"overcommit"`
 }
 
-// DefaultConfig is the configuration of a file that says nothing.
+// DefaultConfig is the default configuration.
 func DefaultConfig() Config { return Config{Name: "cpu"} }
 
-// Validate checks the name and the number.
+// Validate checks all fields.
 func (c Config) Validate() error {
 	switch {
 	case c.Name != "cpu":
@@ -36,7 +36,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// ThreadsPerRank is the number of threads of each of localRanks ranks that share this machine.
+// ThreadsPerRank is the number of threads per rank for localRanks ranks on this machine.
 func (c Config) ThreadsPerRank(localRanks int) int {
 	if c.Threads > 0 {
 		return c.Threads
@@ -44,8 +44,8 @@ func (c Config) ThreadsPerRank(localRanks int) int {
 	return max(1, runtime.GOMAXPROCS(0)/max(1, localRanks))
 }
 
-// Open opens the device for one of localRanks ranks on this machine, that will use what plan
-// says; nil where that is not known.
+// Open opens the device for one of localRanks ranks on this machine. plan is its planned usage, nil
+// if unknown.
 func (c Config) Open(shared *tensor.Arena, localRanks int, plan *tensor.Usage) (Device, error) {
 	return Open(c.Name, Options{Threads: c.ThreadsPerRank(localRanks), Shared: shared, Plan: plan})
 }

@@ -19,18 +19,18 @@ func TestOpen(t *testing.T) {
 		x := d.New(tensor.Activations, tensor.F32, 3, 5)
 		d.MatMul(d.New(tensor.Activations, tensor.F32, 3, 3), x, x, tensor.MatMulOp{TransB: true})
 		if got := d.Meter().Read().Live[tensor.Activations]; got != 4*(15+9) {
-			t.Errorf("%s: %d bytes are live", name, got)
+			t.Errorf("%s: %d live bytes", name, got)
 		}
 		if err := d.Close(); err != nil {
 			t.Errorf("close %s: %v", name, err)
 		}
 	}
 	if _, err := Open("abacus", Options{}); err == nil || !strings.Contains(err.Error(), `"abacus"`) {
-		t.Errorf("an unknown name gave %v", err)
+		t.Errorf("unknown name: %v", err)
 	}
 }
 
-// A device that cannot be opened is none: a nil of its own type would not compare as one.
+// A failed Open returns a nil interface, not a nil pointer in one.
 func TestOpenFails(t *testing.T) {
 	for _, o := range []struct {
 		name string

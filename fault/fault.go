@@ -1,13 +1,13 @@
-// Package fault is the error of a mistake that a user can correct: what is wrong, the key of the
-// configuration that decides it, and what to try.
+// Package fault has errors for invalid input that the user can correct. They name the configuration
+// key, and advise what to try.
 //
-// Packages name keys and never flags. Whoever prints an error says how the user sets a key:
+// Packages name keys, not flags. The printer of an error formats settings for its user:
 //
 //	err := fault.Try(fmt.Errorf("data: %s has no tokenizer", path), "%s", fault.Set("data.tokenizer", "DIR"))
 //	err.Error()              // data: a.txt has no tokenizer. try: data.tokenizer=DIR
 //	fault.Text(err, flags)   // data: a.txt has no tokenizer. try: --set data.tokenizer=DIR
 //
-// It is not for failures that nobody can correct by another input: those are ordinary errors.
+// Failures that no other input avoids are ordinary errors.
 package fault
 
 import (
@@ -16,29 +16,28 @@ import (
 	"strings"
 )
 
-// Error is a mistake. It may be used by several goroutines.
+// Error is an error of the user's input. It is safe for concurrent use.
 type Error struct {
-	key   string
-	joint string // between the key and what
-	what  error
-	try   string // a format; "" where nothing is known to help
-	args  []any
+	key  string
+	sep  string // between key and what
+	what error
+	try  string // format; "" for none
+	args []any
 }
 
-// Error is the key, what is wrong and what to try, in one line. Settings are written key=value.
+// Error is the key, the error and what to try, in one line. Settings are formatted as key=value.
 func (e *Error) Error() string { return e.text(Setting.String) }
 
-// Unwrap is what is wrong, without the key.
+// Unwrap returns the error without key and advice.
 func (e *Error) Unwrap() error { return e.what }
 
-// Key is the key that the mistake is at, dotted and below the node whose Validate found it; "" if it
-// is at no single key.
+// Key is the dotted key, relative to the node whose Validate returned the error; "" for none.
 func (e *Error) Key() string { return e.key }
 
-func (e *Error) text(say func(Setting) string) string {
-	s := Text(e.what, say)
+func (e *Error) text(format func(Setting) string) string {
+	s := Text(e.what, format)
 	if e.key != "" {
-		s = e.key + e.joint + s
+		s = e.key + e.sep + s
 	}
 	if e.try == "" {
 		return s
@@ -47,44 +46,43 @@ func (e *Error) text(say func(Setting) string) string {
 	for i, a := range e.args {
 		args[i] = a
 		if set, ok := a.(Setting); ok {
-			args[i] = say(set)
+			args[i] = format(set)
 		}
 	}
 	return s + ". try: " + fmt.Sprintf(e.try, args...)
 }
 
-// At is a mistake at a key: At("max_steps", "is %d: it must be at least 1", n). The format is that of
-// fmt.Errorf; one that begins with an error (%w) follows the key after a colon.
+// At returns an error at a key: At("max_steps", "is %d: it must be at least 1", n). format is as in
+// fmt.Errorf. If it starts with %w, a colon follows the key.
 func At(key, format string, args ...any) error {
-	joint := " "
+	sep := " "
 	if strings.HasPrefix(format, "%w") {
-		joint = ": "
+		sep = ": "
 	}
-	return &Error{key: key, joint: joint, what: fmt.Errorf(format, args...)}
+	return &Error{key: key, sep: sep, what: fmt.Errorf(format, args...)}
 }
 
-// Try adds to err what to do about it, in the format of fmt.Sprintf. Settings among args are printed
-// as whoever prints the error sets them.
+// Try adds advice to err, formatted as in fmt.Sprintf. The printer formats Settings among args.
 func Try(err error, format string, args ...any) error {
 	e := &Error{what: err, try: format, args: args}
 	if at, ok := err.(*Error); ok && at.try == "" {
-		e.key, e.joint, e.what = at.key, at.joint, at.what
+		e.key, e.sep, e.what = at.key, at.sep, at.what
 	}
 	return e
 }
 
-// WithoutKey is the mistake without its key, for who names the key in front of it.
+// WithoutKey returns the error without its key, for callers that print a full key.
 func (e *Error) WithoutKey() error {
 	below := *e
 	below.key = ""
 	return &below
 }
 
-// HasTry says whether the mistake itself says what to try.
+// HasTry reports whether the error itself has advice.
 func (e *Error) HasTry() bool { return e.try != "" }
 
-// HasTry says whether err, or an error that it wraps, says what to try. Other types of errors have a
-// method HasTry too.
+// HasTry reports whether err or an error that it wraps has advice. Error types of other packages
+// may implement HasTry too.
 func HasTry(err error) bool {
 	if e, ok := err.(interface{ HasTry() bool }); ok && e.HasTry() {
 		return true
@@ -92,22 +90,22 @@ func HasTry(err error) bool {
 	return slices.ContainsFunc(wrapped(err), HasTry)
 }
 
-// Text is err's text with every Setting as say writes it.
-func Text(err error, say func(Setting) string) string {
+// Text formats err with each Setting by format.
+func Text(err error, format func(Setting) string) string {
 	text := err.Error()
-	for _, e := range within(err) {
-		text = strings.Replace(text, e.Error(), e.text(say), 1)
+	for _, e := range outermost(err) {
+		text = strings.Replace(text, e.Error(), e.text(format), 1)
 	}
 	return text
 }
 
-// within lists the outermost mistakes of err.
-func within(err error) (list []*Error) {
+// outermost lists the outermost *Errors in err.
+func outermost(err error) (list []*Error) {
 	if e, ok := err.(*Error); ok {
 		return []*Error{e}
 	}
 	for _, below := range wrapped(err) {
-		list = append(list, within(below)...)
+		list = append(list, outermost(below)...)
 	}
 	return list
 }
@@ -124,13 +122,13 @@ func wrapped(err error) []error {
 	return nil
 }
 
-// Setting is what to set: a key of the configuration and a value for it.
+// Setting is a configuration key and the value to set.
 type Setting struct{ Key, Value string }
 
-// Ranks is the Key of the number of ranks. It is no key of the configuration, but of who starts them.
+// Ranks is the Key of the number of ranks, which is set by the launcher, not the configuration.
 const Ranks = "ranks"
 
-// Set is a Setting of any value.
+// Set returns a Setting.
 func Set(key string, value any) Setting { return Setting{key, fmt.Sprint(value)} }
 
 func (s Setting) String() string { return s.Key + "=" + s.Value }

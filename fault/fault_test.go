@@ -37,11 +37,11 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s as flags: %q, want %q", c.name, got, c.flags)
 		}
 		if got := HasTry(c.err); got != c.tried {
-			t.Errorf("%s: tried %v", c.name, got)
+			t.Errorf("%s: HasTry %v", c.name, got)
 		}
 	}
 	if !errors.Is(tried, full) || errors.Is(tried, fs.ErrNotExist) {
-		t.Error("what is wrong is not wrapped")
+		t.Error("the cause is not wrapped")
 	}
 	if at := Try(At("a.b", "is 3"), "2").(*Error); at.Key() != "a.b" || at.WithoutKey().Error() != "is 3. try: 2" {
 		t.Errorf("key %q of %v", at.Key(), at.WithoutKey())

@@ -5,24 +5,21 @@ import (
 	"trireme/tensor"
 )
 
-// Cache holds the keys and values of the rows of one sequence that a model has seen, so that
-// the rows after them need not see them computed again. It is used in passes without
-// gradients, first one of any number of rows and then one row a pass; after each the caller
-// adds its rows to Rows.
+// Cache is a KV cache for one sequence. It serves passes without gradients: a prefill of any number
+// of rows, then one row per pass. After each pass the caller adds its rows to Rows.
 type Cache struct {
 	Rows, Cap int
-	layers    []*tensor.Tensor // of each layer [Cap 2K*E]: keys and values side by side
+	layers    []*tensor.Tensor // per layer [Cap 2K*E], keys and values in columns
 	b         tensor.Backend
 	dtype     tensor.DType
 }
 
-// NewCache has room for so many rows of values of type dtype. Layers take their memory when they
-// first run.
+// NewCache returns a cache for capacity rows. Memory is allocated on a layer's first run.
 func NewCache(b tensor.Backend, capacity int, dtype tensor.DType) *Cache {
 	return &Cache{Cap: capacity, b: b, dtype: dtype}
 }
 
-// Release gives the memory back.
+// Release frees the memory.
 func (c *Cache) Release() {
 	for _, l := range c.layers {
 		if l != nil {
@@ -32,7 +29,7 @@ func (c *Cache) Release() {
 	c.layers = nil
 }
 
-// layer is the cache of one layer, with width columns.
+// layer returns the cache of one layer, width columns wide.
 func (c *Cache) layer(i, width int) *tensor.Tensor {
 	for len(c.layers) <= i {
 		c.layers = append(c.layers, nil)
@@ -43,9 +40,8 @@ func (c *Cache) layer(i, width int) *tensor.Tensor {
 	return c.layers[i]
 }
 
-// Attend is attention in one layer of a model: of qkv [N (H+2K)*E], or of q [N H*E] and kv [N
-// 2K*E], over the rows of the pass and those that the cache holds of this layer. A nil cache
-// holds none, and takes none.
+// Attend is attention in one layer: of qkv [N (H+2K)*E], or of q [N H*E] and kv [N 2K*E], over the
+// pass's rows and cached ones. A nil cache stores nothing.
 func (c *Cache) Attend(t *autograd.Tape, layer int, docs *tensor.Tensor, p tensor.AttentionParams, in ...*autograd.Var) *autograd.Var {
 	if c != nil {
 		last := in[len(in)-1].Value

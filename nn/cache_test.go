@@ -9,11 +9,11 @@ import (
 	"trireme/tensor"
 )
 
-// TestCache: rows one at a time, over what a cache holds, have the bits of attention over all at once;
-// layers do not meet, and all memory is released.
+// TestCache checks that decoding row by row gives the bits of attention over all rows, that layers
+// are independent, and that all memory is freed.
 func TestCache(t *testing.T) {
 	const rows, begin, heads, kvHeads, e = 6, 3, 4, 2, 3
-	for _, apart := range []bool{false, true} { // queries apart from keys and values
+	for _, apart := range []bool{false, true} { // separate queries
 		for _, window := range []int{0, 2} {
 			b := newBed(t)
 			p := tensor.AttentionParams{MaxSeqLen: rows, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true, Window: window}
@@ -46,14 +46,14 @@ func TestCache(t *testing.T) {
 			held := b.b.Meter().Read().LiveTotal
 			c.Release()
 			if freed, want := held-b.b.Meter().Read().LiveTotal, int64(len(layers)*rows*2*kvHeads*e*8); freed != want {
-				t.Errorf("%d bytes are released, want %d", freed, want)
+				t.Errorf("freed %d bytes, want %d", freed, want)
 			}
 			for i, x := range layers {
 				p := p
 				p.Starts = b.b.New(tensor.Workspace, tensor.I32, 2)
 				copy(tensor.Host[int32](p.Starts), []int32{0, rows})
 				if want := attend(nil, i, x, p); !slices.Equal(got[i], want) {
-					t.Errorf("apart %v, window %d, layer %d: %v, want %v", apart, window, i, got[i], want)
+					t.Errorf("separate %v, window %d, layer %d: %v, want %v", apart, window, i, got[i], want)
 				}
 			}
 		}

@@ -5,20 +5,20 @@ import (
 	"trireme/tensor"
 )
 
-// Linear is one or more projections [O_i D] of the same input, side by side in the result.
+// Linear is one or more projections [O_i D] of one input, concatenated in the result.
 type Linear struct {
 	Weights []*Param
 	Biases  []*Param // empty, or one [O_i] per weight
 }
 
-// NewLinear is a single projection; its parameter is called name + ".weight".
+// NewLinear is a single projection with parameter name + ".weight".
 func NewLinear(name string, in, out int, init Init) *Linear {
 	w := NewParam(name+".weight", init, out, in)
 	w.Hidden = true
 	return &Linear{Weights: []*Param{w}}
 }
 
-// WithBias adds a bias to each projection, called as its weight is.
+// WithBias adds a bias to each projection, named like its weight.
 func (l *Linear) WithBias() *Linear {
 	for _, w := range l.Weights {
 		base := w.Name[:len(w.Name)-len("weight")]
@@ -27,7 +27,7 @@ func (l *Linear) WithBias() *Linear {
 	return l
 }
 
-// NewFusedLinear sees several layers of one input as one.
+// NewFusedLinear fuses projections of one input into one product.
 func NewFusedLinear(ls ...*Linear) *Linear {
 	all := &Linear{}
 	for _, l := range ls {
@@ -42,10 +42,10 @@ func NewFusedLinear(ls ...*Linear) *Linear {
 	return all
 }
 
-// Params lists weights, then biases, so that each kind is one piece of memory.
+// Params lists weights, then biases, so that each kind is contiguous in memory.
 func (l *Linear) Params() []*Param { return append(append([]*Param{}, l.Weights...), l.Biases...) }
 
-// Forward is x [N D] -> [N sum O_i].
+// Forward maps x [N D] to [N sum O_i].
 func (l *Linear) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 	return t.Linear(x, vars(l.Weights), vars(l.Biases))
 }
@@ -56,77 +56,74 @@ type RMSNorm struct {
 	Eps    float64
 }
 
-// NewRMSNorm begins with a gain of 1.
+// NewRMSNorm initializes the gain to 1.
 func NewRMSNorm(name string, dim int, eps float64) *RMSNorm {
 	return &RMSNorm{NewParam(name+".weight", Init{Kind: Ones}, dim), eps}
 }
 
-// Forward normalises x.
+// Forward normalizes x.
 func (n *RMSNorm) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 	return t.RMSNorm(x, &n.Weight.Var, n.Eps)
 }
 
-// AddForward returns the normalised x+res, and x+res.
+// AddForward returns the normalized x+res, and x+res.
 func (n *RMSNorm) AddForward(t *autograd.Tape, x, res *autograd.Var) (y, sum *autograd.Var) {
 	return t.AddRMSNorm(x, res, &n.Weight.Var, n.Eps)
 }
 
-// HeadNorms are the RMSNorms of query heads and of key heads, each with a gain [E] that all of
-// its heads share.
+// HeadNorms are RMSNorms of query heads and key heads, each with a gain [E] for all its heads.
 type HeadNorms struct {
 	Q, K *Param
 	Eps  float64
 }
 
-// NewHeadNorms begins with gains of 1.
+// NewHeadNorms initializes the gains to 1.
 func NewHeadNorms(q, k string, headDim int, eps float64) *HeadNorms {
 	ones := Init{Kind: Ones}
 	return &HeadNorms{NewParam(q+".weight", ones, headDim), NewParam(k+".weight", ones, headDim), eps}
 }
 
-// Forward normalises the queries and keys of qkv [N (heads+2 kvHeads)*E].
+// Forward normalizes queries and keys of qkv [N (heads+2 kvHeads)*E].
 func (n *HeadNorms) Forward(t *autograd.Tape, qkv *autograd.Var, heads, kvHeads int) *autograd.Var {
 	return t.HeadRMSNorm(qkv, &n.Q.Var, &n.K.Var, heads, kvHeads, n.Q.Shape[0], n.Eps)
 }
 
-// LayerNorm has a gain [D] and a shift [D].
+// LayerNorm has a gain and a shift [D].
 type LayerNorm struct {
 	Weight, Bias *Param
 	Eps          float64
 }
 
-// NewLayerNorm begins with a gain of 1 and a shift of 0.
+// NewLayerNorm initializes the gain to 1 and the shift to 0.
 func NewLayerNorm(name string, dim int, eps float64) *LayerNorm {
 	return &LayerNorm{NewParam(name+".weight", Init{Kind: Ones}, dim), NewParam(name+".bias", Init{Kind: Zeros}, dim), eps}
 }
 
-// Params are the gain and the shift.
 func (n *LayerNorm) Params() []*Param { return []*Param{n.Weight, n.Bias} }
 
-// Forward normalises x.
+// Forward normalizes x.
 func (n *LayerNorm) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 	return t.LayerNorm(x, &n.Weight.Var, &n.Bias.Var, n.Eps)
 }
 
-// AddForward returns the normalised x+res, and x+res.
+// AddForward returns the normalized x+res, and x+res.
 func (n *LayerNorm) AddForward(t *autograd.Tape, x, res *autograd.Var) (y, sum *autograd.Var) {
 	return t.AddLayerNorm(x, res, &n.Weight.Var, &n.Bias.Var, n.Eps)
 }
 
-// Conv1D is a projection whose weight lies transposed [D O], as GPT-2 stores it, with a bias.
+// Conv1D is a projection with a transposed weight [D O] and a bias, as in GPT-2.
 type Conv1D struct{ Weight, Bias *Param }
 
-// NewConv1D is called as Linear is.
+// NewConv1D has the parameters name + ".weight" and name + ".bias".
 func NewConv1D(name string, in, out int, init Init) *Conv1D {
 	w := NewParam(name+".weight", init, in, out)
 	w.Hidden = true
 	return &Conv1D{w, NewParam(name+".bias", Init{Kind: Zeros}, out)}
 }
 
-// Params are the weight and the bias.
 func (c *Conv1D) Params() []*Param { return []*Param{c.Weight, c.Bias} }
 
-// Forward is x [N D] -> [N O].
+// Forward maps x [N D] to [N O].
 func (c *Conv1D) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 	return t.LinearT(x, &c.Weight.Var, &c.Bias.Var)
 }
@@ -134,18 +131,17 @@ func (c *Conv1D) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 // Embedding is a table [V D].
 type Embedding struct {
 	Weight  *Param
-	padding int // row without a gradient from inputs; tensor.NoPadding for none
+	padding int // row without gradient from inputs, or tensor.NoPadding
 }
 
-// NewEmbedding is a table of normal numbers.
+// NewEmbedding has the parameter name + ".weight".
 func NewEmbedding(name string, vocab, dim int, init Init) *Embedding {
 	return &Embedding{NewParam(name+".weight", init, vocab, dim), tensor.NoPadding}
 }
 
-// WithPadding makes row id the one of padding, as padding_idx does in PyTorch's nn.Embedding: it
-// begins as 0 in a new model, and inputs of that id give it no gradient. A head that shares the
-// table still trains it. A negative id counts from the table's end; nil, or a row that the table
-// does not have, changes nothing.
+// WithPadding sets the padding row, like padding_idx of PyTorch's nn.Embedding: it is initialized
+// to 0 and gets no gradient from inputs, only from a tied head. A negative id counts from the end;
+// nil or an id out of range means none.
 func (e *Embedding) WithPadding(id *int) *Embedding {
 	if id == nil {
 		return e

@@ -17,8 +17,8 @@ func names(ps []*nn.Param) (all []string) {
 	return all
 }
 
-// TestLinear: projections side by side are the projections, one after the other; Conv1D is a projection
-// of the transposed weight.
+// TestLinear compares fused with single projections, and Conv1D with a projection by the transposed
+// weight.
 func TestLinear(t *testing.T) {
 	b := newBed(t)
 	const n, d = 3, 4
@@ -30,7 +30,7 @@ func TestLinear(t *testing.T) {
 		t.Errorf("parameters %v, want %v", got, want)
 	}
 	if w, v := both.Weights[1].FusedAfter, both.Biases[1].FusedAfter; w != both.Weights[0] || v != both.Biases[0] || both.Weights[0].FusedAfter != nil {
-		t.Error("what follows what in memory")
+		t.Error("FusedAfter is wrong")
 	}
 	x := b.random(n, d)
 	var want []float64
@@ -48,7 +48,7 @@ func TestLinear(t *testing.T) {
 	c := nn.NewConv1D("a.c", d, 5, nn.Init{})
 	b.give(c.Params()...)
 	if !c.Weight.Shape.Equal(tensor.Shape{d, 5}) {
-		t.Errorf("the weight of a Conv1D is %v", c.Weight.Shape)
+		t.Errorf("Conv1D weight %v", c.Weight.Shape)
 	}
 	want = product(tensor.Host[float64](x), tensor.Host[float64](c.Weight.Value), n, d, 5, true)
 	for i := range want {
@@ -84,15 +84,15 @@ func TestGatedMLP(t *testing.T) {
 	b.near("MLP", b.forward(x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var { return m.Forward(t, x) }), project("down_proj", gate, f, d))
 }
 
-// normed is (x - mean)/sqrt(mean square + eps) of each row of d; centred says whether the mean is taken off.
-func normed(x []float64, d int, eps float64, centred bool) []float64 {
+// normed is (x - mean)/sqrt(mean square + eps) of each row of d; without centered, mean is 0.
+func normed(x []float64, d int, eps float64, centered bool) []float64 {
 	y := make([]float64, len(x))
 	for lo := 0; lo < len(x); lo += d {
 		mean, square := 0.0, 0.0
 		for _, v := range x[lo : lo+d] {
 			mean += v / float64(d)
 		}
-		if !centred {
+		if !centered {
 			mean = 0
 		}
 		for _, v := range x[lo : lo+d] {
@@ -143,7 +143,7 @@ func TestNorms(t *testing.T) {
 		b.near(name+"'s sum", tensor.Host[float64](s.Value), sum)
 	}
 
-	// Queries and keys are normalised by head, each kind with its gain; values are not.
+	// Queries and keys are normalized per head, each with its gain; values are copied.
 	const heads, kvHeads, e = 2, 1, 4
 	h := nn.NewHeadNorms("q", "k", e, eps)
 	b.give(h.Q, h.K)
@@ -162,7 +162,8 @@ func TestNorms(t *testing.T) {
 	b.near("heads", b.forward(qkv, func(t *autograd.Tape, x *autograd.Var) *autograd.Var { return h.Forward(t, x, heads, kvHeads) }), want)
 }
 
-// TestPadding: the row of padding begins as 0 and has no gradient from inputs, all others have.
+// TestPadding checks that the padding row is initialized to 0, and that it alone gets no gradient
+// from inputs.
 func TestPadding(t *testing.T) {
 	const vocab, d = 4, 3
 	for _, c := range []struct {
@@ -189,7 +190,7 @@ func TestPadding(t *testing.T) {
 				count = 0
 			}
 			if zero := tensor.Host[float64](first)[row*d] == 0; grad[row*d] != count || zero != (row == c.row) {
-				t.Errorf("padding %d, row %d: gradient %v, want %v; begins as 0: %v", c.row, row, grad[row*d], count, zero)
+				t.Errorf("padding %d, row %d: gradient %v, want %v; initialized to 0: %v", c.row, row, grad[row*d], count, zero)
 			}
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"trireme/tensor"
 )
 
-// bed is a backend of float64, and parameters on it.
+// bed is a float64 backend with parameters.
 type bed struct {
 	*testing.T
 	b     *naive.Backend
 	rng   *rand.Rand
-	grads map[*nn.Param]*tensor.Tensor // of those whose gradient has begun
+	grads map[*nn.Param]*tensor.Tensor // parameters with a gradient
 }
 
 func newBed(t *testing.T) *bed {
@@ -37,7 +37,7 @@ func (b *bed) ids(ids ...int32) *tensor.Tensor {
 	return x
 }
 
-// give gives parameters random values, and places for their gradients.
+// give sets random values and gradient destinations.
 func (b *bed) give(ps ...*nn.Param) {
 	for _, p := range ps {
 		p.Value = b.random(p.Shape...)
@@ -52,7 +52,7 @@ func (b *bed) give(ps ...*nn.Param) {
 	}
 }
 
-// forward is f on x without a gradient.
+// forward runs f on x without gradients.
 func (b *bed) forward(x *tensor.Tensor, f func(*autograd.Tape, *autograd.Var) *autograd.Var) []float64 {
 	return tensor.Host[float64](f(autograd.NewTape(b.b, tensor.F64, false), autograd.Const(x)).Value)
 }
@@ -70,7 +70,7 @@ func (b *bed) near(what string, got, want []float64) {
 	}
 }
 
-// product is x [n d] times w^T [d o], or times w where it lies transposed.
+// product is x [n d] times w^T, with w [o d], or times w [d o] if transposed.
 func product(x, w []float64, n, d, o int, transposed bool) []float64 {
 	y := make([]float64, n*o)
 	for i := range n {

@@ -8,51 +8,48 @@ import (
 	"trireme/tensor"
 )
 
-// Param is a tensor that training changes. Its value is where Var.Value says, while it is
-// gathered.
+// Param is a trainable parameter. Var.Value is set while it is all-gathered.
 type Param struct {
 	autograd.Var
-	Name   string       // as in Hugging Face files, for example model.layers.0.mlp.up_proj.weight
-	Shape  tensor.Shape // of the whole parameter
-	Local  tensor.Box   // the part of it that this rank computes with, Value; the whole where nobody divides it
+	Name   string       // as in Hugging Face files, such as model.layers.0.mlp.up_proj.weight
+	Shape  tensor.Shape // of the full parameter
+	Local  tensor.Box   // this rank's part, the shape of Value; everything unless placement shards it
 	Init   Init
-	Hidden bool // a matrix from one hidden state to another: no embedding, no head
+	Hidden bool // a hidden-to-hidden matrix, not an embedding or head
 	Frozen bool // no gradient, no optimizer state
-	// Aliases are further names of the same tensor in Hugging Face files: one that a file has is read
-	// in preference to Name, and exports write all.
+	// Aliases are further names in Hugging Face files. Loading prefers them to Name, saving writes
+	// all.
 	Aliases []string
-	// Duplicates are names under which files may hold the tensor once more, as those of a tied head. They
-	// are not read, and must be equal.
+	// Duplicates are names of further copies in files, such as a tied head. They must be equal to
+	// the parameter.
 	Duplicates []string
-	// FusedAfter is the parameter with which this one is multiplied as one, if it follows it in memory; nil
-	// for none.
+	// FusedAfter is the parameter to fuse with if it precedes this one in memory, or nil.
 	FusedAfter *Param
 }
 
-// NewParam describes a parameter; it has no memory yet.
+// NewParam returns a parameter without memory.
 func NewParam(name string, init Init, shape ...int) *Param {
 	return &Param{Name: name, Shape: shape, Local: tensor.Whole(shape), Init: init}
 }
 
-// Init is a distribution of first values.
+// Init is a distribution of initial values.
 type Init struct {
 	Kind InitKind
 	Std  float64 // of Normal
-	Zero [2]int  // elements from the first to before the second are 0, whatever Kind says
+	Zero [2]int  // elements [Zero[0], Zero[1]) are 0 for any Kind
 }
 
-// InitKind is the kind of a distribution.
+// InitKind is a kind of distribution.
 type InitKind uint8
 
-// The kinds.
 const (
 	Zeros InitKind = iota
 	Ones
 	Normal
 )
 
-// Fill writes elements first, first+1, ... of the parameter's first values to dst. They
-// depend on seed and the parameter's name only, so ranks can make their parts alone.
+// Fill writes elements first, first+1, ... of the initial values to dst. They depend on seed and
+// Name only, so each rank can initialize its shard.
 func (p *Param) Fill(b tensor.Backend, dst *tensor.Tensor, seed uint64, first int) {
 	switch p.Init.Kind {
 	case Zeros:
@@ -67,17 +64,16 @@ func (p *Param) Fill(b tensor.Backend, dst *tensor.Tensor, seed uint64, first in
 	}
 }
 
-// stream numbers the random numbers of what has a name.
+// stream is the random stream of a name.
 func stream(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	return h.Sum64()
 }
 
-// Decays says whether weight decay applies: not to biases and gains.
+// Decays reports whether weight decay applies: not to biases and gains.
 func (p *Param) Decays() bool { return len(p.Shape) >= 2 }
 
-// vars are the autograd values of params.
 func vars(ps []*Param) []*autograd.Var {
 	vs := make([]*autograd.Var, len(ps))
 	for i, p := range ps {
@@ -86,5 +82,5 @@ func vars(ps []*Param) []*autograd.Var {
 	return vs
 }
 
-// ScaledStd is std / sqrt(2*layers), with which GPT-2 begins projections into the residual.
+// ScaledStd is std / sqrt(2*layers), GPT-2's initialization of residual projections.
 func ScaledStd(std float64, layers int) float64 { return std / math.Sqrt(2*float64(layers)) }

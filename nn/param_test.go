@@ -11,8 +11,8 @@ import (
 	"trireme/tensor"
 )
 
-// TestFillByParts: a parameter's first values are the same however it is divided, and the elements
-// of Init.Zero, and no others, are 0.
+// TestFillByParts checks that initial values do not depend on the shards, and that Init.Zero covers
+// exactly its elements.
 func TestFillByParts(t *testing.T) {
 	b := newBed(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -34,7 +34,7 @@ func TestFillByParts(t *testing.T) {
 			at += elems
 		}
 		if !slices.Equal(whole, parts) {
-			t.Fatalf("by parts %v, as a whole %v", parts, whole)
+			t.Fatalf("in parts %v, at once %v", parts, whole)
 		}
 		for i, v := range whole {
 			inside := init.Zero[0] <= i && i < init.Zero[1]
@@ -45,7 +45,7 @@ func TestFillByParts(t *testing.T) {
 	})
 }
 
-// TestNormal: values have the deviation that is asked for, and depend on the seed and the name.
+// TestNormal checks the deviation, and the dependence on seed and name.
 func TestNormal(t *testing.T) {
 	b := newBed(t)
 	const n, std = 20000, 0.02
@@ -63,10 +63,10 @@ func TestNormal(t *testing.T) {
 		t.Errorf("mean %v, deviation %v, want 0 and %v", mean, math.Sqrt(square), std)
 	}
 	if !slices.Equal(a, draw("a", 1)) {
-		t.Error("the same name and seed draw other values")
+		t.Error("equal name and seed, but different values")
 	}
 	if slices.Equal(a, draw("b", 1)) || slices.Equal(a, draw("a", 2)) {
-		t.Error("another name or another seed draws the same values")
+		t.Error("different name or seed, but equal values")
 	}
 }
 
@@ -83,13 +83,13 @@ func TestDecays(t *testing.T) {
 	}
 }
 
-// TestDropoutKeys: a place has the same numbers in every run of a seed, and no other place has them.
+// TestDropoutKeys checks that keys depend on seed and module only.
 func TestDropoutKeys(t *testing.T) {
 	a, again, other := nn.NewDropout("h.0.mlp", 0.1), nn.NewDropout("h.0.mlp", 0.5), nn.NewDropout("h.1.mlp", 0.1)
 	if a.P != 0.1 || a.Key(3) != again.Key(3) {
-		t.Error("the key depends on more than the name and the seed")
+		t.Error("the key depends on more than name and seed")
 	}
 	if a.Key(3) == other.Key(3) || a.Key(3) == a.Key(4) {
-		t.Error("two places, or two seeds, share a key")
+		t.Error("two modules or two seeds share a key")
 	}
 }

@@ -2,24 +2,24 @@ package nn
 
 import "trireme/autograd"
 
-// Part is what of a layer is computed again on the way back instead of being kept.
+// Part is a part of a layer to recompute in backward.
 type Part uint8
 
-// The parts; Attention|MLP is each by itself, 0 nothing.
+// Attention|MLP recomputes each separately.
 const (
-	Layer     Part = 1 << iota // all of the unit: its input is kept
-	Attention                  // from the normalised input to what is added to the residual
-	MLP                        // the same of the other half
+	Layer     Part = 1 << iota // the whole unit
+	Attention                  // from the normalized input to the residual sum
+	MLP                        // likewise
 )
 
-// RecomputePolicy says what of a layer is computed again, and what of that is kept all the same.
+// RecomputePolicy says what to recompute of a layer, and which results to save nevertheless.
 type RecomputePolicy struct {
 	Part Part
 	Save autograd.SavePolicy
 }
 
-// Layers are the units of a model that can be computed twice: all but the first, which has no
-// input, and the last, whose loss takes its gradient on the way forward.
+// Layers are the units that can be recomputed: all but the first, which has no input, and the last,
+// whose loss computes gradients in forward.
 func Layers(units []*Unit) []*Unit {
 	if len(units) < 3 {
 		return nil
@@ -27,14 +27,14 @@ func Layers(units []*Unit) []*Unit {
 	return units[1 : len(units)-1]
 }
 
-// Recompute sets what each of a model's layers computes again.
+// Recompute sets each layer's policy.
 func Recompute(units []*Unit, of func(layer int) RecomputePolicy) {
 	for i, u := range Layers(units) {
 		u.again = of(i)
 	}
 }
 
-// Part computes f on xs as a part of the unit.
+// Part runs f on xs, under a checkpoint if the policy includes p.
 func (u *Unit) Part(t *autograd.Tape, p Part, f func(*autograd.Tape, ...*autograd.Var) *autograd.Var, xs ...*autograd.Var) *autograd.Var {
 	if u.again.Part&p == 0 {
 		return f(t, xs...)
@@ -42,22 +42,20 @@ func (u *Unit) Part(t *autograd.Tape, p Part, f func(*autograd.Tape, ...*autogra
 	return t.Checkpoint(u.again.Save, f, xs...)
 }
 
-// Segment is units that follow one another and are computed again as one (Chen et al. 2016): of
-// all that they compute the first one's input is kept. On the way back they run forward for the
-// second time, one after the other, and then go back.
+// Segment is consecutive units that are recomputed together (Chen et al. 2016). Only the first
+// unit's input is saved. Backward runs all units forward again before it differentiates them.
 type Segment struct {
 	First, Last *Unit
-	// Recomputing says that the units run for the second time.
+	// Recomputing reports the second run.
 	Recomputing bool
 
-	tape *autograd.Tape // of the pass under way
+	tape *autograd.Tape // of the current pass
 	pass *autograd.CheckpointSequence
-	ran  *Unit // the last one in it
+	ran  *Unit // last unit in pass
 }
 
-// Segments divides a model's layers into n segments of nearly the same length, and 0 into none.
-// The last is no Segment: the way back begins with it, so that it would be computed twice in a
-// row.
+// Segments splits a model's layers into n segments of nearly equal length. The last is not
+// recomputed, since backward starts with it. With n 0 there are none.
 func Segments(units []*Unit, n int) {
 	layers := Layers(units)
 	for _, u := range layers {
@@ -73,7 +71,7 @@ func Segments(units []*Unit, n int) {
 	}
 }
 
-// run is Unit.Run, on a tape that records.
+// run is Unit.Run on a recording tape.
 func (s *Segment) run(t *autograd.Tape, u *Unit, x *autograd.Var, f body) *autograd.Var {
 	if s.tape != t || u == s.First {
 		s.tape, s.pass = t, t.CheckpointSequence(0, x)

@@ -9,7 +9,7 @@ import (
 	"trireme/tensor"
 )
 
-// Rotary describes rotary position embedding.
+// Rotary configures rotary position embedding.
 type Rotary struct {
 	Dim         int // of a head
 	Theta       float64
@@ -17,23 +17,24 @@ type Rotary struct {
 	Scaling     *RopeScaling // nil for none
 }
 
-// RopeScaling stretches the low frequencies, as config.json's rope_scaling says. Type is
-// llama3, yarn, linear or default.
+// RopeScaling extends the context, like rope_scaling in config.json. Type is llama3, yarn, linear
+// or default.
 type RopeScaling struct {
 	Type                          string
 	Factor                        float64
 	LowFreqFactor, HighFreqFactor float64 // of llama3
-	OriginalMaxPositionEmbeddings float64 // of llama3 and yarn; yarn takes Rotary.MaxPosition for 0
+	OriginalMaxPositionEmbeddings float64 // of llama3 and yarn; 0 is Rotary.MaxPosition for yarn
 
-	// Of yarn: the turns within the original context above which a frequency stays, and below
-	// which it is divided (0 are 32 and 1), and what cosines and sines are multiplied by (nil is
-	// 0.1 ln(Factor) + 1). Fractional does not round where the blending begins and ends to pairs.
+	// Of yarn: BetaFast and BetaSlow are rotations over the original context above which a
+	// frequency is kept and below which it is divided by Factor (0 is 32 and 1). AttentionFactor
+	// scales cosines and sines (nil is 0.1 ln(Factor) + 1). Fractional does not round the ramp's
+	// bounds to pairs.
 	BetaFast, BetaSlow float64
 	AttentionFactor    *float64
 	Fractional         bool
 }
 
-// Frequencies are the angles per position [Dim/2], scaled.
+// Frequencies are the scaled angles per position [Dim/2].
 func (r Rotary) Frequencies() ([]float64, error) {
 	f := make([]float64, r.Dim/2)
 	for i := range f {
@@ -62,7 +63,7 @@ func (r Rotary) Frequencies() ([]float64, error) {
 	return f, nil
 }
 
-// validate checks what the type needs. Factors are bounded so that frequencies stay finite.
+// validate checks the settings that the type uses. Bounds keep frequencies finite.
 func (s *RopeScaling) validate() error {
 	within := func(v float64) bool { return v >= 1e-6 && v <= 1e6 }
 	switch s.Type {
@@ -70,19 +71,19 @@ func (s *RopeScaling) validate() error {
 		return nil
 	case "linear", "llama3", "yarn":
 	default:
-		return fault.Try(fmt.Errorf("nn: rope_scaling type %q is not known (default, linear, llama3, yarn are)", s.Type), "a model with one of these")
+		return fault.Try(fmt.Errorf("nn: unknown rope_scaling type %q", s.Type), "a model with default, linear, llama3 or yarn")
 	}
 	context := s.OriginalMaxPositionEmbeddings
 	switch {
 	case !within(s.Factor):
-		return fmt.Errorf("nn: rope_scaling factor is %v: %s needs one between 1e-6 and 1e6", s.Factor, s.Type)
+		return fmt.Errorf("nn: rope_scaling factor is %v: %s needs 1e-6 to 1e6", s.Factor, s.Type)
 	case s.Type == "linear":
 	case !(context >= 1 && context <= 1e12) && !(s.Type == "yarn" && context == 0):
-		return fmt.Errorf("nn: rope_scaling original_max_position_embeddings is %v: %s needs one between 1 and 1e12", context, s.Type)
+		return fmt.Errorf("nn: rope_scaling original_max_position_embeddings is %v: %s needs 1 to 1e12", context, s.Type)
 	case s.Type == "yarn":
 		return s.validateYarn()
 	case !within(s.LowFreqFactor) || !within(s.HighFreqFactor) || s.HighFreqFactor <= s.LowFreqFactor:
-		return fmt.Errorf("nn: rope_scaling low_freq_factor %v and high_freq_factor %v: llama3 needs the second to be larger, both between 1e-6 and 1e6", s.LowFreqFactor, s.HighFreqFactor)
+		return fmt.Errorf("nn: rope_scaling low_freq_factor %v and high_freq_factor %v: llama3 needs the second to be larger, both 1e-6 to 1e6", s.LowFreqFactor, s.HighFreqFactor)
 	}
 	return nil
 }
@@ -91,25 +92,24 @@ func (s *RopeScaling) validateYarn() error {
 	fast, slow := s.betas()
 	switch {
 	case !(slow > 0 && slow <= fast && fast <= 1e6):
-		return fmt.Errorf("nn: rope_scaling beta_fast %v and beta_slow %v: yarn needs the first not to be smaller, both positive", fast, slow)
+		return fmt.Errorf("nn: rope_scaling beta_fast %v and beta_slow %v: yarn needs beta_fast >= beta_slow > 0", fast, slow)
 	case s.AttentionFactor != nil && !(*s.AttentionFactor > 0 && *s.AttentionFactor <= 1e3):
-		return fmt.Errorf("nn: rope_scaling attention_factor is %v: it must be positive, and at most 1000", *s.AttentionFactor)
+		return fmt.Errorf("nn: rope_scaling attention_factor is %v: must be positive and no more than 1000", *s.AttentionFactor)
 	}
 	return nil
 }
 
-// llama3 keeps wavelengths that the original context held many times over, divides those
-// longer than it, and blends between (Llama 3.1 model card).
+// llama3 keeps high frequencies, divides low ones, and interpolates between (Llama 3.1 model card).
 func (s *RopeScaling) llama3(f float64) float64 {
 	wavelength := 2 * math.Pi / f
-	turns := s.OriginalMaxPositionEmbeddings / wavelength
+	rotations := s.OriginalMaxPositionEmbeddings / wavelength
 	switch {
-	case turns > s.HighFreqFactor:
+	case rotations > s.HighFreqFactor:
 		return f
-	case turns < s.LowFreqFactor:
+	case rotations < s.LowFreqFactor:
 		return f / s.Factor
 	}
-	smooth := (turns - s.LowFreqFactor) / (s.HighFreqFactor - s.LowFreqFactor)
+	smooth := (rotations - s.LowFreqFactor) / (s.HighFreqFactor - s.LowFreqFactor)
 	return (1-smooth)*f/s.Factor + smooth*f
 }
 
@@ -124,13 +124,12 @@ func (s *RopeScaling) betas() (fast, slow float64) {
 	return fast, slow
 }
 
-// yarn blends from what stays to what is divided by the factor linearly over the pairs between
-// those that turn beta_fast and beta_slow times within the original context (Peng et al. 2023,
-// section 3.2).
+// yarn interpolates between kept and divided frequencies, linearly over the pairs that rotate
+// beta_fast to beta_slow times in the original context (Peng et al. 2023, section 3.2).
 func (r Rotary) yarn(f []float64) {
 	s := r.Scaling
-	pair := func(turns float64) float64 {
-		return float64(r.Dim) * math.Log(r.context()/(turns*2*math.Pi)) / (2 * math.Log(r.Theta))
+	pair := func(rotations float64) float64 {
+		return float64(r.Dim) * math.Log(r.context()/(rotations*2*math.Pi)) / (2 * math.Log(r.Theta))
 	}
 	fast, slow := s.betas()
 	low, high := pair(fast), pair(slow)
@@ -147,8 +146,8 @@ func (r Rotary) yarn(f []float64) {
 	}
 }
 
-// gain is what cosines and sines are multiplied by, so that scores of longer contexts stay as
-// sharp (Peng et al. 2023, section 3.4).
+// gain scales cosines and sines, which keeps scores sharp in long contexts (Peng et al. 2023,
+// section 3.4).
 func (r Rotary) gain() float64 {
 	s := r.Scaling
 	switch {
@@ -162,7 +161,7 @@ func (r Rotary) gain() float64 {
 	return 0.1*math.Log(s.Factor) + 1
 }
 
-// MaxPositions is MaxPosition, or what yarn stretches the original context to.
+// MaxPositions is MaxPosition, or yarn's extended context if larger.
 func (r Rotary) MaxPositions() int {
 	s := r.Scaling
 	if s == nil || s.Type != "yarn" {
@@ -171,7 +170,7 @@ func (r Rotary) MaxPositions() int {
 	return max(r.MaxPosition, int(min(s.Factor*r.context(), 1<<28)))
 }
 
-// context is the length that the model was made for before it was stretched.
+// context is the original context length.
 func (r Rotary) context() float64 {
 	if c := r.Scaling.OriginalMaxPositionEmbeddings; c != 0 {
 		return c
@@ -179,7 +178,7 @@ func (r Rotary) context() float64 {
 	return float64(r.MaxPosition)
 }
 
-// Tables are the cosines and sines of the first positions [positions Dim/2] on a backend.
+// Tables returns the cosines and sines [positions Dim/2].
 func (r Rotary) Tables(b tensor.Backend, positions int) (autograd.RopeTable, error) {
 	f, err := r.Frequencies()
 	if err != nil {
@@ -193,7 +192,7 @@ func (r Rotary) Tables(b tensor.Backend, positions int) (autograd.RopeTable, err
 	cos, sin := make([]float32, positions*half), make([]float32, positions*half)
 	for p := range positions {
 		for i, w := range f {
-			// Angles are rounded to float32 before the functions, as PyTorch computes them.
+			// Rounded to float32 first, as in PyTorch.
 			a := float64(float32(p) * float32(w))
 			cos[p*half+i], sin[p*half+i] = float32(gain*math.Cos(a)), float32(gain*math.Sin(a))
 		}

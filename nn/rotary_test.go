@@ -10,12 +10,12 @@ import (
 	"trireme/tensor"
 )
 
-// TestFrequencies holds each kind of scaling against numbers that its paper's formula gives by hand.
+// TestFrequencies compares each scaling with numbers computed by hand from its paper's formula.
 func TestFrequencies(t *testing.T) {
 	plain := []float64{1, 0.1, 0.01, 0.001} // 10000^(-2i/8)
-	// Of 16 dimensions the pairs turn 10^(-i/2) radians a position. Over 4096 positions pair 2.62 turns
-	// 32 times and pair 5.63 once: up to 2 they stay, from 6 on they are divided by 4, between they are
-	// blended, with parts of 4.
+	// With 16 dimensions, pair i rotates 10^(-i/2) radians per position. Over 4096 positions pair
+	// 2.62 rotates 32 times and pair 5.63 once: pairs up to 2 are kept, from 6 on divided by 4, and
+	// interpolated in quarters between.
 	yarn := func(divided func(i float64) float64) []float64 {
 		f := make([]float64, 8)
 		for i := range f {
@@ -24,9 +24,9 @@ func TestFrequencies(t *testing.T) {
 		}
 		return f
 	}
-	turns := func(i float64) float64 { return 4096 * math.Pow(10, -i/2) / (2 * math.Pi) }
-	if at := 2.6180; math.Abs(turns(at)/32-1) > 1e-3 {
-		t.Fatalf("pair %v turns %v times", at, turns(at))
+	rotations := func(i float64) float64 { return 4096 * math.Pow(10, -i/2) / (2 * math.Pi) }
+	if at := 2.6180; math.Abs(rotations(at)/32-1) > 1e-3 {
+		t.Fatalf("pair %v rotates %v times", at, rotations(at))
 	}
 	low, high := 2*math.Log10(4096/(32*2*math.Pi)), 2*math.Log10(4096/(2*math.Pi))
 	long := nn.Rotary{Dim: 16, Theta: 10000, MaxPosition: 4096}
@@ -38,8 +38,8 @@ func TestFrequencies(t *testing.T) {
 		"plain":   {nn.Rotary{Dim: 8, Theta: 10000}, nil, plain},
 		"default": {nn.Rotary{Dim: 8, Theta: 10000}, &nn.RopeScaling{Type: "default", Factor: 3}, plain},
 		"linear":  {nn.Rotary{Dim: 8, Theta: 10000}, &nn.RopeScaling{Type: "linear", Factor: 4}, []float64{0.25, 0.025, 0.0025, 0.00025}},
-		// Turns within the original context: 1000/2pi = 159 stays; 15.9 is above 4 and stays; 1.59 is
-		// (1.59-1)/(4-1) of the way from divided by 8 to whole; 0.159 is below 1 and divided.
+		// Rotations over the original context: 1000/2pi = 159 and 15.9 are kept, above 4; 1.59 is
+		// interpolated at (1.59-1)/(4-1); 0.159 is divided by 8, below 1.
 		"llama3": {nn.Rotary{Dim: 8, Theta: 10000}, &nn.RopeScaling{Type: "llama3", Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositionEmbeddings: 1000},
 			[]float64{1, 0.1, 0.01 * (0.125 + 0.875*(5/math.Pi-1)/3), 0.001 / 8}},
 		"yarn": {long, &nn.RopeScaling{Type: "yarn", Factor: 4}, yarn(func(i float64) float64 { return min(max((i-2)/4, 0), 1) })},
@@ -57,13 +57,14 @@ func TestFrequencies(t *testing.T) {
 		}
 		for i := range got {
 			if math.Abs(got[i]/c.want[i]-1) > 1e-9 {
-				t.Errorf("%s: pair %d turns %v a position, want %v", name, i, got[i], c.want[i])
+				t.Errorf("%s: pair %d rotates %v per position, want %v", name, i, got[i], c.want[i])
 			}
 		}
 	}
 }
 
-// TestRotaryTables: the rows are cosines and sines of position times frequency, which yarn makes larger.
+// TestRotaryTables checks that rows are cosines and sines of position times frequency, scaled by
+// yarn.
 func TestRotaryTables(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    *nn.RopeScaling
@@ -112,7 +113,7 @@ func TestMostPositions(t *testing.T) {
 	}
 }
 
-// TestScalingRefused: each number that would make frequencies that are none is named.
+// TestScalingRefused checks that an error names each invalid number.
 func TestScalingRefused(t *testing.T) {
 	nan := math.NaN()
 	good := map[string]nn.RopeScaling{

@@ -5,26 +5,24 @@ import (
 	"trireme/tensor"
 )
 
-// Unit is a part of a model whose parameters are gathered together, just before it computes,
-// and let go of together: a decoder layer, an embedding, the head. Units run in the order in
-// which the model lists them.
+// Unit is a part of a model whose parameters are all-gathered before it runs and resharded
+// afterwards: a decoder layer, an embedding, the head. Units run in the order of the model's list.
 type Unit struct {
 	Name   string
 	Params []*Param
-	// Shared are parameters of other units that this one reads too (tied weights). Their
-	// owner runs earlier in the forward pass.
+	// Shared are parameters of earlier units that this one uses too (tied weights).
 	Shared []*Param
-	// Observer is told before and after the unit runs; nil for nobody.
+	// Observer is notified before and after the unit runs; nil for none.
 	Observer Observer
-	// Segment is what the unit is computed again with; nil for none.
+	// Segment recomputes the unit; nil for none.
 	Segment *Segment
 
 	again RecomputePolicy
 }
 
-// Observer is how the division of a model among ranks meets its computation. A unit of a Segment
-// runs forward twice before it goes back: Segment.Again tells the second time. x is what a unit is
-// about to read, and dy the gradient that it is given; nil where there is none, or not yet.
+// Observer connects a model to package parallel. A unit of a Segment runs forward twice;
+// Segment.Recomputing marks the second run. x is the unit's input and dy its incoming gradient, nil
+// if there is none yet.
 type Observer interface {
 	BeforeForward(u *Unit, x *tensor.Tensor)
 	AfterForward(*Unit)
@@ -32,11 +30,11 @@ type Observer interface {
 	AfterBackward(*Unit)
 }
 
-// body is what a unit computes.
+// body is a unit's function.
 type body = func(*autograd.Tape, *autograd.Var) *autograd.Var
 
-// Run computes f on x as this unit. The caller is done with x, unless an operation saved it. The
-// first unit of a model is given nil for x, the last gives nil: neither is computed twice.
+// Run runs f on x as this unit. The caller must not use x afterwards. x is nil for a model's first
+// unit, the result nil for its last; neither is recomputed.
 func (u *Unit) Run(t *autograd.Tape, x *autograd.Var, f func(*autograd.Tape, *autograd.Var) *autograd.Var) *autograd.Var {
 	if u.Segment != nil && t.Recording() {
 		return t.Scope(func() *autograd.Var { return u.Segment.run(t, u, x, f) }, x)
@@ -47,7 +45,7 @@ func (u *Unit) Run(t *autograd.Tape, x *autograd.Var, f func(*autograd.Tape, *au
 	return u.run(t, x, f, true)
 }
 
-// run is Run outside of segments; read says that somebody reads the result.
+// run is Run without segments. read is false if nothing reads the result.
 func (u *Unit) run(t *autograd.Tape, x *autograd.Var, f body, read bool) (y *autograd.Var) {
 	if o := u.Observer; o != nil {
 		var in *tensor.Tensor
@@ -73,7 +71,7 @@ func (u *Unit) run(t *autograd.Tape, x *autograd.Var, f body, read bool) (y *aut
 	}, x)
 }
 
-// keep sees to it that a unit's result is there when its parameters are gone.
+// keep computes the result before the unit's parameters are resharded.
 func keep(y *autograd.Var) *autograd.Var {
 	if y != nil {
 		y.Materialize()

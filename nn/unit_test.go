@@ -11,8 +11,7 @@ import (
 	"trireme/tensor"
 )
 
-// journal is an observer that writes down what it is told, and takes a unit's parameters away while
-// the unit does not run.
+// journal is an observer that logs its calls, and removes parameters while their unit does not run.
 type journal struct {
 	lines  []string
 	values map[*nn.Param]*tensor.Tensor
@@ -43,7 +42,7 @@ func (j *journal) AfterForward(u *nn.Unit)                     { j.note("forward
 func (j *journal) BeforeBackward(u *nn.Unit, _ *tensor.Tensor) { j.note("backward", u); j.come(u) }
 func (j *journal) AfterBackward(u *nn.Unit)                    { j.note("backward done", u); j.leave(u) }
 
-// chain is an embedding, layers and a head, each a unit.
+// chain is a model of an embedding, layers and a head.
 type chain struct {
 	*bed
 	units []*nn.Unit
@@ -86,7 +85,7 @@ func (c *chain) observe() *journal {
 	return j
 }
 
-// pass runs the chain, and back if grad says so, and returns the bits of result and gradients.
+// pass runs the chain, and its backward if grad, and returns the bits of results and gradients.
 func (c *chain) pass(grad bool) (all []float64) {
 	tape := autograd.NewTape(c.b, tensor.F64, grad)
 	count := func(u *nn.Unit, f func(*autograd.Tape, *autograd.Var) *autograd.Var) func(*autograd.Tape, *autograd.Var) *autograd.Var {
@@ -121,8 +120,8 @@ func (c *chain) pass(grad bool) (all []float64) {
 	return all
 }
 
-// TestUnits: an observer is told before and after each unit, forward and backward, also of what is
-// recomputed; parameters are needed only in between; and bits do not depend on what is recomputed.
+// TestUnits checks the order of notifications, that units need parameters only while running, and
+// that recomputation changes no bit.
 func TestUnits(t *testing.T) {
 	const layers = 4
 	plain := newChain(t, layers).pass(true)
@@ -143,7 +142,7 @@ func TestUnits(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  func(units []*nn.Unit)
 		want []string
-		runs int // of the first layer, over the pass
+		runs int // of the first layer
 	}{
 		"everything kept": {func([]*nn.Unit) {}, straight, 1},
 		"layers recomputed": {func(units []*nn.Unit) {
@@ -152,7 +151,7 @@ func TestUnits(t *testing.T) {
 		"a part recomputed": {func(units []*nn.Unit) {
 			nn.Recompute(units, func(int) nn.RecomputePolicy { return nn.RecomputePolicy{Part: nn.MLP} })
 		}, straight, 1},
-		// The last of two segments is none. The other runs again as a whole, and then goes back.
+		// The last of two segments is not recomputed. All of the other runs before its backward.
 		"segments": {func(units []*nn.Unit) { nn.Segments(units, 2) },
 			slices.Concat(through, backward("", "head", "l3", "l2"), forward(" again", "l0", "l1"), backward(" again", "l1", "l0"), backward("", "embed")), 2},
 		"segments of recomputed layers": {func(units []*nn.Unit) {
@@ -163,11 +162,11 @@ func TestUnits(t *testing.T) {
 		ch := newChain(t, layers)
 		c.set(ch.units)
 		j := ch.observe()
-		for pass := range 2 { // the second begins as the first did
+		for pass := range 2 { // the second pass starts from the same state
 			j.lines, ch.runs = nil, map[string]int{}
 			clear(ch.grads)
 			if got := ch.pass(true); !slices.Equal(got, plain) {
-				t.Errorf("%s, pass %d: other bits", name, pass)
+				t.Errorf("%s, pass %d: bits differ", name, pass)
 			}
 			if !slices.Equal(j.lines, c.want) {
 				t.Errorf("%s, pass %d:\n%s\nwant\n%s", name, pass, strings.Join(j.lines, "\n"), strings.Join(c.want, "\n"))
@@ -183,7 +182,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestSegments: layers are divided into runs of nearly one length, of which the last is no segment.
+// TestSegments checks the segments' lengths, and that the last is not recomputed.
 func TestSegments(t *testing.T) {
 	c := newChain(t, 7)
 	for n, want := range map[int]string{0: ".......", 1: ".......", 2: "aaa....", 3: "aabb...", 7: "abcdef.", 9: "abcdef."} {
@@ -198,7 +197,7 @@ func TestSegments(t *testing.T) {
 			if !slices.Contains(segments, u.Segment) {
 				segments = append(segments, u.Segment)
 				if u.Segment.First != u {
-					t.Errorf("%d: %s begins a segment whose first is %s", n, u.Name, u.Segment.First.Name)
+					t.Errorf("%d: %s starts a segment whose First is %s", n, u.Name, u.Segment.First.Name)
 				}
 			}
 			got.WriteByte(byte('a' + slices.Index(segments, u.Segment)))
@@ -208,6 +207,6 @@ func TestSegments(t *testing.T) {
 		}
 	}
 	if got := nn.Layers(c.units[:2]); got != nil {
-		t.Errorf("an embedding and a head have layers %v", got)
+		t.Errorf("layers %v of an embedding and a head", got)
 	}
 }

@@ -1,5 +1,5 @@
-// Package cpuid says which vector instructions the processor has and the system lets a
-// program use. It only reports: internal/impl chooses.
+// Package cpuid reports the vector instructions that the processor and the operating system
+// support. Package internal/impl chooses among them.
 package cpuid
 
 import (
@@ -8,16 +8,14 @@ import (
 	"github.com/klauspost/cpuid/v2"
 )
 
-// What this processor has; all false where the question makes no sense.
+// Instruction sets of this processor.
 var (
-	// AVX512 is AVX-512 F, BW, DQ and VL, the set that server processors have had since
-	// Skylake, with the registers saved by the system.
+	// AVX512 is AVX-512 F, BW, DQ and VL, in server processors since Skylake.
 	AVX512 = cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL) && AVX2FMA
 	// AVX2FMA is AVX2, FMA3 and F16C.
 	AVX2FMA = cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C)
-	// AMX is tiles that multiply bfloat16, beside AVX512. A program asks the system for their
-	// registers; it was granted them.
+	// AMX is AVX512 and bfloat16 tiles, with permission from the operating system.
 	AMX = AVX512 && cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXBF16) && requestTiles()
-	// NEON is arm64's vector unit, which every arm64 processor has.
+	// NEON is part of every arm64 processor.
 	NEON = runtime.GOARCH == "arm64"
 )

@@ -1,7 +1,6 @@
-// Package impl is the choice, made at run time, between the variants of a kernel: generic
-// Go and the instruction sets that have assembly. Each kernel asks Current when it is
-// called; tests run every variant that this processor can run with Each. It is not a
-// setting for users: the best variant is always used.
+// Package impl selects at run time between a kernel's variants: generic Go and assembly for
+// instruction sets. Kernels call Current on every call; tests run all supported variants with Each.
+// The best variant is always used; users cannot choose.
 package impl
 
 import (
@@ -10,16 +9,16 @@ import (
 	"trireme/internal/cpuid"
 )
 
-// Level is a family of variants. Kernels that lack assembly for a level fall back to Generic.
+// Level is an instruction set. Kernels without assembly for a level use Generic.
 type Level int32
 
-// The levels. Generic is Go, compiled everywhere, and the specification of the others.
+// The levels. Generic Go is compiled everywhere and specifies the others.
 const (
 	Generic Level = iota
 	NEON          // arm64
 	AVX2          // amd64 with AVX2, FMA3 and F16C
 	AVX512        // amd64 with AVX-512 F, BW, DQ and VL
-	AMX           // AVX512, and tiles that multiply bfloat16
+	AMX           // AVX512 and bfloat16 tiles
 )
 
 func (l Level) String() string {
@@ -33,16 +32,16 @@ func init() {
 	current.Store(int32(levels[len(levels)-1]))
 }
 
-// Current is the level that kernels on vectors are to use: AVX512 at AMX's, which adds tiles.
+// Current is the level for vector kernels: AVX512 instead of AMX, which only adds tiles.
 func Current() Level { return min(Best(), AVX512) }
 
-// Tiles says whether products of bfloat16 are to use tiles.
+// Tiles reports whether bfloat16 products use tiles.
 func Tiles() bool { return Best() == AMX }
 
-// Best is the level that was chosen.
+// Best is the selected level.
 func Best() Level { return Level(current.Load()) }
 
-// Available lists the levels that this processor can run, slowest first.
+// Available lists the levels that this processor supports, slowest first.
 func Available() []Level {
 	levels := []Level{Generic}
 	if cpuid.NEON {
@@ -60,15 +59,14 @@ func Available() []Level {
 	return levels
 }
 
-// Use makes l current, for the whole process, until the function that it returns is called.
-// It is for tests, which then do not run beside others that compute.
+// Use selects l for the whole process until restore is called. For tests only, not in parallel with
+// others that compute.
 func Use(l Level) (restore func()) {
 	old := current.Swap(int32(l))
 	return func() { current.Store(old) }
 }
 
-// Each runs f as a subtest (or sub-benchmark) for each available level, one after the other,
-// with that level current.
+// Each runs f as a subtest or sub-benchmark at each available level, sequentially.
 func Each[T interface{ Run(string, func(T)) bool }](t T, f func(T)) {
 	for _, l := range Available() {
 		restore := Use(l)

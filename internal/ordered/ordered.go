@@ -1,17 +1,16 @@
-// Package ordered is a mapping in the order of its file: what a row of data is made of, and what
-// templates are given.
+// Package ordered has a map in file order, for rows of data and template variables.
 package ordered
 
-// Map keeps the order of its members, as Python's dict does; of members of one key the last counts.
+// Map keeps its members in order, like Python's dict. The last member with a key counts.
 type Map []Member
 
-// Member is a key of a Map with its value.
+// Member is a key and its value.
 type Member struct {
 	Key   string
 	Value any
 }
 
-// Get is the value of a key, nil where there is none.
+// Get returns the value of a key, or nil.
 func (m Map) Get(key string) any {
 	for i := len(m) - 1; i >= 0; i-- {
 		if m[i].Key == key {
@@ -21,7 +20,7 @@ func (m Map) Get(key string) any {
 	return nil
 }
 
-// Has says whether there is a key.
+// Has reports whether the key exists.
 func (m Map) Has(key string) bool {
 	for _, one := range m {
 		if one.Key == key {
