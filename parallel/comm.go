@@ -5,26 +5,25 @@ import (
 	"fmt"
 )
 
-// op is a collective, or a read of a file in the order of collectives. It returns when it is
-// finished, has failed, or ctx ends.
+// op is a collective, or a file read that is ordered with collectives. It blocks until it has finished
+// or failed, or until ctx is done.
 type op = func(ctx context.Context) error
 
-// commStream is the engine's one communication goroutine. Collectives of all groups run on it in
-// the order in which the engine issues them, which is the same on every rank, so that an
-// operation of one group may depend on an earlier one of another. After one has failed all
-// that follow fail with it: the other ranks wait for the one that is missing.
+// commStream is the engine's communication stream: one goroutine that runs the collectives of all
+// groups in the order of issue, which is the same on every rank, so an operation of one group may
+// depend on an earlier one of another. After a failure all later operations fail with the same error,
+// because the other ranks are still waiting in the failed one.
 //
-// Where groups record or count operations (collective.Group.Inline) there is no goroutine: an
-// operation runs when it is issued, so that its place among the operations of the backend is
-// the program's.
+// If groups record or count operations (collective.Group.Inline), there is no goroutine: an operation
+// runs when it is issued, in program order with the operations of the backend.
 type commStream struct {
 	inline bool
-	failed error        // of the first ticket that failed
-	queue  chan *ticket // nil where operations run inline
+	failed error        // the error of the first ticket that failed
+	queue  chan *ticket // nil if inline
 	ended  chan struct{}
 }
 
-// ticket is a sequence of operations that was issued.
+// ticket is an issued sequence of operations.
 type ticket struct {
 	ctx  context.Context
 	ops  []op
@@ -47,8 +46,7 @@ func newCommStream(inline bool) *commStream {
 	return c
 }
 
-// run does a ticket's operations. One that panics (a broken contract) is an error of the step,
-// not the end of the process.
+// run runs a ticket's operations. A panic in one (a broken contract) becomes an error of the step.
 func (c *commStream) run(t *ticket) {
 	defer func() {
 		switch p := recover().(type) {
@@ -67,7 +65,7 @@ func (c *commStream) run(t *ticket) {
 	}
 }
 
-// issue queues ops, one after the other.
+// issue queues ops, to run in order.
 func (c *commStream) issue(ctx context.Context, ops ...op) *ticket {
 	t := &ticket{ctx: ctx, ops: ops, done: make(chan struct{})}
 	if c.inline {
@@ -78,14 +76,14 @@ func (c *commStream) issue(ctx context.Context, ops ...op) *ticket {
 	return t
 }
 
-// wait returns when the ticket's operations are finished or one has failed. They end with
-// the context they were issued under, so this does not hang where that does not.
+// wait blocks until the ticket's operations have finished or one has failed. They end with the context
+// of issue.
 func (t *ticket) wait() error {
 	<-t.done
 	return t.err
 }
 
-// close waits for what is queued.
+// close waits for queued operations.
 func (c *commStream) close() {
 	if !c.inline {
 		close(c.queue)

@@ -11,14 +11,13 @@ import (
 	"trireme/collective"
 )
 
-// inline is a told Group whose operations keep their place among those of the backend.
-type inline struct{ *told }
+// inline is a recorder whose operations run inline.
+type inline struct{ *recorder }
 
 func (inline) Inline() bool { return true }
 
-// TestInline: where groups record, collectives are called by the goroutine that computes, at one
-// place in the program: what a rank computes and communicates is one list, the same on every rank
-// and in every run, with the bits of the loop that knows no ranks.
+// TestInline: with recording groups, collectives run in the computing goroutine, so operations and
+// collectives are one list, equal on every rank and in every run, with the bits of the plain loop.
 func TestInline(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5, segments: 2, tied: true}
@@ -27,14 +26,14 @@ func TestInline(t *testing.T) {
 	for _, strategy := range strategies {
 		var first []string
 		for range 2 {
-			d := division{world: world, accumulation: accumulation, replicas: 1, strategy: strategy, steps: 2, poison: -1, gather: oneAhead}
+			d := setup{world: world, accumulation: accumulation, replicas: 1, strategy: strategy, steps: 2, poison: -1, gather: oneAhead}
 			if strategy == "hybrid_shard" {
 				d.replicas = 2
 			}
-			js := d.journals()
+			js := d.traces()
 			notes := d.group
 			d.group = func(rank int, axis string, g collective.Group) collective.Group {
-				return inline{notes(rank, axis, g).(*told)}
+				return inline{notes(rank, axis, g).(*recorder)}
 			}
 			d.in = func(rank, unit int, back bool) { js[rank].note(fmt.Sprintf("compute %d %t", unit, back)) }
 			got, errs := c.train(t, d)
@@ -49,7 +48,7 @@ func TestInline(t *testing.T) {
 			}
 			for rank, j := range js {
 				if !slices.Equal(j.begun, first) {
-					t.Errorf("%v: rank %d does %v, rank 0 first did %v", d, rank, j.begun, first)
+					t.Errorf("%v: rank %d ran %v, rank 0 first ran %v", d, rank, j.begun, first)
 				}
 			}
 		}

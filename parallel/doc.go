@@ -1,19 +1,18 @@
-// Package parallel divides a model's parameters, gradients and optimizer state among ranks.
+// Package parallel shards a model's parameters, gradients and optimizer state over ranks.
 //
-// There is one Engine. A Strategy is data: which of the three are divided; everything else
-// follows from the ranges of elements that a rank holds (layout.go). The parameters of a unit lie
-// one after the other in a flat tensor for each optimizer, in order of their groups, padded so that
-// it divides evenly; an update is one call for what a rank has of a flat (update.go, joint.go).
+// There is one Engine. A Strategy says which of the three are sharded; the rest follows from the
+// ranges of elements that a rank owns (layout.go). Each unit has a flat parameter per optimizer: its
+// parameters back to back, ordered by optimizer group and padded to divide evenly over ranks. An
+// optimizer updates this rank's range of a flat in one call (update.go, tensorwise.go).
 //
-// During a step the Engine watches units (it is their nn.Observer). It knows in which order they
-// will run (schedule.go): before a unit computes its flat is gathered, if it is divided, and gathers
-// of those that run next are begun; after it computes the gathered copy is freed, unless it is
-// needed again soon (gather.go). In backward a unit's gradients are written to a bucket, and the
-// bucket's reduction runs while earlier units still compute. Collectives run in the order of
-// issue on one goroutine (comm.go).
+// The Engine is the nn.Observer of its units and knows the order in which they run (schedule.go).
+// Before a unit runs, its flats are all-gathered if they are sharded, and the all-gathers of the next
+// units start; after it runs, they are resharded unless they are needed soon (gather.go). In backward
+// a unit's gradients are written to a bucket that is reduced while earlier units compute (reduce.go).
+// One goroutine, the communication stream, runs all collectives in order (comm.go).
 //
-// Sums over micro-batches and ranks are made in one order: that of the global micro-batch
-// index m = accumulation index * ranks + rank, one after the other. A reduce-scatter that adds
-// the ranks' contributions in order to a running shard is that order, so all world sizes and
-// strategies have the same bits at the same global batch.
+// Gradients are summed over micro-batches and ranks in the order of the global micro-batch index
+// m = accumulation index * ranks + rank. A reduce-scatter that adds the ranks' contributions in rank
+// order to a running shard is that order, so every world size and strategy gives the same bits at
+// the same global batch.
 package parallel

@@ -14,116 +14,116 @@ import (
 	"trireme/tensor"
 )
 
-// Options say how New divides a model.
+// Options configure New.
 type Options struct {
 	Strategy Strategy
-	// WorldInvariant reduces over all ranks in order each micro-batch, whatever the strategy.
+	// WorldInvariant reduces every micro-batch over all ranks in order, whatever the strategy.
 	WorldInvariant bool
 	Precision      Precision
-	// Optim says how each parameter is trained that is not frozen.
+	// Optim gives the optimizer and group of each parameter that is not frozen.
 	Optim optim.Grouping
-	// Placements says which dimensions of parameters the axes of the mesh divide.
+	// Placements gives the dimension of a parameter that a mesh axis shards, by parameter name.
 	Placements Placements
 	AllGather  AllGather
-	// Offload says what rests in files, in directories that it names.
+	// Offload says which state is kept in files, and in which directories.
 	Offload Offload
-	// Files makes such a file in a directory; nil is disk.Create.
+	// Files creates an offload file in a directory; nil is disk.Create.
 	Files func(dir string) (*disk.File, error)
 }
 
-// Engine holds this rank's part of the training state and moves what a step needs. It is used
-// by one goroutine.
+// Engine holds this rank's shard of the training state and runs the communication of a step. Use it
+// from one goroutine.
 type Engine struct {
-	b         tensor.Backend
-	mesh      *Mesh
-	strategy  Strategy
-	chunks    []int // Mesh.chunks
-	inOrder   bool  // Options.WorldInvariant
-	precision Precision
-	how       AllGather
-	files     files
-	settings  []optim.ParamOptions // of all parameters that train; those of one optimizer together
-	updates   []update             // by optimizer
-	joints    []*joint
-	copied    bool // parameters that compute have been made from masters
+	b          tensor.Backend
+	mesh       *Mesh
+	strategy   Strategy
+	chunks     []int // Mesh.chunks
+	inOrder    bool  // Options.WorldInvariant
+	precision  Precision
+	allGather  AllGather
+	files      offloadFiles
+	settings   []optim.ParamOptions // of all trained parameters, grouped by optimizer
+	updates    []update             // per optimizer
+	tensorwise []*tensorwise
+	refreshed  bool // Refresh has cast masters to compute parameters
 
 	units    []*nn.Unit
 	index    map[*nn.Unit]int
-	needs    [][]*flat // of each unit: its own flats and those that its shared parameters lie in
+	needs    [][]*flat // per unit: its own flats and those of its shared parameters
 	flats    []*flat
-	schedule schedule // of the pass under way
+	schedule schedule // of the current pass
 
-	comm    *commStream
-	ctx     context.Context
-	step    stepState
-	pending []reduction    // oldest first
-	stats   *tensor.Tensor // I64: what ranks add up once a step
-	sums    *tensor.Tensor // F64 [more+scores]: of all ranks; nil where there are none
-	more    int            // sums of every pass besides the loss
-	scores  int            // sums of passes that do not train
-	scalars *tensor.Tensor
-	maxNorm *tensor.Tensor
+	comm      *commStream
+	ctx       context.Context
+	step      stepState
+	pending   []reduction    // oldest first
+	stats     *tensor.Tensor // I64 [statWords ...]: all-reduced once a step
+	sums      *tensor.Tensor // F64 [trainSums+evalSums]: totals over all ranks; nil if there are none
+	trainSums int            // sums of every pass, besides the loss
+	evalSums  int            // further sums of evaluation passes
+	scalars   *tensor.Tensor
+	maxNorm   *tensor.Tensor
 }
 
-// stepState is what changes within a step.
+// stepState is the state of the current step.
 type stepState struct {
 	micro, accumulation int
 	training            bool
 	unit                *nn.Unit
-	position            int // in the schedule, of the unit that began last; -1 for none
-	until               int // the position up to which gathers have begun
+	position            int // in the schedule, of the unit that started last; -1 for none
+	until               int // all-gathers have started up to this position
 	votes               [numVotes]int64
-	read                [2]int64 // tokens of this rank, and FLOPs
+	read                [2]int64 // this rank's tokens and FLOPs
 	waited              time.Duration
 }
 
-// flat is the parameters of a unit in one tensor: those of each optimizer, and those that are
-// frozen, apart from the others.
+// flat is a flat parameter: the parameters of a unit that share an optimizer, or the frozen ones, in
+// one tensor.
 type flat struct {
 	layout
 	unit   *nn.Unit
 	index  int // among the engine's
 	frozen bool
 
-	// These but grad may lie in a file (offload.go).
-	param  *tensor.Tensor // Precision.Param, at rest: elements layout.param
-	master *tensor.Tensor // F32, layout.master; param itself where that is F32
-	grad   *tensor.Tensor // F32, layout.grad
-	held   []held         // parameters and the optimizer's slots, wherever they lie (offload.go)
+	// All but grad may be offloaded (offload.go).
+	param   *tensor.Tensor // Precision.Param: the range layout.param, sharded or whole
+	master  *tensor.Tensor // F32: the range layout.master; param itself if that is F32
+	grad    *tensor.Tensor // F32: the range layout.grad
+	tensors []stateTensor  // parameters and optimizer slots, in memory or offloaded (offload.go)
 
-	optimizer optim.Optimizer // nil where frozen
-	settings  span            // the engine's of this optimizer: the groups of an update
-	pieces    []piece         // what this rank updates, in parts that are in memory at once
+	optimizer optim.Optimizer // nil if frozen
+	settings  span            // this optimizer's range of Engine.settings: the groups of an update
+	pieces    []piece         // the range that this rank updates, split into the parts updated at once
 
 	states
-	kept    *tensor.Tensor     // this rank's part of the copy of Mesh.Reshard, until it is needed no more
-	written map[*nn.Param]bool // whose gradients are in the bucket
+	secondary *tensor.Tensor     // this rank's shard of the secondary copy that Mesh.Reshard keeps until backward; or nil
+	written   map[*nn.Param]bool // parameters whose gradients are in the bucket
 }
 
-// New divides units among the ranks of a mesh. Memory is taken at once, and so is space in files.
-// Optimizer state begins at 0. Parameters are undefined until Init, or until what HeldParams or
-// State list is loaded, and then Refresh.
+// New shards units over the ranks of a mesh. It allocates all memory and file space. Optimizer state
+// is 0. Parameters are undefined until Init, or a load of what HeldParams or State lists, followed by
+// Refresh.
 func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error) {
 	if err := o.Offload.CheckStrategy(o.Strategy); err != nil {
 		return nil, err
 	}
 	if tensor.Static(b) && (o.Offload.Optimizer.Device == OffloadNVMe || o.Offload.Params.Device == OffloadNVMe) {
-		return nil, fault.Try(fmt.Errorf("parallel: offload: state moves to and from files in the middle of a step, and %s compiles a step as a whole", b.Name()), "%s and %s", fault.Set("offload.optimizer.device", string(OffloadNone)), fault.Set("offload.params.device", string(OffloadNone)))
+		return nil, fault.Try(fmt.Errorf("parallel: offload: %s compiles a whole step, and cannot read or write files within it", b.Name()), "%s and %s", fault.Set("offload.optimizer.device", string(OffloadNone)), fault.Set("offload.params.device", string(OffloadNone)))
 	}
 	o.Precision.check()
 	e := &Engine{
-		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, how: o.AllGather,
+		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, allGather: o.AllGather,
 		index: map[*nn.Unit]int{},
-		files: files{Offload: o.Offload, open: o.Files, hollow: tensor.IsMeta(b)},
+		files: offloadFiles{Offload: o.Offload, open: o.Files, meta: tensor.IsMeta(b)},
 	}
 	if m.Reshard != nil && m.Reshard.Size() == m.Size(Shard) {
-		e.how.Keep = false // what it would keep is at rest in any case
+		e.allGather.Keep = false // each rank keeps its shard in any case
 	}
 	if e.files.open == nil {
 		e.files.open = disk.Create
 	}
 	e.chunks = m.chunks()
-	if err := m.place(units, o); err != nil {
+	if err := m.setLocal(units, o); err != nil {
 		return nil, err
 	}
 	e.settings = settings(o.Optim, units)
@@ -155,11 +155,11 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 		e.needs = append(e.needs, needs(u, owner))
 	}
 	for _, f := range e.flats {
-		if err := e.rest(f); err != nil {
+		if err := e.allocate(f); err != nil {
 			return nil, errors.Join(err, e.files.close())
 		}
-		e.cut(f)
-		if f.layout.param.n() == f.padded && !isFar(f.param) {
+		e.split(f)
+		if f.layout.param.len() == f.padded && !isOffloaded(f.param) {
 			f.hold(f.param)
 			f.bind(f.param)
 		}
@@ -174,7 +174,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	return e, nil
 }
 
-// needs lists each flat that u reads once, owner's before sharer's.
+// needs returns the flats that u reads, without duplicates, its own before shared ones.
 func needs(u *nn.Unit, owner map[*nn.Param]*flat) []*flat {
 	var fs []*flat
 	seen := map[*flat]bool{}
@@ -191,7 +191,8 @@ func needs(u *nn.Unit, owner map[*nn.Param]*flat) []*flat {
 	return fs
 }
 
-// newFlat is what an optimizer trains of a unit, or, with nil, what is frozen; nil for nothing.
+// newFlat returns the flat of u's parameters that optimizer by trains, or of the frozen ones if by is
+// nil. It returns nil if there are none.
 func (e *Engine) newFlat(u *nn.Unit, by optim.Optimizer, how optim.Grouping) *flat {
 	var ps []grouped
 	for _, p := range u.Params {
@@ -222,12 +223,12 @@ func (e *Engine) newFlat(u *nn.Unit, by optim.Optimizer, how optim.Grouping) *fl
 	}
 	f.settings = rowsOf(e.settings, by)
 	for i, p := range f.params {
-		p.SetGradDst(func() (*tensor.Tensor, bool) { return e.sink(f, p, f.starts[i]) })
+		p.SetGradDst(func() (*tensor.Tensor, bool) { return e.gradDst(f, p, f.starts[i]) })
 	}
 	return f
 }
 
-// bind makes the flat's parameters views of whole, or of nothing.
+// bind points the flat's parameters into whole; nil unbinds them.
 func (f *flat) bind(whole *tensor.Tensor) {
 	for i, p := range f.params {
 		if whole == nil {
@@ -238,11 +239,11 @@ func (f *flat) bind(whole *tensor.Tensor) {
 	}
 }
 
-// failure carries an error of communication through the model's code, which returns none.
+// failure is the panic value that carries a communication error out of the model's code.
 type failure struct{ err error }
 
-// Guard runs a part of a step. What the Engine cannot return from inside a model, and what
-// panics there, is returned as an error that names the unit.
+// Guard runs part of a step. It returns communication errors that occur inside the model, and
+// panics as a *Panic that names the unit.
 func (e *Engine) Guard(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -259,7 +260,7 @@ func (e *Engine) Guard(f func()) (err error) {
 	return nil
 }
 
-// Panic is a broken contract inside a step: a mistake of the program, not of its input.
+// Panic is a broken contract inside a step: a bug, not invalid input.
 type Panic struct {
 	Unit  string
 	Value error
@@ -267,7 +268,7 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("parallel: in unit %s: %v", p.Unit, p.Value) }
 
-// Unwrap is what was thrown.
+// Unwrap returns the panic's value.
 func (p *Panic) Unwrap() error { return p.Value }
 
 func (e *Engine) unitName() string {
@@ -291,10 +292,10 @@ func (e *Engine) wait(w *ticket) {
 	}
 }
 
-// Waited is for how long the last step stood still for communication.
+// Waited returns the exposed communication of the last step: the time that computation waited for it.
 func (e *Engine) Waited() time.Duration { return e.step.waited }
 
-// Sync waits for whatever is still under way, so that the parameters at rest may be read.
+// Sync waits for pending reductions and parameter updates, after which this rank's parameters may be read.
 func (e *Engine) Sync() error {
 	return e.Guard(func() {
 		for _, f := range e.flats {
@@ -306,8 +307,8 @@ func (e *Engine) Sync() error {
 	})
 }
 
-// Close waits for what is queued, ends the communication goroutine and gives files back. Nothing
-// hangs here once the groups are aborted.
+// Close waits for queued operations, ends the communication stream and closes offload files. It does
+// not hang once the groups are aborted.
 func (e *Engine) Close() error {
 	e.comm.close()
 	return e.files.close()

@@ -22,7 +22,7 @@ func nan() float64 { return math.NaN() }
 
 var strategies = []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"}
 
-// differ is where two runs part, or nothing.
+// differ describes the first difference between two runs; empty if there is none.
 func differ(got, want *outcome) string {
 	if len(got.scalars) != len(want.scalars) {
 		return "a run is short"
@@ -73,8 +73,8 @@ func drawToy(t *rapid.T) toy {
 	return c
 }
 
-// drawLevers draws what steers gathers.
-func drawLevers(t *rapid.T, d *division) {
+// drawPolicy draws an AllGather policy.
+func drawPolicy(t *rapid.T, d *setup) {
 	d.gather = parallel.AllGather{Prefetch: rapid.IntRange(0, 4).Draw(t, "ahead"), Keep: rapid.Bool().Draw(t, "keep")}
 	shards := d.world / d.replicas
 	ways := []int{0}
@@ -86,12 +86,12 @@ func drawLevers(t *rapid.T, d *division) {
 	d.reshard = rapid.SampledFrom(ways).Draw(t, "reshard")
 }
 
-// TestLikeThePlainLoop: every division gives the bits of a loop that knows no ranks.
-func TestLikeThePlainLoop(t *testing.T) {
+// TestMatchesPlainLoop: every setup gives the bits of a plain loop.
+func TestMatchesPlainLoop(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		c := drawToy(rt)
-		d := division{
+		d := setup{
 			world:        rapid.SampledFrom([]int{1, 2, 3, 4, 5, 8}).Draw(rt, "world"),
 			accumulation: rapid.IntRange(1, 3).Draw(rt, "accumulation"),
 			strategy:     rapid.SampledFrom(strategies).Draw(rt, "strategy"),
@@ -107,7 +107,7 @@ func TestLikeThePlainLoop(t *testing.T) {
 			}
 			d.replicas = rapid.SampledFrom(ways).Draw(rt, "replicas")
 		}
-		drawLevers(rt, &d)
+		drawPolicy(rt, &d)
 		d.after = func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage) {
 			if now := b.Meter().Read(); now.Live != rest.Live {
 				rt.Errorf("%v: rank %d holds %v bytes after its steps, %v before", d, rank, now.Live, rest.Live)
@@ -123,14 +123,14 @@ func TestLikeThePlainLoop(t *testing.T) {
 	})
 }
 
-// TestLayerThatDoesNotRun: a unit that no micro-batch runs gets a gradient of zero, in every
-// strategy, and is let go of.
-func TestLayerThatDoesNotRun(t *testing.T) {
+// TestSkippedUnit: a unit that no micro-batch runs gets a zero gradient and is resharded, in
+// every strategy.
+func TestSkippedUnit(t *testing.T) {
 	c := toy{V: 11, D: 6, F: 5, layers: 5, rows: 4, skip: 2, frozen: map[string]bool{}}
 	want := c.plain(t, 3, 4, -1)
 	for i, strategy := range strategies {
 		c.segments = i % 3 // with 2 the layer is the last of its segment
-		d := division{world: 2, accumulation: 2, replicas: 1, strategy: strategy, steps: 3, poison: -1, evaluate: true}
+		d := setup{world: 2, accumulation: 2, replicas: 1, strategy: strategy, steps: 3, poison: -1, evaluate: true}
 		d.after = func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage) {
 			if now := b.Meter().Read(); now.Live != rest.Live {
 				t.Errorf("%v: rank %d holds %v bytes after its steps, %v before", d, rank, now.Live, rest.Live)
@@ -146,7 +146,7 @@ func TestLayerThatDoesNotRun(t *testing.T) {
 	}
 }
 
-// TestNotInvariant: sums in another order agree to rounding.
+// TestNotInvariant: sums in another order agree up to rounding.
 func TestNotInvariant(t *testing.T) {
 	c := toy{V: 23, D: 9, F: 11, layers: 2, rows: 6, frozen: map[string]bool{"layer1.up.bias": true}}
 	want := c.plain(t, 2, 12, -1)
@@ -155,7 +155,7 @@ func TestNotInvariant(t *testing.T) {
 			if replicas > 1 && !strings.HasPrefix(strategy, "hybrid") {
 				continue
 			}
-			d := division{world: 4, accumulation: 3, replicas: replicas, strategy: strategy, local: true, steps: 2, poison: -1}
+			d := setup{world: 4, accumulation: 3, replicas: replicas, strategy: strategy, local: true, steps: 2, poison: -1}
 			got, errs := c.train(t, d)
 			if err := errors.Join(errs...); err != nil {
 				t.Fatal(err)
@@ -170,7 +170,7 @@ func TestNotInvariant(t *testing.T) {
 			}
 			for name, w := range want.params {
 				for i, v := range got.params[name] {
-					// An element whose gradient is near zero may take another step: at most the rate's.
+					// An element whose gradient is near zero may differ by up to the learning rate.
 					if math.Abs(float64(v-w[i])) > 2e-3 {
 						t.Errorf("%v: parameter %s, element %d: %v, want %v", d, name, i, v, w[i])
 						break
@@ -181,15 +181,15 @@ func TestNotInvariant(t *testing.T) {
 	}
 }
 
-// TestNaNSkipsEverywhere: a NaN in one rank's micro-batch leaves every bit of the state as it
-// was, on every rank, and the next step is as if that one had not been.
+// TestNaNSkipsEverywhere: a NaN in one rank's micro-batch leaves the state of every rank unchanged, and
+// the next step is as without it.
 func TestNaNSkipsEverywhere(t *testing.T) {
 	c := toy{V: 11, D: 6, F: 5, layers: 2, rows: 4, frozen: map[string]bool{}}
 	for _, strategy := range strategies {
 		var mu sync.Mutex
 		states := map[int][][]byte{}
 		run := func(steps int) {
-			d := division{world: 4, accumulation: 1, replicas: 1, strategy: strategy, steps: steps, poison: 1}
+			d := setup{world: 4, accumulation: 1, replicas: 1, strategy: strategy, steps: steps, poison: 1}
 			d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -211,7 +211,7 @@ func TestNaNSkipsEverywhere(t *testing.T) {
 		run(2)
 		for rank, s := range states {
 			if string(s[0]) != string(s[1]) {
-				t.Errorf("%s: rank %d's state was changed by a step that is to be skipped", strategy, rank)
+				t.Errorf("%s: rank %d's state changed in a skipped step", strategy, rank)
 			}
 		}
 	}

@@ -11,24 +11,23 @@ import (
 // AllGather says when sharded parameters are all-gathered and resharded. It does not change the bits of
 // a step. The zero value gathers each unit when it runs.
 type AllGather struct {
-	// Prefetch is the number of units whose gathers begin before the unit that computes, so that they
-	// run meanwhile.
+	// Prefetch is the number of units that are all-gathered ahead of the unit that computes.
 	Prefetch int
-	// Keep keeps parameters between forward and backward: all of them, or, where Mesh.Reshard is
-	// given, this rank's part of that group's copy, from which they are gathered the second time.
+	// Keep keeps parameters from forward to backward: unsharded, or, if the mesh has a Reshard group,
+	// as this rank's shard of that group's copy, which backward all-gathers within the group.
 	Keep bool
 }
 
-// BeforeForward has u's parameters gathered, and begins the gathers that run ahead of it.
+// BeforeForward waits for u's parameters and starts the all-gathers of the next units.
 func (e *Engine) BeforeForward(u *nn.Unit, x *tensor.Tensor) { e.before(u, phaseOf(u), x) }
 
-// AfterForward frees the parameters that are not needed soon.
+// AfterForward reshards parameters that are not needed soon.
 func (e *Engine) AfterForward(u *nn.Unit) { e.reshard(e.step.position) }
 
-// BeforeBackward has u's parameters gathered, and begins the gathers that run ahead of it.
+// BeforeBackward waits for u's parameters and starts the all-gathers of the next units.
 func (e *Engine) BeforeBackward(u *nn.Unit, dy *tensor.Tensor) { e.before(u, backward, dy) }
 
-// AfterBackward frees u's parameters and begins the reduction of its gradients.
+// AfterBackward reshards u's parameters and starts the reduction of its gradients.
 func (e *Engine) AfterBackward(u *nn.Unit) {
 	e.reshard(e.step.position)
 	for _, f := range e.needs[e.index[u]] {
@@ -38,17 +37,18 @@ func (e *Engine) AfterBackward(u *nn.Unit) {
 	}
 }
 
-// before has the gathers of u, and those that run ahead of it, begin after what it is given.
+// before starts the all-gathers of u and of the next units, after its input (or gradient) given is
+// computed, and waits for u's.
 func (e *Engine) before(u *nn.Unit, p phase, given *tensor.Tensor) {
 	s := &e.step
 	s.unit = u
 	i := e.index[u]
 	position := e.schedule.at[p][i]
-	if position <= s.position { // another pass
+	if position <= s.position { // a new pass
 		s.until = position
 	}
 	s.position, s.until = position, max(s.until, position)
-	e.reshard(position - 1) // what was gathered for units that did not run
+	e.reshard(position - 1) // prefetched for units that did not run
 	for _, f := range e.needs[i] {
 		e.gather(f, given)
 	}
@@ -56,14 +56,14 @@ func (e *Engine) before(u *nn.Unit, p phase, given *tensor.Tensor) {
 	e.ready(i)
 }
 
-// prefetch begins the gathers of the units that run next, but not beyond the end of forward, where
-// the unit that runs next is gathered.
+// prefetch starts the all-gathers of the next units. It stops between forward and backward,
+// where the next unit is the current one.
 func (e *Engine) prefetch(after *tensor.Tensor) {
 	s, t := &e.step, &e.schedule
-	for next, units := s.position+1, 0; next < len(t.units) && units < e.how.Prefetch && !t.turns(next-1); next++ {
+	for next, units := s.position+1, 0; next < len(t.units) && units < e.allGather.Prefetch && !t.backwardAfter(next-1); next++ {
 		more := false
 		for _, f := range e.needs[t.units[next]] {
-			more = more || f.rests() && !slices.Contains(e.needs[t.units[s.position]], f)
+			more = more || f.reshards() && !slices.Contains(e.needs[t.units[s.position]], f)
 			e.gather(f, after)
 		}
 		if more {
@@ -73,25 +73,25 @@ func (e *Engine) prefetch(after *tensor.Tensor) {
 	}
 }
 
-// reshard frees the parameters that need not stay gathered after a position.
+// reshard frees the unsharded parameters that are not needed soon after a position.
 func (e *Engine) reshard(position int) {
 	for _, f := range e.flats {
-		if f.gathered() && !e.stays(f, position) {
+		if f.gathered() && !e.staysGathered(f, position) {
 			e.free(f, position)
 		}
 	}
 }
 
-// stays reports whether f stays gathered after a position: for the next one, because it is
+// staysGathered reports whether f stays unsharded after a position: for the next position, as
 // prefetched, or for backward.
-func (e *Engine) stays(f *flat, position int) bool {
+func (e *Engine) staysGathered(f *flat, position int) bool {
 	next, ok := e.schedule.next(f, position)
-	return ok && (next <= max(e.step.until, position+1) || e.how.Keep && e.mesh.Reshard == nil)
+	return ok && (next <= max(e.step.until, position+1) || e.allGather.Keep && e.mesh.Reshard == nil)
 }
 
-// gather begins f's gather, unless it is gathered.
+// gather starts f's all-gather, unless it is unsharded.
 func (e *Engine) gather(f *flat, after *tensor.Tensor) {
-	if f.values != resting {
+	if f.values != sharded {
 		return
 	}
 	full := e.b.New(tensor.Gathered, f.param.DType(), f.padded)
@@ -99,28 +99,28 @@ func (e *Engine) gather(f *flat, after *tensor.Tensor) {
 	var through *tensor.Tensor
 	var ops []op
 	switch {
-	case f.kept != nil:
-		group, part = e.mesh.Reshard, f.kept
-	case isFar(f.param):
-		if part = full; f.divided() {
-			through = e.b.New(tensor.Params, f.param.DType(), f.layout.param.n())
+	case f.secondary != nil:
+		group, part = e.mesh.Reshard, f.secondary
+	case isOffloaded(f.param):
+		if part = full; f.isSharded() {
+			through = e.b.New(tensor.Params, f.param.DType(), f.layout.param.len())
 			part = through
 		}
 		ops = append(ops, e.fetch(f, part))
 	}
-	// A compiler neither takes a second gather for the first, and keeps that, nor begins it earlier.
+	// The barrier keeps a compiler from merging this all-gather with an earlier one or moving it up.
 	if after == nil {
 		e.b.Barrier(part)
 	} else {
 		e.b.Barrier(part, after)
 	}
-	if f.kept != nil || f.divided() {
+	if f.secondary != nil || f.isSharded() {
 		ops = append(ops, func(ctx context.Context) error { return group.AllGather(ctx, full, part, f.unit.Name) })
 	}
 	f.gather(full, through, e.issue(ops...))
 }
 
-// ready waits for the parameters of unit i.
+// ready waits for unit i's parameters.
 func (e *Engine) ready(i int) {
 	for _, f := range e.needs[i] {
 		if f.values != ready {
@@ -129,58 +129,59 @@ func (e *Engine) ready(i int) {
 	}
 }
 
-// arrive waits for parameters that are on their way.
+// arrive waits for f's all-gather or update.
 func (e *Engine) arrive(f *flat) {
 	e.wait(f.under)
 	was := f.values
-	if part := f.states.arrive(); part != nil {
+	if part := f.states.setReady(); part != nil {
 		part.Release()
 	}
-	if was == arriving {
+	if was == gathering {
 		f.bind(f.full)
 	}
 }
 
-// free frees f's parameters after a position. Mesh.Reshard keeps a copy of what backward needs.
+// free frees f's unsharded parameters after a position. If backward needs them, the Mesh.Reshard group
+// keeps a sharded copy.
 func (e *Engine) free(f *flat, position int) {
-	if f.values == arriving { // prefetched for a unit that did not run
+	if f.values == gathering { // prefetched for a unit that did not run
 		e.arrive(f)
 	}
 	if _, used := e.schedule.next(f, position); !used {
-		f.freeKept()
-	} else if e.how.Keep && e.mesh.Reshard != nil && f.kept == nil {
+		f.freeSecondary()
+	} else if e.allGather.Keep && e.mesh.Reshard != nil && f.secondary == nil {
 		own := f.full.RankPart("reshard", e.mesh.Reshard.Rank(), e.mesh.Reshard.Size())
-		f.kept = e.b.New(tensor.Params, own.DType(), own.Elems())
-		e.b.Copy(f.kept, own)
+		f.secondary = e.b.New(tensor.Params, own.DType(), own.Elems())
+		e.b.Copy(f.secondary, own)
 	}
 	f.bind(nil)
 	f.states.free().Release()
 }
 
-// freeAll frees all gathered parameters: a pass is over.
+// freeAll frees all unsharded parameters at the end of a pass.
 func (e *Engine) freeAll() {
 	for _, f := range e.flats {
 		if f.gathered() {
 			e.free(f, len(e.schedule.units))
 		}
-		f.freeKept()
+		f.freeSecondary()
 	}
 	e.step.position, e.step.until = -1, -1
 }
 
-// freeKept frees what Mesh.Reshard keeps.
-func (f *flat) freeKept() {
-	if f.kept != nil {
-		f.kept.Release()
-		f.kept = nil
+// freeSecondary frees this rank's shard of the Mesh.Reshard group's copy.
+func (f *flat) freeSecondary() {
+	if f.secondary != nil {
+		f.secondary.Release()
+		f.secondary = nil
 	}
 }
 
-// divided says whether the parameters at rest are a part of the flat.
-func (f *flat) divided() bool { return f.layout.param.n() < f.padded }
+// isSharded reports whether this rank keeps only its shard of the parameters.
+func (f *flat) isSharded() bool { return f.layout.param.len() < f.padded }
 
-// rests says whether the parameters are gathered when they are needed and freed afterwards.
-func (f *flat) rests() bool { return f.divided() || isFar(f.param) }
+// reshards reports whether the parameters are unsharded for each use and freed afterwards.
+func (f *flat) reshards() bool { return f.isSharded() || isOffloaded(f.param) }
 
-// gathered says whether a flat that rests is whole here now, or arriving.
-func (f *flat) gathered() bool { return f.rests() && f.values != resting }
+// gathered reports whether a flat that reshards is unsharded, or being gathered.
+func (f *flat) gathered() bool { return f.reshards() && f.values != sharded }

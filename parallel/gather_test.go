@@ -11,8 +11,8 @@ import (
 	"trireme/tensor"
 )
 
-// gathers lists what a rank began to gather over an axis, in order.
-func (j *journal) gathers() (units []string) {
+// gathers lists the all-gathers that a rank started over an axis, in order.
+func (j *trace) gathers() (units []string) {
 	for _, what := range j.begun {
 		if name, ok := strings.CutPrefix(what, "gather "); ok {
 			units = append(units, name)
@@ -21,9 +21,9 @@ func (j *journal) gathers() (units []string) {
 	return units
 }
 
-// TestLevers: what steers gathers is seen in what is gathered, in which order, over which ranks,
-// and in how much of it lives at one time.
-func TestLevers(t *testing.T) {
+// TestAllGatherPolicies: each policy decides what is all-gathered, in which order, over which ranks,
+// and the peak memory.
+func TestAllGatherPolicies(t *testing.T) {
 	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
 	forward := []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}
 	back := []string{"layer4", "layer3", "layer2", "layer1", "embed"}
@@ -35,9 +35,9 @@ func TestLevers(t *testing.T) {
 		gather  parallel.AllGather
 		reshard int
 		want    []string
-		live    int // bytes that are gathered at most at one time
-		near    int // bytes gathered over the axis reshard
-		kept    int // bytes of parameters besides those at rest, at most
+		live    int // peak bytes of unsharded parameters
+		near    int // bytes all-gathered over the axis reshard
+		kept    int // peak bytes of parameters besides the shards
 	}{
 		{name: "nothing", want: slices.Concat(forward, back), live: max(embed, layer, last)},
 		{name: "one ahead", gather: oneAhead, want: slices.Concat(forward, back), live: max(embed+layer, 2*layer, layer+last)},
@@ -48,15 +48,15 @@ func TestLevers(t *testing.T) {
 			live: max(embed+layer, 2*layer, layer+last), near: P - last, kept: (P - last) / 2},
 		{name: "kept by all", gather: parallel.AllGather{Keep: true}, reshard: world, want: slices.Concat(forward, back), live: max(embed, layer, last)},
 	} {
-		d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: v.gather, reshard: v.reshard}
-		js := d.journals()
+		d := setup{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: v.gather, reshard: v.reshard}
+		js := d.traces()
 		d.after = func(rank int, b device.Device, _ *parallel.Engine, rest tensor.Usage) {
 			use := b.Meter().Read()
 			if got := use.Peak[tensor.Gathered]; got != int64(v.live) {
-				t.Errorf("%s: rank %d: %d bytes are gathered at one time, want %d", v.name, rank, got, v.live)
+				t.Errorf("%s: rank %d: peak of %d unsharded bytes, want %d", v.name, rank, got, v.live)
 			}
 			if got := use.Peak[tensor.Params] - rest.Live[tensor.Params]; got != int64(v.kept) {
-				t.Errorf("%s: rank %d: %d bytes are kept, want %d", v.name, rank, got, v.kept)
+				t.Errorf("%s: rank %d: %d bytes kept, want %d", v.name, rank, got, v.kept)
 			}
 		}
 		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
@@ -67,23 +67,23 @@ func TestLevers(t *testing.T) {
 				t.Errorf("%s: rank %d gathers %v, want %v", v.name, rank, got, v.want)
 			}
 			if got := j.volume["gather reshard"]; got != v.near {
-				t.Errorf("%s: rank %d gathers %d bytes among neighbours, want %d", v.name, rank, got, v.near)
+				t.Errorf("%s: rank %d gathers %d bytes among neighbors, want %d", v.name, rank, got, v.near)
 			}
 		}
 	}
 }
 
-// TestBackward: in backward the next unit is gathered before the current one computes, or, with
-// nothing ahead, when it runs.
+// TestBackward: in backward the next unit is all-gathered before the current one computes, or, without
+// prefetch, when it runs.
 func TestBackward(t *testing.T) {
 	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5}
 	for ahead, want := range [][]string{
 		{"reduce last", "gather layer3", "reduce layer3", "gather layer2", "reduce layer2", "gather layer1", "reduce layer1", "gather embed", "reduce embed"},
 		{"gather layer3", "reduce last", "gather layer2", "reduce layer3", "gather layer1", "reduce layer2", "gather embed", "reduce layer1", "reduce embed"},
 	} {
-		d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: parallel.AllGather{Prefetch: ahead}}
-		js := d.journals()
-		gathered := make([]int64, d.world) // when the first layer goes back
+		d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: parallel.AllGather{Prefetch: ahead}}
+		js := d.traces()
+		gathered := make([]int64, d.world) // in backward of the first layer
 		var devices [2]device.Device
 		d.opened = func(rank int, b device.Device) { devices[rank] = b }
 		d.in = func(rank, unit int, back bool) {
@@ -99,25 +99,25 @@ func TestBackward(t *testing.T) {
 		for rank, j := range js {
 			begun := j.begun[slices.Index(j.begun, "gather last")+1:]
 			if !slices.Equal(begun[:len(want)], want) {
-				t.Errorf("%d ahead: rank %d begins %v, want %v", ahead, rank, begun, want)
+				t.Errorf("prefetch %d: rank %d starts %v, want %v", ahead, rank, begun, want)
 			}
 			if gathered[rank] != int64(live) {
-				t.Errorf("%d ahead: rank %d has gathered %d bytes while layer2 goes back, want %d", ahead, rank, gathered[rank], live)
+				t.Errorf("prefetch %d: rank %d has %d unsharded bytes in backward of layer2, want %d", ahead, rank, gathered[rank], live)
 			}
 		}
 	}
 }
 
-// TestLittleIsGathered: one unit ahead, never more than two units are gathered: not over several
-// passes of an evaluation, nor where a unit does not run.
-func TestLittleIsGathered(t *testing.T) {
+// TestGatheredMemoryIsBounded: with prefetch 1, up to two units are unsharded, also over several evaluation
+// passes and with a skipped unit.
+func TestGatheredMemoryIsBounded(t *testing.T) {
 	for _, skip := range []int{0, 2} {
 		c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5, skip: skip, tied: true}
 		sizes, _ := c.flatBytes(t, 2)
-		d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, evaluate: true, gather: oneAhead}
+		d := setup{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, evaluate: true, gather: oneAhead}
 		d.after = func(rank int, b device.Device, _ *parallel.Engine, _ tensor.Usage) {
 			if got, want := b.Meter().Read().Peak[tensor.Gathered], int64(2*slices.Max(sizes)); got > want {
-				t.Errorf("without layer %d, rank %d: %d bytes are gathered at one time, want at most %d", skip, rank, got, want)
+				t.Errorf("without layer %d, rank %d: peak of %d unsharded bytes, want up to %d", skip, rank, got, want)
 			}
 		}
 		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
@@ -126,13 +126,13 @@ func TestLittleIsGathered(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptInEvaluation: a pass without backward keeps no parameters for it.
-func TestNothingIsKeptInEvaluation(t *testing.T) {
+// TestEvaluationKeepsNothing: an evaluation pass keeps no parameters for backward.
+func TestEvaluationKeepsNothing(t *testing.T) {
 	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
 	sizes, P := c.flatBytes(t, 2)
-	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, evaluate: true, gather: parallel.AllGather{Prefetch: 1, Keep: true}}
+	d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, evaluate: true, gather: parallel.AllGather{Prefetch: 1, Keep: true}}
 	var devices [2]device.Device
-	var gathered [2][]int64 // when the last unit runs forward
+	var gathered [2][]int64 // in forward of the last unit
 	d.opened = func(rank int, b device.Device) { devices[rank] = b }
 	d.in = func(rank, unit int, back bool) {
 		if unit == len(sizes)-1 && !back {
@@ -144,7 +144,7 @@ func TestNothingIsKeptInEvaluation(t *testing.T) {
 	}
 	last := int64(sizes[len(sizes)-1])
 	for rank, got := range gathered {
-		if want := []int64{last, last, int64(P)}; !slices.Equal(got, want) { // two passes of an evaluation, then a step
+		if want := []int64{last, last, int64(P)}; !slices.Equal(got, want) { // two evaluation passes, then a step
 			t.Errorf("rank %d has gathered %d bytes at the last unit, want %d", rank, got, want)
 		}
 	}
@@ -176,6 +176,6 @@ func TestGathering(t *testing.T) {
 	}
 	c.Strategy = "no_shard"
 	if _, _, err := c.Resolve(4, 0); err != nil || c.ReshardGroup(4) != 0 {
-		t.Errorf("groups of 3 where parameters are whole: %d, %v", c.ReshardGroup(4), err)
+		t.Errorf("groups of 3 with unsharded parameters: %d, %v", c.ReshardGroup(4), err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 // span is a range of elements [lo, hi) of a flat.
 type span struct{ lo, hi int }
 
-func (s span) n() int { return s.hi - s.lo }
+func (s span) len() int { return s.hi - s.lo }
 
-func (s span) meet(o span) span {
+func (s span) intersect(o span) span {
 	m := span{max(s.lo, o.lo), min(s.hi, o.hi)}
 	if m.hi < m.lo {
 		m.hi = m.lo
@@ -20,31 +20,31 @@ func (s span) meet(o span) span {
 	return m
 }
 
-// layout is where the local parts of the parameters of a flat lie, and which ranges a rank holds. Parameters of one
-// group lie together, so that an update is one call for each range. All ranges begin and end at
-// multiples of tensor.SumBlock, and so does each run of parameters that are multiplied as one:
-// sums over blocks are then the same, whatever else lies in the flat.
+// layout is the shard layout of a flat: the offset of each parameter's local box, and the ranges that
+// this rank owns. Parameters of one group are adjacent, so an update is one call per range. Ranges, and
+// runs of parameters that are multiplied as one matrix, start and end at multiples of tensor.SumBlock,
+// so sums over blocks do not depend on the rest of the flat.
 type layout struct {
 	params []*nn.Param
-	groups []int  // of each parameter, ascending: its setting among the engine's
-	starts []int  // of each parameter
-	gaps   []span // what no parameter fills
-	padded int
+	groups []int  // per parameter, ascending: index into Engine.settings
+	starts []int  // offset of each parameter
+	gaps   []span // padding between and after parameters
+	padded int    // length
 
-	param, grad span // at rest on this rank
-	optim       span // what it updates; of frozen parameters, its shard
-	master      span // where parameters lie in F32
-	own         span // this rank's alone among those of Mesh.Data
+	param, grad span // kept on this rank
+	optim       span // updated on this rank; for frozen parameters, its shard
+	master      span // kept in F32
+	own         span // owned by this rank alone in Mesh.Data
 }
 
-// grouped is a parameter and its setting among the engine's.
+// grouped is a parameter with its index into Engine.settings.
 type grouped struct {
 	*nn.Param
 	group int
 }
 
-// newLayout lays out parameters in order of groups; each begins, and each rank's part does, at a
-// multiple of block.
+// newLayout lays out parameters, which are ordered by group. Each parameter and each rank's range
+// start at a multiple of block.
 func newLayout(params []grouped, s Strategy, m *Mesh, frozen bool, block int) layout {
 	l := layout{}
 	end := 0
@@ -80,8 +80,8 @@ func newLayout(params []grouped, s Strategy, m *Mesh, frozen bool, block int) la
 	return l
 }
 
-// ends says at which element of s each of n groups from first on ends. A gap belongs to the group
-// before it.
+// ends returns the element of s at which each of n groups from first on ends. Padding belongs to the
+// group before it.
 func (l *layout) ends(s span, first, n int) []int64 {
 	out := make([]int64, n)
 	for i := range out {
@@ -94,24 +94,24 @@ func (l *layout) ends(s span, first, n int) []int64 {
 	return out
 }
 
-// holes are the gaps that meet s.
-func (l *layout) holes(s span) (out []span) {
+// gapsIn returns the padding within s.
+func (l *layout) gapsIn(s span) (out []span) {
 	for _, g := range l.gaps {
-		if m := s.meet(g); m.n() > 0 {
+		if m := s.intersect(g); m.len() > 0 {
 			out = append(out, m)
 		}
 	}
 	return out
 }
 
-// each calls f for the part of every parameter that lies in s: elements [first, first+n) of
-// Param.Local are elements [at, at+n) of the flat.
+// each calls f for each parameter that intersects s: elements [first, first+n) of Param.Local are
+// elements [at, at+n) of the flat.
 func (l *layout) each(s span, f func(p *nn.Param, first, at, n int)) {
 	for i, p := range l.params {
 		start := l.starts[i]
-		m := s.meet(span{start, start + p.Local.Elems()})
-		if m.n() > 0 {
-			f(p, m.lo-start, m.lo, m.n())
+		m := s.intersect(span{start, start + p.Local.Elems()})
+		if m.len() > 0 {
+			f(p, m.lo-start, m.lo, m.len())
 		}
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"trireme/tensor"
 )
 
-// TestLayoutPartitions: for any parameters and any mesh, what ranks own alone is the whole,
-// once; every range begins and ends at a block of sums; what a rank keeps covers what it
-// owns, in each of the three.
+// TestLayoutPartitions: for any parameters and any mesh, the owned ranges partition the flat, every
+// range starts and ends at a multiple of SumBlock, and each kept range covers the owned one.
 func TestLayoutPartitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var ps []grouped
@@ -42,7 +41,7 @@ func TestLayoutPartitions(t *testing.T) {
 		world := shards * replicas
 		var chunks []int
 		padded := 0
-		covered := map[int]int{} // first element of an own part -> its end
+		covered := map[int]int{} // start of an owned range -> its end
 		for rank := range world {
 			m := &Mesh{shape: MeshShape{Replicate: replicas, Shard: shards}, rank: rank}
 			l := newLayout(ps, s, m, false, block)
@@ -59,29 +58,29 @@ func TestLayoutPartitions(t *testing.T) {
 					filled[l.starts[i]+k]++
 				}
 			}
-			for _, g := range l.holes(span{0, l.padded}) {
+			for _, g := range l.gapsIn(span{0, l.padded}) {
 				for k := g.lo; k < g.hi; k++ {
 					filled[k]++
 				}
 			}
 			for k, n := range filled {
 				if n != 1 {
-					t.Fatalf("element %d is of %d parameters or gaps", k, n)
+					t.Fatalf("element %d is in %d parameters or gaps", k, n)
 				}
 			}
 			padded = l.padded
 			for what, r := range map[string]span{"parameters": l.param, "gradients": l.grad, "optimizer": l.optim, "own": l.own} {
-				if r.lo%align != 0 || r.hi%align != 0 || r.lo < 0 || r.hi > padded || r.n() < 0 {
+				if r.lo%align != 0 || r.hi%align != 0 || r.lo < 0 || r.hi > padded || r.len() < 0 {
 					t.Fatalf("rank %d: %s %+v of %d", rank, what, r, padded)
 				}
-				if l.own.meet(r) != l.own {
-					t.Fatalf("rank %d: %s %+v is without its own %+v", rank, what, r, l.own)
+				if l.own.intersect(r) != l.own {
+					t.Fatalf("rank %d: %s %+v does not cover its own %+v", rank, what, r, l.own)
 				}
 			}
-			if divided := map[bool]int{true: padded / shards, false: padded}; l.param.n() != divided[s.Params] || l.grad.n() != divided[s.Grads] || l.optim.n() != divided[s.Optimizer] {
+			if divided := map[bool]int{true: padded / shards, false: padded}; l.param.len() != divided[s.Params] || l.grad.len() != divided[s.Grads] || l.optim.len() != divided[s.Optimizer] {
 				t.Fatalf("rank %d: %+v with %+v", rank, l, s)
 			}
-			if l.own.n() > 0 {
+			if l.own.len() > 0 {
 				if _, twice := covered[l.own.lo]; twice {
 					t.Fatalf("two ranks own %+v", l.own)
 				}
@@ -91,22 +90,22 @@ func TestLayoutPartitions(t *testing.T) {
 			if chunks != nil && chunks[rank]*(padded/world) != l.own.lo {
 				t.Fatalf("rank %d receives chunk %d and owns %+v", rank, chunks[rank], l.own)
 			}
-			// Groups of a range end one after the other, each after its parameters.
+			// Group ends ascend, each after the group's parameters.
 			ends := l.ends(l.own, 0, ps[len(ps)-1].group+1)
-			if !slices.IsSorted(ends) || ends[len(ends)-1] != int64(l.own.n()) {
-				t.Fatalf("rank %d: groups of %d elements end at %v", rank, l.own.n(), ends)
+			if !slices.IsSorted(ends) || ends[len(ends)-1] != int64(l.own.len()) {
+				t.Fatalf("rank %d: groups of %d elements end at %v", rank, l.own.len(), ends)
 			}
 			for i, q := range ps {
-				m := l.own.meet(span{l.starts[i], l.starts[i] + q.Shape.Elems()})
+				m := l.own.intersect(span{l.starts[i], l.starts[i] + q.Shape.Elems()})
 				first := 0
 				if q.group > 0 {
 					first = int(ends[q.group-1])
 				}
-				if m.n() > 0 && (m.lo-l.own.lo < first || m.hi-l.own.lo > int(ends[q.group])) {
+				if m.len() > 0 && (m.lo-l.own.lo < first || m.hi-l.own.lo > int(ends[q.group])) {
 					t.Fatalf("rank %d: parameter %d of group %d has %+v of %+v, groups end at %v", rank, i, q.group, m, l.own, ends)
 				}
 			}
-			// Parts of parameters within a range follow one another and add up.
+			// Parts of parameters within a range are adjacent and add up.
 			n, end := 0, -1
 			l.each(l.own, func(q *nn.Param, first, at, k int) {
 				if k <= 0 || first < 0 || first+k > q.Shape.Elems() || at < l.own.lo || at+k > l.own.hi || at < end {
@@ -114,9 +113,9 @@ func TestLayoutPartitions(t *testing.T) {
 				}
 				n, end = n+k, at+k
 			})
-			want := l.own.n()
-			for _, g := range l.holes(l.own) {
-				want -= g.n()
+			want := l.own.len()
+			for _, g := range l.gapsIn(l.own) {
+				want -= g.len()
 			}
 			if n != want {
 				t.Fatalf("rank %d: parts have %d elements, its own range %d", rank, n, want)
@@ -125,7 +124,7 @@ func TestLayoutPartitions(t *testing.T) {
 		for at := 0; at < padded; {
 			end, ok := covered[at]
 			if !ok {
-				t.Fatalf("nobody owns what begins at %d of %d", at, padded)
+				t.Fatalf("no rank owns element %d of %d", at, padded)
 			}
 			at = end
 		}
@@ -159,8 +158,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestMeshByMachine: without a mesh hybrid sharding divides inside machines and replicates across
-// them; a mesh that is given, and other strategies, do not ask for machines.
+// TestMeshByMachine: without a mesh, hybrid sharding shards within machines and replicates across them;
+// a given mesh, and other strategies, do not depend on machines.
 func TestMeshByMachine(t *testing.T) {
 	for _, c := range []struct {
 		strategy string
@@ -174,7 +173,7 @@ func TestMeshByMachine(t *testing.T) {
 		{"hybrid_shard_zero2", MeshConfig{}, 16, 8, 2, 8, ""},
 		{"hybrid_shard", MeshConfig{}, 4, 4, 1, 4, ""},
 		{"hybrid_shard", MeshConfig{}, 4, 1, 4, 1, ""},
-		{"hybrid_shard", MeshConfig{}, 6, 4, 0, 0, "shards inside machines of 4 ranks, which do not divide the 6 ranks there are"},
+		{"hybrid_shard", MeshConfig{}, 6, 4, 0, 0, "shards within a machine, but 4 ranks per machine do not divide the 6 ranks of this run"},
 		{"hybrid_shard", MeshConfig{Replicate: 2}, 16, 4, 2, 8, ""},
 		{"hybrid_shard", MeshConfig{Shard: 2}, 16, 4, 8, 2, ""},
 		{"full_shard", MeshConfig{}, 6, 4, 1, 6, ""},

@@ -6,20 +6,20 @@ import (
 	"trireme/collective"
 )
 
-// Axis is a dimension of the mesh of ranks.
+// Axis is a dimension of the device mesh.
 type Axis uint8
 
-// The axes, outermost first: the ranks along Tensor are neighbors, those along Pipeline are farthest
-// apart. The more often ranks speak and the less they can compute meanwhile, the nearer they are:
-// within each layer (Tensor, Context, Expert), once a unit (Shard), once a step (Replicate), and from
-// one stage to the next (Pipeline). Megatron-LM orders them so; torchtitan has Expert within Shard.
+// The axes, outermost first: ranks along Tensor are adjacent, ranks along Pipeline farthest apart. The
+// innermost axes communicate most often and overlap least: within each layer (Tensor, Context, Expert),
+// once a unit (Shard), once a step (Replicate), between stages (Pipeline). This is Megatron-LM's order;
+// torchtitan has Expert within Shard.
 const (
-	Pipeline  Axis = iota // ranks hold different units
-	Replicate             // ranks hold the same state and read different data
-	Shard                 // ranks divide the state of a replica and read different data
+	Pipeline  Axis = iota // ranks run different units
+	Replicate             // ranks hold the same shards and read different data
+	Shard                 // ranks shard a replica and read different data
 	Expert                // ranks hold different experts
 	Context               // ranks read different parts of a sequence
-	Tensor                // ranks hold different parts of a matrix
+	Tensor                // ranks hold different shards of a matrix
 	axes
 )
 
@@ -36,7 +36,7 @@ type MeshShape [axes]int
 // size returns the number of ranks along an axis, at least 1.
 func (s MeshShape) size(a Axis) int { return max(1, s[a]) }
 
-// stride is the distance between neighbors along an axis, in ranks.
+// stride returns the distance in ranks between neighbors along an axis.
 func (s MeshShape) stride(a Axis) int {
 	n := 1
 	for a++; a < axes; a++ {
@@ -45,19 +45,20 @@ func (s MeshShape) stride(a Axis) int {
 	return n
 }
 
-// Ranks are those of a world, of which groups are formed, as collective.World does.
+// Ranks is the part of collective.World that NewMesh needs.
 type Ranks interface {
 	Rank() int
 	Size() int
 	Group(name string, ranks []int) (collective.Group, error)
 }
 
-// Mesh is a rank's place among the ranks, and the groups that it speaks to.
+// Mesh is a device mesh as one rank sees it: its coordinates and process groups.
 type Mesh struct {
-	// World has all ranks, Data those that differ along Replicate and Shard alone: they hold the
-	// same boxes of the same parameters and add up their gradients.
+	// World has all ranks. Data has the ranks that differ only along Replicate and Shard: they hold
+	// the same boxes of parameters and reduce gradients together.
 	World, Data collective.Group
-	// Reshard is neighbors along Shard that divide what Gather.Keep keeps; nil: each keeps it whole.
+	// Reshard is the group of neighbors along Shard that share one copy kept by AllGather.Keep; nil
+	// if each rank keeps its own.
 	Reshard collective.Group
 
 	shape  MeshShape
@@ -65,15 +66,15 @@ type Mesh struct {
 	groups [axes]collective.Group
 }
 
-// NewMesh forms the groups of a world's ranks, of which each reshard neighbors along Shard keep
-// parameters together; 0 for none. Every rank calls it with the same numbers.
+// NewMesh forms the groups of a mesh of w's ranks. reshard is the size of the Reshard groups, 0 for
+// none. Every rank calls it with the same arguments.
 func NewMesh(w Ranks, shape MeshShape, reshard int) (*Mesh, error) {
 	m := &Mesh{shape: shape, rank: w.Rank()}
 	if n := shape.stride(Pipeline) * shape.size(Pipeline); n != w.Size() {
-		return nil, fmt.Errorf("parallel: a mesh of %d ranks in a world of %d", n, w.Size())
+		return nil, fmt.Errorf("parallel: the mesh has %d ranks, and the world %d", n, w.Size())
 	}
 	var failed error
-	// lines forms groups of n ranks that are stride apart, and returns this rank's.
+	// lines forms the groups of n ranks that are stride apart, and returns this rank's.
 	lines := func(name string, n, stride int) (mine collective.Group) {
 		for first := range w.Size() {
 			if failed != nil || first/stride%n != 0 {
@@ -111,18 +112,18 @@ func (m *Mesh) Size(a Axis) int { return m.shape.size(a) }
 // Coordinate returns this rank's coordinate along an axis.
 func (m *Mesh) Coordinate(a Axis) int { return m.rank / m.shape.stride(a) % m.shape.size(a) }
 
-// Group has the ranks that differ from this one along an axis alone. Along an axis of one rank there
-// is none, but for Replicate and Shard, along which an Engine speaks whatever their extent.
+// Group returns the ranks that differ from this one only along an axis. It is nil for an axis of size
+// 1, except Replicate and Shard, which always have a group.
 func (m *Mesh) Group(a Axis) collective.Group { return m.groups[a] }
 
-// ranks is the size of Data.
+// ranks returns the size of Data.
 func (m *Mesh) ranks() int { return m.Size(Replicate) * m.Size(Shard) }
 
-// chunk is the part of a flat, cut in as many as Data has ranks, that this rank owns alone: parts of
-// one shard lie together.
+// chunk returns the index of the chunk that this rank owns alone, of a flat split evenly over Data. The
+// chunks of one shard are adjacent.
 func (m *Mesh) chunk() int { return m.Coordinate(Shard)*m.Size(Replicate) + m.Coordinate(Replicate) }
 
-// chunks is chunk for every rank of Data; nil where it is the rank's own number.
+// chunks returns chunk for every rank of Data, or nil if each is the rank itself.
 func (m *Mesh) chunks() []int {
 	if m.Size(Replicate) == 1 {
 		return nil

@@ -15,32 +15,31 @@ import (
 	"trireme/tensor"
 )
 
-// listed is a group of which only the ranks are known.
-type listed struct {
+// fakeGroup is a group that has only ranks.
+type fakeGroup struct {
 	collective.Group
 	ranks []int
 }
 
-// paper is a world on paper: it notes which groups a rank forms.
-type paper struct {
+// fakeWorld records the groups that a rank forms.
+type fakeWorld struct {
 	rank, size int
 	formed     []string
 }
 
-func (p *paper) Rank() int { return p.rank }
-func (p *paper) Size() int { return p.size }
+func (p *fakeWorld) Rank() int { return p.rank }
+func (p *fakeWorld) Size() int { return p.size }
 
-func (p *paper) Group(name string, ranks []int) (collective.Group, error) {
+func (p *fakeWorld) Group(name string, ranks []int) (collective.Group, error) {
 	p.formed = append(p.formed, fmt.Sprint(name, ranks))
 	if !slices.Contains(ranks, p.rank) {
 		return nil, nil
 	}
-	return listed{ranks: ranks}, nil
+	return fakeGroup{ranks: ranks}, nil
 }
 
-// TestMesh: the group along axes has the ranks whose coordinates differ along these alone, in the
-// order of ranks; every rank forms the same groups in the same order; neighbors along the last axis
-// are neighbors.
+// TestMesh: the group along axes has the ranks whose coordinates differ along these only, in rank
+// order; every rank forms the same groups in the same order; ranks along the last axis are adjacent.
 func TestMesh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e MeshShape
@@ -57,7 +56,7 @@ func TestMesh(t *testing.T) {
 		meshes := make([]*Mesh, size)
 		var formed []string
 		for rank := range size {
-			w := &paper{rank: rank, size: size}
+			w := &fakeWorld{rank: rank, size: size}
 			m, err := NewMesh(w, e, reshard)
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +85,7 @@ func TestMesh(t *testing.T) {
 						want = append(want, other)
 					}
 				}
-				if got := g.(listed).ranks; !slices.Equal(got, want) {
+				if got := g.(fakeGroup).ranks; !slices.Equal(got, want) {
 					t.Fatalf("%v: rank %d has %v along %s, want %v", e, rank, got, name, want)
 				}
 			}
@@ -104,8 +103,8 @@ func TestMesh(t *testing.T) {
 			}
 		}
 	})
-	if _, err := NewMesh(&paper{size: 5}, MeshShape{Shard: 2, Tensor: 2}, 0); err == nil {
-		t.Error("a mesh of 4 in a world of 5")
+	if _, err := NewMesh(&fakeWorld{size: 5}, MeshShape{Shard: 2, Tensor: 2}, 0); err == nil {
+		t.Error("a mesh of 4 ranks in a world of 5")
 	}
 }
 
@@ -119,24 +118,24 @@ func each() func(func(Axis) bool) {
 	}
 }
 
-// TestPlaceBlocks: a part of a parameter has no place for state of blocks of the whole.
-func TestPlaceBlocks(t *testing.T) {
-	m, err := NewMesh(&paper{size: 2}, MeshShape{Tensor: 2}, 0)
+// TestPlacementOfBlockState: optimizers with state per block of whole parameters refuse sharded ones.
+func TestPlacementOfBlockState(t *testing.T) {
+	m, err := NewMesh(&fakeWorld{size: 2}, MeshShape{Tensor: 2}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := nn.NewParam("w", nn.Init{}, 64, 64)
 	o := Options{Placements: Placements{"w": {Tensor: 0}}, Optim: optim.Grouping{Optimizer: optim.LowBit{Elementwise: optim.AdamW{}, StateDType: tensor.U8}}}
-	err = m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o)
-	if err == nil || !strings.Contains(err.Error(), "place w [64 64]: its optimizer keeps state of blocks of 256 elements of the whole") {
+	err = m.setLocal([]*nn.Unit{{Params: []*nn.Param{p}}}, o)
+	if err == nil || !strings.Contains(err.Error(), "placement of w [64 64]: its optimizer keeps state per block of 256 elements of the whole parameter") {
 		t.Error(err)
 	}
 	o.Optim.Optimizer = optim.LAMB{}
-	if err := m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o); err == nil || !strings.Contains(err.Error(), "place w [64 64]: its optimizer, lamb, needs the whole of it") {
+	if err := m.setLocal([]*nn.Unit{{Params: []*nn.Param{p}}}, o); err == nil || !strings.Contains(err.Error(), "placement of w [64 64]: its optimizer, lamb, needs the whole parameter") {
 		t.Error(err)
 	}
 	p.Frozen = true
-	if err := m.place([]*nn.Unit{{Params: []*nn.Param{p}}}, o); err != nil || p.Local.String() != "[0:32,0:64]" {
+	if err := m.setLocal([]*nn.Unit{{Params: []*nn.Param{p}}}, o); err != nil || p.Local.String() != "[0:32,0:64]" {
 		t.Error(p.Local, err)
 	}
 }

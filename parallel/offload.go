@@ -10,33 +10,33 @@ import (
 	"trireme/tensor"
 )
 
-// What may lie in a file of each element that is updated: indices of flat.held.
+// Indices into flat.tensors, the state that can be offloaded.
 const (
-	atParam  = iota // where masters are apart
+	atParam  = iota // compute parameters, if masters are separate
 	atMaster        //
 	atState         // the first of the optimizer's slots
 )
 
-// held is a tensor of a flat that may lie in a file.
-type held struct {
-	*tensor.Tensor // nil for the parameters that compute where they are the masters
+// stateTensor is a tensor of a flat that may be offloaded.
+type stateTensor struct {
+	*tensor.Tensor // nil for compute parameters that are the masters
 	span
-	block int             // elements of the flat that share one of the tensor
-	cat   tensor.Category // in memory
+	block int             // elements of the flat per element of the tensor
+	cat   tensor.Category // when in memory
 }
 
-// elems is the number of the tensor's elements that n of the flat have.
-func (h *held) elems(n int) int { return n / h.block }
+// elems returns the number of the tensor's elements for n elements of the flat.
+func (h *stateTensor) elems(n int) int { return n / h.block }
 
-// files are where this rank's state rests, where that is not memory.
-type files struct {
+// offloadFiles are the files of this rank's offloaded state.
+type offloadFiles struct {
 	Offload
 	open              func(dir string) (*disk.File, error)
 	optimizer, params *disk.File
-	hollow            bool
+	meta              bool // no storage: only sizes are counted
 }
 
-func (o *files) close() error {
+func (o *offloadFiles) close() error {
 	var errs []error
 	for _, f := range []*disk.File{o.optimizer, o.params} {
 		if f != nil {
@@ -46,10 +46,10 @@ func (o *files) close() error {
 	return errors.Join(errs...)
 }
 
-// isFar says that a tensor lies in a file, or would where anything were computed.
-func isFar(t *tensor.Tensor) bool { return t != nil && t.Buffer().Cat == tensor.Offloaded }
+// isOffloaded reports whether a tensor is in a file, or would be if the backend had storage.
+func isOffloaded(t *tensor.Tensor) bool { return t != nil && t.Buffer().Cat == tensor.Offloaded }
 
-// Offloaded tells what rests in files, a line each; nothing where nothing does.
+// Offloaded returns a line for each kind of offloaded state.
 func (e *Engine) Offloaded() (lines []string) {
 	for _, at := range []struct {
 		what string
@@ -66,10 +66,10 @@ func (e *Engine) Offloaded() (lines []string) {
 	return lines
 }
 
-// far makes a tensor in a file that is made the first time.
-func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tensor.Tensor, error) {
-	var place tensor.BackingStore
-	if !e.files.hollow {
+// newOffloaded makes a tensor in a file, which it creates on first use.
+func (e *Engine) newOffloaded(at **disk.File, dir string, dt tensor.DType, n int) (*tensor.Tensor, error) {
+	var store tensor.BackingStore
+	if !e.files.meta {
 		if *at == nil {
 			f, err := e.files.open(dir)
 			if err != nil {
@@ -81,79 +81,79 @@ func (e *Engine) far(at **disk.File, dir string, dt tensor.DType, n int) (*tenso
 		if err != nil {
 			return nil, fault.Try(fmt.Errorf("parallel: offload: rank %d: %w", e.mesh.World.Rank(), err), "a path with more space")
 		}
-		place = s
+		store = s
 	}
-	return tensor.Of(tensor.NewOffloaded(e.b.Meter(), place, n*dt.Size()), dt, 0, n), nil
+	return tensor.Of(tensor.NewOffloaded(e.b.Meter(), store, n*dt.Size()), dt, 0, n), nil
 }
 
-// rest takes memory, or space in files, for the state of f. In files all is zero at first.
-func (e *Engine) rest(f *flat) (err error) {
+// allocate allocates the state of f in memory or files. Files are zero.
+func (e *Engine) allocate(f *flat) (err error) {
 	o, l := &e.files, &f.layout
 	state := o.Optimizer.Device == OffloadNVMe
-	// Parameters that a rank keeps beside those that it updates stay in memory.
 	params := o.Params.Device == OffloadNVMe
 	optimizer := func(cat tensor.Category, dt tensor.DType, n int) *tensor.Tensor {
 		if !state {
 			return e.b.New(cat, dt, n)
 		}
-		t, failed := e.far(&o.optimizer, o.Optimizer.Path, dt, n)
+		t, failed := e.newOffloaded(&o.optimizer, o.Optimizer.Path, dt, n)
 		if err == nil {
 			err = failed
 		}
 		return t
 	}
 	if params {
-		if f.param, err = e.far(&o.params, o.Params.Path, e.precision.Param, l.param.n()); err != nil {
+		if f.param, err = e.newOffloaded(&o.params, o.Params.Path, e.precision.Param, l.param.len()); err != nil {
 			return err
 		}
 	} else {
-		f.param = e.b.New(tensor.Params, e.precision.Param, l.param.n())
+		f.param = e.b.New(tensor.Params, e.precision.Param, l.param.len())
 	}
-	compute, master := held{nil, l.param, 1, tensor.Params}, held{f.param, l.param, 1, tensor.Params}
+	compute, master := stateTensor{nil, l.param, 1, tensor.Params}, stateTensor{f.param, l.param, 1, tensor.Params}
 	if e.precision.Param == tensor.F32 {
 		l.master = l.param
 	} else {
 		compute.Tensor = f.param
-		master = held{optimizer(tensor.Master, tensor.F32, l.master.n()), l.master, 1, tensor.Master}
+		master = stateTensor{optimizer(tensor.Master, tensor.F32, l.master.len()), l.master, 1, tensor.Master}
 	}
-	f.master, f.held = master.Tensor, []held{compute, master}
-	for _, gap := range l.holes(l.master) {
-		if err == nil && !isFar(f.master) {
+	f.master, f.tensors = master.Tensor, []stateTensor{compute, master}
+	for _, gap := range l.gapsIn(l.master) {
+		if err == nil && !isOffloaded(f.master) {
 			e.b.Fill(f.master.Flat(gap.lo-l.master.lo, gap.hi-l.master.lo), 0)
 		}
 	}
 	if f.frozen || err != nil {
 		return err
 	}
-	f.grad = e.b.New(tensor.Grads, tensor.F32, l.grad.n())
+	f.grad = e.b.New(tensor.Grads, tensor.F32, l.grad.len())
 	for _, s := range elements(f.optimizer) {
-		t := optimizer(tensor.Optimizer, s.DType, l.optim.n()/s.Block)
+		t := optimizer(tensor.Optimizer, s.DType, l.optim.len()/s.Block)
 		if err == nil && !state {
 			e.b.Fill(t, 0)
 		}
-		f.held = append(f.held, held{t, l.optim, s.Block, tensor.Optimizer})
+		f.tensors = append(f.tensors, stateTensor{t, l.optim, s.Block, tensor.Optimizer})
 	}
 	return err
 }
 
-// streams says whether some of f's state lies in a file.
-func (f *flat) streams() bool {
-	return slices.ContainsFunc(f.held, func(h held) bool { return isFar(h.Tensor) })
+// offloaded reports whether any of f's state is in a file.
+func (f *flat) offloaded() bool {
+	return slices.ContainsFunc(f.tensors, func(h stateTensor) bool { return isOffloaded(h.Tensor) })
 }
 
-// quantum is what sub-groups of f are multiples of, so that two share no block of a file.
-func (f *flat) quantum() int {
-	q := disk.Block / 2 // parameters that compute may have 2 bytes an element
-	for _, h := range f.held[atState:] {
+// subGroupAlign returns the alignment of f's sub-groups, in elements, so that no two share a file block.
+func (f *flat) subGroupAlign() int {
+	q := disk.Block / 2 // compute parameters may have 2 bytes an element
+	for _, h := range f.tensors[atState:] {
 		q = max(q, disk.Block/h.DType().Size()*h.block)
 	}
 	return q
 }
 
-// Fill has write give values to a part of a parameter that HeldParams lists, by runs of the whole
-// parameter's elements: first, first+1, ... Those of a part that lies in a file are short.
+// Fill sets the elements of s, a shard that HeldParams lists. It calls write for each contiguous run of
+// the parameter's elements; first is the index of dst's first element in the parameter. An offloaded
+// shard is written in blocks.
 func (e *Engine) Fill(s tensor.Shard, write func(dst *tensor.Tensor, first int) error) error {
-	if !isFar(s.Data) {
+	if !isOffloaded(s.Data) {
 		for run := range s.Runs() {
 			if err := write(s.Data.Flat(run.X, run.X+run.N), run.Y); err != nil {
 				return err
@@ -175,7 +175,7 @@ func (e *Engine) Fill(s tensor.Shard, write func(dst *tensor.Tensor, first int) 
 			}
 			lo += piece.Box.Elems()
 		}
-		if e.files.hollow {
+		if e.files.meta {
 			continue
 		}
 		e.b.Sync()

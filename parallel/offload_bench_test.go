@@ -10,8 +10,8 @@ import (
 	"trireme/tensor"
 )
 
-// BenchmarkUpdate updates 12.6 million parameters in float32 on one thread: in memory, and with
-// parameters and moments in files. Bytes are those that are updated, which files read and write.
+// BenchmarkUpdate updates 12.6 million float32 parameters on one thread, in memory and offloaded. Bytes
+// count the updated state, which files read and write.
 func BenchmarkUpdate(b *testing.B) {
 	for _, way := range []struct {
 		name string

@@ -6,40 +6,39 @@ import (
 	"trireme/fault"
 )
 
-// Offload is the node `offload`: training state that rests in files of this rank and is read while
-// it is needed. It changes memory and time, never the results.
+// Offload is the node `offload`: training state that each rank keeps in files and reads when it is
+// needed. It changes memory and time, never the results.
 type Offload struct {
 	// Optimizer offloads moments, and float32 masters under mixed precision.
 	Optimizer OffloadOptimizer `yaml:"optimizer"`
-	// Params offloads parameters, if the strategy shards them. In float32 these are the masters
-	// too.
+	// Params offloads parameters, if the strategy shards them. In float32 they are also the masters.
 	Params OffloadParams `yaml:"params"`
 }
 
-// OffloadOptimizer is the node `offload.optimizer`: where optimizer state rests. Numbers of elements
-// are per rank.
+// OffloadOptimizer is the node `offload.optimizer`: where optimizer state is kept. Element counts are
+// per rank.
 type OffloadOptimizer struct {
-	// Device is where optimizer state rests. One of none | cpu | nvme. nvme is a file; cpu changes
-	// nothing here, because host and device are one memory. Default none.
+	// Device is where optimizer state is kept. One of none | cpu | nvme. nvme is a file; cpu has no
+	// effect, because host and device share memory. Default none.
 	Device OffloadDevice `yaml:"device"`
-	// Path is the directory of the file, which is unlinked and leaves nothing behind; empty is
-	// output_dir. Default "".
+	// Path is the directory of the file, which is unlinked when it is created; empty is output_dir.
+	// Default "".
 	Path string `yaml:"path"`
-	// SubGroupSize is the number of elements updated at once, in multiples of 2048; a sub-group
-	// never spans two units. While one is updated the next is read and the one before is written,
-	// so memory holds three. 0: whole units. Default 4194304.
+	// SubGroupSize is the number of elements updated at once, in multiples of 2048. A sub-group does
+	// not span units. Memory holds three: one is updated while the next is read and the previous one
+	// is written. 0 is a whole unit. Default 4194304.
 	SubGroupSize int `yaml:"sub_group_size"`
 }
 
-// OffloadParams is the node `offload.params`: where sharded parameters rest.
+// OffloadParams is the node `offload.params`: where sharded parameters are kept.
 type OffloadParams struct {
-	// Device is where parameters rest. One of none | cpu | nvme. As for optimizer. Default none.
+	// Device is where parameters are kept, as for the optimizer. One of none | cpu | nvme. Default none.
 	Device OffloadDevice `yaml:"device"`
 	// Path is the directory of the file; empty is output_dir. Default "".
 	Path string `yaml:"path"`
 }
 
-// OffloadDevice is where something rests.
+// OffloadDevice is where offloaded state is kept.
 type OffloadDevice string
 
 // The devices.
@@ -49,12 +48,12 @@ const (
 	OffloadNVMe OffloadDevice = "nvme"
 )
 
-// Choices are the names.
+// Choices returns the names.
 func (OffloadDevice) Choices() []string {
 	return []string{string(OffloadNone), string(OffloadCPU), string(OffloadNVMe)}
 }
 
-// DefaultOffload keeps everything in memory.
+// DefaultOffload offloads nothing.
 func DefaultOffload() Offload {
 	return Offload{
 		Optimizer: OffloadOptimizer{Device: OffloadNone, SubGroupSize: 1 << 22},
@@ -70,36 +69,36 @@ func (c Offload) Validate() error {
 	return nil
 }
 
-// Former lists keys that earlier versions had.
+// Former returns keys of earlier versions.
 func (OffloadOptimizer) Former() []string {
 	return []string{"buffer_count", "pipeline_read", "pipeline_write", "ratio"}
 }
 
-// Former lists keys that earlier versions had.
+// Former returns keys of earlier versions.
 func (OffloadParams) Former() []string { return []string{"max_in_cpu"} }
 
-// CheckStrategy refuses what a strategy cannot do.
+// CheckStrategy returns an error if strategy s cannot be combined with c.
 func (c Offload) CheckStrategy(s Strategy) error {
 	if c.Params.Device == OffloadNVMe && !s.Params {
-		return fault.Try(fmt.Errorf("parallel: offload.params.device is %s, and strategy %s keeps parameters whole in memory", c.Params.Device, s.Name), "%s, or offload.params.device=none (offload.optimizer works with any)", fault.Set("parallel.strategy", "full_shard"))
+		return fault.Try(fmt.Errorf("parallel: offload.params.device is %s, and strategy %s does not shard parameters", c.Params.Device, s.Name), "%s, or offload.params.device=none (offload.optimizer works with any strategy)", fault.Set("parallel.strategy", "full_shard"))
 	}
 	return nil
 }
 
-// Notes say what a configuration asks for that changes nothing.
+// Notes returns a line for each setting that has no effect.
 func (c Offload) Notes() (notes []string) {
 	for _, at := range []struct {
 		key string
 		OffloadDevice
 	}{{"optimizer", c.Optimizer.Device}, {"params", c.Params.Device}} {
 		if at.OffloadDevice == OffloadCPU {
-			notes = append(notes, fmt.Sprintf("offload.%s.device is cpu: host and device are one memory here, so nothing moves and no memory is saved. nvme takes it out of memory", at.key))
+			notes = append(notes, fmt.Sprintf("offload.%s.device=cpu has no effect: host and device share memory. try: nvme", at.key))
 		}
 	}
 	return notes
 }
 
-// WithDir is c with a directory for what has none.
+// WithDir returns c with dir for empty paths.
 func (c Offload) WithDir(dir string) Offload {
 	if c.Optimizer.Path == "" {
 		c.Optimizer.Path = dir

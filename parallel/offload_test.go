@@ -22,21 +22,20 @@ import (
 	"trireme/tensor"
 )
 
-// nvme is everything in files, in small sub-groups.
+// nvme offloads everything, in small sub-groups.
 func nvme(dir string) parallel.Offload {
 	o := parallel.DefaultOffload()
 	o.Optimizer.Device, o.Params.Device = parallel.OffloadNVMe, parallel.OffloadNVMe
-	o.Optimizer.SubGroupSize = 1 // of 2048 elements, the least
+	o.Optimizer.SubGroupSize = 1 // rounded up to 2048 elements
 	return o.WithDir(dir)
 }
 
-// wide is a toy whose flats have several sub-groups.
+// wide is a toy with several sub-groups per flat.
 var wide = toy{V: 67, D: 48, F: 50, layers: 2, rows: 3}
 
-// TestOffloadedIsTheSame: whatever rests in files, and however it is brought to memory, losses,
-// norms and parameters have the bits of plain training, over skipped steps too, and all memory
-// comes back.
-func TestOffloadedIsTheSame(t *testing.T) {
+// TestOffloadSameBits: any offload settings give the losses, norms and parameters of plain training, also
+// over skipped steps, and free all memory.
+func TestOffloadSameBits(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		c := wide
@@ -47,7 +46,7 @@ func TestOffloadedIsTheSame(t *testing.T) {
 		}
 		c.precision = rapid.SampledFrom([]parallel.Precision{{}, half}).Draw(rt, "precision")
 		c.optim = rapid.SampledFrom(groupings).Draw(rt, "optimizers")
-		d := division{
+		d := setup{
 			world: rapid.SampledFrom([]int{1, 2, 4}).Draw(rt, "world"), replicas: 1, steps: 3,
 			poison:   rapid.IntRange(-1, 2).Draw(rt, "poison"),
 			evaluate: rapid.Bool().Draw(rt, "evaluate"),
@@ -68,10 +67,10 @@ func TestOffloadedIsTheSame(t *testing.T) {
 		d.offload = o
 		d.after = func(rank int, b device.Device, _ *parallel.Engine, rest tensor.Usage) {
 			if use := b.Meter().Read(); use.LiveTotal != rest.LiveTotal || use.Live[tensor.Offloaded] != rest.Live[tensor.Offloaded] {
-				rt.Errorf("rank %d: %d bytes are live, %d were before the first step", rank, use.LiveTotal, rest.LiveTotal)
+				rt.Errorf("rank %d: %d live bytes, %d before the first step", rank, use.LiveTotal, rest.LiveTotal)
 			}
 		}
-		drawLevers(rt, &d)
+		drawPolicy(rt, &d)
 		want := c.plain(t, d.steps, 4, d.poison)
 		got, errs := c.train(t, d)
 		if err := errors.Join(errs...); err != nil {
@@ -83,13 +82,13 @@ func TestOffloadedIsTheSame(t *testing.T) {
 	})
 }
 
-// TestOffloadTakesNoMemory: at rest nothing of what is off-loaded is in memory, and while it is
-// updated three sub-groups.
-func TestOffloadTakesNoMemory(t *testing.T) {
+// TestOffloadMemory: offloaded state takes no memory between steps, and three sub-groups during the
+// update.
+func TestOffloadMemory(t *testing.T) {
 	for _, p := range []parallel.Precision{{}, half} {
 		c := wide
 		c.precision = p
-		d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, offload: nvme(t.TempDir())}
+		d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, offload: nvme(t.TempDir())}
 		d.after = func(rank int, b device.Device, _ *parallel.Engine, rest tensor.Usage) {
 			_, total := c.flatBytes(t, d.world)
 			total /= 2
@@ -98,16 +97,16 @@ func TestOffloadTakesNoMemory(t *testing.T) {
 				want += int64(total) / 2
 			}
 			if got := rest.Live[tensor.Offloaded]; got != want {
-				t.Errorf("%d bytes are off-loaded, want %d", got, want)
+				t.Errorf("%d bytes offloaded, want %d", got, want)
 			}
 			for _, cat := range []tensor.Category{tensor.Params, tensor.Master, tensor.Optimizer} {
 				if rest.Live[cat] != 0 {
-					t.Errorf("%d bytes of %v are in memory at rest", rest.Live[cat], cat)
+					t.Errorf("%d bytes of %v in memory between steps", rest.Live[cat], cat)
 				}
 			}
 			const states, groupBytes = 2, 2048 * 4
 			if got := b.Meter().Read().Peak[tensor.Optimizer]; got != 3*states*groupBytes {
-				t.Errorf("%d bytes of moments at one time, want 3 sub-groups of %d", got, states*groupBytes)
+				t.Errorf("peak of %d bytes of moments, want 3 sub-groups of %d", got, states*groupBytes)
 			}
 		}
 		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
@@ -116,8 +115,8 @@ func TestOffloadTakesNoMemory(t *testing.T) {
 	}
 }
 
-// failing is a file whose n-th transfer, or so, fails.
-type failing struct {
+// failingFile is a file whose n-th transfer fails.
+type failingFile struct {
 	*os.File
 	op    string
 	after int64
@@ -125,22 +124,22 @@ type failing struct {
 	n     atomic.Int64
 }
 
-func (f *failing) ReadAt(p []byte, off int64) (int, error) {
+func (f *failingFile) ReadAt(p []byte, off int64) (int, error) {
 	if f.op == "read" && f.n.Add(1) > f.after {
 		return 0, f.err
 	}
 	return f.File.ReadAt(p, off)
 }
 
-func (f *failing) WriteAt(p []byte, off int64) (int, error) {
+func (f *failingFile) WriteAt(p []byte, off int64) (int, error) {
 	if f.op == "write" && f.n.Add(1) > f.after {
 		return 0, f.err
 	}
 	return f.File.WriteAt(p, off)
 }
 
-// TestOffloadFails: a disk that is full, broken or short is an error of the step that names the
-// directory, the unit and what to do; the other ranks end too, and nothing is left running.
+// TestOffloadFails: a full or failing disk, or a short read, is an error of the step that names the
+// directory, the unit and what to try; the other ranks end too, and nothing keeps running.
 func TestOffloadFails(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for _, fail := range []struct {
@@ -148,13 +147,13 @@ func TestOffloadFails(t *testing.T) {
 		err   error
 		after int64
 	}{{"write", syscall.ENOSPC, 20}, {"write", syscall.EIO, 31}, {"read", syscall.EIO, 0}, {"read", io.EOF, 7}, {"read", syscall.EIO, 40}} {
-		d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 5, poison: -1, offload: nvme(t.TempDir())}
+		d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 5, poison: -1, offload: nvme(t.TempDir())}
 		d.files = func(rank int, dir string) (*disk.File, error) {
 			f, err := os.CreateTemp(dir, "state")
 			if err == nil {
 				err = f.Truncate(1 << 22)
 			}
-			s := &failing{File: f, op: fail.op, after: fail.after, err: fail.err}
+			s := &failingFile{File: f, op: fail.op, after: fail.after, err: fail.err}
 			if rank == 0 {
 				s.op = "nothing"
 			}
@@ -172,20 +171,20 @@ func TestOffloadFails(t *testing.T) {
 			t.Errorf("more than a line: %v", errs[1])
 		}
 		if errs[0] == nil {
-			t.Errorf("%s fails with %v: rank 0 goes on", fail.op, fail.err)
+			t.Errorf("%s fails with %v: rank 0 continues", fail.op, fail.err)
 		}
 	}
-	d := division{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, offload: nvme(t.TempDir())}
+	d := setup{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, offload: nvme(t.TempDir())}
 	d.files = func(_ int, dir string) (*disk.File, error) { return nil, syscall.EACCES }
 	if _, errs := wide.train(t, d); !errors.Is(errs[0], syscall.EACCES) || !strings.Contains(errs[0].Error(), "try: another path") {
-		t.Errorf("a file that cannot be made: %v", errs[0])
+		t.Errorf("a file that cannot be created: %v", errs[0])
 	}
 }
 
-// TestOffloadCheckStrategy: parameters that a strategy keeps whole cannot be off-loaded.
+// TestOffloadCheckStrategy: parameters that a strategy does not shard cannot be offloaded.
 func TestOffloadCheckStrategy(t *testing.T) {
 	for _, s := range []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard"} {
-		d := division{world: 1, accumulation: 1, replicas: 1, strategy: s, steps: 1, poison: -1, offload: nvme(t.TempDir())}
+		d := setup{world: 1, accumulation: 1, replicas: 1, strategy: s, steps: 1, poison: -1, offload: nvme(t.TempDir())}
 		_, errs := wide.train(t, d)
 		if whole := s != "full_shard" && s != "hybrid_shard"; whole != (errs[0] != nil) || whole && !strings.Contains(errs[0].Error(), "try: parallel.strategy=full_shard") {
 			t.Errorf("%s: %v", s, errs[0])
@@ -204,11 +203,10 @@ func TestOffloadCheckStrategy(t *testing.T) {
 	}
 }
 
-// TestOffloadOverlaps: while a sub-group is updated the next is on its way in, and the one before on
-// its way out.
+// TestOffloadOverlaps: while a sub-group is updated, the next is read and the previous one written.
 func TestOffloadOverlaps(t *testing.T) {
-	w := &watched{third: make(chan struct{})}
-	d := division{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, offload: nvme(t.TempDir())}
+	w := &watchedFile{third: make(chan struct{})}
+	d := setup{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, offload: nvme(t.TempDir())}
 	d.offload.Params.Device = parallel.OffloadNone
 	d.files = func(_ int, dir string) (f *disk.File, err error) {
 		if w.File, err = os.CreateTemp(dir, "state"); err == nil {
@@ -224,25 +222,25 @@ func TestOffloadOverlaps(t *testing.T) {
 	}
 }
 
-// moments is how many transfers a sub-group makes each way.
+// moments is the number of transfers of a sub-group in each direction.
 const moments = 2
 
-// watched is a file whose first write waits for the third sub-group to be read.
-type watched struct {
+// watchedFile is a file whose first write waits for the read of the third sub-group.
+type watchedFile struct {
 	*os.File
-	third         chan struct{} // closed when that begins
+	third         chan struct{} // closed when that read starts
 	reads, writes atomic.Int64
 	late          atomic.Bool
 }
 
-func (w *watched) ReadAt(p []byte, off int64) (int, error) {
+func (w *watchedFile) ReadAt(p []byte, off int64) (int, error) {
 	if w.reads.Add(1) == 2*moments+1 {
 		close(w.third)
 	}
 	return w.File.ReadAt(p, off)
 }
 
-func (w *watched) WriteAt(p []byte, off int64) (int, error) {
+func (w *watchedFile) WriteAt(p []byte, off int64) (int, error) {
 	if w.writes.Add(1) == 1 {
 		select {
 		case <-w.third:
@@ -253,22 +251,22 @@ func (w *watched) WriteAt(p []byte, off int64) (int, error) {
 	return w.File.WriteAt(p, off)
 }
 
-// TestBlocksInSubGroups: state of blocks rests in files in several sub-groups, each of whole blocks,
-// with the bits that it has in memory.
+// TestBlocksInSubGroups: block state is offloaded in sub-groups of whole blocks, with the same bits as in
+// memory.
 func TestBlocksInSubGroups(t *testing.T) {
 	c := toy{V: 9, D: 256, F: 700, layers: 1, rows: 3}
 	c.optim = optim.Grouping{Optimizer: optim.LowBit{Elementwise: adam.Optimizer.(optim.AdamW), StateDType: tensor.U8}, WeightDecay: 0.1}
-	d := division{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1}
+	d := setup{world: 1, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 2, poison: -1}
 	want, errs := c.train(t, d)
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 	d.offload = nvme(t.TempDir())
 	d.after = func(_ int, b device.Device, _ *parallel.Engine, _ tensor.Usage) {
-		// Two stages at most: what is updated, and what is read for the next.
+		// Up to two staging buffers: one updated, one read.
 		const elems = 4096 / 4 * tensor.StateBlock
 		if got := b.Meter().Read().Peak[tensor.Optimizer]; got == 0 || got%(2*elems+2*elems/tensor.StateBlock*4) != 0 {
-			t.Errorf("%d bytes of state at one time: no sub-groups of %d elements", got, elems)
+			t.Errorf("peak of %d bytes of state: no sub-groups of %d elements", got, elems)
 		}
 	}
 	got, errs := c.train(t, d)

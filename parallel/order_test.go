@@ -20,30 +20,30 @@ import (
 	"trireme/tensor"
 )
 
-// oneAhead is what a configuration that says nothing gathers.
+// oneAhead is the default policy.
 var oneAhead = parallel.Default().AllGather()
 
-// told is a Group that notes what is begun and counts volume: an all-gather or reduce-scatter
-// moves the whole buffer, an all-reduce twice.
-type told struct {
+// recorder is a Group that records operations at their start and counts volume: an all-gather or
+// reduce-scatter moves the buffer once, an all-reduce twice.
+type recorder struct {
 	collective.Group
 	axis string
-	log  *journal
+	log  *trace
 	rank int
-	fail func(rank int, axis, kind, tag string) error // nil for no failures
+	fail func(rank int, axis, kind, tag string) error // nil: none
 }
 
-// journal is one rank's notes.
-type journal struct {
+// trace is one rank's record.
+type trace struct {
 	mu     sync.Mutex
 	begun  []string
 	volume map[string]int // bytes by kind of collective and axis
-	more   chan struct{}  // closed at the next note
+	more   chan struct{}  // closed at the next entry
 }
 
-func newJournal() *journal { return &journal{volume: map[string]int{}, more: make(chan struct{})} }
+func newJournal() *trace { return &trace{volume: map[string]int{}, more: make(chan struct{})} }
 
-func (j *journal) note(what string) {
+func (j *trace) note(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.begun = append(j.begun, what)
@@ -51,8 +51,8 @@ func (j *journal) note(what string) {
 	j.more = make(chan struct{})
 }
 
-// await returns when what has been noted n times, and false when that does not happen.
-func (j *journal) await(what string, n int) bool {
+// await waits until what is recorded n times; false if that does not happen.
+func (j *trace) await(what string, n int) bool {
 	late := time.After(5 * time.Second)
 	for {
 		j.mu.Lock()
@@ -74,7 +74,7 @@ func (j *journal) await(what string, n int) bool {
 	}
 }
 
-func (g *told) begin(kind, tag string, bytes int, op func() error) error {
+func (g *recorder) begin(kind, tag string, bytes int, op func() error) error {
 	g.log.mu.Lock()
 	g.log.volume[kind+" "+g.axis] += bytes
 	g.log.mu.Unlock()
@@ -88,15 +88,15 @@ func (g *told) begin(kind, tag string, bytes int, op func() error) error {
 	return op()
 }
 
-func (g *told) AllGather(ctx context.Context, dst, src *tensor.Tensor, tag string) error {
+func (g *recorder) AllGather(ctx context.Context, dst, src *tensor.Tensor, tag string) error {
 	return g.begin("gather", tag, dst.Bytes(), func() error { return g.Group.AllGather(ctx, dst, src, tag) })
 }
 
-func (g *told) ReduceScatter(ctx context.Context, dst, src *tensor.Tensor, o collective.ReduceOptions, tag string) error {
+func (g *recorder) ReduceScatter(ctx context.Context, dst, src *tensor.Tensor, o collective.ReduceOptions, tag string) error {
 	return g.begin("reduce", tag, src.Bytes(), func() error { return g.Group.ReduceScatter(ctx, dst, src, o, tag) })
 }
 
-func (g *told) AllReduce(ctx context.Context, t *tensor.Tensor, op collective.Op, tag string) error {
+func (g *recorder) AllReduce(ctx context.Context, t *tensor.Tensor, op collective.Op, tag string) error {
 	bytes := 2 * t.Bytes()
 	if tag == "step" {
 		bytes = 0 // a few numbers
@@ -104,19 +104,19 @@ func (g *told) AllReduce(ctx context.Context, t *tensor.Tensor, op collective.Op
 	return g.begin("all-reduce", tag, bytes, func() error { return g.Group.AllReduce(ctx, t, op, tag) })
 }
 
-// journals makes a division tell, one journal a rank.
-func (d *division) journals() []*journal {
-	js := make([]*journal, d.world)
+// traces makes a setup record, one trace per rank.
+func (d *setup) traces() []*trace {
+	js := make([]*trace, d.world)
 	for i := range js {
 		js[i] = newJournal()
 	}
 	d.group = func(rank int, axis string, g collective.Group) collective.Group {
-		return &told{Group: g, axis: axis, log: js[rank], rank: rank}
+		return &recorder{Group: g, axis: axis, log: js[rank], rank: rank}
 	}
 	return js
 }
 
-// flatBytes is the padded size of each unit of c in a world.
+// flatBytes returns the padded bytes of each unit of c in a world.
 func (c toy) flatBytes(t *testing.T, world int) (sizes []int, total int) {
 	b := openDevice(t)
 	defer b.Close()
@@ -127,7 +127,7 @@ func (c toy) flatBytes(t *testing.T, world int) (sizes []int, total int) {
 	return sizes, total
 }
 
-// padded is how many elements parameters have together where they are divided.
+// padded returns the padded element count of sharded parameters.
 func padded(ps []*nn.Param, world int) (n int) {
 	up := func(to int) { n = (n + to - 1) / to * to }
 	var before *nn.Param
@@ -141,19 +141,19 @@ func padded(ps []*nn.Param, world int) (n int) {
 	return n
 }
 
-// TestIssuedAhead: while a unit computes, the next one's gather has begun, and, on the way
-// back, the reduction of the unit that computed before and the gather of the one that comes.
-// Each would only be noted later, were it not issued ahead: the unit waits for the note.
-func TestIssuedAhead(t *testing.T) {
+// TestOverlap: while a unit computes, the next one's all-gather has started and, in backward, also
+// the previous unit's reduction. The unit waits for these records, so the test would fail if they were
+// issued later.
+func TestOverlap(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}
 	names := []string{"embed", "layer1", "layer2", "layer3", "layer4", "last"}
-	d := division{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: oneAhead}
-	js := d.journals()
+	d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1, gather: oneAhead}
+	js := d.traces()
 	d.in = func(rank, unit int, back bool) {
 		expect := func(what string, n int) {
 			if !js[rank].await(what, n) {
-				t.Errorf("rank %d: while %s computes (back %t), %s has not begun", rank, names[unit], back, what)
+				t.Errorf("rank %d: while %s computes (backward %t), %s has not started", rank, names[unit], back, what)
 			}
 		}
 		switch {
@@ -177,39 +177,39 @@ func TestIssuedAhead(t *testing.T) {
 			flight = max(flight, sizes[i]+sizes[i+1])
 		}
 		if got := use.Peak[tensor.Gathered]; got > int64(flight) {
-			t.Errorf("rank %d: %d bytes were gathered at one time, two units have %d", rank, got, flight)
+			t.Errorf("rank %d: peak of %d unsharded bytes, two units have %d", rank, got, flight)
 		}
 		if got, most := use.Peak[tensor.Buckets], int64(3*slices.Max(sizes)); got > most {
-			t.Errorf("rank %d: %d bytes of buckets at one time, at most three are %d", rank, got, most)
+			t.Errorf("rank %d: peak of %d bucket bytes, three buckets have up to %d", rank, got, most)
 		}
 	}
 	if _, errs := c.train(t, d); errors.Join(errs...) != nil {
 		t.Fatal(errors.Join(errs...))
 	}
-	// No unit is gathered further ahead than one, nor after its reduction.
+	// No unit is all-gathered more than one ahead, nor after its reduction.
 	for rank, j := range js {
 		seen := map[string]int{}
 		for i, what := range j.begun {
 			seen[what]++
 			if name, ok := strings.CutPrefix(what, "gather "); ok && seen[what] == 1 {
 				if k := slices.Index(names, name); k >= 2 && !slices.Contains(j.begun[:i], fmt.Sprintf("compute %s false", names[k-2])) {
-					t.Errorf("rank %d: %s is gathered before %s has computed: %v", rank, name, names[k-2], j.begun[:i+1])
+					t.Errorf("rank %d: %s is gathered before %s ran: %v", rank, name, names[k-2], j.begun[:i+1])
 				}
 			}
 		}
 	}
 }
 
-// TestBucketsAreBounded: tied weights keep the embedding's bucket open for the whole way back;
-// there are never more than three.
-func TestBucketsAreBounded(t *testing.T) {
+// TestBucketLimit: tied weights keep the embedding's bucket open for all of backward; there
+// are up to three buckets.
+func TestBucketLimit(t *testing.T) {
 	for _, tied := range []bool{false, true} {
 		c := toy{V: 16, D: 16, F: 16, layers: 6, rows: 3, tied: tied}
 		sizes, _ := c.flatBytes(t, 2)
-		d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, gather: oneAhead}
+		d := setup{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, gather: oneAhead}
 		d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
 			if got, most := b.Meter().Read().Peak[tensor.Buckets], int64(3*slices.Max(sizes)); got > most {
-				t.Errorf("tied %t, rank %d: %d bytes of buckets at one time, three have at most %d", tied, rank, got, most)
+				t.Errorf("tied %t, rank %d: peak of %d bucket bytes, three buckets have up to %d", tied, rank, got, most)
 			}
 		}
 		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
@@ -218,8 +218,8 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 }
 
-// TestVolume: what a step communicates, in bytes of the parameters P: 2P, or 3P less the last
-// unit, whose parameters stay for the way back, where parameters are divided.
+// TestVolume: a step communicates 2P, with P the bytes of all parameters; with sharded parameters 3P less
+// the last unit, which stays unsharded for backward.
 func TestVolume(t *testing.T) {
 	c := toy{V: 29, D: 16, F: 21, layers: 3, rows: 4}
 	sizes, P := c.flatBytes(t, 4)
@@ -236,10 +236,10 @@ func TestVolume(t *testing.T) {
 		{strategy: "shard_grad_op", replicas: 1, micros: 1, gather: P, reduce: P},
 		{strategy: "full_shard", replicas: 1, micros: 1, gather: 2*P - last, reduce: P},
 		{strategy: "hybrid_shard", replicas: 2, micros: 1, local: true, gather: 2*P - last, reduce: P, across: 2 * P / 2},
-		// In the order of micro-batches all ranks reduce at once; half a shard is left to be gathered.
+		// World-invariant: all ranks reduce, and half a shard is all-gathered.
 		{strategy: "hybrid_shard", replicas: 2, micros: 1, gather: 2*P - last, reduce: P, across: P / 2},
-		// Accumulation: gradients that are divided are reduced each time; whole ones once, or
-		// each time in the order of micro-batches.
+		// Accumulation: sharded gradients are reduced each time; unsharded ones once, or each time if
+		// world-invariant.
 		{strategy: "no_shard", replicas: 1, micros: 3, local: true, gather: P, reduce: P},
 		{strategy: "zero_1", replicas: 1, micros: 3, local: true, gather: P, reduce: P},
 		{strategy: "no_shard", replicas: 1, micros: 3, gather: P, reduce: 3 * P},
@@ -247,8 +247,8 @@ func TestVolume(t *testing.T) {
 		{strategy: "shard_grad_op", replicas: 1, micros: 3, gather: P, reduce: 3 * P},
 		{strategy: "full_shard", replicas: 1, micros: 3, gather: 3 * (2*P - last), reduce: 3 * P},
 	} {
-		d := division{world: 4, accumulation: v.micros, replicas: v.replicas, strategy: v.strategy, local: v.local, steps: 1, poison: -1}
-		js := d.journals()
+		d := setup{world: 4, accumulation: v.micros, replicas: v.replicas, strategy: v.strategy, local: v.local, steps: 1, poison: -1}
+		js := d.traces()
 		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
 			t.Fatal(errors.Join(errs...))
 		}
@@ -257,25 +257,24 @@ func TestVolume(t *testing.T) {
 			gather, reduce := n["gather world"]+n["gather shard"], n["reduce world"]+n["reduce shard"]
 			across := n["all-reduce replicate"] + n["gather replicate"]
 			if total := gather + reduce + across + n["all-reduce world"] + n["all-reduce shard"] + n["reduce replicate"]; gather != v.gather || reduce != v.reduce || across != v.across || total != v.gather+v.reduce+v.across {
-				t.Errorf("%v: rank %d moves %v; of %d bytes: gather %d, reduce %d, across replicas %d were expected", d, rank, n, P, v.gather, v.reduce, v.across)
+				t.Errorf("%v: rank %d moves %v; want of %d bytes: gather %d, reduce %d, across replicas %d", d, rank, n, P, v.gather, v.reduce, v.across)
 			}
 		}
 	}
 }
 
-// TestSegmentsAreGathered: layers of a segment are gathered for their second run, each while the
-// one before computes; the last of them stays for the way back, and nothing is gathered for
-// nobody.
-func TestSegmentsAreGathered(t *testing.T) {
+// TestSegmentGathers: layers of a segment are all-gathered for their recomputation, each while the
+// previous one computes; the last one stays for backward, and no all-gather is unused.
+func TestSegmentGathers(t *testing.T) {
 	c := toy{V: 13, D: 8, F: 9, layers: 6, rows: 5, segments: 3}
-	d := division{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, evaluate: true, gather: oneAhead}
-	js := d.journals()
+	d := setup{world: 2, accumulation: 2, replicas: 1, strategy: "full_shard", steps: 2, poison: -1, evaluate: true, gather: oneAhead}
+	js := d.traces()
 	if _, errs := c.train(t, d); errors.Join(errs...) != nil {
 		t.Fatal(errors.Join(errs...))
 	}
 	forward := []string{"embed", "layer1", "layer2", "layer3", "layer4", "layer5", "layer6", "last"}
 	back := []string{"layer6", "layer5", "layer3", "layer4", "layer3", "layer1", "layer2", "layer1", "embed"}
-	step := slices.Concat(forward, forward, forward, back, forward, back) // an evaluation of two passes comes first
+	step := slices.Concat(forward, forward, forward, back, forward, back) // two evaluation passes come first
 	want := slices.Concat(step, step)
 	for rank, j := range js {
 		var got []string
@@ -316,15 +315,15 @@ func TestVotes(t *testing.T) {
 			}
 			r := e.Result()
 			if stop, relief := r.Votes(parallel.VoteStop), r.Votes(parallel.VoteLowMemory); stop != 0 || relief != want {
-				t.Errorf("rank %d, step %d: %d votes to stop and %d for relief, want 0 and %d", w.Rank(), step, stop, relief, want)
+				t.Errorf("rank %d, step %d: %d votes to stop and %d for low memory, want 0 and %d", w.Rank(), step, stop, relief, want)
 			}
 		}
 		return nil
 	})
 }
 
-// TestFailureNamesTheUnit: a collective that fails, or panics, on one rank is an error on every
-// rank that names the unit; nothing hangs and nothing is left running.
+// TestFailureNamesTheUnit: a collective that fails or panics on one rank is an error on every rank that
+// names the unit; nothing hangs or keeps running.
 func TestFailureNamesTheUnit(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5}
@@ -332,11 +331,11 @@ func TestFailureNamesTheUnit(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, kind := range []string{"gather", "reduce"} {
 			for _, panics := range []bool{false, true} {
-				d := division{world: 3, accumulation: 2, replicas: 1, strategy: strategy, steps: 2, poison: -1}
-				js := d.journals()
+				d := setup{world: 3, accumulation: 2, replicas: 1, strategy: strategy, steps: 2, poison: -1}
+				js := d.traces()
 				wrap := d.group
 				d.group = func(rank int, axis string, g collective.Group) collective.Group {
-					x := wrap(rank, axis, g).(*told)
+					x := wrap(rank, axis, g).(*recorder)
 					x.fail = func(rank int, axis, k, tag string) error {
 						if rank != 1 || k != kind || tag != "layer2" {
 							return nil
@@ -357,7 +356,7 @@ func TestFailureNamesTheUnit(t *testing.T) {
 					case !strings.Contains(err.Error(), "layer") && !strings.Contains(err.Error(), "last") && !strings.Contains(err.Error(), "embed"):
 						t.Errorf("%v, %s: rank %d: %q names no unit", d, kind, rank, err)
 					case rank == 1 && !panics && !errors.Is(err, broken):
-						t.Errorf("%v, %s: rank 1: %q is without the cause", d, kind, err)
+						t.Errorf("%v, %s: rank 1: %q lacks the cause", d, kind, err)
 					}
 				}
 				if took := time.Since(began); took > 5*time.Second {
@@ -368,14 +367,14 @@ func TestFailureNamesTheUnit(t *testing.T) {
 	}
 }
 
-// TestPanicNamesTheUnit: what panics in a model's code is an error of that rank which names
-// the unit, with what is in flight; the others end too.
+// TestPanicNamesTheUnit: a panic in a model's code, with communication pending, is an error of that rank
+// that names the unit; the other ranks end too.
 func TestPanicNamesTheUnit(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := toy{V: 13, D: 8, F: 9, layers: 3, rows: 5}
 	for _, strategy := range strategies {
 		for _, back := range []bool{false, true} {
-			d := division{world: 3, accumulation: 2, replicas: 1, strategy: strategy, steps: 2, poison: -1}
+			d := setup{world: 3, accumulation: 2, replicas: 1, strategy: strategy, steps: 2, poison: -1}
 			d.in = func(rank, unit int, b bool) {
 				if rank == 2 && unit == 2 && b == back {
 					panic("the model is wrong")
@@ -384,11 +383,11 @@ func TestPanicNamesTheUnit(t *testing.T) {
 			_, errs := c.train(t, d)
 			var p *parallel.Panic
 			if !errors.As(errs[2], &p) || p.Unit != "layer2" || !strings.Contains(p.Error(), "the model is wrong") {
-				t.Errorf("%v, back %t: rank 2 ends with %v", d, back, errs[2])
+				t.Errorf("%v, backward %t: rank 2 ends with %v", d, back, errs[2])
 			}
 			for rank, err := range errs[:2] {
 				if err == nil || !strings.Contains(err.Error(), "the model is wrong") {
-					t.Errorf("%v, back %t: rank %d ends with %v", d, back, rank, err)
+					t.Errorf("%v, backward %t: rank %d ends with %v", d, back, rank, err)
 				}
 			}
 		}

@@ -23,8 +23,8 @@ import (
 	"trireme/tensor"
 )
 
-// The parameters of a unit whose first matrix is divided by columns and whose second by rows, as a
-// pair of projections is, here of sizes that do not divide evenly.
+// The parameters of a unit with a matrix sharded by columns and one sharded by rows, as in tensor
+// parallelism, with sizes that do not divide evenly.
 func placed() []*nn.Unit {
 	std := nn.Init{Kind: nn.Normal, Std: 0.5}
 	return []*nn.Unit{
@@ -37,15 +37,15 @@ func placed() []*nn.Unit {
 	}
 }
 
-// arrangement is a division of the parameters of placed.
-type arrangement struct {
-	mesh     parallel.MeshShape
-	place    parallel.Placements
-	strategy string
-	full     bool // one file with whole tensors
+// sharding is a mesh and placements for the parameters of placed.
+type sharding struct {
+	mesh       parallel.MeshShape
+	placements parallel.Placements
+	strategy   string
+	full       bool // one file with whole tensors
 }
 
-func (a arrangement) ranks() int {
+func (a sharding) ranks() int {
 	n := 1
 	for _, extent := range a.mesh {
 		n *= max(1, extent)
@@ -61,7 +61,7 @@ var (
 	// In both dimensions, and one dimension twice.
 	experts = parallel.Placements{"up.weight": {parallel.Tensor: 1, parallel.Expert: 0}, "down.weight": {parallel.Tensor: 0, parallel.Expert: 0}}
 
-	arrangements = []arrangement{
+	arrangements = []sharding{
 		{parallel.MeshShape{parallel.Shard: 2, parallel.Tensor: 2}, tensors, "full_shard", false},
 		{parallel.MeshShape{}, nil, "full_shard", false},
 		{parallel.MeshShape{parallel.Shard: 3}, nil, "zero_1", false},
@@ -73,8 +73,8 @@ var (
 	}
 )
 
-// run makes the engine of every rank, runs f on each at once, and fails for the first error.
-func (a arrangement) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.ProcessGroup, params int64) error) {
+// run makes every rank's engine and runs f on all ranks concurrently; it fails on the first error.
+func (a sharding) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit, ranks checkpoint.ProcessGroup, params int64) error) {
 	t.Helper()
 	s, err := parallel.ParseStrategy(a.strategy)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a arrangement) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit,
 			return err
 		}
 		us := placed()
-		e, err := parallel.New(b, mesh, us, parallel.Options{Strategy: s, Optim: adam, Placements: a.place})
+		e, err := parallel.New(b, mesh, us, parallel.Options{Strategy: s, Optim: adam, Placements: a.placements})
 		if err != nil {
 			return err
 		}
@@ -99,12 +99,12 @@ func (a arrangement) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit,
 	})
 }
 
-// at is the value that element i of a slot is given.
+// at is the value of element i of a slot.
 func at(kind, name string, i int) float32 { return float32(len(kind)*100+len(name)) + float32(i)/1000 }
 
-// TestPlacement: parameters that are divided by columns and by rows over ranks that shard what they
-// have get the first values of whole ones; what such ranks save, any others load, to the bit, and
-// export as the same files.
+// TestPlacement: column-wise and row-wise sharded parameters, sharded again by the strategy, have the
+// initial values of unsharded ones; any other placement loads their checkpoint with the same bits and
+// exports the same files.
 func TestPlacement(t *testing.T) {
 	var exported []byte
 	for i, from := range arrangements {
@@ -178,7 +178,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// first holds an export against first values that are made whole.
+// first compares an export with initial values of unsharded parameters.
 func first(t *testing.T, file []byte) {
 	t.Helper()
 	f, err := safetensors.NewFile("exported", bytes.NewReader(file), int64(len(file)))
@@ -204,7 +204,7 @@ func first(t *testing.T, file []byte) {
 	}
 }
 
-// export writes the parameters as a model's file.
+// export writes the parameters as a model file.
 func export(dir string, e *parallel.Engine, us []*nn.Unit, ranks checkpoint.ProcessGroup) error {
 	var entries []safetensors.Entry
 	for _, u := range us {
@@ -215,9 +215,9 @@ func export(dir string, e *parallel.Engine, us []*nn.Unit, ranks checkpoint.Proc
 	return checkpoint.Export(context.Background(), dir, entries, e.OwnedParams(), ranks, checkpoint.ExportOptions{})
 }
 
-// TestPlacementLocally: a rank takes memory for its local parts, and these are what its flats hold.
+// TestPlacementLocally: a rank allocates memory for its local boxes only, and its flats hold them.
 func TestPlacementLocally(t *testing.T) {
-	four := arrangement{parallel.MeshShape{parallel.Tensor: 4}, tensors, "no_shard", false}
+	four := sharding{parallel.MeshShape{parallel.Tensor: 4}, tensors, "no_shard", false}
 	var mu sync.Mutex
 	held := 0
 	four.run(t, func(e *parallel.Engine, us []*nn.Unit, _ checkpoint.ProcessGroup, bytes int64) error {
@@ -235,7 +235,7 @@ func TestPlacementLocally(t *testing.T) {
 				}
 			}
 		}
-		// Each of four runs of parameters begins at a block, and so do the two flats' ends.
+		// Four runs of parameters and the ends of two flats are aligned to blocks.
 		if most := 4 * int64(local+6*tensor.SumBlock); bytes > most {
 			return fmt.Errorf("%d bytes of parameters for %d elements", bytes, local)
 		}
@@ -246,8 +246,8 @@ func TestPlacementLocally(t *testing.T) {
 	}
 }
 
-// TestPlacementRefuses: what cannot be placed is an error that names the parameter.
-func TestPlacementRefuses(t *testing.T) {
+// TestInvalidPlacement: an invalid placement is an error that names the parameter.
+func TestInvalidPlacement(t *testing.T) {
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -259,17 +259,17 @@ func TestPlacementRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, place := range map[string]parallel.Placements{
-		"place up.weight [13 11]: dimension 2 cannot be divided along tensor":  {"up.weight": {parallel.Tensor: 2}},
-		"place up.weight [13 11]: dimension -1 cannot be divided along tensor": {"up.weight": {parallel.Tensor: -1}},
-		"place up.bias [11]: dimension 0 cannot be divided along shard":        {"up.bias": {parallel.Shard: 0}},
-		"place up.bias [11]: dimension 0 cannot be divided along replicate":    {"up.bias": {parallel.Replicate: 0}},
-		"place up.bias [11]: dimension 0 cannot be divided along axis 9":       {"up.bias": {parallel.Axis(9): 0}},
-		"2 parameters are placed, and the model has 1 of them":                 {"up.bias": {parallel.Tensor: 0}, "up.biases": {parallel.Tensor: 0}},
+	for want, placements := range map[string]parallel.Placements{
+		"placement of up.weight [13 11]: cannot shard dimension 2 along tensor":  {"up.weight": {parallel.Tensor: 2}},
+		"placement of up.weight [13 11]: cannot shard dimension -1 along tensor": {"up.weight": {parallel.Tensor: -1}},
+		"placement of up.bias [11]: cannot shard dimension 0 along shard":        {"up.bias": {parallel.Shard: 0}},
+		"placement of up.bias [11]: cannot shard dimension 0 along replicate":    {"up.bias": {parallel.Replicate: 0}},
+		"placement of up.bias [11]: cannot shard dimension 0 along axis 9":       {"up.bias": {parallel.Axis(9): 0}},
+		"2 parameters have a placement, but the model has only 1 of them":        {"up.bias": {parallel.Tensor: 0}, "up.biases": {parallel.Tensor: 0}},
 	} {
-		_, err := parallel.New(b, mesh, placed(), parallel.Options{Optim: optim.Grouping{Optimizer: optim.AdamW{}}, Placements: place})
+		_, err := parallel.New(b, mesh, placed(), parallel.Options{Optim: optim.Grouping{Optimizer: optim.AdamW{}}, Placements: placements})
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v", place, err)
+			t.Errorf("%v: %v", placements, err)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 var half = parallel.Precision{Param: tensor.BF16, Reduce: tensor.BF16}
 
-// TestVolumeMixed: parameters travel in the type in which they compute, gradients in that in
-// which they are reduced. Whole gradients that every rank updates by are sums, in F32.
+// TestVolumeMixed: parameters are communicated in Precision.Param, gradients in Precision.Reduce.
+// Unsharded gradients, with which every rank updates, are F32 sums.
 func TestVolumeMixed(t *testing.T) {
 	c := toy{V: 29, D: 16, F: 21, layers: 3, rows: 4}
 	sizes, P := c.flatBytes(t, 4) // of F32
@@ -27,7 +27,7 @@ func TestVolumeMixed(t *testing.T) {
 		precision        parallel.Precision
 		replicas, micros int
 		local            bool
-		refresh          int // bytes that are gathered before the first step
+		refresh          int // bytes all-gathered before the first step
 		gather, reduce   int
 	}{
 		{strategy: "full_shard", precision: parallel.Precision{Param: tensor.BF16}, micros: 1, gather: (2*P - last) / 2, reduce: P},
@@ -41,8 +41,8 @@ func TestVolumeMixed(t *testing.T) {
 		{strategy: "no_shard", precision: half, micros: 3, local: true, gather: P, reduce: P / 2},
 	} {
 		c.precision = v.precision
-		d := division{world: 4, accumulation: v.micros, replicas: 1, strategy: v.strategy, local: v.local, steps: 1, poison: -1}
-		js := d.journals()
+		d := setup{world: 4, accumulation: v.micros, replicas: 1, strategy: v.strategy, local: v.local, steps: 1, poison: -1}
+		js := d.traces()
 		if _, errs := c.train(t, d); errors.Join(errs...) != nil {
 			t.Fatal(errors.Join(errs...))
 		}
@@ -50,15 +50,15 @@ func TestVolumeMixed(t *testing.T) {
 			n := j.volume
 			gather, reduce := n["gather world"]+n["gather shard"], n["reduce world"]+n["reduce shard"]
 			if gather != v.refresh+v.gather || reduce != v.reduce {
-				t.Errorf("%v, %v: rank %d moves %v; of %d bytes: gather %d, reduce %d were expected", d, v.precision, rank, n, P, v.refresh+v.gather, v.reduce)
+				t.Errorf("%v, %v: rank %d moves %v; want of %d bytes: gather %d, reduce %d", d, v.precision, rank, n, P, v.refresh+v.gather, v.reduce)
 			}
 		}
 	}
 }
 
-// TestMastersAreDivided: at rest a rank holds 2 bytes of what computes, and 4 of what it
-// updates.
-func TestMastersAreDivided(t *testing.T) {
+// TestMastersAreSharded: between steps a rank holds 2 bytes per compute parameter and 4 per element that
+// it updates.
+func TestMastersAreSharded(t *testing.T) {
 	const world = 4
 	c := toy{V: 29, D: 16, F: 21, layers: 3, rows: 4, precision: half, frozen: map[string]bool{"layer1.gate.weight": true, "layer2.norm.weight": true}}
 	whole := func(frozen bool) (n int64) { // elements, padded
@@ -76,10 +76,10 @@ func TestMastersAreDivided(t *testing.T) {
 		return n
 	}
 	trained, frozen := whole(false), whole(true)
-	for strategy, v := range map[string]struct{ params, grads, updated int64 }{ // ranks that divide each
+	for strategy, v := range map[string]struct{ params, grads, updated int64 }{ // number of ranks that shard each
 		"no_shard": {1, 1, 1}, "zero_1": {1, 1, world}, "shard_grad_op": {1, world, world}, "full_shard": {world, world, world},
 	} {
-		d := division{world: world, accumulation: 1, replicas: 1, strategy: strategy, steps: 1, poison: -1}
+		d := setup{world: world, accumulation: 1, replicas: 1, strategy: strategy, steps: 1, poison: -1}
 		d.after = func(rank int, b device.Device, _ *parallel.Engine, _ tensor.Usage) {
 			use := b.Meter().Read().Live
 			for cat, want := range map[tensor.Category]int64{
@@ -97,7 +97,7 @@ func TestMastersAreDivided(t *testing.T) {
 	}
 }
 
-// TestNotInvariantMixed: sums in another order agree to the rounding of their type.
+// TestNotInvariantMixed: sums in another order agree up to the rounding of their type.
 func TestNotInvariantMixed(t *testing.T) {
 	c := toy{V: 23, D: 9, F: 11, layers: 2, rows: 6, precision: half}
 	want := c.plain(t, 1, 12, -1)
@@ -106,12 +106,12 @@ func TestNotInvariantMixed(t *testing.T) {
 		if strings.HasPrefix(strategy, "hybrid") {
 			replicas = 2
 		}
-		d := division{world: 4, accumulation: 3, replicas: replicas, strategy: strategy, local: true, steps: 1, poison: -1}
+		d := setup{world: 4, accumulation: 3, replicas: replicas, strategy: strategy, local: true, steps: 1, poison: -1}
 		got, errs := c.train(t, d)
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
-		// A sum over 3 micro-batches is rounded where 3 numbers were: half a unit in 2^8.
+		// The sum over 3 micro-batches is rounded instead of 3 numbers: half a unit in 2^8.
 		norm, w := got.scalars[0][tensor.ScalarGradNorm], want.scalars[0][tensor.ScalarGradNorm]
 		if math.Abs(norm-w) > w/256 {
 			t.Errorf("%v: gradient norm %v, want %v", d, norm, w)
@@ -122,7 +122,7 @@ func TestNotInvariantMixed(t *testing.T) {
 	}
 }
 
-// TestBeginNeedsRefresh: parameters that compute are not read before they were made.
+// TestBeginNeedsRefresh: Begin panics before compute parameters are cast.
 func TestBeginNeedsRefresh(t *testing.T) {
 	b := openDevice(t)
 	defer b.Close()
@@ -159,7 +159,7 @@ func TestBeginNeedsRefresh(t *testing.T) {
 		w := b.New(tensor.Workspace, tensor.BF16, s.Box.Elems())
 		b.Copy(w, s.Data)
 		if string(tensor.HostBytes(w)) != string(tensor.HostBytes(first)) {
-			t.Error("what computes is not the master, rounded")
+			t.Error("the compute parameter is not the rounded master")
 		}
 	}
 }

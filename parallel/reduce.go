@@ -8,21 +8,21 @@ import (
 	"trireme/tensor"
 )
 
-// bucketsInFlight bounds the buckets that exist at one time beside the one being written.
+// bucketsInFlight is the limit of buckets being reduced besides the one being written.
 const bucketsInFlight = 2
 
-// reduction is a bucket on its way.
+// reduction is a pending reduction of a bucket.
 type reduction struct {
-	ops    []op // in order
+	ops    []op
 	under  *ticket
-	bucket *tensor.Tensor // released when they are done, where not nil
-	after  func()         // then run by the engine's goroutine, where not nil
+	bucket *tensor.Tensor // released after ops, unless nil
+	after  func()         // called then by the engine's goroutine, unless nil
 }
 
 func (r *reduction) then(o op) { r.ops = append(r.ops, o) }
 
-// sink is where the gradient of p is written in this micro-batch.
-func (e *Engine) sink(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accumulate bool) {
+// gradDst returns the destination of p's gradient in this micro-batch.
+func (e *Engine) gradDst(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accumulate bool) {
 	if f.grads != writing {
 		e.openBucket(f)
 	}
@@ -31,12 +31,12 @@ func (e *Engine) sink(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accu
 	return f.bucket.Flat(start, start+p.Local.Elems()).Reshape(p.Local.Sizes...), accumulate
 }
 
-// openBucket takes memory for a micro-batch's gradients of f: the gradients at rest
-// themselves where nothing is in them yet, no other rank adds to them before this one's are
-// whole, and they are of the type in which gradients are reduced.
+// openBucket allocates the bucket of a micro-batch's gradients of f. The accumulated gradients are the
+// bucket themselves if they are empty, unsharded and of type Precision.Reduce, and no other rank adds to
+// them.
 func (e *Engine) openBucket(f *flat) {
 	clear(f.written)
-	if f.batches == 0 && f.layout.grad.n() == f.padded && e.precision.Reduce == f.grad.DType() && (e.mesh.ranks() == 1 || e.accumulatesLocally()) {
+	if f.batches == 0 && f.layout.grad.len() == f.padded && e.precision.Reduce == f.grad.DType() && (e.mesh.ranks() == 1 || e.accumulatesLocally()) {
 		f.open(f.grad)
 	} else {
 		e.drain(bucketsInFlight - 1)
@@ -47,15 +47,15 @@ func (e *Engine) openBucket(f *flat) {
 	}
 }
 
-// accumulatesLocally says whether micro-batches are summed on each rank and reduced once a
-// step: fewer collectives, but an order of sums that depends on the number of ranks.
+// accumulatesLocally reports whether micro-batches are summed on each rank and reduced once a step:
+// fewer collectives, but the order of sums depends on the world size.
 func (e *Engine) accumulatesLocally() bool {
 	return !e.inOrder && !e.strategy.Grads && e.step.accumulation > 1
 }
 
-// reduce adds a micro-batch's gradients of f to those at rest, on this rank or over all.
+// reduce adds a micro-batch's gradients of f to the accumulated ones, locally or over ranks.
 func (e *Engine) reduce(f *flat) {
-	if f.grads != writing { // no gradient reached the unit: its part of the sum is zero
+	if f.grads != writing { // no gradient reached the unit: it is zero
 		e.openBucket(f)
 	}
 	for i, p := range f.params {
@@ -87,7 +87,7 @@ func (e *Engine) reduce(f *flat) {
 			return e.mesh.Data.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{Accumulate: !first, Chunks: e.chunks}, f.unit.Name)
 		})
 		if last {
-			e.spread(f, &r)
+			e.gatherGrads(f, &r)
 		}
 	default:
 		part := f.at(f.grad, f.layout.grad, f.shard(e.mesh))
@@ -115,12 +115,12 @@ func (e *Engine) add(dst, src *tensor.Tensor, first bool) {
 	e.b.AddScaled(dst, src, 1)
 }
 
-// spread completes gradients that are reduced to every rank's own part, to the range that
-// the optimizer updates here.
-func (e *Engine) spread(f *flat, r *reduction) {
+// gatherGrads all-gathers reduced gradients from the range that this rank owns alone to the range that
+// it updates.
+func (e *Engine) gatherGrads(f *flat, r *reduction) {
 	own := f.at(f.grad, f.layout.grad, f.own)
-	switch f.optim.n() {
-	case f.own.n():
+	switch f.optim.len() {
+	case f.own.len():
 	case f.padded:
 		r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, own, f.unit.Name) })
 	default:
@@ -130,36 +130,36 @@ func (e *Engine) spread(f *flat, r *reduction) {
 	}
 }
 
-// mergeReplicas sums over replicas what each has reduced among its shards.
+// mergeReplicas all-reduces over replicas the gradients that each has reduced over its shards.
 func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
 	if e.mesh.Size(Replicate) > 1 {
 		r.then(func(ctx context.Context) error {
 			return e.mesh.Group(Replicate).AllReduce(ctx, part, collective.Sum, f.unit.Name)
 		})
 	}
-	if f.optim.n() > part.Elems() {
+	if f.optim.len() > part.Elems() {
 		r.then(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, f.grad, part, f.unit.Name) })
 	}
 }
 
-// reduceOnce reduces gradients that each rank has summed over its own micro-batches.
+// reduceOnce reduces gradients that each rank has summed over its micro-batches.
 func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	own := f.at(f.grad, f.layout.grad, f.own)
-	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's, which is added
+	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's bucket, already added
 		e.b.Copy(bucket, f.grad)
 		r.then(func(ctx context.Context) error {
 			return e.mesh.Data.ReduceScatter(ctx, own, bucket, collective.ReduceOptions{}, f.unit.Name)
 		})
-		if f.optim.n() == f.padded {
+		if f.optim.len() == f.padded {
 			r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, own, f.unit.Name) })
 		}
 		return
 	}
-	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.n())
+	sum := e.b.New(tensor.Buckets, tensor.F32, f.own.len())
 	r.then(func(ctx context.Context) error {
 		return e.mesh.Data.ReduceScatter(ctx, sum, f.grad, collective.ReduceOptions{}, f.unit.Name)
 	})
-	if f.optim.n() == f.padded {
+	if f.optim.len() == f.padded {
 		r.then(func(ctx context.Context) error { return e.mesh.Data.AllGather(ctx, f.grad, sum, f.unit.Name) })
 		r.after = sum.Release
 		return
@@ -170,7 +170,7 @@ func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	}
 }
 
-// drain finishes the oldest reductions until at most n are under way.
+// drain waits for the oldest reductions until n are pending.
 func (e *Engine) drain(n int) {
 	for len(e.pending) > n {
 		r := e.pending[0]
@@ -185,11 +185,10 @@ func (e *Engine) drain(n int) {
 	}
 }
 
-// at is the part s of a tensor that holds the range held of the flat, one element of it for each block
-// of the flat's. One of equal parts, of which
-// each rank has its own, is a place that depends on the rank (tensor.Part).
+// at returns the range s of a flat from t, which holds the flat's range held, one element per block of
+// the flat's. If s is one of equal shards, one per rank, the view says so (Tensor.RankPart).
 func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
-	lo, n, all := s.lo-held.lo, s.n(), held.n()
+	lo, n, all := s.lo-held.lo, s.len(), held.len()
 	axis := "shard"
 	switch {
 	case n == all || all%n != 0 || lo%n != 0:
@@ -197,13 +196,13 @@ func (f *flat) at(t *tensor.Tensor, held, s span) *tensor.Tensor {
 		return t.Flat(lo/block, (lo+n)/block)
 	case all < f.padded:
 		axis = "replicate"
-	case n == f.own.n():
+	case n == f.own.len():
 		axis = "data"
 	}
 	return t.RankPart(axis, lo/n, all/n)
 }
 
-// shard is the range that a rank reduces among the shards of its replica.
+// shard returns the range that this rank reduces among the shards of its replica.
 func (f *flat) shard(m *Mesh) span {
 	n := f.padded / m.Size(Shard)
 	return span{m.Coordinate(Shard) * n, (m.Coordinate(Shard) + 1) * n}

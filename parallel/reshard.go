@@ -5,17 +5,17 @@ import (
 	"strconv"
 )
 
-// Reshard is what becomes of a unit's parameters between forward and back: kept by groups of so
-// many ranks.
+// Reshard says how parameters are kept after forward. Values above ReshardNever are the size of the
+// groups of ranks that keep one copy together.
 type Reshard int
 
-// The values that are no number.
+// The values that are not group sizes.
 const (
-	ReshardAlways Reshard = 0 // true: by nobody
-	ReshardNever  Reshard = 1 // false: by each rank
+	ReshardAlways Reshard = 0 // true: free them
+	ReshardNever  Reshard = 1 // false: each rank keeps them
 )
 
-// MarshalText is true, false or a number.
+// MarshalText writes true, false or a number.
 func (r Reshard) MarshalText() ([]byte, error) {
 	switch r {
 	case ReshardAlways:
@@ -44,7 +44,7 @@ func (r *Reshard) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ReshardGroup is how many ranks Mesh.Reshard has where so many shard; 0 for none.
+// ReshardGroup returns the size of Mesh.Reshard for a shard axis of the given size; 0 for none.
 func (c Config) ReshardGroup(shard int) int {
 	s, err := ParseStrategy(c.Strategy)
 	if err != nil || !s.Params || c.ReshardAfterForward <= ReshardNever || shard%int(c.ReshardAfterForward) != 0 {

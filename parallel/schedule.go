@@ -2,26 +2,26 @@ package parallel
 
 import "trireme/nn"
 
-// phase is why a unit runs.
+// phase is the phase of a step in which a unit runs.
 type phase uint8
 
 const (
 	forward   phase = iota
-	recompute       // forward for the second time, as part of a segment
+	recompute       // the second forward of a segment, before its backward
 	backward
 	phases
 )
 
-// schedule is the order in which a micro-batch is expected to run the units: forward, and, where it
-// trains, backward, where a segment is recomputed first. What is prefetched and what is kept follow
-// it; a unit that does not run at its position is gathered all the same.
+// schedule is the expected order of the units in a micro-batch: forward, then, in training, backward,
+// with segments recomputed first. It decides what is prefetched and kept; a unit that runs at another
+// position is still gathered.
 type schedule struct {
-	units []int         // of each position
-	at    [phases][]int // of each unit: its position in a phase; -1 where it has none
-	uses  [][]int       // of each flat: the positions that read it, ascending
+	units []int         // per position
+	at    [phases][]int // per unit: its position in a phase; -1 for none
+	uses  [][]int       // per flat: the positions that read it, ascending
 }
 
-// plan makes the schedule of a pass. What is recomputed may change between two.
+// plan makes the schedule of a pass. Recomputation may change between passes.
 func (e *Engine) plan(training bool) {
 	s := &e.schedule
 	n := len(e.units)
@@ -63,7 +63,7 @@ func (e *Engine) plan(training bool) {
 	}
 }
 
-// next is the first position after one that reads f.
+// next returns the first position after the given one that reads f.
 func (s *schedule) next(f *flat, position int) (int, bool) {
 	for _, use := range s.uses[f.index] {
 		if use > position {
@@ -73,13 +73,13 @@ func (s *schedule) next(f *flat, position int) (int, bool) {
 	return 0, false
 }
 
-// turns reports whether backward starts after a position, for all units or those of a segment: the
-// unit runs twice in a row.
-func (s *schedule) turns(position int) bool {
+// backwardAfter reports whether backward, of all units or of a segment, starts after a position: the
+// same unit runs twice in a row.
+func (s *schedule) backwardAfter(position int) bool {
 	return position+1 < len(s.units) && s.units[position] == s.units[position+1]
 }
 
-// phaseOf is the phase of a unit that is about to run forward.
+// phaseOf returns the phase of a unit that is about to run forward.
 func phaseOf(u *nn.Unit) phase {
 	if u.Segment != nil && u.Segment.Recomputing {
 		return recompute

@@ -10,7 +10,7 @@ import (
 	"trireme/tensor"
 )
 
-// Init gives all parameters their first values. Refresh follows.
+// Init sets the initial values of all parameters. Call Refresh afterwards.
 func (e *Engine) Init(seed uint64) error {
 	params := map[string]*nn.Param{}
 	for _, f := range e.flats {
@@ -29,61 +29,61 @@ func (e *Engine) Init(seed uint64) error {
 	return nil
 }
 
-// Refresh makes the parameters that compute from the masters, which Init or a load has filled,
-// and sends them to the ranks that keep them too. Every rank calls it. In F32 the two are the
-// same, and nothing is done.
+// Refresh casts the masters, set by Init or a load, to compute parameters and sends these to the other
+// ranks that keep them. Every rank calls it. In F32 masters and compute parameters are the same, and it
+// does nothing.
 func (e *Engine) Refresh(ctx context.Context) error {
-	e.ctx, e.copied = ctx, true
+	e.ctx, e.refreshed = ctx, true
 	if e.precision.Param == tensor.F32 {
 		return nil
 	}
 	return e.Guard(func() {
 		for _, f := range e.flats {
-			if f.streams() {
-				e.remake(f)
+			if f.offloaded() {
+				e.castOffloaded(f)
 			}
 			e.publish(f)
 		}
 	})
 }
 
-// State lists what this rank keeps of the training state: what it saves and loads. Parameters are
-// F32. A slot of an optimizer is a kind; one whose elements stand for blocks of a parameter's has
-// one dimension, of as many as there are blocks.
+// State lists this rank's shards of the training state, for saving and loading: parameters in F32, and
+// each optimizer slot as a kind of its own. A slot with one element per block of a parameter has shape
+// [blocks].
 func (e *Engine) State() []checkpoint.Item {
 	var out []checkpoint.Item
-	add := func(kind string, f *flat, h held) {
+	add := func(kind string, f *flat, h stateTensor) {
 		for _, s := range f.shards(h, h.span) {
 			out = append(out, checkpoint.Item{Kind: kind, Shard: s})
 		}
 	}
 	for _, f := range e.flats {
-		add(checkpoint.Param, f, f.held[atMaster])
+		add(checkpoint.Param, f, f.tensors[atMaster])
 		if !f.frozen {
 			for i, s := range elements(f.optimizer) {
-				add(s.Name, f, f.held[atState+i])
+				add(s.Name, f, f.tensors[atState+i])
 			}
 		}
 	}
-	for _, j := range e.joints {
+	for _, j := range e.tensorwise {
 		out = append(out, j.items()...)
 	}
 	return out
 }
 
-// OwnedParams lists this rank's parts of the parameters, in F32, such that those of Mesh.Data are
-// Param.Local, once, and all ranks' the whole: what it exports.
+// OwnedParams lists the shards of parameters, in F32, that this rank owns, for export. Over Mesh.Data
+// they cover each Param.Local exactly once, and over all ranks the whole parameters.
 func (e *Engine) OwnedParams() []tensor.Shard { return e.OwnedSlot("") }
 
-// OwnedSlot is OwnedParams with the optimizer's slot of elements of that name in place of the
-// parameters that have it.
+// OwnedSlot is OwnedParams with the named element-wise optimizer slot in place of each parameter that
+// has it.
 func (e *Engine) OwnedSlot(name string) []tensor.Shard {
 	var out []tensor.Shard
 	for _, f := range e.flats {
-		h := f.held[atMaster]
+		h := f.tensors[atMaster]
 		if !f.frozen {
 			if i := slices.IndexFunc(elements(f.optimizer), func(s optim.Slot) bool { return s.Name == name }); i >= 0 {
-				h = f.held[atState+i]
+				h = f.tensors[atState+i]
 			}
 		}
 		out = append(out, f.shards(h, f.own)...)
@@ -91,23 +91,23 @@ func (e *Engine) OwnedSlot(name string) []tensor.Shard {
 	return out
 }
 
-// HeldParams lists all parts of the parameters that this rank keeps in F32: what it reads from
-// a model's files. Refresh follows.
+// HeldParams lists all shards of parameters that this rank keeps in F32, replicated ones too, for
+// loading a model's files. Call Refresh afterwards.
 func (e *Engine) HeldParams() []tensor.Shard {
 	var out []tensor.Shard
 	for _, f := range e.flats {
-		out = append(out, f.shards(f.held[atMaster], f.layout.master)...)
+		out = append(out, f.shards(f.tensors[atMaster], f.layout.master)...)
 	}
 	return out
 }
 
-// shards are the parts of parameters in want that h holds.
-func (f *flat) shards(h held, want span) []tensor.Shard {
+// shards returns the shards of parameters in range want of the flat, with their data in h.
+func (f *flat) shards(h stateTensor, want span) []tensor.Shard {
 	var out []tensor.Shard
 	blocks := func(n int) int { return (n + h.block - 1) / h.block }
 	f.each(want, func(p *nn.Param, first, at, n int) {
 		shape, local := p.Shape, p.Local
-		if h.block > 1 { // Mesh.place refuses these where local is not the whole
+		if h.block > 1 { // Mesh.setLocal ensures that local is the whole parameter
 			shape = tensor.Shape{blocks(shape.Elems())}
 			local = tensor.Whole(shape)
 		}
@@ -121,13 +121,13 @@ func (f *flat) shards(h held, want span) []tensor.Shard {
 	return out
 }
 
-// SlotSize is what a rank keeps of a slot of optimizers, wherever it rests.
+// SlotSize is the size of an optimizer slot on this rank, in memory or offloaded.
 type SlotSize struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
 }
 
-// Slots lists the state of optimizers by name, in order of appearance.
+// Slots lists the sizes of optimizer slots by name, in order of appearance.
 func (e *Engine) Slots() (all []SlotSize) {
 	add := func(name string, t *tensor.Tensor) {
 		i := slices.IndexFunc(all, func(s SlotSize) bool { return s.Name == name })
@@ -140,11 +140,11 @@ func (e *Engine) Slots() (all []SlotSize) {
 	for _, f := range e.flats {
 		if !f.frozen {
 			for i, s := range elements(f.optimizer) {
-				add(s.Name, f.held[atState+i].Tensor)
+				add(s.Name, f.tensors[atState+i].Tensor)
 			}
 		}
 	}
-	for _, j := range e.joints {
+	for _, j := range e.tensorwise {
 		for _, c := range j.classes {
 			for i, s := range whole(j.Tensorwise) {
 				add(s.Name, c.state[i])
@@ -154,11 +154,11 @@ func (e *Engine) Slots() (all []SlotSize) {
 	return all
 }
 
-// Updated is the number of elements that this rank updates, padding included.
+// Updated returns the number of elements that this rank updates, with padding.
 func (e *Engine) Updated() (n int64) {
 	for _, f := range e.flats {
 		if !f.frozen {
-			n += int64(f.optim.n())
+			n += int64(f.optim.len())
 		}
 	}
 	return n

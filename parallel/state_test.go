@@ -14,16 +14,16 @@ import (
 	"trireme/tensor"
 )
 
-// TestStateIsWhole: what ranks save of parameters and of each slot, of elements, blocks and whole
-// matrices, is the whole of it; what is divided is one rank's.
-func TestStateIsWhole(t *testing.T) {
+// TestStateIsComplete: the states that ranks save of parameters and of each slot (per element, block or
+// matrix) cover them completely, and sharded ones once.
+func TestStateIsComplete(t *testing.T) {
 	for i, how := range groupings {
 		for _, world := range []int{1, 2, 3, 5} {
 			c := wide
 			c.optim = how
-			d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
+			d := setup{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
 			var mu sync.Mutex
-			seen := map[string][]int{} // how often each element is there, by kind and name
+			seen := map[string][]int{} // count of each element, by kind and name
 			d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -32,7 +32,7 @@ func TestStateIsWhole(t *testing.T) {
 					left -= s.Bytes
 				}
 				if left != 0 {
-					t.Errorf("optimizers %d, rank %d of %d: %v leave out %d bytes of state", i, rank, world, e.Slots(), left)
+					t.Errorf("optimizers %d, rank %d of %d: %v omit %d bytes of state", i, rank, world, e.Slots(), left)
 				}
 				for _, it := range e.State() {
 					key := it.Kind + " of " + it.Name
@@ -65,7 +65,7 @@ func TestStateIsWhole(t *testing.T) {
 					}
 					for at, times := range got {
 						if times != 1 {
-							t.Fatalf("optimizers %d on %d: element %d of %s of %s is there %d times", i, world, at, s.Name, p.Name, times)
+							t.Fatalf("optimizers %d on %d: element %d of %s of %s occurs %d times", i, world, at, s.Name, p.Name, times)
 						}
 					}
 				}
@@ -78,7 +78,7 @@ func TestStateIsWhole(t *testing.T) {
 	}
 }
 
-// inside says whether element at of a tensor is in a box.
+// inside reports whether element at of a tensor is in a box.
 func inside(b tensor.Box, shape tensor.Shape, at int) bool {
 	for d := len(shape) - 1; d >= 0; d-- {
 		i := at % shape[d]
@@ -90,14 +90,14 @@ func inside(b tensor.Box, shape tensor.Shape, at int) bool {
 	return true
 }
 
-// TestOwnedSlots: what ranks export of a slot of elements is what they save of it, whatever other
-// slots its optimizer has.
+// TestOwnedSlots: ranks export the same elements of a slot as they save, whatever other slots its
+// optimizer has.
 func TestOwnedSlots(t *testing.T) {
 	for i, how := range groupings {
 		for _, world := range []int{1, 3} {
 			c := wide
 			c.optim = how
-			slots := map[string][]string{} // of each parameter
+			slots := map[string][]string{} // per parameter
 			b := openDevice(t)
 			for _, p := range c.make(b).params() {
 				for _, s := range c.kind(p).Optimizer.Slots() {
@@ -107,7 +107,7 @@ func TestOwnedSlots(t *testing.T) {
 				}
 			}
 			b.Close()
-			d := division{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
+			d := setup{world: world, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
 			var mu sync.Mutex
 			owned := map[string][]byte{}
 			d.after = func(rank int, b device.Device, e *parallel.Engine, _ tensor.Usage) {
@@ -133,7 +133,7 @@ func TestOwnedSlots(t *testing.T) {
 			for slot, names := range slots {
 				for _, name := range names {
 					if key := slot + " of " + name; !bytes.Equal(owned[key], out.state[key]) {
-						t.Errorf("optimizers %d on %d: %s is exported as something else", i, world, key)
+						t.Errorf("optimizers %d on %d: %s is exported with other values", i, world, key)
 					}
 				}
 			}

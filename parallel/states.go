@@ -7,48 +7,47 @@ import (
 	"trireme/tensor"
 )
 
-// paramState is where the parameters that compute of a flat are.
+// paramState is the state of a flat's compute parameters.
 type paramState uint8
 
-// The states. A flat that is whole on each rank, in memory, is ready from the beginning and goes
-// to updating and back only.
+// The parameter states. A flat that every rank keeps unsharded in memory is only ready or updating.
 const (
-	resting  paramState = iota // a part of them or a file is all there is
-	arriving                   // a gather fills full
-	ready                      // whole: they may be read
-	updating                   // whole; new values come from other ranks
+	sharded   paramState = iota // only a shard, or a file
+	gathering                   // an all-gather fills full
+	ready                       // full may be read
+	updating                    // other ranks send new values to full
 )
 
 func (s paramState) String() string {
-	return [...]string{"at rest", "arriving", "ready", "updating"}[s]
+	return [...]string{"sharded", "gathering", "ready", "updating"}[s]
 }
 
-// gradState is where the gradients of a flat are.
+// gradState is the state of a flat's gradients.
 type gradState uint8
 
-// The states. Every micro-batch takes a flat through writing and reducing.
+// The gradient states. Every micro-batch goes through writing and reducing.
 const (
-	empty    gradState = iota // nothing of this step is in them
-	writing                   // a bucket takes those of a micro-batch
-	reducing                  // what has been written is in grad, or on its way
-	reduced                   // grad is that of the step, where this rank reduces it
+	empty    gradState = iota // no gradient of this step
+	writing                   // operations write a micro-batch's gradients to the bucket
+	reducing                  // written gradients are in grad, or being reduced
+	reduced                   // grad is the step's gradient, on the ranks that reduce it
 )
 
 func (s gradState) String() string {
 	return [...]string{"empty", "being written", "being reduced", "reduced"}[s]
 }
 
-// states are what a flat goes through in a step, with what each state holds. Only the methods in
-// this file change them; one that the state does not allow panics with both.
+// states is the state machine of a flat within a step. Only the methods in this file change it; an
+// invalid transition panics.
 type states struct {
 	values paramState
-	full   *tensor.Tensor // [padded], but at rest; param itself where that is whole
-	part   *tensor.Tensor // while arriving: what param has, on its way from a file to full; or nil
-	under  *ticket        // while arriving or updating
+	full   *tensor.Tensor // [padded], unless sharded; param itself if that is unsharded
+	part   *tensor.Tensor // while gathering: the shard read from a file; or nil
+	under  *ticket        // while gathering or updating
 
 	grads   gradState
-	bucket  *tensor.Tensor // [padded], while being written: this micro-batch's, Precision.Reduce
-	batches int            // micro-batches of this step that are in grad, or on their way
+	bucket  *tensor.Tensor // [padded] Precision.Reduce, while writing: this micro-batch's gradients
+	batches int            // micro-batches of this step in grad, or being reduced
 }
 
 func allow[S interface {
@@ -56,57 +55,57 @@ func allow[S interface {
 	fmt.Stringer
 }](what, change string, is S, from ...S) {
 	if !slices.Contains(from, is) {
-		panic(fmt.Sprintf("parallel: %s that are %v cannot %s", what, is, change))
+		panic(fmt.Sprintf("parallel: %s in state %v cannot %s", what, is, change))
 	}
 }
 
-// hold makes the parameters ready for good: they are whole here.
+// hold makes unsharded parameters ready, for the life of the engine.
 func (s *states) hold(whole *tensor.Tensor) {
-	allow("parameters", "be held", s.values, resting)
+	allow("parameters", "be held", s.values, sharded)
 	s.values, s.full = ready, whole
 }
 
-// gather has t fill full, through part where that is not nil.
+// gather records that t fills full, through the shard part unless nil.
 func (s *states) gather(full, part *tensor.Tensor, t *ticket) {
-	allow("parameters", "be gathered", s.values, resting)
-	s.values, s.full, s.part, s.under = arriving, full, part, t
+	allow("parameters", "be gathered", s.values, sharded)
+	s.values, s.full, s.part, s.under = gathering, full, part, t
 }
 
-// update has new values under way to parameters that are whole.
+// update records that t updates the unsharded parameters.
 func (s *states) update(t *ticket) {
 	allow("parameters", "be updated", s.values, ready, updating)
 	s.values, s.under = updating, t
 }
 
-// arrive makes parameters ready whose ticket is done. It returns what carried them, or nil.
-func (s *states) arrive() (part *tensor.Tensor) {
-	allow("parameters", "arrive", s.values, arriving, updating)
+// setReady makes parameters ready after their ticket is done. It returns part, for its release.
+func (s *states) setReady() (part *tensor.Tensor) {
+	allow("parameters", "become ready", s.values, gathering, updating)
 	part = s.part
 	s.values, s.part, s.under = ready, nil, nil
 	return part
 }
 
-// free puts gathered parameters to rest and returns the copy, for its release.
+// free makes unsharded parameters sharded and returns full, for its release.
 func (s *states) free() (full *tensor.Tensor) {
 	allow("parameters", "be freed", s.values, ready)
 	full = s.full
-	s.values, s.full = resting, nil
+	s.values, s.full = sharded, nil
 	return full
 }
 
-// begin forgets the gradients of the step before.
+// begin zeroes the gradient state for a new step.
 func (s *states) begin() {
-	allow("gradients", "be forgotten", s.grads, empty, reduced)
+	allow("gradients", "be zeroed", s.grads, empty, reduced)
 	s.grads, s.batches = empty, 0
 }
 
-// open has gradients of a micro-batch written to bucket.
+// open makes bucket the destination of a micro-batch's gradients.
 func (s *states) open(bucket *tensor.Tensor) {
 	allow("gradients", "be written", s.grads, empty, reducing)
 	s.grads, s.bucket = writing, bucket
 }
 
-// close takes the bucket, which is written, for its reduction. first says that grad has nothing yet.
+// close returns the written bucket, for its reduction. first reports whether grad is still empty.
 func (s *states) close() (bucket *tensor.Tensor, first bool) {
 	allow("gradients", "be reduced", s.grads, writing)
 	bucket, first = s.bucket, s.batches == 0
@@ -115,7 +114,7 @@ func (s *states) close() (bucket *tensor.Tensor, first bool) {
 	return bucket, first
 }
 
-// finish says that all reductions are done.
+// finish records that all reductions are done.
 func (s *states) finish() {
 	allow("gradients", "be finished", s.grads, reducing)
 	s.grads = reduced

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestStates: from every state a flat goes on as the table says, and panics with the state and the
-// change where the table says nothing.
+// TestStates: each transition of the table works, and any other panics with the state and the change.
 func TestStates(t *testing.T) {
 	changes := []struct {
 		name string
@@ -16,22 +15,22 @@ func TestStates(t *testing.T) {
 		{"be held", func(s *states) { s.hold(nil) }},
 		{"be gathered", func(s *states) { s.gather(nil, nil, nil) }},
 		{"be updated", func(s *states) { s.update(nil) }},
-		{"arrive", func(s *states) { s.arrive() }},
+		{"become ready", func(s *states) { s.setReady() }},
 		{"be freed", func(s *states) { s.free() }},
-		{"be forgotten", func(s *states) { s.begin() }},
+		{"be zeroed", func(s *states) { s.begin() }},
 		{"be written", func(s *states) { s.open(nil) }},
 		{"be reduced", func(s *states) { s.close() }},
 		{"be finished", func(s *states) { s.finish() }},
 	}
 	allowed := map[string]string{
-		"at rest, be held": "ready", "at rest, be gathered": "arriving",
-		"arriving, arrive":  "ready",
-		"ready, be updated": "updating", "ready, be freed": "at rest",
-		"updating, be updated": "updating", "updating, arrive": "ready",
-		"empty, be forgotten": "empty", "empty, be written": "being written",
+		"sharded, be held": "ready", "sharded, be gathered": "gathering",
+		"gathering, become ready": "ready",
+		"ready, be updated":       "updating", "ready, be freed": "sharded",
+		"updating, be updated": "updating", "updating, become ready": "ready",
+		"empty, be zeroed": "empty", "empty, be written": "being written",
 		"being written, be reduced": "being reduced",
 		"being reduced, be written": "being written", "being reduced, be finished": "reduced",
-		"reduced, be forgotten": "empty",
+		"reduced, be zeroed": "empty",
 	}
 	try := func(s states, do func(*states)) (after states, said string) {
 		defer func() {
@@ -55,7 +54,7 @@ func TestStates(t *testing.T) {
 			switch {
 			case ok && (said != "" || after(got) != want):
 				t.Errorf("%s, %s: %s, %q, want %s", state, c.name, after(got), said, want)
-			case !ok && (after(got) != state || !strings.Contains(said, "that are "+state+" cannot "+c.name)):
+			case !ok && (after(got) != state || !strings.Contains(said, "in state "+state+" cannot "+c.name)):
 				t.Errorf("%s, %s: is %s afterwards and says %q", state, c.name, after(got), said)
 			}
 			if ok {
@@ -64,19 +63,19 @@ func TestStates(t *testing.T) {
 		}
 	}
 	if seen != len(allowed) {
-		t.Errorf("%d of %d changes were tried", seen, len(allowed))
+		t.Errorf("%d of %d transitions tried", seen, len(allowed))
 	}
 }
 
-// TestBatchesAreCounted: the first bucket of a step finds gradients that hold nothing.
-func TestBatchesAreCounted(t *testing.T) {
+// TestBatchCount: the gradients are empty at the first bucket of each step only.
+func TestBatchCount(t *testing.T) {
 	var s states
 	for range 2 {
 		s.begin()
 		for i := range 3 {
 			s.open(nil)
 			if _, first := s.close(); first != (i == 0) || s.batches != i+1 {
-				t.Errorf("micro-batch %d: first %t, %d are counted", i, first, s.batches)
+				t.Errorf("micro-batch %d: first %t, count %d", i, first, s.batches)
 			}
 		}
 		s.finish()

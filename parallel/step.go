@@ -7,10 +7,9 @@ import (
 	"trireme/tensor"
 )
 
-// Begin starts a step of accumulation micro-batches on each rank, or, not training, a pass that
-// only adds up losses.
+// Begin starts a step of accumulation micro-batches per rank, or, if not training, an evaluation pass.
 func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
-	if !e.copied && e.precision.Param != tensor.F32 {
+	if !e.refreshed && e.precision.Param != tensor.F32 {
 		panic("parallel: Begin before Refresh")
 	}
 	e.ctx = ctx
@@ -23,14 +22,14 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	e.b.Fill(e.stats, 0)
 }
 
-// NextMicroBatch says that the next micro-batch begins.
+// NextMicroBatch starts the next micro-batch.
 func (e *Engine) NextMicroBatch() {
 	e.complete()
 	e.step.micro++
 }
 
-// complete ends a micro-batch for the units that it did not run: they are freed, and
-// their part of the gradient is zero. Every rank runs the same units.
+// complete ends a micro-batch: units that it did not run are resharded and their gradient is zero. Every
+// rank runs the same units.
 func (e *Engine) complete() {
 	e.freeAll()
 	for _, f := range e.flats {
@@ -40,10 +39,10 @@ func (e *Engine) complete() {
 	}
 }
 
-// ReserveSums says what AddSums will be given besides the loss: so many sums of every pass, and then
-// so many that only passes which do not train add up.
+// ReserveSums sets the number of sums that AddSums takes besides the loss: sums in every pass, then
+// scores in evaluation passes only.
 func (e *Engine) ReserveSums(sums, scores int) {
-	e.more, e.scores = sums, scores
+	e.trainSums, e.evalSums = sums, scores
 	if n := sums + scores; n > 0 {
 		e.stats.Release()
 		e.stats = e.b.New(tensor.Workspace, tensor.I64, statWords+n*tensor.ExactWords)
@@ -51,23 +50,23 @@ func (e *Engine) ReserveSums(sums, scores int) {
 	}
 }
 
-// AddSums adds what a micro-batch summed (F64): its loss, and what Measure said.
+// AddSums adds a micro-batch's sums (F64): its loss, then the sums of ReserveSums.
 func (e *Engine) AddSums(sums *tensor.Tensor) {
-	for i := range 1 + e.added() {
+	for i := range 1 + e.extraSums() {
 		e.b.ExactAdd(e.sum(i), sums.Flat(i, i+1))
 	}
 }
 
-// added is how many sums besides the loss this pass adds up.
-func (e *Engine) added() int {
+// extraSums returns the number of this pass's sums besides the loss.
+func (e *Engine) extraSums() int {
 	if e.step.training {
-		return e.more
+		return e.trainSums
 	}
-	return e.more + e.scores
+	return e.trainSums + e.evalSums
 }
 
-// The words that ranks add up once a step: the exact sum of the squared gradient, the numbers
-// of counted tokens, of tokens read and of FLOPs, votes, and exact sums, of which the loss is the first.
+// The words of the all-reduce at the end of a step: the exact sum of squared gradients, counts (label
+// tokens, tokens, FLOPs), votes, and exact sums, first the loss.
 func (e *Engine) squares() *tensor.Tensor { return e.stats.Flat(0, tensor.ExactWords) }
 func (e *Engine) counts() *tensor.Tensor {
 	return e.stats.Flat(tensor.ExactWords, tensor.ExactWords+3)
@@ -80,11 +79,11 @@ func (e *Engine) sum(i int) *tensor.Tensor {
 	return e.stats.Flat(at, at+tensor.ExactWords)
 }
 
-// statWords is the length of what ranks add up once a step, without further sums.
+// statWords is their number without sums besides the loss.
 const statWords = 2*tensor.ExactWords + 3 + int(numVotes)
 
-// CountTokens says how many tokens this rank reads in this step, those without a label too, and how many
-// FLOPs the model needs for them.
+// CountTokens sets the number of tokens that this rank reads in this step, with or without labels, and
+// the model FLOPs for them.
 func (e *Engine) CountTokens(tokens int64, flops float64) {
 	e.step.read = [2]int64{tokens, int64(flops)}
 }
@@ -102,11 +101,11 @@ const (
 // Vote casts vote v for the current step.
 func (e *Engine) Vote(v Vote) { e.step.votes[v] = 1 }
 
-// Result is what all ranks added up in a step or a pass. Its methods wait until that is known; the
-// steps that follow do not change it.
+// Result holds the totals over all ranks of a step or pass. Its methods wait for them; later steps do
+// not change it.
 type Result struct{ scalars, counts, votes, sums func() []byte }
 
-// Result reads the last pass's, without waiting for it.
+// Result returns the last pass's result without waiting.
 func (e *Engine) Result() *Result {
 	r := &Result{scalars: tensor.DownloadAsync(e.b, e.scalars), counts: tensor.DownloadAsync(e.b, e.counts()), votes: tensor.DownloadAsync(e.b, e.votes())}
 	if e.sums != nil {
@@ -115,10 +114,10 @@ func (e *Engine) Result() *Result {
 	return r
 }
 
-// Scalars are the step's numbers, by tensor.Scalar*.
+// Scalars returns the step's scalars, indexed by tensor.Scalar*.
 func (r *Result) Scalars() []float64 { return tensor.FromBytes[float64](r.scalars()) }
 
-// TotalTokens is how many tokens all ranks read, and the FLOPs for them.
+// TotalTokens returns the tokens that all ranks read, and the model FLOPs for them.
 func (r *Result) TotalTokens() (tokens int64, flops float64) {
 	n := tensor.FromBytes[int64](r.counts())
 	return n[1], float64(n[2])
@@ -127,7 +126,7 @@ func (r *Result) TotalTokens() (tokens int64, flops float64) {
 // Votes returns the number of ranks that voted v.
 func (r *Result) Votes(v Vote) int64 { return tensor.FromBytes[int64](r.votes())[v] }
 
-// Sums are what Measure asked for besides the loss; nil where that is nothing.
+// Sums returns the sums of ReserveSums; nil if there are none.
 func (r *Result) Sums() []float64 {
 	if r.sums == nil {
 		return nil
@@ -135,10 +134,10 @@ func (r *Result) Sums() []float64 {
 	return tensor.FromBytes[float64](r.sums())
 }
 
-// Finish waits for the reductions, and makes the step's numbers (F64 [tensor.ScalarCount]) of
-// what all ranks have: each squares the gradients that it alone owns, and one small all-reduce
-// adds up. tokens are this rank's counted tokens; begin (F64
-// [1], or nil: 1) is what losses' gradients began as. The result stays valid until the next Finish.
+// Finish waits for the reductions and computes the step's scalars (F64 [tensor.ScalarCount]) over all
+// ranks: each squares the gradients that it owns alone, and one small all-reduce adds them up. tokens is
+// this rank's label token count; begin (F64 [1], or nil for 1) is the loss scale. The result is valid
+// until the next Finish.
 func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *tensor.Tensor {
 	e.step.unit = nil
 	e.complete()
@@ -155,7 +154,7 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 	e.b.Upload(e.votes(), tensor.AsBytes(e.step.votes[:]))
 	e.step.votes, e.step.read = [numVotes]int64{}, [2]int64{}
 	e.b.Upload(e.maxNorm, tensor.AsBytes([]float64{maxNorm}))
-	used := e.stats.Flat(0, statWords+e.added()*tensor.ExactWords)
+	used := e.stats.Flat(0, statWords+e.extraSums()*tensor.ExactWords)
 	e.wait(e.issue(func(ctx context.Context) error { return e.mesh.World.AllReduce(ctx, used, collective.Sum, "step") }))
 	if e.sums != nil {
 		e.b.ExactValues(e.sums, e.stats.Flat(statWords, e.stats.Elems()))
@@ -164,8 +163,8 @@ func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *te
 	return e.scalars
 }
 
-// Publish makes the parameters that compute from updated masters, and sends them to the ranks
-// that keep them whole but did not update them. The next forward pass waits for each unit's.
+// Publish casts updated masters to compute parameters and sends these to the ranks that keep them but
+// did not update them. The next forward waits for them unit by unit.
 func (e *Engine) Publish() {
 	for _, f := range e.flats {
 		if !f.frozen {
@@ -175,14 +174,14 @@ func (e *Engine) Publish() {
 }
 
 func (e *Engine) publish(f *flat) {
-	if isFar(f.param) {
+	if isOffloaded(f.param) {
 		return
 	}
 	mine := f.at(f.param, f.layout.param, f.optim)
-	if f.master != f.param && !f.streams() {
+	if f.master != f.param && !f.offloaded() {
 		e.b.Copy(mine, f.master)
 	}
-	if f.optim.n() < f.layout.param.n() {
+	if f.optim.len() < f.layout.param.len() {
 		f.update(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, f.param, mine, f.unit.Name) }))
 	}
 }

@@ -9,16 +9,15 @@ import (
 	"trireme/internal/conf"
 )
 
-// Strategy says which parts of the training state are divided over the shard axis of the mesh.
+// Strategy says which parts of the training state are sharded over the shard axis of the mesh.
 type Strategy struct {
 	Name                     string
 	Params, Grads, Optimizer bool
-	// Replicas says that the mesh may have a replicate axis.
+	// Replicas allows a replicate axis.
 	Replicas bool
 }
 
-// strategies is the whole difference between DDP, ZeRO 1-3, FSDP and hybrid sharding, the less that
-// is divided the earlier.
+// strategies are DDP, ZeRO 1-3, FSDP and hybrid sharding, from least to most sharded.
 var strategies = []struct {
 	Strategy
 	also []string
@@ -31,7 +30,7 @@ var strategies = []struct {
 	{Strategy{Name: "full_shard", Params: true, Grads: true, Optimizer: true}, []string{"fsdp", "zero_3", "zero3", "1"}},
 }
 
-// StrategyNames are our names of all strategies, the less that is divided the earlier.
+// StrategyNames returns the names of all strategies, from least to most sharded.
 func StrategyNames() []string {
 	var out []string
 	for _, s := range strategies {
@@ -40,8 +39,8 @@ func StrategyNames() []string {
 	return out
 }
 
-// ParseStrategy knows FSDP's names, DeepSpeed's stages and Accelerate's numbers, in any case
-// and with - for _.
+// ParseStrategy accepts these names, FSDP's names and numbers, and DeepSpeed's stages, in any case and
+// with - for _.
 func ParseStrategy(name string) (Strategy, error) {
 	want := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, s := range strategies {
@@ -57,49 +56,49 @@ func ParseStrategy(name string) (Strategy, error) {
 	return Strategy{}, conf.NotOneOf(name, append(StrategyNames(), "ddp", "zero_2", "zero_3", "fsdp", "hsdp")...)
 }
 
-// Transport is how ranks reach each other.
+// Transport connects ranks.
 type Transport string
 
-// Choices are the names.
+// Choices returns the names.
 func (Transport) Choices() []string { return []string{"auto", "shm", "tcp"} }
 
-// Config is the node `parallel`: how the model is divided among ranks.
+// Config is the node `parallel`: how the model is sharded over ranks.
 type Config struct {
-	// Strategy is which parts of the training state are sharded. One of no_shard | zero_1 |
-	// shard_grad_op | full_shard | hybrid_shard | hybrid_shard_zero2. Other names are accepted:
-	// ddp, zero_2, fsdp, zero_3, hsdp, and FSDP's numbers 1 to 5. Default full_shard.
+	// Strategy says which parts of the training state are sharded. One of no_shard | zero_1 |
+	// shard_grad_op | full_shard | hybrid_shard | hybrid_shard_zero2. Also accepted: ddp, zero_2, fsdp,
+	// zero_3, hsdp, and FSDP's numbers 1 to 5. Default full_shard.
 	Strategy string `yaml:"strategy"`
-	// Mesh arranges the ranks as replicas of groups that shard.
+	// Mesh arranges the ranks as replicas of shard groups.
 	Mesh MeshConfig `yaml:"mesh"`
-	// PrefetchUnits is the number of units that all-gathers of sharded parameters run ahead of the
-	// unit that computes, in forward and backward. 0 is none: less memory, but computing waits for
-	// each all-gather. Default 1.
+	// PrefetchUnits is the number of units whose parameters are all-gathered ahead of the unit that
+	// computes, in forward and backward. 0 saves memory, but computation waits for each all-gather.
+	// Default 1.
 	PrefetchUnits int `yaml:"prefetch_units"`
-	// ReshardAfterForward says what happens to a unit's parameters after its forward pass: true
-	// frees them and all-gathers them again in backward; false keeps them; a number of ranks keeps
-	// a copy in each group of that many neighbors, which backward all-gathers within the group
-	// (ZeRO++'s hpZ). The number must divide the ranks that shard. Default true.
+	// ReshardAfterForward says what happens to a unit's parameters after its forward pass: true frees
+	// them, and backward all-gathers them; false keeps them; a number of ranks keeps one copy per
+	// group of that many neighbors, which backward all-gathers within the group (ZeRO++'s hpZ). The
+	// number must divide the size of the shard axis. Default true.
 	ReshardAfterForward Reshard `yaml:"reshard_after_forward"`
 	// Backend is the transport between ranks. One of auto | shm | tcp. auto is shared memory on
 	// one machine and TCP otherwise. Default auto.
 	Backend Transport `yaml:"backend"`
-	// WorldInvariant sums gradients in the same order for every number of ranks, so that a run has
-	// the same bits in every world. It costs communication only if gradients are whole on each
-	// rank and accumulated: they are then reduced after each micro-batch instead of once a
+	// WorldInvariant sums gradients in the same order for every number of ranks, so the bits of a run
+	// do not depend on it. It costs communication only if gradients are not sharded and
+	// gradient_accumulation_steps > 1: they are then reduced after each micro-batch instead of once a
 	// step. Default true.
 	WorldInvariant bool `yaml:"world_invariant"`
-	// Timeout is the number of seconds that a collective, or joining the run, waits for another
-	// rank that runs. Preparing data and saving have no limit. Default 600.
+	// Timeout is the number of seconds that a collective, or joining the run, waits for other ranks.
+	// Preparing data and saving have no limit. Default 600.
 	Timeout float64 `yaml:"timeout_seconds"`
-	// Heartbeat is the number of seconds after which a silent rank is lost and the run ends; a rank
-	// on the same machine is only lost if its process is stopped, for half of that. At least 0.1.
-	// Default 1.
+	// Heartbeat is the number of seconds without a heartbeat after which a rank is lost and the run
+	// ends. A rank on the same machine is lost only if its process is stopped (SIGSTOP, debugger) for
+	// half of that. At least 0.1. Default 1.
 	Heartbeat float64 `yaml:"heartbeat_seconds"`
-	// GraceSeconds is the number of seconds that the other ranks have to end once one has failed,
-	// and that a rank has to react to a signal. Then it is killed. Default 5.
+	// GraceSeconds is the number of seconds that the other ranks have to end after one has failed, and
+	// that a rank has to acknowledge a signal. Then they are killed. Default 5.
 	GraceSeconds float64 `yaml:"grace_seconds"`
-	// StopSeconds is the number of seconds that a run has to finish its step and save after Ctrl-C,
-	// SIGTERM, SIGUSR1 or SIGUSR2. Then it is killed. Default 600.
+	// StopSeconds is the number of seconds that a run has to finish its step and save a checkpoint
+	// after Ctrl-C, SIGTERM, SIGUSR1 or SIGUSR2. Then it is killed. Default 600.
 	StopSeconds float64 `yaml:"stop_seconds"`
 }
 
@@ -109,16 +108,16 @@ type MeshConfig struct {
 	// hybrid_shard shards among the ranks of each machine (LOCAL_WORLD_SIZE) and replicates across
 	// machines, as FSDP does; other strategies shard among all ranks. Default 0.
 	Replicate int `yaml:"replicate"`
-	// Shard is the number of ranks that share one replica; 0 is ranks / replicate. Default 0.
+	// Shard is the number of ranks that shard one replica; 0 is ranks / replicate. Default 0.
 	Shard int `yaml:"shard"`
 }
 
-// Default is the configuration of a file that says nothing.
+// Default returns the defaults.
 func Default() Config {
 	return Config{Strategy: "full_shard", PrefetchUnits: 1, Backend: "auto", WorldInvariant: true, Timeout: 600, Heartbeat: 1, GraceSeconds: 5, StopSeconds: 600}
 }
 
-// Former lists keys that earlier versions had, which steered gathers: config.yaml of a run has them.
+// Former returns keys of earlier versions, which config.yaml of an old run may have.
 func (Config) Former() []string {
 	return []string{
 		"wrap", "param_persistence_threshold", "model_persistence_threshold", "forward_prefetch", "backward_prefetch",
@@ -126,29 +125,29 @@ func (Config) Former() []string {
 	}
 }
 
-// CollectiveTimeout is Timeout as a duration.
+// CollectiveTimeout returns Timeout.
 func (c Config) CollectiveTimeout() time.Duration { return seconds(c.Timeout) }
 
-// HeartbeatTimeout is Heartbeat as a duration.
+// HeartbeatTimeout returns Heartbeat.
 func (c Config) HeartbeatTimeout() time.Duration { return seconds(c.Heartbeat) }
 
-// Grace is GraceSeconds as a duration.
+// Grace returns GraceSeconds.
 func (c Config) Grace() time.Duration { return seconds(c.GraceSeconds) }
 
-// StopGrace is StopSeconds as a duration.
+// StopGrace returns StopSeconds.
 func (c Config) StopGrace() time.Duration { return seconds(c.StopSeconds) }
 
-// seconds is at most 30 years, which a Duration can hold.
+// seconds caps s at 30 years, which fit a Duration.
 func seconds(s float64) time.Duration { return time.Duration(min(s, 1e9) * float64(time.Second)) }
 
-// Validate checks what does not depend on the world.
+// Validate checks what does not depend on the world size.
 func (c Config) Validate() error {
 	if _, err := ParseStrategy(c.Strategy); err != nil {
 		return fault.At("strategy", "%w", err)
 	}
 	switch {
 	case c.Mesh.Replicate < 0 || c.Mesh.Shard < 0:
-		return fault.Try(fault.At("mesh", "%dx%d has a negative extent", c.Mesh.Replicate, c.Mesh.Shard), "0, which is worked out")
+		return fault.Try(fault.At("mesh", "%dx%d has a negative size", c.Mesh.Replicate, c.Mesh.Shard), "0 (computed)")
 	case c.PrefetchUnits < 0:
 		return fault.At("prefetch_units", "is %d: it must be at least 0", c.PrefetchUnits)
 	case !(c.Timeout > 0):
@@ -168,14 +167,14 @@ func (c Config) AllGather() AllGather {
 	return AllGather{Prefetch: c.PrefetchUnits, Keep: c.ReshardAfterForward != ReshardAlways}
 }
 
-// ByMachine reports whether the mesh depends on how many ranks each machine has.
+// ByMachine reports whether the mesh depends on the number of ranks per machine.
 func (c Config) ByMachine() bool {
 	s, err := ParseStrategy(c.Strategy)
 	return err == nil && s.Replicas && c.Mesh == MeshConfig{}
 }
 
-// Resolve is the strategy, and the mesh's extents in a world of so many ranks, of which each machine
-// has local; 0 is all. Errors are at the key that makes it impossible.
+// Resolve returns the strategy and the mesh for world ranks, local per machine (0: all on one). Errors
+// name the key that is invalid.
 func (c Config) Resolve(world, local int) (s Strategy, mesh MeshShape, err error) {
 	if s, err = ParseStrategy(c.Strategy); err != nil {
 		return s, mesh, fault.At("parallel.strategy", "%w", err)
@@ -183,7 +182,7 @@ func (c Config) Resolve(world, local int) (s Strategy, mesh MeshShape, err error
 	replicate, shard := c.Mesh.Replicate, c.Mesh.Shard
 	switch {
 	case c.ByMachine() && local > 0 && world%local != 0:
-		return s, mesh, fault.Try(fmt.Errorf("parallel: %s shards inside machines of %d ranks, which do not divide the %d ranks there are", s.Name, local, world), "%s", fault.Set("parallel.mesh.shard", world))
+		return s, mesh, fault.Try(fmt.Errorf("parallel: %s shards within a machine, but %d ranks per machine do not divide the %d ranks of this run", s.Name, local, world), "%s", fault.Set("parallel.mesh.shard", world))
 	case c.ByMachine() && local > 0:
 		replicate, shard = world/local, local
 	case replicate == 0 && shard == 0:

@@ -9,17 +9,17 @@ import (
 	"trireme/tensor"
 )
 
-// stage is memory for a piece: for what of it lies in files.
-type stage struct {
+// stagingBuffer is memory for the offloaded tensors of one piece.
+type stagingBuffer struct {
 	p    *piece
-	bufs []*tensor.Tensor // in order of flat.held
+	bufs []*tensor.Tensor // in order of flat.tensors; nil for those in memory
 	busy []*disk.Transfer
 }
 
-// local is elements at of f.held[i]: on the stage where that lies in a file.
-func (f *flat) local(i int, at span, s *stage) *tensor.Tensor {
-	h := &f.held[i]
-	if isFar(h.Tensor) {
+// local returns elements at of f.tensors[i], in the staging buffer if that is offloaded.
+func (f *flat) local(i int, at span, s *stagingBuffer) *tensor.Tensor {
+	h := &f.tensors[i]
+	if isOffloaded(h.Tensor) {
 		return s.bufs[i].Flat(h.elems(at.lo-s.p.lo), h.elems(at.hi-s.p.lo))
 	}
 	if at == f.optim {
@@ -28,30 +28,31 @@ func (f *flat) local(i int, at span, s *stage) *tensor.Tensor {
 	return h.Flat(h.elems(at.lo-h.lo), h.elems(at.hi-h.lo))
 }
 
-// stream has do work on pieces one after the other, each on a stage with reads of flat.held, of
-// which writes go back. While one is worked on the next is read and the one before is written.
-func (e *Engine) stream(pieces []piece, reads, writes span, do func(*piece, *stage)) {
+// stream calls do for each piece in order, after reading the tensors reads (indices into flat.tensors) of
+// the piece; afterwards it writes the tensors writes. The next piece is read and the previous one
+// written meanwhile.
+func (e *Engine) stream(pieces []piece, reads, writes span, do func(*piece, *stagingBuffer)) {
 	if len(pieces) == 0 {
 		return
 	}
-	stages := e.stages(pieces, min(3, len(pieces))) // one is read, one is worked on, one is written
+	stages := e.stages(pieces, min(3, len(pieces))) // one read, one updated, one written
 	next := 0
 	for i := range pieces {
 		for ; next < len(pieces) && next <= i+min(1, len(stages)-1); next++ {
 			s := &stages[next%len(stages)]
-			e.settle(s) // what it held is written
+			e.waitTransfers(s) // its last write
 			s.p = &pieces[next]
 			e.transfer(s, reads, (*disk.Section).StartRead)
 		}
 		p, s := &pieces[i], &stages[i%len(stages)]
 		e.step.unit = p.f.unit
-		e.settle(s)
+		e.waitTransfers(s)
 		do(p, s)
 		e.b.Sync()
 		e.transfer(s, writes, (*disk.Section).StartWrite)
 	}
 	for i := range stages {
-		e.settle(&stages[i])
+		e.waitTransfers(&stages[i])
 		for _, b := range stages[i].bufs {
 			if b != nil {
 				b.Release()
@@ -61,22 +62,22 @@ func (e *Engine) stream(pieces []piece, reads, writes span, do func(*piece, *sta
 	e.step.unit = nil
 }
 
-// stages takes memory for n pieces, whose flats hold the same.
-func (e *Engine) stages(pieces []piece, n int) []stage {
-	most := make([]int, len(pieces[0].f.held))
+// stages allocates n staging buffers. All pieces have the same kinds of tensors.
+func (e *Engine) stages(pieces []piece, n int) []stagingBuffer {
+	most := make([]int, len(pieces[0].f.tensors))
 	for _, p := range pieces {
-		for i, h := range p.f.held {
-			if isFar(h.Tensor) {
-				most[i] = max(most[i], h.elems(p.n()))
+		for i, h := range p.f.tensors {
+			if isOffloaded(h.Tensor) {
+				most[i] = max(most[i], h.elems(p.len()))
 			}
 		}
 	}
-	stages := make([]stage, n)
+	stages := make([]stagingBuffer, n)
 	for i := range stages {
 		stages[i].bufs = make([]*tensor.Tensor, len(most))
 		for k, elems := range most {
 			if elems > 0 {
-				h := pieces[0].f.held[k]
+				h := pieces[0].f.tensors[k]
 				stages[i].bufs[k] = e.b.New(h.cat, h.DType(), elems)
 			}
 		}
@@ -84,21 +85,21 @@ func (e *Engine) stages(pieces []piece, n int) []stage {
 	return stages
 }
 
-// transfer begins to move a range of flat.held of a stage's piece.
-func (e *Engine) transfer(s *stage, which span, start func(*disk.Section, []byte, int64) *disk.Transfer) {
-	if e.files.hollow {
+// transfer starts to read or write the tensors which (indices into flat.tensors) of a stage's piece.
+func (e *Engine) transfer(s *stagingBuffer, which span, start func(*disk.Section, []byte, int64) *disk.Transfer) {
+	if e.files.meta {
 		return
 	}
 	for i := which.lo; i < which.hi; i++ {
-		if h := &s.p.f.held[i]; isFar(h.Tensor) {
+		if h := &s.p.f.tensors[i]; isOffloaded(h.Tensor) {
 			at := int64(h.elems(s.p.lo-h.lo)) * int64(h.DType().Size())
-			s.busy = append(s.busy, start(h.Buffer().Backing.(*disk.Section), tensor.HostBytes(s.bufs[i].Flat(0, h.elems(s.p.n()))), at))
+			s.busy = append(s.busy, start(h.Buffer().Backing.(*disk.Section), tensor.HostBytes(s.bufs[i].Flat(0, h.elems(s.p.len()))), at))
 		}
 	}
 }
 
-// settle waits for what moves on a stage.
-func (e *Engine) settle(s *stage) {
+// waitTransfers waits for the transfers of a stage.
+func (e *Engine) waitTransfers(s *stagingBuffer) {
 	var failed error
 	for _, t := range s.busy {
 		if err := t.Wait(); failed == nil {
@@ -115,10 +116,10 @@ func offloadFailed(err error) error {
 	return fault.Try(fmt.Errorf("offload: %w", err), "another path, with space for it, or device: none")
 }
 
-// fetch begins to read the parameters that lie in a file into dst. What it returns waits for them;
-// the disk answers in any case.
+// fetch starts to read f's offloaded parameters into dst, and returns the op that waits for them. It
+// needs no context: a disk read ends.
 func (e *Engine) fetch(f *flat, dst *tensor.Tensor) op {
-	if e.files.hollow {
+	if e.files.meta {
 		return func(context.Context) error { return nil }
 	}
 	t := f.param.Buffer().Backing.(*disk.Section).StartRead(tensor.HostBytes(dst), 0)

@@ -22,17 +22,17 @@ import (
 	"trireme/tensor"
 )
 
-// toy says what a small network is made of: an embedding [V D], blocks of a norm, a gated
-// projection with biases and one back, and a norm with a head.
+// toy configures a small network: an embedding [V D], blocks of a norm, a gated up projection with
+// biases and a down projection, and a norm with a head.
 type toy struct {
 	V, D, F   int
 	layers    int
 	tied      bool // the head is the embedding
 	recompute bool
-	segments  int // of layers, computed again as one; 0 for none
+	segments  int // layers per recompute segment; 0 for none
 	frozen    map[string]bool
-	idle      int   // number of the layer that has a parameter which no operation reads; 0 for none
-	skip      int   // number of the layer that does not run; 0 for none
+	idle      int   // index of the layer with an unused parameter; 0 for none
+	skip      int   // index of a skipped layer; 0 for none
 	seed      int64 // of the data
 	rows      int   // of a micro-batch
 	precision parallel.Precision
@@ -46,11 +46,11 @@ func (c toy) how() optim.Grouping {
 	return c.optim
 }
 
-// kind is what parameters have in common that may lie in one piece of memory.
+// kind is the properties shared by parameters of one buffer.
 type kind struct {
 	optim.ParamOptions
 	frozen bool
-	after  *nn.Param // that this one does not follow without a gap
+	after  *nn.Param // the previous parameter, if there is a gap after it
 }
 
 func (c toy) kind(p *nn.Param) kind {
@@ -73,7 +73,7 @@ func (c toy) kind(p *nn.Param) kind {
 	return k
 }
 
-// groupings are ways to train a toy.
+// groupings are optimizer configurations for a toy.
 var groupings = func() []optim.Grouping {
 	none, some := 0.0, 0.3
 	sgd := optim.SGD{Momentum: 0.9, Dampening: 0.2}
@@ -110,7 +110,7 @@ type network struct {
 	blocks []toyBlock
 	norm   *nn.RMSNorm
 	head   *nn.Param
-	// in is told when a unit computes, on its way forward or back; nil for nobody.
+	// in is called when a unit computes, in forward or backward; may be nil.
 	in func(unit int, back bool)
 }
 
@@ -166,16 +166,16 @@ func (n *network) params() (ps []*nn.Param) {
 	return ps
 }
 
-// tell reports unit i's turn, forward and back.
-func (n *network) tell(t *autograd.Tape, i int) {
+// observe calls in for unit i, in forward and backward.
+func (n *network) observe(t *autograd.Tape, i int) {
 	if n.in != nil {
 		n.in(i, false)
 		t.OnBackward(func() { n.in(i, true) })
 	}
 }
 
-// loss runs the network on global micro-batch m of a step and adds its loss to loss; release comes
-// after the way back.
+// loss runs the network on global micro-batch m of a step and adds its loss to loss; call release after
+// backward.
 func (n *network) loss(t *autograd.Tape, loss *tensor.Tensor, step, m int) (tokens int64, release func()) {
 	rng := rand.New(rand.NewPCG(uint64(n.seed), uint64(step)<<32|uint64(m)))
 	ids, targets := make([]int32, n.rows), make([]int32, n.rows)
@@ -193,7 +193,7 @@ func (n *network) loss(t *autograd.Tape, loss *tensor.Tensor, step, m int) (toke
 	id, target := put(ids), put(targets)
 	t.Scope(func() *autograd.Var {
 		x := n.units[0].Run(t, nil, func(t *autograd.Tape, _ *autograd.Var) *autograd.Var {
-			n.tell(t, 0)
+			n.observe(t, 0)
 			return n.embed.Forward(t, id)
 		})
 		for i, l := range n.blocks {
@@ -201,13 +201,13 @@ func (n *network) loss(t *autograd.Tape, loss *tensor.Tensor, step, m int) (toke
 				continue
 			}
 			x = l.unit.Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-				n.tell(t, i+1)
+				n.observe(t, i+1)
 				return t.Add(x, l.down.Forward(t, t.SwiGLU(l.up.Forward(t, l.norm.Forward(t, x)))))
 			})
 		}
 		last := len(n.units) - 1
 		return n.units[last].Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-			n.tell(t, last)
+			n.observe(t, last)
 			t.LinearCrossEntropy(loss, n.norm.Forward(t, x), &n.head.Var, nil, autograd.Labels{Targets: target})
 			return nil
 		})
@@ -215,18 +215,18 @@ func (n *network) loss(t *autograd.Tape, loss *tensor.Tensor, step, m int) (toke
 	return tokens, func() { id.Release(); target.Release() }
 }
 
-// outcome is the bits of a run: the scalars of each step and the parameters at the end.
+// outcome is the bits of a run: each step's scalars, the final parameters and optimizer state.
 type outcome struct {
 	scalars [][]float64
 	params  map[string][]float32
-	state   map[string][]byte // what optimizers keep, by slot and name
+	state   map[string][]byte // optimizer state, by slot and name
 }
 
 var adam = optim.Grouping{Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, WeightDecay: 0.1}
 
 const maxNorm = 0.05
 
-// rate is the learning rate after so many updates.
+// rate returns the learning rate after n updates.
 func rate(update int) float64 { return 1e-2 / float64(1+update) }
 
 func openDevice(t testing.TB) device.Device {
@@ -238,15 +238,15 @@ func openDevice(t testing.TB) device.Device {
 	return b
 }
 
-// plain trains without an Engine: one process, every tensor for itself, micro-batches summed
-// one after the other. poison names a step that gets a NaN; negative for none.
+// plain trains without an Engine: one process, separate tensors, micro-batches summed in order. Step
+// poison gets a NaN; negative for none.
 func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	t.Helper()
 	b := openDevice(t)
 	defer b.Close()
 	n := c.make(b)
 	type state struct {
-		p, sum, c, g *tensor.Tensor // c computes
+		p, sum, c, g *tensor.Tensor // c: compute copy
 		state        []*tensor.Tensor
 	}
 	states := map[*nn.Param]*state{}
@@ -257,7 +257,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 			kinds[c.kind(p)] = true
 		}
 		for kind := range kinds {
-			// A unit's parameters follow one another, for weights that are multiplied at once.
+			// A unit's parameters are adjacent, for weights that are multiplied as one.
 			var ps []*nn.Param
 			k := 0
 			for _, p := range u.Params {
@@ -325,7 +325,7 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 				}
 			}
 		}
-		for _, u := range n.units { // squares are summed in blocks of what is multiplied as one
+		for _, u := range n.units { // squares are summed in blocks of weights multiplied as one
 			var all []float32
 			var before *nn.Param
 			for _, p := range u.Params {
@@ -371,42 +371,42 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	return out
 }
 
-// division is how a toy is trained by several ranks.
-type division struct {
+// setup configures the training of a toy on several ranks.
+type setup struct {
 	world        int
 	accumulation int
 	replicas     int
 	strategy     string
 	local        bool // not world-invariant
 	steps        int
-	poison       int // a step whose last micro-batch has a NaN on one rank; negative for none
+	poison       int // step whose last micro-batch has a NaN on one rank; negative for none
 	evaluate     bool
-	late         int // steps that are begun before the outcome of one is read
+	late         int // steps started before a step's result is read
 	gather       parallel.AllGather
-	reshard      int // ranks of Mesh.Reshard; 0 for none
-	// group stands before each group of a rank; nil for the group itself.
+	reshard      int // size of Mesh.Reshard; 0 for none
+	// group wraps each group of a rank; may be nil.
 	group func(rank int, axis string, g collective.Group) collective.Group
-	// opened is told of each rank's device.
+	// opened is called with each rank's backend.
 	opened  func(rank int, b device.Device)
 	offload parallel.Offload
 	files   func(rank int, dir string) (*disk.File, error) // nil: real ones
-	// in is told of a unit's turn on a rank.
+	// in is called when a unit runs on a rank.
 	in func(rank, unit int, back bool)
-	// after is told of each rank at the end, before it closes.
+	// after is called on each rank at the end, before it closes.
 	after func(rank int, b device.Device, e *parallel.Engine, rest tensor.Usage)
 }
 
-func (d division) String() string {
+func (d setup) String() string {
 	return fmt.Sprintf("%s, %d ranks, %d replicas, %d micro-batches each, local %t", d.strategy, d.world, d.replicas, d.accumulation, d.local)
 }
 
-// wrapped is a world whose groups are what a division makes of them.
-type wrapped struct {
+// wrappedWorld is a world with the wrapped groups of a setup.
+type wrappedWorld struct {
 	collective.World
-	d division
+	d setup
 }
 
-func (w wrapped) Group(name string, ranks []int) (collective.Group, error) {
+func (w wrappedWorld) Group(name string, ranks []int) (collective.Group, error) {
 	g, err := w.World.Group(name, ranks)
 	if g == nil || w.d.group == nil {
 		return g, err
@@ -414,8 +414,8 @@ func (w wrapped) Group(name string, ranks []int) (collective.Group, error) {
 	return w.d.group(w.Rank(), name, g), nil
 }
 
-// train is the plain loop by the Engine; errs are what each rank ended with.
-func (c toy) train(t testing.TB, d division) (out *outcome, errs []error) {
+// train is plain with an Engine; errs has each rank's error.
+func (c toy) train(t testing.TB, d setup) (out *outcome, errs []error) {
 	t.Helper()
 	worlds, err := collective.NewLocal(d.world, collective.Config{Timeout: 20 * time.Second})
 	if err != nil {
@@ -443,7 +443,7 @@ func (c toy) train(t testing.TB, d division) (out *outcome, errs []error) {
 	return out, errs
 }
 
-func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu *sync.Mutex) (err error) {
+func (c toy) rank(t testing.TB, w collective.World, d setup, out *outcome, mu *sync.Mutex) (err error) {
 	b, err := device.Open("cpu", device.Options{Reserve: 1 << 32})
 	if err != nil {
 		return err
@@ -460,7 +460,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	if err != nil {
 		return err
 	}
-	mesh, err := parallel.NewMesh(wrapped{w, d}, parallel.MeshShape{parallel.Replicate: d.replicas, parallel.Shard: d.world / d.replicas}, d.reshard)
+	mesh, err := parallel.NewMesh(wrappedWorld{w, d}, parallel.MeshShape{parallel.Replicate: d.replicas, parallel.Shard: d.world / d.replicas}, d.reshard)
 	if err != nil {
 		return err
 	}
@@ -542,7 +542,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 		if all == nil {
 			all = make([]float32, p.Shape.Elems())
 			for i := range all {
-				all[i] = float32(nan()) // owned by nobody yet
+				all[i] = float32(nan()) // not owned yet
 			}
 			out.params[p.Name] = all
 		}
@@ -570,7 +570,7 @@ func (c toy) rank(t testing.TB, w collective.World, d division, out *outcome, mu
 	return nil
 }
 
-// read is a tensor's elements, wherever they lie.
+// read returns a tensor's elements, in memory or offloaded.
 func read(t testing.TB, x *tensor.Tensor) []float32 {
 	return tensor.FromBytes[float32](readBytes(t, x))
 }

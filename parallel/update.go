@@ -9,33 +9,33 @@ import (
 	"trireme/tensor"
 )
 
-// update is what one optimizer updates.
+// update has the pieces that one element-wise optimizer updates.
 type update struct {
 	optim.Elementwise
 	resident []piece // in memory
-	streamed []piece // in files: each comes to memory and goes back
+	streamed []piece // offloaded: each is read, updated and written
 }
 
-// piece is elements of a flat that are updated at once.
+// piece is a range of a flat that is updated at once.
 type piece struct {
 	f *flat
 	span
-	ends   *tensor.Tensor // I64 [groups]; nil where the flat is frozen
-	params *tensor.Tensor // I64 [parameters], where a flat is updated jointly
-	slice  optim.Slice    // of what rests in memory
+	ends   *tensor.Tensor // I64 [groups]; nil if the flat is frozen
+	params *tensor.Tensor // I64 [parameters], for a Tensorwise optimizer
+	slice  optim.Slice    // if the flat is in memory
 }
 
-// setting is how p is trained.
+// setting returns p's optimizer and group.
 func setting(how optim.Grouping, p *nn.Param) optim.ParamOptions {
 	s := how.Of(optim.Param{Name: p.Name, Shape: p.Shape, Hidden: p.Hidden})
 	if s.Optimizer == nil {
-		panic(fmt.Sprintf("parallel: %s trains and has no optimizer", p.Name))
+		panic(fmt.Sprintf("parallel: parameter %s is trained but has no optimizer", p.Name))
 	}
 	return s
 }
 
-// settings lists those of all parameters that train in order of appearance, but those of one
-// optimizer together. Every rank has the same list.
+// settings lists the settings of all trained parameters in order of appearance, grouped by optimizer. The
+// list is the same on every rank.
 func settings(how optim.Grouping, units []*nn.Unit) (all []optim.ParamOptions) {
 	for _, u := range units {
 		for _, p := range u.Params {
@@ -56,11 +56,11 @@ func settings(how optim.Grouping, units []*nn.Unit) (all []optim.ParamOptions) {
 	return all
 }
 
-// rowsOf is where the settings of an optimizer lie among all; empty where there are none.
+// rowsOf returns the range of an optimizer's settings in all; empty if it has none.
 func rowsOf(all []optim.ParamOptions, o optim.Optimizer) (s span) {
 	for i := range all {
 		if all[i].Optimizer == o {
-			if s.n() == 0 {
+			if s.len() == 0 {
 				s.lo = i
 			}
 			s.hi = i + 1
@@ -69,7 +69,7 @@ func rowsOf(all []optim.ParamOptions, o optim.Optimizer) (s span) {
 	return s
 }
 
-// block is what an optimizer's elements must be aligned to.
+// block returns the alignment, in elements, that an optimizer needs.
 func block(o optim.Optimizer) int {
 	n := 1
 	if o != nil {
@@ -78,25 +78,24 @@ func block(o optim.Optimizer) int {
 		}
 		if j, ok := optim.AsTensorwise(o); ok {
 			if _, ok := j.(optim.NormScaled); ok {
-				n = max(n, tensor.SumBlock) // a parameter's squares are summed by themselves
+				n = max(n, tensor.SumBlock) // squares are summed per parameter
 			}
 		}
 	}
 	return n
 }
 
-// ParamGroups lists the options of each group of parameters that is updated together.
+// ParamGroups lists the parameter groups: optimizer, learning-rate factor and weight decay of each.
 func (e *Engine) ParamGroups() []optim.ParamOptions { return e.settings }
 
-// cut divides what this rank updates of f into pieces: one, or sub-groups where state lies in a
-// file.
-func (e *Engine) cut(f *flat) {
+// split splits the range of f that this rank updates into pieces: one, or sub-groups if f is offloaded.
+func (e *Engine) split(f *flat) {
 	most := f.padded
-	if f.streams() {
+	if f.offloaded() {
 		if n := e.files.Optimizer.SubGroupSize; n > 0 {
 			most = n
 		}
-		q := f.quantum()
+		q := f.subGroupAlign()
 		most = (most + q - 1) / q * q
 	}
 	for lo := f.optim.lo; lo < f.optim.hi; lo += most {
@@ -105,20 +104,20 @@ func (e *Engine) cut(f *flat) {
 	if f.frozen {
 		return
 	}
-	groups := f.settings.n()
+	groups := f.settings.len()
 	ends := e.b.New(tensor.Workspace, tensor.I64, len(f.pieces), groups)
 	var at []int64
 	for i := range f.pieces {
 		p := &f.pieces[i]
 		p.ends = ends.Flat(i*groups, (i+1)*groups)
 		at = append(at, f.ends(p.span, f.settings.lo, groups)...)
-		if !f.streams() {
+		if !f.offloaded() {
 			p.slice = f.slice(p, nil)
 		}
 	}
 	e.b.Upload(ends, tensor.AsBytes(at))
 	if o, ok := optim.AsTensorwise(f.optimizer); ok {
-		e.joints = append(e.joints, e.newJoint(o, f))
+		e.tensorwise = append(e.tensorwise, e.newTensorwise(o, f))
 		return
 	}
 	u := slices.IndexFunc(e.updates, func(u update) bool { return optim.Optimizer(u.Elementwise) == f.optimizer })
@@ -126,47 +125,47 @@ func (e *Engine) cut(f *flat) {
 		u = len(e.updates)
 		e.updates = append(e.updates, update{Elementwise: f.optimizer.(optim.Elementwise)})
 	}
-	if f.streams() {
+	if f.offloaded() {
 		e.updates[u].streamed = append(e.updates[u].streamed, f.pieces...)
 	} else {
 		e.updates[u].resident = append(e.updates[u].resident, f.pieces...)
 	}
 }
 
-// Update updates this rank's parameters by the reduced gradients. Row i of hyper (F64) is the
-// inputs of ParamGroups()[i]; scalars are Finish's.
+// Update updates this rank's parameters from the reduced gradients. Row i of hyper (F64) has the inputs
+// of ParamGroups()[i]; scalars is the result of Finish.
 func (e *Engine) Update(hyper, scalars *tensor.Tensor) {
 	for _, u := range e.updates {
 		rows := func(f *flat) *tensor.Tensor { return hyper.RowRange(f.settings.lo, f.settings.hi) }
 		for _, p := range u.resident {
 			u.Step(e.b, p.slice, rows(p.f), scalars)
 		}
-		e.stream(u.streamed, span{atMaster, atState + len(u.Slots())}, span{atParam, atState + len(u.Slots())}, func(p *piece, s *stage) {
+		e.stream(u.streamed, span{atMaster, atState + len(u.Slots())}, span{atParam, atState + len(u.Slots())}, func(p *piece, s *stagingBuffer) {
 			u.Step(e.b, p.f.slice(p, s), rows(p.f), scalars)
-			e.narrow(p, s)
+			e.castParams(p, s)
 		})
 	}
-	for _, j := range e.joints {
-		e.updateJointly(j, hyper, scalars)
+	for _, j := range e.tensorwise {
+		e.updateTensorwise(j, hyper, scalars)
 	}
 }
 
-// remake makes the parameters that compute of f from masters, where one of the two lies in a file.
-func (e *Engine) remake(f *flat) {
-	e.stream(f.pieces, span{atMaster, atState}, span{atParam, atMaster}, e.narrow)
+// castOffloaded casts f's masters to compute parameters, if either is offloaded.
+func (e *Engine) castOffloaded(f *flat) {
+	e.stream(f.pieces, span{atMaster, atState}, span{atParam, atMaster}, e.castParams)
 }
 
-// narrow makes the parameters that compute of a piece from its masters.
-func (e *Engine) narrow(p *piece, s *stage) {
+// castParams casts a piece's masters to compute parameters.
+func (e *Engine) castParams(p *piece, s *stagingBuffer) {
 	if f := p.f; f.master != f.param {
 		e.b.Copy(f.local(atParam, p.span, s), f.local(atMaster, p.span, s))
 	}
 }
 
-// slice is what the optimizer updates of a piece, some of which may be in s.
-func (f *flat) slice(p *piece, s *stage) optim.Slice {
+// slice returns the tensors that the optimizer updates for a piece; offloaded ones are in s.
+func (f *flat) slice(p *piece, s *stagingBuffer) optim.Slice {
 	x := optim.Slice{P: f.local(atMaster, p.span, s), G: f.at(f.grad, f.layout.grad, p.span), Ends: p.ends}
-	for i := range f.held[atState:] {
+	for i := range f.tensors[atState:] {
 		x.State = append(x.State, f.local(atState+i, p.span, s))
 	}
 	return x

@@ -10,43 +10,44 @@ import (
 	"trireme/tensor"
 )
 
-// joint updates a flat whose optimizer needs whole parameters. Every rank runs the same program: a
-// class of equal matrices is cut evenly over the shards, and which of them are this rank's is data.
-type joint struct {
+// tensorwise updates a flat whose optimizer needs whole parameters (optim.Tensorwise). Matrices of equal shape
+// are distributed evenly over the shards; the indices of this rank's are data, so every rank runs the
+// same program.
+type tensorwise struct {
 	optim.Tensorwise
 	*flat
-	scalars *tensor.Tensor // F64 [ScalarCount]: Finish's, with a scale of 1
+	scalars *tensor.Tensor // F64 [ScalarCount]: those of Finish, with scale 1
 	rates   *tensor.Tensor // F64 [parameters, inputs]
-	classes []class        // where whole matrices are needed
-	sums    *tensor.Tensor // I64 [2 x parameters x ExactWords]: squares of parameters, then of directions
-	norms   *tensor.Tensor // F64 [3, parameters]: the same as numbers, and numbers of elements
+	classes []class        // if the optimizer needs whole matrices
+	sums    *tensor.Tensor // I64 [2 x parameters x ExactWords]: sums of squares of parameters, then of directions
+	norms   *tensor.Tensor // F64 [3, parameters]: the same sums, then element counts
 }
 
-// class is parameters of one shape and group.
+// class is a set of parameters of one shape and optimizer group.
 type class struct {
 	shape   tensor.Shape
-	group   int              // among the engine's settings
-	members []int            // among the flat's parameters
-	mine    []int32          // of members: those that this rank computes; the last one again where they do not divide
-	own     int              // as many of mine are no other rank's
+	group   int              // index into Engine.settings
+	members []int            // indices into the flat's parameters
+	mine    []int32          // indices into members that this rank computes, padded with the last one to equal length on all ranks
+	own     int              // length of mine without padding
 	ids     *tensor.Tensor   // I32: mine
-	state   []*tensor.Tensor // of each slot of whole matrices [len(mine), elements]
+	state   []*tensor.Tensor // per slot of whole matrices: [len(mine), elements]
 }
 
-// whole lists the slots of o that are of whole matrices.
+// whole returns the slots of o that hold state of whole matrices.
 func whole(o optim.Optimizer) []optim.Slot {
 	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.MatrixShape == nil })
 }
 
-// elements lists the slots of o that have as many elements as parameters, or one for each block.
+// elements returns the slots of o with one element per parameter element, or per block of them.
 func elements(o optim.Optimizer) []optim.Slot {
 	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.MatrixShape != nil })
 }
 
-// newJoint takes memory for the update of f, whose pieces are cut.
-func (e *Engine) newJoint(o optim.Tensorwise, f *flat) *joint {
+// newTensorwise allocates the update of f, after f.pieces is set.
+func (e *Engine) newTensorwise(o optim.Tensorwise, f *flat) *tensorwise {
 	n := len(f.params)
-	j := &joint{Tensorwise: o, flat: f, scalars: e.b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), rates: e.b.New(tensor.Workspace, tensor.F64, n, optim.Width(e.settings))}
+	j := &tensorwise{Tensorwise: o, flat: f, scalars: e.b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), rates: e.b.New(tensor.Workspace, tensor.F64, n, optim.Width(e.settings))}
 	ends := e.b.New(tensor.Workspace, tensor.I64, len(f.pieces), n)
 	var at []int64
 	for i := range f.pieces {
@@ -95,7 +96,7 @@ func (e *Engine) newJoint(o optim.Tensorwise, f *flat) *joint {
 	return j
 }
 
-// paramEnds says at which element of s each parameter ends.
+// paramEnds returns the element of s at which each parameter ends.
 func (l *layout) paramEnds(s span) []int64 {
 	out := make([]int64, len(l.params))
 	for i := range out {
@@ -108,25 +109,25 @@ func (l *layout) paramEnds(s span) []int64 {
 	return out
 }
 
-// each has do work on this rank's pieces of f, on a stage where they lie in files.
-func (e *Engine) each(f *flat, writes span, do func(*piece, *stage)) {
-	if !f.streams() {
+// each calls do for this rank's pieces of f, with a staging buffer if f is offloaded.
+func (e *Engine) each(f *flat, writes span, do func(*piece, *stagingBuffer)) {
+	if !f.offloaded() {
 		do(&f.pieces[0], nil)
 		return
 	}
-	e.stream(f.pieces, span{atMaster, len(f.held)}, writes, do)
+	e.stream(f.pieces, span{atMaster, len(f.tensors)}, writes, do)
 }
 
-// updateJointly takes a flat through the phases of a Tensorwise optimizer.
-func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
+// updateTensorwise runs the phases of a Tensorwise optimizer on a flat.
+func (e *Engine) updateTensorwise(j *tensorwise, hyper, scalars *tensor.Tensor) {
 	f, rows := j.flat, hyper.RowRange(j.settings.lo, j.settings.hi)
 	held := f.optim
 	if len(j.classes) > 0 {
 		held = span{0, f.padded}
 	}
-	d := e.b.New(tensor.Buckets, tensor.F32, held.n())
+	d := e.b.New(tensor.Buckets, tensor.F32, held.len())
 	defer d.Release()
-	e.b.Fill(d, 0) // a step that does not apply leaves it as it is
+	e.b.Fill(d, 0) // a skipped step leaves it unchanged
 	mine := f.at(d, held, f.optim)
 	part := func(s span) *tensor.Tensor {
 		if s == f.optim {
@@ -145,7 +146,7 @@ func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
 	if j.sums != nil {
 		e.b.Fill(j.sums, 0)
 	}
-	e.each(f, span{atState, len(f.held)}, func(p *piece, s *stage) {
+	e.each(f, span{atState, len(f.tensors)}, func(p *piece, s *stagingBuffer) {
 		x := f.slice(p, s)
 		j.Direction(e.b, part(p.span), inner(x), rows, scalars)
 		if j.sums != nil {
@@ -153,7 +154,7 @@ func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
 		}
 	})
 	if len(j.classes) > 0 {
-		if f.optim.n() < f.padded {
+		if f.optim.len() < f.padded {
 			e.wait(e.issue(func(ctx context.Context) error { return e.mesh.Group(Shard).AllGather(ctx, d, mine, f.unit.Name) }))
 		}
 		for i := range j.classes {
@@ -169,7 +170,7 @@ func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
 		for _, p := range f.pieces {
 			e.b.ExactSquares(j.sums.Flat(n*tensor.ExactWords, 2*n*tensor.ExactWords), part(p.span), p.params)
 		}
-		if f.optim.n() < f.padded {
+		if f.optim.len() < f.padded {
 			e.wait(e.issue(func(ctx context.Context) error {
 				return e.mesh.Group(Shard).AllReduce(ctx, j.sums, collective.Sum, f.unit.Name)
 			}))
@@ -178,7 +179,7 @@ func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
 		of := func(i int) *tensor.Tensor { return j.norms.Flat(i*n, (i+1)*n).Reshape(n, 1) }
 		j.Tensorwise.(optim.NormScaled).AdjustRates(e.b, j.rates, optim.Norms{P: of(0), D: of(1), Count: of(2)})
 	}
-	e.each(f, span{atParam, len(f.held)}, func(p *piece, s *stage) {
+	e.each(f, span{atParam, len(f.tensors)}, func(p *piece, s *stagingBuffer) {
 		x := f.slice(p, s)
 		apply := inner(x)
 		apply.Ends = p.params
@@ -187,14 +188,14 @@ func (e *Engine) updateJointly(j *joint, hyper, scalars *tensor.Tensor) {
 			average.Average(e.b, x, rows, scalars)
 		}
 		if s != nil {
-			e.narrow(p, s)
+			e.castParams(p, s)
 		}
 	})
 }
 
-// compute replaces the directions of a class, in d, by what the optimizer makes of whole matrices:
-// each by one rank, and the rest from the others.
-func (e *Engine) compute(j *joint, c *class, d, hyper, scalars *tensor.Tensor) {
+// compute replaces the directions of a class, in d, by the optimizer's result for whole matrices. Each
+// rank computes its share and all-gathers the rest.
+func (e *Engine) compute(j *tensorwise, c *class, d, hyper, scalars *tensor.Tensor) {
 	n, shards := c.shape.Elems(), e.mesh.Size(Shard)
 	all, mine := e.b.New(tensor.Buckets, tensor.F32, len(c.mine)*shards, n), e.b.New(tensor.Buckets, tensor.F32, len(c.mine), n)
 	in := func(i int) *tensor.Tensor {
@@ -225,8 +226,8 @@ func (e *Engine) compute(j *joint, c *class, d, hyper, scalars *tensor.Tensor) {
 	mine.Release()
 }
 
-// items lists the state of whole matrices that this rank keeps: each matrix is one rank's of a replica.
-func (j *joint) items() (out []checkpoint.Item) {
+// items lists this rank's state of whole matrices. Each matrix has one owner in a replica.
+func (j *tensorwise) items() (out []checkpoint.Item) {
 	for _, c := range j.classes {
 		for k, slot := range whole(j.Tensorwise) {
 			shape := slot.MatrixShape(c.shape)
