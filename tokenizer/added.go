@@ -6,28 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// AddedToken is a token that is looked for in the text as it stands, before the model sees
-// the rest. The fields are those of tokenizer.json.
+// AddedToken is a token that is matched in the text before the model runs. Its fields are those of
+// tokenizer.json.
 type AddedToken struct {
 	ID         int32  `json:"id"`
 	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"` // only where no letter, number or underscore touches it
-	LStrip     bool   `json:"lstrip"`      // takes the white space before it along
+	SingleWord bool   `json:"single_word"` // only if no letter, digit or underscore is adjacent
+	LStrip     bool   `json:"lstrip"`      // strips white space before it
 	RStrip     bool   `json:"rstrip"`      // and after it
-	Normalized bool   `json:"normalized"`  // looked for after normalisation
-	Special    bool   `json:"special"`     // left out of text that is shown
+	Normalized bool   `json:"normalized"`  // matched after normalization
+	Special    bool   `json:"special"`     // omitted when special tokens are skipped
 }
 
-// matcher finds added tokens: the leftmost, and of those the longest.
+// matcher finds added tokens: leftmost first, then longest.
 type matcher struct {
 	tokens []AddedToken
-	texts  *trie // what is looked for, by index in tokens
+	texts  *trie // texts to match, by index in tokens
 	first  [256]bool
-	only   string // the one byte that all begin with, or ""
+	only   string // the common first byte of all texts, or ""
 }
 
-// newMatcher looks for the tokens whose Normalized is as given; nil where there are none.
-// normal, which may be nil, is applied to what is looked for after normalisation.
+// newMatcher matches the tokens whose Normalized equals normalized, or returns nil if there are none.
+// normal, which may be nil, is applied to their texts if normalized.
 func newMatcher(tokens []AddedToken, normalized bool, normal normalizer) *matcher {
 	m := &matcher{tokens: tokens}
 	var keys []trieKey
@@ -55,8 +55,8 @@ func newMatcher(tokens []AddedToken, normalized bool, normal normalizer) *matche
 	return m
 }
 
-// next finds the first added token in s[from:]: it and the bytes it takes, white space
-// included; nil and len(s) where there is none. Special tokens are passed over when literal.
+// next finds the first added token in s[from:] and the range it covers, stripped white space
+// included, or nil and len(s). If literal, special tokens are not matched.
 func (m *matcher) next(s string, from int, literal bool) (t *AddedToken, lo, hi int) {
 	if m == nil {
 		return nil, len(s), len(s)
@@ -77,7 +77,7 @@ func (m *matcher) next(s string, from int, literal bool) (t *AddedToken, lo, hi 
 		}
 		t, lo, hi := &m.tokens[k], i, i+n
 		if literal && t.Special || t.SingleWord && !alone(s, lo, hi) {
-			i = hi - 1 // nor is anything else found in these bytes
+			i = hi - 1 // no other token matches in these bytes
 			continue
 		}
 		if t.LStrip {
@@ -91,7 +91,7 @@ func (m *matcher) next(s string, from int, literal bool) (t *AddedToken, lo, hi 
 	return nil, len(s), len(s)
 }
 
-// alone says whether neither neighbour of s[lo:hi] belongs to a word.
+// alone reports whether neither neighbor of s[lo:hi] belongs to a word.
 func alone(s string, lo, hi int) bool {
 	before, _ := utf8.DecodeLastRuneInString(s[:lo])
 	after, _ := utf8.DecodeRuneInString(s[hi:])

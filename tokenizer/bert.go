@@ -8,11 +8,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// bertNormalizer is BERT's cleaning of text, in the order of its fields.
+// bertNormalizer is BERT's text cleaning, in the order of its fields.
 type bertNormalizer struct {
-	clean     bool // control characters go, white space becomes a space
-	chinese   bool // ideographs become words of their own
-	accents   bool // accents go
+	clean     bool // drop control characters, map white space to spaces
+	chinese   bool // surround ideographs with spaces
+	accents   bool // strip accents
 	lowercase bool
 }
 
@@ -24,7 +24,7 @@ func (b bertNormalizer) normalize(s string) string {
 			dst = b.ascii(dst, s[i-1])
 			continue
 		}
-		// ASCII and other characters have nothing to do with one another in what follows.
+		// ASCII and other characters do not interact below.
 		hi := i + 1
 		for hi < len(s) && s[hi] >= utf8.RuneSelf {
 			hi++
@@ -79,7 +79,7 @@ func (b bertNormalizer) others(dst []byte, s string) []byte {
 	return dst
 }
 
-// What BERT's normalizer and pre-tokenizer ask of a character.
+// Character classes of BERT's normalizer and pre-tokenizer.
 const (
 	bertControl = 1 << iota
 	bertSpace
@@ -88,7 +88,7 @@ const (
 	bertPunct
 )
 
-// bertClasses are the classes of the basic plane.
+// bertClasses has the classes of the basic multilingual plane.
 var bertClasses = sync.OnceValue(func() *[1 << 16]uint8 {
 	t := new([1 << 16]uint8)
 	for r := range t {
@@ -113,19 +113,18 @@ func bertClass(r rune) (k uint8) {
 	return k
 }
 
-// isChinese are the blocks of ideographs, as BERT lists them.
+// isChinese reports whether r is in BERT's list of ideograph blocks.
 func isChinese(r rune) bool {
 	return 0x4e00 <= r && r <= 0x9fff || 0x3400 <= r && r <= 0x4dbf || 0xf900 <= r && r <= 0xfaff ||
 		0x20000 <= r && r <= 0x2a6df || 0x2a700 <= r && r <= 0x2b81f || 0x2b920 <= r && r <= 0x2ceaf || 0x2f800 <= r && r <= 0x2fa1f
 }
 
-// bertSplit makes words of what stands between white space, and of each punctuation
-// character one.
+// bertSplit splits at white space, and makes each punctuation character a word.
 type bertSplit struct{}
 
 var _ splitter = bertSplit{}
 
-func (bertSplit) split(s string, first bool, emit sink) {
+func (bertSplit) split(s string, first bool, emit pieceFunc) {
 	classes := bertClasses()
 	lo := 0
 	for i := 0; i < len(s); {

@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// bpeOptions are the fields of a BPE model in tokenizer.json besides its tables. Dropout is
-// for training a model on varied tokens: encoding goes without, as in Hugging Face's
-// inference.
+// bpeOptions are the fields of a BPE model in tokenizer.json besides its tables. Dropout is ignored:
+// it applies to training a model, and Hugging Face's inference ignores it too.
 type bpeOptions struct {
 	Dropout      *float64 `json:"dropout"`
 	Unk          *string  `json:"unk_token"`
@@ -21,15 +20,15 @@ type bpeOptions struct {
 	IgnoreMerges bool     `json:"ignore_merges"`
 }
 
-// bpeTables are what byteBPE and runeBPE have in common.
+// bpeTables are common to byteBPE and runeBPE.
 type bpeTables struct {
 	bpeOptions
 	merges pairTable
-	list   [][2]int32 // the merges in order, to be saved
+	list   [][2]int32 // the merges in order, for saving
 	unk    int32      // or -1
 }
 
-// tables looks up what a file spells.
+// tables resolves the tokens of a file's merges.
 func (f *bpeJSON) tables() (bpeTables, error) {
 	b := bpeTables{bpeOptions: f.bpeOptions, unk: -1, list: make([][2]int32, len(f.Merges)), merges: newPairTable(len(f.Merges))}
 	prefix := value(f.Prefix)
@@ -37,17 +36,17 @@ func (f *bpeJSON) tables() (bpeTables, error) {
 		for k, token := range m {
 			id, ok := f.Vocab[token]
 			if !ok {
-				return b, fmt.Errorf("merge %d joins %.40q, which the vocabulary lacks", rank, token)
+				return b, fmt.Errorf("merge %d has %.40q, which is not in the vocabulary", rank, token)
 			}
 			b.list[rank][k] = id
 		}
 		if len(m[1]) < len(prefix) {
-			return b, fmt.Errorf("merge %d joins %.40q, which lacks the continuing_subword_prefix %q", rank, m[1], prefix)
+			return b, fmt.Errorf("merge %d has %.40q without the continuing_subword_prefix %q", rank, m[1], prefix)
 		}
 		joined := m[0] + m[1][len(prefix):]
 		id, ok := f.Vocab[joined]
 		if !ok {
-			return b, fmt.Errorf("merge %d joins %.40q and %.40q, and the vocabulary has no %.80q", rank, m[0], m[1], joined)
+			return b, fmt.Errorf("merge %d of %.40q and %.40q needs %.80q, which is not in the vocabulary", rank, m[0], m[1], joined)
 		}
 		b.merges.put(b.list[rank][0], b.list[rank][1], uint32(rank), id)
 	}
@@ -84,7 +83,7 @@ func (b *bpeTables) describe(w io.Writer) {
 	w.Write(buf)
 }
 
-// value is what p points to, or "".
+// value returns *p, or "" if p is nil.
 func value(p *string) string {
 	if p == nil {
 		return ""
@@ -92,17 +91,17 @@ func value(p *string) string {
 	return *p
 }
 
-// byteBPE joins bytes.
+// byteBPE merges bytes.
 type byteBPE struct {
 	bpeTables
-	bytes [256]int32       // token of each byte; -1 where the vocabulary has none
-	whole map[string]int32 // pieces that are one token whatever the merges say; or nil
+	bytes [256]int32       // token of each byte; -1 if the vocabulary has none
+	whole map[string]int32 // pieces that bypass the merges (ignore_merges), or nil
 }
 
 var _ model = (*byteBPE)(nil)
 
-// newByteBPE reads a vocabulary in GPT-2's alphabet. ok is false for a model that needs
-// runeBPE: one that has something to say of bytes that it lacks, or of the ends of words.
+// newByteBPE reads a vocabulary in GPT-2's byte alphabet. ok is false if the model needs runeBPE: it
+// has rules for missing bytes or for the ends of words.
 func newByteBPE(f *bpeJSON, tables bpeTables) (b *byteBPE, ok bool) {
 	b = &byteBPE{bpeTables: tables}
 	for i, r := range byteRunes {
@@ -146,15 +145,15 @@ func (b *byteBPE) encode(dst []int32, piece string, s *scratch) []int32 {
 	return dst[:n+b.merges.merge(dst[n:], s)]
 }
 
-// runeBPE joins characters. One that the vocabulary lacks is its bytes, where there are
-// tokens for them, else the unknown token.
+// runeBPE merges characters. A character not in the vocabulary becomes its byte tokens, if there are
+// any, else the unknown token.
 type runeBPE struct {
 	bpeTables
-	ascii    [utf8.RuneSelf]int32 // token of each character; -1 where there is none
+	ascii    [utf8.RuneSelf]int32 // token of each character, or -1
 	runes    map[rune]int32
 	fallback *byteTokens      // or nil
-	vocab    map[string]int32 // where words have prefix or suffix, or may be whole; else nil
-	own      *trie            // tokens that are taken first, the longest, and not joined; or nil
+	vocab    map[string]int32 // if words have prefix or suffix, or may bypass merges; else nil
+	own      *trie            // tokens matched before merging, longest first, and not merged; or nil
 }
 
 var _ model = (*runeBPE)(nil)
@@ -190,7 +189,7 @@ func (b *runeBPE) encode(dst []int32, piece string, s *scratch) []int32 {
 		}
 	}
 	n := len(dst)
-	waiting := false // an unknown token that others may join
+	waiting := false // an unknown token that may fuse with the next
 	for i := 0; i < len(piece); {
 		id, m := int32(-1), 0
 		if b.own != nil {
@@ -227,7 +226,7 @@ func (b *runeBPE) encode(dst []int32, piece string, s *scratch) []int32 {
 	return dst[:n+b.merges.merge(dst[n:], s)]
 }
 
-// symbol is the token of the character at piece[i], or -1, and its length.
+// symbol returns the token of the character at piece[i], or -1, and its length.
 func (b *runeBPE) symbol(piece string, i int) (int32, int) {
 	r, n := runeAt(piece, i)
 	if value(b.Prefix) != "" || value(b.Suffix) != "" {
@@ -247,7 +246,7 @@ func (b *runeBPE) symbol(piece string, i int) (int32, int) {
 		return b.ascii[r], n
 	}
 	if r == utf8.RuneError && n == 1 && b.fallback != nil {
-		return -1, n // the byte stays what it is
+		return -1, n // an invalid byte is kept
 	}
 	if id, ok := b.runes[r]; ok {
 		return id, n

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveMerge joins the pair learned first, the leftmost, until there is none.
+// naiveMerge merges the pair of lowest rank, leftmost first, until there is none.
 func naiveMerge(b *byteBPE, ids []int32) []int32 {
 	rank := map[[2]int32]int{}
 	for i, pair := range b.list {
@@ -31,7 +31,7 @@ func naiveMerge(b *byteBPE, ids []int32) []int32 {
 	}
 }
 
-// randomBPE has merges over a few letters in an order that no training would give.
+// randomBPE has merges over a few letters in an order that training would not produce.
 func randomBPE(t *rapid.T) *byteBPE {
 	f := &bpeJSON{Vocab: map[string]int32{"a": 0, "b": 1, "c": 2}}
 	tokens := []string{"a", "b", "c"}
@@ -74,7 +74,7 @@ func TestMergesAgree(t *testing.T) {
 	})
 }
 
-// A word of a megabyte takes moments, not hours.
+// A word of a megabyte must not take quadratic time.
 func TestLongWordsAreNotQuadratic(t *testing.T) {
 	tok := load(t, "gpt2")
 	for _, unit := range []string{"a", " ", "ab", "=", "é", "1"} {
@@ -98,7 +98,7 @@ func TestEncodeAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The cache gives what the merges give, whatever was in it.
+// The cache returns the result of the merges, whatever its content.
 func TestCacheIsTransparent(t *testing.T) {
 	tok := load(t, "gpt2")
 	b := tok.model.(*byteBPE)

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// setBPE is byteBPE where the last step before the model writes bytes, else runeBPE.
+// setBPE sets the model to byteBPE if the last pre-tokenizer is ByteLevel, else to runeBPE.
 func (t *Tokenizer) setBPE(f *bpeJSON) error {
 	if err := t.setVocab(f.Vocab); err != nil {
 		return err
 	}
 	var p splitters
 	if err := p.read(t.parts.PreTokenizer); err != nil {
-		return nil // readParts says it better
+		return nil // readParts reports the error
 	}
 	tables, err := f.tables()
 	if err != nil {
@@ -46,7 +46,7 @@ func (t *Tokenizer) setUnigram(f *unigramJSON) error {
 	return err
 }
 
-// makeIDs makes the tables for ids up to top, of size tokens.
+// makeIDs allocates the tables for ids up to top and size tokens.
 func (t *Tokenizer) makeIDs(top int32, size int) {
 	for _, a := range t.added {
 		top = max(top, a.ID)
@@ -55,11 +55,11 @@ func (t *Tokenizer) makeIDs(top int32, size int) {
 	t.ids = make(map[string]int32, size+len(t.added))
 }
 
-// idLimit is the largest id that a vocabulary of n tokens may have: holes are allowed, but
-// tables grow with the largest id.
+// idLimit is the largest allowed id in a vocabulary of n tokens. Gaps are allowed, but the tables grow
+// with the largest id.
 func idLimit(n int) int32 { return int32(2*n + 1<<16) }
 
-// setVocab fills in the tables of tokens from a model's vocabulary.
+// setVocab fills the token tables from a model's vocabulary.
 func (t *Tokenizer) setVocab(vocab map[string]int32) error {
 	if len(vocab) == 0 {
 		return fmt.Errorf("the vocabulary is empty")
@@ -77,7 +77,7 @@ func (t *Tokenizer) setVocab(vocab map[string]int32) error {
 	t.makeIDs(top, len(vocab))
 	for token, id := range vocab {
 		if old := t.spelled[id]; t.inModel[id] {
-			return fmt.Errorf("tokens %.40q and %.40q have one id, %d", min(old, token), max(old, token), id)
+			return fmt.Errorf("tokens %.40q and %.40q both have id %d", min(old, token), max(old, token), id)
 		}
 		t.spelled[id], t.inModel[id] = token, true
 		t.ids[token] = id
@@ -92,16 +92,16 @@ func (t *Tokenizer) checkAdded(vocab int) error {
 			return fmt.Errorf("added_tokens: %.40q has id %d in a vocabulary of %d", a.Content, a.ID, vocab)
 		}
 		if old, ok := seen[a.ID]; ok && old != a.Content {
-			return fmt.Errorf("added_tokens: %.40q and %.40q have one id, %d", old, a.Content, a.ID)
+			return fmt.Errorf("added_tokens: %.40q and %.40q both have id %d", old, a.Content, a.ID)
 		}
 		seen[a.ID] = a.Content
 	}
 	return nil
 }
 
-// addConfigured adds the tokens of tokenizer_config.json that tokenizer.json does not list, as
-// transformers does: under their ids in the vocabulary, else those of the configuration, else,
-// where these are other tokens', after all others.
+// addConfigured adds the tokens of tokenizer_config.json that tokenizer.json lacks, like transformers:
+// with their id in the vocabulary, else with the configured id, else, if that is taken, after all
+// others.
 func (t *Tokenizer) addConfigured() error {
 	config := maps.Clone(t.parts.Config)
 	delete(config, fileAddedTokens)
@@ -138,7 +138,7 @@ func (t *Tokenizer) addConfigured() error {
 	return nil
 }
 
-// readParts reads the sections around the model.
+// readParts reads the sections besides the model.
 func (t *Tokenizer) readParts() error {
 	var err error
 	if t.normal, err = readNormalizer(t.parts.Normalizer); err != nil {
@@ -163,7 +163,7 @@ func (t *Tokenizer) readParts() error {
 	return nil
 }
 
-// finish makes what follows from the tables and parts.
+// finish derives the remaining fields from the tables and parts.
 func (t *Tokenizer) finish() {
 	slices.SortStableFunc(t.added, func(a, b AddedToken) int { return int(a.ID) - int(b.ID) })
 	t.special = map[int32]bool{}

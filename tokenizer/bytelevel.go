@@ -2,9 +2,8 @@ package tokenizer
 
 import "unicode/utf8"
 
-// byteRunes is GPT-2's alphabet: a printable rune for each byte, so that a vocabulary is a
-// list of readable strings. Printable bytes of Latin-1 stand for themselves, the others
-// for U+0100 onwards, in order.
+// byteRunes is GPT-2's byte alphabet, a printable rune for each byte: printable Latin-1 bytes map to
+// themselves, the others to U+0100 and up, in order.
 var byteRunes = func() (t [256]rune) {
 	next := rune(256)
 	for b := range t {
@@ -19,7 +18,7 @@ var byteRunes = func() (t [256]rune) {
 	return t
 }()
 
-// runeBytes is its inverse; -1 where a rune stands for no byte.
+// runeBytes is its inverse, -1 for other runes.
 var runeBytes = func() (t [324]int16) {
 	for i := range t {
 		t[i] = -1
@@ -39,8 +38,8 @@ func toRunes(bytes string) string {
 	return string(out)
 }
 
-// fromRunes is the inverse of toRunes; ok is false for a string with a rune outside the
-// alphabet, which stands for itself, as in Hugging Face's decoder.
+// fromRunes inverts toRunes. ok is false for a string with a rune outside the alphabet, which Hugging
+// Face's decoder keeps as it is.
 func fromRunes(token string) (bytes string, ok bool) {
 	out := make([]byte, 0, len(token))
 	for _, r := range token {

@@ -1,13 +1,12 @@
 package tokenizer
 
-// wordCache remembers the tokens of the pieces seen lately: ordinary text repeats a few
-// thousand words. An entry is a cache line, found by the piece's hash; a new piece takes
-// the place of what was there.
+// wordCache caches the tokens of recent pieces, since ordinary text repeats a few thousand words. It is
+// direct-mapped by the hash of the piece; an entry is a cache line.
 type wordCache []cacheEntry
 
 type cacheEntry struct {
 	key  pieceKey
-	len  uint8 // bytes of the piece; 0 is an empty entry
+	len  uint8 // bytes of the piece; 0 if empty
 	n    uint8 // tokens
 	_    [2]byte
 	toks [cachedTokens]int32
@@ -19,7 +18,7 @@ const (
 	cachedBytes  = 32
 )
 
-// pieceKey is up to 32 bytes; together with the length it is the piece.
+// pieceKey is up to 32 bytes, padded; with the length it identifies the piece.
 type pieceKey [4]uint64
 
 func keyOf(p string) (k pieceKey) {
@@ -47,7 +46,7 @@ func load32(p string, i int) uint32 {
 	return uint32(p[0]) | uint32(p[1])<<8 | uint32(p[2])<<16 | uint32(p[3])<<24
 }
 
-// slot is the entry where a piece of 1 to cachedBytes bytes belongs.
+// slot returns the entry for a piece of 1 to cachedBytes bytes.
 func (c wordCache) slot(k *pieceKey, n int) *cacheEntry {
 	const m = 0x9e3779b97f4a7c15
 	h := (k[0] ^ uint64(n)) * m

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// charsMap is sentencepiece's compiled table of replacements: a double-array trie of what is
-// replaced, whose values are offsets of the replacements, each ended by a zero byte.
+// charsMap is sentencepiece's compiled table of replacements: a double-array trie whose values are
+// offsets of zero-terminated replacements.
 type charsMap struct {
 	units []uint32
 	texts string
 }
 
-// readCharsMap reads the bytes of a table; nil for an empty one, which replaces nothing.
+// readCharsMap reads a table, or returns nil if it is empty.
 func readCharsMap(b []byte) (*charsMap, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -25,7 +25,7 @@ func readCharsMap(b []byte) (*charsMap, error) {
 	size := binary.LittleEndian.Uint32(b)
 	b = b[4:]
 	if size%4 != 0 || uint64(size) > uint64(len(b)) {
-		return nil, fmt.Errorf("precompiled_charsmap claims a trie of %d bytes in %d", size, len(b))
+		return nil, fmt.Errorf("precompiled_charsmap declares a trie of %d bytes in %d", size, len(b))
 	}
 	m := &charsMap{units: make([]uint32, size/4), texts: string(b[size:])}
 	for i := range m.units {
@@ -34,8 +34,8 @@ func readCharsMap(b []byte) (*charsMap, error) {
 	return m, nil
 }
 
-// match finds the shortest or the longest entry that s begins with: its length, which is 0
-// for none, and what takes its place. The units are those of the library Darts-clone.
+// match finds the shortest or the longest entry that is a prefix of s: its length, 0 for none, and its
+// replacement. The units have the format of Darts-clone.
 func (m *charsMap) match(s string, shortest bool) (n int, text string) {
 	if len(m.units) == 0 {
 		return 0, ""
@@ -69,12 +69,11 @@ func (m *charsMap) match(s string, shortest bool) (n int, text string) {
 	return n, text
 }
 
-// offsetOf is the distance from a unit to its children.
+// offsetOf returns the distance from a unit to its children.
 func offsetOf(u uint32) uint32 { return u >> 10 << (u & (1 << 9) >> 6) }
 
-// graphemes replaces as Hugging Face's normalizer Precompiled does: a short cluster of
-// characters by the shortest entry that it begins with, and without one, or in a long
-// cluster, each character.
+// graphemes replaces like Hugging Face's Precompiled normalizer: a short grapheme cluster by its
+// shortest matching entry; a long cluster, or one without a match, character by character.
 func (m *charsMap) graphemes(s string) string {
 	const long = 6
 	var b strings.Builder
@@ -102,9 +101,8 @@ func (m *charsMap) graphemes(s string) string {
 	return b.String()
 }
 
-// longest replaces as sentencepiece does: the longest entry wherever one begins. own, which
-// may be nil, are tokens that stay what they are. A byte that is not UTF-8 becomes U+FFFD
-// unless keep is set.
+// longest replaces like sentencepiece: the longest entry at each position. Tokens in own, which may be
+// nil, are kept. Invalid UTF-8 bytes become U+FFFD unless keep.
 func (m *charsMap) longest(s string, own *trie, keep bool) (text string, n int) {
 	if own != nil {
 		if _, n := own.longest(s); n > 0 {

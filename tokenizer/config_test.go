@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// loadWith loads a directory of the files given.
+// loadWith loads a directory of the given files.
 func loadWith(t *testing.T, files map[string]string) (*Tokenizer, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -20,7 +20,7 @@ func loadWith(t *testing.T, files map[string]string) (*Tokenizer, error) {
 	return Load(dir)
 }
 
-// What tokenizer_config.json and its like say of a sentencepiece model.
+// tokenizer_config.json and related files configure a sentencepiece model.
 func TestConfigOfSentencePiece(t *testing.T) {
 	model := readFile(t, "testdata/bpe.model")
 	for _, c := range []struct {
@@ -88,8 +88,8 @@ func TestConfigOfVocabAndMerges(t *testing.T) {
 	}
 }
 
-// The classes of Llama put the tokens around a text that their configuration asks for,
-// whatever tokenizer.json says.
+// Llama's tokenizer classes add the configured special tokens around a text, whatever tokenizer.json
+// says.
 func TestConfigOfLlama(t *testing.T) {
 	for config, want := range map[string][]int32{
 		`{"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": true, "add_eos_token": true}`: {258, 256, 259},
@@ -155,8 +155,8 @@ func TestBadSentencePieceModels(t *testing.T) {
 	for _, c := range []struct{ blob, want string }{
 		{"", "no pieces"},
 		{"\x1a\x00", "no pieces"},
-		{good[:len(good)/2], "cut short"},
-		{"\n\xff\xff\xff\xff\x0f", "cut short"},
+		{good[:len(good)/2], "truncated"},
+		{"\n\xff\xff\xff\xff\x0f", "truncated"},
 		{"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "not a protobuf"},
 		{piece("\n\x01a"), "unknown"},
 		{unk + unk, "both"},
@@ -190,20 +190,20 @@ func TestEncodePair(t *testing.T) {
 	}
 }
 
-// The library for normal forms breaks up more than thirty marks on one character.
+// golang.org/x/text/unicode/norm splits runs of more than thirty marks.
 func TestManyMarks(t *testing.T) {
 	acutes := strings.Repeat("\u0301", 40)
 	if got := form(0)("a" + acutes + "b"); got != "á"+acutes[2:]+"b" {
 		t.Errorf("%q", got)
 	}
-	below := strings.Repeat("\u0301\u0327", 40) // of two classes, the lower goes first
+	below := strings.Repeat("\u0301\u0327", 40) // of two classes; the lower one sorts first
 	if got := form(1)("a" + below); got != "a"+strings.Repeat("\u0327", 40)+acutes {
 		t.Errorf("%q", got)
 	}
 }
 
-// Tokens that tokenizer_config.json has and tokenizer.json has not are added, as transformers
-// does: what a chat template writes is then one token and no text.
+// Tokens only in tokenizer_config.json are added, like in transformers: a chat template then writes
+// one token, not text.
 func TestConfigAddsToTokenizerJSON(t *testing.T) {
 	for _, c := range []struct {
 		config string
@@ -213,8 +213,8 @@ func TestConfigAddsToTokenizerJSON(t *testing.T) {
 		{`{}`, "a<|x|>", []int32{97, 60, 124, 120, 124, 62}},
 		{`{"added_tokens_decoder": {"260": {"content": "<|x|>", "special": true}}}`, "a<|x|>", []int32{97, 260}},
 		{`{"added_tokens_decoder": {"262": {"content": "<|x|>"}, "261": {"content": "<|y|>"}}}`, "<|y|><|x|>", []int32{261, 262}},
-		{`{"added_tokens_decoder": {"258": {"content": "<|begin_of_text|>"}, "97": {"content": "abc"}}}`, "<|begin_of_text|>abc", []int32{258, 257}}, // which the vocabulary has
-		{`{"added_tokens_decoder": {"97": {"content": "<|x|>"}, "258": {"content": "<|y|>"}}}`, "<|x|><|y|>a", []int32{260, 261, 97}},                // whose ids are others'
+		{`{"added_tokens_decoder": {"258": {"content": "<|begin_of_text|>"}, "97": {"content": "abc"}}}`, "<|begin_of_text|>abc", []int32{258, 257}}, // in the vocabulary
+		{`{"added_tokens_decoder": {"97": {"content": "<|x|>"}, "258": {"content": "<|y|>"}}}`, "<|x|><|y|>a", []int32{260, 261, 97}},                // ids already taken
 		{`{"eos_token": "ab", "pad_token": "<|pad|>"}`, "abc<|pad|>", []int32{256, 99, 60, 124, 112, 97, 100, 124, 62}},
 	} {
 		tok, err := loadWith(t, map[string]string{fileJSON: tiny(t, nil), fileConfig: c.config})

@@ -2,14 +2,15 @@ package tokenizer
 
 import "unicode/utf8"
 
-// cutSplit divides a text between characters that no merge ever joins. The ids stay what
-// they are, but pieces become words, which are remembered, where a model has no splitter of
-// its own: the merges of Llama 2 and Mistral never join a letter to the space after it.
+// cutSplit splits a text between characters that no merge ever joins. The ids do not change, but
+// pieces become words, which are cached, for models without a pre-tokenizer: the merges of
+// Llama 2 and Mistral never join a letter to a following space.
 //
-// Characters are told apart by a class: ASCII each its own, sentencepiece's space, others.
+// Characters are grouped into classes: one per ASCII character, one for sentencepiece's space, one
+// for all others.
 type cutSplit struct {
 	own    *trie                                 // tokens that are pieces of their own, or nil
-	joined [cutClasses][cutClasses/64 + 1]uint64 // by class of the left: the right ones that may be joined to it
+	joined [cutClasses][cutClasses/64 + 1]uint64 // by class of the left: the classes on the right that a merge may join to it
 }
 
 const (
@@ -35,8 +36,8 @@ func (c *cutSplit) join(l, r int) { c.joined[l][r/64] |= 1 << (r % 64) }
 
 func (c *cutSplit) joins(l, r int) bool { return c.joined[l][r/64]>>(r%64)&1 != 0 }
 
-// newCutSplit finds the cuts of a model, nil where there are none. spelled are the tokens by
-// id; a piece must be the same tokens wherever it stands.
+// newCutSplit finds the cuts of a model, or returns nil if there are none. spelled are the tokens by
+// id. A piece must have the same tokens in any context.
 func newCutSplit(b *runeBPE, spelled []string) *cutSplit {
 	if b.vocab != nil {
 		return nil
@@ -45,7 +46,7 @@ func newCutSplit(b *runeBPE, spelled []string) *cutSplit {
 	if b.fallback != nil {
 		for _, id := range b.fallback {
 			if id < 0 {
-				return nil // characters with some of their bytes are treated by what is before them
+				return nil // invalid UTF-8 depends on the preceding character
 			}
 			bytes[id] = true
 		}
@@ -64,7 +65,7 @@ func newCutSplit(b *runeBPE, spelled []string) *cutSplit {
 		for r := range cutClasses {
 			switch {
 			case b.fallback != nil:
-			case b.unk < 0 && (b.unknown(l) || b.unknown(r)): // left out, and then its neighbours touch
+			case b.unk < 0 && (b.unknown(l) || b.unknown(r)): // dropped characters make their neighbors adjacent
 				c.join(l, r)
 			case b.FuseUnk && b.unknown(l) && b.unknown(r):
 				c.join(l, r)
@@ -74,7 +75,7 @@ func newCutSplit(b *runeBPE, spelled []string) *cutSplit {
 	return c
 }
 
-// unknown says whether a class has characters that are no token.
+// unknown reports whether a class has characters without a token.
 func (b *runeBPE) unknown(class int) bool {
 	switch class {
 	case cutOther:
@@ -86,7 +87,7 @@ func (b *runeBPE) unknown(class int) bool {
 	return b.ascii[class] < 0
 }
 
-func (c *cutSplit) split(s string, first bool, emit sink) {
+func (c *cutSplit) split(s string, first bool, emit pieceFunc) {
 	lo, left := 0, -1
 	for i := 0; i < len(s); {
 		if c.own != nil {

@@ -7,25 +7,25 @@ import (
 	"unicode/utf8"
 )
 
-// decoder is the section "decoder" of tokenizer.json: how tokens become text again.
+// decoder is the section "decoder" of tokenizer.json.
 type decoder struct {
-	// steps change one token each. What the first gives is kept by id, see Tokenizer.texts.
+	// steps map one token each. The result of the first is cached by id in Tokenizer.texts.
 	steps []decodeStep
-	// fused: what comes is about the text as a whole.
+	// fused: the following steps apply to the text as a whole.
 	fused bool
-	// Of the text as a whole, so many of a character are left out at its ends.
+	// Numbers of one character to strip at the ends of the whole text.
 	edge        string
 	left, right int
 }
 
-// decodeStep changes a token that is the first of a text, or the last, or neither.
+// decodeStep maps a token, which may be the first or last of a text.
 type decodeStep struct {
 	change      func(token string, first, last bool) string
-	first, last bool // whether these matter
-	alphabet    bool // reads GPT-2's alphabet, in which only the model's tokens are written
+	first, last bool // whether the step depends on these
+	alphabet    bool // reads GPT-2's byte alphabet, which only model tokens use
 }
 
-// text is what a token stands for; added says that it is not one of the model's.
+// text returns the text of a token; added marks added tokens.
 func (d *decoder) text(token string, added, first, last bool) string {
 	for _, s := range d.steps {
 		if !added || !s.alphabet {
@@ -35,7 +35,7 @@ func (d *decoder) text(token string, added, first, last bool) string {
 	return token
 }
 
-// firstMatters and lastMatters say whether a token's text depends on where it stands.
+// firstMatters and lastMatters report whether a token's text depends on its position.
 func (d *decoder) firstMatters() bool {
 	for _, s := range d.steps {
 		if s.first {
@@ -54,12 +54,12 @@ func (d *decoder) lastMatters() bool {
 	return false
 }
 
-// everywhere adds a step that depends on the token alone.
+// everywhere adds a step that depends only on the token.
 func (d *decoder) everywhere(change func(token string) string) {
 	d.steps = append(d.steps, decodeStep{change: func(token string, _, _ bool) string { return change(token) }})
 }
 
-// joined is the decoder of a file without one: tokens with spaces between them.
+// joined is the decoder of a file without one: tokens joined by spaces.
 func joined() decoder {
 	d := decoder{}
 	d.steps = append(d.steps, decodeStep{first: true, change: func(token string, first, _ bool) string {
@@ -121,7 +121,7 @@ func (d *decoder) read(raw json.RawMessage) error {
 		d.everywhere(change)
 	case "Strip":
 		if utf8.RuneCountInString(n.Content) != 1 || n.Start < 0 || n.Stop < 0 {
-			return fmt.Errorf("Strip needs one character as its content, and how many at start and stop")
+			return fmt.Errorf("Strip needs a content of one character, and the counts start and stop")
 		}
 		if d.fused {
 			d.edge, d.left, d.right = n.Content, n.Start, n.Stop
@@ -167,8 +167,8 @@ func (d *decoder) read(raw json.RawMessage) error {
 	return nil
 }
 
-// wordPieceStep puts a space before every token that does not go on a word. cleanup takes
-// the one before punctuation away again.
+// wordPieceStep puts a space before every token that does not continue a word. cleanup removes the
+// space before punctuation.
 func wordPieceStep(prefix string, cleanup bool) decodeStep {
 	return decodeStep{first: true, change: func(token string, first, _ bool) string {
 		if rest, ok := strings.CutPrefix(token, prefix); ok && !first {

@@ -1,15 +1,15 @@
 package tokenizer
 
-// encoder is the memory of one Append: a cache of words, and room to work in.
+// encoder is the working memory of one Append: a cache of words and scratch.
 type encoder struct {
 	t       *Tokenizer
 	dst     []int32
 	cache   wordCache
 	scratch scratch
-	emit    []sink // emit[i] is what splits[i] hands its pieces to
+	emit    []pieceFunc // emit[i] receives the pieces of splits[i]
 }
 
-// take gives an encoder that no other call uses.
+// take returns an encoder that no other call uses.
 func (t *Tokenizer) take() *encoder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -18,7 +18,7 @@ func (t *Tokenizer) take() *encoder {
 		t.idle = t.idle[:n-1]
 		return e
 	}
-	e := &encoder{t: t, cache: make(wordCache, cacheEntries), emit: make([]sink, len(t.splits))}
+	e := &encoder{t: t, cache: make(wordCache, cacheEntries), emit: make([]pieceFunc, len(t.splits))}
 	for i := range t.splits {
 		if i+1 == len(t.splits) {
 			e.emit[i] = e.piece
@@ -29,7 +29,7 @@ func (t *Tokenizer) take() *encoder {
 	return e
 }
 
-// give keeps an encoder for the next call.
+// give returns an encoder to the pool.
 func (t *Tokenizer) give(e *encoder) {
 	e.scratch.trim()
 	t.mu.Lock()
@@ -37,11 +37,11 @@ func (t *Tokenizer) give(e *encoder) {
 	t.mu.Unlock()
 }
 
-// text cuts out the added tokens that are looked for before normalisation.
+// text matches the added tokens that come before normalization.
 func (e *encoder) text(s string, literal bool) {
 	for done := 0; done < len(s); {
 		a, lo, hi := e.t.raw.next(s, done, literal)
-		e.normalised(s[done:lo], done == 0, literal)
+		e.normalized(s[done:lo], done == 0, literal)
 		if a != nil {
 			e.dst = append(e.dst, a.ID)
 		}
@@ -49,9 +49,8 @@ func (e *encoder) text(s string, literal bool) {
 	}
 }
 
-// normalised normalises, cuts out the added tokens that are looked for after that, and
-// splits the rest.
-func (e *encoder) normalised(s string, first, literal bool) {
+// normalized normalizes, matches the remaining added tokens, and splits the rest.
+func (e *encoder) normalized(s string, first, literal bool) {
 	if s == "" {
 		return
 	}
@@ -78,7 +77,7 @@ func (e *encoder) split(s string, first bool) {
 	e.t.splits[0].split(s, first, e.emit[0])
 }
 
-// piece appends the tokens of one piece, from the cache if it is there.
+// piece appends the tokens of one piece, from the cache if possible.
 func (e *encoder) piece(p string, _ bool) {
 	if len(p) > cachedBytes || p == "" {
 		e.dst = e.t.model.encode(e.dst, p, &e.scratch)

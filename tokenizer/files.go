@@ -24,20 +24,20 @@ const (
 	fileVocab         = "vocab.txt"
 )
 
-// files are the names that Load looks for in a directory.
+// files are the names that Load reads in a directory.
 var files = []string{
 	fileJSON, fileConfig, fileSpecialTokens, fileAddedTokens, fileChatTemplate,
 	fileModel, "vocab.json", "merges.txt", "encoder.json", "vocab.bpe", fileVocab,
 }
 
-// Files are the names of the files in a directory that can make up a tokenizer. Those that
-// are there, copied elsewhere, are the same tokenizer.
+// Files returns the names of the files that can make up a tokenizer directory. Copying those that exist
+// copies the tokenizer.
 func Files() []string { return slices.Clone(files) }
 
-// mainFiles are those of which a tokenizer has one, as Load prefers them.
+// mainFiles has the alternatives for the vocabulary, in Load's order of preference.
 var mainFiles = []string{fileJSON, fileModel, "vocab.json", "encoder.json", fileVocab}
 
-// Exists says whether a directory holds a tokenizer that Load would read.
+// Exists reports whether a directory has a tokenizer that Load would read.
 func Exists(dir string) bool {
 	for _, name := range mainFiles {
 		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && !st.IsDir() {
@@ -47,11 +47,11 @@ func Exists(dir string) bool {
 	return false
 }
 
-// maxFile bounds what is read of a file; the largest tokenizers have some 40 MB.
+// maxFile is the size limit of a file; the largest tokenizers have some 40 MB.
 const maxFile = 1 << 30
 
-// wholeFile reads a file whole: a regular one, so that nothing is waited for, and none that is
-// known for something else.
+// wholeFile reads a regular file, and rejects known other formats. Anything but a regular file is an
+// error, since reading it may block.
 func wholeFile(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -60,7 +60,7 @@ func wholeFile(path string) ([]byte, error) {
 	case !st.Mode().IsRegular():
 		return nil, fault.Try(fmt.Errorf("%s is not a file", path), "another tokenizer")
 	case st.Size() > maxFile:
-		return nil, fault.Try(fmt.Errorf("%s has %d bytes: that is no tokenizer", path, st.Size()), "another")
+		return nil, fault.Try(fmt.Errorf("%s has %d bytes, too many for a tokenizer", path, st.Size()), "another")
 	}
 	blob, err := os.ReadFile(path)
 	if err != nil {
@@ -71,14 +71,14 @@ func wholeFile(path string) ([]byte, error) {
 		return nil, fault.Try(fmt.Errorf("%s is %s", path, k.Name), "%s", k.Try)
 	}
 	if isJSON {
-		blob = bytes.TrimPrefix(blob, []byte("\ufeff")) // some editors begin files with a byte order mark
+		blob = bytes.TrimPrefix(blob, []byte("\ufeff")) // some editors write a byte order mark
 	}
 	return blob, nil
 }
 
-// readConfig reads special_tokens_map.json and tokenizer_config.json of a directory, as far
-// as they are there; what both say is taken from the second. added_tokens.json becomes a
-// value under its own name. The chat template may be a file of its own, which wins over both.
+// readConfig reads special_tokens_map.json and tokenizer_config.json of a directory, if they exist; the
+// second takes precedence. added_tokens.json becomes a value under its own name. A chat template in
+// its own file takes precedence over both.
 func readConfig(dir string) (map[string]any, error) {
 	config := map[string]any{}
 	for _, name := range []string{fileSpecialTokens, fileConfig} {
@@ -93,7 +93,7 @@ func readConfig(dir string) (map[string]any, error) {
 		if err := decode(blob, &config); err != nil {
 			return nil, damaged(file, err)
 		}
-		if config == nil { // the file says null
+		if config == nil { // the file is null
 			config = map[string]any{}
 		}
 	}

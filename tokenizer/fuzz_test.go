@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// smallTokenizers are the tokenizers of testdata/models.jsonl.
+// smallTokenizers returns the tokenizers of testdata/models.jsonl.
 func smallTokenizers(t testing.TB) (blobs [][]byte, names []string) {
 	t.Helper()
 	lines, err := os.ReadFile(filepath.Join("testdata", "models.jsonl"))
@@ -32,7 +32,7 @@ func smallTokenizers(t testing.TB) (blobs [][]byte, names []string) {
 	return blobs, names
 }
 
-// exercise encodes and decodes a text, and checks what holds for every tokenizer.
+// exercise encodes and decodes a text, and checks the invariants of every tokenizer.
 func exercise(t *testing.T, tok *Tokenizer, text string) {
 	t.Helper()
 	for _, o := range []Options{{}, {AddSpecialTokens: true}, {SplitSpecialTokens: true}} {
@@ -83,7 +83,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := parse(again, nil); err != nil {
-			t.Fatalf("what is written is not read: %v", err)
+			t.Fatalf("a saved tokenizer does not load: %v", err)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func FuzzEncode(f *testing.F) {
 			exercise(t, tok, text)
 			cutsAreSilent(t, tok, text)
 		}
-		// A model with a token for each byte gives back what is no UTF-8 either.
+		// A model with a token for each byte preserves invalid UTF-8.
 		tok := small[llama]
 		if got, want := tok.Decode(tok.Encode(text, Options{SplitSpecialTokens: true})), strings.ReplaceAll(text, spSpace, " "); got != want {
 			t.Fatalf("%q came back as %q", want, got)
@@ -201,7 +201,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// cutsAreSilent checks that a text in one piece has the ids that its cuts have.
+// cutsAreSilent checks that a text encoded in one piece has the same ids as with cuts.
 func cutsAreSilent(t *testing.T, tok *Tokenizer, text string) {
 	t.Helper()
 	b, ok := tok.model.(*runeBPE)

@@ -38,7 +38,7 @@ type partVector struct {
 	Cases   [][2]json.RawMessage
 }
 
-// parseCase reads what goes in and what comes out.
+// parseCase reads an input and its expected output.
 func parseCase[In, Out any](t *testing.T, c [2]json.RawMessage) (in In, out Out) {
 	t.Helper()
 	if err := json.Unmarshal(c[0], &in); err != nil {
@@ -50,7 +50,7 @@ func parseCase[In, Out any](t *testing.T, c [2]json.RawMessage) (in In, out Out)
 	return in, out
 }
 
-func TestPartsAreThoseOfHuggingFace(t *testing.T) {
+func TestComponentsMatchHuggingFace(t *testing.T) {
 	vectors(t, "parts.jsonl", func(v partVector) {
 		switch v.Kind {
 		case "normalizer":
@@ -101,10 +101,10 @@ func TestPartsAreThoseOfHuggingFace(t *testing.T) {
 	})
 }
 
-// through is what a chain of splitters makes of a text.
+// through runs a text through a chain of splitters.
 func through(list []splitter, text string) (out []string) {
-	var emit func(i int) sink
-	emit = func(i int) sink {
+	var emit func(i int) pieceFunc
+	emit = func(i int) pieceFunc {
 		return func(p string, first bool) {
 			switch {
 			case p == "":
@@ -119,7 +119,7 @@ func through(list []splitter, text string) (out []string) {
 	return out
 }
 
-func TestModelsAreThoseOfHuggingFace(t *testing.T) {
+func TestModelsMatchHuggingFace(t *testing.T) {
 	type vector struct {
 		Name      string
 		Tokenizer json.RawMessage
@@ -147,7 +147,7 @@ func TestModelsAreThoseOfHuggingFace(t *testing.T) {
 	})
 }
 
-// saveAndCompare loads what a tokenizer writes.
+// saveAndCompare loads a saved tokenizer and compares.
 func saveAndCompare(t *testing.T, a *Tokenizer, name string) {
 	t.Helper()
 	dir := t.TempDir()

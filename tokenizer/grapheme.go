@@ -5,10 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// graphemeLen is the length of the cluster of characters that s begins with, by the rules
-// GB3 to GB5 and GB9 of Unicode Standard Annex 29. The rules for Hangul, emoji and Indic
-// conjuncts are left out: they make clusters of six bytes and more, which charsMap takes
-// character by character.
+// graphemeLen returns the length of the grapheme cluster at the start of s, by rules GB3 to GB5 and GB9
+// of Unicode Standard Annex 29. The rules for Hangul, emoji and Indic conjuncts are omitted: their
+// clusters have six bytes or more, which charsMap replaces character by character.
 func graphemeLen(s string) int {
 	r, n := runeAt(s, 0)
 	if r < utf8.RuneSelf && len(s) > n && s[n] < utf8.RuneSelf {
@@ -31,12 +30,12 @@ func graphemeLen(s string) int {
 	return n
 }
 
-// isBreak are the characters that no cluster goes across.
+// isBreak reports whether r is always a cluster of its own.
 func isBreak(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && !isExtend(r) && !isPrepend(r)
 }
 
-// isExtend are those that go on a cluster: Extend, ZWJ and SpacingMark.
+// isExtend reports whether r extends a cluster: Extend, ZWJ and SpacingMark.
 func isExtend(r rune) bool {
 	switch {
 	case r < 0x300:
@@ -58,7 +57,7 @@ var notSpacing = &unicode.RangeTable{
 	R32: []unicode.Range32{{0x11720, 0x11721, 1}},
 }
 
-// isPrepend are those that the next character belongs to.
+// isPrepend reports whether the next character joins r's cluster.
 func isPrepend(r rune) bool {
 	return r >= 0x600 && (unicode.Is(unicode.Prepended_Concatenation_Mark, r) || r == 0xd4e)
 }

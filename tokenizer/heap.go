@@ -1,9 +1,9 @@
 package tokenizer
 
-// heap is a binary heap; what comes before all else is at its top.
+// heap is a binary heap; the first element in order is at the top.
 type heap[T ordered[T]] []T
 
-// ordered is what a heap holds: before says whether it is nearer to the top than another.
+// ordered is the element type of a heap: before reports whether it comes before other.
 type ordered[T any] interface{ before(other T) bool }
 
 var (
@@ -11,7 +11,7 @@ var (
 	_ ordered[queued]    = queued{}
 )
 
-// init makes a heap of elements in any order.
+// init establishes the heap order.
 func (h heap[T]) init() {
 	for i := len(h)/2 - 1; i >= 0; i-- {
 		h.down(i)
@@ -31,7 +31,7 @@ func (h *heap[T]) push(x T) {
 	}
 }
 
-// pop takes the top; there must be one.
+// pop removes the top; the heap must not be empty.
 func (h *heap[T]) pop() T {
 	s := *h
 	top := s[0]

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// parts are the sections of tokenizer.json that are kept to be saved again.
+// parts are the sections of tokenizer.json that are kept for saving.
 type parts struct {
 	Normalizer    json.RawMessage
 	PreTokenizer  json.RawMessage
@@ -26,7 +26,7 @@ type bpeJSON struct {
 	Merges []merge          `json:"merges"`
 }
 
-// merge is two tokens that become one: "a b" in older files, ["a", "b"] in newer.
+// merge is a pair of tokens to merge: "a b" in older files, ["a", "b"] in newer.
 type merge [2]string
 
 func (m *merge) UnmarshalJSON(b []byte) error {
@@ -56,8 +56,8 @@ func (m *merge) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// plain reads a merge without escapes, as nearly all are, some ten times faster. b is valid
-// JSON.
+// plain parses a merge without escapes, about ten times faster. Nearly all merges are plain. b is
+// valid JSON.
 func (m *merge) plain(b []byte) bool {
 	if bytes.IndexByte(b, '\\') >= 0 || !utf8.Valid(b) {
 		return false
@@ -75,10 +75,10 @@ func (m *merge) plain(b []byte) bool {
 	return false
 }
 
-// absent says whether a section is missing or null.
+// absent reports whether a section is missing or null.
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
 
-// decode is json.Unmarshal with errors that speak of the file, not of Go.
+// decode is json.Unmarshal with errors about the file instead of Go types.
 func decode(b []byte, v any) error {
 	err := json.Unmarshal(b, v)
 	var kind *json.UnmarshalTypeError
@@ -89,14 +89,14 @@ func decode(b []byte, v any) error {
 		if kind.Field != "" {
 			what = kind.Field
 		}
-		return fmt.Errorf("%s is %s of JSON, which does not belong there", what, article(kind.Value))
+		return fmt.Errorf("%s is %s, an unexpected JSON type", what, article(kind.Value))
 	case errors.As(err, &syntax):
 		return fmt.Errorf("not JSON, at byte %d: %w", syntax.Offset, err)
 	}
 	return err
 }
 
-// article puts one before a kind of JSON value, as encoding/json names it: "array", "number 1.5".
+// article adds an article to a kind of JSON value in encoding/json's words: "array", "number 1.5".
 func article(kind string) string {
 	switch number, ok := strings.CutPrefix(kind, "number "); {
 	case ok:
@@ -107,12 +107,12 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-// unknownType is the error of a part whose type is none of those that are known.
+// unknownType is the error for a component of an unsupported type.
 func unknownType(kind string, known ...string) error {
 	return fmt.Errorf("type %q is not supported. known: %s", kind, strings.Join(known, ", "))
 }
 
-// parse reads a tokenizer.json.
+// parse parses a tokenizer.json.
 func parse(blob []byte, config map[string]any) (_ *Tokenizer, err error) {
 	defer func() { // the patterns of normalizer and decoder run on tokens
 		if p := recover(); p != nil {
@@ -148,7 +148,7 @@ func parse(blob []byte, config map[string]any) (_ *Tokenizer, err error) {
 	return t, nil
 }
 
-// modelType is the type of a model section, which the oldest files do not give.
+// modelType returns the type of a model section; the oldest files omit it.
 func modelType(raw json.RawMessage) (string, error) {
 	var kind struct {
 		Type   string          `json:"type"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A pattern that backtracks without end gives up, and says which file and pattern it was.
+// A pattern that backtracks endlessly fails with an error that names the file and the pattern.
 func TestPatternLimit(t *testing.T) {
 	for _, expr := range []string{`([a-z]+)*Q`, `(x+x+)+y`} {
 		tok, err := loadWith(t, map[string]string{fileJSON: tiny(t, map[string]string{
@@ -41,9 +41,9 @@ func TestPatternLimit(t *testing.T) {
 	}
 }
 
-// The patterns of normalizer and decoder run when a file is loaded, on its own tokens.
+// The patterns of normalizer and decoder run on the file's own tokens when it is loaded.
 func TestPatternLimitOfDecoder(t *testing.T) {
-	t.Parallel() // it waits for the limit twice
+	t.Parallel() // it hits the time limit twice
 	_, err := loadWith(t, map[string]string{fileJSON: tiny(t, map[string]string{
 		"added_tokens": `[{"id": 258, "content": "` + strings.Repeat("x", 60) + `"}]`,
 		"decoder":      `{"type": "Replace", "pattern": {"Regex": "([a-z]+)*Q"}, "content": ""}`,

@@ -14,11 +14,10 @@ import (
 	"trireme/fault"
 )
 
-// Load reads a tokenizer: a file, or of a directory the first that is there of
-// tokenizer.json, tokenizer.model, vocab.json with merges.txt (or encoder.json with
-// vocab.bpe, their first names), and vocab.txt. Beside it tokenizer_config.json and
-// special_tokens_map.json name the special tokens, added_tokens.json has further ones, and
-// chat_template.jinja the chat template.
+// Load reads a tokenizer from a file, or from the first of these in a directory: tokenizer.json,
+// tokenizer.model, vocab.json with merges.txt (or GPT-2's original encoder.json with vocab.bpe),
+// vocab.txt. In the same directory, tokenizer_config.json and special_tokens_map.json configure the
+// special tokens, added_tokens.json adds tokens, and chat_template.jinja has the chat template.
 func Load(path string) (*Tokenizer, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -44,8 +43,8 @@ func loadFile(file string) (*Tokenizer, error) {
 	}
 	ext := filepath.Ext(name)
 	if ext != ".model" && ext != ".txt" && !bytes.HasPrefix(bytes.TrimLeft(blob, " \t\r\n"), []byte("{")) {
-		// Before anything is said of the files beside it.
-		return nil, damaged(file, errors.New("it is no tokenizer: a JSON object is wanted (a sentencepiece model is called .model, a list of tokens .txt)"))
+		// Checked before the other files are read, for a clearer error.
+		return nil, damaged(file, errors.New("not a tokenizer: expected a JSON object (a sentencepiece model is named .model, a token list .txt)"))
 	}
 	config, err := readConfig(dir)
 	if err != nil {
@@ -69,12 +68,12 @@ func loadFile(file string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// damaged is the error of a file that is none of a tokenizer, or of one that is not known here.
+// damaged is the error for a file that is not a supported tokenizer.
 func damaged(file string, err error) error {
-	return fault.Try(fmt.Errorf("tokenizer: %s: %w", file, err), "fetch it again if it is damaged, or another tokenizer")
+	return fault.Try(fmt.Errorf("tokenizer: %s: %w", file, err), "download it again if it is damaged, or use another tokenizer")
 }
 
-// loadVocab reads the merges beside a vocabulary.
+// loadVocab reads the merges that belong to a vocabulary.
 func loadVocab(file string, blob []byte, config map[string]any) (*Tokenizer, error) {
 	var vocab map[string]int32
 	if err := decode(blob, &vocab); err != nil {
@@ -84,7 +83,7 @@ func loadVocab(file string, blob []byte, config map[string]any) (*Tokenizer, err
 	merges := filepath.Join(dir, map[string]string{"vocab.json": "merges.txt", "encoder.json": "vocab.bpe"}[name])
 	blob, err := wholeFile(merges)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Try(fmt.Errorf("tokenizer: %s has no %s beside it: %w", file, filepath.Base(merges), fs.ErrNotExist), "copy it there from where the vocabulary came")
+		return nil, fault.Try(fmt.Errorf("tokenizer: %s has no %s beside it: %w", file, filepath.Base(merges), fs.ErrNotExist), "copy it from the directory of the vocabulary")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -98,8 +97,8 @@ func loadVocab(file string, blob []byte, config map[string]any) (*Tokenizer, err
 
 const byteLevelJSON = `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`
 
-// fromVocab builds the tokenizer that Hugging Face's class of the configuration would: the
-// pattern of GPT-2, or that of Qwen2 with NFC.
+// fromVocab builds the tokenizer of the configured Hugging Face class: with GPT-2's pattern, or with
+// Qwen2's and NFC.
 func fromVocab(vocab map[string]int32, merges string, config map[string]any) (*Tokenizer, error) {
 	t := &Tokenizer{parts: parts{PreTokenizer: json.RawMessage(byteLevelJSON), Decoder: json.RawMessage(byteLevelJSON), Config: config}}
 	class, _ := config["tokenizer_class"].(string)
@@ -125,7 +124,7 @@ func fromVocab(vocab map[string]int32, merges string, config map[string]any) (*T
 	}
 	var ends []string
 	if _, said := config["eos_token"]; !said {
-		ends = []string{endNames[0]} // which GPT-2's own files do not name
+		ends = []string{endNames[0]} // GPT-2's own files do not declare it
 	}
 	if t.added, err = addedTokens(config, vocab, ends); err != nil {
 		return nil, err
@@ -147,7 +146,7 @@ func fromVocab(vocab map[string]int32, merges string, config map[string]any) (*T
 	return t, nil
 }
 
-// readMerges reads merges.txt: two tokens a line, below a line with the version.
+// readMerges parses merges.txt: two tokens per line, after an optional version line.
 func readMerges(text string) (merges []merge, err error) {
 	for n, line := range strings.Split(text, "\n") {
 		line = strings.TrimSuffix(line, "\r")
@@ -163,8 +162,8 @@ func readMerges(text string) (merges []merge, err error) {
 	return merges, nil
 }
 
-// addedTokens are the added tokens that are not in a tokenizer.json: those that the
-// configuration lists, its special tokens, and names, where the vocabulary has them.
+// addedTokens returns the added tokens of a tokenizer without tokenizer.json: those that the
+// configuration lists, its special tokens, and those of names that the vocabulary has.
 func addedTokens(config map[string]any, vocab map[string]int32, names []string) (added []AddedToken, err error) {
 	special := map[string]AddedToken{} // by spelling
 	for _, key := range specialKeys {
@@ -203,7 +202,7 @@ func addedTokens(config map[string]any, vocab map[string]int32, names []string) 
 	for token, v := range further {
 		id, ok := v.(float64)
 		if !ok || id != float64(int32(id)) {
-			return nil, fmt.Errorf("%s: %.40q has no id that is a whole number", fileAddedTokens, token)
+			return nil, fmt.Errorf("%s: the id of %.40q is not a whole number", fileAddedTokens, token)
 		}
 		a, ok := special[token]
 		if !ok {
@@ -221,7 +220,7 @@ func addedTokens(config map[string]any, vocab map[string]int32, names []string) 
 	return added, nil
 }
 
-// addedToken is a special token of a configuration: a string, or an object with one.
+// addedToken reads a special token of a configuration: a string or an object.
 func addedToken(v any) AddedToken {
 	a := AddedToken{Content: tokenOf(v), Special: true}
 	if fields, ok := v.(map[string]any); ok {
@@ -233,8 +232,7 @@ func addedToken(v any) AddedToken {
 	return a
 }
 
-// bertEnds are the tokens that stand around a text, as a post-processor spells them:
-// ["[CLS]", 101].
+// bertEnds returns the tokens around a text in the notation of a post-processor: ["[CLS]", 101].
 func bertEnds(config map[string]any, vocab map[string]int32) (cls, sep []any, err error) {
 	find := func(key string) []any {
 		name := configToken(config, key)
@@ -255,11 +253,11 @@ func splitJSON(pattern string) json.RawMessage {
 	}})
 }
 
-// plainSection is a section of tokenizer.json.
+// plainSection marshals a section of tokenizer.json.
 func plainSection(v map[string]any) json.RawMessage {
 	b, err := plainJSON(v, "")
 	if err != nil {
-		panic(err) // strings, numbers and lists always have a JSON form
+		panic(err) // strings, numbers and lists can always be marshaled
 	}
 	return b
 }

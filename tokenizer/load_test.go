@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// tiny is a tokenizer.json with every byte, two merges and the sections given.
+// tiny is a tokenizer.json with every byte, two merges and the given sections.
 func tiny(t testing.TB, change map[string]string) string {
 	t.Helper()
 	vocab := map[string]int{}
@@ -101,7 +101,7 @@ func TestBadPartsAreNamed(t *testing.T) {
 		{"model", `{"type": "BPE", "vocab": VOCAB, "merges": ["a zz"]}`, []string{"merge 0", "zz"}},
 		{"model", `{"type": "BPE", "vocab": VOCAB, "merges": ["b a"]}`, []string{"merge 0", `"ba"`}},
 		{"model", `{"type": "BPE", "continuing_subword_prefix": "##", "vocab": VOCAB, "merges": ["a b"]}`, []string{"merge 0", "##"}},
-		{"model", `{"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}`, []string{"one id"}},
+		{"model", `{"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}`, []string{"both have id"}},
 		{"model", `{"type": "BPE", "vocab": {"a": 2000000000}, "merges": []}`, []string{"id 2000000000"}},
 		{"model", `{"type": "BPE", "vocab": {"a": 20000000000}, "merges": []}`, []string{"model", "vocab", "number 20000000000"}},
 		{"model", `{"type": "BPE", "vocab": {"a": -1}, "merges": []}`, []string{"id -1"}},
@@ -116,7 +116,7 @@ func TestBadPartsAreNamed(t *testing.T) {
 		{"model", `{"type": "Unigram", "unk_id": 0, "vocab": [["a"]]}`, []string{"model", "[text, score]"}},
 		{"model", `{"type": "Unigram", "unk_id": 0, "vocab": [["a", "b"]]}`, []string{"model"}},
 		{"added_tokens", `[{"id": -3, "content": "x"}]`, []string{"added_tokens", "-3"}},
-		{"added_tokens", `[{"id": 260, "content": "x"}, {"id": 260, "content": "y"}]`, []string{"added_tokens", "one id, 260"}},
+		{"added_tokens", `[{"id": 260, "content": "x"}, {"id": 260, "content": "y"}]`, []string{"added_tokens", "both have id 260"}},
 		{"added_tokens", `[{"id": 2000000000, "content": "x"}]`, []string{"added_tokens", "2000000000"}},
 		{"normalizer", `{"type": "Rot13"}`, []string{"normalizer", "Rot13"}},
 		{"normalizer", `{"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Rot13"}]}`, []string{"normalizer", "Rot13"}},

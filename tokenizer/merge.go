@@ -2,9 +2,9 @@ package tokenizer
 
 import "math"
 
-// pairTable maps pairs of tokens to rank<<32 | result: open addressing, at most half full.
-// A pair of lower rank is joined first, wherever it stands, and of equal rank the leftmost,
-// until none is left (Sennrich et al. 2016).
+// pairTable maps pairs of tokens to rank<<32 | result, with open addressing and a load of up to one half.
+// The pair of lowest rank is merged first, leftmost among equals, until none is left (Sennrich et
+// al. 2016).
 type pairTable struct {
 	slots []pairSlot
 	shift uint
@@ -26,7 +26,7 @@ func newPairTable(n int) pairTable {
 
 func pairKey(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
 
-// put replaces an earlier merge of the pair, as Hugging Face's and GPT-2's tables do.
+// put replaces an earlier merge of the pair, like the tables of Hugging Face and GPT-2.
 func (t *pairTable) put(a, b int32, rank uint32, result int32) {
 	key := pairKey(a, b)
 	for i := key * 0x9e3779b97f4a7c15 >> t.shift; ; i = (i + 1) & uint64(len(t.slots)-1) {
@@ -49,7 +49,7 @@ func (t *pairTable) get(a, b int32) uint64 {
 	}
 }
 
-// merge joins ids in place and returns how many are left.
+// merge merges ids in place and returns the new length.
 func (t *pairTable) merge(ids []int32, s *scratch) int {
 	if len(ids) <= shortPiece {
 		return t.mergeShort(ids, s)
@@ -57,11 +57,10 @@ func (t *pairTable) merge(ids []int32, s *scratch) int {
 	return t.mergeLong(ids, s)
 }
 
-// shortPiece is the number of tokens up to which looking at all pairs for each merge beats
-// a heap.
+// shortPiece is the number of tokens up to which a scan over all pairs per merge beats a heap.
 const shortPiece = 96
 
-// mergeShort merges ids in place and returns how many are left. Quadratic.
+// mergeShort merges ids in place and returns the new length, in quadratic time.
 func (t *pairTable) mergeShort(ids []int32, s *scratch) int {
 	n := len(ids)
 	pairs := s.pairs[:shortPiece]
@@ -92,8 +91,8 @@ func (t *pairTable) mergeShort(ids []int32, s *scratch) int {
 	return n
 }
 
-// mergeLong is mergeShort in n log n: the tokens are a linked list, and a heap holds the
-// pairs that were seen; one whose tokens have changed since is passed over.
+// mergeLong is mergeShort in O(n log n): tokens are a linked list, and a heap has the pairs seen so
+// far; stale pairs are skipped.
 func (t *pairTable) mergeLong(ids []int32, s *scratch) int {
 	n := len(ids)
 	s.next, s.prev = grow(s.next, n), grow(s.prev, n)
@@ -149,9 +148,9 @@ func grow(s []int32, n int) []int32 {
 	return s[:n]
 }
 
-// candidate is a pair that may be merged, at the position of its left token.
+// candidate is a possible merge at the position of its left token.
 type candidate struct {
-	pair uint64 // rank and result, as pairTable gives them
+	pair uint64 // rank and result, in pairTable's format
 	at   int32
 }
 
@@ -160,5 +159,5 @@ func (c candidate) before(o candidate) bool {
 	return a < b || a == b && c.at < o.at
 }
 
-// noMerge is what a pairTable gives for a pair that is not joined.
+// noMerge is pairTable's result for a pair without a merge.
 const noMerge = uint64(math.MaxUint64)

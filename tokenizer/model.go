@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// model divides a piece of text into tokens: byteBPE, runeBPE, unigram or words.
+// model splits a piece of text into tokens: byteBPE, runeBPE, unigram or words.
 type model interface {
-	// encode appends the ids of piece. s is the caller's own.
+	// encode appends the ids of piece, using the caller's scratch.
 	encode(dst []int32, piece string, s *scratch) []int32
-	// section is the section "model" of tokenizer.json.
+	// section returns the section "model" of tokenizer.json.
 	section(t *Tokenizer) (any, error)
-	// describe writes what the ids depend on besides the spelling of tokens.
+	// describe writes everything besides the tokens' spelling that determines the ids.
 	describe(w io.Writer)
 }
 
-// scratch is the memory that models work in.
+// scratch is working memory of the models.
 type scratch struct {
 	pairs      [shortPiece]uint64
 	next, prev []int32
@@ -24,17 +24,17 @@ type scratch struct {
 	path       []pathEnd
 }
 
-// trim lets go of the room that a very long piece took.
+// trim frees the memory of very long pieces.
 func (s *scratch) trim() {
 	if cap(s.next) > 1<<16 || cap(s.path) > 1<<16 {
 		*s = scratch{}
 	}
 }
 
-// byteTokens are the tokens <0x00> to <0xFF> of a vocabulary, -1 where it lacks one.
+// byteTokens are the tokens <0x00> to <0xFF> of a vocabulary, or -1.
 type byteTokens [256]int32
 
-// findByteTokens looks them up; all says whether every byte has one.
+// findByteTokens looks them up; all reports whether every byte has one.
 func findByteTokens(vocab map[string]int32) (t *byteTokens, all bool) {
 	t, all = &byteTokens{}, true
 	for b := range t {
@@ -47,7 +47,7 @@ func findByteTokens(vocab map[string]int32) (t *byteTokens, all bool) {
 	return t, all
 }
 
-// appendAll appends the tokens of the bytes of s, or nothing where one is missing.
+// appendAll appends the tokens of the bytes of s, or nothing if one is missing.
 func (t *byteTokens) appendAll(dst []int32, s string) ([]int32, bool) {
 	n := len(dst)
 	for i := range len(s) {
@@ -60,7 +60,7 @@ func (t *byteTokens) appendAll(dst []int32, s string) ([]int32, bool) {
 	return dst, true
 }
 
-// byteOf is the byte that a token such as <0x0A> stands for.
+// byteOf returns the byte of a token such as <0x0A>.
 func byteOf(token string) (b byte, ok bool) {
 	if len(token) != 6 || token[:3] != "<0x" || token[5] != '>' {
 		return 0, false
@@ -78,8 +78,7 @@ func byteOf(token string) (b byte, ok bool) {
 	return b, true
 }
 
-// runeAt is the rune at s[i] and its length; a byte that is not UTF-8 is utf8.RuneError of
-// length 1.
+// runeAt returns the rune at s[i] and its length, or utf8.RuneError and 1 for invalid UTF-8.
 func runeAt(s string, i int) (rune, int) {
 	if c := s[i]; c < utf8.RuneSelf {
 		return rune(c), 1

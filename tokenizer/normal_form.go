@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalForm normalises by Unicode 9: later characters stand for themselves. Bytes that are
-// not UTF-8 stay.
+// normalForm normalizes by Unicode 9: characters assigned later are unchanged, and so is invalid
+// UTF-8.
 func normalForm(f norm.Form, s string) string {
 	if f.IsNormalString(s) {
 		return s
@@ -30,8 +30,8 @@ func normalForm(f norm.Form, s string) string {
 
 const graphemeJoiner = "\u034f"
 
-// appendForm appends s in normal form. The library breaks a run of more than thirty marks
-// by a joiner of its own, which is then undone.
+// appendForm appends s in normal form. golang.org/x/text breaks runs of more than thirty marks with a
+// joiner; those runs take appendLongForm.
 func appendForm(f norm.Form, dst []byte, s string) []byte {
 	made := f.String(s)
 	if strings.Contains(made, graphemeJoiner) && strings.Count(made, graphemeJoiner) > strings.Count(s, graphemeJoiner) {
@@ -40,7 +40,7 @@ func appendForm(f norm.Form, dst []byte, s string) []byte {
 	return append(dst, made...)
 }
 
-// mark is a character, or a byte that is none, and its combining class.
+// mark is a character, or an invalid byte, with its combining class.
 type mark struct {
 	text  string
 	class uint8
@@ -80,10 +80,10 @@ func appendLongForm(f norm.Form, dst []byte, s string) []byte {
 	return dst
 }
 
-// compose joins marks to the starter before them where nothing stands in between.
+// compose combines marks with the preceding starter if nothing blocks them.
 func compose(marks []mark) []mark {
 	out := marks[:0]
-	starter, last := -1, uint8(0) // last is the class of what stands after the starter
+	starter, last := -1, uint8(0) // last is the class of the character after the starter
 	for _, m := range marks {
 		if starter >= 0 && (starter == len(out)-1 || last < m.class) {
 			if one := norm.NFC.String(out[starter].text + m.text); utf8.RuneCountInString(one) == 1 {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer changes a text before it is split; nil leaves it as it is.
+// normalizer transforms a text before it is split; nil is the identity.
 type normalizer func(s string) string
 
-// then is n followed by next.
+// then composes n and next.
 func (n normalizer) then(next normalizer) normalizer {
 	switch {
 	case n == nil:
@@ -104,7 +104,7 @@ func orTrue(p *bool) bool { return p == nil || *p }
 
 func form(f norm.Form) normalizer { return func(s string) string { return normalForm(f, s) } }
 
-// without leaves out the characters that drop names.
+// without removes the characters for which drop returns true.
 func without(s string, drop func(rune) bool) string {
 	var b strings.Builder
 	lo := 0
@@ -166,8 +166,8 @@ func strip(left, right bool) normalizer {
 	}
 }
 
-// nmtDrops and nmtSpaces are the rules of the normalizer Nmt: control characters go, and
-// what stands for white space becomes a space.
+// nmtDrops and nmtSpaces are the rules of the normalizer Nmt: it drops control characters and maps
+// white space to spaces.
 func nmtDrops(r rune) bool {
 	switch r {
 	case 0x0b, 0x7f, 0x8f, 0x9f:

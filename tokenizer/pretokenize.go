@@ -10,12 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// splitters are those of the section "pre_tokenizer", each dividing what the one before it
-// gives.
+// splitters are the steps of the section "pre_tokenizer", each splitting the pieces of the previous
+// one.
 type splitters struct {
 	list []splitter
-	// byteLevel says that the last step writes the bytes of pieces in GPT-2's alphabet. It
-	// is not in list: a model of bytes does without.
+	// byteLevel marks a last step that maps bytes to GPT-2's alphabet. It is not in list, because
+	// byte models do not need it.
 	byteLevel bool
 }
 
@@ -111,10 +111,10 @@ func (p *splitters) read(raw json.RawMessage) error {
 	return nil
 }
 
-// newSplit is the splitter Split: the code of a pattern that is known, or an engine.
+// newSplit returns the splitter Split: Go code for a known pattern, else the regexp engine.
 func newSplit(p *pattern, behavior string, invert bool) (splitter, error) {
 	if p != nil && p.Regex != nil {
-		// These patterns match everything, so that inverting and removing leaves all matches.
+		// These patterns match everything, so Removed with invert keeps exactly the matches.
 		if s := patternSplit(*p.Regex); s != nil && (behavior == "Isolated" || behavior == "Removed" && invert) {
 			return s, nil
 		}
@@ -126,23 +126,22 @@ func newSplit(p *pattern, behavior string, invert bool) (splitter, error) {
 	return newMatchSplit(f, behavior, invert)
 }
 
-// behavior is what becomes of the matches of a pattern.
+// behavior says what happens to the matches of a pattern.
 type behavior int
 
 const (
 	isolated   behavior = iota // pieces of their own
-	removed                    // left out
-	contiguous                 // pieces of their own, those that touch as one
-	previous                   // go with what is before them
-	next                       // go with what is after them
+	removed                    // dropped
+	contiguous                 // pieces of their own, adjacent ones merged
+	previous                   // merged with the preceding piece
+	next                       // merged with the following piece
 )
 
 var behaviors = map[string]behavior{
 	"Isolated": isolated, "Removed": removed, "Contiguous": contiguous, "MergedWithPrevious": previous, "MergedWithNext": next,
 }
 
-// matchSplit divides at the matches of a pattern; inverted, what lies between them counts
-// as the matches.
+// matchSplit splits at the matches of a pattern or, inverted, at the gaps between them.
 type matchSplit struct {
 	finder   finder
 	behavior behavior
@@ -159,8 +158,8 @@ func newMatchSplit(f finder, name string, invert bool) (*matchSplit, error) {
 	return &matchSplit{f, b, invert}, nil
 }
 
-func (m *matchSplit) split(s string, first bool, emit sink) {
-	held := pieceRange{} // what the next range may be joined to
+func (m *matchSplit) split(s string, first bool, emit pieceFunc) {
+	held := pieceRange{} // the piece that the next range may be merged with
 	flush := func() {
 		if held.lo < held.hi {
 			emit(s[held.lo:held.hi], first && held.lo == 0)
@@ -205,16 +204,16 @@ func (m *matchSplit) split(s string, first bool, emit sink) {
 
 type pieceRange struct {
 	lo, hi int
-	match  bool // of the last range that was joined to it
+	match  bool // of the last range merged into it
 	any    bool
 }
 
-// metaspace puts a visible mark in the place of spaces, and one before the text, and makes
-// each mark the beginning of a piece.
+// metaspace replaces spaces by a visible mark, prepends one to the text, and starts a piece at each
+// mark.
 type metaspace struct {
 	mark   string
-	scheme string // where one is put before: always, never, or at the first piece
-	whole  bool   // the pieces stay whole
+	scheme string // when a mark is prepended: always, never, first
+	whole  bool   // do not split at marks
 }
 
 var _ splitter = metaspace{}
@@ -230,7 +229,7 @@ func (m metaspace) check() error {
 	return fmt.Errorf("prepend_scheme %q is not supported. known: always, never, first", m.scheme)
 }
 
-func (m metaspace) split(s string, first bool, emit sink) {
+func (m metaspace) split(s string, first bool, emit pieceFunc) {
 	s = strings.ReplaceAll(s, " ", m.mark)
 	if (m.scheme == "always" || m.scheme == "first" && first) && !strings.HasPrefix(s, m.mark) {
 		s = m.mark + s
@@ -246,7 +245,7 @@ func (m metaspace) split(s string, first bool, emit sink) {
 	emit(s, first)
 }
 
-// alphabetSplit writes the bytes of a piece in GPT-2's alphabet.
+// alphabetSplit maps the bytes of a piece to GPT-2's alphabet.
 type alphabetSplit struct{}
 
-func (alphabetSplit) split(s string, first bool, emit sink) { emit(toRunes(s), first) }
+func (alphabetSplit) split(s string, first bool, emit pieceFunc) { emit(toRunes(s), first) }

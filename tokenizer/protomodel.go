@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// spModel is the part of sentencepiece's ModelProto that encoding needs. Field numbers are
-// those of sentencepiece_model.proto.
+// spModel is the part of sentencepiece's ModelProto that encoding needs, with the field numbers of
+// sentencepiece_model.proto.
 type spModel struct {
 	pieces       []spPiece
 	kind         uint64 // spUnigram, spBPE, ...
@@ -39,7 +39,7 @@ const (
 	spByte        = 6
 )
 
-// readModelProto reads a tokenizer.model.
+// readModelProto parses a tokenizer.model.
 func readModelProto(b []byte) (*spModel, error) {
 	m := &spModel{kind: spUnigram, dummyPrefix: true, trimSpaces: true, escapeSpaces: true}
 	err := fields(b, "the model", func(f field) error {
@@ -96,10 +96,10 @@ func readModelProto(b []byte) (*spModel, error) {
 	return m, m.check()
 }
 
-// check looks for what no sentencepiece model has.
+// check rejects invalid models.
 func (m *spModel) check() error {
 	if len(m.pieces) == 0 {
-		return fmt.Errorf("it has no pieces: this is no sentencepiece model")
+		return fmt.Errorf("no pieces: not a sentencepiece model")
 	}
 	seen := make(map[string]int, len(m.pieces))
 	unknown := -1
@@ -112,21 +112,21 @@ func (m *spModel) check() error {
 		case twice:
 			return fmt.Errorf("pieces %d and %d are both %.40q", old, i, p.text)
 		case p.kind < spNormal || p.kind > spByte:
-			return fmt.Errorf("piece %d, %.40q, has type %d, which is not known", i, p.text, p.kind)
+			return fmt.Errorf("piece %d, %.40q, has unknown type %d", i, p.text, p.kind)
 		case p.score != p.score || math.IsInf(float64(p.score), 0):
 			return fmt.Errorf("piece %d, %.40q, has score %v", i, p.text, p.score)
 		case p.kind == spByte:
 			if _, ok := byteOf(p.text); !ok {
-				return fmt.Errorf("piece %d, %.40q, is a byte by its type, but not like <0x0A>", i, p.text)
+				return fmt.Errorf("piece %d, %.40q, has type byte, but its text is not like <0x0A>", i, p.text)
 			}
 		case p.kind == spUnknown && unknown >= 0:
-			return fmt.Errorf("pieces %d and %d are both the unknown one", unknown, i)
+			return fmt.Errorf("pieces %d and %d both have type unknown", unknown, i)
 		case p.kind == spUnknown:
 			unknown = i
 		}
 	}
 	if unknown < 0 {
-		return fmt.Errorf("no piece is the unknown one")
+		return fmt.Errorf("no piece has type unknown")
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ type field struct {
 	bytes   []byte
 }
 
-// fields calls f with each field of a message. what names it in an error.
+// fields calls f with each field of a message; errors call the message what.
 func fields(b []byte, what string, f func(field) error) error {
 	for size := len(b); len(b) > 0; {
 		at := size - len(b)
@@ -160,7 +160,7 @@ func fields(b []byte, what string, f func(field) error) error {
 			n = protowire.ConsumeFieldValue(num, kind, b)
 		}
 		if n < 0 {
-			return fmt.Errorf("%s: field %d at byte %d is cut short: %w", what, num, at, protowire.ParseError(n))
+			return fmt.Errorf("%s: field %d at byte %d is truncated: %w", what, num, at, protowire.ParseError(n))
 		}
 		b = b[n:]
 		if err := f(v); err != nil {

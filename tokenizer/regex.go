@@ -11,7 +11,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 )
 
-// finder finds what a pattern matches, from left to right; matches may be empty.
+// finder finds the matches of a pattern from left to right; they may be empty.
 type finder interface {
 	each(s string, match func(lo, hi int))
 }
@@ -32,7 +32,7 @@ func (p *pattern) finder() (finder, error) {
 	return nil, fmt.Errorf("a pattern needs Regex or String")
 }
 
-// replace is the normalizer that puts text in the place of what matches.
+// replace returns the normalizer that replaces matches with text.
 func (p *pattern) replace(text string) (normalizer, error) {
 	f, err := p.finder()
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *pattern) replace(text string) (normalizer, error) {
 	}, nil
 }
 
-// literal finds a string that is not empty.
+// literal finds a nonempty string.
 type literal string
 
 func (l literal) each(s string, match func(lo, hi int)) {
@@ -71,7 +71,7 @@ func (l literal) each(s string, match func(lo, hi int)) {
 	}
 }
 
-// runes finds characters, each by itself.
+// runes finds single characters.
 type runes func(r rune) bool
 
 func (is runes) each(s string, match func(lo, hi int)) {
@@ -115,8 +115,8 @@ func (wordRuns) each(s string, match func(lo, hi int)) {
 	}
 }
 
-// What one search for a match of a pattern may take. Files of strangers hold patterns that
-// backtrack without end, such as ([a-z]+)*Q; a search in ordinary text takes microseconds.
+// Limits of one search. Untrusted files may have patterns that backtrack endlessly, such as
+// ([a-z]+)*Q; a search in ordinary text takes microseconds.
 const (
 	searchTime  = 5 * time.Second
 	searchStack = 1 << 26 // words of 8 bytes
@@ -126,10 +126,10 @@ const (
 type regex struct {
 	expr   string
 	re     *regexp2.Regexp
-	failed atomic.Pointer[patternError] // by a search that went over its limits: none is tried again
+	failed atomic.Pointer[patternError] // set when a search exceeds its limits; later searches fail at once
 }
 
-// patternError is what a search panics with that goes over its limits. Append catches it.
+// patternError is the panic value of a search that exceeds its limits. Append recovers it.
 type patternError struct {
 	expr  string
 	bytes int // of the text
@@ -145,7 +145,7 @@ func (e *patternError) Error() string {
 	return fmt.Sprintf("the pattern %.100q %s in a text of %d bytes", e.expr, what, e.bytes)
 }
 
-// newRegex compiles an expression as Oniguruma reads it, which Hugging Face's library uses.
+// newRegex compiles an expression with the meaning of Oniguruma, which Hugging Face's library uses.
 func newRegex(expr string) (*regex, error) {
 	translated, err := fromOniguruma(expr)
 	if err != nil {
@@ -159,7 +159,7 @@ func newRegex(expr string) (*regex, error) {
 	return &regex{expr: expr, re: re}, nil
 }
 
-// patternFailure is the patternError of a panic; other panics go on.
+// patternFailure returns the patternError of a panic, and panics again for any other.
 func patternFailure(p any) error {
 	if e, ok := p.(*patternError); ok {
 		return e
@@ -176,7 +176,7 @@ func (r *regex) each(s string, match func(lo, hi int)) {
 	}
 	found, err := r.re.FindAllStringIndex(s, -1)
 	if err != nil && !errors.Is(err, regexp2.ErrBacktrackingStackLimit) {
-		// The clock also runs while the process is stopped: only what takes too long twice does.
+		// The clock includes time in which the process is stopped, so a timeout is retried once.
 		found, err = r.re.FindAllStringIndex(s, -1)
 	}
 	if err != nil {
@@ -189,22 +189,20 @@ func (r *regex) each(s string, match func(lo, hi int)) {
 	}
 }
 
-// What the letter after a backslash means to Oniguruma, where it is something else to the
-// engine here: the members of the class.
+// Oniguruma's classes for letters after a backslash that differ from this engine's, as class members.
 var onigurumaClasses = map[byte]string{
 	's': `\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000`,
 	'w': `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\p{Other_Alphabetic}`,
 	'h': `0-9a-fA-F`,
 }
 
-// onigurumaWord is \w outside of brackets, where some digits of Latin-1 belong to it.
+// onigurumaWord is \w outside of brackets, which also has some Latin-1 digits.
 var onigurumaWord = onigurumaClasses['w'] + `\xb2\xb3\xb9\xbc-\xbe`
 
-// interval is a counted repetition that repeats, which others take for a possessive one.
+// interval is a repeated counted repetition, which other engines parse as possessive.
 var interval = regexp.MustCompile(`^\{[0-9]*,?[0-9]*\}\+`)
 
-// fromOniguruma writes an expression in the syntax of the engine here. What it cannot say
-// is an error.
+// fromOniguruma translates an expression to this engine's syntax, or returns an error if it cannot.
 func fromOniguruma(expr string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(expr); {
@@ -229,7 +227,7 @@ func fromOniguruma(expr string) (string, error) {
 	return b.String(), nil
 }
 
-// outsideBrackets writes a backslash and the letter after it.
+// outsideBrackets translates a backslash escape.
 func outsideBrackets(escape string) string {
 	switch escape[1] {
 	case 's', 'h':
@@ -250,18 +248,18 @@ func outsideBrackets(escape string) string {
 	return escape
 }
 
-// fromBrackets writes the bracket expression that expr begins with, whose length is n.
+// fromBrackets translates the bracket expression at the start of expr, of length n.
 func fromBrackets(expr string) (class string, n int, err error) {
 	i, negated := 1, ""
 	if i < len(expr) && expr[i] == '^' {
 		i, negated = 2, "^"
 	}
 	var members strings.Builder
-	var complements []string // of \S and the like, which have no members
+	var complements []string // of \S and the like, which have no member list
 	for first := i; ; i++ {
 		switch {
 		case i >= len(expr):
-			return "", 0, fmt.Errorf("a [ has no ]")
+			return "", 0, fmt.Errorf("missing ]")
 		case expr[i] == ']' && i > first:
 			class = "[" + negated + members.String() + "]"
 			if complements != nil {

@@ -12,8 +12,8 @@ import (
 	"strconv"
 )
 
-// Save writes the tokenizer into a directory, which is made if it is not there: as
-// tokenizer.json, or tokenizer.model if it came from one, and tokenizer_config.json.
+// Save writes the tokenizer into directory dir, which it creates if needed: tokenizer.json, or
+// tokenizer.model if it was loaded from one, and tokenizer_config.json.
 func (t *Tokenizer) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("tokenizer: %w", err)
@@ -38,11 +38,11 @@ func (t *Tokenizer) Save(dir string) error {
 	return nil
 }
 
-// MarshalJSON is the text of tokenizer.json. The same tokenizer always gives the same
-// bytes. One that came from a tokenizer.model has none.
+// MarshalJSON returns the text of tokenizer.json. It is deterministic. A tokenizer loaded from
+// tokenizer.model has none, and returns an error.
 func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 	if t.sentencepiece != nil {
-		return nil, fmt.Errorf("a tokenizer of a tokenizer.model is not written as tokenizer.json")
+		return nil, fmt.Errorf("a tokenizer loaded from tokenizer.model cannot be saved as tokenizer.json")
 	}
 	model, err := t.model.section(t)
 	if err != nil {
@@ -65,7 +65,7 @@ func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 	}{"1.0", nil, nil, added, null(t.parts.Normalizer), null(t.parts.PreTokenizer), null(t.parts.PostProcessor), null(t.parts.Decoder), model}, "  ")
 }
 
-// vocabJSON is the vocabulary in the order of ids.
+// vocabJSON returns the vocabulary in the order of ids.
 func (t *Tokenizer) vocabJSON() (json.RawMessage, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -73,7 +73,7 @@ func (t *Tokenizer) vocabJSON() (json.RawMessage, error) {
 	out.WriteByte('{')
 	for id, token := range t.spelled {
 		if !t.inModel[id] {
-			continue // an added token need not be in the model's vocabulary
+			continue // added tokens may be missing from the model's vocabulary
 		}
 		if out.Len() > 1 {
 			out.WriteByte(',')
@@ -81,7 +81,7 @@ func (t *Tokenizer) vocabJSON() (json.RawMessage, error) {
 		if err := e.Encode(token); err != nil {
 			return nil, err
 		}
-		out.Truncate(out.Len() - 1) // the encoder's line feed
+		out.Truncate(out.Len() - 1) // the encoder's newline
 		out.WriteByte(':')
 		out.WriteString(strconv.Itoa(id))
 	}
@@ -89,8 +89,7 @@ func (t *Tokenizer) vocabJSON() (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// Digest names what the tokenizer does: the same text gives the same ids under the same
-// digest.
+// Digest identifies the behavior of the tokenizer: with equal digests a text has equal ids.
 func (t *Tokenizer) Digest() [32]byte {
 	h := sha256.New()
 	put := func(s string) {
@@ -124,7 +123,7 @@ func null(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// plainJSON is JSON as Hugging Face writes it: < and > are not escaped.
+// plainJSON writes JSON like Hugging Face: < and > are not escaped.
 func plainJSON(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -134,7 +133,7 @@ func plainJSON(v any, indent string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// config is the text of tokenizer_config.json: what was read, and the special tokens.
+// config returns the text of tokenizer_config.json: the original, and the special tokens.
 func (t *Tokenizer) config() ([]byte, error) {
 	c := map[string]any{}
 	for k, v := range t.parts.Config {

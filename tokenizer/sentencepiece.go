@@ -9,9 +9,9 @@ import (
 
 const spSpace = string(spaceRune)
 
-// fromSentencePiece builds the tokenizer of a tokenizer.model, with the special tokens and
-// the template that tokenizer_config.json asks for: as Hugging Face's LlamaTokenizer does,
-// <s> comes before a text unless add_bos_token says otherwise.
+// fromSentencePiece builds the tokenizer of a tokenizer.model, with the special tokens and template of
+// tokenizer_config.json. Like Hugging Face's LlamaTokenizer it puts <s> before a text unless
+// add_bos_token is false.
 func fromSentencePiece(blob []byte, config map[string]any) (*Tokenizer, error) {
 	m, err := readModelProto(blob)
 	if err != nil {
@@ -64,7 +64,7 @@ func fromSentencePiece(blob []byte, config map[string]any) (*Tokenizer, error) {
 	return t, nil
 }
 
-// userDefined are the pieces that are taken wherever they stand; nil where there are none.
+// userDefined returns the pieces that are matched in any context, or nil if there are none.
 func (m *spModel) userDefined() *trie {
 	var keys []trieKey
 	for id, p := range m.pieces {
@@ -78,8 +78,8 @@ func (m *spModel) userDefined() *trie {
 	return newTrie(keys)
 }
 
-// bpe joins the neighbours whose joint piece has the highest score, however the piece came
-// to be; so every way to cut a piece in two is a merge.
+// bpe merges the neighbors whose merged piece has the highest score, however the piece is formed; so
+// every split of a piece in two is a merge.
 func (m *spModel) bpe(vocab map[string]int32, own *trie) (*runeBPE, error) {
 	var order []int32
 	for id, p := range m.pieces {
@@ -104,7 +104,7 @@ func (m *spModel) bpe(vocab map[string]int32, own *trie) (*runeBPE, error) {
 		return id, ok && m.pieces[id].kind == spNormal
 	}
 	tables := bpeTables{bpeOptions: bpeOptions{FuseUnk: true, ByteFallback: m.byteFallback}, unk: m.unknown()}
-	var ranks []uint32 // pieces of one score have one rank: the leftmost goes first
+	var ranks []uint32 // pieces of equal score have equal rank: leftmost first
 	for i, id := range order {
 		if i == 0 || m.pieces[id].score != m.pieces[order[i-1]].score {
 			ranks = append(ranks, uint32(i))
@@ -112,7 +112,7 @@ func (m *spModel) bpe(vocab map[string]int32, own *trie) (*runeBPE, error) {
 			ranks = append(ranks, ranks[i-1])
 		}
 	}
-	var results [][2]uint32 // rank and result of each of tables.list
+	var results [][2]uint32 // rank and result for each of tables.list
 	for i, id := range order {
 		text := m.pieces[id].text
 		for cut := range text {
@@ -148,11 +148,11 @@ func (m *spModel) unknown() int32 {
 	return int32(slices.IndexFunc(m.pieces, func(p spPiece) bool { return p.kind == spUnknown }))
 }
 
-// unigram is the model of a file, whose sums are kept in float32. A piece that the user
-// defined has a score that no other way can beat.
+// unigram builds the model of a file, with float32 sums. A user-defined piece has a score that no other
+// segmentation can beat.
 func (m *spModel) unigram(vocab map[string]int32) *unigram {
 	u := &unigram{single: true, unk: m.unknown(), scores: make([]float64, len(m.pieces))}
-	least, most := float32(math.MaxFloat32), float32(0x1p-126) // the library begins with the smallest float above 0
+	least, most := float32(math.MaxFloat32), float32(0x1p-126) // the library starts with the smallest normal float
 	for _, p := range m.pieces {
 		if p.kind == spNormal {
 			least, most = min(least, p.score), max(most, p.score)
@@ -177,9 +177,8 @@ func (m *spModel) unigram(vocab map[string]int32) *unigram {
 	return u
 }
 
-// spNormalizer makes the normalizer of a model. Hugging Face's newer way of reading such
-// files, which is asked for by legacy: false, puts a space before the beginning of a text
-// only, and not after each special token in it.
+// spNormalizer builds the normalizer of a model. With legacy: false, Hugging Face puts a space only
+// before the start of a text, and not after each special token.
 func (t *Tokenizer) spNormalizer(m *spModel, own *trie) error {
 	n := spNormalizing{model: m, own: own}
 	var err error
@@ -235,7 +234,7 @@ func (n *spNormalizing) normalize(s string) string {
 	if n.prefix && !m.suffix {
 		b.WriteString(space)
 	}
-	for after := m.trimSpaces; s != ""; { // after says that a space came before, which no other may follow
+	for after := m.trimSpaces; s != ""; { // after: the previous character is a space, and no other may follow
 		text, k := n.chars.longest(s, n.own, m.byteFallback)
 		for after && strings.HasPrefix(text, " ") {
 			text = text[1:]
@@ -258,8 +257,8 @@ func (n *spNormalizing) normalize(s string) string {
 	return out
 }
 
-// decoder turns pieces into text: bytes and spaces stand for themselves again, and the
-// space that was put before the text goes, with others where encoding leaves them out.
+// decoder maps pieces to text: byte tokens and spaces are restored, and the prepended space is
+// removed, with further spaces if encoding drops them.
 func (m *spModel) decoder() decoder {
 	d := decoder{fused: true, edge: " "}
 	switch {

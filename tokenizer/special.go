@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// specialKeys are the names under which tokenizer_config.json holds special tokens, and
-// chat templates speak of them.
+// specialKeys are the keys of special tokens in tokenizer_config.json and in chat templates.
 var specialKeys = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
-// What families call their special tokens, for directories that do not say.
+// Default special tokens of model families, for directories that do not configure them.
 var (
 	bertNames = map[string]any{
 		"unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]", "cls_token": "[CLS]", "mask_token": "[MASK]",
@@ -20,15 +19,15 @@ var (
 	}
 )
 
-// withNames is the configuration with special tokens that it does not speak of.
+// withNames adds missing special tokens to a configuration.
 func withNames(config, names map[string]any) map[string]any {
 	all := maps.Clone(names)
 	maps.Copy(all, config)
 	return all
 }
 
-// SpecialTokens are the special tokens by the names that chat templates use, such as
-// bos_token, as far as the tokenizer has them.
+// SpecialTokens returns the tokenizer's special tokens by their names in chat templates, such as
+// bos_token.
 func (t *Tokenizer) SpecialTokens() map[string]string {
 	m := map[string]string{}
 	for _, key := range specialKeys {
@@ -44,9 +43,9 @@ func (t *Tokenizer) SpecialTokens() map[string]string {
 	return m
 }
 
-// ChatTemplate is the Jinja template that turns a conversation into text, or "": the file
-// chat_template.jinja, or chat_template of tokenizer_config.json, of which the one named
-// default is taken where there are several.
+// ChatTemplate returns the Jinja template that formats a conversation, or "": the file
+// chat_template.jinja, or chat_template of tokenizer_config.json, the one named default if there are
+// several.
 func (t *Tokenizer) ChatTemplate() string {
 	switch v := t.parts.Config["chat_template"].(type) {
 	case string:
@@ -63,15 +62,15 @@ func (t *Tokenizer) ChatTemplate() string {
 	return ""
 }
 
-// What families call the ends of a document, for files that do not say.
+// Default end-of-document tokens of model families, for files that do not configure them.
 var (
 	beginNames = []string{"<|begin_of_text|>", "<s>", "<|endoftext|>"}
 	endNames   = []string{"<|endoftext|>", "<|end_of_text|>", "</s>"}
 	padNames   = []string{"<|padding|>", "<|pad|>", "<pad>", "[PAD]"}
 )
 
-// setEnds finds the special tokens by tokenizer_config.json, else by their usual names
-// among the added tokens.
+// setEnds finds the special tokens in tokenizer_config.json, else by their usual names among the added
+// tokens.
 func (t *Tokenizer) setEnds() {
 	find := func(key string, names []string) int32 {
 		if v, said := t.parts.Config[key]; said {
@@ -92,8 +91,8 @@ func (t *Tokenizer) setEnds() {
 	t.bos, t.eos, t.pad = find("bos_token", beginNames), find("eos_token", endNames), find("pad_token", padNames)
 }
 
-// templateOfConfig makes the template that tokenizer_config.json asks for, for the classes
-// that do not go by the one of tokenizer.json.
+// templateOfConfig builds the template from tokenizer_config.json for the classes that ignore the one
+// of tokenizer.json.
 func (t *Tokenizer) templateOfConfig() {
 	switch class, _ := t.parts.Config["tokenizer_class"].(string); strings.TrimSuffix(class, "Fast") {
 	case "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer":
@@ -101,7 +100,7 @@ func (t *Tokenizer) templateOfConfig() {
 	}
 }
 
-// ends is the template of add_bos_token and add_eos_token.
+// ends returns the template of add_bos_token and add_eos_token.
 func (t *Tokenizer) ends() template {
 	said := func(key string, or bool) bool {
 		if v, ok := t.parts.Config[key].(bool); ok {
@@ -119,10 +118,10 @@ func (t *Tokenizer) ends() template {
 	return endsTemplate(bos, eos)
 }
 
-// configToken is a special token of tokenizer_config.json.
+// configToken returns a special token of tokenizer_config.json.
 func configToken(config map[string]any, key string) string { return tokenOf(config[key]) }
 
-// tokenOf is the spelling of a token: a string, or an object with one.
+// tokenOf returns the text of a token, a string or an object.
 func tokenOf(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -5,16 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// sink takes the pieces of a text one after another. first says that one is the beginning
-// of the whole text.
-type sink func(piece string, first bool)
+// pieceFunc receives the pieces of a text in order. first marks a piece at the start of the text.
+type pieceFunc func(piece string, first bool)
 
-// splitter divides a text into pieces and hands them on; it may change them.
+// splitter splits a text into pieces, which it may change, and passes them on.
 type splitter interface {
-	split(text string, first bool, emit sink)
+	split(text string, first bool, emit pieceFunc)
 }
 
-// The patterns that are code here, as tokenizer.json files spell them.
+// Patterns with Go code, as in tokenizer.json files.
 const (
 	patternGPT2   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	patternGPT2b  = `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
@@ -22,8 +21,7 @@ const (
 	patternQwen2  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
-// patternSplit gives the code of a known pattern whose matches and what lies between them
-// are pieces; nil for others.
+// patternSplit returns the code of a known pattern with behavior Isolated, or nil.
 func patternSplit(pattern string) splitter {
 	switch pattern {
 	case patternGPT2, patternGPT2b:
@@ -36,7 +34,7 @@ func patternSplit(pattern string) splitter {
 	return nil
 }
 
-// class is what the patterns ask of a rune.
+// class is a set of character properties that the patterns use.
 type class uint8
 
 const (
@@ -65,7 +63,7 @@ func classOf(r rune) class {
 	return other
 }
 
-// at is the class and length of the rune at s[i]; a byte that is not UTF-8 is one of other.
+// at returns the class and length of the rune at s[i]; an invalid byte is other.
 func at(s string, i int) (class, int) {
 	if c := s[i]; c < utf8.RuneSelf {
 		return ascii[c], 1
@@ -74,7 +72,7 @@ func at(s string, i int) (class, int) {
 	return classOf(r), n
 }
 
-// run is the end of the longest stretch of runes of class c from i.
+// run returns the end of the longest run of class c from i.
 func run(s string, i int, c class) int {
 	for i < len(s) {
 		k, n := at(s, i)
@@ -86,9 +84,9 @@ func run(s string, i int, c class) int {
 	return i
 }
 
-// spaces ends the piece of white space that begins at i, whose rune is n bytes long:
-// \s+(?!\S)|\s+, all of it at the end of the text, else without its last rune unless that
-// is the only one.
+// spaces returns the end of the white space piece at i, whose rune has n bytes: \s+(?!\S)|\s+, which is
+// the whole run at the end of the text, else the run without its last rune unless that is the only
+// one.
 func spaces(s string, i, n int) int {
 	end, last := i+n, i
 	for end < len(s) {
@@ -108,7 +106,7 @@ func spaces(s string, i, n int) int {
 // gpt2Split is patternGPT2.
 type gpt2Split struct{}
 
-func (gpt2Split) split(s string, first bool, emit sink) {
+func (gpt2Split) split(s string, first bool, emit pieceFunc) {
 	for i := 0; i < len(s); {
 		j := gpt2End(s, i)
 		emit(s[i:j], first && i == 0)
@@ -116,7 +114,7 @@ func (gpt2Split) split(s string, first bool, emit sink) {
 	}
 }
 
-// gpt2End is the end of the piece that begins at i.
+// gpt2End returns the end of the piece at i.
 func gpt2End(s string, i int) int {
 	if s[i] == '\'' {
 		if n := contraction(s[i:]); n > 0 {
@@ -135,7 +133,7 @@ func gpt2End(s string, i int) int {
 	return spaces(s, i, n)
 }
 
-// contraction is the length of 's 't 're 've 'm 'll 'd at the start of s, or 0.
+// contraction returns the length of 's 't 're 've 'm 'll 'd at the start of s, or 0.
 func contraction(s string) int {
 	if len(s) < 2 {
 		return 0
@@ -154,10 +152,10 @@ func contraction(s string) int {
 	return 0
 }
 
-// llama3Split is patternLlama3, or patternQwen2 with one digit a piece.
+// llama3Split is patternLlama3, or patternQwen2 with one digit per piece.
 type llama3Split struct{ digits int }
 
-func (l llama3Split) split(s string, first bool, emit sink) {
+func (l llama3Split) split(s string, first bool, emit pieceFunc) {
 	for i := 0; i < len(s); {
 		j := l.end(s, i)
 		emit(s[i:j], first && i == 0)
@@ -165,7 +163,7 @@ func (l llama3Split) split(s string, first bool, emit sink) {
 	}
 }
 
-// end is the end of the piece that begins at i: the alternatives of the pattern, in order.
+// end returns the end of the piece at i: the alternatives of the pattern, in order.
 func (l llama3Split) end(s string, i int) int {
 	if s[i] == '\'' {
 		if n := foldedContraction(s[i:]); n > 0 {
@@ -215,7 +213,7 @@ func newlines(s string, i int) int {
 	return i
 }
 
-// foldedContraction is contraction without regard to case; U+017F folds to s.
+// foldedContraction is contraction ignoring case; U+017F folds to s.
 func foldedContraction(s string) int {
 	if len(s) >= 3 && s[1:3] == "\u017f" {
 		return 3
@@ -230,10 +228,10 @@ func foldedContraction(s string) int {
 	return contraction(string(low[:n]))
 }
 
-// digitSplit makes each number rune a piece of its own, or each run of them.
+// digitSplit makes each number rune a piece, or each run of them.
 type digitSplit struct{ each bool }
 
-func (d digitSplit) split(s string, first bool, emit sink) {
+func (d digitSplit) split(s string, first bool, emit pieceFunc) {
 	lo := 0
 	for i := 0; i < len(s); {
 		c, n := at(s, i)
@@ -256,10 +254,10 @@ func (d digitSplit) split(s string, first bool, emit sink) {
 	}
 }
 
-// prefixSplit puts a space before a text that does not begin with one.
+// prefixSplit prepends a space to a text that does not start with one.
 type prefixSplit struct{}
 
-func (prefixSplit) split(s string, first bool, emit sink) {
+func (prefixSplit) split(s string, first bool, emit pieceFunc) {
 	if s != "" && s[0] != ' ' {
 		s = " " + s
 	}

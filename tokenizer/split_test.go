@@ -27,7 +27,7 @@ func split(t testing.TB, expr, behavior string, invert bool) splitter {
 	return s
 }
 
-// hardText is made of what the patterns tell apart.
+// hardText combines the characters that the patterns distinguish.
 func hardText(t *rapid.T) string {
 	parts := rapid.SliceOf(rapid.SampledFrom([]string{
 		" ", "  ", "\t", "\n", "\r\n", "\r", "\u00a0", "\u2003", "\u0085", "\v", "a", "B", "é", "Ω", "中", "1", "23", "٣", "½", "Ⅷ",
@@ -36,7 +36,7 @@ func hardText(t *rapid.T) string {
 	return strings.Join(parts, "")
 }
 
-func TestSplittersAreTheirPatterns(t *testing.T) {
+func TestSplittersMatchPatterns(t *testing.T) {
 	for name, c := range map[string]struct {
 		code    splitter
 		pattern string
@@ -62,7 +62,7 @@ func TestSplitByHand(t *testing.T) {
 	for _, c := range []struct {
 		s    splitter
 		text string
-		want string // pieces, | between
+		want string // pieces, separated by |
 	}{
 		{gpt2Split{}, "Hello  world", "Hello| | world"},
 		{gpt2Split{}, "a\n\n b  ", "a|\n\n| b|  "},
@@ -82,7 +82,7 @@ func TestSplitByHand(t *testing.T) {
 	}
 }
 
-// The engine's stack is not limited: a long run is a piece, not the end of the text.
+// The engine's stack is not limited: a long run is one piece.
 func TestLongRunsOnTheEngine(t *testing.T) {
 	s := split(t, `\p{L}+|\s+(?!\S)|\s+|(?:a|-)+`, "Isolated", false)
 	for _, text := range []string{strings.Repeat(" ", 300_000) + "x", strings.Repeat("é", 300_000), strings.Repeat("-", 300_000) + " y"} {

@@ -6,20 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeStream turns ids into text one by one, as a model makes them. What its calls give, one
-// after another, is what Decode gives for all ids at once. To continue a prompt, give it the
-// prompt's ids first and drop their text: some tokenizers leave out the space before a first
-// word. A DecodeStream is for one goroutine.
+// DecodeStream decodes ids incrementally; the concatenated results equal Decode of all ids. To
+// continue a prompt, feed the prompt's ids first and drop their text, because some tokenizers omit the
+// space before the first word. A DecodeStream must not be used concurrently.
 type DecodeStream struct {
 	t       *Tokenizer
 	plain   bool
 	begun   bool
 	waiting int32  // a token whose text depends on whether it is the last, or -1
-	strip   int    // how many of the decoder's edge may still be left out
-	held    []byte // text that is not given yet
+	strip   int    // remaining characters of the decoder's edge to strip
+	held    []byte // text not returned yet
 }
 
-// DecodeStream begins a text. plain leaves out special tokens, as DecodeSkipSpecial does.
+// DecodeStream starts a text. plain skips special tokens, like DecodeSkipSpecial.
 func (t *Tokenizer) DecodeStream(plain bool) *DecodeStream {
 	s := &DecodeStream{t: t, plain: plain}
 	s.begin()
@@ -30,7 +29,7 @@ func (s *DecodeStream) begin() {
 	s.begun, s.waiting, s.strip, s.held = false, -1, s.t.decoder.left, s.held[:0]
 }
 
-// Next is the text that an id adds. A character comes when it is whole.
+// Next returns the text that an id adds. A character is returned once it is complete.
 func (s *DecodeStream) Next(id int32) string {
 	s.add(id)
 	d := &s.t.decoder
@@ -43,15 +42,15 @@ func (s *DecodeStream) Next(id int32) string {
 	return out
 }
 
-// Close is what is left: the bytes of a character that did not become whole, or what the end
-// of the text decides. The stream may then begin another text.
+// Close returns the rest of the text: the bytes of an incomplete character, or text that depends on the
+// end. The stream can then be used for another text.
 func (s *DecodeStream) Close() string {
 	out := string(s.end())
 	s.begin()
 	return out
 }
 
-// end is the rest of the text.
+// end returns the rest of the text.
 func (s *DecodeStream) end() []byte {
 	d := &s.t.decoder
 	if s.waiting >= 0 {
@@ -63,7 +62,7 @@ func (s *DecodeStream) end() []byte {
 	return s.held
 }
 
-// add puts the text of an id behind what is held.
+// add appends the text of an id to held.
 func (s *DecodeStream) add(id int32) {
 	t := s.t
 	if id < 0 || int(id) >= len(t.names) || t.names[id] == "" || s.plain && t.special[id] {
@@ -96,8 +95,8 @@ func (s *DecodeStream) put(id int32, last bool) {
 	s.held = append(s.held, text...)
 }
 
-// text is what a token stands for that is the first of a text, or the last. Where a pattern of
-// the decoder gives up it is the text in the middle, and Err is not nil.
+// text returns the text of a token that is first or last. If a pattern of the decoder exceeds its
+// limits, it returns the text for other positions, and Err is not nil.
 func (t *Tokenizer) text(id int32, first, last bool) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -108,7 +107,7 @@ func (t *Tokenizer) text(id int32, first, last bool) (text string) {
 	return t.decoder.text(t.names[id], t.names[id] != t.spelled[id], first, last)
 }
 
-// partial is the number of bytes at the end that may begin a longer character.
+// partial returns the number of trailing bytes that may start a longer character.
 func partial(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {
@@ -121,8 +120,8 @@ func partial(b []byte) int {
 	return 0
 }
 
-// Decode gives the text of ids, special tokens included. Ids outside the vocabulary give
-// nothing. The text is whatever bytes the tokens stand for, which need not be UTF-8.
+// Decode returns the text of ids, including special tokens. It ignores ids outside the vocabulary. The
+// text may be invalid UTF-8.
 func (t *Tokenizer) Decode(ids []int32) string { return t.decode(ids, false) }
 
 // DecodeSkipSpecial is Decode without special tokens.

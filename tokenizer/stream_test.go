@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a stream gives, piece by piece, is what Decode gives, and a character is never cut.
+// The concatenated output of a stream equals Decode, and no character is split.
 func TestStreamIsDecode(t *testing.T) {
 	for _, name := range []string{"gpt2", "qwen2.5", "mistral", "bert-base-uncased"} {
 		tok := load(t, name)
@@ -92,7 +92,7 @@ func TestSpecialTokensByName(t *testing.T) {
 	}
 }
 
-func TestFilesAreThoseThatLoadReads(t *testing.T) {
+func TestFiles(t *testing.T) {
 	for _, name := range []string{fileJSON, fileConfig, "vocab.json", "merges.txt", fileChatTemplate} {
 		if !slices.Contains(Files(), name) {
 			t.Errorf("%s is missing", name)

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// template is what stands around a text, or two.
+// template adds special tokens around one text or a pair.
 type template struct {
 	single []templateItem // nil: the text alone
 	pair   []templateItem // nil: one after the other
 }
 
-// templateItem is special tokens or one of the texts.
+// templateItem is a list of special tokens or one of the texts.
 type templateItem struct {
 	ids  []int32
 	text int   // 1 or 2; 0: ids
-	kind int32 // the token type, which tells the texts of a pair apart
+	kind int32 // token type id, which distinguishes the texts of a pair
 }
 
-// read reads the section "post_processor" of tokenizer.json. vocab is the number of ids.
+// read parses the section "post_processor" of tokenizer.json. vocab is the number of ids.
 func (t *template) read(raw json.RawMessage, vocab int) error {
 	if absent(raw) {
 		return nil
@@ -36,7 +36,7 @@ func (t *template) read(raw json.RawMessage, vocab int) error {
 		return err
 	}
 	switch n.Type {
-	case "ByteLevel": // moves offsets only
+	case "ByteLevel": // changes offsets only
 		return nil
 	case "Sequence":
 		for _, part := range n.Processors {
@@ -47,7 +47,7 @@ func (t *template) read(raw json.RawMessage, vocab int) error {
 		return nil
 	}
 	if t.single != nil {
-		return fmt.Errorf("%s after another that adds tokens is not supported", n.Type)
+		return fmt.Errorf("%s after another component that adds tokens is not supported", n.Type)
 	}
 	switch n.Type {
 	case "TemplateProcessing":
@@ -90,7 +90,7 @@ func robertaTemplate(cls, sep int32) template {
 	}
 }
 
-// endsTemplate puts tokens before and after a text, as far as they are not -1.
+// endsTemplate adds tokens before and after a text, unless they are -1.
 func endsTemplate(bos, eos int32) template {
 	around := func(kind int32, text int) (items []templateItem) {
 		if bos >= 0 {
@@ -105,13 +105,13 @@ func endsTemplate(bos, eos int32) template {
 	return template{single: around(0, 1), pair: append(around(0, 1), around(1, 2)...)}
 }
 
-// namedID reads ["[SEP]", 102].
+// namedID parses ["[SEP]", 102].
 func namedID(raw json.RawMessage, key string, vocab int) (int32, error) {
 	var list []json.RawMessage
 	var name string
 	var id int32
 	if err := json.Unmarshal(raw, &list); err != nil || len(list) != 2 || json.Unmarshal(list[0], &name) != nil || json.Unmarshal(list[1], &id) != nil {
-		return 0, fmt.Errorf("%s is not a token and its id", key)
+		return 0, fmt.Errorf("%s is not [token, id]", key)
 	}
 	return id, checkID(name, id, vocab)
 }
@@ -127,7 +127,7 @@ type templateToken struct {
 	IDs []int32 `json:"ids"`
 }
 
-// templateItems reads the list of a TemplateProcessing.
+// templateItems parses the list of a TemplateProcessing.
 func templateItems(raw json.RawMessage, tokens map[string]templateToken, vocab int) ([]templateItem, error) {
 	type named struct {
 		ID   string `json:"id"`

@@ -7,51 +7,50 @@ import (
 	"trireme/fault"
 )
 
-// Tokenizer turns text into ids and back. It is safe for several goroutines at once.
+// Tokenizer converts between text and ids. It is safe for concurrent use.
 type Tokenizer struct {
 	spelled []string // by id: the model's token as its file spells it
-	inModel []bool   // by id: whether the model has one
-	names   []string // by id: the added token, or else the model's; "" where an id is unused
-	texts   []string // by id: what the token stands for where it is neither first nor last
+	inModel []bool   // by id: whether it is a token of the model
+	names   []string // by id: the added token, or else the model's; "" for an unused id
+	texts   []string // by id: the text of the token if it is neither first nor last
 	ids     map[string]int32
 	added   []AddedToken
 	special map[int32]bool
 
-	raw, cooked *matcher // added tokens before and after normalisation
+	raw, cooked *matcher // added tokens before and after normalization
 	normal      normalizer
 	splits      []splitter
 	model       model
 	template    template
 	decoder     decoder
 
-	firstMatters, lastMatters bool // to the decoder
+	firstMatters, lastMatters bool // of the decoder
 
 	bos, eos, pad int32
-	parts         parts  // the sections of tokenizer.json that say all this
-	sentencepiece []byte // the file tokenizer.model that says it instead, or nil
+	parts         parts  // the sections of tokenizer.json
+	sentencepiece []byte // or the file tokenizer.model, else nil
 
 	path   string // the file that Load read
 	mu     sync.Mutex
 	idle   []*encoder
-	failed error // the first of Append
+	failed error // the first error of Append
 }
 
-// Options says how a text is encoded. The zero value encodes it alone and takes
-// <|endoftext|> and its like in it for the tokens that they name, as Hugging Face does with
-// add_special_tokens=False.
+// Options configures encoding. The zero value adds no special tokens and parses those in the text, such
+// as <|endoftext|>, like Hugging Face's add_special_tokens=False.
 type Options struct {
-	AddSpecialTokens   bool // put the tokens around the text that the model expects, such as <|begin_of_text|>
-	SplitSpecialTokens bool // special tokens in the text are ordinary text
+	AddSpecialTokens   bool // add the model's tokens around the text, such as <|begin_of_text|>
+	SplitSpecialTokens bool // treat special tokens in the text as ordinary text
 }
 
-// Encode gives the ids of a text.
+// Encode returns the ids of a text.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return t.Append(make([]int32, 0, len(text)/3+8), text, o)
 }
 
-// Append appends the ids of a text to dst. With room in dst it allocates nothing for text
-// that the normalizer leaves alone. Where a pattern of the tokenizer's file backtracks without
-// end it gives up after 10 seconds: the ids are then none, and Err is not nil.
+// Append appends the ids of a text to dst. If dst has the capacity and the normalizer does not change
+// the text, it does not allocate. A pattern that backtracks for 10 seconds aborts the call: it then
+// returns no ids, and Err returns the error.
 func (t *Tokenizer) Append(dst []int32, text string, o Options) (ids []int32) {
 	e := t.take()
 	defer func() {
@@ -77,7 +76,7 @@ func (t *Tokenizer) Append(dst []int32, text string, o Options) (ids []int32) {
 	return dst
 }
 
-// fail keeps the first failure.
+// fail keeps the first error.
 func (t *Tokenizer) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,16 +85,16 @@ func (t *Tokenizer) fail(err error) {
 	}
 }
 
-// Err is the first failure of Encode, Append or EncodePair, by any goroutine; ids that were made
-// since are not to be used. It is nil as long as all of them were right.
+// Err returns the first error of Encode, Append or EncodePair in any goroutine, or nil. After an error
+// the ids must not be used.
 func (t *Tokenizer) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failed
 }
 
-// EncodePair gives the ids of two texts, such as a question and a passage, and the token
-// type of each id, which tells a model like BERT to which text it belongs.
+// EncodePair returns the ids of two texts, such as a question and a passage, and the token type of each
+// id, by which a model like BERT distinguishes the texts.
 func (t *Tokenizer) EncodePair(a, b string, o Options) (ids, types []int32) {
 	items := t.template.pair
 	if !o.AddSpecialTokens || items == nil {
@@ -117,10 +116,10 @@ func (t *Tokenizer) EncodePair(a, b string, o Options) (ids, types []int32) {
 	return ids, types
 }
 
-// VocabSize is the number of ids: all ids are below it.
+// VocabSize returns the number of ids; every id is below it.
 func (t *Tokenizer) VocabSize() int { return len(t.names) }
 
-// ID is the id of a token, spelled as tokenizer.json does; -1 when there is none.
+// ID returns the id of a token in tokenizer.json's spelling, or -1.
 func (t *Tokenizer) ID(token string) int32 {
 	if id, ok := t.ids[token]; ok {
 		return id
@@ -128,7 +127,7 @@ func (t *Tokenizer) ID(token string) int32 {
 	return -1
 }
 
-// Token is the token of an id, spelled as tokenizer.json does; "" when there is none.
+// Token returns the token of an id in tokenizer.json's spelling, or "".
 func (t *Tokenizer) Token(id int32) string {
 	if id < 0 || int(id) >= len(t.names) {
 		return ""
@@ -136,15 +135,14 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.names[id]
 }
 
-// BOS, EOS and PAD are the tokens that begin and end a document and fill up a row; -1 where
-// the tokenizer has none.
+// BOS returns the token that starts a document, or -1.
 func (t *Tokenizer) BOS() int32 { return t.bos }
 
-// EOS ends a document; see BOS.
+// EOS returns the token that ends a document, or -1.
 func (t *Tokenizer) EOS() int32 { return t.eos }
 
-// PAD fills up a row; see BOS.
+// PAD returns the token that pads a row, or -1.
 func (t *Tokenizer) PAD() int32 { return t.pad }
 
-// IsSpecial says whether an id is a special token.
+// IsSpecial reports whether an id is a special token.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// shared is a file that lies beside the project; the test is skipped where it does not.
+// shared returns the path of a file beside the project, and skips the test if it is missing.
 func shared(t testing.TB, path string) string {
 	t.Helper()
 	full := filepath.Join("..", "..", "shared", "data", path)
@@ -23,7 +23,7 @@ func shared(t testing.TB, path string) string {
 	return full
 }
 
-// loaded are the tokenizers that a test has asked for.
+// loaded caches tokenizers across tests.
 var loaded sync.Map
 
 func load(t testing.TB, name string) *Tokenizer {
@@ -76,7 +76,7 @@ func TestVectorsOfTransformersJS(t *testing.T) {
 			if !slices.Equal(got, v.IDs) {
 				t.Errorf("%s %s %q: %v, want %v", c.model, name, v.Text, got, v.IDs)
 			}
-			// For most models the vectors' library cleans up what its decoder gives.
+			// The vectors' library cleans up decoded text for most models.
 			text := strings.ToValidUTF8(tok.Decode(v.IDs), "\ufffd")
 			clean := text
 			for _, c := range cleanups {
@@ -108,8 +108,8 @@ func TestVectorsOfLlamaCpp(t *testing.T) {
 	}
 }
 
-// gpt2 comes as tokenizer.json and as encoder.json with vocab.bpe: both are one tokenizer.
-func TestBothFormsOfGPT2Agree(t *testing.T) {
+// gpt2 exists as tokenizer.json and as encoder.json with vocab.bpe; both give the same tokenizer.
+func TestBothFormatsOfGPT2Agree(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"encoder.json", "vocab.bpe"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(readFile(t, shared(t, "tokenizers/gpt2/"+name))), 0o600); err != nil {
@@ -130,8 +130,7 @@ func TestBothFormsOfGPT2Agree(t *testing.T) {
 	}
 }
 
-// What comes back is the text as the normalizer leaves it, and to a decoder that knows only
-// words, words.
+// Decoding returns the normalized text or, for a decoder that only joins words, its words.
 func TestRoundTripOfCorpora(t *testing.T) {
 	for _, name := range []string{"gpt2", "gpt-neox-20b", "qwen2.5", "mistral", "bert-base-uncased"} {
 		tok := load(t, name)
@@ -161,11 +160,11 @@ var corpora = []string{
 	"sentiment_train.jsonl", "wikisql/train.jsonl", "wikisql/valid.jsonl", "wikisql/test.jsonl",
 }
 
-// words is a text without its white space.
+// words removes the white space of a text.
 func words(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// knownWords is a text without white space, and with [UNK] in the place of words that the
-// vocabulary cannot spell, which are rare.
+// knownWords removes white space, and replaces the rare words that the vocabulary cannot spell by
+// [UNK].
 func knownWords(t *testing.T, tok *Tokenizer, text string) string {
 	var b strings.Builder
 	all, unknown := 0, 0
@@ -184,8 +183,8 @@ func knownWords(t *testing.T, tok *Tokenizer, text string) string {
 	return b.String()
 }
 
-// The two files of Mistral are one tokenizer.
-func TestBothFormsOfMistralAgree(t *testing.T) {
+// Both files of Mistral give the same tokenizer.
+func TestBothFormatsOfMistralAgree(t *testing.T) {
 	a := load(t, "mistral")
 	dir := t.TempDir()
 	for _, name := range []string{fileModel, fileConfig} {
@@ -218,8 +217,8 @@ func TestBothFormsOfMistralAgree(t *testing.T) {
 	}
 }
 
-// The figure of nanoGPT's README for this corpus with GPT-2's tokenizer: train and
-// validation are encoded apart, at nine tenths of the characters.
+// nanoGPT's README gives these counts for GPT-2's tokenizer; train and validation are encoded
+// separately, split at nine tenths of the characters.
 func TestTinyShakespeareTokenCount(t *testing.T) {
 	tok := load(t, "gpt2")
 	text := readFile(t, shared(t, "corpora/tinyshakespeare.txt"))
@@ -279,7 +278,7 @@ func TestConcurrentEncode(t *testing.T) {
 	}
 }
 
-func TestSaveAndLoadAgain(t *testing.T) {
+func TestSaveAndLoad(t *testing.T) {
 	text := readFile(t, shared(t, "corpora/wiki_demo.txt"))[:50_000] + " <|endoftext|><|im_start|>        x\n\n\n y"
 	for _, name := range []string{"gpt2", "gpt-neox-20b", "qwen2.5", "torchtitan_test_tiny", "mistral", "bert-base-uncased"} {
 		a := load(t, name)

@@ -11,20 +11,19 @@ import (
 	"trireme/fault"
 )
 
-// TrainOptions says what Train learns.
+// TrainOptions configures Train.
 type TrainOptions struct {
-	VocabSize int      // tokens in all: special ones, 256 bytes, and merges
-	Special   []string // get the first ids; nil is <|endoftext|>
-	MinCount  int      // a pair that is rarer is not merged; 0 is 2
+	VocabSize int      // total tokens: special tokens, 256 bytes, and merges
+	Special   []string // have the first ids; nil is <|endoftext|>
+	MinCount  int      // pairs with a lower count are not merged; 0 is 2
 }
 
 const endOfText = "<|endoftext|>"
 
-// Train learns a byte-level BPE from texts, with GPT-2's pattern: the most frequent pair of
-// neighbouring tokens within a word becomes a token, again and again. Of equally frequent
-// pairs the one with the smaller ids goes first, so the same texts, in any order, give the
-// same tokenizer. Fewer than VocabSize tokens are learned when pairs run out. The first
-// special token is BOS, EOS and PAD. ctx ends it early with an error.
+// Train trains a byte-level BPE tokenizer on texts, with GPT-2's pattern: it repeatedly merges the most
+// frequent pair of adjacent tokens within a word. Ties go to the smaller ids, so the same texts
+// in any order give the same tokenizer. It stops below VocabSize tokens when pairs run out. The first
+// special token is BOS, EOS and PAD. Canceling ctx aborts it with an error.
 func Train(ctx context.Context, texts iter.Seq[string], o TrainOptions) (*Tokenizer, error) {
 	if o.Special == nil {
 		o.Special = []string{endOfText}
@@ -33,7 +32,7 @@ func Train(ctx context.Context, texts iter.Seq[string], o TrainOptions) (*Tokeni
 		o.MinCount = 2
 	}
 	if least := 256 + len(o.Special); o.VocabSize < least {
-		return nil, fault.Try(fmt.Errorf("tokenizer: a vocabulary of %d has no room for 256 bytes and %d special tokens", o.VocabSize, len(o.Special)), "%d or more", 256+len(o.Special)+1)
+		return nil, fault.Try(fmt.Errorf("tokenizer: vocabulary size %d is too small for 256 bytes and %d special tokens", o.VocabSize, len(o.Special)), "%d or more", 256+len(o.Special)+1)
 	}
 	words := newWordCounts()
 	for text := range texts {
@@ -76,31 +75,31 @@ func (w *wordCounts) add(piece string, _ bool) {
 	w.count[i]++
 }
 
-// learner is the state between two merges: every different word as its present tokens, and
-// for every pair of neighbours how often it occurs and in which words it may be.
-type learner struct {
+// trainer is the state between two merges: the current tokens of each distinct word, and for each pair
+// of adjacent tokens its count and the words it may occur in.
+type trainer struct {
 	tokens []string // by id
 	ids    map[string]int32
 	merges []merge
 
 	words  [][]int32
 	count  []int64
-	pairs  map[uint64]int32 // to stats
+	pairs  map[uint64]int32 // index into stats
 	stats  []pairStat
 	heap   heap[queued]
-	risen  []int32 // pairs whose count grew in this merge
-	marked []bool  // by pair: is in risen
+	risen  []int32 // pairs whose count rose in this merge
+	marked []bool  // by pair: whether it is in risen
 }
 
 type pairStat struct {
 	a, b  int32
 	count int64
-	words []int32 // each once or more; the pair may have gone from some
+	words []int32 // may have duplicates, and words that lost the pair
 }
 
-func newLearner(special []string) *learner {
-	l := &learner{tokens: slices.Clone(special), ids: map[string]int32{}, pairs: map[uint64]int32{}}
-	// Bytes come in the order of the runes that stand for them, as Hugging Face sorts them.
+func newLearner(special []string) *trainer {
+	l := &trainer{tokens: slices.Clone(special), ids: map[string]int32{}, pairs: map[uint64]int32{}}
+	// Bytes in the order of their runes in the byte alphabet, as Hugging Face sorts them.
 	order := make([]byte, 256)
 	for i := range order {
 		order[i] = byte(i)
@@ -113,8 +112,8 @@ func newLearner(special []string) *learner {
 	return l
 }
 
-// takeWords makes the words' tokens and counts their pairs.
-func (l *learner) takeWords(w *wordCounts) {
+// takeWords sets up the tokens of the words and counts their pairs.
+func (l *trainer) takeWords(w *wordCounts) {
 	var byteID [256]int32
 	for i := range byteID {
 		byteID[i] = l.ids[string([]byte{byte(i)})]
@@ -139,8 +138,8 @@ func (l *learner) takeWords(w *wordCounts) {
 	l.queueRisen()
 }
 
-// change adds n occurrences of a pair, in a word; n is negative when they go.
-func (l *learner) change(a, b int32, n int64, word int32) {
+// change adds n occurrences, possibly negative, of a pair in a word.
+func (l *trainer) change(a, b int32, n int64, word int32) {
 	key := pairKey(a, b)
 	i, ok := l.pairs[key]
 	if !ok {
@@ -163,7 +162,7 @@ func (l *learner) change(a, b int32, n int64, word int32) {
 	}
 }
 
-func (l *learner) queueRisen() {
+func (l *trainer) queueRisen() {
 	for _, i := range l.risen {
 		s := &l.stats[i]
 		l.marked[i] = false
@@ -174,13 +173,13 @@ func (l *learner) queueRisen() {
 	l.risen = l.risen[:0]
 }
 
-// merge joins the most frequent pair everywhere; false when none occurs atLeast times.
-func (l *learner) merge(atLeast int64) bool {
+// merge merges the most frequent pair everywhere; it returns false if none occurs atLeast times.
+func (l *trainer) merge(atLeast int64) bool {
 	for len(l.heap) > 0 {
 		q := l.heap.pop()
 		s := &l.stats[q.pair]
 		if s.count != q.count {
-			// Counts fall without notice. One that rose since is in the heap again.
+			// The heap is not updated when a count falls; a pair whose count rose is queued twice.
 			if 0 < s.count && s.count < q.count {
 				l.heap.push(queued{s.count, s.a, s.b, q.pair})
 			}
@@ -195,7 +194,7 @@ func (l *learner) merge(atLeast int64) bool {
 	return false
 }
 
-func (l *learner) join(pair int32) {
+func (l *trainer) join(pair int32) {
 	a, b := l.stats[pair].a, l.stats[pair].b
 	text := l.tokens[a] + l.tokens[b]
 	id, ok := l.ids[text]
@@ -210,13 +209,13 @@ func (l *learner) join(pair int32) {
 	for _, w := range where {
 		l.words[w] = l.joinWord(l.words[w], a, b, id, l.count[w], w)
 	}
-	// What is left of the pair in aaa-like words is counted exactly by the changes above.
+	// The changes above count the remaining pairs of words like aaa exactly.
 	l.queueRisen()
 }
 
-// joinWord puts id in the place of each a, b of a word, and moves the counts of the pairs
-// that this makes and ends.
-func (l *learner) joinWord(toks []int32, a, b, id int32, n int64, w int32) []int32 {
+// joinWord replaces each a, b of a word by id, and updates the counts of the pairs that appear and
+// disappear.
+func (l *trainer) joinWord(toks []int32, a, b, id int32, n int64, w int32) []int32 {
 	out := 0
 	for i := 0; i < len(toks); i++ {
 		if i+1 >= len(toks) || toks[i] != a || toks[i+1] != b {
@@ -240,8 +239,8 @@ func (l *learner) joinWord(toks []int32, a, b, id int32, n int64, w int32) []int
 	return toks[:out]
 }
 
-// tokenizer makes what was learned into one.
-func (l *learner) tokenizer(special []string) (*Tokenizer, error) {
+// tokenizer builds the trained tokenizer.
+func (l *trainer) tokenizer(special []string) (*Tokenizer, error) {
 	t := &Tokenizer{parts: parts{PreTokenizer: json.RawMessage(byteLevelJSON), Decoder: json.RawMessage(byteLevelJSON),
 		Config: map[string]any{"tokenizer_class": "PreTrainedTokenizerFast"}}}
 	f := &bpeJSON{Vocab: make(map[string]int32, len(l.tokens)), Merges: l.merges}
@@ -269,14 +268,14 @@ func (l *learner) tokenizer(special []string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// queued is a pair and its count when it was put into the heap.
+// queued is a pair with its count when it was pushed.
 type queued struct {
 	count int64
 	a, b  int32
 	pair  int32
 }
 
-// before orders by count, the largest first, then by ids.
+// before orders by count, largest first, then by ids.
 func (q queued) before(o queued) bool {
 	if q.count != o.count {
 		return q.count > o.count

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveTrain is Train without any of its bookkeeping: count all pairs again for each merge.
+// naiveTrain is Train without bookkeeping: it recounts all pairs for each merge.
 func naiveTrain(texts []string, merges int) (list []merge) {
 	var words [][]string
 	for _, text := range texts {
@@ -68,7 +68,7 @@ func naiveTrain(texts []string, merges int) (list []merge) {
 	return list
 }
 
-func TestTrainAgreesWithTheNaiveWay(t *testing.T) {
+func TestTrainMatchesNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[ab \n]{0,30}|[abcd ]{0,60}`), 1, 6).Draw(t, "texts")
 		tok, err := Train(context.Background(), slices.Values(texts), TrainOptions{VocabSize: 256 + 1 + 20})
@@ -95,7 +95,7 @@ func TestTrainAgreesWithTheNaiveWay(t *testing.T) {
 	})
 }
 
-func TestTrainGivesWhatWasAsked(t *testing.T) {
+func TestTrain(t *testing.T) {
 	text := readFile(t, shared(t, "corpora/tinyshakespeare.txt"))[:300_000]
 	tok, err := Train(t.Context(), slices.Values([]string{text}), TrainOptions{VocabSize: 1000})
 	if err != nil {
@@ -147,7 +147,7 @@ func TestTrainErrors(t *testing.T) {
 	}
 }
 
-// goSource is up to size bytes of the standard library.
+// goSource returns up to size bytes of the standard library.
 func goSource(b *testing.B, size int) (texts []string) {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

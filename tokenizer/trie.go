@@ -2,13 +2,13 @@ package tokenizer
 
 import "slices"
 
-// trie finds the tokens that a text begins with. Nodes are in breadth-first order, so the
-// children of one are neighbours, in the order of their bytes.
+// trie finds the tokens that are prefixes of a text. Nodes are in breadth-first order, so siblings are
+// adjacent, in the order of their bytes.
 type trie struct {
 	root  [256]int32 // child of the root for each first byte, or -1
-	label []byte     // by node: the byte that leads to it
+	label []byte     // by node: the byte on the edge to it
 	id    []int32    // its token, or -1
-	first []int32    // its first child; the last is before first of the node after
+	first []int32    // its first child; its children end at first of the next node
 }
 
 // trieKey is one token.
@@ -17,7 +17,7 @@ type trieKey struct {
 	id   int32
 }
 
-// newTrie holds keys; of equal texts the last, the empty text not at all. keys is sorted.
+// newTrie builds a trie of sorted keys. Of equal texts it keeps the last; it ignores the empty text.
 func newTrie(keys []trieKey) *trie {
 	slices.SortStableFunc(keys, func(a, b trieKey) int {
 		switch {
@@ -35,7 +35,7 @@ func newTrie(keys []trieKey) *trie {
 	for i := range t.root {
 		t.root[i] = -1
 	}
-	// A range is the keys below a node, which agree up to depth bytes.
+	// A range of keys below a node, which share depth bytes.
 	type span struct{ lo, hi, depth int }
 	var queue []span
 	add := func(lo, hi, depth int) {
@@ -68,7 +68,7 @@ func newTrie(keys []trieKey) *trie {
 	return t
 }
 
-// child is the node below one by a byte, or -1.
+// child returns the child of node for byte c, or -1.
 func (t *trie) child(node int32, c byte) int32 {
 	lo, hi := t.first[node], t.first[node+1]
 	for hi-lo > 8 {
@@ -86,7 +86,7 @@ func (t *trie) child(node int32, c byte) int32 {
 	return -1
 }
 
-// longest is the longest token that s begins with and its length, which is 0 for none.
+// longest returns the longest token that is a prefix of s and its length, or length 0.
 func (t *trie) longest(s string) (id int32, n int) {
 	id = -1
 	if s == "" {

@@ -7,16 +7,15 @@ import (
 	"golang.org/x/text/unicode/rangetable"
 )
 
-// Hugging Face's tables of marks and punctuation are those of Unicode 8, of decompositions
-// those of Unicode 9: what was assigned later is none of these to them, and so not to the
-// models that were trained on their output. The few exceptions are characters that changed
-// their category since.
+// Hugging Face's tables of marks and punctuation are those of Unicode 8, and its decompositions those
+// of Unicode 9. Characters assigned later are in none of them, which models trained on its output
+// depend on. The few exceptions are characters that changed their category since.
 var (
 	unicode8 = rangetable.Assigned("8.0.0")
 	unicode9 = rangetable.Assigned("9.0.0")
 )
 
-// isControl are the characters that BERT's normalizer leaves out.
+// isControl reports whether BERT's normalizer drops r.
 func isControl(r rune) bool {
 	switch r {
 	case '\t', '\n', '\r':
@@ -27,7 +26,7 @@ func isControl(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co) && unicode.Is(unicode8, r)
 }
 
-// isAccent are the marks that BERT's normalizer strips.
+// isAccent reports whether BERT's normalizer strips mark r.
 func isAccent(r rune) bool {
 	switch r {
 	case 0x1734:
@@ -38,7 +37,7 @@ func isAccent(r rune) bool {
 	return unicode.Is(unicode.Mn, r) && unicode.Is(unicode8, r)
 }
 
-// isMark are the marks that StripAccents strips.
+// isMark reports whether StripAccents strips r.
 func isMark(r rune) bool {
 	switch r {
 	case 0x1cf2, 0x1cf3:
@@ -49,7 +48,7 @@ func isMark(r rune) bool {
 	return unicode.IsMark(r) && unicode.Is(unicode9, r)
 }
 
-// isPunct is punctuation: that of Unicode, and of ASCII also its symbols.
+// isPunct reports whether r is Unicode punctuation or an ASCII symbol.
 func isPunct(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r > ' ' && r < 0x7f && ascii[r] == other
@@ -57,7 +56,7 @@ func isPunct(r rune) bool {
 	return r == 0x166d || r == 0x111c9 || unicode.IsPunct(r) && unicode.Is(unicode8, r)
 }
 
-// isWord is \w.
+// isWord reports whether r matches \w.
 func isWord(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r == '_' || ascii[r] == letter || ascii[r] == number
@@ -66,7 +65,7 @@ func isWord(r rune) bool {
 		unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic)
 }
 
-// lower is the lower case of a character, which may be two.
+// lower appends the lower case of a character, which may be two characters.
 func lower(dst []byte, r rune) []byte {
 	if r == 0x130 {
 		return append(dst, "i\u0307"...)

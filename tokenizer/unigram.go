@@ -9,17 +9,16 @@ import (
 	"slices"
 )
 
-// unigram divides a piece so that the sum of its tokens' scores, the logarithms of their
-// probabilities, is the largest (Kudo 2018). A character that is no token costs a fixed
-// penalty below the worst of them.
+// unigram splits a piece into the tokens with the largest sum of scores, which are log probabilities
+// (Kudo 2018). A character without a token costs a fixed penalty below the lowest score.
 type unigram struct {
 	tokens   *trie
 	scores   []float64 // by id
-	unk      int32     // or -1: every character has a token, or is bytes
-	unkText  string    // how it is spelled, if a text may spell it
+	unk      int32     // or -1 if every character has a token or byte tokens
+	unkText  string    // its spelling, if a text may contain it
 	penalty  float64   // the score of an unknown character
 	fallback *byteTokens
-	// single keeps sums in float32, as sentencepiece does; Hugging Face keeps float64.
+	// single keeps sums in float32 like sentencepiece; Hugging Face uses float64.
 	single bool
 }
 
@@ -27,10 +26,10 @@ var _ model = (*unigram)(nil)
 
 const unkPenalty = 10
 
-// pathEnd is the best way to an offset of the piece.
+// pathEnd is the best segmentation up to an offset of the piece.
 type pathEnd struct {
 	score float64
-	start int32 // of its last token; -1 where there is no way yet
+	start int32 // of its last token; -1 if not reachable yet
 	id    int32
 }
 
@@ -74,8 +73,8 @@ func (u *unigram) reach(e *pathEnd, score float64, start, id int32) {
 	}
 }
 
-// trace appends the tokens of the best way, from its end. Unknown characters that follow
-// one another are one unknown token, or all their bytes.
+// trace appends the tokens of the best segmentation, from its end. A run of unknown characters is one
+// unknown token, or all their bytes.
 func (u *unigram) trace(dst []int32, piece string, ends []pathEnd) []int32 {
 	n := len(dst)
 	for at := len(piece); at > 0; {
@@ -162,7 +161,7 @@ func newUnigram(f *unigramJSON) (*unigram, error) {
 	case f.Unk != nil:
 		u.unk, u.unkText = *f.Unk, f.Vocab[*f.Unk].token
 	case !bytes:
-		return nil, fmt.Errorf("no unk_id, and not every byte has a token: what the vocabulary lacks could not be encoded")
+		return nil, fmt.Errorf("no unk_id, and some bytes have no token: unknown characters could not be encoded")
 	}
 	return u, nil
 }

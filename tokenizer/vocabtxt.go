@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// fromVocabTxt reads vocab.txt, a token a line: BERT's WordPiece, with what
-// tokenizer_config.json says of lower case, accents and ideographs.
+// fromVocabTxt parses vocab.txt, one token per line: BERT's WordPiece, with the settings of
+// tokenizer_config.json for lower case, accents and ideographs.
 func fromVocabTxt(blob []byte, config map[string]any) (*Tokenizer, error) {
 	switch class, _ := config["tokenizer_class"].(string); strings.TrimSuffix(class, "Fast") {
 	case "", "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer", "SqueezeBertTokenizer",
@@ -23,7 +23,7 @@ func fromVocabTxt(blob []byte, config map[string]any) (*Tokenizer, error) {
 			return nil, fmt.Errorf("line %d is not UTF-8: %.40q", i+1, line)
 		}
 		if line != "" {
-			vocab[line] = int32(i) // of a token that is there twice, the last
+			vocab[line] = int32(i) // the last of duplicates counts
 		}
 	}
 	config = withNames(config, bertNames)

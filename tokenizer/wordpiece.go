@@ -17,16 +17,15 @@ type wordsJSON struct {
 	Vocab    map[string]int32 `json:"vocab"`
 }
 
-// wordPiece takes the longest token that a word begins with, then the longest that its rest
-// goes on with, and so forth (Schuster and Nakajima 2012, as BERT does it). A word that comes
-// to no end so is one unknown token.
+// wordPiece repeatedly takes the longest token that is a prefix of the rest of a word (Schuster and
+// Nakajima 2012, as in BERT). A word that cannot be completed is one unknown token.
 type wordPiece struct {
 	unkToken string
 	prefix   string
 	unk      int32
 	maxChars int // longer words are unknown
 	begin    *trie
-	rest     *trie // tokens that go on a word, without the prefix
+	rest     *trie // tokens that continue a word, without the prefix
 }
 
 var _ model = (*wordPiece)(nil)
@@ -57,11 +56,11 @@ func newWordPiece(f *wordsJSON) (*wordPiece, error) {
 	return w, nil
 }
 
-// unkOf is the token of words that are not in the vocabulary, which must be there.
+// unkOf returns the token for unknown words, which must exist.
 func unkOf(vocab map[string]int32, token string) (int32, error) {
 	id, ok := vocab[token]
 	if !ok {
-		return 0, fmt.Errorf("unk_token %.40q is not in the vocabulary: other words could not be encoded", token)
+		return 0, fmt.Errorf("unk_token %.40q is not in the vocabulary: unknown words could not be encoded", token)
 	}
 	return id, nil
 }
@@ -97,7 +96,7 @@ func (w *wordPiece) describe(out io.Writer) {
 	fmt.Fprintf(out, "WordPiece %d %q %d\n", w.unk, w.prefix, w.maxChars)
 }
 
-// wordLevel has a token for every word it knows.
+// wordLevel has one token per known word.
 type wordLevel struct {
 	unkToken string
 	unk      int32
