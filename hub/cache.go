@@ -10,7 +10,7 @@ import (
 	"trireme/internal/durable"
 )
 
-// readRef is the commit that a revision was when it was last fetched; "" where it was not.
+// readRef returns the commit of a revision when it was last fetched; "" if it was not.
 func (p cachedRepo) readRef(rev string) string {
 	b, err := os.ReadFile(p.dir("refs", filepath.FromSlash(rev)))
 	commit := strings.TrimSpace(string(b))
@@ -23,7 +23,7 @@ func (p cachedRepo) readRef(rev string) string {
 	return ""
 }
 
-// writeRef notes the commit of a revision.
+// writeRef records the commit of a revision.
 func (p cachedRepo) writeRef(rev, commit string) error {
 	if rev == commit || p.readRef(rev) == commit {
 		return nil
@@ -31,11 +31,10 @@ func (p cachedRepo) writeRef(rev, commit string) error {
 	return replace(p.dir("refs", filepath.FromSlash(rev)), []byte(commit))
 }
 
-// snapshot is the folder of a commit's files.
+// snapshot is the directory of a commit's files.
 func (p cachedRepo) snapshot(commit string) string { return p.dir("snapshots", commit) }
 
-// has tells whether a commit's file is in the cache, as large as it is to be. What is shorter
-// was cut off by something that did not look.
+// has reports whether a commit's file is in the cache with the right size.
 func (p cachedRepo) has(commit string, f file) bool {
 	st, err := os.Stat(filepath.Join(p.snapshot(commit), filepath.FromSlash(f.name)))
 	return err == nil && st.Mode().IsRegular() && (f.size < 0 || st.Size() == f.size)
@@ -47,13 +46,13 @@ func (p cachedRepo) lock(etag string) string {
 	return filepath.Join(p.cache, ".locks", p.folder(), etag+".lock")
 }
 
-// hasBlob tells whether a blob is there, whole as far as its length says.
+// hasBlob reports whether a blob is in the cache with the right size.
 func (p cachedRepo) hasBlob(etag string, size int64) bool {
 	st, err := os.Stat(p.blob(etag))
 	return err == nil && st.Mode().IsRegular() && st.Size() == size
 }
 
-// link makes a blob a file of a commit.
+// link links a commit's file to a blob.
 func (p cachedRepo) link(commit, name, etag string) error {
 	path := filepath.Join(p.snapshot(commit), filepath.FromSlash(name))
 	up := strings.Repeat("../", strings.Count(name, "/")+2)
@@ -74,8 +73,8 @@ func (p cachedRepo) link(commit, name, etag string) error {
 	return rename(tmp, path)
 }
 
-// listing is what is known of a commit without asking: the list that was kept when it was
-// fetched or, where there is none, the files that are there. nil: nothing.
+// listing returns what the cache has of a commit: the stored list or, without one, the files in the
+// snapshot. nil: nothing.
 func (p cachedRepo) listing(commit string) *listing {
 	if st, err := os.Stat(p.snapshot(commit)); err != nil || !st.IsDir() {
 		return nil
@@ -101,7 +100,7 @@ func (p cachedRepo) listing(commit string) *listing {
 	return l
 }
 
-// tree is the list of a commit's files that was kept when it was fetched; nil: there is none.
+// tree returns the stored list of a commit's files, or nil.
 func (p cachedRepo) tree(commit string) *listing {
 	b, err := os.ReadFile(p.dir("trees", commit+".json"))
 	if err != nil {
@@ -114,9 +113,9 @@ func (p cachedRepo) tree(commit string) *listing {
 	return l
 }
 
-// keep writes down what a commit holds and which of the names it has not. A cache that cannot
-// be written still serves: this only saves questions later.
-func (p cachedRepo) keep(l *listing, without []string) {
+// store records a commit's files, and the names it does not have. Errors are ignored: the records
+// only save requests.
+func (p cachedRepo) store(l *listing, without []string) {
 	if b, ok := formatTree(l); ok {
 		path := p.dir("trees", l.commit+".json")
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +130,7 @@ func (p cachedRepo) keep(l *listing, without []string) {
 	}
 }
 
-// replace writes a small file in one rename, so that readers see the old or the new one.
+// replace writes a small file atomically.
 func replace(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -139,7 +138,7 @@ func replace(path string, b []byte) error {
 	return durable.WriteFile(path, b)
 }
 
-// vacant is a name beside path that no other process takes.
+// vacant returns a temporary name beside path.
 func vacant(path string) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
 	if err != nil {
@@ -154,7 +153,7 @@ func vacant(path string) (string, error) {
 func rename(tmp, path string) error {
 	err := os.Rename(tmp, path)
 	if err != nil {
-		os.Remove(tmp) // the first error is the one to tell
+		os.Remove(tmp) // the first error is returned
 	}
 	return err
 }

@@ -11,35 +11,32 @@ import (
 	"time"
 )
 
-// Client says where models and data sets come from and where they are kept. Cache must be
-// set; the zero value of the rest is the default.
+// Client is a hub endpoint and a cache. Cache must be set; other fields have defaults.
 type Client struct {
-	Endpoint string // of the server; "" is https://huggingface.co
-	Token    string // "" is none
-	Cache    string // the folder that holds models--OWNER--NAME
-	Offline  bool   // use the cache alone
+	Endpoint string // "": https://huggingface.co
+	Token    string // "": none
+	Cache    string // directory of models--OWNER--NAME
+	Offline  bool   // use only the cache
 
-	// Progress gets warnings and how downloads go, a line every few seconds; nil: nobody does.
+	// Progress receives warnings and download progress, a line every few seconds; nil: discarded.
 	Progress io.Writer
-	// Terminal draws a bar on Progress instead.
+	// Terminal draws a progress bar instead.
 	Terminal bool
 
-	// Transport carries requests. nil: net/http's, with the proxies of the environment.
+	// Transport sends requests. nil: net/http's, with the environment's proxies.
 	Transport http.RoundTripper
-	// Backoff is the wait before the second try of a request; each later one is twice as
-	// long. 0: one second.
+	// Backoff is the wait before the first retry of a request; it doubles each time. 0: one second.
 	Backoff time.Duration
-	// StallTimeout is how long a download may bring nothing before it is begun again. 0: 30 s.
+	// StallTimeout is how long a download may receive nothing before it is retried. 0: 30 s.
 	StallTimeout time.Duration
 
-	free func() int64 // bytes on the cache's disk; nil: the system knows
+	free func() int64 // free bytes on the cache's disk; nil: from the operating system
 }
 
-// FromEnv is the client that the environment describes, as huggingface_hub reads it: HF_HUB_CACHE,
-// else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub; HF_ENDPOINT;
-// HF_TOKEN, else the file HF_TOKEN_PATH, else HF_HOME/token; HF_HUB_OFFLINE. lookup is
-// os.LookupEnv or stands for it. An endpoint that is none or a token's file that cannot be read is
-// an error.
+// FromEnv returns a client configured as by huggingface_hub: HF_HUB_CACHE, else HF_HOME/hub, else
+// XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub; HF_ENDPOINT; HF_TOKEN, else the
+// file HF_TOKEN_PATH, else HF_HOME/token; HF_HUB_OFFLINE. lookup is os.LookupEnv or a substitute.
+// An invalid endpoint or unreadable token file is an error.
 func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 	get := func(name string) string {
 		v, _ := lookup(name)
@@ -64,7 +61,7 @@ func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 	}
 	abs, err := filepath.Abs(c.Cache)
 	if err != nil {
-		return c, &Error{Text: "no folder for the cache: " + err.Error(), Try: "HF_HOME=DIR", Err: err}
+		return c, &Error{Text: "no cache directory: " + err.Error(), Try: "HF_HOME=DIR", Err: err}
 	}
 	c.Cache = abs
 	if c.Token == "" {
@@ -76,7 +73,7 @@ func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 		c.Token = strings.TrimSpace(string(b))
 	}
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return c, &Error{Kind: ErrAuth, Text: "the token (HF_TOKEN, or the file that HF_TOKEN_PATH names) holds characters that no token has", Try: "HF_TOKEN=hf_..."}
+		return c, &Error{Kind: ErrAuth, Text: "the token (HF_TOKEN or the file HF_TOKEN_PATH) has invalid characters", Try: "HF_TOKEN=hf_..."}
 	}
 	_, err = c.endpoint()
 	return c, err
@@ -90,7 +87,7 @@ func isTrue(v string) bool {
 	return false
 }
 
-// endpoint is the server's address, without a slash at its end.
+// endpoint is the server's URL without a trailing slash.
 func (c Client) endpoint() (*url.URL, error) {
 	text := c.Endpoint
 	if text == "" {
@@ -98,12 +95,12 @@ func (c Client) endpoint() (*url.URL, error) {
 	}
 	u, err := url.Parse(strings.TrimRight(text, "/"))
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, &Error{Text: "HF_ENDPOINT is " + readable(text) + ", which is no address of a server", Try: "HF_ENDPOINT=https://huggingface.co", Err: err}
+		return nil, &Error{Text: "HF_ENDPOINT is not a server URL: " + readable(text), Try: "HF_ENDPOINT=https://huggingface.co", Err: err}
 	}
 	return u, nil
 }
 
-// newTransport is net/http's with bounded patience.
+// newTransport is net/http's with timeouts.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,

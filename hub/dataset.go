@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Dataset brings the data files of a split into the cache: of the first of splits that there
-// is; none is train. Data files are jsonl, json, ndjson, csv, tsv, parquet and txt, each also as
-// .gz or .zst, of the kind that the split has most of.
+// Dataset downloads the data files of a split into the cache: of the first of splits that exists;
+// by default train. Data files are jsonl, json, ndjson, csv, tsv, parquet and txt, optionally with
+// .gz or .zst, of the split's most common format.
 //
-// A file's split is read off its name as Hugging Face's libraries do: train-00000-of-00008.parquet,
-// train.jsonl, en/validation.csv, test/part-1.txt. Where no name says anything, all files are
-// train. A folder or a pattern in the name narrows the choice: OWNER/NAME/en or
-// OWNER/NAME/data/*.jsonl@main; a file or pattern is taken as it is, whatever the split.
+// The split is in the file name, as in Hugging Face's datasets: train-00000-of-00008.parquet,
+// train.jsonl, en/validation.csv, test/part-1.txt. If no name contains a split, all files are
+// train. A folder or pattern in the name selects files: OWNER/NAME/en or
+// OWNER/NAME/data/*.jsonl@main; a file or pattern ignores the split.
 func (c Client) Dataset(ctx context.Context, name string, splits ...string) (*Snapshot, error) {
 	n, ok := ParseDataset(name)
 	if !ok {
-		return nil, &Error{Kind: ErrNotFound, Text: readable(name) + " is no name of a data set", Try: "OWNER/NAME, OWNER/NAME/FOLDER or OWNER/NAME@REVISION"}
+		return nil, &Error{Kind: ErrNotFound, Text: readable(name) + " is not a name of a data set", Try: "OWNER/NAME, OWNER/NAME/FOLDER or OWNER/NAME@REVISION"}
 	}
 	if len(splits) == 0 {
 		splits = []string{"train"}
@@ -32,9 +32,8 @@ func (c Client) Dataset(ctx context.Context, name string, splits ...string) (*Sn
 	})
 }
 
-// HasSplit tells whether the data set, or the folder of it that was asked for, has files of one
-// of the splits beside those of the snapshot. Of a file or pattern the answer is no: whoever names
-// files means no others.
+// HasSplit reports whether the data set, or the requested folder of it, has further files of one of
+// the splits. It is false if the name selected files.
 func (s *Snapshot) HasSplit(splits ...string) bool {
 	within := s.Name.Path
 	if strings.ContainsAny(within, patternChars) || slices.Contains(s.Files, within) {
@@ -47,10 +46,10 @@ func (s *Snapshot) HasSplit(splits ...string) bool {
 	})
 }
 
-// patternChars are what makes a pattern of a name.
+// patternChars are the special characters of patterns.
 const patternChars = `*?[\`
 
-// pickData chooses the data files of a split.
+// pickData selects the data files of a split.
 func pickData(r repo, l *listing, within string, splits []string) ([]string, error) {
 	var all []string
 	for _, f := range l.files {
@@ -59,7 +58,7 @@ func pickData(r repo, l *listing, within string, splits []string) ([]string, err
 		}
 	}
 	if len(all) > 0 {
-		return all, nil // as it was asked for
+		return all, nil // selected by name
 	}
 	for _, f := range l.files {
 		if isData(f.name) && (within == "" || strings.HasPrefix(f.name, within+"/")) {
@@ -71,7 +70,7 @@ func pickData(r repo, l *listing, within string, splits []string) ([]string, err
 		where += " in " + within
 	}
 	if len(all) == 0 {
-		e := &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s has no data file (jsonl, json, csv, tsv, parquet, txt) at commit %s", where, l.commit)}
+		e := &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s has no data files (jsonl, json, csv, tsv, parquet, txt) at commit %s", where, l.commit)}
 		if within != "" {
 			e.Try = "one of its folders: " + listed(folders(l))
 		}
@@ -85,10 +84,10 @@ func pickData(r repo, l *listing, within string, splits []string) ([]string, err
 	for _, s := range splits {
 		files := bySplit[canonical(s)]
 		if len(files) == 0 && canonical(s) == "train" && len(bySplit) == 1 && bySplit["validation"] == nil && bySplit["test"] == nil {
-			files = all // no name says anything
+			files = all // no name contains a split
 		}
 		if len(files) > 0 {
-			return whole(one(r, within, s, files))
+			return withShards(oneSubset(r, within, s, files))
 		}
 	}
 	var has []string
@@ -99,17 +98,16 @@ func pickData(r repo, l *listing, within string, splits []string) ([]string, err
 		has = append(has, s)
 	}
 	slices.Sort(has)
-	return nil, &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s has no split %s: it has %s", where, splits[0], listed(has)), Try: "files of it by a pattern, such as " + r.id + "/" + all[0] + "@main"}
+	return nil, &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s has no split %s: it has %s", where, splits[0], listed(has)), Try: "a pattern of files, such as " + r.id + "/" + all[0] + "@main"}
 }
 
-// one refuses files of several subsets, which have nothing to do with one another, and keeps
-// those of the commonest kind.
-func one(r repo, within, split string, files []string) ([]string, error) {
+// oneSubset rejects files of several subsets, and keeps those of the most common format.
+func oneSubset(r repo, within, split string, files []string) ([]string, error) {
 	subsets := map[string]bool{}
 	kinds := map[string]int{}
 	for _, name := range files {
 		subsets[subset(strings.TrimPrefix(name, within+"/"))] = true
-		kinds[kindOf(name)]++
+		kinds[formatOf(name)]++
 	}
 	if len(subsets) > 1 {
 		var names []string
@@ -127,14 +125,14 @@ func one(r repo, within, split string, files []string) ([]string, error) {
 		return nil, &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s has files of split %s in %d folders: %s", r, split, len(names), listed(names)), Try: r.id + "/" + try}
 	}
 	most := slices.MaxFunc(dataEndings, func(a, b string) int { return kinds[a] - kinds[b] })
-	return slices.DeleteFunc(files, func(name string) bool { return kindOf(name) != most }), nil
+	return slices.DeleteFunc(files, func(name string) bool { return formatOf(name) != most }), nil
 }
 
-// shard is a part of a file that was cut into so many: train-00002-of-00008.parquet.
+// shard matches shards: train-00002-of-00008.parquet.
 var shard = regexp.MustCompile(`^(.*\D)(\d{3,6})-of-(\d{3,6})(\..*)$`)
 
-// whole adds the shards that are not listed, so that they are missed.
-func whole(files []string, err error) ([]string, error) {
+// withShards adds shards that are not listed, so that they are reported as missing.
+func withShards(files []string, err error) ([]string, error) {
 	there := map[string]bool{}
 	for _, name := range files {
 		there[name] = true
@@ -145,7 +143,7 @@ func whole(files []string, err error) ([]string, error) {
 			continue
 		}
 		var of int
-		fmt.Sscanf(m[3], "%d", &of) // at most six digits
+		fmt.Sscanf(m[3], "%d", &of) // six digits, cannot fail
 		for i := range min(of, len(files)+1) {
 			if part := fmt.Sprintf("%s%0*d-of-%s%s", m[1], len(m[2]), i, m[3], m[4]); !there[part] {
 				files = append(files, part)
@@ -157,17 +155,17 @@ func whole(files []string, err error) ([]string, error) {
 	return files, err
 }
 
-// dataEndings are of data files, the best first.
+// dataEndings are the extensions of data files, best first.
 var dataEndings = []string{".parquet", ".jsonl", ".json", ".ndjson", ".csv", ".tsv", ".txt"}
 
-// kindOf is the ending that says how a file is to be read, without that of its compression.
-func kindOf(name string) string {
+// formatOf is the extension before that of the compression.
+func formatOf(name string) string {
 	name = strings.ToLower(name)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
 	return path.Ext(name)
 }
 
-// isData tells data from what describes it.
+// isData reports whether a file is data, not metadata.
 func isData(name string) bool {
 	base := path.Base(name)
 	switch base {
@@ -179,7 +177,7 @@ func isData(name string) bool {
 			return false
 		}
 	}
-	return slices.Contains(dataEndings, kindOf(name))
+	return slices.Contains(dataEndings, formatOf(name))
 }
 
 var splitWords = map[string]string{
@@ -188,7 +186,7 @@ var splitWords = map[string]string{
 	"test": "test", "testing": "test", "eval": "test", "evaluation": "test",
 }
 
-// canonical is a split's usual name.
+// canonical is a split's standard name.
 func canonical(split string) string {
 	if s := splitWords[strings.ToLower(split)]; s != "" {
 		return s
@@ -196,11 +194,11 @@ func canonical(split string) string {
 	return split
 }
 
-// sharded is a file that is named by its split alone, whatever that is.
+// sharded matches a file named by its split alone, whatever the split.
 var sharded = regexp.MustCompile(`^(\w+(?:\.\w+)*)-\d{5}-of-\d{5}\b`)
 
-// splitOf reads a split off a file's name, or off the folders that it lies in, the nearest
-// first; "" where they say nothing.
+// splitOf returns the split in a file's name, or else in its folders, nearest first; "" if there is
+// none.
 func splitOf(name string) string {
 	dir, base := path.Split(name)
 	if m := sharded.FindStringSubmatch(base); m != nil {
@@ -217,7 +215,7 @@ func splitOf(name string) string {
 	return ""
 }
 
-// splitIn is the first split that one of the words of a text means.
+// splitIn returns the first split among the words of text.
 func splitIn(text string) string {
 	letter := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !letter(r) }) {
@@ -228,7 +226,7 @@ func splitIn(text string) string {
 	return ""
 }
 
-// subset is the folder that a file lies in, up to the one that is named by its split.
+// subset is the folder of a file, up to the one named by its split.
 func subset(name string) string {
 	dir := strings.Split(path.Dir(name), "/")
 	for i, folder := range dir {
@@ -244,7 +242,7 @@ func subset(name string) string {
 	return s
 }
 
-// folders are those of a listing that hold data, each once.
+// folders lists the folders with data files.
 func folders(l *listing) []string {
 	var out []string
 	for _, f := range l.files {
@@ -255,7 +253,7 @@ func folders(l *listing) []string {
 	return out
 }
 
-// listed is the first of some names.
+// listed joins the first names.
 func listed(names []string) string {
 	if len(names) == 0 {
 		return "none"

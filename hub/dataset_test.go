@@ -38,14 +38,14 @@ func TestSplits(t *testing.T) {
 		{[]string{"a.txt", "b.txt", "requirements.txt", ".hidden/c.txt"}, "", "train", []string{"a.txt", "b.txt"}, ""},
 		{[]string{"train.jsonl", "test.jsonl", "dev.jsonl"}, "", "train", []string{"train.jsonl"}, ""},
 		{[]string{"train.jsonl", "test.jsonl", "dev.jsonl"}, "", "validation", []string{"dev.jsonl"}, ""},
-		{[]string{"train.jsonl", "test.jsonl"}, "", "validation", nil, "data set o/n has no split validation: it has test, train. try: files of it by a pattern, such as o/n/test.jsonl@main"},
+		{[]string{"train.jsonl", "test.jsonl"}, "", "validation", nil, "data set o/n has no split validation: it has test, train. try: a pattern of files, such as o/n/test.jsonl@main"},
 		{[]string{"data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet", "data/test-00000-of-00001.parquet"}, "", "train",
 			[]string{"data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"}, ""},
 		{[]string{"data/train-00000-of-00003.parquet", "data/train-00002-of-00003.parquet"}, "", "train",
 			[]string{"data/train-00000-of-00003.parquet", "data/train-00001-of-00003.parquet", "data/train-00002-of-00003.parquet"}, ""},
 		{gsm, "main", "train", []string{"main/train-00000-of-00001.parquet"}, ""},
 		{gsm, "", "train", nil, "has files of split train in 2 folders: main, socratic. try: o/n/main"},
-		{gsm, "other", "train", nil, "has no data file (jsonl, json, csv, tsv, parquet, txt) at commit aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa. try: one of its folders: main, socratic"},
+		{gsm, "other", "train", nil, "has no data files (jsonl, json, csv, tsv, parquet, txt) at commit aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa. try: one of its folders: main, socratic"},
 		{gsm, "main/test-00000-of-00001.parquet", "train", []string{"main/test-00000-of-00001.parquet"}, ""},
 		{gsm, "*/test-*.parquet", "train", []string{"main/test-00000-of-00001.parquet", "socratic/test-00000-of-00001.parquet"}, ""},
 		{chat, "", "train", nil, "has no split train: it has test_sft, train_gen, train_sft"},
@@ -124,7 +124,7 @@ func TestPattern(t *testing.T) {
 		t.Errorf("%s, %v", p, err)
 	}
 	s.others = append(s.others, "data/train-x.jsonl")
-	if _, err := s.Pattern(); err == nil || !strings.Contains(err.Error(), "have no pattern in common that data/train-x.jsonl has not") {
+	if _, err := s.Pattern(); err == nil || !strings.Contains(err.Error(), "no pattern matches the 2 files of") {
 		t.Error(err)
 	}
 }

@@ -18,18 +18,18 @@ import (
 	"trireme/internal/flock"
 )
 
-// downloads is how many files are fetched at once.
+// downloads is the number of concurrent downloads.
 const downloads = 4
 
-// download is one file on its way into the cache.
+// download is a file being downloaded into the cache.
 type download struct {
 	cachedRepo
 	commit string
 	file
-	tag string // its blob's name, a digest of its content
+	tag string // digest of the content, the blob's name
 }
 
-// locate asks where a listing does not say how large a file is and what its digest is.
+// locate requests a file's size and digest if the listing does not have them.
 func (s *session) locate(ctx context.Context, d *download) error {
 	d.tag = d.etag()
 	if d.tag != "" && d.size >= 0 {
@@ -42,28 +42,27 @@ func (s *session) locate(ctx context.Context, d *download) error {
 		}
 		defer a.Body.Close()
 		if a.StatusCode >= 400 {
-			return false, s.refused(a, d.repo, d.commit, d.name)
+			return false, s.responseError(a, d.repo, d.commit, d.name)
 		}
 		d.tag, d.size = a.etag, a.size
 		if !validETag(d.tag, 40) && !validETag(d.tag, 64) || d.size < 0 || d.size > maxFile {
-			return false, &Error{Kind: ErrUnreachable, Text: fmt.Sprintf("%s does not say the size and digest of %s in %s (size %d, tag %q): it is no hub, or something stands between", s.base, d.name, d.repo, d.size, readable(d.tag))}
+			return false, &Error{Kind: ErrUnreachable, Text: fmt.Sprintf("%s does not send the size and digest of %s in %s (size %d, tag %q): not a hub, or a proxy changes its headers", s.base, d.name, d.repo, d.size, readable(d.tag))}
 		}
 		if a.commit != "" && a.commit != d.commit {
-			return false, &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("asked for %s of %s at commit %s, %s answers of commit %s", d.name, d.repo, d.commit, s.base, readable(a.commit))}
+			return false, &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("requested %s of %s at commit %s, %s sent commit %s", d.name, d.repo, d.commit, s.base, readable(a.commit))}
 		}
 		return true, nil
 	})
 }
 
-// fetch brings a file's blob into the cache, unless it is there or another process brings it,
-// and links it.
+// fetch downloads a file's blob, unless it exists or another process does, and links it.
 func (s *session) fetch(ctx context.Context, d *download) error {
-	lock := d.lock(d.tag) // which huggingface_hub takes too
+	lock := d.lock(d.tag) // also used by huggingface_hub
 	err := os.MkdirAll(filepath.Dir(lock), 0o755)
 	var unlock func() error
 	if err == nil {
 		unlock, err = flock.Lock(ctx, lock, 0o664, func() {
-			s.show.note("%s: waiting for another process that fetches it", d.name)
+			s.show.note("%s: waiting for another process to download it", d.name)
 		})
 	}
 	switch {
@@ -85,7 +84,7 @@ func (s *session) fetch(ctx context.Context, d *download) error {
 	return nil
 }
 
-// fetchBlob goes on with what has come of a blob so far.
+// fetchBlob resumes the download of a blob.
 func (s *session) fetchBlob(ctx context.Context, d *download) (err error) {
 	path := d.blob(d.tag)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -101,9 +100,9 @@ func (s *session) fetchBlob(ctx context.Context, d *download) (err error) {
 		}
 		switch {
 		case errors.Is(err, ErrCorrupt):
-			os.Remove(f.Name()) // or every later try would go on with it
+			os.Remove(f.Name()) // or every retry would resume it
 		case errors.Is(err, syscall.ENOSPC):
-			err = &Error{Text: fmt.Sprintf("the disk of %s is full: %s of %s does not fit", d.cache, d.name, d.repo), Try: "HF_HOME=DIR on another disk", Err: err}
+			err = &Error{Text: fmt.Sprintf("no space left in %s for %s of %s", d.cache, d.name, d.repo), Try: "HF_HOME=DIR on another disk", Err: err}
 		case err == nil:
 			if err = rename(f.Name(), path); err != nil {
 				err = fmt.Errorf("hub: %w", err)
@@ -120,11 +119,11 @@ func (s *session) fetchBlob(ctx context.Context, d *download) (err error) {
 	return p.finish()
 }
 
-// incomplete ends the name of a blob that is under way.
+// incomplete is the suffix of a partial blob.
 const incomplete = ".incomplete"
 
-// fill asks for what is missing of a part, and writes what comes.
-func (s *session) fill(ctx context.Context, p *part) (forward bool, err error) {
+// fill requests the missing bytes of a part and writes them.
+func (s *session) fill(ctx context.Context, p *part) (progress bool, err error) {
 	if p.n == p.d.size {
 		return true, nil
 	}
@@ -138,24 +137,24 @@ func (s *session) fill(ctx context.Context, p *part) (forward bool, err error) {
 	}
 	defer a.Body.Close()
 	if a.StatusCode == http.StatusRequestedRangeNotSatisfiable {
-		return false, errors.Join(p.restart(), s.cut(p, "the server has no bytes from %d on", from))
+		return false, errors.Join(p.restart(), s.incomplete(p, "the server has no bytes from %d", from))
 	}
-	if err := s.refused(a, p.d.repo, p.d.commit, p.d.name); err != nil {
+	if err := s.responseError(a, p.d.repo, p.d.commit, p.d.name); err != nil {
 		return false, err
 	}
 	if a.StatusCode == http.StatusPartialContent && !strings.HasPrefix(a.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", from)) {
-		return false, errors.Join(p.restart(), s.cut(p, "asked for the bytes from %d on, it sends %s", from, readable(a.Header.Get("Content-Range"))))
+		return false, errors.Join(p.restart(), s.incomplete(p, "requested bytes from %d, received %s", from, readable(a.Header.Get("Content-Range"))))
 	}
 	if a.StatusCode != http.StatusPartialContent && from > 0 {
-		if err := p.restart(); err != nil { // it sends all
+		if err := p.restart(); err != nil { // the server sends the whole file
 			return false, err
 		}
 	}
 	if want := p.d.size - p.n; a.ContentLength >= 0 && a.ContentLength != want {
-		return false, s.cut(p, "%d bytes are announced where %d are missing", a.ContentLength, want)
+		return false, s.incomplete(p, "Content-Length is %d, but %d bytes are missing", a.ContentLength, want)
 	}
 	err = p.copy(a.Body)
-	forward = p.n > p.most
+	progress = p.n > p.most
 	p.most = max(p.most, p.n)
 	switch {
 	case ctx.Err() != nil:
@@ -163,29 +162,29 @@ func (s *session) fill(ctx context.Context, p *part) (forward bool, err error) {
 	case err != nil:
 		return false, err
 	case p.n < p.d.size:
-		return forward, s.cut(p, "it broke off after %d of %d bytes%s", p.n, p.d.size, p.why())
+		return progress, s.incomplete(p, "connection closed after %d of %d bytes%s", p.n, p.d.size, p.why())
 	}
 	return true, nil
 }
 
-// cut is the failure of an answer that did not bring the file's bytes.
-func (s *session) cut(p *part, format string, args ...any) error {
+// incomplete is the error of a response that is not the file's bytes.
+func (s *session) incomplete(p *part, format string, args ...any) error {
 	text := fmt.Sprintf("%s of %s from %s: ", p.d.name, p.d.repo, s.base) + fmt.Sprintf(format, args...)
-	return &transient{err: &Error{Kind: ErrUnreachable, Text: text, Try: "the same again: it goes on where it stopped", Err: p.broke}}
+	return &transient{err: &Error{Kind: ErrUnreachable, Text: text, Try: "the same command: it resumes the download", Err: p.readErr}}
 }
 
-// part is a blob under way: the first n bytes of it, and their digest.
+// part is a partial blob: its first n bytes and their digest.
 type part struct {
-	f     *os.File
-	d     *download
-	show  *progress
-	sum   hash.Hash
-	n     int64
-	most  int64 // that n ever was
-	broke error // why the last answer ended early, if it said so
+	f       *os.File
+	d       *download
+	show    *progress
+	sum     hash.Hash
+	n       int64
+	most    int64 // maximum of n
+	readErr error // error of the last response, if any
 }
 
-// resume counts and digests what is there.
+// resume digests the bytes on disk.
 func (p *part) resume() error {
 	p.start()
 	n, err := io.Copy(p.sum, io.LimitReader(p.f, p.d.size))
@@ -200,7 +199,7 @@ func (p *part) resume() error {
 	return nil
 }
 
-// restart forgets all bytes.
+// restart discards all bytes.
 func (p *part) restart() error {
 	p.show.add(-p.n, false)
 	p.start()
@@ -211,8 +210,7 @@ func (p *part) restart() error {
 	return nil
 }
 
-// start begins the digest that the blob is named by: of a file in large file storage SHA-256,
-// of another git's, which has the length in it.
+// start initializes the digest: SHA-256 for LFS files, else git's, which includes the length.
 func (p *part) start() {
 	p.sum = sha256.New()
 	if len(p.d.tag) == 40 {
@@ -221,14 +219,14 @@ func (p *part) start() {
 	}
 }
 
-// copy appends what comes, no more than is missing. A body that ends early is no error here.
+// copy appends the body, up to the missing bytes. A body that ends early is not an error.
 func (p *part) copy(from io.Reader) error {
-	p.broke = nil
+	p.readErr = nil
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := from.Read(buf)
 		if p.n+int64(n) > p.d.size {
-			return &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s of %s: more than the announced %d bytes came", p.d.name, p.d.repo, p.d.size)}
+			return &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s of %s: received more than %d bytes", p.d.name, p.d.repo, p.d.size)}
 		}
 		if n > 0 {
 			if _, err := p.f.WriteAt(buf[:n], p.n); err != nil {
@@ -242,23 +240,23 @@ func (p *part) copy(from io.Reader) error {
 			return nil
 		}
 		if err != nil {
-			p.broke = err
+			p.readErr = err
 			return nil
 		}
 	}
 }
 
 func (p *part) why() string {
-	if p.broke == nil {
+	if p.readErr == nil {
 		return ""
 	}
-	return ": " + readable(p.broke.Error())
+	return ": " + readable(p.readErr.Error())
 }
 
-// finish compares digests, and puts the bytes where a loss of power does not reach them.
+// finish verifies the digest and syncs the file.
 func (p *part) finish() error {
 	if got := hex.EncodeToString(p.sum.Sum(nil)); got != p.d.tag {
-		return &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s of %s came with the digest %s, not %s: what came is deleted", p.d.name, p.d.repo, got, p.d.tag), Try: "the same again; if it happens again, the server or what stands between changes files"}
+		return &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s of %s has digest %s, expected %s: the download is deleted", p.d.name, p.d.repo, got, p.d.tag), Try: "the same command; if it fails again, the server or a proxy changes files"}
 	}
 	if err := p.f.Sync(); err != nil {
 		return fmt.Errorf("hub: %w", err)

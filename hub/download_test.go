@@ -85,7 +85,7 @@ func TestResumesInTheNextRun(t *testing.T) {
 		return hubtest.Truncate(30_000, weights)(w, r, cdn)
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "answers 502 Bad Gateway")
+	says(t, err, hub.ErrUnreachable, "returned 502 Bad Gateway")
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v holds a signature", err)
 	}
@@ -135,7 +135,7 @@ func TestServersWithoutRanges(t *testing.T) {
 		return hubtest.Truncate(at, weights)(w, r, cdn)
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "it broke off after 10000 of 80000 bytes")
+	says(t, err, hub.ErrUnreachable, "connection closed after 10000 of 80000 bytes")
 	if st, err := os.Stat(blob(c) + ".incomplete"); err != nil || st.Size() != 10_000 {
 		t.Errorf("%v, %v", st, err) // or the next run would go on behind bytes of two answers
 	}
@@ -162,7 +162,7 @@ func TestWrongBytes(t *testing.T) {
 			s, c, _ := start(t)
 			s.Inject(f)
 			_, err := c.Model(t.Context(), "owner/tiny")
-			says(t, err, hub.ErrCorrupt, "came with the digest")
+			says(t, err, hub.ErrCorrupt, "has digest")
 			if left, _ := filepath.Glob(filepath.Join(c.Cache, "*/blobs/*.incomplete")); name == "large" && slices.Contains(left, blob(c)+".incomplete") {
 				t.Error("the wrong bytes are left")
 			}
@@ -207,16 +207,16 @@ func TestLyingLengths(t *testing.T) {
 		fault hubtest.Fault
 		text  string
 	}{
-		"announces less": {lie("70000", weights[:70_000]), "70000 bytes are announced where 80000 are missing"},
-		"announces more": {lie("90000", weights+strings.Repeat("x", 10_000)), "90000 bytes are announced"},
-		"brings less":    {lie("80000", weights[:70_000]), "it broke off after 70000 of 80000 bytes"},
+		"announces less": {lie("70000", weights[:70_000]), "Content-Length is 70000, but 80000 bytes are missing"},
+		"announces more": {lie("90000", weights+strings.Repeat("x", 10_000)), "Content-Length is 90000"},
+		"brings less":    {lie("80000", weights[:70_000]), "connection closed after 70000 of 80000 bytes"},
 		"says nothing, brings more": {func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			if cdn {
 				w.(http.Flusher).Flush()
 				fmt.Fprint(w, weights+weights)
 			}
 			return cdn
-		}, "more than the announced 80000 bytes came"},
+		}, "received more than 80000 bytes"},
 		"another range": {func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			if cdn && r.Header.Get("Range") != "" {
 				w.Header().Set("Content-Range", "bytes 5-80004/80005")
@@ -225,14 +225,14 @@ func TestLyingLengths(t *testing.T) {
 				return true
 			}
 			return hubtest.Truncate(9, weights)(w, r, cdn)
-		}, "asked for the bytes from 9 on, it sends bytes 5-"},
+		}, "requested bytes from 9, received bytes 5-"},
 		"no such range": {func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			if cdn && r.Header.Get("Range") != "" {
 				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 				return true
 			}
 			return hubtest.Truncate(9, weights)(w, r, cdn)
-		}, "the server has no bytes from 9 on"},
+		}, "the server has no bytes from 9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, c, _ := start(t)
@@ -284,7 +284,7 @@ func TestRetries(t *testing.T) {
 		if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
 			t.Errorf("%d: %v", status, err)
 		}
-		if strings.Count(said.String(), "; again in ") != 2 {
+		if strings.Count(said.String(), "; retrying in ") != 2 {
 			t.Errorf("it says %q", said.String())
 		}
 		whole(t, c)
@@ -292,7 +292,7 @@ func TestRetries(t *testing.T) {
 	s, c, _ := start(t)
 	s.Inject(hubtest.Status(500, "/"))
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "answers 500")
+	says(t, err, hub.ErrUnreachable, "returned 500")
 	if r := s.Requests(); len(r) != 5 {
 		t.Errorf("%d tries", len(r))
 	}
@@ -326,7 +326,7 @@ func TestRetryAfter(t *testing.T) {
 		return true
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "answers 429")
+	says(t, err, hub.ErrUnreachable, "returned 429")
 }
 
 func TestStalls(t *testing.T) {
@@ -413,7 +413,7 @@ func TestTokenStays(t *testing.T) {
 		return true
 	})
 	_, err = c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "no address to follow")
+	says(t, err, hub.ErrUnreachable, "invalid URL")
 }
 
 func TestWhatIsNoHub(t *testing.T) {
@@ -424,7 +424,7 @@ func TestWhatIsNoHub(t *testing.T) {
 			return true
 		})
 		_, err := c.Model(t.Context(), "owner/tiny")
-		says(t, err, hub.ErrUnreachable, "is no list of a repository")
+		says(t, err, hub.ErrUnreachable, "invalid file list")
 	}
 	s.NoBlobs = true
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
@@ -436,7 +436,7 @@ func TestWhatIsNoHub(t *testing.T) {
 		return false
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "does not say the size and digest")
+	says(t, err, hub.ErrUnreachable, "does not send the size and digest")
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		w.Header().Set("X-Error-Message", "\x1b]0;owned\a\x1b[31mred")
 		w.WriteHeader(http.StatusForbidden)

@@ -8,26 +8,24 @@ import (
 
 // Kinds of errors, for errors.Is.
 var (
-	// ErrAuth: the server wants a token, another token, or its owner's leave.
-	ErrAuth = errors.New("not authorised")
-	// ErrNotFound: there is no such repository, revision or file, or, offline, the cache does
-	// not have it.
+	// ErrAuth: a token or another token is needed, or access must be requested.
+	ErrAuth = errors.New("not authorized")
+	// ErrNotFound: no such repository, revision or file or, offline, it is not in the cache.
 	ErrNotFound = errors.New("not found")
-	// ErrUnreachable: the server does not answer, or not with anything of use; later it may.
+	// ErrUnreachable: no or no valid response from the server; a retry may help.
 	ErrUnreachable = errors.New("unreachable")
-	// ErrNoConnection is ErrUnreachable where no connection comes about at all: there may be no
-	// network, or HF_ENDPOINT names no server.
+	// ErrNoConnection is ErrUnreachable without any connection: no network, or a wrong HF_ENDPOINT.
 	ErrNoConnection = fmt.Errorf("%w: no connection", ErrUnreachable)
-	// ErrCorrupt: what came is not what was announced.
+	// ErrCorrupt: the content does not match its size or digest.
 	ErrCorrupt = errors.New("corrupt")
 )
 
-// Error is what keeps a name from becoming files.
+// Error is the error of resolving a name to files.
 type Error struct {
-	Kind error  // one of the kinds above; nil for what is wrong on this machine
-	Text string // what is wrong, in one line
-	Try  string // what to do about it, if that is known
-	Err  error  // the cause, if there is one
+	Kind error  // one of the kinds above; nil: an error of this machine
+	Text string // one line
+	Try  string // what to do, "" if unknown
+	Err  error  // the cause, or nil
 }
 
 func (e *Error) Error() string {
@@ -51,10 +49,10 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// errNoRevision: the server has the repository, and it never was as the user says.
+// errNoRevision: the repository exists, but not the revision.
 var errNoRevision = errors.New("no such revision")
 
-// readable makes one line of what a server says, without anything that a terminal obeys.
+// readable makes one line of a server's text, without control characters.
 func readable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {

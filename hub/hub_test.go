@@ -193,7 +193,7 @@ func TestShards(t *testing.T) {
 	}
 	c.Offline = true
 	_, err = c.Model(t.Context(), "sharded")
-	says(t, err, hub.ErrNotFound, "lacks 1 file of 6 of model sharded, such as model-00002-of-00002.safetensors")
+	says(t, err, hub.ErrNotFound, "lacks 1 of 6 files of model sharded, such as model-00002-of-00002.safetensors")
 
 	for index, want := range map[string]string{
 		`{`: "not JSON", `{}`: "it names 0 files", `{"weight_map": {"a": "../../etc/passwd"}}`: `it names "../../etc/passwd"`,
@@ -231,16 +231,16 @@ func TestRefused(t *testing.T) {
 		kind        error
 		text        string
 	}{
-		{"owner/none", "", hub.ErrAuth, "shows no model owner/none without a token: there is none, or it is private"},
-		{"owner/none", "hf_right", hub.ErrNotFound, "has no model owner/none, or it is private and not for this token"},
-		{"owner/gated", "", hub.ErrAuth, "model owner/gated at " + s.URL + " is gated: its owner decides who gets it"},
+		{"owner/none", "", hub.ErrAuth, "has no model owner/none, or it is private and needs a token"},
+		{"owner/none", "hf_right", hub.ErrNotFound, "has no model owner/none, or it is private and this token has no access"},
+		{"owner/gated", "", hub.ErrAuth, "model owner/gated at " + s.URL + " is gated: access must be requested"},
 		{"owner/gated", "hf_right", nil, ""},
 		{"owner/private", "", hub.ErrAuth, "try: HF_TOKEN=hf_..."},
-		{"owner/private", "hf_wrong", hub.ErrAuth, "does not take the token for model owner/private (it says: Invalid credentials"},
+		{"owner/private", "hf_wrong", hub.ErrAuth, "rejects the token for model owner/private (server: Invalid credentials"},
 		{"owner/private", "hf_right", nil, ""},
 		{"owner/tiny@v9", "", hub.ErrNotFound, "model owner/tiny at " + s.URL + " has no revision v9"},
 		{"owner/tiny@" + commit, "", nil, ""},
-		{"./tiny", "", hub.ErrNotFound, "./tiny is no name of a model"},
+		{"./tiny", "", hub.ErrNotFound, "./tiny is not a name of a model"},
 	} {
 		c.Token, c.Cache = x.token, t.TempDir()
 		_, err := c.Model(t.Context(), x.name)
@@ -253,16 +253,16 @@ func TestRefused(t *testing.T) {
 		says(t, err, x.kind, x.text)
 	}
 	_, err := c.Dataset(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrAuth, "no data set owner/tiny without a token")
+	says(t, err, hub.ErrAuth, "has no data set owner/tiny, or it is private and needs a token")
 }
 
 func TestWhatIsNoModel(t *testing.T) {
 	s, c, _ := start(t)
 	for want, files := range map[string]map[string]string{
-		"has no model.safetensors: only weights in safetensors are read; it has pytorch_model.bin. try: a repository": {"config.json": "{}", "pytorch_model.bin": "x"},
-		"has no config.json: it is no model of transformers; it has adapter_config.json":                              {"adapter_config.json": "{}", "adapter_model.safetensors": "x"},
-		"is no path in a repository": {"config.json": "{}", "../../../.ssh/authorized_keys": "x"},
-		`it lists "/etc/passwd"`:     {"config.json": "{}", "/etc/passwd": "x"},
+		"has no model.safetensors: only safetensors weights are supported; it has pytorch_model.bin. try: a repository": {"config.json": "{}", "pytorch_model.bin": "x"},
+		"has no config.json: not a transformers model; it has adapter_config.json":                                      {"adapter_config.json": "{}", "adapter_model.safetensors": "x"},
+		"not a valid path":       {"config.json": "{}", "../../../.ssh/authorized_keys": "x"},
+		`it lists "/etc/passwd"`: {"config.json": "{}", "/etc/passwd": "x"},
 	} {
 		s.Commit("model", "owner/odd", files)
 		_, err := c.Model(t.Context(), "owner/odd")
@@ -270,7 +270,7 @@ func TestWhatIsNoModel(t *testing.T) {
 	}
 	s.Commit("model", "owner/odd", map[string]string{"config.json": "{}", "model.safetensors": weights})
 	_, err := c.Tokenizer(t.Context(), "owner/odd")
-	says(t, err, hub.ErrNotFound, "has no tokenizer.json: it has no tokenizer")
+	says(t, err, hub.ErrNotFound, "has no tokenizer.json: it has no tokenizer files")
 	m, err := c.Config(t.Context(), "owner/odd")
 	if err != nil || !slices.Equal(m.Files, []string{"config.json"}) {
 		t.Errorf("%v, %v", m, err)
@@ -322,7 +322,7 @@ func TestOffline(t *testing.T) {
 	s, c, commit := start(t)
 	c.Offline = true
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrNotFound, "the hub is not asked (HF_HUB_OFFLINE), and the cache "+c.Cache+" has no model owner/tiny at main. try: a path of this machine, or HF_HUB_OFFLINE=0, which asks ")
+	says(t, err, hub.ErrNotFound, "the hub is disabled (HF_HUB_OFFLINE), and the cache "+c.Cache+" has no model owner/tiny at main. try: a local path, or HF_HUB_OFFLINE=0 to download from ")
 	if r := s.Requests(); len(r) > 0 {
 		t.Errorf("offline it asks for %q", r)
 	}
@@ -369,7 +369,7 @@ func TestFallsBackToTheCache(t *testing.T) {
 	if err != nil || m.Commit != commit {
 		t.Errorf("%v, %v", m, err)
 	}
-	if strings.Count(said.String(), "warning: ") != 1 || !strings.Contains(said.String(), "answers 503 Service Unavailable; using model owner/tiny of commit "+commit+" from the cache\n") {
+	if strings.Count(said.String(), "warning: ") != 1 || !strings.Contains(said.String(), "returned 503 Service Unavailable; using model owner/tiny of commit "+commit+" from the cache\n") {
 		t.Errorf("it says %q", said.String())
 	}
 	s.Close()

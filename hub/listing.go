@@ -14,12 +14,12 @@ import (
 // file is one file of a commit.
 type file struct {
 	name string
-	size int64  // bytes; -1: not known
-	git  string // its git object, a SHA-1; "": not known
-	lfs  string // its SHA-256 where it lies in large file storage; "": it does not, or that is not known
+	size int64  // bytes; -1: unknown
+	git  string // SHA-1 of the git object; "": unknown
+	lfs  string // SHA-256 of an LFS file; "": not in LFS, or unknown
 }
 
-// etag names the file's content, and its blob; "" where the listing does not say.
+// etag is the digest of the content and the blob's name; "" if unknown.
 func (f file) etag() string {
 	if f.lfs != "" {
 		return f.lfs
@@ -27,7 +27,7 @@ func (f file) etag() string {
 	return f.git
 }
 
-// listing is what a commit holds, in the order of names.
+// listing is the files of a commit, sorted by name.
 type listing struct {
 	commit string
 	files  []file
@@ -41,12 +41,12 @@ func (l *listing) find(name string) (file, bool) {
 	return l.files[i], true
 }
 
-// maxListing bounds an answer in bytes: some 100,000 files.
+// maxListing bounds a response in bytes: about 100,000 files.
 const maxListing = 64 << 20
 
-// fetchListing asks what a revision holds.
+// fetchListing requests the files of a revision.
 func (s *session) fetchListing(ctx context.Context, r repo, rev string) (l *listing, err error) {
-	// Two attempts to connect: there is the cache to fall back on.
+	// Two attempts to connect: the cache is a fallback.
 	err = s.retry(ctx, 2, func() (bool, error) {
 		u := s.list(r, rev)
 		a, err := s.do(ctx, http.MethodGet, u, nil, false)
@@ -54,7 +54,7 @@ func (s *session) fetchListing(ctx context.Context, r repo, rev string) (l *list
 			return false, err
 		}
 		defer a.Body.Close()
-		if err := s.refused(a, r, rev, ""); err != nil {
+		if err := s.responseError(a, r, rev, ""); err != nil {
 			return false, err
 		}
 		b, err := io.ReadAll(io.LimitReader(a.Body, maxListing+1))
@@ -64,19 +64,19 @@ func (s *session) fetchListing(ctx context.Context, r repo, rev string) (l *list
 		case err != nil:
 			return false, s.lost(u, err)
 		case len(b) > maxListing:
-			return false, &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("the list of %s at %s has more than %d MiB", r, s.base, maxListing>>20)}
+			return false, &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("the file list of %s from %s exceeds %d MiB", r, s.base, maxListing>>20)}
 		}
 		if l, err = parseListing(b); err != nil {
-			return false, &Error{Kind: ErrUnreachable, Text: fmt.Sprintf("what %s answers is no list of a repository: %v", s.base, err), Try: "HF_ENDPOINT=https://huggingface.co, or whatever stands between here and there", Err: err}
+			return false, &Error{Kind: ErrUnreachable, Text: fmt.Sprintf("invalid file list from %s: %v", s.base, err), Try: "HF_ENDPOINT=https://huggingface.co, or check the proxy", Err: err}
 		}
 		return true, nil
 	})
 	return l, err
 }
 
-// parseListing reads the server's description of a revision.
+// parseListing parses the server's description of a revision.
 func parseListing(b []byte) (*listing, error) {
-	var said struct {
+	var reply struct {
 		SHA      string `json:"sha"`
 		Siblings []struct {
 			Name string `json:"rfilename"`
@@ -88,14 +88,14 @@ func parseListing(b []byte) (*listing, error) {
 			} `json:"lfs"`
 		} `json:"siblings"`
 	}
-	if err := json.Unmarshal(b, &said); err != nil {
+	if err := json.Unmarshal(b, &reply); err != nil {
 		return nil, fmt.Errorf("not JSON: %s", readable(err.Error()))
 	}
-	if !isCommit(said.SHA) {
-		return nil, fmt.Errorf("its sha %q is no commit", readable(said.SHA))
+	if !isCommit(reply.SHA) {
+		return nil, fmt.Errorf("its sha %q is not a commit", readable(reply.SHA))
 	}
-	l := &listing{commit: said.SHA}
-	for _, sibling := range said.Siblings {
+	l := &listing{commit: reply.SHA}
+	for _, sibling := range reply.Siblings {
 		f := file{name: sibling.Name, size: -1, git: sibling.Git}
 		if sibling.Size != nil {
 			f.size = *sibling.Size
@@ -108,22 +108,22 @@ func parseListing(b []byte) (*listing, error) {
 	return l, l.check()
 }
 
-// maxFile bounds the size of a file in bytes, so that sums of sizes are numbers.
+// maxFile bounds the size of a file in bytes, so that sums do not overflow.
 const maxFile = 1 << 43
 
-// check sorts the files and refuses what no repository holds.
+// check sorts and validates the files.
 func (l *listing) check() error {
 	slices.SortFunc(l.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	for i, f := range l.files {
 		switch {
 		case !validFile(f.name):
-			return fmt.Errorf("it lists %q, which is no path in a repository", readable(f.name))
+			return fmt.Errorf("it lists %q, not a valid path", readable(f.name))
 		case i > 0 && f.name == l.files[i-1].name:
 			return fmt.Errorf("it lists %s twice", f.name)
 		case f.size < -1 || f.size > maxFile:
-			return fmt.Errorf("it says that %s has %d bytes", f.name, f.size)
+			return fmt.Errorf("invalid size of %s: %d", f.name, f.size)
 		case f.lfs != "" && !validETag(f.lfs, 64), f.git != "" && !validETag(f.git, 40):
-			return fmt.Errorf("the digest of %s is none", f.name)
+			return fmt.Errorf("invalid digest of %s", f.name)
 		}
 	}
 	return nil
@@ -131,7 +131,7 @@ func (l *listing) check() error {
 
 func validETag(s string, digits int) bool { return len(s) == digits && isHex(s) }
 
-// tree is a listing as huggingface_hub keeps it: a commit's never changes.
+// tree is a listing in huggingface_hub's cache format. It is immutable.
 type tree struct {
 	Version int                 `json:"format_version"`
 	Files   map[string]treeFile `json:"files"`
@@ -146,7 +146,7 @@ type treeFile struct {
 
 const treeVersion = 1
 
-// formatTree writes a listing for the cache; ok is false where the server did not say enough.
+// formatTree encodes a listing for the cache; ok is false if sizes or digests are unknown.
 func formatTree(l *listing) (b []byte, ok bool) {
 	t := tree{Version: treeVersion, Files: map[string]treeFile{}}
 	for _, f := range l.files {
@@ -163,14 +163,14 @@ func formatTree(l *listing) (b []byte, ok bool) {
 	return b, err == nil
 }
 
-// parseTree reads what formatTree, or huggingface_hub, wrote.
+// parseTree parses the format of formatTree and huggingface_hub.
 func parseTree(commit string, b []byte) (*listing, error) {
 	var t tree
 	if err := json.Unmarshal(b, &t); err != nil {
 		return nil, err
 	}
 	if t.Version != treeVersion {
-		return nil, errors.New("of another version")
+		return nil, errors.New("unknown version")
 	}
 	l := &listing{commit: commit}
 	for name, e := range t.Files {

@@ -14,29 +14,28 @@ const (
 	indexFile   = "model.safetensors.index.json"
 )
 
-// tokenizerFiles are what a tokenizer may consist of.
+// tokenizerFiles are the files of tokenizers.
 var tokenizerFiles = []string{
 	"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json",
 	"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "merges.txt", "vocab.txt",
 }
 
-// vocabularies are those of them that a tokenizer can be made of.
+// vocabularies are those that define a tokenizer.
 var vocabularies = []string{"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt"}
 
-// Model brings a model's configuration, weights and tokenizer into the cache: config.json,
-// model.safetensors or its index and shards, generation_config.json and the tokenizer's files
-// as far as there are any. Other forms of the weights are left where they are.
+// Model downloads a model's configuration, weights and tokenizer into the cache: config.json,
+// model.safetensors or its index and shards, generation_config.json and the tokenizer files that
+// exist. Other weight formats are ignored.
 func (c Client) Model(ctx context.Context, name string) (*Snapshot, error) {
 	return c.model(ctx, name, pickModel)
 }
 
-// Config brings only a model's configuration and tokenizer into the cache, for weights that are
-// drawn.
+// Config downloads only the configuration and tokenizer of a model, for random weights.
 func (c Client) Config(ctx context.Context, name string) (*Snapshot, error) {
 	return c.model(ctx, name, pickConfig)
 }
 
-// Tokenizer brings only a model's tokenizer into the cache.
+// Tokenizer downloads only a model's tokenizer.
 func (c Client) Tokenizer(ctx context.Context, name string) (*Snapshot, error) {
 	return c.model(ctx, name, pickTokenizer)
 }
@@ -44,7 +43,7 @@ func (c Client) Tokenizer(ctx context.Context, name string) (*Snapshot, error) {
 func (c Client) model(ctx context.Context, name string, choose func(repo) pick) (*Snapshot, error) {
 	n, ok := ParseModel(name)
 	if !ok {
-		return nil, &Error{Kind: ErrNotFound, Text: readable(name) + " is no name of a model", Try: "OWNER/NAME or OWNER/NAME@REVISION"}
+		return nil, &Error{Kind: ErrNotFound, Text: readable(name) + " is not a name of a model", Try: "OWNER/NAME or OWNER/NAME@REVISION"}
 	}
 	r := repo{"model", n.ID}
 	return c.get(ctx, r, n, choose(r))
@@ -53,7 +52,7 @@ func (c Client) model(ctx context.Context, name string, choose func(repo) pick) 
 func pickConfig(r repo) pick {
 	return func(l *listing, _ func(string) ([]byte, error)) (wanted, error) {
 		if _, ok := l.find(configFile); !ok {
-			return wanted{}, missing(r, l, configFile, "it is no model of transformers", "adapter_config.json", "model_index.json", "params.json")
+			return wanted{}, missing(r, l, configFile, "not a transformers model", "adapter_config.json", "model_index.json", "params.json")
 		}
 		w := tokenizerOf(l)
 		w.add(l, configFile, "generation_config.json")
@@ -73,7 +72,7 @@ func pickModel(r repo) pick {
 			return w.sorted(), nil
 		}
 		if _, ok := l.find(indexFile); !ok {
-			return wanted{}, missing(r, l, weightsFile, "only weights in safetensors are read", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".safetensors")
+			return wanted{}, missing(r, l, weightsFile, "only safetensors weights are supported", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".safetensors")
 		}
 		b, err := read(indexFile)
 		if err != nil {
@@ -83,7 +82,7 @@ func pickModel(r repo) pick {
 		if err != nil {
 			return wanted{}, &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s of %s: %v", indexFile, r, err), Err: err}
 		}
-		// Shards that the listing lacks are missed where the files are looked for.
+		// Shards missing in the listing are reported when they are fetched.
 		w.files = append(append(w.files, indexFile), shards...)
 		return w.sorted(), nil
 	}
@@ -93,14 +92,14 @@ func pickTokenizer(r repo) pick {
 	return func(l *listing, _ func(string) ([]byte, error)) (wanted, error) {
 		w := tokenizerOf(l)
 		if !slices.ContainsFunc(vocabularies, func(v string) bool { return slices.Contains(w.files, v) }) {
-			return wanted{}, missing(r, l, "tokenizer.json", "it has no tokenizer")
+			return wanted{}, missing(r, l, "tokenizer.json", "it has no tokenizer files")
 		}
-		w.add(l, configFile) // some tokenizers are known by their model's type
+		w.add(l, configFile) // some tokenizers depend on model_type
 		return w.sorted(), nil
 	}
 }
 
-// tokenizerOf is what a listing has of a tokenizer. tokenizer.json needs no other vocabulary.
+// tokenizerOf selects the tokenizer files of a listing. tokenizer.json needs no other vocabulary.
 func tokenizerOf(l *listing) (w wanted) {
 	w.add(l, tokenizerFiles...)
 	_, whole := l.find("tokenizer.json")
@@ -113,7 +112,7 @@ func tokenizerOf(l *listing) (w wanted) {
 	return w
 }
 
-// add takes those of the names that the listing has.
+// add selects the names that the listing has.
 func (w *wanted) add(l *listing, names ...string) {
 	for _, name := range names {
 		if _, ok := l.find(name); ok {
@@ -130,8 +129,8 @@ func (w wanted) sorted() wanted {
 	return w
 }
 
-// missing is the error of a repository that lacks a file; endings are of files that tell the
-// reader what it has instead.
+// missing is the error for a repository without a required file; endings are of alternatives worth
+// naming.
 func missing(r repo, l *listing, name, why string, endings ...string) error {
 	e := &Error{Kind: ErrNotFound, Text: fmt.Sprintf("%s at commit %s has no %s: %s", r, l.commit, name, why)}
 	var has []string
@@ -149,10 +148,10 @@ func missing(r repo, l *listing, name, why string, endings ...string) error {
 	return e
 }
 
-// maxShards bounds the files of one model.
+// maxShards bounds the number of shards.
 const maxShards = 10_000
 
-// parseIndex is the files that a sharded model's index names, sorted.
+// parseIndex returns the files of a sharded model's index, sorted.
 func parseIndex(b []byte) ([]string, error) {
 	var index struct {
 		Weights map[string]string `json:"weight_map"`
@@ -167,7 +166,7 @@ func parseIndex(b []byte) ([]string, error) {
 			continue
 		}
 		if !validFile(name) {
-			return nil, fmt.Errorf("it names %q, which is no path in a repository", readable(name))
+			return nil, fmt.Errorf("it names %q, not a valid path", readable(name))
 		}
 		seen[name] = true
 		shards = append(shards, name)

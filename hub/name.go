@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Name is what a user calls a repository.
+// Name is the name of a repository.
 type Name struct {
 	ID       string // OWNER/NAME, or NAME
-	Path     string // folder, file or pattern in a data set; "" is all of it
-	Revision string // branch, tag or commit; "" is main
+	Path     string // folder, file or pattern in a data set; "": all of it
+	Revision string // branch, tag or commit; "": main
 }
 
-// String is the name as it is written.
+// String formats the name.
 func (n Name) String() string {
 	s := n.ID
 	if n.Path != "" {
@@ -26,7 +26,7 @@ func (n Name) String() string {
 	return s
 }
 
-// Pinned tells whether the revision is a commit, which stays as it is.
+// Pinned reports whether the revision is a commit, which is immutable.
 func (n Name) Pinned() bool { return isCommit(n.Revision) }
 
 func (n Name) revision() string {
@@ -36,17 +36,16 @@ func (n Name) revision() string {
 	return n.Revision
 }
 
-// ParseModel reads OWNER/NAME[@REVISION] or NAME[@REVISION]; ok is false for what cannot be a
-// model's name, such as ./dir or model.safetensors.
+// ParseModel parses OWNER/NAME[@REVISION] or NAME[@REVISION]; ok is false for what is not a model's
+// name, such as ./dir or model.safetensors.
 func ParseModel(s string) (n Name, ok bool) {
 	n, ok = parse(s)
 	return n, ok && n.Path == ""
 }
 
-// ParseDataset reads OWNER/NAME[/PATH][@REVISION] or NAME[@REVISION], where PATH is a folder, a
-// file or a pattern of path.Match; ok is false for what cannot be a data set's name, such as
-// train.jsonl. A PATH that ends as a file does needs the revision: without one it is a path on
-// this machine.
+// ParseDataset parses OWNER/NAME[/PATH][@REVISION] or NAME[@REVISION], where PATH is a folder, file
+// or path.Match pattern; ok is false for what is not a data set's name, such as train.jsonl. A PATH
+// with a file extension needs a revision: without one it is a local path.
 func ParseDataset(s string) (n Name, ok bool) { return parse(s) }
 
 func parse(s string) (n Name, ok bool) {
@@ -72,14 +71,14 @@ func parse(s string) (n Name, ok bool) {
 
 func isFile(name string) bool { return slices.Contains(fileEndings, strings.ToLower(path.Ext(name))) }
 
-// fileEndings are of files: whoever writes one means a file on this machine.
+// fileEndings are extensions that indicate a local file.
 var fileEndings = []string{
 	".bin", ".csv", ".gguf", ".go", ".gz", ".json", ".jsonl", ".md", ".model", ".ndjson", ".npy", ".parquet", ".pt",
 	".pth", ".safetensors", ".tok", ".tsv", ".txt", ".yaml", ".yml", ".zip", ".zst",
 }
 
-// validID tells whether the hub could have a repository of that name: one or two parts of
-// letters, digits and -_. that begin and end with none of - and ., at most 96 characters.
+// validID reports whether id is a valid repository name: one or two parts of letters, digits and
+// -_., not starting or ending with - or ., up to 96 characters.
 func validID(id string) bool {
 	if len(id) > 96 || strings.Contains(id, "--") || strings.Contains(id, "..") || strings.HasSuffix(id, ".git") {
 		return false
@@ -94,14 +93,13 @@ func validID(id string) bool {
 
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
-// validRevision tells whether git could have a branch or tag of that name, or a commit, which
-// is a path below refs.
+// validRevision reports whether rev is a valid git branch, tag or commit, and a path below refs.
 func validRevision(rev string) bool {
 	return validFile(rev) && !strings.ContainsAny(rev, " ~^:?*[\\@") && !strings.Contains(rev, "..") && !strings.HasSuffix(rev, ".lock")
 }
 
-// validFile tells whether a name is a path that stays in its folder, and that a file system
-// and a terminal take.
+// validFile reports whether name is a relative path within its folder, valid for a file system and
+// printable.
 func validFile(name string) bool {
 	if !fs.ValidPath(name) || name == "." || len(name) > 1024 {
 		return false
@@ -114,7 +112,7 @@ func validFile(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// isCommit tells whether a text is a commit's hash.
+// isCommit reports whether s is a commit hash.
 func isCommit(s string) bool { return len(s) == 40 && isHex(s) }
 
 func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }

@@ -70,8 +70,8 @@ func TestFromEnv(t *testing.T) {
 		{env: map[string]string{"HF_HOME": "/hf", "HF_HUB_OFFLINE": "1"}, cache: "/hf/hub", offline: true},
 		{env: map[string]string{"HF_HOME": "/hf", "HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "yes"}, cache: "/hf/hub", offline: true},
 		{env: map[string]string{"HF_HOME": "/hf", "HF_ENDPOINT": "https://mirror/hub/"}, cache: "/hf/hub", endpoint: "https://mirror/hub/"},
-		{env: map[string]string{"HF_HOME": "/hf", "HF_ENDPOINT": "mirror"}, err: "HF_ENDPOINT is mirror, which is no address"},
-		{env: map[string]string{"HF_HOME": "/hf", "HF_TOKEN_PATH": dir + "/bad"}, err: "characters that no token has"},
+		{env: map[string]string{"HF_HOME": "/hf", "HF_ENDPOINT": "mirror"}, err: "HF_ENDPOINT is not a server URL: mirror"},
+		{env: map[string]string{"HF_HOME": "/hf", "HF_TOKEN_PATH": dir + "/bad"}, err: "invalid characters"},
 		{env: map[string]string{"HF_HOME": "/hf", "HF_TOKEN_PATH": dir}, err: "the token: "},
 	} {
 		c, err := FromEnv(func(name string) (string, bool) {
@@ -100,7 +100,7 @@ func TestFullDisk(t *testing.T) {
 	l := listingOf("x")
 	l.files[0].size, l.files[0].git = 1<<40, strings.Repeat("b", 40)
 	err = s.fetchAll(t.Context(), p, Name{ID: "a/b"}, l, []string{"x"}, false)
-	if err == nil || !strings.Contains(err.Error(), "model a/b needs 1.0 TiB more in "+c.Cache+", where 100 B are free. try: HF_HOME=DIR on another disk") {
+	if err == nil || !strings.Contains(err.Error(), "model a/b needs 1.0 TiB more in "+c.Cache+", which has 100 B free. try: HF_HOME=DIR on another disk") {
 		t.Error(err)
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Pattern is a path or a pattern of filepath.Glob that names Files and no other file of the
-// commit (folders it may name), for whoever takes one text. Files that no pattern tells from
-// others are an error.
+// Pattern returns a path or filepath.Glob pattern that matches Files and no other file of the
+// commit (it may match folders). It is an error if no pattern does.
 func (s *Snapshot) Pattern() (string, error) {
 	if len(s.Files) == 0 {
 		return "", &Error{Kind: ErrNotFound, Text: s.Name.ID + " has no files"}
@@ -20,7 +19,7 @@ func (s *Snapshot) Pattern() (string, error) {
 		pattern[i] = quote(pattern[i])
 	}
 	fail := func(other string) error {
-		return &Error{Text: fmt.Sprintf("%d files of %s, such as %s, have no pattern in common that %s has not", len(s.Files), s.Name.ID, s.Files[0], other), Try: "a pattern: " + s.Name.ID + "/" + path.Dir(s.Files[0]) + "/*" + path.Ext(s.Files[0])}
+		return &Error{Text: fmt.Sprintf("no pattern matches the %d files of %s, such as %s, without %s", len(s.Files), s.Name.ID, s.Files[0], other), Try: "a pattern: " + s.Name.ID + "/" + path.Dir(s.Files[0]) + "/*" + path.Ext(s.Files[0])}
 	}
 	if len(s.Files) > 1 {
 		var columns [][]string
@@ -51,7 +50,7 @@ func (s *Snapshot) Pattern() (string, error) {
 	return quote(s.Dir) + "/" + joined, nil
 }
 
-// common is a pattern for all names: what they begin and end with, and a star between.
+// common returns a pattern for all names: their common prefix and suffix with a star between.
 func common(names []string) string {
 	first, last := slices.Min(names), slices.Max(names)
 	if first == last {
@@ -71,7 +70,7 @@ func common(names []string) string {
 	return quote(prefix) + "*" + quote(suffix)
 }
 
-// quote takes their meaning from the characters of a pattern.
+// quote escapes pattern characters.
 func quote(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// lineEvery is how often a line says how far a download is, where there is no terminal.
+// lineEvery is the interval of progress lines without a terminal.
 const lineEvery = 5 * time.Second
 
-// progress tells of downloads. Its methods may be called from several goroutines.
+// progress reports downloads. It is safe for concurrent use.
 type progress struct {
 	w        io.Writer
 	terminal bool
 
 	mu      sync.Mutex
-	bars    *mpb.Progress // nil: nothing is under way, or there is no terminal
+	bars    *mpb.Progress // nil: idle, or no terminal
 	bar     *mpb.Bar
-	stop    chan struct{} // nil: nothing is under way, or there is a terminal
+	stop    chan struct{} // nil: idle, or a terminal
 	ticking sync.WaitGroup
 
 	what  string
@@ -33,9 +33,9 @@ type progress struct {
 	files int
 	began time.Time
 
-	// Read while the bar draws, which must not wait for mu.
+	// Atomic: the bar reads them without mu.
 	done atomic.Int64 // bytes
-	kept atomic.Int64 // of done, what was there before
+	kept atomic.Int64 // of done, already on disk
 	left atomic.Int64 // files
 }
 
@@ -58,16 +58,16 @@ func (p *progress) print(line string) {
 	if p.bars != nil {
 		w = p.bars
 	}
-	line = strings.Map(func(r rune) rune { // a server's words cannot change a terminal
+	line = strings.Map(func(r rune) rune { // no control characters of a server
 		if unicode.IsControl(r) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, line)
-	fmt.Fprintln(w, line) // a terminal that is gone does not stop a download
+	fmt.Fprintln(w, line) // a closed terminal does not stop a download
 }
 
-// start begins to tell of so many files and bytes.
+// start starts reporting n files of total bytes.
 func (p *progress) start(ctx context.Context, what string, files int, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *progress) start(ctx context.Context, what string, files int, total int6
 	p.done.Store(0)
 	p.kept.Store(0)
 	p.left.Store(int64(files))
-	p.print(fmt.Sprintf("%s: fetching %s, %s", what, count(files, "file"), size(total)))
+	p.print(fmt.Sprintf("%s: downloading %s, %s", what, count(files, "file"), size(total)))
 	if p.terminal {
 		p.bars = mpb.NewWithContext(ctx, mpb.WithOutput(p.w), mpb.WithWidth(30), mpb.WithAutoRefresh())
 		p.bar = p.bars.AddBar(total, mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.state() })))
@@ -98,7 +98,7 @@ func (p *progress) tick(stop chan struct{}) {
 	}
 }
 
-// state is how far it is. The speed is that of what came, without what was there.
+// state formats the progress. The speed excludes bytes that were already on disk.
 func (p *progress) state() string {
 	done, now := p.done.Load(), time.Since(p.began).Seconds()
 	speed := float64(done-p.kept.Load()) / max(now, 1e-3)
@@ -112,7 +112,7 @@ func (p *progress) state() string {
 	return s
 }
 
-// add counts bytes that came, or, negative, that have to come again. kept were there before.
+// add counts received bytes, or discarded ones if n is negative. kept were already on disk.
 func (p *progress) add(n int64, kept bool) {
 	if kept {
 		p.kept.Add(n)
@@ -127,7 +127,7 @@ func (p *progress) add(n int64, kept bool) {
 
 func (p *progress) fileDone() { p.left.Add(-1) }
 
-// finish ends what start began.
+// finish stops reporting.
 func (p *progress) finish(ok bool) {
 	p.mu.Lock()
 	bars, bar, stop := p.bars, p.bar, p.stop
@@ -152,7 +152,7 @@ func (p *progress) finish(ok bool) {
 	}
 }
 
-// count is a number of things.
+// count formats a number of things.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -160,7 +160,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// size is a number of bytes for a reader.
+// size formats a number of bytes.
 func size(n int64) string {
 	v, unit := float64(n), "B"
 	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {

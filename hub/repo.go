@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// repo is one repository.
+// repo is a repository.
 type repo struct {
 	kind string // model or dataset
 	id   string
 }
 
-// String is how messages call it.
+// String formats the repository for messages.
 func (r repo) String() string {
 	if r.kind == "dataset" {
 		return "data set " + r.id
@@ -20,10 +20,10 @@ func (r repo) String() string {
 	return r.kind + " " + r.id
 }
 
-// folder is its name in the cache.
+// folder is its directory in the cache.
 func (r repo) folder() string { return r.kind + "s--" + strings.ReplaceAll(r.id, "/", "--") }
 
-// path is where the server has its page and its files.
+// path is its path on the server.
 func (r repo) path() string {
 	if r.kind == "dataset" {
 		return "datasets/" + r.id
@@ -31,20 +31,20 @@ func (r repo) path() string {
 	return r.id
 }
 
-// list is the address of what a revision holds.
+// list is the URL of a revision's file list.
 func (s *session) list(r repo, rev string) *url.URL {
 	u := s.address("api/"+r.kind+"s/"+r.id+"/revision", rev)
 	u.RawQuery = "blobs=true"
 	return u
 }
 
-// resolve is the address of a file of a commit.
+// resolve is the URL of a commit's file.
 func (s *session) resolve(r repo, commit, file string) *url.URL {
 	return s.address(r.path()+"/resolve/"+commit, strings.Split(file, "/")...)
 }
 
-// address is below the endpoint: plain needs no escape, and a slash in an element is no
-// separator, since branches may have one.
+// address is a URL below the endpoint: plain needs no escaping, and slashes in elements are
+// escaped, since branches may contain them.
 func (s *session) address(plain string, elements ...string) *url.URL {
 	u := *s.base
 	u.Path, u.RawPath = s.base.Path+"/"+plain, s.base.EscapedPath()+"/"+plain
@@ -55,7 +55,7 @@ func (s *session) address(plain string, elements ...string) *url.URL {
 	return &u
 }
 
-// cachedRepo is a repository's folder in the cache.
+// cachedRepo is a repository in the cache.
 type cachedRepo struct {
 	cache string
 	repo

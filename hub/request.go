@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// session is a Client at work: its connections, and what it shows.
+// session is a Client with open connections and progress.
 type session struct {
 	Client
 	base *url.URL
@@ -27,15 +27,14 @@ func (c Client) open() (*session, error) {
 		return nil, err
 	}
 	if c.Cache == "" {
-		return nil, &Error{Text: "no folder for the cache", Try: "HF_HOME=DIR"}
+		return nil, &Error{Text: "no cache directory", Try: "HF_HOME=DIR"}
 	}
 	s := &session{Client: c, base: base, show: newProgress(c.Progress, c.Terminal)}
 	transport := c.Transport
 	if transport == nil {
 		transport = newTransport()
 	}
-	// Redirects are followed by hand: the token must not go along, and what the hub says of
-	// a file stands in its redirect.
+	// do follows redirects: it must drop the token, and read the file's headers from the redirect.
 	s.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return s, nil
 }
@@ -46,19 +45,19 @@ func (s *session) close() {
 	}
 }
 
-// answer is a response, and what the hub said of the file on the way to it.
+// answer is a response, and the file's headers seen on the way to it.
 type answer struct {
 	*http.Response
 	commit string // X-Repo-Commit
-	etag   string // X-Linked-Etag, or the ETag of the hub's own answer; without quotes
-	size   int64  // X-Linked-Size, or the length of the hub's own answer; -1: not said
+	etag   string // X-Linked-Etag, or the hub's ETag; unquoted
+	size   int64  // X-Linked-Size, or the hub's Content-Length; -1: unknown
 }
 
-// maxRedirects bounds how often a server may send us elsewhere.
+// maxRedirects bounds the redirects of a request.
 const maxRedirects = 10
 
-// do asks once, and goes where it is sent; with stay no farther than the hub's own host. The
-// body must be closed. What did not come is a *transient.
+// do sends a request and follows redirects, with stay only on the hub's host. The caller closes the
+// body. Connection errors are *transient.
 func (s *session) do(ctx context.Context, method string, u *url.URL, header http.Header, stay bool) (*answer, error) {
 	a := &answer{size: -1}
 	for range maxRedirects {
@@ -77,7 +76,7 @@ func (s *session) do(ctx context.Context, method string, u *url.URL, header http
 		next, err := u.Parse(resp.Header.Get("Location"))
 		if err != nil || next.Scheme != "https" && next.Scheme != "http" || next.Host == "" || next.Scheme == "http" && u.Scheme == "https" {
 			resp.Body.Close()
-			return nil, &Error{Kind: ErrUnreachable, Text: u.Host + " redirects to what is no address to follow: " + readable(withoutQuery(resp.Header.Get("Location")))}
+			return nil, &Error{Kind: ErrUnreachable, Text: u.Host + " redirects to an invalid URL: " + readable(withoutQuery(resp.Header.Get("Location")))}
 		}
 		if stay && !s.trusted(next) {
 			return a, nil
@@ -89,7 +88,7 @@ func (s *session) do(ctx context.Context, method string, u *url.URL, header http
 	return nil, &Error{Kind: ErrUnreachable, Text: fmt.Sprintf("%s redirects more than %d times", s.base, maxRedirects)}
 }
 
-// note takes from the hub's headers what they say of the file.
+// note reads the file's headers.
 func (a *answer) note(redirect bool) {
 	h := a.Header
 	if v := h.Get("X-Repo-Commit"); v != "" {
@@ -109,10 +108,10 @@ func (a *answer) note(redirect bool) {
 	}
 }
 
-// plainETag is an entity tag without the marks around it.
+// plainETag is an entity tag without W/ and quotes.
 func plainETag(s string) string { return strings.Trim(strings.TrimPrefix(s, "W/"), `"`) }
 
-// trusted tells whether a token may go to u: to the endpoint's own scheme, host and port.
+// trusted reports whether the token may be sent to u: to the endpoint's scheme, host and port.
 func (s *session) trusted(u *url.URL) bool {
 	return u.Scheme == s.base.Scheme && strings.EqualFold(u.Hostname(), s.base.Hostname()) && port(u) == port(s.base)
 }
@@ -127,7 +126,7 @@ func port(u *url.URL) string {
 	return "80"
 }
 
-// once sends one request. Its body ends with an error when nothing comes for too long.
+// once sends one request. Its body returns errStalled if nothing arrives for too long.
 func (s *session) once(ctx context.Context, method string, u *url.URL, header http.Header) (*http.Response, error) {
 	within, cancel := context.WithCancelCause(ctx)
 	b := &body{ctx: within, cancel: cancel, stall: s.stall()}
@@ -141,7 +140,7 @@ func (s *session) once(ctx context.Context, method string, u *url.URL, header ht
 		req.Header[k] = v
 	}
 	req.Header.Set("User-Agent", "trireme")
-	req.Header.Set("Accept-Encoding", "identity") // or lengths and tags are of something else
+	req.Header.Set("Accept-Encoding", "identity") // sizes and tags are of the plain file
 	if s.Token != "" && s.trusted(u) {
 		req.Header.Set("Authorization", "Bearer "+s.Token)
 	}
@@ -160,13 +159,13 @@ func (s *session) once(ctx context.Context, method string, u *url.URL, header ht
 	return resp, nil
 }
 
-// stopped is the error of work that its caller ended.
+// stopped is the error of a canceled context.
 func stopped(ctx context.Context) error { return fmt.Errorf("hub: stopped: %w", context.Cause(ctx)) }
 
-// errStalled ends a request that brings nothing.
-var errStalled = errors.New("nothing came for too long")
+// errStalled stops a request that receives nothing.
+var errStalled = errors.New("timeout: no data received")
 
-// body is a response's, under watch.
+// body is a response body with a stall timeout.
 type body struct {
 	io.ReadCloser
 	ctx    context.Context
@@ -184,7 +183,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error {
 	err := b.ReadCloser.Close()
-	b.stop() // after it: a request that is cancelled loses its connection
+	b.stop() // after Close: canceling drops the connection
 	return err
 }
 
@@ -200,21 +199,21 @@ func (b *body) cause(err error) error {
 	return err
 }
 
-// transient is a failure that another try may not have.
+// transient is an error that a retry may fix.
 type transient struct {
 	err  *Error
-	dial bool          // no connection came about
-	wait time.Duration // that the server asks for
+	dial bool          // no connection
+	wait time.Duration // requested by the server
 }
 
 func (t *transient) Error() string { return t.err.Error() }
 func (t *transient) Unwrap() error { return t.err }
 
-// lost is the failure of a request that got no answer.
+// lost is the error of a request without a response.
 func (s *session) lost(u *url.URL, err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
-		err = of.Err // without the address, which may hold a signature
+		err = of.Err // without the URL, which may have a signature
 	}
 	var op *net.OpError
 	why, dial := err.Error(), errors.As(err, &op) && op.Op == "dial"
@@ -223,36 +222,36 @@ func (s *session) lost(u *url.URL, err error) error {
 	}
 	e := &Error{Kind: ErrUnreachable, Text: u.Scheme + "://" + u.Host + " cannot be reached: " + readable(why), Err: err}
 	if dial && s.trusted(u) {
-		e.Kind, e.Try = ErrNoConnection, "a path of this machine, or HF_ENDPOINT=https://MIRROR, a hub that can be reached from here (HF_HUB_OFFLINE=1 asks none)"
+		e.Kind, e.Try = ErrNoConnection, "a local path, HF_ENDPOINT=https://MIRROR, or HF_HUB_OFFLINE=1 to use only the cache"
 	}
 	return &transient{dial: dial, err: e}
 }
 
-// tries is how often something is tried that may come right.
+// tries is the number of attempts of a request.
 const tries = 5
 
-// maxWait is how long a server may make us wait.
+// maxWait is the longest wait accepted from a server.
 const maxWait = 5 * time.Minute
 
-// retry calls f until it succeeds, fails for good, or has failed too often in a row; dials is
-// how often where no connection comes about. f returns whether it got anywhere.
-func (s *session) retry(ctx context.Context, dials int, f func() (forward bool, err error)) error {
+// retry calls f until it succeeds, fails permanently, or has failed tries times in a row; dials
+// limits attempts without a connection. f reports whether it made progress.
+func (s *session) retry(ctx context.Context, dials int, f func() (progress bool, err error)) error {
 	wait := s.backoff()
 	for n := 1; ; n++ {
-		forward, err := f()
+		progress, err := f()
 		var t *transient
 		if !errors.As(err, &t) {
 			return err
 		}
-		if forward {
+		if progress {
 			n, wait = 1, s.backoff()
 		}
 		if n >= tries || t.dial && n >= dials || t.wait > maxWait {
 			return t.err
 		}
 		pause := max(wait, t.wait)
-		if !t.dial || dials == tries { // else it is said at the end, with what the cache has
-			s.show.note("%s; again in %s", t.err.Text, pause.Round(time.Millisecond))
+		if !t.dial || dials == tries { // else reported at the end, with the state of the cache
+			s.show.note("%s; retrying in %s", t.err.Text, pause.Round(time.Millisecond))
 		}
 		select {
 		case <-time.After(pause):

@@ -12,35 +12,35 @@ import (
 
 // Snapshot is a commit of a repository in the cache.
 type Snapshot struct {
-	Name   Name     // as asked for
-	Commit string   // what its revision is
-	Dir    string   // the folder of the commit's files
-	Files  []string // those asked for, as paths in Dir with slashes, sorted
+	Name   Name     // as requested
+	Commit string   // of the revision
+	Dir    string   // directory of the commit's files
+	Files  []string // the selected files: sorted slash-separated paths in Dir
 
 	others []string // the commit's other files
 }
 
-// Pinned is the name with the commit for a revision: it means the same files for ever.
+// Pinned returns the name with the commit as revision, which is immutable.
 func (s *Snapshot) Pinned() string {
 	n := s.Name
 	n.Revision = s.Commit
 	return n.String()
 }
 
-// pick says which files of a listing are wanted. read gives the content of one of them.
+// pick selects files of a listing. read returns the content of one of them.
 type pick func(l *listing, read func(name string) ([]byte, error)) (wanted, error)
 
-// wanted is a choice of files.
+// wanted is a selection of files.
 type wanted struct {
 	files  []string
-	spare  []string // of files, those that may be missing where they cannot be fetched
-	hasNot []string // names that were looked for in vain
+	spare  []string // of files, optional if they cannot be fetched
+	hasNot []string // names not in the listing
 }
 
-// maxRead bounds what is read of a file to choose by it, in bytes.
+// maxRead bounds the files read by a pick, in bytes.
 const maxRead = 64 << 20
 
-// get brings what choose picks of a repository into the cache.
+// get downloads the files that choose selects.
 func (c Client) get(ctx context.Context, r repo, n Name, choose pick) (*Snapshot, error) {
 	s, err := c.open()
 	if err != nil {
@@ -49,10 +49,10 @@ func (c Client) get(ctx context.Context, r repo, n Name, choose pick) (*Snapshot
 	defer s.close()
 	p := cachedRepo{cache: c.Cache, repo: r}
 	if c.Offline {
-		return s.cached(p, n, choose, &Error{Kind: ErrNotFound, Text: "the hub is not asked (HF_HUB_OFFLINE)", Try: "a path of this machine, or HF_HUB_OFFLINE=0, which asks " + s.base.String()})
+		return s.cached(p, n, choose, &Error{Kind: ErrNotFound, Text: "the hub is disabled (HF_HUB_OFFLINE)", Try: "a local path, or HF_HUB_OFFLINE=0 to download from " + s.base.String()})
 	}
 	if n.Pinned() {
-		if l := p.tree(n.Revision); l != nil { // which never changes: what is there need not be asked for
+		if l := p.tree(n.Revision); l != nil { // immutable: no request needed
 			return s.bring(ctx, p, n, l, choose)
 		}
 	}
@@ -63,7 +63,7 @@ func (c Client) get(ctx context.Context, r repo, n Name, choose pick) (*Snapshot
 	return s.bring(ctx, p, n, l, choose)
 }
 
-// fallBack uses the cache where the server cannot or will not say what a revision holds.
+// fallBack uses the cache if the file list cannot be fetched.
 func (s *session) fallBack(ctx context.Context, p cachedRepo, n Name, choose pick, cause error) (*Snapshot, error) {
 	var e *Error
 	if ctx.Err() != nil || !errors.As(cause, &e) || e.Kind == nil || errors.Is(cause, errNoRevision) {
@@ -76,7 +76,7 @@ func (s *session) fallBack(ctx context.Context, p cachedRepo, n Name, choose pic
 	return snap, err
 }
 
-// cached is a snapshot out of the cache alone; why says why.
+// cached returns a snapshot from the cache alone; why is the reason for messages.
 func (s *session) cached(p cachedRepo, n Name, choose pick, why *Error) (*Snapshot, error) {
 	fail := func(text string) error {
 		return &Error{Kind: why.Kind, Text: why.Text + ", and " + text, Try: why.Try, Err: why.Err}
@@ -113,7 +113,7 @@ func (s *session) cached(p cachedRepo, n Name, choose pick, why *Error) (*Snapsh
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fail(fmt.Sprintf("the cache %s lacks %s of %s of %s, such as %s", p.cache, count(len(missing), "file"), fmt.Sprint(len(w.files)), p.repo, missing[0]))
+		return nil, fail(fmt.Sprintf("the cache %s lacks %d of %d files of %s, such as %s", p.cache, len(missing), len(w.files), p.repo, missing[0]))
 	}
 	return newSnapshot(p, n, l, files), nil
 }
@@ -138,7 +138,7 @@ func readSmall(path string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("hub: %w", err)
 	case st.Size() > maxRead:
-		return nil, &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s has %s, more than is believed", path, size(st.Size()))}
+		return nil, &Error{Kind: ErrCorrupt, Text: fmt.Sprintf("%s has %s, too large", path, size(st.Size()))}
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -147,7 +147,7 @@ func readSmall(path string) ([]byte, error) {
 	return b, nil
 }
 
-// bring fetches what choose picks and is not in the cache.
+// bring downloads the files that choose selects and the cache does not have.
 func (s *session) bring(ctx context.Context, p cachedRepo, n Name, l *listing, choose pick) (*Snapshot, error) {
 	w, err := choose(l, func(name string) ([]byte, error) {
 		if err := s.fetchAll(ctx, p, n, l, []string{name}, true); err != nil {
@@ -161,16 +161,15 @@ func (s *session) bring(ctx context.Context, p cachedRepo, n Name, l *listing, c
 	if err := s.fetchAll(ctx, p, n, l, w.files, false); err != nil {
 		return nil, err
 	}
-	p.keep(l, w.hasNot)
-	// Last: whoever finds the commit here finds its files. A cache that others have filled may be
-	// one that cannot be written.
+	p.store(l, w.hasNot)
+	// Last: a commit in refs has all its files. A cache filled by others may be read-only.
 	if err := p.writeRef(n.revision(), l.commit); err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, syscall.EROFS) {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
 	return newSnapshot(p, n, l, w.files), nil
 }
 
-// fetchAll brings files of a listing into the cache, several at once.
+// fetchAll downloads files of a listing, several at once.
 func (s *session) fetchAll(ctx context.Context, p cachedRepo, n Name, l *listing, names []string, quiet bool) error {
 	var missing []*download
 	for _, name := range names {
@@ -191,10 +190,10 @@ func (s *session) fetchAll(ctx context.Context, p cachedRepo, n Name, l *listing
 	var total, needed int64
 	for _, d := range missing {
 		total += d.size
-		needed += d.size - min(d.size, d.came())
+		needed += d.size - min(d.size, d.onDisk())
 	}
 	if err := os.MkdirAll(p.dir("blobs"), 0o755); err != nil {
-		return &Error{Text: "the cache cannot be written: " + err.Error(), Try: "HF_HOME=DIR", Err: err}
+		return &Error{Text: "cannot write the cache: " + err.Error(), Try: "HF_HOME=DIR", Err: err}
 	}
 	if err := s.fits(p, needed); err != nil {
 		return err
@@ -208,8 +207,8 @@ func (s *session) fetchAll(ctx context.Context, p cachedRepo, n Name, l *listing
 	return err
 }
 
-// came is how many bytes of a download are on disk.
-func (d *download) came() int64 {
+// onDisk is the number of bytes of a download on disk.
+func (d *download) onDisk() int64 {
 	for _, path := range []string{d.blob(d.tag), d.blob(d.tag) + incomplete} {
 		if st, err := os.Stat(path); err == nil {
 			return st.Size()
@@ -218,7 +217,7 @@ func (d *download) came() int64 {
 	return 0
 }
 
-// fits refuses what the disk has no room for.
+// fits returns an error if the disk has not enough space.
 func (s *session) fits(p cachedRepo, needed int64) error {
 	free, err := freeBytes(p.dir())
 	if err != nil {
@@ -228,12 +227,12 @@ func (s *session) fits(p cachedRepo, needed int64) error {
 		free = s.free()
 	}
 	if free < needed {
-		return &Error{Text: fmt.Sprintf("%s needs %s more in %s, where %s are free", p.repo, size(needed), p.cache, size(free)), Try: "HF_HOME=DIR on another disk"}
+		return &Error{Text: fmt.Sprintf("%s needs %s more in %s, which has %s free", p.repo, size(needed), p.cache, size(free)), Try: "HF_HOME=DIR on another disk"}
 	}
 	return nil
 }
 
-// inParallel calls f for all, a few at once; the first error ends the others.
+// inParallel calls f for all, a few at once; the first error stops the others.
 func inParallel(ctx context.Context, all []*download, f func(context.Context, *download) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
