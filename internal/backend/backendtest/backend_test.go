@@ -12,9 +12,9 @@ import (
 	"trireme/tensor/compose"
 )
 
-// TestCPU: one thread and three, with and without memory that other ranks see, on each instruction
-// set: the specification's numbers, and the same bits. Short, for the race detector, it is on the best
-// instruction set alone: goroutines meet in the same way on all.
+// TestCPU runs the suite with one thread and three, with and without shared memory, on each
+// instruction set; all must give the same bits. With -short, for the race detector, it runs only
+// the best instruction set, since all share the goroutines' code.
 func TestCPU(t *testing.T) {
 	suite := &backendtest.Suite{}
 	each := impl.Each[*testing.T]
@@ -48,21 +48,21 @@ func TestCPU(t *testing.T) {
 					first = digest
 				}
 				if digest != first {
-					t.Error("the bits are not those of 1 thread")
+					t.Error("bits differ from 1 thread")
 				}
 			})
 		}
 	})
 }
 
-// oneGoroutine skips a test that the race detector has nothing to find in.
+// oneGoroutine skips a test under the race detector that has no concurrency.
 func oneGoroutine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: one goroutine")
 	}
 }
 
-// TestFallbacks: every composite as the formula that it has in operations of a core.
+// TestFallbacks runs every composite as its formula in core operations.
 func TestFallbacks(t *testing.T) {
 	oneGoroutine(t)
 	b, err := cpu.New(cpu.Options{Threads: 1, Reserve: 1 << 30})
@@ -73,7 +73,7 @@ func TestFallbacks(t *testing.T) {
 	(&backendtest.Suite{}).Run(t, compose.NewBackend(b), backendtest.Options{})
 }
 
-// TestMeta: the same calls on shapes alone, with the counts of the cpu.
+// TestMeta compares the meter with the cpu's.
 func TestMeta(t *testing.T) {
 	oneGoroutine(t)
 	b, err := cpu.New(cpu.Options{Threads: 1, Reserve: 1 << 30})
@@ -86,7 +86,7 @@ func TestMeta(t *testing.T) {
 	suite.Run(t, meta.New(), backendtest.Options{CountsOnly: true})
 }
 
-// TestNaive: the specification in its tensors' own types keeps the contract.
+// TestNaive runs the specification in the tensors' own types.
 func TestNaive(t *testing.T) {
 	oneGoroutine(t)
 	(&backendtest.Suite{}).Run(t, naive.New(), backendtest.Options{})

@@ -12,7 +12,7 @@ import (
 
 type tensors = []*tensor.Tensor
 
-// cases are the calls of the suite.
+// cases lists the suite's calls.
 func cases() (cs []call) {
 	add := func(name string, run func(b tensor.Backend, x tensors), args ...arg) {
 		c := call{name: name, args: args, run: run, plain: true}
@@ -76,12 +76,12 @@ func pointwise(at func(string) string, n, d int, add adder) {
 	add(at("tanh backward"), func(b tensor.Backend, x tensors) { b.TanhBackward(x[0], x[1], x[2]) }, out(n, d), in(n, d), in(n, d))
 	add(at("tanh backward in place"), func(b tensor.Backend, x tensors) { b.TanhBackward(x[0], x[0], x[1]) }, out(n, d), in(n, d))
 	key := tensor.RandKey{Seed: 7<<33 + 5, Stream: 9<<40 + 1}
-	from := func(first float64) arg { return numbered(n, first) }
+	from := func(first float64) arg { return rowIDs(n, first) }
 	for _, first := range []float64{0, 3, 1<<34 - 1, 1 << 40} {
 		add(at(fmt.Sprint("dropout from ", first)), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.3) }, out(n, d), in(n, d), from(first))
 	}
 	add(at("dropout of rows in any order"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.3) }, out(n, d), in(n, d), in(n).of(tensor.I64).like(7, 1<<35, 3, 3, 0))
-	// Element 0's word is the bound: it is not below it.
+	// The bound is element 0's word, which is then not dropped.
 	bound := float64(kernel.Philox([4]uint32{0, 0, uint32(key.Stream), uint32(key.Stream >> 32)}, [2]uint32{uint32(key.Seed), uint32(key.Seed >> 32)})[0])
 	add(at("dropout by a word"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], bound*0x1p-32) }, out(n, d), in(n, d), from(0))
 	add(at("dropout with gaps"), func(b tensor.Backend, x tensors) { b.Dropout(x[0], x[1], key, x[2], 0.1) }, out(n, d).gapped(), in(n, d).gapped(), from(2))
@@ -111,14 +111,14 @@ func norms(at func(string) string, n, d int, add adder) {
 	gain := in(d)
 	add(at("rms norm"), func(b tensor.Backend, x tensors) { b.RMSNorm(x[0], x[1], nil, x[2], nil, x[3], eps) }, out(n, d), stat(), in(n, d), gain)
 	add(at("rms norm of a sum"), func(b tensor.Backend, x tensors) { b.RMSNorm(x[0], x[1], x[2], x[3], x[4], x[5], eps) }, out(n, d), stat(), out(n, d), in(n, d), in(n, d), gain)
-	add(at("rms norm again"), func(b tensor.Backend, x tensors) {
+	add(at("recompute rms norm"), func(b tensor.Backend, x tensors) {
 		b.RMSNorm(x[0], x[1], nil, x[2], nil, x[3], eps)
 		b.RecomputeRMSNorm(x[4], x[2], x[1], x[3])
 	}, out(n, d), stat(), in(n, d), gain, out(n, d))
 	add(at("layer norm"), func(b tensor.Backend, x tensors) { b.LayerNorm(x[0], x[1], x[2], nil, x[3], nil, x[4], x[5], eps) }, out(n, d), stat(), stat(), in(n, d), gain, gain)
 	add(at("layer norm of a sum"), func(b tensor.Backend, x tensors) { b.LayerNorm(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], eps) },
 		out(n, d), stat(), stat(), out(n, d), in(n, d), in(n, d), gain, gain)
-	add(at("layer norm again"), func(b tensor.Backend, x tensors) {
+	add(at("recompute layer norm"), func(b tensor.Backend, x tensors) {
 		b.LayerNorm(x[0], x[1], x[2], nil, x[3], nil, x[4], x[5], eps)
 		b.RecomputeLayerNorm(x[6], x[3], x[1], x[2], x[4], x[5])
 	}, out(n, d), stat(), stat(), in(n, d), gain, gain, out(n, d))
@@ -164,7 +164,7 @@ func headNorms(at func(string) string, n, d int, add adder) {
 func lookups(at func(string) string, n, d int, add adder) {
 	const v = 11
 	ids := in(n).of(tensor.I32).between(0, v)
-	add(at("gather"), func(b tensor.Backend, x tensors) { b.GatherRows(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
+	add(at("gather rows"), func(b tensor.Backend, x tensors) { b.GatherRows(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
 	for _, acc := range []bool{false, true} {
 		for _, padding := range []int{tensor.NoPadding, 0, 4} {
 			add(at(fmt.Sprintf("scatter add %v padding %d", acc, padding)), func(b tensor.Backend, x tensors) {
@@ -172,15 +172,15 @@ func lookups(at func(string) string, n, d int, add adder) {
 			}, out(v, d), in(n, d), ids)
 		}
 	}
-	for name, place := range map[string]func(i int) int{"others": func(i int) int { return 2 * i }, "the last": func(i int) int { return n/2 + i }, "the first": func(i int) int { return i }, "others, the last to none": func(i int) int { return 2 * i * max(0, 1-4*i/(n+1)) }} {
+	for name, pos := range map[string]func(i int) int{"others": func(i int) int { return 2 * i }, "the last": func(i int) int { return n/2 + i }, "the first": func(i int) int { return i }, "others, the last to none": func(i int) int { return 2 * i * max(0, 1-4*i/(n+1)) }} {
 		rows := in((n + 1) / 2).of(tensor.I32)
-		rows.value = func(_ *rand.Rand, i int) float64 { return float64(place(i)) }
-		add(at("spread rows to "+name), func(b tensor.Backend, x tensors) { b.ScatterRows(x[0], x[1]) }, out(n, d).gapped(), rows)
+		rows.value = func(_ *rand.Rand, i int) float64 { return float64(pos(i)) }
+		add(at("scatter rows to "+name), func(b tensor.Backend, x tensors) { b.ScatterRows(x[0], x[1]) }, out(n, d).gapped(), rows)
 	}
 	labels := in(n).of(tensor.I32).between(-2, d)
 	drawn := labels.value
 	labels.value = func(r *rand.Rand, i int) float64 {
-		if i < 2 { // the first class and the last
+		if i < 2 { // first and last class
 			return float64(i * (d - 1))
 		}
 		return drawn(r, i)
@@ -219,14 +219,14 @@ func products(m, n, k int, add adder) {
 	}
 }
 
-// numbered are the numbers of n rows, from first on.
-func numbered(n int, first float64) arg {
+// rowIDs are n row ids from first on.
+func rowIDs(n int, first float64) arg {
 	a := in(n).of(tensor.I64)
 	a.value = func(_ *rand.Rand, i int) float64 { return first + float64(i) }
 	return a
 }
 
-// attentions are of sequences with the given bounds; rest is how many rows follow them.
+// attentions cover sequences with the given bounds, followed by rest padding rows.
 func attentions(add adder) {
 	for _, c := range []struct {
 		starts []float64
@@ -254,7 +254,7 @@ func attentions(add adder) {
 		}
 		n := int(c.starts[len(c.starts)-1]) + c.rest
 		p.Key = tensor.RandKey{Seed: 3 << 40, Stream: 5<<34 + 1}
-		starts, rows := in(len(c.starts)).of(tensor.I32).like(c.starts...), numbered(n, 1<<33+5)
+		starts, rows := in(len(c.starts)).of(tensor.I32).like(c.starts...), rowIDs(n, 1<<33+5)
 		q, kv := in(n, p.Heads*p.E).gapped(), in(n, p.KVHeads*p.E).gapped()
 		o, lse := out(n, p.Heads*p.E).gapped(), out(p.Heads, n).of(tensor.F32)
 		for _, docs := range []bool{false, true} {
@@ -279,8 +279,8 @@ func attentions(add adder) {
 			add("attention backward/"+name, func(b tensor.Backend, x tensors) {
 				b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), with(x))
 				b.AttentionBackward(x[8], x[9], x[10], x[11], x[0], x[1], x[2], x[3], x[4], given(x[5]), with(x))
-				// o is not rounded: the gradient of what sees one row alone is the difference of two that
-				// are equal.
+				// o is not rounded: the gradient of a row that attends to one row is a difference
+				// of equal numbers.
 			}, o.of(tensor.F32), lse, q, kv, kv, doc, rows, starts, dq, dkv, dkv, q)
 		}
 	}
@@ -303,14 +303,14 @@ func decodes(add adder) {
 	}
 }
 
-// steps are what a step does with its sums. Accumulators are compared by what comes of them.
+// steps cover a step's sums. Accumulators are compared by their values.
 func steps(add adder) {
 	zero := func(n int, dt tensor.DType) arg { return out(n).of(dt).like(0).unread() }
 	inf, nan := math.Inf(1), math.NaN()
 	for name, c := range map[string]struct {
 		loss, grad, limit, tokens float64
 	}{
-		"no limit": {2.5, 1, 0, 12}, "clipped": {2.5, 1, 0.01, 12}, "far below the limit": {2.5, 1e-3, 1e6, 12}, "hardly any": {2.5, 1e-6, 1e-7, 12}, "zero": {0, 0, 1, 3},
+		"no limit": {2.5, 1, 0, 12}, "clipped": {2.5, 1, 0.01, 12}, "well below the limit": {2.5, 1e-3, 1e6, 12}, "hardly any": {2.5, 1e-6, 1e-7, 12}, "zero": {0, 0, 1, 3},
 		"no tokens": {0, 0, 1, 0}, "loss is NaN": {nan, 1, 1, 12}, "loss is infinite": {inf, 1, 1, 12},
 		"gradient is NaN": {1, nan, 1, 12}, "gradient is infinite": {1, inf, 0, 12}, "gradient is large": {1, 3e38, 1, 12}, "gradient is small": {1, 1e-44, 1, 12},
 	} {
@@ -378,7 +378,7 @@ func steps(add adder) {
 				inputs(3, u.hyper), in(tensor.ScalarCount).of(tensor.F64).like(2, 1, 0.25, 1, 12),
 			}
 			blocks := (n + tensor.StateBlock - 1) / tensor.StateBlock
-			for range u.rule.States() { // the nearest of two bytes can be either where rounding differs
+			for range u.rule.States() { // codes may differ by one after rounding
 				args = append(args, out(n).of(tensor.U8).between(0, 256).unread())
 			}
 			for range u.rule.States() {
@@ -391,7 +391,7 @@ func steps(add adder) {
 	}
 }
 
-// inputs are those of groups, each with smaller ones than the group before.
+// inputs are rows of hyper, smaller for each group.
 func inputs(groups int, hyper []float64) arg {
 	a := in(groups, len(hyper)).of(tensor.F64)
 	a.value = func(_ *rand.Rand, i int) float64 { return hyper[i%len(hyper)] * (1 - 0.2*float64(i/len(hyper))) }
@@ -420,7 +420,7 @@ var updates = map[string]struct {
 	"lamb inside":  {tensor.LAMB{Beta1: 0.9, Beta2: 0.999, Eps: 1e-6, EpsInside: true}, []float64{1e-2, 0.1}},
 }
 
-// scalers runs sequences of steps that overflow (0), do not (1) and count no token (2).
+// scalers run sequences of steps: overflow (0), good (1), no tokens (2).
 func scalers(add adder) {
 	for name, p := range map[string]tensor.LossScaleParams{
 		"torch":       {Growth: 2, Backoff: 0.25, Window: 2, Hysteresis: 1, Unit: 0.125},

@@ -8,10 +8,9 @@ import (
 	"trireme/tensor"
 )
 
-// coreCalls are the element-wise operations and reductions of tensor.Core; what else it has is
-// among the other calls.
+// coreCalls are the element-wise operations and reductions of tensor.Core.
 func coreCalls(at func(string) string, n, d int, add adder) {
-	// In a range that every function has, where none is steep.
+	// A range in which every function is defined and none is steep.
 	mild := func(a arg) arg { return a.like(0.3, 1.7, 0.9, 2.6, 1.1) }
 	for op := tensor.Abs; op <= tensor.Floor; op++ {
 		add(at(fmt.Sprint("unary ", op)), func(b tensor.Backend, x tensors) { b.Unary(x[0], x[1], op) }, out(n, d).gapped(), mild(in(n, d)).gapped())
@@ -82,7 +81,7 @@ func coreCalls(at func(string) string, n, d int, add adder) {
 	}, out(n, d).of(tensor.I64).like(0), numbers)
 }
 
-// conversions copies between every two types.
+// conversions copies between all pairs of types.
 func conversions(add adder) {
 	all := []tensor.DType{tensor.F32, tensor.BF16, tensor.F16, tensor.F64, tensor.I32, tensor.I64, tensor.U8}
 	for _, to := range all {

@@ -1,10 +1,9 @@
-// Package backendtest is the conformance suite of tensor.Backend. A new backend is done when
-// Suite.Run passes on it.
+// Package backendtest is the conformance suite of tensor.Backend. A new backend is done when it
+// passes Suite.Run.
 //
-// Every operation runs with the same numbers on the backend and on naive, the specification,
-// there in float64: with F32, BF16 and mixed operands, odd sizes, one row and none, row gaps
-// where the contract honours them, options that are nil, and operands that are one another
-// where it allows that. Around every operand lie guards that must stay as they are, and so must
-// operands that are only read. The meter must show what New gave out. The suite runs on the formulas of tensor/compose too, on a backend that
-// has only a core.
+// Every operation runs with the same numbers on the backend and, in float64, on naive, the
+// specification: with F32, BF16 and mixed operands, odd sizes, one row and none, strided rows, nil
+// options, and aliased operands, where the contract allows them. Guards around operands, and
+// inputs, must stay unchanged. The meter must match New. The suite also runs on the formulas of
+// tensor/compose over a bare core.
 package backendtest

@@ -14,14 +14,14 @@ import (
 	"trireme/tensor/compose"
 )
 
-// TestEffects: an operation does to its operands what its signature says. What is read only stays as
-// it is, and the result does not depend on what an Out, or an Acc that does not accumulate, held.
+// TestEffects checks signatures: inputs stay unchanged, and results do not depend on the old
+// contents of an Out or of an Acc that does not accumulate.
 func TestEffects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: one goroutine")
 	}
 	tried := effects(t, func(b *record.Backend) tensor.Backend { return b })
-	tried["Normal"] = true // has properties, and no cases
+	tried["Normal"] = true // has properties, but no cases
 	for m := range reflect.TypeFor[tensor.Memory]().Methods() {
 		tried[m.Name] = true
 	}
@@ -32,7 +32,8 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestFormulasAreRecorded: a formula has the same effects, as a program of a core's operations.
+// TestFormulasAreRecorded checks that formulas, as programs of core operations, have the same
+// effects.
 func TestFormulasAreRecorded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: one goroutine")
@@ -40,7 +41,7 @@ func TestFormulasAreRecorded(t *testing.T) {
 	effects(t, func(b *record.Backend) tensor.Backend { return compose.NewBackend(b) })
 }
 
-// effects tries the operations of all cases, and names those that ran.
+// effects runs all cases, and returns the operations that ran.
 func effects(t *testing.T, through func(*record.Backend) tensor.Backend) (tried map[string]bool) {
 	tried = map[string]bool{}
 	for _, c := range cases() {
@@ -102,7 +103,7 @@ func effects(t *testing.T, through func(*record.Backend) tensor.Backend) (tried 
 		first := run()
 		for i, x := range xs {
 			if kinds[x] == record.Constant && !bytes.Equal(first[i], values[i]) {
-				t.Errorf("%s: operand %d is written, and its signature does not say so", c.name, i)
+				t.Errorf("%s: operand %d is written, but the signature says it is an input", c.name, i)
 			}
 			if kinds[x] == record.Scratch {
 				values[i] = fill(x, c.args[i])
@@ -110,7 +111,7 @@ func effects(t *testing.T, through func(*record.Backend) tensor.Backend) (tried 
 		}
 		for i, got := range run() {
 			if !bytes.Equal(got, first[i]) && !c.args[i].loose {
-				t.Errorf("%s: operand %d depends on what was written over, and the signature says Out", c.name, i)
+				t.Errorf("%s: operand %d depends on its old contents, but the signature says Out", c.name, i)
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"trireme/tensor"
 )
 
-// encode writes numbers as a tensor of type dt holds them, rounded to nearest even.
+// encode is numbers as bytes of type dt, rounded to nearest even.
 func encode(dt tensor.DType, v []float64) []byte {
 	var out []byte
 	for _, x := range v {
@@ -31,7 +31,7 @@ func encode(dt tensor.DType, v []float64) []byte {
 	return out
 }
 
-// decode reads what encode wrote.
+// decode is the inverse of encode.
 func decode(dt tensor.DType, b []byte) []float64 {
 	out := make([]float64, 0, len(b)/dt.Size())
 	for ; len(b) > 0; b = b[dt.Size():] {
@@ -57,7 +57,7 @@ func decode(dt tensor.DType, b []byte) []float64 {
 	return out
 }
 
-// round is x as dt holds it: the nearest of its numbers, the even one of two.
+// round rounds x to dt, to nearest even.
 func round(dt tensor.DType, x float64) float64 {
 	bits, lowest, largest := 0, 0, 0.0
 	switch dt {
@@ -82,7 +82,7 @@ func round(dt tensor.DType, x float64) float64 {
 	return math.Copysign(y, x)
 }
 
-// half is the bits of a number that F16 holds.
+// half is the bits of a number that F16 represents.
 func half(x float64) uint16 {
 	sign := uint16(math.Float64bits(x) >> 48 & 0x8000)
 	switch a := math.Abs(x); {

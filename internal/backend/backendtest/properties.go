@@ -13,21 +13,21 @@ import (
 	"trireme/tensor"
 )
 
-// put makes a tensor of dt on the backend.
+// put makes a tensor on the backend.
 func (s *suite) put(dt tensor.DType, v []float64) *tensor.Tensor {
 	x := s.b.New(tensor.Activations, dt, len(v))
 	s.b.Upload(x, encode(dt, v))
 	return x
 }
 
-// bits are the bytes of a tensor.
+// bits are a tensor's bytes.
 func (s *suite) bits(x *tensor.Tensor) []byte {
 	out := make([]byte, x.Bytes())
 	s.b.Download(out, x)
 	return out
 }
 
-// normal looks at the distribution, and that an element depends on the key and its index only.
+// normal checks the distribution, and that an element depends on key and index only.
 func (s *suite) normal(t *testing.T) {
 	if s.CountsOnly {
 		return
@@ -49,22 +49,21 @@ func (s *suite) normal(t *testing.T) {
 			y := s.put(dt, make([]float64, part[1]-part[0]))
 			s.b.Normal(y, key, int64(100+part[0]), 2)
 			if !bytes.Equal(s.bits(y), whole[part[0]*dt.Size():part[1]*dt.Size()]) {
-				t.Errorf("%v: elements %v made alone differ", dt, part)
+				t.Errorf("%v: elements %v computed separately differ", dt, part)
 			}
 			y.Release()
 		}
 		s.b.Normal(x, tensor.RandKey{Seed: 3, Stream: 1<<50 + 1}, 100, 2)
 		if bytes.Equal(s.bits(x), whole) {
-			t.Errorf("%v: two streams are one", dt)
+			t.Errorf("%v: two streams are equal", dt)
 		}
 		x.Release()
 		s.digest(t, whole)
 	}
 }
 
-// again: a norm made again from what was kept has the bits of the first time, where the sum
-// that was normalised is kept in fewer bits too.
-func (s *suite) again(t *testing.T) {
+// recompute checks that a recomputed norm has the same bits, including sums stored in 16 bits.
+func (s *suite) recompute(t *testing.T) {
 	if s.CountsOnly {
 		return
 	}
@@ -86,12 +85,12 @@ func (s *suite) again(t *testing.T) {
 		s.b.RMSNorm(y, rstd, sum, x, res, w, 1e-5)
 		s.b.RecomputeRMSNorm(z, sum, rstd, w)
 		if !bytes.Equal(s.bits(y), s.bits(z)) {
-			t.Errorf("rms norm of %v: other bits the second time", dt)
+			t.Errorf("rms norm of %v: recomputed bits differ", dt)
 		}
 		s.b.LayerNorm(y, mean, rstd, sum, x, res, w, bias, 1e-5)
 		s.b.RecomputeLayerNorm(z, sum, mean, rstd, w, bias)
 		if !bytes.Equal(s.bits(y), s.bits(z)) {
-			t.Errorf("layer norm of %v: other bits the second time", dt)
+			t.Errorf("layer norm of %v: recomputed bits differ", dt)
 		}
 		for _, x := range all {
 			x.Release()
@@ -99,8 +98,7 @@ func (s *suite) again(t *testing.T) {
 	}
 }
 
-// exact: an accumulator's value is the sum of all numbers, rounded once, whatever their sizes and
-// however they are divided.
+// exact checks that an accumulator is the sum of all numbers, rounded once, in any order and split.
 func (s *suite) exact(t *testing.T) {
 	if s.CountsOnly {
 		return
@@ -130,7 +128,7 @@ func (s *suite) exact(t *testing.T) {
 				if !(math.Abs(x) < 0x1p320) {
 					return math.NaN(), 0
 				}
-				if math.Abs(x) >= 0x1p-352 { // what an accumulator's words cover
+				if math.Abs(x) >= 0x1p-352 { // range of an accumulator
 					sum.Add(sum, new(big.Float).SetFloat64(x))
 				}
 			}
@@ -143,17 +141,17 @@ func (s *suite) exact(t *testing.T) {
 			s.b.Fill(other, 0)
 			s.b.ExactAdd(acc, x.Flat(0, cut))
 			s.b.ExactAdd(other, x.Flat(cut, len(v)))
-			s.b.Binary(acc, acc, other, tensor.Add) // as ranks do
+			s.b.Binary(acc, acc, other, tensor.Add) // like an all-reduce
 			s.b.ExactValues(out, acc)
 			if got := decode(tensor.F64, s.bits(out))[0]; got != want && !(got != got && want != want) {
-				t.Errorf("the sum of %v, divided at %d, is %v, want %v", v, cut, got, want)
+				t.Errorf("the sum of %v, split at %d, is %v, want %v", v, cut, got, want)
 			}
 			for _, x := range []*tensor.Tensor{acc, other, out, x} {
 				x.Release()
 			}
 		}
 	}
-	whole := make([]float64, 200) // squares and their sums are whole numbers
+	whole := make([]float64, 200) // integers, so that sums are exact
 	want := 0.0
 	for i := range whole {
 		whole[i] = float64(rng.IntN(9) - 4)
@@ -173,8 +171,8 @@ func (s *suite) exact(t *testing.T) {
 	}
 }
 
-// bytes: an update of state in bytes is that of the numbers they stand for, and leaves the nearest
-// bytes of the result.
+// bytes checks that an update of 8-bit state is the update of the dequantized state, rounded to
+// nearest.
 func (s *suite) bytes(t *testing.T) {
 	if s.CountsOnly {
 		return
@@ -217,7 +215,7 @@ func (s *suite) bytes(t *testing.T) {
 			narrow = append(narrow, put(tensor.F32, scales))
 		}
 		if !bytes.Equal(run(narrow), run(full)) {
-			t.Errorf("%s: parameters are others than with the state in float32", name)
+			t.Errorf("%s: parameters differ from those with float32 state", name)
 		}
 		for i := range k {
 			m, _ := tensor.DynamicMap(!tensor.Unsigned(u.rule, i))
@@ -239,7 +237,7 @@ func (s *suite) bytes(t *testing.T) {
 	}
 }
 
-// shards: an element's bits do not depend on which part of a tensor an operation is given.
+// shards checks that bits do not depend on the slice of a tensor that an operation gets.
 func (s *suite) shards(t *testing.T) {
 	if s.CountsOnly {
 		return
@@ -274,7 +272,7 @@ func (s *suite) shards(t *testing.T) {
 				return s.bits(x)
 			}
 			if whole := run(0, n); !bytes.Equal(run(0, 1, 5, 64, 71, 1500, n-3, n), whole) {
-				t.Errorf("%s of %v: parts differ from the whole", name, dt)
+				t.Errorf("%s of %v: parts differ", name, dt)
 			}
 		}
 	}
@@ -299,13 +297,12 @@ func (s *suite) shards(t *testing.T) {
 			return append(append(s.bits(p), s.bits(m)...), s.bits(v)...)
 		}
 		if !bytes.Equal(run(0, 1, 5, 64, 71, 1500, n-3, n), run(0, n)) {
-			t.Errorf("update/%s: parts differ from the whole", name)
+			t.Errorf("update/%s: parts differ", name)
 		}
 	}
 }
 
-// copies converts between the types of floats, rounding to nearest even, and copies all types
-// as they are.
+// copies checks conversions between float types, to nearest even, and copies of all types.
 func (s *suite) copies(t *testing.T) {
 	values := []float64{0, math.Copysign(0, -1), 1, -1.5, 65504, 65519, 65520, 1e-8, 6e-8, -3e-5, 1.0 / 3, 257, 258.5, 3e38, 1e-40, math.Inf(1), math.Inf(-1), 1.00390625, 1.01171875}
 	floats := []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
@@ -346,7 +343,7 @@ func (s *suite) copies(t *testing.T) {
 		x, y := s.put(dt, []float64{1, 2, 3, 200, 5}), s.put(dt, make([]float64, 5))
 		s.b.Copy(y, x)
 		if !s.CountsOnly && !bytes.Equal(s.bits(x), s.bits(y)) {
-			t.Errorf("%v is not copied", dt)
+			t.Errorf("%v was not copied", dt)
 		}
 		x.Release()
 		y.Release()

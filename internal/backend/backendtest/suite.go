@@ -14,23 +14,22 @@ import (
 	"trireme/tensor"
 )
 
-// Options say what is asked of a backend.
+// Options describe a backend.
 type Options struct {
-	// CountsOnly is for backends whose tensors have no contents: only shapes and the meter
-	// are looked at.
+	// CountsOnly is for backends without storage: only shapes and the meter are checked.
 	CountsOnly bool
 }
 
-// Suite runs on one backend after another; what the specification says is worked out once. All
-// have the same composites natively, and so count the same bytes during an operation: a plan
-// that is counted on one is what is measured on another.
+// Suite runs on several backends and caches the specification's results. All backends have the same
+// native composites, and must have the same peak memory in each operation, so that a plan on one
+// holds for another.
 type Suite struct {
 	want  map[string][][]float64
 	peaks map[string]int64
 }
 
-// Run runs the suite and returns a digest of all bits that the backend computed: what does
-// not depend on a setting (threads, where memory lies) has the same digest.
+// Run runs the suite and returns a digest of all computed bits, to compare settings that must not
+// change them (threads, memory).
 func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
 	t.Helper()
 	if all.want == nil {
@@ -49,7 +48,7 @@ func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
 		}
 	}
 	t.Run("normal", s.normal)
-	t.Run("again", s.again)
+	t.Run("recompute", s.recompute)
 	t.Run("exact", s.exact)
 	t.Run("bytes", s.bytes)
 	t.Run("shards", s.shards)
@@ -58,7 +57,7 @@ func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(s.digests, ""))))
 }
 
-// mixes are the types of the float operands, by their number.
+// mixes are types of float operands, by operand index.
 var mixes = map[string]func(i int) tensor.DType{
 	"float32":  func(int) tensor.DType { return tensor.F32 },
 	"bfloat16": func(int) tensor.DType { return tensor.BF16 },
@@ -72,20 +71,20 @@ type suite struct {
 	Options
 	name    string // of the caller
 	b       tensor.Backend
-	want    map[string][][]float64 // by call and types: the elements of each operand
-	peaks   map[string]int64       // and the most bytes that are live
+	want    map[string][][]float64 // by call and types: elements of each operand
+	peaks   map[string]int64       // and peak live bytes
 	digests []string
 }
 
 // arg is an operand.
 type arg struct {
 	dt     tensor.DType
-	float  bool // the type is the mix's
+	float  bool // type from the mix
 	shape  []int
-	gaps   bool                              // rows lie apart
-	writes bool                              // the operation writes it (and may read it)
-	loose  bool                              // what it writes is not compared
-	value  func(r *rand.Rand, i int) float64 // of element i
+	gaps   bool                              // strided rows
+	writes bool                              // Out, InOut or Acc
+	loose  bool                              // result not compared
+	value  func(r *rand.Rand, i int) float64 // element i
 }
 
 func in(shape ...int) arg {
@@ -100,13 +99,13 @@ func (a arg) of(dt tensor.DType) arg { a.float, a.dt = false, dt; return a }
 
 func (a arg) unread() arg { a.loose = true; return a }
 
-// between gives whole numbers in [lo, hi).
+// between draws integers in [lo, hi).
 func (a arg) between(lo, hi int) arg {
 	a.value = func(r *rand.Rand, _ int) float64 { return float64(lo + r.IntN(hi-lo)) }
 	return a
 }
 
-// like gives these numbers, one after the other.
+// like repeats these numbers.
 func (a arg) like(v ...float64) arg {
 	a.value = func(_ *rand.Rand, i int) float64 { return v[i%len(v)] }
 	return a
@@ -117,8 +116,8 @@ type call struct {
 	name  string
 	args  []arg
 	run   func(b tensor.Backend, x []*tensor.Tensor)
-	plain bool // no operand has the mix's type
-	large bool // enough for several threads: not with all types
+	plain bool // no operand's type is from the mix
+	large bool // enough for several threads; not for all mixes
 }
 
 // operand is an arg on both backends, inside a larger tensor of guards.
@@ -127,11 +126,11 @@ type operand struct {
 	got, want    *tensor.Tensor
 	whole, exact *tensor.Tensor
 	before       []byte
-	at           []int // in whole, of each element
+	at           []int // index of each element in whole
 }
 
-// margin is the number of guard elements before and after an operand without gaps: operands
-// begin at odd places.
+// margin is the number of guards before and after a contiguous operand. It is odd, so operands are
+// unaligned.
 const margin = 3
 
 func (s *suite) operand(spec tensor.Backend, a arg, rng *rand.Rand) *operand {
@@ -173,7 +172,7 @@ func (s *suite) operand(spec tensor.Backend, a arg, rng *rand.Rand) *operand {
 	return x
 }
 
-// run is one call on both backends, compared.
+// run compares one call on both backends.
 func (s *suite) run(t *testing.T, c call, types string, mix func(int) tensor.DType) {
 	t.Helper()
 	spec := naive.New()
@@ -198,11 +197,11 @@ func (s *suite) run(t *testing.T, c call, types string, mix func(int) tensor.DTy
 	s.b.Sync()
 	use := s.b.Meter().Read()
 	if live := use.LiveTotal - rest.LiveTotal; live != bytesOut || use.Live[tensor.Activations]-rest.Live[tensor.Activations] != bytesOut {
-		t.Errorf("%d bytes are live after it, %d were before", live, bytesOut)
+		t.Errorf("%d live bytes after the call, %d before", live, bytesOut)
 	}
 	name, peak := c.name+"/"+types, use.PeakTotal-rest.LiveTotal
 	if other, ok := s.peaks[name]; ok && peak != other {
-		t.Errorf("%d bytes are live during it, on another backend %d", peak, other)
+		t.Errorf("peak of %d live bytes, on another backend %d", peak, other)
 	}
 	s.peaks[name] = peak
 	if !s.CountsOnly {
@@ -220,16 +219,16 @@ func (s *suite) run(t *testing.T, c call, types string, mix func(int) tensor.DTy
 		x.whole.Release()
 	}
 	if live := s.b.Meter().Read().LiveTotal; live != rest.LiveTotal {
-		t.Errorf("%d bytes are live after all is released, %d were before", live, rest.LiveTotal)
+		t.Errorf("%d live bytes after all releases, %d before", live, rest.LiveTotal)
 	}
 }
 
-// tolerance is of a call in float32: relative to each number, and to a share of the largest beside it.
+// tolerance of a call in float32: relative to each number, and to a fraction of the largest.
 func tolerance(call string) (tol, beside float64) {
 	switch op, _, _ := strings.Cut(call, "/"); {
 	case strings.HasPrefix(op, "attention"), op == "update": // small differences of large numbers
 		return 1e-5, 0.2
-	case op == "gather":
+	case op == "gather rows":
 		return 0, 0
 	case strings.HasPrefix(op, "rope"):
 		return 1e-6, 0.1
@@ -239,14 +238,14 @@ func tolerance(call string) (tol, beside float64) {
 	return 3e-6, 0.1
 }
 
-// compare looks at an operand's numbers, and at the guards around them.
+// compare checks an operand's numbers, and its guards.
 func (s *suite) compare(t *testing.T, what string, x *operand, want []float64, loosest tensor.DType, call string) {
 	t.Helper()
 	now := make([]byte, len(x.before))
 	s.b.Download(now, x.whole)
 	if !x.writes {
 		if !bytes.Equal(now, x.before) {
-			t.Errorf("%s is only read, and was changed", what)
+			t.Errorf("%s is an input, but was changed", what)
 		}
 		return
 	}
@@ -260,7 +259,7 @@ func (s *suite) compare(t *testing.T, what string, x *operand, want []float64, l
 	}
 	for i := range got {
 		if !inside[i] && math.Float64bits(got[i]) != math.Float64bits(guards[i]) {
-			t.Errorf("%s: the guard at %d was written over", what, i)
+			t.Errorf("%s: guard %d was overwritten", what, i)
 			return
 		}
 	}
@@ -284,7 +283,7 @@ func (s *suite) compare(t *testing.T, what string, x *operand, want []float64, l
 	s.digest(t, now)
 }
 
-// digest notes bits that do not depend on settings.
+// digest adds bits to the suite's digest.
 func (s *suite) digest(t *testing.T, bits []byte) {
 	name := strings.TrimPrefix(t.Name(), s.name)
 	sum := sha256.Sum256(bits)
@@ -303,7 +302,7 @@ func (x *operand) elements(spec tensor.Backend) []float64 {
 	return out
 }
 
-// exactType is how the specification holds what a backend holds as dt.
+// exactType is the specification's type for dt.
 func exactType(dt tensor.DType) tensor.DType {
 	switch dt {
 	case tensor.F32, tensor.BF16, tensor.F16:

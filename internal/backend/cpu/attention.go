@@ -10,8 +10,8 @@ import (
 	"trireme/tensor"
 )
 
-// Attention runs one task for each key and value head of each sequence, and of sequences that
-// are a large part of the work several, which take blocks of queries.
+// Attention runs a task per sequence and key and value head. Long sequences are split into blocks
+// of queries.
 func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	const op = "attention"
 	n := checkAttention(op, p, lse, docs, []*tensor.Tensor{q, o}, []*tensor.Tensor{k, v})
@@ -20,7 +20,7 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	}
 	c := b.newAttentionCall(op, n, p, docs, []*tensor.Tensor{q, k, v}, (*kernel.Attention).ForwardScratch)
 	defer c.release()
-	c.clearRest(op, o)
+	c.clearPadding(op, o)
 	l, or, qr, kr, vr := tensor.Host[float32](lse), attentionRows(o), attentionRows(q), attentionRows(k), attentionRows(v)
 	for h := range p.Heads {
 		clear(l[h*n+c.rows : (h+1)*n])
@@ -38,7 +38,7 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	}
 	b.pool.run(tasks, func(tile, thread int) {
 		s := &c.seqs[sort.Search(len(c.seqs), func(i int) bool { return c.seqs[i].tasks > tile })]
-		// The last blocks see most, so they go first.
+		// Later blocks attend to more keys, so they run first.
 		tile -= s.tasks - s.parts*p.KVHeads
 		head, part, blocks := tile%p.KVHeads, s.parts-1-tile/p.KVHeads, s.blocks()
 		u := c.unit(s, head)
@@ -47,8 +47,7 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	})
 }
 
-// AttentionBackward runs one task for each key and value head of each sequence, those of the
-// longest first.
+// AttentionBackward runs a task per sequence and key and value head, longest sequences first.
 func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	const op = "attention backward"
 	n := checkAttention(op, p, lse, docs, []*tensor.Tensor{q, o, do, dq}, []*tensor.Tensor{k, v, dk, dv})
@@ -57,7 +56,7 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 	}
 	c := b.newAttentionCall(op, n, p, docs, []*tensor.Tensor{q, k, v, do}, (*kernel.Attention).BackwardScratch)
 	defer c.release()
-	c.clearRest(op, dq, dk, dv)
+	c.clearPadding(op, dq, dk, dv)
 	l, dor, or, dqr, qr := tensor.Host[float32](lse), attentionRows(do), attentionRows(o), attentionRows(dq), attentionRows(q)
 	kr, vr, dkr, dvr := attentionRows(k), attentionRows(v), attentionRows(dk), attentionRows(dv)
 	b.pool.run(len(c.seqs)*p.KVHeads, func(tile, thread int) {
@@ -70,10 +69,10 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 
 // attentionSeq is one sequence of a call.
 type attentionSeq struct {
-	first, n     int // its rows
+	first, n     int // first row and length
 	mask         kernel.AttentionMask
-	drop         uint64 // the number of its first row
-	parts, tasks int    // tasks of one head; of all heads of all sequences up to and with this
+	drop         uint64 // row id of its first row
+	parts, tasks int    // tasks per head; cumulative tasks of all heads and sequences
 }
 
 func (s *attentionSeq) blocks() int {
@@ -82,25 +81,25 @@ func (s *attentionSeq) blocks() int {
 
 func (s *attentionSeq) square() float64 { return float64(s.n) * float64(s.n) }
 
-// attentionCall is what the tasks of one call share.
+// attentionCall is shared by the tasks of one call.
 type attentionCall struct {
 	p       tensor.AttentionParams
 	shape   kernel.Attention
-	seqs    []attentionSeq // those that have rows, longest first
-	rows    int            // of all sequences
-	squares float64        // of their lengths
-	ranges  scratch        // what the masks are made of
+	seqs    []attentionSeq // without empty ones, longest first
+	rows    int            // sum of lengths
+	squares float64        // sum of squared lengths
+	ranges  scratch        // memory of the masks
 	scratch scratch
-	threads []float32 // [threads length], the scratch's elements
+	threads []float32 // [threads length], a view of scratch
 	length  int
 }
 
 func (b *Backend) newAttentionCall(op string, n int, p tensor.AttentionParams, docs *tensor.Tensor, operands []*tensor.Tensor, length func(*kernel.Attention) int) *attentionCall {
 	c := &attentionCall{p: p, shape: kernel.Attention{E: p.E, Group: p.Heads / p.KVHeads, LSE: n, Scale: float32(p.Scale)}}
 	c.shape.BF16 = !slices.ContainsFunc(operands, func(t *tensor.Tensor) bool { return t.DType() != tensor.BF16 })
-	c.cut(op, n)
+	c.readStarts(op, n)
 	if p.Dropout != 0 {
-		at, d := rowNumbers(op, p.Rows, n), &c.shape.Drop
+		at, d := rowIDs(op, p.Rows, n), &c.shape.Drop
 		d.Dropout, d.Row, d.Head = newDropout(op, p.Key, p.Dropout), uint64(p.Heads*p.MaxSeqLen), uint64(p.MaxSeqLen)
 		for i := range c.seqs {
 			c.seqs[i].drop = uint64(at[c.seqs[i].first])
@@ -110,17 +109,17 @@ func (b *Backend) newAttentionCall(op string, n int, p tensor.AttentionParams, d
 		c.shape.T = c.seqs[0].n
 	}
 	c.setMasks(b, docs)
-	// The arena keeps the memory, so that every call after the first finds it warm.
+	// The arena returns the same, warm memory on each call.
 	c.length = (length(&c.shape) + 15) &^ 15
 	c.scratch = b.scratch(b.pool.threads * c.length * 4)
 	c.threads = elems[float32](c.scratch, tensor.F32)
 	return c
 }
 
-// cut reads the bounds of the sequences of n rows.
-func (c *attentionCall) cut(op string, n int) {
+// readStarts reads and checks the sequence bounds.
+func (c *attentionCall) readStarts(op string, n int) {
 	starts := tensor.Host[int32](c.p.Starts)
-	check(starts[0] == 0, op, "the first sequence begins at row %d", starts[0])
+	check(starts[0] == 0, op, "the first sequence starts at row %d", starts[0])
 	c.seqs = make([]attentionSeq, 0, len(starts)-1)
 	for i, first := range starts[:len(starts)-1] {
 		rows := int(starts[i+1]) - int(first)
@@ -136,8 +135,8 @@ func (c *attentionCall) cut(op string, n int) {
 	slices.SortStableFunc(c.seqs, func(a, b attentionSeq) int { return cmp.Compare(b.n, a.n) })
 }
 
-// setMasks makes the masks of the sequences. Where nothing but its length sets one apart, it is
-// that of the one before, which is as long or longer.
+// setMasks sets the masks. A sequence that differs from the previous, longer one in length only
+// shares its mask.
 func (c *attentionCall) setMasks(b *Backend, docs *tensor.Tensor) {
 	c.ranges = b.scratch(2 * c.rows * 4)
 	ranges := elems[int32](c.ranges, tensor.I32)
@@ -157,8 +156,8 @@ func (c *attentionCall) setMasks(b *Backend, docs *tensor.Tensor) {
 	}
 }
 
-// clearRest makes rows of no sequence 0.
-func (c *attentionCall) clearRest(op string, ts ...*tensor.Tensor) {
+// clearPadding zeroes rows of no sequence.
+func (c *attentionCall) clearPadding(op string, ts ...*tensor.Tensor) {
 	for _, t := range ts {
 		o := floats(op, t)
 		for i := c.rows; i < t.Rows(); i++ {
@@ -176,7 +175,7 @@ func (c *attentionCall) mem(thread int) []float32 {
 	return c.threads[thread*c.length:][:c.length]
 }
 
-// unit is the computation of key and value head h of a sequence.
+// unit is the kernel's problem for key and value head h of a sequence.
 func (c *attentionCall) unit(s *attentionSeq, h int) kernel.Attention {
 	a := c.shape
 	a.T, a.Mask = s.n, s.mask
@@ -184,7 +183,7 @@ func (c *attentionCall) unit(s *attentionSeq, h int) kernel.Attention {
 	return a
 }
 
-// query and key are the rows of a sequence, from the columns of head h (or of its group) on.
+// query and key are a sequence's rows, from the columns of head h (query: of its group) on.
 func (c *attentionCall) query(r kernel.AttentionRows, s *attentionSeq, h int) kernel.AttentionRows {
 	return r.From(s.first, h*c.shape.Group*c.p.E)
 }
@@ -193,7 +192,7 @@ func (c *attentionCall) key(r kernel.AttentionRows, s *attentionSeq, h int) kern
 	return r.From(s.first, h*c.p.E)
 }
 
-// lse are the rows of head h's group, from the sequence's first on.
+// lse is the rows of head h's group, from the sequence's first row on.
 func (c *attentionCall) lse(l []float32, s *attentionSeq, h int) []float32 {
 	return l[h*c.shape.Group*c.shape.LSE+s.first:]
 }
@@ -208,7 +207,7 @@ func attentionRows(t *tensor.Tensor) kernel.AttentionRows {
 	return kernel.AttentionRows{BF16: tensor.Host[uint16](t), Stride: t.RowStride()}
 }
 
-// checkAttention gives the number of rows.
+// checkAttention returns the number of rows.
 func checkAttention(op string, p tensor.AttentionParams, lse, docs *tensor.Tensor, queries, keys []*tensor.Tensor) (n int) {
 	check(p.MaxSeqLen >= 0 && p.E > 0 && p.KVHeads > 0 && p.Heads > 0 && p.Heads%p.KVHeads == 0 && p.Window >= 0, op, "%+v", p)
 	check(p.Starts != nil && p.Starts.DType() == tensor.I32 && p.Starts.Contiguous() && p.Starts.Elems() > 0, op, "bounds %v of sequences", p.Starts)

@@ -13,23 +13,23 @@ import (
 	"trireme/tensor"
 )
 
-// attnCase is one problem; its inputs are functions of it.
+// attnCase is a test problem; its inputs are a function of it.
 type attnCase struct {
 	batch, t int
 	longest  int // 0: t
 	p        tensor.AttentionParams
-	docs     int          // 0: none, 1: runs in order, 2: ids that come back
-	dt       tensor.DType // of everything but lse
-	gap      int          // columns between and beside q, k, v in one matrix
+	docs     int          // 0: none, 1: ascending, 2: ids that recur
+	dt       tensor.DType // of all tensors but lse
+	gap      int          // columns around q, k, v in their matrix
 	seeds    [2]uint64
-	first    int64 // the number of the first row
+	first    int64 // id of the first row
 }
 
 func (c attnCase) String() string {
 	return fmt.Sprintf("B%d_T%d_H%d_K%d_E%d_causal=%v_window%d_docs%d_%v_dropout%v", c.batch, c.t, c.p.Heads, c.p.KVHeads, c.p.E, c.p.Causal, c.p.Window, c.docs, c.dt, c.p.Dropout)
 }
 
-// ids are the documents of the case's positions, or nil.
+// ids are the document of each position, or nil.
 func (c attnCase) ids() []int32 {
 	if c.docs == 0 {
 		return nil
@@ -49,8 +49,8 @@ func (c attnCase) ids() []int32 {
 	return ids
 }
 
-// attnData are the tensors of a case on a backend. q, k, v (and their gradients) are
-// columns of one matrix with gaps that hold canaries.
+// attnData are a case's tensors. q, k, v (and their gradients) are columns of one matrix with
+// canaries between.
 type attnData struct {
 	b                    *Backend
 	qkv, dqkv            *tensor.Tensor
@@ -60,7 +60,7 @@ type attnData struct {
 	all                  []*tensor.Tensor
 }
 
-const attnCanary = 12345.5 // a BF16 number rounds it
+const attnCanary = 12345.5 // not representable in BF16
 
 func newAttnData(b *Backend, c attnCase) *attnData {
 	d := &attnData{b: b}
@@ -144,7 +144,7 @@ func attnValues(t *tensor.Tensor) []float64 {
 	return x
 }
 
-// attnWant is what the specification computes of d in float64.
+// attnWant is the naive backend's result in float64.
 type attnWant struct{ o, lse, dq, dk, dv []float64 }
 
 func newAttnWant(c attnCase, d *attnData) attnWant {
@@ -216,13 +216,13 @@ func attnCases() []attnCase {
 			if r.IntN(5) == 0 {
 				c.dt = tensor.BF16
 			}
-			if s := c.seeds[0]; s%3 == 0 && t > 1 { // of one position only rounding is left in dq
+			if s := c.seeds[0]; s%3 == 0 && t > 1 { // a single position leaves only rounding errors in dq
 				c.p.Dropout, c.p.Key, c.first = 0.25, tensor.RandKey{Seed: s, Stream: ^s}, int64(s>>34)
 			}
 			cases = append(cases, c)
 		}
 	}
-	// Several chunks of keys, and a window that leaves whole tiles unseen.
+	// Several chunks of keys, and a window that skips whole tiles.
 	for i, w := range []int{0, 0, 130, 0, 70} {
 		c := attnCase{seeds: [2]uint64{uint64(i), 3}, gap: 1, docs: i % 3}
 		c.batch, c.t = 1, 1100-13*i
@@ -232,7 +232,7 @@ func attnCases() []attnCase {
 		}
 		cases = append(cases, c)
 	}
-	// The same for what tiles compute, with heads of sizes that fill them and sizes that do not.
+	// The same for AMX tiles, with head sizes that fill them or not.
 	for i, e := range []int{32, 40, 64, 128, 96} {
 		c := attnCase{seeds: [2]uint64{uint64(i), 4}, gap: 1, docs: i % 3, dt: tensor.BF16}
 		c.batch, c.t = 1, []int{1090, 576, 640, 530, 97}[i]
@@ -283,7 +283,7 @@ func TestAttentionAgainstFormula(t *testing.T) {
 	})
 }
 
-// checkCanaries looks for writes between the gradients.
+// checkCanaries finds writes between the gradients.
 func (d *attnData) checkCanaries(t *testing.T, c attnCase) {
 	t.Helper()
 	hq, hk := c.p.Heads*c.p.E, c.p.KVHeads*c.p.E
@@ -291,14 +291,14 @@ func (d *attnData) checkCanaries(t *testing.T, c attnCase) {
 		for i := range d.dqkv.Rows() {
 			for j := from; j < from+c.gap; j++ {
 				if math.Abs(attnAt(d.dqkv, i, j)-attnCanary) > 64 {
-					t.Fatalf("the gap at row %d, column %d was overwritten by %g", i, j, attnAt(d.dqkv, i, j))
+					t.Fatalf("row %d, column %d of the gap was overwritten by %g", i, j, attnAt(d.dqkv, i, j))
 				}
 			}
 		}
 	}
 }
 
-// A result depends on neither threads nor the place in the batch nor the head's number.
+// Results do not depend on threads, position in the batch or head index.
 func TestAttentionBits(t *testing.T) {
 	one := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
@@ -339,7 +339,7 @@ func TestAttentionBits(t *testing.T) {
 	})
 }
 
-// same compares d with the sequences of base from seq on.
+// same compares d with base's sequences from seq on.
 func (base *attnData) same(t *testing.T, c attnCase, d *attnData, seq int) {
 	t.Helper()
 	for _, x := range []struct {
@@ -349,7 +349,7 @@ func (base *attnData) same(t *testing.T, c attnCase, d *attnData, seq int) {
 		for i := range x.b.Rows() {
 			for j := range x.b.Width() {
 				if a, b := attnAt(x.a, seq*c.t+i, j), attnAt(x.b, i, j); a != b {
-					t.Fatalf("%v: %s[%d,%d] is %g, elsewhere %g", c, x.what, i, j, a, b)
+					t.Fatalf("%v: %s[%d,%d] is %g, want %g", c, x.what, i, j, a, b)
 				}
 			}
 		}
@@ -357,15 +357,15 @@ func (base *attnData) same(t *testing.T, c attnCase, d *attnData, seq int) {
 	for h := range c.p.Heads {
 		for i := range d.lse.Width() {
 			if a, b := attnAt(base.lse, h, seq*c.t+i), attnAt(d.lse, h, i); a != b {
-				t.Fatalf("%v: lse[%d,%d] is %g, elsewhere %g", c, h, i, a, b)
+				t.Fatalf("%v: lse[%d,%d] is %g, want %g", c, h, i, a, b)
 			}
 		}
 	}
 }
 
-// What a sequence gives depends neither on the sequences beside it nor on threads: of uneven ones,
-// some empty, with rows after them that are of none, each has the bits that it has alone.
-func TestAttentionOfUnevenSequences(t *testing.T) {
+// Results of a sequence do not depend on the others or on threads, for uneven and empty sequences
+// and padding.
+func TestAttentionUnevenSequences(t *testing.T) {
 	lengths := []int{130, 0, 1, 17, 600, 64, 3}
 	impl.Each(t, func(t *testing.T) {
 		for i, p := range []tensor.AttentionParams{
@@ -389,14 +389,14 @@ func TestAttentionOfUnevenSequences(t *testing.T) {
 					d.run(all)
 					if threads > 1 {
 						if got := d.results(0, all.t); !slices.Equal(got, one) {
-							t.Fatalf("%+v %v: other bits on %d threads", p, dt, threads)
+							t.Fatalf("%+v %v: %d threads change bits", p, dt, threads)
 						}
 						continue
 					}
 					one = d.results(0, all.t)
 					for _, x := range d.results(int(starts[len(lengths)]), all.t) {
 						if x != 0 {
-							t.Fatalf("%+v %v: %g in a row of no sequence", p, dt, x)
+							t.Fatalf("%+v %v: %g in a padding row", p, dt, x)
 						}
 					}
 					for s, n := range lengths {
@@ -416,7 +416,7 @@ func TestAttentionOfUnevenSequences(t *testing.T) {
 						c.longest = all.t
 						alone.run(c)
 						if !slices.Equal(alone.results(0, n), d.results(from, from+n)) {
-							t.Fatalf("%+v %v: %d rows have other bits among others than alone", p, dt, n)
+							t.Fatalf("%+v %v: bits of a sequence of %d rows depend on others", p, dt, n)
 						}
 					}
 				}
@@ -425,7 +425,7 @@ func TestAttentionOfUnevenSequences(t *testing.T) {
 	})
 }
 
-// results are what was computed of some rows.
+// results are the results of some rows.
 func (d *attnData) results(from, to int) (all []float64) {
 	for _, x := range []*tensor.Tensor{d.o, d.dq, d.dk, d.dv} {
 		for i := from; i < to; i++ {
@@ -442,7 +442,7 @@ func (d *attnData) results(from, to int) (all []float64) {
 	return all
 }
 
-// NaN spreads to what sees it and ends; rows before it stay clean.
+// NaN spreads only to rows that attend to it.
 func TestAttentionNaN(t *testing.T) {
 	b := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
@@ -466,7 +466,7 @@ func TestAttentionNaN(t *testing.T) {
 	})
 }
 
-// Scores far apart neither overflow nor lose the largest.
+// Extreme scores neither overflow nor lose the maximum.
 func TestAttentionExtremes(t *testing.T) {
 	b := attnBackend(t, 1)
 	impl.Each(t, func(t *testing.T) {
@@ -524,7 +524,7 @@ func BenchmarkAttention(bench *testing.B) {
 						}
 						best = min(best, time.Since(start))
 					}
-					// Other work on the machine spoils a mean; the best call shows the code.
+					// The best call, since other load on the machine spoils a mean.
 					bench.ReportMetric(products*flop*float64(bench.N)/bench.Elapsed().Seconds()/1e9, "GFLOP/s")
 					bench.ReportMetric(products*flop/best.Seconds()/1e9, "best-GFLOP/s")
 				})
@@ -533,7 +533,7 @@ func BenchmarkAttention(bench *testing.B) {
 	}
 }
 
-// BenchmarkAttentionDecode reads caches that are larger than the processor's.
+// BenchmarkAttentionDecode reads KV caches larger than the processor's cache.
 func BenchmarkAttentionDecode(bench *testing.B) {
 	for _, p := range []tensor.AttentionParams{{Heads: 12, KVHeads: 12, E: 64}, {Heads: 32, KVHeads: 8, E: 128}, {Heads: 8, KVHeads: 1, E: 64}} {
 		for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {

@@ -5,7 +5,6 @@ import (
 	"trireme/tensor"
 )
 
-// AddBias: dst [N D] = x [N D] + bias [D].
 func (b *Backend) AddBias(dst, x, bias *tensor.Tensor) {
 	const op = "add bias"
 	rows, width := sameShape(op, dst, x)
@@ -23,16 +22,16 @@ func (b *Backend) AddBias(dst, x, bias *tensor.Tensor) {
 	})
 }
 
-// BiasGrad: dbias [D] (+)= the sum over rows of dy [N D], each column's rows in order.
+// BiasGrad sums each column's rows in order.
 func (b *Backend) BiasGrad(dbias, dy *tensor.Tensor, accumulate bool) {
 	const op = "bias gradient"
 	rows, width := dy.Rows(), dy.Width()
 	check(dbias.Elems() == width && dbias.Contiguous(), op, "%v of %v", dbias, dy)
 	o, in := floats(op, dbias), floats(op, dy)
-	const least = 256 // columns: a kilobyte of each row
+	const minCols = 256 // 1 KiB per row
 	cols := width
 	if rows*width > inlineElems {
-		cols = part(width, 2*b.pool.threads, least, 16)
+		cols = partSize(width, 2*b.pool.threads, minCols, 16)
 	}
 	s := b.scratch(3 * width * 4)
 	defer s.release()

@@ -5,7 +5,7 @@ import (
 	"trireme/tensor"
 )
 
-// AttentionDecode runs one task for each part of the keys, and then puts the parts together.
+// AttentionDecode runs a task per chunk of keys, then combines the chunks.
 func (b *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
 	const op = "attention of one row"
 	check(p.E > 0 && p.KVHeads > 0 && p.Heads > 0 && p.Heads%p.KVHeads == 0 && p.Window >= 0, op, "%+v", p)

@@ -1,4 +1,4 @@
-// Package cpu is the backend that runs: it checks shapes, splits each operation over a pool
-// of threads and hands slices to internal/kernel. Work is split over rows and columns, never
-// over the dimension of a sum, so the number of threads does not change a bit.
+// Package cpu is the CPU backend: it checks shapes, splits operations over a pool of threads and
+// calls internal/kernel. It splits rows and columns, never the dimension of a sum, so bits do not
+// depend on the number of threads.
 package cpu

@@ -6,7 +6,6 @@ import (
 	"trireme/tensor"
 )
 
-// Unary: dst = op(x).
 func (b *Backend) Unary(dst, x *tensor.Tensor, op tensor.UnaryOp) {
 	const name = "unary"
 	in := [3]*tensor.Tensor{x}
@@ -16,7 +15,7 @@ func (b *Backend) Unary(dst, x *tensor.Tensor, op tensor.UnaryOp) {
 	case tensor.F64:
 		elementwise(b, name, dst, in, func(o, x, _, _ []float64) { unary(o, x, op) })
 	default:
-		check(false, name, "%v is not made of floats", x)
+		check(false, name, "%v is not a float tensor", x)
 	}
 }
 
@@ -53,7 +52,6 @@ func unary[F float32 | float64](o, x []F, op tensor.UnaryOp) {
 	}
 }
 
-// Binary: dst = x op y.
 func (b *Backend) Binary(dst, x, y *tensor.Tensor, op tensor.BinaryOp) {
 	const name = "binary"
 	in, as := [3]*tensor.Tensor{x, y}, dst.DType()
@@ -92,7 +90,7 @@ func (b *Backend) Binary(dst, x, y *tensor.Tensor, op tensor.BinaryOp) {
 	}
 }
 
-// binary is what all types have.
+// binary has the operations of all types.
 func binary[A number](o, x, y []A, op tensor.BinaryOp) {
 	x, y = x[:len(o)], y[:len(o)]
 	switch op {
@@ -131,7 +129,7 @@ func binary[A number](o, x, y []A, op tensor.BinaryOp) {
 	}
 }
 
-// integral is what integers have besides, but for Ushr.
+// integral has the integer operations except Ushr.
 func integral[I int32 | int64](o, x, y []I, op tensor.BinaryOp) {
 	for i, v := range x {
 		w := y[i]
@@ -155,7 +153,6 @@ func integral[I int32 | int64](o, x, y []I, op tensor.BinaryOp) {
 	}
 }
 
-// Select: dst = x where cond is not 0, else y.
 func (b *Backend) Select(dst, cond, x, y *tensor.Tensor) {
 	const name = "select"
 	check(cond.DType() == tensor.U8, name, "the condition %v", cond)
@@ -183,7 +180,6 @@ func choose[A number](o, cond, x, y []A) {
 	}
 }
 
-// Iota: each element is its row or its column.
 func (b *Backend) Iota(dst *tensor.Tensor, dim int) {
 	rows, width := dst.Rows(), dst.Width()
 	check(dim == 0 || dim == 1, "iota", "dimension %d of %v", dim, dst)
@@ -203,7 +199,7 @@ func (b *Backend) Iota(dst *tensor.Tensor, dim int) {
 	}
 }
 
-// Reduce joins rows, or the elements of each row.
+// Reduce splits rows, or columns for dim 0.
 func (b *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc tensor.DType) {
 	const name = "reduce"
 	arithmetic(name, dst.DType(), x.DType(), acc)
@@ -219,13 +215,13 @@ func (b *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc
 	case tensor.I64:
 		reduce[int64](b, dst, x, dim, op)
 	default:
-		check(false, name, "a sum in %v", acc)
+		check(false, name, "accumulation in %v", acc)
 	}
 }
 
 func reduce[A number](b *Backend, dst, x *tensor.Tensor, dim int, op tensor.BinaryOp) {
 	rows, width := x.Rows(), x.Width()
-	check(op == tensor.Add || rows*width > 0 || dst.Elems() == 0, "reduce", "nothing is left of %v", x)
+	check(op == tensor.Add || rows*width > 0 || dst.Elems() == 0, "reduce", "%v is empty", x)
 	in, size := numbersOf[A](x, false), dtypeOf[A]().Size()
 	const piece = pieceElems
 	s := b.scratch(b.pool.threads * 2 * piece * size)
@@ -281,7 +277,6 @@ func join[A number](sum *A, x []A, op tensor.BinaryOp) {
 	*sum = s
 }
 
-// Swap exchanges the two middle dimensions of four.
 func (b *Backend) Swap(dst, x *tensor.Tensor) {
 	d, s := dst.Shape(), x.Shape()
 	check(len(d) == 4 && len(s) == 4 && d[0] == s[0] && d[1] == s[2] && d[2] == s[1] && d[3] == s[3], "swap", "%v to %v", x, dst)

@@ -7,7 +7,6 @@ import (
 	"trireme/tensor"
 )
 
-// Fill sets every element to v.
 func (b *Backend) Fill(dst *tensor.Tensor, v float64) {
 	switch dst.DType() {
 	case tensor.F32:
@@ -34,7 +33,7 @@ func (b *Backend) Fill(dst *tensor.Tensor, v float64) {
 func fill[E tensor.Elem](b *Backend, dst *tensor.Tensor, v E) {
 	x := tensor.Host[E](dst)
 	rows, width, ld := dst.Rows(), dst.Width(), dst.RowStride()
-	if dst.Contiguous() { // long rows are cut so that they can be shared
+	if dst.Contiguous() { // split long rows over threads
 		n := rows * width
 		width = min(tileElems, max(1, n))
 		rows, ld = (n+width-1)/width, width
@@ -53,7 +52,6 @@ func fill[E tensor.Elem](b *Backend, dst *tensor.Tensor, v E) {
 	})
 }
 
-// Copy copies and converts; both tensors may have row gaps.
 func (b *Backend) Copy(dst, src *tensor.Tensor) {
 	if dst.Contiguous() && src.Contiguous() && dst.Elems() == src.Elems() {
 		dst, src = dst.Flat(0, dst.Elems()), src.Flat(0, src.Elems())
@@ -78,7 +76,7 @@ func (b *Backend) Copy(dst, src *tensor.Tensor) {
 func copyRows[E tensor.Elem](b *Backend, dst, src *tensor.Tensor) {
 	d, s := tensor.Host[E](dst), tensor.Host[E](src)
 	rows, width, dld, sld := dst.Rows(), dst.Width(), dst.RowStride(), src.RowStride()
-	if rows == 1 { // long rows are cut so that they can be shared
+	if rows == 1 { // split long rows over threads
 		n := width
 		width = min(tileElems, max(1, n))
 		rows, dld, sld = (n+width-1)/width, width, width
@@ -109,7 +107,7 @@ func (b *Backend) convert(rows, width int, dst, src *tensor.Tensor) {
 	}
 }
 
-// convertFloats does without scratch where one of them is F32.
+// convertFloats needs no scratch if one type is F32.
 func (b *Backend) convertFloats(rows, width int, dst, src operand) {
 	if dst.narrow() && src.narrow() {
 		b.each(rows, width, eachOperands{o: dst, x: src}, func(o, _, x, _, _ []float32) { copy(o, x) })

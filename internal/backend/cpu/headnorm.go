@@ -7,7 +7,7 @@ import (
 	"trireme/tensor"
 )
 
-// HeadRMSNorm: RMSNorm of each head of x by one gain.
+// HeadRMSNorm is RMSNorm per head, with one gain.
 func (b *Backend) HeadRMSNorm(y, rstd, x, w *tensor.Tensor, headDim int, eps float64) {
 	n := b.newUnitNorm("head rms norm", headDim, y, x, w, nil)
 	n.statistics(nil, rstd)
@@ -26,8 +26,7 @@ func (b *Backend) HeadRMSNorm(y, rstd, x, w *tensor.Tensor, headDim int, eps flo
 	})
 }
 
-// HeadRMSNormBackward: dx = gradient, dw (+)= gradient; a block's rows and their heads are
-// summed in order.
+// HeadRMSNormBackward sums a block's rows and heads in order.
 func (b *Backend) HeadRMSNormBackward(dx, dw, dy, x, rstd, w *tensor.Tensor, headDim int, accumulate bool) {
 	g := b.newNormGrad("head rms norm backward", headDim, dx, dy, nil, x, w)
 	defer g.release()

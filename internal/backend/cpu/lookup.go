@@ -7,9 +7,8 @@ import (
 	"trireme/tensor"
 )
 
-// GatherRows: y = rows ids of table.
 func (b *Backend) GatherRows(y, table, ids *tensor.Tensor) {
-	const op = "gather"
+	const op = "gather rows"
 	rows, width := y.Rows(), y.Width()
 	at := indices(op, ids, rows)
 	check(table.Width() == width, op, "rows of %v to %v", table, y)
@@ -38,8 +37,7 @@ func (b *Backend) GatherRows(y, table, ids *tensor.Tensor) {
 	})
 }
 
-// ScatterAdd: dtable (+)= rows of dy at ids. What falls to one row of the table is summed in
-// F32 in the order of n, then added once. Rows whose id is padding are skipped.
+// ScatterAdd sorts rows by id, and sums rows with one id in order.
 func (b *Backend) ScatterAdd(dtable, dy, ids *tensor.Tensor, padding int, accumulate bool) {
 	const op = "scatter add"
 	rows, width := dy.Rows(), dy.Width()
@@ -50,7 +48,7 @@ func (b *Backend) ScatterAdd(dtable, dy, ids *tensor.Tensor, padding int, accumu
 	}
 	s := b.scratch(rows * 8)
 	defer s.release()
-	order := elems[int64](s, tensor.I64) // id and n, so that sorting groups ids and keeps n's order
+	order := elems[int64](s, tensor.I64) // id in the upper, n in the lower half: a sort groups ids and keeps the order of n
 	for n, id := range at {
 		if id < 0 || int(id) >= dtable.Rows() {
 			check(false, op, "id %d of row %d is outside %v", id, n, dtable)
@@ -64,7 +62,7 @@ func (b *Backend) ScatterAdd(dtable, dy, ids *tensor.Tensor, padding int, accumu
 	tmp := elems[float32](mem, tensor.F32)
 	b.rows(rows, width, func(lo, hi, thread int) {
 		sum, row := tmp[thread*2*width:][:width], tmp[(thread*2+1)*width:][:width]
-		// A tile owns the ids that begin in it.
+		// a tile owns the ids that start in it
 		for lo > 0 && lo < hi && order[lo]>>32 == order[lo-1]>>32 {
 			lo++
 		}
@@ -99,19 +97,19 @@ func (b *Backend) ScatterAdd(dtable, dy, ids *tensor.Tensor, padding int, accumu
 	})
 }
 
-// ScatterRows moves row i of x to row at[i], and makes the others 0.
+// ScatterRows moves the last row first.
 func (b *Backend) ScatterRows(x, at *tensor.Tensor) {
-	const op = "spread rows"
+	const op = "scatter rows"
 	to := indices(op, at, at.Elems())
 	width, end, o := x.Width(), x.Rows(), floats(op, x)
 	row := func(i int) operand { return o.row(i, width) }
 	for i := len(to) - 1; i >= 0; i-- {
 		at := int(to[i])
 		if at >= 0 && at < i && end == x.Rows() {
-			continue // goes nowhere
+			continue // no target
 		}
 		if at < i || at >= end {
-			check(false, op, "row %d of %v to %d, the next to %d", i, x, at, end)
+			check(false, op, "row %d of %v moves to %d, the next to %d", i, x, at, end)
 		}
 		for r := at + 1; r < end; r++ {
 			row(r).clear()
@@ -126,14 +124,14 @@ func (b *Backend) ScatterRows(x, at *tensor.Tensor) {
 	}
 }
 
-// CrossEntropy replaces logits by their gradient and adds the losses of the rows to loss.
+// CrossEntropy computes rows in parallel and adds their losses in order.
 func (b *Backend) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 	const op = "cross entropy"
 	rows, width := logits.Rows(), logits.Width()
 	at := indices(op, labels, rows)
 	check(loss.DType() == tensor.F64 && loss.Elems() == 1, op, "the loss %v", loss)
 	for n, l := range at {
-		if int(l) >= width { // arguments of check would be made for every row
+		if int(l) >= width { // check would allocate its arguments for each row
 			check(false, op, "label %d of row %d is outside %v", l, n, logits)
 		}
 	}
@@ -166,7 +164,6 @@ func (b *Backend) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 	}
 }
 
-// CountClasses counts what is right, found, and there.
 func (b *Backend) CountClasses(counts, logits, labels *tensor.Tensor) {
 	const op = "count classes"
 	rows, classes := logits.Rows(), logits.Width()

@@ -5,7 +5,6 @@ import (
 	"trireme/tensor"
 )
 
-// MatMul: dst [M N] (+)= op(a) [M K] * op(b) [K N], or a batch of such products.
 func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	const name = "matmul"
 	p := product{accumulate: op.Accumulate, batch: 1}
@@ -35,7 +34,7 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	if p.batch == 0 || p.m == 0 || p.n == 0 {
 		return
 	}
-	p.divide(b.pool.threads)
+	p.split(b.pool.threads)
 	need := kernel.GemmScratch(p.rows, p.cols, p.k)
 	s := b.scratch(b.pool.threads * need * 4)
 	defer s.release()
@@ -43,14 +42,13 @@ func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	b.pool.run(p.tiles(), func(tile, thread int) { p.compute(tile, tmp[thread*need:][:need]) })
 }
 
-// matrix is t as kernels see it.
+// matrix is t for kernels.
 func matrix(op string, t *tensor.Tensor) kernel.Matrix {
 	o := floats(op, t)
 	return kernel.Matrix{F: o.f, H: o.h, Half: o.dt == tensor.F16, LD: o.ld}
 }
 
-// product is a batch of matrix products, divided into tiles of rows x cols of c. Nothing is
-// divided along k.
+// product is a batch of matrix products, split into tiles of rows x cols of c, never along k.
 type product struct {
 	c, a, b    kernel.Matrix
 	batch      int
@@ -59,16 +57,15 @@ type product struct {
 	rows, cols int
 }
 
-// Tiles of at least this many rows or columns are worth packing the other operand for.
+// Smaller tiles do not amortize packing of the other operand.
 const (
-	leastRows = 448
-	leastCols = 384
+	minRows = 448
+	minCols = 384
 )
 
-// divide makes one tile for one thread, and for more some tiles for each, so that a thread
-// that is held up leaves its share to others. Columns are divided first: a block of columns
-// is packed for all rows of a tile, rows for a few columns at a time in any case.
-func (p *product) divide(threads int) {
+// split makes one tile for one thread, else several per thread to balance load. It splits columns
+// first: a tile packs a column block once for all rows, but rows for a few columns at a time.
+func (p *product) split(threads int) {
 	p.rows, p.cols = p.m, p.n
 	if threads == 1 || p.m*p.n*p.k < smallProduct {
 		return
@@ -76,25 +73,24 @@ func (p *product) divide(threads int) {
 	want := 3 * threads
 	have := p.batch
 	if have < want {
-		p.cols = part(p.n, (want+have-1)/have, leastCols, 64)
+		p.cols = partSize(p.n, (want+have-1)/have, minCols, 64)
 		have *= (p.n + p.cols - 1) / p.cols
 	}
 	if have < want {
-		p.rows = part(p.m, (want+have-1)/have, leastRows, 56)
+		p.rows = partSize(p.m, (want+have-1)/have, minRows, 56)
 		have *= (p.m + p.rows - 1) / p.rows
 	}
-	if have < threads { // narrow and short: smaller pieces than are good for one thread
-		p.cols = part(p.n, threads, 64, 64)
+	if have < threads { // narrow and short: less than the efficient tile size
+		p.cols = partSize(p.n, threads, 64, 64)
 	}
 }
 
-// smallProduct is how many multiply-adds are done before another thread wakes up.
+// smallProduct is the number of multiply-adds in the time that wakes a thread.
 const smallProduct = 1 << 18
 
-// part is the size of the parts that n is divided into, about count of them, each at least
-// least and a multiple of unit.
-func part(n, count, least, unit int) int {
-	size := max(least, (n+count-1)/count)
+// partSize is the size of about count parts of n, a multiple of unit no less than minSize.
+func partSize(n, count, minSize, unit int) int {
+	size := max(minSize, (n+count-1)/count)
 	return min(n, (size+unit-1)/unit*unit)
 }
 
@@ -111,12 +107,12 @@ func (p *product) compute(tile int, scratch []float32) {
 	down, across := p.grid()
 	i, j := tile%down*p.rows, tile/down%across*p.cols
 	n := tile / (down * across)
-	c, a, b := nth(p.c, n, p.m, p.n), nth(p.a, n, p.m, p.k), nth(p.b, n, p.k, p.n)
+	c, a, b := batchMatrix(p.c, n, p.m, p.n), batchMatrix(p.a, n, p.m, p.k), batchMatrix(p.b, n, p.k, p.n)
 	kernel.Gemm(c.From(i, j), a.From(i, 0), b.From(0, j), min(p.rows, p.m-i), min(p.cols, p.n-j), p.k, p.accumulate, scratch)
 }
 
-// nth is matrix n of a batch of matrices of rows x cols.
-func nth(m kernel.Matrix, n, rows, cols int) kernel.Matrix {
+// batchMatrix is matrix n of a batch of matrices of rows x cols.
+func batchMatrix(m kernel.Matrix, n, rows, cols int) kernel.Matrix {
 	if m.Trans {
 		return m.From(0, n*cols)
 	}

@@ -9,9 +9,9 @@ import (
 	"trireme/tensor"
 )
 
-// matmulCase is a product of parts of larger tensors.
+// matmulCase is a product of slices of larger tensors.
 type matmulCase struct {
-	batch, m, n, k int // batch 0 is two dimensions
+	batch, m, n, k int // batch 0: two-dimensional
 	op             tensor.MatMulOp
 	a, b, c        tensor.DType
 }
@@ -20,7 +20,7 @@ func (c matmulCase) String() string {
 	return fmt.Sprintf("%d of %dx%dx%d %+v %v %v %v", c.batch, c.m, c.n, c.k, c.op, c.a, c.b, c.c)
 }
 
-// operand makes rows x cols with gaps between rows, or a batch without.
+// operand is rows x cols with strided rows, or a contiguous batch.
 func (c matmulCase) operand(b *Backend, seed uint64, dt tensor.DType, rows, cols int, trans bool) *tensor.Tensor {
 	if trans {
 		rows, cols = cols, rows
@@ -59,7 +59,7 @@ func TestMatMulBitsDoNotDependOnThreads(t *testing.T) {
 				first = got
 			}
 			if !bytes.Equal(first, got) {
-				t.Errorf("%v: %d threads give other bits than one", c, threads)
+				t.Errorf("%v: bits of %d threads differ from 1", c, threads)
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func TestMatMulMisuse(t *testing.T) {
 	}
 }
 
-// In the steady state a product allocates a few words, whatever its size.
+// A product allocates a few words, whatever its size.
 func TestMatMulAllocates(t *testing.T) {
 	b := open(t, 2)
 	for _, n := range []int{100, 600} {
@@ -104,7 +104,7 @@ func TestMatMulAllocates(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		if bytes := (after.TotalAlloc - before.TotalAlloc) / times; bytes > 4096 {
-			t.Errorf("%d bytes are allocated for %d x %d", bytes, n, n)
+			t.Errorf("allocated %d bytes for %d x %d", bytes, n, n)
 		}
 	}
 }

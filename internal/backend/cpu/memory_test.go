@@ -57,7 +57,7 @@ func TestNormalDependsOnKeyAndIndexOnly(t *testing.T) {
 	for _, first := range []int{1, 2, 999, 50001} {
 		b.Normal(part, key, int64(first), 2)
 		if !bytes.Equal(tensor.HostBytes(part), tensor.HostBytes(whole.Flat(first, first+5000))) {
-			t.Fatalf("the part from %d differs from the whole", first)
+			t.Fatalf("the part from %d differs", first)
 		}
 	}
 	var m1, m2, m3, m4 float64
@@ -75,7 +75,7 @@ func TestNormalDependsOnKeyAndIndexOnly(t *testing.T) {
 	}
 }
 
-// TestThreadsDoNotChangeBits runs what reduces, and what writes in tiles, on 1 to 5 threads.
+// TestThreadsDoNotChangeBits runs reductions and tiled operations on 1 to 5 threads.
 func TestThreadsDoNotChangeBits(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		for _, dt := range []tensor.DType{tensor.F32, tensor.BF16} {
@@ -85,7 +85,7 @@ func TestThreadsDoNotChangeBits(t *testing.T) {
 				if threads == 1 {
 					want = got
 				} else if !bytes.Equal(got, want) {
-					t.Fatalf("%v: %d threads give other bits than 1", dt, threads)
+					t.Fatalf("%v: bits of %d threads differ from 1", dt, threads)
 				}
 			}
 		}
@@ -141,7 +141,7 @@ func manyOperations(b *Backend, dt tensor.DType) []byte {
 	return out
 }
 
-// TestAllocationsDoNotGrow: an operation leaves as much on the Go heap for many rows as for few.
+// TestAllocationsDoNotGrow checks that Go heap allocations do not depend on the number of rows.
 func TestAllocationsDoNotGrow(t *testing.T) {
 	b := open(t, 2)
 	count := func(dt tensor.DType, n int) float64 {

@@ -8,8 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// TestMisusePanics: what breaks the contract panics with the operation's name, before
-// anything is written.
+// TestMisusePanics checks that misuse panics with the operation's name before anything is written.
 func TestMisusePanics(t *testing.T) {
 	b := open(t, 2)
 	x, narrow, w := random(b, 1, tensor.F32, 1, 4, 6), random(b, 2, tensor.F32, 1, 4, 5), random(b, 3, tensor.F32, 1, 6)
@@ -26,10 +25,10 @@ func TestMisusePanics(t *testing.T) {
 		"attention: sequence 0":         func() { attend(b, x, ints(b, 0, 3, 4), 2) },
 		"attention: the first sequence": func() { attend(b, x, ints(b, 1, 4), 4) },
 		"rms norm":                      func() { b.RMSNorm(x, rstd, nil, x, x, w, 1e-5) },
-		"rms norm again":                func() { b.RecomputeRMSNorm(x, x, w, w) },
+		"recompute rms norm":            func() { b.RecomputeRMSNorm(x, x, w, w) },
 		"layer norm":                    func() { b.LayerNorm(x, rstd, rstd, nil, x, nil, rstd, w, 1e-5) },
-		"gather: id":                    func() { b.GatherRows(x, random(b, 1, tensor.F32, 1, 9, 6), ints(b, 1, 2, 9, 0)) },
-		"spread rows":                   func() { b.ScatterRows(x, ints(b, 2, 1)) },
+		"gather rows: id":               func() { b.GatherRows(x, random(b, 1, tensor.F32, 1, 9, 6), ints(b, 1, 2, 9, 0)) },
+		"scatter rows":                  func() { b.ScatterRows(x, ints(b, 2, 1)) },
 		"scatter add":                   func() { b.ScatterAdd(x, x, ints(b, 0, -1, 0, 0), tensor.NoPadding, true) },
 		"cross entropy":                 func() { b.CrossEntropy(loss, x, ints(b, 0, 1, 6, 2), true) },
 		"count classes: counts":         func() { b.CountClasses(reals(b, 0), x, ints(b, 0, 1, 2, 3)) },
@@ -42,22 +41,22 @@ func TestMisusePanics(t *testing.T) {
 		"attention of one row": func() {
 			b.AttentionDecode(w, w, x, narrow, tensor.AttentionParams{Heads: 2, KVHeads: 2, E: 3})
 		},
-		"binary":                func() { b.Binary(x, x, narrow, tensor.Add) },
-		"binary: floats and":    func() { b.Binary(x, x, ints(b, 1), tensor.Add) },
-		"binary: and of":        func() { b.Binary(x, x, x, tensor.And) },
-		"binary: a comparison":  func() { b.Binary(x, x, x, tensor.Lt) },
-		"unary":                 func() { b.Unary(ints(b, 1), ints(b, 1), tensor.Exp) },
-		"select: the condition": func() { b.Select(x, x, x, x) },
-		"reduce: dimension":     func() { b.Reduce(w, x, 1, tensor.Add, tensor.F32) },
-		"reduce: by mul":        func() { b.Reduce(w, x, 0, tensor.Mul, tensor.F32) },
-		"reduce: floats and":    func() { b.Reduce(w, x, 0, tensor.Add, tensor.I64) },
-		"reduce: nothing":       func() { b.Reduce(w, x.RowRange(0, 0), 0, tensor.Max, tensor.F32) },
-		"swap":                  func() { b.Swap(x.Reshape(1, 4, 6, 1), x.Reshape(1, 4, 6, 1)) },
-		"words":                 func() { b.Words(acc, ints(b, 1), tensor.RandKey{}) },
-		"exact squares":         func() { b.ExactSquares(rstd, x, nil) },
-		"exact add":             func() { b.ExactAdd(acc, x) },
-		"normal":                func() { b.Normal(x.Cols(0, 3), tensor.RandKey{}, 0, 1) },
-		"copy":                  func() { b.Copy(x.Cols(0, 3), narrow) },
+		"binary":                        func() { b.Binary(x, x, narrow, tensor.Add) },
+		"binary: floats and":            func() { b.Binary(x, x, ints(b, 1), tensor.Add) },
+		"binary: and of":                func() { b.Binary(x, x, x, tensor.And) },
+		"binary: a comparison":          func() { b.Binary(x, x, x, tensor.Lt) },
+		"unary":                         func() { b.Unary(ints(b, 1), ints(b, 1), tensor.Exp) },
+		"select: the condition":         func() { b.Select(x, x, x, x) },
+		"reduce: dimension":             func() { b.Reduce(w, x, 1, tensor.Add, tensor.F32) },
+		"reduce: by mul":                func() { b.Reduce(w, x, 0, tensor.Mul, tensor.F32) },
+		"reduce: floats and":            func() { b.Reduce(w, x, 0, tensor.Add, tensor.I64) },
+		"reduce: float32[0 6] is empty": func() { b.Reduce(w, x.RowRange(0, 0), 0, tensor.Max, tensor.F32) },
+		"swap":                          func() { b.Swap(x.Reshape(1, 4, 6, 1), x.Reshape(1, 4, 6, 1)) },
+		"words":                         func() { b.Words(acc, ints(b, 1), tensor.RandKey{}) },
+		"exact squares":                 func() { b.ExactSquares(rstd, x, nil) },
+		"exact add":                     func() { b.ExactAdd(acc, x) },
+		"normal":                        func() { b.Normal(x.Cols(0, 3), tensor.RandKey{}, 0, 1) },
+		"copy":                          func() { b.Copy(x.Cols(0, 3), narrow) },
 		"exact squares: a group": func() {
 			b.ExactSquares(b.New(0, tensor.I64, 2*tensor.ExactWords), x, longs(b, 10, 24))
 		},
@@ -85,7 +84,7 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
-// attend has rows of six columns for queries, keys and values.
+// attend takes queries, keys and values of six columns.
 func attend(b *Backend, x, starts *tensor.Tensor, longest int) {
 	b.Attention(x, b.New(0, tensor.F32, 2, x.Rows()), x, x, x, nil, tensor.AttentionParams{Starts: starts, MaxSeqLen: longest, Heads: 2, KVHeads: 2, E: 3})
 }

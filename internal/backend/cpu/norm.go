@@ -7,7 +7,6 @@ import (
 	"trireme/tensor"
 )
 
-// RMSNorm: y = x * rstd * w of x, or of x+res, which is written to sum.
 func (b *Backend) RMSNorm(y, rstd, sum, x, res, w *tensor.Tensor, eps float64) {
 	n := b.newNorm("rms norm", y, x, w, nil)
 	n.statistics(nil, rstd)
@@ -23,9 +22,8 @@ func (b *Backend) RMSNorm(y, rstd, sum, x, res, w *tensor.Tensor, eps float64) {
 	})
 }
 
-// RecomputeRMSNorm: y as RMSNorm gave it.
 func (b *Backend) RecomputeRMSNorm(y, x, rstd, w *tensor.Tensor) {
-	n := b.newNorm("rms norm again", y, x, w, nil)
+	n := b.newNorm("recompute rms norm", y, x, w, nil)
 	n.statistics(nil, rstd)
 	defer n.scratch().release()
 	n.run(func(r, thread int) {
@@ -35,7 +33,6 @@ func (b *Backend) RecomputeRMSNorm(y, x, rstd, w *tensor.Tensor) {
 	})
 }
 
-// LayerNorm: y = (x-mean)*rstd*w + b of x, or of x+res, which is written to sum.
 func (b *Backend) LayerNorm(y, mean, rstd, sum, x, res, w, bias *tensor.Tensor, eps float64) {
 	n := b.newNorm("layer norm", y, x, w, bias)
 	n.statistics(mean, rstd)
@@ -52,9 +49,8 @@ func (b *Backend) LayerNorm(y, mean, rstd, sum, x, res, w, bias *tensor.Tensor, 
 	})
 }
 
-// RecomputeLayerNorm: y as LayerNorm gave it.
 func (b *Backend) RecomputeLayerNorm(y, x, mean, rstd, w, bias *tensor.Tensor) {
-	n := b.newNorm("layer norm again", y, x, w, bias)
+	n := b.newNorm("recompute layer norm", y, x, w, bias)
 	n.statistics(mean, rstd)
 	defer n.scratch().release()
 	n.run(func(r, thread int) {
@@ -64,16 +60,16 @@ func (b *Backend) RecomputeLayerNorm(y, x, mean, rstd, w, bias *tensor.Tensor) {
 	})
 }
 
-// norm is one normalisation under way, forward.
+// norm is one forward normalization.
 type norm struct {
 	b           *Backend
 	op          string
 	first       *tensor.Tensor
 	rows, width int
-	unit        int // elements that are normalised together: the width, or a head
+	unit        int // elements normalized together: the width, or a head
 	y, x        operand
 	res, sum    operand
-	w, bias     []float32 // widened where they are not F32
+	w, bias     []float32 // converted unless F32
 	mean, rstd  []float32
 	tmp         rowScratch
 	gains       scratch
@@ -103,7 +99,7 @@ func (n *norm) gain(t *tensor.Tensor, tmp []float32) []float32 {
 	return o.load(0, n.unit, tmp)
 }
 
-// units is how many units a row has.
+// units is the number of units per row.
 func (n *norm) units() int {
 	if n.unit == n.width {
 		return 1
@@ -124,14 +120,14 @@ func (n *norm) column(t *tensor.Tensor) []float32 {
 }
 
 func (n *norm) residual(sum, res *tensor.Tensor) {
-	check(res == nil || sum != nil, n.op, "a residual without a place for the sum")
+	check(res == nil || sum != nil, n.op, "a residual needs a destination for the sum")
 	if res != nil {
 		sameShape(n.op, n.first, sum, res)
 		n.res, n.sum = floats(n.op, res), floats(n.op, sum)
 	}
 }
 
-// scratch makes the rows of the threads.
+// scratch allocates rows for the threads.
 func (n *norm) scratch() *norm {
 	n.tmp = n.b.rowScratch(n.width, &n.x, &n.y, &n.sum, &n.res)
 	return n
@@ -150,11 +146,11 @@ func (n *norm) run(f func(r, thread int)) {
 	})
 }
 
-// input is row r of what is normalised. A sum that is stored in fewer bits is read back as
-// it was stored, so that the second time gives the bits of the first.
+// input is row r of the norm's input. A sum stored in 16 bits is read back, so that a recomputation
+// gives the same bits.
 func (n *norm) input(r, thread int) []float32 {
 	x := n.x.load(r*n.x.ld, n.width, n.tmp.row(thread, 0))
-	if !n.res.given() {
+	if !n.res.present() {
 		return x
 	}
 	s := n.sum.dest(r*n.sum.ld, n.width, n.tmp.row(thread, 2))

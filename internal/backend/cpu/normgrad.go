@@ -5,11 +5,10 @@ import (
 	"trireme/tensor"
 )
 
-// gradBlock is the number of rows whose part of a gain's gradient is summed at once; the
-// blocks' sums are then added in order, so threads do not change the bits.
+// gradBlock is the number of rows per partial sum of a gain's gradient. Partial sums are added in
+// order, so bits do not depend on threads.
 const gradBlock = 64
 
-// RMSNormBackward: dx = (dres) + gradient, dw (+)= gradient.
 func (b *Backend) RMSNormBackward(dx, dw, dy, dres, x, rstd, w *tensor.Tensor, accumulate bool) {
 	g := b.newNormGrad("rms norm backward", x.Width(), dx, dy, dres, x, w)
 	defer g.release()
@@ -21,7 +20,6 @@ func (b *Backend) RMSNormBackward(dx, dw, dy, dres, x, rstd, w *tensor.Tensor, a
 	g.finish(0, dw, accumulate)
 }
 
-// LayerNormBackward is to LayerNorm as RMSNormBackward is to RMSNorm.
 func (b *Backend) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Tensor, accumulate bool) {
 	g := b.newNormGrad("layer norm backward", x.Width(), dx, dy, dres, x, w)
 	defer g.release()
@@ -38,7 +36,7 @@ func (b *Backend) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tens
 
 func cube(x float32) float64 { return float64(x) * float64(x) * float64(x) }
 
-// normGrad is one normalisation under way, backward.
+// normGrad is one backward normalization.
 type normGrad struct {
 	n              *norm
 	dx, dy, dres   operand
@@ -55,7 +53,7 @@ func (b *Backend) newNormGrad(op string, unit int, dx, dy, dres, x, w *tensor.Te
 		dx: floats(op, dx), dy: floats(op, dy), dres: floats(op, dres),
 	}
 	g.blocks = (g.n.rows + gradBlock - 1) / gradBlock
-	g.stride = (unit + 15) &^ 15 // a line of cache: blocks do not share one
+	g.stride = (unit + 15) &^ 15 // a cache line: blocks share none
 	g.tmp = b.rowScratch(g.n.width, &g.dx, &g.dy, &g.dres, &g.n.x)
 	return g
 }
@@ -66,19 +64,19 @@ func (g *normGrad) release() {
 	g.n.release()
 }
 
-// part is block k's sum for gain i.
+// part is block k's partial sum for gain i.
 func (g *normGrad) part(i, k int) []float32 {
 	return g.sums[(i*g.blocks+k)*g.stride:][:g.n.unit]
 }
 
-// run calls f for every row, with the sums of the row's block for each of the gains.
+// run calls f for every row, with the partial sums of its block.
 func (g *normGrad) run(gains int, f func(r int, dx, dy, dres, x, dw, db []float32)) {
 	n := g.n
 	g.mem = n.b.scratch(gains * g.blocks * g.stride * 4)
 	g.sums = elems[float32](g.mem, tensor.F32)
 	block := func(tile, thread int) {
 		dw := g.part(0, tile)
-		db := dw // LayerNorm's only
+		db := dw // for LayerNorm only
 		clear(dw)
 		if gains > 1 {
 			db = g.part(1, tile)
@@ -102,14 +100,14 @@ func (g *normGrad) run(gains int, f func(r int, dx, dy, dres, x, dw, db []float3
 	n.b.pool.run(g.blocks, block)
 }
 
-// finish adds up the blocks of gain i and puts them in d, if given.
+// finish adds up the blocks of gain i into d, if not nil.
 func (g *normGrad) finish(i int, d *tensor.Tensor, accumulate bool) {
 	if d == nil {
 		return
 	}
 	n := g.n
 	check(d.Elems() == n.unit && d.Contiguous(), n.op, "the gradient %v of a gain for %v", d, n.first)
-	spare := elems[float32](n.gains, tensor.F32) // of two units; the gain is no longer read
+	spare := elems[float32](n.gains, tensor.F32) // two units long; the gain is no longer needed
 	total := spare[n.unit:][:n.unit]
 	clear(total)
 	for k := 0; k < g.blocks; k++ {

@@ -2,7 +2,7 @@ package cpu
 
 import "trireme/tensor"
 
-// number lists the types that element-wise operations compute in.
+// number lists the arithmetic types of element-wise operations.
 type number interface {
 	float32 | float64 | int32 | int64
 }
@@ -20,12 +20,11 @@ func dtypeOf[A number]() tensor.DType {
 	return tensor.I64
 }
 
-// numbers sees a tensor's elements as rows of A; where it has one row or one column, that stands
-// for all.
+// numbers is a tensor's rows as A, broadcast from one row or one column.
 type numbers[A number] struct {
 	t      *tensor.Tensor
-	direct []A // the elements, where they are of A
-	row    int // from one row to the next: 0 where one stands for all
+	direct []A // nil if the elements are not A
+	row    int // row stride, 0 to broadcast
 	column bool
 }
 
@@ -40,7 +39,7 @@ func numbersOf[A number](t *tensor.Tensor, column bool) numbers[A] {
 	return n
 }
 
-// load is columns [c, c+n) of row r, in tmp unless they can be read where they are.
+// load is columns [c, c+n) of row r, in tmp if converted.
 func (x *numbers[A]) load(r, c, n int, tmp []A) []A {
 	off := r * x.row
 	switch {
@@ -60,7 +59,7 @@ func (x *numbers[A]) load(r, c, n int, tmp []A) []A {
 	return tmp[:n]
 }
 
-// dest is where columns [c, c+n) of row r are computed before store.
+// dest is memory for columns [c, c+n) of row r, to pass to store.
 func (x *numbers[A]) dest(r, c, n int, tmp []A) []A {
 	if x.direct != nil {
 		return x.direct[r*x.row+c:][:n]
@@ -81,10 +80,10 @@ func cast[D, S number | uint8](dst []D, src []S) {
 	}
 }
 
-// castPiece is how many 16-bit floats pass through F32 at once.
+// castPiece is the number of 16-bit floats converted at once.
 const castPiece = 256
 
-// widen reads len(dst) elements of t from its memory's element off on.
+// widen reads len(dst) elements of t's memory from element off.
 func widen[A number](dst []A, t *tensor.Tensor, off int) {
 	n := len(dst)
 	switch t.DType() {
@@ -109,7 +108,7 @@ func widen[A number](dst []A, t *tensor.Tensor, off int) {
 	}
 }
 
-// narrow writes v to t from its memory's element off on.
+// narrow writes v to t's memory from element off.
 func narrow[A number](t *tensor.Tensor, off int, v []A) {
 	n := len(v)
 	switch t.DType() {
@@ -135,15 +134,15 @@ func narrow[A number](t *tensor.Tensor, off int, v []A) {
 	}
 }
 
-// elementwise computes pieces of dst from pieces of up to three operands; what was not given is
-// nil. Each operand has dst's rows or one, and dst's columns or one.
+// elementwise computes dst in pieces from up to three operands; missing ones are nil. Operands
+// broadcast from one row or one column.
 func elementwise[A number](b *Backend, op string, dst *tensor.Tensor, operands [3]*tensor.Tensor, f func(o, x, y, z []A)) {
 	rows, width := dst.Rows(), dst.Width()
 	flat := dst.Contiguous()
 	for _, t := range operands {
 		if t != nil {
 			r, w := t.Rows(), t.Width()
-			check((r == rows || r == 1) && (w == width || w == 1), op, "%v beside %v", t, dst)
+			check((r == rows || r == 1) && (w == width || w == 1), op, "%v with %v", t, dst)
 			flat = flat && (r*w == 1 || r == rows && w == width && t.Contiguous())
 		}
 	}
@@ -180,7 +179,7 @@ func elementwise[A number](b *Backend, op string, dst *tensor.Tensor, operands [
 	})
 }
 
-// arithmetic is tensor.Arithmetic of tensors' types.
+// arithmetic is tensor.Arithmetic, checked.
 func arithmetic(op string, types ...tensor.DType) tensor.DType {
 	dt, ok := tensor.Arithmetic(types...)
 	check(ok, op, "floats and integers do not mix: %v", types)

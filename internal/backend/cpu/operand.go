@@ -5,8 +5,8 @@ import (
 	"trireme/tensor"
 )
 
-// operand is a tensor as kernels see it: F32 in place, BF16 and F16 by way of scratch.
-// Element i of row r is at r*ld+i. The zero operand stands for a tensor that is nil.
+// operand is a tensor for kernels: F32 in place, BF16 and F16 through scratch. Element i of row r
+// is at r*ld+i. The zero operand is a nil tensor.
 type operand struct {
 	f  []float32
 	h  []uint16
@@ -14,7 +14,7 @@ type operand struct {
 	ld int
 }
 
-// floats makes an operand of a tensor that may be F32, BF16 or F16, or nil.
+// floats is the operand of an F32, BF16, F16 or nil tensor.
 func floats(op string, t *tensor.Tensor) operand {
 	if t == nil {
 		return operand{}
@@ -26,15 +26,15 @@ func floats(op string, t *tensor.Tensor) operand {
 	case tensor.BF16, tensor.F16:
 		o.h = tensor.Host[uint16](t)
 	default:
-		check(false, op, "%v is not made of floats of 32 or 16 bits", t)
+		check(false, op, "%v is not F32, BF16 or F16", t)
 	}
 	return o
 }
 
-func (o *operand) given() bool  { return o.ld != 0 }
-func (o *operand) narrow() bool { return o.given() && o.dt != tensor.F32 }
+func (o *operand) present() bool { return o.ld != 0 }
+func (o *operand) narrow() bool  { return o.present() && o.dt != tensor.F32 }
 
-// row is row i alone.
+// row is row i.
 func (o *operand) row(i, width int) operand {
 	r := operand{dt: o.dt, ld: width}
 	if o.narrow() {
@@ -50,16 +50,16 @@ func (o operand) clear() {
 	clear(o.h)
 }
 
-// copy takes the elements of an operand of the same type.
+// copy copies an operand of the same type.
 func (o operand) copy(from operand) {
 	copy(o.f, from.f)
 	copy(o.h, from.h)
 }
 
-// load is elements [off, off+n), in tmp unless the tensor is F32; nil for no tensor.
+// load is elements [off, off+n), in tmp unless F32; nil for no tensor.
 func (o *operand) load(off, n int, tmp []float32) []float32 {
 	switch {
-	case !o.given():
+	case !o.present():
 		return nil
 	case o.dt == tensor.F32:
 		return o.f[off : off+n]
@@ -71,10 +71,10 @@ func (o *operand) load(off, n int, tmp []float32) []float32 {
 	return tmp[:n]
 }
 
-// dest is where elements [off, off+n) are to be computed before store.
+// dest is memory for elements [off, off+n), to pass to store.
 func (o *operand) dest(off, n int, tmp []float32) []float32 {
 	switch {
-	case !o.given():
+	case !o.present():
 		return nil
 	case o.dt == tensor.F32:
 		return o.f[off : off+n]
@@ -82,7 +82,7 @@ func (o *operand) dest(off, n int, tmp []float32) []float32 {
 	return tmp[:n]
 }
 
-// store puts what dest gave into the tensor.
+// store writes x from dest to the tensor.
 func (o *operand) store(off int, x []float32) {
 	switch {
 	case !o.narrow():
@@ -93,7 +93,7 @@ func (o *operand) store(off int, x []float32) {
 	}
 }
 
-// scratch is memory for one operation; release gives it back.
+// scratch is memory of one operation.
 type scratch struct {
 	b   *Backend
 	buf []byte
@@ -112,8 +112,8 @@ func (s scratch) release() {
 	}
 }
 
-// tileElems is how many elements make a tile that is worth a thread's while, and inlineElems
-// up to how many an operation stays on the thread that called it.
+// tileElems is the number of elements per tile. Operations of no more than inlineElems run on the
+// calling thread.
 const (
 	tileElems   = 16 << 10
 	inlineElems = 32 << 10
@@ -133,22 +133,22 @@ func (b *Backend) rows(rows, width int, f func(lo, hi, thread int)) {
 	})
 }
 
-// pieceElems is how many elements of 16-bit operands are converted at once.
+// pieceElems is the number of 16-bit elements converted at once.
 const pieceElems = 1024
 
-// eachKernel computes a piece of the outputs o, o2 from a piece of the inputs; what was not
-// given is nil.
+// eachKernel computes a piece of the outputs o, o2 from a piece of the inputs; missing ones are
+// nil.
 type eachKernel func(o, o2, x, y, z []float32)
 
-// eachOperands are what an element by element operation writes (o, o2) and reads.
+// eachOperands are an element-wise operation's outputs (o, o2) and inputs.
 type eachOperands struct{ o, o2, x, y, z operand }
 
-// each runs an element by element operation on tensors of one shape.
+// each runs an element-wise operation on tensors of one shape.
 func (b *Backend) each(rows, width int, a eachOperands, f eachKernel) {
 	all := [...]*operand{&a.o, &a.o2, &a.x, &a.y, &a.z}
 	flat, narrow := true, false
 	for _, o := range all {
-		flat = flat && (!o.given() || o.ld == width || rows == 1)
+		flat = flat && (!o.present() || o.ld == width || rows == 1)
 		narrow = narrow || o.narrow()
 	}
 	if flat {
@@ -184,17 +184,16 @@ func (b *Backend) each(rows, width int, a eachOperands, f eachKernel) {
 	})
 }
 
-// sameShape panics unless all tensors that are given have the first one's rows and width.
+// sameShape panics unless all non-nil tensors have the rows and width of first.
 func sameShape(op string, first *tensor.Tensor, others ...*tensor.Tensor) (rows, width int) {
 	rows, width = first.Rows(), first.Width()
 	for _, t := range others {
-		check(t == nil || t.Rows() == rows && t.Width() == width, op, "%v beside %v", t, first)
+		check(t == nil || t.Rows() == rows && t.Width() == width, op, "%v with %v", t, first)
 	}
 	return rows, width
 }
 
-// rowScratch holds, for each thread, as many rows of F32 as there are operands, where one of
-// them is not F32.
+// rowScratch is a row of F32 per thread and operand, if an operand is not F32.
 type rowScratch struct {
 	scratch
 	f        []float32
@@ -218,7 +217,7 @@ func (s *rowScratch) row(thread, i int) []float32 {
 	return s.f[(thread*s.n+i)*s.width:][:s.width]
 }
 
-// elems sees scratch as elements.
+// elems is scratch as elements.
 func elems[E tensor.Elem](s scratch, dt tensor.DType) []E {
 	n := len(s.buf) / dt.Size()
 	if n == 0 {

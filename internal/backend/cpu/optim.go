@@ -6,20 +6,20 @@ import (
 	"trireme/tensor"
 )
 
-// Update applies a rule to groups of elements, unless the step is to be skipped.
+// Update runs the rule's formula on each group.
 func (b *Backend) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
 	const op = "update"
 	n := p.Elems()
 	check(p.DType() == tensor.F32 && p.Contiguous(), op, "%v is not F32", p)
-	u := updating{p: tensor.Host[float32](p), g: floats(op, g), narrow: g.DType() != tensor.F32, states: rule.States(), block: 1}
-	check(g.Elems() == n && g.Contiguous(), op, "%v beside %v", g, p)
+	u := updateCall{p: tensor.Host[float32](p), g: floats(op, g), narrow: g.DType() != tensor.F32, states: rule.States(), block: 1}
+	check(g.Elems() == n && g.Contiguous(), op, "%v with %v", g, p)
 	if len(state) == 2*u.states && u.states > 0 {
 		u.block, u.narrow = tensor.StateBlock, true
 	} else {
 		check(len(state) == u.states, op, "%T has %d states, not %d", rule, u.states, len(state))
 	}
 	for i, t := range state[:u.states] {
-		check(t.Elems() == n && t.Contiguous(), op, "%v beside %v", t, p)
+		check(t.Elems() == n && t.Contiguous(), op, "%v with %v", t, p)
 		if u.block == 1 {
 			u.s[i].operand = floats(op, t)
 			u.narrow = u.narrow || t.DType() != tensor.F32
@@ -27,7 +27,7 @@ func (b *Backend) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tens
 		}
 		scales := state[u.states+i]
 		check(t.DType() == tensor.U8 && scales.DType() == tensor.F32 && scales.Contiguous() && scales.Elems() == (n+u.block-1)/u.block, op, "%v and scales %v", t, scales)
-		u.s[i].eight = &eight{tensor.Host[uint8](t), tensor.Host[float32](scales), dynamic(!tensor.Unsigned(rule, i))}
+		u.s[i].quantized = &quantized{tensor.Host[uint8](t), tensor.Host[float32](scales), dynamic(!tensor.Unsigned(rule, i))}
 	}
 	check(ends.DType() == tensor.I64 && ends.Contiguous(), op, "the groups %v", ends)
 	check(hyper.DType() == tensor.F64 && hyper.Rows() == ends.Elems() && hyper.Width() >= rule.Inputs(), op, "the inputs %v of %d groups", hyper, ends.Elems())
@@ -52,29 +52,29 @@ func (b *Backend) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tens
 	check(lo == n, op, "groups end at %d of %d elements", lo, n)
 }
 
-// maxStates is the largest number of states that a rule has.
+// maxStates is the largest States of a rule.
 const maxStates = 3
 
-// updating is the operands of an update.
-type updating struct {
+// updateCall has the operands of one call.
+type updateCall struct {
 	p       []float32
 	g       operand
-	s       [maxStates]stored
+	s       [maxStates]stateTensor
 	states  int
-	block   int  // a group begins at a multiple of it
-	narrow  bool // some operand is not F32
+	block   int  // groups start at multiples of it
+	narrow  bool // an operand is not F32
 	scratch scratch
-	parts   []elements // of each thread
+	parts   []elements // per thread
 }
 
-// elements are what a formula updates.
+// elements are a formula's operands.
 type elements struct {
 	p, g []float32
 	s    [maxStates][]float32
 }
 
-// updateGroup runs a formula over elements [lo, hi), piece by piece where operands are converted.
-func (b *Backend) updateGroup(u *updating, lo, hi int, f func(*elements)) {
+// updateGroup runs a formula over elements [lo, hi), in pieces if operands are converted.
+func (b *Backend) updateGroup(u *updateCall, lo, hi int, f func(*elements)) {
 	const piece = pieceElems
 	tmp := elems[float32](u.scratch, tensor.F32)
 	b.rows((hi-lo+piece-1)/piece, piece, func(first, last, thread int) {
@@ -101,7 +101,6 @@ func (b *Backend) updateGroup(u *updating, lo, hi int, f func(*elements)) {
 	})
 }
 
-// UpdateLossScale is a loss scaler after a step.
 func (b *Backend) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossScaleParams) {
 	const op = "update of the loss scale"
 	check(state.DType() == tensor.F64 && state.Elems() == tensor.LossScaleCount, op, "the state %v", state)

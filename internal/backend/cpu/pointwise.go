@@ -5,14 +5,12 @@ import (
 	"trireme/tensor"
 )
 
-// Add: dst = a + b.
 func (b *Backend) Add(dst, x, y *tensor.Tensor) {
 	rows, width := sameShape("add", dst, x, y)
 	b.each(rows, width, eachOperands{o: floats("add", dst), x: floats("add", x), y: floats("add", y)},
 		func(o, _, x, y, _ []float32) { kernel.Add(o, x, y) })
 }
 
-// AddScaled: dst += s * src.
 func (b *Backend) AddScaled(dst, src *tensor.Tensor, s float64) {
 	rows, width := sameShape("add scaled", dst, src)
 	d := floats("add scaled", dst)
@@ -20,7 +18,6 @@ func (b *Backend) AddScaled(dst, src *tensor.Tensor, s float64) {
 		func(o, _, x, y, _ []float32) { kernel.AddScaled(o, x, y, float32(s)) })
 }
 
-// ScaleBy: dst = x * factor[0].
 func (b *Backend) ScaleBy(dst, x, factor *tensor.Tensor) {
 	const op = "scale by"
 	rows, width := sameShape(op, dst, x)
@@ -33,14 +30,12 @@ func (b *Backend) ScaleBy(dst, x, factor *tensor.Tensor) {
 	})
 }
 
-// SwiGLU: dst = silu(gate) * up.
 func (b *Backend) SwiGLU(dst, gate, up *tensor.Tensor) {
 	rows, width := sameShape("swiglu", dst, gate, up)
 	b.each(rows, width, eachOperands{o: floats("swiglu", dst), x: floats("swiglu", gate), y: floats("swiglu", up)},
 		func(o, _, x, y, _ []float32) { kernel.SwiGLU(o, x, y) })
 }
 
-// SwiGLUBackward writes the gradients of gate and up.
 func (b *Backend) SwiGLUBackward(dgate, dup, dy, gate, up *tensor.Tensor) {
 	const op = "swiglu backward"
 	rows, width := sameShape(op, dgate, dup, dy, gate, up)
@@ -50,7 +45,6 @@ func (b *Backend) SwiGLUBackward(dgate, dup, dy, gate, up *tensor.Tensor) {
 	}, kernel.SwiGLUBackward)
 }
 
-// GELU: dst = gelu(x).
 func (b *Backend) GELU(dst, x *tensor.Tensor, tanh bool) {
 	rows, width := sameShape("gelu", dst, x)
 	b.each(rows, width, eachOperands{o: floats("gelu", dst), x: floats("gelu", x)},
@@ -63,7 +57,6 @@ func (b *Backend) GELU(dst, x *tensor.Tensor, tanh bool) {
 		})
 }
 
-// GELUBackward: dx = dy * gelu'(x).
 func (b *Backend) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
 	const op = "gelu backward"
 	rows, width := sameShape(op, dx, dy, x)
@@ -77,14 +70,12 @@ func (b *Backend) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
 		})
 }
 
-// Tanh: dst = tanh(x).
 func (b *Backend) Tanh(dst, x *tensor.Tensor) {
 	rows, width := sameShape("tanh", dst, x)
 	b.each(rows, width, eachOperands{o: floats("tanh", dst), x: floats("tanh", x)},
 		func(o, _, x, _, _ []float32) { kernel.Tanh(o, x) })
 }
 
-// TanhBackward: dx = dy * (1 - y^2).
 func (b *Backend) TanhBackward(dx, dy, y *tensor.Tensor) {
 	const op = "tanh backward"
 	rows, width := sameShape(op, dx, dy, y)
@@ -92,7 +83,6 @@ func (b *Backend) TanhBackward(dx, dy, y *tensor.Tensor) {
 		func(o, _, dy, y, _ []float32) { kernel.TanhBackward(o, dy, y) })
 }
 
-// Rope rotates the heads of each row by its position's angles.
 func (b *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, headDim int, inverse bool) {
 	const op = "rope"
 	rows, width := sameShape(op, dst, x)

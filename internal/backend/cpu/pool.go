@@ -35,9 +35,9 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// run calls f for each tile in [0, tiles), in any order and on any thread; thread is below
-// p.threads and distinguishes calls under way at once within one run (for scratch). Tiles
-// are taken one by one, so that a slow thread does not hold up the rest.
+// run calls f for each tile in [0, tiles), in any order and on any thread. thread, in [0,
+// p.threads), is unique among concurrent calls of one run, to index scratch. Threads take tiles one
+// by one, which balances load.
 func (p *pool) run(tiles int, f func(tile, thread int)) {
 	if p.threads == 1 || tiles <= 1 {
 		for t := range tiles {

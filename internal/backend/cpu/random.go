@@ -5,7 +5,6 @@ import (
 	"trireme/tensor"
 )
 
-// Words are the numbers of a stream, four at a counter.
 func (b *Backend) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 	const op = "words"
 	for _, t := range []*tensor.Tensor{dst, at} {
@@ -17,7 +16,6 @@ func (b *Backend) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 	})
 }
 
-// Normal fills dst with normal numbers that key and their indices name.
 func (b *Backend) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std float64) {
 	check(dst.Contiguous(), "normal", "%v has row gaps", dst)
 	const piece = pieceElems
@@ -41,11 +39,10 @@ func (b *Backend) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, st
 	})
 }
 
-// Dropout drops elements that key and their places name.
-func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, numbered *tensor.Tensor, p float64) {
+func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, ids *tensor.Tensor, p float64) {
 	const op = "dropout"
 	rows, width := sameShape(op, dst, x)
-	d, at := newDropout(op, key, p), rowNumbers(op, numbered, rows)
+	d, at := newDropout(op, key, p), rowIDs(op, ids, rows)
 	o, in := floats(op, dst), floats(op, x)
 	if rows == 0 || width == 0 {
 		return
@@ -55,7 +52,7 @@ func (b *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, numbered *t
 	defer tmp.release()
 	b.rows(rows, width, func(lo, hi, thread int) {
 		for lo < hi {
-			n := 1 // rows whose numbers follow one another are one
+			n := 1 // consecutive ids are one run
 			for joined && lo+n < hi && at[lo+n] == at[lo]+int64(n) {
 				n++
 			}
@@ -75,8 +72,8 @@ func newDropout(op string, key tensor.RandKey, p float64) kernel.Dropout {
 	return kernel.NewDropout(p, key.Seed, key.Stream)
 }
 
-// rowNumbers reads the numbers of rows, I64 [rows].
-func rowNumbers(op string, t *tensor.Tensor, rows int) []int64 {
+// rowIDs reads I64 [rows].
+func rowIDs(op string, t *tensor.Tensor, rows int) []int64 {
 	check(t != nil && t.DType() == tensor.I64 && t.Elems() == rows && t.Contiguous(), op, "numbers %v of %d rows", t, rows)
 	return tensor.Host[int64](t)
 }

@@ -8,7 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// ExactSquares adds the sum of squares of x, or of each of its groups, to acc.
+// ExactSquares adds the sum of squares of x, or of each group, to acc.
 func (b *Backend) ExactSquares(acc, x, ends *tensor.Tensor) {
 	const op = "exact squares"
 	if ends != nil {
@@ -34,7 +34,7 @@ func (b *Backend) ExactSquares(acc, x, ends *tensor.Tensor) {
 		defer s.release()
 		tmp = elems[float32](s, tensor.F32)
 	}
-	var mu sync.Mutex // words are integers: the order of tiles does not matter
+	var mu sync.Mutex // integer words: any order of tiles gives the same bits
 	b.rows((n+piece-1)/piece, piece, func(lo, hi, thread int) {
 		var e kernel.Exact
 		lo, hi = lo*piece, min(n, hi*piece)
@@ -52,23 +52,21 @@ func (b *Backend) ExactSquares(acc, x, ends *tensor.Tensor) {
 	carry(dst)
 }
 
-// ExactAdd adds the elements of x to acc.
 func (b *Backend) ExactAdd(acc, x *tensor.Tensor) {
 	const op = "exact add"
 	dst := accumulator(op, acc)
-	check(x.DType() == tensor.F64 && x.Contiguous(), op, "%v is not F64 without gaps", x)
+	check(x.DType() == tensor.F64 && x.Contiguous(), op, "%v is not contiguous F64", x)
 	e := kernel.Exact(dst)
 	for i, v := range tensor.Host[float64](x) {
 		e.Add(v)
 		if i&(1<<20-1) == 0 {
-			e.Carry() // before a word is full
+			e.Carry() // before words overflow
 		}
 	}
 	e.Carry()
 	copy(dst, e[:])
 }
 
-// ExactValues reads accumulators.
 func (b *Backend) ExactValues(out, acc *tensor.Tensor) {
 	const op = "exact values"
 	n := out.Elems()
@@ -80,16 +78,15 @@ func (b *Backend) ExactValues(out, acc *tensor.Tensor) {
 	}
 }
 
-// StepScalars turns what all ranks summed into the numbers of the step.
-func (b *Backend) StepScalars(out, squares, loss, tokens, maxNorm, begin *tensor.Tensor) {
+func (b *Backend) StepScalars(out, squares, loss, tokens, maxNorm, lossGrad *tensor.Tensor) {
 	const op = "step scalars"
 	check(out.DType() == tensor.F64 && out.Elems() == tensor.ScalarCount, op, "the result %v", out)
 	check(tokens.DType() == tensor.I64 && tokens.Elems() == 1, op, "the tokens %v", tokens)
 	check(maxNorm.DType() == tensor.F64 && maxNorm.Elems() == 1, op, "the limit %v", maxNorm)
 	scale := 1.0
-	if begin != nil {
-		check(begin.DType() == tensor.F64 && begin.Elems() == 1, op, "the loss's gradient %v", begin)
-		scale = tensor.Host[float64](begin)[0]
+	if lossGrad != nil {
+		check(lossGrad.DType() == tensor.F64 && lossGrad.Elems() == 1, op, "the loss's gradient %v", lossGrad)
+		scale = tensor.Host[float64](lossGrad)[0]
 	}
 	sq, ls := kernel.Exact(accumulator(op, squares)), kernel.Exact(accumulator(op, loss))
 	o := tensor.Host[float64](out)

@@ -102,7 +102,7 @@ func adamw(b tensor.Backend, p, m, v, g, hyper, scalars *tensor.Tensor) {
 	ends.Release()
 }
 
-// longs is a tensor of 64-bit integers.
+// longs is a tensor of I64.
 func longs(b tensor.Backend, v ...int64) *tensor.Tensor {
 	t := b.New(tensor.Workspace, tensor.I64, len(v))
 	b.Upload(t, tensor.AsBytes(v))
@@ -143,7 +143,7 @@ func TestAdamWFollowsTheOracle(t *testing.T) {
 			before := append([]byte(nil), tensor.HostBytes(p)...)
 			adamw(b, p, m, v, g, reals(b, 1, 1, 1, 1), reals(b, 0, 0, 1, 0, 3))
 			if !bytes.Equal(before, tensor.HostBytes(p)) {
-				t.Error("a step to be skipped changed the parameters")
+				t.Error("a skipped step changed the parameters")
 			}
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// formula is a rule with a group's inputs h and the gradients' scale.
+// formula is a rule with a group's inputs h and the gradient scale.
 func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements) {
 	lr, decay, d := h[tensor.InputLR], h[tensor.InputDecay], float32(scale)
 	keep, rate := float32(1-lr*decay), float32(lr)
@@ -147,7 +147,7 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 	panic(fmt.Sprintf("cpu: update: no formula of %T", rule))
 }
 
-// adam is Adam with weight decay in the gradient.
+// adam is AdamW with L2.
 func adam(r tensor.AdamW, h []float64, d float32) func(*elements) {
 	wd, beta1, new1, beta2, new2 := float32(h[tensor.InputDecay]), float32(r.Beta1), float32(1-r.Beta1), float32(r.Beta2), float32(1-r.Beta2)
 	rate, root, eps := float32(h[tensor.InputLR]/h[tensor.AdamBias1]), float32(1/math.Sqrt(h[tensor.AdamBias2])), float32(r.Eps)
@@ -163,7 +163,7 @@ func adam(r tensor.AdamW, h []float64, d float32) func(*elements) {
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-// lerp is on the way from a to b, as torch.lerp rounds it.
+// lerp rounds as torch.lerp does.
 func lerp(a, b, weight float32) float32 {
 	if weight < 0.5 {
 		return a + weight*(b-a)
@@ -171,7 +171,7 @@ func lerp(a, b, weight float32) float32 {
 	return b - (b-a)*(1-weight)
 }
 
-// flush is x, or 0 where x is subnormal: see kernel.AdamW.
+// flush is x, or 0 if x is subnormal; see kernel.AdamW.
 func flush(x float32) float32 {
 	if math.Float32bits(x)&0x7f800000 == 0 {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"trireme/tensor"
 )
 
-// BenchmarkVector measures the operations at the sizes of small models. Bytes are those that
-// an operation reads and writes at the least.
+// BenchmarkVector measures operations at sizes of small models. Bytes are the minimal memory
+// traffic.
 func BenchmarkVector(b *testing.B) {
 	const n, d, f, v = 2048, 512, 1408, 32000
 	c := open(b, runtime.GOMAXPROCS(0))

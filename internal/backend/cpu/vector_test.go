@@ -17,7 +17,7 @@ func open(t testing.TB, threads int) *Backend {
 	return b
 }
 
-// random makes a tensor with elements of deviation std.
+// random is a tensor of normal elements with deviation std.
 func random(b *Backend, seed uint64, dt tensor.DType, std float64, shape ...int) *tensor.Tensor {
 	t := b.New(tensor.Activations, dt, shape...)
 	b.Normal(t, tensor.RandKey{Seed: seed}, 0, std)

@@ -1,6 +1,7 @@
-// Package meta is the backend that only counts. Its tensors have shapes and no memory, and its
-// operations do nothing, so that a planner runs the model's and the engine's own code and reads every
-// byte from the Meter. A composite that the cpu has as a formula is one here too.
+// Package meta is a backend that only counts. Tensors have shapes but no storage, and operations do
+// nothing, so package planner runs a model's and the engine's own code and reads memory from the
+// Meter. Composites that are formulas on the cpu backend are formulas here too, to count the same
+// bytes.
 package meta
 
 import (
@@ -8,7 +9,7 @@ import (
 	"trireme/tensor/compose"
 )
 
-// Backend counts live bytes by category, and the arithmetic of products and attention.
+// Backend counts live bytes by category, and FLOPs of matrix products and attention.
 type Backend struct {
 	compose.Ops
 	meter tensor.Meter
@@ -17,7 +18,6 @@ type Backend struct {
 
 var _ tensor.Backend = (*Backend)(nil)
 
-// New makes a backend.
 func New() *Backend {
 	b := &Backend{}
 	b.Ops = compose.NewOps(b)
@@ -27,24 +27,23 @@ func New() *Backend {
 // Name is meta.
 func (b *Backend) Name() string { return "meta" }
 
-// Meter counts.
+// Meter counts live tensors.
 func (b *Backend) Meter() *tensor.Meter { return &b.meter }
 
-// IsMeta is true: tensors have no contents.
+// IsMeta is true: tensors have no storage.
 func (b *Backend) IsMeta() bool { return true }
 
-// Work is the multiplications and additions that products and attention would have made so far,
-// attention's masked half included.
+// Work is the FLOPs of matrix products and attention so far, including attention's masked half.
 func (b *Backend) Work() float64 { return b.work }
 
-// New makes a tensor without memory.
+// New makes a tensor without storage.
 func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
 	n := tensor.Shape(shape).Elems() * dt.Size()
 	b.meter.Add(cat, int64(n))
 	return tensor.Of(tensor.NewBuffer(nil, n, cat, func(buf *tensor.Buffer) { b.meter.Add(buf.Cat, -int64(buf.Size)) }), dt, 0, shape...)
 }
 
-// Close has nothing to give back.
+// Close does nothing.
 func (b *Backend) Close() error { return nil }
 
 // The operations of tensor.Backend.
@@ -93,7 +92,7 @@ func (b *Backend) ExactValues(_, _ *tensor.Tensor)                              
 func (b *Backend) StepScalars(_, _, _, _, _, _ *tensor.Tensor)                                {}
 func (b *Backend) LayerNormBackward(_, _, _, _, _, _, _, _, _ *tensor.Tensor, _ bool)         {}
 
-// MatMul is 2 M N K.
+// MatMul counts 2 M N K.
 func (b *Backend) MatMul(dst, x, _ *tensor.Tensor, op tensor.MatMulOp) {
 	k := x.Width()
 	if op.TransA {
@@ -102,23 +101,22 @@ func (b *Backend) MatMul(dst, x, _ *tensor.Tensor, op tensor.MatMulOp) {
 	b.work += 2 * float64(dst.Elems()) * float64(k)
 }
 
-// square is the work of one product over all pairs of positions of the rows of q, were all
-// sequences as long as may be.
-func square(q *tensor.Tensor, p tensor.AttentionParams) float64 {
+// pairs is the FLOPs of one product over all pairs of positions, with sequences of maximum length.
+func pairs(q *tensor.Tensor, p tensor.AttentionParams) float64 {
 	return 2 * float64(q.Elems()) * float64(p.MaxSeqLen)
 }
 
-// Attention is two products: scores, and their sums over values.
+// Attention counts two products: scores, and weighted values.
 func (b *Backend) Attention(_, _, q, _, _, _ *tensor.Tensor, p tensor.AttentionParams) {
-	b.work += 2 * square(q, p)
+	b.work += 2 * pairs(q, p)
 }
 
 func (b *Backend) AttentionDecode(_, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {}
 
-// AttentionBackward is five products: the scores again, and the gradients of what each of the
-// two was made of.
+// AttentionBackward counts five products: the scores, and two gradients for each product of
+// Attention.
 func (b *Backend) AttentionBackward(_, _, _, _, _, _, q, _, _, _ *tensor.Tensor, p tensor.AttentionParams) {
-	b.work += 5 * square(q, p)
+	b.work += 5 * pairs(q, p)
 }
 
 func (b *Backend) HeadRMSNormBackward(_, _, _, _, _, _ *tensor.Tensor, _ int, _ bool) {}

@@ -7,13 +7,13 @@ import (
 	"trireme/tensor"
 )
 
-// whole says whether a tensor's elements are integers. Those are computed in int64, since
-// float64 does not hold them all.
-func whole(t *tensor.Tensor) bool {
+// isInteger reports whether a tensor holds integers. They are computed in int64, since float64 does
+// not represent them all.
+func isInteger(t *tensor.Tensor) bool {
 	return t.DType() == tensor.I32 || t.DType() == tensor.I64 || t.DType() == tensor.U8
 }
 
-// geti and seti are get and set of integers.
+// geti and seti are get and set for integers.
 func geti(t *tensor.Tensor, i, j int) int64 {
 	if t.DType() == tensor.I64 {
 		return tensor.Host[int64](t)[i*t.RowStride()+j]
@@ -35,8 +35,8 @@ func seti(t *tensor.Tensor, i, j int, v int64) {
 	}
 }
 
-// place is where t, which may have one row or one column for all, has element j of row i.
-func place(t *tensor.Tensor, i, j int) (int, int) {
+// broadcast is the index in t of element (i, j), for a t with one row or one column.
+func broadcast(t *tensor.Tensor, i, j int) (int, int) {
 	return min(i, t.Rows()-1), min(j, t.Width()-1)
 }
 
@@ -49,16 +49,15 @@ func each(dst *tensor.Tensor, f func(i, j int)) {
 	}
 }
 
-// Copy copies and converts.
 func (b *Backend) Copy(dst, src *tensor.Tensor) {
 	if dst.Rows() != src.Rows() {
 		dst, src = dst.Flat(0, dst.Elems()), src.Flat(0, src.Elems())
 	}
 	each(dst, func(i, j int) {
 		switch {
-		case whole(src):
+		case isInteger(src):
 			seti(dst, i, j, geti(src, i, j))
-		case whole(dst):
+		case isInteger(dst):
 			seti(dst, i, j, int64(get(src, i, j)))
 		default:
 			set(dst, i, j, get(src, i, j))
@@ -66,7 +65,6 @@ func (b *Backend) Copy(dst, src *tensor.Tensor) {
 	})
 }
 
-// Swap moves element by element.
 func (b *Backend) Swap(dst, x *tensor.Tensor) {
 	s := x.Shape()
 	d := s[3]
@@ -74,7 +72,7 @@ func (b *Backend) Swap(dst, x *tensor.Tensor) {
 	each(from, func(_, i int) {
 		a, r, c := i/(s[1]*s[2]*d), i/(s[2]*d)%s[1], i/d%s[2]
 		k := ((a*s[2]+c)*s[1]+r)*d + i%d
-		if whole(x) {
+		if isInteger(x) {
 			seti(to, 0, k, geti(from, 0, i))
 		} else {
 			set(to, 0, k, get(from, 0, i))
@@ -82,7 +80,6 @@ func (b *Backend) Swap(dst, x *tensor.Tensor) {
 	})
 }
 
-// Iota counts.
 func (b *Backend) Iota(dst *tensor.Tensor, dim int) {
 	each(dst, func(i, j int) { seti(dst, i, j, int64([2]int{i, j}[dim])) })
 }
@@ -94,21 +91,19 @@ var functions = [...]func(float64) float64{
 	tensor.Tanh: math.Tanh, tensor.Erf: math.Erf, tensor.Logistic: sigmoid, tensor.Sin: math.Sin, tensor.Cos: math.Cos, tensor.Floor: math.Floor,
 }
 
-// Unary is a function.
 func (b *Backend) Unary(dst, x *tensor.Tensor, op tensor.UnaryOp) {
 	each(dst, func(i, j int) {
-		r, c := place(x, i, j)
+		r, c := broadcast(x, i, j)
 		set(dst, i, j, functions[op](get(x, r, c)))
 	})
 }
 
-// Binary is a function of two numbers.
 func (b *Backend) Binary(dst, x, y *tensor.Tensor, op tensor.BinaryOp) {
 	each(dst, func(i, j int) {
-		xi, xj := place(x, i, j)
-		yi, yj := place(y, i, j)
-		if !whole(x) {
-			set(dst, i, j, joined(get(x, xi, xj), get(y, yi, yj), op))
+		xi, xj := broadcast(x, i, j)
+		yi, yj := broadcast(y, i, j)
+		if !isInteger(x) {
+			set(dst, i, j, arithmetic(get(x, xi, xj), get(y, yi, yj), op))
 			return
 		}
 		u, v := geti(x, xi, xj), geti(y, yi, yj)
@@ -132,14 +127,14 @@ func (b *Backend) Binary(dst, x, y *tensor.Tensor, op tensor.BinaryOp) {
 				u = int64(uint32(u) >> uint(v))
 			}
 		default:
-			u = joined(u, v, op)
+			u = arithmetic(u, v, op)
 		}
 		seti(dst, i, j, u)
 	})
 }
 
-// joined is what floats and integers have.
-func joined[A float64 | int64](u, v A, op tensor.BinaryOp) A {
+// arithmetic has the operations of floats and integers.
+func arithmetic[A float64 | int64](u, v A, op tensor.BinaryOp) A {
 	is := false
 	switch op {
 	case tensor.Add:
@@ -173,15 +168,14 @@ func joined[A float64 | int64](u, v A, op tensor.BinaryOp) A {
 	return 0
 }
 
-// Select takes one or the other.
 func (b *Backend) Select(dst, cond, x, y *tensor.Tensor) {
 	each(dst, func(i, j int) {
-		r, c := place(cond, i, j)
+		r, c := broadcast(cond, i, j)
 		t := y
 		if get(cond, r, c) != 0 {
 			t = x
 		}
-		if r, c = place(t, i, j); whole(t) {
+		if r, c = broadcast(t, i, j); isInteger(t) {
 			seti(dst, i, j, geti(t, r, c))
 		} else {
 			set(dst, i, j, get(t, r, c))
@@ -189,7 +183,6 @@ func (b *Backend) Select(dst, cond, x, y *tensor.Tensor) {
 	})
 }
 
-// Reduce goes through rows, or through the elements of each.
 func (b *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc tensor.DType) {
 	n, along := x.Rows(), x.Width()
 	if dim == 0 {
@@ -204,17 +197,17 @@ func (b *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc
 				r, c = k, i
 			}
 			switch {
-			case whole(x) && k == 0:
+			case isInteger(x) && k == 0:
 				isum = geti(x, r, c)
-			case whole(x):
-				isum = joined(isum, geti(x, r, c), op)
+			case isInteger(x):
+				isum = arithmetic(isum, geti(x, r, c), op)
 			case k == 0:
 				sum = get(x, r, c)
 			default:
-				sum = joined(sum, get(x, r, c), op)
+				sum = arithmetic(sum, get(x, r, c), op)
 			}
 		}
-		if whole(x) {
+		if isInteger(x) {
 			seti(dst, 0, i, isum)
 		} else {
 			set(dst, 0, i, sum)
@@ -222,12 +215,10 @@ func (b *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc
 	}
 }
 
-// GatherRows looks up rows.
 func (b *Backend) GatherRows(dst, table, ids *tensor.Tensor) {
 	each(dst, func(i, j int) { set(dst, i, j, get(table, int(get(ids, 0, i)), j)) })
 }
 
-// ScatterAdd adds rows where ids say, but for those of padding.
 func (b *Backend) ScatterAdd(dst, x, ids *tensor.Tensor, padding int, accumulate bool) {
 	w := dst.Width()
 	out := make([]float64, dst.Elems())
@@ -239,7 +230,6 @@ func (b *Backend) ScatterAdd(dst, x, ids *tensor.Tensor, padding int, accumulate
 	write(dst, out, accumulate)
 }
 
-// Words are Philox's.
 func (b *Backend) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 	each(dst, func(i, j int) { seti(dst, i, j, int64(word(key, uint64(geti(at, i, j))))) })
 }

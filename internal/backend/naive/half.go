@@ -2,16 +2,16 @@ package naive
 
 import "math"
 
-// toBF16 rounds to nearest even, by way of F32 as other backends do.
+// toBF16 rounds to nearest even, through F32 like other backends.
 func toBF16(v float64) uint16 {
 	bits := math.Float32bits(float32(v))
 	if v != v {
-		return uint16(bits>>16) | 0x40 // rounding could make an infinity of it
+		return uint16(bits>>16) | 0x40 // rounding could carry into an infinity
 	}
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// toF16 rounds to nearest even, by way of F32: 5 bits of exponent, 10 of fraction.
+// toF16 rounds to nearest even, through F32: 5 exponent bits, 10 fraction bits.
 func toF16(v float64) uint16 {
 	v = float64(float32(v))
 	sign := uint16(math.Float64bits(v) >> 48 & 0x8000)
@@ -19,12 +19,12 @@ func toF16(v float64) uint16 {
 	switch {
 	case v != v:
 		return sign | 0x7e00
-	case a < math.Ldexp(1, -14): // multiples of 2^-24; the largest rounds to the first normal one
+	case a < math.Ldexp(1, -14): // subnormal, a multiple of 2^-24; the largest rounds up to normal
 		return sign | uint16(math.RoundToEven(math.Ldexp(a, 24)))
 	case a >= 65520:
 		return sign | 0x7c00
 	}
-	frac, exp := math.Frexp(a) // a carry out of the fraction is one more in the exponent
+	frac, exp := math.Frexp(a) // a carry out of the fraction increments the exponent
 	return sign | uint16((exp+13)<<10+int(math.RoundToEven(math.Ldexp(frac, 11))))
 }
 

@@ -6,7 +6,6 @@ import (
 	"trireme/tensor"
 )
 
-// MatMul multiplies matrices, or batches of them.
 func (b *Backend) MatMul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	batch := 1
 	if len(dst.Shape()) == 3 {
@@ -53,25 +52,25 @@ func matmul(dst, x, y *tensor.Tensor, op tensor.MatMulOp) {
 	write(dst, out, op.Accumulate)
 }
 
-// kept is what element e of the key's stream is multiplied by: 1/(1-p), or 0.
-func kept(key tensor.RandKey, e uint64, p float64) float64 {
+// dropFactor is 1/(1-p), or 0 if element e of the key's stream is dropped.
+func dropFactor(key tensor.RandKey, e uint64, p float64) float64 {
 	if float64(word(key, e)) < p*0x1p32 {
 		return 0
 	}
 	return 1 / (1 - p)
 }
 
-// keeps is what the probability of key j for head h of row n is multiplied by.
-func keeps(p tensor.AttentionParams, n, h, j int) float64 {
+// attentionDrop is dropFactor for key j, head h, row n.
+func attentionDrop(p tensor.AttentionParams, n, h, j int) float64 {
 	if p.Dropout == 0 {
 		return 1
 	}
 	row := uint64(get(p.Rows, 0, n))
-	return kept(p.Key, (row*uint64(p.Heads)+uint64(h))*uint64(p.MaxSeqLen)+uint64(j), p.Dropout)
+	return dropFactor(p.Key, (row*uint64(p.Heads)+uint64(h))*uint64(p.MaxSeqLen)+uint64(j), p.Dropout)
 }
 
-// sees says whether position i of a sequence attends to j.
-func sees(p tensor.AttentionParams, docs *tensor.Tensor, row0, i, j int) bool {
+// attends reports whether position i of a sequence attends to j.
+func attends(p tensor.AttentionParams, docs *tensor.Tensor, row0, i, j int) bool {
 	switch {
 	case p.Causal && j > i:
 		return false
@@ -83,10 +82,10 @@ func sees(p tensor.AttentionParams, docs *tensor.Tensor, row0, i, j int) bool {
 	return true
 }
 
-// sequence is the rows from first on of one sequence.
+// sequence is one sequence's first row and length.
 type sequence struct{ first, rows int }
 
-// sequences are those of an attention.
+// sequences lists the sequences.
 func sequences(p tensor.AttentionParams) (all []sequence) {
 	for b := range p.Starts.Elems() - 1 {
 		first := int(get(p.Starts, 0, b))
@@ -101,7 +100,7 @@ func scores(q *tensor.Tensor, n int, k, docs *tensor.Tensor, p tensor.AttentionP
 	top, kh := math.Inf(-1), h/(p.Heads/p.KVHeads)
 	for j := range w {
 		w[j] = math.Inf(-1)
-		if sees(p, docs, s.first, i, j) {
+		if attends(p, docs, s.first, i, j) {
 			w[j] = 0
 			for e := range p.E {
 				w[j] += get(q, n, h*p.E+e) * get(k, s.first+j, kh*p.E+e)
@@ -124,14 +123,14 @@ func scores(q *tensor.Tensor, n int, k, docs *tensor.Tensor, p tensor.AttentionP
 	return w, top + math.Log(sum)
 }
 
-// attend computes head h of row n of o, position i of its sequence, and gives the log-sum-exp.
+// attend computes head h of row n of o, position i of its sequence, and returns the log-sum-exp.
 func attend(o, q *tensor.Tensor, n int, k, v, docs *tensor.Tensor, p tensor.AttentionParams, s sequence, h, i int) float64 {
 	w, lse := scores(q, n, k, docs, p, s, h, i)
 	for e := range p.E {
 		sum := 0.0
 		for j := range w {
 			if w[j] != 0 {
-				sum += w[j] * keeps(p, s.first+i, h, j) * get(v, s.first+j, h/(p.Heads/p.KVHeads)*p.E+e)
+				sum += w[j] * attentionDrop(p, s.first+i, h, j) * get(v, s.first+j, h/(p.Heads/p.KVHeads)*p.E+e)
 			}
 		}
 		set(o, n, h*p.E+e, sum)
@@ -139,7 +138,6 @@ func attend(o, q *tensor.Tensor, n int, k, v, docs *tensor.Tensor, p tensor.Atte
 	return lse
 }
 
-// Attention is softmax(q k^T scale) v, row by row.
 func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	b.Fill(o, 0)
 	b.Fill(lse, 0)
@@ -152,7 +150,6 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	}
 }
 
-// AttentionDecode is the last row of Attention.
 func (b *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
 	p.Causal, p.Dropout = true, 0
 	for h := range p.Heads {
@@ -160,8 +157,8 @@ func (b *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionP
 	}
 }
 
-// AttentionBackward: with m what dropout multiplies by, dv = (w m)^T do; ds = w (m do v^T -
-// rowsum(do o)); dq = ds k scale; dk = ds^T q scale.
+// AttentionBackward: with dropout factors m, dv = (w m)^T do; ds = w (m do v^T - rowsum(do o)); dq
+// = ds k scale; dk = ds^T q scale.
 func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	gq, gk, gv := make([]float64, dq.Elems()), make([]float64, dk.Elems()), make([]float64, dv.Elems())
 	wq, wk := dq.Width(), dk.Width()
@@ -178,7 +175,7 @@ func (b *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 					if w[j] == 0 {
 						continue
 					}
-					rj, m, dw := s.first+j, keeps(p, ri, h, j), 0.0
+					rj, m, dw := s.first+j, attentionDrop(p, ri, h, j), 0.0
 					for e := range p.E {
 						dw += get(do, ri, h*p.E+e) * get(v, rj, kh*p.E+e)
 						gv[rj*wk+kh*p.E+e] += w[j] * m * get(do, ri, h*p.E+e)

@@ -7,7 +7,7 @@ import (
 	"trireme/tensor/compose"
 )
 
-// Backend computes in float64. It is used by one goroutine at a time.
+// Backend computes in float64. It is not safe for concurrent use.
 type Backend struct {
 	compose.Ops
 	meter tensor.Meter
@@ -15,7 +15,7 @@ type Backend struct {
 
 var _ tensor.Backend = (*Backend)(nil)
 
-// New makes a backend; its tensors lie on the Go heap.
+// New makes a backend with tensors on the Go heap.
 func New() *Backend {
 	b := &Backend{}
 	b.Ops = compose.NewOps(b)
@@ -28,10 +28,10 @@ func (b *Backend) Name() string { return "naive" }
 // Meter counts live tensors.
 func (b *Backend) Meter() *tensor.Meter { return &b.meter }
 
-// New makes a tensor whose elements are all bits set, so that reading before writing shows.
+// New sets all bits (NaN in floats), to expose reads of uninitialized elements.
 func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
 	n := tensor.Shape(shape).Elems() * dt.Size()
-	words := make([]float64, n/8+1) // never none: an empty tensor has memory too
+	words := make([]float64, n/8+1) // not empty: HostBytes must not be nil
 	mem := tensor.AsBytes(words)[:n:n]
 	for i := range mem {
 		mem[i] = 0xff
@@ -41,16 +41,14 @@ func (b *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tenso
 	return tensor.Of(buf, dt, 0, shape...)
 }
 
-// Upload copies from the host.
 func (b *Backend) Upload(dst *tensor.Tensor, src []byte) { copy(tensor.HostBytes(dst), src) }
 
-// Download copies to the host.
 func (b *Backend) Download(dst []byte, src *tensor.Tensor) { copy(dst, tensor.HostBytes(src)) }
 
-// Sync has nothing to wait for.
+// Sync does nothing.
 func (b *Backend) Sync() {}
 
-// Barrier has nothing to keep apart.
+// Barrier does nothing.
 func (b *Backend) Barrier(...*tensor.Tensor) {}
 
 // get reads element j of row i.
@@ -98,7 +96,7 @@ func set(t *tensor.Tensor, i, j int, v float64) {
 	}
 }
 
-// write stores v, added to what is there where add is set.
+// write stores v, or adds it.
 func write(t *tensor.Tensor, v []float64, add bool) {
 	w := t.Width()
 	for i := range t.Rows() {
@@ -112,7 +110,6 @@ func write(t *tensor.Tensor, v []float64, add bool) {
 	}
 }
 
-// Fill sets every element to v.
 func (b *Backend) Fill(dst *tensor.Tensor, v float64) {
 	for i := range dst.Rows() {
 		for j := range dst.Width() {

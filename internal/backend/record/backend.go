@@ -7,50 +7,49 @@ import (
 	"trireme/tensor"
 )
 
-// Backend records what is computed on it. Like the code that it records, it is used by one
-// goroutine.
+// Backend records operations. It is not safe for concurrent use.
 type Backend struct {
 	inner   tensor.Backend
 	meter   tensor.Meter
-	buffers map[*tensor.Buffer]*tensor.Buffer // of those made outside of steps: the inner backend's
-	step    *recorder                         // of the step under way; nil outside
+	buffers map[*tensor.Buffer]*tensor.Buffer // inner buffers of those allocated outside steps
+	step    *recorder                         // current step; nil outside
 	groups  map[string]*group                 // by name
 }
 
 var _ tensor.Backend = (*Backend)(nil)
 
-// New makes a backend before inner, which must be used by nobody else.
+// New returns a backend around inner, which it owns.
 func New(inner tensor.Backend) *Backend {
 	return &Backend{inner: inner, buffers: map[*tensor.Buffer]*tensor.Buffer{}, groups: map[string]*group{}}
 }
 
-// Error is the error for what no program can do.
+// Error reports an operation that cannot be recorded.
 type Error struct {
-	Op  string // that was asked for
-	Why string // it cannot be recorded
+	Op  string
+	Why string
 }
 
 func (e *Error) Error() string { return "record: " + e.Op + " within a step: " + e.Why }
 
-// refuse ends what cannot be recorded.
-func refuse(op, why string, args ...any) { panic(&Error{op, fmt.Sprintf(why, args...)}) }
+// fail panics with an Error; Record returns it.
+func fail(op, why string, args ...any) { panic(&Error{op, fmt.Sprintf(why, args...)}) }
 
 // Name is record.
 func (r *Backend) Name() string { return "record" }
 
-// Static is true: another shape is another program.
+// Static is true: programs have fixed shapes.
 func (r *Backend) Static() bool { return true }
 
-// Meter counts what New has given out.
+// Meter counts live tensors.
 func (r *Backend) Meter() *tensor.Meter { return &r.meter }
 
-// New makes a tensor that the host cannot see; within a step it has no memory at all.
+// New allocates a tensor outside host memory; within a step without storage.
 func (r *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tensor.Tensor {
 	n := tensor.Shape(shape).Elems() * dt.Size()
 	buf := tensor.NewBuffer(nil, n, cat, r.free)
 	r.meter.Add(cat, int64(n))
 	if r.step != nil {
-		r.step.made[buf] = true
+		r.step.allocated[buf] = true
 	} else {
 		r.buffers[buf] = r.inner.New(cat, dt, shape...).Buffer()
 	}
@@ -60,17 +59,17 @@ func (r *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tenso
 func (r *Backend) free(buf *tensor.Buffer) {
 	r.meter.Add(buf.Cat, -int64(buf.Size))
 	switch inner := r.buffers[buf]; {
-	case r.step != nil && r.step.made[buf]:
-		delete(r.step.made, buf)
+	case r.step != nil && r.step.allocated[buf]:
+		delete(r.step.allocated, buf)
 	case r.step != nil:
-		refuse("Release", "a tensor of %d bytes (%v) is older than the step", buf.Size, buf.Cat)
+		fail("Release", "a tensor of %d bytes (%v) was allocated before the step", buf.Size, buf.Cat)
 	case inner != nil:
 		delete(r.buffers, buf)
 		inner.Release()
 	}
 }
 
-// Upload copies from the host: within a step it is an input of the program.
+// Upload copies from the host. Within a step it is an input of the program.
 func (r *Backend) Upload(dst *tensor.Tensor, src []byte) {
 	if len(src) != dst.Bytes() {
 		panic(fmt.Sprintf("record: upload of %d bytes to %v", len(src), dst))
@@ -83,15 +82,15 @@ func (r *Backend) Upload(dst *tensor.Tensor, src []byte) {
 	r.inner.Upload(r.shadow(dst), src)
 }
 
-// Download copies to the host, outside of steps.
+// Download copies to the host. It fails within a step.
 func (r *Backend) Download(dst []byte, src *tensor.Tensor) {
 	if r.step != nil {
-		refuse("Download", "the host cannot read %v before the program has run. try: read it after the step", src)
+		fail("Download", "the host cannot read %v before the program has run. try: read it after the step", src)
 	}
 	r.inner.Download(dst, r.shadow(src))
 }
 
-// DownloadAsync reads a tensor: within a step it is a result of the program, there once that has run.
+// DownloadAsync reads a tensor. Within a step it is a result of the program, available after a run.
 func (r *Backend) DownloadAsync(src *tensor.Tensor) func() []byte {
 	if r.step == nil {
 		return tensor.DownloadAsync(r.inner, r.shadow(src))
@@ -101,34 +100,34 @@ func (r *Backend) DownloadAsync(src *tensor.Tensor) func() []byte {
 	r.step.add(result, "", "DownloadAsync src", false, src)
 	return func() []byte {
 		if *text == nil {
-			refuse("DownloadAsync", "the program has not run, and the result is asked for")
+			fail("DownloadAsync", "the result was read before the program has run")
 		}
 		return *text
 	}
 }
 
-// Sync waits, outside of steps.
+// Sync waits. It fails within a step.
 func (r *Backend) Sync() {
 	if r.step != nil {
-		refuse("Sync", "the host cannot wait for what the program computes later, as offload and activation_checkpointing.store do. try: device: none, store: memory")
+		fail("Sync", "the host cannot wait for the program, as offload and activation_checkpointing.store do. try: device: none, store: memory")
 	}
 	r.inner.Sync()
 }
 
-// shadow is the inner backend's tensor of a tensor that was made outside of steps.
+// shadow is the inner backend's tensor for one allocated outside steps.
 func (r *Backend) shadow(t *tensor.Tensor) *tensor.Tensor {
 	if t == nil {
 		return nil
 	}
 	inner := r.buffers[t.Buffer()]
 	if inner == nil {
-		panic(fmt.Sprintf("record: %v was made within a step that has ended, or by another backend", t))
+		panic(fmt.Sprintf("record: %v was allocated in an earlier step, or by another backend", t))
 	}
 	return tensor.Strided(inner, t.DType(), t.Offset(), t.RowStride(), t.Shape()...)
 }
 
-// do is every operation of tensor.Backend: signature is its name and its parameters, = after one
-// that is written, + after one that is read too, and ? after one that is if accumulate says so.
+// do runs or records an operation. signature is its name and parameters, marked = for Out, + for
+// InOut and ? for Acc.
 func (r *Backend) do(signature string, accumulate bool, args ...any) {
 	if r.step != nil {
 		r.step.add(operation, "", signature, accumulate, args...)
@@ -153,8 +152,8 @@ func invoke(on any, name string, args []reflect.Value) []reflect.Value {
 
 var tensorType = reflect.TypeFor[*tensor.Tensor]()
 
-// withTensors is an argument with f of each tensor in it: the argument itself, elements of a slice,
-// or fields of a struct.
+// withTensors is arg with f applied to each tensor in it: arg itself, elements of a slice or fields
+// of a struct.
 func withTensors(arg any, f func(*tensor.Tensor) *tensor.Tensor) any {
 	switch a := arg.(type) {
 	case *tensor.Tensor:

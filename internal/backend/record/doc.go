@@ -1,26 +1,23 @@
-// Package record lists what a training step computes in place of computing it, so that a compiler
-// can make one program of the step.
+// Package record traces a training step into a program that a compiler could take, instead of
+// running it.
 //
-// A Backend stands before another one. Outside of a step it hands every operation on. Within
-// Backend.Record operations are noted and nothing runs; the result is a Recording: a Program, which
-// is the same for every step and every rank, and what is this step's and this rank's own: the
-// inputs that the host uploaded, the buffers, the coordinates. Replay runs a Program on the backend
-// behind, operation by operation. It computes the bits that direct execution does, which is how
-// tests know that a list says all that a step does. A compiler takes its place on a device.
+// A Backend wraps another one. Outside a step it forwards operations. Within Backend.Record it
+// records them without running any, and returns a Recording: a Program, equal for all steps and
+// ranks, and its bindings for this step and rank (uploaded inputs, buffers, coordinates). Replay
+// interprets a Program on the wrapped backend, with the bits of direct execution. Tests use it to
+// show that a Program is complete; on a device a compiler would replace it.
 //
-// A Program is in static single assignment over ranges of buffers: a write gives its range a new
-// version, a read names the version that it finds. A range that depends on the rank (tensor.Part)
-// has a coordinate in place of a number. Buffers that were there before the step are constants
-// (read only), state (read and written) or scratch (written before they are read, and worth nothing
-// after the step). What the host uploads within the step is an input, what it reads by tensor.DownloadAsync
-// a result.
+// A Program is in static single assignment form over ranges of buffers: a write creates a version
+// of its range, a read refers to one. A range that depends on the rank (tensor.Part) has a symbolic
+// coordinate. Buffers from outside the step are constants (read only), state (read and written) or
+// scratch (written first, undefined afterwards). Uploads are inputs, tensor.DownloadAsync reads
+// results.
 //
-// A step cannot be recorded if it reads a value (Download), waits for one (Sync), touches a
-// tensor's memory (tensor.Host) or keeps a tensor that it made. It fails with an *Error, or with
-// package tensor's message, that names what it asked for.
+// A step cannot be recorded if it reads a value (Download), waits (Sync), accesses host memory
+// (tensor.Host) or keeps a tensor that it allocated. It fails with an *Error, or a panic of package
+// tensor, that names the operation.
 //
-// Methods of operations are generated from package tensor's interfaces: a new operation needs no
-// line here.
+// Methods of operations are generated from package tensor's interfaces.
 package record
 
 //go:generate go run ./generate

@@ -9,13 +9,13 @@ import (
 	"trireme/tensor"
 )
 
-// world is a World whose groups record.
+// world is a World with recording groups.
 type world struct {
 	collective.World
 	r *Backend
 }
 
-// World is w for tensors of r. A group's name is its own.
+// World wraps w for tensors of r.
 func (r *Backend) World(w collective.World) collective.World { return world{w, r} }
 
 func (w world) Group(name string, ranks []int) (collective.Group, error) {
@@ -27,18 +27,18 @@ func (w world) Group(name string, ranks []int) (collective.Group, error) {
 	return w.r.groups[name], nil
 }
 
-// group records what a group of ranks does.
+// group records collectives.
 type group struct {
-	collective.Group // that the ranks use outside of steps, and in Replay
+	collective.Group // for use outside steps, and by Replay
 	r                *Backend
 }
 
 var _ collective.Group = (*group)(nil)
 
-// Inline is true: an operation has its place among those of the backend.
+// Inline is true: collectives are ordered among the backend's operations.
 func (g *group) Inline() bool { return true }
 
-// do is every operation of a group, as Backend.do.
+// do is Backend.do for a group's operations.
 func (g *group) do(ctx context.Context, signature string, accumulate bool, args ...any) error {
 	if g.r.step != nil {
 		g.r.step.add(communication, g.Name(), signature, accumulate, args...)
@@ -52,10 +52,10 @@ func (g *group) do(ctx context.Context, signature string, accumulate bool, args 
 	return g.run(ctx, name, values)
 }
 
-// run does an operation on tensors of the inner backend.
+// run runs an operation on the inner backend's tensors.
 func (g *group) run(ctx context.Context, name string, args []reflect.Value) error {
 	if g == nil {
-		return fmt.Errorf("the group is none of Backend.World")
+		return fmt.Errorf("the group is not from Backend.World")
 	}
 	err, _ := invoke(g.Group, name, append([]reflect.Value{reflect.ValueOf(ctx)}, args...))[0].Interface().(error)
 	return err

@@ -4,237 +4,237 @@ package record
 
 import "trireme/tensor"
 
-// Add is the operation of that name.
+// Add records or runs the operation.
 func (r *Backend) Add(dst, a, b *tensor.Tensor) {
 	r.do("Add dst= a b", false, dst, a, b)
 }
 
-// AddBias is the operation of that name.
+// AddBias records or runs the operation.
 func (r *Backend) AddBias(dst, x, bias *tensor.Tensor) {
 	r.do("AddBias dst= x bias", false, dst, x, bias)
 }
 
-// AddScaled is the operation of that name.
+// AddScaled records or runs the operation.
 func (r *Backend) AddScaled(dst, src *tensor.Tensor, s float64) {
 	r.do("AddScaled dst+ src s", false, dst, src, s)
 }
 
-// Attention is the operation of that name.
+// Attention records or runs the operation.
 func (r *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	r.do("Attention o= lse= q k v docs p", false, o, lse, q, k, v, docs, p)
 }
 
-// AttentionBackward is the operation of that name.
+// AttentionBackward records or runs the operation.
 func (r *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	r.do("AttentionBackward dq= dk= dv= do o lse q k v docs p", false, dq, dk, dv, do, o, lse, q, k, v, docs, p)
 }
 
-// AttentionDecode is the operation of that name.
+// AttentionDecode records or runs the operation.
 func (r *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
 	r.do("AttentionDecode o= q k v p", false, o, q, k, v, p)
 }
 
-// Barrier is the operation of that name.
+// Barrier records or runs the operation.
 func (r *Backend) Barrier(ts ...*tensor.Tensor) {
 	r.do("Barrier ts+", false, ts)
 }
 
-// BiasGrad is the operation of that name.
+// BiasGrad records or runs the operation.
 func (r *Backend) BiasGrad(dbias, dy *tensor.Tensor, accumulate bool) {
 	r.do("BiasGrad dbias? dy accumulate", accumulate, dbias, dy, accumulate)
 }
 
-// Binary is the operation of that name.
+// Binary records or runs the operation.
 func (r *Backend) Binary(dst, x, y *tensor.Tensor, op tensor.BinaryOp) {
 	r.do("Binary dst= x y op", false, dst, x, y, op)
 }
 
-// Copy is the operation of that name.
+// Copy records or runs the operation.
 func (r *Backend) Copy(dst, src *tensor.Tensor) {
 	r.do("Copy dst= src", false, dst, src)
 }
 
-// CountClasses is the operation of that name.
+// CountClasses records or runs the operation.
 func (r *Backend) CountClasses(counts, logits, labels *tensor.Tensor) {
 	r.do("CountClasses counts+ logits labels", false, counts, logits, labels)
 }
 
-// CrossEntropy is the operation of that name.
+// CrossEntropy records or runs the operation.
 func (r *Backend) CrossEntropy(loss, logits, labels *tensor.Tensor, grad bool) {
 	r.do("CrossEntropy loss+ logits+ labels grad", false, loss, logits, labels, grad)
 }
 
-// Dropout is the operation of that name.
+// Dropout records or runs the operation.
 func (r *Backend) Dropout(dst, x *tensor.Tensor, key tensor.RandKey, rows *tensor.Tensor, p float64) {
 	r.do("Dropout dst= x key rows p", false, dst, x, key, rows, p)
 }
 
-// ExactAdd is the operation of that name.
+// ExactAdd records or runs the operation.
 func (r *Backend) ExactAdd(acc, x *tensor.Tensor) {
 	r.do("ExactAdd acc+ x", false, acc, x)
 }
 
-// ExactSquares is the operation of that name.
+// ExactSquares records or runs the operation.
 func (r *Backend) ExactSquares(acc, x, ends *tensor.Tensor) {
 	r.do("ExactSquares acc+ x ends", false, acc, x, ends)
 }
 
-// ExactValues is the operation of that name.
+// ExactValues records or runs the operation.
 func (r *Backend) ExactValues(out, acc *tensor.Tensor) {
 	r.do("ExactValues out= acc", false, out, acc)
 }
 
-// Fill is the operation of that name.
+// Fill records or runs the operation.
 func (r *Backend) Fill(dst *tensor.Tensor, v float64) {
 	r.do("Fill dst= v", false, dst, v)
 }
 
-// GELU is the operation of that name.
+// GELU records or runs the operation.
 func (r *Backend) GELU(dst, x *tensor.Tensor, tanh bool) {
 	r.do("GELU dst= x tanh", false, dst, x, tanh)
 }
 
-// GELUBackward is the operation of that name.
+// GELUBackward records or runs the operation.
 func (r *Backend) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
 	r.do("GELUBackward dx= dy x tanh", false, dx, dy, x, tanh)
 }
 
-// GatherRows is the operation of that name.
+// GatherRows records or runs the operation.
 func (r *Backend) GatherRows(dst, table, ids *tensor.Tensor) {
-	r.do("Gather dst= table ids", false, dst, table, ids)
+	r.do("GatherRows dst= table ids", false, dst, table, ids)
 }
 
-// HeadRMSNorm is the operation of that name.
+// HeadRMSNorm records or runs the operation.
 func (r *Backend) HeadRMSNorm(y, rstd, x, w *tensor.Tensor, headDim int, eps float64) {
 	r.do("HeadRMSNorm y= rstd= x w headDim eps", false, y, rstd, x, w, headDim, eps)
 }
 
-// HeadRMSNormBackward is the operation of that name.
+// HeadRMSNormBackward records or runs the operation.
 func (r *Backend) HeadRMSNormBackward(dx, dw, dy, x, rstd, w *tensor.Tensor, headDim int, accumulate bool) {
 	r.do("HeadRMSNormBackward dx= dw? dy x rstd w headDim accumulate", accumulate, dx, dw, dy, x, rstd, w, headDim, accumulate)
 }
 
-// Iota is the operation of that name.
+// Iota records or runs the operation.
 func (r *Backend) Iota(dst *tensor.Tensor, dim int) {
 	r.do("Iota dst= dim", false, dst, dim)
 }
 
-// LayerNorm is the operation of that name.
+// LayerNorm records or runs the operation.
 func (r *Backend) LayerNorm(y, mean, rstd, sum, x, res, w, b *tensor.Tensor, eps float64) {
 	r.do("LayerNorm y= mean= rstd= sum= x res w b eps", false, y, mean, rstd, sum, x, res, w, b, eps)
 }
 
-// LayerNormBackward is the operation of that name.
+// LayerNormBackward records or runs the operation.
 func (r *Backend) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Tensor, accumulate bool) {
 	r.do("LayerNormBackward dx= dw? db? dy dres x mean rstd w accumulate", accumulate, dx, dw, db, dy, dres, x, mean, rstd, w, accumulate)
 }
 
-// MatMul is the operation of that name.
+// MatMul records or runs the operation.
 func (r *Backend) MatMul(dst, a, b *tensor.Tensor, op tensor.MatMulOp) {
 	r.do("MatMul dst? a b op", op.Accumulate, dst, a, b, op)
 }
 
-// Normal is the operation of that name.
+// Normal records or runs the operation.
 func (r *Backend) Normal(dst *tensor.Tensor, key tensor.RandKey, first int64, std float64) {
 	r.do("Normal dst= key first std", false, dst, key, first, std)
 }
 
-// RMSNorm is the operation of that name.
+// RMSNorm records or runs the operation.
 func (r *Backend) RMSNorm(y, rstd, sum, x, res, w *tensor.Tensor, eps float64) {
 	r.do("RMSNorm y= rstd= sum= x res w eps", false, y, rstd, sum, x, res, w, eps)
 }
 
-// RMSNormBackward is the operation of that name.
+// RMSNormBackward records or runs the operation.
 func (r *Backend) RMSNormBackward(dx, dw, dy, dres, x, rstd, w *tensor.Tensor, accumulate bool) {
 	r.do("RMSNormBackward dx= dw? dy dres x rstd w accumulate", accumulate, dx, dw, dy, dres, x, rstd, w, accumulate)
 }
 
-// RecomputeLayerNorm is the operation of that name.
+// RecomputeLayerNorm records or runs the operation.
 func (r *Backend) RecomputeLayerNorm(y, x, mean, rstd, w, b *tensor.Tensor) {
 	r.do("RecomputeLayerNorm y= x mean rstd w b", false, y, x, mean, rstd, w, b)
 }
 
-// RecomputeRMSNorm is the operation of that name.
+// RecomputeRMSNorm records or runs the operation.
 func (r *Backend) RecomputeRMSNorm(y, x, rstd, w *tensor.Tensor) {
 	r.do("RecomputeRMSNorm y= x rstd w", false, y, x, rstd, w)
 }
 
-// Reduce is the operation of that name.
+// Reduce records or runs the operation.
 func (r *Backend) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc tensor.DType) {
 	r.do("Reduce dst= x dim op acc", false, dst, x, dim, op, acc)
 }
 
-// Rope is the operation of that name.
+// Rope records or runs the operation.
 func (r *Backend) Rope(dst, x, cos, sin, positions *tensor.Tensor, headDim int, inverse bool) {
 	r.do("Rope dst= x cos sin positions headDim inverse", false, dst, x, cos, sin, positions, headDim, inverse)
 }
 
-// ScaleBy is the operation of that name.
+// ScaleBy records or runs the operation.
 func (r *Backend) ScaleBy(dst, x, factor *tensor.Tensor) {
 	r.do("ScaleBy dst= x factor", false, dst, x, factor)
 }
 
-// ScatterAdd is the operation of that name.
+// ScatterAdd records or runs the operation.
 func (r *Backend) ScatterAdd(dst, x, ids *tensor.Tensor, padding int, accumulate bool) {
 	r.do("ScatterAdd dst? x ids padding accumulate", accumulate, dst, x, ids, padding, accumulate)
 }
 
-// ScatterRows is the operation of that name.
+// ScatterRows records or runs the operation.
 func (r *Backend) ScatterRows(x, at *tensor.Tensor) {
 	r.do("ScatterRows x+ at", false, x, at)
 }
 
-// Select is the operation of that name.
+// Select records or runs the operation.
 func (r *Backend) Select(dst, cond, x, y *tensor.Tensor) {
 	r.do("Select dst= cond x y", false, dst, cond, x, y)
 }
 
-// StepScalars is the operation of that name.
-func (r *Backend) StepScalars(out, squares, loss, tokens, maxNorm, begin *tensor.Tensor) {
-	r.do("StepScalars out= squares loss tokens maxNorm begin", false, out, squares, loss, tokens, maxNorm, begin)
+// StepScalars records or runs the operation.
+func (r *Backend) StepScalars(out, squares, loss, tokens, maxNorm, lossGrad *tensor.Tensor) {
+	r.do("StepScalars out= squares loss tokens maxNorm lossGrad", false, out, squares, loss, tokens, maxNorm, lossGrad)
 }
 
-// Swap is the operation of that name.
+// Swap records or runs the operation.
 func (r *Backend) Swap(dst, x *tensor.Tensor) {
 	r.do("Swap dst= x", false, dst, x)
 }
 
-// SwiGLU is the operation of that name.
+// SwiGLU records or runs the operation.
 func (r *Backend) SwiGLU(dst, gate, up *tensor.Tensor) {
 	r.do("SwiGLU dst= gate up", false, dst, gate, up)
 }
 
-// SwiGLUBackward is the operation of that name.
+// SwiGLUBackward records or runs the operation.
 func (r *Backend) SwiGLUBackward(dgate, dup, dy, gate, up *tensor.Tensor) {
 	r.do("SwiGLUBackward dgate= dup= dy gate up", false, dgate, dup, dy, gate, up)
 }
 
-// Tanh is the operation of that name.
+// Tanh records or runs the operation.
 func (r *Backend) Tanh(dst, x *tensor.Tensor) {
 	r.do("Tanh dst= x", false, dst, x)
 }
 
-// TanhBackward is the operation of that name.
+// TanhBackward records or runs the operation.
 func (r *Backend) TanhBackward(dx, dy, y *tensor.Tensor) {
 	r.do("TanhBackward dx= dy y", false, dx, dy, y)
 }
 
-// Unary is the operation of that name.
+// Unary records or runs the operation.
 func (r *Backend) Unary(dst, x *tensor.Tensor, op tensor.UnaryOp) {
 	r.do("Unary dst= x op", false, dst, x, op)
 }
 
-// Update is the operation of that name.
+// Update records or runs the operation.
 func (r *Backend) Update(rule tensor.UpdateRule, p *tensor.Tensor, state []*tensor.Tensor, g, ends, hyper, scalars *tensor.Tensor) {
 	r.do("Update rule p+ state+ g ends hyper scalars", false, rule, p, state, g, ends, hyper, scalars)
 }
 
-// UpdateLossScale is the operation of that name.
+// UpdateLossScale records or runs the operation.
 func (r *Backend) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossScaleParams) {
 	r.do("UpdateLossScale state+ scalars p", false, state, scalars, p)
 }
 
-// Words is the operation of that name.
+// Words records or runs the operation.
 func (r *Backend) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 	r.do("Words dst= at key", false, dst, at, key)
 }

@@ -7,118 +7,116 @@ import (
 	"trireme/tensor"
 )
 
-// Program is a step as a list of operations: the same one for every rank, and for every step that
-// has the same shapes. It is not changed once it is made.
+// Program is a step as a list of operations, equal for all ranks and all steps with the same
+// shapes. It is immutable.
 type Program struct {
 	Buffers []Buffer
 	Ops     []Op
-	last    [][]int // of each operation: temporary buffers that nothing after it uses
+	last    [][]int // per operation: temporary buffers with their last use
 }
 
-// Kind is what a buffer is to a step.
+// Kind is a buffer's role in a step.
 type Kind string
 
-// The kinds.
 const (
-	Constant  Kind = "constant"  // is there before and only read: tables, frozen parameters
-	State     Kind = "state"     // is there before, read and written
-	Scratch   Kind = "scratch"   // is there before and written before it is read: worth nothing before and after
-	Temporary Kind = "temporary" // is made and released within the step
+	Constant  Kind = "constant"  // only read: tables, frozen parameters
+	State     Kind = "state"     // read and written
+	Scratch   Kind = "scratch"   // written before read; undefined before and after
+	Temporary Kind = "temporary" // allocated and released within the step
 )
 
-// Buffer is memory of a device, numbered by its first use.
+// Buffer is device memory, numbered by first use.
 type Buffer struct {
 	Kind Kind
 	Cat  tensor.Category
 	Size int // bytes
 }
 
-// Op is an operation: a method of tensor.Backend or collective.Group by its name.
+// Op is a method of tensor.Backend or collective.Group.
 type Op struct {
 	Name  string
-	Group string // of a collective; "" for others
-	Args  []Arg  // in the order of the method's parameters
+	Group string // "" unless a collective
+	Args  []Arg  // in order of the method's parameters
 	kind  opKind
 }
 
-// opKind is what carries an operation out.
+// opKind is the executor of an operation.
 type opKind uint8
 
 const (
 	operation     opKind = iota // the backend
-	upload                      // the host: an input of the program
+	upload                      // the host: an input
 	result                      // the host: a result
 	communication               // a group
 )
 
-// Arg is an argument: tensors, or a static attribute.
+// Arg is an argument: tensors or a static attribute.
 type Arg struct {
-	Name   string
-	Read   bool   // tensors are read
-	Write  bool   // tensors are written
-	Attr   any    // a number, a flag or a struct of them, whose tensors are nil here; nil where all is tensors
-	Views  []View // tensors: the argument itself, elements of a list, or fields of Attr
-	inside any    // Attr, or what has the place of Views for the method
+	Name     string
+	Read     bool   // of tensors
+	Write    bool   // of tensors
+	Attr     any    // a number, a flag or a struct with nil tensors; nil for plain tensors
+	Views    []View // tensors: the argument, elements of a list or fields of Attr
+	template any    // Attr, or an argument of the method's type to fill with Views
 }
 
-// View is a tensor: a range of a buffer.
+// View is a range of a buffer.
 type View struct {
-	Buffer    int // its number; -1 for no tensor
+	Buffer    int // number; -1 for a nil tensor
 	DType     tensor.DType
 	Shape     tensor.Shape
 	RowStride int
-	// Offset is the first element, counted from the buffer's begin. Where Axis is not "" a rank's
-	// coordinate on that axis, of Count, times Elems is added to it.
+	// Offset is the first element in the buffer. With an Axis, the rank's coordinate on it, of
+	// Count, times Elems is added.
 	Offset       int
 	Axis         string
 	Count, Elems int
-	base         int // where the first of these parts begins
-	// Reads is the version of the range that an operation finds there, and Writes the one that it
-	// leaves. The first write of a buffer leaves 1; 0 is what was there before the step.
+	base         int // start of the first part
+	// Reads is the version that an operation reads, Writes the one that it creates. Version 0 is
+	// from before the step.
 	Reads, Writes int
 }
 
 // Recording is one step of one rank.
 type Recording struct {
 	*Program
-	Inputs      [][]byte         // what the host uploads, in order
-	Coordinates map[string]int   // of the rank, on each axis that the program has
-	Bound       []*tensor.Buffer // of each number, on this rank; nil for temporary ones
-	results     []*[]byte        // what the host reads, in order, where it waits for it
+	Inputs      [][]byte         // uploads, in order
+	Coordinates map[string]int   // of the rank, per axis of the program
+	Bound       []*tensor.Buffer // by buffer number; nil for temporaries
+	results     []*[]byte        // downloads, in order
 }
 
-// recorder notes a step.
+// recorder records a step.
 type recorder struct {
-	ops     []Op
-	inputs  [][]byte
-	results []*[]byte
-	tracked map[*tensor.Buffer]*track
-	order   []*track                // by number
-	made    map[*tensor.Buffer]bool // buffers of this step that are not released
-	at      map[string]int          // coordinates
+	ops         []Op
+	inputs      [][]byte
+	results     []*[]byte
+	tracked     map[*tensor.Buffer]*bufferUse
+	order       []*bufferUse            // by number
+	allocated   map[*tensor.Buffer]bool // unreleased temporaries
+	coordinates map[string]int          // of the rank, by axis
 }
 
-// track is a buffer during a step.
-type track struct {
+// bufferUse is a buffer's use in a step.
+type bufferUse struct {
 	buf       *tensor.Buffer
 	num       int
 	temporary bool
 	size      int
 	cat       tensor.Category
 	versions  versions
-	initial   bool // something is read that the step has not written
+	initial   bool // read before written
 	written   bool
-	lastUse   int // operation
+	lastUse   int // index of the operation
 }
 
-// Record runs step, which computes on r, and returns what it asked for in place of a result; nothing
-// is computed. Errors are those of step, and an *Error for what cannot be recorded, after which what
-// step works on is in no state to go on.
+// Record runs step on r without computing, and returns its program. It returns step's error, or an
+// *Error if the step cannot be recorded. After an error, step's objects are in an undefined state.
 func (r *Backend) Record(step func() error) (rec *Recording, err error) {
 	if r.step != nil {
-		refuse("Record", "a step is recorded already")
+		fail("Record", "a step is being recorded")
 	}
-	s := &recorder{tracked: map[*tensor.Buffer]*track{}, made: map[*tensor.Buffer]bool{}, at: map[string]int{}}
+	s := &recorder{tracked: map[*tensor.Buffer]*bufferUse{}, allocated: map[*tensor.Buffer]bool{}, coordinates: map[string]int{}}
 	r.step = s
 	defer func() {
 		r.step = nil
@@ -133,13 +131,13 @@ func (r *Backend) Record(step func() error) (rec *Recording, err error) {
 	if err := step(); err != nil {
 		return nil, err
 	}
-	for buf := range s.made {
-		refuse("New", "a tensor of %d bytes (%v) is kept beyond the step", buf.Size, buf.Cat)
+	for buf := range s.allocated {
+		fail("New", "a tensor of %d bytes (%v) is kept beyond the step", buf.Size, buf.Cat)
 	}
 	return s.finish(), nil
 }
 
-// add notes an operation on tensors of the step. Attributes are kept: the caller does not change them.
+// add records an operation. It keeps args; callers must not modify them.
 func (s *recorder) add(kind opKind, group, signature string, accumulate bool, args ...any) {
 	name, params := parse(signature)
 	op := Op{Name: name, Group: group, kind: kind, Args: make([]Arg, len(args))}
@@ -148,18 +146,18 @@ func (s *recorder) add(kind opKind, group, signature string, accumulate bool, ar
 		a := &op.Args[i]
 		a.Name, a.Write = p.name, p.mark != 0
 		a.Read = p.mark == 0 || p.mark == '+' || p.mark == '?' && accumulate
-		a.inside = withTensors(arg, func(t *tensor.Tensor) *tensor.Tensor {
+		a.template = withTensors(arg, func(t *tensor.Tensor) *tensor.Tensor {
 			a.Views = append(a.Views, s.view(t))
 			return nil
 		})
 		switch arg.(type) {
 		case *tensor.Tensor, []*tensor.Tensor:
 		default:
-			a.Attr = a.inside
+			a.Attr = a.template
 		}
 	}
-	// All is read before anything is written: an operation's result may take an operand's place.
-	each := func(f func(a *Arg, v *View, t *track)) {
+	// Reads first: a result may overwrite an operand.
+	each := func(f func(a *Arg, v *View, t *bufferUse)) {
 		for i := range op.Args {
 			a := &op.Args[i]
 			for j := range a.Views {
@@ -169,7 +167,7 @@ func (s *recorder) add(kind opKind, group, signature string, accumulate bool, ar
 			}
 		}
 	}
-	each(func(a *Arg, v *View, t *track) {
+	each(func(a *Arg, v *View, t *bufferUse) {
 		t.lastUse = len(s.ops)
 		if !a.Read {
 			return
@@ -179,11 +177,11 @@ func (s *recorder) add(kind opKind, group, signature string, accumulate bool, ar
 			return
 		}
 		if t.temporary && !a.Write {
-			refuse(name, "%s has elements that nothing has written", a.Name)
+			fail(name, "%s has uninitialized elements", a.Name)
 		}
 		t.initial = true
 	})
-	each(func(a *Arg, v *View, t *track) {
+	each(func(a *Arg, v *View, t *bufferUse) {
 		if a.Write {
 			t.written = t.written || name != barrier
 			v.Writes = t.versions.write(v)
@@ -192,22 +190,22 @@ func (s *recorder) add(kind opKind, group, signature string, accumulate bool, ar
 	s.ops = append(s.ops, op)
 }
 
-// barrier is the one operation that writes what is there.
+// barrier writes existing contents.
 const barrier = "Barrier"
 
-// view is a tensor as the program has it.
+// view is a tensor in the program.
 func (s *recorder) view(t *tensor.Tensor) View {
 	if t == nil {
 		return View{Buffer: -1}
 	}
 	b := s.tracked[t.Buffer()]
 	if b == nil {
-		b = &track{buf: t.Buffer(), num: len(s.order), temporary: s.made[t.Buffer()], size: t.Buffer().Size, cat: t.Buffer().Cat}
+		b = &bufferUse{buf: t.Buffer(), num: len(s.order), temporary: s.allocated[t.Buffer()], size: t.Buffer().Size, cat: t.Buffer().Cat}
 		s.tracked[t.Buffer()], s.order = b, append(s.order, b)
 	}
 	v := View{Buffer: b.num, DType: t.DType(), Shape: slices.Clone(t.Shape()), RowStride: t.RowStride(), Offset: t.Offset()}
 	if p := t.Part(); p != nil {
-		s.at[p.Axis] = p.Index
+		s.coordinates[p.Axis] = p.Index
 		v.Axis, v.Count, v.Elems = p.Axis, p.Count, p.Elems
 		v.Offset -= p.Index * p.Elems
 		v.base = p.First
@@ -215,10 +213,10 @@ func (s *recorder) view(t *tensor.Tensor) View {
 	return v
 }
 
-// finish is the step as it was noted.
+// finish returns the recorded step.
 func (s *recorder) finish() *Recording {
 	p := &Program{Ops: s.ops, last: make([][]int, len(s.ops))}
-	rec := &Recording{Program: p, Inputs: s.inputs, results: s.results, Coordinates: maps.Clone(s.at)}
+	rec := &Recording{Program: p, Inputs: s.inputs, results: s.results, Coordinates: maps.Clone(s.coordinates)}
 	for _, t := range s.order {
 		b, bound := Buffer{Kind: Scratch, Cat: t.cat, Size: t.size}, t.buf
 		switch {

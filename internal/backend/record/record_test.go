@@ -29,7 +29,7 @@ func newMade() *made {
 	return b
 }
 
-// step has one of everything: an input, views, a temporary, a constant, state, scratch and a result.
+// step has an input, views, a temporary, a constant, state, scratch and a result.
 func (b *made) step(lr float32) error {
 	in := b.New(tensor.Workspace, tensor.F32, 1)
 	defer in.Release()
@@ -63,8 +63,8 @@ DownloadAsync <- src:%4.2 float32[2 4]
 Fill dst:%4.3 float32[4] <- v=1
 `
 
-// TestProgram: the text of a step, whatever its inputs; nothing runs while it is recorded; a program
-// runs on the inputs of another step, and leaves state and results, and nothing in scratch.
+// TestProgram checks a program's text, that recording runs nothing, and that a program runs on
+// another step's inputs with the right state, results and undefined scratch.
 func TestProgram(t *testing.T) {
 	b := newMade()
 	record1, err := b.Record(func() error { return b.step(10) })
@@ -86,7 +86,7 @@ func TestProgram(t *testing.T) {
 		return out
 	}
 	if got := read(b.state); !slices.Equal(got, []float32{3, 3, 3, 3, 3, 3, 3, 3}) {
-		t.Errorf("recording has made the state %v", got)
+		t.Errorf("recording changed the state to %v", got)
 	}
 	if err := b.Replay(context.Background(), record1.Program, record2); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestDiff shows the first line of a difference.
+// TestDiff checks the first differing line.
 func TestDiff(t *testing.T) {
 	if got := record.Diff("a\nb\n", "a\nc\n"); got != "line 2:\n- b\n+ c" {
 		t.Error(got)
@@ -115,7 +115,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestUnrecordable: what no program can do fails and says what it was.
+// TestUnrecordable checks that unrecordable operations fail by name.
 func TestUnrecordable(t *testing.T) {
 	for op, step := range map[string]func(b *made) error{
 		"Download": func(b *made) error { b.Download(make([]byte, 32), b.state); return nil },
@@ -141,7 +141,7 @@ func TestUnrecordable(t *testing.T) {
 	}
 }
 
-// TestHostAccess: the host sees no tensor's memory, in a step or outside.
+// TestHostAccess checks that host memory is inaccessible, within a step or outside.
 func TestHostAccess(t *testing.T) {
 	defer func() {
 		if p := recover(); p == nil || !strings.Contains(p.(string), "not in host memory") {

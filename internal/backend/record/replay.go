@@ -8,12 +8,12 @@ import (
 	"trireme/tensor"
 )
 
-// Replay runs a program on the backend behind r, on the buffers, inputs and coordinates of rec, a
-// recording of r, and hands out its results. The program is rec's own or that of any other step or rank with the same text.
-// Scratch is gone afterwards. Ranks of a group replay at the same time.
+// Replay runs p on the wrapped backend with the inputs, buffers and coordinates of rec, a recording
+// of r, and sets its results. p is rec's program or one with the same text, of another step or
+// rank. Scratch is undefined afterwards. All ranks of a group must replay concurrently.
 func (r *Backend) Replay(ctx context.Context, p *Program, rec *Recording) error {
 	if r.step != nil {
-		refuse("Replay", "a step is being recorded")
+		fail("Replay", "a step is being recorded")
 	}
 	if len(p.Buffers) != len(rec.Bound) {
 		return fmt.Errorf("record: a program of %d buffers cannot run on a recording of %d", len(p.Buffers), len(rec.Bound))
@@ -41,7 +41,7 @@ func (r *Backend) Replay(ctx context.Context, p *Program, rec *Recording) error 
 	return nil
 }
 
-// poison makes a buffer of the inner backend NaN, or -1: what reads it shows.
+// poison fills an inner buffer with NaN, or -1, to expose reads.
 func (r *Backend) poison(buf *tensor.Buffer) {
 	ones := make([]byte, buf.Size)
 	for i := range ones {
@@ -50,21 +50,21 @@ func (r *Backend) poison(buf *tensor.Buffer) {
 	r.inner.Upload(tensor.Of(buf, tensor.U8, 0, buf.Size), ones)
 }
 
-// execution is a program that runs.
+// execution is a running program.
 type execution struct {
 	r       *Backend
 	p       *Program
 	rec     *Recording
-	bufs    []*tensor.Buffer // of the inner backend, by number
-	inputs  [][]byte         // to come
-	results []*[]byte        // to come
+	bufs    []*tensor.Buffer // inner, by number
+	inputs  [][]byte         // remaining
+	results []*[]byte        // remaining
 }
 
 func (e *execution) run(ctx context.Context, op *Op) error {
 	args := make([]reflect.Value, len(op.Args))
 	for i := range op.Args {
 		views := op.Args[i].Views
-		args[i] = reflect.ValueOf(withTensors(op.Args[i].inside, func(*tensor.Tensor) *tensor.Tensor {
+		args[i] = reflect.ValueOf(withTensors(op.Args[i].template, func(*tensor.Tensor) *tensor.Tensor {
 			v := &views[0]
 			views = views[1:]
 			return e.tensor(v)
@@ -93,7 +93,7 @@ func (e *execution) run(ctx context.Context, op *Op) error {
 	return nil
 }
 
-// tensor is a view of the inner backend.
+// tensor is the inner tensor of a view.
 func (e *execution) tensor(v *View) *tensor.Tensor {
 	if v.Buffer < 0 {
 		return nil

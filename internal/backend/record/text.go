@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// parameter is one of a signature: its name, and how it is marked (see Backend.do).
+// parameter is a name and mark in a signature; see Backend.do.
 type parameter struct {
 	name string
 	mark byte
 }
 
-// parse is a signature's name and parameters.
+// parse splits a signature.
 func parse(signature string) (name string, ps []parameter) {
 	words := strings.Fields(signature)
 	for _, w := range words[1:] {
@@ -25,10 +25,9 @@ func parse(signature string) (name string, ps []parameter) {
 	return words[0], ps
 }
 
-// String is the program as text, a line for each buffer and each operation: the same text is the
-// same program. A tensor is its buffer and version, its first element, type and shape, and its row
-// stride where rows are apart: %3.2+16 f32[4 8]/32; +shard*64 is a place that the rank's coordinate
-// decides.
+// String formats the program, a line per buffer and operation. Equal texts are equal programs. A
+// tensor is %buffer.version+offset, its type and shape, and its row stride if strided: %3.2+16
+// f32[4 8]/32. +shard*64 is a coordinate times a length.
 func (p *Program) String() string {
 	var out strings.Builder
 	for i, b := range p.Buffers {
@@ -89,8 +88,7 @@ func (v *View) write(out *strings.Builder, version int) {
 	}
 }
 
-// Diff is the first line in which two programs' texts differ, with its number; "" where they are
-// the same.
+// Diff is the first line, with its number, in which two texts differ; "" if equal.
 func Diff(a, b string) string {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range max(len(as), len(bs)) {

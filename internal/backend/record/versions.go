@@ -2,40 +2,40 @@ package record
 
 import "slices"
 
-// versions are those of the elements of one buffer, in bytes. What is written at places that depend
-// on the rank is kept apart, by place, so that versions are the same on every rank: such a write may
-// have touched any of the parts.
+// versions are the versions of one buffer's bytes. Writes to rank-dependent ranges are kept
+// separately, per set of parts, so that versions are equal on every rank: such a write may touch
+// any of the parts.
 type versions struct {
 	count int
 	fixed segments
 	parts []partVersions
 }
 
-// partVersions are those of a rank's own part: bytes are counted from where it begins.
+// partVersions are the versions within the rank's part.
 type partVersions struct {
 	part
 	segments
 	newest int
 }
 
-// part is one of several equal parts, whichever is the rank's.
+// part is one of several equal parts, chosen by rank.
 type part struct {
 	axis             string
-	base, elems, all int // bytes: of the first part, of each, of all together
+	base, elems, all int // in bytes: start of the first part, size of each, size of all
 }
 
-// segments are runs of written bytes, ascending and apart from one another.
+// segments are written ranges of bytes, ascending and disjoint.
 type segments []segment
 
 type segment struct{ lo, hi, version int }
 
-// partOf is the part that a view lies in.
+// partOf is the part that contains a view.
 func (v *View) partOf() part {
 	size := v.DType.Size()
 	return part{v.Axis, v.base * size, v.Elems * size, v.Elems * size * v.Count}
 }
 
-// runs are the bytes of a view in order, from its part's begin where it lies in one.
+// runs are a view's byte ranges in order, relative to its part if it has one.
 func (v *View) runs() (out []segment) {
 	size := v.DType.Size()
 	rows, width := 1, 1
@@ -59,13 +59,13 @@ func (v *View) runs() (out []segment) {
 	return out
 }
 
-// read is the newest version in a view, and whether all of it has been written.
+// read is the newest version in a view, and whether all of it is written.
 func (s *versions) read(v *View) (version int, written bool) {
 	runs := v.runs()
 	if v.Axis == "" {
 		version, written = s.fixed.read(runs)
 		for _, p := range s.parts {
-			if meets(runs, p.base, p.base+p.all) {
+			if overlaps(runs, p.base, p.base+p.all) {
 				version = max(version, p.newest)
 			}
 		}
@@ -84,7 +84,7 @@ func (s *versions) read(v *View) (version int, written bool) {
 	return version, written
 }
 
-// write gives a view its next version.
+// write creates a version of a view.
 func (s *versions) write(v *View) int {
 	s.count++
 	runs := v.runs()
@@ -106,11 +106,11 @@ func (s *versions) write(v *View) int {
 	return s.count
 }
 
-func meets(runs []segment, lo, hi int) bool {
+func overlaps(runs []segment, lo, hi int) bool {
 	return slices.ContainsFunc(runs, func(r segment) bool { return r.lo < hi && lo < r.hi })
 }
 
-// read is the newest version in runs, and whether all of them are written.
+// read is the newest version in runs, and whether all are written.
 func (s segments) read(runs []segment) (version int, written bool) {
 	written = true
 	i := 0
@@ -130,7 +130,7 @@ func (s segments) read(runs []segment) (version int, written bool) {
 	return version, written
 }
 
-// write puts runs in the place of what they meet, and joins what follows on in one version.
+// write replaces runs, and merges adjacent segments of one version.
 func (s *segments) write(runs []segment) {
 	var out segments
 	put := func(x segment) {

@@ -8,9 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// TestVersions: for any views of a buffer that are written and read, a read finds the newest version
-// among its elements and knows whether all are written, as a buffer that keeps a version for each
-// element says.
+// TestVersions compares random views with a buffer that stores a version per element.
 func TestVersions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const rows, width = 6, 8
@@ -47,7 +45,7 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// TestPartVersions: ranks see the same versions of their own parts and of the whole.
+// TestPartVersions checks that ranks see equal versions of their parts and of the whole.
 func TestPartVersions(t *testing.T) {
 	whole := &View{DType: tensor.F32, Shape: tensor.Shape{12}, RowStride: 12}
 	first := &View{DType: tensor.F32, Shape: tensor.Shape{4}, RowStride: 4}
@@ -62,11 +60,11 @@ func TestPartVersions(t *testing.T) {
 		newest  int
 		written bool
 	}{
-		{view: own}, // nothing is written
+		{view: own}, // nothing written
 		{view: own, write: true},
 		{view: own, newest: 1, written: true},
 		{view: half, newest: 1, written: true},
-		{view: whole, newest: 1}, // one part may be any of them
+		{view: whole, newest: 1}, // any part may be written
 		{view: first, newest: 1},
 		{view: second, newest: 1},
 		{view: other, newest: 1},

@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// operation is a method of an interface that writes tensors.
+// operation is a method that writes tensors.
 type operation struct {
 	name   string
 	params []param
 }
 
-// param is one parameter, with the type that the interface gives it.
+// param is a parameter, with its type in the interface.
 type param struct{ name, typ string }
 
-// effects are what the types of package tensor say, as package record writes it.
+// effects are the marks of package tensor's types; see record.Backend.do.
 var effects = map[string]string{"Out": "=", "InOut": "+", "Acc": "?"}
 
-// Generate is ops.go for the interfaces of the package in a directory. An operation is a method with
-// an Out, InOut or Acc and no bytes of the host.
+// Generate returns ops.go for the interfaces of the package in dir. An operation is a method with
+// an Out, InOut or Acc and without host bytes.
 func Generate(dir string) ([]byte, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -79,7 +79,7 @@ func Generate(dir string) ([]byte, error) {
 	return format.Source(out.Bytes())
 }
 
-// operationOf is a method's operation, where it is one.
+// operationOf returns a method's operation, if it is one.
 func operationOf(m *ast.Field) (op operation, ok bool) {
 	fn, isFunc := m.Type.(*ast.FuncType)
 	if !isFunc || len(m.Names) != 1 {
@@ -99,7 +99,7 @@ func operationOf(m *ast.Field) (op operation, ok bool) {
 	return op, ok && fn.Results == nil
 }
 
-// typeName is the name of a type, with *, [] or ... before it; "" for bytes and all other types.
+// typeName is a type with its *, [] or ... prefix; "" for bytes and unsupported types.
 func typeName(e ast.Expr) string {
 	var before string
 	var inner ast.Expr
@@ -123,10 +123,10 @@ func typeName(e ast.Expr) string {
 	return before + name
 }
 
-// element is the name at the end of a type's.
+// element is a type without prefix.
 func element(typ string) string { return strings.TrimLeft(typ, "*[].") }
 
-// source is a type as package record writes it.
+// source is a type in package record.
 func source(typ string) string {
 	name := element(typ)
 	before := strings.TrimSuffix(typ, name)
@@ -139,7 +139,7 @@ func source(typ string) string {
 	return before + name
 }
 
-// write writes the method: all arguments to do, with what the operation does with each.
+// write writes the method, which calls do.
 func (op operation) write(out *bytes.Buffer, accumulates map[string]bool) error {
 	var signature, names, args []string
 	accumulate := ""
@@ -160,11 +160,11 @@ func (op operation) write(out *bytes.Buffer, accumulates map[string]bool) error 
 	}
 	if accumulate == "" {
 		if slices.ContainsFunc(op.params, func(p param) bool { return p.typ == "Acc" }) {
-			return fmt.Errorf("%s has an Acc, and nothing says whether it accumulates", op.name)
+			return fmt.Errorf("%s has an Acc, but no accumulate argument", op.name)
 		}
 		accumulate = "false"
 	}
-	fmt.Fprintf(out, "\n// %s is the operation of that name.\nfunc (r *Backend) %s(%s) {\n\tr.do(%q, %s, %s)\n}\n",
+	fmt.Fprintf(out, "\n// %s records or runs the operation.\nfunc (r *Backend) %s(%s) {\n\tr.do(%q, %s, %s)\n}\n",
 		op.name, op.name, strings.Join(args, ", "), op.name+" "+strings.Join(signature, " "), accumulate, strings.Join(names, ", "))
 	return nil
 }

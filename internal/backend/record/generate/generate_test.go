@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFresh fails when an interface of package tensor has changed since go generate ran.
+// TestFresh fails if ops.go is stale.
 func TestFresh(t *testing.T) {
 	want, err := Generate("../../../../tensor")
 	if err != nil {

@@ -1,5 +1,4 @@
-// Command generate writes internal/backend/record/ops.go: a method for each operation that package
-// tensor declares.
+// Command generate writes internal/backend/record/ops.go: a method per operation of package tensor.
 package main
 
 import (

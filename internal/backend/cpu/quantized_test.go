@@ -9,9 +9,9 @@ import (
 	"trireme/tensor"
 )
 
-// TestEightOfZeros: a block of zeros has bytes of 0, whatever it had before.
-func TestEightOfZeros(t *testing.T) {
-	e := &eight{make([]uint8, 300), make([]float32, 2), dynamic(true)}
+// TestQuantizeZeros checks that a block of zeros gets bytes of 0, whatever it held before.
+func TestQuantizeZeros(t *testing.T) {
+	e := &quantized{make([]uint8, 300), make([]float32, 2), dynamic(true)}
 	x := make([]float32, 300)
 	x[3], x[299] = -2, 1
 	e.store(0, x)
@@ -27,7 +27,7 @@ func TestEightOfZeros(t *testing.T) {
 	}
 }
 
-// TestNearest: the number found by a table is the nearest of all 256.
+// TestNearest compares the table search with the nearest of all 256 numbers.
 func TestNearest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, signed := range []bool{false, true} {
@@ -36,7 +36,7 @@ func TestNearest(t *testing.T) {
 			got := m.value[m.nearest(x)]
 			for _, v := range m.value {
 				if d, best := math.Abs(float64(v)-float64(x)), math.Abs(float64(got)-float64(x)); d < best-1e-6*math.Abs(float64(x)) {
-					t.Fatalf("signed %v: %v goes to %v, and %v is nearer", signed, x, got, v)
+					t.Fatalf("signed %v: %v rounds to %v, but %v is nearer", signed, x, got, v)
 				}
 			}
 		}
@@ -61,8 +61,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestAverageThatKeepsNothing is the parameters, to the bit: what rounds on the way is not them.
-func TestAverageThatKeepsNothing(t *testing.T) {
+// TestAverageWithoutDecay checks that an average with weight 1 is the parameters, to the bit.
+func TestAverageWithoutDecay(t *testing.T) {
 	b := open(t, 1)
 	p, a := b.New(tensor.Params, tensor.F32, 4), b.New(tensor.Optimizer, tensor.F32, 4)
 	want := []float32{1e-3, 0.1, -3, 7e5}

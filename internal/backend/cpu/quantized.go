@@ -8,38 +8,38 @@ import (
 	"trireme/tensor"
 )
 
-// stored is a state of an optimizer.
-type stored struct {
+// stateTensor is optimizer state.
+type stateTensor struct {
 	operand
-	eight *eight // nil where the state is of floats
+	quantized *quantized // nil for floats
 }
 
 // load is elements [off, off+n), in tmp unless the state is F32.
-func (s *stored) load(off, n int, tmp []float32) []float32 {
-	if s.eight == nil {
+func (s *stateTensor) load(off, n int, tmp []float32) []float32 {
+	if s.quantized == nil {
 		return s.operand.load(off, n, tmp)
 	}
-	s.eight.load(off, tmp[:n])
+	s.quantized.load(off, tmp[:n])
 	return tmp[:n]
 }
 
-func (s *stored) store(off int, x []float32) {
-	if s.eight == nil {
+func (s *stateTensor) store(off int, x []float32) {
+	if s.quantized == nil {
 		s.operand.store(off, x)
 		return
 	}
-	s.eight.store(off, x)
+	s.quantized.store(off, x)
 }
 
-// eight is a state in bytes, with a scale for each block.
-type eight struct {
+// quantized is 8-bit state with a scale per block.
+type quantized struct {
 	bytes  []uint8
 	scales []float32
 	m      *dynamicMap
 }
 
-// load makes the elements from off on, the beginning of a block.
-func (e *eight) load(off int, x []float32) {
+// load dequantizes len(x) elements from off, the start of a block.
+func (e *quantized) load(off int, x []float32) {
 	for at := 0; at < len(x); at += tensor.StateBlock {
 		b := x[at:min(at+tensor.StateBlock, len(x))]
 		scale, from := e.scales[(off+at)/tensor.StateBlock], e.bytes[off+at:][:len(b)]
@@ -49,12 +49,12 @@ func (e *eight) load(off int, x []float32) {
 	}
 }
 
-// store keeps what load is to make.
-func (e *eight) store(off int, x []float32) {
+// store quantizes x to off, the start of a block.
+func (e *quantized) store(off int, x []float32) {
 	for at := 0; at < len(x); at += tensor.StateBlock {
 		b := x[at:min(at+tensor.StateBlock, len(x))]
 		to := e.bytes[off+at:][:len(b)]
-		var most uint32 // the bits of a magnitude are in its order
+		var most uint32 // bits of a magnitude have its order
 		for _, v := range b {
 			most = max(most, math.Float32bits(v)&^(1<<31))
 		}
@@ -71,15 +71,15 @@ func (e *eight) store(off int, x []float32) {
 	}
 }
 
-// dynamicMap is tensor.DynamicMap with what finds the nearest of its numbers. Numbers are found by
-// their order, and zero of them lie below 0.
+// dynamicMap is tensor.DynamicMap in ascending order, with a search table. zero numbers are
+// negative.
 type dynamicMap struct {
 	value [256]float32
 	zero  uint8
-	// above[k] lies between numbers k and k+1, halfway; the last is infinite.
+	// midpoint of numbers k and k+1; the last is infinite
 	above [256]float32
-	// lowest is the nearest number to the least x with a sign, an exponent and the first 8 bits of a
-	// fraction. Others with these bits have it or the next one.
+	// lowest is the nearest number to the least x with a given sign, exponent and upper 8 bits of
+	// the fraction. Other x with these bits have the same or the next.
 	lowest [1 << 17]uint8
 }
 
@@ -100,10 +100,10 @@ func newMap(signed bool) *dynamicMap {
 		m.above[k] = (number(k) + number(k+1)) * 0.5
 	}
 	m.above[255] = float32(math.Inf(1))
-	const below = 1<<15 - 1 // the other bits of a fraction
+	const below = 1<<15 - 1 // the other bits of the fraction
 	for i := range uint32(len(m.lowest)) {
 		least := i << 15
-		if i >= 1<<16 { // of negative numbers, the one of the largest magnitude
+		if i >= 1<<16 { // of negative numbers, the largest magnitude
 			least |= below
 		}
 		x := math.Float32frombits(least)
@@ -112,9 +112,9 @@ func newMap(signed bool) *dynamicMap {
 	return m
 }
 
-// nearest is the byte of the nearest number to x; halfway, of the lower.
+// nearest is the byte of the nearest number to x; at a midpoint the lower one.
 func (m *dynamicMap) nearest(x float32) uint8 {
 	k := m.lowest[math.Float32bits(x)>>15]
-	k += uint8(math.Float32bits(m.above[k]-x) >> 31) // 1 where x is above, without a branch
+	k += uint8(math.Float32bits(m.above[k]-x) >> 31) // 1 if x > above[k], without a branch
 	return k - m.zero
 }
