@@ -27,8 +27,7 @@ type Options struct {
 	AllGather  AllGather
 	// Offload says which state is kept in files, and in which directories.
 	Offload Offload
-	// Files creates an offload file in a directory; nil is disk.Create.
-	Files func(dir string) (*disk.File, error)
+	create  func(dir string) (*disk.File, error) // creates an offload file; nil is disk.Create
 }
 
 // Engine holds this rank's shard of the training state and runs the communication of a step. Use it
@@ -114,7 +113,7 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	e := &Engine{
 		b: b, mesh: m, strategy: o.Strategy, units: units, inOrder: o.WorldInvariant, precision: o.Precision, allGather: o.AllGather,
 		index: map[*nn.Unit]int{},
-		files: offloadFiles{Offload: o.Offload, open: o.Files, meta: tensor.IsMeta(b)},
+		files: offloadFiles{Offload: o.Offload, open: o.create, meta: tensor.IsMeta(b)},
 	}
 	if m.Reshard != nil && m.Reshard.Size() == m.Size(Shard) {
 		e.allGather.Keep = false // each rank keeps its shard in any case

@@ -466,7 +466,7 @@ func (c toy) rank(t testing.TB, w collective.World, d setup, out *outcome, mu *s
 	}
 	o := parallel.Options{Strategy: s, WorldInvariant: !d.local, Precision: c.precision, Optim: c.how(), AllGather: d.gather, Offload: d.offload}
 	if d.files != nil {
-		o.Files = func(dir string) (*disk.File, error) { return d.files(w.Rank(), dir) }
+		o = o.WithFiles(func(dir string) (*disk.File, error) { return d.files(w.Rank(), dir) })
 	}
 	e, err := parallel.New(b, mesh, n.units, o)
 	if err != nil {
