@@ -14,40 +14,36 @@ import (
 	"trireme/train"
 )
 
-const tinyLlama = `{"architectures": ["LlamaForCausalLM"], "vocab_size": 16, "hidden_size": 16, "intermediate_size": 32,
- "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 8}`
-
-// A program's own loop over the steps of a run: one process, rows of token ids.
+// A training program: one process, a tiny Llama, rows of token ids.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "example")
 	check(err)
 	defer os.RemoveAll(dir)
-	rows := filepath.Join(dir, "rows.jsonl")
-	check(os.WriteFile(rows, []byte(`{"input_ids": [1, 2, 3, 4, 5, 6]}`+"\n"+`{"input_ids": [6, 5, 4, 3, 2, 1]}`+"\n"), 0o644))
-
-	cfg := train.Default() // what a file that says nothing asks for
-	cfg.OutputDir, cfg.Data.Path, cfg.Model.Config = dir, rows, "config.json"
-	cfg.Training.MaxSteps, cfg.Training.MicroBatchSize, cfg.Training.LearningRate = 30, 2, 1e-2
-
-	families := model.Registry{llama.Family}
-	config, err := families.ParseConfig("config.json", []byte(tinyLlama))
+	cfg, err := train.Load("testdata/example/run.yaml", "output_dir="+dir, "training.seed=1")
 	check(err)
 	world, err := collective.NewLocal(1, collective.Config{})
 	check(err)
-	run, err := train.Open(ctx, cfg, train.Deps{Registry: families, Model: config, World: world[0], ProcessGroup: checkpoint.SingleProcess{}})
+	run, err := train.Open(ctx, cfg, train.Deps{Registry: model.Registry{llama.Family}, World: world[0], ProcessGroup: checkpoint.SingleProcess{}})
 	check(err)
 	defer run.Close()
-	first, last := 0.0, 0.0
-	for r, err := range run.Steps(ctx) { // one optimizer step each
+	var losses []float64
+	for step, err := range run.Steps(ctx) { // one optimizer step each
 		check(err)
-		if last = r.Loss; r.Step == 1 {
-			first = last
-		}
+		losses = append(losses, step.Loss)
 	}
-	fmt.Println("the loss fell:", last < first/2)
 	check(run.Export(ctx, filepath.Join(dir, "final_model"))) // a Hugging Face directory
-	// Output: the loss fell: true
+	fmt.Println(len(losses), "steps, the loss fell:", losses[29] < losses[0]/2)
+	// Output: 30 steps, the loss fell: true
+}
+
+// Load reports every invalid key at once.
+func ExampleLoad() {
+	_, err := train.Load("testdata/example/run.yaml", "training.learning_rat=1e-3", "training.micro_batch_size=none")
+	fmt.Println(err)
+	// Output:
+	// assignment training.learning_rat=1e-3: unknown key "learning_rat" under training. did you mean "learning_rate"?
+	// assignment training.micro_batch_size=none: training.micro_batch_size: "none" is not a whole number
 }
 
 func check(err error) {
