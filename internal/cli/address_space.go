@@ -8,18 +8,18 @@ import (
 	"trireme/tensor"
 )
 
-// What a process needs of a limited address space (ulimit -v, h_vmem of a scheduler). Go's
-// runtime reserves more than a gigabyte as it goes, and where it gets none it dies with a stack.
+// Needs of a process with a limited address space (ulimit -v, h_vmem of a scheduler). Go's runtime
+// reserves more than a gigabyte and crashes if it cannot.
 const (
-	minAddressSpace = 1900 << 20 // in all
-	minFreeSpace    = 256 << 20  // when a command begins
+	minAddressSpace = 1900 << 20 // total
+	minFreeSpace    = 256 << 20  // free at the start of a command
 )
 
-// arenasVar is how many regions of 64 MiB the C library reserves; else it is one for each thread.
+// arenasVar limits the 64 MiB regions that the C library reserves, by default one per thread.
 const arenasVar = "MALLOC_ARENA_MAX"
 
-// Fit begins the program anew where its address space is limited, with less of it reserved. It
-// returns where there is nothing to do.
+// LimitArenas restarts the program with fewer reserved regions if its address space is limited, and
+// returns otherwise.
 func LimitArenas() {
 	if _, _, limited := tensor.AddressSpace(); !limited || os.Getenv(arenasVar) != "" {
 		return
@@ -28,12 +28,11 @@ func LimitArenas() {
 	if err != nil {
 		return
 	}
-	// Where that fails, the program goes on as it is.
+	// If Exec fails, the program continues unchanged.
 	_ = syscall.Exec(exe, os.Args, append(os.Environ(), arenasVar+"=1"))
 }
 
-// withinSpace fits this process into a limited address space: the heap is collected earlier,
-// and too little is an error at once.
+// limitHeap limits the Go heap in a limited address space, and refuses one that is too small.
 func limitHeap() error {
 	limit, used, limited := tensor.AddressSpace()
 	switch {

@@ -28,10 +28,10 @@ func newBenchCollectives() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "collectives",
-		Short: "measure all-reduce, all-gather and reduce-scatter between worker processes",
-		Long: `Starts --nproc worker processes, or joins those that a launcher has started, and measures
-each operation at several sizes. Bus bandwidth is counted as nccl-tests does, so that it
-can be compared with the link whatever the number of ranks.`,
+		Short: "measure all-reduce, all-gather and reduce-scatter between processes",
+		Long: `Start --nproc worker processes, or join those of a launcher, and measure each operation at several
+sizes. Bus bandwidth is defined as in nccl-tests, so it compares to the link for any number of
+ranks.`,
 		Example: "  trireme bench collectives --nproc 2 --transport shm --json",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -39,10 +39,10 @@ can be compared with the link whatever the number of ranks.`,
 				return err
 			}
 			if nproc < 1 {
-				return usage(fmt.Sprintf("--nproc: %d is not a number of workers", nproc), "--nproc 2")
+				return usage(fmt.Sprintf("--nproc is %d: it must be at least 1", nproc), "--nproc 2")
 			}
 			if !(seconds >= 0) {
-				return usage(fmt.Sprintf("--seconds: %v is negative", seconds), "--seconds 0.6")
+				return usage(fmt.Sprintf("--seconds is %v: it must be 0 or more", seconds), "--seconds 0.6")
 			}
 			if timeout <= 0 {
 				return usage(fmt.Sprintf("--timeout is %v: it must be positive", timeout), "--timeout 1m")
@@ -68,14 +68,14 @@ can be compared with the link whatever the number of ranks.`,
 		},
 	}
 	c.Flags().IntVar(&nproc, "nproc", 2, "worker processes to start")
-	c.Flags().StringVar(&transport, "transport", "auto", "how ranks are connected: auto, shm or tcp")
-	c.Flags().Float64Var(&seconds, "seconds", 0, "length of each measurement; 0 is 0.6")
-	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long a rank waits for the others")
+	c.Flags().StringVar(&transport, "transport", "auto", "transport between ranks: auto, shm or tcp")
+	c.Flags().Float64Var(&seconds, "seconds", 0, "seconds per measurement; 0: 0.6")
+	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for a rank to wait for others")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
 
-// collectivesReport is a report and how it was made.
+// collectivesReport is the JSON output of bench collectives.
 type collectivesReport struct {
 	Schema    string `json:"schema"`
 	Transport string `json:"transport"`
@@ -113,7 +113,7 @@ func bySize(a, b string) int {
 	return cmp.Or(cmp.Compare(opA, opB), cmp.Compare(sizeA, sizeB))
 }
 
-// splitSize takes the size out of a name: all_gather_64KiB_total is all_gather_total of 65536.
+// splitSize splits a name such as all_gather_64KiB_total into all_gather_total and 65536.
 func splitSize(name string) (op string, bytes int) {
 	parts := strings.Split(name, "_")
 	for i, p := range parts {

@@ -13,7 +13,7 @@ import (
 	"trireme/tensor"
 )
 
-// gemmReport is a report and how it was made.
+// gemmReport is the JSON output of bench gemm.
 type gemmReport struct {
 	Schema  string `json:"schema"`
 	Kernels string `json:"kernels"`
@@ -27,19 +27,18 @@ func newBenchGEMM() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "gemm",
-		Short: "measure matrix products beside this processor's peak",
-		Long: `Measures products [M K] * [K N] named MxKxN; with _t the second operand lies as a linear
-layer's weight does, _dx and _dw are the gradients of such a layer. The peak is what
-fused multiply-adds reach on this processor during the run, in bfloat16 products of tiles
-where it has them.`,
+		Short: "measure matrix products relative to this processor's peak",
+		Long: `Measure products [M K] * [K N], named MxKxN. With _t the second operand is transposed, as the weight
+of a linear layer; _dx and _dw are the gradients of such a layer. The peak is measured with fused
+multiply-adds during the run, or with tile products for bfloat16 if the processor has them.`,
 		Example: "  trireme bench gemm --threads 1 --json",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if threads < 1 {
-				return usage(fmt.Sprintf("--threads: %d is not a number of threads", threads), "--threads 1")
+				return usage(fmt.Sprintf("--threads is %d: it must be at least 1", threads), "--threads 1")
 			}
 			if !(seconds > 0) {
-				return usage(fmt.Sprintf("--seconds: %v is no length of time", seconds), "--seconds 1.5")
+				return usage(fmt.Sprintf("--seconds is %v: it must be above 0", seconds), "--seconds 1.5")
 			}
 			list, err := gemmShapes(shapes)
 			if err != nil {
@@ -64,15 +63,15 @@ where it has them.`,
 	}
 	f := c.Flags()
 	f.IntVar(&threads, "threads", 1, "threads")
-	f.Float64Var(&seconds, "seconds", 1.5, "length of each measurement")
-	f.StringVar(&shapes, "shapes", "peers", "peers (what the comparison with OpenBLAS measures), training (of bench step's configurations), or a list such as 512x768x3072,512x768x3072_dw")
+	f.Float64Var(&seconds, "seconds", 1.5, "seconds per measurement")
+	f.StringVar(&shapes, "shapes", "peers", "peers (of the comparison with OpenBLAS), training (of bench step), or a list such as 512x768x3072,512x768x3072_dw")
 	f.StringVar(&dtype, "dtype", "float32", "type of the operands: float32, bfloat16 or float16")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	_ = c.RegisterFlagCompletionFunc("shapes", cobra.FixedCompletions([]string{"peers", "training"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = c.RegisterFlagCompletionFunc("shapes", cobra.FixedCompletions([]string{"peers", "training"}, cobra.ShellCompDirectiveNoFileComp)) // cannot fail: the flag exists
 	return c
 }
 
-// gemmShapes reads --shapes.
+// gemmShapes parses --shapes.
 func gemmShapes(list string) ([]bench.GEMMShape, error) {
 	switch list {
 	case "peers":
@@ -90,14 +89,14 @@ func gemmShapes(list string) ([]bench.GEMMShape, error) {
 			return nil, usage(fmt.Sprintf("--shapes: %q is neither peers, training, nor a product MxKxN", name), "--shapes 512x768x3072")
 		}
 		if s.M > maxSide || s.K > maxSide || s.N > maxSide {
-			return nil, usage(fmt.Sprintf("--shapes: %s is longer than %d on a side", name, maxSide), "--shapes 512x768x3072")
+			return nil, usage(fmt.Sprintf("--shapes: %s exceeds %d in a dimension", name, maxSide), "--shapes 512x768x3072")
 		}
 		shapes = append(shapes, s)
 	}
 	return shapes, nil
 }
 
-// maxSide keeps the operands of a product within a few gigabytes.
+// maxSide limits operands to a few gigabytes.
 const maxSide = 1 << 15
 
 func printGEMM(out io.Writer, shapes []bench.GEMMShape, r bench.GEMMReport) error {

@@ -22,7 +22,7 @@ import (
 	"trireme/tensor"
 )
 
-// benchStepFlags is the command line of bench step.
+// benchStepFlags are the flags of bench step.
 type benchStepFlags struct {
 	options   bench.StepOptions
 	dtype     string
@@ -36,42 +36,42 @@ func newBenchStep() *cobra.Command {
 	f := &benchStepFlags{}
 	c := &cobra.Command{
 		Use:   "step",
-		Short: "measure whole training steps of a model",
-		Long: `Trains on random tokens, and prints the median and the best step of rank 0. The sizes are
-  A  4 layers of width 256, vocabulary 512, 8 sequences of 256 positions a rank
+		Short: "measure training steps of a model",
+		Long: `Train on random tokens and print the median and the best step of rank 0. The models are Llamas:
+  A  4 layers of width 256, vocabulary 512, 8 sequences of 256 positions per rank
   B  6 layers of width 512, vocabulary 8192, 4 sequences of 512
   C  12 layers of width 768, vocabulary 32000, 2 sequences of 512
-of a Llama, and
+and
   gpt2  GPT-2 of 124 million parameters, 2 sequences of 256, without dropout
   bert  BERT-base classifying 4 sequences of 128, with dropout
-MFU counts full attention, relative to the fused multiply-adds that this processor reaches just
-after the steps (in bfloat16 its tile products, if it has them). The time to the end of the first
-step counts from the start of the process that the user started, workers included.`,
+MFU counts full attention, relative to the peak measured right after the steps (fused multiply-adds,
+or tile products for bfloat16 if the processor has them). The time to the end of the first step
+starts with this command, before workers.`,
 		Example: "  trireme bench step --config B --threads 1 --nproc 2 --steps 20 --json",
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
-	p.StringVar(&f.options.Config, "config", "A", "the network: "+strings.Join(bench.StepNames(), ", "))
-	p.IntVar(&f.options.Threads, "threads", 1, "threads of each rank")
+	p.StringVar(&f.options.Config, "config", "A", "model: "+strings.Join(bench.StepNames(), ", "))
+	p.IntVar(&f.options.Threads, "threads", 1, "threads per rank")
 	p.IntVar(&f.nproc, "nproc", 1, "worker processes to start")
 	p.IntVar(&f.options.Steps, "steps", 20, "steps to measure")
-	p.IntVar(&f.options.Warmup, "warmup", 3, "steps before those that are measured")
-	p.StringVar(&f.options.Strategy, "strategy", "full_shard", "how ranks divide the model")
-	p.StringVar(&f.dtype, "dtype", "float32", "type of the parameters that compute and of activations: float32, bfloat16 or float16")
-	p.Float64Var(&f.options.Clip, "clip", 0, "norm to which gradients are clipped; 0 does not clip")
-	p.StringVar(&f.options.Recompute, "recompute", "", "what to recompute in backward: "+strings.Join(recomputations(), ", ")+"; alone, layers")
+	p.IntVar(&f.options.Warmup, "warmup", 3, "steps before the measured ones")
+	p.StringVar(&f.options.Strategy, "strategy", "full_shard", "sharding strategy")
+	p.StringVar(&f.dtype, "dtype", "float32", "type of parameters in computation and of activations: float32, bfloat16 or float16")
+	p.Float64Var(&f.options.Clip, "clip", 0, "maximum gradient norm; 0: no clipping")
+	p.StringVar(&f.options.Recompute, "recompute", "", "recompute in backward: "+strings.Join(recomputations(), ", ")+" (default without a value: layers)")
 	p.Lookup("recompute").NoOptDefVal = "layers"
 	for flag, values := range map[string][]string{"config": bench.StepNames(), "recompute": recomputations()} {
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flags are there
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // cannot fail: the flags exist
 	}
-	p.StringVar(&f.transport, "transport", "auto", "how ranks are connected: auto, shm or tcp")
-	p.DurationVar(&f.timeout, "timeout", time.Minute, "how long a rank waits for the others")
+	p.StringVar(&f.transport, "transport", "auto", "transport between ranks: auto, shm or tcp")
+	p.DurationVar(&f.timeout, "timeout", time.Minute, "time limit for a rank to wait for others")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
 
-// check refuses flags with which nothing can be measured.
+// check validates the flags.
 func (f *benchStepFlags) check() error {
 	if err := oneOf("dtype", f.dtype, "float32", "bfloat16", "float16"); err != nil {
 		return err
@@ -139,14 +139,14 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 	return r.print(c.OutOrStdout())
 }
 
-// stepReport is a report and how it was made.
+// stepReport is the JSON output of bench step.
 type stepReport struct {
 	Schema    string `json:"schema"`
 	Transport string `json:"transport"`
 	bench.StepReport
 }
 
-// measure is one rank's part.
+// measure measures as one rank.
 func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *stepReport, err error) {
 	o := f.options
 	if o.Began, err = startTime(); err != nil {
@@ -175,7 +175,7 @@ func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *st
 	return &stepReport{"trireme.bench.step/1", w.transport, r}, nil
 }
 
-// plan is what this rank will use.
+// plan plans the memory of this rank.
 func (f *benchStepFlags) plan(ctx context.Context, env rendezvous.Env) (planner.Plan, error) {
 	c := bench.StepConfigs[f.options.Config]
 	m, err := c.Config()
@@ -185,7 +185,7 @@ func (f *benchStepFlags) plan(ctx context.Context, env rendezvous.Env) (planner.
 	return planner.Job{Config: f.options.TrainConfig(), Model: m, Ranks: env.WorldSize, Positions: c.T}.Run(ctx, env.Rank)
 }
 
-// recomputations are the names of what can be computed again.
+// recomputations returns the values of --recompute.
 func recomputations() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(bench.Recomputations)), func(n string) bool { return n == "" })
 }
@@ -195,14 +195,14 @@ func (r *stepReport) print(out io.Writer) error {
 	if r.MFU != nil {
 		mfu = fmt.Sprintf("%.1f%%", 100**r.MFU)
 	}
-	_, err := fmt.Fprintf(out, `config %s in %s, ranks %d, threads of each %d, over %s, %s, %d steps
+	_, err := fmt.Fprintf(out, `config %s in %s, %d ranks of %d threads, over %s, %s, %d steps
 tokens/s      %.1f (best %.1f)
-step          %.1f ms (%.1f to %.1f), of which communication %.1f
-arithmetic    %.1f GFLOP/s, causal attention %.1f; MFU %s of %.1f
-parameters    %d, %d of them multiplied
-resident      %d MiB at most
+step          %.1f ms (%.1f to %.1f), communication %.1f
+compute       %.1f GFLOP/s, causal attention %.1f; MFU %s of %.1f
+parameters    %d, %d in matrix products
+resident      %d MiB peak
 first step    after %.2f s
-loss          %.4f at first, %.4f at last
+loss          first %.4f, last %.4f
 `, r.Config, r.DType, r.World, r.Threads, r.Transport, r.Strategy, r.Steps, r.TokensPerS, r.TokensPerSBest,
 		r.StepMS, r.StepMSMin, r.StepMSMax, r.CommMS, r.GFLOPS, r.GFLOPSCausal, mfu, r.PeakGFLOPS,
 		r.Params, r.ParamsMatMul, r.RSSMiB, r.FirstStepS, r.LossFirst, r.LossLast)

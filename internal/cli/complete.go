@@ -14,8 +14,8 @@ import (
 	"trireme/planner"
 )
 
-// flagValues completes the values of flags by their names, on every command that has them. What
-// is not listed is completed with files, or, of flags in flagDirs, with directories.
+// flagValues completes the values of flags by name, on all commands. Flags in flagFiles complete files,
+// those in flagDirs directories, others nothing.
 var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirective){
 	"accounting":    among(planner.AccountingNames()...),
 	"config_format": among(foreign.Formats()...),
@@ -40,7 +40,7 @@ func among(values ...string) func(string) ([]string, cobra.ShellCompDirective) {
 	return func(string) ([]string, cobra.ShellCompDirective) { return values, cobra.ShellCompDirectiveNoFileComp }
 }
 
-// assignments completes path.to.key=value: the key, then its values.
+// assignments completes KEY=VALUE: the key, then its values.
 func assignments(typed string) ([]string, cobra.ShellCompDirective) {
 	path, _, valued := strings.Cut(typed, "=")
 	if !valued {
@@ -61,7 +61,7 @@ func assignments(typed string) ([]string, cobra.ShellCompDirective) {
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// keyCompletions are all keys, each with what follows it and its meaning.
+// keyCompletions returns all keys, each with the suffix end and its meaning.
 func keyCompletions(end string) []string {
 	var out []string
 	for _, k := range keys.All() {
@@ -74,7 +74,7 @@ func keyCompletions(end string) []string {
 	return out
 }
 
-// completions gives every flag below a command its values.
+// completions registers completions for the flags of a command and its subcommands.
 func completions(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		values, listed := flagValues[f.Name]
@@ -104,10 +104,9 @@ func newCompletion() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion bash | zsh | fish | powershell",
-		Short: "print the completion script of a shell: commands, flags, configuration keys and values",
-		Long: `Prints a script that a shell sources to complete commands, flags and their values: files,
-strategies, and after --set the keys of the configuration and what they can be. In bash it needs
-the package bash-completion.`,
+		Short: "print a shell completion script",
+		Long: `Print a script for a shell to complete commands, flags and values, including configuration keys
+and their values after --set. Bash needs the package bash-completion.`,
 		Example: `  source <(trireme completion bash)
   trireme completion zsh > "${fpath[1]}/_trireme"
   trireme completion fish > ~/.config/fish/completions/trireme.fish
@@ -116,7 +115,7 @@ the package bash-completion.`,
 		ValidArgs: shells,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("completion needs the name of one shell: "+strings.Join(shells, ", "), "source <(trireme completion bash)")
+				return usage("name one shell: "+strings.Join(shells, ", "), "source <(trireme completion bash)")
 			}
 			root, out := c.Root(), c.OutOrStdout()
 			switch args[0] {

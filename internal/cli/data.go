@@ -17,7 +17,7 @@ import (
 func newData() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "show the rows that a run trains on",
+		Short: "show training data as the model gets it",
 		Example: `  trireme data show --config run.yaml -n 3
   trireme data show --model DIR --data train.jsonl --json`,
 		Args: cobra.ArbitraryArgs,
@@ -27,7 +27,7 @@ func newData() *cobra.Command {
 	return c
 }
 
-// dataFlags is the command line of data show.
+// dataFlags are the flags of data show.
 type dataFlags struct {
 	trainFlags
 	n, from int
@@ -37,8 +37,8 @@ func newDataShow() *cobra.Command {
 	f := &dataFlags{}
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "print rows as the model gets them, with label tokens marked, and a summary",
-		Long: `Prints rows of the data that train uses with the same flags, decoded from their tokens, with
+		Short: "print decoded rows with label tokens marked, and a summary",
+		Long: `Print rows of the data that train would use with the same flags, decoded from their tokens, with
 label tokens marked, and a summary of all rows.`,
 		Example: `  trireme data show --config run.yaml -n 3
   trireme data show --model DIR --data train.jsonl`,
@@ -47,14 +47,14 @@ label tokens marked, and a summary of all rows.`,
 	}
 	p := c.Flags()
 	f.addConfigFlags(p)
-	p.Var(&f.nproc, "nproc", "`N` ranks, if the file's batch depends on them")
+	p.Var(&f.nproc, "nproc", "`N` ranks, for a file whose batch size depends on them")
 	p.IntVarP(&f.n, "rows", "n", 3, "number of rows")
-	p.IntVar(&f.from, "from", 0, "first `ROW`, counted from 0 in the order of the files")
+	p.IntVar(&f.from, "from", 0, "first `ROW`, from 0 in the order of the files")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
 
-// dataReport is --json's object.
+// dataReport is the JSON output of data show.
 type dataReport struct {
 	Schema      string              `json:"schema,omitempty"`
 	Path        string              `json:"path"`
@@ -63,16 +63,16 @@ type dataReport struct {
 	Eval        int                 `json:"eval_rows"`
 	Length      int                 `json:"sequence_length"`
 	Tokens      int64               `json:"tokens"`
-	Examined    int                 `json:"looked_rows"` // that the next two are of
+	Examined    int                 `json:"looked_rows"` // that the next two refer to
 	LabelTokens int64               `json:"learned"`     // tokens
-	Empty       int                 `json:"empty_rows"`  // with nothing to learn
-	Truncated   int                 `json:"cut_rows"`    // that lost their end
-	Dropped     int                 `json:"barren_rows"` // left out: they hold nothing to learn
+	Empty       int                 `json:"empty_rows"`  // without labels
+	Truncated   int                 `json:"cut_rows"`    // truncated
+	Dropped     int                 `json:"barren_rows"` // dropped: without labels
 	Notes       []string            `json:"notes,omitempty"`
 	Shown       *[]train.PreviewRow `json:"shown,omitempty"`
 }
 
-// dataReport says what is known of all rows.
+// dataReport summarizes all rows.
 func (j *job) dataReport(s *train.DataSummary) dataReport {
 	return dataReport{
 		Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
@@ -128,10 +128,10 @@ func (f *dataFlags) run(c *cobra.Command) error {
 	return errors.Join(err, j.printData(stdout, contents), printNotes(stdout, noteTexts(contents.Notes)))
 }
 
-// rowPrinter writes rows for a reader.
+// rowPrinter writes rows as text.
 type rowPrinter struct {
 	w          io.Writer
-	begin, end string // of what is learned
+	begin, end string // around label tokens
 }
 
 func (p *rowPrinter) row(r train.PreviewRow) {

@@ -10,7 +10,7 @@ import (
 	"trireme/tensor"
 )
 
-// dryRunReport is the object of train --dry_run --json. The memory is a rank's, in bytes.
+// dryRunReport is the JSON output of train --dry_run. Memory is per rank, in bytes.
 type dryRunReport struct {
 	Schema        string           `json:"schema"`
 	Parameters    int64            `json:"parameters"`
@@ -22,14 +22,14 @@ type dryRunReport struct {
 	WarmupSteps   int              `json:"warmup_steps"`
 	LearningRates []float64        `json:"learning_rates"` // of the first steps
 	Data          dataReport       `json:"data"`
-	Memory        map[string]int64 `json:"memory"` // the peak of each category
+	Memory        map[string]int64 `json:"memory"` // peak of each category
 	MemoryPeak    int64            `json:"memory_peak"`
-	Usual         *usualReport     `json:"usual,omitempty"` // nil where all rows are full
-	Notes         []string         `json:"notes,omitempty"` // what is odd and not wrong
+	Usual         *usualReport     `json:"usual,omitempty"` // nil if all rows are full
+	Notes         []string         `json:"notes,omitempty"`
 }
 
-// usualReport is a rank's memory, in bytes, with rows of the data's mean length: memory is planned,
-// and reserved, for full rows.
+// usualReport is a rank's memory, in bytes, with rows of the mean length. Memory is planned and
+// reserved for full rows.
 type usualReport struct {
 	TokensPerRow float64          `json:"tokens_per_row"`
 	Memory       map[string]int64 `json:"memory"`
@@ -45,7 +45,7 @@ func peaks(m tensor.Usage) map[string]int64 {
 	return by
 }
 
-// dryRun says what the job is and would need.
+// printDryRun prints the job and its planned memory.
 func (j *job) printDryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 	if !asJSON {
 		if err := j.printStart(w); err != nil {
@@ -91,6 +91,6 @@ func (j *job) printDryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 	if err := t.Flush(); err != nil || usual == nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "FLOPs of a rank per step: %s with rows of %d tokens, %s with rows of %.4g\n", monitor.SI(p.FLOPs), j.summary.SequenceLength, monitor.SI(usual.FLOPs), j.summary.TokensPerRow())
+	_, err = fmt.Fprintf(w, "FLOPs per rank and step: %s with rows of %d tokens, %s with rows of %.4g\n", monitor.SI(p.FLOPs), j.summary.SequenceLength, monitor.SI(usual.FLOPs), j.summary.TokensPerRow())
 	return err
 }

@@ -16,24 +16,23 @@ import (
 	"trireme/train"
 )
 
-// evalFlags is the command line of eval.
+// evalFlags are the flags of eval.
 type evalFlags struct {
 	trainFlags
-	checkpoint string // whose weights are measured; empty: those of the model's files
+	checkpoint string // its weights are evaluated; empty: the model's files
 }
 
 func newEval() *cobra.Command {
 	f := &evalFlags{}
 	c := &cobra.Command{
 		Use:   "eval",
-		Short: "measure a model on data: loss, perplexity, accuracy",
-		Long: `Computes the mean loss of a model over data, and its perplexity, or for a classifier the
-accuracy and the macro F1. Every row counts once, and the results are the same bits for every
-number of processes.
+		Short: "evaluate a model: loss, perplexity, accuracy",
+		Long: `Compute a model's mean loss and perplexity, or for a classifier accuracy and macro F1. Every row
+counts once, and results are bitwise equal for any number of processes.
 
-The data is all of --data, or else the evaluation set of the configuration (data.eval_path,
-data.eval_fraction), or else its data.path. A run's directory and a checkpoint bring their
-configuration along.`,
+The data is --data, or else the evaluation set of the configuration (data.eval_path,
+data.eval_fraction), or else data.path. A run's directory and a checkpoint provide the
+configuration.`,
 		Example: `  trireme eval --model out/final_model --config out/config.yaml
   trireme eval --model DIR --data test.jsonl --set data.sequence_length=128 --nproc 2`,
 		Args: noArgs,
@@ -41,10 +40,10 @@ configuration along.`,
 	}
 	p := c.Flags()
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` (YAML) of the run")
-	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR` to measure, its name on the hub, a run's directory, or a checkpoint [model.path]")
-	p.StringVar(&f.data, "data", "", "file, directory or glob to evaluate on, all of it: `PATH` [data.path]")
-	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one for each NUMA node (default 1)")
-	p.StringArrayVar(&f.sets, "set", nil, "one value of the configuration, `KEY=VALUE`, as in data.sequence_length=128; repeatable")
+	p.StringVar(&f.modelName, "model", "", "model: a Hugging Face `DIR`, a name on the hub, a run's directory, or a checkpoint [model.path]")
+	p.StringVar(&f.data, "data", "", "evaluation data: the `PATH` of a file or directory, or a glob [data.path]")
+	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one per NUMA node (default 1)")
+	p.StringArrayVar(&f.sets, "set", nil, "set a key of the configuration, `KEY=VALUE`: data.sequence_length=128 (repeatable)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
@@ -92,7 +91,7 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	return startWorkers(ctx, launch.Config{Nproc: int(f.nproc), Env: workers, Stdout: stdout, Stderr: c.ErrOrStderr()})
 }
 
-// findModel takes the model and the configuration of a run, or of a checkpoint, that --model names.
+// findModel sets the model and the configuration of the run or checkpoint in --model.
 func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
 	s, err := findModel(f.modelName, stderr)
 	if err != nil {
@@ -101,7 +100,7 @@ func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
 	switch {
 	case s.checkpoint != "":
 		f.checkpoint, f.modelName = s.checkpoint, ""
-		c.Flags().Lookup("model").Changed = false // its configuration says what the model is
+		c.Flags().Lookup("model").Changed = false // the checkpoint's configuration names the model
 		if f.config == "" {
 			f.runConfig = runSources(conf.Text(s.checkpoint, s.config))
 		}
@@ -114,13 +113,12 @@ func (f *evalFlags) findModel(c *cobra.Command, stderr io.Writer) error {
 	return nil
 }
 
-// ofRun is the configuration of a run as an evaluation takes it: without the numbers of ranks among
-// which the run was divided.
+// runSources returns a run's configuration for evaluation, without its mesh.
 func runSources(config conf.Source) []conf.Source {
 	return []conf.Source{config, conf.Text("--model", "parallel: {mesh: {replicate: 0, shard: 0}, reshard_after_forward: true}")}
 }
 
-// evalReport is --json's object.
+// evalReport is the JSON output of eval.
 type evalReport struct {
 	Schema     string              `json:"schema"`
 	Model      string              `json:"model"`
@@ -129,12 +127,12 @@ type evalReport struct {
 	Accuracy   *float64            `json:"accuracy,omitempty"`
 	MacroF1    *float64            `json:"macro_f1,omitempty"`
 	Means      map[string]*float64 `json:"means,omitempty"`
-	Tokens     int64               `json:"eval_tokens"` // what was counted: tokens, or rows of a classifier
+	Tokens     int64               `json:"eval_tokens"` // tokens, or rows of a classifier
 	Seconds    float64             `json:"eval_seconds"`
 	World      int                 `json:"world_size"`
 }
 
-// measure evaluates as one rank; rank 0 prints what came of it.
+// measure evaluates as one rank; rank 0 prints the result.
 func (f *evalFlags) measure(ctx context.Context, env rendezvous.Env, j *job, out, stderr io.Writer) error {
 	ctx = j.connect(ctx, env, stderr)
 	return j.withWorld(ctx, env, func(w *world) error {

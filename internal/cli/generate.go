@@ -19,10 +19,10 @@ import (
 	"trireme/train"
 )
 
-// generateFlags is the command line of generate.
+// generateFlags are the flags of generate.
 type generateFlags struct {
 	model, tokenizer string
-	source           *modelSource // what model is
+	source           *modelSource // resolved from model
 	prompt           string
 	options          generate.Options
 	chat             bool
@@ -35,13 +35,13 @@ func newGenerate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "continue a text with a model",
-		Long: `Continues --prompt, or the text on standard input without its last line end, and prints
-tokens as they are generated. The same seed and prompt give the same text. Generation ends at
-the tokenizer's end-of-text token or those of generation_config.json, or after
---max_new_tokens. A text that outgrows the model's positions continues from its newer half.
+		Long: `Continue --prompt, or the text on standard input without its final newline, and print tokens as
+they are generated. The same seed and prompt give the same text. Generation ends at the tokenizer's
+end-of-text token, at those of generation_config.json, or after --max_new_tokens. A text longer than
+the model's context continues from its second half.
 
-With a run's directory the model is its final_model, or else its newest checkpoint; a checkpoint's
-own configuration says what the model and the tokenizer are.`,
+For a run's directory the model is its final_model, or else its newest checkpoint. A checkpoint's
+configuration names the model and the tokenizer.`,
 		Example: `  trireme generate --model out/final_model --prompt "func (s *"
   trireme generate --model runs/go-source-1 --prompt "func (s *"
   trireme generate --model DIR --chat --prompt "What is a mutex?"
@@ -50,29 +50,29 @@ own configuration says what the model and the tokenizer are.`,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
-	p.StringVar(&f.model, "model", "", "Hugging Face `DIR` (config.json, weights, and a tokenizer), its name on the hub, a run's directory, or a checkpoint")
-	p.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer's `DIR` or name on the hub (default: the model's)")
+	p.StringVar(&f.model, "model", "", "model: a Hugging Face `DIR` (config.json, weights, tokenizer), a name on the hub, a run's directory, or a checkpoint")
+	p.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer: a `DIR` or a name on the hub (default: the model's)")
 	p.StringVar(&f.prompt, "prompt", "", "`TEXT` to continue")
 	p.IntVar(&f.options.MaxNewTokens, "max_new_tokens", 128, "maximum number of new tokens")
-	p.Float64Var(&f.options.Temperature, "temperature", 0.7, "sampling temperature; 0 always takes the likeliest token")
-	p.IntVar(&f.options.TopK, "top_k", 40, "sample from the k likeliest tokens; 0 is all")
-	p.Float64Var(&f.options.TopP, "top_p", 1, "sample from the likeliest tokens that together reach this probability; 1 is all")
+	p.Float64Var(&f.options.Temperature, "temperature", 0.7, "sampling temperature; 0: greedy")
+	p.IntVar(&f.options.TopK, "top_k", 40, "sample from the k most likely tokens; 0: all")
+	p.Float64Var(&f.options.TopP, "top_p", 1, "sample from the most likely tokens with this total probability; 1: all")
 	p.Uint64Var(&f.options.Seed, "seed", 0, "seed of sampling")
-	p.BoolVar(&f.chat, "chat", false, "the prompt is a user's message: it is put into the tokenizer's chat template")
-	p.IntVar(&f.threads, "threads", 0, "threads; 0 is all processors")
-	p.BoolVar(&f.json, "json", false, "print one JSON object at the end, and nothing before")
+	p.BoolVar(&f.chat, "chat", false, "format the prompt as a user message with the tokenizer's chat template")
+	p.IntVar(&f.threads, "threads", 0, "threads; 0: all processors")
+	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
 }
 
 func (f *generateFlags) run(c *cobra.Command) error {
 	if f.model == "" {
-		return usage("--model is missing: which model is to be used", c.CommandPath()+" --model DIR --prompt TEXT")
+		return usage("--model is missing", c.CommandPath()+" --model DIR --prompt TEXT")
 	}
 	if err := f.options.Validate(); err != nil {
 		return &Exit{CodeUsage, err}
 	}
-	if f.options.TopP == 0 { // which would be all; elsewhere it is the likeliest
-		return usage("top_p is 0: it must be above 0", c.CommandPath()+" --temperature 0, to take the likeliest; --top_p 1 for all")
+	if f.options.TopP == 0 { // ambiguous: all tokens here, greedy in other programs
+		return usage("top_p is 0: it must be above 0", c.CommandPath()+" --temperature 0 (greedy), or --top_p 1 (all tokens)")
 	}
 	d := device.DefaultConfig()
 	d.Threads = f.threads
@@ -93,7 +93,7 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	prompt := tok.Encode(text, tokenizer.Options{AddSpecialTokens: true})
 	if f.chat {
 		if tok.ChatTemplate() == "" {
-			return usage("--chat needs a chat template, and the tokenizer has none", c.CommandPath()+" without --chat")
+			return usage("--chat needs a chat template, but the tokenizer has none", c.CommandPath()+" without --chat")
 		}
 		message, err := data.Config{}.ChatPrompt(tok, text)
 		if err != nil {
@@ -122,7 +122,7 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	return writeJSON(c.OutOrStdout(), r)
 }
 
-// locate puts directories in the place of names on the hub.
+// locate resolves names on the hub.
 func (f *generateFlags) locate(ctx context.Context, stderr io.Writer) error {
 	l := &locator{stderr: stderr}
 	m, err := l.model(ctx, "", f.model, true)
@@ -145,14 +145,14 @@ func (f *generateFlags) locate(ctx context.Context, stderr io.Writer) error {
 	return f.source.resolveNames(ctx, l, f.tokenizer)
 }
 
-// text is what is to be continued.
+// text returns the prompt.
 func (f *generateFlags) text(c *cobra.Command) (string, error) {
 	if c.Flags().Changed("prompt") {
 		return f.prompt, nil
 	}
 	in := c.InOrStdin()
 	if file, ok := in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return "", usage("there is no prompt, and standard input is a terminal", c.CommandPath()+` --prompt "Once upon a time"`)
+		return "", usage("no prompt: standard input is a terminal", c.CommandPath()+` --prompt "Once upon a time"`)
 	}
 	b, err := io.ReadAll(in)
 	if err != nil {
@@ -167,7 +167,7 @@ func (f *generateFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 		dir = f.source.tokenizer()
 	}
 	if dir == "" {
-		return nil, usage(f.model+": its configuration names no tokenizer", "--tokenizer DIR")
+		return nil, usage(f.model+" has no tokenizer in its configuration", "--tokenizer DIR")
 	}
 	tok, err := tokenizer.Load(dir)
 	if err != nil {
@@ -176,11 +176,11 @@ func (f *generateFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	return tok, nil
 }
 
-// generateReport is --json's object.
+// generateReport is the JSON output of generate.
 type generateReport struct {
 	Schema          string  `json:"schema"`
 	Prompt          string  `json:"prompt"`
-	Text            string  `json:"text"` // what was added
+	Text            string  `json:"text"` // generated
 	Tokens          []int32 `json:"tokens"`
 	PromptTokens    int     `json:"prompt_tokens"`
 	NewTokens       int     `json:"new_tokens"`
@@ -189,14 +189,14 @@ type generateReport struct {
 	TokensPerSecond float64 `json:"tokens_per_second"`
 }
 
-// generate writes to out what the model adds, unless a report is to come.
+// generate generates text, and writes it to out without --json.
 func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *train.LoadedModel, tok *tokenizer.Tokenizer, prompt []int32) (*generateReport, error) {
 	info := m.Model.Info()
 	if tok.VocabSize() > info.Vocab {
-		return nil, usage(fmt.Sprintf("the tokenizer has %d tokens, the model's vocabulary %d: they do not belong together", tok.VocabSize(), info.Vocab), "--tokenizer DIR of the model's own")
+		return nil, usage(fmt.Sprintf("the tokenizer has %d tokens, but the model's vocabulary only %d", tok.VocabSize(), info.Vocab), "--tokenizer DIR with the model's tokenizer")
 	}
 	if n := len(prompt) - info.MaxPositions; n > 0 {
-		fmt.Fprintf(stderr, "the prompt has %d tokens, the model %d positions: the first %d are left out\n", len(prompt), info.MaxPositions, n)
+		fmt.Fprintf(stderr, "the prompt has %d tokens, the model %d positions: dropping the first %d tokens\n", len(prompt), info.MaxPositions, n)
 		prompt = prompt[n:]
 	}
 	o := f.options
@@ -211,7 +211,7 @@ func (f *generateFlags) generate(ctx context.Context, out, stderr io.Writer, m *
 	r := &generateReport{Schema: "trireme.generate/1", PromptTokens: len(prompt), Tokens: []int32{}}
 	text := tok.DecodeStream(false)
 	for _, id := range prompt {
-		text.Next(id) // the space before a first word depends on what came before
+		text.Next(id) // decides the space before the first word
 	}
 	began := time.Now()
 	for id, err := range generate.Tokens(ctx, m.Backend, m.Model, prompt, info.MaxPositions, o) {

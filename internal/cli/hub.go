@@ -21,20 +21,18 @@ import (
 	"trireme/train"
 )
 
-// resolvedVar hands this program's workers what the process that started them found for the
-// names in the configuration: workers ask no server, and all have the same files.
+// resolvedVar passes resolved names to workers, so that they contact no server and use the same files.
 const resolvedVar = "TRIREME_RESOLVED"
 
-// resolved is a key of the configuration whose value is a name on the hub.
+// resolved is a key whose value is a name on the hub.
 type resolved struct {
 	Key  string `json:"key"`
-	Name string `json:"name"` // with the commit; "" where the user gave none
-	Path string `json:"path"` // on this machine
+	Name string `json:"name"` // with the commit; "" if the user gave none
+	Path string `json:"path"` // local
 }
 
-// locate puts directories and files of the Hugging Face cache in the place of names that are
-// nothing on this machine, fetching what is not there. The configuration as text keeps the
-// names, with their commits.
+// locate replaces names on the hub by paths in the Hugging Face cache, and fetches what is missing. The
+// configuration as text keeps the names, with commits.
 func (j *job) locate(c context.Context, env rendezvous.Env, stderr io.Writer) error {
 	var found []resolved
 	if text, ok := os.LookupEnv(resolvedVar); ok {
@@ -43,7 +41,7 @@ func (j *job) locate(c context.Context, env rendezvous.Env, stderr io.Writer) er
 		}
 	} else {
 		if env.LocalRank > 0 {
-			stderr = io.Discard // one rank of a machine fetches and shows it
+			stderr = io.Discard // local rank 0 fetches and shows progress
 		}
 		var err error
 		if found, err = j.find(c, stderr); err != nil {
@@ -58,7 +56,7 @@ func (j *job) locate(c context.Context, env rendezvous.Env, stderr io.Writer) er
 	return j.print()
 }
 
-// print writes the configuration as text, with names in place of what was found for them.
+// print sets j.resolved to the configuration as text, with names instead of local paths.
 func (j *job) print() error {
 	for _, r := range j.located {
 		*j.keyValue(r.Key) = r.Name
@@ -72,7 +70,7 @@ func (j *job) print() error {
 	return err
 }
 
-// place is the value of a key that may be a name on the hub.
+// keyValue returns the value of a key that may be a name on the hub.
 func (j *job) keyValue(key string) *string {
 	switch key {
 	case "data.path":
@@ -85,7 +83,7 @@ func (j *job) keyValue(key string) *string {
 	return &j.cfg.Model.Path
 }
 
-// named is what the user called the value of a key, with its commit if it is the hub's.
+// named returns the user's value of a key, with the commit of a name on the hub.
 func (j *job) named(key string) string {
 	for _, r := range j.located {
 		if r.Key == key {
@@ -95,7 +93,7 @@ func (j *job) named(key string) string {
 	return *j.keyValue(key)
 }
 
-// workerEnv is the environment of workers.
+// workerEnv returns the environment of workers.
 func (j *job) workerEnv() ([]string, error) {
 	env := os.Environ()
 	for name, v := range map[string]any{resolvedVar: j.located, runVar: j.run} {
@@ -111,7 +109,7 @@ func (j *job) workerEnv() ([]string, error) {
 	return env, nil
 }
 
-// find looks up every name of the configuration.
+// find resolves every name in the configuration.
 func (j *job) find(ctx context.Context, stderr io.Writer) (found []resolved, err error) {
 	l := &locator{stderr: stderr, origins: j.origins}
 	j.pinCommits(stderr)
@@ -122,7 +120,7 @@ func (j *job) find(ctx context.Context, stderr io.Writer) (found []resolved, err
 	}
 	s, err := l.model(ctx, "model.path", j.cfg.Model.Path, !j.cfg.Model.RandomWeights)
 	add("model.path", s)
-	if err == nil && (j.recipe == nil || j.cfg.Data.Tokenizer != j.recipe.Tokenizer) { // which a recipe makes later
+	if err == nil && (j.recipe == nil || j.cfg.Data.Tokenizer != j.recipe.Tokenizer) { // the recipe makes it later
 		s, err = l.tokenizer(ctx, "data.tokenizer", j.cfg.Data.Tokenizer)
 		add("data.tokenizer", s)
 	}
@@ -134,19 +132,18 @@ func (j *job) find(ctx context.Context, stderr io.Writer) (found []resolved, err
 	return found, err
 }
 
-// asBegun gives names the commits that a run which is to be gone on with began with: its rows are
-// those of that commit.
+// pinCommits sets the commits of a resumed run, whose rows depend on them.
 func (j *job) pinCommits(stderr io.Writer) {
 	if j.cfg.Resume == "" || j.cfg.Resume == "none" {
 		return
 	}
 	path := filepath.Join(j.cfg.OutputDir, rundir.Config)
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
-		return // nothing has begun there
+		return // no run
 	}
 	kept, err := conf.Load(train.Default(), conf.File(path))
 	if err != nil {
-		return // nothing has begun there, or it will be said when that is read
+		return // reported when the run is read
 	}
 	before := &job{cfg: kept.Value}
 	for _, key := range []string{"model.path", "data.tokenizer", "data.path", "data.eval_path"} {
@@ -155,19 +152,19 @@ func (j *job) pinCommits(stderr io.Writer) {
 		if !ok || now.Revision != "" || !pinned || !then.Pinned() || now.ID != then.ID || now.Path != then.Path || exists(now.String()) {
 			continue
 		}
-		fmt.Fprintf(stderr, "%s: commit %s, as the run in %s began\n", now, then.Revision, j.cfg.OutputDir)
+		fmt.Fprintf(stderr, "%s: commit %s, as in the run in %s\n", now, then.Revision, j.cfg.OutputDir)
 		*j.keyValue(key) = then.String()
 	}
 }
 
-// locator looks up names in the Hugging Face cache and on the hub.
+// locator resolves names in the Hugging Face cache and on the hub.
 type locator struct {
 	stderr  io.Writer
 	origins conf.Origins // of the keys; nil for flags
 	client  *hub.Client
 }
 
-// model is the snapshot of a model's name; nil for a directory.
+// model returns the snapshot of a model, or nil for a directory.
 func (l *locator) model(ctx context.Context, key, name string, weights bool) (*hub.Snapshot, error) {
 	if name == "" || exists(name) {
 		return nil, nil
@@ -183,7 +180,7 @@ func (l *locator) model(ctx context.Context, key, name string, weights bool) (*h
 	})
 }
 
-// tokenizer is the snapshot of a model's name, of which the tokenizer is wanted.
+// tokenizer returns the snapshot of a model's tokenizer, or nil for a directory.
 func (l *locator) tokenizer(ctx context.Context, key, name string) (*hub.Snapshot, error) {
 	if name == "" || exists(name) {
 		return nil, nil
@@ -194,8 +191,8 @@ func (l *locator) tokenizer(ctx context.Context, key, name string) (*hub.Snapsho
 	return l.fetch(ctx, key, name, "file or directory", func(ctx context.Context, c hub.Client) (*hub.Snapshot, error) { return c.Tokenizer(ctx, name) })
 }
 
-// datasets is what data.path and data.eval_path are where they are names. As of a folder, the
-// split for validation, or else for testing, is held out where nothing else is said.
+// datasets resolves data.path and data.eval_path. Without settings for evaluation, the validation split
+// or else the test split is the evaluation set.
 func (l *locator) datasets(ctx context.Context, c data.Config) (found []resolved, err error) {
 	if c.Path == "" {
 		return nil, nil
@@ -239,8 +236,7 @@ func addFiles(found []resolved, key string, s *hub.Snapshot, named bool) ([]reso
 	return append(found, r), nil
 }
 
-// dataset is the snapshot of a data set's name; nil for files of this machine and patterns of
-// them.
+// dataset returns the snapshot of a data set, or nil for local files and patterns.
 func (l *locator) dataset(ctx context.Context, key, name string, splits ...string) (*hub.Snapshot, error) {
 	switch n, ok := hub.ParseDataset(name); {
 	case exists(name):
@@ -256,14 +252,14 @@ func (l *locator) dataset(ctx context.Context, key, name string, splits ...strin
 	})
 }
 
-// drawable tells whether a bar can be drawn on f: a terminal that has lines.
+// drawable reports whether f is a terminal that can show a progress bar.
 func drawable(f *os.File) bool {
 	_, ok := monitor.OpenTerminal(f, os.LookupEnv)
 	_, lines, err := term.GetSize(int(f.Fd()))
 	return ok && err == nil && lines > 0
 }
 
-// get asks, until a signal ends that.
+// fetch calls ask until a signal stops it.
 func (l *locator) fetch(ctx context.Context, key, name, kind string, ask func(context.Context, hub.Client) (*hub.Snapshot, error)) (*hub.Snapshot, error) {
 	where := l.origins[key]
 	if l.client == nil {
@@ -278,7 +274,7 @@ func (l *locator) fetch(ctx context.Context, key, name, kind string, ask func(co
 		l.client = &c
 	}
 	var s *hub.Snapshot
-	err := untilStopped(ctx, "fetching "+name, "what has come is kept, and the same command goes on from there", func(ctx context.Context) (err error) {
+	err := untilStopped(ctx, "fetching "+name, "downloaded files are kept; the same command continues", func(ctx context.Context) (err error) {
 		s, err = ask(ctx, *l.client)
 		return err
 	})
@@ -292,8 +288,7 @@ func (l *locator) fetch(ctx context.Context, key, name, kind string, ask func(co
 	return s, nil
 }
 
-// hubError says of a name that led nowhere that it is nothing on this machine either: it may
-// be a path that was mistyped, and where nothing answers it is the user's mistake, as offline.
+// hubError adds to an error of the hub that the name is no local path either, which may be a typo.
 func hubError(name, kind, where string, err error) error {
 	var e *hub.Error
 	if !errors.As(err, &e) {
@@ -311,7 +306,7 @@ func hubError(name, kind, where string, err error) error {
 		if near != "" {
 			near = fmt.Sprintf(" (did you mean %s?)", near)
 		}
-		what = fmt.Sprintf("%s is no %s here%s, and %s", name, kind, near, e.Text)
+		what = fmt.Sprintf("%s is not a local %s%s, and %s", name, kind, near, e.Text)
 	}
 	return &Exit{code, &Problem{Text: withOrigin(where, what), Try: e.Try, Err: err}}
 }

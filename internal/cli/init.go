@@ -15,10 +15,10 @@ func newInit() *cobra.Command {
 	var s keys.Template
 	c := &cobra.Command{
 		Use:   "init [FILE]",
-		Short: "write a commented configuration to start from",
-		Long: `Writes a configuration (default run.yaml) with every key, its meaning and its default, which
-train --config reads. Lines marked FILL IN need a value, unless --model and --data give it;
-other keys are commented out, or have their defaults. An existing file is not replaced.`,
+		Short: "write a commented configuration file",
+		Long: `Write a configuration file (default run.yaml) for train --config, with the meaning and default
+of every key. Fill in the lines marked FILL IN, or pass --model and --data. An existing file is
+not overwritten.`,
 		Example: `  trireme init
   trireme init sft.yaml --model DIR --data train.jsonl`,
 		Args: cobra.MaximumNArgs(1),
@@ -29,7 +29,7 @@ other keys are commented out, or have their defaults. An existing file is not re
 			}
 			file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 			if errors.Is(err, fs.ErrExist) {
-				return usage(name+" exists, and is not replaced", c.CommandPath()+" another.yaml")
+				return usage(name+" exists, and init does not overwrite files", c.CommandPath()+" another.yaml")
 			}
 			if err != nil {
 				return err
@@ -46,7 +46,7 @@ other keys are commented out, or have their defaults. An existing file is not re
 			return err
 		},
 	}
-	c.Flags().StringVar(&s.Model, "model", "", "Hugging Face `DIR` to train, or its name on the hub [model.path]")
-	c.Flags().StringVar(&s.Data, "data", "", "`PATH` of the training data [data.path]")
+	c.Flags().StringVar(&s.Model, "model", "", "Hugging Face model: a `DIR` or a name on the hub [model.path]")
+	c.Flags().StringVar(&s.Data, "data", "", "training data: a `PATH` or a name on the hub [data.path]")
 	return c
 }

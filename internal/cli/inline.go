@@ -11,7 +11,7 @@ import (
 	"trireme/tensor"
 )
 
-// readModel finds config.json and its family.
+// readModel reads config.json or model.inline.
 func (j *job) readModel() (*model.Config, error) {
 	config, err := j.cfg.ReadModel(families)
 	if len(j.cfg.Model.Inline) == 0 {
@@ -28,7 +28,7 @@ func (j *job) readModel() (*model.Config, error) {
 	return config, nil
 }
 
-// inlineError puts before an error the place of the key of model.inline that it is at.
+// inlineError prefixes an error with the position of its key in model.inline.
 func inlineError(err error, origins conf.Origins) error {
 	if err == nil {
 		return nil

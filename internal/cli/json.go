@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// writeJSON writes v in one line. v's field "schema" names the command and the version of
-// its form: trireme.version/1.
+// writeJSON writes v on one line. Its field "schema" has the command and the schema version:
+// trireme.version/1.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -18,23 +18,22 @@ import (
 	"trireme/tensor"
 )
 
-// What a process needs besides tensors and batches: the program with its goroutines, and the
-// scratch of operations on each of its threads (docs/plan.md has what was measured).
+// Memory of a process besides tensors and batches: the program itself, and the scratch memory of
+// operations per thread (measured in docs/plan.md).
 const (
 	overhead  device.Bytes = 64 << 20
 	perThread device.Bytes = 2 << 20
 )
 
-// foresee refuses a job of which so many ranks of this machine are planned to need more memory
-// than there is, before any of them starts, and says what would do. Where the system does not
-// say what it has, nothing is foreseen.
+// checkMemory refuses a job whose local ranks on this machine are planned to exceed its memory, and
+// suggests changes. It checks nothing if the available memory is unknown.
 func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) error {
 	if err := j.checkOffloadDirs(); err != nil {
 		return err
 	}
 	has, err := j.memory()
 	if err != nil {
-		return nil // there is no such figure on this system
+		return nil // unknown on this operating system
 	}
 	p, err := j.plan(ctx)
 	if err != nil {
@@ -46,7 +45,7 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.ThreadsPerRank(local)) + j.summary.PrefetchBytes
 	need := int64(local) * (p.Memory.PeakTotal + own)
 	if need > has.Bytes {
-		// This process may have made the tokens, and what that took is free by now.
+		// Return memory of tokenizing to the operating system.
 		debug.FreeOSMemory()
 		if has, err = j.memory(); err != nil {
 			return err
@@ -60,9 +59,9 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 	if local > 1 {
 		who = fmt.Sprintf("%d ranks need %s each, %s together", local, each, device.Bytes(need).Binary())
 	}
-	what := fmt.Sprintf("%s, and there are %s: %s", who, device.Bytes(has.Bytes).Binary(), memoryParts(p.Memory, own))
+	what := fmt.Sprintf("%s, but %s are available: %s", who, device.Bytes(has.Bytes).Binary(), memoryParts(p.Memory, own))
 	if j.cfg.Device.Overcommit {
-		_, err := fmt.Fprintf(stderr, "warning: %s: device.overcommit starts all the same\n", what)
+		_, err := fmt.Fprintf(stderr, "warning: %s: starting anyway (device.overcommit)\n", what)
 		return err
 	}
 	job := j.planJob(j.model, j.summary.SequenceLength, j.summary.Micro, j.summary.Ranks, j.summary.Local)
@@ -75,14 +74,14 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 	}}
 }
 
-// place is a directory where something of a run rests, and the key that names it.
+// offloadDir is a directory of offloaded data and its key.
 type offloadDir struct{ key, dir string }
 
-// places are the directories of the run's state and activations that rest in files.
+// offloadDirs returns the directories of offloaded state and activations.
 func (j *job) offloadDirs() (all []offloadDir) {
 	output := j.cfg.OutputDir
 	if output == "" {
-		output = runsDir // where it is going to be made
+		output = runsDir // parent of the directory to be created
 	}
 	off := j.cfg.Offload.WithDir(output)
 	if off.Optimizer.Device == parallel.OffloadNVMe {
@@ -97,25 +96,25 @@ func (j *job) offloadDirs() (all []offloadDir) {
 	return all
 }
 
-// foreseePlaces refuses directories that take no file.
+// checkOffloadDirs refuses directories that are not writable.
 func (j *job) checkOffloadDirs() error {
 	for _, at := range j.offloadDirs() {
 		err := disk.CheckDir(at.dir)
-		if err == nil || errors.Is(err, syscall.ENOSPC) { // how much space there is not, is told with the plan
+		if err == nil || errors.Is(err, syscall.ENOSPC) { // checkDisk reports lack of space
 			continue
 		}
 		return &Exit{CodeUsage, &Problem{
-			Text: withOrigin(j.origins[at.key], fmt.Sprintf("%s: %v", at.key, err)), Try: "--set " + at.key + "=DIR, a directory that files can be made in", Err: err,
+			Text: withOrigin(j.origins[at.key], fmt.Sprintf("%s: %v", at.key, err)), Try: "--set " + at.key + "=DIR, a writable directory", Err: err,
 		}}
 	}
 	return nil
 }
 
-// foreseeDisk refuses a job that rests more on a disk than it has space for.
+// checkDisk refuses a job that offloads more than the free space of the disk.
 func (j *job) checkDisk(local int, p planner.Plan) error {
 	all := j.offloadDirs()
 	if len(all) == 0 || slices.ContainsFunc(all, func(at offloadDir) bool { return at.dir != all[0].dir }) {
-		return nil // on two disks each file says itself what it lacks, as its space is taken
+		return nil // with several disks, creating the files reports lack of space
 	}
 	need, has := int64(local)*p.Memory.Peak[tensor.Offloaded], disk.Free(all[0].dir)
 	if need == 0 || has == 0 || need <= has {
@@ -126,12 +125,12 @@ func (j *job) checkDisk(local int, p planner.Plan) error {
 		less = "offload.optimizer.device=none"
 	}
 	return &Exit{CodeNo, &Problem{
-		Text: fmt.Sprintf("%d ranks off-load %s together, and there are %s", local, device.Bytes(need).Binary(), device.Bytes(has).Binary()),
-		Why:  "that is what the file system of " + all[0].dir + " has left", Try: "--set " + all[0].key + "=DIR on another disk, or " + less,
+		Text: fmt.Sprintf("%d ranks offload %s together, but %s are free", local, device.Bytes(need).Binary(), device.Bytes(has).Binary()),
+		Why:  "free space of the file system of " + all[0].dir, Try: "--set " + all[0].key + "=DIR on another disk, or " + less,
 	}}
 }
 
-// memory is what the ranks of this machine may take.
+// memory returns the memory available to the ranks of this machine.
 func (j *job) memory() (monitor.Available, error) {
 	if limit := j.cfg.Device.MemoryLimit; limit > 0 {
 		return monitor.Available{Bytes: int64(limit), Why: fmt.Sprintf("device.memory_limit is %v", limit)}, nil
@@ -139,7 +138,7 @@ func (j *job) memory() (monitor.Available, error) {
 	return monitor.ReadAvailable()
 }
 
-// parts lists what a peak is made of, the largest first, and what the process takes besides.
+// memoryParts lists the categories at the peak and own, the process's other memory, largest first.
 func memoryParts(m tensor.Usage, own int64) string {
 	type part struct {
 		name  string
@@ -151,7 +150,7 @@ func memoryParts(m tensor.Usage, own int64) string {
 			all = append(all, part{c.String(), m.AtPeak[c]})
 		}
 	}
-	all = append(all, part{"the process itself and its batches", own})
+	all = append(all, part{"process and batches", own})
 	slices.SortStableFunc(all, func(a, b part) int { return int(min(1, max(-1, b.bytes-a.bytes))) })
 	var text []string
 	rest := device.Bytes(0)
@@ -163,12 +162,12 @@ func memoryParts(m tensor.Usage, own int64) string {
 		text = append(text, p.name+" "+device.Bytes(p.bytes).Binary())
 	}
 	if rest > 0 {
-		text = append(text, "the rest "+rest.Binary())
+		text = append(text, "other "+rest.Binary())
 	}
 	return strings.Join(text, ", ")
 }
 
-// remedies are what a user may paste.
+// memoryRemedies formats changes as flags.
 func memoryRemedies(changes []planner.Change, p planner.Plan) string {
 	var b strings.Builder
 	b.WriteString("one of these")
@@ -176,8 +175,8 @@ func memoryRemedies(changes []planner.Change, p planner.Plan) string {
 		fmt.Fprintf(&b, "\n  --set %s   (%s: %s)", strings.Join(c.Keys, " --set "), c.What, c.Effect(p))
 	}
 	if len(changes) == 0 {
-		b.WriteString("; no smaller micro-batch, sharding, recomputation or off-loading is enough here\n  more machines, or shorter rows (data.sequence_length)")
+		b.WriteString("; no smaller micro-batch, sharding, recomputation or offloading is enough\n  more machines, or shorter rows (data.sequence_length)")
 	}
-	b.WriteString("\n  --set device.overcommit=true   (start all the same)")
+	b.WriteString("\n  --set device.overcommit=true   (start anyway)")
 	return b.String()
 }

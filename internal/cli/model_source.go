@@ -17,18 +17,18 @@ import (
 	"trireme/train"
 )
 
-// modelSource is what --model names where it is a model that was trained: a Hugging Face directory,
-// or a checkpoint, whose run's configuration says what the model is.
+// modelSource is a trained model: a Hugging Face directory, or a checkpoint with the configuration of
+// its run.
 type modelSource struct {
-	dir        string       // of config.json, weights and perhaps a tokenizer; empty: none
-	run        string       // the directory of the run, where --model is one; else empty
-	checkpoint string       // in place of dir
+	dir        string       // with config.json, weights and perhaps a tokenizer; empty: none
+	run        string       // the run's directory, if --model is one
+	checkpoint string       // instead of dir
 	config     string       // the checkpoint's configuration, as text
-	cfg        train.Config // of config, once it is settled
+	cfg        train.Config // parsed from config by resolveNames
 }
 
-// findModel finds the model of a directory: the directory itself, or, of a run, its final model or
-// else its newest checkpoint, which stderr is told. A name that is nothing here stays as it is.
+// findModel finds the model in a directory: the directory itself or, for a run, its final model or else
+// its newest checkpoint, which it prints. Other names stay unchanged.
 func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	in := func(parts ...string) bool { return exists(filepath.Join(append([]string{name}, parts...)...)) }
 	if st, err := os.Stat(name); err != nil || !st.IsDir() || in("config.json") {
@@ -53,7 +53,7 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	}
 	if !checkpoint.Exists(dir) {
 		if isRun {
-			return nil, usage(name+" is a run that has neither a final_model nor a checkpoint yet", "trireme train --resume auto --output_dir "+name)
+			return nil, usage(name+" is a run without a final_model or a checkpoint", "trireme train --resume auto --output_dir "+name)
 		}
 		return &modelSource{dir: name}, nil
 	}
@@ -70,7 +70,7 @@ func findModel(name string, stderr io.Writer) (*modelSource, error) {
 	return openSource(&modelSource{checkpoint: path})
 }
 
-// openSource reads the configuration of a checkpoint.
+// openSource reads the configuration in a checkpoint.
 func openSource(s *modelSource) (*modelSource, error) {
 	c, err := checkpoint.Open(s.checkpoint)
 	if err != nil {
@@ -78,13 +78,13 @@ func openSource(s *modelSource) (*modelSource, error) {
 	}
 	defer c.Close()
 	if s.config = c.Meta().Config; s.config == "" {
-		return nil, usage(s.checkpoint+" has no configuration: what its model is, is not known", "")
+		return nil, usage(s.checkpoint+" contains no configuration of the model", "")
 	}
 	return s, nil
 }
 
-// settle reads a checkpoint's configuration, and finds what its names on the hub are here. tokenizer
-// is the directory of another tokenizer than its own; empty for none.
+// resolveNames parses a checkpoint's configuration and resolves its names on the hub. tokenizer, if not
+// empty, is the directory of another tokenizer.
 func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer string) error {
 	if s.checkpoint == "" {
 		return nil
@@ -106,7 +106,7 @@ func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer st
 			continue
 		}
 		return &Exit{CodeUsage, &Problem{
-			Text: fmt.Sprintf("%s: %s of its configuration is %s, which is not here", s.checkpoint, p.key, p.path), Try: "the same command in the directory where the run was started",
+			Text: fmt.Sprintf("%s: %s in its configuration is %s, which does not exist here", s.checkpoint, p.key, p.path), Try: "the same command in the directory where the run was started",
 		}}
 	}
 	m, err := l.model(ctx, "", s.cfg.Model.Path, false)
@@ -123,7 +123,7 @@ func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer st
 	return err
 }
 
-// load reads the weights.
+// load loads the model.
 func (s *modelSource) load(ctx context.Context, d device.Config) (*train.LoadedModel, error) {
 	if s.checkpoint == "" {
 		return train.LoadModel(families, s.dir, d)
@@ -135,7 +135,7 @@ func (s *modelSource) load(ctx context.Context, d device.Config) (*train.LoadedM
 	return train.LoadCheckpoint(ctx, config, s.checkpoint, d)
 }
 
-// tokenizer is where the model's own is.
+// tokenizer returns the directory of the model's tokenizer.
 func (s *modelSource) tokenizer() string {
 	if s.checkpoint != "" && s.cfg.Data.Tokenizer != "" {
 		return s.cfg.Data.Tokenizer
@@ -143,7 +143,7 @@ func (s *modelSource) tokenizer() string {
 	return s.files()
 }
 
-// files is the directory of config.json and its companions.
+// files returns the directory with config.json.
 func (s *modelSource) files() string {
 	if s.checkpoint != "" {
 		return s.cfg.Model.Path
@@ -151,7 +151,7 @@ func (s *modelSource) files() string {
 	return s.dir
 }
 
-// modelOf is what the model of a configuration is.
+// modelOf returns the model of a configuration.
 func modelOf(cfg train.Config) (*model.Config, error) {
 	if r := recipeOf(cfg); r != nil {
 		return families.ParseConfig(r.Name, []byte(r.Model))
@@ -159,7 +159,7 @@ func modelOf(cfg train.Config) (*model.Config, error) {
 	return cfg.ReadModel(families)
 }
 
-// recipeOf is the recipe whose model a configuration names; nil for another model.
+// recipeOf returns the recipe whose model a configuration names, or nil.
 func recipeOf(cfg train.Config) *recipes.Recipe {
 	if cfg.Model.Config != recipes.ModelName {
 		return nil

@@ -13,23 +13,23 @@ import (
 	"trireme/internal/conf"
 )
 
-// exists tells whether something is at a path, even if it may not be looked at.
+// exists reports whether a path exists, even if it is not accessible.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.ENAMETOOLONG)
 }
 
-// isPath tells whether a value can only be a path of this machine: it is no name on the hub, or
-// it begins with a folder that is here. With its revision it is a name all the same.
+// isPath reports whether a value can only be a local path: it is no name on the hub, or it starts with
+// an existing folder and has no revision.
 func isPath(n hub.Name, ok bool) bool {
 	first, _, deep := strings.Cut(n.ID, "/")
 	return !ok || deep && n.Revision == "" && exists(first)
 }
 
-// missingPath is the error of a path that leads nowhere; kind is a directory, say, and parse
-// tells whether with a revision it would be a name.
+// missingPath is the error of a path that does not exist. kind is the expected kind of file; parse
+// reports whether the path would be a name on the hub with a revision.
 func missingPath(where, path, kind string, parse func(string) (hub.Name, bool)) error {
-	text, try := path+" does not exist", "the path of a "+kind+" that does"
+	text, try := path+" does not exist", "the path of a "+kind
 	if target, err := os.Readlink(path); err == nil {
 		text += ": it is a link to " + target
 	} else {
@@ -40,13 +40,13 @@ func missingPath(where, path, kind string, parse func(string) (hub.Name, bool)) 
 		}
 	}
 	if n, ok := parse(path + "@main"); ok && strings.Contains(path, "/") {
-		try += ", or " + n.String() + " if the hub's is meant"
+		try += ", or " + n.String() + " for the hub"
 	}
 	return &Exit{CodeUsage, &Problem{Text: withOrigin(where, text), Try: try}}
 }
 
-// lastThere is the part of a path up to the first element that is not there, and why the path
-// leads no farther, where that is not plain.
+// firstMissing returns a path up to its first missing element, and why it is missing if that is not the
+// last element.
 func firstMissing(path string) (upTo, why string) {
 	path = filepath.Clean(path)
 	for upTo = path; ; upTo = filepath.Dir(upTo) {
@@ -63,7 +63,7 @@ func firstMissing(path string) (upTo, why string) {
 	}
 }
 
-// meant is a path that lies beside the one that is not there, and looks like it.
+// nearbyPath returns a similar path in the same directory, or "".
 func nearbyPath(path string) string {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(filepath.Join(dir, "."))
@@ -80,8 +80,8 @@ func nearbyPath(path string) string {
 	return ""
 }
 
-// placed puts the place in a file before what is wrong there. A flag needs none: its value is
-// what the message begins with.
+// withOrigin prefixes a message with the position in a file. The message of a flag starts with its
+// value instead.
 func withOrigin(where, text string) string {
 	if where == "" || strings.HasPrefix(where, "--") {
 		return text

@@ -21,7 +21,7 @@ import (
 	"trireme/train"
 )
 
-// planFlags is the command line of plan.
+// planFlags are the flags of plan.
 type planFlags struct {
 	trainFlags
 	strategies  []string
@@ -33,17 +33,17 @@ type planFlags struct {
 	printConfig bool
 }
 
-// planKeys are flags for keys of the configuration.
+// planKeys are the flags of plan for keys.
 var planKeys = []keyFlag{
-	{flag: "micro_batch_size", path: "training.micro_batch_size", usage: "rows of a rank's forward pass"},
-	{flag: "gradient_accumulation_steps", path: "training.gradient_accumulation_steps", usage: "micro-batches of a rank in a step"},
-	{flag: "global_batch_size", path: "training.global_batch_size", usage: "rows of a step over all ranks"},
-	{flag: "sequence_length", path: "data.sequence_length", usage: "positions of a row"},
-	{flag: "param_dtype", path: "precision.param_dtype", usage: "type of parameters in computation, and of activations"},
-	{flag: "activation_checkpointing", path: "activation_checkpointing.enabled", usage: "true or false: keep only the inputs of layers"},
+	{flag: "micro_batch_size", path: "training.micro_batch_size", usage: "rows per forward pass of a rank"},
+	{flag: "gradient_accumulation_steps", path: "training.gradient_accumulation_steps", usage: "micro-batches per rank and step"},
+	{flag: "global_batch_size", path: "training.global_batch_size", usage: "rows per step over all ranks"},
+	{flag: "sequence_length", path: "data.sequence_length", usage: "maximum tokens per row"},
+	{flag: "param_dtype", path: "precision.param_dtype", usage: "type of parameters in computation and of activations"},
+	{flag: "activation_checkpointing", path: "activation_checkpointing.enabled", usage: "true or false: keep only the inputs of layers, recompute the rest"},
 }
 
-// mostAssumed is the longest sequence that a plan takes where nothing says how long rows are.
+// maxAssumedLength is the longest sequence length that a plan assumes by itself.
 const maxAssumedLength = 4096
 
 func newPlan() *cobra.Command {
@@ -51,23 +51,22 @@ func newPlan() *cobra.Command {
 	f.noData = true
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "predict memory, traffic and FLOPs per rank, for every strategy",
-		Long: fmt.Sprintf(`Simulates one training step without computing it, and reports memory, traffic and FLOPs per
-rank, for the strategy of the run and for the others. Flags mean what they mean for train. It
-reads no data and no weights, so a model of any size on any number of ranks takes a moment.
+		Short: "predict memory, traffic and FLOPs per rank for each strategy",
+		Long: fmt.Sprintf(`Simulate one training step without computing it, and report memory, traffic and FLOPs per rank
+for the strategy of the run and for the others. Flags have the same meaning as for train. No data
+or weights are read, so any model on any number of ranks takes only a moment.
 
-Parameters are padded so that they divide evenly; all ranks need the same. Without
-data.sequence_length, rows have the maximum length of the model, but at most %d positions. GB is
-1e9 bytes and GiB 2^30. Only tensors are counted: a process takes about %v more, and the
-scratch memory of the running operation.
+Parameters are padded to shard evenly; all ranks need the same. Without data.sequence_length, rows
+have the model's maximum length, but no more than %d positions. GB is 1e9 bytes and GiB 2^30. Only
+tensors are counted: a process takes about %v more, plus scratch memory of the running operation.
 
-With --gpu_memory, the memory of one rank, it reports which strategies fit and their largest
-batch, and recommends the one that shards the least. The exit code is 3 if no requested strategy
-fits. --strategy may be repeated to compare strategies; without it all are compared.
+With --gpu_memory, the memory of one rank, the plan reports the strategies that fit with their
+largest batch, and recommends the one that shards least. The exit code is 3 if no requested strategy
+fits. Repeat --strategy to compare some strategies; the default compares all.
 
---accounting adds published formulas for training state: mixed (16 bytes per parameter), fp32
-(16), seed-000 (12), deepspeed (its estimators). With --parameters instead of a model only these
-are printed.`, maxAssumedLength, overhead),
+--accounting adds published formulas for training state: mixed (16 bytes per parameter), fp32 (16),
+seed-000 (12), deepspeed (its estimators). With --parameters instead of a model, only these are
+printed.`, maxAssumedLength, overhead),
 		Example: `  trireme plan --model llama-3.1-8b/config.json --world_size 8 --gpu_memory 80GB --param_dtype bfloat16
   trireme plan --config ds_config.json --model config.json --world_size 16 --print_config
   trireme plan --parameters 7.5e9 --world_size 64 --accounting mixed`,
@@ -75,23 +74,23 @@ are printed.`, maxAssumedLength, overhead),
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
 	p := c.Flags()
-	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`, as train takes it")
-	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, if its keys do not show it: "+strings.Join(foreign.Formats(), ", "))
-	p.StringVar(&f.mode, "mode", "", "`NAME` of the strategy, if the file names none: ddp, fsdp or deepspeed")
-	p.StringVar(&f.modelName, "model", "", "Hugging Face `DIR`, a config.json, or a model's name on the hub")
-	p.Var(&f.nproc, "world_size", "`N` ranks (default: as the file says, or 1)")
-	p.StringArrayVar(&f.strategies, "strategy", nil, "`STRATEGY` to plan; repeatable: the first is planned in full, and compared with the others")
+	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`, as for train")
+	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, if its keys are ambiguous: "+strings.Join(foreign.Formats(), ", "))
+	p.StringVar(&f.mode, "mode", "", "`NAME` of the strategy if the file has none: ddp, fsdp or deepspeed")
+	p.StringVar(&f.modelName, "model", "", "model: a Hugging Face `DIR`, a config.json, or a name on the hub")
+	p.Var(&f.nproc, "world_size", "`N` ranks (default: from the file, or 1)")
+	p.StringArrayVar(&f.strategies, "strategy", nil, "`STRATEGY` to plan (repeatable: the first is planned in full, the others are compared)")
 	for _, k := range planKeys {
 		p.String(k.flag, "", k.usage+" ["+k.path+"]")
 	}
-	p.StringArrayVar(&f.sets, "set", nil, "one value of the configuration, `KEY=VALUE`, as in training.max_steps=20; repeatable")
-	p.StringVar(&f.memory, "gpu_memory", "", "memory of one rank, with its unit: 80GB (80e9 bytes), 80GiB (80 x 2^30)")
-	p.StringArrayVar(&f.accountings, "accounting", nil, "`NAME` of a published accounting to show beside the plan: "+strings.Join(planner.AccountingNames(), ", ")+"; repeatable")
-	p.StringVar(&f.parameters, "parameters", "", "`N` parameters (7.5e9, 7.5B) in place of a model: accountings only")
+	p.StringArrayVar(&f.sets, "set", nil, "set a key of the configuration, `KEY=VALUE`: training.max_steps=20 (repeatable)")
+	p.StringVar(&f.memory, "gpu_memory", "", "memory of one rank, with unit: 80GB (80e9 bytes), 80GiB (80 x 2^30)")
+	p.StringArrayVar(&f.accountings, "accounting", nil, "`NAME` of a published formula to print as well: "+strings.Join(planner.AccountingNames(), ", ")+" (repeatable)")
+	p.StringVar(&f.parameters, "parameters", "", "`N` parameters (7.5e9, 7.5B) instead of a model, for --accounting")
 	p.StringVar(&f.largest, "largest_layer", "", "`N` parameters of the largest module, with --parameters and --accounting deepspeed")
-	p.IntVar(&f.perNode, "ranks_per_node", 0, "`N` ranks on each machine, inside which hybrid_shard shards (default: 8, or the largest number below that divides the ranks)")
+	p.IntVar(&f.perNode, "ranks_per_node", 0, "`N` ranks per machine, the shard group of hybrid_shard (default: the largest divisor of the ranks up to 8)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
-	p.BoolVar(&f.printConfig, "print_config", false, "print the resolved configuration, as config show does, and stop")
+	p.BoolVar(&f.printConfig, "print_config", false, "print the resolved configuration and stop")
 	return c
 }
 
@@ -129,7 +128,7 @@ func (f *planFlags) run(c *cobra.Command) error {
 	return err
 }
 
-// printResolved prints the configuration, and beside it what it leaves to the number of ranks.
+// printResolved prints the configuration, and on stderr the mesh and batch for the number of ranks.
 func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 	ranks := f.ranks(rendezvous.Single(), j)
 	local, err := f.local(ranks)
@@ -156,27 +155,27 @@ func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 	return err
 }
 
-// local is the number of ranks of each machine.
+// local returns the number of ranks per machine.
 func (f *planFlags) local(ranks int) (int, error) {
 	const usual = 8
 	switch {
 	case f.perNode == 0:
 		return model.LargestDivisor(ranks, usual), nil
 	case ranks%f.perNode != 0:
-		return 0, usage(fmt.Sprintf("--ranks_per_node is %d, and %d ranks are no whole number of such machines", f.perNode, ranks), fmt.Sprintf("--ranks_per_node %d", model.LargestDivisor(ranks, f.perNode)))
+		return 0, usage(fmt.Sprintf("--ranks_per_node is %d, which does not divide the %d ranks", f.perNode, ranks), fmt.Sprintf("--ranks_per_node %d", model.LargestDivisor(ranks, f.perNode)))
 	}
 	return f.perNode, nil
 }
 
-// planAsk is what is asked of a plan besides the configuration.
+// planRequest holds the flags of plan that are not keys.
 type planRequest struct {
-	memory     device.Bytes // of a rank; 0: not asked
-	strategies []string     // to compare, by our names
+	memory     device.Bytes // of a rank; 0: not given
+	strategies []string     // to compare, by canonical name
 	parameters float64
 	largest    float64
 }
 
-// ask reads the flags that are no keys.
+// request parses the flags that are not keys.
 func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 	help := c.CommandPath() + " --help"
 	if c.Flags().Changed("world_size") && f.nproc < 1 {
@@ -213,14 +212,14 @@ func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 	}
 	switch {
 	case f.parameters != "" && len(f.accountings) == 0:
-		return a, usage("--parameters without a model is for an accounting, and none is named", c.CommandPath()+" --parameters "+f.parameters+" --world_size 8 --accounting mixed")
+		return a, usage("--parameters needs --accounting", c.CommandPath()+" --parameters "+f.parameters+" --world_size 8 --accounting mixed")
 	case f.parameters != "" && (f.modelName != "" || f.config != ""):
-		return a, usage("--parameters stands in place of a model, and there is one: one of them", help)
+		return a, usage("--parameters excludes --model and --config", help)
 	}
 	return a, nil
 }
 
-// amount reads a number of parameters: 7.5e9, 7.5B, 7500000000.
+// parseCount parses a number of parameters: 7.5e9, 7.5B, 7500000000.
 func parseCount(flag, text string) (float64, error) {
 	if text == "" {
 		return 0, nil
@@ -236,7 +235,7 @@ func parseCount(flag, text string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(v > 0) || v*scale > 1e18 {
-		return 0, usage(fmt.Sprintf("%s: %q is no number of parameters: 7.5e9 and 7.5B are", flag, text), "")
+		return 0, usage(fmt.Sprintf("%s: %q is not a number of parameters, such as 7.5e9 or 7.5B", flag, text), "")
 	}
 	return v * scale, nil
 }
@@ -258,13 +257,13 @@ func (f *planFlags) load(c *cobra.Command) (*job, error) {
 		}
 	}
 	env := rendezvous.Single()
-	if f.nproc > 0 { // they need not be of this machine
+	if f.nproc > 0 { // not limited to this machine
 		env.Launched, env.WorldSize = true, int(f.nproc)
 	}
 	return f.job(c, env, more...)
 }
 
-// plan finds the model and plans it.
+// plan reads the model and plans it.
 func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planReport, error) {
 	ctx := c.Context()
 	if err := j.locateModel(ctx, c.ErrOrStderr()); err != nil {
@@ -296,23 +295,23 @@ func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planRe
 	return r, r.addAccountings(f.accountings, float64(r.Parameters), float64(r.plan.LargestModule), pj.Ranks, f.perNode)
 }
 
-// positions is how many a row is taken to have where the model has most, and what is to be said of
-// that.
+// positions returns the planned row length for a model with limit positions, and a note if it is
+// assumed.
 func (j *job) positions(limit int) (n int, note string) {
 	n = j.cfg.Data.SequenceLength
 	from := j.origins["data.sequence_length"]
 	switch {
 	case n == 0:
 		n = min(limit, maxAssumedLength)
-		note = fmt.Sprintf("rows are taken to have %d positions: the model has %d, and nothing says how long they are (data.sequence_length)", n, limit)
-	case n > limit && strings.HasSuffix(from, "default)"): // nobody asked for so many
-		note = fmt.Sprintf("rows are taken to have the model's %d positions, not %d (%s)", limit, n, from)
+		note = fmt.Sprintf("assuming rows of %d positions: the model has %d, and data.sequence_length is not set", n, limit)
+	case n > limit && strings.HasSuffix(from, "default)"): // a default
+		note = fmt.Sprintf("assuming rows of the model's %d positions, not %d (%s)", limit, n, from)
 		n = limit
 	}
 	return n, note
 }
 
-// count prints accountings of a number of parameters.
+// printAccountings prints accountings for --parameters.
 func (f *planFlags) printAccountings(c *cobra.Command, request planRequest) error {
 	r := &planReport{Schema: planSchema, Parameters: int64(request.parameters), WorldSize: max(1, int(f.nproc))}
 	if err := r.addAccountings(f.accountings, request.parameters, request.largest, r.WorldSize, f.perNode); err != nil {
@@ -324,8 +323,8 @@ func (f *planFlags) printAccountings(c *cobra.Command, request planRequest) erro
 	return r.printAccountings(c.OutOrStdout())
 }
 
-// locateModel finds a model that is a name on the hub: of its files config.json is wanted, and of
-// the tokenizer, if at all, the number of its tokens.
+// locateModel resolves a model's name on the hub. A plan needs only config.json, and the tokenizer if
+// it decides the vocabulary size.
 func (j *job) locateModel(ctx context.Context, stderr io.Writer) error {
 	text := j.resolved
 	data := j.cfg.Data

@@ -10,12 +10,12 @@ import (
 	"trireme/monitor"
 )
 
-// columns begins a table of numbers.
+// columns returns a table of right-aligned columns.
 func columns(w io.Writer) *tabwriter.Writer {
 	return tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
-// print writes the report for people.
+// print writes the report as text.
 func (r *planReport) print(w io.Writer) error {
 	d := r.planDetail
 	recomputed := ""
@@ -36,7 +36,7 @@ func (r *planReport) print(w io.Writer) error {
 	if d.Tokens > 0 {
 		batch = fmt.Sprintf("%d in micro-batches of up to %d tokens, accumulation %d x ranks %d", d.Batch.Global, d.Tokens, d.Batch.Accumulation, r.WorldSize)
 	}
-	fmt.Fprintf(w, "rows per step: %s, of at most %d tokens\n", batch, d.SequenceLength)
+	fmt.Fprintf(w, "rows per step: %s, of up to %d tokens\n", batch, d.SequenceLength)
 	if r.Note != "" {
 		fmt.Fprintln(w, r.Note)
 	}
@@ -55,14 +55,14 @@ func (r *planReport) print(w io.Writer) error {
 	return r.printAccountings(w)
 }
 
-// printMemory writes a rank's memory by category.
+// printMemory writes the memory per rank by category.
 func (d *planDetail) printMemory(w io.Writer) error {
 	fmt.Fprintln(w, "\nmemory per rank:")
 	t := columns(w)
 	host := d.PerRank.Host
-	head, onHost := "\tat rest\tat the peak\town peak\t", func(func(bytesBy) int64) string { return "" }
+	head, onHost := "\tbetween steps\tat peak\tcategory peak\t", func(func(bytesBy) int64) string { return "" }
 	if host != nil {
-		head += "on the host\t"
+		head += "host\t"
 		onHost = func(of func(bytesBy) int64) string { return device.Bytes(of(*host)).Binary() + "\t" }
 	}
 	fmt.Fprintln(t, head)
@@ -86,7 +86,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 	}
 	total := "total"
 	if host != nil {
-		total = "total of device, of host"
+		total = "total (device, host)"
 	}
 	fmt.Fprintf(t, "%s\t%s\t%s\t\t%s\n", total, device.Bytes(rest.Total).Binary(), device.Bytes(peak.Total).Binary(), onHost(func(u bytesBy) int64 { return u.Total }))
 	fmt.Fprintf(t, "\t%s\t%s\t\t", device.Bytes(rest.Total).Decimal(), device.Bytes(peak.Total).Decimal())
@@ -97,7 +97,7 @@ func (d *planDetail) printMemory(w io.Writer) error {
 	return t.Flush()
 }
 
-// printSlots writes what the optimizer's state is made of.
+// printSlots writes the optimizer state by slot.
 func (d *planDetail) printSlots(w io.Writer) {
 	if len(d.Slots) == 0 {
 		return
@@ -109,7 +109,7 @@ func (d *planDetail) printSlots(w io.Writer) {
 	fmt.Fprintf(w, "\noptimizer state per rank: %s\n", strings.Join(parts, ", "))
 }
 
-// printWork writes what a step moves and computes.
+// printWork writes traffic and FLOPs.
 func (d *planDetail) printWork(w io.Writer) {
 	fmt.Fprintf(w, "\neach rank sends %v per step", device.Bytes(d.Communication.Total))
 	for i, s := range d.Communication.By {
@@ -126,16 +126,16 @@ func (d *planDetail) printWork(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// printStrategies writes the table over strategies.
+// printStrategies writes the table of strategies.
 func (d *planDetail) printStrategies(w io.Writer) error {
 	fmt.Fprintln(w, "\nother strategies, per rank:")
 	t := columns(w)
-	head, host := "strategy\tmesh\tat rest\tat the peak\t\tsends\t", d.PerRank.Host != nil
+	head, host := "strategy\tmesh\tbetween steps\tat peak\t\tsends\t", d.PerRank.Host != nil
 	if host {
-		head += "on the host\t"
+		head += "host\t"
 	}
 	if d.GPUMemory > 0 {
-		head += fmt.Sprintf("in %s\tlargest micro-batch\taccumulation\t", device.Bytes(d.GPUMemory).Decimal())
+		head += fmt.Sprintf("fits %s\tlargest micro-batch\taccumulation\t", device.Bytes(d.GPUMemory).Decimal())
 	}
 	fmt.Fprintln(t, head)
 	var cannot []string
@@ -154,9 +154,9 @@ func (d *planDetail) printStrategies(w io.Writer) error {
 			fmt.Fprintf(t, "%s\t", device.Bytes(n).Binary())
 		}
 		if p.Fits != nil {
-			fits, micro, accumulation := "no", "none", ""
+			fits, micro, accumulation := "no", "-", ""
 			if *p.Fits {
-				fits = "fits"
+				fits = "yes"
 			}
 			if p.Largest != nil {
 				micro, accumulation = fmt.Sprint(p.Largest.Micro), fmt.Sprint(p.Largest.Accumulation)
@@ -174,7 +174,7 @@ func (d *planDetail) printStrategies(w io.Writer) error {
 	return nil
 }
 
-// printAdvice writes what to do with a given memory.
+// printAdvice writes the recommendation for --gpu_memory.
 func (d *planDetail) printAdvice(w io.Writer) {
 	if d.Recommendation == nil {
 		return
@@ -190,19 +190,19 @@ func (d *planDetail) printAdvice(w io.Writer) {
 		}
 		fmt.Fprintf(w, "recommended: %s%s, %v: it %s\n", r.Strategy, with, *r.Batch, r.Reason)
 		if *r.Largest != *r.Batch {
-			fmt.Fprintf(w, "the largest batch with it: %v\n", *r.Largest)
+			fmt.Fprintf(w, "largest batch with it: %v\n", *r.Largest)
 		}
 	}
 	if len(d.Changes) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "%s does not fit as it is. try one:\n", d.Strategy)
+	fmt.Fprintf(w, "%s does not fit. try one:\n", d.Strategy)
 	for _, c := range d.Changes {
 		fmt.Fprintf(w, "  %s (%s): --set %s\n", c.What, c.Effect, strings.Join(c.Set, " --set "))
 	}
 }
 
-// printAccountings writes what published accountings count.
+// printAccountings writes published accountings.
 func (r *planReport) printAccountings(w io.Writer) error {
 	name := ""
 	t := columns(w)
@@ -214,8 +214,8 @@ func (r *planReport) printAccountings(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t\n", a.Strategy, device.Bytes(a.Bytes).Decimal(), device.Bytes(a.Bytes).Binary())
 	}
 	if len(r.Estimates) > 0 {
-		fmt.Fprintf(t, "\ndeepspeed: as its estimators print, in GiB (they write GB), for %s on %s:\n", number(r.Parameters, "parameter"), number(int64(r.WorldSize), "rank"))
-		fmt.Fprintln(t, "host of a node\tdevice of a rank\toffload\t")
+		fmt.Fprintf(t, "\ndeepspeed: output of its estimators in GiB (labeled GB there), for %s on %s:\n", number(r.Parameters, "parameter"), number(int64(r.WorldSize), "rank"))
+		fmt.Fprintln(t, "host per node\tdevice per rank\toffload\t")
 	}
 	for _, e := range r.Estimates {
 		off := "none"
@@ -231,7 +231,7 @@ func (r *planReport) printAccountings(w io.Writer) error {
 		fmt.Fprintf(t, "%.2f GiB\t%.2f GiB\t%s, %s\t\n", e.Host/(1<<30), e.Device/(1<<30), e.Strategy, off)
 	}
 	if len(r.Estimates) == 2 {
-		fmt.Fprintln(t, "full_shard needs the largest module's parameters as well: --largest_layer N")
+		fmt.Fprintln(t, "full_shard needs the size of the largest module: --largest_layer N")
 	}
 	return t.Flush()
 }

@@ -12,7 +12,7 @@ import (
 
 const planSchema = "trireme.plan/1"
 
-// planReport is --json's object. Memory is in bytes.
+// planReport is the JSON output of plan. Memory is in bytes.
 type planReport struct {
 	Schema     string `json:"schema"`
 	Model      string `json:"model,omitempty"`
@@ -27,7 +27,7 @@ type planReport struct {
 	Estimates   []planner.Estimate `json:"deepspeed_estimates,omitempty"`
 }
 
-// planDetail is what is planned of a model.
+// planDetail is the plan of a model.
 type planDetail struct {
 	Trained        int64               `json:"trained_parameters"`
 	SequenceLength int                 `json:"sequence_length"`
@@ -42,17 +42,17 @@ type planDetail struct {
 	FLOPs          flops               `json:"flops"`
 	GPUMemory      int64               `json:"gpu_memory,omitempty"`
 	Fits           *bool               `json:"fits,omitempty"`
-	Largest        *planner.Batch      `json:"largest_batch,omitempty"` // that fits gpu_memory
+	Largest        *planner.Batch      `json:"largest_batch,omitempty"` // within gpu_memory
 	Recommendation *recommendation     `json:"recommendation,omitempty"`
-	Changes        []change            `json:"changes,omitempty"` // with which the plan fits
+	Changes        []change            `json:"changes,omitempty"` // that make the plan fit
 	Strategies     []plannedStrategy   `json:"strategies"`
 	Slots          []parallel.SlotSize `json:"optimizer_state"`   // of a rank, by torch's names
-	Offload        []string            `json:"offload,omitempty"` // what is to be said of it
+	Offload        []string            `json:"offload,omitempty"` // notes
 
 	plan planner.Plan
 }
 
-// planned is a job under one strategy.
+// plannedStrategy is the plan of a job with one strategy.
 type plannedStrategy struct {
 	Strategy      string         `json:"strategy"`
 	Mesh          *meshReport    `json:"mesh,omitempty"`
@@ -63,7 +63,7 @@ type plannedStrategy struct {
 	Error         string         `json:"error,omitempty"`
 }
 
-// meshReport is how ranks are arranged.
+// meshReport is the device mesh.
 type meshReport struct {
 	Replicate int `json:"replicate"`
 	Shard     int `json:"shard"`
@@ -71,13 +71,13 @@ type meshReport struct {
 
 func (m meshReport) String() string { return fmt.Sprintf("%d x %d", m.Replicate, m.Shard) }
 
-// memoryReport is a rank's memory by category: at the peak, whose figures add up to total, and
-// beside it at rest and each category at its most.
+// memoryReport is a rank's memory by category: at the peak of their sum, between steps, and each
+// category's own peak.
 type memoryReport struct {
 	bytesBy
 	AtRest       bytesBy `json:"at_rest"`
-	CategoryPeak bytesBy `json:"at_most"` // total is the peak's
-	// Host is what lies in the host's memory, with --gpu_memory: the rest is of the device.
+	CategoryPeak bytesBy `json:"at_most"` // total is that of the peak
+	// Host is the part in host memory with --gpu_memory; the rest is in device memory.
 	Host *bytesBy `json:"host,omitempty"`
 }
 
@@ -92,11 +92,11 @@ type bytesBy struct {
 	Activations int64 `json:"activations"`
 	Logits      int64 `json:"logits"`
 	Workspace   int64 `json:"workspace"`
-	Offloaded   int64 `json:"offloaded"` // held elsewhere; not in total
+	Offloaded   int64 `json:"offloaded"` // in files; not in total
 	Total       int64 `json:"total"`
 }
 
-// traffic is what a rank sends in a step.
+// traffic is the bytes that a rank sends per step.
 type traffic struct {
 	Total int64       `json:"total"`
 	By    []sentBytes `json:"collectives"`
@@ -109,15 +109,15 @@ type sentBytes struct {
 	Bytes      int64  `json:"bytes"`
 }
 
-// arithmetic is floating-point operations of a step.
+// flops are floating-point operations per step.
 type flops struct {
-	Step     float64 `json:"step"`     // over all ranks, as MFU counts them
-	Rank     float64 `json:"per_rank"` // of one
-	Executed float64 `json:"executed"` // of one, recomputation included
+	Step     float64 `json:"step"` // over all ranks, counted as for MFU
+	Rank     float64 `json:"per_rank"`
+	Executed float64 `json:"executed"` // per rank, with recomputation
 }
 
 type recommendation struct {
-	Strategy  string         `json:"strategy"` // empty: there is none
+	Strategy  string         `json:"strategy"` // empty: none
 	Reason    string         `json:"reason"`
 	Recompute bool           `json:"recompute_every_layer"`
 	Batch     *planner.Batch `json:"batch,omitempty"`
@@ -132,7 +132,7 @@ type change struct {
 	Total  int64    `json:"total"`
 }
 
-// accounted is a published accounting under one strategy.
+// accounted is a published accounting for one strategy.
 type accounted struct {
 	Accounting string `json:"accounting"`
 	Strategy   string `json:"strategy"`
@@ -140,7 +140,7 @@ type accounted struct {
 	source     string
 }
 
-// newPlanReport plans a job and compares it with others.
+// newPlanReport plans a job and compares strategies.
 func newPlanReport(ctx context.Context, j planner.Job, request planRequest) (*planReport, error) {
 	limit := int64(request.memory)
 	s, mesh, err := j.Config.Parallel.Resolve(j.Ranks, j.Local)
@@ -197,7 +197,7 @@ func newPlanReport(ctx context.Context, j planner.Job, request planRequest) (*pl
 	return r, nil
 }
 
-// advise says what fits a limit.
+// advise adds the recommendation for a memory limit, and changes that make the job fit.
 func (d *planDetail) advise(ctx context.Context, j planner.Job, options []planner.Option, limit int64) error {
 	a, err := j.Advise(ctx, options, limit)
 	if err != nil {
@@ -218,7 +218,7 @@ func (d *planDetail) advise(ctx context.Context, j planner.Job, options []planne
 	return err
 }
 
-// hostNotes say what rests on the host.
+// hostNotes describes the memory in use on the host.
 func hostNotes(p planner.Plan, j planner.Job) []string {
 	n := p.HostBytes()
 	if n == 0 {
@@ -278,7 +278,7 @@ func newTraffic(p planner.Plan) traffic {
 	return t
 }
 
-// addAccountings adds what published accountings count.
+// addAccountings adds published accountings.
 func (r *planReport) addAccountings(names []string, parameters, largest float64, ranks, perNode int) error {
 	for _, name := range names {
 		if name == planner.DeepSpeed {
@@ -307,7 +307,7 @@ func (r *planReport) addEstimates(parameters, largest float64, ranks, perNode in
 		perNode = min(ranks, 8)
 	}
 	if ranks%perNode != 0 {
-		return usage(fmt.Sprintf("--world_size %d is no number of whole nodes of %d ranks", ranks, perNode), "--ranks_per_node")
+		return usage(fmt.Sprintf("--world_size is %d, which is not a multiple of %d ranks per node", ranks, perNode), "--ranks_per_node N")
 	}
 	r.Estimates = planner.Estimates(parameters, largest, ranks/perNode, perNode)
 	return nil

@@ -1,17 +1,17 @@
 package cli
 
-// recipeJob is something that can be run as it stands.
+// recipeJob is a training job that runs without further files.
 type recipeJob struct {
 	Name    string `json:"name"`
 	About   string `json:"about"`
-	Needs   string `json:"needs"` // what it runs with besides the program
+	Needs   string `json:"needs"` // requirements besides this program
 	Command string `json:"command"`
 }
 
-// What jobs need.
+// Requirements of jobs.
 const (
-	goNeeded    = "Go's sources, which come with Go"
-	cloneNeeded = "a clone of the repository, in its root"
+	goNeeded    = "a Go installation (its standard library is the data)"
+	cloneNeeded = "a clone of the repository; run it in the root"
 )
 
 const (
@@ -19,26 +19,25 @@ const (
 	freeData        = withShakespeare + ` --set data.tokenizer=examples/llama-fsdp/model --set training.warmup_steps=50 --set training.max_steps=400`
 )
 
-// recipeJobs are the built-in recipe and the examples of the repository, with the commands of
-// examples/README.md.
+// recipeJobs are the built-in recipe and the examples, with the commands of examples/README.md.
 var recipeJobs = []recipeJob{
 	{"go-source", "a small Llama on the source of Go's standard library, two processes, full_shard", goNeeded, "trireme train"},
 	{"shakespeare-char", "a character-level GPT-2 on Shakespeare", cloneNeeded,
 		"trireme train --config examples/shakespeare-char/run.yaml --nproc 2 --output_dir out/shakespeare"},
-	{"bert-sentiment", "a BERT classifier of sentiment, with the file of a DDP trainer", cloneNeeded,
+	{"bert-sentiment", "a BERT sentiment classifier, from a DDP trainer's configuration", cloneNeeded,
 		"trireme train --mode ddp --config examples/bert-sentiment/ddp_config.yaml --model examples/bert-sentiment/model" +
 			" --output_dir out/bert --nproc 2 --set model.random_weights=true --set data.path=examples/data/sentiment.jsonl" +
 			" --set data.eval_fraction=0.1 --set training.gradient_accumulation_steps=1 --set training.learning_rate=1e-3" +
 			" --set training.num_train_epochs=4"},
-	{"llama-fsdp", "a Llama in bfloat16 with recomputation, with the file of an FSDP trainer", cloneNeeded,
+	{"llama-fsdp", "a Llama in bfloat16 with activation checkpointing, from an FSDP trainer's configuration", cloneNeeded,
 		"trireme train --mode fsdp --config examples/llama-fsdp/fsdp_config.yaml --model examples/llama-fsdp/model" +
 			" --output_dir out/llama --nproc 2 --set model.random_weights=true" + withShakespeare +
 			" --set data.packing=true --set training.gradient_accumulation_steps=1 --set training.learning_rate=3e-3"},
-	{"qwen2-sft", "supervised fine-tuning of a Qwen2 on conversations, with Accelerate's file", cloneNeeded,
+	{"qwen2-sft", "supervised fine-tuning of a Qwen2 on conversations, from an Accelerate configuration", cloneNeeded,
 		"trireme train --config examples/qwen2-sft/accelerate.yaml --model examples/qwen2-sft/model --output_dir out/qwen2" +
 			" --set model.random_weights=true --set data.path=examples/data/instruct.jsonl --set data.sequence_length=512" +
 			" --set data.truncate=true --set training.micro_batch_size=4 --set training.learning_rate=3e-3 --set training.num_train_epochs=10"},
-	{"free-transformer", "a Free Transformer, with the guide's file", cloneNeeded,
+	{"free-transformer", "a Free Transformer, from its trainer's configuration", cloneNeeded,
 		"trireme train --config examples/free-transformer/free_transformer.yaml --output_dir out/free --nproc 2" + freeData},
-	{"latent-bits", "what the Free Transformer's latent bits hold, through the Go library", cloneNeeded, "go run ./examples/latent-bits"},
+	{"latent-bits", "an experiment on the Free Transformer's latent bits, with the Go library", cloneNeeded, "go run ./examples/latent-bits"},
 }

@@ -10,7 +10,7 @@ import (
 	"trireme/internal/keys"
 )
 
-// recipesReport is --json's object.
+// recipesReport is the JSON output of recipes.
 type recipesReport struct {
 	Schema  string      `json:"schema"`
 	Recipes []recipeJob `json:"recipes"`
@@ -20,9 +20,9 @@ func newRecipes() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "recipes",
-		Short: "list what can be run as it is: the built-in recipe and the examples, with their commands",
-		Long: `Lists the built-in recipe and the examples of the repository, each with the command that
-runs it. None needs a network.`,
+		Short: "list the built-in recipe and the examples, with their commands",
+		Long: `List the built-in recipe and the examples of the repository with the command that runs each.
+None needs a network.`,
 		Example: `  trireme recipes
   trireme recipes --json`,
 		Args: noArgs,

@@ -12,20 +12,20 @@ import (
 	"trireme/internal/rundir"
 )
 
-// card is run.json: which run it is, and its starts.
+// card is run.json: a run and its starts.
 type card struct {
 	path string
 
 	Schema     string `json:"schema"`
 	ID         string `json:"id"`
 	Name       string `json:"name"`
-	start             // the latest
+	start             // the latest start
 	Parameters int64  `json:"parameters"`
-	// Earlier are the starts that --resume auto has followed, the first one first.
+	// Earlier are the starts before --resume auto, in order.
 	Earlier []start `json:"earlier_starts,omitempty"`
 }
 
-// start is what was run, when, and how it ended. One that has no end is under way or was killed.
+// start is one start of a run. A nil Ended means that it still runs or was killed.
 type start struct {
 	Version  string     `json:"version"`
 	Command  []string   `json:"command"`
@@ -38,13 +38,13 @@ type start struct {
 	Steps    int        `json:"steps"`
 }
 
-// openCard writes what describes the run into its directory: run.json and, of a new run, what
-// keepConfig does. What a killed process has left of them goes away.
+// openCard writes run.json and, for a new run, the configuration. It removes temporary files of a
+// killed process.
 func (j *job) openCard(ranks int) (*card, error) {
 	dir := j.cfg.OutputDir
 	final := filepath.Join(dir, rundir.FinalModel)
 	if st, err := os.Stat(final); err == nil && !st.IsDir() {
-		return nil, usage(final+" is no directory, and the model is to go there at the end", "another --output_dir, or move the file")
+		return nil, usage(final+" is a file, but the final model is written to this directory", "another --output_dir, or move the file")
 	}
 	if err := durable.Sweep(dir); err != nil {
 		return nil, outputError(err)
@@ -67,8 +67,8 @@ func (j *job) openCard(ranks int) (*card, error) {
 	return c, c.write()
 }
 
-// keepConfig writes the configuration, and the file of another program that it came from. A run that
-// goes on does so when it makes steps: until then, its model is of the configuration that is there.
+// keepConfig writes config.yaml and a copy of another program's file. A resumed run calls it at its
+// first step: until then the old configuration describes its model.
 func (j *job) keepConfig() error {
 	dir := j.cfg.OutputDir
 	text := runMark + j.run.ID + "\n" + j.resolved
@@ -78,7 +78,7 @@ func (j *job) keepConfig() error {
 	return outputError(j.keepSource(dir))
 }
 
-// keepSource keeps a copy of another program's file beside config.yaml: source.json, say.
+// keepSource copies another program's file to source.json or source.yaml.
 func (j *job) keepSource(dir string) error {
 	if j.file == nil || j.file.Text == "" {
 		return nil
@@ -90,7 +90,7 @@ func (j *job) keepSource(dir string) error {
 	return durable.WriteFile(filepath.Join(dir, rundir.Source+ext), []byte(j.file.Text))
 }
 
-// close notes how the run ended.
+// close records the end of the start.
 func (c *card) close(exit int) error {
 	now := time.Now().UTC()
 	c.Ended, c.Exit = &now, &exit
@@ -106,7 +106,7 @@ func (c *card) write() error {
 	return outputError(durable.WriteFile(c.path, append(b, '\n')))
 }
 
-// outputError names the key of the directory that something could not be written to.
+// outputError adds the key to an error of writing to the output directory.
 func outputError(err error) error {
 	if err == nil {
 		return nil

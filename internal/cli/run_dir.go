@@ -16,30 +16,29 @@ import (
 	"trireme/internal/rundir"
 )
 
-// runsDir is where runs without an output_dir have their directories.
+// runsDir is the parent directory of runs without output_dir.
 const runsDir = "runs"
 
-// runMark begins the first line of a run's config.yaml; the run's identity follows.
+// runMark starts the first line of config.yaml, followed by the run's ID.
 const runMark = "# run "
 
-// Variables for workers of this program's launcher: which run they are of, and, for rank 0, the
-// descriptors of the locks that the launcher holds.
+// Variables for workers: the run, and for rank 0 the descriptors of the launcher's locks.
 const (
 	runVar            = "TRIREME_RUN"
 	lockVar           = "TRIREME_LOCK_FD"
 	checkpointLockVar = "TRIREME_CHECKPOINT_LOCK_FD"
 )
 
-// runID is a run: its directory and its identity.
+// runID identifies a run.
 type runID struct {
 	Dir string `json:"dir"`
-	ID  string `json:"id"` // empty: none is known
+	ID  string `json:"id"` // empty: unknown
 }
 
-// notInNames is what a name of a run does not have.
+// notInNames matches characters that a run name cannot have.
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// defaultName is the name of a run that is given none.
+// defaultName returns the name of a run without name.
 func (f *trainFlags) defaultName(j *job) string {
 	from := "run"
 	switch {
@@ -56,10 +55,10 @@ func (f *trainFlags) defaultName(j *job) string {
 	return from[:min(len(from), 100)]
 }
 
-// findRun finds the job's run, as far as it is known before the job begins: the launcher passes it to
-// its workers, and --resume auto without output_dir continues the newest run of the name. It refuses a
-// new run in a directory that holds another. All ranks of another launcher get the same answer, because
-// nothing is written before all have joined; only rank 0 looks at the lock, since it may hold it.
+// findRun finds the job's run as far as it is known before the start. Workers get it from the launcher;
+// --resume auto without output_dir continues the newest run of the name. It refuses a new run in a
+// directory that contains another. Ranks of another launcher agree, because nothing is written before
+// all have joined; they skip the lock, which rank 0 may hold.
 func (j *job) findRun(launched bool) error {
 	if text, ok := os.LookupEnv(runVar); ok {
 		if err := json.Unmarshal([]byte(text), &j.run); err != nil {
@@ -90,13 +89,13 @@ func (j *job) findRun(launched bool) error {
 	return j.setRun(runID{Dir: dir})
 }
 
-// settle makes a run's directory the job's.
+// setRun sets the job's run and output directory.
 func (j *job) setRun(r runID) error {
 	j.run, j.cfg.OutputDir = r, r.Dir
 	return j.print()
 }
 
-// vacant refuses a new run in a directory that holds another.
+// checkVacant refuses a new run in a directory that contains another.
 func (j *job) checkVacant(dir string) error {
 	if j.cfg.Resume == "auto" || j.cfg.MoveAside {
 		return nil
@@ -105,19 +104,19 @@ func (j *job) checkVacant(dir string) error {
 		return occupiedError(dir, describeRun(dir), "--output_dir DIR, or none for a new runs/"+j.cfg.Name+"-N")
 	}
 	if at := j.cfg.Checkpoint.Dir; at != "" && checkpoint.Exists(at) {
-		return occupiedError(at, "it holds checkpoints", "another checkpoint.dir")
+		return occupiedError(at, "it contains checkpoints", "another checkpoint.dir")
 	}
 	return nil
 }
 
-// occupied is the error of a new run where another is.
+// occupiedError is the error of a new run in the directory of another.
 func occupiedError(dir, holds, elsewhere string) error {
 	dir = filepath.Clean(dir)
-	return usage(fmt.Sprintf("%s belongs to another run (%s), and a new run would mix with it", dir, holds),
-		fmt.Sprintf("--resume auto to go on with that run, or %s, or --move_aside, which renames %s to %s.1 and begins anew", elsewhere, dir, dir))
+	return usage(fmt.Sprintf("%s belongs to another run (%s)", dir, holds),
+		fmt.Sprintf("--resume auto to continue that run, or %s, or --move_aside to rename %s to %s.1 and start a new run", elsewhere, dir, dir))
 }
 
-// describeRun says what is known of the run in a directory.
+// describeRun describes the run in a directory.
 func describeRun(dir string) string {
 	c, err := readCard(dir)
 	if err != nil || c.ID == "" {
@@ -130,8 +129,7 @@ func describeRun(dir string) string {
 	return text
 }
 
-// identity is which run a directory is of: the one that it holds, where the job goes on with that,
-// and else a new one.
+// identity returns the ID of the run in a directory if the job resumes it, else a new ID.
 func (j *job) identity(dir string) (string, error) {
 	if j.cfg.Resume != "auto" {
 		return rundir.NewID(), nil
@@ -142,7 +140,7 @@ func (j *job) identity(dir string) (string, error) {
 	if id := configRunID(filepath.Join(dir, rundir.Config)); id != "" {
 		return id, nil
 	}
-	if j.cfg.Checkpoint.Dir != "" { // it may hold another's
+	if j.cfg.Checkpoint.Dir != "" { // it may contain another run's checkpoints
 		return rundir.NewID(), nil
 	}
 	at := j.cfg.Checkpoint.Directory(dir)
@@ -159,7 +157,7 @@ func (j *job) identity(dir string) (string, error) {
 	return rundir.NewID(), nil
 }
 
-// readCard reads a directory's run.json.
+// readCard reads run.json.
 func readCard(dir string) (c card, err error) {
 	path := filepath.Join(dir, rundir.Identity)
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
@@ -175,7 +173,7 @@ func readCard(dir string) (c card, err error) {
 	return c, err
 }
 
-// markedRun is the identity in the first line of a config.yaml; empty if there is none.
+// configRunID returns the run ID in the first line of config.yaml, or "".
 func configRunID(path string) string {
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return ""
@@ -193,8 +191,8 @@ func configRunID(path string) string {
 	return id
 }
 
-// join gives every rank the run of rank 0, which alone decides about the directory if another launcher
-// starts the ranks.
+// shareRun sets the run of rank 0 on every rank: under another launcher only rank 0 chooses the
+// directory.
 func (j *job) shareRun(ctx context.Context, ranks checkpoint.ProcessGroup) error {
 	b, err := json.Marshal(j.run)
 	if err != nil {
@@ -206,10 +204,10 @@ func (j *job) shareRun(ctx context.Context, ranks checkpoint.ProcessGroup) error
 	}
 	var first runID
 	if err := json.Unmarshal(all[0], &first); err != nil {
-		return fmt.Errorf("rank 0 sent what cannot be read: %w", err)
+		return fmt.Errorf("cannot decode the run of rank 0: %w", err)
 	}
 	if ranks.Rank() > 0 && j.origins["output_dir"] != "default" {
-		first.Dir = j.run.Dir // another machine may know the same directory by another path
+		first.Dir = j.run.Dir // the path may differ between machines
 	}
 	return j.setRun(first)
 }

@@ -12,21 +12,21 @@ import (
 	"trireme/internal/rundir"
 )
 
-// busy is the error of a directory that this process cannot lock, as a rule because another uses it.
+// busyError is the error of a directory that cannot be locked, usually because another process uses it.
 func busyError(err error) error {
 	var in *rundir.InUseError
 	if !errors.As(err, &in) {
 		return &Exit{CodeUsage, err}
 	}
-	try := "another --output_dir, or wait until it has ended"
+	try := "another --output_dir, or wait until it ends"
 	if in.Owner.PID > 0 {
 		try = fmt.Sprintf("another --output_dir, or stop that run: kill %d (on %s)", in.Owner.PID, in.Owner.Host)
 	}
 	return &Exit{CodeUsage, &Problem{Text: in.Error(), Try: try, Err: err}}
 }
 
-// claim locks the run's directory, and a checkpoint.dir outside it, for this process and rank 0. It
-// checks under the lock that a new run's directory holds no other run.
+// lockRun locks the output directory, and a checkpoint.dir outside it, for this process and rank 0.
+// Under the lock it checks that the directory of a new run contains no other.
 func (j *job) lockRun(stderr io.Writer) (err error) {
 	dir, saves := j.cfg.OutputDir, j.cfg.Checkpoint.Dir
 	if dir == "" {
@@ -74,9 +74,8 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 	return j.setRun(runID{Dir: dir, ID: id})
 }
 
-// beside names the other directories whose lock covers what a run in dir saves to: the directory that
-// checkpoint.dir lies in, which may be another run's, or without checkpoint.dir the default place of
-// checkpoints, which may be another run's checkpoint.dir.
+// adjacentDirs returns directories whose lock another run may hold for the same checkpoints: the
+// parent of checkpoint.dir, or the default checkpoint directory.
 func (j *job) adjacentDirs(dir string) []string {
 	switch saves := j.cfg.Checkpoint.Dir; {
 	case saves == "":
@@ -88,7 +87,7 @@ func (j *job) adjacentDirs(dir string) []string {
 	}
 }
 
-// acquire makes a directory where there is none, and takes its lock.
+// acquire creates a directory if needed and locks it.
 func (j *job) acquire(name, dir string, stderr io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return &Exit{CodeUsage, outputError(err)}
@@ -107,7 +106,7 @@ func (j *job) acquire(name, dir string, stderr io.Writer) error {
 	return err
 }
 
-// release gives the locks up.
+// release releases the locks.
 func (j *job) release() error {
 	var errs []error
 	for _, l := range j.locks {
@@ -122,18 +121,17 @@ func hostname() string {
 	return name
 }
 
-// moveAside renames a directory that holds another run, whose lock this process has, and takes an
-// empty one in its place.
+// moveAside renames a locked directory that contains another run, and locks an empty one at its path.
 func (j *job) moveAside(name, dir string, stderr io.Writer) error {
 	if isInside(".", dir) {
-		return usage("move_aside is to rename "+dir+", and the working directory is in it", "another --output_dir")
+		return usage("move_aside cannot rename "+dir+": the working directory is in it", "another --output_dir")
 	}
 	for _, in := range []struct{ key, path string }{
 		{"resume", strings.TrimPrefix(j.cfg.Resume, "none")}, {"model.path", j.cfg.Model.Path}, {"model.config", j.cfg.Model.Config},
 		{"data.path", j.cfg.Data.Path}, {"data.eval_path", j.cfg.Data.EvalPath}, {"data.tokenizer", j.cfg.Data.Tokenizer},
 	} {
 		if in.path != "" && isInside(in.path, dir) {
-			return usage(fmt.Sprintf("move_aside is to rename %s, and %s names %s in it", dir, in.key, in.path), "another --output_dir")
+			return usage(fmt.Sprintf("move_aside cannot rename %s: %s uses %s in it", dir, in.key, in.path), "another --output_dir")
 		}
 	}
 	real, err := filepath.EvalSymlinks(dir)
@@ -144,7 +142,7 @@ func (j *job) moveAside(name, dir string, stderr io.Writer) error {
 	if err != nil {
 		return &Exit{CodeUsage, fmt.Errorf("move_aside: %w", err)}
 	}
-	if _, err := fmt.Fprintf(stderr, "%s held another run: it is %s now\n", dir, to); err != nil {
+	if _, err := fmt.Fprintf(stderr, "%s contained another run: renamed to %s\n", dir, to); err != nil {
 		return err
 	}
 	if err := j.locks[name].Release(); err != nil {
@@ -154,13 +152,13 @@ func (j *job) moveAside(name, dir string, stderr io.Writer) error {
 	return j.acquire(name, real, stderr)
 }
 
-// below says whether a path leads into a directory.
+// isInside reports whether a path is in a directory.
 func isInside(path, dir string) bool {
 	rel, err := filepath.Rel(resolve(dir), resolve(path))
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// resolve is the absolute path without symbolic links, as far as it exists.
+// resolve returns the absolute path with symbolic links resolved in its existing part.
 func resolve(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -11,20 +11,19 @@ import (
 	"trireme/monitor"
 )
 
-// recordsVar names the descriptor on which rank 0 hands its records to the process that the
-// user started.
+// recordsVar is the descriptor of rank 0's pipe of records to the launcher.
 const recordsVar = "TRIREME_RECORDS_FD"
 
-// screen shows a run's records to the user, as a live view on a terminal and as lines
-// elsewhere, and everything that is written to it beside them.
+// screen shows a run's records, as a live view on a terminal and as lines elsewhere, and other output
+// of the run.
 type screen struct {
-	io.Writer // what else is said
+	io.Writer // other output
 	sink      monitor.Sink
 	r, w      *os.File
 	done      sync.WaitGroup
 }
 
-// openScreen draws on stderr as the configuration says.
+// openScreen opens the screen on stderr.
 func openScreen(c monitor.Config, stderr io.Writer) *screen {
 	s := &screen{Writer: stderr}
 	f, isFile := monitor.UnderlyingFile(stderr)
@@ -40,12 +39,11 @@ func openScreen(c monitor.Config, stderr io.Writer) *screen {
 	return s
 }
 
-// files is the pipe for rank 0 of a world of other processes; records that come through it
-// are shown until Close.
+// files returns the pipe for rank 0 in a worker process. The screen shows its records until Close.
 func (s *screen) files() (map[string]*os.File, error) {
 	var err error
 	if s.r, s.w, err = os.Pipe(); err != nil {
-		return nil, fmt.Errorf("a pipe for records: %w", err)
+		return nil, fmt.Errorf("creating a pipe for records: %w", err)
 	}
 	s.done.Go(s.follow)
 	return map[string]*os.File{recordsVar: s.w}, nil
@@ -57,7 +55,7 @@ func (s *screen) follow() {
 	}
 }
 
-// Close shows what is left.
+// Close shows the remaining records.
 func (s *screen) Close() error {
 	var errs []error
 	if s.w != nil {
@@ -68,8 +66,8 @@ func (s *screen) Close() error {
 	return errors.Join(append(errs, s.sink.Close())...)
 }
 
-// handOver is the sink of a rank 0 that another process of ours watches: records go through
-// the pipe, what is noted to stderr, which that process shows too.
+// recordPipe is the record sink of rank 0 in a worker process: records go to the pipe, notes to stderr,
+// and the launcher shows both.
 type recordPipe struct {
 	*monitor.JSONL
 	stderr io.Writer
@@ -80,7 +78,7 @@ func (h recordPipe) Note(text string) error {
 	return err
 }
 
-// openHandOver is the sink that recordsVar asks for.
+// openRecordPipe opens the descriptor in recordsVar.
 func openRecordPipe(stderr io.Writer) (monitor.Sink, error) {
 	v := os.Getenv(recordsVar)
 	fd, err := strconv.Atoi(v)

@@ -20,15 +20,15 @@ func newTokenize() *cobra.Command {
 	var training tokenizerTraining
 	c := &cobra.Command{
 		Use:   "tokenize",
-		Short: "turn text into token ids and back, or train a tokenizer",
-		Long: `Reads lines from standard input and prints the ids of each as a JSON array in a line, with
-the tokens around it that the model expects. --decode turns such arrays into text again.
-With --json_lines the text of a line is a JSON string, so that it can hold line breaks.
+		Short: "encode text as token ids, decode ids, or train a tokenizer",
+		Long: `Read lines from standard input and print the token ids of each as a JSON array on one line,
+including the special tokens that the model expects. --decode reverses that. With --json_lines
+each line of text is a JSON string, which may contain newlines.
 
 A tokenizer is a directory with tokenizer.json, tokenizer.model (sentencepiece), vocab.json
 and merges.txt, or vocab.txt (BERT), or one of these files.
 
---train learns a byte-level BPE from text files, and writes tokenizer.json.`,
+--train trains a byte-level BPE on text files and writes tokenizer.json.`,
 		Example: `  trireme tokenize --tokenizer DIR < lines.txt
   trireme tokenize --tokenizer DIR --decode < ids.jsonl
   trireme tokenize --train --vocab_size 4096 --output DIR text.txt`,
@@ -36,18 +36,18 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 		RunE: func(c *cobra.Command, args []string) error {
 			if training.train {
 				if dir != "" || decode || jsonLines || noSpecial {
-					return usage("--train learns a new tokenizer: --tokenizer, --decode, --json_lines and --no_special_tokens do not go with it", "")
+					return usage("--train excludes --tokenizer, --decode, --json_lines and --no_special_tokens", "")
 				}
 				return training.run(c, args)
 			}
 			if c.Flags().Changed("vocab_size") || c.Flags().Changed("output") || c.Flags().Changed("json") {
-				return usage("--vocab_size, --output and --json are for --train", c.CommandPath()+" --train --help")
+				return usage("--vocab_size, --output and --json need --train", c.CommandPath()+" --train --help")
 			}
 			if len(args) > 0 {
-				return usage(fmt.Sprintf("text is read from standard input, but got %q", args[0]), fmt.Sprintf("%s --tokenizer DIR < %s", c.CommandPath(), args[0]))
+				return usage(fmt.Sprintf("text is read from standard input, got argument %q", args[0]), fmt.Sprintf("%s --tokenizer DIR < %s", c.CommandPath(), args[0]))
 			}
 			if dir == "" {
-				return usage("--tokenizer is missing: which tokenizer is to be used", c.CommandPath()+" --tokenizer DIR")
+				return usage("--tokenizer is missing", c.CommandPath()+" --tokenizer DIR")
 			}
 			found, err := (&locator{stderr: c.ErrOrStderr()}).tokenizer(c.Context(), "", dir)
 			if err != nil {
@@ -84,22 +84,22 @@ and merges.txt, or vocab.txt (BERT), or one of these files.
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&dir, "tokenizer", "", "directory with tokenizer.json, or vocab.json and merges.txt, or a model's name on the hub")
-	f.BoolVar(&decode, "decode", false, "read arrays of ids and print text")
+	f.StringVar(&dir, "tokenizer", "", "tokenizer: a `DIR`, a file, or a model's name on the hub")
+	f.BoolVar(&decode, "decode", false, "read arrays of ids, print text")
 	f.BoolVar(&jsonLines, "json_lines", false, "each line of text is a JSON string")
-	f.BoolVar(&noSpecial, "no_special_tokens", false, "leave out the tokens around the text; with --decode, all special tokens")
+	f.BoolVar(&noSpecial, "no_special_tokens", false, "do not add special tokens; with --decode, remove them")
 	training.flags(f)
 	return c
 }
 
-// lines turns one line into another, until the input ends.
+// lines maps lines of in to lines of out.
 type lines struct {
 	in  *bufio.Reader
 	out *bufio.Writer
 }
 
-// each calls f with every line, without its end, and the output line to append to. What is
-// ready is written whenever no more input is at hand, so that a program may converse.
+// each calls f with each line, without its newline, and a buffer to append the output to. It flushes
+// when no more input is buffered, for interactive use.
 func (l lines) each(f func(b []byte, line string) ([]byte, error)) error {
 	var buf []byte
 	for n := 1; ; n++ {
@@ -159,7 +159,7 @@ func decodeLine(b []byte, line string, t *tokenizer.Tokenizer, asJSON, plain boo
 	return append(b, s...), err
 }
 
-// snippet is the beginning of a line, quoted for a message.
+// snippet quotes the start of a line for a message.
 func snippet(s string) string {
 	if len(s) > 40 {
 		s = strings.ToValidUTF8(s[:40], "") + "..."

@@ -14,7 +14,7 @@ import (
 	"trireme/tokenizer"
 )
 
-// learnOptions are the flags of tokenize --train.
+// tokenizerTraining are the flags of tokenize --train.
 type tokenizerTraining struct {
 	train  bool
 	vocab  int
@@ -23,9 +23,9 @@ type tokenizerTraining struct {
 }
 
 func (o *tokenizerTraining) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.train, "train", false, "learn a byte-level BPE from the text files given")
-	f.IntVar(&o.vocab, "vocab_size", 4096, "tokens to learn, special ones and the 256 bytes included")
-	f.StringVar(&o.output, "output", "", "directory for tokenizer.json")
+	f.BoolVar(&o.train, "train", false, "train a byte-level BPE on the text files in the arguments")
+	f.IntVar(&o.vocab, "vocab_size", 4096, "size of the vocabulary, including special tokens and the 256 bytes")
+	f.StringVar(&o.output, "output", "", "`DIR` for tokenizer.json")
 	f.BoolVar(&o.json, "json", false, "print the result of --train as one JSON object")
 }
 
@@ -39,13 +39,13 @@ type tokenizerReport struct {
 
 func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 	if o.output == "" {
-		return usage("--output is missing: where the tokenizer is to be written", c.CommandPath()+" --train --output DIR text.txt")
+		return usage("--output is missing", c.CommandPath()+" --train --output DIR text.txt")
 	}
 	if len(files) == 0 {
-		return usage("no text to learn from: name the files", c.CommandPath()+" --train --output DIR text.txt")
+		return usage("no text files to train on", c.CommandPath()+" --train --output DIR text.txt")
 	}
 	if o.vocab < 257 {
-		return usage(fmt.Sprintf("--vocab_size: %d has no room for the 256 bytes and <|endoftext|>", o.vocab), "--vocab_size 4096")
+		return usage(fmt.Sprintf("--vocab_size is %d: the 256 bytes and <|endoftext|> need 257", o.vocab), "--vocab_size 4096")
 	}
 	r := tokenizerReport{Schema: "trireme.tokenize.train/1", Output: o.output, Files: len(files)}
 	var failed error
@@ -68,7 +68,7 @@ func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 	case err != nil:
 		return err
 	case r.Bytes == 0:
-		return usage("no text to learn from: "+strings.Join(files, ", ")+" has nothing in it", c.CommandPath()+" --train --output DIR text.txt")
+		return usage("no text to train on: "+strings.Join(files, ", ")+" is empty", c.CommandPath()+" --train --output DIR text.txt")
 	}
 	if err := t.Save(o.output); err != nil {
 		return err
@@ -77,14 +77,14 @@ func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 	if o.json {
 		return writeJSON(c.OutOrStdout(), r)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "learned %d tokens from %d bytes of %d files: %s\n", r.VocabSize, r.Bytes, r.Files, r.Output)
+	fmt.Fprintf(c.ErrOrStderr(), "trained a tokenizer of %d tokens on %d bytes of %d files: %s\n", r.VocabSize, r.Bytes, r.Files, r.Output)
 	if r.VocabSize < o.vocab {
-		fmt.Fprintf(c.ErrOrStderr(), "fewer than the %d asked for: no further pair occurs twice\n", o.vocab)
+		fmt.Fprintf(c.ErrOrStderr(), "fewer tokens than --vocab_size %d: no further pair occurs twice\n", o.vocab)
 	}
 	return nil
 }
 
-// readText reads a file that is to be text; a NUL near its beginning says that it is not.
+// readText reads a text file, and refuses one with a NUL byte near its start.
 func readText(name string) (string, error) {
 	if !exists(name) {
 		return "", missingPath("", name, "text file", hub.ParseDataset)

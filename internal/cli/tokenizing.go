@@ -10,13 +10,13 @@ import (
 	"trireme/monitor"
 )
 
-// tokenizing shows the progress of files that become tokens: on a terminal on one line that is
-// drawn again, elsewhere now and then, and not at all for what takes less than a moment.
+// tokenizing shows the progress of tokenization: one redrawn line on a terminal, a line every few
+// seconds elsewhere, nothing if it takes less than a second.
 type tokenizing struct {
 	w     io.Writer
-	name  string     // of data without a path
-	width func() int // of the terminal; nil where there is none
-	open  bool       // at is under way
+	name  string     // of data without path
+	width func() int // of the terminal; nil: none
+	open  bool       // at is in progress
 	at    data.Progress
 	began time.Time // of at
 	last  time.Time // of the last report
@@ -29,7 +29,7 @@ const (
 	moment    = time.Second
 )
 
-// newTokenizing reports on w; name is what data without a path is called.
+// newTokenizing returns a progress display on w. name is the name of data without path.
 func newTokenizing(w io.Writer, name string) *tokenizing {
 	t := &tokenizing{w: w, name: name}
 	if f, ok := monitor.UnderlyingFile(w); ok {
@@ -41,7 +41,7 @@ func newTokenizing(w io.Writer, name string) *tokenizing {
 	return t
 }
 
-// report is what data.Open calls.
+// report is the progress callback for data.Open.
 func (t *tokenizing) report(p data.Progress) {
 	now := time.Now()
 	if !t.open || p.Path != t.at.Path || p.Total != t.at.Total {
@@ -61,12 +61,12 @@ func (t *tokenizing) report(p data.Progress) {
 	t.drawn = now
 }
 
-// state is the line of what is under way.
+// state returns the progress line.
 func (t *tokenizing) state() string {
 	return fmt.Sprintf("tokenizing %s: %d%% %s", t.called(), 100*t.at.Done/max(1, t.at.Total), t.speed())
 }
 
-// called is the name of what is tokenized. The terminal is written to directly, so it is clean.
+// called returns the cleaned name of the data, since output goes to the terminal directly.
 func (t *tokenizing) called() string {
 	if t.at.Path == "" {
 		return t.name
@@ -74,12 +74,12 @@ func (t *tokenizing) called() string {
 	return monitor.EscapeControl(t.at.Path)
 }
 
-// speed is in bytes of the files.
+// speed returns the speed in bytes of the files.
 func (t *tokenizing) speed() string {
 	return fmt.Sprintf("%.1f MB/s", float64(t.at.Done)/max(t.last.Sub(t.began).Seconds(), 1e-3)/1e6)
 }
 
-// close ends the line.
+// close finishes the line.
 func (t *tokenizing) close() {
 	if !t.open {
 		return

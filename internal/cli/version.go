@@ -20,7 +20,7 @@ type versionInfo struct {
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	Kernels  string `json:"kernels"` // the variant that this processor gets
+	Kernels  string `json:"kernels"` // the variant for this processor
 	CPUs     int    `json:"cpus"`
 }
 
@@ -28,7 +28,7 @@ func newVersion() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "print the version, the platform and the kernels that this processor gets",
+		Short: "print the version, platform and kernel variant",
 		Example: `  trireme version
   trireme version --json`,
 		Args: noArgs,
