@@ -14,9 +14,9 @@ import (
 	"sync"
 )
 
-// fair is the environment in which PyTorch is at its best: no spinning threads, memory kept
+// torchEnv is the environment in which PyTorch is at its best: no spinning threads, memory kept
 // between steps, and kernels for AVX-512 on processors that its OpenBLAS does not know.
-var fair = []string{
+var torchEnv = []string{
 	"OMP_WAIT_POLICY=PASSIVE", "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184",
 	"MALLOC_TOP_PAD_=268435456", "OPENBLAS_CORETYPE=SkylakeX", "PYTHONWARNINGS=ignore",
 }
@@ -64,15 +64,15 @@ func (h harness) run(what []string) error {
 
 type object = map[string]any
 
-// ours runs trireme and reads its JSON line.
-func (h harness) ours(args ...string) (object, error) {
+// runTrireme runs trireme and reads its JSON line.
+func (h harness) runTrireme(args ...string) (object, error) {
 	return output(exec.Command(h.trireme, append(args, "--json")...))
 }
 
-// theirs runs a script of the other side.
-func (h harness) theirs(script string, args ...string) (object, error) {
+// runPyTorch runs a script of the other side.
+func (h harness) runPyTorch(script string, args ...string) (object, error) {
 	c := exec.Command(h.python, append([]string{filepath.Join(h.peers, script)}, args...)...)
-	c.Env = append(c.Environ(), fair...)
+	c.Env = append(c.Environ(), torchEnv...)
 	return output(c)
 }
 
@@ -146,11 +146,11 @@ func (h harness) step() error {
 				figures[k] = &series{}
 			}
 			for range h.pairs {
-				a, err := h.ours("bench", "step", "--config", config, "--threads", threads, "--steps", strconv.Itoa(h.steps))
+				a, err := h.runTrireme("bench", "step", "--config", config, "--threads", threads, "--steps", strconv.Itoa(h.steps))
 				if err != nil {
 					return err
 				}
-				b, err := h.theirs("train_torch.py", "--config", config, "--threads", threads, "--steps", strconv.Itoa(h.steps))
+				b, err := h.runPyTorch("train_torch.py", "--config", config, "--threads", threads, "--steps", strconv.Itoa(h.steps))
 				if err != nil {
 					return err
 				}
@@ -172,11 +172,11 @@ func (h harness) gemm() error {
 	var order []string
 	var peak []float64
 	for range h.pairs {
-		a, err := h.ours("bench", "gemm", "--threads", "1", "--seconds", "0.5")
+		a, err := h.runTrireme("bench", "gemm", "--threads", "1", "--seconds", "0.5")
 		if err != nil {
 			return err
 		}
-		b, err := h.theirs("sgemm_torch.py", "--threads", "1", "--sec", "0.5")
+		b, err := h.runPyTorch("sgemm_torch.py", "--threads", "1", "--sec", "0.5")
 		if err != nil {
 			return err
 		}
@@ -204,11 +204,11 @@ func (h harness) collectives() error {
 		figures := map[string]*series{}
 		keys := []string{"all_reduce_4B", "barrier", "all_reduce_1024KiB", "all_reduce_16384KiB", "all_reduce_65536KiB", "all_gather_16384KiB_total"}
 		for range h.pairs {
-			a, err := h.ours("bench", "collectives", "--nproc", "2", "--transport", transport)
+			a, err := h.runTrireme("bench", "collectives", "--nproc", "2", "--transport", transport)
 			if err != nil {
 				return err
 			}
-			b, err := h.theirs("coll_torch.py", "--world", "2")
+			b, err := h.runPyTorch("coll_torch.py", "--world", "2")
 			if err != nil {
 				return err
 			}
@@ -248,7 +248,7 @@ func (h harness) ranks() error {
 	var s series
 	steps := strconv.Itoa(h.steps)
 	for range h.pairs {
-		two, err := h.ours("bench", "step", "--config", "B", "--threads", "1", "--nproc", "2", "--steps", steps)
+		two, err := h.runTrireme("bench", "step", "--config", "B", "--threads", "1", "--nproc", "2", "--steps", steps)
 		if err != nil {
 			return err
 		}
@@ -258,7 +258,7 @@ func (h harness) ranks() error {
 		for i := range sum {
 			wg.Go(func() {
 				var o object
-				o, errs[i] = h.ours("bench", "step", "--config", "B", "--threads", "1", "--steps", steps)
+				o, errs[i] = h.runTrireme("bench", "step", "--config", "B", "--threads", "1", "--steps", steps)
 				sum[i] = number(o, "tokens_per_s")
 			})
 		}

@@ -52,7 +52,7 @@ func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32
 			yield(0, err)
 			return
 		}
-		r := newReader(b, m, min(positions, len(prompt)+o.MaxNewTokens), o.Seed)
+		r := newDecoder(b, m, min(positions, len(prompt)+o.MaxNewTokens), o.Seed)
 		defer r.close()
 		ids := slices.Clone(prompt)
 		for n := range o.MaxNewTokens {
@@ -65,7 +65,7 @@ func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32
 				yield(0, ErrNaN)
 				return
 			}
-			id := int32(probabilities(logits, o).pick(uniform(o.Seed, uint64(n))))
+			id := int32(probabilities(logits, o).sample(uniform(o.Seed, uint64(n))))
 			if slices.Contains(o.Stop, id) || !yield(id, nil) {
 				return
 			}
@@ -92,21 +92,21 @@ func check(m model.Model, prompt []int32, o Options) error {
 	return nil
 }
 
-// choices are ids with their probabilities, likeliest first where some were cut off.
-type choices struct {
+// distribution are ids with their probabilities, likeliest first where some were cut off.
+type distribution struct {
 	ids []int
 	p   []float64
 }
 
 // probabilities are of the ids that o leaves.
-func probabilities(logits []float32, o Options) choices {
+func probabilities(logits []float32, o Options) distribution {
 	switch {
 	case o.Temperature == 0:
-		return choices{likeliest(logits, 1), []float64{1}}
+		return distribution{topK(logits, 1), []float64{1}}
 	case o.TopK == 0 || o.TopK > len(logits):
 		o.TopK = len(logits)
 	}
-	ids := likeliest(logits, o.TopK)
+	ids := topK(logits, o.TopK)
 	p, sum := make([]float64, len(ids)), 0.0
 	for i, id := range ids {
 		p[i] = math.Exp(float64(logits[id]-logits[ids[0]]) / o.Temperature)
@@ -124,12 +124,12 @@ func probabilities(logits []float32, o Options) choices {
 	for i := range p {
 		p[i] /= sum
 	}
-	return choices{ids, p}
+	return distribution{ids, p}
 }
 
-// likeliest are the ids of the k largest logits, in falling order; of equal ones the smaller id
+// topK are the ids of the k largest logits, in falling order; of equal ones the smaller id
 // comes first.
-func likeliest(logits []float32, k int) []int {
+func topK(logits []float32, k int) []int {
 	before := func(a, b int) int {
 		switch {
 		case logits[a] > logits[b]:
@@ -159,7 +159,7 @@ func likeliest(logits []float32, k int) []int {
 	return ids
 }
 
-func (c choices) pick(u float64) int {
+func (c distribution) sample(u float64) int {
 	for i, p := range c.p {
 		if u -= p; u < 0 {
 			return c.ids[i]

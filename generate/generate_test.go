@@ -26,7 +26,7 @@ func TestProbabilities(t *testing.T) {
 	counts := make([]float64, 4)
 	const n = 20000
 	for i := range n {
-		counts[c.pick(uniform(7, uint64(i)))]++
+		counts[c.sample(uniform(7, uint64(i)))]++
 	}
 	for i, id := range c.ids {
 		if got := counts[id] / n; math.Abs(got-c.p[i]) > 0.015 {

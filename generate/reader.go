@@ -7,8 +7,8 @@ import (
 	"trireme/tensor"
 )
 
-// reader is a model that reads a growing text.
-type reader struct {
+// decoder is a model that reads a growing text.
+type decoder struct {
 	b     tensor.Backend
 	m     model.Model
 	cache *nn.Cache
@@ -17,15 +17,15 @@ type reader struct {
 	out   []float32
 }
 
-func newReader(b tensor.Backend, m model.Model, positions int, seed uint64) *reader {
-	return &reader{b: b, m: m, cache: nn.NewCache(b, positions, tensor.F32), seed: seed, out: make([]float32, m.Info().Vocab)}
+func newDecoder(b tensor.Backend, m model.Model, positions int, seed uint64) *decoder {
+	return &decoder{b: b, m: m, cache: nn.NewCache(b, positions, tensor.F32), seed: seed, out: make([]float32, m.Info().Vocab)}
 }
 
-func (r *reader) close() { r.cache.Release() }
+func (r *decoder) close() { r.cache.Release() }
 
 // logits are those of the token after ids, which begin with those of the last call. They are
 // overwritten by the next.
-func (r *reader) logits(ids []int32) []float32 {
+func (r *decoder) logits(ids []int32) []float32 {
 	seen := r.first + r.cache.Rows
 	if len(ids)-r.first > r.cache.Cap {
 		r.first = len(ids) - r.cache.Cap
@@ -34,12 +34,12 @@ func (r *reader) logits(ids []int32) []float32 {
 		}
 		seen, r.cache.Rows = r.first, 0
 	}
-	r.pass(ids[seen:])
+	r.forward(ids[seen:])
 	return r.out
 }
 
-// pass reads rows after those in the cache: any number at first, and then one.
-func (r *reader) pass(ids []int32) {
+// forward reads rows after those in the cache: any number at first, and then one.
+func (r *decoder) forward(ids []int32) {
 	n := len(ids)
 	batch := model.Batch{
 		IDs: r.b.New(tensor.Workspace, tensor.I32, n), Positions: r.b.New(tensor.Workspace, tensor.I32, n),

@@ -95,7 +95,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, m := open(t, config)
 			before := b.Meter().Read().LiveTotal
-			r := newReader(b, m, 20, 9)
+			r := newDecoder(b, m, 20, 9)
 			ids := []int32{7, 3, 49, 0, 7, 12}
 			for len(ids) <= 20 {
 				got, want := r.logits(ids), again(b, m, ids, 9)

@@ -14,7 +14,7 @@ type frame struct {
 	began time.Time // of the view
 	last  Record
 	steps int // records so far
-	left  time.Duration
+	eta   time.Duration
 	evals *Evaluation
 	loss  curve
 	over  bool
@@ -37,12 +37,12 @@ func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string
 		r.item().add(s.dim, s.reset, "starting").add("", "", "  "+clock(now.Sub(f.began)))
 		rows = []row{r}
 	} else {
-		rows = []row{f.progress(now, width, unicode, s), f.course(width, unicode, s), f.speed(s)}
+		rows = []row{f.progressRow(now, width, unicode, s), f.lossRow(width, unicode, s), f.speedRow(s)}
 		if f.last.used() > 0 {
-			rows = append(rows, f.memory(s))
+			rows = append(rows, f.memoryRow(s))
 		}
 		if f.evals != nil {
-			rows = append(rows, f.evaluation(s))
+			rows = append(rows, f.evalRow(s))
 		}
 	}
 	if !f.over {
@@ -59,8 +59,8 @@ func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string
 	return out
 }
 
-// course is the line of the loss and of what decides it.
-func (f *frame) course(width int, unicode bool, s styles) (out row) {
+// lossRow is the line of the loss and of what decides it.
+func (f *frame) lossRow(width int, unicode bool, s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "loss   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", r.Loss))
 	if c := f.loss.draw(min(max(width-46, 0), 40), unicode); c != "" {
@@ -77,12 +77,12 @@ func (f *frame) course(width int, unicode bool, s styles) (out row) {
 	return out
 }
 
-// speed is the line of what a step takes.
-func (f *frame) speed(s styles) (out row) {
+// speedRow is the line of what a step takes.
+func (f *frame) speedRow(s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, Thousands(r.TokensPerSecond()))
 	out.item().add("", "", " tok/s")
-	if r.masked() {
+	if r.hasUnlabeled() {
 		if r.LabelTokens > r.Samples { // else labels are of rows
 			out.field(s, "labels", Thousands(r.LabelTokensPerSecond())+"/s")
 		}
@@ -103,8 +103,8 @@ func (f *frame) speed(s styles) (out row) {
 	return out
 }
 
-// memory is the line of this rank's memory: now, and the peak by category.
-func (f *frame) memory(s styles) (out row) {
+// memoryRow is the line of this rank's memoryRow: now, and the peak by category.
+func (f *frame) memoryRow(s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "memory ").add(s.bold, s.reset, Bytes(r.used()))
 	if r.MemoryLimit > 0 {
@@ -123,8 +123,8 @@ func (f *frame) memory(s styles) (out row) {
 	return out
 }
 
-// evaluation is the line of the last evaluation.
-func (f *frame) evaluation(s styles) (out row) {
+// evalRow is the line of the last evalRow.
+func (f *frame) evalRow(s styles) (out row) {
 	e := f.evals
 	out.item().add(s.dim, s.reset, "eval   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", e.Loss))
 	if e.Accuracy != nil {
@@ -142,8 +142,8 @@ func (f *frame) evaluation(s styles) (out row) {
 	return out
 }
 
-// progress is the first line: steps, a bar, the time to go, or how long nothing has come.
-func (f *frame) progress(now time.Time, width int, unicode bool, s styles) (out row) {
+// progressRow is the first line: steps, a bar, the time to go, or how long nothing has come.
+func (f *frame) progressRow(now time.Time, width int, unicode bool, s styles) (out row) {
 	r := f.last
 	label, tail, style := "", "", ""
 	silent := now.Sub(r.Time)
@@ -151,8 +151,8 @@ func (f *frame) progress(now time.Time, width int, unicode bool, s styles) (out 
 	case f.over:
 	case silent > max(5*time.Second, time.Duration(3*r.StepSeconds*float64(time.Second))):
 		tail, style = "since last step "+clock(silent), s.warn
-	case f.left >= 0 && r.MaxSteps > 0:
-		label, tail = "eta ", clock(f.left)
+	case f.eta >= 0 && r.MaxSteps > 0:
+		label, tail = "eta ", clock(f.eta)
 	}
 	out.item().add(s.dim, s.reset, "step   ").add(s.bold, s.reset, fmt.Sprint(r.Step))
 	if r.MaxSteps > 0 {

@@ -38,7 +38,7 @@ func OpenJSONL(path string, resumed int64) (*JSONL, error) {
 	if st, missing := os.Stat(path); missing == nil && resumed > 0 && st.Mode().IsRegular() {
 		err = truncate(path, resumed)
 	} else {
-		err = setAside(path)
+		err = rotate(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("monitor: %w", err)
@@ -114,8 +114,8 @@ func truncate(path string, last int64) error {
 	})
 }
 
-// setAside gives an older file the first free name.
-func setAside(path string) error {
+// rotate gives an older file the first free name.
+func rotate(path string) error {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && st.Mode().IsRegular() && st.Size() == 0:

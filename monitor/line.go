@@ -26,7 +26,7 @@ func NewLine(w io.Writer) *Line { return &Line{w: w} }
 
 // Record writes one line, and one more at the end of an epoch.
 func (l *Line) Record(r Record) error {
-	text := FormatLine(r, l.eta.left(r))
+	text := FormatLine(r, l.eta.remaining(r))
 	if r.EpochLoss != nil {
 		text += "\n" + epochLine(r)
 	}
@@ -46,7 +46,7 @@ func FormatLine(r Record, left time.Duration) string {
 		fmt.Fprintf(&b, "/%d", r.MaxSteps)
 	}
 	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f", r.Loss, r.LR, Short(r.GradNorm), r.TokensPerSecond())
-	if r.masked() {
+	if r.hasUnlabeled() {
 		if r.LabelTokens > r.Samples { // else labels are of rows
 			fmt.Fprintf(&b, " label_tok/s=%.0f", r.LabelTokensPerSecond())
 		}
@@ -136,8 +136,8 @@ type eta struct {
 	began bool
 }
 
-// left is negative while unknown.
-func (e *eta) left(r Record) time.Duration {
+// remaining is negative while unknown.
+func (e *eta) remaining(r Record) time.Duration {
 	if !e.began || r.Step <= e.first.Step {
 		e.began, e.first = true, r
 		if r.MaxSteps > 0 && r.StepSeconds > 0 {

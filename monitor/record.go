@@ -72,9 +72,9 @@ func (r Record) perSecond(n int64) float64 {
 	return float64(n) / r.StepSeconds
 }
 
-// masked says that some tokens have no label besides the last one of each row, which predicts
+// hasUnlabeled says that some tokens have no label besides the last one of each row, which predicts
 // nothing.
-func (r Record) masked() bool { return r.Samples > 0 && r.LabelTokens < r.Tokens-r.Samples }
+func (r Record) hasUnlabeled() bool { return r.Samples > 0 && r.LabelTokens < r.Tokens-r.Samples }
 
 // Evaluation is the result of one evaluation.
 type Evaluation struct {

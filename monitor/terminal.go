@@ -27,7 +27,7 @@ func OpenTerminal(f *os.File, lookup func(string) (string, bool)) (Terminal, boo
 	if name, _ := lookup("TERM"); name == "" || name == "dumb" || !term.IsTerminal(fd) {
 		return Terminal{}, false
 	}
-	t := Terminal{Color: true, Unicode: true, PendingInput: typed(fd), Size: func() (columns, rows int) {
+	t := Terminal{Color: true, Unicode: true, PendingInput: pendingInput(fd), Size: func() (columns, rows int) {
 		columns, rows, err := term.GetSize(fd)
 		if err != nil || columns < 1 {
 			columns, rows = 80, 0

@@ -39,12 +39,12 @@ type View struct {
 	done    chan struct{} // the goroutine has ended
 
 	// Of the goroutine:
-	drawn  []int // columns of each line on the screen
-	shown  string
-	rows   int // of the terminal, 0 if unknown
-	above  int // rows of the view that have left a terminal made lower, at its top
-	typed  int // what Terminal.Typed said last
-	enters int // lines that were typed since the last drawing
+	drawn      []int // columns of each line on the screen
+	shown      string
+	rows       int // of the terminal, 0 if unknown
+	hidden     int // rows of the view that have left a terminal made lower, at its top
+	lastInput  int // what Terminal.Typed said last
+	typedLines int // lines that were typed since the last drawing
 }
 
 var (
@@ -53,7 +53,7 @@ var (
 )
 
 const (
-	lookEvery  = 25 * time.Millisecond // at what was typed: a key that is held repeats more slowly
+	pollEvery  = 25 * time.Millisecond // at what was typed: a key that is held repeats more slowly
 	drawEvery  = 100 * time.Millisecond
 	clockEvery = 500 * time.Millisecond // without a change
 	maxPending = 1 << 20
@@ -93,7 +93,7 @@ func (v *View) Record(r Record) error {
 		}
 	}
 	return v.change(func() {
-		v.frame.left = v.eta.left(r)
+		v.frame.eta = v.eta.remaining(r)
 		v.frame.last = r
 		v.frame.steps++
 		v.frame.loss.add(r.Loss)
@@ -143,34 +143,34 @@ func (v *View) Close() error {
 
 func (v *View) loop() {
 	defer close(v.done)
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	if v.term.PendingInput != nil {
-		v.typed = v.term.PendingInput()
+		v.lastInput = v.term.PendingInput()
 	}
 	for !v.draw() {
 		drawn, changed := time.Now(), false
-		for since := time.Duration(0); since < drawEvery || !changed && v.enters == 0 && since < clockEvery; since = time.Since(drawn) {
+		for since := time.Duration(0); since < drawEvery || !changed && v.typedLines == 0 && since < clockEvery; since = time.Since(drawn) {
 			select {
 			case <-v.changed:
 				changed = true
 			case <-tick.C:
-				v.look()
+				v.pollInput()
 			}
 		}
 	}
 }
 
-// look counts a line that was typed. Enter echoes one line end, whatever stands before it.
-func (v *View) look() {
+// pollInput counts a line that was typed. Enter echoes one line end, whatever stands before it.
+func (v *View) pollInput() {
 	if v.term.PendingInput == nil {
 		return
 	}
 	n := v.term.PendingInput()
-	if n > v.typed {
-		v.enters++
+	if n > v.lastInput {
+		v.typedLines++
 	}
-	v.typed = n
+	v.lastInput = n
 }
 
 // draw puts the present state on the screen, and says whether it was the last.
@@ -183,15 +183,15 @@ func (v *View) draw() (last bool) {
 	if !last || v.frame.steps > 0 {
 		lines = v.frame.lines(time.Now(), columns, v.term.Unicode, v.s)
 	}
-	above := v.take(last)
+	above := v.takePending(last)
 	v.mu.Unlock()
 	if rows > 0 && len(lines) > rows-1 { // the cursor's line is the last
 		lines = lines[:max(1, rows-1)]
 	}
 
-	v.look()
+	v.pollInput()
 	body := strings.Join(lines, "\n")
-	if body == v.shown && above == "" && v.enters == 0 && !last {
+	if body == v.shown && above == "" && v.typedLines == 0 && !last {
 		return last
 	}
 	v.shown = body
@@ -199,11 +199,11 @@ func (v *View) draw() (last bool) {
 	b.WriteString("\x1b[?2026h") // terminals that know it show the change in one piece
 	v.erase(&b, columns, rows)
 	if b.WriteString(above); above != "" {
-		v.above = 0 // this stands between
+		v.hidden = 0 // this stands between
 	}
 	for _, l := range lines {
 		b.WriteString(l + "\r\n")
-		v.drawn = append(v.drawn, columnsOf(l))
+		v.drawn = append(v.drawn, displayWidth(l))
 	}
 	b.WriteString("\x1b[?2026l")
 	if _, err := io.WriteString(v.out, b.String()); err != nil {
@@ -218,25 +218,25 @@ func (v *View) draw() (last bool) {
 // terminal that is made lower moves rows out at its top, and many bring them back when it grows;
 // where one does not, the view begins on its first row, above which the cursor cannot go.
 func (v *View) erase(b *strings.Builder, columns, height int) {
-	rows := v.enters
+	rows := v.typedLines
 	for _, n := range v.drawn {
 		rows += max(1, (n+columns-1)/columns) // a terminal made narrower has broken them
 	}
 	switch grown := height - v.rows; {
 	case height > 0 && rows > height-1:
-		v.above += rows - (height - 1)
+		v.hidden += rows - (height - 1)
 		rows = height - 1
 	case v.rows > 0 && grown > 0:
-		back := min(v.above, grown)
-		v.above -= back
+		back := min(v.hidden, grown)
+		v.hidden -= back
 		rows += back
 	}
 	b.WriteString("\r\x1b[K" + strings.Repeat("\x1b[A\x1b[K", rows))
-	v.drawn, v.enters, v.rows = v.drawn[:0], 0, height
+	v.drawn, v.typedLines, v.rows = v.drawn[:0], 0, height
 }
 
-// take removes the whole lines that are pending, or at the end all. v.mu is held.
-func (v *View) take(all bool) string {
+// takePending removes the whole lines that are pending, or at the end all. v.mu is held.
+func (v *View) takePending(all bool) string {
 	n := bytes.LastIndexByte(v.pending, '\n') + 1
 	if all && n < len(v.pending) {
 		v.pending = append(v.pending, '\n')
@@ -262,8 +262,8 @@ func (v *View) take(all bool) string {
 	return b.String()
 }
 
-// columnsOf counts what is seen of a line of ours: runes outside of escape sequences.
-func columnsOf(s string) int {
+// displayWidth counts what is seen of a line of ours: runes outside of escape sequences.
+func displayWidth(s string) int {
 	n, escape := 0, false
 	for _, c := range s {
 		switch {

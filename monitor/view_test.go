@@ -114,7 +114,7 @@ func TestFrame(t *testing.T) {
 	r := sample(1240)
 	r.Time = now
 	r.Memory, r.MemoryPeak = nil, map[string]int64{"parameters": 3 << 30, "optimizer": 6 << 30, "logits": 0}
-	f.last, f.steps, f.left = r, 3, 43*time.Minute
+	f.last, f.steps, f.eta = r, 3, 43*time.Minute
 	for i := range 20 {
 		f.loss.add(float64(20 - i))
 	}
@@ -182,7 +182,7 @@ func TestFrameFitsAnyWidth(t *testing.T) {
 	}
 	for w := 1; w < 200; w++ {
 		for _, l := range f.lines(time.Now(), w, w%2 == 0, colors) {
-			if columnsOf(l) >= w {
+			if displayWidth(l) >= w {
 				t.Fatalf("width %d: %q", w, l)
 			}
 		}
@@ -251,7 +251,7 @@ func TestViewWhereLinesAreTyped(t *testing.T) {
 		s.waitFor(t, fmt.Sprintf("step   %d/5000", r.Step))
 		io.WriteString(s, "q\r\n") // as the terminal echoes it
 		typed.Add(2)
-		time.Sleep(3 * lookEvery)
+		time.Sleep(3 * pollEvery)
 	}
 	if err := v.Close(); err != nil {
 		t.Fatal(err)

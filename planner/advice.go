@@ -28,7 +28,7 @@ func (j Job) Advise(ctx context.Context, options []Option, limit int64) (Advice,
 			if j.recomputes() {
 				break
 			}
-			j = j.recomputing(wholeLayers)
+			j = j.withRecompute(wholeLayers)
 			var names []string
 			for _, o := range options {
 				names = append(names, o.Strategy)
@@ -46,7 +46,7 @@ func (j Job) Advise(ctx context.Context, options []Option, limit int64) (Advice,
 	}
 	a := Advice{Why: fmt.Sprintf("none fits %v a rank, not with micro-batches of one row and every layer recomputed either", device.Bytes(limit))}
 	last := slices.MaxFunc(options, func(a, b Option) int { return rank(a) - rank(b) })
-	n, err := j.under(last.Strategy).with(Batch{1, 1, j.Ranks}).fewest(ctx, limit)
+	n, err := j.withStrategy(last.Strategy).withBatch(Batch{1, 1, j.Ranks}).minRanks(ctx, limit)
 	if err == nil && n > 0 {
 		a.Why += fmt.Sprintf("; so divided among %d ranks %s does", n, last.Strategy)
 	}
@@ -68,7 +68,7 @@ func (j Job) advise(ctx context.Context, options []Option, limit int64) (Advice,
 		if o.Err == nil {
 			all = append(all, o)
 		}
-		if o.Err == nil && !o.single() && !o.copies() {
+		if o.Err == nil && !o.singleReplica() && !o.duplicatesHostState() {
 			plain = append(plain, o)
 		}
 	}
@@ -89,7 +89,7 @@ func (j Job) advise(ctx context.Context, options []Option, limit int64) (Advice,
 		if o.Largest.Micro == 0 {
 			continue
 		}
-		c, err := least(ctx, j.under(o.Strategy).smaller(), limit)
+		c, err := firstFit(ctx, j.withStrategy(o.Strategy).smallerMicroBatches(), limit)
 		if err != nil {
 			return Advice{}, err
 		}
@@ -105,9 +105,9 @@ func (j Job) advise(ctx context.Context, options []Option, limit int64) (Advice,
 	return Advice{}, nil
 }
 
-// fewest is the smallest number of ranks, the job's doubled some times, with which it fits a
+// minRanks is the smallest number of ranks, the job's doubled some times, with which it fits a
 // limit, each with the rows that it has; 0 where none does.
-func (j Job) fewest(ctx context.Context, limit int64) (int, error) {
+func (j Job) minRanks(ctx context.Context, limit int64) (int, error) {
 	b, err := j.Batch()
 	if err != nil {
 		return 0, err
@@ -116,7 +116,7 @@ func (j Job) fewest(ctx context.Context, limit int64) (int, error) {
 	for range times {
 		j.Ranks *= 2
 		b.Global *= 2
-		p, err := j.with(b).Run(ctx, 0)
+		p, err := j.withBatch(b).Run(ctx, 0)
 		if err != nil {
 			return 0, err
 		}

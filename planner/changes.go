@@ -23,18 +23,18 @@ type Change struct {
 	job           Job
 }
 
-// kind is a sort of change, of which there may be several degrees.
-type kind func(j Job) []Change
+// changeKind is a sort of change, of which there may be several degrees.
+type changeKind func(j Job) []Change
 
 // Changes are what makes a job fit a limit (bytes of a rank), the cheapest first: smaller
 // micro-batches with more accumulation, then less that is gathered, more sharding, recomputation,
 // off-loading and bfloat16, of each as little as is enough. Where none is enough alone, it is the
 // one list of them that is.
 func (j Job) Changes(ctx context.Context, limit int64) ([]Change, error) {
-	kinds := []kind{Job.smaller, Job.gathered, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}
+	kinds := []changeKind{Job.smallerMicroBatches, Job.lessGathered, Job.moreSharding, Job.moreRecompute, Job.moreOffload, Job.lowerPrecision}
 	var fit []Change
 	for _, k := range kinds {
-		c, err := least(ctx, k(j), limit)
+		c, err := firstFit(ctx, k(j), limit)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (j Job) Changes(ctx context.Context, limit int64) ([]Change, error) {
 	// One after the other, each as far as it goes, until it is enough; then without those that
 	// were not needed.
 	for n := 2; n <= len(kinds); n++ {
-		c, err := together(ctx, j, kinds[:n], limit)
+		c, err := combine(ctx, j, kinds[:n], limit)
 		if err != nil || c != nil {
 			return list(c), err
 		}
@@ -63,8 +63,8 @@ func list(c *Change) []Change {
 	return []Change{*c}
 }
 
-// least is the first of some changes that fits; nil where none does.
-func least(ctx context.Context, changes []Change, limit int64) (*Change, error) {
+// firstFit is the first of some changes that fits; nil where none does.
+func firstFit(ctx context.Context, changes []Change, limit int64) (*Change, error) {
 	for _, c := range changes {
 		var err error
 		if c.Plan, err = c.job.Run(ctx, 0); err != nil {
@@ -77,9 +77,9 @@ func least(ctx context.Context, changes []Change, limit int64) (*Change, error) 
 	return nil, nil
 }
 
-// together makes changes of all kinds, and takes of each as little as is enough with the others
+// combine makes changes of all kinds, and takes of each as little as is enough with the others
 // as far as they go.
-func together(ctx context.Context, j Job, kinds []kind, limit int64) (*Change, error) {
+func combine(ctx context.Context, j Job, kinds []changeKind, limit int64) (*Change, error) {
 	chosen := make([]int, len(kinds)) // how far of each kind; 0 is not at all
 	for i, k := range kinds {
 		chosen[i] = len(k(j))
@@ -105,7 +105,7 @@ func together(ctx context.Context, j Job, kinds []kind, limit int64) (*Change, e
 	return c, nil
 }
 
-func apply(ctx context.Context, j Job, kinds []kind, how []int, limit int64) (*Change, bool, error) {
+func apply(ctx context.Context, j Job, kinds []changeKind, how []int, limit int64) (*Change, bool, error) {
 	c := Change{job: j}
 	var what []string
 	for i, k := range kinds {
@@ -137,8 +137,8 @@ func (j Job) change(what string, to Job) Change {
 	return c
 }
 
-// smaller are micro-batches that divide the job's.
-func (j Job) smaller() []Change {
+// smallerMicroBatches are micro-batches that divide the job's.
+func (j Job) smallerMicroBatches() []Change {
 	b, err := j.Batch()
 	if err != nil {
 		return nil
@@ -149,19 +149,19 @@ func (j Job) smaller() []Change {
 			continue
 		}
 		if tokens := j.Config.Training.MicroBatchTokens; tokens > 0 {
-			less := j.with(Batch{Micro: b.Micro / n})
+			less := j.withBatch(Batch{Micro: b.Micro / n})
 			out = append(out, j.change(fmt.Sprintf("micro_batch_tokens %d -> %d", tokens, less.Config.Training.MicroBatchTokens), less))
 			continue
 		}
 		to := Batch{b.Micro / n, b.Accumulation * n, b.Global}
-		out = append(out, j.change(fmt.Sprintf("micro_batch_size %d -> %d with accumulation %d -> %d", b.Micro, to.Micro, b.Accumulation, to.Accumulation), j.with(to)))
+		out = append(out, j.change(fmt.Sprintf("micro_batch_size %d -> %d with accumulation %d -> %d", b.Micro, to.Micro, b.Accumulation, to.Accumulation), j.withBatch(to)))
 	}
 	return out
 }
 
-// gathered is the least that is gathered at one time with what communicates meanwhile: where a
+// lessGathered is the least that is lessGathered at one time with what communicates meanwhile: where a
 // configuration has asked for more.
-func (j Job) gathered() []Change {
+func (j Job) lessGathered() []Change {
 	to := j
 	d := parallel.Default()
 	to.Config.Parallel.PrefetchUnits = min(to.Config.Parallel.PrefetchUnits, d.PrefetchUnits)
@@ -173,8 +173,8 @@ func (j Job) gathered() []Change {
 	return []Change{c}
 }
 
-// sharded are strategies that divide more.
-func (j Job) sharded() []Change {
+// moreSharding are strategies that divide more.
+func (j Job) moreSharding() []Change {
 	s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
 	if err != nil || j.Ranks == 1 {
 		return nil
@@ -183,14 +183,14 @@ func (j Job) sharded() []Change {
 	names := parallel.StrategyNames()
 	for _, name := range names[slices.Index(names, s.Name)+1:] {
 		if to, err := parallel.ParseStrategy(name); err == nil && !to.Replicas {
-			out = append(out, j.change(fmt.Sprintf("parallel.strategy %s -> %s", s.Name, name), j.under(name)))
+			out = append(out, j.change(fmt.Sprintf("parallel.strategy %s -> %s", s.Name, name), j.withStrategy(name)))
 		}
 	}
 	return out
 }
 
-// degrees are ways to compute layers again, the cheapest in arithmetic first.
-var degrees = []struct {
+// recomputeLevels are ways to compute layers again, the cheapest in arithmetic first.
+var recomputeLevels = []struct {
 	what     string
 	keep     train.RecomputeKeep
 	segments train.SegmentCount
@@ -205,11 +205,11 @@ var degrees = []struct {
 // wholeLayers is the degree that keeps the inputs of every layer alone.
 const wholeLayers = 1
 
-// recomputed are the degrees above the job's own.
-func (j Job) recomputed() []Change {
+// moreRecompute are the degrees above the job's own.
+func (j Job) moreRecompute() []Change {
 	var out []Change
-	for i, d := range degrees {
-		if c := j.change(d.what, j.recomputing(i)); len(c.Keys) > 0 && !(i < wholeLayers && j.recomputes()) {
+	for i, d := range recomputeLevels {
+		if c := j.change(d.what, j.withRecompute(i)); len(c.Keys) > 0 && !(i < wholeLayers && j.recomputes()) {
 			out = append(out, c)
 		}
 	}
@@ -221,9 +221,9 @@ func (j Job) recomputes() bool {
 	return j.Config.Recompute.Enabled && j.Config.Recompute.MemoryThreshold == 0
 }
 
-// recomputing is the job with layers computed again to a degree; where their inputs wait stays.
-func (j Job) recomputing(degree int) Job {
-	r, d := &j.Config.Recompute, degrees[degree]
+// withRecompute is the job with layers computed again to a degree; where their inputs wait stays.
+func (j Job) withRecompute(degree int) Job {
+	r, d := &j.Config.Recompute, recomputeLevels[degree]
 	r.Enabled, r.EveryNLayers, r.MemoryThreshold = true, 1, 0
 	r.Segments, r.Nested = d.segments, d.segments != 0
 	if r.Part != "" {
@@ -238,9 +238,9 @@ func (j Job) recomputing(degree int) Job {
 	return j
 }
 
-// offloaded are ways to keep state elsewhere: on the host of a device with its own memory, or else in
+// moreOffload are ways to keep state elsewhere: on the host of a device with its own memory, or else in
 // files.
-func (j Job) offloaded() []Change {
+func (j Job) moreOffload() []Change {
 	s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
 	if err != nil {
 		return nil
@@ -253,7 +253,7 @@ func (j Job) offloaded() []Change {
 	out := []Change{j.change("optimizer state rests "+rests, to)}
 	what := "optimizer state and parameters rest " + rests
 	if !s.Params {
-		to = to.under("full_shard")
+		to = to.withStrategy("full_shard")
 		what += ", under full_shard"
 	}
 	to.Config.Offload.Params.Device = where
@@ -261,8 +261,8 @@ func (j Job) offloaded() []Change {
 	return slices.DeleteFunc(out, func(c Change) bool { return len(c.Keys) == 0 })
 }
 
-// narrower computes in bfloat16.
-func (j Job) narrower() []Change {
+// lowerPrecision computes in bfloat16.
+func (j Job) lowerPrecision() []Change {
 	p, err := j.Config.Precision.Types()
 	if err != nil || p.Param != tensor.F32 {
 		return nil

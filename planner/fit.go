@@ -23,8 +23,8 @@ func (j Job) Batch() (Batch, error) {
 	return Batch{t.MicroBatchSize, a, t.MicroBatchSize * a * j.Ranks}, err
 }
 
-// with is the job with its rows divided in another way.
-func (j Job) with(b Batch) Job {
+// withBatch is the job withBatch its rows divided in another way.
+func (j Job) withBatch(b Batch) Job {
 	t := &j.Config.Training
 	if t.MicroBatchTokens > 0 {
 		t.MicroBatchTokens = b.Micro * j.Positions
@@ -37,8 +37,8 @@ func (j Job) with(b Batch) Job {
 	return j
 }
 
-// mostPositions bounds the micro-batches that are looked at.
-const mostPositions = 1 << 24
+// maxTokens bounds the micro-batches that are looked at.
+const maxTokens = 1 << 24
 
 // Largest finds the largest micro-batch with which a rank needs at most limit bytes: where
 // global_batch_size is given, among those that make it up, with the accumulation that does; else
@@ -62,24 +62,24 @@ func (j Job) Largest(ctx context.Context, limit int64) (Batch, error) {
 		}
 		return Batch{i + 1, b.Accumulation, (i + 1) * b.Accumulation * j.Ranks}
 	}
-	most := max(1, mostPositions/j.Positions)
+	most := max(1, maxTokens/j.Positions)
 	if ways != nil {
 		most = sort.Search(len(ways), func(i int) bool { return i > 0 && ways[i].Micro > most })
 	}
 	need := func(i int) (int64, error) {
-		p, err := j.with(way(i)).Run(ctx, 0)
+		p, err := j.withBatch(way(i)).Run(ctx, 0)
 		return p.Memory.PeakTotal, err
 	}
-	n, err := fitting(most, limit, func(i int) int64 { return int64(way(i).Micro) }, need)
+	n, err := countFitting(most, limit, func(i int) int64 { return int64(way(i).Micro) }, need)
 	if err != nil || n == 0 {
 		return Batch{}, err
 	}
 	return way(n - 1), nil
 }
 
-// fitting is how many of n sizes, which grow, need at most limit. What a size needs grows almost
+// countFitting is how many of n sizes, which grow, need at most limit. What a size needs grows almost
 // in proportion to it, so that a line through two finds the place, or nearly.
-func fitting(n int, limit int64, size func(i int) int64, need func(i int) (int64, error)) (int, error) {
+func countFitting(n int, limit int64, size func(i int) int64, need func(i int) (int64, error)) (int, error) {
 	lo, hi := 0, n      // sizes below lo fit, those from hi on do not
 	var x, y [2]float64 // the last two sizes that were looked at, and what they need
 	for try := 0; lo < hi; try++ {

@@ -20,12 +20,12 @@ func (j Job) onDevice() Job {
 	return j
 }
 
-// divide moves the memory of a plan that lies on the host from p.Memory to p.Host.
+// splitHost moves the memory of a plan that lies on the host from p.Memory to p.Host.
 //
 // An optimizer that is offloaded to the host computes there, as DeepSpeed's and FSDP's do: the host
 // has its state, the float32 masters and the gradients. In float32, parameters that stay on the
 // device have a master on the host besides.
-func (j Job) divide(ctx context.Context, rank, accumulation int, p Plan) (Plan, error) {
+func (j Job) splitHost(ctx context.Context, rank, accumulation int, p Plan) (Plan, error) {
 	o := j.Config.Offload
 	if own := j.onDevice().Config.Offload; own.Params.Device == parallel.OffloadNVMe && o.Params.Device == parallel.OffloadCPU {
 		files := int64(0)

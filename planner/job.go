@@ -50,31 +50,31 @@ func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	if accumulation <= cycle+1 {
+	if accumulation <= steadyMicroBatches+1 {
 		return j.run(ctx, rank, accumulation)
 	}
 	// Each micro-batch between the first and the last is like the one before it.
-	short, err := j.run(ctx, rank, cycle)
+	short, err := j.run(ctx, rank, steadyMicroBatches)
 	if err != nil {
 		return Plan{}, err
 	}
-	long, err := j.run(ctx, rank, cycle+1)
+	long, err := j.run(ctx, rank, steadyMicroBatches+1)
 	if err != nil {
 		return Plan{}, err
 	}
 	if short.Memory != long.Memory {
 		return j.run(ctx, rank, accumulation)
 	}
-	return long.beyond(short, int64(accumulation-cycle-1)), nil
+	return long.extrapolate(short, int64(accumulation-steadyMicroBatches-1)), nil
 }
 
-// cycle is the number of micro-batches from which on one more changes no peak: the first, whose
+// steadyMicroBatches is the number of micro-batches from which on one more changes no peak: the first, whose
 // gradients are the first in their place, one after it while whose reductions are under way, one
 // that begins as that did, and the last.
-const cycle = 4
+const steadyMicroBatches = 4
 
-// beyond is a plan of n micro-batches more than p has, where p has one more than before.
-func (p Plan) beyond(before Plan, n int64) Plan {
+// extrapolate is a plan of n micro-batches more than p has, where p has one more than before.
+func (p Plan) extrapolate(before Plan, n int64) Plan {
 	p.FLOPs += float64(n) * (p.FLOPs - before.FLOPs)
 	p.Executed += float64(n) * (p.Executed - before.Executed)
 	for i, b := range before.Sent {
@@ -84,8 +84,8 @@ func (p Plan) beyond(before Plan, n int64) Plan {
 	return p
 }
 
-// worker is a device that counts what it would have computed.
-type worker interface{ Work() float64 }
+// flopCounter is a device that counts what it would have computed.
+type flopCounter interface{ Work() float64 }
 
 // run plans a step of accumulation micro-batches.
 func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
@@ -96,7 +96,7 @@ func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	return j.divide(ctx, rank, accumulation, p)
+	return j.splitHost(ctx, rank, accumulation, p)
 }
 
 // step simulates a step of accumulation micro-batches.
@@ -131,7 +131,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 		Memory: b.Meter().Read(), Sent: sent.traffic(), Slots: a.Engine.Slots(), updated: a.Engine.Updated(),
 		FLOPs: j.flops(a.Model.Info().Frozen(a.Model.Units())) * float64(accumulation),
 	}
-	if w, ok := b.(worker); ok {
+	if w, ok := b.(flopCounter); ok {
 		p.Executed = w.Work()
 	}
 	p.count(a.Model)

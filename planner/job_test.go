@@ -50,7 +50,7 @@ func TestMoreMicroBatches(t *testing.T) {
 	for _, strategy := range parallel.StrategyNames() {
 		for _, invariant := range []bool{true, false} {
 			for _, dtype := range []string{"float32", "bfloat16"} {
-				for _, accumulation := range []int{cycle, cycle + 1, cycle + 2, 13} {
+				for _, accumulation := range []int{steadyMicroBatches, steadyMicroBatches + 1, steadyMicroBatches + 2, 13} {
 					j := job(t, 4, func(c *train.Config) {
 						c.Parallel.Strategy, c.Parallel.WorldInvariant = strategy, invariant
 						c.Precision.ReduceDType = dtype
@@ -191,7 +191,7 @@ func TestLargest(t *testing.T) {
 	ctx := context.Background()
 	for _, global := range []int{0, 24} {
 		j := job(t, 2, func(c *train.Config) { c.Training.GlobalBatchSize = global })
-		need := func(b Batch) int64 { return plan(t, j.with(b)).Memory.PeakTotal }
+		need := func(b Batch) int64 { return plan(t, j.withBatch(b)).Memory.PeakTotal }
 		ways := []Batch{}
 		for micro := 1; micro <= 12; micro++ {
 			switch {
@@ -215,7 +215,7 @@ func TestLargest(t *testing.T) {
 			}
 		}
 	}
-	if b, err := job(t, 1, nil).Largest(ctx, math.MaxInt64); err != nil || b.Micro != mostPositions/19 {
+	if b, err := job(t, 1, nil).Largest(ctx, math.MaxInt64); err != nil || b.Micro != maxTokens/19 {
 		t.Errorf("without a limit: %v, %v", b, err)
 	}
 }
@@ -232,7 +232,7 @@ func TestFitting(t *testing.T) {
 				for want < n && need(want) <= limit {
 					want++
 				}
-				got, err := fitting(n, limit, func(i int) int64 { return int64(i + 1) }, func(i int) (int64, error) { tries++; return need(i), nil })
+				got, err := countFitting(n, limit, func(i int) int64 { return int64(i + 1) }, func(i int) (int64, error) { tries++; return need(i), nil })
 				if err != nil || got != want || tries > 24 {
 					t.Errorf("%d sizes, limit %d: %d fit, want %d; %d tries, %v", n, limit, got, want, tries, err)
 				}
@@ -268,7 +268,7 @@ func TestChanges(t *testing.T) {
 			together++
 		}
 		if len(changes) == 0 {
-			c, fits, err := apply(ctx, j, []kind{Job.smaller, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}, []int{3, 3, 1, 2, 1}, limit)
+			c, fits, err := apply(ctx, j, []changeKind{Job.smallerMicroBatches, Job.moreSharding, Job.moreRecompute, Job.moreOffload, Job.lowerPrecision}, []int{3, 3, 1, 2, 1}, limit)
 			if err != nil || fits {
 				t.Errorf("nothing was found for %d bytes, and %s fits: %v", limit, c.What, err)
 			}
@@ -298,7 +298,7 @@ func TestLessIsGathered(t *testing.T) {
 			t.Errorf("%v: %+v, %v", v.keys, changes, err)
 		}
 	}
-	for _, c := range job(t, 4, nil).gathered() {
+	for _, c := range job(t, 4, nil).lessGathered() {
 		t.Errorf("a job that keeps nothing is told %v", c.Keys)
 	}
 }
@@ -306,7 +306,7 @@ func TestLessIsGathered(t *testing.T) {
 // sparing: of changes that come together none is there, or goes so far, without need.
 func sparing(t *testing.T, j Job, c Change, limit int64) {
 	t.Helper()
-	kinds := []kind{Job.smaller, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower}
+	kinds := []changeKind{Job.smallerMicroBatches, Job.moreSharding, Job.moreRecompute, Job.moreOffload, Job.lowerPrecision}
 	var most []int
 	for _, k := range kinds {
 		most = append(most, len(k(j)))
@@ -430,7 +430,7 @@ func TestMicroBatchTokens(t *testing.T) {
 	if u := plan(t, short); u.Memory.Peak[tensor.Activations] > a.Memory.Peak[tensor.Activations]*6/10 || u.Executed > 0.6*a.Executed {
 		t.Errorf("as many rows of half the length take %d bytes of activations and %v FLOPs, full ones %d and %v", u.Memory.Peak[tensor.Activations], u.Executed, a.Memory.Peak[tensor.Activations], a.Executed)
 	}
-	changes := tokens.smaller()
+	changes := tokens.smallerMicroBatches()
 	if len(changes) == 0 || changes[0].What != "micro_batch_tokens 76 -> 38" || !slices.Equal(changes[0].Keys, []string{"training.micro_batch_tokens=38"}) {
 		t.Errorf("%+v", changes)
 	}
@@ -473,7 +473,7 @@ func TestMesh(t *testing.T) {
 			t.Errorf("%s: %d x %d, %v; want %v", o.Strategy, o.Replicate, o.Shard, o.Err, want)
 		}
 	}
-	if j = job(t, 3, func(c *train.Config) { c.Parallel.Mesh.Shard = 3 }); plan(t, j.under("hybrid_shard")).Parameters == 0 {
+	if j = job(t, 3, func(c *train.Config) { c.Parallel.Mesh.Shard = 3 }); plan(t, j.withStrategy("hybrid_shard")).Parameters == 0 {
 		t.Error("there is no plan")
 	}
 }
@@ -491,7 +491,7 @@ func TestKeys(t *testing.T) {
 				c.Training.MicroBatchSize, c.Training.GlobalBatchSize = 4, global
 				c.Parallel.Strategy, c.Parallel.Mesh.Replicate, c.Recompute = "hybrid_shard_zero2", 2, r
 			})
-			for _, k := range []kind{Job.smaller, Job.sharded, Job.recomputed, Job.offloaded, Job.narrower} {
+			for _, k := range []changeKind{Job.smallerMicroBatches, Job.moreSharding, Job.moreRecompute, Job.moreOffload, Job.lowerPrecision} {
 				for _, c := range k(j) {
 					sources := []conf.Source{}
 					for _, key := range c.Keys {

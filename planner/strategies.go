@@ -20,21 +20,21 @@ type Option struct {
 	Err              error // the strategy cannot be in such a world
 }
 
-// single reports whether the strategy is a hybrid one with one replica: the one that it is a hybrid
+// singleReplica reports whether the strategy is a hybrid one with one replica: the one that it is a hybrid
 // of does the same.
-func (o Option) single() bool {
+func (o Option) singleReplica() bool {
 	s, err := parallel.ParseStrategy(o.Strategy)
 	return err == nil && s.Replicas && o.Replicate == 1
 }
 
-// copies reports whether the ranks of a machine would keep the same state on their host, each a copy.
-func (o Option) copies() bool {
+// duplicatesHostState reports whether the ranks of a machine would keep the same state on their host, each a copy.
+func (o Option) duplicatesHostState() bool {
 	s, err := parallel.ParseStrategy(o.Strategy)
 	return err == nil && !s.Optimizer && o.Shard > 1 && o.Plan.HostBytes() > 0
 }
 
-// under is the job with another strategy: a mesh that was meant for its own stays with it.
-func (j Job) under(strategy string) Job {
+// withStrategy is the job with another strategy: a mesh that was meant for its own stays with it.
+func (j Job) withStrategy(strategy string) Job {
 	was, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
 	now, errNow := parallel.ParseStrategy(strategy)
 	if err == nil && errNow == nil && now.Replicas != was.Replicas {
@@ -66,7 +66,7 @@ func (j Job) Compare(ctx context.Context, strategies []string, limit int64) ([]O
 }
 
 func (j Job) option(ctx context.Context, strategy string, limit int64) (o Option, err error) {
-	j = j.under(strategy)
+	j = j.withStrategy(strategy)
 	var s parallel.Strategy
 	var mesh parallel.MeshShape
 	if s, mesh, o.Err = j.Config.Parallel.Resolve(j.Ranks, j.Local); o.Err != nil {

@@ -47,48 +47,48 @@ func (r *ranks) Group(name string, of []int) (collective.Group, error) {
 	if me < 0 {
 		return nil, nil
 	}
-	return &still{name, me, len(of), r.sent}, nil
+	return &countingGroup{name, me, len(of), r.sent}, nil
 }
 
-// still is a group in which nothing moves: it counts the bytes that this rank would send.
-type still struct {
+// countingGroup is a group in which nothing moves: it counts the bytes that this rank would send.
+type countingGroup struct {
 	name       string
 	rank, size int
 	sent       *ledger
 }
 
-var _ collective.Group = (*still)(nil)
+var _ collective.Group = (*countingGroup)(nil)
 
-func (g *still) Name() string { return g.name }
-func (g *still) Rank() int    { return g.rank }
-func (g *still) Size() int    { return g.size }
-func (g *still) Inline() bool { return true }
-func (g *still) Abort(error)  {}
+func (g *countingGroup) Name() string { return g.name }
+func (g *countingGroup) Rank() int    { return g.rank }
+func (g *countingGroup) Size() int    { return g.size }
+func (g *countingGroup) Inline() bool { return true }
+func (g *countingGroup) Abort(error)  {}
 
-func (g *still) count(op string, bytes int) error {
+func (g *countingGroup) count(op string, bytes int) error {
 	g.sent.add(op, g.name, bytes)
 	return nil
 }
 
 // Every rank's part reaches the others once.
-func (g *still) AllGather(_ context.Context, _, src *tensor.Tensor, _ string) error {
+func (g *countingGroup) AllGather(_ context.Context, _, src *tensor.Tensor, _ string) error {
 	return g.count("all_gather", src.Bytes()*(g.size-1))
 }
 
-func (g *still) ReduceScatter(_ context.Context, _, src *tensor.Tensor, _ collective.ReduceOptions, _ string) error {
+func (g *countingGroup) ReduceScatter(_ context.Context, _, src *tensor.Tensor, _ collective.ReduceOptions, _ string) error {
 	return g.count("reduce_scatter", src.Bytes()/g.size*(g.size-1))
 }
 
-func (g *still) AllReduce(_ context.Context, t *tensor.Tensor, _ collective.Op, _ string) error {
+func (g *countingGroup) AllReduce(_ context.Context, t *tensor.Tensor, _ collective.Op, _ string) error {
 	return g.count("all_reduce", 2*t.Bytes()*(g.size-1)/g.size)
 }
 
-func (g *still) AllToAll(_ context.Context, _, src *tensor.Tensor, _ string) error {
+func (g *countingGroup) AllToAll(_ context.Context, _, src *tensor.Tensor, _ string) error {
 	return g.count("all_to_all", src.Bytes()/g.size*(g.size-1))
 }
 
-func (g *still) Send(_ context.Context, t *tensor.Tensor, _ int, _ string) error {
+func (g *countingGroup) Send(_ context.Context, t *tensor.Tensor, _ int, _ string) error {
 	return g.count("send", t.Bytes())
 }
-func (g *still) Recv(context.Context, *tensor.Tensor, int, string) error { return nil }
-func (g *still) Barrier(context.Context, string) error                   { return nil }
+func (g *countingGroup) Recv(context.Context, *tensor.Tensor, int, string) error { return nil }
+func (g *countingGroup) Barrier(context.Context, string) error                   { return nil }

@@ -60,9 +60,9 @@ func (c Training) Best(all []monitor.Evaluation) (best monitor.Evaluation, ok bo
 	return best, ok
 }
 
-// judge notes an evaluation that is better than all before, whose checkpoint is then kept. One that is
+// updateBest notes an evaluation that is better than all before, whose checkpoint is then kept. One that is
 // not finite is none.
-func (r *Run) judge(e monitor.Evaluation) error {
+func (r *Run) updateBest(e monitor.Evaluation) error {
 	if !r.Config.Training.LoadBestModelAtEnd {
 		return nil
 	}

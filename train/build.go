@@ -88,7 +88,7 @@ func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, r
 		s.ScaleLoss(scaler, scaler.Start())
 	}
 	if train {
-		if s.spill, err = cfg.Recompute.open(b, cfg.OutputDir); err != nil {
+		if s.offload, err = cfg.Recompute.open(b, cfg.OutputDir); err != nil {
 			return nil, errors.Join(input(err), e.Close())
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // Evaluate passes once over the evaluation set of a configuration, or over its data where there is
 // none, with the weights of its model, or of deps.Checkpoint. Nothing is written. All ranks call it.
 func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation, err error) {
-	if cfg.Model.drawn() && deps.Checkpoint == "" {
+	if cfg.Model.randomInit() && deps.Checkpoint == "" {
 		return e, input(fault.Try(errors.New("train: there are no weights to evaluate: model names none"), "%s", fault.Set("model.path", "DIR")))
 	}
 	r := &Run{Config: cfg, deps: deps, sink: monitor.Multi(nil), accum: 1}
@@ -32,7 +32,7 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 		set = r.sets.Train
 	}
 	r.Config.Data.SequenceLength = r.sets.SequenceLength(cfg.Data)
-	if err := r.together(ctx); err != nil {
+	if err := r.barrier(ctx); err != nil {
 		return e, err
 	}
 	if err := r.openModel(r.Config.Data.SequenceLength, set.Info(), false); err != nil {
@@ -46,7 +46,7 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 	if err != nil {
 		return e, err
 	}
-	if err := r.together(ctx); err != nil {
+	if err := r.barrier(ctx); err != nil {
 		return e, err
 	}
 	if err := r.engine.Refresh(ctx); err != nil {

@@ -55,7 +55,7 @@ func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string)
 	}
 	owned := r.engine.OwnedSlot(slot)
 	if err := checkpoint.CheckFinite(ctx, owned, r.deps.ProcessGroup, r.backend); err != nil {
-		return fault.Try(fmt.Errorf("train: no model is exported: %w", err), "%s", r.finiteAdvice())
+		return fault.Try(fmt.Errorf("train: no model is exported: %w", err), "%s", r.nonFiniteAdvice())
 	}
 	entries, shards := exported(model.Params(r.model), owned, dt)
 	if r.deps.World.Rank() == 0 {
@@ -230,8 +230,8 @@ func (r *Run) Memory(ctx context.Context) ([]RankMemory, error) {
 	return out, nil
 }
 
-// most takes the larger of each peak, and b's live figures.
-func most(a, b tensor.Usage) tensor.Usage {
+// maxUsage takes the larger of each peak, and b's live figures.
+func maxUsage(a, b tensor.Usage) tensor.Usage {
 	for c := range b.Peak {
 		b.Peak[c] = max(a.Peak[c], b.Peak[c])
 	}

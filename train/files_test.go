@@ -14,10 +14,10 @@ import (
 func TestOldCheckpointInputs(t *testing.T) {
 	r := &Run{}
 	now := data.Fingerprint{Train: "a", Eval: "b", Tokenizer: "c"}
-	if notes, err := r.sameInputs("step-1", data.Fingerprint{}, now); err != nil || len(notes) > 0 {
+	if notes, err := r.checkInputs("step-1", data.Fingerprint{}, now); err != nil || len(notes) > 0 {
 		t.Errorf("%q, %v", notes, err)
 	}
-	if _, err := r.sameInputs("step-1", data.Fingerprint{Tokenizer: "d"}, now); err == nil {
+	if _, err := r.checkInputs("step-1", data.Fingerprint{Tokenizer: "d"}, now); err == nil {
 		t.Error("another tokenizer is not refused")
 	}
 }

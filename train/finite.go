@@ -9,8 +9,8 @@ import (
 	"trireme/checkpoint"
 )
 
-// finiteAdvice is what may help where a loss or a gradient is not finite.
-func (r *Run) finiteAdvice() string {
+// nonFiniteAdvice is what may help where a loss or a gradient is not finite.
+func (r *Run) nonFiniteAdvice() string {
 	if r.notFinite != "" {
 		return "another model, or fetch this one again: it came with " + r.notFinite
 	}

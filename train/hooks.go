@@ -18,8 +18,8 @@ type Hook interface {
 // hooks are those of every run, and then the program's own: an evaluation comes before the
 // save, so that a checkpoint does not outrun what is known of it.
 func (r *Run) hooks() []Hook {
-	own := []Hook{evaluating{}, saving{}}
-	return append(append(own, r.deps.Hooks...), stopping{})
+	own := []Hook{evalHook{}, saveHook{}}
+	return append(append(own, r.deps.Hooks...), stopHook{})
 }
 
 // due says whether something is to happen after this step: every n steps, where n is not 0,
@@ -36,31 +36,31 @@ func every(steps int, epochs float64, perEpoch int64) int64 {
 	return int64(steps)
 }
 
-// evaluating passes over the evaluation set.
-type evaluating struct{}
+// evalHook passes over the evaluation set.
+type evalHook struct{}
 
-func (evaluating) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
+func (evalHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
 	if r.sets.Eval == nil || !due(r.evalEvery, rec) {
 		return nil
 	}
 	return r.evaluate(ctx)
 }
 
-// saving stores a checkpoint, also when the run is to stop, and after the best evaluation so far
+// saveHook stores a checkpoint, also when the run is to stop, and after the best evaluation so far
 // where that one is wanted in the end.
-type saving struct{}
+type saveHook struct{}
 
-func (saving) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
+func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
 	if !r.stopped && !due(r.saveEvery[0], rec) && !due(r.saveEvery[1], rec) && !r.isBest(rec.Step) {
 		return nil
 	}
 	return r.Save(ctx)
 }
 
-// stopping ends a run that was asked to end, once everything else is done.
-type stopping struct{}
+// stopHook ends a run that was asked to end, once everything else is done.
+type stopHook struct{}
 
-func (stopping) AfterStep(_ context.Context, r *Run, rec monitor.Record) error {
+func (stopHook) AfterStep(_ context.Context, r *Run, rec monitor.Record) error {
 	if !r.stopped || rec.Step == rec.MaxSteps {
 		return nil
 	}

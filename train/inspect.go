@@ -90,7 +90,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	}
 	rows := cfg.loaderConfig(info, accum, 0, ranks)
 	rows.SequenceLength, rows.Masking = loader.SequenceLength(), sets.Masking
-	c, err := contents(sets, rows)
+	c, err := summarize(sets, rows)
 	s.DataSummary = *c
 	s.Notes = append(cfg.Training.notes(schedule), s.Notes...)
 	return s, err
@@ -121,7 +121,7 @@ func (cfg Config) inspectModel(config *model.Config, positions int) (parameters,
 	if _, err := cfg.exportDType(config); err != nil {
 		return 0, 0, input(err)
 	}
-	if cfg.Model.drawn() {
+	if cfg.Model.randomInit() {
 		return parameters, trained, nil
 	}
 	files, err := cfg.Model.openWeights()
@@ -130,17 +130,17 @@ func (cfg Config) inspectModel(config *model.Config, positions int) (parameters,
 	}
 	w, err := cfg.Model.match(m, config, files)
 	if err == nil {
-		err = cfg.Model.sameCopies(w)
+		err = cfg.Model.checkTied(w)
 	}
 	return parameters, trained, errors.Join(input(err), files.Close())
 }
 
-// lookTime bounds how long rows are read for a summary, if some are found that teach.
-const lookTime = 500 * time.Millisecond
+// sampleTime bounds how long rows are read for a summary, if some are found that teach.
+const sampleTime = 500 * time.Millisecond
 
-// contents tells of the rows of sets as a loader would give them. Rows that all have nothing
+// summarize tells of the rows of sets as a loader would give them. Rows that all have nothing
 // to learn are an error beside it.
-func contents(sets *data.Sets, l data.LoaderConfig) (*DataSummary, error) {
+func summarize(sets *data.Sets, l data.LoaderConfig) (*DataSummary, error) {
 	of := sets.Train.Info()
 	c := &DataSummary{
 		SequenceLength: l.SequenceLength, Rows: sets.Train.Len(), Tokens: of.Tokens, Format: sets.Format, Splits: sets.Splits, Truncated: of.Truncated, Dropped: of.Skipped,
@@ -152,18 +152,18 @@ func contents(sets *data.Sets, l data.LoaderConfig) (*DataSummary, error) {
 	if sets.Eval != nil {
 		c.EvalRows = sets.Eval.Len()
 	}
-	err := c.look(sets.Train, l)
+	err := c.sample(sets.Train, l)
 	if c.end != nil && err == nil {
 		c.Notes = append(c.Notes, fault.Try(fmt.Errorf("the end token %s is never trained, being a label in none of %d rows: the model will not learn to stop with it", c.end.Name, c.SampledRows), "rows that end with it, or the eos_token that they end with"))
 	}
 	return c, err
 }
 
-// look counts what is learned of the rows, of a part of them where they are many. l says what
+// sample counts what is learned of the rows, of a part of them where they are many. l says what
 // is learned.
-func (s *DataSummary) look(d data.Dataset, l data.LoaderConfig) error {
+func (s *DataSummary) sample(d data.Dataset, l data.LoaderConfig) error {
 	began := time.Now()
-	v := &view{Dataset: d, n: d.Len(), stride: stride(d.Len())}
+	v := &permuted{Dataset: d, n: d.Len(), stride: stride(d.Len())}
 	l.MicroBatchSize, l.MicroBatchTokens, l.Rank, l.Ranks = 1, 0, 0, 1
 	for m, err := range data.EvalBatches(v, l) {
 		if err != nil {
@@ -177,7 +177,7 @@ func (s *DataSummary) look(d data.Dataset, l data.LoaderConfig) error {
 		if m.LabelCount == 0 {
 			s.Unlabeled++
 		}
-		if s.LabelTokens > 0 && s.SampledRows%64 == 0 && time.Since(began) > lookTime {
+		if s.LabelTokens > 0 && s.SampledRows%64 == 0 && time.Since(began) > sampleTime {
 			break
 		}
 	}
@@ -187,18 +187,18 @@ func (s *DataSummary) look(d data.Dataset, l data.LoaderConfig) error {
 	return nil
 }
 
-// view is all rows of a dataset in an order that spreads evenly over it: every stride-th,
+// permuted is all rows of a dataset in an order that spreads evenly over it: every stride-th,
 // around and around.
-type view struct {
+type permuted struct {
 	data.Dataset
 	n, stride int
 }
 
-func (v *view) at(i int) int { return int(int64(i) * int64(v.stride) % int64(v.n)) }
+func (v *permuted) at(i int) int { return int(int64(i) * int64(v.stride) % int64(v.n)) }
 
-func (v *view) Row(i int, r *data.Row) error { return v.Dataset.Row(v.at(i), r) }
-func (v *view) Tokens(i int) int             { return v.Dataset.Tokens(v.at(i)) }
-func (v *view) Where(i int) string           { return v.Dataset.Where(v.at(i)) }
+func (v *permuted) Row(i int, r *data.Row) error { return v.Dataset.Row(v.at(i), r) }
+func (v *permuted) Tokens(i int) int             { return v.Dataset.Tokens(v.at(i)) }
+func (v *permuted) Where(i int) string           { return v.Dataset.Where(v.at(i)) }
 
 // stride is a number near 0.618 n that shares no divisor with n, so that i*stride mod n goes
 // through all rows once, and each part of the way is spread evenly.

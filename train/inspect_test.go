@@ -10,7 +10,7 @@ import (
 // over all of them.
 func TestStride(t *testing.T) {
 	for n := 1; n < 400; n++ {
-		v := &view{n: n, stride: stride(n)}
+		v := &permuted{n: n, stride: stride(n)}
 		seen := make([]bool, n)
 		for i := range n {
 			if at := v.at(i); seen[at] {
@@ -21,7 +21,7 @@ func TestStride(t *testing.T) {
 		}
 	}
 	const n, looked = 1_000_000, 1000
-	v := &view{n: n, stride: stride(n)}
+	v := &permuted{n: n, stride: stride(n)}
 	var tenths [10]int
 	for i := range looked {
 		tenths[v.at(i)*10/n]++
@@ -52,13 +52,13 @@ func (d rows) Row(i int, r *data.Row) error {
 
 func TestLook(t *testing.T) {
 	s := &DataSummary{SequenceLength: 4, Rows: 1000}
-	if err := s.look(rows{1000, 3}, data.LoaderConfig{}); err != nil {
+	if err := s.sample(rows{1000, 3}, data.LoaderConfig{}); err != nil {
 		t.Fatal(err)
 	}
 	if s.SampledRows != 1000 || s.LabelTokens != 3 || s.Unlabeled != 997 {
 		t.Errorf("looked at %d rows, %d tokens are learned, %d rows have none; want 1000, 3, 997", s.SampledRows, s.LabelTokens, s.Unlabeled)
 	}
-	if err := (&DataSummary{SequenceLength: 4, Rows: 1000}).look(rows{1000, 0}, data.LoaderConfig{}); err == nil {
+	if err := (&DataSummary{SequenceLength: 4, Rows: 1000}).sample(rows{1000, 0}, data.LoaderConfig{}); err == nil {
 		t.Error("rows that teach nothing are no error")
 	}
 }

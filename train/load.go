@@ -37,7 +37,7 @@ func LoadModel(families model.Registry, dir string, c device.Config) (*LoadedMod
 		defer files.Close()
 		w, err := ModelConfig{}.match(l.Model, config, files)
 		if err == nil {
-			err = errors.Join(w.whole(), ModelConfig{}.sameCopies(w))
+			err = errors.Join(w.complete(), ModelConfig{}.checkTied(w))
 		}
 		if err != nil {
 			return input(err)

@@ -100,8 +100,8 @@ func (c ModelConfig) Read(families model.Registry) (config *model.Config, err er
 	return config.ForTask(c.Task)
 }
 
-// drawn says that the first weights are random.
-func (c ModelConfig) drawn() bool { return c.Path == "" || c.RandomWeights }
+// randomInit says that the first weights are random.
+func (c ModelConfig) randomInit() bool { return c.Path == "" || c.RandomWeights }
 
 // openWeights opens the directory's tensors.
 func (c ModelConfig) openWeights() (*safetensors.Files, error) {

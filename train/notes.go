@@ -9,8 +9,8 @@ import (
 	"trireme/optim"
 )
 
-// highRate is a learning rate that AdamW does not learn with.
-const highRate = 1
+// highLearningRate is a learning rate that AdamW does not learn with.
+const highLearningRate = 1
 
 // notes are what is odd about a configuration and not wrong, a line each.
 func (c Training) notes(schedule optim.Schedule) (notes []error) {
@@ -24,7 +24,7 @@ func (c Training) notes(schedule optim.Schedule) (notes []error) {
 	switch {
 	case c.LearningRate == 0:
 		add("learning_rate is 0: no parameter changes")
-	case c.LearningRate > highRate:
+	case c.LearningRate > highLearningRate:
 		add("learning_rate %v: each step moves every parameter by about that much. usual for AdamW: 1e-5 to 1e-2", c.LearningRate)
 	}
 	switch {

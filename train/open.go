@@ -45,7 +45,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if cfg.Training.LoadBestModelAtEnd && r.sets.Eval == nil {
 		return input(fault.Try(errors.New("train: load_best_model_at_end needs an evaluation set"), "%s, or data.eval_path", fault.Set("data.eval_fraction", "0.05")))
 	}
-	if err := r.together(ctx); err != nil {
+	if err := r.barrier(ctx); err != nil {
 		return err
 	}
 	if err := r.openModel(r.loader.SequenceLength(), r.loader.Info(), true); err != nil {
@@ -59,7 +59,7 @@ func (r *Run) open(ctx context.Context) (err error) {
 	if r.store, err = checkpoint.NewStore(cfg.OutputDir, r.deps.Run, cfg.Checkpoint, r.deps.ProcessGroup, r.backend); err != nil {
 		return err
 	}
-	if err := r.begin(ctx); err != nil {
+	if err := r.initState(ctx); err != nil {
 		return err
 	}
 	if scaler := r.stepper.scaler; scaler != nil {
@@ -71,16 +71,16 @@ func (r *Run) open(ctx context.Context) (err error) {
 	}
 	r.stepper.Start(r.state.Updates)
 	r.state.Scaler = r.stepper.LossScale()
-	if err := r.together(ctx); err != nil {
+	if err := r.barrier(ctx); err != nil {
 		return err
 	}
 	r.state.MaxSteps = r.Config.Training.MaxSteps
 	return r.engine.Refresh(ctx)
 }
 
-// together returns when all ranks have called it. It stands between what each does alone, which may
+// barrier returns when all ranks have called it. It stands between what each does alone, which may
 // take long (data, files), and collectives, which have a time-out.
-func (r *Run) together(ctx context.Context) error {
+func (r *Run) barrier(ctx context.Context) error {
 	if _, err := r.deps.ProcessGroup.AllGatherBytes(ctx, nil); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
@@ -121,8 +121,8 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 	return nil
 }
 
-// begin gives the state its first values: random, a model's files, or a checkpoint.
-func (r *Run) begin(ctx context.Context) error {
+// initState gives the state its first values: random, a model's files, or a checkpoint.
+func (r *Run) initState(ctx context.Context) error {
 	notes, err := r.resume(ctx)
 	if err != nil {
 		return input(err)
@@ -146,7 +146,7 @@ func (r *Run) begin(ctx context.Context) error {
 	switch {
 	case r.state.Step > 0:
 		return nil
-	case r.Config.Model.drawn():
+	case r.Config.Model.randomInit():
 		return r.engine.Init(r.Config.Training.Seed)
 	}
 	return r.loadWeights(ctx, true)
@@ -162,7 +162,7 @@ func (r *Run) loadWeights(ctx context.Context, train bool) error {
 	defer files.Close()
 	w, err := r.Config.Model.match(r.model, r.config, files)
 	if err == nil && !train {
-		err = w.whole()
+		err = w.complete()
 	}
 	if err != nil {
 		return input(err)

@@ -83,7 +83,7 @@ func TestBest(t *testing.T) {
 			for i, v := range c.values {
 				e := evaluation(v)
 				e.Step = int64(i + 1)
-				if err := r.judge(e); err != nil {
+				if err := r.updateBest(e); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -151,7 +151,7 @@ func TestStopping(t *testing.T) {
 		step    int64
 		want    error
 	}{{false, 3, nil}, {true, 3, ErrStopped}, {true, 7, nil}} {
-		err := stopping{}.AfterStep(t.Context(), &Run{stopped: c.stopped}, monitor.Record{Step: c.step, MaxSteps: 7})
+		err := stopHook{}.AfterStep(t.Context(), &Run{stopped: c.stopped}, monitor.Record{Step: c.step, MaxSteps: 7})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -11,7 +11,7 @@ import (
 // Prepare applies what the configuration says of a model's units and parameters.
 func (cfg Config) Prepare(m model.Model) error {
 	recompute := cfg.Recompute
-	recompute.Enabled = recompute.Enabled && !recompute.waits()
+	recompute.Enabled = recompute.Enabled && !recompute.delayed()
 	recompute.Apply(m.Units())
 	for _, pattern := range cfg.Model.Freeze {
 		found := false

@@ -52,35 +52,35 @@ func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int,
 	if from < 0 || from >= sets.Train.Len() {
 		return nil, nil, input(fault.Try(fmt.Errorf("train: there is no row %d: rows are 0 to %d", from, sets.Train.Len()-1), "from row 0"))
 	}
-	some := &window{sets.Train, from, min(n, sets.Train.Len()-from)}
+	some := &rowRange{sets.Train, from, min(n, sets.Train.Len()-from)}
 	for m, err := range data.EvalBatches(some, l) {
 		if err != nil {
 			return nil, nil, input(err)
 		}
-		s, err := show(some, len(rows), m, l.Task, sets.Labels, tok)
+		s, err := preview(some, len(rows), m, l.Task, sets.Labels, tok)
 		if err != nil {
 			return nil, nil, input(err)
 		}
 		s.Row += from
 		rows = append(rows, s)
 	}
-	c, err = contents(sets, l)
+	c, err = summarize(sets, l)
 	return c, rows, err
 }
 
-// window is some rows of a dataset that follow one another.
-type window struct {
+// rowRange is some rows of a dataset that follow one another.
+type rowRange struct {
 	data.Dataset
 	from, n int
 }
 
-func (w *window) Len() int                     { return w.n }
-func (w *window) Row(i int, r *data.Row) error { return w.Dataset.Row(w.from+i, r) }
-func (w *window) Tokens(i int) int             { return w.Dataset.Tokens(w.from + i) }
-func (w *window) Where(i int) string           { return w.Dataset.Where(w.from + i) }
+func (w *rowRange) Len() int                     { return w.n }
+func (w *rowRange) Row(i int, r *data.Row) error { return w.Dataset.Row(w.from+i, r) }
+func (w *rowRange) Tokens(i int) int             { return w.Dataset.Tokens(w.from + i) }
+func (w *rowRange) Where(i int) string           { return w.Dataset.Where(w.from + i) }
 
-// show is row i of a dataset, of which m is the micro-batch; names are the labels'.
-func show(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []string, tok *tokenizer.Tokenizer) (PreviewRow, error) {
+// preview is row i of a dataset, of which m is the micro-batch; names are the labels'.
+func preview(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []string, tok *tokenizer.Tokenizer) (PreviewRow, error) {
 	var row data.Row
 	if err := d.Row(i, &row); err != nil {
 		return PreviewRow{}, err
@@ -128,7 +128,7 @@ func (w *spanWriter) add(id, target int32, first bool) {
 	}
 	s := &w.spans[last]
 	if other {
-		s.Target = w.alone(target)
+		s.Target = w.decode(target)
 	}
 	if w.tok == nil {
 		s.Text += fmt.Sprintf("%d ", id)
@@ -140,8 +140,8 @@ func (w *spanWriter) add(id, target int32, first bool) {
 	s.Text += w.stream.Next(id)
 }
 
-// alone is the text of one token.
-func (w *spanWriter) alone(id int32) string {
+// decode is the text of one token.
+func (w *spanWriter) decode(id int32) string {
 	if w.tok == nil {
 		return strconv.Itoa(int(id))
 	}

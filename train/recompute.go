@@ -56,7 +56,7 @@ func (c Recompute) Validate() error {
 	if c.EveryNLayers < 1 {
 		errs = append(errs, fault.At("every_n_layers", "is %d: it must be at least 1", c.EveryNLayers))
 	}
-	again := nn.RecomputePolicy(c.again(0))
+	again := nn.RecomputePolicy(c.policy(0))
 	if again.Part == nn.MLP && again.Save == autograd.SaveAttention {
 		errs = append(errs, fault.Try(fault.At("keep", "is attention, which part: mlp has none of"), "keep: nothing"))
 	}
@@ -79,12 +79,12 @@ func (c Recompute) Validate() error {
 }
 
 // open makes the place of inputs on a backend; nil is its memory.
-func (c Recompute) open(b tensor.Backend, outputDir string) (*spill, error) {
+func (c Recompute) open(b tensor.Backend, outputDir string) (*diskOffload, error) {
 	dir, ok := c.Directory(outputDir)
 	if !ok {
 		return nil, nil
 	}
-	return newSpill(b, dir)
+	return newDiskOffload(b, dir)
 }
 
 // Directory is where inputs of layers rest, and whether they are on disk at all.
@@ -96,8 +96,8 @@ func (c Recompute) Directory(outputDir string) (dir string, ok bool) {
 	return dir, c.Enabled && c.Store == onDisk
 }
 
-// again is what layer i computes again, where it does without a segment.
-func (c Recompute) again(i int) nn.RecomputePolicy {
+// policy is what layer i computes policy, where it does without a segment.
+func (c Recompute) policy(i int) nn.RecomputePolicy {
 	if i%max(1, c.EveryNLayers) != 0 {
 		return nn.RecomputePolicy{}
 	}
@@ -115,7 +115,7 @@ func (c Recompute) Apply(units []*nn.Unit) {
 		if !c.Enabled || segments > 0 && !c.Nested {
 			return nn.RecomputePolicy{}
 		}
-		return c.again(i)
+		return c.policy(i)
 	})
 }
 

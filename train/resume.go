@@ -23,7 +23,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 		return append(got.Notices, fmt.Sprintf("no checkpoint in %s: the run begins at step 0", r.store.Dir())), nil
 	}
 	if err != nil {
-		return got.Notices, r.otherState(got.Meta, err)
+		return got.Notices, r.explainState(got.Meta, err)
 	}
 	if got.Path == "" {
 		return got.Notices, nil
@@ -32,7 +32,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
 		return nil, fault.Try(fmt.Errorf("train: %s: its training state cannot be read: %w", got.Path, err), "%s of an older one", fault.Set("resume", "DIR"))
 	}
-	changed, err := r.sameInputs(got.Path, p.Inputs, r.state.Inputs)
+	changed, err := r.checkInputs(got.Path, p.Inputs, r.state.Inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	if err := r.loader.Restore(p.Data); err != nil {
 		return nil, fmt.Errorf("train: %s: %w", got.Path, err)
 	}
-	if p.Relieved = p.Relieved && r.Config.Recompute.waits(); p.Relieved {
+	if p.Recomputing = p.Recomputing && r.Config.Recompute.delayed(); p.Recomputing {
 		r.Config.Recompute.Apply(r.model.Units())
 	}
 	notes = append(got.Notices, fmt.Sprintf("going on from %s, saved by %s", got.Path, count(got.Meta.WorldSize, "rank")))
@@ -55,9 +55,9 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	return slices.Concat(notes, changed, r.changes(got.Meta, p)), nil
 }
 
-// sameInputs refuses data and a tokenizer that are not those of the checkpoint at path, unless the
+// checkInputs refuses data and a tokenizer that are not those of the checkpoint at path, unless the
 // configuration allows that: then it says so. What a checkpoint does not name is not compared.
-func (r *Run) sameInputs(path string, was, now data.Fingerprint) (notes []string, err error) {
+func (r *Run) checkInputs(path string, was, now data.Fingerprint) (notes []string, err error) {
 	for _, in := range []struct{ what, key, was, now string }{
 		{"tokenizer", "data.tokenizer", was.Tokenizer, now.Tokenizer},
 		{"data", "data.path " + r.Config.Data.Path, was.Train, now.Train},
@@ -83,20 +83,20 @@ func orNone(digest string) string {
 	return digest
 }
 
-// deciding are the keys that decide which state a run has.
-var deciding = []string{"training.optimizer", "training.parameter_groups", "training.ema.decay", "model.freeze"}
+// stateKeys are the keys that decide which state a run has.
+var stateKeys = []string{"training.optimizer", "training.parameter_groups", "training.ema.decay", "model.freeze"}
 
-// otherState adds to err, which a checkpoint could not be loaded with, which of these keys have changed
+// explainState adds to err, which a checkpoint could not be loaded with, which of these keys have changed
 // since it was saved.
-func (r *Run) otherState(meta checkpoint.Meta, err error) error {
+func (r *Run) explainState(meta checkpoint.Meta, err error) error {
 	if meta.Config == "" || r.deps.Resolved == "" || errors.Is(err, checkpoint.ErrCorrupt) {
 		return err
 	}
-	was, _ := conf.Load(Default(), conf.Text(configOf, meta.Config))
-	now, _ := conf.Load(Default(), conf.Text(configOf, r.deps.Resolved))
+	was, _ := conf.Load(Default(), conf.Text(storedConfig, meta.Config))
+	now, _ := conf.Load(Default(), conf.Text(storedConfig, r.deps.Resolved))
 	var changed []string
 	for _, c := range conf.Diff(was.Value, now.Value) {
-		if within(c.Path, deciding) {
+		if within(c.Path, stateKeys) {
 			changed = append(changed, fmt.Sprintf("%s %s -> %s", c.Path, orUnset(c.From), orUnset(c.To)))
 		}
 	}
@@ -111,8 +111,8 @@ func within(path string, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return path == key || strings.HasPrefix(path, key+".") })
 }
 
-// notCompared are keys that say where a run is and how it begins.
-var notCompared = []string{"name", "output_dir", "move_aside", "resume", "data.allow_changed"}
+// ignoredKeys are keys that say where a run is and how it begins.
+var ignoredKeys = []string{"name", "output_dir", "move_aside", "resume", "data.allow_changed"}
 
 // changes lists what differs between the configuration of a checkpoint and that of this run, a line
 // each: every key, the number of ranks and rows of a step, and the schedule.
@@ -121,8 +121,8 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 		return nil
 	}
 	// A key that this version does not know any more, or no longer allows, is nothing to compare.
-	was, _ := conf.Load(Default(), conf.Text(configOf, meta.Config))
-	now, _ := conf.Load(Default(), conf.Text(configOf, r.deps.Resolved))
+	was, _ := conf.Load(Default(), conf.Text(storedConfig, meta.Config))
+	now, _ := conf.Load(Default(), conf.Text(storedConfig, r.deps.Resolved))
 	add := func(what, from, to string) {
 		notes = append(notes, fmt.Sprintf("changed: %s %s -> %s", what, from, to))
 	}
@@ -131,7 +131,7 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 		add("ranks", fmt.Sprint(meta.WorldSize), fmt.Sprint(ranks))
 	}
 	for _, c := range conf.Diff(was.Value, now.Value) {
-		if !within(c.Path, notCompared) {
+		if !within(c.Path, ignoredKeys) {
 			add(c.Path, orUnset(c.From), orUnset(c.To))
 		}
 	}
@@ -154,8 +154,8 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 	return notes
 }
 
-// configOf names a stored configuration in messages.
-const configOf = "the checkpoint's configuration"
+// storedConfig names a stored configuration in messages.
+const storedConfig = "the checkpoint's configuration"
 
 func orUnset(v string) string {
 	if v == "" {

@@ -94,8 +94,8 @@ type progress struct {
 	Scaler   *optim.ScalerState `json:"loss_scaler,omitempty"`
 	Best     *best              `json:"best,omitempty"`
 	Epoch    epochLoss          `json:"epoch,omitzero"`
-	// Relieved reports that layers are recomputed because memory was short.
-	Relieved bool `json:"relieved,omitempty"`
+	// Recomputing reports that layers are recomputed because memory was short.
+	Recomputing bool `json:"relieved,omitempty"`
 }
 
 // ErrStopped says that a run ended because it was asked to, with its state saved.
@@ -134,7 +134,7 @@ func (r *Run) Train(ctx context.Context) error {
 		}
 	}
 	if r.state.Updates == 0 && r.state.Step > 0 {
-		return fault.Try(fmt.Errorf("train: all %d steps were skipped, the loss or the gradient is %w: nothing was trained, and no model is exported", r.state.Step, ErrNotFinite), "%s", r.finiteAdvice())
+		return fault.Try(fmt.Errorf("train: all %d steps were skipped, the loss or the gradient is %w: nothing was trained, and no model is exported", r.state.Step, ErrNotFinite), "%s", r.nonFiniteAdvice())
 	}
 	return r.loadBest(ctx)
 }
@@ -151,7 +151,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 		r.engine.Vote(parallel.VoteStop)
 	}
 	r.engine.CountTokens(batch.Tokens, r.flops(batch))
-	r.askRelief()
+	r.voteRecompute()
 	if err := r.stepper.Step(ctx, batch.Micro, r.schedule.At); err != nil {
 		return monitor.Record{}, fmt.Errorf("train: rank %d, step %d: %w", r.deps.World.Rank(), r.state.Step+1, err)
 	}
@@ -164,7 +164,7 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	case o.Applied:
 		r.state.Updates++
 		r.state.Skipped = 0
-	case !r.stepper.excuses(o):
+	case !r.stepper.overflowed(o):
 		r.state.Skipped++
 	}
 	rec := r.record(o, time.Since(began), waited)
@@ -172,12 +172,12 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 	if err := r.sink.Record(rec); err != nil {
 		return rec, err
 	}
-	if err := r.relieve(o.Votes(parallel.VoteLowMemory)); err != nil {
+	if err := r.startRecompute(o.Votes(parallel.VoteLowMemory)); err != nil {
 		return rec, err
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
 		// All ranks come here at this step; none may leave while another still communicates.
-		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.finiteAdvice()), r.engine.Sync())
+		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.nonFiniteAdvice()), r.engine.Sync())
 	}
 	return rec, nil
 }
@@ -199,7 +199,7 @@ func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 		rec.MFU = flops / s / rec.PeakFLOPS
 	}
 	use := r.backend.Meter().Read()
-	r.peak, r.pressure.used = most(r.peak, use), use.PeakTotal
+	r.peak, r.pressure.used = maxUsage(r.peak, use), use.PeakTotal
 	rec.Memory, rec.MemoryPeak = map[string]int64{}, map[string]int64{"total": use.PeakTotal}
 	for c := range tensor.NumCategories {
 		rec.Memory[c.String()], rec.MemoryPeak[c.String()] = use.Live[c], use.Peak[c]

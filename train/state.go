@@ -35,7 +35,7 @@ func (r *Run) Save(ctx context.Context) error {
 	if err := r.sink.Note(fmt.Sprintf("saved %s (%s)", saved.Path, monitor.Bytes(saved.Bytes))); err != nil {
 		return err
 	}
-	return r.together(ctx) // rank 0 has deleted old ones
+	return r.barrier(ctx) // rank 0 has deleted old ones
 }
 
 // evaluate passes over the evaluation set once, and records the result.
@@ -44,7 +44,7 @@ func (r *Run) evaluate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.judge(e); err != nil {
+	if err := r.updateBest(e); err != nil {
 		return err
 	}
 	return r.sink.Evaluate(e)

@@ -23,20 +23,20 @@ type Stepper struct {
 	engine  *parallel.Engine
 	maxNorm float64 // of the mean gradient; 0 or less is no limit
 
-	inputs *optim.Inputs
-	sums   *tensor.Tensor // F64 [Info.SumCount]
-	scaler *optim.Scaler  // nil for none
-	scale  *tensor.Tensor // F64 [tensor.LossScaleCount]: the scaler's state
-	seed   uint64
-	spill  *spill // of inputs of layers; nil for memory
+	inputs  *optim.Inputs
+	sums    *tensor.Tensor // F64 [Info.SumCount]
+	scaler  *optim.Scaler  // nil for none
+	scale   *tensor.Tensor // F64 [tensor.LossScaleCount]: the scaler's state
+	seed    uint64
+	offload *diskOffload // of inputs of layers; nil for memory
 	// What the host knows, from the outcomes that it has read, and the passes of which it has not.
 	updates int
 	last    *optim.ScalerState // nil where losses are not scaled
-	unread  []pass
+	pending []pendingResult
 }
 
-// pass is a step or an evaluation whose outcome is not read yet.
-type pass struct {
+// pendingResult is a step or an evaluation whose outcome is not read yet.
+type pendingResult struct {
 	result *parallel.Result
 	rate   func(update int) float64 // nil for an evaluation
 	scale  func() []byte            // the loss scaler's state after it; nil for none
@@ -45,7 +45,7 @@ type pass struct {
 // NewStepper joins a model and the engine that divides it. Activations have the type of the engine's parameters; seed is of what is random in a pass.
 func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm float64, seed uint64) *Stepper {
 	info := m.Info()
-	narrowBuffers(b, m, e.Precision().Buffer)
+	castBuffers(b, m, e.Precision().Buffer)
 	e.ReserveSums(len(info.Sums), info.SumCount()-1-len(info.Sums))
 	return &Stepper{
 		b: b, model: m, engine: e, maxNorm: maxNorm,
@@ -74,16 +74,16 @@ func (s *Stepper) Start(updates int) {
 	s.inputs.Start(s.b, updates)
 }
 
-// begin is what losses' gradients begin as; nil is 1.
-func (s *Stepper) begin() *tensor.Tensor {
+// lossGrad is what losses' gradients lossGrad as; nil is 1.
+func (s *Stepper) lossGrad() *tensor.Tensor {
 	if s.scaler == nil {
 		return nil
 	}
 	return optim.GradSeed(s.scale)
 }
 
-// narrowBuffers puts tables of type dt in the place of a model's.
-func narrowBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
+// castBuffers puts tables of type dt in the place of a model's.
+func castBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
 	buffered, ok := m.(model.HasBuffers)
 	if !ok || dt == tensor.F32 {
 		return
@@ -101,7 +101,7 @@ func narrowBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
 // rank leaves its state as it was; the StepResult says so. Up to optim.MaxInFlight steps may be enqueued
 // before the outcome of the first is asked for.
 func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(update int) float64) error {
-	if len(s.unread) == optim.MaxInFlight {
+	if len(s.pending) == optim.MaxInFlight {
 		panic("train: a step before the outcomes of those before it were read")
 	}
 	err := s.engine.Guard(func() {
@@ -112,31 +112,31 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 			s.pass(m, true)
 			tokens += m.LabelCount
 		}
-		result := s.engine.Finish(tokens, s.maxNorm, s.begin())
+		result := s.engine.Finish(tokens, s.maxNorm, s.lossGrad())
 		s.inputs.Write(s.b, s.updates, rate)
 		s.inputs.Next(s.b, result)
 		s.engine.Update(s.inputs.Hyper, result)
-		p := pass{rate: rate}
+		p := pendingResult{rate: rate}
 		if s.scaler != nil {
 			s.scaler.Update(s.b, s.scale, result)
 			p.scale = tensor.DownloadAsync(s.b, s.scale)
 		}
 		s.engine.Publish()
 		p.result = s.engine.Result()
-		s.unread = append(s.unread, p)
+		s.pending = append(s.pending, p)
 	})
-	if s.spill != nil && s.spill.err != nil {
-		return s.spill.err
+	if s.offload != nil && s.offload.err != nil {
+		return s.offload.err
 	}
 	return err
 }
 
 // Close gives back what is not memory.
 func (s *Stepper) Close() error {
-	if s.spill == nil {
+	if s.offload == nil {
 		return nil
 	}
-	return s.spill.Close()
+	return s.offload.Close()
 }
 
 // Evaluate adds up the loss of micro-batches over all ranks without changing anything. Every
@@ -155,7 +155,7 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 			tokens += m.LabelCount
 		}
 		s.engine.Finish(tokens, 0, nil)
-		s.unread = append(s.unread, pass{result: s.engine.Result()})
+		s.pending = append(s.pending, pendingResult{result: s.engine.Result()})
 	})
 	return errors.Join(failed, err)
 }
@@ -167,9 +167,9 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	batch.Train, batch.Seed = grad, s.seed
 	s.b.Fill(s.sums, 0)
 	tape := autograd.NewTape(s.b, s.engine.Precision().Param, grad)
-	tape.SetLossGrad(s.begin())
-	if s.spill != nil {
-		tape.SetOffload(s.spill)
+	tape.SetLossGrad(s.lossGrad())
+	if s.offload != nil {
+		tape.SetOffload(s.offload)
 	}
 	model.Loss(s.model, tape, batch, s.sums)
 	s.engine.AddSums(s.sums)
@@ -187,17 +187,17 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 	}
 	counted, targets, labels := countedRows(b, m, size)
 	batch = model.Batch{
-		Labeled:    model.LabeledRows{Rows: u.ints(counted, size, size, 0), Targets: u.ints(targets, size, size, 0), N: labels},
-		IDs:        u.ints(m.InputIDs, n, size, 0),
-		Targets:    u.ints(m.Targets, n, size, data.Ignored),
-		Positions:  u.ints(m.Positions, n, size, 0),
-		Docs:       u.ints(m.Docs, n, size, 0),
-		Types:      u.ints(m.Types, n, size, 0),
-		Starts:     u.ints(m.Starts, rows+1, count+1, int32(n)),
+		Labeled:    model.LabeledRows{Rows: u.int32s(counted, size, size, 0), Targets: u.int32s(targets, size, size, 0), N: labels},
+		IDs:        u.int32s(m.InputIDs, n, size, 0),
+		Targets:    u.int32s(m.Targets, n, size, data.Ignored),
+		Positions:  u.int32s(m.Positions, n, size, 0),
+		Docs:       u.int32s(m.Docs, n, size, 0),
+		Types:      u.int32s(m.Types, n, size, 0),
+		Starts:     u.int32s(m.Starts, rows+1, count+1, int32(n)),
 		MaxSeqLen:  m.MaxLength,
-		Classes:    u.ints(m.Classes, rows, count, data.Ignored),
-		TokenKeys:  u.longs(m.TokenKeys, n, size),
-		SampleKeys: u.longs(m.SampleKeys, rows, count),
+		Classes:    u.int32s(m.Classes, rows, count, data.Ignored),
+		TokenKeys:  u.int64s(m.TokenKeys, n, size),
+		SampleKeys: u.int64s(m.SampleKeys, rows, count),
 	}
 	return batch, u.release
 }
@@ -208,8 +208,8 @@ type uploader struct {
 	held []*tensor.Tensor
 }
 
-// ints uploads v, of n numbers, filled up to size; nil is nil.
-func (u *uploader) ints(v []int32, n, size int, fill int32) *tensor.Tensor {
+// int32s uploads v, of n numbers, filled up to size; nil is nil.
+func (u *uploader) int32s(v []int32, n, size int, fill int32) *tensor.Tensor {
 	if v == nil {
 		return nil
 	}
@@ -219,8 +219,8 @@ func (u *uploader) ints(v []int32, n, size int, fill int32) *tensor.Tensor {
 	return u.put(tensor.I32, tensor.AsBytes(v), len(v), size)
 }
 
-// longs is ints, filled with 0.
-func (u *uploader) longs(v []int64, n, size int) *tensor.Tensor {
+// int64s is ints, filled with 0.
+func (u *uploader) int64s(v []int64, n, size int) *tensor.Tensor {
 	if size > n {
 		v = append(slices.Clone(v), make([]int64, size-n)...)
 	}
@@ -275,16 +275,16 @@ type StepResult struct {
 	Sums []float64
 }
 
-// excuses says whether a skipped step may be the loss scale's doing, so that a lower one may
+// overflowed says whether a skipped step may be the loss scale's doing, so that a lower one may
 // help: the loss is finite, which no scale changes, and the scale can fall.
-func (s *Stepper) excuses(o StepResult) bool {
+func (s *Stepper) overflowed(o StepResult) bool {
 	return !o.Applied && o.LossScale != nil && s.scaler.CanDecrease(o.LossScale.Scale) && !math.IsNaN(o.Loss-o.Loss)
 }
 
 // Result waits for the numbers of the oldest step or evaluation whose outcome was not read.
 func (s *Stepper) Result() StepResult {
-	p := s.unread[0]
-	s.unread = s.unread[1:]
+	p := s.pending[0]
+	s.pending = s.pending[1:]
 	v := p.result.Scalars()
 	o := StepResult{
 		Result: p.result, Sums: p.result.Sums(), Loss: v[tensor.ScalarLoss], GradNorm: v[tensor.ScalarGradNorm],

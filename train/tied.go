@@ -10,9 +10,9 @@ import (
 	"trireme/tensor"
 )
 
-// sameCopies refuses files that hold a parameter twice with different values, as those of a head that
+// checkTied refuses files that hold a parameter twice with different values, as those of a head that
 // config.json wrongly calls tied: one of the two would be lost. transformers 5 does not tie them.
-func (c ModelConfig) sameCopies(w *weights) error {
+func (c ModelConfig) checkTied(w *weights) error {
 	for name, p := range w.params {
 		from, ok := w.from[name]
 		if !ok {

@@ -17,14 +17,14 @@ import (
 // weights say where the first value of each parameter comes from: a tensor of a model's files,
 // or chance.
 type weights struct {
-	files  *safetensors.Files
-	params map[string]*nn.Param
-	from   map[string]safetensors.Info // tensors that are read, by parameter
-	fresh  []string                    // parameters that are drawn as the files lack them, in the order of the units
-	other  []string                    // parameters that are drawn as the files have them in another shape
-	grown  []string                    // parameters with more rows than their tensors; the rest is drawn
-	shrunk []string                    // parameters with fewer rows than their tensors
-	nan    map[string]bool             // tensors with values that are not finite, of the parts that this rank has read
+	files    *safetensors.Files
+	params   map[string]*nn.Param
+	from     map[string]safetensors.Info // tensors that are read, by parameter
+	missing  []string                    // parameters that are drawn as the files lack them, in the order of the units
+	reshaped []string                    // parameters that are drawn as the files have them in another shape
+	grown    []string                    // parameters with more rows than their tensors; the rest is drawn
+	shrunk   []string                    // parameters with fewer rows than their tensors
+	nan      map[string]bool             // tensors with values that are not finite, of the parts that this rank has read
 }
 
 // match finds the tensor of every parameter of a model made from config. Parameters without
@@ -52,9 +52,9 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 				w.shrunk = append(w.shrunk, p.Name)
 			}
 		case ok && matchesAny(c.AllowMissing, p.Name):
-			w.other = append(w.other, p.Name)
+			w.reshaped = append(w.reshaped, p.Name)
 		case !ok && (matchesAny(c.AllowMissing, p.Name) || config.Family.IgnoreMissing != nil && config.Family.IgnoreMissing(p.Name)):
-			w.fresh = append(w.fresh, p.Name)
+			w.missing = append(w.missing, p.Name)
 		case ok:
 			misshapen, shapes = append(misshapen, p.Name), append(shapes, fmt.Sprintf("%s is %v, config.json makes it %v", info.Name, info.Shape, p.Shape))
 		default:
@@ -69,20 +69,20 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 	case len(misshapen) > 0:
 		return nil, fault.Try(fmt.Errorf("train: %s: %s%s", files.Name(), shapes[0], others(len(shapes))), "a model of this config.json, or %s to draw %s at random", allow("allow_missing", misshapen), themOrIt(len(misshapen)))
 	}
-	return w, c.spare(config.Family, files, taken)
+	return w, c.checkUnexpected(config.Family, files, taken)
 }
 
-// whole refuses what is only begun: a model that is to be used, of which parameters would be drawn.
-func (w *weights) whole() error {
-	drawn := slices.Concat(w.fresh, w.other, w.grown)
+// complete refuses what is only begun: a model that is to be used, of which parameters would be drawn.
+func (w *weights) complete() error {
+	drawn := slices.Concat(w.missing, w.reshaped, w.grown)
 	if len(drawn) == 0 {
 		return nil
 	}
 	return fault.Try(fmt.Errorf("train: %s lacks %s: the model has not been trained for what config.json says", w.files.Name(), few(drawn)), "train it first, or the config.json that it was trained with")
 }
 
-// spare refuses tensors of the files that no parameter takes.
-func (c ModelConfig) spare(f model.Family, files *safetensors.Files, taken map[string]bool) error {
+// checkUnexpected refuses tensors of the files that no parameter takes.
+func (c ModelConfig) checkUnexpected(f model.Family, files *safetensors.Files, taken map[string]bool) error {
 	var unread []string
 	for _, t := range files.Tensors() {
 		if !taken[t.Name] && !(f.IgnoreUnexpected != nil && f.IgnoreUnexpected(t.Name)) && !matchesAny(c.AllowUnexpected, t.Name) {
@@ -154,11 +154,11 @@ func (w *weights) load(b tensor.Backend, e *parallel.Engine, seed uint64) error 
 // notes say what does not come from the files.
 func (w *weights) notes() []string {
 	var notes []string
-	if len(w.fresh) > 0 {
-		notes = append(notes, fmt.Sprintf("%s %s new, drawn at random: %s lacks %s", few(w.fresh), areOrIs(len(w.fresh)), w.files.Name(), themOrIt(len(w.fresh))))
+	if len(w.missing) > 0 {
+		notes = append(notes, fmt.Sprintf("%s %s new, drawn at random: %s lacks %s", few(w.missing), areOrIs(len(w.missing)), w.files.Name(), themOrIt(len(w.missing))))
 	}
-	if len(w.other) > 0 {
-		notes = append(notes, fmt.Sprintf("%s %s new, drawn at random: %s has %s in another shape", few(w.other), areOrIs(len(w.other)), w.files.Name(), themOrIt(len(w.other))))
+	if len(w.reshaped) > 0 {
+		notes = append(notes, fmt.Sprintf("%s %s new, drawn at random: %s has %s in another shape", few(w.reshaped), areOrIs(len(w.reshaped)), w.files.Name(), themOrIt(len(w.reshaped))))
 	}
 	if len(w.grown) > 0 {
 		name := w.grown[0]
@@ -174,7 +174,7 @@ func (w *weights) notes() []string {
 // allow is the setting under model by which tensors of these names are let pass: names; where
 // they are many, what those of a layer begin with; and where those are many, anything.
 func allow(key string, names []string) fault.Setting {
-	if len(names) <= mostNames {
+	if len(names) <= maxNames {
 		return fault.Set("model."+key, "["+strings.Join(names, ",")+"]")
 	}
 	var begins []string
@@ -187,7 +187,7 @@ func allow(key string, names []string) fault.Setting {
 			begins = append(begins, name)
 		}
 	}
-	if len(begins) > 2*mostNames {
+	if len(begins) > 2*maxNames {
 		begins = []string{"*"}
 	}
 	return fault.Set("model."+key, "["+strings.Join(begins, ",")+"]")
@@ -204,15 +204,15 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
 }
 
-// mostNames is how many names a message lists one by one.
-const mostNames = 4
+// maxNames is how many names a message lists one by one.
+const maxNames = 4
 
 // few lists the first names, and how many more there are.
 func few(names []string) string {
-	if len(names) <= mostNames {
+	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:mostNames], ", "), len(names)-mostNames)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
 func count(n int, what string) string {

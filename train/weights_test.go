@@ -180,8 +180,8 @@ func TestMatch(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: %v", what, err)
-		case strings.Join(w.fresh, " ") != c.fresh || strings.Join(w.other, " ") != c.other:
-			t.Errorf("%s: %v and, of another shape, %v are drawn, want %s and %s", what, w.fresh, w.other, c.fresh, c.other)
+		case strings.Join(w.missing, " ") != c.fresh || strings.Join(w.reshaped, " ") != c.other:
+			t.Errorf("%s: %v and, of another shape, %v are drawn, want %s and %s", what, w.missing, w.reshaped, c.fresh, c.other)
 		case !strings.Contains(strings.Join(w.notes(), "\n"), c.note) || (c.other == "") == strings.Contains(strings.Join(w.notes(), "\n"), "has it in another shape"):
 			t.Errorf("%s: notes are %q, want %q", what, w.notes(), c.note)
 		}

@@ -47,14 +47,14 @@ const (
 	micro     = 4
 )
 
-// division is how a network is trained.
-type division struct {
+// setup is how a network is trained.
+type setup struct {
 	ranks           int
 	strategy, dtype string
 	recompute       bool
 }
 
-var divisions = []division{
+var setups = []setup{
 	{1, "no_shard", "float32", false},
 	{2, "no_shard", "bfloat16", false},
 	{2, "zero_1", "float32", true},
@@ -64,8 +64,8 @@ var divisions = []division{
 	{4, "hybrid_shard", "bfloat16", true},
 }
 
-// outcome is the part of train's report that is compared.
-type outcome struct {
+// report is the part of train's report that is compared.
+type report struct {
 	Parameters int64
 	Planned    map[string]int64
 	Memory     []struct {
@@ -101,7 +101,7 @@ func run(program string, families []string) (err error) {
 			if n.family != family {
 				continue
 			}
-			for _, d := range divisions {
+			for _, d := range setups {
 				o, err := train(program, dir, n, d)
 				if err != nil {
 					return err
@@ -116,9 +116,9 @@ func run(program string, families []string) (err error) {
 }
 
 // train makes two steps on random tokens.
-func train(program, dir string, n network, d division) (*outcome, error) {
+func train(program, dir string, n network, d setup) (*report, error) {
 	rows, config := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "run.json")
-	if err := os.WriteFile(rows, draw(n.config["vocab_size"].(int), n.family == "bert"), 0o600); err != nil {
+	if err := os.WriteFile(rows, randomRows(n.config["vocab_size"].(int), n.family == "bert"), 0o600); err != nil {
 		return nil, err
 	}
 	output := filepath.Join(dir, "out") // of one run, and then of the next
@@ -151,12 +151,12 @@ func train(program, dir string, n network, d division) (*outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s, %+v: %w\n%s", n.family, d, err, errs.String())
 	}
-	var o outcome
+	var o report
 	return &o, json.Unmarshal(b, &o)
 }
 
-// draw is rows of random tokens; of masked ones, a seventh is to be filled in.
-func draw(vocab int, masked bool) []byte {
+// randomRows is rows of random tokens; of masked ones, a seventh is to be filled in.
+func randomRows(vocab int, masked bool) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var out []byte
 	for range 64 {
@@ -181,7 +181,7 @@ const mib = 1 << 20
 
 // print writes a line of the table, of the rank that takes most. It returns, in MiB, how much
 // more than the plan was resident, and more than the plan and a tenth of it.
-func (o *outcome) print(n network, d division) (over, beyond float64) {
+func (o *report) print(n network, d setup) (over, beyond float64) {
 	plan := o.Planned["total"]
 	shared := o.Planned["parameters"] + o.Planned["gradients"] + o.Planned["buckets"]
 	measured, resident, differ := int64(0), int64(0), map[string]bool{}

@@ -24,16 +24,16 @@ type Storage interface {
 // File is space in a directory. Reserve and Close are called by one goroutine; ranges that do not
 // share a block may be read and written at the same time.
 type File struct {
-	at     Storage
-	dir    string
-	remove string // the file's name, where it has one until it is closed
-	direct bool   // transfers are of whole blocks
-	end    int64
-	take   func(off, n int64) error // makes the file's bytes [off, off+n) there; nil where they come as they are written
+	storage  Storage
+	dir      string
+	remove   string // the file's name, where it has one until it is closed
+	direct   bool   // transfers are of whole blocks
+	end      int64
+	allocate func(off, n int64) error // makes the file's bytes [off, off+n) there; nil where they come as they are written
 
-	under  sync.WaitGroup // transfers
-	mu     sync.Mutex     // of bounce
-	bounce []byte         // for what is not whole blocks; nil until it is needed
+	transfers sync.WaitGroup // transfers
+	mu        sync.Mutex     // of bounce
+	bounce    []byte         // for what is not whole blocks; nil until it is needed
 }
 
 // Create makes a file in a directory, and the directory where it is not there.
@@ -41,15 +41,15 @@ func Create(dir string) (*File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("disk: %w", err)
 	}
-	f, named, err := nameless(dir)
+	f, named, err := createUnnamed(dir)
 	if err != nil {
 		return nil, fmt.Errorf("disk: make a file in %s: %w", dir, err)
 	}
-	d := &File{at: f, dir: dir, remove: named, direct: direct(f)}
-	d.take = func(off, n int64) error { return allocate(f, off, n) }
+	d := &File{storage: f, dir: dir, remove: named, direct: setDirect(f)}
+	d.allocate = func(off, n int64) error { return allocate(f, off, n) }
 	if d.direct && d.probe() != nil {
 		d.direct = false
-		err = indirect(f)
+		err = clearDirect(f)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("disk: make a file in %s: %w", dir, err), d.Close())
@@ -75,7 +75,9 @@ func CheckDir(dir string) error {
 
 // NewFile is a File in some other storage, with transfers of whole blocks where direct says so. Tests
 // give one that fails.
-func NewFile(s Storage, dir string, direct bool) *File { return &File{at: s, dir: dir, direct: direct} }
+func NewFile(s Storage, dir string, direct bool) *File {
+	return &File{storage: s, dir: dir, direct: direct}
+}
 
 // Unnamed makes a file in dir ("": the one for temporary files) that no name leads to: it is gone when
 // it is closed or the process ends, however that ends.
@@ -83,7 +85,7 @@ func Unnamed(dir string) (*os.File, error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	f, named, err := nameless(dir)
+	f, named, err := createUnnamed(dir)
 	if err == nil && named != "" {
 		err = fmt.Errorf("disk: %s cannot be removed while it is open", named)
 		f.Close()
@@ -110,8 +112,8 @@ func (f *File) probe() error {
 		return err
 	}
 	defer unmap(b)
-	if _, err = f.at.WriteAt(b, 0); err == nil {
-		_, err = f.at.ReadAt(b, 0)
+	if _, err = f.storage.WriteAt(b, 0); err == nil {
+		_, err = f.storage.ReadAt(b, 0)
 	}
 	return err
 }
@@ -132,8 +134,8 @@ type Section struct {
 func (f *File) Reserve(n int64) (*Section, error) {
 	s := &Section{f, f.end, n}
 	whole := (n + Block - 1) / Block * Block
-	if f.take != nil && n > 0 {
-		if err := f.take(s.off, whole); err != nil {
+	if f.allocate != nil && n > 0 {
+		if err := f.allocate(s.off, whole); err != nil {
 			return nil, fmt.Errorf("disk: take %d bytes more in %s, where this process has %d: %w", whole, f.dir, f.end, err)
 		}
 	}
@@ -143,8 +145,8 @@ func (f *File) Reserve(n int64) (*Section, error) {
 
 // Close waits for what is under way and gives the space back.
 func (f *File) Close() error {
-	f.under.Wait()
-	err := f.at.Close()
+	f.transfers.Wait()
+	err := f.storage.Close()
 	if f.remove != "" {
 		err = errors.Join(err, os.Remove(f.remove))
 	}
@@ -192,11 +194,11 @@ func (f *File) read(p []byte, off int64) error {
 		return nil
 	}
 	if !f.direct {
-		return full(f.at.ReadAt(p, off))
+		return full(f.storage.ReadAt(p, off))
 	}
 	whole := len(p) &^ (Block - 1)
 	if whole > 0 && off%Block == 0 {
-		switch err := full(f.at.ReadAt(p[:whole], off)); {
+		switch err := full(f.storage.ReadAt(p[:whole], off)); {
 		case err == nil:
 			p, off = p[whole:], off+int64(whole)
 		case !errors.Is(err, syscall.EINVAL): // which says that the memory does not begin at a page
@@ -216,12 +218,12 @@ func full(_ int, err error) error {
 
 func (f *File) write(p []byte, off int64) error {
 	if !f.direct {
-		_, err := f.at.WriteAt(p, off)
+		_, err := f.storage.WriteAt(p, off)
 		return err
 	}
 	whole := len(p) &^ (Block - 1)
 	if whole > 0 && off%Block == 0 {
-		switch _, err := f.at.WriteAt(p[:whole], off); {
+		switch _, err := f.storage.WriteAt(p[:whole], off); {
 		case err == nil:
 			p, off = p[whole:], off+int64(whole)
 		case !errors.Is(err, syscall.EINVAL):
@@ -253,7 +255,7 @@ func (f *File) bounced(p []byte, off int64, write bool) error {
 		n := min(len(p), len(f.bounce)-skip)
 		b := f.bounce[:(skip+n+Block-1)&^(Block-1)]
 		if !write || skip > 0 || len(b) > skip+n {
-			got, err := f.at.ReadAt(b, first)
+			got, err := f.storage.ReadAt(b, first)
 			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
@@ -264,7 +266,7 @@ func (f *File) bounced(p []byte, off int64, write bool) error {
 		}
 		if write {
 			copy(b[skip:], p[:n])
-			if _, err := f.at.WriteAt(b, first); err != nil {
+			if _, err := f.storage.WriteAt(b, first); err != nil {
 				return err
 			}
 		} else {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameless makes a file that no name leads to.
-func nameless(dir string) (f *os.File, named string, err error) {
+// createUnnamed makes a file that no name leads to.
+func createUnnamed(dir string) (f *os.File, named string, err error) {
 	f, err = os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err == nil {
 		return f, "", nil
@@ -16,8 +16,8 @@ func nameless(dir string) (f *os.File, named string, err error) {
 	return createNamed(dir) // file systems without such files, and old ones
 }
 
-// direct makes transfers of f go past the cache, where that can be.
-func direct(f *os.File) bool {
+// setDirect makes transfers of f go past the cache, where that can be.
+func setDirect(f *os.File) bool {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags|unix.O_DIRECT)
@@ -25,8 +25,8 @@ func direct(f *os.File) bool {
 	return err == nil
 }
 
-// indirect takes that back.
-func indirect(f *os.File) error {
+// clearDirect takes that back.
+func clearDirect(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags&^unix.O_DIRECT)

@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-func nameless(dir string) (f *os.File, named string, err error) { return createNamed(dir) }
-func direct(*os.File) bool                                      { return false }
-func indirect(*os.File) error                                   { return nil }
-func allocate(f *os.File, off, n int64) error                   { return f.Truncate(off + n) }
-func pages(n int) ([]byte, error)                               { return make([]byte, n), nil }
-func unmap([]byte)                                              {}
-func free(string) (int64, error)                                { return 0, errors.ErrUnsupported }
+func createUnnamed(dir string) (f *os.File, named string, err error) { return createNamed(dir) }
+func setDirect(*os.File) bool                                        { return false }
+func clearDirect(*os.File) error                                     { return nil }
+func allocate(f *os.File, off, n int64) error                        { return f.Truncate(off + n) }
+func pages(n int) ([]byte, error)                                    { return make([]byte, n), nil }
+func unmap([]byte)                                                   {}
+func free(string) (int64, error)                                     { return 0, errors.ErrUnsupported }

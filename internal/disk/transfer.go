@@ -21,9 +21,9 @@ func (s *Section) StartWrite(p []byte, off int64) *Transfer {
 
 func (f *File) start(move func() error) *Transfer {
 	t := &Transfer{make(chan error, 1)}
-	f.under.Add(1)
+	f.transfers.Add(1)
 	go func() {
-		defer f.under.Done()
+		defer f.transfers.Done()
 		t.done <- move()
 	}()
 	return t

@@ -26,7 +26,7 @@ func WriteFile(path string, data []byte) error {
 func Replace(path string, perm fs.FileMode, fill func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
 	if err != nil {
-		return of(path, err)
+		return pathError(path, err)
 	}
 	defer os.Remove(f.Name()) // fails once it is renamed
 	defer f.Close()
@@ -36,7 +36,7 @@ func Replace(path string, perm fs.FileMode, fill func(*os.File) error) error {
 		func() error { return SyncDir(filepath.Dir(path)) },
 	} {
 		if err := do(); err != nil {
-			return of(path, err)
+			return pathError(path, err)
 		}
 	}
 	return nil
@@ -57,8 +57,8 @@ func Sweep(dir string) error {
 	return err
 }
 
-// of is an error of the system with path in place of the temporary file's name.
-func of(path string, err error) error {
+// pathError is an error pathError the system with path in place pathError the temporary file's name.
+func pathError(path string, err error) error {
 	switch system := err.(type) {
 	case *fs.PathError:
 		err = system.Err

@@ -66,7 +66,7 @@ func Detect(path string, head []byte) (Kind, bool) {
 	case len(head) > 3 && string(head[:3]) == "BZh" && '1' <= head[3] && head[3] <= '9':
 		return kind("bzip2", "bunzip2 %s", path), true
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return zipped(path, head), true
+		return detectZip(path, head), true
 	case isArrowStream(head):
 		return kind("an Arrow file of the library datasets", `python -c "import datasets; datasets.Dataset.from_file('%s').to_parquet('data.parquet')"`, path), true
 	case len(head) > 1 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5:
@@ -93,8 +93,8 @@ func kind(name, try, path string) Kind {
 	return Kind{Name: name, Try: try}
 }
 
-// zipped tells zip archives by the name of their first entry, which stands in their head.
-func zipped(path string, head []byte) Kind {
+// detectZip tells zip archives by the name of their first entry, which stands in their head.
+func detectZip(path string, head []byte) Kind {
 	entry := ""
 	if len(head) >= 30 {
 		n := int(binary.LittleEndian.Uint16(head[26:]))

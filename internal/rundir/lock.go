@@ -14,12 +14,12 @@ import (
 	"trireme/internal/flock"
 )
 
-// dying is how long Acquire waits for the processes of a job whose launcher is gone already.
-const dying = 5 * time.Second
+// exitWait is how long Acquire waits for the processes of a job whose launcher is gone already.
+const exitWait = 5 * time.Second
 
-// brief is how long Acquire and CheckFree wait in any case: another process may only look whether the lock
+// shortWait is how long Acquire and CheckFree wait in any case: another process may only look whether the lock
 // is free, and one that was killed may leave a worker that is about to end.
-const brief = 500 * time.Millisecond
+const shortWait = 500 * time.Millisecond
 
 // Owner is the process that holds a lock.
 type Owner struct {
@@ -61,12 +61,12 @@ func Acquire(dir string) (*Lock, error) {
 		}
 		o := read(f)
 		if held {
-			return own(f, o)
+			return claim(f, o)
 		}
 		f.Close()
-		wait := brief
+		wait := shortWait
 		if o.ended() {
-			wait = dying
+			wait = exitWait
 		}
 		if time.Since(began) > wait {
 			return nil, &InUseError{dir, o}
@@ -74,8 +74,8 @@ func Acquire(dir string) (*Lock, error) {
 	}
 }
 
-// own writes this process into a file that it has locked; left is who was there.
-func own(f *os.File, left Owner) (*Lock, error) {
+// claim writes this process into a file that it has locked; left is who was there.
+func claim(f *os.File, left Owner) (*Lock, error) {
 	l := &Lock{f: f, Previous: left}
 	host, err := os.Hostname()
 	if err != nil {
@@ -105,7 +105,7 @@ func CheckFree(dir string) error {
 		switch o := read(f); {
 		case o.ended():
 			return nil // Acquire waits for the rest
-		case time.Since(began) > brief:
+		case time.Since(began) > shortWait:
 			return &InUseError{dir, o}
 		}
 	}

@@ -12,19 +12,19 @@ import (
 // some rank, and from then on recomputed on all: where memory was short once, rows as long would
 // make it short again.
 type pressure struct {
-	most  int64 // bytes of this rank
-	limit int64 // bytes, of which most is a share
-	every int64 // steps; 0 where nothing is watched
-	used  int64 // at the peak of the last step
+	threshold int64 // bytes of this rank
+	limit     int64 // bytes, of which most is a share
+	every     int64 // steps; 0 where nothing is watched
+	used      int64 // at the peak of the last step
 }
 
-// waits says that layers are not computed again before memory is short.
-func (c Recompute) waits() bool { return c.Enabled && c.MemoryThreshold > 0 }
+// delayed says that layers are not computed again before memory is short.
+func (c Recompute) delayed() bool { return c.Enabled && c.MemoryThreshold > 0 }
 
 // pressure is what one of the ranks on this machine watches.
 func (cfg Config) pressure(localRanks int) (p pressure, err error) {
 	c := cfg.Recompute
-	if !c.waits() {
+	if !c.delayed() {
 		return p, nil
 	}
 	limit := int64(cfg.Device.MemoryLimit)
@@ -36,32 +36,32 @@ func (cfg Config) pressure(localRanks int) (p pressure, err error) {
 		limit = has.Bytes
 	}
 	p.limit, p.every = limit/int64(max(1, localRanks)), int64(c.CheckEveryNSteps)
-	p.most = int64(c.MemoryThreshold * float64(p.limit))
+	p.threshold = int64(c.MemoryThreshold * float64(p.limit))
 	return p, nil
 }
 
 // short says whether the step that was the last used more than it should, where it is one after
 // which that is asked.
 func (p pressure) short(step int64) bool {
-	return p.every > 0 && step > 0 && step%p.every == 0 && p.used > p.most
+	return p.every > 0 && step > 0 && step%p.every == 0 && p.used > p.threshold
 }
 
-// askRelief is called before a step: if this rank was short of memory in the last one, it votes.
-func (r *Run) askRelief() {
-	if !r.state.Relieved && r.pressure.short(r.state.Step) {
+// voteRecompute is called before a step: if this rank was short of memory in the last one, it votes.
+func (r *Run) voteRecompute() {
+	if !r.state.Recomputing && r.pressure.short(r.state.Step) {
 		r.engine.Vote(parallel.VoteLowMemory)
 	}
 }
 
-// relieve is called after a step for which short ranks voted: if some did, all compute layers again from the next
+// startRecompute is called after a step for which short ranks voted: if some did, all compute layers again from the next
 // step on.
-func (r *Run) relieve(short int64) error {
-	if r.state.Relieved || r.pressure.every == 0 || short == 0 {
+func (r *Run) startRecompute(short int64) error {
+	if r.state.Recomputing || r.pressure.every == 0 || short == 0 {
 		return nil
 	}
-	r.state.Relieved = true
+	r.state.Recomputing = true
 	r.Config.Recompute.Apply(r.model.Units())
 	p := r.pressure
 	return r.sink.Note(fmt.Sprintf("memory is short on %d of %d ranks: step %d used %s on this one, the threshold is %s of %s; layers are recomputed from step %d on",
-		short, r.deps.World.Size(), r.state.Step, monitor.Bytes(p.used), monitor.Bytes(p.most), monitor.Bytes(p.limit), r.state.Step+1))
+		short, r.deps.World.Size(), r.state.Step, monitor.Bytes(p.used), monitor.Bytes(p.threshold), monitor.Bytes(p.limit), r.state.Step+1))
 }

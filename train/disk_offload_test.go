@@ -25,14 +25,14 @@ func (full) ReadAt([]byte, int64) (int, error)  { return 0, io.EOF }
 func (full) WriteAt([]byte, int64) (int, error) { return 0, syscall.ENOSPC }
 func (full) Close() error                       { return nil }
 
-func openSpill(t *testing.T) (*spill, device.Device) {
+func openSpill(t *testing.T) (*diskOffload, device.Device) {
 	t.Helper()
 	b, err := device.Open("cpu", device.Options{Reserve: 1 << 26})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "out")
-	s, err := newSpill(b, dir)
+	s, err := newDiskOffload(b, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestSpillFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newSpill(b, filepath.Join(file, "dir")); err == nil || !strings.Contains(err.Error(), "store_path") {
+	if _, err := newDiskOffload(b, filepath.Join(file, "dir")); err == nil || !strings.Contains(err.Error(), "store_path") {
 		t.Errorf("a directory in a file: %v", err)
 	}
 }

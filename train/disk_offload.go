@@ -9,36 +9,36 @@ import (
 	"trireme/tensor"
 )
 
-// spill is a Shelf in a file. What is put away lies in one of two buffers while it is written; on
+// diskOffload is a Shelf in a file. What is put away lies in one of two buffers while it is written; on
 // the way back what lies below the top is read while the top is used. Memory is that of two
 // inputs, however many there are. Where nothing is computed there is no file.
-type spill struct {
-	b      tensor.Backend
-	f      *disk.File // nil where nothing is computed
-	places []place    // by depth
-	depth  int
-	bytes  int // of each
-	slots  [2]spilled
-	err    error
+type diskOffload struct {
+	b        tensor.Backend
+	f        *disk.File // nil where nothing is computed
+	sections []reserved // by depth
+	depth    int
+	bytes    int // of each
+	buffers  [2]buffer
+	err      error
 }
 
-// place is where the input of a depth lies.
-type place struct {
+// reserved is where the input of a depth lies.
+type reserved struct {
 	at  *disk.Section
 	buf *tensor.Buffer // what counts it
 }
 
-// spilled is a buffer, of every second input.
-type spilled struct {
+// buffer is a buffer, of every second input.
+type buffer struct {
 	buf  *tensor.Tensor
 	busy *disk.Transfer // nil where nothing is under way
 }
 
-var _ autograd.OffloadStack = (*spill)(nil)
+var _ autograd.OffloadStack = (*diskOffload)(nil)
 
-// newSpill makes a file in a directory.
-func newSpill(b tensor.Backend, dir string) (*spill, error) {
-	s := &spill{b: b}
+// newDiskOffload makes a file in a directory.
+func newDiskOffload(b tensor.Backend, dir string) (*diskOffload, error) {
+	s := &diskOffload{b: b}
 	if tensor.IsMeta(b) {
 		return s, nil
 	}
@@ -52,18 +52,18 @@ func newSpill(b tensor.Backend, dir string) (*spill, error) {
 	return s, nil
 }
 
-// slot is the buffer of the input at a depth.
-func (s *spill) slot(depth int) *spilled { return &s.slots[depth%len(s.slots)] }
+// buffer is the buffer of the input at a depth.
+func (s *diskOffload) buffer(depth int) *buffer { return &s.buffers[depth%len(s.buffers)] }
 
 // Push puts x away.
-func (s *spill) Push(x *tensor.Tensor) {
+func (s *diskOffload) Push(x *tensor.Tensor) {
 	if s.depth == 0 {
 		s.bytes = x.Bytes()
 	}
 	if x.Bytes() != s.bytes {
 		panic(fmt.Sprintf("train: %v is put away among inputs of %d bytes", x, s.bytes))
 	}
-	at := s.slot(s.depth)
+	at := s.buffer(s.depth)
 	s.wait(at)
 	if at.buf == nil {
 		at.buf = s.b.New(tensor.Activations, x.DType(), x.Shape()...)
@@ -76,14 +76,14 @@ func (s *spill) Push(x *tensor.Tensor) {
 
 // reserve takes space for the input at the present depth. What was taken for smaller ones stays
 // unused.
-func (s *spill) reserve() {
-	if len(s.places) > 0 && s.places[0].buf.Size < s.bytes {
-		for _, p := range s.places {
+func (s *diskOffload) reserve() {
+	if len(s.sections) > 0 && s.sections[0].buf.Size < s.bytes {
+		for _, p := range s.sections {
 			p.buf.Release()
 		}
-		s.places = nil
+		s.sections = nil
 	}
-	if s.depth < len(s.places) {
+	if s.depth < len(s.sections) {
 		return
 	}
 	var at *disk.Section
@@ -93,22 +93,22 @@ func (s *spill) reserve() {
 			s.fail(err)
 		}
 	}
-	s.places = append(s.places, place{at, tensor.NewOffloaded(s.b.Meter(), nil, s.bytes)})
+	s.sections = append(s.sections, reserved{at, tensor.NewOffloaded(s.b.Meter(), nil, s.bytes)})
 }
 
 // Top is what was put away last.
-func (s *spill) Top() *tensor.Tensor {
-	at := s.slot(s.depth - 1)
+func (s *diskOffload) Top() *tensor.Tensor {
+	at := s.buffer(s.depth - 1)
 	s.wait(at)
 	return at.buf
 }
 
 // Pop forgets the top, and begins to read what comes after the next.
-func (s *spill) Pop() {
+func (s *diskOffload) Pop() {
 	s.depth--
-	at := s.slot(s.depth)
+	at := s.buffer(s.depth)
 	s.wait(at)
-	if below := s.depth - len(s.slots); below >= 0 {
+	if below := s.depth - len(s.buffers); below >= 0 {
 		s.start(at, below, (*disk.Section).StartRead)
 		return
 	}
@@ -117,16 +117,16 @@ func (s *spill) Pop() {
 }
 
 // start moves a buffer to or from its place in the file, behind the caller.
-func (s *spill) start(at *spilled, depth int, move func(*disk.Section, []byte, int64) *disk.Transfer) {
+func (s *diskOffload) start(at *buffer, depth int, move func(*disk.Section, []byte, int64) *disk.Transfer) {
 	if s.f == nil {
 		return
 	}
 	s.b.Sync()
-	at.busy = move(s.places[depth].at, tensor.HostBytes(at.buf), 0)
+	at.busy = move(s.sections[depth].at, tensor.HostBytes(at.buf), 0)
 }
 
 // wait ends what is under way in a buffer.
-func (s *spill) wait(at *spilled) {
+func (s *diskOffload) wait(at *buffer) {
 	err := at.busy.Wait()
 	if at.busy = nil; err != nil {
 		s.fail(err)
@@ -134,13 +134,13 @@ func (s *spill) wait(at *spilled) {
 }
 
 // fail ends the step: Stepper.Step returns the error.
-func (s *spill) fail(err error) {
+func (s *diskOffload) fail(err error) {
 	s.err = fault.Try(fmt.Errorf("train: activation_checkpointing.store: inputs of layers, %d bytes each: %w", s.bytes, err), "another store_path, or store: memory")
 	panic(s.err)
 }
 
 // Close waits for what is under way and removes the file.
-func (s *spill) Close() error {
+func (s *diskOffload) Close() error {
 	if s.f == nil {
 		return nil
 	}
