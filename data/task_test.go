@@ -236,7 +236,7 @@ func TestFormatErrors(t *testing.T) {
 	cfg := rowsConfig(t, `{"messages": [{"role": "user", "content": "a"}]}`)
 	cfg.ChatTemplate = write(t, "own.jinja", "{% include 'x' %}")
 	_, err = Open(t.Context(), cfg, ModelInfo{}, tok, nil)
-	wantError(t, err, "own.jinja is not supported", `line 1: the tag "include" is not known here`, "chatml")
+	wantError(t, err, "own.jinja is not supported", `line 1: unsupported tag "include"`, "chatml")
 	cfg = rowsConfig(t, "x")
 	cfg.Path, cfg.Format = write(t, "x.txt", "abc"), FormatAlpaca
 	_, err = Open(t.Context(), cfg, ModelInfo{}, tok, nil)

@@ -1,24 +1,24 @@
-// Package jinja runs the chat templates of tokenizer_config.json as the transformers library
-// does: Jinja2 in its sandbox with trim_blocks and lstrip_blocks, break and continue, and
-// {% generation %} marks.
+// Package jinja renders the chat templates of tokenizer_config.json as the transformers library
+// does: Jinja2 in its sandbox with trim_blocks and lstrip_blocks, break and continue, and {%
+// generation %} blocks.
 //
-// Parse reads a template; Render runs it on a conversation and gives the text, and the
-// parts of it that stand between generation marks.
+// Parse compiles a template. Render applies it to a conversation and returns the text and the byte
+// ranges of its generation blocks.
 //
 //	t, err := jinja.Parse(source)
 //	out, err := t.Render(map[string]any{"messages": messages, "add_generation_prompt": true})
 //	                    // messages: []any{ordered.Map{{Key: "role", Value: "user"}, ...}}
 //
-// Values mean what they mean in Python: a text is characters, None joined to a string is an
-// error and never prints as something else, an undefined name prints as nothing and fails
-// when it is used, a mapping keeps its order. Where Jinja2 stops with an error, so does this package; a construct that
-// it does not know is an error that names it and its line, never a guess.
+// Values behave as in Python: strings are sequences of characters, None concatenated to a string is
+// an error, an undefined name prints as nothing and is an error when used, mappings keep their
+// order. Where Jinja2 raises an error, so does this package. An unsupported construct is an error
+// that names it and its line.
 //
-// A template comes from strangers. It reaches no file, no network, no clock and no Go value:
-// only what Render is given, as copies. Its size, nesting, steps and bytes are bounded, so a
-// Render ends in a second or so whatever the template is.
+// Templates are untrusted. They cannot access files, the network, the clock or Go values, only
+// copies of Render's arguments. Source size, nesting, steps and output are bounded, so Render
+// returns within about a second.
 //
-// This is no general Jinja. Of tags, filters, tests and methods it has those that published chat
-// templates use; there is no inheritance, inclusion, escaping or translation, and no raw, with,
-// filter block, recursive loop, power or format.
+// The package has only the tags, filters, tests and methods that published chat templates use.
+// There is no inheritance, include, autoescaping or translation, and no raw, with, filter block,
+// recursive loop, power or format.
 package jinja

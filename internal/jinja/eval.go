@@ -52,18 +52,18 @@ func (e *dictExpr) eval(r *run) (any, error) {
 	return d, nil
 }
 
-// use is the error for an undefined value where one is needed.
+// use returns the error for using an undefined value.
 func (u undefined) use() error { return errors.New(u.what) }
 
-// add notes a named argument.
+// add adds a keyword argument.
 func (d *dict) add(name string, value any) error {
 	if _, ok := d.values[name]; ok {
-		return fmt.Errorf("%s is given twice", name)
+		return fmt.Errorf("duplicate argument %s", name)
 	}
 	return d.set(name, value)
 }
 
-// given are the values of a call's arguments.
+// given evaluates the arguments of a call.
 func (a *arguments) given(r *run) (args []any, named *dict, err error) {
 	named = newDict()
 	if args, err = r.values(a.args); err != nil {
@@ -97,7 +97,7 @@ func (a *arguments) given(r *run) (args []any, named *dict, err error) {
 
 func (e *call) eval(r *run) (any, error) { return e.with(r, "", nil) }
 
-// with calls, with one more named argument unless extra is "".
+// with calls, with one more keyword argument unless extra is "".
 func (e *call) with(r *run, extra string, value any) (any, error) {
 	of, err := r.value(e.of)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *run) callValue(of any, args []any, named *dict) (any, error) {
 	case undefined:
 		return nil, of.use()
 	}
-	return nil, fmt.Errorf("%s cannot be called", describe(of))
+	return nil, fmt.Errorf("%s is not callable", describe(of))
 }
 
 func (e *filterExpr) eval(r *run) (any, error) {
@@ -162,7 +162,7 @@ func (e *condition) eval(r *run) (any, error) {
 	case e.other != nil:
 		return r.value(e.other)
 	}
-	return undefined{"a condition without else is false"}, nil
+	return undefined{"the condition is false and has no else"}, nil
 }
 
 func (e *unary) eval(r *run) (any, error) {
@@ -191,7 +191,7 @@ func (e *unary) eval(r *run) (any, error) {
 		}
 		return f, nil
 	}
-	return nil, at(e.line, fmt.Errorf("%s before %s", e.op, describe(v)))
+	return nil, at(e.line, fmt.Errorf("bad operand for unary %s: %s", e.op, describe(v)))
 }
 
 func (e *comparison) eval(r *run) (any, error) {
@@ -216,7 +216,7 @@ func (e *comparison) eval(r *run) (any, error) {
 	return true, nil
 }
 
-// related is a op b, for a comparison.
+// related evaluates a op b for a comparison.
 func (r *run) related(op string, a, b any) (bool, error) {
 	switch op {
 	case "==", "!=":
@@ -243,7 +243,7 @@ func (r *run) related(op string, a, b any) (bool, error) {
 	return c >= 0, err
 }
 
-// contains is "v in of".
+// contains evaluates "v in of".
 func (r *run) contains(of, v any) (bool, error) {
 	switch of := of.(type) {
 	case undefined:
@@ -254,7 +254,7 @@ func (r *run) contains(of, v any) (bool, error) {
 			if u, is := v.(undefined); is {
 				return false, u.use()
 			}
-			return false, fmt.Errorf("%s in a string", describe(v))
+			return false, fmt.Errorf("'in' a string needs a string, not %s", describe(v))
 		}
 		return strings.Contains(of, s), r.spendText(len(of))
 	case *dict:
@@ -263,7 +263,7 @@ func (r *run) contains(of, v any) (bool, error) {
 	}
 	list, ok := sequence(of)
 	if !ok {
-		return false, fmt.Errorf("%s has nothing in it", describe(of))
+		return false, fmt.Errorf("%s is not a container", describe(of))
 	}
 	for _, one := range list {
 		if same, err := r.equal(one, v, 0); same || err != nil {

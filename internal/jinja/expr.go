@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// expr is a part of a template that has a value.
+// expr is an expression.
 type expr interface {
 	eval(r *run) (any, error)
 }
 
-// The expressions. Those that may fail know their line.
+// Expressions. Those that may fail have their line.
 type (
 	literal   struct{ value any }
 	variable  struct{ name string }
@@ -75,18 +75,18 @@ type (
 	}
 )
 
-// maxNesting bounds how deep a template's tags and expressions are nested.
+// maxNesting bounds the nesting of tags and expressions.
 const maxNesting = 200
 
-// deeper counts nesting; the caller calls p.depth-- when it is done.
+// deeper counts nesting; the caller decrements p.depth.
 func (p *parser) deeper() error {
 	if p.depth++; p.depth > maxNesting {
-		return p.errorf("nested more than %d deep", maxNesting)
+		return p.errorf("nested more than %d levels deep", maxNesting)
 	}
 	return nil
 }
 
-// expression parses "a if b else c" and all that binds tighter.
+// expression parses "a if b else c" and tighter operators.
 func (p *parser) expression() (expr, error) {
 	if err := p.deeper(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (p *parser) expression() (expr, error) {
 	return e, err
 }
 
-// chain parses a left-associative row of operators.
+// chain parses left-associative operators.
 func (p *parser) chain(next func() (expr, error), ops ...string) (expr, error) {
 	e, err := next()
 	for err == nil {
@@ -171,7 +171,7 @@ func (p *parser) product() (expr, error) {
 	return p.chain(func() (expr, error) { return p.unary(true) }, "*", "/", "//", "%")
 }
 
-// unary parses signs and what they stand before; filters come after both.
+// unary parses signs and their operand, then filters.
 func (p *parser) unary(filters bool) (expr, error) {
 	if err := p.deeper(); err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func (p *parser) primary() (expr, error) {
 	return nil, fmt.Errorf("line %d: unexpected %s", t.line, t.spell())
 }
 
-// tuple parses one expression, or several with commas between: a tuple. empty allows none.
+// tuple parses an expression, or several separated by commas: a tuple. empty allows none.
 func (p *parser) tuple(empty bool, close string) (expr, error) {
 	var list []expr
 	comma := false
@@ -285,7 +285,7 @@ func (p *parser) tuple(empty bool, close string) (expr, error) {
 	return &tupleExpr{list}, nil
 }
 
-// commas parses what one takes, with commas between, up to close.
+// commas parses comma-separated items up to close.
 func (p *parser) commas(close string, one func() error) error {
 	for {
 		if p.symbol(close) {
@@ -300,7 +300,7 @@ func (p *parser) commas(close string, one func() error) error {
 	}
 }
 
-// postfix parses .name, [item], [slice] and (call), as many as follow.
+// postfix parses any number of .name, [item], [slice] and (call).
 func (p *parser) postfix(e expr) (expr, error) {
 	for {
 		line := p.peek().line
@@ -345,7 +345,7 @@ func (p *parser) subscript(of expr, line int) (expr, error) {
 		}
 		if p.symbol(":") {
 			if n++; n > 2 {
-				return nil, fmt.Errorf("line %d: a slice has at most three parts", line)
+				return nil, fmt.Errorf("line %d: a slice has more than three parts", line)
 			}
 			continue
 		}
@@ -361,12 +361,12 @@ func (p *parser) subscript(of expr, line int) (expr, error) {
 	case n > 0:
 		return &slice{of, parts[0], parts[1], parts[2], line}, nil
 	case parts[0] == nil:
-		return nil, fmt.Errorf("line %d: nothing between [ and ]", line)
+		return nil, fmt.Errorf("line %d: empty subscript", line)
 	}
 	return &item{of, parts[0], line}, nil
 }
 
-// arguments parses those of a call, after its opening parenthesis.
+// arguments parses call arguments after the opening parenthesis.
 func (p *parser) arguments() (arguments, error) {
 	var a arguments
 	err := p.commas(")", func() error {
@@ -383,7 +383,7 @@ func (p *parser) arguments() (arguments, error) {
 			return err
 		}
 		if len(a.named) > 0 {
-			return p.errorf("a positional argument follows a named one")
+			return p.errorf("positional argument after a keyword argument")
 		}
 		e, err := p.expression()
 		a.args = append(a.args, e)
@@ -392,7 +392,7 @@ func (p *parser) arguments() (arguments, error) {
 	return a, err
 }
 
-// filtered parses "| filter" and "is test", as many as follow, and calls of their values.
+// filtered parses any number of "| filter" and "is test".
 func (p *parser) filtered(e expr) (expr, error) {
 	for {
 		line := p.peek().line
@@ -415,12 +415,12 @@ func (p *parser) filtered(e expr) (expr, error) {
 	}
 }
 
-// filter parses a filter's name and arguments. Whether it is known matters when it runs:
-// templates have parts for things that a conversation does not have.
+// filter parses a filter's name and arguments. An unknown filter is an error when it runs:
+// templates have parts that a conversation does not use.
 func (p *parser) filter(of expr, line int) (expr, error) {
 	t := p.take()
 	if t.kind != name {
-		return nil, fmt.Errorf("line %d: unexpected %s where a filter's name is expected", line, t.spell())
+		return nil, fmt.Errorf("line %d: unexpected %s, expected a filter", line, t.spell())
 	}
 	f := &filterExpr{of: of, name: t.val, line: line}
 	var err error
@@ -430,13 +430,13 @@ func (p *parser) filter(of expr, line int) (expr, error) {
 	return f, err
 }
 
-// test parses a test's name, perhaps after "not", and its arguments, of which a single one
-// needs no parentheses.
+// test parses a test's name, optionally after "not", and its arguments; a single argument needs no
+// parentheses.
 func (p *parser) test(of expr, line int) (expr, error) {
 	e := &testExpr{of: of, not: p.word("not"), line: line}
 	t := p.take()
 	if e.name = t.val; t.kind != name {
-		return nil, fmt.Errorf("line %d: unexpected %s where a test's name is expected", line, t.spell())
+		return nil, fmt.Errorf("line %d: unexpected %s, expected a test", line, t.spell())
 	}
 	var err error
 	if p.symbol("(") {

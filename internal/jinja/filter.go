@@ -9,8 +9,7 @@ import (
 	"unicode"
 )
 
-// A filter is called with the value that it is applied to. Its parameters have names, so
-// that they may be given by name; those not given are absent.
+// A filter is called with its value. Parameters not given are absent from params.
 type filter struct {
 	params []string
 	call   func(r *run, v any, p params) (any, error)
@@ -19,7 +18,7 @@ type filter struct {
 // params are the arguments of a filter by name.
 type params map[string]any
 
-// absent is what get gives for a parameter that was not given.
+// get returns an argument, or absent if it is not given.
 func (p params) get(name string, absent any) any {
 	if v, ok := p[name]; ok {
 		return v
@@ -35,7 +34,7 @@ func (p params) whole(name string, absent int64) (int64, error) {
 	return i, nil
 }
 
-// filters are those of Jinja2 that published chat templates use.
+// filters are the Jinja2 filters that published chat templates use.
 var filters = map[string]*filter{
 	"capitalize": {nil, onText(capitalize)},
 	"count":      {nil, filterLength},
@@ -61,7 +60,7 @@ var filters = map[string]*filter{
 	"trim":       {[]string{"chars"}, filterTrim},
 	"upper":      {nil, onText(strings.ToUpper)},
 
-	// Those whose parameters are another's are called in run.filter.
+	// Implemented in run.filter.
 	"map": {}, "select": {}, "reject": {}, "selectattr": {}, "rejectattr": {},
 }
 
@@ -75,10 +74,10 @@ func (r *run) filter(name string, v any, args []any, named *dict) (any, error) {
 	}
 	f := filters[name]
 	if f == nil {
-		return nil, fmt.Errorf("the filter %q is not known here", name)
+		return nil, fmt.Errorf("unsupported filter %q", name)
 	}
 	if len(args) > len(f.params) {
-		return nil, fmt.Errorf("the filter %s takes %d values, not %d", name, len(f.params), len(args))
+		return nil, fmt.Errorf("filter %s takes %d arguments, not %d", name, len(f.params), len(args))
 	}
 	p := params{}
 	for i, a := range args {
@@ -87,7 +86,7 @@ func (r *run) filter(name string, v any, args []any, named *dict) (any, error) {
 	for _, key := range named.keys {
 		k, a := key.(string), named.values[key]
 		if _, twice := p[k]; twice || !slices.Contains(f.params, k) {
-			return nil, fmt.Errorf("the filter %s does not take %s here", name, k)
+			return nil, fmt.Errorf("filter %s: unsupported argument %s", name, k)
 		}
 		p[k] = a
 	}
@@ -136,7 +135,7 @@ func filterEnd(first bool) func(*run, any, params) (any, error) {
 	}
 }
 
-// items are what a loop over v takes, counted.
+// items returns the items of v and counts the steps.
 func (r *run) items(v any) ([]any, error) {
 	if n, ok := length(v); ok {
 		if err := r.spendItems(n / 4); err != nil {
@@ -158,7 +157,7 @@ func filterItems(r *run, v any, _ params) (any, error) {
 	case *dict:
 		return r.pairs(v)
 	}
-	return nil, fmt.Errorf("%s is no mapping", describe(v))
+	return nil, fmt.Errorf("%s is not a mapping", describe(v))
 }
 
 func filterReverse(r *run, v any, _ params) (any, error) {
@@ -210,7 +209,7 @@ func filterIndent(r *run, v any, p params) (any, error) {
 		}
 		by = strings.Repeat(" ", int(max(n, 0)))
 	}
-	s += "\n" // as Jinja2 does, so that a last line that is empty stays
+	s += "\n" // as in Jinja2: keeps an empty last line
 	lines, err := splitLines(r, s, nil)
 	if err != nil {
 		return nil, err
@@ -234,7 +233,7 @@ func filterIndent(r *run, v any, p params) (any, error) {
 	return b.String(), nil
 }
 
-// joinText puts sep between the texts of v's items; strict takes strings alone.
+// joinText joins the items of v with sep; strict allows only strings.
 func (r *run) joinText(sep string, v any, strict bool) (any, error) {
 	list, err := r.items(v)
 	if err != nil {
@@ -295,13 +294,13 @@ func filterReplace(r *run, v any, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := int64(-1)
+	limit := int64(-1)
 	if p["count"] != nil {
-		if most, err = p.whole("count", -1); err != nil {
+		if limit, err = p.whole("count", -1); err != nil {
 			return nil, err
 		}
 	}
-	return r.replaced(s, from, to, most)
+	return r.replaced(s, from, to, limit)
 }
 
 func filterTrim(r *run, v any, p params) (any, error) {

@@ -15,7 +15,7 @@ func (e *attribute) eval(r *run) (any, error) {
 	return v, at(e.line, err)
 }
 
-// member is v.name, or v['name']: of a dictionary, methods come first for the former.
+// member evaluates v.name, or v['name']; v.name prefers methods of a dictionary.
 func member(v any, name string, dot bool) (any, error) {
 	switch v := v.(type) {
 	case undefined:
@@ -41,9 +41,9 @@ func member(v any, name string, dot bool) (any, error) {
 		if m := method(v, name); m != nil {
 			return m, nil
 		}
-		return undefined{fmt.Sprintf("%q of a string is not known here", name)}, nil
+		return undefined{fmt.Sprintf("unsupported string attribute %q", name)}, nil
 	case []any, tuple:
-		return undefined{fmt.Sprintf("%q of %s is not known here", name, describe(v))}, nil
+		return undefined{fmt.Sprintf("unsupported attribute %q of %s", name, describe(v))}, nil
 	}
 	if v == nil {
 		return undefined{fmt.Sprintf("None has no attribute %q", name)}, nil
@@ -64,7 +64,7 @@ func (e *item) eval(r *run) (any, error) {
 	return v, at(e.line, err)
 }
 
-// element is v[k].
+// element evaluates v[k].
 func element(v, k any) (any, error) {
 	switch k := k.(type) {
 	case string:
@@ -93,10 +93,10 @@ func element(v, k any) (any, error) {
 		}
 		return cut(v.(string), int(i), int(i)+1), nil
 	}
-	return undefined{fmt.Sprintf("%s has no such item", describe(v))}, nil
+	return undefined{fmt.Sprintf("%s has no item with that key", describe(v))}, nil
 }
 
-// cut is characters from to to of s.
+// cut returns characters from to to of s.
 func cut(s string, from, to int) string {
 	at := func(n int) int {
 		i := 0
@@ -130,7 +130,7 @@ func (e *slice) eval(r *run) (any, error) {
 	return v, at(e.line, err)
 }
 
-// sliced is v[from:to:step] by Python's rules; nil bounds are open.
+// sliced evaluates v[from:to:step] as Python; nil bounds are open.
 func (r *run) sliced(v any, bounds [3]any) (any, error) {
 	if u, ok := v.(undefined); ok {
 		return nil, u.use()
@@ -145,7 +145,7 @@ func (r *run) sliced(v any, bounds [3]any) (any, error) {
 	if bounds[2] != nil {
 		i, ok := integer(bounds[2])
 		if !ok || i == 0 {
-			return nil, errors.New("the step of a slice is a whole number other than 0")
+			return nil, errors.New("the slice step must be a non-zero integer")
 		}
 		step = int(max(min(i, 1<<30), -1<<30))
 	}
@@ -163,7 +163,7 @@ func (r *run) sliced(v any, bounds [3]any) (any, error) {
 		}
 		j, ok := integer(b)
 		if !ok {
-			return nil, fmt.Errorf("a slice from or to %s", describe(b))
+			return nil, fmt.Errorf("a slice bound is %s, not an integer", describe(b))
 		}
 		if j < 0 {
 			j += int64(n)

@@ -210,17 +210,17 @@ func TestBounds(t *testing.T) {
 // What no published template uses is not known: the error names it and its line.
 func TestNotKnown(t *testing.T) {
 	for source, want := range map[string]string{
-		"\n{{ 'a1'.isalnum() }}":                              `jinja: line 2: "isalnum" of a string is not known here`,
-		"{{ [1].append(2) }}":                                 `jinja: line 1: "append" of a list is not known here`,
-		"{{ (1, 2).count(2) }}":                               `jinja: line 1: "count" of a tuple is not known here`,
-		"\n\n{{ [1] | unique }}":                              `jinja: line 3: the filter "unique" is not known here`,
-		"{{ 'a' is sameas 'a' }}":                             `jinja: line 1: the test "sameas" is not known here`,
+		"\n{{ 'a1'.isalnum() }}":                              `jinja: line 2: unsupported string attribute "isalnum"`,
+		"{{ [1].append(2) }}":                                 `jinja: line 1: unsupported attribute "append" of a list`,
+		"{{ (1, 2).count(2) }}":                               `jinja: line 1: unsupported attribute "count" of a tuple`,
+		"\n\n{{ [1] | unique }}":                              `jinja: line 3: unsupported filter "unique"`,
+		"{{ 'a' is sameas 'a' }}":                             `jinja: line 1: unsupported test "sameas"`,
 		"{% for i in [1] recursive %}{% endfor %}":            `jinja: line 1: unexpected "recursive"`,
-		"{% filter upper %}a{% endfilter %}":                  `jinja: line 1: the tag "filter" is not known here`,
-		"{% raw %}{{ a }}{% endraw %}":                        `jinja: line 1: the tag "raw" is not known here`,
-		"{% with a = 1 %}{% endwith %}":                       `jinja: line 1: the tag "with" is not known here`,
+		"{% filter upper %}a{% endfilter %}":                  `jinja: line 1: unsupported tag "filter"`,
+		"{% raw %}{{ a }}{% endraw %}":                        `jinja: line 1: unsupported tag "raw"`,
+		"{% with a = 1 %}{% endwith %}":                       `jinja: line 1: unsupported tag "with"`,
 		"{{ 2 ** 3 }}":                                        `jinja: line 1: unexpected "**"`,
-		"{{ '%s' % 1 }}":                                      `jinja: line 1: a string % a whole number`,
+		"{{ '%s' % 1 }}":                                      `jinja: line 1: unsupported operands: a string % an integer`,
 		"{% for i in [1] %}{{ loop.changed(i) }}{% endfor %}": `jinja: line 1: an object has no attribute "changed"`,
 	} {
 		tmpl, err := Parse(source)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// jsonStyle is how Python's json.dumps is asked to write.
+// jsonStyle is the options of Python's json.dumps.
 type jsonStyle struct {
 	comma, colon string
-	indent       string // of one level; "" is all in one line
+	indent       string // per level
 	lines        bool
 	ascii, sort  bool
 }
@@ -60,7 +60,7 @@ func (r *run) dump(b *strings.Builder, v any, s *jsonStyle, depth int) error {
 			return r.dump(b, one, s, depth+1)
 		})
 	default:
-		return fmt.Errorf("%s cannot be written as JSON", describe(v))
+		return fmt.Errorf("%s is not JSON serializable", describe(v))
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func jsonKey(b *strings.Builder, k any, ascii bool) error {
 	case float64:
 		b.WriteString(`"` + jsonFloat(k) + `"`)
 	default:
-		return fmt.Errorf("%s cannot be a key", describe(k))
+		return fmt.Errorf("%s is not a valid key", describe(k))
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func filterJSON(r *run, v any, p params) (any, error) {
 	default:
 		n, ok := integer(indent)
 		if !ok || n > 1000 {
-			return nil, errors.New("indent is a small number or a string")
+			return nil, errors.New("indent must be an integer up to 1000 or a string")
 		}
 		s.indent, s.lines = strings.Repeat(" ", int(max(n, 0))), true
 	}
@@ -167,7 +167,7 @@ func filterJSON(r *run, v any, p params) (any, error) {
 	if sep := p["separators"]; sep != nil {
 		list, ok := sequence(sep)
 		if !ok || len(list) != 2 {
-			return nil, errors.New("separators are two strings")
+			return nil, errors.New("separators must be two strings")
 		}
 		var err, err2 error
 		s.comma, err = stringArg(list[0])

@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// kind is the kind of a token.
+// kind is a kind of token.
 type kind uint8
 
 const (
-	textToken   kind = iota // between tags; val is the text
+	textToken   kind = iota // text between tags
 	beginOutput             // {{
 	endOutput
 	beginTag // {%
 	endTag
 	name
-	str // val is what the literal stands for
+	str // val is the unescaped string
 	number
 	operator
-	end // of the template
+	end // end of template
 )
 
 type token struct {
@@ -30,7 +30,7 @@ type token struct {
 	line int
 }
 
-// spell is how a token appears in messages.
+// spell formats a token for messages.
 func (t token) spell() string {
 	switch t.kind {
 	case end:
@@ -45,16 +45,16 @@ func (t token) spell() string {
 	return fmt.Sprintf("%q", t.val)
 }
 
-// lexer cuts a template into tokens, and leaves out white space as Jinja2 does.
+// lexer splits a template into tokens and strips white space as Jinja2 does.
 type lexer struct {
 	src    string
 	at     int
 	line   int
-	fresh  bool // src[at] begins a line, or what is before it was cut off at a line's end
+	fresh  bool // at a line start, or after a stripped line end
 	tokens []token
 }
 
-// operators, the longest first.
+// operators, longest first.
 var operators = []string{
 	"**", "//", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}",
 	">", "<", "=", ".", ":", "|", ",", ";",
@@ -79,7 +79,7 @@ func (l *lexer) skip(n int) {
 	l.at += n
 }
 
-// next takes the text up to a tag, and the tag.
+// next lexes the text up to a tag, and the tag.
 func (l *lexer) next() error {
 	rest := l.src[l.at:]
 	open := -1
@@ -108,7 +108,7 @@ func (l *lexer) next() error {
 	case '#':
 		i := strings.Index(l.src[l.at:], "#}")
 		if i < 0 {
-			return fmt.Errorf("line %d: a comment that begins with {# has no end", l.line)
+			return fmt.Errorf("line %d: unclosed comment {#", l.line)
 		}
 		l.closed(i, 2, i > 0 && l.src[l.at+i-1] == '-', true)
 		return nil
@@ -120,8 +120,8 @@ func (l *lexer) next() error {
 	return l.inside(endOutput, "}}")
 }
 
-// before emits the text before a tag, whose sign cuts off white space at its end; without a
-// sign, that of a line which the tag begins goes, if the tag is no output.
+// before emits the text before a tag: stripped with a minus sign; without a sign, white space from
+// the line start to a block tag is removed (lstrip_blocks).
 func (l *lexer) before(text string, sign byte, trim bool) {
 	line := strings.LastIndexByte(text, '\n') + 1
 	switch {
@@ -133,15 +133,15 @@ func (l *lexer) before(text string, sign byte, trim bool) {
 	l.text(text)
 }
 
-// text emits what stands between tags.
+// text emits text between tags.
 func (l *lexer) text(s string) {
 	if s != "" {
 		l.emit(textToken, s)
 	}
 }
 
-// closed goes past the end of a tag, which is n bytes at i, and past white space that goes
-// with it: all of it after a minus, else a line's end, if the tag is no output.
+// closed skips the end of a tag, n bytes at i, and following white space: all of it with a minus
+// sign, else one line end after a block tag (trim_blocks).
 func (l *lexer) closed(i, n int, minus, trim bool) {
 	l.skip(i + n)
 	from := l.at
@@ -154,7 +154,7 @@ func (l *lexer) closed(i, n int, minus, trim bool) {
 	l.fresh = l.at > from && l.src[l.at-1] == '\n'
 }
 
-// inside takes the tokens of a tag up to its end.
+// inside lexes a tag up to its end.
 func (l *lexer) inside(k kind, close string) error {
 	line := l.line
 	var open []byte // brackets
@@ -190,7 +190,7 @@ func (l *lexer) inside(k kind, close string) error {
 		case r == '"' || r == '\'':
 			n := stringLength(rest)
 			if n == 0 {
-				return fmt.Errorf("line %d: a string that begins with %c has no end", l.line, r)
+				return fmt.Errorf("line %d: unclosed string %c", l.line, r)
 			}
 			val, err := unescape(rest[1 : n-1])
 			if err != nil {
@@ -221,10 +221,10 @@ func (l *lexer) inside(k kind, close string) error {
 			l.skip(len(op))
 		}
 	}
-	return fmt.Errorf("line %d: a tag has no %s", line, close)
+	return fmt.Errorf("line %d: unclosed tag, expected %s", line, close)
 }
 
-// numberLength is the length of the decimal number that s begins with.
+// numberLength is the length of the number at the start of s.
 func numberLength(s string) int {
 	digits := func(i int) int {
 		for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '_' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9') {
@@ -248,7 +248,7 @@ func numberLength(s string) int {
 	return n
 }
 
-// stringLength is the length of the string literal that s begins with, 0 if it has no end.
+// stringLength is the length of the string literal at the start of s, 0 if unclosed.
 func stringLength(s string) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -261,7 +261,7 @@ func stringLength(s string) int {
 	return 0
 }
 
-// unescape is what the inside of a string literal stands for, by Python's rules.
+// unescape decodes the inside of a string literal as Python does.
 func unescape(s string) (string, error) {
 	if !strings.Contains(s, `\`) {
 		return s, nil
@@ -291,16 +291,16 @@ func unescape(s string) (string, error) {
 			i += n - 1
 		case width > 0:
 			if i+width >= len(s) {
-				return "", fmt.Errorf("the escape \\%c in a string is cut short", c)
+				return "", fmt.Errorf("truncated escape \\%c", c)
 			}
 			v, err := strconv.ParseUint(s[i+1:i+1+width], 16, 32)
 			if err != nil || !utf8.ValidRune(rune(v)) {
-				return "", fmt.Errorf("the escape \\%s in a string is no character", s[i:i+1+width])
+				return "", fmt.Errorf("invalid escape \\%s", s[i:i+1+width])
 			}
 			b.WriteRune(rune(v))
 			i += width
 		case c == 'N':
-			return "", fmt.Errorf("the escape \\N in a string is not known here")
+			return "", fmt.Errorf("unsupported escape \\N")
 		default:
 			b.WriteByte('\\')
 			b.WriteByte(c)
@@ -309,5 +309,5 @@ func unescape(s string) (string, error) {
 	return b.String(), nil
 }
 
-// isSpace is white space as Python's strings know it.
+// isSpace reports white space as Python's str does.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// path is the attribute of v that a filter names: "a.b.0", or a number.
+// path returns an attribute of v as filters name it: "a.b.0", or an index.
 func path(v, name any) (any, error) {
 	if i, ok := integer(name); ok {
 		return element(v, i)
@@ -30,7 +30,7 @@ func path(v, name any) (any, error) {
 	return v, nil
 }
 
-// each is a list of what f makes of the items.
+// each maps the items with f.
 func (r *run) each(list []any, f func(any) (any, error)) ([]any, error) {
 	out := make([]any, len(list))
 	for i, v := range list {
@@ -45,7 +45,7 @@ func (r *run) each(list []any, f func(any) (any, error)) ([]any, error) {
 	return out, nil
 }
 
-// mapped is the filter map: of each item an attribute, or what a filter makes of it.
+// mapped is the filter map: an attribute or a filter of each item.
 func (r *run) mapped(v any, args []any, named *dict) (any, error) {
 	list, err := r.items(v)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *run) mapped(v any, args []any, named *dict) (any, error) {
 		})
 	}
 	if len(args) == 0 {
-		return nil, errors.New("map: what is each item to become?")
+		return nil, errors.New("map needs an attribute or a filter")
 	}
 	name, err := stringArg(args[0])
 	if err != nil {
@@ -71,10 +71,10 @@ func (r *run) mapped(v any, args []any, named *dict) (any, error) {
 	return r.each(list, func(v any) (any, error) { return r.nested(name, v, args[1:], named) })
 }
 
-// nested applies a filter that another filter names; they may name one another only so deep.
+// nested applies a filter named by another filter, with limited depth.
 func (r *run) nested(name string, v any, args []any, named *dict) (any, error) {
 	if r.calls++; r.calls > maxCalls {
-		return nil, fmt.Errorf("filters call one another more than %d deep", maxCalls)
+		return nil, fmt.Errorf("filters are nested more than %d levels deep", maxCalls)
 	}
 	v, err := r.filter(name, v, args, named)
 	r.calls--
@@ -90,7 +90,7 @@ func (r *run) selected(name string, v any, args []any) (any, error) {
 	of := func(v any) (any, error) { return v, nil }
 	if strings.HasSuffix(name, "attr") {
 		if len(args) == 0 {
-			return nil, fmt.Errorf("%s: which attribute?", name)
+			return nil, fmt.Errorf("%s needs an attribute", name)
 		}
 		by := args[0]
 		of, args = func(v any) (any, error) { return path(v, by) }, args[1:]
@@ -123,8 +123,7 @@ func (r *run) selected(name string, v any, args []any) (any, error) {
 	return out, nil
 }
 
-// sortKey is what a filter orders items by: an attribute, without regard to case unless
-// that is asked for.
+// sortKey returns the key function of a sort: an attribute, case-insensitive unless case_sensitive.
 func (r *run) sortKey(p params) func(any) (any, error) {
 	by, cased := p["attribute"], truth(p["case_sensitive"])
 	return func(v any) (any, error) {
@@ -141,7 +140,7 @@ func (r *run) sortKey(p params) func(any) (any, error) {
 	}
 }
 
-// sorted is the list in the order of what key gives; equals stay as they are.
+// sorted sorts the list by key, stably.
 func (r *run) sorted(list []any, key func(any) (any, error), reverse bool) ([]any, error) {
 	type keyed struct{ key, value any }
 	pairs := make([]keyed, len(list))
@@ -183,7 +182,7 @@ func filterSort(r *run, v any, p params) (any, error) {
 func filterDictSort(r *run, v any, p params) (any, error) {
 	d, ok := v.(*dict)
 	if !ok {
-		return nil, fmt.Errorf("%s is no dictionary", describe(v))
+		return nil, fmt.Errorf("%s is not a dictionary", describe(v))
 	}
 	pairs, err := r.pairs(d)
 	if err != nil {
@@ -195,7 +194,7 @@ func filterDictSort(r *run, v any, p params) (any, error) {
 	case "value":
 		at = 1
 	default:
-		return nil, errors.New("by is key or value")
+		return nil, errors.New("by must be key or value")
 	}
 	key := r.sortKey(params{"attribute": at, "case_sensitive": p["case_sensitive"]})
 	out, err := r.sorted(pairs, key, truth(p["reverse"]))

@@ -8,17 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// A methodFunc is a method of strings or dictionaries. args has as many values as
-// the method has parameters at most; those not given are missing.
+// A methodFunc is a method of strings or dictionaries. args has one value per parameter; those not
+// given are missing.
 type methodFunc func(r *run, self any, args []any) (any, error)
 
-// methodEntry is a method that takes least to most arguments.
+// methodEntry is a method and its number of arguments.
 type methodEntry struct {
-	least, most int
-	call        methodFunc
+	minArgs, maxArgs int
+	call             methodFunc
 }
 
-// The methods by type are those that published chat templates call.
+// Methods, by type, that published chat templates call.
 var stringMethods = map[string]methodEntry{
 	"strip":      {0, 1, stringTrim(true, true)},
 	"lstrip":     {0, 1, stringTrim(true, false)},
@@ -55,7 +55,7 @@ var dictMethods = map[string]methodEntry{
 	}},
 }
 
-// pairs are a dictionary's keys with their values.
+// pairs returns a dictionary's (key, value) tuples.
 func (r *run) pairs(d *dict) ([]any, error) {
 	out := make([]any, len(d.keys))
 	for i, k := range d.keys {
@@ -65,7 +65,7 @@ func (r *run) pairs(d *dict) ([]any, error) {
 	return out, r.spendItems(len(out))
 }
 
-// method is v.name as a function, nil where there is none.
+// method returns the method v.name, or nil.
 func method(v any, name string) any {
 	var set map[string]methodEntry
 	switch v.(type) {
@@ -79,8 +79,8 @@ func method(v any, name string) any {
 		return nil
 	}
 	return function(func(r *run, args []any, named *dict) (any, error) {
-		if len(named.keys) > 0 || len(args) < m.least || len(args) > m.most {
-			return nil, fmt.Errorf("%s takes %s values here, and no named ones", name, span(m.least, m.most))
+		if len(named.keys) > 0 || len(args) < m.minArgs || len(args) > m.maxArgs {
+			return nil, fmt.Errorf("%s takes %s positional arguments", name, span(m.minArgs, m.maxArgs))
 		}
 		for _, a := range args {
 			if u, ok := a.(undefined); ok && name != "get" {
@@ -100,17 +100,17 @@ func method(v any, name string) any {
 	})
 }
 
-func span(least, most int) string {
-	if least == most {
-		return fmt.Sprint(least)
+func span(minArgs, maxArgs int) string {
+	if minArgs == maxArgs {
+		return fmt.Sprint(minArgs)
 	}
-	return fmt.Sprintf("%d to %d", least, most)
+	return fmt.Sprintf("%d to %d", minArgs, maxArgs)
 }
 
 func stringArg(v any) (string, error) {
 	s, ok := v.(string)
 	if !ok {
-		return "", fmt.Errorf("%s, where a string is expected", describe(v))
+		return "", fmt.Errorf("%s, expected a string", describe(v))
 	}
 	return s, nil
 }
@@ -119,7 +119,7 @@ func stringMap(f func(string) string) methodFunc {
 	return func(_ *run, self any, _ []any) (any, error) { return f(self.(string)), nil }
 }
 
-// affix is startswith and endswith, which also take a tuple of strings.
+// affix is startswith or endswith, which also accept a tuple of strings.
 func affix(has func(s, t string) bool) methodFunc {
 	return func(r *run, self any, args []any) (any, error) {
 		any, ok := args[0].(tuple)
@@ -139,7 +139,7 @@ func affix(has func(s, t string) bool) methodFunc {
 	}
 }
 
-// trimmed cuts white space, or the characters of chars, from the ends of s.
+// trimmed strips white space, or the characters of chars, from the ends of s.
 func trimmed(s string, chars any, left, right bool) (string, error) {
 	cut := isSpace
 	if chars != nil {
@@ -164,7 +164,7 @@ func stringTrim(left, right bool) methodFunc {
 	}
 }
 
-// argument is args[i], nil where it is not given.
+// argument returns args[i], or nil.
 func argument(args []any, i int) any {
 	if i < len(args) {
 		return args[i]
@@ -175,11 +175,11 @@ func argument(args []any, i int) any {
 // stringSplit is split and rsplit.
 func stringSplit(fromRight bool) methodFunc {
 	return func(r *run, self any, args []any) (any, error) {
-		s, most := self.(string), int64(-1)
+		s, limit := self.(string), int64(-1)
 		if len(args) > 1 {
 			var ok bool
-			if most, ok = integer(args[1]); !ok {
-				return nil, fmt.Errorf("%s, where a number is expected", describe(args[1]))
+			if limit, ok = integer(args[1]); !ok {
+				return nil, fmt.Errorf("%s, expected a number", describe(args[1]))
 			}
 		}
 		sep := ""
@@ -189,11 +189,11 @@ func stringSplit(fromRight bool) methodFunc {
 				return nil, err
 			}
 			if sep == "" {
-				return nil, errors.New("an empty separator")
+				return nil, errors.New("the separator is empty")
 			}
 		}
 		var parts []any
-		for most < 0 || int64(len(parts)) < most {
+		for limit < 0 || int64(len(parts)) < limit {
 			if err := r.spend(1); err != nil {
 				return nil, err
 			}
@@ -223,7 +223,7 @@ func stringSplit(fromRight bool) methodFunc {
 	}
 }
 
-// splitOnce cuts s at its first separator, or its last; "" is any white space.
+// splitOnce splits s at its first or last separator; "" is any white space.
 func splitOnce(s, sep string, fromRight bool) (part, rest string, ok bool) {
 	i, n := 0, len(sep)
 	switch {
@@ -283,21 +283,21 @@ func stringReplace(r *run, self any, args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := int64(-1)
+	limit := int64(-1)
 	if len(args) > 2 && args[2] != nil {
 		var ok bool
-		if most, ok = integer(args[2]); !ok {
-			return nil, fmt.Errorf("%s, where a number is expected", describe(args[2]))
+		if limit, ok = integer(args[2]); !ok {
+			return nil, fmt.Errorf("%s, expected a number", describe(args[2]))
 		}
 	}
-	return r.replaced(self.(string), from, to, most)
+	return r.replaced(self.(string), from, to, limit)
 }
 
-// replaced is s with to in place of from, most times, or always if most is negative.
-func (r *run) replaced(s, from, to string, most int64) (any, error) {
+// replaced replaces from by to in s, limit times, or always if limit is negative.
+func (r *run) replaced(s, from, to string, limit int64) (any, error) {
 	n := strings.Count(s, from)
-	if most >= 0 {
-		n = int(min(int64(n), most))
+	if limit >= 0 {
+		n = int(min(int64(n), limit))
 	}
 	if n > maxText || len(s)+n*len(to) > 2*maxText {
 		return nil, errLarge
@@ -316,7 +316,7 @@ func capitalize(s string) string {
 	return string(unicode.ToTitle(r)) + strings.ToLower(s[n:])
 }
 
-// methodTitle begins each run of letters with a capital, as str.title does.
+// methodTitle capitalizes each run of letters, as str.title does.
 func methodTitle(s string) string {
 	inside := false
 	return strings.Map(func(r rune) rune {

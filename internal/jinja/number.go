@@ -9,11 +9,11 @@ import (
 )
 
 var (
-	errLarge = errors.New("a number is too large")
+	errLarge = errors.New("number out of range")
 	errZero  = errors.New("division by zero")
 )
 
-// operate is a op b, for arithmetic.
+// operate evaluates a op b for arithmetic.
 func (r *run) operate(op string, a, b any) (any, error) {
 	if op == "~" {
 		x, err := r.text(a)
@@ -52,10 +52,10 @@ func (r *run) operate(op string, a, b any) (any, error) {
 			return r.repeat(a, j)
 		}
 	}
-	return nil, fmt.Errorf("%s %s %s", describe(a), op, describe(b))
+	return nil, fmt.Errorf("unsupported operands: %s %s %s", describe(a), op, describe(b))
 }
 
-// join is a + b for strings and lists.
+// join evaluates a + b for strings and lists.
 func (r *run) join(a, b any) (any, error) {
 	if x, ok := a.(string); ok {
 		if y, ok := b.(string); ok {
@@ -77,10 +77,10 @@ func (r *run) join(a, b any) (any, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("%s + %s", describe(a), describe(b))
+	return nil, fmt.Errorf("unsupported operands: %s + %s", describe(a), describe(b))
 }
 
-// repeat is v * n for strings and lists.
+// repeat evaluates v * n for strings and lists.
 func (r *run) repeat(v any, n int64) (any, error) {
 	n = max(n, 0)
 	if n > maxText {
@@ -106,10 +106,10 @@ func (r *run) repeat(v any, n int64) (any, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("%s times %d", describe(v), n)
+	return nil, fmt.Errorf("unsupported operands: %s * %d", describe(v), n)
 }
 
-// whole is arithmetic of whole numbers. They have 64 bits here.
+// whole is integer arithmetic, limited to 64 bits.
 func whole(op string, i, j int64) (any, error) {
 	switch op {
 	case "+":
@@ -143,7 +143,7 @@ func whole(op string, i, j int64) (any, error) {
 		}
 		return q, nil
 	}
-	return nil, fmt.Errorf("%s of whole numbers", op)
+	return nil, fmt.Errorf("unsupported operator %s for integers", op)
 }
 
 func times(i, j int64) (any, error) {
@@ -161,7 +161,7 @@ func magnitude(i int64) uint64 {
 	return uint64(i)
 }
 
-// decimal is arithmetic where a number is no whole one.
+// decimal is floating-point arithmetic.
 func decimal(op string, x, y float64) (any, error) {
 	switch op {
 	case "+":

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// maxSource bounds a template; the largest in use have some 30 KiB.
+// maxSource is the maximum size of a template; published ones have up to about 30 KiB.
 const maxSource = 256 << 10
 
-// Template is a template that is ready to run. Several goroutines may use it at once.
+// Template is a parsed template. It is safe for concurrent use.
 type Template struct {
 	body       []node
 	generation bool
 }
 
-// HasGeneration reports whether the template has {% generation %} marks.
+// HasGeneration reports whether the template has {% generation %} blocks.
 func (t *Template) HasGeneration() bool { return t.generation }
 
-// Parse reads a template. Errors begin with "jinja: line N".
+// Parse parses a template. Errors begin with "jinja: line N".
 func Parse(source string) (*Template, error) {
 	if len(source) > maxSource {
-		return nil, fmt.Errorf("jinja: a template of %d bytes: at most %d are read", len(source), maxSource)
+		return nil, fmt.Errorf("jinja: the template has %d bytes, more than %d", len(source), maxSource)
 	}
 	tokens, err := lex(source)
 	if err != nil {
@@ -42,7 +42,7 @@ type parser struct {
 	tokens     []token
 	at         int
 	depth      int
-	loops      int // for tags around this one, in the same macro
+	loops      int // enclosing for tags in the same macro
 	generation bool
 }
 
@@ -62,7 +62,7 @@ func (p *parser) errorf(format string, args ...any) error {
 
 func (p *parser) unexpected() error { return p.errorf("unexpected %s", p.peek().spell()) }
 
-// symbol takes an operator if it comes next.
+// symbol consumes an operator if it is next.
 func (p *parser) symbol(s string) bool {
 	if t := p.peek(); t.kind == operator && t.val == s {
 		p.at++
@@ -71,7 +71,7 @@ func (p *parser) symbol(s string) bool {
 	return false
 }
 
-// word takes a name if it comes next.
+// word consumes a name if it is next.
 func (p *parser) word(s string) bool {
 	if t := p.peek(); t.kind == name && t.val == s {
 		p.at++
@@ -80,7 +80,7 @@ func (p *parser) word(s string) bool {
 	return false
 }
 
-// oneOf takes the operator or word of ops that comes next, "" if none does.
+// oneOf consumes and returns the next token if it is one of ops, else "".
 func (p *parser) oneOf(ops []string) string {
 	if t := p.peek(); (t.kind == operator || t.kind == name) && slices.Contains(ops, t.val) {
 		p.at++
@@ -91,16 +91,16 @@ func (p *parser) oneOf(ops []string) string {
 
 func (p *parser) need(s string) error {
 	if !p.symbol(s) {
-		return p.errorf("unexpected %s, where %q is expected", p.peek().spell(), s)
+		return p.errorf("unexpected %s, expected %q", p.peek().spell(), s)
 	}
 	return nil
 }
 
-// ident takes a name.
+// ident consumes a name.
 func (p *parser) ident() (string, error) {
 	t := p.peek()
 	if t.kind != name {
-		return "", p.errorf("unexpected %s, where a name is expected", t.spell())
+		return "", p.errorf("unexpected %s, expected a name", t.spell())
 	}
 	p.at++
 	return t.val, nil
@@ -114,8 +114,8 @@ func (p *parser) tagEnd() error {
 	return nil
 }
 
-// until parses text and tags up to a tag of one of the names, of which it gives the name,
-// taken but for what follows it; "" is the end of the template.
+// until parses text and tags up to one of the tags names, whose name is consumed and returned; ""
+// at the end of the template.
 func (p *parser) until(names ...string) (body []node, stop string, err error) {
 	if err := p.deeper(); err != nil {
 		return nil, "", err
@@ -126,7 +126,7 @@ func (p *parser) until(names ...string) (body []node, stop string, err error) {
 		switch t.kind {
 		case end:
 			if len(names) > 0 {
-				return nil, "", fmt.Errorf("line %d: the template ends, where %s is expected", t.line, strings.Join(names, " or "))
+				return nil, "", fmt.Errorf("line %d: unexpected end of template, expected %s", t.line, strings.Join(names, " or "))
 			}
 			return body, "", nil
 		case textToken:
@@ -160,7 +160,7 @@ func (p *parser) until(names ...string) (body []node, stop string, err error) {
 	}
 }
 
-// block parses a body and the tag that ends it.
+// block parses a body and its end tag.
 func (p *parser) block(stop string) ([]node, error) {
 	body, _, err := p.until(stop)
 	if err != nil {
@@ -195,7 +195,7 @@ func (p *parser) tag(tag string, line int) (node, error) {
 		}
 		return &jump{tag == "break"}, p.tagEnd()
 	}
-	return nil, fmt.Errorf("line %d: the tag %q is not known here", line, tag)
+	return nil, fmt.Errorf("line %d: unsupported tag %q", line, tag)
 }
 
 func (p *parser) ifTag() (node, error) {
@@ -227,7 +227,7 @@ func (p *parser) ifTag() (node, error) {
 	}
 }
 
-// targets parses the names that a loop or a set gives values to.
+// targets parses the assigned names of a loop or set.
 func (p *parser) targets() ([]string, error) {
 	paren := p.symbol("(")
 	var names []string
@@ -253,9 +253,9 @@ func (p *parser) forTag(line int) (_ node, err error) {
 		return nil, err
 	}
 	if !p.word("in") {
-		return nil, p.errorf("unexpected %s, where \"in\" is expected", p.peek().spell())
+		return nil, p.errorf("unexpected %s, expected \"in\"", p.peek().spell())
 	}
-	// "if" belongs to the loop here, so what is gone through is no conditional expression.
+	// "if" filters the loop here, so this is not a conditional expression.
 	if n.over, err = p.or(); err != nil {
 		return nil, err
 	}
@@ -322,7 +322,7 @@ func (p *parser) setTag(line int) (_ node, err error) {
 	return n, err
 }
 
-// signature parses the parameters of a macro, after the opening parenthesis.
+// signature parses a macro's parameters after the opening parenthesis.
 func (p *parser) signature(m *macro) error {
 	return p.commas(")", func() error {
 		s, err := p.ident()
@@ -335,14 +335,14 @@ func (p *parser) signature(m *macro) error {
 				return err
 			}
 		} else if len(m.defaults) > 0 && m.defaults[len(m.defaults)-1] != nil {
-			return p.errorf("the parameter %s without a default follows one with", s)
+			return p.errorf("parameter %s without a default follows one with a default", s)
 		}
 		m.params, m.defaults = append(m.params, s), append(m.defaults, fallback)
 		return nil
 	})
 }
 
-// macroBody parses a body that break and continue cannot leave.
+// macroBody parses a body; break and continue in it do not apply to loops outside.
 func (p *parser) macroBody(m *macro, stop string) (err error) {
 	loops := p.loops
 	p.loops = 0
@@ -382,7 +382,7 @@ func (p *parser) callTag(line int) (node, error) {
 	}
 	c, ok := e.(*call)
 	if !ok {
-		return nil, fmt.Errorf("line %d: a call tag that calls nothing", line)
+		return nil, fmt.Errorf("line %d: the call tag needs a call", line)
 	}
 	n.call = c
 	if err := p.tagEnd(); err != nil {

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// The bounds of one Render.
+// Limits of a Render.
 const (
-	maxSteps = 4 << 20  // expressions and statements run; 64 bytes of text count as one
+	maxSteps = 4 << 20  // expressions and statements; 64 bytes of text count as one
 	maxText  = 64 << 20 // bytes of one string
-	maxCalls = 60       // macros that are being run
-	maxRange = 100_000  // numbers of a range, as in Jinja2's sandbox
+	maxCalls = 60       // nested macro calls
+	maxRange = 100_000  // items of a range, as in Jinja2's sandbox
 )
 
-// Output is what a template made of a conversation.
+// Output is a rendered template.
 type Output struct {
 	Text       string
-	Generation [][2]int // parts of Text between generation marks: bytes from, to
+	Generation [][2]int // byte ranges of the {% generation %} blocks in Text
 }
 
-// Render runs the template. The names of vars are what it may speak of: nil, bool, int,
-// int64, float64, string, []any, Map and func(string) string. raise_exception, range, dict and namespace are there
-// always. Errors begin with "jinja: line N"; what the template raises itself is a *Raised.
+// Render renders the template. vars are its variables: nil, bool, int, int64, float64, string,
+// []any, Map and func(string) string. raise_exception, range, dict and namespace are predefined.
+// Errors begin with "jinja: line N". raise_exception returns a *RaisedError.
 func (t *Template) Render(vars map[string]any) (*Output, error) {
 	r := &run{scope: &scope{vars: map[string]any{}}, steps: maxSteps}
 	r.out = &r.main
@@ -43,23 +43,23 @@ func (t *Template) Render(vars map[string]any) (*Output, error) {
 	return &Output{r.main.String(), r.generation}, nil
 }
 
-// RaisedError is what a template says with raise_exception: a conversation that it does not take.
+// RaisedError is an error of raise_exception: the template rejects the conversation.
 type RaisedError struct{ Message string }
 
 func (e *RaisedError) Error() string { return e.Message }
 
-// run is one Render.
+// run is the state of one Render.
 type run struct {
 	scope      *scope
 	main       strings.Builder
-	out        *strings.Builder // main, or what a macro or a block is captured in
+	out        *strings.Builder // main, or the buffer of a macro or captured block
 	generation [][2]int
 	steps      int
-	depth      int // of expressions
-	calls      int // of macros
+	depth      int // of nested expressions
+	calls      int // of nested macros
 }
 
-// scope holds names. A loop's turn, a macro and a with have one of their own.
+// scope is a scope of variables: of a loop iteration, a macro or the template.
 type scope struct {
 	vars map[string]any
 	up   *scope
@@ -81,7 +81,7 @@ func (s *scope) set(name string, v any) {
 	s.vars[name] = v
 }
 
-// inner runs f in a scope of its own below up.
+// inner runs f in a new scope below up.
 func (r *run) inner(up *scope, f func() error) error {
 	before := r.scope
 	r.scope = &scope{up: up}
@@ -90,7 +90,7 @@ func (r *run) inner(up *scope, f func() error) error {
 	return err
 }
 
-var errSteps = errors.New("the template takes too many steps")
+var errSteps = errors.New("the template exceeds the step limit")
 
 // spend counts steps.
 func (r *run) spend(n int) error {
@@ -100,20 +100,20 @@ func (r *run) spend(n int) error {
 	return nil
 }
 
-// spendText counts the bytes of a string that is about to be made.
+// spendText counts the bytes of a string to be built.
 func (r *run) spendText(n int) error {
 	if n > maxText {
-		return fmt.Errorf("a string of more than %d MiB", maxText>>20)
+		return fmt.Errorf("a string exceeds %d MiB", maxText>>20)
 	}
 	return r.spend(n / 64)
 }
 
-// spendItems counts the items of a list that is about to be made.
+// spendItems counts the items of a list to be built.
 func (r *run) spendItems(n int) error { return r.spend(n) }
 
 func (r *run) print(s string) error {
 	if r.out.Len()+len(s) > maxText {
-		return fmt.Errorf("more than %d MiB of text", maxText>>20)
+		return fmt.Errorf("the output exceeds %d MiB", maxText>>20)
 	}
 	if err := r.spendText(len(s)); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (r *run) print(s string) error {
 	return nil
 }
 
-// capture runs f and gives what it prints.
+// capture runs f and returns its output.
 func (r *run) capture(f func() error) (string, error) {
 	before := r.out
 	r.out = &strings.Builder{}
@@ -132,20 +132,20 @@ func (r *run) capture(f func() error) (string, error) {
 	return s, err
 }
 
-// value is what e is worth.
+// value evaluates e.
 func (r *run) value(e expr) (any, error) {
 	if err := r.spend(1); err != nil {
 		return nil, err
 	}
 	if r.depth++; r.depth > 10*maxNesting*maxCalls {
-		return nil, errors.New("expressions are nested too deep")
+		return nil, errors.New("expressions are nested too deeply")
 	}
 	v, err := e.eval(r)
 	r.depth--
 	return v, err
 }
 
-// lineError is an error that knows its line; the innermost line stays.
+// lineError is an error with its line, the innermost one.
 type lineError struct {
 	line int
 	err  error
@@ -154,7 +154,7 @@ type lineError struct {
 func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
 func (e *lineError) Unwrap() error { return e.err }
 
-// at adds a line to an error that has none.
+// at adds a line to an error without one.
 func at(line int, err error) error {
 	if err == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// text is what str gives, and what is printed.
+// text is str(v).
 func (r *run) text(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -21,7 +21,7 @@ func (r *run) text(v any) (string, error) {
 	return b.String(), err
 }
 
-// repr writes a value as Python spells it.
+// repr writes repr(v).
 func (r *run) repr(b *strings.Builder, v any, depth int) error {
 	if depth > maxValueDepth {
 		return errDeep
@@ -69,7 +69,7 @@ func (r *run) repr(b *strings.Builder, v any, depth int) error {
 		}
 		b.WriteByte('}')
 	default:
-		return fmt.Errorf("%s cannot be printed", describe(v))
+		return fmt.Errorf("%s is not printable", describe(v))
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (r *run) reprItems(b *strings.Builder, open string, v []any, close string, 
 	return nil
 }
 
-// reprFloat is the shortest decimal that gives v again, as Python writes it.
+// reprFloat is the shortest decimal that parses to v, in Python's notation.
 func reprFloat(v float64) string {
 	switch {
 	case math.IsNaN(v):

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// node is a part of a template that does something.
+// node is a statement.
 type node interface {
 	exec(r *run) error
 }
 
-// The statements.
+// Statements.
 type (
 	textNode string
 	output   struct {
@@ -19,7 +19,7 @@ type (
 	}
 	ifNode struct {
 		tests  []expr
-		bodies [][]node // one more than tests where there is an else
+		bodies [][]node // one more than tests if there is an else
 	}
 	forNode struct {
 		names      []string
@@ -29,7 +29,7 @@ type (
 	}
 	jump struct{ out bool } // break; else continue
 
-	// setNode gives names a value, or a name's attribute; or captures a block.
+	// setNode assigns a value to names or to an attribute, or captures a block.
 	setNode struct {
 		names []string
 		attr  string
@@ -41,7 +41,7 @@ type (
 	macro struct {
 		name     string
 		params   []string
-		defaults []expr // nil where there is none
+		defaults []expr // nil: none
 		body     []node
 		line     int
 	}
@@ -77,7 +77,7 @@ func (n *output) exec(r *run) error {
 	return r.printValue(n.line, v, err)
 }
 
-// printValue prints what an expression of a line gave, unless that was an error.
+// printValue prints a value, or returns its error with the line.
 func (r *run) printValue(line int, v any, err error) error {
 	if err != nil {
 		return at(line, err)
@@ -105,7 +105,7 @@ func (n *ifNode) exec(r *run) error {
 	return nil
 }
 
-// assign gives names a value, or each a part of it.
+// assign assigns a value to a name, or unpacks it to several.
 func (r *run) assign(names []string, v any) error {
 	if len(names) == 1 {
 		r.scope.set(names[0], v)
@@ -116,7 +116,7 @@ func (r *run) assign(names []string, v any) error {
 		return err
 	}
 	if len(parts) != len(names) {
-		return fmt.Errorf("%d values for %d names", len(parts), len(names))
+		return fmt.Errorf("cannot unpack %d values into %d names", len(parts), len(names))
 	}
 	for i, name := range names {
 		r.scope.set(name, parts[i])
@@ -149,12 +149,12 @@ func (l *loop) get(name string) (any, bool) {
 		return int64(n), true
 	case "previtem":
 		if l.at == 0 {
-			return undefined{"there is no previous item"}, true
+			return undefined{"no previous item"}, true
 		}
 		return l.items[l.at-1], true
 	case "nextitem":
 		if l.at == n-1 {
-			return undefined{"there is no next item"}, true
+			return undefined{"no next item"}, true
 		}
 		return l.items[l.at+1], true
 	}
@@ -199,7 +199,7 @@ func (n *forNode) exec(r *run) error {
 	return nil
 }
 
-// filtered is what a loop's "if" lets through.
+// filtered applies the condition of a loop.
 func (n *forNode) filtered(r *run, up *scope, all []any) (some []any, err error) {
 	for _, v := range all {
 		err := r.inner(up, func() error {
@@ -243,7 +243,7 @@ func (n *setNode) exec(r *run) error {
 	of, _ := r.scope.get(n.names[0])
 	ns, ok := of.(*namespace)
 	if !ok {
-		return at(n.line, fmt.Errorf("%s is no namespace: its attributes cannot be set", n.names[0]))
+		return at(n.line, fmt.Errorf("%s is not a namespace: cannot set an attribute", n.names[0]))
 	}
 	ns.vars[n.attr] = v
 	return nil
@@ -254,7 +254,7 @@ func (n *macro) exec(r *run) error {
 	return nil
 }
 
-// function makes a macro that sees the names of up.
+// function returns a macro with the scope up.
 func (n *macro) function(up *scope) function {
 	return func(r *run, args []any, named *dict) (any, error) {
 		return r.macroCall(func() error {
@@ -268,28 +268,27 @@ func (n *macro) function(up *scope) function {
 	}
 }
 
-// macroCall gives what f prints, one call deeper.
+// macroCall captures the output of f, one call deeper.
 func (r *run) macroCall(f func() error) (any, error) {
 	if r.calls++; r.calls > maxCalls {
-		return nil, fmt.Errorf("macros call one another more than %d deep", maxCalls)
+		return nil, fmt.Errorf("macro calls are nested more than %d levels deep", maxCalls)
 	}
 	s, err := r.capture(f)
 	r.calls--
 	return s, err
 }
 
-// bind gives a macro's parameters their values. What is passed beyond them is an error, but
-// for the caller that a call tag hands over.
+// bind binds a macro's parameters. Further arguments are an error, except the caller of a call tag.
 func (n *macro) bind(r *run, args []any, named *dict) error {
 	if len(args) > len(n.params) {
-		return fmt.Errorf("macro %s takes %d values, not %d", n.name, len(n.params), len(args))
+		return fmt.Errorf("macro %s takes %d arguments, not %d", n.name, len(n.params), len(args))
 	}
 	used := 0
 	for i, p := range n.params {
 		v, isNamed := named.get(p)
 		switch {
 		case isNamed && i < len(args):
-			return fmt.Errorf("macro %s is given %s twice", n.name, p)
+			return fmt.Errorf("macro %s: duplicate argument %s", n.name, p)
 		case isNamed:
 			used++
 		case i < len(args):
@@ -300,7 +299,7 @@ func (n *macro) bind(r *run, args []any, named *dict) error {
 				return err
 			}
 		default:
-			v = undefined{fmt.Sprintf("the parameter %s was not given", p)}
+			v = undefined{fmt.Sprintf("parameter %s has no value", p)}
 		}
 		r.scope.set(p, v)
 	}
@@ -309,7 +308,7 @@ func (n *macro) bind(r *run, args []any, named *dict) error {
 		used++
 	}
 	if used < len(named.keys) {
-		return fmt.Errorf("macro %s is given a name that it does not take", n.name)
+		return fmt.Errorf("macro %s: unexpected keyword argument", n.name)
 	}
 	return nil
 }
@@ -321,7 +320,7 @@ func (n *callNode) exec(r *run) error {
 
 func (n *generation) exec(r *run) error {
 	if r.out != &r.main {
-		return at(n.line, errors.New("generation marks inside a macro or a captured block"))
+		return at(n.line, errors.New("{% generation %} inside a macro or captured block"))
 	}
 	from := r.main.Len()
 	err := r.inner(r.scope, func() error { return r.body(n.body) })

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A test is called with the value that it is of, and its arguments.
+// A test is called with its value and arguments.
 type test struct {
 	args int
 	call func(r *run, v any, args []any) (bool, error)
@@ -21,7 +21,7 @@ func relation(op string) *test {
 	return &test{1, func(r *run, v any, args []any) (bool, error) { return r.related(op, v, args[0]) }}
 }
 
-// tests are those of Jinja2 that published chat templates use.
+// tests are the Jinja2 tests that published chat templates use.
 var tests = map[string]*test{
 	"boolean":   {0, isA[bool]},
 	"defined":   {0, func(_ *run, v any, _ []any) (bool, error) { _, ok := v.(undefined); return !ok, nil }},
@@ -50,15 +50,15 @@ var tests = map[string]*test{
 func (r *run) test(name string, v any, args []any, named *dict) (bool, error) {
 	t := tests[name]
 	if t == nil {
-		return false, fmt.Errorf("the test %q is not known here", name)
+		return false, fmt.Errorf("unsupported test %q", name)
 	}
 	if len(args) != t.args || len(named.keys) > 0 {
-		return false, fmt.Errorf("the test %s takes %d values, not %d", name, t.args, len(args)+len(named.keys))
+		return false, fmt.Errorf("test %s takes %d arguments, not %d", name, t.args, len(args)+len(named.keys))
 	}
 	return t.call(r, v, args)
 }
 
-// globals are the names that are always there.
+// globals are the predefined names.
 var globals = map[string]any{
 	"raise_exception": function(func(r *run, args []any, _ *dict) (any, error) {
 		said := make([]string, len(args))
@@ -98,7 +98,7 @@ func dictOf(args []any, named *dict) (*dict, error) {
 	if len(args) == 1 {
 		from, ok := args[0].(*dict)
 		if !ok {
-			return nil, fmt.Errorf("dict of %s is not known here", describe(args[0]))
+			return nil, fmt.Errorf("dict of %s is not supported", describe(args[0]))
 		}
 		for _, k := range from.keys {
 			v, _ := from.get(k)
@@ -118,12 +118,12 @@ func dictOf(args []any, named *dict) (*dict, error) {
 func rangeOf(r *run, args []any, named *dict) (any, error) {
 	bounds := [3]int64{0, 0, 1}
 	if len(args) < 1 || len(args) > 3 || len(named.keys) > 0 {
-		return nil, errors.New("range takes one to three numbers")
+		return nil, errors.New("range takes one to three arguments")
 	}
 	for i, a := range args {
 		n, ok := integer(a)
 		if !ok {
-			return nil, fmt.Errorf("range takes numbers, not %s", describe(a))
+			return nil, fmt.Errorf("range takes integers, not %s", describe(a))
 		}
 		if len(args) == 1 {
 			i = 1
@@ -132,12 +132,12 @@ func rangeOf(r *run, args []any, named *dict) (any, error) {
 	}
 	from, to, step := bounds[0], bounds[1], bounds[2]
 	if step == 0 {
-		return nil, errors.New("range with a step of 0")
+		return nil, errors.New("the range step is 0")
 	}
 	var out []any
 	for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
 		if len(out) == maxRange {
-			return nil, fmt.Errorf("range of more than %d numbers", maxRange)
+			return nil, fmt.Errorf("range has more than %d items", maxRange)
 		}
 		if err := r.spend(1); err != nil {
 			return nil, err

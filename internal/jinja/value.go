@@ -10,17 +10,17 @@ import (
 	"trireme/internal/ordered"
 )
 
-// A value is nil (None), undefined, bool, int64, float64, string, []any (a list), tuple,
-// *dict, *namespace, *loop or function. Lists and dictionaries never change once made.
+// A value is nil (None), undefined, bool, int64, float64, string, []any (a list), tuple, *dict,
+// *namespace, *loop or function. Lists and dictionaries are immutable.
 type (
 	tuple     []any
-	undefined struct{ what string } // what is said of it when it is used
+	undefined struct{ what string } // the error when it is used
 	namespace struct{ vars map[string]any }
-	// function is called with positional and named arguments.
+	// function is called with positional and keyword arguments.
 	function func(r *run, args []any, named *dict) (any, error)
 )
 
-// dict keeps its keys in order. Keys are scalars, numbers as hash makes them.
+// dict is an ordered dictionary. Keys are scalars, normalized by hash.
 type dict struct {
 	keys   []any
 	values map[any]any
@@ -31,7 +31,7 @@ func newDict() *dict { return &dict{values: map[any]any{}} }
 func (d *dict) set(key, value any) error {
 	h, ok := hash(key)
 	if !ok {
-		return fmt.Errorf("%s cannot be a key", describe(key))
+		return fmt.Errorf("%s is not a valid key", describe(key))
 	}
 	if _, ok := d.values[h]; !ok {
 		d.keys = append(d.keys, key)
@@ -49,7 +49,7 @@ func (d *dict) get(key any) (any, bool) {
 	return v, ok
 }
 
-// hash maps keys that Python holds equal to one value.
+// hash maps keys that are equal in Python to one value.
 func hash(v any) (any, bool) {
 	switch v := v.(type) {
 	case bool:
@@ -68,9 +68,9 @@ func hash(v any) (any, bool) {
 // maxValueDepth bounds the nesting of values.
 const maxValueDepth = 200
 
-var errDeep = fmt.Errorf("a value is nested more than %d deep", maxValueDepth)
+var errDeep = fmt.Errorf("a value is nested more than %d levels deep", maxValueDepth)
 
-// fromGo copies what Render is given.
+// fromGo copies an argument of Render.
 func fromGo(v any, depth int) (any, error) {
 	if depth > maxValueDepth {
 		return nil, errDeep
@@ -111,10 +111,10 @@ func fromGo(v any, depth int) (any, error) {
 			return nil, errors.New("the function takes one string")
 		}), nil
 	}
-	return nil, fmt.Errorf("a value of type %T cannot be given to a template", v)
+	return nil, fmt.Errorf("unsupported Go type %T", v)
 }
 
-// describe names the kind of a value, for messages.
+// describe names a value's type for messages.
 func describe(v any) string {
 	switch v.(type) {
 	case nil:
@@ -122,7 +122,7 @@ func describe(v any) string {
 	case bool:
 		return "a boolean"
 	case int64:
-		return "a whole number"
+		return "an integer"
 	case float64:
 		return "a number"
 	case string:
@@ -170,7 +170,7 @@ func toInt(b bool) int64 {
 	return 0
 }
 
-// integer gives a whole number; True and False are 1 and 0.
+// integer returns an integer; True and False are 1 and 0.
 func integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case bool:
@@ -181,7 +181,7 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// float gives any number.
+// float returns any number.
 func float(v any) (float64, bool) {
 	if f, ok := v.(float64); ok {
 		return f, true
@@ -190,7 +190,7 @@ func float(v any) (float64, bool) {
 	return float64(i), ok
 }
 
-// sequence is the items of a list or a tuple.
+// sequence returns the items of a list or tuple.
 func sequence(v any) ([]any, bool) {
 	switch v := v.(type) {
 	case []any:
@@ -201,7 +201,7 @@ func sequence(v any) ([]any, bool) {
 	return nil, false
 }
 
-// items are what a loop over v takes.
+// items returns the items of an iterable.
 func items(v any) ([]any, error) {
 	switch v := v.(type) {
 	case undefined:
@@ -219,10 +219,10 @@ func items(v any) ([]any, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("%s has no items to go through", describe(v))
+	return nil, fmt.Errorf("%s is not iterable", describe(v))
 }
 
-// length is what len gives.
+// length is len(v).
 func length(v any) (int, bool) {
 	switch v := v.(type) {
 	case undefined:
@@ -308,7 +308,7 @@ func (r *run) equalItems(a, b []any, ok bool, depth int) (bool, error) {
 	return true, nil
 }
 
-// compare orders two values: numbers, strings, lists or tuples.
+// compare orders two numbers, strings, lists or tuples.
 func (r *run) compare(a, b any, depth int) (int, error) {
 	if depth > maxValueDepth {
 		return 0, errDeep
@@ -342,7 +342,7 @@ func (r *run) compare(a, b any, depth int) (int, error) {
 		}
 		return sign(len(x) < len(y), len(x) > len(y)), nil
 	}
-	return 0, fmt.Errorf("%s cannot be compared with %s", describe(a), describe(b))
+	return 0, fmt.Errorf("%s is not comparable with %s", describe(a), describe(b))
 }
 
 func sign(less, more bool) int {
