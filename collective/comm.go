@@ -11,14 +11,14 @@ import (
 	"trireme/tensor"
 )
 
-// group is the Group over a Memory or a Messages.
+// group is the Group over a Memory or Messages transport.
 type group struct {
 	w        *world
 	name     string
-	ranks    []int  // of the world
-	key      uint64 // hash of both
+	ranks    []int  // in the world
+	key      uint64 // hash of name and ranks
 	me       int
-	mem      Memory // one of the two is nil
+	mem      Memory // mem or msg is nil
 	msg      Messages
 	channels []channel // see Memory
 
@@ -40,7 +40,7 @@ func (g *group) Size() int         { return len(g.ranks) }
 func (g *group) Inline() bool      { return false }
 func (g *group) Abort(cause error) { g.w.Abort(cause) }
 
-func (g *group) note(h *Header, s OpState) {
+func (g *group) setLastOp(h *Header, s OpState) {
 	g.noteMu.Lock()
 	defer g.noteMu.Unlock()
 	g.last.Header, g.last.State, g.last.Unix = *h, s, time.Now().UnixNano()
@@ -56,7 +56,7 @@ func (g *group) busy() bool {
 	return false
 }
 
-// check panics with the operation's name when a caller broke its contract.
+// check panics with the operation's name if ok is false: the caller broke its contract.
 func (g *group) check(ok bool, k Kind, tag, format string, args ...any) {
 	if !ok {
 		panic(fmt.Sprintf("collective: group %s: %v (%s): ", g.name, k, tag) + fmt.Sprintf(format, args...))
@@ -64,12 +64,12 @@ func (g *group) check(ok bool, k Kind, tag, format string, args ...any) {
 }
 
 func (g *group) AllGather(ctx context.Context, dst, src *tensor.Tensor, tag string) error {
-	g.check(dst.DType() == src.DType() && dst.Elems() == g.Size()*src.Elems(), KindAllGather, tag, "%v is not %d times %v", dst, g.Size(), src)
+	g.check(dst.DType() == src.DType() && dst.Elems() == g.Size()*src.Elems(), KindAllGather, tag, "dst %v is not %d times src %v", dst, g.Size(), src)
 	return g.operation(ctx, 0, KindAllGather, tag, dst, src).run()
 }
 
 func (g *group) ReduceScatter(ctx context.Context, dst, src *tensor.Tensor, o ReduceOptions, tag string) error {
-	g.check(src.Elems() == g.Size()*dst.Elems() && reducible(dst.DType(), src.DType()), KindReduceScatter, tag, "%v is not a sum of parts of %v over %d ranks", dst, src, g.Size())
+	g.check(src.Elems() == g.Size()*dst.Elems() && reducible(dst.DType(), src.DType()), KindReduceScatter, tag, "dst %v is not a 1/n chunk of src %v for n = %d ranks", dst, src, g.Size())
 	if o.Chunks != nil {
 		seen := make([]bool, g.Size())
 		g.check(len(o.Chunks) == g.Size(), KindReduceScatter, tag, "%d chunks for %d ranks", len(o.Chunks), g.Size())
@@ -79,15 +79,15 @@ func (g *group) ReduceScatter(ctx context.Context, dst, src *tensor.Tensor, o Re
 		}
 	}
 	r := g.operation(ctx, 0, KindReduceScatter, tag, dst, src)
-	r.chunks, r.accumulate, r.h.Plan = o.Chunks, o.Accumulate, plan(o.Chunks)
+	r.chunks, r.accumulate, r.h.Chunks = o.Chunks, o.Accumulate, chunksHash(o.Chunks)
 	if o.Accumulate {
 		r.h.Flags = 1
 	}
 	return r.run()
 }
 
-// plan is a number that stands for an order of chunks; 0 for the natural one.
-func plan(chunks []int) uint64 {
+// chunksHash hashes an order of chunks; 0 for the natural order.
+func chunksHash(chunks []int) uint64 {
 	f, natural := fnv.New64a(), true
 	for i, c := range chunks {
 		natural = natural && i == c

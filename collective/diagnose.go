@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// mismatch is the failure of two ranks that mean different operations. rank is of the group.
-func (g *group) mismatch(mine *Header, rank int, theirs *Header) *Failure {
+// mismatchFailure returns the failure of two ranks that called different operations. rank is in the group.
+func (g *group) mismatchFailure(mine *Header, rank int, theirs *Header) *Failure {
 	return &Failure{Kind: ErrMismatch, Rank: g.w.rank, Text: fmt.Sprintf(
-		"ranks issued different operations in group %s: rank %d %v, rank %d %v: the %s differs",
+		"ranks called different operations in group %s: rank %d %v, rank %d %v: the %s differs",
 		g.name, g.w.rank, mine, g.ranks[rank], theirs, mine.difference(theirs))}
 }
 
-// timeout is the failure of an operation that some ranks (of the group) have not joined, or
-// have not finished.
-func (g *group) timeout(h *Header, waited time.Duration, late []int, joined bool) *Failure {
-	verb := "arrive"
+// timeoutFailure returns the failure of an operation that the ranks late (in the group) have not joined,
+// or, if joined, not finished.
+func (g *group) timeoutFailure(h *Header, waited time.Duration, late []int, joined bool) *Failure {
+	verb := "join"
 	if !joined {
 		verb = "finish"
 	}
 	slices.Sort(late)
 	f := &Failure{Kind: ErrTimeout, Rank: g.w.rank}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v of group %s timed out after %v", h, g.name, waited.Round(time.Millisecond))
+	fmt.Fprintf(&b, "%v in group %s timed out after %v", h, g.name, waited.Round(time.Millisecond))
 	for _, r := range late {
 		f.Lost = append(f.Lost, g.ranks[r])
-		fmt.Fprintf(&b, "; rank %d did not %s: %s", g.ranks[r], verb, g.w.t.LastOp(g.ranks[r]))
+		fmt.Fprintf(&b, "; %s did not %s (last operation: %s)", g.w.t.Describe(g.ranks[r]), verb, g.w.t.LastOp(g.ranks[r]))
 	}
 	f.Text = b.String()
 	return f
 }
 
-// left is the failure of an operation that needs a rank (of the group) which has ended.
-func (g *group) left(rank int) *Failure {
+// closedFailure returns the failure of an operation with a rank (in the group) that has closed its world.
+func (g *group) closedFailure(rank int) *Failure {
 	r := g.ranks[rank]
-	return &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: fmt.Sprintf("rank %d has closed its world; its last operation: %s", r, g.w.t.LastOp(r))}
+	return &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: fmt.Sprintf("%s has closed its world (last operation: %s)", g.w.t.Describe(r), g.w.t.LastOp(r))}
 }

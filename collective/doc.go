@@ -1,23 +1,19 @@
-// Package collective moves tensors between ranks: gathers, reductions, exchanges,
-// barriers and messages between two. It holds the algorithms, once, and the world inside
-// one process; how bytes travel between processes is a Transport (collective/shm for one
-// host, collective/tcp for any). It starts no process and finds no peer by itself (launch,
-// rendezvous), and knows nothing of layers or shards (parallel).
+// Package collective runs collective communication between ranks: all-gather, reduce-scatter,
+// all-reduce, all-to-all, send, recv and barrier on tensors. It has the algorithms and the transport
+// within one process; collective/shm connects the processes of one host, collective/tcp any. It starts
+// no processes (launch), does not find peers (rendezvous) and does not know layers or shards (parallel).
 //
-// A World is all ranks of a job. World.Group forms a Group of some of them, whose methods are
-// the operations. NewMesh forms the groups of replicas and shards.
+// A World is all ranks of a job. World.Group forms a Group of some ranks, as NCCL's communicators and
+// PyTorch's process groups.
 //
-// Order. An operation runs in the goroutine that calls it. A world starts none: whoever wants
-// communication beside compute calls operations from a goroutine of its own (parallel has one
-// for all groups). A Group that only records or counts operations says so (Inline), and is
-// called by the goroutine that computes.
+// Order. An operation runs in the calling goroutine; a world starts none. To overlap communication with
+// computation, call operations from another goroutine (parallel has one for all groups). A Group that
+// only records or counts operations is Inline and is called by the computing goroutine.
 //
-// Numbers. A sum is made in the order of ranks, over all of them, by the same code on every
-// transport: the bits depend on the values and the number of ranks only. BF16 and F16 are
-// widened to F32, summed, and rounded to nearest even once, at the end.
+// Sums are made in rank order by the same code on every transport: the bits depend only on the values
+// and the number of ranks. BF16 and F16 are summed in F32 and rounded once, to nearest even.
 //
-// Failure. The first cause anywhere (a time-out, a mismatch, a lost peer, Abort) ends the
-// world: all that runs or follows, in every group and on every rank that can be
-// reached, fails with a *Failure that names it and the rank it came from. There is no way
-// back from it but a new world.
+// Failure. The first failure anywhere (a time-out, a mismatch, a lost peer, Abort) ends the world: all
+// running and later operations, of every group on every rank that can be reached, fail with the same
+// *Failure, which names the cause and the rank that reported it. Only a new world recovers.
 package collective

@@ -7,27 +7,27 @@ import (
 	"sync"
 )
 
-// What a Failure can be, for errors.Is.
+// The kinds of a Failure, for errors.Is.
 var (
 	ErrAborted  = errors.New("collective: aborted")
-	ErrMismatch = errors.New("collective: ranks issued different operations")
+	ErrMismatch = errors.New("collective: ranks called different operations")
 	ErrTimeout  = errors.New("collective: timed out")
-	ErrPeerLost = errors.New("collective: a rank is gone")
+	ErrPeerLost = errors.New("collective: lost a rank")
 	ErrClosed   = errors.New("collective: the world is closed")
 )
 
 var failureKinds = [...]error{ErrAborted, ErrMismatch, ErrTimeout, ErrPeerLost, ErrClosed}
 
-// Failure is why a world ended: the first cause, and the rank that reported it.
+// Failure is the first failure of a world.
 type Failure struct {
 	Kind  error // one of the errors above
-	Rank  int   // that reported it
-	Lost  []int // ranks that are lost, stopped or late: the ones to blame, if others are
+	Rank  int   // the rank that reported it
+	Lost  []int // the lost, stopped or late ranks that caused it, if known
 	Text  string
-	cause error // on the rank that reported it
+	cause error // only on the rank that reported it
 }
 
-// Culprit is the first rank to blame; false where none is known, or has failed and says so itself.
+// Culprit returns the root-cause rank; false if it is unknown or reports its failure itself.
 func (f *Failure) Culprit() (rank int, ok bool) {
 	if len(f.Lost) == 0 {
 		return -1, false
@@ -42,7 +42,7 @@ func (f *Failure) Error() string {
 	return f.Text
 }
 
-// Unwrap gives the kind, and the cause itself on the rank where it arose.
+// Unwrap returns the kind and, on the rank that reported the failure, its cause.
 func (f *Failure) Unwrap() []error {
 	if f.cause != nil {
 		return []error{f.Kind, f.cause}
@@ -50,13 +50,13 @@ func (f *Failure) Unwrap() []error {
 	return []error{f.Kind}
 }
 
-// Bounds of a failure that travels.
+// Limits of an encoded failure.
 const (
-	maxFailure = 2048
-	maxLost    = 16 // of Lost
+	maxFailure = 2048 // bytes
+	maxLost    = 16   // length of Lost
 )
 
-// Encode writes a failure as it travels between processes, at most 2 KiB long.
+// Encode encodes a failure for other processes, in up to 2 KiB.
 func (f *Failure) Encode() []byte {
 	kind := 0
 	for i, k := range failureKinds {
@@ -72,7 +72,7 @@ func (f *Failure) Encode() []byte {
 	return append(b, f.Text[:min(len(f.Text), maxFailure-len(b))]...)
 }
 
-// DecodeFailure reads what Encode wrote.
+// DecodeFailure decodes the result of Encode.
 func DecodeFailure(b []byte) (*Failure, error) {
 	if len(b) < 6 || len(b) > maxFailure || int(b[0]) >= len(failureKinds) || b[5] > maxLost || len(b) < 6+4*int(b[5]) {
 		return nil, errors.New("collective: not a failure")
@@ -86,7 +86,7 @@ func DecodeFailure(b []byte) (*Failure, error) {
 	return f, nil
 }
 
-// asFailure makes cause a failure reported by rank, unless it is one already.
+// asFailure returns cause as a Failure reported by rank, unless it wraps one.
 func asFailure(cause error, rank int) *Failure {
 	var f *Failure
 	if errors.As(cause, &f) {
@@ -105,17 +105,17 @@ func asFailure(cause error, rank int) *Failure {
 	return f
 }
 
-// FailureOnce holds a world's failure on one rank. The first wins. It is safe for concurrent use.
+// FailureOnce holds the first failure of a world on one rank. It is safe for concurrent use.
 type FailureOnce struct {
 	mu   sync.Mutex
 	done chan struct{}
 	why  *Failure
 }
 
-// NewFailureOnce is a fault that has not happened.
+// NewFailureOnce returns a FailureOnce without a failure.
 func NewFailureOnce() *FailureOnce { return &FailureOnce{done: make(chan struct{})} }
 
-// Set records f, and says whether it was the first.
+// Set records f if it is the first, and reports whether it is.
 func (t *FailureOnce) Set(f *Failure) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,10 +127,10 @@ func (t *FailureOnce) Set(f *Failure) bool {
 	return true
 }
 
-// Done is closed when the world has failed.
+// Done is closed when the world fails.
 func (t *FailureOnce) Done() <-chan struct{} { return t.done }
 
-// Get is the first failure, or nil.
+// Get returns the first failure, or nil.
 func (t *FailureOnce) Get() *Failure {
 	select {
 	case <-t.done:

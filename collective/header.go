@@ -10,7 +10,7 @@ import (
 	"trireme/tensor"
 )
 
-// Kind is what an operation does.
+// Kind is the kind of an operation.
 type Kind uint8
 
 // The kinds.
@@ -45,13 +45,13 @@ func (o Op) String() string {
 	return fmt.Sprintf("op %d", uint8(o))
 }
 
-// maxTag is what of a tag travels; a hash stands for the rest.
+// maxTag is the number of a tag's bytes in a header; a hash covers the rest.
 const maxTag = 64
 
-// Header describes an operation to the other ranks, which compare it with their own before
-// any data is used. It holds no pointers, so that it can lie in memory that processes share.
+// Header describes an operation to the other ranks, which compare it with theirs before data moves. It
+// has no pointers, so it can be in shared memory.
 type Header struct {
-	Seq      uint64 // of the operation in its group, from 0; of its pair and direction for Send and Recv
+	Seq      uint64 // sequence number in the group, from 0; for Send and Recv, in the pair and direction
 	Kind     Kind
 	Op       Op
 	DType    tensor.DType // of src
@@ -59,13 +59,13 @@ type Header struct {
 	Flags    uint8        // 1: accumulate
 	TagLen   uint8
 	Count    int64  // elements of src
-	TagHash  uint64 // of the whole tag
+	TagHash  uint64 // hash of the whole tag
 	Group    uint64 // hash of the group's name and ranks
-	Plan     uint64 // hash of ReduceOptions.Chunks
+	Chunks   uint64 // hash of ReduceOptions.Chunks
 	TagBytes [maxTag]byte
 }
 
-// HeaderSize is the number of bytes that Encode writes.
+// HeaderSize is the length of an encoded header.
 const HeaderSize = 48 + maxTag
 
 func newHeader(k Kind, tag string) Header {
@@ -80,10 +80,10 @@ func hash(s string) uint64 {
 	return f.Sum64()
 }
 
-// Tag is what of the tag travelled.
+// Tag returns the first maxTag bytes of the tag.
 func (h *Header) Tag() string { return string(h.TagBytes[:min(h.TagLen, maxTag)]) }
 
-// String is for people: all_gather #12 of 4096 float32 (layer 3).
+// String formats the header for messages: all_gather #12 of 4096 float32 (layer 3).
 func (h *Header) String() string {
 	s := fmt.Sprintf("%v #%d", h.Kind, h.Seq)
 	if h.Kind == KindAllReduce && h.Op != Sum {
@@ -101,7 +101,7 @@ func (h *Header) String() string {
 	return s
 }
 
-// matches says whether two ranks mean the same operation.
+// matches reports whether two headers are of the same operation.
 func (h *Header) matches(o *Header) bool {
 	a, b := *h, *o
 	if a.Kind == KindRecv {
@@ -113,7 +113,7 @@ func (h *Header) matches(o *Header) bool {
 	return a == b
 }
 
-// difference says in what two headers differ, most telling first.
+// difference names the most significant field in which two headers differ.
 func (h *Header) difference(o *Header) string {
 	switch {
 	case h.Group != o.Group:
@@ -130,27 +130,26 @@ func (h *Header) difference(o *Header) string {
 		return "reduction"
 	case h.Flags != o.Flags:
 		return "accumulation"
-	case h.Plan != o.Plan:
+	case h.Chunks != o.Chunks:
 		return "order of chunks"
 	}
 	return "tag"
 }
 
-// Encode appends the header as it travels between processes.
+// Encode appends the encoded header to b.
 func (h *Header) Encode(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, h.Seq)
 	b = append(b, byte(h.Kind), byte(h.Op), byte(h.DType), byte(h.Out), h.Flags, h.TagLen, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Count))
 	b = binary.LittleEndian.AppendUint64(b, h.TagHash)
-	b = binary.LittleEndian.AppendUint64(b, h.Plan)
+	b = binary.LittleEndian.AppendUint64(b, h.Chunks)
 	b = binary.LittleEndian.AppendUint64(b, h.Group)
 	return append(b, h.TagBytes[:]...)
 }
 
-var errHeader = errors.New("collective: not a header")
+var errHeader = errors.New("collective: malformed header")
 
-// DecodeHeader reads what Encode wrote. It checks ranges, so that what it returns can be
-// printed and compared.
+// DecodeHeader decodes the result of Encode and checks ranges, so the header can be printed.
 func DecodeHeader(b []byte) (Header, error) {
 	if len(b) != HeaderSize {
 		return Header{}, errHeader
@@ -159,7 +158,7 @@ func DecodeHeader(b []byte) (Header, error) {
 	h := Header{
 		Seq: le.Uint64(b), Kind: Kind(b[8]), Op: Op(b[9]), DType: tensor.DType(b[10]), Out: tensor.DType(b[11]),
 		Flags: b[12], TagLen: b[13], Count: int64(le.Uint64(b[16:])),
-		TagHash: le.Uint64(b[24:]), Plan: le.Uint64(b[32:]), Group: le.Uint64(b[40:]),
+		TagHash: le.Uint64(b[24:]), Chunks: le.Uint64(b[32:]), Group: le.Uint64(b[40:]),
 	}
 	copy(h.TagBytes[:], b[48:])
 	if h.Kind == KindNone || h.Kind >= numKinds || h.Op > Max || h.DType > tensor.U8 || h.Out > tensor.U8 ||

@@ -10,22 +10,22 @@ import (
 	"trireme/tensor"
 )
 
-func TestHeaderTravels(t *testing.T) {
+func TestHeaderEncoding(t *testing.T) {
 	h := newHeader(KindReduceScatter, strings.Repeat("layer ", 20))
-	h.Seq, h.Op, h.DType, h.Out, h.Flags, h.Count, h.Plan, h.Group = 1<<40+7, Max, tensor.BF16, tensor.F32, 1, 1<<50, 99, 1234567
+	h.Seq, h.Op, h.DType, h.Out, h.Flags, h.Count, h.Chunks, h.Group = 1<<40+7, Max, tensor.BF16, tensor.F32, 1, 1<<50, 99, 1234567
 	b := h.Encode(nil)
 	if len(b) != HeaderSize {
-		t.Fatalf("%d bytes, not %d", len(b), HeaderSize)
+		t.Fatalf("%d bytes, want %d", len(b), HeaderSize)
 	}
 	got, err := DecodeHeader(b)
 	if err != nil || got != h {
 		t.Fatalf("%+v became %+v, %v", h, got, err)
 	}
-	for i := range b { // every bit matters, or makes it no header
+	for i := range b { // any flipped bit must be detected
 		for bit := range 8 {
 			b[i] ^= 1 << bit
 			if got, err := DecodeHeader(b); err == nil && got.matches(&h) {
-				t.Errorf("bit %d of byte %d does not matter", bit, i)
+				t.Errorf("flipped bit %d of byte %d is not detected", bit, i)
 			}
 			b[i] ^= 1 << bit
 		}
@@ -47,7 +47,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-func TestFailureTravels(t *testing.T) {
+func TestFailureEncoding(t *testing.T) {
 	for _, kind := range failureKinds {
 		f := &Failure{Kind: kind, Rank: 3, Lost: []int{7, 1}, Text: strings.Repeat("why ", 2000)}
 		b := f.Encode()
@@ -58,7 +58,7 @@ func TestFailureTravels(t *testing.T) {
 	}
 	for _, b := range [][]byte{nil, {1, 2}, {99, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 2, 1, 0, 0, 0}} {
 		if _, err := DecodeFailure(b); err == nil {
-			t.Errorf("%v is taken for a failure", b)
+			t.Errorf("%v decodes as a failure", b)
 		}
 	}
 }

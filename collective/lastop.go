@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// OpState is where an operation stands.
+// OpState is the state of an operation.
 type OpState uint8
 
 // The states.
@@ -14,7 +14,7 @@ const (
 	Finished
 )
 
-// LastOp is the last thing that a rank did, as other ranks can see it. It holds no pointers.
+// LastOp is a rank's last operation, as other ranks see it. It has no pointers.
 type LastOp struct {
 	Header
 	Unix     int64 // nanoseconds
@@ -23,13 +23,13 @@ type LastOp struct {
 	Group    [32]byte
 }
 
-// String is for people: all_gather #12 of 4096 float32 (layer 3) of group shard, finished 3.1s ago.
+// String formats it for messages: all_gather #12 of 4096 float32 (layer 3) in group shard, finished 3.1s ago.
 func (n *LastOp) String() string {
 	if n.Unix == 0 {
-		return "nothing yet"
+		return "none"
 	}
 	age := time.Since(time.Unix(0, n.Unix)).Round(time.Millisecond)
-	s := fmt.Sprintf("%v of group %s, ", &n.Header, n.Group[:min(int(n.GroupLen), len(n.Group))])
+	s := fmt.Sprintf("%v in group %s, ", &n.Header, n.Group[:min(int(n.GroupLen), len(n.Group))])
 	if n.State == Finished {
 		return s + fmt.Sprintf("finished %v ago", age)
 	}

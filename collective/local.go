@@ -10,16 +10,15 @@ import (
 	"trireme/tensor"
 )
 
-// NewLocal makes a world of n ranks inside this process. Each must be used from a goroutine
-// of its own, and closed.
+// NewLocal returns n ranks of a world within this process. Use each from its own goroutine, and close it.
 func NewLocal(n int, cfg Config) ([]World, error) {
-	h := &localWorld{boards: map[int]*localGroup{}}
+	h := &localWorld{groups: map[int]*localGroup{}}
 	ws := make([]World, n)
 	for r := range ws {
-		h.seats = append(h.seats, &localTransport{hub: h, rank: r, fault: NewFailureOnce()})
+		h.ranks = append(h.ranks, &localTransport{world: h, rank: r, failure: NewFailureOnce()})
 	}
 	for r := range ws {
-		w, err := NewWorld(r, n, h.seats[r], cfg)
+		w, err := NewWorld(r, n, h.ranks[r], cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -28,69 +27,71 @@ func NewLocal(n int, cfg Config) ([]World, error) {
 	return ws, nil
 }
 
-// localWorld is what the ranks of an in-process world share.
+// localWorld is shared by the ranks of an in-process world.
 type localWorld struct {
-	seats  []*localTransport
+	ranks  []*localTransport
 	mu     sync.Mutex
-	boards map[int]*localGroup // by the group's number
+	groups map[int]*localGroup // by group id
 }
 
 // localTransport is one rank's Transport.
 type localTransport struct {
-	hub   *localWorld
-	rank  int
-	fault *FailureOnce
-	gone  atomic.Bool
-	mu    sync.Mutex
-	note  LastOp
+	world   *localWorld
+	rank    int
+	failure *FailureOnce
+	gone    atomic.Bool
+	mu      sync.Mutex
+	lastOp  LastOp
 }
 
 var _ Transport = (*localTransport)(nil)
 
 func (s *localTransport) Join(id int, name string, ranks []int, me int) (Memory, Messages, error) {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	b := s.hub.boards[id]
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	b := s.world.groups[id]
 	if b == nil {
 		b = &localGroup{name: name, ranks: ranks, cells: make([]atomic.Pointer[localChannel], len(ranks)*(1+2*len(ranks)))}
-		s.hub.boards[id] = b
+		s.world.groups[id] = b
 	}
 	if b.name != name || !slices.Equal(b.ranks, ranks) {
-		return nil, nil, fmt.Errorf("%w: rank %d forms it of ranks %v where another forms group %s of ranks %v", ErrMismatch, s.rank, ranks, b.name, b.ranks)
+		return nil, nil, fmt.Errorf("%w: rank %d forms it with ranks %v, another rank forms group %s with ranks %v", ErrMismatch, s.rank, ranks, b.name, b.ranks)
 	}
-	return &localMemory{localGroup: b, me: me, fault: s.fault}, nil, nil
+	return &localMemory{localGroup: b, me: me, failure: s.failure}, nil, nil
 }
 
 func (s *localTransport) Arena() *tensor.Arena  { return nil }
-func (s *localTransport) Failure() *FailureOnce { return s.fault }
+func (s *localTransport) Failure() *FailureOnce { return s.failure }
 
 func (s *localTransport) SetLastOp(n *LastOp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.note = *n
+	s.lastOp = *n
 }
 
 func (s *localTransport) LastOp(rank int) string {
-	o := s.hub.seats[rank]
+	o := s.world.ranks[rank]
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.note.String()
+	return o.lastOp.String()
 }
 
+func (s *localTransport) Describe(rank int) string { return fmt.Sprintf("rank %d", rank) }
+
 func (s *localTransport) SendFailure(f *Failure) {
-	for _, o := range s.hub.seats {
-		o.fault.Set(f)
+	for _, o := range s.world.ranks {
+		o.failure.Set(f)
 	}
 }
 
-func (s *localTransport) Closed(rank int) bool { return s.hub.seats[rank].gone.Load() }
+func (s *localTransport) Closed(rank int) bool { return s.world.ranks[rank].gone.Load() }
 
 func (s *localTransport) Close() error {
 	s.gone.Store(true)
 	return nil
 }
 
-// localGroup holds the cells of a group, made when first used.
+// localGroup has the channels of a group, created on first use.
 type localGroup struct {
 	name  string
 	ranks []int
@@ -99,9 +100,9 @@ type localGroup struct {
 
 type localChannel struct {
 	ChannelState
-	shown [2][]byte
-	mu    sync.Mutex
-	woken chan struct{} // closed at the next change, when somebody sleeps
+	exposed [2][]byte
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change; nil if nobody waits
 }
 
 func (b *localGroup) cell(rank, ch int) *localChannel {
@@ -115,8 +116,8 @@ func (b *localGroup) cell(rank, ch int) *localChannel {
 // localMemory is one rank's Memory.
 type localMemory struct {
 	*localGroup
-	me    int
-	fault *FailureOnce
+	me      int
+	failure *FailureOnce
 }
 
 var _ Memory = (*localMemory)(nil)
@@ -124,14 +125,14 @@ var _ Memory = (*localMemory)(nil)
 func (p *localMemory) State(rank, ch int) *ChannelState { return &p.cell(rank, ch).ChannelState }
 
 func (p *localMemory) Expose(ch, slot int, b []byte) []byte {
-	p.cell(p.me, ch).shown[slot] = b
+	p.cell(p.me, ch).exposed[slot] = b
 	return b
 }
 
-func (p *localMemory) Unexpose(ch, slot int) { p.cell(p.me, ch).shown[slot] = nil }
+func (p *localMemory) Unexpose(ch, slot int) { p.cell(p.me, ch).exposed[slot] = nil }
 
 func (p *localMemory) Exposed(rank, ch, slot int) ([]byte, error) {
-	return p.cell(rank, ch).shown[slot], nil
+	return p.cell(rank, ch).exposed[slot], nil
 }
 
 func (p *localMemory) Wait(rank, ch int, seen uint32, d time.Duration) {
@@ -142,17 +143,17 @@ func (p *localMemory) Wait(rank, ch int, seen uint32, d time.Duration) {
 		c.mu.Unlock()
 		return
 	}
-	if c.woken == nil {
-		c.woken = make(chan struct{})
+	if c.changed == nil {
+		c.changed = make(chan struct{})
 	}
-	woken := c.woken
+	woken := c.changed
 	c.mu.Unlock()
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-woken:
 	case <-t.C:
-	case <-p.fault.Done():
+	case <-p.failure.Done():
 	}
 }
 
@@ -164,8 +165,8 @@ func (p *localMemory) Wake(ch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	atomic.StoreUint32(&c.Waiters, 0)
-	if c.woken != nil {
-		close(c.woken)
-		c.woken = nil
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
 	}
 }

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	spins = 1500                 // looks at a clock before sleeping: some microseconds
-	nap   = 5 * time.Millisecond // between looks for time-outs and failures
+	spinCount    = 1500                 // reads of a clock before sleeping: some microseconds
+	pollInterval = 5 * time.Millisecond // between checks for time-outs and failures
 )
 
-// Ticks of a Cell's clock within an operation.
+// Values of ChannelState.Clock within an operation.
 const (
 	posted = 1 + iota
-	half
+	summed
 	done
 )
 
-// post shows the operation to the others.
+// post publishes the operation to the other ranks.
 func (o *operation) post() {
 	m, slot := o.g.mem, int(o.h.Seq&1)
 	s := &m.State(o.g.me, o.ch).Slots[slot]
@@ -27,7 +27,7 @@ func (o *operation) post() {
 		if inSlot(&o.h) {
 			copy(s.Data[:], o.src)
 		} else {
-			o.shown = m.Expose(o.ch, slot, o.src)
+			o.exposed = m.Expose(o.ch, slot, o.src)
 		}
 	}
 	o.tick(posted)
@@ -38,7 +38,7 @@ func (o *operation) tick(t uint32) {
 	o.g.mem.Wake(o.ch)
 }
 
-// throughMemory does the operation with peers whose memory can be read.
+// throughMemory runs the operation with peers whose memory can be read.
 func (o *operation) throughMemory() error {
 	o.post()
 	m, peers := o.g.mem, o.peers()
@@ -47,12 +47,12 @@ func (o *operation) throughMemory() error {
 	}
 	for _, p := range peers {
 		if h := &m.State(p.rank, p.ch).Slots[o.h.Seq&1].Header; !o.h.matches(h) {
-			return o.g.mismatch(&o.h, p.rank, h)
+			return o.g.mismatchFailure(&o.h, p.rank, h)
 		}
 	}
 	if inSlot(&o.h) {
-		// A slot is not written again before all have posted the next operation, so nobody needs
-		// to be told that it was read.
+		// A slot is reused only after all ranks have posted the next operation, so reads need no
+		// acknowledgment.
 		ch := peers[0].ch
 		o.small(func(rank int) []byte {
 			if rank == o.g.me {
@@ -68,7 +68,7 @@ func (o *operation) throughMemory() error {
 	return o.large(peers)
 }
 
-// large reads what the peers show.
+// large reads the peers' exposed memory.
 func (o *operation) large(peers []peer) error {
 	g := o.g
 	n, me := len(g.ranks), g.me
@@ -86,7 +86,7 @@ func (o *operation) large(peers []peer) error {
 		}
 	}
 	if o.contributes() {
-		shown[me] = o.src // what is read here need not be read from a copy
+		shown[me] = o.src // not a copy in the arena
 	}
 	switch o.h.Kind {
 	case KindAllGather:
@@ -115,14 +115,14 @@ func (o *operation) large(peers []peer) error {
 	case KindRecv:
 		copy(o.dst, shown[peers[0].rank])
 		o.tick(done)
-		return nil // nobody reads the caller's memory
+		return nil // no peer reads the caller's memory
 	}
 	o.tick(done)
 	return o.await(peers, done)
 }
 
-// allReduce sums the caller's part of the vector where peers can see it, then copies theirs.
-// A part is read by its owner only until all have summed, so the sum may lie in its place.
+// allReduce sums the caller's part of the vector into its exposed memory, then copies the peers' parts.
+// Until all have summed, only its owner reads a part, so the sum can replace it.
 func (o *operation) allReduce(peers []peer, shown [][]byte) error {
 	g := o.g
 	n := len(g.ranks)
@@ -131,10 +131,10 @@ func (o *operation) allReduce(peers []peer, shown [][]byte) error {
 	for r := range srcs {
 		srcs[r] = part(g.me, shown[r])
 	}
-	sum := part(g.me, o.shown)
+	sum := part(g.me, o.exposed)
 	reduce(sum, o.h.Out, srcs, o.h.DType, o.h.Op, false)
-	o.tick(half)
-	if err := o.await(peers, half); err != nil {
+	o.tick(summed)
+	if err := o.await(peers, summed); err != nil {
 		return err
 	}
 	for _, p := range peers {
@@ -144,8 +144,7 @@ func (o *operation) allReduce(peers []peer, shown [][]byte) error {
 	return nil
 }
 
-// await returns when all peers have reached a tick of the operation, or when they never
-// will.
+// await waits until all peers have reached a tick of the operation.
 func (o *operation) await(peers []peer, tick uint32) error {
 	want := uint32(o.h.Seq)*4 + tick
 	for _, p := range peers {
@@ -162,7 +161,7 @@ func (o *operation) await(peers []peer, tick uint32) error {
 func reached(clock *uint32, want uint32) bool { return int32(atomic.LoadUint32(clock)-want) >= 0 }
 
 func spin(clock *uint32, want uint32) bool {
-	for i := range spins {
+	for i := range spinCount {
 		if reached(clock, want) {
 			return true
 		}
@@ -187,7 +186,7 @@ func (o *operation) sleep(p peer, clock *uint32, want uint32, peers []peer, tick
 			return f
 		}
 		if g.w.t.Closed(g.ranks[p.rank]) && !reached(clock, want) {
-			return g.left(p.rank)
+			return g.closedFailure(p.rank)
 		}
 		if o.ctx.Err() != nil {
 			return o.interrupt()
@@ -199,8 +198,8 @@ func (o *operation) sleep(p peer, clock *uint32, want uint32, peers []peer, tick
 					late = append(late, q.rank)
 				}
 			}
-			return g.timeout(&o.h, waited, late, tick == posted)
+			return g.timeoutFailure(&o.h, waited, late, tick == posted)
 		}
-		g.mem.Wait(p.rank, p.ch, seen, nap)
+		g.mem.Wait(p.rank, p.ch, seen, pollInterval)
 	}
 }

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// piece is how much of a sum is received before it is added.
-const piece = 256 << 10
+// chunkBytes is the size of the chunks in which a sum is received and added.
+const chunkBytes = 256 << 10
 
-// messages does one operation with peers that exchange bytes. Headers of all peers are
-// compared before any of their data is taken.
+// messages runs one operation by message passing. It compares the headers of all peers before it reads
+// their data.
 type messages struct {
 	*operation
-	heard []bool          // by rank: the header came
-	given []chan struct{} // by rank, in an AllReduce: closed when it has the caller's part for it
+	received []bool          // per rank: its header was read
+	sentPart []chan struct{} // per rank, in an AllReduce: closed when its part of the caller's data is sent
 }
 
-// line is the line of a Messages that the channel uses.
-func (o *messages) line() int { return min(o.ch, 1) }
+// conn returns the index of the channel's connection.
+func (o *messages) conn() int { return min(o.ch, 1) }
 
 func (o *messages) transfer() error {
-	o.since, o.heard = time.Now(), make([]bool, len(o.g.ranks))
-	stop := context.AfterFunc(o.ctx, func() { o.interrupt() }) // which ends reads and writes
+	o.since, o.received = time.Now(), make([]bool, len(o.g.ranks))
+	stop := context.AfterFunc(o.ctx, func() { o.interrupt() }) // unblocks reads and writes
 	err := o.exchange()
 	if !stop() && err == nil {
 		return o.interrupt()
@@ -49,8 +49,8 @@ func (o *messages) exchange() error {
 	return o.large(peers)
 }
 
-// small exchanges whole contributions. They fit the system's buffers, since nobody is more
-// than one operation ahead: writing does not block.
+// small exchanges whole contributions. Writes do not block: contributions fit the socket buffers, and no
+// rank is more than one operation ahead.
 func (o *messages) small(peers []peer) error {
 	g := o.g
 	frame := o.h.Encode(make([]byte, 0, HeaderSize+len(o.src)))
@@ -62,9 +62,9 @@ func (o *messages) small(peers []peer) error {
 			return err
 		}
 	}
-	mails := make([][]byte, len(g.ranks))
+	contributions := make([][]byte, len(g.ranks))
 	if o.contributes() {
-		mails[g.me] = bytes.Clone(o.src) // dst may be the same memory
+		contributions[g.me] = bytes.Clone(o.src) // dst may be the same memory
 	}
 	for _, p := range peers {
 		if err := o.header(p.rank); err != nil {
@@ -72,27 +72,27 @@ func (o *messages) small(peers []peer) error {
 		}
 	}
 	for _, p := range peers {
-		mails[p.rank] = make([]byte, len(o.src))
-		if err := o.read(p.rank, mails[p.rank]); err != nil {
+		contributions[p.rank] = make([]byte, len(o.src))
+		if err := o.read(p.rank, contributions[p.rank]); err != nil {
 			return err
 		}
 	}
-	o.operation.small(func(rank int) []byte { return mails[rank] })
+	o.operation.small(func(rank int) []byte { return contributions[rank] })
 	return nil
 }
 
-// large sends to each peer from a goroutine of its own while it receives.
+// large sends to each peer from a goroutine while it receives.
 func (o *messages) large(peers []peer) error {
-	summed := make(chan struct{}) // closed when the caller's part of an AllReduce is there
+	summed := make(chan struct{}) // closed when the caller's part of an AllReduce is summed
 	sent := make(chan error, len(peers))
-	o.given = make([]chan struct{}, len(o.g.ranks))
+	o.sentPart = make([]chan struct{}, len(o.g.ranks))
 	for _, p := range peers {
-		o.given[p.rank] = make(chan struct{})
+		o.sentPart[p.rank] = make(chan struct{})
 		go func() { sent <- o.send(p.rank, summed) }()
 	}
 	err := o.receive(peers, summed)
 	if err != nil {
-		o.g.w.fail(asFailure(err, o.g.w.rank)) // ends what is being sent
+		o.g.w.fail(asFailure(err, o.g.w.rank)) // ends pending sends
 	}
 	for range peers {
 		if e := <-sent; err == nil {
@@ -102,7 +102,7 @@ func (o *messages) large(peers []peer) error {
 	return err
 }
 
-// send writes what one peer needs.
+// send writes the data that one peer needs.
 func (o *messages) send(to int, summed <-chan struct{}) error {
 	g := o.g
 	n := len(g.ranks)
@@ -125,7 +125,7 @@ func (o *messages) send(to int, summed <-chan struct{}) error {
 	if o.h.Kind != KindAllReduce {
 		return nil
 	}
-	close(o.given[to])
+	close(o.sentPart[to])
 	select {
 	case <-summed:
 		return o.write(to, o.part(o.dst, n, g.me))
@@ -134,7 +134,7 @@ func (o *messages) send(to int, summed <-chan struct{}) error {
 	}
 }
 
-// receive takes the headers, then what the caller needs of each peer.
+// receive reads all headers, then the data that the caller needs from each peer.
 func (o *messages) receive(peers []peer, summed chan<- struct{}) error {
 	g := o.g
 	for _, p := range peers {
@@ -161,9 +161,9 @@ func (o *messages) receive(peers []peer, summed chan<- struct{}) error {
 			return err
 		}
 		close(summed)
-		for _, p := range peers { // into what was sent to the peer before
+		for _, p := range peers { // into memory that was sent to the peer before
 			select {
-			case <-o.given[p.rank]:
+			case <-o.sentPart[p.rank]:
 			case <-g.w.t.Failure().Done():
 				return g.w.t.Failure().Get()
 			}
@@ -182,11 +182,11 @@ func (o *messages) receive(peers []peer, summed chan<- struct{}) error {
 	return nil
 }
 
-// sum combines what each peer sends with mine, piece by piece, in the order of ranks.
+// sum reduces mine and the peers' data in rank order, chunk by chunk.
 func (o *messages) sum(dst, mine []byte) error {
 	g := o.g
 	n, in, out := len(g.ranks), o.h.DType.Size(), o.h.Out.Size()
-	count, step := len(mine)/in, piece/in
+	count, step := len(mine)/in, chunkBytes/in
 	hold := make([]byte, (n-1)*min(step, count)*in)
 	srcs := make([][]byte, n)
 	for lo := 0; lo < count; lo += step {
@@ -207,19 +207,19 @@ func (o *messages) sum(dst, mine []byte) error {
 	return nil
 }
 
-// header receives a peer's header and compares it.
+// header reads a peer's header and compares it.
 func (o *messages) header(from int) error {
 	var b [HeaderSize]byte
 	if err := o.read(from, b[:]); err != nil {
 		return err
 	}
-	o.heard[from] = true
+	o.received[from] = true
 	h, err := DecodeHeader(b[:])
 	if err != nil {
-		return &Failure{Kind: ErrMismatch, Rank: o.g.w.rank, Text: fmt.Sprintf("rank %d sent something that is no header", o.g.ranks[from])}
+		return &Failure{Kind: ErrMismatch, Rank: o.g.w.rank, Text: o.g.w.t.Describe(o.g.ranks[from]) + " sent a malformed header"}
 	}
 	if !o.h.matches(&h) {
-		return o.g.mismatch(&o.h, from, &h)
+		return o.g.mismatchFailure(&o.h, from, &h)
 	}
 	return nil
 }
@@ -228,8 +228,8 @@ func (o *messages) read(from int, b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if err := o.g.msg.Read(from, o.line(), b); err != nil {
-		return o.broken(from, err)
+	if err := o.g.msg.Read(from, o.conn(), b); err != nil {
+		return o.connFailure(from, err)
 	}
 	return nil
 }
@@ -239,42 +239,41 @@ func (o *messages) write(to int, bufs ...[]byte) error {
 		if len(b) == 0 {
 			continue
 		}
-		if err := o.g.msg.Write(to, o.line(), b); err != nil {
-			return o.broken(to, err)
+		if err := o.g.msg.Write(to, o.conn(), b); err != nil {
+			return o.connFailure(to, err)
 		}
 	}
 	return nil
 }
 
-// settle is how long a broken connection waits for the reason that the peer, or the end of
-// its process, gives elsewhere.
-const settle = time.Second
+// causeWait is the time for which a failed connection waits for the cause, which arrives separately.
+const causeWait = time.Second
 
-// broken says why a peer could not be reached.
-func (o *messages) broken(rank int, err error) error {
+// connFailure returns the cause of a connection error.
+func (o *messages) connFailure(rank int, err error) error {
 	g := o.g
 	if f := g.w.t.Failure().Get(); f != nil {
 		return f
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return g.timeout(&o.h, time.Since(o.since), o.late(rank), !o.heard[rank])
+		return g.timeoutFailure(&o.h, time.Since(o.since), o.late(rank), !o.received[rank])
 	}
-	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(causeWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if f := g.w.t.Failure().Get(); f != nil {
 			return f
 		}
 		if g.w.t.Closed(g.ranks[rank]) {
-			return g.left(rank)
+			return g.closedFailure(rank)
 		}
 	}
-	return &Failure{Kind: ErrPeerLost, Rank: g.w.rank, Lost: []int{g.ranks[rank]}, Text: fmt.Sprintf("the connection to rank %d broke: %v", g.ranks[rank], err)}
+	return &Failure{Kind: ErrPeerLost, Rank: g.w.rank, Lost: []int{g.ranks[rank]}, Text: fmt.Sprintf("%s is lost: connection error: %v", g.w.t.Describe(g.ranks[rank]), err)}
 }
 
-// late are the ranks that did not arrive, rank among them.
+// late returns the ranks that did not join, including rank.
 func (o *messages) late(rank int) []int {
 	late := []int{rank}
 	for _, p := range o.peers() {
-		if p.rank != rank && !o.heard[rank] && !o.heard[p.rank] && !o.g.msg.Arrived(p.rank, o.line()) {
+		if p.rank != rank && !o.received[rank] && !o.received[p.rank] && !o.g.msg.Arrived(p.rank, o.conn()) {
 			late = append(late, p.rank)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"trireme/tensor"
 )
 
-// channel orders operations: those of a group, or the messages to or from one other rank.
+// channel is a sequence of operations: a group's, or the messages to or from one peer.
 type channel struct {
 	busy atomic.Bool // an operation is running
-	seq  uint64      // of the next one
+	seq  uint64      // of the next operation
 }
 
-// operation is one operation of a group, as the goroutine that called it carries it out.
+// operation is one running operation.
 type operation struct {
 	g   *group
 	ctx context.Context
@@ -27,8 +27,8 @@ type operation struct {
 	dst, src   []byte
 	chunks     []int
 	accumulate bool
-	shown      []byte    // what the others see of src, where that is large
-	since      time.Time // when waiting began
+	exposed    []byte    // src as exposed to the peers, if large
+	since      time.Time // start of waiting
 }
 
 func (g *group) operation(ctx context.Context, ch int, k Kind, tag string, dst, src *tensor.Tensor) *operation {
@@ -43,11 +43,11 @@ func (g *group) operation(ctx context.Context, ch int, k Kind, tag string, dst, 
 	return o
 }
 
-// run does the operation.
+// run runs the operation.
 func (o *operation) run() error {
 	g := o.g
 	c := &g.channels[o.ch]
-	g.check(c.busy.CompareAndSwap(false, true), o.h.Kind, o.h.Tag(), "another goroutine runs an operation of this group")
+	g.check(c.busy.CompareAndSwap(false, true), o.h.Kind, o.h.Tag(), "another goroutine is running an operation of this group")
 	defer c.busy.Store(false)
 	o.h.Seq = c.seq
 	c.seq++
@@ -55,13 +55,13 @@ func (o *operation) run() error {
 		return o.failed(f)
 	}
 	if len(g.ranks) == 1 && o.ch == 0 {
-		o.alone()
+		o.single()
 		return nil
 	}
-	if !g.w.enter() {
+	if !g.w.acquire() {
 		return o.failed(&Failure{Kind: ErrClosed, Rank: g.w.rank, Text: "the world is closed"})
 	}
-	defer g.w.leave()
+	defer g.w.release()
 	if err := o.transfer(); err != nil {
 		g.w.fail(asFailure(err, g.w.rank))
 		return o.failed(g.w.t.Failure().Get())
@@ -69,37 +69,37 @@ func (o *operation) run() error {
 	return nil
 }
 
-// transfer moves the data. A panic in it is an error: no peer may hang for it.
+// transfer moves the data. It returns a panic as an error, so that no peer hangs.
 func (o *operation) transfer() (err error) {
 	defer func() {
 		if e := recover(); e != nil {
 			err = fmt.Errorf("%v\n%s", e, debug.Stack())
 		}
 	}()
-	o.g.note(&o.h, Running)
+	o.g.setLastOp(&o.h, Running)
 	if o.g.mem != nil {
 		err = o.throughMemory()
 	} else {
 		err = (&messages{operation: o}).transfer()
 	}
 	if err == nil {
-		o.g.note(&o.h, Finished)
+		o.g.setLastOp(&o.h, Finished)
 	}
 	return err
 }
 
-// failed is the error of the operation in a world that failed with f.
+// failed returns the operation's error after the world failed with f.
 func (o *operation) failed(f *Failure) error {
 	switch {
 	case o.ctx.Err() != nil && f.cause != nil && errors.Is(f.cause, o.ctx.Err()):
-		return f.cause // this rank's own context, which is no failure of the others
-	case f.Kind == ErrMismatch, f.Kind == ErrTimeout: // these name the operation
+		return f.cause // this rank's own context
+	case f.Kind == ErrMismatch, f.Kind == ErrTimeout: // these texts name the operation
 		return fmt.Errorf("collective: %w", f)
 	}
 	return fmt.Errorf("collective: group %s: %v: %w", o.g.name, &o.h, f)
 }
 
-// interrupt ends this rank's part in the world, since its context ended in an operation.
+// interrupt takes this rank out of the world, after its context ended during an operation.
 func (o *operation) interrupt() *Failure {
 	o.g.w.interrupt(asFailure(fmt.Errorf("collective: group %s: %v: %w", o.g.name, &o.h, o.ctx.Err()), o.g.w.rank))
 	return o.g.w.t.Failure().Get()

@@ -1,6 +1,6 @@
 package collective
 
-// peer is another rank of the group and the channel on which it meets this one.
+// peer is another rank of the group and its channel for the operation.
 type peer struct{ rank, ch int }
 
 func (o *operation) peers() []peer {
@@ -8,7 +8,7 @@ func (o *operation) peers() []peer {
 	switch {
 	case o.ch == 0:
 		ps := make([]peer, 0, n-1)
-		for i := 1; i < n; i++ { // each begins after itself, so that not all read one rank at once
+		for i := 1; i < n; i++ { // start after me, so that ranks read different peers at a time
 			ps = append(ps, peer{(me + i) % n, 0})
 		}
 		return ps
@@ -18,13 +18,13 @@ func (o *operation) peers() []peer {
 	return []peer{{o.ch - 1 - n, 1 + me}}
 }
 
-// inSlot says whether contributions are small enough to travel with the header.
+// inSlot reports whether contributions fit in a Slot.
 func inSlot(h *Header) bool { return int(h.Count)*h.DType.Size() <= SlotDataSize }
 
-// contributes says whether others need the caller's src.
+// contributes reports whether peers read the caller's src.
 func (o *operation) contributes() bool { return o.h.Kind != KindBarrier && o.h.Kind != KindRecv }
 
-// chunkOf is the part of src that a rank receives of a ReduceScatter.
+// chunkOf returns the chunk of src that a rank receives from a ReduceScatter.
 func (o *operation) chunkOf(rank int) int {
 	if o.chunks == nil {
 		return rank
@@ -32,16 +32,16 @@ func (o *operation) chunkOf(rank int) int {
 	return o.chunks[rank]
 }
 
-// part is what rank r of n sums in an AllReduce of the vector b. Parts begin at multiples of
-// 1024 elements, so that no two ranks write one page.
+// part returns the part of the vector b that rank r of n sums in an AllReduce. Parts start at multiples
+// of 1024 elements, so that no two ranks write a page.
 func (o *operation) part(b []byte, n, r int) []byte {
 	count, size := int(o.h.Count), o.h.DType.Size()
 	per := ((count+n-1)/n + 1023) &^ 1023
 	return b[min(r*per, count)*size : min((r+1)*per, count)*size]
 }
 
-// alone does an operation of a group of one.
-func (o *operation) alone() {
+// single runs an operation of a group of one rank.
+func (o *operation) single() {
 	if o.h.Kind == KindReduceScatter {
 		reduce(o.dst, o.h.Out, [][]byte{o.src}, o.h.DType, Sum, o.accumulate)
 		return
@@ -49,28 +49,28 @@ func (o *operation) alone() {
 	move(o.dst, o.src)
 }
 
-// move copies, unless both are the same memory.
+// move copies src to dst, unless they are the same memory.
 func move(dst, src []byte) {
 	if len(dst) > 0 && &dst[0] != &src[0] {
 		copy(dst, src)
 	}
 }
 
-// small does an operation of which all contributions are there whole; mail is a rank's, and
-// at least as long as src.
-func (o *operation) small(mail func(rank int) []byte) {
+// small runs an operation on contributions in slots. data returns a rank's contribution, which is at least
+// as long as src.
+func (o *operation) small(data func(rank int) []byte) {
 	g, n := o.g, len(o.src)
 	all := func(lo, hi int) [][]byte {
 		b := make([][]byte, len(g.ranks))
 		for r := range b {
-			b[r] = mail(r)[lo:hi]
+			b[r] = data(r)[lo:hi]
 		}
 		return b
 	}
 	switch o.h.Kind {
 	case KindAllGather:
 		for r := range g.ranks {
-			copy(o.dst[r*n:], mail(r)[:n])
+			copy(o.dst[r*n:], data(r)[:n])
 		}
 	case KindReduceScatter:
 		part := n / len(g.ranks)
@@ -81,9 +81,9 @@ func (o *operation) small(mail func(rank int) []byte) {
 	case KindAllToAll:
 		part := n / len(g.ranks)
 		for r := range g.ranks {
-			copy(o.dst[r*part:], mail(r)[g.me*part:][:part])
+			copy(o.dst[r*part:], data(r)[g.me*part:][:part])
 		}
 	case KindRecv:
-		copy(o.dst, mail(o.ch - 1 - len(g.ranks))[:n])
+		copy(o.dst, data(o.ch - 1 - len(g.ranks))[:n])
 	}
 }

@@ -5,11 +5,10 @@ import (
 	"trireme/tensor"
 )
 
-// block is the number of elements that a sum works on at a time: small enough that the
-// running value stays in the first cache while one rank's part after the other is added.
+// block is the number of elements summed at a time. The running sum stays in the L1 cache.
 const block = 2048
 
-// as sees memory as elements.
+// as returns memory as elements.
 func as[E tensor.Elem](b []byte, dt tensor.DType) []E {
 	if len(b) == 0 {
 		return nil
@@ -17,10 +16,9 @@ func as[E tensor.Elem](b []byte, dt tensor.DType) []E {
 	return tensor.Host[E](tensor.Of(tensor.NewBuffer(b, len(b), tensor.Workspace, nil), dt, 0, len(b)/dt.Size()))
 }
 
-// reduce makes dst = (dst,) srcs[0], srcs[1], ... combined by op, one after the other. The
-// sources are the ranks' in order, all of type st; dst is of type dt, which is st, or F32
-// where st is BF16 or F16, or one of those where st is F32. dst may be one of srcs when
-// the types are the same.
+// reduce sets dst to (dst,) srcs[0], srcs[1], ... reduced by op in this order. srcs are the ranks' data, of
+// type st. dt, the type of dst, is st; or F32 if st is BF16 or F16; or BF16 or F16 if st is F32. dst may be
+// one of srcs if the types are equal.
 func reduce(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op, accumulate bool) {
 	switch {
 	case dt == tensor.F32 && st == tensor.F32:
@@ -36,7 +34,7 @@ func reduce(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op, 
 	}
 }
 
-// reducible says whether reduce takes the types.
+// reducible reports whether reduce supports the types.
 func reducible(dt, st tensor.DType) bool {
 	float := func(t tensor.DType) bool { return t == tensor.F32 || t == tensor.BF16 || t == tensor.F16 }
 	return float(dt) && float(st) && (dt == st || dt == tensor.F32 || st == tensor.F32) || dt == st && (dt == tensor.F64 || dt == tensor.I32 || dt == tensor.I64)
@@ -59,7 +57,7 @@ func fold[E number](dst []E, srcs [][]E, op Op, accumulate bool) {
 		add(dst, srcs[0], srcs[1])
 		return
 	}
-	var acc [block]E // dst may be one of srcs, so it is written last
+	var acc [block]E // dst may be one of srcs
 	for lo := 0; lo < len(dst); lo += block {
 		hi := min(lo+block, len(dst))
 		run, rest := acc[:hi-lo], srcs
@@ -100,7 +98,7 @@ func combine[E number](run, s []E, op Op) {
 	}
 }
 
-// foldWide is fold for F32, BF16 and F16: the running value is F32.
+// foldWide is fold for mixes of F32, BF16 and F16, with an F32 accumulator.
 func foldWide(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op, accumulate bool) {
 	var acc, wide [block]float32
 	n := len(dst) / dt.Size()
@@ -128,7 +126,7 @@ func foldWide(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op
 	}
 }
 
-// widen reads elements lo, lo+1, ... of an F32, BF16 or F16 vector.
+// widen converts elements lo, lo+1, ... of an F32, BF16 or F16 vector to F32.
 func widen(dst []float32, src []byte, dt tensor.DType, lo int) {
 	switch dt {
 	case tensor.F32:

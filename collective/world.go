@@ -15,17 +15,17 @@ type world struct {
 	cfg        Config
 	t          Transport
 
-	mu     sync.Mutex
-	groups []*group
-	formed int
-	closed bool
-	quiet  bool           // the world has failed, and no other rank has been told
-	wg     sync.WaitGroup // those that use the transport
+	mu         sync.Mutex
+	groups     []*group
+	formed     int
+	closed     bool
+	unreported bool           // the world has failed, and other ranks do not know
+	wg         sync.WaitGroup // users of the transport
 }
 
 var _ World = (*world)(nil)
 
-// NewWorld makes a World over a transport, which it closes in the end.
+// NewWorld returns a World over a transport. World.Close closes the transport.
 func NewWorld(rank, size int, t Transport, cfg Config) (World, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (w *world) Arena() *tensor.Arena { return w.t.Arena() }
 
 func (w *world) Group(name string, ranks []int) (Group, error) {
 	if len(ranks) == 0 || ranks[0] < 0 || ranks[len(ranks)-1] >= w.size || !slices.IsSorted(ranks) || len(slices.Compact(slices.Clone(ranks))) != len(ranks) {
-		return nil, fmt.Errorf("collective: group %s: ranks %v are not ascending ranks of a world of %d", name, ranks, w.size)
+		return nil, fmt.Errorf("collective: group %s: ranks %v are not ascending ranks below %d", name, ranks, w.size)
 	}
 	w.mu.Lock()
 	id := w.formed
@@ -70,41 +70,41 @@ func (w *world) Group(name string, ranks []int) (Group, error) {
 	return g, nil
 }
 
-// Abort holds Close up: the transport must not go while the failure spreads.
+// Abort delays Close: the transport must stay open until the failure is sent.
 func (w *world) Abort(cause error) {
-	if w.enter() {
-		defer w.leave()
+	if w.acquire() {
+		defer w.release()
 		w.abort(asFailure(cause, w.rank))
 	}
 }
 
-// fail raises f here and on every rank that can be reached, unless the world has failed.
+// fail sets f here and on every rank that can be reached, unless the world has failed.
 func (w *world) fail(f *Failure) {
 	if w.t.Failure().Set(f) {
 		w.t.SendFailure(f)
 	}
 }
 
-// interrupt raises f on this rank alone: whoever ended its context knows the cause, and aborts.
+// interrupt sets f on this rank only: the caller that ended its context knows the cause, and aborts.
 func (w *world) interrupt(f *Failure) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.quiet = w.t.Failure().Set(f) || w.quiet
+	w.unreported = w.t.Failure().Set(f) || w.unreported
 }
 
-// abort is fail where interrupt may have come before.
+// abort is fail after a possible interrupt.
 func (w *world) abort(f *Failure) {
 	w.mu.Lock()
-	tell := w.t.Failure().Set(f) || w.quiet
-	w.quiet = false
+	report := w.t.Failure().Set(f) || w.unreported
+	w.unreported = false
 	w.mu.Unlock()
-	if tell {
+	if report {
 		w.t.SendFailure(f)
 	}
 }
 
-// enter counts somebody who uses the transport; it is refused when the world is closed.
-func (w *world) enter() bool {
+// acquire registers a user of the transport. It returns false if the world is closed.
+func (w *world) acquire() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -114,9 +114,9 @@ func (w *world) enter() bool {
 	return true
 }
 
-func (w *world) leave() { w.wg.Done() }
+func (w *world) release() { w.wg.Done() }
 
-// Close fails what is still under way and waits for it to end.
+// Close fails pending operations and waits for them.
 func (w *world) Close() error {
 	w.mu.Lock()
 	if w.closed {
@@ -124,10 +124,10 @@ func (w *world) Close() error {
 		return nil
 	}
 	w.closed = true
-	groups, quiet := w.groups, w.quiet
+	groups, quiet := w.groups, w.unreported
 	w.mu.Unlock()
 	if quiet || slices.ContainsFunc(groups, (*group).busy) {
-		w.abort(&Failure{Kind: ErrClosed, Rank: w.rank, Text: fmt.Sprintf("rank %d closed its world with operations under way", w.rank), cause: errors.New("closed")})
+		w.abort(&Failure{Kind: ErrClosed, Rank: w.rank, Text: fmt.Sprintf("rank %d closed its world with operations pending", w.rank), cause: errors.New("closed")})
 	}
 	w.t.Failure().Set(&Failure{Kind: ErrClosed, Rank: w.rank, Text: "the world is closed"})
 	w.wg.Wait()

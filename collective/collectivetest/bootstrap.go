@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Bootstrap is where the ranks of one process meet. Rank gives one rank's view of it.
+// Bootstrap exchanges values between the ranks of one process.
 type Bootstrap struct {
 	n    int
 	mu   sync.Mutex
@@ -19,33 +19,33 @@ type exchange struct {
 	full chan struct{}
 }
 
-// NewBootstrap is a meeting point of n ranks.
+// NewBootstrap returns a Bootstrap for n ranks.
 func NewBootstrap(n int) *Bootstrap { return &Bootstrap{n: n, keys: map[string]*exchange{}} }
 
 // RankBootstrap is one rank's view of a Bootstrap.
 type RankBootstrap struct {
 	e       *Bootstrap
 	rank    int
-	gathers int // of Gather
+	gathers int // calls of AllGatherBytes
 }
 
-// Rank is a rank's view.
+// Rank returns rank r's view.
 func (e *Bootstrap) Rank(r int) *RankBootstrap { return &RankBootstrap{e: e, rank: r} }
 
 // Rank, Size and AllGatherBytes make a RankBootstrap a checkpoint.ProcessGroup. A rank calls
 // AllGatherBytes from one goroutine at a time.
 func (s *RankBootstrap) Rank() int { return s.rank }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (s *RankBootstrap) Size() int { return s.e.n }
 
 // AllGatherBytes is AllGather with the next key.
 func (s *RankBootstrap) AllGatherBytes(ctx context.Context, mine []byte) ([][]byte, error) {
 	s.gathers++
-	return s.AllGather(ctx, fmt.Sprint("turn ", s.gathers), mine)
+	return s.AllGather(ctx, fmt.Sprint("gather ", s.gathers), mine)
 }
 
-// AllGather returns what every rank brought under key, when all have.
+// AllGather returns every rank's value for key when all have called it.
 func (s *RankBootstrap) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	e := s.e
 	e.mu.Lock()
@@ -63,6 +63,6 @@ func (s *RankBootstrap) AllGather(ctx context.Context, key string, mine []byte) 
 	case <-m.full:
 		return m.all, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("exchange %s: %d of %d ranks came: %w", key, m.n, e.n, ctx.Err())
+		return nil, fmt.Errorf("all-gather %s: %d of %d ranks called it: %w", key, m.n, e.n, ctx.Err())
 	}
 }

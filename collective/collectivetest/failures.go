@@ -13,7 +13,7 @@ import (
 	"trireme/tensor"
 )
 
-// failures checks that every rank gets an error, of the right kind, that names what matters.
+// failures checks that every rank gets an error of the right kind and content.
 func failures(t *testing.T, mk Make) {
 	t.Run("mismatch", func(t *testing.T) { mismatch(t, mk) })
 	t.Run("absent", func(t *testing.T) { absent(t, mk) })
@@ -37,20 +37,20 @@ func failures(t *testing.T, mk Make) {
 	})
 }
 
-// expect says whether err is of a kind and holds all of the words.
+// expect checks that err is of a kind and contains all words.
 func expect(err, kind error, words ...string) error {
 	if !errors.Is(err, kind) {
 		return fmt.Errorf("error %v, want %v", err, kind)
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			return fmt.Errorf("error %q does not say %q", err, w)
+			return fmt.Errorf("error %q does not contain %q", err, w)
 		}
 	}
 	return nil
 }
 
-// mismatch lets one rank of three issue something else, and checks that nothing was written.
+// mismatch has one rank of three call another operation, and checks that nothing is written.
 func mismatch(t *testing.T, mk Make) {
 	cases := map[string]struct {
 		issue func(r *rank, x *tensor.Tensor, odd bool) error
@@ -93,7 +93,7 @@ func mismatch(t *testing.T, mk Make) {
 					if e := expect(err, collective.ErrMismatch, append(c.words, "rank 1")...); e != nil {
 						return e
 					}
-					if e := same("a tensor that must not change", x, values(tensor.F32, m, r.Rank())); e != nil {
+					if e := same("tensor after a mismatch", x, values(tensor.F32, m, r.Rank())); e != nil {
 						return e
 					}
 					return expect(r.g.Barrier(ctx, "after"), collective.ErrMismatch)
@@ -103,7 +103,7 @@ func mismatch(t *testing.T, mk Make) {
 	}
 }
 
-// absent lets one rank stay away; all, that one too, learn which and what it did last.
+// absent has one rank come late: the error of all ranks, that one too, names it and its last operation.
 func absent(t *testing.T, mk Make) {
 	for _, m := range []int{10, 30000} {
 		each(t, mk, 3, collective.Config{Timeout: 300 * time.Millisecond}, func(r *rank) error {
@@ -116,9 +116,9 @@ func absent(t *testing.T, mk Make) {
 			begin := time.Now()
 			err := r.g.AllReduce(ctx, r.full(tensor.F32, m, 0), collective.Sum, "layer 7")
 			if time.Since(begin) > 5*time.Second {
-				return errors.New("the time-out took too long")
+				return errors.New("the time-out was too late")
 			}
-			return expect(err, collective.ErrTimeout, "all_reduce #1", "layer 7", "group all", "rank 1 did not arrive", "barrier #0")
+			return expect(err, collective.ErrTimeout, "all_reduce #1", "layer 7", "in group all", "; rank 1", "did not join (last operation: barrier #0")
 		})
 	}
 }
@@ -155,8 +155,8 @@ func abort(t *testing.T, mk Make) {
 	}
 }
 
-// contexts checks that an operation ends with its context, that its rank is out of the world
-// from then on, and that the others learn of it.
+// contexts checks that an operation ends with its context, that its rank then leaves the world, and that
+// the others get an error.
 func contexts(t *testing.T, mk Make) {
 	for _, m := range []int{10, 30000} {
 		ended := make(chan struct{})
@@ -164,7 +164,7 @@ func contexts(t *testing.T, mk Make) {
 			if r.Rank() == 1 {
 				<-ended
 				if err := r.g.Barrier(ctx, "a"); !errors.Is(err, collective.ErrMismatch) && !errors.Is(err, collective.ErrAborted) {
-					return fmt.Errorf("the operation that the other rank left ended with %v", err)
+					return fmt.Errorf("the other rank's operation ended with %v", err)
 				}
 				return nil
 			}
@@ -176,17 +176,17 @@ func contexts(t *testing.T, mk Make) {
 			err := r.g.AllReduce(short, r.full(tensor.F32, m, r.Rank()), collective.Sum, "a")
 			var f *collective.Failure
 			if !errors.Is(err, context.DeadlineExceeded) || errors.As(err, &f) || !strings.Contains(err.Error(), "all_reduce #0") {
-				return fmt.Errorf("error %v, want that of the context", err)
+				return fmt.Errorf("error %v, want the context's", err)
 			}
 			if time.Since(began) > 10*time.Second {
-				return errors.New("the context was not heeded")
+				return errors.New("the context was ignored")
 			}
 			return expect(r.g.Barrier(ctx, "after"), context.DeadlineExceeded, "all_reduce #0")
 		})
 	}
 }
 
-// interrupted checks that the others wait for a rank whose context ended, until it aborts.
+// interrupted checks that the others wait for a rank whose context ended until it aborts.
 func interrupted(t *testing.T, mk Make) {
 	cause := errors.New("the plug is pulled")
 	for _, m := range []int{10, 30000} {
@@ -196,16 +196,16 @@ func interrupted(t *testing.T, mk Make) {
 			if r.Rank() != 1 {
 				err := r.g.AllReduce(ctx, x, collective.Sum, "a")
 				if !aborted.Load() {
-					return fmt.Errorf("told before Abort: %v", err)
+					return fmt.Errorf("error before Abort: %v", err)
 				}
 				return expect(err, collective.ErrAborted, "aborted by rank 1", cause.Error())
 			}
 			gone, cancel := context.WithCancel(ctx)
 			cancel()
 			if err := r.g.Recv(gone, x, 0, "never"); !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("error %v, want that of the context", err)
+				return fmt.Errorf("error %v, want the context's", err)
 			}
-			time.Sleep(100 * time.Millisecond) // the others wait meanwhile
+			time.Sleep(100 * time.Millisecond) // the others wait
 			aborted.Store(true)
 			r.Abort(cause)
 			return nil
@@ -213,7 +213,7 @@ func interrupted(t *testing.T, mk Make) {
 	}
 }
 
-// slow lets one rank come late, within the time-out.
+// slow has one rank come late, within the time-out.
 func slow(t *testing.T, mk Make) {
 	each(t, mk, 3, collective.Config{Timeout: 10 * time.Second}, func(r *rank) error {
 		for i := range 3 {
@@ -232,7 +232,7 @@ func slow(t *testing.T, mk Make) {
 	})
 }
 
-// left lets one rank close its world with an operation under way.
+// left has one rank close its world with an operation pending.
 func left(t *testing.T, mk Make) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		x := r.full(tensor.F32, 30000, r.Rank())
@@ -249,7 +249,7 @@ func left(t *testing.T, mk Make) {
 	})
 }
 
-// two runs operations of one group from two goroutines at once.
+// two runs operations of one group from two goroutines concurrently.
 func two(t *testing.T, mk Make) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		if r.Rank() == 1 {
@@ -266,16 +266,16 @@ func two(t *testing.T, mk Make) {
 				said <- r.g.Barrier(ctx, "a").Error()
 			}()
 		}
-		first := <-said // the other waits for rank 1
+		first := <-said // the other goroutine waits for rank 1
 		r.Abort(errors.New("enough"))
 		if second := <-said; !strings.Contains(first, "another goroutine") || !strings.Contains(second, "enough") {
-			return fmt.Errorf("two barriers at once end with %q and %q", first, second)
+			return fmt.Errorf("two concurrent barriers end with %q and %q", first, second)
 		}
 		return nil
 	})
 }
 
-// closed issues an operation that needs a rank which has closed its world in order.
+// closed calls an operation with a rank that has closed its world.
 func closed(t *testing.T, mk Make) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		if err := r.g.Barrier(ctx, "last"); err != nil || r.Rank() == 1 {
@@ -292,7 +292,7 @@ func (r *rank) closeIf(who int) error {
 	return nil
 }
 
-// different forms groups of one number from different ranks.
+// different has ranks form the same group with different members.
 func different(t *testing.T, mk Make) {
 	each(t, mk, 3, collective.Config{Timeout: time.Second}, func(r *rank) error {
 		ranks := []int{0, 1, 2}
@@ -301,7 +301,7 @@ func different(t *testing.T, mk Make) {
 		}
 		g, err := r.Group("second", ranks)
 		if err != nil {
-			return nil // where forming a group needs the others
+			return nil // forming a group may need the others
 		}
 		return mustFail(g.Barrier(ctx, "t"))
 	})

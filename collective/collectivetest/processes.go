@@ -20,23 +20,22 @@ import (
 	"trireme/tensor"
 )
 
-// Open opens one rank's world in a process of its own.
+// Open opens one rank's world in a child process.
 type Open func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Bootstrap) (collective.World, error)
 
 const childEnv = "TRIREME_COLLECTIVETEST"
 
-// line is what parent and child write to each other.
-type line struct {
-	Key    string   `json:",omitempty"` // of an exchange
+// record is a message between parent and child.
+type record struct {
+	Key    string   `json:",omitempty"` // of an AllGather
 	Data   []byte   `json:",omitempty"`
 	All    [][]byte `json:",omitempty"`
 	Report string   `json:",omitempty"` // running, ok or an error
-	Kinds  []string `json:",omitempty"` // which errors it is
-	Nano   int64    `json:",omitempty"` // when
+	Kinds  []string `json:",omitempty"` // kinds of the error
+	Nano   int64    `json:",omitempty"` // time
 }
 
-// Child does the part of a child process, when this is one, and does not return then. It is
-// called first in TestMain.
+// Child runs a rank and exits if this is a child process. Call it first in TestMain.
 func Child(open Open) {
 	v := os.Getenv(childEnv)
 	if v == "" {
@@ -46,10 +45,10 @@ func Child(open Open) {
 	rank, _ := strconv.Atoi(f[1])
 	size, _ := strconv.Atoi(f[2])
 	timeout, _ := time.ParseDuration(f[3])
-	c := &child{replies: make(chan line, 1), out: json.NewEncoder(os.Stdout)}
+	c := &child{replies: make(chan record, 1), out: json.NewEncoder(os.Stdout)}
 	go c.read()
 	err := c.act(open, f[0], rank, size, collective.Config{Timeout: timeout})
-	l := line{Report: "ok", Nano: time.Now().UnixNano()}
+	l := record{Report: "ok", Nano: time.Now().UnixNano()}
 	if err != nil {
 		l.Report = err.Error()
 	}
@@ -63,12 +62,12 @@ func Child(open Open) {
 }
 
 type child struct {
-	replies chan line
+	replies chan record
 	mu      sync.Mutex
 	out     *json.Encoder
 }
 
-func (c *child) write(l line) {
+func (c *child) write(l record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.out.Encode(l) != nil {
@@ -76,11 +75,11 @@ func (c *child) write(l line) {
 	}
 }
 
-// read takes replies, and ends the process with its parent.
+// read reads replies, and exits with the parent.
 func (c *child) read() {
 	d := json.NewDecoder(os.Stdin)
 	for {
-		var l line
+		var l record
 		if d.Decode(&l) != nil {
 			os.Exit(1)
 		}
@@ -88,9 +87,9 @@ func (c *child) read() {
 	}
 }
 
-// AllGather asks the parent.
+// AllGather calls the parent's Bootstrap.
 func (c *child) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
-	c.write(line{Key: key, Data: mine})
+	c.write(record{Key: key, Data: mine})
 	select {
 	case l := <-c.replies:
 		return l.All, nil
@@ -99,7 +98,7 @@ func (c *child) AllGather(ctx context.Context, key string, mine []byte) ([][]byt
 	}
 }
 
-// act plays a rank: some operations that are checked, then what the scenario asks.
+// act runs a rank: some checked operations, then the scenario.
 func (c *child) act(open Open, scenario string, rank_, size int, cfg collective.Config) error {
 	w, err := open(context.Background(), cfg, rank_, size, c)
 	if err != nil {
@@ -124,11 +123,11 @@ func (c *child) act(open Open, scenario string, rank_, size int, cfg collective.
 	if scenario == "ok" {
 		return w.Close()
 	}
-	c.write(line{Report: "running"})
+	c.write(record{Report: "running"})
 	x := r.full(tensor.F32, 1<<18, rank_)
 	for {
 		if scenario == "compute" && rank_ == 0 {
-			time.Sleep(5 * time.Millisecond) // others wait, most of the time
+			time.Sleep(5 * time.Millisecond) // the others mostly wait
 		}
 		if err := g.AllReduce(ctx, x, collective.Max, "layer 3"); err != nil {
 			return err
@@ -136,16 +135,16 @@ func (c *child) act(open Open, scenario string, rank_, size int, cfg collective.
 	}
 }
 
-// process is a child as its parent sees it.
+// process is a child process in the parent.
 type process struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
-	last line
+	last record
 	err  error
 }
 
-// startWorkers starts n children and serves their exchanges. running is called when all run.
+// startWorkers starts n children and serves their Bootstrap. It calls running when all run.
 func startWorkers(t *testing.T, scenario string, n int, timeout time.Duration, running func([]*process)) []*process {
 	t.Helper()
 	ps := make([]*process, n)
@@ -181,25 +180,25 @@ func startWorkers(t *testing.T, scenario string, n int, timeout time.Duration, r
 		if p.err != nil {
 			_ = p.cmd.Process.Kill()
 		}
-		_ = p.cmd.Wait() // some were killed
+		_ = p.cmd.Wait() // it may have been killed
 	}
 	return ps
 }
 
-// serve answers until the child reports its end, or ends.
+// serve answers until the child reports its result or exits.
 func (p *process) serve(ctx context.Context, x *RankBootstrap, up func()) {
 	defer up()
 	d, e := json.NewDecoder(p.out), json.NewEncoder(p.in)
 	for {
-		var l line
+		var l record
 		if p.err = d.Decode(&l); p.err != nil {
 			return
 		}
 		switch {
 		case l.Key != "":
 			all, err := x.AllGather(ctx, l.Key, l.Data)
-			if err != nil || e.Encode(line{All: all}) != nil {
-				p.err = errors.Join(errors.New("exchange"), err)
+			if err != nil || e.Encode(record{All: all}) != nil {
+				p.err = errors.Join(errors.New("bootstrap"), err)
 				return
 			}
 		case l.Report == "running":
@@ -211,8 +210,8 @@ func (p *process) serve(ctx context.Context, x *RankBootstrap, up func()) {
 	}
 }
 
-// RunProcesses runs what needs processes: the same operations, a rank that is killed and
-// one that is stopped. Child must be called in TestMain.
+// RunProcesses runs the tests between processes: operations, a killed rank and a stopped one. TestMain
+// must call Child.
 func RunProcesses(t *testing.T) {
 	t.Run("operations", func(t *testing.T) {
 		for _, n := range []int{2, 3} {
@@ -239,7 +238,7 @@ func killed(t *testing.T, scenario string) {
 	for _, r := range []int{0, 2} {
 		l := ps[r].last
 		late := time.Duration(l.Nano - when.UnixNano())
-		t.Logf("rank %d noticed after %v: %s", r, late, l.Report)
+		t.Logf("rank %d failed after %v: %s", r, late, l.Report)
 		if len(l.Kinds) != 1 || l.Kinds[0] != "lost" || !strings.Contains(l.Report, "rank 1 ") || !strings.Contains(l.Report, "is lost") || late > 2*time.Second {
 			t.Errorf("rank %d: %q after %v, want the loss of rank 1", r, l.Report, late)
 		}
@@ -257,8 +256,8 @@ func stopped(t *testing.T) {
 	for _, r := range []int{0, 2} {
 		l := ps[r].last
 		t.Logf("rank %d: %s", r, l.Report)
-		if len(l.Kinds) != 1 || l.Kinds[0] != "timeout" || !strings.Contains(l.Report, "rank 1 did not") {
-			t.Errorf("rank %d: %q, want a time-out that names rank 1", r, l.Report)
+		if len(l.Kinds) != 1 || l.Kinds[0] != "timeout" || !strings.Contains(l.Report, "; rank 1 (") || !strings.Contains(l.Report, "did not") {
+			t.Errorf("rank %d: %q, want a time-out of rank 1", r, l.Report)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"trireme/collective"
 )
 
-// Ranks runs f as each of n ranks of this process, at once, and closes their worlds. An error of one
-// ends what the others wait for, and the test.
+// Ranks runs f concurrently as each of n ranks of this process and closes their worlds. An error of one
+// rank aborts the others and fails the test.
 func Ranks(t testing.TB, n int, f func(w collective.World) error) {
 	t.Helper()
 	worlds, err := collective.NewLocal(n, collective.Config{})

@@ -9,10 +9,10 @@ import (
 	"trireme/tensor"
 )
 
-// made holds what values and total have made; tests read it only.
+// made caches the results of values and total, read-only.
 var made sync.Map
 
-// values are what a rank has: finite numbers whose sums depend on the order.
+// values returns rank who's data: finite numbers whose sums depend on the order.
 func values(dt tensor.DType, n, who int) []byte {
 	type key struct {
 		dt     tensor.DType
@@ -54,7 +54,7 @@ func put(b []byte, dt tensor.DType, i int, v float64) {
 	}
 }
 
-// nearestBF16 finds the nearest of the two neighbours, by distance, even first.
+// nearestBF16 rounds to the nearer neighbor, ties to even.
 func nearestBF16(v float32) uint16 {
 	lo := uint16(math.Float32bits(v) >> 16)
 	at := func(h uint16) float64 { return float64(math.Float32frombits(uint32(h) << 16)) }
@@ -65,13 +65,12 @@ func nearestBF16(v float32) uint16 {
 	return lo + 1
 }
 
-// nearestF16 finds the nearest of the two neighbours, by distance, even first, of numbers that
-// are not too large.
+// nearestF16 rounds to the nearer neighbor, ties to even. v is in range.
 func nearestF16(v float32) uint16 {
 	a := math.Abs(float64(v))
 	_, exp := math.Frexp(a)
-	step := math.Ldexp(1, max(exp-11, -24)) // between the numbers around a
-	n := uint16(math.RoundToEven(a / step)) // 1024 to 2048, or less where a is subnormal
+	step := math.Ldexp(1, max(exp-11, -24)) // distance of float16 numbers near a
+	n := uint16(math.RoundToEven(a / step)) // 1024 to 2048, or less if subnormal
 	h := n
 	if exp > -13 && n > 0 {
 		h = uint16(exp+13)<<10 + n
@@ -82,7 +81,7 @@ func nearestF16(v float32) uint16 {
 	return h
 }
 
-// fromF16 is the number whose bits are h, which is finite.
+// fromF16 converts a finite float16.
 func fromF16(h uint16) float32 {
 	exp, v := int(h>>10&31), float64(h&0x3ff)
 	if exp > 0 {
@@ -95,7 +94,7 @@ func fromF16(h uint16) float32 {
 	return float32(v)
 }
 
-// total is the reference of an all-reduce of every rank's values.
+// total returns the reference all-reduce of every rank's values.
 func total(dt tensor.DType, m, n int, op collective.Op) []byte {
 	type key struct {
 		dt   tensor.DType
@@ -111,8 +110,7 @@ func total(dt tensor.DType, m, n int, op collective.Op) []byte {
 	return b.([]byte)
 }
 
-// reference combines parts in order, the running value in F32 for F32 and BF16. begin may
-// be nil.
+// reference reduces parts in order, in F32 for F32, F16 and BF16. begin may be nil.
 func reference(dt, st tensor.DType, begin []byte, parts [][]byte, op collective.Op) []byte {
 	n := len(parts[0]) / st.Size()
 	out := make([]byte, n*dt.Size())

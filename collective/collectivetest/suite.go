@@ -25,7 +25,7 @@ func Run(t *testing.T, mk Make) {
 	t.Run("failures", func(t *testing.T) { failures(t, mk) })
 }
 
-// parts are every rank's values.
+// parts returns every rank's values.
 func parts(dt tensor.DType, n, ranks int) [][]byte {
 	p := make([][]byte, ranks)
 	for r := range p {
@@ -34,7 +34,7 @@ func parts(dt tensor.DType, n, ranks int) [][]byte {
 	return p
 }
 
-// slices of part c of n of each.
+// chunks returns chunk c of n of each part.
 func chunks(p [][]byte, c, n int) [][]byte {
 	out := make([][]byte, len(p))
 	for i, b := range p {
@@ -51,7 +51,7 @@ func join(p [][]byte) (all []byte) {
 	return all
 }
 
-// operations runs each operation on all types, at lengths around what is treated apart.
+// operations runs each operation on all types, at lengths around the special cases.
 func operations(t *testing.T, mk Make) {
 	lengths := []int{0, 1, 3, 1023, 1025, 4099, 40007}
 	types := []tensor.DType{tensor.F32, tensor.BF16, tensor.F16, tensor.F64, tensor.I32, tensor.I64, tensor.U8}
@@ -64,7 +64,7 @@ func operations(t *testing.T, mk Make) {
 							continue
 						}
 						if n > 3 && m > 2000 && (i+j)%3 > 0 {
-							continue // enough of the large ones
+							continue // fewer large ones
 						}
 						if err := r.operation(dt, m, n); err != nil {
 							return err
@@ -117,7 +117,7 @@ func (r *rank) operation(dt tensor.DType, m, n int) error {
 	return nil
 }
 
-// reduceScatter runs types mixed, running sums and chunks in another order.
+// reduceScatter tests mixed types, accumulation and chunks in another order.
 func reduceScatter(t *testing.T, mk Make) {
 	pairs := [][2]tensor.DType{{tensor.F32, tensor.F32}, {tensor.F32, tensor.BF16}, {tensor.BF16, tensor.BF16}, {tensor.BF16, tensor.F32},
 		{tensor.F32, tensor.F16}, {tensor.F16, tensor.F16}, {tensor.F16, tensor.F32},
@@ -163,10 +163,10 @@ func (r *rank) reduction(dt, st tensor.DType, m, n int, accumulate, turned bool)
 	if err := same(fmt.Sprintf("reduce_scatter of %v, %+v", src, o), dst, want); err != nil {
 		return err
 	}
-	return same("src of reduce_scatter", src, values(st, n*m, me))
+	return same("reduce_scatter src", src, values(st, n*m, me))
 }
 
-// sequence runs small and large operations one right after the other.
+// sequence runs small and large operations back to back.
 func sequence(t *testing.T, mk Make) {
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -193,7 +193,7 @@ func sequence(t *testing.T, mk Make) {
 	}
 }
 
-// groups runs operations of several groups at once, each in a goroutine of its own.
+// groups runs operations of several groups concurrently.
 func groups(t *testing.T, mk Make) {
 	each(t, mk, 4, collective.Config{}, func(r *rank) error {
 		var gs []collective.Group
@@ -231,7 +231,7 @@ func groups(t *testing.T, mk Make) {
 	})
 }
 
-// mesh checks who is in which group, of groups that are the rows and the columns of a mesh.
+// mesh checks the members of groups that are rows and columns of a mesh.
 func mesh(t *testing.T, mk Make) {
 	for _, c := range [][2]int{{1, 1}, {1, 4}, {4, 1}, {2, 3}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
@@ -283,7 +283,7 @@ func mesh(t *testing.T, mk Make) {
 	}
 }
 
-// messages sends around a circle from a goroutine, and receives in another, beside collectives.
+// messages sends along a ring from one goroutine and receives in another, besides collectives.
 func messages(t *testing.T, mk Make) {
 	for _, n := range []int{2, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -304,7 +304,7 @@ func messages(t *testing.T, mk Make) {
 					}
 					go each(out, r.g.Send, next)
 					go each(in, r.g.Recv, last)
-					if err := errors.Join(r.g.AllReduce(ctx, x, collective.Sum, "beside"), <-ended, <-ended); err != nil {
+					if err := errors.Join(r.g.AllReduce(ctx, x, collective.Sum, "concurrent"), <-ended, <-ended); err != nil {
 						return err
 					}
 					for i, b := range in {
@@ -319,7 +319,7 @@ func messages(t *testing.T, mk Make) {
 	}
 }
 
-// pipeline sends along a line of ranks and back, each from one goroutine.
+// pipeline sends along the ranks and back, one goroutine per rank.
 func pipeline(t *testing.T, mk Make) {
 	const n = 4
 	each(t, mk, n, collective.Config{}, func(r *rank) error {
@@ -342,7 +342,7 @@ func pipeline(t *testing.T, mk Make) {
 					return err
 				}
 			}
-			if err := same("what came back", x, values(tensor.F32, m, 0)); err != nil {
+			if err := same("the returned tensor", x, values(tensor.F32, m, 0)); err != nil {
 				return err
 			}
 		}

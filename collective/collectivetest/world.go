@@ -12,10 +12,10 @@ import (
 	"trireme/tensor"
 )
 
-// Make makes a world of n ranks in this process. It fails the test when it cannot.
+// Make returns a world of n ranks in this process, or fails the test.
 type Make func(t *testing.T, n int, cfg collective.Config) []collective.World
 
-// ctx is of operations that nothing interrupts.
+// ctx is never canceled.
 var ctx = context.Background()
 
 // rank is one rank in a test.
@@ -23,11 +23,11 @@ type rank struct {
 	collective.World
 	t     *testing.T
 	g     collective.Group // all ranks
-	cells int
+	count int              // tensors made
 }
 
-// each runs f on every rank of a new world and closes it. A rank that does not come back
-// within a minute fails the test with the suite's own message.
+// each runs f on every rank of a new world and closes the world. It fails the test if a rank hangs for a
+// minute.
 func each(t *testing.T, mk Make, n int, cfg collective.Config, f func(r *rank) error) {
 	t.Helper()
 	ws := mk(t, n, cfg)
@@ -45,7 +45,7 @@ func each(t *testing.T, mk Make, n int, cfg collective.Config, f func(r *rank) e
 				}
 				g, err := w.Group("all", all)
 				formed.Done()
-				formed.Wait() // a failure must not meet a rank that still forms the group
+				formed.Wait() // no failure before all have formed the group
 				if err != nil {
 					return err
 				}
@@ -53,10 +53,10 @@ func each(t *testing.T, mk Make, n int, cfg collective.Config, f func(r *rank) e
 			}()
 		}()
 	}
-	back := make(chan struct{})
-	go func() { wg.Wait(); close(back) }()
+	ended := make(chan struct{})
+	go func() { wg.Wait(); close(ended) }()
 	select {
-	case <-back:
+	case <-ended:
 	case <-time.After(time.Minute):
 		t.Fatal("ranks hang")
 	}
@@ -70,17 +70,17 @@ func each(t *testing.T, mk Make, n int, cfg collective.Config, f func(r *rank) e
 	}
 }
 
-// tensor makes a tensor; every other one lies in the arena, where there is one.
+// tensor makes a tensor, every other one in the arena if there is one.
 func (r *rank) tensor(dt tensor.DType, n int) *tensor.Tensor {
-	r.cells++
+	r.count++
 	size := n * dt.Size()
-	if a := r.Arena(); a != nil && r.cells%2 == 0 {
+	if a := r.Arena(); a != nil && r.count%2 == 0 {
 		return tensor.Of(tensor.NewBuffer(a.Alloc(size), size, tensor.Params, nil), dt, 0, n)
 	}
 	return tensor.Of(tensor.NewBuffer(make([]byte, size+8)[:size], size, tensor.Params, nil), dt, 0, n)
 }
 
-// full makes a tensor of the values that rank who has.
+// full makes a tensor with rank who's values.
 func (r *rank) full(dt tensor.DType, n, who int) *tensor.Tensor {
 	t := r.tensor(dt, n)
 	copy(tensor.HostBytes(t), values(dt, n, who))

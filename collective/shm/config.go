@@ -6,25 +6,25 @@ import (
 	"trireme/collective"
 )
 
-// Config says who opens a world, and with whom.
+// Config configures Open.
 type Config struct {
 	collective.Config
 	Rank, Size int
 	Bootstrap  collective.Bootstrap
-	// Key begins the exchange's keys, so that one exchange can serve several worlds.
+	// Key is the prefix of Bootstrap keys, so that one Bootstrap can serve several worlds.
 	Key string
-	// ArenaBytes is the address space of each rank's arena; 0 is 256 GiB. A page costs memory
-	// once it is touched.
+	// ArenaBytes is the address space of each rank's arena; 0 is 256 GiB. Untouched pages take no
+	// memory.
 	ArenaBytes int64
 }
 
-// Validate fills in defaults and checks the rest.
+// Validate sets defaults and checks values.
 func (c *Config) Validate() error {
 	if err := c.Config.Validate(); err != nil {
 		return err
 	}
 	if c.Rank < 0 || c.Rank >= c.Size || c.Bootstrap == nil {
-		return fmt.Errorf("collective/shm: rank %d of %d, exchange %v", c.Rank, c.Size, c.Bootstrap != nil)
+		return fmt.Errorf("collective/shm: rank %d of %d, Bootstrap %v", c.Rank, c.Size, c.Bootstrap != nil)
 	}
 	if c.ArenaBytes < 0 {
 		return fmt.Errorf("collective/shm: arena of %d bytes", c.ArenaBytes)

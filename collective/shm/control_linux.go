@@ -9,76 +9,76 @@ import (
 
 const (
 	magic     = 0x31656d6572697274 // trireme1
-	headBytes = 64 << 10           // of the control part, before the cells
+	headBytes = 64 << 10           // of the control region before the channels
 	maxGroups = 256
 )
 
-// head begins a rank's control part. What has several words is guarded by its version: odd
-// while it is written.
+// head is the start of a rank's control region. LastOp is guarded by LastOpVer, which is odd during a
+// write.
 type head struct {
-	Magic    uint64
-	Rank     uint32
-	Size     uint32
-	CellSize uint32
-	Closed   uint32 // atomic: the rank has closed its world in order
-	Bell     uint32 // atomic, a futex: others ring it when they have failed
-	Failed   uint32 // atomic: Failure is there
-	Mapped   uint64 // atomic: bytes of the arena that the owner has mapped, all that it shows
-	_        [16]byte
-	NoteVer  uint32 // atomic
-	FailLen  uint32
-	Note     collective.LastOp
-	Failure  [2048]byte
+	Magic     uint64
+	Rank      uint32
+	Size      uint32
+	CellSize  uint32
+	Closed    uint32 // atomic: the rank has closed its world
+	Bell      uint32 // atomic futex: incremented when another rank fails
+	Failed    uint32 // atomic: Failure is set
+	Mapped    uint64 // atomic: bytes of the arena that the owner has mapped
+	_         [16]byte
+	LastOpVer uint32 // atomic
+	FailLen   uint32
+	LastOp    collective.LastOp
+	Failure   [2048]byte
 }
 
-// control is a rank's control part, the caller's own or a peer's.
+// control is the control region of the caller or a peer.
 type control struct {
 	mem   []byte
-	ranks int // of the world
+	ranks int // world size
 }
 
-// controlBytes is the size of the control part of a world of n ranks.
+// controlBytes returns the size of the control region in a world of n ranks.
 func controlBytes(n int) int { return headBytes + maxGroups*stride(n) }
 
-// stride is what the cells of one group take at most.
+// stride returns the bytes reserved for the channels of a group.
 func stride(n int) int {
 	return ((1+2*n)*int(unsafe.Sizeof(collective.ChannelState{})) + 4095) &^ 4095
 }
 
 func (c control) head() *head { return (*head)(unsafe.Pointer(unsafe.SliceData(c.mem))) }
 
-// cell is a channel's cell in a group.
-func (c control) cell(group, ch int) *collective.ChannelState {
+// channel returns the state of a group's channel.
+func (c control) channel(group, ch int) *collective.ChannelState {
 	off := headBytes + group*stride(c.ranks) + ch*int(unsafe.Sizeof(collective.ChannelState{}))
 	return (*collective.ChannelState)(unsafe.Pointer(&c.mem[off]))
 }
 
-// setNote is called by the owner, under a lock.
-func (h *head) setNote(n *collective.LastOp) {
-	v := atomic.AddUint32(&h.NoteVer, 1)
-	h.Note = *n
-	atomic.StoreUint32(&h.NoteVer, v+1)
+// setLastOp is called by the owner, under a lock.
+func (h *head) setLastOp(n *collective.LastOp) {
+	v := atomic.AddUint32(&h.LastOpVer, 1)
+	h.LastOp = *n
+	atomic.StoreUint32(&h.LastOpVer, v+1)
 }
 
-// note reads what the owner may be writing.
-func (h *head) note() (n collective.LastOp, ok bool) {
+// lastOp reads the last operation, which the owner may be writing.
+func (h *head) lastOp() (n collective.LastOp, ok bool) {
 	for range 1000 {
-		v := atomic.LoadUint32(&h.NoteVer)
-		n = h.Note
-		if v&1 == 0 && atomic.LoadUint32(&h.NoteVer) == v {
+		v := atomic.LoadUint32(&h.LastOpVer)
+		n = h.LastOp
+		if v&1 == 0 && atomic.LoadUint32(&h.LastOpVer) == v {
 			return n, true
 		}
 	}
-	return n, false // its owner ended in the middle of writing
+	return n, false // the owner ended during a write
 }
 
-// setFailure is called by the owner, once.
+// setFailure is called once, by the owner.
 func (h *head) setFailure(f *collective.Failure) {
 	h.FailLen = uint32(copy(h.Failure[:], f.Encode()))
 	atomic.StoreUint32(&h.Failed, 1)
 }
 
-// failure is nil where there is none.
+// failure returns the owner's failure, or nil.
 func (h *head) failure() *collective.Failure {
 	if atomic.LoadUint32(&h.Failed) == 0 {
 		return nil

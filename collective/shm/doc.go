@@ -1,15 +1,13 @@
-// Package shm connects the ranks of one Linux host through memory. Each rank owns one
-// memfd: a control part that its peers may write (clocks, small contributions, the first
-// failure) and an arena that they map for reading, so that a collective on tensors in it
-// copies straight from rank to rank. Open makes a collective.World of it.
+// Package shm connects the ranks of one Linux host through shared memory. Each rank owns a memfd with a
+// control region that its peers may write (clocks, small contributions, the first failure) and an arena
+// that they map read-only, so collectives on tensors in the arena copy directly between ranks. Open
+// returns a collective.World.
 //
-// A memfd has no name. Peers open it through /proc, by the process and descriptor numbers
-// that an Exchange carries, and all descriptors are closed when everybody has: nothing is
-// left behind, however the processes end. Ranks that do not see each other's processes
-// (another host, user or container) cannot be connected; Open then fails on every rank, and
-// tcp is the transport to take.
+// A memfd has no name. Peers open it through /proc by the pid and descriptor number that the Bootstrap
+// exchanges, and the descriptor is closed when all have opened it: no file is left behind, however the
+// processes end. Ranks that cannot see each other's processes (other host, user or container) cannot be
+// connected; Open then fails on every rank. Use tcp instead.
 //
-// Waiting is a short spin and then a futex on the clock that is waited for, so that a
-// waiting rank leaves its core to computation. The end of a peer's process is seen through
-// a pidfd; that of a peer that only stopped, by the time-out.
+// A rank waits by a short spin, then a futex on the clock. A pidfd detects that a peer's process ended;
+// the time-out detects a stopped one.
 package shm

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// futexWait returns when the word is not seen any more, when it is woken, or after d.
+// futexWait returns when word is not seen, after futexWake, or after d.
 func futexWait(word *uint32, seen uint32, d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 0, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// futexWake wakes all that wait for the word, in any process.
+// futexWake wakes all waiters on word, in any process.
 func futexWake(word *uint32) {
 	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 1, math.MaxInt32, 0, 0, 0)
 }

@@ -8,19 +8,19 @@ import (
 	"trireme/collective"
 )
 
-// memory is one rank's view of a group.
+// memory is one rank's Memory of a group.
 type memory struct {
 	t      *transport
 	id     int
 	ranks  []int
 	me     int
-	copies [][2][]byte // by channel and slot: blocks of the arena that stand for memory outside it
+	copies [][2][]byte // by channel and slot: arena copies of memory outside the arena
 }
 
 var _ collective.Memory = (*memory)(nil)
 
 func (p *memory) State(rank, ch int) *collective.ChannelState {
-	return p.t.peers[p.ranks[rank]].control.cell(p.id, ch)
+	return p.t.peers[p.ranks[rank]].control.channel(p.id, ch)
 }
 
 func (p *memory) Expose(ch, slot int, b []byte) []byte {
@@ -44,7 +44,7 @@ func (p *memory) Unexpose(ch, slot int) {
 	}
 }
 
-var errRange = errors.New("collective/shm: a rank shows memory outside its arena")
+var errRange = errors.New("collective/shm: a rank exposed memory outside its arena")
 
 func (p *memory) Exposed(rank, ch, slot int) ([]byte, error) {
 	s := &p.State(rank, ch).Slots[slot]

@@ -15,8 +15,7 @@ import (
 	"trireme/tensor"
 )
 
-// Open connects a rank to the others of its host. It blocks until all have come, for at
-// most the time-out.
+// Open connects a rank to the others of its host. It waits for all of them, up to the time-out.
 func Open(ctx context.Context, cfg Config) (collective.World, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -30,28 +29,28 @@ func Open(ctx context.Context, cfg Config) (collective.World, error) {
 	return collective.NewWorld(cfg.Rank, cfg.Size, t, cfg.Config)
 }
 
-// hello is how the others find a rank's memory.
-type hello struct {
+// address is the location of a rank's memory.
+type address struct {
 	pid, fd uint32
 	arena   uint64
-	host    string // the kernel that runs and the namespace that pid belongs to
+	host    string // boot id and pid namespace
 }
 
-func (h hello) encode() []byte {
+func (h address) encode() []byte {
 	b := binary.LittleEndian.AppendUint32(nil, h.pid)
 	b = binary.LittleEndian.AppendUint32(b, h.fd)
 	b = binary.LittleEndian.AppendUint64(b, h.arena)
 	return append(b, h.host...)
 }
 
-func decodeHello(b []byte) (hello, error) {
+func decodeAddress(b []byte) (address, error) {
 	if len(b) < 16 || len(b) > 512 {
-		return hello{}, fmt.Errorf("an address of %d bytes", len(b))
+		return address{}, fmt.Errorf("malformed address of %d bytes", len(b))
 	}
 	le := binary.LittleEndian
-	h := hello{pid: le.Uint32(b), fd: le.Uint32(b[4:]), arena: le.Uint64(b[8:]), host: string(b[16:])}
+	h := address{pid: le.Uint32(b), fd: le.Uint32(b[4:]), arena: le.Uint64(b[8:]), host: string(b[16:])}
 	if h.arena > 1<<46 {
-		return hello{}, fmt.Errorf("an arena of %d bytes", h.arena)
+		return address{}, fmt.Errorf("invalid arena size %d bytes", h.arena)
 	}
 	return h, nil
 }
@@ -62,10 +61,10 @@ func host() string {
 	return string(boot) + ns
 }
 
-// connect maps all ranks' memory. Every rank takes part in both exchanges, whatever happens
-// to it, so that all fail together.
+// connect maps all ranks' memory. A rank takes part in both exchanges even if it fails, so that all
+// ranks fail together.
 func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
-	t = &transport{rank: cfg.Rank, fault: collective.NewFailureOnce(), peers: make([]peer, cfg.Size)}
+	t = &transport{rank: cfg.Rank, failure: collective.NewFailureOnce(), peers: make([]peer, cfg.Size)}
 	defer func() {
 		if err != nil {
 			t.unmap()
@@ -78,7 +77,7 @@ func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
 	}
 	var mine []byte
 	if ownErr == nil {
-		mine = hello{uint32(os.Getpid()), uint32(fd), uint64(cfg.ArenaBytes), host()}.encode()
+		mine = address{uint32(os.Getpid()), uint32(fd), uint64(cfg.ArenaBytes), host()}.encode()
 	}
 	all, err := cfg.Bootstrap.AllGather(ctx, cfg.Key+"shm/memory", mine)
 	if err != nil {
@@ -92,11 +91,11 @@ func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
 			}
 		}
 	}
-	var say []byte
+	var report []byte
 	if result != nil {
-		say = []byte(result.Error())
+		report = []byte(result.Error())
 	}
-	all, err = cfg.Bootstrap.AllGather(ctx, cfg.Key+"shm/joined", say)
+	all, err = cfg.Bootstrap.AllGather(ctx, cfg.Key+"shm/joined", report)
 	if err != nil {
 		return t, errors.Join(result, err)
 	}
@@ -111,11 +110,11 @@ func connect(ctx context.Context, cfg *Config) (t *transport, err error) {
 	return t, t.watch()
 }
 
-// own makes the caller's memory. Its size is sealed, so that no peer's access can fault.
+// own creates the caller's memory. Its size is sealed, so accesses by peers cannot fault.
 func (t *transport) own(cfg *Config) (int, error) {
 	fd, err := unix.MemfdCreate("trireme", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return -1, fmt.Errorf("make shared memory: %w", err)
+		return -1, fmt.Errorf("create shared memory: %w", err)
 	}
 	ctl := controlBytes(cfg.Size)
 	if err := unix.Ftruncate(fd, int64(ctl)+cfg.ArenaBytes); err != nil {
@@ -132,7 +131,7 @@ func (t *transport) own(cfg *Config) (int, error) {
 	h := p.control.head()
 	kept, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return fd, fmt.Errorf("keep shared memory: %w", err)
+		return fd, fmt.Errorf("dup shared memory: %w", err)
 	}
 	p.fd = kept
 	t.arena = tensor.NewUnmappedArena(int(cfg.ArenaBytes), cfg.Size, func(n int) ([]byte, error) {
@@ -150,49 +149,49 @@ func (t *transport) own(cfg *Config) (int, error) {
 
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// join maps rank r's memory.
+// join maps rank r's memory, at address b.
 func (t *transport) join(r int, cfg *Config, b []byte) error {
-	a, err := decodeHello(b)
+	a, err := decodeAddress(b)
 	if err != nil {
 		return err
 	}
 	if a.host != host() {
-		return errors.New("it runs on another host or in another container")
+		return errors.New("the rank runs on another host or in another container")
 	}
 	p := &t.peers[r]
 	if p.pidfd, err = unix.PidfdOpen(int(a.pid), 0); err != nil {
-		return fmt.Errorf("find its process %d: %w", a.pid, err)
+		return fmt.Errorf("open process %d: %w", a.pid, err)
 	}
 	p.watched, p.pid = true, int(a.pid)
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("open that of process %d: %w", a.pid, err)
+		return fmt.Errorf("open memory of process %d: %w", a.pid, err)
 	}
 	defer unix.Close(fd)
 	ctl := controlBytes(cfg.Size)
 	var st unix.Stat_t
 	if got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || got&seals != seals {
-		return errors.New("it is not sealed memory")
+		return errors.New("not sealed memory")
 	}
 	if err := unix.Fstat(fd, &st); err != nil || uint64(st.Size) != uint64(ctl)+a.arena {
-		return fmt.Errorf("it has %d bytes, not %d", st.Size, uint64(ctl)+a.arena)
+		return fmt.Errorf("%d bytes, not %d", st.Size, uint64(ctl)+a.arena)
 	}
 	p.control.ranks = cfg.Size
 	if p.control.mem, err = unix.Mmap(fd, 0, ctl, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
-		return fmt.Errorf("map it: %w", err)
+		return fmt.Errorf("mmap: %w", err)
 	}
 	h := p.control.head()
 	if h.Magic != magic || int(h.Rank) != r || int(h.Size) != cfg.Size || h.CellSize != uint32(unsafe.Sizeof(collective.ChannelState{})) {
-		return errors.New("it belongs to another rank, world or version of the program")
+		return errors.New("the memory belongs to another rank, job or version of the program")
 	}
 	p.size = a.arena
 	if p.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-		return fmt.Errorf("keep it: %w", err)
+		return fmt.Errorf("dup: %w", err)
 	}
 	return nil
 }
 
-// memory is what the peer has mapped of its arena, mapped here when it is first asked for.
+// memory returns the part of the peer's arena that the peer has mapped. The first call maps it here.
 func (p *peer) memory() ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"trireme/collective"
 )
 
-// Open fails: only Linux has what this transport needs.
+// Open fails: this transport needs Linux.
 func Open(ctx context.Context, cfg Config) (collective.World, error) {
-	return nil, errors.New("collective/shm: shared memory between ranks needs Linux; tcp will be used")
+	return nil, errors.New("collective/shm: needs Linux; tcp is used instead")
 }

@@ -48,28 +48,27 @@ func TestSuite(t *testing.T) {
 	before := descriptors(t)
 	t.Run("worlds", func(t *testing.T) { collectivetest.Run(t, worlds) })
 	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors were left open", after-before)
+		t.Errorf("%d descriptors leaked", after-before)
 	}
 }
 
 func TestProcesses(t *testing.T) { collectivetest.RunProcesses(t) }
 
-// TestCellLayout: contributions in a slot are read as numbers of up to eight bytes.
-func TestCellLayout(t *testing.T) {
+// TestChannelLayout: slot data is aligned for elements of 8 bytes.
+func TestChannelLayout(t *testing.T) {
 	var c collective.ChannelState
 	for i := range c.Slots {
 		if off := unsafe.Offsetof(c.Slots) + uintptr(i)*unsafe.Sizeof(c.Slots[0]) + unsafe.Offsetof(c.Slots[0].Data); off%8 != 0 {
-			t.Errorf("slot %d begins its contribution at %d", i, off)
+			t.Errorf("the data of slot %d is at offset %d", i, off)
 		}
 	}
 	if unsafe.Sizeof(c)%8 != 0 {
-		t.Errorf("a cell has %d bytes", unsafe.Sizeof(c))
+		t.Errorf("a ChannelState has %d bytes", unsafe.Sizeof(c))
 	}
 }
 
-// TestStrangeMemory gives a rank addresses that are not a peer's memory: it says so, on
-// every rank, and leaves nothing open.
-func TestStrangeMemory(t *testing.T) {
+// TestInvalidMemory: an address that is not a peer's memory is an error on every rank, without leaks.
+func TestInvalidMemory(t *testing.T) {
 	before := descriptors(t)
 	other, err := unix.MemfdCreate("other", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -78,32 +77,32 @@ func TestStrangeMemory(t *testing.T) {
 	defer unix.Close(other)
 	pid := uint32(os.Getpid())
 	for name, b := range map[string][]byte{
-		"no address": {1, 2, 3}, "another host": hello{pid, 1, 1 << 20, "elsewhere"}.encode(), "no process": hello{1 << 30, 1, 1 << 20, host()}.encode(),
-		"no descriptor": hello{pid, 99999, 1 << 20, host()}.encode(), "another file": hello{pid, uint32(other), 1 << 20, host()}.encode(),
-		"too large": hello{pid, uint32(other), 1 << 60, host()}.encode(),
+		"no address": {1, 2, 3}, "another host": address{pid, 1, 1 << 20, "elsewhere"}.encode(), "no process": address{1 << 30, 1, 1 << 20, host()}.encode(),
+		"no descriptor": address{pid, 99999, 1 << 20, host()}.encode(), "another file": address{pid, uint32(other), 1 << 20, host()}.encode(),
+		"too large": address{pid, uint32(other), 1 << 60, host()}.encode(),
 	} {
 		x := collectivetest.NewBootstrap(2)
-		told := make(chan []byte, 1)
+		reported := make(chan []byte, 1)
 		go func() {
 			_, _ = x.Rank(1).AllGather(context.Background(), "shm/memory", b)
 			all, _ := x.Rank(1).AllGather(context.Background(), "shm/joined", nil)
-			told <- all[0]
+			reported <- all[0]
 		}()
 		w, err := Open(context.Background(), Config{Rank: 0, Size: 2, Bootstrap: x.Rank(0), ArenaBytes: 1 << 20})
 		if err == nil || w != nil || !strings.Contains(err.Error(), "rank 1") {
 			t.Errorf("%s: error %v, want one that names rank 1", name, err)
 		}
-		if len(<-told) == 0 {
-			t.Errorf("%s: the other rank was not told", name)
+		if len(<-reported) == 0 {
+			t.Errorf("%s: the other rank got no error", name)
 		}
 	}
 	if after := descriptors(t); after > before+1 {
-		t.Errorf("%d descriptors were left open", after-before-1)
+		t.Errorf("%d descriptors leaked", after-before-1)
 	}
 }
 
-// TestAbortWhileClosing: a rank that closes its world just as it hears of another's loss, as all do
-// when one is lost at the end of a run.
+// TestAbortWhileClosing: ranks close their worlds while another's loss is reported, as at the end of a
+// run.
 func TestAbortWhileClosing(t *testing.T) {
 	for range 300 {
 		var all sync.WaitGroup

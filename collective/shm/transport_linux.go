@@ -14,27 +14,27 @@ import (
 	"trireme/tensor"
 )
 
-// transport is one rank's part in a world in shared memory.
+// transport is one rank's Transport over shared memory.
 type transport struct {
-	rank  int
-	peers []peer // by rank; the caller's own too, without an arena
-	arena *tensor.Arena
-	fault *collective.FailureOnce
-	mu    sync.Mutex // of the caller's note
+	rank    int
+	peers   []peer // by rank, the caller's too
+	arena   *tensor.Arena
+	failure *collective.FailureOnce
+	mu      sync.Mutex // guards the caller's last operation
 
-	stop  atomic.Bool
-	quit  int // an eventfd that ends the watch
-	wg    sync.WaitGroup
-	blame sync.Once // writes the caller's failure
+	stop     atomic.Bool
+	stopFD   int // eventfd that ends watchProcesses
+	wg       sync.WaitGroup
+	failOnce sync.Once // guards the caller's failure record
 }
 
-// peer is what a rank maps of another.
+// peer is another rank's mapped memory and process.
 type peer struct {
 	control control
 	mu      sync.Mutex
-	arena   []byte // nil until it is read
-	size    uint64 // of all of it
-	fd      int    // of its memory; 0 is none
+	arena   []byte // nil until it is mapped
+	size    uint64 // of the arena, in bytes
+	fd      int    // its memory; 0: none
 	pid     int
 	pidfd   int
 	watched bool // pidfd is open
@@ -42,10 +42,10 @@ type peer struct {
 
 var _ collective.Transport = (*transport)(nil)
 
-// watch starts what looks at processes and failures.
+// watch starts the goroutines that watch processes and failures.
 func (t *transport) watch() error {
 	var err error
-	if t.quit, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	if t.stopFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return fmt.Errorf("watch the other ranks: %w", err)
 	}
 	t.wg.Add(2)
@@ -54,10 +54,10 @@ func (t *transport) watch() error {
 	return nil
 }
 
-// watchProcesses blocks until a peer's process ends.
+// watchProcesses reports peers whose process ends.
 func (t *transport) watchProcesses() {
 	defer t.wg.Done()
-	fds := []unix.PollFd{{Fd: int32(t.quit), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(t.stopFD), Events: unix.POLLIN}}
 	var ranks []int
 	for r := range t.peers {
 		if p := &t.peers[r]; p.watched {
@@ -77,25 +77,24 @@ func (t *transport) watchProcesses() {
 			if fds[i+1].Revents == 0 {
 				continue
 			}
-			fds[i+1].Fd = -1 // poll leaves it out from now on
+			fds[i+1].Fd = -1 // ignored by poll
 			r := ranks[i]
 			if t.Closed(r) {
 				continue
 			}
 			f := t.peers[r].control.head().failure()
 			if f == nil {
-				host, _ := os.Hostname()
 				f = &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{r}, Text: fmt.Sprintf(
-					"rank %d (pid %d on %s) is lost: its process ended; its last operation: %s", r, t.peers[r].pid, host, t.LastOp(r))}
+					"%s is lost: its process ended (last operation: %s)", t.Describe(r), t.LastOp(r))}
 			}
-			if t.fault.Set(f) {
+			if t.failure.Set(f) {
 				t.SendFailure(f)
 			}
 		}
 	}
 }
 
-// watchFailures takes over what others report.
+// watchFailures takes over failures that other ranks report.
 func (t *transport) watchFailures() {
 	defer t.wg.Done()
 	bell := &t.peers[t.rank].control.head().Bell
@@ -103,7 +102,7 @@ func (t *transport) watchFailures() {
 		seen := atomic.LoadUint32(bell)
 		for r := range t.peers {
 			if f := t.peers[r].control.head().failure(); f != nil && r != t.rank {
-				t.fault.Set(f)
+				t.failure.Set(f)
 			}
 		}
 		futexWait(bell, seen, time.Second)
@@ -111,20 +110,28 @@ func (t *transport) watchFailures() {
 }
 
 func (t *transport) Arena() *tensor.Arena             { return t.arena }
-func (t *transport) Failure() *collective.FailureOnce { return t.fault }
+func (t *transport) Failure() *collective.FailureOnce { return t.failure }
 
 func (t *transport) SetLastOp(n *collective.LastOp) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.peers[t.rank].control.head().setNote(n)
+	t.peers[t.rank].control.head().setLastOp(n)
 }
 
 func (t *transport) LastOp(rank int) string {
-	n, ok := t.peers[rank].control.head().note()
+	n, ok := t.peers[rank].control.head().lastOp()
 	if !ok {
 		return "unknown"
 	}
 	return n.String()
+}
+
+func (t *transport) Describe(rank int) string {
+	if rank == t.rank {
+		return fmt.Sprintf("rank %d", rank)
+	}
+	host, _ := os.Hostname()
+	return fmt.Sprintf("rank %d (pid %d on %s)", rank, t.peers[rank].pid, host)
 }
 
 func (t *transport) Closed(rank int) bool {
@@ -132,7 +139,7 @@ func (t *transport) Closed(rank int) bool {
 }
 
 func (t *transport) SendFailure(f *collective.Failure) {
-	t.blame.Do(func() { t.peers[t.rank].control.head().setFailure(f) })
+	t.failOnce.Do(func() { t.peers[t.rank].control.head().setFailure(f) })
 	for r := range t.peers {
 		bell := &t.peers[r].control.head().Bell
 		atomic.AddUint32(bell, 1)
@@ -146,9 +153,9 @@ func (t *transport) Close() error {
 	t.stop.Store(true)
 	atomic.AddUint32(&h.Bell, 1)
 	futexWake(&h.Bell)
-	_, err := unix.Write(t.quit, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	_, err := unix.Write(t.stopFD, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	t.wg.Wait()
-	return errors.Join(err, unix.Close(t.quit), t.unmap())
+	return errors.Join(err, unix.Close(t.stopFD), t.unmap())
 }
 
 func (t *transport) unmap() error {
@@ -176,7 +183,7 @@ func (t *transport) unmap() error {
 
 func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Memory, collective.Messages, error) {
 	if id >= maxGroups {
-		return nil, nil, fmt.Errorf("a world has at most %d groups", maxGroups)
+		return nil, nil, fmt.Errorf("a world has up to %d groups", maxGroups)
 	}
 	return &memory{t: t, id: id, ranks: ranks, me: me, copies: make([][2][]byte, 1+2*len(ranks))}, nil, nil
 }

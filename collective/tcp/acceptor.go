@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// maxGreeting bounds the connections that have not shown the secret yet.
-const maxGreeting = 64
+// maxPending limits connections in the handshake.
+const maxPending = 64
 
-// acceptor accepts connections and keeps them until somebody asks for them.
+// acceptor accepts connections and keeps them until take.
 type acceptor struct {
 	rank, size int
 	key        []byte
 	l          net.Listener
 	wg         sync.WaitGroup
-	guests     chan struct{}
+	pending    chan struct{}
 
 	mu     sync.Mutex
 	closed bool
@@ -25,9 +25,9 @@ type acceptor struct {
 	ready  map[connID]chan net.Conn
 }
 
-// connID is where a connection belongs.
+// connID identifies a connection.
 type connID struct {
-	from, group, line uint32
+	from, group, conn uint32
 	key               uint64
 }
 
@@ -36,7 +36,7 @@ func newAcceptor(host string, rank, size int, key []byte) (*acceptor, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &acceptor{rank: rank, size: size, key: key, l: l, guests: make(chan struct{}, maxGreeting), open: map[net.Conn]bool{}, ready: map[connID]chan net.Conn{}}
+	d := &acceptor{rank: rank, size: size, key: key, l: l, pending: make(chan struct{}, maxPending), open: map[net.Conn]bool{}, ready: map[connID]chan net.Conn{}}
 	d.wg.Add(1)
 	go d.accept()
 	return d, nil
@@ -53,26 +53,26 @@ func (d *acceptor) accept() {
 			if closed {
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // out of descriptors, perhaps for a moment
+			time.Sleep(10 * time.Millisecond) // possibly out of descriptors
 			continue
 		}
 		select {
-		case d.guests <- struct{}{}:
+		case d.pending <- struct{}{}:
 		default:
-			c.Close() // a dialler of ours tries again
+			c.Close() // a peer dials again
 			continue
 		}
 		d.wg.Add(1)
 		go func() {
 			defer d.wg.Done()
-			defer func() { <-d.guests }()
-			d.greet(c)
+			defer func() { <-d.pending }()
+			d.handshake(c)
 		}()
 	}
 }
 
-// greet keeps a connection that belongs here and closes any other.
-func (d *acceptor) greet(c net.Conn) {
+// handshake keeps an authenticated connection for this rank and closes any other.
+func (d *acceptor) handshake(c net.Conn) {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -95,13 +95,13 @@ func (d *acceptor) greet(c net.Conn) {
 		return
 	}
 	select {
-	case d.at(connID{h.from, h.group, h.line, h.key}) <- c:
+	case d.at(connID{h.from, h.group, h.conn, h.key}) <- c:
 	default:
-		c.Close() // a second one for the same place
+		c.Close() // a duplicate
 	}
 }
 
-// at is called with the lock held.
+// at returns the channel of a connection. mu is held.
 func (d *acceptor) at(p connID) chan net.Conn {
 	ch := d.ready[p]
 	if ch == nil {
@@ -111,7 +111,7 @@ func (d *acceptor) at(p connID) chan net.Conn {
 	return ch
 }
 
-// take waits for a connection.
+// take waits for the connection p.
 func (d *acceptor) take(ctx context.Context, p connID) (net.Conn, error) {
 	d.mu.Lock()
 	ch := d.at(p)
@@ -143,7 +143,7 @@ func (d *acceptor) close() error {
 	return err
 }
 
-// dial connects to another rank's door, and tries again while it is full or not there yet.
+// dial connects to another rank's acceptor. It retries until ctx is done.
 func dial(ctx context.Context, addr string, key []byte, h hello) (net.Conn, error) {
 	for {
 		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -157,7 +157,7 @@ func dial(ctx context.Context, addr string, key []byte, h hello) (net.Conn, erro
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w (last: %v)", context.Cause(ctx), err)
+			return nil, fmt.Errorf("%w (last error: %v)", context.Cause(ctx), err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

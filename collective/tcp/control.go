@@ -10,17 +10,17 @@ import (
 	"trireme/collective"
 )
 
-// Messages for control: type, length (two bytes), contents.
+// Control messages: type, length (two bytes), contents.
 const (
 	msgFailure = 1 + iota // collective.Failure
-	msgBye                // the sender has closed its world in order
-	msgAsk                // what are you doing?
-	msgAnswer             // text
+	msgBye                // the sender has closed its world
+	msgQuery              // asks for the last operation
+	msgAnswer             // the last operation as text
 )
 
 const maxMessage = 2048
 
-// write sends one message; it gives up on a peer that does not read.
+// write sends one message. It times out if the peer does not read.
 func (p *peer) write(kind byte, b []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,9 +32,9 @@ func (p *peer) write(kind byte, b []byte) error {
 	return err
 }
 
-var errMessage = errors.New("not a message")
+var errMessage = errors.New("malformed message")
 
-// readMessage reads one message into buf, which holds maxMessage bytes.
+// readMessage reads one message into buf, which has maxMessage bytes.
 func readMessage(r io.Reader, buf []byte) (kind byte, b []byte, err error) {
 	var h [3]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {
@@ -48,8 +48,8 @@ func readMessage(r io.Reader, buf []byte) (kind byte, b []byte, err error) {
 	return h[0], buf[:n], err
 }
 
-// listen reads what a peer says until it is gone.
-func (t *transport) listen(p *peer) {
+// readControl reads a peer's control messages until the connection ends.
+func (t *transport) readControl(p *peer) {
 	defer t.wg.Done()
 	buf := make([]byte, maxMessage)
 	for {
@@ -58,23 +58,23 @@ func (t *transport) listen(p *peer) {
 			select {
 			case <-t.stop:
 			default:
-				t.lost(p, err)
+				t.peerLost(p, err)
 			}
 			return
 		}
 		switch kind {
 		case msgFailure:
 			if f, err := collective.DecodeFailure(b); err == nil {
-				t.fault.Set(f)
+				t.failure.Set(f)
 			}
 		case msgBye:
-			p.gone.Store(true)
+			p.closed.Store(true)
 			return
-		case msgAsk:
+		case msgQuery:
 			t.wg.Add(1)
-			go func() { // reading must not wait for writing: both sides may ask at once
+			go func() { // do not block reading: both sides may query
 				defer t.wg.Done()
-				_ = p.write(msgAnswer, []byte(t.doing()))
+				_ = p.write(msgAnswer, []byte(t.ownLastOp()))
 			}()
 		case msgAnswer:
 			select {
@@ -85,16 +85,16 @@ func (t *transport) listen(p *peer) {
 	}
 }
 
-// lost reports a peer whose connection ended without a goodbye.
-func (t *transport) lost(p *peer, err error) {
+// peerLost reports a peer whose connection ended without msgBye.
+func (t *transport) peerLost(p *peer, err error) {
 	f := &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{p.rank},
-		Text: fmt.Sprintf("rank %d is lost: its connection at %v ended: %v", p.rank, p.conn.RemoteAddr(), err)}
-	if t.fault.Set(f) {
+		Text: fmt.Sprintf("%s is lost: its connection ended: %v", t.Describe(p.rank), err)}
+	if t.failure.Set(f) {
 		t.SendFailure(f)
 	}
 }
 
-// SendFailure tells all at once, so that one that does not read holds up nobody.
+// SendFailure writes to all peers concurrently, so that one that does not read blocks no other.
 func (t *transport) SendFailure(f *collective.Failure) {
 	b := f.Encode()
 	sent := make(chan struct{}, len(t.peers))
@@ -103,7 +103,7 @@ func (t *transport) SendFailure(f *collective.Failure) {
 		if p != nil {
 			n++
 			go func() {
-				_ = p.write(msgFailure, b) // it may be the one that is lost
+				_ = p.write(msgFailure, b) // the peer may be lost
 				sent <- struct{}{}
 			}()
 		}
@@ -113,30 +113,30 @@ func (t *transport) SendFailure(f *collective.Failure) {
 	}
 }
 
-// patience is how long Doing waits for an answer.
-const patience = 300 * time.Millisecond
+// queryTimeout is the time that LastOp waits for an answer.
+const queryTimeout = 300 * time.Millisecond
 
-// LastOp asks the rank.
+// LastOp queries the rank.
 func (t *transport) LastOp(rank int) string {
 	p := t.peers[rank]
 	if p == nil {
-		return t.doing()
+		return t.ownLastOp()
 	}
-	if p.gone.Load() {
-		return "it has closed its world"
+	if p.closed.Load() {
+		return "unknown, it has closed its world"
 	}
 	select {
-	case <-p.answers: // to an earlier question
+	case <-p.answers: // to an earlier query
 	default:
 	}
-	if err := p.write(msgAsk, nil); err != nil {
-		return "it cannot be asked: " + err.Error()
+	if err := p.write(msgQuery, nil); err != nil {
+		return "unknown: " + err.Error()
 	}
 	select {
 	case s := <-p.answers:
 		return s
-	case <-time.After(patience):
-		return "it does not answer (stopped, or cut off)"
+	case <-time.After(queryTimeout):
+		return fmt.Sprintf("unknown, no answer within %v: stopped or unreachable", queryTimeout)
 	case <-t.stop:
 		return "unknown"
 	}

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// handshakeTime bounds what a stranger can hold open.
+// handshakeTime limits unauthenticated connections.
 const handshakeTime = 5 * time.Second
 
-// hello says what a connection is for. It is read once its sender is known.
+// hello says what a connection is for. It is authenticated.
 type hello struct {
 	from, to, size uint32
-	group          uint32 // the world's number of the group, or control
-	line           uint32
-	key            uint64 // of the group's name and ranks
+	group          uint32 // id of the group, or control
+	conn           uint32
+	key            uint64 // hash of the group's name and ranks
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 
 func (h hello) encode() []byte {
 	var b []byte
-	for _, v := range []uint32{h.from, h.to, h.size, h.group, h.line} {
+	for _, v := range []uint32{h.from, h.to, h.size, h.group, h.conn} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	return binary.LittleEndian.AppendUint64(b, h.key)
@@ -39,24 +39,24 @@ func (h hello) encode() []byte {
 
 func decodeHello(b []byte) (hello, error) {
 	if len(b) != helloBytes {
-		return hello{}, errors.New("not a greeting")
+		return hello{}, errors.New("malformed hello")
 	}
 	le := binary.LittleEndian
 	h := hello{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint32(b[16:]), le.Uint64(b[20:])}
-	if h.from >= h.size || h.to >= h.size || h.from <= h.to || h.line > 1 {
-		return hello{}, fmt.Errorf("a greeting from rank %d to rank %d of %d on line %d", h.from, h.to, h.size, h.line)
+	if h.from >= h.size || h.to >= h.size || h.from <= h.to || h.conn > 1 {
+		return hello{}, fmt.Errorf("invalid hello from rank %d to rank %d of %d, connection %d", h.from, h.to, h.size, h.conn)
 	}
 	return h, nil
 }
 
-// jobKey is the secret of one job.
+// jobKey derives the key of one job.
 func jobKey(secret []byte, job string) []byte {
 	m := hmac.New(sha256.New, secret)
 	io.WriteString(m, "trireme collective/tcp 1 "+job)
 	return m.Sum(nil)
 }
 
-// proof shows that its maker knows the key, for one side of one connection.
+// proof returns the HMAC that proves knowledge of the key, for one side of one connection.
 func proof(key []byte, side string, parts ...[]byte) []byte {
 	m := hmac.New(sha256.New, key)
 	io.WriteString(m, side)
@@ -66,10 +66,10 @@ func proof(key []byte, side string, parts ...[]byte) []byte {
 	return m.Sum(nil)
 }
 
-var errSecret = errors.New("the other side does not know the job's secret")
+var errSecret = errors.New("the peer has another job secret")
 
-// dialHandshake opens a connection that the caller dialled: nonce; theirs with proof; own proof and
-// the greeting; their proof that it suits them.
+// dialHandshake authenticates a dialed connection. It sends a nonce; reads the peer's nonce and proof;
+// sends its proof and hello; reads the peer's acceptance.
 func dialHandshake(c net.Conn, key []byte, h hello, until time.Time) error {
 	if err := c.SetDeadline(until); err != nil {
 		return err
@@ -93,7 +93,7 @@ func dialHandshake(c net.Conn, key []byte, h hello, until time.Time) error {
 	}
 	var welcome [sha256.Size]byte
 	if _, err := io.ReadFull(c, welcome[:]); err != nil {
-		return fmt.Errorf("the greeting was refused: %w", err)
+		return fmt.Errorf("the peer refused the connection: %w", err)
 	}
 	if !hmac.Equal(welcome[:], proof(key, "welcome", mine[:], theirs, msg)) {
 		return errSecret
@@ -101,8 +101,8 @@ func dialHandshake(c net.Conn, key []byte, h hello, until time.Time) error {
 	return c.SetDeadline(time.Time{})
 }
 
-// acceptHandshake is greet's other side. suits is asked once the dialler is known to have the key.
-func acceptHandshake(c net.Conn, key []byte, suits func(hello) error) (hello, error) {
+// acceptHandshake is the accepting side of dialHandshake. It calls check after the dialer is authenticated.
+func acceptHandshake(c net.Conn, key []byte, check func(hello) error) (hello, error) {
 	if err := c.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return hello{}, err
 	}
@@ -126,7 +126,7 @@ func acceptHandshake(c net.Conn, key []byte, suits func(hello) error) (hello, er
 	if err != nil {
 		return hello{}, err
 	}
-	if err := suits(h); err != nil {
+	if err := check(h); err != nil {
 		return h, err
 	}
 	if _, err := c.Write(proof(key, "welcome", theirs[:], mine[:], msg)); err != nil {

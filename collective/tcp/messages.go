@@ -10,38 +10,38 @@ import (
 	"trireme/collective"
 )
 
-// messages is one rank's view of a group.
+// messages is one rank's Messages of a group.
 type messages struct {
 	t     *transport
-	lines [][2]*net.TCPConn // by rank of the group and line
+	conns [][2]*net.TCPConn // by group rank and connection
 }
 
 var _ collective.Messages = (*messages)(nil)
 
-// span is how much is moved under one deadline: the time-out is for no progress.
-const span = 1 << 20
+// blockBytes is the number of bytes moved under one deadline: the time-out limits time without progress.
+const blockBytes = 1 << 20
 
-func (p *messages) Write(to, line int, b []byte) error {
-	c := p.lines[to][line]
+func (p *messages) Write(to, conn int, b []byte) error {
+	c := p.conns[to][conn]
 	return p.each(b, c.SetWriteDeadline, func(b []byte) error { _, err := c.Write(b); return err })
 }
 
-func (p *messages) Read(from, line int, b []byte) error {
-	c := p.lines[from][line]
+func (p *messages) Read(from, conn int, b []byte) error {
+	c := p.conns[from][conn]
 	return p.each(b, c.SetReadDeadline, func(b []byte) error { _, err := io.ReadFull(c, b); return err })
 }
 
-// each moves b in spans. A world that has failed has set deadlines in the past, which must
-// not be undone: that is looked at after a deadline is set.
+// each moves b in blocks. It checks for a failure after setting a deadline, because a failing world sets
+// deadlines in the past, which must stay.
 func (p *messages) each(b []byte, deadline func(time.Time) error, move func([]byte) error) error {
 	for len(b) > 0 {
 		if err := deadline(time.Now().Add(p.t.timeout)); err != nil {
 			return err
 		}
-		if f := p.t.fault.Get(); f != nil {
+		if f := p.t.failure.Get(); f != nil {
 			return f
 		}
-		n := min(len(b), span)
+		n := min(len(b), blockBytes)
 		if err := move(b[:n]); err != nil {
 			return err
 		}
@@ -50,8 +50,8 @@ func (p *messages) each(b []byte, deadline func(time.Time) error, move func([]by
 	return nil
 }
 
-func (p *messages) Arrived(from, line int) bool {
-	raw, err := p.lines[from][line].SyscallConn()
+func (p *messages) Arrived(from, conn int) bool {
+	raw, err := p.conns[from][conn].SyscallConn()
 	if err != nil {
 		return false
 	}

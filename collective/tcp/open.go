@@ -11,8 +11,7 @@ import (
 	"trireme/collective"
 )
 
-// Open connects a rank to the others. It blocks until all have come, for at most the
-// time-out.
+// Open connects a rank to the others. It waits for all of them, up to the time-out.
 func Open(ctx context.Context, cfg Config) (collective.World, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -26,14 +25,14 @@ func Open(ctx context.Context, cfg Config) (collective.World, error) {
 	return collective.NewWorld(cfg.Rank, cfg.Size, t, cfg.Config)
 }
 
-// cutOff notices within five seconds that the way to another host is gone. A process that
-// was only stopped still has a system that answers.
-var cutOff = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}
+// keepAlive detects an unreachable host within five seconds. The operating system of a stopped process
+// still answers.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}
 
 func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	t := &transport{
 		rank: cfg.Rank, size: cfg.Size, timeout: cfg.Timeout, key: jobKey(cfg.Secret, cfg.Job),
-		fault: collective.NewFailureOnce(), peers: make([]*peer, cfg.Size), conns: map[*net.TCPConn]bool{}, stop: make(chan struct{}),
+		failure: collective.NewFailureOnce(), peers: make([]*peer, cfg.Size), conns: map[*net.TCPConn]bool{}, stop: make(chan struct{}),
 	}
 	var err error
 	if t.acceptor, err = newAcceptor(cfg.Host, cfg.Rank, cfg.Size, t.key); err != nil {
@@ -52,22 +51,21 @@ func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	}
 	conns, err := t.mesh(ctx, ranks, cfg.Rank, control, 0, 0)
 	if err != nil {
-		t.drop()
+		t.closeAll()
 		return nil, errors.Join(err, t.acceptor.close())
 	}
 	for r, c := range conns {
 		if c != nil {
-			_ = c.SetKeepAliveConfig(cutOff) // the time-out is left where it cannot be set
+			_ = c.SetKeepAliveConfig(keepAlive) // else the time-out detects it
 			t.peers[r] = &peer{rank: r, conn: c, answers: make(chan string, 1)}
 		}
 	}
-	t.begin()
+	t.start()
 	return t, nil
 }
 
-// mesh connects the caller to each of ranks: it dials those below it and is dialled by
-// those above.
-func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, line uint32, key uint64) ([]*net.TCPConn, error) {
+// mesh connects the caller to each of ranks. Ranks dial those below them.
+func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, conn uint32, key uint64) ([]*net.TCPConn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	conns, errs := make([]*net.TCPConn, len(ranks)), make([]error, len(ranks))
@@ -81,16 +79,16 @@ func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, line u
 			defer wg.Done()
 			var c net.Conn
 			if r < t.rank {
-				c, errs[i] = dial(ctx, t.addrs[r], t.key, hello{uint32(t.rank), uint32(r), uint32(t.size), group, line, key})
+				c, errs[i] = dial(ctx, t.addrs[r], t.key, hello{uint32(t.rank), uint32(r), uint32(t.size), group, conn, key})
 			} else {
-				c, errs[i] = t.acceptor.take(ctx, connID{uint32(r), group, line, key})
+				c, errs[i] = t.acceptor.take(ctx, connID{uint32(r), group, conn, key})
 			}
 			if errs[i] != nil {
 				errs[i] = fmt.Errorf("connect to rank %d: %w", r, errs[i])
 				return
 			}
 			conns[i] = c.(*net.TCPConn)
-			if !t.keep(conns[i]) {
+			if !t.add(conns[i]) {
 				errs[i] = net.ErrClosed
 			}
 		}()

@@ -48,8 +48,8 @@ func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
 func TestSuite(t *testing.T)     { collectivetest.Run(t, worlds) }
 func TestProcesses(t *testing.T) { collectivetest.RunProcesses(t) }
 
-// TestStrangers lets connections without the secret, with another job's, and with garbage
-// come to the door: none gets in, none keeps the real one out.
+// TestStrangers: connections without the secret, of another job, or with garbage are refused and do not
+// block a real one.
 func TestStrangers(t *testing.T) {
 	key := jobKey(secret, "a")
 	d, err := newAcceptor("127.0.0.1", 0, 2, key)
@@ -65,17 +65,17 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := dialHandshake(c, k, h, time.Now().Add(time.Second)); err == nil {
-			t.Errorf("%s was let in", name)
+			t.Errorf("%s was accepted", name)
 		}
 		c.Close()
 	}
-	for _, bad := range []hello{{from: 0, to: 0, size: 2}, {from: 1, to: 0, size: 3}, {from: 2, to: 1, size: 3}, {from: 1, to: 0, size: 2, line: 9}} {
+	for _, bad := range []hello{{from: 0, to: 0, size: 2}, {from: 1, to: 0, size: 3}, {from: 2, to: 1, size: 3}, {from: 1, to: 0, size: 2, conn: 9}} {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := dialHandshake(c, key, bad, time.Now().Add(time.Second)); err == nil {
-			t.Errorf("%+v was let in", bad)
+			t.Errorf("%+v was accepted", bad)
 		}
 		c.Close()
 	}
@@ -111,12 +111,12 @@ func TestConfig(t *testing.T) {
 		{Config: collective.Config{Timeout: -1}, Size: 2, Bootstrap: x, Secret: secret},
 	} {
 		if bad.Validate() == nil {
-			t.Errorf("%+v is taken", bad)
+			t.Errorf("%+v is valid", bad)
 		}
 	}
 }
 
-// TestAbsentRank opens a world of which one rank never comes.
+// TestAbsentRank: a rank that never connects is named.
 func TestAbsentRank(t *testing.T) {
 	x := collectivetest.NewBootstrap(2)
 	go func() { _, _ = x.Rank(1).AllGather(context.Background(), "tcp/address", []byte("127.0.0.1:1")) }()
@@ -126,7 +126,7 @@ func TestAbsentRank(t *testing.T) {
 	}
 }
 
-// fake is a connection that says what it is told.
+// fake is a connection with given input.
 type fake struct {
 	net.Conn
 	in *bytes.Reader
@@ -140,9 +140,9 @@ func FuzzAdmit(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{1}, 200))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err := acceptHandshake(fake{in: bytes.NewReader(b)}, secret, func(hello) error { t.Error("a stranger was let in"); return nil })
+		_, err := acceptHandshake(fake{in: bytes.NewReader(b)}, secret, func(hello) error { t.Error("an unauthenticated peer was accepted"); return nil })
 		if err == nil {
-			t.Error("a stranger was let in")
+			t.Error("an unauthenticated peer was accepted")
 		}
 	})
 }
@@ -158,7 +158,7 @@ func FuzzHello(f *testing.F) {
 }
 
 func FuzzMessage(f *testing.F) {
-	f.Add([]byte{msgAsk, 0, 0})
+	f.Add([]byte{msgQuery, 0, 0})
 	f.Add([]byte{msgFailure, 3, 0, 1, 2, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		kind, m, err := readMessage(bytes.NewReader(b), make([]byte, maxMessage))

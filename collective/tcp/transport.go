@@ -14,38 +14,38 @@ import (
 	"trireme/tensor"
 )
 
-// transport is one rank's part in a world over TCP.
+// transport is one rank's Transport over TCP.
 type transport struct {
 	rank, size int
 	timeout    time.Duration
 	key        []byte
 	acceptor   *acceptor
 	addrs      []string
-	fault      *collective.FailureOnce
+	failure    *collective.FailureOnce
 	peers      []*peer // by rank; nil for the caller
 
 	stop chan struct{}
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
-	note   collective.LastOp
-	conns  map[*net.TCPConn]bool // all that are open
+	lastOp collective.LastOp
+	conns  map[*net.TCPConn]bool // open connections
 	closed bool
 }
 
 var _ collective.Transport = (*transport)(nil)
 
-// peer is another rank and the connection for control.
+// peer is another rank and its control connection.
 type peer struct {
 	rank    int
 	conn    *net.TCPConn
-	mu      sync.Mutex // of writing
-	gone    atomic.Bool
+	mu      sync.Mutex // serializes writes
+	closed  atomic.Bool
 	answers chan string
 }
 
-// keep counts a connection; it is refused, and closed, when the transport is.
-func (t *transport) keep(c *net.TCPConn) bool {
+// add registers a connection. If the transport is closed, it closes c and returns false.
+func (t *transport) add(c *net.TCPConn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -57,8 +57,8 @@ func (t *transport) keep(c *net.TCPConn) bool {
 	return true
 }
 
-// drop closes all connections.
-func (t *transport) drop() error {
+// closeAll closes all connections.
+func (t *transport) closeAll() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
@@ -70,19 +70,20 @@ func (t *transport) drop() error {
 	return errors.Join(errs...)
 }
 
-// begin starts what reads control, and what ends reads and writes when the world fails.
-func (t *transport) begin() {
+// start starts the goroutines that read control messages and that end reads and writes when the world
+// fails.
+func (t *transport) start() {
 	for _, p := range t.peers {
 		if p != nil {
 			t.wg.Add(1)
-			go t.listen(p)
+			go t.readControl(p)
 		}
 	}
 	t.wg.Add(1)
 	go func() {
 		defer t.wg.Done()
 		select {
-		case <-t.fault.Done():
+		case <-t.failure.Done():
 		case <-t.stop:
 			return
 		}
@@ -96,7 +97,7 @@ func (t *transport) begin() {
 	}()
 }
 
-// past is a deadline that has gone by.
+// past is a deadline in the past.
 var past = time.Unix(1, 0)
 
 func (t *transport) forControl(c *net.TCPConn) bool {
@@ -109,19 +110,26 @@ func (t *transport) forControl(c *net.TCPConn) bool {
 }
 
 func (t *transport) Arena() *tensor.Arena             { return nil }
-func (t *transport) Failure() *collective.FailureOnce { return t.fault }
-func (t *transport) Closed(rank int) bool             { return t.peers[rank] != nil && t.peers[rank].gone.Load() }
+func (t *transport) Failure() *collective.FailureOnce { return t.failure }
+func (t *transport) Closed(rank int) bool             { return t.peers[rank] != nil && t.peers[rank].closed.Load() }
+
+func (t *transport) Describe(rank int) string {
+	if p := t.peers[rank]; p != nil {
+		return fmt.Sprintf("rank %d (%v)", rank, p.conn.RemoteAddr())
+	}
+	return fmt.Sprintf("rank %d", rank)
+}
 
 func (t *transport) SetLastOp(n *collective.LastOp) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.note = *n
+	t.lastOp = *n
 }
 
-func (t *transport) doing() string {
+func (t *transport) ownLastOp() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.note.String()
+	return t.lastOp.String()
 }
 
 func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Memory, collective.Messages, error) {
@@ -129,38 +137,38 @@ func (t *transport) Join(id int, name string, ranks []int, me int) (collective.M
 	fmt.Fprint(f, name, ranks)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), t.timeout, fmt.Errorf("%w: no connection within %v", collective.ErrTimeout, t.timeout))
 	defer cancel()
-	go func() { // a world that fails forms no group
+	go func() { // a failing world forms no group
 		select {
-		case <-t.fault.Done():
+		case <-t.failure.Done():
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	p := &messages{t: t, lines: make([][2]*net.TCPConn, len(ranks))}
-	for line := range 2 {
-		conns, err := t.mesh(ctx, ranks, me, uint32(id), uint32(line), f.Sum64())
-		if fail := t.fault.Get(); err != nil && fail != nil {
+	p := &messages{t: t, conns: make([][2]*net.TCPConn, len(ranks))}
+	for conn := range 2 {
+		conns, err := t.mesh(ctx, ranks, me, uint32(id), uint32(conn), f.Sum64())
+		if fail := t.failure.Get(); err != nil && fail != nil {
 			return nil, nil, fail
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		for i, c := range conns {
-			p.lines[i][line] = c
+			p.conns[i][conn] = c
 		}
 	}
 	return nil, p, nil
 }
 
-// Close says goodbye, so that the others know this end from a crash.
+// Close sends msgBye, so that peers can distinguish it from a crash.
 func (t *transport) Close() error {
 	for _, p := range t.peers {
 		if p != nil {
-			_ = p.write(msgBye, nil) // it may be gone itself
+			_ = p.write(msgBye, nil) // the peer may be gone
 		}
 	}
 	close(t.stop)
-	err := errors.Join(t.acceptor.close(), t.drop())
+	err := errors.Join(t.acceptor.close(), t.closeAll())
 	t.wg.Wait()
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tune prepares a connection for large transfers. Over loopback there is nothing to be
-// congested: an algorithm that paces (bbr) only leaves it idle. All of it is advice.
+// tune selects the congestion control of a loopback connection: one that paces (bbr) would leave it idle.
+// It ignores errors.
 func tune(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {

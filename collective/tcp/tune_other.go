@@ -4,5 +4,5 @@ package tcp
 
 import "net"
 
-// tune has nothing to do.
+// tune does nothing.
 func tune(c *net.TCPConn) {}
