@@ -91,42 +91,6 @@ func parses(line string) error {
 
 var shellWords = regexp.MustCompile(`("[^"]*"|'[^']*'|[^\s"'])+`)
 
-// TestDocumentedCommands: the commands of README, docs and examples have commands and flags that
-// exist.
-func TestDocumentedCommands(t *testing.T) {
-	var pages []string
-	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../examples/*.md", "../../examples/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pages = append(pages, found...)
-	}
-	lines := 0
-	for _, page := range pages {
-		b, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if filepath.Base(page) == "log.md" {
-			continue // what was, not what is
-		}
-		text := strings.NewReplacer("\\\n", " ", "go run ./cmd/trireme", "trireme").Replace(string(b))
-		for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
-			lines++
-			if err := parses(strings.TrimSpace(m[1])); err != nil {
-				t.Errorf("%s: %s\n\t%v", page, m[1], err)
-			}
-		}
-	}
-	if lines < 30 {
-		t.Errorf("only %d commands were found", lines)
-	}
-}
-
-// commandLine finds commands of a block of code, and in the text between back quotes.
-var commandLine = regexp.MustCompile("(?m)(?:^    |`)\\$? ?((?:[A-Z_]+=\\S+ )*trireme [a-z-][^`\n]*)")
-
 // TestSpellings: flags are taken with - and _, and by their other names.
 func TestSpellings(t *testing.T) {
 	for _, line := range []string{

@@ -8,24 +8,6 @@ import (
 	"testing"
 )
 
-// TestReadmeExample: README's configuration works as it is shown, with the command above it.
-func TestReadmeExample(t *testing.T) {
-	readme := read(t, "../../README.md")
-	m := regexp.MustCompile("(?s)\n    (trireme train --config run.yaml[^\n]*)\n.*?```yaml\n(.*?)```").FindStringSubmatch(readme)
-	if m == nil {
-		t.Fatal("README shows no configuration below a command that runs it")
-	}
-	file := filepath.Join(t.TempDir(), "run.yaml")
-	if err := os.WriteFile(file, []byte(m[2]), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	fromRoot(t)
-	args := strings.Fields(strings.Replace(m[1], "run.yaml", file, 1))[1:]
-	if code, _, stderr := command(append(args, "--dry_run")...); code != 0 {
-		t.Errorf("%s: code %d: %s", m[1], code, stderr)
-	}
-}
-
 // TestRecipes: each example of trireme recipes is a run that could begin.
 func TestRecipes(t *testing.T) {
 	fromRoot(t)
