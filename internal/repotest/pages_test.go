@@ -2,14 +2,15 @@ package repotest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/token"
 	"io/fs"
 	"os"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
-
-	"go/ast"
 )
 
 // developerPages tell those who change the code where to look.
@@ -156,4 +157,44 @@ func (n nameSet) check(root fs.FS, text string) (checked bool, err error) {
 		err = fmt.Errorf("there is no file %s", text)
 	}
 	return true, err
+}
+
+// TestTroubleshootingQuotes: each message that docs/troubleshooting.md quotes is in the code. In the
+// page … stands for what a message is made with.
+func TestTroubleshootingQuotes(t *testing.T) {
+	root := os.DirFS(repository(t))
+	files, err := load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, f := range files {
+		if f.test || f.foreign {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				if s, err := strconv.Unquote(l.Value); err == nil {
+					code.WriteString(s + "\x00")
+				}
+			}
+			return true
+		})
+	}
+	page, err := fs.ReadFile(root, "docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	literals := code.String()
+	quotes := regexp.MustCompile("(?s)```text\n(.*?)\n```").FindAllStringSubmatch(string(page), -1)
+	for _, q := range quotes {
+		for _, part := range strings.Split(q[1], "…") {
+			if strings.TrimSpace(part) != "" && !strings.Contains(literals, part) {
+				t.Errorf("the page quotes %q: no string of the code has %q", q[1], part)
+			}
+		}
+	}
+	if len(quotes) < 20 {
+		t.Errorf("the page quotes %d messages", len(quotes))
+	}
 }
