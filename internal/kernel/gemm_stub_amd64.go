@@ -15,54 +15,22 @@ package kernel
 //go:noescape
 func tileAVX512x14(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
-// tileAVX512x8 computes 8 rows and up to 32 columns of a product:
-//
-//	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// and prefetches pf[i*pfstep], i in [0, k/4).
-// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
+// tileAVX512x8 is tileAVX512x14 with rows = 8.
 //
 //go:noescape
 func tileAVX512x8(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
-// tileAVX512x4 computes 4 rows and up to 32 columns of a product:
-//
-//	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// and prefetches pf[i*pfstep], i in [0, k/4).
-// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
+// tileAVX512x4 is tileAVX512x14 with rows = 4.
 //
 //go:noescape
 func tileAVX512x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
-// tileAVX512x2 computes 2 rows and up to 32 columns of a product:
-//
-//	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// and prefetches pf[i*pfstep], i in [0, k/4).
-// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
+// tileAVX512x2 is tileAVX512x14 with rows = 2.
 //
 //go:noescape
 func tileAVX512x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
-// tileAVX512x1 computes 1 rows and up to 32 columns of a product:
-//
-//	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// and prefetches pf[i*pfstep], i in [0, k/4).
-// Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.
+// tileAVX512x1 is tileAVX512x14 with rows = 1.
 //
 //go:noescape
 func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
@@ -73,38 +41,32 @@ func tileAVX512x1(k int, a *float32, si int, sk int, b *float32, sb int, in *flo
 //go:noescape
 func transposeAVX512(dst *float32, ldd int, src *float32, lds int, n int)
 
-// copyAVX512x16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
-// in mask, which are below 16. rows is not 0.
+// copyAVX512x16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c below 16 in mask. rows is not 0.
 //
 //go:noescape
 func copyAVX512x16(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
 
-// copyAVX512x32 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
-// in mask, which are below 32. rows is not 0.
+// copyAVX512x32 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c below 32 in mask. rows is not 0.
 //
 //go:noescape
 func copyAVX512x32(dst *float32, ldd int, src *float32, lds int, rows int, mask uint64)
 
-// copyAVX512x16BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
-// in mask, which are below 16. rows is not 0.
+// copyAVX512x16BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c below 16 in mask. rows is not 0.
 //
 //go:noescape
 func copyAVX512x16BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
 
-// copyAVX512x32BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
-// in mask, which are below 32. rows is not 0.
+// copyAVX512x32BF16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c below 32 in mask. rows is not 0.
 //
 //go:noescape
 func copyAVX512x32BF16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
 
-// copyAVX512x16F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
-// in mask, which are below 16. rows is not 0.
+// copyAVX512x16F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c below 16 in mask. rows is not 0.
 //
 //go:noescape
 func copyAVX512x16F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
 
-// copyAVX512x32F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c
-// in mask, which are below 32. rows is not 0.
+// copyAVX512x32F16 sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c below 32 in mask. rows is not 0.
 //
 //go:noescape
 func copyAVX512x32F16(dst *float32, ldd int, src *uint16, lds int, rows int, mask uint64)
@@ -146,41 +108,17 @@ func peakAVX512(n int)
 //go:noescape
 func tileAVX2x6(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
-// tileAVX2x4 computes 4 rows and up to 16 columns of a product:
-//
-//	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// and prefetches pf[i*pfstep], i in [0, k/4).
-// Strides are in elements. mask is ignored: all 16 columns are read and written.
+// tileAVX2x4 is tileAVX2x6 with rows = 4.
 //
 //go:noescape
 func tileAVX2x4(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
-// tileAVX2x2 computes 2 rows and up to 16 columns of a product:
-//
-//	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// and prefetches pf[i*pfstep], i in [0, k/4).
-// Strides are in elements. mask is ignored: all 16 columns are read and written.
+// tileAVX2x2 is tileAVX2x6 with rows = 2.
 //
 //go:noescape
 func tileAVX2x2(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)
 
-// tileAVX2x1 computes 1 rows and up to 16 columns of a product:
-//
-//	for r, for c in mask:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r*si+kk*sk], b[kk*sb+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// and prefetches pf[i*pfstep], i in [0, k/4).
-// Strides are in elements. mask is ignored: all 16 columns are read and written.
+// tileAVX2x1 is tileAVX2x6 with rows = 1.
 //
 //go:noescape
 func tileAVX2x1(k int, a *float32, si int, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)

@@ -14,26 +14,12 @@ package kernel
 //go:noescape
 func tileNEONx8(k int, a *float32, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, add int)
 
-// tileNEONx4 computes 4 rows and 12 columns of a product:
-//
-//	for r, for c:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r+kk*sk], b[kk*12+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// Strides are in elements. k is not 0.
+// tileNEONx4 is tileNEONx8 with rows = 4.
 //
 //go:noescape
 func tileNEONx4(k int, a *float32, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, add int)
 
-// tileNEONx1 computes 1 rows and 12 columns of a product:
-//
-//	for r, for c:
-//		sum := 0, or in[r*ldin+c] if in is not nil
-//		for kk := range k: sum = fma(a[r+kk*sk], b[kk*12+c], sum)
-//		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
-//
-// Strides are in elements. k is not 0.
+// tileNEONx1 is tileNEONx8 with rows = 1.
 //
 //go:noescape
 func tileNEONx1(k int, a *float32, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, add int)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -12,7 +11,7 @@ import (
 // tileAVX2 emits a full tile of rows x 16, two registers per row. Callers buffer the edges.
 func tileAVX2(c *build.Context, rows int) {
 	name := fmt.Sprintf("tileAVX2x%d", rows)
-	begin(c, name, tileArgs, strings.Split(fmt.Sprintf(tileDoc, name, rows, 16, "Strides are in elements. mask is ignored: all 16 columns are read and written."), "\n")...)
+	begin(c, name, tileArgs, tileComment("AVX2", rows, 6, 16, "Strides are in elements. mask is ignored: all 16 columns are read and written.")...)
 
 	acc := make([][2]reg.VecVirtual, rows)
 	for r := range acc {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -12,7 +11,7 @@ import (
 // tileAVX512 emits a tile of rows x 32, two registers per row.
 func tileAVX512(c *build.Context, rows int) {
 	name := fmt.Sprintf("tileAVX512x%d", rows)
-	begin(c, name, tileArgs, strings.Split(fmt.Sprintf(tileDoc, name, rows, 32, "Strides are in elements. Columns outside mask of in and out are not accessed; those of b are."), "\n")...)
+	begin(c, name, tileArgs, tileComment("AVX512", rows, 14, 32, "Strides are in elements. Columns outside mask of in and out are not accessed; those of b are.")...)
 
 	mask := load(c, "mask")
 	m := [2]reg.OpmaskVirtual{c.K(), c.K()}

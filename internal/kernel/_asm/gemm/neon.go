@@ -30,7 +30,7 @@ func (n *neon) fadd(d, x, y int) {
 }
 
 const neonTileDoc = `
-// %[1]s computes %[2]d rows and 12 columns of a product:
+// %s computes %d rows and 12 columns of a product:
 //
 //	for r, for c:
 //		sum := 0, or in[r*ldin+c] if in is not nil
@@ -38,15 +38,22 @@ const neonTileDoc = `
 //		out[r*ldout+c] = sum, plus the old out[r*ldout+c] if add is not 0
 //
 // Strides are in elements. k is not 0.
-//
+`
+
+const neonTileStub = `//
 //go:noescape
-func %[1]s(k int, a *float32, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, add int)
+func %s(k int, a *float32, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, add int)
 `
 
 // tile keeps sums in registers 0 to 23, b in 24 to 26 and a in 28 and 29.
 func (n *neon) tile(rows int) {
 	name := fmt.Sprintf("tileNEONx%d", rows)
-	fmt.Fprintf(&n.stubs, neonTileDoc, name, rows)
+	if most := 8; rows == most {
+		fmt.Fprintf(&n.stubs, neonTileDoc, name, rows)
+	} else {
+		fmt.Fprintf(&n.stubs, "\n// %s is tileNEONx%d with rows = %d.\n", name, most, rows)
+	}
+	fmt.Fprintf(&n.stubs, neonTileStub, name)
 	fmt.Fprintf(&n.asm, "\n// func %s(k int, a *float32, sk int, b *float32, in *float32, ldin int, out *float32, ldout int, add int)\n", name)
 	fmt.Fprintf(&n.asm, "TEXT ·%s(SB), NOSPLIT, $0-72\n", name)
 	for i, p := range []string{"k", "a", "sk", "b", "in", "ldin", "out", "ldout", "add"} {

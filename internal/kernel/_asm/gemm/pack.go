@@ -16,8 +16,7 @@ func copyAVX512(c *build.Context, regs int, kind string) {
 		name, elem, size = name+kind, "uint16", 2
 	}
 	begin(c, name, fmt.Sprintf("func(dst *float32, ldd int, src *%s, lds, rows int, mask uint64)", elem),
-		fmt.Sprintf("%s sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and the columns c", name),
-		fmt.Sprintf("in mask, which are below %d. rows is not 0.", 16*regs))
+		fmt.Sprintf("%s sets dst[r*ldd+c] = src[r*lds+c] for r in [0, rows) and c below %d in mask. rows is not 0.", name, 16*regs))
 
 	mask := load(c, "mask")
 	m := make([]reg.OpmaskVirtual, regs)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -18,6 +19,15 @@ const tileDoc = `%s computes %d rows and up to %d columns of a product:
 
 and prefetches pf[i*pfstep], i in [0, k/4).
 %s`
+
+// tileComment documents the tile of the most rows; the others refer to it.
+func tileComment(set string, rows, most, columns int, note string) []string {
+	name := fmt.Sprintf("tile%sx%d", set, rows)
+	if rows != most {
+		return []string{fmt.Sprintf("%s is tile%sx%d with rows = %d.", name, set, most, rows)}
+	}
+	return strings.Split(fmt.Sprintf(tileDoc, name, rows, columns, note), "\n")
+}
 
 const tileArgs = "func(k int, a *float32, si, sk int, b *float32, sb int, in *float32, ldin int, out *float32, ldout int, mask uint64, add int, pf *float32, pfstep int)"
 
