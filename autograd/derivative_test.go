@@ -515,7 +515,7 @@ func TestCheckpointGivesTheSameBits(t *testing.T) {
 }
 
 // A checkpointed function that modifies its input in place is refused on the first run.
-func TestCheckpointInPlace(t *testing.T) {
+func TestCheckpointInput(t *testing.T) {
 	c := newCheck(t)
 	x, _ := c.leaf(4, 8)
 	r := RopeTable{Cos: c.random(4, 2), Sin: c.random(4, 2), Positions: c.counting(4, 4)}

@@ -17,7 +17,7 @@ func benchItems() []Item {
 			b[j] = byte(j * (i + 3) >> 3)
 		}
 		data := tensor.Of(tensor.NewBuffer(b, len(b), tensor.Params, nil), tensor.F32, 0, elems)
-		items[i] = Item{Param, tensor.Shard{Name: string(rune('a' + i)), DType: tensor.F32, Shape: tensor.Shape{elems}, Box: tensor.Whole(tensor.Shape{elems}), Data: data}}
+		items[i] = Item{Param, tensor.Shard{Name: string(rune('a' + i)), DType: tensor.F32, Shape: tensor.Shape{elems}, Box: tensor.FullBox(tensor.Shape{elems}), Data: data}}
 	}
 	return items
 }

@@ -409,7 +409,7 @@ func FuzzManifest(f *testing.F) {
 					if n += b.Elems(); !b.In(x.Shape) || len(seen) == most {
 						continue
 					}
-					for run := range b.Runs(b, tensor.Whole(x.Shape)) {
+					for run := range b.Runs(b, tensor.FullBox(x.Shape)) {
 						for i := range run.N {
 							if seen[run.Y+i] {
 								t.Fatalf("%s: element %d is placed twice", x.key(), run.Y+i)

@@ -52,7 +52,7 @@ func TestOlderFormats(t *testing.T) {
 			}
 			rng := rand.New(rand.NewPCG(3, 3))
 			for range 4 {
-				for _, b := range guillotine(tensor.Whole(x.Shape), rng, 3) {
+				for _, b := range guillotine(tensor.FullBox(x.Shape), rng, 3) {
 					n := b.Elems() * size
 					data := tensor.Of(tensor.NewBuffer(make([]byte, n), n, tensor.Params, nil), x.DType, 0, b.Elems())
 					it := Item{x.Kind, tensor.Shard{Name: x.Name, DType: x.DType, Shape: x.Shape, Box: b, Data: data}}

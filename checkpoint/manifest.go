@@ -101,7 +101,7 @@ func (p piece) elems() int {
 // boxes are what a piece of a tensor of shape s holds, one after the other.
 func (p piece) boxes(s tensor.Shape) []tensor.Box {
 	if p.Count > 0 {
-		return tensor.Whole(s).Range(p.First, p.First+p.Count)
+		return tensor.FullBox(s).Range(p.First, p.First+p.Count)
 	}
 	return []tensor.Box{p.Box}
 }

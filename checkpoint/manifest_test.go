@@ -96,7 +96,7 @@ func TestLyingRuns(t *testing.T) {
 		{"hole", func(p []piece) { p[1].First++; p[1].Count-- }, "elements [65,128) follow element 64"},
 		{"twice", func(p []piece) { p[1].First--; p[1].Count++ }, "elements [63,128) follow element 64"},
 		{"beyond", func(p []piece) { p[2].Count++ }, "elements [128,193) follow element 128"},
-		{"a box", func(p []piece) { p[0].Box = tensor.Whole(tensor.Shape{16, 12}) }, "no piece of format 2"},
+		{"a box", func(p []piece) { p[0].Box = tensor.FullBox(tensor.Shape{16, 12}) }, "no piece of format 2"},
 	} {
 		m, err := parseManifest(data)
 		if err != nil {
@@ -121,7 +121,7 @@ func TestTiles(t *testing.T) {
 	yes, no := 0, 0
 	for range 20000 {
 		s := tensor.Shape{1 + rng.IntN(4), 1 + rng.IntN(4), 1 + rng.IntN(3)}[:1+rng.IntN(3)]
-		all := tensor.Whole(s)
+		all := tensor.FullBox(s)
 		boxes := guillotine(all, rng, 3)
 		if rng.IntN(2) == 0 { // moved, or of another cut
 			other := guillotine(all, rng, 3)

@@ -46,7 +46,7 @@ type placed struct {
 
 // runs are the part's runs of the whole tensor, as a file with whole tensors holds them.
 func (p part) runs(s tensor.Shape) (out []placed) {
-	all, at := tensor.Whole(s), p.at
+	all, at := tensor.FullBox(s), p.at
 	for run := range p.box.Runs(p.box, all) {
 		out = append(out, placed{part{p.rank, p.item, all.Range(run.Y, run.Y+run.N)[0], at}, run.Y})
 		at += run.N
@@ -131,7 +131,7 @@ func (t *planned) assign(load []int) error {
 	if total == t.Shape.Elems() {
 		return nil
 	}
-	missing := []tensor.Box{tensor.Whole(t.Shape)}
+	missing := []tensor.Box{tensor.FullBox(t.Shape)}
 	for _, p := range t.parts {
 		missing = without(missing, p.box)
 	}

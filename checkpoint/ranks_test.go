@@ -131,7 +131,7 @@ func (tr truth) bytes(i int, box tensor.Box) []byte {
 	return b
 }
 
-func (tr truth) all(i int) tensor.Box { return tensor.Whole(tr.tensors[i].Shape) }
+func (tr truth) all(i int) tensor.Box { return tensor.FullBox(tr.tensors[i].Shape) }
 
 // split gives every rank some boxes of every tensor: together all of them, with boxes that several
 // ranks hold and that overlap where rng wants them. The items are filled with the truth, or zeroed

@@ -109,8 +109,8 @@ func TestReplicasAreWrittenOnce(t *testing.T) {
 
 func replicasAreWrittenOnce(t *testing.T, ranks int) {
 	const elems = 40 << 20 / 4
-	h := held{Param, "w", tensor.F32, tensor.Shape{elems}, tensor.Whole(tensor.Shape{elems})}
-	small := held{Param, "b", tensor.F32, tensor.Shape{8}, tensor.Whole(tensor.Shape{8})}
+	h := held{Param, "w", tensor.F32, tensor.Shape{elems}, tensor.FullBox(tensor.Shape{elems})}
+	small := held{Param, "b", tensor.F32, tensor.Shape{8}, tensor.FullBox(tensor.Shape{8})}
 	world := make([][]held, ranks)
 	for i := range world {
 		world[i] = []held{h, small}
@@ -154,7 +154,7 @@ func TestSaveRefuses(t *testing.T) {
 		{"no name", func(is []Item) []Item { is[0].Name = ""; return is }, "without a name"},
 		{"two shapes", func(is []Item) []Item {
 			x := is[0]
-			x.Shape, x.Box = tensor.Shape{5, 7}, tensor.Whole(tensor.Shape{5, 7})
+			x.Shape, x.Box = tensor.Shape{5, 7}, tensor.FullBox(tensor.Shape{5, 7})
 			return append(is, x)
 		}, "disagree on layers.0.weight"},
 		{"two types", func(is []Item) []Item {
@@ -234,7 +234,7 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{item(func(x *Item) { x.Name = "other" }), LoadOptions{}, "has no param of other"},
 		{item(func(x *Item) { x.Kind = "exp_avg_sq" }), LoadOptions{}, "has no exp_avg_sq of layers.0.weight"},
-		{item(func(x *Item) { x.Shape, x.Box = tensor.Shape{5, 7}, tensor.Whole(tensor.Shape{5, 7}) }), LoadOptions{}, "is [7 5] in"},
+		{item(func(x *Item) { x.Shape, x.Box = tensor.Shape{5, 7}, tensor.FullBox(tensor.Shape{5, 7}) }), LoadOptions{}, "is [7 5] in"},
 		{item(as(tensor.BF16)), LoadOptions{}, "is float32 in"},
 		{item(as(tensor.F64)), LoadOptions{Convert: true}, "is float32 in"},
 		{item(as(tensor.BF16)), LoadOptions{Convert: true}, ""},
@@ -438,7 +438,7 @@ func TestOtherRuns(t *testing.T) {
 // TestRunsStayTogether: the boxes of a run that replicas hold are written by one of them, and the
 // next run by the other.
 func TestRunsStayTogether(t *testing.T) {
-	all := tensor.Whole(tensor.Shape{10, 7})
+	all := tensor.FullBox(tensor.Shape{10, 7})
 	var world [4][]held
 	for rank := range world {
 		shard := rank / 2 * 33

@@ -28,7 +28,7 @@ func tiles(s tensor.Shape, pieces []piece) bool {
 	for _, p := range pieces {
 		sum = (sum + weight(p.Box)) % prime
 	}
-	return sum == weight(tensor.Whole(s))
+	return sum == weight(tensor.FullBox(s))
 }
 
 const prime = 1<<61 - 1

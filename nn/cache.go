@@ -46,11 +46,11 @@ func (c *Cache) Attend(t *autograd.Tape, layer int, docs *tensor.Tensor, p tenso
 	if c != nil {
 		last := in[len(in)-1].Value
 		kv := last.Cols(last.Width()-2*p.KVHeads*p.E, last.Width())
-		held := c.layer(layer, kv.Width())
+		cached := c.layer(layer, kv.Width())
 		end := c.Rows + kv.Rows()
-		c.b.Copy(held.RowRange(c.Rows, end), kv)
+		c.b.Copy(cached.RowRange(c.Rows, end), kv)
 		if c.Rows > 0 {
-			return t.AttentionDecode(in[0], held.RowRange(0, end), p)
+			return t.AttentionDecode(in[0], cached.RowRange(0, end), p)
 		}
 	}
 	if len(in) == 1 {

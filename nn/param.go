@@ -29,7 +29,7 @@ type Param struct {
 
 // NewParam returns a parameter without memory.
 func NewParam(name string, init Init, shape ...int) *Param {
-	return &Param{Name: name, Shape: shape, Local: tensor.Whole(shape), Init: init}
+	return &Param{Name: name, Shape: shape, Local: tensor.FullBox(shape), Init: init}
 }
 
 // Init is a distribution of initial values.

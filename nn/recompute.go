@@ -30,16 +30,16 @@ func Layers(units []*Unit) []*Unit {
 // Recompute sets each layer's policy.
 func Recompute(units []*Unit, of func(layer int) RecomputePolicy) {
 	for i, u := range Layers(units) {
-		u.again = of(i)
+		u.recompute = of(i)
 	}
 }
 
 // Part runs f on xs, under a checkpoint if the policy includes p.
 func (u *Unit) Part(t *autograd.Tape, p Part, f func(*autograd.Tape, ...*autograd.Var) *autograd.Var, xs ...*autograd.Var) *autograd.Var {
-	if u.again.Part&p == 0 {
+	if u.recompute.Part&p == 0 {
 		return f(t, xs...)
 	}
-	return t.Checkpoint(u.again.Save, f, xs...)
+	return t.Checkpoint(u.recompute.Save, f, xs...)
 }
 
 // Segment is consecutive units that are recomputed together (Chen et al. 2016). Only the first

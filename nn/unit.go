@@ -17,7 +17,7 @@ type Unit struct {
 	// Segment recomputes the unit; nil for none.
 	Segment *Segment
 
-	again RecomputePolicy
+	recompute RecomputePolicy
 }
 
 // Observer connects a model to package parallel. A unit of a Segment runs forward twice;

@@ -29,7 +29,7 @@ func (m *Mesh) setLocal(units []*nn.Unit, o Options) error {
 			if p.Local, err = m.localBox(p.Shape, how); err != nil {
 				return fmt.Errorf("parallel: placement of %s %v: %w", p.Name, p.Shape, err)
 			}
-			if p.Frozen || p.Local.Equal(tensor.Whole(p.Shape)) {
+			if p.Frozen || p.Local.Equal(tensor.FullBox(p.Shape)) {
 				continue
 			}
 			by := setting(o.Optim, p).Optimizer
@@ -49,7 +49,7 @@ func (m *Mesh) setLocal(units []*nn.Unit, o Options) error {
 
 // localBox returns this rank's box of a tensor of shape s, split as evenly as possible, outer axes first.
 func (m *Mesh) localBox(s tensor.Shape, how Placement) (tensor.Box, error) {
-	b := tensor.Whole(s)
+	b := tensor.FullBox(s)
 	for a, d := range how {
 		if a >= axes || a == Replicate || a == Shard || d < 0 || d >= len(s) {
 			return b, fmt.Errorf("cannot shard dimension %d along %v", d, a)

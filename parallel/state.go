@@ -109,7 +109,7 @@ func (f *flat) shards(h stateTensor, want span) []tensor.Shard {
 		shape, local := p.Shape, p.Local
 		if h.block > 1 { // Mesh.setLocal ensures that local is the whole parameter
 			shape = tensor.Shape{blocks(shape.Elems())}
-			local = tensor.Whole(shape)
+			local = tensor.FullBox(shape)
 		}
 		lo := h.elems(at - h.lo)
 		first, n = h.elems(first), blocks(n)

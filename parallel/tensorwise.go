@@ -234,7 +234,7 @@ func (j *tensorwise) items() (out []checkpoint.Item) {
 			for i := range c.own {
 				p := j.params[c.members[c.mine[i]]]
 				out = append(out, checkpoint.Item{Kind: slot.Name, Shard: tensor.Shard{
-					Name: p.Name, DType: slot.DType, Shape: shape, Box: tensor.Whole(shape), Data: c.state[k].RowRange(i, i+1).Reshape(shape...),
+					Name: p.Name, DType: slot.DType, Shape: shape, Box: tensor.FullBox(shape), Data: c.state[k].RowRange(i, i+1).Reshape(shape...),
 				}})
 			}
 		}

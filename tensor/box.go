@@ -15,8 +15,8 @@ type Box struct {
 	Sizes   Shape `json:"sizes"`
 }
 
-// Whole is the box of all elements of shape s.
-func Whole(s Shape) Box { return Box{make([]int, len(s)), s} }
+// FullBox is the box of all elements of shape s.
+func FullBox(s Shape) Box { return Box{make([]int, len(s)), s} }
 
 // Elems is the number of elements in the box.
 func (b Box) Elems() int { return b.Sizes.Elems() }

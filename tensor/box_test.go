@@ -42,7 +42,7 @@ func boxIn(rt *rapid.T, o tensor.Box, name string) tensor.Box {
 func TestRange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := anyShape(rt)
-		box := boxIn(rt, tensor.Whole(s), "box")
+		box := boxIn(rt, tensor.FullBox(s), "box")
 		n := box.Elems()
 		lo := rapid.IntRange(0, n).Draw(rt, "lo")
 		hi := rapid.IntRange(lo, n).Draw(rt, "hi")
@@ -74,7 +74,7 @@ func TestRange(t *testing.T) {
 func TestIntersect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := anyShape(rt)
-		a, b := boxIn(rt, tensor.Whole(s), "a"), boxIn(rt, tensor.Whole(s), "b")
+		a, b := boxIn(rt, tensor.FullBox(s), "a"), boxIn(rt, tensor.FullBox(s), "b")
 		ofA, ofB := indices(a, s), indices(b, s)
 		var want, got []int
 		for _, e := range ofA {
@@ -128,8 +128,8 @@ func FuzzBox(f *testing.F) {
 
 func TestBoxString(t *testing.T) {
 	for want, b := range map[string]tensor.Box{
-		"[]":            tensor.Whole(nil),
-		"[0:3]":         tensor.Whole(tensor.Shape{3}),
+		"[]":            tensor.FullBox(nil),
+		"[0:3]":         tensor.FullBox(tensor.Shape{3}),
 		"[1:3,4:4]":     {Offsets: []int{1, 4}, Sizes: tensor.Shape{2, 0}},
 		"[0:1,2:4,5:6]": {Offsets: []int{0, 2, 5}, Sizes: tensor.Shape{1, 2, 1}},
 	} {

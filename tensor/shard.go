@@ -13,4 +13,4 @@ type Shard struct {
 }
 
 // Runs iterates over runs of the full tensor: X is an element of Data, Y of the full tensor.
-func (s Shard) Runs() iter.Seq[Run] { return s.Box.Runs(s.Box, Whole(s.Shape)) }
+func (s Shard) Runs() iter.Seq[Run] { return s.Box.Runs(s.Box, FullBox(s.Shape)) }

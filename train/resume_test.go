@@ -221,7 +221,7 @@ func state(t *testing.T, dir string) map[string]string {
 	out := map[string]string{"state": string(c.Meta().State), "step": fmt.Sprint(c.Meta().Step)}
 	for _, x := range c.Tensors() {
 		n := x.Shape.Elems()
-		it := checkpoint.Item{Kind: x.Kind, Shard: tensor.Shard{Name: x.Name, DType: x.DType, Shape: x.Shape, Box: tensor.Whole(x.Shape), Data: b.New(tensor.Params, x.DType, n)}}
+		it := checkpoint.Item{Kind: x.Kind, Shard: tensor.Shard{Name: x.Name, DType: x.DType, Shape: x.Shape, Box: tensor.FullBox(x.Shape), Data: b.New(tensor.Params, x.DType, n)}}
 		if err := c.Load(context.Background(), []checkpoint.Item{it}, checkpoint.LoadOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -31,8 +31,8 @@ func (o Ops) ExactSquares(acc, x, ends *tensor.Tensor) {
 	at, start := s.With(s.Iota(tensor.I64, blocks, 1, 0), tensor.Mul, tensor.SumBlock), s.Scalar(tensor.I64, 0)
 	for i := range ends.Elems() {
 		end := ends.Flat(i, i+1)
-		mine := s.Binary(s.Binary(at, start, tensor.Ge), s.Binary(at, end, tensor.Lt), tensor.And)
-		o.ExactAdd(acc.Flat(i*tensor.ExactWords, (i+1)*tensor.ExactWords), s.Where(mine, sums, 0))
+		inGroup := s.Binary(s.Binary(at, start, tensor.Ge), s.Binary(at, end, tensor.Lt), tensor.And)
+		o.ExactAdd(acc.Flat(i*tensor.ExactWords, (i+1)*tensor.ExactWords), s.Where(inGroup, sums, 0))
 		start = end
 	}
 }
@@ -86,14 +86,14 @@ func (o Ops) ExactValues(out, acc *tensor.Tensor) {
 	scale := s.Scalar(tensor.F64, 0)     // of the lowest bit
 	for i := digits - 1; i >= 0; i-- {
 		d := words.Cols(i, i+1)
-		short := s.With(bits, tensor.Lt, 1<<30) // headroom for another digit
-		longer := s.Add(s.With(bits, tensor.Shl, 32), d)
-		behind := s.Binary(s.With(scale, tensor.Eq, unit(i+1)), s.With(short, tensor.Xor, 1), tensor.And)
-		bits = s.Select(short, longer, bits)
-		next = s.Select(behind, d, next)
-		later := s.Binary(s.With(d, tensor.Ne, 0), s.With(s.Binary(short, behind, tensor.Or), tensor.Xor, 1), tensor.And)
-		more = s.Select(later, s.Scalar(tensor.I64, 1), more)
-		scale = s.Select(short, s.Scalar(tensor.F64, unit(i)), scale)
+		fits := s.With(bits, tensor.Lt, 1<<30) // headroom for another digit
+		extended := s.Add(s.With(bits, tensor.Shl, 32), d)
+		isNext := s.Binary(s.With(scale, tensor.Eq, unit(i+1)), s.With(fits, tensor.Xor, 1), tensor.And)
+		bits = s.Select(fits, extended, bits)
+		next = s.Select(isNext, d, next)
+		inRest := s.Binary(s.With(d, tensor.Ne, 0), s.With(s.Binary(fits, isNext, tensor.Or), tensor.Xor, 1), tensor.And)
+		more = s.Select(inRest, s.Scalar(tensor.I64, 1), more)
+		scale = s.Select(fits, s.Scalar(tensor.F64, unit(i)), scale)
 	}
 	// bits has 31 to 62 bits; up to 24 bits of next extend it to 55 or more.
 	take := s.With(s.As(tensor.I64, s.With(bits, tensor.Lt, 1<<54)), tensor.Mul, 8)

@@ -226,7 +226,7 @@ func rowIDs(n int, first float64) arg {
 	return a
 }
 
-// attentions cover sequences with the given bounds, followed by rest padding rows.
+// attentions cover sequences with the docs bounds, followed by rest padding rows.
 func attentions(add adder) {
 	for _, c := range []struct {
 		starts []float64
@@ -260,7 +260,7 @@ func attentions(add adder) {
 		for _, docs := range []bool{false, true} {
 			name := fmt.Sprintf("%v and %d, %d heads by %d of %d, causal %t window %d dropout %v docs %t", c.starts, c.rest, p.Heads, p.KVHeads, p.E, p.Causal, p.Window, p.Dropout, docs)
 			doc := in(n).of(tensor.I32).like(0, 0, 0, 1, 1, 2)
-			given := func(x *tensor.Tensor) *tensor.Tensor {
+			docsOrNil := func(x *tensor.Tensor) *tensor.Tensor {
 				if docs {
 					return x
 				}
@@ -272,13 +272,13 @@ func attentions(add adder) {
 				return p
 			}
 			add("attention/"+name, func(b tensor.Backend, x tensors) {
-				b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), with(x))
+				b.Attention(x[0], x[1], x[2], x[3], x[4], docsOrNil(x[5]), with(x))
 			}, o, lse, q, kv, kv, doc, rows, starts)
 			dq, dkv := q, kv
 			dq.writes, dkv.writes = true, true
 			add("attention backward/"+name, func(b tensor.Backend, x tensors) {
-				b.Attention(x[0], x[1], x[2], x[3], x[4], given(x[5]), with(x))
-				b.AttentionBackward(x[8], x[9], x[10], x[11], x[0], x[1], x[2], x[3], x[4], given(x[5]), with(x))
+				b.Attention(x[0], x[1], x[2], x[3], x[4], docsOrNil(x[5]), with(x))
+				b.AttentionBackward(x[8], x[9], x[10], x[11], x[0], x[1], x[2], x[3], x[4], docsOrNil(x[5]), with(x))
 				// o is not rounded: the gradient of a row that attends to one row is a difference
 				// of equal numbers.
 			}, o.of(tensor.F32), lse, q, kv, kv, doc, rows, starts, dq, dkv, dkv, q)
@@ -328,12 +328,12 @@ func steps(add adder) {
 				in(1).of(tensor.I64).like(c.tokens), in(1).of(tensor.F64).like(c.limit))
 		}
 	}
-	for _, begin := range []float64{1, 0x1p-9, 4096} {
-		add(fmt.Sprint("step scalars, begun with ", begin), func(b tensor.Backend, x tensors) {
+	for _, lossGrad := range []float64{1, 0x1p-9, 4096} {
+		add(fmt.Sprint("step scalars, loss gradient ", lossGrad), func(b tensor.Backend, x tensors) {
 			b.ExactSquares(x[1], x[3], nil)
 			b.StepScalars(x[0], x[1], x[2], x[4], x[5], x[6])
 		}, out(tensor.ScalarCount).of(tensor.F64), zero(tensor.ExactWords, tensor.I64), zero(tensor.ExactWords, tensor.I64),
-			in(70).of(tensor.F32).like(0.5, -1, 3), in(1).of(tensor.I64).like(12), in(1).of(tensor.F64).like(0.01), in(1).of(tensor.F64).like(begin))
+			in(70).of(tensor.F32).like(0.5, -1, 3), in(1).of(tensor.I64).like(12), in(1).of(tensor.F64).like(0.01), in(1).of(tensor.F64).like(lossGrad))
 	}
 	add("exact squares of groups", func(b tensor.Backend, x tensors) {
 		b.ExactSquares(x[1], x[2], x[3])

@@ -54,11 +54,11 @@ func (e *quantized) store(off int, x []float32) {
 	for at := 0; at < len(x); at += tensor.StateBlock {
 		b := x[at:min(at+tensor.StateBlock, len(x))]
 		to := e.bytes[off+at:][:len(b)]
-		var most uint32 // bits of a magnitude have its order
+		var maxBits uint32 // bits of a magnitude have its order
 		for _, v := range b {
-			most = max(most, math.Float32bits(v)&^(1<<31))
+			maxBits = max(maxBits, math.Float32bits(v)&^(1<<31))
 		}
-		scale := math.Float32frombits(most)
+		scale := math.Float32frombits(maxBits)
 		e.scales[(off+at)/tensor.StateBlock] = scale
 		if scale == 0 {
 			clear(to)
@@ -100,13 +100,13 @@ func newMap(signed bool) *dynamicMap {
 		m.above[k] = (number(k) + number(k+1)) * 0.5
 	}
 	m.above[255] = float32(math.Inf(1))
-	const below = 1<<15 - 1 // the other bits of the fraction
+	const rest = 1<<15 - 1 // the other bits of the fraction
 	for i := range uint32(len(m.lowest)) {
-		least := i << 15
+		bits := i << 15
 		if i >= 1<<16 { // of negative numbers, the largest magnitude
-			least |= below
+			bits |= rest
 		}
-		x := math.Float32frombits(least)
+		x := math.Float32frombits(bits)
 		m.lowest[i] = uint8(sort.Search(255, func(k int) bool { return !(x > m.above[k]) }))
 	}
 	return m

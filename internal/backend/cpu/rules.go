@@ -28,7 +28,7 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 		}
 		return func(x *elements) { kernel.AdamW(x.p, x.s[0], x.s[1], x.g, &step) }
 	case tensor.SGD:
-		wd, momentum, fresh := float32(decay), float32(r.Momentum), float32(h[tensor.SGDGradWeight])
+		wd, momentum, weight := float32(decay), float32(r.Momentum), float32(h[tensor.SGDGradWeight])
 		if r.Momentum == 0 {
 			return func(x *elements) {
 				for i, p := range x.p {
@@ -40,7 +40,7 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 			m, g := x.s[0][:len(x.p)], x.g[:len(x.p)]
 			for i, p := range x.p {
 				gi := g[i]*d + wd*p
-				mi := flush(momentum*m[i] + fresh*gi)
+				mi := flush(momentum*m[i] + weight*gi)
 				m[i] = mi
 				if r.Nesterov {
 					mi = gi + momentum*mi
@@ -59,15 +59,15 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 			}
 		}
 	case tensor.Average:
-		fresh := float32(h[tensor.AverageWeight])
+		weight := float32(h[tensor.AverageWeight])
 		return func(x *elements) {
 			a := x.s[0][:len(x.p)]
-			if fresh == 1 {
+			if weight == 1 {
 				copy(a, x.p)
 				return
 			}
 			for i, p := range x.p {
-				a[i] += fresh * (p - a[i])
+				a[i] += weight * (p - a[i])
 			}
 		}
 	case tensor.Lion:
@@ -88,15 +88,15 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 			}
 		}
 	case tensor.Momentum:
-		fresh := float32(1 - r.Beta)
+		weight := float32(1 - r.Beta)
 		return func(x *elements) {
 			m, g := x.s[0][:len(x.p)], x.g[:len(x.p)]
 			for i := range x.p {
 				gi := g[i] * d
-				mi := flush(lerp(m[i], gi, fresh))
+				mi := flush(lerp(m[i], gi, weight))
 				m[i], x.p[i] = mi, mi
 				if r.Nesterov {
-					x.p[i] = lerp(gi, mi, 1-fresh)
+					x.p[i] = lerp(gi, mi, 1-weight)
 				}
 			}
 		}
@@ -109,11 +109,11 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 				}
 			}
 		}
-		beta, fresh := float32(r.Beta), float32(1-r.Beta)
+		beta, weight := float32(r.Beta), float32(1-r.Beta)
 		return func(x *elements) {
 			m, g := x.s[0][:len(x.p)], x.g[:len(x.p)]
 			for i, p := range x.p {
-				mi := flush(beta*m[i] + fresh*(rate*(g[i]*d)))
+				mi := flush(beta*m[i] + weight*(rate*(g[i]*d)))
 				m[i], x.p[i] = mi, keep*p-mi
 			}
 		}
@@ -134,12 +134,12 @@ func formula(rule tensor.UpdateRule, h []float64, scale float64) func(*elements)
 			}
 		}
 	case tensor.Adafactor:
-		keep, fresh, eps := float32(h[tensor.AdafactorBeta2]), float32(1-h[tensor.AdafactorBeta2]), float32(r.Eps)
+		keep, weight, eps := float32(h[tensor.AdafactorBeta2]), float32(1-h[tensor.AdafactorBeta2]), float32(r.Eps)
 		return func(x *elements) {
 			v, g := x.s[0][:len(x.p)], x.g[:len(x.p)]
 			for i := range x.p {
 				gi := g[i] * d
-				v[i] = keep*v[i] + fresh*(gi*gi+eps)
+				v[i] = keep*v[i] + weight*(gi*gi+eps)
 				x.p[i] = gi / float32(math.Sqrt(float64(v[i])))
 			}
 		}
