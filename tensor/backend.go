@@ -258,8 +258,8 @@ type LossScaleParams struct {
 	Backoff     float64 // scale = max(Min, scale*Backoff) at an overflow
 	Min         float64
 	Window      int
-	Hysteresis  int // the Hysteresis-th overflow since a reset lowers the scale, as does each later one
-	Consecutive bool // each good step resets the count; otherwise only growth does
+	Hysteresis  int     // the Hysteresis-th overflow since a reset lowers the scale, as does each later one
+	Consecutive bool    // each good step resets the count; otherwise only growth does
 	Unit        float64 // LossScaleGrad of scale 1
 }
 
