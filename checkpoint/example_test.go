@@ -27,7 +27,7 @@ func Example() {
 		return checkpoint.Item{Kind: "param", Shard: tensor.Shard{Name: "weight", DType: tensor.F32, Shape: shape, Box: box, Data: data}}
 	}
 
-	full := item(tensor.Whole(shape))
+	full := item(tensor.FullBox(shape))
 	b.Upload(full.Data, tensor.AsBytes([]float32{0, 1, 2, 3, 4, 5, 6, 7}))
 	store, err := checkpoint.NewStore(dir, "example", checkpoint.Config{}, checkpoint.SingleProcess{}, b)
 	check(err)
@@ -37,7 +37,7 @@ func Example() {
 	for rank := range 2 {
 		c, err := checkpoint.Open(saved.Path)
 		check(err)
-		half := item(tensor.Whole(shape).Slice(0, 2*rank, 2*rank+2))
+		half := item(tensor.FullBox(shape).Slice(0, 2*rank, 2*rank+2))
 		check(c.Load(ctx, []checkpoint.Item{half}, checkpoint.LoadOptions{}))
 		fmt.Println("step", c.Meta().Step, "rank", rank, tensor.Host[float32](half.Data))
 		check(c.Close())
