@@ -13,8 +13,8 @@ const head = `# Configuration reference
 Generated from the comments of the configuration's fields; do not edit. ` + "`trireme config keys [GROUP]`" + `
 prints the same, and ` + "`trireme init`" + ` writes a commented file with these keys.
 
-Every key is optional, except that a run needs a model and data. A key can be given in five places; the
-first in this list that has it wins:
+Every key is optional, but a run needs a model and data. A value comes from the first of these sources
+that sets it:
 
 1. a flag, such as ` + "`--max_steps 20`" + `
 2. ` + "`--set training.max_steps=20`" + `
