@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// uneven is a dataset whose row i has length[i] tokens, all of them i.
+// uneven is a dataset whose row i has length[i] tokens i.
 type uneven struct{ length []int }
 
 func (d uneven) Len() int           { return len(d.length) }
@@ -35,8 +35,8 @@ func (c LoaderConfig) divided(t testing.TB, lengths []int) [][]int32 {
 	return d.balance(func(i int) int { return lengths[i] })
 }
 
-// Each row is in one micro-batch, which keep to their limits; the heaviest come first.
-func TestDivide(t *testing.T) {
+// Each row is in one micro-batch within the limits; cost is descending.
+func TestBalance(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		lengths := rapid.SliceOfN(rapid.IntRange(2, 30), 1, 60).Draw(rt, "lengths")
 		if rapid.Bool().Draw(rt, "same") {
@@ -67,7 +67,7 @@ func TestDivide(t *testing.T) {
 			case c.MicroBatchTokens == 0 && len(rows) != c.MicroBatchSize:
 				rt.Fatalf("%d rows in a micro-batch of %d", len(rows), c.MicroBatchSize)
 			case m > 0 && work > before && slices.Min(lengths) != slices.Max(lengths):
-				rt.Fatalf("micro-batch %d has more work than the one before", m)
+				rt.Fatalf("micro-batch %d costs more than the one before", m)
 			}
 			before = work
 		}
@@ -77,8 +77,8 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// Rows of one length stay in their order, by rows as by tokens.
-func TestDivideEqualRows(t *testing.T) {
+// Rows of equal length stay in order.
+func TestBalanceEqualRows(t *testing.T) {
 	lengths := slices.Repeat([]int{20}, 12)
 	want := [][]int32{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9, 10, 11}}
 	for _, c := range []LoaderConfig{
@@ -89,12 +89,12 @@ func TestDivideEqualRows(t *testing.T) {
 		}
 	}
 	if got := (LoaderConfig{MicroBatchTokens: 40, GlobalBatch: 7}).divided(t, slices.Repeat([]int{20}, 7)); len(got) != 7 {
-		t.Errorf("7 rows, of which 2 fit, are divided into %d", len(got)) // 4 does not divide 7
+		t.Errorf("7 rows, 2 per micro-batch: %d micro-batches", len(got)) // 4 does not divide 7
 	}
 }
 
-// Work is even: of rows as chats have them, no rank waits for another for long.
-func TestDivideEvenly(t *testing.T) {
+// Costs are even: for chat-like lengths, ranks idle little.
+func TestBalanceCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	lengths := make([]int, 64)
 	for i := range lengths {
@@ -122,8 +122,8 @@ func TestDivideEvenly(t *testing.T) {
 	}
 }
 
-// With a micro-batch given as tokens the global micro-batches are the same in every world, a rank
-// without one has a blank row, and a stored position goes on in a world of another size.
+// With micro_batch_tokens, the global micro-batches are the same for any number of ranks, a rank
+// without one gets an empty row, and a stored position continues with another number of ranks.
 func TestMicroBatchTokens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	lengths := make([]int, 50)
@@ -169,7 +169,7 @@ func TestMicroBatchTokens(t *testing.T) {
 					}
 					if m.LabelCount == 0 {
 						if len(m.InputIDs) != 1 || m.Targets[0] != Ignored {
-							t.Fatalf("a blank micro-batch has %v with targets %v", m.InputIDs, m.Targets)
+							t.Fatalf("an empty micro-batch has %v with targets %v", m.InputIDs, m.Targets)
 						}
 						continue
 					}
@@ -178,7 +178,7 @@ func TestMicroBatchTokens(t *testing.T) {
 				}
 			}
 			if read != rows {
-				t.Errorf("%d ranks: %d tokens are read, and rows have %d", ranks, read, rows)
+				t.Errorf("%d ranks: read %d tokens of %d", ranks, read, rows)
 			}
 			micros = append(micros, step)
 		}
@@ -187,24 +187,23 @@ func TestMicroBatchTokens(t *testing.T) {
 	want, _ := global(1, State{}, 9)
 	for _, ranks := range []int{2, 3, 4} {
 		if got, _ := global(ranks, State{}, 9); !slices.EqualFunc(got, want, slices.Equal) {
-			t.Errorf("%d ranks have other micro-batches", ranks)
+			t.Errorf("%d ranks have different micro-batches", ranks)
 		}
 	}
 	_, at := global(2, State{}, 4)
 	if got, _ := global(3, at, 5); !slices.EqualFunc(got, want[4:], slices.Equal) {
-		t.Error("other micro-batches after a stop")
+		t.Error("different micro-batches after a restart")
 	}
 	if _, err := NewLoader(set, LoaderConfig{MicroBatchTokens: 20, GlobalBatch: 12}); err == nil {
 		t.Error("rows longer than a micro-batch are accepted")
 	}
 	if _, err := NewLoader(set, LoaderConfig{MicroBatchTokens: 70, GlobalBatch: 51}); err == nil {
-		t.Error("a global batch of more rows than there are is taken")
+		t.Error("a global batch larger than the dataset is accepted")
 	}
 }
 
-// TestEvaluateByTokens: an evaluation's micro-batches hold every row once, in order, and each as many as
-// its tokens allow: the next row would have been too much.
-func TestEvaluateByTokens(t *testing.T) {
+// TestEvalBatchesByTokens: micro-batches have every row once, in order, and no room for the next.
+func TestEvalBatchesByTokens(t *testing.T) {
 	for _, lengths := range [][]int{{4, 4, 4, 4, 4}, {3, 5, 8, 1, 1, 6, 7, 2, 2, 2, 2}, {8}} {
 		for ranks := 1; ranks <= 3; ranks++ {
 			parts := make([][][]int32, ranks) // rows of each micro-batch

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRowsEndToEnd: each token of a run has a number of its own, whatever the lengths of rows, and the
-// same one wherever its row lies; positions begin anew in each document, whatever is learned.
-func TestRowsEndToEnd(t *testing.T) {
+// TestTokenKeys: keys are unique in a run and independent of the micro-batch; positions restart in
+// each document.
+func TestTokenKeys(t *testing.T) {
 	rows := []Row{
 		{InputIDs: []int32{5, 6, 7, 8, 9}, Docs: []int32{0, 0, 1, 1, 1}},
 		{InputIDs: []int32{5}, Docs: []int32{0}},
@@ -52,8 +52,8 @@ func TestRowsEndToEnd(t *testing.T) {
 	}
 }
 
-// TestBlankRows: a row that fills a rank's turn counts for nothing, whatever is learned.
-func TestBlankRows(t *testing.T) {
+// TestEmptyRows: a row that fills up a rank's micro-batches has no loss.
+func TestEmptyRows(t *testing.T) {
 	all := &Masking{chosen: 1 << 32, mask: 3, special: make([]bool, 8)}
 	for _, cfg := range []LoaderConfig{{Task: CausalLM}, {Task: MaskedLM}, {Task: MaskedLM, Masking: all}, {Task: SequenceClassification}} {
 		m := newMicroBatch(4, 4, Info{Classes: cfg.Task == SequenceClassification})

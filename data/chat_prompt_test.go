@@ -2,8 +2,7 @@ package data
 
 import "testing"
 
-// A template that knows no add_generation_prompt asks by what it writes before an answer, as
-// transformers' apply_chat_template does with it.
+// Without add_generation_prompt, the prompt ends with what the template writes before an answer.
 func TestChatPrompt(t *testing.T) {
 	for what, c := range map[string]struct{ template, want string }{
 		"with a prompt of its own": {chatML, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},

@@ -128,7 +128,7 @@ func TestClassificationErrors(t *testing.T) {
 	wantError(t, err, "text pairs", "has no separator")
 }
 
-// The model's own names for labels hold, as do those of the rows to train on for those held out.
+// The model's label2id applies, and the training set's labels apply to the evaluation set.
 func TestLabelNames(t *testing.T) {
 	tok := wordTokenizer(t, "a")
 	cfg := rowsConfig(t, `{"text": "a", "label": "spam"}`, `{"text": "a", "label": "eggs"}`, `{"text": "a", "label": "ham"}`)
@@ -147,9 +147,9 @@ func TestLabelNames(t *testing.T) {
 	wantError(t, err, "eval.jsonl:1", `the label "tofu" is not one of eggs, ham, spam`)
 }
 
-// However long the texts, a row keeps what the template puts around them, is as long as it
-// may be, and its types follow its parts.
-func TestPairsAreCut(t *testing.T) {
+// A truncated row keeps the template's tokens and the maximum length, and its types match its
+// parts.
+func TestPairsTruncated(t *testing.T) {
 	tok := wordTokenizer(t, "a", "b")
 	l, err := layoutOf(tok, true)
 	if err != nil {
@@ -157,10 +157,10 @@ func TestPairsAreCut(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n, m := rapid.IntRange(0, 9).Draw(t, "first"), rapid.IntRange(0, 9).Draw(t, "second")
-		most := rapid.IntRange(4, 25).Draw(t, "most")
+		maxLen := rapid.IntRange(4, 25).Draw(t, "maxLen")
 		ids, _ := tok.EncodePair(strings.Repeat("a ", n), strings.Repeat("b ", m), tokenizer.Options{AddSpecialTokens: true})
-		got, types := l.truncate(slices.Clone(ids), most, nil)
-		if len(got) != min(len(ids), most) || len(types) != len(got) {
+		got, types := l.truncate(slices.Clone(ids), maxLen, nil)
+		if len(got) != min(len(ids), maxLen) || len(types) != len(got) {
 			t.Fatalf("%d tokens, %d types of %d", len(got), len(types), len(ids))
 		}
 		k := slices.Index(got, 3)
@@ -168,7 +168,7 @@ func TestPairsAreCut(t *testing.T) {
 		if got[0] != 2 || got[len(got)-1] != 3 || slices.Contains(types[:k+1], 1) || slices.Contains(types[k+1:], 0) {
 			t.Fatalf("%v with types %v", got, types)
 		}
-		if len(ids) > most && (first < n && first < second-1 || second < m && second < first-1) {
+		if len(ids) > maxLen && (first < n && first < second-1 || second < m && second < first-1) {
 			t.Fatalf("%d and %d left of %d and %d", first, second, n, m)
 		}
 	})
@@ -188,11 +188,11 @@ func TestPairsInBatches(t *testing.T) {
 	}
 }
 
-// The sentiment corpus is what BERT is fine-tuned on.
+// The sentiment corpus fine-tunes BERT.
 func TestSentiment(t *testing.T) {
 	const corpus, dir = "../../shared/data/corpora/sentiment_train.jsonl", "../../shared/data/tokenizers/bert-base-uncased"
 	if _, err := os.Stat(corpus); err != nil {
-		t.Skip("no corpus here: ", err)
+		t.Skip("no corpus:  ", err)
 	}
 	tok, err := tokenizer.Load(dir)
 	if err != nil {
@@ -218,7 +218,7 @@ func TestSentiment(t *testing.T) {
 	}
 }
 
-// Of rows with labels, one without is computed and not counted.
+// A row without a label is computed without loss.
 func TestRowsWithoutLabels(t *testing.T) {
 	path := write(t, "a.jsonl", `{"input_ids": [4, 5]}
 {"input_ids": [6], "label": 1}
@@ -239,7 +239,7 @@ func TestRowsWithoutLabels(t *testing.T) {
 	}
 }
 
-// A model that predicts tokens learns the tokens of rows that have a label too.
+// With CausalLM, a class label does not replace token labels.
 func TestLabelsOfRowsAreNotTokens(t *testing.T) {
 	path := write(t, "a.jsonl", "{\"input_ids\": [4, 5, 6], \"label\": 1}\n{\"input_ids\": [7, 8]}\n")
 	rows, err := openRows(t, path, Config{})

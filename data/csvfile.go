@@ -9,8 +9,8 @@ import (
 	"trireme/fault"
 )
 
-// readCSV reads the rows of comma-separated values below a header; every value is a string. A row
-// has as many fields as the header. Quoted fields may contain line ends.
+// readCSV reads comma-separated values below a header; every value is a string. The field count is
+// the header's. Quoted fields may contain line ends.
 func (s *source) readCSV(file int, in io.Reader, f func(*entry) error) error {
 	name := s.files[file]
 	r := newCSVReader(in, name, s.maxRow)

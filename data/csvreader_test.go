@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// Rows, and errors with their places, do not depend on how many bytes come at one time.
+// Rows and error positions do not depend on the size of reads.
 func TestCSVReaderInPieces(t *testing.T) {
 	parts := []string{"a", "bc é", ",", ",", `"`, `""`, "\n", "\r\n", "\r", " "}
 	r, rows := rand.New(rand.NewPCG(1, 2)), 0

@@ -14,17 +14,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shared is a file that lies beside the project; the test is skipped where it does not.
+// shared returns a file of the shared folder, or skips the test.
 func shared(t testing.TB, path string) string {
 	t.Helper()
 	full := filepath.Join("..", "..", "shared", "data", path)
 	if _, err := os.Stat(full); errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s is not here", full)
+		t.Skipf("%s does not exist", full)
 	}
 	return full
 }
 
-// write makes a file in a temporary directory.
+// write creates a file in a temporary directory.
 func write(t testing.TB, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

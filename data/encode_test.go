@@ -17,7 +17,7 @@ import (
 	"trireme/tokenizer"
 )
 
-// words is text of lines of words, some long, with more than one space and blank lines.
+// words is lines of words, some long, with repeated spaces and blank lines.
 func words(n int) string {
 	r := rand.New(rand.NewPCG(1, 2))
 	var b strings.Builder
@@ -34,8 +34,8 @@ func words(n int) string {
 	return strings.ToValidUTF8(b.String()[:n], "?")
 }
 
-// The tokens of a long text are those of the whole, however it is cut.
-func TestLongTextHasTheTokensOfTheWhole(t *testing.T) {
+// A long text read in pieces has the tokens of the whole.
+func TestLongTextTokens(t *testing.T) {
 	prose := words(textPiece + textPiece/2)
 	tokenizers := []string{"tokenizers/gpt2", "tokenizers/gpt-neox-20b", "tokenizers/qwen2.5", "tokenizers/mistral", "tokenizers/bert-base-uncased"}
 	texts := map[string]string{
@@ -77,13 +77,13 @@ func TestLongTextHasTheTokensOfTheWhole(t *testing.T) {
 				for i < min(len(got), len(want)) && got[i] == want[i] {
 					i++
 				}
-				t.Errorf("%s, %s: %d tokens, want %d; the first to differ is %d: %q", dir, name, len(got), len(want), i, tok.Decode(want[max(0, i-5):i+5]))
+				t.Errorf("%s, %s: %d tokens, want %d; the first difference at %d: %q", dir, name, len(got), len(want), i, tok.Decode(want[max(0, i-5):i+5]))
 			}
 		}
 	}
 }
 
-// Text without any place to cut is cut between characters, and nothing is lost.
+// Text without a line end or space is cut between characters.
 func TestTextWithoutLines(t *testing.T) {
 	for _, text := range []string{strings.Repeat("漢字", textPiece/4), strings.Repeat(" ", 2*textPiece), strings.Repeat("\n", 2*textPiece), strings.Repeat("a\n\n", textPiece),
 		words(textPiece + cutContext - 1), words(textPiece + cutContext), words(textPiece + cutContext + 1)} {
@@ -108,7 +108,7 @@ func TestTextWithoutLines(t *testing.T) {
 	wantError(t, err, fmt.Sprintf("x.txt:%d: invalid UTF-8", textPiece/2+1))
 }
 
-// numbers encodes {"n": 5} as five times 5; 0 is nothing to learn, and less is a mistake.
+// numbers encodes {"n": 5} as five times 5; 0 has no labels, negative is an error.
 type numbers struct{ seen *atomic.Int64 }
 
 func (numbers) fingerprint() string { return "numbers" }
@@ -137,7 +137,7 @@ func numberLines(n int, at map[int]string) string {
 	return b.String()
 }
 
-func TestEncodeKeepsTheOrder(t *testing.T) {
+func TestEncodeOrder(t *testing.T) {
 	path := write(t, "x.jsonl", numberLines(4000, nil))
 	run := func(threads int) (out []byte, skipped int64, last Progress) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
@@ -167,12 +167,12 @@ func TestEncodeKeepsTheOrder(t *testing.T) {
 	}
 	for _, threads := range []int{2, 5} {
 		if got, _, _ := run(threads); !bytes.Equal(got, one) {
-			t.Errorf("%d threads: another result", threads)
+			t.Errorf("%d threads: different result", threads)
 		}
 	}
 }
 
-func TestEncodeGivesTheFirstMistake(t *testing.T) {
+func TestEncodeFirstError(t *testing.T) {
 	bad := map[int]string{1500: `{"n": -1}`, 1501: `{`, 3900: `{"n": "x"}`}
 	path := write(t, "x.jsonl", numberLines(4000, bad))
 	for _, threads := range []int{1, 4} {
@@ -192,7 +192,7 @@ func TestEncodeGivesTheFirstMistake(t *testing.T) {
 	}
 }
 
-func TestEncodeEndsEarly(t *testing.T) {
+func TestEncodeCanceled(t *testing.T) {
 	path := write(t, "x.jsonl", numberLines(40000, nil))
 	s, err := Config{}.newSource(path, []string{path})
 	if err != nil {
@@ -211,8 +211,8 @@ func TestEncodeEndsEarly(t *testing.T) {
 	}
 }
 
-// Nothing is left in the cache by a run that did not end, and what a killed one left goes.
-func TestCacheIsWholeOrNotThere(t *testing.T) {
+// An interrupted run leaves nothing in the cache; files of a killed one are removed.
+func TestCacheAtomic(t *testing.T) {
 	tok := bytesTokenizer(t)
 	c := textConfig(t, write(t, "x.jsonl", strings.Repeat("{\"text\": \"some words\"}\n", 100)+"{}\n"))
 	_, err := Open(t.Context(), c, ModelInfo{}, tok, nil)

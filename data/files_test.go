@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// folder makes files below a temporary directory.
+// folder creates files in a temporary directory.
 func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,7 +24,7 @@ func folder(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-func TestKindOf(t *testing.T) {
+func TestFormatOf(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"a.jsonl": {FormatJSONL, ""}, "a.JSON.GZ": {FormatJSONL, "gz"}, "d.v1/a.csv.zst": {FormatCSV, "zst"}, "a.tsv": {FormatTSV, ""},
 		"train-00000-of-00002.parquet": {FormatParquet, ""}, "x.tok": {FormatTokens, ""}, "x.gz": {FormatText, "gz"}, "README": {FormatText, ""},
@@ -48,7 +48,7 @@ func TestSplitOf(t *testing.T) {
 	}
 }
 
-// files are the names below root of what a path finds.
+// files returns the names below root that findFiles finds.
 func filesOf(t testing.TB, root, path, format string) (names []string, splits map[string][]string) {
 	t.Helper()
 	f, err := findFiles(filepath.Join(root, path), format)
@@ -93,8 +93,8 @@ func TestFindFiles(t *testing.T) {
 	}
 }
 
-// What lies in a folder as `datasets` would read it is trained on and held out in its parts.
-func TestSplitsOfAFolder(t *testing.T) {
+// A folder's splits are those that `datasets` finds.
+func TestFolderSplits(t *testing.T) {
 	row := func(text string) string { return `{"text": "` + text + `"}` + "\n" }
 	tok := bytesTokenizer(t)
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func TestSplitsOfAFolder(t *testing.T) {
 	}
 }
 
-// What the library datasets saves is named, with the line that converts it.
+// Folders of save_to_disk are named in the error, with the command that converts them.
 func TestSavedDatasets(t *testing.T) {
 	arrow := "\xff\xff\xff\xff\xf0\x00\x00\x00\x10\x00\x00\x00" + strings.Repeat("\x00", 300)
 	one := map[string]string{"data-00000-of-00001.arrow": arrow, "state.json": "{}", "dataset_info.json": "{}"}
@@ -157,7 +157,7 @@ func TestSavedDatasets(t *testing.T) {
 	}
 }
 
-func TestFoldersOfOneFormat(t *testing.T) {
+func TestFolderOneFormat(t *testing.T) {
 	tok := bytesTokenizer(t)
 	cfg := textConfig(t, folder(t, map[string]string{"a.jsonl": `{"text": "aaa"}`, "b.csv": "text\nbbb\n", "c.txt": "ccc"}))
 	_, err := Open(t.Context(), cfg, ModelInfo{}, tok, nil)

@@ -18,8 +18,8 @@ func identityOf(t *testing.T, c Config) Fingerprint {
 	return s.Fingerprint(context.Background())
 }
 
-// TestIdentity: what rows hold decides, and not where or when they were written.
-func TestIdentity(t *testing.T) {
+// TestFingerprint: content matters, not path or time.
+func TestFingerprint(t *testing.T) {
 	write := func(path, text string) string {
 		path = filepath.Join(t.TempDir(), path)
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -36,7 +36,7 @@ func TestIdentity(t *testing.T) {
 	}
 	c.Path = write("others.jsonl", strings.ReplaceAll(rows, " ", ""))
 	if got := identityOf(t, c); got != first {
-		t.Errorf("the same rows elsewhere: %+v, not %+v", got, first)
+		t.Errorf("the same rows in another file: %+v, not %+v", got, first)
 	}
 	for name, text := range map[string]string{
 		"a token": strings.Replace(rows, "3]", "7]", 1), "a label": strings.Replace(rows, "-100", "4", 1),
@@ -44,7 +44,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		c.Path = write("rows.jsonl", text)
 		if got := identityOf(t, c); got == first {
-			t.Errorf("another %s: the same identity", name)
+			t.Errorf("another %s: the same fingerprint", name)
 		}
 	}
 	c.Path, c.EvalPath = write("rows.jsonl", rows), write("eval.jsonl", strings.Replace(rows, "3]", "7]", 1))
@@ -53,8 +53,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestIdentityIsKept: the digest of what the cache holds is read once.
-func TestIdentityIsKept(t *testing.T) {
+// TestFingerprintCached: the digest of a cached file is computed once.
+func TestFingerprintCached(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.tok")
 	f := &tokenFile{data: []byte("abcd"), ids: []byte("abcd"), at: path, cached: true}
 	first := f.content(context.Background())
@@ -66,11 +66,11 @@ func TestIdentityIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := f.content(context.Background()); got == first || len(got) != 64 {
-		t.Errorf("a torn digest was taken: %s", got)
+		t.Errorf("a truncated digest was accepted: %s", got)
 	}
 }
 
-// TestSamples: of a large file the first and the last bytes and the length count.
+// TestSamples: a large file's first and last bytes and length matter.
 func TestSamples(t *testing.T) {
 	big := make([]byte, sampledAbove+1<<20)
 	f := &tokenFile{data: big, ids: big}
@@ -79,13 +79,13 @@ func TestSamples(t *testing.T) {
 	for _, at := range []int{0, len(big) - 1, sampleBlock - 1} {
 		big[at] ^= 1
 		if s := of(); seen[s] {
-			t.Errorf("byte %d does not count", at)
+			t.Errorf("byte %d does not change the digest", at)
 		} else {
 			seen[s] = true
 		}
 	}
 	f.ids = big[:len(big)-1]
 	if seen[of()] {
-		t.Error("the length does not count")
+		t.Error("the length does not change the digest")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// records reads files as a configuration says.
+// records reads files with a configuration.
 func records(t testing.TB, c Config, paths ...string) (all []record, err error) {
 	t.Helper()
 	s, err := c.newSource(paths[0], paths)
@@ -68,7 +68,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// As Python's csv.DictReader gives them of a file that is opened with newline="".
+// Same as Python's csv.DictReader with newline="".
 func TestCSVLineEnds(t *testing.T) {
 	for content, want := range map[string][]record{
 		"a,b\r1,2\r3,4":               {{where: "x.csv:2", fields: map[string]any{"a": "1", "b": "2"}}, {where: "x.csv:3", fields: map[string]any{"a": "3", "b": "4"}}},
@@ -81,8 +81,8 @@ func TestCSVLineEnds(t *testing.T) {
 	}
 }
 
-// A row that is too large is refused with its size before it fills the memory, also where a
-// small file holds it.
+// A row that is too large is an error with its size before it fills the memory, also in a small
+// compressed file.
 func TestRowsTooLarge(t *testing.T) {
 	c := Config{MaxRowBytes: 1000}
 	long := strings.Repeat("x", 3<<20)
@@ -185,7 +185,7 @@ func TestJSONLists(t *testing.T) {
 	}
 }
 
-// packedAs compresses.
+// packedAs compresses b.
 func packedAs(t testing.TB, kind, content string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -260,7 +260,7 @@ func TestCompressedFiles(t *testing.T) {
 	}
 }
 
-// A folder may hold the same kind plain and compressed.
+// A folder may mix plain and compressed files.
 func TestMixedCompression(t *testing.T) {
 	tok := bytesTokenizer(t)
 	dir := folder(t, map[string]string{"a.txt": "aaa", "b.txt.gz": packedAs(t, "gz", "bbb"), "c.txt.zst": packedAs(t, "zst", "ccc")})
@@ -280,7 +280,7 @@ func TestInvalidUTF8(t *testing.T) {
 	}
 }
 
-// FuzzFile reads foreign bytes as each format of text.
+// FuzzFile reads arbitrary bytes as each text format.
 func FuzzFile(f *testing.F) {
 	names := []string{"x.jsonl", "x.json.gz", "x.csv", "x.tsv", "x.txt", "x.csv.zst"}
 	f.Add([]byte("a,b\n1,\"2\n\"\n"), 2)

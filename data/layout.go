@@ -8,7 +8,8 @@ import (
 	"trireme/tokenizer"
 )
 
-// layout is what a tokenizer's template puts around one or two texts, and the token types.
+// layout is the special tokens and token types that a tokenizer's template adds to one or two
+// texts.
 type layout struct {
 	before, between, after  []int32 // between is nil for one text
 	typeBefore, typeFirst   int32

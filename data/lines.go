@@ -10,7 +10,7 @@ import (
 	"trireme/fault"
 )
 
-// maxCounted bounds how far a too large row is read to report its size: a compressed one may be
+// maxCounted limits how much of a too large row is read to report its size; a compressed one may be
 // endless.
 const maxCounted = 128 << 20
 

@@ -19,8 +19,8 @@ func next(t testing.TB, l *Loader) *Batch {
 	return b
 }
 
-// The same global micro-batches, in the same order, in every world.
-func TestLoaderOrderIsTheSameInEveryWorld(t *testing.T) {
+// The global micro-batches are the same for any number of ranks.
+func TestLoaderOrder(t *testing.T) {
 	set := numbered{n: 53, length: 4}
 	rapid.Check(t, func(t *rapid.T) {
 		micro := rapid.IntRange(1, 3).Draw(t, "micro")
@@ -66,7 +66,7 @@ func TestLoaderOrderIsTheSameInEveryWorld(t *testing.T) {
 			}
 			got, gotIDs := order(ranks)
 			if !slices.EqualFunc(got, want, slices.Equal) || !slices.Equal(gotIDs, ids) {
-				t.Fatalf("%d ranks: another order", ranks)
+				t.Fatalf("%d ranks: different order", ranks)
 			}
 		}
 	})
@@ -104,8 +104,8 @@ func TestLoaderSeekAndRestore(t *testing.T) {
 	}
 }
 
-// TestLoaderAfterFailedRestore: a position that is refused leaves the loader where it was, however far
-// ahead it has read.
+// TestLoaderAfterFailedRestore: after an invalid position the loader continues unchanged, despite
+// prefetched batches.
 func TestLoaderAfterFailedRestore(t *testing.T) {
 	cfg := LoaderConfig{MicroBatchSize: 3, Seed: 9, Shuffle: true}
 	order := func(refused bool) (all [][]int32) {
@@ -182,7 +182,7 @@ func TestLoaderErrors(t *testing.T) {
 	wantError(t, err, "no rows")
 }
 
-// failing fails at one row.
+// failing returns an error at one row.
 type failing struct {
 	numbered
 	at  int
@@ -196,7 +196,7 @@ func (d failing) Row(i int, r *Row) error {
 	return d.numbered.Row(i, r)
 }
 
-func TestLoaderPassesOnTheDatasetsError(t *testing.T) {
+func TestLoaderDatasetError(t *testing.T) {
 	cause := errors.New("disk gone")
 	l, err := NewLoader(failing{numbered{n: 10, length: 4}, 6, cause}, LoaderConfig{MicroBatchSize: 2})
 	if err != nil {
@@ -215,7 +215,7 @@ func TestLoaderPassesOnTheDatasetsError(t *testing.T) {
 	}
 }
 
-func TestNextEndsWithItsContext(t *testing.T) {
+func TestNextCanceled(t *testing.T) {
 	block := make(chan struct{})
 	l, err := NewLoader(blocking{numbered{n: 4, length: 2}, block}, LoaderConfig{})
 	if err != nil {
@@ -241,7 +241,7 @@ func (d blocking) Row(i int, r *Row) error {
 	return d.numbered.Row(i, r)
 }
 
-func TestEvaluateCountsEachRowOnce(t *testing.T) {
+func TestEvalBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "n")
 		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")

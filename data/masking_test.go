@@ -39,8 +39,8 @@ func manyWords(rows, words int) (lines []string) {
 	return lines
 }
 
-// Of what is hidden the parts are those of BERT, special tokens and padding stay, and the
-// targets are the tokens that were there.
+// Selected tokens have BERT's proportions, special tokens and padding are not selected, and targets
+// are the original tokens.
 func TestMaskingParts(t *testing.T) {
 	s := maskedSets(t, manyWords(300, 100)...)
 	var all, chosen, masked, kept, other int
@@ -56,7 +56,7 @@ func TestMaskingParts(t *testing.T) {
 			switch {
 			case k == 0 || k >= 101:
 				if target != Ignored || k < 102 && m.InputIDs[k] != r.InputIDs[k] {
-					t.Fatalf("position %d is chosen", k)
+					t.Fatalf("position %d is selected", k)
 				}
 				continue
 			case target == Ignored:
@@ -87,8 +87,8 @@ func TestMaskingParts(t *testing.T) {
 	near("other", other, chosen, 0.1-0.1/205)
 }
 
-// What is hidden does not depend on the number of ranks, and is another choice each epoch.
-func TestMaskingOfWorlds(t *testing.T) {
+// Masking does not depend on the number of ranks, and differs between epochs.
+func TestMaskingRanks(t *testing.T) {
 	s := maskedSets(t, manyWords(16, 40)...)
 	global := func(ranks int) (out []string) {
 		steps := make([][]string, 4)
@@ -120,16 +120,16 @@ func TestMaskingOfWorlds(t *testing.T) {
 	one := global(1)
 	for _, ranks := range []int{2, 4} {
 		if !slices.Equal(global(ranks), one) {
-			t.Errorf("%d ranks hide other tokens", ranks)
+			t.Errorf("%d ranks mask different tokens", ranks)
 		}
 	}
 	m, n := newEpoch(s, 0), newEpoch(s, 16)
 	if slices.Equal(m, n) {
-		t.Error("two epochs hide the same")
+		t.Error("two epochs mask the same tokens")
 	}
 }
 
-// newEpoch is the targets of row 0 as a sample of the run.
+// newEpoch returns the targets of row 0 as a sample of the run.
 func newEpoch(s *Sets, sample int64) []int32 {
 	var r Row
 	if err := s.Train.Row(0, &r); err != nil {
@@ -140,12 +140,11 @@ func newEpoch(s *Sets, sample int64) []int32 {
 	return targets
 }
 
-// Rows that say what is learned of them are left as they are; without a tokenizer others
-// cannot be hidden.
+// Rows with labels of their own are not masked; others need a tokenizer.
 func TestMaskedRows(t *testing.T) {
 	s := maskedSets(t, `{"input_ids": [2, 4, 6, 3], "labels": [-100, 5, -100, -100]}`)
 	if s.Masking != nil {
-		t.Error("rows with labels are hidden again")
+		t.Error("rows with labels are masked")
 	}
 	_, err := Open(t.Context(), rowsConfig(t, `{"input_ids": [2, 5, 3]}`), ModelInfo{Task: MaskedLM}, nil, nil)
 	wantError(t, err, "have no labels", "data.tokenizer")

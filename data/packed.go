@@ -32,7 +32,6 @@ func newPackedText(f *tokenFile, length int, docs bool) (*packedText, error) {
 
 func (p *packedText) Len() int { return int(p.file.tokens / int64(p.length)) }
 
-// Info is what the rows have in common.
 func (p *packedText) Info() Info {
 	n := int64(p.Len()) * int64(p.length)
 	return Info{
@@ -80,7 +79,6 @@ func (p *packedText) Row(i int, r *Row) error {
 
 func (d *documents) Len() int { return d.len() }
 
-// Info is what the rows have in common.
 func (d *documents) Info() Info { return d.info }
 
 func (d *documents) Where(i int) string { return d.file.where(d.document(i)) }

@@ -17,7 +17,7 @@ import (
 	"trireme/internal/ordered"
 )
 
-// object is an object of keys and values in turn.
+// object is an object of alternating keys and values.
 func object(all ...any) ordered.Map {
 	m := ordered.Map{}
 	for i := 0; i < len(all); i += 2 {
@@ -26,7 +26,7 @@ func object(all ...any) ordered.Map {
 	return m
 }
 
-// The files of testdata hold the same rows.
+// The files of testdata have the same rows.
 func TestParquetRows(t *testing.T) {
 	for _, name := range []string{"groups", "zstd2", "legacy"} {
 		file := name + ".parquet"
@@ -61,7 +61,7 @@ func TestParquetRows(t *testing.T) {
 	}
 }
 
-// writeParquet writes texts, a few to a row group.
+// writeParquet writes texts in small row groups.
 func writeParquet(t testing.TB, name string, texts ...string) string {
 	t.Helper()
 	return packParquet(t, name, &parquet.Uncompressed, texts...)
@@ -96,7 +96,7 @@ func TestParquetCompression(t *testing.T) {
 	wantError(t, err, "x.parquet", "LZ4", "try: ")
 }
 
-// A shard that got no rows is no mistake.
+// A shard without rows is not an error.
 func TestEmptyShards(t *testing.T) {
 	empty, err := os.ReadFile("testdata/empty.parquet")
 	if err != nil {
@@ -131,7 +131,7 @@ func TestEmptyShards(t *testing.T) {
 	wantError(t, err, "a.parquet has no rows")
 }
 
-// changeFooter gives a file another footer.
+// changeFooter replaces a file's footer.
 func changeFooter(t *testing.T, blob []byte, change func(*format.FileMetaData)) string {
 	t.Helper()
 	at := len(blob) - 8 - int(binary.LittleEndian.Uint32(blob[len(blob)-8:]))
@@ -148,7 +148,7 @@ func changeFooter(t *testing.T, blob []byte, change func(*format.FileMetaData)) 
 	return string(append(binary.LittleEndian.AppendUint32(out, uint32(len(footer))), "PAR1"...))
 }
 
-// A row group that holds fewer rows than the footer says has lost some.
+// A row group with fewer rows than the footer says is damaged.
 func TestParquetTruncatedGroup(t *testing.T) {
 	var list []string
 	for i := range 250 {
@@ -171,7 +171,7 @@ func TestParquetTruncatedGroup(t *testing.T) {
 	}
 }
 
-// Every byte of a page counts where its header has a checksum, as pyarrow writes one on request.
+// Every byte of a page with a checksum, which pyarrow can write, matters.
 func TestParquetChecksums(t *testing.T) {
 	blob, err := os.ReadFile("testdata/checksums.parquet")
 	if err != nil {
@@ -224,7 +224,7 @@ func TestParquetErrors(t *testing.T) {
 	// A list of 2^31-1 elements in a footer of a few bytes.
 	_, err = records(t, Config{}, write(t, "x.parquet", "PAR1\x29\xfc\xff\xff\xff\xff\x07\x00\x08\x00\x00\x00PAR1"))
 	wantError(t, err, "x.parquet", "has invalid lengths")
-	// Every byte of a small file, changed: an error, or rows; nothing else.
+	// Each byte changed: an error, or rows.
 	small, err := os.ReadFile(writeParquet(t, "x.parquet", "aaa", "bbb"))
 	if err != nil {
 		t.Fatal(err)
@@ -238,8 +238,8 @@ func TestParquetErrors(t *testing.T) {
 	}
 }
 
-// Fuzz it with -fuzzminimizetime 1x: the library reads pages in goroutines, so that two runs of one
-// input differ in what they cover, and making it small never ends.
+// Fuzz with -fuzzminimizetime 1x: the library reads pages in goroutines, so coverage varies between
+// runs and minimizing does not end.
 func FuzzParquet(f *testing.F) {
 	for _, name := range []string{"checksums", "empty", "groups", "zstd2", "legacy"} {
 		blob, err := os.ReadFile(filepath.Join("testdata", name+".parquet"))

@@ -59,8 +59,8 @@ type encoder interface {
 	encode(r *record, ex *example) (ok bool, err error)
 }
 
-// textEncoder encodes text where every token is a label: what the tokenizer's template puts before
-// it, the text, and one end-of-text token.
+// textEncoder encodes text: the template's prefix, the text, and one end-of-text token. Every token
+// is a label.
 type textEncoder struct {
 	field  string
 	tok    *tokenizer.Tokenizer

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// openRows opens a file of token ids; c holds sequence_length and truncate.
+// openRows opens a file of token ids with c's sequence_length and truncate.
 func openRows(t testing.TB, path string, c Config) (Dataset, error) {
 	t.Helper()
 	c.Path = path
@@ -71,7 +71,7 @@ func TestRowsLabelsAndMasks(t *testing.T) {
 		}
 	}
 	if w := rows.Where(1); !strings.HasSuffix(w, "a.jsonl:3") {
-		t.Errorf("a blank line is not counted: %s", w)
+		t.Errorf("wrong line after a blank line: %s", w)
 	}
 }
 
@@ -188,8 +188,8 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Rows that are many are kept in the cache, and few are not.
-func TestManyRowsAreKept(t *testing.T) {
+// Many rows are cached, few are not.
+func TestRowsCached(t *testing.T) {
 	row := `{"input_ids": [` + strings.Repeat("12345, ", 20000) + `1], "label": 2}` + "\n"
 	for n, kept := range map[int]int{2: 0, smallRows/len(row) + 1: 1} {
 		c := Config{Path: write(t, "x.jsonl", strings.Repeat(row, n)), CacheDir: t.TempDir()}
@@ -202,7 +202,7 @@ func TestManyRowsAreKept(t *testing.T) {
 		}
 		files, err := filepath.Glob(filepath.Join(c.CacheDir, "tokens", "*.tok"))
 		if err != nil || len(files) != kept {
-			t.Errorf("%d rows: %v are kept, %v", n, files, err)
+			t.Errorf("%d rows: cached %v, %v", n, files, err)
 		}
 	}
 }

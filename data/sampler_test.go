@@ -19,7 +19,7 @@ func TestPermutationIsTorchRandperm(t *testing.T) {
 	}
 }
 
-// The 1000th number of MT19937 with seed 5489 is known from its authors' reference.
+// Number 10000 of MT19937 with seed 5489 is in its authors' reference.
 func TestMT19937(t *testing.T) {
 	m := newMT19937(5489)
 	if v := m.uint32(); v != 3499211612 {
@@ -33,9 +33,8 @@ func TestMT19937(t *testing.T) {
 	}
 }
 
-// rankIndices is torch.utils.data.DistributedSampler: the samples of one epoch that rank of
-// ranks uses, padded by repeating from the front so that each rank has as many, or cut with
-// dropLast.
+// rankIndices is torch.utils.data.DistributedSampler: a rank's samples of one epoch, padded by
+// repeating from the start, or shortened with dropLast.
 func rankIndices(n, rank, ranks int, epoch int64, seed uint64, shuffle, dropLast bool) []int {
 	each := (n + ranks - 1) / ranks
 	if dropLast && n%ranks != 0 {
@@ -74,8 +73,8 @@ func TestDistributedSamplerOracle(t *testing.T) {
 	}
 }
 
-// A global batch holds what DistributedSampler hands to all ranks in that step.
-func TestSequenceAgreesWithDistributedSampler(t *testing.T) {
+// A global batch has the samples of DistributedSampler for all ranks in that step.
+func TestSamplerIsDistributedSampler(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := rapid.IntRange(1, 5).Draw(t, "ranks")
 		n := rapid.IntRange(ranks, 60).Draw(t, "n")
@@ -105,7 +104,7 @@ func TestSequenceAgreesWithDistributedSampler(t *testing.T) {
 	})
 }
 
-func TestSequenceUsesEveryRowOnce(t *testing.T) {
+func TestSamplerUsesEveryRowOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := rapid.IntRange(1, 12).Draw(t, "batch")
 		n := rapid.IntRange(batch, 70).Draw(t, "n")
@@ -158,7 +157,7 @@ func TestRestoreIsReplay(t *testing.T) {
 	})
 }
 
-// After a change of the global batch in mid-epoch, the rest of the epoch is used once.
+// After a change of the global batch, the rest of the epoch is used once.
 func TestRestoreAtAnotherBatch(t *testing.T) {
 	a, _ := NewSampler(30, 4, 1, true, false)
 	seen := make([]int, 30)
@@ -185,9 +184,9 @@ func TestRestoreAtAnotherBatch(t *testing.T) {
 	}
 }
 
-// A run that drops the rest of an epoch, and whose larger batch does not fit into it any more, goes on
-// with the next epoch.
-func TestRestoreDropsTheRest(t *testing.T) {
+// With dropLast, a larger batch that does not fit the rest of the epoch continues with the next
+// epoch.
+func TestRestoreDropLast(t *testing.T) {
 	a, _ := NewSampler(30, 4, 1, true, true)
 	for range 6 { // 24 of 30 rows
 		a.Advance()
@@ -198,12 +197,12 @@ func TestRestoreDropsTheRest(t *testing.T) {
 	} {
 		b, _ := NewSampler(30, batch, 1, true, true)
 		if err := b.Restore(a.State()); err != nil || b.State() != want {
-			t.Errorf("batches of %d go on at %+v, %v, want %+v", batch, b.State(), err, want)
+			t.Errorf("batches of %d continue at %+v, %v, want %+v", batch, b.State(), err, want)
 		}
 	}
 }
 
-func TestSequenceErrors(t *testing.T) {
+func TestSamplerErrors(t *testing.T) {
 	_, err := NewSampler(3, 8, 0, false, false)
 	wantError(t, err, "3 rows", "batch of 8")
 	s, _ := NewSampler(10, 2, 0, true, false)

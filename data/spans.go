@@ -11,7 +11,7 @@ import (
 // spanEncoder tokenizes text where only some spans are labels.
 type spanEncoder struct {
 	tok            *tokenizer.Tokenizer
-	prefix, suffix []int32 // what a document has around its text
+	prefix, suffix []int32 // around a document's text
 	eos            string  // as text; "": none
 	all            bool    // every token is a label
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// TestSplitsAsDatasets: testdata/splits.json is what datasets 5.2's ReadInstruction makes of slices of
-// splits of some numbers of rows.
+// TestSplitsAsDatasets: testdata/splits.json has the results of ReadInstruction in datasets 5.2.
 func TestSplitsAsDatasets(t *testing.T) {
 	b, err := os.ReadFile("testdata/splits.json")
 	if err != nil {
@@ -45,7 +44,8 @@ func TestSplitsAsDatasets(t *testing.T) {
 			if c.Refused || err != nil {
 				continue
 			}
-			// A number beyond the last row is not cut here unless rows were counted: nothing is read there.
+			// A bound beyond the last row is not clipped unless rows were counted: nothing is read
+			// there.
 			from, to = min(from, n[s.split]), min(to, n[s.split])
 			if want := c.Rows[i]; want[0] != s.split || int64(want[1].(float64)) != from || int64(want[2].(float64)) != to {
 				t.Errorf("%s of %d rows: [%d, %d), datasets takes %v", c.Split, n[s.split], from, to, want)
@@ -71,7 +71,7 @@ func FuzzParseSplit(f *testing.F) {
 	})
 }
 
-// ids are the first tokens of the rows of a dataset.
+// ids returns the first tokens of the rows of a dataset.
 func firstIDs(t *testing.T, d Dataset) (ids []int32) {
 	t.Helper()
 	if d == nil {
@@ -87,7 +87,7 @@ func firstIDs(t *testing.T, d Dataset) (ids []int32) {
 	return ids
 }
 
-// writeRows writes rows [from, to), whose first token is their number, in a format.
+// writeRows writes rows [from, to), whose first token is their number.
 func writeRows(t *testing.T, path string, from, to int) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -143,27 +143,27 @@ func TestSplitSlices(t *testing.T) {
 			for _, c := range []struct {
 				path, split, eval string
 				fraction          float64
-				train, held       []int32
-				tell              string
+				train, evalRows   []int32
+				summary           string
 			}{
-				{path: plain, split: "train[:5]", train: span(0, 5), tell: "split train[:5]"},
-				{path: plain, split: "train[10%:50%]", eval: "train[-3:]", train: span(3, 15), held: span(27, 30), tell: "split train[10%:50%], eval_split train[-3:]"},
+				{path: plain, split: "train[:5]", train: span(0, 5), summary: "split train[:5]"},
+				{path: plain, split: "train[10%:50%]", eval: "train[-3:]", train: span(3, 15), evalRows: span(27, 30), summary: "split train[10%:50%], eval_split train[-3:]"},
 				{path: plain, split: "train[25:1000]", train: span(25, 30)},
-				{path: plain, eval: "train[:4]", train: span(0, 30), held: span(0, 4)},
-				{path: folder, split: "train[10:15]", train: span(10, 15), held: span(100, 110), tell: "split train[10:15], evaluation on validation"},
-				{path: folder, split: "train[12:14]+validation[:2]", train: append(span(12, 14), 100, 101), held: nil},
-				{path: folder, split: "train", eval: "dev[50%:]+test[:1]", train: span(0, 20), held: append(span(105, 110), 200)},
-				{path: folder, split: "validation", eval: "test", train: span(100, 110), held: span(200, 205)},
-				{path: folder, split: "train[:4]+train[2:6]", eval: "test", train: append(span(0, 4), span(2, 6)...), held: span(200, 205)},
+				{path: plain, eval: "train[:4]", train: span(0, 30), evalRows: span(0, 4)},
+				{path: folder, split: "train[10:15]", train: span(10, 15), evalRows: span(100, 110), summary: "split train[10:15], evaluation on validation"},
+				{path: folder, split: "train[12:14]+validation[:2]", train: append(span(12, 14), 100, 101), evalRows: nil},
+				{path: folder, split: "train", eval: "dev[50%:]+test[:1]", train: span(0, 20), evalRows: append(span(105, 110), 200)},
+				{path: folder, split: "validation", eval: "test", train: span(100, 110), evalRows: span(200, 205)},
+				{path: folder, split: "train[:4]+train[2:6]", eval: "test", train: append(span(0, 4), span(2, 6)...), evalRows: span(200, 205)},
 			} {
 				sets, err := Open(context.Background(), Config{Path: c.path, Split: c.split, EvalSplit: c.eval, CacheDir: dir}, ModelInfo{}, nil, nil)
 				if err != nil {
 					t.Errorf("%q, %q: %v", c.split, c.eval, err)
 					continue
 				}
-				train, held := firstIDs(t, sets.Train), firstIDs(t, sets.Eval)
-				if !slices.Equal(train, c.train) || !slices.Equal(held, c.held) || c.tell != "" && sets.Splits != c.tell {
-					t.Errorf("%q, %q: %v and evaluation on %v (%s)", c.split, c.eval, train, held, sets.Splits)
+				train, evalRows := firstIDs(t, sets.Train), firstIDs(t, sets.Eval)
+				if !slices.Equal(train, c.train) || !slices.Equal(evalRows, c.evalRows) || c.summary != "" && sets.Splits != c.summary {
+					t.Errorf("%q, %q: %v and evaluation on %v (%s)", c.split, c.eval, train, evalRows, sets.Splits)
 				}
 				sets.Close()
 			}
@@ -187,9 +187,9 @@ func TestSplitSlices(t *testing.T) {
 	}
 }
 
-// What comes after a slice is not read, and groups of Parquet before it are passed over: damage there
-// is not met.
-func TestSplitReadsNoFurther(t *testing.T) {
+// Rows after a slice are not read, and Parquet groups before it are skipped: damage there is not
+// detected.
+func TestSplitStopsReading(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
 	writeRows(t, path, 0, 8)
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
@@ -210,7 +210,7 @@ func TestSplitReadsNoFurther(t *testing.T) {
 }
 
 // Overlapping training and evaluation sets are noted.
-func TestSplitsWithCommonRows(t *testing.T) {
+func TestOverlappingSplits(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "other.jsonl")
 	writeRows(t, path, 0, 10)
@@ -239,7 +239,7 @@ func TestSplitsWithCommonRows(t *testing.T) {
 	}
 }
 
-// Text has no rows to slice, but whole splits.
+// Text has whole splits, but no slices.
 func TestSplitOfText(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"train.txt", "test.txt"} {

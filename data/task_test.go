@@ -16,8 +16,8 @@ import (
 	"trireme/tokenizer"
 )
 
-// chatTokenizer has a token for each byte and for each special token given, of which the
-// first begins a document and the second ends one; template is its chat template.
+// chatTokenizer has a token per byte and the given special tokens: bos first, eos second. template
+// is its chat template.
 func chatTokenizer(t testing.TB, template string, special ...string) *tokenizer.Tokenizer {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func chatTokenizer(t testing.TB, template string, special ...string) *tokenizer.
 	return tok
 }
 
-// marked decodes rows, with « and » around what is learned.
+// marked decodes rows with « and » around label tokens.
 func marked(t testing.TB, d Dataset, tok *tokenizer.Tokenizer) (out []string) {
 	t.Helper()
 	var r Row
@@ -80,9 +80,9 @@ func marked(t testing.TB, d Dataset, tok *tokenizer.Tokenizer) (out []string) {
 			if label != Ignored && label != r.InputIDs[k] {
 				t.Fatalf("row %d: label %d of token %d", i, label, r.InputIDs[k])
 			}
-			if learned := label != Ignored; learned != on {
-				b.WriteString(map[bool]string{true: "«", false: "»"}[learned])
-				on = learned
+			if labeled := label != Ignored; labeled != on {
+				b.WriteString(map[bool]string{true: "«", false: "»"}[labeled])
+				on = labeled
 			}
 			b.WriteString(tok.Decode(r.InputIDs[k : k+1]))
 		}
@@ -94,7 +94,7 @@ func marked(t testing.TB, d Dataset, tok *tokenizer.Tokenizer) (out []string) {
 	return out
 }
 
-// rowsConfig is of a file of rows.
+// rowsConfig reads a file of rows.
 func rowsConfig(t testing.TB, lines ...string) Config {
 	c := DefaultConfig()
 	c.Path, c.CacheDir = write(t, "rows.jsonl", strings.Join(lines, "\n")), t.TempDir()
@@ -243,8 +243,8 @@ func TestFormatErrors(t *testing.T) {
 	wantError(t, err, "x.txt is plain text, but format alpaca needs rows")
 }
 
-// Answers that are cut off are not learned, and rows without any left are not used.
-func TestAnswersAreCut(t *testing.T) {
+// Truncated answers are not labels, and rows without labels are skipped.
+func TestAnswersTruncated(t *testing.T) {
 	tok := chatTokenizer(t, "", "<s>", "</s>")
 	cfg := rowsConfig(t, `{"prompt": "ab", "completion": "cdef"}`, `{"prompt": "abcde", "completion": "f"}`, `{"prompt": "a", "completion": "b"}`, `{"prompt": "a", "completion": ""}`)
 	cfg.SequenceLength, cfg.Truncate = 4, true
@@ -260,8 +260,8 @@ func TestAnswersAreCut(t *testing.T) {
 	}
 }
 
-// Packed answers are whole, in order, and apart.
-func TestAnswersArePacked(t *testing.T) {
+// Packed answers are whole, in order, and do not attend to each other.
+func TestAnswersPacked(t *testing.T) {
 	tok := chatTokenizer(t, "", "<s>", "</s>")
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(rt, "rows")
@@ -290,7 +290,7 @@ func TestAnswersArePacked(t *testing.T) {
 				first = len(r.Docs)
 			}
 			if i > 0 && len(before.InputIDs)+first <= cfg.SequenceLength {
-				rt.Fatalf("row %d begins with what would have fit into the row before", i)
+				rt.Fatalf("row %d starts with a document that fits into the previous row", i)
 			}
 			before = Row{InputIDs: slices.Clone(r.InputIDs)}
 		}
@@ -306,9 +306,9 @@ func TestAnswersArePacked(t *testing.T) {
 	})
 }
 
-// What is learned of a conversation is what its assistant says, each time with the end of its
-// turn, for templates that say where answers are in different ways.
-func TestChatLearnsTheAssistant(t *testing.T) {
+// The labels of a conversation are the assistant's messages with their end tokens, for templates
+// that mark answers in different ways.
+func TestAssistantLabels(t *testing.T) {
 	special := []string{"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<turn>", "</turn>", "<|start|>", "<|end|>", "<|turn|>", "<|user|>", "<|assistant|>"}
 	for file, turn := range map[string]func(content string, last bool) string{
 		"chatml.jinja":  func(c string, _ bool) string { return c + "<|im_end|>" },
@@ -343,27 +343,27 @@ func TestChatLearnsTheAssistant(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := marked(t, open(t, rowsConfig(t, string(blob)), tok).Train, tok)[0]
-				var learned []string
+				var labeled []string
 				for part := range strings.SplitSeq(got, "«") {
 					if answer, _, ok := strings.Cut(part, "»"); ok {
-						learned = append(learned, answer)
+						labeled = append(labeled, answer)
 					}
 				}
 				if file == "brackets.jinja" {
-					for i := range learned {
-						learned[i] = strings.TrimPrefix(learned[i], " ")
+					for i := range labeled {
+						labeled[i] = strings.TrimPrefix(labeled[i], " ")
 					}
 				}
-				if !slices.Equal(learned, want) {
-					t.Fatalf("%s\nrow %q\nlearned %q\nwant %q", blob, got, learned, want)
+				if !slices.Equal(labeled, want) {
+					t.Fatalf("%s\nrow %q\nlabels %q\nwant %q", blob, got, labeled, want)
 				}
 			}
 		})
 	}
 }
 
-// TestToolsKeepTheirOrder: templates write objects of a row as the file has them, as Jinja2 does.
-func TestToolsKeepTheirOrder(t *testing.T) {
+// TestToolsOrder: templates write objects in file order, as Jinja2 does.
+func TestToolsOrder(t *testing.T) {
 	blob, err := os.ReadFile("../internal/jinja/testdata/conversations.json")
 	if err != nil {
 		t.Fatal(err)
@@ -408,15 +408,15 @@ func TestToolsKeepTheirOrder(t *testing.T) {
 
 func message(role, content string) any { return map[string]any{"role": role, "content": content} }
 
-// word is a text, perhaps with white space at its ends.
+// word is a text, optionally with white space around it.
 func word(rng *rand.Rand) string {
 	parts := []string{"", "", "\n", " ", "  \n"}
 	words := []string{"Hello", "é中", "a\n\nb", "assistant", "user", "[/INST]", "x: y", "ok"}
 	return parts[rng.IntN(len(parts))] + words[rng.IntN(len(words))] + parts[rng.IntN(len(parts))]
 }
 
-// A template that writes the beginning of a document leaves nothing to put there.
-func TestChatHasOneBeginning(t *testing.T) {
+// If the template writes bos, no other is added.
+func TestChatOneBOS(t *testing.T) {
 	tok := chatTokenizer(t, "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{{ eos_token if m.role == 'assistant' }}{% endfor %}", "<s>", "</s>")
 	cfg := rowsConfig(t, `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`)
 	if got := marked(t, open(t, cfg, tok).Train, tok); got[0] != "<s>[a][«b]</s>»" {
@@ -424,9 +424,8 @@ func TestChatHasOneBeginning(t *testing.T) {
 	}
 }
 
-// Tokens that hold the end of a prompt and the beginning of an answer are learned, whether
-// tokens are the text's bytes or not.
-func TestLearnedTokens(t *testing.T) {
+// Tokens that overlap the start of an answer are labels, whether or not tokens spell the text.
+func TestTokenRanges(t *testing.T) {
 	tok, err := tokenizer.Train(t.Context(), slices.Values([]string{strings.Repeat("ab:cd ef ", 50)}), tokenizer.TrainOptions{VocabSize: 270})
 	if err != nil {
 		t.Fatal(err)
@@ -447,14 +446,14 @@ func TestLearnedTokens(t *testing.T) {
 			want := at < hi && at+n > lo
 			got := len(ranges) > 0 && i >= ranges[0][0] && i < ranges[0][1]
 			if got != want {
-				rt.Fatalf("%q [%d:%d]: token %d at %d of %d bytes: learned %v", text, lo, hi, i, at, n, got)
+				rt.Fatalf("%q [%d:%d]: token %d at %d of %d bytes: label %v", text, lo, hi, i, at, n, got)
 			}
 			at += n
 		}
 	})
 }
 
-// Rows of any kind give an example that holds together, or one line that says what is wrong.
+// Any row gives a valid example, or an error of one line.
 func FuzzEncode(f *testing.F) {
 	for _, s := range []string{
 		`{"text": "a"}`, `{"prompt": "a", "completion": "b"}`, `{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]}`,
@@ -510,15 +509,15 @@ func FuzzEncode(f *testing.F) {
 		if err := ex.check(); err != nil {
 			t.Fatal(err)
 		}
-		learned := len(ex.Labels) == 0 && len(ex.IDs) > 0
+		labeled := len(ex.Labels) == 0 && len(ex.IDs) > 0
 		for i, l := range ex.Labels {
 			if l != Ignored && l != ex.IDs[i] {
 				t.Fatalf("label %d of token %d", l, ex.IDs[i])
 			}
-			learned = learned || i > 0 && l != Ignored
+			labeled = labeled || i > 0 && l != Ignored
 		}
-		if !learned {
-			t.Fatal("an example that teaches nothing")
+		if !labeled {
+			t.Fatal("an example without labels")
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// npy is an array as NumPy writes it.
+// npy is a NumPy array.
 func npy(kind string, values ...uint64) string {
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }", kind, len(values))
 	header += strings.Repeat(" ", (64-(10+len(header)+1)%64)%64) + "\n"
@@ -56,8 +56,7 @@ func TestTokenFilesOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// Tokens without a header are 2 bytes, or 4 where the halves of 4 show it; few small ids show
-// nothing.
+// Tokens without a header have 2 bytes, or 4 if the upper halves show it.
 func TestWidthOfPlainTokens(t *testing.T) {
 	var ids, nucleotides []uint64
 	for i := range uint64(200) {
@@ -87,7 +86,7 @@ func TestWidthOfPlainTokens(t *testing.T) {
 	}
 }
 
-// Files of tokens are one data set, and their names tell of splits.
+// Token files are one dataset, and their names have splits.
 func TestShardsOfTokens(t *testing.T) {
 	c := textConfig(t, folder(t, map[string]string{
 		"x_train_000002.bin": llmc(llmcMagic2, 1, 2, 7, 8, 9), "x_train_000001.bin": llmc(llmcMagic2, 1, 2, 1, 2, 3, 4, 5),

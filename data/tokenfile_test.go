@@ -51,7 +51,7 @@ func tokens(t interface {
 	return tf
 }
 
-// What was written is read, whichever documents have labels, masks, classes and parts.
+// Documents are read back, with and without labels, masks, classes and parts.
 func TestTokenFileHoldsDocuments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		vocab := rapid.SampledFrom([]int{0, 300, 70000}).Draw(t, "vocab")
@@ -63,7 +63,7 @@ func TestTokenFileHoldsDocuments(t *testing.T) {
 			for range n {
 				d.ids = append(d.ids, id.Draw(t, "id"))
 			}
-			if rapid.Bool().Draw(t, "labelled") {
+			if rapid.Bool().Draw(t, "labeled") {
 				for _, id := range d.ids {
 					d.labels = append(d.labels, rapid.SampledFrom([]int32{id, id, Ignored, 5}).Draw(t, "label"))
 				}
@@ -139,7 +139,7 @@ func tokenBytes(t testing.TB) []byte {
 	return blob
 }
 
-// Every cut is an error, and so is every bit of the header.
+// Every truncation is an error, and so is every flipped bit of the header.
 func TestDamagedTokenFile(t *testing.T) {
 	blob := tokenBytes(t)
 	path := filepath.Join(t.TempDir(), "x.tok")
@@ -163,7 +163,7 @@ func TestDamagedTokenFile(t *testing.T) {
 		b := bytes.Clone(blob)
 		b[i/8] ^= 1 << (i % 8)
 		if _, err := parseTokenHeader(b, int64(len(b))); err == nil {
-			t.Errorf("bit %d of the header is not missed", i)
+			t.Errorf("flipped bit %d of the header is not detected", i)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func FuzzTokenFile(f *testing.F) {
 			want += n
 		}
 		if want != int64(len(rest)) {
-			t.Fatal("a file that is not what its header says")
+			t.Fatal("a file that does not match its header")
 		}
 		path := filepath.Join(t.TempDir(), "x")
 		if err := os.WriteFile(path, append(h[:tokenHeader:tokenHeader], rest...), 0o600); err != nil {

@@ -23,7 +23,7 @@ func listingOf(names ...string) *listing {
 	return l
 }
 
-// TestSplits are layouts that are on the hub.
+// TestSplits has layouts found on the hub.
 func TestSplits(t *testing.T) {
 	gsm := []string{"README.md", "main/test-00000-of-00001.parquet", "main/train-00000-of-00001.parquet", "socratic/test-00000-of-00001.parquet", "socratic/train-00000-of-00001.parquet"}
 	chat := []string{"data/train_sft-00000-of-00002.parquet", "data/train_sft-00001-of-00002.parquet", "data/train_gen-00000-of-00001.parquet", "data/test_sft-00000-of-00001.parquet"}
@@ -71,8 +71,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestPattern: Glob of a snapshot's pattern is its files, with other files of the commit beside
-// them.
+// TestPattern: the glob of a snapshot's pattern matches its files and no other file of the commit.
 func TestPattern(t *testing.T) {
 	dir := t.TempDir()
 	n := 0

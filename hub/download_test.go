@@ -38,7 +38,7 @@ func blob(c hub.Client) string {
 	return filepath.Join(c.Cache, "models--owner--tiny/blobs", hubtest.ETag(weights))
 }
 
-// whole wants the weights as they are, and nothing half done.
+// whole checks the weights and that no partial file is left.
 func whole(t *testing.T, c hub.Client) {
 	t.Helper()
 	if b, err := os.ReadFile(blob(c)); err != nil || string(b) != weights {
@@ -59,19 +59,19 @@ func ranges(requests []string) (out []string) {
 	return out
 }
 
-func TestResumesAfterCuts(t *testing.T) {
+func TestResume(t *testing.T) {
 	s, c, _ := start(t)
 	s.Inject(hubtest.Truncate(30_000, weights))
 	if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := ranges(s.Requests()), []string{"", "30000-", "60000-"}; !slices.Equal(got, want) {
-		t.Errorf("asks for %q, want %q", got, want)
+		t.Errorf("requests %q, want %q", got, want)
 	}
 	whole(t, c)
 }
 
-func TestResumesInTheNextRun(t *testing.T) {
+func TestResumeNextRun(t *testing.T) {
 	s, c, _ := start(t)
 	var n atomic.Int32
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
@@ -85,7 +85,7 @@ func TestResumesInTheNextRun(t *testing.T) {
 		return hubtest.Truncate(30_000, weights)(w, r, cdn)
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "returned 502 Bad Gateway")
+	wantError(t, err, hub.ErrUnreachable, "returned 502 Bad Gateway")
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v holds a signature", err)
 	}
@@ -93,7 +93,7 @@ func TestResumesInTheNextRun(t *testing.T) {
 		t.Errorf("%v, %v", st, err)
 	}
 	if _, err := os.Stat(filepath.Join(c.Cache, "models--owner--tiny/refs")); err == nil {
-		t.Error("a reference to what is not there")
+		t.Error("a reference to an incomplete snapshot")
 	}
 	s.Inject(nil)
 	s.Requests()
@@ -122,7 +122,7 @@ func TestServersWithoutRanges(t *testing.T) {
 	}
 	whole(t, c)
 
-	// One that always cuts at the same place is given up.
+	// A download that always stops at the same byte fails.
 	s, c, _ = start(t)
 	s.NoRanges = true
 	n.Store(0)
@@ -135,9 +135,9 @@ func TestServersWithoutRanges(t *testing.T) {
 		return hubtest.Truncate(at, weights)(w, r, cdn)
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "connection closed after 10000 of 80000 bytes")
+	wantError(t, err, hub.ErrUnreachable, "connection closed after 10000 of 80000 bytes")
 	if st, err := os.Stat(blob(c) + ".incomplete"); err != nil || st.Size() != 10_000 {
-		t.Errorf("%v, %v", st, err) // or the next run would go on behind bytes of two answers
+		t.Errorf("%v, %v", st, err) // or the next run would resume mixed content
 	}
 }
 
@@ -162,7 +162,7 @@ func TestWrongBytes(t *testing.T) {
 			s, c, _ := start(t)
 			s.Inject(f)
 			_, err := c.Model(t.Context(), "owner/tiny")
-			says(t, err, hub.ErrCorrupt, "has digest")
+			wantError(t, err, hub.ErrCorrupt, "has digest")
 			if left, _ := filepath.Glob(filepath.Join(c.Cache, "*/blobs/*.incomplete")); name == "large" && slices.Contains(left, blob(c)+".incomplete") {
 				t.Error("the wrong bytes are left")
 			}
@@ -178,7 +178,7 @@ func TestWrongBytes(t *testing.T) {
 	}
 }
 
-// TestDamagedPart: what a broken run left may be anything; it never becomes a blob.
+// TestDamagedPart: arbitrary bytes in a partial file never become a blob.
 func TestDamagedPart(t *testing.T) {
 	for name, part := range map[string]string{"wrong": "WEIGHTS ", "long": weights + "more", "wrong and long": strings.ToUpper(weights) + "more", "empty": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestDamagedPart(t *testing.T) {
 	}
 }
 
-func TestLyingLengths(t *testing.T) {
+func TestWrongLengths(t *testing.T) {
 	for name, x := range map[string]struct {
 		fault hubtest.Fault
 		text  string
@@ -255,7 +255,7 @@ func TestLyingLengths(t *testing.T) {
 	}
 }
 
-// lie answers for the CDN with a length and a body.
+// lie responds as the CDN with a length and a body.
 func lie(length, body string) hubtest.Fault {
 	return func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if cdn && r.Header.Get("Range") == "" {
@@ -292,7 +292,7 @@ func TestRetries(t *testing.T) {
 	s, c, _ := start(t)
 	s.Inject(hubtest.Status(500, "/"))
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "returned 500")
+	wantError(t, err, hub.ErrUnreachable, "returned 500")
 	if r := s.Requests(); len(r) != 5 {
 		t.Errorf("%d tries", len(r))
 	}
@@ -318,7 +318,7 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("%s: waited %s", header, waited)
 		}
 	}
-	// Who asks for too much is not waited for.
+	// A too long wait is refused.
 	s, c, _ := start(t)
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		w.Header().Set("Retry-After", "86400")
@@ -326,7 +326,7 @@ func TestRetryAfter(t *testing.T) {
 		return true
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "returned 429")
+	wantError(t, err, hub.ErrUnreachable, "returned 429")
 }
 
 func TestStalls(t *testing.T) {
@@ -357,8 +357,8 @@ func TestStalls(t *testing.T) {
 	whole(t, c)
 }
 
-// TestSignaturesStay: the address that the hub redirects to is as good as a token.
-func TestSignaturesStay(t *testing.T) {
+// TestSignatureSecret: a redirect's signature is as secret as a token.
+func TestSignatureSecret(t *testing.T) {
 	s, c, _ := start(t)
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if !cdn {
@@ -373,14 +373,14 @@ func TestSignaturesStay(t *testing.T) {
 		return true
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "cannot be reached: EOF")
+	wantError(t, err, hub.ErrUnreachable, "cannot be reached: EOF")
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v holds a signature", err)
 	}
 }
 
-// TestTokenStays: a token goes to the endpoint's host only.
-func TestTokenStays(t *testing.T) {
+// TestTokenHost: the token is sent to the endpoint only.
+func TestTokenHost(t *testing.T) {
 	s, c, _ := start(t)
 	s.Protect("model", "owner/tiny", "hf_right", false)
 	c.Token = "hf_right"
@@ -406,17 +406,17 @@ func TestTokenStays(t *testing.T) {
 		return true
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "redirects more than 10 times")
+	wantError(t, err, hub.ErrUnreachable, "redirects more than 10 times")
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		w.Header().Set("Location", "file:///etc/passwd")
 		w.WriteHeader(http.StatusFound)
 		return true
 	})
 	_, err = c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "invalid URL")
+	wantError(t, err, hub.ErrUnreachable, "invalid URL")
 }
 
-func TestWhatIsNoHub(t *testing.T) {
+func TestNotAHub(t *testing.T) {
 	s, c, _ := start(t)
 	for _, body := range []string{"<html>Log in to the hotel's network</html>", "{}", `{"sha": "main"}`, `[1]`} {
 		s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
@@ -424,7 +424,7 @@ func TestWhatIsNoHub(t *testing.T) {
 			return true
 		})
 		_, err := c.Model(t.Context(), "owner/tiny")
-		says(t, err, hub.ErrUnreachable, "invalid file list")
+		wantError(t, err, hub.ErrUnreachable, "invalid file list")
 	}
 	s.NoBlobs = true
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
@@ -436,7 +436,7 @@ func TestWhatIsNoHub(t *testing.T) {
 		return false
 	})
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrUnreachable, "does not send the size and digest")
+	wantError(t, err, hub.ErrUnreachable, "does not send the size and digest")
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		w.Header().Set("X-Error-Message", "\x1b]0;owned\a\x1b[31mred")
 		w.WriteHeader(http.StatusForbidden)
@@ -448,8 +448,8 @@ func TestWhatIsNoHub(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: of all who want the same, one downloads.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentDownloads: one of several concurrent clients downloads.
+func TestConcurrentDownloads(t *testing.T) {
 	s, c, _ := start(t)
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if cdn {
@@ -480,7 +480,7 @@ func TestManyAtOnce(t *testing.T) {
 	whole(t, c)
 }
 
-// TestKilled: a process that dies leaves what it has, and its lock is free.
+// TestKilled: a killed process leaves its partial file and releases its lock.
 func TestKilled(t *testing.T) {
 	s, c, _ := start(t)
 	sent := make(chan struct{})

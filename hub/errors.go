@@ -24,7 +24,7 @@ var (
 type Error struct {
 	Kind error  // one of the kinds above; nil: an error of this machine
 	Text string // one line
-	Try  string // what to do, "" if unknown
+	Try  string // suggestion; "": none
 	Err  error  // the cause, or nil
 }
 

@@ -11,8 +11,8 @@ import (
 	"trireme/hub/hubtest"
 )
 
-// A model's files are downloaded once, into a cache that Hugging Face's libraries share. The server
-// here is one of package hubtest.
+// A model's files are downloaded once into the cache shared with Hugging Face's libraries. The
+// server is a hubtest.Server.
 func ExampleClient_Model() {
 	server := hubtest.New()
 	defer server.Close()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzListing: what is taken for a listing stays within a repository's folder.
+// FuzzListing: valid listings stay within the repository's folder.
 func FuzzListing(f *testing.F) {
 	sha := strings.Repeat("0123456789", 4)
 	f.Add([]byte(`{"sha": "` + sha + `", "siblings": [{"rfilename": "a/b.json", "size": 3, "blobId": "` + sha + `"}]}`))
@@ -39,7 +39,7 @@ func FuzzListing(f *testing.F) {
 	})
 }
 
-// FuzzIndex: shards are files within a repository.
+// FuzzIndex: shards are within the repository.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"metadata": {"total_size": 1}, "weight_map": {"a": "model-00001-of-00002.safetensors", "b": "x/../y"}}`))
 	f.Add([]byte(`{"weight_map": {"a": "/etc/passwd"}}`))
@@ -53,7 +53,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// FuzzName: a name is written as it was read, and what it becomes in the cache stays there.
+// FuzzName: names round-trip and stay within the cache.
 func FuzzName(f *testing.F) {
 	for _, s := range []string{"a/b@main", "a/b/c/*.json@refs/pr/1", "gpt2", "a/b@../../x", "a--b", "../a", "a/b@x@y"} {
 		f.Add(s)
@@ -73,7 +73,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// FuzzRef: what lies in refs is a commit, or counts as nothing.
+// FuzzRef: the content of a ref is a commit or ignored.
 func FuzzRef(f *testing.F) {
 	f.Add([]byte(strings.Repeat("0123456789", 4) + "\n"))
 	f.Add([]byte("../../../etc"))
@@ -91,7 +91,7 @@ func FuzzRef(f *testing.F) {
 	})
 }
 
-// FuzzETag: whatever a server sends, a tag that is used is a digest.
+// FuzzETag: a used tag is a digest.
 func FuzzETag(f *testing.F) {
 	f.Add(`W/"0123456789012345678901234567890123456789"`, "")
 	f.Add("", `"../../x"`)

@@ -18,10 +18,10 @@ import (
 	"trireme/hub/hubtest"
 )
 
-// weights is a file for large file storage.
+// weights is an LFS file.
 var weights = strings.Repeat("weights ", 10_000)
 
-// model is what a small model's repository holds.
+// model is the files of a small model.
 func model() map[string]string {
 	return map[string]string{
 		"config.json": `{"model_type": "llama"}`, "model.safetensors": weights, "tokenizer.json": `{"model": {}}`, "generation_config.json": `{}`,
@@ -29,7 +29,7 @@ func model() map[string]string {
 	}
 }
 
-// start is a server with a model, and a client of it that keeps its cache in a new folder.
+// start returns a server with a model, and a client with an empty cache.
 func start(t *testing.T) (*hubtest.Server, hub.Client, string) {
 	t.Helper()
 	s := hubtest.New()
@@ -38,7 +38,7 @@ func start(t *testing.T) (*hubtest.Server, hub.Client, string) {
 	return s, hub.Client{Endpoint: s.URL, Cache: t.TempDir(), Backoff: time.Millisecond}, commit
 }
 
-// tree is what lies below a folder: links with their targets, files with their lengths.
+// tree lists a folder: links with their targets, files with their sizes.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -100,11 +100,11 @@ func TestLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := s.Requests(); len(r) != 1 {
-		t.Errorf("the second time it asks for %q", r)
+		t.Errorf("the second call requests %q", r)
 	}
 }
 
-// TestPinned: a commit that is in the cache needs no server, and what lacks of it only that.
+// TestPinned: a cached commit needs no server, except for missing files.
 func TestPinned(t *testing.T) {
 	s, c, commit := start(t)
 	m, err := c.Model(t.Context(), "owner/tiny")
@@ -184,7 +184,7 @@ func TestShards(t *testing.T) {
 	if d := cmp.Diff(want, m.Files); d != "" {
 		t.Error(d)
 	}
-	// Without its list, an offline cache that lacks a shard is seen to lack it.
+	// Without the file list, an offline cache detects a missing shard.
 	if err := os.RemoveAll(filepath.Join(c.Cache, "models--sharded/trees")); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestShards(t *testing.T) {
 	}
 	c.Offline = true
 	_, err = c.Model(t.Context(), "sharded")
-	says(t, err, hub.ErrNotFound, "lacks 1 of 6 files of model sharded, such as model-00002-of-00002.safetensors")
+	wantError(t, err, hub.ErrNotFound, "lacks 1 of 6 files of model sharded, such as model-00002-of-00002.safetensors")
 
 	for index, want := range map[string]string{
 		`{`: "not JSON", `{}`: "it names 0 files", `{"weight_map": {"a": "../../etc/passwd"}}`: `it names "../../etc/passwd"`,
@@ -203,12 +203,12 @@ func TestShards(t *testing.T) {
 		s.Commit("model", "sharded", files)
 		c.Offline = false
 		_, err := c.Model(t.Context(), "sharded")
-		says(t, err, nil, want)
+		wantError(t, err, nil, want)
 	}
 }
 
-// says wants an error of a kind that contains text.
-func says(t *testing.T, err, kind error, text string) {
+// wantError checks an error's kind and text.
+func wantError(t *testing.T, err, kind error, text string) {
 	t.Helper()
 	switch {
 	case err == nil:
@@ -250,13 +250,13 @@ func TestRefused(t *testing.T) {
 			}
 			continue
 		}
-		says(t, err, x.kind, x.text)
+		wantError(t, err, x.kind, x.text)
 	}
 	_, err := c.Dataset(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrAuth, "has no data set owner/tiny, or it is private and needs a token")
+	wantError(t, err, hub.ErrAuth, "has no data set owner/tiny, or it is private and needs a token")
 }
 
-func TestWhatIsNoModel(t *testing.T) {
+func TestNotAModel(t *testing.T) {
 	s, c, _ := start(t)
 	for want, files := range map[string]map[string]string{
 		"has no model.safetensors: only safetensors weights are supported; it has pytorch_model.bin. try: a repository": {"config.json": "{}", "pytorch_model.bin": "x"},
@@ -266,11 +266,11 @@ func TestWhatIsNoModel(t *testing.T) {
 	} {
 		s.Commit("model", "owner/odd", files)
 		_, err := c.Model(t.Context(), "owner/odd")
-		says(t, err, nil, want)
+		wantError(t, err, nil, want)
 	}
 	s.Commit("model", "owner/odd", map[string]string{"config.json": "{}", "model.safetensors": weights})
 	_, err := c.Tokenizer(t.Context(), "owner/odd")
-	says(t, err, hub.ErrNotFound, "has no tokenizer.json: it has no tokenizer files")
+	wantError(t, err, hub.ErrNotFound, "has no tokenizer.json: it has no tokenizer files")
 	m, err := c.Config(t.Context(), "owner/odd")
 	if err != nil || !slices.Equal(m.Files, []string{"config.json"}) {
 		t.Errorf("%v, %v", m, err)
@@ -300,7 +300,7 @@ func TestRevisions(t *testing.T) {
 	}
 	s.Ref("model", "owner/tiny", "refs/pr/3", "") // it is gone
 	_, err = c.Model(t.Context(), "owner/tiny@refs/pr/3")
-	says(t, err, hub.ErrNotFound, "has no revision refs/pr/3")
+	wantError(t, err, hub.ErrNotFound, "has no revision refs/pr/3")
 	c.Offline = true
 	if m, err := c.Model(t.Context(), "owner/tiny@refs/pr/3"); err != nil || m.Commit != first {
 		t.Errorf("%v, %v", m, err)
@@ -322,15 +322,15 @@ func TestOffline(t *testing.T) {
 	s, c, commit := start(t)
 	c.Offline = true
 	_, err := c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrNotFound, "the hub is disabled (HF_HUB_OFFLINE), and the cache "+c.Cache+" has no model owner/tiny at main. try: a local path, or HF_HUB_OFFLINE=0 to download from ")
+	wantError(t, err, hub.ErrNotFound, "the hub is disabled (HF_HUB_OFFLINE), and the cache "+c.Cache+" has no model owner/tiny at main. try: a local path, or HF_HUB_OFFLINE=0 to download from ")
 	if r := s.Requests(); len(r) > 0 {
-		t.Errorf("offline it asks for %q", r)
+		t.Errorf("offline requests: %q", r)
 	}
 	c.Offline = false
 	if _, err := c.Model(t.Context(), "owner/tiny"); err != nil {
 		t.Fatal(err)
 	}
-	// A new commit of which something lacks does not hide the one that is whole.
+	// An incomplete new commit does not hide a complete one.
 	newer := model()
 	newer["model.safetensors"] = weights + "newer"
 	s.Commit("model", "owner/tiny", newer)
@@ -342,7 +342,7 @@ func TestOffline(t *testing.T) {
 	if m, err := c.Model(t.Context(), "owner/tiny"); err != nil || m.Commit != commit {
 		t.Errorf("%v, %v", m, err)
 	}
-	// A tokenizer or a model does without some files; without others it would be another.
+	// Some files are optional; others change the result.
 	snapshot := filepath.Join(c.Cache, "models--owner--tiny/snapshots", commit)
 	if err := os.Remove(filepath.Join(snapshot, "generation_config.json")); err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Model(t.Context(), "owner/tiny")
-	says(t, err, hub.ErrNotFound, "such as model.safetensors")
+	wantError(t, err, hub.ErrNotFound, "such as model.safetensors")
 }
 
 func TestFallsBackToTheCache(t *testing.T) {
@@ -378,7 +378,7 @@ func TestFallsBackToTheCache(t *testing.T) {
 		t.Errorf("%v, %q", err, said.String())
 	}
 	_, err = c.Model(t.Context(), "owner/other")
-	says(t, err, hub.ErrUnreachable, "and the cache "+c.Cache+" has no model owner/other at main")
+	wantError(t, err, hub.ErrUnreachable, "and the cache "+c.Cache+" has no model owner/other at main")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Model(ctx, "owner/tiny"); !errors.Is(err, context.Canceled) {

@@ -25,7 +25,7 @@ func TestNames(t *testing.T) {
 		"a/b@", "a/b@../x", "a/b@x..y", "a@b@c\n", "ä/b", "a\\b", "a/b@x y", strings.Repeat("a", 97), "a:b", "*.jsonl", "@main",
 	} {
 		if n, ok := ParseModel(s); ok {
-			t.Errorf("%s is taken for a name: %+v", s, n)
+			t.Errorf("%s is accepted as a name: %+v", s, n)
 		}
 	}
 	for s, want := range map[string]Name{
@@ -38,7 +38,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, s := range []string{"train.jsonl", "data/train.jsonl", "data/train.jsonl.gz", "*.jsonl", "a/*.txt", "a/b/c.jsonl", "a/b/data/train-*.parquet", "a/b/c.txt.gz", "a/b/../c", "a/b/c/", "a/b/[", "a/b//c"} {
 		if n, ok := ParseDataset(s); ok {
-			t.Errorf("%s is taken for a name: %+v", s, n)
+			t.Errorf("%s is accepted as a name: %+v", s, n)
 		}
 	}
 }

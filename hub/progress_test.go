@@ -22,7 +22,7 @@ func TestProgressState(t *testing.T) {
 	}
 }
 
-// TestBar draws on what is no terminal, which must neither fail nor hang.
+// TestBar draws without a terminal, which must neither fail nor hang.
 func TestBar(t *testing.T) {
 	for _, ok := range []bool{true, false} {
 		var said strings.Builder

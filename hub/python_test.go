@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// python runs a program that uses huggingface_hub, with the server as its hub and cache as its
-// cache. Where Python has no huggingface_hub (PYTHONPATH may point to one) the test is skipped.
+// python runs a program with huggingface_hub on the server and cache. Without huggingface_hub
+// (PYTHONPATH may have it) the test is skipped.
 func python(t *testing.T, endpoint, cache, program string, offline bool) string {
 	t.Helper()
 	cmd := exec.Command("python3", "-c", program)
@@ -41,7 +41,7 @@ patterns = ["*.json", "model*.safetensors", "*.jinja"]
 print(h.snapshot_download("owner/tiny", allow_patterns=patterns))
 `
 
-// TestSameTreeAsPython: both clients make the same cache out of the same repository.
+// TestSameTreeAsPython: both clients write the same cache.
 func TestSameTreeAsPython(t *testing.T) {
 	needsPython(t)
 	s, c, commit := start(t)
@@ -54,7 +54,7 @@ func TestSameTreeAsPython(t *testing.T) {
 	got, want := tree(t, c.Cache), tree(t, theirs)
 	for _, files := range []map[string]string{got, want} {
 		for name := range files {
-			// Locks are there or not, and we say more of what is not there.
+			// Locks are optional, and .no_exist has more entries here.
 			if strings.HasPrefix(name, ".locks/") || strings.Contains(name, ".no_exist/") || name == "CACHEDIR.TAG" {
 				delete(files, name)
 			}
@@ -66,7 +66,7 @@ func TestSameTreeAsPython(t *testing.T) {
 	}
 }
 
-// TestPythonFindsOurs: offline, huggingface_hub serves what we fetched.
+// TestPythonFindsOurs: offline, huggingface_hub finds our downloads.
 func TestPythonFindsOurs(t *testing.T) {
 	needsPython(t)
 	s, c, commit := start(t)
@@ -97,7 +97,7 @@ print(sorted((r.repo_type, r.repo_id, r.nb_files) for r in info.repos), info.war
 	if !strings.Contains(m.Dir, commit) {
 		t.Error(m.Dir)
 	}
-	// Online it asks for no file again.
+	// Online, it downloads no file again.
 	s.Requests()
 	python(t, s.URL, c.Cache, fetchModel, false)
 	for _, r := range s.Requests() {
@@ -107,7 +107,7 @@ print(sorted((r.repo_type, r.repo_id, r.nb_files) for r in info.repos), info.war
 	}
 }
 
-// TestWeFindPythons: offline, we use what huggingface_hub fetched, the whole or some files.
+// TestWeFindPythons: offline, we find what huggingface_hub downloaded, complete or partial.
 func TestWeFindPythons(t *testing.T) {
 	needsPython(t)
 	for name, program := range map[string]string{

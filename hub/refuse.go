@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// howToToken is what to try if a token is needed.
+// howToToken is the suggestion if a token is needed.
 const howToToken = "HF_TOKEN=hf_..., a token of https://huggingface.co/settings/tokens"
 
 // responseError returns the error of an unsuccessful response, or nil; a *transient if a retry may

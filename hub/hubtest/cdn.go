@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// zero is no time of modification.
+// zero disables Last-Modified.
 var zero time.Time
 
-// blobs are what the CDN holds, by SHA-256: of all repositories' files those that are large.
+// blobs returns the large files of all repositories by SHA-256.
 func (s *Server) blobs() map[string]string {
 	all := map[string]string{}
 	for _, r := range s.repos {
@@ -37,7 +37,7 @@ func (s *Server) serveCDN(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "denied", http.StatusForbidden)
 		return
 	}
-	w.Header().Set("ETag", fmt.Sprintf(`"%x-1"`, len(content))) // of its own, as S3's of parts
+	w.Header().Set("ETag", fmt.Sprintf(`"%x-1"`, len(content))) // not a digest, as S3's for multipart uploads
 	if s.NoRanges {
 		r.Header.Del("Range")
 	}

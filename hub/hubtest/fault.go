@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Status answers requests whose path begins with prefix with a status.
+// Status returns a status for paths with a prefix.
 func Status(status int, prefix string) Fault {
 	return func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		hit := strings.HasPrefix(r.URL.Path, prefix)
@@ -18,8 +18,7 @@ func Status(status int, prefix string) Fault {
 	}
 }
 
-// Truncate sends of what is asked for of content from the CDN at most n bytes, and then breaks the
-// connection.
+// Truncate sends up to n bytes of content from the CDN and closes the connection.
 func Truncate(n int64, content string) Fault {
 	return func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 		if !cdn {
@@ -35,7 +34,7 @@ func Truncate(n int64, content string) Fault {
 		if from > 0 {
 			w.WriteHeader(http.StatusPartialContent)
 		}
-		fmt.Fprint(w, rest[:min(n, int64(len(rest)))]) // the server breaks off where the length is not reached
+		fmt.Fprint(w, rest[:min(n, int64(len(rest)))]) // the server closes the connection before Content-Length
 		return true
 	}
 }

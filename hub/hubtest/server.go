@@ -15,20 +15,19 @@ import (
 	"sync"
 )
 
-// Large is the length from which a file lies in large file storage, in bytes.
+// Large is the minimum size of LFS files in bytes.
 const Large = 64
 
-// Fault may answer in a server's place, and says so. It sees the requests of the hub and of its
-// CDN, and is told which.
+// Fault may respond instead of the server. cdn distinguishes the two servers.
 type Fault func(w http.ResponseWriter, r *http.Request, cdn bool) (answered bool)
 
-// Server is a hub and its CDN. Its fields are set before it is asked.
+// Server is a hub and its CDN. Fields must be set before the first request.
 type Server struct {
 	URL string // the endpoint
 
-	NoBlobs       bool // listings have names alone, as those of some mirrors
-	NoRanges      bool // the CDN always sends all
-	RedirectSmall bool // small files are redirected too, on the same host, as the hub does of late
+	NoBlobs       bool // listings have names only, as on some mirrors
+	NoRanges      bool // the CDN ignores ranges
+	RedirectSmall bool // small files are redirected on the same host, as by the current hub
 
 	mu       sync.Mutex
 	repos    map[string]*repo // by kind and id
@@ -41,9 +40,9 @@ type Server struct {
 type repo struct {
 	refs    map[string]string // revision -> commit
 	commits map[string]map[string]string
-	token   string // that it needs
+	token   string // required
 	gated   bool
-	moved   string // another id
+	moved   string // new id
 }
 
 // New starts a server without repositories.
@@ -55,7 +54,7 @@ func New() *Server {
 	return s
 }
 
-// Close stops it.
+// Close stops both servers.
 func (s *Server) Close() {
 	s.hub.Close()
 	s.cdn.Close()
@@ -63,7 +62,7 @@ func (s *Server) Close() {
 
 func key(kind, id string) string { return kind + "s/" + id }
 
-// Commit makes what a repository's main branch holds, by file, and returns the commit.
+// Commit sets the files of a repository's main branch and returns the commit.
 func (s *Server) Commit(kind, id string, files map[string]string) (commit string) {
 	h := sha1.New()
 	fmt.Fprintln(h, kind, id)
@@ -82,21 +81,21 @@ func (s *Server) Commit(kind, id string, files map[string]string) (commit string
 	return commit
 }
 
-// Ref gives a commit of a repository another name.
+// Ref sets a branch or tag.
 func (s *Server) Ref(kind, id, name, commit string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.repos[key(kind, id)].refs[name] = commit
 }
 
-// Protect hides a repository from requests without the token; a gated one shows its list.
+// Protect requires a token; a gated repository can be listed without it.
 func (s *Server) Protect(kind, id, token string, gated bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.repos[key(kind, id)].token, s.repos[key(kind, id)].gated = token, gated
 }
 
-// Rename gives a repository another id; the old one redirects there.
+// Rename changes a repository's id; the old one redirects to it.
 func (s *Server) Rename(kind, from, to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +103,8 @@ func (s *Server) Rename(kind, from, to string) {
 	s.repos[key(kind, from)] = &repo{moved: to}
 }
 
-// Requests are those that came since the last call, such as "GET /api/models/a/b/revision/main"
-// and "cdn GET /sha256...".
+// Requests returns and clears the log, such as "GET /api/models/a/b/revision/main" and "cdn GET
+// /sha256...".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +113,7 @@ func (s *Server) Requests() []string {
 	return out
 }
 
-// Inject has f see all requests from now on; nil ends that.
+// Inject passes all further requests to f; nil stops that.
 func (s *Server) Inject(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +139,7 @@ func (s *Server) serve(next func(http.ResponseWriter, *http.Request), cdn bool) 
 	}
 }
 
-// fail is how the hub says no.
+// fail writes an error as the hub does.
 func fail(w http.ResponseWriter, status int, code, message string) {
 	if code != "" {
 		w.Header().Set("X-Error-Code", code)
@@ -151,7 +150,7 @@ func fail(w http.ResponseWriter, status int, code, message string) {
 	json.NewEncoder(w).Encode(map[string]string{"error": message})
 }
 
-// serveHub finds the repository and the revision that a request is about.
+// serveHub resolves the repository and revision of a request.
 func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.EscapedPath(), "/api/resolve-cache")
 	cached := path != r.URL.EscapedPath()
@@ -165,7 +164,7 @@ func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 	} else if isAPI || cached {
 		rest = strings.TrimPrefix(rest, "models/")
 	}
-	id, action, rev, file := cut(rest, isAPI)
+	id, action, rev, file := splitPath(rest, isAPI)
 	s.mu.Lock()
 	repo := s.repos[key(kind, id)]
 	s.mu.Unlock()
@@ -217,8 +216,8 @@ func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cut takes ID/ACTION/REVISION/FILE apart.
-func cut(path string, api bool) (id, action, rev, file string) {
+// splitPath parses ID/ACTION/REVISION/FILE.
+func splitPath(path string, api bool) (id, action, rev, file string) {
 	parts := strings.Split(path, "/")
 	i := slices.IndexFunc(parts, func(p string) bool { return p == "resolve" || api && (p == "revision" || p == "tree") })
 	if i < 0 || i+1 >= len(parts) {
@@ -243,7 +242,7 @@ func pointer(content string) string {
 	return fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", sha256Of(content), len(content))
 }
 
-// ETag is the name of a content's blob.
+// ETag is the digest that names a blob.
 func ETag(content string) string {
 	if len(content) >= Large {
 		return sha256Of(content)
@@ -283,7 +282,7 @@ func (s *Server) tree(w http.ResponseWriter, files map[string]string) {
 	json.NewEncoder(w).Encode(entries)
 }
 
-// resolve sends a small file, and sends whoever wants a large one to the CDN.
+// resolve serves a small file, and redirects a large one to the CDN.
 func (s *Server) resolve(w http.ResponseWriter, r *http.Request, content string, cached bool, elsewhere string) {
 	h := w.Header()
 	if len(content) >= Large {

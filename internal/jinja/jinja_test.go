@@ -14,7 +14,7 @@ import (
 	"trireme/internal/ordered"
 )
 
-// vector is a template's outcome in Jinja2.
+// vector is a template's result in Jinja2.
 type vector struct {
 	Template     string
 	Conversation string
@@ -36,7 +36,7 @@ func load(t testing.TB, name string, into any) {
 	}
 }
 
-// vars is a JSON object as Render takes it.
+// vars parses a JSON object as variables of Render.
 type vars map[string]any
 
 func (vs *vars) UnmarshalJSON(b []byte) error {
@@ -53,7 +53,7 @@ func (vs *vars) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// plain is the next value of d as Render takes it, its members in their order.
+// plain parses the next value of d, with ordered members.
 func plain(d *json.Decoder) (any, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *vector) check(t *testing.T, source string, vars vars) {
 		if err == nil {
 			t.Errorf("%s: no error, Jinja2 says %s, text %q", what, c.Error, out.Text)
 		} else if !strings.HasPrefix(err.Error(), "jinja: line ") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: the error is not one line with its place: %v", what, err)
+			t.Errorf("%s: the error is not one line with its line number: %v", what, err)
 		}
 		var raised *RaisedError
 		if said, ok := strings.CutPrefix(c.Error, "TemplateError: "); ok && (!errors.As(err, &raised) || raised.Message != said) {
@@ -117,7 +117,7 @@ func (c *vector) check(t *testing.T, source string, vars vars) {
 		t.Errorf("%s\n got %q\nwant %q", what, out.Text, c.Text)
 	}
 	if !slices.Equal(out.Generation, c.Marks) {
-		t.Errorf("%s: marks %v, want %v", what, out.Generation, c.Marks)
+		t.Errorf("%s: generation %v, want %v", what, out.Generation, c.Marks)
 	}
 }
 
@@ -151,8 +151,8 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// A template of a stranger ends, soon, with an error and without taking the memory.
-func TestBounds(t *testing.T) {
+// A hostile template ends soon, with an error and bounded memory.
+func TestLimits(t *testing.T) {
 	long := strings.Repeat
 	for name, source := range map[string]string{
 		"loops":            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
@@ -207,8 +207,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What no published template uses is not known: the error names it and its line.
-func TestNotKnown(t *testing.T) {
+// Unsupported constructs are an error with name and line.
+func TestUnsupported(t *testing.T) {
 	for source, want := range map[string]string{
 		"\n{{ 'a1'.isalnum() }}":                              `jinja: line 2: unsupported string attribute "isalnum"`,
 		"{{ [1].append(2) }}":                                 `jinja: line 1: unsupported attribute "append" of a list`,
@@ -233,7 +233,7 @@ func TestNotKnown(t *testing.T) {
 	}
 }
 
-// What a template is given stays as it is, and the next Render does not see the last one.
+// Render does not change its arguments and keeps no state.
 func TestCopies(t *testing.T) {
 	tmpl, err := Parse("{% set messages = messages + [1] %}{% set x = (x or 0) + 1 %}{{ messages | length }}{{ x }}")
 	if err != nil {
@@ -250,7 +250,7 @@ func TestCopies(t *testing.T) {
 		t.Error("the list has grown")
 	}
 	if _, err := tmpl.Render(map[string]any{"x": struct{}{}}); err == nil {
-		t.Error("a Go value was let in")
+		t.Error("a Go value was accepted")
 	}
 }
 
