@@ -483,7 +483,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestCheckpointGivesTheSameBits(t *testing.T) {
+func TestCheckpointBits(t *testing.T) {
 	run := func(recompute bool) []float64 {
 		c := newCheck(t)
 		x, gx := c.leaf(6, 8)

@@ -37,7 +37,7 @@ func TestBytesText(t *testing.T) {
 	})
 }
 
-func TestBytesPrinted(t *testing.T) {
+func TestBytesString(t *testing.T) {
 	for b, want := range map[Bytes]string{
 		0: "0 B (0 B)", 999: "999 B (999 B)", 80e9: "80.0 GB (74.5 GiB)", 1 << 30: "1.07 GB (1.00 GiB)", 123456789: "123 MB (118 MiB)",
 		math.MaxInt64: "9223 PB (8192 PiB)", -2e9: "-2.00 GB (-1.86 GiB)",

@@ -99,7 +99,7 @@ func TestRotaryTables(t *testing.T) {
 	}
 }
 
-func TestMostPositions(t *testing.T) {
+func TestMaxPositions(t *testing.T) {
 	for _, c := range []struct {
 		s    *nn.RopeScaling
 		want int

@@ -46,9 +46,9 @@ func (a *Arena) sound(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
-// TestArenaGivesAndTakes checks that random blocks keep their contents until freed, and that free
+// TestArenaAllocFree checks that random blocks keep their contents until freed, and that free
 // space is joined and reused.
-func TestArenaGivesAndTakes(t *testing.T) {
+func TestArenaAllocFree(t *testing.T) {
 	type block struct {
 		b    []byte
 		mark byte
@@ -163,8 +163,8 @@ func TestArenaReuses(t *testing.T) {
 	}
 }
 
-// TestArenaFromManyGoroutines is for the race detector.
-func TestArenaFromManyGoroutines(t *testing.T) {
+// TestArenaConcurrent is for the race detector.
+func TestArenaConcurrent(t *testing.T) {
 	a, err := Reserve(1 << 24)
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestArenaFromManyGoroutines(t *testing.T) {
 	a.sound(t)
 }
 
-func TestForeignBlocksAreRefused(t *testing.T) {
+func TestArenaFreeForeign(t *testing.T) {
 	a, err := Reserve(1 << 20)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"trireme/tensor"
 )
 
-func TestCopyConvertsAndHonoursGaps(t *testing.T) {
+func TestCopyStrided(t *testing.T) {
 	impl.Each(t, func(t *testing.T) {
 		b := open(t, 2)
 		for _, from := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {

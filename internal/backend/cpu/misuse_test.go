@@ -89,7 +89,7 @@ func attend(b *Backend, x, starts *tensor.Tensor, longest int) {
 	b.Attention(x, b.New(0, tensor.F32, 2, x.Rows()), x, x, x, nil, tensor.AttentionParams{Starts: starts, MaxSeqLen: longest, Heads: 2, KVHeads: 2, E: 3})
 }
 
-func TestFillHonoursGaps(t *testing.T) {
+func TestFillStrided(t *testing.T) {
 	b := open(t, 2)
 	for _, v := range []float64{0, 2.5} {
 		x := b.New(0, tensor.F32, 50, 1000)

@@ -109,7 +109,7 @@ func longs(b tensor.Backend, v ...int64) *tensor.Tensor {
 	return t
 }
 
-func TestAdamWFollowsTheOracle(t *testing.T) {
+func TestAdamWReference(t *testing.T) {
 	const path = "../../../../shared/data/oracles/adamw_quadratic.json"
 	text, err := os.ReadFile(path)
 	if err != nil {
