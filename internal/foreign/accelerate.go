@@ -13,8 +13,7 @@ import (
 	"trireme/optim"
 )
 
-// accelerateFormat is Accelerate's YAML. It says how ranks share the work, and nothing of the
-// training.
+// accelerateFormat is Accelerate's YAML, which configures distribution but not training.
 func accelerateFormat() *format {
 	return &format{
 		name: Accelerate, owner: "Accelerate's",
@@ -23,7 +22,7 @@ func accelerateFormat() *format {
 	}
 }
 
-// kinds are distributed_type's values: the --mode that each is.
+// distributedTypes maps distributed_type to --mode.
 var distributedTypes = map[string]string{
 	"NO": "", "MULTI_CPU": "ddp", "MULTI_GPU": "ddp", "MULTI_XPU": "ddp", "MULTI_NPU": "ddp", "MULTI_MLU": "ddp", "MULTI_HPU": "ddp", "MULTI_MUSA": "ddp", "MULTI_SDAA": "ddp", "MULTI_NEURON": "ddp",
 	"FSDP": "fsdp", "DEEPSPEED": "deepspeed", "MEGATRON_LM": "tensor", "XLA": "XLA", "TPU": "XLA",
@@ -31,7 +30,7 @@ var distributedTypes = map[string]string{
 
 func readAccelerate(r *reader) {
 	if k, ok := r.find("compute_environment"); ok && strings.EqualFold(k.Text, "AMAZON_SAGEMAKER") {
-		r.fail(k, "is AMAZON_SAGEMAKER, which has keys of its own and is not available. try: LOCAL_MACHINE")
+		r.fail(k, "is AMAZON_SAGEMAKER, which is not supported. try: LOCAL_MACHINE")
 		return
 	}
 	r.doc = withPrefixes(r.doc)
@@ -46,9 +45,9 @@ func readAccelerate(r *reader) {
 	}
 	switch {
 	case kind == "tensor":
-		r.fail(k, "is Megatron-LM, which divides matrices and layers among ranks: that is not available. try: distributed_type: FSDP")
+		r.fail(k, "is Megatron-LM: tensor and pipeline parallelism are not supported. try: distributed_type: FSDP")
 	case kind == "XLA":
-		r.fail(k, "needs TPUs, which are not available. try: distributed_type: FSDP, or MULTI_CPU")
+		r.fail(k, "needs TPUs, which are not supported. try: distributed_type: FSDP, or MULTI_CPU")
 	case kind != "":
 		r.mode(k, k.Text, kind)
 	}
@@ -65,8 +64,8 @@ func readAccelerate(r *reader) {
 	}
 }
 
-// prefixed is a document whose groups have their keys' full names: Accelerate takes
-// sharding_strategy for fsdp_sharding_strategy.
+// withPrefixes returns the document with full key names in its groups: Accelerate accepts
+// sharding_strategy as fsdp_sharding_strategy.
 func withPrefixes(doc conf.Value) conf.Value {
 	out := doc
 	out.Keys = slices.Clone(doc.Keys)
@@ -86,7 +85,7 @@ func withPrefixes(doc conf.Value) conf.Value {
 	return out
 }
 
-// assignPlain is DDP's strategy, or --mode's where there is one process.
+// assignDDP assigns DDP's strategy, or that of --mode for a single process.
 func (r *reader) assignDDP(k key, kind string) {
 	if kind == "ddp" || r.options.Mode == "" {
 		r.assign(k, "parallel.strategy", "no_shard")
@@ -95,7 +94,7 @@ func (r *reader) assignDDP(k key, kind string) {
 	r.byDefault("--mode "+r.options.Mode, "parallel.strategy", modeStrategies[r.options.Mode])
 }
 
-// world is how many ranks there are, and on how many machines.
+// readRanks reads the number of ranks and machines.
 func (r *reader) readRanks() {
 	ranks, machines := int64(0), int64(1)
 	for name, n := range map[string]*int64{"num_processes": &ranks, "num_machines": &machines} {
@@ -103,7 +102,7 @@ func (r *reader) readRanks() {
 		if !ok || k.Kind == conf.Null || !r.checkValue(k, integer) {
 			continue
 		}
-		if *n, _ = k.Int(); *n == -1 && name == "num_processes" { // as many as the command line says
+		if *n, _ = k.Int(); *n == -1 && name == "num_processes" { // set on the command line
 			*n = 0
 			if r.options.Ranks == 0 && !r.options.Launched {
 				r.refuse(k, fault.Try(errors.New("is -1, which leaves the number of ranks to the command line"), "%s", fault.Set(fault.Ranks, 2)))
@@ -119,7 +118,7 @@ func (r *reader) readRanks() {
 	switch {
 	case r.options.Launched || r.options.Ranks > 0 && (machines == 1 || r.options.PlanOnly):
 	case machines > 1 && !r.options.PlanOnly:
-		r.fail(k, "is %d: this starts ranks on one machine. try, on each: torchrun --nnodes %d --nproc_per_node %d ... --no_python trireme train ...", machines, machines, max(1, ranks/machines))
+		r.fail(k, "is %d: trireme starts ranks on one machine. try, on each machine: torchrun --nnodes %d --nproc_per_node %d ... --no_python trireme train ...", machines, machines, max(1, ranks/machines))
 	default:
 		r.ranks = int(ranks)
 	}
@@ -128,11 +127,11 @@ func (r *reader) readRanks() {
 	}
 }
 
-// mixedPrecision is what the plug-in makes of a name: all bfloat16 with FSDP; gradients float32
-// with DDP, as its autocast leaves them.
+// mixedPrecision assigns the types of mixed_precision: all bfloat16 with FSDP; float32 gradients with
+// DDP, as under autocast.
 func (r *reader) mixedPrecision(kind string) {
 	k, ok := r.find("mixed_precision")
-	if old, there := r.find("fp16"); !ok && there && r.isTrue("fp16") { // what older files call it
+	if old, there := r.find("fp16"); !ok && there && r.isTrue("fp16") { // the name in older files
 		k, ok = key{path: old.path, where: old.where, Value: conf.Value{Kind: conf.Scalar, Text: "fp16"}}, true
 	}
 	if !ok || k.Kind == conf.Null {
@@ -142,7 +141,7 @@ func (r *reader) mixedPrecision(kind string) {
 	switch {
 	case !ok:
 	case name == "fp8":
-		r.fail(k, "is fp8, which is not available. try: mixed_precision: bf16")
+		r.fail(k, "is fp8, which is not supported. try: mixed_precision: bf16")
 	default:
 		r.assign(k, "precision.param_dtype", name)
 		switch {
@@ -158,8 +157,8 @@ func (r *reader) mixedPrecision(kind string) {
 	}
 }
 
-// accelerateFSDP is the strategy of FSDP's first version by name or number, of its second by
-// what is resharded, and the mesh.
+// accelerateFSDP assigns the strategy (FSDP1: by name or number; FSDP2: by reshard_after_forward) and
+// the mesh.
 func (r *reader) accelerateFSDP(kind key) {
 	r.assign(kind, "parallel.strategy", "full_shard")
 	if k, ok := r.find("fsdp_config", "fsdp_reshard_after_forward"); ok && k.Kind != conf.Null {
@@ -177,7 +176,7 @@ func (r *reader) accelerateFSDP(kind key) {
 	r.accelerateMesh()
 }
 
-// accelerateMesh is the group parallelism_config: copies of a model that is sharded.
+// accelerateMesh reads parallelism_config: hybrid sharding.
 func (r *reader) accelerateMesh() {
 	size := func(name string) (key, int64) {
 		k, _ := r.find("parallelism_config", "parallelism_config_"+name)
@@ -185,28 +184,28 @@ func (r *reader) accelerateMesh() {
 		return k, max(1, n)
 	}
 	copies, replicate := size("dp_replicate_size")
-	divided, shard := size("dp_shard_size")
+	shards, shard := size("dp_shard_size")
 	ranks := int64(r.options.Ranks)
 	switch {
-	case replicate == 1 && shard == 1: // what is not said
+	case replicate == 1 && shard == 1: // not set
 		return
 	case ranks > 0 && (replicate > ranks || shard > ranks || replicate*shard != ranks):
-		k := divided
+		k := shards
 		if shard == 1 {
 			k = copies
 		}
-		err := fmt.Errorf("dp_replicate_size %d x dp_shard_size %d is not the %d ranks that there are", replicate, shard, ranks)
+		err := fmt.Errorf("dp_replicate_size %d x dp_shard_size %d is not the number of ranks, %d", replicate, shard, ranks)
 		r.refuse(k, fault.Try(err, "%s, or other sizes", fault.Set(fault.Ranks, min(replicate, 1<<20)*min(shard, 1<<20))))
 	case replicate > 1:
 		r.assign(copies, "parallel.strategy", "hybrid_shard")
 		r.assign(copies, "parallel.mesh.replicate", strconv.FormatInt(replicate, 10))
 		if shard > 1 {
-			r.assign(divided, "parallel.mesh.shard", strconv.FormatInt(shard, 10))
+			r.assign(shards, "parallel.mesh.shard", strconv.FormatInt(shard, 10))
 		}
 	}
 }
 
-// accelerateEngine is the group deepspeed_config, or the file that it names.
+// accelerateDeepSpeed reads deepspeed_config, or the file that it names.
 func (r *reader) accelerateDeepSpeed() {
 	if file, ok := r.find("deepspeed_config", "deepspeed_config_file"); ok && file.Kind == conf.Scalar && !strings.EqualFold(file.Text, "none") {
 		r.deepspeedFile(file)
@@ -231,8 +230,7 @@ func (r *reader) accelerateDeepSpeed() {
 	}
 }
 
-// engineFile reads DeepSpeed's own file, which lies where its name says, or says so beside the
-// file that names it.
+// deepspeedFile reads DeepSpeed's own file, at its path or relative to the file that names it.
 func (r *reader) deepspeedFile(k key) {
 	name := k.Text
 	text, err := conf.Read(name)

@@ -7,12 +7,14 @@ import (
 	"trireme/internal/conf"
 )
 
-// What steers gathers: of DeepSpeed's stage 3, and of FSDP.
+// Reasons why keys have no effect.
+const (
+	prefetched    = "the next unit is always prefetched"
+	gatherLimit   = "parallel.prefetch_units limits prefetched units"
+	gatheredWhole = "each unit is gathered as one flat parameter"
+)
 
-// prefetched says why FSDP's forward_prefetch has no effect.
-const prefetched = "the next unit is always prefetched"
-
-// ofStage3 is a rule for what has a meaning where parameters are divided.
+// stage3Only is a rule for keys that apply to stage 3 only.
 func stage3Only(of rule) rule {
 	return custom(of.doc+" (stage 3)", func(r *reader, k key) {
 		if stage, ok := r.find("zero_optimization", "stage"); ok && sameText(stage.Value, "3") {
@@ -20,12 +22,6 @@ func stage3Only(of rule) rule {
 		}
 	})
 }
-
-// Why levers of stage 3 and of FSDP have no counterpart here.
-const (
-	gatherLimit   = "at most parallel.prefetch_units units are gathered beside the one that computes"
-	gatheredWhole = "a unit's parameters are gathered as one, whatever their sizes"
-)
 
 // gatherKeys are stage 3's, by their names with stage3_ and without.
 func gatherKeys(ks keys) {
@@ -40,7 +36,7 @@ func gatherKeys(ks keys) {
 		}),
 		"param_persistence_threshold": ignored(gatheredWhole),
 		"model_persistence_threshold": ignored(gatheredWhole),
-		"max_reuse_distance":          ignored("parallel.reshard_after_forward says what is kept for backward"),
+		"max_reuse_distance":          ignored("parallel.reshard_after_forward decides what is kept for backward"),
 		"max_live_parameters":         ignored(gatherLimit),
 	} {
 		ks[name], ks["stage3_"+name] = stage3Only(of), stage3Only(of)
@@ -52,13 +48,12 @@ func gatherKeys(ks keys) {
 	}))
 }
 
-// backwardPrefetch is FSDP's.
+// backwardPrefetch is the rule of FSDP's backward_prefetch.
 func backwardPrefetch() rule {
 	return named(prefetched, []string{"BACKWARD_PRE"}, "BACKWARD_POST", "NO_PREFETCH", "none")
 }
 
-// named is for keys without effect that have names for values. Others than the usual ones, and
-// null, are noted.
+// named is a rule for a key without effect. Values in others, and null, are noted.
 func named(why string, usual []string, others ...string) rule {
 	known := map[string]string{}
 	for _, name := range others {
@@ -78,8 +73,8 @@ func named(why string, usual []string, others ...string) rule {
 	})
 }
 
-// reshardAfterForward is FSDP2's: true, false, or the number of ranks among which gathered
-// parameters are kept; of FSDP's first version it is a strategy's name.
+// reshardAfterForward reads FSDP2's key: true, false, or the number of ranks that keep parameters
+// gathered; with FSDP1 a strategy's name.
 func (r *reader) reshardAfterForward(k key) {
 	if n, err := k.Int(); err == nil && n > 1 {
 		r.assign(k, "parallel.reshard_after_forward", strconv.FormatInt(n, 10))

@@ -2,9 +2,8 @@ package foreign
 
 import "strings"
 
-// uncommented puts spaces in the place of // and /* */ comments of a JSON text, so that lines and
-// columns stay: DeepSpeed reads its files as Hjson, which has them. A comment begins where a word
-// could. Other texts stay as they are.
+// stripComments replaces // and /* */ comments in JSON by spaces, which keeps lines and columns:
+// DeepSpeed reads its files as Hjson. A comment starts where a token could. Other texts stay unchanged.
 func stripComments(text string) string {
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") || !strings.Contains(text, "/") {
 		return text

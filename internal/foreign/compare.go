@@ -7,13 +7,12 @@ import (
 	"trireme/train"
 )
 
-// Compare refuses training arguments that are given otherwise than the file settles them, all at
-// once: DeepSpeed's integrations do, as two of its parts would go by different numbers.
+// Compare reports all training arguments that contradict the file, as DeepSpeed's integrations do.
 func (f *File) Compare(cfg train.Config, origins conf.Origins) error {
 	if len(f.Fixed) == 0 {
 		return nil
 	}
-	alone, _ := conf.Load(train.Default(), f.Source) // what is wrong with it has been said
+	alone, _ := conf.Load(train.Default(), f.Source) // its errors are reported already
 	var problems conf.Errors
 	own := map[conf.Assignment]bool{}
 	for _, a := range f.Assignments {
@@ -28,7 +27,7 @@ func (f *File) Compare(cfg train.Config, origins conf.Origins) error {
 		theirs, given := conf.Get(alone.Value, a.Path), conf.Get(cfg, a.Path)
 		if theirs != given {
 			problems = append(problems, conf.Problem{Where: a.Where, Path: a.Path,
-				Text: fmt.Sprintf("is %s by this file, and %s by %s. try: one of them, or \"auto\" in the file", theirs, given, origins[a.Path])})
+				Text: fmt.Sprintf("is %s in this file, but %s in %s. try: one of them, or \"auto\" in the file", theirs, given, origins[a.Path])})
 		}
 	}
 	if len(problems) > 0 {

@@ -2,8 +2,7 @@ package foreign
 
 import "trireme/optim"
 
-// ddpFormat is the YAML of the trainer that wraps a sequence classifier in PyTorch's
-// DistributedDataParallel.
+// ddpFormat is the YAML of a trainer of sequence classifiers with PyTorch's DistributedDataParallel.
 func ddpFormat() *format {
 	return &format{
 		name: DDP, owner: "the DDP trainer's", flat: true,
@@ -15,9 +14,9 @@ func ddpFormat() *format {
 			"training": group(trainingKeys()),
 			"distributed": group(keys{
 				"backend":                 transport(),
-				"find_unused_parameters":  ignored("a parameter that takes no part has a gradient of zero, without a search"),
+				"find_unused_parameters":  ignored("unused parameters get zero gradients without a search"),
 				"gradient_as_bucket_view": constant("true", "gradients are always views of their buckets"),
-				"static_graph":            noEffect("nothing is assumed of the graph"),
+				"static_graph":            noEffect("the graph may change between steps"),
 			}),
 			"checkpointing": group(savingKeys()),
 			"logging":       group(loggingKeys()),
@@ -32,7 +31,7 @@ func readDDP(r *reader) {
 		"training.learning_rate", "2e-5", "training.lr_scheduler", "linear", "training.warmup_ratio", "0.1", "training.weight_decay", "0.01",
 		"training.betas", "[0.9, 0.999]", "training.eps", "1e-8", "training.max_grad_norm", "1.0", // torch's AdamW
 		"data.path", "stanfordnlp/imdb", "data.packing", "false", "data.sequence_length", "512", "data.truncate", "true", "data.pad_to_longest", "true",
-		"data.drop_last", "true", // it steps on whole accumulations only
+		"data.drop_last", "true", // it drops an incomplete accumulation
 		"parallel.strategy", "no_shard", "logging.log_every_n_steps", "100",
 		"training.eval_every_n_epochs", "1", "checkpoint.save_every_n_epochs", "1",
 	)

@@ -41,7 +41,7 @@ func readDeepSpeed(r *reader) {
 	r.deepspeed(r.doc)
 }
 
-// engine is what DeepSpeed's own file says, wherever it stands.
+// deepspeed reads a document of DeepSpeed's keys.
 func (r *reader) deepspeed(doc conf.Value) {
 	r.doc = doc
 	r.byDefault(deepspeedDefault, "parallel.strategy", "no_shard")
@@ -55,10 +55,10 @@ func (r *reader) deepspeed(doc conf.Value) {
 	r.walk(doc, "", deepspeedKeys())
 }
 
-// engineDefault is the origin of what DeepSpeed does where its file is silent.
+// deepspeedDefault is the origin of DeepSpeed's defaults.
 const deepspeedDefault = "DeepSpeed's default"
 
-// clipping is off where the file does not speak of it, and the trainer's where it says "auto".
+// clipping assigns the default: off, or the trainer's for "auto".
 func (r *reader) clipping() {
 	if k, ok := r.find("gradient_clipping"); ok && isAuto(k.Value) {
 		r.byDefault(trainerDefault, "training.max_grad_norm", "1.0")
@@ -67,7 +67,7 @@ func (r *reader) clipping() {
 	r.byDefault(deepspeedDefault, "training.max_grad_norm", "0.0")
 }
 
-// warmup is the trainer's share of all steps, unless the scheduler has its own.
+// warmup assigns the default of the scheduler or else of the trainer.
 func (r *reader) warmup() {
 	k, given := r.find("scheduler", "params", "warmup_num_steps")
 	_, scheduled := r.find("scheduler", "type")
@@ -81,7 +81,7 @@ func (r *reader) warmup() {
 	peak, _ := r.find("scheduler", "params", "warmup_max_lr")
 	rate := peak.Text
 	if r.decaysFromOwn() {
-		rate = "0.001" // what WarmupDecayLR rises to without one, whatever the optimizer's rate
+		rate = "0.001" // WarmupDecayLR's default, which overrides the optimizer's rate
 		r.byDefault(deepspeedDefault, "training.learning_rate", rate)
 	}
 	if r.isCosine() {
@@ -89,20 +89,20 @@ func (r *reader) warmup() {
 	}
 	lr, also := r.find("optimizer", "params", "lr")
 	if rate != "" && also && !isAuto(peak.Value) && !isAuto(lr.Value) && !sameText(lr.Value, rate) {
-		r.note(lr, "has no effect: the scheduler sets the rate, up to its warmup_max_lr of "+rate)
+		r.note(lr, "has no effect: the scheduler sets the rate, with warmup_max_lr "+rate)
 	}
 }
 
-// halves is fp16.enabled: parameters and what is communicated are float16, with a loss scaler. Of
-// two kinds of 16-bit floats one is refused.
+// float16Keys reads fp16: float16 parameters and communication, with a loss scaler. It refuses bf16 at
+// the same time.
 func (r *reader) float16Keys() {
 	fp16, hasFP16 := r.find("fp16", "enabled")
 	bf16, hasBF16 := r.find("bf16", "enabled")
 	if !hasBF16 {
-		bf16, hasBF16 = r.find("bfloat16", "enabled") // its old name
+		bf16, hasBF16 = r.find("bfloat16", "enabled") // the former name
 	}
 	if on, _ := bf16.Bool(); hasFP16 && hasBF16 && r.isTrue("fp16", "enabled") && on {
-		r.fail(bf16, "is true, and fp16.enabled at %s is too: one of them", fp16.where)
+		r.fail(bf16, "is true, and so is fp16.enabled at %s. try: one of them", fp16.where)
 		return
 	}
 	if !hasFP16 || !r.isTrue("fp16", "enabled") {
@@ -126,7 +126,7 @@ func (r *reader) float16Keys() {
 	}
 }
 
-// scaleKeys are fp16's of a dynamic loss scale, with our names.
+// scaleKeys are the keys of fp16 for a dynamic loss scale, with this program's.
 var scaleKeys = map[string]struct {
 	ours  string
 	right check
@@ -135,16 +135,16 @@ var scaleKeys = map[string]struct {
 	"consecutive_hysteresis": {"consecutive_hysteresis", boolean}, "min_loss_scale": {"min_scale", number},
 }
 
-// float16 is computing in float16 with a loss scaler, as k asks for.
+// float16 assigns float16 with a loss scaler.
 func (r *reader) float16(k key, kind optim.ScalerKind) {
 	r.assign(k, "precision.param_dtype", "float16")
 	r.assign(k, "precision.loss_scaling.kind", string(kind))
 }
 
-// stages are ZeRO's, by the names of strategies.
+// stages maps ZeRO stages to strategies.
 var stages = map[string]string{"0": "no_shard", "1": "zero_1", "2": "shard_grad_op", "3": "full_shard"}
 
-// partition is the strategy: a stage, and its groups where they are smaller than the world.
+// partition reads the stage and the size of shard groups.
 func (r *reader) partition() {
 	k, ok := r.find("zero_optimization", "stage")
 	if !ok || !r.checkValue(k, integer) {
@@ -160,7 +160,7 @@ func (r *reader) partition() {
 	group, ok := r.find("zero_optimization", "mics_shard_size")
 	if size, err := group.Int(); ok && err == nil && size > 0 {
 		if n != 3 {
-			r.fail(group, "is %d, and stage is %d: groups that shard are of stage 3. try: -1, or stage 3", size, n)
+			r.fail(group, "is %d, but stage is %d: shard groups need stage 3. try: -1, or stage 3", size, n)
 			return
 		}
 		r.assign(group, "parallel.strategy", "hybrid_shard")
@@ -168,7 +168,7 @@ func (r *reader) partition() {
 	}
 }
 
-// settled is a rule whose assignments are training arguments that the file settles.
+// training is a rule for a training argument, which no other source may contradict.
 func training(of rule) rule {
 	return auto(custom(of.doc, func(r *reader, k key) {
 		before := len(r.assigned)
@@ -177,7 +177,7 @@ func training(of rule) rule {
 	}))
 }
 
-// brainFloat is bf16.enabled: parameters and what is communicated are bfloat16.
+// bfloat16 reads bf16.enabled: bfloat16 parameters and communication.
 func bfloat16(r *reader, k key) {
 	if !r.checkValue(k, boolean) {
 		return
@@ -186,7 +186,7 @@ func bfloat16(r *reader, k key) {
 	if on, _ := k.Bool(); on {
 		name = "bfloat16"
 	} else if r.isTrue("fp16", "enabled") {
-		return // halves has read it
+		return // float16Keys has read it
 	}
 	r.assign(k, "precision.param_dtype", name)
 	if _, ok := r.find("communication_data_type"); !ok {

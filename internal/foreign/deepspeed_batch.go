@@ -5,20 +5,19 @@ import (
 	"strconv"
 )
 
-// batch is the triple: rows of a step, rows of a rank's pass, and passes of a rank in a step.
-// Any two give the third; one alone means one pass. "auto" leaves a part to the rest of the
-// configuration.
+// batch holds the three batch sizes. Any two give the third; one alone means no accumulation. "auto"
+// leaves one to the rest of the configuration.
 type batch struct {
-	global, micro, accumulation int64 // 0: not said
+	global, micro, accumulation int64 // 0: not set
 	globalKey, microKey, accKey key
 	ranks                       int64
 }
 
-// batch reads the triple, and settles what it says.
+// batch reads the batch sizes.
 func (r *reader) batch() {
 	b := batch{ranks: int64(max(1, r.options.Ranks))}
-	left := false        // some part is left to the rest
-	const most = 1 << 20 // of a part, so that products fit
+	left := false        // some part is "auto"
+	const most = 1 << 20 // so that products fit
 	for _, p := range []struct {
 		name string
 		most int64
@@ -48,7 +47,7 @@ func (r *reader) batch() {
 	b.solve(r, left)
 }
 
-// wrong says what does not fit, with both ways out.
+// mismatch returns the error of inconsistent sizes, or "".
 func (b batch) mismatch() string {
 	t, m, a, w := b.global, b.micro, b.accumulation, b.ranks
 	switch {
@@ -62,7 +61,7 @@ func (b batch) mismatch() string {
 		case t%(a*w) == 0:
 			text += fmt.Sprintf(", or train_micro_batch_size_per_gpu %d", t/(a*w))
 		default:
-			text += `, or gradient_accumulation_steps "auto" with a train_batch_size that divides by ` + fmt.Sprint(m*w)
+			text += `, or gradient_accumulation_steps "auto" with a train_batch_size divisible by ` + fmt.Sprint(m*w)
 		}
 		return text
 	}
@@ -80,7 +79,7 @@ func (b batch) mismatch() string {
 	if t > by {
 		try = fmt.Sprintf("%d or %s", t/by*by, try)
 	}
-	return fmt.Sprintf("%d does not divide by %s. try: train_batch_size %s, or another number of ranks", t, what, try)
+	return fmt.Sprintf("%d is not divisible by %s. try: train_batch_size %s, or another number of ranks", t, what, try)
 }
 
 func (b batch) world() string {
@@ -90,7 +89,7 @@ func (b batch) world() string {
 	return fmt.Sprintf("%d ranks", b.ranks)
 }
 
-// solve settles what the triple gives. left: a part of it is "auto".
+// solve assigns the sizes. left reports that one is "auto".
 func (b batch) solve(r *reader, left bool) {
 	const micro, accumulation = "training.micro_batch_size", "training.gradient_accumulation_steps"
 	text := func(n int64) string { return strconv.FormatInt(n, 10) }
@@ -115,7 +114,7 @@ func (b batch) solve(r *reader, left bool) {
 			r.settle(b.globalKey, micro, text(b.global/b.ranks))
 			r.settle(b.globalKey, accumulation, "1")
 		case b.micro == 0:
-			r.assign(b.globalKey, accumulation, "0") // worked out from what micro_batch_size comes to
+			r.assign(b.globalKey, accumulation, "0") // computed from micro_batch_size
 		}
 	}
 }

@@ -9,22 +9,21 @@ import (
 	"trireme/internal/conf"
 )
 
-// engineOptimizer is an optimizer of DeepSpeed's that is here.
+// deepspeedOptimizer is a supported optimizer of DeepSpeed.
 type deepspeedOptimizer struct {
 	ours string
-	// lr is DeepSpeed's default; "" is for the trainer's, as weight_decay's then is too.
+	// lr is DeepSpeed's default; "": the trainer's defaults for lr and weight_decay.
 	lr string
-	// params are names of parameters, the same here: below training.optimizer.
+	// params are parameters with the same name under training.optimizer.
 	params []string
-	// silent are parameters, as pairs, whose defaults are others there.
+	// defaults are pairs of parameters and DeepSpeed's default where it differs.
 	defaults []string
 }
 
-// paths of parameters that have keys of their own with Adam.
+// adamPaths are parameters with other keys with Adam.
 var adamPaths = map[string]string{"betas": "training.betas", "eps": "training.eps"}
 
-// engineOptimizers are by their names in lower case. DeepSpeed takes the class of torch.optim where a
-// name is not its own.
+// deepspeedOptimizers are keyed by lower-case name. DeepSpeed takes other names from torch.optim.
 var deepspeedOptimizers = func() map[string]deepspeedOptimizer {
 	adam := deepspeedOptimizer{ours: "adamw", params: []string{"betas", "eps", "bias_correction"}}
 	lamb := deepspeedOptimizer{ours: "lamb", lr: "0.001", params: []string{"betas", "eps", "bias_correction", "eps_inside_sqrt", "max_coeff", "min_coeff"}, defaults: []string{"betas", "[0.9, 0.999]"}}
@@ -38,10 +37,10 @@ var deepspeedOptimizers = func() map[string]deepspeedOptimizer {
 	}
 }()
 
-// otherOptimizers are those that DeepSpeed has, or had, and that are not here.
+// otherOptimizers are DeepSpeed's unsupported optimizers.
 var otherOptimizers = []string{"MuAdam", "MuAdamW", "MuSGD", "OneBitAdam", "OneBitLamb", "ZeroOneAdam", "Adafactor", "RMSprop"}
 
-// optimizer assigns the optimizer's name, before its parameters, and its defaults.
+// optimizer assigns the optimizer and its defaults, before its parameters.
 func (r *reader) optimizer() {
 	k, ok := r.find("optimizer", "type")
 	if !ok {
@@ -49,7 +48,7 @@ func (r *reader) optimizer() {
 	}
 	o, ok := deepspeedOptimizers[strings.ToLower(k.Text)]
 	if !ok || k.Kind != conf.Scalar {
-		return // optimizerType says so
+		return // reported by optimizerType
 	}
 	name := o.ours
 	for _, mode := range []string{"adam_w_mode", "adamw_mode"} {
@@ -78,7 +77,7 @@ func (r *reader) optimizer() {
 	}
 }
 
-// narrowState refuses state in bfloat16 with others than AdamW.
+// bf16State refuses bfloat16 state for optimizers other than AdamW.
 func bf16State(r *reader, k key) {
 	if on, err := k.Bool(); !r.checkValue(k, boolean) || !on || err != nil {
 		return
@@ -90,13 +89,13 @@ func bf16State(r *reader, k key) {
 	}
 }
 
-// optimizerType refuses what is not here.
+// optimizerType refuses unsupported optimizers.
 func optimizerType(r *reader, k key) {
 	if !r.checkValue(k, textual) {
 		return
 	}
 	if slices.ContainsFunc(otherOptimizers, func(name string) bool { return strings.EqualFold(name, k.Text) }) {
-		r.fail(k, "%s is not available; AdamW, Adam, SGD, Lion, Adagrad, Lamb and Muon are. try: \"type\": \"AdamW\"", k.Text)
+		r.fail(k, "%s is not supported; AdamW, Adam, SGD, Lion, Adagrad, Lamb and Muon are. try: \"type\": \"AdamW\"", k.Text)
 		return
 	}
 	names := map[string]string{}
@@ -106,8 +105,7 @@ func optimizerType(r *reader, k key) {
 	r.choose(k, names)
 }
 
-// isOptimizer says whether the optimizer's parameters are of one that is here: with another type, that
-// is the error.
+// isOptimizer reports whether to read params; an unsupported type is an error already.
 func isOptimizer(r *reader, _ key) bool {
 	k, ok := r.find("optimizer", "type")
 	_, known := deepspeedOptimizers[strings.ToLower(k.Text)]
@@ -122,19 +120,19 @@ func optimizerKeys() keys {
 			}
 		}),
 		"weight_decay":          training(to("training.weight_decay", number)),
-		"amsgrad":               required("false", "AMSGrad is not available"),
-		"adam_w_mode":           readTogether("false is `training.optimizer: adam` with Adam: L2 in the gradient"),
-		"adamw_mode":            readTogether("as adam_w_mode"),
+		"amsgrad":               required("false", "AMSGrad is not supported"),
+		"adam_w_mode":           readTogether("false with Adam: `training.optimizer: adam` (L2 in the gradient)"),
+		"adamw_mode":            readTogether("same as adam_w_mode"),
 		"torch_adam":            noEffect("an optimizer has one implementation"),
-		"set_grad_none":         noEffect("gradients are not kept between steps"),
+		"set_grad_none":         noEffect("gradients are never kept between steps"),
 		"fp32_optimizer_states": constant("true", "bf16.bf16_optimizer_states keeps Adam's state in bfloat16"),
-		"max_grad_norm":         required("0", "DeepSpeed clips by gradient_clipping"),
-		"ns_method":             noEffect("both of DeepSpeed's methods compute the same matrix"),
+		"max_grad_norm":         required("0", "use gradient_clipping"),
+		"ns_method":             noEffect("both methods compute the same matrix"),
 	}
 	for _, name := range []string{"muon_lr", "adam_lr"} {
-		ks[name] = custom("must be lr: Muon and the AdamW beside it have one learning rate", func(r *reader, k key) {
+		ks[name] = custom("must equal lr: Muon and its AdamW share one learning rate", func(r *reader, k key) {
 			if lr, ok := r.find("optimizer", "params", "lr"); !ok || !sameText(k.Value, lr.Text) {
-				r.fail(k, "is %s: Muon and the AdamW beside it have one learning rate, lr. try: remove the key, and training.parameter_groups with an lr_factor", k.Text)
+				r.fail(k, "is %s: Muon and its AdamW share one learning rate, lr. try: remove the key, and set training.parameter_groups with an lr_factor", k.Text)
 			}
 		})
 	}
@@ -149,7 +147,7 @@ func optimizerKeys() keys {
 	return ks
 }
 
-// optimizerParam assigns a parameter that the optimizer has.
+// optimizerParam assigns a parameter of the optimizer.
 func optimizerParam(r *reader, k key) {
 	t, ok := r.find("optimizer", "type")
 	o := deepspeedOptimizers["adamw"]
@@ -157,11 +155,11 @@ func optimizerParam(r *reader, k key) {
 		o = deepspeedOptimizers[strings.ToLower(t.Text)]
 	}
 	if !slices.Contains(o.params, k.name()) {
-		r.fail(k, "is no parameter of %s, which has %s. try: remove the key", t.Text, strings.Join(o.params, ", "))
+		r.fail(k, "is not a parameter of %s, which has %s. try: remove the key", t.Text, strings.Join(o.params, ", "))
 		return
 	}
 	path := "training.optimizer." + k.name()
-	if p := adamPaths[k.name()]; p != "" && (o.ours == "adamw" || o.ours == "muon") { // Muon leaves parameters to AdamW
+	if p := adamPaths[k.name()]; p != "" && (o.ours == "adamw" || o.ours == "muon") { // Muon's AdamW uses them
 		path = p
 	}
 	of := to(path, number)
@@ -174,7 +172,7 @@ func optimizerParam(r *reader, k key) {
 	training(of).apply(r, k)
 }
 
-// otherSchedules are DeepSpeed's that are not here, with what to write instead.
+// otherSchedules are DeepSpeed's unsupported schedules, with alternatives.
 var otherSchedules = map[string]func(error) error{
 	"OneCycle": func(err error) error {
 		return fault.Try(err, `"WarmupCosineLR", or leave scheduler out and %s`, fault.Set("training.lr_scheduler", "cosine_with_restarts"))
@@ -182,35 +180,35 @@ var otherSchedules = map[string]func(error) error{
 	"LRRangeTest": func(err error) error { return fault.Try(err, `"WarmupLR" in runs with several learning rates`) },
 }
 
-// schedules are DeepSpeed's that are here.
+// schedules are DeepSpeed's supported schedules.
 var schedules = map[string]string{"WarmupLR": "WarmupLR", "WarmupDecayLR": "WarmupDecayLR", "WarmupCosineLR": "WarmupCosineLR"}
 
 func schedulerType(r *reader, k key) {
 	for name, try := range otherSchedules {
 		if k.Kind == conf.Scalar && strings.EqualFold(name, k.Text) {
-			r.refuse(k, try(fmt.Errorf("%s is not available", k.Text)))
+			r.refuse(k, try(fmt.Errorf("%s is not supported", k.Text)))
 			return
 		}
 	}
 	enum("training.lr_scheduler", schedules).apply(r, k)
 }
 
-// isScheduled says whether the scheduler's parameters are of one that is here.
+// isScheduled reports whether the scheduler is supported.
 func isScheduled(r *reader, _ key) bool {
 	k, _ := r.find("scheduler", "type")
 	_, other := otherSchedules[k.Text]
 	return !other
 }
 
-// decaysFromOwn says that the schedule is WarmupDecayLR without a peak, which is then its own
-// default and not the optimizer's rate.
+// decaysFromOwn reports whether the schedule is WarmupDecayLR with its own default peak, not the
+// optimizer's rate.
 func (r *reader) decaysFromOwn() bool {
 	k, _ := r.find("scheduler", "type")
 	_, peak := r.find("scheduler", "params", "warmup_max_lr")
 	return strings.EqualFold(k.Text, "WarmupDecayLR") && !peak
 }
 
-// isCosine says that the schedule is WarmupCosineLR, whose peak is the optimizer's rate.
+// isCosine reports whether the schedule is WarmupCosineLR, whose peak is the optimizer's rate.
 func (r *reader) isCosine() bool {
 	k, _ := r.find("scheduler", "type")
 	return strings.EqualFold(k.Text, "WarmupCosineLR")
@@ -221,7 +219,7 @@ func schedulerKeys() keys {
 		"warmup_num_steps":     training(to("training.warmup_steps", integer)),
 		"total_num_steps":      training(to("training.max_steps", integer)),
 		"warmup_type":          enum("training.warmup_type", map[string]string{"log": "log", "linear": "linear"}),
-		"last_batch_iteration": constant("-1", "a resumed run continues its own schedule"),
+		"last_batch_iteration": constant("-1", "a resumed run continues its schedule"),
 	}
 	for name, of := range map[string]rule{
 		"warmup_min_lr":    training(to("training.min_lr", number)),
@@ -233,9 +231,9 @@ func schedulerKeys() keys {
 		if cosine {
 			kinds = "WarmupCosineLR"
 		}
-		ks[name] = custom(of.doc+", with "+kinds, func(r *reader, k key) {
+		ks[name] = custom(of.doc+" (with "+kinds+")", func(r *reader, k key) {
 			if r.isCosine() != cosine {
-				r.fail(k, "is a parameter of %s, not of the scheduler that type names. try: remove the key", kinds)
+				r.fail(k, "is a parameter of %s, not of this scheduler. try: remove the key", kinds)
 				return
 			}
 			of.apply(r, k)
@@ -248,7 +246,7 @@ func schedulerKeys() keys {
 	} {
 		for _, name := range names {
 			ks[name] = custom("refused: a parameter of "+of, func(r *reader, k key) {
-				r.fail(k, "is a parameter of %s, not of the scheduler that type names. try: remove the key", of)
+				r.fail(k, "is a parameter of %s, not of this scheduler. try: remove the key", of)
 			})
 		}
 	}

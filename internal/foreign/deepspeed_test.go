@@ -9,41 +9,41 @@ import (
 	"trireme/train"
 )
 
-// TestUnavailable: what would change what is trained, and is not available, is an error with its
+// TestUnavailable: what would change what is trained, and is not supported, is an error with its
 // line where a file asks for it, and nothing where the file turns it off.
 func TestUnavailable(t *testing.T) {
 	for _, c := range []struct{ on, off, want string }{
-		{`"tensor_parallel": {"autotp_size": 2}`, `"tensor_parallel": {"autotp_size": 1, "preset_model": "llama"}`, "tensor_parallel.autotp_size: is 2: tensor parallelism, which divides matrices among ranks, is not available. try: 1,"},
+		{`"tensor_parallel": {"autotp_size": 2}`, `"tensor_parallel": {"autotp_size": 1, "preset_model": "llama"}`, "tensor_parallel.autotp_size: is 2: tensor parallelism is not supported. try: 1,"},
 		{`"tensor_parallel": {"tp": {"tp_size": 4}}`, `"tensor_parallel": {"autotp_size": 0, "tp": {"tp_size": 1}}`, "tensor_parallel.tp.tp_size: is 4"},
-		{`"pipeline": {"stages": 2}`, `"pipeline": {"stages": "auto", "partition": "best"}`, "pipeline.stages: is 2: pipeline parallelism, which divides layers among ranks"},
-		{`"sequence_parallel_size": 2`, `"sequence_parallel_size": 1`, `sequence_parallel_size: is "2": sequences are not divided among ranks`},
-		{`"expert_parallel": {"enabled": true, "autoep_size": 2}`, `"expert_parallel": {"enabled": false}`, "expert_parallel: expert parallelism is not available"},
+		{`"pipeline": {"stages": 2}`, `"pipeline": {"stages": "auto", "partition": "best"}`, "pipeline.stages: is 2: pipeline parallelism is not supported"},
+		{`"sequence_parallel_size": 2`, `"sequence_parallel_size": 1`, `sequence_parallel_size: is "2": sequence parallelism is not supported`},
+		{`"expert_parallel": {"enabled": true, "autoep_size": 2}`, `"expert_parallel": {"enabled": false}`, "expert_parallel: expert parallelism is not supported"},
 		{`"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": true}, "different_groups": {}}}`,
 			`"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": false}, "different_groups": {}}, "layer_reduction": {"enabled": false, "keep_number_layer": 5}}`, "compression_training: compression"},
 		{`"compression_training": {"layer_reduction": {"enabled": true}}`, `"compression_training": {}`, "compression_training: compression"},
 		{`"sparse_attention": {"mode": "fixed", "block": 16}`, `"sparse_attention": null`, "sparse_attention: sparse attention"},
 		{`"quantize_training": {"enabled": true}`, `"quantize_training": {"enabled": false}`, "quantize_training: quantized training"},
 		{`"weight_quantization": {"quantized_initialization": {"num_bits": 8}}`, `"weight_quantization": null`, "weight_quantization: quantized weights"},
-		{`"eigenvalue": {"enabled": true}`, `"eigenvalue": {"enabled": false, "verbose": true}`, "eigenvalue: eigenvalues"},
+		{`"eigenvalue": {"enabled": true}`, `"eigenvalue": {"enabled": false, "verbose": true}`, "eigenvalue: quantized training is not supported"},
 		{`"elasticity": {"enabled": true}`, `"elasticity": {"enabled": false}`, "elasticity: elastic training"},
-		{`"progressive_layer_drop": {"enabled": true, "theta": 0.5}`, `"progressive_layer_drop": {"enabled": false}`, "progressive_layer_drop: dropping layers"},
+		{`"progressive_layer_drop": {"enabled": true, "theta": 0.5}`, `"progressive_layer_drop": {"enabled": false}`, "progressive_layer_drop: progressive layer drop"},
 		{`"curriculum_learning": {"enabled": true}`, `"curriculum_learning": {"enabled": false}`, "curriculum_learning: curriculum learning"},
-		{`"data_efficiency": {"enabled": true, "data_routing": {"enabled": true}}`, `"data_efficiency": {"enabled": false, "data_routing": {"enabled": true}}`, "data_efficiency: data sampling"},
-		{`"amp": {"enabled": true, "opt_level": "O1"}`, `"amp": {"enabled": false}`, `amp: Apex mixed precision is not available. try: "fp16"`},
+		{`"data_efficiency": {"enabled": true, "data_routing": {"enabled": true}}`, `"data_efficiency": {"enabled": false, "data_routing": {"enabled": true}}`, "data_efficiency: curriculum data sampling"},
+		{`"amp": {"enabled": true, "opt_level": "O1"}`, `"amp": {"enabled": false}`, `amp: Apex mixed precision is not supported. try: "fp16"`},
 		{`"torch_autocast": {"enabled": true, "dtype": "bfloat16"}`, `"torch_autocast": {"enabled": false}`, "torch_autocast: autocast"},
 		{`"zero_optimization": {"zenflow": {"topk_ratio": 0.1}}`, `"zero_optimization": {"zenflow": null}`, "zero_optimization.zenflow: ZenFlow"},
 		{`"zero_optimization": {"zeropp_loco_param": {"err_beta": 0.8}}`, `"zero_optimization": {"zeropp_loco_param": null}`, "zeropp_loco_param: quantized communication"},
-		{`"gradient_allreduce_op": "sum"`, `"gradient_allreduce_op": "mean"`, "gradient_allreduce_op: is \"sum\": the loss is a mean over all ranks. try: mean"},
+		{`"gradient_allreduce_op": "sum"`, `"gradient_allreduce_op": "mean"`, "gradient_allreduce_op: is \"sum\": the loss is the mean over all ranks. try: mean"},
 		{`"managed_gradient_accumulation": false`, `"managed_gradient_accumulation": true`, "managed_gradient_accumulation: is \"false\""},
 		{`"bf16": {"enabled": true, "bf16_optimizer_states": true}, "optimizer": {"type": "Lion"}`, `"bf16": {"enabled": true, "bf16_optimizer_states": true}, "optimizer": {"type": "AdamW"}`, "bf16.bf16_optimizer_states: is true: the state of lion is float32. try: false, or AdamW"},
 		{`"bfloat16": {"enabled": true, "bf16_master_weights_and_grads": true}`, `"bfloat16": {"enabled": true}`, "bfloat16.bf16_master_weights_and_grads"},
-		{`"bf16": {"enabled": true}, "data_types": {"param_dtype": "fp16"}`, `"bf16": {"enabled": true}, "data_types": {"param_dtype": "bf16", "grad_accum_dtype": "fp32"}`, "data_types.param_dtype: is fp16, and fp16 and bf16 say bfloat16"},
-		{`"optimizer": {"type": "OneBitLamb", "params": {"lr": 1e-3, "max_coeff": 10}}`, `"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "adam_w_mode": false, "weight_decay": 0.1}}`, "optimizer.type: OneBitLamb is not available; AdamW, Adam,"},
-		{`"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "adam_lr": 1e-4}}`, `"optimizer": {"type": "Adam", "params": {"bias_correction": true, "amsgrad": false}}`, "optimizer.params.adam_lr: is 1e-4: Muon and the AdamW beside it have one learning rate, lr"},
-		{`"optimizer": {"type": "Adagrad", "params": {"betas": [0.9, 0.99]}}`, `"optimizer": {"type": "Adam", "params": {"max_grad_norm": 0}}`, "optimizer.params.betas: is no parameter of Adagrad, which has lr_decay, initial_accumulator_value, eps. try: remove the key"},
-		{`"optimizer": {"type": "AdamW", "params": {"max_grad_norm": 1.0}}`, `"optimizer": {"type": "AdamW"}`, "optimizer.params.max_grad_norm: is \"1.0\": DeepSpeed clips by gradient_clipping"},
+		{`"bf16": {"enabled": true}, "data_types": {"param_dtype": "fp16"}`, `"bf16": {"enabled": true}, "data_types": {"param_dtype": "bf16", "grad_accum_dtype": "fp32"}`, "data_types.param_dtype: is fp16, but fp16 and bf16 set bfloat16"},
+		{`"optimizer": {"type": "OneBitLamb", "params": {"lr": 1e-3, "max_coeff": 10}}`, `"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "adam_w_mode": false, "weight_decay": 0.1}}`, "optimizer.type: OneBitLamb is not supported; AdamW, Adam,"},
+		{`"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "adam_lr": 1e-4}}`, `"optimizer": {"type": "Adam", "params": {"bias_correction": true, "amsgrad": false}}`, "optimizer.params.adam_lr: is 1e-4: Muon and its AdamW share one learning rate, lr"},
+		{`"optimizer": {"type": "Adagrad", "params": {"betas": [0.9, 0.99]}}`, `"optimizer": {"type": "Adam", "params": {"max_grad_norm": 0}}`, "optimizer.params.betas: is not a parameter of Adagrad, which has lr_decay, initial_accumulator_value, eps. try: remove the key"},
+		{`"optimizer": {"type": "AdamW", "params": {"max_grad_norm": 1.0}}`, `"optimizer": {"type": "AdamW"}`, "optimizer.params.max_grad_norm: is \"1.0\": use gradient_clipping"},
 		{`"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 1e-5, "cycle_max_lr": 1e-3}}`, `"scheduler": {"type": "WarmupCosineLR"}`,
-			`scheduler.type: OneCycle is not available. try: "WarmupCosineLR", or leave scheduler out and training.lr_scheduler=cosine_with_restarts`},
+			`scheduler.type: OneCycle is not supported. try: "WarmupCosineLR", or leave scheduler out and training.lr_scheduler=cosine_with_restarts`},
 		{`"scheduler": {"type": "WarmupLR", "params": {"cos_min_ratio": 0.1}}`, `"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}`, "scheduler.params.cos_min_ratio: is a parameter of WarmupCosineLR"},
 	} {
 		name, _, _ := strings.Cut(c.want, " ")

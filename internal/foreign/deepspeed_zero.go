@@ -4,8 +4,8 @@ import "trireme/train"
 
 func zeroKeys() keys {
 	const (
-		buckets   = "the gradients of a unit form one bucket"
-		quantized = "quantized communication is not available"
+		buckets   = "each unit has one gradient bucket"
+		quantized = "quantized communication is not supported"
 	)
 	ks := keys{
 		"stage":                           readTogether("`parallel.strategy`: no_shard, zero_1, shard_grad_op, full_shard"),
@@ -22,16 +22,16 @@ func zeroKeys() keys {
 		"round_robin_gradients":           ignored(buckets),
 		"legacy_stage1":                   ignored(oneSchedule),
 		"sub_group_size":                  nullable(to("offload.optimizer.sub_group_size", integer)),
-		"compute_grad_norm":               constant("true", "the norm of the gradients is always computed"),
+		"compute_grad_norm":               constant("true", "the gradient norm is always computed"),
 		"elastic_checkpoint":              noEffect(anyRanks),
-		"load_from_fp32_weights":          constant("true", "float32 weights are loaded"),
-		"pipeline_loading_checkpoint":     noEffect("a rank reads only what it owns"),
-		"ignore_unused_parameters":        constant("true", "a parameter that takes no part has a gradient of zero"),
-		"memory_efficient_linear":         noEffect("there is one matrix product"),
-		"override_module_apply":           noEffect("there are no Python modules"),
-		"log_trace_cache_warnings":        noEffect("there is no trace of fetched parameters"),
-		"enable_sanity_checks":            noEffect("ranks always compare their collectives"),
-		"parameter_alignment":             ignored("parameters lie one after another in the flat buffer of their unit"),
+		"load_from_fp32_weights":          constant("true", "float32 weights are always loaded"),
+		"pipeline_loading_checkpoint":     noEffect("each rank reads only its shard"),
+		"ignore_unused_parameters":        constant("true", "unused parameters get zero gradients"),
+		"memory_efficient_linear":         noEffect("there is one implementation of linear layers"),
+		"override_module_apply":           noEffect("no Python runs"),
+		"log_trace_cache_warnings":        noEffect("parameters are fetched in a fixed order"),
+		"enable_sanity_checks":            noEffect("ranks always check that their collectives match"),
+		"parameter_alignment":             ignored("parameters are contiguous in the flat parameter of their unit"),
 		"use_all_reduce_for_fetch_params": ignored(oneSchedule), "stage3_use_all_reduce_for_fetch_params": ignored(oneSchedule),
 		"module_granularity_threshold": ignored(unitIsLayer), "stage3_module_granularity_threshold": ignored(unitIsLayer),
 		"leaf_module":                         ignored(unitIsLayer),
@@ -39,8 +39,8 @@ func zeroKeys() keys {
 		"zero_quantized_nontrainable_weights": required("false", quantized),
 		"zero_quantized_gradients":            required("false", quantized),
 		"zeropp_loco_param":                   refused(quantized, "remove the key"),
-		"zenflow":                             refused("ZenFlow, which updates the most important gradients first, is not available", "remove the key"),
-		"save_muon_momentum_buffer_in_memory": noEffect("Muon's momentum rests where other optimizer state does"),
+		"zenflow":                             refused("ZenFlow is not supported", "remove the key"),
+		"save_muon_momentum_buffer_in_memory": noEffect("Muon's momentum is stored with the other optimizer state"),
 
 		"offload_param":              group(offloadKeys("params")),
 		"offload_optimizer":          group(offloadKeys("optimizer")),
@@ -56,7 +56,7 @@ func zeroKeys() keys {
 	return ks
 }
 
-// savesHalf is a key that has the model saved in the 16 bits that it computes in.
+// exportsComputeDType is the rule for keys that export the model in param_dtype.
 func exportsComputeDType() rule {
 	return auto(custom("`export.dtype: compute`", func(r *reader, k key) {
 		if !r.checkValue(k, boolean) {

@@ -9,7 +9,7 @@ import (
 	"trireme/train"
 )
 
-// native is this program's own vocabulary, to the depth that tells formats apart.
+// nativeVocabulary is this program's own vocabulary, two levels deep.
 var nativeVocabulary = nativeKeys()
 
 func nativeKeys() keys {
@@ -29,14 +29,14 @@ func nativeKeys() keys {
 	return out
 }
 
-// formats are all but Native, in the order in which messages list them.
+// formats are all but Native, in the order of messages.
 func formats() []*format {
 	return []*format{ddpFormat(), fsdpFormat(), freeFormat(), deepspeedFormat(), accelerateFormat()}
 }
 
-// detect finds whose file a document is by its keys; nil is this program's own. The vocabulary
-// that knows most of the keys wins, and among equals the one with more keys of its own. One that
-// knows fewer than half of them is no match: the messages of this program's own file say more.
+// detect detects a document's format from its keys; nil is Native. The vocabulary with the most of the
+// keys wins, on a tie the one with more signs. A vocabulary with fewer than half of the keys does not
+// match, since Native's messages are more helpful.
 func detect(name string, doc conf.Value, o Options) (*format, error) {
 	if o.Format != "" {
 		return byName(o.Format), nil
@@ -49,7 +49,7 @@ func detect(name string, doc conf.Value, o Options) (*format, error) {
 	for _, f := range formats() {
 		written := count(doc)
 		doc := f.grouped(doc)
-		n := score{known: f.keys.count(doc) - count(doc) + written} // without headings that are not in the file
+		n := score{known: f.keys.count(doc) - count(doc) + written} // without headings missing in the file
 		for _, sign := range f.signs {
 			if hasSign(doc, sign) {
 				n.signs++
@@ -63,7 +63,7 @@ func detect(name string, doc conf.Value, o Options) (*format, error) {
 			best = append(best, f)
 		}
 	}
-	if best[0] != nil && 2*most.known < count(doc) { // some words in common, as TrainingArguments have
+	if best[0] != nil && 2*most.known < count(doc) { // few common keys, as with TrainingArguments
 		return nil, nil
 	}
 	if len(best) == 1 {
@@ -102,7 +102,7 @@ func ambiguous(among []*format) string {
 	return fmt.Sprintf("has keys of %s. try: %s", strings.Join(owners, " and of "), strings.Join(try, ", or "))
 }
 
-// count is how many keys a document has, to the second level.
+// count returns the number of keys in a document, two levels deep.
 func count(doc conf.Value) int {
 	n := len(doc.Keys)
 	for _, k := range doc.Keys {
@@ -111,7 +111,7 @@ func count(doc conf.Value) int {
 	return n
 }
 
-// count is how many of them the vocabulary knows.
+// count returns the number of those keys in the vocabulary.
 func (ks keys) count(doc conf.Value) (n int) {
 	for _, k := range doc.Keys {
 		if !ks.has([]string{k.Name}) {
@@ -127,7 +127,7 @@ func (ks keys) count(doc conf.Value) (n int) {
 	return n
 }
 
-// hasSign looks for a key; one that ends in * stands for all that begin so.
+// hasSign looks for a key, or with a final * for keys with that prefix.
 func hasSign(doc conf.Value, sign string) bool {
 	path := strings.Split(sign, ".")
 	prefix, wild := strings.CutSuffix(path[len(path)-1], "*")
@@ -139,7 +139,7 @@ func hasSign(doc conf.Value, sign string) bool {
 	return ok && slices.ContainsFunc(v.Keys, func(k conf.Key) bool { return strings.HasPrefix(k.Name, prefix) })
 }
 
-// group is a document of the format with its keys in their groups.
+// grouped returns a document of the format with its keys in their groups.
 func (f *format) grouped(doc conf.Value) conf.Value {
 	if !f.flat {
 		return doc
@@ -147,9 +147,8 @@ func (f *format) grouped(doc conf.Value) conf.Value {
 	return f.keys.regroup(doc)
 }
 
-// regroup puts keys that stand at the top level into their group: the last heading without keys
-// of its own above them that has such a key, or the only group that has. So a file is read
-// that has lost its indentation, or that never had groups.
+// regroup moves keys at the top level into their group: the last empty heading above them with such a
+// key, or the only group with it. This reads files without indentation or groups.
 func (ks keys) regroup(doc conf.Value) conf.Value {
 	out := conf.Value{Kind: doc.Kind, Text: doc.Text, Items: doc.Items, Where: doc.Where}
 	index := map[string]int{}
@@ -163,7 +162,7 @@ func (ks keys) regroup(doc conf.Value) conf.Value {
 			if ks[k.Name].under != nil {
 				heading = k.Name
 			}
-			if at, open := index[k.Name]; open { // a key of it came before its heading
+			if at, open := index[k.Name]; open { // a key of the group preceded its heading
 				out.Keys[at].Value.Keys = append(out.Keys[at].Value.Keys, k.Value.Keys...)
 				continue
 			}
@@ -185,7 +184,7 @@ func (ks keys) regroup(doc conf.Value) conf.Value {
 	return out
 }
 
-// groupOf is the group that a key at the top level belongs to; empty: none, or it is at home.
+// groupOf returns the group of a key at the top level, or "" if it belongs there or nowhere.
 func (ks keys) groupOf(name, heading string) string {
 	if _, home := ks[name]; home {
 		return ""

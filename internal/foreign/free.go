@@ -6,10 +6,10 @@ import (
 	"trireme/internal/conf"
 )
 
-// inline is the tree's group that stands for config.json.
+// inlineKey is the prefix of keys of config.json in the configuration.
 const inlineKey = "model.inline."
 
-// freeFormat is the YAML of the Free Transformer's and its baseline's trainers.
+// freeFormat is the YAML of the trainers of the Free Transformer and its baseline.
 func freeFormat() *format {
 	return &format{
 		name: FreeTransformer, owner: "the Free Transformer's", flat: true,
@@ -23,17 +23,17 @@ func freeFormat() *format {
 			"distributed": group(freeShardingKeys()),
 			"data":        group(freeDataKeys()),
 			"optimizer": group(keys{
-				"type":  required("adamw", "the trainer of this file knows no other; training.optimizer chooses among all"),
+				"type":  required("adamw", "the only optimizer of this file's trainer. For others set training.optimizer"),
 				"betas": numbers("training.betas", 2), "eps": to("training.eps", number), "weight_decay": to("training.weight_decay", number),
 			}),
 			"logging": group(keys{
-				"output_dir": custom("`output_dir`", outputDir), "logging_dir": ignored("logs go to logs in the output directory"),
+				"output_dir": custom("`output_dir`", outputDir), "logging_dir": ignored("logs go to logs/ in the output directory"),
 				"use_tensorboard": to("logging.tensorboard", boolean), "use_wandb": ignored(noWandb), "wandb_project": ofWandb(),
 				"wandb_run_name": ofWandb(), "wandb_tags": ofWandb(),
-				"log_level": constant("info", "there is one level"), "disable_tqdm": noEffect("a terminal gets a live view, a file gets lines"),
+				"log_level": constant("info", "there is one log level"), "disable_tqdm": noEffect("terminals get a live view, files get lines"),
 			}),
 			"environment": group(keys{
-				"seed": to("training.seed", integer), "device": custom("no effect: device.name is cpu, the only device", device),
+				"seed": to("training.seed", integer), "device": custom("no effect: the only device is cpu", device),
 				"cuda_deterministic": noEffect(sameBits), "cuda_benchmark": noEffect(noGPU), "empty_cache_steps": noEffect(noGPU),
 			}),
 		},
@@ -71,10 +71,10 @@ func readFree(r *reader) {
 	r.walk(r.doc, "", r.format.keys)
 }
 
-// presets are the strategies of --mode; none is one process, and DDP of several.
+// modeStrategies are the strategies of --mode. Without --mode it is one process, or DDP of several.
 var modeStrategies = map[string]string{"": "no_shard", "ddp": "no_shard", "fsdp": "full_shard", "deepspeed": "full_shard"}
 
-// freeLength is the positions of a row where the group data does not say: the model's most.
+// freeLength returns the default sequence length, the model's maximum.
 func (r *reader) freeLength() string {
 	if k, ok := r.find("model", "max_seq_len"); ok && integer(k.Value) == nil {
 		return k.Text
@@ -82,7 +82,7 @@ func (r *reader) freeLength() string {
 	return "2048"
 }
 
-// saysLength says that the file gives the run's length.
+// hasLength reports whether the file sets the number of steps or epochs.
 func (r *reader) hasLength() bool {
 	for _, name := range []string{"max_steps", "num_epochs"} {
 		if k, ok := r.find("training", name); ok && k.Kind != conf.Null {
@@ -92,7 +92,7 @@ func (r *reader) hasLength() bool {
 	return false
 }
 
-// precision is what training.bf16 comes to beside FSDP's types, which decide where they hold.
+// precision reads training.bf16. FSDP's types override it.
 func (r *reader) precision() {
 	bf16, _ := r.find("training", "bf16")
 	if !r.isTrue("training", "bf16") {
@@ -100,23 +100,23 @@ func (r *reader) precision() {
 	}
 	param, typed := r.find("distributed", "fsdp_param_dtype")
 	if typed && r.usesFSDP() && r.mixes() && floats[strings.ToLower(param.Text)] == "float32" {
-		r.fail(bf16, "is true, and %s at %s is %s: one of them", param.path, param.where, param.Text)
+		r.fail(bf16, "is true, but %s at %s is %s. try: one of them", param.path, param.where, param.Text)
 		return
 	}
 	r.assign(bf16, "precision.param_dtype", "bfloat16")
 }
 
-// usesFSDP is so unless the file says otherwise.
+// usesFSDP reports whether use_fsdp is true, the default.
 func (r *reader) usesFSDP() bool {
 	return !hasKey(r, "distributed", "use_fsdp") || r.isTrue("distributed", "use_fsdp")
 }
 
-// mixes says that FSDP's types hold: so unless the file says otherwise.
+// mixes reports whether fsdp_mixed_precision is true, the default.
 func (r *reader) mixes() bool {
 	return !hasKey(r, "distributed", "fsdp_mixed_precision") || r.isTrue("distributed", "fsdp_mixed_precision")
 }
 
-// sharded is a rule for a key that holds with FSDP only.
+// fsdpKey is a rule for a key that applies with FSDP only.
 func fsdpKey(of rule) rule {
 	return custom(of.doc, func(r *reader, k key) {
 		if !r.usesFSDP() {
@@ -127,7 +127,7 @@ func fsdpKey(of rule) rule {
 	})
 }
 
-// mixed is a rule for a key that holds with FSDP's mixed precision only.
+// mixedPrecisionKey is a rule for a key that applies with FSDP's mixed precision only.
 func mixedPrecisionKey(of rule) rule {
 	return fsdpKey(custom(of.doc, func(r *reader, k key) {
 		if !r.mixes() {

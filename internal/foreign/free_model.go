@@ -15,14 +15,14 @@ const (
 	noDropout            = "this model has no dropout"
 )
 
-// inlines says that the file describes the model, and nothing is given over that.
+// hasInlineModel reports whether the file's model applies.
 func (r *reader) hasInlineModel() bool {
 	_, ok := r.find("model")
 	return ok && !r.options.Model
 }
 
-// readFreeModel gives config.json's keys what ModelConfig has where the file is silent. A file
-// that says nothing of the latent is the baseline's.
+// readFreeModel assigns the defaults of the trainer's ModelConfig. A file without latent keys is the
+// baseline's.
 func (r *reader) readFreeModel() {
 	if !r.hasInlineModel() {
 		return
@@ -44,7 +44,7 @@ func (r *reader) readFreeModel() {
 	r.byDefault("its ModelConfig's default", pairs...)
 }
 
-// latent says that the file's model is not the baseline.
+// hasLatent reports whether the model is not the baseline.
 func (r *reader) hasLatent() bool {
 	for _, path := range [][]string{
 		{"model", "latent_dim"}, {"model", "split_layer"}, {"training", "kappa_free_bits"}, {"training", "free_bits"}, {"training", "beta_kl"}, {"training", "kl_weight"},
@@ -61,11 +61,11 @@ func hasKey(r *reader, path ...string) bool {
 	return ok
 }
 
-// described is a rule for a key of the model's description, unless another model is given.
+// modelKey is a rule for a key of the model, which another model overrides.
 func modelKey(of rule) rule {
 	return custom(of.doc, func(r *reader, k key) {
 		if !r.hasInlineModel() {
-			r.note(k, "has no effect: another model is given")
+			r.note(k, "has no effect with another model")
 			return
 		}
 		of.apply(r, k)
@@ -73,18 +73,18 @@ func modelKey(of rule) rule {
 }
 
 func freeModelKeys() keys {
-	const one = "the model has one form"
+	const one = "there is one model architecture"
 	ks := keys{
-		"latent_dim":        custom("`model.inline.latent_bits`; above 20 in the factored form", latentDim),
-		"split_layer":       custom("must be half of num_layers: the latent enters in the middle", splitLayer),
+		"latent_dim":        custom("`model.inline.latent_bits`; above 20 in factored form", latentDim),
+		"split_layer":       custom("must be half of num_layers", splitLayer),
 		"encoder_layers":    required("1", "the encoder is one layer"),
 		"dropout":           ignored(noDropout),
 		"attention_dropout": ignored(noDropout),
 		"use_rmsnorm":       required("true", one), "use_rope": required("true", one), "use_swiglu": required("true", one),
 		"hidden_act":         required("silu", one),
 		"injection_method":   required("additive", one),
-		"injection_layers":   ignored("the latent enters in the middle"),
-		"gumbel_temperature": ignored("bits are sampled without a temperature"), "binary_threshold": ignored("bits are sampled without a threshold"),
+		"injection_layers":   ignored("the latent is injected in the middle layer"),
+		"gumbel_temperature": ignored("sampling has no temperature"), "binary_threshold": ignored("sampling has no threshold"),
 	}
 	for theirs, ours := range map[string]string{
 		"vocab_size": "vocab_size", "hidden_dim": "hidden_size", "num_layers": "num_hidden_layers", "num_heads": "num_attention_heads",
@@ -103,7 +103,7 @@ func freeModelKeys() keys {
 	return ks
 }
 
-// latentDim is H. What is too many codes for the exact form takes the factored one.
+// latentDim assigns H, and the factored form if there are too many codes for a table.
 func latentDim(r *reader, k key) {
 	if !r.checkValue(k, integer) {
 		return
@@ -115,7 +115,7 @@ func latentDim(r *reader, k key) {
 	}
 }
 
-// splitLayer is where the latent enters: the middle.
+// splitLayer refuses positions of the latent other than the middle.
 func splitLayer(r *reader, k key) {
 	if k.Kind == conf.Null || !r.checkValue(k, integer) {
 		return
@@ -126,22 +126,22 @@ func splitLayer(r *reader, k key) {
 	}
 	n, err := layers.Int()
 	if split, _ := k.Int(); err == nil && split != n/2 {
-		r.fail(k, "is %d: the latent enters in the middle of %d layers, after %d. try: %d", split, n, n/2, n/2)
+		r.fail(k, "is %d: the latent is injected in the middle of %d layers, after layer %d. try: %d", split, n, n/2, n/2)
 	}
 }
 
-// datasetName is a data set, if it is not one that the trainer makes up.
+// datasetName assigns the data set, unless it is synthetic.
 func datasetName(r *reader, k key) {
 	switch {
 	case !r.checkValue(k, textual):
 	case strings.HasPrefix(k.Text, "synthetic"):
-		r.note(k, "is not made here. Set data.path")
+		r.note(k, "is not supported. Set data.path")
 	default:
 		r.assign(k, "data.path", k.Text)
 	}
 }
 
-// numbers assigns a list of count numbers.
+// numbers is a rule for a list of count numbers.
 func numbers(path string, count int) rule {
 	return custom("`"+path+"`", func(r *reader, k key) {
 		wrong := func(v conf.Value) bool { return number(v) != nil }

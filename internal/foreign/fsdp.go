@@ -1,30 +1,30 @@
 package foreign
 
-// strategies are the names of torch's ShardingStrategy.
+// strategies maps torch's ShardingStrategy.
 var strategies = map[string]string{
 	"FULL_SHARD": "full_shard", "SHARD_GRAD_OP": "shard_grad_op", "NO_SHARD": "no_shard",
 	"HYBRID_SHARD": "hybrid_shard", "_HYBRID_SHARD_ZERO2": "hybrid_shard_zero2", "HYBRID_SHARD_ZERO2": "hybrid_shard_zero2",
 }
 
-// floats are names of floating-point types.
+// floats maps names of floating-point types.
 var floats = map[string]string{
 	"float32": "float32", "fp32": "float32", "torch.float32": "float32", "no": "float32",
 	"bfloat16": "bfloat16", "bf16": "bfloat16", "torch.bfloat16": "bfloat16",
 	"float16": "float16", "fp16": "float16", "torch.float16": "float16",
 }
 
-// Reasons that several formats give.
+// Reasons for keys of several formats.
 const (
-	unitIsLayer = "a layer is the unit that is gathered and freed"
+	unitIsLayer = "each layer is a unit"
 	ownNames    = "parameters always keep their names and shapes"
-	sameInitial = "all ranks always begin with the same parameters"
-	noWandb     = "Weights & Biases is not available; metrics.jsonl and TensorBoard have the records"
-	noGPU       = "for GPUs only"
-	ownPrefetch = "data is always read ahead"
-	sameBits    = "a run always has the same bits"
+	sameInitial = "all ranks always start with the same parameters"
+	noWandb     = "Weights & Biases is not supported; records go to metrics.jsonl and TensorBoard"
+	noGPU       = "GPUs only"
+	ownPrefetch = "data is always prefetched"
+	sameBits    = "runs are always deterministic"
 )
 
-// fsdpFormat is the YAML of the trainer that shards a causal language model with PyTorch's
+// fsdpFormat is the YAML of a trainer of causal language models with PyTorch's
 // FullyShardedDataParallel.
 func fsdpFormat() *format {
 	return &format{
@@ -48,7 +48,7 @@ func fsdpFormat() *format {
 			}),
 			"activation_checkpointing": group(keys{
 				"enabled":                      to("activation_checkpointing.enabled", boolean),
-				"use_activation_checkpointing": to("activation_checkpointing.enabled", boolean), // as its settings call it
+				"use_activation_checkpointing": to("activation_checkpointing.enabled", boolean), // its name in the trainer
 				"checkpoint_every_n_layers":    to("activation_checkpointing.every_n_layers", integer),
 			}),
 			"mixed_precision": group(keys{
@@ -70,7 +70,7 @@ func readFSDP(r *reader) {
 		"training.learning_rate", "1e-5", "training.lr_scheduler", "constant", "training.weight_decay", "0.1",
 		"training.betas", "[0.9, 0.95]", "training.eps", "1e-8", "training.max_grad_norm", "1.0",
 		"data.path", "Salesforce/wikitext/wikitext-2-raw-v1", "data.packing", "false", "data.sequence_length", "2048", "data.truncate", "true", "data.pad_to_longest", "true",
-		"data.drop_last", "true", // it steps on whole accumulations only
+		"data.drop_last", "true", // it drops an incomplete accumulation
 		"parallel.strategy", "full_shard", "activation_checkpointing.enabled", "true",
 		"precision.param_dtype", "bfloat16", "precision.reduce_dtype", "float32", "precision.buffer_dtype", "float32",
 		"checkpoint.state_dict_type", "sharded", "logging.log_every_n_steps", "10",
@@ -90,7 +90,7 @@ func readFSDP(r *reader) {
 	r.walk(r.doc, "", r.format.keys)
 }
 
-// shardingStrategy is FSDP's; what it calls NO_SHARD is DDP's too.
+// shardingStrategy assigns FSDP's strategy. NO_SHARD also fits --mode ddp.
 func shardingStrategy(r *reader, k key) {
 	name, ok := r.choose(k, strategies)
 	if !ok {

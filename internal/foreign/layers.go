@@ -8,19 +8,19 @@ import (
 	"trireme/internal/conf"
 )
 
-// LayerClass is a class of transformers, Qwen2DecoderLayer, that a file names as a layer.
+// LayerClass is a layer class of transformers in a file, such as Qwen2DecoderLayer.
 type LayerClass struct {
 	Where, Key string
 	Name       string
 }
 
-// layerClasses are Python classes, with commas between them, that FSDP wraps.
+// layerClasses reads a comma-separated list of classes for FSDP to wrap.
 func layerClasses(r *reader, k key) {
 	if k.Kind == conf.Null || !r.checkValue(k, textual) {
 		return
 	}
 	if policy, ok := r.find("fsdp_config", "fsdp_auto_wrap_policy"); ok && !strings.HasPrefix(strings.ToUpper(policy.Text), "TRANSFORMER") {
-		return // another policy looks at no class
+		return // other policies use no classes
 	}
 	for name := range strings.SplitSeq(k.Text, ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -29,9 +29,8 @@ func layerClasses(r *reader, k key) {
 	}
 }
 
-// CheckLayers refuses a class that a model does not have, as Accelerate does, and notes one that is
-// no layer. modules are the model's classes, the layer's first; of a model without any, none is
-// checked.
+// CheckLayers refuses layer classes that the model lacks, as Accelerate does, and notes classes that
+// are no layer. modules are the model's classes, the layer's first; without any it checks nothing.
 func (f *File) CheckLayers(modules []string) error {
 	var problems conf.Errors
 	if len(modules) == 0 {

@@ -2,7 +2,7 @@ package foreign
 
 import "trireme/internal/conf"
 
-// ownEngineFile is the file that the DeepSpeed trainer writes for itself where it is given none.
+// trainerDeepSpeedFile is the DeepSpeed trainer's default file.
 const trainerDeepSpeedFile = `{
   "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
   "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": "auto"}},
@@ -17,13 +17,13 @@ const trainerDeepSpeedFile = `{
   "activation_checkpointing": {"partition_activations": true, "cpu_checkpointing": true, "contiguous_memory_optimization": true}
 }`
 
-// Trainer is --mode without a file: everything is a default of the trainer that it names (ddp,
-// fsdp or deepspeed), the model and the data too. None of it is settled: all can be given otherwise.
+// Trainer returns the defaults of a trainer (ddp, fsdp or deepspeed), including model and data: --mode
+// without a file. Other sources may override all of them.
 func Trainer(mode string, o Options) *File {
 	name := "--mode " + mode
 	r := &reader{name: name, options: o, format: byName(Format(mode)), doc: conf.Value{Kind: conf.Group}}
 	if r.format.name == DeepSpeed {
-		r.doc, _ = conf.Parse(name, trainerDeepSpeedFile) // a constant; a test reads it
+		r.doc, _ = conf.Parse(name, trainerDeepSpeedFile) // constant, and tested
 	}
 	r.format.read(r)
 	file := r.file()

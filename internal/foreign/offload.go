@@ -8,25 +8,23 @@ import (
 	"trireme/parallel"
 )
 
-// oneMemory is the reason that several formats give.
-const sharedMemory = "on a CPU, host and device share one memory"
-
-// What has one way where state rests in files.
+// Reasons for keys of offloading.
 const (
-	readAhead    = "while something is in use the next is read and the one before is written"
+	sharedMemory = "host and device share memory on a CPU"
+	readAhead    = "reads and writes always overlap with use"
 	allOffloaded = "all of it is offloaded"
 )
 
-// offloadKeys are DeepSpeed's for where something (optimizer or params) is stored. A file that
-// says nothing of the details gets this program's: they change memory and time, and no number.
+// offloadKeys are DeepSpeed's keys for offloading the optimizer or params. Defaults of details are
+// Trireme's: they change memory and time, but no numbers.
 func offloadKeys(of string) keys {
 	ks := keys{
 		"device": offloadDevice(of), "nvme_path": nullable(to("offload."+of+".path", textual)),
-		"pin_memory": noEffect("nothing is copied to a device"), "fast_init": noEffect("state starts as zeros in its files"),
+		"pin_memory": noEffect("nothing is copied to a device"), "fast_init": noEffect("state files start as zeros"),
 		"pipeline": noEffect(readAhead), "pipeline_read": noEffect(readAhead), "pipeline_write": noEffect(readAhead),
-		"buffer_count": noEffect(readAhead), "buffer_size": noEffect("a buffer is as large as what it carries"),
+		"buffer_count": noEffect(readAhead), "buffer_size": noEffect("buffers are sized to their contents"),
 		"max_in_cpu": noEffect(allOffloaded), "ratio": constant("1", allOffloaded),
-		"super_offload": ignored(sharedMemory), "cpuadam_cores_perc": noEffect("device.threads divides the processors"),
+		"super_offload": ignored(sharedMemory), "cpuadam_cores_perc": noEffect("device.threads assigns processors"),
 	}
 	if of == "params" {
 		ks["max_in_cpu"] = ignored(allOffloaded)
@@ -34,10 +32,9 @@ func offloadKeys(of string) keys {
 	return ks
 }
 
-// offloadDevice is where something is stored. Parameters can be stored elsewhere where they are
-// divided.
+// offloadDevice is the rule for an offload device. Only sharded parameters can be offloaded to files.
 func offloadDevice(of string) rule {
-	return custom("`offload."+of+".device`; cpu moves nothing: "+sharedMemory, func(r *reader, k key) {
+	return custom("`offload."+of+".device`; cpu has no effect: "+sharedMemory, func(r *reader, k key) {
 		if k.Kind == conf.Null {
 			return
 		}
@@ -46,17 +43,17 @@ func offloadDevice(of string) rule {
 			return
 		}
 		if stage, known := r.stage(); device == string(parallel.OffloadNVMe) && of == "params" && known && stage != 3 {
-			r.fail(k, "is nvme, and stage is %d: parameters are divided, and can be offloaded, at stage 3. try: none, or stage 3", stage)
+			r.fail(k, "is nvme, but stage is %d: parameters can be offloaded at stage 3 only. try: none, or stage 3", stage)
 			return
 		}
 		r.assign(k, "offload."+of+".device", device)
 		if device == string(parallel.OffloadCPU) && !r.options.DeviceMemory {
-			r.note(k, "moves nothing: "+sharedMemory+". nvme keeps it in files")
+			r.note(k, "has no effect: "+sharedMemory+". nvme offloads to files")
 		}
 	})
 }
 
-// stage is ZeRO's, where a file says it.
+// stage returns the ZeRO stage in the file.
 func (r *reader) stage() (int, bool) {
 	for _, path := range [][]string{{"zero_optimization", "stage"}, {"deepspeed_config", "zero_stage"}} {
 		if k, ok := r.find(path...); ok {
@@ -67,13 +64,13 @@ func (r *reader) stage() (int, bool) {
 	return 0, false
 }
 
-// offloadWhole is a key that asks for the host by true.
+// offloadToHost is the rule for a key that offloads to the host if true.
 func offloadToHost(of ...string) rule {
 	var says []string
 	for _, what := range of {
 		says = append(says, "`offload."+what+".device`")
 	}
-	return custom(strings.Join(says, ", ")+"; moves nothing: "+sharedMemory, func(r *reader, k key) {
+	return custom(strings.Join(says, ", ")+"; no effect: "+sharedMemory, func(r *reader, k key) {
 		if !r.checkValue(k, boolean) {
 			return
 		}
@@ -86,6 +83,6 @@ func offloadToHost(of ...string) rule {
 		if r.options.DeviceMemory {
 			return
 		}
-		r.note(k, "moves nothing: "+sharedMemory+". offload.optimizer.device: nvme keeps state in files")
+		r.note(k, "has no effect: "+sharedMemory+". offload.optimizer.device: nvme offloads state to files")
 	})
 }

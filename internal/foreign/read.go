@@ -9,7 +9,7 @@ import (
 	"trireme/internal/conf"
 )
 
-// Format is whose file it is.
+// Format is the format of a file.
 type Format string
 
 // The formats.
@@ -22,7 +22,7 @@ const (
 	Accelerate      Format = "accelerate"
 )
 
-// Formats lists them.
+// Formats lists the formats.
 func Formats() []string {
 	names := []string{string(Native)}
 	for _, f := range formats() {
@@ -31,52 +31,49 @@ func Formats() []string {
 	return names
 }
 
-// Options is what is known beside the file.
+// Options are settings besides the file.
 type Options struct {
-	// Mode is --mode: ddp, fsdp, deepspeed, or empty. It chooses where the file names no
-	// strategy; a file that names another is an error.
+	// Mode is --mode: ddp, fsdp, deepspeed, or empty. It sets the strategy if the file does not; a
+	// file with another strategy is an error.
 	Mode string
-	// Format is whose file it is; empty: its keys tell.
+	// Format is the file's format; empty: detect it from the keys.
 	Format Format
-	// Ranks of the world, where it is known; 0: as the file says, or one.
+	// Ranks is the number of ranks if known; 0: from the file, or 1.
 	Ranks int
 	// Launched: another launcher started the ranks.
 	Launched bool
-	// Planned: nothing is started, so that ranks need not be of this machine.
+	// PlanOnly: ranks are only planned, and not limited to this machine.
 	PlanOnly bool
-	// Apart: the device has a memory of its own, so that what is offloaded to the host leaves it.
+	// DeviceMemory: the device has its own memory, so offloading to the host has an effect.
 	DeviceMemory bool
-	// Model, Data and OutputDir: they are given over the file's.
+	// Model, Data and OutputDir: set by another source.
 	Model, Data, OutputDir bool
 }
 
-// File is a configuration file that has been read.
+// File is a parsed configuration file.
 type File struct {
 	Name   string
-	Text   string // of the file, as it was read; empty of a native one
+	Text   string // of the file, unchanged; empty for Native
 	Format Format
 	Source conf.Source
-	// Ranks is how many worker processes the file asks for on this machine; 0: it does not say.
+	// Ranks is the file's number of worker processes on this machine; 0: not set.
 	Ranks int
-	// Notes are the settings that are ignored or changed.
+	// Notes are the ignored or changed settings.
 	Notes []Note
-	// LayerClasses are the Python classes that the file has for the model's layers.
+	// LayerClasses are the layer classes in the file.
 	LayerClasses []LayerClass
-	// Assignments are what Source assigns. Those of Fixed are training arguments that the file
-	// settles: they cannot be given otherwise.
+	// Assignments are those of Source. No other source may contradict those in Fixed.
 	Assignments, Fixed []conf.Assignment
 
 	defaults []conf.Assignment
 }
 
-// ByDefault reports whether where, the origin of a key's value, is the program's default and not
-// the file itself.
+// ByDefault reports whether where, the origin of a key, is a default of the file's program.
 func (f *File) ByDefault(key, where string) bool {
 	return slices.ContainsFunc(f.defaults, func(a conf.Assignment) bool { return a.Path == key && a.Where == where })
 }
 
-// Note is a setting that is ignored, or changed. One that is obeyed, and one that asks for
-// nothing or for what is done in any case, has none.
+// Note is an ignored or changed setting.
 type Note struct {
 	Where  string // file:line:col
 	Key    string // training.use_amp
@@ -84,11 +81,11 @@ type Note struct {
 	Effect string // has no effect: ..., becomes ...
 }
 
-// Read reads a file's text. An error is a conf.Errors: everything that is wrong with it.
+// Read parses a file's text. An error is a conf.Errors with all problems.
 func Read(name, text string, o Options) (*File, error) {
 	if strings.HasPrefix(firstLine(text), "[") && strings.Contains(text, "=") {
 		if _, err := conf.Parse(name, text); err != nil {
-			return nil, conf.Errors{{Where: name, Text: "is TOML, as torchtitan's job files are, and not read. try: a YAML file with this program's keys"}}
+			return nil, conf.Errors{{Where: name, Text: "is TOML, as used by torchtitan, which is not supported. try: a YAML file with Trireme's keys"}}
 		}
 	}
 	doc, unread := conf.Parse(name, stripComments(text))
@@ -113,14 +110,14 @@ func Read(name, text string, o Options) (*File, error) {
 	return file, nil
 }
 
-// file is what has been read.
+// file returns the result.
 func (r *reader) file() *File {
 	return &File{
 		Name: r.name, Format: r.format.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed, defaults: r.defaults,
 	}
 }
 
-// firstLine is the first that is neither empty nor a comment.
+// firstLine returns the first line that is neither empty nor a comment.
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
@@ -130,17 +127,17 @@ func firstLine(text string) string {
 	return ""
 }
 
-// readNative leaves a file of this program's own keys to conf.
+// readNative leaves a file with this program's keys to conf.
 func readNative(name, text string, doc conf.Value, o Options) (*File, error) {
 	file := &File{Name: name, Format: Native, Source: conf.Text(name, text)}
 	strategy, ok := doc.Find("parallel", "strategy")
 	if whole, err := isReplicated(strategy.Text); ok && err == nil && o.Mode == "ddp" && !whole {
-		return nil, conf.Errors{{Where: strategy.Where, Path: "parallel.strategy", Text: fmt.Sprintf("is %s, and --mode says ddp, which is no_shard. try: one of them", strategy.Text)}}
+		return nil, conf.Errors{{Where: strategy.Where, Path: "parallel.strategy", Text: fmt.Sprintf("is %s, but --mode ddp means no_shard. try: one of them", strategy.Text)}}
 	}
 	return file, nil
 }
 
-// Warning lists the notes for the user, one a line; empty where there is none.
+// Warning formats the notes, one per line.
 func (f *File) Warning() string {
 	if len(f.Notes) == 0 {
 		return ""

@@ -19,11 +19,11 @@ func TestRefused(t *testing.T) {
 		want       []string // parts of the message
 	}{
 		{name: "unknown key", text: "training:\n  batch_size_per_gpu: 2\n  num_epoch: 3\ndistributed: {backend: nccl}\n",
-			want: []string{`x.yaml:3:3: unknown key "num_epoch" under training of the DDP trainer's file. did you mean "num_epochs"?`}},
+			want: []string{`x.yaml:3:3: unknown key "num_epoch" under training in the DDP trainer's file. did you mean "num_epochs"?`}},
 		{name: "unknown key without groups", text: "training:\nbatch_size_per_gpu: 2\nnum_epoch: 3\ndistributed:\nstatic_graph: true\n",
-			want: []string{`x.yaml:3:1: unknown key "num_epoch" at the top level of the DDP trainer's file. did you mean "num_epochs"?`}},
+			want: []string{`x.yaml:3:1: unknown key "num_epoch" at the top level in the DDP trainer's file. did you mean "num_epochs"?`}},
 		{name: "another format's key", text: "training: {batch_size_per_gpu: 2}\nfsdp: {sharding_strategy: FULL_SHARD, cpu_offload: false}\ndistributed: {static_graph: true}\n",
-			want: []string{`unknown key "static_graph" under distributed of the FSDP trainer's file. the DDP trainer's files have it`}},
+			want: []string{`unknown key "static_graph" under distributed in the FSDP trainer's file. the DDP trainer's files have it`}},
 		{name: "wrong type", text: "training: {batch_size_per_gpu: lots, num_epochs: [3]}\ndistributed: {static_graph: true}\n",
 			want: []string{`x.yaml:1:12: training.batch_size_per_gpu: "lots" is not a whole number`, `training.num_epochs: a list is not a number`}},
 		{name: "no value", text: "training:\n  batch_size_per_gpu:\n  model_name: m\ndistributed: {static_graph: true}\n",
@@ -40,20 +40,20 @@ func TestRefused(t *testing.T) {
 			want: []string{"x.yaml: has keys of the DDP trainer's and of the FSDP trainer's. try: --mode ddp, or --mode fsdp"}},
 		{name: "own or another's", text: "data: {path: x}\ntraining: {max_steps: 3}\ndistributed: {static_graph: true, backend: nccl}\n",
 			want: []string{"x.yaml: has keys of this program's own and of the DDP trainer's. try: --config_format native, or --mode ddp"}},
-		{name: "asked for", text: "training: {micro_batch_size: 2}\n", o: foreign.Options{Format: foreign.DDP}, want: []string{`unknown key "micro_batch_size" under training of the DDP trainer's file. this program's own files have it`}},
+		{name: "asked for", text: "training: {micro_batch_size: 2}\n", o: foreign.Options{Format: foreign.DDP}, want: []string{`unknown key "micro_batch_size" under training in the DDP trainer's file. this program's own files have it`}},
 
 		{name: "DDP's with --mode fsdp", text: "training: {model_name: m}\ndistributed: {static_graph: true}\n", o: foreign.Options{Mode: "fsdp"},
-			want: []string{"x.yaml:2:1: distributed: is of DDP, and --mode says fsdp. try: --mode ddp"}},
+			want: []string{"x.yaml:2:1: distributed: is of DDP, but --mode is fsdp. try: --mode ddp"}},
 		{name: "FSDP's with --mode ddp", text: "fsdp:\n  sharding_strategy: SHARD_GRAD_OP\n", o: foreign.Options{Mode: "ddp"},
-			want: []string{"x.yaml:2:3: fsdp.sharding_strategy: is SHARD_GRAD_OP of FSDP, and --mode says ddp"}},
-		{name: "DeepSpeed's with --mode ddp", text: `{"zero_optimization": {"stage": 1}}`, o: foreign.Options{Mode: "ddp"}, want: []string{"zero_optimization: is of DeepSpeed, and --mode says ddp"}},
-		{name: "Accelerate's with another mode", text: "distributed_type: FSDP\nfsdp_config: {}\n", o: foreign.Options{Mode: "deepspeed"}, want: []string{"distributed_type: is FSDP, and --mode says deepspeed"}},
-		{name: "ours with --mode ddp", text: "parallel: {strategy: zero_3}\n", o: foreign.Options{Mode: "ddp"}, want: []string{"parallel.strategy: is zero_3, and --mode says ddp"}},
-		{name: "FSDP not used with --mode fsdp", text: "distributed: {use_fsdp: false}\n", o: foreign.Options{Mode: "fsdp"}, want: []string{"distributed.use_fsdp: is no sharding, and --mode says fsdp"}},
+			want: []string{"x.yaml:2:3: fsdp.sharding_strategy: is SHARD_GRAD_OP of FSDP, but --mode is ddp"}},
+		{name: "DeepSpeed's with --mode ddp", text: `{"zero_optimization": {"stage": 1}}`, o: foreign.Options{Mode: "ddp"}, want: []string{"zero_optimization: is of DeepSpeed, but --mode is ddp"}},
+		{name: "Accelerate's with another mode", text: "distributed_type: FSDP\nfsdp_config: {}\n", o: foreign.Options{Mode: "deepspeed"}, want: []string{"distributed_type: is FSDP, but --mode is deepspeed"}},
+		{name: "ours with --mode ddp", text: "parallel: {strategy: zero_3}\n", o: foreign.Options{Mode: "ddp"}, want: []string{"parallel.strategy: is zero_3, but --mode ddp means no_shard"}},
+		{name: "FSDP not used with --mode fsdp", text: "distributed: {use_fsdp: false}\n", o: foreign.Options{Mode: "fsdp"}, want: []string{"distributed.use_fsdp: is no sharding, but --mode is fsdp"}},
 
-		{name: "bf16 and float32", text: "distributed: {use_fsdp: true, fsdp_param_dtype: float32}\ntraining: {bf16: true}\n", want: []string{"training.bf16: is true, and distributed.fsdp_param_dtype at x.yaml:1:31 is float32: one of them"}},
-		{name: "a weight of the divergence", text: "model: {latent_dim: 8}\ntraining: {beta_kl: 0.5}\n", want: []string{`training.beta_kl: is "0.5": the loss is cross-entropy plus the divergence above the free bits, each of weight 1. try: 1`}},
-		{name: "a split elsewhere", text: "model: {latent_dim: 8, num_layers: 8, split_layer: 3}\n", want: []string{"model.split_layer: is 3: the latent enters in the middle of 8 layers, after 4. try: 4"}},
+		{name: "bf16 and float32", text: "distributed: {use_fsdp: true, fsdp_param_dtype: float32}\ntraining: {bf16: true}\n", want: []string{"training.bf16: is true, but distributed.fsdp_param_dtype at x.yaml:1:31 is float32. try: one of them"}},
+		{name: "a weight of the divergence", text: "model: {latent_dim: 8}\ntraining: {beta_kl: 0.5}\n", want: []string{`training.beta_kl: is "0.5": the loss is cross-entropy plus the KL divergence above the free bits, unweighted. try: 1`}},
+		{name: "a split elsewhere", text: "model: {latent_dim: 8, num_layers: 8, split_layer: 3}\n", want: []string{"model.split_layer: is 3: the latent is injected in the middle of 8 layers, after layer 4. try: 4"}},
 		{name: "another network", text: "model: {latent_dim: 8, use_rope: false}\n", want: []string{"model.use_rope: is \"false\""}},
 
 		{name: "the triple", text: "{\n \"train_micro_batch_size_per_gpu\": 4,\n \"train_batch_size\": 96,\n \"gradient_accumulation_steps\": 4\n}", o: foreign.Options{Ranks: 8},
@@ -63,26 +63,26 @@ func TestRefused(t *testing.T) {
 		{name: "the triple either way", text: `{"train_micro_batch_size_per_gpu": 4, "train_batch_size": 7, "gradient_accumulation_steps": 3}`,
 			want: []string{"= 12. try: train_batch_size 12, or gradient_accumulation_steps \"auto\""}},
 		{name: "does not divide", text: `{"train_micro_batch_size_per_gpu": 3, "train_batch_size": 100}`, o: foreign.Options{Ranks: 8},
-			want: []string{"100 does not divide by train_micro_batch_size_per_gpu 3 x 8 ranks. try: train_batch_size 96 or 120"}},
-		{name: "fewer rows than ranks", text: `{"train_batch_size": 3}`, o: foreign.Options{Ranks: 8}, want: []string{"3 does not divide by 8 ranks. try: train_batch_size 8,"}},
+			want: []string{"100 is not divisible by train_micro_batch_size_per_gpu 3 x 8 ranks. try: train_batch_size 96 or 120"}},
+		{name: "fewer rows than ranks", text: `{"train_batch_size": 3}`, o: foreign.Options{Ranks: 8}, want: []string{"3 is not divisible by 8 ranks. try: train_batch_size 8,"}},
 		{name: "no rows", text: `{"train_batch_size": 0}`, want: []string{"train_batch_size: is 0: it must be between 1 and"}},
-		{name: "16-bit twice", text: `{"fp16": {"enabled": true}, "bf16": {"enabled": true}}`, want: []string{"bf16.enabled: is true, and fp16.enabled at x.yaml:1:11 is too: one of them"}},
-		{name: "16-bit twice in a Free Transformer", text: "model: {latent_dim: 8}\ntraining: {bf16: true, fp16: true}\n", want: []string{"training.fp16: is true, and bf16 at x.yaml:2:12 is too: one of them"}},
-		{name: "masters of 16 bits", text: `{"fp16": {"enabled": true, "fp16_master_weights_and_grads": true}}`, want: []string{"masters and gradients at rest are float32"}},
+		{name: "16-bit twice", text: `{"fp16": {"enabled": true}, "bf16": {"enabled": true}}`, want: []string{"bf16.enabled: is true, and so is fp16.enabled at x.yaml:1:11. try: one of them"}},
+		{name: "16-bit twice in a Free Transformer", text: "model: {latent_dim: 8}\ntraining: {bf16: true, fp16: true}\n", want: []string{"training.fp16: is true, and so is bf16 at x.yaml:2:12. try: one of them"}},
+		{name: "masters of 16 bits", text: `{"fp16": {"enabled": true, "fp16_master_weights_and_grads": true}}`, want: []string{"master weights and accumulated gradients are float32"}},
 		{name: "a scale that is no number", text: `{"fp16": {"enabled": true, "loss_scale": "much"}}`, want: []string{"fp16.loss_scale: "}},
-		{name: "another optimizer", text: `{"optimizer": {"type": "OneBitAdam"}, "zero_optimization": {}}`, want: []string{`x.yaml:1:16: optimizer.type: OneBitAdam is not available; AdamW, Adam, SGD, Lion, Adagrad, Lamb and Muon are. try: "type": "AdamW"`}},
-		{name: "another schedule", text: `{"scheduler": {"type": "OneCycle"}, "zero_optimization": {}}`, want: []string{`scheduler.type: OneCycle is not available. try: "WarmupCosineLR", or`}},
-		{name: "a parameter of the cosine", text: `{"scheduler": {"type": "WarmupLR", "params": {"cos_min_ratio": 0.1}}, "zero_optimization": {}}`, want: []string{`scheduler.params.cos_min_ratio: is a parameter of WarmupCosineLR, not of the scheduler that type names. try: remove the key`}},
+		{name: "another optimizer", text: `{"optimizer": {"type": "OneBitAdam"}, "zero_optimization": {}}`, want: []string{`x.yaml:1:16: optimizer.type: OneBitAdam is not supported; AdamW, Adam, SGD, Lion, Adagrad, Lamb and Muon are. try: "type": "AdamW"`}},
+		{name: "another schedule", text: `{"scheduler": {"type": "OneCycle"}, "zero_optimization": {}}`, want: []string{`scheduler.type: OneCycle is not supported. try: "WarmupCosineLR", or`}},
+		{name: "a parameter of the cosine", text: `{"scheduler": {"type": "WarmupLR", "params": {"cos_min_ratio": 0.1}}, "zero_optimization": {}}`, want: []string{`scheduler.params.cos_min_ratio: is a parameter of WarmupCosineLR, not of this scheduler. try: remove the key`}},
 		{name: "a parameter that the cosine lacks", text: `{"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_max_lr": 0.1}}, "zero_optimization": {}}`, want: []string{`scheduler.params.warmup_max_lr: is a parameter of WarmupLR and WarmupDecayLR`}},
 		{name: "a fifth stage", text: `{"zero_optimization": {"stage": 4}}`, want: []string{"zero_optimization.stage: 4 is not one of 0, 1, 2, 3"}},
 		{name: "fewer bits", text: `{"zero_optimization": {"stage": 3, "zero_quantized_weights": true}}`, want: []string{"zero_quantized_weights: is \"true\""}},
-		{name: "MiCS of stage 2", text: `{"zero_optimization": {"stage": 2, "mics_shard_size": 2}}`, want: []string{"mics_shard_size: is 2, and stage is 2"}},
-		{name: "parameters elsewhere at stage 2", text: `{"zero_optimization": {"stage": 2, "offload_param": {"device": "nvme"}}}`, want: []string{"x.yaml:1:54: zero_optimization.offload_param.device: is nvme, and stage is 2", "try: none, or stage 3"}},
+		{name: "MiCS of stage 2", text: `{"zero_optimization": {"stage": 2, "mics_shard_size": 2}}`, want: []string{"mics_shard_size: is 2, but stage is 2"}},
+		{name: "parameters elsewhere at stage 2", text: `{"zero_optimization": {"stage": 2, "offload_param": {"device": "nvme"}}}`, want: []string{"x.yaml:1:54: zero_optimization.offload_param.device: is nvme, but stage is 2", "try: none, or stage 3"}},
 		{name: "elsewhere", text: `{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvm"}}}`, want: []string{`offload_optimizer.device: "nvm" is not one of cpu, none, nvme. did you mean "nvme"?`}},
 		{name: "a list for a stage", text: `{"zero_optimization": {"stage": [3]}}`, want: []string{"zero_optimization.stage: a list is not a whole number"}},
-		{name: "sparse attention", text: `{"sparse_attention": {"enabled": true}, "zero_optimization": {}}`, want: []string{"sparse_attention: sparse attention is not available. try: remove the key"}},
-		{name: "a mistyped key of JSON", text: `{"zero_optimization": {"stag": 3}}`, want: []string{`x.yaml:1:24: unknown key "stag" under zero_optimization of DeepSpeed's file. did you mean "stage"?`}},
-		{name: "Megatron", text: "distributed_type: MEGATRON_LM\nnum_processes: 2\n", want: []string{"distributed_type: is Megatron-LM, which divides matrices and layers among ranks"}},
+		{name: "sparse attention", text: `{"sparse_attention": {"enabled": true}, "zero_optimization": {}}`, want: []string{"sparse_attention: sparse attention is not supported. try: remove the key"}},
+		{name: "a mistyped key of JSON", text: `{"zero_optimization": {"stag": 3}}`, want: []string{`x.yaml:1:24: unknown key "stag" under zero_optimization in DeepSpeed's file. did you mean "stage"?`}},
+		{name: "Megatron", text: "distributed_type: MEGATRON_LM\nnum_processes: 2\n", want: []string{"distributed_type: is Megatron-LM: tensor and pipeline parallelism are not supported"}},
 		{name: "a mistyped type", text: "distributed_type: FSPD\nnum_processes: 2\n", want: []string{`distributed_type: "FSPD" is not one of`, `did you mean "FSDP"?`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -235,36 +235,36 @@ func TestNotes(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"the DDP trainer's", "training: {model_name: m}\ndistributed: {backend: nccl, static_graph: true, find_unused_parameters: false}\nlogging: {use_wandb: true}\n",
 			"x.yaml:2:15: distributed.backend: nccl becomes parallel.backend auto: shared memory, or TCP between machines\n" +
-				"x.yaml:3:11: logging.use_wandb: true has no effect: Weights & Biases is not available; metrics.jsonl and TensorBoard have the records"},
+				"x.yaml:3:11: logging.use_wandb: true has no effect: Weights & Biases is not supported; records go to metrics.jsonl and TensorBoard"},
 		{"FSDP's in the trainer's file", "training: {model_name: m}\nfsdp: {forward_prefetch: false, use_orig_params: false, cpu_offload: false, min_num_params: 5}\n",
 			"x.yaml:2:8: fsdp.forward_prefetch: false has no effect: the next unit is always prefetched\n" +
 				"x.yaml:2:33: fsdp.use_orig_params: false has no effect: parameters always keep their names and shapes"},
 		{"what FSDP gathers when", "training: {model_name: m}\nfsdp: {backward_prefetch: BACKWARD_PRE, limit_all_gathers: true, auto_wrap_policy: transformer_based, min_num_params: 100000000}\n", ""},
 		{"what it gathers otherwise", "training: {model_name: m}\nfsdp: {backward_prefetch: BACKWARD_POST, limit_all_gathers: false, auto_wrap_policy: size_based, min_num_params: 100000000}\n",
 			"x.yaml:2:8: fsdp.backward_prefetch: BACKWARD_POST has no effect: the next unit is always prefetched\n" +
-				"x.yaml:2:42: fsdp.limit_all_gathers: false has no effect: at most parallel.prefetch_units units are gathered beside the one that computes\n" +
-				"x.yaml:2:68: fsdp.auto_wrap_policy: size_based has no effect: a layer is the unit that is gathered and freed"},
+				"x.yaml:2:42: fsdp.limit_all_gathers: false has no effect: parallel.prefetch_units limits prefetched units\n" +
+				"x.yaml:2:68: fsdp.auto_wrap_policy: size_based has no effect: each layer is a unit"},
 		{"null prefetches nothing", "distributed_type: FSDP\nfsdp_config: {fsdp_backward_prefetch: null, fsdp_auto_wrap_policy: NO_WRAP, fsdp_min_num_params: 7}\n",
 			"x.yaml:2:15: fsdp_config.fsdp_backward_prefetch: empty has no effect: the next unit is always prefetched"},
 		{"stage 3's levers", `{"gradient_clipping": 1, "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": "auto", "model_persistence_threshold": 1e6, "stage3_max_live_parameters": 1e9, "max_reuse_distance": 2e9}}`,
-			"x.yaml:1:106: zero_optimization.model_persistence_threshold: 1e6 has no effect: a unit's parameters are gathered as one, whatever their sizes\n" +
-				"x.yaml:1:142: zero_optimization.stage3_max_live_parameters: 1e9 has no effect: at most parallel.prefetch_units units are gathered beside the one that computes\n" +
-				"x.yaml:1:177: zero_optimization.max_reuse_distance: 2e9 has no effect: parallel.reshard_after_forward says what is kept for backward"},
+			"x.yaml:1:106: zero_optimization.model_persistence_threshold: 1e6 has no effect: each unit is gathered as one flat parameter\n" +
+				"x.yaml:1:142: zero_optimization.stage3_max_live_parameters: 1e9 has no effect: parallel.prefetch_units limits prefetched units\n" +
+				"x.yaml:1:177: zero_optimization.max_reuse_distance: 2e9 has no effect: parallel.reshard_after_forward decides what is kept for backward"},
 		{"a loss scale is obeyed", `{"gradient_clipping": 1, "fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 12, "loss_scale_window": 500, "hysteresis": 2, "min_loss_scale": 1, "auto_cast": true}}`, ""},
 		{"what is always so is obeyed", `{"gradient_clipping": 1, "bf16": {"enabled": true, "check_grad_overflow": true}, "zero_optimization": {"stage": 3, "overlap_comm": true, "contiguous_gradients": true, "reduce_scatter": true, "compute_grad_norm": true, "reduce_bucket_size": "auto"}, "steps_per_print": "auto", "wall_clock_breakdown": false, "tensor_parallel": {"autotp_size": 1}, "compression_training": {"weight_quantization": {"shared_parameters": {"enabled": false}, "different_groups": {"a": {"params": {"start_bits": 8}}}}}}`, ""},
 		{"and what it is not", `{"gradient_clipping": 1, "bf16": {"enabled": true, "check_grad_overflow": false}, "zero_optimization": {"stage": 3, "overlap_comm": false, "reduce_bucket_size": 5e8}, "compile": {"deepcompile": true}, "aio": {"block_size": 1048576}}`,
-			"x.yaml:1:52: bf16.check_grad_overflow: false has no effect: a step with a gradient that is not finite is always skipped\n" +
+			"x.yaml:1:52: bf16.check_grad_overflow: false has no effect: a step with non-finite gradients is always skipped\n" +
 				"x.yaml:1:117: zero_optimization.overlap_comm: false has no effect: communication always overlaps computation\n" +
-				"x.yaml:1:140: zero_optimization.reduce_bucket_size: 5e8 has no effect: the gradients of a unit form one bucket\n" +
-				"x.yaml:1:180: compile.deepcompile: true has no effect: nothing is compiled on a CPU\n" +
-				"x.yaml:1:202: aio: a group of keys has no effect: offloaded state is read and written in blocks of its sub-groups, with direct I/O"},
-		{"clipping that is not set", `{"bf16": {"enabled": true}}`, "x.yaml: gradient_clipping: (not set) means no clipping, as up to DeepSpeed 0.19.2; 0.19.3 and later clip at 1.0. Set it to choose"},
+				"x.yaml:1:140: zero_optimization.reduce_bucket_size: 5e8 has no effect: each unit has one gradient bucket\n" +
+				"x.yaml:1:180: compile.deepcompile: true has no effect: nothing is compiled\n" +
+				"x.yaml:1:202: aio: a group of keys has no effect: offloaded state uses direct I/O in blocks of sub-groups"},
+		{"clipping that is not set", `{"bf16": {"enabled": true}}`, "x.yaml: gradient_clipping: (not set) means no clipping, as in DeepSpeed up to 0.19.2; since 0.19.3 the default is 1.0. Set it explicitly"},
 		{"WarmupDecayLR has a rate of its own", `{"gradient_clipping": 1, "optimizer": {"type": "AdamW", "params": {"lr": 3e-5}}, "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 7, "total_num_steps": 70}}}`,
-			"x.yaml:1:68: optimizer.params.lr: 3e-5 has no effect: the scheduler sets the rate, up to its warmup_max_lr of 0.001"},
+			"x.yaml:1:68: optimizer.params.lr: 3e-5 has no effect: the scheduler sets the rate, with warmup_max_lr 0.001"},
 		{"a local state dict", "model: {latent_dim: 8}\ndistributed: {use_fsdp: true, fsdp_state_dict_type: local_state_dict}\n",
-			"x.yaml:2:31: distributed.fsdp_state_dict_type: local_state_dict becomes checkpoint.state_dict_type sharded: each rank writes its shard, and any number of ranks loads them"},
+			"x.yaml:2:31: distributed.fsdp_state_dict_type: local_state_dict becomes checkpoint.state_dict_type sharded, which loads on any number of ranks"},
 		{"the FSDP of another kind", "distributed_type: MULTI_GPU\nnum_processes: 2\nfsdp_config: {fsdp_activation_checkpointing: true}\n", "x.yaml:3:1: fsdp_config: a group of keys has no effect: distributed_type is MULTI_GPU"},
-		{"torch.compile", "distributed_type: MULTI_CPU\ndynamo_config: {dynamo_backend: INDUCTOR, dynamo_mode: default}\n", "x.yaml:2:17: dynamo_config.dynamo_backend: INDUCTOR has no effect: nothing is compiled on a CPU"},
+		{"torch.compile", "distributed_type: MULTI_CPU\ndynamo_config: {dynamo_backend: INDUCTOR, dynamo_mode: default}\n", "x.yaml:2:17: dynamo_config.dynamo_backend: INDUCTOR has no effect: nothing is compiled"},
 		{"torch.compile as it was written", "distributed_type: MULTI_CPU\ndynamo_backend: 'NO'\n", ""},
 		{"types that do not hold", "model: {latent_dim: 8}\ntraining: {bf16: true}\ndistributed: {use_fsdp: true, fsdp_mixed_precision: false, fsdp_param_dtype: float16}\n", "x.yaml:3:60: distributed.fsdp_param_dtype: float16 has no effect: fsdp_mixed_precision is false"},
 	} {
@@ -307,8 +307,8 @@ func TestCompare(t *testing.T) {
 	}
 	err = check("training.learning_rate=1e-4", "training.micro_batch_size=2")
 	for _, want := range []string{
-		"x.yaml:1:2: training.micro_batch_size: is 4 by this file, and 2 by --set training.micro_batch_size=2",
-		"training.learning_rate: is 3.0e-05 by this file, and 0.0001 by --set training.learning_rate=1e-4",
+		"x.yaml:1:2: training.micro_batch_size: is 4 in this file, but 2 in --set training.micro_batch_size=2",
+		"training.learning_rate: is 3.0e-05 in this file, but 0.0001 in --set training.learning_rate=1e-4",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nis without %s", err, want)

@@ -9,26 +9,26 @@ import (
 	"trireme/internal/conf"
 )
 
-// format is one program's files.
+// format is the format of one program's files.
 type format struct {
 	name  Format
 	owner string // in messages: "the DDP trainer's"
 	keys  keys
-	// signs are keys of which a file of this format has one at least.
+	// signs are keys, at least one in each file of this format.
 	signs []string
-	// flat: files may have lost their groups.
+	// flat: keys may be at the top level instead of in their groups.
 	flat bool
 	read func(*reader)
 }
 
-// reader turns one document into assignments and notes.
+// reader converts one document to assignments and notes.
 type reader struct {
 	name    string
 	options Options
 	format  *format
 	doc     conf.Value
 
-	defaults []conf.Assignment // what is so where the file says nothing
+	defaults []conf.Assignment // of the file's program
 	assigned []conf.Assignment
 	fixed    []conf.Assignment
 	notes    []Note
@@ -37,7 +37,7 @@ type reader struct {
 	classes  []LayerClass
 }
 
-// all is every assignment: those of the file over those of its silence.
+// all returns the defaults and then the file's assignments.
 func (r *reader) all() []conf.Assignment { return append(slices.Clone(r.defaults), r.assigned...) }
 
 // walk applies a vocabulary to a group.
@@ -67,18 +67,18 @@ func (r *reader) unknown(k key, path string, ks keys) {
 	if path != "" {
 		where = "under " + path
 	}
-	text := fmt.Sprintf("unknown key %q %s of %s file. ", k.name(), where, r.format.owner)
+	text := fmt.Sprintf("unknown key %q %s in %s file. ", k.name(), where, r.format.owner)
 	if near := conf.Nearest(k.name(), ks.candidates(path == "" && r.format.flat)); near != "" {
 		text += fmt.Sprintf("did you mean %q?", near)
 	} else if other := r.owner(k.path); other != "" {
-		text += fmt.Sprintf("%s files have it. try: one or the other", other)
+		text += fmt.Sprintf("%s files have it. try: one format in a file", other)
 	} else {
 		text += "keys there: " + keyList(ks)
 	}
 	r.problems = append(r.problems, conf.Problem{Where: k.where, Text: text})
 }
 
-// meant are the names at one level, and with below those in its groups.
+// candidates returns the names at one level, with below also those in its groups.
 func (ks keys) candidates(below bool) []string {
 	names := ks.names()
 	for _, group := range ks.names() {
@@ -89,7 +89,7 @@ func (ks keys) candidates(below bool) []string {
 	return names
 }
 
-// listed is the names of a vocabulary, or the first of many.
+// keyList lists the names of a vocabulary, up to a limit.
 func keyList(ks keys) string {
 	const most = 40
 	names := ks.names()
@@ -99,7 +99,7 @@ func keyList(ks keys) string {
 	return strings.Join(names, ", ")
 }
 
-// owner is whose files have a key that this one's do not.
+// owner returns the program whose files have a key that this format lacks.
 func (r *reader) owner(path string) string {
 	for _, f := range formats() {
 		if f.name != r.format.name && f.keys.has(strings.Split(path, ".")) {
@@ -116,12 +116,12 @@ func (r *reader) fail(k key, text string, args ...any) {
 	r.refuse(k, fmt.Errorf(text, args...))
 }
 
-// refuse is fail for an error that says what to set.
+// refuse adds an error at a key.
 func (r *reader) refuse(k key, err error) {
 	r.problems = append(r.problems, conf.Problem{Where: k.where, Path: k.path, Text: err.Error(), Err: err})
 }
 
-// right checks a value's type.
+// checkValue checks a value's type.
 func (r *reader) checkValue(k key, of check) bool {
 	if k.Kind == conf.Null {
 		r.fail(k, "has no value. give one, or remove the key")
@@ -134,7 +134,7 @@ func (r *reader) checkValue(k key, of check) bool {
 	return true
 }
 
-// choose finds what a value is called here.
+// choose maps a value by names, ignoring case.
 func (r *reader) choose(k key, names map[string]string) (string, bool) {
 	if k.Kind == conf.Scalar {
 		for theirs, ours := range names {
@@ -152,26 +152,25 @@ func (r *reader) choose(k key, names map[string]string) (string, bool) {
 	return "", false
 }
 
-// assign gives a key of our tree a value, on behalf of a key of the file.
+// assign assigns path, with the position of k as origin.
 func (r *reader) assign(k key, path, value string) {
 	r.assigned = append(r.assigned, conf.Assignment{Path: path, Value: value, Where: k.where})
 }
 
-// settle assigns a training argument that cannot be given otherwise.
+// settle assigns a training argument that no other source may contradict.
 func (r *reader) settle(k key, path, value string) {
 	r.assign(k, path, value)
 	r.fixed = append(r.fixed, r.assigned[len(r.assigned)-1])
 }
 
-// byDefault assigns what the file's program does where the file is silent. pairs are paths of
-// our tree and values.
+// byDefault assigns defaults of the file's program. pairs are paths and values.
 func (r *reader) byDefault(owner string, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		r.defaults = append(r.defaults, conf.Assignment{Path: pairs[i], Value: pairs[i+1], Where: fmt.Sprintf("%s (%s)", r.name, owner)})
 	}
 }
 
-// note says of a key what becomes of its value: "has no effect: ...", "becomes ...".
+// note adds a note on a key: "has no effect: ...", "becomes ...".
 func (r *reader) note(k key, what string) {
 	value := k.Describe()
 	if k.Kind == conf.Scalar {
@@ -180,7 +179,7 @@ func (r *reader) note(k key, what string) {
 	r.notes = append(r.notes, Note{Where: k.where, Key: k.path, Value: value, Effect: what})
 }
 
-// find is a key of the document.
+// find returns a key of the document.
 func (r *reader) find(path ...string) (key, bool) {
 	v := r.doc
 	if len(path) > 1 {
@@ -197,7 +196,7 @@ func (r *reader) find(path ...string) (key, bool) {
 	return key{}, false
 }
 
-// isTrue says that a key is there and true.
+// isTrue reports whether a key is present and true.
 func (r *reader) isTrue(path ...string) bool {
 	k, _ := r.find(path...)
 	b, err := k.Bool()

@@ -9,32 +9,32 @@ import (
 	"trireme/internal/conf"
 )
 
-// keys is a vocabulary: the names at one level, each with what becomes of it.
+// keys is a vocabulary: the names at one level with their rules.
 type keys map[string]rule
 
-// rule says what becomes of a key: of a group of keys by under, of a value by apply.
+// rule handles a key: a group with under, a value with apply.
 type rule struct {
 	under keys
 	apply func(r *reader, k key)
-	// when says whether a group is read at all; nil: always.
+	// when reports whether to read a group; nil: always.
 	when func(r *reader, k key) bool
-	// says is what becomes of a value, in Markdown, for the table of the format.
+	// doc describes the effect of a value, in Markdown, for the table of the format.
 	doc string
 }
 
-// key is one that stands in the file.
+// key is a key in the file.
 type key struct {
 	path  string // training.model_name
 	where string // file:line:col
 	conf.Value
 }
 
-// name is the last part of the path.
+// name returns the last part of the path.
 func (k key) name() string { return k.path[strings.LastIndexByte(k.path, '.')+1:] }
 
 func group(under keys) rule { return rule{under: under} }
 
-// check says what is wrong with a value.
+// check validates a value.
 type check func(conf.Value) error
 
 func integer(v conf.Value) error { _, err := v.Int(); return err }
@@ -47,13 +47,13 @@ func textual(v conf.Value) error {
 	return nil
 }
 
-// custom is a rule of its own. says is for the table.
+// custom returns a rule. says is for the table.
 func custom(says string, apply func(r *reader, k key)) rule { return rule{apply: apply, doc: says} }
 
-// elsewhere is a rule for a key that is read together with others, before or after the walk.
+// readTogether is a rule for a key that the format reads with others, outside the walk.
 func readTogether(says string) rule { return custom(says, func(*reader, key) {}) }
 
-// to assigns the value to a key of our tree.
+// to assigns the value to path.
 func to(path string, right check) rule {
 	return custom("`"+path+"`", func(r *reader, k key) {
 		if r.checkValue(k, right) {
@@ -62,7 +62,7 @@ func to(path string, right check) rule {
 	})
 }
 
-// maybe is a rule for a key whose null means that it is absent.
+// nullable is a rule for a key for which null means absent.
 func nullable(of rule) rule {
 	return custom(of.doc, func(r *reader, k key) {
 		if k.Kind != conf.Null {
@@ -71,8 +71,7 @@ func nullable(of rule) rule {
 	})
 }
 
-// auto is a rule for a value that DeepSpeed's integrations fill in where it is "auto": the rest
-// of the configuration decides.
+// auto is a rule for a key for which "auto" leaves the value to the rest of the configuration.
 func auto(of rule) rule {
 	return custom(of.doc, func(r *reader, k key) {
 		if !isAuto(k.Value) {
@@ -83,7 +82,7 @@ func auto(of rule) rule {
 
 func isAuto(v conf.Value) bool { return v.Kind == conf.Scalar && v.Text == "auto" }
 
-// as assigns what the value is called here. Case does not matter.
+// enum assigns a value mapped by names, ignoring case.
 func enum(path string, names map[string]string) rule {
 	return custom("`"+path+"`", func(r *reader, k key) {
 		if name, ok := r.choose(k, names); ok {
@@ -92,7 +91,7 @@ func enum(path string, names map[string]string) rule {
 	})
 }
 
-// ignored is for keys without a meaning here. A value that asks for something is noted.
+// ignored is a rule for a key without effect, noted if it enables something.
 func ignored(why string) rule {
 	return custom("no effect: "+why, func(r *reader, k key) {
 		if enabled(k.Value) {
@@ -101,10 +100,10 @@ func ignored(why string) rule {
 	})
 }
 
-// silent is for keys whose every value comes to the same here.
+// noEffect is a rule for a key without effect that is not worth a note.
 func noEffect(why string) rule { return readTogether("no effect: " + why) }
 
-// only is for keys that have one value here. Another is noted.
+// constant is a rule for a key with one supported value. Others are noted.
 func constant(value, why string) rule {
 	return custom("always "+value+": "+why, func(r *reader, k key) {
 		if k.Kind != conf.Null && !isAuto(k.Value) && !sameText(k.Value, value) {
@@ -113,7 +112,7 @@ func constant(value, why string) rule {
 	})
 }
 
-// must is for keys whose other values would change what is trained.
+// required is a rule for a key with one supported value. Others would change training and are refused.
 func required(value, why string) rule {
 	return custom("must be "+value+": "+why, func(r *reader, k key) {
 		if k.Kind != conf.Null && !isAuto(k.Value) && !sameText(k.Value, value) {
@@ -122,7 +121,7 @@ func required(value, why string) rule {
 	})
 }
 
-// refused is for what would change what is trained and is not available.
+// refused is a rule for an unsupported feature that would change training.
 func refused(what, try string) rule {
 	return custom("refused: "+what, func(r *reader, k key) {
 		if enabled(k.Value) {
@@ -131,12 +130,12 @@ func refused(what, try string) rule {
 	})
 }
 
-// checked is a rule for a key that is read together with others.
+// checked is readTogether with a check.
 func checked(says string, right check) rule {
 	return custom(says, func(r *reader, k key) { r.checkValue(k, right) })
 }
 
-// sameText compares a value with a text, as numbers where both are.
+// sameText compares a value with a text, as numbers if possible.
 func sameText(v conf.Value, text string) bool {
 	x, err := v.Float()
 	y, other := conf.Value{Kind: conf.Scalar, Text: text}.Float()
@@ -146,9 +145,8 @@ func sameText(v conf.Value, text string) bool {
 	return v.Kind == conf.Scalar && strings.EqualFold(v.Text, text)
 }
 
-// asks says whether a value asks for something. null, false, zero, no, auto and what is empty
-// do not. A group does if the word "enabled" in it, or in its groups, says so; one without
-// that word does by being there.
+// enabled reports whether a value enables something: not null, false, 0, no, none, off, auto or empty.
+// A group is enabled by its key "enabled", or by one in its groups; without that key, by its presence.
 func enabled(v conf.Value) bool {
 	switch v.Kind {
 	case conf.Null:
@@ -162,8 +160,7 @@ func enabled(v conf.Value) bool {
 	return !slices.Contains([]string{"", "false", "no", "none", "off", "0", "0.0", "auto"}, strings.ToLower(v.Text))
 }
 
-// switched says what the words "enabled" of a group come to, and whether there is one. That of
-// the group itself is stronger than those below it.
+// enabledKey evaluates the keys "enabled" of a group. The group's own overrides those below.
 func enabledKey(v conf.Value) (on, said bool) {
 	if word, ok := v.Find("enabled"); ok {
 		return enabled(word), true
@@ -177,14 +174,14 @@ func enabledKey(v conf.Value) (on, said bool) {
 	return on, said
 }
 
-// has tells whether a vocabulary has a path.
+// has reports whether a vocabulary has a path.
 func (ks keys) has(path []string) bool {
 	rule, ok := ks[path[0]]
 	switch {
 	case !ok || len(path) == 1:
 		return ok
 	case rule.under == nil:
-		return true // a value that is a group, which its rule reads
+		return true // the rule reads the group
 	}
 	return rule.under.has(path[1:])
 }

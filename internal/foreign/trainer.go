@@ -7,12 +7,12 @@ import (
 	"trireme/parallel"
 )
 
-// The DDP and the FSDP trainer's files have these groups in common.
+// Groups of the DDP and FSDP trainers' files.
 
-// notPadded is why keys of collators have no effect.
-const notPadded = "rows lie end to end without padding, and the rows of a step are divided so that ranks have even work"
+// notPadded is the reason for keys of collators.
+const notPadded = "rows are not padded, and work is balanced between ranks"
 
-// trainingKeys are the group training.
+// trainingKeys are the keys of training.
 func trainingKeys() keys {
 	return keys{
 		"model_name":                  custom("`model.path`", modelName),
@@ -31,15 +31,15 @@ func trainingKeys() keys {
 	}
 }
 
-// modelName is the model, unless another is given over the file's.
+// modelName assigns the model, unless another source sets it.
 func modelName(r *reader, k key) {
 	if r.checkValue(k, textual) && !r.options.Model {
 		r.assign(k, "model.path", k.Text)
 	}
 }
 
-// autocast is use_amp or fp16: float16 with torch's loss scaler; gradients are float32, as autocast
-// leaves them.
+// autocast reads use_amp or fp16: float16 with torch's loss scaler, and float32 gradients as with
+// autocast.
 func autocast(r *reader, k key) {
 	if !r.checkValue(k, boolean) {
 		return
@@ -49,28 +49,28 @@ func autocast(r *reader, k key) {
 	}
 }
 
-// savingKeys are the group checkpointing.
+// savingKeys are the keys of checkpointing.
 func savingKeys() keys {
 	return keys{
 		"save_every_n_steps": to("checkpoint.save_every_n_steps", integer),
 		"keep_last_n":        to("checkpoint.keep_last_n", integer),
-		"checkpoint_dir":     custom("`checkpoint.dir`; with --output_dir, checkpoints go to checkpoints in it", checkpointDir),
+		"checkpoint_dir":     custom("`checkpoint.dir`; with --output_dir, checkpoints go to checkpoints/ in it", checkpointDir),
 	}
 }
 
-// checkpointDir is where checkpoints go, unless the output directory is given over the file: the
-// trainers then put them there.
+// checkpointDir assigns the checkpoint directory, unless another source sets the output directory: the
+// trainers then use that.
 func checkpointDir(r *reader, k key) {
 	switch {
 	case !r.checkValue(k, textual):
 	case r.options.OutputDir:
-		r.note(k, "has no effect: with an output directory given, checkpoints go to checkpoints in it")
+		r.note(k, "has no effect: checkpoints go to checkpoints/ in the given output directory")
 	default:
 		r.assign(k, "checkpoint.dir", k.Text)
 	}
 }
 
-// loggingKeys are the group logging.
+// loggingKeys are the keys of logging.
 func loggingKeys() keys {
 	return keys{
 		"log_every_n_steps": to("logging.log_every_n_steps", integer),
@@ -79,7 +79,7 @@ func loggingKeys() keys {
 	}
 }
 
-// transport is the group distributed's key backend.
+// transport is the rule for distributed.backend.
 func transport() rule {
 	return custom("`parallel.backend: auto`: shared memory, or TCP between machines", func(r *reader, k key) {
 		if _, ok := r.choose(k, map[string]string{"nccl": "", "gloo": "", "mpi": ""}); ok {
@@ -89,15 +89,15 @@ func transport() rule {
 	})
 }
 
-// stateDict is torch's StateDictType.
+// stateDict is the rule for torch's StateDictType.
 func stateDict() rule {
-	return custom("`checkpoint.state_dict_type`; a local one becomes sharded, which loads into any number of ranks", func(r *reader, k key) {
+	return custom("`checkpoint.state_dict_type`; local becomes sharded", func(r *reader, k key) {
 		name, ok := r.choose(k, map[string]string{
 			"full_state_dict": "full", "sharded_state_dict": "sharded", "local_state_dict": "local", "full": "full", "sharded": "sharded", "local": "local",
 		})
 		if name == "local" {
 			name = "sharded"
-			r.note(k, "becomes checkpoint.state_dict_type sharded: each rank writes its shard, and any number of ranks loads them")
+			r.note(k, "becomes checkpoint.state_dict_type sharded, which loads on any number of ranks")
 		}
 		if ok {
 			r.assign(k, "checkpoint.state_dict_type", name)
@@ -105,23 +105,23 @@ func stateDict() rule {
 	})
 }
 
-// mode refuses a --mode that the file contradicts. k is the key that says what the file is.
+// mode refuses a --mode that contradicts the file's key k.
 func (r *reader) mode(k key, is string, fits ...string) {
 	if r.options.Mode != "" && !slices.Contains(fits, r.options.Mode) {
-		r.fail(k, "is %s, and --mode says %s. try: --mode %s, or a file for %s", is, r.options.Mode, fits[0], r.options.Mode)
+		r.fail(k, "is %s, but --mode is %s. try: --mode %s, or a file for %s", is, r.options.Mode, fits[0], r.options.Mode)
 	}
 }
 
-// sharesNothing tells whether a strategy leaves everything whole, as DDP does.
+// isReplicated reports whether a strategy shards nothing, as DDP.
 func isReplicated(name string) (bool, error) {
 	s, err := parallel.ParseStrategy(name)
 	return !s.Params && !s.Grads && !s.Optimizer, err
 }
 
-// trainerDefault is the origin of what a trainer does where its file is silent.
+// trainerDefault is the origin of a trainer's defaults.
 const trainerDefault = "its trainer's default"
 
-// saveBeside puts checkpoints where the trainer does, if nothing else is said.
+// saveDefaults assigns the trainer's directories.
 func (r *reader) saveDefaults() {
 	r.byDefault(trainerDefault, "output_dir", "./output", "training.seed", "42")
 	if !r.options.OutputDir {
@@ -129,7 +129,7 @@ func (r *reader) saveDefaults() {
 	}
 }
 
-// modelByDefault names the trainer's model, unless another is given.
+// modelByDefault assigns the trainer's model, unless another source sets one.
 func (r *reader) modelByDefault(name, task string) {
 	r.byDefault(trainerDefault, "model.task", task)
 	if !r.options.Model {
