@@ -1,4 +1,4 @@
-.PHONY: build test check ci generate dist image train-free-fsdp train-baseline-fsdp
+.PHONY: build test check ci generate dist image site train-free-fsdp train-baseline-fsdp
 
 build:
 	CGO_ENABLED=0 go build -o trireme ./cmd/trireme
@@ -28,6 +28,15 @@ dist:
 BUILDER ?= docker
 image:
 	$(BUILDER) build -t trireme .
+
+# The pages as a site in out/site, with a search. Sphinx and its theme are installed into out/site-tools.
+# A warning of Sphinx, a dead link and a file of another host are errors.
+site:
+	python3 -m venv out/site-tools
+	out/site-tools/bin/pip install --quiet --disable-pip-version-check -r site/requirements.txt
+	out/site-tools/bin/sphinx-build -q -W --keep-going -E -c site -d out/site-doctrees . out/site
+	SITE=$(CURDIR)/out/site go test -count=1 ./internal/repotest -run TestSite
+	@echo out/site/index.html
 
 # The Free Transformer and its baseline, sharded, from the files of examples/free-transformer.
 NPROC ?= 2
