@@ -11,7 +11,7 @@ import (
 )
 
 // small are operations of the core that may be merged: two readers of one pass make their own.
-var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "Gather"}
+var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "GatherRows"}
 
 // again lists operations on data, and gathers, that compute what an earlier one has computed, by
 // value: a compiler merges the two, and keeps the first result for as long as the second is needed.
