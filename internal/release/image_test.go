@@ -17,7 +17,7 @@ import (
 
 // TestDockerfile checks the Dockerfile with BuildKit's parser and linter, then what the image relies
 // on: a final stage from scratch with files of the build stage only, a numeric user that is not root,
-// an entry point without a shell, and build stages from images with a tag.
+// an entry point without a shell, build stages from images with a tag, and the platform from the builder.
 func TestDockerfile(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	if err != nil {
@@ -27,13 +27,14 @@ func TestDockerfile(t *testing.T) {
 		t.Error(problem)
 	}
 	bad := map[string][2]string{
-		"is not a number":  {"USER 65532:65532", "USER root"},
-		"is root":          {"USER 65532:65532", "USER 0"},
-		"not from scratch": {"FROM scratch", "FROM debian:12"},
-		"has no tag":       {"golang:1.26-bookworm", "golang"},
-		"is no stage":      {"--from=build", "--from=other"},
-		"starts a shell":   {`ENTRYPOINT ["/usr/bin/trireme"]`, "ENTRYPOINT /usr/bin/trireme"},
-		"FromAsCasing":     {" AS build", " as build"},
+		"is not a number":    {"USER 65532:65532", "USER root"},
+		"is root":            {"USER 65532:65532", "USER 0"},
+		"not from scratch":   {"FROM scratch", "FROM debian:12"},
+		"has no tag":         {"golang:1.26-bookworm", "golang"},
+		"is no stage":        {"--from=build", "--from=other"},
+		"starts a shell":     {`ENTRYPOINT ["/usr/bin/trireme"]`, "ENTRYPOINT /usr/bin/trireme"},
+		"hides the platform": {"ARG TARGETARCH", "ARG TARGETARCH=amd64"},
+		"FromAsCasing":       {" AS build", " as build"},
 	}
 	for want, change := range bad {
 		changed := bytes.Replace(content, []byte(change[0]), []byte(change[1]), 1)
@@ -76,6 +77,15 @@ func lint(t *testing.T, content []byte) (problems []string) {
 		}
 		if _, tag, _ := strings.Cut(base, ":"); !last && (tag == "" || tag == "latest") {
 			problems = append(problems, "the base image "+base+" has no tag")
+		}
+		for _, c := range s.Commands {
+			if a, ok := c.(*instructions.ArgCommand); ok {
+				for _, kv := range a.Args {
+					if strings.HasPrefix(kv.Key, "TARGET") && kv.Value != nil {
+						problems = append(problems, "ARG "+kv.Key+" has a default, which hides the platform that is built for")
+					}
+				}
+			}
 		}
 		if last {
 			problems = append(problems, final(s, names)...)
