@@ -70,7 +70,11 @@ func (j *job) printSample(ctx context.Context, w io.Writer, model string) error 
 
 // tryModel returns a command to try the model in dir.
 func (j *job) tryModel(dir string) string {
-	reads := tokenizer.Exists(dir)
+	reads, chats := tokenizer.Exists(dir), false
+	if j.summary.Format == data.FormatChat || j.summary.Format == data.FormatShareGPT {
+		tok, err := tokenizer.Load(dir) // data.chat_template is not exported
+		chats = err == nil && tok.ChatTemplate() != ""
+	}
 	if strings.ContainsAny(dir, " \t'\"$&;()*?") {
 		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 	}
@@ -81,7 +85,7 @@ func (j *job) tryModel(dir string) string {
 	switch {
 	case err != nil || info.Task != model.Causal || !reads:
 		return "trireme eval --model " + dir + " --data FILE"
-	case j.summary.Format == data.FormatChat || j.summary.Format == data.FormatShareGPT:
+	case chats:
 		return "trireme generate --model " + dir + ` --chat --prompt "Hello"`
 	}
 	return "trireme generate --model " + dir + ` --prompt "Once upon a time"`
