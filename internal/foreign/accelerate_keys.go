@@ -12,7 +12,7 @@ func accelerateKeys() keys {
 		"compute_environment":         required("LOCAL_MACHINE", "SageMaker is not supported"),
 		"debug":                       noEffect("ranks always check that their collectives match"),
 		"distributed_type":            readTogether("`parallel.strategy`: MULTI_* is no_shard; refused: MEGATRON_LM, XLA"),
-		"num_processes":               nullable(checked("`--nproc`, unless given on the command line", integer)),
+		"num_processes":               nullable(checked("the number of ranks, unless the command line gives it", integer)),
 		"num_machines":                nullable(checked("must be 1, unless another launcher starts the ranks", integer)),
 		"mixed_precision":             readTogether("`precision.param_dtype`; with FSDP and DeepSpeed also `reduce_dtype`; refused: fp8"),
 		"fp16":                        checked("`precision.param_dtype: float16` (older files)", boolean),
