@@ -13,13 +13,13 @@ type decoder struct {
 	root     reflect.Value
 	origins  Origins
 	problems Errors
-	bad      map[string]bool   // paths, and all above them, below which something is wrong
-	copied   map[string]bool   // pointers and maps that are no longer the defaults' own
-	unread   bool              // a document could not be read: what it would have said is unknown
-	nodes    map[string]string // where a node was last written, for what it says as a whole
-	hint     Hint              // nil: none
-	listed   map[string]bool   // groups whose keys a problem lists
-	former   []Problem         // keys of earlier versions: where and path
+	bad      map[string]bool   // paths with a problem at or below them
+	copied   map[string]bool   // paths of pointers and maps copied from the defaults
+	unread   bool              // a document could not be read, so values may be missing
+	nodes    map[string]string // position of the last write to a node, for errors of the whole node
+	hint     Hint              // may be nil
+	listed   map[string]bool   // groups whose keys a problem has listed
+	former   []Problem         // obsolete keys: Where and Path
 }
 
 func (d *decoder) problem(p Problem) {
@@ -27,7 +27,7 @@ func (d *decoder) problem(p Problem) {
 	d.spoil(p.Path)
 }
 
-// spoil marks a path as not worth validating.
+// spoil excludes a path from validation.
 func (d *decoder) spoil(path string) {
 	for path != "" {
 		d.bad[path] = true
@@ -81,8 +81,7 @@ func (d *decoder) value(n *node, v reflect.Value, path string) {
 	}
 }
 
-// raw reads text given outside a document: as YAML where the target is made of parts, as it
-// stands where it is one value.
+// raw parses text from outside a document: as YAML for composite targets, else as a scalar.
 func (d *decoder) raw(n *node, t reflect.Type, path string) *node {
 	if n.text == "null" && (t.Kind() == reflect.Slice || t.Kind() == reflect.Map) {
 		return &node{from: n.from}
@@ -135,7 +134,7 @@ func (d *decoder) pointer(n *node, v reflect.Value, path string) {
 func (d *decoder) structure(n *node, v reflect.Value, path string) {
 	switch n.kind {
 	case nullNode:
-		return // a heading whose keys are all commented out
+		return // a group with all keys commented out
 	case mapNode:
 	default:
 		d.failf(n, path, "is %s, not a group of keys (%s)", n.describe(), keyList(fields(v.Type())))
@@ -158,8 +157,7 @@ func (d *decoder) structure(n *node, v reflect.Value, path string) {
 	}
 }
 
-// Former is a node whose earlier versions had more keys. A source may still have them: they have no
-// effect, and Loaded.Former lists them.
+// Former is a node with obsolete keys. They have no effect, and Loaded.Former lists them.
 type Former interface{ Former() []string }
 
 func formerOf(v reflect.Value) []string {
@@ -183,7 +181,7 @@ func (d *decoder) unknown(n *node, e entry, fs []field, path string) {
 			shown = strings.TrimPrefix(meant, join(path, ""))
 		}
 		text += fmt.Sprintf("did you mean %q%s?", shown, why)
-		d.spoil(meant) // what it was to say is missing there
+		d.spoil(meant) // its value is missing
 	} else if why != "" {
 		text += why
 	} else if d.listed[path] {
@@ -199,8 +197,8 @@ func (d *decoder) unknown(n *node, e entry, fs []field, path string) {
 	d.spoil(path)
 }
 
-// meant finds the key that an unknown one stands for: in another style of spelling, by another
-// program's name, misspelt, or written in the wrong place. why says more.
+// meant suggests a key for an unknown one: another spelling, another program's name, a typo, or a key of
+// another group. why is the explanation.
 func (d *decoder) meant(key string, fs []field, path string) (meant, why string) {
 	for _, f := range fs {
 		if fold(f.name) == fold(key) {
@@ -208,7 +206,7 @@ func (d *decoder) meant(key string, fs []field, path string) (meant, why string)
 		}
 	}
 	near := Nearest(key, names(fs))
-	if strings.HasSuffix(path, "]") { // the keys of an element of a list are its own
+	if strings.HasSuffix(path, "]") { // an element of a list
 		if near != "" {
 			near = join(path, near)
 		}
@@ -223,7 +221,7 @@ func (d *decoder) meant(key string, fs []field, path string) (meant, why string)
 	return d.misplaced(key), ""
 }
 
-// hinted asks the hints, if there are any.
+// hinted calls the hint, if any.
 func (d *decoder) hinted(path string) (meant, why string) {
 	if d.hint == nil {
 		return "", ""
@@ -231,10 +229,9 @@ func (d *decoder) hinted(path string) (meant, why string) {
 	return d.hint(path)
 }
 
-// elsewhere finds a key that was written in the wrong place, perhaps misspelt, if only one place
-// has it.
+// misplaced finds a key by its name, perhaps misspelled, if only one group has it.
 func (d *decoder) misplaced(key string) string {
-	paths := map[string][]string{} // by the key's own name
+	paths := map[string][]string{} // by the key's last part
 	walkPaths(d.root.Type(), func(path string) {
 		name := path[strings.LastIndexByte(path, '.')+1:]
 		paths[name] = append(paths[name], path)
@@ -247,12 +244,12 @@ func (d *decoder) misplaced(key string) string {
 
 func keyList(fs []field) string { return strings.Join(names(fs), ", ") }
 
-// Shortened is a map for which a text may stand: the value of one key, without all others.
+// Shortened is a map that may also be written as a scalar, the value of its key ShortKey.
 type Shortened interface{ ShortKey() string }
 
 func (d *decoder) dictionary(n *node, v reflect.Value, path string) {
 	if n.kind == nullNode {
-		if !n.from.file { // --set key=null empties it; in a file it is a heading without keys
+		if !n.from.file { // --set key=null clears it; in a file it is a group without keys
 			v.SetZero()
 			maps.DeleteFunc(d.origins, func(p, _ string) bool { return strings.HasPrefix(p, path+".") })
 		}
@@ -312,7 +309,7 @@ func (d *decoder) list(n *node, v reflect.Value, path string) {
 			out.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
 		}
 	}
-	// A list is one value, so what is below it has no origins of its own.
+	// A list is one value: its elements have no origins.
 	inner := &decoder{root: d.root, hint: d.hint, origins: Origins{}, bad: map[string]bool{}, copied: map[string]bool{}, nodes: map[string]string{}, listed: d.listed}
 	for i, item := range n.items {
 		inner.value(item, out.Index(i), fmt.Sprintf("%s[%d]", path, i))
@@ -346,12 +343,11 @@ func (d *decoder) text(n *node, v reflect.Value, path string) {
 	d.origins[path] = n.at()
 }
 
-// Chooser is an enumeration that can list its names. One that is a string takes these and needs no
-// UnmarshalText. Where a value is none, or its UnmarshalText refuses a
-// value, the message lists them and suggests the nearest.
+// Chooser is an enumeration with a list of values. A string type needs no UnmarshalText. The message
+// for an invalid value lists the values and suggests the nearest.
 type Chooser interface{ Choices() []string }
 
-// untyped is a node as any: map[string]any, []any, bool, int64, float64, string or nil.
+// untyped converts a node to map[string]any, []any, bool, int64, float64, string or nil.
 func untyped(n *node) any {
 	switch n.kind {
 	case listNode:
@@ -384,7 +380,7 @@ func untyped(n *node) any {
 	return n.text
 }
 
-// defaults records an origin for every value that no source has set.
+// defaults records the origin "default" for values that no source has set.
 func (d *decoder) defaults(v reflect.Value, path string) {
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
@@ -406,7 +402,7 @@ func (d *decoder) defaults(v reflect.Value, path string) {
 	}
 }
 
-// mapKeys is a map of any string-keyed type by its keys.
+// mapKeys returns the elements of a string-keyed map.
 func mapKeys(v reflect.Value) map[string]reflect.Value {
 	out := make(map[string]reflect.Value, v.Len())
 	for _, k := range v.MapKeys() {

@@ -5,10 +5,10 @@ import "reflect"
 // Change is a value that differs between two trees.
 type Change struct {
 	Path     string
-	From, To string // as Print writes them; "" where a tree has no such value
+	From, To string // as printed; "" if a tree has no such value
 }
 
-// Diff lists the values that differ between two trees, in the order in which Print writes them.
+// Diff lists the values that differ between two trees, in the order of Print.
 func Diff[T any](from, to T) []Change {
 	var a, b leaves
 	a.add(reflect.ValueOf(&from).Elem(), "")
@@ -25,7 +25,7 @@ func Diff[T any](from, to T) []Change {
 			out = append(out, Change{l.Path, was, l.To})
 		}
 	}
-	for _, l := range a { // what only the first tree has: keys of a map
+	for _, l := range a { // map keys of the first tree only
 		if _, left := old[l.Path]; left {
 			out = append(out, Change{Path: l.Path, From: l.To})
 		}
@@ -33,7 +33,7 @@ func Diff[T any](from, to T) []Change {
 	return out
 }
 
-// leaves are the values of a tree, each as a Change to it.
+// leaves are the values of a tree.
 type leaves []Change
 
 func (l *leaves) add(v reflect.Value, path string) {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Value is one value of a document as it was written, before anything is asked of it. It is
-// for readers of other programs' files, who turn it into Assignments.
+// Value is one value of a document, undecoded. Readers of other programs' files convert it to
+// Assignments.
 type Value struct {
 	Kind   Kind
 	Text   string  // of a scalar
-	Quoted bool    // the scalar was written in quotes
+	Quoted bool    // the scalar is quoted
 	Items  []Value // of a list
 	Keys   []Key   // of a group, in the order of the document
 	Where  string  // file:line:col
@@ -24,7 +24,7 @@ type Key struct {
 	Value Value
 }
 
-// Kind is what a value is made of.
+// Kind is the kind of a value.
 type Kind int
 
 // The kinds.
@@ -35,7 +35,7 @@ const (
 	Group  Kind = Kind(mapNode)
 )
 
-// Read takes a document's text from a file. The error is an Errors.
+// Read reads a file. The error is an Errors.
 func Read(name string) (string, error) {
 	text, err := readFile(name)
 	if err != nil {
@@ -44,8 +44,8 @@ func Read(name string) (string, error) {
 	return text, nil
 }
 
-// Parse reads YAML, and JSON as the part of YAML that it is. Its place in messages is name. An
-// empty document is Null. The error is an Errors; the value is then what could be read.
+// Parse parses YAML or JSON. Messages use name as the file name. An empty document is Null. With an
+// error, an Errors, the value is the part that could be read.
 func Parse(name, text string) (Value, error) {
 	root, problems := parse(&origin{label: name, file: true}, text)
 	v := Value{Where: name}
@@ -69,7 +69,7 @@ func (n *node) export() Value {
 	return v
 }
 
-// Find is the value at a path of keys.
+// Find returns the value at a path of keys.
 func (v Value) Find(path ...string) (Value, bool) {
 	for _, name := range path {
 		i := slices.IndexFunc(v.Keys, func(k Key) bool { return k.Name == name })
@@ -81,7 +81,7 @@ func (v Value) Find(path ...string) (Value, bool) {
 	return v, true
 }
 
-// Int is a whole number: 1e9 and 2.5e3 are, 1.5 is not.
+// Int returns an integer: 1e9 and 2.5e3 are integers, 1.5 is not.
 func (v Value) Int() (int64, error) {
 	x, err := parseInt(v.Text, 64)
 	if v.Kind != Scalar || err != nil {
@@ -90,7 +90,7 @@ func (v Value) Int() (int64, error) {
 	return x, nil
 }
 
-// Float is a number, quoted or not: YAML 1.1 takes 2e-5 for a text, so files have both.
+// Float returns a number, quoted or not: 2e-5 is a string in YAML 1.1, so files have both.
 func (v Value) Float() (float64, error) {
 	x, err := parseFloat(v.Text, 64)
 	if v.Kind != Scalar || err != nil {
@@ -99,7 +99,7 @@ func (v Value) Float() (float64, error) {
 	return x, nil
 }
 
-// Bool is true or false.
+// Bool returns a boolean.
 func (v Value) Bool() (bool, error) {
 	x, ok := parseBool(v.Text)
 	if v.Kind != Scalar || !ok {
@@ -108,20 +108,19 @@ func (v Value) Bool() (bool, error) {
 	return x, nil
 }
 
-// Describe names the value in a message about what was found.
+// Describe describes the value for a message.
 func (v Value) Describe() string {
 	return (&node{kind: nodeKind(v.Kind), text: v.Text}).describe()
 }
 
-// Assignment gives one key a value, as --set would, on behalf of a place of its own.
+// Assignment sets one key, like --set, with its own origin.
 type Assignment struct {
-	Path  string // of our tree: training.max_steps
-	Value string // as text; for a list, a map or any, YAML
-	Where string // its origin: ds_config.json:12:9
+	Path  string // training.max_steps
+	Value string // text; for a list, a map or any: YAML
+	Where string // origin: ds_config.json:12:9
 }
 
-// Unread stands for a source that could not be read, with what is wrong with it: Load then tells
-// of the other sources what can be told.
+// Unread is a source that could not be read. Load reports its problems with those of other sources.
 func Unread(problems Errors) Source { return Source{kind: kindUnread, problems: problems} }
 
 // Assign applies assignments in order.

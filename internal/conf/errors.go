@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Problem is one thing wrong with a configuration.
+// Problem is one error in a configuration.
 type Problem struct {
 	Where string // run.yaml:14, run.yaml:3:5, --set a.b=c, environment TRIREME_A_B
-	Path  string // training.max_steps; empty where the problem is not one key's
-	Text  string // what is wrong, with the suggestion if there is one
-	Err   error  // the cause, if another package found it
+	Path  string // training.max_steps; empty if the problem is not of one key
+	Text  string // message, with any suggestion
+	Err   error  // cause, if any
 
-	Unknown bool   // a key that the tree does not have, and none is near
-	Group   string // of an Unknown key: the group that it was written in; empty at the top level
+	Unknown bool   // an unknown key without suggestion
+	Group   string // group of an Unknown key; empty at the top level
 }
 
 func (p Problem) Error() string {
@@ -29,16 +29,16 @@ func (p Problem) Error() string {
 
 func (p Problem) Unwrap() error { return p.Err }
 
-// Errors is everything wrong with a configuration, in the order of the sources.
+// Errors lists the errors in a configuration, in the order of sources.
 type Errors []Problem
 
-// Error has one line a problem, up to a screenful.
+// Error has one line per problem, up to 40.
 func (e Errors) Error() string {
-	const most = 40
+	const limit = 40
 	var lines []string
 	for i, p := range e {
-		if i == most {
-			lines = append(lines, fmt.Sprintf("and %d more", len(e)-most))
+		if i == limit {
+			lines = append(lines, fmt.Sprintf("and %d more", len(e)-limit))
 			break
 		}
 		lines = append(lines, p.Error())
@@ -46,7 +46,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap lets errors.Is and errors.As see each problem.
+// Unwrap returns the problems for errors.Is and errors.As.
 func (e Errors) Unwrap() []error {
 	errs := make([]error, len(e))
 	for i, p := range e {

@@ -5,20 +5,19 @@ import (
 	"reflect"
 )
 
-// Origins maps the path of every value to the place that decided it: "default",
-// "run.yaml:3:5", "--set a.b=c", "environment TRIREME_A_B", "--flag". Lists are one value.
+// Origins maps the path of each value to its source: "default", "run.yaml:3:5", "--set a.b=c",
+// "environment TRIREME_A_B", "--flag". A list is one value.
 type Origins map[string]string
 
 // Loaded is a decoded tree with its origins.
 type Loaded[T any] struct {
 	Value   T
 	Origins Origins
-	Former  []Problem // keys of earlier versions that sources have, without a text
+	Former  []Problem // obsolete keys in the sources, without Text
 }
 
-// Load applies the sources, in order, over defaults, which it does not change, and calls the
-// Validate methods of the nodes. T is a struct. The error, if any, is an Errors; the tree is
-// then what could be read of it.
+// Load applies sources in order to a copy of defaults and calls the nodes' Validate methods. T is a
+// struct. With an error, an Errors, the tree is the part that could be read.
 func Load[T any](defaults T, sources ...Source) (*Loaded[T], error) {
 	out := &Loaded[T]{Value: defaults, Origins: Origins{}}
 	root := reflect.ValueOf(&out.Value).Elem()

@@ -261,7 +261,7 @@ func TestFiles(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{filepath.Join(dir, "none.yaml"), "no such file"},
 		{dir, "is a directory, not a configuration file"},
-		{write("binary", "a: \x00"), `1:4: a NUL byte, which no text holds ("a: \x00"). try: remove it`},
+		{write("binary", "a: \x00"), `1:4: contains a NUL byte ("a: \x00"). try: remove it`},
 		{write("latin1", "a: \xe9"), `1:4: byte 0xe9 is not UTF-8 ("a: \xe9"). try: iconv -f LATIN1 -t UTF-8 ` + filepath.Join(dir, "latin1") + ", if the file is in Latin-1"},
 		{write("long", strings.Repeat("#", 5<<20)), "is larger than 4 MiB: not a configuration file"},
 	} {

@@ -9,8 +9,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds on what a stranger's file may make of us: aliases multiply nodes, brackets stack.
-// The parser's time grows with the square of lines and of open brackets.
+// Limits for untrusted files. Aliases multiply nodes; the parser's time is quadratic in lines and open
+// brackets.
 const (
 	maxNodes    = 100_000
 	maxDepth    = 64
@@ -25,10 +25,10 @@ const (
 	scalarNode
 	listNode
 	mapNode
-	rawNode // text from outside a document, to be read as its target's type asks
+	rawNode // text from outside a document, parsed by the type of its target
 )
 
-// node is what remains of YAML: no anchors, no tags, no styles; every scalar is its text.
+// node is YAML without anchors, tags and styles; scalars are text.
 type node struct {
 	kind      nodeKind
 	text      string
@@ -45,7 +45,7 @@ type entry struct {
 	value     *node
 }
 
-// origin is where a node was written: a file, or something without lines.
+// origin is the source of a node: a file, or a source without lines.
 type origin struct {
 	label string
 	file  bool
@@ -63,7 +63,7 @@ func (o *origin) at(line, col int) string {
 
 func (n *node) at() string { return n.from.at(n.line, n.col) }
 
-// describe names a node in a message about what was found.
+// describe describes a node for a message.
 func (n *node) describe() string {
 	switch n.kind {
 	case nullNode:
@@ -76,10 +76,9 @@ func (n *node) describe() string {
 	return fmt.Sprintf("%q", clip(n.text))
 }
 
-// parse turns a document into nodes. It returns nil for an empty one. Problems do not stop
-// it where the rest can still be read.
+// parse converts a document to nodes, or nil if it is empty. It continues after a problem if it can.
 func parse(from *origin, text string) (root *node, problems []Problem) {
-	text = strings.TrimPrefix(text, "\ufeff") // some editors begin files with a byte order mark
+	text = strings.TrimPrefix(text, "\ufeff") // byte order mark
 	if p := notText(from, text); p != nil {
 		return nil, []Problem{*p}
 	}
@@ -87,7 +86,7 @@ func parse(from *origin, text string) (root *node, problems []Problem) {
 		return nil, []Problem{{Where: from.label, Text: "is too deep or too long for a configuration"}}
 	}
 	c := &converter{from: from, anchors: map[string]ast.Node{}}
-	// The parser indexes tokens freely; on a text that trips it, that is the text's error.
+	// The parser may panic on invalid text.
 	defer func() {
 		if recover() != nil {
 			root, problems = nil, append(c.problems, Problem{Where: from.label, Text: "cannot be read as YAML"})
@@ -102,7 +101,7 @@ func parse(from *origin, text string) (root *node, problems []Problem) {
 			continue
 		}
 		if root != nil {
-			c.report(doc.Body, "a second document; a configuration is one")
+			c.report(doc.Body, "a second document; a configuration has one")
 			break
 		}
 		root = c.convert(doc.Body, 0)
@@ -177,7 +176,7 @@ func (c *converter) convert(n ast.Node, depth int) *node {
 	case ast.ScalarNode:
 		out.kind, out.text = scalarNode, n.GetToken().Value
 	default:
-		c.report(n, "%s is not used in configurations", strings.ToLower(n.Type().String()))
+		c.report(n, "%s is not supported in configurations", strings.ToLower(n.Type().String()))
 	}
 	return out
 }
@@ -189,7 +188,7 @@ func (c *converter) alias(n *ast.AliasNode, depth int) *node {
 		ok = ok && open != name
 	}
 	if !ok {
-		c.report(n, "alias *%s names no anchor above it", clip(name))
+		c.report(n, "alias *%s has no anchor above it", clip(name))
 		return &node{from: c.from}
 	}
 	c.expand = append(c.expand, name)
@@ -210,16 +209,16 @@ func (c *converter) mapping(out *node, values []*ast.MappingValueNode, depth int
 		line, col := position(key)
 		name := key.GetToken().Value
 		if v.Key.IsMergeKey() {
-			c.report(v.Key, "merge keys (<<) are not read. try: write the keys out")
+			c.report(v.Key, "merge keys (<<) are not supported. try: write the keys out")
 			continue
 		}
 		if len(out.entries) == 0 {
-			// The parser places a mapping at its first colon; a reader, at its first key.
+			// The parser's position is the first colon, not the first key.
 			out.line, out.col = line, col
 		}
 		if at, seen := first[name]; seen {
 			c.problems = append(c.problems, Problem{Where: c.from.at(line, 0),
-				Text: fmt.Sprintf("key %q is given twice, first at line %d", clip(name), at)})
+				Text: fmt.Sprintf("duplicate key %q, first at line %d", clip(name), at)})
 			continue
 		}
 		first[name] = line

@@ -14,9 +14,8 @@ import (
 	"strings"
 )
 
-// Print writes a tree as YAML: keys in the order of their declaration, maps sorted, lists in
-// one line. With origins, the place that decided a value follows it as a comment. Load reads
-// the result back to the same tree.
+// Print writes a tree as YAML that Load reads back to the same tree: keys in order of declaration, maps
+// sorted, lists on one line. With origins, a comment has the origin of each value.
 func Print[T any](w io.Writer, tree T, origins Origins) error {
 	b := bufio.NewWriter(w)
 	p := &printer{w: b, origins: origins}
@@ -27,7 +26,7 @@ func Print[T any](w io.Writer, tree T, origins Origins) error {
 	return nil
 }
 
-// Get is a value of a tree as Print writes it; empty where the path leads nowhere.
+// Get returns a value of a tree as printed, or "" if the path does not exist.
 func Get[T any](tree T, path string) string {
 	v := reflect.ValueOf(&tree).Elem()
 	for _, key := range strings.Split(path, ".") {
@@ -54,7 +53,7 @@ type keyed struct {
 	value reflect.Value
 }
 
-// children lists what a value prints as a block of keys, or nil where it prints in a line.
+// children lists the keys of a value that prints as a block, or nil.
 func children(v reflect.Value) []keyed {
 	var out []keyed
 	switch {
@@ -110,13 +109,13 @@ func asMarshaler(v reflect.Value) (encoding.TextMarshaler, bool) {
 	return m, ok
 }
 
-// isPlain says that a text is a number, true or false.
+// isPlain reports whether a text is a number, true or false.
 func isPlain(s string) bool {
 	_, err := parseInt(s, 64)
 	return err == nil || s == "true" || s == "false"
 }
 
-// flow is a value in one line.
+// flow formats a value on one line.
 func flow(v reflect.Value) string {
 	v = deref(v)
 	if !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) && v.IsNil() {
@@ -126,9 +125,9 @@ func flow(v reflect.Value) string {
 		return flow(v.Elem())
 	}
 	if m, ok := asMarshaler(v); ok {
-		// A value that cannot write itself was never read: print its underlying kind.
+		// On an error print the underlying kind.
 		if text, err := m.MarshalText(); err == nil {
-			if v.CanInt() && isPlain(string(text)) { // what is a number for most of its values
+			if v.CanInt() && isPlain(string(text)) { // a number for most values
 				return string(text)
 			}
 			return quote(string(text))
@@ -165,8 +164,7 @@ func flow(v reflect.Value) string {
 	panic(fmt.Sprintf("conf: values of type %s cannot be printed", v.Type()))
 }
 
-// formatFloat is the shortest text that reads back to the same float, and never looks like
-// a whole number to an untyped reader.
+// formatFloat formats the shortest text that reads back to the same float, with a decimal point.
 func formatFloat(f float64, bits int) string {
 	switch {
 	case math.IsInf(f, 1):
@@ -187,7 +185,7 @@ func formatFloat(f float64, bits int) string {
 	return mantissa
 }
 
-// quote writes a text plainly where no reader could take it for anything else.
+// quote quotes a text if YAML could read it as something else.
 func quote(s string) string {
 	plain := s != "" && s[0] != '-' && s[0] != '.'
 	for _, r := range s {
@@ -202,7 +200,7 @@ func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always encodes, and a Builder takes it
+	_ = e.Encode(s) // cannot fail
 	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`)
 }
 

@@ -30,7 +30,7 @@ func (d *decoder) setScalar(n *node, v reflect.Value) error {
 		v.SetString("")
 		return nil
 	case n.kind == nullNode:
-		return fmt.Errorf("has no value. it is %s: give one, or remove the key", want)
+		return fmt.Errorf("has no value: set it to %s, or remove the key", want)
 	case n.kind != scalarNode:
 		return fmt.Errorf("is %s, not %s", n.describe(), want)
 	}
@@ -118,10 +118,9 @@ func parseUint(s string, bits int) (uint64, error) {
 	return x.Uint64(), nil
 }
 
-// whole reads a whole number exactly: 42, 1_000, 0x10, 1e9, 2.5e3. A leading zero does not
-// make it octal.
+// whole parses an integer exactly: 42, 1_000, 0x10, 1e9, 2.5e3. A leading zero does not mean octal.
 func whole(s string) (*big.Int, error) {
-	const longest = 400 // digits, or decimal exponent: beyond float64 either way
+	const longest = 400 // digits or exponent, beyond float64
 	digits := strings.TrimLeft(s, "+-")
 	if len(s)-len(digits) > 1 || len(s) > longest || digits == "" {
 		return nil, errSyntax
@@ -157,7 +156,7 @@ func whole(s string) (*big.Int, error) {
 	return new(big.Int).Set(r.Num()), nil
 }
 
-// parseFloat reads a decimal or whole number, or YAML's .inf and .nan.
+// parseFloat parses a number, or YAML's .inf and .nan.
 func parseFloat(s string, bits int) (float64, error) {
 	switch strings.ToLower(s) {
 	case ".inf", "+.inf":

@@ -22,8 +22,7 @@ type field struct {
 
 var fieldCache sync.Map // reflect.Type -> []field
 
-// fields lists a struct's keys in the order of declaration. A type that cannot be decoded is
-// a mistake in the program, and panics.
+// fields lists a struct's keys in order of declaration. It panics for a type that cannot be decoded.
 func fields(t reflect.Type) []field {
 	if f, ok := fieldCache.Load(t); ok {
 		return f.([]field)
@@ -64,7 +63,7 @@ func names(fs []field) []string {
 	return out
 }
 
-// indirect is the type behind pointers.
+// indirect removes pointers from a type.
 func indirect(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -72,12 +71,12 @@ func indirect(t reflect.Type) reflect.Type {
 	return t
 }
 
-// isText tells whether a type reads itself from a scalar.
+// isText reports whether a type decodes itself from a scalar.
 func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(textUnmarshalerType) || t.Kind() == reflect.String && t.Implements(chooserType)
 }
 
-// isNode tells whether a type is a struct of keys.
+// isNode reports whether a type is a struct of keys.
 func isNode(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fields(t)) > 0 }
 
 // walkPaths calls f with the path of every key below a struct type, parents first.
@@ -86,7 +85,7 @@ func walkPaths(t reflect.Type, f func(path string)) { walkBelow(t, "", nil, f) }
 func walkBelow(t reflect.Type, prefix string, open []reflect.Type, f func(string)) {
 	for _, o := range open {
 		if o == t {
-			return // a type within itself: its own keys have been listed
+			return // a recursive type, already listed
 		}
 	}
 	for _, k := range fields(t) {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// EnvPrefix begins the name of every environment variable that Env considers.
+// EnvPrefix is the prefix of environment variables for keys.
 const EnvPrefix = "TRIREME_"
 
-// maxFile bounds what is read as configuration: more is a mistaken path.
+// maxFile limits the size of a configuration file.
 const maxFile = 4 << 20
 
-// Source is one place that values come from.
+// Source is a source of values.
 type Source struct {
 	kind     sourceKind
 	label    string // a file's name, a flag's name
@@ -44,30 +44,29 @@ const (
 // File reads YAML from a file, when Load runs. Messages name it as given.
 func File(name string) Source { return Source{kind: kindFile, label: name} }
 
-// Text is YAML already in memory; name stands for the file's in messages.
+// Text is YAML in memory; messages use name as the file name.
 func Text(name, yaml string) Source { return Source{kind: kindText, label: name, text: yaml} }
 
-// Set is one assignment as a user types it after a flag: path.to.key=value. A value for a
-// list, map or node is YAML; a list of scalars may also be written a,b,c.
+// Set is one assignment of a flag: path.to.key=value. A list, map or node is YAML; a list of scalars may
+// also be a,b,c.
 func Set(flag, assignment string) Source {
 	return Source{kind: kindSet, label: flag, text: assignment}
 }
 
-// Flag gives path the value of a command-line flag; name (with its dashes) is its origin.
+// Flag sets path to the value of a command-line flag; name (with dashes) is its origin.
 func Flag(name, path, value string) Source {
 	return Source{kind: kindFlag, label: name, path: path, text: value}
 }
 
-// Env takes variables named TRIREME_<PATH>: the key's path in upper case, dots as
-// underscores. Other names are left alone, empty values count as unset, and a TRIREME_ name
-// that is no key is an error; a caller with variables of its own takes them out first.
+// Env reads variables TRIREME_<PATH>: the key's path in upper case, dots as underscores. Empty values
+// count as unset. A TRIREME_ name that is no key is an error, so callers remove their other variables.
 func Env(environ map[string]string) Source { return Source{kind: kindEnv, env: environ} }
 
-// Hint is asked what a path that is no key stands for, as another program's name of one: the
-// path of ours, or "" for none, and what the message is to add, such as " (lr in torchtune)".
+// Hint suggests a key for an unknown path, such as another program's name: meant is the key's path or
+// "", why an addition to the message, such as " (lr in torchtune)".
 type Hint func(path string) (meant, why string)
 
-// Hints is a source without values, whose hints Load uses for all others.
+// Hints is a source without values that provides the hint for all sources.
 func Hints(h Hint) Source { return Source{kind: kindHints, hint: h} }
 
 // apply decodes one source into the tree.
@@ -125,7 +124,7 @@ func (d *decoder) document(name, text string) {
 	d.value(root, d.root, "")
 }
 
-// assign decodes text at a dotted path, as if it stood there in a document.
+// assign decodes text at a dotted path.
 func (d *decoder) assign(from *origin, path, text string) {
 	n := &node{kind: rawNode, text: text, from: from}
 	keys := strings.Split(path, ".")
@@ -165,7 +164,7 @@ func (d *decoder) environment(environ map[string]string) {
 	}
 }
 
-// envName is the variable of a key.
+// envName returns the variable of a key.
 func envName(path string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
@@ -186,7 +185,7 @@ func readFile(name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // it may be a pipe, or a device
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // may be a pipe or a device
 	if len(b) > maxFile {
 		return "", errTooLarge
 	}
@@ -198,7 +197,7 @@ var (
 	errTooLarge = errors.New("is larger than 4 MiB: not a configuration file")
 )
 
-// fileError says what the user needs of a file's error; the name stands before it already.
+// fileError returns the message of a file's error without the name.
 func fileError(err error) string {
 	var pathErr *fs.PathError
 	switch {
@@ -210,7 +209,7 @@ func fileError(err error) string {
 	return err.Error()
 }
 
-// clip shortens what is quoted from the user to one readable line.
+// clip shortens user input to one line of 60 characters.
 func clip(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

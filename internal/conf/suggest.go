@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// OneOf refuses a value that is none of the choices: it lists them and suggests the nearest. A
-// node's Validate puts the key before it, so that it is placed where the value was set:
+// OneOf refuses a value that is not among the choices, and suggests the nearest. A node's Validate adds
+// the key, for the position of the value:
 //
 //	fmt.Errorf("train: lr_scheduler: %w", conf.OneOf(c.LRScheduler, schedules...))
 func OneOf(value string, choices ...string) error {
@@ -18,7 +18,7 @@ func OneOf(value string, choices ...string) error {
 	return NotOneOf(value, choices...)
 }
 
-// NotOneOf is the error of OneOf, for a caller that has looked already.
+// NotOneOf returns the error of OneOf.
 func NotOneOf(value string, choices ...string) error {
 	text := fmt.Sprintf("%q is not one of %s", clip(value), strings.Join(choices, ", "))
 	if near := Nearest(value, choices); near != "" {
@@ -27,8 +27,8 @@ func NotOneOf(value string, choices ...string) error {
 	return errors.New(text)
 }
 
-// Nearest is the candidate that s was probably meant to be, or "" if none is near: the one with the
-// fewest letters that differ, of its length where it can be, or else the only one that begins with s.
+// Nearest returns the candidate most similar to s, or "": the one with the smallest edit distance,
+// preferring equal length, or else the only one with the prefix s.
 func Nearest(s string, candidates []string) string {
 	best, at := "", max(1, len(s)/3)+1
 	var longer []string
@@ -50,16 +50,15 @@ func Nearest(s string, candidates []string) string {
 	return best
 }
 
-// shortest is the number of letters from which on a text may be the beginning of a name.
+// shortest is the minimum length of a prefix.
 const shortest = 4
 
-// fold removes the differences of spelling style: learningRate, learning-rate.
+// fold removes differences of style: learningRate, learning-rate.
 func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// distance counts the letters to insert, delete, replace or swap with their neighbour
-// (optimal string alignment) between a and b.
+// distance is the edit distance with transpositions (optimal string alignment) of a and b.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	if len(x) > 100 || len(y) > 100 {

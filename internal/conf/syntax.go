@@ -12,7 +12,7 @@ import (
 	"trireme/internal/filekind"
 )
 
-// notText says what is wrong with bytes that are no text in UTF-8; nil for text.
+// notText reports bytes that are not UTF-8 text; nil for text.
 func notText(from *origin, text string) *Problem {
 	if k, ok := filekind.Detect(from.label, []byte(text[:min(len(text), filekind.HeadSize)])); ok {
 		return &Problem{Where: from.label, Text: fmt.Sprintf("is %s, not a configuration. try: %s", k.Name, k.Try)}
@@ -28,7 +28,7 @@ func notText(from *origin, text string) *Problem {
 			}
 			at := from.at(line, 1+utf8.RuneCountInString(l[:i]))
 			if r == 0 {
-				return &Problem{Where: at, Text: fmt.Sprintf("a NUL byte, which no text holds (%s). try: remove it", quoted(l))}
+				return &Problem{Where: at, Text: fmt.Sprintf("contains a NUL byte (%s). try: remove it", quoted(l))}
 			}
 			return &Problem{Where: at, Text: fmt.Sprintf("byte 0x%02x is not UTF-8 (%s). try: iconv -f LATIN1 -t UTF-8 %s, if the file is in Latin-1", l[i], quoted(l), from.label)}
 		}
@@ -37,7 +37,7 @@ func notText(from *origin, text string) *Problem {
 	return nil
 }
 
-// quoted is a line for a message.
+// quoted quotes a line for a message.
 func quoted(line string) string {
 	line = strings.TrimRight(line, " \r\n")
 	if len(line) > 60 {
@@ -46,7 +46,7 @@ func quoted(line string) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// Blank says whether a document holds nothing: no key, only space and comments.
+// Blank reports whether a document has only space and comments.
 func Blank(text string) bool {
 	for l := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		if l = strings.TrimSpace(l); l != "" && l[0] != '#' && l != "---" && l != "..." {
@@ -56,8 +56,7 @@ func Blank(text string) bool {
 	return true
 }
 
-// syntaxProblem says in a reader's words what the parser found: where, what, the line's text, and
-// what to do.
+// syntaxProblem explains a parser error: position, cause, the line's text, and a suggestion.
 func syntaxProblem(from *origin, text string, err error) Problem {
 	var located interface {
 		GetToken() *token.Token
@@ -82,7 +81,7 @@ func syntaxProblem(from *origin, text string, err error) Problem {
 	return p
 }
 
-// syntax is a text with the place of an error in it, from 1.
+// syntax is a text with the position of an error, from 1.
 type syntax struct {
 	lines     []string
 	line, col int
@@ -97,7 +96,7 @@ func (s *syntax) at(line int) string {
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// content is a line without space around it and without a comment.
+// content returns a line without surrounding space and comment.
 func content(line string) string {
 	if i := strings.Index(" "+line, " #"); i >= 0 {
 		line = line[:max(0, i-1)]
@@ -105,7 +104,7 @@ func content(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// near is the first line with content from line by steps of 1 or -1; 0 is none.
+// near returns the first line with content from line in steps of 1 or -1, or 0.
 func (s *syntax) near(line, step int) int {
 	for ; line >= 1 && line <= len(s.lines); line += step {
 		if content(s.at(line)) != "" {
@@ -115,11 +114,11 @@ func (s *syntax) near(line, step int) int {
 	return 0
 }
 
-// explain moves the place to where the mistake is, and says what it is.
+// explain moves the position to the error and explains it.
 func (s *syntax) explain(message string) (what, try string) {
 	if line := s.tabbed(); line > 0 {
 		s.line, s.col = line, 1
-		return "the line is indented with a tab, and YAML takes spaces alone", "two spaces for the tab"
+		return "the line is indented with a tab, but YAML needs spaces", "two spaces for the tab"
 	}
 	if strings.Contains(message, "end character of") {
 		return "a quote is not closed", "the same quote at the end of the value"
@@ -129,7 +128,7 @@ func (s *syntax) explain(message string) (what, try string) {
 		if missing {
 			return fmt.Sprintf("the %c is not closed", bracket), fmt.Sprintf("%c where its values end", closing[bracket])
 		}
-		return fmt.Sprintf("a %c that nothing opened", bracket), "remove it"
+		return fmt.Sprintf("a %c without an opening bracket", bracket), "remove it"
 	}
 	switch line := s.at(s.line); {
 	case strings.Contains(message, "must be specified"):
@@ -141,7 +140,7 @@ func (s *syntax) explain(message string) (what, try string) {
 	case strings.Count(content(line)+" ", ": ") > 1 && !strings.ContainsAny(line, `"'{`):
 		return "a second colon in one line", "quotes around the value, or the second key in a line of its own, indented"
 	}
-	if strings.Contains(message, "mapping value is not allowed") { // placed at the value before
+	if strings.Contains(message, "mapping value is not allowed") { // reported at the value before
 		if next := s.near(s.line+1, 1); next > 0 && indent(s.at(next)) > indent(s.at(s.line)) {
 			s.line = next
 		}
@@ -149,30 +148,30 @@ func (s *syntax) explain(message string) (what, try string) {
 	line := content(s.at(s.line))
 	if line != "" && !strings.Contains(line+" ", ": ") && !strings.HasPrefix(line, "-") {
 		s.col = 1 + indent(s.at(s.line))
-		return "the line is no key with a value", "a colon behind the key: KEY: VALUE"
+		return "the line is not a key with a value", "a colon after the key: KEY: VALUE"
 	}
 	if before := s.near(s.line-1, -1); before > 0 {
 		has, above := indent(s.at(s.line)), indent(s.at(before))
 		s.col = 1 + has
 		switch list := strings.HasPrefix(line, "-"); {
 		case list != strings.HasPrefix(content(s.at(before)), "-"):
-			return "elements of a list (- ...) and keys stand in one place", "one of them, or the list indented below its key"
+			return "list elements (- ...) and keys are mixed", "one of them, or the list indented below its key"
 		case has > above:
-			return fmt.Sprintf("the line is indented by %d, deeper than line %d, which has its value already", has, before), fmt.Sprintf("%d spaces", above)
+			return fmt.Sprintf("the line is indented by %d, deeper than line %d, which already has a value", has, before), fmt.Sprintf("%d spaces", above)
 		case has < above:
-			return fmt.Sprintf("the line is indented by %d, which no line above it is", has), fmt.Sprintf("%d spaces", above)
+			return fmt.Sprintf("the line is indented by %d, unlike the lines above", has), fmt.Sprintf("%d spaces", above)
 		}
 	}
 	return "is not YAML: " + message, ""
 }
 
-// tail is a line from a column on.
+// tail returns a line from a column on.
 func tail(line string, col int) string {
 	r := []rune(line)
 	return string(r[min(len(r), max(0, col-1)):])
 }
 
-// tabbed is the first line, up to where the parser stopped, whose indentation has a tab.
+// tabbed returns the first line up to the error that is indented with a tab, or 0.
 func (s *syntax) tabbed() int {
 	for n := 1; n <= min(s.line+1, len(s.lines)); n++ {
 		l := s.at(n)
@@ -185,8 +184,8 @@ func (s *syntax) tabbed() int {
 
 var closing = map[rune]rune{'{': '}', '[': ']'}
 
-// open finds a bracket without its other half outside of quotes and comments: one that is not
-// closed, or closes nothing (missing is false). bracket is 0 where all are well.
+// open finds an unmatched bracket outside quotes and comments: one that is not closed (missing) or not
+// opened. bracket is 0 if all match.
 func (s *syntax) open() (line, col int, bracket rune, missing bool) {
 	type position struct {
 		line, col int

@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// Tree is a tree as JSON has it: groups are maps, numbers numbers. What JSON has no number for
-// (.inf, .nan), and what prints as a text, is the text that Print writes.
+// Tree converts a tree for JSON: groups are maps, numbers are numbers. Infinities, NaN and types that
+// print as text are strings as printed.
 func Tree[T any](tree T) map[string]any {
 	out, _ := plain(reflect.ValueOf(&tree).Elem()).(map[string]any)
 	return out

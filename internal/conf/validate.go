@@ -7,15 +7,14 @@ import (
 	"trireme/fault"
 )
 
-// A node may have this.
+// validator is implemented by nodes.
 type validator interface{ Validate() error }
 
-// validate calls the Validate methods of v and of what is below it, children first. Of a node with
-// something wrong inside only errors about values that a source has set are kept: others may only
-// follow from what is wrong.
+// validate calls the Validate methods of v and its children, children first. In a node with problems it
+// keeps only errors at values set by a source, since others may be consequences.
 //
-// An error may be several (errors.Join). One with a key of the node (fault.At) is placed at that key:
-// fault.At("max_steps", "is 0") of the node training becomes "run.yaml:3:5: training.max_steps: is 0".
+// An error may be a join of several. The position of fault.At("max_steps", "is 0") in the node training
+// is that of the key: "run.yaml:3:5: training.max_steps: is 0".
 func (d *decoder) validate(v reflect.Value, path string) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -46,7 +45,7 @@ func (d *decoder) validate(v reflect.Value, path string) {
 	}
 }
 
-// written says whether a source has set the value of a path, to one without a known problem.
+// written reports whether a source has set the value at a path, without a problem.
 func (d *decoder) written(path string) bool {
 	o, isValue := d.origins[path]
 	return isValue && o != "default" && !d.bad[path]
@@ -81,7 +80,7 @@ func flatten(err error) []error {
 	return out
 }
 
-// locate finds the place that set the key of a node's error.
+// locate adds the origin of the key to a node's error.
 func (d *decoder) locate(path string, err error) Problem {
 	if at, ok := err.(*fault.Error); ok && at.Key() != "" {
 		path, err = join(path, at.Key()), at.WithoutKey()

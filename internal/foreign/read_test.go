@@ -33,7 +33,7 @@ func TestRefused(t *testing.T) {
 		{name: "a choice", text: "fsdp: {sharding_strategy: FUL_SHARD}\n", want: []string{`fsdp.sharding_strategy: "FUL_SHARD" is not one of`, `did you mean "FULL_SHARD"?`}},
 		{name: "not YAML", text: "training: {batch_size_per_gpu: 1\n", want: []string{"x.yaml:1:11: "}},
 		{name: "not JSON", text: "{\n  \"zero_optimization\": {\"stage\" 3}\n}\n", want: []string{"x.yaml:2:"}},
-		{name: "given twice", text: "{\"gradient_clipping\": 1,\n\"gradient_clipping\": 2}", want: []string{`x.yaml:2: key "gradient_clipping" is given twice, first at line 1`}},
+		{name: "given twice", text: "{\"gradient_clipping\": 1,\n\"gradient_clipping\": 2}", want: []string{`x.yaml:2: duplicate key "gradient_clipping", first at line 1`}},
 		{name: "TOML", text: "# a job\n[job]\nx = 1\n", want: []string{"x.yaml: is TOML"}},
 		{name: "not text", text: "\x00\x01", want: []string{"a NUL byte"}},
 		{name: "DDP or FSDP", text: "training: {batch_size_per_gpu: 2, learning_rate: 1e-5}\n",
