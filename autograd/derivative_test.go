@@ -420,13 +420,13 @@ func TestLinearCrossEntropySubset(t *testing.T) {
 				return tensor.Host[float64](sum)[0], slices.Clone(dx), slices.Clone(tensor.Host[float32](gw))
 			}
 			loss, dx, dw := run(b, Labels{Targets: targets})
-			loss2, dx2, dw2 := run(b, Labels{Targets: targets, Rows: rows, Of: of, Count: c.counted})
+			loss2, dx2, dw2 := run(b, Labels{Targets: targets, Rows: rows, RowTargets: of, Count: c.counted})
 			if loss2 != loss || kind.grad && !slices.Equal(dx, dx2) {
 				t.Errorf("%+v %+v: loss %v, of all rows %v; gradients of x equal: %t", c, kind, loss2, loss, slices.Equal(dx, dx2))
 			}
 			// Padding rows of a bucket change no bit.
 			for _, bucket := range []int{min(c.n, c.counted+c.counted/2+1), c.n} {
-				loss3, dx3, dw3 := run(static{b}, Labels{Targets: targets, Rows: rows, Of: of, Count: bucket})
+				loss3, dx3, dw3 := run(static{b}, Labels{Targets: targets, Rows: rows, RowTargets: of, Count: bucket})
 				if loss3 != loss2 || !slices.Equal(dx3, dx2) || !slices.Equal(dw3, dw2) {
 					t.Errorf("%+v %+v: %d rows in a bucket of %d: bits differ", c, kind, c.counted, bucket)
 				}

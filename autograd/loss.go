@@ -12,11 +12,11 @@ func LogitRows(vocab int) int { return max(16, logitBytes/4/vocab) }
 // Labels are the targets of rows.
 type Labels struct {
 	Targets *tensor.Tensor // I32 [N]; negative: no label
-	// Rows and Of are the rows with labels, ascending, with their targets (I32); the first
+	// Rows and RowTargets are the rows with labels, ascending, with their targets (I32); the first
 	// Count are used. Bucket padding is row 0 with a negative target. With nil Rows, any row may
 	// have a label.
-	Rows, Of *tensor.Tensor
-	Count    int
+	Rows, RowTargets *tensor.Tensor
+	Count            int
 }
 
 // LinearCrossEntropy adds to loss (F64 [1]) the summed cross-entropy of softmax(x w^T), with x [N
@@ -48,7 +48,7 @@ func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, lab
 	subset := labels.Rows != nil && (labels.Count < n || tensor.Static(t.b))    // buckets need the gathered path even if they hold all rows
 	compact := func(lo, hi int) *tensor.Tensor { return dx.t.RowRange(lo, hi) } // where to gather rows
 	if subset {
-		count, targets = max(1, labels.Count), labels.Of
+		count, targets = max(1, labels.Count), labels.RowTargets
 		if dx == nil {
 			mem := t.b.New(tensor.Workspace, in.DType(), min(step, count), in.Width())
 			defer mem.Release()

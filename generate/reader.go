@@ -11,14 +11,14 @@ import (
 type decoder struct {
 	b     tensor.Backend
 	m     model.Model
-	cache *nn.Cache
+	cache *nn.KVCache
 	first int // index in the text of the cache's first row
 	seed  uint64
 	out   []float32
 }
 
 func newDecoder(b tensor.Backend, m model.Model, positions int, seed uint64) *decoder {
-	return &decoder{b: b, m: m, cache: nn.NewCache(b, positions, tensor.F32), seed: seed, out: make([]float32, m.Info().Vocab)}
+	return &decoder{b: b, m: m, cache: nn.NewKVCache(b, positions, tensor.F32), seed: seed, out: make([]float32, m.Info().Vocab)}
 }
 
 func (r *decoder) close() { r.cache.Release() }

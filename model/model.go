@@ -21,7 +21,7 @@ type Batch struct {
 
 	// Cache, of a pass of one sequence without gradients, holds the rows before these, and gets
 	// these; nil where there are none.
-	Cache *nn.Cache
+	Cache *nn.KVCache
 
 	// Train says that the pass is one of training: what is random on purpose (dropout) is so
 	// then. It depends on Seed and on the row's number in the run, or its sequence's.
@@ -44,7 +44,7 @@ type LabeledRows struct {
 
 // Labels are what the batch's rows are to predict.
 func (b Batch) Labels() autograd.Labels {
-	return autograd.Labels{Targets: b.Targets, Rows: b.Labeled.Rows, Of: b.Labeled.Targets, Count: b.Labeled.N}
+	return autograd.Labels{Targets: b.Targets, Rows: b.Labeled.Rows, RowTargets: b.Labeled.Targets, Count: b.Labeled.N}
 }
 
 // Drop is x, of which elements are dropped as d says if the pass is one of training.

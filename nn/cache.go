@@ -5,22 +5,22 @@ import (
 	"trireme/tensor"
 )
 
-// Cache is a KV cache for one sequence. It serves passes without gradients: a prefill of any number
-// of rows, then one row per pass. After each pass the caller adds its rows to Rows.
-type Cache struct {
+// KVCache holds keys and values of one sequence. It serves passes without gradients: a prefill of any
+// number of rows, then one row per pass. After each pass the caller adds its rows to Rows.
+type KVCache struct {
 	Rows, Cap int
 	layers    []*tensor.Tensor // per layer [Cap 2K*E], keys and values in columns
 	b         tensor.Backend
 	dtype     tensor.DType
 }
 
-// NewCache returns a cache for capacity rows. Memory is allocated on a layer's first run.
-func NewCache(b tensor.Backend, capacity int, dtype tensor.DType) *Cache {
-	return &Cache{Cap: capacity, b: b, dtype: dtype}
+// NewKVCache returns a cache for capacity rows. Memory is allocated on a layer's first run.
+func NewKVCache(b tensor.Backend, capacity int, dtype tensor.DType) *KVCache {
+	return &KVCache{Cap: capacity, b: b, dtype: dtype}
 }
 
 // Release frees the memory.
-func (c *Cache) Release() {
+func (c *KVCache) Release() {
 	for _, l := range c.layers {
 		if l != nil {
 			l.Release()
@@ -30,7 +30,7 @@ func (c *Cache) Release() {
 }
 
 // layer returns the cache of one layer, width columns wide.
-func (c *Cache) layer(i, width int) *tensor.Tensor {
+func (c *KVCache) layer(i, width int) *tensor.Tensor {
 	for len(c.layers) <= i {
 		c.layers = append(c.layers, nil)
 	}
@@ -42,7 +42,7 @@ func (c *Cache) layer(i, width int) *tensor.Tensor {
 
 // Attend is attention in one layer: of qkv [N (H+2K)*E], or of q [N H*E] and kv [N 2K*E], over the
 // pass's rows and cached ones. A nil cache stores nothing.
-func (c *Cache) Attend(t *autograd.Tape, layer int, docs *tensor.Tensor, p tensor.AttentionParams, in ...*autograd.Var) *autograd.Var {
+func (c *KVCache) Attend(t *autograd.Tape, layer int, docs *tensor.Tensor, p tensor.AttentionParams, in ...*autograd.Var) *autograd.Var {
 	if c != nil {
 		last := in[len(in)-1].Value
 		kv := last.Cols(last.Width()-2*p.KVHeads*p.E, last.Width())

@@ -17,7 +17,7 @@ func TestCache(t *testing.T) {
 		for _, window := range []int{0, 2} {
 			b := newBed(t)
 			p := tensor.AttentionParams{MaxSeqLen: rows, Heads: heads, KVHeads: kvHeads, E: e, Scale: 0.5, Causal: true, Window: window}
-			attend := func(c *nn.Cache, layer int, x *tensor.Tensor, p tensor.AttentionParams) []float64 {
+			attend := func(c *nn.KVCache, layer int, x *tensor.Tensor, p tensor.AttentionParams) []float64 {
 				return b.forward(x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 					if !apart {
 						return c.Attend(t, layer, nil, p, x)
@@ -27,7 +27,7 @@ func TestCache(t *testing.T) {
 				})
 			}
 			layers := []*tensor.Tensor{b.random(rows, (heads+2*kvHeads)*e), b.random(rows, (heads+2*kvHeads)*e)}
-			c := nn.NewCache(b.b, rows, tensor.F64)
+			c := nn.NewKVCache(b.b, rows, tensor.F64)
 			got := make([][]float64, len(layers))
 			pass := func(n int) {
 				p := p
