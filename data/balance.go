@@ -86,7 +86,7 @@ func (d *balancer) divisor(n int) int {
 }
 
 // MaxMicroBatches returns the number of micro-batches of up to tokens tokens for rows that all have
-// longest.
+// length longest.
 func MaxMicroBatches(rows, tokens, longest int) int {
 	d := balancer{tokens: tokens, rows: make([]int32, rows), length: []int{longest}}
 	return len(d.inOrder())

@@ -65,7 +65,6 @@ func newMicroBatch(maxLength, capacity int, info Info) MicroBatch {
 // Rows returns B.
 func (m *MicroBatch) Rows() int { return len(m.Starts) - 1 }
 
-// reset removes all rows.
 func (m *MicroBatch) reset() {
 	for _, s := range []*[]int32{&m.InputIDs, &m.Targets, &m.Positions, &m.Docs, &m.Types, &m.Classes} {
 		*s = (*s)[:0]
@@ -154,7 +153,6 @@ func extend(dst, of []int32, n int) []int32 {
 	return append(dst, make([]int32, n)...)
 }
 
-// documents yields the length of each document.
 func (m *MicroBatch) documents(yield func(tokens int)) {
 	for i, end := range m.Starts[1:] {
 		first := m.Starts[i]

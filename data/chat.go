@@ -14,10 +14,8 @@ import (
 	"trireme/tokenizer"
 )
 
-// chatML is the built-in template chatml.
 const chatML = `{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
-// chatTemplate renders conversations as text.
 type chatTemplate struct {
 	name    string // for messages
 	t       *jinja.Template

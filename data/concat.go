@@ -5,7 +5,6 @@ import (
 	"sort"
 )
 
-// concat is a concatenation of datasets.
 type concat struct {
 	parts []Dataset
 	ends  []int // cumulative row counts

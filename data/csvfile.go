@@ -54,7 +54,6 @@ func (s *source) emitRow(at origin, keys, row []string, f func(*entry) error) (e
 	return f(&e)
 }
 
-// header returns the names of columns.
 func (s *source) header(row []string) ([]string, error) {
 	keys := make([]string, len(row))
 	seen := map[string]bool{}

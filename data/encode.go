@@ -107,7 +107,6 @@ func (b *batch) encode(s *source, enc encoder, j *jsonReader, ex *example) {
 	}
 }
 
-// appendCopy appends a copy of part to all.
 func appendCopy[T any](all, part []T) (grown, copied []T) {
 	at := len(all)
 	grown = append(all, part...)
@@ -230,7 +229,6 @@ type Progress struct {
 	Done, Total int64  // bytes of the files
 }
 
-// reportProgress calls report.
 func (s *source) reportProgress() {
 	if s.report != nil {
 		s.report(Progress{s.path, min(s.read.Load(), s.total), s.total})

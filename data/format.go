@@ -47,7 +47,6 @@ var columnNames = []string{
 	"messages", "conversations", "role", "content", "from", "value", "tools", "segments",
 }
 
-// key returns the key of a column.
 func (c columns) key(name string) string {
 	if k, ok := c[name]; ok {
 		return k
@@ -58,13 +57,11 @@ func (c columns) key(name string) string {
 // value returns the value of a column, nil if null or missing.
 func (c columns) value(r *record, name string) any { return r.fields[c.key(name)] }
 
-// has reports whether a record has a column.
 func (c columns) has(r *record, name string) bool {
 	_, ok := r.fields[c.key(name)]
 	return ok
 }
 
-// text returns the string of a column.
 func (c columns) text(r *record, name string) (string, error) {
 	v, ok := r.fields[c.key(name)]
 	if !ok {

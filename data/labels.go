@@ -150,7 +150,6 @@ func short(s string) string {
 	return strconv.Quote(s)
 }
 
-// listed joins the first names of a list.
 func listed(names []string) string {
 	if len(names) > 10 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:10], ", "), len(names)-10)

@@ -8,7 +8,6 @@ import (
 	"trireme/tokenizer"
 )
 
-// defaultMLMProbability is the default of data.mlm_probability.
 const defaultMLMProbability = 0.15
 
 // Masking selects tokens for masked language modeling (Devlin et al., BERT: pre-training of deep

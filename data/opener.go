@@ -12,7 +12,6 @@ import (
 	"trireme/tokenizer"
 )
 
-// opener opens sources as datasets.
 type opener struct {
 	Config
 	ModelInfo
@@ -103,7 +102,6 @@ func (o *opener) openTokenFiles(s *source) (Dataset, error) {
 	return all, nil
 }
 
-// openRows opens rows of token ids.
 func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 	f, err := s.rows(ctx, o.Config)
 	if err != nil {
@@ -126,7 +124,6 @@ func (o *opener) openRows(ctx context.Context, s *source) (Dataset, error) {
 	return o.dataset(f, false, 0, selectConfig{minLen: 1})
 }
 
-// openLabeled opens texts with class labels.
 func (o *opener) openLabeled(ctx context.Context, s *source, first *record) (Dataset, error) {
 	cols := o.columns().withAliases(first, FormatClassification)
 	pair := cols.has(first, "text_pair")

@@ -15,10 +15,8 @@ const (
 	originByRow     = 1 << 40
 )
 
-// lineOf is a line of a file.
 func lineOf(file int, line int64) origin { return origin(file)<<originFileShift | origin(line) }
 
-// rowOf is a row of a file.
 func rowOf(file int, row int64) origin {
 	return origin(file)<<originFileShift | originByRow | origin(row)
 }
@@ -33,7 +31,6 @@ func rowError(where string, err error) error {
 	return fault.Try(fmt.Errorf("data: %s: %w", where, err), "correct or remove this row")
 }
 
-// in formats the origin.
 func (o origin) in(files []string) string {
 	name, n := files[o.file()], o&(originByRow-1)
 	switch {

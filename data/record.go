@@ -11,7 +11,6 @@ import (
 	"trireme/tokenizer"
 )
 
-// record is one row of a file.
 type record struct {
 	where  string         // FILE:LINE, or FILE and the number of a row
 	fields map[string]any // nil, bool, string, int64, float64, []any, ordered.Map
@@ -21,7 +20,6 @@ type record struct {
 	more bool // the next record continues this one
 }
 
-// keys lists the record's keys, for messages.
 func (r *record) keys() string {
 	if len(r.fields) == 0 {
 		return "none"
@@ -108,7 +106,6 @@ func (e *textEncoder) sameCut(whole, before, after string) bool {
 	return slices.Equal(ids, e.tok.Encode(whole, tokenizer.Options{}))
 }
 
-// text returns the string of a key.
 func (r *record) text(key string) (string, error) {
 	v, ok := r.fields[key]
 	if !ok {

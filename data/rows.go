@@ -99,7 +99,6 @@ func int32Of(v any) (int32, error) {
 	return int32(i), nil
 }
 
-// typeName describes a value's type in messages.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:

@@ -16,7 +16,6 @@ type selection struct {
 	info   Info
 }
 
-// selectConfig selects documents.
 type selectConfig struct {
 	minLen   int  // tokens
 	maxLen   int  // tokens; 0: unlimited
@@ -152,7 +151,6 @@ func (t *tokenFile) noLabels(maxLen int) error {
 	return fault.Try(fmt.Errorf("data: %s: no label tokens in %s of %s rows: prompts fill sequence_length %d (median row: %s tokens)", t.path, all, all, maxLen, thousands(median)), "%s", fault.Set("data.sequence_length", want))
 }
 
-// thousands formats n with commas.
 func thousands(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -152,7 +152,6 @@ func (s *source) eachRecord(f func(*record) error) error {
 	return err
 }
 
-// first returns the first record.
 func (s *source) first() (*record, error) {
 	var r *record
 	err := s.eachRecord(func(x *record) error {

@@ -21,7 +21,6 @@ func newSpanEncoder(tok *tokenizer.Tokenizer, all bool) spanEncoder {
 	return spanEncoder{tok, t.prefix, t.suffix, tok.Token(tok.EOS()), all}
 }
 
-// piece is a part of a text.
 type piece struct {
 	text  string
 	label bool

@@ -145,7 +145,6 @@ type part struct {
 	from, to    int64
 }
 
-// errPart stops the reading of a part.
 var errPart = errors.New("the part ends")
 
 // window filters the entries passed to f to rows of the part, and returns errPart after them. skip
@@ -254,7 +253,6 @@ func (s *source) sharesRows(with *source) bool {
 	return false
 }
 
-// countRows counts the rows of the files.
 func (s *source) countRows() (n int64, err error) {
 	if s.format == FormatParquet {
 		for _, path := range s.files {

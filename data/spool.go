@@ -43,7 +43,6 @@ func (s *spool) int32(v int32) error {
 	return err
 }
 
-// fill writes b n times.
 func (s *spool) fill(n int64, b byte) error {
 	var block [4096]byte
 	for i := range block {
@@ -90,7 +89,6 @@ type bitSpool struct {
 	last byte
 }
 
-// add writes one bit.
 func (s *bitSpool) add(one bool) error {
 	if one {
 		s.last |= 1 << (s.bits & 7)
@@ -104,7 +102,6 @@ func (s *bitSpool) add(one bool) error {
 	return err
 }
 
-// extend writes n equal bits.
 func (s *bitSpool) extend(n int64, one bool) error {
 	for ; n > 0 && s.bits&7 != 0; n-- {
 		if err := s.add(one); err != nil {

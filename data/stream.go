@@ -173,7 +173,6 @@ func (s *stream) Close() error {
 	return s.file.Close()
 }
 
-// counter counts the bytes read.
 type counter struct {
 	io.Reader
 	n *atomic.Int64

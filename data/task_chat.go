@@ -126,7 +126,6 @@ func (e *chatEncoder) turnEnd(ids []int32, r [2]int, rest bool) int {
 	return r[1]
 }
 
-// chatMessage is a message as templates take it.
 func chatMessage(role, content string) ordered.Map {
 	return ordered.Map{{Key: "role", Value: role}, {Key: "content", Value: content}}
 }
@@ -274,7 +273,6 @@ func (e *chatEncoder) chat(r *record, name string) ([]any, error) {
 	return out, nil
 }
 
-// chatRoles are the usual roles of chat templates.
 var chatRoles = []string{"user", "assistant", "system", "developer", "tool", "function", "ipython"}
 
 // checkRole rejects a role that is neither usual, nor in roles_to_train, nor named by the chat
@@ -290,7 +288,6 @@ func (e *chatEncoder) checkRole(role string, message int) error {
 	return fault.Try(fmt.Errorf("message %d has the role %q, expected one of %s", message, role, strings.Join(known, ", ")), "one of them; data.format: sharegpt, whose roles are human and gpt; or a chat template that names it")
 }
 
-// shareGPTRoles maps the roles in ShareGPT files.
 var shareGPTRoles = map[string]string{
 	"human": "user", "user": "user",
 	"gpt": "assistant", "assistant": "assistant", "model": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant", "function_call": "assistant",

@@ -39,7 +39,6 @@ const (
 	alpacaInput = "Below is an instruction that isMetadata a task, paired with an input that provides further context. Write a response that appropriately completes the request."
 )
 
-// alpacaTurn is the prompt of one instruction.
 func alpacaTurn(instruction, input string) string {
 	if input != "" {
 		return "### Instruction:\n" + instruction + "\n\n### Input:\n" + input + "\n\n### Response:"

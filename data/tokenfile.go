@@ -13,7 +13,6 @@ import (
 	"trireme/fault"
 )
 
-// tokenFile is a memory-mapped token file.
 type tokenFile struct {
 	tokenInfo
 	path   string
@@ -128,7 +127,6 @@ func (t *tokenFile) replacement(i int64) (at int64, label int32) {
 	return int64(binary.LittleEndian.Uint64(b)), int32(binary.LittleEndian.Uint32(b[8:]))
 }
 
-// docClass returns the class label of document i.
 func (t *tokenFile) docClass(i int) int32 {
 	if len(t.class) == 0 {
 		return Ignored
@@ -145,7 +143,6 @@ func (t *tokenFile) where(i int) string {
 	return p.in(t.files)
 }
 
-// read appends tokens lo to hi.
 func (t *tokenFile) read(dst []int32, lo, hi int64) []int32 {
 	b := t.ids[lo*int64(t.width) : hi*int64(t.width)]
 	le := binary.LittleEndian

@@ -51,7 +51,6 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// tokenInfo is a token file's header.
 type tokenInfo struct {
 	width     int
 	maxID     int32
@@ -66,7 +65,6 @@ type tokenInfo struct {
 	maxClass  int32
 }
 
-// header encodes the header.
 func (t *tokenInfo) header() []byte {
 	le := binary.LittleEndian
 	h := append(make([]byte, 0, tokenHeader), tokenMagic...)

@@ -51,7 +51,6 @@ func (w *tokenWriter) spools() [6]*spool {
 	return [6]*spool{&w.ends, &w.labels.spool, &w.hidden.spool, &w.replaced, &w.classes, &w.origins}
 }
 
-// close releases the spools.
 func (w *tokenWriter) close() {
 	for _, s := range w.spools() {
 		s.close()

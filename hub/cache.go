@@ -23,7 +23,6 @@ func (p cachedRepo) readRef(rev string) string {
 	return ""
 }
 
-// writeRef records the commit of a revision.
 func (p cachedRepo) writeRef(rev, commit string) error {
 	if rev == commit || p.readRef(rev) == commit {
 		return nil
@@ -31,7 +30,6 @@ func (p cachedRepo) writeRef(rev, commit string) error {
 	return replace(p.dir("refs", filepath.FromSlash(rev)), []byte(commit))
 }
 
-// snapshot is the directory of a commit's files.
 func (p cachedRepo) snapshot(commit string) string { return p.dir("snapshots", commit) }
 
 // has reports whether a commit's file is in the cache with the right size.
@@ -52,7 +50,6 @@ func (p cachedRepo) hasBlob(etag string, size int64) bool {
 	return err == nil && st.Mode().IsRegular() && st.Size() == size
 }
 
-// link links a commit's file to a blob.
 func (p cachedRepo) link(commit, name, etag string) error {
 	path := filepath.Join(p.snapshot(commit), filepath.FromSlash(name))
 	up := strings.Repeat("../", strings.Count(name, "/")+2)

@@ -46,7 +46,6 @@ func (s *Snapshot) HasSplit(splits ...string) bool {
 	})
 }
 
-// patternChars are the special characters of patterns.
 const patternChars = `*?[\`
 
 // pickData selects the data files of a split.
@@ -186,7 +185,6 @@ var splitWords = map[string]string{
 	"test": "test", "testing": "test", "eval": "test", "evaluation": "test",
 }
 
-// canonical is a split's standard name.
 func canonical(split string) string {
 	if s := splitWords[strings.ToLower(split)]; s != "" {
 		return s
@@ -253,7 +251,6 @@ func folders(l *listing) []string {
 	return out
 }
 
-// listed joins the first names.
 func listed(names []string) string {
 	if len(names) == 0 {
 		return "none"

@@ -18,7 +18,6 @@ import (
 	"trireme/internal/flock"
 )
 
-// downloads is the number of concurrent downloads.
 const downloads = 4
 
 // download is a file being downloaded into the cache.
@@ -199,7 +198,6 @@ func (p *part) resume() error {
 	return nil
 }
 
-// restart discards all bytes.
 func (p *part) restart() error {
 	p.show.add(-p.n, false)
 	p.start()

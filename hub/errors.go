@@ -49,7 +49,6 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// errNoRevision: the repository exists, but not the revision.
 var errNoRevision = errors.New("no such revision")
 
 // readable makes one line of a server's text, without control characters.

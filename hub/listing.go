@@ -11,7 +11,6 @@ import (
 	"strings"
 )
 
-// file is one file of a commit.
 type file struct {
 	name string
 	size int64  // bytes; -1: unknown
@@ -44,7 +43,6 @@ func (l *listing) find(name string) (file, bool) {
 // maxListing bounds a response in bytes: about 100,000 files.
 const maxListing = 64 << 20
 
-// fetchListing requests the files of a revision.
 func (s *session) fetchListing(ctx context.Context, r repo, rev string) (l *listing, err error) {
 	// Two attempts to connect: the cache is a fallback.
 	err = s.retry(ctx, 2, func() (bool, error) {
@@ -74,7 +72,6 @@ func (s *session) fetchListing(ctx context.Context, r repo, rev string) (l *list
 	return l, err
 }
 
-// parseListing parses the server's description of a revision.
 func parseListing(b []byte) (*listing, error) {
 	var reply struct {
 		SHA      string `json:"sha"`

@@ -14,7 +14,6 @@ const (
 	indexFile   = "model.safetensors.index.json"
 )
 
-// tokenizerFiles are the files of tokenizers.
 var tokenizerFiles = []string{
 	"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json",
 	"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "merges.txt", "vocab.txt",
@@ -148,7 +147,6 @@ func missing(r repo, l *listing, name, why string, endings ...string) error {
 	return e
 }
 
-// maxShards bounds the number of shards.
 const maxShards = 10_000
 
 // parseIndex returns the files of a sharded model's index, sorted.

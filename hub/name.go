@@ -112,7 +112,6 @@ func validFile(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// isCommit reports whether s is a commit hash.
 func isCommit(s string) bool { return len(s) == 40 && isHex(s) }
 
 func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }

@@ -70,7 +70,6 @@ func common(names []string) string {
 	return quote(prefix) + "*" + quote(suffix)
 }
 
-// quote escapes pattern characters.
 func quote(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }

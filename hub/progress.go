@@ -127,7 +127,6 @@ func (p *progress) add(n int64, kept bool) {
 
 func (p *progress) fileDone() { p.left.Add(-1) }
 
-// finish stops reporting.
 func (p *progress) finish(ok bool) {
 	p.mu.Lock()
 	bars, bar, stop := p.bars, p.bar, p.stop
@@ -152,7 +151,6 @@ func (p *progress) finish(ok bool) {
 	}
 }
 
-// count formats a number of things.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -160,7 +158,6 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// size formats a number of bytes.
 func size(n int64) string {
 	v, unit := float64(n), "B"
 	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {

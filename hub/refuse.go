@@ -68,7 +68,6 @@ func (s *session) host(a *answer) string {
 	return s.base.String()
 }
 
-// message is the server's error message.
 func (a *answer) message() string {
 	if m := readable(a.Header.Get("X-Error-Message")); m != "" {
 		return m

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// repo is a repository.
 type repo struct {
 	kind string // model or dataset
 	id   string
@@ -20,10 +19,8 @@ func (r repo) String() string {
 	return r.kind + " " + r.id
 }
 
-// folder is its directory in the cache.
 func (r repo) folder() string { return r.kind + "s--" + strings.ReplaceAll(r.id, "/", "--") }
 
-// path is its path on the server.
 func (r repo) path() string {
 	if r.kind == "dataset" {
 		return "datasets/" + r.id
@@ -38,7 +35,6 @@ func (s *session) list(r repo, rev string) *url.URL {
 	return u
 }
 
-// resolve is the URL of a commit's file.
 func (s *session) resolve(r repo, commit, file string) *url.URL {
 	return s.address(r.path()+"/resolve/"+commit, strings.Split(file, "/")...)
 }
@@ -55,7 +51,6 @@ func (s *session) address(plain string, elements ...string) *url.URL {
 	return &u
 }
 
-// cachedRepo is a repository in the cache.
 type cachedRepo struct {
 	cache string
 	repo

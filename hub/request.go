@@ -53,7 +53,6 @@ type answer struct {
 	size   int64  // X-Linked-Size, or the hub's Content-Length; -1: unknown
 }
 
-// maxRedirects bounds the redirects of a request.
 const maxRedirects = 10
 
 // do sends a request and follows redirects, with stay only on the hub's host. The caller closes the
@@ -159,7 +158,6 @@ func (s *session) once(ctx context.Context, method string, u *url.URL, header ht
 	return resp, nil
 }
 
-// stopped is the error of a canceled context.
 func stopped(ctx context.Context) error { return fmt.Errorf("hub: stopped: %w", context.Cause(ctx)) }
 
 // errStalled stops a request that receives nothing.

@@ -30,7 +30,6 @@ func (s *Snapshot) Pinned() string {
 // pick selects files of a listing. read returns the content of one of them.
 type pick func(l *listing, read func(name string) ([]byte, error)) (wanted, error)
 
-// wanted is a selection of files.
 type wanted struct {
 	files  []string
 	spare  []string // of files, optional if they cannot be fetched

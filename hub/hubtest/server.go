@@ -139,7 +139,6 @@ func (s *Server) serve(next func(http.ResponseWriter, *http.Request), cdn bool) 
 	}
 }
 
-// fail writes an error as the hub does.
 func fail(w http.ResponseWriter, status int, code, message string) {
 	if code != "" {
 		w.Header().Set("X-Error-Code", code)

@@ -55,7 +55,6 @@ func (e *dictExpr) eval(r *run) (any, error) {
 // use returns the error for using an undefined value.
 func (u undefined) use() error { return errors.New(u.what) }
 
-// add adds a keyword argument.
 func (d *dict) add(name string, value any) error {
 	if _, ok := d.values[name]; ok {
 		return fmt.Errorf("duplicate argument %s", name)
@@ -63,7 +62,6 @@ func (d *dict) add(name string, value any) error {
 	return d.set(name, value)
 }
 
-// given evaluates the arguments of a call.
 func (a *arguments) given(r *run) (args []any, named *dict, err error) {
 	named = newDict()
 	if args, err = r.values(a.args); err != nil {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 )
 
-// expr is an expression.
 type expr interface {
 	eval(r *run) (any, error)
 }
@@ -75,7 +74,6 @@ type (
 	}
 )
 
-// maxNesting bounds the nesting of tags and expressions.
 const maxNesting = 200
 
 // deeper counts nesting; the caller decrements p.depth.
@@ -366,7 +364,6 @@ func (p *parser) subscript(of expr, line int) (expr, error) {
 	return &item{of, parts[0], line}, nil
 }
 
-// arguments parses call arguments after the opening parenthesis.
 func (p *parser) arguments() (arguments, error) {
 	var a arguments
 	err := p.commas(")", func() error {

@@ -64,7 +64,6 @@ var filters = map[string]*filter{
 	"map": {}, "select": {}, "reject": {}, "selectattr": {}, "rejectattr": {},
 }
 
-// filter applies a filter.
 func (r *run) filter(name string, v any, args []any, named *dict) (any, error) {
 	switch name {
 	case "map":

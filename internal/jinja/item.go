@@ -96,7 +96,6 @@ func element(v, k any) (any, error) {
 	return undefined{fmt.Sprintf("%s has no item with that key", describe(v))}, nil
 }
 
-// cut returns characters from to to of s.
 func cut(s string, from, to int) string {
 	at := func(n int) int {
 		i := 0

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// jsonStyle is the options of Python's json.dumps.
 type jsonStyle struct {
 	comma, colon string
 	indent       string // per level

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// kind is a kind of token.
 type kind uint8
 
 const (
@@ -133,7 +132,6 @@ func (l *lexer) before(text string, sign byte, trim bool) {
 	l.text(text)
 }
 
-// text emits text between tags.
 func (l *lexer) text(s string) {
 	if s != "" {
 		l.emit(textToken, s)

@@ -30,7 +30,6 @@ func path(v, name any) (any, error) {
 	return v, nil
 }
 
-// each maps the items with f.
 func (r *run) each(list []any, f func(any) (any, error)) ([]any, error) {
 	out := make([]any, len(list))
 	for i, v := range list {
@@ -81,7 +80,6 @@ func (r *run) nested(name string, v any, args []any, named *dict) (any, error) {
 	return v, err
 }
 
-// selected is select, reject, selectattr and rejectattr.
 func (r *run) selected(name string, v any, args []any) (any, error) {
 	list, err := r.items(v)
 	if err != nil {

@@ -65,7 +65,6 @@ func (r *run) pairs(d *dict) ([]any, error) {
 	return out, r.spendItems(len(out))
 }
 
-// method returns the method v.name, or nil.
 func method(v any, name string) any {
 	var set map[string]methodEntry
 	switch v.(type) {
@@ -164,7 +163,6 @@ func stringTrim(left, right bool) methodFunc {
 	}
 }
 
-// argument returns args[i], or nil.
 func argument(args []any, i int) any {
 	if i < len(args) {
 		return args[i]
@@ -172,7 +170,6 @@ func argument(args []any, i int) any {
 	return nil
 }
 
-// stringSplit is split and rsplit.
 func stringSplit(fromRight bool) methodFunc {
 	return func(r *run, self any, args []any) (any, error) {
 		s, limit := self.(string), int64(-1)

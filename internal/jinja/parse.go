@@ -96,7 +96,6 @@ func (p *parser) need(s string) error {
 	return nil
 }
 
-// ident consumes a name.
 func (p *parser) ident() (string, error) {
 	t := p.peek()
 	if t.kind != name {
@@ -169,7 +168,6 @@ func (p *parser) block(stop string) ([]node, error) {
 	return body, p.tagEnd()
 }
 
-// tag parses a tag after its name.
 func (p *parser) tag(tag string, line int) (node, error) {
 	switch tag {
 	case "if":

@@ -48,7 +48,6 @@ type RaisedError struct{ Message string }
 
 func (e *RaisedError) Error() string { return e.Message }
 
-// run is the state of one Render.
 type run struct {
 	scope      *scope
 	main       strings.Builder
@@ -92,7 +91,6 @@ func (r *run) inner(up *scope, f func() error) error {
 
 var errSteps = errors.New("the template exceeds the step limit")
 
-// spend counts steps.
 func (r *run) spend(n int) error {
 	if r.steps -= n; r.steps < 0 {
 		return errSteps
@@ -132,7 +130,6 @@ func (r *run) capture(f func() error) (string, error) {
 	return s, err
 }
 
-// value evaluates e.
 func (r *run) value(e expr) (any, error) {
 	if err := r.spend(1); err != nil {
 		return nil, err

@@ -21,7 +21,6 @@ func (r *run) text(v any) (string, error) {
 	return b.String(), err
 }
 
-// repr writes repr(v).
 func (r *run) repr(b *strings.Builder, v any, depth int) error {
 	if depth > maxValueDepth {
 		return errDeep

@@ -5,7 +5,6 @@ import (
 	"fmt"
 )
 
-// node is a statement.
 type node interface {
 	exec(r *run) error
 }
@@ -124,7 +123,6 @@ func (r *run) assign(names []string, v any) error {
 	return nil
 }
 
-// loop is the variable "loop".
 type loop struct {
 	items []any
 	at    int
@@ -199,7 +197,6 @@ func (n *forNode) exec(r *run) error {
 	return nil
 }
 
-// filtered applies the condition of a loop.
 func (n *forNode) filtered(r *run, up *scope, all []any) (some []any, err error) {
 	for _, v := range all {
 		err := r.inner(up, func() error {

@@ -46,7 +46,6 @@ var tests = map[string]*test{
 	"in": relation("in"),
 }
 
-// test runs a test.
 func (r *run) test(name string, v any, args []any, named *dict) (bool, error) {
 	t := tests[name]
 	if t == nil {
@@ -89,7 +88,6 @@ var globals = map[string]any{
 	"dict": function(func(_ *run, args []any, named *dict) (any, error) { return dictOf(args, named) }),
 }
 
-// dictOf is dict(mapping, name=value ...).
 func dictOf(args []any, named *dict) (*dict, error) {
 	d := newDict()
 	if len(args) > 1 {

@@ -65,7 +65,6 @@ func hash(v any) (any, bool) {
 	return nil, false
 }
 
-// maxValueDepth bounds the nesting of values.
 const maxValueDepth = 200
 
 var errDeep = fmt.Errorf("a value is nested more than %d levels deep", maxValueDepth)
@@ -181,7 +180,6 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// float returns any number.
 func float(v any) (float64, bool) {
 	if f, ok := v.(float64); ok {
 		return f, true
@@ -201,7 +199,6 @@ func sequence(v any) ([]any, bool) {
 	return nil, false
 }
 
-// items returns the items of an iterable.
 func items(v any) ([]any, error) {
 	switch v := v.(type) {
 	case undefined:
@@ -239,7 +236,6 @@ func length(v any) (int, bool) {
 	return 0, false
 }
 
-// equal is ==.
 func (r *run) equal(a, b any, depth int) (bool, error) {
 	if depth > maxValueDepth {
 		return false, errDeep
