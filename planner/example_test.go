@@ -11,8 +11,8 @@ import (
 	"trireme/train"
 )
 
-// What rank 0 of four holds and sends in a step under FSDP. The plan runs the step on a backend that
-// counts and computes nothing.
+// The parameters and traffic of rank 0 of four under FSDP. The plan runs a step on a backend that counts
+// memory and computes nothing.
 func ExampleJob_Run() {
 	families := model.Registry{llama.Family}
 	config, err := families.ParseConfig("config.json", []byte(`{"architectures": ["LlamaForCausalLM"], "vocab_size": 32000,

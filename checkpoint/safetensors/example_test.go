@@ -10,8 +10,8 @@ import (
 	"trireme/tensor"
 )
 
-// A layout gives every byte of a file its place before anything is written, so that several processes
-// can write ranges of it.
+// A layout has the offset of every tensor before anything is written, so several processes can write
+// ranges of one file.
 func ExampleLayout() {
 	layout, err := safetensors.NewLayout([]safetensors.Entry{{Name: "weight", DType: tensor.F32, Shape: tensor.Shape{2, 2}}}, nil)
 	if err != nil {

@@ -78,11 +78,11 @@ func contents(root string, b *build, modules []module) ([]file, error) {
 			files = append(files, file{"licenses/" + m.Path + "/" + l.name, l.text, false})
 		}
 	}
-	pages, err := pages(b)
+	shown, err := pages(b)
 	if err != nil {
 		return nil, err
 	}
-	return append(files, pages...), nil
+	return append(files, shown...), nil
 }
 
 // file is one file of an archive, with a slash-separated path.
