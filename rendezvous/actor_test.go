@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// roleVar makes the test's own program a rank, in the mode that it names.
+// roleVar makes the test binary a rank with the given role.
 const roleVar = "RENDEZVOUS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// play is a rank as a process of its own. It says "here" when it is where it will be disturbed, and
-// at the end what it ended with.
+// play runs a rank in a child process. It prints "here" when it is ready to be disturbed, and finally its
+// result.
 func play(role string) int {
 	switch role {
 	case "burn":
@@ -51,7 +51,7 @@ func play(role string) int {
 	s, err := Join(ctx, env, Config{Timeout: 30 * time.Second})
 	if err == nil {
 		switch role {
-		case "idle": // apart from every call
+		case "idle": // outside of calls
 			fmt.Println("here")
 			<-s.Done()
 			err = s.Err()
@@ -74,7 +74,7 @@ func play(role string) int {
 	return 0
 }
 
-// strain does what makes a rank late: garbage, page faults, fsync, a kernel on every processor.
+// strain delays a rank: garbage collection, page faults, fsync, computation on every CPU.
 func strain(ctx context.Context, s *Store) error {
 	d, err := time.ParseDuration(os.Getenv("RENDEZVOUS_TEST_LOAD"))
 	if err != nil {
@@ -118,13 +118,13 @@ func strain(ctx context.Context, s *Store) error {
 		}
 		runtime.GC()
 		over, err := s.Await(ctx, "round", []byte(strconv.FormatBool(time.Now().After(end))))
-		if err != nil || string(over[0]) == "true" { // rank 0's clock decides for all
+		if err != nil || string(over[0]) == "true" { // rank 0's clock decides
 			return err
 		}
 	}
 }
 
-// actor is a rank that runs as a process.
+// actor is a rank in a child process.
 type actor struct {
 	cmd   *exec.Cmd
 	lines chan string
@@ -172,7 +172,7 @@ func (a *actor) next(t *testing.T, within time.Duration) string {
 	case l := <-a.lines:
 		return l
 	case <-time.After(within):
-		t.Fatalf("pid %d says nothing within %v", a.cmd.Process.Pid, within)
+		t.Fatalf("pid %d prints nothing within %v", a.cmd.Process.Pid, within)
 		return ""
 	}
 }

@@ -13,7 +13,7 @@ import (
 // call sends a request and waits for its answer.
 func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byte, error) {
 	if len(key) > maxKey || len(value) > maxValue {
-		return nil, fmt.Errorf("rendezvous: %q: a key of %d and a value of %d bytes, at most %d and %d", key[:min(len(key), 40)], len(key), len(value), maxKey, maxValue)
+		return nil, fmt.Errorf("rendezvous: %q: key of %d and value of %d bytes, the limits are %d and %d", key[:min(len(key), 40)], len(key), len(value), maxKey, maxValue)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("rendezvous: %q: %w", key, err)
@@ -37,9 +37,9 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 	s.next++
 	id := s.next
 	s.calls[id] = answer
-	// Sending may block where rank 0 is stopped, and must not hold up the end of ctx.
+	// Sending blocks if rank 0 is stopped, and must not delay cancellation of ctx.
 	s.wg.Go(func() {
-		s.send(message{id: id, op: o, timeout: timeout, key: key, value: value}) // an error is in s.err
+		s.send(message{id: id, op: o, timeout: timeout, key: key, value: value}) // send sets s.err
 	})
 	s.mu.Unlock()
 	defer func() {
@@ -48,14 +48,14 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 		s.mu.Unlock()
 	}()
 
-	// The store keeps the time and knows who is missing; the limit here is for a store that runs
-	// and does not answer.
+	// The store enforces the time-out and names the missing ranks. This limit is for a store that runs
+	// but does not answer.
 	limit := time.NewTimer(timeout + 2*time.Second)
 	defer limit.Stop()
 	if o == opAwait {
 		limit.Stop()
 	}
-	cancelled := ctx.Done()
+	canceled := ctx.Done()
 	for {
 		select {
 		case m := <-answer:
@@ -70,7 +70,7 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 			return nil, fmt.Errorf("rendezvous: %s", m.value)
 		case <-s.done:
 			select {
-			case m := <-answer: // it was answered first
+			case m := <-answer: // the answer came first
 				if m.op == opOK {
 					return m.value, nil
 				}
@@ -80,32 +80,32 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 				return nil, err
 			}
 			return nil, fmt.Errorf("rendezvous: %q: %w", key, os.ErrClosed)
-		case <-cancelled:
+		case <-canceled:
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				cancelled = nil // the store's answer, which names the missing, is on its way
+				canceled = nil // wait for the store's answer, which names the missing ranks
 				limit.Reset(250 * time.Millisecond)
 				continue
 			}
 			return nil, fmt.Errorf("rendezvous: %q: %w", key, ctx.Err())
 		case <-limit.C:
-			return nil, &Failure{Kind: ErrTimeout, Rank: 0, Text: fmt.Sprintf("rendezvous: %q: the store at %s (rank 0) does not answer within %v", key, s.addr, timeout.Round(time.Millisecond))}
+			return nil, &Failure{Kind: ErrTimeout, Rank: 0, Text: fmt.Sprintf("rendezvous: %q: no answer from the store at %s (rank 0) within %v", key, s.addr, timeout.Round(time.Millisecond))}
 		}
 	}
 }
 
-// Set stores value under key and wakes those who Get it.
+// Set stores value under key and wakes waiting Gets.
 func (s *Store) Set(ctx context.Context, key string, value []byte) error {
 	_, err := s.call(ctx, opSet, key, value)
 	return err
 }
 
-// Get returns key's value and waits until there is one.
+// Get waits until key has a value, and returns it.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return s.call(ctx, opGet, key, nil)
 }
 
-// Add adds delta to the number under key, 0 at first, and returns the sum. Get reads it as
-// decimal digits.
+// Add adds delta to the number under key, initially 0, and returns the sum. Get returns it as decimal
+// digits.
 func (s *Store) Add(ctx context.Context, key string, delta int64) (int64, error) {
 	b, err := s.call(ctx, opAdd, key, binary.BigEndian.AppendUint64(nil, uint64(delta)))
 	if err != nil {
@@ -114,27 +114,26 @@ func (s *Store) Add(ctx context.Context, key string, delta int64) (int64, error)
 	return strconv.ParseInt(string(b), 10, 64)
 }
 
-// AllGather gives every rank's value to every rank, in the order of ranks, when all have
-// called it with this key. A key may be used again once its gathering has ended. The sum of
-// the values may be 16 MiB.
+// AllGather returns every rank's value, in rank order, when all have called it with this key. A key can
+// be reused after that. The values may have 16 MiB in total.
 func (s *Store) AllGather(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	return s.gather(s.call(ctx, opGather, key, mine))
 }
 
-// Await is AllGather, but waits for a rank that has joined as long as that lives. It ends what ranks
-// do alone, however long that takes.
+// Await is AllGather without a time-out for ranks that have joined: it waits as long as they live. Use it
+// after work of unknown duration, such as preparing data.
 func (s *Store) Await(ctx context.Context, key string, mine []byte) ([][]byte, error) {
 	return s.gather(s.call(ctx, opAwait, key, mine))
 }
 
-// gather reads the answer to opGather.
+// gather decodes the answer to opGather.
 func (s *Store) gather(b []byte, err error) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	vs, err := decodeList(b)
 	if err == nil && len(vs) != s.Size() {
-		err = fmt.Errorf("rendezvous: %d values were gathered in a world of %d", len(vs), s.Size())
+		err = fmt.Errorf("rendezvous: %d values gathered from %d ranks", len(vs), s.Size())
 	}
 	return vs, err
 }

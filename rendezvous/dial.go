@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// dial tries all candidates at once, again and again, until one proves to be this job's
-// store. Listeners that are silent or speak something else are other programs'.
+// dial tries all candidates concurrently until one authenticates as this job's store. Listeners that are
+// silent or fail the handshake are other programs.
 func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(string)) (*channel, error) {
 	began := time.Now()
 	defer notify(note, fmt.Sprintf("waiting for rank 0 of %d at %s", h.world, addrs[0]))()
@@ -34,7 +34,7 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 					last.ch = ch
 					break
 				}
-				end, limited := ctx.Deadline() // a try that it cuts off says nothing
+				end, limited := ctx.Deadline() // ignore the error of a try that the deadline cut off
 				if last.err == nil || ctx.Err() == nil && (!limited || time.Now().Before(end)) {
 					last.err = err
 				}
@@ -68,7 +68,7 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
 	}
-	return nil, &Failure{Kind: ErrTimeout, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has another TORCHELASTIC_RUN_ID or secret. try: start it with RANK=0 and the same MASTER_ADDR and MASTER_PORT",
+	return nil, &Failure{Kind: ErrTimeout, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has a different TORCHELASTIC_RUN_ID or job secret. try: start it with RANK=0 and the same MASTER_ADDR and MASTER_PORT",
 		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))}
 }
 
@@ -79,11 +79,11 @@ func dialOnce(ctx context.Context, addr string, key []byte, h hello) (*channel, 
 		return nil, err
 	}
 	if c.LocalAddr().String() == c.RemoteAddr().String() {
-		c.Close() // a port nobody listens on can be connected to itself
-		return nil, errStranger
+		c.Close() // a self-connection: nothing listens on the port
+		return nil, errNotPeer
 	}
-	stop := context.AfterFunc(ctx, func() { c.Close() }) // a silent listener must not hold us up
-	ch, err := greetServer(c, key, h)
+	stop := context.AfterFunc(ctx, func() { c.Close() }) // unblocks the handshake
+	ch, err := dialHandshake(c, key, h)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -94,18 +94,18 @@ func dialOnce(ctx context.Context, addr string, key []byte, h hello) (*channel, 
 	return ch, nil
 }
 
-// reason is an error in a word or two.
+// reason summarizes a dial error.
 func reason(err error) string {
 	var ne net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"
-	case errors.Is(err, errStranger):
+	case errors.Is(err, errNotPeer):
 		return "another program or job answers"
 	case errors.As(err, &ne) && ne.Timeout():
 		return "no answer"
 	case err == nil:
-		return "cancelled"
+		return "canceled"
 	}
 	return err.Error()
 }

@@ -10,30 +10,31 @@ import (
 	"trireme/fault"
 )
 
-// Env is who this process is, as its launcher says. The zero value is not valid: see Single.
+// Env describes this process within its job, as set by the launcher. The zero value is invalid: see
+// Single.
 type Env struct {
-	Rank, WorldSize           int // among all processes of the job
-	LocalRank, LocalWorldSize int // among those of this machine
-	GroupRank, GroupWorldSize int // of this machine among machines
+	Rank, WorldSize           int // in the job
+	LocalRank, LocalWorldSize int // on this machine
+	GroupRank, GroupWorldSize int // this machine's index, and number of machines
 	MasterAddr                string
 	MasterPort                int
-	RunID                     string // of the job
+	RunID                     string // job id
 	RestartCount, MaxRestarts int
 
-	// Launched says that a launcher set these variables; otherwise this is a world of one.
+	// Launched reports whether a launcher set the variables; otherwise this is a world of one rank.
 	Launched bool
-	// Secret is what only processes of this job know; nil if the launcher gave none. On one
-	// machine Join then takes what only processes of this user know.
+	// Secret is the job's secret; nil if the launcher gave none. On one machine Join then uses a key of
+	// this user.
 	Secret []byte
 }
 
-// Single is the world of one process.
+// Single returns the Env of a world of one rank.
 func Single() Env {
 	return Env{WorldSize: 1, LocalWorldSize: 1, GroupWorldSize: 1, MasterAddr: "127.0.0.1", RunID: "none"}
 }
 
-// Read reads the environment (pass os.LookupEnv) and the secret that it points to. Without
-// RANK and WORLD_SIZE it returns Single. Errors are one line and name the variable.
+// Read reads the variables through lookup (os.LookupEnv), and the job's secret. Without RANK and
+// WORLD_SIZE it returns Single. Errors name the variable.
 func Read(lookup func(string) (string, bool)) (Env, error) {
 	e := Single()
 	_, rank := lookup("RANK")
@@ -44,7 +45,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	case !size:
 		return e, fault.Try(errors.New("rendezvous: RANK is set but WORLD_SIZE is not"), "both, as torchrun sets them, or neither")
 	case !rank:
-		// Some schedulers export WORLD_SIZE to a single process as well.
+		// Some schedulers set WORLD_SIZE for a single process.
 		if v, _ := lookup("WORLD_SIZE"); strings.TrimSpace(v) == "1" {
 			return e, nil
 		}
@@ -58,7 +59,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	e.MasterPort = r.number("MASTER_PORT", 29500, 1, 65535)
 	local := 1
 	if IsLoopback(e.MasterAddr) {
-		local = e.WorldSize // all of a world that meets on loopback is here
+		local = e.WorldSize // with a loopback address all ranks are on this machine
 	}
 	e.LocalWorldSize = r.number("LOCAL_WORLD_SIZE", local, 1, e.WorldSize)
 	e.LocalRank = r.number("LOCAL_RANK", e.Rank%e.LocalWorldSize, 0, e.LocalWorldSize-1)
@@ -72,7 +73,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	}
 	if !e.OneMachine() && e.WorldSize > 1 {
 		if _, ok := lookup("MASTER_ADDR"); !ok {
-			return Env{}, fault.Try(fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d", e.WorldSize, e.LocalWorldSize), "MASTER_ADDR=HOST, where rank 0 runs")
+			return Env{}, fault.Try(fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d", e.WorldSize, e.LocalWorldSize), "MASTER_ADDR=HOST, the host of rank 0")
 		}
 	}
 	var err error
@@ -85,20 +86,19 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	return e, nil
 }
 
-// noSecret is what is wrong with ranks on several machines that have no secret.
+// noSecret returns the error text for ranks on several machines without a secret.
 func noSecret(e Env) string {
-	return fmt.Sprintf("rendezvous: ranks on several machines (WORLD_SIZE %d, LOCAL_WORLD_SIZE %d) need a secret, or whoever reaches %s could join. try: (umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set %s=job.secret for every rank, or its content as %s",
+	return fmt.Sprintf("rendezvous: ranks on several machines (WORLD_SIZE %d, LOCAL_WORLD_SIZE %d) need a job secret, or anyone who reaches %s could join. try: (umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set %s=job.secret for every rank, or its content as %s",
 		e.WorldSize, e.LocalWorldSize, e.MasterAddr, SecretFileVar, SecretVar)
 }
 
-// maxWorld bounds WORLD_SIZE: a mistyped number must not become an allocation.
+// maxWorld limits WORLD_SIZE, against a mistyped number.
 const maxWorld = 1 << 17
 
-// OneMachine says whether all ranks run here.
+// OneMachine reports whether all ranks run on this machine.
 func (e Env) OneMachine() bool { return e.LocalWorldSize == e.WorldSize }
 
-// Variables is the contract as KEY=value, for a worker's environment. It never holds the
-// secret.
+// Variables returns the variables as KEY=value, for a worker's environment. The secret is not among them.
 func (e Env) Variables() []string {
 	n := strconv.Itoa
 	return []string{
@@ -113,8 +113,7 @@ func (e Env) Variables() []string {
 	}
 }
 
-// IsLoopback says whether host names this machine's loopback interface, without asking a
-// name server.
+// IsLoopback reports whether host is this machine's loopback interface. It does no DNS lookup.
 func IsLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -123,7 +122,7 @@ func IsLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// reader reads variables and keeps the first error.
+// reader parses variables and keeps the first error.
 type reader struct {
 	lookup func(string) (string, bool)
 	err    error
@@ -145,7 +144,7 @@ func (r *reader) number(name string, absent, low, high int) int {
 	n, err := strconv.Atoi(strings.TrimSpace(v))
 	switch {
 	case err != nil:
-		r.err = fault.Try(fmt.Errorf("rendezvous: %s=%q is not a number", name, v), "unset it, or the number that a launcher sets")
+		r.err = fault.Try(fmt.Errorf("rendezvous: %s=%q is not a number", name, v), "unset it, or a number, as torchrun sets it")
 	case n < low || n > high:
 		r.err = fmt.Errorf("rendezvous: %s=%d is not between %d and %d", name, n, low, high)
 	default:

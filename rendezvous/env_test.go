@@ -27,7 +27,7 @@ func TestRead(t *testing.T) {
 		{"WORLD_SIZE=1", "0/1 local 0/1 group 0/1 127.0.0.1:0 false"},
 		{"RANK=1 WORLD_SIZE=2", "1/2 local 1/2 group 0/1 127.0.0.1:29500 true"},
 		{"RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 MASTER_ADDR=n0 MASTER_PORT=1234 TRIREME_JOB_SECRET=0123456789abcdef", "5/8 local 1/4 group 1/2 n0:1234 true"},
-		{"RANK=5 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 MASTER_ADDR=n0", "need a secret, or whoever reaches n0 could join. try: (umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set TRIREME_JOB_SECRET_FILE=job.secret"},
+		{"RANK=5 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 MASTER_ADDR=n0", "need a job secret, or anyone who reaches n0 could join. try: (umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set TRIREME_JOB_SECRET_FILE=job.secret"},
 		{"RANK=1", "WORLD_SIZE is not"},
 		{"WORLD_SIZE=2", "RANK is not"},
 		{"RANK=2 WORLD_SIZE=2", "RANK=2 is not between 0 and 1"},
@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 		{"RANK=0 WORLD_SIZE=2 MASTER_PORT=70000", "MASTER_PORT=70000"},
 		{"RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2", "MASTER_ADDR is not set"},
 		{"RANK=0 WORLD_SIZE=2 TRIREME_JOB_SECRET=short", "TRIREME_JOB_SECRET has 5 bytes"},
-		{"RANK=0 WORLD_SIZE=2 TRIREME_JOB_SECRET_FD=x", "is not a descriptor"},
+		{"RANK=0 WORLD_SIZE=2 TRIREME_JOB_SECRET_FD=x", "is not a file descriptor"},
 	} {
 		e, err := Read(lookupOf(c.in))
 		got := fmt.Sprintf("%d/%d local %d/%d group %d/%d %s:%d %v", e.Rank, e.WorldSize, e.LocalRank, e.LocalWorldSize, e.GroupRank, e.GroupWorldSize, e.MasterAddr, e.MasterPort, e.Launched)
@@ -44,12 +44,12 @@ func TestRead(t *testing.T) {
 			got = err.Error()
 		}
 		if !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
-			t.Errorf("%q: %s, not %s", c.in, got, c.want)
+			t.Errorf("%q: %s, want %s", c.in, got, c.want)
 		}
 	}
 }
 
-// What a launcher writes is what a worker reads.
+// Read inverts Variables.
 func TestVariablesRoundTrip(t *testing.T) {
 	want := Env{Rank: 5, WorldSize: 8, LocalRank: 1, LocalWorldSize: 4, GroupRank: 1, GroupWorldSize: 2, MasterAddr: "n0", MasterPort: 1234, RunID: "j", RestartCount: 2, MaxRestarts: 3, Launched: true, Secret: []byte("0123456789abcdef")}
 	got, err := Read(lookupOf(strings.Join(want.Variables(), " ") + " TRIREME_JOB_SECRET=0123456789abcdef"))
@@ -100,7 +100,7 @@ func FuzzDecodeFailure(f *testing.F) {
 	})
 }
 
-// FuzzServer feeds what ranks may say, in any order, to rank 0: nothing breaks or blocks it.
+// FuzzServer sends arbitrary requests in any order: rank 0 neither panics nor blocks.
 func FuzzServer(f *testing.F) {
 	say := func(rank byte, m message) []byte {
 		b := m.encode()
@@ -109,7 +109,7 @@ func FuzzServer(f *testing.F) {
 	gather := message{id: 1, op: opGather, timeout: time.Second, key: "k", value: []byte("v")}
 	await := message{id: 2, op: opAwait, timeout: time.Millisecond, key: "k"}
 	f.Add(slices.Concat(say(0, gather), say(1, await), say(2, gather), say(1, message{id: 3, op: opBye}), say(0, gather)))
-	f.Add(slices.Concat(say(0, await), say(1, message{op: opAbort, value: (&Failure{Rank: 2, Text: "t"}).encode()}), say(2, message{op: opBeat})))
+	f.Add(slices.Concat(say(0, await), say(1, message{op: opAbort, value: (&Failure{Rank: 2, Text: "t"}).encode()}), say(2, message{op: opHeartbeat})))
 	f.Add(slices.Concat(say(0, message{op: opAdd, key: "n", value: make([]byte, 8)}), say(1, message{op: opGet, key: "n"}), say(2, message{op: opLost})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,8 +120,8 @@ func FuzzServer(f *testing.F) {
 		defer s.close(0)
 		var peers [3]*peer
 		for r := range peers {
-			peers[r] = &peer{rank: r, out: make(chan []byte, 8), pulse: newPulse(r, thisProcess(), s.cfg)}
-			if _, why := s.enter(peers[r], hello{rank: r, world: 3}); why != nil {
+			peers[r] = &peer{rank: r, out: make(chan []byte, 8), watchdog: newWatchdog(r, thisProcess(), s.cfg)}
+			if _, why := s.admit(peers[r], hello{rank: r, world: 3}); why != nil {
 				t.Fatal(why)
 			}
 		}
@@ -133,7 +133,7 @@ func FuzzServer(f *testing.F) {
 			b = b[2+n:]
 		}
 		for _, p := range peers {
-			s.leave(p, "it left")
+			s.remove(p, "it left")
 			for m := range p.out {
 				if _, err := decodeMessage(m); err != nil {
 					t.Error(err)

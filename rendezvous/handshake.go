@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// The handshake. Both sides send fixed sizes, the listening side first:
+// The handshake. Messages have fixed sizes; the server sends first:
 //
 //	S: banner [8]  nonce [32]
 //	C: nonce [32]  rank u32  world u32  HMAC(key, "client", both nonces, rank, world) [32]
 //	S: HMAC(key, "server", both nonces, rank, world) [32]
 //
-// Then each direction has an AES-256-GCM key derived from key and both nonces. The first frame of
-// each says which process sends it, the dialling side's first.
+// Each direction then has an AES-256-GCM key derived from key and both nonces. Its first frame is the
+// sender's process; the client sends first.
 const (
 	banner        = "trireme2"
 	nonceSize     = 32
@@ -30,13 +30,13 @@ const (
 	handshakeTime = 5 * time.Second
 )
 
-// errStranger is the answer to whoever does not know the key, or speaks something else.
-var errStranger = errors.New("rendezvous: not a rank of this job")
+// errNotPeer is the error of a peer that does not know the key or speaks another protocol.
+var errNotPeer = errors.New("rendezvous: not a rank of this job")
 
-// hello is who a client says it is.
+// hello is a client's identity.
 type hello struct {
 	rank, world int
-	who         process // sent after the handshake
+	process     process // sent after the handshake
 }
 
 func mac(key []byte, side string, sn, cn []byte, h hello) []byte {
@@ -48,8 +48,8 @@ func mac(key []byte, side string, sn, cn []byte, h hello) []byte {
 	return m.Sum(nil)
 }
 
-// greetClient is the listening side. It bounds its time by itself.
-func greetClient(c net.Conn, key []byte, me process) (*channel, hello, error) {
+// acceptHandshake is the server's side. It takes up to handshakeTime.
+func acceptHandshake(c net.Conn, key []byte, me process) (*channel, hello, error) {
 	c.SetDeadline(time.Now().Add(handshakeTime))
 	defer c.SetDeadline(time.Time{})
 	sn := make([]byte, nonceSize)
@@ -64,7 +64,7 @@ func greetClient(c net.Conn, key []byte, me process) (*channel, hello, error) {
 	cn, rest := b[:nonceSize], b[nonceSize:]
 	h := hello{rank: int(binary.BigEndian.Uint32(rest)), world: int(binary.BigEndian.Uint32(rest[4:]))}
 	if !hmac.Equal(rest[8:], mac(key, "client", sn, cn, h)) {
-		return nil, hello{}, errStranger
+		return nil, hello{}, errNotPeer
 	}
 	if _, err := c.Write(mac(key, "server", sn, cn, h)); err != nil {
 		return nil, hello{}, err
@@ -79,9 +79,8 @@ func greetClient(c net.Conn, key []byte, me process) (*channel, hello, error) {
 	return ch, h, err
 }
 
-// greetServer is the dialling side. Nothing is sent to a listener that does not show the
-// banner.
-func greetServer(c net.Conn, key []byte, h hello) (*channel, error) {
+// dialHandshake is the client's side. It sends nothing before it has read the banner.
+func dialHandshake(c net.Conn, key []byte, h hello) (*channel, error) {
 	c.SetDeadline(time.Now().Add(handshakeTime))
 	defer c.SetDeadline(time.Time{})
 	b := make([]byte, len(banner)+nonceSize)
@@ -89,7 +88,7 @@ func greetServer(c net.Conn, key []byte, h hello) (*channel, error) {
 		return nil, err
 	}
 	if string(b[:len(banner)]) != banner {
-		return nil, errStranger
+		return nil, errNotPeer
 	}
 	sn, cn := b[len(banner):], make([]byte, nonceSize)
 	rand.Read(cn)
@@ -101,14 +100,14 @@ func greetServer(c net.Conn, key []byte, h hello) (*channel, error) {
 	}
 	got := make([]byte, macSize)
 	if _, err := io.ReadFull(c, got); err != nil {
-		return nil, fmt.Errorf("%w: %w", errStranger, err)
+		return nil, fmt.Errorf("%w: %w", errNotPeer, err)
 	}
 	if !hmac.Equal(got, mac(key, "server", sn, cn, h)) {
-		return nil, errStranger
+		return nil, errNotPeer
 	}
 	ch, err := newChannel(c, key, sn, cn, "client", "server")
 	if err == nil {
-		err = ch.send(h.who.encode())
+		err = ch.send(h.process.encode())
 	}
 	if err == nil {
 		err = ch.readProcess()
@@ -116,9 +115,9 @@ func greetServer(c net.Conn, key []byte, h hello) (*channel, error) {
 	return ch, err
 }
 
-// channel carries sealed frames: u32 length of what follows, AES-GCM of the payload. The
-// nonce is the frame's number in its direction, so that a repeated, dropped or reordered
-// frame does not open. One goroutine may send and another receive.
+// channel is an encrypted connection. A frame is a u32 length and the AES-GCM of the payload. The nonce is
+// the frame's number in its direction, so a replayed, dropped or reordered frame is an error. One goroutine
+// may send and one receive.
 type channel struct {
 	net.Conn
 	peer      process
@@ -146,7 +145,7 @@ func newChannel(c net.Conn, key, sn, cn []byte, mine, theirs string) (*channel, 
 	return &channel{Conn: c, out: out, in: in}, err
 }
 
-// readProcess reads what process the peer is.
+// readProcess reads the peer's process.
 func (c *channel) readProcess() error {
 	size := uint32(processSize + c.in.Overhead())
 	b, err := c.frame(size, size)
@@ -157,10 +156,10 @@ func (c *channel) readProcess() error {
 	return err
 }
 
-// watch makes every byte that comes from now on a sign of life.
+// watch resets the watchdog at every byte read from now on.
 func (c *channel) watch(p *watchdog) { c.Conn = watchedConn{c.Conn, p} }
 
-// maxFrame bounds a message: a key and a value, see message.go.
+// maxFrame limits a message: a key and a value (message.go).
 const maxFrame = maxValue + 4096
 
 func frameNonce(n uint64) []byte {
@@ -178,7 +177,7 @@ func (c *channel) send(payload []byte) error {
 
 func (c *channel) receive() ([]byte, error) { return c.frame(uint32(c.in.Overhead()), maxFrame) }
 
-// frame receives a frame that has a size between two when sealed.
+// frame reads a frame whose sealed size is between low and high.
 func (c *channel) frame(low, high uint32) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
@@ -186,7 +185,7 @@ func (c *channel) frame(low, high uint32) ([]byte, error) {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if size < low || size > high {
-		return nil, fmt.Errorf("rendezvous: a frame of %d bytes", size)
+		return nil, fmt.Errorf("rendezvous: invalid frame of %d bytes", size)
 	}
 	b := make([]byte, size)
 	if _, err := io.ReadFull(c.Conn, b); err != nil {
@@ -194,7 +193,7 @@ func (c *channel) frame(low, high uint32) ([]byte, error) {
 	}
 	p, err := c.in.Open(b[:0], frameNonce(c.got), b, nil)
 	if err != nil {
-		return nil, errors.New("rendezvous: a frame was changed on its way")
+		return nil, errors.New("rendezvous: a frame failed authentication")
 	}
 	c.got++
 	return p, nil

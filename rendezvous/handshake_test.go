@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// flipping is a connection that changes one bit of what is written to it.
+// flipping is a connection that flips one written bit.
 type flipping struct {
 	net.Conn
-	at, seen int // the bit, and the bits that have passed
+	at, seen int // the bit to flip, and the count of bits written
 }
 
 func (f *flipping) Write(p []byte) (int, error) {
@@ -23,8 +23,8 @@ func (f *flipping) Write(p []byte) (int, error) {
 	return f.Conn.Write(q)
 }
 
-// exchange makes one handshake and sends one frame each way, with one bit of one side's
-// bytes changed; it gives what arrived, or nil where a side refused.
+// exchange does a handshake and sends a frame in each direction, with one bit flipped. It returns the received
+// frames, nil for a side that fails.
 func exchange(t *testing.T, server bool, bit int) (toServer, toClient []byte, bits int) {
 	key := []byte("key")
 	a, b := net.Pipe()
@@ -38,7 +38,7 @@ func exchange(t *testing.T, server bool, bit int) (toServer, toClient []byte, bi
 	go func() {
 		defer close(done)
 		defer a.Close()
-		ch, _, err := greetClient(fa, key, thisProcess())
+		ch, _, err := acceptHandshake(fa, key, thisProcess())
 		if err != nil {
 			return
 		}
@@ -49,11 +49,11 @@ func exchange(t *testing.T, server bool, bit int) (toServer, toClient []byte, bi
 	}()
 	func() {
 		defer b.Close()
-		ch, err := greetServer(fb, key, hello{1, 2, thisProcess()})
+		ch, err := dialHandshake(fb, key, hello{1, 2, thisProcess()})
 		if err != nil {
 			return
 		}
-		b.SetDeadline(time.Now().Add(50 * time.Millisecond)) // a length made longer waits for more
+		b.SetDeadline(time.Now().Add(50 * time.Millisecond)) // a larger length waits for more bytes
 		if ch.send([]byte("question")) != nil {
 			return
 		}
@@ -66,8 +66,7 @@ func exchange(t *testing.T, server bool, bit int) (toServer, toClient []byte, bi
 	return toServer, toClient, fb.seen
 }
 
-// Every changed bit is noticed by the side it was sent to: it gets exactly what was sent, or
-// nothing.
+// The receiver detects every flipped bit: it gets the sent frame or an error.
 func TestEveryBitCounts(t *testing.T) {
 	for _, server := range []bool{false, true} {
 		q, a, bits := exchange(t, server, -1)
@@ -83,14 +82,14 @@ func TestEveryBitCounts(t *testing.T) {
 	}
 }
 
-// A frame that is sent again is not taken again.
+// A replayed frame is an error.
 func TestReplay(t *testing.T) {
 	a, b := net.Pipe()
 	var tape bytes.Buffer
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ch, _, err := greetClient(a, nil, thisProcess())
+		ch, _, err := acceptHandshake(a, nil, thisProcess())
 		if err != nil {
 			t.Error(err)
 			return
@@ -99,10 +98,10 @@ func TestReplay(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := ch.receive(); err == nil {
-			t.Error("the same frame was taken twice")
+			t.Error("a replayed frame was accepted")
 		}
 	}()
-	ch, err := greetServer(b, nil, hello{1, 2, thisProcess()})
+	ch, err := dialHandshake(b, nil, hello{1, 2, thisProcess()})
 	if err != nil {
 		t.Fatal(err)
 	}

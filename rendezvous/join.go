@@ -13,21 +13,20 @@ import (
 	"trireme/fault"
 )
 
-// Config is how to join; its zero value is the default.
+// Config configures Join. The zero value is the default.
 type Config struct {
-	// Timeout is how long to wait for other ranks, in Join and in each call of the Store that
-	// has a limit. 0: five minutes.
+	// Timeout limits Join and each Store call except Await. 0: five minutes.
 	Timeout time.Duration
-	// Heartbeat is how long a rank may be silent before it is lost. A rank whose process can be
-	// looked at (the same machine) is lost when it was stopped for half of that, and, as long as it
-	// runs, after Timeout only. 0: one second.
+	// Heartbeat is the time without a heartbeat after which a rank is lost. A rank on the same machine
+	// is lost if its process is stopped for half of that; while it runs, only after Timeout. 0: one
+	// second.
 	Heartbeat time.Duration
-	// Note gets one line when this rank has waited for others for a second, and then ever more
-	// rarely. It may be called from any goroutine. nil: nobody.
+	// Note is called with a line when this rank has waited for others for a second, and then at growing
+	// intervals, from any goroutine. It may be nil.
 	Note func(string)
 }
 
-// withDefaults fills in what is not set.
+// withDefaults sets defaults.
 func (c Config) withDefaults() Config {
 	if c.Timeout <= 0 {
 		c.Timeout = 5 * time.Minute
@@ -41,10 +40,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// notices are the times from the beginning of a wait at which it is told; then each tenth minute.
+// notices are the times from the start of a wait at which Config.Note is called; then every ten minutes.
 var notices = [...]time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute}
 
-// notice is when the n-th telling of a wait is due, from 0.
+// notice returns the time of the n-th notice of a wait, from 0.
 func notice(n int) time.Duration {
 	if n < len(notices) {
 		return notices[n]
@@ -52,7 +51,7 @@ func notice(n int) time.Duration {
 	return time.Duration(n-len(notices)+2) * 10 * time.Minute
 }
 
-// notify notes text when notices are due, until stop is called.
+// notify calls note with text at each notice until stop is called.
 func notify(note func(string), text string) (stop func()) {
 	began, done := time.Now(), make(chan struct{})
 	var wg sync.WaitGroup
@@ -72,10 +71,10 @@ func notify(note func(string), text string) (stop func()) {
 	}
 }
 
-// offsets from MASTER_PORT where rank 0 may listen.
+// offsets are the offsets from MASTER_PORT at which rank 0 may listen.
 var offsets = [...]int{0, 1, 2, 3, 5, 8, 13, 21}
 
-// Join is Connect and Meet, within Config.Timeout.
+// Join is Connect and Rendezvous within Config.Timeout.
 func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	limited, cancel := context.WithTimeout(ctx, cfg.Timeout)
@@ -91,8 +90,8 @@ func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Rendezvous returns when all ranks have called it. Those that are connected are waited for as long as
-// they live, others for Config.Timeout. When ctx ends the other ranks are told.
+// Rendezvous waits until all ranks have called it: for connected ranks as long as they live, for others up
+// to Config.Timeout. If ctx is done it aborts the other ranks.
 func (s *Store) Rendezvous(ctx context.Context) error {
 	_, err := s.Await(ctx, joinKey, nil)
 	if err != nil && ctx.Err() != nil {
@@ -101,19 +100,18 @@ func (s *Store) Rendezvous(ctx context.Context) error {
 	return err
 }
 
-// Connect connects this rank with the store, which rank 0 starts; from then on others see that it
-// lives. It has no limit but ctx, with which it ends at once. Errors are a *Failure where another
-// rank is to blame. Close the Store at the end.
+// Connect connects this rank to the store, which rank 0 starts, and starts heartbeats. Only ctx limits it.
+// If another rank is the cause, the error is a *Failure. Close the Store at the end.
 func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	if env.WorldSize < 1 || env.Rank < 0 || env.Rank >= env.WorldSize {
-		return nil, fmt.Errorf("rendezvous: rank %d in a world of %d", env.Rank, env.WorldSize)
+		return nil, fmt.Errorf("rendezvous: rank %d of %d", env.Rank, env.WorldSize)
 	}
 	cfg = cfg.withDefaults()
 	host, err := listenHost(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	if env.Secret == nil { // Read has refused what is not one machine
+	if env.Secret == nil { // one machine: Read ensures it
 		if env.Secret, err = userSecret(); err != nil {
 			return nil, err
 		}
@@ -143,20 +141,20 @@ func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	return newStore(env, ch, srv, cfg), nil
 }
 
-// joinKey is what all ranks gather first.
+// joinKey is the key of Rendezvous.
 const joinKey = "rendezvous/join"
 
-// listenHost is the address that rank 0 listens on: loopback if that is enough.
+// listenHost returns the address that rank 0 listens on: loopback on one machine.
 func listenHost(ctx context.Context, env Env) (string, error) {
 	if env.OneMachine() {
 		return "127.0.0.1", nil
 	}
 	ips, err := net.DefaultResolver.LookupIPAddr(ctx, env.MasterAddr)
 	if err != nil || len(ips) == 0 {
-		return "", fault.Try(fmt.Errorf("rendezvous: MASTER_ADDR=%s does not resolve: %w", env.MasterAddr, err), "its address in numbers")
+		return "", fault.Try(fmt.Errorf("rendezvous: MASTER_ADDR=%s does not resolve: %w", env.MasterAddr, err), "its IP address")
 	}
 	ip := ips[0]
-	for _, a := range ips { // every machine takes the same kind of address
+	for _, a := range ips { // prefer IPv4, as all machines do
 		if a.IP.To4() != nil {
 			ip = a
 			break
@@ -164,7 +162,7 @@ func listenHost(ctx context.Context, env Env) (string, error) {
 	}
 	if ip.IP.IsLoopback() {
 		if env.GroupWorldSize > 1 {
-			return "", &Failure{Kind: ErrRefused, Rank: -1, Text: fmt.Sprintf("rendezvous: MASTER_ADDR=%s is %s here, which other machines cannot reach. try: MASTER_ADDR=ADDRESS of rank 0's network interface", env.MasterAddr, ip.IP)}
+			return "", &Failure{Kind: ErrRefused, Rank: -1, Text: fmt.Sprintf("rendezvous: MASTER_ADDR=%s resolves to %s here, which other machines cannot reach. try: MASTER_ADDR=ADDRESS of rank 0's network interface", env.MasterAddr, ip.IP)}
 		}
 		return ip.String(), nil
 	}
@@ -184,7 +182,7 @@ func candidates(host string, port int) []string {
 	return as
 }
 
-// listen takes the first free candidate.
+// listen listens on the first free candidate.
 func listen(ctx context.Context, addrs []string) (net.Listener, error) {
 	var lc net.ListenConfig
 	var errs []error
@@ -198,5 +196,5 @@ func listen(ctx context.Context, addrs []string) (net.Listener, error) {
 			break
 		}
 	}
-	return nil, fault.Try(fmt.Errorf("rendezvous: rank 0 cannot listen on %s or the %d ports tried after it: %w", addrs[0], len(errs)-1, errs[len(errs)-1]), "another MASTER_PORT")
+	return nil, fault.Try(fmt.Errorf("rendezvous: rank 0 cannot listen on %s or %d later ports: %w", addrs[0], len(errs)-1, errs[len(errs)-1]), "another MASTER_PORT")
 }

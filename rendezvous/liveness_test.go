@@ -21,10 +21,9 @@ import (
 
 var loadFor = flag.Duration("load", 3*time.Second, "how long TestNoFalseAlarm loads the machine")
 
-// A rank that is stopped, or killed, is named by every other within a second, wherever the ranks
-// are, and whichever it is.
+// Every rank names a stopped or killed rank within a second, in any call and for any rank.
 func TestStoppedRank(t *testing.T) {
-	if space() == "" {
+	if pidNamespace() == "" {
 		t.Skip("processes cannot be looked at on this system")
 	}
 	t.Setenv("TMPDIR", t.TempDir())
@@ -38,7 +37,7 @@ func TestStoppedRank(t *testing.T) {
 						for i := range envs {
 							envs[i].RunID = "stopped"
 						}
-						if role == "join" { // one is missing, so that the others wait
+						if role == "join" { // one rank is missing: the others wait
 							for i := range envs {
 								envs[i].WorldSize, envs[i].LocalWorldSize = n+1, n+1
 							}
@@ -66,7 +65,7 @@ func TestStoppedRank(t *testing.T) {
 							if !strings.HasPrefix(l, want) || !strings.Contains(l, why) {
 								t.Errorf("rank %d: %s", r, l)
 							}
-							// A busy machine is late; unloaded it takes 0.6 to 0.7 s.
+							// 0.6 to 0.7 s on an idle machine.
 							if took > 5*time.Second {
 								t.Errorf("rank %d ended after %v", r, took)
 							}
@@ -79,8 +78,8 @@ func TestStoppedRank(t *testing.T) {
 	}
 }
 
-// Four busy processes a processor, and ranks that collect garbage, fault pages in and wait for the
-// disk: nobody is taken for stopped.
+// With four busy processes per CPU and ranks that collect garbage, fault pages and wait for the disk, no
+// rank is declared lost.
 func TestNoFalseAlarm(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	exe, err := os.Executable()
@@ -113,10 +112,10 @@ func TestNoFalseAlarm(t *testing.T) {
 	}
 }
 
-// elsewhere is a process that cannot be looked at from here.
-var elsewhere = process{pid: 7, space: "another kernel", host: "node7"}
+// elsewhere is a process on another machine.
+var elsewhere = process{pid: 7, namespace: "another kernel", host: "node7"}
 
-// Across machines silence counts, in either direction.
+// Across machines silence counts, in both directions.
 func TestSilentRank(t *testing.T) {
 	envs := world(t, 2)
 	key, _ := envs[1].Key("store")
@@ -131,7 +130,7 @@ func TestSilentRank(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ch.Close()
-	if err := <-errs; !errors.Is(err, ErrLost) || err.Error() != "rank 1 (pid 7 on node7) does not answer for 1.0 s" {
+	if err := <-errs; !errors.Is(err, ErrLost) || err.Error() != "rank 1 (pid 7 on node7) sent no heartbeat for 1.0 s (process stopped, or machine or network down)" {
 		t.Error(err)
 	}
 	t.Log("rank 1 named after", time.Since(began).Round(time.Millisecond))
@@ -153,21 +152,21 @@ func TestSilentStore(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		if _, _, err := greetClient(c, key, elsewhere); err != nil {
+		if _, _, err := acceptHandshake(c, key, elsewhere); err != nil {
 			t.Error(err)
 		}
 		io.Copy(io.Discard, c)
 	})
 	_, err = Join(t.Context(), envs[1], Config{Heartbeat: 200 * time.Millisecond})
-	if !errors.Is(err, ErrLost) || !strings.HasPrefix(err.Error(), "rank 0 (pid 7 on node7) does not answer for 0.2 s") || blame(err) != 0 {
+	if !errors.Is(err, ErrLost) || !strings.HasPrefix(err.Error(), "rank 0 (pid 7 on node7) sent no heartbeat for 0.2 s") || culpritOf(err) != 0 {
 		t.Error(err)
 	}
 }
 
-// A process that runs is late, not lost, until the time-out.
+// A running process is late, not lost, until the time-out.
 func TestSilentButRunning(t *testing.T) {
-	p := newPulse(1, thisProcess(), Config{Timeout: 3 * time.Second, Heartbeat: time.Second})
-	if !p.who.here() {
+	p := newWatchdog(1, thisProcess(), Config{Timeout: 3 * time.Second, Heartbeat: time.Second})
+	if !p.process.here() {
 		t.Skip("processes cannot be looked at on this system")
 	}
 	for i := range 29 {
@@ -175,21 +174,21 @@ func TestSilentButRunning(t *testing.T) {
 			t.Fatalf("tick %d: %v", i, f)
 		}
 	}
-	if f := p.tick(); f == nil || !strings.Contains(f.Text, "does not answer for 3.0 s") {
+	if f := p.tick(); f == nil || !strings.Contains(f.Text, "sent no heartbeat for 3.0 s (process runs, but is blocked or overloaded)") {
 		t.Error(f)
 	}
 }
 
-// Who waits says for whom from the first second on, and ends at once when its context does.
-func TestWaitingIsTold(t *testing.T) {
+// A waiting rank says for which ranks after a second, and returns at once when its context is done.
+func TestWaitNotices(t *testing.T) {
 	envs := world(t, 3)
 	var mu sync.Mutex
-	var told []string
+	var notices []string
 	note := func(who int) func(string) {
 		return func(s string) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, fmt.Sprintf("%d: %s", who, s))
+			notices = append(notices, fmt.Sprintf("%d: %s", who, s))
 		}
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -198,7 +197,7 @@ func TestWaitingIsTold(t *testing.T) {
 	until := func(want ...string) {
 		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			mu.Lock()
-			missing := slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(told, s+at) })
+			missing := slices.ContainsFunc(want, func(s string) bool { return !slices.Contains(notices, s+at) })
 			mu.Unlock()
 			if !missing {
 				return
@@ -216,17 +215,17 @@ func TestWaitingIsTold(t *testing.T) {
 		t.Errorf("ended %v after its context", took)
 	}
 	for _, want := range []string{"1: waiting for rank 0" + at, "0: waiting for rank 2" + at, "1: waiting for rank 2" + at} {
-		if n := strings.Count(strings.Join(told, "\n")+"\n", want+"\n"); n != 1 {
-			t.Errorf("%d times %q in %q", n, want, told)
+		if n := strings.Count(strings.Join(notices, "\n")+"\n", want+"\n"); n != 1 {
+			t.Errorf("%d times %q in %q", n, want, notices)
 		}
 	}
 }
 
-// A barrier tells for whom it waits, however long its time-out is, and whoever is told may take time.
+// A barrier says for which ranks it waits, whatever its time-out, and Config.Note may block.
 func TestAwait(t *testing.T) {
-	told, read := make(chan string, 8), make(chan struct{})
+	notices, read := make(chan string, 8), make(chan struct{})
 	stores, errs := joinAll(t.Context(), world(t, 2), Config{Timeout: 300 * time.Millisecond, Note: func(s string) {
-		told <- s
+		notices <- s
 		<-read
 	}})
 	if err := errors.Join(errs...); err != nil {
@@ -242,7 +241,7 @@ func TestAwait(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if got, want := <-told, fmt.Sprintf("waiting for rank 1 (pid %d on ", os.Getpid()); !strings.HasPrefix(got, want) {
+	if got, want := <-notices, fmt.Sprintf("waiting for rank 1 (pid %d on ", os.Getpid()); !strings.HasPrefix(got, want) {
 		t.Error(got)
 	}
 	if _, err := stores[1].Await(t.Context(), "k", nil); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// op is what a message asks for, or that it answers.
+// op is the operation of a message.
 type op uint8
 
 const (
@@ -15,30 +15,30 @@ const (
 	opGet
 	opAdd
 	opGather
-	opAwait   // opGather whose timeout is for ranks that have not joined
-	opAbort   // value: a Failure
-	opBye     // from rank 0's store, unasked: it closes
-	opOK      // answer; value: the result
-	opFail    // answer; value: the error's text
-	opTimeout // answer; value: a Failure
-	opLost    // told unasked: a rank is lost; value: a Failure
-	opRefused // told unasked: this rank cannot join; value: a Failure
-	opNote    // told unasked: text for people
-	opBeat    // both ways: a sign of life
-	lastOp    = opBeat
+	opAwait     // opGather with a time-out only for ranks that have not joined
+	opAbort     // value: a Failure
+	opBye       // also sent by the store when it closes
+	opOK        // answer; value: the result
+	opFail      // answer; value: the error text
+	opTimeout   // answer; value: a Failure
+	opLost      // sent by the store: a rank is lost; value: a Failure
+	opRefused   // sent by the store: this rank cannot join; value: a Failure
+	opNote      // sent by the store; value: a line for Config.Note
+	opHeartbeat // both ways
+	lastOp      = opHeartbeat
 )
 
-// Limits of what the store takes.
+// Limits of keys and values, in bytes.
 const (
 	maxKey   = 1024
 	maxValue = 16 << 20
 )
 
-// message is one request or answer:
+// message is a request or an answer:
 //
 //	id u32, op u8, timeout u32 (milliseconds), key (u16 length, bytes), value (the rest)
 //
-// An answer carries its request's id.
+// An answer has its request's id.
 type message struct {
 	id      uint32
 	op      op
@@ -59,7 +59,7 @@ func (m message) encode() []byte {
 
 func decodeMessage(b []byte) (message, error) {
 	if len(b) < 11 {
-		return message{}, fmt.Errorf("rendezvous: a message of %d bytes", len(b))
+		return message{}, fmt.Errorf("rendezvous: invalid message of %d bytes", len(b))
 	}
 	m := message{id: binary.BigEndian.Uint32(b), op: op(b[4]), timeout: time.Duration(binary.BigEndian.Uint32(b[5:])) * time.Millisecond}
 	n := int(binary.BigEndian.Uint16(b[9:]))
@@ -67,15 +67,15 @@ func decodeMessage(b []byte) (message, error) {
 	case m.op == 0 || m.op > lastOp:
 		return message{}, fmt.Errorf("rendezvous: unknown operation %d", m.op)
 	case n > maxKey || n > len(b)-11:
-		return message{}, errors.New("rendezvous: a key longer than its message allows")
+		return message{}, errors.New("rendezvous: the key is longer than its message")
 	case len(b)-11-n > maxValue:
-		return message{}, errors.New("rendezvous: a value longer than 16 MiB")
+		return message{}, errors.New("rendezvous: the value is longer than 16 MiB")
 	}
 	m.key, m.value = string(b[11:11+n]), b[11+n:]
 	return m, nil
 }
 
-// encodeList joins values: u32 count, then u32 length and bytes of each.
+// encodeList encodes values: u32 count, then u32 length and bytes of each.
 func encodeList(vs [][]byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(vs)))
 	for _, v := range vs {
@@ -86,7 +86,7 @@ func encodeList(vs [][]byte) []byte {
 }
 
 func decodeList(b []byte) ([][]byte, error) {
-	bad := errors.New("rendezvous: a malformed list")
+	bad := errors.New("rendezvous: malformed list")
 	if len(b) < 4 {
 		return nil, bad
 	}

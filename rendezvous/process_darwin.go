@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var space = sync.OnceValue(func() string {
+var pidNamespace = sync.OnceValue(func() string {
 	boot, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
 		return ""
@@ -17,14 +17,14 @@ var space = sync.OnceValue(func() string {
 // sSTOP is SSTOP of <sys/proc.h>.
 const sSTOP = 4
 
-// look asks the kernel for the state of a process; it does not say which signal stopped it.
-func look(pid int) (c condition, signal int) {
+// stateOf returns the state of a process. The signal is unknown.
+func stateOf(pid int) (c processState, signal int) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	switch {
 	case err != nil || int(p.Proc.P_pid) != pid:
-		return unseen, 0
+		return unknown, 0
 	case p.Proc.P_stat == sSTOP:
 		return stopped, 0
 	}
-	return runs, 0
+	return running, 0
 }

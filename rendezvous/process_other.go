@@ -2,6 +2,6 @@
 
 package rendezvous
 
-func space() string { return "" }
+func pidNamespace() string { return "" }
 
-func look(int) (condition, int) { return unseen, 0 }
+func stateOf(int) (processState, int) { return unknown, 0 }

@@ -12,9 +12,8 @@ import (
 	"trireme/fault"
 )
 
-// Where a launcher leaves the job's secret: the number of an inherited descriptor of a
-// file, the path of a file that only its owner may read, or the secret itself. The first
-// that is set counts.
+// The variables of the job's secret: an inherited descriptor's number, the path of a file readable only by
+// its owner, or the secret itself. The first one that is set is used.
 const (
 	SecretFDVar   = "TRIREME_JOB_SECRET_FD"
 	SecretFileVar = "TRIREME_JOB_SECRET_FILE"
@@ -30,18 +29,17 @@ func readSecret(lookup func(string) (string, bool)) ([]byte, error) {
 	if v, ok := lookup(SecretFDVar); ok {
 		fd, err := strconv.Atoi(v)
 		if err != nil || fd < 3 {
-			return nil, fmt.Errorf("rendezvous: %s=%q is not a descriptor", SecretFDVar, v)
+			return nil, fmt.Errorf("rendezvous: %s=%q is not a file descriptor", SecretFDVar, v)
 		}
-		// Opened anew by name, so that the inherited descriptor stays for a child and its
-		// position does not matter.
+		// Open it by name, to leave the inherited descriptor to children.
 		f, err := os.Open("/dev/fd/" + v)
 		if err != nil {
-			return nil, fmt.Errorf("rendezvous: %s=%s is not open: start the worker directly, or give %s: %w", SecretFDVar, v, SecretFileVar, err)
+			return nil, fmt.Errorf("rendezvous: %s=%s is not open: start the worker directly, or set %s: %w", SecretFDVar, v, SecretFileVar, err)
 		}
 		return secretOf(f, SecretFDVar)
 	}
 	if path, ok := lookup(SecretFileVar); ok {
-		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO holds up nobody
+		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not block on a FIFO
 		if err != nil {
 			return nil, fmt.Errorf("rendezvous: %s: %w", SecretFileVar, err)
 		}
@@ -62,11 +60,11 @@ func readSecret(lookup func(string) (string, bool)) ([]byte, error) {
 
 func secretOf(f *os.File, name string) ([]byte, error) {
 	defer f.Close()
-	// ReadAt, since where /dev/fd duplicates a descriptor its position is shared.
+	// ReadAt, because opening /dev/fd may share the descriptor's position.
 	b := make([]byte, maxSecret+1)
 	n, err := f.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
-		return nil, fmt.Errorf("rendezvous: reading the secret of %s: %w", name, err)
+		return nil, fmt.Errorf("rendezvous: read the secret of %s: %w", name, err)
 	}
 	if n < minSecret || n > maxSecret {
 		return nil, fmt.Errorf("rendezvous: the secret of %s has %d bytes, not %d to %d", name, n, minSecret, maxSecret)
@@ -74,8 +72,8 @@ func secretOf(f *os.File, name string) ([]byte, error) {
 	return b[:n], nil
 }
 
-// Key is the key of this attempt of this job for one purpose. Keys of different purposes,
-// jobs and attempts tell nothing about each other. e.Secret must be there: Store.Key is for others.
+// Key derives the key of this job and attempt for one purpose. Derived keys are independent. e.Secret must
+// be set; otherwise use Store.Key.
 func (e Env) Key(purpose string) ([]byte, error) {
 	info := fmt.Sprintf("trireme 1\x00%s\x00%s\x00%d", purpose, e.RunID, e.RestartCount)
 	return hkdf.Key(sha256.New, e.Secret, nil, info, 32)

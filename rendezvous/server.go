@@ -7,49 +7,48 @@ import (
 	"time"
 )
 
-// maxStrangers bounds connections that have not proved themselves yet.
-const maxStrangers = 128
+// maxPending limits connections in the handshake.
+const maxPending = 128
 
-// server is the store's one copy, at rank 0. All state is under mu; every connection has a
-// goroutine that reads requests and one that writes answers, so that a rank that stops
-// reading holds up nobody but itself.
+// server is the store's server, at rank 0. Each connection has a goroutine that reads requests and one that
+// writes answers, so a rank that stops reading blocks only itself.
 type server struct {
-	world  int
-	key    []byte
-	cfg    Config
-	began  time.Time
-	listen net.Listener
-	gate   chan struct{} // one place a stranger
-	wg     sync.WaitGroup
+	world   int
+	key     []byte
+	cfg     Config
+	began   time.Time
+	listen  net.Listener
+	pending chan struct{} // a token per connection in the handshake
+	wg      sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
 	open    map[net.Conn]bool
 	ranks   map[int]*peer
-	left    map[int]bool // said goodbye
-	lost    *Failure     // why the world is broken, or nil
+	left    map[int]bool // sent opBye
+	lost    *Failure     // the world's failure, or nil
 	values  map[string][]byte
-	gathers map[string]*gather
+	gathers map[string]*gathering
 	waits   map[*wait]bool
-	empty   chan struct{} // closed when every rank that came has gone
-	stop    chan struct{} // closed at the end
+	empty   chan struct{} // closed when all joined ranks have left
+	stop    chan struct{} // closed by close
 }
 
 type peer struct {
-	rank  int
-	out   chan []byte
-	pulse *watchdog
+	rank     int
+	out      chan []byte
+	watchdog *watchdog
 }
 
 func newServer(l net.Listener, world int, key []byte, cfg Config) *server {
 	s := &server{
-		world: world, key: key, cfg: cfg, began: time.Now(), listen: l, gate: make(chan struct{}, maxStrangers),
+		world: world, key: key, cfg: cfg, began: time.Now(), listen: l, pending: make(chan struct{}, maxPending),
 		open: map[net.Conn]bool{}, ranks: map[int]*peer{}, left: map[int]bool{},
-		values: map[string][]byte{}, gathers: map[string]*gather{}, waits: map[*wait]bool{},
+		values: map[string][]byte{}, gathers: map[string]*gathering{}, waits: map[*wait]bool{},
 		empty: make(chan struct{}), stop: make(chan struct{}),
 	}
 	s.wg.Go(s.accept)
-	s.wg.Go(s.beat)
+	s.wg.Go(s.heartbeats)
 	return s
 }
 
@@ -63,11 +62,11 @@ func (s *server) accept() {
 			if closed {
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // out of descriptors, say: the next one may do
+			time.Sleep(10 * time.Millisecond) // possibly out of descriptors
 			continue
 		}
 		select {
-		case s.gate <- struct{}{}:
+		case s.pending <- struct{}{}:
 		default:
 			c.Close()
 			continue
@@ -84,7 +83,7 @@ func (s *server) accept() {
 	}
 }
 
-// serve is one connection from its first byte to its last.
+// serve serves one connection.
 func (s *server) serve(c net.Conn) {
 	defer func() {
 		c.Close()
@@ -92,14 +91,14 @@ func (s *server) serve(c net.Conn) {
 		delete(s.open, c)
 		s.mu.Unlock()
 	}()
-	ch, h, err := greetClient(c, s.key, thisProcess())
-	<-s.gate
+	ch, h, err := acceptHandshake(c, s.key, thisProcess())
+	<-s.pending
 	if err != nil {
 		return
 	}
-	p := &peer{rank: h.rank, out: make(chan []byte, 1024), pulse: newPulse(h.rank, ch.peer, s.cfg)}
-	ch.watch(p.pulse)
-	if o, why := s.enter(p, h); why != nil {
+	p := &peer{rank: h.rank, out: make(chan []byte, 1024), watchdog: newWatchdog(h.rank, ch.peer, s.cfg)}
+	ch.watch(p.watchdog)
+	if o, why := s.admit(p, h); why != nil {
 		ch.SetDeadline(time.Now().Add(handshakeTime))
 		ch.send(message{op: o, value: why.encode()}.encode())
 		return
@@ -110,7 +109,7 @@ func (s *server) serve(c net.Conn) {
 		for b := range p.out {
 			ch.SetWriteDeadline(time.Now().Add(30 * time.Second))
 			if ch.send(b) != nil {
-				c.Close() // ends the reading side too
+				c.Close() // ends the reader too
 			}
 		}
 	}()
@@ -127,12 +126,12 @@ func (s *server) serve(c net.Conn) {
 		}
 		s.handle(p, m)
 	}
-	s.leave(p, why)
+	s.remove(p, why)
 	<-writing
 }
 
-// enter takes a rank in, or says why not.
-func (s *server) enter(p *peer, h hello) (op, *Failure) {
+// admit registers a rank, or returns the failure and its op.
+func (s *server) admit(p *peer, h hello) (op, *Failure) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refused := func(format string, args ...any) (op, *Failure) {
@@ -142,7 +141,7 @@ func (s *server) enter(p *peer, h hello) (op, *Failure) {
 	case h.world != s.world:
 		return refused("rank %d has WORLD_SIZE=%d, rank 0 has %d", h.rank, h.world, s.world)
 	case h.rank < 0 || h.rank >= s.world:
-		return refused("there is no rank %d in a world of %d", h.rank, s.world)
+		return refused("rank %d is not below the world size %d", h.rank, s.world)
 	case s.lost != nil:
 		return opLost, s.lost
 	case s.ranks[h.rank] != nil || s.left[h.rank]:
@@ -152,9 +151,8 @@ func (s *server) enter(p *peer, h hello) (op, *Failure) {
 	return 0, nil
 }
 
-// leave takes a rank out. One that has not said goodbye is lost, and with it whatever the
-// others wait for.
-func (s *server) leave(p *peer, why string) {
+// remove unregisters a rank. If it has not sent opBye, it is lost and the world fails.
+func (s *server) remove(p *peer, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ranks[p.rank] == p {
@@ -168,7 +166,7 @@ func (s *server) leave(p *peer, why string) {
 	close(p.out)
 	if !s.left[p.rank] {
 		s.left[p.rank] = true
-		s.breakUp(&Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s is lost: %s", p.pulse.who.name(p.rank), why)})
+		s.fail(&Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s is lost: %s", p.watchdog.process.name(p.rank), why)})
 	}
 	if len(s.ranks) == 0 {
 		select {
@@ -179,8 +177,8 @@ func (s *server) leave(p *peer, why string) {
 	}
 }
 
-// breakUp fails all that wait and tells every rank, once.
-func (s *server) breakUp(why *Failure) {
+// fail fails all waiting requests and sends why to every rank, once.
+func (s *server) fail(why *Failure) {
 	if s.lost != nil || s.closed {
 		return
 	}
@@ -189,14 +187,14 @@ func (s *server) breakUp(why *Failure) {
 		s.drop(w)
 	}
 	for _, p := range s.ranks {
-		p.send(message{op: opLost, value: why.encode()}) // which fails what it waits for
+		p.send(message{op: opLost, value: why.encode()}) // fails its waiting calls
 	}
 }
 
 func (p *peer) send(m message) {
 	select {
 	case p.out <- m.encode():
-	default: // it has not read a thousand answers: its connection's time limit will end it
+	default: // 1024 unread answers: the write deadline ends the connection
 	}
 }
 
@@ -212,7 +210,7 @@ func (s *server) drop(w *wait) {
 	}
 }
 
-// close ends the service, after others have left or grace is over.
+// close ends the server when all ranks have left, or after grace.
 func (s *server) close(grace time.Duration) {
 	select {
 	case <-s.empty:
@@ -233,7 +231,7 @@ func (s *server) close(grace time.Duration) {
 	s.mu.Unlock()
 	s.listen.Close()
 	if open > 0 {
-		time.Sleep(10 * time.Millisecond) // for the farewell to be written
+		time.Sleep(10 * time.Millisecond) // let opBye be written
 	}
 	s.mu.Lock()
 	for c := range s.open {

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Store is one rank's view of the key-value service. All methods may be called from any
-// goroutine. What blocks ends at ctx's end or, but for Await, after Config.Timeout, whichever is
-// first, and at once when a rank is lost. Errors that other ranks are to blame for are a *Failure.
+// Store is one rank's client of the key-value service. Methods are safe for concurrent use. Calls block
+// until ctx is done, a rank is lost or, except Await, Config.Timeout has passed. Errors caused by other ranks
+// are a *Failure.
 type Store struct {
-	env    Env
-	addr   string
-	ch     *channel
-	server *server // at rank 0
-	cfg    Config
-	pulse  *watchdog // of rank 0
-	done   chan struct{}
-	wg     sync.WaitGroup // reading, and sending beats
-	stop   chan struct{}  // closed by Close
+	env      Env
+	addr     string
+	ch       *channel
+	server   *server // at rank 0, else nil
+	cfg      Config
+	watchdog *watchdog // watches rank 0
+	done     chan struct{}
+	wg       sync.WaitGroup // readers and heartbeats
+	stop     chan struct{}  // closed by Close
 
 	write sync.Mutex // held while sending
 
@@ -28,22 +28,22 @@ type Store struct {
 	err     error
 	closing bool // Close was called
 	closed  bool
-	over    bool // rank 0 has left in good order
+	over    bool // rank 0 has closed its store
 	next    uint32
 	calls   map[uint32]chan message
 }
 
 func newStore(env Env, ch *channel, srv *server, cfg Config) *Store {
-	s := &Store{env: env, ch: ch, server: srv, cfg: cfg, addr: ch.RemoteAddr().String(), pulse: newPulse(0, ch.peer, cfg),
+	s := &Store{env: env, ch: ch, server: srv, cfg: cfg, addr: ch.RemoteAddr().String(), watchdog: newWatchdog(0, ch.peer, cfg),
 		done: make(chan struct{}), stop: make(chan struct{}), calls: map[uint32]chan message{}}
-	ch.watch(s.pulse)
+	ch.watch(s.watchdog)
 	s.wg.Go(s.read)
-	s.wg.Go(func() { s.every(s.beat) })
-	s.wg.Go(func() { s.every(s.look) })
+	s.wg.Go(func() { s.every(s.heartbeat) })
+	s.wg.Go(func() { s.every(s.checkRankZero) })
 	return s
 }
 
-// every calls f at each beat until the store ends or f says no.
+// every calls f at each heartbeat until the store ends or f returns false.
 func (s *Store) every(f func() bool) {
 	t := time.NewTicker(s.cfg.Heartbeat / beats)
 	defer t.Stop()
@@ -61,49 +61,49 @@ func (s *Store) every(f func() bool) {
 	}
 }
 
-// beat sends a sign of life. It may block, where look must not.
-func (s *Store) beat() bool {
-	return s.send(message{op: opBeat}) == nil
+// heartbeat sends a heartbeat. It may block, unlike checkRankZero.
+func (s *Store) heartbeat() bool {
+	return s.send(message{op: opHeartbeat}) == nil
 }
 
-// look watches rank 0.
-func (s *Store) look() bool {
-	if f := s.pulse.tick(); f != nil {
+// checkRankZero fails the store if rank 0 is lost.
+func (s *Store) checkRankZero() bool {
+	if f := s.watchdog.tick(); f != nil {
 		s.fail(f)
 		return false
 	}
 	return true
 }
 
-// send blocks while rank 0 reads nothing, until it is lost.
+// send writes a message. It blocks while rank 0 does not read, until that is lost.
 func (s *Store) send(m message) error {
 	s.write.Lock()
 	defer s.write.Unlock()
 	err := s.ch.send(m.encode())
 	if err != nil {
-		s.fail(s.gone())
+		s.fail(s.lostFailure())
 	}
 	return err
 }
 
-// gone is the failure of a store whose connection is closed.
-func (s *Store) gone() *Failure {
+// lostFailure returns the failure of a closed connection.
+func (s *Store) lostFailure() *Failure {
 	return &Failure{Kind: ErrLost, Rank: 0, Text: s.ch.peer.name(0) + " is lost: its connection closed"}
 }
 
-// Rank is this process's number.
+// Rank returns this process's rank.
 func (s *Store) Rank() int { return s.env.Rank }
 
-// Size is the number of ranks.
+// Size returns the world size.
 func (s *Store) Size() int { return s.env.WorldSize }
 
-// Addr is where the store is, host:port.
+// Addr returns the store's address, host:port.
 func (s *Store) Addr() string { return s.addr }
 
-// Done is closed when a rank is lost, when one has called Abort, or at Close.
+// Done is closed when a rank is lost or calls Abort, or at Close.
 func (s *Store) Done() <-chan struct{} { return s.done }
 
-// Err says why Done is closed; nil before that and after an orderly Close.
+// Err returns the failure after Done is closed; nil before that and after Close.
 func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,11 +118,11 @@ func (s *Store) read() {
 			m, err = decodeMessage(b)
 		}
 		if err != nil {
-			s.fail(s.gone())
+			s.fail(s.lostFailure())
 			return
 		}
 		switch m.op {
-		case opBeat:
+		case opHeartbeat:
 			continue
 		case opLost:
 			s.fail(decodeFailure(ErrLost, m.value))
@@ -131,10 +131,10 @@ func (s *Store) read() {
 			s.fail(decodeFailure(ErrRefused, m.value))
 			continue
 		case opNote:
-			s.wg.Go(func() { s.cfg.Note(string(m.value)) }) // it may block, and beats are read here
+			s.wg.Go(func() { s.cfg.Note(string(m.value)) }) // it may block; heartbeats are read here
 			continue
 		case opBye:
-			s.end()
+			s.rankZeroLeft()
 			continue
 		}
 		s.mu.Lock()
@@ -154,11 +154,11 @@ func (s *Store) fail(err error) {
 	}
 	s.err = err
 	close(s.done)
-	s.ch.Close() // ends what blocks in it: the other end may be stopped
+	s.ch.Close() // unblocks sends: the other end may be stopped
 }
 
-// end is told when rank 0 closes the store. That breaks nothing: only calls fail.
-func (s *Store) end() {
+// rankZeroLeft handles opBye: pending and later calls fail, but Done stays open.
+func (s *Store) rankZeroLeft() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
@@ -168,20 +168,19 @@ func (s *Store) end() {
 	}
 }
 
-// Abort tells every rank that the job is over, and why: their Done closes, and whatever
-// they wait for fails. A cause that blames a rank (method Culprit) blames it there too. code is that
-// with which this rank will exit, or 0.
+// Abort ends the job on every rank: Done closes and waiting calls fail with cause. A cause with a root-cause
+// rank (method Culprit) keeps it. code is this rank's exit code, or 0.
 func (s *Store) Abort(cause error, code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	s.call(ctx, opAbort, "", (&Failure{Rank: blame(cause), Code: uint8(code), Text: cause.Error()}).encode())
+	s.call(ctx, opAbort, "", (&Failure{Rank: culpritOf(cause), Code: uint8(code), Text: cause.Error()}).encode())
 }
 
-// Key is the key of this attempt of this job for one purpose, which only its ranks have.
+// Key derives the key of this job and attempt for one purpose, known only to its ranks.
 func (s *Store) Key(purpose string) ([]byte, error) { return s.env.Key(purpose) }
 
-// Close says goodbye. Rank 0 first waits, up to 3 seconds, until the others have left; when
-// a rank is lost it doesn't. A rank that has failed calls Abort before. A second call does nothing.
+// Close leaves the store. Rank 0 waits for the others to leave, up to 3 seconds, unless a rank is lost. A
+// rank that has failed calls Abort first. A second call does nothing.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closing {
@@ -207,7 +206,7 @@ func (s *Store) Close() error {
 	close(s.stop)
 	err := s.ch.Close()
 	if errors.Is(err, net.ErrClosed) {
-		err = nil // fail has closed it
+		err = nil // closed by fail
 	}
 	s.wg.Wait()
 	if s.server != nil {

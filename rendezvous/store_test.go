@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// freePort is a port of loopback that nobody listens on now.
+// freePort returns a free loopback port.
 func freePort(t testing.TB) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +35,7 @@ func world(t testing.TB, n int) []Env {
 	return envs
 }
 
-// joinAll joins every rank given and returns stores and errors in their order.
+// joinAll joins the given ranks and returns their stores and errors, in order.
 func joinAll(ctx context.Context, envs []Env, cfg Config) ([]*Store, []error) {
 	stores, errs := make([]*Store, len(envs)), make([]error, len(envs))
 	var wg sync.WaitGroup
@@ -76,7 +76,7 @@ func TestStore(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, s := range stores {
 				wg.Go(func() {
-					for round := range 20 { // the same key again and again
+					for round := range 20 { // reuse the key
 						got, err := s.AllGather(ctx, "k", fmt.Appendf(nil, "%d/%d", round, s.Rank()))
 						if err != nil {
 							t.Errorf("rank %d: %v", s.Rank(), err)
@@ -84,7 +84,7 @@ func TestStore(t *testing.T) {
 						}
 						for r, v := range got {
 							if want := fmt.Sprintf("%d/%d", round, r); string(v) != want {
-								t.Errorf("rank %d: value %d is %q, not %q", s.Rank(), r, v, want)
+								t.Errorf("rank %d: value %d is %q, want %q", s.Rank(), r, v, want)
 							}
 						}
 					}
@@ -125,7 +125,7 @@ func TestLargeValue(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(v), err)
 	}
 	if err := stores[1].Set(t.Context(), "big", make([]byte, maxValue+1)); err == nil {
-		t.Fatal("a value over the limit was taken")
+		t.Fatal("a value over the limit was accepted")
 	}
 }
 
@@ -134,7 +134,7 @@ func TestMissingRanksAreNamed(t *testing.T) {
 	began := time.Now()
 	_, errs := joinAll(t.Context(), envs[:2], Config{Timeout: 300 * time.Millisecond})
 	for r, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "ranks 2, 3 have not joined at 127.0.0.1:") || !strings.Contains(err.Error(), "2 of 4 here") {
+		if err == nil || !strings.Contains(err.Error(), "ranks 2, 3 have not joined at 127.0.0.1:") || !strings.Contains(err.Error(), "2 of 4 ranks joined") {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestLateRankIsNamed(t *testing.T) {
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err = stores[1].Get(ctx, "nothing"); err == nil || !strings.Contains(err.Error(), `nobody has set "nothing"`) {
+	if _, err = stores[1].Get(ctx, "nothing"); err == nil || !strings.Contains(err.Error(), `no rank has set "nothing"`) {
 		t.Fatal(err)
 	}
 }
@@ -181,7 +181,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A rank whose connection breaks is reported to all others at once, whatever they wait for.
+// A rank whose connection breaks is reported to all others at once, in any call.
 func TestLostRank(t *testing.T) {
 	for _, victim := range []int{2, 0} {
 		t.Run(strconv.Itoa(victim), func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestLostRank(t *testing.T) {
 					continue
 				}
 				wg.Go(func() {
-					if _, err := s.AllGather(t.Context(), "never", nil); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), want) || blame(err) != victim {
+					if _, err := s.AllGather(t.Context(), "never", nil); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), want) || culpritOf(err) != victim {
 						t.Errorf("rank %d: %v", r, err)
 					}
 					<-s.Done()
@@ -205,7 +205,7 @@ func TestLostRank(t *testing.T) {
 			}
 			time.Sleep(20 * time.Millisecond)
 			began := time.Now()
-			if victim == 0 { // as when its process is killed: all its sockets close
+			if victim == 0 { // as if its process were killed: all its sockets close
 				srv := stores[0].server
 				srv.mu.Lock()
 				for c := range srv.open {
@@ -218,13 +218,13 @@ func TestLostRank(t *testing.T) {
 			}
 			wg.Wait()
 			if took := time.Since(began); took > 500*time.Millisecond {
-				t.Errorf("noticed after %v", took)
+				t.Errorf("detected after %v", took)
 			}
 		})
 	}
 }
 
-// A rank that dies after it joined must not leave the others waiting for one that is late.
+// A rank that dies after it joined fails the others, even if they wait for another rank.
 func TestLostWhileJoining(t *testing.T) {
 	envs := world(t, 3)
 	key, _ := envs[1].Key("store")
@@ -238,7 +238,7 @@ func TestLostWhileJoining(t *testing.T) {
 		t.Fatal(err)
 	}
 	ch.Close()
-	if err := <-errs; !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "is lost: its connection closed") || blame(err) != 1 {
+	if err := <-errs; !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "is lost: its connection closed") || culpritOf(err) != 1 {
 		t.Fatal(err)
 	}
 }
@@ -249,13 +249,13 @@ func TestAbort(t *testing.T) {
 	stores[1].Abort(errors.New("out of oars"), 2)
 	for r, s := range stores {
 		<-s.Done()
-		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "rank 1 stopped: out of oars") || err.(*Failure).Code != 2 || blame(err) >= 0 {
+		if err := s.Err(); err == nil || !strings.Contains(err.Error(), "rank 1 stopped: out of oars") || err.(*Failure).Code != 2 || culpritOf(err) >= 0 {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
 }
 
-// A rank that leaves in good order is no failure, also when it is rank 0.
+// A rank that closes its store is no failure, also rank 0.
 func TestOrderlyLeave(t *testing.T) {
 	stores := mustJoin(t, 3)
 	stores[1].Close()
@@ -307,13 +307,13 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// Other programs on the ports: one that says nothing (as torchrun's agent), one that talks.
+// Other programs on the ports: a silent one (as torchrun's agent) and one that sends.
 func TestForeignListeners(t *testing.T) {
 	var envs []Env
 	var ls []net.Listener
 	for try := 0; len(ls) < 2; try++ {
 		if try == 20 {
-			t.Skip("no two free neighbouring ports")
+			t.Skip("no two adjacent free ports")
 		}
 		envs = world(t, 3)
 		for _, l := range ls {
@@ -357,7 +357,7 @@ func TestForeignListeners(t *testing.T) {
 	wg.Wait()
 }
 
-// Strangers who say nothing, or nonsense, hold up no rank.
+// Silent or invalid clients block no rank.
 func TestStrangers(t *testing.T) {
 	envs := world(t, 2)
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(envs[0].MasterPort))
@@ -386,9 +386,9 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-func TestMeetingPlace(t *testing.T) {
+func TestListenHost(t *testing.T) {
 	e := Env{WorldSize: 2, LocalWorldSize: 1, GroupWorldSize: 2, MasterAddr: "192.0.2.1", MasterPort: 29500}
-	if _, err := listenHost(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "need a secret") {
+	if _, err := listenHost(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "need a job secret") {
 		t.Error(err)
 	}
 	e.Secret = []byte("0123456789abcdef")
@@ -426,7 +426,7 @@ func TestSecret(t *testing.T) {
 	}
 	defer f.Close()
 	vars[SecretFDVar] = strconv.Itoa(int(f.Fd()))
-	for range 2 { // it can be read again
+	for range 2 { // the descriptor stays readable
 		if b, err := readSecret(lookup); err != nil || len(b) != 21 {
 			t.Errorf("%q %v", b, err)
 		}
@@ -437,7 +437,7 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// Close may be called by several goroutines, and again.
+// Close may be called concurrently and repeatedly.
 func TestCloseTwice(t *testing.T) {
 	stores, errs := joinAll(t.Context(), world(t, 2), Config{})
 	if err := errors.Join(errs...); err != nil {

@@ -18,13 +18,13 @@ const (
 	userKeySize = 32
 )
 
-// userSecret is what processes of this user on this machine know and those of other users don't:
-// 32 random bytes in $TMPDIR/trireme-UID/key, which the first to ask makes. It stays there.
+// userSecret returns the secret shared by this user's processes on this machine: 32 random bytes in
+// $TMPDIR/trireme-UID/key, created by the first call and kept.
 func userSecret() ([]byte, error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("trireme-%d", os.Getuid()))
 	b, err := userSecretIn(path)
 	if err != nil {
-		return nil, fault.Try(fmt.Errorf("rendezvous: the key of this user's processes: %w", err), "%s=FILE (mode 0600), or another TMPDIR for all ranks", SecretFileVar)
+		return nil, fault.Try(fmt.Errorf("rendezvous: read or create the user's key: %w", err), "%s=FILE (mode 0600), or another TMPDIR for all ranks", SecretFileVar)
 	}
 	return b, nil
 }
@@ -33,13 +33,13 @@ func userSecretIn(path string) (_ []byte, err error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	dir, err := os.OpenRoot(path) // everything from here on is in the directory that is checked now
+	dir, err := os.OpenRoot(path) // all later accesses are in this directory
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
 	if st, err := dir.Stat("."); err != nil || !private(st) {
-		return nil, errors.Join(err, fmt.Errorf("%s belongs to another user, or others may enter it", path))
+		return nil, errors.Join(err, fmt.Errorf("%s belongs to another user, or is accessible to others", path))
 	}
 	b, err := readUserKey(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,14 +54,14 @@ func userSecretIn(path string) (_ []byte, err error) {
 	return b, nil
 }
 
-// private says that a file is this user's, and others may do nothing with it.
+// private reports whether a file belongs to this user and is inaccessible to others.
 func private(st fs.FileInfo) bool {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	return ok && int(sys.Uid) == os.Getuid() && st.Mode().Perm()&0o077 == 0
 }
 
 func readUserKey(dir *os.Root) ([]byte, error) {
-	f, err := dir.OpenFile(userKeyName, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO holds up nobody
+	f, err := dir.OpenFile(userKeyName, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not block on a FIFO
 	if err != nil {
 		return nil, err
 	}
@@ -71,14 +71,14 @@ func readUserKey(dir *os.Root) ([]byte, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() || !private(st) || st.Size() != userKeySize {
-		return nil, fmt.Errorf("%s is not a file of %d bytes, mode 0600, of this user", userKeyName, userKeySize)
+		return nil, fmt.Errorf("%s is not a regular file of %d bytes with mode 0600 and this owner", userKeyName, userKeySize)
 	}
 	b := make([]byte, userKeySize)
 	_, err = io.ReadFull(f, b)
 	return b, err
 }
 
-// makeUserKey gives the key its name when it is whole: of several that make one, the first wins.
+// makeUserKey links the complete key to its name: of concurrent calls, the first wins.
 func makeUserKey(dir *os.Root) error {
 	b := make([]byte, userKeySize)
 	rand.Read(b)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Without a secret a stranger who knows all that is public is not admitted, and disturbs nobody.
+// Without a secret, a client that knows everything public is refused and disturbs no rank.
 func TestStrangerOnLoopback(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	envs := world(t, 2)
@@ -27,7 +27,7 @@ func TestStrangerOnLoopback(t *testing.T) {
 		first, err = Join(t.Context(), envs[0], Config{})
 		done <- err
 	}()
-	public, err := envs[1].Key("store") // made of the job's id alone
+	public, err := envs[1].Key("store") // derived from the job id only
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestStrangerOnLoopback(t *testing.T) {
 	defer cancel()
 	if ch, err := dial(ctx, candidates("127.0.0.1", envs[0].MasterPort), public, hello{1, 2, thisProcess()}, func(string) {}); err == nil {
 		ch.Close()
-		t.Error("a stranger was admitted as rank 1")
+		t.Error("a client without the secret joined as rank 1")
 	} else if !strings.Contains(err.Error(), "another program or job answers") {
 		t.Error(err)
 	}
@@ -53,7 +53,7 @@ func TestStrangerOnLoopback(t *testing.T) {
 	closeAll([]*Store{first, second})
 }
 
-// Another user of the machine reads no key, and can put none in its place.
+// Another user of the machine can neither read nor replace the key.
 func TestAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can act as another user")
@@ -63,7 +63,7 @@ func TestAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(base)
-	os.Chmod(base, 0o777|os.ModeSticky) // as /tmp
+	os.Chmod(base, 0o777|os.ModeSticky) // like /tmp
 	exe := filepath.Join(base, "exe")
 	self, err := os.Executable()
 	if err != nil {
@@ -89,7 +89,7 @@ func TestAnotherUser(t *testing.T) {
 	if said := steal(ours); !strings.HasPrefix(said, " ") || !strings.Contains(said, "permission denied") {
 		t.Error(said)
 	}
-	theirs := filepath.Join(base, "theirs") // made before us, where we would look
+	theirs := filepath.Join(base, "theirs") // created by another user in advance
 	if said := steal(theirs); !strings.Contains(said, "<nil>") {
 		t.Fatal(said)
 	}
@@ -103,7 +103,7 @@ func TestUserSecret(t *testing.T) {
 	dir := filepath.Join(base, "d")
 	var wg sync.WaitGroup
 	all := make([][]byte, 16)
-	for i := range all { // made once, however many ask at first
+	for i := range all { // created once by concurrent calls
 		wg.Go(func() {
 			var err error
 			if all[i], err = userSecretIn(dir); err != nil {

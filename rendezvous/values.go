@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// gather collects one value of every rank.
-type gather struct {
+// gathering is an all-gather in progress.
+type gathering struct {
 	values [][]byte
 	have   []bool
 	count  int
@@ -18,7 +18,7 @@ func (s *server) handle(p *peer, m message) {
 	defer s.mu.Unlock()
 	reply := func(o op, value []byte) { p.send(message{id: m.id, op: o, value: value}) }
 	switch m.op {
-	case opBeat:
+	case opHeartbeat:
 	case opSet:
 		s.put(m.key, m.value)
 		reply(opOK, nil)
@@ -38,11 +38,11 @@ func (s *server) handle(p *peer, m message) {
 	case opGather, opAwait:
 		g := s.gathers[m.key]
 		if g == nil {
-			g = &gather{values: make([][]byte, s.world), have: make([]bool, s.world)}
+			g = &gathering{values: make([][]byte, s.world), have: make([]bool, s.world)}
 			s.gathers[m.key] = g
 		}
 		if g.have[p.rank] {
-			reply(opFail, fmt.Appendf(nil, "rank %d gathers %q twice at once", p.rank, m.key))
+			reply(opFail, fmt.Appendf(nil, "rank %d calls AllGather of %q twice concurrently", p.rank, m.key))
 			return
 		}
 		g.values[p.rank], g.have[p.rank] = m.value, true
@@ -53,21 +53,21 @@ func (s *server) handle(p *peer, m message) {
 		}
 	case opAbort:
 		f := decodeFailure(ErrLost, m.value)
-		if f.Rank < 0 || f.Rank == p.rank { // its own failure, which it reports itself
+		if f.Rank < 0 || f.Rank == p.rank { // the rank's own failure
 			f.Rank, f.Text = -1, fmt.Sprintf("rank %d stopped: %s", p.rank, f.Text)
 		}
-		s.breakUp(f)
+		s.fail(f)
 		reply(opOK, nil)
 	case opBye:
 		s.left[p.rank] = true
 		for w := range s.waits {
 			if w.gathers() && !s.gathers[w.key].have[p.rank] {
-				s.answer(w, opTimeout, left(p.rank, w.key))
+				s.answer(w, opTimeout, leftFailure(p.rank, w.key))
 			}
 		}
 		reply(opOK, nil)
 	default:
-		reply(opFail, []byte("not a request"))
+		reply(opFail, []byte("unknown request"))
 	}
 }
 
@@ -80,10 +80,10 @@ func (s *server) put(key string, value []byte) {
 	}
 }
 
-// add keeps decimal numbers, so that Get reads what Add wrote.
+// add stores decimal numbers, which Get returns.
 func (s *server) add(key string, delta []byte) ([]byte, error) {
 	if len(delta) != 8 {
-		return nil, fmt.Errorf("a delta of %d bytes", len(delta))
+		return nil, fmt.Errorf("malformed delta of %d bytes", len(delta))
 	}
 	var n int64
 	if v, ok := s.values[key]; ok {
@@ -98,7 +98,7 @@ func (s *server) add(key string, delta []byte) ([]byte, error) {
 	return v, nil
 }
 
-func (s *server) finish(key string, g *gather) {
+func (s *server) finish(key string, g *gathering) {
 	delete(s.gathers, key)
 	list, size := encodeList(g.values), 0
 	if size = len(list); size > maxValue {
@@ -108,7 +108,7 @@ func (s *server) finish(key string, g *gather) {
 		switch {
 		case !w.gathers() || w.key != key:
 		case list == nil:
-			s.answer(w, opFail, fmt.Appendf(nil, "%q gathers %d bytes, more than %d", key, size, maxValue))
+			s.answer(w, opFail, fmt.Appendf(nil, "the values of %q have %d bytes, the limit is %d", key, size, maxValue))
 		default:
 			s.answer(w, opOK, list)
 		}

@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// wait is a request that has no answer yet.
+// wait is a pending request.
 type wait struct {
 	peer     *peer
 	id       uint32
 	op       op
 	key      string
 	since    time.Time
-	notified int // notices
+	notified int // notices sent
 	timer    *time.Timer
 }
 
 func (w *wait) gathers() bool { return w.op == opGather || w.op == opAwait }
 
-// beat tells every rank that rank 0 lives, looks whether they do, and tells those that wait for
-// whom.
-func (s *server) beat() {
+// heartbeats sends heartbeats to every rank, checks theirs, and sends notices to waiting ranks.
+func (s *server) heartbeats() {
 	t := time.NewTicker(s.cfg.Heartbeat / beats)
 	defer t.Stop()
-	sign := message{op: opBeat}
+	sign := message{op: opHeartbeat}
 	for {
 		select {
 		case <-s.stop:
@@ -36,8 +35,8 @@ func (s *server) beat() {
 		s.mu.Lock()
 		for r, p := range s.ranks {
 			p.send(sign)
-			if f := p.pulse.tick(); f != nil && !s.left[r] {
-				s.breakUp(f)
+			if f := p.watchdog.tick(); f != nil && !s.left[r] {
+				s.fail(f)
 			}
 		}
 		for w := range s.waits {
@@ -45,7 +44,7 @@ func (s *server) beat() {
 				continue
 			}
 			w.notified++
-			if text := s.awaited(w); text != "" {
+			if text := s.waitNotice(w); text != "" {
 				w.peer.send(message{op: opNote, value: []byte(text)})
 			}
 		}
@@ -53,9 +52,9 @@ func (s *server) beat() {
 	}
 }
 
-// awaited says for people whom a request waits for; "" where it is not for ranks.
-func (s *server) awaited(w *wait) string {
-	absent, late := s.behind(w)
+// waitNotice returns a line with the ranks that a request waits for; "" if it waits for none.
+func (s *server) waitNotice(w *wait) string {
+	absent, late := s.missingRanks(w)
 	var names []string
 	for _, r := range absent {
 		names = append(names, strconv.Itoa(r))
@@ -66,7 +65,7 @@ func (s *server) awaited(w *wait) string {
 			names = append(names, strconv.Itoa(r))
 		}
 		if p := s.ranks[late[0]]; len(late) == 1 && p != nil {
-			names[0] += fmt.Sprintf(" (pid %d on %s)", p.pulse.who.pid, p.pulse.who.host)
+			names[0] += fmt.Sprintf(" (pid %d on %s)", p.watchdog.process.pid, p.watchdog.process.host)
 		}
 	}
 	switch {
@@ -81,7 +80,7 @@ func (s *server) awaited(w *wait) string {
 	return fmt.Sprintf("waiting for %s%s of %d at %s", what, strings.Join(names, ", "), s.world, s.listen.Addr())
 }
 
-// wait puts a request off until it can be answered, its time is over, or a rank is lost.
+// wait defers a request until it can be answered or times out, or a rank is lost.
 func (s *server) wait(p *peer, m message) {
 	w := &wait{peer: p, id: m.id, op: m.op, key: m.key, since: time.Now()}
 	s.waits[w] = true
@@ -92,7 +91,7 @@ func (s *server) wait(p *peer, m message) {
 	if w.gathers() {
 		for r, have := range s.gathers[m.key].have {
 			if !have && s.left[r] {
-				s.answer(w, opTimeout, left(r, m.key))
+				s.answer(w, opTimeout, leftFailure(r, m.key))
 				return
 			}
 		}
@@ -100,33 +99,33 @@ func (s *server) wait(p *peer, m message) {
 	w.timer = time.AfterFunc(m.timeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		absent, _ := s.behind(w)
+		absent, _ := s.missingRanks(w)
 		if s.waits[w] && (w.op != opAwait || len(absent) > 0) {
-			s.answer(w, opTimeout, s.missing(w).encode())
+			s.answer(w, opTimeout, s.timeoutFailure(w).encode())
 		}
 	})
 }
 
-// left is the failure of those that wait for a rank which has ended in good order.
-func left(rank int, key string) []byte {
+// leftFailure returns the failure of requests that wait for a rank that has left.
+func leftFailure(rank int, key string) []byte {
 	return (&Failure{Rank: rank, Text: fmt.Sprintf("rendezvous: rank %d left before %q", rank, key)}).encode()
 }
 
-// missing says who a request that ran out of time was waiting for.
-func (s *server) missing(w *wait) *Failure {
+// timeoutFailure returns the failure of a request that timed out, with the ranks it waited for.
+func (s *server) timeoutFailure(w *wait) *Failure {
 	after := time.Since(w.since).Round(time.Millisecond)
-	absent, late := s.behind(w)
+	absent, late := s.missingRanks(w)
 	switch {
 	case len(absent) > 0:
-		return &Failure{Kind: ErrTimeout, Rank: absent[0], Text: fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d here). try: start it with RANK=%d and the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world, absent[0])}
+		return &Failure{Kind: ErrTimeout, Rank: absent[0], Text: fmt.Sprintf("rendezvous: %s not joined at %s after %v (%d of %d ranks joined). try: start it with RANK=%d and the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT", have(absent), s.listen.Addr(), time.Since(s.began).Round(time.Millisecond), s.world-len(absent), s.world, absent[0])}
 	case len(late) > 0:
-		return &Failure{Kind: ErrTimeout, Rank: late[0], Text: fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d wait", have(late), w.key, after, s.world-len(late), s.world)}
+		return &Failure{Kind: ErrTimeout, Rank: late[0], Text: fmt.Sprintf("rendezvous: %s not reached %q after %v; %d of %d ranks wait", have(late), w.key, after, s.world-len(late), s.world)}
 	}
-	return &Failure{Kind: ErrTimeout, Rank: -1, Text: fmt.Sprintf("rendezvous: nobody has set %q after %v", w.key, after)}
+	return &Failure{Kind: ErrTimeout, Rank: -1, Text: fmt.Sprintf("rendezvous: no rank has set %q after %v", w.key, after)}
 }
 
-// behind are the ranks that have not joined, and those of the others that a request waits for.
-func (s *server) behind(w *wait) (absent, late []int) {
+// missingRanks returns the ranks that have not joined, and the joined ranks that a request waits for.
+func (s *server) missingRanks(w *wait) (absent, late []int) {
 	for r := range s.world {
 		if s.ranks[r] == nil && !s.left[r] {
 			absent = append(absent, r)
@@ -137,7 +136,7 @@ func (s *server) behind(w *wait) (absent, late []int) {
 	return absent, late
 }
 
-// have names ranks, at most eight of them: "rank 3 has", "ranks 1, 2 have".
+// have names up to eight ranks: "rank 3 has", "ranks 1, 2 have".
 func have(ranks []int) string {
 	sort.Ints(ranks)
 	if len(ranks) == 1 {

@@ -7,55 +7,55 @@ import (
 	"time"
 )
 
-// beats is how many heartbeats a rank sends in the time after which its silence counts.
+// beats is the number of heartbeats per Config.Heartbeat.
 const beats = 10
 
-// watchdog follows one peer. Time counts in ticks of the observer, so that one which had no processor
-// itself, or was stopped, takes nobody for silent.
+// watchdog watches one peer. It counts time in the observer's ticks, so that an observer that was starved
+// or stopped does not declare the peer lost.
 type watchdog struct {
-	rank    int
-	who     process
-	every   time.Duration // of a tick
-	silence time.Duration // that is a failure where the process cannot be looked at
-	limit   time.Duration // that is a failure of a process that runs
-	quiet   atomic.Int32  // ticks since its last byte
-	still   int           // ticks in a row at which it was seen stopped
+	rank         int
+	process      process
+	every        time.Duration // tick interval
+	silence      time.Duration // limit if the process cannot be inspected
+	limit        time.Duration // limit if the process runs
+	silentTicks  atomic.Int32  // ticks since the last byte
+	stoppedTicks int           // consecutive ticks at which the process was stopped
 }
 
-func newPulse(rank int, who process, cfg Config) *watchdog {
-	return &watchdog{rank: rank, who: who, every: cfg.Heartbeat / beats, silence: cfg.Heartbeat, limit: max(cfg.Timeout, cfg.Heartbeat)}
+func newWatchdog(rank int, who process, cfg Config) *watchdog {
+	return &watchdog{rank: rank, process: who, every: cfg.Heartbeat / beats, silence: cfg.Heartbeat, limit: max(cfg.Timeout, cfg.Heartbeat)}
 }
 
-// tick counts one, and returns what is wrong with the peer or nil. A process of this machine that
-// is silent is looked at: one that is starved by others is late, not lost.
+// tick counts a tick and returns the peer's failure, or nil. It inspects the process of a silent peer on
+// this machine: a starved process is late, not lost.
 func (p *watchdog) tick() *Failure {
-	silent := time.Duration(p.quiet.Add(1)) * p.every
+	silent := time.Duration(p.silentTicks.Add(1)) * p.every
 	if silent < p.silence/2 {
-		p.still = 0
+		p.stoppedTicks = 0
 		return nil
 	}
-	c, signal := unseen, 0
-	if p.who.here() {
-		c, signal = look(p.who.pid)
+	c, signal := unknown, 0
+	if p.process.here() {
+		c, signal = stateOf(p.process.pid)
 	}
-	limit := p.silence
+	limit, why := p.silence, "process stopped, or machine or network down"
 	switch c {
 	case stopped:
-		if p.still++; p.still < 2 {
+		if p.stoppedTicks++; p.stoppedTicks < 2 {
 			return nil
 		}
-		return &Failure{Kind: ErrLost, Rank: p.rank, Text: p.who.name(p.rank) + " " + stoppedBy(signal)}
-	case runs:
-		limit = p.limit
+		return &Failure{Kind: ErrLost, Rank: p.rank, Text: p.process.name(p.rank) + " " + stoppedBy(signal)}
+	case running:
+		limit, why = p.limit, "process runs, but is blocked or overloaded"
 	}
-	p.still = 0
+	p.stoppedTicks = 0
 	if silent < limit {
 		return nil
 	}
-	return &Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s does not answer for %.1f s", p.who.name(p.rank), silent.Seconds())}
+	return &Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s sent no heartbeat for %.1f s (%s)", p.process.name(p.rank), silent.Seconds(), why)}
 }
 
-// watchedConn is a connection on which every byte is a sign of life.
+// watchedConn resets a watchdog at every byte read.
 type watchedConn struct {
 	net.Conn
 	p *watchdog
@@ -64,7 +64,7 @@ type watchedConn struct {
 func (h watchedConn) Read(b []byte) (int, error) {
 	n, err := h.Conn.Read(b)
 	if n > 0 {
-		h.p.quiet.Store(0)
+		h.p.silentTicks.Store(0)
 	}
 	return n, err
 }
