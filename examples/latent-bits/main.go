@@ -1,6 +1,5 @@
-// Latent-bits shows what the Free Transformer puts into its latent bits, by how many of them
-// are free: the synthetic task of the paper (arXiv 2510.17558), trained with kappa = 1/64, 1/8,
-// 1 and 8 bits a position.
+// Latent-bits measures the content of the Free Transformer's latent bits on the synthetic task of the
+// paper (arXiv 2510.17558), trained with kappa = 1/64, 1/8, 1 and 8 free bits per position.
 //
 //	go run ./examples/latent-bits
 package main
@@ -36,12 +35,12 @@ const config = `{
 var dtype *string
 
 func main() {
-	steps := flag.Int("steps", 8000, "optimizer steps of each of the four runs")
+	steps := flag.Int("steps", 8000, "optimizer steps per run")
 	width := flag.Int("width", 64, "hidden size")
-	bits := flag.Int("bits", 8, "latent bits of a position")
+	bits := flag.Int("bits", 8, "latent bits per position")
 	rate := flag.Float64("lr", 1e-3, "learning rate")
-	dtype = flag.String("dtype", "float32", "type that parameters compute in")
-	only := flag.Float64("kappa", 0, "train with this kappa alone; 0 is all four")
+	dtype = flag.String("dtype", "float32", "type of parameters in computation")
+	only := flag.Float64("kappa", 0, "train with this kappa only; 0: all four")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -49,19 +48,19 @@ func main() {
 	if *only > 0 {
 		kappas = []float64{*only}
 	}
-	fmt.Println("                                     nats not known        text written with the bits of another")
-	fmt.Println("kappa      kl_bits  cross_entropy   place  noise  letter   same place  near  noise kept  letter asked for")
-	fmt.Printf("none                              %7.2f %6.2f %7.2f\n", unknown.place, unknown.noise, unknown.letter)
+	fmt.Println("                               remaining nats              text generated with the bits of another")
+	fmt.Println("kappa      kl_bits  cross_entropy  position  noise  letter  same position  within 4  noise kept  prompted letter")
+	fmt.Printf("none                               %8.2f %6.2f %7.2f\n", unknown.position, unknown.noise, unknown.letter)
 	for _, kappa := range kappas {
-		if err := study(ctx, kappa, *steps, *width, *bits, *rate); err != nil {
+		if err := runExperiment(ctx, kappa, *steps, *width, *bits, *rate); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}
 }
 
-// study trains with one kappa and prints what the bits hold.
-func study(ctx context.Context, kappa float64, steps, width, bits int, rate float64) error {
+// runExperiment trains with one kappa and prints its row.
+func runExperiment(ctx context.Context, kappa float64, steps, width, bits int, rate float64) error {
 	dir, err := os.MkdirTemp("", "latent-bits")
 	if err != nil {
 		return err
@@ -78,8 +77,8 @@ func study(ctx context.Context, kappa float64, steps, width, bits int, rate floa
 	}
 	defer m.Close()
 	k, a, example := probe(m.Backend, m.Model.(*freetransformer.Model), bits)
-	fmt.Printf("%-9v  %7.3f  %13.4f  %6.2f %6.2f %7.2f   %10.2f  %4.2f  %10.2f  %16.2f\n", kappa,
-		last.Means["kl_bits"], last.Means["cross_entropy"], k.place, k.noise, k.letter, a.position, a.near, a.noise, a.own)
+	fmt.Printf("%-9v  %7.3f  %13.4f  %8.2f %6.2f %7.2f  %13.2f  %8.2f  %10.2f  %15.2f\n", kappa,
+		last.Means["kl_bits"], last.Means["cross_entropy"], k.position, k.noise, k.letter, a.position, a.near, a.noise, a.prompted)
 	fmt.Print(example)
 	return nil
 }
@@ -115,7 +114,7 @@ func fit(ctx context.Context, dir, json string, steps int, rate float64) (last m
 	cfg.Training.MicroBatchSize, cfg.Training.MaxSteps, cfg.Training.WarmupSteps, cfg.Training.LearningRate = rows, steps, 50, rate
 	r, err := train.Open(ctx, cfg, train.Deps{
 		Registry: families, Model: mc, World: worlds[0], ProcessGroup: checkpoint.SingleProcess{},
-		Sink: func(int64) (monitor.Sink, error) { return keep{&last}, nil },
+		Sink: func(int64) (monitor.Sink, error) { return lastEvaluation{&last}, nil },
 	})
 	if err != nil {
 		return last, err
@@ -127,23 +126,22 @@ func fit(ctx context.Context, dir, json string, steps int, rate float64) (last m
 	return last, r.Export(ctx, filepath.Join(dir, "final"))
 }
 
-// keep is a sink that keeps the last evaluation.
-type keep struct{ last *monitor.Evaluation }
+// lastEvaluation is a record sink that keeps the last evaluation.
+type lastEvaluation struct{ last *monitor.Evaluation }
 
-func (k keep) Record(r monitor.Record) error {
+func (k lastEvaluation) Record(r monitor.Record) error {
 	if r.Step%250 == 0 {
 		fmt.Fprintf(os.Stderr, "step %d of %d: cross_entropy %.4f, kl_bits %.4f\n", r.Step, r.MaxSteps, r.Means["cross_entropy"], r.Means["kl_bits"])
 	}
 	return nil
 }
-func (k keep) Evaluate(e monitor.Evaluation) error { *k.last = e; return nil }
-func (k keep) Note(string) error                   { return nil }
-func (k keep) Close() error                        { return nil }
+func (k lastEvaluation) Evaluate(e monitor.Evaluation) error { *k.last = e; return nil }
+func (k lastEvaluation) Note(string) error                   { return nil }
+func (k lastEvaluation) Close() error                        { return nil }
 
-// probe draws texts, takes the bits of each, and gives them to the model with another letter in
-// the prompt: what it then does not know of the same text with that letter, and what it writes by
-// itself.
-func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wrote agreement, example string) {
+// probe encodes texts to bits and passes these to the model with another letter in the prompt. It
+// measures the cost of the same text with that letter, and compares the text that the model generates.
+func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, written agreement, example string) {
 	const n, t = 128, 2 + length
 	r := rand.New(rand.NewPCG(77, 1))
 	var samples []sample
@@ -155,7 +153,7 @@ func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wro
 	signs := b.New(tensor.Workspace, tensor.F32, n*t, bits)
 	defer signs.Release()
 	logits(b, m, ids, n, 0, freetransformer.LatentSource{Encode: true, Drawn: signs})
-	told := freetransformer.LatentSource{Signs: signs}
+	source := freetransformer.LatentSource{Signs: signs}
 
 	var others []sample
 	text := make([]int32, 0, n*t)
@@ -164,10 +162,10 @@ func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wro
 		others, text = append(others, o), append(text, o.ids...)
 	}
 	for p := 1; p < t-1; p++ {
-		v := logits(b, m, text, n, p, told)
+		v := logits(b, m, text, n, p, source)
 		for i, o := range others {
 			k := o.cost(v[i*vocabulary:(i+1)*vocabulary], p-1)
-			mean.place, mean.noise, mean.letter = mean.place+k.place/n, mean.noise+k.noise/n, mean.letter+k.letter/n
+			mean.position, mean.noise, mean.letter = mean.position+k.position/n, mean.noise+k.noise/n, mean.letter+k.letter/n
 		}
 	}
 
@@ -175,25 +173,25 @@ func probe(b tensor.Backend, m *freetransformer.Model, bits int) (mean nats, wro
 		clear(text[i*t+2 : (i+1)*t])
 	}
 	for p := 2; p < t; p++ {
-		v := logits(b, m, text, n, p-1, told)
+		v := logits(b, m, text, n, p-1, source)
 		for i := range n {
 			text[i*t+p] = pick(v[i*vocabulary:(i+1)*vocabulary], r.Float64())
 		}
 	}
 	for i, s := range samples {
 		a := compare(s, others[i].letter, text[i*t+2:(i+1)*t])
-		wrote.position += a.position / n
-		wrote.near += a.near / n
-		wrote.noise += a.noise / n
-		wrote.own += a.own / n
+		written.position += a.position / n
+		written.near += a.near / n
+		written.noise += a.noise / n
+		written.prompted += a.prompted / n
 		if i < 4 {
 			example += fmt.Sprintf("  bits of   %s\n  gave      %s\n", show(s.ids), show(text[i*t:(i+1)*t]))
 		}
 	}
-	return mean, wrote, example
+	return mean, written, example
 }
 
-// logits of row last of each of n sequences.
+// logits returns the logits [n vocabulary] at position last of each of n sequences.
 func logits(b tensor.Backend, m *freetransformer.Model, ids []int32, n, last int, s freetransformer.LatentSource) []float32 {
 	t := len(ids) / n
 	micro := data.UniformMicroBatch(n, len(ids), t, data.Info{})
@@ -212,7 +210,7 @@ func logits(b tensor.Backend, m *freetransformer.Model, ids []int32, n, last int
 	return v
 }
 
-// pick is an id at random by the softmax of logits.
+// pick samples an id from the softmax of logits by the uniform number u.
 func pick(logits []float32, u float64) int32 {
 	sum := 0.0
 	for _, v := range logits {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The alphabet: 26 letters, and then these.
+// The alphabet: 26 letters, then these.
 const (
 	blank  = 26 + iota // _
 	noise              // !
@@ -18,24 +18,24 @@ const (
 )
 
 const (
-	length = 64 // of the text after the prompt
-	run    = 8  // how often the letter is repeated in it
+	length    = 64 // of the text after the prompt
+	runLength = 8  // repetitions of the letter
 )
 
-// sample is one text of the task: the prompt "a>", and then blanks with one run of the letter,
-// each character replaced by noise with probability 1/16.
+// sample is one text of the task: the prompt "a>", then blanks with one run of the letter, each
+// character replaced by noise with probability 1/16.
 type sample struct {
-	letter, at int // the letter, and where its run begins
-	noisy      [length]bool
-	ids        []int32 // prompt and text
+	letter, start int // the letter and the start of its run
+	noisy         [length]bool
+	ids           []int32 // prompt and text
 }
 
 func draw(r *rand.Rand) sample {
-	s := sample{letter: r.IntN(26), at: r.IntN(length - run + 1)}
+	s := sample{letter: r.IntN(26), start: r.IntN(length - runLength + 1)}
 	s.ids = []int32{int32(s.letter), prompt}
 	for i := range length {
 		id := int32(blank)
-		if i >= s.at && i < s.at+run {
+		if i >= s.start && i < s.start+runLength {
 			id = int32(s.letter)
 		}
 		if r.IntN(16) == 0 {
@@ -46,7 +46,7 @@ func draw(r *rand.Rand) sample {
 	return s
 }
 
-// with is the same text with another letter.
+// with returns the same text with another letter.
 func (s sample) with(letter int) sample {
 	ids := slices.Clone(s.ids)
 	for i, id := range ids {
@@ -58,14 +58,13 @@ func (s sample) with(letter int) sample {
 	return s
 }
 
-// nats are what is not known of a text: where the run begins, which characters are noise, which
-// letter is repeated.
-type nats struct{ place, noise, letter float64 }
+// nats is the uncertainty about a text: the position of the run, the noise, the letter.
+type nats struct{ position, noise, letter float64 }
 
-// unknown is what nobody can know of a text that the prompt alone tells of.
-var unknown = nats{place: math.Log(length - run + 1), noise: -length * (math.Log(1./16)/16 + math.Log(15./16)*15/16)}
+// unknown is the entropy of a text given its prompt.
+var unknown = nats{position: math.Log(length - runLength + 1), noise: -length * (math.Log(1./16)/16 + math.Log(15./16)*15/16)}
 
-// cost is what character i of the text costs under logits [vocabulary].
+// cost returns the cross-entropy of character i under logits [vocabulary], in parts.
 func (s sample) cost(logits []float32, i int) (k nats) {
 	var all, letters float64
 	weigh := func(id int32) float64 { return math.Exp(float64(logits[id])) }
@@ -79,14 +78,14 @@ func (s sample) cost(logits []float32, i int) (k nats) {
 	case id == noise:
 		k.noise = math.Log(all / weigh(noise))
 	case id == blank:
-		k.noise, k.place = math.Log(all/clean), math.Log(clean/weigh(blank))
+		k.noise, k.position = math.Log(all/clean), math.Log(clean/weigh(blank))
 	default:
-		k.noise, k.place, k.letter = math.Log(all/clean), math.Log(clean/letters), math.Log(letters/weigh(id))
+		k.noise, k.position, k.letter = math.Log(all/clean), math.Log(clean/letters), math.Log(letters/weigh(id))
 	}
 	return k
 }
 
-// write makes a file of n samples, tokenized.
+// write writes n tokenized samples.
 func write(w io.Writer, n int, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range n {
@@ -106,15 +105,15 @@ func show(ids []int32) string {
 	return b.String()
 }
 
-// agreement says what a text, made with another's bits, has of that other's.
+// agreement compares a generated text with the text of its bits.
 type agreement struct {
-	position float64 // 1 if its run lies where the other's does
-	near     float64 // 1 if it lies at most 4 places from there
-	noise    float64 // of the other's noise, how much is noise here too
-	own      float64 // of its run's letters, how many are the letter that was asked for
+	position float64 // 1 if the runs start at the same position
+	near     float64 // 1 if they start within 4 positions
+	noise    float64 // share of the noise that is kept
+	prompted float64 // share of the prompted letter in its run
 }
 
-// compare looks at text (after the prompt), which was asked for letter and given s's bits.
+// compare compares text (after the prompt), generated for letter with the bits of s.
 func compare(s sample, letter int, text []int32) agreement {
 	var a agreement
 	there := 0.0
@@ -128,9 +127,9 @@ func compare(s sample, letter int, text []int32) agreement {
 	}
 	a.noise /= max(1, there)
 	best, at := -1, 0
-	for p := 0; p+run <= length; p++ {
+	for p := 0; p+runLength <= length; p++ {
 		n := 0
-		for _, id := range text[p : p+run] {
+		for _, id := range text[p : p+runLength] {
 			if id < blank {
 				n++
 			}
@@ -139,19 +138,19 @@ func compare(s sample, letter int, text []int32) agreement {
 			best, at = n, p
 		}
 	}
-	if best > run/2 && at == s.at {
+	if best > runLength/2 && at == s.start {
 		a.position = 1
 	}
-	if best > run/2 && max(at-s.at, s.at-at) <= run/2 {
+	if best > runLength/2 && max(at-s.start, s.start-at) <= runLength/2 {
 		a.near = 1
 	}
-	for _, id := range text[at : at+run] {
+	for _, id := range text[at : at+runLength] {
 		if int(id) == letter {
-			a.own++
+			a.prompted++
 		}
 	}
 	if best > 0 {
-		a.own /= float64(best)
+		a.prompted /= float64(best)
 	}
 	return a
 }

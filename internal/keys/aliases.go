@@ -8,8 +8,8 @@ import (
 	"trireme/fault"
 )
 
-// known is what other programs call a key of ours. Names are separated by spaces, and are the same
-// in any case, with - and without _. Where the key is empty, the note says why there is none.
+// alias lists the names of a key in other programs, separated by spaces. Case, - and _ do not matter. For
+// an empty key the note is the reason.
 type alias struct {
 	key, program, names, note string
 }
@@ -118,22 +118,22 @@ var aliases = []alias{
 	{key: "device.threads", program: "other programs", names: "num_threads n_threads cpu_threads omp_num_threads"},
 	{key: "device", program: "other programs", names: "hardware"},
 
-	{names: "lora lora_r lora_rank lora_alpha lora_dropout lora_target_modules use_lora qlora adapter peft peft_config finetuning_type load_in_8bit load_in_4bit quantization quantization_config bnb_config", note: "adapters (LoRA) and quantized weights are not supported. model.freeze lists parameters that do not train"},
+	{names: "lora lora_r lora_rank lora_alpha lora_dropout lora_target_modules use_lora qlora adapter peft peft_config finetuning_type load_in_8bit load_in_4bit quantization quantization_config bnb_config", note: "adapters (LoRA) and quantized weights are not supported. model.freeze lists frozen parameters"},
 	{names: "wandb wandb_project wandb_entity wandb_run_name use_wandb wandb_log mlflow_tracking_uri", note: "records go to metrics.jsonl and TensorBoard only (logging.tensorboard)"},
-	{names: "flash_attention flash_attn use_flash_attn use_flash_attention attn_implementation xformers_attention sdp_attention", note: "attention is always computed in tiles. remove the key"},
-	{names: "compile torch_compile", note: "there is nothing to compile. remove the key"},
-	{names: "num_workers dataloader_num_workers preprocessing_num_workers dataset_num_proc dataset_processes pin_memory", note: "ranks read the data themselves. remove the key"},
+	{names: "flash_attention flash_attn use_flash_attn use_flash_attention attn_implementation xformers_attention sdp_attention", note: "attention is always tiled. remove the key"},
+	{names: "compile torch_compile", note: "nothing is compiled. remove the key"},
+	{names: "num_workers dataloader_num_workers preprocessing_num_workers dataset_num_proc dataset_processes pin_memory", note: "ranks load data themselves. remove the key"},
 	{key: fault.Ranks, names: "num_gpus n_gpus gpus devices num_devices num_nodes nproc num_processes world_size nproc_per_node"},
-	{names: "do_train do_predict prediction_loss_only remove_unused_columns local_rank fp16_opt_level tf32 overwrite_cache plot_loss greater_is_better stage model_type tokenizer_type eval_iters always_save_checkpoint component loss use_fast_tokenizer trust_remote_code", note: "there is no such setting here. remove the key"},
-	{names: "max_samples max_train_samples max_eval_samples", note: "there is no such setting here. training.max_steps ends a run early"},
-	{names: "pad_to_multiple_of pad_to_max_length padding group_by_length length_grouped", note: "rows lie end to end without padding, and ranks have even work. remove the key"},
-	{names: "special_tokens added_tokens", note: "special tokens are the tokenizer's (data.tokenizer)"},
+	{names: "do_train do_predict prediction_loss_only remove_unused_columns local_rank fp16_opt_level tf32 overwrite_cache plot_loss greater_is_better stage model_type tokenizer_type eval_iters always_save_checkpoint component loss use_fast_tokenizer trust_remote_code", note: "there is no such setting. remove the key"},
+	{names: "max_samples max_train_samples max_eval_samples", note: "there is no such setting. training.max_steps ends a run early"},
+	{names: "pad_to_multiple_of pad_to_max_length padding group_by_length length_grouped", note: "rows are not padded, and work is balanced between ranks. remove the key"},
+	{names: "special_tokens added_tokens", note: "the tokenizer defines special tokens (data.tokenizer)"},
 	{names: "ddp_find_unused_parameters find_unused_parameters", note: "unused parameters need no setting. remove the key"},
 	{names: "label_smoothing label_smoothing_factor push_to_hub hub_model_id neftune_noise_alpha tensor_parallel_size tensor_model_parallel_size pipeline_model_parallel_size pipeline_parallel_degree tensor_parallel_degree", note: "it is not supported"},
-	{names: "deepspeed deepspeed_config", note: "a DeepSpeed file is read as it is. try: --config ds_config.json"},
+	{names: "deepspeed deepspeed_config", note: "DeepSpeed files are read unchanged. try: --config ds_config.json"},
 }
 
-// byName finds entries by a folded name.
+// aliasByName indexes aliases by folded name.
 var aliasByName = sync.OnceValue(func() map[string]alias {
 	out := map[string]alias{}
 	for _, k := range aliases {
@@ -148,9 +148,9 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// Meant finds the key (or fault.Ranks) that another program calls by the last part of path: its own path, and what
-// a message is to say more, as " (lr in torchtune)". Where there is no such key here, meant is
-// empty and why says so; both are empty where the name is not known.
+// Suggest returns the key (or fault.Ranks) that another program calls by the last part of path, and an
+// addition to the message, such as " (lr in torchtune)". For a known name without a key, meant is empty
+// and why is the reason; for an unknown name both are empty.
 func Suggest(path string) (meant, why string) {
 	name := Name(path)
 	k, ok := aliasByName()[fold(name)]

@@ -10,12 +10,12 @@ import (
 	"trireme/internal/conf"
 )
 
-// Key is one key of the configuration, or a group of keys.
+// Key is a key or a group of keys.
 type Key struct {
 	Path    string   `json:"key"` // training.max_steps
 	Type    string   `json:"type"`
-	Default string   `json:"default,omitempty"` // as it is written in YAML; empty for a group
-	Values  []string `json:"values,omitempty"`  // all that are allowed, where they are names
+	Default string   `json:"default,omitempty"` // in YAML; empty for a group
+	Values  []string `json:"values,omitempty"`  // allowed values of an enumeration
 	Meaning string   `json:"meaning"`
 }
 
@@ -25,7 +25,7 @@ const Group = "group"
 //go:embed keys.json
 var table []byte
 
-// All lists every key and group in the order of the configuration, a group before its keys.
+// All lists all keys and groups in the order of the configuration, a group before its keys.
 var All = sync.OnceValue(func() []Key {
 	var out []Key
 	if err := json.Unmarshal(table, &out); err != nil {
@@ -34,7 +34,7 @@ var All = sync.OnceValue(func() []Key {
 	return out
 })
 
-// Find is the key of a path.
+// Find returns the key at a path.
 func Find(path string) (Key, bool) {
 	i := slices.IndexFunc(All(), func(k Key) bool { return k.Path == path })
 	if i < 0 {
@@ -43,7 +43,7 @@ func Find(path string) (Key, bool) {
 	return All()[i], true
 }
 
-// Named is the key that has a name of its own, without its group, if there is one such key.
+// ByName returns the path of the only key with a name, without group, or "".
 func ByName(name string) (path string) {
 	for _, k := range All() {
 		if k.Type == Group || fold(Name(k.Path)) != fold(name) {
@@ -57,14 +57,13 @@ func ByName(name string) (path string) {
 	return path
 }
 
-// IsGroup says whether a path is a group of keys.
+// IsGroup reports whether a path is a group.
 func IsGroup(path string) bool {
 	k, ok := Find(path)
 	return ok && k.Type == Group
 }
 
-// Under lists a key or a group with everything in it; "" is all. The result is empty where the
-// path leads nowhere.
+// Under lists a key, or a group with its keys; "" lists all. It is nil if the path does not exist.
 func Under(path string) []Key {
 	if path == "" {
 		return All()
@@ -78,7 +77,7 @@ func Under(path string) []Key {
 	return out
 }
 
-// Nearest is the key that a path, or a key's own name, was probably meant to be; "" if none is near.
+// Nearest returns the key most similar to a path or a name, or "".
 func Nearest(path string) string {
 	paths, named, list := []string{}, map[string]string{}, []string{}
 	for _, k := range All() {
@@ -94,10 +93,10 @@ func Nearest(path string) string {
 	return named[conf.Nearest(Name(path), list)]
 }
 
-// Parent is the path of the group that holds a key; "" is the top level.
+// Parent returns the path of a key's group; "" is the top level.
 func Parent(path string) string {
 	return path[:max(0, strings.LastIndexByte(path, '.'))]
 }
 
-// Name is a path's last part.
+// Name returns the last part of a path.
 func Name(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

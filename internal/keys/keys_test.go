@@ -8,14 +8,13 @@ import (
 	"trireme/fault"
 )
 
-// TestNamesLeadToKeys: what another program's name stands for is a key, and no such name is that
-// of a key of ours.
+// TestAliases checks that aliases map to keys and that no alias is the name of a key.
 func TestAliases(t *testing.T) {
 	listed := map[string]bool{}
 	for _, k := range aliases {
 		for name := range strings.FieldsSeq(k.names) {
-			if own := ByName(name); own != "" && name != "dtype" { // which is that of training elsewhere
-				t.Errorf("%s of %s is %s here", name, k.program, own)
+			if own := ByName(name); own != "" && name != "dtype" { // ambiguous in other programs
+				t.Errorf("%s of %s is the name of %s", name, k.program, own)
 			}
 			if listed[fold(name)] {
 				t.Errorf("%s is listed twice", name)
@@ -23,7 +22,7 @@ func TestAliases(t *testing.T) {
 			listed[fold(name)] = true
 		}
 		if _, ok := Find(k.key); k.key != "" && k.key != fault.Ranks && !ok {
-			t.Errorf("%s stands for %q, which is no key", k.names, k.key)
+			t.Errorf("%s maps to %q, which is no key", k.names, k.key)
 		}
 		if k.key == "" && k.note == "" {
 			t.Errorf("%s: neither a key nor a reason", k.names)

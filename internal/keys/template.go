@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// Start is a configuration to start from.
+// Template is the commented configuration file of trireme init.
 type Template struct {
-	Model, Data string // model.path and data.path; empty: lines that are marked
+	Model, Data string // model.path and data.path; empty: marked to fill in
 }
 
 // fillIn marks a line that needs a value.
 const fillIn = "  # FILL IN"
 
-// shown are the keys that most runs set. The others are commented out.
+// uncommented are the keys that most runs set. Others are commented out.
 var uncommented = []string{
 	"model.path", "data.path", "training.micro_batch_size", "training.num_train_epochs", "training.learning_rate", "training.lr_scheduler",
 	"training.warmup_steps", "parallel.strategy", "checkpoint.save_every_n_steps", "checkpoint.keep_last_n",
 }
 
-// YAML is the file, with all keys, their meanings and their defaults. name is the file's own.
+// YAML returns the file, with all keys, meanings and defaults. name is its file name.
 func (s Template) YAML(name string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# A training run:
+	fmt.Fprintf(&b, `# Configuration of a training run:
 #
 #   trireme train --config %s
 #
-# Every key is here with its default. Remove the # in front of a key to set it. The same text
-# with types: trireme config keys
+# All keys with their defaults. Remove the # before a key to set it. For types, values and
+# meanings run: trireme config keys
 `, name)
 	for _, k := range All() {
 		s.write(&b, k)
@@ -71,7 +71,7 @@ func (s Template) write(b *strings.Builder, k Key) {
 	}
 }
 
-// Wrap breaks a text into lines of at most width letters, between words.
+// Wrap breaks a text between words into lines of up to width bytes.
 func Wrap(text string, width int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {

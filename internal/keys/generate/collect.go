@@ -19,7 +19,7 @@ import (
 	"trireme/train"
 )
 
-// collect lists the keys of train.Config with their comments in the sources at root.
+// collect lists the keys of train.Config, with comments from the sources at root.
 func collect(root string) ([]keys.Key, error) {
 	c := &collector{root: root, defaults: train.Default(), structs: map[reflect.Type]comments{}}
 	if err := c.group(reflect.TypeFor[train.Config](), ""); err != nil {
@@ -35,7 +35,7 @@ type collector struct {
 	table    []keys.Key
 }
 
-// comments are a struct's, by field; its own is that of "".
+// comments are a struct's comments by field, with its own at "".
 type comments map[string]string
 
 func (c *collector) group(t reflect.Type, path string) error {
@@ -95,7 +95,7 @@ func (c *collector) key(f reflect.StructField, path, comment string) error {
 	return nil
 }
 
-// typeName says what a value looks like; "" for a group.
+// typeName returns the type in the reference; "" for a group.
 func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[device.Bytes]():
@@ -132,8 +132,8 @@ func typeName(t reflect.Type) string {
 	return ""
 }
 
-// trim takes a field's name from the front of its comment: "Seed seeds weights" is "seeds weights",
-// "Eps is AdamW's epsilon" is "AdamW's epsilon".
+// trim removes the field's name from its comment: "Seed seeds weights" becomes "seeds weights", "Eps is
+// AdamW's epsilon" becomes "AdamW's epsilon".
 func trim(comment, name string) string {
 	s := strings.Join(strings.Fields(comment), " ")
 	s = strings.TrimPrefix(s, name+": ")
@@ -151,8 +151,8 @@ var (
 	byDefault = regexp.MustCompile(`Default ([^ ]+|\[[^]]*\])\.$`)
 )
 
-// parse takes the values and the default, which have columns of their own, out of a comment. A
-// default that is not the program's stays, for a reader to see.
+// parse removes the values and the default, which have their own columns, from a comment. A default that
+// differs from the program's stays.
 func parse(comment, value string) (meaning string, values []string) {
 	if m := oneOf.FindStringSubmatch(comment); m != nil {
 		for v := range strings.SplitSeq(m[1], "|") {
@@ -180,7 +180,7 @@ func same(written, value string) bool {
 	return n == 1 && m == 1 && a == b
 }
 
-// sentence begins with a capital letter, unless its first word is a key or a value.
+// sentence capitalizes the first letter, unless the first word is a key or a value.
 func sentence(s string) string {
 	s = strings.TrimSpace(s)
 	first, _, _ := strings.Cut(s, " ")
@@ -191,7 +191,7 @@ func sentence(s string) string {
 	return string(unicode.ToUpper(r[0])) + string(r[1:])
 }
 
-// comments reads a struct's comments in the sources of its package.
+// comments reads a struct's comments from the sources of its package.
 func (c *collector) comments(t reflect.Type) (comments, error) {
 	if out, ok := c.structs[t]; ok {
 		return out, nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFresh fails when a field or its comment has changed since go generate ran.
+// TestFresh fails if a field or its comment has changed since go generate ran.
 func TestFresh(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	files, err := reference(root)

@@ -1,5 +1,5 @@
-// Command generate writes the reference of the configuration from the fields' comments. It is run
-// by go generate in internal/keys.
+// Command generate generates the reference of configuration keys from the comments of fields. go generate
+// runs it in internal/keys.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	root := filepath.Join("..", "..") // of internal/keys, where go generate runs
+	root := filepath.Join("..", "..") // relative to internal/keys
 	files, err := reference(root)
 	for name, text := range files {
 		if err == nil {
@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// reference makes the generated files, by their paths in the repository at root.
+// reference returns the generated files by their paths in the repository at root.
 func reference(root string) (map[string][]byte, error) {
 	table, err := collect(root)
 	if err != nil {

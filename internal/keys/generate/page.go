@@ -25,7 +25,7 @@ that sets it:
 ` + "`trireme config show --origin`" + ` prints each value with its source.
 `
 
-// write makes the page: a table for each group, and one for the top level.
+// write writes the page: a table for the top level and one for each group.
 func write(w io.Writer, table []keys.Key) {
 	fmt.Fprint(w, head)
 	section(w, table, "", "Top level", "")
