@@ -22,8 +22,7 @@ func benchItems() []Item {
 	return items
 }
 
-// BenchmarkSave includes the sync of the files, BenchmarkLoad reads what the system has in
-// its cache.
+// BenchmarkSave includes fsync; BenchmarkLoad reads from the page cache.
 func BenchmarkSave(b *testing.B) {
 	items, dir := benchItems(), b.TempDir()
 	s, err := NewStore(dir, "a-run", Config{KeepLastN: 1}, SingleProcess{}, nil)
@@ -63,7 +62,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkPlainWrite is what a save is compared with: the same bytes written and synced.
+// BenchmarkPlainWrite is the baseline of a save: the same bytes written and synced.
 func BenchmarkPlainWrite(b *testing.B) {
 	items := benchItems()
 	b.SetBytes(256 << 20)

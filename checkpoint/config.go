@@ -8,27 +8,26 @@ import (
 	"trireme/internal/rundir"
 )
 
-// Config is the node `checkpoint`: when checkpoints are saved, and how many are kept.
+// Config is the node `checkpoint`: when to save checkpoints and how many to keep.
 type Config struct {
 	// SaveEveryNSteps saves a checkpoint after every n optimizer steps; 0 saves only at the end.
 	// Default 0.
 	SaveEveryNSteps int `yaml:"save_every_n_steps"`
-	// SaveEveryNEpochs saves every n epochs, in addition to save_every_n_steps; fractions are
-	// allowed. Default 0.
+	// SaveEveryNEpochs also saves every n epochs; fractions are allowed. Default 0.
 	SaveEveryNEpochs float64 `yaml:"save_every_n_epochs"`
 	// KeepLastN keeps the newest n checkpoints and deletes older ones after each save; 0 keeps
 	// all. Default 0.
 	KeepLastN int `yaml:"keep_last_n"`
-	// StateDictType is the layout on disk. One of sharded | full. sharded is one file per rank,
-	// full one file with whole tensors; both load into any number of ranks. Empty is sharded.
+	// StateDictType is the layout on disk. One of sharded | full. sharded writes one file per rank,
+	// full one file with full tensors; both load into any number of ranks. Empty is sharded.
 	// Default "".
 	StateDictType string `yaml:"state_dict_type"`
-	// Dir is the directory of the checkpoints, one subdirectory step-N each; empty is checkpoints
-	// in the output directory. All ranks must see the same directory. Default "".
+	// Dir is the checkpoint directory, with one subdirectory step-N per checkpoint; empty is
+	// checkpoints in the output directory. All ranks must see the same directory. Default "".
 	Dir string `yaml:"dir"`
 }
 
-// Directory is the directory of the checkpoints of a run in outputDir.
+// Directory returns the checkpoint directory of a run that writes to outputDir.
 func (c Config) Directory(outputDir string) string {
 	if c.Dir != "" {
 		return c.Dir
@@ -42,7 +41,7 @@ const (
 	Full    = "full"
 )
 
-// Validate says what is wrong with the values, key by key.
+// Validate checks all keys.
 func (c Config) Validate() error {
 	switch {
 	case c.SaveEveryNSteps < 0:

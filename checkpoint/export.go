@@ -13,26 +13,24 @@ import (
 	"trireme/tensor"
 )
 
-// MaxShardSize is the size of data, in bytes, beyond which exported weights go on in
-// another file, where ExportOptions names none.
+// MaxShardSize is the default limit, in bytes, of one exported weight file.
 const MaxShardSize = 5_000_000_000
 
-// ExportOptions says how Export writes.
+// ExportOptions configures Export.
 type ExportOptions struct {
-	MaxShardSize int64         // bytes of tensors in one file; 0 is MaxShardSize. A larger tensor has a file of its own
-	Device       tensor.Memory // moves shards whose memory the host does not see; may be nil
+	MaxShardSize int64         // bytes of tensors per file; 0 is MaxShardSize. A larger tensor gets a file of its own
+	Device       tensor.Memory // copies shards that are not in host memory; may be nil
 }
 
-// Export writes weights into dir as Hugging Face's tools read them: model.safetensors, or
-// several files and model.safetensors.index.json where they are larger than
-// MaxShardSize. All ranks call it. entries are the same on all: every tensor's name, the
-// type to write it as (F32, BF16 and F16 are converted) and its shape, in the order of the
-// file. shards are what this rank holds of them. Each rank writes its own ranges in their
-// places, so that nobody holds the model, and the bytes do not depend on the world.
+// Export writes weights into dir in Hugging Face's layout: model.safetensors, or several files with
+// model.safetensors.index.json if they exceed MaxShardSize. All ranks call it with the same
+// entries: name, dtype to write (F32, BF16 and F16 are converted) and shape of every tensor, in
+// file order. shards are this rank's. Each rank writes its own ranges, so no rank holds the full
+// model, and the bytes do not depend on the number of ranks.
 //
-// Weights that lie in dir already are replaced at one moment, once all new bytes are durable: by
-// the rename of one file, or of the index of several, whose names no older index has. Where any
-// rank fails before that, all return that rank's error, and the weights before are as they were.
+// Existing weights in dir are replaced atomically once all new bytes are durable: by renaming the
+// one file, or the index, whose shard names are new. If any rank fails before that, all return its
+// error and the existing weights stay.
 func Export(ctx context.Context, dir string, entries []safetensors.Entry, shards []tensor.Shard, ranks ProcessGroup, o ExportOptions) error {
 	return export(ctx, disk{}, dir, entries, shards, ranks, o)
 }
@@ -68,7 +66,7 @@ func export(ctx context.Context, fs fileSystem, dir string, entries []safetensor
 	return nil
 }
 
-// exporter is one rank's part in an export.
+// exporter is one rank's part of an export.
 type exporter struct {
 	fs     fileSystem
 	dir    string
@@ -89,7 +87,7 @@ type exportFile struct {
 
 func (f exportFile) temp(dir string) string { return filepath.Join(dir, tempPrefix+f.name) }
 
-// layOut divides the entries into files, filling each before the next.
+// layOut assigns the entries to files, filling each before the next.
 func (e *exporter) layOut(entries []safetensors.Entry, most int64) error {
 	if most <= 0 {
 		most = MaxShardSize
@@ -99,10 +97,10 @@ func (e *exporter) layOut(entries []safetensors.Entry, most int64) error {
 	e.where = make(map[string]int, len(entries))
 	for _, t := range entries {
 		if !validShape(t.Shape, t.DType) {
-			return fmt.Errorf("checkpoint: export %s: it has shape %v", t.Name, t.Shape)
+			return fmt.Errorf("checkpoint: export %s: invalid shape %v", t.Name, t.Shape)
 		}
 		if _, ok := e.where[t.Name]; ok {
-			return fmt.Errorf("checkpoint: export %s: it is declared twice", t.Name)
+			return fmt.Errorf("checkpoint: export %s: declared twice", t.Name)
 		}
 		n := t.Bytes()
 		if len(groups) == 0 || n > room && room < most {
@@ -115,7 +113,7 @@ func (e *exporter) layOut(entries []safetensors.Entry, most int64) error {
 		e.total += n
 	}
 	if len(groups) == 0 {
-		return fmt.Errorf("checkpoint: export to %s: there are no tensors", e.dir)
+		return fmt.Errorf("checkpoint: export to %s: no tensors", e.dir)
 	}
 	for i, g := range groups {
 		l, err := safetensors.NewLayout(g, map[string]string{"format": "pt"})
@@ -131,7 +129,7 @@ func (e *exporter) layOut(entries []safetensors.Entry, most int64) error {
 	return nil
 }
 
-// begin makes the directory and clears away what an export that was cut off has left.
+// begin creates the directory and removes the temporary files of an interrupted export.
 func (e *exporter) begin() error {
 	if err := e.fs.MkdirAll(e.dir); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -139,7 +137,7 @@ func (e *exporter) begin() error {
 	return e.sweep()
 }
 
-// write writes this rank's boxes into their files.
+// write writes this rank's boxes.
 func (e *exporter) write(ctx context.Context, world [][]held) error {
 	plan, err := plan(world)
 	if err != nil {
@@ -149,11 +147,11 @@ func (e *exporter) write(ctx context.Context, world [][]held) error {
 	for _, t := range plan {
 		i, ok := e.where[t.Name]
 		if !ok {
-			return fmt.Errorf("checkpoint: export to %s: %s is held but not declared, so it would be lost", e.dir, t.Name)
+			return fmt.Errorf("checkpoint: export to %s: %s is not declared and would be lost", e.dir, t.Name)
 		}
 		to, _, _ := e.files[i].layout.Find(t.Name)
 		if !to.Shape.Equal(t.Shape) || !safetensors.Convertible(t.DType, to.DType) {
-			return fmt.Errorf("checkpoint: export %v: it is held as %v%v", to, t.DType, t.Shape)
+			return fmt.Errorf("checkpoint: export %v: ranks hold %v%v", to, t.DType, t.Shape)
 		}
 		parts[i] = append(parts[i], t)
 	}
@@ -207,7 +205,7 @@ func (e *exporter) fill(ctx context.Context, w file, l *safetensors.Layout, tens
 	return nil
 }
 
-// part writes one part at offset at, converted to type to.
+// part writes one part at offset at, converted to dtype to.
 func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, t planned, p part) error {
 	it, from, size := e.items[p.item], t.DType, to.Size()
 	if e.chunk == nil {
@@ -227,7 +225,7 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 			narrow := e.converted[:(hi-lo)*size]
 			safetensors.Convert(narrow, to, b, from)
 			if to == tensor.F16 && overflows(narrow, b, from) {
-				return fault.Try(fmt.Errorf("checkpoint: write %s: it has values beyond 65504, the largest of float16", t.Name), "bfloat16, or float32")
+				return fault.Try(fmt.Errorf("checkpoint: write %s: values exceed 65504, the float16 maximum", t.Name), "bfloat16 or float32")
 			}
 			b = narrow
 		}
@@ -238,7 +236,7 @@ func (e *exporter) part(ctx context.Context, w file, at int64, to tensor.DType, 
 	return nil
 }
 
-// overflows says whether an F16 of half is infinite where the number of type from in b is finite.
+// overflows reports whether half has an infinite F16 where the source value in b is finite.
 func overflows(half, b []byte, from tensor.DType) bool {
 	const infinite = 0x7c00
 	le, one := binary.LittleEndian, make([]byte, 4)
@@ -255,10 +253,10 @@ func overflows(half, b []byte, from tensor.DType) bool {
 	return false
 }
 
-// abandon removes what a failed export has written, and returns its error.
+// abandon removes the files of a failed export and returns failure.
 func (e *exporter) abandon(failure error) error {
 	if e.rank == 0 {
-		_ = e.sweep() // the failure matters more, and the next export sweeps again
+		_ = e.sweep() // the next export sweeps again
 	}
 	return failure
 }

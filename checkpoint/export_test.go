@@ -18,12 +18,12 @@ import (
 	"trireme/tensor"
 )
 
-// weightsTruth is a model's parameters; entries are how they are to be written.
+// weightsTruth returns a model's parameters and the entries to write.
 func weightsTruth(as tensor.DType) (truth, []safetensors.Entry) {
 	tr := truth{7, nil}
 	var entries []safetensors.Entry
 	for i, shape := range []tensor.Shape{{40, 8}, {8}, {8, 8}, {9, 31}, {1}} {
-		name := fmt.Sprintf("model.layers.%d.weight", 9-i) // declared in another order than sorted
+		name := fmt.Sprintf("model.layers.%d.weight", 9-i) // not declared in sorted order
 		tr.tensors = append(tr.tensors, Tensor{Param, name, tensor.F32, shape})
 		entries = append(entries, safetensors.Entry{Name: name, DType: as, Shape: shape})
 	}
@@ -89,7 +89,7 @@ func TestExportIsTheSameFromAnyWorld(t *testing.T) {
 				}
 			}
 			if (len(first) > 1) != (most > 0) {
-				t.Fatalf("at most %d bytes a file gave %v", most, sortedKeys(first))
+				t.Fatalf("max %d bytes per file: got %v", most, sortedKeys(first))
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func TestExportReplacesOtherForms(t *testing.T) {
 		checkExport(t, dir, tr, entries)
 		files := sortedKeys(readDir(t, dir))
 		if files[0] != "config.json" || slices.Contains(files, safetensors.ModelFile) == slices.Contains(files, safetensors.IndexFile) {
-			t.Fatalf("at most %d: %v", most, files)
+			t.Fatalf("max %d: %v", most, files)
 		}
 	}
 }
@@ -159,14 +159,14 @@ func TestExportRefuses(t *testing.T) {
 		spoil func(es []safetensors.Entry) []safetensors.Entry
 		want  string
 	}{
-		{"not declared", func(es []safetensors.Entry) []safetensors.Entry { return es[1:] }, "model.layers.9.weight is held but not declared"},
+		{"not declared", func(es []safetensors.Entry) []safetensors.Entry { return es[1:] }, "model.layers.9.weight is not declared"},
 		{"not held", func(es []safetensors.Entry) []safetensors.Entry {
 			return append(es, safetensors.Entry{Name: "lm_head.weight", Shape: tensor.Shape{1}})
 		}, "no rank holds lm_head.weight"},
-		{"shape", func(es []safetensors.Entry) []safetensors.Entry { es[0].Shape = tensor.Shape{8, 40}; return es }, "it is held as float32[40 8]"},
-		{"type", func(es []safetensors.Entry) []safetensors.Entry { es[0].DType = tensor.I64; return es }, "it is held as float32[40 8]"},
+		{"shape", func(es []safetensors.Entry) []safetensors.Entry { es[0].Shape = tensor.Shape{8, 40}; return es }, "ranks hold float32[40 8]"},
+		{"type", func(es []safetensors.Entry) []safetensors.Entry { es[0].DType = tensor.I64; return es }, "ranks hold float32[40 8]"},
 		{"twice", func(es []safetensors.Entry) []safetensors.Entry { return append(es, es[0]) }, "declared twice"},
-		{"nothing", func(es []safetensors.Entry) []safetensors.Entry { return nil }, "there are no tensors"},
+		{"nothing", func(es []safetensors.Entry) []safetensors.Entry { return nil }, "no tensors"},
 	} {
 		dir := t.TempDir()
 		for _, err := range exportWith(2, disk{}, dir, tr, c.spoil(slices.Clone(entries)), 3, ExportOptions{}) {
@@ -180,8 +180,8 @@ func TestExportRefuses(t *testing.T) {
 	}
 }
 
-// TestExportFails fails every call and cuts power at every call: the model that was there
-// stays readable or the new one is there.
+// TestExportFails fails every call and cuts power at every call: the old model or the new one is
+// readable.
 func TestExportFails(t *testing.T) {
 	old, entries := weightsTruth(tensor.F32)
 	next := truth{8, old.tensors}
@@ -233,13 +233,13 @@ func TestExportFails(t *testing.T) {
 	}
 }
 
-// TestExportIsReadable cuts power at every call of exports that follow one another in a directory:
-// what a reader then finds are all tensors of the older export, or all of the newer.
+// TestExportIsReadable cuts power at every call of consecutive exports: a reader finds all tensors
+// of one export.
 func TestExportIsReadable(t *testing.T) {
 	old, entries := weightsTruth(tensor.F32)
 	for _, most := range [][2]int64{{700, 700}, {700, 2000}, {700, 0}, {0, 700}, {0, 0}} {
 		start := newFaultFS()
-		for seed := range uint64(2) { // the second has shards of the same names to replace
+		for seed := range uint64(2) { // the second replaces shards of the same names
 			if err := exportWith(1, start, "out", truth{5 + 2*seed, old.tensors}, entries, 1, ExportOptions{MaxShardSize: most[0]})[0]; err != nil {
 				t.Fatal(err)
 			}
@@ -269,7 +269,7 @@ func TestExportIsReadable(t *testing.T) {
 	}
 }
 
-// whichExport is the seed of the export whose tensors a directory holds, all of them.
+// whichExport returns the seed of the export that a directory holds.
 func whichExport(t *testing.T, dir string, entries []safetensors.Entry, exports ...truth) uint64 {
 	t.Helper()
 	m, err := safetensors.OpenModel(dir)
@@ -294,7 +294,7 @@ func whichExport(t *testing.T, dir string, entries []safetensors.Entry, exports 
 	return 0
 }
 
-// A number beyond float16 is not written as infinity.
+// Values beyond float16 are not written as infinity.
 func TestExportOverflow(t *testing.T) {
 	for want, v := range map[string]float32{"": 65519, "values beyond 65504": -65520, "none": float32(math.Inf(1))} {
 		b := make([]byte, 4)

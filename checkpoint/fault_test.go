@@ -13,18 +13,18 @@ import (
 	"trireme/tensor"
 )
 
-// A small state, so that every point of a save can be tried.
+// A small state, so that every point of a save can be tested.
 func smallTruth(seed uint64) truth {
 	shape := tensor.Shape{5, 7}
 	return truth{seed, []Tensor{{Param, "w", tensor.F32, shape}, {"exp_avg", "w", tensor.F32, shape}, {Param, "b", tensor.BF16, tensor.Shape{3}}}}
 }
 
-// scenario is a save over what is there already.
+// scenario is a save into a directory with checkpoints.
 type scenario struct {
 	name  string
 	ranks int
 	cfg   Config
-	step  int // of the save under test; steps 1 and 2 are there
+	step  int // of the save under test; steps 1 and 2 exist
 }
 
 func scenarios() []scenario {
@@ -41,7 +41,7 @@ func scenarios() []scenario {
 	return all
 }
 
-// Seeds of the states: that of step 2 (step 1 has one less), and of the save under test.
+// Seeds of the states of step 2 (step 1 has one less) and of the save under test.
 const (
 	before = 100
 	after  = 200
@@ -68,7 +68,7 @@ func (s scenario) save(t *testing.T, fs *faultFS, step int, seed uint64) []error
 	})
 }
 
-// holds loads the newest checkpoint and returns the seed of the state in it.
+// holds loads the newest checkpoint and returns its seed.
 func holds(t *testing.T, fs *faultFS) (seed uint64, err error) {
 	tr := smallTruth(0)
 	items := tr.whole(true)
@@ -85,8 +85,8 @@ func holds(t *testing.T, fs *faultFS) (seed uint64, err error) {
 	return tr.seed, tr.same(items)
 }
 
-// TestPowerLossAnywhere cuts power before and after every call of a save, with every
-// unsynced change lost, kept or mixed, then lets the run go on and cuts power again.
+// TestPowerLossAnywhere cuts power before and after every call of a save, with unsynced changes
+// lost, kept or mixed, then resumes and cuts power again.
 func TestPowerLossAnywhere(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestPowerLossAnywhere(t *testing.T) {
 					fs := start.afterPowerLoss(nil, keepAll)
 					fs.powerAt, fs.powerEnd = n, end
 					errs := s.save(t, fs, s.step, after)
-					saved := true // some rank was told that the save is durable
+					saved := true // some rank returned success
 					for _, err := range errs {
 						saved = saved && err == nil
 					}
@@ -129,7 +129,7 @@ func (s scenario) survives(t *testing.T, disk *faultFS, rng *rand.Rand, saved bo
 			t.Fatalf("%s: %s is not whole: %v; on disk:\n%s", what, f.Path, err, disk.tree())
 		}
 	}
-	// The run goes on and saves again; power goes once more.
+	// Resume, save, and cut power again.
 	const again = 300
 	disk.powerAt, disk.powerEnd = disk.calls+1+rng.IntN(60), rng.IntN(2) == 0
 	s.save(t, disk, s.step, again)
@@ -138,7 +138,7 @@ func (s scenario) survives(t *testing.T, disk *faultFS, rng *rand.Rand, saved bo
 	if err != nil || next != seed && next != again && !(seed == before && next == after) {
 		t.Fatalf("%s, and again: loads %d after %d: %v; on disk:\n%s", what, next, seed, err, disk.tree())
 	}
-	// A third, undisturbed save leaves nothing behind.
+	// A third, undisturbed save leaves no other files.
 	for _, err := range s.save(t, disk, s.step+1, again+1) {
 		if err != nil {
 			t.Fatalf("%s, and again: the next save: %v; on disk:\n%s", what, err, disk.tree())
@@ -161,7 +161,7 @@ func TestFirstSaveIsDurable(t *testing.T) {
 	}
 }
 
-// willing is a disk that makes the directories of files.
+// willing creates the directories of files.
 type willing struct{ *faultFS }
 
 func (w willing) Create(path string) (file, error) {
@@ -171,7 +171,7 @@ func (w willing) Create(path string) (file, error) {
 	return w.faultFS.Create(path)
 }
 
-// TestRanksOnDifferentDisks: rank 0 must not commit what it does not see.
+// TestRanksOnDifferentDisks: rank 0 must not commit files it cannot see.
 func TestRanksOnDifferentDisks(t *testing.T) {
 	tr := smallTruth(1)
 	for _, other := range []fileSystem{newFaultFS(), willing{newFaultFS()}} {
@@ -189,7 +189,7 @@ func TestRanksOnDifferentDisks(t *testing.T) {
 	}
 }
 
-// TestEveryCallFails fails each call of a save in turn, once and for good.
+// TestEveryCallFails fails each call of a save, once and from then on.
 func TestEveryCallFails(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(fmt.Sprintf("%s %s %d ranks", s.name, s.cfg.StateDictType, s.ranks), func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestEveryCallFails(t *testing.T) {
 	}
 }
 
-// TestFullDisk lets every write from the n-th call on find no space.
+// TestFullDisk fails every write from the n-th on with ENOSPC.
 func TestFullDisk(t *testing.T) {
 	s := scenario{"", 3, Config{}, 3}
 	start := s.start(t)
@@ -289,8 +289,7 @@ func TestFullDiskForReal(t *testing.T) {
 	}
 }
 
-// exactOrRefused loads a checkpoint that a file was changed of, and wants the exact state or
-// an error.
+// exactOrRefused loads a checkpoint with a changed file and expects the exact state or an error.
 func exactOrRefused(t *testing.T, fs *faultFS, what string) (refused bool) {
 	t.Helper()
 	seed, err := holds(t, fs)
@@ -344,7 +343,7 @@ func TestEveryBitAndEveryLength(t *testing.T) {
 	}
 }
 
-// TestDamagedNewestFallsBack: what only the payload's checksum shows is met while loading.
+// TestDamagedNewestFallsBack: damage that only a chunk's CRC shows is found while loading.
 func TestDamagedNewestFallsBack(t *testing.T) {
 	s := scenario{"", 3, Config{}, 3}
 	fs := s.start(t)
@@ -371,7 +370,7 @@ func TestDamagedNewestFallsBack(t *testing.T) {
 			t.Errorf("rank %d: %v", rank, err)
 		}
 	}
-	// Asked for by name, it is refused.
+	// Requested by path, it fails.
 	_, err := testStore(t, SingleProcess{}, fs, "out", Config{}).Resume(t.Context(), "out/checkpoints/step-3", tr.whole(true), LoadOptions{})
 	if !errors.Is(err, ErrCorrupt) {
 		t.Fatal(err)
@@ -400,7 +399,7 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		for _, x := range m.Tensors {
-			const most = 1 << 16 // elements that are looked at one by one
+			const most = 1 << 16 // elements checked individually
 			seen := make([]bool, min(most, x.Shape.Elems()))
 			total := 0
 			for _, p := range x.Pieces {

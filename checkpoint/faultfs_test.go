@@ -14,23 +14,21 @@ import (
 	"syscall"
 )
 
-// faultFS is a file system in memory that fails and loses power where it is told to. It
-// tells what programs see from what the disk holds: bytes are safe after Sync of their
-// file, names after SyncDir of their directory. What was not synced when power goes may
-// have reached the disk or not: writes in any subset and torn, names of a directory in
-// their order up to any point.
+// faultFS is an in-memory file system with injected failures and power loss. Bytes are durable
+// after Sync of their file, names after SyncDir of their directory. Power loss keeps any subset of
+// unsynced writes, possibly torn, and the unsynced name changes of a directory up to any point.
 type faultFS struct {
 	mu    sync.Mutex
 	root  *node
 	calls int
 	open  int // handles
 
-	failAt   int    // this call fails, 0 for none
-	forGood  bool   // and all after it that failing matches
-	failing  string // kinds of calls that fail, all when empty
+	failAt   int    // the call that fails, 0 for none
+	forGood  bool   // and all later calls that failing matches
+	failing  string // kinds of calls that fail; empty for all
 	failure  error
-	powerAt  int  // power goes at this call
-	powerEnd bool // after it has run, not before
+	powerAt  int  // the call at which power is cut
+	powerEnd bool // after the call, not before
 	dead     bool
 }
 
@@ -44,7 +42,7 @@ type node struct {
 	writes  []change
 }
 
-// change is a write, or with data nil a truncation, at off.
+// change is a write, or with nil data a truncation, at off.
 type change struct {
 	off  int64
 	data []byte
@@ -68,7 +66,7 @@ func newDir() *node {
 
 func newFaultFS() *faultFS { return &faultFS{root: newDir()} }
 
-// call counts a call and says whether it fails. done runs after it.
+// call counts a call and reports whether it fails. done runs after it.
 func (x *faultFS) call(kind, path string) (done func(), err error) {
 	x.mu.Lock()
 	x.calls++
@@ -299,7 +297,7 @@ func (h *handle) Sync() error {
 	return nil
 }
 
-// Close gives the handle back even when it fails, as the system's close does.
+// Close releases the handle even if it fails, as close(2) does.
 func (h *handle) Close() error {
 	done, err := h.fs.call("close", h.path)
 	if err != nil {
@@ -312,14 +310,14 @@ func (h *handle) Close() error {
 	return err
 }
 
-// Ways in which unsynced changes meet the end of power.
+// Effects of power loss on unsynced changes.
 const (
 	loseAll = iota
 	keepAll
 	loseSome
 )
 
-// afterPowerLoss is what the disk holds when power is back.
+// afterPowerLoss returns the disk after power loss.
 func (x *faultFS) afterPowerLoss(rng *rand.Rand, how int) *faultFS {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -357,14 +355,14 @@ func (n *node) survive(rng *rand.Rand, how int) *node {
 		}
 	}
 	out := newDir()
-	for _, name := range slices.Sorted(maps.Keys(entries)) { // in order, so that a seed replays
+	for _, name := range slices.Sorted(maps.Keys(entries)) { // ordered, to replay a seed
 		out.entries[name] = entries[name].survive(rng, how)
 	}
 	out.stable = maps.Clone(out.entries)
 	return out
 }
 
-// tree lists every path, for messages.
+// tree lists all paths, for messages.
 func (x *faultFS) tree() string {
 	var b strings.Builder
 	var walk func(n *node, path string)

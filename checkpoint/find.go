@@ -24,7 +24,7 @@ var errNotExist = fs.ErrNotExist
 
 func stepDir(step int) string { return stepPrefix + strconv.Itoa(step) }
 
-// parseDir reads the name of a directory that may hold a checkpoint.
+// parseDir parses the name of a checkpoint directory.
 func parseDir(name string) (step int, aside, ok bool) {
 	rest, aside := strings.CutPrefix(name, asidePrefix)
 	digits, ok := strings.CutPrefix(rest, stepPrefix)
@@ -35,16 +35,16 @@ func parseDir(name string) (step int, aside, ok bool) {
 	return step, aside, ok && err == nil && step >= 0 && strconv.Itoa(step) == digits
 }
 
-// Candidate is a directory that is, or should be, a checkpoint.
+// Candidate is a directory with a checkpoint's name, valid or not.
 type Candidate struct {
 	Path string
 	Step int
-	Run  string // identity of the run that saved it; empty: unknown
-	Err  error  // why it is not one; nil where all but the tensors' bytes was verified
+	Run  string // ID of the run that saved it; empty if unknown
+	Err  error  // why it is invalid; nil if all but the tensors' bytes was verified
 }
 
-// List looks at every checkpoint in dir, newest first: by step. It reads commit records,
-// manifests and headers, and no tensors. A directory that does not exist holds none.
+// List verifies every checkpoint in dir, newest step first. It reads commit records, manifests and
+// headers, but no tensors. A missing directory is empty.
 func List(dir string) ([]Candidate, error) { return list(disk{}, dir) }
 
 func list(fs fileSystem, dir string) ([]Candidate, error) {
@@ -81,7 +81,7 @@ func list(fs fileSystem, dir string) ([]Candidate, error) {
 	})
 	var found []Candidate
 	for i, c := range cs {
-		// What was moved aside counts only while nothing has taken its place.
+		// A checkpoint set aside counts only until its replacement is valid.
 		if c.aside && (c.Err != nil || i > 0 && cs[i-1].Step == c.Step && cs[i-1].Err == nil) {
 			continue
 		}
@@ -100,13 +100,13 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// Exists says whether dir holds a directory that is, or should be, a checkpoint.
+// Exists reports whether dir has a directory with a checkpoint's name.
 func Exists(dir string) bool {
-	names, _ := disk{}.ReadDir(dir) // what cannot be read is found when it is used
+	names, _ := disk{}.ReadDir(dir) // a read error is reported by the caller that uses dir
 	return slices.ContainsFunc(names, func(name string) bool { _, _, ok := parseDir(name); return ok })
 }
 
-// RunIDs lists the identities of the runs that have verified checkpoints in dir.
+// RunIDs lists the IDs of runs with valid checkpoints in dir.
 func RunIDs(dir string) ([]string, error) {
 	found, err := List(dir)
 	var runs []string
@@ -118,17 +118,17 @@ func RunIDs(dir string) ([]string, error) {
 	return runs, err
 }
 
-// owns reports whether a checkpoint belongs to a run. One that names no run belongs to the run of its
-// directory; run "" owns every checkpoint.
+// owns reports whether a checkpoint belongs to a run. A checkpoint without a run ID belongs to the
+// run of its directory; run "" owns all.
 func owns(run string, f Candidate) bool { return run == "" || f.Run == "" || f.Run == run }
 
-// Latest is the path of the newest verified checkpoint of a run in dir, empty where there is none,
-// and a line about each newer directory that is not one. Run "" is any.
+// Latest returns the path of the newest valid checkpoint of a run in dir, or "", and a notice for
+// each newer invalid directory. Run "" is any.
 func Latest(dir, run string) (path string, notices []string, err error) {
 	return latest(disk{}, dir, run, nil)
 }
 
-// latest leaves out those that have failed to load.
+// latest skips checkpoints that failed to load.
 func latest(fs fileSystem, dir, run string, failed []Candidate) (path string, notices []string, err error) {
 	found, err := list(fs, dir)
 	if err != nil {
@@ -139,7 +139,7 @@ func latest(fs fileSystem, dir, run string, failed []Candidate) (path string, no
 		switch {
 		case path != "" || slices.ContainsFunc(failed, func(x Candidate) bool { return x.Path == f.Path }):
 		case errors.Is(f.Err, errNewer):
-			return "", nil, fault.Try(fmt.Errorf("checkpoint: %s: %w", f.Path, f.Err), "that version, or %s of another checkpoint", fault.Set("resume", "DIR"))
+			return "", nil, fault.Try(fmt.Errorf("checkpoint: %s: %w", f.Path, f.Err), "that version, or %s for another checkpoint", fault.Set("resume", "DIR"))
 		case f.Err != nil:
 			broken = append(broken, f)
 		case !owns(run, f):
@@ -152,26 +152,26 @@ func latest(fs fileSystem, dir, run string, failed []Candidate) (path string, no
 	switch {
 	case path != "":
 		for _, f := range others {
-			notices = append(notices, fmt.Sprintf("checkpoint %s is of another run (%s) and is left alone. using %s", filepath.Base(f.Path), f.Run, name))
+			notices = append(notices, fmt.Sprintf("checkpoint %s belongs to another run (%s). using %s", filepath.Base(f.Path), f.Run, name))
 		}
 		for _, b := range broken {
 			notices = append(notices, fmt.Sprintf("checkpoint %s is incomplete (%v). using %s (verified)", filepath.Base(b.Path), b.Err, name))
 		}
 	case len(broken)+len(failed) > 0:
-		return "", nil, fault.Try(&noneVerified{dir, failed, broken}, "a copy of one of them, %s of another, or a new run", fault.Set("resume", "DIR"))
+		return "", nil, fault.Try(&noneVerified{dir, failed, broken}, "a copy of one of them, %s for another checkpoint, or a new run", fault.Set("resume", "DIR"))
 	case len(others) > 0:
 		return "", nil, foreign(dir, others[0])
 	}
 	return path, notices, nil
 }
 
-// foreign is the error of a directory in which a run would mix with another.
+// foreign is the error for a directory with another run's checkpoints.
 func foreign(dir string, f Candidate) error {
 	return fault.Try(fmt.Errorf("checkpoint: %s holds checkpoints of another run (%s of run %s)", dir, filepath.Base(f.Path), cmp.Or(f.Run, "unknown")), "%s in that run's output_dir, another output_dir, or another checkpoint.dir", fault.Set("resume", "auto"))
 }
 
-// noneVerified is the error where there are checkpoints and none can be used: to start
-// anew without a word would throw the run away.
+// noneVerified is the error if no checkpoint can be used. Starting from scratch instead would
+// silently discard the run.
 type noneVerified struct {
 	dir            string
 	failed, broken []Candidate // failed to load; not verified
@@ -194,9 +194,9 @@ func (e *noneVerified) Error() string {
 
 func (e *noneVerified) Unwrap() error { return ErrCorrupt }
 
-// resolve finds what the setting resume asks for: "none" and "" nothing; "auto" the newest
-// verified checkpoint of the run in dir, if any; anything else is a checkpoint's directory, or one that
-// holds checkpoints, or an output directory.
+// resolve returns the checkpoint for the setting resume: none for "none" and ""; for "auto" the
+// newest valid one of the run in dir, if any; else resume is a checkpoint, a directory of
+// checkpoints or an output directory.
 func resolve(fs fileSystem, dir, run, resume string) (path string, notices []string, err error) {
 	switch resume {
 	case "", "none":
@@ -221,7 +221,7 @@ func resolve(fs fileSystem, dir, run, resume string) (path string, notices []str
 	}
 	path, notices, err = latest(fs, in, "", nil)
 	if err == nil && path == "" {
-		err = fault.Try(fmt.Errorf("checkpoint: resume from %s: it is not a checkpoint and holds none", resume), "%s, or the path of a directory step-N", fault.Set("resume", "auto"))
+		err = fault.Try(fmt.Errorf("checkpoint: resume from %s: it is not a checkpoint and contains none", resume), "%s, or the path of a directory step-N", fault.Set("resume", "auto"))
 	}
 	return path, notices, err
 }

@@ -10,11 +10,11 @@ import (
 	"trireme/tensor"
 )
 
-// ErrNotFinite is wrapped by errors that say that a value is NaN or infinite.
+// ErrNotFinite is wrapped by errors about NaN or infinite values.
 var ErrNotFinite = errors.New("not finite")
 
-// CheckFinite returns an error that wraps ErrNotFinite, the same on all ranks, where a value of any
-// rank's shards is NaN or infinite. All ranks call it. device is as in ExportOptions.
+// CheckFinite returns an error that wraps ErrNotFinite, the same on all ranks, if any rank's shards
+// hold a NaN or infinite value. All ranks call it. device is as in ExportOptions.
 func CheckFinite(ctx context.Context, shards []tensor.Shard, ranks ProcessGroup, device tensor.Memory) error {
 	m := memory{device}
 	m.sync()
@@ -39,16 +39,16 @@ func checkFinite(m memory, shards []tensor.Shard) error {
 	return nil
 }
 
-// exponents are the bits of an exponent that is all ones, in each number of 8 bytes, and the lowest
-// of these: their sum reaches the sign's bit.
+// exponents holds, for each number in 8 bytes, the mask of its exponent bits, the lowest of them,
+// and the sign bit: all ones + lowest carries into the sign.
 var exponents = map[tensor.DType]struct{ all, lowest, sign uint64 }{
 	tensor.F32:  {0x7f8000007f800000, 0x0080000000800000, 0x8000000080000000},
 	tensor.BF16: {0x7f807f807f807f80, 0x0080008000800080, 0x8000800080008000},
 	tensor.F16:  {0x7c007c007c007c00, 0x0400040004000400, 0x8000800080008000},
 }
 
-// NotFinite counts the values in b, little-endian floats of type dt, that are NaN or infinite; first
-// is the index of the first one. Other types have none.
+// NotFinite counts the NaN and infinite values in b, little-endian floats of type dt; first is the
+// index of the first. It is 0 for other types.
 func NotFinite(b []byte, dt tensor.DType) (n, first int) {
 	e, ok := exponents[dt]
 	if !ok {
@@ -59,7 +59,7 @@ func NotFinite(b []byte, dt tensor.DType) (n, first int) {
 		var word uint64
 		if len(b)-at >= 8 {
 			word = binary.LittleEndian.Uint64(b[at:])
-		} else { // the last ones
+		} else { // the tail
 			for i, x := range b[at:] {
 				word |= uint64(x) << (8 * i)
 			}

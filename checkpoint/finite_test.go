@@ -41,7 +41,7 @@ func TestCheckFinite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	const n = 300_000 // more than a chunk
+	const n = 300_000 // more than one chunk
 	x := b.New(tensor.Params, tensor.F32, n)
 	s := []tensor.Shard{{Name: "w", DType: tensor.F32, Shape: tensor.Shape{2, n}, Box: tensor.Box{Offsets: []int{1, 0}, Sizes: tensor.Shape{1, n}}, Data: x}}
 	values := tensor.Host[float32](x)
@@ -56,7 +56,7 @@ func TestCheckFinite(t *testing.T) {
 	}
 }
 
-// Every half is judged as its exponent says, wherever it stands in 8 bytes.
+// Every half, at every offset in 8 bytes.
 func TestNotFiniteOfAllHalves(t *testing.T) {
 	for dt, exponent := range map[tensor.DType]uint16{tensor.BF16: 0x7f80, tensor.F16: 0x7c00} {
 		for x := range 1 << 16 {

@@ -11,15 +11,14 @@ import (
 	"trireme/tensor"
 )
 
-// olderFormats are checkpoints that older versions of this program wrote: of format 1 by one rank,
-// and of format 2 by three, whose runs begin and end within rows.
+// olderFormats are checkpoints of older versions: format 1 by one rank, format 2 by three, with
+// runs that start and end within rows.
 var olderFormats = []string{
 	"../internal/cli/testdata/format1/out/checkpoints/step-2",
 	"../internal/cli/testdata/format2/out/checkpoints/step-2",
 }
 
-// TestOlderFormats holds what is loaded, by boxes of any kind, against the runs that the data files
-// themselves name: key[first:end].
+// TestOlderFormats compares loaded boxes with the runs in the data files, named key[first:end].
 func TestOlderFormats(t *testing.T) {
 	for _, dir := range olderFormats {
 		c, err := Open(dir)

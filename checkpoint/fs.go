@@ -10,16 +10,16 @@ import (
 	"trireme/internal/durable"
 )
 
-// fileSystem is what saving and loading ask of a disk. Tests replace it by one that fails,
+// fileSystem is the file operations of saving and loading. Tests replace it by one that fails,
 // fills up and loses power.
 type fileSystem interface {
 	MkdirAll(path string) error
-	// Create opens a file for writing, and makes it where it does not exist.
+	// Create opens a file for writing, creating it if needed.
 	Create(path string) (file, error)
-	// Open opens a regular file for reading; a pipe, a device or a directory is an error, and is
-	// not waited for.
+	// Open opens a regular file for reading. It returns an error for pipes, devices and
+	// directories, without blocking.
 	Open(path string) (file, error)
-	// ReadDir lists names.
+	// ReadDir returns names.
 	ReadDir(path string) ([]string, error)
 	Rename(from, to string) error
 	RemoveAll(path string) error
@@ -36,7 +36,7 @@ type file interface {
 	Close() error
 }
 
-// disk is the real one.
+// disk is the real file system.
 type disk struct{}
 
 var _ fileSystem = disk{}
@@ -49,16 +49,16 @@ func (disk) Create(path string) (file, error) {
 }
 
 func (disk) Open(path string) (file, error) {
-	// Opening a pipe that nobody writes to would block forever.
+	// Opening a pipe without a writer would block forever.
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: errNoFile}
 	}
-	return opened(os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)) // it may have changed since
+	return opened(os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)) // O_NONBLOCK: it may have been replaced since Stat
 }
 
 var errNoFile = errors.New("not a regular file")
 
-// opened keeps a nil *os.File from becoming a file that is not nil.
+// opened avoids a non-nil file that holds a nil *os.File.
 func opened(f *os.File, err error) (file, error) {
 	if err != nil {
 		return nil, err

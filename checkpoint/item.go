@@ -9,19 +9,17 @@ import (
 	"trireme/tensor"
 )
 
-// Param is the kind of parameters. Other kinds are the names of an optimizer's state: a kind is part
-// of a tensor's name.
+// Param is the kind of parameters. Other kinds are slots of optimizer state.
 const Param = "param"
 
-// Item is a part of the state that this rank holds: a box of the tensor of that kind and name. The
-// same box may be held by several ranks, and boxes may overlap, as long as all hold the same
-// values.
+// Item is a box of a tensor, with its kind, that this rank holds. Several ranks may hold the same
+// box, and boxes may overlap, if the values are equal.
 type Item struct {
 	Kind string
 	tensor.Shard
 }
 
-// key is the tensor's name in data files: a parameter's own, and kind/name for the rest.
+// key returns the tensor's name in data files: name for parameters, kind/name for the rest.
 func key(kind, name string) string {
 	if kind == Param {
 		return name
@@ -29,29 +27,29 @@ func key(kind, name string) string {
 	return kind + "/" + name
 }
 
-// check refuses an item that contradicts itself, or that m cannot reach.
+// check validates an item and that m can access its memory.
 func (it Item) check(m memory) error {
 	switch k := key(it.Kind, it.Name); {
 	case it.Kind == "" || it.Name == "" || !utf8.ValidString(k):
 		return fmt.Errorf("checkpoint: a tensor without a name or a kind: %q", k)
 	case safetensors.TypeOf(it.DType) == "":
-		return fmt.Errorf("checkpoint: %s: files have no %v", k, it.DType)
+		return fmt.Errorf("checkpoint: %s: safetensors has no type %v", k, it.DType)
 	case !validShape(it.Shape, it.DType):
 		return fmt.Errorf("checkpoint: %s has shape %v", k, it.Shape)
 	case !it.Box.In(it.Shape):
-		return fmt.Errorf("checkpoint: %s %v does not have the box %v + %v", k, it.Shape, it.Box.Offsets, it.Box.Sizes)
+		return fmt.Errorf("checkpoint: %s: box %v + %v is outside %v", k, it.Box.Offsets, it.Box.Sizes, it.Shape)
 	case it.Box.Elems() > 0 && (it.Data == nil || it.Data.DType() != it.DType || it.Data.Elems() != it.Box.Elems() || !it.Data.Contiguous()):
-		return fmt.Errorf("checkpoint: %s: %d elements of %v do not lie in %v", k, it.Box.Elems(), it.DType, it.Data)
+		return fmt.Errorf("checkpoint: %s: a box of %d %v elements does not match its tensor %v", k, it.Box.Elems(), it.DType, it.Data)
 	case it.Box.Elems() > 0 && it.Data.Buffer().Bytes == nil && it.Data.Buffer().Backing == nil && m.device == nil:
-		return fmt.Errorf("checkpoint: %s: the host does not see its memory, and no device was given", k)
+		return fmt.Errorf("checkpoint: %s: it is not in host memory, and no device was given", k)
 	}
 	return nil
 }
 
-// maxDims bounds the dimensions of a tensor in a file, as PyTorch does.
+// maxDims is PyTorch's limit of dimensions.
 const maxDims = 64
 
-// validShape reports whether a tensor's size can be counted.
+// validShape reports whether the size in bytes is valid and fits an int.
 func validShape(s tensor.Shape, dt tensor.DType) bool {
 	if len(s) > maxDims {
 		return false
@@ -72,11 +70,11 @@ func validShape(s tensor.Shape, dt tensor.DType) bool {
 	return true
 }
 
-// memory moves between tensors and bytes. device is nil where the host sees every tensor.
+// memory copies between tensors and bytes. device is nil if all tensors are in host memory.
 type memory struct{ device tensor.Memory }
 
-// bytes is elements [lo, hi) of t: its own memory where the host sees it, else a copy in
-// buf, which is large enough.
+// bytes returns elements [lo, hi) of t: a view of host memory, or a copy in buf, which is large
+// enough.
 func (m memory) bytes(t *tensor.Tensor, lo, hi int, buf []byte) ([]byte, error) {
 	if t.Buffer().Bytes != nil {
 		return tensor.HostBytes(t)[lo*t.DType().Size() : hi*t.DType().Size()], nil
@@ -89,7 +87,7 @@ func (m memory) bytes(t *tensor.Tensor, lo, hi int, buf []byte) ([]byte, error) 
 	return b, nil
 }
 
-// put writes all of t, whose memory the host does not see.
+// put writes all of t, which is not in host memory.
 func (m memory) put(t *tensor.Tensor, b []byte) error {
 	if t.Buffer().Backing != nil {
 		return tensor.Store(t, b)
@@ -98,7 +96,7 @@ func (m memory) put(t *tensor.Tensor, b []byte) error {
 	return nil
 }
 
-// sync waits for what a device still has to do.
+// sync waits for pending device work.
 func (m memory) sync() {
 	if m.device != nil {
 		m.device.Sync()

@@ -14,8 +14,7 @@ import (
 	"trireme/tensor"
 )
 
-// Checkpoint is a committed checkpoint that is open for reading. Its methods may be called
-// from several goroutines at once.
+// Checkpoint is a committed checkpoint open for reading. Its methods are safe for concurrent use.
 type Checkpoint struct {
 	dir   string
 	fs    fileSystem
@@ -23,12 +22,11 @@ type Checkpoint struct {
 	index map[string]int // key -> tensor
 
 	mu    sync.Mutex
-	files []file // opened when first read
+	files []file // opened on first use
 }
 
-// Open verifies the checkpoint in dir, all but its tensors' bytes, which are verified as
-// they are read. An error wraps ErrCorrupt where the directory is there but is no sound
-// checkpoint.
+// Open verifies the checkpoint in dir except the tensors' bytes, which Load verifies. The error
+// wraps ErrCorrupt if the directory exists but is not a valid checkpoint.
 func Open(dir string) (*Checkpoint, error) { return open(disk{}, dir) }
 
 func open(fs fileSystem, dir string) (*Checkpoint, error) {
@@ -49,7 +47,7 @@ func open(fs fileSystem, dir string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// Meta is what was saved besides the tensors.
+// Meta returns the metadata that was saved with the tensors.
 func (c *Checkpoint) Meta() Meta {
 	return Meta{Run: c.m.Run, Step: c.m.Step, Epoch: c.m.Epoch, WorldSize: c.m.WorldSize, Strategy: c.m.Strategy, Config: c.m.Config, State: c.m.State}
 }
@@ -61,7 +59,7 @@ type Tensor struct {
 	Shape      tensor.Shape
 }
 
-// Tensors lists what the checkpoint holds.
+// Tensors lists the tensors.
 func (c *Checkpoint) Tensors() []Tensor {
 	ts := make([]Tensor, len(c.m.Tensors))
 	for i, t := range c.m.Tensors {
@@ -71,7 +69,7 @@ func (c *Checkpoint) Tensors() []Tensor {
 	return ts
 }
 
-// Close ends reading.
+// Close closes the files.
 func (c *Checkpoint) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,19 +83,17 @@ func (c *Checkpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// LoadOptions says what a load may do.
+// LoadOptions configures a load.
 type LoadOptions struct {
-	// Convert lets a tensor that was saved as F32, BF16 or F16 fill an item of another of
-	// these types. Otherwise types must be equal.
+	// Convert allows conversion between F32, BF16 and F16. Otherwise dtypes must be equal.
 	Convert bool
-	// Device fills tensors whose memory the host does not see; nil where there are none.
+	// Device fills tensors that are not in host memory; nil if there are none.
 	Device tensor.Memory
 }
 
-// Load fills the items' Data. It reads the byte ranges that they need, widened to whole
-// chunks, and checks each chunk's CRC. After an error the items' contents are undefined.
-// What is missing, or has another shape or type, is an error that names it, before
-// anything is read.
+// Load fills the items' Data. It reads the byte ranges they need, widened to whole chunks, and
+// checks each chunk's CRC. It returns an error before reading if a tensor is missing or has another
+// shape or dtype. After an error the items' contents are undefined.
 func (c *Checkpoint) Load(ctx context.Context, items []Item, o LoadOptions) error {
 	for _, it := range items {
 		if err := c.fits(it, o); err != nil {
@@ -120,20 +116,20 @@ func (c *Checkpoint) fits(it Item, o LoadOptions) error {
 	}
 	i, ok := c.index[key(it.Kind, it.Name)]
 	if !ok {
-		return fault.Try(fmt.Errorf("checkpoint: %s has no %s of %s", c.dir, it.Kind, it.Name), "the configuration that the run began with")
+		return fault.Try(fmt.Errorf("checkpoint: %s has no %s of %s", c.dir, it.Kind, it.Name), "the configuration the run started with")
 	}
 	t := c.m.Tensors[i]
 	if !t.Shape.Equal(it.Shape) {
-		return fault.Try(fmt.Errorf("checkpoint: %s of %s is %v in %s, %v here", it.Kind, it.Name, t.Shape, c.dir, it.Shape), "the model that the run began with, or %s", fault.Set("resume", "none"))
+		return fault.Try(fmt.Errorf("checkpoint: %s: %s of %s has shape %v, this run needs %v", c.dir, it.Kind, it.Name, t.Shape, it.Shape), "the model the run started with, or %s", fault.Set("resume", "none"))
 	}
 	dt, _ := t.DType.DType()
 	if dt != it.DType && !(o.Convert && safetensors.Convertible(dt, it.DType)) {
-		return fmt.Errorf("checkpoint: %s of %s is %v in %s, %v here", it.Kind, it.Name, dt, c.dir, it.DType)
+		return fmt.Errorf("checkpoint: %s: %s of %s has dtype %v, this run needs %v", c.dir, it.Kind, it.Name, dt, it.DType)
 	}
 	return nil
 }
 
-// file is data file i.
+// file returns data file i.
 func (c *Checkpoint) file(i int) (file, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,12 +143,12 @@ func (c *Checkpoint) file(i int) (file, error) {
 	return c.files[i], nil
 }
 
-// reader is one load.
+// reader is the state of one load.
 type reader struct {
 	c      *Checkpoint
 	memory memory
 	chunk  []byte
-	has    struct { // what chunk begins with
+	has    struct { // the chunk in the buffer
 		piece *piece
 		k     int
 		b     []byte
@@ -160,12 +156,12 @@ type reader struct {
 	converted []byte
 }
 
-// item fills one item from the pieces that its box meets.
+// item fills one item from the pieces that overlap its box.
 func (r *reader) item(ctx context.Context, it Item) error {
 	t := r.c.m.Tensors[r.c.index[key(it.Kind, it.Name)]]
 	for i := range t.Pieces {
 		p := &t.Pieces[i]
-		at := 0 // of the box, in the piece
+		at := 0 // offset of the box in the piece, in elements
 		for _, b := range p.boxes(t.Shape) {
 			if both, ok := b.Intersect(it.Box); ok {
 				for run := range both.Runs(b, it.Box) {
@@ -180,7 +176,7 @@ func (r *reader) item(ctx context.Context, it Item) error {
 	return nil
 }
 
-// run fills elements [to, to+n) of an item with those of a piece from element at on.
+// run copies n elements of a piece, starting at element at, to elements [to, to+n) of an item.
 func (r *reader) run(ctx context.Context, t manifestTensor, p *piece, at int, it Item, to, n int) error {
 	from, _ := t.DType.DType()
 	size := from.Size()
@@ -190,7 +186,7 @@ func (r *reader) run(ctx context.Context, t manifestTensor, p *piece, at int, it
 			return fmt.Errorf("checkpoint: load %s: %w", t.key(), context.Cause(ctx))
 		}
 		k, in := at/per, at%per
-		all := min(per, p.elems()-k*per) // elements of the chunk
+		all := min(per, p.elems()-k*per) // elements in the chunk
 		some := min(n, all-in)
 		if dst := r.direct(it, from, to, to+some); dst != nil && some == all {
 			if _, err := r.read(t, p, k, dst); err != nil {
@@ -210,7 +206,7 @@ func (r *reader) run(ctx context.Context, t manifestTensor, p *piece, at int, it
 	return nil
 }
 
-// cached is chunk k of a piece, which may be the one that was read last.
+// cached returns chunk k of a piece; the last one read is cached.
 func (r *reader) cached(t manifestTensor, p *piece, k int) ([]byte, error) {
 	if r.has.piece == p && r.has.k == k {
 		return r.has.b, nil
@@ -223,7 +219,7 @@ func (r *reader) cached(t manifestTensor, p *piece, k int) ([]byte, error) {
 	return b, err
 }
 
-// direct is the item's own memory for its elements [lo, hi), where bytes can be read into it.
+// direct returns the item's memory for elements [lo, hi) if bytes can be read into it, else nil.
 func (r *reader) direct(it Item, from tensor.DType, lo, hi int) []byte {
 	if it.Data.Buffer().Bytes == nil || from != it.DType {
 		return nil
@@ -231,13 +227,13 @@ func (r *reader) direct(it Item, from tensor.DType, lo, hi int) []byte {
 	return r.own(it, lo, hi)
 }
 
-// own is the item's own memory for its elements [lo, hi), which the host sees.
+// own returns the item's host memory for elements [lo, hi).
 func (r *reader) own(it Item, lo, hi int) []byte {
 	size := it.DType.Size()
 	return tensor.HostBytes(it.Data)[lo*size : hi*size]
 }
 
-// store puts elements [lo, hi), of type from, in the item.
+// store writes elements [lo, hi), of dtype from, to the item.
 func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) error {
 	if it.Data.Buffer().Bytes != nil {
 		safetensors.Convert(r.own(it, lo, hi), it.DType, b, from)
@@ -245,7 +241,7 @@ func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) error {
 	}
 	if from != it.DType {
 		if r.converted == nil {
-			r.converted = make([]byte, 2*r.c.m.ChunkBytes) // of 2-byte elements as 4-byte ones
+			r.converted = make([]byte, 2*r.c.m.ChunkBytes) // 2-byte elements widened to 4 bytes
 		}
 		out := r.converted[:(hi-lo)*it.DType.Size()]
 		safetensors.Convert(out, it.DType, b, from)
@@ -254,7 +250,7 @@ func (r *reader) store(it Item, from tensor.DType, lo, hi int, b []byte) error {
 	return r.memory.put(it.Data.Flat(lo, hi), b)
 }
 
-// read reads chunk k of a piece to the beginning of buf and checks it.
+// read reads chunk k of a piece into buf and checks its CRC.
 func (r *reader) read(t manifestTensor, p *piece, k int, buf []byte) ([]byte, error) {
 	f, err := r.c.file(p.File)
 	if err != nil {
@@ -270,7 +266,7 @@ func (r *reader) read(t manifestTensor, p *piece, k int, buf []byte) ([]byte, er
 		return nil, fmt.Errorf("checkpoint: read %s from %s: %w", t.key(), r.path(p), err)
 	}
 	if crc32.Checksum(b, castagnoli) != p.CRC[k] {
-		return nil, fmt.Errorf("checkpoint: %s: %w: bytes [%d,%d), of %s, are not those that were saved", r.path(p), ErrCorrupt, at, at+int64(len(b)), t.key())
+		return nil, fmt.Errorf("checkpoint: %s: %w: bytes [%d,%d) of %s do not match their checksum", r.path(p), ErrCorrupt, at, at+int64(len(b)), t.key())
 	}
 	return b, nil
 }

@@ -18,7 +18,7 @@ import (
 	"trireme/tensor"
 )
 
-// Names in a checkpoint's directory.
+// File names in a checkpoint directory.
 const (
 	manifestName = "manifest.json"
 	commitName   = "COMMIT"
@@ -27,28 +27,28 @@ const (
 
 const (
 	formatName    = "trireme checkpoint"
-	formatVersion = 3       // pieces of 1 and 2 are runs of elements; 1 names no run
+	formatVersion = 3       // pieces of versions 1 and 2 are runs of elements; version 1 has no run ID
 	maxManifest   = 1 << 30 // bytes
-	chunkBytes    = 1 << 20 // of one CRC: what a load may have to read too much at each end
+	chunkBytes    = 1 << 20 // per CRC; a load reads up to this much extra at each end
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Meta is what a checkpoint says besides its tensors.
+// Meta is the metadata of a checkpoint.
 type Meta struct {
-	Run       string // identity of the run; set by Save. Empty: unknown, of a checkpoint of format 1
+	Run       string // run ID, set by Save; empty for format version 1
 	Step      int    // optimizer steps done
-	Epoch     int    // of the world that saved, as rendezvous counts worlds of one job
-	WorldSize int    // ranks that saved; set by Save
-	Strategy  string // for information: any strategy loads it
+	Epoch     int    // launch epoch of the job (see rendezvous)
+	WorldSize int    // number of ranks that saved; set by Save
+	Strategy  string // informational: any strategy loads it
 	Config    string // the resolved configuration
-	State     []byte // JSON, whose white space is not kept: data position, schedule, random keys; what the run needs to go on
+	State     []byte // JSON, compacted: data position, schedule, random keys
 }
 
-// errNewer is wrapped by the error of a sound checkpoint that a newer version of this program wrote.
-var errNewer = errors.New("it was written by a newer version of this program")
+// errNewer is wrapped by errors about valid checkpoints of a newer format.
+var errNewer = errors.New("written by a newer version of trireme")
 
-// manifest is manifest.json: it places every tensor's every element in a file.
+// manifest is manifest.json: the file and offset of every element of every tensor.
 type manifest struct {
 	Format     string           `json:"format"`
 	Version    int              `json:"version"`
@@ -68,7 +68,7 @@ type manifest struct {
 type manifestFile struct {
 	Name        string `json:"name"`
 	Size        int64  `json:"size"`
-	HeaderBytes int64  `json:"header_bytes"` // length included
+	HeaderBytes int64  `json:"header_bytes"` // including the 8-byte length
 	HeaderCRC   uint32 `json:"header_crc32c"`
 }
 
@@ -77,20 +77,21 @@ type manifestTensor struct {
 	Name   string           `json:"name"`
 	DType  safetensors.Type `json:"dtype"`
 	Shape  tensor.Shape     `json:"shape"`
-	Pieces []piece          `json:"pieces"` // which hold each element once; of formats 1 and 2, ascending
+	Pieces []piece          `json:"pieces"` // hold each element once; ascending in versions 1 and 2
 }
 
-// piece is where a box of a tensor lies, or, in formats 1 and 2, elements [First, First+Count).
+// piece is the location of a box of a tensor, or, in versions 1 and 2, of elements [First,
+// First+Count).
 type piece struct {
 	File   int   `json:"file"`   // index into Files
 	Offset int64 `json:"offset"` // in bytes from the file's start
 	tensor.Box
 	First int      `json:"first,omitzero"`
 	Count int      `json:"count,omitzero"`
-	CRC   []uint32 `json:"crc32c"` // of every ChunkBytes bytes from Offset on; the last may be shorter
+	CRC   []uint32 `json:"crc32c"` // of each ChunkBytes bytes from Offset on; the last may be shorter
 }
 
-// elems is the number of elements of the piece.
+// elems returns the number of elements.
 func (p piece) elems() int {
 	if p.Count > 0 {
 		return p.Count
@@ -98,7 +99,7 @@ func (p piece) elems() int {
 	return p.Elems()
 }
 
-// boxes are what a piece of a tensor of shape s holds, one after the other.
+// boxes returns the boxes of a piece of a tensor of shape s, in order.
 func (p piece) boxes(s tensor.Shape) []tensor.Box {
 	if p.Count > 0 {
 		return tensor.FullBox(s).Range(p.First, p.First+p.Count)
@@ -116,7 +117,7 @@ func (m *manifest) encode() ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// commitRecord is the whole content of COMMIT for a manifest. Nothing else commits it.
+// commitRecord returns the content of COMMIT for a manifest.
 func commitRecord(m *manifest, encoded []byte) []byte {
 	b := fmt.Appendf(nil, "%s %d\nstep %d\nepoch %d\n%s %d bytes\n", formatName, m.Version, m.Step, m.Epoch, manifestName, len(encoded))
 	return append(b, digestLine(encoded)...)
@@ -127,46 +128,46 @@ func digestLine(encoded []byte) []byte {
 	return fmt.Appendf(nil, "sha256 %x\n", sha256.Sum256(encoded))
 }
 
-// parseManifest decodes a manifest and checks that it places every element once, within
-// files that can exist. It does not trust its author.
+// parseManifest decodes a manifest and checks that every element has exactly one location within a
+// file. The input is untrusted.
 func parseManifest(b []byte) (*manifest, error) {
 	var head struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(b, &head); err != nil || head.Format != formatName {
-		return nil, fmt.Errorf("%s is not the manifest of a checkpoint", manifestName)
+		return nil, fmt.Errorf("%s is not a checkpoint manifest", manifestName)
 	}
 	switch {
 	case head.Version > formatVersion:
 		return nil, fmt.Errorf("%w: format %d, this program reads up to %d", errNewer, head.Version, formatVersion)
 	case head.Version < 1:
-		return nil, fmt.Errorf("%s has version %d of the format", manifestName, head.Version)
+		return nil, fmt.Errorf("%s has format version %d", manifestName, head.Version)
 	}
 	m := &manifest{}
 	if err := json.Unmarshal(b, m, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("%s is not valid: %s", manifestName, strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 	if err := m.check(); err != nil {
-		return nil, fmt.Errorf("%s contradicts itself: %w", manifestName, err)
+		return nil, fmt.Errorf("%s is inconsistent: %w", manifestName, err)
 	}
 	return m, nil
 }
 
 func (m *manifest) check() error {
 	if m.Run != "" && !rundir.ValidID(m.Run) {
-		return fmt.Errorf("run %q", m.Run)
+		return fmt.Errorf("invalid run ID %q", m.Run)
 	}
 	if m.Run != "" && m.Version < 2 {
-		return fmt.Errorf("version %d of the format names no run", m.Version)
+		return fmt.Errorf("format version %d has no run ID", m.Version)
 	}
 	if m.Step < 0 || m.ChunkBytes <= 0 || m.ChunkBytes > 1<<30 || m.ChunkBytes%8 != 0 {
-		return fmt.Errorf("step %d, chunks of %d bytes", m.Step, m.ChunkBytes)
+		return fmt.Errorf("invalid step %d or chunk size %d", m.Step, m.ChunkBytes)
 	}
 	names := map[string]bool{}
 	for _, f := range m.Files {
 		if f.Name != filepath.Base(f.Name) || !filepath.IsLocal(f.Name) || strings.ContainsAny(f.Name, "\\\x00") || names[f.Name] {
-			return fmt.Errorf("file %q", f.Name)
+			return fmt.Errorf("invalid file name %q", f.Name)
 		}
 		if f.HeaderBytes < 8 || f.HeaderBytes > f.Size {
 			return fmt.Errorf("file %q of %d bytes has a header of %d", f.Name, f.Size, f.HeaderBytes)
@@ -176,7 +177,7 @@ func (m *manifest) check() error {
 	keys := map[string]bool{}
 	for _, t := range m.Tensors {
 		if keys[t.key()] {
-			return fmt.Errorf("%s is there twice", t.key())
+			return fmt.Errorf("%s is listed twice", t.key())
 		}
 		keys[t.key()] = true
 		if err := m.checkTensor(t); err != nil {
@@ -189,55 +190,54 @@ func (m *manifest) check() error {
 func (m *manifest) checkTensor(t manifestTensor) error {
 	dt, ok := t.DType.DType()
 	if !ok || t.Kind == "" || t.Name == "" || !validShape(t.Shape, dt) {
-		return fmt.Errorf("%s%v cannot be", t.DType, t.Shape)
+		return fmt.Errorf("invalid dtype or shape %s%v", t.DType, t.Shape)
 	}
 	if err := m.checkPieces(t); err != nil {
 		return err
 	}
 	for _, p := range t.Pieces {
 		if p.File < 0 || p.File >= len(m.Files) {
-			return fmt.Errorf("file %d of %d", p.File, len(m.Files))
+			return fmt.Errorf("file index %d, but %d files", p.File, len(m.Files))
 		}
 		f, size := m.Files[p.File], int64(p.elems())*int64(dt.Size())
 		if p.Offset < f.HeaderBytes || p.Offset > math.MaxInt64-size || p.Offset+size > f.Size {
-			return fmt.Errorf("%d bytes at %d are not in %s", size, p.Offset, f.Name)
+			return fmt.Errorf("%d bytes at offset %d are outside %s", size, p.Offset, f.Name)
 		}
 		if int64(len(p.CRC)) != (size-1)/int64(m.ChunkBytes)+1 {
-			return errors.New("its checksums are not as many as its chunks")
+			return errors.New("the number of checksums is not that of chunks")
 		}
 	}
 	return nil
 }
 
-// checkPieces refuses pieces that do not hold each element once.
+// checkPieces checks that the pieces hold each element once.
 func (m *manifest) checkPieces(t manifestTensor) error {
 	runs := m.Version < 3
 	at, elems := 0, t.Shape.Elems()
 	for _, p := range t.Pieces {
 		switch {
 		case runs && len(p.Offsets)+len(p.Sizes) > 0 || !runs && (p.First != 0 || p.Count != 0):
-			return fmt.Errorf("a piece that is no piece of format %d", m.Version)
+			return fmt.Errorf("a piece does not match format version %d", m.Version)
 		case runs && (p.First != at || p.Count <= 0 || p.Count > elems-at):
 			return fmt.Errorf("elements [%d,%d) follow element %d of %d", p.First, p.First+p.Count, at, elems)
 		case !runs && (!p.In(t.Shape) || p.Elems() == 0):
-			return fmt.Errorf("%v%v has no piece %v + %v", t.DType, t.Shape, p.Offsets, p.Sizes)
+			return fmt.Errorf("piece %v + %v is outside %v%v", p.Offsets, p.Sizes, t.DType, t.Shape)
 		case p.elems() > elems-at:
-			return errors.New("elements are placed twice")
+			return errors.New("elements are stored twice")
 		}
 		at += p.elems()
 	}
 	switch {
 	case at != elems:
-		return fmt.Errorf("%d of %d elements are nowhere", elems-at, elems)
+		return fmt.Errorf("%d of %d elements are missing", elems-at, elems)
 	case !runs && !tiles(t.Shape, t.Pieces):
-		return errors.New("elements are placed twice, and others nowhere")
+		return errors.New("some elements are stored twice, others are missing")
 	}
 	return nil
 }
 
-// verify reads what commits the checkpoint in dir and checks everything but the tensors'
-// bytes: the commit record, the manifest, and every file's size and header. Each error is
-// one clause without a prefix.
+// verify checks everything but the tensors' bytes: the commit record, the manifest, and every
+// file's size and header. Each error is one clause without a prefix.
 func verify(fs fileSystem, dir string) (*manifest, error) {
 	commit, err := readAll(fs, filepath.Join(dir, commitName), 4096)
 	if err != nil {
@@ -247,16 +247,16 @@ func verify(fs fileSystem, dir string) (*manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no manifest (%w)", err)
 	}
-	// First of all, and in every version: the record is of these bytes.
+	// The last line of COMMIT is the same in every version.
 	if !bytes.HasSuffix(commit, digestLine(b)) {
-		return nil, fmt.Errorf("%s does not belong to %s", commitName, manifestName)
+		return nil, fmt.Errorf("%s does not match %s", commitName, manifestName)
 	}
 	m, err := parseManifest(b)
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(commit, commitRecord(m, b)) {
-		return nil, fmt.Errorf("%s does not belong to %s", commitName, manifestName)
+		return nil, fmt.Errorf("%s does not match %s", commitName, manifestName)
 	}
 	for _, f := range m.Files {
 		if err := verifyFile(fs, dir, f); err != nil {
@@ -291,7 +291,6 @@ func verifyFile(fs fileSystem, dir string, want manifestFile) error {
 	return nil
 }
 
-// readAll reads a small file.
 func readAll(fs fileSystem, path string, most int64) ([]byte, error) {
 	f, err := fs.Open(path)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"trireme/tensor"
 )
 
-// TestLyingManifests: a digest only says that a manifest is its author's.
-func TestLyingManifests(t *testing.T) {
+// TestInvalidManifests: the digest matches, the content is invalid.
+func TestInvalidManifests(t *testing.T) {
 	fs := newFaultFS()
 	if _, err := saveAlone(t, fs, "out", Config{}, smallTruth(1), 1); err != nil {
 		t.Fatal(err)
@@ -25,39 +25,39 @@ func TestLyingManifests(t *testing.T) {
 		want  string
 	}{
 		{"right", func(m *manifest, p *piece) {}, ""},
-		{"format", func(m *manifest, p *piece) { m.Format = "zip" }, "is not the manifest"},
-		{"run", func(m *manifest, p *piece) { m.Run = "a\x1b[2J" }, "run \"a\\x1b[2J\""},
-		{"version", func(m *manifest, p *piece) { m.Version = 4 }, "written by a newer version of this program: format 4, this program reads up to 3"},
+		{"format", func(m *manifest, p *piece) { m.Format = "zip" }, "is not a checkpoint manifest"},
+		{"run", func(m *manifest, p *piece) { m.Run = "a\x1b[2J" }, "run ID \"a\\x1b[2J\""},
+		{"version", func(m *manifest, p *piece) { m.Version = 4 }, "written by a newer version of trireme: format 4, this program reads up to 3"},
 		{"step", func(m *manifest, p *piece) { m.Step = -1 }, "step -1"},
-		{"no chunks", func(m *manifest, p *piece) { m.ChunkBytes = 0 }, "chunks of 0"},
-		{"huge chunks", func(m *manifest, p *piece) { m.ChunkBytes = 1 << 40 }, "chunks of"},
-		{"path", func(m *manifest, p *piece) { m.Files[0].Name = "../x" }, `file "../x"`},
-		{"dot", func(m *manifest, p *piece) { m.Files[0].Name = ".." }, `file ".."`},
+		{"no chunks", func(m *manifest, p *piece) { m.ChunkBytes = 0 }, "chunk size 0"},
+		{"huge chunks", func(m *manifest, p *piece) { m.ChunkBytes = 1 << 40 }, "chunk size"},
+		{"path", func(m *manifest, p *piece) { m.Files[0].Name = "../x" }, `file name "../x"`},
+		{"dot", func(m *manifest, p *piece) { m.Files[0].Name = ".." }, `file name ".."`},
 		{"file twice", func(m *manifest, p *piece) { m.Files = append(m.Files, m.Files[0]) }, "file"},
 		{"header", func(m *manifest, p *piece) { m.Files[0].HeaderBytes = 1 << 50 }, "has a header of"},
-		{"tensor twice", func(m *manifest, p *piece) { m.Tensors = append(m.Tensors, m.Tensors[0]) }, "is there twice"},
-		{"type", func(m *manifest, p *piece) { m.Tensors[0].DType = "BOOL" }, "cannot be"},
-		{"negative", func(m *manifest, p *piece) { m.Tensors[0].Shape[0] *= -1 }, "cannot be"},
-		{"too large", func(m *manifest, p *piece) { m.Tensors[0].Shape = tensor.Shape{1 << 40, 1 << 40} }, "cannot be"},
-		{"end missing", func(m *manifest, p *piece) { m.Tensors[0].Shape[0]++ }, "are nowhere"},
-		{"no pieces", func(m *manifest, p *piece) { m.Tensors[0].Pieces = nil }, "are nowhere"},
-		{"beyond the tensor", func(m *manifest, p *piece) { p.Sizes[0]++ }, "has no piece [0] + [4]"},
-		{"hole", func(m *manifest, p *piece) { p.Offsets[0]++; p.Sizes[0]-- }, "1 of 3 elements are nowhere"},
-		{"nothing", func(m *manifest, p *piece) { p.Sizes[0] = 0 }, "has no piece [0] + [0]"},
-		{"no such file", func(m *manifest, p *piece) { p.File = 1 }, "file 1 of 1"},
-		{"negative file", func(m *manifest, p *piece) { p.File = -1 }, "file -1"},
-		{"in the header", func(m *manifest, p *piece) { p.Offset = 0 }, "are not in"},
-		{"beyond the file", func(m *manifest, p *piece) { p.Offset += 1000 }, "are not in"},
-		{"wraps", func(m *manifest, p *piece) { p.Offset = 1<<63 - 1 }, "are not in"},
-		{"a run", func(m *manifest, p *piece) { p.Count = 1 }, "no piece of format 3"},
-		{"an older format", func(m *manifest, p *piece) { m.Version = 2 }, "no piece of format 2"},
-		{"twice", func(m *manifest, p *piece) { m.Tensors[0].Pieces = append(m.Tensors[0].Pieces, *p) }, "placed twice"},
-		{"too few offsets", func(m *manifest, p *piece) { p.Offsets = p.Offsets[1:] }, "has no piece [] + [3]"},
-		{"negative offset", func(m *manifest, p *piece) { p.Offsets[0] = -1 }, "has no piece [-1]"},
-		{"offset that wraps", func(m *manifest, p *piece) { p.Offsets[0] = 1<<63 - 1 }, "has no piece [9223372036854775807]"},
-		{"size that wraps", func(m *manifest, p *piece) { p.Sizes[0] = 1<<63 - 1 }, "has no piece [0] + [9223372036854775807]"},
-		{"dimensions", func(m *manifest, p *piece) { m.Tensors[0].Shape = make(tensor.Shape, 65) }, "cannot be"},
-		{"checksums", func(m *manifest, p *piece) { p.CRC = p.CRC[1:] }, "as many as its chunks"},
+		{"tensor twice", func(m *manifest, p *piece) { m.Tensors = append(m.Tensors, m.Tensors[0]) }, "is listed twice"},
+		{"type", func(m *manifest, p *piece) { m.Tensors[0].DType = "BOOL" }, "invalid dtype or shape"},
+		{"negative", func(m *manifest, p *piece) { m.Tensors[0].Shape[0] *= -1 }, "invalid dtype or shape"},
+		{"too large", func(m *manifest, p *piece) { m.Tensors[0].Shape = tensor.Shape{1 << 40, 1 << 40} }, "invalid dtype or shape"},
+		{"end missing", func(m *manifest, p *piece) { m.Tensors[0].Shape[0]++ }, "are missing"},
+		{"no pieces", func(m *manifest, p *piece) { m.Tensors[0].Pieces = nil }, "are missing"},
+		{"beyond the tensor", func(m *manifest, p *piece) { p.Sizes[0]++ }, "piece [0] + [4]"},
+		{"hole", func(m *manifest, p *piece) { p.Offsets[0]++; p.Sizes[0]-- }, "1 of 3 elements are missing"},
+		{"nothing", func(m *manifest, p *piece) { p.Sizes[0] = 0 }, "piece [0] + [0]"},
+		{"no such file", func(m *manifest, p *piece) { p.File = 1 }, "file index 1, but 1 files"},
+		{"negative file", func(m *manifest, p *piece) { p.File = -1 }, "file index -1"},
+		{"in the header", func(m *manifest, p *piece) { p.Offset = 0 }, "are outside"},
+		{"beyond the file", func(m *manifest, p *piece) { p.Offset += 1000 }, "are outside"},
+		{"wraps", func(m *manifest, p *piece) { p.Offset = 1<<63 - 1 }, "are outside"},
+		{"a run", func(m *manifest, p *piece) { p.Count = 1 }, "does not match format version 3"},
+		{"an older format", func(m *manifest, p *piece) { m.Version = 2 }, "does not match format version 2"},
+		{"twice", func(m *manifest, p *piece) { m.Tensors[0].Pieces = append(m.Tensors[0].Pieces, *p) }, "stored twice"},
+		{"too few offsets", func(m *manifest, p *piece) { p.Offsets = p.Offsets[1:] }, "piece [] + [3]"},
+		{"negative offset", func(m *manifest, p *piece) { p.Offsets[0] = -1 }, "piece [-1]"},
+		{"offset that wraps", func(m *manifest, p *piece) { p.Offsets[0] = 1<<63 - 1 }, "piece [9223372036854775807]"},
+		{"size that wraps", func(m *manifest, p *piece) { p.Sizes[0] = 1<<63 - 1 }, "piece [0] + [9223372036854775807]"},
+		{"dimensions", func(m *manifest, p *piece) { m.Tensors[0].Shape = make(tensor.Shape, 65) }, "invalid dtype or shape"},
+		{"checksums", func(m *manifest, p *piece) { p.CRC = p.CRC[1:] }, "is not that of chunks"},
 	} {
 		m, err := parseManifest(data)
 		if err != nil {
@@ -78,8 +78,8 @@ func TestLyingManifests(t *testing.T) {
 	}
 }
 
-// TestLyingRuns is TestLyingManifests of what a format of runs says.
-func TestLyingRuns(t *testing.T) {
+// TestInvalidRuns is TestInvalidManifests for versions 1 and 2.
+func TestInvalidRuns(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(olderFormats[1], manifestName))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestLyingRuns(t *testing.T) {
 		{"hole", func(p []piece) { p[1].First++; p[1].Count-- }, "elements [65,128) follow element 64"},
 		{"twice", func(p []piece) { p[1].First--; p[1].Count++ }, "elements [63,128) follow element 64"},
 		{"beyond", func(p []piece) { p[2].Count++ }, "elements [128,193) follow element 128"},
-		{"a box", func(p []piece) { p[0].Box = tensor.FullBox(tensor.Shape{16, 12}) }, "no piece of format 2"},
+		{"a box", func(p []piece) { p[0].Box = tensor.FullBox(tensor.Shape{16, 12}) }, "does not match format version 2"},
 	} {
 		m, err := parseManifest(data)
 		if err != nil {
@@ -114,8 +114,7 @@ func TestLyingRuns(t *testing.T) {
 	}
 }
 
-// TestTiles: whether boxes, with as many elements as the tensor, hold each once is found as by
-// looking at each element.
+// TestTiles compares tiles with a check of each element.
 func TestTiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	yes, no := 0, 0
@@ -123,7 +122,7 @@ func TestTiles(t *testing.T) {
 		s := tensor.Shape{1 + rng.IntN(4), 1 + rng.IntN(4), 1 + rng.IntN(3)}[:1+rng.IntN(3)]
 		all := tensor.FullBox(s)
 		boxes := guillotine(all, rng, 3)
-		if rng.IntN(2) == 0 { // moved, or of another cut
+		if rng.IntN(2) == 0 { // moved, or from another split
 			other := guillotine(all, rng, 3)
 			i := rng.IntN(len(boxes))
 			boxes[i] = other[rng.IntN(len(other))]
@@ -160,8 +159,7 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// TestManyPieces: a manifest of very many pieces, of which as many as can be lie beside one another
-// in every dimension, is judged in time that grows with their number.
+// TestManyPieces: checking a manifest takes time linear in its number of pieces.
 func TestManyPieces(t *testing.T) {
 	const n = 1 << 18
 	s := tensor.Shape{n, 2 * n}

@@ -15,29 +15,28 @@ import (
 	"trireme/tensor"
 )
 
-// place is a Far in memory. fail, where not nil, is what reading and writing end with.
-type place struct {
+// memFile is an offload backing store in memory; reads and writes return fail.
+type memFile struct {
 	b    []byte
 	fail error
 }
 
-func (p *place) ReadAt(b []byte, off int64) (int, error)  { return copy(b, p.b[off:]), p.fail }
-func (p *place) WriteAt(b []byte, off int64) (int, error) { return copy(p.b[off:], b), p.fail }
+func (p *memFile) ReadAt(b []byte, off int64) (int, error)  { return copy(b, p.b[off:]), p.fail }
+func (p *memFile) WriteAt(b []byte, off int64) (int, error) { return copy(p.b[off:], b), p.fail }
 
-// away makes an item lie in a place, in the middle of a longer tensor.
-func away(it Item, fail error) (Item, *place) {
+// offload moves an item's data into a file, in the middle of a longer tensor.
+func offload(it Item, fail error) (Item, *memFile) {
 	const before, after = 3, 2
 	size, n := it.DType.Size(), it.Box.Elems()
-	p := &place{b: make([]byte, (n+before+after)*size), fail: fail}
+	p := &memFile{b: make([]byte, (n+before+after)*size), fail: fail}
 	copy(p.b[before*size:], tensor.HostBytes(it.Data))
 	whole := tensor.Of(tensor.NewOffloaded(&tensor.Meter{}, p, len(p.b)), it.DType, 0, n+before+after)
 	it.Data = whole.Flat(before, before+n)
 	return it, p
 }
 
-// TestFarState: what lies in files is saved and loaded as what lies in memory is, and each may
-// take the other's place.
-func TestFarState(t *testing.T) {
+// TestOffloadedState: offloaded tensors are saved and loaded like those in memory, in any combination.
+func TestOffloadedState(t *testing.T) {
 	base := t.TempDir()
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -49,7 +48,7 @@ func TestFarState(t *testing.T) {
 		some := func(items []Item) (out []Item) {
 			for _, it := range items {
 				if rng.IntN(2) == 0 {
-					it, _ = away(it, nil)
+					it, _ = offload(it, nil)
 				}
 				out = append(out, it)
 			}
@@ -78,8 +77,8 @@ func TestFarState(t *testing.T) {
 	})
 }
 
-// TestFarFails: a file that cannot be read or written is an error that names the tensor.
-func TestFarFails(t *testing.T) {
+// TestOffloadErrors: errors of a file name the tensor.
+func TestOffloadErrors(t *testing.T) {
 	broken := errors.New("the disk is broken")
 	tr := newTruth(1)
 	dir := t.TempDir()
@@ -87,7 +86,7 @@ func TestFarFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	items := tr.whole(false)
-	items[0], _ = away(items[0], broken)
+	items[0], _ = offload(items[0], broken)
 	_, saving := testStore(t, SingleProcess{}, nil, dir, Config{}).Save(t.Context(), tr.meta(2), items)
 	_, loading := testStore(t, SingleProcess{}, nil, dir, Config{}).Resume(t.Context(), "auto", items, LoadOptions{})
 	exporting := Export(context.Background(), filepath.Join(dir, "model"), []safetensors.Entry{{Name: items[0].Name, DType: items[0].DType, Shape: items[0].Shape}},

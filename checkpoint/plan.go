@@ -8,7 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// held is an Item as other ranks hear of it.
+// held describes an Item to other ranks.
 type held struct {
 	Kind  string       `json:"kind"`
 	Name  string       `json:"name"`
@@ -25,26 +25,26 @@ func describe(items []Item) []held {
 	return hs
 }
 
-// planned is a tensor of the whole world and who writes which part of it.
+// planned is a tensor of all ranks with the rank that writes each part.
 type planned struct {
-	held         // the box is that of the first rank that spoke of it
+	held         // the box is that of the first rank that listed the tensor
 	parts []part // each element once
 }
 
-// part is a box of a tensor that one rank writes: a run of the elements of one of its items.
+// part is a box that one rank writes: consecutive elements of one of its items.
 type part struct {
 	rank, item int
 	box        tensor.Box
-	at         int // its first element, in the item
+	at         int // its first element in the item
 }
 
-// placed is a part that is a run of its tensor too: from element to on.
+// placed is a part that is also consecutive in its tensor, from element to.
 type placed struct {
 	part
 	to int
 }
 
-// runs are the part's runs of the whole tensor, as a file with whole tensors holds them.
+// runs returns the part's runs of consecutive elements in the full tensor.
 func (p part) runs(s tensor.Shape) (out []placed) {
 	all, at := tensor.FullBox(s), p.at
 	for run := range p.box.Runs(p.box, all) {
@@ -54,12 +54,12 @@ func (p part) runs(s tensor.Shape) (out []placed) {
 	return out
 }
 
-// partBytes is the size above which a box that several ranks hold is divided among them.
+// partBytes is the size above which a box that several ranks hold is split among them.
 const partBytes = 16 << 20
 
-// plan decides who writes what: every element once, a box that several ranks hold by the one with
-// the least to write so far. All ranks come to the same plan, because it depends on nothing but
-// world, which holds every rank's items. Tensors are in the order of their keys.
+// plan assigns every element to one writer: of the ranks that hold a box, the one with the least to
+// write so far. world has every rank's items; the plan depends on nothing else, so it is equal on
+// all ranks. Tensors are sorted by key.
 func plan(world [][]held) ([]planned, error) {
 	tensors, err := collect(world)
 	if err != nil {
@@ -74,7 +74,7 @@ func plan(world [][]held) ([]planned, error) {
 	return tensors, nil
 }
 
-// collect lists every tensor once; its parts are still all that anybody holds.
+// collect lists every tensor once; its parts are all boxes that ranks hold.
 func collect(world [][]held) ([]planned, error) {
 	var tensors []planned
 	index := map[string]int{}
@@ -100,17 +100,17 @@ func collect(world [][]held) ([]planned, error) {
 	return tensors, nil
 }
 
-// assign turns the parts that are held into the parts that are written. load counts the
-// bytes that each rank has to write.
+// assign replaces the parts that ranks hold by the parts they write. load counts the bytes each
+// rank writes.
 func (t *planned) assign(load []int) error {
 	holders := t.parts
 	t.parts = nil
-	// In this order a box comes after those that its first element lies in.
+	// A box follows the boxes that contain its first element.
 	slices.SortFunc(holders, func(a, b part) int {
 		return cmp.Or(slices.Compare(a.box.Offsets, b.box.Offsets), slices.Compare(b.box.Sizes, a.box.Sizes), cmp.Compare(a.rank, b.rank), cmp.Compare(a.item, b.item))
 	})
-	var before []tensor.Box // boxes that may meet those to come
-	var w turn
+	var before []tensor.Box // boxes that may overlap later ones
+	var w writerRun
 	total := 0
 	for len(holders) > 0 {
 		box, n := holders[0].box, 1
@@ -120,7 +120,7 @@ func (t *planned) assign(load []int) error {
 		before = slices.DeleteFunc(before, func(o tensor.Box) bool { return slices.Compare(last(o), box.Offsets) < 0 })
 		left := []tensor.Box{box}
 		for _, o := range before {
-			left = without(left, o)
+			left = subtract(left, o)
 		}
 		for _, b := range left {
 			total += b.Elems()
@@ -133,12 +133,12 @@ func (t *planned) assign(load []int) error {
 	}
 	missing := []tensor.Box{tensor.FullBox(t.Shape)}
 	for _, p := range t.parts {
-		missing = without(missing, p.box)
+		missing = subtract(missing, p.box)
 	}
 	return fmt.Errorf("checkpoint: no rank holds %v of %s %v", missing[0], key(t.Kind, t.Name), t.Shape)
 }
 
-// last is the indices of a box's last element.
+// last returns the indices of a box's last element.
 func last(b tensor.Box) []int {
 	at := slices.Clone(b.Offsets)
 	for d, size := range b.Sizes {
@@ -147,17 +147,17 @@ func last(b tensor.Box) []int {
 	return at
 }
 
-// turn is the rank that writes what several hold: boxes that follow one another, up to partBytes.
-type turn struct {
+// writerRun keeps one writer for consecutive boxes of the same holders, up to partBytes.
+type writerRun struct {
 	holders     []part
-	best, bytes int // which of them; what it writes in this turn
+	best, bytes int // its index in holders; bytes so far
 }
 
-// next is the holder that writes n bytes more.
-func (w *turn) next(holders []part, n int, load []int) part {
+// next returns the holder that writes the next n bytes.
+func (w *writerRun) next(holders []part, n int, load []int) part {
 	same := slices.EqualFunc(w.holders, holders, func(a, b part) bool { return a.rank == b.rank })
 	if !same || w.bytes+n > partBytes {
-		*w = turn{holders: holders}
+		*w = writerRun{holders: holders}
 		for i, p := range holders {
 			if best := holders[w.best].rank; load[p.rank] < load[best] || load[p.rank] == load[best] && p.rank < best {
 				w.best = i
@@ -169,13 +169,12 @@ func (w *turn) next(holders []part, n int, load []int) part {
 	return holders[w.best]
 }
 
-// write has one of the ranks that hold a box write b, a part of it; a large b is divided among
-// them.
-func (t *planned) write(b tensor.Box, holders []part, load []int, w *turn) {
+// write assigns b, part of a box of the holders. A large b is split among them.
+func (t *planned) write(b tensor.Box, holders []part, load []int, w *writerRun) {
 	size := t.DType.Size()
 	pieces := []tensor.Box{b}
 	if len(holders) > 1 {
-		pieces = divide(b, partBytes/size)
+		pieces = split(b, partBytes/size)
 	}
 	for _, piece := range pieces {
 		p := w.next(holders, piece.Elems()*size, load)
@@ -185,9 +184,9 @@ func (t *planned) write(b tensor.Box, holders []part, load []int, w *turn) {
 	}
 }
 
-// divide cuts a box into boxes of at most so many elements, along the first dimension that has more
-// than one index and, where one of these is still too large, the next.
-func divide(b tensor.Box, most int) []tensor.Box {
+// split splits a box into boxes of up to most elements, along the first dimension that is larger
+// than 1, then the next.
+func split(b tensor.Box, most int) []tensor.Box {
 	n := b.Elems()
 	d := slices.IndexFunc(b.Sizes, func(size int) bool { return size > 1 })
 	if n <= most || d < 0 {
@@ -197,20 +196,20 @@ func divide(b tensor.Box, most int) []tensor.Box {
 	step := max(most/row, 1) * row
 	var out []tensor.Box
 	for lo := 0; lo < n; lo += step {
-		out = append(out, divide(b.Range(lo, min(n, lo+step))[0], most)...)
+		out = append(out, split(b.Range(lo, min(n, lo+step))[0], most)...)
 	}
 	return out
 }
 
-// without is what boxes leave of themselves outside of o.
-func without(boxes []tensor.Box, o tensor.Box) (out []tensor.Box) {
+// subtract returns boxes minus o.
+func subtract(boxes []tensor.Box, o tensor.Box) (out []tensor.Box) {
 	for _, b := range boxes {
 		m, ok := b.Intersect(o)
 		if !ok {
 			out = append(out, b)
 			continue
 		}
-		for d := range b.Sizes { // what lies before and after m, within m in the dimensions before
+		for d := range b.Sizes { // the parts before and after m, within m in earlier dimensions
 			lo := m.Offsets[d] - b.Offsets[d]
 			hi := lo + m.Sizes[d]
 			if lo > 0 {

@@ -9,22 +9,22 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// ProcessGroup is how the ranks of a world tell one another small things. All ranks call
-// AllGatherBytes the same number of times; it returns every rank's message, in the order of ranks,
-// on every rank, when all have called it.
+// ProcessGroup exchanges small messages between ranks. All ranks call AllGatherBytes the same
+// number of times. It blocks until all have called it and returns every rank's message, in rank
+// order.
 type ProcessGroup interface {
 	Rank() int
 	Size() int
 	AllGatherBytes(ctx context.Context, message []byte) ([][]byte, error)
 }
 
-// SingleProcess is the agreement of a world of one rank.
+// SingleProcess is the ProcessGroup of one rank.
 type SingleProcess struct{}
 
-// Rank is 0.
+// Rank returns 0.
 func (SingleProcess) Rank() int { return 0 }
 
-// Size is 1.
+// Size returns 1.
 func (SingleProcess) Size() int { return 1 }
 
 // AllGatherBytes returns the message.
@@ -32,11 +32,11 @@ func (SingleProcess) AllGatherBytes(_ context.Context, message []byte) ([][]byte
 	return [][]byte{message}, nil
 }
 
-// ErrCorrupt is wrapped by errors that say that stored bytes are not those that were saved.
+// ErrCorrupt is wrapped by errors about stored bytes that differ from the saved ones.
 var ErrCorrupt = errors.New("checkpoint is damaged")
 
-// agree exchanges one value a rank, and failures: where any rank comes with an error, every
-// rank leaves with that of the lowest such rank, so that all take the same way.
+// agree exchanges one value per rank. If any rank passes an error, every rank returns the error of
+// the lowest such rank.
 func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) ([]T, error) {
 	type message struct {
 		Value   T      `json:"value"`
@@ -58,7 +58,7 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 	}
 	all, err := a.AllGatherBytes(ctx, b)
 	if err != nil {
-		return nil, errors.Join(failure, fmt.Errorf("checkpoint: agree with the other ranks: %w", err))
+		return nil, errors.Join(failure, fmt.Errorf("checkpoint: exchange messages with the other ranks: %w", err))
 	}
 	if len(all) != a.Size() {
 		return nil, fmt.Errorf("checkpoint: %d of %d ranks answered", len(all), a.Size())
@@ -68,7 +68,7 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 	for rank, b := range all {
 		var m message
 		if err := json.Unmarshal(b, &m); err != nil {
-			return nil, fmt.Errorf("checkpoint: rank %d sent what cannot be read: %w", rank, err)
+			return nil, fmt.Errorf("checkpoint: invalid message from rank %d: %w", rank, err)
 		}
 		values[rank] = m.Value
 		switch {
@@ -94,11 +94,11 @@ func agree[T any](ctx context.Context, a ProcessGroup, value T, failure error) (
 	return values, nil
 }
 
-// rankError is one rank's error, as all ranks report it.
+// rankError is one rank's error as all ranks report it.
 type rankError struct {
 	rank, world, others int
 	text                string
-	cause               error // on other ranks only what a caller branches on
+	cause               error // on other ranks only the sentinel that callers test for
 }
 
 func (e *rankError) Error() string {

@@ -33,12 +33,12 @@ func (e *exporter) sweep() error {
 	return nil
 }
 
-// publish gives the files their names, the index last, and removes weights of the same
-// directory that readers would prefer or confuse with them.
+// publish renames the files to their final names, the index last, and removes older weights in the
+// directory that readers would load instead.
 func (e *exporter) publish() error {
 	for _, f := range e.files {
 		if err := verifyFile(e.fs, e.dir, describeFile(tempPrefix+f.name, f.layout)); err != nil {
-			return fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; %s", f.temp(e.dir), err, sameDirectory)
+			return fmt.Errorf("checkpoint: rank 0 cannot see another rank's file: %s %w; %s", f.temp(e.dir), err, sameDirectory)
 		}
 	}
 	names, err := e.names()
@@ -72,9 +72,8 @@ func (e *exporter) publish() error {
 	return e.removeOthers(names)
 }
 
-// names are the files' names in the directory. The old index names its own shards until the new one
-// replaces it, so new shards never take their names; they get a number:
-// model-00001-of-00002.1.safetensors.
+// names chooses the final names. The old index stays valid until the new one replaces it, so new
+// shards never reuse an existing name: they get a number, as in model-00001-of-00002.1.safetensors.
 func (e *exporter) names() ([]string, error) {
 	there, err := e.fs.ReadDir(e.dir)
 	if err != nil {
@@ -90,13 +89,13 @@ func (e *exporter) names() ([]string, error) {
 			}
 			taken = taken || slices.Contains(there, names[i])
 		}
-		if !taken || len(names) == 1 { // a rename replaces one file at once
+		if !taken || len(names) == 1 { // renaming a single file is atomic
 			return names, nil
 		}
 	}
 }
 
-// index is model.safetensors.index.json, for files of these names.
+// index returns model.safetensors.index.json for these file names.
 func (e *exporter) index(names []string) ([]byte, error) {
 	type metadata struct {
 		TotalSize int64 `json:"total_size"`

@@ -2,6 +2,5 @@
 
 package checkpoint
 
-// raceDetector makes tests that try every point try fewer variants of each: what they are
-// to show then is that ranks do not race.
+// raceDetector reduces the number of variants of exhaustive tests.
 const raceDetector = true

@@ -12,7 +12,7 @@ import (
 	"trireme/tensor"
 )
 
-// world is ranks as goroutines that gather in memory.
+// world is ranks as goroutines.
 type world struct {
 	mu       sync.Mutex
 	cond     *sync.Cond
@@ -63,8 +63,8 @@ func (m member) AllGatherBytes(_ context.Context, b []byte) ([][]byte, error) {
 	return m.last, nil
 }
 
-// run calls f once a rank, all at the same time, and returns what each returned. A rank
-// that panics with errPower is gone, and the others notice.
+// run calls f on every rank concurrently and returns the results. A rank that panics with errPower
+// is gone, and the others get an error.
 func (w *world) run(f func(m member) error) []error {
 	errs := make([]error, w.size)
 	var wg sync.WaitGroup
@@ -91,7 +91,7 @@ func (w *world) run(f func(m member) error) []error {
 
 var errPower = errors.New("the power is gone")
 
-// truth is a state of which every byte is known: a function of seed, tensor and index.
+// truth is a state whose bytes are a function of seed, tensor and index.
 type truth struct {
 	seed    uint64
 	tensors []Tensor
@@ -106,7 +106,7 @@ func newTruth(seed uint64) truth {
 	return truth{seed, ts}
 }
 
-// bytes of a box of tensor i.
+// bytes returns a box of tensor i.
 func (tr truth) bytes(i int, box tensor.Box) []byte {
 	t := tr.tensors[i]
 	size := t.DType.Size()
@@ -124,7 +124,7 @@ func (tr truth) bytes(i int, box tensor.Box) []byte {
 		var word [8]byte
 		binary.LittleEndian.PutUint64(word[:], (tr.seed*1000003+uint64(i))*0x9e3779b97f4a7c15+uint64(e)*0xbf58476d1ce4e5b9)
 		if t.DType == tensor.F32 {
-			word[7] &^= 0x40 // below 2, so that float16 holds it
+			word[7] &^= 0x40 // below 2, to fit float16
 		}
 		b = append(b, word[8-size:]...)
 	}
@@ -133,9 +133,8 @@ func (tr truth) bytes(i int, box tensor.Box) []byte {
 
 func (tr truth) all(i int) tensor.Box { return tensor.FullBox(tr.tensors[i].Shape) }
 
-// split gives every rank some boxes of every tensor: together all of them, with boxes that several
-// ranks hold and that overlap where rng wants them. The items are filled with the truth, or zeroed
-// when empty is set.
+// split gives every rank boxes of every tensor, covering it; with overlap, some are shared or
+// overlap. Items hold the truth, or zeros if empty.
 func (tr truth) split(ranks int, rng *rand.Rand, overlap, empty bool) [][]Item {
 	items := make([][]Item, ranks)
 	add := func(i int, box tensor.Box) {
@@ -171,7 +170,7 @@ func (tr truth) split(ranks int, rng *rand.Rand, overlap, empty bool) [][]Item {
 	return items
 }
 
-// guillotine cuts a box in two along any dimension, and so on.
+// guillotine splits a box in two along any dimension, recursively.
 func guillotine(b tensor.Box, rng *rand.Rand, depth int) []tensor.Box {
 	d := 0
 	if len(b.Sizes) > 0 {
@@ -184,12 +183,12 @@ func guillotine(b tensor.Box, rng *rand.Rand, depth int) []tensor.Box {
 	return append(guillotine(rows(b, d, b.Offsets[d], at), rng, depth-1), guillotine(rows(b, d, at, b.Offsets[d]+b.Sizes[d]), rng, depth-1)...)
 }
 
-// rows is the part of a box with the tensor's indices [lo, hi) of dimension d, or a longer one.
+// rows returns the part of a box within [lo, hi) of dimension d, or a longer one.
 func rows(b tensor.Box, d, lo, hi int) tensor.Box {
 	return b.Slice(d, lo-b.Offsets[d], hi-b.Offsets[d])
 }
 
-// larger is a box with b in it.
+// larger returns a box that contains b.
 func larger(b tensor.Box, s tensor.Shape, rng *rand.Rand) tensor.Box {
 	for d, n := range s {
 		end := b.Offsets[d] + b.Sizes[d]
@@ -210,7 +209,7 @@ func (tr truth) item(i int, box tensor.Box, empty bool) Item {
 	return Item{t.Kind, tensor.Shard{Name: t.Name, DType: t.DType, Shape: t.Shape, Box: box, Data: data}}
 }
 
-// same says whether items hold the truth, byte by byte.
+// same compares items with the truth.
 func (tr truth) same(items []Item) error {
 	for _, it := range items {
 		for i, t := range tr.tensors {
@@ -225,7 +224,7 @@ func (tr truth) same(items []Item) error {
 	return nil
 }
 
-// testStore is a Store with small chunks on fs.
+// testStore returns a Store with small chunks on fs.
 func testStore(t testing.TB, m ProcessGroup, fs fileSystem, dir string, cfg Config) *Store {
 	t.Helper()
 	s, err := NewStore(dir, "a-run", cfg, m, nil)

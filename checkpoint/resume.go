@@ -9,30 +9,30 @@ import (
 	"trireme/fault"
 )
 
-// ResumeResult says what Resume loaded, the same on all ranks but for Notices, which rank 0 has.
+// ResumeResult is the result of Resume. It is equal on all ranks except for Notices, which only
+// rank 0 has.
 type ResumeResult struct {
-	Path    string // empty: there was nothing to resume from; with an error, what could not be loaded
+	Path    string // empty if there was nothing to resume from; with an error, the checkpoint that failed to load
 	Meta    Meta
-	Notices []string // a line for each newer checkpoint that could not be used, and why
+	Notices []string // one line per newer checkpoint that could not be used
 }
 
-// resolved is what rank 0 found for all.
+// resolved is rank 0's choice.
 type resolved struct {
 	Path string `json:"path"`
 }
 
-// Load fills the items of every rank from the checkpoint at path, as Resume does.
+// Load fills the items of every rank from the checkpoint at path.
 func (s *Store) Load(ctx context.Context, path string, items []Item) error {
 	s.memory.sync()
 	_, err := s.load(ctx, path, items, LoadOptions{Device: s.memory.device})
 	return err
 }
 
-// Resume finds the checkpoint that the setting resume asks for (none, auto or a directory) and fills the
-// items of every rank from it. Where it is "auto" and the newest turns out to be damaged,
-// the one before it is taken, and a notice says so. The items of all ranks together must
-// ask for every tensor of the checkpoint and nothing else: a run that goes on with a part
-// of its state is another run. All ranks come to the same end.
+// Resume finds the checkpoint for the setting resume (none, auto or a directory) and fills the
+// items of every rank. With "auto", a damaged checkpoint is skipped with a notice and the one
+// before it is used. Together, the ranks' items must cover all tensors of the checkpoint and no
+// others. All ranks return the same result.
 func (s *Store) Resume(ctx context.Context, resume string, items []Item, o LoadOptions) (ResumeResult, error) {
 	if o.Device == nil {
 		o.Device = s.memory.device
@@ -78,8 +78,8 @@ func (s *Store) resolve(resume string, failed []Candidate) (path string, notices
 	return resolve(s.fs, s.dir, s.run, resume)
 }
 
-// load fills this rank's items from the checkpoint at path, and agrees with the others that
-// all could. With an error too it returns what the checkpoint holds besides tensors, if it was read.
+// load fills this rank's items from the checkpoint at path. It fails on all ranks if it fails on
+// any. It returns the metadata even with an error, if it was read.
 func (s *Store) load(ctx context.Context, path string, items []Item, o LoadOptions) (Meta, error) {
 	keys := make([]string, len(items))
 	for i, it := range items {
@@ -100,7 +100,7 @@ func (s *Store) load(ctx context.Context, path string, items []Item, o LoadOptio
 	return c.Meta(), err
 }
 
-// wantedByAll refuses a checkpoint that holds what no rank asks for.
+// wantedByAll returns an error if no rank has an item for a tensor of the checkpoint.
 func (c *Checkpoint) wantedByAll(world [][]string) error {
 	wanted := map[string]bool{}
 	for _, keys := range world {
@@ -115,7 +115,7 @@ func (c *Checkpoint) wantedByAll(world [][]string) error {
 		}
 	}
 	if len(extra) > 0 {
-		return fault.Try(fmt.Errorf("checkpoint: %s holds %d tensors that this run does not have, %s among them", c.dir, len(extra), extra[0]), "the configuration it was saved with")
+		return fault.Try(fmt.Errorf("checkpoint: %s has %d tensors that this run lacks, for example %s", c.dir, len(extra), extra[0]), "the configuration it was saved with")
 	}
 	return nil
 }

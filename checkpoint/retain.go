@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// remove deletes a directory of the store in a way that never leaves half a checkpoint
-// under a checkpoint's name.
+// remove deletes a directory. It renames it first, so that no partial checkpoint has a checkpoint's
+// name.
 func (s *Store) remove(path string) error {
 	if name := filepath.Base(path); !strings.HasPrefix(name, tempPrefix) {
 		gone := filepath.Join(s.dir, tempPrefix+"removed-"+strings.TrimLeft(name, "."))
@@ -29,8 +29,7 @@ func (s *Store) remove(path string) error {
 	return nil
 }
 
-// sweep deletes what saves that did not end have left. A checkpoint that was moved aside
-// by such a save gets its name back when there is none under it.
+// sweep deletes the files of interrupted saves and restores checkpoints that they set aside.
 func (s *Store) sweep() error {
 	names, err := s.fs.ReadDir(s.dir)
 	if err != nil {
@@ -43,7 +42,7 @@ func (s *Store) sweep() error {
 		case strings.HasPrefix(name, tempPrefix):
 			err = s.remove(path)
 		case ok && aside:
-			err = s.putBack(path, step)
+			err = s.finishReplace(path, step)
 		}
 		if err != nil {
 			return err
@@ -52,14 +51,15 @@ func (s *Store) sweep() error {
 	return nil
 }
 
-// putBack ends a replacement that was cut off: of the old and the new, one stays.
-func (s *Store) putBack(aside string, step int) error {
+// finishReplace completes an interrupted replacement: it keeps the new checkpoint if valid, else the old
+// one.
+func (s *Store) finishReplace(aside string, step int) error {
 	final := filepath.Join(s.dir, stepDir(step))
 	if _, err := verify(s.fs, final); err == nil {
 		return s.remove(aside)
 	}
 	if _, err := verify(s.fs, aside); err != nil {
-		return nil // neither is a checkpoint: leave it to a person
+		return nil // neither is valid: leave both to the user
 	}
 	if err := s.remove(final); err != nil && !errors.Is(err, errNotExist) {
 		return err
@@ -73,9 +73,9 @@ func (s *Store) putBack(aside string, step int) error {
 	return nil
 }
 
-// retain deletes checkpoints of this run beyond the newest KeepLastN, of which the one just saved
-// is one. Directories that are not verified, those of other runs, and the one that Keep named, are
-// neither counted nor deleted.
+// retain deletes this run's checkpoints beyond the newest KeepLastN, including the one just saved.
+// Invalid directories, other runs' checkpoints and the protected one are neither counted nor
+// deleted.
 func (s *Store) retain(saved int) (notices []string) {
 	if s.cfg.KeepLastN == 0 {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"trireme/tensor"
 )
 
-// TestAnyWorldToAnyOther saves with some ranks and random ranges, and loads with others.
+// TestAnyWorldToAnyOther saves and loads with random numbers of ranks and random boxes.
 func TestAnyWorldToAnyOther(t *testing.T) {
 	base := t.TempDir()
 	n := 0
@@ -60,7 +60,7 @@ func TestAnyWorldToAnyOther(t *testing.T) {
 	})
 }
 
-// checkFiles opens the data files as any tool would.
+// checkFiles opens the data files as safetensors.
 func checkFiles(rt *rapid.T, dir string, tr truth, cfg Config) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*.safetensors"))
 	for _, path := range files {
@@ -145,12 +145,12 @@ func TestSaveRefuses(t *testing.T) {
 		spoil func(items []Item) []Item
 		want  string
 	}{
-		{"gap", func(is []Item) []Item { return is[1:] }, ""}, // one tensor less is another state, not an error
+		{"gap", func(is []Item) []Item { return is[1:] }, ""}, // one tensor less is a valid state
 		{"part missing", func(is []Item) []Item { is[0] = tr.item(0, rows(tr.all(0), 0, 1, 7), false); return is }, "no rank holds [0:1,0:5] of layers.0.weight [7 5]"},
 		{"end missing", func(is []Item) []Item { is[0] = tr.item(0, rows(tr.all(0), 1, 0, 4), false); return is }, "no rank holds [0:7,4:5]"},
-		{"outside", func(is []Item) []Item { is[0].Box.Offsets[1] = 1; return is }, "layers.0.weight [7 5] does not have the box [0 1] + [7 5]"},
-		{"type", func(is []Item) []Item { is[0].DType = tensor.BF16; return is }, "do not lie in"},
-		{"no data", func(is []Item) []Item { is[0].Data = nil; return is }, "do not lie in none"},
+		{"outside", func(is []Item) []Item { is[0].Box.Offsets[1] = 1; return is }, "layers.0.weight: box [0 1] + [7 5] is outside [7 5]"},
+		{"type", func(is []Item) []Item { is[0].DType = tensor.BF16; return is }, "does not match its tensor"},
+		{"no data", func(is []Item) []Item { is[0].Data = nil; return is }, "does not match its tensor none"},
 		{"no name", func(is []Item) []Item { is[0].Name = ""; return is }, "without a name"},
 		{"two shapes", func(is []Item) []Item {
 			x := is[0]
@@ -177,7 +177,7 @@ func TestSaveRefuses(t *testing.T) {
 			}
 		}
 	}
-	// Ranks that save different steps all fail, with one error.
+	// Ranks that save different steps fail with the same error.
 	errs := newWorld(3).run(func(m member) error {
 		_, err := testStore(t, m, nil, t.TempDir(), Config{}).Save(t.Context(), tr.meta(m.rank), nil)
 		return err
@@ -189,7 +189,7 @@ func TestSaveRefuses(t *testing.T) {
 	}
 }
 
-// readEvery reads every byte of a checkpoint and checks it.
+// readEvery reads and checks every byte of a checkpoint.
 func readEvery(t *testing.T, c *Checkpoint) {
 	t.Helper()
 	r := reader{c: c, chunk: make([]byte, c.m.ChunkBytes)}
@@ -234,9 +234,9 @@ func TestLoadRefuses(t *testing.T) {
 	}{
 		{item(func(x *Item) { x.Name = "other" }), LoadOptions{}, "has no param of other"},
 		{item(func(x *Item) { x.Kind = "exp_avg_sq" }), LoadOptions{}, "has no exp_avg_sq of layers.0.weight"},
-		{item(func(x *Item) { x.Shape, x.Box = tensor.Shape{5, 7}, tensor.FullBox(tensor.Shape{5, 7}) }), LoadOptions{}, "is [7 5] in"},
-		{item(as(tensor.BF16)), LoadOptions{}, "is float32 in"},
-		{item(as(tensor.F64)), LoadOptions{Convert: true}, "is float32 in"},
+		{item(func(x *Item) { x.Shape, x.Box = tensor.Shape{5, 7}, tensor.FullBox(tensor.Shape{5, 7}) }), LoadOptions{}, "has shape [7 5]"},
+		{item(as(tensor.BF16)), LoadOptions{}, "has dtype float32"},
+		{item(as(tensor.F64)), LoadOptions{Convert: true}, "has dtype float32"},
 		{item(as(tensor.BF16)), LoadOptions{Convert: true}, ""},
 	} {
 		err := c.Load(t.Context(), r.items, r.o)
@@ -251,15 +251,15 @@ func TestLoadRefuses(t *testing.T) {
 			}
 		}
 	}
-	// What no rank asks for is refused by Resume.
+	// Resume rejects tensors that no rank wants.
 	_, err = testStore(t, SingleProcess{}, nil, dir, Config{}).Resume(t.Context(), "auto", tr.whole(true)[1:], LoadOptions{})
-	if err == nil || !strings.Contains(err.Error(), "holds 1 tensors that this run does not have, layers.0.weight") {
+	if err == nil || !strings.Contains(err.Error(), "has 1 tensors that this run lacks, for example layers.0.weight") {
 		t.Errorf("a state without its first parameter: %v", err)
 	}
 }
 
-// A run whose identity nobody names has that of the checkpoint it goes on from by itself. One that
-// begins with a checkpoint by name is a run of its own.
+// A run without an ID takes that of the checkpoint it resumes from with auto. One that resumes by
+// path is a new run.
 func TestIdentity(t *testing.T) {
 	first, other, tr := t.TempDir(), t.TempDir(), newTruth(1)
 	if _, err := saveAlone(t, nil, first, Config{}, tr, 1); err != nil {
@@ -293,7 +293,7 @@ func TestIdentity(t *testing.T) {
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name ...string) string { return filepath.Join(append([]string{dir, "checkpoints"}, name...)...) }
-	for _, d := range []string{"step-1", "step-8", "notes", ".tmp-step-9-x", "step-02"} { // not verified, not verified and newer, not ours, stale, not ours
+	for _, d := range []string{"step-1", "step-8", "notes", ".tmp-step-9-x", "step-02"} { // invalid, invalid and newer, not ours, stale, not ours
 		if err := os.MkdirAll(in(d, "sub"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +319,7 @@ func TestRetention(t *testing.T) {
 	if err != nil || path != in("step-6") || len(notices) > 0 {
 		t.Fatal(path, notices, err)
 	}
-	// A checkpoint under another step's name is none.
+	// A checkpoint under another step's name is invalid.
 	if err := os.Rename(in("step-6"), in("step-9")); err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestResolve(t *testing.T) {
 			t.Fatalf("%q of an empty directory: %q, %v", r, path, err)
 		}
 	}
-	if _, _, err := resolve(disk{}, filepath.Join(dir, rundir.Checkpoints), "", dir); err == nil || !strings.Contains(err.Error(), "is not a checkpoint and holds none") {
+	if _, _, err := resolve(disk{}, filepath.Join(dir, rundir.Checkpoints), "", dir); err == nil || !strings.Contains(err.Error(), "is not a checkpoint and contains none") {
 		t.Fatal(err)
 	}
 	if _, _, err := resolve(disk{}, filepath.Join(dir, rundir.Checkpoints), "", filepath.Join(dir, "gone")); err == nil {
@@ -379,8 +379,8 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-// TestOtherRuns: checkpoints of another run in the directory are neither taken, replaced nor deleted,
-// and a run does not begin among them.
+// TestOtherRuns: checkpoints of another run are not loaded, replaced or deleted, and a run does not
+// start in their directory.
 func TestOtherRuns(t *testing.T) {
 	dir := t.TempDir()
 	at := func(run string, keep int) *Store {
@@ -412,7 +412,7 @@ func TestOtherRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := save(mine, 5); err == nil || !strings.Contains(err.Error(), "step-5 is of another run (theirs) and is not replaced") {
+	if err := save(mine, 5); err == nil || !strings.Contains(err.Error(), "step-5 belongs to another run (theirs) and is not replaced") {
 		t.Errorf("the same step: %v", err)
 	}
 	found, err := List(filepath.Join(dir, "checkpoints"))
@@ -435,8 +435,7 @@ func TestOtherRuns(t *testing.T) {
 	}
 }
 
-// TestRunsStayTogether: the boxes of a run that replicas hold are written by one of them, and the
-// next run by the other.
+// TestRunsStayTogether: one replica writes consecutive boxes, the other the next ones.
 func TestRunsStayTogether(t *testing.T) {
 	all := tensor.FullBox(tensor.Shape{10, 7})
 	var world [4][]held

@@ -17,61 +17,62 @@ import (
 	"trireme/tensor"
 )
 
-// Store is the directory of one run's checkpoints as one rank sees it. Save and Resume are
-// called by all ranks, in the same order, from one goroutine each.
+// Store is the checkpoint directory of one run, as one rank sees it. All ranks call Save and Resume
+// in the same order, each from one goroutine.
 type Store struct {
 	dir    string
-	run    string // identity of the run; empty until a checkpoint names it
+	run    string // run ID; empty until resumed or first saved
 	cfg    Config
 	ranks  ProcessGroup
 	memory memory
 	fs     fileSystem
 	chunk  int
-	kept   int // step of a checkpoint that retain passes over; -1 is none
+	kept   int // step of the checkpoint that retain keeps; -1 for none
 }
 
-// NewStore makes a Store for the checkpoints of the run that writes to outputDir. run is its
-// identity (see rundir.ValidID), which only rank 0 needs to know; empty is that of the checkpoint
-// that Resume finds, or a new one. device moves tensors whose memory the host does not see, and
-// waits for those under way; it may be nil if there are none.
+// NewStore returns the Store of a run that writes to outputDir. Only rank 0 needs the run ID (see
+// rundir.ValidID); if empty, it is taken from the checkpoint that Resume finds, or generated.
+// device copies tensors that are not in host memory and waits for pending work; it may be nil if
+// there are none.
 func NewStore(outputDir, run string, cfg Config, ranks ProcessGroup, device tensor.Memory) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if run != "" && !rundir.ValidID(run) {
-		return nil, fmt.Errorf("checkpoint: a run %q: an identity has up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
+		return nil, fmt.Errorf("checkpoint: invalid run ID %q: use up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
 	return &Store{dir: cfg.Directory(outputDir), run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, kept: -1}, nil
 }
 
-// Protect makes saves pass over the checkpoint of a step, and no other, when they delete old ones.
+// Protect excludes the checkpoint of a step from deletion. It replaces an earlier call.
 func (s *Store) Protect(step int) { s.kept = step }
 
-// StepPath is where the checkpoint of a step lies.
+// StepPath returns the path of the checkpoint of a step.
 func (s *Store) StepPath(step int) string { return filepath.Join(s.dir, stepDir(step)) }
 
-// Dir is the directory that holds the checkpoints.
+// Dir returns the checkpoint directory.
 func (s *Store) Dir() string { return s.dir }
 
-// SaveResult says what Save did, the same on all ranks but for Notices, which rank 0 has.
+// SaveResult is the result of Save. It is equal on all ranks except for Notices, which only rank 0
+// has.
 type SaveResult struct {
 	Path    string
 	Bytes   int64    // of all data files
-	Notices []string // what did not keep the checkpoint from being saved: old ones that could not be deleted
+	Notices []string // problems that did not fail the save: old checkpoints that could not be deleted
 }
 
-// proposal is what a rank brings to a save.
+// proposal is a rank's input to a save.
 type proposal struct {
-	Dir  string `json:"dir"` // rank 0's: where to write
+	Dir  string `json:"dir"` // rank 0's temporary directory
 	Step int    `json:"step"`
 	Type string `json:"type"`
 	Held []held `json:"held"`
 }
 
-// Save stores the state that the ranks hold together and returns when it is durable. All
-// ranks give the same step; Meta is otherwise rank 0's. Where any rank fails, all return
-// that rank's error, nothing is left of the attempt, and earlier checkpoints are as they
-// were. A checkpoint of the same step is replaced.
+// Save saves the items of all ranks and returns when they are durable. All ranks pass the same
+// step; the rest of Meta is rank 0's. If any rank fails, all return its error, the attempt is
+// removed, and earlier checkpoints are unchanged. An existing checkpoint of the same step is
+// replaced.
 func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (SaveResult, error) {
 	s.memory.sync()
 	mine := proposal{Step: meta.Step, Type: s.cfg.StateDictType, Held: describe(items)}
@@ -110,10 +111,10 @@ func (s *Store) Save(ctx context.Context, meta Meta, items []Item) (SaveResult, 
 	return saved, nil
 }
 
-// begin clears away what earlier saves left unfinished and makes the directory to write in.
+// begin removes unfinished saves and creates the temporary directory.
 func (s *Store) begin(meta Meta) (string, error) {
 	if meta.Step < 0 {
-		return "", fmt.Errorf("checkpoint: save step %d", meta.Step)
+		return "", fmt.Errorf("checkpoint: invalid step %d", meta.Step)
 	}
 	if len(meta.State) > 0 && !jsontext.Value(meta.State).IsValid() {
 		return "", errors.New("checkpoint: the training state to save is not JSON")
@@ -137,8 +138,8 @@ func (s *Store) begin(meta Meta) (string, error) {
 	return tmp, nil
 }
 
-// syncParents makes the names of the directory and of the one above it durable: both may
-// be new. The one above that may be one that this user cannot read.
+// syncParents makes the names of the directory and its parent durable, since both may be new. The
+// parent's parent may be unreadable for this user.
 func (s *Store) syncParents() error {
 	up := filepath.Dir(s.dir)
 	for i, dir := range []string{up, filepath.Dir(up)} {
@@ -149,7 +150,7 @@ func (s *Store) syncParents() error {
 	return nil
 }
 
-// write writes this rank's share of the data.
+// write writes this rank's parts.
 func (s *Store) write(ctx context.Context, tmp string, items []Item, all []proposal) (written, []planned, error) {
 	world := make([][]held, len(all))
 	for rank, p := range all {
@@ -171,11 +172,11 @@ func (s *Store) write(ctx context.Context, tmp string, items []Item, all []propo
 	return data, plan, err
 }
 
-// commit makes a checkpoint of data that all ranks have made durable.
+// commit commits the data that all ranks have synced.
 func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (bytes int64, notices []string, err error) {
 	m := s.manifest(meta, plan, parts)
 	if err := m.check(); err != nil {
-		return 0, nil, fmt.Errorf("checkpoint: the ranks wrote what does not fit together: %w", err)
+		return 0, nil, fmt.Errorf("checkpoint: the ranks' files are inconsistent: %w", err)
 	}
 	b, err := m.encode()
 	if err != nil {
@@ -183,7 +184,7 @@ func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (
 	}
 	for _, f := range m.Files {
 		if err := verifyFile(s.fs, tmp, f); err != nil {
-			return 0, nil, fmt.Errorf("checkpoint: rank 0 does not see what another rank wrote: %s %w; %s", filepath.Join(tmp, f.Name), err, sameDirectory)
+			return 0, nil, fmt.Errorf("checkpoint: rank 0 cannot see another rank's file: %s %w; %s", filepath.Join(tmp, f.Name), err, sameDirectory)
 		}
 		bytes += f.Size
 	}
@@ -205,8 +206,8 @@ func (s *Store) commit(tmp string, meta Meta, plan []planned, parts []written) (
 	return bytes, notices, err
 }
 
-// publish gives a committed directory its name. One that has the name already is moved
-// aside first and, until the new one is durable, found by List.
+// publish renames a committed directory to its final name. An existing one of that name is set
+// aside first; List still finds it until the new one is durable.
 func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 	final := filepath.Join(s.dir, stepDir(step))
 	names, err := s.fs.ReadDir(s.dir)
@@ -216,7 +217,7 @@ func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 	aside := ""
 	if slices.Contains(names, stepDir(step)) {
 		if m, err := verify(s.fs, final); err == nil && !owns(s.run, Candidate{Run: m.Run}) {
-			return nil, fault.Try(fmt.Errorf("checkpoint: %s is of another run (%s) and is not replaced", final, m.Run), "another output_dir, or another checkpoint.dir")
+			return nil, fault.Try(fmt.Errorf("checkpoint: %s belongs to another run (%s) and is not replaced", final, m.Run), "another output_dir, or another checkpoint.dir")
 		}
 		aside = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", asidePrefix, stepDir(step), rand.Text()[:8]))
 		if err := s.fs.Rename(final, aside); err != nil {
@@ -240,7 +241,7 @@ func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 	return notices, nil
 }
 
-// manifest puts together what the ranks wrote.
+// manifest merges what the ranks wrote.
 func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
 	m := &manifest{
 		Format: formatName, Version: formatVersion, Run: s.run, Step: meta.Step, Epoch: meta.Epoch,
@@ -263,7 +264,7 @@ func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
 		for _, p := range w.Pieces {
 			p.Piece.File += first
 			if p.Piece.File < first || m.Type == Full {
-				p.Piece.File = 0 // the file of all ranks is rank 0's
+				p.Piece.File = 0 // one file for all ranks, described by rank 0
 			}
 			t := &m.Tensors[p.Tensor]
 			t.Pieces = append(t.Pieces, p.Piece)
@@ -275,8 +276,8 @@ func (s *Store) manifest(meta Meta, plan []planned, parts []written) *manifest {
 	return m
 }
 
-// abandon removes what a failed save has written, and returns its error. Every rank has
-// closed its files when it is called, unless ranks can no longer agree.
+// abandon removes the files of a failed save and returns failure. Every rank has closed its files,
+// unless ranks can no longer communicate.
 func (s *Store) abandon(tmp string, failure error) error {
 	if s.ranks.Rank() != 0 || tmp == "" {
 		return failure

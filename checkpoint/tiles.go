@@ -7,13 +7,12 @@ import (
 	"trireme/tensor"
 )
 
-// tiles reports whether pieces, as many elements in all as a tensor of shape s has, hold each of
-// them once. Every element has the weight w1(i1) w2(i2) ... of its indices, where each w is a random
-// function into the integers modulo a prime. The weight of a box is then a product of differences of
-// running sums, and boxes that are not a tiling weigh as much as the whole only if random numbers
-// are a root of a polynomial of as many unknowns of degree 1: with a probability below dimensions /
-// 2^61 (Schwartz-Zippel), which no author of a file can raise. This takes time in proportion to the
-// pieces, however they lie; comparing boxes with one another does not.
+// tiles reports whether pieces, which have the size of a tensor of shape s in total, cover each
+// element once. Each element has weight w1(i1) w2(i2) ... of its indices, where each w is a random
+// function into the integers modulo a prime. A box's weight is a product of differences of prefix
+// sums. By the Schwartz-Zippel lemma, boxes that are not a tiling have the weight of the tensor
+// with probability below dimensions / 2^61, whatever the file's author does. The time is linear in
+// the number of pieces, unlike comparing boxes pairwise.
 func tiles(s tensor.Shape, pieces []piece) bool {
 	seed := maphash.MakeSeed()
 	weight := func(b tensor.Box) uint64 {
@@ -33,12 +32,12 @@ func tiles(s tensor.Shape, pieces []piece) bool {
 
 const prime = 1<<61 - 1
 
-// sumBefore is the sum of the weights of indices below i of dimension d: random numbers too.
+// sumBefore is the prefix sum of weights below index i of dimension d: itself random.
 func sumBefore(seed maphash.Seed, d, i int) uint64 {
 	return maphash.Comparable(seed, [2]int{d, i}) % prime
 }
 
-// mulMod is a*b modulo prime, of a and b below it.
+// mulMod returns a*b modulo prime for a, b < prime.
 func mulMod(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a, b)
 	_, rem := bits.Div64(hi, lo, prime)

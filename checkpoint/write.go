@@ -11,7 +11,7 @@ import (
 	"trireme/tensor"
 )
 
-// written is what a rank tells the others about what it wrote.
+// written lists the files and pieces of one rank.
 type written struct {
 	Files  []manifestFile `json:"files"`
 	Pieces []writtenPiece `json:"pieces"`
@@ -19,25 +19,25 @@ type written struct {
 
 type writtenPiece struct {
 	Tensor int   `json:"tensor"` // index into the plan
-	Piece  piece `json:"piece"`  // File counts from this rank's first file; -1 is the common one
+	Piece  piece `json:"piece"`  // File is relative to this rank's first file; -1 is the shared file
 }
 
-// writer is one rank's part in writing one checkpoint's data.
+// writer is one rank's part of writing a checkpoint.
 type writer struct {
 	fs     fileSystem
 	dir    string
 	rank   int
 	memory memory
-	chunk  int // bytes of one CRC
+	chunk  int // bytes per CRC
 	items  []Item
 	plan   []planned
-	buf    []byte // for tensors that the host does not see
+	buf    []byte // for tensors outside host memory
 }
 
-// rankFile is where a rank puts its pieces in a sharded checkpoint.
+// rankFile is the file name of a rank in a sharded checkpoint.
 func rankFile(rank int) string { return fmt.Sprintf("rank-%05d.safetensors", rank) }
 
-// sharded writes this rank's parts into a file of its own, each as a tensor named after its box.
+// sharded writes this rank's parts into its file, each as a tensor named after its box.
 func (w *writer) sharded(ctx context.Context) (written, error) {
 	var entries []safetensors.Entry
 	var out written
@@ -69,7 +69,7 @@ func (w *writer) sharded(ctx context.Context) (written, error) {
 	})
 }
 
-// full writes this rank's parts into their places in the one file of all ranks.
+// full writes this rank's parts into the one file of all ranks.
 func (w *writer) full(ctx context.Context) (written, error) {
 	entries := make([]safetensors.Entry, len(w.plan))
 	for i, t := range w.plan {
@@ -103,7 +103,7 @@ func (w *writer) full(ctx context.Context) (written, error) {
 	})
 }
 
-// each calls f for the parts that this rank writes, in the order of the plan.
+// each calls f for each part of this rank, in plan order.
 func (w *writer) each(f func(i int, t planned, p part) error) error {
 	for i, t := range w.plan {
 		for _, p := range t.parts {
@@ -129,7 +129,7 @@ func writeAt(f file, b []byte, at int64, what string) error {
 	return nil
 }
 
-// file makes a file of the given size, fills it and makes its content durable.
+// file creates a file of the given size, fills it and syncs it.
 func (w *writer) file(name string, size int64, fill func(file) error) error {
 	return writeFile(w.fs, filepath.Join(w.dir, name), size, fill)
 }
@@ -139,7 +139,7 @@ const sameDirectory = "all ranks must write to the same directory"
 func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (err error) {
 	f, err := fs.Create(path)
 	if errors.Is(err, errNotExist) {
-		return fmt.Errorf("checkpoint: %w: the directory that rank 0 made is not there; %s", err, sameDirectory)
+		return fmt.Errorf("checkpoint: %w: the directory created by rank 0 is missing; %s", err, sameDirectory)
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
@@ -149,9 +149,9 @@ func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (e
 			err = fmt.Errorf("checkpoint: close %s: %w", path, e)
 		}
 	}()
-	// Sizes agree on all ranks that share a file, so that none cuts another's bytes off.
+	// Ranks that share a file agree on its size, so none truncates another's bytes.
 	if err := f.Truncate(size); err != nil {
-		return fmt.Errorf("checkpoint: make %s %d bytes long: %w", path, size, err)
+		return fmt.Errorf("checkpoint: resize %s to %d bytes: %w", path, size, err)
 	}
 	if err := fill(f); err != nil {
 		return err
@@ -162,8 +162,8 @@ func writeFile(fs fileSystem, path string, size int64, fill func(file) error) (e
 	return nil
 }
 
-// part writes one part at offset at and returns its checksums. Each chunk is summed just
-// before it is written, while it is in the cache.
+// part writes one part at offset at and returns its checksums. Each chunk is summed just before it
+// is written, while it is in cache.
 func (w *writer) part(ctx context.Context, f file, at int64, t planned, p part) ([]uint32, error) {
 	it, size := w.items[p.item], t.DType.Size()
 	per, n := w.chunk/size, p.box.Elems()
@@ -185,7 +185,7 @@ func (w *writer) part(ctx context.Context, f file, at int64, t planned, p part) 
 	return crcs, nil
 }
 
-// scratch is a buffer for one chunk of a tensor that the host does not see.
+// scratch returns a buffer for one chunk of a tensor outside host memory.
 func (w *writer) scratch(t *tensor.Tensor) []byte {
 	if t.Buffer().Bytes == nil && w.buf == nil {
 		w.buf = make([]byte, w.chunk)

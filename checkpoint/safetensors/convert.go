@@ -8,8 +8,8 @@ import (
 	"trireme/tensor"
 )
 
-// Convertible says whether Convert goes from one type to the other: equal types, and any
-// two of F32, BF16 and F16.
+// Convertible reports whether Convert supports the conversion: equal types, or any two of F32, BF16
+// and F16.
 func Convertible(from, to tensor.DType) bool {
 	return from == to || isFloat(from) && isFloat(to)
 }
@@ -18,9 +18,9 @@ func isFloat(d tensor.DType) bool {
 	return d == tensor.F32 || d == tensor.BF16 || d == tensor.F16
 }
 
-// Convert writes the elements of src, of type from, to dst as type to, rounding to nearest
-// even; NaN stays NaN. Both are little-endian and hold the same number of elements, and
-// they do not overlap. It panics for types that are not Convertible.
+// Convert converts the elements of src from dtype from to dtype to, rounding to nearest even; NaN
+// stays NaN. Both slices are little-endian, have the same number of elements and do not overlap. It
+// panics if the types are not Convertible.
 func Convert(dst []byte, to tensor.DType, src []byte, from tensor.DType) {
 	n := len(src) / from.Size()
 	if len(dst) != n*to.Size() || len(src) != n*from.Size() {
@@ -59,31 +59,31 @@ func Convert(dst []byte, to tensor.DType, src []byte, from tensor.DType) {
 	}
 }
 
-// bf16 rounds the bits of a float32 to a bfloat16.
+// bf16 rounds float32 bits to bfloat16.
 func bf16(x uint32) uint16 {
 	if x&0x7fffffff > 0x7f800000 {
-		return uint16(x>>16) | 0x40 // quiet, so that cutting the payload cannot make infinity
+		return uint16(x>>16) | 0x40 // quiet NaN: truncating the payload must not yield infinity
 	}
 	return uint16((x + 0x7fff + x>>16&1) >> 16)
 }
 
-// f16 rounds the bits of a float32 to an IEEE half.
+// f16 rounds float32 bits to IEEE half.
 func f16(x uint32) uint16 {
 	sign, abs := uint16(x>>16)&0x8000, x&0x7fffffff
 	switch {
 	case abs > 0x7f800000:
 		return sign | 0x7e00 | uint16(abs>>13)&0x1ff
-	case abs >= 0x477ff000: // 65520 and more round to infinity
+	case abs >= 0x477ff000: // 65520 and above round to infinity
 		return sign | 0x7c00
-	case abs >= 0x38800000: // normal: 2^-14 and more
+	case abs >= 0x38800000: // normal: 2^-14 and above
 		abs -= 112 << 23
 		return sign | uint16((abs+0xfff+abs>>13&1)>>13)
-	default: // a multiple of 2^-24; adding 0.5 leaves it, rounded, in the last bits
+	default: // a multiple of 2^-24: adding 0.5 leaves it, rounded, in the low bits
 		return sign | uint16(math.Float32bits(math.Float32frombits(abs)+0.5)-0x3f000000)
 	}
 }
 
-// fromF16 is the bits of the float32 that equals an IEEE half.
+// fromF16 returns the float32 bits of an IEEE half.
 func fromF16(h uint16) uint32 {
 	sign, abs := uint32(h&0x8000)<<16, uint32(h&0x7fff)
 	switch {

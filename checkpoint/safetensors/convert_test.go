@@ -8,7 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// nearest finds the value of a 16-bit format nearest to x, ties to even, by search.
+// nearest returns the 16-bit value nearest to x, ties to even, by search.
 func nearest(x float64, value func(uint16) float64, inf uint16) uint16 {
 	sign := uint16(0)
 	if math.Signbit(x) {
@@ -23,7 +23,7 @@ func nearest(x float64, value func(uint16) float64, inf uint16) uint16 {
 		}
 	}
 	a, b := value(lo), value(hi)
-	if hi == inf { // rounds as if the exponent went on
+	if hi == inf { // round as if the exponent range were unbounded
 		b = value(inf-1) + (value(inf-1) - value(inf-2))
 	}
 	if x-a < b-x || x-a == b-x && lo&1 == 0 {
@@ -56,9 +56,9 @@ func TestHalvesRoundToNearestEven(t *testing.T) {
 	}
 	for range 300_000 {
 		check(rng.Uint32())
-		check(0x33000000 + rng.Uint32N(0x15000000)) // what float16 covers
+		check(0x33000000 + rng.Uint32N(0x15000000)) // the range of float16
 	}
-	for h := range uint32(1 << 16) { // every half and its neighbours, and ties
+	for h := range uint32(1 << 16) { // every half, its neighbors, and ties
 		x := fromF16(uint16(h))
 		for _, d := range []uint32{0, 1, ^uint32(0), 0x1000, 0xfff, 0x1001} {
 			check(x + d)

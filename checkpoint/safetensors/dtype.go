@@ -6,9 +6,8 @@ import (
 	"trireme/tensor"
 )
 
-// Type is an element type as a header spells it: F32, BF16, BOOL and so on. There are more
-// of them than tensor.DType has, so that files that hold a mask or an 8-bit weight beside
-// the tensors that are wanted can be read.
+// Type is an element type as spelled in a header: F32, BF16, BOOL and so on. It includes types that
+// tensor.DType lacks, so that files with masks or 8-bit weights can be opened.
 type Type string
 
 var sizes = map[Type]int{
@@ -23,13 +22,13 @@ var types = map[tensor.DType]Type{
 	tensor.I64: "I64", tensor.I32: "I32", tensor.U8: "U8",
 }
 
-// TypeOf is how a header spells dt.
+// TypeOf returns the header's spelling of dt.
 func TypeOf(dt tensor.DType) Type { return types[dt] }
 
-// Size is the number of bytes of one element, 0 for a type that is not known.
+// Size returns the bytes per element, 0 for an unknown type.
 func (t Type) Size() int { return sizes[t] }
 
-// DType is the element type of tensors, or false for one that tensors cannot have.
+// DType returns the tensor type, or false if tensors lack it.
 func (t Type) DType() (tensor.DType, bool) {
 	for d, name := range types {
 		if name == t {
@@ -39,16 +38,16 @@ func (t Type) DType() (tensor.DType, bool) {
 	return 0, false
 }
 
-// Info says what a tensor of a file is and where it lies.
+// Info describes a tensor of a file.
 type Info struct {
 	Name   string
 	Type   Type
 	Shape  tensor.Shape
-	Offset int64 // of the first byte, from the start of the file
+	Offset int64 // from the start of the file, in bytes
 	Size   int64 // in bytes
 }
 
-// Elems is the number of elements.
+// Elems returns the number of elements.
 func (i Info) Elems() int { return int(i.Size) / i.Type.Size() }
 
 func (i Info) String() string { return fmt.Sprintf("%s %s%v", i.Name, i.Type, i.Shape) }

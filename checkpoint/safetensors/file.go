@@ -11,8 +11,7 @@ import (
 	"trireme/tensor"
 )
 
-// File reads ranges of the tensors of one file. Its methods may be called from several
-// goroutines at once.
+// File reads ranges of the tensors of one file. Its methods are safe for concurrent use.
 type File struct {
 	name   string
 	r      io.ReaderAt
@@ -23,7 +22,7 @@ type File struct {
 
 // Open opens the file at path and checks its header.
 func Open(path string) (*File, error) {
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // a pipe would be waited for
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() { // opening a pipe would block
 		return nil, notFile(path)
 	}
 	f, err := os.Open(path)
@@ -33,7 +32,7 @@ func Open(path string) (*File, error) {
 	return openFile(path, f)
 }
 
-// openFile takes over f.
+// openFile takes ownership of f.
 func openFile(name string, f *os.File) (*File, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -57,8 +56,7 @@ func notFile(name string) error {
 	return fault.Try(fmt.Errorf("safetensors: %s is not a file", name), "a directory with the model's weights")
 }
 
-// NewFile reads from r, which holds size bytes; name stands for it in errors. Closing the
-// File leaves r open.
+// NewFile reads from r, which has size bytes; errors use name. Closing the File does not close r.
 func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	h, err := readHeader(r, size)
 	if err != nil {
@@ -68,7 +66,7 @@ func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 				return nil, fault.Try(fmt.Errorf("safetensors: %s is %s", name, k.Name), "%s", k.Try)
 			}
 		}
-		return nil, fault.Try(fmt.Errorf("safetensors: %s: %w", name, err), "fetch or write it again")
+		return nil, fault.Try(fmt.Errorf("safetensors: %s: %w", name, err), "download or write it again")
 	}
 	f := &File{name: name, r: r, header: h, byName: make(map[string]int, len(h.infos))}
 	for i, t := range h.infos {
@@ -77,16 +75,16 @@ func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// Name is the path that the file was opened by.
+// Name returns the path passed to Open.
 func (f *File) Name() string { return f.name }
 
-// Tensors lists what the file holds in the order of the file. The caller does not change it.
+// Tensors lists the tensors in file order. The caller must not modify it.
 func (f *File) Tensors() []Info { return f.header.infos }
 
-// Metadata is the header's __metadata__; nil where it has none.
+// Metadata returns the header's __metadata__, or nil.
 func (f *File) Metadata() map[string]string { return f.header.metadata }
 
-// Find is the tensor of that name.
+// Find returns the named tensor.
 func (f *File) Find(name string) (Info, bool) {
 	i, ok := f.byName[name]
 	if !ok {
@@ -95,8 +93,7 @@ func (f *File) Find(name string) (Info, bool) {
 	return f.header.infos[i], true
 }
 
-// ReadRange reads elements [first, first+count) of a tensor as they lie in the file; dst
-// has exactly their bytes.
+// ReadRange reads elements [first, first+count) of a tensor into dst, which has exactly their size.
 func (f *File) ReadRange(name string, first, count int, dst []byte) error {
 	t, err := f.lookup(name, first, count)
 	if err != nil {
@@ -104,7 +101,7 @@ func (f *File) ReadRange(name string, first, count int, dst []byte) error {
 	}
 	size := t.Type.Size()
 	if len(dst) != count*size {
-		return fmt.Errorf("safetensors: %s: %d elements of %v do not fill %d bytes", f.name, count, t, len(dst))
+		return fmt.Errorf("safetensors: %s: %d elements of %v do not match a buffer of %d bytes", f.name, count, t, len(dst))
 	}
 	return f.readAt(t, first*size, dst)
 }
@@ -120,7 +117,7 @@ func (f *File) ReadAs(name string, dt tensor.DType, first, count int, dst []byte
 		return fmt.Errorf("safetensors: %s: %v cannot be read as %v", f.name, t, dt)
 	}
 	if len(dst) != count*dt.Size() {
-		return fmt.Errorf("safetensors: %s: %d elements of %v do not fill %d bytes", f.name, count, dt, len(dst))
+		return fmt.Errorf("safetensors: %s: %d elements of %v do not match a buffer of %d bytes", f.name, count, dt, len(dst))
 	}
 	if from == dt {
 		return f.readAt(t, first*dt.Size(), dst)
@@ -140,7 +137,7 @@ func (f *File) ReadAs(name string, dt tensor.DType, first, count int, dst []byte
 	return nil
 }
 
-// Close ends reading.
+// Close closes the file.
 func (f *File) Close() error {
 	if f.close == nil {
 		return nil
@@ -148,7 +145,7 @@ func (f *File) Close() error {
 	return f.close()
 }
 
-const scratchBytes = 256 << 10 // stays in the second-level cache between read and convert
+const scratchBytes = 256 << 10 // fits the L2 cache between read and convert
 
 var scratch = sync.Pool{New: func() any { return new([scratchBytes]byte) }}
 
@@ -158,7 +155,7 @@ func (f *File) lookup(name string, first, count int) (Info, error) {
 		return t, fmt.Errorf("safetensors: %s has no tensor %q", f.name, name)
 	}
 	if n := t.Elems(); first < 0 || count < 0 || first > n || count > n-first {
-		return t, fmt.Errorf("safetensors: %s: elements [%d,%d) are not in %v", f.name, first, first+count, t)
+		return t, fmt.Errorf("safetensors: %s: elements [%d,%d) are out of range of %v", f.name, first, first+count, t)
 	}
 	return t, nil
 }

@@ -12,7 +12,7 @@ import (
 	"trireme/tensor"
 )
 
-// memory is a file of a fixed size, as a preallocated one is.
+// memory is a file of fixed size.
 type memory []byte
 
 func (m memory) WriteAt(p []byte, off int64) (int, error) { return copy(m[off:], p), nil }
@@ -28,8 +28,8 @@ func sample() []Entry {
 	}
 }
 
-// build writes every tensor of the layout from random bytes, in ranges in random order, and
-// returns the file and the bytes of each tensor.
+// build writes the layout from random bytes, in ranges in random order, and returns the file and
+// each tensor's bytes.
 func build(t testing.TB, entries []Entry, seed uint64) ([]byte, [][]byte) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -158,18 +158,18 @@ func TestEveryTruncationIsRefused(t *testing.T) {
 	}
 }
 
-// raw makes a file of a header as it is given and n bytes of data.
+// raw returns a file with the given header and n bytes of data.
 func raw(header string, n int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), make([]byte, n)...)
 }
 
-func TestLyingHeaders(t *testing.T) {
+func TestInvalidHeaders(t *testing.T) {
 	const a = `"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}`
 	for _, c := range []struct {
 		name, header string
 		data         int
-		want         string // part of the error; empty: the file is right
+		want         string // substring of the error; empty if valid
 	}{
 		{"right", `{` + a + `}`, 8, ""},
 		{"padded", `{` + a + `}     `, 8, ""},
@@ -177,13 +177,13 @@ func TestLyingHeaders(t *testing.T) {
 		{"zero before any element", `{"z":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},` + a + `}`, 8, ""},
 		{"large but empty", `{"z":{"dtype":"F32","shape":[9223372036854775807,9,0],"data_offsets":[0,0]}}`, 0, ""},
 		{"known elsewhere", `{"m":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}`, 3, ""},
-		{"no header", ``, 0, "does not begin with {"},
-		{"space first", ` {}`, 0, "does not begin with {"},
-		{"array", `[]`, 0, "does not begin with {"},
+		{"no header", ``, 0, "does not start with {"},
+		{"space first", ` {}`, 0, "does not start with {"},
+		{"array", `[]`, 0, "does not start with {"},
 		{"tail", `{}x`, 0, "after its closing brace"},
 		{"tail of tabs", "{}\t", 0, "after its closing brace"},
 		{"two objects", `{}{}`, 0, "after its closing brace"},
-		{"open", `{` + a, 8, "the middle"},
+		{"open", `{` + a, 8, "JSON is truncated"},
 		{"duplicate", `{` + a + `,` + a + `}`, 8, "duplicate"},
 		{"duplicate metadata", `{"__metadata__":{},"__metadata__":{}}`, 0, "duplicate"},
 		{"metadata of numbers", `{"__metadata__":{"a":1}}`, 0, "not valid"},
@@ -200,23 +200,23 @@ func TestLyingHeaders(t *testing.T) {
 		{"shape too large", `{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, 0, "too large"},
 		{"wraps to the size", `{"a":{"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,16]}}`, 16, "too large"},
 		{"size", `{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}}`, 8, "12 bytes"},
-		{"hole first", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}`, 12, "4 bytes before"},
-		{"hole", `{` + a + `,"b":{"dtype":"U8","shape":[1],"data_offsets":[9,10]}}`, 10, "1 bytes before"},
+		{"hole first", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}`, 12, "4 unused bytes before"},
+		{"hole", `{` + a + `,"b":{"dtype":"U8","shape":[1],"data_offsets":[9,10]}}`, 10, "1 unused bytes before"},
 		{"overlap", `{` + a + `,"b":{"dtype":"U8","shape":[1],"data_offsets":[7,8]}}`, 8, "overlaps"},
-		{"same place", `{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8, "overlaps"},
+		{"same offset", `{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8, "overlaps"},
 		{"past the end", `{` + a + `}`, 7, "truncated by 1"},
-		{"tail of data", `{` + a + `}`, 9, "1 bytes after"},
+		{"tail of data", `{` + a + `}`, 9, "1 unused bytes after"},
 		{"nested", `{"a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, 0, "not valid"},
 		{"not text", "{\"\xff\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, "not valid"},
 	} {
 		b := raw(c.header, c.data)
-		_, err := NewFile("lie.safetensors", bytes.NewReader(b), int64(len(b)))
+		_, err := NewFile("bad.safetensors", bytes.NewReader(b), int64(len(b)))
 		switch {
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", c.name, err)
 		case c.want != "" && err == nil:
 			t.Errorf("%s: was opened", c.name)
-		case err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "lie.safetensors") || strings.Contains(err.Error(), "\n") || len(err.Error()) > 600):
+		case err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "bad.safetensors") || strings.Contains(err.Error(), "\n") || len(err.Error()) > 600):
 			t.Errorf("%s: the error is %q, without %q", c.name, err, c.want)
 		}
 	}
@@ -253,7 +253,7 @@ func TestLayoutRefuses(t *testing.T) {
 	}
 }
 
-// TestGolden reads a file that the reference implementation wrote.
+// TestGolden reads a file of the reference implementation.
 func TestGolden(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "shared", "data", "golden", "llama-mha", "model")
 	if _, err := os.Stat(path); err != nil {
@@ -268,7 +268,7 @@ func TestGolden(t *testing.T) {
 	if !ok || info.Type != "F32" || !info.Shape.Equal(tensor.Shape{320, 64}) {
 		t.Fatalf("the embedding is %v", info)
 	}
-	// Written again from its own tensors, the file has the same bytes.
+	// Rewritten from its own tensors, the file has the same bytes.
 	want, err := os.ReadFile(filepath.Join(path, ModelFile))
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// FuzzFile checks that whatever opens is consistent with its own size and can be read.
+// FuzzFile checks that a file that opens is consistent with its size and readable.
 func FuzzFile(f *testing.F) {
 	file, _ := build(f, sample(), 1)
 	f.Add(file)

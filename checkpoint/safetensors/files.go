@@ -20,17 +20,17 @@ import (
 	"trireme/tensor"
 )
 
-// The names that Hugging Face's tools look for in a model directory.
+// File names of Hugging Face's model directories.
 const (
 	ModelFile = "model.safetensors"
 	IndexFile = "model.safetensors.index.json"
 )
 
-// ErrNoWeights is of a directory that holds no tensors.
+// ErrNoWeights is wrapped by the error for a directory without weights.
 var ErrNoWeights = fmt.Errorf("neither %s nor %s", ModelFile, IndexFile)
 
-// Files reads the tensors of a model, in however many files it lies. Its methods may be
-// called from several goroutines at once.
+// Files reads the tensors of a model in one or several files. Its methods are safe for concurrent
+// use.
 type Files struct {
 	name  string
 	files []*File
@@ -38,8 +38,8 @@ type Files struct {
 	where map[string]*File
 }
 
-// OpenModel opens what path leads to: a safetensors file, an index (*.index.json), or a
-// directory that holds model.safetensors or, failing that, model.safetensors.index.json.
+// OpenModel opens a safetensors file, an index (*.index.json), or a directory with
+// model.safetensors or, failing that, model.safetensors.index.json.
 func OpenModel(path string) (*Files, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -57,7 +57,7 @@ func OpenModel(path string) (*Files, error) {
 	if _, err := os.Stat(index); err == nil {
 		return openIndex(index)
 	}
-	return nil, fmt.Errorf("safetensors: %s holds %w", path, ErrNoWeights)
+	return nil, fmt.Errorf("safetensors: %s has %w", path, ErrNoWeights)
 }
 
 func openSingle(path string) (*Files, error) {
@@ -72,12 +72,12 @@ func openSingle(path string) (*Files, error) {
 	return s, nil
 }
 
-// openIndex opens every file that an index names and checks that each tensor is where the
-// index says. Tensors that the index leaves out do not exist.
+// openIndex opens every file of an index and checks that each has its tensors. Tensors not in the
+// index are ignored.
 func openIndex(path string) (*Files, error) {
 	weights, err := readIndex(path)
 	if err != nil {
-		return nil, fault.Try(fmt.Errorf("safetensors: %s: %w", path, err), "fetch it again")
+		return nil, fault.Try(fmt.Errorf("safetensors: %s: %w", path, err), "download it again")
 	}
 	root, prefix, err := openRoot(filepath.Dir(path))
 	if err != nil {
@@ -99,7 +99,7 @@ func openIndex(path string) (*Files, error) {
 		t, ok := f.Find(w.tensor)
 		if !ok {
 			s.Close()
-			return nil, fault.Try(fmt.Errorf("safetensors: %s places tensor %q in %s, which does not hold it", path, clip(w.tensor), w.file), "fetch both again")
+			return nil, fault.Try(fmt.Errorf("safetensors: %s maps tensor %q to %s, which does not have it", path, clip(w.tensor), w.file), "download both again")
 		}
 		s.infos = append(s.infos, t)
 		s.where[t.Name] = f
@@ -107,10 +107,10 @@ func openIndex(path string) (*Files, error) {
 	return s, nil
 }
 
-// openRoot confines what an index names to its directory. In a hub's cache that directory
-// is snapshots/REVISION of a repository and holds links to ../../blobs, so there the root
-// is the repository; where that is the cache's models--OWNER--NAME the blobs may be links to
-// those that all repositories share, and the root is the cache.
+// openRoot confines file access to the index's directory. In a hub cache, that directory is
+// snapshots/REVISION of a repository with links to ../../blobs, so the root is the repository. In a
+// cache models--OWNER--NAME, blobs may link to blobs shared by all repositories, so the root is the
+// cache.
 func openRoot(dir string) (root *os.Root, prefix string, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -142,7 +142,7 @@ func openShard(root *os.Root, prefix, index, name string, weights []weight) (*Fi
 				n++
 			}
 		}
-		return nil, fault.Try(fmt.Errorf("safetensors: %s is missing; %s places %d of %d tensors in it", path, filepath.Base(index), n, len(weights)), "fetch it, or all again")
+		return nil, fault.Try(fmt.Errorf("safetensors: %s is missing: %s maps %d of %d tensors to it", path, filepath.Base(index), n, len(weights)), "download it")
 	case err != nil:
 		return nil, fmt.Errorf("safetensors: %s names %s: %w", index, name, err)
 	}
@@ -151,7 +151,7 @@ func openShard(root *os.Root, prefix, index, name string, weights []weight) (*Fi
 
 type weight struct{ tensor, file string }
 
-// readIndex returns the weight map, by file and then by tensor.
+// readIndex returns the weight map, sorted by file, then tensor.
 func readIndex(path string) ([]weight, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -176,18 +176,18 @@ func parseIndex(b []byte) ([]weight, error) {
 	if k, ok := filekind.Detect("", b[:min(len(b), filekind.HeadSize)]); ok {
 		return nil, fault.Try(fmt.Errorf("it is %s, not an index of weights", k.Name), "%s", k.Try)
 	}
-	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors begin files with a byte order mark
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors write a byte order mark
 	if err := json.UnmarshalRead(bytes.NewReader(b), &index); err != nil {
 		return nil, fmt.Errorf("not a valid index: %s", plain(err))
 	}
 	if len(index.Weights) == 0 {
-		return nil, errors.New("the index has no weight_map, or an empty one")
+		return nil, errors.New("weight_map is missing or empty")
 	}
 	weights := make([]weight, 0, len(index.Weights))
 	for t, f := range index.Weights {
-		// Names come from a stranger; a path that leaves the directory is no file of this model.
+		// Names are untrusted: reject paths that leave the directory.
 		if !filepath.IsLocal(f) || f == "." || strings.ContainsAny(f, "\\\x00") {
-			return nil, fmt.Errorf("the index places tensor %q in %q, which is not a file of this directory", clip(t), clip(f))
+			return nil, fmt.Errorf("tensor %q is mapped to %q, which is not a file in this directory", clip(t), clip(f))
 		}
 		weights = append(weights, weight{t, f})
 	}
@@ -197,13 +197,13 @@ func parseIndex(b []byte) ([]weight, error) {
 	return weights, nil
 }
 
-// Name is the path of the file or of the index.
+// Name returns the path of the file or index.
 func (s *Files) Name() string { return s.name }
 
-// Tensors lists the model's tensors. The caller does not change it.
+// Tensors lists the model's tensors. The caller must not modify it.
 func (s *Files) Tensors() []Info { return s.infos }
 
-// Find is the tensor of that name.
+// Find returns the named tensor.
 func (s *Files) Find(name string) (Info, bool) {
 	f, ok := s.where[name]
 	if !ok {
@@ -230,7 +230,7 @@ func (s *Files) ReadAs(name string, dt tensor.DType, first, count int, dst []byt
 	return f.ReadAs(name, dt, first, count, dst)
 }
 
-// Close closes every file.
+// Close closes all files.
 func (s *Files) Close() error {
 	var errs []error
 	for _, f := range s.files {

@@ -41,7 +41,7 @@ func TestModelInSeveralFiles(t *testing.T) {
 	if _, ok := m.Find("c"); ok || len(m.Tensors()) != 2 {
 		t.Fatal("a tensor that the index leaves out was found")
 	}
-	// A whole file beside it goes first, as Hugging Face's readers do it.
+	// A single file has precedence, as in Hugging Face's readers.
 	write(t, filepath.Join(dir, ModelFile), holdsA)
 	one, err := OpenModel(dir)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestHubCacheLinks(t *testing.T) {
 	for _, c := range []struct{ repo, blob, shared string }{
 		{"copy", "123", ""},
 		{"models--owner--name", "123", ""},
-		{"models--owner--name", "123", "blobs/ab/abc"}, // one of all repositories
+		{"models--owner--name", "123", "blobs/ab/abc"}, // shared by all repositories
 	} {
 		cache := t.TempDir()
 		repo := filepath.Join(cache, c.repo)
@@ -87,21 +87,21 @@ func TestHubCacheLinks(t *testing.T) {
 	}
 }
 
-func TestLyingIndexes(t *testing.T) {
+func TestInvalidIndexes(t *testing.T) {
 	base := t.TempDir()
 	write(t, filepath.Join(base, "outside.safetensors"), holdsA)
 	for _, c := range []struct{ name, index, want string }{
-		{"missing", `{"weight_map":{"a":"m.safetensors","z":"gone.safetensors"}}`, "gone.safetensors is missing; model.safetensors.index.json places 1 of 2"},
-		{"elsewhere", `{"weight_map":{"b":"m.safetensors"}}`, `places tensor "b" in m.safetensors, which does not hold it`},
-		{"up", `{"weight_map":{"a":"../outside.safetensors"}}`, "not a file of this directory"},
-		{"absolute", `{"weight_map":{"a":"` + filepath.Join(base, "outside.safetensors") + `"}}`, "not a file of this directory"},
+		{"missing", `{"weight_map":{"a":"m.safetensors","z":"gone.safetensors"}}`, "gone.safetensors is missing: model.safetensors.index.json maps 1 of 2"},
+		{"elsewhere", `{"weight_map":{"b":"m.safetensors"}}`, `maps tensor "b" to m.safetensors, which does not have it`},
+		{"up", `{"weight_map":{"a":"../outside.safetensors"}}`, "not a file in this directory"},
+		{"absolute", `{"weight_map":{"a":"` + filepath.Join(base, "outside.safetensors") + `"}}`, "not a file in this directory"},
 		{"through a link", `{"weight_map":{"a":"link.safetensors"}}`, "escapes"},
 		{"directory", `{"weight_map":{"a":"sub"}}`, "is not a file"},
-		{"dot", `{"weight_map":{"a":"."}}`, "not a file of this directory"},
-		{"empty name", `{"weight_map":{"a":""}}`, "not a file of this directory"},
+		{"dot", `{"weight_map":{"a":"."}}`, "not a file in this directory"},
+		{"empty name", `{"weight_map":{"a":""}}`, "not a file in this directory"},
 		{"twice", `{"weight_map":{"a":"m.safetensors","a":"m.safetensors"}}`, "duplicate"},
 		{"number", `{"weight_map":{"a":1}}`, "not a valid index"},
-		{"no map", `{"metadata":{}}`, "no weight_map"},
+		{"no map", `{"metadata":{}}`, "weight_map is missing or empty"},
 		{"cut", `{"weight_map":{"a":"m.safe`, "not a valid index"},
 		{"two values", `{"weight_map":{"a":"m.safetensors"}} {}`, "not a valid index"},
 		{"lying shard", `{"weight_map":{"a":"bad.safetensors"}}`, "bad.safetensors"},
@@ -122,7 +122,7 @@ func TestLyingIndexes(t *testing.T) {
 			t.Errorf("%s: the error is %q, without %q", c.name, err, c.want)
 		}
 	}
-	if _, err := OpenModel(filepath.Join(base, "up", "sub")); err == nil || !strings.Contains(err.Error(), "holds neither") {
+	if _, err := OpenModel(filepath.Join(base, "up", "sub")); err == nil || !strings.Contains(err.Error(), "has neither") {
 		t.Errorf("a directory without a model: %v", err)
 	}
 }

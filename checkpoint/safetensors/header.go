@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	maxHeader   = 100_000_000 // bytes, the limit of the reference reader
+	maxHeader   = 100_000_000 // bytes, the reference reader's limit
 	maxDims     = 64
 	metadataKey = "__metadata__"
 )
 
-// header is what a file says of itself.
+// header is a decoded header.
 type header struct {
-	infos    []Info // by place in the file
+	infos    []Info // in file order
 	metadata map[string]string
 }
 
-// readHeader reads and checks the header of a file of size bytes.
+// readHeader reads and validates the header of a file of size bytes.
 func readHeader(r io.ReaderAt, size int64) (*header, error) {
 	var length [8]byte
 	if size < 8 {
@@ -55,13 +55,13 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h, h.place(int64(8+n), size)
+	return h, h.sortAndCheck(int64(8+n), size)
 }
 
-// parseHeader decodes the JSON; offsets are as written, from the end of the header.
+// parseHeader decodes the JSON; offsets are relative to the end of the header.
 func parseHeader(b []byte) (*header, error) {
 	if len(b) == 0 || b[0] != '{' {
-		return nil, errors.New("the header does not begin with {")
+		return nil, errors.New("the header does not start with {")
 	}
 	h := &header{}
 	dec := jsontext.NewDecoder(bytes.NewReader(b))
@@ -98,20 +98,20 @@ func parseHeader(b []byte) (*header, error) {
 		return nil, headerError(err)
 	}
 	if len(bytes.TrimLeft(b[dec.InputOffset():], " ")) > 0 {
-		return nil, errors.New("the header goes on after its closing brace")
+		return nil, errors.New("the header has data after its closing brace")
 	}
 	return h, nil
 }
 
-// headerError puts a JSON error on one line.
+// headerError formats a JSON error on one line.
 func headerError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return errors.New("the header ends in the middle of its JSON")
+		return errors.New("the header's JSON is truncated")
 	}
 	return fmt.Errorf("the header is not valid: %s", plain(err))
 }
 
-// plain is a JSON error on one line, in words that are not Go's.
+// plain rewrites encoding/json's error in plain words, on one line.
 func plain(err error) string {
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) || semantic.GoType == nil {
@@ -146,13 +146,13 @@ func newInfo(name string, t Type, shape, offsets []uint64) (Info, error) {
 	case name == "":
 		return Info{}, errors.New("has no name")
 	case size == 0:
-		return Info{}, fmt.Errorf("has type %q, which is not known", clip(string(t)))
+		return Info{}, fmt.Errorf("has unknown type %q", clip(string(t)))
 	case shape == nil:
 		return Info{}, errors.New("has no shape")
 	case len(shape) > maxDims:
 		return Info{}, fmt.Errorf("has %d dimensions, more than %d", len(shape), maxDims)
 	case len(offsets) != 2:
-		return Info{}, fmt.Errorf("has %d data_offsets in place of 2", len(offsets))
+		return Info{}, fmt.Errorf("has %d data_offsets, not 2", len(offsets))
 	case offsets[1] < offsets[0] || offsets[1] > math.MaxInt64:
 		return Info{}, fmt.Errorf("has data_offsets [%d,%d]", offsets[0], offsets[1])
 	}
@@ -170,9 +170,9 @@ func newInfo(name string, t Type, shape, offsets []uint64) (Info, error) {
 	return Info{Name: name, Type: t, Shape: dims, Offset: int64(offsets[0]), Size: int64(size)}, nil
 }
 
-// place puts the tensors in the order of the file, makes offsets count from its start, and
-// checks that they fill it without holes, overlaps or a tail.
-func (h *header) place(start, size int64) error {
+// sortAndCheck sorts the tensors by offset, makes offsets relative to the start of the file, and checks
+// that they fill it without gaps or overlaps.
+func (h *header) sortAndCheck(start, size int64) error {
 	slices.SortStableFunc(h.infos, func(a, b Info) int {
 		if a.Offset != b.Offset {
 			return cmp.Compare(a.Offset, b.Offset)
@@ -186,21 +186,21 @@ func (h *header) place(start, size int64) error {
 		case t.Offset < end:
 			return fmt.Errorf("tensor %q overlaps tensor %q", clip(t.Name), clip(h.infos[i-1].Name))
 		case t.Offset > end:
-			return fmt.Errorf("%d bytes before tensor %q belong to no tensor", t.Offset-end, clip(t.Name))
+			return fmt.Errorf("%d unused bytes before tensor %q", t.Offset-end, clip(t.Name))
 		}
 		end = t.Offset + t.Size
 		t.Offset += start
 	}
 	switch have := size - start; {
 	case have < end:
-		return fmt.Errorf("its tensors need %d bytes, %d are there (truncated by %d)", end, have, end-have)
+		return fmt.Errorf("its tensors need %d bytes, the file has %d (truncated by %d)", end, have, end-have)
 	case have > end:
-		return fmt.Errorf("%d bytes after the last tensor belong to no tensor", have-end)
+		return fmt.Errorf("%d unused bytes after the last tensor", have-end)
 	}
 	return nil
 }
 
-// clip keeps what a stranger wrote from filling the screen.
+// clip shortens untrusted text for messages.
 func clip(s string) string {
 	const most = 200
 	if len(s) > most {
@@ -209,14 +209,13 @@ func clip(s string) string {
 	return s
 }
 
-// readFull reads len(b) bytes or says why not.
 func readFull(r io.ReaderAt, b []byte, at int64) error {
 	if len(b) == 0 {
 		return nil
 	}
 	n, err := r.ReadAt(b, at)
 	if n == len(b) {
-		return nil // the end of the file may have been met as well
+		return nil // may come with io.EOF
 	}
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

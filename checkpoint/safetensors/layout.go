@@ -15,31 +15,30 @@ import (
 	"trireme/tensor"
 )
 
-// Entry declares one tensor of a file that is to be written.
+// Entry declares one tensor of a file to write.
 type Entry struct {
 	Name  string
 	DType tensor.DType
 	Shape tensor.Shape
 }
 
-// Bytes is the size of the tensor.
+// Bytes returns the size of the tensor.
 func (e Entry) Bytes() int64 { return int64(e.Shape.Elems()) * int64(e.DType.Size()) }
 
 func (e Entry) String() string { return fmt.Sprintf("%s %v%v", e.Name, e.DType, e.Shape) }
 
-// Layout is where every byte of a file lies: tensors in the order of their declaration,
-// one after the other. The same declaration gives the same bytes. It does not change after
-// NewLayout.
+// Layout is the offsets of a file: tensors in declaration order, without gaps. Equal declarations
+// give equal bytes. It is immutable.
 type Layout struct {
 	entries []Entry
-	header  []byte // length, JSON, spaces
+	header  []byte // length, JSON, padding
 	offsets []int64
 	size    int64
 	byName  map[string]int
 }
 
-// NewLayout places the entries. metadata goes into the header; Hugging Face's readers want
-// {"format": "pt"} there.
+// NewLayout lays out the entries. metadata goes into the header; Hugging Face's readers expect
+// {"format": "pt"}.
 func NewLayout(entries []Entry, metadata map[string]string) (*Layout, error) {
 	l := &Layout{entries: entries, offsets: make([]int64, len(entries)), byName: make(map[string]int, len(entries))}
 	js := []byte{'{'}
@@ -64,7 +63,7 @@ func NewLayout(entries []Entry, metadata map[string]string) (*Layout, error) {
 		js = append(js, ' ')
 	}
 	if len(js) > maxHeader {
-		return nil, fmt.Errorf("safetensors: a header of %d bytes is larger than readers take (%d)", len(js), maxHeader)
+		return nil, fmt.Errorf("safetensors: a header of %d bytes exceeds the readers' limit of %d", len(js), maxHeader)
 	}
 	l.header = append(binary.LittleEndian.AppendUint64(nil, uint64(len(js))), js...)
 	for i := range l.offsets {
@@ -76,13 +75,13 @@ func NewLayout(entries []Entry, metadata map[string]string) (*Layout, error) {
 
 func (l *Layout) check(i int, e Entry) error {
 	if e.Name == "" || e.Name == metadataKey || !utf8.ValidString(e.Name) {
-		return errors.New("a tensor cannot have this name")
+		return errors.New("invalid tensor name")
 	}
 	if first, ok := l.byName[e.Name]; ok {
 		return fmt.Errorf("is declared twice, as tensor %d and %d", first, i)
 	}
 	if TypeOf(e.DType) == "" {
-		return fmt.Errorf("the format has no %v", e.DType)
+		return fmt.Errorf("safetensors has no type %v", e.DType)
 	}
 	for _, d := range e.Shape {
 		if d < 0 {
@@ -124,25 +123,25 @@ func appendEntry(js []byte, e Entry, at int64) []byte {
 	return append(js, ']', '}')
 }
 
-// appendString writes s as JSON; bytes that are not UTF-8 become the replacement character.
+// appendString appends s as JSON; invalid UTF-8 becomes the replacement character.
 func appendString(js []byte, s string) []byte {
-	js, _ = jsontext.AppendQuote(js, s) // the error only reports the replacement
+	js, _ = jsontext.AppendQuote(js, s) // the error only reports that replacement
 	return js
 }
 
-// Header is the beginning of the file, up to the first tensor.
+// Header returns the bytes before the first tensor.
 func (l *Layout) Header() []byte { return l.header }
 
-// Size is the number of bytes of the whole file.
+// Size returns the file size in bytes.
 func (l *Layout) Size() int64 { return l.size }
 
-// Entries lists the tensors in the order of the file. The caller does not change it.
+// Entries lists the tensors in file order. The caller must not modify it.
 func (l *Layout) Entries() []Entry { return l.entries }
 
-// Offset is where entry i begins, in bytes from the start of the file.
+// Offset returns the offset of entry i, in bytes from the start of the file.
 func (l *Layout) Offset(i int) int64 { return l.offsets[i] }
 
-// Find is the entry of that name and where it begins.
+// Find returns the named entry and its offset.
 func (l *Layout) Find(name string) (e Entry, offset int64, ok bool) {
 	i, ok := l.byName[name]
 	if !ok {
@@ -151,7 +150,7 @@ func (l *Layout) Find(name string) (e Entry, offset int64, ok bool) {
 	return l.entries[i], l.offsets[i], true
 }
 
-// WriteHeader writes the beginning of the file to w. One of the writers of a file does it.
+// WriteHeader writes the header to w. One of the writers of a file calls it.
 func (l *Layout) WriteHeader(w io.WriterAt) error {
 	if _, err := w.WriteAt(l.header, 0); err != nil {
 		return fmt.Errorf("safetensors: write the header: %w", err)
@@ -159,16 +158,16 @@ func (l *Layout) WriteHeader(w io.WriterAt) error {
 	return nil
 }
 
-// WriteRange writes elements of a tensor, beginning with element first, to their place in
-// w. Ranges may come in any order and from any number of goroutines or processes.
+// WriteRange writes elements of a tensor, from element first on, at their offset in w. Ranges may
+// come in any order and from any number of goroutines or processes.
 func (l *Layout) WriteRange(w io.WriterAt, name string, first int, src []byte) error {
 	e, at, ok := l.Find(name)
 	if !ok {
-		return fmt.Errorf("safetensors: write %q: it was not declared", name)
+		return fmt.Errorf("safetensors: write %q: not declared", name)
 	}
 	size := e.DType.Size()
 	if first < 0 || first > e.Shape.Elems() || len(src)%size != 0 || len(src)/size > e.Shape.Elems()-first {
-		return fmt.Errorf("safetensors: write %v: %d bytes at element %d do not lie in it", e, len(src), first)
+		return fmt.Errorf("safetensors: write %v: %d bytes at element %d are out of range", e, len(src), first)
 	}
 	if _, err := w.WriteAt(src, at+int64(first)*int64(size)); err != nil {
 		return fmt.Errorf("safetensors: write %v: %w", e, err)
