@@ -45,11 +45,11 @@ const (
 func (c Config) Validate() error {
 	switch {
 	case c.SaveEveryNSteps < 0:
-		return fault.At("save_every_n_steps", "is %d; it counts steps from 1, and 0 saves only at the end", c.SaveEveryNSteps)
+		return fault.At("save_every_n_steps", "is %d: it must be 0 or more; 0 saves only at the end", c.SaveEveryNSteps)
 	case !(c.SaveEveryNEpochs >= 0):
 		return fault.At("save_every_n_epochs", "is %v: it must not be negative", c.SaveEveryNEpochs)
 	case c.KeepLastN < 0:
-		return fault.At("keep_last_n", "is %d; it counts checkpoints from 1, and 0 keeps all", c.KeepLastN)
+		return fault.At("keep_last_n", "is %d: it must be 0 or more; 0 keeps all", c.KeepLastN)
 	case c.StateDictType != "" && c.StateDictType != Sharded && c.StateDictType != Full:
 		return fault.At("state_dict_type", "%w", conf.NotOneOf(c.StateDictType, Sharded, Full))
 	}

@@ -7,20 +7,19 @@ import (
 	"trireme/tensor/compose"
 )
 
-// Adafactor keeps of a matrix's second moment a mean of each row and of each column (Shazeer and Stern
-// 2018, as transformers.Adafactor computes it). A parameter with another number of dimensions has
-// the second moment of each element.
+// Adafactor factors the second moment of a matrix into row and column means (Shazeer and Stern
+// 2018, as in transformers.Adafactor). Parameters that are not matrices keep it per element.
 type Adafactor struct {
-	Eps1, Eps2     float64 // added to squares; least scale of a parameter
-	ClipThreshold  float64 // of the root mean square of a direction
-	DecayRate      float64 // the second moment's decay rate is 1 - t^DecayRate
-	Beta1          float64 // of a mean of updates; 0 for none
-	ScaleParameter bool    // the learning rate is relative to the parameter's root mean square
-	RelativeStep   bool    // the learning rate is min(1e-2, 1/sqrt(t)), whatever the schedule says
-	WarmupInit     bool    // and begins at 1e-6*t
+	Eps1, Eps2     float64 // added to squares; lower bound of the parameter scale
+	ClipThreshold  float64 // on the root mean square of the direction
+	DecayRate      float64 // beta2 of update t is 1 - t^DecayRate
+	Beta1          float64 // momentum of updates; 0 for none
+	ScaleParameter bool    // scale the learning rate by the parameter's root mean square
+	RelativeStep   bool    // learning rate min(1e-2, 1/sqrt(t)) instead of the schedule's
+	WarmupInit     bool    // with 1e-6*t in place of 1e-2
 }
 
-// factored is Adafactor of matrices.
+// factored is Adafactor for matrices.
 type factored struct{ Adafactor }
 
 var (
@@ -29,10 +28,10 @@ var (
 	_ Matrixwise = factored{}
 )
 
-// Name is adafactor.
+// Name returns adafactor.
 func (Adafactor) Name() string { return "adafactor" }
 
-// For is the variant for p.
+// For returns the variant for p.
 func (o Adafactor) For(p Param) Optimizer {
 	if len(p.Shape) == 2 {
 		return factored{o}
@@ -40,7 +39,7 @@ func (o Adafactor) For(p Param) Optimizer {
 	return o
 }
 
-// Slots are the second moment and the mean of updates, if there is one.
+// Slots are the second moment and, with Beta1, the momentum.
 func (o Adafactor) Slots() []Slot { return append(slots("exp_avg_sq"), o.mean()...) }
 
 func (o Adafactor) mean() []Slot {
@@ -50,7 +49,7 @@ func (o Adafactor) mean() []Slot {
 	return slots("exp_avg")
 }
 
-// Slots are the means of rows and columns, and that of updates, if there is one.
+// Slots are the row and column means and, with Beta1, the momentum.
 func (o factored) Slots() []Slot {
 	own := slots("exp_avg_sq_row", "exp_avg_sq_col")
 	own[0].MatrixShape = func(s tensor.Shape) tensor.Shape { return s[:1] }
@@ -58,7 +57,7 @@ func (o factored) Slots() []Slot {
 	return append(own, o.mean()...)
 }
 
-// Hyper has the decay rate of second moments.
+// Hyper includes beta2.
 func (o Adafactor) Hyper(lr, weightDecay float64, t int) []float64 {
 	if o.RelativeStep {
 		lr = 1e-2
@@ -70,7 +69,7 @@ func (o Adafactor) Hyper(lr, weightDecay float64, t int) []float64 {
 	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.DescentScale: 1, tensor.AdafactorBeta2: 1 - math.Pow(float64(t), o.DecayRate)}
 }
 
-// Direction is the gradient by the root of its second moment.
+// Direction is the gradient divided by the root of its second moment.
 func (o Adafactor) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scalars *tensor.Tensor) {
 	b.Update(tensor.Adafactor{Eps: o.Eps1}, d, s.State[:1], s.G, s.Ends, hyper, scalars)
 }
@@ -80,8 +79,8 @@ func (o factored) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, _, scal
 	b.ScaleBy(d, s.G, scalars.Flat(tensor.ScalarScale, tensor.ScalarScale+1))
 }
 
-// Precondition divides a gradient by the root of what its row's and its column's means make of the second
-// moment.
+// Precondition divides a gradient by the root of the second moment that its row and column means
+// estimate.
 func (o factored) Precondition(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tensor) {
 	s := compose.NewScope(b)
 	defer s.Release()
@@ -90,11 +89,11 @@ func (o factored) Precondition(b tensor.Backend, m Matrix, hyper, scalars *tenso
 	keep := column(hyper, tensor.AdafactorBeta2)
 	squares := s.Mul(m.D, m.D)
 	b.Binary(squares, squares, s.Scalar(tensor.F32, o.Eps1), tensor.Add)
-	// mean moves a state on by the means of squares along dim, of so many numbers each.
-	mean := func(state *tensor.Tensor, dim, of int) *tensor.Tensor {
+	// mean updates a state with the means of squares along dim; each is over n numbers.
+	mean := func(state *tensor.Tensor, dim, n int) *tensor.Tensor {
 		sums := s.New(tensor.F64, state.Elems())
 		b.Reduce(sums, squares, dim, tensor.Add, tensor.F64)
-		next := s.Add(s.Mul(state, keep), s.Mul(s.With(sums, tensor.Div, float64(of)), s.RSub(1, keep)))
+		next := s.Add(s.Mul(state, keep), s.Mul(s.With(sums, tensor.Div, float64(n)), s.RSub(1, keep)))
 		s.Put(state, s.Select(apply, next, state), false)
 		return s.As(tensor.F64, state)
 	}
@@ -104,7 +103,7 @@ func (o factored) Precondition(b tensor.Backend, m Matrix, hyper, scalars *tenso
 	b.Binary(m.D, m.D, s.Unary(col, tensor.Sqrt).Reshape(1, columns), tensor.Div)
 }
 
-// AdjustRates scale the learning rate by the parameter, and the direction where it is long.
+// AdjustRates scales the learning rate by the parameter's scale and clips the direction.
 func (o Adafactor) AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
 	s := compose.NewScope(b)
 	defer s.Release()
@@ -115,12 +114,12 @@ func (o Adafactor) AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms) 
 	b.Copy(column(rates, tensor.DescentScale), s.Div(s.Scalar(tensor.F64, 1), s.With(s.With(rms(n.D), tensor.Div, o.ClipThreshold), tensor.Max, 1)))
 }
 
-// Apply follows the direction, or a mean of updates.
+// Apply follows the direction or, with Beta1, its momentum.
 func (o Adafactor) Apply(b tensor.Backend, d *tensor.Tensor, s Slice, rates, scalars *tensor.Tensor) {
 	descend(b, o.Beta1, d, s, s.State[1:], rates, scalars)
 }
 
-// Apply follows the direction, or a mean of updates.
+// Apply follows the direction or, with Beta1, its momentum.
 func (o factored) Apply(b tensor.Backend, d *tensor.Tensor, s Slice, rates, scalars *tensor.Tensor) {
 	descend(b, o.Beta1, d, s, s.State, rates, scalars)
 }

@@ -4,21 +4,21 @@ import "trireme/tensor"
 
 // Adagrad is torch.optim.Adagrad. Weight decay is added to the gradient.
 type Adagrad struct {
-	// Decay of the learning rate: that of update t is divided by 1 + (t-1)*Decay.
+	// Decay divides the learning rate of update t by 1 + (t-1)*Decay.
 	Decay float64
-	// Initial is what the sum of squares begins with.
+	// Initial is the initial sum of squares.
 	Initial, Eps float64
 }
 
 var _ Elementwise = Adagrad{}
 
-// Name is adagrad.
+// Name returns adagrad.
 func (Adagrad) Name() string { return "adagrad" }
 
 // Slots is the sum of squares.
 func (Adagrad) Slots() []Slot { return slots("sum") }
 
-// Hyper has the decayed learning rate.
+// Hyper includes the decayed learning rate.
 func (o Adagrad) Hyper(lr, weightDecay float64, t int) []float64 {
 	h := []float64{tensor.InputLR: lr / (1 + float64(t-1)*o.Decay), tensor.InputDecay: weightDecay, tensor.AdagradInitial: 0}
 	if t == 1 {
@@ -27,7 +27,7 @@ func (o Adagrad) Hyper(lr, weightDecay float64, t int) []float64 {
 	return h
 }
 
-// Step is one rule.
+// Step applies one backend rule.
 func (o Adagrad) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	elementwise(b, tensor.Adagrad{Eps: o.Eps}, s, hyper, scalars)
 }

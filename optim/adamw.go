@@ -6,19 +6,18 @@ import (
 	"trireme/tensor"
 )
 
-// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019, as torch.optim.AdamW
-// writes it).
+// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019, as in torch.optim.AdamW).
 type AdamW struct {
 	Beta1, Beta2, Eps float64
-	// L2 adds weight decay to the gradient, as in Adam (Kingma and Ba 2015, torch.optim.Adam).
+	// L2 adds weight decay to the gradient (torch.optim.Adam, Kingma and Ba 2015).
 	L2 bool
-	// Uncorrected leaves out the correction of moments that begin at 0.
+	// Uncorrected disables bias correction.
 	Uncorrected bool
 }
 
 var _ Elementwise = AdamW{}
 
-// Name is adamw, or adam with L2.
+// Name returns adamw, or adam with L2.
 func (o AdamW) Name() string {
 	if o.L2 {
 		return "adam"
@@ -26,10 +25,10 @@ func (o AdamW) Name() string {
 	return "adamw"
 }
 
-// Slots are the first and the second moment.
+// Slots are the first and second moments.
 func (AdamW) Slots() []Slot { return slots("exp_avg", "exp_avg_sq") }
 
-// Hyper has the corrections of moments that begin at 0.
+// Hyper includes the bias corrections.
 func (o AdamW) Hyper(lr, weightDecay float64, t int) []float64 {
 	h := []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.AdamBias1: 1, tensor.AdamBias2: 1}
 	if !o.Uncorrected {
@@ -38,7 +37,7 @@ func (o AdamW) Hyper(lr, weightDecay float64, t int) []float64 {
 	return h
 }
 
-// Step is one rule.
+// Step applies one backend rule.
 func (o AdamW) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	elementwise(b, tensor.AdamW{Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, L2: o.L2}, s, hyper, scalars)
 }

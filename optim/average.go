@@ -5,8 +5,8 @@ import (
 	"trireme/tensor"
 )
 
-// Averaged is an optimizer that keeps an exponential moving average of the parameters beside its
-// state. A step that is skipped leaves the average as it is.
+// Averaged wraps an optimizer and keeps an exponential moving average of the parameters. Skipped
+// steps do not change the average.
 type Averaged struct {
 	Optimizer
 	EMA
@@ -14,31 +14,31 @@ type Averaged struct {
 
 // EMA is the node `training.ema`: an exponential moving average of the weights, in float32.
 type EMA struct {
-	// Decay is the share of the average that each step keeps: average = decay x average + (1 -
-	// decay) x weights. 0 keeps no average. Default 0.
+	// Decay is the factor of the old average: average = decay x average + (1 - decay) x weights. 0
+	// keeps no average. Default 0.
 	Decay float64 `yaml:"decay"`
-	// UpdateAfterStep is the number of steps after which averaging begins; until then the
-	// average is the weights. Default 0.
+	// UpdateAfterStep is the step after which averaging starts; until then the average equals the
+	// weights. Default 0.
 	UpdateAfterStep int `yaml:"update_after_step"`
-	// UseWarmup lowers decay to (1 + n) / (10 + n) where that is less, after n steps of averaging, so
-	// that the first weights count less. Default false.
+	// UseWarmup caps decay at (1 + n) / (10 + n) after n averaged steps, to forget the initial
+	// weights sooner. Default false.
 	UseWarmup bool `yaml:"use_warmup"`
 }
 
-// AverageSlot is the name of the slot with the average.
+// AverageSlot is the slot of the average.
 const AverageSlot = "ema"
 
 // Slots are the optimizer's, then the average.
 func (o Averaged) Slots() []Slot { return append(o.Optimizer.Slots(), slots(AverageSlot)...) }
 
-// Hyper is the optimizer's, then the average's.
+// Hyper returns the optimizer's inputs, then the average's.
 func (o Averaged) Hyper(lr, weightDecay float64, t int) []float64 {
 	return append(o.Optimizer.Hyper(lr, weightDecay, t), lr, weightDecay, 1-o.keep(t))
 }
 
-// keep is the share of the average that update t (1 is the first) keeps.
+// keep returns the decay of update t (from 1).
 func (c EMA) keep(t int) float64 {
-	n := t - 1 - c.UpdateAfterStep // updates of the average so far
+	n := t - 1 - c.UpdateAfterStep // averaged updates so far
 	switch {
 	case n <= 0:
 		return 0
@@ -48,26 +48,26 @@ func (c EMA) keep(t int) float64 {
 	return c.Decay
 }
 
-// Step is the optimizer's, which is element-wise, and then the average's.
+// Step runs the element-wise optimizer, then updates the average.
 func (o Averaged) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	o.Optimizer.(Elementwise).Step(b, o.Inner(s), hyper, scalars)
 	o.Average(b, s, hyper, scalars)
 }
 
-// Inner is s without the average.
+// Inner returns s without the average.
 func (Averaged) Inner(s Slice) Slice {
 	s.State = s.State[:len(s.State)-1]
 	return s
 }
 
-// Average moves the average on, after the optimizer's step.
+// Average updates the average after the optimizer's step.
 func (o Averaged) Average(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	at := len(o.Optimizer.Hyper(0, 0, 1))
 	s.State = s.State[len(s.State)-1:]
 	elementwise(b, tensor.Average{}, s, hyper.Cols(at, at+tensor.AverageCount), scalars)
 }
 
-// For is the optimizer of p, averaged.
+// For returns the optimizer of p, averaged.
 func (o Averaged) For(p Param) Optimizer {
 	return Averaged{suited(o.Optimizer, p), o.EMA}
 }

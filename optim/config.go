@@ -13,26 +13,25 @@ import (
 	"trireme/tensor"
 )
 
-// Config names an optimizer and its parameters: a name, or a map of name and parameters with
-// torch.optim's names.
+// Config is an optimizer's name, or a map with its name and parameters named as in torch.optim.
 type Config map[string]any
 
-// nameKey is what a text alone is.
+// nameKey is the key of a configuration that is only a string.
 const nameKey = "name"
 
-// ShortKey is the key of a configuration that is a text alone.
+// ShortKey implements the short form of a configuration.
 func (Config) ShortKey() string { return nameKey }
 
-// Choices are the names.
+// Choices lists the optimizers.
 func (Config) Choices() []string { return slices.Sorted(maps.Keys(builders)) }
 
-// AdamDefaults are parameters of Adam and its relatives that have keys of their own.
+// AdamDefaults are the defaults of Adam's parameters, which have configuration keys.
 type AdamDefaults struct {
 	Betas [2]float64
 	Eps   float64
 }
 
-// builders make optimizers of their parameters.
+// builders construct optimizers from their parameters.
 var builders = map[string]func(*args) Optimizer{
 	"adamw": func(a *args) Optimizer { return a.adam() },
 	"adam": func(a *args) Optimizer {
@@ -67,7 +66,7 @@ var builders = map[string]func(*args) Optimizer{
 		o := LAMB{Beta1: b[0], Beta2: b[1], Eps: a.number("eps", 1e-8, positive), EpsInside: a.flag("eps_inside_sqrt", false), Uncorrected: !a.flag("bias_correction", true),
 			Min: a.number("min_coeff", 0.01, notNegative), Max: a.number("max_coeff", 10, positive)}
 		if o.Min > o.Max {
-			a.fail("min_coeff is %v: it must be at most max_coeff, %v", o.Min, o.Max)
+			a.fail("min_coeff is %v: it must not exceed max_coeff, %v", o.Min, o.Max)
 		}
 		return o
 	},
@@ -102,16 +101,16 @@ func (a *args) adam() AdamW {
 	return AdamW{Beta1: b[0], Beta2: b[1], Eps: a.number("eps", a.adams.Eps, positive), Uncorrected: !a.flag("bias_correction", true)}
 }
 
-// keysOfTraining are torch.optim's parameters that have keys beside the optimizer's.
+// keysOfTraining maps torch.optim's parameters to configuration keys.
 var keysOfTraining = map[string]string{"lr": "training.learning_rate", "weight_decay": "training.weight_decay"}
 
-// Make makes the optimizer. Its error names parameters, not the key that the configuration is of.
+// Make returns the optimizer. Errors name parameters, without the configuration key.
 func (c Config) Make(adams AdamDefaults) (Optimizer, error) {
 	name, _ := c[nameKey].(string)
 	build, ok := builders[name]
 	if !ok {
 		if _, given := c[nameKey]; !given {
-			return nil, fault.Try(fmt.Errorf("has no name: one of %s", strings.Join(c.Choices(), ", ")), "name: adamw")
+			return nil, fault.Try(fmt.Errorf("needs a name: one of %s", strings.Join(c.Choices(), ", ")), "name: adamw")
 		}
 		return nil, conf.NotOneOf(fmt.Sprint(c[nameKey]), c.Choices()...)
 	}
@@ -128,7 +127,7 @@ func (c Config) Make(adams AdamDefaults) (Optimizer, error) {
 	return o, nil
 }
 
-// args reads parameters and remembers which an optimizer has.
+// args reads parameters and records the names an optimizer supports.
 type args struct {
 	Config
 	adams AdamDefaults
@@ -142,7 +141,7 @@ func (a *args) fail(format string, values ...any) {
 
 func (a *args) unknown(name, key string) {
 	if other := keysOfTraining[key]; other != "" {
-		a.fail("%s is no parameter here. try: %s", key, other)
+		a.fail("%s is not a parameter of the optimizer. try: %s", key, other)
 		return
 	}
 	has := fmt.Sprintf("%s has %s", name, strings.Join(a.known, ", "))
@@ -165,7 +164,7 @@ func (a *args) unknown(name, key string) {
 	a.fail("%s has no parameter %q. %s", name, key, has)
 }
 
-// A check says what a number must be, or "".
+// A check returns the requirement that a number violates, or "".
 type check func(float64) string
 
 func positive(x float64) string {
@@ -175,7 +174,7 @@ func positive(x float64) string {
 	return "positive"
 }
 
-// few is a number of iterations.
+// few accepts iteration counts.
 func few(x float64) string {
 	if x == math.Trunc(x) && x >= 1 && x < 100 {
 		return ""
@@ -197,7 +196,7 @@ func notNegative(x float64) string {
 	return "0 or more"
 }
 
-// count is a number of elements.
+// count accepts element counts.
 func count(x float64) string {
 	if x == math.Trunc(x) && x >= 0 && x <= math.MaxInt32 {
 		return ""
@@ -205,7 +204,7 @@ func count(x float64) string {
 	return "a whole number, 0 or more"
 }
 
-// share is a decay rate.
+// share accepts decay rates.
 func share(x float64) string {
 	if x >= 0 && x < 1 {
 		return ""
@@ -213,7 +212,7 @@ func share(x float64) string {
 	return "in [0, 1)"
 }
 
-// take is the value of a parameter, if it is given: null is not.
+// take returns the value of a parameter, if set and not null.
 func (a *args) take(key string) (any, bool) {
 	a.known = append(a.known, key)
 	v := a.Config[key]
@@ -266,7 +265,7 @@ func (a *args) betas(otherwise [2]float64) [2]float64 {
 	return [2]float64(b[:2])
 }
 
-// numbers is a list of as many numbers as there are defaults, three at most.
+// numbers reads a list with one number per default, up to three.
 func (a *args) numbers(key string, otherwise ...float64) (all [3]float64) {
 	copy(all[:], otherwise)
 	v, ok := a.take(key)
@@ -290,17 +289,17 @@ func (a *args) numbers(key string, otherwise ...float64) (all [3]float64) {
 
 // GroupConfig is an element of `training.parameter_groups`.
 type GroupConfig struct {
-	// Match is the name of a parameter, or a pattern with * for any run of characters.
+	// Match is a parameter's name, or a pattern with * for any run of characters.
 	Match string `yaml:"match"`
 	// LRFactor multiplies the learning rate; null is 1.
 	LRFactor *float64 `yaml:"lr_factor"`
-	// WeightDecay replaces training.weight_decay, whatever the dimensions; null leaves it.
+	// WeightDecay replaces training.weight_decay for parameters of any dimension; null keeps it.
 	WeightDecay *float64 `yaml:"weight_decay"`
-	// Optimizer replaces training.optimizer; empty leaves it.
+	// Optimizer replaces training.optimizer; empty keeps it.
 	Optimizer Config `yaml:"optimizer"`
 }
 
-// Make is the group that the optimizer makes of it.
+// Make returns the group.
 func (c GroupConfig) Make(adams AdamDefaults) (Group, error) {
 	g := Group{Match: c.Match, LRFactor: 1, WeightDecay: c.WeightDecay}
 	var errs []error

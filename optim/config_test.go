@@ -42,7 +42,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestMuonLeavesTheRest: what is no hidden matrix is AdamW's.
+// TestMuonLeavesTheRest: AdamW updates parameters that are not hidden matrices.
 func TestMuonLeavesTheRest(t *testing.T) {
 	o, err := optim.Config{"name": "muon"}.Make(adams)
 	if err != nil {
@@ -69,12 +69,12 @@ func TestConfigRefuses(t *testing.T) {
 		want   string
 	}{
 		{optim.Config{"name": "sgdd"}, `"sgdd" is not one of adafactor, adagrad, adam, adamw, adamw_8bit, adamw_bf16, lamb, lion, muon, sgd. did you mean "sgd"?`},
-		{optim.Config{"momentum": 0.9}, "has no name: one of adafactor, adagrad, adam, adamw, adamw_8bit, adamw_bf16, lamb, lion, muon, sgd. try: name: adamw"},
+		{optim.Config{"momentum": 0.9}, "needs a name: one of adafactor, adagrad, adam, adamw, adamw_8bit, adamw_bf16, lamb, lion, muon, sgd. try: name: adamw"},
 		{optim.Config{"name": "sgd", "momentun": 0.9}, `sgd has no parameter "momentun". did you mean "momentum"?`},
 		{optim.Config{"name": "adamw", "momentum": 0.9}, `adamw has no parameter "momentum": it is one of muon, sgd. adamw has betas, eps, bias_correction. try: remove it`},
 		{optim.Config{"name": "lion", "rho": 0.9}, `lion has no parameter "rho". lion has betas`},
-		{optim.Config{"name": "sgd", "lr": 0.1}, "lr is no parameter here. try: training.learning_rate"},
-		{optim.Config{"name": "sgd", "weight_decay": 0.1}, "weight_decay is no parameter here. try: training.weight_decay"},
+		{optim.Config{"name": "sgd", "lr": 0.1}, "lr is not a parameter of the optimizer. try: training.learning_rate"},
+		{optim.Config{"name": "sgd", "weight_decay": 0.1}, "weight_decay is not a parameter of the optimizer. try: training.weight_decay"},
 		{optim.Config{"name": "sgd", "momentum": 1.5, "nesterov": "yes"}, "momentum is 1.5: it must be in [0, 1); nesterov is yes: it must be true or false"},
 		{optim.Config{"name": "sgd", "nesterov": true}, "nesterov is true: it needs a momentum, and no dampening"},
 		{optim.Config{"name": "adamw", "betas": []any{0.9}}, "betas is [0.9]: it must be a list of 2 numbers"},
@@ -82,7 +82,7 @@ func TestConfigRefuses(t *testing.T) {
 		{optim.Config{"name": "adamw", "eps": "small"}, "eps is small: it must be a number"},
 		{optim.Config{"name": "adamw", "eps": 0.0}, "eps is 0: it must be positive"},
 		{optim.Config{"name": "muon", "ns_steps": 2.5, "adjust_lr_fn": "half"}, `ns_steps is 2.5: it must be a whole number from 1 to 99; adjust_lr_fn: "half" is not one of original, match_rms_adamw, none`},
-		{optim.Config{"name": "lamb", "max_coeff": 0.001}, "min_coeff is 0.01: it must be at most max_coeff, 0.001"},
+		{optim.Config{"name": "lamb", "max_coeff": 0.001}, "min_coeff is 0.01: it must not exceed max_coeff, 0.001"},
 		{optim.Config{"name": "muon", "eps": math.Inf(1)}, "eps is +Inf: it must be a number"},
 		{optim.Config{"name": "adafactor", "relative_step": false, "warmup_init": true}, "warmup_init is true: it needs relative_step"},
 		{optim.Config{"name": "adamw_8bit", "min_8bit_size": 1.5}, "min_8bit_size is 1.5: it must be a whole number, 0 or more"},
@@ -95,7 +95,7 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
-// Configurations of strangers end in an error or an optimizer, which has inputs and slots.
+// Any configuration yields an error or an optimizer with inputs and slots.
 func FuzzConfig(f *testing.F) {
 	f.Add(`{"name": "sgd", "momentum": 0.9, "nesterov": true}`)
 	f.Add(`{"name": "adamw", "betas": [0.9, "x"], "eps": null}`)

@@ -2,9 +2,8 @@ package optim
 
 import "math/big"
 
-// cos is the cosine of x in [0, 2 pi], correctly rounded but for ties that no double reaches:
-// the sum of its series in 160 bits. It runs once a step, and gives the learning rate that C's
-// library gives, to the last bit, on every machine.
+// cos returns the correctly rounded cosine of x in [0, 2 pi], from its series in 160 bits. It runs
+// once per step and equals the C library's result to the last bit on every machine.
 func cos(x float64) float64 {
 	const bits = 160
 	square := new(big.Float).SetPrec(bits).SetFloat64(x)

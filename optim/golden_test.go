@@ -16,7 +16,7 @@ import (
 	"trireme/tensor"
 )
 
-// golden is testdata/optimizers.json, by make_optimizers.py.
+// golden is testdata/optimizers.json, from make_optimizers.py.
 type golden struct {
 	Cases []struct {
 		Optimizer   map[string]any
@@ -38,7 +38,8 @@ func readGolden(t *testing.T) (g golden) {
 	return g
 }
 
-// goldenShapes and fine are SHAPES and FINE of make_optimizers.py, goldenFirst where numbers begin.
+// goldenShapes and fine are SHAPES and FINE of make_optimizers.py; goldenFirst is the first step
+// with numbers.
 var (
 	goldenShapes = map[string]tensor.Shape{"w": {4, 6}, "b": {5}, "big": {600}}
 	goldenFirst  = map[string]int{"w": 0, "b": 100, "big": 200}
@@ -55,9 +56,9 @@ func goldenGrad(name string, t, i int) float32 {
 	return float32(math.Ldexp(float64((i*7919+(t+1)*104729)%2003-1001), -fine[t]))
 }
 
-// within is how far a case may be from its reference, and which share of the elements further
-// than rounding of float32 takes them. State in fewer bits is now and then rounded the other way
-// than there, and bitsandbytes' table on a CPU rounds coarsely. Muon computes in bfloat16 there.
+// within returns the tolerance of a case, and the share of elements that may exceed float32
+// rounding. Low-bit state may round the other way, bitsandbytes' CPU table is coarse, and the Muon
+// reference computes in bfloat16.
 func within(name string) (worst, share float64) {
 	switch name {
 	case "muon":
@@ -70,10 +71,10 @@ func within(name string) (worst, share float64) {
 	return rounding, 0
 }
 
-// rounding is of float32, in 12 steps of numbers near 1.
+// rounding is float32's error after 12 steps of numbers near 1.
 const rounding = 2e-6
 
-// TestGolden: parameters after steps of each optimizer are those of the program that defines it.
+// TestGolden compares parameters with the reference implementation of each optimizer.
 func TestGolden(t *testing.T) {
 	fast, err := cpu.New(cpu.Options{Threads: 2})
 	if err != nil {
@@ -116,7 +117,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// trained takes the parameter through all steps; see sees it after each.
+// trained runs all steps and calls see after each.
 func trained(t *testing.T, b tensor.Backend, o optim.Optimizer, lr, decay float64, name string, see func(step int, p []float32, state []*tensor.Tensor)) {
 	t.Helper()
 	shape := goldenShapes[name]
@@ -152,7 +153,7 @@ func trained(t *testing.T, b tensor.Backend, o optim.Optimizer, lr, decay float6
 	}
 }
 
-// An average of the weights is what its formula says, and the optimizer does not see it.
+// The average follows its formula and does not affect the optimizer.
 func TestAveraged(t *testing.T) {
 	b := naive.New()
 	plain := optim.SGD{Momentum: 0.9}
@@ -181,8 +182,7 @@ func TestAveraged(t *testing.T) {
 	}
 }
 
-// TestSkippedStep: a step that does not apply, whatever its gradient is, leaves a parameter and its
-// state as they were, for every optimizer.
+// TestSkippedStep: a skipped step changes no parameter or state, whatever the gradient.
 func TestSkippedStep(t *testing.T) {
 	fast, err := cpu.New(cpu.Options{Threads: 1})
 	if err != nil {
@@ -193,7 +193,7 @@ func TestSkippedStep(t *testing.T) {
 		for _, config := range []optim.Config{{"name": name}, {"name": name, "momentum": 0.9}, {"name": name, "beta1": 0.9}, {"name": name, "min_8bit_size": 1.0}} {
 			o, err := config.Make(optim.AdamDefaults{Betas: [2]float64{0.9, 0.95}, Eps: 1e-8})
 			if err != nil {
-				continue // another optimizer's parameter
+				continue // belongs to another optimizer
 			}
 			for parameter, shape := range goldenShapes {
 				skipped := optim.Averaged{Optimizer: o, EMA: optim.EMA{Decay: 0.5}}.For(optim.Param{Name: parameter, Shape: shape, Hidden: len(shape) == 2})
@@ -229,8 +229,7 @@ func TestSkippedStep(t *testing.T) {
 	}
 }
 
-// TestLAMBOfZeros: a parameter whose norm is 0, or whose direction's is, moves by the learning rate
-// alone.
+// TestLAMBOfZeros: with a zero norm of the parameter or direction, the ratio is 1.
 func TestLAMBOfZeros(t *testing.T) {
 	b := naive.New()
 	o := optim.LAMB{Beta1: 0.9, Beta2: 0.999, Eps: 1e-30, Min: 0.01, Max: 10, Uncorrected: true}

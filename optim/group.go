@@ -8,43 +8,43 @@ import (
 	"trireme/tensor"
 )
 
-// Param is what an optimizer is chosen by.
+// Param describes a parameter for choosing its optimizer.
 type Param struct {
 	Name  string
 	Shape tensor.Shape
-	// Hidden says that it is a matrix from one hidden state to another: no embedding, no head.
+	// Hidden marks matrices between hidden states: not embeddings or heads.
 	Hidden bool
 }
 
-// Group says how parameters are trained whose names match a pattern.
+// Group overrides options of the parameters that match a pattern.
 type Group struct {
-	// Match is a name, or a pattern with * for any run of characters, ? for one and [...] for one
-	// of a class.
+	// Match is a name or a pattern of path.Match: *, ? and [...].
 	Match string
 	// LRFactor multiplies the learning rate.
 	LRFactor float64
-	// WeightDecay is of all parameters that match; nil: as for parameters of no group.
+	// WeightDecay applies to all matching parameters; nil keeps the default.
 	WeightDecay *float64
-	// Optimizer is nil for that of parameters of no group.
+	// Optimizer is nil for the default.
 	Optimizer Optimizer
 }
 
-// Grouping says how each parameter of a model is trained.
+// Grouping maps parameters to options.
 type Grouping struct {
 	Optimizer Optimizer
-	// WeightDecay is of parameters with two or more dimensions: not of biases and gains.
+	// WeightDecay is for parameters with two or more dimensions, so not for biases and norm
+	// weights.
 	WeightDecay float64
-	// Groups are tried in order; the first that matches a name counts.
+	// Groups are tried in order; the first match applies.
 	Groups []Group
 }
 
-// ParamOptions is how a parameter is trained. Parameters with equal settings are one group of an update.
+// ParamOptions are the options of a parameter. Parameters with equal options form one group.
 type ParamOptions struct {
 	Optimizer             Optimizer
 	LRFactor, WeightDecay float64
 }
 
-// Of is p's setting.
+// Of returns p's options.
 func (g Grouping) Of(p Param) ParamOptions {
 	s := ParamOptions{Optimizer: g.Optimizer, LRFactor: 1}
 	if len(p.Shape) >= 2 {
@@ -67,9 +67,9 @@ func (g Grouping) Of(p Param) ParamOptions {
 	return s
 }
 
-// Selector is an optimizer that leaves some parameters to another.
+// Selector is an optimizer that depends on the parameter.
 type Selector interface {
-	// For is the optimizer of p, which is no Selector's choice any more.
+	// For returns the optimizer of p, which is not a Selector.
 	For(p Param) Optimizer
 }
 
@@ -85,7 +85,7 @@ func (g Group) matches(name string) bool {
 	return ok && err == nil
 }
 
-// Check refuses patterns that are none, and groups that no parameter is in.
+// Check rejects invalid patterns and groups without parameters.
 func (g Grouping) Check(params []Param) error {
 	used := make([]bool, len(g.Groups))
 	for _, p := range params {
@@ -98,10 +98,10 @@ func (g Grouping) Check(params []Param) error {
 	}
 	for i, group := range g.Groups {
 		if _, err := path.Match(group.Match, ""); err != nil {
-			return fault.Try(fmt.Errorf("training.parameter_groups: match %q is no pattern", group.Match), "a name, or * for any run of characters")
+			return fault.Try(fmt.Errorf("training.parameter_groups: match %q is not a valid pattern", group.Match), "a name, or * for any run of characters")
 		}
 		if !used[i] {
-			return fault.Try(fmt.Errorf("training.parameter_groups: no parameter that trains matches %q (or an earlier group has it)", group.Match), "a pattern for a name such as %s", first(params))
+			return fault.Try(fmt.Errorf("training.parameter_groups: no trainable parameter matches %q that no earlier group has", group.Match), "a pattern for a name such as %s", first(params))
 		}
 	}
 	return nil

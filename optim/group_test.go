@@ -8,9 +8,8 @@ import (
 	"trireme/tensor"
 )
 
-// TestGroups: of the groups that match a name the first counts, in all that it says; what it leaves out
-// is as for parameters of no group. An optimizer that leaves parameters to another does so in a group
-// too.
+// TestGroups: the first matching group applies; unset options keep their defaults. Selectors work
+// in groups.
 func TestGroups(t *testing.T) {
 	rest, sgd := optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8}, optim.SGD{Momentum: 0.9}
 	muon := optim.Muon{Momentum: 0.9, Rest: rest}
@@ -44,7 +43,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestNesterovNeedsMomentum, and no dampening.
+// TestNesterovNeedsMomentum and no dampening.
 func TestNesterovNeedsMomentum(t *testing.T) {
 	for _, c := range []struct {
 		momentum, dampening float64
@@ -57,7 +56,7 @@ func TestNesterovNeedsMomentum(t *testing.T) {
 	}
 }
 
-// TestSchedulesStayAtTheirEnd: what decays over the run does not rise after it.
+// TestSchedulesStayAtTheirEnd: decaying schedules do not rise after their end.
 func TestSchedulesStayAtTheirEnd(t *testing.T) {
 	for _, kind := range []string{"linear", "cosine_with_restarts", "polynomial", "wsd", "WarmupDecayLR", "WarmupCosineLR"} {
 		s := optim.DefaultSchedule()

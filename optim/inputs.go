@@ -2,27 +2,26 @@ package optim
 
 import "trireme/tensor"
 
-// MaxInFlight is the number of updates that inputs are written for at a time: the host may have enqueued as
-// many steps less one whose outcome it does not know.
+// MaxInFlight is the number of updates whose inputs are written at once. The host may have enqueued
+// MaxInFlight-1 steps with unknown outcome.
 const MaxInFlight = 4
 
-// Inputs are the numbers of all groups that change by update. How many updates were applied is known
-// on the device only, so the host writes a table with a row for each of the next MaxInFlight counts, and the
-// device takes the row of its count.
+// Inputs are the inputs of all groups that change per update. Only the device has the count of
+// applied updates, so the host writes one table row per possible count and the device selects one.
 type Inputs struct {
-	// Hyper is the present update's, F64 [groups, the longest row]: the inputs of Optimizer.Step.
+	// Hyper holds the selected inputs, F64 [groups, longest row], for Optimizer.Step.
 	Hyper *tensor.Tensor
 
 	settings []ParamOptions
-	table    *tensor.Tensor // F64 [MaxInFlight, groups x the longest row]
-	counts   *tensor.Tensor // F64 [MaxInFlight, 1]: the count of applied updates that each row is for
+	table    *tensor.Tensor // F64 [MaxInFlight, groups x longest row]
+	counts   *tensor.Tensor // F64 [MaxInFlight, 1]: count of applied updates per row
 	count    *tensor.Tensor // F64 [1]: applied updates
 	zero     *tensor.Tensor // F64 [1]
 	mine     *tensor.Tensor // U8 [MaxInFlight, 1]
 	picked   *tensor.Tensor // as table
 }
 
-// Width is the length of the longest row of inputs.
+// Width returns the length of the longest row of inputs.
 func Width(settings []ParamOptions) (n int) {
 	for _, s := range settings {
 		n = max(n, len(s.Optimizer.Hyper(0, 0, 1)))
@@ -30,7 +29,7 @@ func Width(settings []ParamOptions) (n int) {
 	return n
 }
 
-// NewInputs takes memory for the inputs of settings, a group each. No update was applied.
+// NewInputs allocates inputs for one group per setting. The count of applied updates is 0.
 func NewInputs(b tensor.Backend, settings []ParamOptions) *Inputs {
 	n := Width(settings)
 	f64 := func(shape ...int) *tensor.Tensor { return b.New(tensor.Workspace, tensor.F64, shape...) }
@@ -48,8 +47,8 @@ func (in *Inputs) Start(b tensor.Backend, updates int) {
 	b.Upload(in.count, tensor.AsBytes([]float64{float64(updates)}))
 }
 
-// Write says what the inputs of the next updates are, of which rate gives the learning rate: known of
-// those before were applied, or up to MaxInFlight-1 more.
+// Write uploads the inputs of the next updates. Between known and known+MaxInFlight-1 updates were
+// applied; rate returns an update's learning rate.
 func (in *Inputs) Write(b tensor.Backend, known int, rate func(update int) float64) {
 	table, counts := make([]float64, in.table.Elems()), make([]float64, MaxInFlight)
 	for k := range counts {
@@ -63,8 +62,8 @@ func (in *Inputs) Write(b tensor.Backend, known int, rate func(update int) float
 	b.Upload(in.counts, tensor.AsBytes(counts))
 }
 
-// Next takes the inputs of the update that follows those applied, and counts it where scalars (F64
-// [tensor.ScalarCount]) say that it applies.
+// Next selects the inputs of the next update and increments the count if scalars (F64
+// [tensor.ScalarCount]) say that the step applies.
 func (in *Inputs) Next(b tensor.Backend, scalars *tensor.Tensor) {
 	if len(in.settings) == 0 {
 		return

@@ -7,25 +7,25 @@ import (
 	"trireme/tensor/compose"
 )
 
-// LAMB is Adam whose step is scaled by each parameter's norm (You et al. 2020, as DeepSpeed's FusedLamb
-// computes it).
+// LAMB scales Adam's step by each parameter's trust ratio (You et al. 2020, as in DeepSpeed's
+// FusedLamb).
 type LAMB struct {
 	Beta1, Beta2, Eps float64
-	EpsInside         bool // Eps is added before the square root
-	Uncorrected       bool // moments that begin at 0 are not corrected
-	// Min and Max bound the ratio of a parameter's norm to its direction's.
+	EpsInside         bool // add Eps before the square root
+	Uncorrected       bool // disable bias correction
+	// Min and Max bound the trust ratio.
 	Min, Max float64
 }
 
 var _ NormScaled = LAMB{}
 
-// Name is lamb.
+// Name returns lamb.
 func (LAMB) Name() string { return "lamb" }
 
-// Slots are the first and the second moment.
+// Slots are the first and second moments.
 func (LAMB) Slots() []Slot { return slots("exp_avg", "exp_avg_sq") }
 
-// Hyper corrects the learning rate in place of the moments.
+// Hyper applies bias correction to the learning rate.
 func (o LAMB) Hyper(lr, weightDecay float64, t int) []float64 {
 	if !o.Uncorrected {
 		lr *= math.Sqrt(1-math.Pow(o.Beta2, float64(t))) / (1 - math.Pow(o.Beta1, float64(t)))
@@ -33,13 +33,13 @@ func (o LAMB) Hyper(lr, weightDecay float64, t int) []float64 {
 	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.DescentScale: 1}
 }
 
-// Direction is Adam's, with weight decay.
+// Direction is Adam's, including weight decay.
 func (o LAMB) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scalars *tensor.Tensor) {
 	rule := tensor.LAMB{Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, EpsInside: o.EpsInside}
 	b.Update(rule, d, []*tensor.Tensor{s.State[0], s.State[1], s.P}, s.G, s.Ends, hyper, scalars)
 }
 
-// AdjustRates scale each parameter's step by the ratio of the norms, where neither is 0.
+// AdjustRates scales each parameter's step by the ratio of its norms, unless one is 0.
 func (o LAMB) AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
 	s := compose.NewScope(b)
 	defer s.Release()
@@ -48,7 +48,7 @@ func (o LAMB) AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
 		ratio = s.Where(s.With(norm, tensor.Gt, 0), ratio, 1)
 	}
 	b.Copy(column(rates, tensor.DescentScale), ratio)
-	decay := column(rates, tensor.InputDecay) // the direction has it
+	decay := column(rates, tensor.InputDecay) // already in the direction
 	b.Copy(decay, s.With(decay, tensor.Mul, 0))
 }
 

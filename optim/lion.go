@@ -2,23 +2,23 @@ package optim
 
 import "trireme/tensor"
 
-// Lion follows the sign of an interpolated momentum (Chen et al. 2023).
+// Lion follows the sign of the interpolated momentum (Chen et al. 2023).
 type Lion struct{ Beta1, Beta2 float64 }
 
 var _ Elementwise = Lion{}
 
-// Name is lion.
+// Name returns lion.
 func (Lion) Name() string { return "lion" }
 
 // Slots is the momentum.
 func (Lion) Slots() []Slot { return slots("exp_avg") }
 
-// Hyper is the learning rate and the weight decay.
+// Hyper returns learning rate and weight decay.
 func (Lion) Hyper(lr, weightDecay float64, _ int) []float64 {
 	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay}
 }
 
-// Step is one rule.
+// Step applies one backend rule.
 func (o Lion) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	elementwise(b, tensor.Lion(o), s, hyper, scalars)
 }

@@ -2,18 +2,18 @@ package optim
 
 import "trireme/tensor"
 
-// LowBit is an element-wise optimizer whose state rests in fewer bits. Updates compute in float32
-// and use the state before it is rounded.
+// LowBit is an element-wise optimizer with low-bit state. Updates compute in float32 and use the
+// state before rounding.
 type LowBit struct {
 	Elementwise
-	// StateDType is BF16, or U8: a byte of tensor.DynamicMap per element and a float32 scale per
-	// tensor.StateBlock elements, as bitsandbytes has it.
+	// StateDType is BF16, or U8: one byte of tensor.DynamicMap per element and one float32 scale
+	// per tensor.StateBlock elements, as in bitsandbytes.
 	StateDType tensor.DType
-	// MinSize is the number of elements of a parameter below which its state stays float32.
+	// MinSize is the number of elements below which a parameter's state stays float32.
 	MinSize int
 }
 
-// Name is that of the optimizer with _bf16 or _8bit.
+// Name appends _bf16 or _8bit to the optimizer's.
 func (o LowBit) Name() string {
 	if o.StateDType == tensor.U8 {
 		return o.Elementwise.Name() + "_8bit"
@@ -21,7 +21,7 @@ func (o LowBit) Name() string {
 	return o.Elementwise.Name() + "_bf16"
 }
 
-// Slots are the optimizer's, and with U8 the scales of each.
+// Slots are the optimizer's and, with U8, their scales.
 func (o LowBit) Slots() []Slot {
 	all := o.Elementwise.Slots()
 	for i, s := range all {
@@ -32,7 +32,7 @@ func (o LowBit) Slots() []Slot {
 	return all
 }
 
-// For is the optimizer of p.
+// For returns the optimizer of p.
 func (o LowBit) For(p Param) Optimizer {
 	if p.Shape.Elems() < o.MinSize {
 		return o.Elementwise

@@ -9,9 +9,9 @@ import (
 	"trireme/tensor/compose"
 )
 
-// Muon orthogonalizes the momentum of hidden matrices by Newton-Schulz iterations (Jordan et al. 2024,
-// as torch.optim.Muon of torch 2.9 computes it, in bfloat16). Embeddings, heads, biases and gains are
-// left to Rest.
+// Muon orthogonalizes the momentum of hidden matrices by Newton-Schulz iterations (Jordan et al.
+// 2024, as in torch.optim.Muon of torch 2.9, in bfloat16). Rest updates embeddings, heads, biases
+// and norm weights.
 type Muon struct {
 	Momentum float64
 	Nesterov bool
@@ -25,10 +25,10 @@ type Muon struct {
 	Rest     Optimizer
 }
 
-// AdjustLR is how Muon's learning rate depends on a matrix's shape.
+// AdjustLR selects how Muon's learning rate depends on a matrix's shape.
 type AdjustLR string
 
-// The ways; the empty one is original.
+// The values; empty is original.
 const (
 	AdjustOriginal AdjustLR = "original"
 	AdjustMatchRMS AdjustLR = "match_rms_adamw"
@@ -37,10 +37,10 @@ const (
 
 var adjustments = []string{string(AdjustOriginal), string(AdjustMatchRMS), string(AdjustNone)}
 
-// Choices are the names.
+// Choices lists the values.
 func (AdjustLR) Choices() []string { return adjustments }
 
-// UnmarshalText reads a name.
+// UnmarshalText parses a value.
 func (a *AdjustLR) UnmarshalText(text []byte) error {
 	if !slices.Contains(adjustments, string(text)) {
 		return conf.NotOneOf(string(text), adjustments...)
@@ -51,10 +51,10 @@ func (a *AdjustLR) UnmarshalText(text []byte) error {
 
 var _ Matrixwise = Muon{}
 
-// Name is muon.
+// Name returns muon.
 func (Muon) Name() string { return "muon" }
 
-// For is Muon for hidden matrices, and Rest for others.
+// For returns Muon for hidden matrices and Rest for others.
 func (o Muon) For(p Param) Optimizer {
 	if p.Hidden && len(p.Shape) == 2 {
 		return o
@@ -65,18 +65,18 @@ func (o Muon) For(p Param) Optimizer {
 // Slots is the momentum.
 func (Muon) Slots() []Slot { return slots("momentum_buffer") }
 
-// Hyper is the learning rate and the weight decay.
+// Hyper returns learning rate and weight decay.
 func (Muon) Hyper(lr, weightDecay float64, _ int) []float64 {
 	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.DescentScale: 1}
 }
 
-// Direction is the momentum, or a step ahead of it.
+// Direction is the momentum, or Nesterov's.
 func (o Muon) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scalars *tensor.Tensor) {
 	b.Update(tensor.Momentum{Beta: o.Momentum, Nesterov: o.Nesterov}, d, s.State, s.G, s.Ends, hyper, scalars)
 }
 
-// Precondition orthogonalizes a matrix. A tall one is multiplied from the right by the smaller Gram matrix,
-// as its transpose would be from the left.
+// Precondition orthogonalizes a matrix. A tall one is multiplied from the right by the smaller Gram
+// matrix, which equals transposing it.
 func (o Muon) Precondition(b tensor.Backend, m Matrix, _, _ *tensor.Tensor) {
 	s := compose.NewScope(b)
 	defer s.Release()
@@ -89,7 +89,7 @@ func (o Muon) Precondition(b tensor.Backend, m Matrix, _, _ *tensor.Tensor) {
 		factors[i] = s.Scalar(tensor.F32, c)
 	}
 
-	// x = d / max(its norm, eps)
+	// x = d / max(norm, eps)
 	b.Copy(x, m.D)
 	b.Binary(z, x, x, tensor.Mul)
 	squares := s.New(tensor.F64, rows, 1)
@@ -114,7 +114,7 @@ func (o Muon) Precondition(b tensor.Backend, m Matrix, _, _ *tensor.Tensor) {
 	b.Binary(m.D, x, s.Scalar(tensor.F32, o.ratio(rows, columns)), tensor.Mul)
 }
 
-// ratio is what the learning rate of a matrix is multiplied by.
+// ratio returns the learning rate factor of a matrix.
 func (o Muon) ratio(rows, columns int) float64 {
 	switch o.AdjustLR {
 	case AdjustNone:
@@ -125,7 +125,7 @@ func (o Muon) ratio(rows, columns int) float64 {
 	return math.Sqrt(max(1, float64(rows)/float64(columns)))
 }
 
-// Apply follows the direction; weight decay is decoupled.
+// Apply follows the direction with decoupled weight decay.
 func (Muon) Apply(b tensor.Backend, d *tensor.Tensor, s Slice, rates, scalars *tensor.Tensor) {
 	descend(b, 0, d, s, nil, rates, scalars)
 }

@@ -10,19 +10,19 @@ import (
 	"trireme/tensor"
 )
 
-// ScalerKind is whose rules a loss scaler follows.
+// ScalerKind is the rule of a loss scaler.
 type ScalerKind string
 
-// The kinds. Defaults of the numbers that a configuration leaves at 0 are the kind's.
+// The kinds. A kind has defaults for numbers that are 0 in the configuration.
 const (
-	AutoScaler      ScalerKind = "auto"      // torch where anything is float16, none otherwise
-	TorchScaler     ScalerKind = "torch"     // torch.amp.GradScaler: an interval of 2000, hysteresis 1, no least scale
-	DeepSpeedScaler ScalerKind = "deepspeed" // an interval of 1000, hysteresis 2, a least scale of 1
-	StaticScaler    ScalerKind = "static"    // loss_scale, always
+	AutoScaler      ScalerKind = "auto"      // torch if anything is float16, none otherwise
+	TorchScaler     ScalerKind = "torch"     // torch.amp.GradScaler: interval 2000, hysteresis 1, no minimum
+	DeepSpeedScaler ScalerKind = "deepspeed" // interval 1000, hysteresis 2, minimum 1
+	StaticScaler    ScalerKind = "static"    // always loss_scale
 	NoScaler        ScalerKind = "none"
 )
 
-// Choices are the names.
+// Choices lists the kinds.
 func (ScalerKind) Choices() []string {
 	return []string{string(AutoScaler), string(TorchScaler), string(DeepSpeedScaler), string(StaticScaler), string(NoScaler)}
 }
@@ -51,10 +51,10 @@ type LossScaling struct {
 	LossScale float64 `yaml:"loss_scale"`
 }
 
-// DefaultLossScaling is the node of a file that says nothing.
+// DefaultLossScaling returns the defaults.
 func DefaultLossScaling() LossScaling { return LossScaling{Kind: AutoScaler, InitialScalePower: 16} }
 
-// Validate checks ranges, all at once.
+// Validate checks all values.
 func (c LossScaling) Validate() error {
 	var errs []error
 	bad := func(wrong bool, key, format string, args ...any) {
@@ -71,17 +71,17 @@ func (c LossScaling) Validate() error {
 		errs = append(errs, fault.Try(fault.At("loss_scale", "is 0, and kind is static: it must be positive"),
 			"%s, or %s", fault.Set("precision.loss_scaling.loss_scale", 1024), fault.Set("precision.loss_scaling.kind", "torch")))
 	}
-	bad(c.Kind != StaticScaler && c.LossScale > 0, "loss_scale", "is %v, and kind %s: only static has it", c.LossScale, c.Kind)
+	bad(c.Kind != StaticScaler && c.LossScale > 0, "loss_scale", "is %v, but kind is %s: only static uses it", c.LossScale, c.Kind)
 	return errors.Join(errs...)
 }
 
-// Scaler is the scaler of steps whose micro-batches have so many positions, or nil for none. half
-// says whether anything is float16.
+// Scaler returns the scaler for micro-batches with the given number of positions, or nil for none.
+// half reports whether anything is float16.
 //
-// The scale multiplies the mean loss of a micro-batch, as in other programs, while what goes back
-// here is a sum: its gradient begins as scale/2^k, where 2^k is the largest power of two that is
-// not above positions. With a power of two a gradient that neither overflows nor underflows has
-// the same bits at any scale, and with positions, which no rank counts, in any world.
+// The scale multiplies a micro-batch's mean loss, as in other programs, while backward here starts
+// from a sum: its gradient is scale/2^k, where 2^k is the largest power of two <= positions. A
+// power of two keeps the bits of gradients that neither overflow nor underflow, at any scale and
+// with any number of ranks.
 func (c LossScaling) Scaler(half bool, positions int) *Scaler {
 	kind := c.Kind
 	if (kind == AutoScaler || kind == "") && half {
@@ -113,33 +113,32 @@ func (c LossScaling) Scaler(half bool, positions int) *Scaler {
 	return &Scaler{params: p, first: max(first, p.Min), dynamic: true}
 }
 
-// Scaler is a loss scaler without its state, which is a tensor: no rank reads it within a step.
+// Scaler is a loss scaler. Its state is a tensor that the host does not read within a step.
 type Scaler struct {
 	params  tensor.LossScaleParams
 	first   float64
 	dynamic bool
 }
 
-// ScalerState is a scaler's state as the host reads and stores it.
+// ScalerState is the state as the host reads and stores it.
 type ScalerState struct {
 	Scale      float64 `json:"scale"`
-	Good       int     `json:"good"`       // steps in a row without an overflow
-	Hysteresis int     `json:"hysteresis"` // overflows left until the scale falls, that one included
+	Good       int     `json:"good"`       // consecutive steps without overflow
+	Hysteresis int     `json:"hysteresis"` // overflows until the scale decreases, including that one
 }
 
-// Start is the state before the first step.
+// Start returns the initial state.
 func (s *Scaler) Start() ScalerState {
 	return ScalerState{Scale: s.first, Hysteresis: s.params.Hysteresis}
 }
 
-// Resume is the state to go on with from a stored one: a static scale is what the configuration
-// says, whatever was stored.
+// Resume returns the state to continue with. A static scale is always the configuration's.
 func (s *Scaler) Resume(stored *ScalerState) (ScalerState, error) {
 	if stored == nil || !s.dynamic {
 		return s.Start(), nil
 	}
 	if !(stored.Scale > 0 && stored.Scale <= math.MaxFloat32) || stored.Good < 0 || stored.Hysteresis < 0 {
-		return ScalerState{}, fmt.Errorf("optim: the loss scaler's state %+v is none that a step leaves", *stored)
+		return ScalerState{}, fmt.Errorf("optim: invalid loss scaler state %+v", *stored)
 	}
 	st := *stored
 	st.Scale = max(st.Scale, s.params.Min)
@@ -147,11 +146,11 @@ func (s *Scaler) Resume(stored *ScalerState) (ScalerState, error) {
 	return st, nil
 }
 
-// CanDecrease says whether an overflow at a scale may be the scale's doing: below 1, or where it
-// cannot become less, it is the model's.
+// CanDecrease reports whether a smaller scale may avoid an overflow. At 1 or the minimum, the model
+// itself overflows.
 func (s *Scaler) CanDecrease(scale float64) bool { return s.dynamic && scale > max(1, s.params.Min) }
 
-// Write puts a state in its tensor, F64 [tensor.LossScaleCount].
+// Write uploads a state to its tensor, F64 [tensor.LossScaleCount].
 func (s *Scaler) Write(b tensor.Backend, dst *tensor.Tensor, st ScalerState) {
 	v := make([]float64, tensor.LossScaleCount)
 	v[tensor.LossScaleGrad] = st.Scale * s.params.Unit
@@ -159,18 +158,18 @@ func (s *Scaler) Write(b tensor.Backend, dst *tensor.Tensor, st ScalerState) {
 	b.Upload(dst, tensor.AsBytes(v))
 }
 
-// Read is a state whose tensor has these bytes.
+// Read decodes the bytes of a state tensor.
 func (s *Scaler) Read(state []byte) ScalerState {
 	v := tensor.FromBytes[float64](state)
 	return ScalerState{Scale: v[tensor.LossScaleScale], Good: int(v[tensor.LossScaleGoodSteps]), Hysteresis: int(v[tensor.LossScaleHysteresis])}
 }
 
-// GradSeed is the part of a state that losses' gradients begin as, F64 [1].
+// GradSeed returns the gradient of the loss with which backward starts, F64 [1].
 func GradSeed(state *tensor.Tensor) *tensor.Tensor {
 	return state.Flat(tensor.LossScaleGrad, tensor.LossScaleGrad+1)
 }
 
-// Update moves a state on by what a step came to (F64 [tensor.ScalarCount]).
+// Update updates the state with a step's outcome (F64 [tensor.ScalarCount]).
 func (s *Scaler) Update(b tensor.Backend, state, scalars *tensor.Tensor) {
 	if s.dynamic {
 		b.UpdateLossScale(state, scalars, s.params)

@@ -11,7 +11,6 @@ import (
 	"trireme/tensor"
 )
 
-// scaled is a scaler on a backend.
 type scaled struct {
 	*optim.Scaler
 	b              tensor.Backend
@@ -25,7 +24,7 @@ func newScaled(s *optim.Scaler) *scaled {
 	return r
 }
 
-// step makes a step that overflows or does not.
+// step runs a step with or without overflow.
 func (s *scaled) step(overflow bool) optim.ScalerState {
 	v := make([]float64, tensor.ScalarCount)
 	v[tensor.ScalarTokens] = 3
@@ -37,8 +36,8 @@ func (s *scaled) step(overflow bool) optim.ScalerState {
 	return s.Read(tensor.HostBytes(s.state))
 }
 
-// TestOracle: torch's own test of its update (with another backoff, by way of the backend), and
-// the defaults of torch and DeepSpeed. the file cites where they are from.
+// TestOracle runs torch's own test of its update (with another backoff, through the backend) and
+// checks torch's and DeepSpeed's defaults. The file cites its sources.
 func TestOracle(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "loss_scaler.json"))
 	if err != nil {
@@ -110,7 +109,7 @@ func TestOracle(t *testing.T) {
 			t.Errorf("after %d overflows DeepSpeed's scale is %v", i+1, got)
 		}
 	}
-	if got := ds.step(true).Scale; got != first/4 { // hysteresis comes back when the scale grows
+	if got := ds.step(true).Scale; got != first/4 { // hysteresis resets when the scale grows
 		t.Errorf("after a further overflow DeepSpeed's scale is %v", got)
 	}
 	for range o.DeepSpeed.Window - 1 {
@@ -127,7 +126,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// TestScalerKinds: when there is one, what it begins with, and the power of two of positions.
+// TestScalerKinds: which configurations have a scaler, its initial state, and the power of two of
+// positions.
 func TestScalerKinds(t *testing.T) {
 	if c := optim.DefaultLossScaling(); c.Scaler(false, 8) != nil {
 		t.Error("there is a scaler where nothing is float16")
@@ -151,12 +151,12 @@ func TestScalerKinds(t *testing.T) {
 		t.Errorf("a static scale goes on as %v, %v", st, err)
 	}
 	torch := optim.LossScaling{Kind: optim.TorchScaler}.Scaler(true, 1)
-	for scale, want := range map[float64]bool{2: true, 1: false, 0.5: false} { // a scale of 1 is none
+	for scale, want := range map[float64]bool{2: true, 1: false, 0.5: false} { // a scale of 1 has no effect
 		if torch.CanDecrease(scale) != want {
 			t.Errorf("a scale of %v can fall: %v", scale, !want)
 		}
 	}
-	// A lower hysteresis and a higher least scale count at once.
+	// A lower hysteresis and a higher minimum apply at once.
 	lower := optim.LossScaling{Kind: optim.DeepSpeedScaler, Hysteresis: 3, MinScale: 16}.Scaler(true, 1)
 	if st, err := lower.Resume(&optim.ScalerState{Scale: 8, Good: 5, Hysteresis: 7}); err != nil || st != (optim.ScalerState{Scale: 16, Good: 5, Hysteresis: 3}) {
 		t.Errorf("a dynamic scale goes on as %+v, %v", st, err)

@@ -10,11 +10,11 @@ import (
 	"trireme/internal/conf"
 )
 
-// Schedule gives the learning rate of each optimizer step: the keys of the node `training` that
-// decide it. Steps are optimizer steps, never micro-batches, and are not multiplied by ranks.
+// Schedule is the learning rate per optimizer step: its keys are in the node `training`. Steps are
+// optimizer steps, independent of micro-batches and ranks.
 type Schedule struct {
-	// LearningRate is the peak learning rate. It is not scaled with the number of ranks.
-	// Default 0.0003.
+	// LearningRate is the peak learning rate. It is not scaled by the number of ranks. Default
+	// 0.0003.
 	LearningRate float64 `yaml:"learning_rate"`
 	// LRScheduler is the learning rate schedule. One of constant | constant_with_warmup | linear |
 	// cosine | cosine_with_restarts | polynomial | inverse_sqrt | wsd | WarmupLR | WarmupDecayLR |
@@ -22,42 +22,41 @@ type Schedule struct {
 	// set. wsd warms up, stays at learning_rate and decays in the last lr_decay_steps. WarmupLR,
 	// WarmupDecayLR and WarmupCosineLR are DeepSpeed's, the others transformers'. Default cosine.
 	LRScheduler string `yaml:"lr_scheduler"`
-	// MinLR is the learning rate at which cosine and wsd end, and at which the warmup of wsd,
-	// WarmupLR and WarmupDecayLR begins. Default 0.
+	// MinLR is the final learning rate of cosine and wsd, and the initial one of the warmup of wsd,
+	// WarmupLR and WarmupDecayLR. Default 0.
 	MinLR float64 `yaml:"min_lr"`
-	// MinLRRatio gives min_lr as a share of learning_rate, for cosine, wsd and WarmupCosineLR
-	// (DeepSpeed's cos_min_ratio); use it or min_lr. Default 0.
+	// MinLRRatio is min_lr as a fraction of learning_rate, for cosine, wsd and WarmupCosineLR
+	// (DeepSpeed's cos_min_ratio). Set only one of both. Default 0.
 	MinLRRatio float64 `yaml:"min_lr_ratio"`
-	// WarmupSteps is the number of steps in which the learning rate rises to learning_rate.
-	// Default 0.
+	// WarmupSteps is the number of steps in which the learning rate rises to learning_rate. Default
+	// 0.
 	WarmupSteps int `yaml:"warmup_steps"`
-	// WarmupRatio gives the warmup as a share of all steps, rounded down; use it or
-	// warmup_steps. Default 0.
+	// WarmupRatio is the warmup as a fraction of all steps, rounded down. Set it or warmup_steps.
+	// Default 0.
 	WarmupRatio float64 `yaml:"warmup_ratio"`
 	// WarmupType is the shape of the warmup. One of log | linear | cosine | 1-sqrt. DeepSpeed's
-	// schedules have log and linear, wsd has linear, cosine and 1-sqrt. Empty is log for
-	// DeepSpeed's schedules, linear for the others. Default "".
+	// schedules support log and linear, wsd linear, cosine and 1-sqrt. Empty is log for DeepSpeed's
+	// schedules, linear for the others. Default "".
 	WarmupType string `yaml:"warmup_type"`
-	// WarmupMinRatio is the share of learning_rate at which the warmup of WarmupCosineLR begins.
+	// WarmupMinRatio is the fraction of learning_rate at which the warmup of WarmupCosineLR starts.
 	// Default 0.
 	WarmupMinRatio float64 `yaml:"warmup_min_ratio"`
-	// LRDecaySteps is the number of steps at the end of the run in which wsd decays. wsd needs it
-	// or lr_decay_ratio. Default 0.
+	// LRDecaySteps is the number of final steps in which wsd decays. wsd needs it or
+	// lr_decay_ratio. Default 0.
 	LRDecaySteps int `yaml:"lr_decay_steps"`
-	// LRDecayRatio gives lr_decay_steps as a share of all steps, rounded down. Default 0.
+	// LRDecayRatio is lr_decay_steps as a fraction of all steps, rounded down. Default 0.
 	LRDecayRatio float64 `yaml:"lr_decay_ratio"`
-	// LRDecayType is the shape of the decay of wsd. One of linear | cosine | 1-sqrt. Default
-	// cosine.
+	// LRDecayType is the shape of wsd's decay. One of linear | cosine | 1-sqrt. Default cosine.
 	LRDecayType string `yaml:"lr_decay_type"`
-	// LRCycles is the number of cosines of cosine_with_restarts, each from learning_rate to 0.
+	// LRCycles is the number of cycles of cosine_with_restarts, each from learning_rate to 0.
 	// Default 1.
 	LRCycles int `yaml:"lr_cycles"`
-	// LRPower is the power of polynomial. Default 1.
+	// LRPower is the exponent of polynomial. Default 1.
 	LRPower float64 `yaml:"lr_power"`
-	// LREnd is the learning rate at which polynomial ends. Default 1e-07.
+	// LREnd is the final learning rate of polynomial. Default 1e-07.
 	LREnd float64 `yaml:"lr_end"`
-	// LRTimescale is the number of steps of inverse_sqrt: after the warmup, the learning rate falls
-	// by the square root of lr_timescale in lr_timescale + steps. 0 is warmup_steps, or 10000
+	// LRTimescale is the timescale of inverse_sqrt in steps: after the warmup, the learning rate is
+	// proportional to 1/sqrt(1 + n/lr_timescale) after n more steps. 0 is warmup_steps, or 10000
 	// without a warmup. Default 0.
 	LRTimescale int `yaml:"lr_timescale"`
 
@@ -65,18 +64,17 @@ type Schedule struct {
 	TotalSteps int `yaml:"-"`
 }
 
-// DefaultSchedule is the schedule of a file that says nothing.
+// DefaultSchedule returns the defaults.
 func DefaultSchedule() Schedule {
 	return Schedule{LearningRate: 3e-4, LRScheduler: "cosine", LRDecayType: "cosine", LRCycles: 1, LRPower: 1, LREnd: 1e-7}
 }
 
-// schedules are the kinds.
 var schedules = []string{
 	"constant", "constant_with_warmup", "linear", "cosine", "cosine_with_restarts", "polynomial", "inverse_sqrt", "wsd",
 	"WarmupLR", "WarmupDecayLR", "WarmupCosineLR",
 }
 
-// Validate checks the kind and the numbers. Its errors begin with the configuration's keys.
+// Validate checks all values. Errors start with the configuration's key.
 func (c Schedule) Validate() error {
 	var errs []error
 	bad := func(wrong bool, key, format string, args ...any) {
@@ -107,24 +105,24 @@ func (c Schedule) Validate() error {
 	}
 	bad(!(c.LearningRate >= 0) || math.IsInf(c.LearningRate, 0), "learning_rate", "is %v: it must be a number, 0 or more", c.LearningRate)
 	bad(!(c.MinLR >= 0) || math.IsInf(c.MinLR, 0), "min_lr", "is %v: it must be a number, 0 or more", c.MinLR)
-	bad(c.MinLR > 0 && c.MinLRRatio > 0, "min_lr", "is %v, and min_lr_ratio %v: one of them", c.MinLR, c.MinLRRatio)
+	bad(c.MinLR > 0 && c.MinLRRatio > 0, "min_lr", "is %v and min_lr_ratio is %v: set only one", c.MinLR, c.MinLRRatio)
 	bad(c.WarmupSteps < 0, "warmup_steps", "is %d: it must not be negative", c.WarmupSteps)
 	if c.WarmupRatio > 0 && c.WarmupSteps > 0 {
-		errs = append(errs, fault.Try(fault.At("warmup_steps", "is %d, and warmup_ratio %v: one of them", c.WarmupSteps, c.WarmupRatio), "%s", fault.Set("training.warmup_ratio", 0)))
+		errs = append(errs, fault.Try(fault.At("warmup_steps", "is %d and warmup_ratio is %v: set only one", c.WarmupSteps, c.WarmupRatio), "%s", fault.Set("training.warmup_ratio", 0)))
 	}
 	bad(c.LRDecaySteps < 0, "lr_decay_steps", "is %d: it must not be negative", c.LRDecaySteps)
-	bad(c.LRDecayRatio > 0 && c.LRDecaySteps > 0, "lr_decay_steps", "is %d, and lr_decay_ratio %v: one of them", c.LRDecaySteps, c.LRDecayRatio)
+	bad(c.LRDecayRatio > 0 && c.LRDecaySteps > 0, "lr_decay_steps", "is %d and lr_decay_ratio is %v: set only one", c.LRDecaySteps, c.LRDecayRatio)
 	bad(c.LRCycles < 1, "lr_cycles", "is %d: it must be at least 1", c.LRCycles)
 	bad(!(c.LRPower > 0) || math.IsInf(c.LRPower, 0), "lr_power", "is %v: it must be positive", c.LRPower)
 	bad(!(c.LREnd >= 0) || math.IsInf(c.LREnd, 0), "lr_end", "is %v: it must be a number, 0 or more", c.LREnd)
 	bad(c.LRTimescale < 0, "lr_timescale", "is %d: it must not be negative", c.LRTimescale)
 	if c.LRScheduler == "wsd" && c.LRDecaySteps == 0 && c.LRDecayRatio == 0 {
-		errs = append(errs, fault.Try(fault.At("lr_scheduler", "is wsd, which needs the length of its decay"), "%s", fault.Set("training.lr_decay_ratio", 0.2)))
+		errs = append(errs, fault.Try(fault.At("lr_scheduler", "is wsd, which needs the length of the decay"), "%s", fault.Set("training.lr_decay_ratio", 0.2)))
 	}
 	return errors.Join(errs...)
 }
 
-// Unused says which keys are set that this schedule does not use, a line each.
+// Unused lists keys that are set but have no effect with this schedule.
 func (c Schedule) Unused() (notes []error) {
 	d := DefaultSchedule()
 	for _, k := range []struct {
@@ -152,7 +150,7 @@ func (c Schedule) Unused() (notes []error) {
 	return notes
 }
 
-// WithTotalSteps is the schedule of a run of n steps, with shares of the run as numbers of steps.
+// WithTotalSteps returns the schedule of a run of n steps, with ratios resolved to steps.
 func (c Schedule) WithTotalSteps(n int) Schedule {
 	c.WarmupSteps += int(float64(n) * c.WarmupRatio)
 	c.LRDecaySteps += int(float64(n) * c.LRDecayRatio)
@@ -160,8 +158,8 @@ func (c Schedule) WithTotalSteps(n int) Schedule {
 	return c
 }
 
-// At is the learning rate of the step that follows s applied steps: the first step is At(0),
-// which is 0 where there is a warm-up from 0.
+// At returns the learning rate after s applied steps. At(0), the first step's, is 0 with a warmup
+// from 0.
 func (c Schedule) At(s int) float64 {
 	if c.deepspeed() {
 		return c.atDeepSpeed(s)
@@ -176,7 +174,7 @@ func (c Schedule) At(s int) float64 {
 	progress := float64(s-w) / float64(max(1, total-w))
 	switch c.LRScheduler {
 	case "linear":
-		// (total-s)/left, in the form whose last bit the reference runs have.
+		// (total-s)/left, in the form that matches the reference runs to the last bit.
 		return c.LearningRate * math.Max(0, 1-progress)
 	case "cosine":
 		return c.LearningRate * math.Max(0, c.above(0.5*(1+cos(math.Pi*progress))))
@@ -208,7 +206,7 @@ func (c Schedule) At(s int) float64 {
 	return c.LearningRate
 }
 
-// above places a share of the way between the least learning rate and the peak.
+// above maps [0, 1] to [minimum, 1] times the peak.
 func (c Schedule) above(share float64) float64 {
 	least := c.MinLRRatio
 	if c.MinLR > 0 && c.LearningRate > 0 {
@@ -220,7 +218,7 @@ func (c Schedule) above(share float64) float64 {
 	return share*(1-least) + least
 }
 
-// rise goes from 0 to 1, by the shapes of wsd's warm-up.
+// rise goes from 0 to 1 in a shape of wsd's warmup.
 func rise(shape string, x float64) float64 {
 	switch shape {
 	case "cosine":
@@ -231,7 +229,7 @@ func rise(shape string, x float64) float64 {
 	return x
 }
 
-// fall goes from 1 to 0, by the shapes of wsd's decay.
+// fall goes from 1 to 0 in a shape of wsd's decay.
 func fall(shape string, x float64) float64 {
 	switch shape {
 	case "cosine":
@@ -246,8 +244,7 @@ func (c Schedule) deepspeed() bool {
 	return c.LRScheduler == "WarmupLR" || c.LRScheduler == "WarmupDecayLR" || c.LRScheduler == "WarmupCosineLR"
 }
 
-// atDeepSpeed is the schedules of DeepSpeed's runtime/lr_schedules.py; s is last_batch_iteration
-// there.
+// atDeepSpeed follows DeepSpeed's runtime/lr_schedules.py; s is its last_batch_iteration.
 func (c Schedule) atDeepSpeed(s int) float64 {
 	w := max(2, c.WarmupSteps)
 	gamma := 1.0

@@ -36,12 +36,12 @@ func TestScheduleRejects(t *testing.T) {
 		want string
 	}{
 		"an unknown kind":         {func(s *Schedule) { s.LRScheduler = "cosin" }, `lr_scheduler: "cosin" is not one of`},
-		"wsd without a decay":     {func(s *Schedule) { s.LRScheduler = "wsd" }, "lr_scheduler is wsd, which needs the length of its decay. try: training.lr_decay_ratio=0.2"},
+		"wsd without a decay":     {func(s *Schedule) { s.LRScheduler = "wsd" }, "lr_scheduler is wsd, which needs the length of the decay. try: training.lr_decay_ratio=0.2"},
 		"a warm-up of another":    {func(s *Schedule) { s.LRScheduler, s.WarmupType = "WarmupLR", "cosine" }, `warmup_type: "cosine" is not one of log, linear`},
 		"wsd has no log":          {func(s *Schedule) { s.LRScheduler, s.LRDecaySteps, s.WarmupType = "wsd", 1, "log" }, `warmup_type: "log" is not one of linear, cosine, 1-sqrt`},
 		"a share above 1":         {func(s *Schedule) { s.MinLRRatio = 1.5 }, "min_lr_ratio is 1.5: it must be between 0 and 1"},
-		"two least rates":         {func(s *Schedule) { s.MinLR, s.MinLRRatio = 1e-5, 0.1 }, "min_lr is 1e-05, and min_lr_ratio 0.1: one of them"},
-		"two lengths of a decay":  {func(s *Schedule) { s.LRDecaySteps, s.LRDecayRatio = 3, 0.1 }, "lr_decay_steps is 3, and lr_decay_ratio 0.1: one of them"},
+		"two least rates":         {func(s *Schedule) { s.MinLR, s.MinLRRatio = 1e-5, 0.1 }, "min_lr is 1e-05 and min_lr_ratio is 0.1: set only one"},
+		"two lengths of a decay":  {func(s *Schedule) { s.LRDecaySteps, s.LRDecayRatio = 3, 0.1 }, "lr_decay_steps is 3 and lr_decay_ratio is 0.1: set only one"},
 		"a power of nothing":      {func(s *Schedule) { s.LRPower = 0 }, "lr_power is 0: it must be positive"},
 		"no cosine":               {func(s *Schedule) { s.LRCycles = 0 }, "lr_cycles is 0: it must be at least 1"},
 		"an end that is no rate":  {func(s *Schedule) { s.LREnd = math.NaN() }, "lr_end is NaN: it must be a number, 0 or more"},
@@ -59,7 +59,7 @@ func TestScheduleRejects(t *testing.T) {
 	}
 }
 
-// Beyond its end a schedule stays where it ended.
+// Beyond its end a schedule is constant.
 func TestScheduleBeyondItsEnd(t *testing.T) {
 	for kind, want := range map[string]float64{"linear": 0, "cosine_with_restarts": 0, "polynomial": 1e-7, "wsd": 1e-5, "WarmupDecayLR": 0, "WarmupCosineLR": 1e-4} {
 		s := DefaultSchedule()
@@ -79,7 +79,7 @@ func TestScheduleBeyondItsEnd(t *testing.T) {
 	}
 }
 
-// A peak of 0 stays 0, whatever the least rate is.
+// A peak of 0 stays 0 with any minimum.
 func TestScheduleOfNoRate(t *testing.T) {
 	s := DefaultSchedule()
 	s.LearningRate, s.MinLR, s.TotalSteps = 0, 1e-5, 10
@@ -88,7 +88,7 @@ func TestScheduleOfNoRate(t *testing.T) {
 	}
 }
 
-// The rates of the programs that define the schedules, by testdata/make_schedules.py.
+// Rates of the reference implementations, from testdata/make_schedules.py.
 func TestScheduleTables(t *testing.T) {
 	data, err := os.ReadFile("testdata/schedules.json")
 	if err != nil {
@@ -129,7 +129,7 @@ func TestScheduleTables(t *testing.T) {
 	}
 }
 
-// The table is of transformers' own tests (Apache-2.0; the file names its source).
+// From transformers' own tests (Apache-2.0; the file names its source).
 func TestScheduleTablesOfTransformers(t *testing.T) {
 	data, err := os.ReadFile("testdata/hf_lr_schedules.json")
 	if err != nil {

@@ -6,15 +6,15 @@ import "trireme/tensor"
 // gradient.
 type SGD struct {
 	Momentum, Dampening float64
-	Nesterov            bool // needs Momentum, and no Dampening
+	Nesterov            bool // requires Momentum and no Dampening
 }
 
 var _ Elementwise = SGD{}
 
-// Name is sgd.
+// Name returns sgd.
 func (SGD) Name() string { return "sgd" }
 
-// Slots is the momentum, if there is one.
+// Slots is the momentum, if any.
 func (o SGD) Slots() []Slot {
 	if o.Momentum == 0 {
 		return nil
@@ -22,7 +22,7 @@ func (o SGD) Slots() []Slot {
 	return slots("momentum_buffer")
 }
 
-// Hyper has the weight of a new gradient: momentum begins as the first.
+// Hyper includes the weight of a new gradient. The first gradient is not dampened.
 func (o SGD) Hyper(lr, weightDecay float64, t int) []float64 {
 	fresh := 1 - o.Dampening
 	if t == 1 {
@@ -31,7 +31,7 @@ func (o SGD) Hyper(lr, weightDecay float64, t int) []float64 {
 	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.SGDGradWeight: fresh}
 }
 
-// Step is one rule.
+// Step applies one backend rule.
 func (o SGD) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	elementwise(b, tensor.SGD{Momentum: o.Momentum, Nesterov: o.Nesterov}, s, hyper, scalars)
 }

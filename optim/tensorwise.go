@@ -2,19 +2,19 @@ package optim
 
 import "trireme/tensor"
 
-// Tensorwise is an optimizer whose update of an element depends on its whole parameter. Package parallel
-// takes it through an update of a flat in order: Direction, Whole, Rates, Apply. Each works on this
-// rank's part alone; between them ranks gather directions and add up norms.
+// Tensorwise is an optimizer whose update of an element depends on the full parameter. Package
+// parallel calls its phases in order: Direction, Precondition, AdjustRates, Apply. Each runs on
+// this rank's part; in between, ranks all-gather directions and sum norms.
 type Tensorwise interface {
 	Optimizer
-	// Direction writes to d (F32 [n]) where a slice would move, and changes element-wise state. Where
-	// scalars say that the step does not apply d is left undefined.
+	// Direction writes a slice's update direction to d (F32 [n]) and updates element-wise state. d
+	// is undefined if scalars say that the step does not apply.
 	Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scalars *tensor.Tensor)
-	// Apply moves a slice along d. Its groups are parameters, with a row of rates for each.
+	// Apply moves a slice along d. Its groups are single parameters, with a row of rates each.
 	Apply(b tensor.Backend, d *tensor.Tensor, s Slice, rates, scalars *tensor.Tensor)
 }
 
-// AsTensorwise is o as a Tensorwise optimizer, without the average that it may keep beside it.
+// AsTensorwise returns o as a Tensorwise optimizer, without its Averaged wrapper.
 func AsTensorwise(o Optimizer) (Tensorwise, bool) {
 	if a, ok := o.(Averaged); ok {
 		o = a.Optimizer
@@ -23,36 +23,36 @@ func AsTensorwise(o Optimizer) (Tensorwise, bool) {
 	return j, ok
 }
 
-// Matrixwise is a Tensorwise optimizer that needs whole matrices.
+// Matrixwise is a Tensorwise optimizer that needs full matrices.
 type Matrixwise interface {
 	Tensorwise
 	// Precondition replaces the direction m.D. hyper is the row of the matrix's group, F64 [1, n].
 	Precondition(b tensor.Backend, m Matrix, hyper, scalars *tensor.Tensor)
 }
 
-// Matrix is a parameter's direction, whole.
+// Matrix is a parameter's full direction.
 type Matrix struct {
 	D     *tensor.Tensor   // F32 [rows, columns]
-	State []*tensor.Tensor // in order of Slots: those with Of
+	State []*tensor.Tensor // Slots with MatrixShape, in order
 }
 
-// NormScaled is a Tensorwise optimizer whose rates depend on parameters' norms.
+// NormScaled is a Tensorwise optimizer whose rates depend on norms of parameters.
 type NormScaled interface {
 	Tensorwise
-	// AdjustRates changes rates (F64 [parameters, n]), which are the inputs of each parameter's group.
+	// AdjustRates modifies rates (F64 [parameters, n]), the inputs of each parameter's group.
 	AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms)
 }
 
-// Norms are numbers of each parameter, F64 [parameters, 1].
+// Norms holds one number per parameter, F64 [parameters, 1].
 type Norms struct {
-	P, D  *tensor.Tensor // sums of squares of the parameter and of its direction
-	Count *tensor.Tensor // elements
+	P, D  *tensor.Tensor // squared norms of parameter and direction
+	Count *tensor.Tensor // number of elements
 }
 
-// descend follows a direction, or with beta a mean of directions, which is state.
+// descend follows a direction or, with beta, its momentum in state.
 func descend(b tensor.Backend, beta float64, d *tensor.Tensor, s Slice, state []*tensor.Tensor, rates, scalars *tensor.Tensor) {
 	b.Update(tensor.Descent{Beta: beta}, s.P, state, d, s.Ends, rates, scalars)
 }
 
-// column is column i of a matrix.
+// column returns column i of a matrix.
 func column(t *tensor.Tensor, i int) *tensor.Tensor { return t.Cols(i, i+1) }

@@ -57,7 +57,7 @@ training:
 		`{optimizer: lyon}`:                                            `x.yaml:1: training.optimizer: "lyon" is not one of`,
 		`{parameter_groups: [{weight_decay: 1}]}`:                      "x.yaml:1:30: training.parameter_groups: group 1: match is empty",
 		`{parameter_groups: [{match: "*", lr_factor: -1}]}`:            "training.parameter_groups: group 1: lr_factor is -1: it must be 0 or more",
-		`{parameter_groups: [{match: "*", optimizer: {momentum: 1}}]}`: "training.parameter_groups: group 1: optimizer: has no name",
+		`{parameter_groups: [{match: "*", optimizer: {momentum: 1}}]}`: "training.parameter_groups: group 1: optimizer: needs a name",
 		`{optimizer: [sgd]}`:                                           "training.optimizer: is a list, not a name or a group of keys",
 		`{parameter_groups: [{match: "*", lr: 1}]}`:                    `unknown key "lr" under training.parameter_groups[0]. keys there: match, lr_factor, weight_decay, optimizer`,
 		`{parameter_groups: [{params: "*"}]}`:                          `unknown key "params" under training.parameter_groups[0]. keys there: match, lr_factor, weight_decay, optimizer`,

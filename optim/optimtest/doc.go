@@ -1,4 +1,3 @@
-// Package optimtest is for tests of optimizers: Step updates one parameter that lies whole on a device,
-// with the State that it made, where package parallel would divide them among ranks. It trains
-// nothing by itself.
+// Package optimtest runs optimizers in tests: Step updates one full parameter on one device,
+// without package parallel.
 package optimtest

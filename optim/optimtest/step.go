@@ -5,7 +5,7 @@ import (
 	"trireme/tensor"
 )
 
-// State makes what an optimizer keeps of a parameter, in order of its Slots.
+// State allocates an optimizer's state of a parameter, in order of Slots.
 func State(b tensor.Backend, o optim.Optimizer, shape tensor.Shape) (state []*tensor.Tensor) {
 	for _, s := range o.Slots() {
 		n := (shape.Elems() + s.Block - 1) / s.Block
@@ -19,7 +19,7 @@ func State(b tensor.Backend, o optim.Optimizer, shape tensor.Shape) (state []*te
 	return state
 }
 
-// Step updates a parameter of a shape: s.State is what State made. hyper is F64 [1, n].
+// Step updates a parameter of the given shape. s.State is from State. hyper is F64 [1, n].
 func Step(b tensor.Backend, o optim.Optimizer, shape tensor.Shape, s optim.Slice, hyper, scalars *tensor.Tensor) {
 	j, ok := optim.AsTensorwise(o)
 	if !ok {
