@@ -2,8 +2,8 @@ package model
 
 import "fmt"
 
-// GELU says whether the activation that config.json calls so is GELU by tanh's approximation;
-// else it is GELU itself. Others are an error that begins with the name.
+// GELU reports whether the activation named in config.json is GELU's tanh approximation, as opposed
+// to exact GELU. Errors for other activations start with the name.
 func GELU(name string) (tanh bool, err error) {
 	switch name {
 	case "gelu_new", "gelu_pytorch_tanh", "gelu_fast":
@@ -11,5 +11,5 @@ func GELU(name string) (tanh bool, err error) {
 	case "gelu", "gelu_python":
 		return false, nil
 	}
-	return false, fmt.Errorf("%q is not known: gelu, gelu_new, gelu_pytorch_tanh and gelu_fast are", name)
+	return false, fmt.Errorf("%q is not supported: use gelu, gelu_new, gelu_pytorch_tanh or gelu_fast", name)
 }

@@ -18,41 +18,40 @@ import (
 	"trireme/tensor"
 )
 
-// Family makes models of one kind from config.json.
+// Family constructs models of one kind from config.json.
 type Family struct {
-	Name          string   // the folder
-	Architectures []string // as config.json's architectures names them
-	ModelTypes    []string // as model_type names them
-	Bases         []string // further architectures, whose files serve: networks without a head, or with another
-	// Modules are the classes of transformers' network that hold parameters, the layer's first, with
-	// * for the stem of the architecture's name: *DecoderLayer is Qwen2DecoderLayer of a
-	// Qwen2ForCausalLM.
+	Name          string   // of the folder
+	Architectures []string // config.json's architectures
+	ModelTypes    []string // config.json's model_type
+	Bases         []string // other architectures whose files load: without a head, or with another
+	// Modules are the module classes in transformers that hold parameters, the layer first, with *
+	// for the architecture's prefix: *DecoderLayer is Qwen2DecoderLayer for Qwen2ForCausalLM.
 	Modules []string
-	// New makes a model for sequences of at most positions rows on a backend. Its parameters
-	// have no memory yet; 0 is as many as the model allows. Errors name the key of config.json.
+	// New returns a model for sequences of up to positions rows (0: the model's maximum). Its
+	// parameters are not allocated. Errors name the key of config.json.
 	New func(b tensor.Backend, config []byte, positions int) (Model, error)
-	// Aliases are other names that files give a parameter, the likeliest first; nil for none.
+	// Aliases returns other names of a parameter in files, most likely first; nil for none.
 	Aliases func(parameter string) []string
-	// IgnoreMissing says that a parameter which the files lack may be drawn at random: the head of a
-	// task that the files were not made for. nil: none may.
+	// IgnoreMissing reports whether a parameter missing from the files may be initialized at
+	// random, such as the head of a new task. nil: none may.
 	IgnoreMissing func(parameter string) bool
-	// IgnoreUnexpected says that a tensor of the files may be left unread: a head of another task, a table
-	// that can be computed. nil: none may.
+	// IgnoreUnexpected reports whether a tensor of the files may be ignored, such as the head of
+	// another task or a computed table. nil: none may.
 	IgnoreUnexpected func(name string) bool
 }
 
-// Registry is the families that a program knows.
+// Registry is the families a program supports.
 type Registry []Family
 
-// maxConfig bounds config.json; real ones have a few KiB.
+// maxConfig limits config.json, usually a few KiB.
 const maxConfig = 4 << 20
 
-// Config is a config.json as it stands in a file.
+// Config is the content of a config.json.
 type Config struct {
 	Path   string
 	JSON   []byte
 	Family Family
-	// FilesVocab is the size of the vocabulary in the model's files, where JSON has another; else 0.
+	// FilesVocab is the vocabulary size in the model's files, if it differs from JSON's; else 0.
 	FilesVocab int
 }
 
@@ -60,17 +59,17 @@ type Config struct {
 func (r Registry) ReadConfig(path string) (*Config, error) {
 	data, err := ReadFile(path)
 	if dir := filepath.Dir(path); errors.Is(err, syscall.ENOTDIR) {
-		return nil, fault.Try(fmt.Errorf("model: %s is a file, and a model is a directory with config.json and model.safetensors", dir), "%s, or %s for random weights", filepath.Dir(dir), fault.Set("model.config", dir))
+		return nil, fault.Try(fmt.Errorf("model: %s is a file, but a model is a directory with config.json and model.safetensors", dir), "%s, or %s for random weights", filepath.Dir(dir), fault.Set("model.config", dir))
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Try(fmt.Errorf("model: %s does not exist: a model is a directory with config.json and model.safetensors", path), "a directory with both, or OWNER/NAME of the hub")
+		return nil, fault.Try(fmt.Errorf("model: %s does not exist: a model is a directory with config.json and model.safetensors", path), "a directory with both, or OWNER/NAME from the hub")
 	} else if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	return r.ParseConfig(path, data)
 }
 
-// ReadFile reads a small file that belongs to a model: a regular one, so that nothing is waited
-// for, of at most 4 MiB and not known for something else, without a byte order mark.
+// ReadFile reads a small file of a model. It rejects files that are not regular, larger than 4 MiB,
+// or of a known other format, and strips a byte order mark.
 func ReadFile(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {
@@ -81,7 +80,7 @@ func ReadFile(path string) ([]byte, error) {
 	case !st.Mode().IsRegular():
 		return nil, fault.Try(fmt.Errorf("%s is not a file", path), "the directory of a model")
 	case st.Size() > maxConfig:
-		return nil, fault.Try(fmt.Errorf("%s has %d bytes: that is no %s", path, st.Size(), filepath.Base(path)), "the directory of a model")
+		return nil, fault.Try(fmt.Errorf("%s has %d bytes, too many for a %s", path, st.Size(), filepath.Base(path)), "the directory of a model")
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -90,10 +89,10 @@ func ReadFile(path string) ([]byte, error) {
 	if k, ok := filekind.Detect(path, data[:min(len(data), filekind.HeadSize)]); ok {
 		return nil, fault.Try(fmt.Errorf("%s is %s", path, k.Name), "%s", k.Try)
 	}
-	return bytes.TrimPrefix(data, []byte("\ufeff")), nil // some editors begin files with a byte order mark
+	return bytes.TrimPrefix(data, []byte("\ufeff")), nil // some editors write a byte order mark
 }
 
-// ParseConfig is ReadConfig for bytes; path is for messages.
+// ParseConfig is ReadConfig for bytes; path is used in messages.
 func (r Registry) ParseConfig(path string, data []byte) (*Config, error) {
 	var head struct {
 		Architectures []string `json:"architectures"`
@@ -123,10 +122,10 @@ func (r Registry) ParseConfig(path string, data []byte) (*Config, error) {
 	if what == "model_type " {
 		return nil, fault.Try(fmt.Errorf("model: %s names neither architectures nor model_type", path), `"architectures": ["%s"] there, or another of %s`, r.Architectures()[0], strings.Join(r.Architectures()[1:], ", "))
 	}
-	return nil, fault.Try(fmt.Errorf("model: %s: architecture %s is not known. known: %s", path, what, strings.Join(r.Architectures(), ", ")), "a model of one of these")
+	return nil, fault.Try(fmt.Errorf("model: %s: architecture %s is not supported. supported: %s", path, what, strings.Join(r.Architectures(), ", ")), "a model of one of these")
 }
 
-// With is the configuration with other values of some keys of config.json; nil takes a key away.
+// With returns the configuration with changed keys of config.json; nil removes a key.
 func (c *Config) With(changes map[string]any) (*Config, error) {
 	var keys map[string]json.RawMessage
 	if err := Decode(c.JSON, &keys); err != nil {
@@ -152,8 +151,8 @@ func (c *Config) With(changes map[string]any) (*Config, error) {
 	return &changed, nil
 }
 
-// Modules are the classes of transformers' network, the layer's first; none where the family has
-// none there.
+// Modules returns the module classes in transformers, the layer first; nil if transformers lacks
+// the family.
 func (c *Config) Modules() []string {
 	var head struct {
 		Architectures []string `json:"architectures"`
@@ -168,7 +167,7 @@ func (c *Config) Modules() []string {
 	return names
 }
 
-// Architectures lists the architectures.
+// Architectures lists all supported architectures.
 func (r Registry) Architectures() []string {
 	var names []string
 	for _, f := range r {
@@ -177,7 +176,7 @@ func (r Registry) Architectures() []string {
 	return names
 }
 
-// Make makes the model, with the file's path before any error.
+// Make returns the model. Errors start with the file's path.
 func (c *Config) Make(b tensor.Backend, positions int) (Model, error) {
 	m, err := c.Family.New(b, c.JSON, positions)
 	if err != nil {
@@ -186,7 +185,7 @@ func (c *Config) Make(b tensor.Backend, positions int) (Model, error) {
 	return m, nil
 }
 
-// Decode reads JSON into v; a value of the wrong type is an error that names its key and line.
+// Decode decodes JSON into v. Type errors name key and line.
 func Decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	var mistyped *json.UnmarshalTypeError
@@ -199,12 +198,12 @@ func Decode(data []byte, v any) error {
 		}
 		return atLine(data, mistyped.Offset, fault.At(key, "is %s: it must be %s", found(mistyped.Value), wanted(mistyped.Type)))
 	case errors.As(err, &syntax):
-		return fault.Try(atLine(data, syntax.Offset, fmt.Errorf("not JSON: %w", err)), "fetch the file again, if it is cut short")
+		return fault.Try(atLine(data, syntax.Offset, fmt.Errorf("not JSON: %w", err)), "download the file again if it is truncated")
 	}
 	return err
 }
 
-// found calls what stands in a JSON as encoding/json names it.
+// found describes a JSON value as named by encoding/json.
 func found(value string) string {
 	switch number, ok := strings.CutPrefix(value, "number "); {
 	case ok:
@@ -219,7 +218,7 @@ func found(value string) string {
 	return "a " + value
 }
 
-// wanted says what a JSON is to have for a value of a type.
+// wanted describes the JSON value for a Go type.
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -238,7 +237,7 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-// atLine is err with its line, where data has several.
+// atLine prepends the line number to err, if data has several lines.
 func atLine(data []byte, offset int64, err error) error {
 	if bytes.IndexByte(data, '\n') < 0 {
 		return err

@@ -2,14 +2,14 @@ package model
 
 import "trireme/nn"
 
-// Attention is a number of layers of one kind.
+// Attention describes a number of equal attention layers.
 type Attention struct {
 	Layers int
 	Causal bool
-	Window int // of a causal one; 0 is none
+	Window int // sliding window of causal attention; 0 is none
 }
 
-// pairs is how many positions those of a document of n tokens see together.
+// pairs returns the number of attended pairs in a document of n tokens.
 func (a Attention) pairs(n float64) float64 {
 	switch w := float64(a.Window); {
 	case !a.Causal:
@@ -20,10 +20,9 @@ func (a Attention) pairs(n float64) float64 {
 	return n * (n + 1) / 2
 }
 
-// FLOPs of a training step on a document of some tokens, labels of which have a label: 6 for each
-// parameter and token that is multiplied by it, and in each layer 12*heads*headDim for each pair
-// of positions one of which sees the other. Nothing is counted twice, and nothing that no label
-// or, after Frozen, no gradient needs.
+// FLOPs returns the FLOPs of a training step on a document: 6 per token and parameter it is
+// multiplied by (HeadParams only for the given number of labels), and 12*heads*headDim per layer
+// and attended pair. Recomputation and, after Frozen, gradients that are not needed do not count.
 func (i Info) FLOPs(tokens, labels int64) float64 {
 	pairs := 0.0
 	for _, a := range i.Attention {
@@ -34,11 +33,11 @@ func (i Info) FLOPs(tokens, labels int64) float64 {
 	return matrices + head + (12-i.spared.pair)*float64(i.Heads*i.HeadDim)*pairs
 }
 
-// RowFLOPs is FLOPs of a row all of whose tokens have a label.
+// RowFLOPs is FLOPs if all tokens have labels.
 func (i Info) RowFLOPs(tokens int) float64 { return i.FLOPs(int64(tokens), int64(tokens)) }
 
-// Frozen is i for a model of whose parameters some are frozen: their gradients are not computed, nor
-// those of values before the first unit that trains.
+// Frozen returns i for a model with frozen parameters. Their gradients are not computed, nor those
+// of activations before the first trainable unit.
 func (i Info) Frozen(units []*nn.Unit) Info {
 	below, layers := false, len(units)-2
 	for k, u := range units {

@@ -6,7 +6,7 @@ import (
 	"trireme/model"
 )
 
-// TestPairs: FLOPs count each pair of positions, one of which sees the other, once.
+// TestPairs: FLOPs count each attended pair once.
 func TestPairs(t *testing.T) {
 	for n := range int64(9) {
 		for _, a := range []model.Attention{{Layers: 1}, {Layers: 3, Causal: true}, {Layers: 2, Causal: true, Window: 1}, {Layers: 1, Causal: true, Window: 4}, {Layers: 1, Causal: true, Window: 20}} {

@@ -5,9 +5,9 @@ import (
 	"trireme/tensor"
 )
 
-// Run runs units [from, to) of a model on x, what unit from-1 returned (nil for from 0), and returns
-// what unit to is given: nil after the last. The caller is done with x, unless the tape saved it. For
-// backward across ranges that ran on different tapes see autograd.Tape.Input.
+// Run runs units [from, to) on x, the output of unit from-1 (nil for from 0), and returns the
+// output, nil after the last unit. It takes ownership of x, unless the tape saved it. For backward
+// over ranges on different tapes, see autograd.Tape.Input.
 func Run(m Model, t *autograd.Tape, x *autograd.Var, b Batch, from, to int, sums *tensor.Tensor) *autograd.Var {
 	for i := from; i < to; i++ {
 		x = m.Units()[i].Run(t, x, func(t *autograd.Tape, x *autograd.Var) *autograd.Var {
@@ -17,8 +17,7 @@ func Run(m Model, t *autograd.Tape, x *autograd.Var, b Batch, from, to int, sums
 	return x
 }
 
-// Loss runs all units, in a pass that does not train as often as the model asks for, and adds to
-// sums (F64 [Info.SumCount]).
+// Loss runs all units, in evaluation EvalPasses times, and adds to sums (F64 [Info.SumCount]).
 func Loss(m Model, t *autograd.Tape, b Batch, sums *tensor.Tensor) {
 	passes := 1
 	if !b.Train {
@@ -29,7 +28,8 @@ func Loss(m Model, t *autograd.Tape, b Batch, sums *tensor.Tensor) {
 	}
 }
 
-// RunWithHead runs all units, of which the last computes f in place of its own: logits, not losses.
+// RunWithHead runs all units, with f in place of the last unit's forward: for logits instead of
+// losses.
 func RunWithHead(m Model, t *autograd.Tape, b Batch, f func(t *autograd.Tape, x *autograd.Var)) {
 	last := len(m.Units()) - 1
 	t.Scope(func() *autograd.Var {

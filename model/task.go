@@ -9,7 +9,7 @@ import (
 	"trireme/fault"
 )
 
-// tasks are the names that ForTask takes, and how the architectures for them end.
+// tasks maps task names to suffixes of architectures.
 var tasks = []struct {
 	name    string
 	endings []string
@@ -19,7 +19,7 @@ var tasks = []struct {
 	{"sequence_classification", []string{"ForSequenceClassification"}},
 }
 
-// Tasks are the names that ForTask takes.
+// Tasks returns the names that ForTask accepts.
 func Tasks() []string {
 	var names []string
 	for _, t := range tasks {
@@ -28,12 +28,12 @@ func Tasks() []string {
 	return names
 }
 
-// ErrTask is of a family that has no architecture for a task.
+// ErrTask is wrapped by errors about tasks that a family does not support.
 var ErrTask = errors.New("its family has no architecture for task")
 
-// ForTask is the configuration of the architecture of its family that is trained for a task: a
-// BertForMaskedLM for sequence_classification is a BertForSequenceClassification. An empty task
-// is what config.json says, or what the network that it names is trained for if that is one thing.
+// ForTask returns the configuration with the architecture of its family for a task: for
+// sequence_classification, BertForMaskedLM becomes BertForSequenceClassification. An empty task
+// keeps the architecture; a base model becomes that of its only task.
 func (c *Config) ForTask(task string) (*Config, error) {
 	var head struct {
 		Architectures []string `json:"architectures"`
@@ -56,7 +56,7 @@ func (c *Config) ForTask(task string) (*Config, error) {
 		}
 		switch names := c.Family.architectures(stem, t.endings); {
 		case len(names) == 0:
-			return nil, fault.Try(fmt.Errorf("model: %s: %w %s. known: %s", c.Path, ErrTask, task, strings.Join(c.Family.Architectures, ", ")), "a model of one of these, or another model.task")
+			return nil, fault.Try(fmt.Errorf("model: %s: %w %s. supported: %s", c.Path, ErrTask, task, strings.Join(c.Family.Architectures, ", ")), "a model of one of these, or another model.task")
 		case slices.Contains(names, now):
 			return c, nil
 		default:
@@ -66,7 +66,7 @@ func (c *Config) ForTask(task string) (*Config, error) {
 	return nil, fmt.Errorf("model: task %q is not one of %s", task, strings.Join(Tasks(), ", "))
 }
 
-// forBase makes of a network without a head the one that has a head, where there is one such.
+// forBase replaces a base architecture by the only one with a head.
 func (c *Config) forBase(now, stem string) (*Config, error) {
 	if !slices.Contains(c.Family.Bases, now) {
 		return c, nil
@@ -83,7 +83,8 @@ func (c *Config) forBase(now, stem string) (*Config, error) {
 	return c.With(map[string]any{"architectures": names})
 }
 
-// architectures are the family's with one of the endings and a stem, in any case of letters.
+// architectures returns the family's architectures with this stem (in any case) and one of the
+// endings.
 func (f Family) architectures(stem string, endings []string) []string {
 	var names []string
 	for _, ending := range endings {
@@ -96,7 +97,7 @@ func (f Family) architectures(stem string, endings []string) []string {
 	return names
 }
 
-// stemOf is an architecture's name without what it is for: Bert of BertForMaskedLM.
+// stemOf returns an architecture's prefix: Bert for BertForMaskedLM.
 func stemOf(architecture string) string {
 	for _, end := range []string{"For", "LMHeadModel", "Model"} {
 		if i := strings.LastIndex(architecture, end); i > 0 {

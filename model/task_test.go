@@ -12,13 +12,13 @@ var (
 	decoder = Family{Name: "decoder", Architectures: []string{"DecForCausalLM", "Dec2LMHeadModel"}, Bases: []string{"Dec2Model"}, ModelTypes: []string{"dec", "dec_2"}}
 )
 
-// TestFor: which architecture is made of what config.json says, for which task.
+// TestFor: the architecture by config.json and task.
 func TestFor(t *testing.T) {
 	for what, want := range map[string]string{
 		`"architectures": ["EncForMaskedLM"], for `:                        "EncForMaskedLM",
 		`"architectures": ["EncForMaskedLM"], for masked_lm`:               "EncForMaskedLM",
 		`"architectures": ["EncForMaskedLM"], for sequence_classification`: "EncForSequenceClassification",
-		`"architectures": ["EncForMaskedLM"], for causal_lm`:               "no architecture for task causal_lm. known: EncForSequenceClassification, EncForMaskedLM",
+		`"architectures": ["EncForMaskedLM"], for causal_lm`:               "no architecture for task causal_lm. supported: EncForSequenceClassification, EncForMaskedLM",
 		`"architectures": ["EncForPreTraining"], for masked_lm`:            "EncForMaskedLM",
 		`"architectures": ["EncModel"], for `:                              "EncModel can be trained for masked_lm and sequence_classification. try: model.task=masked_lm",
 		`"architectures": ["Dec2Model"], for `:                             "Dec2LMHeadModel",
@@ -27,7 +27,7 @@ func TestFor(t *testing.T) {
 		`"model_type": "dec_2", for causal_lm`:                             "Dec2LMHeadModel",
 		`"model_type": "dec", for causal_lm`:                               "DecForCausalLM",
 		`"model_type": "enc", for `:                                        "",
-		`"architectures": ["EncForTokenClassification"], for `:             "architecture EncForTokenClassification is not known. known: EncForSequenceClassification, EncForMaskedLM, DecForCausalLM, Dec2LMHeadModel",
+		`"architectures": ["EncForTokenClassification"], for `:             "architecture EncForTokenClassification is not supported. supported: EncForSequenceClassification, EncForMaskedLM, DecForCausalLM, Dec2LMHeadModel",
 		`"architectures": ["DecForCausalLM"], for translation`:             `task "translation" is not one of causal_lm, masked_lm, sequence_classification`,
 	} {
 		keys, task, _ := strings.Cut(what, ", for ")

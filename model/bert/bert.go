@@ -11,24 +11,24 @@ import (
 	"trireme/tensor"
 )
 
-// encoder is the network without a head. N rows are B sequences of T positions; D hidden size,
-// H heads, E head size, F intermediate size, P positions, S token types, V vocabulary.
+// encoder is the network without a head. N rows are B sequences; D hidden size, H heads, E head
+// size, F intermediate size, P positions, S token types, V vocabulary.
 type encoder struct {
-	cfg    Config
-	words  *nn.Embedding // [V D]
-	places *nn.Embedding // [P D]
-	types  *nn.Embedding // [S D]
-	norm   *nn.LayerNorm
-	drop   nn.Dropout
-	layers []*layer
-	units  []*nn.Unit
+	cfg       Config
+	words     *nn.Embedding // [V D]
+	positions *nn.Embedding // [P D]
+	types     *nn.Embedding // [S D]
+	norm      *nn.LayerNorm
+	drop      nn.Dropout
+	layers    []*layer
+	units     []*nn.Unit
 }
 
-// layer is one encoder layer: each half adds to its input, and is normalised after that.
+// layer is one post-norm encoder layer.
 type layer struct {
 	cfg       Config
 	unit      *nn.Unit
-	tanh      bool       // GELU by tanh's approximation
+	tanh      bool       // GELU's tanh approximation
 	qkv, out  *nn.Linear // [3D D], [D D]
 	attnDrop  nn.Dropout
 	outDrop   nn.Dropout
@@ -38,8 +38,8 @@ type layer struct {
 	finalNorm *nn.LayerNorm
 }
 
-// New makes the network of the architecture that c names, for sequences of at most positions
-// rows, 0 for as many as the model allows.
+// New returns the network of c's architecture for sequences of up to positions rows; 0 is the
+// model's maximum.
 func New(_ tensor.Backend, c Config, positions int) (model.Model, error) {
 	if positions > c.MaxPositionEmbeddings {
 		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, c.MaxPositionEmbeddings), "%s", fault.Set("data.sequence_length", c.MaxPositionEmbeddings))
@@ -59,14 +59,14 @@ func New(_ tensor.Backend, c Config, positions int) (model.Model, error) {
 func newEncoder(c Config, tanh bool, std nn.Init) *encoder {
 	const name = prefix + "embeddings."
 	e := &encoder{
-		cfg:    c,
-		words:  nn.NewEmbedding(name+"word_embeddings", c.VocabSize, c.HiddenSize, std).WithPadding(c.PadTokenID),
-		places: nn.NewEmbedding(name+"position_embeddings", c.MaxPositionEmbeddings, c.HiddenSize, std),
-		types:  nn.NewEmbedding(name+"token_type_embeddings", c.TypeVocabSize, c.HiddenSize, std),
-		norm:   nn.NewLayerNorm(name+"LayerNorm", c.HiddenSize, c.LayerNormEps),
-		drop:   nn.NewDropout(name+"dropout", c.HiddenDropoutProb),
+		cfg:       c,
+		words:     nn.NewEmbedding(name+"word_embeddings", c.VocabSize, c.HiddenSize, std).WithPadding(c.PadTokenID),
+		positions: nn.NewEmbedding(name+"position_embeddings", c.MaxPositionEmbeddings, c.HiddenSize, std),
+		types:     nn.NewEmbedding(name+"token_type_embeddings", c.TypeVocabSize, c.HiddenSize, std),
+		norm:      nn.NewLayerNorm(name+"LayerNorm", c.HiddenSize, c.LayerNormEps),
+		drop:      nn.NewDropout(name+"dropout", c.HiddenDropoutProb),
 	}
-	first := &nn.Unit{Name: "embeddings", Params: append([]*nn.Param{e.words.Weight, e.places.Weight, e.types.Weight}, e.norm.Params()...)}
+	first := &nn.Unit{Name: "embeddings", Params: append([]*nn.Param{e.words.Weight, e.positions.Weight, e.types.Weight}, e.norm.Params()...)}
 	e.units = append(e.units, first)
 	for i := range c.NumHiddenLayers {
 		l := newLayer(c, i, tanh, std)
@@ -102,7 +102,7 @@ func newLayer(c Config, i int, tanh bool, std nn.Init) *layer {
 	return l
 }
 
-// forward is x [N D] -> [N D].
+// forward maps x [N D] to [N D].
 func (l *layer) forward(t *autograd.Tape, x *autograd.Var, b model.Batch) *autograd.Var {
 	y := l.unit.Part(t, nn.Attention, func(t *autograd.Tape, in ...*autograd.Var) *autograd.Var {
 		return l.attention(t, in[0], b)
@@ -115,7 +115,7 @@ func (l *layer) forward(t *autograd.Tape, x *autograd.Var, b model.Batch) *autog
 	return y
 }
 
-// attention is x [N D] -> [N D].
+// attention maps x [N D] to [N D].
 func (l *layer) attention(t *autograd.Tape, x *autograd.Var, b model.Batch) *autograd.Var {
 	c := l.cfg
 	e := c.HiddenSize / c.NumAttentionHeads
@@ -125,19 +125,19 @@ func (l *layer) attention(t *autograd.Tape, x *autograd.Var, b model.Batch) *aut
 	return b.Drop(t, l.outDrop, l.out.Forward(t, attn))
 }
 
-// embed is the sum of three tables, normalised [N D].
+// embed returns the normalized sum of the three embeddings [N D].
 func (e *encoder) embed(t *autograd.Tape, b model.Batch) *autograd.Var {
-	x, places := e.words.Forward(t, b.IDs), e.places.Forward(t, b.Positions)
+	x, positions := e.words.Forward(t, b.IDs), e.positions.Forward(t, b.Positions)
 	if b.Types == nil {
 		x = t.AddRow(x, &e.types.Weight.Var, 0)
 	} else {
 		x = t.Add(x, e.types.Forward(t, b.Types))
 	}
-	y, _ := e.norm.AddForward(t, x, places)
+	y, _ := e.norm.AddForward(t, x, positions)
 	return b.Drop(t, e.drop, y)
 }
 
-// forward is unit i, which is not the head: the embeddings or a layer.
+// forward runs unit i: the embeddings or a layer.
 func (e *encoder) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch) *autograd.Var {
 	if i == 0 {
 		return e.embed(t, b)
@@ -148,7 +148,7 @@ func (e *encoder) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batc
 // Units are the embeddings, the layers, and the head.
 func (e *encoder) Units() []*nn.Unit { return e.units }
 
-// info is what both heads have: the projections of the layers as multiplied parameters.
+// info returns the properties without head, with the layers' projections as matmul parameters.
 func (e *encoder) info(task model.Task) model.Info {
 	c := e.cfg
 	n := int64(0)

@@ -7,7 +7,7 @@ import (
 	"trireme/tensor"
 )
 
-// Classifier tells the labels of sequences apart by their first row; C labels.
+// Classifier classifies sequences by their first row; C labels.
 type Classifier struct {
 	*encoder
 	pool *nn.Linear // [D D]
@@ -28,14 +28,14 @@ func newClassifier(e *encoder, std nn.Init) *Classifier {
 	return m
 }
 
-// classes is x [N D] -> logits [B C].
+// classes maps x [N D] to logits [B C].
 func (m *Classifier) classes(t *autograd.Tape, x *autograd.Var, b model.Batch) *autograd.Var {
 	pooled := t.Tanh(m.pool.Forward(t, t.SelectRows(x, b.Starts.Flat(0, b.Sequences()))))
 	return m.head.Forward(t, b.DropSequences(t, m.drop, pooled))
 }
 
-// Forward is the embeddings, a layer, or the head with the batch's summed cross-entropy and what is
-// counted of its labels.
+// Forward runs the embeddings, a layer, or the head with the summed cross-entropy and the label
+// counts.
 func (m *Classifier) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
 	if i <= len(m.layers) {
 		return m.encoder.forward(t, i, x, b)
@@ -44,7 +44,7 @@ func (m *Classifier) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.B
 	return nil
 }
 
-// Logits of the labels of each sequence.
+// Logits returns the logits of each sequence.
 func (m *Classifier) Logits(t *autograd.Tape, b model.Batch, _ ...int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, b.Sequences(), m.cfg.labels())
 	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
@@ -53,7 +53,7 @@ func (m *Classifier) Logits(t *autograd.Tape, b model.Batch, _ ...int) *tensor.T
 	return logits
 }
 
-// Info does not count what is multiplied once a sequence.
+// Info excludes parameters that are used once per sequence.
 func (m *Classifier) Info() model.Info {
 	info := m.info(model.Classify)
 	info.Labels = m.cfg.labels()

@@ -15,7 +15,7 @@ const (
 	forMasked  = "BertForMaskedLM"
 )
 
-// Family is BERT for a program's registry.
+// Family is BERT.
 var Family = model.Family{
 	Name:          "bert",
 	Architectures: []string{forClasses, forMasked},
@@ -31,10 +31,10 @@ var Family = model.Family{
 	},
 	Aliases:          aliases,
 	IgnoreMissing:    isHead,
-	IgnoreUnexpected: spare,
+	IgnoreUnexpected: ignoreUnexpected,
 }
 
-// Config is the part of Hugging Face's config.json that decides the network.
+// Config is the part of config.json that defines the network.
 type Config struct {
 	Architectures             []string `json:"architectures"`
 	ModelType                 string   `json:"model_type"`
@@ -51,12 +51,12 @@ type Config struct {
 	AttentionProbsDropoutProb float64  `json:"attention_probs_dropout_prob"`
 	ClassifierDropout         *float64 `json:"classifier_dropout,omitempty"` // nil: HiddenDropoutProb
 	InitializerRange          float64  `json:"initializer_range"`
-	// PadTokenID is the row of the word embedding that inputs do not train; nil: none. A config.json
-	// without the key has none; transformers, which always writes it, reads 0 there.
+	// PadTokenID is the row of the word embedding without gradient; nil for none, also if
+	// config.json lacks the key. (transformers, which always writes it, defaults to 0.)
 	PadTokenID        *int `json:"pad_token_id,omitempty"`
-	TieWordEmbeddings bool `json:"tie_word_embeddings"` // of the masked head's decoder
+	TieWordEmbeddings bool `json:"tie_word_embeddings"` // the decoder of the masked head
 
-	NumLabels   int            `json:"num_labels,omitempty"` // 0: as many as ID2Label has, or 2
+	NumLabels   int            `json:"num_labels,omitempty"` // 0: the length of ID2Label, or 2
 	ID2Label    map[string]any `json:"id2label,omitempty"`
 	ProblemType string         `json:"problem_type,omitempty"`
 
@@ -67,8 +67,7 @@ type Config struct {
 	Quantization          any              `json:"quantization_config,omitempty"`
 }
 
-// ParseConfig reads config.json, fills in what it leaves out as transformers does, and
-// refuses what cannot be.
+// ParseConfig reads config.json with transformers' defaults and validates it.
 func ParseConfig(data []byte) (Config, error) {
 	c := Config{
 		HiddenAct: "gelu", MaxPositionEmbeddings: 512, TypeVocabSize: 2, LayerNormEps: 1e-12, HiddenDropoutProb: 0.1,
@@ -80,10 +79,10 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, c.validate()
 }
 
-// classifies says which of the two heads the network has.
+// classifies reports whether the head is a classifier.
 func (c Config) classifies() bool { return slices.Contains(c.Architectures, forClasses) }
 
-// labels is the number of classes.
+// labels returns the number of classes.
 func (c Config) labels() int {
 	switch {
 	case c.NumLabels != 0:
@@ -124,13 +123,13 @@ func (c Config) validate() error {
 	case !(c.InitializerRange >= 0):
 		return fault.At("initializer_range", "is %v: it must not be negative", c.InitializerRange)
 	case c.PositionEmbeddingType != "" && c.PositionEmbeddingType != "absolute":
-		return fault.Try(fault.At("position_embedding_type", "%q is not known for bert: absolute is", c.PositionEmbeddingType), "a model with that")
+		return fault.Try(fault.At("position_embedding_type", "%q is not supported by bert: use absolute", c.PositionEmbeddingType), "another model")
 	case c.IsDecoder || c.AddCrossAttention:
-		return fault.Try(errors.New("is_decoder or add_cross_attention is true: bert is an encoder"), "a model that is one")
+		return fault.Try(errors.New("is_decoder or add_cross_attention is true: bert is an encoder"), "an encoder model")
 	case len(c.PrunedHeads) > 0:
-		return fault.Try(fault.At("pruned_heads", "is given: layers of fewer heads are not known for bert"), "the model that it was pruned from")
+		return fault.Try(fault.At("pruned_heads", "is set: bert does not support layers with fewer heads"), "the model before pruning")
 	case c.Quantization != nil:
-		return fault.Try(fault.At("quantization_config", "is given: quantised weights cannot be trained"), "the model they were made of")
+		return fault.Try(fault.At("quantization_config", "is set: quantized weights cannot be trained"), "the original model")
 	}
 	if _, err := model.GELU(c.HiddenAct); err != nil {
 		return fault.At("hidden_act", "%w", err)
@@ -143,11 +142,11 @@ func (c Config) validateLabels() error {
 	case !c.classifies():
 		return nil
 	case c.NumLabels != 0 && len(c.ID2Label) > 0 && c.NumLabels != len(c.ID2Label):
-		return fault.Try(fault.At("num_labels", "is %d, and id2label has %d", c.NumLabels, len(c.ID2Label)), "%s", fault.Set("model.num_labels", len(c.ID2Label)))
+		return fault.Try(fault.At("num_labels", "is %d, but id2label has %d", c.NumLabels, len(c.ID2Label)), "%s", fault.Set("model.num_labels", len(c.ID2Label)))
 	case n < 2 || n > 1<<16:
 		return fault.Try(fault.At("num_labels", "is %d: it must be between 2 and %d", n, 1<<16), "%s", fault.Set("model.num_labels", "N"))
 	case c.ProblemType != "" && c.ProblemType != "single_label_classification":
-		return fault.Try(fault.At("problem_type", "%q is not known: single_label_classification is", c.ProblemType), "rows with one label each")
+		return fault.Try(fault.At("problem_type", "%q is not supported: use single_label_classification", c.ProblemType), "rows with one label each")
 	}
 	return nil
 }
@@ -159,7 +158,7 @@ func (c Config) classifierDropout() float64 {
 	return c.HiddenDropoutProb
 }
 
-// size is the number of parameters, about, where an int might not hold it.
+// size returns the approximate number of parameters, as a float64 because an int may overflow.
 func (c Config) size() float64 {
 	d, f := float64(c.HiddenSize), float64(c.IntermediateSize)
 	tables := 2*float64(c.VocabSize) + float64(c.MaxPositionEmbeddings) + float64(c.TypeVocabSize) + float64(max(0, c.labels()))

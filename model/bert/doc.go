@@ -1,5 +1,5 @@
-// Package bert is BERT (Devlin et al. 2019): an encoder with post-normalisation, learned
-// positions and token types, for classifying sequences or for filling in masked tokens. bert.go
-// is the encoder, classify.go and masked.go are its two heads, config.go reads config.json,
-// weights.go knows what files call the parameters.
+// Package bert implements BERT (Devlin et al. 2019): a post-norm encoder with absolute position and
+// token type embeddings, for sequence classification or masked language modeling. bert.go is the
+// encoder, classify.go and masked.go the heads, config.go reads config.json, and weights.go has the
+// parameter names in files.
 package bert

@@ -7,13 +7,13 @@ import (
 	"trireme/tensor"
 )
 
-// MaskedLM tells which tokens stood where the data hid them.
+// MaskedLM predicts masked tokens.
 type MaskedLM struct {
 	*encoder
 	tanh      bool
 	transform *nn.Linear // [D D]
 	norm      *nn.LayerNorm
-	decoder   *nn.Param // [V D]; the embedding's where they are tied
+	decoder   *nn.Param // [V D]; the embedding's if tied
 	bias      *nn.Param // [V]
 }
 
@@ -39,13 +39,13 @@ func newMasked(e *encoder, tanh bool, std nn.Init) *MaskedLM {
 	return m
 }
 
-// transformed is x [N D] -> what the decoder makes logits of [N D].
+// transformed maps x [N D] to the input of the decoder [N D].
 func (m *MaskedLM) transformed(t *autograd.Tape, x *autograd.Var) *autograd.Var {
 	return m.norm.Forward(t, t.GELU(m.transform.Forward(t, x), m.tanh))
 }
 
-// Forward is the embeddings, a layer, or the head with the summed cross-entropy of the rows that
-// have a target.
+// Forward runs the embeddings, a layer, or the head with the summed cross-entropy of rows with
+// labels.
 func (m *MaskedLM) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
 	if i <= len(m.layers) {
 		return m.encoder.forward(t, i, x, b)
@@ -54,7 +54,7 @@ func (m *MaskedLM) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Bat
 	return nil
 }
 
-// Logits of rows of the batch.
+// Logits returns the logits of rows.
 func (m *MaskedLM) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
 	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
@@ -63,7 +63,7 @@ func (m *MaskedLM) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.
 	return logits
 }
 
-// Info counts the head and all projections as multiplied parameters.
+// Info counts the head and all projections as matmul parameters.
 func (m *MaskedLM) Info() model.Info {
 	info := m.info(model.Masked)
 	info.Tied = m.cfg.TieWordEmbeddings

@@ -3,18 +3,18 @@ package bert
 import "strings"
 
 const (
-	prefix     = "bert."       // of the encoder, in a file with a head
-	pooler     = "bert.pooler" // between the encoder and a head that classifies
+	prefix     = "bert."       // of the encoder in files with a head
+	pooler     = "bert.pooler" // between the encoder and a classifier
 	classifier = "classifier"
 	masked     = "cls.predictions"
-	// decoderBias is a second name of masked's bias. transformers 4 holds one tensor under both names.
-	// In transformers 5 they are one where the decoder is tied; else logits take this one, the other
-	// is unused, and files have both.
+	// decoderBias is a second name of masked's bias. transformers 4 stores one tensor under both
+	// names. In transformers 5 they are one tensor only if the decoder is tied; else logits use
+	// this one, the other is unused, and files have both.
 	decoderBias = masked + ".decoder.bias"
 )
 
-// aliases: the files of the encoder alone leave the prefix out, and the oldest call the gain and
-// the shift of a norm as TensorFlow does.
+// aliases: files of the encoder alone lack the prefix, and the oldest use TensorFlow's names of
+// norm weight and bias.
 func aliases(parameter string) []string {
 	names := []string{parameter}
 	if bare, ok := strings.CutPrefix(parameter, prefix); ok {
@@ -32,7 +32,7 @@ func aliases(parameter string) []string {
 	return names[1:]
 }
 
-// isHead says whether a tensor belongs to what a task puts on the encoder.
+// isHead reports whether a tensor belongs to a task's head.
 func isHead(name string) bool {
 	for _, p := range []string{classifier + ".", "cls.", pooler + ".", strings.TrimPrefix(pooler, prefix) + "."} {
 		if strings.HasPrefix(name, p) {
@@ -42,7 +42,7 @@ func isHead(name string) bool {
 	return false
 }
 
-// spare: heads of other tasks, a decoder that is tied, and the numbers of the positions.
-func spare(name string) bool {
+// ignoreUnexpected: heads of other tasks, a tied decoder, and position IDs.
+func ignoreUnexpected(name string) bool {
 	return isHead(name) || strings.HasSuffix(name, "embeddings.position_ids")
 }

@@ -9,15 +9,15 @@ import (
 	"trireme/tensor"
 )
 
-// block is a transformer layer whose queries and whose keys and values may be of different
-// rows. D hidden size, H heads, K key and value heads, E head size.
+// block is a transformer layer, with self-attention or cross-attention. D hidden size, H heads, K
+// key and value heads, E head size.
 type block struct {
 	cfg      Config
 	unit     *nn.Unit
-	index    int // of the layer
+	index    int // layer index
 	causal   bool
 	attnNorm *nn.RMSNorm
-	qkv      *nn.Linear // [(H+2K)*E D]: q and kv as one
+	qkv      *nn.Linear // [(H+2K)*E D]: q and kv fused
 	q, kv    *nn.Linear // [H*E D], [2K*E D]
 	out      *nn.Linear // [D H*E]
 	mlpNorm  *nn.RMSNorm
@@ -55,7 +55,7 @@ func (l *block) attention(b model.Batch) tensor.AttentionParams {
 	}
 }
 
-// forward is x [N D] -> [N D].
+// forward maps x [N D] to [N D].
 func (l *block) forward(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable, b model.Batch) *autograd.Var {
 	c := l.cfg
 	return l.rest(t, x, l.unit.Part(t, nn.Attention, func(t *autograd.Tape, in ...*autograd.Var) *autograd.Var {
@@ -64,8 +64,8 @@ func (l *block) forward(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTab
 	}, l.attnNorm.Forward(t, x)))
 }
 
-// across is forward with keys and values of other rows than x [N D]: those of from [N D].
-func (l *block) across(t *autograd.Tape, x, from *autograd.Var, rope autograd.RopeTable, b model.Batch) *autograd.Var {
+// forwardCross is forward with keys and values from the rows of from [N D].
+func (l *block) forwardCross(t *autograd.Tape, x, from *autograd.Var, rope autograd.RopeTable, b model.Batch) *autograd.Var {
 	c := l.cfg
 	return l.rest(t, x, l.unit.Part(t, nn.Attention, func(t *autograd.Tape, in ...*autograd.Var) *autograd.Var {
 		q := t.Rope(l.q.Forward(t, in[0]), c.NumAttentionHeads*c.HeadDim, c.HeadDim, rope)
@@ -74,7 +74,7 @@ func (l *block) across(t *autograd.Tape, x, from *autograd.Var, rope autograd.Ro
 	}, l.attnNorm.Forward(t, x), l.attnNorm.Forward(t, from)))
 }
 
-// rest is what follows attention's half, attn [N D]: the sum with x, and the gated layer.
+// rest completes the layer after attention attn [N D]: the residual and the MLP.
 func (l *block) rest(t *autograd.Tape, x, attn *autograd.Var) *autograd.Var {
 	y, x := l.mlpNorm.AddForward(t, attn, x)
 	return t.Add(x, l.unit.Part(t, nn.MLP, l.mlp.Forward, y))

@@ -14,7 +14,7 @@ const (
 	baseline = "FreeTransformerBaselineForCausalLM"
 )
 
-// Family is the Free Transformer for a program's registry.
+// Family is the Free Transformer.
 var Family = model.Family{
 	Name:          "freetransformer",
 	Architectures: []string{free, baseline},
@@ -35,9 +35,9 @@ type Config struct {
 	VocabSize             int      `json:"vocab_size"`
 	HiddenSize            int      `json:"hidden_size"`
 	IntermediateSize      int      `json:"intermediate_size"`
-	NumHiddenLayers       int      `json:"num_hidden_layers"` // even; the encoder's is one more
+	NumHiddenLayers       int      `json:"num_hidden_layers"` // even; the encoder adds one
 	NumAttentionHeads     int      `json:"num_attention_heads"`
-	NumKeyValueHeads      int      `json:"num_key_value_heads"` // 0: as many as heads
+	NumKeyValueHeads      int      `json:"num_key_value_heads"` // 0: num_attention_heads
 	HeadDim               int      `json:"head_dim"`            // 0: hidden_size / heads
 	RMSNormEps            float64  `json:"rms_norm_eps"`
 	RopeTheta             float64  `json:"rope_theta"`
@@ -46,7 +46,7 @@ type Config struct {
 	InitializerRange      float64  `json:"initializer_range"`
 	LatentBits            int      `json:"latent_bits"` // H; 0 is the baseline
 	LatentMode            string   `json:"latent_mode"` // exact or factored
-	FreeBits              float64  `json:"free_bits"`   // kappa, in bits a position
+	FreeBits              float64  `json:"free_bits"`   // kappa, in bits per position
 }
 
 // The values of Config.LatentMode.
@@ -55,10 +55,10 @@ const (
 	Factored = "factored"
 )
 
-// maxExactBits bounds the table of the exact mode: 2^20 rows.
+// maxExactBits limits the exact mode's table to 2^20 rows.
 const maxExactBits = 20
 
-// ParseConfig reads config.json, fills in what it leaves out, and refuses what cannot be.
+// ParseConfig reads config.json with defaults and validates it.
 func ParseConfig(data []byte) (Config, error) {
 	c := Config{RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, MaxPositionEmbeddings: 2048, LatentBits: 16, LatentMode: Exact, FreeBits: 0.5}
 	if err := model.Decode(data, &c); err != nil {
@@ -100,24 +100,25 @@ func (c Config) validate() error {
 	case c.LatentBits < 0 || c.LatentBits > 64:
 		return fault.At("latent_bits", "is %d: it must be between 0 and 64", c.LatentBits)
 	case c.LatentBits > 0 && c.NumHiddenLayers%2 != 0:
-		return fault.Try(fault.At("num_hidden_layers", "%d is odd: the latent enters in the middle", c.NumHiddenLayers), `"num_hidden_layers": %d`, c.NumHiddenLayers+1)
+		return fault.Try(fault.At("num_hidden_layers", "%d is odd: the latent enters after half of the layers", c.NumHiddenLayers), `"num_hidden_layers": %d`, c.NumHiddenLayers+1)
 	case c.LatentMode != Exact && c.LatentMode != Factored:
-		return fault.At("latent_mode", "is %q: exact and factored are known", c.LatentMode)
+		return fault.At("latent_mode", "is %q: use exact or factored", c.LatentMode)
 	case c.LatentMode == Exact && c.LatentBits > maxExactBits:
-		return fault.Try(fault.At("latent_bits", "%d: a table of 2^%d rows does not fit; exact mode takes up to %d", c.LatentBits, c.LatentBits, maxExactBits), `"latent_mode": "factored"`)
+		return fault.Try(fault.At("latent_bits", "%d: a table of 2^%d rows is too large, exact mode supports up to %d bits", c.LatentBits, c.LatentBits, maxExactBits), `"latent_mode": "factored"`)
 	case !(c.FreeBits >= 0):
 		return fault.At("free_bits", "is %v: it must be 0 or more", c.FreeBits)
 	case !(c.RMSNormEps > 0):
 		return fault.At("rms_norm_eps", "is %v: it must be positive", c.RMSNormEps)
 	case !(c.RopeTheta >= 1e-6 && c.RopeTheta <= 1e18):
-		return fault.At("rope_theta", "is %v: it must be positive, between 1e-6 and 1e18", c.RopeTheta)
+		return fault.At("rope_theta", "is %v: it must be between 1e-6 and 1e18", c.RopeTheta)
 	case !(c.InitializerRange >= 0):
 		return fault.At("initializer_range", "is %v: it must not be negative", c.InitializerRange)
 	}
 	return nil
 }
 
-// size is the number of parameters, about and without the latent's, where an int might not hold it.
+// size returns the approximate number of parameters without the latent's, as a float64 because an
+// int may overflow.
 func (c Config) size() float64 {
 	d, f, e := float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.HeadDim)
 	heads := e * float64(2*c.NumAttentionHeads+2*c.NumKeyValueHeads)

@@ -48,7 +48,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// Parameters: the latent adds an encoder, a query, a readout and a table to the baseline.
+// The latent adds an encoder, a query, a readout and a table to the baseline.
 func TestParameters(t *testing.T) {
 	count := func(text string) int64 {
 		c, err := ParseConfig([]byte(text))
@@ -84,7 +84,7 @@ func FuzzParseConfig(f *testing.F) {
 			return
 		}
 		if _, err := New(meta.New(), c, 1); err != nil {
-			t.Errorf("a configuration that was taken makes no model: %v", err)
+			t.Errorf("New fails after ParseConfig: %v", err)
 		}
 	})
 }

@@ -12,31 +12,29 @@ import (
 	"trireme/tensor"
 )
 
-// Model is the network. N rows are B sequences of T positions; D hidden size, H latent bits, V
-// vocabulary.
+// Model is the network. N rows are B sequences; D hidden size, H latent bits, V vocabulary.
 type Model struct {
 	cfg    Config
 	rope   autograd.RopeTable
 	embed  *nn.Embedding // [V D]
 	blocks []*block
-	middle int     // the block that is told the latent; -1 for none
+	middle int     // index of the block conditioned on the latent; -1 for none
 	latent *latent // nil for the baseline
 	norm   *nn.RMSNorm
 	head   *nn.Param // [V D]
 	units  []*nn.Unit
 }
 
-// latent chooses bits and tells them.
+// latent samples the bits and embeds them.
 type latent struct {
 	encoder *block
-	query   *nn.Param // [D]: what every position of the encoder asks
+	query   *nn.Param // [D]: the encoder's query at every position
 	norm    *nn.RMSNorm
-	readout *nn.Linear // [H D]: the logits of the bits
+	readout *nn.Linear // [H D]: to the logits of the bits
 	post    *nn.Param  // exact: [2^H D]; factored: [D H]
 }
 
-// New makes the network for sequences of at most positions rows, 0 for as many as the model
-// allows.
+// New returns the network for sequences of up to positions rows; 0 is the model's maximum.
 func New(b tensor.Backend, c Config, positions int) (*Model, error) {
 	if positions == 0 {
 		positions = c.MaxPositionEmbeddings
@@ -98,34 +96,34 @@ func (l *latent) params() []*nn.Param {
 	return append(ps, l.post)
 }
 
-// LatentSource says where a pass has its latent from.
+// LatentSource selects the latent bits of a pass.
 type LatentSource struct {
-	// Signs (F32 [N H], 1 or -1) are the bits; nil draws them: from the encoder where Encode
-	// says so, else as fair coins.
+	// Signs (F32 [N H], 1 or -1) are the bits. If nil, they are sampled from the encoder (Encode)
+	// or as fair coins.
 	Signs  *tensor.Tensor
 	Encode bool
-	// Sums (F64 [3]), of an encoded pass, gets what autograd.Tape.FreeBits adds up.
+	// Sums (F64 [3]), if Encode, receives the sums of autograd.Tape.FreeBits.
 	Sums *tensor.Tensor
-	// Drawn, where not nil, gets the bits (F32 [N H]).
+	// Drawn, if not nil, receives the bits (F32 [N H]).
 	Drawn *tensor.Tensor
 }
 
-// key names the latent's random numbers.
+// key returns the latent's random key.
 func key(b model.Batch) tensor.RandKey {
 	h := fnv.New64a()
 	h.Write([]byte("latent"))
 	return tensor.RandKey{Seed: b.Seed, Stream: h.Sum64()}
 }
 
-// told is r [N D], what the latent tells the middle block of x [N D].
-func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable, b model.Batch, s LatentSource) *autograd.Var {
+// embedLatent returns r [N D], the embedded latent that the middle block adds to x [N D].
+func (m *Model) embedLatent(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable, b model.Batch, s LatentSource) *autograd.Var {
 	l, bits := m.latent, m.cfg.LatentBits
 	var logits, signs *autograd.Var
 	switch {
 	case s.Signs != nil:
 		signs = autograd.Const(s.Signs)
 	case s.Encode:
-		y := l.encoder.across(t, t.Repeat(&l.query.Var, b.IDs.Elems()), x, rope, b)
+		y := l.encoder.forwardCross(t, t.Repeat(&l.query.Var, b.IDs.Elems()), x, rope, b)
 		logits = l.readout.Forward(t, l.norm.Forward(t, y))
 		signs = t.Signs(logits, key(b), b.TokenKeys)
 	default:
@@ -143,7 +141,7 @@ func (m *Model) told(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable,
 	return t.CodeTable(signs, logits, &l.post.Var)
 }
 
-// forward is unit i, which is not the head, with bits from s: the embedding or a block.
+// forward runs unit i, the embedding or a block, with bits from s.
 func (m *Model) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, s LatentSource) *autograd.Var {
 	if i == 0 {
 		return m.embed.Forward(t, b.IDs)
@@ -151,18 +149,18 @@ func (m *Model) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch,
 	rope, l := m.rope, m.blocks[i-1]
 	rope.Positions = b.Positions
 	if i-1 == m.middle {
-		return l.across(t, x, t.Add(x, m.told(t, x, rope, b, s)), rope, b)
+		return l.forwardCross(t, x, t.Add(x, m.embedLatent(t, x, rope, b, s)), rope, b)
 	}
 	return l.forward(t, x, rope, b)
 }
 
-// Buffers are the tables of rotary angles.
+// Buffers returns the rotary tables.
 func (m *Model) Buffers() []**tensor.Tensor { return []**tensor.Tensor{&m.rope.Cos, &m.rope.Sin} }
 
 // Units are the embedding, the blocks, the middle one with the latent, and the head.
 func (m *Model) Units() []*nn.Unit { return m.units }
 
-// The places of Info.Sums and Info.EvalSums in Loss's sums.
+// Indices of Info.Sums and Info.EvalSums in Loss's sums.
 const (
 	sumLoss = iota
 	sumCrossEntropy
@@ -171,9 +169,8 @@ const (
 	sumPrior
 )
 
-// Forward is the embedding, a block, or the head. The middle block adds the divergence of the bits
-// that is not free, the head the summed cross-entropy. The second pass of an evaluation has fair
-// coins for bits.
+// Forward runs the embedding, a block, or the head. The middle block adds the divergence above
+// free_bits, the head the summed cross-entropy. The second evaluation pass uses fair coins.
 func (m *Model) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
 	encode := m.latent != nil && b.Pass == 0
 	switch {
@@ -194,12 +191,12 @@ func (m *Model) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch,
 	return nil
 }
 
-// crossEntropy is the head: it adds the summed cross-entropy to sum (F64 [1]).
+// crossEntropy runs the head and adds the summed cross-entropy to sum (F64 [1]).
 func (m *Model) crossEntropy(t *autograd.Tape, sum *tensor.Tensor, x *autograd.Var, b model.Batch) {
 	t.LinearCrossEntropy(sum, m.norm.Forward(t, x), &m.head.Var, nil, b.Labels())
 }
 
-// spread has f add to parts, one for each list of to, and adds each part to the sums in its list.
+// spread calls f with one sum per list of to, then adds each to the sums in its list.
 func spread(be tensor.Backend, sums *tensor.Tensor, f func(parts *tensor.Tensor), to ...[]int) {
 	parts := be.New(tensor.Workspace, tensor.F64, len(to))
 	defer parts.Release()
@@ -213,18 +210,18 @@ func spread(be tensor.Backend, sums *tensor.Tensor, f func(parts *tensor.Tensor)
 	}
 }
 
-// Logits of rows of the batch, with fair coins for bits.
+// Logits returns the logits of rows, with fair coins as bits.
 func (m *Model) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	return m.LogitsFrom(t, b, LatentSource{}, rows...)
 }
 
-// sourced is the model with bits from s.
-type sourced struct {
+// withLatent is the model with bits from s.
+type withLatent struct {
 	*Model
 	s LatentSource
 }
 
-func (m sourced) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, _ *tensor.Tensor) *autograd.Var {
+func (m withLatent) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, _ *tensor.Tensor) *autograd.Var {
 	return m.forward(t, i, x, b, m.s)
 }
 
@@ -232,14 +229,14 @@ func (m sourced) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch
 func (m *Model) LogitsFrom(t *autograd.Tape, b model.Batch, s LatentSource, rows ...int) *tensor.Tensor {
 	be := t.Backend()
 	logits := be.New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
-	model.RunWithHead(sourced{m, s}, t, b, func(t *autograd.Tape, x *autograd.Var) {
+	model.RunWithHead(withLatent{m, s}, t, b, func(t *autograd.Tape, x *autograd.Var) {
 		model.RowLogits(be, logits, m.norm.Forward(t, x).Value, m.head, nil, rows)
 	})
 	return logits
 }
 
-// Info counts the head, all projections and the encoder as multiplied parameters; of the
-// latent's table, which is looked up, a token is multiplied by every row on the way back.
+// Info counts the head, all projections and the encoder as matmul parameters. The latent's table is
+// looked up in forward; its backward is a product of each token with every row.
 func (m *Model) Info() model.Info {
 	c := m.cfg
 	n, head := model.CountParams(m), int64(c.VocabSize)*int64(c.HiddenSize)

@@ -9,7 +9,7 @@ import (
 	"trireme/tensor"
 )
 
-// made is a small model with random weights, in float64.
+// made returns a small F64 model with random weights.
 func made(t *testing.T, config string) (*naive.Backend, *Model) {
 	t.Helper()
 	c, err := ParseConfig([]byte(config))
@@ -28,7 +28,7 @@ func made(t *testing.T, config string) (*naive.Backend, *Model) {
 	return b, m
 }
 
-// sequence is a batch of one.
+// sequence returns a batch of one.
 func sequence(b *naive.Backend, ids []int32) model.Batch {
 	in, starts := b.New(tensor.Workspace, tensor.I32, len(ids)), b.New(tensor.Workspace, tensor.I32, 2)
 	at, numbers := b.New(tensor.Workspace, tensor.I32, len(ids)), b.New(tensor.Workspace, tensor.I64, len(ids))
@@ -40,7 +40,7 @@ func sequence(b *naive.Backend, ids []int32) model.Batch {
 	return model.Batch{IDs: in, Starts: starts, MaxSeqLen: len(ids), Positions: at, TokenKeys: numbers}
 }
 
-// logits of row last after ids, with bits from s.
+// logits returns the logits of row last after ids, with bits from s.
 func logits(b *naive.Backend, m *Model, ids []int32, last int, s LatentSource) []float64 {
 	out := m.LogitsFrom(autograd.NewTape(b, tensor.F64, false), sequence(b, ids), s, last)
 	var v []float64
@@ -59,8 +59,8 @@ func same(a, b []float64) bool {
 	return true
 }
 
-// What the bits are told apart, the model is causal: a row's logits do not depend on later
-// tokens, nor on later rows' bits. The encoder is not: with its bits they do.
+// Given the bits, the model is causal: logits do not depend on later tokens or later bits. The
+// encoder is not causal.
 func TestCausalButForTheEncoder(t *testing.T) {
 	for _, mode := range []string{Exact, Factored} {
 		b, m := made(t, small+`, "latent_mode": "`+mode+`"}`)
@@ -105,8 +105,8 @@ func TestCausalButForTheEncoder(t *testing.T) {
 	}
 }
 
-// TestLoss: the loss is the cross-entropy and the divergence over the free bits; with more free
-// than there are, only the former. The bound adds all of the divergence.
+// TestLoss: the loss is the cross-entropy plus the divergence above free_bits, if any. The bound
+// adds the full divergence.
 func TestLoss(t *testing.T) {
 	sums := func(config string, train bool) []float64 {
 		b, m := made(t, config)

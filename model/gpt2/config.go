@@ -8,7 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// Family is GPT-2 for a program's registry.
+// Family is GPT-2.
 var Family = model.Family{
 	Name:          "gpt2",
 	Architectures: []string{"GPT2LMHeadModel"},
@@ -23,10 +23,10 @@ var Family = model.Family{
 		return New(b, c, positions)
 	},
 	Aliases:          aliases,
-	IgnoreUnexpected: spare,
+	IgnoreUnexpected: ignoreUnexpected,
 }
 
-// Config is the part of Hugging Face's config.json that decides the network.
+// Config is the part of config.json that defines the network.
 type Config struct {
 	Architectures      []string `json:"architectures"`
 	ModelType          string   `json:"model_type"`
@@ -44,8 +44,8 @@ type Config struct {
 	InitializerRange   float64  `json:"initializer_range"`
 	TieWordEmbeddings  bool     `json:"tie_word_embeddings"`
 
-	// Scores are divided by the square root of the head size, unless ScaleAttnWeights is false,
-	// and by the number of the layer, from 1, if ScaleAttnByInverseLayerIdx is true.
+	// Attention scores are divided by sqrt(head size) if ScaleAttnWeights, and by the layer number
+	// (from 1) if ScaleAttnByInverseLayerIdx.
 	ScaleAttnWeights           bool `json:"scale_attn_weights"`
 	ScaleAttnByInverseLayerIdx bool `json:"scale_attn_by_inverse_layer_idx"`
 
@@ -53,8 +53,7 @@ type Config struct {
 	Quantization      any  `json:"quantization_config,omitempty"`
 }
 
-// ParseConfig reads config.json, fills in what it leaves out as transformers does, and
-// refuses what cannot be.
+// ParseConfig reads config.json with transformers' defaults and validates it.
 func ParseConfig(data []byte) (Config, error) {
 	c := Config{
 		ActivationFunction: "gelu_new", NPositions: 1024, LayerNormEpsilon: 1e-5, EmbdPDrop: 0.1, AttnPDrop: 0.1, ResidPDrop: 0.1,
@@ -98,7 +97,7 @@ func (c Config) validate() error {
 	case c.AddCrossAttention:
 		return fault.Try(fault.At("add_cross_attention", "is true: there is no encoder to attend to"), `"add_cross_attention": false`)
 	case c.Quantization != nil:
-		return fault.Try(fault.At("quantization_config", "is given: quantised weights cannot be trained"), "the model they were made of")
+		return fault.Try(fault.At("quantization_config", "is set: quantized weights cannot be trained"), "the original model")
 	}
 	_, err := model.GELU(c.ActivationFunction)
 	if err != nil {
@@ -107,13 +106,13 @@ func (c Config) validate() error {
 	return nil
 }
 
-// size is the number of parameters, about, where an int might not hold it.
+// size returns the approximate number of parameters, as a float64 because an int may overflow.
 func (c Config) size() float64 {
 	d, f := float64(c.NEmbd), float64(c.NInner)
 	return (2*float64(c.VocabSize)+float64(c.NPositions))*d + float64(c.NLayer)*(d+1)*(4*d+2*f+8)
 }
 
-// scale is what a layer's scores are multiplied by.
+// scale returns the factor of a layer's attention scores.
 func (c Config) scale(layer int) float64 {
 	s := 1.0
 	if c.ScaleAttnWeights {

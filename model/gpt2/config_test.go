@@ -11,8 +11,7 @@ import (
 
 const small = `{"architectures": ["GPT2LMHeadModel"], "vocab_size": 40, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 16}`
 
-// FuzzParseConfig: whatever a stranger's config.json holds, it is refused or has sizes that can
-// be counted.
+// FuzzParseConfig: any config.json is rejected or has countable sizes.
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(small))
 	f.Add([]byte(strings.Replace(small, `40`, `268435456`, 1)))
@@ -47,7 +46,7 @@ func FuzzParseConfig(f *testing.F) {
 			}
 		}
 		if n := model.CountParams(m); float64(n) > c.size() {
-			t.Fatalf("%s has %d parameters, and was said to have at most %v", data, n, c.size())
+			t.Fatalf("%s has %d parameters, size() is %v", data, n, c.size())
 		}
 	})
 }
@@ -61,7 +60,7 @@ func TestRefused(t *testing.T) {
 		"dropout of everything":         {`"n_head": 4`, `"n_head": 4, "resid_pdrop": 1`, "resid_pdrop"},
 		"an encoder to attend to":       {`"n_head": 4`, `"n_head": 4, "add_cross_attention": true`, "add_cross_attention"},
 		"a norm without epsilon":        {`"n_head": 4`, `"n_head": 4, "layer_norm_epsilon": 0`, "layer_norm_epsilon"},
-		"quantised weights":             {`"n_head": 4`, `"n_head": 4, "quantization_config": {"bits": 4}`, "quantization_config"},
+		"quantized weights":             {`"n_head": 4`, `"n_head": 4, "quantization_config": {"bits": 4}`, "quantization_config"},
 		"a vocabulary of text":          {`"vocab_size": 40`, `"vocab_size": "40"`, "vocab_size"},
 		"more parameters than can be":   {`"n_embd": 16, "n_layer": 2`, `"n_embd": 16777216, "n_layer": 16384`, "parameters"},
 	} {
@@ -78,11 +77,11 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := New(meta.New(), c, 17); err == nil || !strings.Contains(err.Error(), "n_positions 16") {
-		t.Errorf("more positions than there are: %v", err)
+		t.Errorf("too many positions: %v", err)
 	}
 }
 
-// TestScale: what scores are multiplied by, for each pair of keys.
+// TestScale: the factor of attention scores for each pair of keys.
 func TestScale(t *testing.T) {
 	for text, want := range map[string][2]float64{
 		``:                              {0.5, 0.5},
@@ -100,7 +99,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestInit: projections into the residual begin smaller.
+// TestInit: residual projections have a smaller deviation.
 func TestInit(t *testing.T) {
 	c, err := ParseConfig([]byte(small))
 	if err != nil {
@@ -119,12 +118,12 @@ func TestInit(t *testing.T) {
 			want = 0
 		}
 		if math.Abs(p.Init.Std-want) > 1e-15 {
-			t.Errorf("%s begins with a deviation of %v, want %v", p.Name, p.Init.Std, want)
+			t.Errorf("%s has an initial deviation of %v, want %v", p.Name, p.Init.Std, want)
 		}
 	}
 }
 
-// TestNames: what files call the parameters, and what they may hold besides.
+// TestNames: names in files, and tensors that may be ignored.
 func TestNames(t *testing.T) {
 	if got := aliases("transformer.h.0.attn.c_attn.bias"); len(got) != 1 || got[0] != "h.0.attn.c_attn.bias" {
 		t.Errorf("aliases %v", got)
@@ -136,8 +135,8 @@ func TestNames(t *testing.T) {
 		"transformer.h.11.attn.bias": true, "h.0.attn.masked_bias": true, "lm_head.weight": true,
 		"h.0.attn.c_attn.bias": false, "transformer.h.0.mlp.c_fc.bias": false, "wte.weight": false,
 	} {
-		if got := spare(name); got != want {
-			t.Errorf("%s is spare: %t, want %t", name, got, want)
+		if got := ignoreUnexpected(name); got != want {
+			t.Errorf("%s is ignored: %t, want %t", name, got, want)
 		}
 	}
 }

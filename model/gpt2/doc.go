@@ -1,4 +1,4 @@
-// Package gpt2 is GPT-2 (Radford et al. 2019): a decoder with pre-normalisation, learned
-// positions, full attention and a GELU MLP, whose head is its embedding. gpt2.go is the network,
-// config.go reads config.json, weights.go knows what files call the parameters.
+// Package gpt2 implements GPT-2 (Radford et al. 2019): a pre-norm decoder with absolute position
+// embeddings, full attention, a GELU MLP and a tied head. gpt2.go is the network, config.go reads
+// config.json, and weights.go has the parameter names in files.
 package gpt2

@@ -10,17 +10,17 @@ import (
 	"trireme/tensor"
 )
 
-// GPT2 is the network. N rows are B sequences of T positions; D n_embd, H heads, E head size,
-// F inner size, P positions, V vocabulary.
+// GPT2 is the network. N rows are B sequences; D n_embd, H heads, E head size, F inner size, P
+// positions, V vocabulary.
 type GPT2 struct {
-	cfg    Config
-	tokens *nn.Embedding // [V D]
-	places *nn.Embedding // [P D]
-	drop   nn.Dropout
-	blocks []*block
-	norm   *nn.LayerNorm
-	head   *nn.Param // [V D]; the embedding's where they are tied
-	units  []*nn.Unit
+	cfg       Config
+	tokens    *nn.Embedding // [V D]
+	positions *nn.Embedding // [P D]
+	drop      nn.Dropout
+	blocks    []*block
+	norm      *nn.LayerNorm
+	head      *nn.Param // [V D]; the embedding's if tied
+	units     []*nn.Unit
 }
 
 // block is one decoder layer.
@@ -28,7 +28,7 @@ type block struct {
 	layer    int
 	cfg      Config
 	unit     *nn.Unit
-	tanh     bool // GELU by tanh's approximation
+	tanh     bool // GELU's tanh approximation
 	scale    float64
 	attnNorm *nn.LayerNorm
 	qkv, out *nn.Conv1D // [D 3D], [D D]
@@ -39,21 +39,20 @@ type block struct {
 	mlpDrop  nn.Dropout
 }
 
-// New makes the network for sequences of at most positions rows, 0 for as many as the model
-// allows.
+// New returns the network for sequences of up to positions rows; 0 is the model's maximum.
 func New(_ tensor.Backend, c Config, positions int) (*GPT2, error) {
 	if positions > c.NPositions {
 		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than n_positions %d", positions, c.NPositions), "%s", fault.Set("data.sequence_length", c.NPositions))
 	}
 	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
 	m := &GPT2{
-		cfg:    c,
-		tokens: nn.NewEmbedding(prefix+"wte", c.VocabSize, c.NEmbd, std),
-		places: nn.NewEmbedding(prefix+"wpe", c.NPositions, c.NEmbd, std),
-		drop:   nn.NewDropout(prefix+"drop", c.EmbdPDrop),
-		norm:   nn.NewLayerNorm(prefix+"ln_f", c.NEmbd, c.LayerNormEpsilon),
+		cfg:       c,
+		tokens:    nn.NewEmbedding(prefix+"wte", c.VocabSize, c.NEmbd, std),
+		positions: nn.NewEmbedding(prefix+"wpe", c.NPositions, c.NEmbd, std),
+		drop:      nn.NewDropout(prefix+"drop", c.EmbdPDrop),
+		norm:      nn.NewLayerNorm(prefix+"ln_f", c.NEmbd, c.LayerNormEpsilon),
 	}
-	m.units = append(m.units, &nn.Unit{Name: "embeddings", Params: []*nn.Param{m.tokens.Weight, m.places.Weight}})
+	m.units = append(m.units, &nn.Unit{Name: "embeddings", Params: []*nn.Param{m.tokens.Weight, m.positions.Weight}})
 	for i := range c.NLayer {
 		l, err := newBlock(c, i, std)
 		if err != nil {
@@ -75,8 +74,8 @@ func New(_ tensor.Backend, c Config, positions int) (*GPT2, error) {
 	return m, nil
 }
 
-// newBlock draws the projections into the residual with a smaller deviation, as many as add up
-// there (Radford et al. 2019, section 2.3).
+// newBlock scales the deviation of residual projections by 1/sqrt(their number) (Radford et al.
+// 2019, section 2.3).
 func newBlock(c Config, layer int, std nn.Init) (*block, error) {
 	tanh, err := model.GELU(c.ActivationFunction)
 	if err != nil {
@@ -104,7 +103,7 @@ func newBlock(c Config, layer int, std nn.Init) (*block, error) {
 	return l, nil
 }
 
-// forward is x [N D] -> [N D].
+// forward maps x [N D] to [N D].
 func (l *block) forward(t *autograd.Tape, x *autograd.Var, b model.Batch) *autograd.Var {
 	attn := l.unit.Part(t, nn.Attention, func(t *autograd.Tape, in ...*autograd.Var) *autograd.Var {
 		return l.attention(t, in[0], b)
@@ -115,7 +114,7 @@ func (l *block) forward(t *autograd.Tape, x *autograd.Var, b model.Batch) *autog
 	}, y))
 }
 
-// attention is x [N D], normalised, -> [N D].
+// attention maps normalized x [N D] to [N D].
 func (l *block) attention(t *autograd.Tape, x *autograd.Var, b model.Batch) *autograd.Var {
 	c := l.cfg
 	attn := b.Cache.Attend(t, l.layer, b.Docs, b.Attention(tensor.AttentionParams{
@@ -124,11 +123,11 @@ func (l *block) attention(t *autograd.Tape, x *autograd.Var, b model.Batch) *aut
 	return b.Drop(t, l.outDrop, l.out.Forward(t, attn))
 }
 
-// Forward is the embeddings, a layer, or the head with the batch's summed cross-entropy.
+// Forward runs the embeddings, a layer, or the head with the summed cross-entropy.
 func (m *GPT2) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
 	switch {
 	case i == 0:
-		return b.Drop(t, m.drop, t.Add(m.tokens.Forward(t, b.IDs), m.places.Forward(t, b.Positions)))
+		return b.Drop(t, m.drop, t.Add(m.tokens.Forward(t, b.IDs), m.positions.Forward(t, b.Positions)))
 	case i <= len(m.blocks):
 		return m.blocks[i-1].forward(t, x, b)
 	}
@@ -139,7 +138,7 @@ func (m *GPT2) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, 
 // Units are the embeddings, the layers, and the final norm with the head.
 func (m *GPT2) Units() []*nn.Unit { return m.units }
 
-// Logits of rows of the batch.
+// Logits returns the logits of rows.
 func (m *GPT2) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
 	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {
@@ -148,7 +147,7 @@ func (m *GPT2) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tens
 	return logits
 }
 
-// Info counts the head and all projections as multiplied parameters, not the embeddings.
+// Info counts the head and all projections, not the embeddings, as matmul parameters.
 func (m *GPT2) Info() model.Info {
 	c := m.cfg
 	n, head := model.CountParams(m)-int64(c.NPositions)*int64(c.NEmbd), int64(c.VocabSize)*int64(c.NEmbd)

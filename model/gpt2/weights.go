@@ -2,10 +2,10 @@ package gpt2
 
 import "strings"
 
-// prefix is what a file with a head puts before the names of the network's parameters.
+// prefix precedes parameter names in files with a head.
 const prefix = "transformer."
 
-// aliases: the files that OpenAI's weights were first converted to leave the prefix out.
+// aliases: files of the original conversion of OpenAI's weights lack the prefix.
 func aliases(parameter string) []string {
 	if bare, ok := strings.CutPrefix(parameter, prefix); ok {
 		return []string{bare}
@@ -13,7 +13,7 @@ func aliases(parameter string) []string {
 	return nil
 }
 
-// spare: a head that is tied may be there all the same, and older files hold the causal mask.
-func spare(name string) bool {
+// ignoreUnexpected: files may have a tied head, older ones the causal mask.
+func ignoreUnexpected(name string) bool {
 	return name == "lm_head.weight" || strings.HasSuffix(name, ".attn.bias") || strings.HasSuffix(name, ".attn.masked_bias")
 }

@@ -7,7 +7,7 @@ import (
 	"trireme/tensor"
 )
 
-// Family is Llama and its relatives for a program's registry.
+// Family is Llama and its variants.
 var Family = model.Family{
 	Name:          "llama",
 	Architectures: []string{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"},
@@ -22,10 +22,10 @@ var Family = model.Family{
 		return New(b, c, positions)
 	},
 	Aliases:          aliases,
-	IgnoreUnexpected: spare,
+	IgnoreUnexpected: ignoreUnexpected,
 }
 
-// Config is the part of Hugging Face's config.json that decides the network.
+// Config is the part of config.json that defines the network.
 type Config struct {
 	Architectures         []string     `json:"architectures"`
 	ModelType             string       `json:"model_type"`
@@ -40,7 +40,7 @@ type Config struct {
 	RMSNormEps            float64      `json:"rms_norm_eps"`
 	RopeTheta             float64      `json:"rope_theta"`
 	RopeScaling           *RopeScaling `json:"rope_scaling,omitempty"`
-	RopeParameters        *RopeScaling `json:"rope_parameters,omitempty"` // newer files: rope_theta and rope_scaling in one
+	RopeParameters        *RopeScaling `json:"rope_parameters,omitempty"` // newer files: rope_theta and rope_scaling
 	MaxPositionEmbeddings int          `json:"max_position_embeddings"`
 	TieWordEmbeddings     bool         `json:"tie_word_embeddings"`
 	AttentionBias         bool         `json:"attention_bias,omitempty"`
@@ -48,16 +48,16 @@ type Config struct {
 	AttentionDropout      float64      `json:"attention_dropout,omitempty"`
 	SlidingWindow         *int         `json:"sliding_window,omitempty"` // nil: none
 	UseSlidingWindow      bool         `json:"use_sliding_window,omitempty"`
-	MaxWindowLayers       *int         `json:"max_window_layers,omitempty"` // with UseSlidingWindow, the first layer that has it
+	MaxWindowLayers       *int         `json:"max_window_layers,omitempty"` // with UseSlidingWindow, the first layer with the window
 	LayerTypes            []string     `json:"layer_types,omitempty"`
 	InitializerRange      float64      `json:"initializer_range,omitempty"`
-	PadTokenID            *int         `json:"pad_token_id,omitempty"` // the row of the embedding that inputs do not train; nil: none
+	PadTokenID            *int         `json:"pad_token_id,omitempty"` // embedding row without gradient; nil for none
 	TorchDType            string       `json:"torch_dtype,omitempty"`
 	PartialRotaryFactor   *float64     `json:"partial_rotary_factor,omitempty"`
 	Quantization          any          `json:"quantization_config,omitempty"`
 }
 
-// RopeScaling is config.json's rope_scaling; older files say type for rope_type.
+// RopeScaling is config.json's rope_scaling; older files have type instead of rope_type.
 type RopeScaling struct {
 	RopeType                      string   `json:"rope_type,omitempty"`
 	Type                          string   `json:"type,omitempty"`
@@ -75,14 +75,13 @@ type RopeScaling struct {
 	Truncate                      *bool    `json:"truncate,omitempty"`
 }
 
-// ParseConfig reads config.json, fills in what it leaves out as transformers does, and
-// refuses what cannot be.
+// ParseConfig reads config.json with transformers' defaults and validates it.
 func ParseConfig(data []byte) (Config, error) {
 	var c Config
 	if err := model.Decode(data, &c); err != nil {
 		return Config{}, err
 	}
-	c = c.relative().defaults()
+	c = c.variant().defaults()
 	if err := model.Decode(data, &c); err != nil {
 		return Config{}, err
 	}
@@ -98,8 +97,8 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, c.validate()
 }
 
-// mostAngles bounds the tables of rotary embedding, which are made at once.
-const mostAngles = 1 << 30
+// maxAngles limits the size of the rotary tables.
+const maxAngles = 1 << 30
 
 func (c Config) validate() error {
 	if err := model.CheckSizes([]model.Size{
@@ -120,13 +119,13 @@ func (c Config) validate() error {
 	case c.HeadDim%2 != 0:
 		return fault.Try(fault.At("head_dim", "%d is odd: rotary embedding rotates pairs", c.HeadDim), `"head_dim": %d`, c.HeadDim+1)
 	case c.HiddenAct != "silu" && c.HiddenAct != "swish":
-		return fault.Try(fault.At("hidden_act", "%q is not known for %s: silu is", c.HiddenAct, c.relative()), `"hidden_act": "silu"`)
+		return fault.Try(fault.At("hidden_act", "%q is not supported by %s: use silu", c.HiddenAct, c.variant()), `"hidden_act": "silu"`)
 	case !(c.RMSNormEps > 0):
 		return fault.At("rms_norm_eps", "is %v: it must be positive", c.RMSNormEps)
 	case !(c.InitializerRange >= 0):
 		return fault.At("initializer_range", "is %v: it must not be negative", c.InitializerRange)
 	case c.Quantization != nil:
-		return fault.Try(fault.At("quantization_config", "is given: quantised weights cannot be trained"), "the model they were made of")
+		return fault.Try(fault.At("quantization_config", "is set: quantized weights cannot be trained"), "the original model")
 	}
 	if err := model.CheckDropout("attention_dropout", c.AttentionDropout); err != nil {
 		return err
@@ -141,14 +140,14 @@ func (c Config) validate() error {
 	return err
 }
 
-// size is the number of parameters, about, where an int might not hold it.
+// size returns the approximate number of parameters, as a float64 because an int may overflow.
 func (c Config) size() float64 {
 	d, f, e := float64(c.HiddenSize), float64(c.IntermediateSize), float64(c.HeadDim)
 	heads := e * float64(2*c.NumAttentionHeads+2*c.NumKeyValueHeads)
 	return 2*float64(c.VocabSize)*d + float64(c.NumHiddenLayers)*(d+1)*(heads+3*f+2)
 }
 
-// rotary is the position embedding: from rope_parameters, where the file has them.
+// rotary returns the position embedding, from rope_parameters if present.
 func (c Config) rotary() (nn.Rotary, error) {
 	s, theta := c.RopeScaling, c.RopeTheta
 	if c.RopeParameters != nil {
@@ -164,13 +163,13 @@ func (c Config) rotary() (nn.Rotary, error) {
 	}
 	switch {
 	case !(theta > 1 && theta <= 1e18):
-		return r, fault.At("rope_theta", "is %v: it must be above 1, and at most 1e18", theta)
+		return r, fault.At("rope_theta", "is %v: it must be above 1, up to 1e18", theta)
 	case part != nil && *part != 1:
-		return r, fault.Try(fault.At("partial_rotary_factor", "is %v: %s rotates whole heads", *part, c.relative()), `"partial_rotary_factor": 1`)
+		return r, fault.Try(fault.At("partial_rotary_factor", "is %v: %s rotates whole heads", *part, c.variant()), `"partial_rotary_factor": 1`)
 	case s == nil:
 		return r, nil
 	case s.MScale != nil || s.MScaleAllDim != nil:
-		return r, fault.Try(fault.At("rope_scaling", "has mscale, which is not known for %s", c.relative()), "rope_scaling without mscale and mscale_all_dim")
+		return r, fault.Try(fault.At("rope_scaling", "has mscale, which %s does not support", c.variant()), "rope_scaling without mscale and mscale_all_dim")
 	}
 	kind := s.RopeType
 	if kind == "" {

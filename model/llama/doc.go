@@ -1,5 +1,5 @@
-// Package llama is the Llama family (Touvron et al. 2023, Grattafiori et al. 2024): a decoder
-// with pre-normalisation, rotary positions, grouped-query attention and a gated MLP. llama.go
-// is the network, config.go reads config.json, relative.go says what Mistral, Qwen2 and Qwen3 do
-// otherwise, weights.go knows what files call the parameters.
+// Package llama implements the Llama family (Touvron et al. 2023, Grattafiori et al. 2024): a
+// pre-norm decoder with rotary positions, grouped-query attention and a gated MLP. llama.go is the
+// network, config.go reads config.json, variant.go has the differences of Mistral, Qwen2 and Qwen3,
+// and weights.go the parameter names in files.
 package llama

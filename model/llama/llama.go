@@ -11,16 +11,16 @@ import (
 	"trireme/tensor"
 )
 
-// Llama is the network. N rows are B sequences of T positions; D hidden size, H heads, K key
-// and value heads, E head size, V vocabulary.
+// Llama is the network. N rows are B sequences; D hidden size, H heads, K key and value heads, E
+// head size, V vocabulary.
 type Llama struct {
 	cfg       Config
 	rope      autograd.RopeTable
-	positions int           // that the model allows
+	positions int           // maximum sequence length
 	embed     *nn.Embedding // [V D]
 	blocks    []*block
 	norm      *nn.RMSNorm
-	head      *nn.Param // [V D]; the embedding's where they are tied
+	head      *nn.Param // [V D]; the embedding's if tied
 	units     []*nn.Unit
 }
 
@@ -28,7 +28,7 @@ type Llama struct {
 type block struct {
 	cfg       Config
 	layer     int
-	window    int // positions that attention sees; 0 is all
+	window    int // attention window; 0 is unlimited
 	unit      *nn.Unit
 	attnNorm  *nn.RMSNorm
 	qkv, out  *nn.Linear    // [(H+2K)*E D], [D H*E]
@@ -38,8 +38,7 @@ type block struct {
 	mlp       *nn.GatedMLP
 }
 
-// New makes the network for sequences of at most positions rows, 0 for as many as the model
-// allows.
+// New returns the network for sequences of up to positions rows; 0 is the model's maximum.
 func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	rotary, err := c.rotary()
 	if err != nil {
@@ -52,8 +51,8 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	if positions > most {
 		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, most), "%s", fault.Set("data.sequence_length", most))
 	}
-	if positions > mostAngles/c.HeadDim {
-		return nil, fault.Try(fmt.Errorf("%d positions (max_position_embeddings, or the sequence length) x head_dim %d: the tables of rotary embedding have at most %d numbers", positions, c.HeadDim, mostAngles), "a smaller max_position_embeddings")
+	if positions > maxAngles/c.HeadDim {
+		return nil, fault.Try(fmt.Errorf("%d positions (max_position_embeddings or the sequence length) x head_dim %d exceeds the limit of rotary tables, %d", positions, c.HeadDim, maxAngles), "a smaller max_position_embeddings")
 	}
 	rope, err := rotary.Tables(b, positions)
 	if err != nil {
@@ -120,7 +119,7 @@ func newBlock(c Config, layer int, std nn.Init) *block {
 	return l
 }
 
-// forward is x [N D] -> [N D].
+// forward maps x [N D] to [N D].
 func (l *block) forward(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable, b model.Batch) *autograd.Var {
 	attn := l.unit.Part(t, nn.Attention, func(t *autograd.Tape, in ...*autograd.Var) *autograd.Var {
 		return l.attention(t, in[0], rope, b)
@@ -129,7 +128,7 @@ func (l *block) forward(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTab
 	return t.Add(x, l.unit.Part(t, nn.MLP, l.mlp.Forward, y))
 }
 
-// attention is x [N D], normalised, -> [N D].
+// attention maps normalized x [N D] to [N D].
 func (l *block) attention(t *autograd.Tape, x *autograd.Var, rope autograd.RopeTable, b model.Batch) *autograd.Var {
 	c := l.cfg
 	qkv := l.qkv.Forward(t, x)
@@ -143,7 +142,7 @@ func (l *block) attention(t *autograd.Tape, x *autograd.Var, rope autograd.RopeT
 	}, l.attnDrop), qkv))
 }
 
-// Forward is the embedding, a layer, or the head with the batch's summed cross-entropy.
+// Forward runs the embedding, a layer, or the head with the summed cross-entropy.
 func (m *Llama) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, sums *tensor.Tensor) *autograd.Var {
 	switch {
 	case i == 0:
@@ -157,13 +156,13 @@ func (m *Llama) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch,
 	return nil
 }
 
-// Buffers are the tables of rotary angles.
+// Buffers returns the rotary tables.
 func (m *Llama) Buffers() []**tensor.Tensor { return []**tensor.Tensor{&m.rope.Cos, &m.rope.Sin} }
 
 // Units are the embedding, the layers, and the final norm with the head.
 func (m *Llama) Units() []*nn.Unit { return m.units }
 
-// Logits of rows of the batch.
+// Logits returns the logits of rows.
 func (m *Llama) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	be := t.Backend()
 	logits := be.New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
@@ -173,7 +172,7 @@ func (m *Llama) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Ten
 	return logits
 }
 
-// Info counts the head and all projections as multiplied parameters, not the embedding.
+// Info counts the head and all projections, not the embedding, as matmul parameters.
 func (m *Llama) Info() model.Info {
 	c := m.cfg
 	n, head := model.CountParams(m), int64(c.VocabSize)*int64(c.HiddenSize)

@@ -2,7 +2,7 @@ package llama
 
 import "strings"
 
-// aliases: the files of the network without its head leave the prefix out.
+// aliases: files of the base model lack the prefix.
 func aliases(parameter string) []string {
 	if bare, ok := strings.CutPrefix(parameter, "model."); ok {
 		return []string{bare}
@@ -10,8 +10,7 @@ func aliases(parameter string) []string {
 	return nil
 }
 
-// spare: a head that is tied may be there all the same, and older files hold the frequencies of
-// rotary embedding.
-func spare(name string) bool {
+// ignoreUnexpected: files may have a tied head, older ones the rotary frequencies.
+func ignoreUnexpected(name string) bool {
 	return name == "lm_head.weight" || strings.HasSuffix(name, ".rotary_emb.inv_freq")
 }

@@ -1,3 +1,3 @@
-// Package modeltest is what every family's tests ask of its networks: that the gradient is that
-// of the loss, whatever the batch holds, and that recomputation changes no bit.
+// Package modeltest tests the networks of a model family: gradients for all kinds of batches, and
+// recomputation without any change of bits.
 package modeltest

@@ -15,11 +15,11 @@ import (
 	"trireme/tensor/compose"
 )
 
-// Gradients holds the gradient of the network that config (a config.json, of at least 5
-// positions) describes against central differences in float64, on a sample of every parameter's
-// elements: with one document in a sequence and with several, and that what is computed again, in
-// every way, gives the same bits and needs less memory; that a backend with only a core gets the same
-// gradient; and what Ranges and Rows hold. Dropout is on where the configuration has any.
+// Gradients compares the gradient of the network described by config (a config.json with at least 5
+// positions) with central differences in float64, on a sample of each parameter's elements, with
+// one and several documents per sequence. It checks that every recomputation policy gives the same
+// bits with less memory, that a core-only backend gives the same gradient, and runs Ranges and
+// Rows. Dropout is on if the configuration has it.
 func Gradients(t *testing.T, f model.Family, config string) {
 	t.Helper()
 	Ranges(t, f, config)
@@ -31,25 +31,25 @@ func Gradients(t *testing.T, f model.Family, config string) {
 			n.loss(true)
 			use := n.b.Meter().Read()
 			if use.LiveTotal != live {
-				t.Errorf("%d bytes are held after the way back", use.LiveTotal-live)
+				t.Errorf("%d bytes are live after backward", use.LiveTotal-live)
 			}
 			n.compare(t)
 			for _, how := range recomputations {
-				n.again(t, newNetwork(t, naive.New(), f, config, docs, how), how, use.Peak[tensor.Activations])
+				n.compareRecomputed(t, newNetwork(t, naive.New(), f, config, docs, how), how, use.Peak[tensor.Activations])
 			}
 			core := newNetwork(t, compose.NewBackend(naive.New()), f, config, docs, recomputation{})
 			core.loss(true)
-			n.near(t, core)
+			n.compareCore(t, core)
 		})
 	}
 }
 
-// recomputation is what is computed again.
+// recomputation is a recomputation policy to test.
 type recomputation struct {
 	name     string
 	again    nn.RecomputePolicy
 	segments int
-	less     bool // the activations of a small network are fewer
+	less     bool // expect less memory
 }
 
 var recomputations = []recomputation{
@@ -66,42 +66,42 @@ var recomputations = []recomputation{
 	{"segments with mlp", nn.RecomputePolicy{Part: nn.MLP, Save: autograd.SaveMatMul}, 2, false},
 }
 
-// again holds what m, like n but computed again, makes against n's.
-func (n *network) again(t *testing.T, m *network, how recomputation, peak int64) {
+// compareRecomputed compares m, n with recomputation, with n.
+func (n *network) compareRecomputed(t *testing.T, m *network, how recomputation, peak int64) {
 	t.Helper()
 	live := m.b.Meter().Read().LiveTotal
 	m.loss(true)
 	use := m.b.Meter().Read()
 	if use.LiveTotal != live {
-		t.Errorf("%s again: %d bytes are held after the way back", how.name, use.LiveTotal-live)
+		t.Errorf("%s: %d bytes are live after backward", how.name, use.LiveTotal-live)
 	}
 	if got := use.Peak[tensor.Activations]; how.less && got >= peak {
-		t.Errorf("%s again: %d bytes of activations, %d without", how.name, got, peak)
+		t.Errorf("%s: %d bytes of activations, %d without recomputation", how.name, got, peak)
 	}
 	for name, g := range n.grads {
 		got := tensor.Host[float64](m.grads[name])
 		for i, want := range tensor.Host[float64](g) {
 			if math.Float64bits(got[i]) != math.Float64bits(want) {
-				t.Fatalf("%s again: %s, element %d: %v, %v without", how.name, name, i, got[i], want)
+				t.Fatalf("%s: %s, element %d: %v, %v without recomputation", how.name, name, i, got[i], want)
 			}
 		}
 	}
 }
 
-// near holds the gradients of core, the network on a backend that has only a core, against n's.
-func (n *network) near(t *testing.T, core *network) {
+// compareCore compares the gradients of core, the network on a core-only backend, with n's.
+func (n *network) compareCore(t *testing.T, core *network) {
 	t.Helper()
 	for name, g := range n.grads {
 		got := tensor.Host[float64](core.grads[name])
 		for i, want := range tensor.Host[float64](g) {
 			if math.Abs(got[i]-want) > 1e-9*(1+math.Abs(want)) {
-				t.Fatalf("in operations of the core: %s, element %d: %v, want %v", name, i, got[i], want)
+				t.Fatalf("core-only backend: %s, element %d: %v, want %v", name, i, got[i], want)
 			}
 		}
 	}
 }
 
-// network is a model in F64 whose parameters lie each for itself.
+// network is an F64 model with separately allocated parameters.
 type network struct {
 	b     tensor.Backend
 	m     model.Model
@@ -125,7 +125,7 @@ func newNetwork(t *testing.T, b tensor.Backend, f model.Family, config string, d
 		for i := range p.Value.Elems() {
 			v := 0.4 * rng.NormFloat64()
 			if !p.Decays() && !strings.HasSuffix(p.Name, "bias") {
-				v++ // a gain
+				v++ // a norm weight
 			}
 			tensor.Host[float64](p.Value)[i] = v
 		}
@@ -144,7 +144,7 @@ func newNetwork(t *testing.T, b tensor.Backend, f model.Family, config string, d
 func (n *network) makeBatch(rng *rand.Rand, docs bool) model.Batch {
 	const B, T = 2, 5
 	starts, longest := []int{0, T, 2 * T}, T
-	if docs { // and a row that belongs to no sequence
+	if docs { // and a row outside any sequence
 		starts, longest = []int{0, 3, 2*T - 1}, T+1
 	}
 	info := n.m.Info()
@@ -173,7 +173,7 @@ func (n *network) makeBatch(rng *rand.Rand, docs bool) model.Batch {
 	}
 	if docs {
 		tensor.Host[int32](b.Targets)[2*T-1] = -1
-		b.Docs = ints(B*T, func(i int) int { return i%T/3 - i/T }) // -1, as what an attention mask hides, is among them
+		b.Docs = ints(B*T, func(i int) int { return i%T/3 - i/T }) // includes -1, as for rows hidden by an attention mask
 		b.Positions = ints(B*T, func(i int) int { return i % T % 3 })
 		b.Types = ints(B*T, func(i int) int { return i % 2 })
 	}

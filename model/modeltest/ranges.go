@@ -13,8 +13,8 @@ import (
 	"trireme/tensor"
 )
 
-// stage is a range of a model's units, with what it holds of each micro-batch between forward and
-// backward. Where the model is divided over ranks, a rank has one.
+// stage is a pipeline stage: a range of units, with its state of each micro-batch between forward
+// and backward.
 type stage struct {
 	n        *network
 	from, to int
@@ -26,7 +26,7 @@ func (n *network) stage(from, to int) *stage {
 	return &stage{n, from, to, map[int]*autograd.Tape{}, map[int]*autograd.Var{}, map[int]*autograd.Var{}}
 }
 
-// forward runs micro-batch m of x, which the stage before returned; nil for the first.
+// forward runs micro-batch m on x, the output of the previous stage; nil for the first.
 func (s *stage) forward(m int, b model.Batch, x, sums *tensor.Tensor) *tensor.Tensor {
 	t := autograd.NewTape(s.n.b, tensor.F64, true)
 	s.tapes[m] = t
@@ -39,8 +39,8 @@ func (s *stage) forward(m int, b model.Batch, x, sums *tensor.Tensor) *tensor.Te
 	return s.out[m].Value
 }
 
-// backward runs micro-batch m backward from dy, the gradient of what forward returned, and returns
-// the gradient of what it was given; nil at either end of the model.
+// backward runs micro-batch m's backward pass from dy, the gradient of forward's output, and
+// returns the gradient of its input. Both are nil at the ends of the model.
 func (s *stage) backward(m int, dy *tensor.Tensor) *tensor.Tensor {
 	t := s.tapes[m]
 	if dy != nil {
@@ -53,9 +53,9 @@ func (s *stage) backward(m int, dy *tensor.Tensor) *tensor.Tensor {
 	return t.Gradient(s.in[m])
 }
 
-// Ranges holds the network that config describes, run by ranges of its units, each on a tape of its
-// own, against all units at once: sums and gradients have the same bits. So they do where two stages
-// take turns over two micro-batches.
+// Ranges checks that the network run by ranges of units, each on its own tape, has the same bits of
+// sums and gradients as all units at once, also in a 1F1B schedule of two stages and two
+// micro-batches.
 func Ranges(t *testing.T, f model.Family, config string) {
 	t.Helper()
 	for _, docs := range []bool{false, true} {
@@ -71,7 +71,7 @@ func Ranges(t *testing.T, f model.Family, config string) {
 func ranges(t *testing.T, make func(recomputation) *network) {
 	for _, how := range append([]recomputation{{name: "nothing"}}, recomputations...) {
 		if how.again.Part&^nn.Layer != 0 || how.again.Save != 0 {
-			continue // what is within a unit
+			continue // recomputation within a unit
 		}
 		whole := make(how)
 		want := whole.sums(whole.batch)
@@ -93,13 +93,13 @@ func ranges(t *testing.T, make func(recomputation) *network) {
 			sums.Release()
 			n.same(t, fmt.Sprintf("ranges %v, recompute %s", cuts, how.name), got, want, whole)
 			if now := n.b.Meter().Read().LiveTotal; now != live {
-				t.Errorf("ranges %v, %s again: %d bytes are held after backward", cuts, how.name, now-live)
+				t.Errorf("ranges %v, %s: %d bytes are live after backward", cuts, how.name, now-live)
 			}
 		}
 	}
 }
 
-// schedule runs two stages that take turns, one forward and one backward (Narayanan et al. 2021).
+// schedule runs two stages in a 1F1B schedule (Narayanan et al. 2021).
 func schedule(t *testing.T, make func(recomputation) *network) {
 	n, whole := make(recomputation{}), make(recomputation{})
 	batches := []model.Batch{n.batch, n.makeBatch(rand.New(rand.NewPCG(8, 9)), n.batch.Docs != nil)}
@@ -120,7 +120,7 @@ func schedule(t *testing.T, make func(recomputation) *network) {
 	n.same(t, "1F1B", got, want, whole)
 }
 
-// zeros are sums that nothing has been added to.
+// zeros returns sums of 0.
 func (n *network) zeros() *tensor.Tensor {
 	sums := n.b.New(tensor.Workspace, tensor.F64, n.m.Info().SumCount())
 	n.b.Fill(sums, 0)
@@ -137,7 +137,7 @@ func (n *network) sums(b model.Batch) []float64 {
 	return append([]float64(nil), tensor.Host[float64](sums)...)
 }
 
-// same holds sums and gradients against those of another network, bit by bit.
+// same compares sums and gradients with another network's, bit by bit.
 func (n *network) same(t *testing.T, what string, got, want []float64, whole *network) {
 	t.Helper()
 	for i := range want {

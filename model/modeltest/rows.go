@@ -13,15 +13,13 @@ import (
 	"trireme/tensor"
 )
 
-// rowLengths are the lengths of a batch's sequences, of at most rowMost tokens.
+// rowLengths are the lengths of a batch's sequences, up to rowMost tokens.
 var rowLengths = []int{2, 5, 1, 4}
 
 const rowMost = 5
 
-// Rows holds sequences of uneven length that lie end to end against the same ones padded to one
-// length, with padding in a document of its own that has no target: sums (losses and counts), and
-// gradients of every parameter, are the same, in training, where elements are dropped, and in
-// evaluation.
+// Rows checks that packed sequences of different lengths give the same sums and gradients as padded
+// ones, whose padding is a document without labels, in training with dropout and in evaluation.
 func Rows(t *testing.T, f model.Family, config string) {
 	t.Helper()
 	for _, docs := range []bool{false, true} {
@@ -52,7 +50,7 @@ func Rows(t *testing.T, f model.Family, config string) {
 	}
 }
 
-// rows runs a batch forward, and back where it trains, and returns its sums.
+// rows runs forward and, in training, backward, and returns the sums.
 func (n *network) rows(docs, train, pad bool) []float64 {
 	tape, sums := autograd.NewTape(n.b, tensor.F64, train), n.zeros()
 	b := n.rowBatch(docs, pad)
@@ -65,7 +63,7 @@ func (n *network) rows(docs, train, pad bool) []float64 {
 	return slices.Clone(tensor.Host[float64](sums))
 }
 
-// rowBatch is the batch, end to end or padded.
+// rowBatch returns the batch, packed or padded.
 func (n *network) rowBatch(docs, pad bool) model.Batch {
 	rng, info := rand.New(rand.NewPCG(6, 7)), n.m.Info()
 	var ids, targets, positions, document, types, classes []int32
