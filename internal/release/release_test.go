@@ -164,7 +164,8 @@ func checkArchive(t *testing.T, name string, files map[string][]byte, dirs [][]b
 	if !strings.HasSuffix(name, "-"+runtime.GOOS+"-"+runtime.GOARCH+".tar.gz") {
 		return
 	}
-	path := filepath.Join(t.TempDir(), "trireme")
+	root := t.TempDir()
+	path := filepath.Join(root, "trireme")
 	if err := os.WriteFile(path, program, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +174,12 @@ func checkArchive(t *testing.T, name string, files map[string][]byte, dirs [][]b
 	version = strings.TrimPrefix(version, "trireme ")
 	if err != nil || !strings.HasPrefix(version, "v") || !strings.HasPrefix(name, "trireme-"+version+"-") {
 		t.Errorf("the program's version is %q (%v)", version, err)
+	}
+	alone := []string{"--user", "--map-root-user", "--root=" + root, "/trireme"}
+	if exec.Command("unshare", "--user", "--map-root-user", "true").Run() != nil {
+		t.Log("no user namespaces here: the program was not run in an empty root file system")
+	} else if out, err := exec.Command("unshare", append(alone, "version")...).CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "trireme "+version) {
+		t.Errorf("the program in an empty root file system: %v\n%s", err, out)
 	}
 }
 
