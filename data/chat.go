@@ -119,7 +119,7 @@ func (t *chatTemplate) span(text string, messages []any, tools any, i int, role 
 		hi, rest = t.marked(text, messages, tools, i, false), true
 	}
 	if lo < 0 || hi < lo {
-		return 0, 0, false, fault.Try(fmt.Errorf("%s does not show where message %d begins and ends", t.name, i+1), "%s, or a template with {%% generation %%} marks", fault.Set("data.train_on", "all"))
+		return 0, 0, false, fault.Try(fmt.Errorf("%s: cannot find the text of message %d in its output", t.name, i+1), "%s, or a template with {%% generation %%} blocks", fault.Set("data.train_on", "all"))
 	}
 	return lo, hi, rest, nil
 }

@@ -72,5 +72,5 @@ func (s *source) header(row []string) ([]string, error) {
 }
 
 func fieldCountError(name string, line int64, got, want int) error {
-	return fault.Try(fmt.Errorf("data: %s:%d: %d fields, but the header has %d", name, line, got, want), "put fields that hold the separator in quotes")
+	return fault.Try(fmt.Errorf("data: %s:%d: %d fields, but the header has %d", name, line, got, want), "quote fields that contain the separator")
 }

@@ -50,7 +50,7 @@ func (c *csvReader) read() ([]string, error) {
 		case err == io.EOF && at == csvRow:
 			return nil, err
 		case err == io.EOF && at == csvQuoted:
-			return nil, fault.Try(fmt.Errorf("data: %s:%d: the quote at line %d, column %d is not closed", c.name, c.start, openLine, openColumn), "close it, or put each quote in a field twice")
+			return nil, fault.Try(fmt.Errorf("data: %s:%d: the quote at line %d, column %d is not closed", c.name, c.start, openLine, openColumn), "close it, or double the quotes inside a field")
 		case err == io.EOF:
 			return c.values(), nil
 		case err != nil:
@@ -140,7 +140,7 @@ func (c *csvReader) values() []string {
 }
 
 func (c *csvReader) loneQuote(column int) error {
-	return fault.Try(fmt.Errorf("data: %s:%d: a lone quote at line %d, column %d", c.name, c.start, c.line, column), "put the field in quotes, and each quote in it twice")
+	return fault.Try(fmt.Errorf("data: %s:%d: a lone quote at line %d, column %d", c.name, c.start, c.line, column), "quote the field, and double the quotes inside it")
 }
 
 func (c *csvReader) tooLong(quoted bool, line int64, column int) error {

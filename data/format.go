@@ -210,7 +210,7 @@ func (c Config) rowFormat(s *source, r *record, task Task) (string, error) {
 					return "", fault.Try(fmt.Errorf("data: %s: no key %q for column %s: the row has keys %s", r.where, cols[name], name, r.keys()), "%s", fault.Set("data.columns."+name, "KEY"))
 				}
 			}
-			return "", fault.Try(fmt.Errorf("data: %s has keys %s, which match no known format (%s)", r.where, r.keys(), strings.Join(rowFormats, ", ")), "%s, or data.columns.prompt and data.columns.completion", fault.Set("data.columns.text", "KEY"))
+			return "", fault.Try(fmt.Errorf("data: %s has keys %s, which match no known format: %s", r.where, r.keys(), formatKeys()), "%s, or data.columns.prompt and data.columns.completion", fault.Set("data.columns.text", "KEY"))
 		}
 		return detected, nil
 	}
@@ -228,6 +228,15 @@ var requiredColumns = map[string][]string{
 	FormatInputIDs: {"input_ids"}, FormatAlpaca: {"instruction", "output"}, FormatPromptCompletion: {"prompt", "completion"},
 	FormatShareGPT: {"conversations"}, FormatChat: {"messages"}, FormatSegments: {"segments"},
 	FormatClassification: {"text", "label"},
+}
+
+// formatKeys lists the formats of rows with their required columns, for messages.
+func formatKeys() string {
+	all := []string{"text (text)"}
+	for _, format := range rowFormats {
+		all = append(all, fmt.Sprintf("%s (%s)", format, strings.Join(requiredColumns[format], ", ")))
+	}
+	return strings.Join(all, ", ")
 }
 
 // hasRequired reports whether a record has the required columns of a format.

@@ -109,11 +109,11 @@ func (e *textEncoder) sameCut(whole, before, after string) bool {
 func (r *record) text(key string) (string, error) {
 	v, ok := r.fields[key]
 	if !ok {
-		return "", fault.Try(fmt.Errorf("no key %q: the row has keys %s", key, r.keys()), "%s", fault.Set("data.text_field", "..."))
+		return "", fault.Try(fmt.Errorf("no key %q: the row has keys %s", key, r.keys()), "%s", fault.Set("data.text_field", "KEY"))
 	}
 	s, ok := v.(string)
 	if !ok {
-		return "", fmt.Errorf("the value of %q is not a string", key)
+		return "", fmt.Errorf("%s is %s, not a string", key, typeName(v))
 	}
 	return s, nil
 }

@@ -63,7 +63,7 @@ func (e *chatEncoder) generationRanges(blocks [][2]int, messages []any, train []
 		}
 	}
 	if slices.Contains(assistant, false) && len(assistant) != len(blocks) {
-		return nil, fmt.Errorf("%s has %d {%% generation %%} blocks for %d assistant messages, and some messages are not trained on", e.template.name, len(blocks), len(assistant))
+		return nil, fmt.Errorf("%s has %d {%% generation %%} blocks for %d assistant messages, some of them not trained on", e.template.name, len(blocks), len(assistant))
 	}
 	var spans [][2]int
 	for i, m := range blocks {
@@ -214,8 +214,8 @@ func (e *chatEncoder) alpaca(r *record) ([]any, error) {
 	return out, nil
 }
 
-// list returns the list of objects of a column.
-func (e *chatEncoder) list(r *record, name string) ([]ordered.Map, error) {
+// list returns a column's list of messages, objects with two keys.
+func (e *chatEncoder) list(r *record, name, first, second string) ([]ordered.Map, error) {
 	key := e.columns.key(name)
 	v, ok := r.fields[key]
 	if !ok {
@@ -223,12 +223,12 @@ func (e *chatEncoder) list(r *record, name string) ([]ordered.Map, error) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is %s, not a list of messages", key, typeName(v))
+		return nil, fmt.Errorf("%s is %s, expected a list of messages with %s and %s", key, typeName(v), first, second)
 	}
 	out := make([]ordered.Map, len(list))
 	for i, v := range list {
 		if out[i], ok = v.(ordered.Map); !ok {
-			return nil, fmt.Errorf("message %d of %s is %s, not an object", i+1, key, typeName(v))
+			return nil, fmt.Errorf("message %d of %s is %s, expected an object with %s and %s", i+1, key, typeName(v), first, second)
 		}
 	}
 	return out, nil
@@ -236,11 +236,11 @@ func (e *chatEncoder) list(r *record, name string) ([]ordered.Map, error) {
 
 // chat reads messages with role and content; other keys are passed to the template.
 func (e *chatEncoder) chat(r *record, name string) ([]any, error) {
-	list, err := e.list(r, name)
+	roleKey, contentKey := e.columns.key("role"), e.columns.key("content")
+	list, err := e.list(r, name, roleKey, contentKey)
 	if err != nil {
 		return nil, err
 	}
-	roleKey, contentKey := e.columns.key("role"), e.columns.key("content")
 	out := make([]any, len(list))
 	for i, m := range list {
 		if _, ok := m.Get(roleKey).(string); !ok {
@@ -297,7 +297,8 @@ var shareGPTRoles = map[string]string{
 
 // shareGPT reads messages with from and value, after the row's system text.
 func (e *chatEncoder) shareGPT(r *record) ([]any, error) {
-	list, err := e.list(r, "conversations")
+	fromKey, valueKey := e.columns.key("from"), e.columns.key("value")
+	list, err := e.list(r, "conversations", fromKey, valueKey)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +310,6 @@ func (e *chatEncoder) shareGPT(r *record) ([]any, error) {
 	if system != "" {
 		out = append(out, chatMessage("system", system))
 	}
-	fromKey, valueKey := e.columns.key("from"), e.columns.key("value")
 	for i, m := range list {
 		from, ok := m.Get(fromKey).(string)
 		if !ok {

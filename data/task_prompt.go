@@ -100,17 +100,17 @@ func historyTurns(key string, v any) ([][2]string, error) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is %s, not a list of pairs", key, typeName(v))
+		return nil, fmt.Errorf("%s is %s, expected a list of [prompt, answer] pairs", key, typeName(v))
 	}
 	out := make([][2]string, len(list))
 	for i, one := range list {
 		pair, ok := one.([]any)
 		if !ok || len(pair) != 2 {
-			return nil, fmt.Errorf("turn %d of %s is %s, not a pair of strings", i+1, key, typeName(one))
+			return nil, fmt.Errorf("pair %d of %s is %s, expected [prompt, answer]", i+1, key, typeName(one))
 		}
 		for k, v := range pair {
 			if out[i][k], ok = v.(string); !ok {
-				return nil, fmt.Errorf("turn %d of %s holds %s, not strings", i+1, key, typeName(v))
+				return nil, fmt.Errorf("pair %d of %s contains %s, expected two strings", i+1, key, typeName(v))
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func (e *segmentEncoder) encode(r *record, ex *example) (bool, error) {
 	key := e.columns.key("segments")
 	list, ok := e.columns.value(r, "segments").([]any)
 	if !ok {
-		return false, fmt.Errorf("%s is %s, not a list of segments", key, typeName(e.columns.value(r, "segments")))
+		return false, fmt.Errorf("%s is %s, expected a list of objects with %s and %s", key, typeName(e.columns.value(r, "segments")), e.columns.key("text"), e.columns.key("label"))
 	}
 	if len(list) == 0 {
 		return false, nil
@@ -152,7 +152,7 @@ func (e *segmentEncoder) encode(r *record, ex *example) (bool, error) {
 		text, okText := m.Get(e.columns.key("text")).(string)
 		label, okLabel := m.Get(e.columns.key("label")).(bool)
 		if !okText || !okLabel {
-			return false, fmt.Errorf("segment %d of %s is not an object with a string %q and true or false as %q", i+1, key, e.columns.key("text"), e.columns.key("label"))
+			return false, fmt.Errorf("segment %d of %s is not an object with a string %q and a boolean %q", i+1, key, e.columns.key("text"), e.columns.key("label"))
 		}
 		pieces[i] = piece{text, label}
 	}

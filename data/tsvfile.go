@@ -46,7 +46,7 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 		case open && (unfinished || len(row) < len(keys)) && text.Len() <= maxTSVRow:
 			return nil
 		case open && unfinished:
-			return fault.Try(fmt.Errorf("data: %s:%d: a quote is not closed within %d KiB", name, begin, maxTSVRow>>10), "close it, or put another before it")
+			return fault.Try(fmt.Errorf("data: %s:%d: a quote is not closed within %d KiB", name, begin, maxTSVRow>>10), "close it, or double it")
 		case len(row) != len(keys):
 			return fieldCountError(name, begin, len(row), len(keys))
 		}
@@ -54,7 +54,7 @@ func (s *source) readTSV(file int, in io.Reader, f func(*entry) error) error {
 		return s.emitRow(lineOf(file, begin), keys, row, f)
 	})
 	if err == nil && text.Len() > 0 {
-		err = fault.Try(fmt.Errorf("data: %s:%d: %d fields, but the header has %d, and a quote is not closed", name, begin, len(row), len(keys)), "close it, or put another before it")
+		err = fault.Try(fmt.Errorf("data: %s:%d: %d fields, but the header has %d, and a quote is not closed", name, begin, len(row), len(keys)), "close it, or double it")
 	}
 	return err
 }
