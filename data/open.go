@@ -35,10 +35,10 @@ type EndToken struct {
 	Name string
 }
 
-// Open opens the training and evaluation sets of c for model p. tok may be nil for files of token
-// ids. Files are tokenized once into the cache: the first process does it, others wait for it,
-// until ctx ends. report, if not nil, receives progress from a single goroutine.
-func Open(ctx context.Context, c Config, p ModelInfo, tok *tokenizer.Tokenizer, report func(Progress)) (*Sets, error) {
+// Open opens the training and evaluation sets of c. tok may be nil for files of token ids. Files are
+// tokenized once into the cache: the first process does it, others wait for it, until ctx ends.
+// report, if not nil, receives progress from a single goroutine.
+func Open(ctx context.Context, c Config, model ModelInfo, tok *tokenizer.Tokenizer, report func(Progress)) (*Sets, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func Open(ctx context.Context, c Config, p ModelInfo, tok *tokenizer.Tokenizer, 
 			s.report = report
 		}
 	}
-	o := &opener{Config: c, ModelInfo: p, tok: tok}
+	o := &opener{Config: c, ModelInfo: model, tok: tok}
 	s := &Sets{Splits: splits, Notes: train.notes}
 	if tok != nil {
 		digest := tok.Digest()
@@ -65,11 +65,11 @@ func Open(ctx context.Context, c Config, p ModelInfo, tok *tokenizer.Tokenizer, 
 	if o.labels != nil {
 		s.Labels = o.labels.names
 	}
-	if tok != nil && tok.EOS() >= 0 && p.Task == CausalLM && (hasAnswers(s.Format) || s.Format == FormatInputIDs) {
+	if tok != nil && tok.EOS() >= 0 && model.Task == CausalLM && (hasAnswers(s.Format) || s.Format == FormatInputIDs) {
 		s.End = &EndToken{tok.EOS(), tok.Token(tok.EOS())}
 	}
 	s.all = []Dataset{s.Train}
-	if p.Task == MaskedLM && !s.Train.Info().Labels {
+	if model.Task == MaskedLM && !s.Train.Info().Labels {
 		if s.Masking, err = o.masking(train); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}

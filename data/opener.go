@@ -167,11 +167,11 @@ func (o *opener) dataset(f *tokenFile, packed bool, length int, choose selectCon
 	if packed && !choose.answers {
 		d, err = newPackedText(f, length, o.DocumentMask)
 	} else {
-		var ch *selection
-		if ch, err = f.selectDocs(choose); err == nil && packed {
-			d = newPackedDocuments(ch, ch.maxLen)
+		var sel *selection
+		if sel, err = f.selectDocs(choose); err == nil && packed {
+			d = newPackedDocuments(sel, sel.maxLen)
 		} else if err == nil {
-			d = &documents{ch}
+			d = &documents{sel}
 		}
 	}
 	if err == nil {

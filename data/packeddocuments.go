@@ -12,21 +12,21 @@ type packedDocuments struct {
 var _ Dataset = (*packedDocuments)(nil)
 
 // newPackedDocuments fills rows of up to length tokens.
-func newPackedDocuments(ch *selection, length int) *packedDocuments {
-	b := &packedDocuments{selection: ch}
+func newPackedDocuments(sel *selection, length int) *packedDocuments {
+	b := &packedDocuments{selection: sel}
 	full := 0
-	for i := range ch.len() {
-		lo, hi := ch.span(i)
+	for i := range sel.len() {
+		lo, hi := sel.span(i)
 		n := int(hi - lo)
 		if i == 0 || full+n > length {
 			b.start = append(b.start, int32(i))
 			full = 0
 		}
 		full += n
-		ch.info.Length = max(ch.info.Length, full)
+		sel.info.Length = max(sel.info.Length, full)
 	}
-	b.start = append(b.start, int32(ch.len()))
-	ch.info.Docs = true
+	b.start = append(b.start, int32(sel.len()))
+	sel.info.Docs = true
 	return b
 }
 

@@ -25,87 +25,87 @@ type selectConfig struct {
 
 // selectDocs scans all documents.
 func (f *tokenFile) selectDocs(c selectConfig) (*selection, error) {
-	ch := &selection{file: f, maxLen: c.maxLen, info: Info{
+	sel := &selection{file: f, maxLen: c.maxLen, info: Info{
 		MaxID: f.maxID, Docs: f.sections&flagHoles != 0, Classes: f.sections&secClasses != 0,
 		Labels: f.sections&(secCounted|secReplaced) != 0, Skipped: int(f.skipped),
 	}}
 	if c.maxLen == 0 {
-		ch.maxLen = f.longest
+		sel.maxLen = f.longest
 	}
 	first, long, begin := 0, 0, int64(0)
 	for i := range f.docs {
 		lo, hi := f.unpadded(begin, f.end(i))
 		begin = f.end(i)
 		n := int(hi - lo)
-		if n > ch.maxLen {
+		if n > sel.maxLen {
 			if long++; long == 1 {
 				first = i
 			}
 			if !c.truncate {
 				continue
 			}
-			n = ch.maxLen
+			n = sel.maxLen
 		}
 		labels := f.labelCount(lo+1, lo+int64(n))
 		if c.answers && labels == 0 && n >= c.minLen {
-			ch.info.Skipped++
+			sel.info.Skipped++
 		}
 		if n < c.minLen || c.answers && labels == 0 {
-			ch.drop(i)
+			sel.drop(i)
 			continue
 		}
-		if ch.docs != nil {
-			ch.docs = append(ch.docs, int32(i))
+		if sel.docs != nil {
+			sel.docs = append(sel.docs, int32(i))
 		}
 		if int(hi-lo) > n {
-			ch.info.Truncated++
+			sel.info.Truncated++
 		}
-		ch.info.Length = max(ch.info.Length, n)
-		ch.info.Tokens += int64(n)
-		ch.info.LabelCount += labels
+		sel.info.Length = max(sel.info.Length, n)
+		sel.info.Tokens += int64(n)
+		sel.info.LabelCount += labels
 	}
 	switch {
 	case long > 0 && !c.truncate:
 		return nil, f.tooLong(first, long, c.maxLen)
-	case ch.len() == 0 && c.answers && f.docs > 0:
-		return nil, f.noLabels(ch.maxLen)
-	case ch.len() == 0:
+	case sel.len() == 0 && c.answers && f.docs > 0:
+		return nil, f.noLabels(sel.maxLen)
+	case sel.len() == 0:
 		return nil, fault.Try(fmt.Errorf("data: %s has no document of %d tokens or more", f.path, c.minLen), "another data.path")
 	}
-	return ch, nil
+	return sel, nil
 }
 
 // drop excludes document i, the last so far.
-func (ch *selection) drop(i int) {
-	if ch.docs != nil {
+func (sel *selection) drop(i int) {
+	if sel.docs != nil {
 		return
 	}
-	ch.docs = make([]int32, i, ch.file.docs)
-	for k := range ch.docs {
-		ch.docs[k] = int32(k)
+	sel.docs = make([]int32, i, sel.file.docs)
+	for k := range sel.docs {
+		sel.docs[k] = int32(k)
 	}
 }
 
-func (ch *selection) len() int {
-	if ch.docs == nil {
-		return ch.file.docs
+func (sel *selection) len() int {
+	if sel.docs == nil {
+		return sel.file.docs
 	}
-	return len(ch.docs)
+	return len(sel.docs)
 }
 
 // document is the document number of row i.
-func (ch *selection) document(i int) int {
-	if ch.docs == nil {
+func (sel *selection) document(i int) int {
+	if sel.docs == nil {
 		return i
 	}
-	return int(ch.docs[i])
+	return int(sel.docs[i])
 }
 
 // span returns the tokens of row i.
-func (ch *selection) span(i int) (lo, hi int64) {
-	doc := ch.document(i)
-	lo, hi = ch.file.unpadded(ch.file.begin(doc), ch.file.end(doc))
-	return lo, min(hi, lo+int64(ch.maxLen))
+func (sel *selection) span(i int) (lo, hi int64) {
+	doc := sel.document(i)
+	lo, hi = sel.file.unpadded(sel.file.begin(doc), sel.file.end(doc))
+	return lo, min(hi, lo+int64(sel.maxLen))
 }
 
 // labelCount counts the labels of tokens lo to hi.

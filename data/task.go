@@ -28,15 +28,15 @@ type ModelInfo struct {
 }
 
 // checkTask returns an error if rows of a format do not suit the task or c.
-func (p ModelInfo) checkTask(c Config, format string, r *record) error {
+func (m ModelInfo) checkTask(c Config, format string, r *record) error {
 	switch {
-	case p.Task == SequenceClassification && format != FormatClassification && format != FormatInputIDs:
+	case m.Task == SequenceClassification && format != FormatClassification && format != FormatInputIDs:
 		return fault.Try(fmt.Errorf("data: %s has keys %s (format %s), but sequence classification needs a label", r.where, r.keys(), format), "%s", fault.Set("data.columns.label", "KEY"))
-	case p.Task != SequenceClassification && format == FormatClassification:
+	case m.Task != SequenceClassification && format == FormatClassification:
 		return fault.Try(fmt.Errorf("data: %s: format classification is for sequence classification, but the model predicts tokens", r.where), "a model for sequence classification, or data.format: auto to train on the texts")
 	case format != FormatAlpaca && format != FormatPromptCompletion && format != FormatChat && format != FormatShareGPT && c.ChatTemplate != "":
 		return fault.Try(fmt.Errorf("data: %s: chat_template %s does not apply to format %s", r.where, c.ChatTemplate, format), "without chat_template")
-	case p.Task == MaskedLM && hasAnswers(format):
+	case m.Task == MaskedLM && hasAnswers(format):
 		return fault.Try(fmt.Errorf("data: %s: format %s has answers, but the model predicts masked tokens", r.where, format), "rows with a text")
 	}
 	return nil

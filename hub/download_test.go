@@ -87,7 +87,7 @@ func TestResumeNextRun(t *testing.T) {
 	_, err := c.Model(t.Context(), "owner/tiny")
 	wantError(t, err, hub.ErrUnreachable, "returned 502 Bad Gateway")
 	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v holds a signature", err)
+		t.Errorf("%v contains a signature", err)
 	}
 	if st, err := os.Stat(blob(c) + ".incomplete"); err != nil || st.Size() != 30_000 {
 		t.Errorf("%v, %v", st, err)
@@ -101,7 +101,7 @@ func TestResumeNextRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ranges(s.Requests()); !slices.Equal(got, []string{"30000-"}) {
-		t.Errorf("asks for %q", got)
+		t.Errorf("requests %q", got)
 	}
 	whole(t, c)
 }
@@ -285,7 +285,7 @@ func TestRetries(t *testing.T) {
 			t.Errorf("%d: %v", status, err)
 		}
 		if strings.Count(said.String(), "; retrying in ") != 2 {
-			t.Errorf("it says %q", said.String())
+			t.Errorf("printed %q", said.String())
 		}
 		whole(t, c)
 	}
@@ -352,7 +352,7 @@ func TestStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ranges(s.Requests()); !slices.Equal(got, []string{"", "1000-"}) {
-		t.Errorf("asks for %q", got)
+		t.Errorf("requests %q", got)
 	}
 	whole(t, c)
 }
@@ -375,7 +375,7 @@ func TestSignatureSecret(t *testing.T) {
 	_, err := c.Model(t.Context(), "owner/tiny")
 	wantError(t, err, hub.ErrUnreachable, "cannot be reached: EOF")
 	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v holds a signature", err)
+		t.Errorf("%v contains a signature", err)
 	}
 }
 
@@ -521,7 +521,7 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ranges(s.Requests()); !slices.Equal(got, []string{"40000-"}) {
-		t.Errorf("asks for %q", got)
+		t.Errorf("requests %q", got)
 	}
 	whole(t, c)
 }

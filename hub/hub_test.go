@@ -116,7 +116,7 @@ func TestPinned(t *testing.T) {
 		t.Errorf("%v, %v", again, err)
 	}
 	if r := s.Requests(); len(r) > 0 {
-		t.Errorf("it asks for %q", r)
+		t.Errorf("requests %q", r)
 	}
 	if err := os.Remove(filepath.Join(m.Dir, "config.json")); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestPinned(t *testing.T) {
 		t.Error(err)
 	}
 	if r := s.Requests(); !slices.Equal(r, []string{"GET /owner/tiny/resolve/" + commit + "/config.json"}) {
-		t.Errorf("it asks for %q", r)
+		t.Errorf("requests %q", r)
 	}
 }
 
@@ -370,7 +370,7 @@ func TestFallsBackToTheCache(t *testing.T) {
 		t.Errorf("%v, %v", m, err)
 	}
 	if strings.Count(said.String(), "warning: ") != 1 || !strings.Contains(said.String(), "returned 503 Service Unavailable; using model owner/tiny of commit "+commit+" from the cache\n") {
-		t.Errorf("it says %q", said.String())
+		t.Errorf("printed %q", said.String())
 	}
 	s.Close()
 	said.Reset()

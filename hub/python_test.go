@@ -102,7 +102,7 @@ print(sorted((r.repo_type, r.repo_id, r.nb_files) for r in info.repos), info.war
 	python(t, s.URL, c.Cache, fetchModel, false)
 	for _, r := range s.Requests() {
 		if strings.HasPrefix(r, "GET ") && strings.Contains(r, "/resolve/") || strings.HasPrefix(r, "cdn ") {
-			t.Errorf("huggingface_hub asks for %s", r)
+			t.Errorf("huggingface_hub requests %s", r)
 		}
 	}
 }
@@ -136,7 +136,7 @@ for name in ["config.json", "model.safetensors", "tokenizer.json"]:
 			}
 			for _, r := range s.Requests() {
 				if strings.HasPrefix(r, "cdn ") {
-					t.Errorf("we ask for %s again", r)
+					t.Errorf("%s is requested again", r)
 				}
 			}
 		})

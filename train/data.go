@@ -30,7 +30,7 @@ func (c Config) openData(ctx context.Context, config *model.Config, info model.I
 	if err != nil {
 		return nil, nil, input(err)
 	}
-	sets, err := data.Open(ctx, c.Data, purpose(config, info), tok, report)
+	sets, err := data.Open(ctx, c.Data, modelInfo(config, info), tok, report)
 	if err != nil {
 		return nil, nil, input(err)
 	}
@@ -47,8 +47,8 @@ func (c Config) openData(ctx context.Context, config *model.Config, info model.I
 // tasks are what is to be learned of rows, by what a model is trained to say.
 var tasks = map[model.Task]data.Task{model.Causal: data.CausalLM, model.Masked: data.MaskedLM, model.Classify: data.SequenceClassification}
 
-// purpose is what a model wants of its rows.
-func purpose(config *model.Config, info model.Info) data.ModelInfo {
+// modelInfo describes a model to package data.
+func modelInfo(config *model.Config, info model.Info) data.ModelInfo {
 	return data.ModelInfo{
 		Task: tasks[info.Task], Vocab: info.Vocab, Positions: info.MaxPositions, Labels: info.Labels, LabelIDs: labelIDs(config),
 	}

@@ -24,7 +24,7 @@ func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation,
 	if err != nil {
 		return e, input(err)
 	}
-	if r.sets, err = data.Open(ctx, cfg.Data, purpose(r.config, r.info), tok, deps.Tokenizing); err != nil {
+	if r.sets, err = data.Open(ctx, cfg.Data, modelInfo(r.config, r.info), tok, deps.Tokenizing); err != nil {
 		return e, input(err)
 	}
 	set := r.sets.Eval

@@ -41,7 +41,7 @@ func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int,
 	if err != nil {
 		return nil, nil, input(err)
 	}
-	sets, err := data.Open(ctx, cfg.Data, purpose(config, info), tok, report)
+	sets, err := data.Open(ctx, cfg.Data, modelInfo(config, info), tok, report)
 	if err != nil {
 		return nil, nil, input(err)
 	}
