@@ -6,28 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// AddedToken is a token that is matched in the text before the model runs. Its fields are those of
+// AddedToken is a token that is matched in the text before the model runs. Fields as in
 // tokenizer.json.
 type AddedToken struct {
 	ID         int32  `json:"id"`
 	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"` // only if no letter, digit or underscore is adjacent
-	LStrip     bool   `json:"lstrip"`      // strips white space before it
+	SingleWord bool   `json:"single_word"` // only if no word character is adjacent
+	LStrip     bool   `json:"lstrip"`      // includes preceding white space
 	RStrip     bool   `json:"rstrip"`      // and after it
 	Normalized bool   `json:"normalized"`  // matched after normalization
-	Special    bool   `json:"special"`     // omitted when special tokens are skipped
+	Special    bool   `json:"special"`     // skipped when decoding with skip_special_tokens
 }
 
-// matcher finds added tokens: leftmost first, then longest.
+// matcher finds added tokens: leftmost, then longest.
 type matcher struct {
 	tokens []AddedToken
-	texts  *trie // texts to match, by index in tokens
+	texts  *trie // by index in tokens
 	first  [256]bool
-	only   string // the common first byte of all texts, or ""
+	only   string // the common first byte, or ""
 }
 
-// newMatcher matches the tokens whose Normalized equals normalized, or returns nil if there are none.
-// normal, which may be nil, is applied to their texts if normalized.
+// newMatcher matches the tokens with the given Normalized; nil if there are none. normal, which may
+// be nil, normalizes the tokens to match after normalization.
 func newMatcher(tokens []AddedToken, normalized bool, normal normalizer) *matcher {
 	m := &matcher{tokens: tokens}
 	var keys []trieKey
@@ -55,8 +55,8 @@ func newMatcher(tokens []AddedToken, normalized bool, normal normalizer) *matche
 	return m
 }
 
-// next finds the first added token in s[from:] and the range it covers, stripped white space
-// included, or nil and len(s). If literal, special tokens are not matched.
+// next finds the first added token in s[from:] and its range, including stripped white space; nil
+// and len(s) if none. literal ignores special tokens.
 func (m *matcher) next(s string, from int, literal bool) (t *AddedToken, lo, hi int) {
 	if m == nil {
 		return nil, len(s), len(s)
@@ -77,7 +77,7 @@ func (m *matcher) next(s string, from int, literal bool) (t *AddedToken, lo, hi 
 		}
 		t, lo, hi := &m.tokens[k], i, i+n
 		if literal && t.Special || t.SingleWord && !alone(s, lo, hi) {
-			i = hi - 1 // no other token matches in these bytes
+			i = hi - 1 // no other match within these bytes
 			continue
 		}
 		if t.LStrip {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// bertNormalizer is BERT's text cleaning, in the order of its fields.
+// bertNormalizer is BERT's normalizer; steps in field order.
 type bertNormalizer struct {
 	clean     bool // drop control characters, map white space to spaces
 	chinese   bool // surround ideographs with spaces
@@ -113,13 +113,13 @@ func bertClass(r rune) (k uint8) {
 	return k
 }
 
-// isChinese reports whether r is in BERT's list of ideograph blocks.
+// isChinese reports BERT's ideograph blocks.
 func isChinese(r rune) bool {
 	return 0x4e00 <= r && r <= 0x9fff || 0x3400 <= r && r <= 0x4dbf || 0xf900 <= r && r <= 0xfaff ||
 		0x20000 <= r && r <= 0x2a6df || 0x2a700 <= r && r <= 0x2b81f || 0x2b920 <= r && r <= 0x2ceaf || 0x2f800 <= r && r <= 0x2fa1f
 }
 
-// bertSplit splits at white space, and makes each punctuation character a word.
+// bertSplit splits at white space and around punctuation.
 type bertSplit struct{}
 
 var _ splitter = bertSplit{}

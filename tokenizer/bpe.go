@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// bpeOptions are the fields of a BPE model in tokenizer.json besides its tables. Dropout is ignored:
-// it applies to training a model, and Hugging Face's inference ignores it too.
+// bpeOptions are the fields of a BPE model in tokenizer.json besides its tables. Dropout is
+// ignored: it is for training only.
 type bpeOptions struct {
 	Dropout      *float64 `json:"dropout"`
 	Unk          *string  `json:"unk_token"`
@@ -24,7 +24,7 @@ type bpeOptions struct {
 type bpeTables struct {
 	bpeOptions
 	merges pairTable
-	list   [][2]int32 // the merges in order, for saving
+	list   [][2]int32 // merges in order, for Save
 	unk    int32      // or -1
 }
 
@@ -83,7 +83,7 @@ func (b *bpeTables) describe(w io.Writer) {
 	w.Write(buf)
 }
 
-// value returns *p, or "" if p is nil.
+// value returns *p, or "" for nil.
 func value(p *string) string {
 	if p == nil {
 		return ""
@@ -94,14 +94,14 @@ func value(p *string) string {
 // byteBPE merges bytes.
 type byteBPE struct {
 	bpeTables
-	bytes [256]int32       // token of each byte; -1 if the vocabulary has none
+	bytes [256]int32       // token of each byte, or -1
 	whole map[string]int32 // pieces that bypass the merges (ignore_merges), or nil
 }
 
 var _ model = (*byteBPE)(nil)
 
-// newByteBPE reads a vocabulary in GPT-2's byte alphabet. ok is false if the model needs runeBPE: it
-// has rules for missing bytes or for the ends of words.
+// newByteBPE reads a vocabulary in GPT-2's alphabet. ok is false if the model needs runeBPE: for
+// unknown bytes, or prefixes or suffixes of words.
 func newByteBPE(f *bpeJSON, tables bpeTables) (b *byteBPE, ok bool) {
 	b = &byteBPE{bpeTables: tables}
 	for i, r := range byteRunes {
@@ -145,14 +145,14 @@ func (b *byteBPE) encode(dst []int32, piece string, s *scratch) []int32 {
 	return dst[:n+b.merges.merge(dst[n:], s)]
 }
 
-// runeBPE merges characters. A character not in the vocabulary becomes its byte tokens, if there are
-// any, else the unknown token.
+// runeBPE merges characters. A character outside the vocabulary becomes byte tokens, if any, else
+// the unknown token.
 type runeBPE struct {
 	bpeTables
 	ascii    [utf8.RuneSelf]int32 // token of each character, or -1
 	runes    map[rune]int32
 	fallback *byteTokens      // or nil
-	vocab    map[string]int32 // if words have prefix or suffix, or may bypass merges; else nil
+	vocab    map[string]int32 // for words with prefix or suffix, or ignore_merges; else nil
 	own      *trie            // tokens matched before merging, longest first, and not merged; or nil
 }
 
@@ -189,7 +189,7 @@ func (b *runeBPE) encode(dst []int32, piece string, s *scratch) []int32 {
 		}
 	}
 	n := len(dst)
-	waiting := false // an unknown token that may fuse with the next
+	waiting := false // a pending unknown token, for fuse_unk
 	for i := 0; i < len(piece); {
 		id, m := int32(-1), 0
 		if b.own != nil {
@@ -246,7 +246,7 @@ func (b *runeBPE) symbol(piece string, i int) (int32, int) {
 		return b.ascii[r], n
 	}
 	if r == utf8.RuneError && n == 1 && b.fallback != nil {
-		return -1, n // an invalid byte is kept
+		return -1, n // not UTF-8
 	}
 	if id, ok := b.runes[r]; ok {
 		return id, n

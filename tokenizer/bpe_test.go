@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveMerge merges the pair of lowest rank, leftmost first, until there is none.
+// naiveMerge repeatedly merges the leftmost pair of lowest rank.
 func naiveMerge(b *byteBPE, ids []int32) []int32 {
 	rank := map[[2]int32]int{}
 	for i, pair := range b.list {
@@ -31,7 +31,7 @@ func naiveMerge(b *byteBPE, ids []int32) []int32 {
 	}
 }
 
-// randomBPE has merges over a few letters in an order that training would not produce.
+// randomBPE has merges over a few letters in arbitrary order.
 func randomBPE(t *rapid.T) *byteBPE {
 	f := &bpeJSON{Vocab: map[string]int32{"a": 0, "b": 1, "c": 2}}
 	tokens := []string{"a", "b", "c"}
@@ -98,7 +98,7 @@ func TestEncodeAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The cache returns the result of the merges, whatever its content.
+// The cache does not change the tokens.
 func TestCacheIsTransparent(t *testing.T) {
 	tok := load(t, "gpt2")
 	b := tok.model.(*byteBPE)

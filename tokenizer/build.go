@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// setBPE sets the model to byteBPE if the last pre-tokenizer is ByteLevel, else to runeBPE.
+// setBPE selects byteBPE if the last pre-tokenizer step is byte-level, else runeBPE.
 func (t *Tokenizer) setBPE(f *bpeJSON) error {
 	if err := t.setVocab(f.Vocab); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (t *Tokenizer) setUnigram(f *unigramJSON) error {
 	return err
 }
 
-// makeIDs allocates the tables for ids up to top and size tokens.
+// makeIDs allocates the tables for ids up to top.
 func (t *Tokenizer) makeIDs(top int32, size int) {
 	for _, a := range t.added {
 		top = max(top, a.ID)
@@ -55,8 +55,7 @@ func (t *Tokenizer) makeIDs(top int32, size int) {
 	t.ids = make(map[string]int32, size+len(t.added))
 }
 
-// idLimit is the largest allowed id in a vocabulary of n tokens. Gaps are allowed, but the tables grow
-// with the largest id.
+// idLimit limits ids, since tables grow with the largest id; gaps are allowed.
 func idLimit(n int) int32 { return int32(2*n + 1<<16) }
 
 // setVocab fills the token tables from a model's vocabulary.
@@ -99,9 +98,8 @@ func (t *Tokenizer) checkAdded(vocab int) error {
 	return nil
 }
 
-// addConfigured adds the tokens of tokenizer_config.json that tokenizer.json lacks, like transformers:
-// with their id in the vocabulary, else with the configured id, else, if that is taken, after all
-// others.
+// addConfigured adds tokens of tokenizer_config.json that tokenizer.json lacks, as transformers
+// does: with their id in the vocabulary, else the configured id, else, if that is taken, a new one.
 func (t *Tokenizer) addConfigured() error {
 	config := maps.Clone(t.parts.Config)
 	delete(config, fileAddedTokens)
@@ -163,7 +161,7 @@ func (t *Tokenizer) readParts() error {
 	return nil
 }
 
-// finish derives the remaining fields from the tables and parts.
+// finish computes derived tables.
 func (t *Tokenizer) finish() {
 	slices.SortStableFunc(t.added, func(a, b AddedToken) int { return int(a.ID) - int(b.ID) })
 	t.special = map[int32]bool{}

@@ -2,8 +2,8 @@ package tokenizer
 
 import "unicode/utf8"
 
-// byteRunes is GPT-2's byte alphabet, a printable rune for each byte: printable Latin-1 bytes map to
-// themselves, the others to U+0100 and up, in order.
+// byteRunes is GPT-2's alphabet: a printable rune per byte. Printable Latin-1 bytes map to
+// themselves, others to U+0100 and up.
 var byteRunes = func() (t [256]rune) {
 	next := rune(256)
 	for b := range t {
@@ -38,8 +38,8 @@ func toRunes(bytes string) string {
 	return string(out)
 }
 
-// fromRunes inverts toRunes. ok is false for a string with a rune outside the alphabet, which Hugging
-// Face's decoder keeps as it is.
+// fromRunes decodes GPT-2's alphabet; ok is false if a rune is outside it, and Hugging Face's
+// decoder then keeps the token.
 func fromRunes(token string) (bytes string, ok bool) {
 	out := make([]byte, 0, len(token))
 	for _, r := range token {

@@ -1,7 +1,7 @@
 package tokenizer
 
-// wordCache caches the tokens of recent pieces, since ordinary text repeats a few thousand words. It is
-// direct-mapped by the hash of the piece; an entry is a cache line.
+// wordCache caches the tokens of recent pieces. Entries are cache lines, indexed by hash; a new
+// piece overwrites the old one.
 type wordCache []cacheEntry
 
 type cacheEntry struct {
@@ -18,7 +18,7 @@ const (
 	cachedBytes  = 32
 )
 
-// pieceKey is up to 32 bytes, padded; with the length it identifies the piece.
+// pieceKey is a piece of up to 32 bytes, zero-padded.
 type pieceKey [4]uint64
 
 func keyOf(p string) (k pieceKey) {

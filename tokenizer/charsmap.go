@@ -14,7 +14,7 @@ type charsMap struct {
 	texts string
 }
 
-// readCharsMap reads a table, or returns nil if it is empty.
+// readCharsMap decodes a table; nil if empty.
 func readCharsMap(b []byte) (*charsMap, error) {
 	if len(b) == 0 {
 		return nil, nil
@@ -34,8 +34,8 @@ func readCharsMap(b []byte) (*charsMap, error) {
 	return m, nil
 }
 
-// match finds the shortest or the longest entry that is a prefix of s: its length, 0 for none, and its
-// replacement. The units have the format of Darts-clone.
+// match returns the length of the shortest or longest entry at the start of s, 0 if none, and its
+// replacement.
 func (m *charsMap) match(s string, shortest bool) (n int, text string) {
 	if len(m.units) == 0 {
 		return 0, ""
@@ -72,8 +72,8 @@ func (m *charsMap) match(s string, shortest bool) (n int, text string) {
 // offsetOf returns the distance from a unit to its children.
 func offsetOf(u uint32) uint32 { return u >> 10 << (u & (1 << 9) >> 6) }
 
-// graphemes replaces like Hugging Face's Precompiled normalizer: a short grapheme cluster by its
-// shortest matching entry; a long cluster, or one without a match, character by character.
+// graphemes replaces as Hugging Face's Precompiled normalizer: a short grapheme cluster by the
+// shortest entry at its start; if none, or in long clusters, each character.
 func (m *charsMap) graphemes(s string) string {
 	const long = 6
 	var b strings.Builder

@@ -88,8 +88,7 @@ func TestConfigOfVocabAndMerges(t *testing.T) {
 	}
 }
 
-// Llama's tokenizer classes add the configured special tokens around a text, whatever tokenizer.json
-// says.
+// Llama's classes add the special tokens of their configuration, whatever tokenizer.json has.
 func TestConfigOfLlama(t *testing.T) {
 	for config, want := range map[string][]int32{
 		`{"tokenizer_class": "LlamaTokenizerFast", "add_bos_token": true, "add_eos_token": true}`: {258, 256, 259},
@@ -196,7 +195,7 @@ func TestManyMarks(t *testing.T) {
 	if got := form(0)("a" + acutes + "b"); got != "á"+acutes[2:]+"b" {
 		t.Errorf("%q", got)
 	}
-	below := strings.Repeat("\u0301\u0327", 40) // of two classes; the lower one sorts first
+	below := strings.Repeat("\u0301\u0327", 40) // of two classes, the lower goes first
 	if got := form(1)("a" + below); got != "a"+strings.Repeat("\u0327", 40)+acutes {
 		t.Errorf("%q", got)
 	}

@@ -10,7 +10,7 @@ import "unicode/utf8"
 // for all others.
 type cutSplit struct {
 	own    *trie                                 // tokens that are pieces of their own, or nil
-	joined [cutClasses][cutClasses/64 + 1]uint64 // by class of the left: the classes on the right that a merge may join to it
+	joined [cutClasses][cutClasses/64 + 1]uint64 // by left class: set of right classes that merges may join
 }
 
 const (
@@ -75,7 +75,7 @@ func newCutSplit(b *runeBPE, spelled []string) *cutSplit {
 	return c
 }
 
-// unknown reports whether a class has characters without a token.
+// unknown reports whether a class has characters without token.
 func (b *runeBPE) unknown(class int) bool {
 	switch class {
 	case cutOther:

@@ -9,23 +9,23 @@ import (
 
 // decoder is the section "decoder" of tokenizer.json.
 type decoder struct {
-	// steps map one token each. The result of the first is cached by id in Tokenizer.texts.
+	// steps transform single tokens. Results are cached by id in Tokenizer.texts.
 	steps []decodeStep
-	// fused: the following steps apply to the text as a whole.
+	// fused: later steps apply to the full text.
 	fused bool
 	// Numbers of one character to strip at the ends of the whole text.
 	edge        string
 	left, right int
 }
 
-// decodeStep maps a token, which may be the first or last of a text.
+// decodeStep transforms a token.
 type decodeStep struct {
 	change      func(token string, first, last bool) string
 	first, last bool // whether the step depends on these
 	alphabet    bool // reads GPT-2's byte alphabet, which only model tokens use
 }
 
-// text returns the text of a token; added marks added tokens.
+// text returns a token's text; added marks added tokens.
 func (d *decoder) text(token string, added, first, last bool) string {
 	for _, s := range d.steps {
 		if !added || !s.alphabet {
@@ -59,7 +59,7 @@ func (d *decoder) everywhere(change func(token string) string) {
 	d.steps = append(d.steps, decodeStep{change: func(token string, _, _ bool) string { return change(token) }})
 }
 
-// joined is the decoder of a file without one: tokens joined by spaces.
+// joined is the default decoder: tokens joined by spaces.
 func joined() decoder {
 	d := decoder{}
 	d.steps = append(d.steps, decodeStep{first: true, change: func(token string, first, _ bool) string {
@@ -167,8 +167,7 @@ func (d *decoder) read(raw json.RawMessage) error {
 	return nil
 }
 
-// wordPieceStep puts a space before every token that does not continue a word. cleanup removes the
-// space before punctuation.
+// wordPieceStep puts a space before tokens without prefix. cleanup removes it before punctuation.
 func wordPieceStep(prefix string, cleanup bool) decodeStep {
 	return decodeStep{first: true, change: func(token string, first, _ bool) string {
 		if rest, ok := strings.CutPrefix(token, prefix); ok && !first {

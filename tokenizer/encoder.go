@@ -1,6 +1,6 @@
 package tokenizer
 
-// encoder is the working memory of one Append: a cache of words and scratch.
+// encoder is the working memory of one Append, with its word cache.
 type encoder struct {
 	t       *Tokenizer
 	dst     []int32
@@ -77,7 +77,7 @@ func (e *encoder) split(s string, first bool) {
 	e.t.splits[0].split(s, first, e.emit[0])
 }
 
-// piece appends the tokens of one piece, from the cache if possible.
+// piece appends the tokens of a piece, using the cache.
 func (e *encoder) piece(p string, _ bool) {
 	if len(p) > cachedBytes || p == "" {
 		e.dst = e.t.model.encode(e.dst, p, &e.scratch)

@@ -30,14 +30,14 @@ var files = []string{
 	fileModel, "vocab.json", "merges.txt", "encoder.json", "vocab.bpe", fileVocab,
 }
 
-// Files returns the names of the files that can make up a tokenizer directory. Copying those that exist
-// copies the tokenizer.
+// Files returns the names of all files that may belong to a tokenizer. Copying those present copies
+// the tokenizer.
 func Files() []string { return slices.Clone(files) }
 
-// mainFiles has the alternatives for the vocabulary, in Load's order of preference.
+// mainFiles are the alternatives of Load, in order of preference.
 var mainFiles = []string{fileJSON, fileModel, "vocab.json", "encoder.json", fileVocab}
 
-// Exists reports whether a directory has a tokenizer that Load would read.
+// Exists reports whether dir holds a tokenizer that Load can read.
 func Exists(dir string) bool {
 	for _, name := range mainFiles {
 		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && !st.IsDir() {
@@ -47,7 +47,7 @@ func Exists(dir string) bool {
 	return false
 }
 
-// maxFile is the size limit of a file; the largest tokenizers have some 40 MB.
+// maxFile limits file sizes; the largest tokenizers have about 40 MB.
 const maxFile = 1 << 30
 
 // wholeFile reads a regular file, and rejects known other formats. Anything but a regular file is an
@@ -76,9 +76,9 @@ func wholeFile(path string) ([]byte, error) {
 	return blob, nil
 }
 
-// readConfig reads special_tokens_map.json and tokenizer_config.json of a directory, if they exist; the
-// second takes precedence. added_tokens.json becomes a value under its own name. A chat template in
-// its own file takes precedence over both.
+// readConfig reads special_tokens_map.json and tokenizer_config.json of a directory, if present;
+// the latter has precedence. added_tokens.json is stored under its file name. A chat template file
+// overrides both.
 func readConfig(dir string) (map[string]any, error) {
 	config := map[string]any{}
 	for _, name := range []string{fileSpecialTokens, fileConfig} {

@@ -32,7 +32,7 @@ func smallTokenizers(t testing.TB) (blobs [][]byte, names []string) {
 	return blobs, names
 }
 
-// exercise encodes and decodes a text, and checks the invariants of every tokenizer.
+// exercise encodes and decodes a text and checks properties of every tokenizer.
 func exercise(t *testing.T, tok *Tokenizer, text string) {
 	t.Helper()
 	for _, o := range []Options{{}, {AddSpecialTokens: true}, {SplitSpecialTokens: true}} {
@@ -193,7 +193,7 @@ func FuzzEncode(f *testing.F) {
 			exercise(t, tok, text)
 			cutsAreSilent(t, tok, text)
 		}
-		// A model with a token for each byte preserves invalid UTF-8.
+		// With byte tokens, bytes that are not UTF-8 round-trip.
 		tok := small[llama]
 		if got, want := tok.Decode(tok.Encode(text, Options{SplitSpecialTokens: true})), strings.ReplaceAll(text, spSpace, " "); got != want {
 			t.Fatalf("%q came back as %q", want, got)
@@ -201,7 +201,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// cutsAreSilent checks that a text encoded in one piece has the same ids as with cuts.
+// cutsAreSilent checks that cutSplit does not change ids.
 func cutsAreSilent(t *testing.T, tok *Tokenizer, text string) {
 	t.Helper()
 	b, ok := tok.model.(*runeBPE)

@@ -38,7 +38,7 @@ type partVector struct {
 	Cases   [][2]json.RawMessage
 }
 
-// parseCase reads an input and its expected output.
+// parseCase decodes input and output.
 func parseCase[In, Out any](t *testing.T, c [2]json.RawMessage) (in In, out Out) {
 	t.Helper()
 	if err := json.Unmarshal(c[0], &in); err != nil {
@@ -147,7 +147,7 @@ func TestModelsMatchHuggingFace(t *testing.T) {
 	})
 }
 
-// saveAndCompare loads a saved tokenizer and compares.
+// saveAndCompare loads a saved tokenizer.
 func saveAndCompare(t *testing.T, a *Tokenizer, name string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -3,7 +3,7 @@ package tokenizer
 // heap is a binary heap; the first element in order is at the top.
 type heap[T ordered[T]] []T
 
-// ordered is the element type of a heap: before reports whether it comes before other.
+// ordered is the constraint of heap elements.
 type ordered[T any] interface{ before(other T) bool }
 
 var (
@@ -31,7 +31,7 @@ func (h *heap[T]) push(x T) {
 	}
 }
 
-// pop removes the top; the heap must not be empty.
+// pop removes the top of a non-empty heap.
 func (h *heap[T]) pop() T {
 	s := *h
 	top := s[0]

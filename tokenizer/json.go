@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// parts are the sections of tokenizer.json that are kept for saving.
+// parts are the raw sections of tokenizer.json, for Save.
 type parts struct {
 	Normalizer    json.RawMessage
 	PreTokenizer  json.RawMessage
 	PostProcessor json.RawMessage
 	Decoder       json.RawMessage
-	Config        map[string]any // of tokenizer_config.json, or nil
+	Config        map[string]any // tokenizer_config.json, or nil
 }
 
 // bpeJSON is the section "model" of tokenizer.json.
@@ -26,7 +26,7 @@ type bpeJSON struct {
 	Merges []merge          `json:"merges"`
 }
 
-// merge is a pair of tokens to merge: "a b" in older files, ["a", "b"] in newer.
+// merge is a pair of tokens: "a b" in older files, ["a", "b"] in newer.
 type merge [2]string
 
 func (m *merge) UnmarshalJSON(b []byte) error {
@@ -56,8 +56,7 @@ func (m *merge) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// plain parses a merge without escapes, about ten times faster. Nearly all merges are plain. b is
-// valid JSON.
+// plain decodes a merge without escapes, the common case, about ten times faster. b is valid JSON.
 func (m *merge) plain(b []byte) bool {
 	if bytes.IndexByte(b, '\\') >= 0 || !utf8.Valid(b) {
 		return false
@@ -78,7 +77,7 @@ func (m *merge) plain(b []byte) bool {
 // absent reports whether a section is missing or null.
 func absent(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
 
-// decode is json.Unmarshal with errors about the file instead of Go types.
+// decode is json.Unmarshal with errors in terms of the file.
 func decode(b []byte, v any) error {
 	err := json.Unmarshal(b, v)
 	var kind *json.UnmarshalTypeError
@@ -96,7 +95,7 @@ func decode(b []byte, v any) error {
 	return err
 }
 
-// article adds an article to a kind of JSON value in encoding/json's words: "array", "number 1.5".
+// article prepends an article to a JSON kind as named by encoding/json: "array", "number 1.5".
 func article(kind string) string {
 	switch number, ok := strings.CutPrefix(kind, "number "); {
 	case ok:
@@ -107,7 +106,7 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-// unknownType is the error for a component of an unsupported type.
+// unknownType is the error for an unsupported component.
 func unknownType(kind string, known ...string) error {
 	return fmt.Errorf("type %q is not supported. known: %s", kind, strings.Join(known, ", "))
 }

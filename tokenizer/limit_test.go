@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A pattern that backtracks endlessly fails with an error that names the file and the pattern.
+// A pattern that backtracks exponentially fails with an error that names file and pattern.
 func TestPatternLimit(t *testing.T) {
 	for _, expr := range []string{`([a-z]+)*Q`, `(x+x+)+y`} {
 		tok, err := loadWith(t, map[string]string{fileJSON: tiny(t, map[string]string{
@@ -41,9 +41,9 @@ func TestPatternLimit(t *testing.T) {
 	}
 }
 
-// The patterns of normalizer and decoder run on the file's own tokens when it is loaded.
+// Patterns of normalizer and decoder run on the file's own tokens when it is loaded.
 func TestPatternLimitOfDecoder(t *testing.T) {
-	t.Parallel() // it hits the time limit twice
+	t.Parallel() // waits for the limit twice
 	_, err := loadWith(t, map[string]string{fileJSON: tiny(t, map[string]string{
 		"added_tokens": `[{"id": 258, "content": "` + strings.Repeat("x", 60) + `"}]`,
 		"decoder":      `{"type": "Replace", "pattern": {"Regex": "([a-z]+)*Q"}, "content": ""}`,

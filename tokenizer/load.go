@@ -15,9 +15,9 @@ import (
 )
 
 // Load reads a tokenizer from a file, or from the first of these in a directory: tokenizer.json,
-// tokenizer.model, vocab.json with merges.txt (or GPT-2's original encoder.json with vocab.bpe),
-// vocab.txt. In the same directory, tokenizer_config.json and special_tokens_map.json configure the
-// special tokens, added_tokens.json adds tokens, and chat_template.jinja has the chat template.
+// tokenizer.model, vocab.json with merges.txt (or encoder.json with vocab.bpe, their older names),
+// vocab.txt. It also reads tokenizer_config.json, special_tokens_map.json, added_tokens.json and
+// chat_template.jinja in the same directory.
 func Load(path string) (*Tokenizer, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -68,7 +68,7 @@ func loadFile(file string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// damaged is the error for a file that is not a supported tokenizer.
+// damaged is the error for an invalid or unsupported file.
 func damaged(file string, err error) error {
 	return fault.Try(fmt.Errorf("tokenizer: %s: %w", file, err), "download it again if it is damaged, or use another tokenizer")
 }
@@ -97,8 +97,7 @@ func loadVocab(file string, blob []byte, config map[string]any) (*Tokenizer, err
 
 const byteLevelJSON = `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`
 
-// fromVocab builds the tokenizer of the configured Hugging Face class: with GPT-2's pattern, or with
-// Qwen2's and NFC.
+// fromVocab builds the tokenizer of the configured class: GPT-2's pattern, or Qwen2's with NFC.
 func fromVocab(vocab map[string]int32, merges string, config map[string]any) (*Tokenizer, error) {
 	t := &Tokenizer{parts: parts{PreTokenizer: json.RawMessage(byteLevelJSON), Decoder: json.RawMessage(byteLevelJSON), Config: config}}
 	class, _ := config["tokenizer_class"].(string)
@@ -124,7 +123,7 @@ func fromVocab(vocab map[string]int32, merges string, config map[string]any) (*T
 	}
 	var ends []string
 	if _, said := config["eos_token"]; !said {
-		ends = []string{endNames[0]} // GPT-2's own files do not declare it
+		ends = []string{endNames[0]} // missing in GPT-2's own files
 	}
 	if t.added, err = addedTokens(config, vocab, ends); err != nil {
 		return nil, err
@@ -162,8 +161,8 @@ func readMerges(text string) (merges []merge, err error) {
 	return merges, nil
 }
 
-// addedTokens returns the added tokens of a tokenizer without tokenizer.json: those that the
-// configuration lists, its special tokens, and those of names that the vocabulary has.
+// addedTokens returns the added tokens of a tokenizer without tokenizer.json: those listed in the
+// configuration, its special tokens, and names, if in the vocabulary.
 func addedTokens(config map[string]any, vocab map[string]int32, names []string) (added []AddedToken, err error) {
 	special := map[string]AddedToken{} // by spelling
 	for _, key := range specialKeys {
@@ -220,7 +219,7 @@ func addedTokens(config map[string]any, vocab map[string]int32, names []string) 
 	return added, nil
 }
 
-// addedToken reads a special token of a configuration: a string or an object.
+// addedToken decodes a special token: a string, or an object with content.
 func addedToken(v any) AddedToken {
 	a := AddedToken{Content: tokenOf(v), Special: true}
 	if fields, ok := v.(map[string]any); ok {
@@ -232,7 +231,7 @@ func addedToken(v any) AddedToken {
 	return a
 }
 
-// bertEnds returns the tokens around a text in the notation of a post-processor: ["[CLS]", 101].
+// bertEnds returns BERT's special tokens in a post-processor's form: ["[CLS]", 101].
 func bertEnds(config map[string]any, vocab map[string]int32) (cls, sep []any, err error) {
 	find := func(key string) []any {
 		name := configToken(config, key)
@@ -257,7 +256,7 @@ func splitJSON(pattern string) json.RawMessage {
 func plainSection(v map[string]any) json.RawMessage {
 	b, err := plainJSON(v, "")
 	if err != nil {
-		panic(err) // strings, numbers and lists can always be marshaled
+		panic(err) // strings, numbers and lists cannot fail
 	}
 	return b
 }

@@ -26,7 +26,7 @@ func newPairTable(n int) pairTable {
 
 func pairKey(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
 
-// put replaces an earlier merge of the pair, like the tables of Hugging Face and GPT-2.
+// put overwrites an earlier merge of the pair, as in Hugging Face's and GPT-2's tables.
 func (t *pairTable) put(a, b int32, rank uint32, result int32) {
 	key := pairKey(a, b)
 	for i := key * 0x9e3779b97f4a7c15 >> t.shift; ; i = (i + 1) & uint64(len(t.slots)-1) {
@@ -57,10 +57,10 @@ func (t *pairTable) merge(ids []int32, s *scratch) int {
 	return t.mergeLong(ids, s)
 }
 
-// shortPiece is the number of tokens up to which a scan over all pairs per merge beats a heap.
+// shortPiece is the length up to which a linear scan per merge beats a heap.
 const shortPiece = 96
 
-// mergeShort merges ids in place and returns the new length, in quadratic time.
+// mergeShort is merge in quadratic time.
 func (t *pairTable) mergeShort(ids []int32, s *scratch) int {
 	n := len(ids)
 	pairs := s.pairs[:shortPiece]
@@ -91,8 +91,8 @@ func (t *pairTable) mergeShort(ids []int32, s *scratch) int {
 	return n
 }
 
-// mergeLong is mergeShort in O(n log n): tokens are a linked list, and a heap has the pairs seen so
-// far; stale pairs are skipped.
+// mergeLong is merge in n log n: a linked list of tokens and a heap of pairs. Outdated pairs are
+// skipped.
 func (t *pairTable) mergeLong(ids []int32, s *scratch) int {
 	n := len(ids)
 	s.next, s.prev = grow(s.next, n), grow(s.prev, n)
@@ -148,9 +148,9 @@ func grow(s []int32, n int) []int32 {
 	return s[:n]
 }
 
-// candidate is a possible merge at the position of its left token.
+// candidate is a pair that may be merged.
 type candidate struct {
-	pair uint64 // rank and result, in pairTable's format
+	pair uint64 // pairTable's value
 	at   int32
 }
 
@@ -159,5 +159,5 @@ func (c candidate) before(o candidate) bool {
 	return a < b || a == b && c.at < o.at
 }
 
-// noMerge is pairTable's result for a pair without a merge.
+// noMerge is pairTable's value for pairs without merge.
 const noMerge = uint64(math.MaxUint64)

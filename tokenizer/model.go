@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// model splits a piece of text into tokens: byteBPE, runeBPE, unigram or words.
+// model tokenizes pieces of text.
 type model interface {
 	// encode appends the ids of piece, using the caller's scratch.
 	encode(dst []int32, piece string, s *scratch) []int32
@@ -34,7 +34,7 @@ func (s *scratch) trim() {
 // byteTokens are the tokens <0x00> to <0xFF> of a vocabulary, or -1.
 type byteTokens [256]int32
 
-// findByteTokens looks them up; all reports whether every byte has one.
+// findByteTokens looks them up; all reports whether none is missing.
 func findByteTokens(vocab map[string]int32) (t *byteTokens, all bool) {
 	t, all = &byteTokens{}, true
 	for b := range t {
@@ -47,7 +47,7 @@ func findByteTokens(vocab map[string]int32) (t *byteTokens, all bool) {
 	return t, all
 }
 
-// appendAll appends the tokens of the bytes of s, or nothing if one is missing.
+// appendAll appends the byte tokens of s, or nothing if one is missing.
 func (t *byteTokens) appendAll(dst []int32, s string) ([]int32, bool) {
 	n := len(dst)
 	for i := range len(s) {
@@ -78,7 +78,7 @@ func byteOf(token string) (b byte, ok bool) {
 	return b, true
 }
 
-// runeAt returns the rune at s[i] and its length, or utf8.RuneError and 1 for invalid UTF-8.
+// runeAt returns the rune at s[i] and its length; utf8.RuneError and 1 for invalid UTF-8.
 func runeAt(s string, i int) (rune, int) {
 	if c := s[i]; c < utf8.RuneSelf {
 		return rune(c), 1

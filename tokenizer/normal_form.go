@@ -9,8 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalForm normalizes by Unicode 9: characters assigned later are unchanged, and so is invalid
-// UTF-8.
+// normalForm normalizes by Unicode 9: characters assigned later and invalid UTF-8 are kept.
 func normalForm(f norm.Form, s string) string {
 	if f.IsNormalString(s) {
 		return s
@@ -40,7 +39,7 @@ func appendForm(f norm.Form, dst []byte, s string) []byte {
 	return append(dst, made...)
 }
 
-// mark is a character, or an invalid byte, with its combining class.
+// mark is a character or invalid byte, with its combining class.
 type mark struct {
 	text  string
 	class uint8
@@ -80,7 +79,7 @@ func appendLongForm(f norm.Form, dst []byte, s string) []byte {
 	return dst
 }
 
-// compose combines marks with the preceding starter if nothing blocks them.
+// compose composes starters with following marks that are not blocked.
 func compose(marks []mark) []mark {
 	out := marks[:0]
 	starter, last := -1, uint8(0) // last is the class of the character after the starter

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer transforms a text before it is split; nil is the identity.
+// normalizer transforms a text before pre-tokenization; nil is the identity.
 type normalizer func(s string) string
 
 // then composes n and next.
@@ -166,8 +166,8 @@ func strip(left, right bool) normalizer {
 	}
 }
 
-// nmtDrops and nmtSpaces are the rules of the normalizer Nmt: it drops control characters and maps
-// white space to spaces.
+// nmtDrops and nmtSpaces are the rules of the Nmt normalizer: control characters are removed, white
+// space becomes a space.
 func nmtDrops(r rune) bool {
 	switch r {
 	case 0x0b, 0x7f, 0x8f, 0x9f:

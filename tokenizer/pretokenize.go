@@ -10,12 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// splitters are the steps of the section "pre_tokenizer", each splitting the pieces of the previous
-// one.
+// splitters are the steps of the section "pre_tokenizer".
 type splitters struct {
 	list []splitter
-	// byteLevel marks a last step that maps bytes to GPT-2's alphabet. It is not in list, because
-	// byte models do not need it.
+	// byteLevel is set if the last step is byte-level. The step is not in list, since byteBPE does
+	// not need it.
 	byteLevel bool
 }
 
@@ -114,7 +113,7 @@ func (p *splitters) read(raw json.RawMessage) error {
 // newSplit returns the splitter Split: Go code for a known pattern, else the regexp engine.
 func newSplit(p *pattern, behavior string, invert bool) (splitter, error) {
 	if p != nil && p.Regex != nil {
-		// These patterns match everything, so Removed with invert keeps exactly the matches.
+		// These patterns match everything, so inverted Removed also keeps all matches.
 		if s := patternSplit(*p.Regex); s != nil && (behavior == "Isolated" || behavior == "Removed" && invert) {
 			return s, nil
 		}
@@ -126,13 +125,13 @@ func newSplit(p *pattern, behavior string, invert bool) (splitter, error) {
 	return newMatchSplit(f, behavior, invert)
 }
 
-// behavior says what happens to the matches of a pattern.
+// behavior is Split's behavior for matches.
 type behavior int
 
 const (
-	isolated   behavior = iota // pieces of their own
+	isolated   behavior = iota // own pieces
 	removed                    // dropped
-	contiguous                 // pieces of their own, adjacent ones merged
+	contiguous                 // own pieces; adjacent ones are joined
 	previous                   // merged with the preceding piece
 	next                       // merged with the following piece
 )
@@ -141,7 +140,7 @@ var behaviors = map[string]behavior{
 	"Isolated": isolated, "Removed": removed, "Contiguous": contiguous, "MergedWithPrevious": previous, "MergedWithNext": next,
 }
 
-// matchSplit splits at the matches of a pattern or, inverted, at the gaps between them.
+// matchSplit splits at matches of a pattern; if inverted, at the ranges between them.
 type matchSplit struct {
 	finder   finder
 	behavior behavior
@@ -159,7 +158,7 @@ func newMatchSplit(f finder, name string, invert bool) (*matchSplit, error) {
 }
 
 func (m *matchSplit) split(s string, first bool, emit pieceFunc) {
-	held := pieceRange{} // the piece that the next range may be merged with
+	held := pieceRange{} // pending, may be joined with the next range
 	flush := func() {
 		if held.lo < held.hi {
 			emit(s[held.lo:held.hi], first && held.lo == 0)
@@ -208,12 +207,11 @@ type pieceRange struct {
 	any    bool
 }
 
-// metaspace replaces spaces by a visible mark, prepends one to the text, and starts a piece at each
-// mark.
+// metaspace replaces spaces by a mark, prepends one, and splits before each mark.
 type metaspace struct {
 	mark   string
-	scheme string // when a mark is prepended: always, never, first
-	whole  bool   // do not split at marks
+	scheme string // prepend scheme: always, never or first
+	whole  bool   // do not split
 }
 
 var _ splitter = metaspace{}
@@ -245,7 +243,7 @@ func (m metaspace) split(s string, first bool, emit pieceFunc) {
 	emit(s, first)
 }
 
-// alphabetSplit maps the bytes of a piece to GPT-2's alphabet.
+// alphabetSplit encodes a piece in GPT-2's alphabet.
 type alphabetSplit struct{}
 
 func (alphabetSplit) split(s string, first bool, emit pieceFunc) { emit(toRunes(s), first) }

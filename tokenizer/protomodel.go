@@ -139,7 +139,7 @@ type field struct {
 	bytes   []byte
 }
 
-// fields calls f with each field of a message; errors call the message what.
+// fields calls f for each field of a message, named what in errors.
 func fields(b []byte, what string, f func(field) error) error {
 	for size := len(b); len(b) > 0; {
 		at := size - len(b)

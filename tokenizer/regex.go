@@ -11,12 +11,12 @@ import (
 	"github.com/dlclark/regexp2/v2"
 )
 
-// finder finds the matches of a pattern from left to right; they may be empty.
+// finder finds matches from left to right; they may be empty.
 type finder interface {
 	each(s string, match func(lo, hi int))
 }
 
-// pattern is a pattern of tokenizer.json: a regular expression or a plain string.
+// pattern is a pattern of tokenizer.json: a regular expression or a string.
 type pattern struct {
 	Regex  *string
 	String *string
@@ -119,7 +119,7 @@ func (wordRuns) each(s string, match func(lo, hi int)) {
 // ([a-z]+)*Q; a search in ordinary text takes microseconds.
 const (
 	searchTime  = 5 * time.Second
-	searchStack = 1 << 26 // words of 8 bytes
+	searchStack = 1 << 26 // 8-byte words
 )
 
 // regex finds a regular expression.
@@ -145,7 +145,7 @@ func (e *patternError) Error() string {
 	return fmt.Sprintf("the pattern %.100q %s in a text of %d bytes", e.expr, what, e.bytes)
 }
 
-// newRegex compiles an expression with the meaning of Oniguruma, which Hugging Face's library uses.
+// newRegex compiles an expression in Oniguruma's syntax, which Hugging Face's tokenizers uses.
 func newRegex(expr string) (*regex, error) {
 	translated, err := fromOniguruma(expr)
 	if err != nil {
@@ -159,7 +159,7 @@ func newRegex(expr string) (*regex, error) {
 	return &regex{expr: expr, re: re}, nil
 }
 
-// patternFailure returns the patternError of a panic, and panics again for any other.
+// patternFailure returns the patternError of a panic and repanics others.
 func patternFailure(p any) error {
 	if e, ok := p.(*patternError); ok {
 		return e
@@ -176,7 +176,7 @@ func (r *regex) each(s string, match func(lo, hi int)) {
 	}
 	found, err := r.re.FindAllStringIndex(s, -1)
 	if err != nil && !errors.Is(err, regexp2.ErrBacktrackingStackLimit) {
-		// The clock includes time in which the process is stopped, so a timeout is retried once.
+		// The clock includes time in which the process was stopped, so retry once.
 		found, err = r.re.FindAllStringIndex(s, -1)
 	}
 	if err != nil {
@@ -189,20 +189,20 @@ func (r *regex) each(s string, match func(lo, hi int)) {
 	}
 }
 
-// Oniguruma's classes for letters after a backslash that differ from this engine's, as class members.
+// Classes whose meaning differs between Oniguruma and the engine used here.
 var onigurumaClasses = map[byte]string{
 	's': `\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000`,
 	'w': `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\p{Other_Alphabetic}`,
 	'h': `0-9a-fA-F`,
 }
 
-// onigurumaWord is \w outside of brackets, which also has some Latin-1 digits.
+// onigurumaWord is \w outside brackets, which includes some Latin-1 digits.
 var onigurumaWord = onigurumaClasses['w'] + `\xb2\xb3\xb9\xbc-\xbe`
 
-// interval is a repeated counted repetition, which other engines parse as possessive.
+// interval is a repeated interval, which other engines read as possessive.
 var interval = regexp.MustCompile(`^\{[0-9]*,?[0-9]*\}\+`)
 
-// fromOniguruma translates an expression to this engine's syntax, or returns an error if it cannot.
+// fromOniguruma translates an expression, or returns an error if the engine cannot express it.
 func fromOniguruma(expr string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(expr); {
@@ -255,7 +255,7 @@ func fromBrackets(expr string) (class string, n int, err error) {
 		i, negated = 2, "^"
 	}
 	var members strings.Builder
-	var complements []string // of \S and the like, which have no member list
+	var complements []string // \S and the like
 	for first := i; ; i++ {
 		switch {
 		case i >= len(expr):

@@ -12,8 +12,8 @@ import (
 	"strconv"
 )
 
-// Save writes the tokenizer into directory dir, which it creates if needed: tokenizer.json, or
-// tokenizer.model if it was loaded from one, and tokenizer_config.json.
+// Save writes tokenizer.json (or tokenizer.model, if loaded from one) and tokenizer_config.json to
+// dir, creating it if needed.
 func (t *Tokenizer) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("tokenizer: %w", err)
@@ -38,8 +38,8 @@ func (t *Tokenizer) Save(dir string) error {
 	return nil
 }
 
-// MarshalJSON returns the text of tokenizer.json. It is deterministic. A tokenizer loaded from
-// tokenizer.model has none, and returns an error.
+// MarshalJSON returns tokenizer.json, deterministically. It fails for a tokenizer loaded from
+// tokenizer.model.
 func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 	if t.sentencepiece != nil {
 		return nil, fmt.Errorf("a tokenizer loaded from tokenizer.model cannot be saved as tokenizer.json")
@@ -65,7 +65,7 @@ func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 	}{"1.0", nil, nil, added, null(t.parts.Normalizer), null(t.parts.PreTokenizer), null(t.parts.PostProcessor), null(t.parts.Decoder), model}, "  ")
 }
 
-// vocabJSON returns the vocabulary in the order of ids.
+// vocabJSON returns the vocabulary in id order.
 func (t *Tokenizer) vocabJSON() (json.RawMessage, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -73,7 +73,7 @@ func (t *Tokenizer) vocabJSON() (json.RawMessage, error) {
 	out.WriteByte('{')
 	for id, token := range t.spelled {
 		if !t.inModel[id] {
-			continue // added tokens may be missing from the model's vocabulary
+			continue // an added token outside the model's vocabulary
 		}
 		if out.Len() > 1 {
 			out.WriteByte(',')
@@ -89,7 +89,7 @@ func (t *Tokenizer) vocabJSON() (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// Digest identifies the behavior of the tokenizer: with equal digests a text has equal ids.
+// Digest identifies the mapping from text to ids: equal digests give equal ids.
 func (t *Tokenizer) Digest() [32]byte {
 	h := sha256.New()
 	put := func(s string) {
@@ -133,7 +133,7 @@ func plainJSON(v any, indent string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// config returns the text of tokenizer_config.json: the original, and the special tokens.
+// config returns tokenizer_config.json: as read, with the special tokens.
 func (t *Tokenizer) config() ([]byte, error) {
 	c := map[string]any{}
 	for k, v := range t.parts.Config {

@@ -9,9 +9,8 @@ import (
 
 const spSpace = string(spaceRune)
 
-// fromSentencePiece builds the tokenizer of a tokenizer.model, with the special tokens and template of
-// tokenizer_config.json. Like Hugging Face's LlamaTokenizer it puts <s> before a text unless
-// add_bos_token is false.
+// fromSentencePiece builds the tokenizer of a tokenizer.model with tokenizer_config.json's special
+// tokens. As in LlamaTokenizer, <s> precedes a text unless add_bos_token is false.
 func fromSentencePiece(blob []byte, config map[string]any) (*Tokenizer, error) {
 	m, err := readModelProto(blob)
 	if err != nil {
@@ -64,7 +63,7 @@ func fromSentencePiece(blob []byte, config map[string]any) (*Tokenizer, error) {
 	return t, nil
 }
 
-// userDefined returns the pieces that are matched in any context, or nil if there are none.
+// userDefined returns the user-defined pieces, which always match; nil if none.
 func (m *spModel) userDefined() *trie {
 	var keys []trieKey
 	for id, p := range m.pieces {
@@ -78,7 +77,7 @@ func (m *spModel) userDefined() *trie {
 	return newTrie(keys)
 }
 
-// bpe merges the neighbors whose merged piece has the highest score, however the piece is formed; so
+// bpe builds merges: the adjacent pair whose merged piece has the highest score goes first, so
 // every split of a piece in two is a merge.
 func (m *spModel) bpe(vocab map[string]int32, own *trie) (*runeBPE, error) {
 	var order []int32
@@ -112,7 +111,7 @@ func (m *spModel) bpe(vocab map[string]int32, own *trie) (*runeBPE, error) {
 			ranks = append(ranks, ranks[i-1])
 		}
 	}
-	var results [][2]uint32 // rank and result for each of tables.list
+	var results [][2]uint32 // rank and result of tables.list
 	for i, id := range order {
 		text := m.pieces[id].text
 		for cut := range text {
@@ -148,11 +147,11 @@ func (m *spModel) unknown() int32 {
 	return int32(slices.IndexFunc(m.pieces, func(p spPiece) bool { return p.kind == spUnknown }))
 }
 
-// unigram builds the model of a file, with float32 sums. A user-defined piece has a score that no other
-// segmentation can beat.
+// unigram builds the unigram model with float32 sums. User-defined pieces get a score above any
+// other path.
 func (m *spModel) unigram(vocab map[string]int32) *unigram {
 	u := &unigram{single: true, unk: m.unknown(), scores: make([]float64, len(m.pieces))}
-	least, most := float32(math.MaxFloat32), float32(0x1p-126) // the library starts with the smallest normal float
+	least, most := float32(math.MaxFloat32), float32(0x1p-126) // sentencepiece starts from the smallest positive float
 	for _, p := range m.pieces {
 		if p.kind == spNormal {
 			least, most = min(least, p.score), max(most, p.score)
@@ -177,8 +176,8 @@ func (m *spModel) unigram(vocab map[string]int32) *unigram {
 	return u
 }
 
-// spNormalizer builds the normalizer of a model. With legacy: false, Hugging Face puts a space only
-// before the start of a text, and not after each special token.
+// spNormalizer builds the normalizer. With legacy: false, Hugging Face prepends a space only to the
+// start of a text, not after each special token.
 func (t *Tokenizer) spNormalizer(m *spModel, own *trie) error {
 	n := spNormalizing{model: m, own: own}
 	var err error
@@ -257,8 +256,7 @@ func (n *spNormalizing) normalize(s string) string {
 	return out
 }
 
-// decoder maps pieces to text: byte tokens and spaces are restored, and the prepended space is
-// removed, with further spaces if encoding drops them.
+// decoder returns the decoder: bytes, spaces, and removal of the prepended space.
 func (m *spModel) decoder() decoder {
 	d := decoder{fused: true, edge: " "}
 	switch {

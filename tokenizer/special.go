@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// specialKeys are the keys of special tokens in tokenizer_config.json and in chat templates.
+// specialKeys are the keys of special tokens in tokenizer_config.json and chat templates.
 var specialKeys = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 // Default special tokens of model families, for directories that do not configure them.
@@ -26,8 +26,7 @@ func withNames(config, names map[string]any) map[string]any {
 	return all
 }
 
-// SpecialTokens returns the tokenizer's special tokens by their names in chat templates, such as
-// bos_token.
+// SpecialTokens returns the special tokens by their names in chat templates, such as bos_token.
 func (t *Tokenizer) SpecialTokens() map[string]string {
 	m := map[string]string{}
 	for _, key := range specialKeys {
@@ -43,9 +42,8 @@ func (t *Tokenizer) SpecialTokens() map[string]string {
 	return m
 }
 
-// ChatTemplate returns the Jinja template that formats a conversation, or "": the file
-// chat_template.jinja, or chat_template of tokenizer_config.json, the one named default if there are
-// several.
+// ChatTemplate returns the Jinja chat template, or "", from chat_template.jinja or
+// tokenizer_config.json; if there are several, the one named default.
 func (t *Tokenizer) ChatTemplate() string {
 	switch v := t.parts.Config["chat_template"].(type) {
 	case string:
@@ -91,8 +89,8 @@ func (t *Tokenizer) setEnds() {
 	t.bos, t.eos, t.pad = find("bos_token", beginNames), find("eos_token", endNames), find("pad_token", padNames)
 }
 
-// templateOfConfig builds the template from tokenizer_config.json for the classes that ignore the one
-// of tokenizer.json.
+// templateOfConfig applies add_bos_token and add_eos_token for classes that override
+// tokenizer.json's template.
 func (t *Tokenizer) templateOfConfig() {
 	switch class, _ := t.parts.Config["tokenizer_class"].(string); strings.TrimSuffix(class, "Fast") {
 	case "LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer":

@@ -8,7 +8,7 @@ import (
 // pieceFunc receives the pieces of a text in order. first marks a piece at the start of the text.
 type pieceFunc func(piece string, first bool)
 
-// splitter splits a text into pieces, which it may change, and passes them on.
+// splitter splits a text into pieces, which it may modify.
 type splitter interface {
 	split(text string, first bool, emit pieceFunc)
 }
@@ -34,7 +34,7 @@ func patternSplit(pattern string) splitter {
 	return nil
 }
 
-// class is a set of character properties that the patterns use.
+// class is a character class of the patterns.
 type class uint8
 
 const (
@@ -72,7 +72,7 @@ func at(s string, i int) (class, int) {
 	return classOf(r), n
 }
 
-// run returns the end of the longest run of class c from i.
+// run returns the end of the run of class c from i.
 func run(s string, i int, c class) int {
 	for i < len(s) {
 		k, n := at(s, i)
@@ -84,9 +84,8 @@ func run(s string, i int, c class) int {
 	return i
 }
 
-// spaces returns the end of the white space piece at i, whose rune has n bytes: \s+(?!\S)|\s+, which is
-// the whole run at the end of the text, else the run without its last rune unless that is the only
-// one.
+// spaces returns the end of the match of \s+(?!\S)|\s+ at i, whose rune has n bytes: all white
+// space at the end of the text, else all but its last rune, but at least one.
 func spaces(s string, i, n int) int {
 	end, last := i+n, i
 	for end < len(s) {
@@ -163,7 +162,7 @@ func (l llama3Split) split(s string, first bool, emit pieceFunc) {
 	}
 }
 
-// end returns the end of the piece at i: the alternatives of the pattern, in order.
+// end returns the end of the piece at i, trying the pattern's alternatives in order.
 func (l llama3Split) end(s string, i int) int {
 	if s[i] == '\'' {
 		if n := foldedContraction(s[i:]); n > 0 {
@@ -228,7 +227,7 @@ func foldedContraction(s string) int {
 	return contraction(string(low[:n]))
 }
 
-// digitSplit makes each number rune a piece, or each run of them.
+// digitSplit isolates each number rune, or each run of them.
 type digitSplit struct{ each bool }
 
 func (d digitSplit) split(s string, first bool, emit pieceFunc) {
@@ -254,7 +253,7 @@ func (d digitSplit) split(s string, first bool, emit pieceFunc) {
 	}
 }
 
-// prefixSplit prepends a space to a text that does not start with one.
+// prefixSplit prepends a space to a text without one.
 type prefixSplit struct{}
 
 func (prefixSplit) split(s string, first bool, emit pieceFunc) {

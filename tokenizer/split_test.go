@@ -82,7 +82,7 @@ func TestSplitByHand(t *testing.T) {
 	}
 }
 
-// The engine's stack is not limited: a long run is one piece.
+// The engine's stack is unlimited: a long run is one piece.
 func TestLongRunsOnTheEngine(t *testing.T) {
 	s := split(t, `\p{L}+|\s+(?!\S)|\s+|(?:a|-)+`, "Isolated", false)
 	for _, text := range []string{strings.Repeat(" ", 300_000) + "x", strings.Repeat("é", 300_000), strings.Repeat("-", 300_000) + " y"} {

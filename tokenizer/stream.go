@@ -13,12 +13,12 @@ type DecodeStream struct {
 	t       *Tokenizer
 	plain   bool
 	begun   bool
-	waiting int32  // a token whose text depends on whether it is the last, or -1
-	strip   int    // remaining characters of the decoder's edge to strip
+	waiting int32  // a token whose text depends on being last, or -1
+	strip   int    // characters the decoder may still strip
 	held    []byte // text not returned yet
 }
 
-// DecodeStream starts a text. plain skips special tokens, like DecodeSkipSpecial.
+// DecodeStream returns a new stream. plain skips special tokens.
 func (t *Tokenizer) DecodeStream(plain bool) *DecodeStream {
 	s := &DecodeStream{t: t, plain: plain}
 	s.begin()
@@ -29,7 +29,7 @@ func (s *DecodeStream) begin() {
 	s.begun, s.waiting, s.strip, s.held = false, -1, s.t.decoder.left, s.held[:0]
 }
 
-// Next returns the text that an id adds. A character is returned once it is complete.
+// Next returns the text that id completes. Incomplete characters are held back.
 func (s *DecodeStream) Next(id int32) string {
 	s.add(id)
 	d := &s.t.decoder
@@ -42,15 +42,15 @@ func (s *DecodeStream) Next(id int32) string {
 	return out
 }
 
-// Close returns the rest of the text: the bytes of an incomplete character, or text that depends on the
-// end. The stream can then be used for another text.
+// Close returns the remaining text, including bytes of an incomplete character. The stream can then
+// be reused.
 func (s *DecodeStream) Close() string {
 	out := string(s.end())
 	s.begin()
 	return out
 }
 
-// end returns the rest of the text.
+// end returns the remaining text.
 func (s *DecodeStream) end() []byte {
 	d := &s.t.decoder
 	if s.waiting >= 0 {
@@ -95,8 +95,8 @@ func (s *DecodeStream) put(id int32, last bool) {
 	s.held = append(s.held, text...)
 }
 
-// text returns the text of a token that is first or last. If a pattern of the decoder exceeds its
-// limits, it returns the text for other positions, and Err is not nil.
+// text returns the text of a token that is first or last. If a decoder pattern exceeds its limits,
+// it returns the text for other positions and sets Err.
 func (t *Tokenizer) text(id int32, first, last bool) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -107,7 +107,7 @@ func (t *Tokenizer) text(id int32, first, last bool) (text string) {
 	return t.decoder.text(t.names[id], t.names[id] != t.spelled[id], first, last)
 }
 
-// partial returns the number of trailing bytes that may start a longer character.
+// partial returns the length of an incomplete character at the end.
 func partial(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {

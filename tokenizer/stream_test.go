@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The concatenated output of a stream equals Decode, and no character is split.
+// A stream's output equals Decode, and never splits a character.
 func TestStreamIsDecode(t *testing.T) {
 	for _, name := range []string{"gpt2", "qwen2.5", "mistral", "bert-base-uncased"} {
 		tok := load(t, name)

@@ -8,14 +8,14 @@ import (
 // template adds special tokens around one text or a pair.
 type template struct {
 	single []templateItem // nil: the text alone
-	pair   []templateItem // nil: one after the other
+	pair   []templateItem // nil: both texts
 }
 
-// templateItem is a list of special tokens or one of the texts.
+// templateItem is special tokens or a text.
 type templateItem struct {
 	ids  []int32
 	text int   // 1 or 2; 0: ids
-	kind int32 // token type id, which distinguishes the texts of a pair
+	kind int32 // token type
 }
 
 // read parses the section "post_processor" of tokenizer.json. vocab is the number of ids.
@@ -90,7 +90,7 @@ func robertaTemplate(cls, sep int32) template {
 	}
 }
 
-// endsTemplate adds tokens before and after a text, unless they are -1.
+// endsTemplate returns a template with bos and eos, unless -1.
 func endsTemplate(bos, eos int32) template {
 	around := func(kind int32, text int) (items []templateItem) {
 		if bos >= 0 {

@@ -10,9 +10,9 @@ import (
 // Tokenizer converts between text and ids. It is safe for concurrent use.
 type Tokenizer struct {
 	spelled []string // by id: the model's token as its file spells it
-	inModel []bool   // by id: whether it is a token of the model
-	names   []string // by id: the added token, or else the model's; "" for an unused id
-	texts   []string // by id: the text of the token if it is neither first nor last
+	inModel []bool   // by id: whether the model has a token
+	names   []string // by id: the added token, else the model's; "" if unused
+	texts   []string // by id: the decoded text, if neither first nor last
 	ids     map[string]int32
 	added   []AddedToken
 	special map[int32]bool
@@ -27,19 +27,19 @@ type Tokenizer struct {
 	firstMatters, lastMatters bool // of the decoder
 
 	bos, eos, pad int32
-	parts         parts  // the sections of tokenizer.json
-	sentencepiece []byte // or the file tokenizer.model, else nil
+	parts         parts  // sections of tokenizer.json
+	sentencepiece []byte // tokenizer.model, or nil
 
-	path   string // the file that Load read
+	path   string // of the loaded file
 	mu     sync.Mutex
 	idle   []*encoder
-	failed error // the first error of Append
+	failed error // by Append
 }
 
-// Options configures encoding. The zero value adds no special tokens and parses those in the text, such
-// as <|endoftext|>, like Hugging Face's add_special_tokens=False.
+// Options configures Encode. The zero value adds no special tokens and matches special tokens in
+// the text, as Hugging Face with add_special_tokens=False.
 type Options struct {
-	AddSpecialTokens   bool // add the model's tokens around the text, such as <|begin_of_text|>
+	AddSpecialTokens   bool // add the template's tokens, such as <|begin_of_text|>
 	SplitSpecialTokens bool // treat special tokens in the text as ordinary text
 }
 
@@ -48,9 +48,9 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return t.Append(make([]int32, 0, len(text)/3+8), text, o)
 }
 
-// Append appends the ids of a text to dst. If dst has the capacity and the normalizer does not change
-// the text, it does not allocate. A pattern that backtracks for 10 seconds aborts the call: it then
-// returns no ids, and Err returns the error.
+// Append appends the ids of a text to dst. It does not allocate if dst has capacity and the
+// normalizer does not change the text. If a pattern of the tokenizer backtracks for more than 10
+// seconds, it returns no ids and sets Err.
 func (t *Tokenizer) Append(dst []int32, text string, o Options) (ids []int32) {
 	e := t.take()
 	defer func() {
@@ -85,16 +85,15 @@ func (t *Tokenizer) fail(err error) {
 	}
 }
 
-// Err returns the first error of Encode, Append or EncodePair in any goroutine, or nil. After an error
-// the ids must not be used.
+// Err returns the first error of Encode, Append or EncodePair in any goroutine. Ids returned after
+// it are invalid.
 func (t *Tokenizer) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failed
 }
 
-// EncodePair returns the ids of two texts, such as a question and a passage, and the token type of each
-// id, by which a model like BERT distinguishes the texts.
+// EncodePair returns the ids and token types of two texts, such as a question and a passage.
 func (t *Tokenizer) EncodePair(a, b string, o Options) (ids, types []int32) {
 	items := t.template.pair
 	if !o.AddSpecialTokens || items == nil {
@@ -141,8 +140,8 @@ func (t *Tokenizer) BOS() int32 { return t.bos }
 // EOS returns the token that ends a document, or -1.
 func (t *Tokenizer) EOS() int32 { return t.eos }
 
-// PAD returns the token that pads a row, or -1.
+// PAD returns the padding token, or -1.
 func (t *Tokenizer) PAD() int32 { return t.pad }
 
-// IsSpecial reports whether an id is a special token.
+// IsSpecial reports whether id is a special token.
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }

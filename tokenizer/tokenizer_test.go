@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// shared returns the path of a file beside the project, and skips the test if it is missing.
+// shared returns a file outside the repository; the test is skipped if it is missing.
 func shared(t testing.TB, path string) string {
 	t.Helper()
 	full := filepath.Join("..", "..", "shared", "data", path)
@@ -23,7 +23,7 @@ func shared(t testing.TB, path string) string {
 	return full
 }
 
-// loaded caches tokenizers across tests.
+// loaded caches tokenizers.
 var loaded sync.Map
 
 func load(t testing.TB, name string) *Tokenizer {
@@ -130,7 +130,7 @@ func TestBothFormatsOfGPT2Agree(t *testing.T) {
 	}
 }
 
-// Decoding returns the normalized text or, for a decoder that only joins words, its words.
+// Decode returns the normalized text or, for decoders of words, its words.
 func TestRoundTripOfCorpora(t *testing.T) {
 	for _, name := range []string{"gpt2", "gpt-neox-20b", "qwen2.5", "mistral", "bert-base-uncased"} {
 		tok := load(t, name)
@@ -160,7 +160,7 @@ var corpora = []string{
 	"sentiment_train.jsonl", "wikisql/train.jsonl", "wikisql/valid.jsonl", "wikisql/test.jsonl",
 }
 
-// words removes the white space of a text.
+// words returns a text without white space.
 func words(s string) string { return strings.Join(strings.Fields(s), "") }
 
 // knownWords removes white space, and replaces the rare words that the vocabulary cannot spell by

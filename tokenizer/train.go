@@ -13,17 +13,17 @@ import (
 
 // TrainOptions configures Train.
 type TrainOptions struct {
-	VocabSize int      // total tokens: special tokens, 256 bytes, and merges
+	VocabSize int      // total: special tokens, 256 bytes, and merges
 	Special   []string // have the first ids; nil is <|endoftext|>
-	MinCount  int      // pairs with a lower count are not merged; 0 is 2
+	MinCount  int      // minimum count of a merged pair; 0 is 2
 }
 
 const endOfText = "<|endoftext|>"
 
-// Train trains a byte-level BPE tokenizer on texts, with GPT-2's pattern: it repeatedly merges the most
-// frequent pair of adjacent tokens within a word. Ties go to the smaller ids, so the same texts
-// in any order give the same tokenizer. It stops below VocabSize tokens when pairs run out. The first
-// special token is BOS, EOS and PAD. Canceling ctx aborts it with an error.
+// Train trains a byte-level BPE on texts, with GPT-2's pattern: it repeatedly merges the most
+// frequent pair of adjacent tokens within a word. Ties go to the smaller ids, so the result does
+// not depend on the order of texts. There are fewer than VocabSize tokens if no pairs are left. The
+// first special token is BOS, EOS and PAD. Canceling ctx returns an error.
 func Train(ctx context.Context, texts iter.Seq[string], o TrainOptions) (*Tokenizer, error) {
 	if o.Special == nil {
 		o.Special = []string{endOfText}
@@ -54,7 +54,7 @@ func Train(ctx context.Context, texts iter.Seq[string], o TrainOptions) (*Tokeni
 	return l.tokenizer(o.Special)
 }
 
-// wordCounts counts the pieces of the texts.
+// wordCounts counts pieces.
 type wordCounts struct {
 	index map[string]int32
 	words []string
@@ -75,8 +75,8 @@ func (w *wordCounts) add(piece string, _ bool) {
 	w.count[i]++
 }
 
-// trainer is the state between two merges: the current tokens of each distinct word, and for each pair
-// of adjacent tokens its count and the words it may occur in.
+// trainer is the training state: the tokens of each distinct word, and for each pair its count and
+// the words that may contain it.
 type trainer struct {
 	tokens []string // by id
 	ids    map[string]int32
@@ -88,7 +88,7 @@ type trainer struct {
 	stats  []pairStat
 	heap   heap[queued]
 	risen  []int32 // pairs whose count rose in this merge
-	marked []bool  // by pair: whether it is in risen
+	marked []bool  // by pair: is in risen
 }
 
 type pairStat struct {
@@ -99,7 +99,7 @@ type pairStat struct {
 
 func newLearner(special []string) *trainer {
 	l := &trainer{tokens: slices.Clone(special), ids: map[string]int32{}, pairs: map[uint64]int32{}}
-	// Bytes in the order of their runes in the byte alphabet, as Hugging Face sorts them.
+	// In the order of their runes, as Hugging Face sorts them.
 	order := make([]byte, 256)
 	for i := range order {
 		order[i] = byte(i)
@@ -112,7 +112,7 @@ func newLearner(special []string) *trainer {
 	return l
 }
 
-// takeWords sets up the tokens of the words and counts their pairs.
+// takeWords initializes the words and counts their pairs.
 func (l *trainer) takeWords(w *wordCounts) {
 	var byteID [256]int32
 	for i := range byteID {
@@ -173,13 +173,13 @@ func (l *trainer) queueRisen() {
 	l.risen = l.risen[:0]
 }
 
-// merge merges the most frequent pair everywhere; it returns false if none occurs atLeast times.
+// merge merges the most frequent pair everywhere; false if its count is below atLeast.
 func (l *trainer) merge(atLeast int64) bool {
 	for len(l.heap) > 0 {
 		q := l.heap.pop()
 		s := &l.stats[q.pair]
 		if s.count != q.count {
-			// The heap is not updated when a count falls; a pair whose count rose is queued twice.
+			// Counts fall without a heap update; risen pairs are in the heap again.
 			if 0 < s.count && s.count < q.count {
 				l.heap.push(queued{s.count, s.a, s.b, q.pair})
 			}
@@ -213,8 +213,7 @@ func (l *trainer) join(pair int32) {
 	l.queueRisen()
 }
 
-// joinWord replaces each a, b of a word by id, and updates the counts of the pairs that appear and
-// disappear.
+// joinWord replaces each a, b of a word by id and updates pair counts.
 func (l *trainer) joinWord(toks []int32, a, b, id int32, n int64, w int32) []int32 {
 	out := 0
 	for i := 0; i < len(toks); i++ {
@@ -268,14 +267,14 @@ func (l *trainer) tokenizer(special []string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// queued is a pair with its count when it was pushed.
+// queued is a pair with its count when pushed.
 type queued struct {
 	count int64
 	a, b  int32
 	pair  int32
 }
 
-// before orders by count, largest first, then by ids.
+// before orders by descending count, then ids.
 func (q queued) before(o queued) bool {
 	if q.count != o.count {
 		return q.count > o.count

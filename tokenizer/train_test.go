@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveTrain is Train without bookkeeping: it recounts all pairs for each merge.
+// naiveTrain is Train that recounts all pairs for each merge.
 func naiveTrain(texts []string, merges int) (list []merge) {
 	var words [][]string
 	for _, text := range texts {

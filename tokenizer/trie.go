@@ -2,13 +2,13 @@ package tokenizer
 
 import "slices"
 
-// trie finds the tokens that are prefixes of a text. Nodes are in breadth-first order, so siblings are
-// adjacent, in the order of their bytes.
+// trie finds tokens at the start of a text. Nodes are in breadth-first order, so siblings are
+// adjacent, sorted by byte.
 type trie struct {
-	root  [256]int32 // child of the root for each first byte, or -1
-	label []byte     // by node: the byte on the edge to it
+	root  [256]int32 // child of the root by first byte, or -1
+	label []byte     // by node: its byte
 	id    []int32    // its token, or -1
-	first []int32    // its first child; its children end at first of the next node
+	first []int32    // its first child; children end at the next node's first
 }
 
 // trieKey is one token.
@@ -86,7 +86,7 @@ func (t *trie) child(node int32, c byte) int32 {
 	return -1
 }
 
-// longest returns the longest token that is a prefix of s and its length, or length 0.
+// longest returns the longest token at the start of s and its length, 0 if none.
 func (t *trie) longest(s string) (id int32, n int) {
 	id = -1
 	if s == "" {

@@ -9,16 +9,16 @@ import (
 	"slices"
 )
 
-// unigram splits a piece into the tokens with the largest sum of scores, which are log probabilities
-// (Kudo 2018). A character without a token costs a fixed penalty below the lowest score.
+// unigram finds the segmentation with the highest sum of scores, which are log probabilities (Kudo
+// 2018). An unknown character costs a fixed penalty below the lowest score.
 type unigram struct {
 	tokens   *trie
 	scores   []float64 // by id
 	unk      int32     // or -1 if every character has a token or byte tokens
 	unkText  string    // its spelling, if a text may contain it
-	penalty  float64   // the score of an unknown character
+	penalty  float64   // score of an unknown character
 	fallback *byteTokens
-	// single keeps sums in float32 like sentencepiece; Hugging Face uses float64.
+	// single sums in float32, as sentencepiece; Hugging Face uses float64.
 	single bool
 }
 
@@ -26,10 +26,10 @@ var _ model = (*unigram)(nil)
 
 const unkPenalty = 10
 
-// pathEnd is the best segmentation up to an offset of the piece.
+// pathEnd is the best path to an offset of the piece.
 type pathEnd struct {
 	score float64
-	start int32 // of its last token; -1 if not reachable yet
+	start int32 // start of its last token; -1 if unreachable
 	id    int32
 }
 
@@ -73,8 +73,8 @@ func (u *unigram) reach(e *pathEnd, score float64, start, id int32) {
 	}
 }
 
-// trace appends the tokens of the best segmentation, from its end. A run of unknown characters is one
-// unknown token, or all their bytes.
+// trace appends the tokens of the best path. Consecutive unknown characters become one unknown
+// token, or byte tokens.
 func (u *unigram) trace(dst []int32, piece string, ends []pathEnd) []int32 {
 	n := len(dst)
 	for at := len(piece); at > 0; {

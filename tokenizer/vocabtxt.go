@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// fromVocabTxt parses vocab.txt, one token per line: BERT's WordPiece, with the settings of
-// tokenizer_config.json for lower case, accents and ideographs.
+// fromVocabTxt builds BERT's WordPiece from vocab.txt, one token per line, with
+// tokenizer_config.json's normalizer options.
 func fromVocabTxt(blob []byte, config map[string]any) (*Tokenizer, error) {
 	switch class, _ := config["tokenizer_class"].(string); strings.TrimSuffix(class, "Fast") {
 	case "", "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer", "SqueezeBertTokenizer",
@@ -23,7 +23,7 @@ func fromVocabTxt(blob []byte, config map[string]any) (*Tokenizer, error) {
 			return nil, fmt.Errorf("line %d is not UTF-8: %.40q", i+1, line)
 		}
 		if line != "" {
-			vocab[line] = int32(i) // the last of duplicates counts
+			vocab[line] = int32(i) // the last of duplicates
 		}
 	}
 	config = withNames(config, bertNames)

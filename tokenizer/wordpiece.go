@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// wordsJSON is the section "model" of a WordPiece or WordLevel in tokenizer.json.
+// wordsJSON is the section "model" of a WordPiece or WordLevel tokenizer.json.
 type wordsJSON struct {
 	Type     string           `json:"type"`
 	Unk      *string          `json:"unk_token"`
@@ -17,15 +17,15 @@ type wordsJSON struct {
 	Vocab    map[string]int32 `json:"vocab"`
 }
 
-// wordPiece repeatedly takes the longest token that is a prefix of the rest of a word (Schuster and
-// Nakajima 2012, as in BERT). A word that cannot be completed is one unknown token.
+// wordPiece repeatedly takes the longest matching token (Schuster and Nakajima 2012, as in BERT). A
+// word that cannot be fully matched is one unknown token.
 type wordPiece struct {
 	unkToken string
 	prefix   string
 	unk      int32
 	maxChars int // longer words are unknown
 	begin    *trie
-	rest     *trie // tokens that continue a word, without the prefix
+	rest     *trie // continuation tokens without the prefix
 }
 
 var _ model = (*wordPiece)(nil)
@@ -56,7 +56,7 @@ func newWordPiece(f *wordsJSON) (*wordPiece, error) {
 	return w, nil
 }
 
-// unkOf returns the token for unknown words, which must exist.
+// unkOf returns the id of the unknown token.
 func unkOf(vocab map[string]int32, token string) (int32, error) {
 	id, ok := vocab[token]
 	if !ok {
