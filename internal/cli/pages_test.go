@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,22 +23,32 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// TestLinks: files that pages link to are there.
+// TestLinks: files that pages link to are there, with the headings.
 func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../examples/*.md", "../../examples/*/*.md", "../../bench/*.md"} {
-		pages, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, page := range pages {
-			for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
-				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
-					t.Errorf("%s links to %s, which is not there", page, m[1])
-				}
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)(#[^)\s]*)?\)`)
+	for _, p := range documentation(t) {
+		page := filepath.Join("../..", p.name)
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			to := page
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s, which is not there", p.name, m[1])
+			} else if m[2] != "" && !slices.Contains(anchors(read(t, to)), m[2]) {
+				t.Errorf("%s links to %s%s, which has no such heading", p.name, m[1], m[2])
 			}
 		}
 	}
+}
+
+// anchors are the headings of a page as a forge writes them in links.
+func anchors(text string) (out []string) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		out = append(out, "#"+strings.ReplaceAll(name, " ", "-"))
+	}
+	return out
 }
 
 // TestLibraryPage: docs/library.md shows the example that package train runs.
