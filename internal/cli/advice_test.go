@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestAdvice looks at every text of the program that names a flag, as messages that say what to try
-// do: some command has it.
+// TestAdvice checks that some command has each flag in the texts of the program, such as suggestions
+// of errors.
 func TestAdvice(t *testing.T) {
 	others := map[string]bool{"no-python": true, "no_python": true, "nnodes": true, "nproc_per_node": true, "long": true} // of torchrun and zstd
 	commands := []*cobra.Command{newRoot()}

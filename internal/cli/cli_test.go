@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/script/*.txtar: command lines as a user types them, with what
-// they print and the code they exit with. UPDATE=1 rewrites the golden files in them.
+// TestScripts runs testdata/script/*.txtar: command lines with their output and exit codes. UPDATE=1
+// rewrites the golden files in them.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HF_HOME", filepath.Join(e.Cd, "hf"))
 			e.Setenv("HF_HUB_OFFLINE", "1") // until there is a hub
-			// Runs of versions whose checkpoints name no run, and place runs of elements.
+			// Checkpoints of formats without a run ID, and with sharded elements.
 			for _, name := range []string{"format1", "format2"} {
 				path, err := filepath.Abs(filepath.Join("testdata", name))
 				if err != nil {
@@ -63,8 +63,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits CODE ARGS... runs trireme and compares its exit code; stdout and stderr can be
-// looked at afterwards.
+// exits CODE ARGS... runs trireme and compares its exit code; stdout and stderr can be checked
+// afterwards.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: exits CODE ARGS...")
@@ -78,7 +78,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// object SCHEMA ARGS... runs trireme, whose standard output is to be one JSON object of a schema.
+// object SCHEMA ARGS... runs trireme, whose standard output must be one JSON object of a schema.
 func object(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: object SCHEMA ARGS...")
@@ -99,8 +99,8 @@ func exitCode(err error) string {
 	return strconv.Itoa(exit.ExitCode())
 }
 
-// figures FILE FILE... compares what a step computes in records of runs: the last record
-// of each step, but for what depends on the machine and the moment.
+// figures FILE FILE... compares the values computed in records of runs: the last record of each step,
+// except for fields that depend on the machine and the time.
 func figures(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: figures FILE FILE...")
@@ -136,8 +136,8 @@ func sameLosses(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// stepFigures is what the steps and evaluations in a file of records computed, a line for each: the
-// last record of a step, but for what depends on the machine and the moment.
+// stepFigures returns the values computed in records of steps and evaluations, a line for each: the
+// last record of a step, except for fields that depend on the machine and the time.
 func stepFigures(path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -173,7 +173,7 @@ func stepFigures(path string) (string, error) {
 	return out.String(), nil
 }
 
-// truncate FILE BYTES cuts a file.
+// truncate FILE BYTES truncates a file.
 func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: truncate FILE BYTES")

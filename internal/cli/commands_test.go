@@ -14,7 +14,7 @@ import (
 	"trireme/internal/keys"
 )
 
-// each calls f with every command below c that has help of its own, and c.
+// each calls f with c and every command below it that has its own help.
 func each(c *cobra.Command, f func(*cobra.Command)) {
 	f(c)
 	for _, sub := range c.Commands() {
@@ -22,7 +22,7 @@ func each(c *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// TestEveryCommandHasExamples: help has examples, whose flags exist.
+// TestEveryCommandHasExamples checks that help has examples, whose flags exist.
 func TestEveryCommandHasExamples(t *testing.T) {
 	each(newRoot(), func(c *cobra.Command) {
 		if !strings.Contains(c.Example, "  trireme") && c.Name() != "completion" {
@@ -41,7 +41,7 @@ func TestEveryCommandHasExamples(t *testing.T) {
 	})
 }
 
-// TestEveryJSONIsRead: testdata/script/json.txtar reads the object of every command that has one.
+// TestEveryJSONIsRead checks that testdata/script/json.txtar reads the object of every command with JSON.
 func TestEveryJSONIsRead(t *testing.T) {
 	b, err := os.ReadFile("testdata/script/json.txtar")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestEveryJSONIsRead(t *testing.T) {
 	})
 }
 
-// parses says what is wrong with the flags of a command line of trireme.
+// parses returns the error in the flags of a command line of trireme.
 func parses(line string) error {
 	line, _, _ = strings.Cut(line, " # ")
 	words := shellWords.FindAllString(line, -1)
@@ -91,7 +91,7 @@ func parses(line string) error {
 
 var shellWords = regexp.MustCompile(`("[^"]*"|'[^']*'|[^\s"'])+`)
 
-// TestSpellings: flags are taken with - and _, and by their other names.
+// TestSpellings checks that flags are accepted with - and _ and by their aliases.
 func TestSpellings(t *testing.T) {
 	for _, line := range []string{
 		"trireme train --model-name DIR --max-steps 3 --steps 3 --lr 1e-3 --learning-rate 1e-3 --num-epochs 2 --output out --output-dir out -o out -c x",
@@ -111,8 +111,8 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestStart: a file of init loads as soon as its marked lines are filled in, and with every key
-// written out.
+// TestStart checks that a file of init loads once its marked lines are filled in, also with every key
+// uncommented.
 func TestStart(t *testing.T) {
 	dir := t.TempDir()
 	commented := keys.Template{Model: "DIR", Data: "x.jsonl"}.YAML("run.yaml")
@@ -137,8 +137,8 @@ func command(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestEnumerations: a value that is none of a key's values is refused at the key, with all of them
-// listed, and one that is misspelt gets the right one; each listed value is taken.
+// TestEnumerations checks that an invalid value of an enumeration is refused with a list of the values,
+// that a typo gets a suggestion, and that each listed value is accepted.
 func TestEnumerations(t *testing.T) {
 	enumerations := 0
 	for _, k := range keys.All() {

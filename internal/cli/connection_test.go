@@ -26,8 +26,8 @@ func twoRanks(t *testing.T) (envs [2]rendezvous.Env) {
 	return envs
 }
 
-// A rank that prepares for longer than the time-out is waited for as long as it lives; one that never
-// comes, for the time-out from when this rank began to wait.
+// A rank that prepares for longer than the time-out is awaited as long as it lives; one that never
+// connects, until the time-out from the start of the wait.
 func TestPreparingIsNoTimeout(t *testing.T) {
 	envs, w := twoRanks(t), waits{timeout: 200 * time.Millisecond}
 	quick := connect(t.Context(), envs[0], w, io.Discard)
@@ -66,7 +66,7 @@ func TestPreparingIsNoTimeout(t *testing.T) {
 	}
 }
 
-// A rank that is lost while another prepares ends what that does, with the cause.
+// The loss of a rank cancels the preparation of another, with the cause.
 func TestLostWhilePreparing(t *testing.T) {
 	envs := twoRanks(t)
 	w := waits{timeout: time.Minute}

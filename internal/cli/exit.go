@@ -33,7 +33,7 @@ func (e *Exit) Unwrap() error { return e.Err }
 
 // Problem is an error message in parts.
 type Problem struct {
-	Text  string // what is wrong, with numbers; lower case
+	Text  string // the error, with numbers; lower case
 	Where string // file:line:col, or the file with the stack
 	Why   string // if known
 	Try   string // a command or line to paste

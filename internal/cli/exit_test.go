@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The README and the help of trireme explain each exit code, and no other.
+// The README and the help explain each exit code, and no other.
 func TestExitCodesAreExplained(t *testing.T) {
 	want := []int{CodeDone, CodeFailed, CodeUsage, CodeNo, CodeAuth, CodeStopped, CodePeerLost, CodeInterrupted, CodeCrashed, CodeTerminated}
 	readme, err := os.ReadFile("../../README.md")

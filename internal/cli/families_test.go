@@ -11,8 +11,7 @@ import (
 	"trireme/model"
 )
 
-// TestPublishedConfigs reads the configurations of published models, and counts those of whose
-// parameters the number is known.
+// TestPublishedConfigs reads configurations of published models, and compares known parameter counts.
 func TestPublishedConfigs(t *testing.T) {
 	shared := filepath.Join("..", "..", "..", "shared", "data")
 	paths, err := filepath.Glob(filepath.Join(shared, "hfconfigs", "*.config.json"))

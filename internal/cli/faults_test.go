@@ -17,15 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killed CODE VICTIM FILE LINES ARGS... is signaled KILL with the rest.
+// killed CODE VICTIM FILE LINES ARGS... is signaled KILL with the same arguments.
 func killed(ts *testscript.TestScript, neg bool, args []string) {
 	signaled(ts, neg, append([]string{"KILL"}, args...))
 }
 
 // signaled SIGNALS CODE VICTIM FILE LINES ARGS... runs trireme, sends VICTIM (a rank, or launcher) the
-// signals, named and with commas between, once FILE has n LINES more, and compares the exit code. No
-// process and no shared memory may be left. stdout and stderr of the run are written to the files
-// out and err.
+// comma-separated signals once FILE has LINES more lines, and compares the exit code. No process and no
+// shared memory may be left. The run's stdout and stderr go to the files out and err.
 func signaled(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 6 {
 		ts.Fatalf("usage: signaled SIGNALS CODE VICTIM FILE LINES ARGS...")
@@ -106,7 +105,7 @@ func countLines(file string) int {
 	return bytes.Count(b, []byte("\n"))
 }
 
-// children are a process's, by the rank in their environment.
+// children returns the children of a process, by the rank in their environment.
 func children(parent int) map[string]int {
 	found := map[string]int{}
 	paths, _ := filepath.Glob("/proc/[0-9]*")
@@ -125,7 +124,7 @@ func children(parent int) map[string]int {
 	return found
 }
 
-// stat is the state, the parent and so on of a process; nil where there is none.
+// stat returns the state, the parent and further fields of a process, or nil if it does not exist.
 func stat(pid int) []string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -165,7 +164,7 @@ func mount(dir, kib string) error {
 	return exec.Command("mount", "-t", "tmpfs", "-o", "size="+kib+"k", "tmpfs", dir).Run()
 }
 
-// condition knows [smalldisk] and [memorygroup]: whether smalldisk and within work here.
+// condition evaluates [smalldisk] and [memorygroup]: whether smalldisk and within work here.
 func condition(cond string) (bool, error) {
 	if cond == "memorygroup" {
 		return memoryGroups(), nil
@@ -201,7 +200,7 @@ func patch(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(f.Close())
 }
 
-// replace FILE OLD NEW changes every OLD in a file, of which there must be one.
+// replace FILE OLD NEW replaces all OLD in a file, at least one.
 func replace(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: replace FILE OLD NEW")

@@ -49,7 +49,7 @@ func addAliases(c *cobra.Command) {
 	}
 }
 
-// bareResume turns --resume without a value into --resume=auto. NoOptDefVal would rule out
+// bareResume replaces --resume without a value by --resume=auto. NoOptDefVal would rule out
 // "--resume auto".
 func bareResume(args []string) []string {
 	out := slices.Clone(args)

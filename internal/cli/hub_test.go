@@ -12,13 +12,13 @@ import (
 	"trireme/hub/hubtest"
 )
 
-// serveHub starts a hub that a script's commands ask from then on, with the repositories in the
-// folders models/OWNER/NAME and datasets/OWNER/NAME of DIR:
+// serveHub starts a hub for the commands of a script, with the repositories in the folders
+// models/OWNER/NAME and datasets/OWNER/NAME of DIR:
 //
-//	hub serve DIR          the commit of each goes to the variable COMMIT_NAME
-//	hub serve DIR TOKEN    all are gated, but not for TOKEN
-//	hub slow DIR           downloads of large files bring nothing until the script ends
-//	hub down               nobody is at the address any more
+//	hub serve DIR          sets COMMIT_NAME to the commit of each
+//	hub serve DIR TOKEN    requires the token
+//	hub slow DIR           downloads of large files hang until the script ends
+//	hub down               closes the server
 func serveHub(ts *testscript.TestScript, neg bool, args []string) {
 	switch {
 	case neg || len(args) < 1:
@@ -70,7 +70,7 @@ func serveHub(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("HF_HUB_OFFLINE", "")
 }
 
-// waitFor PATTERN waits until there is such a file.
+// waitFor PATTERN waits for such a file.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waitfor PATTERN")

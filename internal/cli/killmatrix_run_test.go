@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// killMatrix is where the cases run.
+// killMatrix is the directory of the cases.
 type killMatrix struct{ exe, dir string }
 
 func (m *killMatrix) write(t *testing.T) {
@@ -49,7 +49,7 @@ device: {threads: 1}
 	}
 }
 
-// command trains into a directory of the matrix.
+// command returns the command of a case.
 func (m *killMatrix) command(out, resume string, kc killCase) *exec.Cmd {
 	c := exec.Command(m.exe, "train", "--config", "run.yaml", "--output_dir", out, "--resume", resume, "--nproc", strconv.Itoa(kc.ranks), "--set", "parallel.backend="+kc.transport())
 	c.Dir = m.dir
@@ -59,7 +59,7 @@ func (m *killMatrix) command(out, resume string, kc killCase) *exec.Cmd {
 
 func (m *killMatrix) temp(out string) string { return filepath.Join(m.dir, out+".tmp") }
 
-// run is one case.
+// run runs one case.
 func (m *killMatrix) run(t *testing.T, out string, c killCase) (o killOutcome) {
 	o.killCase = c
 	fail := func(format string, args ...any) { o.failed = append(o.failed, fmt.Sprintf(format, args...)) }
@@ -121,8 +121,8 @@ func (m *killMatrix) run(t *testing.T, out string, c killCase) (o killOutcome) {
 	return o
 }
 
-// reach waits until a case's phase has begun and its delay is over, and returns the victim's number,
-// 0 where the run ended before, and those of the ranks that were seen.
+// reach waits for the phase of a case and its delay, and returns the victim's process, 0 if the run
+// ended before, and the processes of the ranks.
 func (m *killMatrix) reach(out string, c killCase, launcher int, done <-chan struct{}) (pid int, ranks map[string]int) {
 	over := func() bool {
 		select {
@@ -195,7 +195,7 @@ func glob(parts ...string) []string {
 	return found
 }
 
-// wrong says what is not as documented in how a run ended; "" if all is.
+// wrong returns the deviation of a run's end from the documentation, or "".
 func (c killCase) wrong(o killOutcome) string {
 	may := func(codes ...int) bool { return slices.Contains(codes, o.code) }
 	names := strings.Contains(o.last, "rank "+c.victim+" ")
@@ -244,7 +244,7 @@ func (c killCase) wrong(o killOutcome) string {
 	return "not as documented"
 }
 
-// left finds what a run left behind.
+// left returns the leftovers of a run.
 func (m *killMatrix) left(out string, ranks map[string]int, fail func(string, ...any)) {
 	for i := 0; slices.ContainsFunc(values(ranks), alive); i++ { // those whose parent is gone take a moment
 		if i == 500 {
@@ -265,7 +265,7 @@ func (m *killMatrix) left(out string, ranks map[string]int, fail func(string, ..
 	}
 }
 
-// resumed goes on from what the run left, and compares what comes of it.
+// resumed resumes the run and compares the result.
 func (m *killMatrix) resumed(out string, c killCase, fail func(string, ...any)) {
 	text, err := m.command(out, "auto", c).CombinedOutput()
 	if err != nil {

@@ -26,11 +26,11 @@ var (
 // killCase is one run that a signal hits.
 type killCase struct {
 	signal syscall.Signal
-	victim string // a rank, or launcher
+	victim string // a rank or launcher
 	phase  string
 	ranks  int
 	delay  time.Duration // after the phase has begun
-	tcp    bool          // ranks are connected by it, and not by memory
+	tcp    bool          // over TCP instead of shared memory
 }
 
 func (c killCase) String() string {
@@ -50,8 +50,8 @@ var (
 	killPhases  = []string{"startup", "rendezvous", "step", "save", "evaluation", "export"}
 )
 
-// killCases are n cases: all combinations in an order that has each signal in each phase first, and
-// signals at start-up for the rest.
+// killCases returns n cases: all combinations, starting with each signal in each phase, then signals at
+// start-up.
 func killCases(n int, r *rand.Rand) []killCase {
 	var all []killCase
 	add := func(c killCase) {
@@ -88,7 +88,7 @@ func killCases(n int, r *rand.Rand) []killCase {
 	return all
 }
 
-// killOutcome is what came of a case.
+// killOutcome is the outcome of a case.
 type killOutcome struct {
 	killCase
 	code   int
@@ -100,9 +100,8 @@ type killOutcome struct {
 	failed []string
 }
 
-// TestKillMatrix hits a run with a signal in each phase: it ends in time with the code that README
-// gives, names the culprit, leaves nothing behind, and is resumed to the bits of a run that nobody
-// disturbed.
+// TestKillMatrix sends a signal to a run in each phase: the run ends in time with the exit code in
+// README, names the root cause, leaves nothing behind, and resumes to the bits of an undisturbed run.
 func TestKillMatrix(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")

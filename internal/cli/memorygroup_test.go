@@ -14,12 +14,11 @@ import (
 	"trireme/monitor"
 )
 
-// memoryGroup makes a control group whose processes may use so many bytes together, tensors that
-// ranks share and pages of files included. What it takes beyond that is killed, since there is no
-// swap for it.
+// memoryGroup creates a control group with a limit of memory in bytes, including shared memory and page
+// cache. There is no swap, so a process above the limit is killed.
 func memoryGroup(bytes int64) (dir string, err error) {
 	name := fmt.Sprintf("trireme-test-%d-%d", os.Getpid(), time.Now().UnixNano())
-	// In version 2 a group that has processes may have none below it: there it is at the top.
+	// In version 2 a group with processes cannot have children, so it is at the top.
 	dir, limit, swap, none := filepath.Join("/sys/fs/cgroup", name), "memory.max", "memory.swap.max", "0"
 	for _, g := range monitor.Cgroups("/") {
 		if g.V1 {
@@ -38,7 +37,7 @@ func memoryGroup(bytes int64) (dir string, err error) {
 	return dir, nil
 }
 
-// removeGroup removes a control group once its processes are gone.
+// removeGroup removes a control group once its processes have exited.
 func removeGroup(dir string) {
 	for range 500 {
 		if os.Remove(dir) == nil {
@@ -48,11 +47,10 @@ func removeGroup(dir string) {
 	}
 }
 
-// enter is a shell's script that runs its arguments in a control group.
+// enter is a shell script that runs its arguments in a control group.
 const enter = `echo $$ > "$0/cgroup.procs" && exec "$@"`
 
-// within MIB CODE ARGS... runs trireme and its ranks where they may use so much memory together,
-// and compares its exit code.
+// within MIB CODE ARGS... runs trireme with all ranks under a memory limit, and compares its exit code.
 func within(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: within MIB CODE ARGS...")
@@ -73,7 +71,7 @@ func within(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// memoryGroups says whether within works here.
+// memoryGroups reports whether within works here.
 func memoryGroups() bool {
 	dir, err := memoryGroup(64 << 20)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sound is the configuration that mutations spoil.
+// sound is a valid configuration.
 const sound = `model:
   config: config.json
 data:
@@ -44,26 +44,26 @@ logging:
 output_dir: out
 `
 
-// mutations are mistakes: what of sound becomes what, and what a message about it names, the key
-// or the value that was meant; "" where nobody could know.
+// mutations are errors in it: the text, its replacement, and the key or value that the message suggests,
+// or "".
 var mutations = []struct{ from, to, meant string }{
-	// Misspelt keys.
+	// Misspelled keys.
 	{"learning_rate:", "learning_rat:", `"learning_rate"`}, {"learning_rate:", "learningRate:", `"learning_rate"`}, {"learning_rate:", "learning-rate:", `"learning_rate"`},
 	{"learning_rate:", "LEARNING_RATE:", `"learning_rate"`}, {"max_steps:", "max_step:", `"max_steps"`}, {"max_steps:", "maxsteps:", `"max_steps"`},
 	{"micro_batch_size:", "micro_batchsize:", `"micro_batch_size"`}, {"micro_batch_size:", "mirco_batch_size:", `"micro_batch_size"`},
 	{"gradient_accumulation_steps:", "gradient_acumulation_steps:", `"gradient_accumulation_steps"`}, {"warmup_steps:", "warm_up_steps:", `"warmup_steps"`},
 	{"weight_decay:", "weight_deacy:", `"weight_decay"`}, {"max_grad_norm:", "max_gradnorm:", `"max_grad_norm"`}, {"betas:", "beta:", `"betas"`}, {"seed:", "sede:", `"seed"`},
-	{"sequence_length:", "sequence_lenght:", `"sequence_length"`}, {"tokenizer:", "tokeniser:", `"tokenizer"`}, {"packing:", "paking:", `"packing"`},
+	{"sequence_length:", "sequence_lenght:", `"sequence_length"`}, {"tokenizer:", "tokenizzer:", `"tokenizer"`}, {"packing:", "paking:", `"packing"`},
 	{"strategy:", "stratgy:", `"strategy"`}, {"replicate:", "replicates:", `"replicate"`}, {"param_dtype:", "param_type:", `"param_dtype"`},
 	{"save_every_n_steps:", "save_every_steps:", `"save_every_n_steps"`}, {"keep_last_n:", "keep_last:", `keep_last_n"`}, {"output_dir:", "outputdir:", `"output_dir"`},
 	{"training:", "trainning:", `"training"`}, {"parallel:", "paralel:", `"parallel"`}, {"checkpoint:", "chekpoint:", `"checkpoint"`}, {"model:", "modle:", `"model"`},
-	// Keys in the wrong place.
+	// Keys in the wrong group.
 	{"output_dir: out", "max_steps: 4", `"training.max_steps"`}, {"output_dir: out", "learning_rate: 1e-3", `"training.learning_rate"`},
 	{"  seed: 42", "  sequence_length: 16", `"data.sequence_length"`}, {"  tensorboard: false", "  keep_last_n: 2", `"checkpoint.keep_last_n"`},
 	{"  packing: true", "  weight_decay: 0.1", `"training.weight_decay"`}, {"  keep_last_n: 3", "  tensorboard: true", `"logging.tensorboard"`},
 	{"  strategy: full_shard", "  param_dtype: float32", `"precision.param_dtype"`}, {"output_dir: out", "learning_rat: 1e-3", `"training.learning_rate"`},
 	{"output_dir: out", "strategy: fsdp", `"parallel.strategy"`}, {"  mesh:\n    replicate: 1\n    shard: 1", "  shard: 1", `"parallel.mesh.shard"`},
-	// Names of other programs.
+	// Names in other programs.
 	{"micro_batch_size:", "per_device_train_batch_size:", `"micro_batch_size"`}, {"micro_batch_size:", "per_device_batch_size:", `"micro_batch_size"`},
 	{"micro_batch_size:", "batch_size:", `micro_batch_size"`}, {"learning_rate:", "lr:", `learning_rate"`}, {"max_steps:", "num_epochs:", `num_train_epochs"`},
 	{"max_grad_norm:", "gradient_clipping:", `max_grad_norm"`}, {"max_grad_norm:", "grad_clip:", `max_grad_norm"`}, {"sequence_length:", "block_size:", `sequence_length"`},
@@ -77,7 +77,7 @@ var mutations = []struct{ from, to, meant string }{
 	{"output_dir: out", "gradient_checkpointing: true", `"activation_checkpointing.enabled"`}, {"output_dir: out", "lora_r: 8", "LoRA"}, {"output_dir: out", "wandb_project: x", "TensorBoard"},
 	{"  seed: 42", "  eval_steps: 3", `eval_every_n_steps"`}, {"output_dir: out", "resume_from_checkpoint: x", `"resume"`}, {"output_dir: out", "report_to: tensorboard", `"logging.tensorboard"`},
 	{"output_dir: out", "fp16: true", `"precision.param_dtype"`}, {"output_dir: out", "num_gpus: 2", "--nproc"}, {"output_dir: out", "per_device_eval_batch_size: 2", `"training.micro_batch_size"`},
-	// Misspelt values.
+	// Misspelled values.
 	{"cosine", "cosin", `"cosine"`}, {"cosine", "Cosine", `"cosine"`}, {"cosine", "liner", `"linear"`}, {"cosine", "WarmupDecay", `"WarmupDecayLR"`}, {"full_shard", "fullshard", `"full_shard"`},
 	{"full_shard", "fspd", `"fsdp"`}, {"full_shard", "zero2_", `"zero_2"`}, {"float32", "bfloat_16", `"bfloat16"`}, {"float32", "flaot16", `"float16"`}, {"format: text", "format: jsnol", `"jsonl"`},
 	{"format: text", "format: shargpt", `"sharegpt"`}, {"text.txt", "text.tx", "text.txt"}, {"config.json", "confg.json", "config.json"}, {"tokenizer: tok", "tokenizer: tock", "tok"},
@@ -94,15 +94,15 @@ var mutations = []struct{ from, to, meant string }{
 	{"  seed: 42", "  warmup_ratio: 0.5", "warmup_ratio"}, {"  config: config.json", "  config: config.json\n  path: DIR", "config"}, {"  seed: 42", "  eval_every_n_steps: 2\n  eval_every_n_epochs: 1", "eval_every_n_epochs"},
 	{"config: config.json", "config: .", "config.json"}, {"strategy: full_shard", "backend: nccl", "shm"}, {"output_dir: out", "device: {name: cuda}", "GPUs are not supported"}, {"3.0e-4", "20", "learning_rate"},
 	{"warmup_steps: 1", "warmup_steps: 100", "warmup_steps"}, {"  seed: 42", "  seed: 1\n  seed: 2", `"seed"`},
-	// The structure.
+	// Structure.
 	{"training:\n", "training\n", "training"}, {"  max_steps: 4", "\tmax_steps: 4", "tab"}, {"  max_steps: 4", "  max_steps 4", "max_steps"}, {"  max_steps: 4", "     max_steps: 4", "indented"},
 	{"[0.9, 0.95]", "[0.9, 0.95", "not closed"}, {"model:", "- model:", ""}, {sound, "", "is empty"}, {sound, "# only a comment\n", "is empty"}, {sound, "[training]\nmax_steps = 4\n", "TOML"},
 	{sound, `{"per_device_train_batch_size": 1, "learning_rate": 3e-4, "num_train_epochs": 1, "output_dir": "out"}`, `"training.micro_batch_size"`},
 	{sound, `{"perDeviceTrainBatchSize": 1, "maxSteps": 4}`, `"training.max_steps"`},
 }
 
-// TestMutations: a mistake in a configuration is refused before anything is written, or noted, and
-// the message names what was meant.
+// TestMutations checks that each error is refused or noted before anything is written, with the right
+// suggestion.
 func TestMutations(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
@@ -120,7 +120,7 @@ func TestMutations(t *testing.T) {
 	}
 	t.Setenv("HF_HOME", filepath.Join(t.TempDir(), "hf"))
 	t.Setenv("HF_HUB_OFFLINE", "1")
-	// run is a dry run's code and what it says: what is wrong, or notes beside what the run is.
+	// run returns the exit code and the message of a dry run: its error, or its notes.
 	run := func(text string) (int, string) {
 		if err := os.WriteFile("run.yaml", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -173,8 +173,8 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// TestStrangers: of a file of a program that is not read as it is, every key leads to ours, or to
-// the reason why there is none.
+// TestStrangers checks that for a file of an unsupported program each key leads to a key or to the reason
+// why there is none.
 func TestStrangers(t *testing.T) {
 	files, err := filepath.Glob("testdata/strangers/*")
 	if err != nil || len(files) < 5 {

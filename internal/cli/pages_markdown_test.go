@@ -42,7 +42,7 @@ var (
 	inlineCode  = regexp.MustCompile("`([^`]+)`")
 )
 
-// documentation reads every page but the log, which tells what was and not what is.
+// documentation reads every page except the log, which is history.
 func documentation(t *testing.T) []page {
 	t.Helper()
 	var pages []page

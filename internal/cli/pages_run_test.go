@@ -87,7 +87,7 @@ func (p page) script() (script string, blocks int, needsCode bool) {
 }
 
 // pageEnvironment is the environment of a page's commands: no hub, no settings of this machine.
-// GOFLAGS lets Go reuse what it built in another directory.
+// -trimpath lets copies of the repository share the build cache.
 func pageEnvironment(t *testing.T, home string) []string {
 	t.Helper()
 	var out []string
@@ -233,7 +233,7 @@ func isVariable(name string) bool {
 	return false
 }
 
-// TestReadPage: what a page may not do, and how its parts are read.
+// TestReadPage checks the errors and the parts of pages.
 func TestReadPage(t *testing.T) {
 	good := "# A\n\n<!-- with: TRIREME_TRAINING_MAX_STEPS=2 -->\n```sh\ntrireme train \\\n  --nproc 2 | cat; trireme version # x\n```\n" +
 		"<!-- file: a/run.yaml -->\n```yaml\nname: x\n```\nand `trireme plan`\n<!-- not run: a cluster -->\n```sh\nsrun x\n```\n"

@@ -31,7 +31,7 @@ func planOf(t *testing.T, code int, args ...string) (r struct {
 	return r
 }
 
-// TestParametersOfPublishedModels: parameters are counted exactly, of every model of the oracle.
+// TestParametersOfPublishedModels checks exact parameter counts of every model of the oracle.
 func TestParametersOfPublishedModels(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "shared", "data")
 	text, err := os.ReadFile(filepath.Join(dir, "oracles", "parameter_counts.json"))
@@ -56,8 +56,8 @@ func TestParametersOfPublishedModels(t *testing.T) {
 	}
 }
 
-// TestPlanOfPublishedModels: parameters are counted exactly, categories add up to the total, and a
-// rank keeps 2+4+4+8 bytes of its parameters in bfloat16, but for padding.
+// TestPlanOfPublishedModels checks that parameter counts are exact, that categories add up to the total,
+// and that a rank keeps 2+4+4+8 bytes per parameter in bfloat16, plus padding.
 func TestPlanOfPublishedModels(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "shared", "data", "hfconfigs")
 	for name, want := range map[string]int64{ // the models' own files, as Hugging Face publishes their sizes

@@ -6,7 +6,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// planned FILE compares in a report of train what was planned with what every rank measured.
+// planned FILE compares planned and measured memory of every rank in a report of train.
 func planned(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 && (len(args) != 2 || args[1] != "at-most") {
 		ts.Fatalf("usage: planned FILE [at-most]")

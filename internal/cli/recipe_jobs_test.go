@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestJobsAreTheExamples: each example has a job of its name, whose command its README shows.
+// TestJobsAreTheExamples checks that each example has a job with the command in examples/README.md.
 func TestJobsAreTheExamples(t *testing.T) {
 	entries, err := os.ReadDir("../../examples")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"trireme/train"
 )
 
-// What all ranks fail with alike is reported by the first of a machine, however late that is.
+// The first rank of a machine reports a failure common to all ranks, however late it fails.
 func TestExitOf(t *testing.T) {
 	alike := fmt.Errorf("step 3: %w", train.ErrNotFinite)
 	for _, c := range []struct {
@@ -64,7 +64,7 @@ func TestReport(t *testing.T) {
 		{"peer lost", &collective.Failure{Kind: collective.ErrPeerLost, Rank: 1, Text: "rank 1 is lost"}, 76, ""},
 		{"worker", &Exit{137, &launch.Failure{Rank: 2, Code: 137, Signal: 9, Lines: []string{"step 88"}, Others: 1}}, 137,
 			"rank 2 wrote last:\n  step 88\nrank 2 was killed (signal 9) after 0s. 1 other rank stopped because of this\n"},
-		{"cancelled", context.Canceled, 1, "context canceled\n"},
+		{"canceled", context.Canceled, 1, "context canceled\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b strings.Builder

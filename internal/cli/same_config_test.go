@@ -10,7 +10,7 @@ import (
 	"trireme/train"
 )
 
-// heard is an agreement of two ranks, of which rank 1 says what it is given.
+// heard is a process group of two ranks, with the given message from rank 1.
 type heard string
 
 func (heard) Rank() int { return 0 }
@@ -19,8 +19,8 @@ func (h heard) AllGatherBytes(_ context.Context, mine []byte) ([][]byte, error) 
 	return [][]byte{mine, []byte(h)}, nil
 }
 
-// TestSameEverywhere: ranks with another configuration are refused, whatever may differ between machines
-// is not, and another program's configuration is another version.
+// TestSameEverywhere checks that ranks with another configuration are refused, except for keys of the
+// machine, and that another program's configuration means another version.
 func TestSameEverywhere(t *testing.T) {
 	const commit = "0123456789012345678901234567890123456789"
 	for name, c := range map[string]struct {

@@ -30,8 +30,8 @@ const stoppedModel = `{"architectures": ["LlamaForCausalLM"], "model_type": "lla
  "intermediate_size": 52, "num_hidden_layers": 2, "num_attention_heads": 3, "num_key_value_heads": 1, "rms_norm_eps": 1e-5,
  "rope_theta": 10000, "max_position_embeddings": 32, "tie_word_embeddings": true, "initializer_range": 0.02}`
 
-// stopPhases are the moments at which a rank is stopped: what the command line adds, and how the
-// moment is known in the output directory.
+// stopPhases are the phases in which a rank is stopped: further arguments, and how to detect the phase
+// in the output directory.
 var stopPhases = []struct {
 	name string
 	args []string
@@ -49,14 +49,14 @@ func some(dir, pattern string) bool {
 	return len(found) > 0
 }
 
-// ranks are processes that this test starts: our launcher, or one for each rank.
+// ranks are processes of this test: our launcher, or one for each rank.
 type ranks struct {
 	cmds []*exec.Cmd
 	errs []*output
 	ends []chan error
 }
 
-// output may be read while it is written.
+// output can be read while it is written.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -116,7 +116,7 @@ func TestStoppedRanks(t *testing.T) {
 	}
 }
 
-// stopOne returns false where the phase was over too soon.
+// stopOne returns false if the phase was over too soon.
 func stopOne(t *testing.T, own bool, p, n, victim int) bool {
 	dir := t.TempDir()
 	var rows strings.Builder
@@ -176,7 +176,7 @@ func stopOne(t *testing.T, own bool, p, n, victim int) bool {
 			if got := exitCode(err); got != "76" || !strings.Contains(said, want) || !strings.Contains(said, "is stopped (signal ") {
 				t.Errorf("process %d: code %s, %s", i, got, r.errs[i])
 			}
-			// A busy machine is late; a quiet one takes about a second.
+			// About a second on an idle machine.
 			t.Logf("process %d ended %v after the stop: %s", i, time.Since(began).Round(time.Millisecond), said)
 		case <-time.After(20 * time.Second):
 			t.Errorf("process %d does not end: %s", i, r.errs[i])
@@ -188,7 +188,7 @@ func stopOne(t *testing.T, own bool, p, n, victim int) bool {
 	return true
 }
 
-// port is a free port for a directory, always the same.
+// port returns a free port for a directory, always the same.
 func port(t *testing.T, dir string) string {
 	path := filepath.Join(dir, "port")
 	if b, err := os.ReadFile(path); err == nil {
@@ -206,7 +206,7 @@ func port(t *testing.T, dir string) string {
 	return p
 }
 
-// await waits for the moment, and returns the victim's process, or 0 where the run has ended.
+// await waits for the phase, and returns the victim's process, or 0 if the run has ended.
 func (r *ranks) await(t *testing.T, own bool, out string, now func(string) bool, victim int) (pid int) {
 	t.Helper()
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -233,7 +233,7 @@ func (r *ranks) await(t *testing.T, own bool, out string, now func(string) bool,
 	}
 }
 
-// A rank that waits for others ends at once when it is asked to.
+// A rank that waits for others stops at once.
 func TestStoppedWhileWaiting(t *testing.T) {
 	for sig, code := range map[syscall.Signal]string{syscall.SIGTERM: "143", syscall.SIGINT: "130"} {
 		for rank, other := range []int{1, 0} {

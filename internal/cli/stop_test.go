@@ -21,7 +21,7 @@ func newStop(t *testing.T) *launch.Shutdown {
 
 func TestUntilStopped(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: CodeInterrupted, syscall.SIGTERM: CodeTerminated, syscall.SIGUSR1: CodeTerminated} {
-		for _, late := range []bool{false, true} { // what is done does not look at its context
+		for _, late := range []bool{false, true} { // do ignores its context
 			stop := launch.HandleSignals(nowhere, io.Discard, nil)
 			err := untilStopped(withStop(stop), "waiting", "nothing is left", func(ctx context.Context) error {
 				if err := syscall.Kill(os.Getpid(), sig); err != nil {
@@ -37,7 +37,7 @@ func TestUntilStopped(t *testing.T) {
 			if !errors.As(err, &e) || e.Code != code || !late && !errors.Is(err, context.Canceled) {
 				t.Errorf("%v, late %v: %v", sig, late, err)
 			}
-			// Nor is it forgotten afterwards.
+			// The signal is not forgotten afterwards.
 			if err := untilStopped(withStop(stop), "", "", func(context.Context) error { return nil }); err == nil {
 				t.Errorf("%v was forgotten", sig)
 			}

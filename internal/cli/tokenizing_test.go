@@ -46,7 +46,7 @@ func TestTokenizingIsShownWhereItTakesLong(t *testing.T) {
 	}
 }
 
-// Data without a path, as the built-in recipe's, has a name, and its line is ended.
+// Data without path, as in the built-in recipe, has a name, and its line is ended.
 func TestTokenizingWithoutAPath(t *testing.T) {
 	var b strings.Builder
 	p := newTokenizing(&b, "Go's source")

@@ -11,7 +11,7 @@ import (
 	"trireme/train"
 )
 
-// One line where no rank measured more than was planned; a table of all where one took a byte more.
+// One line if no rank exceeds the plan, a table if one exceeds it by a byte.
 func TestPrintMemory(t *testing.T) {
 	var plan planner.Plan
 	plan.Memory.PeakTotal = 100 << 10
@@ -52,7 +52,7 @@ func TestPrintMemory(t *testing.T) {
 	}
 }
 
-// A signal during the export or after it makes no failure of a run that is done: it has no sample.
+// A signal during or after the export is no failure of a finished run, which then prints no sample.
 func TestNoSampleAfterStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -17,7 +17,7 @@ import (
 	"trireme/internal/conf"
 )
 
-// strategy is an enumeration as a package would own it.
+// strategy is an enumeration, as packages define them.
 type strategy int
 
 var strategyNames = []string{"no_shard", "zero_1", "full_shard"}
@@ -51,14 +51,14 @@ func (t training) Validate() error {
 		errs = append(errs, fault.At("max_steps", "%d is not positive", t.MaxSteps))
 	}
 	if t.MaxSteps > 1000 && t.LearningRate > 1 {
-		errs = append(errs, errors.New("so many steps at such a rate diverge"),
+		errs = append(errs, errors.New("these steps diverge at this rate"),
 			errors.New("max_steps and learning_rate are too large"),
 			fault.At("learning_rate", "is huge"), errors.New("takes too long"))
 	}
 	return errors.Join(errs...)
 }
 
-// transport is an enumeration without methods of its own for text.
+// transport is an enumeration without text methods.
 type transport string
 
 func (transport) Choices() []string { return []string{"auto", "shm", "tcp"} }
@@ -185,9 +185,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestMessages compares every message with testdata/messages.txt: blocks of "> source" lines
-// and the expected text. Sources that begin with --set or TRIREME_ are those, the rest is
-// run.yaml.
+// TestMessages compares messages with testdata/messages.txt: blocks of "> source" lines and the expected
+// text. Sources that start with --set or TRIREME_ are flags and variables, others run.yaml.
 func TestMessages(t *testing.T) {
 	const golden = "testdata/messages.txt"
 	raw, err := os.ReadFile(golden)
@@ -226,8 +225,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestHints: another program's name of a key leads to it from every source, and the node that it
-// belongs to is not blamed for what it lacks.
+// TestHints checks that another program's name suggests the key from every source, and that its node has
+// no consequential errors.
 func TestHints(t *testing.T) {
 	hints := conf.Hints(func(path string) (meant, why string) {
 		switch path[strings.LastIndexByte(path, '.')+1:] {
@@ -276,7 +275,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestHostileSize: what a stranger's file may cost is bounded, and quickly refused.
+// TestHostileSize checks that oversized files are refused quickly.
 func TestHostileSize(t *testing.T) {
 	bomb := "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n"
 	for i := 1; i < 10; i++ {
@@ -315,15 +314,14 @@ func TestManyProblemsFillOneScreen(t *testing.T) {
 	}
 }
 
-// tuning had more keys in an earlier version.
+// tuning has obsolete keys.
 type tuning struct {
 	Depth int `yaml:"depth"`
 }
 
 func (tuning) Former() []string { return []string{"width", "shape"} }
 
-// TestFormer: keys of an earlier version are read past and listed, groups of keys too; others are
-// unknown.
+// TestFormer checks that obsolete keys and groups are skipped and listed, and other unknown keys refused.
 func TestFormer(t *testing.T) {
 	type tree struct {
 		Tuning tuning `yaml:"tuning"`

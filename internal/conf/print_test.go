@@ -49,7 +49,7 @@ extra: null  # default
 	roundTrip(t, loaded.Value, got.String())
 }
 
-// roundTrip reads a printed tree back.
+// roundTrip loads a printed tree.
 func roundTrip(t *testing.T, want root, printed string) {
 	t.Helper()
 	again, err := conf.Load(root{}, conf.Text("config.yaml", printed))
@@ -63,8 +63,8 @@ func roundTrip(t *testing.T, want root, printed string) {
 
 var nanEqual = cmp.Comparer(func(a, b float64) bool { return a == b || a != a && b != b })
 
-// FuzzLoad: no text makes the decoder panic or hang, and what it accepts is printed so that
-// it reads back to the same tree.
+// FuzzLoad checks that no text makes the decoder panic or hang, and that an accepted text prints to a
+// text that loads to the same tree.
 func FuzzLoad(f *testing.F) {
 	f.Add("training: {max_steps: 1e3, betas: [.9, .95]}\ncolumns: {a: b}\n", "training.seed=1")
 	f.Add("layers: &a [1]\nextra: {x: *a, y: [1.5, ~, \"\"]}\nnames: [null, 'true', \"\\t\"]\n", "parallel.mesh={shard: 2}")

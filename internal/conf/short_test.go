@@ -8,7 +8,7 @@ import (
 	"trireme/internal/conf"
 )
 
-// choice is a map for which a text may stand.
+// choice is a map with a short form.
 type choice map[string]any
 
 func (choice) ShortKey() string { return "name" }
@@ -22,8 +22,7 @@ type chooses struct {
 	} `yaml:"list"`
 }
 
-// TestShortened: a text is one key of the map and takes all others away; a map adds to what is
-// there.
+// TestShortened checks that a scalar sets one key and clears the others, and that a map merges.
 func TestShortened(t *testing.T) {
 	var none chooses
 	none.A.Rule = choice{"name": "plain"}
@@ -53,7 +52,7 @@ func TestShortened(t *testing.T) {
 			t.Errorf("%s: without %q:\n%s", c.name, c.want, &b)
 		}
 		if speed := strings.Contains(b.String(), "speed"); speed != strings.Contains(c.want, "speed") {
-			t.Errorf("%s: what a map said is left over, or gone:\n%s", c.name, &b)
+			t.Errorf("%s: values of the map:\n%s", c.name, &b)
 		}
 		again, err := conf.Load(chooses{}, conf.Text("again", b.String()))
 		if err != nil || len(conf.Diff(got.Value, again.Value)) > 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is wrong with a text is said in words of its reader, with the line and what to do.
+// TestSyntax checks that messages of syntax errors have the line and a suggestion.
 func TestSyntax(t *testing.T) {
 	for text, want := range map[string]string{
 		"model:\n\tpath: x\n":                   `x:2:1: the line is indented with a tab, but YAML needs spaces ("\tpath: x"). try: two spaces`,

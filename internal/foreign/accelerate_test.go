@@ -9,8 +9,8 @@ import (
 	"trireme/train"
 )
 
-// answers are what `accelerate config` writes of every kind where all other questions are
-// answered with their defaults, in its order of keys.
+// answers are files of `accelerate config` for each distributed_type, with defaults for the other
+// questions, in its order of keys.
 const answers = `compute_environment: LOCAL_MACHINE
 debug: false
 KIND
@@ -28,7 +28,7 @@ tpu_use_sudo: false
 use_cpu: false
 `
 
-// TestDefaultAnswers: a file as `accelerate config` writes it by default has nothing to warn of.
+// TestDefaultAnswers checks that a default file of `accelerate config` has no notes.
 func TestDefaultAnswers(t *testing.T) {
 	for name, c := range map[string]struct{ kind, want string }{
 		"one CPU":        {"distributed_type: 'NO'\nmixed_precision: 'no'", "no_shard float32"},
@@ -68,7 +68,7 @@ func TestDefaultAnswers(t *testing.T) {
 	}
 }
 
-// TestAccelerate: what a file of Accelerate's comes to, or why it is refused.
+// TestAccelerate checks the assignments of files, or their errors.
 func TestAccelerate(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

@@ -9,8 +9,8 @@ import (
 	"trireme/train"
 )
 
-// TestUnavailable: what would change what is trained, and is not supported, is an error with its
-// line where a file asks for it, and nothing where the file turns it off.
+// TestUnavailable checks that an unsupported feature is an error with its line if enabled, and ignored if
+// disabled.
 func TestUnavailable(t *testing.T) {
 	for _, c := range []struct{ on, off, want string }{
 		{`"tensor_parallel": {"autotp_size": 2}`, `"tensor_parallel": {"autotp_size": 1, "preset_model": "llama"}`, "tensor_parallel.autotp_size: is 2: tensor parallelism is not supported. try: 1,"},
@@ -53,7 +53,7 @@ func TestUnavailable(t *testing.T) {
 			case err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "try: "):
 				t.Errorf("%s: %v\nis without %s", c.on, err, c.want)
 			case !strings.HasPrefix(err.Error(), "x.yaml:1:") || strings.Contains(err.Error(), "\n"):
-				t.Errorf("%s: %v\nis not one line with its place", c.on, err)
+				t.Errorf("%s: %v\nis not one line with its position", c.on, err)
 			}
 			file, err := foreign.Read("x.yaml", `{"gradient_clipping": 1, `+c.off+"}", foreign.Options{})
 			if err != nil {
@@ -93,7 +93,7 @@ func TestTrainer(t *testing.T) {
 	}
 }
 
-// TestComments: Hjson's comments are read over, and places stay.
+// TestComments checks that Hjson's comments are skipped and positions stay.
 func TestComments(t *testing.T) {
 	const text = "// a file\n{ // rows\n  \"train_batch_size\": 8, /* of a\n step */ \"gradient_clipping\": 1.0, # clips\n  \"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"nvme\", \"nvme_path\": \"//a/*b\\\"//\"}} // é\n}\n"
 	file, err := foreign.Read("x.json", strings.TrimPrefix(text, "// a file\n"), foreign.Options{})

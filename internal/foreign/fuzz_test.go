@@ -11,8 +11,8 @@ import (
 	"trireme/train"
 )
 
-// FuzzRead: any text is read or refused as a conf.Errors, and what is read is a tree or, again,
-// a conf.Errors.
+// FuzzRead checks that any text is accepted or refused with a conf.Errors, and that an accepted text loads
+// or fails with a conf.Errors.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/files/*")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"trireme/train"
 )
 
-// resolve reads a file and loads what it says over the defaults.
+// resolve reads a file and loads it over the defaults.
 func resolve(t *testing.T, name, text string, o foreign.Options) (*foreign.File, *conf.Loaded[train.Config], error) {
 	t.Helper()
 	file, err := foreign.Read(name, text, o)
@@ -28,14 +28,14 @@ func resolve(t *testing.T, name, text string, o foreign.Options) (*foreign.File,
 	return file, loaded, err
 }
 
-// beside is what files leave to the command line.
+// beside are the settings that files leave to the command line.
 var beside = map[string][]string{
 	"accelerate_qwen2.yaml": {"model.path=qwen2", "data.path=chat.jsonl"},
 	"baseline.yaml":         {"data.path=rows.jsonl"},
 	"free_transformer.yaml": {"data.path=rows.jsonl"},
 }
 
-// show is what a file comes to: its format, its notes and every value that it decides.
+// show formats a file: its format, its notes and the values that it sets.
 func show(t *testing.T, file *foreign.File, loaded *conf.Loaded[train.Config]) string {
 	t.Helper()
 	var tree strings.Builder
@@ -51,7 +51,7 @@ func show(t *testing.T, file *foreign.File, loaded *conf.Loaded[train.Config]) s
 	return out
 }
 
-// TestGolden compares what each file comes to with a golden file. UPDATE=1 rewrites them.
+// TestGolden compares each file with a golden file. UPDATE=1 rewrites them.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/files/*")
 	if err != nil || len(files) == 0 {
@@ -71,10 +71,10 @@ func TestGolden(t *testing.T) {
 			compare(t, filepath.Join("testdata", "golden", name+".txt"), show(t, file, loaded))
 			again, err := conf.Load(train.Default(), conf.Text("resolved", printed(t, loaded.Value)))
 			if err != nil {
-				t.Fatalf("what it comes to is not read back: %v", err)
+				t.Fatalf("does not load: %v", err)
 			}
 			if a, b := printed(t, loaded.Value), printed(t, again.Value); a != b {
-				t.Errorf("what it comes to is read back as another: %s", cmp.Diff(a, b))
+				t.Errorf("loads to another tree: %s", cmp.Diff(a, b))
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func printed(t *testing.T, cfg train.Config) string {
 	return b.String()
 }
 
-// TestIndentation: a file that has lost its indentation is the same file.
+// TestIndentation checks that a file without indentation is the same file.
 func TestIndentation(t *testing.T) {
 	for _, name := range []string{"ddp_config", "fsdp_config"} {
 		trees := map[string]string{}
@@ -127,7 +127,7 @@ func TestIndentation(t *testing.T) {
 	}
 }
 
-// found are real files of other projects: what each comes to, a strategy or a reason.
+// found are files of other projects, with the strategy or the error.
 var found = map[string]string{
 	"accelerate/doc_zero3_param_cpu_optim_nvme.json": "full_shard float16",
 	"accelerate/template_deepspeed.yaml":             "zero_stage1_config.json: no such file",
@@ -155,7 +155,7 @@ var found = map[string]string{
 	"torchtitan/llama3_llama3_8b.toml":               "is TOML",
 }
 
-// TestFound resolves every file of other projects or refuses it for the reason that is wanted.
+// TestFound checks that each file of other projects loads or fails with the expected error.
 func TestFound(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "shared", "data", "configs")
 	if _, err := os.Stat(root); err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// page is the documentation, whose tables are written from the vocabularies. UPDATE=1 writes them.
+// page is the documentation with the tables of the vocabularies. UPDATE=1 writes them.
 const page = "../../docs/files-of-other-programs.md"
 
-// TestPage: the tables of the page say what becomes of every key today.
+// TestPage checks that the tables of the page are up to date.
 func TestPage(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -24,7 +24,7 @@ func TestPage(t *testing.T) {
 		before, rest, ok := strings.Cut(want, start)
 		_, after, closed := strings.Cut(rest, end)
 		if !ok || !closed {
-			t.Fatalf("%s has no place for the table of %s", page, f.name)
+			t.Fatalf("%s has no marker for the table of %s", page, f.name)
 		}
 		want = before + start + table(f) + end + after
 	}
@@ -39,7 +39,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// table has a row for the keys of one group that come to the same.
+// table has a row for each set of keys of a group with the same effect.
 func table(f *format) string {
 	var b strings.Builder
 	b.WriteString("| key | becomes |\n|---|---|\n")

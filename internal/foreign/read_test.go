@@ -11,7 +11,7 @@ import (
 	"trireme/train"
 )
 
-// TestRefused: mistakes and contradictions are errors that name the place and the way out.
+// TestRefused checks that errors and contradictions have their position and a suggestion.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -100,7 +100,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestValues: what single keys come to.
+// TestValues checks the assignments of single keys.
 func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -111,8 +111,8 @@ func TestValues(t *testing.T) {
 		{name: "ours", text: "training: {max_steps: 3}\n", format: foreign.Native, want: "training.max_steps=3 parallel.strategy=full_shard"},
 		{name: "ours by name", text: "training: {max_steps: 3}\n", o: foreign.Options{Format: foreign.Native}, format: foreign.Native, want: "training.max_steps=3"},
 		{name: "nothing", text: "", format: foreign.Native, want: "training.max_steps=0"},
-		{name: "mode tells", text: "training: {batch_size_per_gpu: 2}\n", o: foreign.Options{Mode: "fsdp"}, format: foreign.FSDP, want: "training.micro_batch_size=2 parallel.strategy=full_shard training.gradient_accumulation_steps=8"},
-		{name: "mode tells the other", text: "training: {batch_size_per_gpu: 2}\n", o: foreign.Options{Mode: "ddp"}, format: foreign.DDP, want: "parallel.strategy=no_shard training.gradient_accumulation_steps=4"},
+		{name: "mode decides", text: "training: {batch_size_per_gpu: 2}\n", o: foreign.Options{Mode: "fsdp"}, format: foreign.FSDP, want: "training.micro_batch_size=2 parallel.strategy=full_shard training.gradient_accumulation_steps=8"},
+		{name: "mode decides otherwise", text: "training: {batch_size_per_gpu: 2}\n", o: foreign.Options{Mode: "ddp"}, format: foreign.DDP, want: "parallel.strategy=no_shard training.gradient_accumulation_steps=4"},
 		{name: "a text for a number", text: "training: {learning_rate: \"2e-5\", model_name: m}\ndistributed: {backend: gloo}\n", format: foreign.DDP, want: "training.learning_rate=2.0e-05 parallel.backend=auto"},
 		{name: "NO_SHARD is DDP too", text: "fsdp: {sharding_strategy: NO_SHARD}\n", o: foreign.Options{Mode: "ddp"}, format: foreign.FSDP, want: "parallel.strategy=no_shard"},
 		{name: "checkpoints beside", text: "checkpointing: {checkpoint_dir: here}\ndistributed: {backend: nccl}\n", format: foreign.DDP, want: "checkpoint.dir=here"},
@@ -197,7 +197,7 @@ func TestValues(t *testing.T) {
 			if file.Format != c.format {
 				t.Errorf("it is read as %s, not %s", file.Format, c.format)
 			}
-			loaded, _ := conf.Load(train.Default(), file.Source) // what is missing in it is missing
+			loaded, _ := conf.Load(train.Default(), file.Source) // without required keys
 			for want := range strings.SplitSeq(c.want, " ") {
 				path, value, _ := strings.Cut(want, "=")
 				if got := strings.ReplaceAll(conf.Get(loaded.Value, path), " ", ""); got != value {
@@ -208,7 +208,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestRanks: Accelerate's file says how many processes there are.
+// TestRanks checks the number of processes from Accelerate's file.
 func TestRanks(t *testing.T) {
 	const text = "distributed_type: MULTI_CPU\nnum_processes: 3\n"
 	for _, c := range []struct {
@@ -229,8 +229,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestNotes: a setting that is ignored or changed is named once, with its line; one that is
-// obeyed, or asks for nothing, is not.
+// TestNotes checks that an ignored or changed setting has one note with its line, and that other settings
+// have none.
 func TestNotes(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"the DDP trainer's", "training: {model_name: m}\ndistributed: {backend: nccl, static_graph: true, find_unused_parameters: false}\nlogging: {use_wandb: true}\n",
@@ -239,8 +239,8 @@ func TestNotes(t *testing.T) {
 		{"FSDP's in the trainer's file", "training: {model_name: m}\nfsdp: {forward_prefetch: false, use_orig_params: false, cpu_offload: false, min_num_params: 5}\n",
 			"x.yaml:2:8: fsdp.forward_prefetch: false has no effect: the next unit is always prefetched\n" +
 				"x.yaml:2:33: fsdp.use_orig_params: false has no effect: parameters always keep their names and shapes"},
-		{"what FSDP gathers when", "training: {model_name: m}\nfsdp: {backward_prefetch: BACKWARD_PRE, limit_all_gathers: true, auto_wrap_policy: transformer_based, min_num_params: 100000000}\n", ""},
-		{"what it gathers otherwise", "training: {model_name: m}\nfsdp: {backward_prefetch: BACKWARD_POST, limit_all_gathers: false, auto_wrap_policy: size_based, min_num_params: 100000000}\n",
+		{"prefetching of FSDP", "training: {model_name: m}\nfsdp: {backward_prefetch: BACKWARD_PRE, limit_all_gathers: true, auto_wrap_policy: transformer_based, min_num_params: 100000000}\n", ""},
+		{"other settings of FSDP", "training: {model_name: m}\nfsdp: {backward_prefetch: BACKWARD_POST, limit_all_gathers: false, auto_wrap_policy: size_based, min_num_params: 100000000}\n",
 			"x.yaml:2:8: fsdp.backward_prefetch: BACKWARD_POST has no effect: the next unit is always prefetched\n" +
 				"x.yaml:2:42: fsdp.limit_all_gathers: false has no effect: parallel.prefetch_units limits prefetched units\n" +
 				"x.yaml:2:68: fsdp.auto_wrap_policy: size_based has no effect: each layer is a unit"},
@@ -251,7 +251,7 @@ func TestNotes(t *testing.T) {
 				"x.yaml:1:142: zero_optimization.stage3_max_live_parameters: 1e9 has no effect: parallel.prefetch_units limits prefetched units\n" +
 				"x.yaml:1:177: zero_optimization.max_reuse_distance: 2e9 has no effect: parallel.reshard_after_forward decides what is kept for backward"},
 		{"a loss scale is obeyed", `{"gradient_clipping": 1, "fp16": {"enabled": true, "loss_scale": 0, "initial_scale_power": 12, "loss_scale_window": 500, "hysteresis": 2, "min_loss_scale": 1, "auto_cast": true}}`, ""},
-		{"what is always so is obeyed", `{"gradient_clipping": 1, "bf16": {"enabled": true, "check_grad_overflow": true}, "zero_optimization": {"stage": 3, "overlap_comm": true, "contiguous_gradients": true, "reduce_scatter": true, "compute_grad_norm": true, "reduce_bucket_size": "auto"}, "steps_per_print": "auto", "wall_clock_breakdown": false, "tensor_parallel": {"autotp_size": 1}, "compression_training": {"weight_quantization": {"shared_parameters": {"enabled": false}, "different_groups": {"a": {"params": {"start_bits": 8}}}}}}`, ""},
+		{"settings that always apply", `{"gradient_clipping": 1, "bf16": {"enabled": true, "check_grad_overflow": true}, "zero_optimization": {"stage": 3, "overlap_comm": true, "contiguous_gradients": true, "reduce_scatter": true, "compute_grad_norm": true, "reduce_bucket_size": "auto"}, "steps_per_print": "auto", "wall_clock_breakdown": false, "tensor_parallel": {"autotp_size": 1}, "compression_training": {"weight_quantization": {"shared_parameters": {"enabled": false}, "different_groups": {"a": {"params": {"start_bits": 8}}}}}}`, ""},
 		{"and what it is not", `{"gradient_clipping": 1, "bf16": {"enabled": true, "check_grad_overflow": false}, "zero_optimization": {"stage": 3, "overlap_comm": false, "reduce_bucket_size": 5e8}, "compile": {"deepcompile": true}, "aio": {"block_size": 1048576}}`,
 			"x.yaml:1:52: bf16.check_grad_overflow: false has no effect: a step with non-finite gradients is always skipped\n" +
 				"x.yaml:1:117: zero_optimization.overlap_comm: false has no effect: communication always overlaps computation\n" +
@@ -284,7 +284,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestCompare: training arguments that the file settles cannot be given otherwise.
+// TestCompare checks that other sources cannot contradict the file's training arguments.
 func TestCompare(t *testing.T) {
 	const text = `{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": "auto", "gradient_clipping": "auto", "optimizer": {"type": "AdamW", "params": {"lr": 3e-5, "eps": "auto"}}}`
 	file, err := foreign.Read("x.yaml", text, foreign.Options{})

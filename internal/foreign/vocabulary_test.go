@@ -8,8 +8,7 @@ import (
 	"trireme/internal/conf"
 )
 
-// TestVocabulary: every key that a program reads from its file is known here, and the table says
-// what becomes of it.
+// TestVocabulary checks that every key that a program reads has a rule, and a row in the table.
 func TestVocabulary(t *testing.T) {
 	for name, f := range map[string]*format{"deepspeed": deepspeedFormat(), "accelerate": accelerateFormat()} {
 		text, err := os.ReadFile("testdata/vocabulary/" + name + ".txt")
@@ -34,7 +33,7 @@ func TestVocabulary(t *testing.T) {
 	}
 }
 
-// answered: a key, or the group that it is in, has a rule that says what becomes of it.
+// answered reports whether a key, or its group, has a rule.
 func answered(t *testing.T, ks keys, path string) {
 	t.Helper()
 	at := ks
@@ -55,7 +54,7 @@ func answered(t *testing.T, ks keys, path string) {
 	}
 }
 
-// taken: a value is known; it is read, or refused for what it asks for.
+// taken reports whether a value is read, or refused for a reason other than being unknown.
 func taken(t *testing.T, f *format, path, value string) {
 	t.Helper()
 	text := path + ": " + value + "\n"
@@ -67,7 +66,7 @@ func taken(t *testing.T, f *format, path, value string) {
 	}
 }
 
-// TestSays: every key of every format is in a table.
+// TestSays checks that every key of every format is in a table.
 func TestSays(t *testing.T) {
 	var walk func(path string, ks keys)
 	walk = func(path string, ks keys) {
@@ -84,8 +83,8 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// TestAsks: what a value asks for.
-func TestAsks(t *testing.T) {
+// TestEnabled checks which values enable something.
+func TestEnabled(t *testing.T) {
 	for text, want := range map[string]bool{
 		"v: null": false, "v: false": false, "v: 0": false, "v: 'no'": false, "v: auto": false, "v: []": false, "v: {}": false, "v: ''": false,
 		"v: true": true, "v: 2": true, "v: [1]": true, "v: {mode: fixed}": true,

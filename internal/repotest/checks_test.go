@@ -15,11 +15,11 @@ import (
 
 const module = "trireme"
 
-// maxLines is the length at which a file wants to be two.
+// maxLines is the maximum length of a file.
 const maxLines = 500
 
-// checkImports holds the layers and the bans. Tests may import across and up, since Go
-// itself keeps them free of cycles, but nothing that starts from a command.
+// checkImports checks the layers and the bans. Tests may import across layers and up, since Go forbids
+// cycles, but not packages of commands.
 func checkImports(files []*file) []string {
 	var out []string
 	for _, f := range files {
@@ -28,7 +28,7 @@ func checkImports(files []*file) []string {
 		}
 		layer, entry, listed := layerOf(f.pkg)
 		if !listed && !under(f.pkg, outside...) {
-			out = append(out, fmt.Sprintf("%s: package %s is in no layer. add it to layers in internal/repotest/layers_test.go, above all it imports and below all that import it", f.path, f.pkg))
+			out = append(out, fmt.Sprintf("%s: package %s is in no layer. add it to layers in internal/repotest/layers_test.go, above its imports and below its importers", f.path, f.pkg))
 			continue
 		}
 		for _, spec := range f.ast.Imports {
@@ -44,16 +44,16 @@ func checkImports(files []*file) []string {
 				continue
 			}
 			if under(to, outside...) {
-				out = append(out, fmt.Sprintf("%s: %s imports %s, which is for tests of the repository alone", where, f.pkg, to))
+				out = append(out, fmt.Sprintf("%s: %s imports %s, which only tests the repository", where, f.pkg, to))
 				continue
 			}
 			toLayer, toEntry, ok := layerOf(to)
 			switch {
 			case !ok, !listed, toLayer < layer: // an unlisted target is reported at its own files
 			case toLayer > layer:
-				out = append(out, fmt.Sprintf("%s: %s (layer %d) imports %s (layer %d): imports point down. let %s declare the small interface it needs and be given it, or move the code up", where, f.pkg, layer, to, toLayer, f.pkg))
+				out = append(out, fmt.Sprintf("%s: %s (layer %d) imports %s (layer %d): imports point down. declare a small interface in %s, or move the code up", where, f.pkg, layer, to, toLayer, f.pkg))
 			case toEntry != entry && !slices.Contains(beside[entry], toEntry):
-				out = append(out, fmt.Sprintf("%s: %s imports %s of its own layer (%d). packages of a layer do not know each other: move what both need down, or what joins them up", where, f.pkg, to, layer))
+				out = append(out, fmt.Sprintf("%s: %s imports %s of its own layer (%d). packages of a layer do not import each other: move common code down, or the importing code up", where, f.pkg, to, layer))
 			}
 			for _, b := range bans {
 				if under(f.pkg, b.from...) && !under(f.pkg, b.except...) && under(to, b.to...) {
@@ -78,14 +78,14 @@ func checkUnsafe(files []*file) []string {
 	for _, f := range files {
 		for _, spec := range f.ast.Imports {
 			if importPath(spec) == "unsafe" && !under(f.pkg, unsafeAllowed...) && !f.foreign {
-				out = append(out, fmt.Sprintf("%s: unsafe is kept to %s, where it is reviewed and tested with guard values. ask one of them for a function", f.at(spec.Pos()), strings.Join(unsafeAllowed, ", ")))
+				out = append(out, fmt.Sprintf("%s: unsafe is limited to %s, which are tested with guard values. add a function there", f.at(spec.Pos()), strings.Join(unsafeAllowed, ", ")))
 			}
 		}
 	}
 	return out
 }
 
-// checkEnvironment finds os.Getenv, os.LookupEnv and os.Environ where nobody looks for them.
+// checkEnvironment finds os.Getenv, os.LookupEnv and os.Environ outside environmentAllowed.
 func checkEnvironment(files []*file) []string {
 	var out []string
 	for _, f := range files {
@@ -106,10 +106,10 @@ func checkEnvironment(files []*file) []string {
 	return out
 }
 
-// flag is a flag of the command line that stands for a key or for the number of ranks.
+// flag matches flags of the command line for keys and for the number of ranks.
 var flag = regexp.MustCompile(`--(set|nproc|resume)\b`)
 
-// checkFlags holds packages below the command line to naming keys: who embeds them has no flags.
+// checkFlags refuses flags in packages below the command line, whose users have no flags.
 func checkFlags(files []*file) []string {
 	top, _, _ := layerOf("internal/cli")
 	var out []string
@@ -119,7 +119,7 @@ func checkFlags(files []*file) []string {
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && flag.MatchString(lit.Value) {
-				out = append(out, fmt.Sprintf("%s: %s is a flag, and this package is below the command line. use fault.Try with fault.Set(key, value), which internal/cli prints as a flag", f.at(lit.Pos()), flag.FindString(lit.Value)))
+				out = append(out, fmt.Sprintf("%s: %s is a flag, but this package is below the command line. use fault.Try with fault.Set(key, value), which internal/cli prints as a flag", f.at(lit.Pos()), flag.FindString(lit.Value)))
 			}
 			return true
 		})
@@ -127,7 +127,7 @@ func checkFlags(files []*file) []string {
 	return out
 }
 
-// decides are functions of package strings that a program asks what an error is.
+// decides are functions of package strings that code may use to test an error's text.
 var decides = []string{"Contains", "HasPrefix", "HasSuffix", "Index", "EqualFold"}
 
 // checkErrorText finds decisions by an error's text.
@@ -172,7 +172,7 @@ func checkNames(files []*file) []string {
 		seen[f.pkg] = true
 		for _, name := range []string{path.Base(f.pkg), f.ast.Name.Name} {
 			if slices.Contains(forbiddenNames, name) {
-				out = append(out, fmt.Sprintf("%s: a package named %s says nothing and attracts everything. name it after the noun it holds, or put the code where it is used", f.path, name))
+				out = append(out, fmt.Sprintf("%s: %s is not a name for a package. name it after its main type, or move the code to its users", f.path, name))
 				break
 			}
 		}
@@ -180,7 +180,7 @@ func checkNames(files []*file) []string {
 	return out
 }
 
-// checkDocs asks each package for a comment: in doc.go, or in the file of its name (main.go).
+// checkDocs requires a package comment in doc.go, or in the file with the package's name (main.go).
 func checkDocs(files []*file) []string {
 	sources, documented := map[string][]*file{}, map[string]bool{}
 	for _, f := range files {
@@ -196,19 +196,19 @@ func checkDocs(files []*file) []string {
 			}
 		}
 		if !documented[pkg] {
-			out = append(out, fmt.Sprintf("%s: no doc.go with a package comment. say what the package is for, what it is not, and walk its main type", pkg))
+			out = append(out, fmt.Sprintf("%s: no doc.go with a package comment. state the purpose of the package and describe its main type", pkg))
 		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-// checkLength leaves out generators: their length is that of the assembly they write.
+// checkLength skips generated files.
 func checkLength(files []*file) []string {
 	var out []string
 	for _, f := range files {
 		if n := bytes.Count(f.text, []byte("\n")); n > maxLines && !f.foreign && !strings.HasSuffix(f.path, "_test.go") && !f.generated() {
-			out = append(out, fmt.Sprintf("%s: %d lines; files end before %d. a file is a noun: find the second one in it", f.path, n, maxLines))
+			out = append(out, fmt.Sprintf("%s: %d lines, the limit is %d. split the file", f.path, n, maxLines))
 		}
 	}
 	return out

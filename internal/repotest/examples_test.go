@@ -16,8 +16,8 @@ import (
 
 var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// TestShippedConfigurationsLoad reads every YAML file of examples/ and every YAML block of
-// the documentation as `trireme train --config` does.
+// TestShippedConfigurationsLoad loads every YAML file of examples/ and every YAML block of the
+// documentation as `trireme train --config` does.
 func TestShippedConfigurationsLoad(t *testing.T) {
 	root := os.DirFS(repository(t))
 	shipped := map[string]string{}
@@ -52,7 +52,7 @@ func TestShippedConfigurationsLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(shipped) == 0 {
-		t.Fatal("no configuration is shipped, not even in README.md: this test looks in the wrong place")
+		t.Fatal("no configuration found, not even in README.md: the test reads the wrong directory")
 	}
 	for name, text := range shipped {
 		file, err := foreign.Read(name, text, foreign.Options{})
@@ -65,8 +65,7 @@ func TestShippedConfigurationsLoad(t *testing.T) {
 	}
 }
 
-// loads tells what is wrong with a file, which may leave its data, or its model too, to the
-// command line.
+// loads returns the error of a file, which may leave data and model to the command line.
 func loads(file conf.Source) (err error) {
 	for _, given := range []string{"{}", "data: {path: given}", "{data: {path: given}, model: {path: given}}"} {
 		_, err = conf.Load(train.Default(), conf.Text("command line", given), file)
@@ -77,7 +76,7 @@ func loads(file conf.Source) (err error) {
 	return err
 }
 
-// TestMakefileFiles: every file that a target of the Makefile names is here.
+// TestMakefileFiles checks that every file in a target of the Makefile exists.
 func TestMakefileFiles(t *testing.T) {
 	root := os.DirFS(repository(t))
 	text, err := fs.ReadFile(root, "Makefile")

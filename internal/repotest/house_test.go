@@ -17,8 +17,8 @@ const (
 	left      = 34
 )
 
-// TestHouse: the drawing of the packages and their imports in docs/architecture.md is what the code
-// has. UPDATE=1 draws it again.
+// TestHouse checks that the drawing in docs/architecture.md shows the packages and imports of the code.
+// UPDATE=1 redraws it.
 func TestHouse(t *testing.T) {
 	root := repository(t)
 	files, err := load(os.DirFS(root))

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// layers lists the packages by layer, the lowest first. A name stands for the folders below
-// it too, unless they are listed themselves. Imports point down: a package imports what is
-// in a lower layer. A new package needs a line here.
+// layers lists packages by layer, the lowest first. A name includes its subfolders, unless they are listed
+// themselves. A package imports only from lower layers. Add a line for a new package.
 var layers = [][]string{
 	0:  {"fault", "internal/ordered"},
 	1:  {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
@@ -22,7 +21,7 @@ var layers = [][]string{
 	10: {"cmd/trireme", "bench", "examples"},
 }
 
-// beside lists imports within one layer that are meant.
+// beside lists intended imports within a layer.
 var beside = map[string][]string{
 	"internal/impl": {"internal/cpuid"},
 	"internal/conf": {"internal/filekind"},
@@ -31,10 +30,10 @@ var beside = map[string][]string{
 	"monitor":       {"internal/durable"},
 }
 
-// outside lists packages that are in no layer: nothing imports them.
+// outside lists packages without a layer: nothing imports them.
 var outside = []string{"internal/repotest"}
 
-// ban says that no package under from (but those under except) imports one under to.
+// ban forbids imports of to by from, except by except.
 type ban struct {
 	from, except, to []string
 	why              string
@@ -68,16 +67,16 @@ var bans = []ban{
 	},
 }
 
-// unsafeAllowed lists who may import unsafe.
+// unsafeAllowed lists packages that may import unsafe.
 var unsafeAllowed = []string{"internal/kernel", "tensor", "collective/shm"}
 
-// environmentAllowed lists who may read the environment; launch hands it on to its workers.
+// environmentAllowed lists packages that may read the environment; launch passes it to workers.
 var environmentAllowed = []string{"rendezvous", "internal/cli", "cmd", "launch"}
 
-// forbiddenNames are packages that attract everything.
+// forbiddenNames are package names without meaning.
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "misc"}
 
-// under tells whether pkg is one of the folders or lies below one; "" holds all.
+// under reports whether pkg is in one of the folders; "" includes all.
 func under(pkg string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool {
 		return f == "" || pkg == f || strings.HasPrefix(pkg, f+"/")

@@ -60,7 +60,7 @@ func TestPagesNameCode(t *testing.T) {
 	}
 }
 
-// nameSet is what the code declares: folders' base names, package.Name, package.Type.Member, tests.
+// nameSet has declared names: folders, package.Name, package.Type.Member, tests.
 type nameSet map[string]bool
 
 func names(files []*file) nameSet {
@@ -131,7 +131,7 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// check says whether a text between back quotes names code, and whether that code is there.
+// check reports whether a text between back quotes names code, and whether that exists.
 func (n nameSet) check(root fs.FS, text string) (checked bool, err error) {
 	text = strings.TrimSuffix(text, "()")
 	if testName.MatchString(text) {

@@ -56,12 +56,12 @@ func TestLayersListEachPackageOnce(t *testing.T) {
 	}
 }
 
-// TestChecks shows each check a tree that breaks it, and one that does not.
+// TestChecks runs each check on a tree that breaks it, and on one that does not.
 func TestChecks(t *testing.T) {
 	for _, c := range []struct {
 		name, check string
 		files       map[string]string
-		want        []string // one for each message: what it contains
+		want        []string // parts of messages
 	}{
 		{"down", "imports", map[string]string{"nn/a.go": "package nn\nimport _ \"trireme/tensor\"\n"}, nil},
 		{"up", "imports", map[string]string{"tensor/a.go": "package tensor\n\nimport _ \"trireme/nn\"\n"},
@@ -93,13 +93,13 @@ func TestChecks(t *testing.T) {
 			[]string{"data/a.go:2: strings.Contains over an error's text"}},
 		{"other module", "imports", map[string]string{"tools/go.mod": "module tools", "tools/a.go": "package tools\nimport _ \"unsafe\"\n"}, nil},
 		{"repotest", "imports", map[string]string{"nn/a.go": "package nn\nimport _ \"trireme/internal/repotest\"\n"},
-			[]string{"for tests of the repository alone"}},
+			[]string{"only tests the repository"}},
 		{"unsafe", "unsafe", map[string]string{"nn/a.go": "package nn\nimport _ \"unsafe\"\n", "tensor/a.go": "package tensor\nimport _ \"unsafe\"\n"},
-			[]string{"nn/a.go:2: unsafe is kept to"}},
+			[]string{"nn/a.go:2: unsafe is limited to"}},
 		{"environment", "environment", map[string]string{"nn/a.go": "package nn\nimport \"os\"\nvar x = os.Getenv(\"X\")\n", "nn/nntest/a.go": "package nntest\nimport \"os\"\nvar x = os.Environ()\n", "internal/cli/a.go": "package cli\nimport \"os\"\nvar x = os.Environ()\n"},
 			[]string{"nn/a.go:3: os.Getenv"}},
 		{"names", "names", map[string]string{"nn/util/a.go": "package util\n", "nn/u/a.go": "package helpers\n", "nn/a.go": "package nn\n"},
-			[]string{"named helpers", "named util"}},
+			[]string{"helpers is not a name", "util is not a name"}},
 		{"docs", "docs", map[string]string{
 			"a/doc.go": "// Package a is.\npackage a\n", "a/a.go": "package a\n",
 			"b/b.go": "// Package b is.\npackage b\n", "b/c.go": "package b\n",
