@@ -168,7 +168,7 @@ func (a *Attention) forwardBlock(ops attnOps, f *attnForward, g int, o Attention
 	begun := false
 	for c := first / attnKeys * attnKeys; c < last; c += attnKeys {
 		var t attnTile
-		if !t.cut(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
+		if !t.trim(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
 			continue
 		}
 		t.scores(ops, f.s, ld, f.q, e, f.kt[c*a.E:], a.E)

@@ -92,47 +92,47 @@ func (l attnOps) dot(dst, a []float32, lda int, b []float32, ldb, rows, cols int
 	}
 }
 
-func (l attnOps) powers(dst []uint16, panel int, s []float32, seen, kept []uint64, scale float32, top, sum, corr *[attnQueries]float32) {
+func (l attnOps) tileSoftmax(dst []uint16, panel int, s []float32, seen, kept []uint64, scale float32, top, sum, corr *[attnQueries]float32) {
 	if l == attnOps(impl.AVX512) {
 		keys := len(seen)
 		_, _, _ = dst[panel+keys/tileDepth*tileElems-1], s[keys*attnQueries-1], kept[keys-1]
-		attnPowersAVX512(&dst[0], panel, &s[0], keys, &seen[0], &kept[0], scale, &top[0], &sum[0], &corr[0])
+		attnTileSoftmaxAVX512(&dst[0], panel, &s[0], keys, &seen[0], &kept[0], scale, &top[0], &sum[0], &corr[0])
 		return
 	}
-	attnPowersGeneric(dst, panel, s, seen, kept, scale, top, sum, corr)
+	attnTileSoftmaxGeneric(dst, panel, s, seen, kept, scale, top, sum, corr)
 }
 
-func (l attnOps) slopes(p, ds []uint16, strip int, pairs []uint16, panel int, s, dp []float32, seen, kept []uint64, scale float32, lse, d []float32) {
+func (l attnOps) tileGradient(p, ds []uint16, strip int, pairs []uint16, panel int, s, dp []float32, seen, kept []uint64, scale float32, lse, d []float32) {
 	if l == attnOps(impl.AVX512) {
 		keys := len(seen)
 		last := (keys/tileDepth-1)*strip + 2*tileElems - 1
 		_, _, _ = p[last], ds[last], pairs[panel+keys/tileDepth*tileElems-1]
 		_, _, _ = s[keys*attnQueries-1], dp[keys*attnQueries-1], kept[keys-1]
 		_, _ = lse[attnQueries-1], d[attnQueries-1]
-		attnSlopesAVX512(&p[0], &ds[0], strip, &pairs[0], panel, &s[0], &dp[0], keys, &seen[0], &kept[0], scale, &lse[0], &d[0])
+		attnTileGradientAVX512(&p[0], &ds[0], strip, &pairs[0], panel, &s[0], &dp[0], keys, &seen[0], &kept[0], scale, &lse[0], &d[0])
 		return
 	}
-	attnSlopesGeneric(p, ds, strip, pairs, panel, s, dp, seen, kept, scale, lse, d)
+	attnTileGradientGeneric(p, ds, strip, pairs, panel, s, dp, seen, kept, scale, lse, d)
 }
 
-func (l attnOps) bits(dst []uint64, words []uint32, below uint32) {
+func (l attnOps) dropMask(dst []uint64, words []uint32, below uint32) {
 	if l == attnOps(impl.AVX512) {
 		if whole := len(words) &^ 63; whole > 0 {
 			_ = dst[whole/64-1]
-			attnBitsAVX512((*uint16)(unsafe.Pointer(&dst[0])), &words[0], whole/16, below)
+			attnDropMaskAVX512((*uint16)(unsafe.Pointer(&dst[0])), &words[0], whole/16, below)
 			dst, words = dst[whole/64:], words[whole:]
 		}
 	}
-	attnBitsGeneric(dst, words, below)
+	attnDropMaskGeneric(dst, words, below)
 }
 
-func (l attnOps) columns(x []float32, rows int, f *[attnQueries]float32) {
+func (l attnOps) scaleColumns(x []float32, rows int, f *[attnQueries]float32) {
 	if l == attnOps(impl.AVX512) {
 		_ = x[rows*attnQueries-1]
-		attnColumnsAVX512(&x[0], rows, &f[0])
+		attnScaleColumnsAVX512(&x[0], rows, &f[0])
 		return
 	}
-	attnColumnsGeneric(x, rows, f)
+	attnScaleColumnsGeneric(x, rows, f)
 }
 
 func attnInt(b bool) int {

@@ -2089,9 +2089,9 @@ test:
 	VZEROUPPER
 	RET
 
-// func attnPowersAVX512(dst *uint16, panel int, s *float32, keys int, seen *uint64, kept *uint64, scale float32, top *float32, sum *float32, corr *float32)
+// func attnTileSoftmaxAVX512(dst *uint16, panel int, s *float32, keys int, seen *uint64, kept *uint64, scale float32, top *float32, sum *float32, corr *float32)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·attnPowersAVX512(SB), NOSPLIT, $0-80
+TEXT ·attnTileSoftmaxAVX512(SB), NOSPLIT, $0-80
 	MOVL         $0x3f800000, AX
 	VPBROADCASTD AX, Z0
 	MOVL         $0x3f317217, AX
@@ -2392,9 +2392,9 @@ pair:
 	VZEROUPPER
 	RET
 
-// func attnSlopesAVX512(p *uint16, ds *uint16, strip int, pairs *uint16, panel int, s *float32, dp *float32, keys int, seen *uint64, kept *uint64, scale float32, lse *float32, d *float32)
+// func attnTileGradientAVX512(p *uint16, ds *uint16, strip int, pairs *uint16, panel int, s *float32, dp *float32, keys int, seen *uint64, kept *uint64, scale float32, lse *float32, d *float32)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·attnSlopesAVX512(SB), NOSPLIT, $0-104
+TEXT ·attnTileGradientAVX512(SB), NOSPLIT, $0-104
 	MOVL         $0x3f800000, AX
 	VPBROADCASTD AX, Z0
 	MOVL         $0x3f317217, AX
@@ -2653,9 +2653,9 @@ pair:
 	VZEROUPPER
 	RET
 
-// func attnColumnsAVX512(x *float32, rows int, f *float32)
+// func attnScaleColumnsAVX512(x *float32, rows int, f *float32)
 // Requires: AVX, AVX512F
-TEXT ·attnColumnsAVX512(SB), NOSPLIT, $0-24
+TEXT ·attnScaleColumnsAVX512(SB), NOSPLIT, $0-24
 	MOVQ    x+0(FP), AX
 	MOVQ    rows+8(FP), CX
 	MOVQ    f+16(FP), DX
@@ -2679,9 +2679,9 @@ row:
 	VZEROUPPER
 	RET
 
-// func attnBitsAVX512(dst *uint16, words *uint32, vectors int, below uint32)
+// func attnDropMaskAVX512(dst *uint16, words *uint32, vectors int, below uint32)
 // Requires: AVX, AVX512F
-TEXT ·attnBitsAVX512(SB), NOSPLIT, $0-28
+TEXT ·attnDropMaskAVX512(SB), NOSPLIT, $0-28
 	MOVQ         dst+0(FP), AX
 	MOVQ         words+8(FP), CX
 	MOVQ         vectors+16(FP), DX

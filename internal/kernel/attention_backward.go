@@ -104,7 +104,7 @@ func (a *Attention) Backward(scratch []float32, dq, dk, dv, do, o AttentionRows,
 // them is visible.
 func (a *Attention) backwardBlock(ops attnOps, b *attnBackward, g int, dq []float32, accumulate bool, do, o AttentionRows, lse []float32, q AttentionRows, i, rows, c int) bool {
 	var t attnTile
-	if !t.cut(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
+	if !t.trim(&a.Mask, i, rows, c, min(c+attnKeys, roundUp(a.T, 16))) {
 		return false
 	}
 	ld, e := a.scoreStride(), roundUp(a.E, 16)

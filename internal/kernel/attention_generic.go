@@ -59,12 +59,12 @@ func attnSoftmaxGeneric(s []float32, ld, rows int, lo, hi []int32, c0, c1 int, t
 			t += p
 		}
 		top[r], sum[r] = m, sum[r]*corr[r]+t
-		blank(row, int(lo[r]), int(hi[r]), c0, c1)
+		clearOutside(row, int(lo[r]), int(hi[r]), c0, c1)
 	}
 }
 
-// blank clears columns [c0,c1) of a row outside [lo,hi).
-func blank(row []float32, lo, hi, c0, c1 int) {
+// clearOutside clears columns [c0,c1) of a row outside [lo,hi).
+func clearOutside(row []float32, lo, hi, c0, c1 int) {
 	if lo >= hi {
 		lo, hi = c1, c1
 	}
@@ -82,8 +82,8 @@ func attnGradientGeneric(p, dp []float32, ld, rows int, lo, hi []int32, c0, c1 i
 			pr[j] = x
 			dr[j] = x * (dr[j] - d[r])
 		}
-		blank(pr, int(lo[r]), int(hi[r]), c0, c1)
-		blank(dr, int(lo[r]), int(hi[r]), c0, c1)
+		clearOutside(pr, int(lo[r]), int(hi[r]), c0, c1)
+		clearOutside(dr, int(lo[r]), int(hi[r]), c0, c1)
 	}
 }
 

@@ -36,16 +36,18 @@ func (attnOps) dot(dst, a []float32, lda int, b []float32, ldb, rows, cols int) 
 	attnDotGeneric(dst, a, lda, b, ldb, rows, cols)
 }
 
-func (attnOps) powers(dst []uint16, panel int, s []float32, seen, kept []uint64, scale float32, top, sum, corr *[attnQueries]float32) {
-	attnPowersGeneric(dst, panel, s, seen, kept, scale, top, sum, corr)
+func (attnOps) tileSoftmax(dst []uint16, panel int, s []float32, seen, kept []uint64, scale float32, top, sum, corr *[attnQueries]float32) {
+	attnTileSoftmaxGeneric(dst, panel, s, seen, kept, scale, top, sum, corr)
 }
 
-func (attnOps) slopes(p, ds []uint16, strip int, pairs []uint16, panel int, s, dp []float32, seen, kept []uint64, scale float32, lse, d []float32) {
-	attnSlopesGeneric(p, ds, strip, pairs, panel, s, dp, seen, kept, scale, lse, d)
+func (attnOps) tileGradient(p, ds []uint16, strip int, pairs []uint16, panel int, s, dp []float32, seen, kept []uint64, scale float32, lse, d []float32) {
+	attnTileGradientGeneric(p, ds, strip, pairs, panel, s, dp, seen, kept, scale, lse, d)
 }
 
-func (attnOps) bits(dst []uint64, words []uint32, below uint32) { attnBitsGeneric(dst, words, below) }
+func (attnOps) dropMask(dst []uint64, words []uint32, below uint32) {
+	attnDropMaskGeneric(dst, words, below)
+}
 
-func (attnOps) columns(x []float32, rows int, f *[attnQueries]float32) {
-	attnColumnsGeneric(x, rows, f)
+func (attnOps) scaleColumns(x []float32, rows int, f *[attnQueries]float32) {
+	attnScaleColumnsGeneric(x, rows, f)
 }

@@ -44,25 +44,25 @@ func attnTransposeAVX512(dst *float32, src *float32, sld int, rows int, cols int
 //go:noescape
 func attnDotAVX512(dst *float32, a *float32, lda int, b *float32, ldb int, rows int, cols int)
 
-// attnPowersAVX512 is attnPowersGeneric with AVX-512.
+// attnTileSoftmaxAVX512 is attnTileSoftmaxGeneric with AVX-512.
 //
 //go:noescape
-func attnPowersAVX512(dst *uint16, panel int, s *float32, keys int, seen *uint64, kept *uint64, scale float32, top *float32, sum *float32, corr *float32)
+func attnTileSoftmaxAVX512(dst *uint16, panel int, s *float32, keys int, seen *uint64, kept *uint64, scale float32, top *float32, sum *float32, corr *float32)
 
-// attnSlopesAVX512 is attnSlopesGeneric with AVX-512.
+// attnTileGradientAVX512 is attnTileGradientGeneric with AVX-512.
 //
 //go:noescape
-func attnSlopesAVX512(p *uint16, ds *uint16, strip int, pairs *uint16, panel int, s *float32, dp *float32, keys int, seen *uint64, kept *uint64, scale float32, lse *float32, d *float32)
+func attnTileGradientAVX512(p *uint16, ds *uint16, strip int, pairs *uint16, panel int, s *float32, dp *float32, keys int, seen *uint64, kept *uint64, scale float32, lse *float32, d *float32)
 
-// attnColumnsAVX512 is attnColumnsGeneric with AVX-512.
+// attnScaleColumnsAVX512 is attnScaleColumnsGeneric with AVX-512.
 //
 //go:noescape
-func attnColumnsAVX512(x *float32, rows int, f *float32)
+func attnScaleColumnsAVX512(x *float32, rows int, f *float32)
 
-// attnBitsAVX512 is attnBitsGeneric with AVX-512, 16 words at a time.
+// attnDropMaskAVX512 is attnDropMaskGeneric with AVX-512, 16 words at a time.
 //
 //go:noescape
-func attnBitsAVX512(dst *uint16, words *uint32, vectors int, below uint32)
+func attnDropMaskAVX512(dst *uint16, words *uint32, vectors int, below uint32)
 
 // attnSoftmaxAVX2 is attnSoftmaxGeneric with AVX2.
 //

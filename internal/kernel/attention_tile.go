@@ -19,8 +19,8 @@ type attnTile struct {
 	gl, gh [attnGroups + 1]int32 // union per group of rows
 }
 
-// cut sets the tile to what queries [i,i+rows) see of keys [c,end), and reports whether that is nonempty.
-func (t *attnTile) cut(m *AttentionMask, i, rows, c, end int) bool {
+// trim sets the tile to what queries [i,i+rows) see of keys [c,end), and reports whether that is nonempty.
+func (t *attnTile) trim(m *AttentionMask, i, rows, c, end int) bool {
 	t.rows = rows
 	n := int32(end - c)
 	t.c0, t.c1 = int(n), 0

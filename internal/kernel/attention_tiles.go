@@ -97,7 +97,7 @@ func (m *tiledMasks) set(ops attnOps, a *Attention, g, i, rows, j, n int) (seen,
 		}
 		first := a.Drop.First + uint64(i+r)*a.Drop.Row + uint64(g)*a.Drop.Head + uint64(j+lo)
 		var row [tiledKeys / 64]uint64
-		ops.bits(row[lo/64:], a.Drop.words(mem[:], first, hi-lo), a.Drop.Below)
+		ops.dropMask(row[lo/64:], a.Drop.words(mem[:], first, hi-lo), a.Drop.Below)
 		for k := lo / 64; k*64 < hi; k++ {
 			bits[k][r] = row[k]
 		}
@@ -220,9 +220,9 @@ func (a *Attention) forwardTilesBlock(ops attnOps, f *tiledForward, g int, o Att
 		at, steps := (j-from)/tileDepth, n/tileDepth
 		tiles(tilesOf{steps, 2, e, e * tileElems, e * tileElems}, f.k[at*e*tileElems:], f.q, f.s, attnQueries, true)
 		seen, kept := f.masks.set(ops, a, g, i, rows, j, n)
-		ops.powers(f.p, chunk*tileElems, f.s, seen, kept, a.Scale*math.Log2E, &top, &sum, &corr)
+		ops.tileSoftmax(f.p, chunk*tileElems, f.s, seen, kept, a.Scale*math.Log2E, &top, &sum, &corr)
 		if begun {
-			ops.columns(f.o, e*tileDepth, &corr)
+			ops.scaleColumns(f.o, e*tileDepth, &corr)
 		}
 		tiles(tilesOf{e, 2, steps, keys * tileElems, chunk * tileElems}, f.v[at*tileElems:], f.p, f.o, attnQueries, !begun)
 		begun = true

@@ -148,7 +148,7 @@ func (a *Attention) backwardTilesBlock(ops attnOps, b *tiledBackward, g int, k, 
 		tiles(by, b.k, b.q.columns[step*e*tileElems:], b.s, attnQueries, true)
 		tiles(by, b.v, b.do.columns[step*e*tileElems:], b.dp, attnQueries, true)
 		seen, kept := b.masks.set(ops, a, g, c+i, rows, j, tiledBlock)
-		ops.slopes(b.p[step*tileElems:], b.ds[step*tileElems:], b.queries*tileElems, b.pairs[2*step*tileElems:], 2*tileElems, b.s, b.dp, seen, kept, a.Scale*math.Log2E, b.lse[i:], b.d[i:])
+		ops.tileGradient(b.p[step*tileElems:], b.ds[step*tileElems:], b.queries*tileElems, b.pairs[2*step*tileElems:], 2*tileElems, b.s, b.dp, seen, kept, a.Scale*math.Log2E, b.lse[i:], b.d[i:])
 	}
 	if begin < 0 {
 		return

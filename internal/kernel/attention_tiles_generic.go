@@ -2,13 +2,13 @@ package kernel
 
 import "math"
 
-// attnPowersGeneric replaces scores s [keys][64] of 64 queries by 2^(s*scale-top), or 0 if the query's
+// attnTileSoftmaxGeneric replaces scores s [keys][64] of 64 queries by 2^(s*scale-top), or 0 if the query's
 // bit in the key's seen is clear. It adds them to sum, takes the maximum scaled score into top, and
 // sets corr to the factor for earlier results. Powers whose bit in kept is set are rounded to
 // dst in pairs of keys: key k and query q go to half k%2 of lane q%16 of row k%32/2 of tile q/16%2 of
 // step k/32 of panel q/32; others are 0. Panels are panel elements apart; the number of keys is a
 // multiple of 32.
-func attnPowersGeneric(dst []uint16, panel int, s []float32, seen, kept []uint64, scale float32, top, sum, corr *[attnQueries]float32) {
+func attnTileSoftmaxGeneric(dst []uint16, panel int, s []float32, seen, kept []uint64, scale float32, top, sum, corr *[attnQueries]float32) {
 	for q := range attnQueries {
 		m := top[q]
 		for k, bits := range seen {
@@ -31,18 +31,18 @@ func attnPowersGeneric(dst []uint16, panel int, s []float32, seen, kept []uint64
 			if kept[k]>>q&1 == 0 {
 				p = 0
 			}
-			dst[q/32*panel+k/32*tileElems+q/16%2*tileElems/2+k%32/2*32+q%16*2+k%2] = awayBF16(p)
+			dst[q/32*panel+k/32*tileElems+q/16%2*tileElems/2+k%32/2*32+q%16*2+k%2] = roundBF16Away(p)
 		}
 		top[q], sum[q] = m, sum[q]*corr[q]+t
 	}
 }
 
-// attnSlopesGeneric computes probabilities x = 2^(s*scale-lse) of scores s [keys][64], 0 if the
+// attnTileGradientGeneric computes probabilities x = 2^(s*scale-lse) of scores s [keys][64], 0 if the
 // query's bit in the key's seen is clear, and gradients z = x*(dp-d), with dp = 0 if its bit in kept
 // is clear. x, if kept, and z go to p and ds: key k and query q to half q/16%2 of lane q%16 of row
 // k%32 of step q/32 of strip k/32. Strips are strip elements apart. z also goes to pairs, in the
-// layout of dst in attnPowersGeneric.
-func attnSlopesGeneric(p, ds []uint16, strip int, pairs []uint16, panel int, s, dp []float32, seen, kept []uint64, scale float32, lse, d []float32) {
+// layout of dst in attnTileSoftmaxGeneric.
+func attnTileGradientGeneric(p, ds []uint16, strip int, pairs []uint16, panel int, s, dp []float32, seen, kept []uint64, scale float32, lse, d []float32) {
 	for k, bits := range seen {
 		for q := range attnQueries {
 			var x, z, y float32
@@ -57,14 +57,14 @@ func attnSlopesGeneric(p, ds []uint16, strip int, pairs []uint16, panel int, s, 
 				x = 0
 			}
 			at := k/32*strip + q/32*tileElems + k%32*32 + q%16*2 + q/16%2
-			p[at], ds[at] = awayBF16(x), awayBF16(z)
-			pairs[q/32*panel+k/32*tileElems+q/16%2*tileElems/2+k%32/2*32+q%16*2+k%2] = awayBF16(z)
+			p[at], ds[at] = roundBF16Away(x), roundBF16Away(z)
+			pairs[q/32*panel+k/32*tileElems+q/16%2*tileElems/2+k%32/2*32+q%16*2+k%2] = roundBF16Away(z)
 		}
 	}
 }
 
-// attnColumnsGeneric multiplies columns of x [rows][64] by f.
-func attnColumnsGeneric(x []float32, rows int, f *[attnQueries]float32) {
+// attnScaleColumnsGeneric multiplies columns of x [rows][64] by f.
+func attnScaleColumnsGeneric(x []float32, rows int, f *[attnQueries]float32) {
 	for r := range rows {
 		for q, y := range f {
 			x[r*attnQueries+q] *= y
@@ -72,9 +72,9 @@ func attnColumnsGeneric(x []float32, rows int, f *[attnQueries]float32) {
 	}
 }
 
-// attnBitsGeneric sets bit i%64 of dst[i/64] if words[i] >= below, and clears the other bits of
+// attnDropMaskGeneric sets bit i%64 of dst[i/64] if words[i] >= below, and clears the other bits of
 // those words.
-func attnBitsGeneric(dst []uint64, words []uint32, below uint32) {
+func attnDropMaskGeneric(dst []uint64, words []uint32, below uint32) {
 	for i := 0; i < len(words); i += 64 {
 		var bits uint64
 		for k, w := range words[i:min(i+64, len(words))] {
@@ -97,5 +97,5 @@ func transposeBits(x *[64]uint64) {
 	}
 }
 
-// awayBF16 rounds to the nearest, ties away from zero.
-func awayBF16(x float32) uint16 { return uint16((math.Float32bits(x) + 0x8000) >> 16) }
+// roundBF16Away rounds to the nearest, ties away from zero.
+func roundBF16Away(x float32) uint16 { return uint16((math.Float32bits(x) + 0x8000) >> 16) }

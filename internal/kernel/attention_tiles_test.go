@@ -63,8 +63,8 @@ func TestAttentionTilesLoops(t *testing.T) {
 				got[i], want[i] = 0x4242, 0x4242
 			}
 			scale := r.Float32()
-			attnPowersGeneric(want, panel, s, seen, kept, scale, &wtop, &wsum, &wcorr)
-			ops.powers(got, panel, s, seen, kept, scale, &top, &sum, &corr)
+			attnTileSoftmaxGeneric(want, panel, s, seen, kept, scale, &wtop, &wsum, &wcorr)
+			ops.tileSoftmax(got, panel, s, seen, kept, scale, &top, &sum, &corr)
 			attnClose(t, "powers", fromHalves(got), fromHalves(want), halfStep)
 			attnClose(t, "top", top[:], wtop[:], 0)
 			attnClose(t, "sum", sum[:], wsum[:], 1e-6)
@@ -85,8 +85,8 @@ func TestAttentionTilesLoops(t *testing.T) {
 				return x
 			}
 			g, w := mem(), mem()
-			attnSlopesGeneric(w[0], w[1], strip, w[2], panel, s, dp, seen, kept, scale, lse, d)
-			ops.slopes(g[0], g[1], strip, g[2], panel, s, dp, seen, kept, scale, lse, d)
+			attnTileGradientGeneric(w[0], w[1], strip, w[2], panel, s, dp, seen, kept, scale, lse, d)
+			ops.tileGradient(g[0], g[1], strip, g[2], panel, s, dp, seen, kept, scale, lse, d)
 			for i, what := range []string{"p", "ds", "pairs"} {
 				attnClose(t, what, fromHalves(g[i]), fromHalves(w[i]), halfStep)
 			}
@@ -94,8 +94,8 @@ func TestAttentionTilesLoops(t *testing.T) {
 			rows := 1 + r.IntN(20)
 			x := attnRandom(r, (rows+1)*attnQueries, 1)
 			y := attnClone(x)
-			attnColumnsGeneric(y, rows, &corr)
-			ops.columns(x, rows, &corr)
+			attnScaleColumnsGeneric(y, rows, &corr)
+			ops.scaleColumns(x, rows, &corr)
 			attnClose(t, "columns", x, y, 0)
 		}
 	})
@@ -117,8 +117,8 @@ func TestAttentionTilesBits(t *testing.T) {
 			for i := range got {
 				got[i], want[i] = 99, 99
 			}
-			attnBitsGeneric(want, words, below)
-			ops.bits(got, words, below)
+			attnDropMaskGeneric(want, words, below)
+			ops.dropMask(got, words, below)
 			for i := range got {
 				if got[i] != want[i] {
 					t.Fatalf("%d words: bits %d are %#x, want %#x", n, i, got[i], want[i])

@@ -7,7 +7,7 @@
 // position nor on its neighbors.
 //
 // Gemm multiplies two matrices: it blocks them (gemm.go), packs the operands that are slower to
-// read unpacked (gemm_pack.go), prefetches the next block (gemm_ahead.go) and runs register tiles
+// read unpacked (gemm_pack.go), prefetches the next block (gemm_prefetch.go) and runs register tiles
 // over them (gemm_tile.go, gemm_amd64.s, gemm_arm64.s).
 package kernel
 

@@ -88,7 +88,7 @@ func Gemm(c, a, b Matrix, m, n, k int, accumulate bool, scratch []float32) {
 	}
 	g := gemm{gemmShape: shapeOf(impl.Current(), m, n, k), c: c, a: a, b: b, k: k, accumulate: accumulate}
 	g.apart = c.H != nil || accumulate && k > g.kc
-	g.divide(scratch, m)
+	g.splitScratch(scratch, m)
 	rows := m
 	if g.apart && k > g.kc {
 		rows = sumRows
@@ -167,7 +167,7 @@ type gemm struct {
 	tile []float32 // a tile at the edge
 	sums []float32 // [sumRows][nc]
 
-	soon [2]ahead // prefetch after the current rows
+	prefetch [2]prefetch // prefetch after the current rows
 }
 
 // sizes returns the lengths of the parts of scratch, each a multiple of a cache line.
@@ -194,8 +194,8 @@ func GemmScratch(m, n, k int) int {
 	return total
 }
 
-// divide splits scratch into its parts.
-func (g *gemm) divide(scratch []float32, m int) {
+// splitScratch splits scratch into its parts.
+func (g *gemm) splitScratch(scratch []float32, m int) {
 	for i, p := range []*[]float32{&g.bp, &g.ap, &g.rows, &g.tile, &g.sums} {
 		n := g.sizes(m)[i]
 		if len(scratch) < n {
@@ -213,11 +213,11 @@ func (g *gemm) block(i0, i1, j0, j1 int) {
 	}
 	for k0 := 0; k0 < g.k; k0 += g.kc {
 		kb := min(g.kc, g.k-k0)
-		b, sb, panel := g.takeB(k0, kb, j0, i1-i0, j1-j0)
+		b, sb, panel := g.panelsB(k0, kb, j0, i1-i0, j1-j0)
 		for i := i0; i < i1; i += step {
 			rows := min(step, i1-i)
-			a, si, sk, apart := g.takeA(i, rows, k0, kb)
-			g.look(i+rows, i0, i1, min(step, i1-i0), j0, j1-j0, k0, kb)
+			a, si, sk, apart := g.panelsA(i, rows, k0, kb)
+			g.planPrefetch(i+rows, i0, i1, min(step, i1-i0), j0, j1-j0, k0, kb)
 			top := i0 // the first row of sums
 			if kb == g.k {
 				top = i // sums of earlier rows are done; reusing their memory keeps it in cache
@@ -239,10 +239,10 @@ const (
 	setStride = 1024
 )
 
-// takeB returns the memory from which tiles read rows [k0, k0+kb) of n columns of b from j0 on, with
+// panelsB returns the memory from which tiles read rows [k0, k0+kb) of n columns of b from j0 on, with
 // row stride sb, in panels of nr columns. A narrower last panel is always packed, at the start of bp
 // if the others are not packed.
-func (g *gemm) takeB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
+func (g *gemm) panelsB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
 	whole := n / g.nr * g.nr
 	g.plain = g.plainB && !g.b.Trans && g.b.H == nil && rows <= plainRows && g.b.LD%setStride != 0 && whole > 0
 	if !g.plain {
@@ -255,9 +255,9 @@ func (g *gemm) takeB(k0, kb, j0, rows, n int) (b []float32, sb, panel int) {
 	return g.b.From(k0, j0).F, g.b.LD, g.nr
 }
 
-// takeA returns the memory from which tiles read rows [i, i+rows) of columns [k0, k0+kb) of a. Element
+// panelsA returns the memory from which tiles read rows [i, i+rows) of columns [k0, k0+kb) of a. Element
 // (r, kk) is at r*si+kk*sk from the start of its panel of mr rows; panels are panel elements apart.
-func (g *gemm) takeA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
+func (g *gemm) panelsA(i, rows, k0, kb int) (a []float32, si, sk, panel int) {
 	src := g.a.From(i, k0)
 	switch {
 	case g.a.Trans || g.packA:
@@ -300,9 +300,9 @@ func (g *gemm) sweep(i, rows int, a []float32, si, sk int, b []float32, sb, pane
 		}
 		t.a = a
 		t.pf, t.pfstep = a, 0
-		for s := range g.soon {
-			if p := g.soon[s].next(kb); p != nil {
-				t.pf, t.pfstep = p, g.soon[s].step
+		for s := range g.prefetch {
+			if p := g.prefetch[s].next(kb); p != nil {
+				t.pf, t.pfstep = p, g.prefetch[s].step
 				break
 			}
 		}

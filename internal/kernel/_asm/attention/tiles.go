@@ -68,9 +68,9 @@ func powers(s, seen GPVirtual, v int, scale VecPhysical, base, c []VecPhysical) 
 	return x, masks
 }
 
-func powersAVX512() {
+func tileSoftmaxAVX512() {
 	defer scope()()
-	begin("attnPowersAVX512", "func(dst *uint16, panel int, s *float32, keys int, seen, kept *uint64, scale float32, top, sum, corr *float32)", "attnPowersAVX512 is attnPowersGeneric with AVX-512.")
+	begin("attnTileSoftmaxAVX512", "func(dst *uint16, panel int, s *float32, keys int, seen, kept *uint64, scale float32, top, sum, corr *float32)", "attnTileSoftmaxAVX512 is attnTileSoftmaxGeneric with AVX-512.")
 	c := exp2Consts()
 	h := newHalfPairs()
 	scale := zmm()
@@ -164,9 +164,9 @@ func powersAVX512() {
 	RET()
 }
 
-func slopesAVX512() {
+func tileGradientAVX512() {
 	defer scope()()
-	begin("attnSlopesAVX512", "func(p, ds *uint16, strip int, pairs *uint16, panel int, s, dp *float32, keys int, seen, kept *uint64, scale float32, lse, d *float32)", "attnSlopesAVX512 is attnSlopesGeneric with AVX-512.")
+	begin("attnTileGradientAVX512", "func(p, ds *uint16, strip int, pairs *uint16, panel int, s, dp *float32, keys int, seen, kept *uint64, scale float32, lse, d *float32)", "attnTileGradientAVX512 is attnTileGradientGeneric with AVX-512.")
 	c := exp2Consts()
 	h := newHalfPairs()
 	scale := zmm()
@@ -234,9 +234,9 @@ func slopesAVX512() {
 	RET()
 }
 
-func columnsAVX512() {
+func scaleColumnsAVX512() {
 	defer scope()()
-	begin("attnColumnsAVX512", "func(x *float32, rows int, f *float32)", "attnColumnsAVX512 is attnColumnsGeneric with AVX-512.")
+	begin("attnScaleColumnsAVX512", "func(x *float32, rows int, f *float32)", "attnScaleColumnsAVX512 is attnScaleColumnsGeneric with AVX-512.")
 	x, rows, p := arg("x"), arg("rows"), arg("f")
 	f := zmms(queryVectors)
 	for v := range f {
@@ -255,9 +255,9 @@ func columnsAVX512() {
 	RET()
 }
 
-func bitsAVX512() {
+func dropMaskAVX512() {
 	defer scope()()
-	begin("attnBitsAVX512", "func(dst *uint16, words *uint32, vectors int, below uint32)", "attnBitsAVX512 is attnBitsGeneric with AVX-512, 16 words at a time.")
+	begin("attnDropMaskAVX512", "func(dst *uint16, words *uint32, vectors int, below uint32)", "attnDropMaskAVX512 is attnDropMaskGeneric with AVX-512, 16 words at a time.")
 	dst, words, n := arg("dst"), arg("words"), arg("vectors")
 	below := zmm()
 	VPBROADCASTD(Load(Param("below"), GP32()), below)
