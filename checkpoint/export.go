@@ -88,12 +88,12 @@ type exportFile struct {
 func (f exportFile) temp(dir string) string { return filepath.Join(dir, tempPrefix+f.name) }
 
 // layOut assigns the entries to files, filling each before the next.
-func (e *exporter) layOut(entries []safetensors.Entry, most int64) error {
-	if most <= 0 {
-		most = MaxShardSize
+func (e *exporter) layOut(entries []safetensors.Entry, limit int64) error {
+	if limit <= 0 {
+		limit = MaxShardSize
 	}
 	var groups [][]safetensors.Entry
-	room := int64(0)
+	free := int64(0)
 	e.where = make(map[string]int, len(entries))
 	for _, t := range entries {
 		if !validShape(t.Shape, t.DType) {
@@ -103,13 +103,13 @@ func (e *exporter) layOut(entries []safetensors.Entry, most int64) error {
 			return fmt.Errorf("checkpoint: export %s: declared twice", t.Name)
 		}
 		n := t.Bytes()
-		if len(groups) == 0 || n > room && room < most {
-			groups, room = append(groups, nil), most
+		if len(groups) == 0 || n > free && free < limit {
+			groups, free = append(groups, nil), limit
 		}
 		last := len(groups) - 1
 		groups[last] = append(groups[last], t)
 		e.where[t.Name] = last
-		room -= n
+		free -= n
 		e.total += n
 	}
 	if len(groups) == 0 {

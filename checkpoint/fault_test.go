@@ -126,7 +126,7 @@ func (s scenario) survives(t *testing.T, disk *faultFS, rng *rand.Rand, saved bo
 	found, err := list(disk, "out/checkpoints")
 	for _, f := range found {
 		if err = errors.Join(err, f.Err); err != nil {
-			t.Fatalf("%s: %s is not whole: %v; on disk:\n%s", what, f.Path, err, disk.tree())
+			t.Fatalf("%s: %s is incomplete: %v; on disk:\n%s", what, f.Path, err, disk.tree())
 		}
 	}
 	// Resume, save, and cut power again.
@@ -144,7 +144,7 @@ func (s scenario) survives(t *testing.T, disk *faultFS, rng *rand.Rand, saved bo
 			t.Fatalf("%s, and again: the next save: %v; on disk:\n%s", what, err, disk.tree())
 		}
 	}
-	if next, err := holds(t, disk); err != nil || next != again+1 || strings.Contains(disk.tree(), "/"+tempPrefix) || strings.Contains(disk.tree(), "/"+asidePrefix) {
+	if next, err := holds(t, disk); err != nil || next != again+1 || strings.Contains(disk.tree(), "/"+tempPrefix) || strings.Contains(disk.tree(), "/"+replacedPrefix) {
 		t.Fatalf("%s, and again: in the end loads %d: %v; on disk:\n%s", what, next, err, disk.tree())
 	}
 }
@@ -263,7 +263,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	if full < 20 {
-		t.Fatalf("only %d saves met a full disk", full)
+		t.Fatalf("only %d saves hit a full disk", full)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestEveryBitAndEveryLength(t *testing.T) {
 				for bit := range 8 {
 					data[i] ^= 1 << bit
 					if !exactOrRefused(t, fs, fmt.Sprintf("%s: bit %d of byte %d", name, bit, i)) {
-						t.Fatalf("%s: bit %d of byte %d: the change was not noticed", name, bit, i)
+						t.Fatalf("%s: bit %d of byte %d: the change was not detected", name, bit, i)
 					}
 					data[i] ^= 1 << bit
 				}
@@ -328,7 +328,7 @@ func TestEveryBitAndEveryLength(t *testing.T) {
 			for n := range data {
 				f.data = data[:n:n]
 				if !exactOrRefused(t, fs, fmt.Sprintf("%s cut to %d", name, n)) {
-					t.Fatalf("%s cut to %d was loaded", name, n)
+					t.Fatalf("%s truncated to %d was loaded", name, n)
 				}
 			}
 			f.data = append(data[:len(data):len(data)], 0)
@@ -411,7 +411,7 @@ func FuzzManifest(f *testing.F) {
 					for run := range b.Runs(b, tensor.FullBox(x.Shape)) {
 						for i := range run.N {
 							if seen[run.Y+i] {
-								t.Fatalf("%s: element %d is placed twice", x.key(), run.Y+i)
+								t.Fatalf("%s: element %d is stored twice", x.key(), run.Y+i)
 							}
 							seen[run.Y+i] = true
 						}

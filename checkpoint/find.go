@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	stepPrefix  = "step-"
-	tempPrefix  = ".tmp-"      // being written, or being deleted
-	asidePrefix = ".replaced-" // being replaced by a checkpoint of the same step
+	stepPrefix     = "step-"
+	tempPrefix     = ".tmp-"      // being written, or being deleted
+	replacedPrefix = ".replaced-" // being replaced by a checkpoint of the same step
 )
 
 var errNotExist = fs.ErrNotExist
@@ -26,7 +26,7 @@ func stepDir(step int) string { return stepPrefix + strconv.Itoa(step) }
 
 // parseDir parses the name of a checkpoint directory.
 func parseDir(name string) (step int, aside, ok bool) {
-	rest, aside := strings.CutPrefix(name, asidePrefix)
+	rest, aside := strings.CutPrefix(name, replacedPrefix)
 	digits, ok := strings.CutPrefix(rest, stepPrefix)
 	if aside {
 		digits, _, _ = strings.Cut(digits, "-")

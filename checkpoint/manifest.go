@@ -291,7 +291,7 @@ func verifyFile(fs fileSystem, dir string, want manifestFile) error {
 	return nil
 }
 
-func readAll(fs fileSystem, path string, most int64) ([]byte, error) {
+func readAll(fs fileSystem, path string, limit int64) ([]byte, error) {
 	f, err := fs.Open(path)
 	if err != nil {
 		return nil, err
@@ -301,8 +301,8 @@ func readAll(fs fileSystem, path string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > most {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, size, most)
+	if size > limit {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, size, limit)
 	}
 	b := make([]byte, size)
 	if n, err := f.ReadAt(b, 0); n < len(b) {

@@ -74,7 +74,7 @@ func TestInvalidManifests(t *testing.T) {
 		}
 	}
 	if _, err := parseManifest([]byte(strings.Replace(string(data), `"epoch"`, `"more":1,"epoch"`, 1))); err == nil {
-		t.Error("a member that is not known was ignored")
+		t.Error("an unknown member was ignored")
 	}
 }
 

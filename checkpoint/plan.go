@@ -184,19 +184,19 @@ func (t *planned) write(b tensor.Box, holders []part, load []int, w *writerRun) 
 	}
 }
 
-// split splits a box into boxes of up to most elements, along the first dimension that is larger
+// split splits a box into boxes of up to limit elements, along the first dimension that is larger
 // than 1, then the next.
-func split(b tensor.Box, most int) []tensor.Box {
+func split(b tensor.Box, limit int) []tensor.Box {
 	n := b.Elems()
 	d := slices.IndexFunc(b.Sizes, func(size int) bool { return size > 1 })
-	if n <= most || d < 0 {
+	if n <= limit || d < 0 {
 		return []tensor.Box{b}
 	}
 	row := n / b.Sizes[d]
-	step := max(most/row, 1) * row
+	step := max(limit/row, 1) * row
 	var out []tensor.Box
 	for lo := 0; lo < n; lo += step {
-		out = append(out, split(b.Range(lo, min(n, lo+step))[0], most)...)
+		out = append(out, split(b.Range(lo, min(n, lo+step))[0], limit)...)
 	}
 	return out
 }

@@ -86,7 +86,7 @@ func (s *Store) retain(saved int) (notices []string) {
 	}
 	kept := 1
 	for _, f := range found { // newest first
-		if f.Err != nil || !owns(s.run, f) || f.Step == saved || f.Step == s.kept {
+		if f.Err != nil || !owns(s.run, f) || f.Step == saved || f.Step == s.protected {
 			continue
 		}
 		if kept++; kept <= s.cfg.KeepLastN {

@@ -286,7 +286,7 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run, same := found[0].Run, of(first, "auto"); same != run || branch == run {
-		t.Errorf("the first run is %s, goes on as %s, and one that begins with its checkpoint is %s", run, same, branch)
+		t.Errorf("run ID %s, resumed with auto %s, by path %s", run, same, branch)
 	}
 }
 
@@ -371,7 +371,7 @@ func TestResolve(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	for _, c := range []Config{{SaveEveryNSteps: -1}, {KeepLastN: -1}, {StateDictType: "local"}} {
 		if c.Validate() == nil {
-			t.Errorf("%+v is taken", c)
+			t.Errorf("%+v was accepted", c)
 		}
 	}
 	if err := (Config{SaveEveryNSteps: 5, KeepLastN: 1, StateDictType: Full}).Validate(); err != nil {

@@ -20,14 +20,14 @@ import (
 // Store is the checkpoint directory of one run, as one rank sees it. All ranks call Save and Resume
 // in the same order, each from one goroutine.
 type Store struct {
-	dir    string
-	run    string // run ID; empty until resumed or first saved
-	cfg    Config
-	ranks  ProcessGroup
-	memory memory
-	fs     fileSystem
-	chunk  int
-	kept   int // step of the checkpoint that retain keeps; -1 for none
+	dir       string
+	run       string // run ID; empty until resumed or first saved
+	cfg       Config
+	ranks     ProcessGroup
+	memory    memory
+	fs        fileSystem
+	chunk     int
+	protected int // step of the checkpoint that retain keeps; -1 for none
 }
 
 // NewStore returns the Store of a run that writes to outputDir. Only rank 0 needs the run ID (see
@@ -41,11 +41,11 @@ func NewStore(outputDir, run string, cfg Config, ranks ProcessGroup, device tens
 	if run != "" && !rundir.ValidID(run) {
 		return nil, fmt.Errorf("checkpoint: invalid run ID %q: use up to 64 letters, digits, \".\", \"_\" and \"-\"", run)
 	}
-	return &Store{dir: cfg.Directory(outputDir), run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, kept: -1}, nil
+	return &Store{dir: cfg.Directory(outputDir), run: run, cfg: cfg, ranks: ranks, memory: memory{device}, fs: disk{}, chunk: chunkBytes, protected: -1}, nil
 }
 
 // Protect excludes the checkpoint of a step from deletion. It replaces an earlier call.
-func (s *Store) Protect(step int) { s.kept = step }
+func (s *Store) Protect(step int) { s.protected = step }
 
 // StepPath returns the path of the checkpoint of a step.
 func (s *Store) StepPath(step int) string { return filepath.Join(s.dir, stepDir(step)) }
@@ -219,7 +219,7 @@ func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 		if m, err := verify(s.fs, final); err == nil && !owns(s.run, Candidate{Run: m.Run}) {
 			return nil, fault.Try(fmt.Errorf("checkpoint: %s belongs to another run (%s) and is not replaced", final, m.Run), "another output_dir, or another checkpoint.dir")
 		}
-		aside = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", asidePrefix, stepDir(step), rand.Text()[:8]))
+		aside = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", replacedPrefix, stepDir(step), rand.Text()[:8]))
 		if err := s.fs.Rename(final, aside); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}

@@ -73,7 +73,7 @@ var builders = map[string]func(*args) Optimizer{
 	"muon": func(a *args) Optimizer {
 		o := Muon{
 			Momentum: a.number("momentum", 0.95, share), Nesterov: a.flag("nesterov", true), Coefficients: a.numbers("ns_coefficients", 3.4445, -4.7750, 2.0315),
-			Eps: a.number("eps", 1e-7, positive), Steps: int(a.number("ns_steps", 5, few)), AdjustLR: AdjustOriginal,
+			Eps: a.number("eps", 1e-7, positive), Steps: int(a.number("ns_steps", 5, iterations)), AdjustLR: AdjustOriginal,
 			Rest: AdamW{Beta1: a.adams.Betas[0], Beta2: a.adams.Betas[1], Eps: a.adams.Eps},
 		}
 		if v, ok := a.take("adjust_lr_fn"); ok {
@@ -174,8 +174,8 @@ func positive(x float64) string {
 	return "positive"
 }
 
-// few accepts iteration counts.
-func few(x float64) string {
+// iterations accepts iteration counts.
+func iterations(x float64) string {
 	if x == math.Trunc(x) && x >= 1 && x < 100 {
 		return ""
 	}
@@ -219,10 +219,10 @@ func (a *args) take(key string) (any, bool) {
 	return v, v != nil
 }
 
-func (a *args) number(key string, otherwise float64, must check) float64 {
+func (a *args) number(key string, fallback float64, must check) float64 {
 	v, ok := a.take(key)
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	x, ok := number(v)
 	if !ok {
@@ -243,10 +243,10 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-func (a *args) flag(key string, otherwise bool) bool {
+func (a *args) flag(key string, fallback bool) bool {
 	v, ok := a.take(key)
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	x, ok := v.(bool)
 	if !ok {
@@ -255,8 +255,8 @@ func (a *args) flag(key string, otherwise bool) bool {
 	return x
 }
 
-func (a *args) betas(otherwise [2]float64) [2]float64 {
-	b := a.numbers("betas", otherwise[:]...)
+func (a *args) betas(fallback [2]float64) [2]float64 {
+	b := a.numbers("betas", fallback[:]...)
 	for _, x := range b[:2] {
 		if should := share(x); should != "" {
 			a.fail("betas has %v: each must be %s", x, should)
@@ -266,15 +266,15 @@ func (a *args) betas(otherwise [2]float64) [2]float64 {
 }
 
 // numbers reads a list with one number per default, up to three.
-func (a *args) numbers(key string, otherwise ...float64) (all [3]float64) {
-	copy(all[:], otherwise)
+func (a *args) numbers(key string, fallback ...float64) (all [3]float64) {
+	copy(all[:], fallback)
 	v, ok := a.take(key)
 	if !ok {
 		return all
 	}
 	list, _ := v.([]any)
-	if len(list) != len(otherwise) {
-		a.fail("%s is %v: it must be a list of %d numbers", key, v, len(otherwise))
+	if len(list) != len(fallback) {
+		a.fail("%s is %v: it must be a list of %d numbers", key, v, len(fallback))
 		return all
 	}
 	for i := range list {

@@ -38,7 +38,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	if o := (optim.LowBit{Elementwise: adamw, StateDType: tensor.U8, MinSize: 4096}); o.For(optim.Param{Shape: tensor.Shape{63, 65}}) != adamw || o.For(optim.Param{Shape: tensor.Shape{64, 64}}) != o {
-		t.Error("state in 8 bits is not of parameters of 4096 elements and more")
+		t.Error("8-bit state must be for parameters of 4096 elements or more")
 	}
 }
 

@@ -219,7 +219,7 @@ func TestSkippedStep(t *testing.T) {
 					t.Errorf("%v: a skipped step changes %s or its state", config, parameter)
 				}
 				if after := step(2, 0.25, 1); bytes.Equal(before, after) {
-					t.Errorf("%v: a step changes nothing of %s", config, parameter)
+					t.Errorf("%v: a step does not change %s", config, parameter)
 				}
 				for _, x := range append(s.State, s.P, s.G, s.Ends, hyper, scalars) {
 					x.Release()

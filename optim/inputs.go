@@ -17,8 +17,8 @@ type Inputs struct {
 	counts   *tensor.Tensor // F64 [MaxInFlight, 1]: count of applied updates per row
 	count    *tensor.Tensor // F64 [1]: applied updates
 	zero     *tensor.Tensor // F64 [1]
-	mine     *tensor.Tensor // U8 [MaxInFlight, 1]
-	picked   *tensor.Tensor // as table
+	current  *tensor.Tensor // U8 [MaxInFlight, 1]
+	selected *tensor.Tensor // as table
 }
 
 // Width returns the length of the longest row of inputs.
@@ -35,7 +35,7 @@ func NewInputs(b tensor.Backend, settings []ParamOptions) *Inputs {
 	f64 := func(shape ...int) *tensor.Tensor { return b.New(tensor.Workspace, tensor.F64, shape...) }
 	in := &Inputs{
 		Hyper: f64(len(settings), n), settings: settings, table: f64(MaxInFlight, len(settings)*n), counts: f64(MaxInFlight, 1), count: f64(1), zero: f64(1),
-		mine: b.New(tensor.Workspace, tensor.U8, MaxInFlight, 1), picked: f64(MaxInFlight, len(settings)*n),
+		current: b.New(tensor.Workspace, tensor.U8, MaxInFlight, 1), selected: f64(MaxInFlight, len(settings)*n),
 	}
 	b.Fill(in.zero, 0)
 	in.Start(b, 0)
@@ -68,8 +68,8 @@ func (in *Inputs) Next(b tensor.Backend, scalars *tensor.Tensor) {
 	if len(in.settings) == 0 {
 		return
 	}
-	b.Binary(in.mine, in.counts, in.count, tensor.Eq)
-	b.Select(in.picked, in.mine, in.table, in.zero)
-	b.Reduce(in.Hyper.Reshape(in.Hyper.Elems()), in.picked, 0, tensor.Add, tensor.F64)
+	b.Binary(in.current, in.counts, in.count, tensor.Eq)
+	b.Select(in.selected, in.current, in.table, in.zero)
+	b.Reduce(in.Hyper.Reshape(in.Hyper.Elems()), in.selected, 0, tensor.Add, tensor.F64)
 	b.Binary(in.count, in.count, scalars.Flat(tensor.ScalarApply, tensor.ScalarApply+1), tensor.Add)
 }

@@ -83,7 +83,7 @@ func TestOracle(t *testing.T) {
 	conf := optim.DefaultLossScaling()
 	torch := newScaled(conf.Scaler(true, 1))
 	if got := torch.Start().Scale; got != o.Torch.InitScale {
-		t.Errorf("torch's scale begins at %v", got)
+		t.Errorf("torch's initial scale is %v", got)
 	}
 	if got := torch.step(true).Scale; got != o.Torch.InitScale*o.Torch.BackoffFactor {
 		t.Errorf("torch's scale falls to %v", got)
@@ -130,13 +130,13 @@ func TestOracle(t *testing.T) {
 // positions.
 func TestScalerKinds(t *testing.T) {
 	if c := optim.DefaultLossScaling(); c.Scaler(false, 8) != nil {
-		t.Error("there is a scaler where nothing is float16")
+		t.Error("a scaler without float16")
 	}
 	if c := (optim.LossScaling{}); c.Scaler(false, 8) != nil || c.Scaler(true, 8) == nil {
 		t.Error("the zero value is not auto")
 	}
 	if c := (optim.LossScaling{Kind: optim.NoScaler}); c.Scaler(true, 8) != nil {
-		t.Error("none is one")
+		t.Error("kind none has a scaler")
 	}
 	static := newScaled(optim.LossScaling{Kind: optim.StaticScaler, LossScale: 384}.Scaler(true, 100))
 	for _, overflow := range []bool{true, false, true} {
@@ -145,10 +145,10 @@ func TestScalerKinds(t *testing.T) {
 		}
 	}
 	if got := tensor.Host[float64](optim.GradSeed(static.state))[0]; got != 6 {
-		t.Errorf("at a scale of 384 and 100 positions gradients begin as %v, not as 384/64", got)
+		t.Errorf("at a scale of 384 and 100 positions the initial gradient is %v, want 384/64", got)
 	}
 	if st, err := static.Resume(&optim.ScalerState{Scale: 7}); err != nil || st.Scale != 384 {
-		t.Errorf("a static scale goes on as %v, %v", st, err)
+		t.Errorf("a static scale resumes as %v, %v", st, err)
 	}
 	torch := optim.LossScaling{Kind: optim.TorchScaler}.Scaler(true, 1)
 	for scale, want := range map[float64]bool{2: true, 1: false, 0.5: false} { // a scale of 1 has no effect
@@ -159,11 +159,11 @@ func TestScalerKinds(t *testing.T) {
 	// A lower hysteresis and a higher minimum apply at once.
 	lower := optim.LossScaling{Kind: optim.DeepSpeedScaler, Hysteresis: 3, MinScale: 16}.Scaler(true, 1)
 	if st, err := lower.Resume(&optim.ScalerState{Scale: 8, Good: 5, Hysteresis: 7}); err != nil || st != (optim.ScalerState{Scale: 16, Good: 5, Hysteresis: 3}) {
-		t.Errorf("a dynamic scale goes on as %+v, %v", st, err)
+		t.Errorf("a dynamic scale resumes as %+v, %v", st, err)
 	}
 	for _, bad := range []optim.ScalerState{{}, {Scale: -1}, {Scale: 2, Good: -1}, {Scale: 1e300}} {
 		if _, err := optim.DefaultLossScaling().Scaler(true, 1).Resume(&bad); err == nil {
-			t.Errorf("%+v is gone on with", bad)
+			t.Errorf("%+v was accepted", bad)
 		}
 	}
 	for _, bad := range []optim.LossScaling{

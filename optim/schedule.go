@@ -26,7 +26,7 @@ type Schedule struct {
 	// WarmupLR and WarmupDecayLR. Default 0.
 	MinLR float64 `yaml:"min_lr"`
 	// MinLRRatio is min_lr as a fraction of learning_rate, for cosine, wsd and WarmupCosineLR
-	// (DeepSpeed's cos_min_ratio). Set only one of both. Default 0.
+	// (DeepSpeed's cos_min_ratio). Set it or min_lr. Default 0.
 	MinLRRatio float64 `yaml:"min_lr_ratio"`
 	// WarmupSteps is the number of steps in which the learning rate rises to learning_rate. Default
 	// 0.

@@ -16,7 +16,7 @@ func TestScheduleFirstStepOfWarmupIsZero(t *testing.T) {
 			t.Errorf("%s: first learning rate is %v, want 0", kind, got)
 		}
 		if got := s.At(2); math.Abs(got-1e-3) > 1e-18 {
-			t.Errorf("%s: learning rate at the end of warm-up is %v, want 1e-3", kind, got)
+			t.Errorf("%s: learning rate at the end of the warmup is %v, want 1e-3", kind, got)
 		}
 	}
 }

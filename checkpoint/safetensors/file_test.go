@@ -147,7 +147,7 @@ func TestEveryTruncationIsRefused(t *testing.T) {
 	file, _ := build(t, sample(), 3)
 	for n := range file {
 		if _, err := NewFile("cut.safetensors", bytes.NewReader(file[:n]), int64(n)); err == nil {
-			t.Fatalf("a file cut to %d of %d bytes was opened", n, len(file))
+			t.Fatalf("a file truncated to %d of %d bytes was opened", n, len(file))
 		} else if s := err.Error(); !strings.Contains(s, "cut.safetensors") || strings.Contains(s, "\n") {
 			t.Fatalf("error is %q", s)
 		}
@@ -235,7 +235,7 @@ func TestLayoutRefuses(t *testing.T) {
 		{{"\xff", tensor.F32, tensor.Shape{1}}},
 	} {
 		if _, err := NewLayout(es, nil); err == nil {
-			t.Errorf("%v was laid out", es)
+			t.Errorf("%v was accepted", es)
 		}
 	}
 	l, err := NewLayout([]Entry{{"a", tensor.F32, tensor.Shape{2}}}, nil)
@@ -314,7 +314,7 @@ func FuzzFile(f *testing.F) {
 		at := int64(8 + binary.LittleEndian.Uint64(b))
 		for _, i := range x.Tensors() {
 			if i.Offset != at {
-				t.Fatalf("%v lies at %d, want %d", i, i.Offset, at)
+				t.Fatalf("%v is at %d, want %d", i, i.Offset, at)
 			}
 			at += i.Size
 			if i.Shape.Elems() != i.Elems() {
@@ -325,7 +325,7 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 		if at != int64(len(b)) {
-			t.Fatalf("the tensors end at %d of %d", at, len(b))
+			t.Fatalf("the tensors end at %d, the file at %d", at, len(b))
 		}
 	})
 }

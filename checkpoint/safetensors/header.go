@@ -202,9 +202,9 @@ func (h *header) sortAndCheck(start, size int64) error {
 
 // clip shortens untrusted text for messages.
 func clip(s string) string {
-	const most = 200
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "..."
+	const limit = 200
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "..."
 	}
 	return s
 }

@@ -122,10 +122,10 @@ func TestLoss(t *testing.T) {
 	const ln2 = 0.6931471805599453
 	none, all := sums(small+`, "free_bits": 0}`, true), sums(small+`, "free_bits": 5}`, false)
 	if !same(none[sumLoss:][:1], []float64{none[sumCrossEntropy] + ln2*none[sumKLBits]}) || none[sumKLBits] <= 0 {
-		t.Errorf("nothing free: %v", none)
+		t.Errorf("free_bits 0: %v", none)
 	}
 	if all[sumLoss] != all[sumCrossEntropy] || all[sumKLBits] != none[sumKLBits] {
-		t.Errorf("all free: %v, nothing: %v", all, none)
+		t.Errorf("free_bits above all: %v, 0: %v", all, none)
 	}
 	if !same(none[sumBound:][:1], none[sumLoss:][:1]) || none[sumPrior] != 0 || all[sumPrior] <= 0 || all[sumPrior] == all[sumCrossEntropy] {
 		t.Errorf("training: %v, evaluation: %v", none, all)

@@ -44,12 +44,12 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 	if err != nil {
 		return nil, err
 	}
-	most := rotary.MaxPositions()
+	maxPositions := rotary.MaxPositions()
 	if positions == 0 {
-		positions = most
+		positions = maxPositions
 	}
-	if positions > most {
-		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, most), "%s", fault.Set("data.sequence_length", most))
+	if positions > maxPositions {
+		return nil, fault.Try(fmt.Errorf("sequence length %d is longer than max_position_embeddings %d", positions, maxPositions), "%s", fault.Set("data.sequence_length", maxPositions))
 	}
 	if positions > maxAngles/c.HeadDim {
 		return nil, fault.Try(fmt.Errorf("%d positions (max_position_embeddings or the sequence length) x head_dim %d exceeds the limit of rotary tables, %d", positions, c.HeadDim, maxAngles), "a smaller max_position_embeddings")
@@ -59,7 +59,7 @@ func New(b tensor.Backend, c Config, positions int) (*Llama, error) {
 		return nil, err
 	}
 	std := nn.Init{Kind: nn.Normal, Std: c.InitializerRange}
-	m := &Llama{cfg: c, rope: rope, positions: most}
+	m := &Llama{cfg: c, rope: rope, positions: maxPositions}
 	m.embed = nn.NewEmbedding("model.embed_tokens", c.VocabSize, c.HiddenSize, std).WithPadding(c.PadTokenID)
 	m.units = append(m.units, &nn.Unit{Name: "embed_tokens", Params: []*nn.Param{m.embed.Weight}})
 	for i := range c.NumHiddenLayers {

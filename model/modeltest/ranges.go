@@ -60,9 +60,9 @@ func Ranges(t *testing.T, f model.Family, config string) {
 	t.Helper()
 	for _, docs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ranges, documents %t", docs), func(t *testing.T) {
-			fresh := func(how recomputation) *network { return newNetwork(t, naive.New(), f, config, docs, how) }
-			ranges(t, fresh)
-			schedule(t, fresh)
+			build := func(how recomputation) *network { return newNetwork(t, naive.New(), f, config, docs, how) }
+			ranges(t, build)
+			schedule(t, build)
 		})
 	}
 }
