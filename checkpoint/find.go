@@ -25,14 +25,14 @@ var errNotExist = fs.ErrNotExist
 func stepDir(step int) string { return stepPrefix + strconv.Itoa(step) }
 
 // parseDir parses the name of a checkpoint directory.
-func parseDir(name string) (step int, aside, ok bool) {
-	rest, aside := strings.CutPrefix(name, replacedPrefix)
+func parseDir(name string) (step int, replaced, ok bool) {
+	rest, replaced := strings.CutPrefix(name, replacedPrefix)
 	digits, ok := strings.CutPrefix(rest, stepPrefix)
-	if aside {
+	if replaced {
 		digits, _, _ = strings.Cut(digits, "-")
 	}
 	step, err := strconv.Atoi(digits)
-	return step, aside, ok && err == nil && step >= 0 && strconv.Itoa(step) == digits
+	return step, replaced, ok && err == nil && step >= 0 && strconv.Itoa(step) == digits
 }
 
 // Candidate is a directory with a checkpoint's name, valid or not.
@@ -57,11 +57,11 @@ func list(fs fileSystem, dir string) ([]Candidate, error) {
 	}
 	type candidate struct {
 		Candidate
-		aside bool
+		replaced bool
 	}
 	var cs []candidate
 	for _, name := range names {
-		step, aside, ok := parseDir(name)
+		step, replaced, ok := parseDir(name)
 		if !ok {
 			continue
 		}
@@ -74,15 +74,15 @@ func list(fs fileSystem, dir string) ([]Candidate, error) {
 		if m != nil {
 			f.Run = m.Run
 		}
-		cs = append(cs, candidate{f, aside})
+		cs = append(cs, candidate{f, replaced})
 	}
 	slices.SortFunc(cs, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.Step, a.Step), compareBool(a.aside, b.aside))
+		return cmp.Or(cmp.Compare(b.Step, a.Step), compareBool(a.replaced, b.replaced))
 	})
 	var found []Candidate
 	for i, c := range cs {
 		// A checkpoint set aside counts only until its replacement is valid.
-		if c.aside && (c.Err != nil || i > 0 && cs[i-1].Step == c.Step && cs[i-1].Err == nil) {
+		if c.replaced && (c.Err != nil || i > 0 && cs[i-1].Step == c.Step && cs[i-1].Err == nil) {
 			continue
 		}
 		found = append(found, c.Candidate)

@@ -37,11 +37,11 @@ func (s *Store) sweep() error {
 	}
 	for _, name := range names {
 		path := filepath.Join(s.dir, name)
-		step, aside, ok := parseDir(name)
+		step, replaced, ok := parseDir(name)
 		switch {
 		case strings.HasPrefix(name, tempPrefix):
 			err = s.remove(path)
-		case ok && aside:
+		case ok && replaced:
 			err = s.finishReplace(path, step)
 		}
 		if err != nil {
@@ -53,18 +53,18 @@ func (s *Store) sweep() error {
 
 // finishReplace completes an interrupted replacement: it keeps the new checkpoint if valid, else the old
 // one.
-func (s *Store) finishReplace(aside string, step int) error {
+func (s *Store) finishReplace(replaced string, step int) error {
 	final := filepath.Join(s.dir, stepDir(step))
 	if _, err := verify(s.fs, final); err == nil {
-		return s.remove(aside)
+		return s.remove(replaced)
 	}
-	if _, err := verify(s.fs, aside); err != nil {
+	if _, err := verify(s.fs, replaced); err != nil {
 		return nil // neither is valid: leave both to the user
 	}
 	if err := s.remove(final); err != nil && !errors.Is(err, errNotExist) {
 		return err
 	}
-	if err := s.fs.Rename(aside, final); err != nil {
+	if err := s.fs.Rename(replaced, final); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {

@@ -214,27 +214,27 @@ func (s *Store) publish(tmp string, step int) (notices []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	aside := ""
+	replaced := ""
 	if slices.Contains(names, stepDir(step)) {
 		if m, err := verify(s.fs, final); err == nil && !owns(s.run, Candidate{Run: m.Run}) {
 			return nil, fault.Try(fmt.Errorf("checkpoint: %s belongs to another run (%s) and is not replaced", final, m.Run), "another output_dir, or another checkpoint.dir")
 		}
-		aside = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", replacedPrefix, stepDir(step), rand.Text()[:8]))
-		if err := s.fs.Rename(final, aside); err != nil {
+		replaced = filepath.Join(s.dir, fmt.Sprintf("%s%s-%s", replacedPrefix, stepDir(step), rand.Text()[:8]))
+		if err := s.fs.Rename(final, replaced); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
 	}
 	if err := s.fs.Rename(tmp, final); err != nil {
-		if aside != "" {
-			err = errors.Join(err, s.fs.Rename(aside, final))
+		if replaced != "" {
+			err = errors.Join(err, s.fs.Rename(replaced, final))
 		}
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := s.fs.SyncDir(s.dir); err != nil {
 		return nil, fmt.Errorf("checkpoint: sync %s: %w", s.dir, err)
 	}
-	if aside != "" {
-		if err := s.remove(aside); err != nil {
+	if replaced != "" {
+		if err := s.remove(replaced); err != nil {
 			notices = append(notices, err.Error())
 		}
 	}

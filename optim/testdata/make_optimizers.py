@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Makes optimizers.json: parameters after steps of an optimizer, by the programs that define it.
+"""Generates optimizers.json: parameters after optimizer steps of the reference implementations.
 
     python3 make_optimizers.py
 
-Needs torch 2.9.1, transformers 5.23, lion-pytorch 0.2.5 and bitsandbytes 0.50.2, whose build for
-CPUs runs its optimizers. LAMB and Adam without bias correction are the formulas of DeepSpeed 0.19.8
-(csrc/lamb/fused_lamb_cuda_kernel.cu, csrc/adam/cpu_adam_impl.cpp) written out in float32, but for
-1 - beta, which is rounded once and not of a rounded beta.
+Needs torch 2.9.1, transformers 5.23, lion-pytorch 0.2.5 and bitsandbytes 0.50.2 (CPU build). LAMB and Adam without bias correction are the formulas of DeepSpeed 0.19.8
+(csrc/lamb/fused_lamb_cuda_kernel.cu, csrc/adam/cpu_adam_impl.cpp) in float32, except that
+1 - beta is rounded once, not computed from a rounded beta.
 
-Parameters and gradients are made by value and grad below, exactly in any language. Weight decay
-applies to w and big, not to b, as parameters of one dimension have none. A case has what it keeps
-of w (4 x 6), b (5) or big (600) after some steps.
+value and grad below define parameters and gradients, reproducible in any language. Weight decay
+applies to w and big, not to b, which has one dimension. A case has w (4 x 6), b (5) or big (600)
+after the steps KEPT.
 """
 import json
 import math
@@ -44,7 +43,7 @@ def grad(name, t):
 
 
 def run(make, names=("w", "b"), after=None, decay=0.1, **args):
-    """The parameters after the steps KEPT of the optimizer make(groups, **args)."""
+    """Returns the parameters after the steps KEPT of the optimizer make(groups, **args)."""
     params = {n: torch.nn.Parameter(torch.tensor(value(n))) for n in names}
     groups = [{"params": [p], "weight_decay": 0.0 if p.ndim == 1 and n != "big" else decay} for n, p in params.items()]
     o, kept = make(groups, **args), {}
@@ -101,7 +100,7 @@ def lamb_of_deepspeed(p, g, s, t, lr, decay, betas=(0.9, 0.999), eps=1e-8, bias_
 
 
 def eight_bits(x, signed, block=256):
-    """x as bitsandbytes' kernels for GPUs keep it: of each block the nearest of the map's numbers."""
+    """Rounds x like bitsandbytes' GPU kernels: to the nearest value of the map, per block."""
     numbers = bitsandbytes.functional.create_dynamic_map(signed).numpy()
     flat = x.ravel().copy()
     for at in range(0, flat.size, block):
@@ -121,7 +120,7 @@ def adam_of_eight_bits(p, g, s, t, lr, decay, min_8bit_size=4096, **args):
 
 
 def narrow(o):
-    """Moments are bfloat16 at rest."""
+    """Rounds the moments to bfloat16."""
     for s in o.state.values():
         for name in ("exp_avg", "exp_avg_sq"):
             s[name].copy_(s[name].bfloat16().float())
@@ -133,7 +132,7 @@ O, CASES = torch.optim, []
 
 
 def case(optimizer, lr, given, make, names=("w", "b"), after=None, decay=0.1, theirs=None):
-    """given are our parameters; theirs, if they are others, the program's."""
+    """given are our parameters; theirs are the reference's, if different."""
     kept = run(make, names, after, decay, **({"lr": lr} | given if theirs is None else theirs))
     CASES.append({"optimizer": {"name": optimizer} | given, "lr": lr, "weight_decay": decay, "steps": kept})
 

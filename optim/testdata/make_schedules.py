@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes schedules.json: learning rates of each step by the programs that define the schedules.
+"""Generates schedules.json: learning rates per step of the reference implementations.
 
     python3 make_schedules.py FOLDER
 
-Needs torch 2.9.1 and transformers 5.23; FOLDER is the unpacked source of DeepSpeed 0.19.8, of
-which runtime/lr_schedules.py alone is loaded. A rate of transformers is the one before
-scheduler.step(); of DeepSpeed it is get_lr() at last_batch_iteration.
+Needs torch 2.9.1 and transformers 5.23; FOLDER is the unpacked source of DeepSpeed 0.19.8; only
+runtime/lr_schedules.py is loaded. transformers' rates are taken before scheduler.step(), DeepSpeed's
+from get_lr() at last_batch_iteration.
 """
 import importlib.util
 import json
@@ -57,7 +57,7 @@ def of_transformers(name, ours, theirs):
 
 
 def lr_schedules(folder):
-    """DeepSpeed's module without its package, whose other imports need a device."""
+    """Loads DeepSpeed's module without its package, whose other imports need a device."""
     utils = types.ModuleType("deepspeed.utils")
     utils.logger = types.SimpleNamespace(warning=lambda *_: None)
     sys.modules |= {"deepspeed": types.ModuleType("deepspeed"), "deepspeed.utils": utils}
