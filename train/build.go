@@ -11,21 +11,21 @@ import (
 	"trireme/tensor"
 )
 
-// Components is a model, the engine that divides it among ranks, and what makes steps of the two.
+// Components are the parts of one training rank.
 type Components struct {
 	Model   model.Model
 	Engine  *parallel.Engine
 	Stepper *Stepper
 }
 
-// Ranks are those that divide a model.
+// Ranks are the ranks a model is sharded over.
 type Ranks struct {
 	parallel.Ranks
 	Local int // on each machine; 0 is all
 }
 
-// buildOnDevice opens the device for a rank of world, local of them on this machine, and puts together
-// there what the rank needs. plan is what memory it is to hold ready; nil: none.
+// buildOnDevice opens the device and builds the components on it. local is the number of ranks on this
+// machine. plan is the memory to reserve; nil reserves none.
 func (cfg Config) buildOnDevice(world collective.World, local int, config *model.Config, positions int, plan *tensor.Usage, train bool) (device.Device, *Components, error) {
 	b, err := cfg.Device.Open(world.Arena(), local, plan)
 	if err != nil {
@@ -38,9 +38,8 @@ func (cfg Config) buildOnDevice(world collective.World, local int, config *model
 	return b, a, nil
 }
 
-// Build puts together on a backend what one rank trains of a configuration, with rows of so
-// many positions: a run does so on its device, and a plan where nothing is computed. Not to be
-// trained, a model has no gradients and no optimizer state. The caller closes the engine.
+// Build makes one rank's components on a backend, for rows of up to positions tokens. If train is
+// false, there are no gradients and no optimizer state. The caller closes Engine and Stepper.
 func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, ranks Ranks, train bool) (*Components, error) {
 	strategy, extents, err := cfg.Parallel.Resolve(ranks.Size(), ranks.Local)
 	if err != nil {
@@ -95,7 +94,7 @@ func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, r
 	return &Components{Model: m, Engine: e, Stepper: s}, nil
 }
 
-// trained are the parameters that train, as optimizers see them.
+// trained returns the parameters that train.
 func trained(m model.Model) (all []optim.Param) {
 	for _, p := range model.Params(m) {
 		if !p.Frozen {

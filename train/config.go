@@ -17,22 +17,23 @@ import (
 	"trireme/tensor"
 )
 
-// Config is a run's configuration: one tree, each node owned by the package that obeys it.
+// Config is the configuration of a run. Each node is owned by the package that uses it.
 type Config struct {
-	// Name is the name of the run: without output_dir it writes to runs/NAME-N. It has letters,
-	// digits, ".", "_" and "-". Empty is the name of the configuration file without its ending,
-	// or else of the model or the recipe. Default "".
+	// Name is the name of the run, which writes to runs/NAME-N if output_dir is empty. Letters,
+	// digits, ".", "_" and "-". Empty: the configuration file's name without its extension, or the
+	// name of the model or recipe. Default "".
 	Name string `yaml:"name"`
-	// OutputDir is the run's directory, for everything that it writes. One that holds another
-	// run is refused. Empty is a new one, runs/NAME-N, where N counts up. Default "".
+	// OutputDir is the directory for all output. A directory that holds another run is an error.
+	// Empty: a new directory runs/NAME-N, where N counts up. Default "".
 	OutputDir string `yaml:"output_dir"`
 	// MoveAside renames an output_dir that holds another run to OUTPUT_DIR.N, with the first
-	// free N, and begins anew under the old name; so it does with checkpoint.dir. Default false.
+	// free N, and starts a new run under the old name. It does the same with checkpoint.dir.
+	// Default false.
 	MoveAside bool `yaml:"move_aside"`
-	// Resume says where the run begins: none begins a new run. auto continues the run in
-	// output_dir, or without output_dir the newest run of the same name, from its newest
-	// verified checkpoint, and begins anew if there is none. A directory begins a new run from
-	// that checkpoint, or from the newest checkpoint in it. Default none.
+	// Resume is none for a new run; auto to continue the run in output_dir, or without output_dir
+	// the newest run of the same name, from its newest verified checkpoint, starting anew if there
+	// is none; or a directory, to start a new run from that checkpoint or the newest one in it.
+	// Default none.
 	Resume     string            `yaml:"resume"`
 	Model      ModelConfig       `yaml:"model"`
 	Data       data.Config       `yaml:"data"`
@@ -47,89 +48,86 @@ type Config struct {
 	Device     device.Config     `yaml:"device"`
 }
 
-// Validate checks what belongs to no group.
+// Validate checks the keys that belong to no node, and those that depend on several.
 func (c Config) Validate() error {
 	if !runName.MatchString(c.Name) {
 		return fault.At("name", "%q: a run's name has letters, digits, \".\", \"_\" and \"-\", and begins with a letter or a digit", c.Name)
 	}
 	if c.Export.Weights != ExportFinal && c.Training.EMA.Decay == 0 {
-		return fault.Try(fault.At("export.weights", "is %s, and no average of the weights is kept", c.Export.Weights), "%s", fault.Set("training.ema.decay", "0.999"))
+		return fault.Try(fault.At("export.weights", "is %s, but training.ema.decay is 0: no average of the weights is kept", c.Export.Weights), "%s", fault.Set("training.ema.decay", "0.999"))
 	}
 	return nil
 }
 
-// runName is what a run may be called: a part of a directory's name. Empty is the default.
+// runName matches the names a run may have. Empty is the default.
 var runName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$`)
 
-// Training is the node `training`: batch, length of the run, optimizer and evaluation. Steps are
-// optimizer steps throughout.
+// Training is the node `training`: batch, length of the run, optimizer and evaluation. A step is
+// an optimizer step.
 type Training struct {
-	// MicroBatchSize is the number of rows in one forward pass of one rank. Rows are not padded,
-	// and those of a step are divided so that ranks have even work. Default 1.
+	// MicroBatchSize is the number of rows in one forward pass of a rank. Rows are not padded; the
+	// rows of a step are distributed so that ranks have equal work. Default 1.
 	MicroBatchSize int `yaml:"micro_batch_size"`
-	// MicroBatchTokens gives a micro-batch as tokens: the rows of a step, global_batch_size, are
-	// divided into as few micro-batches as hold at most this many tokens each. The number of
-	// micro-batches divides global_batch_size and follows from the rows' lengths alone; a rank
-	// left without one waits. Leave micro_batch_size and gradient_accumulation_steps out with
-	// it. 0: micro_batch_size rows. Default 0.
+	// MicroBatchTokens sets the micro-batch size in tokens: the global_batch_size rows of a step
+	// are packed into the fewest micro-batches of up to this many tokens. The number of
+	// micro-batches divides global_batch_size and depends only on row lengths. Do not set
+	// micro_batch_size or gradient_accumulation_steps with it. 0 uses micro_batch_size. Default 0.
 	MicroBatchTokens int `yaml:"micro_batch_tokens"`
-	// GradientAccumulationSteps is the number of micro-batches that a rank accumulates before
-	// each optimizer step; 0 is 1, or follows from global_batch_size. Default 0.
+	// GradientAccumulationSteps is the number of micro-batches a rank accumulates per optimizer
+	// step. 0 is 1, or is computed from global_batch_size. Default 0.
 	GradientAccumulationSteps int `yaml:"gradient_accumulation_steps"`
 	// GlobalBatchSize is the number of rows in a step over all ranks: micro_batch_size x
 	// gradient_accumulation_steps x ranks. If gradient_accumulation_steps is 0, it is computed
-	// from this; otherwise the product must be this number. 0: not checked. Default 0.
+	// from this; otherwise the product must match. 0 does not check. Default 0.
 	GlobalBatchSize int `yaml:"global_batch_size"`
-	// MaxSteps is the number of optimizer steps; 0 trains for num_train_epochs. Default 0.
+	// MaxSteps is the number of optimizer steps. 0 trains for num_train_epochs. Default 0.
 	MaxSteps int `yaml:"max_steps"`
-	// NumTrainEpochs is the number of passes over the data if max_steps is 0; fractions are
+	// NumTrainEpochs is the number of passes over the data if max_steps is 0. Fractions are
 	// allowed. Default 1.
 	NumTrainEpochs float64 `yaml:"num_train_epochs"`
 
 	optim.Schedule
-	// Optimizer is the update rule: a name, or a map of its name and parameters with torch.optim's
-	// names, such as {name: sgd, momentum: 0.9}. docs/optimizers.md has all of them. Default
-	// adamw.
+	// Optimizer is the optimizer: a name, or a map of name and parameters as in torch.optim, such
+	// as {name: sgd, momentum: 0.9}. docs/optimizers.md lists all. Default adamw.
 	Optimizer optim.Config `yaml:"optimizer"`
-	// ParameterGroups trains parameters whose names match a pattern in another way. Each group is a
-	// map of match (a name, or a pattern with *), lr_factor, weight_decay and optimizer; the
-	// first that matches counts. Default [].
+	// ParameterGroups overrides training settings by parameter name. Each group is a map of match
+	// (a name, or a pattern with *), lr_factor, weight_decay and optimizer. The first matching
+	// group applies. Default [].
 	ParameterGroups []optim.GroupConfig `yaml:"parameter_groups"`
 	EMA             optim.EMA           `yaml:"ema"`
-	// WeightDecay is weight decay, applied to parameters with two or more dimensions. AdamW, Lion,
-	// Muon and LAMB decay apart from the gradient; SGD, Adam and Adagrad add it to the gradient.
-	// Default 0.1.
+	// WeightDecay applies to parameters with two or more dimensions. AdamW, Lion, Muon and LAMB
+	// decouple it from the gradient; SGD, Adam and Adagrad add it to the gradient. Default 0.1.
 	WeightDecay float64 `yaml:"weight_decay"`
-	// Betas are the decay rates of the first and the second moment of Adam and AdamW. Default
+	// Betas are the decay rates of the first and second moments of Adam and AdamW. Default
 	// [0.9, 0.95].
 	Betas [2]float64 `yaml:"betas"`
 	// Eps is the epsilon of Adam and AdamW. Default 1e-08.
 	Eps float64 `yaml:"eps"`
-	// MaxGradNorm clips gradients to this L2 norm over all parameters; 0 does not clip. Default 1.
+	// MaxGradNorm clips the gradient to this L2 norm over all parameters. 0 does not clip. Default 1.
 	MaxGradNorm float64 `yaml:"max_grad_norm"`
-	// Seed seeds initial weights, dropout and the order of the data. Default 42.
+	// Seed seeds weight initialization, dropout and the order of the data. Default 42.
 	Seed uint64 `yaml:"seed"`
 
 	// MaxSkippedSteps is the number of consecutive steps that may be skipped because the loss or
-	// a gradient is not finite; one more stops the run. Steps skipped while a dynamic loss scale
-	// falls do not count. 0 stops at the first. Default 3.
+	// a gradient is not finite. One more stops the run. Overflows of a dynamic loss scale do not
+	// count. 0 stops at the first. Default 3.
 	MaxSkippedSteps int `yaml:"max_skipped_steps"`
-	// EvalEveryNSteps evaluates after every n steps; 0 evaluates only at the end, if there is an
+	// EvalEveryNSteps evaluates every n steps. 0 evaluates only at the end, if there is an
 	// evaluation set. Default 0.
 	EvalEveryNSteps int `yaml:"eval_every_n_steps"`
-	// EvalEveryNEpochs evaluates every n epochs; fractions are allowed. Use it or
-	// eval_every_n_steps. Default 0.
+	// EvalEveryNEpochs evaluates every n epochs; fractions are allowed. Set this or
+	// eval_every_n_steps, not both. Default 0.
 	EvalEveryNEpochs float64 `yaml:"eval_every_n_epochs"`
-	// LoadBestModelAtEnd ends the run with the weights of its best evaluation: that checkpoint is
-	// kept whatever keep_last_n says, and final_model has its weights. Default false.
+	// LoadBestModelAtEnd exports the weights of the best evaluation to final_model. Its checkpoint
+	// is kept regardless of keep_last_n. Needs an evaluation set. Default false.
 	LoadBestModelAtEnd bool `yaml:"load_best_model_at_end"`
-	// MetricForBestModel is the metric that decides which evaluation is best: eval_loss,
-	// perplexity, accuracy, macro_f1, or a metric of the model's own. For accuracy and macro_f1
-	// greater is better, otherwise less. Default eval_loss.
+	// MetricForBestModel is the metric that selects the best evaluation: eval_loss, perplexity,
+	// accuracy, macro_f1, or a metric of the model. Higher is better for accuracy and macro_f1,
+	// lower for the others. Default eval_loss.
 	MetricForBestModel string `yaml:"metric_for_best_model"`
 }
 
-// Validate checks ranges, all at once.
+// Validate checks ranges and returns all errors.
 func (c Training) Validate() error {
 	var errs []error
 	bad := func(wrong bool, key, format string, args ...any) {
@@ -140,14 +138,14 @@ func (c Training) Validate() error {
 	bad(c.MicroBatchSize < 1, "micro_batch_size", "is %d: it must be at least 1", c.MicroBatchSize)
 	bad(c.MicroBatchTokens < 0, "micro_batch_tokens", "is %d: it must not be negative", c.MicroBatchTokens)
 	if c.MicroBatchTokens > 0 {
-		bad(c.MicroBatchSize > 1, "micro_batch_tokens", "is %d, and micro_batch_size %d: one of them", c.MicroBatchTokens, c.MicroBatchSize)
-		bad(c.GradientAccumulationSteps > 0, "gradient_accumulation_steps", "is %d: with micro_batch_tokens it follows from the rows", c.GradientAccumulationSteps)
-		bad(c.GlobalBatchSize == 0, "micro_batch_tokens", "is %d: it needs the rows of a step, global_batch_size", c.MicroBatchTokens)
+		bad(c.MicroBatchSize > 1, "micro_batch_tokens", "is %d and micro_batch_size is %d: set one of them", c.MicroBatchTokens, c.MicroBatchSize)
+		bad(c.GradientAccumulationSteps > 0, "gradient_accumulation_steps", "is %d: micro_batch_tokens computes it from the rows", c.GradientAccumulationSteps)
+		bad(c.GlobalBatchSize == 0, "micro_batch_tokens", "is %d: it needs global_batch_size, the rows of a step", c.MicroBatchTokens)
 	}
 	bad(c.GradientAccumulationSteps < 0, "gradient_accumulation_steps", "is %d: it must not be negative", c.GradientAccumulationSteps)
 	bad(c.GlobalBatchSize < 0, "global_batch_size", "is %d: it must not be negative", c.GlobalBatchSize)
 	bad(c.MaxSteps < 0, "max_steps", "is %d: it must not be negative", c.MaxSteps)
-	bad(c.MaxSteps == 0 && !(c.NumTrainEpochs > 0), "num_train_epochs", "is %v: it must be positive where max_steps is 0", c.NumTrainEpochs)
+	bad(c.MaxSteps == 0 && !(c.NumTrainEpochs > 0), "num_train_epochs", "is %v: it must be positive if max_steps is 0", c.NumTrainEpochs)
 	bad(!(c.WeightDecay >= 0), "weight_decay", "is %v: it must be 0 or more", c.WeightDecay)
 	for _, b := range c.Betas {
 		bad(!(b >= 0 && b < 1), "betas", "has %v: each must be in [0, 1)", b)
@@ -160,11 +158,11 @@ func (c Training) Validate() error {
 	bad(c.MaxSkippedSteps < 0, "max_skipped_steps", "is %d: it must not be negative", c.MaxSkippedSteps)
 	bad(c.EvalEveryNSteps < 0, "eval_every_n_steps", "is %d: it must not be negative", c.EvalEveryNSteps)
 	bad(!(c.EvalEveryNEpochs >= 0), "eval_every_n_epochs", "is %v: it must not be negative", c.EvalEveryNEpochs)
-	bad(c.EvalEveryNSteps > 0 && c.EvalEveryNEpochs > 0, "eval_every_n_steps", "is %d, and eval_every_n_epochs %v: one of them", c.EvalEveryNSteps, c.EvalEveryNEpochs)
+	bad(c.EvalEveryNSteps > 0 && c.EvalEveryNEpochs > 0, "eval_every_n_steps", "is %d and eval_every_n_epochs is %v: set one of them", c.EvalEveryNSteps, c.EvalEveryNEpochs)
 	return errors.Join(append(errs, c.Schedule.Validate())...)
 }
 
-// steps is how many the run makes, where an epoch has perEpoch.
+// steps returns the number of steps of a run with perEpoch steps an epoch.
 func (c Training) steps(perEpoch int64) int {
 	if c.MaxSteps > 0 {
 		return c.MaxSteps
@@ -172,7 +170,7 @@ func (c Training) steps(perEpoch int64) int {
 	return max(1, int(math.Ceil(c.NumTrainEpochs*float64(perEpoch))))
 }
 
-// grouping is how parameters are trained.
+// grouping returns the optimizers and the parameter groups.
 func (c Training) grouping() (optim.Grouping, error) {
 	adams := optim.AdamDefaults{Betas: c.Betas, Eps: c.Eps}
 	averaged := func(o optim.Optimizer) optim.Optimizer {
@@ -197,7 +195,7 @@ func (c Training) grouping() (optim.Grouping, error) {
 	return out, nil
 }
 
-// rows of a step over all ranks, each of which has accum micro-batches.
+// rows returns the number of rows in a step over all ranks.
 func (c Training) rows(accum, ranks int) int {
 	if c.MicroBatchTokens > 0 {
 		return c.GlobalBatchSize
@@ -205,7 +203,7 @@ func (c Training) rows(accum, ranks int) int {
 	return c.MicroBatchSize * accum * ranks
 }
 
-// MaxTokens is the number of tokens of a micro-batch at most, with rows of at most positions.
+// MaxTokens returns the maximum number of tokens in a micro-batch of rows of up to positions tokens.
 func (c Training) MaxTokens(positions int) int {
 	if c.MicroBatchTokens > 0 {
 		return min(c.MicroBatchTokens, c.GlobalBatchSize*positions)
@@ -213,8 +211,8 @@ func (c Training) MaxTokens(positions int) int {
 	return c.MicroBatchSize * positions
 }
 
-// MaxAccumulation is Accumulation, or with micro_batch_tokens what it is where all rows have
-// positions tokens.
+// MaxAccumulation returns Accumulation, or with micro_batch_tokens the number of micro-batches of a
+// rank if all rows have positions tokens.
 func (c Training) MaxAccumulation(ranks, positions int) (int, error) {
 	if c.MicroBatchTokens == 0 {
 		return c.Accumulation(ranks)
@@ -225,8 +223,8 @@ func (c Training) MaxAccumulation(ranks, positions int) (int, error) {
 	return (data.MaxMicroBatches(c.GlobalBatchSize, c.MicroBatchTokens, positions) + ranks - 1) / ranks, nil
 }
 
-// Accumulation is the number of micro-batches of a rank in a step, in a world of ranks. With
-// micro_batch_tokens it differs from step to step, and this is 1.
+// Accumulation returns the number of micro-batches of a rank in a step. With micro_batch_tokens it
+// differs from step to step, and Accumulation returns 1.
 func (c Training) Accumulation(ranks int) (int, error) {
 	micro, a, global := c.MicroBatchSize, c.GradientAccumulationSteps, c.GlobalBatchSize
 	switch {
@@ -242,30 +240,30 @@ func (c Training) Accumulation(ranks int) (int, error) {
 		if global > per {
 			try = fmt.Sprintf("%d or %s", global/per*per, try)
 		}
-		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d does not divide by micro_batch_size %d x %d ranks", global, micro, ranks), "%s", try)
+		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not a multiple of micro_batch_size %d x %d ranks", global, micro, ranks), "%s", try)
 	case global != micro*a*ranks:
-		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d", global, micro, a, ranks, micro*a*ranks), "global_batch_size %d, or gradient_accumulation_steps 0 (worked out)", micro*a*ranks)
+		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d", global, micro, a, ranks, micro*a*ranks), "global_batch_size %d, or gradient_accumulation_steps 0 to compute it", micro*a*ranks)
 	}
 	return a, nil
 }
 
-// Precision is the node `precision`: data types, named as in FSDP's MixedPrecision. Whatever the
-// types, the optimizer updates float32 parameters, and checkpoints hold those.
+// Precision is the node `precision`: data types, named as in FSDP's MixedPrecision. The optimizer
+// always updates float32 parameters, and checkpoints store those.
 type Precision struct {
-	// ParamDType is the type of parameters in computation, and of activations. One of float32 |
-	// bfloat16 | float16. Default float32.
-	ParamDType string `yaml:"param_dtype"`
-	// ReduceDType is the type in which gradients are sent between ranks; sums are float32. One of
+	// ParamDType is the data type of parameters in forward and backward, and of activations. One of
 	// float32 | bfloat16 | float16. Default float32.
+	ParamDType string `yaml:"param_dtype"`
+	// ReduceDType is the data type in which gradients are sent between ranks; they are summed in
+	// float32. One of float32 | bfloat16 | float16. Default float32.
 	ReduceDType string `yaml:"reduce_dtype"`
-	// BufferDType is the type of buffers that do not train. One of float32 | bfloat16 | float16.
+	// BufferDType is the data type of buffers, which do not train. One of float32 | bfloat16 | float16.
 	// Default float32.
 	BufferDType string `yaml:"buffer_dtype"`
-	// LossScaling scales the loss so that float16 gradients stay in range.
+	// LossScaling scales the loss to keep float16 gradients in range.
 	LossScaling optim.LossScaling `yaml:"loss_scaling"`
 }
 
-// Types reads the names.
+// Types parses the data types.
 func (c Precision) Types() (p parallel.Precision, err error) {
 	for _, t := range []struct {
 		key, name string
@@ -276,25 +274,25 @@ func (c Precision) Types() (p parallel.Precision, err error) {
 		case !ok:
 			return p, fault.At(t.key, "%w", conf.NotOneOf(t.name, "float32", "bfloat16", "float16"))
 		case *t.dt != tensor.F32 && *t.dt != tensor.BF16 && *t.dt != tensor.F16:
-			return p, fault.At(t.key, "%s cannot be trained in: float32, bfloat16 and float16 can", *t.dt)
+			return p, fault.At(t.key, "%s is not supported in training: use float32, bfloat16 or float16", *t.dt)
 		}
 	}
 	return p, nil
 }
 
-// scaler is the loss scaler of micro-batches of so many positions; nil for none.
+// scaler returns the loss scaler for micro-batches of up to positions tokens; nil for none.
 func (c Precision) scaler(positions int) *optim.Scaler {
 	p, err := c.Types()
 	return c.LossScaling.Scaler(err == nil && (p.Param == tensor.F16 || p.Reduce == tensor.F16), positions)
 }
 
-// Validate refuses what cannot be trained in.
+// Validate checks the data types.
 func (c Precision) Validate() error {
 	_, err := c.Types()
 	return err
 }
 
-// Default is the configuration of a file that says nothing.
+// Default returns the configuration of an empty file.
 func Default() Config {
 	return Config{
 		Resume: "none",

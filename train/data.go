@@ -10,7 +10,7 @@ import (
 	"trireme/tokenizer"
 )
 
-// ModelInfo is what is known of a model without its memory.
+// ModelInfo returns the Info of a model made from config, without allocating it.
 func ModelInfo(config *model.Config) (info model.Info, err error) {
 	b, err := device.Open("meta", device.Options{})
 	if err != nil {
@@ -24,7 +24,7 @@ func ModelInfo(config *model.Config) (info model.Info, err error) {
 	return m.Info(), nil
 }
 
-// openData opens what a rank trains on and the evaluation set, for a model.
+// openData opens the training and evaluation sets for a model.
 func (c Config) openData(ctx context.Context, config *model.Config, info model.Info, accum, rank, ranks int, report func(data.Progress)) (*data.Sets, *data.Loader, error) {
 	tok, err := c.openTokenizer()
 	if err != nil {
@@ -44,7 +44,7 @@ func (c Config) openData(ctx context.Context, config *model.Config, info model.I
 	return sets, loader, nil
 }
 
-// tasks are what is to be learned of rows, by what a model is trained to say.
+// tasks maps model tasks to data tasks.
 var tasks = map[model.Task]data.Task{model.Causal: data.CausalLM, model.Masked: data.MaskedLM, model.Classify: data.SequenceClassification}
 
 // modelInfo describes a model to package data.
@@ -54,8 +54,7 @@ func modelInfo(config *model.Config, info model.Info) data.ModelInfo {
 	}
 }
 
-// openTokenizer loads the tokenizer that the configuration names, or the model's own; nil
-// where there is neither.
+// openTokenizer loads data.tokenizer or the model's tokenizer; nil if there is none.
 func (c Config) openTokenizer() (*tokenizer.Tokenizer, error) {
 	if c.Data.Tokenizer != "" {
 		return tokenizer.Load(c.Data.Tokenizer)

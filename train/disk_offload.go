@@ -9,41 +9,41 @@ import (
 	"trireme/tensor"
 )
 
-// diskOffload is a Shelf in a file. What is put away lies in one of two buffers while it is written; on
-// the way back what lies below the top is read while the top is used. Memory is that of two
-// inputs, however many there are. Where nothing is computed there is no file.
+// diskOffload keeps saved layer inputs in a file. Each input is copied to one of two buffers and
+// written in the background; in the backward pass the next input is read ahead while the top one
+// is in use, so memory is that of two inputs. A backend without storage has no file.
 type diskOffload struct {
 	b        tensor.Backend
-	f        *disk.File // nil where nothing is computed
+	f        *disk.File // nil on a backend without storage
 	sections []reserved // by depth
 	depth    int
-	bytes    int // of each
+	bytes    int // of each input
 	buffers  [2]buffer
 	err      error
 }
 
-// reserved is where the input of a depth lies.
+// reserved is the file section of the input at a depth.
 type reserved struct {
 	at  *disk.Section
-	buf *tensor.Buffer // what counts it
+	buf *tensor.Buffer // accounts for its bytes
 }
 
-// buffer is a buffer, of every second input.
+// buffer holds every other input.
 type buffer struct {
 	buf  *tensor.Tensor
-	busy *disk.Transfer // nil where nothing is under way
+	busy *disk.Transfer // nil if idle
 }
 
 var _ autograd.OffloadStack = (*diskOffload)(nil)
 
-// newDiskOffload makes a file in a directory.
+// newDiskOffload creates a file in dir.
 func newDiskOffload(b tensor.Backend, dir string) (*diskOffload, error) {
 	s := &diskOffload{b: b}
 	if tensor.IsMeta(b) {
 		return s, nil
 	}
 	if tensor.Static(b) {
-		return nil, fault.Try(fmt.Errorf("train: activation_checkpointing.store: inputs of layers move to and from a file in the middle of a step, and %s compiles a step as a whole", b.Name()), "%s", fault.Set("activation_checkpointing.store", "memory"))
+		return nil, fault.Try(fmt.Errorf("train: activation_checkpointing.store: disk needs file transfers within a step, but %s compiles the step as a whole", b.Name()), "%s", fault.Set("activation_checkpointing.store", "memory"))
 	}
 	var err error
 	if s.f, err = disk.Create(dir); err != nil {
@@ -52,16 +52,16 @@ func newDiskOffload(b tensor.Backend, dir string) (*diskOffload, error) {
 	return s, nil
 }
 
-// buffer is the buffer of the input at a depth.
+// buffer returns the buffer of the input at a depth.
 func (s *diskOffload) buffer(depth int) *buffer { return &s.buffers[depth%len(s.buffers)] }
 
-// Push puts x away.
+// Push saves a copy of x.
 func (s *diskOffload) Push(x *tensor.Tensor) {
 	if s.depth == 0 {
 		s.bytes = x.Bytes()
 	}
 	if x.Bytes() != s.bytes {
-		panic(fmt.Sprintf("train: %v is put away among inputs of %d bytes", x, s.bytes))
+		panic(fmt.Sprintf("train: saved input %v differs in size from the others: %d bytes", x, s.bytes))
 	}
 	at := s.buffer(s.depth)
 	s.wait(at)
@@ -74,8 +74,8 @@ func (s *diskOffload) Push(x *tensor.Tensor) {
 	s.depth++
 }
 
-// reserve takes space for the input at the present depth. What was taken for smaller ones stays
-// unused.
+// reserve allocates file space for the input at the current depth. Space reserved for smaller
+// inputs stays unused.
 func (s *diskOffload) reserve() {
 	if len(s.sections) > 0 && s.sections[0].buf.Size < s.bytes {
 		for _, p := range s.sections {
@@ -96,14 +96,14 @@ func (s *diskOffload) reserve() {
 	s.sections = append(s.sections, reserved{at, tensor.NewOffloaded(s.b.Meter(), nil, s.bytes)})
 }
 
-// Top is what was put away last.
+// Top returns the last input pushed.
 func (s *diskOffload) Top() *tensor.Tensor {
 	at := s.buffer(s.depth - 1)
 	s.wait(at)
 	return at.buf
 }
 
-// Pop forgets the top, and begins to read what comes after the next.
+// Pop drops the top and starts reading the input after the next.
 func (s *diskOffload) Pop() {
 	s.depth--
 	at := s.buffer(s.depth)
@@ -116,7 +116,7 @@ func (s *diskOffload) Pop() {
 	at.buf = nil
 }
 
-// start moves a buffer to or from its place in the file, behind the caller.
+// start transfers a buffer to or from its file section in the background.
 func (s *diskOffload) start(at *buffer, depth int, move func(*disk.Section, []byte, int64) *disk.Transfer) {
 	if s.f == nil {
 		return
@@ -125,7 +125,7 @@ func (s *diskOffload) start(at *buffer, depth int, move func(*disk.Section, []by
 	at.busy = move(s.sections[depth].at, tensor.HostBytes(at.buf), 0)
 }
 
-// wait ends what is under way in a buffer.
+// wait waits for the transfer of a buffer.
 func (s *diskOffload) wait(at *buffer) {
 	err := at.busy.Wait()
 	if at.busy = nil; err != nil {
@@ -133,13 +133,13 @@ func (s *diskOffload) wait(at *buffer) {
 	}
 }
 
-// fail ends the step: Stepper.Step returns the error.
+// fail aborts the step: Stepper.Step returns the error.
 func (s *diskOffload) fail(err error) {
-	s.err = fault.Try(fmt.Errorf("train: activation_checkpointing.store: inputs of layers, %d bytes each: %w", s.bytes, err), "another store_path, or store: memory")
+	s.err = fault.Try(fmt.Errorf("train: activation_checkpointing.store: saved inputs of %d bytes each: %w", s.bytes, err), "another store_path, or store: memory")
 	panic(s.err)
 }
 
-// Close waits for what is under way and removes the file.
+// Close waits for transfers and removes the file.
 func (s *diskOffload) Close() error {
 	if s.f == nil {
 		return nil

@@ -14,45 +14,46 @@ import (
 	"trireme/model"
 )
 
-// Summary is what is known of a run before it begins.
+// Summary describes a run before it starts.
 type Summary struct {
 	Parameters    int64
 	Trainable     int64 // parameters that are not frozen
 	Ranks         int
 	Local         int // ranks of one machine; 0 is all
 	Strategy      string
-	Steps         int // with max_steps 0, as many as the epochs have
+	Steps         int // computed from epochs if max_steps is 0
 	StepsPerEpoch int64
 	RowsPerStep   int       // over all ranks
-	Micro         data.Info // what micro-batches have
-	PrefetchBytes int64     // bytes of a rank's batches that are made ahead
+	Micro         data.Info // fields of micro-batches
+	PrefetchBytes int64     // of a rank's prefetched batches
 	WarmupSteps   int
 	LearningRates []float64
 	DataSummary
 }
 
-// DataSummary is what is known of the rows of a run.
+// DataSummary describes the rows of a run. Rows are sampled evenly for the fields that need their
+// contents.
 type DataSummary struct {
 	SequenceLength     int
 	Rows, EvalRows     int
 	Tokens             int64          // of Rows
-	Format             string         // of the rows, as data.format calls it
-	Splits             string         // what names of files told: see data.Sets
+	Format             string         // as data.format names it
+	Splits             string         // detected from file names: see data.Sets
 	Truncated, Dropped int            // rows that lost their end, and rows left out: see data.Info
-	SampledRows        int            // rows that were read, spread evenly over all of them
-	LabelTokens        int64          // label tokens of those
-	Unlabeled          int            // rows of those without labels
-	RowLabels          bool           // labels are of whole rows, and Counted are those
-	Notes              []error        // what is odd and not wrong, a line each
-	end                *data.EndToken // nil: a row has it as a label, or nothing is known of it
+	SampledRows        int            // rows that were read
+	LabelTokens        int64          // of sampled rows; rows with a label if RowLabels
+	Unlabeled          int            // sampled rows without labels
+	RowLabels          bool           // labels are of rows, not of tokens
+	Notes              []error        // warnings, one line each
+	end                *data.EndToken // nil if a row has it as a label, or it is unknown
 }
 
-// TokensPerRow is the mean length of the rows.
+// TokensPerRow returns the mean row length.
 func (c *DataSummary) TokensPerRow() float64 { return float64(c.Tokens) / float64(max(1, c.Rows)) }
 
-// Inspect opens everything that a run of ranks ranks needs, as Open does, and makes the model without
-// memory, to find mistakes before any rank starts: they are an *InputError. local is the number of
-// ranks of each machine; 0 is all. report gets the progress of tokenizing and may be nil.
+// Inspect checks everything that a run opens, with the model on the meta backend, to find errors before
+// ranks start. Errors of the user's input are *InputError. local is the number of ranks of each
+// machine; 0 is all. report receives tokenization progress; nil ignores it.
 func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local int, report func(data.Progress)) (_ *Summary, err error) {
 	s := &Summary{Ranks: ranks, Local: local, Strategy: cfg.Parallel.Strategy}
 	accum, err := cfg.Training.Accumulation(ranks)
@@ -76,7 +77,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, loader.Close(), sets.Close()) }()
-	sets.Fingerprint(ctx) // which the cache then has for the ranks
+	sets.Fingerprint(ctx) // so that ranks find it in the cache
 	if s.Parameters, s.Trainable, err = cfg.inspectModel(config, loader.SequenceLength()); err != nil {
 		return nil, err
 	}
@@ -96,8 +97,7 @@ func Inspect(ctx context.Context, cfg Config, config *model.Config, ranks, local
 	return s, err
 }
 
-// inspectModel makes the model on the backend that computes nothing, and compares it with its
-// files.
+// inspectModel makes the model on the meta backend and compares it with its weight files.
 func (cfg Config) inspectModel(config *model.Config, positions int) (parameters, trained int64, err error) {
 	b, err := device.Open("meta", device.Options{})
 	if err != nil {
@@ -135,11 +135,10 @@ func (cfg Config) inspectModel(config *model.Config, positions int) (parameters,
 	return parameters, trained, errors.Join(input(err), files.Close())
 }
 
-// sampleTime bounds how long rows are read for a summary, if some are found that teach.
+// sampleTime limits how long rows are sampled, once labels were found.
 const sampleTime = 500 * time.Millisecond
 
-// summarize tells of the rows of sets as a loader would give them. Rows that all have nothing
-// to learn are an error beside it.
+// summarize describes the rows of sets as loaded with l. If no row has a label, it also returns an error.
 func summarize(sets *data.Sets, l data.LoaderConfig) (*DataSummary, error) {
 	of := sets.Train.Info()
 	c := &DataSummary{
@@ -154,13 +153,12 @@ func summarize(sets *data.Sets, l data.LoaderConfig) (*DataSummary, error) {
 	}
 	err := c.sample(sets.Train, l)
 	if c.end != nil && err == nil {
-		c.Notes = append(c.Notes, fault.Try(fmt.Errorf("the end token %s is never trained, being a label in none of %d rows: the model will not learn to stop with it", c.end.Name, c.SampledRows), "rows that end with it, or the eos_token that they end with"))
+		c.Notes = append(c.Notes, fault.Try(fmt.Errorf("the end token %s is a label in none of %d rows: the model will not learn to generate it", c.end.Name, c.SampledRows), "rows that end with it, or the eos_token of the rows"))
 	}
 	return c, err
 }
 
-// sample counts what is learned of the rows, of a part of them where they are many. l says what
-// is learned.
+// sample counts labels in a sample of rows loaded with l.
 func (s *DataSummary) sample(d data.Dataset, l data.LoaderConfig) error {
 	began := time.Now()
 	v := &permuted{Dataset: d, n: d.Len(), stride: stride(d.Len())}
@@ -182,13 +180,12 @@ func (s *DataSummary) sample(d data.Dataset, l data.LoaderConfig) error {
 		}
 	}
 	if s.LabelTokens == 0 {
-		return input(fault.Try(fmt.Errorf("train: no trained tokens in any of %d rows: every label is masked, or rows have one token", s.Rows), "another data.path, or labels that are not all %d", data.Ignored))
+		return input(fault.Try(fmt.Errorf("train: no label tokens in %d rows: all labels are masked, or rows have one token", s.Rows), "another data.path, or labels that are not all %d", data.Ignored))
 	}
 	return nil
 }
 
-// permuted is all rows of a dataset in an order that spreads evenly over it: every stride-th,
-// around and around.
+// permuted is a dataset in an order that samples it evenly: i*stride mod n.
 type permuted struct {
 	data.Dataset
 	n, stride int
@@ -200,8 +197,7 @@ func (v *permuted) Row(i int, r *data.Row) error { return v.Dataset.Row(v.at(i),
 func (v *permuted) Tokens(i int) int             { return v.Dataset.Tokens(v.at(i)) }
 func (v *permuted) Where(i int) string           { return v.Dataset.Where(v.at(i)) }
 
-// stride is a number near 0.618 n that shares no divisor with n, so that i*stride mod n goes
-// through all rows once, and each part of the way is spread evenly.
+// stride returns a number near 0.618 n that is coprime with n.
 func stride(n int) int {
 	for k := max(1, int(0.618*float64(n))); ; k++ {
 		a, b := n, k

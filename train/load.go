@@ -14,7 +14,7 @@ import (
 	"trireme/tensor"
 )
 
-// LoadedModel is a model with its weights, to be read and not trained.
+// LoadedModel is a model with weights, for inference.
 type LoadedModel struct {
 	Model   model.Model
 	Backend device.Device
@@ -22,8 +22,8 @@ type LoadedModel struct {
 	engine  *parallel.Engine
 }
 
-// LoadModel reads a Hugging Face directory, for sequences as long as the model allows, into
-// this process alone. Close frees it.
+// LoadModel loads a Hugging Face directory into this process, for sequences up to the model's maximum
+// length.
 func LoadModel(families model.Registry, dir string, c device.Config) (*LoadedModel, error) {
 	config, err := families.ReadConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
@@ -46,13 +46,13 @@ func LoadModel(families model.Registry, dir string, c device.Config) (*LoadedMod
 	})
 }
 
-// LoadCheckpoint reads the parameters of a checkpoint, whose model config describes, as LoadModel
-// does those of a directory. Every byte is checked.
+// LoadCheckpoint loads the parameters of a checkpoint into a model made from config. It verifies all
+// checksums.
 func LoadCheckpoint(ctx context.Context, config *model.Config, dir string, c device.Config) (*LoadedModel, error) {
 	return load(config, c, func(l *LoadedModel) error { return loadParams(ctx, l.Backend, l.engine, dir) })
 }
 
-// loadParams fills this rank's parameters from a checkpoint.
+// loadParams loads this rank's parameters from a checkpoint.
 func loadParams(ctx context.Context, b tensor.Backend, e *parallel.Engine, dir string) error {
 	c, err := checkpoint.Open(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func loadParams(ctx context.Context, b tensor.Backend, e *parallel.Engine, dir s
 	return input(c.Load(ctx, items, checkpoint.LoadOptions{Device: b}))
 }
 
-// load makes a model in this process alone, whose parameters fill reads.
+// load makes a model in this process; fill loads its parameters.
 func load(config *model.Config, c device.Config, fill func(*LoadedModel) error) (_ *LoadedModel, err error) {
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
@@ -88,7 +88,7 @@ func load(config *model.Config, c device.Config, fill func(*LoadedModel) error) 
 	return l, fill(l)
 }
 
-// Close frees the model's memory and ends what it keeps running.
+// Close frees the model.
 func (l *LoadedModel) Close() error {
 	var errs []error
 	if l.engine != nil {

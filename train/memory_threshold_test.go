@@ -27,7 +27,7 @@ func TestMemoryPressure(t *testing.T) {
 	}
 	waiting := train.Recompute{Enabled: true, MemoryThreshold: 0.5, CheckEveryNSteps: 3}
 	short := func(k *told) bool {
-		return slices.ContainsFunc(k.notes, func(n string) bool { return strings.Contains(n, "memory is short") })
+		return slices.ContainsFunc(k.notes, func(n string) bool { return strings.Contains(n, "memory_threshold exceeded") })
 	}
 	for _, world := range []int{1, 2} {
 		name := map[int]string{1: "one", 2: "two"}[world]

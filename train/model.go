@@ -19,40 +19,39 @@ type ModelConfig struct {
 	// Path is a Hugging Face model directory: config.json, model.safetensors or its index, and a
 	// tokenizer. Commands also take a name on the hub, OWNER/NAME@REVISION. Default "".
 	Path string `yaml:"path"`
-	// RandomWeights ignores the weights in path and initializes new ones; config.json and the
-	// tokenizer are still read. Without it, a path without weights is an error. Default false.
+	// RandomWeights ignores the weights in path and initializes new ones. config.json and the
+	// tokenizer are still read. If it is false, a path without weights is an error. Default false.
 	RandomWeights bool `yaml:"random_weights"`
-	// Config is the config.json of a model to train from random weights, instead of path.
+	// Config is the config.json of a model with random initial weights. Use it instead of path.
 	// Default "".
 	Config string `yaml:"config"`
-	// Inline holds the keys of config.json themselves, for random weights, instead of path.
+	// Inline holds the contents of config.json, for random initial weights. Use it instead of path.
 	Inline map[string]any `yaml:"inline"`
-	// Task is what the model is trained for, if its family can do more than the architecture in
-	// config.json. One of causal_lm | masked_lm | sequence_classification. Empty: as config.json
-	// says. Default "".
+	// Task selects the head if the model family supports several. One of causal_lm | masked_lm |
+	// sequence_classification. Empty: from the architecture in config.json. Default "".
 	Task string `yaml:"task"`
-	// NumLabels is the number of classes of a classifier; 0: as config.json says. Default 0.
+	// NumLabels is the number of classes of a classifier. 0: from config.json. Default 0.
 	NumLabels int `yaml:"num_labels"`
-	// VocabSize is the size of the vocabulary; auto is the tokenizer's size, 0 is config.json's.
-	// Pretrained rows keep their values and new rows are initialized. Default 0.
+	// VocabSize resizes the vocabulary: a number, or auto for the tokenizer's size. Pretrained rows
+	// keep their values and new rows are initialized. 0 keeps the size in config.json. Default 0.
 	VocabSize VocabSize `yaml:"vocab_size"`
-	// PadVocabToMultipleOf rounds the size of the vocabulary up to a multiple; 0 does not.
-	// Default 0.
+	// PadVocabToMultipleOf rounds the vocabulary size up to a multiple of this number. 0 does not
+	// round. Default 0.
 	PadVocabToMultipleOf int `yaml:"pad_vocab_to_multiple_of"`
-	// AllowMissing lists parameters that are initialized if path lacks them or has them in
-	// another shape: names, or prefixes that end in *. Default [].
+	// AllowMissing lists parameters to initialize if path lacks them or has them in another shape:
+	// names, or prefixes that end in *. Default [].
 	AllowMissing []string `yaml:"allow_missing"`
-	// AllowUnexpected lists tensors in path that are not part of the model and are ignored: names,
-	// or prefixes that end in *. Default [].
+	// AllowUnexpected lists tensors in path to ignore because the model has no such parameter:
+	// names, or prefixes that end in *. Default [].
 	AllowUnexpected []string `yaml:"allow_unexpected"`
 	// Freeze lists parameters that do not train: names, or prefixes that end in *. Default [].
 	Freeze []string `yaml:"freeze"`
 }
 
-// maxLabels bounds the names of labels that config.json is given.
+// maxLabels limits num_labels.
 const maxLabels = 1 << 16
 
-// Validate checks that there is one model.
+// Validate checks that exactly one model is given.
 func (c ModelConfig) Validate() error {
 	var given []string
 	if c.Path != "" {
@@ -66,9 +65,9 @@ func (c ModelConfig) Validate() error {
 	}
 	switch {
 	case len(given) == 0:
-		return fault.Try(errors.New("names no path and no config"), "%s, or %s for random weights", fault.Set("model.path", "DIR"), fault.Set("model.config", "config.json"))
+		return fault.Try(errors.New("path and config are not set"), "%s, or %s for random weights", fault.Set("model.path", "DIR"), fault.Set("model.config", "config.json"))
 	case len(given) > 1:
-		return fault.Try(fmt.Errorf("has both %s", strings.Join(given, " and ")), "one of them")
+		return fault.Try(fmt.Errorf("%s are set", strings.Join(given, " and ")), "one of them")
 	case c.Task != "" && !slices.Contains(model.Tasks(), c.Task):
 		return fault.At("task", "%w", conf.NotOneOf(c.Task, model.Tasks()...))
 	case c.NumLabels < 0 || c.NumLabels > maxLabels:
@@ -79,8 +78,8 @@ func (c ModelConfig) Validate() error {
 	return nil
 }
 
-// Read finds the model's config.json: in the directory, in the file, or in the configuration
-// itself, where a message names a key as model.inline.KEY.
+// Read parses the model's config.json, from the directory, the file or inline. Errors name inline keys
+// as model.inline.KEY.
 func (c ModelConfig) Read(families model.Registry) (config *model.Config, err error) {
 	switch {
 	case len(c.Inline) > 0:
@@ -100,14 +99,14 @@ func (c ModelConfig) Read(families model.Registry) (config *model.Config, err er
 	return config.ForTask(c.Task)
 }
 
-// randomInit says that the first weights are random.
+// randomInit reports whether the initial weights are random.
 func (c ModelConfig) randomInit() bool { return c.Path == "" || c.RandomWeights }
 
-// openWeights opens the directory's tensors.
+// openWeights opens the directory's safetensors files.
 func (c ModelConfig) openWeights() (*safetensors.Files, error) {
 	files, err := safetensors.OpenModel(c.Path)
 	if errors.Is(err, safetensors.ErrNoWeights) {
-		err = fault.Try(err, "%s, to draw them", fault.Set("model.random_weights", "true"))
+		err = fault.Try(err, "%s to initialize new weights", fault.Set("model.random_weights", "true"))
 	}
 	return files, err
 }

@@ -12,8 +12,8 @@ import (
 	"trireme/tensor"
 )
 
-// Open prepares a run: it makes the model divided among the ranks, opens the data and loads
-// what is to be resumed. All ranks call it.
+// Open prepares a run: it builds the sharded model, opens the data, and loads weights or a checkpoint.
+// All ranks call it.
 func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
 	r := &Run{Config: cfg, deps: deps}
 	if deps.Stop == nil {
@@ -29,7 +29,7 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*Run, error) {
 func (r *Run) open(ctx context.Context) (err error) {
 	cfg, world := r.Config, r.deps.World
 	if cfg.OutputDir == "" {
-		return input(errors.New("train: output_dir names no directory"))
+		return input(errors.New("train: output_dir is empty"))
 	}
 	if r.accum, err = cfg.Training.Accumulation(world.Size()); err != nil {
 		return input(err)
@@ -78,8 +78,8 @@ func (r *Run) open(ctx context.Context) (err error) {
 	return r.engine.Refresh(ctx)
 }
 
-// barrier returns when all ranks have called it. It stands between what each does alone, which may
-// take long (data, files), and collectives, which have a time-out.
+// barrier waits for all ranks. It separates local work that may take long (data, files) from
+// collectives, which have a timeout.
 func (r *Run) barrier(ctx context.Context) error {
 	if _, err := r.deps.ProcessGroup.AllGatherBytes(ctx, nil); err != nil {
 		return fmt.Errorf("train: %w", err)
@@ -87,7 +87,7 @@ func (r *Run) barrier(ctx context.Context) error {
 	return nil
 }
 
-// readConfig finds what the model is.
+// readConfig reads the model's config.json.
 func (r *Run) readConfig() (err error) {
 	if r.config = r.deps.Model; r.config == nil {
 		if r.config, err = r.Config.ReadModel(r.deps.Registry); err != nil {
@@ -98,10 +98,10 @@ func (r *Run) readConfig() (err error) {
 	return err
 }
 
-// openModel opens the device, and makes the model there for rows of so many positions.
+// openModel opens the device and builds the model for rows of up to positions tokens.
 func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 	cfg := r.Config
-	if r.pressure, err = cfg.pressure(r.deps.LocalRanks); err != nil { // before memory is taken
+	if r.pressure, err = cfg.pressure(r.deps.LocalRanks); err != nil { // before memory is allocated
 		return input(err)
 	}
 	var plan *tensor.Usage
@@ -121,7 +121,7 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 	return nil
 }
 
-// initState gives the state its first values: random, a model's files, or a checkpoint.
+// initState initializes the state: at random, from a model's files, or from a checkpoint.
 func (r *Run) initState(ctx context.Context) error {
 	notes, err := r.resume(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *Run) initState(ctx context.Context) error {
 		}
 	}
 	if r.Done() {
-		return r.sink.Note(fmt.Sprintf("all %d steps are done: nothing is left to train", r.Config.Training.MaxSteps))
+		return r.sink.Note(fmt.Sprintf("all %d steps are done, nothing to train", r.Config.Training.MaxSteps))
 	}
 	switch {
 	case r.state.Step > 0:
@@ -152,8 +152,8 @@ func (r *Run) initState(ctx context.Context) error {
 	return r.loadWeights(ctx, true)
 }
 
-// loadWeights reads this rank's parts of the model's files. To be trained, parameters that they
-// lack may be drawn. All ranks call it.
+// loadWeights loads this rank's shards of the model's files. If train is true, parameters that the
+// files lack may be initialized. All ranks call it.
 func (r *Run) loadWeights(ctx context.Context, train bool) error {
 	files, err := r.Config.Model.openWeights()
 	if err != nil {

@@ -12,26 +12,26 @@ import (
 	"trireme/tokenizer"
 )
 
-// PreviewRow is a row as a model gets it.
+// PreviewRow is a row as the model receives it.
 type PreviewRow struct {
 	Row         int           `json:"row"`
-	Where       string        `json:"where"` // the file and the line
+	Where       string        `json:"where"` // file and line
 	Tokens      int           `json:"tokens"`
-	LabelTokens int64         `json:"learned"` // of them
-	Label       *string       `json:"label"`   // of the row, with its name; nil where it has none
+	LabelTokens int64         `json:"learned"`
+	Label       *string       `json:"label"` // of the row, with its name; nil if it has none
 	Spans       []PreviewSpan `json:"spans"`
 }
 
-// PreviewSpan is tokens of one kind that follow one another.
+// PreviewSpan is a run of tokens of one kind.
 type PreviewSpan struct {
-	Text          string `json:"text"` // the ids, where there is no tokenizer
+	Text          string `json:"text"` // token ids if there is no tokenizer
 	Labeled       bool   `json:"learned"`
-	DocumentStart bool   `json:"first"`            // it begins a document of its own
-	Target        string `json:"target,omitempty"` // what is to be filled in, if that is another text
+	DocumentStart bool   `json:"first"`
+	Target        string `json:"target,omitempty"` // the label, if it differs from the token
 }
 
-// Preview gives n rows from row from on, as the model of config gets them, and what is known of
-// all rows. That nothing is learned of any is an error beside them.
+// Preview returns n rows from row from on as the model receives them, and a summary of all rows. If no
+// row has a label, it returns both and an error.
 func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int, report func(data.Progress)) (c *DataSummary, rows []PreviewRow, err error) {
 	info, err := ModelInfo(config)
 	if err != nil {
@@ -50,7 +50,7 @@ func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int,
 	l := cfg.loaderConfig(info, 1, 0, 1)
 	l.MicroBatchSize, l.MicroBatchTokens, l.Masking = 1, 0, sets.Masking
 	if from < 0 || from >= sets.Train.Len() {
-		return nil, nil, input(fault.Try(fmt.Errorf("train: there is no row %d: rows are 0 to %d", from, sets.Train.Len()-1), "from row 0"))
+		return nil, nil, input(fault.Try(fmt.Errorf("train: row %d does not exist: rows are 0 to %d", from, sets.Train.Len()-1), "from row 0"))
 	}
 	some := &rowRange{sets.Train, from, min(n, sets.Train.Len()-from)}
 	for m, err := range data.EvalBatches(some, l) {
@@ -68,7 +68,7 @@ func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int,
 	return c, rows, err
 }
 
-// rowRange is some rows of a dataset that follow one another.
+// rowRange is n rows of a dataset from row from on.
 type rowRange struct {
 	data.Dataset
 	from, n int
@@ -79,7 +79,7 @@ func (w *rowRange) Row(i int, r *data.Row) error { return w.Dataset.Row(w.from+i
 func (w *rowRange) Tokens(i int) int             { return w.Dataset.Tokens(w.from + i) }
 func (w *rowRange) Where(i int) string           { return w.Dataset.Where(w.from + i) }
 
-// preview is row i of a dataset, of which m is the micro-batch; names are the labels'.
+// preview describes row i of a dataset and its micro-batch m; names are label names.
 func preview(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []string, tok *tokenizer.Tokenizer) (PreviewRow, error) {
 	var row data.Row
 	if err := d.Row(i, &row); err != nil {
@@ -108,22 +108,22 @@ func preview(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []
 	return s, nil
 }
 
-// spanWriter joins tokens to spans.
+// spanWriter joins tokens into spans.
 type spanWriter struct {
-	tok    *tokenizer.Tokenizer // nil: ids are the text
+	tok    *tokenizer.Tokenizer // nil writes ids
 	stream *tokenizer.DecodeStream
 	spans  []PreviewSpan
 }
 
-// add appends a token, of which target is to be learned; first begins a document.
+// add appends a token with its label target; first starts a document.
 func (w *spanWriter) add(id, target int32, first bool) {
 	if first {
 		w.flush()
 	}
-	learned, other := target >= 0, target >= 0 && target != id
+	labeled, other := target >= 0, target >= 0 && target != id
 	last := len(w.spans) - 1
-	if last < 0 || first || other || w.spans[last].Target != "" || w.spans[last].Labeled != learned {
-		w.spans = append(w.spans, PreviewSpan{Labeled: learned, DocumentStart: first})
+	if last < 0 || first || other || w.spans[last].Target != "" || w.spans[last].Labeled != labeled {
+		w.spans = append(w.spans, PreviewSpan{Labeled: labeled, DocumentStart: first})
 		last++
 	}
 	s := &w.spans[last]
@@ -140,7 +140,7 @@ func (w *spanWriter) add(id, target int32, first bool) {
 	s.Text += w.stream.Next(id)
 }
 
-// decode is the text of one token.
+// decode returns the text of one token.
 func (w *spanWriter) decode(id int32) string {
 	if w.tok == nil {
 		return strconv.Itoa(int(id))

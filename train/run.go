@@ -19,39 +19,39 @@ import (
 	"trireme/tensor"
 )
 
-// Deps is what a program gives a run besides its configuration.
+// Deps are the dependencies of a run besides its configuration.
 type Deps struct {
-	Registry     model.Registry          // the families that config.json may name
-	Model        *model.Config           // in place of the one that the configuration points to; nil reads that
+	Registry     model.Registry          // model families by name in config.json
+	Model        *model.Config           // replaces the configured model; nil reads that
 	World        collective.World        // closed by the caller
 	ProcessGroup checkpoint.ProcessGroup // of the same ranks
-	// Sink opens what is told of every step, once it is known after which step the run goes
-	// on; nil for nobody. Close closes it.
+	// Sink opens the record sink once the step to resume after is known; nil for none. Run.Close
+	// closes it.
 	Sink func(resumed int64) (monitor.Sink, error)
-	// Stop says that the run should end after the step that is under way. nil is never.
+	// Stop reports whether the run should stop after the current step; nil is never.
 	Stop func() bool
-	// Checkpoint is a directory whose parameters Evaluate reads, in place of the model's files.
+	// Checkpoint is a directory whose parameters Evaluate loads instead of the model's files.
 	Checkpoint string
 	// Hooks run after each step, the same on all ranks.
 	Hooks []Hook
-	// Tokenizing is called with the progress as files become tokens; nil for nobody.
+	// Tokenizing receives tokenization progress; nil ignores it.
 	Tokenizing func(data.Progress)
-	// LocalRanks is how many ranks share this machine's processors; 0 is 1, and hybrid sharding takes
-	// it as all on one machine.
+	// LocalRanks is the number of ranks that share this machine's processors; 0 is 1. Hybrid sharding
+	// takes 0 as all ranks on one machine.
 	LocalRanks int
-	// Plan says what a rank will use at most for rows of so many positions, of which
-	// micro-batches have what rows says; nil where that is not known.
+	// Plan returns the peak memory of a rank for rows of up to positions tokens and micro-batches
+	// with the fields of rows; nil if unknown.
 	Plan func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error)
-	// PeakFLOPS is what one rank's threads can do in a second, for MFU; 0 is unknown.
+	// PeakFLOPS is the peak FLOP/s of one rank, for MFU; 0 is unknown.
 	PeakFLOPS float64
-	// Run is the identity of the run, which rank 0's checkpoints and records carry; empty: that of
-	// the checkpoint that the run goes on from, or a new one.
+	// Run is the run's id in checkpoints and records; empty uses the resumed checkpoint's or a new
+	// one.
 	Run string
-	// Resolved is the whole configuration as text, kept in checkpoints.
+	// Resolved is the full configuration as text, stored in checkpoints.
 	Resolved string
 }
 
-// Run is one rank's part of a training run. It is used by one goroutine.
+// Run is one rank of a training run. It is used by one goroutine.
 type Run struct {
 	Config Config
 	deps   Deps
@@ -60,7 +60,7 @@ type Run struct {
 	backend device.Device
 	model   model.Model
 	info    model.Info
-	needs   model.Info // info, with what is frozen
+	needs   model.Info // info adjusted for frozen parameters
 	engine  *parallel.Engine
 	stepper *Stepper
 	loader  *data.Loader
@@ -69,47 +69,47 @@ type Run struct {
 	sink    monitor.Sink
 	peak    tensor.Usage // over all steps
 
-	notFinite string // which of the weights that the run was given are not finite
+	notFinite string // initial weights that are not finite
 
 	pressure pressure
 
 	schedule  optim.Schedule
 	accum     int
 	evalEvery int64    // steps; 0: at the end
-	saveEvery [2]int64 // in steps: every n of them, and every n epochs; 0: at the end
+	saveEvery [2]int64 // steps: save_every_n_steps and save_every_n_epochs; 0: at the end
 	state     progress
 	stopped   bool
 }
 
-// progress is what a checkpoint stores besides tensors.
+// progress is the trainer state in a checkpoint.
 type progress struct {
-	Step    int64      `json:"step"`    // steps done, those that were skipped too
+	Step    int64      `json:"step"`    // steps done, including skipped ones
 	Updates int        `json:"updates"` // steps that changed the parameters
-	Skipped int        `json:"skipped"` // in a row, up to now
+	Skipped int        `json:"skipped"` // consecutive skipped steps
 	Data    data.State `json:"data"`
-	// Inputs are the data and the tokenizer of the run, MaxSteps the length of its schedule; zero
-	// in checkpoints of older versions.
+	// Inputs fingerprints the data and the tokenizer; MaxSteps is the length of the schedule. Both
+	// are zero in checkpoints of older versions.
 	Inputs   data.Fingerprint   `json:"inputs,omitzero"`
 	MaxSteps int                `json:"max_steps,omitzero"`
 	Scaler   *optim.ScalerState `json:"loss_scaler,omitempty"`
 	Best     *best              `json:"best,omitempty"`
 	Epoch    epochLoss          `json:"epoch,omitzero"`
-	// Recomputing reports that layers are recomputed because memory was short.
+	// Recomputing reports that memory_threshold has started recomputation.
 	Recomputing bool `json:"relieved,omitempty"`
 }
 
-// ErrStopped says that a run ended because it was asked to, with its state saved.
+// ErrStopped is returned by a run that stopped on request after saving its state.
 var ErrStopped = errors.New("stopped early; the state is saved")
 
-// ErrNotFinite says that a run ended, on all ranks at the same step, because its loss, its gradient
-// or its weights have no finite value.
+// ErrNotFinite is returned by all ranks at the same step if the loss, the gradient or a weight is not
+// finite.
 var ErrNotFinite = checkpoint.ErrNotFinite
 
-// Done says that all steps are made.
+// Done reports whether all steps are done.
 func (r *Run) Done() bool { return r.state.Step >= int64(r.Config.Training.MaxSteps) }
 
-// Steps makes steps until the run ends, one a turn of the loop. The record is this rank's; the
-// sink has had it. An error ends the iteration; ErrStopped is one.
+// Steps runs one step per iteration until the run ends. Records are of this rank, and were passed to
+// the sink. An error, including ErrStopped, ends the iteration.
 func (r *Run) Steps(ctx context.Context) iter.Seq2[monitor.Record, error] {
 	return func(yield func(monitor.Record, error) bool) {
 		hooks := r.hooks()
@@ -125,8 +125,8 @@ func (r *Run) Steps(ctx context.Context) iter.Seq2[monitor.Record, error] {
 	}
 }
 
-// Train makes all steps, and ends with the parameters that the configuration asks for. A run all of
-// whose steps were skipped has trained nothing, and is an error.
+// Train runs all steps and loads the best weights if the configuration asks for them. It is an error
+// if every step was skipped.
 func (r *Run) Train(ctx context.Context) error {
 	for _, err := range r.Steps(ctx) {
 		if err != nil {
@@ -134,7 +134,7 @@ func (r *Run) Train(ctx context.Context) error {
 		}
 	}
 	if r.state.Updates == 0 && r.state.Step > 0 {
-		return fault.Try(fmt.Errorf("train: all %d steps were skipped, the loss or the gradient is %w: nothing was trained, and no model is exported", r.state.Step, ErrNotFinite), "%s", r.nonFiniteAdvice())
+		return fault.Try(fmt.Errorf("train: all %d steps were skipped because the loss or gradient is %w; no model is exported", r.state.Step, ErrNotFinite), "%s", r.nonFiniteAdvice())
 	}
 	return r.loadBest(ctx)
 }
@@ -176,8 +176,8 @@ func (r *Run) step(ctx context.Context) (monitor.Record, error) {
 		return rec, err
 	}
 	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
-		// All ranks come here at this step; none may leave while another still communicates.
-		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d steps in a row, which changed nothing", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.nonFiniteAdvice()), r.engine.Sync())
+		// All ranks fail at this step; settle first, since others may still communicate.
+		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d consecutive steps, all skipped", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.nonFiniteAdvice()), r.engine.Sync())
 	}
 	return rec, nil
 }
@@ -204,26 +204,26 @@ func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 	for c := range tensor.NumCategories {
 		rec.Memory[c.String()], rec.MemoryPeak[c.String()] = use.Live[c], use.Peak[c]
 	}
-	rec.Resident, _ = monitor.ReadResident() // for the record only: zero where the system does not say
+	rec.Resident, _ = monitor.ReadResident() // zero if the operating system does not report it
 	return rec
 }
 
-// flops are those that the model needs for a batch.
+// flops returns the model FLOPs of a batch.
 func (r *Run) flops(b *data.Batch) float64 {
 	n := r.needs.FLOPs(0, b.LabelCount)
 	b.Documents(func(tokens int) { n += r.needs.FLOPs(int64(tokens), 0) })
 	return n
 }
 
-// rows of a step over all ranks.
+// rows returns the number of rows in a step over all ranks.
 func (r *Run) rows() int64 {
 	return int64(r.Config.Training.rows(r.accum, r.deps.World.Size()))
 }
 
-// Model is the network.
+// Model returns the network.
 func (r *Run) Model() model.Model { return r.model }
 
-// Close ends the run's goroutines and gives its memory back. The world stays open.
+// Close stops the run's goroutines and frees its memory. The world stays open.
 func (r *Run) Close() error {
 	var errs []error
 	if r.loader != nil {

@@ -16,33 +16,34 @@ import (
 	"trireme/tensor"
 )
 
-// Stepper makes optimizer steps on this rank. It is used by one goroutine.
+// Stepper runs optimizer steps and evaluations on this rank. It is used by one goroutine.
 type Stepper struct {
 	b       tensor.Backend
 	model   model.Model
 	engine  *parallel.Engine
-	maxNorm float64 // of the mean gradient; 0 or less is no limit
+	maxNorm float64 // of the mean gradient; 0 or less does not clip
 
 	inputs  *optim.Inputs
 	sums    *tensor.Tensor // F64 [Info.SumCount]
 	scaler  *optim.Scaler  // nil for none
-	scale   *tensor.Tensor // F64 [tensor.LossScaleCount]: the scaler's state
+	scale   *tensor.Tensor // the loss scaler's state after it; nil for none
 	seed    uint64
-	offload *diskOffload // of inputs of layers; nil for memory
-	// What the host knows, from the outcomes that it has read, and the passes of which it has not.
+	offload *diskOffload // saved layer inputs; nil keeps them in memory
+	// Host state up to the last result read, and the results not yet read.
 	updates int
-	last    *optim.ScalerState // nil where losses are not scaled
+	last    *optim.ScalerState // nil if losses are not scaled
 	pending []pendingResult
 }
 
-// pendingResult is a step or an evaluation whose outcome is not read yet.
+// pendingResult is a step or an evaluation whose result has not been read.
 type pendingResult struct {
 	result *parallel.Result
 	rate   func(update int) float64 // nil for an evaluation
 	scale  func() []byte            // the loss scaler's state after it; nil for none
 }
 
-// NewStepper joins a model and the engine that divides it. Activations have the type of the engine's parameters; seed is of what is random in a pass.
+// NewStepper returns a Stepper for model m sharded by engine e. Activations have the engine's
+// parameter type; seed seeds dropout and other random operations of a pass.
 func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm float64, seed uint64) *Stepper {
 	info := m.Info()
 	castBuffers(b, m, e.Precision().Buffer)
@@ -55,7 +56,7 @@ func NewStepper(b tensor.Backend, m model.Model, e *parallel.Engine, maxNorm flo
 	}
 }
 
-// ScaleLoss makes steps scale their losses from the given state on.
+// ScaleLoss scales the loss of the following steps, starting from a state.
 func (s *Stepper) ScaleLoss(scaler *optim.Scaler, from optim.ScalerState) {
 	if s.scale == nil {
 		s.scale = s.b.New(tensor.Workspace, tensor.F64, tensor.LossScaleCount)
@@ -64,17 +65,17 @@ func (s *Stepper) ScaleLoss(scaler *optim.Scaler, from optim.ScalerState) {
 	scaler.Write(s.b, s.scale, from)
 }
 
-// LossScale is the scaler's state after the steps whose outcomes were read; nil where losses are not
-// scaled.
+// LossScale returns the scaler's state after the steps whose results were read; nil if losses are
+// not scaled.
 func (s *Stepper) LossScale() *optim.ScalerState { return s.last }
 
-// Start says how many updates were applied before the first step; without it none.
+// Start sets the number of updates applied before the first step. The default is 0.
 func (s *Stepper) Start(updates int) {
 	s.updates = updates
 	s.inputs.Start(s.b, updates)
 }
 
-// lossGrad is what losses' gradients lossGrad as; nil is 1.
+// lossGrad returns the gradient of the loss that starts the backward pass; nil is 1.
 func (s *Stepper) lossGrad() *tensor.Tensor {
 	if s.scaler == nil {
 		return nil
@@ -82,7 +83,7 @@ func (s *Stepper) lossGrad() *tensor.Tensor {
 	return optim.GradSeed(s.scale)
 }
 
-// castBuffers puts tables of type dt in the place of a model's.
+// castBuffers converts a model's buffers to type dt.
 func castBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
 	buffered, ok := m.(model.HasBuffers)
 	if !ok || dt == tensor.F32 {
@@ -96,13 +97,13 @@ func castBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
 	}
 }
 
-// Step makes one optimizer step of this rank's micro-batches; rate gives the learning rate by the
-// number of updates that were applied before. Where the gradient or the loss is not finite, every
-// rank leaves its state as it was; the StepResult says so. Up to optim.MaxInFlight steps may be enqueued
-// before the outcome of the first is asked for.
+// Step runs one optimizer step on this rank's micro-batches. rate returns the learning rate for a
+// number of applied updates. If the loss or the gradient is not finite, no rank changes its state,
+// and StepResult.Applied is false. Up to optim.MaxInFlight steps may be enqueued before the first
+// result is read.
 func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(update int) float64) error {
 	if len(s.pending) == optim.MaxInFlight {
-		panic("train: a step before the outcomes of those before it were read")
+		panic("train: Step called with too many unread results")
 	}
 	err := s.engine.Guard(func() {
 		tokens := int64(0)
@@ -131,7 +132,7 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 	return err
 }
 
-// Close gives back what is not memory.
+// Close removes the file of saved layer inputs.
 func (s *Stepper) Close() error {
 	if s.offload == nil {
 		return nil
@@ -139,8 +140,8 @@ func (s *Stepper) Close() error {
 	return s.offload.Close()
 }
 
-// Evaluate adds up the loss of micro-batches over all ranks without changing anything. Every
-// rank passes as many; those without counted targets count nothing.
+// Evaluate sums the loss of micro-batches over all ranks. It changes no state. Every rank passes the
+// same number of micro-batches; those without labels count nothing.
 func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatch, error]) error {
 	var failed error
 	err := s.engine.Guard(func() {
@@ -160,7 +161,7 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 	return errors.Join(failed, err)
 }
 
-// pass runs a micro-batch forward, and back where grad says so.
+// pass runs a micro-batch forward, and backward if grad is true.
 func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	batch, done := Upload(s.b, m)
 	defer done()
@@ -176,13 +177,13 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	tape.Backward()
 }
 
-// Upload puts a micro-batch on a backend; done releases it. Where shapes are static, tokens that
-// belong to no row, and rows without tokens, fill it up to lengths of buckets.
+// Upload copies a micro-batch to a backend; done releases it. Backends with static shapes get
+// tensors padded to bucket lengths with tokens outside all rows and rows without tokens.
 func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()) {
 	u := uploader{b: b}
 	n, rows := len(m.InputIDs), m.Rows()
 	size, count := tensor.Bucket(b, n, max(n, m.MaxTokens)), tensor.Bucket(b, rows, max(rows, m.MaxRows))
-	if count > rows { // their first token is one that belongs to no row
+	if count > rows { // empty rows start at a padding token
 		size = tensor.Bucket(b, n+1, max(n, m.MaxTokens)+1)
 	}
 	counted, targets, labels := countedRows(b, m, size)
@@ -202,13 +203,13 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 	return batch, u.release
 }
 
-// uploader holds what it has put on a backend.
+// uploader tracks the tensors it allocates.
 type uploader struct {
 	b    tensor.Backend
 	held []*tensor.Tensor
 }
 
-// int32s uploads v, of n numbers, filled up to size; nil is nil.
+// int32s uploads n numbers v, padded with fill to size; nil returns nil.
 func (u *uploader) int32s(v []int32, n, size int, fill int32) *tensor.Tensor {
 	if v == nil {
 		return nil
@@ -219,7 +220,7 @@ func (u *uploader) int32s(v []int32, n, size int, fill int32) *tensor.Tensor {
 	return u.put(tensor.I32, tensor.AsBytes(v), len(v), size)
 }
 
-// int64s is ints, filled with 0.
+// int64s is int32s padded with 0.
 func (u *uploader) int64s(v []int64, n, size int) *tensor.Tensor {
 	if size > n {
 		v = append(slices.Clone(v), make([]int64, size-n)...)
@@ -229,7 +230,7 @@ func (u *uploader) int64s(v []int64, n, size int) *tensor.Tensor {
 
 func (u *uploader) put(dt tensor.DType, v []byte, has, size int) *tensor.Tensor {
 	if has != size {
-		panic(fmt.Sprintf("train: a micro-batch has %d numbers of a kind, not %d", has, size))
+		panic(fmt.Sprintf("train: a micro-batch field has %d elements, want %d", has, size))
 	}
 	t := u.b.New(tensor.Workspace, dt, size)
 	u.b.Upload(t, v)
@@ -243,9 +244,9 @@ func (u *uploader) release() {
 	}
 }
 
-// countedRows are the rows of a micro-batch that have a target, with room for size, the targets, and
-// how many are read, which is a bucket's length on a backend of static shapes; nil where whole
-// sequences have labels.
+// countedRows returns the token rows that have a target, with capacity for size, their targets, and the
+// number to read, a bucket length on backends with static shapes. It returns nil if whole sequences
+// have labels.
 func countedRows(b tensor.Backend, m data.MicroBatch, size int) (rows, targets []int32, n int) {
 	if m.Classes != nil || m.Targets == nil {
 		return nil, nil, 0
@@ -260,28 +261,28 @@ func countedRows(b tensor.Backend, m data.MicroBatch, size int) (rows, targets [
 	return rows, targets, tensor.Bucket(b, n, len(rows))
 }
 
-// StepResult is what a step or an evaluation computed, the same on every rank.
+// StepResult is the result of a step or an evaluation. It is the same on every rank.
 type StepResult struct {
 	*parallel.Result
 	LR       float64 // of a step
-	Loss     float64 // mean over counted tokens
+	Loss     float64 // mean over label tokens
 	GradNorm float64 // of the mean gradient, before clipping
-	Tokens   int64   // counted, over all ranks
-	// LossScale is the scaler's state before the step; nil where losses are not scaled.
+	Tokens   int64   // label tokens over all ranks
+	// LossScale is the scaler's state before the step; nil if losses are not scaled.
 	LossScale *optim.ScalerState
-	Applied   bool // false where a step was skipped: something was not finite
-	// Sums are what the model added up besides the loss, as its Info says; those of labels
-	// are there in evaluations only.
+	Applied   bool // false if the step was skipped: loss or gradient was not finite
+	// Sums are the model's metric sums, in the order of its Info. Per-label counts are in
+	// evaluations only.
 	Sums []float64
 }
 
-// overflowed says whether a skipped step may be the loss scale's doing, so that a lower one may
-// help: the loss is finite, which no scale changes, and the scale can fall.
+// overflowed reports whether a step was skipped by an overflow that a lower loss scale may avoid: the
+// loss is finite and the scale can fall.
 func (s *Stepper) overflowed(o StepResult) bool {
 	return !o.Applied && o.LossScale != nil && s.scaler.CanDecrease(o.LossScale.Scale) && !math.IsNaN(o.Loss-o.Loss)
 }
 
-// Result waits for the numbers of the oldest step or evaluation whose outcome was not read.
+// Result waits for the oldest unread step or evaluation.
 func (s *Stepper) Result() StepResult {
 	p := s.pending[0]
 	s.pending = s.pending[1:]

@@ -9,15 +9,15 @@ import (
 	"trireme/model"
 )
 
-// VocabSize is a number of tokens; 0 leaves it as it is.
+// VocabSize is a vocabulary size; 0 keeps the model's.
 type VocabSize int
 
-// AutoVocab is the tokenizer's number of tokens.
+// AutoVocab is the tokenizer's vocabulary size.
 const AutoVocab VocabSize = -1
 
 const autoName = "auto"
 
-// UnmarshalText reads a number, or auto.
+// UnmarshalText parses a number or auto.
 func (v *VocabSize) UnmarshalText(text []byte) error {
 	if string(text) == autoName {
 		*v = AutoVocab
@@ -25,13 +25,13 @@ func (v *VocabSize) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is neither a number of tokens nor %s", text, autoName)
+		return fmt.Errorf("%q is not a number of tokens or %s", text, autoName)
 	}
 	*v = VocabSize(n)
 	return nil
 }
 
-// MarshalText writes what UnmarshalText reads.
+// MarshalText returns the number or auto.
 func (v VocabSize) MarshalText() ([]byte, error) {
 	if v == AutoVocab {
 		return []byte(autoName), nil
@@ -39,8 +39,7 @@ func (v VocabSize) MarshalText() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(v), 10), nil
 }
 
-// ReadModel finds the model's config.json, as Model.Read does, and changes in it the numbers of
-// labels and tokens that the configuration asks for.
+// ReadModel is Model.Read with the configured number of labels and vocabulary size.
 func (cfg Config) ReadModel(families model.Registry) (*model.Config, error) {
 	config, err := cfg.Model.Read(families)
 	if err != nil {
@@ -73,8 +72,8 @@ func (cfg Config) ReadModel(families model.Registry) (*model.Config, error) {
 	return changed, err
 }
 
-// vocabOf is config.json's vocab_size, which all families call so; 0 where it has none that can
-// be read, which is found when the model is made.
+// vocabOf returns vocab_size of config.json, the name in all families; 0 if it cannot be read, which
+// making the model reports.
 func vocabOf(config *model.Config) int {
 	var c struct {
 		VocabSize int `json:"vocab_size"`
@@ -85,7 +84,7 @@ func vocabOf(config *model.Config) int {
 	return c.VocabSize
 }
 
-// vocab is the size of the vocabulary that the configuration asks for.
+// vocab returns the configured vocabulary size.
 func (cfg Config) vocab(was int) (int, error) {
 	n := was
 	switch v := cfg.Model.VocabSize; v {
@@ -96,7 +95,7 @@ func (cfg Config) vocab(was int) (int, error) {
 			return 0, err
 		}
 		if tok == nil {
-			return 0, fault.Try(errors.New("train: model.vocab_size is auto, and there is no tokenizer"), "%s", fault.Set("data.tokenizer", "DIR"))
+			return 0, fault.Try(errors.New("train: model.vocab_size is auto, but there is no tokenizer"), "%s", fault.Set("data.tokenizer", "DIR"))
 		}
 		n = tok.VocabSize()
 	default:
