@@ -11,13 +11,13 @@ import (
 	"trireme/monitor"
 )
 
-// best is the evaluation that counts as the best so far.
+// best is the best evaluation so far.
 type best struct {
 	Step  int64   `json:"step"`
 	Value float64 `json:"value"`
 }
 
-// metric is the number by which evaluations are compared, and whether more of it is better.
+// metric returns the value of the named metric, and whether higher is better.
 func metric(name string, e monitor.Evaluation) (v float64, more bool, err error) {
 	switch name {
 	case "", "eval_loss", "loss":
@@ -30,7 +30,7 @@ func metric(name string, e monitor.Evaluation) (v float64, more bool, err error)
 			p = e.MacroF1
 		}
 		if p == nil {
-			return 0, true, fault.Try(fmt.Errorf("train: metric_for_best_model %s is a classifier's; this model predicts tokens", name), "eval_loss")
+			return 0, true, fault.Try(fmt.Errorf("train: metric_for_best_model %s needs a classifier; this model predicts tokens", name), "eval_loss")
 		}
 		return *p, true, nil
 	}
@@ -45,7 +45,7 @@ func metric(name string, e monitor.Evaluation) (v float64, more bool, err error)
 	return 0, false, fmt.Errorf("train: metric_for_best_model: %w", conf.NotOneOf(name, known...))
 }
 
-// Best is the best of evaluations by metric_for_best_model; false where none has a value.
+// Best returns the best evaluation by metric_for_best_model; false if none has a value.
 func (c Training) Best(all []monitor.Evaluation) (best monitor.Evaluation, ok bool) {
 	most := 0.0
 	for _, e := range all {
@@ -60,8 +60,8 @@ func (c Training) Best(all []monitor.Evaluation) (best monitor.Evaluation, ok bo
 	return best, ok
 }
 
-// updateBest notes an evaluation that is better than all before, whose checkpoint is then kept. One that is
-// not finite is none.
+// updateBest records an evaluation that is better than all before and keeps its checkpoint. A value
+// that is not finite is never best.
 func (r *Run) updateBest(e monitor.Evaluation) error {
 	if !r.Config.Training.LoadBestModelAtEnd {
 		return nil
@@ -71,7 +71,7 @@ func (r *Run) updateBest(e monitor.Evaluation) error {
 		return input(err)
 	}
 	if v-v != 0 {
-		return r.sink.Note(fmt.Sprintf("the evaluation after step %d is not finite, and not the best: %s is %v", e.Step, r.Config.Training.MetricForBestModel, v))
+		return r.sink.Note(fmt.Sprintf("evaluation after step %d: %s is %v, cannot be the best", e.Step, r.Config.Training.MetricForBestModel, v))
 	}
 	if b := r.state.Best; b == nil || more && v > b.Value || !more && v < b.Value {
 		r.state.Best = &best{e.Step, v}
@@ -80,18 +80,18 @@ func (r *Run) updateBest(e monitor.Evaluation) error {
 	return nil
 }
 
-// isBest says whether the best evaluation so far is that after this step.
+// isBest reports whether the best evaluation is the one after step.
 func (r *Run) isBest(step int64) bool { return r.state.Best != nil && r.state.Best.Step == step }
 
-// loadBest takes the parameters of the best evaluation, where the configuration asks for them
-// and they are not those of the last step.
+// loadBest loads the parameters of the best evaluation if the configuration asks for them and they are
+// not the current ones.
 func (r *Run) loadBest(ctx context.Context) error {
 	b := r.state.Best
 	switch {
 	case !r.Config.Training.LoadBestModelAtEnd:
 		return nil
 	case b == nil:
-		return r.sink.Note("load_best_model_at_end: no evaluation was finite; the weights are those of the last step")
+		return r.sink.Note("load_best_model_at_end: no evaluation was finite, keeping the weights of the last step")
 	case b.Step == r.state.Step:
 		return nil
 	}
@@ -103,5 +103,5 @@ func (r *Run) loadBest(ctx context.Context) error {
 		return err
 	}
 	name := r.Config.Training.MetricForBestModel
-	return r.sink.Note(fmt.Sprintf("loaded %s, the best by %s: %.6g", path, name, b.Value))
+	return r.sink.Note(fmt.Sprintf("loaded the best checkpoint %s (%s %.6g)", path, name, b.Value))
 }

@@ -240,7 +240,7 @@ func (c Training) Accumulation(ranks int) (int, error) {
 		if global > per {
 			try = fmt.Sprintf("%d or %s", global/per*per, try)
 		}
-		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not a multiple of micro_batch_size %d x %d ranks", global, micro, ranks), "%s", try)
+		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not divisible by micro_batch_size %d x %d ranks", global, micro, ranks), "%s", try)
 	case global != micro*a*ranks:
 		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d", global, micro, a, ranks, micro*a*ranks), "global_batch_size %d, or gradient_accumulation_steps 0 to compute it", micro*a*ranks)
 	}

@@ -1,13 +1,13 @@
 package train
 
-// epochLoss adds up the losses of an epoch's steps.
+// epochLoss accumulates the loss over an epoch.
 type epochLoss struct {
 	Loss   float64 `json:"loss"`   // over all label tokens
 	Tokens int64   `json:"tokens"` // label tokens
 }
 
-// add takes a step in, and gives the mean where the step is the last of an epoch of perEpoch steps.
-// Skipped steps do not count. An epoch of one step has no mean of its own.
+// add accumulates a step, and returns the mean if it is the last of an epoch of perEpoch steps. Skipped
+// steps do not count. Epochs of one step have no mean.
 func (e *epochLoss) add(o StepResult, step, perEpoch int64) *float64 {
 	if o.Applied && o.Tokens > 0 {
 		e.Loss += o.Loss * float64(o.Tokens)

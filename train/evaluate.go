@@ -9,11 +9,11 @@ import (
 	"trireme/monitor"
 )
 
-// Evaluate passes once over the evaluation set of a configuration, or over its data where there is
-// none, with the weights of its model, or of deps.Checkpoint. Nothing is written. All ranks call it.
+// Evaluate evaluates the weights of the model, or of deps.Checkpoint, on the evaluation set, or on the
+// training data if there is none. It writes nothing. All ranks call it.
 func Evaluate(ctx context.Context, cfg Config, deps Deps) (e monitor.Evaluation, err error) {
 	if cfg.Model.randomInit() && deps.Checkpoint == "" {
-		return e, input(fault.Try(errors.New("train: there are no weights to evaluate: model names none"), "%s", fault.Set("model.path", "DIR")))
+		return e, input(fault.Try(errors.New("train: no weights to evaluate: model.path is not set"), "%s", fault.Set("model.path", "DIR")))
 	}
 	r := &Run{Config: cfg, deps: deps, sink: monitor.Multi(nil), accum: 1}
 	defer func() { err = errors.Join(err, r.Close()) }()

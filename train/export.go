@@ -22,14 +22,13 @@ import (
 	"trireme/tokenizer"
 )
 
-// Export writes the model as a Hugging Face directory, as the node export says: config.json with what
-// the configuration changed in it, weights, how to generate, and the tokenizer's files from the
-// first of tokenizers that has any. Where export.weights is both, the average of the weights is beside
-// it, in ema_model. Weights that are not finite are an error, and nothing is written. All ranks call
-// it.
+// Export writes the model as a Hugging Face directory: weights, config.json with the configured
+// changes, generation_config.json, and the files of the first of tokenizers that has any. If
+// export.weights is both, the average of the weights goes to ema_model beside it. If a weight is not
+// finite, Export writes nothing and returns an error. All ranks call it.
 func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) error {
 	w := r.Config.Export.Weights
-	if r.state.Updates == 0 && w != ExportFinal { // no average has begun
+	if r.state.Updates == 0 && w != ExportFinal { // no average yet
 		w = ExportFinal
 	}
 	if w == ExportBoth {
@@ -44,7 +43,7 @@ func (r *Run) Export(ctx context.Context, dir string, tokenizers ...string) erro
 	return r.export(ctx, dir, slot, tokenizers)
 }
 
-// export writes the parameters, or a slot in their place.
+// export writes the parameters, or an optimizer slot instead of them.
 func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string) error {
 	if err := r.engine.Sync(); err != nil {
 		return err
@@ -62,15 +61,15 @@ func (r *Run) export(ctx context.Context, dir, slot string, tokenizers []string)
 		err = r.exportConfig(dir, dt, tokenizers)
 	}
 	o := checkpoint.ExportOptions{MaxShardSize: int64(r.Config.Export.MaxShardSize), Device: r.backend}
-	// Ranks go on together even so, or the others would wait for this one.
+	// Other ranks would wait for this one if it returned early.
 	if failed := checkpoint.Export(ctx, dir, entries, shards, r.deps.ProcessGroup, o); err == nil {
 		err = failed
 	}
 	return err
 }
 
-// exported are the tensors of an export, and this rank's parts of them: of each parameter, one under
-// each of its names.
+// exported returns the tensors of an export and this rank's shards of them. Aliases are written under
+// each name.
 func exported(params []*nn.Param, owned []tensor.Shard, dt tensor.DType) (entries []safetensors.Entry, shards []tensor.Shard) {
 	twins := map[string][]string{}
 	for _, p := range params {
@@ -93,7 +92,7 @@ func (r *Run) exportConfig(dir string, dt tensor.DType, tokenizers []string) err
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	if err := durable.Sweep(dir); err != nil { // of an export that was killed
+	if err := durable.Sweep(dir); err != nil { // after a killed export
 		return fmt.Errorf("train: %w", err)
 	}
 	var config map[string]json.RawMessage
@@ -124,8 +123,7 @@ func (r *Run) exportConfig(dir string, dt tensor.DType, tokenizers []string) err
 	return nil
 }
 
-// copyTokenizer copies a tokenizer's files from a directory, or a tokenizer.json by whatever
-// name it has.
+// copyTokenizer copies a tokenizer's files from a directory, or a tokenizer.json of any name.
 func copyTokenizer(to, from string) (copied int, err error) {
 	if st, err := os.Stat(from); err != nil || st.IsDir() {
 		return copyFiles(to, from, tokenizer.Files())
@@ -139,8 +137,7 @@ func copyTokenizer(to, from string) (copied int, err error) {
 
 const generationFile = "generation_config.json"
 
-// exportGeneration copies how the model is to generate text, or, of a model that came without,
-// says where a text begins and ends.
+// exportGeneration copies generation_config.json, or writes one with the special token ids.
 func (r *Run) exportGeneration(dir string, config map[string]json.RawMessage) error {
 	if r.info.Task != model.Causal {
 		return nil
@@ -167,7 +164,7 @@ func writeJSON(path string, v any) error {
 	return replace(path, append(b, '\n'))
 }
 
-// copyFiles copies those of names that are in from.
+// copyFiles copies the files that exist.
 func copyFiles(to, from string, names []string) (copied int, err error) {
 	for _, name := range names {
 		b, err := os.ReadFile(filepath.Join(from, name))
@@ -185,7 +182,7 @@ func copyFiles(to, from string, names []string) (copied int, err error) {
 	return copied, nil
 }
 
-// replace writes a small file, durably.
+// replace atomically writes a small file.
 func replace(path string, data []byte) error {
 	if err := durable.WriteFile(path, data); err != nil {
 		return fmt.Errorf("train: %w", err)
@@ -193,17 +190,17 @@ func replace(path string, data []byte) error {
 	return nil
 }
 
-// RankMemory is what a rank's tensors used at most, and what the system says of its process.
+// RankMemory is the memory of a rank's tensors and process.
 type RankMemory struct {
 	Rank         int              `json:"rank"`
-	Peak         map[string]int64 `json:"peak"`  // bytes by category, each at its own moment
+	Peak         map[string]int64 `json:"peak"`  // bytes by category; peaks at different times
 	BetweenSteps map[string]int64 `json:"rest"`  // bytes by category between steps
-	Total        int64            `json:"total"` // the largest sum at one moment
+	Total        int64            `json:"total"` // peak of the sum
 	Resident     int64            `json:"rss_peak"`
-	Shared       int64            `json:"rss_shared"` // part of it that other ranks count too
+	Shared       int64            `json:"rss_shared"` // part of Resident that other ranks may count too
 }
 
-// Memory gathers every rank's figures. All ranks call it.
+// Memory gathers the memory of all ranks. All ranks call it.
 func (r *Run) Memory(ctx context.Context) ([]RankMemory, error) {
 	m := RankMemory{Rank: r.deps.World.Rank(), Peak: map[string]int64{}, BetweenSteps: map[string]int64{}, Total: r.peak.PeakTotal}
 	for c := range tensor.NumCategories {
@@ -224,13 +221,13 @@ func (r *Run) Memory(ctx context.Context) ([]RankMemory, error) {
 	out := make([]RankMemory, len(all))
 	for i, b := range all {
 		if err := json.Unmarshal(b, &out[i]); err != nil {
-			return nil, fmt.Errorf("train: rank %d sent what cannot be read: %w", i, err)
+			return nil, fmt.Errorf("train: rank %d sent an invalid message: %w", i, err)
 		}
 	}
 	return out, nil
 }
 
-// maxUsage takes the larger of each peak, and b's live figures.
+// maxUsage returns the larger peaks of a and b, with b's live bytes.
 func maxUsage(a, b tensor.Usage) tensor.Usage {
 	for c := range b.Peak {
 		b.Peak[c] = max(a.Peak[c], b.Peak[c])

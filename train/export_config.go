@@ -11,47 +11,47 @@ import (
 	"trireme/tensor"
 )
 
-// ExportConfig is the node `export`: how final_model is written.
+// ExportConfig is the node `export`: the format of final_model.
 type ExportConfig struct {
-	// DType is the type of the exported weights, and of dtype (torch_dtype) in their config.json.
-	// One of float32 | bfloat16 | float16 | compute | model. compute is precision.param_dtype;
-	// model is the type that the config.json of the loaded model names, float32 if it names none.
-	// Weights train in float32, so 16-bit types round. Default float32.
+	// DType is the data type of the exported weights and of dtype (torch_dtype) in their
+	// config.json. One of float32 | bfloat16 | float16 | compute | model. compute is
+	// precision.param_dtype; model is the type in the loaded model's config.json, or float32.
+	// Weights train in float32, so 16-bit types round them. Default float32.
 	DType ExportDType `yaml:"dtype"`
-	// MaxShardSize is the size of tensors in one file, with its unit, beyond which weights go on in
-	// another file with an index, as max_shard_size of transformers' save_pretrained. Default 5GB.
+	// MaxShardSize is the maximum size of a weights file, with its unit; larger models are split
+	// into several files with an index, as in transformers' save_pretrained. Default 5GB.
 	MaxShardSize device.Bytes `yaml:"max_shard_size"`
-	// Weights says which weights final_model has. One of final | ema | both. final is those of the
-	// last step, or of the best evaluation; ema is their average (training.ema); both writes the
-	// average to ema_model beside final_model. Default final.
+	// Weights selects the weights of final_model. One of final | ema | both. final is the last
+	// step, or the best evaluation; ema is the average of the weights (training.ema); both writes
+	// the average to ema_model beside final_model. Default final.
 	Weights ExportWeights `yaml:"weights"`
 }
 
-// ExportWeights says which weights are exported.
+// ExportWeights selects the exported weights.
 type ExportWeights string
 
-// What can be exported.
+// Values of ExportConfig.Weights.
 const (
 	ExportFinal ExportWeights = "final"
 	ExportEMA   ExportWeights = "ema"
 	ExportBoth  ExportWeights = "both"
 )
 
-// Choices are the names.
+// Choices returns the allowed values.
 func (ExportWeights) Choices() []string {
 	return []string{string(ExportFinal), string(ExportEMA), string(ExportBoth)}
 }
 
-// ExportDType is the type of exported weights.
+// ExportDType is the data type of exported weights.
 type ExportDType string
 
 // Types that follow another setting.
 const (
 	ExportAsCompute ExportDType = "compute" // precision.param_dtype
-	ExportAsModel   ExportDType = "model"   // what config.json of the loaded model names
+	ExportAsModel   ExportDType = "model"   // dtype of the loaded model's config.json
 )
 
-// Choices are the names.
+// Choices returns the allowed values.
 func (ExportDType) Choices() []string {
 	return []string{tensor.F32.String(), tensor.BF16.String(), tensor.F16.String(), string(ExportAsCompute), string(ExportAsModel)}
 }
@@ -60,7 +60,7 @@ func defaultExport() ExportConfig {
 	return ExportConfig{DType: ExportDType(tensor.F32.String()), MaxShardSize: checkpoint.MaxShardSize, Weights: ExportFinal}
 }
 
-// Validate refuses files without room.
+// Validate checks the shard size.
 func (c ExportConfig) Validate() error {
 	if c.MaxShardSize <= 0 {
 		return fault.Try(fault.At("max_shard_size", "is %d bytes: it must be positive", int64(c.MaxShardSize)), "5GB")
@@ -68,7 +68,7 @@ func (c ExportConfig) Validate() error {
 	return nil
 }
 
-// exportDType is the type of the exported weights of a model made from config.
+// exportDType returns the data type of exported weights of a model made from config.
 func (cfg Config) exportDType(config *model.Config) (tensor.DType, error) {
 	name := string(cfg.Export.DType)
 	switch cfg.Export.DType {
@@ -86,7 +86,7 @@ func (cfg Config) exportDType(config *model.Config) (tensor.DType, error) {
 	}
 	dt, ok := tensor.ParseDType(name)
 	if !ok || dt != tensor.F32 && dt != tensor.BF16 && dt != tensor.F16 {
-		return 0, fault.Try(fmt.Errorf("train: export.dtype is model, and the type that %s names is %q: weights are written as float32, bfloat16 or float16", config.Path, name), "%s", fault.Set("export.dtype", "float32"))
+		return 0, fault.Try(fmt.Errorf("train: export.dtype is model, but %s has dtype %q: weights are exported as float32, bfloat16 or float16", config.Path, name), "%s", fault.Set("export.dtype", "float32"))
 	}
 	return dt, nil
 }

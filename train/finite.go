@@ -9,16 +9,16 @@ import (
 	"trireme/checkpoint"
 )
 
-// nonFiniteAdvice is what may help where a loss or a gradient is not finite.
+// nonFiniteAdvice suggests what to do if a loss or a gradient is not finite.
 func (r *Run) nonFiniteAdvice() string {
 	if r.notFinite != "" {
-		return "another model, or fetch this one again: it came with " + r.notFinite
+		return "another model, or download this one again: it has " + r.notFinite
 	}
-	return fmt.Sprintf("a lower learning_rate (%.4g now), or look at the data of this step", r.schedule.At(r.state.Updates))
+	return fmt.Sprintf("a lower learning_rate (now %.4g), or check the data of this step", r.schedule.At(r.state.Updates))
 }
 
-// notFinite names the tensors of the files that have values which are NaN or infinite, "" where none
-// has. All ranks call it after load, with the parts that each has read.
+// notFinite names the tensors with NaN or infinite values over all ranks; "" if there are none. All
+// ranks call it after load.
 func (w *weights) notFinite(ctx context.Context, ranks checkpoint.ProcessGroup) (string, error) {
 	mine, err := json.Marshal(w.nan)
 	if err != nil {
@@ -32,7 +32,7 @@ func (w *weights) notFinite(ctx context.Context, ranks checkpoint.ProcessGroup) 
 	for rank, b := range all {
 		var theirs map[string]bool
 		if err := json.Unmarshal(b, &theirs); err != nil {
-			return "", fmt.Errorf("train: rank %d sent what cannot be read: %w", rank, err)
+			return "", fmt.Errorf("train: rank %d sent an invalid message: %w", rank, err)
 		}
 		for name := range theirs {
 			if !slices.Contains(names, name) {

@@ -9,26 +9,25 @@ import (
 	"trireme/monitor"
 )
 
-// Hook is what happens between steps. Hooks run in order after each step, on every rank alike,
-// since they may communicate. An error ends the run.
+// Hook runs after each step, in order, on every rank, since hooks may communicate. An error ends the
+// run.
 type Hook interface {
 	AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 }
 
-// hooks are those of every run, and then the program's own: an evaluation comes before the
-// save, so that a checkpoint does not outrun what is known of it.
+// hooks returns the hooks of every run and those of the program. Evaluation precedes saving, so that a
+// checkpoint includes the best evaluation.
 func (r *Run) hooks() []Hook {
 	own := []Hook{evalHook{}, saveHook{}}
 	return append(append(own, r.deps.Hooks...), stopHook{})
 }
 
-// due says whether something is to happen after this step: every n steps, where n is not 0,
-// and after the last.
+// due reports whether a hook with period n is due: every n steps, if n is not 0, and after the last.
 func due(n int64, rec monitor.Record) bool {
 	return rec.Step == rec.MaxSteps || n > 0 && rec.Step%n == 0
 }
 
-// every is the number of steps between two times, given in steps or in epochs of so many.
+// every returns a period in steps, given in steps or in epochs of perEpoch steps.
 func every(steps int, epochs float64, perEpoch int64) int64 {
 	if epochs > 0 {
 		return max(1, int64(math.Round(epochs*float64(perEpoch))))
@@ -36,7 +35,7 @@ func every(steps int, epochs float64, perEpoch int64) int64 {
 	return int64(steps)
 }
 
-// evalHook passes over the evaluation set.
+// evalHook runs the evaluation.
 type evalHook struct{}
 
 func (evalHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
@@ -46,8 +45,8 @@ func (evalHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 	return r.evaluate(ctx)
 }
 
-// saveHook stores a checkpoint, also when the run is to stop, and after the best evaluation so far
-// where that one is wanted in the end.
+// saveHook saves a checkpoint: periodically, before a stop, and after the best evaluation if
+// load_best_model_at_end is set.
 type saveHook struct{}
 
 func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
@@ -57,7 +56,7 @@ func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 	return r.Save(ctx)
 }
 
-// stopHook ends a run that was asked to end, once everything else is done.
+// stopHook ends a run that was asked to stop.
 type stopHook struct{}
 
 func (stopHook) AfterStep(_ context.Context, r *Run, rec monitor.Record) error {

@@ -6,16 +6,16 @@ import (
 	"syscall"
 )
 
-// InputError is a mistake in what a run was given: its configuration, or files that it names.
-// Another try with the same input ends in the same way.
+// InputError is an error in the user's input: the configuration, or files that it names. A retry with
+// the same input fails again.
 type InputError struct{ Err error }
 
 func (e *InputError) Error() string { return e.Err.Error() }
 
 func (e *InputError) Unwrap() error { return e.Err }
 
-// input marks an error as the input's, unless it is the machine's: a full disk, or a stop.
-// nil stays nil.
+// input marks an error as the input's, unless the machine caused it, for example a full disk or a stop.
+// It returns nil for nil.
 func input(err error) error {
 	for _, other := range []error{nil, context.Canceled, context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE} {
 		if errors.Is(err, other) {

@@ -8,7 +8,7 @@ import (
 	"trireme/model"
 )
 
-// labelIDs is label2id of a config.json, nil where it has none that can be read.
+// labelIDs returns label2id of a config.json; nil if it has none.
 func labelIDs(config *model.Config) map[string]int {
 	var c struct {
 		LabelIDs map[string]int `json:"label2id"`
@@ -19,8 +19,7 @@ func labelIDs(config *model.Config) map[string]int {
 	return c.LabelIDs
 }
 
-// nameLabels puts the names that the data has for labels into a config.json of count labels.
-// Without names it stays as it is.
+// nameLabels writes label names to a config.json of count labels. Without names it changes nothing.
 func nameLabels(config map[string]json.RawMessage, names []string, count int) error {
 	if len(names) == 0 {
 		return nil

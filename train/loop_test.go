@@ -236,7 +236,7 @@ func TestBestModelAfterResume(t *testing.T) {
 	} else {
 		ck.Close()
 	}
-	if !slices.ContainsFunc(seen.notes, func(n string) bool { return strings.HasPrefix(n, "loaded "+path+", the best by eval_loss") }) {
+	if !slices.ContainsFunc(seen.notes, func(n string) bool { return strings.HasPrefix(n, "loaded the best checkpoint "+path+" (eval_loss ") }) {
 		t.Errorf("the end does not have the best: %q", seen.notes)
 	}
 
@@ -244,11 +244,11 @@ func TestBestModelAfterResume(t *testing.T) {
 	c.Training.MaxSteps = 44
 	other := &told{steps: map[int64]string{}, evals: map[int64]string{}}
 	j.train(t, c, other, func(*train.Run) error { return nil })
-	if !slices.Contains(other.notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not count in this one", best)) {
+	if !slices.Contains(other.notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not carry over to this run", best)) {
 		t.Errorf("notes are %q", other.notes)
 	}
 	if own := least(other.evals, 41); own != 44 && !slices.ContainsFunc(other.notes, func(n string) bool {
-		return strings.HasPrefix(n, fmt.Sprintf("loaded %s, the best", filepath.Join(c.OutputDir, "checkpoints", fmt.Sprint("step-", own))))
+		return strings.HasPrefix(n, fmt.Sprintf("loaded the best checkpoint %s ", filepath.Join(c.OutputDir, "checkpoints", fmt.Sprint("step-", own))))
 	}) {
 		t.Errorf("the best is after step %d: %q", own, other.notes)
 	}

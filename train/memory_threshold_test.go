@@ -74,14 +74,14 @@ func TestMemoryPressure(t *testing.T) {
 // TestRecomputeIsChecked: what contradicts itself is refused, with a way out.
 func TestRecomputeIsChecked(t *testing.T) {
 	for want, change := range map[string]func(*train.Recompute){
-		"every_n_layers is 0":                    func(c *train.Recompute) { c.EveryNLayers = 0 },
-		"keep is attention":                      func(c *train.Recompute) { c.Part, c.Keep = "mlp", "attention" },
-		"segments is sqrt: of their layers":      func(c *train.Recompute) { c.Segments, c.Keep = train.SqrtSegments, "products" },
-		"segments is 4: of their layers nothing": func(c *train.Recompute) { c.Segments, c.EveryNLayers = 4, 2 },
-		"nested is true, and there are no":       func(c *train.Recompute) { c.Nested = true },
-		"store is disk, and part attention":      func(c *train.Recompute) { c.Store, c.Part = "disk", "attention" },
-		"memory_threshold is 1.5":                func(c *train.Recompute) { c.MemoryThreshold = 1.5 },
-		"check_every_n_steps is 0":               func(c *train.Recompute) { c.MemoryThreshold, c.CheckEveryNSteps = 0.5, 0 },
+		"every_n_layers is 0":                  func(c *train.Recompute) { c.EveryNLayers = 0 },
+		"keep is attention":                    func(c *train.Recompute) { c.Part, c.Keep = "mlp", "attention" },
+		"segments is sqrt: without nested":     func(c *train.Recompute) { c.Segments, c.Keep = train.SqrtSegments, "products" },
+		"segments is 4: without nested":        func(c *train.Recompute) { c.Segments, c.EveryNLayers = 4, 2 },
+		"nested is true, but segments is 0":    func(c *train.Recompute) { c.Nested = true },
+		"store is disk, but part is attention": func(c *train.Recompute) { c.Store, c.Part = "disk", "attention" },
+		"memory_threshold is 1.5":              func(c *train.Recompute) { c.MemoryThreshold = 1.5 },
+		"check_every_n_steps is 0":             func(c *train.Recompute) { c.MemoryThreshold, c.CheckEveryNSteps = 0.5, 0 },
 	} {
 		c := train.Default().Recompute
 		if err := c.Validate(); err != nil {

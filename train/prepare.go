@@ -8,7 +8,7 @@ import (
 	"trireme/model"
 )
 
-// Prepare applies what the configuration says of a model's units and parameters.
+// Prepare applies activation_checkpointing and model.freeze to a model.
 func (cfg Config) Prepare(m model.Model) error {
 	recompute := cfg.Recompute
 	recompute.Enabled = recompute.Enabled && !recompute.delayed()
@@ -21,7 +21,7 @@ func (cfg Config) Prepare(m model.Model) error {
 			}
 		}
 		if !found {
-			return fault.Try(fmt.Errorf("train: model.freeze: no parameter is called %s; the first is %s", pattern, model.Params(m)[0].Name), "a name, or a beginning with * after it")
+			return fault.Try(fmt.Errorf("train: model.freeze: no parameter matches %s; the first is named %s", pattern, model.Params(m)[0].Name), "a name, or a prefix that ends in *")
 		}
 	}
 	for _, p := range model.Params(m) {
@@ -29,5 +29,5 @@ func (cfg Config) Prepare(m model.Model) error {
 			return nil
 		}
 	}
-	return fault.Try(errors.New("train: model.freeze leaves nothing to train"), "fewer patterns")
+	return fault.Try(errors.New("train: model.freeze freezes all parameters"), "fewer patterns")
 }

@@ -15,12 +15,12 @@ import (
 	"trireme/internal/conf"
 )
 
-// resume goes on from a checkpoint where the configuration asks for one and there is one.
-// What the user should know of it is returned.
+// resume loads a checkpoint if the configuration asks for one and it exists. It returns notes for the
+// user.
 func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	got, err := r.store.Resume(ctx, r.Config.Resume, r.engine.State(), checkpoint.LoadOptions{})
 	if err == nil && got.Path == "" && r.Config.Resume == "auto" {
-		return append(got.Notices, fmt.Sprintf("no checkpoint in %s: the run begins at step 0", r.store.Dir())), nil
+		return append(got.Notices, fmt.Sprintf("no checkpoint in %s, starting at step 0", r.store.Dir())), nil
 	}
 	if err != nil {
 		return got.Notices, r.explainState(got.Meta, err)
@@ -30,7 +30,7 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	}
 	var p progress
 	if err := json.Unmarshal(got.Meta.State, &p); err != nil {
-		return nil, fault.Try(fmt.Errorf("train: %s: its training state cannot be read: %w", got.Path, err), "%s of an older one", fault.Set("resume", "DIR"))
+		return nil, fault.Try(fmt.Errorf("train: %s: invalid training state: %w", got.Path, err), "%s of an older one", fault.Set("resume", "DIR"))
 	}
 	changed, err := r.checkInputs(got.Path, p.Inputs, r.state.Inputs)
 	if err != nil {
@@ -43,9 +43,9 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	if p.Recomputing = p.Recomputing && r.Config.Recompute.delayed(); p.Recomputing {
 		r.Config.Recompute.Apply(r.model.Units())
 	}
-	notes = append(got.Notices, fmt.Sprintf("going on from %s, saved by %s", got.Path, count(got.Meta.WorldSize, "rank")))
+	notes = append(got.Notices, fmt.Sprintf("resuming from %s, saved by %s", got.Path, count(got.Meta.WorldSize, "rank")))
 	if p.Best != nil && filepath.Dir(got.Path) != filepath.Clean(r.store.Dir()) {
-		notes = append(notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not count in this one", p.Best.Step))
+		notes = append(notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not carry over to this run", p.Best.Step))
 		p.Best = nil
 	}
 	if p.Best != nil {
@@ -55,8 +55,8 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 	return slices.Concat(notes, changed, r.changes(got.Meta, p)), nil
 }
 
-// checkInputs refuses data and a tokenizer that are not those of the checkpoint at path, unless the
-// configuration allows that: then it says so. What a checkpoint does not name is not compared.
+// checkInputs compares the data and the tokenizer with those of the checkpoint at path. Differences are
+// an error, or notes if data.allow_changed is true. Fields missing from old checkpoints are not compared.
 func (r *Run) checkInputs(path string, was, now data.Fingerprint) (notes []string, err error) {
 	for _, in := range []struct{ what, key, was, now string }{
 		{"tokenizer", "data.tokenizer", was.Tokenizer, now.Tokenizer},
@@ -65,13 +65,13 @@ func (r *Run) checkInputs(path string, was, now data.Fingerprint) (notes []strin
 		switch {
 		case in.was == "" || in.was == in.now:
 		case !r.Config.Data.AllowChanged:
-			return nil, fault.Try(fmt.Errorf("train: %s: the %s has changed since (%s: %.8s now, %.8s then): the run would learn from two", path, in.what, in.key, orNone(in.now), in.was), "the %s as it was, %s to go on all the same, or a new run", in.what, fault.Set("data.allow_changed", "true"))
+			return nil, fault.Try(fmt.Errorf("train: %s: the %s has changed since the save (%s: digest %.8s, was %.8s)", path, in.what, in.key, orNone(in.now), in.was), "the original %s, %s to continue anyway, or a new run", in.what, fault.Set("data.allow_changed", "true"))
 		default:
 			notes = append(notes, fmt.Sprintf("changed: %s (%s)", in.what, in.key))
 		}
 	}
 	if was.Train != "" && was.Eval != now.Eval {
-		notes = append(notes, "changed: the evaluation set; evaluations before and after are of different rows")
+		notes = append(notes, "changed: the evaluation set; evaluations before and after are not comparable")
 	}
 	return notes, nil
 }
@@ -83,11 +83,10 @@ func orNone(digest string) string {
 	return digest
 }
 
-// stateKeys are the keys that decide which state a run has.
+// stateKeys are the keys that determine the training state.
 var stateKeys = []string{"training.optimizer", "training.parameter_groups", "training.ema.decay", "model.freeze"}
 
-// explainState adds to err, which a checkpoint could not be loaded with, which of these keys have changed
-// since it was saved.
+// explainState adds to a checkpoint's load error the stateKeys that changed since it was saved.
 func (r *Run) explainState(meta checkpoint.Meta, err error) error {
 	if meta.Config == "" || r.deps.Resolved == "" || errors.Is(err, checkpoint.ErrCorrupt) {
 		return err
@@ -106,21 +105,21 @@ func (r *Run) explainState(meta checkpoint.Meta, err error) error {
 	return fmt.Errorf("%w (changed since it was saved: %s)", err, strings.Join(changed, ", "))
 }
 
-// within reports whether path is one of keys, or below one.
+// within reports whether path is one of keys or below one.
 func within(path string, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return path == key || strings.HasPrefix(path, key+".") })
 }
 
-// ignoredKeys are keys that say where a run is and how it begins.
+// ignoredKeys may differ without a note.
 var ignoredKeys = []string{"name", "output_dir", "move_aside", "resume", "data.allow_changed"}
 
-// changes lists what differs between the configuration of a checkpoint and that of this run, a line
-// each: every key, the number of ranks and rows of a step, and the schedule.
+// changes lists differences between a checkpoint's configuration and this run's, one line each: keys,
+// ranks, rows per step, and the learning rate.
 func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 	if meta.Config == "" || r.deps.Resolved == "" {
 		return nil
 	}
-	// A key that this version does not know any more, or no longer allows, is nothing to compare.
+	// Keys that this version does not accept are not compared.
 	was, _ := conf.Load(Default(), conf.Text(storedConfig, meta.Config))
 	now, _ := conf.Load(Default(), conf.Text(storedConfig, r.deps.Resolved))
 	add := func(what, from, to string) {
@@ -139,7 +138,7 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 	accum, err := before.Accumulation(meta.WorldSize)
 	rows := int64(before.rows(accum, meta.WorldSize))
 	if err == nil && rows != r.rows() {
-		add("rows of a step", fmt.Sprint(rows), fmt.Sprint(r.rows()))
+		add("rows per step", fmt.Sprint(rows), fmt.Sprint(r.rows()))
 	}
 	steps := p.MaxSteps
 	if steps == 0 {
@@ -148,13 +147,13 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 	if steps > 0 && p.Step < int64(r.Config.Training.MaxSteps) {
 		from, to := before.WithTotalSteps(steps).At(p.Updates), r.schedule.At(p.Updates)
 		if from != to {
-			add(fmt.Sprintf("learning rate of step %d", p.Step+1), fmt.Sprintf("%.3g (of a schedule of %d steps)", from, steps), fmt.Sprintf("%.3g (of %d)", to, r.Config.Training.MaxSteps))
+			add(fmt.Sprintf("learning rate of step %d", p.Step+1), fmt.Sprintf("%.3g (schedule of %d steps)", from, steps), fmt.Sprintf("%.3g (%d)", to, r.Config.Training.MaxSteps))
 		}
 	}
 	return notes
 }
 
-// storedConfig names a stored configuration in messages.
+// storedConfig names a checkpoint's configuration in errors.
 const storedConfig = "the checkpoint's configuration"
 
 func orUnset(v string) string {

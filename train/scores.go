@@ -5,7 +5,7 @@ import (
 	"trireme/monitor"
 )
 
-// means are further sums of an outcome, each divided by what was counted.
+// means returns metric sums divided by label tokens.
 func (o StepResult) means(names []string) map[string]float64 {
 	if len(names) == 0 || o.Tokens == 0 {
 		return nil
@@ -17,9 +17,8 @@ func (o StepResult) means(names []string) map[string]float64 {
 	return m
 }
 
-// score adds to an evaluation what a classifier's counts say: the part of rows whose label was
-// found, and the mean over labels of F1 = 2 hits / (found + actual). A label that neither
-// occurs nor is found has no F1 and is left out, as scikit-learn does without labels given.
+// score sets a classifier's accuracy and macro F1. F1 = 2 hits / (predicted + actual) is averaged over
+// labels that occur or are predicted, as scikit-learn does without labels given.
 func (o StepResult) score(e *monitor.Evaluation, info model.Info) {
 	if info.Labels == 0 || o.Tokens == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 	"trireme/monitor"
 )
 
-// Save stores the whole state as checkpoint step-N.
+// Save saves the full state as checkpoint step-N.
 func (r *Run) Save(ctx context.Context) error {
 	if err := r.engine.Sync(); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (r *Run) Save(ctx context.Context) error {
 	return r.barrier(ctx) // rank 0 has deleted old ones
 }
 
-// evaluate passes over the evaluation set once, and records the result.
+// evaluate evaluates the evaluation set and records the result.
 func (r *Run) evaluate(ctx context.Context) error {
 	e, err := r.evaluateOn(ctx, r.sets.Eval)
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Run) evaluate(ctx context.Context) error {
 	return r.sink.Evaluate(e)
 }
 
-// evaluateOn passes over a dataset once.
+// evaluateOn evaluates a dataset.
 func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluation, err error) {
 	began := time.Now()
 	cfg := r.Config.loaderConfig(r.info, r.accum, r.deps.World.Rank(), r.deps.World.Size())

@@ -10,8 +10,8 @@ import (
 	"trireme/tensor"
 )
 
-// checkTied refuses files that hold a parameter twice with different values, as those of a head that
-// config.json wrongly calls tied: one of the two would be lost. transformers 5 does not tie them.
+// checkTied refuses files that store a tied parameter twice with different values, for example a head
+// that config.json wrongly calls tied. transformers 5 does not tie them.
 func (c ModelConfig) checkTied(w *weights) error {
 	for name, p := range w.params {
 		from, ok := w.from[name]
@@ -28,14 +28,14 @@ func (c ModelConfig) checkTied(w *weights) error {
 				return err
 			}
 			if !same {
-				return fault.Try(fmt.Errorf("train: %s: config.json ties %s to %s, and they differ", w.files.Name(), other.Name, from.Name), `"tie_word_embeddings": false in config.json, or %s to leave it unread`, allow("allow_unexpected", []string{other.Name}))
+				return fault.Try(fmt.Errorf("train: %s: config.json ties %s to %s, but their values differ", w.files.Name(), other.Name, from.Name), `"tie_word_embeddings": false in config.json, or %s to ignore it`, allow("allow_unexpected", []string{other.Name}))
 			}
 		}
 	}
 	return nil
 }
 
-// equal compares two tensors of some files.
+// equal compares two tensors of files.
 func equal(files *safetensors.Files, a, b safetensors.Info) (bool, error) {
 	if dt, known := b.Type.DType(); !slices.Equal(a.Shape, b.Shape) || !known || !safetensors.Convertible(dt, tensor.F32) {
 		return false, nil

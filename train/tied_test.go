@@ -44,7 +44,7 @@ func TestCopiesOfTiedTensors(t *testing.T) {
 		if err == nil {
 			m.Close()
 		}
-		if want := "ties " + c.copy + " to " + c.of + ", and they differ. try: \"tie_word_embeddings\": false"; c.change != (err != nil) || err != nil && !strings.Contains(err.Error(), want) {
+		if want := "ties " + c.copy + " to " + c.of + ", but their values differ. try: \"tie_word_embeddings\": false"; c.change != (err != nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -156,19 +156,19 @@ func TestMatch(t *testing.T) {
 		"without the prefix":          {files: entries{entry("embed.weight", tensor.F32, 7, 3), entry("layer.weight", tensor.F32, 5, 3), bias, head}},
 		"in other types":              {files: entries{entry("net.embed.weight", tensor.BF16, 7, 3), entry("net.layer.weight", tensor.F16, 5, 3), bias, head}},
 		"without a head":              {files: entries{embed, layer, bias}, fresh: "head.weight"},
-		"a spare tensor":              {files: entries{embed, layer, bias, head, entry("position.ids", tensor.I64, 1)}},
-		"missing":                     {files: entries{layer, head}, err: "lacks 2 tensors that the model needs: net.embed.weight, net.layer.bias. try: a model of this config.json, or model.allow_missing=[net.embed.weight,net.layer.bias] to draw them at random"},
-		"all missing":                 {files: entries{entry("extra.weight", tensor.F32, 1)}, err: "has none of the model's tensors: it lacks net.embed.weight, net.layer.weight, net.layer.bias. try: a model of this config.json, or model.random_weights=true"},
+		"an ignored tensor":           {files: entries{embed, layer, bias, head, entry("position.ids", tensor.I64, 1)}},
+		"missing":                     {files: entries{layer, head}, err: ": 2 tensors missing: net.embed.weight, net.layer.bias. try: a model of this config.json, or model.allow_missing=[net.embed.weight,net.layer.bias] to initialize them"},
+		"all missing":                 {files: entries{entry("extra.weight", tensor.F32, 1)}, err: "has none of the model's tensors, such as net.embed.weight, net.layer.weight, net.layer.bias. try: a model of this config.json, or model.random_weights=true"},
 		"missing and allowed":         {files: entries{layer, head}, c: ModelConfig{AllowMissing: []string{"net.embed.*", "net.layer.bias"}}, fresh: "net.embed.weight net.layer.bias"},
-		"unexpected":                  {files: entries{embed, layer, bias, head, entry("extra.weight", tensor.F32, 1)}, err: "holds 1 tensor that the model has no place for: extra.weight. try: the model's own config.json, or model.allow_unexpected=[extra.weight] to leave it unread"},
+		"unexpected":                  {files: entries{embed, layer, bias, head, entry("extra.weight", tensor.F32, 1)}, err: ": 1 tensor not in the model: extra.weight. try: the model's own config.json, or model.allow_unexpected=[extra.weight] to ignore it"},
 		"unexpected and allowed":      {files: entries{embed, layer, bias, head, entry("extra.weight", tensor.F32, 1)}, c: ModelConfig{AllowUnexpected: []string{"extra*"}}},
 		"twice, under both names":     {files: entries{embed, layer, bias, head, entry("layer.weight", tensor.F32, 5, 3)}, err: "layer.weight"},
-		"another shape":               {files: entries{embed, entry("net.layer.weight", tensor.F32, 3, 5), bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, err: "net.layer.weight is [3 5], config.json makes it [5 3]. try: a model of this config.json, or model.allow_missing=[net.layer.weight] to draw it at random"},
+		"another shape":               {files: entries{embed, entry("net.layer.weight", tensor.F32, 3, 5), bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, err: "net.layer.weight is [3 5], config.json makes it [5 3]. try: a model of this config.json, or model.allow_missing=[net.layer.weight] to initialize it"},
 		"another shape, fresh":        {files: entries{embed, layer, bias, entry("head.weight", tensor.F32, 4, 5)}, err: "head.weight is [4 5], config.json makes it [2 5]"},
 		"another shape, and allowed":  {files: entries{embed, layer, bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, other: "head.weight"},
-		"whole numbers":               {files: entries{embed, layer, entry("net.layer.bias", tensor.I32, 5), head}, err: "net.layer.bias I32[5] cannot be read as F32"},
+		"whole numbers":               {files: entries{embed, layer, entry("net.layer.bias", tensor.I32, 5), head}, err: "net.layer.bias I32[5] has an unsupported type"},
 		"a smaller vocabulary":        {files: entries{entry("net.embed.weight", tensor.F32, 4, 3), layer, bias, head}, was: 4},
-		"a larger vocabulary":         {files: entries{entry("net.embed.weight", tensor.F32, 9, 3), layer, bias, head}, was: 9, note: "the vocabulary has 7 rows, the last 2 of the files are left out: net.embed.weight"},
+		"a larger vocabulary":         {files: entries{entry("net.embed.weight", tensor.F32, 9, 3), layer, bias, head}, was: 9, note: "vocabulary resized to 7 rows, the last 2 in the files are dropped: net.embed.weight"},
 		"a vocabulary not asked for":  {files: entries{entry("net.embed.weight", tensor.F32, 4, 3), layer, bias, head}, err: "net.embed.weight is [4 3], config.json makes it [7 3]"},
 		"a vocabulary of other files": {files: entries{entry("net.embed.weight", tensor.F32, 4, 3), layer, bias, head}, was: 5, err: "net.embed.weight is [4 3]"},
 	} {
@@ -181,14 +181,14 @@ func TestMatch(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s: %v", what, err)
 		case strings.Join(w.missing, " ") != c.fresh || strings.Join(w.reshaped, " ") != c.other:
-			t.Errorf("%s: %v and, of another shape, %v are drawn, want %s and %s", what, w.missing, w.reshaped, c.fresh, c.other)
-		case !strings.Contains(strings.Join(w.notes(), "\n"), c.note) || (c.other == "") == strings.Contains(strings.Join(w.notes(), "\n"), "has it in another shape"):
+			t.Errorf("%s: initialized %v and, of another shape, %v, want %s and %s", what, w.missing, w.reshaped, c.fresh, c.other)
+		case !strings.Contains(strings.Join(w.notes(), "\n"), c.note) || (c.other == "") == strings.Contains(strings.Join(w.notes(), "\n"), "of another shape"):
 			t.Errorf("%s: notes are %q, want %q", what, w.notes(), c.note)
 		}
 	}
 }
 
-// What a message says to paste lets everything pass that it is about.
+// TestAllow checks that the setting a message suggests accepts every tensor it names.
 func TestAllow(t *testing.T) {
 	var many, deep []string
 	for i := range 3 {
