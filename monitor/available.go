@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Available is memory that this process, and those that it starts, may still take.
+// Available is the memory that this process and its children may still allocate.
 type Available struct {
 	Bytes int64
-	Why   string // what bounds it, for messages
+	Why   string // what limits it, for messages
 }
 
-// ReadAvailable asks Linux: what the machine has left, or the control groups of this process
-// allow, whichever is less. Elsewhere it is an error.
+// ReadAvailable returns the lesser of the machine's available memory and what the process's cgroups
+// allow. It works on Linux only.
 func ReadAvailable() (Available, error) { return readAvailable("/") }
 
 func readAvailable(root string) (Available, error) {
@@ -30,13 +30,13 @@ func readAvailable(root string) (Available, error) {
 		}
 		used := g.Used()
 		if left := max(0, limit-used); left < a.Bytes {
-			a = Available{left, fmt.Sprintf("its control group may use %s, and uses %s", Bytes(limit), Bytes(used))}
+			a = Available{left, fmt.Sprintf("its cgroup uses %s of %s", Bytes(used), Bytes(limit))}
 		}
 	}
 	return a, nil
 }
 
-// readMeminfo reads MemAvailable, which counts what the kernel would give back.
+// readMeminfo reads MemAvailable, which includes reclaimable caches.
 func readMeminfo(file string) (Available, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -57,7 +57,7 @@ func readMeminfo(file string) (Available, error) {
 		}
 	}
 	if available == 0 {
-		return Available{}, fmt.Errorf("monitor: %s does not say how much memory is available", file)
+		return Available{}, fmt.Errorf("monitor: %s has no MemAvailable", file)
 	}
-	return Available{available, fmt.Sprintf("the machine has %s, and the rest is in use", Bytes(total))}, nil
+	return Available{available, fmt.Sprintf("the machine has %s, the rest is in use", Bytes(total))}, nil
 }

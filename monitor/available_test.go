@@ -19,10 +19,10 @@ func TestAvailable(t *testing.T) {
 		"own group": {map[string]string{
 			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "4294967296\n", "sys/fs/cgroup/a/b/memory.current": "2147483648\n",
 			"sys/fs/cgroup/a/b/memory.stat": "anon 5\nactive_file 1073741824\ninactive_file 536870912\n",
-		}, 3<<30 + 1<<29, "may use 4.0GiB, and uses 512.0MiB"},
+		}, 3<<30 + 1<<29, "uses 512.0MiB of 4.0GiB"},
 		"group above": {map[string]string{
 			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n", "sys/fs/cgroup/a/memory.max": "1073741824\n", "sys/fs/cgroup/a/memory.current": "0\n",
-		}, 1 << 30, "may use 1.0GiB"},
+		}, 1 << 30, "uses 0B of 1.0GiB"},
 		"version 1, shown at the root": {map[string]string{
 			"proc/self/cgroup": "5:devices:/\n4:memory:/elsewhere/job\n0::/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "1073741824\n",
 			"sys/fs/cgroup/memory/memory.usage_in_bytes": "2147483648\n", "sys/fs/cgroup/memory/memory.stat": "total_active_file 0\n",

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// Cgroup is a control group of Linux that may limit this process's memory.
+// Cgroup is a Linux control group that may limit this process's memory.
 type Cgroup struct {
 	Dir string
-	V1  bool // of version 1, whose files have other names
+	V1  bool // version 1, with other file names
 }
 
-// Cgroups are this process's own group and those above it, under a root directory ("/");
-// none where the system has none. In a container the own group may be shown at the root of the
-// mount, whatever its name.
+// Cgroups returns this process's memory cgroup and its ancestors under a root directory ("/"); none if
+// the system has none. In a container the process's cgroup may be the root of the mount.
 func Cgroups(root string) []Cgroup {
 	b, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -55,10 +54,10 @@ func (g Cgroup) file(now, old string) string {
 	return now
 }
 
-// noLimit is above what a group without a limit shows in version 1, rounded to its pages.
+// noLimit is below the value that version 1 shows for no limit.
 const noLimit = 1 << 62
 
-// Limit is what processes of the group may use together, bytes; 0 where there is no limit.
+// Limit returns the memory limit in bytes; 0 if there is none.
 func (g Cgroup) Limit() int64 {
 	n := g.number(g.file("memory.max", "memory.limit_in_bytes"))
 	if n >= noLimit {
@@ -67,7 +66,7 @@ func (g Cgroup) Limit() int64 {
 	return n
 }
 
-// Used is what they use, without what the system keeps of files and gives back when it is wanted.
+// Used returns the memory in use without file caches, in bytes.
 func (g Cgroup) Used() int64 {
 	n := g.number(g.file("memory.current", "memory.usage_in_bytes"))
 	for _, key := range []string{"active_file", "inactive_file"} {
@@ -76,7 +75,7 @@ func (g Cgroup) Used() int64 {
 	return max(0, n)
 }
 
-// Count is the number behind a key of one of the group's files; 0 where there is none.
+// Count returns the value of a key in one of the group's files; 0 if it has none.
 func (g Cgroup) Count(file, key string) int64 {
 	b, err := os.ReadFile(path.Join(g.Dir, file))
 	if err != nil {
@@ -84,14 +83,14 @@ func (g Cgroup) Count(file, key string) int64 {
 	}
 	for line := range strings.Lines(string(b)) {
 		if name, v, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == key {
-			n, _ := strconv.ParseInt(v, 10, 64) // 0 where it cannot be read
+			n, _ := strconv.ParseInt(v, 10, 64) // 0 if invalid
 			return n
 		}
 	}
 	return 0
 }
 
-// number is the one number in a file; 0 where it has none.
+// number returns the number in a file; 0 if it has none.
 func (g Cgroup) number(file string) int64 {
 	b, err := os.ReadFile(path.Join(g.Dir, file))
 	if err != nil {

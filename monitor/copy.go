@@ -8,9 +8,8 @@ import (
 	"io"
 )
 
-// CopyJSONL hands the records that r carries as lines of JSON to s until r ends, and returns
-// the first error. A line that cannot be read is left out, and a failing sink does not end
-// it: the writer must not block.
+// CopyJSONL passes the JSON lines of r to s until r ends, and returns the first error. It skips
+// invalid lines and continues after errors of s, so that the writer never blocks.
 func CopyJSONL(r io.Reader, s Sink) error {
 	var first error
 	fail := func(err error) {

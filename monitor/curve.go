@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// curve keeps a value's whole course in bounded space: when it is full, neighbours are
-// averaged, and each point stands for twice as many steps.
+// curve keeps all of a value's history in bounded space: when it is full, pairs of points are averaged,
+// and each point then covers twice the steps.
 type curve struct {
 	points []float64
-	each   int // steps a point
+	each   int // steps per point
 	sum    float64
 	n      int
 }
@@ -39,7 +39,7 @@ func (c *curve) add(v float64) {
 	}
 }
 
-// draw is the course on at most width columns, from its lowest to its highest value.
+// draw returns a sparkline of up to width columns.
 func (c *curve) draw(width int, unicode bool) string {
 	marks := []rune("▁▂▃▄▅▆▇█")
 	if !unicode {

@@ -1,21 +1,19 @@
-// Package monitor takes what a run has to say about each step and each evaluation, and shows
-// or keeps it. It measures nothing but this process's memory, decides nothing, and never
-// stops a run: a sink that fails is reported once.
+// Package monitor displays and records the steps and evaluations of a run. It measures only this
+// process's memory and never stops a run: the first error of a sink is reported, later ones are not.
 //
-// A Record is one step, an Evaluation one evaluation. A Sink takes both:
+// A Record describes a step, an Evaluation an evaluation. Sinks receive both:
 //
-//	OpenJSONL       metrics.jsonl, a line a record: the contract with other programs
-//	OpenTensorBoard event files
-//	NewLine         one line of text a step, where there is no terminal
-//	NewView         a live view, where there is one
+//	OpenJSONL       metrics.jsonl, one record per line, for other programs
+//	OpenTensorBoard TensorBoard event files
+//	NewLine         one line of text per step, for files and pipes
+//	NewView         a live view, for terminals
 //
-// Multi hands each record to all of them:
+// Multi combines sinks:
 //
 //	sinks := monitor.Multi(func(err error) { slog.Warn(err.Error()) }, jsonl, monitor.Every(10, line))
 //	sinks.Record(r)
 //	sinks.Close()
 //
-// Rank 0 alone has sinks. They are called from one goroutine. Where another process shows the
-// run, as a launcher does that owns the terminal, rank 0 has a NewJSONL on a pipe and that
-// process copies them to its sinks by CopyJSONL.
+// Only rank 0 has sinks. They are called from one goroutine. If the launcher owns the terminal, rank 0
+// writes JSON lines to a pipe, and the launcher passes them to its sinks with CopyJSONL.
 package monitor

@@ -9,16 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeControl is text with its control characters spelled out, so that what a file or a server says
-// cannot move a terminal's cursor, change its colors or its title: ESC becomes \x1b. Line ends and
-// tabs stay.
+// EscapeControl escapes control characters, so that text from a file or a server cannot move a
+// terminal's cursor or change its colors: ESC becomes \x1b. Line ends and tabs stay.
 func EscapeControl(text string) string {
 	out, _ := appendClean(make([]byte, 0, len(text)), text, true)
 	return string(out)
 }
 
-// appendClean appends text to dst. An unfinished character at its end is left over, unless it
-// is the last there is.
+// appendClean appends text to dst. Unless last is true, an incomplete character at the end is returned
+// in left.
 func appendClean(dst []byte, text string, last bool) (out []byte, left string) {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
@@ -41,15 +40,14 @@ func appendClean(dst []byte, text string, last bool) (out []byte, left string) {
 	return dst, ""
 }
 
-// ControlEscaper writes to another writer what EscapeControl makes of all that is written to it. Several
-// goroutines may write at once.
+// ControlEscaper is an io.Writer that applies EscapeControl. It is safe for concurrent use.
 type ControlEscaper struct {
 	w    io.Writer
 	mu   sync.Mutex
-	left string // the beginning of a character
+	left string // start of an incomplete character
 }
 
-// NewControlEscaper cleans what goes to w.
+// NewControlEscaper returns a ControlEscaper that writes to w.
 func NewControlEscaper(w io.Writer) *ControlEscaper { return &ControlEscaper{w: w} }
 
 func (c *ControlEscaper) Write(p []byte) (int, error) {
@@ -63,7 +61,7 @@ func (c *ControlEscaper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// UnderlyingFile is the file that a writer ends in, for what draws on a terminal itself.
+// UnderlyingFile returns the file that w writes to, for code that draws on a terminal.
 func UnderlyingFile(w io.Writer) (*os.File, bool) {
 	if c, ok := w.(*ControlEscaper); ok {
 		w = c.w

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// frame is what the live view shows, and how its lines are made. It does no output.
+// frame holds the state of the live view and formats its lines. It does no output.
 type frame struct {
 	began time.Time // of the view
 	last  Record
-	steps int // records so far
+	steps int // number of records
 	eta   time.Duration
 	evals *Evaluation
 	loss  curve
 	over  bool
 }
 
-// styles are the escape sequences, empty without color.
+// styles are escape sequences; empty without color.
 type styles struct{ bold, dim, accent, warn, reset string }
 
 var colors = styles{"\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[33m", "\x1b[0m"}
 
-// stopHint is the last line of the view while the run goes on.
+// stopHint is the last line of the view during a run.
 const stopHint = "Ctrl-C saves and stops"
 
-// lines draws the frame at a moment on a terminal of width columns.
+// lines formats the frame for a terminal of width columns.
 func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string {
-	width-- // the last column stays free: some terminals go to the next line after it
+	width-- // keep the last column free: some terminals wrap after it
 	var rows []row
 	if f.steps == 0 {
 		r := row{}
@@ -59,7 +59,7 @@ func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string
 	return out
 }
 
-// lossRow is the line of the loss and of what decides it.
+// lossRow formats the loss, learning rate and gradient norm.
 func (f *frame) lossRow(width int, unicode bool, s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "loss   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", r.Loss))
@@ -77,13 +77,13 @@ func (f *frame) lossRow(width int, unicode bool, s styles) (out row) {
 	return out
 }
 
-// speedRow is the line of what a step takes.
+// speedRow formats throughput and step time.
 func (f *frame) speedRow(s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, Thousands(r.TokensPerSecond()))
 	out.item().add("", "", " tok/s")
 	if r.hasUnlabeled() {
-		if r.LabelTokens > r.Samples { // else labels are of rows
+		if r.LabelTokens > r.Samples { // else rows have labels, not tokens
 			out.field(s, "labels", Thousands(r.LabelTokensPerSecond())+"/s")
 		}
 		out.field(s, "samples", Short(r.SamplesPerSecond())+"/s")
@@ -103,7 +103,7 @@ func (f *frame) speedRow(s styles) (out row) {
 	return out
 }
 
-// memoryRow is the line of this rank's memoryRow: now, and the peak by category.
+// memoryRow formats this rank's memory: current, and peak by category.
 func (f *frame) memoryRow(s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "memory ").add(s.bold, s.reset, Bytes(r.used()))
@@ -123,7 +123,7 @@ func (f *frame) memoryRow(s styles) (out row) {
 	return out
 }
 
-// evalRow is the line of the last evalRow.
+// evalRow formats the last evaluation.
 func (f *frame) evalRow(s styles) (out row) {
 	e := f.evals
 	out.item().add(s.dim, s.reset, "eval   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", e.Loss))
@@ -142,7 +142,7 @@ func (f *frame) evalRow(s styles) (out row) {
 	return out
 }
 
-// progressRow is the first line: steps, a bar, the time to go, or how long nothing has come.
+// progressRow formats steps, a progress bar, and the time remaining or since the last step.
 func (f *frame) progressRow(now time.Time, width int, unicode bool, s styles) (out row) {
 	r := f.last
 	label, tail, style := "", "", ""
@@ -175,7 +175,7 @@ func (f *frame) progressRow(now time.Time, width int, unicode bool, s styles) (o
 	return out
 }
 
-// BySize are the categories that hold something, the largest first.
+// BySize returns the keys with positive values, except total, the largest first.
 func BySize(m map[string]int64) []string {
 	var keys []string
 	for k, v := range m {
@@ -189,7 +189,7 @@ func BySize(m map[string]int64) []string {
 	return keys
 }
 
-// Thousands is a whole number with commas.
+// Thousands formats a whole number with commas.
 func Thousands(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) >= 1e15 {
 		return fmt.Sprint(v)

@@ -2,8 +2,8 @@ package monitor
 
 import "golang.org/x/sys/unix"
 
-// pendingInput counts what was pendingInput on a terminal in whole lines and waits to be read. Nothing is read,
-// and no mode is changed: what was pendingInput is the shell's when the run is over.
+// pendingInput counts the bytes of whole lines typed on a terminal. It leaves them for the shell and
+// does not change the terminal's mode.
 func pendingInput(fd int) func() int {
 	return func() int {
 		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)

@@ -2,5 +2,5 @@
 
 package monitor
 
-// pendingInput is not known on this system.
+// pendingInput is not supported.
 func pendingInput(int) func() int { return nil }

@@ -14,14 +14,13 @@ import (
 	"trireme/internal/durable"
 )
 
-// JSONL writes a line a record: metrics.jsonl, whose names other programs rely on. Each line
-// is one write, so that a killed run leaves whole lines (or one torn last line, which the
-// next OpenJSONL drops).
+// JSONL writes one JSON record per line: metrics.jsonl, a stable format for other programs. Each line
+// is a single write, so a killed run leaves no more than one torn line, which the next OpenJSONL drops.
 type JSONL struct {
 	w    io.Writer
-	f    *os.File // nil if the writer is the caller's
+	f    *os.File // nil if the caller owns the writer
 	buf  []byte
-	torn bool // the last write failed part of the way
+	torn bool // the last write was partial
 }
 
 var _ Sink = (*JSONL)(nil)
@@ -29,12 +28,11 @@ var _ Sink = (*JSONL)(nil)
 // NewJSONL writes to w, which the caller closes.
 func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 
-// OpenJSONL appends to the file of a run that goes on after resumed, dropping the lines of
-// later steps first, in one rename: they are about to be written again. With resumed 0 the
-// run is new, and an older file is kept under another name (metrics.1.jsonl and so on).
+// OpenJSONL opens the file to append records after step resumed. It first removes the lines of later
+// steps, atomically. If resumed is 0, it renames an existing file to metrics.1.jsonl and so on.
 func OpenJSONL(path string, resumed int64) (*JSONL, error) {
 	var err error
-	// What is no regular file is kept under another name too: a pipe would hold the run.
+	// Rename anything but a regular file: a pipe would block the run.
 	if st, missing := os.Stat(path); missing == nil && resumed > 0 && st.Mode().IsRegular() {
 		err = truncate(path, resumed)
 	} else {
@@ -56,11 +54,11 @@ func (j *JSONL) Record(r Record) error { return j.write(r.AppendJSON(j.start()))
 // Evaluate writes one line.
 func (j *JSONL) Evaluate(e Evaluation) error { return j.write(e.AppendJSON(j.start())) }
 
-// Note does nothing: the file holds numbers.
+// Note does nothing.
 func (j *JSONL) Note(string) error { return nil }
 
 func (j *JSONL) start() []byte {
-	if j.torn { // end the broken line, so that it spoils no other
+	if j.torn { // end the torn line
 		return append(j.buf[:0], '\n')
 	}
 	return j.buf[:0]
@@ -76,7 +74,7 @@ func (j *JSONL) write(line []byte) error {
 	return nil
 }
 
-// Close flushes the file to the disk.
+// Close syncs the file to disk.
 func (j *JSONL) Close() error {
 	if j.f == nil {
 		return nil
@@ -88,7 +86,7 @@ func (j *JSONL) Close() error {
 	return nil
 }
 
-// truncate leaves the lines of steps up to last, and none that cannot be read.
+// truncate removes the lines of steps after last, and invalid lines.
 func truncate(path string, last int64) error {
 	old, err := os.Open(path)
 	if err != nil {
@@ -100,7 +98,7 @@ func truncate(path string, last int64) error {
 		for {
 			line, err := r.ReadBytes('\n')
 			if err == io.EOF {
-				return w.Flush() // what has no line end was torn
+				return w.Flush() // drop a torn line
 			}
 			if err != nil {
 				return err
@@ -114,7 +112,7 @@ func truncate(path string, last int64) error {
 	})
 }
 
-// rotate gives an older file the first free name.
+// rotate renames an existing file to the first free name.
 func rotate(path string) error {
 	st, err := os.Stat(path)
 	switch {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Line writes one line of text a step, for where there is no terminal to draw on:
+// Line writes one line of text per step, for output that is not a terminal:
 //
 //	step=1240/5000 loss=2.1431 lr=2.71e-05 gnorm=0.84 tok/s=800421 mfu=38.6% step_ms=655 comm=11.3% data=0.4% mem=61.4/79.6GiB eta=0h43m
 //
-// tok/s counts all tokens. Where some of them have no label, label_tok/s and
-// samples/s follow. A line follows a step that ends an epoch.
+// tok/s counts all tokens. If some have no label, label_tok/s and samples/s follow. The end of an
+// epoch adds a line.
 type Line struct {
 	w   io.Writer
 	eta eta
@@ -24,7 +24,7 @@ var _ Sink = (*Line)(nil)
 // NewLine writes to w.
 func NewLine(w io.Writer) *Line { return &Line{w: w} }
 
-// Record writes one line, and one more at the end of an epoch.
+// Record writes one line, and another at the end of an epoch.
 func (l *Line) Record(r Record) error {
 	text := FormatLine(r, l.eta.remaining(r))
 	if r.EpochLoss != nil {
@@ -33,12 +33,12 @@ func (l *Line) Record(r Record) error {
 	return l.print(text)
 }
 
-// epochLine is the line of the epoch that a step ends.
+// epochLine formats the end of an epoch.
 func epochLine(r Record) string {
 	return fmt.Sprintf("epoch=%.0f step=%d mean_loss=%.4f", r.Epoch, r.Step, *r.EpochLoss)
 }
 
-// FormatLine is the line without its end; left is the time to go, negative if unknown.
+// FormatLine formats a record without a line end; left is the time remaining, negative if unknown.
 func FormatLine(r Record, left time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "step=%d", r.Step)
@@ -47,7 +47,7 @@ func FormatLine(r Record, left time.Duration) string {
 	}
 	fmt.Fprintf(&b, " loss=%.4f lr=%.2e gnorm=%s tok/s=%.0f", r.Loss, r.LR, Short(r.GradNorm), r.TokensPerSecond())
 	if r.hasUnlabeled() {
-		if r.LabelTokens > r.Samples { // else labels are of rows
+		if r.LabelTokens > r.Samples { // else rows have labels, not tokens
 			fmt.Fprintf(&b, " label_tok/s=%.0f", r.LabelTokensPerSecond())
 		}
 		b.WriteString(" samples/s=" + Short(r.SamplesPerSecond()))
@@ -88,13 +88,13 @@ func (l *Line) Evaluate(e Evaluation) error {
 	var means strings.Builder
 	writeMeans(&means, e.Means)
 	step := ""
-	if e.Step > 0 { // within a run
+	if e.Step > 0 { // in a run
 		step = fmt.Sprintf("step=%d ", e.Step)
 	}
 	return l.print(fmt.Sprintf("%seval_loss=%.4f %s%s eval_s=%.1f", step, e.Loss, score, means.String(), e.Seconds))
 }
 
-// writeMeans adds the numbers that only some models have.
+// writeMeans writes the model's own metrics.
 func writeMeans(b *strings.Builder, means map[string]float64) {
 	for _, k := range sortedKeys(means) {
 		fmt.Fprintf(b, " %s=%.4f", k, means[k])
@@ -114,7 +114,7 @@ func (l *Line) print(s string) error {
 	return nil
 }
 
-// used is the memory that counts against a limit: what the system says, else what is known.
+// used returns the resident memory, or else the sum of tensor memory.
 func (r Record) used() int64 {
 	if r.Resident.Now > 0 {
 		return r.Resident.Now
@@ -128,15 +128,14 @@ func (r Record) used() int64 {
 	return sum
 }
 
-// eta estimates the time to go from the time that has passed, so that evaluations and saves
-// count as often as they happen. The first record only starts the clock: its step holds the
-// warm-up.
+// eta estimates the time remaining from elapsed time, which includes evaluations and saves. The first
+// record only starts the clock, since its step includes warm-up.
 type eta struct {
 	first Record
 	began bool
 }
 
-// remaining is negative while unknown.
+// remaining returns a negative duration if unknown.
 func (e *eta) remaining(r Record) time.Duration {
 	if !e.began || r.Step <= e.first.Step {
 		e.began, e.first = true, r
@@ -152,7 +151,7 @@ func (e *eta) remaining(r Record) time.Duration {
 	return time.Duration(float64(max(r.MaxSteps-r.Step, 0)) * perStep)
 }
 
-// clock is a duration as 0h43m, or 43s when below two minutes.
+// clock formats a duration as 0h43m, or as 43s below two minutes.
 func clock(d time.Duration) string {
 	if d < 2*time.Minute {
 		return fmt.Sprintf("%ds", int(d.Round(time.Second).Seconds()))
@@ -161,7 +160,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", m/60, m%60)
 }
 
-// mfu is 38.6%, or n/a where the peak is unknown.
+// mfu formats MFU as 38.6%, or n/a if the peak is unknown.
 func (r Record) mfu() string {
 	if r.PeakFLOPS == 0 {
 		return "n/a"
@@ -169,7 +168,7 @@ func (r Record) mfu() string {
 	return fmt.Sprintf("%.1f%%", 100*r.MFU)
 }
 
-// SI is a number with three digits and the prefix of its size: 48.6 G.
+// SI formats a number with three digits and an SI prefix: 48.6 G.
 func SI(v float64) string {
 	unit := 0
 	for ; math.Abs(v) >= 1000 && unit < 6; unit++ {
@@ -178,10 +177,10 @@ func SI(v float64) string {
 	return Short(v) + " " + [...]string{"", "K", "M", "G", "T", "P", "E"}[unit]
 }
 
-// FLOPS is a speed: 249 GFLOP/s.
+// FLOPS formats a speed: 249 GFLOP/s.
 func FLOPS(v float64) string { return SI(v) + "FLOP/s" }
 
-// Short is a number with three digits that count and no exponent where it is of usual size.
+// Short formats a number with three significant digits, with an exponent only for extreme values.
 func Short(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
@@ -200,7 +199,7 @@ func Short(v float64) string {
 
 func gib(n int64) float64 { return float64(n) / (1 << 30) }
 
-// Bytes is a size in the largest unit that leaves at least 1: 1.2MiB.
+// Bytes formats a size with a binary prefix: 1.2MiB.
 func Bytes(n int64) string {
 	v, unit := float64(n), 0
 	for ; math.Abs(v) >= 1024 && unit < 4; unit++ {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Parse reads one line of metrics.jsonl: exactly one of the two is not nil. Members that it
-// does not know are left out; a null loss or norm is NaN.
+// Parse reads one line of metrics.jsonl. Exactly one of the results is not nil unless there is an
+// error. It ignores unknown keys; a null loss or norm is NaN.
 func Parse(line []byte) (*Record, *Evaluation, error) {
 	var j struct {
 		Step        int64               `json:"step"`

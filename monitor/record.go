@@ -8,61 +8,60 @@ import (
 	"time"
 )
 
-// Record is what is known of one training step when it is over.
+// Record describes a training step.
 type Record struct {
 	Step     int64 // counts from 1
 	MaxSteps int64 // of the run; 0 if unknown
 	Epoch    float64
-	Time     time.Time // of the step's end
-	Run      string    // identity of the run; empty if unknown
+	Time     time.Time // end of the step
+	Run      string    // id of the run; empty if unknown
 
 	Loss     float64 // mean over the step's label tokens
 	GradNorm float64 // before clipping
-	LR       float64 // that this step used
-	Skipped  bool    // the gradient was not finite, so that the step changed nothing
+	LR       float64 // of this step
+	Skipped  bool    // the gradient was not finite and the step changed nothing
 
-	LossScale float64 // that the gradients of this step had; 0: none
+	LossScale float64 // of this step; 0: none
 
-	// Means are further numbers of the model, by name: means over the label tokens.
+	// Means are the model's own metrics by name, each a mean over label tokens.
 	Means map[string]float64
 
-	// EpochLoss, of the step that ends an epoch, is the mean loss over the label tokens of all
-	// its steps but the skipped ones; nil of other steps.
+	// EpochLoss is the mean loss over the label tokens of an epoch without skipped steps, in the
+	// record of the epoch's last step; nil in others.
 	EpochLoss *float64
 
-	// Samples, Tokens and LabelTokens are of this step, over all ranks: rows, their tokens,
-	// and those of them that have a label, over which the loss is the mean. A
-	// classifier's label tokens are its rows with a label.
+	// Samples, Tokens and LabelTokens count the rows, tokens and tokens with a label of this step over
+	// all ranks. A classifier's label tokens are its rows with a label.
 	Samples, Tokens, LabelTokens int64
 
 	StepSeconds float64
-	// MFU is the model's FLOPs for Tokens, as the PaLM paper counts them, as a share of what
-	// PeakFLOPS could compute in StepSeconds, 0 to 1; 0: the peak is unknown. Padding does not
-	// count as work, recomputation neither.
+	// MFU is model FLOPs utilization, 0 to 1, as defined in the PaLM paper: the model's FLOPs for
+	// Tokens over PeakFLOPS times StepSeconds; 0 if the peak is unknown. Padding and recomputation
+	// do not count.
 	MFU       float64
-	PeakFLOPS float64 // of all ranks together, FLOP/s; 0: unknown
+	PeakFLOPS float64 // of all ranks, FLOP/s; 0: unknown
 	WorldSize int
 
-	// CommFraction and DataFraction are the parts of StepSeconds, 0 to 1, in which this rank
-	// only waited for other ranks and for the loader.
+	// CommFraction and DataFraction are the fractions of StepSeconds that this rank waited for
+	// other ranks and for the loader, 0 to 1.
 	CommFraction, DataFraction float64
 
-	// Memory and MemoryPeak are bytes by category, now and at most within the step (key
-	// "total": at one moment).
+	// Memory and MemoryPeak are tensor bytes by category, at the end of the step and at its peak.
+	// Key "total" is the peak of the sum.
 	Memory, MemoryPeak map[string]int64
-	// Resident is what the operating system counts; see ReadResident.
+	// Resident is the process memory; see ReadResident.
 	Resident Resident
-	// MemoryLimit is what this process may use, bytes; 0 if unknown.
+	// MemoryLimit is the memory limit of this process in bytes; 0 if unknown.
 	MemoryLimit int64
 }
 
-// TokensPerSecond is the speed in tokens.
+// TokensPerSecond returns the throughput in tokens.
 func (r Record) TokensPerSecond() float64 { return r.perSecond(r.Tokens) }
 
-// LabelTokensPerSecond is the speed in tokens that have a label.
+// LabelTokensPerSecond returns the throughput in label tokens.
 func (r Record) LabelTokensPerSecond() float64 { return r.perSecond(r.LabelTokens) }
 
-// SamplesPerSecond is the speed in rows.
+// SamplesPerSecond returns the throughput in rows.
 func (r Record) SamplesPerSecond() float64 { return r.perSecond(r.Samples) }
 
 func (r Record) perSecond(n int64) float64 {
@@ -72,32 +71,29 @@ func (r Record) perSecond(n int64) float64 {
 	return float64(n) / r.StepSeconds
 }
 
-// hasUnlabeled says that some tokens have no label besides the last one of each row, which predicts
-// nothing.
+// hasUnlabeled reports whether tokens other than the last of each row have no label.
 func (r Record) hasUnlabeled() bool { return r.Samples > 0 && r.LabelTokens < r.Tokens-r.Samples }
 
-// Evaluation is the result of one evaluation.
+// Evaluation is the result of an evaluation.
 type Evaluation struct {
-	Step    int64 // after which it was made
+	Step    int64 // steps done before it
 	Time    time.Time
-	Run     string // as Record's
+	Run     string // as in Record
 	Loss    float64
 	Tokens  int64 // label tokens
 	Seconds float64
-	// Accuracy is of a classifier, 0 to 1; nil for a language model, which has a perplexity,
-	// exp(Loss).
+	// Accuracy is a classifier's accuracy, 0 to 1; nil for a language model.
 	Accuracy  *float64
-	MacroF1   *float64           // of a classifier: the mean over labels of the F1 score; nil otherwise
-	Means     map[string]float64 // as Record's
+	MacroF1   *float64           // a classifier's F1 score averaged over labels; nil otherwise
+	Means     map[string]float64 // as in Record
 	WorldSize int
 }
 
-// Perplexity is exp(Loss).
+// Perplexity returns exp(Loss).
 func (e Evaluation) Perplexity() float64 { return math.Exp(e.Loss) }
 
-// AppendJSON adds r as one JSON object without a line end. Numbers have the digits that
-// give the same float64 back. JSON has no NaN and no infinity: they are null, and
-// "nonfinite": true says so.
+// AppendJSON appends r as a JSON object without a line end. Numbers parse back to the same float64. NaN
+// and infinity are null, with a member "nonfinite": true.
 func (r Record) AppendJSON(b []byte) []byte {
 	w := object{b: append(b, '{')}
 	w.integer("step", r.Step)
@@ -151,7 +147,7 @@ func (r Record) AppendJSON(b []byte) []byte {
 	return w.end()
 }
 
-// AppendJSON adds e as one JSON object, as Record's does.
+// AppendJSON appends e as Record.AppendJSON does.
 func (e Evaluation) AppendJSON(b []byte) []byte {
 	w := object{b: append(b, '{')}
 	w.integer("step", e.Step)
@@ -173,7 +169,7 @@ func (e Evaluation) AppendJSON(b []byte) []byte {
 	return w.end()
 }
 
-// object writes the members of a JSON object in the order they are given.
+// object writes the members of a JSON object in order.
 type object struct {
 	b         []byte
 	nonfinite bool
@@ -209,7 +205,7 @@ func (w *object) float(name string, v float64) {
 	w.b = appendFloat(w.b, v)
 }
 
-// appendFloat gives the shortest digits that read back as v.
+// appendFloat appends the shortest digits that parse back to v.
 func appendFloat(b []byte, v float64) []byte {
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
 		return strconv.AppendFloat(b, v, 'e', -1, 64)
@@ -231,7 +227,7 @@ func (w *object) bytes(name string, m map[string]int64) {
 	w.b = append(w.b, '}')
 }
 
-// floats are a member that is an object, where m has any.
+// floats writes m as an object, if it is not empty.
 func (w *object) floats(name string, m map[string]float64) {
 	if len(m) == 0 {
 		return
@@ -272,7 +268,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// finite says whether what a step computed can be drawn.
+// finite reports whether the loss and the gradient norm are finite.
 func (r Record) finite() bool {
 	return !slices.ContainsFunc([]float64{r.Loss, r.GradNorm}, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }

@@ -40,6 +40,6 @@ func parseStatus(b []byte) (Resident, error) {
 	if r.Now == 0 {
 		return Resident{}, fmt.Errorf("monitor: /proc/self/status has no VmRSS")
 	}
-	r.Peak = max(r.Peak, r.Now) // the kernel updates them apart
+	r.Peak = max(r.Peak, r.Now) // the kernel does not update them together
 	return r, nil
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadResident gives the peak alone, for Now too: the system tells a process no more
-// without cgo.
+// ReadResident reads the peak, which is also returned as Now: without cgo the operating system gives
+// no more.
 func ReadResident() (Resident, error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

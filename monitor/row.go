@@ -2,22 +2,22 @@ package monitor
 
 import "strings"
 
-// row is a line under construction: items, each of which is shown whole or not at all.
+// row is a line made of items that are shown whole or omitted.
 type row []item
 
-// item is a part of a row: its text with escape sequences, and its width in columns.
+// item is text with escape sequences, and its width in columns.
 type item struct {
 	text    string
 	columns int
 }
 
-// item begins a new item.
+// item starts a new item.
 func (r *row) item() *row {
 	*r = append(*r, item{})
 	return r
 }
 
-// add appends text in a style to the last item; text has one column a rune.
+// add appends styled text to the last item; each rune takes one column.
 func (r *row) add(style, reset, text string) *row {
 	if text == "" {
 		return r
@@ -31,14 +31,14 @@ func (r *row) add(style, reset, text string) *row {
 	return r
 }
 
-// field is an item of a label and a value; nothing without a value.
+// field adds an item of a label and a value, unless the value is empty.
 func (r *row) field(s styles, label, value string) {
 	if value != "" {
 		r.item().add("", "", "  ").add(s.dim, s.reset, label+" ").add("", "", value)
 	}
 }
 
-// columns is the width of all items.
+// columns returns the width of all items.
 func (r row) columns() (n int) {
 	for _, it := range r {
 		n += it.columns
@@ -46,7 +46,7 @@ func (r row) columns() (n int) {
 	return n
 }
 
-// fit is the row on width columns. Where items do not fit, a mark stands for them.
+// fit returns the row cut to width columns, with a mark for omitted items.
 func (r row) fit(width int, unicode bool) string {
 	mark := " …"
 	if !unicode {

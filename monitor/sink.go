@@ -4,21 +4,20 @@ import (
 	"errors"
 )
 
-// Sink takes records. Its methods are called from one goroutine and return soon: none waits
-// for a reader, a network or a terminal.
+// Sink receives records. Methods are called from one goroutine and must not wait for a reader, a
+// network or a terminal.
 type Sink interface {
 	Record(Record) error
 	Evaluate(Evaluation) error
-	// Note says something between records: a checkpoint was saved, a warning.
+	// Note receives text between records, such as a warning or a saved checkpoint.
 	Note(text string) error
-	// Close writes out what is left. The sink is not used afterwards.
+	// Close flushes the sink, which is not used afterwards.
 	Close() error
 }
 
-// Multi hands everything to every sink. report is called with the first error of each sink
-// and with no later one; the sink goes on being used, since a full disk may be emptied. Its
-// own methods return nil, so that watching never stops a run; Close returns what could not
-// be written out.
+// Multi combines sinks. It calls report with the first error of each sink and keeps using the sink,
+// since a full disk may get free space. Its methods return nil, so that a failing sink does not stop a
+// run; Close returns errors.
 func Multi(report func(error), sinks ...Sink) Sink {
 	return &multi{report: report, sinks: sinks, failed: make([]bool, len(sinks))}
 }
@@ -63,8 +62,8 @@ func (m *multi) Close() error {
 	return errors.Join(errs...)
 }
 
-// Every passes on the first record, then those of steps that n divides, the last of the run and
-// of each epoch, and all that are not finite or were skipped. n below 2 passes all.
+// Every passes on the first record, every n-th step, the last of the run and of each epoch, and all
+// that are not finite or were skipped. n below 2 passes all.
 func Every(n int, s Sink) Sink { return &every{Sink: s, n: int64(max(n, 1))} }
 
 type every struct {

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// TensorBoard writes an event file that TensorBoard reads. Tags are those that Hugging
-// Face's trainer writes (train/loss, train/learning_rate, train/grad_norm, train/epoch,
-// eval/loss), then time/, memory/ (bytes) and comm/. TensorBoard keeps float32.
+// TensorBoard writes an event file. Tags follow Hugging Face's Trainer (train/loss,
+// train/learning_rate, train/grad_norm, train/epoch, eval/loss), with time/, memory/ (bytes) and comm/
+// besides. Values are float32.
 type TensorBoard struct {
 	f   *os.File
 	buf []byte
@@ -24,12 +24,11 @@ type TensorBoard struct {
 
 var _ Sink = (*TensorBoard)(nil)
 
-// eventFiles tells event files of one process and second apart.
+// eventFiles distinguishes event files of one process in one second.
 var eventFiles atomic.Int64
 
-// OpenTensorBoard starts a new event file in dir, which is made if need be. resumed is the
-// step that the run goes on after, 0 if it is new: TensorBoard then drops what older files
-// hold of later steps.
+// OpenTensorBoard creates an event file in dir. resumed is the step the run resumes after, 0 if it is
+// new: TensorBoard then hides later steps of older files.
 func OpenTensorBoard(dir string, resumed int64) (*TensorBoard, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("monitor: %w", err)
@@ -47,7 +46,7 @@ func OpenTensorBoard(dir string, resumed int64) (*TensorBoard, error) {
 	t := &TensorBoard{f: f}
 	err = t.write(protowire.AppendString(protowire.AppendTag(event(now, 0), 3, protowire.BytesType), "brain.Event:2"))
 	if err == nil && resumed > 0 {
-		// A session that starts at a step makes what was logged from there on an orphan.
+		// A session start makes TensorBoard drop events from that step on.
 		start := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
 		err = t.write(protowire.AppendBytes(protowire.AppendTag(event(now, resumed+1), 7, protowire.BytesType), start))
 	}
@@ -117,7 +116,7 @@ func (t *TensorBoard) Evaluate(e Evaluation) error {
 // Note does nothing.
 func (t *TensorBoard) Note(string) error { return nil }
 
-// Close flushes the file to the disk.
+// Close syncs the file to disk.
 func (t *TensorBoard) Close() error {
 	if err := errors.Join(t.f.Sync(), t.f.Close()); err != nil {
 		return fmt.Errorf("monitor: %w", err)
@@ -132,7 +131,7 @@ func (t *TensorBoard) scalars(at time.Time, step int64, s summary) error {
 	return t.write(protowire.AppendBytes(protowire.AppendTag(event(at, step), 5, protowire.BytesType), s))
 }
 
-// event begins an Event: wall_time 1, step 2. file_version is 3, summary 5, session_log 7.
+// event starts an Event: wall_time 1, step 2. file_version is 3, summary 5, session_log 7.
 func event(at time.Time, step int64) []byte {
 	b := protowire.AppendTag(nil, 1, protowire.Fixed64Type)
 	b = protowire.AppendFixed64(b, math.Float64bits(float64(at.UnixNano())/1e9))
@@ -153,14 +152,14 @@ func (s *summary) add(tag string, v float64) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC is the checksum of a record's parts: crc32c, turned right by 15, plus a
-// constant, so that the checksum of data with checksums in it is sound.
+// maskedCRC is the TFRecord checksum: crc32c rotated right by 15, plus a constant, so that the checksum of
+// data with embedded checksums stays sound.
 func maskedCRC(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
 }
 
-// write writes one record in one write: u64 length, its checksum, payload, its checksum.
+// write writes a record in one write: u64 length, its checksum, payload, its checksum.
 func (t *TensorBoard) write(payload []byte) error {
 	b := binary.LittleEndian.AppendUint64(t.buf[:0], uint64(len(payload)))
 	b = binary.LittleEndian.AppendUint32(b, maskedCRC(b))
@@ -168,7 +167,7 @@ func (t *TensorBoard) write(payload []byte) error {
 	t.buf = binary.LittleEndian.AppendUint32(b, maskedCRC(payload))
 	n, err := t.f.Write(t.buf)
 	if err != nil {
-		// A torn record would hide all that follow.
+		// A torn record would hide all later ones.
 		if end, serr := t.f.Seek(int64(-n), 1); serr == nil {
 			t.f.Truncate(end)
 		}

@@ -8,20 +8,18 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal is what may be done on the terminal that a View draws on.
+// Terminal describes the terminal a View draws on.
 type Terminal struct {
 	Color   bool
-	Unicode bool // bars and curves of block characters
-	// Size is asked before each drawing: columns, at least 1, and rows, 0 if unknown.
+	Unicode bool // block characters are available
+	// Size returns columns, at least 1, and rows, 0 if unknown. It is called before each drawing.
 	Size func() (columns, rows int)
-	// PendingInput is the number of bytes of whole lines that were typed and that nobody has read yet;
-	// nil where the system does not say.
+	// PendingInput returns the number of bytes of typed lines not yet read; nil if unknown.
 	PendingInput func() int
 }
 
-// OpenTerminal says what f's terminal can do, and whether a View can be drawn on it at all:
-// not on a file, nor with TERM=dumb. lookup is os.LookupEnv; NO_COLOR, CLICOLOR_FORCE and
-// COLUMNS are obeyed.
+// OpenTerminal describes the terminal of f; false if f is no terminal or TERM is dumb. lookup is
+// os.LookupEnv. NO_COLOR, CLICOLOR_FORCE and COLUMNS apply.
 func OpenTerminal(f *os.File, lookup func(string) (string, bool)) (Terminal, bool) {
 	fd := int(f.Fd())
 	if name, _ := lookup("TERM"); name == "" || name == "dumb" || !term.IsTerminal(fd) {
@@ -46,7 +44,7 @@ func OpenTerminal(f *os.File, lookup func(string) (string, bool)) (Terminal, boo
 		t.Color = true
 	}
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v, _ := lookup(name); v != "" { // the first that is set decides; none says nothing
+		if v, _ := lookup(name); v != "" { // the first that is set decides
 			v = strings.ToLower(v)
 			t.Unicode = strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
 			break

@@ -9,20 +9,17 @@ import (
 	"time"
 )
 
-// View is a live view of a few lines at the end of a terminal: progress, the loss and its
-// course, speed, memory by category, the last evaluation. What is written to it, or noted,
-// appears above and scrolls away as usual; so a View stands in for the terminal as the
-// place of all other output.
+// View is a live view on the last lines of a terminal: progress, loss, throughput, memory by category
+// and the last evaluation. Notes and text written to it appear above and scroll, so all other output
+// of the terminal goes through it.
 //
-// It only writes, and changes no mode of the terminal: Ctrl-C and Ctrl-Z act as ever, the
-// cursor stays visible, and there is nothing to restore when the process is killed. It reads no
-// keys; where the system says that a line was typed, it draws over the line that Enter began. The
-// last state stays on the screen.
+// It only writes and does not change the terminal's mode: Ctrl-C and Ctrl-Z work, the cursor stays
+// visible, and a killed process leaves nothing to restore. It reads no keys; if the operating system
+// reports a typed line, the view overwrites the line that Enter started. It erases line by line, since
+// a terminal may add a cleared screen to its history. The last state stays on the screen.
 //
-// It clears line by line: a terminal may keep in its history what is cleared as a whole screen.
-//
-// Record, Evaluate, Note and Write never wait for the terminal: a goroutine draws, at most
-// ten times a second. They may be called from any goroutine.
+// Record, Evaluate, Note and Write may be called from any goroutine and never wait for the terminal:
+// one goroutine draws, up to ten times a second.
 type View struct {
 	out  io.Writer
 	term Terminal
@@ -31,20 +28,20 @@ type View struct {
 	mu      sync.Mutex
 	frame   frame
 	eta     eta
-	pending []byte // whole and unfinished lines to be shown above
-	dropped int    // bytes of them that were not kept
+	pending []byte // lines to be shown above
+	dropped int    // bytes not kept
 	err     error
-	changed chan struct{} // has room for one
+	changed chan struct{} // capacity 1
 	closed  bool
-	done    chan struct{} // the goroutine has ended
+	done    chan struct{} // closed when the goroutine ends
 
-	// Of the goroutine:
+	// Used by the drawing goroutine only:
 	drawn      []int // columns of each line on the screen
 	shown      string
 	rows       int // of the terminal, 0 if unknown
-	hidden     int // rows of the view that have left a terminal made lower, at its top
-	lastInput  int // what Terminal.Typed said last
-	typedLines int // lines that were typed since the last drawing
+	hidden     int // rows of the view scrolled off a shrunk terminal
+	lastInput  int // last value of Terminal.PendingInput
+	typedLines int // lines typed since the last drawing
 }
 
 var (
@@ -53,13 +50,13 @@ var (
 )
 
 const (
-	pollEvery  = 25 * time.Millisecond // at what was typed: a key that is held repeats more slowly
+	pollEvery  = 25 * time.Millisecond // for typed lines; shorter than a key's repeat
 	drawEvery  = 100 * time.Millisecond
-	clockEvery = 500 * time.Millisecond // without a change
+	clockEvery = 500 * time.Millisecond // without changes
 	maxPending = 1 << 20
 )
 
-// NewView draws on out, which t describes. Close it.
+// NewView draws on out, the terminal t. Close it.
 func NewView(out io.Writer, t Terminal) *View {
 	v := &View{out: out, term: t, changed: make(chan struct{}, 1), done: make(chan struct{})}
 	v.frame.began = time.Now()
@@ -82,7 +79,7 @@ func (v *View) change(f func()) error {
 	return err
 }
 
-// Record shows a step, and writes a line above at the end of an epoch.
+// Record shows a step, and writes a line above it at the end of an epoch.
 func (v *View) Record(r Record) error {
 	if r.Time.IsZero() {
 		r.Time = time.Now()
@@ -105,14 +102,13 @@ func (v *View) Evaluate(e Evaluation) error {
 	return v.change(func() { v.frame.evals = &e })
 }
 
-// Note writes a line above.
+// Note writes a line above the view.
 func (v *View) Note(text string) error {
 	_, err := v.Write([]byte(strings.TrimRight(text, "\n") + "\n"))
 	return err
 }
 
-// Write shows whole lines above; the rest waits for its end. Should the terminal stand
-// still, a mebibyte is kept.
+// Write shows whole lines above the view. It keeps up to 1 MiB while the terminal is stalled.
 func (v *View) Write(p []byte) (int, error) {
 	err := v.change(func() {
 		if len(v.pending)+len(p) > maxPending {
@@ -124,8 +120,7 @@ func (v *View) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Close draws the last state and ends the view. It waits a second at most for a terminal
-// that stands still.
+// Close draws the last state and ends the view. It waits up to a second for a stalled terminal.
 func (v *View) Close() error {
 	err := v.change(func() { v.closed = true })
 	select {
@@ -161,7 +156,7 @@ func (v *View) loop() {
 	}
 }
 
-// pollInput counts a line that was typed. Enter echoes one line end, whatever stands before it.
+// pollInput counts typed lines. Enter echoes one line end.
 func (v *View) pollInput() {
 	if v.term.PendingInput == nil {
 		return
@@ -173,7 +168,7 @@ func (v *View) pollInput() {
 	v.lastInput = n
 }
 
-// draw puts the present state on the screen, and says whether it was the last.
+// draw draws the current state and reports whether it was the last.
 func (v *View) draw() (last bool) {
 	v.mu.Lock()
 	last = v.closed
@@ -185,7 +180,7 @@ func (v *View) draw() (last bool) {
 	}
 	above := v.takePending(last)
 	v.mu.Unlock()
-	if rows > 0 && len(lines) > rows-1 { // the cursor's line is the last
+	if rows > 0 && len(lines) > rows-1 { // the last row is the cursor's
 		lines = lines[:max(1, rows-1)]
 	}
 
@@ -196,10 +191,10 @@ func (v *View) draw() (last bool) {
 	}
 	v.shown = body
 	var b strings.Builder
-	b.WriteString("\x1b[?2026h") // terminals that know it show the change in one piece
+	b.WriteString("\x1b[?2026h") // synchronized update, where supported
 	v.erase(&b, columns, rows)
 	if b.WriteString(above); above != "" {
-		v.hidden = 0 // this stands between
+		v.hidden = 0 // new text is between
 	}
 	for _, l := range lines {
 		b.WriteString(l + "\r\n")
@@ -214,13 +209,13 @@ func (v *View) draw() (last bool) {
 	return last
 }
 
-// erase clears what was drawn last, from the cursor's line up, and leaves the cursor on the first. A
-// terminal that is made lower moves rows out at its top, and many bring them back when it grows;
-// where one does not, the view begins on its first row, above which the cursor cannot go.
+// erase clears the lines of the last drawing, from the cursor's line up, and leaves the cursor on the
+// first. A terminal that shrinks scrolls rows off its top, and many restore them when it grows; on one
+// that does not, the view starts at the first row, where the cursor stops.
 func (v *View) erase(b *strings.Builder, columns, height int) {
 	rows := v.typedLines
 	for _, n := range v.drawn {
-		rows += max(1, (n+columns-1)/columns) // a terminal made narrower has broken them
+		rows += max(1, (n+columns-1)/columns) // a narrower terminal wraps them
 	}
 	switch grown := height - v.rows; {
 	case height > 0 && rows > height-1:
@@ -235,7 +230,7 @@ func (v *View) erase(b *strings.Builder, columns, height int) {
 	v.drawn, v.typedLines, v.rows = v.drawn[:0], 0, height
 }
 
-// takePending removes the whole lines that are pending, or at the end all. v.mu is held.
+// takePending removes pending whole lines, or everything if all is true. v.mu is held.
 func (v *View) takePending(all bool) string {
 	n := bytes.LastIndexByte(v.pending, '\n') + 1
 	if all && n < len(v.pending) {
@@ -246,12 +241,12 @@ func (v *View) takePending(all bool) string {
 		return ""
 	}
 	if n == 0 {
-		n = len(v.pending) // one endless line
+		n = len(v.pending) // one very long line
 	}
 	text := string(v.pending[:n])
 	v.pending = append(v.pending[:0], v.pending[n:]...)
 	if v.dropped > 0 {
-		text += fmt.Sprintf("(%s of output were not shown)\n", Bytes(int64(v.dropped)))
+		text += fmt.Sprintf("(%s of output not shown)\n", Bytes(int64(v.dropped)))
 		v.dropped = 0
 	}
 	var b strings.Builder
@@ -262,7 +257,7 @@ func (v *View) takePending(all bool) string {
 	return b.String()
 }
 
-// displayWidth counts what is seen of a line of ours: runes outside of escape sequences.
+// displayWidth counts the runes of a line outside of escape sequences.
 func displayWidth(s string) int {
 	n, escape := 0, false
 	for _, c := range s {

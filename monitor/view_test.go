@@ -315,7 +315,7 @@ func TestViewIsNotHeldUp(t *testing.T) {
 	}
 	close(s.stuck)
 	<-v.done
-	if !strings.Contains(s.String(), "of output were not shown") {
+	if !strings.Contains(s.String(), "of output not shown") {
 		t.Error("dropped output is not mentioned")
 	}
 }
