@@ -13,51 +13,49 @@ import (
 	"trireme/rendezvous"
 )
 
-// Config is what to launch. Nproc and Command must be set; the zero value of the rest is
-// the default.
+// Config configures Run. Nproc and Command are required; zero values of the rest are defaults.
 type Config struct {
 	Nproc   int      // workers on this machine
-	Command []string // program and arguments; the program is looked up in PATH
-	Env     []string // KEY=value, the workers' environment before ours is added; nil: this process's
+	Command []string // program, looked up in PATH, and arguments
+	Env     []string // KEY=value, the workers' base environment; nil: this process's
 	Dir     string   // working directory; "": this process's
 
-	// Nodes and NodeRank are for a job on several machines, each with a launcher of its own
-	// and the same Nproc. They then need MasterAddr, MasterPort and RunID, the same everywhere,
-	// and a secret in a file (rendezvous.SecretFileVar). 0: one machine.
+	// Nodes and NodeRank are for a job on several machines, with one launcher each and the same Nproc.
+	// MasterAddr, MasterPort and RunID must then be equal on all, with a secret in a file
+	// (rendezvous.SecretFileVar). 0: one machine.
 	Nodes, NodeRank int
 	MasterAddr      string // "": 127.0.0.1
-	MasterPort      int    // 0: a free port, a new one each attempt
-	RunID           string // "": a random one
+	MasterPort      int    // 0: a free port per attempt
+	RunID           string // "": random
 
 	MaxRestarts int
-	// Grace is how long the other workers have to end once one has failed, and how long a worker
-	// may take to say that it has heard a signal (HandleSignals says so). Then they are killed.
-	// 0: five seconds.
+	// Grace is the time that the other workers have to end after one has failed, and that a worker has
+	// to acknowledge a signal (HandleSignals does). Then they are killed. 0: five seconds.
 	Grace time.Duration
-	// StoppedTimeout is how long a worker may be stopped (SIGSTOP) before it counts as lost. Other ranks see
-	// that sooner, once they have met. 0: one second.
+	// StoppedTimeout is the time for which a worker may be stopped (SIGSTOP) before it is lost. After
+	// rendezvous, other ranks detect it sooner. 0: one second.
 	StoppedTimeout time.Duration
-	// StopGrace is how long workers that have heard a signal may take to end. Then they are killed.
-	// 0: ten minutes.
+	// StopGrace is the time that workers have to end after a stop signal. Then they are killed. 0: ten
+	// minutes.
 	StopGrace time.Duration
 
-	// LogDir gets rank-NNNN.log, all output of each rank, appended. "": none.
+	// LogDir is the directory of rank-NNNN.log, to which each rank's output is appended. "": none.
 	LogDir string
-	// Stdout and Stderr get rank 0's output as it comes. nil: this process's. They may be
-	// written from several goroutines, one at a time.
+	// Stdout and Stderr receive rank 0's output. nil: this process's. Writes come from several
+	// goroutines, one at a time.
 	Stdout, Stderr io.Writer
-	// ShowAll shows the other ranks' output too, line by line after "[rank 3] ".
+	// ShowAll also shows the other ranks' output, with "[rank 3] " before each line.
 	ShowAll bool
 
-	// Files are handed to rank 0, closed here by the caller; each key is a variable that holds
-	// the descriptor's number there.
+	// Files are inherited by rank 0. A key is the variable that is set to the descriptor's number. The
+	// caller closes the files.
 	Files map[string]*os.File
 
-	// Signals are those that this process gets (see Shutdown.Forward). nil: none are handed on.
+	// Signals are signals to forward to the workers (Shutdown.Forward). nil: none.
 	Signals <-chan os.Signal
 }
 
-// Validate says what is wrong with c.
+// Validate checks c.
 func (c Config) Validate() error {
 	switch {
 	case c.Nproc < 1:
@@ -74,7 +72,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// env is the contract for one local rank in one attempt.
+// env returns the Env of a local rank in an attempt.
 func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
 	e := rendezvous.Env{
 		Rank: c.NodeRank*c.Nproc + local, WorldSize: max(c.Nodes, 1) * c.Nproc,
@@ -89,13 +87,13 @@ func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
 	return e
 }
 
-// inherited are variables of an outer launcher that must not reach our workers.
+// inherited are variables of an outer launcher that workers must not get.
 var inherited = map[string]bool{
 	parentVar: true, reportVar: true, crashVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
 	"TORCHELASTIC_USE_AGENT_STORE": true, "TORCHELASTIC_ERROR_FILE": true,
 }
 
-// environ is base without what is replaced, and the additions.
+// environ returns base with add, which replaces variables, and without inherited ones.
 func environ(base, add []string) []string {
 	drop := map[string]bool{}
 	for _, kv := range add {
@@ -111,8 +109,7 @@ func environ(base, add []string) []string {
 	return append(out, add...)
 }
 
-// freePort is a port that is free now. Should another program take it before rank 0 does,
-// rendezvous moves to the next.
+// freePort returns a free port. If another program takes it first, rendezvous uses the next.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -124,7 +121,7 @@ func freePort() (int, error) {
 
 func randomID() string { return strings.ToLower(rand.Text()[:12]) }
 
-// logPath is where rank's output is kept, or "".
+// logPath returns the path of rank's log, or "".
 func (c Config) logPath(rank int) string {
 	if c.LogDir == "" {
 		return ""
@@ -132,5 +129,5 @@ func (c Config) logPath(rank int) string {
 	return filepath.Join(c.LogDir, RankName(rank)+".log")
 }
 
-// RankName names a rank's files.
+// RankName returns the base name of a rank's files.
 func RankName(rank int) string { return fmt.Sprintf("rank-%04d", rank) }

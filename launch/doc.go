@@ -1,42 +1,40 @@
-// Package launch starts the worker processes of a job on this machine, watches them, and
-// leaves none behind. It is also the workers' side of that link. It does not join them to a
-// world (rendezvous does) and knows nothing of training; any program can be launched.
+// Package launch starts the worker processes of a job on this machine, like torchrun's agent: it watches
+// them and leaves none behind. It is also the workers' side of that link. It does not connect ranks
+// (rendezvous) and can launch any program.
 //
-// Run is the launcher's side:
+// Run is the launcher:
 //
 //	code, err := launch.Run(ctx, launch.Config{Nproc: 2, Command: []string{exe, "train", "--config", "run.yaml"}, LogDir: "logs"})
 //
-// Every worker has torchrun's variables, a process group of its own, and its output read by
-// the launcher: rank 0's goes on to the terminal, each rank's to a log, and the last lines of
-// each are remembered. The first worker to fail ends the others (SIGTERM, then SIGKILL), and
-// the error (a *Failure) says which it was, how it ended, and whether the kernel killed it
-// for want of memory. A rank that ends only because another hangs, is stopped or was lost says so
-// by Shutdown.ReportRootCause, and the error names that other one, with CodePeerLost. If restarts are left, all
-// start again.
+// Each worker has torchrun's variables and a process group. The launcher reads its output: rank 0's goes to
+// the terminal, each rank's to a log, and the last lines are kept. The first worker to fail ends the others
+// (SIGTERM, then SIGKILL). The error, a *Failure, says which worker it was, how it ended, and whether the
+// kernel killed it for lack of memory. A rank that ends because another is lost, hung or stopped calls
+// Shutdown.ReportRootCause, and the error names the other rank, with CodePeerLost. If restarts are left,
+// all workers start again.
 //
 // # Signals
 //
-// A process has one Shutdown from its first moment to its last (HandleSignals): signals end its context, and a
-// request is never forgotten. A launcher takes the signals over (Shutdown.Forward) and hands them to Run:
+// A process has one Shutdown for its whole life (HandleSignals). A stop signal cancels its context and is
+// never lost. A launcher forwards signals to Run (Shutdown.Forward):
 //
-//   - SIGINT, SIGTERM, SIGUSR1 and SIGUSR2 reach the workers once, as SIGINT or SIGTERM. They end
-//     after the step with a checkpoint and code 75, or at once with 130 or 143 if they have not
-//     begun. Another SIGINT kills them (130).
-//   - SIGQUIT is handed on to the workers that listen; each writes its stacks to LogDir.
+//   - The first SIGINT, SIGTERM, SIGUSR1 or SIGUSR2 is sent to the workers as SIGINT or SIGTERM. They
+//     finish the step, save a checkpoint and exit with 75, or exit at once with 130 or 143 before the
+//     first step. A second SIGINT kills them (130).
+//   - SIGQUIT is sent to the workers that handle signals; each writes its stacks to LogDir.
 //   - Ctrl-Z stops the workers with the launcher.
 //
-// A worker that listens says so, and says when it has heard a signal (a pipe that all workers
-// inherit). One that does not within Grace is stopped or hangs: it is named and all are killed.
+// Over a pipe, a worker reports that it handles signals and that it has received one. If it does not
+// acknowledge a signal within Grace, it is stopped or hung: the error names it and all workers are killed.
 //
-// Go's runtime ends a worker that crashes by SIGABRT, so that its code (134) is not taken for code 2,
-// and writes the stacks to a file without a name; Run keeps it in LogDir.
+// Go's runtime ends a crashed worker by SIGABRT (134, to distinguish it from code 2) and writes the stacks
+// to an unnamed file, which Run saves in LogDir.
 //
 // # No orphans
 //
-// Workers must end when the launcher does, even if it is killed. Each holds the reading end
-// of a pipe whose writing end only the launcher has; a worker that calls ExitWithParent ends,
-// with its process group, when the pipe closes. On Linux the kernel also kills every direct
-// child (PR_SET_PDEATHSIG), of whatever program.
+// Workers end with the launcher, even if it is killed. Each worker has the read end of a pipe whose write
+// end only the launcher has; ExitWithParent ends the worker's process group when the pipe closes. On Linux
+// the kernel also kills every direct child (PR_SET_PDEATHSIG), whatever its program.
 //
 // The workers' side is ExitWithParent and Shutdown.
 package launch

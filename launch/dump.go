@@ -11,26 +11,25 @@ import (
 	"time"
 )
 
-// crashVar holds the number of a descriptor of a file without a name, which takes what Go's runtime
-// writes when it ends a worker.
+// crashVar is the variable with the descriptor of an unnamed file for the crash output of a worker.
 const crashVar = "TRIREME_CRASH_FD"
 
-// dump is where a process's stacks go.
+// dump writes a process's stacks.
 type dump struct {
 	mu        sync.Mutex
 	dir, name string
-	launcher  *os.File // takes crashes; nil: there is no launcher of ours
-	own       *os.File // takes them otherwise, once a directory is known
+	launcher  *os.File // takes crash output; nil: no launcher
+	own       *os.File // takes it otherwise, once the directory is known
 }
 
-// newDump makes Go's runtime end this process by SIGABRT when it crashes, so that a crash is not
-// taken for code 2, with its stack in the launcher's file, if there is one. SIGQUIT must be listened
-// to before: the runtime would send it to itself, and wait, were the process to get a signal.
+// newDump makes Go's runtime end a crash by SIGABRT, to distinguish it from code 2, with the stacks in the
+// launcher's file, if any. SIGQUIT must be handled before: otherwise, after another signal, the runtime
+// would send it to itself and wait.
 func newDump(lookup func(string) (string, bool)) *dump {
 	debug.SetTraceback("crash")
 	d := &dump{launcher: inheritedFile(lookup, crashVar)}
 	if d.launcher != nil {
-		debug.SetCrashOutput(d.launcher, debug.CrashOptions{}) // without it the stack is in the log only
+		debug.SetCrashOutput(d.launcher, debug.CrashOptions{}) // on error the stack is only in the log
 	}
 	return d
 }
@@ -44,15 +43,15 @@ func (d *dump) setDir(dir, name string) {
 func (d *dump) openCrashFile() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f, err := d.open("crash", os.O_APPEND) // a crash of an earlier start stays
+	f, err := d.open("crash", os.O_APPEND) // keep earlier crashes
 	if err != nil {
-		return // the terminal has the stack
+		return // the stack goes to the terminal
 	}
 	d.own = f
 	debug.SetCrashOutput(f, debug.CrashOptions{})
 }
 
-// open makes a file, and the directory.
+// open opens a file and creates its directory.
 func (d *dump) open(kind string, how int) (*os.File, error) {
 	path := d.path(kind)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -72,7 +71,7 @@ func (d *dump) path(kind string) string {
 	return filepath.Join(d.dir, fmt.Sprintf("%s-%s.txt", kind, d.name))
 }
 
-// stacksIn is the pattern of the files that goroutines writes where dir is the directory.
+// stacksIn returns the pattern of the files that goroutines writes in dir.
 func stacksIn(dir string) string {
 	return (&dump{dir: dir, name: "*"}).path("goroutines")
 }
@@ -92,7 +91,7 @@ func (d *dump) goroutines() (path string, err error) {
 	return f.Name(), err
 }
 
-// crash keeps text; path is "" where the launcher has it.
+// crash writes text to the crash file; path is "" if the launcher has it.
 func (d *dump) crash(text string) (path string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +107,7 @@ func (d *dump) crash(text string) (path string, err error) {
 	return path, err
 }
 
-// close removes the file for a crash that did not come.
+// close closes the files and removes an empty crash file.
 func (d *dump) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,12 +120,12 @@ func (d *dump) close() {
 	}
 	if st, err := d.own.Stat(); err == nil && st.Size() == 0 {
 		os.Remove(d.own.Name())
-		os.Remove(d.dir) // unless it holds something
+		os.Remove(d.dir) // fails unless empty
 	}
 	d.own.Close()
 }
 
-// stacks of all goroutines, as Go prints them.
+// stacks returns the stacks of all goroutines, as Go prints them.
 func stacks() []byte {
 	for n := 1 << 20; ; n *= 2 {
 		b := make([]byte, n)

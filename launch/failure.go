@@ -10,46 +10,46 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Failure is the end of a job by the first worker that failed.
+// Failure is the failure of a job: its root-cause rank.
 type Failure struct {
 	Rank   int
-	Code   int            // its exit code, or 128 + Signal
-	Signal syscall.Signal // that ended it, or 0
-	Why    string         // of a rank that hangs, is stopped or was lost: what others say of it
-	After  time.Duration  // from the start of this attempt
+	Code   int            // exit code, or 128 + Signal
+	Signal syscall.Signal // that killed it, or 0
+	Why    string         // of a lost, hung or stopped rank: the report of others
+	After  time.Duration  // since the start of this attempt
 
-	// OutOfMemory says that the kernel killed a process of this job's memory group meanwhile;
-	// MemoryLimit is the group's, in bytes, or 0.
+	// OutOfMemory reports that the kernel's OOM killer killed a process of this job's cgroup.
+	// MemoryLimit is the cgroup's limit in bytes, or 0.
 	OutOfMemory bool
 	MemoryLimit int64
 
-	Crash string // the first line of what Go's runtime wrote when it ended the rank; "": it did not
-	Stack string // path of the rest
+	Crash string // first line of the Go runtime's crash output, or ""
+	Stack string // path of the stacks, or ""
 
-	Lines    []string // the last it wrote
-	Shown    bool     // its output has gone to the terminal as it came
-	Log      string   // path, or ""
-	Others   int      // ranks of this machine that were stopped, or failed, because of it
-	Restarts int      // that came before
+	Lines    []string // the last lines of its output
+	Shown    bool     // its output was shown on the terminal
+	Log      string   // path of its log, or ""
+	Others   int      // other ranks of this machine that stopped because of it
+	Restarts int      // before this attempt
 }
 
-// Error is one line: which rank, how it ended, who else, where to look.
+// Error returns one line: the rank, how it ended, the other ranks, the log.
 func (f *Failure) Error() string {
 	var b strings.Builder
-	if !strings.HasPrefix(f.Why, fmt.Sprintf("rank %d ", f.Rank)) { // which says it itself
+	if !strings.HasPrefix(f.Why, fmt.Sprintf("rank %d ", f.Rank)) { // Why may start with it
 		fmt.Fprintf(&b, "rank %d ", f.Rank)
 	}
 	switch {
 	case b.Len() == 0:
 		b.WriteString(f.Why)
 	case f.Why != "":
-		fmt.Fprintf(&b, "hangs, is stopped or was lost (%s)", f.Why)
+		fmt.Fprintf(&b, "is lost, hung or stopped (%s)", f.Why)
 	case f.Crash != "":
 		fmt.Fprintf(&b, "crashed (%s)", f.Crash)
 	case f.Signal == syscall.SIGKILL:
 		b.WriteString("was killed (signal 9)")
 	case f.Signal != 0:
-		fmt.Fprintf(&b, "died of %s (signal %d)", unix.SignalName(f.Signal), int(f.Signal))
+		fmt.Fprintf(&b, "was killed by %s (signal %d)", unix.SignalName(f.Signal), int(f.Signal))
 	default:
 		fmt.Fprintf(&b, "exited with code %d", f.Code)
 	}
@@ -65,8 +65,10 @@ func (f *Failure) Error() string {
 	} else if f.Others > 1 {
 		fmt.Fprintf(&b, ". %d other ranks stopped because of this", f.Others)
 	}
-	if f.Restarts > 0 {
-		fmt.Fprintf(&b, ". %d restarts did not help", f.Restarts)
+	if f.Restarts == 1 {
+		b.WriteString(". gave up after 1 restart")
+	} else if f.Restarts > 1 {
+		fmt.Fprintf(&b, ". gave up after %d restarts", f.Restarts)
 	}
 	if f.Stack != "" {
 		b.WriteString(". stack: " + f.Stack)
@@ -77,10 +79,10 @@ func (f *Failure) Error() string {
 	return b.String()
 }
 
-// Report writes the rank's last lines, unless they have been seen, and then the error.
+// Report writes the rank's last lines, unless already shown, and the error.
 func (f *Failure) Report(w io.Writer) {
 	if !f.Shown && len(f.Lines) > 0 {
-		fmt.Fprintf(w, "rank %d wrote last:\n", f.Rank)
+		fmt.Fprintf(w, "last output of rank %d:\n", f.Rank)
 		for _, l := range f.Lines {
 			fmt.Fprintf(w, "  %s\n", l)
 		}
@@ -88,7 +90,7 @@ func (f *Failure) Report(w io.Writer) {
 	fmt.Fprintln(w, f.Error())
 }
 
-// retry says whether another attempt may end differently.
+// retry reports whether another attempt may succeed.
 func (f *Failure) retry() bool {
 	return f.Code != CodeUsage && f.Code != CodeNo && f.Code != CodeAuth
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// buffer is safe for several goroutines.
+// buffer is safe for concurrent use.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -35,7 +35,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// waitFor waits until the text holds s n times.
+// waitFor waits until the text contains s n times.
 func (b *buffer) waitFor(t *testing.T, s string, n int) {
 	t.Helper()
 	for range 1000 {
@@ -66,10 +66,10 @@ func TestFailures(t *testing.T) {
 		{"deaf", 2, 3, 1, "1 other rank stopped"},
 		{"peerlost", 2, 9, 1, "rank 1 exited with code 9"},
 		{"allexit=2", 3, 2, 0, "rank 0 exited with code 2"},
-		{"blame", 3, 76, 1, "rank 1 hangs, is stopped or was lost (no answer for 1s) after"},
+		{"blame", 3, 76, 1, "rank 1 is lost, hung or stopped (no answer for 1s) after"},
 		{"still", 3, 76, 1, fmt.Sprintf("is stopped (signal %d) after", syscall.SIGSTOP)},
 		{"blame", 3, 76, 1, ". 2 other ranks stopped because of this. log: "},
-		{"blame=elsewhere", 3, 76, 7, "rank 7 hangs, is stopped or was lost (it is elsewhere) after"},
+		{"blame=elsewhere", 3, 76, 7, "rank 7 is lost, hung or stopped (it is elsewhere) after"},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			cfg := config(c.mode, c.n, io.Discard)
@@ -95,7 +95,7 @@ func TestFailures(t *testing.T) {
 			if c.mode == "exit=3" {
 				var b bytes.Buffer
 				f.Report(&b)
-				if !strings.Contains(b.String(), "rank 1 wrote last:\n") || !strings.Contains(b.String(), "  the last thing it said\n") || !strings.Contains(b.String(), "  on stdout\n") {
+				if !strings.Contains(b.String(), "last output of rank 1:\n") || !strings.Contains(b.String(), "  the last thing it said\n") || !strings.Contains(b.String(), "  on stdout\n") {
 					t.Error(b.String())
 				}
 				if l, _ := os.ReadFile(filepath.Join(cfg.LogDir, "rank-0001.log")); !strings.Contains(string(l), "the last thing it said") {
@@ -114,16 +114,16 @@ func TestCulprit(t *testing.T) {
 		{nil, -1},
 		{[][2]int{{0, 1}}, 1},
 		{[][2]int{{0, 1}, {1, 2}, {3, 0}}, 2},
-		{[][2]int{{3, 0}, {0, 3}}, 3}, // each the other: any
+		{[][2]int{{3, 0}, {0, 3}}, 3}, // a cycle: either
 		{[][2]int{{2, 2}}, 2},
 	} {
 		words := []message{{From: 1, Ready: true}}
 		for _, b := range c.blames {
-			words = append(words, message{From: b[0], Blames: &b[1]})
+			words = append(words, message{From: b[0], RootCause: &b[1]})
 		}
 		got := -1
 		if w := rootCause(words); w != nil {
-			got = *w.Blames
+			got = *w.RootCause
 		}
 		if got != c.rank {
 			t.Errorf("%v: %d", c.blames, got)
@@ -156,15 +156,15 @@ func TestRestarts(t *testing.T) {
 	cfg := config("restart", 2, &out)
 	cfg.MaxRestarts = 2
 	code, err := Run(t.Context(), cfg)
-	if code != 0 || err != nil || !strings.Contains(out.String(), "restarting, 2 of 2\nattempt 2 of 2\n") {
+	if code != 0 || err != nil || !strings.Contains(out.String(), "restarting (2 of 2)\nattempt 2 of 2\n") {
 		t.Fatal(code, err, out.String())
 	}
 	cfg.MaxRestarts = 1
 	code, err = Run(t.Context(), cfg)
-	if code != 1 || err == nil || !strings.Contains(err.Error(), "1 restarts did not help") {
+	if code != 1 || err == nil || !strings.Contains(err.Error(), "gave up after 1 restart") {
 		t.Fatal(code, err)
 	}
-	for _, want := range []int{CodeUsage, CodeNo, CodeAuth} { // it would be the same again
+	for _, want := range []int{CodeUsage, CodeNo, CodeAuth} { // a retry would fail alike
 		cfg = config(fmt.Sprint("allexit=", want), 2, &buffer{})
 		cfg.MaxRestarts = 5
 		if code, err = Run(t.Context(), cfg); code != want || strings.Contains(err.Error(), "restarts") {
@@ -173,7 +173,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// alive says whether a process exists and is no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -202,7 +202,7 @@ func mustEnd(t *testing.T, all []int) {
 	for _, pid := range all {
 		for i := 0; alive(pid); i++ {
 			if i == 300 {
-				t.Errorf("process %d is still there", pid)
+				t.Errorf("process %d still exists", pid)
 				syscall.Kill(pid, syscall.SIGKILL)
 				break
 			}
@@ -211,8 +211,7 @@ func mustEnd(t *testing.T, all []int) {
 	}
 }
 
-// A launcher that is killed takes its workers with it, those too that hear of it by the
-// kernel alone.
+// A killed launcher's workers end, even those that only the kernel kills.
 func TestLauncherKilled(t *testing.T) {
 	for _, mode := range []string{"sleep", "untied"} {
 		t.Run(mode, func(t *testing.T) {
@@ -239,7 +238,7 @@ func TestLauncherKilled(t *testing.T) {
 	}
 }
 
-// The pipe alone must do as well.
+// The pipe alone ends a worker.
 func TestExitWithParent(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -263,11 +262,11 @@ func TestExitWithParent(t *testing.T) {
 		t.Fatal(took)
 	}
 	if _, err := ExitWithParent(func(string) (string, bool) { return "9999", true }, nil); err == nil {
-		t.Fatal("a closed descriptor was taken")
+		t.Fatal("a closed descriptor was accepted")
 	}
 }
 
-// What a worker leaves behind ends with it, and does not hold the launcher up.
+// A worker's descendants end with it and do not block the launcher.
 func TestGrandchild(t *testing.T) {
 	var out buffer
 	cfg := config("grandchild", 2, &out)

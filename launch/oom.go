@@ -2,19 +2,17 @@ package launch
 
 import "trireme/monitor"
 
-// oomCount is how many processes of our memory group the kernel has killed for want of
-// memory so far.
+// oomCount counts the OOM kills in this process's cgroup.
 type oomCount struct {
 	kills int64
-	limit int64 // bytes; 0: none, or unknown
+	limit int64 // memory limit in bytes; 0: none or unknown
 	known bool
 }
 
-// readOOM asks the control group of this process, in which its workers are too; where there
-// is none, the count is not known.
+// readOOM reads the cgroup of this process and its workers. Without one the count is unknown.
 func readOOM() oomCount { return readOOMUnder("/") }
 
-// since says whether the kernel has killed since then.
+// since reports whether there were OOM kills after before, and the limit.
 func (c oomCount) since(before oomCount) (bool, int64) {
 	return c.known && before.known && c.kills > before.kills, c.limit
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// stopCode is the code of a stop that was asked for and saved nothing.
-func (a *attempt) stopCode() int { return (&StopRequest{Signal: a.asked}).Code() }
+// stopCode is the exit code of a stop without a checkpoint.
+func (a *attempt) stopCode() int { return (&StopRequest{Signal: a.stopSignal}).Code() }
 
-// outcome gives a worker's code, and whether it ended as it should.
+// outcome returns a worker's exit code and whether it is a success.
 func (a *attempt) outcome(w *worker) (int, bool) {
 	if w.state == nil {
 		return CodeFailed, false
@@ -21,15 +21,15 @@ func (a *attempt) outcome(w *worker) (int, bool) {
 	if ws.Signaled() {
 		code = 128 + int(ws.Signal())
 	}
-	if a.asked != 0 && (code == a.stopCode()) {
-		return a.stopCode(), true // it had nothing to save, or did not listen yet
+	if a.stopSignal != 0 && (code == a.stopCode()) {
+		return a.stopCode(), true // nothing to save, or signals not handled yet
 	}
 	return code, code == CodeDone || code == CodeStopped
 }
 
-// first is the worker that failed first, not counting those that say another did, and rank
-// 0 if it ended in the same way as that one: what it said has been read already.
-func (a *attempt) first() *worker {
+// firstFailed returns the worker that failed first, ignoring those with CodePeerLost; or rank 0 if it failed
+// with the same code, because its output was shown.
+func (a *attempt) firstFailed() *worker {
 	var first *worker
 	for _, w := range a.failed {
 		switch code, _ := a.outcome(w); {
@@ -45,10 +45,10 @@ func (a *attempt) first() *worker {
 	return first
 }
 
-// describe makes the failure of the first worker known.
-func (a *attempt) describe(w *worker, oom oomCount) *Failure {
+// workerFailure returns the Failure of a failed worker.
+func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 	stack := readCrash(w.crash)
-	w.drain()
+	w.readRest()
 	f := &Failure{Rank: w.rank, After: w.at.Sub(a.began), Log: a.cfg.logPath(w.rank), Others: a.stopped + len(a.failed) - 1}
 	f.Code, _ = a.outcome(w)
 	if w.state != nil {
@@ -65,25 +65,25 @@ func (a *attempt) describe(w *worker, oom oomCount) *Failure {
 	if len(f.Lines) > 0 && crashBegins([]byte(f.Lines[0])) {
 		why = f.Lines[0]
 	}
-	if f.Code == CodeUsage && why != "" { // Go's own code, from before HandleSignals
+	if f.Code == CodeUsage && why != "" { // a Go panic before HandleSignals
 		f.Code, f.Crash, f.Shown = CodeCrashed, why, true
 	}
 	if f.Code == CodeCrashed && len(stack) > 0 {
 		f.Crash, _, _ = strings.Cut(string(stack), "\n")
-		if why != "" && why != f.Crash { // of a fatal error only the stacks are in the file
+		if why != "" && why != f.Crash { // for a fatal error the file has only the stacks
 			f.Crash = why
 			stack = slices.Concat([]byte(why+"\n"), stack)
 		}
 		kept := &dump{dir: a.cfg.LogDir, name: RankName(w.rank)}
-		if path, err := kept.crash(string(stack)); err == nil { // else its log has it
+		if path, err := kept.crash(string(stack)); err == nil { // else the log has it
 			f.Stack, f.Log = path, ""
 		}
-		f.Shown = true // the stack is not for a terminal
+		f.Shown = true // keep the stack off the terminal
 	}
 	return f
 }
 
-// readCrash is what Go's runtime wrote when it ended a worker.
+// readCrash returns the Go runtime's crash output of a worker.
 func readCrash(f *os.File) []byte {
 	if f == nil {
 		return nil
@@ -97,31 +97,31 @@ func readCrash(f *os.File) []byte {
 	return b[:n]
 }
 
-// credible are the blames but for those of ranks that ended as they should, such as one that had
-// nothing to save yet when all were asked to stop.
+// credible returns the reports, except those about ranks that ended successfully, such as one without a step
+// when all were stopped.
 func (a *attempt) credible() []message {
 	return slices.DeleteFunc(slices.Clone(a.accusations), func(b message) bool {
 		return slices.ContainsFunc(a.workers.all, func(w *worker) bool {
 			_, ok := a.outcome(w)
-			return w.rank == *b.Blames && ok
+			return w.rank == *b.RootCause && ok
 		})
 	})
 }
 
-// describeLost makes it known that others blame a rank, which may be another machine's.
-func (a *attempt) describeLost(b *message) *Failure {
-	f := &Failure{Rank: *b.Blames, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.stopped + len(a.failed)}
+// lostFailure returns the Failure of a reported rank, which may be on another machine.
+func (a *attempt) lostFailure(b *message) *Failure {
+	f := &Failure{Rank: *b.RootCause, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.stopped + len(a.failed)}
 	for _, w := range a.workers.all {
 		if w.rank != f.Rank {
 			continue
 		}
-		w.drain()
+		w.readRest()
 		f.Lines, f.Log = w.out.tail.lines(tailLines), a.cfg.logPath(w.rank)
 		f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
-		f.Others-- // it is among those that were ended
+		f.Others-- // it is counted among the stopped
 	}
 	return f
 }
 
-// tailLines is how many of the failed rank's last lines are kept.
+// tailLines is the number of the failed rank's last lines that are kept.
 const tailLines = 20

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// locked is a writer for several goroutines.
+// locked is a writer guarded by a mutex.
 type locked struct {
 	mu *sync.Mutex
 	w  io.Writer
@@ -22,11 +22,11 @@ func (l locked) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// tail remembers the end of what was written to it.
+// tail keeps the end of its input.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
-	cut bool // buf does not begin where the output did
+	cut bool // the start of the output was dropped
 }
 
 const tailSize = 64 << 10
@@ -42,8 +42,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lines are the last n lines; or, if a Go program panicked, the n that begin with its
-// reason, since a list of goroutines follows that.
+// lines returns the last n lines or, after a Go crash, the n lines from its reason on, which stacks follow.
 func (t *tail) lines(n int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +52,7 @@ func (t *tail) lines(n int) []string {
 	}
 	for i, l := range ls {
 		if l = strings.TrimRight(l, "\r"); strings.Contains(l, "\r") {
-			l = l[strings.LastIndex(l, "\r")+1:] // what a progress bar showed last
+			l = l[strings.LastIndex(l, "\r")+1:] // the last state of a progress bar
 		}
 		ls[i] = l
 	}
@@ -70,7 +69,7 @@ func (t *tail) lines(n int) []string {
 	return ls[from:min(len(ls), from+n)]
 }
 
-// crashBegins says whether a line is the first of what Go's runtime writes when it ends a program.
+// crashBegins reports whether a line starts the Go runtime's crash output.
 func crashBegins(line []byte) bool {
 	for _, p := range []string{"panic: ", "fatal error: ", "runtime: ", "SIGQUIT: ", "SIGABRT: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: ", "SIGILL: ", "SIGTRAP: ", "SIGSYS: "} {
 		if bytes.HasPrefix(line, []byte(p)) {
@@ -80,11 +79,10 @@ func crashBegins(line []byte) bool {
 	return false
 }
 
-// untilCrash hands on what a Go program writes but for the stacks with which it crashes: they are
-// kept in a file.
+// untilCrash drops the crash output of a Go program, which is kept in a file.
 type untilCrash struct {
 	w       io.Writer
-	inLine  bool // the last byte was not the end of a line
+	inLine  bool // the last byte was not a newline
 	crashed bool
 }
 
@@ -103,7 +101,7 @@ func (u *untilCrash) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// prefixed writes whole lines, each after a prefix.
+// prefixed writes whole lines with a prefix.
 type prefixed struct {
 	w      io.Writer
 	prefix string
@@ -136,14 +134,14 @@ func (p *prefixed) flush() {
 	}
 }
 
-// outlets is where a rank's output goes.
+// outlets are the destinations of a rank's output.
 type outlets struct {
 	tail *tail
 	log  io.Writer // nil: none
 }
 
-// pump copies a stream until its end. A log or a terminal that fails does not stop it: the
-// worker must not block on a full pipe.
+// pump copies a stream until its end. It ignores write errors, so that the worker does not block on a full
+// pipe.
 func (o outlets) pump(r *os.File, show io.Writer) {
 	buf := make([]byte, 32<<10)
 	for {

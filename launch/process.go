@@ -17,35 +17,35 @@ import (
 	"trireme/rendezvous"
 )
 
-// workers are the processes of one attempt. Each is sent on ended when it has ended.
+// workers are the processes of one attempt. Each is sent on ended when it ends.
 type workers struct {
 	all     []*worker
-	ended   chan *worker // has room for all
+	ended   chan *worker // buffered for all
 	release chan struct{}
 	wg      sync.WaitGroup
 }
 
 type worker struct {
-	rank  int
-	cmd   *exec.Cmd
-	out   outlets
-	pipes []*os.File     // reading ends of its output
-	read  sync.WaitGroup // of what reads them
-	log   *os.File
-	crash *os.File    // what Go's runtime writes when it ends the worker; nil: nobody keeps it
-	gone  atomic.Bool // its number may be another process's by now
-	still int         // looks in a row at which it was stopped
+	rank          int
+	cmd           *exec.Cmd
+	out           outlets
+	pipes         []*os.File     // read ends of its output
+	read          sync.WaitGroup // the goroutines that read them
+	log           *os.File
+	crash         *os.File    // crash output of the Go runtime; nil: not kept
+	gone          atomic.Bool // its pid may be reused
+	stoppedChecks int         // consecutive checks at which it was stopped
 
-	// Set before it is sent on ended.
+	// Set before the worker is sent on ended.
 	state *os.ProcessState
 	at    time.Time
 }
 
-// link is what the workers of one attempt inherit.
+// link has the files that the workers of one attempt inherit.
 type link struct {
-	alive, aliveW *os.File // closes when this process ends
-	words, wordsW *os.File // what workers say
-	secret        *os.File // nil on several machines: their secret is the user's
+	alive, aliveW     *os.File // closed when this process ends
+	reports, reportsW *os.File // messages of workers
+	secret            *os.File // nil on several machines, where the user provides it
 }
 
 func newLink(secret bool) (l link, err error) {
@@ -62,13 +62,13 @@ func newLink(secret bool) (l link, err error) {
 	if l.alive, l.aliveW, err = os.Pipe(); err != nil {
 		return l, fmt.Errorf("launch: %w", err)
 	}
-	if l.words, l.wordsW, err = os.Pipe(); err != nil {
+	if l.reports, l.reportsW, err = os.Pipe(); err != nil {
 		return l, fmt.Errorf("launch: %w", err)
 	}
 	return l, nil
 }
 
-// secretFile is a file without a name that holds a new secret.
+// secretFile returns an unnamed file with a new secret.
 func secretFile() (*os.File, error) {
 	f, err := unnamedFile("trireme-secret")
 	if err != nil {
@@ -82,15 +82,15 @@ func secretFile() (*os.File, error) {
 }
 
 func (l link) close() {
-	for _, f := range []*os.File{l.alive, l.aliveW, l.words, l.wordsW, l.secret} {
+	for _, f := range []*os.File{l.alive, l.aliveW, l.reports, l.reportsW, l.secret} {
 		if f != nil {
 			f.Close()
 		}
 	}
 }
 
-// start starts all workers, or none. The thread that starts them lives until they have
-// ended, since the kernel takes a parent's death to be that of the thread.
+// start starts all workers, or none. The thread that starts them must live until they have ended, because
+// PR_SET_PDEATHSIG refers to the parent thread.
 func start(c Config, l link, attempt, port int, run string, stdout, stderr io.Writer) (*workers, error) {
 	w := &workers{ended: make(chan *worker, c.Nproc), release: make(chan struct{})}
 	started := make(chan error)
@@ -114,7 +114,7 @@ func start(c Config, l link, attempt, port int, run string, stdout, stderr io.Wr
 			one.state, _ = one.cmd.Process.Wait()
 			one.gone.Store(true)
 			one.at = time.Now()
-			syscall.Kill(-one.cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+			syscall.Kill(-one.cmd.Process.Pid, syscall.SIGKILL) // its descendants
 			w.ended <- one
 		})
 	}
@@ -146,7 +146,7 @@ func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, f)
 	}
 	inherit(parentVar, l.alive)
-	inherit(reportVar, l.wordsW)
+	inherit(reportVar, l.reportsW)
 	if l.secret != nil {
 		inherit(rendezvous.SecretFDVar, l.secret)
 	}
@@ -173,10 +173,10 @@ func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 		}
 		w.out.log = w.log
 	}
-	var ends [2]*os.File // the worker's
+	var ends [2]*os.File // the worker's ends
 	defer func() {
 		for _, f := range ends {
-			f.Close() // nothing if nil
+			f.Close() // no-op if nil
 		}
 	}()
 	for i := range ends {
@@ -213,7 +213,7 @@ func sortedNames(m map[string]*os.File) []string {
 	return names
 }
 
-// signal sends s to the process group of each worker.
+// signal sends s to each worker's process group.
 func (w *workers) signal(s syscall.Signal) {
 	for _, one := range w.all {
 		one.signal(s)
@@ -226,9 +226,9 @@ func (w *worker) signal(s syscall.Signal) {
 	}
 }
 
-// drain reads what a worker that has ended still had to say. A descendant that escaped may
-// hold its output open: it is not waited for.
-func (w *worker) drain() {
+// readRest waits for the remaining output of an ended worker, up to a second, because an escaped descendant
+// may keep it open.
+func (w *worker) readRest() {
 	read := make(chan struct{})
 	go func() {
 		w.read.Wait()
@@ -253,11 +253,11 @@ func (w *worker) close() {
 	}
 }
 
-// finish frees what the workers held, once all have ended.
+// finish releases the workers' resources after all have ended.
 func (w *workers) finish() {
 	close(w.release)
 	for _, one := range w.all {
-		one.drain()
+		one.readRest()
 		one.close()
 	}
 	w.wg.Wait()

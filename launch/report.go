@@ -10,24 +10,23 @@ import (
 	"syscall"
 )
 
-// reportVar holds the number of a descriptor on which a worker talks to its launcher.
+// reportVar is the variable with the descriptor on which a worker reports to its launcher.
 const reportVar = "TRIREME_WORDS_FD"
 
-// message is one line that a worker writes to the launcher: it listens to signals, it has heard one and
-// is stopping, or whom it blames for its end. All workers share a pipe, which keeps lines of less
-// than 4096 bytes whole (512 where the system has no more).
+// message is a line from a worker to the launcher: it handles signals, has received one, or ends because of
+// another rank. All workers share a pipe; writes below PIPE_BUF (4096 bytes, at least 512) are atomic.
 type message struct {
-	From     int    `json:"from"` // the rank that writes
-	Ready    bool   `json:"ready,omitempty"`
-	Stopping bool   `json:"stopping,omitempty"`
-	Blames   *int   `json:"blames,omitempty"` // a rank
-	Why      string `json:"why,omitempty"`
+	From      int    `json:"from"` // the worker's rank
+	Ready     bool   `json:"ready,omitempty"`
+	Stopping  bool   `json:"stopping,omitempty"`
+	RootCause *int   `json:"blames,omitempty"` // rank that caused the worker's end
+	Why       string `json:"why,omitempty"`
 }
 
-// maxWhy bounds a reason, in bytes.
+// maxWhy is the maximum length of Why, in bytes.
 const maxWhy = 300
 
-// reporter is a worker's way to its launcher; nil where it has none of ours.
+// reporter sends messages to the launcher; nil without one.
 type reporter struct {
 	f    *os.File
 	from int
@@ -43,8 +42,7 @@ func newTalk(lookup func(string) (string, bool)) *reporter {
 	return &reporter{f, from}
 }
 
-// inheritedFile is the descriptor whose number a variable holds, nil if there is none. Children of this
-// process do not get it.
+// inheritedFile returns the file of the descriptor in a variable, close-on-exec; nil if there is none.
 func inheritedFile(lookup func(string) (string, bool), name string) *os.File {
 	v, _ := lookup(name)
 	fd, err := strconv.Atoi(v)
@@ -56,7 +54,7 @@ func inheritedFile(lookup func(string) (string, bool), name string) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// send writes a word. A launcher that is gone needs none.
+// send writes a message.
 func (t *reporter) send(w message) error {
 	if t == nil {
 		return nil
@@ -76,48 +74,47 @@ func (t *reporter) close() {
 	}
 }
 
-// ReportRootCause tells the launcher that this process ends because rank hangs, is stopped or is gone, as
-// why says in one line. The launcher then names that rank and not this one, and ends it without
-// more patience. A rank that failed and said so itself needs no blame: its own exit tells. Without
-// a launcher of ours ReportRootCause does nothing.
+// ReportRootCause reports to the launcher that this process ends because rank is lost, hung or stopped; why
+// is one line. The launcher then names that rank instead of this one, and kills it. Do not report a rank
+// that fails itself: its exit shows it. Without a launcher it does nothing.
 func (s *Shutdown) ReportRootCause(rank int, why string) error {
 	why, _, _ = strings.Cut(why, "\n")
-	return s.launcher.send(message{Blames: &rank, Why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")})
+	return s.launcher.send(message{RootCause: &rank, Why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")})
 }
 
-// readMessages hands on what workers say, until the last of them has ended or r's deadline.
-func readMessages(r *os.File, heard chan<- message) {
-	defer close(heard)
+// readMessages sends the workers' messages to the channel until all have ended or r's deadline, and closes it.
+func readMessages(r *os.File, messages chan<- message) {
+	defer close(messages)
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		var w message
 		if json.Unmarshal(lines.Bytes(), &w) == nil {
-			heard <- w
+			messages <- w
 		}
 	}
 }
 
-// rootCause follows the blames to the rank that blames nobody: whoever waits for a rank that waits
-// for another blames the wrong one. nil: nobody is blamed.
-func rootCause(words []message) *message {
+// rootCause follows the reports to a rank that reports no other: a rank that waits for a waiting rank reports
+// the wrong one. It returns nil without reports.
+func rootCause(reports []message) *message {
 	var last *message
 	by := map[int]*message{}
-	for i := range words {
-		w := &words[i]
-		if w.Blames == nil {
+	for i := range reports {
+		w := &reports[i]
+		if w.RootCause == nil {
 			continue
 		}
 		if last == nil {
 			last = w
 		}
-		if by[w.From] == nil && *w.Blames != w.From {
+		if by[w.From] == nil && *w.RootCause != w.From {
 			by[w.From] = w
 		}
 	}
-	for range words { // at most: blames may go round
-		if last == nil || by[*last.Blames] == nil {
+	for range reports { // reports may form a cycle
+		if last == nil || by[*last.RootCause] == nil {
 			break
 		}
-		last = by[*last.Blames]
+		last = by[*last.RootCause]
 	}
 	return last
 }

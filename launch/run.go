@@ -14,14 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrKilled says that a second SIGINT ended the job at once.
-var ErrKilled = errors.New("launch: ended at once, as Ctrl-C was pressed twice")
+// ErrKilled: a second SIGINT killed the job.
+var ErrKilled = errors.New("launch: killed by the second Ctrl-C")
 
-// Run launches a job and returns when all its workers have ended and their output has been
-// read. The code is what this process should exit with: 0, CodeStopped, CodeInterrupted or
-// CodeTerminated for a signal that was handed on, or that of the first worker that failed, whose
-// *Failure is then the error. When ctx ends the workers are stopped as by SIGTERM, with Grace,
-// and the error is ctx's.
+// Run launches a job and returns when all workers have ended and their output is read. code is the exit code
+// for this process: 0; CodeStopped, CodeInterrupted or CodeTerminated after a forwarded signal; or that of
+// the failed worker, with a *Failure. If ctx is done, Run stops the workers by SIGTERM, with Grace, and
+// returns ctx's error.
 func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if err := cfg.Validate(); err != nil {
 		return CodeUsage, err
@@ -55,7 +54,7 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	for n := 0; ; n++ {
 		a := attempt{cfg: cfg, number: n, stderr: stderr, began: time.Now()}
 		select {
-		case sig := <-cfg.Signals: // before there are workers
+		case sig := <-cfg.Signals: // before workers start
 			if a.requestsStop(sig.(syscall.Signal)) {
 				return a.stopCode(), nil
 			}
@@ -71,15 +70,15 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 			return 1, fmt.Errorf("launch: %w", context.Cause(ctx))
 		case a.failure == nil:
 			return a.code, nil
-		case a.asked != 0 || n == cfg.MaxRestarts || !a.failure.retry():
+		case a.stopSignal != 0 || n == cfg.MaxRestarts || !a.failure.retry():
 			a.failure.Restarts = n
 			return a.failure.Code, a.failure
 		}
-		fmt.Fprintf(stderr, "%v. restarting, %d of %d\n", a.failure, n+1, cfg.MaxRestarts)
+		fmt.Fprintf(stderr, "%v. restarting (%d of %d)\n", a.failure, n+1, cfg.MaxRestarts)
 	}
 }
 
-// attempt is all workers' life from start to end, once.
+// attempt is one start of all workers, to their end.
 type attempt struct {
 	cfg    Config
 	number int
@@ -87,13 +86,13 @@ type attempt struct {
 	began  time.Time
 
 	workers     *workers
-	asked       syscall.Signal // the first signal to stop that was handed on
+	stopSignal  syscall.Signal // the first forwarded stop signal
 	killed      bool           // by a second SIGINT
-	failed      []*worker      // in the order of their ends, before others were stopped for it
-	stopped     int            // ranks that others' failure stopped
-	accusations []message      // by which workers blame others
-	ready       map[int]bool   // ranks that listen to signals
-	acked       map[int]bool   // ranks that have heard one
+	failed      []*worker      // in order, before others were stopped
+	stopped     int            // number of ranks stopped because of a failure
+	accusations []message      // root-cause reports
+	ready       map[int]bool   // ranks that handle signals
+	acked       map[int]bool   // ranks that have acknowledged one
 	code        int            // if none failed
 	failure     *Failure
 }
@@ -116,43 +115,43 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer a.workers.finish()
-	heard := make(chan message)
-	go readMessages(l.words, heard)
-	l.wordsW.Close() // the workers have theirs
+	messages := make(chan message)
+	go readMessages(l.reports, messages)
+	l.reportsW.Close() // the workers have copies
 	a.ready, a.acked = map[int]bool{}, map[int]bool{}
-	a.watch(ctx, heard)
-	l.words.SetReadDeadline(time.Now().Add(time.Second)) // a descendant that escaped may hold the other end
-	for w := range heard {
+	a.watch(ctx, messages)
+	l.reports.SetReadDeadline(time.Now().Add(time.Second)) // an escaped descendant may hold the write end
+	for w := range messages {
 		a.receive(w)
 	}
-	first, blamed := a.first(), rootCause(a.credible())
-	alike := false // first ended because another did
+	first, cause := a.firstFailed(), rootCause(a.credible())
+	lost := false // the first failed worker ended because of another
 	if first != nil {
 		code, _ := a.outcome(first)
-		alike = code == CodePeerLost
+		lost = code == CodePeerLost
 	}
 	switch {
 	case a.killed:
-	case blamed != nil && (first == nil || alike):
-		a.failure = a.describeLost(blamed)
-	case alike && a.asked != 0: // a rank that had not begun has ended at once
+	case cause != nil && (first == nil || lost):
+		a.failure = a.lostFailure(cause)
+	case lost && a.stopSignal != 0: // a rank without a step has ended
 		a.code = a.stopCode()
 	case first != nil:
-		a.failure = a.describe(first, oom)
+		a.failure = a.workerFailure(first, oom)
 	}
 	return nil
 }
 
-// settle is how long a failure waits for its company, such as rank 0, which failed alike. One
-// that is another rank's fault waits for that rank for half of the grace.
+// settle is the time to wait for concurrent failures, such as rank 0 with the same error. A failure caused by
+// another rank waits for that rank for half of the grace.
 const settle = 150 * time.Millisecond
 
 // watch returns when all workers have ended.
-func (a *attempt) watch(ctx context.Context, heard <-chan message) {
-	var stop, kill, heed, end <-chan time.Time
-	look := time.NewTicker(a.cfg.StoppedTimeout / looks)
+func (a *attempt) watch(ctx context.Context, messages <-chan message) {
+	var stop, kill, ackTimeout, end <-chan time.Time
+	look := time.NewTicker(a.cfg.StoppedTimeout / checks)
 	defer look.Stop()
-	known := false // whose fault it is
+	known := false // the root cause is known
 	done := ctx.Done()
 	stopping := false
 	for running := len(a.workers.all); running > 0; {
@@ -176,9 +175,9 @@ func (a *attempt) watch(ctx context.Context, heard <-chan message) {
 					stop = time.After(a.cfg.Grace / 2)
 				}
 			}
-		case w, ok := <-heard:
+		case w, ok := <-messages:
 			if !ok {
-				heard = nil
+				messages = nil
 				continue
 			}
 			a.receive(w)
@@ -195,13 +194,13 @@ func (a *attempt) watch(ctx context.Context, heard <-chan message) {
 			a.workers.signal(syscall.SIGTERM)
 		case <-kill:
 			a.workers.signal(syscall.SIGKILL)
-		case <-heed:
-			if a.blame(func(w *worker) bool { return !a.acked[w.rank] }, fmt.Sprintf("did not react to %s within %v", unix.SignalName(a.asked), a.cfg.Grace)) {
+		case <-ackTimeout:
+			if a.accuse(func(w *worker) bool { return !a.acked[w.rank] }, fmt.Sprintf("did not react to %s within %v", unix.SignalName(a.stopSignal), a.cfg.Grace)) {
 				stopping = true
 				a.workers.signal(syscall.SIGKILL)
 			}
 		case <-end:
-			a.blame(func(*worker) bool { return true }, fmt.Sprintf("did not end within %v of %s", a.cfg.StopGrace, unix.SignalName(a.asked)))
+			a.accuse(func(*worker) bool { return true }, fmt.Sprintf("did not end within %v of %s", a.cfg.StopGrace, unix.SignalName(a.stopSignal)))
 			stopping = true
 			a.workers.signal(syscall.SIGKILL)
 		case <-done:
@@ -210,20 +209,20 @@ func (a *attempt) watch(ctx context.Context, heard <-chan message) {
 			kill = time.After(a.cfg.Grace)
 		case s := <-a.cfg.Signals:
 			a.handle(s.(syscall.Signal))
-			if a.asked != 0 && heed == nil {
-				heed, end = time.After(a.cfg.Grace), time.After(a.cfg.StopGrace)
+			if a.stopSignal != 0 && ackTimeout == nil {
+				ackTimeout, end = time.After(a.cfg.Grace), time.After(a.cfg.StopGrace)
 			}
 		}
-		if len(a.failed) > 0 && running > 0 && !known && a.onlyBlamed() {
-			known, stop, kill = true, time.After(settle), time.After(2*settle) // the blamed do not heed SIGTERM
+		if len(a.failed) > 0 && running > 0 && !known && a.onlyAccusedRun() {
+			known, stop, kill = true, time.After(settle), time.After(2*settle) // the accused ranks do not react to SIGTERM
 		}
 	}
 }
 
-// handle hands a signal on, or kills.
+// handle forwards a signal, or kills the workers.
 func (a *attempt) handle(s syscall.Signal) {
 	switch s {
-	case syscall.SIGQUIT: // which would end a worker that does not listen yet
+	case syscall.SIGQUIT: // kills a worker that does not handle signals yet
 		n := 0
 		for _, w := range a.workers.all {
 			if a.ready[w.rank] && !w.gone.Load() {
@@ -232,7 +231,7 @@ func (a *attempt) handle(s syscall.Signal) {
 			}
 		}
 		fmt.Fprintf(a.stderr, "stacks of all goroutines of the launcher and %d ranks: %s\n", n, stacksIn(a.cfg.LogDir))
-	case syscall.SIGTSTP: // Ctrl-Z reaches this process alone
+	case syscall.SIGTSTP: // Ctrl-Z reaches only this process
 		a.workers.signal(syscall.SIGSTOP)
 		syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 		a.workers.signal(syscall.SIGCONT)
@@ -243,7 +242,7 @@ func (a *attempt) handle(s syscall.Signal) {
 				a.workers.signal(s)
 				fmt.Fprintln(a.stderr, stoppingText)
 			} else {
-				a.workers.signal(syscall.SIGTERM) // Go ignores SIGUSR1 until somebody listens
+				a.workers.signal(syscall.SIGTERM) // Go ignores SIGUSR1 before signal.Notify
 			}
 		case s == syscall.SIGINT:
 			a.killed = true
@@ -252,11 +251,11 @@ func (a *attempt) handle(s syscall.Signal) {
 	}
 }
 
-// requestsStop says whether s is the first signal to ask for a stop, and keeps it.
+// requestsStop reports whether s is the first stop signal, and records it.
 func (a *attempt) requestsStop(s syscall.Signal) bool {
-	if a.asked != 0 || !slices.Contains(stopSignals, os.Signal(s)) {
+	if a.stopSignal != 0 || !slices.Contains(stopSignals, os.Signal(s)) {
 		return false
 	}
-	a.asked = s
+	a.stopSignal = s
 	return true
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Shutdown is a process's one state of being asked to end, from its first moment to its last. Signals
-// ask; the first one counts, and is never forgotten. All methods may be called from any goroutine.
+// Shutdown handles a process's stop signals for its whole life. The first signal is the stop request. Methods
+// are safe for concurrent use.
 //
-// Until Graceful, a signal ends the process at once: it has nothing to put in order. After Graceful a
-// signal cancels Context, and the process has its grace (SetGrace) to end by itself.
+// Before Graceful, a stop signal ends the process at once. After Graceful, it cancels Context, and the process
+// has its grace (SetGrace) to exit.
 type Shutdown struct {
 	launcher *reporter
 	dump     *dump
@@ -27,22 +27,22 @@ type Shutdown struct {
 
 	mu        sync.Mutex
 	out       io.Writer
-	asked     *StopRequest // nil: nobody has
-	graceful  int
+	requested *StopRequest // nil: no request
+	graceful  int          // calls of Graceful without release
 	grace     time.Duration
 	timer     *time.Timer
-	forwardTo chan<- os.Signal // gets the signals instead
+	forwardTo chan<- os.Signal // receives the signals instead; or nil
 }
 
-// StopRequest is the cause of Context's end: the signal that asked this process to stop.
+// StopRequest is the cause of Context's cancellation: the stop signal.
 type StopRequest struct{ Signal syscall.Signal }
 
 func (a *StopRequest) Error() string { return "stopped (" + a.Signal.String() + ")" }
 
-// Unwrap makes it a context's end, wherever it is given as the cause of one.
+// Unwrap returns context.Canceled.
 func (a *StopRequest) Unwrap() error { return context.Canceled }
 
-// Code is the exit code of a process that was asked to stop and has saved nothing.
+// Code returns the exit code of a process that stopped without a checkpoint.
 func (a *StopRequest) Code() int {
 	if a.Signal == syscall.SIGINT {
 		return CodeInterrupted
@@ -50,19 +50,18 @@ func (a *StopRequest) Code() int {
 	return CodeTerminated
 }
 
-// StartupGrace is how long a process that holds has to end, until SetGrace says otherwise.
+// StartupGrace is the grace before SetGrace.
 const StartupGrace = 5 * time.Second
 
-// stopSignals ask to stop. SIGHUP does not: a held process outlives its terminal.
+// stopSignals are the signals that request a stop. SIGHUP is not: a graceful process outlives its terminal.
 var stopSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// crashSignals are what a process gets of its own faults; from others they ask for a stack.
+// crashSignals are signals of the process's own faults. From another process they write a stack.
 var crashSignals = []os.Signal{syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS}
 
-// HandleSignals begins to listen to signals, for the life of the process: call it first of all. lookup is
-// os.LookupEnv; out gets the few lines that concern a user; exit is os.Exit where nil. SIGINT after
-// another request exits with 130 at once. SIGQUIT writes the stacks of all goroutines to a file (see
-// Dir), and the process goes on. Close ends the listening.
+// HandleSignals starts signal handling. Call it first in main. lookup is os.LookupEnv; out receives lines for
+// the user; a nil exit is os.Exit. SIGINT after a stop request exits with 130 at once. SIGQUIT writes the
+// stacks of all goroutines to a file (SetDumpDir) and continues. Close ends signal handling.
 func HandleSignals(lookup func(string) (string, bool), out io.Writer, exit func(code int)) *Shutdown {
 	if exit == nil {
 		exit = os.Exit
@@ -82,18 +81,18 @@ func HandleSignals(lookup func(string) (string, bool), out io.Writer, exit func(
 	return s
 }
 
-// Context ends when somebody asks to stop; its cause is then a *StopRequest.
+// Context is canceled by a stop request, with a *StopRequest as cause.
 func (s *Shutdown) Context() context.Context { return s.ctx }
 
-// Requested says who asked to stop; nil: nobody has.
+// Requested returns the stop request, or nil.
 func (s *Shutdown) Requested() *StopRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked
+	return s.requested
 }
 
-// Graceful makes signals cancel Context instead of ending the process, and lets it outlive its
-// terminal and readers of its output that go away (SIGHUP, SIGPIPE). release undoes it.
+// Graceful makes stop signals cancel Context instead of ending the process, and ignores SIGHUP and SIGPIPE.
+// release undoes it.
 func (s *Shutdown) Graceful() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +108,8 @@ func (s *Shutdown) Graceful() (release func()) {
 	})
 }
 
-// SetGrace is how long a process that holds may take to end once it has been asked to, from now on
-// where it has been. Then it exits, with the code of a stop without a save.
+// SetGrace sets the time that a graceful process has to exit after a stop request, or from now on if there is
+// one. Then it exits with StopRequest.Code.
 func (s *Shutdown) SetGrace(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,35 +119,35 @@ func (s *Shutdown) SetGrace(d time.Duration) {
 	}
 }
 
-// SetOutput sends what concerns the user to w from now on.
+// SetOutput sets the writer of lines for the user.
 func (s *Shutdown) SetOutput(w io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out = w
 }
 
-// SetDumpDir is where stacks are written from now on, as goroutines-NAME.txt and crash-NAME.txt; it is made
-// when needed. Before, they go to the directory for temporary files.
+// SetDumpDir sets the directory of stacks, goroutines-NAME.txt and crash-NAME.txt, which is created when
+// needed. The default is os.TempDir.
 func (s *Shutdown) SetDumpDir(dir, name string) { s.dump.setDir(dir, name) }
 
-// DumpCrashes makes Go's runtime write the stacks with which it ends this process to Dir too, as it
-// does to the launcher. Close removes the file if nothing has come.
+// DumpCrashes makes Go's runtime also write crash output to a file in the dump directory. Close removes the
+// file if it is empty.
 func (s *Shutdown) DumpCrashes() { s.dump.openCrashFile() }
 
-// WriteCrash keeps text, a mistake of this program with its stack, where the launcher or Dir wants it,
-// and returns the file, or "" where the launcher has it.
+// WriteCrash writes text, a bug with its stack, to the launcher's crash file, or else to the dump directory. It
+// returns the path, or "" if the launcher has it.
 func (s *Shutdown) WriteCrash(text string) (path string, err error) { return s.dump.crash(text) }
 
-// Forward sends all signals to a channel with room for some, as a launcher needs that hands them on,
-// beginning with the one that has asked to stop, if any. Ctrl-Z is then among them. release ends it.
+// Forward sends all signals, Ctrl-Z (SIGTSTP) too, to a buffered channel, for a launcher. A stop request is sent
+// first. release ends it.
 func (s *Shutdown) Forward(to chan<- os.Signal) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	if s.asked != nil {
-		to <- s.asked.Signal
+	if s.requested != nil {
+		to <- s.requested.Signal
 	}
 	s.forwardTo = to
 	signal.Notify(s.signals, syscall.SIGTSTP)
@@ -160,15 +159,15 @@ func (s *Shutdown) Forward(to chan<- os.Signal) (release func()) {
 	}
 }
 
-// request notes that a signal asks to stop. first says whether none had before; taker is who gets the
-// signals instead, nil for nobody: Forward, at the same time, passes on what came before it.
-func (s *Shutdown) request(a *StopRequest) (first bool, taker chan<- os.Signal) {
+// request records a stop request. first reports whether it is the first; to is the channel of Forward, or nil.
+// A concurrent Forward sends an earlier request itself.
+func (s *Shutdown) request(a *StopRequest) (first bool, to chan<- os.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked != nil {
+	if s.requested != nil {
 		return false, s.forwardTo
 	}
-	s.asked = a
+	s.requested = a
 	if s.forwardTo == nil {
 		s.timer = time.AfterFunc(s.grace, func() {
 			fmt.Fprintf(s.writer(), "%v: did not end in time\n", a)
@@ -187,7 +186,7 @@ func (s *Shutdown) writer() io.Writer {
 
 func (s *Shutdown) handle(sig syscall.Signal) {
 	s.mu.Lock()
-	held, taker, out := s.graceful > 0, s.forwardTo, s.out
+	graceful, to, out := s.graceful > 0, s.forwardTo, s.out
 	s.mu.Unlock()
 	switch sig {
 	case syscall.SIGHUP, syscall.SIGPIPE:
@@ -196,7 +195,7 @@ func (s *Shutdown) handle(sig syscall.Signal) {
 		path, err := s.dump.goroutines()
 		if err != nil {
 			fmt.Fprintln(out, err)
-		} else if taker == nil && s.launcher == nil {
+		} else if to == nil && s.launcher == nil {
 			fmt.Fprintf(out, "stacks of all goroutines: %s\n", path)
 		}
 	case syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS:
@@ -210,12 +209,12 @@ func (s *Shutdown) handle(sig syscall.Signal) {
 	case syscall.SIGTSTP:
 	default:
 		a, first := &StopRequest{sig}, false
-		first, taker = s.request(a)
+		first, to = s.request(a)
 		switch {
-		case taker != nil:
+		case to != nil:
 		case first:
 			s.launcher.send(message{Stopping: true})
-			if !held {
+			if !graceful {
 				s.end(a.Code())
 			}
 			if sig == syscall.SIGINT && s.launcher == nil {
@@ -225,23 +224,23 @@ func (s *Shutdown) handle(sig syscall.Signal) {
 			s.end(CodeInterrupted)
 		}
 	}
-	if taker != nil {
+	if to != nil {
 		select {
-		case taker <- sig:
-		default: // nobody reads, and many wait already
+		case to <- sig:
+		default: // full
 		}
 	}
 }
 
-// end exits, and leaves no empty file.
+// end exits, after removing an empty crash file.
 func (s *Shutdown) end(code int) {
 	s.dump.close()
 	s.exit(code)
 }
 
-const stoppingText = "stopping; Ctrl-C again stops at once, without a save"
+const stoppingText = "stopping; press Ctrl-C again to stop at once, without a checkpoint"
 
-// Close gives the signals back to their defaults.
+// Close restores the default signal handling.
 func (s *Shutdown) Close() {
 	signal.Stop(s.signals)
 	close(s.signals)

@@ -12,7 +12,7 @@ import (
 
 func nowhere(string) (string, bool) { return "", false }
 
-// A signal that comes while a launcher takes over the signals reaches the launcher.
+// A signal during the call of Forward reaches the launcher.
 func TestTakeLosesNothing(t *testing.T) {
 	for i := range 100 {
 		s := HandleSignals(nowhere, io.Discard, func(int) {})
@@ -37,7 +37,7 @@ func TestTakeLosesNothing(t *testing.T) {
 	}
 }
 
-// The stack of an earlier start's crash is not overwritten; a file without a crash goes away.
+// The crash file of an earlier start is not overwritten; an empty one is removed.
 func TestKeepCrash(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "crash-rank-0000.txt")
@@ -54,12 +54,12 @@ func TestKeepCrash(t *testing.T) {
 			t.Errorf("%q became %q, %v", old, got, err)
 		}
 		if old == "" {
-			os.MkdirAll(dir, 0o755) // it was empty, and is removed
+			os.MkdirAll(dir, 0o755) // it was empty and removed
 		}
 	}
 }
 
-// Where there is no LogDir, stacks are in the directory for temporary files, and the launcher says so.
+// Without LogDir, stacks are in os.TempDir, and the launcher says so.
 func TestStacksWithoutLogDir(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	path, err := (&dump{}).goroutines()

@@ -61,8 +61,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestNoRestartOfAStop: workers that fail as they are stopped are not started again.
-func TestNoRestartOfAStop(t *testing.T) {
+// TestNoRestartAfterStop: workers that fail during a stop are not restarted.
+func TestNoRestartAfterStop(t *testing.T) {
 	var out buffer
 	cfg := config("spoiled", 2, &out)
 	cfg.ShowAll, cfg.MaxRestarts = true, 1
@@ -72,7 +72,7 @@ func TestNoRestartOfAStop(t *testing.T) {
 		out.waitFor(t, "ready", 2)
 		signals <- syscall.SIGTERM
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // of workers that would wait for another signal
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // restarted workers would wait for a signal
 	defer cancel()
 	if code, err := Run(ctx, cfg); code != 1 || err == nil || strings.Contains(out.String(), "restarting") {
 		t.Errorf("%d, %v: %s", code, err, out.String())
@@ -90,15 +90,14 @@ func waitForFiles(t *testing.T, n int, pattern string) {
 	t.Fatalf("no %d of %s", n, pattern)
 }
 
-// A worker that does not even hear the signal is named and killed, and one that hears it and does
-// not end.
-func TestUnheeded(t *testing.T) {
+// A worker that does not acknowledge a signal, or does not end after it, is named and killed.
+func TestIgnoredSignal(t *testing.T) {
 	for _, c := range []struct {
 		mode string
 		want string
 	}{
-		{"stopped", "rank 1 did not react to SIGTERM within 300ms after"},
-		{"stop=hang", "rank 0 did not end within 600ms of SIGTERM after"},
+		{"stopped", ") did not react to SIGTERM within 300ms after"},
+		{"stop=hang", ") did not end within 600ms of SIGTERM after"},
 	} {
 		var out buffer
 		cfg := config(c.mode, 2, &out)
@@ -116,7 +115,7 @@ func TestUnheeded(t *testing.T) {
 	}
 }
 
-// A signal that came before there were workers starts none.
+// After a signal before the start, no workers start.
 func TestSignalBefore(t *testing.T) {
 	cfg := config("sleep", 2, io.Discard)
 	signals := make(chan os.Signal, 1)
@@ -127,7 +126,7 @@ func TestSignalBefore(t *testing.T) {
 	}
 }
 
-// A crash has a code of its own; its stack is in a file, and one line on the terminal.
+// A crash has code 134, its stack in a file and one line on the terminal.
 func TestCrash(t *testing.T) {
 	for mode, want := range map[string]string{
 		"panic": "panic: no oars", "fatal": "fatal error: sync: unlock of unlocked mutex",

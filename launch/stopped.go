@@ -8,10 +8,10 @@ import (
 	"trireme/rendezvous"
 )
 
-// receive notes what a worker says.
+// receive records a worker's message.
 func (a *attempt) receive(w message) {
 	switch {
-	case w.Blames != nil:
+	case w.RootCause != nil:
 		a.accusations = append(a.accusations, w)
 	case w.Stopping:
 		a.acked[w.From] = true
@@ -20,50 +20,55 @@ func (a *attempt) receive(w message) {
 	}
 }
 
-// looks is the number of looks at the workers in Silence; one that is stopped at that many in a row is
-// lost. They are counted, and not time, because Ctrl-Z stops the launcher too.
-const looks = 4
+// checks is the number of checks per StoppedTimeout. A worker stopped at that many in a row is lost. Checks are
+// counted instead of time because Ctrl-Z also stops the launcher.
+const checks = 4
 
-// findStopped blames and kills workers that are stopped, and reports whether there are any.
+// findStopped accuses and kills stopped workers, and reports whether there are any.
 func (a *attempt) findStopped() (any bool) {
 	for _, w := range a.workers.all {
 		if w.gone.Load() {
 			continue
 		}
-		words, stopped := rendezvous.Stopped(w.cmd.Process.Pid)
+		text, stopped := rendezvous.Stopped(w.cmd.Process.Pid)
 		if !stopped {
-			w.still = 0
+			w.stoppedChecks = 0
 			continue
 		}
-		if w.still++; w.still == looks {
+		if w.stoppedChecks++; w.stoppedChecks == checks {
 			any = true
-			host, _ := os.Hostname()
-			a.accusations = append(a.accusations, message{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d (pid %d on %s) %s", w.rank, w.cmd.Process.Pid, host, words)})
+			a.accusations = append(a.accusations, w.accusation(text))
 			w.signal(syscall.SIGKILL)
 		}
 	}
 	return any
 }
 
-// blame notes that the launcher itself blames those that still run, and says whether there are any.
-func (a *attempt) blame(whom func(*worker) bool, why string) (any bool) {
+// accuse records running workers as root cause, and reports whether there are any.
+func (a *attempt) accuse(whom func(*worker) bool, why string) (any bool) {
 	for _, w := range a.workers.all {
 		if !w.gone.Load() && whom(w) {
 			any = true
-			a.accusations = append(a.accusations, message{From: -1, Blames: &w.rank, Why: fmt.Sprintf("rank %d %s", w.rank, why)})
+			a.accusations = append(a.accusations, w.accusation(why))
 		}
 	}
 	return any
 }
 
-// onlyBlamed says that those that are still running are ranks that others blame.
-func (a *attempt) onlyBlamed() bool {
-	blamed := map[int]bool{}
+// accusation is a report by the launcher itself.
+func (w *worker) accusation(why string) message {
+	host, _ := os.Hostname()
+	return message{From: -1, RootCause: &w.rank, Why: fmt.Sprintf("rank %d (pid %d on %s) %s", w.rank, w.cmd.Process.Pid, host, why)}
+}
+
+// onlyAccusedRun reports whether all running workers are accused.
+func (a *attempt) onlyAccusedRun() bool {
+	accused := map[int]bool{}
 	for _, w := range a.accusations {
-		blamed[*w.Blames] = true
+		accused[*w.RootCause] = true
 	}
 	for _, w := range a.workers.all {
-		if !w.gone.Load() && !blamed[w.rank] {
+		if !w.gone.Load() && !accused[w.rank] {
 			return false
 		}
 	}

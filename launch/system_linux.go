@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processAttributes: a process group of its own, and death with the thread that started it.
+// processAttributes puts a worker in its own process group and kills it with the thread that started it.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// unnamedFile is a file without a name that only this user may read.
+// unnamedFile returns an unnamed file, readable only by this user.
 func unnamedFile(what string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(what, unix.MFD_CLOEXEC)
 	if err != nil {

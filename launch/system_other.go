@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-// processAttributes: a process group of its own. The death of the launcher reaches a worker
-// by the pipe alone.
+// processAttributes puts a worker in its own process group. Only the pipe ends it with the launcher.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// unnamedFile is a file, already removed, that only this user may read.
+// unnamedFile returns a removed file, readable only by this user.
 func unnamedFile(what string) (*os.File, error) {
 	f, err := os.CreateTemp("", what+"-*") // mode 0600
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"trireme/rendezvous"
 )
 
-// modeVar makes this test binary a worker, or a launcher.
+// modeVar makes the test binary a worker or a launcher.
 const modeVar = "LAUNCH_TEST_MODE"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// worker1 is what the launched process does. "victim" is the rank that misbehaves.
+// worker1 is the launched process. VICTIM is the rank that fails.
 func worker1(mode string) int {
 	env, err := rendezvous.Read(os.LookupEnv)
 	if err != nil {
@@ -46,7 +46,7 @@ func worker1(mode string) int {
 	victim := env.Rank == 1
 	forever := make(chan struct{})
 	switch mode {
-	case "launcher": // starts two that sleep, and shows their numbers
+	case "launcher": // starts two sleeping workers and prints their pids
 		code, _ := Run(context.Background(), Config{Nproc: 2, Command: []string{os.Args[0]}, Env: append(os.Environ(), modeVar+"="+arg), ShowAll: true, Stdout: os.Stdout})
 		return code
 	case "exit":
@@ -66,13 +66,13 @@ func worker1(mode string) int {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		<-forever
-	case "peerlost": // rank 0 notices the loss and ends long before the one that caused it
+	case "peerlost": // rank 0 detects the loss and ends long before the rank that caused it
 		if env.Rank == 0 {
 			return CodePeerLost
 		}
 		time.Sleep(3 * settle)
 		return 9
-	case "blame": // rank 1 is stopped, rank 0 says so, and rank 2 waits for rank 0
+	case "blame": // rank 1 is stopped, rank 0 reports it, and rank 2 waits for rank 0
 		stop := HandleSignals(os.LookupEnv, os.Stderr, nil)
 		defer stop.Close()
 		switch {
@@ -87,13 +87,13 @@ func worker1(mode string) int {
 			stop.ReportRootCause(1, "no answer for 1s")
 		}
 		return CodePeerLost
-	case "still": // rank 1 is stopped before any other could know it
+	case "still": // rank 1 is stopped before another rank can detect it
 		if victim {
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		}
 		time.Sleep(10 * time.Second)
 		return 9
-	case "early": // a crash before anybody listens
+	case "early": // a crash before HandleSignals
 		if env.Rank == 0 {
 			panic("no boat")
 		}
@@ -115,7 +115,7 @@ func worker1(mode string) int {
 			}
 		}
 		<-forever
-	case "deaf": // rank 0 does not end at SIGTERM
+	case "deaf": // rank 0 ignores SIGTERM
 		if victim {
 			time.Sleep(100 * time.Millisecond)
 			return 3
@@ -129,7 +129,7 @@ func worker1(mode string) int {
 		release()
 		fmt.Println("pid", os.Getpid())
 		<-forever
-	case "join": // the whole way: secret, port, store
+	case "join": // secret, port and store
 		s, err := rendezvous.Join(context.Background(), env, rendezvous.Config{Timeout: 10 * time.Second})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -170,7 +170,7 @@ func worker1(mode string) int {
 			<-forever
 		}
 		return CodeStopped
-	case "stopped": // rank 1 is stopped, and nobody notices
+	case "stopped": // rank 1 is stopped
 		s := HandleSignals(os.LookupEnv, os.Stderr, nil)
 		defer s.Close()
 		defer s.Graceful()()
@@ -183,7 +183,7 @@ func worker1(mode string) int {
 	case "plain":
 		fmt.Println("ready")
 		<-forever
-	case "spoiled": // fails as it is stopped
+	case "spoiled": // fails during a stop
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, syscall.SIGTERM)
 		fmt.Println("ready")

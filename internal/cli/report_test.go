@@ -63,7 +63,7 @@ func TestReport(t *testing.T) {
 			"run.yaml:1:4: a: \"x\" is not a whole number\nrun.yaml:2: unknown key \"b\" at the top level. did you mean \"a\"?\n"},
 		{"peer lost", &collective.Failure{Kind: collective.ErrPeerLost, Rank: 1, Text: "rank 1 is lost"}, 76, ""},
 		{"worker", &Exit{137, &launch.Failure{Rank: 2, Code: 137, Signal: 9, Lines: []string{"step 88"}, Others: 1}}, 137,
-			"rank 2 wrote last:\n  step 88\nrank 2 was killed (signal 9) after 0s. 1 other rank stopped because of this\n"},
+			"last output of rank 2:\n  step 88\nrank 2 was killed (signal 9) after 0s. 1 other rank stopped because of this\n"},
 		{"canceled", context.Canceled, 1, "context canceled\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
