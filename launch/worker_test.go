@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// worker1 is the launched process. VICTIM is the rank that fails.
+// worker1 is the launched process. Rank 1 is the victim.
 func worker1(mode string) int {
 	env, err := rendezvous.Read(os.LookupEnv)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"trireme/tensor"
 )
 
-// The parameters of a unit with a matrix sharded by columns and one sharded by rows, as in tensor-
-// parallelism, with sizes that do not divide evenly.
+// The parameters of a unit with a matrix sharded by columns and one sharded by rows, as in a
+// tensor-parallel layer, with sizes that do not divide evenly.
 func placed() []*nn.Unit {
 	std := nn.Init{Kind: nn.Normal, Std: 0.5}
 	return []*nn.Unit{
