@@ -123,7 +123,7 @@ func (j *job) checkMode(mode string) error {
 	if mode != "ddp" || err != nil || !s.Params && !s.Grads && !s.Optimizer {
 		return nil
 	}
-	return usage(fmt.Sprintf("%s: parallel.strategy is %s, but --mode ddp means no_shard", j.origins["parallel.strategy"], s.Name), "one of them")
+	return usage(fmt.Sprintf("%s: parallel.strategy is %s, but --mode ddp means no_shard", j.origins["parallel.strategy"], s.Name), "--mode fsdp, or no parallel.strategy")
 }
 
 // checkMesh refuses a mesh that does not fit the ranks, with the origin of the setting.

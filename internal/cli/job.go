@@ -38,7 +38,7 @@ type job struct {
 func (f *trainFlags) job(c *cobra.Command, env rendezvous.Env, more ...conf.Source) (*job, error) {
 	switch {
 	case f.useFSDP && f.mode != "" && f.mode != "fsdp":
-		return nil, usage("--use_fsdp contradicts --mode "+f.mode, "one of them")
+		return nil, usage("--use_fsdp contradicts --mode "+f.mode, "--mode fsdp, or --mode "+f.mode)
 	case f.format != "" && f.config == "":
 		return nil, usage("--config_format needs a file", "--config FILE --config_format "+f.format)
 	case f.useFSDP:

@@ -58,7 +58,7 @@ func firstMissing(path string) (upTo, why string) {
 		case dir == upTo || err == nil && upTo == path:
 			return upTo, ""
 		case err == nil:
-			return upTo, fmt.Sprintf(": there is no %s", upTo)
+			return upTo, fmt.Sprintf(": missing directory %s", upTo)
 		}
 	}
 }

@@ -35,12 +35,12 @@ type planFlags struct {
 
 // planKeys are the flags of plan for keys.
 var planKeys = []keyFlag{
-	{flag: "micro_batch_size", path: "training.micro_batch_size", usage: "rows per forward pass of a rank"},
-	{flag: "gradient_accumulation_steps", path: "training.gradient_accumulation_steps", usage: "micro-batches per rank and step"},
-	{flag: "global_batch_size", path: "training.global_batch_size", usage: "rows per step over all ranks"},
-	{flag: "sequence_length", path: "data.sequence_length", usage: "maximum tokens per row"},
-	{flag: "param_dtype", path: "precision.param_dtype", usage: "type of parameters in computation and of activations"},
-	{flag: "activation_checkpointing", path: "activation_checkpointing.enabled", usage: "true or false: keep only the inputs of layers, recompute the rest"},
+	{flag: "micro_batch_size", path: "training.micro_batch_size", usage: "`N` rows per forward pass of a rank"},
+	{flag: "gradient_accumulation_steps", path: "training.gradient_accumulation_steps", usage: "`N` micro-batches per rank and step"},
+	{flag: "global_batch_size", path: "training.global_batch_size", usage: "`N` rows per step over all ranks"},
+	{flag: "sequence_length", path: "data.sequence_length", usage: "`N` tokens per row, the maximum"},
+	{flag: "param_dtype", path: "precision.param_dtype", usage: "`TYPE` of parameters in computation and of activations"},
+	{flag: "activation_checkpointing", path: "activation_checkpointing.enabled", usage: "`BOOL`: keep only the inputs of layers and recompute the rest"},
 }
 
 // maxAssumedLength is the longest sequence length that a plan assumes by itself.
@@ -84,7 +84,7 @@ printed.`, maxAssumedLength, overhead),
 		p.String(k.flag, "", k.usage+" ["+k.path+"]")
 	}
 	p.StringArrayVar(&f.sets, "set", nil, "set a key of the configuration, `KEY=VALUE`: training.max_steps=20 (repeatable)")
-	p.StringVar(&f.memory, "gpu_memory", "", "memory of one rank, with unit: 80GB (80e9 bytes), 80GiB (80 x 2^30)")
+	p.StringVar(&f.memory, "gpu_memory", "", "memory `SIZE` of one rank, with unit: 80GB (80e9 bytes), 80GiB (80 x 2^30)")
 	p.StringArrayVar(&f.accountings, "accounting", nil, "`NAME` of a published formula to print as well: "+strings.Join(planner.AccountingNames(), ", ")+" (repeatable)")
 	p.StringVar(&f.parameters, "parameters", "", "`N` parameters (7.5e9, 7.5B) instead of a model, for --accounting")
 	p.StringVar(&f.largest, "largest_layer", "", "`N` parameters of the largest module, with --parameters and --accounting deepspeed")
