@@ -12,8 +12,8 @@ var (
 	decoder = Family{Name: "decoder", Architectures: []string{"DecForCausalLM", "Dec2LMHeadModel"}, Bases: []string{"Dec2Model"}, ModelTypes: []string{"dec", "dec_2"}}
 )
 
-// TestFor: the architecture by config.json and task.
-func TestFor(t *testing.T) {
+// TestForTask: the architecture by config.json and task.
+func TestForTask(t *testing.T) {
 	for what, want := range map[string]string{
 		`"architectures": ["EncForMaskedLM"], for `:                        "EncForMaskedLM",
 		`"architectures": ["EncForMaskedLM"], for masked_lm`:               "EncForMaskedLM",

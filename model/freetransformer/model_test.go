@@ -9,8 +9,8 @@ import (
 	"trireme/tensor"
 )
 
-// made returns a small F64 model with random weights.
-func made(t *testing.T, config string) (*naive.Backend, *Model) {
+// newModel returns a small F64 model with random weights.
+func newModel(t *testing.T, config string) (*naive.Backend, *Model) {
 	t.Helper()
 	c, err := ParseConfig([]byte(config))
 	if err != nil {
@@ -63,7 +63,7 @@ func same(a, b []float64) bool {
 // encoder is not causal.
 func TestCausalButForTheEncoder(t *testing.T) {
 	for _, mode := range []string{Exact, Factored} {
-		b, m := made(t, small+`, "latent_mode": "`+mode+`"}`)
+		b, m := newModel(t, small+`, "latent_mode": "`+mode+`"}`)
 		ids := []int32{3, 1, 4, 1, 5, 9, 2, 6}
 		changed := []int32{3, 1, 4, 1, 5, 9, 2, 29}
 		signs := b.New(tensor.Workspace, tensor.F32, len(ids), 5)
@@ -109,7 +109,7 @@ func TestCausalButForTheEncoder(t *testing.T) {
 // adds the full divergence.
 func TestLoss(t *testing.T) {
 	sums := func(config string, train bool) []float64 {
-		b, m := made(t, config)
+		b, m := newModel(t, config)
 		targets := b.New(tensor.Workspace, tensor.I32, 8)
 		batch := sequence(b, []int32{3, 1, 4, 1, 5, 9, 2, 6})
 		batch.Targets, batch.Train = targets, train
