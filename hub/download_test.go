@@ -418,13 +418,19 @@ func TestTokenHost(t *testing.T) {
 
 func TestNotAHub(t *testing.T) {
 	s, c, _ := start(t)
-	for _, body := range []string{"<html>Log in to the hotel's network</html>", "{}", `{"sha": "main"}`, `[1]`} {
+	for body, want := range map[string]string{
+		"<html>Log in to the hotel's network</html>": "not JSON: invalid character '<'",
+		"{}":                `its sha "" is not a commit`,
+		`{"sha": "main"}`:   `its sha "main" is not a commit`,
+		`[1]`:               "unexpected JSON array",
+		`{"siblings": "x"}`: `unexpected JSON string as "siblings"`,
+	} {
 		s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {
 			fmt.Fprint(w, body)
 			return true
 		})
 		_, err := c.Model(t.Context(), "owner/tiny")
-		wantError(t, err, hub.ErrUnreachable, "invalid file list")
+		wantError(t, err, hub.ErrUnreachable, "invalid file list from "+s.URL+": "+want)
 	}
 	s.NoBlobs = true
 	s.Inject(func(w http.ResponseWriter, r *http.Request, cdn bool) bool {

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -64,4 +65,16 @@ func readable(s string) string {
 		s = string(r[:200]) + "..."
 	}
 	return s
+}
+
+// jsonError describes an error of json.Unmarshal without Go's types.
+func jsonError(err error) error {
+	var t *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &t):
+		return fmt.Errorf("not JSON: %s", readable(err.Error()))
+	case t.Field == "":
+		return fmt.Errorf("unexpected JSON %s", t.Value)
+	}
+	return fmt.Errorf("unexpected JSON %s as %q", t.Value, readable(t.Field))
 }

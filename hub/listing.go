@@ -86,7 +86,7 @@ func parseListing(b []byte) (*listing, error) {
 		} `json:"siblings"`
 	}
 	if err := json.Unmarshal(b, &reply); err != nil {
-		return nil, fmt.Errorf("not JSON: %s", readable(err.Error()))
+		return nil, jsonError(err)
 	}
 	if !isCommit(reply.SHA) {
 		return nil, fmt.Errorf("its sha %q is not a commit", readable(reply.SHA))

@@ -155,7 +155,7 @@ func parseIndex(b []byte) ([]string, error) {
 		Weights map[string]string `json:"weight_map"`
 	}
 	if err := json.Unmarshal(b, &index); err != nil {
-		return nil, fmt.Errorf("not JSON: %s", readable(err.Error()))
+		return nil, jsonError(err)
 	}
 	var shards []string
 	seen := map[string]bool{}
