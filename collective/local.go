@@ -34,7 +34,6 @@ type localWorld struct {
 	groups map[int]*localGroup // by group id
 }
 
-// localTransport is one rank's Transport.
 type localTransport struct {
 	world   *localWorld
 	rank    int
@@ -113,7 +112,6 @@ func (b *localGroup) cell(rank, ch int) *localChannel {
 	return p.Load()
 }
 
-// localMemory is one rank's Memory.
 type localMemory struct {
 	*localGroup
 	me      int

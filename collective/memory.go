@@ -18,7 +18,6 @@ const (
 	done
 )
 
-// post publishes the operation to the other ranks.
 func (o *operation) post() {
 	m, slot := o.g.mem, int(o.h.Seq&1)
 	s := &m.State(o.g.me, o.ch).Slots[slot]
@@ -68,7 +67,6 @@ func (o *operation) throughMemory() error {
 	return o.large(peers)
 }
 
-// large reads the peers' exposed memory.
 func (o *operation) large(peers []peer) error {
 	g := o.g
 	n, me := len(g.ranks), g.me

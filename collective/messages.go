@@ -102,7 +102,6 @@ func (o *messages) large(peers []peer) error {
 	return err
 }
 
-// send writes the data that one peer needs.
 func (o *messages) send(to int, summed <-chan struct{}) error {
 	g := o.g
 	n := len(g.ranks)
@@ -207,7 +206,6 @@ func (o *messages) sum(dst, mine []byte) error {
 	return nil
 }
 
-// header reads a peer's header and compares it.
 func (o *messages) header(from int) error {
 	var b [HeaderSize]byte
 	if err := o.read(from, b[:]); err != nil {
@@ -249,7 +247,6 @@ func (o *messages) write(to int, bufs ...[]byte) error {
 // causeWait is the time for which a failed connection waits for the cause, which arrives separately.
 const causeWait = time.Second
 
-// connFailure returns the cause of a connection error.
 func (o *messages) connFailure(rank int, err error) error {
 	g := o.g
 	if f := g.w.t.Failure().Get(); f != nil {

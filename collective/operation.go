@@ -17,7 +17,6 @@ type channel struct {
 	seq  uint64      // of the next operation
 }
 
-// operation is one running operation.
 type operation struct {
 	g   *group
 	ctx context.Context
@@ -43,7 +42,6 @@ func (g *group) operation(ctx context.Context, ch int, k Kind, tag string, dst, 
 	return o
 }
 
-// run runs the operation.
 func (o *operation) run() error {
 	g := o.g
 	c := &g.channels[o.ch]

@@ -18,10 +18,8 @@ func (o *operation) peers() []peer {
 	return []peer{{o.ch - 1 - n, 1 + me}}
 }
 
-// inSlot reports whether contributions fit in a Slot.
 func inSlot(h *Header) bool { return int(h.Count)*h.DType.Size() <= SlotDataSize }
 
-// contributes reports whether peers read the caller's src.
 func (o *operation) contributes() bool { return o.h.Kind != KindBarrier && o.h.Kind != KindRecv }
 
 // chunkOf returns the chunk of src that a rank receives from a ReduceScatter.
@@ -40,7 +38,6 @@ func (o *operation) part(b []byte, n, r int) []byte {
 	return b[min(r*per, count)*size : min((r+1)*per, count)*size]
 }
 
-// single runs an operation of a group of one rank.
 func (o *operation) single() {
 	if o.h.Kind == KindReduceScatter {
 		reduce(o.dst, o.h.Out, [][]byte{o.src}, o.h.DType, Sum, o.accumulate)

@@ -8,7 +8,6 @@ import (
 // block is the number of elements summed at a time. The running sum stays in the L1 cache.
 const block = 2048
 
-// as returns memory as elements.
 func as[E tensor.Elem](b []byte, dt tensor.DType) []E {
 	if len(b) == 0 {
 		return nil
@@ -34,7 +33,6 @@ func reduce(dst []byte, dt tensor.DType, srcs [][]byte, st tensor.DType, op Op, 
 	}
 }
 
-// reducible reports whether reduce supports the types.
 func reducible(dt, st tensor.DType) bool {
 	float := func(t tensor.DType) bool { return t == tensor.F32 || t == tensor.BF16 || t == tensor.F16 }
 	return float(dt) && float(st) && (dt == st || dt == tensor.F32 || st == tensor.F32) || dt == st && (dt == tensor.F64 || dt == tensor.I32 || dt == tensor.I64)

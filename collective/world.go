@@ -9,7 +9,6 @@ import (
 	"trireme/tensor"
 )
 
-// world is the World over any Transport.
 type world struct {
 	rank, size int
 	cfg        Config

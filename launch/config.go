@@ -72,7 +72,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// env returns the Env of a local rank in an attempt.
 func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
 	e := rendezvous.Env{
 		Rank: c.NodeRank*c.Nproc + local, WorldSize: max(c.Nodes, 1) * c.Nproc,
@@ -121,7 +120,6 @@ func freePort() (int, error) {
 
 func randomID() string { return strings.ToLower(rand.Text()[:12]) }
 
-// logPath returns the path of rank's log, or "".
 func (c Config) logPath(rank int) string {
 	if c.LogDir == "" {
 		return ""

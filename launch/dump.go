@@ -14,7 +14,6 @@ import (
 // crashVar is the variable with the descriptor of an unnamed file for the crash output of a worker.
 const crashVar = "TRIREME_CRASH_FD"
 
-// dump writes a process's stacks.
 type dump struct {
 	mu        sync.Mutex
 	dir, name string
@@ -51,7 +50,6 @@ func (d *dump) openCrashFile() {
 	debug.SetCrashOutput(f, debug.CrashOptions{})
 }
 
-// open opens a file and creates its directory.
 func (d *dump) open(kind string, how int) (*os.File, error) {
 	path := d.path(kind)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -76,7 +74,6 @@ func stacksIn(dir string) string {
 	return (&dump{dir: dir, name: "*"}).path("goroutines")
 }
 
-// goroutines appends the stacks of all goroutines to a file.
 func (d *dump) goroutines() (path string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,7 +104,6 @@ func (d *dump) crash(text string) (path string, err error) {
 	return path, err
 }
 
-// close closes the files and removes an empty crash file.
 func (d *dump) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,7 +121,6 @@ func (d *dump) close() {
 	d.own.Close()
 }
 
-// stacks returns the stacks of all goroutines, as Go prints them.
 func stacks() []byte {
 	for n := 1 << 20; ; n *= 2 {
 		b := make([]byte, n)

@@ -90,7 +90,6 @@ func (f *Failure) Report(w io.Writer) {
 	fmt.Fprintln(w, f.Error())
 }
 
-// retry reports whether another attempt may succeed.
 func (f *Failure) retry() bool {
 	return f.Code != CodeUsage && f.Code != CodeNo && f.Code != CodeAuth
 }

@@ -17,7 +17,6 @@ import (
 	"time"
 )
 
-// buffer is safe for concurrent use.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -35,7 +34,6 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// waitFor waits until the text contains s n times.
 func (b *buffer) waitFor(t *testing.T, s string, n int) {
 	t.Helper()
 	for range 1000 {
@@ -173,7 +171,6 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

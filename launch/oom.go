@@ -2,7 +2,6 @@ package launch
 
 import "trireme/monitor"
 
-// oomCount counts the OOM kills in this process's cgroup.
 type oomCount struct {
 	kills int64
 	limit int64 // memory limit in bytes; 0: none or unknown

@@ -45,7 +45,6 @@ func (a *attempt) firstFailed() *worker {
 	return first
 }
 
-// workerFailure returns the Failure of a failed worker.
 func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 	stack := readCrash(w.crash)
 	w.readRest()
@@ -83,7 +82,6 @@ func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 	return f
 }
 
-// readCrash returns the Go runtime's crash output of a worker.
 func readCrash(f *os.File) []byte {
 	if f == nil {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"sync"
 )
 
-// locked is a writer guarded by a mutex.
 type locked struct {
 	mu *sync.Mutex
 	w  io.Writer
@@ -22,7 +21,6 @@ func (l locked) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// tail keeps the end of its input.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
@@ -101,7 +99,6 @@ func (u *untilCrash) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// prefixed writes whole lines with a prefix.
 type prefixed struct {
 	w      io.Writer
 	prefix string
@@ -134,7 +131,6 @@ func (p *prefixed) flush() {
 	}
 }
 
-// outlets are the destinations of a rank's output.
 type outlets struct {
 	tail *tail
 	log  io.Writer // nil: none

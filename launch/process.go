@@ -68,7 +68,6 @@ func newLink(secret bool) (l link, err error) {
 	return l, nil
 }
 
-// secretFile returns an unnamed file with a new secret.
 func secretFile() (*os.File, error) {
 	f, err := unnamedFile("trireme-secret")
 	if err != nil {
@@ -213,7 +212,6 @@ func sortedNames(m map[string]*os.File) []string {
 	return names
 }
 
-// signal sends s to each worker's process group.
 func (w *workers) signal(s syscall.Signal) {
 	for _, one := range w.all {
 		one.signal(s)

@@ -23,7 +23,6 @@ type message struct {
 	Why       string `json:"why,omitempty"`
 }
 
-// maxWhy is the maximum length of Why, in bytes.
 const maxWhy = 300
 
 // reporter sends messages to the launcher; nil without one.
@@ -54,7 +53,6 @@ func inheritedFile(lookup func(string) (string, bool), name string) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// send writes a message.
 func (t *reporter) send(w message) error {
 	if t == nil {
 		return nil

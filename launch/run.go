@@ -146,7 +146,6 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 // another rank waits for that rank for half of the grace.
 const settle = 150 * time.Millisecond
 
-// watch returns when all workers have ended.
 func (a *attempt) watch(ctx context.Context, messages <-chan message) {
 	var stop, kill, ackTimeout, end <-chan time.Time
 	look := time.NewTicker(a.cfg.StoppedTimeout / checks)
@@ -219,7 +218,6 @@ func (a *attempt) watch(ctx context.Context, messages <-chan message) {
 	}
 }
 
-// handle forwards a signal, or kills the workers.
 func (a *attempt) handle(s syscall.Signal) {
 	switch s {
 	case syscall.SIGQUIT: // kills a worker that does not handle signals yet

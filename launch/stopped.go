@@ -8,7 +8,6 @@ import (
 	"trireme/rendezvous"
 )
 
-// receive records a worker's message.
 func (a *attempt) receive(w message) {
 	switch {
 	case w.RootCause != nil:
@@ -61,7 +60,6 @@ func (w *worker) accusation(why string) message {
 	return message{From: -1, RootCause: &w.rank, Why: fmt.Sprintf("rank %d (pid %d on %s) %s", w.rank, w.cmd.Process.Pid, host, why)}
 }
 
-// onlyAccusedRun reports whether all running workers are accused.
 func (a *attempt) onlyAccusedRun() bool {
 	accused := map[int]bool{}
 	for _, w := range a.accusations {

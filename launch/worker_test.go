@@ -19,7 +19,6 @@ import (
 	"trireme/rendezvous"
 )
 
-// modeVar makes the test binary a worker or a launcher.
 const modeVar = "LAUNCH_TEST_MODE"
 
 func TestMain(m *testing.M) {

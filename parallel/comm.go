@@ -23,7 +23,6 @@ type commStream struct {
 	ended  chan struct{}
 }
 
-// ticket is an issued sequence of operations.
 type ticket struct {
 	ctx  context.Context
 	ops  []op
@@ -65,7 +64,6 @@ func (c *commStream) run(t *ticket) {
 	}
 }
 
-// issue queues ops, to run in order.
 func (c *commStream) issue(ctx context.Context, ops ...op) *ticket {
 	t := &ticket{ctx: ctx, ops: ops, done: make(chan struct{})}
 	if c.inline {
@@ -83,7 +81,6 @@ func (t *ticket) wait() error {
 	return t.err
 }
 
-// close waits for queued operations.
 func (c *commStream) close() {
 	if !c.inline {
 		close(c.queue)

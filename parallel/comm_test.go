@@ -11,7 +11,6 @@ import (
 	"trireme/collective"
 )
 
-// inline is a recorder whose operations run inline.
 type inline struct{ *recorder }
 
 func (inline) Inline() bool { return true }

@@ -64,7 +64,6 @@ type Engine struct {
 	maxNorm   *tensor.Tensor
 }
 
-// stepState is the state of the current step.
 type stepState struct {
 	micro, accumulation int
 	training            bool

@@ -73,7 +73,6 @@ func drawToy(t *rapid.T) toy {
 	return c
 }
 
-// drawPolicy draws an AllGather policy.
 func drawPolicy(t *rapid.T, d *setup) {
 	d.gather = parallel.AllGather{Prefetch: rapid.IntRange(0, 4).Draw(t, "ahead"), Keep: rapid.Bool().Draw(t, "keep")}
 	shards := d.world / d.replicas

@@ -120,7 +120,6 @@ func (e *Engine) gather(f *flat, after *tensor.Tensor) {
 	f.gather(full, through, e.issue(ops...))
 }
 
-// ready waits for unit i's parameters.
 func (e *Engine) ready(i int) {
 	for _, f := range e.needs[i] {
 		if f.values != ready {
@@ -129,7 +128,6 @@ func (e *Engine) ready(i int) {
 	}
 }
 
-// arrive waits for f's all-gather or update.
 func (e *Engine) arrive(f *flat) {
 	e.wait(f.under)
 	was := f.values
@@ -158,7 +156,6 @@ func (e *Engine) free(f *flat, position int) {
 	f.states.free().Release()
 }
 
-// freeAll frees all unsharded parameters at the end of a pass.
 func (e *Engine) freeAll() {
 	for _, f := range e.flats {
 		if f.gathered() {
@@ -169,7 +166,6 @@ func (e *Engine) freeAll() {
 	e.step.position, e.step.until = -1, -1
 }
 
-// freeSecondary frees this rank's shard of the Mesh.Reshard group's copy.
 func (f *flat) freeSecondary() {
 	if f.secondary != nil {
 		f.secondary.Release()

@@ -37,7 +37,6 @@ type layout struct {
 	own         span // owned by this rank alone in Mesh.Data
 }
 
-// grouped is a parameter with its index into Engine.settings.
 type grouped struct {
 	*nn.Param
 	group int
@@ -94,7 +93,6 @@ func (l *layout) ends(s span, first, n int) []int64 {
 	return out
 }
 
-// gapsIn returns the padding within s.
 func (l *layout) gapsIn(s span) (out []span) {
 	for _, g := range l.gaps {
 		if m := s.intersect(g); m.len() > 0 {

@@ -33,7 +33,6 @@ func (a Axis) String() string {
 // MeshShape is the number of ranks along each axis; 0 counts as 1.
 type MeshShape [axes]int
 
-// size returns the number of ranks along an axis, at least 1.
 func (s MeshShape) size(a Axis) int { return max(1, s[a]) }
 
 // stride returns the distance in ranks between neighbors along an axis.
@@ -116,7 +115,6 @@ func (m *Mesh) Coordinate(a Axis) int { return m.rank / m.shape.stride(a) % m.sh
 // 1, except Replicate and Shard, which always have a group.
 func (m *Mesh) Group(a Axis) collective.Group { return m.groups[a] }
 
-// ranks returns the size of Data.
 func (m *Mesh) ranks() int { return m.Size(Replicate) * m.Size(Shard) }
 
 // chunk returns the index of the chunk that this rank owns alone, of a flat split evenly over Data. The

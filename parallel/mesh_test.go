@@ -15,13 +15,11 @@ import (
 	"trireme/tensor"
 )
 
-// fakeGroup is a group that has only ranks.
 type fakeGroup struct {
 	collective.Group
 	ranks []int
 }
 
-// fakeWorld records the groups that a rank forms.
 type fakeWorld struct {
 	rank, size int
 	formed     []string

@@ -28,7 +28,6 @@ type stateTensor struct {
 // elems returns the number of the tensor's elements for n elements of the flat.
 func (h *stateTensor) elems(n int) int { return n / h.block }
 
-// offloadFiles are the files of this rank's offloaded state.
 type offloadFiles struct {
 	Offload
 	open              func(dir string) (*disk.File, error)
@@ -135,7 +134,6 @@ func (e *Engine) allocate(f *flat) (err error) {
 	return err
 }
 
-// offloaded reports whether any of f's state is in a file.
 func (f *flat) offloaded() bool {
 	return slices.ContainsFunc(f.tensors, func(h stateTensor) bool { return isOffloaded(h.Tensor) })
 }

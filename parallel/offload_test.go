@@ -22,7 +22,6 @@ import (
 	"trireme/tensor"
 )
 
-// nvme offloads everything, in small sub-groups.
 func nvme(dir string) parallel.Offload {
 	o := parallel.DefaultOffload()
 	o.Optimizer.Device, o.Params.Device = parallel.OffloadNVMe, parallel.OffloadNVMe
@@ -30,7 +29,6 @@ func nvme(dir string) parallel.Offload {
 	return o.WithDir(dir)
 }
 
-// wide is a toy with several sub-groups per flat.
 var wide = toy{V: 67, D: 48, F: 50, layers: 2, rows: 3}
 
 // TestOffloadSameBits: any offload settings give the losses, norms and parameters of plain training, also
@@ -115,7 +113,6 @@ func TestOffloadMemory(t *testing.T) {
 	}
 }
 
-// failingFile is a file whose n-th transfer fails.
 type failingFile struct {
 	*os.File
 	op    string

@@ -20,7 +20,6 @@ import (
 	"trireme/tensor"
 )
 
-// oneAhead is the default policy.
 var oneAhead = parallel.Default().AllGather()
 
 // recorder is a Group that records operations at their start and counts volume: an all-gather or
@@ -33,7 +32,6 @@ type recorder struct {
 	fail func(rank int, axis, kind, tag string) error // nil: none
 }
 
-// trace is one rank's record.
 type trace struct {
 	mu     sync.Mutex
 	begun  []string

@@ -37,7 +37,6 @@ func placed() []*nn.Unit {
 	}
 }
 
-// sharding is a mesh and placements for the parameters of placed.
 type sharding struct {
 	mesh       parallel.MeshShape
 	placements parallel.Placements
@@ -99,7 +98,6 @@ func (a sharding) run(t *testing.T, f func(e *parallel.Engine, us []*nn.Unit, ra
 	})
 }
 
-// at is the value of element i of a slot.
 func at(kind, name string, i int) float32 { return float32(len(kind)*100+len(name)) + float32(i)/1000 }
 
 // TestPlacement: column-wise and row-wise sharded parameters, sharded again by the strategy, have the
@@ -204,7 +202,6 @@ func first(t *testing.T, file []byte) {
 	}
 }
 
-// export writes the parameters as a model file.
 func export(dir string, e *parallel.Engine, us []*nn.Unit, ranks checkpoint.ProcessGroup) error {
 	var entries []safetensors.Entry
 	for _, u := range us {

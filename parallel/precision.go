@@ -21,7 +21,6 @@ type Precision struct {
 	Buffer tensor.DType
 }
 
-// check panics if a step cannot compute in a type.
 func (p Precision) check() {
 	for _, dt := range []tensor.DType{p.Param, p.Reduce, p.Buffer} {
 		if dt != tensor.F32 && dt != tensor.BF16 && dt != tensor.F16 {

@@ -11,7 +11,6 @@ import (
 // bucketsInFlight is the limit of buckets being reduced besides the one being written.
 const bucketsInFlight = 2
 
-// reduction is a pending reduction of a bucket.
 type reduction struct {
 	ops    []op
 	under  *ticket
@@ -21,7 +20,6 @@ type reduction struct {
 
 func (r *reduction) then(o op) { r.ops = append(r.ops, o) }
 
-// gradDst returns the destination of p's gradient in this micro-batch.
 func (e *Engine) gradDst(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, accumulate bool) {
 	if f.grads != writing {
 		e.openBucket(f)
@@ -142,7 +140,6 @@ func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
 	}
 }
 
-// reduceOnce reduces gradients that each rank has summed over its micro-batches.
 func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	own := f.at(f.grad, f.layout.grad, f.own)
 	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's bucket, already added

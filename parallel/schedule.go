@@ -2,7 +2,6 @@ package parallel
 
 import "trireme/nn"
 
-// phase is the phase of a step in which a unit runs.
 type phase uint8
 
 const (
@@ -63,7 +62,6 @@ func (e *Engine) plan(training bool) {
 	}
 }
 
-// next returns the first position after the given one that reads f.
 func (s *schedule) next(f *flat, position int) (int, bool) {
 	for _, use := range s.uses[f.index] {
 		if use > position {

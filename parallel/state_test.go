@@ -78,7 +78,6 @@ func TestStateIsComplete(t *testing.T) {
 	}
 }
 
-// inside reports whether element at of a tensor is in a box.
 func inside(b tensor.Box, shape tensor.Shape, at int) bool {
 	for d := len(shape) - 1; d >= 0; d-- {
 		i := at % shape[d]

@@ -7,7 +7,6 @@ import (
 	"trireme/tensor"
 )
 
-// paramState is the state of a flat's compute parameters.
 type paramState uint8
 
 // The parameter states. A flat that every rank keeps unsharded in memory is only ready or updating.
@@ -22,7 +21,6 @@ func (s paramState) String() string {
 	return [...]string{"sharded", "gathering", "ready", "updating"}[s]
 }
 
-// gradState is the state of a flat's gradients.
 type gradState uint8
 
 // The gradient states. Every micro-batch goes through writing and reducing.
@@ -71,7 +69,6 @@ func (s *states) gather(full, part *tensor.Tensor, t *ticket) {
 	s.values, s.full, s.part, s.under = gathering, full, part, t
 }
 
-// update records that t updates the unsharded parameters.
 func (s *states) update(t *ticket) {
 	allow("parameters", "be updated", s.values, ready, updating)
 	s.values, s.under = updating, t
@@ -93,13 +90,11 @@ func (s *states) free() (full *tensor.Tensor) {
 	return full
 }
 
-// begin zeroes the gradient state for a new step.
 func (s *states) begin() {
 	allow("gradients", "be zeroed", s.grads, empty, reduced)
 	s.grads, s.batches = empty, 0
 }
 
-// open makes bucket the destination of a micro-batch's gradients.
 func (s *states) open(bucket *tensor.Tensor) {
 	allow("gradients", "be written", s.grads, empty, reducing)
 	s.grads, s.bucket = writing, bucket
@@ -114,7 +109,6 @@ func (s *states) close() (bucket *tensor.Tensor, first bool) {
 	return bucket, first
 }
 
-// finish records that all reductions are done.
 func (s *states) finish() {
 	allow("gradients", "be finished", s.grads, reducing)
 	s.grads = reduced

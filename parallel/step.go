@@ -57,7 +57,6 @@ func (e *Engine) AddSums(sums *tensor.Tensor) {
 	}
 }
 
-// extraSums returns the number of this pass's sums besides the loss.
 func (e *Engine) extraSums() int {
 	if e.step.training {
 		return e.trainSums

@@ -98,7 +98,6 @@ func (e *Engine) transfer(s *stagingBuffer, which span, start func(*disk.Section
 	}
 }
 
-// waitTransfers waits for the transfers of a stage.
 func (e *Engine) waitTransfers(s *stagingBuffer) {
 	var failed error
 	for _, t := range s.busy {

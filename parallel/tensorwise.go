@@ -34,7 +34,6 @@ type class struct {
 	state   []*tensor.Tensor // per slot of whole matrices: [len(mine), elements]
 }
 
-// whole returns the slots of o that hold state of whole matrices.
 func whole(o optim.Optimizer) []optim.Slot {
 	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.MatrixShape == nil })
 }
@@ -96,7 +95,6 @@ func (e *Engine) newTensorwise(o optim.Tensorwise, f *flat) *tensorwise {
 	return j
 }
 
-// paramEnds returns the element of s at which each parameter ends.
 func (l *layout) paramEnds(s span) []int64 {
 	out := make([]int64, len(l.params))
 	for i := range out {
@@ -118,7 +116,6 @@ func (e *Engine) each(f *flat, writes span, do func(*piece, *stagingBuffer)) {
 	e.stream(f.pieces, span{atMaster, len(f.tensors)}, writes, do)
 }
 
-// updateTensorwise runs the phases of a Tensorwise optimizer on a flat.
 func (e *Engine) updateTensorwise(j *tensorwise, hyper, scalars *tensor.Tensor) {
 	f, rows := j.flat, hyper.RowRange(j.settings.lo, j.settings.hi)
 	held := f.optim

@@ -73,7 +73,6 @@ func (c toy) kind(p *nn.Param) kind {
 	return k
 }
 
-// groupings are optimizer configurations for a toy.
 var groupings = func() []optim.Grouping {
 	none, some := 0.0, 0.3
 	sgd := optim.SGD{Momentum: 0.9, Dampening: 0.2}
@@ -101,7 +100,6 @@ var groupings = func() []optim.Grouping {
 	}
 }()
 
-// network is a toy on a backend.
 type network struct {
 	toy
 	b      device.Device
@@ -226,7 +224,6 @@ var adam = optim.Grouping{Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1
 
 const maxNorm = 0.05
 
-// rate returns the learning rate after n updates.
 func rate(update int) float64 { return 1e-2 / float64(1+update) }
 
 func openDevice(t testing.TB) device.Device {
@@ -371,7 +368,6 @@ func (c toy) plain(t testing.TB, steps, micros, poison int) *outcome {
 	return out
 }
 
-// setup configures the training of a toy on several ranks.
 type setup struct {
 	world        int
 	accumulation int
@@ -400,7 +396,6 @@ func (d setup) String() string {
 	return fmt.Sprintf("%s, %d ranks, %d replicas, %d micro-batches each, local %t", d.strategy, d.world, d.replicas, d.accumulation, d.local)
 }
 
-// wrappedWorld is a world with the wrapped groups of a setup.
 type wrappedWorld struct {
 	collective.World
 	d setup
@@ -570,7 +565,6 @@ func (c toy) rank(t testing.TB, w collective.World, d setup, out *outcome, mu *s
 	return nil
 }
 
-// read returns a tensor's elements, in memory or offloaded.
 func read(t testing.TB, x *tensor.Tensor) []float32 {
 	return tensor.FromBytes[float32](readBytes(t, x))
 }

@@ -25,7 +25,6 @@ type piece struct {
 	slice  optim.Slice    // if the flat is in memory
 }
 
-// setting returns p's optimizer and group.
 func setting(how optim.Grouping, p *nn.Param) optim.ParamOptions {
 	s := how.Of(optim.Param{Name: p.Name, Shape: p.Shape, Hidden: p.Hidden})
 	if s.Optimizer == nil {
@@ -155,7 +154,6 @@ func (e *Engine) castOffloaded(f *flat) {
 	e.stream(f.pieces, span{atMaster, atState}, span{atParam, atMaster}, e.castParams)
 }
 
-// castParams casts a piece's masters to compute parameters.
 func (e *Engine) castParams(p *piece, s *stagingBuffer) {
 	if f := p.f; f.master != f.param {
 		e.b.Copy(f.local(atParam, p.span, s), f.local(atMaster, p.span, s))

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-// roleVar makes the test binary a rank with the given role.
 const roleVar = "RENDEZVOUS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -124,7 +123,6 @@ func strain(ctx context.Context, s *Store) error {
 	}
 }
 
-// actor is a rank in a child process.
 type actor struct {
 	cmd   *exec.Cmd
 	lines chan string

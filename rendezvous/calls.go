@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// call sends a request and waits for its answer.
 func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byte, error) {
 	if len(key) > maxKey || len(value) > maxValue {
 		return nil, fmt.Errorf("rendezvous: %q: key of %d and value of %d bytes, the limits are %d and %d", key[:min(len(key), 40)], len(key), len(value), maxKey, maxValue)
@@ -126,7 +125,6 @@ func (s *Store) Await(ctx context.Context, key string, mine []byte) ([][]byte, e
 	return s.gather(s.call(ctx, opAwait, key, mine))
 }
 
-// gather decodes the answer to opGather.
 func (s *Store) gather(b []byte, err error) ([][]byte, error) {
 	if err != nil {
 		return nil, err

@@ -94,7 +94,6 @@ func dialOnce(ctx context.Context, addr string, key []byte, h hello) (*channel, 
 	return ch, nil
 }
 
-// reason summarizes a dial error.
 func reason(err error) string {
 	var ne net.Error
 	switch {

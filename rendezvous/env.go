@@ -122,7 +122,6 @@ func IsLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// reader parses variables and keeps the first error.
 type reader struct {
 	lookup func(string) (string, bool)
 	err    error

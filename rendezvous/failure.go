@@ -31,7 +31,6 @@ func (f *Failure) Unwrap() error { return f.Kind }
 // Culprit returns the root-cause rank, if known.
 func (f *Failure) Culprit() (rank int, ok bool) { return f.Rank, f.Rank >= 0 }
 
-// culpritOf returns the root-cause rank of an error, or -1.
 func culpritOf(err error) int {
 	var b interface{ Culprit() (int, bool) }
 	if errors.As(err, &b) {

@@ -33,7 +33,6 @@ const (
 // errNotPeer is the error of a peer that does not know the key or speaks another protocol.
 var errNotPeer = errors.New("rendezvous: not a rank of this job")
 
-// hello is a client's identity.
 type hello struct {
 	rank, world int
 	process     process // sent after the handshake
@@ -145,7 +144,6 @@ func newChannel(c net.Conn, key, sn, cn []byte, mine, theirs string) (*channel, 
 	return &channel{Conn: c, out: out, in: in}, err
 }
 
-// readProcess reads the peer's process.
 func (c *channel) readProcess() error {
 	size := uint32(processSize + c.in.Overhead())
 	b, err := c.frame(size, size)
@@ -156,7 +154,6 @@ func (c *channel) readProcess() error {
 	return err
 }
 
-// watch resets the watchdog at every byte read from now on.
 func (c *channel) watch(p *watchdog) { c.Conn = watchedConn{c.Conn, p} }
 
 // maxFrame limits a message: a key and a value (message.go).

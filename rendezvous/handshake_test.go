@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// flipping is a connection that flips one written bit.
 type flipping struct {
 	net.Conn
 	at, seen int // the bit to flip, and the count of bits written

@@ -26,7 +26,6 @@ type Config struct {
 	Note func(string)
 }
 
-// withDefaults sets defaults.
 func (c Config) withDefaults() Config {
 	if c.Timeout <= 0 {
 		c.Timeout = 5 * time.Minute
@@ -141,7 +140,6 @@ func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	return newStore(env, ch, srv, cfg), nil
 }
 
-// joinKey is the key of Rendezvous.
 const joinKey = "rendezvous/join"
 
 // listenHost returns the address that rank 0 listens on: loopback on one machine.
@@ -182,7 +180,6 @@ func candidates(host string, port int) []string {
 	return as
 }
 
-// listen listens on the first free candidate.
 func listen(ctx context.Context, addrs []string) (net.Listener, error) {
 	var lc net.ListenConfig
 	var errs []error

@@ -112,7 +112,6 @@ func TestNoFalseAlarm(t *testing.T) {
 	}
 }
 
-// elsewhere is a process on another machine.
 var elsewhere = process{pid: 7, namespace: "another kernel", host: "node7"}
 
 // Across machines silence counts, in both directions.

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// op is the operation of a message.
 type op uint8
 
 const (

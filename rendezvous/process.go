@@ -74,7 +74,6 @@ func stoppedBy(signal int) string {
 	return fmt.Sprintf("is stopped (signal %d)", signal)
 }
 
-// processState is the state of a process.
 type processState uint8
 
 const (

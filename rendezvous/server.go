@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// maxPending limits connections in the handshake.
 const maxPending = 128
 
 // server is the store's server, at rank 0. Each connection has a goroutine that reads requests and one that
@@ -83,7 +82,6 @@ func (s *server) accept() {
 	}
 }
 
-// serve serves one connection.
 func (s *server) serve(c net.Conn) {
 	defer func() {
 		c.Close()

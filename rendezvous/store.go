@@ -66,7 +66,6 @@ func (s *Store) heartbeat() bool {
 	return s.send(message{op: opHeartbeat}) == nil
 }
 
-// checkRankZero fails the store if rank 0 is lost.
 func (s *Store) checkRankZero() bool {
 	if f := s.watchdog.tick(); f != nil {
 		s.fail(f)
@@ -86,7 +85,6 @@ func (s *Store) send(m message) error {
 	return err
 }
 
-// lostFailure returns the failure of a closed connection.
 func (s *Store) lostFailure() *Failure {
 	return &Failure{Kind: ErrLost, Rank: 0, Text: s.ch.peer.name(0) + " is lost: its connection closed"}
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 )
 
-// freePort returns a free loopback port.
 func freePort(t testing.TB) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 )
 
-// gathering is an all-gather in progress.
 type gathering struct {
 	values [][]byte
 	have   []bool

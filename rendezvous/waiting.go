@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// wait is a pending request.
 type wait struct {
 	peer     *peer
 	id       uint32

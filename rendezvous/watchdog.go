@@ -55,7 +55,6 @@ func (p *watchdog) tick() *Failure {
 	return &Failure{Kind: ErrLost, Rank: p.rank, Text: fmt.Sprintf("%s sent no heartbeat for %.1f s (%s)", p.process.name(p.rank), silent.Seconds(), why)}
 }
 
-// watchedConn resets a watchdog at every byte read.
 type watchedConn struct {
 	net.Conn
 	p *watchdog

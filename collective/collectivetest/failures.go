@@ -213,7 +213,6 @@ func interrupted(t *testing.T, mk Make) {
 	}
 }
 
-// slow has one rank come late, within the time-out.
 func slow(t *testing.T, mk Make) {
 	each(t, mk, 3, collective.Config{Timeout: 10 * time.Second}, func(r *rank) error {
 		for i := range 3 {
@@ -232,7 +231,6 @@ func slow(t *testing.T, mk Make) {
 	})
 }
 
-// left has one rank close its world with an operation pending.
 func left(t *testing.T, mk Make) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		x := r.full(tensor.F32, 30000, r.Rank())
@@ -249,7 +247,6 @@ func left(t *testing.T, mk Make) {
 	})
 }
 
-// two runs operations of one group from two goroutines concurrently.
 func two(t *testing.T, mk Make) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		if r.Rank() == 1 {
@@ -275,7 +272,6 @@ func two(t *testing.T, mk Make) {
 	})
 }
 
-// closed calls an operation with a rank that has closed its world.
 func closed(t *testing.T, mk Make) {
 	each(t, mk, 2, collective.Config{}, func(r *rank) error {
 		if err := r.g.Barrier(ctx, "last"); err != nil || r.Rank() == 1 {
@@ -292,7 +288,6 @@ func (r *rank) closeIf(who int) error {
 	return nil
 }
 
-// different has ranks form the same group with different members.
 func different(t *testing.T, mk Make) {
 	each(t, mk, 3, collective.Config{Timeout: time.Second}, func(r *rank) error {
 		ranks := []int{0, 1, 2}

@@ -75,7 +75,6 @@ func (c *child) write(l record) {
 	}
 }
 
-// read reads replies, and exits with the parent.
 func (c *child) read() {
 	d := json.NewDecoder(os.Stdin)
 	for {
@@ -135,7 +134,6 @@ func (c *child) act(open Open, scenario string, rank_, size int, cfg collective.
 	}
 }
 
-// process is a child process in the parent.
 type process struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
@@ -185,7 +183,6 @@ func startWorkers(t *testing.T, scenario string, n int, timeout time.Duration, r
 	return ps
 }
 
-// serve answers until the child reports its result or exits.
 func (p *process) serve(ctx context.Context, x *RankBootstrap, up func()) {
 	defer up()
 	d, e := json.NewDecoder(p.out), json.NewEncoder(p.in)

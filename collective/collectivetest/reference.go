@@ -81,7 +81,6 @@ func nearestF16(v float32) uint16 {
 	return h
 }
 
-// fromF16 converts a finite float16.
 func fromF16(h uint16) float32 {
 	exp, v := int(h>>10&31), float64(h&0x3ff)
 	if exp > 0 {
@@ -94,7 +93,6 @@ func fromF16(h uint16) float32 {
 	return float32(v)
 }
 
-// total returns the reference all-reduce of every rank's values.
 func total(dt tensor.DType, m, n int, op collective.Op) []byte {
 	type key struct {
 		dt   tensor.DType

@@ -25,7 +25,6 @@ func Run(t *testing.T, mk Make) {
 	t.Run("failures", func(t *testing.T) { failures(t, mk) })
 }
 
-// parts returns every rank's values.
 func parts(dt tensor.DType, n, ranks int) [][]byte {
 	p := make([][]byte, ranks)
 	for r := range p {
@@ -166,7 +165,6 @@ func (r *rank) reduction(dt, st tensor.DType, m, n int, accumulate, turned bool)
 	return same("reduce_scatter src", src, values(st, n*m, me))
 }
 
-// sequence runs small and large operations back to back.
 func sequence(t *testing.T, mk Make) {
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -193,7 +191,6 @@ func sequence(t *testing.T, mk Make) {
 	}
 }
 
-// groups runs operations of several groups concurrently.
 func groups(t *testing.T, mk Make) {
 	each(t, mk, 4, collective.Config{}, func(r *rank) error {
 		var gs []collective.Group

@@ -15,10 +15,8 @@ import (
 // Make returns a world of n ranks in this process, or fails the test.
 type Make func(t *testing.T, n int, cfg collective.Config) []collective.World
 
-// ctx is never canceled.
 var ctx = context.Background()
 
-// rank is one rank in a test.
 type rank struct {
 	collective.World
 	t     *testing.T
@@ -80,14 +78,12 @@ func (r *rank) tensor(dt tensor.DType, n int) *tensor.Tensor {
 	return tensor.Of(tensor.NewBuffer(make([]byte, size+8)[:size], size, tensor.Params, nil), dt, 0, n)
 }
 
-// full makes a tensor with rank who's values.
 func (r *rank) full(dt tensor.DType, n, who int) *tensor.Tensor {
 	t := r.tensor(dt, n)
 	copy(tensor.HostBytes(t), values(dt, n, who))
 	return t
 }
 
-// same compares bits.
 func same(what string, got *tensor.Tensor, want []byte) error {
 	g := tensor.HostBytes(got)
 	if len(g) != len(want) {

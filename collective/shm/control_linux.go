@@ -47,7 +47,6 @@ func stride(n int) int {
 
 func (c control) head() *head { return (*head)(unsafe.Pointer(unsafe.SliceData(c.mem))) }
 
-// channel returns the state of a group's channel.
 func (c control) channel(group, ch int) *collective.ChannelState {
 	off := headBytes + group*stride(c.ranks) + ch*int(unsafe.Sizeof(collective.ChannelState{}))
 	return (*collective.ChannelState)(unsafe.Pointer(&c.mem[off]))
@@ -78,7 +77,6 @@ func (h *head) setFailure(f *collective.Failure) {
 	atomic.StoreUint32(&h.Failed, 1)
 }
 
-// failure returns the owner's failure, or nil.
 func (h *head) failure() *collective.Failure {
 	if atomic.LoadUint32(&h.Failed) == 0 {
 		return nil

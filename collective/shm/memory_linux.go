@@ -8,7 +8,6 @@ import (
 	"trireme/collective"
 )
 
-// memory is one rank's Memory of a group.
 type memory struct {
 	t      *transport
 	id     int

@@ -149,7 +149,6 @@ func (t *transport) own(cfg *Config) (int, error) {
 
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// join maps rank r's memory, at address b.
 func (t *transport) join(r int, cfg *Config, b []byte) error {
 	a, err := decodeAddress(b)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"trireme/tensor"
 )
 
-// transport is one rank's Transport over shared memory.
 type transport struct {
 	rank    int
 	peers   []peer // by rank, the caller's too
@@ -28,7 +27,6 @@ type transport struct {
 	failOnce sync.Once // guards the caller's failure record
 }
 
-// peer is another rank's mapped memory and process.
 type peer struct {
 	control control
 	mu      sync.Mutex
@@ -42,7 +40,6 @@ type peer struct {
 
 var _ collective.Transport = (*transport)(nil)
 
-// watch starts the goroutines that watch processes and failures.
 func (t *transport) watch() error {
 	var err error
 	if t.stopFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -54,7 +51,6 @@ func (t *transport) watch() error {
 	return nil
 }
 
-// watchProcesses reports peers whose process ends.
 func (t *transport) watchProcesses() {
 	defer t.wg.Done()
 	fds := []unix.PollFd{{Fd: int32(t.stopFD), Events: unix.POLLIN}}
@@ -94,7 +90,6 @@ func (t *transport) watchProcesses() {
 	}
 }
 
-// watchFailures takes over failures that other ranks report.
 func (t *transport) watchFailures() {
 	defer t.wg.Done()
 	bell := &t.peers[t.rank].control.head().Bell

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// maxPending limits connections in the handshake.
 const maxPending = 64
 
 // acceptor accepts connections and keeps them until take.
@@ -25,7 +24,6 @@ type acceptor struct {
 	ready  map[connID]chan net.Conn
 }
 
-// connID identifies a connection.
 type connID struct {
 	from, group, conn uint32
 	key               uint64
@@ -111,7 +109,6 @@ func (d *acceptor) at(p connID) chan net.Conn {
 	return ch
 }
 
-// take waits for the connection p.
 func (d *acceptor) take(ctx context.Context, p connID) (net.Conn, error) {
 	d.mu.Lock()
 	ch := d.at(p)

@@ -48,7 +48,6 @@ func readMessage(r io.Reader, buf []byte) (kind byte, b []byte, err error) {
 	return h[0], buf[:n], err
 }
 
-// readControl reads a peer's control messages until the connection ends.
 func (t *transport) readControl(p *peer) {
 	defer t.wg.Done()
 	buf := make([]byte, maxMessage)
@@ -85,7 +84,6 @@ func (t *transport) readControl(p *peer) {
 	}
 }
 
-// peerLost reports a peer whose connection ended without msgBye.
 func (t *transport) peerLost(p *peer, err error) {
 	f := &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{p.rank},
 		Text: fmt.Sprintf("%s is lost: its connection ended: %v", t.Describe(p.rank), err)}
@@ -113,7 +111,6 @@ func (t *transport) SendFailure(f *collective.Failure) {
 	}
 }
 
-// queryTimeout is the time that LastOp waits for an answer.
 const queryTimeout = 300 * time.Millisecond
 
 // LastOp queries the rank.

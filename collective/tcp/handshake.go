@@ -49,7 +49,6 @@ func decodeHello(b []byte) (hello, error) {
 	return h, nil
 }
 
-// jobKey derives the key of one job.
 func jobKey(secret []byte, job string) []byte {
 	m := hmac.New(sha256.New, secret)
 	io.WriteString(m, "trireme collective/tcp 1 "+job)

@@ -10,7 +10,6 @@ import (
 	"trireme/collective"
 )
 
-// messages is one rank's Messages of a group.
 type messages struct {
 	t     *transport
 	conns [][2]*net.TCPConn // by group rank and connection

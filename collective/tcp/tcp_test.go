@@ -126,7 +126,6 @@ func TestAbsentRank(t *testing.T) {
 	}
 }
 
-// fake is a connection with given input.
 type fake struct {
 	net.Conn
 	in *bytes.Reader

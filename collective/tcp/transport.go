@@ -14,7 +14,6 @@ import (
 	"trireme/tensor"
 )
 
-// transport is one rank's Transport over TCP.
 type transport struct {
 	rank, size int
 	timeout    time.Duration
@@ -35,7 +34,6 @@ type transport struct {
 
 var _ collective.Transport = (*transport)(nil)
 
-// peer is another rank and its control connection.
 type peer struct {
 	rank    int
 	conn    *net.TCPConn
@@ -57,7 +55,6 @@ func (t *transport) add(c *net.TCPConn) bool {
 	return true
 }
 
-// closeAll closes all connections.
 func (t *transport) closeAll() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +94,6 @@ func (t *transport) start() {
 	}()
 }
 
-// past is a deadline in the past.
 var past = time.Unix(1, 0)
 
 func (t *transport) forControl(c *net.TCPConn) bool {

@@ -4,5 +4,4 @@ package tcp
 
 import "net"
 
-// tune does nothing.
 func tune(c *net.TCPConn) {}
