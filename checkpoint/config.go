@@ -41,7 +41,6 @@ const (
 	Full    = "full"
 )
 
-// Validate checks all keys.
 func (c Config) Validate() error {
 	switch {
 	case c.SaveEveryNSteps < 0:

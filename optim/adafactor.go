@@ -28,7 +28,6 @@ var (
 	_ Matrixwise = factored{}
 )
 
-// Name returns adafactor.
 func (Adafactor) Name() string { return "adafactor" }
 
 // For returns the variant for p.

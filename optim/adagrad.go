@@ -12,10 +12,8 @@ type Adagrad struct {
 
 var _ Elementwise = Adagrad{}
 
-// Name returns adagrad.
 func (Adagrad) Name() string { return "adagrad" }
 
-// Slots is the sum of squares.
 func (Adagrad) Slots() []Slot { return slots("sum") }
 
 // Hyper includes the decayed learning rate.
@@ -27,7 +25,6 @@ func (o Adagrad) Hyper(lr, weightDecay float64, t int) []float64 {
 	return h
 }
 
-// Step applies one backend rule.
 func (o Adagrad) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	elementwise(b, tensor.Adagrad{Eps: o.Eps}, s, hyper, scalars)
 }

@@ -17,7 +17,6 @@ type AdamW struct {
 
 var _ Elementwise = AdamW{}
 
-// Name returns adamw, or adam with L2.
 func (o AdamW) Name() string {
 	if o.L2 {
 		return "adam"
@@ -25,7 +24,6 @@ func (o AdamW) Name() string {
 	return "adamw"
 }
 
-// Slots are the first and second moments.
 func (AdamW) Slots() []Slot { return slots("exp_avg", "exp_avg_sq") }
 
 // Hyper includes the bias corrections.
@@ -37,7 +35,6 @@ func (o AdamW) Hyper(lr, weightDecay float64, t int) []float64 {
 	return h
 }
 
-// Step applies one backend rule.
 func (o AdamW) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	elementwise(b, tensor.AdamW{Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, L2: o.L2}, s, hyper, scalars)
 }

@@ -72,7 +72,6 @@ func (o Averaged) For(p Param) Optimizer {
 	return Averaged{suited(o.Optimizer, p), o.EMA}
 }
 
-// Validate checks ranges.
 func (c EMA) Validate() error {
 	if !(c.Decay >= 0 && c.Decay < 1) {
 		return fault.Try(fault.At("decay", "is %v: it must be in [0, 1)", c.Decay), "0.999")

@@ -19,10 +19,8 @@ type LAMB struct {
 
 var _ NormScaled = LAMB{}
 
-// Name returns lamb.
 func (LAMB) Name() string { return "lamb" }
 
-// Slots are the first and second moments.
 func (LAMB) Slots() []Slot { return slots("exp_avg", "exp_avg_sq") }
 
 // Hyper applies bias correction to the learning rate.
@@ -52,7 +50,6 @@ func (o LAMB) AdjustRates(b tensor.Backend, rates *tensor.Tensor, n Norms) {
 	b.Copy(decay, s.With(decay, tensor.Mul, 0))
 }
 
-// Apply follows the direction.
 func (LAMB) Apply(b tensor.Backend, d *tensor.Tensor, s Slice, rates, scalars *tensor.Tensor) {
 	descend(b, 0, d, s, nil, rates, scalars)
 }

@@ -7,18 +7,14 @@ type Lion struct{ Beta1, Beta2 float64 }
 
 var _ Elementwise = Lion{}
 
-// Name returns lion.
 func (Lion) Name() string { return "lion" }
 
-// Slots is the momentum.
 func (Lion) Slots() []Slot { return slots("exp_avg") }
 
-// Hyper returns learning rate and weight decay.
 func (Lion) Hyper(lr, weightDecay float64, _ int) []float64 {
 	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay}
 }
 
-// Step applies one backend rule.
 func (o Lion) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	elementwise(b, tensor.Lion(o), s, hyper, scalars)
 }

@@ -32,7 +32,6 @@ func (o LowBit) Slots() []Slot {
 	return all
 }
 
-// For returns the optimizer of p.
 func (o LowBit) For(p Param) Optimizer {
 	if p.Shape.Elems() < o.MinSize {
 		return o.Elementwise

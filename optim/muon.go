@@ -51,7 +51,6 @@ func (a *AdjustLR) UnmarshalText(text []byte) error {
 
 var _ Matrixwise = Muon{}
 
-// Name returns muon.
 func (Muon) Name() string { return "muon" }
 
 // For returns Muon for hidden matrices and Rest for others.
@@ -62,10 +61,8 @@ func (o Muon) For(p Param) Optimizer {
 	return o.Rest
 }
 
-// Slots is the momentum.
 func (Muon) Slots() []Slot { return slots("momentum_buffer") }
 
-// Hyper returns learning rate and weight decay.
 func (Muon) Hyper(lr, weightDecay float64, _ int) []float64 {
 	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.DescentScale: 1}
 }

@@ -54,7 +54,6 @@ type LossScaling struct {
 // DefaultLossScaling returns the defaults.
 func DefaultLossScaling() LossScaling { return LossScaling{Kind: AutoScaler, InitialScalePower: 16} }
 
-// Validate checks all values.
 func (c LossScaling) Validate() error {
 	var errs []error
 	bad := func(wrong bool, key, format string, args ...any) {

@@ -11,7 +11,6 @@ type SGD struct {
 
 var _ Elementwise = SGD{}
 
-// Name returns sgd.
 func (SGD) Name() string { return "sgd" }
 
 // Slots is the momentum, if any.
@@ -31,7 +30,6 @@ func (o SGD) Hyper(lr, weightDecay float64, t int) []float64 {
 	return []float64{tensor.InputLR: lr, tensor.InputDecay: weightDecay, tensor.SGDGradWeight: fresh}
 }
 
-// Step applies one backend rule.
 func (o SGD) Step(b tensor.Backend, s Slice, hyper, scalars *tensor.Tensor) {
 	elementwise(b, tensor.SGD{Momentum: o.Momentum, Nesterov: o.Nesterov}, s, hyper, scalars)
 }

@@ -54,7 +54,6 @@ func (m *MaskedLM) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Bat
 	return nil
 }
 
-// Logits returns the logits of rows.
 func (m *MaskedLM) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
 	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {

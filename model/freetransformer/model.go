@@ -154,7 +154,6 @@ func (m *Model) forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch,
 	return l.forward(t, x, rope, b)
 }
 
-// Buffers returns the rotary tables.
 func (m *Model) Buffers() []**tensor.Tensor { return []**tensor.Tensor{&m.rope.Cos, &m.rope.Sin} }
 
 // Units are the embedding, the blocks, the middle one with the latent, and the head.

@@ -138,7 +138,6 @@ func (m *GPT2) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch, 
 // Units are the embeddings, the layers, and the final norm with the head.
 func (m *GPT2) Units() []*nn.Unit { return m.units }
 
-// Logits returns the logits of rows.
 func (m *GPT2) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	logits := t.Backend().New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
 	model.RunWithHead(m, t, b, func(t *autograd.Tape, x *autograd.Var) {

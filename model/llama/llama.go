@@ -156,13 +156,11 @@ func (m *Llama) Forward(t *autograd.Tape, i int, x *autograd.Var, b model.Batch,
 	return nil
 }
 
-// Buffers returns the rotary tables.
 func (m *Llama) Buffers() []**tensor.Tensor { return []**tensor.Tensor{&m.rope.Cos, &m.rope.Sin} }
 
 // Units are the embedding, the layers, and the final norm with the head.
 func (m *Llama) Units() []*nn.Unit { return m.units }
 
-// Logits returns the logits of rows.
 func (m *Llama) Logits(t *autograd.Tape, b model.Batch, rows ...int) *tensor.Tensor {
 	be := t.Backend()
 	logits := be.New(tensor.Logits, tensor.F32, len(rows), m.cfg.VocabSize)
