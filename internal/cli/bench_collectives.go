@@ -75,7 +75,6 @@ ranks.`,
 	return c
 }
 
-// collectivesReport is the JSON output of bench collectives.
 type collectivesReport struct {
 	Schema    string `json:"schema"`
 	Transport string `json:"transport"`

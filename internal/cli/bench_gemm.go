@@ -13,7 +13,6 @@ import (
 	"trireme/tensor"
 )
 
-// gemmReport is the JSON output of bench gemm.
 type gemmReport struct {
 	Schema  string `json:"schema"`
 	Kernels string `json:"kernels"`
@@ -71,7 +70,6 @@ multiply-adds during the run, or with tile products for bfloat16 if the processo
 	return c
 }
 
-// gemmShapes parses --shapes.
 func gemmShapes(list string) ([]bench.GEMMShape, error) {
 	switch list {
 	case "peers":

@@ -22,7 +22,6 @@ import (
 	"trireme/tensor"
 )
 
-// benchStepFlags are the flags of bench step.
 type benchStepFlags struct {
 	options   bench.StepOptions
 	dtype     string
@@ -71,7 +70,6 @@ starts with this command, before workers.`,
 	return c
 }
 
-// check validates the flags.
 func (f *benchStepFlags) check() error {
 	if err := oneOf("dtype", f.dtype, "float32", "bfloat16", "float16"); err != nil {
 		return err
@@ -139,14 +137,12 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 	return r.print(c.OutOrStdout())
 }
 
-// stepReport is the JSON output of bench step.
 type stepReport struct {
 	Schema    string `json:"schema"`
 	Transport string `json:"transport"`
 	bench.StepReport
 }
 
-// measure measures as one rank.
 func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *stepReport, err error) {
 	o := f.options
 	if o.Began, err = startTime(); err != nil {

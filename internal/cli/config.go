@@ -20,7 +20,6 @@ func newConfig() *cobra.Command {
 	return c
 }
 
-// configReport is the JSON output of config show.
 type configReport struct {
 	Schema  string         `json:"schema"`
 	Config  map[string]any `json:"config"`            // the tree: .config.training.max_steps

@@ -143,7 +143,6 @@ func (j *job) checkMesh(ranks, local int) error {
 	return &Exit{CodeUsage, err}
 }
 
-// warn prints settings that are ignored or changed.
 func (j *job) warn(w io.Writer) error {
 	if len(j.former) > 0 {
 		var names []string

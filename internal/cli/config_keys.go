@@ -10,7 +10,6 @@ import (
 	"trireme/internal/keys"
 )
 
-// keysReport is the JSON output of config keys.
 type keysReport struct {
 	Schema string     `json:"schema"`
 	Keys   []keys.Key `json:"keys"`

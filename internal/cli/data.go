@@ -27,7 +27,6 @@ func newData() *cobra.Command {
 	return c
 }
 
-// dataFlags are the flags of data show.
 type dataFlags struct {
 	trainFlags
 	n, from int
@@ -54,7 +53,6 @@ label tokens marked, and a summary of all rows.`,
 	return c
 }
 
-// dataReport is the JSON output of data show.
 type dataReport struct {
 	Schema      string              `json:"schema,omitempty"`
 	Path        string              `json:"path"`
@@ -72,7 +70,6 @@ type dataReport struct {
 	Shown       *[]train.PreviewRow `json:"shown,omitempty"`
 }
 
-// dataReport summarizes all rows.
 func (j *job) dataReport(s *train.DataSummary) dataReport {
 	return dataReport{
 		Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
@@ -128,7 +125,6 @@ func (f *dataFlags) run(c *cobra.Command) error {
 	return errors.Join(err, j.printData(stdout, contents), printNotes(stdout, noteTexts(contents.Notes)))
 }
 
-// rowPrinter writes rows as text.
 type rowPrinter struct {
 	w          io.Writer
 	begin, end string // around label tokens

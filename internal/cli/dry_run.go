@@ -45,7 +45,6 @@ func peaks(m tensor.Usage) map[string]int64 {
 	return by
 }
 
-// printDryRun prints the job and its planned memory.
 func (j *job) printDryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 	if !asJSON {
 		if err := j.printStart(w); err != nil {

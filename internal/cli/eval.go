@@ -16,7 +16,6 @@ import (
 	"trireme/train"
 )
 
-// evalFlags are the flags of eval.
 type evalFlags struct {
 	trainFlags
 	checkpoint string // its weights are evaluated; empty: the model's files
@@ -118,7 +117,6 @@ func runSources(config conf.Source) []conf.Source {
 	return []conf.Source{config, conf.Text("--model", "parallel: {mesh: {replicate: 0, shard: 0}, reshard_after_forward: true}")}
 }
 
-// evalReport is the JSON output of eval.
 type evalReport struct {
 	Schema     string              `json:"schema"`
 	Model      string              `json:"model"`

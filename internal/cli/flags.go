@@ -99,7 +99,6 @@ var keyFlags = []keyFlag{
 	{"resume", "", "WHICH", "auto, none, or the directory of a checkpoint (default without a value: auto)", "resume"},
 }
 
-// addConfigFlags adds the flags of the configuration.
 func (f *trainFlags) addConfigFlags(p *pflag.FlagSet) {
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE`: YAML, or an unchanged file of DeepSpeed, Accelerate, the DDP or FSDP trainer, or the Free Transformer")
 	p.StringVar(&f.format, "config_format", "", "`FORMAT` of the file, if its keys are ambiguous: "+strings.Join(foreign.Formats(), ", "))

@@ -19,7 +19,6 @@ import (
 	"trireme/train"
 )
 
-// generateFlags are the flags of generate.
 type generateFlags struct {
 	model, tokenizer string
 	source           *modelSource // resolved from model
@@ -122,7 +121,6 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	return writeJSON(c.OutOrStdout(), r)
 }
 
-// locate resolves names on the hub.
 func (f *generateFlags) locate(ctx context.Context, stderr io.Writer) error {
 	l := &locator{stderr: stderr}
 	m, err := l.model(ctx, "", f.model, true)
@@ -145,7 +143,6 @@ func (f *generateFlags) locate(ctx context.Context, stderr io.Writer) error {
 	return f.source.resolveNames(ctx, l, f.tokenizer)
 }
 
-// text returns the prompt.
 func (f *generateFlags) text(c *cobra.Command) (string, error) {
 	if c.Flags().Changed("prompt") {
 		return f.prompt, nil
@@ -176,7 +173,6 @@ func (f *generateFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	return tok, nil
 }
 
-// generateReport is the JSON output of generate.
 type generateReport struct {
 	Schema          string  `json:"schema"`
 	Prompt          string  `json:"prompt"`

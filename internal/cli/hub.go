@@ -93,7 +93,6 @@ func (j *job) named(key string) string {
 	return *j.keyValue(key)
 }
 
-// workerEnv returns the environment of workers.
 func (j *job) workerEnv() ([]string, error) {
 	env := os.Environ()
 	for name, v := range map[string]any{resolvedVar: j.located, runVar: j.run} {
@@ -109,7 +108,6 @@ func (j *job) workerEnv() ([]string, error) {
 	return env, nil
 }
 
-// find resolves every name in the configuration.
 func (j *job) find(ctx context.Context, stderr io.Writer) (found []resolved, err error) {
 	l := &locator{stderr: stderr, origins: j.origins}
 	j.pinCommits(stderr)

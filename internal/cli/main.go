@@ -50,7 +50,6 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	return report(stderr, err)
 }
 
-// watch sets running when a command starts.
 func watch(c *cobra.Command, running *bool) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -63,7 +62,6 @@ func watch(c *cobra.Command, running *bool) {
 	}
 }
 
-// crash writes the stack of a panic to a file.
 func crash(stop *launch.Shutdown, e any, stack []byte) error {
 	p := &Problem{Text: fmt.Sprintf("internal error: %v", e), Why: "a bug in trireme, not in your input"}
 	if path, err := stop.WriteCrash(fmt.Sprintf("panic: %v\n\n%s", e, stack)); err == nil && path != "" {

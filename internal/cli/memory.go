@@ -77,7 +77,6 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 // offloadDir is a directory of offloaded data and its key.
 type offloadDir struct{ key, dir string }
 
-// offloadDirs returns the directories of offloaded state and activations.
 func (j *job) offloadDirs() (all []offloadDir) {
 	output := j.cfg.OutputDir
 	if output == "" {
@@ -130,7 +129,6 @@ func (j *job) checkDisk(local int, p planner.Plan) error {
 	}}
 }
 
-// memory returns the memory available to the ranks of this machine.
 func (j *job) memory() (monitor.Available, error) {
 	if limit := j.cfg.Device.MemoryLimit; limit > 0 {
 		return monitor.Available{Bytes: int64(limit), Why: fmt.Sprintf("device.memory_limit is %v", limit)}, nil
@@ -167,7 +165,6 @@ func memoryParts(m tensor.Usage, own int64) string {
 	return strings.Join(text, ", ")
 }
 
-// memoryRemedies formats changes as flags.
 func memoryRemedies(changes []planner.Change, p planner.Plan) string {
 	var b strings.Builder
 	b.WriteString("one of these")

@@ -123,7 +123,6 @@ func (s *modelSource) resolveNames(ctx context.Context, l *locator, tokenizer st
 	return err
 }
 
-// load loads the model.
 func (s *modelSource) load(ctx context.Context, d device.Config) (*train.LoadedModel, error) {
 	if s.checkpoint == "" {
 		return train.LoadModel(families, s.dir, d)
@@ -151,7 +150,6 @@ func (s *modelSource) files() string {
 	return s.dir
 }
 
-// modelOf returns the model of a configuration.
 func modelOf(cfg train.Config) (*model.Config, error) {
 	if r := recipeOf(cfg); r != nil {
 		return families.ParseConfig(r.Name, []byte(r.Model))

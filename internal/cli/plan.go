@@ -21,7 +21,6 @@ import (
 	"trireme/train"
 )
 
-// planFlags are the flags of plan.
 type planFlags struct {
 	trainFlags
 	strategies  []string
@@ -33,7 +32,6 @@ type planFlags struct {
 	printConfig bool
 }
 
-// planKeys are the flags of plan for keys.
 var planKeys = []keyFlag{
 	{flag: "micro_batch_size", path: "training.micro_batch_size", usage: "`N` rows per forward pass of a rank"},
 	{flag: "gradient_accumulation_steps", path: "training.gradient_accumulation_steps", usage: "`N` micro-batches per rank and step"},
@@ -175,7 +173,6 @@ type planRequest struct {
 	largest    float64
 }
 
-// request parses the flags that are not keys.
 func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 	help := c.CommandPath() + " --help"
 	if c.Flags().Changed("world_size") && f.nproc < 1 {
@@ -263,7 +260,6 @@ func (f *planFlags) load(c *cobra.Command) (*job, error) {
 	return f.job(c, env, more...)
 }
 
-// plan reads the model and plans it.
 func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planReport, error) {
 	ctx := c.Context()
 	if err := j.locateModel(ctx, c.ErrOrStderr()); err != nil {

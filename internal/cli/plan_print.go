@@ -10,12 +10,10 @@ import (
 	"trireme/monitor"
 )
 
-// columns returns a table of right-aligned columns.
 func columns(w io.Writer) *tabwriter.Writer {
 	return tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
-// print writes the report as text.
 func (r *planReport) print(w io.Writer) error {
 	d := r.planDetail
 	recomputed := ""
@@ -55,7 +53,6 @@ func (r *planReport) print(w io.Writer) error {
 	return r.printAccountings(w)
 }
 
-// printMemory writes the memory per rank by category.
 func (d *planDetail) printMemory(w io.Writer) error {
 	fmt.Fprintln(w, "\nmemory per rank:")
 	t := columns(w)
@@ -97,7 +94,6 @@ func (d *planDetail) printMemory(w io.Writer) error {
 	return t.Flush()
 }
 
-// printSlots writes the optimizer state by slot.
 func (d *planDetail) printSlots(w io.Writer) {
 	if len(d.Slots) == 0 {
 		return
@@ -109,7 +105,6 @@ func (d *planDetail) printSlots(w io.Writer) {
 	fmt.Fprintf(w, "\noptimizer state per rank: %s\n", strings.Join(parts, ", "))
 }
 
-// printWork writes traffic and FLOPs.
 func (d *planDetail) printWork(w io.Writer) {
 	fmt.Fprintf(w, "\neach rank sends %v per step", device.Bytes(d.Communication.Total))
 	for i, s := range d.Communication.By {
@@ -126,7 +121,6 @@ func (d *planDetail) printWork(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// printStrategies writes the table of strategies.
 func (d *planDetail) printStrategies(w io.Writer) error {
 	fmt.Fprintln(w, "\nother strategies, per rank:")
 	t := columns(w)
@@ -174,7 +168,6 @@ func (d *planDetail) printStrategies(w io.Writer) error {
 	return nil
 }
 
-// printAdvice writes the recommendation for --gpu_memory.
 func (d *planDetail) printAdvice(w io.Writer) {
 	if d.Recommendation == nil {
 		return
@@ -202,7 +195,6 @@ func (d *planDetail) printAdvice(w io.Writer) {
 	}
 }
 
-// printAccountings writes published accountings.
 func (r *planReport) printAccountings(w io.Writer) error {
 	name := ""
 	t := columns(w)

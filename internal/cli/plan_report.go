@@ -27,7 +27,6 @@ type planReport struct {
 	Estimates   []planner.Estimate `json:"deepspeed_estimates,omitempty"`
 }
 
-// planDetail is the plan of a model.
 type planDetail struct {
 	Trained        int64               `json:"trained_parameters"`
 	SequenceLength int                 `json:"sequence_length"`
@@ -52,7 +51,6 @@ type planDetail struct {
 	plan planner.Plan
 }
 
-// plannedStrategy is the plan of a job with one strategy.
 type plannedStrategy struct {
 	Strategy      string         `json:"strategy"`
 	Mesh          *meshReport    `json:"mesh,omitempty"`
@@ -63,7 +61,6 @@ type plannedStrategy struct {
 	Error         string         `json:"error,omitempty"`
 }
 
-// meshReport is the device mesh.
 type meshReport struct {
 	Replicate int `json:"replicate"`
 	Shard     int `json:"shard"`
@@ -81,7 +78,6 @@ type memoryReport struct {
 	Host *bytesBy `json:"host,omitempty"`
 }
 
-// bytesBy is bytes by category.
 type bytesBy struct {
 	Parameters  int64 `json:"parameters"`
 	Gradients   int64 `json:"gradients"`
@@ -278,7 +274,6 @@ func newTraffic(p planner.Plan) traffic {
 	return t
 }
 
-// addAccountings adds published accountings.
 func (r *planReport) addAccountings(names []string, parameters, largest float64, ranks, perNode int) error {
 	for _, name := range names {
 		if name == planner.DeepSpeed {

@@ -10,7 +10,6 @@ import (
 	"trireme/internal/keys"
 )
 
-// recipesReport is the JSON output of recipes.
 type recipesReport struct {
 	Schema  string      `json:"schema"`
 	Recipes []recipeJob `json:"recipes"`

@@ -110,7 +110,6 @@ func remedy(err error) string {
 	return ""
 }
 
-// codeOf returns the exit code of an error.
 func codeOf(err error) int {
 	var exit *Exit
 	var configuration conf.Errors

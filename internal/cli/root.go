@@ -5,7 +5,6 @@ import "github.com/spf13/cobra"
 // Commands returns the command tree, for the man pages and completion scripts of a release.
 func Commands() *cobra.Command { return newRoot() }
 
-// newRoot returns the command tree.
 func newRoot() *cobra.Command {
 	var version bool
 	root := &cobra.Command{

@@ -97,7 +97,6 @@ func (c *card) close(exit int) error {
 	return c.write()
 }
 
-// write replaces the file.
 func (c *card) write() error {
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {

@@ -29,7 +29,6 @@ const (
 	checkpointLockVar = "TRIREME_CHECKPOINT_LOCK_FD"
 )
 
-// runID identifies a run.
 type runID struct {
 	Dir string `json:"dir"`
 	ID  string `json:"id"` // empty: unknown
@@ -89,7 +88,6 @@ func (j *job) findRun(launched bool) error {
 	return j.setRun(runID{Dir: dir})
 }
 
-// setRun sets the job's run and output directory.
 func (j *job) setRun(r runID) error {
 	j.run, j.cfg.OutputDir = r, r.Dir
 	return j.print()
@@ -157,7 +155,6 @@ func (j *job) identity(dir string) (string, error) {
 	return rundir.NewID(), nil
 }
 
-// readCard reads run.json.
 func readCard(dir string) (c card, err error) {
 	path := filepath.Join(dir, rundir.Identity)
 	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {

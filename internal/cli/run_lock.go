@@ -106,7 +106,6 @@ func (j *job) acquire(name, dir string, stderr io.Writer) error {
 	return err
 }
 
-// release releases the locks.
 func (j *job) release() error {
 	var errs []error
 	for _, l := range j.locks {

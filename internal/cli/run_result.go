@@ -16,7 +16,6 @@ import (
 	"trireme/train"
 )
 
-// runResult summarizes the records of a run.
 type runResult struct {
 	last  *monitor.Record      // of the last step; nil: none
 	evals []monitor.Evaluation // of the whole run
@@ -66,7 +65,6 @@ func (r *runResult) add(rec *monitor.Record, began time.Time) {
 	r.speeds = append(r.speeds, rec.TokensPerSecond())
 }
 
-// printDone prints time, tokens, loss and evaluations.
 func (r *runResult) printDone(w io.Writer, c train.Config, took time.Duration) {
 	if r.steps > 0 {
 		mean, deviation := meanOf(r.times)
@@ -108,12 +106,10 @@ func meanOf(v []float64) (mean, deviation float64) {
 	return mean, math.Sqrt(deviation)
 }
 
-// checkpointOf returns the checkpoint directory of a step.
 func checkpointOf(c train.Config, step int64) string {
 	return filepath.Join(c.Checkpoint.Directory(c.OutputDir), fmt.Sprintf("step-%d", step))
 }
 
-// evalScores formats the metrics of an evaluation.
 func evalScores(e monitor.Evaluation) string {
 	switch {
 	case e.MacroF1 != nil:
@@ -135,7 +131,6 @@ func shortDuration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// report fills in the report.
 func (r *runResult) report(to *trainReport, c train.Config) {
 	if r.last != nil {
 		to.Steps, to.Loss = r.last.Step, finite(r.last.Loss)

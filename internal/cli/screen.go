@@ -23,7 +23,6 @@ type screen struct {
 	done      sync.WaitGroup
 }
 
-// openScreen opens the screen on stderr.
 func openScreen(c monitor.Config, stderr io.Writer) *screen {
 	s := &screen{Writer: stderr}
 	f, isFile := monitor.UnderlyingFile(stderr)
@@ -78,7 +77,6 @@ func (h recordPipe) Note(text string) error {
 	return err
 }
 
-// openRecordPipe opens the descriptor in recordsVar.
 func openRecordPipe(stderr io.Writer) (monitor.Sink, error) {
 	v := os.Getenv(recordsVar)
 	fd, err := strconv.Atoi(v)

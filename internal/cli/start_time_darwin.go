@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processStart returns the start of this process.
 func processStart() (time.Time, error) {
 	p, err := unix.SysctlKinfoProc("kern.proc.pid", os.Getpid())
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"trireme/tokenizer"
 )
 
-// tokenizerTraining are the flags of tokenize --train.
 type tokenizerTraining struct {
 	train  bool
 	vocab  int

@@ -61,7 +61,6 @@ func (t *tokenizing) report(p data.Progress) {
 	t.drawn = now
 }
 
-// state returns the progress line.
 func (t *tokenizing) state() string {
 	return fmt.Sprintf("tokenizing %s: %d%% %s", t.called(), 100*t.at.Done/max(1, t.at.Total), t.speed())
 }
@@ -79,7 +78,6 @@ func (t *tokenizing) speed() string {
 	return fmt.Sprintf("%.1f MB/s", float64(t.at.Done)/max(t.last.Sub(t.began).Seconds(), 1e-3)/1e6)
 }
 
-// close finishes the line.
 func (t *tokenizing) close() {
 	if !t.open {
 		return

@@ -21,10 +21,8 @@ import (
 	"trireme/train"
 )
 
-// families are the supported model families.
 var families = model.Registry{llama.Family, gpt2.Family, bert.Family, freetransformer.Family}
 
-// trainFlags are the flags of train.
 type trainFlags struct {
 	config    string
 	format    string
@@ -221,7 +219,6 @@ func (j *job) prepare(ctx context.Context, env rendezvous.Env, stderr io.Writer)
 	return j.conn.awaitPrepared()
 }
 
-// inspect checks the model and the data, and tokenizes.
 func (j *job) inspect(ctx context.Context, ranks, local int, stderr io.Writer) (err error) {
 	if j.model == nil {
 		if j.model, err = j.readModel(); err != nil {
@@ -237,7 +234,6 @@ func (j *job) inspect(ctx context.Context, ranks, local int, stderr io.Writer) (
 	return err
 }
 
-// ranks returns the number of ranks of the job.
 func (f *trainFlags) ranks(env rendezvous.Env, j *job) int {
 	switch {
 	case env.Launched:

@@ -80,7 +80,6 @@ func (j *job) withWorld(ctx context.Context, env rendezvous.Env, f func(w *world
 	return f(w)
 }
 
-// trainDeps returns the dependencies of a rank's run.
 func (j *job) trainDeps(w *world) train.Deps {
 	dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType) // validated
 	return train.Deps{

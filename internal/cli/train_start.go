@@ -15,7 +15,6 @@ import (
 	"trireme/train"
 )
 
-// printStart describes the run before it starts.
 func (j *job) printStart(w io.Writer) error {
 	s, t := j.summary, j.cfg.Training
 	var rates []string
@@ -59,7 +58,6 @@ func noteTexts(notes []error) (texts []string) {
 	return texts
 }
 
-// printNotes writes notes on the configuration or the data.
 func printNotes(w io.Writer, notes []string) error {
 	for _, n := range notes {
 		if _, err := fmt.Fprintf(w, "note: %s\n", n); err != nil {
@@ -69,7 +67,6 @@ func printNotes(w io.Writer, notes []string) error {
 	return nil
 }
 
-// printData describes the data of a run.
 func (j *job) printData(w io.Writer, s *train.DataSummary) error {
 	evaluation := ""
 	if s.EvalRows > 0 {

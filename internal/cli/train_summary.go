@@ -91,7 +91,6 @@ func (j *job) tryModel(dir string) string {
 	return "trireme generate --model " + dir + ` --prompt "Once upon a time"`
 }
 
-// readMemory reads the memory measured by the ranks.
 func (j *job) readMemory() ([]train.RankMemory, error) {
 	b, err := os.ReadFile(filepath.Join(j.cfg.OutputDir, rundir.Memory))
 	if err != nil {
@@ -198,7 +197,6 @@ func peakParts(m tensor.Usage) string {
 	return strings.Join(text, ", ")
 }
 
-// trainReport is the JSON output of train.
 type trainReport struct {
 	Schema          string             `json:"schema"`
 	OutputDir       string             `json:"output_dir"`
@@ -220,7 +218,6 @@ type trainReport struct {
 	Best            *bestReport        `json:"best"`              // evaluation, or null
 }
 
-// bestReport is the best evaluation of a run.
 type bestReport struct {
 	Step       int64    `json:"step"`
 	Loss       *float64 `json:"eval_loss"`
@@ -228,7 +225,6 @@ type bestReport struct {
 	Checkpoint string   `json:"checkpoint,omitempty"` // its directory, if it was kept
 }
 
-// writeReport is printSummary as JSON.
 func (j *job) writeReport(ctx context.Context, w io.Writer, began time.Time) error {
 	r := trainReport{
 		Schema: "trireme.train/1", OutputDir: j.cfg.OutputDir, Model: filepath.Join(j.cfg.OutputDir, rundir.FinalModel),
@@ -263,7 +259,6 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// finiteOrNil is finite for an optional value.
 func finiteOrNil(v *float64) *float64 {
 	if v == nil {
 		return nil

@@ -20,7 +20,6 @@ import (
 	"trireme/rendezvous"
 )
 
-// transports are the values of --transport.
 var transports = []string{"auto", "shm", "tcp"}
 
 // world is this process's rank in a job.

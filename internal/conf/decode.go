@@ -221,7 +221,6 @@ func (d *decoder) meant(key string, fs []field, path string) (meant, why string)
 	return d.misplaced(key), ""
 }
 
-// hinted calls the hint, if any.
 func (d *decoder) hinted(path string) (meant, why string) {
 	if d.hint == nil {
 		return "", ""

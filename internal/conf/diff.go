@@ -33,7 +33,6 @@ func Diff[T any](from, to T) []Change {
 	return out
 }
 
-// leaves are the values of a tree.
 type leaves []Change
 
 func (l *leaves) add(v reflect.Value, path string) {

@@ -63,7 +63,6 @@ func (o *origin) at(line, col int) string {
 
 func (n *node) at() string { return n.from.at(n.line, n.col) }
 
-// describe describes a node for a message.
 func (n *node) describe() string {
 	switch n.kind {
 	case nullNode:

@@ -63,7 +63,6 @@ func names(fs []field) []string {
 	return out
 }
 
-// indirect removes pointers from a type.
 func indirect(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

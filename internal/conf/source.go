@@ -69,7 +69,6 @@ type Hint func(path string) (meant, why string)
 // Hints is a source without values that provides the hint for all sources.
 func Hints(h Hint) Source { return Source{kind: kindHints, hint: h} }
 
-// apply decodes one source into the tree.
 func (d *decoder) apply(s Source) {
 	switch s.kind {
 	case kindFile:

@@ -7,7 +7,6 @@ import (
 	"trireme/fault"
 )
 
-// validator is implemented by nodes.
 type validator interface{ Validate() error }
 
 // validate calls the Validate methods of v and its children, children first. In a node with problems it

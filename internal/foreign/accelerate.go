@@ -22,7 +22,6 @@ func accelerateFormat() *format {
 	}
 }
 
-// distributedTypes maps distributed_type to --mode.
 var distributedTypes = map[string]string{
 	"NO": "", "MULTI_CPU": "ddp", "MULTI_GPU": "ddp", "MULTI_XPU": "ddp", "MULTI_NPU": "ddp", "MULTI_MLU": "ddp", "MULTI_HPU": "ddp", "MULTI_MUSA": "ddp", "MULTI_SDAA": "ddp", "MULTI_NEURON": "ddp",
 	"FSDP": "fsdp", "DEEPSPEED": "deepspeed", "MEGATRON_LM": "tensor", "XLA": "XLA", "TPU": "XLA",
@@ -94,7 +93,6 @@ func (r *reader) assignDDP(k key, kind string) {
 	r.byDefault("--mode "+r.options.Mode, "parallel.strategy", modeStrategies[r.options.Mode])
 }
 
-// readRanks reads the number of ranks and machines.
 func (r *reader) readRanks() {
 	ranks, machines := int64(0), int64(1)
 	for name, n := range map[string]*int64{"num_processes": &ranks, "num_machines": &machines} {

@@ -23,7 +23,7 @@ func stage3Only(of rule) rule {
 	})
 }
 
-// gatherKeys are stage 3's, by their names with stage3_ and without.
+// gatherKeys adds the keys of stage 3, with and without stage3_.
 func gatherKeys(ks keys) {
 	for name, of := range map[string]rule{
 		"prefetch_bucket_size": custom("0: `parallel.prefetch_units` 0; otherwise no effect: the next unit is always prefetched", func(r *reader, k key) {

@@ -9,7 +9,6 @@ import (
 	"trireme/optim"
 )
 
-// deepspeedFormat is DeepSpeed's JSON.
 func deepspeedFormat() *format {
 	return &format{
 		name: DeepSpeed, owner: "DeepSpeed's",
@@ -55,7 +54,6 @@ func (r *reader) deepspeed(doc conf.Value) {
 	r.walk(doc, "", deepspeedKeys())
 }
 
-// deepspeedDefault is the origin of DeepSpeed's defaults.
 const deepspeedDefault = "DeepSpeed's default"
 
 // clipping assigns the default: off, or the trainer's for "auto".
@@ -141,7 +139,6 @@ func (r *reader) float16(k key, kind optim.ScalerKind) {
 	r.assign(k, "precision.loss_scaling.kind", string(kind))
 }
 
-// stages maps ZeRO stages to strategies.
 var stages = map[string]string{"0": "no_shard", "1": "zero_1", "2": "shard_grad_op", "3": "full_shard"}
 
 // partition reads the stage and the size of shard groups.

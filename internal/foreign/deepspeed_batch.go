@@ -13,7 +13,6 @@ type batch struct {
 	ranks                       int64
 }
 
-// batch reads the batch sizes.
 func (r *reader) batch() {
 	b := batch{ranks: int64(max(1, r.options.Ranks))}
 	left := false        // some part is "auto"

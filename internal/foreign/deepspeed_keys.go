@@ -62,7 +62,6 @@ func deepspeedKeys() keys {
 	return ks
 }
 
-// monitorKeys adds the keys of logging and profiling.
 func monitorKeys(ks keys) {
 	maps.Copy(ks, keys{
 		"steps_per_print": nullable(auto(to("logging.log_every_n_steps", integer))),
@@ -207,7 +206,6 @@ func bf16Keys() keys {
 	}
 }
 
-// typeKeys are the keys of data_types.
 func typeKeys() keys {
 	return keys{
 		"grad_accum_dtype": constant("fp32", "gradients always accumulate in float32"),

@@ -37,7 +37,6 @@ var deepspeedOptimizers = func() map[string]deepspeedOptimizer {
 	}
 }()
 
-// otherOptimizers are DeepSpeed's unsupported optimizers.
 var otherOptimizers = []string{"MuAdam", "MuAdamW", "MuSGD", "OneBitAdam", "OneBitLamb", "ZeroOneAdam", "Adafactor", "RMSprop"}
 
 // optimizer assigns the optimizer and its defaults, before its parameters.
@@ -89,7 +88,6 @@ func bf16State(r *reader, k key) {
 	}
 }
 
-// optimizerType refuses unsupported optimizers.
 func optimizerType(r *reader, k key) {
 	if !r.checkValue(k, textual) {
 		return
@@ -180,7 +178,6 @@ var otherSchedules = map[string]func(error) error{
 	"LRRangeTest": func(err error) error { return fault.Try(err, `"WarmupLR" in runs with several learning rates`) },
 }
 
-// schedules are DeepSpeed's supported schedules.
 var schedules = map[string]string{"WarmupLR": "WarmupLR", "WarmupDecayLR": "WarmupDecayLR", "WarmupCosineLR": "WarmupCosineLR"}
 
 func schedulerType(r *reader, k key) {

@@ -1,12 +1,10 @@
 package foreign
 
-// strategies maps torch's ShardingStrategy.
 var strategies = map[string]string{
 	"FULL_SHARD": "full_shard", "SHARD_GRAD_OP": "shard_grad_op", "NO_SHARD": "no_shard",
 	"HYBRID_SHARD": "hybrid_shard", "_HYBRID_SHARD_ZERO2": "hybrid_shard_zero2", "HYBRID_SHARD_ZERO2": "hybrid_shard_zero2",
 }
 
-// floats maps names of floating-point types.
 var floats = map[string]string{
 	"float32": "float32", "fp32": "float32", "torch.float32": "float32", "no": "float32",
 	"bfloat16": "bfloat16", "bf16": "bfloat16", "torch.bfloat16": "bfloat16",

@@ -110,7 +110,6 @@ func Read(name, text string, o Options) (*File, error) {
 	return file, nil
 }
 
-// file returns the result.
 func (r *reader) file() *File {
 	return &File{
 		Name: r.name, Format: r.format.name, Source: conf.Assign(r.all()), Ranks: r.ranks, Notes: r.notes, LayerClasses: r.classes, Assignments: r.all(), Fixed: r.fixed, defaults: r.defaults,

@@ -40,7 +40,6 @@ type reader struct {
 // all returns the defaults and then the file's assignments.
 func (r *reader) all() []conf.Assignment { return append(slices.Clone(r.defaults), r.assigned...) }
 
-// walk applies a vocabulary to a group.
 func (r *reader) walk(v conf.Value, path string, ks keys) {
 	for _, e := range v.Keys {
 		k := key{path: e.Name, where: e.Where, Value: e.Value}
@@ -116,12 +115,10 @@ func (r *reader) fail(k key, text string, args ...any) {
 	r.refuse(k, fmt.Errorf(text, args...))
 }
 
-// refuse adds an error at a key.
 func (r *reader) refuse(k key, err error) {
 	r.problems = append(r.problems, conf.Problem{Where: k.where, Path: k.path, Text: err.Error(), Err: err})
 }
 
-// checkValue checks a value's type.
 func (r *reader) checkValue(k key, of check) bool {
 	if k.Kind == conf.Null {
 		r.fail(k, "has no value. give one, or remove the key")
@@ -179,7 +176,6 @@ func (r *reader) note(k key, what string) {
 	r.notes = append(r.notes, Note{Where: k.where, Key: k.path, Value: value, Effect: what})
 }
 
-// find returns a key of the document.
 func (r *reader) find(path ...string) (key, bool) {
 	v := r.doc
 	if len(path) > 1 {

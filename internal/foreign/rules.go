@@ -22,19 +22,16 @@ type rule struct {
 	doc string
 }
 
-// key is a key in the file.
 type key struct {
 	path  string // training.model_name
 	where string // file:line:col
 	conf.Value
 }
 
-// name returns the last part of the path.
 func (k key) name() string { return k.path[strings.LastIndexByte(k.path, '.')+1:] }
 
 func group(under keys) rule { return rule{under: under} }
 
-// check validates a value.
 type check func(conf.Value) error
 
 func integer(v conf.Value) error { _, err := v.Int(); return err }
@@ -53,7 +50,6 @@ func custom(says string, apply func(r *reader, k key)) rule { return rule{apply:
 // readTogether is a rule for a key that the format reads with others, outside the walk.
 func readTogether(says string) rule { return custom(says, func(*reader, key) {}) }
 
-// to assigns the value to path.
 func to(path string, right check) rule {
 	return custom("`"+path+"`", func(r *reader, k key) {
 		if r.checkValue(k, right) {
@@ -174,7 +170,6 @@ func enabledKey(v conf.Value) (on, said bool) {
 	return on, said
 }
 
-// has reports whether a vocabulary has a path.
 func (ks keys) has(path []string) bool {
 	rule, ok := ks[path[0]]
 	switch {

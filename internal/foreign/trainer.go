@@ -12,7 +12,6 @@ import (
 // notPadded is the reason for keys of collators.
 const notPadded = "rows are not padded, and work is balanced between ranks"
 
-// trainingKeys are the keys of training.
 func trainingKeys() keys {
 	return keys{
 		"model_name":                  custom("`model.path`", modelName),
@@ -49,7 +48,6 @@ func autocast(r *reader, k key) {
 	}
 }
 
-// savingKeys are the keys of checkpointing.
 func savingKeys() keys {
 	return keys{
 		"save_every_n_steps": to("checkpoint.save_every_n_steps", integer),
@@ -70,7 +68,6 @@ func checkpointDir(r *reader, k key) {
 	}
 }
 
-// loggingKeys are the keys of logging.
 func loggingKeys() keys {
 	return keys{
 		"log_every_n_steps": to("logging.log_every_n_steps", integer),
@@ -118,7 +115,6 @@ func isReplicated(name string) (bool, error) {
 	return !s.Params && !s.Grads && !s.Optimizer, err
 }
 
-// trainerDefault is the origin of a trainer's defaults.
 const trainerDefault = "its trainer's default"
 
 // saveDefaults assigns the trainer's directories.
