@@ -1,11 +1,9 @@
-// Command bench compares trireme with PyTorch on this machine: the two in turn, pair by pair,
-// so that a comparison holds when the machine's speed drifts. It prints a table of medians, and
-// medians of the pairwise ratios.
+// Command bench compares trireme with PyTorch on this machine. Runs alternate in pairs, so that a
+// drifting machine speed affects both. It prints medians, and medians of the ratio per pair.
 //
 //	go build -o trireme ./cmd/trireme
 //	go run ./bench -peers DIR -pairs 5 step gemm collectives ranks
 //
-// DIR holds the scripts of the other side (train_torch.py, sgemm_torch.py, coll_torch.py), which
-// print one JSON line each; bench/README.md says what they do. Nothing else should run on the
-// machine meanwhile.
+// DIR has the PyTorch scripts train_torch.py, sgemm_torch.py and coll_torch.py, each of which prints one
+// JSON line; see bench/README.md. Nothing else should run on the machine.
 package main

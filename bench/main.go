@@ -14,14 +14,14 @@ import (
 	"sync"
 )
 
-// torchEnv is the environment in which PyTorch is at its best: no spinning threads, memory kept
-// between steps, and kernels for AVX-512 on processors that its OpenBLAS does not know.
+// torchEnv is the fastest environment for PyTorch: no spinning threads, memory kept between steps, and
+// AVX-512 kernels on processors that its OpenBLAS does not know.
 var torchEnv = []string{
 	"OMP_WAIT_POLICY=PASSIVE", "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=17179869184",
 	"MALLOC_TOP_PAD_=268435456", "OPENBLAS_CORETYPE=SkylakeX", "PYTHONWARNINGS=ignore",
 }
 
-// harness runs both sides.
+// harness runs both programs.
 type harness struct {
 	trireme, python, peers string
 	pairs, steps           int
@@ -32,7 +32,7 @@ func main() {
 	h := harness{}
 	flag.StringVar(&h.trireme, "trireme", "./trireme", "the program")
 	flag.StringVar(&h.python, "python", "/usr/bin/python3", "a python that imports torch")
-	flag.StringVar(&h.peers, "peers", "", "directory of the other side's scripts")
+	flag.StringVar(&h.peers, "peers", "", "directory of the PyTorch scripts")
 	flag.IntVar(&h.pairs, "pairs", 5, "pairs of runs")
 	flag.IntVar(&h.steps, "steps", 5, "steps of each training run")
 	configs := flag.String("configs", "A,B,C", "configurations of step")
@@ -48,7 +48,7 @@ func main() {
 
 func (h harness) run(what []string) error {
 	if len(what) == 0 {
-		return errors.New("bench: name what to compare: step, gemm, collectives, ranks")
+		return errors.New("bench: no comparison given. try: step, gemm, collectives, ranks")
 	}
 	for _, w := range what {
 		f := map[string]func() error{"step": h.step, "gemm": h.gemm, "collectives": h.collectives, "ranks": h.ranks}[w]
@@ -64,12 +64,12 @@ func (h harness) run(what []string) error {
 
 type object = map[string]any
 
-// runTrireme runs trireme and reads its JSON line.
+// runTrireme runs trireme and parses its JSON line.
 func (h harness) runTrireme(args ...string) (object, error) {
 	return output(exec.Command(h.trireme, append(args, "--json")...))
 }
 
-// runPyTorch runs a script of the other side.
+// runPyTorch runs a PyTorch script and parses its JSON line.
 func (h harness) runPyTorch(script string, args ...string) (object, error) {
 	c := exec.Command(h.python, append([]string{filepath.Join(h.peers, script)}, args...)...)
 	c.Env = append(c.Environ(), torchEnv...)
@@ -90,7 +90,7 @@ func output(c *exec.Cmd) (object, error) {
 	return o, nil
 }
 
-// number walks keys into an object; 0 where there is none.
+// number returns the value at a path of keys; 0 if there is none.
 func number(o any, keys ...string) float64 {
 	for _, k := range keys {
 		m, _ := o.(object)
@@ -108,14 +108,14 @@ func median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// series is one figure over all pairs.
+// series is a figure over all pairs.
 type series struct{ ours, theirs []float64 }
 
 func (s *series) add(ours, theirs float64) {
 	s.ours, s.theirs = append(s.ours, ours), append(s.theirs, theirs)
 }
 
-// ratio is the median of ours/theirs, pair by pair.
+// ratio returns the median of ours/theirs per pair.
 func (s *series) ratio() float64 {
 	r := make([]float64, len(s.ours))
 	for i := range r {
@@ -241,8 +241,7 @@ func keysOf(m map[string]*series) func(func(string) bool) {
 	}
 }
 
-// ranks compares two ranks that divide the model with two runs that have nothing to do with
-// each other, at the same time.
+// ranks compares two ranks that share a model with two independent runs at the same time.
 func (h harness) ranks() error {
 	head("two ranks under full_shard on config B, tokens/s", "two runs of one rank")
 	var s series

@@ -1,3 +1,3 @@
-// Package generate continues a sequence of token ids with a model, one token after the other.
-// Randomness is counter-based: the same seed and prompt give the same text anywhere.
+// Package generate samples tokens from a causal language model. Random numbers are counter-based: the
+// same seed and prompt give the same text on any machine.
 package generate

@@ -11,8 +11,8 @@ import (
 	"trireme/model"
 )
 
-// EndTokens are the ids that end a text by the generation_config.json of a model's directory:
-// its eos_token_id, one or several. None where there is no such file.
+// EndTokens returns eos_token_id, one or several, of generation_config.json in a model's directory; nil
+// if there is no such file.
 func EndTokens(dir string) ([]int32, error) {
 	path := filepath.Join(dir, "generation_config.json")
 	b, err := model.ReadFile(path)
@@ -26,7 +26,7 @@ func EndTokens(dir string) ([]int32, error) {
 		EOS json.RawMessage `json:"eos_token_id"`
 	}
 	if err := json.Unmarshal(b, &c); err != nil {
-		return nil, fault.Try(fmt.Errorf("generate: %s is no JSON object (%w)", path, err), "fetch it again, or remove it")
+		return nil, fault.Try(fmt.Errorf("generate: %s is not a JSON object (%w)", path, err), "download it again, or remove it")
 	}
 	if len(c.EOS) == 0 || string(c.EOS) == "null" {
 		return nil, nil
@@ -37,7 +37,7 @@ func EndTokens(dir string) ([]int32, error) {
 	}
 	var many []int32
 	if err := json.Unmarshal(c.EOS, &many); err != nil {
-		return nil, fault.Try(fmt.Errorf("generate: %s: eos_token_id is neither an id nor a list of ids", path), `"eos_token_id": N there, the tokenizer's number for the end`)
+		return nil, fault.Try(fmt.Errorf("generate: %s: eos_token_id is not an id or a list of ids", path), `"eos_token_id": N with the tokenizer's end token id`)
 	}
 	return many, nil
 }

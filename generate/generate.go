@@ -13,14 +13,14 @@ import (
 	"trireme/tensor"
 )
 
-// Options say how the next token is chosen.
+// Options configure sampling.
 type Options struct {
 	MaxNewTokens int
-	Temperature  float64 // of the softmax; 0 takes the likeliest
-	TopK         int     // only the k likeliest; 0 is all
-	TopP         float64 // only the likeliest that together reach this probability; 0 and 1 are all
+	Temperature  float64 // of the softmax; 0 is greedy
+	TopK         int     // keep the k most likely tokens; 0 keeps all
+	TopP         float64 // keep the most likely tokens up to this probability; 0 and 1 keep all
 	Seed         uint64
-	Stop         []int32 // ids that end the text; they are not returned
+	Stop         []int32 // ids that end the text and are not returned
 }
 
 // Validate checks ranges.
@@ -38,14 +38,14 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// ErrNotCausal says that a model does not predict the next token.
-var ErrNotCausal = fault.Try(errors.New("generate: this model does not predict the next token: it cannot continue a text"), "trireme eval")
+// ErrNotCausal is returned for a model that does not predict the next token.
+var ErrNotCausal = fault.Try(errors.New("generate: this model does not predict the next token and cannot generate text"), "trireme eval")
 
-// ErrNaN says that a model computes NaN, which no token can be chosen from.
-var ErrNaN = fault.Try(errors.New("generate: the model's logits are NaN: its weights are NaN or infinite, or its files are damaged"), "another model or checkpoint")
+// ErrNaN is returned if the logits are NaN.
+var ErrNaN = fault.Try(errors.New("generate: the model's logits are NaN: its weights are NaN or infinite, or its files are corrupt"), "another model or checkpoint")
 
-// Tokens yields new ids after prompt. The model computes each row once and keeps its keys and
-// values; where the text grows longer than positions, it begins anew with the newer half.
+// Tokens yields new ids after prompt. Keys and values are cached. If the text exceeds positions, it
+// continues from the newer half.
 func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32, positions int, o Options) iter.Seq2[int32, error] {
 	return func(yield func(int32, error) bool) {
 		if err := check(m, prompt, o); err != nil {
@@ -82,23 +82,23 @@ func check(m model.Model, prompt []int32, o Options) error {
 		return ErrNotCausal
 	}
 	if len(prompt) == 0 {
-		return fault.Try(errors.New("generate: the prompt has no tokens"), "a longer one")
+		return fault.Try(errors.New("generate: the prompt is empty"), "a prompt of one token or more")
 	}
 	for _, id := range prompt {
 		if id < 0 || int(id) >= m.Info().Vocab {
-			return fault.Try(fmt.Errorf("generate: the prompt has token id %d, the model's vocabulary %d: the tokenizer is another model's", id, m.Info().Vocab), "the model's own")
+			return fault.Try(fmt.Errorf("generate: prompt token id %d is outside the model's vocabulary of %d: the tokenizer is another model's", id, m.Info().Vocab), "the model's tokenizer")
 		}
 	}
 	return nil
 }
 
-// distribution are ids with their probabilities, likeliest first where some were cut off.
+// distribution is ids with probabilities, sorted if some were cut off.
 type distribution struct {
 	ids []int
 	p   []float64
 }
 
-// probabilities are of the ids that o leaves.
+// probabilities returns the distribution of the ids that o keeps.
 func probabilities(logits []float32, o Options) distribution {
 	switch {
 	case o.Temperature == 0:
@@ -127,8 +127,7 @@ func probabilities(logits []float32, o Options) distribution {
 	return distribution{ids, p}
 }
 
-// topK are the ids of the k largest logits, in falling order; of equal ones the smaller id
-// comes first.
+// topK returns the ids of the k largest logits in decreasing order; ties by id.
 func topK(logits []float32, k int) []int {
 	before := func(a, b int) int {
 		switch {
@@ -139,7 +138,7 @@ func topK(logits []float32, k int) []int {
 		}
 		return a - b
 	}
-	if k > 256 { // sorting all is cheaper than keeping so many in order
+	if k > 256 { // sorting all is cheaper than keeping k sorted
 		ids := make([]int, len(logits))
 		for i := range ids {
 			ids[i] = i
@@ -168,7 +167,7 @@ func (c distribution) sample(u float64) int {
 	return c.ids[len(c.ids)-1]
 }
 
-// uniform is a number in [0, 1) that depends on seed and n only (splitmix64, Steele et al. 2014).
+// uniform returns a number in [0, 1) from seed and n (splitmix64, Steele et al. 2014).
 func uniform(seed, n uint64) float64 {
 	z := seed + (n+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

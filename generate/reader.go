@@ -7,7 +7,7 @@ import (
 	"trireme/tensor"
 )
 
-// decoder is a model that reads a growing text.
+// decoder computes logits of a growing text with a KV cache.
 type decoder struct {
 	b     tensor.Backend
 	m     model.Model
@@ -23,13 +23,13 @@ func newDecoder(b tensor.Backend, m model.Model, positions int, seed uint64) *de
 
 func (r *decoder) close() { r.cache.Release() }
 
-// logits are those of the token after ids, which begin with those of the last call. They are
-// overwritten by the next.
+// logits returns the logits of the token after ids, which extend those of the last call. The next call
+// overwrites them.
 func (r *decoder) logits(ids []int32) []float32 {
 	seen := r.first + r.cache.Rows
 	if len(ids)-r.first > r.cache.Cap {
 		r.first = len(ids) - r.cache.Cap
-		if seen > 0 { // room to go on without doing this at each token
+		if seen > 0 { // leave space, to not repeat this at each token
 			r.first = len(ids) - max(1, r.cache.Cap/2)
 		}
 		seen, r.cache.Rows = r.first, 0
@@ -38,7 +38,7 @@ func (r *decoder) logits(ids []int32) []float32 {
 	return r.out
 }
 
-// forward reads rows after those in the cache: any number at first, and then one.
+// forward computes rows after those in the cache.
 func (r *decoder) forward(ids []int32) {
 	n := len(ids)
 	batch := model.Batch{

@@ -7,17 +7,16 @@ import (
 	"trireme/parallel"
 )
 
-// Accounting is a published way of counting the states of a model: parameters, gradients and
-// what an optimizer keeps, without activations. It is arithmetic over the number of parameters,
-// to be held beside others' tables; what a run needs is a Plan.
+// Accounting is a published formula for the model states: parameters, gradients and optimizer state,
+// without activations. It serves to compare with other tables; a Plan describes a run.
 type Accounting struct {
 	Name                     string
-	Params, Grads, Optimizer float64 // bytes a parameter
+	Params, Grads, Optimizer float64 // bytes per parameter
 	Source                   string
 }
 
-// Accountings are those of mixed precision (16 bytes a parameter: 2, 2, and 12 for AdamW with
-// its master copy), float32 (16), seed-000 (12: no master copy), and, in Estimate, DeepSpeed's.
+// Accountings are mixed precision (16 bytes per parameter: 2, 2, and 12 for AdamW with its master
+// weights), float32 (16), and seed-000 (12: no master weights). Estimates has DeepSpeed's.
 var Accountings = []Accounting{
 	{"mixed", 2, 2, 12, "Rajbhandari et al. 2019, section 3.1"},
 	{"fp32", 4, 4, 8, "four float32 a parameter"},
@@ -27,7 +26,7 @@ var Accountings = []Accounting{
 // DeepSpeed is the name of the accounting of DeepSpeed's estimators.
 const DeepSpeed = "deepspeed"
 
-// AccountingNames lists them all.
+// AccountingNames returns all names.
 func AccountingNames() []string {
 	var names []string
 	for _, a := range Accountings {
@@ -36,11 +35,10 @@ func AccountingNames() []string {
 	return append(names, DeepSpeed)
 }
 
-// Count is the bytes of one rank for so many parameters, divided by a strategy among so many
-// shards.
+// Count returns the bytes of one rank under a strategy with a number of shards.
 func (a Accounting) Count(s parallel.Strategy, parameters float64, shards int) float64 {
-	part := func(divided bool, bytes float64) float64 {
-		if divided {
+	part := func(sharded bool, bytes float64) float64 {
+		if sharded {
 			return bytes / float64(shards)
 		}
 		return bytes
@@ -53,15 +51,15 @@ type Estimate struct {
 	Strategy         string  `json:"strategy"`          // shard_grad_op (ZeRO-2) or full_shard (ZeRO-3)
 	OffloadParam     bool    `json:"offload_param"`     // to the host
 	OffloadOptimizer bool    `json:"offload_optimizer"` // to the host
-	ZeroInit         bool    `json:"zero_init"`         // parameters are made divided
+	ZeroInit         bool    `json:"zero_init"`         // parameters are created sharded
 	Device           float64 `json:"device_bytes"`      // of a rank's device
 	Host             float64 `json:"host_bytes"`        // of a node's host
 }
 
-// Estimates are the rows that DeepSpeed's estimators print (its documentation, Memory
-// Requirements; bytes a parameter and a reserve of one half on the host as there), for
-// parameters of which the largest module has largest, on nodes of perNode ranks. Where largest is 0,
-// not known, there are none of full_shard, whose device holds that module whole.
+// Estimates returns the rows that DeepSpeed's estimators print, for nodes of perNode ranks and a largest
+// module of largest parameters. Bytes per parameter and the host's 50% reserve follow its documentation,
+// Memory Requirements. If largest is 0, there are no rows of full_shard, which keeps that module
+// unsharded.
 func Estimates(parameters, largest float64, nodes, perNode int) []Estimate {
 	const reserve = 1.5
 	ranks, n, g := float64(nodes*perNode), float64(nodes), float64(perNode)
@@ -81,7 +79,7 @@ func Estimates(parameters, largest float64, nodes, perNode int) []Estimate {
 	}
 	for _, offload := range []struct {
 		param, optimizer bool
-		device, host     float64 // bytes of a parameter over all ranks
+		device, host     float64 // bytes per parameter over all ranks
 	}{{true, true, 0, 18}, {false, true, 2, 16}, {false, false, 18, 0}} {
 		for _, init := range []bool{true, false} {
 			e := Estimate{Strategy: "full_shard", OffloadParam: offload.param, OffloadOptimizer: offload.optimizer, ZeroInit: init}
@@ -100,7 +98,7 @@ func Estimates(parameters, largest float64, nodes, perNode int) []Estimate {
 	return out
 }
 
-// ParseAccounting finds an accounting by its name; DeepSpeed's has none.
+// ParseAccounting returns the accounting of a name, except DeepSpeed's.
 func ParseAccounting(name string) (Accounting, error) {
 	for _, a := range Accountings {
 		if a.Name == name {

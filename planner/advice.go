@@ -9,19 +9,18 @@ import (
 	"trireme/parallel"
 )
 
-// Advice is a way to run a job within a limit.
+// Advice recommends a way to run a job within a memory limit.
 type Advice struct {
-	Strategy  string // empty: there is none
-	Recompute bool   // every layer, which the job does not
-	Batch     Batch  // with which it was planned
-	Largest   Batch  // that fits with it
+	Strategy  string // empty if nothing fits
+	Recompute bool   // every layer, unlike the job
+	Batch     Batch  // of the plan
+	Largest   Batch  // that fits
 	Plan      Plan
 	Why       string
 }
 
-// Advise takes of some options the one that divides the least of those that fit a limit (bytes of
-// a rank): as they are, or else with smaller micro-batches and more accumulation, or else with
-// every layer recomputed.
+// Advise recommends the option that shards the least of those within limit, in bytes of a rank: the job
+// as it is, or with smaller micro-batches and more accumulation, or with every layer recomputed.
 func (j Job) Advise(ctx context.Context, options []Option, limit int64) (Advice, error) {
 	for _, recompute := range []bool{false, true} {
 		if recompute {
@@ -44,16 +43,16 @@ func (j Job) Advise(ctx context.Context, options []Option, limit int64) (Advice,
 			return a, err
 		}
 	}
-	a := Advice{Why: fmt.Sprintf("none fits %v a rank, not with micro-batches of one row and every layer recomputed either", device.Bytes(limit))}
+	a := Advice{Why: fmt.Sprintf("no strategy fits %v per rank, even with micro-batches of one row and every layer recomputed", device.Bytes(limit))}
 	last := slices.MaxFunc(options, func(a, b Option) int { return rank(a) - rank(b) })
 	n, err := j.withStrategy(last.Strategy).withBatch(Batch{1, 1, j.Ranks}).minRanks(ctx, limit)
 	if err == nil && n > 0 {
-		a.Why += fmt.Sprintf("; so divided among %d ranks %s does", n, last.Strategy)
+		a.Why += fmt.Sprintf("; on %d ranks %s fits", n, last.Strategy)
 	}
 	return a, err
 }
 
-// rank is an option's place among strategies; those that cannot be come first.
+// rank orders options by how much they shard; invalid ones are first.
 func rank(o Option) int {
 	if o.Err != nil {
 		return -1
@@ -61,7 +60,7 @@ func rank(o Option) int {
 	return slices.Index(parallel.StrategyNames(), o.Strategy)
 }
 
-// advise is Advise for a job as it is, or with smaller micro-batches.
+// advise is Advise without recomputation.
 func (j Job) advise(ctx context.Context, options []Option, limit int64) (Advice, error) {
 	var all, plain []Option
 	for _, o := range options {
@@ -79,9 +78,9 @@ func (j Job) advise(ctx context.Context, options []Option, limit int64) (Advice,
 	if i := slices.IndexFunc(all, func(o Option) bool { return o.Fits }); i >= 0 {
 		o := all[i]
 		a := Advice{Strategy: o.Strategy, Batch: o.Batch, Largest: o.Largest, Plan: o.Plan}
-		a.Why = fmt.Sprintf("divides the least of those that fit: %v of %v a rank", device.Bytes(o.Plan.Memory.PeakTotal), device.Bytes(limit))
+		a.Why = fmt.Sprintf("shards the least of those that fit: %v of %v per rank", device.Bytes(o.Plan.Memory.PeakTotal), device.Bytes(limit))
 		if i > 0 {
-			a.Why += fmt.Sprintf("; %s would need %s", all[i-1].Strategy, device.Bytes(all[i-1].Plan.Memory.PeakTotal).Decimal())
+			a.Why += fmt.Sprintf("; %s needs %s", all[i-1].Strategy, device.Bytes(all[i-1].Plan.Memory.PeakTotal).Decimal())
 		}
 		return a, nil
 	}
@@ -99,14 +98,13 @@ func (j Job) advise(ctx context.Context, options []Option, limit int64) (Advice,
 		b, err := c.job.Batch()
 		return Advice{
 			Strategy: o.Strategy, Batch: b, Largest: o.Largest, Plan: c.Plan,
-			Why: fmt.Sprintf("divides the least of those that fit with smaller micro-batches: %v of %v a rank", device.Bytes(c.Plan.Memory.PeakTotal), device.Bytes(limit)),
+			Why: fmt.Sprintf("shards the least of those that fit with smaller micro-batches: %v of %v per rank", device.Bytes(c.Plan.Memory.PeakTotal), device.Bytes(limit)),
 		}, err
 	}
 	return Advice{}, nil
 }
 
-// minRanks is the smallest number of ranks, the job's doubled some times, with which it fits a
-// limit, each with the rows that it has; 0 where none does.
+// minRanks doubles the ranks, at constant rows per rank, until the job fits limit; 0 if it never does.
 func (j Job) minRanks(ctx context.Context, limit int64) (int, error) {
 	b, err := j.Batch()
 	if err != nil {

@@ -13,23 +13,22 @@ import (
 	"trireme/train"
 )
 
-// Change is another way to run a job that needs less memory.
+// Change is a modification of a job that needs less memory.
 type Change struct {
 	What string   // micro_batch_size 4 -> 2 with accumulation 4 -> 8
 	Keys []string // path=value, for --set
 	Plan Plan
-	// ChangesResult says that the run's figures become others, beyond the order of sums.
+	// ChangesResult reports that results differ by more than the order of sums.
 	ChangesResult bool
 	job           Job
 }
 
-// changeKind is a sort of change, of which there may be several degrees.
+// changeKind returns the degrees of one kind of change, the smallest first.
 type changeKind func(j Job) []Change
 
-// Changes are what makes a job fit a limit (bytes of a rank), the cheapest first: smaller
-// micro-batches with more accumulation, then less that is gathered, more sharding, recomputation,
-// off-loading and bfloat16, of each as little as is enough. Where none is enough alone, it is the
-// one list of them that is.
+// Changes returns the changes that make a job fit limit, in bytes of a rank, the cheapest first: smaller
+// micro-batches, less prefetch, more sharding, recomputation, offload, and bfloat16, each to the
+// smallest degree that fits. If none fits alone, it returns one combination that does.
 func (j Job) Changes(ctx context.Context, limit int64) ([]Change, error) {
 	kinds := []changeKind{Job.smallerMicroBatches, Job.lessGathered, Job.moreSharding, Job.moreRecompute, Job.moreOffload, Job.lowerPrecision}
 	var fit []Change
@@ -45,8 +44,7 @@ func (j Job) Changes(ctx context.Context, limit int64) ([]Change, error) {
 	if len(fit) > 0 {
 		return fit, nil
 	}
-	// One after the other, each as far as it goes, until it is enough; then without those that
-	// were not needed.
+	// Combine kinds in order until the job fits, then reduce their degrees.
 	for n := 2; n <= len(kinds); n++ {
 		c, err := combine(ctx, j, kinds[:n], limit)
 		if err != nil || c != nil {
@@ -63,7 +61,7 @@ func list(c *Change) []Change {
 	return []Change{*c}
 }
 
-// firstFit is the first of some changes that fits; nil where none does.
+// firstFit returns the first change that fits; nil if none does.
 func firstFit(ctx context.Context, changes []Change, limit int64) (*Change, error) {
 	for _, c := range changes {
 		var err error
@@ -77,10 +75,9 @@ func firstFit(ctx context.Context, changes []Change, limit int64) (*Change, erro
 	return nil, nil
 }
 
-// combine makes changes of all kinds, and takes of each as little as is enough with the others
-// as far as they go.
+// combine applies changes of all kinds, each to the smallest degree that fits with the others.
 func combine(ctx context.Context, j Job, kinds []changeKind, limit int64) (*Change, error) {
-	chosen := make([]int, len(kinds)) // how far of each kind; 0 is not at all
+	chosen := make([]int, len(kinds)) // degree of each kind; 0 is none
 	for i, k := range kinds {
 		chosen[i] = len(k(j))
 	}
@@ -88,7 +85,7 @@ func combine(ctx context.Context, j Job, kinds []changeKind, limit int64) (*Chan
 	if err != nil || !fits {
 		return nil, err
 	}
-	for i := range slices.Backward(kinds) { // the dearest are spared first
+	for i := range slices.Backward(kinds) { // reduce the most expensive first
 		for chosen[i] > 0 {
 			try := slices.Clone(chosen)
 			try[i]--
@@ -122,13 +119,13 @@ func apply(ctx context.Context, j Job, kinds []changeKind, how []int, limit int6
 	return &c, c.Plan.Memory.PeakTotal <= limit, err
 }
 
-// change is a job in place of j.
+// change returns the change from j to another job.
 func (j Job) change(what string, to Job) Change {
 	c := Change{What: what, job: to}
 	paths := conf.Paths[train.Config]()
 	for _, path := range paths {
 		if slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, path+".") }) {
-			continue // a node: its keys come themselves
+			continue // a node: its keys are listed themselves
 		}
 		if was, is := conf.Get(j.Config, path), conf.Get(to.Config, path); was != is {
 			c.Keys = append(c.Keys, path+"="+is)
@@ -137,7 +134,7 @@ func (j Job) change(what string, to Job) Change {
 	return c
 }
 
-// smallerMicroBatches are micro-batches that divide the job's.
+// smallerMicroBatches returns micro-batch sizes that divide the job's.
 func (j Job) smallerMicroBatches() []Change {
 	b, err := j.Batch()
 	if err != nil {
@@ -159,21 +156,20 @@ func (j Job) smallerMicroBatches() []Change {
 	return out
 }
 
-// lessGathered is the least that is lessGathered at one time with what communicates meanwhile: where a
-// configuration has asked for more.
+// lessGathered returns the default prefetch and resharding, if the job's keep more.
 func (j Job) lessGathered() []Change {
 	to := j
 	d := parallel.Default()
 	to.Config.Parallel.PrefetchUnits = min(to.Config.Parallel.PrefetchUnits, d.PrefetchUnits)
 	to.Config.Parallel.ReshardAfterForward = d.ReshardAfterForward
-	c := j.change("gather one unit ahead, and keep none", to)
+	c := j.change("prefetch one unit and reshard after forward", to)
 	if len(c.Keys) == 0 {
 		return nil
 	}
 	return []Change{c}
 }
 
-// moreSharding are strategies that divide more.
+// moreSharding returns the strategies that shard more.
 func (j Job) moreSharding() []Change {
 	s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
 	if err != nil || j.Ranks == 1 {
@@ -189,23 +185,23 @@ func (j Job) moreSharding() []Change {
 	return out
 }
 
-// recomputeLevels are ways to compute layers again, the cheapest in arithmetic first.
+// recomputeLevels are ordered by FLOPs, the cheapest first.
 var recomputeLevels = []struct {
 	what     string
 	keep     train.RecomputeKeep
 	segments train.SegmentCount
-	store    train.RecomputeStore // empty: as it is
+	store    train.RecomputeStore // empty: unchanged
 }{
-	{"recompute every layer but for its products", "products", 0, ""},
+	{"recompute every layer except matrix products", "products", 0, ""},
 	{"recompute every layer", "nothing", 0, ""},
-	{"recompute sqrt(n) segments, and every layer in them", "nothing", train.SqrtSegments, ""},
-	{"recompute every layer, whose input waits on disk", "nothing", 0, "disk"},
+	{"recompute sqrt(n) segments and every layer in them", "nothing", train.SqrtSegments, ""},
+	{"recompute every layer, with inputs on disk", "nothing", 0, "disk"},
 }
 
-// wholeLayers is the degree that keeps the inputs of every layer alone.
+// wholeLayers is the level that saves only the inputs of layers.
 const wholeLayers = 1
 
-// moreRecompute are the degrees above the job's own.
+// moreRecompute returns the levels above the job's.
 func (j Job) moreRecompute() []Change {
 	var out []Change
 	for i, d := range recomputeLevels {
@@ -216,12 +212,12 @@ func (j Job) moreRecompute() []Change {
 	return out
 }
 
-// recomputes says that layers are computed again from the first step on.
+// recomputes reports whether layers are recomputed from the first step.
 func (j Job) recomputes() bool {
 	return j.Config.Recompute.Enabled && j.Config.Recompute.MemoryThreshold == 0
 }
 
-// withRecompute is the job with layers computed again to a degree; where their inputs wait stays.
+// withRecompute returns the job with a level of recomputation; the store stays unless the level sets it.
 func (j Job) withRecompute(degree int) Job {
 	r, d := &j.Config.Recompute, recomputeLevels[degree]
 	r.Enabled, r.EveryNLayers, r.MemoryThreshold = true, 1, 0
@@ -238,30 +234,29 @@ func (j Job) withRecompute(degree int) Job {
 	return j
 }
 
-// moreOffload are ways to keep state elsewhere: on the host of a device with its own memory, or else in
-// files.
+// moreOffload offloads state to the host of a device with its own memory, or else to files.
 func (j Job) moreOffload() []Change {
 	s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
 	if err != nil {
 		return nil
 	}
-	to, where, rests := j, parallel.OffloadNVMe, "on disk"
+	to, where, target := j, parallel.OffloadNVMe, "to disk"
 	if j.SeparateMemory {
-		where, rests = parallel.OffloadCPU, "on the host"
+		where, target = parallel.OffloadCPU, "to the host"
 	}
 	to.Config.Offload.Optimizer.Device = where
-	out := []Change{j.change("optimizer state rests "+rests, to)}
-	what := "optimizer state and parameters rest " + rests
+	out := []Change{j.change("offload optimizer state "+target, to)}
+	what := "offload optimizer state and parameters " + target
 	if !s.Params {
 		to = to.withStrategy("full_shard")
-		what += ", under full_shard"
+		what += " under full_shard"
 	}
 	to.Config.Offload.Params.Device = where
 	out = append(out, j.change(what, to))
 	return slices.DeleteFunc(out, func(c Change) bool { return len(c.Keys) == 0 })
 }
 
-// lowerPrecision computes in bfloat16.
+// lowerPrecision returns training in bfloat16.
 func (j Job) lowerPrecision() []Change {
 	p, err := j.Config.Precision.Types()
 	if err != nil || p.Param != tensor.F32 {
@@ -274,11 +269,11 @@ func (j Job) lowerPrecision() []Change {
 	return []Change{c}
 }
 
-// Effect says what a change saves and costs, beside the plan without it.
+// Effect describes what a change saves and costs compared with plan p.
 func (c Change) Effect(p Plan) string {
 	result := "same result"
 	if c.ChangesResult {
-		result = "other figures"
+		result = "different result"
 	}
 	parts := []string{result, device.Bytes(c.Plan.Memory.PeakTotal - p.Memory.PeakTotal).Binary()}
 	if more := c.Plan.HostBytes() - p.HostBytes(); more > 0 {
@@ -288,10 +283,10 @@ func (c Change) Effect(p Plan) string {
 		parts = append(parts, device.Bytes(more).Binary()+" on disk, read and written each step")
 	}
 	if x := c.Plan.Executed/p.Executed - 1; x > 0.005 {
-		parts = append(parts, fmt.Sprintf("arithmetic +%.0f%%", 100*x))
+		parts = append(parts, fmt.Sprintf("FLOPs +%.0f%%", 100*x))
 	}
 	if was, now := p.SentBytes(), c.Plan.SentBytes(); was > 0 && float64(now) > 1.01*float64(was) {
-		parts = append(parts, fmt.Sprintf("sends %.2g times as much", float64(now)/float64(was)))
+		parts = append(parts, fmt.Sprintf("sends %.2g times the bytes", float64(now)/float64(was)))
 	}
 	return strings.Join(parts, ", ")
 }

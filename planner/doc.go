@@ -1,6 +1,4 @@
-// Package planner says what a run needs before it starts. A Job is a configuration, a model and
-// a number of ranks; Job.Run makes one step of it: train.Config.Build puts the model, the
-// engine and the stepper together as a run does, on the meta backend, with groups that move
-// nothing. Bytes are read from the backend's Meter, traffic from the groups, arithmetic from the
-// backend: there is no second arithmetic that could drift.
+// Package planner predicts the memory, traffic and FLOPs of a run. Job.Run runs one step of a
+// configuration with the code of a run (train.Config.Build), on the meta backend with groups that only
+// count bytes, so a plan cannot differ from the run.
 package planner

@@ -6,14 +6,14 @@ import (
 	"sort"
 )
 
-// Batch is how the rows of a step are divided, with micro_batch_tokens if all are as long as may be.
+// Batch is the batch of a job. With micro_batch_tokens it assumes rows of maximum length.
 type Batch struct {
 	Micro        int `json:"micro_batch_size"`
 	Accumulation int `json:"gradient_accumulation_steps"`
 	Global       int `json:"global_batch_size"` // rows of a step over all ranks
 }
 
-// Batch is the job's.
+// Batch returns the job's batch.
 func (j Job) Batch() (Batch, error) {
 	t := j.Config.Training
 	a, err := t.MaxAccumulation(j.Ranks, j.Positions)
@@ -23,7 +23,7 @@ func (j Job) Batch() (Batch, error) {
 	return Batch{t.MicroBatchSize, a, t.MicroBatchSize * a * j.Ranks}, err
 }
 
-// withBatch is the job withBatch its rows divided in another way.
+// withBatch returns the job with another batch.
 func (j Job) withBatch(b Batch) Job {
 	t := &j.Config.Training
 	if t.MicroBatchTokens > 0 {
@@ -37,51 +37,51 @@ func (j Job) withBatch(b Batch) Job {
 	return j
 }
 
-// maxTokens bounds the micro-batches that are looked at.
+// maxTokens limits the micro-batches tried.
 const maxTokens = 1 << 24
 
-// Largest finds the largest micro-batch with which a rank needs at most limit bytes: where
-// global_batch_size is given, among those that make it up, with the accumulation that does; else
-// with the accumulation as it is. The batch is zero where none fits.
+// Largest returns the largest micro-batch within limit, in bytes of a rank; zero if none fits. If
+// global_batch_size is set, it keeps that by changing the accumulation; otherwise the accumulation
+// stays.
 func (j Job) Largest(ctx context.Context, limit int64) (Batch, error) {
 	b, err := j.Batch()
 	if err != nil {
 		return Batch{}, err
 	}
-	var ways []Batch // by growing micro-batch; nil: all
+	var batches []Batch // by increasing micro-batch; nil: all
 	if j.Config.Training.GlobalBatchSize > 0 {
 		for rows, micro := b.Global/j.Ranks, 1; micro <= rows; micro++ {
 			if rows%micro == 0 {
-				ways = append(ways, Batch{micro, rows / micro, b.Global})
+				batches = append(batches, Batch{micro, rows / micro, b.Global})
 			}
 		}
 	}
-	way := func(i int) Batch {
-		if ways != nil {
-			return ways[i]
+	batch := func(i int) Batch {
+		if batches != nil {
+			return batches[i]
 		}
 		return Batch{i + 1, b.Accumulation, (i + 1) * b.Accumulation * j.Ranks}
 	}
 	most := max(1, maxTokens/j.Positions)
-	if ways != nil {
-		most = sort.Search(len(ways), func(i int) bool { return i > 0 && ways[i].Micro > most })
+	if batches != nil {
+		most = sort.Search(len(batches), func(i int) bool { return i > 0 && batches[i].Micro > most })
 	}
 	need := func(i int) (int64, error) {
-		p, err := j.withBatch(way(i)).Run(ctx, 0)
+		p, err := j.withBatch(batch(i)).Run(ctx, 0)
 		return p.Memory.PeakTotal, err
 	}
-	n, err := countFitting(most, limit, func(i int) int64 { return int64(way(i).Micro) }, need)
+	n, err := countFitting(most, limit, func(i int) int64 { return int64(batch(i).Micro) }, need)
 	if err != nil || n == 0 {
 		return Batch{}, err
 	}
-	return way(n - 1), nil
+	return batch(n - 1), nil
 }
 
-// countFitting is how many of n sizes, which grow, need at most limit. What a size needs grows almost
-// in proportion to it, so that a line through two finds the place, or nearly.
+// countFitting returns how many of n increasing sizes need up to limit. The need is almost linear in the
+// size, so it interpolates.
 func countFitting(n int, limit int64, size func(i int) int64, need func(i int) (int64, error)) (int, error) {
-	lo, hi := 0, n      // sizes below lo fit, those from hi on do not
-	var x, y [2]float64 // the last two sizes that were looked at, and what they need
+	lo, hi := 0, n      // sizes below lo fit, those from hi on do not fit
+	var x, y [2]float64 // the last two sizes and their needs
 	for try := 0; lo < hi; try++ {
 		guess := (lo + hi) / 2
 		switch slope := (y[1] - y[0]) / (x[1] - x[0]); {

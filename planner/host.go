@@ -7,9 +7,9 @@ import (
 	"trireme/tensor"
 )
 
-// onDevice is the job as a device with a memory of its own runs it: parameters that rest on the host
-// come to it unit by unit, as those that rest in a file do. Parameters that a strategy keeps whole
-// stay.
+// onDevice returns the job as a device with separate memory runs it: parameters offloaded to the host are
+// loaded unit by unit, as those in files are. Parameters that the strategy keeps unsharded stay on the
+// device.
 func (j Job) onDevice() Job {
 	if p := &j.Config.Offload.Params; p.Device == parallel.OffloadCPU {
 		p.Device = parallel.OffloadNone
@@ -20,16 +20,16 @@ func (j Job) onDevice() Job {
 	return j
 }
 
-// splitHost moves the memory of a plan that lies on the host from p.Memory to p.Host.
+// splitHost moves host memory from p.Memory to p.Host.
 //
-// An optimizer that is offloaded to the host computes there, as DeepSpeed's and FSDP's do: the host
-// has its state, the float32 masters and the gradients. In float32, parameters that stay on the
-// device have a master on the host besides.
+// The optimizer runs where its state is, as in DeepSpeed and FSDP: an offloaded one has its state, the
+// float32 master weights and the gradients on the host. In float32, parameters that stay on the device
+// also have master weights on the host.
 func (j Job) splitHost(ctx context.Context, rank, accumulation int, p Plan) (Plan, error) {
 	o := j.Config.Offload
 	if own := j.onDevice().Config.Offload; own.Params.Device == parallel.OffloadNVMe && o.Params.Device == parallel.OffloadCPU {
 		files := int64(0)
-		if o.Optimizer.Device == parallel.OffloadNVMe { // both lie in Offloaded
+		if o.Optimizer.Device == parallel.OffloadNVMe { // both count as Offloaded
 			j.Config.Offload.Params.Device = parallel.OffloadNone
 			without, err := j.step(ctx, rank, accumulation)
 			if err != nil {
@@ -60,8 +60,7 @@ func (j Job) splitHost(ctx context.Context, rank, accumulation int, p Plan) (Pla
 	return p, nil
 }
 
-// HostBytes is what this rank keeps in the memory of its host, where that is another one than the
-// device's.
+// HostBytes returns the host memory of this rank, if the device has its own.
 func (p Plan) HostBytes() (n int64) {
 	for _, b := range p.Host {
 		n += b

@@ -16,35 +16,35 @@ import (
 	"trireme/train"
 )
 
-// Job is a run of so many ranks.
+// Job is a run to plan.
 type Job struct {
 	Config         train.Config
 	Model          *model.Config
 	Ranks          int
 	Local          int       // ranks of one machine; 0 is all
-	Positions      int       // of a row at most
-	RowTokens      float64   // tokens of a row, of a plan of what is usual; 0 plans the most
-	SeparateMemory bool      // the device has a memory of its own: what is offloaded to cpu is not in it
-	Rows           data.Info // what micro-batches have besides ids and targets: Loader.Info
+	Positions      int       // maximum tokens of a row
+	RowTokens      float64   // tokens of a row to plan for; 0 is the maximum
+	SeparateMemory bool      // the device has its own memory, apart from the host's
+	Rows           data.Info // fields of micro-batches besides ids and targets: Loader.Info
 }
 
-// Plan is what one rank needs and does in a step.
+// Plan is the memory and work of one rank in a step.
 type Plan struct {
 	Parameters    int64               // of the whole model
-	Trainable     int64               // of those
-	LargestModule int64               // of those of one module, as DeepSpeed counts them
-	Memory        tensor.Usage        // of this rank, bytes; where Job.Apart, of its device
-	Slots         []parallel.SlotSize // the optimizers' state, wherever it rests
-	// Host is what lies in the host's memory where Job.Apart, bytes by category.
+	Trainable     int64               // parameters that are not frozen
+	LargestModule int64               // parameters of the largest module, as DeepSpeed counts them
+	Memory        tensor.Usage        // of this rank, bytes; with Job.SeparateMemory, of its device
+	Slots         []parallel.SlotSize // optimizer state, wherever it is stored
+	// Host is the host's memory in bytes by category, with Job.SeparateMemory.
 	Host     [tensor.NumCategories]int64
 	Sent     []Traffic // by this rank in a step
-	FLOPs    float64   // of this rank in a step, as model.Info counts them: recomputation is none
-	Executed float64   // multiplications and additions that products and attention make, recomputation included
+	FLOPs    float64   // of this rank in a step, as in model.Info, without recomputation
+	Executed float64   // multiplications and additions of matrix products and attention, with recomputation
 
-	updated int64 // elements, by this rank
+	updated int64 // elements that this rank updates
 }
 
-// Run plans a rank by making one step of it where nothing is computed.
+// Run plans a rank by running one step on the meta backend.
 func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
 	accumulation, err := j.Config.Training.MaxAccumulation(j.Ranks, int(math.Ceil(j.row())))
 	if err != nil {
@@ -53,7 +53,7 @@ func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
 	if accumulation <= steadyMicroBatches+1 {
 		return j.run(ctx, rank, accumulation)
 	}
-	// Each micro-batch between the first and the last is like the one before it.
+	// Micro-batches between the first and the last are equal: extrapolate.
 	short, err := j.run(ctx, rank, steadyMicroBatches)
 	if err != nil {
 		return Plan{}, err
@@ -68,12 +68,11 @@ func (j Job) Run(ctx context.Context, rank int) (Plan, error) {
 	return long.extrapolate(short, int64(accumulation-steadyMicroBatches-1)), nil
 }
 
-// steadyMicroBatches is the number of micro-batches from which on one more changes no peak: the first, whose
-// gradients are the first in their place, one after it while whose reductions are under way, one
-// that begins as that did, and the last.
+// steadyMicroBatches is the number of micro-batches beyond which one more changes no peak: the first,
+// which allocates gradients, two that overlap with reductions, and the last.
 const steadyMicroBatches = 4
 
-// extrapolate is a plan of n micro-batches more than p has, where p has one more than before.
+// extrapolate adds n micro-batches to p, which has one more than before.
 func (p Plan) extrapolate(before Plan, n int64) Plan {
 	p.FLOPs += float64(n) * (p.FLOPs - before.FLOPs)
 	p.Executed += float64(n) * (p.Executed - before.Executed)
@@ -84,10 +83,10 @@ func (p Plan) extrapolate(before Plan, n int64) Plan {
 	return p
 }
 
-// flopCounter is a device that counts what it would have computed.
+// flopCounter is a backend that counts operations.
 type flopCounter interface{ Work() float64 }
 
-// run plans a step of accumulation micro-batches.
+// run plans a step of a number of micro-batches.
 func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	if !j.SeparateMemory {
 		return j.step(ctx, rank, accumulation)
@@ -99,7 +98,7 @@ func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	return j.splitHost(ctx, rank, accumulation, p)
 }
 
-// step simulates a step of accumulation micro-batches.
+// step simulates a step of a number of micro-batches.
 func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err error) {
 	b, err := device.Open("meta", device.Options{})
 	if err != nil {
@@ -118,7 +117,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	if err := a.Engine.Sync(); err != nil {
 		return Plan{}, err
 	}
-	// What is counted is a step's, as a run's records do.
+	// Count only the step, as a run's records do.
 	sent.clear()
 	b.Meter().ResetPeak()
 	if err := a.Stepper.Step(ctx, j.micros(accumulation), func(int) float64 { return 0 }); err != nil {
@@ -138,7 +137,7 @@ func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err erro
 	return p, nil
 }
 
-// flops are those of a micro-batch, all of whose tokens have a label.
+// flops returns the FLOPs of a micro-batch in which all tokens have a label.
 func (j Job) flops(info model.Info) float64 {
 	return info.RowFLOPs(int(math.Round(j.row()))) * float64(j.rows())
 }
@@ -158,13 +157,13 @@ func (p *Plan) count(m model.Model) {
 	}
 }
 
-// micros are micro-batches of the job's form, all the same one, whose numbers are never read.
+// micro returns the rows and tokens of a micro-batch.
 func (j Job) micros(accumulation int) []data.MicroBatch {
 	rows, tokens := j.micro()
 	return slices.Repeat([]data.MicroBatch{data.UniformMicroBatch(rows, tokens, j.Positions, j.Rows)}, accumulation)
 }
 
-// row is the tokens of a row: the most that there may be, or the usual.
+// row returns the tokens of a row.
 func (j Job) row() float64 {
 	if j.RowTokens > 0 {
 		return j.RowTokens
@@ -172,7 +171,7 @@ func (j Job) row() float64 {
 	return float64(j.Positions)
 }
 
-// rows is those of a micro-batch whose rows have that many tokens.
+// rows returns the number of rows in a micro-batch.
 func (j Job) rows() int {
 	t := j.Config.Training
 	if t.MicroBatchTokens == 0 {
@@ -195,7 +194,7 @@ func (j Job) micro() (rows, tokens int) {
 	return t.MicroBatchSize, tokens
 }
 
-// SentBytes is what this rank sends in a step.
+// SentBytes returns the bytes this rank sends in a step.
 func (p Plan) SentBytes() int64 {
 	n := int64(0)
 	for _, t := range p.Sent {
@@ -206,7 +205,7 @@ func (p Plan) SentBytes() int64 {
 
 func (t Traffic) String() string { return fmt.Sprintf("%s over %s", t.Op, t.Group) }
 
-// Rows is what micro-batches have where no data is at hand that says so.
+// Rows returns the fields of micro-batches if there is no data to tell.
 func Rows(info model.Info, c train.Config) data.Info {
 	return data.Info{Docs: c.Data.DocumentMask, Classes: info.Task == model.Classify}
 }

@@ -14,26 +14,26 @@ type Option struct {
 	Strategy         string
 	Replicate, Shard int // the mesh
 	Plan             Plan
-	Batch            Batch // the job's
-	Largest          Batch // that fits the limit; zero where none does, or there is no limit
+	Batch            Batch // of the job
+	Largest          Batch // that fits the limit; zero if none does or there is no limit
 	Fits             bool
-	Err              error // the strategy cannot be in such a world
+	Err              error // the strategy does not suit the world
 }
 
-// singleReplica reports whether the strategy is a hybrid one with one replica: the one that it is a hybrid
-// of does the same.
+// singleReplica reports whether the strategy is hybrid with one replica, which equals its base strategy.
 func (o Option) singleReplica() bool {
 	s, err := parallel.ParseStrategy(o.Strategy)
 	return err == nil && s.Replicas && o.Replicate == 1
 }
 
-// duplicatesHostState reports whether the ranks of a machine would keep the same state on their host, each a copy.
+// duplicatesHostState reports whether ranks of a machine keep the same state on their host.
 func (o Option) duplicatesHostState() bool {
 	s, err := parallel.ParseStrategy(o.Strategy)
 	return err == nil && !s.Optimizer && o.Shard > 1 && o.Plan.HostBytes() > 0
 }
 
-// withStrategy is the job with another strategy: a mesh that was meant for its own stays with it.
+// withStrategy returns the job with another strategy. A mesh or reshard group that only suits the old
+// strategy is dropped.
 func (j Job) withStrategy(strategy string) Job {
 	was, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
 	now, errNow := parallel.ParseStrategy(strategy)
@@ -41,14 +41,14 @@ func (j Job) withStrategy(strategy string) Job {
 		j.Config.Parallel.Mesh = parallel.MeshConfig{}
 	}
 	if err == nil && errNow == nil && now.Params && !was.Params && j.Config.Parallel.ReshardAfterForward > parallel.ReshardNever {
-		j.Config.Parallel.ReshardAfterForward = parallel.ReshardAlways // groups were not meant for it
+		j.Config.Parallel.ReshardAfterForward = parallel.ReshardAlways // reshard groups were for the old strategy
 	}
 	j.Config.Parallel.Strategy = strategy
 	return j
 }
 
-// Compare plans the job under each of some strategies. A limit (bytes of a rank; 0 is none) says
-// which fit, and with what batch at most.
+// Compare plans the job under each strategy. If limit (bytes of a rank; 0 is none) is set, it also
+// reports which fit and the largest batch.
 func (j Job) Compare(ctx context.Context, strategies []string, limit int64) ([]Option, error) {
 	out := make([]Option, len(strategies))
 	errs := make([]error, len(strategies))

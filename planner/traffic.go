@@ -8,7 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// Traffic is what one rank sends in a step by collectives of one kind in one group.
+// Traffic is what one rank sends in a step with one kind of collective in one group.
 type Traffic struct {
 	Op    string // all_gather, reduce_scatter, all_reduce, ...
 	Group string // world, shard, replicate, reshard
@@ -16,7 +16,7 @@ type Traffic struct {
 	Bytes int64
 }
 
-// ledger is the traffic of a step so far, in the order in which kinds were first seen.
+// ledger sums the traffic of a step by kind, in order of first use.
 type ledger struct{ kinds []Traffic }
 
 func (l *ledger) add(op, group string, bytes int) {
@@ -33,7 +33,7 @@ func (l *ledger) clear() { l.kinds = nil }
 
 func (l *ledger) traffic() []Traffic { return l.kinds }
 
-// ranks are those of a plan: in their groups nothing moves.
+// ranks is a world whose groups only count bytes.
 type ranks struct {
 	rank, size int
 	sent       *ledger
@@ -50,7 +50,7 @@ func (r *ranks) Group(name string, of []int) (collective.Group, error) {
 	return &countingGroup{name, me, len(of), r.sent}, nil
 }
 
-// countingGroup is a group in which nothing moves: it counts the bytes that this rank would send.
+// countingGroup is a group that moves nothing and counts the bytes this rank would send.
 type countingGroup struct {
 	name       string
 	rank, size int
@@ -70,7 +70,7 @@ func (g *countingGroup) count(op string, bytes int) error {
 	return nil
 }
 
-// Every rank's part reaches the others once.
+// AllGather counts this rank's shard once per peer.
 func (g *countingGroup) AllGather(_ context.Context, _, src *tensor.Tensor, _ string) error {
 	return g.count("all_gather", src.Bytes()*(g.size-1))
 }

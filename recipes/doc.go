@@ -1,2 +1,2 @@
-// Package recipes holds whole jobs that need nothing but this program and the machine.
+// Package recipes has complete jobs that need no files.
 package recipes

@@ -17,24 +17,24 @@ import (
 	"trireme/train"
 )
 
-// Recipe is a job that needs no file of the user's.
+// Recipe is a job that needs no files.
 type Recipe struct {
-	Name    string // in messages, in place of a file's
-	RunName string // of its runs, where nothing else is said
+	Name    string // in messages, instead of a file's
+	RunName string // default name of its runs
 	YAML    string // the configuration
 	Model   string // config.json
 	Nproc   int
 
-	Tokenizer string // its directory, which Prepare makes
+	Tokenizer string // directory, made by Prepare
 
 	prompts []string
-	noCache error // why there is no directory for Tokenizer
+	noCache error // why Tokenizer has no directory
 }
 
-// ModelName is model.config of a configuration whose model is a recipe's.
+// ModelName is model.config of a recipe's configuration.
 const ModelName = "built-in"
 
-// vocabulary of goModel.
+// vocabulary is the vocabulary size of goModel.
 const vocabulary = 2048
 
 const goModel = `{
@@ -44,8 +44,7 @@ const goModel = `{
   "max_position_embeddings": 256, "tie_word_embeddings": true, "initializer_range": 0.02
 }`
 
-// goConfig is sized so that the run takes less than two minutes on two cores of a slow server
-// processor: 1,024 tokens in each of 600 steps.
+// goConfig trains for less than two minutes on two cores of a slow server: 600 steps of 1,024 tokens.
 const goConfig = `
 model: {config: built-in}
 data: {format: go_source, tokenizer: %q, eval_fraction: 0.005, sequence_length: 128, packing: true, shuffle: true}
@@ -55,8 +54,8 @@ parallel: {strategy: full_shard}
 checkpoint: {save_every_n_steps: 200, keep_last_n: 2}
 `
 
-// GoSource trains a small Llama on the source of Go's standard library, which every machine
-// with Go has, in two ranks. The tokenizer is learned on the spot and kept.
+// GoSource trains a small Llama on the source of Go's standard library, which every machine with Go has,
+// on two ranks. It trains the tokenizer first and caches it.
 func GoSource() *Recipe {
 	r := &Recipe{Name: "the built-in recipe", RunName: "go-source", Model: goModel, Nproc: 2, prompts: []string{"func (s *", "// Read"}}
 	cache, err := os.UserCacheDir()
@@ -66,10 +65,10 @@ func GoSource() *Recipe {
 	return r
 }
 
-// Prepare learns the tokenizer, unless an earlier run has.
+// Prepare trains the tokenizer unless it is cached.
 func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
 	if r.noCache != nil {
-		return &train.InputError{Err: fault.Try(fmt.Errorf("%s keeps its tokenizer in the user's cache directory: %w", r.Name, r.noCache), "HOME=DIR trireme train")}
+		return &train.InputError{Err: fault.Try(fmt.Errorf("%s caches its tokenizer in the user's cache directory: %w", r.Name, r.noCache), "HOME=DIR trireme train")}
 	}
 	if _, err := os.Stat(filepath.Join(r.Tokenizer, "tokenizer.json")); err == nil {
 		return nil
@@ -82,11 +81,11 @@ func (r *Recipe) Prepare(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "trained in %.1f s, kept in %s\n", time.Since(began).Seconds(), r.Tokenizer)
+	fmt.Fprintf(log, "trained in %.1f s, saved in %s\n", time.Since(began).Seconds(), r.Tokenizer)
 	return tok.Save(r.Tokenizer)
 }
 
-// Sample generates text with the finished model, in this process alone.
+// Sample generates text with the finished model, in this process.
 func (r *Recipe) Sample(ctx context.Context, w io.Writer, families model.Registry, dir string) error {
 	tok, err := tokenizer.Load(r.Tokenizer)
 	if err != nil {

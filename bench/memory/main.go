@@ -1,5 +1,5 @@
-// Command memory trains small models for two steps each and prints, as the table of
-// docs/plan.md, what was planned beside what was measured.
+// Command memory trains small models for two steps each and prints planned and measured memory, the
+// table of docs/plan.md.
 //
 //	go build -o trireme ./cmd/trireme && go run ./bench/memory --trireme ./trireme
 package main
@@ -22,7 +22,7 @@ type network struct {
 	config map[string]any
 }
 
-// networks are three sizes of each family.
+// networks returns three sizes of each family.
 func networks() []network {
 	var all []network
 	for _, s := range []struct{ vocab, hidden, layers int }{{2048, 192, 4}, {8192, 384, 6}, {16384, 640, 10}} {
@@ -111,17 +111,17 @@ func run(program string, families []string) (err error) {
 			}
 		}
 	}
-	fmt.Printf("\nMost over the plan: %.0f MiB; most over the plan and a tenth of it: %.0f MiB.\n", worst, most)
+	fmt.Printf("\nMaximum over the plan: %.0f MiB; over the plan plus 10%%: %.0f MiB.\n", worst, most)
 	return nil
 }
 
-// train makes two steps on random tokens.
+// train runs two steps on random tokens.
 func train(program, dir string, n network, d setup) (*report, error) {
 	rows, config := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "run.json")
 	if err := os.WriteFile(rows, randomRows(n.config["vocab_size"].(int), n.family == "bert"), 0o600); err != nil {
 		return nil, err
 	}
-	output := filepath.Join(dir, "out") // of one run, and then of the next
+	output := filepath.Join(dir, "out") // reused by every run
 	defer os.RemoveAll(output)
 	parallel := map[string]any{"strategy": d.strategy}
 	if d.strategy == "hybrid_shard" { // as on two machines
@@ -155,7 +155,7 @@ func train(program, dir string, n network, d setup) (*report, error) {
 	return &o, json.Unmarshal(b, &o)
 }
 
-// randomRows is rows of random tokens; of masked ones, a seventh is to be filled in.
+// randomRows returns rows of random tokens; for masked models, one in seven has a label.
 func randomRows(vocab int, masked bool) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var out []byte
@@ -171,7 +171,7 @@ func randomRows(vocab int, masked bool) []byte {
 				row["labels"] = append(row["labels"], label)
 			}
 		}
-		line, _ := json.Marshal(row) // of numbers
+		line, _ := json.Marshal(row) // cannot fail
 		out = append(append(out, line...), '\n')
 	}
 	return out
@@ -179,8 +179,8 @@ func randomRows(vocab int, masked bool) []byte {
 
 const mib = 1 << 20
 
-// print writes a line of the table, of the rank that takes most. It returns, in MiB, how much
-// more than the plan was resident, and more than the plan and a tenth of it.
+// print writes a table line for the rank with the most memory. It returns, in MiB, how much the resident
+// memory exceeds the plan, and the plan plus 10%.
 func (o *report) print(n network, d setup) (over, beyond float64) {
 	plan := o.Planned["total"]
 	shared := o.Planned["parameters"] + o.Planned["gradients"] + o.Planned["buckets"]
@@ -188,7 +188,7 @@ func (o *report) print(n network, d setup) (over, beyond float64) {
 	for _, m := range o.Memory {
 		measured = max(measured, m.Total)
 		own := m.Resident
-		if m.Shared > 0 { // what other ranks' memory it has looked at is theirs
+		if m.Shared > 0 { // do not count other ranks' shared memory
 			own += shared - m.Shared
 		}
 		resident = max(resident, own)

@@ -13,18 +13,18 @@ import (
 
 // CollectivesOptions configure Collectives.
 type CollectivesOptions struct {
-	Seconds float64 // for each measurement; 0 is 0.6
+	Seconds float64 // per measurement; 0 is 0.6
 }
 
-// CollectivesReport has the keys of the peer's script, which measures gloo.
+// CollectivesReport has the keys of the PyTorch script, which measures gloo.
 type CollectivesReport struct {
 	World int                         `json:"world"`
 	Res   map[string]CollectiveFigure `json:"res"`
 }
 
-// CollectiveFigure is one measurement on the calling rank: the median and the best of N
-// calls. Bus bandwidth follows nccl-tests: bytes/t times 2(n-1)/n for all_reduce, (n-1)/n
-// of the whole for all_gather and reduce_scatter.
+// CollectiveFigure is a measurement on the calling rank: median and best of Iterations calls. Bus
+// bandwidth follows nccl-tests: bytes/t times 2(n-1)/n for all_reduce, and (n-1)/n of the total for
+// all_gather and reduce_scatter.
 type CollectiveFigure struct {
 	Us         float64 `json:"us"`
 	UsBest     float64 `json:"us_best"`
@@ -33,8 +33,8 @@ type CollectiveFigure struct {
 	Iterations int     `json:"n"`
 }
 
-// Collectives measures the operations of a world; every rank calls it. Tensors lie in the
-// world's arena, as an engine's do.
+// Collectives measures the collectives of a world. Every rank calls it. Tensors are in the world's arena,
+// as an engine's are.
 func Collectives(ctx context.Context, world collective.World, o CollectivesOptions) (CollectivesReport, error) {
 	if o.Seconds <= 0 {
 		o.Seconds = 0.6
@@ -54,7 +54,7 @@ func Collectives(ctx context.Context, world collective.World, o CollectivesOptio
 	return CollectivesReport{World: n, Res: b.res}, b.err
 }
 
-// collectives is one run; err is the first error, after which nothing is measured.
+// collectives is one measurement run. Nothing is measured after the first error.
 type collectives struct {
 	ctx     context.Context
 	world   collective.World
@@ -97,7 +97,7 @@ func (b *collectives) run() {
 	}
 }
 
-// measure times f as often as fits into the time; all ranks agree on how often.
+// measure times f for the configured seconds; ranks agree on the number of calls.
 func (b *collectives) measure(name string, bytes int, factor float64, f func() error) {
 	once := func() time.Duration {
 		t := time.Now()

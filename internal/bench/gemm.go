@@ -13,15 +13,15 @@ import (
 	"trireme/tensor"
 )
 
-// GEMMShape is a product [M K] * [K N]; with Trans the second operand lies as [N K], as a
-// linear layer's weight does. DX and DW are such a layer's gradients: [M N] * [N K], and
-// [N M] * [M K] read transposed from [M N] and added to what was there.
+// GEMMShape is a product [M K] * [K N]. With Trans the second operand is stored as [N K], like a linear
+// layer's weight. DX and DW are that layer's gradients: [M N] * [N K], and the transpose of [M N] times
+// [M K], accumulated.
 type GEMMShape struct {
 	M, K, N       int
 	Trans, DX, DW bool
 }
 
-// String is the shape's key in a report: MxKxN, with _t, _dx or _dw.
+// String returns the shape's key in a report: MxKxN, with _t, _dx or _dw.
 func (s GEMMShape) String() string {
 	k := fmt.Sprintf("%dx%dx%d", s.M, s.K, s.N)
 	switch {
@@ -35,7 +35,7 @@ func (s GEMMShape) String() string {
 	return k
 }
 
-// PeerGEMMShapes are the shapes that the comparison's other side measures.
+// PeerGEMMShapes returns the shapes of the PyTorch script.
 func PeerGEMMShapes() []GEMMShape {
 	s := []GEMMShape{{M: 512, K: 512, N: 512}, {M: 1024, K: 1024, N: 1024}, {M: 2048, K: 2048, N: 2048}}
 	for _, d := range [][2]int{{768, 3072}, {3072, 768}, {768, 768}} {
@@ -44,8 +44,8 @@ func PeerGEMMShapes() []GEMMShape {
 	return s
 }
 
-// TrainingGEMMShapes are the products of the configurations of StepConfigs: forward and both
-// gradients of every weight of different shape.
+// TrainingGEMMShapes returns the products of StepConfigs: forward and both gradients of every weight
+// shape.
 func TrainingGEMMShapes() []GEMMShape {
 	var s []GEMMShape
 	for _, name := range []string{"A", "B", "C"} {
@@ -61,26 +61,26 @@ func TrainingGEMMShapes() []GEMMShape {
 	return s
 }
 
-// GEMMOptions is what GEMM measures.
+// GEMMOptions configure GEMM.
 type GEMMOptions struct {
 	Threads int           // 0 is 1
-	Time    time.Duration // for each shape; 0 is 1.5 seconds
+	Time    time.Duration // per shape; 0 is 1.5 seconds
 	Shapes  []GEMMShape   // nil is PeerGEMMShapes
-	DType   tensor.DType  // F32, BF16 or F16, of all but weights' gradients, which are F32
+	DType   tensor.DType  // F32, BF16 or F16; weight gradients are F32
 }
 
-// GEMMSpeed is the speed of one shape in GFLOP/s over N products.
+// GEMMSpeed is the speed of a shape in GFLOP/s over N products.
 type GEMMSpeed struct {
 	Median float64 `json:"median"`
 	Best   float64 `json:"best"`
 	N      int     `json:"n"`
 }
 
-// GEMMReport has the keys of the comparison's other side, and the processor's peak.
+// GEMMReport has the keys of the PyTorch script, and the processor's peak.
 type GEMMReport struct {
 	Threads       int                  `json:"threads"`
 	GFLOPS        map[string]GEMMSpeed `json:"gflops"`
-	FMAPeakGFLOPS float64              `json:"fma_peak_gflops"` // Peak of the type: best of many short runs, all threads together
+	FMAPeakGFLOPS float64              `json:"fma_peak_gflops"` // best of many short runs of Peak, all threads together
 	PercentOfPeak map[string]float64   `json:"percent_of_peak"` // of the medians
 	DType         string               `json:"dtype"`
 }
@@ -104,7 +104,7 @@ func GEMM(ctx context.Context, o GEMMOptions) (GEMMReport, error) {
 		if err := ctx.Err(); err != nil {
 			return r, fmt.Errorf("bench: gemm: %w", err)
 		}
-		// The peak is looked for all along: the machine may have others' work at any moment.
+		// Measure the peak repeatedly, since other processes may disturb it.
 		r.FMAPeakGFLOPS = max(r.FMAPeakGFLOPS, Peak(o.Threads, o.DType))
 		r.GFLOPS[s.String()] = s.measure(ctx, b, o.DType, o.Time)
 	}
@@ -158,10 +158,9 @@ func (s GEMMShape) measure(ctx context.Context, b tensor.Backend, dt tensor.DTyp
 	return GEMMSpeed{Median: round1(work / times[len(times)/2]), Best: round1(work / times[0]), N: len(times)}
 }
 
-// Peak measures, in a few milliseconds, how many GFLOP/s the threads reach together in
-// products of numbers of type dt: of tiles of bfloat16 where the processor has them, else of
-// fused multiply-adds in float32. It is the best of some short runs, 0 where the processor has
-// no vector code.
+// Peak measures, in a few milliseconds, the GFLOP/s that threads reach together in products of type dt:
+// bfloat16 tiles if the processor has them, else float32 fused multiply-adds. It is the best of several
+// runs, 0 without vector code.
 func Peak(threads int, dt tensor.DType) float64 {
 	work, n := kernel.FMAPeak, 2000
 	if dt == tensor.BF16 && kernel.TilePeak(1) > 0 {
@@ -170,7 +169,7 @@ func Peak(threads int, dt tensor.DType) float64 {
 	return peak(threads, func() float64 { return work(n) })
 }
 
-// peak is the most that work, which returns what it has done, does in a second, in 1e9.
+// peak returns the best rate of work, in units of 1e9 per second.
 func peak(threads int, work func() float64) float64 {
 	best := 0.0
 	for range 6 {

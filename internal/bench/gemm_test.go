@@ -31,6 +31,6 @@ func TestGEMMReport(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := GEMM(ctx, GEMMOptions{}); err == nil {
-		t.Error("a cancelled measurement gave no error")
+		t.Error("a canceled measurement returned no error")
 	}
 }

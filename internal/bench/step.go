@@ -23,15 +23,15 @@ import (
 	"trireme/train"
 )
 
-// StepConfig is a shape of network and batch.
+// StepConfig is a model and batch shape.
 type StepConfig struct {
 	Family                                     model.Family
 	Layers, Hidden, Heads, Intermediate, Vocab int
-	T, B                                       int // positions, and sequences of a rank
+	T, B                                       int // tokens per row, rows per rank
 }
 
-// StepConfigs are the shapes of the comparison with PyTorch: A, B and C Llama-style with an
-// untied head, GPT-2 of 124 million parameters, and BERT-base that classifies, with its dropout.
+// StepConfigs are the shapes compared with PyTorch: A, B and C like Llama with an untied head, GPT-2
+// with 124 million parameters, and a BERT-base classifier with dropout.
 var StepConfigs = map[string]StepConfig{
 	"A":    {llama.Family, 4, 256, 8, 688, 512, 256, 8},
 	"B":    {llama.Family, 6, 512, 8, 1376, 8192, 512, 4},
@@ -40,7 +40,7 @@ var StepConfigs = map[string]StepConfig{
 	"bert": {bert.Family, 12, 768, 12, 3072, 30522, 128, 4},
 }
 
-// Recomputations are what of the layers can be computed again.
+// Recomputations are named activation_checkpointing settings.
 var Recomputations = map[string]train.Recompute{
 	"":               {},
 	"layers":         {Enabled: true},
@@ -55,23 +55,23 @@ var Recomputations = map[string]train.Recompute{
 	"disk":           {Enabled: true, Store: "disk", StorePath: "."},
 }
 
-// StepNames are the keys of StepConfigs.
+// StepNames returns the keys of StepConfigs.
 func StepNames() []string { return slices.Sorted(maps.Keys(StepConfigs)) }
 
-// StepOptions is what Step measures.
+// StepOptions configure Step.
 type StepOptions struct {
 	Config        string // a key of StepConfigs
 	Strategy      string // a strategy of package parallel
 	Steps, Warmup int
-	Clip          float64 // norm of the gradient; 0 does not clip
-	Recompute     string  // a key of Recomputations; "" keeps all
+	Clip          float64 // maximum gradient norm; 0 does not clip
+	Recompute     string  // a key of Recomputations; "" is off
 	Precision     parallel.Precision
-	Threads       int // of each rank, as the backend was opened
-	// Began is when the user started this; the report's FirstStepS counts from there.
+	Threads       int // per rank, as the backend was opened
+	// Began is the start time for StepReport.FirstStepS.
 	Began time.Time
 }
 
-// StepReport has the keys of the comparison's other side.
+// StepReport has the keys of the PyTorch script.
 type StepReport struct {
 	Config         string   `json:"config"`
 	Strategy       string   `json:"strategy"`
@@ -82,23 +82,23 @@ type StepReport struct {
 	StepMS         float64  `json:"step_ms"`
 	StepMSMin      float64  `json:"step_ms_min"`
 	StepMSMax      float64  `json:"step_ms_max"`
-	CommMS         float64  `json:"comm_ms"`       // median of what a step stands still for communication
-	GFLOPS         float64  `json:"gflops"`        // attention counted whole
-	GFLOPSCausal   float64  `json:"gflops_causal"` // attention's masked half not counted
+	CommMS         float64  `json:"comm_ms"`       // median time a step waits for communication
+	GFLOPS         float64  `json:"gflops"`        // attention counted in full
+	GFLOPSCausal   float64  `json:"gflops_causal"` // without attention's masked half
 	MFU            *float64 `json:"mfu"`
-	PeakGFLOPS     float64  `json:"peak_gflops"` // of all ranks' threads together, measured after the steps
+	PeakGFLOPS     float64  `json:"peak_gflops"` // of all ranks, measured after the steps
 	Params         int64    `json:"params"`
 	ParamsMatMul   int64    `json:"params_matmul"`
-	RSSMiB         int64    `json:"rss_mib"`      // the most that was resident of the calling rank; 0 where the system does not say
+	RSSMiB         int64    `json:"rss_mib"`      // peak of the calling rank; 0 if unknown
 	FirstStepS     float64  `json:"first_step_s"` // from Began to the end of the first step
 	LossFirst      float64  `json:"loss_first"`
 	LossLast       float64  `json:"loss_last"`
 	Steps          int      `json:"steps"`
-	DType          string   `json:"dtype"` // in which parameters and activations compute
+	DType          string   `json:"dtype"` // of parameters and activations
 }
 
-// Step times training steps on random tokens, on every rank of a world alike; b is a rank's
-// backend, with o.Threads threads.
+// Step measures training steps on random tokens. Every rank calls it with its backend b of o.Threads
+// threads.
 func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptions) (r StepReport, err error) {
 	c, ok := StepConfigs[o.Config]
 	if !ok {
@@ -143,7 +143,7 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 	return r, nil
 }
 
-// TrainConfig is what a run is configured by that makes such steps.
+// TrainConfig returns the run configuration of these steps.
 func (o StepOptions) TrainConfig() train.Config {
 	cfg := train.Default()
 	cfg.Parallel.Strategy, cfg.Precision.ParamDType, cfg.Recompute = o.Strategy, o.Precision.Param.String(), Recomputations[o.Recompute]
@@ -168,7 +168,7 @@ func (o StepOptions) build(ctx context.Context, b tensor.Backend, w collective.W
 	return a, nil
 }
 
-// Config is the network as config.json describes it.
+// Config returns the model as in config.json.
 func (c StepConfig) Config() (*model.Config, error) {
 	var config any
 	switch c.Family.Name {
@@ -198,7 +198,7 @@ func (c StepConfig) Config() (*model.Config, error) {
 	return model.Registry{c.Family}.ParseConfig("bench step", b)
 }
 
-// batches are four of random tokens, or of random labels.
+// batches returns four batches of random tokens and labels.
 func (c StepConfig) batches(info model.Info, rank int) [][]data.MicroBatch {
 	rng := rand.New(rand.NewPCG(7, uint64(rank)))
 	out := make([][]data.MicroBatch, 4)
@@ -236,7 +236,7 @@ func (r *StepReport) sum(c StepConfig, info model.Info, times, waits []float64) 
 	}
 }
 
-// Median of numbers, which it leaves as they are; the mean of the middle two where they are even.
+// Median returns the median of v, which it leaves unchanged; the mean of the middle two if len(v) is even.
 func Median(v []float64) float64 {
 	s := slices.Sorted(slices.Values(v))
 	n := len(s)

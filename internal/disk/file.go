@@ -11,39 +11,39 @@ import (
 	"syscall"
 )
 
-// Block is what transfers past the system's cache are multiples of, in bytes.
+// Block is the alignment of direct transfers, in bytes.
 const Block = 4096
 
-// Storage is what a File needs of what it lies in.
+// Storage is the backing storage of a File.
 type Storage interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 }
 
-// File is space in a directory. Reserve and Close are called by one goroutine; ranges that do not
-// share a block may be read and written at the same time.
+// File is space in a directory. Reserve and Close are called by one goroutine. Ranges that share no block
+// may be read and written concurrently.
 type File struct {
 	storage  Storage
 	dir      string
-	remove   string // the file's name, where it has one until it is closed
-	direct   bool   // transfers are of whole blocks
+	remove   string // the file's name, if it has one until Close
+	direct   bool   // transfers are whole blocks
 	end      int64
-	allocate func(off, n int64) error // makes the file's bytes [off, off+n) there; nil where they come as they are written
+	allocate func(off, n int64) error // allocates bytes [off, off+n); nil if writing allocates
 
-	transfers sync.WaitGroup // transfers
-	mu        sync.Mutex     // of bounce
-	bounce    []byte         // for what is not whole blocks; nil until it is needed
+	transfers sync.WaitGroup // running
+	mu        sync.Mutex     // guards bounce
+	bounce    []byte         // for partial blocks; nil until needed
 }
 
-// Create makes a file in a directory, and the directory where it is not there.
+// Create makes a file in a directory, which it creates if needed.
 func Create(dir string) (*File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("disk: %w", err)
 	}
 	f, named, err := createUnnamed(dir)
 	if err != nil {
-		return nil, fmt.Errorf("disk: make a file in %s: %w", dir, err)
+		return nil, fmt.Errorf("disk: create a file in %s: %w", dir, err)
 	}
 	d := &File{storage: f, dir: dir, remove: named, direct: setDirect(f)}
 	d.allocate = func(off, n int64) error { return allocate(f, off, n) }
@@ -52,13 +52,12 @@ func Create(dir string) (*File, error) {
 		err = clearDirect(f)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("disk: make a file in %s: %w", dir, err), d.Close())
+		return nil, errors.Join(fmt.Errorf("disk: create a file in %s: %w", dir, err), d.Close())
 	}
 	return d, nil
 }
 
-// CheckDir makes a file in a directory and removes it, or where the directory is not there in the nearest
-// one above it that is. It leaves nothing.
+// CheckDir makes and removes a file in a directory, or in its nearest existing parent. It leaves nothing.
 func CheckDir(dir string) error {
 	for {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
@@ -73,14 +72,14 @@ func CheckDir(dir string) error {
 	return f.Close()
 }
 
-// NewFile is a File in some other storage, with transfers of whole blocks where direct says so. Tests
-// give one that fails.
+// NewFile returns a File on other storage, with whole-block transfers if direct is true. Tests use
+// storage that fails.
 func NewFile(s Storage, dir string, direct bool) *File {
 	return &File{storage: s, dir: dir, direct: direct}
 }
 
-// Unnamed makes a file in dir ("": the one for temporary files) that no name leads to: it is gone when
-// it is closed or the process ends, however that ends.
+// Unnamed makes a file without a name in dir ("": the directory for temporary files). It disappears when
+// it is closed or the process exits.
 func Unnamed(dir string) (*os.File, error) {
 	if dir == "" {
 		dir = os.TempDir()
@@ -94,7 +93,7 @@ func Unnamed(dir string) (*os.File, error) {
 	return f, err
 }
 
-// createNamed makes a file that is removed at once, or else when it is closed: named is then its name.
+// createNamed makes a file and removes its name, or else returns the name to remove at Close.
 func createNamed(dir string) (f *os.File, named string, err error) {
 	if f, err = os.CreateTemp(dir, ".trireme-*"); err != nil {
 		return nil, "", err
@@ -105,7 +104,7 @@ func createNamed(dir string) (f *os.File, named string, err error) {
 	return f, named, nil
 }
 
-// probe tries a transfer past the cache: there are file systems that refuse only that.
+// probe tries a direct transfer, which some file systems refuse only then.
 func (f *File) probe() error {
 	b, err := pages(Block)
 	if err != nil {
@@ -118,7 +117,7 @@ func (f *File) probe() error {
 	return err
 }
 
-// Direct says whether transfers go past the system's cache.
+// Dir returns the directory of the file.
 func (f *File) Direct() bool { return f.direct }
 
 // Dir is the directory that the file lies in.
@@ -130,20 +129,20 @@ type Section struct {
 	off, n int64
 }
 
-// Reserve takes space for n bytes, which are zero.
+// Reserve allocates n zero bytes.
 func (f *File) Reserve(n int64) (*Section, error) {
 	s := &Section{f, f.end, n}
 	whole := (n + Block - 1) / Block * Block
 	if f.allocate != nil && n > 0 {
 		if err := f.allocate(s.off, whole); err != nil {
-			return nil, fmt.Errorf("disk: take %d bytes more in %s, where this process has %d: %w", whole, f.dir, f.end, err)
+			return nil, fmt.Errorf("disk: allocate %d more bytes in %s, with %d in use by this process: %w", whole, f.dir, f.end, err)
 		}
 	}
 	f.end += whole
 	return s, nil
 }
 
-// Close waits for what is under way and gives the space back.
+// Close waits for transfers and frees the space.
 func (f *File) Close() error {
 	f.transfers.Wait()
 	err := f.storage.Close()
@@ -180,7 +179,7 @@ func (s *Section) check(verb string, n int, off int64) error {
 	return nil
 }
 
-// done describes a failure.
+// done adds context to an error.
 func (f *File) done(verb string, n int, err error) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("disk: %s %d bytes in %s: %w", verb, n, f.dir, err)
@@ -188,7 +187,7 @@ func (f *File) done(verb string, n int, err error) (int, error) {
 	return n, nil
 }
 
-// read fills p from place off of the file: what is beyond its end is missing.
+// read fills p from offset off. Reading beyond the end is an error.
 func (f *File) read(p []byte, off int64) error {
 	if len(p) == 0 {
 		return nil
@@ -201,14 +200,14 @@ func (f *File) read(p []byte, off int64) error {
 		switch err := full(f.storage.ReadAt(p[:whole], off)); {
 		case err == nil:
 			p, off = p[whole:], off+int64(whole)
-		case !errors.Is(err, syscall.EINVAL): // which says that the memory does not begin at a page
+		case !errors.Is(err, syscall.EINVAL): // the memory is not page-aligned
 			return err
 		}
 	}
 	return f.bounced(p, off, false)
 }
 
-// full is the error of a transfer that is to be whole.
+// full makes io.EOF an error of an incomplete transfer.
 func full(_ int, err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -233,10 +232,10 @@ func (f *File) write(p []byte, off int64) error {
 	return f.bounced(p, off, true)
 }
 
-// bounceBytes is the size of the buffer for what is not whole blocks.
+// bounceBytes is the size of the buffer for partial blocks.
 const bounceBytes = 256 << 10
 
-// bounced moves p by way of whole blocks. Of those that are written in part the rest is read first.
+// bounced transfers p through whole blocks. Partly written blocks are read first.
 func (f *File) bounced(p []byte, off int64, write bool) error {
 	if len(p) == 0 {
 		return nil
@@ -277,8 +276,8 @@ func (f *File) bounced(p []byte, off int64, write bool) error {
 	return nil
 }
 
-// Free is how many bytes the file system of a directory, or of the nearest one above it that is
-// there, has left; 0 where the system does not say.
+// Free returns the free bytes of the file system of a directory or its nearest existing parent; 0 if
+// unknown.
 func Free(dir string) int64 {
 	for {
 		if n, err := free(dir); err == nil {

@@ -7,16 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createUnnamed makes a file that no name leads to.
+// createUnnamed makes a file without a name.
 func createUnnamed(dir string) (f *os.File, named string, err error) {
 	f, err = os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err == nil {
 		return f, "", nil
 	}
-	return createNamed(dir) // file systems without such files, and old ones
+	return createNamed(dir) // not supported by the file system or kernel
 }
 
-// setDirect makes transfers of f go past the cache, where that can be.
+// setDirect turns O_DIRECT on, if supported.
 func setDirect(f *os.File) bool {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
@@ -25,7 +25,7 @@ func setDirect(f *os.File) bool {
 	return err == nil
 }
 
-// clearDirect takes that back.
+// clearDirect turns O_DIRECT off.
 func clearDirect(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
@@ -34,7 +34,7 @@ func clearDirect(f *os.File) error {
 	return err
 }
 
-// allocate takes bytes [off, off+n) of the disk.
+// allocate allocates bytes [off, off+n) on disk.
 func allocate(f *os.File, off, n int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, off, n)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -43,12 +43,12 @@ func allocate(f *os.File, off, n int64) error {
 	return err
 }
 
-// pages is memory that begins at a page.
+// pages returns page-aligned memory.
 func pages(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
-func unmap(b []byte) { _ = unix.Munmap(b) } // of what pages gave: it cannot fail
+func unmap(b []byte) { _ = unix.Munmap(b) } // from pages: cannot fail
 
 func free(dir string) (int64, error) {
 	var s unix.Statfs_t

@@ -1,9 +1,9 @@
 package disk
 
-// Transfer is bytes on their way between memory and a Section.
+// Transfer is a background transfer between memory and a Section.
 type Transfer struct{ done chan error }
 
-// StartRead begins to fill p from byte off on. Until Wait returns p belongs to the transfer.
+// StartRead starts reading into p from byte off. p must not be used until Wait returns.
 func (s *Section) StartRead(p []byte, off int64) *Transfer {
 	return s.f.start(func() error {
 		_, err := s.ReadAt(p, off)
@@ -11,7 +11,7 @@ func (s *Section) StartRead(p []byte, off int64) *Transfer {
 	})
 }
 
-// StartWrite begins to write p at byte off. Until Wait returns p is not to be changed.
+// StartWrite starts writing p at byte off. p must not change until Wait returns.
 func (s *Section) StartWrite(p []byte, off int64) *Transfer {
 	return s.f.start(func() error {
 		_, err := s.WriteAt(p, off)
@@ -29,8 +29,7 @@ func (f *File) start(move func() error) *Transfer {
 	return t
 }
 
-// Wait returns when the bytes have moved, or could not. It is called once; of nil it returns at
-// once.
+// Wait waits for the transfer and returns its error. It is called once; on nil it returns at once.
 func (t *Transfer) Wait() error {
 	if t == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package durable replaces small files so that a crash, a full disk or a power cut leaves the old
-// file or the new one, never a part of one.
+// Package durable replaces small files atomically: a crash, a full disk or a power loss leaves the old
+// file or the new one.
 package durable
 
 import (
@@ -10,7 +10,7 @@ import (
 	"regexp"
 )
 
-// WriteFile replaces the file at path by data, with mode 0644. It is Replace for what is in memory.
+// WriteFile replaces the file at path with data, with mode 0644.
 func WriteFile(path string, data []byte) error {
 	return Replace(path, 0o644, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -18,11 +18,10 @@ func WriteFile(path string, data []byte) error {
 	})
 }
 
-// Replace replaces the file at path by what fill writes, and returns when both the bytes and the name
-// are on the disk. It writes a temporary file in the same directory and renames it; after an error the
-// old file is as it was and the temporary file is gone. An error of fill is returned as it is, but for
-// the temporary file's name; others are an *fs.PathError of path. Concurrent calls are safe: one of
-// them wins.
+// Replace replaces the file at path with what fill writes to a temporary file in its directory. It
+// returns once the bytes and the name are on disk. After an error the old file is unchanged and the
+// temporary file is removed. Errors of fill are returned as they are except for the temporary file's
+// name; others are an *fs.PathError of path. Concurrent calls are safe: one of them wins.
 func Replace(path string, perm fs.FileMode, fill func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
 	if err != nil {
@@ -42,11 +41,10 @@ func Replace(path string, perm fs.FileMode, fill func(*os.File) error) error {
 	return nil
 }
 
-// temporary is the name that write gives its temporary files.
+// temporary matches the names of Replace's temporary files.
 var temporary = regexp.MustCompile(`^\..+\.tmp[0-9]+$`)
 
-// Sweep deletes the temporary files that writers left in a directory when they were killed. Nobody
-// may be writing there.
+// Sweep deletes temporary files that killed writers left in a directory. No writer may be active there.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -57,7 +55,7 @@ func Sweep(dir string) error {
 	return err
 }
 
-// pathError is an error pathError the system with path in place pathError the temporary file's name.
+// pathError returns a system error with path instead of the temporary file's name.
 func pathError(path string, err error) error {
 	switch system := err.(type) {
 	case *fs.PathError:
@@ -70,7 +68,7 @@ func pathError(path string, err error) error {
 	return &fs.PathError{Op: "write", Path: path, Err: err}
 }
 
-// SyncDir makes the names in a directory durable.
+// SyncDir syncs the names in a directory to disk.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package filekind knows files of other programs by their first bytes, so that a reader that
-// wants something else can say what it was given and how to convert it.
+// Package filekind detects files of other programs by their first bytes, so that an error can name the
+// format and how to convert it.
 package filekind
 
 import (
@@ -11,25 +11,24 @@ import (
 	"strings"
 )
 
-// HeadSize is the number of first bytes that Detect looks at.
+// HeadSize is the number of bytes that Detect reads.
 const HeadSize = 512
 
-// Kind is what a file is.
+// Kind is a file format.
 type Kind struct {
 	Name string // "a PDF"
-	Try  string // what makes a file of it that can be read; a command or an instruction
-	Text bool   // it is text too, and a reader of any text may take it
-	Sure bool   // even a file of numbers does not begin like this by chance
+	Try  string // how to convert it: a command or an instruction
+	Text bool   // it is text, and a reader of any text may accept it
+	Sure bool   // long enough to exclude a coincidence, even in binary data
 }
 
-// magic is the first bytes of a kind, which no text begins with by chance. %s in try is the
-// file's path.
+// magic is the first bytes of a format, which no text starts with. %s in try is the file's path.
 type magic struct {
 	bytes, name, try string
 }
 
 var magics = []magic{
-	{"version https://git-lfs.github.com/spec/", "a pointer of Git LFS, not the file itself", "git lfs pull"},
+	{"version https://git-lfs.github.com/spec/", "a Git LFS pointer, not the file itself", "git lfs pull"},
 	{"\x1f\x8b", "gzip", "gunzip %s"},
 	{"\x28\xb5\x2f\xfd", "zstd", "unzstd %s"},
 	{"\xfd7zXZ\x00", "xz", "unxz %s"},
@@ -41,7 +40,7 @@ var magics = []magic{
 	{"SQLite format 3\x00", "an SQLite database", `python -c "import sqlite3, pandas; pandas.read_sql('select * from TABLE', sqlite3.connect('%s')).to_parquet('data.parquet')"`},
 	{"\x89HDF\r\n\x1a\n", "an HDF5 file", `python -c "import pandas; pandas.read_hdf('%s').to_parquet('data.parquet')"`},
 	{"Obj\x01", "an Avro file", "write it as Parquet or JSON lines"},
-	{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office", "save it as CSV or text"},
+	{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a Microsoft Office document", "save it as CSV or text"},
 	{"%PDF-", "a PDF", "pdftotext %s"},
 	{"{\\rtf", "a rich text document", "save it as plain text"},
 	{"GGUF\x02\x00\x00\x00", "a GGUF model", "the model's directory with config.json and safetensors"},
@@ -53,7 +52,7 @@ var magics = []magic{
 	{"\xfe\xff", "text in UTF-16", "iconv -f UTF-16 -t UTF-8 %s"},
 }
 
-// Detect recognizes a file by its first bytes, up to HeadSize of them.
+// Detect returns the format of a file by its first bytes, up to HeadSize of them.
 func Detect(path string, head []byte) (Kind, bool) {
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m.bytes)) {
@@ -68,20 +67,20 @@ func Detect(path string, head []byte) (Kind, bool) {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		return detectZip(path, head), true
 	case isArrowStream(head):
-		return kind("an Arrow file of the library datasets", `python -c "import datasets; datasets.Dataset.from_file('%s').to_parquet('data.parquet')"`, path), true
+		return kind("an Arrow file of Hugging Face datasets", `python -c "import datasets; datasets.Dataset.from_file('%s').to_parquet('data.parquet')"`, path), true
 	case len(head) > 1 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5:
 		return kind("a Python pickle", `python -c "import pandas; pandas.DataFrame(pandas.read_pickle('%s')).to_parquet('data.parquet')", if you trust it: a pickle can run any program`, path), true
 	case len(head) > 262 && string(head[257:262]) == "ustar":
-		return kind("a tar archive", "tar -xf %s, and then JSON lines or Parquet of what it holds (WebDataset shards are not read)", path), true
+		return kind("a tar archive", "tar -xf %s, then convert its contents to JSON lines or Parquet (WebDataset shards are not supported)", path), true
 	case isTFRecord(head):
 		return kind("a TFRecord file", "write its examples as JSON lines or Parquet", path), true
 	}
 	text := bytes.ToLower(bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n"))
 	switch {
 	case bytes.HasPrefix(text, []byte("<!doctype html")), bytes.HasPrefix(text, []byte("<html")):
-		return Kind{"an HTML page, perhaps a server's error that was saved in its place", "look at it, and fetch the file again (curl -fL, or with a token)", true, true}, true
+		return Kind{"an HTML page, perhaps a saved server error", "download the file again (curl -fL, or with a token)", true, true}, true
 	case bytes.HasPrefix(text, []byte("<?xml")):
-		return Kind{"XML, perhaps a server's error that was saved in its place", "look at it, and fetch the file again", true, true}, true
+		return Kind{"XML, perhaps a saved server error", "download the file again", true, true}, true
 	}
 	return Kind{}, false
 }
@@ -93,7 +92,7 @@ func kind(name, try, path string) Kind {
 	return Kind{Name: name, Try: try}
 }
 
-// detectZip tells zip archives by the name of their first entry, which stands in their head.
+// detectZip distinguishes zip archives by the name of their first entry.
 func detectZip(path string, head []byte) Kind {
 	entry := ""
 	if len(head) >= 30 {
@@ -103,21 +102,21 @@ func detectZip(path string, head []byte) Kind {
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {
 	case strings.HasSuffix(entry, "/data.pkl"), strings.HasPrefix(entry, "archive/"), ext == ".pt", ext == ".pth":
-		k := kind("a file of torch.save", "torch.load in Python, and write what it holds as JSON lines, Parquet or safetensors", path)
+		k := kind("a torch.save file", "torch.load in Python, then save as JSON lines, Parquet or safetensors", path)
 		k.Sure = true
 		return k
 	case ext == ".xlsx":
-		return kind("a sheet of Microsoft Excel", `python -c "import pandas; pandas.read_excel('%s').to_csv('data.csv', index=False)"`, path)
+		return kind("a Microsoft Excel sheet", `python -c "import pandas; pandas.read_excel('%s').to_csv('data.csv', index=False)"`, path)
 	case entry == "[Content_Types].xml", strings.HasPrefix(entry, "docProps/"), ext == ".docx":
-		return kind("a document of Microsoft Office", "save it as CSV or text", path)
+		return kind("a Microsoft Office document", "save it as CSV or text", path)
 	case strings.HasSuffix(entry, ".npy"), ext == ".npz":
 		return kind("an archive of NumPy arrays", `python -c "import numpy; numpy.save('tokens.npy', numpy.load('%s')['NAME'])"`, path)
 	}
 	return kind("a zip archive", "unzip %s", path)
 }
 
-// isArrowStream says whether a file is Arrow's stream of messages: a marker, the length of the
-// first message, and the offset of its table, which lies in it.
+// isArrowStream reports whether a file is an Arrow IPC stream: a marker, the length of the first message,
+// and the offset of its table.
 func isArrowStream(head []byte) bool {
 	if len(head) < 12 || binary.LittleEndian.Uint32(head) != 0xffffffff {
 		return false
@@ -128,7 +127,7 @@ func isArrowStream(head []byte) bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// isTFRecord says whether a file begins with the length of a record and its checksum.
+// isTFRecord reports whether a file starts with a record length and its checksum.
 func isTFRecord(head []byte) bool {
 	if len(head) < 12 {
 		return false

@@ -30,8 +30,8 @@ func TestOf(t *testing.T) {
 		{"x.pdf", "%PDF-1.7\n", "a PDF", "pdftotext x.pdf", false, false},
 		{"x.tar", strings.Repeat("\x00", 257) + "ustar\x0000", "tar archive", "WebDataset", false, false},
 		{"x.tfrecord", "\x0a\x00\x00\x00\x00\x00\x00\x00\xae\xa3\xbf\x3a\n\x08", "TFRecord", "JSON lines", false, false},
-		{"x.json", "\xef\xbb\xbf \n<!DOCTYPE HTML>", "HTML", "fetch the file again", true, true},
-		{"x.json", "<?xml version='1.0'?><Error>", "XML", "fetch the file again", true, true},
+		{"x.json", "\xef\xbb\xbf \n<!DOCTYPE HTML>", "HTML", "download the file again", true, true},
+		{"x.json", "<?xml version='1.0'?><Error>", "XML", "download the file again", true, true},
 		{"x.txt", "\xff\xfea\x00", "UTF-16", "iconv", false, false},
 	} {
 		k, ok := Detect(c.path, []byte(c.head))

@@ -1,5 +1,4 @@
-// Package flock locks files between processes. The kernel releases a lock when the last process that
-// holds it ends, however it ends, so that nothing is left to clean up.
+// Package flock locks files between processes. The kernel releases a lock when its last holder exits.
 package flock
 
 import (
@@ -16,8 +15,8 @@ import (
 	"trireme/fault"
 )
 
-// TryLock opens the file at path, which it makes with mode perm where there is none, and locks it unless
-// another process holds it. The file is open in either case; closing it releases the lock.
+// TryLock opens the file at path, creating it with mode perm, and locks it unless another process holds
+// the lock. The file is open in either case; closing it releases the lock.
 func TryLock(path string, perm fs.FileMode) (f *os.File, held bool, err error) {
 	if f, err = Open(path, os.O_RDWR|os.O_CREATE, perm); err != nil {
 		return nil, false, err
@@ -26,16 +25,16 @@ func TryLock(path string, perm fs.FileMode) (f *os.File, held bool, err error) {
 	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EINTR):
 		return f, false, nil
 	case err != nil:
-		return nil, false, errors.Join(fault.Try(fmt.Errorf("lock %s: %w", path, err), "a directory on a file system that has locks (flock)"), f.Close())
+		return nil, false, errors.Join(fault.Try(fmt.Errorf("lock %s: %w", path, err), "a directory on a file system that supports flock"), f.Close())
 	}
-	// The file may have been removed or renamed in between: then this is not the lock of that name.
+	// If the file was removed or renamed meanwhile, this is not the lock of that name.
 	named, err := os.Stat(path)
 	opened, err2 := f.Stat()
 	return f, err == nil && err2 == nil && os.SameFile(named, opened), nil
 }
 
-// Lock is Try until no other process holds the lock, or ctx ends. slow, which may be nil, is called
-// once where that takes more than two seconds.
+// Lock waits until no other process holds the lock, or until ctx is done. slow, if not nil, is called
+// once after two seconds.
 func Lock(ctx context.Context, path string, perm fs.FileMode, slow func()) (unlock func() error, err error) {
 	for began := time.Now(); ; {
 		f, held, err := TryLock(path, perm)
@@ -57,7 +56,7 @@ func Lock(ctx context.Context, path string, perm fs.FileMode, slow func()) (unlo
 	}
 }
 
-// Locked says whether another process holds the lock of an open file. It takes no lock.
+// Locked reports whether another process holds the lock of an open file.
 func Locked(f *os.File) bool {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	if err == nil {
@@ -66,7 +65,7 @@ func Locked(f *os.File) bool {
 	return errors.Is(err, unix.EWOULDBLOCK)
 }
 
-// Open opens a file without waiting for a pipe's other end, and refuses anything but a regular file.
+// Open opens a regular file; it refuses others and does not block on a pipe.
 func Open(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, perm)
 	if err != nil {

@@ -1,10 +1,8 @@
-// Package rundir is the directory of one run: its number, its identity, its lock, and what shows
-// that a run lies there.
+// Package rundir manages the directory of a run: number, identity and lock.
 //
-// A run has one directory and a directory one run. Make makes PARENT/NAME-N with the next free N;
-// Newest finds the one with the highest N. ExistingRun says what a run has left in a directory, so that
-// another does not begin there, and MoveAside renames a directory so that its name is free.
+// A directory holds one run. Make creates PARENT/NAME-N with the next free N; Newest finds the highest
+// N. ExistingRun detects a run in a directory, and MoveAside renames the directory.
 //
-// A process holds Lock, and those that inherit Lock.File: the kernel releases it when the last of
-// them ends, however it ends. The file says who holds it, for messages alone.
+// A process holds Lock together with those that inherit Lock.File. The kernel releases it when the last
+// one exits. The file names the owner, for messages only.
 package rundir

@@ -14,11 +14,11 @@ import (
 	"trireme/internal/flock"
 )
 
-// exitWait is how long Acquire waits for the processes of a job whose launcher is gone already.
+// exitWait is how long Acquire waits for the processes of a job whose launcher has exited.
 const exitWait = 5 * time.Second
 
-// shortWait is how long Acquire and CheckFree wait in any case: another process may only look whether the lock
-// is free, and one that was killed may leave a worker that is about to end.
+// shortWait is how long Acquire and CheckFree always wait: another process may only be checking the lock,
+// or a killed one may leave a worker that is about to exit.
 const shortWait = 500 * time.Millisecond
 
 // Owner is the process that holds a lock.
@@ -28,7 +28,7 @@ type Owner struct {
 	Since time.Time `json:"since"`
 }
 
-// InUseError is the error of a directory that another process holds.
+// InUseError reports a directory locked by another process.
 type InUseError struct {
 	Dir   string
 	Owner Owner
@@ -45,13 +45,13 @@ func (e *InUseError) Error() string {
 // Lock is a held lock.
 type Lock struct {
 	f *os.File
-	// Previous is the process that held the lock before and did not release it; PID 0: none. Where file
-	// systems do not share locks between hosts, it may still run on its own.
+	// Previous is the last owner if it did not release the lock; PID 0: none. On file systems that do
+	// not share locks between hosts, it may still be running on its host.
 	Previous Owner
 }
 
-// Acquire takes the lock of a directory for this process, or returns an *InUseError. It waits only for
-// processes that are about to end.
+// Acquire locks a directory for this process, or returns an *InUseError. It waits only for processes that
+// are about to exit.
 func Acquire(dir string) (*Lock, error) {
 	path := filepath.Join(dir, lockName)
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -74,12 +74,12 @@ func Acquire(dir string) (*Lock, error) {
 	}
 }
 
-// claim writes this process into a file that it has locked; left is who was there.
+// claim writes this process into a locked file; left is the previous owner.
 func claim(f *os.File, left Owner) (*Lock, error) {
 	l := &Lock{f: f, Previous: left}
 	host, err := os.Hostname()
 	if err != nil {
-		host = "an unnamed host"
+		host = "an unknown host"
 	}
 	b, err := json.Marshal(Owner{os.Getpid(), host, time.Now().UTC().Truncate(time.Second)})
 	if err == nil {
@@ -91,11 +91,11 @@ func claim(f *os.File, left Owner) (*Lock, error) {
 	return l, nil
 }
 
-// CheckFree returns an *InUseError where another process holds the lock of a directory. It changes nothing.
+// CheckFree returns an *InUseError if another process holds the lock of a directory. It changes nothing.
 func CheckFree(dir string) error {
 	f, err := flock.Open(filepath.Join(dir, lockName), os.O_RDONLY, 0)
 	if err != nil {
-		return nil // there is no lock, or Acquire will say what is wrong with it
+		return nil // no lock, or an error that Acquire reports
 	}
 	defer f.Close()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -104,14 +104,14 @@ func CheckFree(dir string) error {
 		}
 		switch o := read(f); {
 		case o.ended():
-			return nil // Acquire waits for the rest
+			return nil // Acquire waits for its workers
 		case time.Since(began) > shortWait:
 			return &InUseError{dir, o}
 		}
 	}
 }
 
-// read is who a lock's file names.
+// read returns the owner in a lock's file.
 func read(f *os.File) (o Owner) {
 	b := make([]byte, 1024)
 	n, _ := f.ReadAt(b, 0)
@@ -127,14 +127,14 @@ func read(f *os.File) (o Owner) {
 	return o
 }
 
-// ended says whether the owner was a process of this host that is gone: what still holds its lock is
-// about to end too.
+// ended reports whether the owner was a process of this host that has exited. Processes that inherited
+// its lock are about to exit too.
 func (o Owner) ended() bool {
 	host, err := os.Hostname()
 	return o.PID > 0 && err == nil && o.Host == host && errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH)
 }
 
-// File is what a process inherits that is to hold the lock as well.
+// File is for a child process to inherit, which then holds the lock too.
 func (l *Lock) File() *os.File { return l.f }
 
 func (l *Lock) write(b []byte) error {
@@ -145,7 +145,7 @@ func (l *Lock) write(b []byte) error {
 	return err
 }
 
-// Release gives the lock up. The file stays: another may be about to lock it.
+// Release releases the lock. The file stays, since another process may be about to lock it.
 func (l *Lock) Release() error {
 	return errors.Join(l.write(nil), l.f.Close())
 }

@@ -13,23 +13,22 @@ import (
 	"syscall"
 )
 
-// NewID is a random identity of a run: 16 letters and digits, 80 bits.
+// NewID returns a random run id: 16 letters and digits, 80 bits.
 func NewID() string { return strings.ToLower(rand.Text()[:16]) }
 
-// ValidID says whether a text can be the identity of a run: 1 to 64 letters, digits, ".", "_" and
-// "-". A file may hold anything.
+// ValidID reports whether a text is a valid run id: 1 to 64 letters, digits, ".", "_" and "-".
 func ValidID(s string) bool { return validID.MatchString(s) }
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// number reads N of NAME-N.
+// number parses N of NAME-N.
 func number(entry, name string) (int, bool) {
 	digits, ok := strings.CutPrefix(entry, name+"-")
 	n, err := strconv.Atoi(digits)
 	return n, ok && err == nil && n > 0 && strconv.Itoa(n) == digits
 }
 
-// last is the highest N of any entry NAME-N in parent; 0 if there is none.
+// last returns the highest N of the entries NAME-N in parent; 0 if there are none.
 func last(parent, name string) (int, error) {
 	entries, err := os.ReadDir(parent)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +43,7 @@ func last(parent, name string) (int, error) {
 	return most, nil
 }
 
-// Newest is the path of the directory NAME-N in parent with the highest N; empty if there is none.
+// Newest returns the path of NAME-N in parent with the highest N; empty if there is none.
 func Newest(parent, name string) (string, error) {
 	n, err := last(parent, name)
 	if err != nil || n == 0 {
@@ -53,8 +52,8 @@ func Newest(parent, name string) (string, error) {
 	return filepath.Join(parent, fmt.Sprintf("%s-%d", name, n)), nil
 }
 
-// Make makes the directory PARENT/NAME-N, where N is one more than the highest there is, and PARENT
-// if need be. Of processes that call it at once, each gets a directory of its own.
+// Make creates the directory PARENT/NAME-N, with N one above the highest, and PARENT if needed.
+// Concurrent callers get different directories.
 func Make(parent, name string) (string, error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", err
@@ -72,9 +71,8 @@ func Make(parent, name string) (string, error) {
 	}
 }
 
-// ExistingRun names what a run has left in dir that another would mix with or overwrite: records of steps,
-// checkpoints, a final model. Empty: nothing. A run that ended before its first step has left
-// nothing.
+// ExistingRun returns the name of an entry in dir that a run has written: records, checkpoints or a final
+// model. It is empty if there are none, for example if a run ended before its first step.
 func ExistingRun(dir string) string {
 	if st, err := os.Stat(filepath.Join(dir, Metrics)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
 		return Metrics
@@ -88,8 +86,8 @@ func ExistingRun(dir string) string {
 	return ""
 }
 
-// MoveAside renames a directory to DIR.N, with the first free N, and returns the new name. Where dir is
-// a symbolic link, what it leads to is renamed, and the new name is beside that.
+// MoveAside renames a directory to DIR.N, with the first free N, and returns the new path. If dir is a
+// symbolic link, its target is renamed.
 func MoveAside(dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -102,7 +100,7 @@ func MoveAside(dir string) (string, error) {
 		}
 		err := os.Rename(real, to)
 		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, fs.ErrExist) {
-			continue // it was made in between
+			continue // created meanwhile
 		}
 		return to, err
 	}
