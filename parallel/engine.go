@@ -285,7 +285,11 @@ func (e *Engine) wait(w *ticket) {
 	began := time.Now()
 	err := w.wait()
 	e.step.waited += time.Since(began)
-	if err != nil {
+	switch {
+	case err == nil:
+	case e.step.unit == nil:
+		panic(failure{err})
+	default:
 		panic(failure{fmt.Errorf("unit %s: %w", e.unitName(), err)})
 	}
 }

@@ -89,6 +89,9 @@ func remedy(err error) string {
 	if errors.As(err, &path) && path.Path == os.Stdout.Name() {
 		return "redirect standard output elsewhere"
 	}
+	if try := remedyForLost(err); try != "" {
+		return try
+	}
 	for _, r := range []struct {
 		err error
 		try string
@@ -106,6 +109,28 @@ func remedy(err error) string {
 		if errors.Is(err, r.err) {
 			return r.try
 		}
+	}
+	return ""
+}
+
+// remedyForLost returns a suggestion for a lost, hung or stopped rank, if that is known.
+func remedyForLost(err error) string {
+	var failure *launch.Failure
+	if errors.As(err, &failure) && failure.Code == CodePeerLost {
+		return "the same command again (train: with --resume auto)"
+	}
+	var other blameError
+	if !errors.As(err, &other) {
+		return ""
+	}
+	if _, known := other.Culprit(); !known {
+		return ""
+	}
+	switch {
+	case errors.Is(err, collective.ErrTimeout):
+		return "a larger parallel.timeout_seconds if that rank is only slow, or all ranks again (train: with --resume auto)"
+	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, rendezvous.ErrLost):
+		return "all ranks again (train: with --resume auto)"
 	}
 	return ""
 }

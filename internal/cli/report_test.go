@@ -61,7 +61,13 @@ func TestReport(t *testing.T) {
 		{"file", fmt.Errorf("data: %w", missing), 1, "data: no/such.txt: no such file or directory\n"},
 		{"configuration", fmt.Errorf("reading: %w", configuration), 2,
 			"run.yaml:1:4: a: \"x\" is not a whole number\nrun.yaml:2: unknown key \"b\" at the top level. did you mean \"a\"?\n"},
-		{"peer lost", &collective.Failure{Kind: collective.ErrPeerLost, Rank: 1, Text: "rank 1 is lost"}, 76, ""},
+		{"peer lost", &collective.Failure{Kind: collective.ErrPeerLost, Lost: []int{1}, Text: "rank 1 is lost"}, 76, "rank 1 is lost\ntry: all ranks again (train: with --resume auto)\n"},
+		{"timed out", &collective.Failure{Kind: collective.ErrTimeout, Lost: []int{1}, Text: "rank 1 did not join"}, 76,
+			"rank 1 did not join\ntry: a larger parallel.timeout_seconds if that rank is only slow, or all ranks again (train: with --resume auto)\n"},
+		{"no heartbeat", &rendezvous.Failure{Kind: rendezvous.ErrLost, Rank: 1, Text: "rank 1 is lost"}, 76, "rank 1 is lost\ntry: all ranks again (train: with --resume auto)\n"},
+		{"another rank's own error", &rendezvous.Failure{Kind: rendezvous.ErrLost, Rank: -1, Text: "rank 1 stopped: no data"}, 76, "rank 1 stopped: no data\n"},
+		{"lost worker", &Exit{76, &launch.Failure{Rank: 2, Code: 76, Why: "rank 2 (pid 7 on node1) is stopped (signal 19)"}}, 76,
+			"rank 2 (pid 7 on node1) is stopped (signal 19) after 0s\ntry: the same command again (train: with --resume auto)\n"},
 		{"worker", &Exit{137, &launch.Failure{Rank: 2, Code: 137, Signal: 9, Lines: []string{"step 88"}, Others: 1}}, 137,
 			"last output of rank 2:\n  step 88\nrank 2 was killed (signal 9) after 0s. 1 other rank stopped because of this\n"},
 		{"canceled", context.Canceled, 1, "context canceled\n"},
@@ -71,7 +77,7 @@ func TestReport(t *testing.T) {
 			if code := report(&b, c.err); code != c.code {
 				t.Errorf("code %d, not %d", code, c.code)
 			}
-			if c.name != "peer lost" && b.String() != c.want {
+			if b.String() != c.want {
 				t.Errorf("got\n%swant\n%s", b.String(), c.want)
 			}
 		})
