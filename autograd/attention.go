@@ -11,6 +11,9 @@ type RopeTable struct {
 // Rope applies rotary position embedding (Su et al. 2021) to the first width columns of x, in heads
 // of size headDim. It works in place, so x must not be saved for backward.
 func (t *Tape) Rope(x *Var, width, headDim int, r RopeTable) *Var {
+	if r.Positions == nil {
+		panic("autograd: rope without positions. try: RopeTable.Positions = model.Batch.Positions")
+	}
 	y := t.moveInto(x)
 	if y.kept == nil || !y.kept.rotated {
 		t.rotate(y.Value, width, headDim, r, false)
@@ -68,6 +71,9 @@ func (t *Tape) CrossAttention(q, kv *Var, docs *tensor.Tensor, p tensor.Attentio
 
 // attention takes qkv in one value or q and kv in two.
 func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*Var) *Var {
+	if p.Starts == nil {
+		panic("autograd: attention without the bounds of sequences. try: model.Batch.Attention, which sets AttentionParams.Starts")
+	}
 	o, lse := t.newVar(nil, ins...), &Var{}
 	t.adopt(lse)
 	split := func(of func(i int) *tensor.Tensor) (q, k, v *tensor.Tensor) {

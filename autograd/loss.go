@@ -30,6 +30,9 @@ type Labels struct {
 // gradient is written in forward. The gradient of logits is rounded to the activations' type before
 // it is multiplied.
 func (t *Tape) LinearCrossEntropy(loss *tensor.Tensor, x, w *Var, bias *Var, labels Labels) {
+	if w.Value == nil {
+		panic("autograd: cross-entropy with a head that is not all-gathered. try: list it in Params of the unit, or in Shared if it is tied")
+	}
 	in := t.value(x)
 	n, vocab := in.Rows(), w.Value.Dim(0)
 	step := min(n, LogitRows(vocab))

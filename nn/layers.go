@@ -63,12 +63,12 @@ func NewRMSNorm(name string, dim int, eps float64) *RMSNorm {
 
 // Forward normalizes x.
 func (n *RMSNorm) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-	return t.RMSNorm(x, &n.Weight.Var, n.Eps)
+	return t.RMSNorm(x, n.Weight.operand(), n.Eps)
 }
 
 // AddForward returns the normalized x+res, and x+res.
 func (n *RMSNorm) AddForward(t *autograd.Tape, x, res *autograd.Var) (y, sum *autograd.Var) {
-	return t.AddRMSNorm(x, res, &n.Weight.Var, n.Eps)
+	return t.AddRMSNorm(x, res, n.Weight.operand(), n.Eps)
 }
 
 // HeadNorms are RMSNorms of query heads and key heads, each with a gain [E] for all its heads.
@@ -85,7 +85,7 @@ func NewHeadNorms(q, k string, headDim int, eps float64) *HeadNorms {
 
 // Forward normalizes queries and keys of qkv [N (heads+2 kvHeads)*E].
 func (n *HeadNorms) Forward(t *autograd.Tape, qkv *autograd.Var, heads, kvHeads int) *autograd.Var {
-	return t.HeadRMSNorm(qkv, &n.Q.Var, &n.K.Var, heads, kvHeads, n.Q.Shape[0], n.Eps)
+	return t.HeadRMSNorm(qkv, n.Q.operand(), n.K.operand(), heads, kvHeads, n.Q.Shape[0], n.Eps)
 }
 
 // LayerNorm has a gain and a shift [D].
@@ -103,12 +103,12 @@ func (n *LayerNorm) Params() []*Param { return []*Param{n.Weight, n.Bias} }
 
 // Forward normalizes x.
 func (n *LayerNorm) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-	return t.LayerNorm(x, &n.Weight.Var, &n.Bias.Var, n.Eps)
+	return t.LayerNorm(x, n.Weight.operand(), n.Bias.operand(), n.Eps)
 }
 
 // AddForward returns the normalized x+res, and x+res.
 func (n *LayerNorm) AddForward(t *autograd.Tape, x, res *autograd.Var) (y, sum *autograd.Var) {
-	return t.AddLayerNorm(x, res, &n.Weight.Var, &n.Bias.Var, n.Eps)
+	return t.AddLayerNorm(x, res, n.Weight.operand(), n.Bias.operand(), n.Eps)
 }
 
 // Conv1D is a projection with a transposed weight [D O] and a bias, as in GPT-2.
@@ -125,7 +125,7 @@ func (c *Conv1D) Params() []*Param { return []*Param{c.Weight, c.Bias} }
 
 // Forward maps x [N D] to [N O].
 func (c *Conv1D) Forward(t *autograd.Tape, x *autograd.Var) *autograd.Var {
-	return t.LinearT(x, &c.Weight.Var, &c.Bias.Var)
+	return t.LinearT(x, c.Weight.operand(), c.Bias.operand())
 }
 
 // Embedding is a table [V D].
@@ -160,5 +160,5 @@ func (e *Embedding) WithPadding(id *int) *Embedding {
 
 // Forward looks up ids (I32 [N]).
 func (e *Embedding) Forward(t *autograd.Tape, ids *tensor.Tensor) *autograd.Var {
-	return t.Embedding(&e.Weight.Var, ids, e.padding)
+	return t.Embedding(e.Weight.operand(), ids, e.padding)
 }

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"hash/fnv"
 	"math"
 
@@ -74,10 +75,18 @@ func stream(name string) uint64 {
 // Decays reports whether weight decay applies: not to biases and gains.
 func (p *Param) Decays() bool { return len(p.Shape) >= 2 }
 
+// operand returns p for an operation. It panics if p has no value.
+func (p *Param) operand() *autograd.Var {
+	if p.Value == nil {
+		panic(fmt.Sprintf("nn: parameter %s has no value here. try: list it in Params of the unit that reads it, or in Shared if an earlier unit owns it", p.Name))
+	}
+	return &p.Var
+}
+
 func vars(ps []*Param) []*autograd.Var {
 	vs := make([]*autograd.Var, len(ps))
 	for i, p := range ps {
-		vs[i] = &p.Var
+		vs[i] = p.operand()
 	}
 	return vs
 }

@@ -3,10 +3,12 @@ package nn_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"trireme/autograd"
 	"trireme/nn"
 	"trireme/tensor"
 )
@@ -92,4 +94,17 @@ func TestDropoutKeys(t *testing.T) {
 	if a.Key(3) == other.Key(3) || a.Key(3) == a.Key(4) {
 		t.Error("two modules or two seeds share a key")
 	}
+}
+
+// TestParamOutsideItsUnit checks that a layer whose parameter has no value panics with its name.
+func TestParamOutsideItsUnit(t *testing.T) {
+	b := newBed(t)
+	l := nn.NewLinear("mlp.up_proj", 3, 2, nn.Init{}).WithBias()
+	b.give(l.Weights...)
+	defer func() {
+		if p, _ := recover().(string); !strings.Contains(p, "mlp.up_proj.bias") {
+			t.Errorf("panic %q", p)
+		}
+	}()
+	b.forward(b.random(1, 3), func(t *autograd.Tape, x *autograd.Var) *autograd.Var { return l.Forward(t, x) })
 }
