@@ -24,6 +24,8 @@ func Gradients(t *testing.T, f model.Family, config string) {
 	t.Helper()
 	Ranges(t, f, config)
 	Rows(t, f, config)
+	documents(t, f, config)
+	dropoutNames(t, f, config)
 	for _, docs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("documents %t", docs), func(t *testing.T) {
 			n := newNetwork(t, naive.New(), f, config, docs, recomputation{})
@@ -101,18 +103,20 @@ func (n *network) compareCore(t *testing.T, core *network) {
 	}
 }
 
-// network is an F64 model with separately allocated parameters.
+// network is an F64 model with separately allocated parameters, which have a value only while a unit
+// that lists them runs.
 type network struct {
-	b     tensor.Backend
-	m     model.Model
-	grads map[string]*tensor.Tensor
-	batch model.Batch
-	seen  map[string]bool
+	b      tensor.Backend
+	m      model.Model
+	values gathered
+	grads  map[string]*tensor.Tensor
+	batch  model.Batch
+	seen   map[string]bool
 }
 
 func newNetwork(t *testing.T, b tensor.Backend, f model.Family, config string, docs bool, how recomputation) *network {
 	t.Helper()
-	n := &network{b: b, grads: map[string]*tensor.Tensor{}, seen: map[string]bool{}}
+	n := &network{b: b, values: gathered{}, grads: map[string]*tensor.Tensor{}, seen: map[string]bool{}}
 	var err error
 	if n.m, err = f.New(n.b, []byte(config), 0); err != nil {
 		t.Fatal(err)
@@ -121,13 +125,14 @@ func newNetwork(t *testing.T, b tensor.Backend, f model.Family, config string, d
 	nn.Segments(n.m.Units(), how.segments)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, p := range model.Params(n.m) {
-		p.Value = n.b.New(tensor.Params, tensor.F64, p.Shape...)
-		for i := range p.Value.Elems() {
+		value := n.b.New(tensor.Params, tensor.F64, p.Shape...)
+		n.values[p] = value
+		for i := range value.Elems() {
 			v := 0.4 * rng.NormFloat64()
 			if !p.Decays() && !strings.HasSuffix(p.Name, "bias") {
 				v++ // a norm weight
 			}
-			tensor.Host[float64](p.Value)[i] = v
+			tensor.Host[float64](value)[i] = v
 		}
 		g := n.b.New(tensor.Grads, tensor.F64, p.Shape...)
 		n.grads[p.Name] = g
@@ -136,6 +141,9 @@ func newNetwork(t *testing.T, b tensor.Backend, f model.Family, config string, d
 			n.seen[p.Name] = true
 			return g, was
 		})
+	}
+	for _, u := range n.m.Units() {
+		u.Observer = n.values
 	}
 	n.batch = n.makeBatch(rng, docs)
 	return n
@@ -198,7 +206,7 @@ func (n *network) compare(t *testing.T) {
 			t.Errorf("%s has no gradient", p.Name)
 			continue
 		}
-		v, g := tensor.Host[float64](p.Value), tensor.Host[float64](n.grads[p.Name])
+		v, g := tensor.Host[float64](n.values[p]), tensor.Host[float64](n.grads[p.Name])
 		for range 3 {
 			i := rng.IntN(len(v))
 			was := v[i]
