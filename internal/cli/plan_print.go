@@ -175,7 +175,7 @@ func (d *planDetail) printAdvice(w io.Writer) {
 	r := d.Recommendation
 	fmt.Fprintln(w)
 	if r.Strategy == "" {
-		fmt.Fprintf(w, "no strategy is recommended: %s\n", r.Reason)
+		fmt.Fprintf(w, "%s\n", r.Reason)
 	} else {
 		with := ""
 		if r.Recompute {
