@@ -55,7 +55,7 @@ func report(w io.Writer, err error) int {
 		text := strings.Replace(textOf(err), path.Error(), fmt.Sprintf("%s: %v", path.Path, path.Err), 1)
 		fmt.Fprintln(w, text)
 	default:
-		fmt.Fprintln(w, textOf(err))
+		fmt.Fprintln(w, textOf(err)+remedyForLost(err)) // one line: the last one names the rank
 	}
 	if try := remedy(err); try != "" {
 		fmt.Fprintf(w, "try: %s\n", try)
@@ -89,9 +89,6 @@ func remedy(err error) string {
 	if errors.As(err, &path) && path.Path == os.Stdout.Name() {
 		return "redirect standard output elsewhere"
 	}
-	if try := remedyForLost(err); try != "" {
-		return try
-	}
 	for _, r := range []struct {
 		err error
 		try string
@@ -115,10 +112,6 @@ func remedy(err error) string {
 
 // remedyForLost returns a suggestion for a lost, hung or stopped rank, if that is known.
 func remedyForLost(err error) string {
-	var failure *launch.Failure
-	if errors.As(err, &failure) && failure.Code == CodePeerLost {
-		return "the same command again (train: with --resume auto)"
-	}
 	var other blameError
 	if !errors.As(err, &other) {
 		return ""
@@ -128,9 +121,9 @@ func remedyForLost(err error) string {
 	}
 	switch {
 	case errors.Is(err, collective.ErrTimeout):
-		return "a larger parallel.timeout_seconds if that rank is only slow, or all ranks again (train: with --resume auto)"
+		return ". try: a larger parallel.timeout_seconds if that rank is only slow, or all ranks again (train: with --resume auto)"
 	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, rendezvous.ErrLost):
-		return "all ranks again (train: with --resume auto)"
+		return ". try: all ranks again (train: with --resume auto)"
 	}
 	return ""
 }
