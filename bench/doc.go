@@ -4,6 +4,6 @@
 //	go build -o trireme ./cmd/trireme
 //	go run ./bench -peers DIR -pairs 5 step gemm collectives ranks
 //
-// DIR has the PyTorch scripts train_torch.py, sgemm_torch.py and coll_torch.py, each of which prints one
-// JSON line; see bench/README.md. Nothing else should run on the machine.
+// DIR has the PyTorch scripts train_torch.py, sgemm_torch.py and coll_torch.py. Each prints one JSON
+// line; see bench/README.md. Nothing else should run on the machine.
 package main

@@ -11,7 +11,7 @@ import (
 // Available is the memory that this process and its children may still allocate.
 type Available struct {
 	Bytes int64
-	Why   string // what limits it, for messages
+	Why   string // the limit, for messages
 }
 
 // ReadAvailable returns the lesser of the machine's available memory and what the process's cgroups

@@ -4,7 +4,7 @@ import (
 	"trireme/fault"
 )
 
-// Config is the node `logging`: what is printed and recorded, and how often.
+// Config is the node `logging`: output and records of a run.
 type Config struct {
 	// LogEveryNSteps prints a line and writes to TensorBoard every n steps, and at the first and
 	// last step. metrics.jsonl and the live view have every step. Default 1.

@@ -8,7 +8,7 @@ import (
 	"trireme/tensor"
 )
 
-// Traffic is what one rank sends in a step with one kind of collective in one group.
+// Traffic is the calls and bytes of one rank in a step, by collective and group.
 type Traffic struct {
 	Op    string // all_gather, reduce_scatter, all_reduce, ...
 	Group string // world, shard, replicate, reshard

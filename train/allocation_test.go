@@ -16,7 +16,7 @@ import (
 	"trireme/train"
 )
 
-// steady is what a step leaves on the Go heap: objects and bytes.
+// steady returns the objects and bytes a step leaves on the Go heap.
 func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 	t.Helper()
 	b, err := device.Open("cpu", device.Options{Threads: 2, Reserve: 1 << 32})
@@ -74,8 +74,7 @@ func steady(t *testing.T, hidden, rows int) (objects, size uint64) {
 	return (after.Mallocs - before.Mallocs) / steps, (after.TotalAlloc - before.TotalAlloc) / steps
 }
 
-// TestSteadyStepDoesNotFillTheHeap: what a step leaves on the Go heap does not grow with the
-// sizes of the model or of the batch: handles of tensors, not their contents.
+// The Go heap use of a step, tensor handles only, does not grow with the model or the batch.
 func TestSteadyStepDoesNotFillTheHeap(t *testing.T) {
 	n, size := steady(t, 16, 1)
 	for _, large := range [][2]int{{128, 1}, {16, 8}} {

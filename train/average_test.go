@@ -13,8 +13,8 @@ import (
 	"trireme/train"
 )
 
-// TestAverageIsExported: the exported average is the one of the checkpoint whose weights the run ends with, and
-// before the first step the weights.
+// The exported average is that of the checkpoint whose weights the run ends with; before the first step
+// it is the weights.
 func TestAverageIsExported(t *testing.T) {
 	j := newResumable(t, false, false)
 	c := j.config
@@ -45,7 +45,7 @@ func TestAverageIsExported(t *testing.T) {
 	}
 
 	c.Export.Weights = train.ExportBoth
-	seen := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	seen := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 	j.train(t, c, seen, export("after"))
 	final, found := tensorsOf(t, filepath.Join(j.dir, "after", "final")), false
 	for step := range seen.evals {
@@ -71,7 +71,7 @@ func TestAverageIsExported(t *testing.T) {
 	}
 }
 
-// tensorsOf are the bytes of an exported model by names.
+// tensorsOf returns the tensor bytes of an exported model by name.
 func tensorsOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := safetensors.OpenModel(dir)

@@ -16,9 +16,8 @@ import (
 	"trireme/tensor"
 )
 
-// TestNoRankHoldsTheModel: from the moment when an engine is made until all parameters have their
-// first values, random or of a model's files, a rank has its part of each and nothing else: no
-// tensor beside what is at rest, and no memory of the size of a parameter on the heap.
+// While parameters are initialized, at random or from files, a rank has only its shards: no other tensor,
+// and nothing as large as a parameter on the Go heap.
 func TestNoRankHoldsTheModel(t *testing.T) {
 	const rows, wide = 2048, 512 // 4 MiB a parameter
 	var entries []safetensors.Entry

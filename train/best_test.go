@@ -17,9 +17,8 @@ import (
 	"trireme/train"
 )
 
-// TestBestModelIsKept: a run that learns its few rows by heart has its best
-// evaluation long before the end; it ends with its parameters, which keep_last_n does not delete, and evaluating the
-// exported model gives that evaluation's loss, bit for bit.
+// A run that overfits ends with the parameters of an early evaluation. keep_last_n does not delete them,
+// and the exported model evaluates to the same loss, bit for bit.
 func TestBestModelIsKept(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) { bestIsKept(t, parallel.DefaultOffload()) })
 	t.Run("off-loaded", func(t *testing.T) { bestIsKept(t, offloaded("full_shard")) })
@@ -32,7 +31,7 @@ func bestIsKept(t *testing.T, offload parallel.Offload) {
 	c.Training.LearningRate, c.Training.MaxSteps, c.Training.LRScheduler = 2e-2, 40, "constant"
 	c.Training.LoadBestModelAtEnd, c.Checkpoint.KeepLastN, c.Checkpoint.SaveEveryNSteps = true, 1, 3
 	final := filepath.Join(j.dir, "final")
-	seen := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	seen := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 	j.train(t, c, seen, func(r *train.Run) error { return r.Export(context.Background(), final) })
 	best, least := int64(0), 0.0
 	for step, text := range seen.evals {
@@ -77,8 +76,8 @@ func bestIsKept(t *testing.T, offload parallel.Offload) {
 	}
 }
 
-// train runs to the end in one rank, and then f.
-func (j *resumable) train(t *testing.T, c train.Config, into *told, f func(*train.Run) error) {
+// train runs to the end on one rank, then f.
+func (j *resumable) train(t *testing.T, c train.Config, into *recordingSink, f func(*train.Run) error) {
 	t.Helper()
 	deps, done := j.alone(t, into)
 	defer done()
@@ -103,7 +102,7 @@ func (j *resumable) evaluate(t *testing.T, c train.Config) (float64, error) {
 	return e.Loss, err
 }
 
-func (j *resumable) alone(t *testing.T, into *told) (train.Deps, func()) {
+func (j *resumable) alone(t *testing.T, into *recordingSink) (train.Deps, func()) {
 	t.Helper()
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {

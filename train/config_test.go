@@ -12,8 +12,7 @@ import (
 	"trireme/train"
 )
 
-// TestEveryKeyIsDocumented: each key of the configuration has a comment in the source, its own
-// or, of a node, its type's; and a name in lower case that says so in the struct.
+// Every configuration key has a comment, its own or for a node its type's, and a lower-case yaml name.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	keys := 0
 	documented(t, reflect.TypeFor[train.Config](), "", &keys)
@@ -49,7 +48,7 @@ func documented(t *testing.T, node reflect.Type, path string, keys *int) {
 	}
 }
 
-// structComments are a struct's comments by field, and its own by "".
+// structComments returns a struct's comments by field, and its own under "".
 func structComments(t *testing.T, node reflect.Type) map[string]string {
 	t.Helper()
 	dir := filepath.Join("..", filepath.FromSlash(strings.TrimPrefix(node.PkgPath(), "trireme/")))

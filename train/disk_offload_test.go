@@ -25,7 +25,7 @@ func (full) ReadAt([]byte, int64) (int, error)  { return 0, io.EOF }
 func (full) WriteAt([]byte, int64) (int, error) { return 0, syscall.ENOSPC }
 func (full) Close() error                       { return nil }
 
-func openSpill(t *testing.T) (*diskOffload, device.Device) {
+func openOffload(t *testing.T) (*diskOffload, device.Device) {
 	t.Helper()
 	b, err := device.Open("cpu", device.Options{Reserve: 1 << 26})
 	if err != nil {
@@ -47,11 +47,10 @@ func openSpill(t *testing.T) (*diskOffload, device.Device) {
 	return s, b
 }
 
-// TestSpillIsAStack: what is pushed comes back, last first, whatever the order of pushes and
-// pops, in the memory of two.
-func TestSpillIsAStack(t *testing.T) {
+// Inputs are popped last first, in any sequence of pushes and pops, in the memory of two.
+func TestDiskOffloadIsAStack(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	s, b := openSpill(t)
+	s, b := openOffload(t)
 	live := b.Meter().Read().LiveTotal
 	rng := rand.New(rand.NewPCG(1, 2))
 	for pass := range 20 {
@@ -91,11 +90,10 @@ func TestSpillIsAStack(t *testing.T) {
 	}
 }
 
-// TestSpillFails: a file that cannot be written is an error that says what to do; what is under
-// way is waited for.
-func TestSpillFails(t *testing.T) {
+// A failed write is an error with advice, returned after running transfers end.
+func TestDiskOffloadFails(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	s, b := openSpill(t)
+	s, b := openOffload(t)
 	x := b.New(tensor.Activations, tensor.F32, 5)
 	push := func() {
 		defer func() {

@@ -10,7 +10,7 @@ import (
 	"trireme/model"
 )
 
-// TestOldCheckpointInputs: what a checkpoint of an older version does not name is not compared.
+// Fingerprints missing from old checkpoints are not compared.
 func TestOldCheckpointInputs(t *testing.T) {
 	r := &Run{}
 	now := data.Fingerprint{Train: "a", Eval: "b", Tokenizer: "c"}
@@ -22,7 +22,7 @@ func TestOldCheckpointInputs(t *testing.T) {
 	}
 }
 
-// TestGenerationConfig: an exported model says where a text begins and ends as far as config.json does.
+// generation_config.json has the special token ids of config.json.
 func TestGenerationConfig(t *testing.T) {
 	r, dir := &Run{info: model.Info{Task: model.Causal}}, t.TempDir()
 	config := map[string]json.RawMessage{"eos_token_id": json.RawMessage("2"), "pad_token_id": json.RawMessage("null"), "vocab_size": json.RawMessage("9")}

@@ -18,13 +18,13 @@ import (
 	"trireme/train"
 )
 
-// scaler is torch's, beginning at 2 to a power.
+// scaler is torch's GradScaler, starting at 2^power.
 func scaler(power, positions int) *optim.Scaler {
 	return optim.LossScaling{Kind: optim.TorchScaler, InitialScalePower: power}.Scaler(true, positions)
 }
 
-// TestFamiliesFloat16: every family computes in float16: near float32 (a rounding is 2^-12 of a
-// number, but nothing below 2^-24 is left), with the same bits in every world.
+// Every family computes in float16 near float32 (rounding is 2^-12 relative, and nothing below 2^-24
+// remains), with the same bits in every world.
 func TestFamiliesFloat16(t *testing.T) {
 	for _, name := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestFamiliesFloat16(t *testing.T) {
 	}
 }
 
-// TestScaleLeavesBits: in float32 nothing is lost at any scale, so a scaler changes no bit.
+// A loss scale changes no bit in float32.
 func TestScaleLeavesBits(t *testing.T) {
 	for _, name := range []string{"llama-gqa-accum", "bert-cls"} {
 		g := readGolden(t, filepath.Join("testdata", "golden", name))
@@ -66,7 +66,7 @@ func TestScaleLeavesBits(t *testing.T) {
 	}
 }
 
-// TestGoldenFloat16: the whole reference run stays near that of float32.
+// The reference run stays near float32.
 func TestGoldenFloat16(t *testing.T) {
 	for _, name := range []string{"llama-mha", "llama-gqa-accum", "gpt2"} {
 		g := readGolden(t, filepath.Join("testdata", "golden", name))
@@ -80,10 +80,9 @@ func TestGoldenFloat16(t *testing.T) {
 	}
 }
 
-// TestLossScaleInRuns: a scale of 2^30 overflows for real, falls (DeepSpeed's at every overflow
-// after its hysteresis), grows again and overflows again. No step that the scale spoils counts
-// towards max_skipped_steps or the schedule. All worlds agree, and a run that is cut anywhere, in
-// the middle of an interval and of hysteresis too, goes on with the same bits and scales.
+// A scale of 2^30 overflows, falls (DeepSpeed's at every overflow after its hysteresis), grows and
+// overflows again. Overflows count neither for max_skipped_steps nor for the schedule. All worlds agree,
+// and a run resumes with the same bits and scales at any step.
 func TestLossScaleInRuns(t *testing.T) {
 	for kind, first := range map[optim.ScalerKind]float64{optim.TorchScaler: 1 << 30, optim.DeepSpeedScaler: 1 << 30} {
 		j := newResumable(t, true, false)
@@ -91,12 +90,12 @@ func TestLossScaleInRuns(t *testing.T) {
 		c.Training.MaxSteps, c.Training.MaxSkippedSteps, c.Training.EvalEveryNSteps = 24, 0, 8
 		c.Precision = train.Precision{ParamDType: "float16", ReduceDType: "float16", BufferDType: "float32",
 			LossScaling: optim.LossScaling{Kind: kind, InitialScalePower: 30, GrowthInterval: 3}}
-		run := func(name, strategy, resume string, world int, until int64) *told {
+		run := func(name, strategy, resume string, world int, until int64) *recordingSink {
 			c := j.config
 			c.OutputDir, c.Parallel.Strategy, c.Resume = filepath.Join(j.dir, name), strategy, resume
 			c.Checkpoint.SaveEveryNSteps = 1
 			c.Checkpoint.KeepLastN = 100
-			k := &told{steps: map[int64]string{}, evals: map[int64]string{}, scales: map[int64]float64{}}
+			k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}, scales: map[int64]float64{}}
 			j.run(t, c, world, until, k)
 			return k
 		}
@@ -142,8 +141,7 @@ func TestLossScaleInRuns(t *testing.T) {
 	}
 }
 
-// TestNotTheScale: a step whose loss is not finite, and one that overflows at a scale that cannot
-// fall, do count towards max_skipped_steps.
+// A step counts for max_skipped_steps if its loss is not finite, or if it overflows at the minimum scale.
 func TestNotTheScale(t *testing.T) {
 	for name, p := range map[string]optim.LossScaling{
 		"a static scale": {Kind: optim.StaticScaler, LossScale: 1 << 40},
@@ -153,7 +151,7 @@ func TestNotTheScale(t *testing.T) {
 		c := j.config
 		c.Training.MaxSkippedSteps = 1
 		c.Precision.ParamDType, c.Precision.LossScaling = "float16", p
-		k := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+		k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 		if err := j.attempt(t, c, k); !errors.Is(err, train.ErrNotFinite) || len(k.steps) != 2 {
 			t.Errorf("%s: %d steps, then %v", name, len(k.steps), err)
 		}
@@ -162,14 +160,14 @@ func TestNotTheScale(t *testing.T) {
 	c := j.config
 	c.Training.MaxSkippedSteps = 0
 	c.Precision.LossScaling = optim.LossScaling{Kind: optim.TorchScaler, InitialScalePower: 16}
-	k := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 	if err := j.attempt(t, c, k); !errors.Is(err, train.ErrNotFinite) || k.skips != 1 {
 		t.Errorf("%d steps are skipped, then %v", k.skips, err)
 	}
 }
 
-// attempt trains on one rank until it ends, however that is.
-func (j *resumable) attempt(t *testing.T, c train.Config, into *told) error {
+// attempt trains on one rank until the run ends or fails.
+func (j *resumable) attempt(t *testing.T, c train.Config, into *recordingSink) error {
 	t.Helper()
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
@@ -185,10 +183,9 @@ func (j *resumable) attempt(t *testing.T, c train.Config, into *told) error {
 	return errors.Join(r.Train(context.Background()), r.Close())
 }
 
-// TestLateOutcomes: steps that are enqueued before the outcomes of those before them are known, of
-// which some are skipped, have the bits, learning rates and scales of steps whose outcomes are read
-// at once.
-func TestLateOutcomes(t *testing.T) {
+// Steps enqueued before earlier results are read, some of them skipped, have the bits, learning rates and
+// scales of steps read at once.
+func TestLateResults(t *testing.T) {
 	g := readGolden(t, filepath.Join("testdata", "golden", "llama-gqa-accum"))
 	g.precision, g.Hyperparameters.Steps = parallel.Precision{Param: tensor.F16, Reduce: tensor.F16}, 8
 	g.scaler = optim.LossScaling{Kind: optim.TorchScaler, InitialScalePower: 24, GrowthInterval: 2}.Scaler(true, 16)

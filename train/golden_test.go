@@ -28,10 +28,10 @@ import (
 	"trireme/train"
 )
 
-// families are those that have a reference run.
+// families have a reference run.
 var families = model.Registry{llama.Family, gpt2.Family, bert.Family}
 
-// golden is a reference run; testdata/README.md describes the files.
+// golden is a reference run; see testdata/README.md.
 type golden struct {
 	changes         map[string]any // in config.json
 	dir             string
@@ -77,7 +77,7 @@ func readGolden(t *testing.T, dir string) *golden {
 	return g
 }
 
-// loader gives the case's rows in their order, to one of so many ranks.
+// loader returns the case's rows in order for one rank.
 func (g *golden) loader(info model.Info, microSize, rank, ranks int) (*data.Loader, error) {
 	h := g.Hyperparameters
 	perStep := h.GradientAccumulationSteps * h.MicroBatchSize / microSize
@@ -94,8 +94,7 @@ func (g *golden) loader(info model.Info, microSize, rank, ranks int) (*data.Load
 	})
 }
 
-// firstLogits are those that FirstLogits begin with: of the last row of the first sequence, or
-// of the labels of the first sequences.
+// firstLogits returns the logits of the last row of the first sequence, or of the first sequences' labels.
 func (g *golden) firstLogits(t *testing.T) []float32 {
 	t.Helper()
 	m, err := train.LoadModel(families, filepath.Join(g.dir, "model"), device.Config{Name: "cpu", Threads: 1})
@@ -119,7 +118,7 @@ func (g *golden) firstLogits(t *testing.T) []float32 {
 	return append([]float32{}, tensor.Host[float32](logits)...)
 }
 
-// result is a run's bits: every step's numbers, and each parameter.
+// result holds the bits of a run: per-step values and parameters.
 type result struct {
 	loss, norm, lr []float64
 	scales         []float64 // before each step
@@ -127,7 +126,7 @@ type result struct {
 	memory         tensor.Usage // of rank 0
 }
 
-// run trains the case on so many ranks in one process.
+// run trains the case on a number of ranks in one process.
 func (g *golden) run(t *testing.T, world int, cfg parallel.Config, microSize, threads int) *result {
 	t.Helper()
 	out := &result{params: map[string][]float32{}}
@@ -246,7 +245,7 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	return nil
 }
 
-// fileNames are what transformers calls the model's parameters.
+// fileNames maps parameters to their names in transformers.
 func fileNames(m model.Model) map[string]string {
 	names := map[string]string{}
 	for _, p := range model.Params(m) {
@@ -290,8 +289,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// compareFinal holds the parameters against the reference's. The larger case's lie beside
-// the project where its shared data is.
+// compareFinal compares the parameters with the reference's. Those of the larger case are in the shared
+// data.
 func (g *golden) compareFinal(t *testing.T, r *result) {
 	t.Helper()
 	path := filepath.Join(g.dir, "final.safetensors")
@@ -348,7 +347,7 @@ func (r *result) equal(t *testing.T, what string, o *result) {
 	}
 }
 
-// Every strategy on every number of ranks gives the bits of one rank, and so do threads.
+// Every strategy, number of ranks and number of threads gives the bits of one rank.
 func TestSameBits(t *testing.T) {
 	for _, name := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -374,7 +373,7 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// What is dropped depends on the row's number in the run, not on who computes it or how often.
+// Dropout depends on the row's key, not on the rank or the recomputation.
 func TestSameBitsWithDropout(t *testing.T) {
 	for name, changes := range map[string]map[string]any{
 		"gpt2":     {"embd_pdrop": 0.1, "attn_pdrop": 0.2, "resid_pdrop": 0.1},
@@ -393,7 +392,7 @@ func TestSameBitsWithDropout(t *testing.T) {
 				t.Errorf("nothing was dropped: loss %v", one.loss)
 			}
 			one.equal(t, "2 threads", g.run(t, 1, cfg, 1, 2))
-			// A larger micro-batch drops the same; only its sums are in another order.
+			// A larger micro-batch has the same dropout; only the order of sums differs.
 			for i, loss := range g.run(t, 1, cfg, 2, 1).loss {
 				if !near(loss, one.loss[i], 1e-4) {
 					t.Errorf("step %d: loss %v with micro-batches of 2, %v of 1", i+1, loss, one.loss[i])
@@ -409,7 +408,7 @@ func TestSameBitsWithDropout(t *testing.T) {
 	}
 }
 
-// Without the canonical order sums still agree to rounding.
+// Without world_invariant, sums agree up to rounding.
 func TestLocalAccumulation(t *testing.T) {
 	g := readGolden(t, filepath.Join("testdata", "golden", "llama-gqa-accum"))
 	g.Hyperparameters.Steps = 3
@@ -427,8 +426,8 @@ func TestLocalAccumulation(t *testing.T) {
 	}
 }
 
-// At rest a rank holds 1/N of the state, but for padding; the gathered copies at one time are
-// those of the units in flight.
+// Between steps a rank holds 1/N of the state plus padding; unsharded parameters are those of the units
+// in use.
 func TestMemoryIsDivided(t *testing.T) {
 	g := readGolden(t, filepath.Join("testdata", "golden", "llama-gqa-accum"))
 	g.Hyperparameters.Steps = 1
@@ -443,7 +442,7 @@ func TestMemoryIsDivided(t *testing.T) {
 		}
 		padding := int64(units) * n * tensor.SumBlock
 		if got, limit := part.Live[c], whole.Live[c]/4+padding; got > limit {
-			t.Errorf("%v: %d bytes on each of 4 ranks, %d on one: at most %d were expected", c, got, whole.Live[c], limit)
+			t.Errorf("%v: %d bytes on each of 4 ranks, %d on one, want up to %d", c, got, whole.Live[c], limit)
 		}
 	}
 	if part.Live[tensor.Gathered] != 0 || part.Live[tensor.Buckets] != 0 || part.Live[tensor.Activations] != 0 {

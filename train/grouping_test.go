@@ -9,7 +9,7 @@ import (
 	"trireme/tensor"
 )
 
-// TestGrouping: what keys make of a parameter's optimizer, learning rate and weight decay.
+// Optimizer, learning rate and weight decay of each parameter follow from the keys.
 func TestGrouping(t *testing.T) {
 	const text = `model: {config: c.json}
 data: {path: d}

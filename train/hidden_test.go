@@ -8,8 +8,7 @@ import (
 	"trireme/model"
 )
 
-// TestHiddenMatrices: of every family, matrices that Muon trains are those of layers, and no embedding,
-// head or classifier is among them.
+// Muon trains the matrices of layers in every family, but no embedding, head or classifier.
 func TestHiddenMatrices(t *testing.T) {
 	others := regexp.MustCompile(`embed|wte|wpe|lm_head|classifier|decoder\.weight|latent`)
 	for name, text := range deep {

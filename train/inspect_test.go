@@ -6,8 +6,7 @@ import (
 	"trireme/data"
 )
 
-// TestStride checks that a view goes through every row once, and that its beginning is spread
-// over all of them.
+// A permuted dataset has every row once, with its start spread over all rows.
 func TestStride(t *testing.T) {
 	for n := 1; n < 400; n++ {
 		v := &permuted{n: n, stride: stride(n)}
@@ -33,8 +32,8 @@ func TestStride(t *testing.T) {
 	}
 }
 
-// rows is a dataset of rows of one document each, of which few teach.
-type rows struct{ n, teaching int }
+// rows is a dataset of one-document rows, few of them with labels.
+type rows struct{ n, labeled int }
 
 func (d rows) Len() int         { return d.n }
 func (d rows) Tokens(int) int   { return 4 }
@@ -44,7 +43,7 @@ func (d rows) Close() error     { return nil }
 func (d rows) Row(i int, r *data.Row) error {
 	r.InputIDs = []int32{1, 2, 3, 4}
 	r.Labels = []int32{-100, -100, -100, -100}
-	if i < d.teaching {
+	if i < d.labeled {
 		r.Labels[3] = 4
 	}
 	return nil
@@ -56,7 +55,7 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.SampledRows != 1000 || s.LabelTokens != 3 || s.Unlabeled != 997 {
-		t.Errorf("looked at %d rows, %d tokens are learned, %d rows have none; want 1000, 3, 997", s.SampledRows, s.LabelTokens, s.Unlabeled)
+		t.Errorf("sampled %d rows with %d label tokens, %d rows without labels; want 1000, 3, 997", s.SampledRows, s.LabelTokens, s.Unlabeled)
 	}
 	if err := (&DataSummary{SequenceLength: 4, Rows: 1000}).sample(rows{1000, 0}, data.LoaderConfig{}); err == nil {
 		t.Error("rows that teach nothing are no error")

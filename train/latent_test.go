@@ -11,9 +11,8 @@ const latentConfig = `{"architectures": ["FreeTransformerForCausalLM"], "vocab_s
 	"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16, "tie_word_embeddings": true,
 	"latent_bits": %d, "latent_mode": %q, "free_bits": 0.1, "initializer_range": 0.2}`
 
-// TestLatentBitsAreTheSame: the Free Transformer draws its bits by the row's number in the run, so
-// that every strategy on every number of ranks, with recomputation and without, gives the bits
-// of one rank: losses, norms, the divergence of the bits, evaluations.
+// The Free Transformer draws its bits by row key: every strategy and number of ranks, with and without
+// recomputation, gives the bits of one rank in losses, norms, divergence and evaluations.
 func TestLatentBitsAreTheSame(t *testing.T) {
 	for _, mode := range []string{"exact", "factored"} {
 		t.Run(mode, func(t *testing.T) {
@@ -23,10 +22,10 @@ func TestLatentBitsAreTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			j.config.Model.Config, j.config.Training.MaxSteps = config, 5
-			run := func(name string, world int, strategy string, recompute bool) *told {
+			run := func(name string, world int, strategy string, recompute bool) *recordingSink {
 				c := j.config
 				c.OutputDir, c.Parallel.Strategy, c.Recompute.Enabled = filepath.Join(j.dir, name), strategy, recompute
-				out := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+				out := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 				j.run(t, c, world, 0, out)
 				return out
 			}

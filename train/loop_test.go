@@ -25,11 +25,10 @@ import (
 	"trireme/train"
 )
 
-// TestEvaluationDropsNothing: dropout is for training. A model with it and one without have the same
-// evaluation, bit for bit, where their parameters are the same.
+// Evaluation has no dropout.
 func TestEvaluationDropsNothing(t *testing.T) {
 	j := newResumable(t, false, false)
-	run := func(p float64) *told {
+	run := func(p float64) *recordingSink {
 		c := j.config
 		c.Training.LearningRate, c.Training.MaxSteps, c.Training.WarmupSteps = 0, 1, 0
 		c.Model.Config = filepath.Join(j.dir, "dropout.json")
@@ -38,7 +37,7 @@ func TestEvaluationDropsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.OutputDir = filepath.Join(j.dir, fmt.Sprint("out", p))
-		k := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+		k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 		j.run(t, c, 1, 0, k)
 		return k
 	}
@@ -51,8 +50,7 @@ func TestEvaluationDropsNothing(t *testing.T) {
 	}
 }
 
-// TestMaskedEvaluation: a masked model is evaluated on what is hidden of the evaluation set, about 15%
-// of its tokens, as it is trained.
+// A masked model is evaluated on masked tokens, about 15%, as it is trained.
 func TestMaskedEvaluation(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -109,7 +107,7 @@ func TestMaskedEvaluation(t *testing.T) {
 	}
 }
 
-// records keeps what a run tells.
+// records is a Sink that stores everything.
 type records struct {
 	steps []monitor.Record
 	evals []monitor.Evaluation
@@ -123,12 +121,11 @@ func (k *records) Note(string) error { return nil }
 
 func (k *records) Close() error { return nil }
 
-// TestSkippedStepsLeaveNoTrace: a run whose loss scale begins too high skips steps until it fits. The
-// same rows being in every step, it then makes the steps that a run makes which begins at that scale:
-// the learning rate, the correction of the moments and the parameters are those of its first update.
+// A run whose initial loss scale overflows skips steps until it fits. Learning rate, bias correction and
+// parameters then equal those of a run that starts at that scale with the same rows.
 func TestSkippedStepsLeaveNoTrace(t *testing.T) {
 	j := newResumable(t, false, false)
-	run := func(power int) *told {
+	run := func(power int) *recordingSink {
 		c := j.config
 		b, err := os.ReadFile(filepath.Join(j.dir, "rows.jsonl"))
 		if err != nil {
@@ -143,7 +140,7 @@ func TestSkippedStepsLeaveNoTrace(t *testing.T) {
 		c.Precision = train.Precision{ParamDType: "float16", ReduceDType: "float32", BufferDType: "float32",
 			LossScaling: optim.LossScaling{Kind: optim.TorchScaler, InitialScalePower: power}}
 		c.OutputDir = filepath.Join(j.dir, fmt.Sprint("at", power))
-		k := &told{steps: map[int64]string{}, evals: map[int64]string{}, scales: map[int64]float64{}}
+		k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}, scales: map[int64]float64{}}
 		j.run(t, c, 1, 0, k)
 		return k
 	}
@@ -163,11 +160,10 @@ func TestSkippedStepsLeaveNoTrace(t *testing.T) {
 	}
 }
 
-// TestSkippedInARow: only steps that are skipped one after the other count towards max_skipped_steps,
-// and a run all of whose steps are skipped has trained nothing.
+// Only consecutive skipped steps count for max_skipped_steps. A run that skips all steps is an error.
 func TestSkippedInARow(t *testing.T) {
 	j := newResumable(t, false, true)
-	k := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 	c := j.config
 	c.Training.MaxSteps, c.Training.MaxSkippedSteps = 40, 40
 	if err := j.attempt(t, c, k); err != nil {
@@ -185,7 +181,7 @@ func TestSkippedInARow(t *testing.T) {
 	}
 	for allowed, want := range map[int]error{most: nil, most - 1: train.ErrNotFinite} {
 		c.OutputDir, c.Training.MaxSkippedSteps = filepath.Join(j.dir, fmt.Sprint("allowed", allowed)), allowed
-		if err := j.attempt(t, c, &told{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.Is(err, want) {
+		if err := j.attempt(t, c, &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.Is(err, want) {
 			t.Errorf("%d skipped steps in a row are allowed, there are %d: %v", allowed, most, err)
 		}
 	}
@@ -193,19 +189,19 @@ func TestSkippedInARow(t *testing.T) {
 	c.OutputDir = filepath.Join(j.dir, "nothing")
 	c.Training.LearningRate, c.Training.MaxSteps, c.Training.MaxSkippedSteps = 1e-2, 2, 3
 	c.Precision.ParamDType, c.Precision.LossScaling = "float16", optim.LossScaling{Kind: optim.StaticScaler, LossScale: 1 << 40}
-	if err := j.attempt(t, c, &told{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.Is(err, train.ErrNotFinite) || !strings.Contains(err.Error(), "all 2 steps were skipped") {
+	if err := j.attempt(t, c, &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.Is(err, train.ErrNotFinite) || !strings.Contains(err.Error(), "all 2 steps were skipped") {
 		t.Errorf("a run that trained nothing: %v", err)
 	}
 }
 
-// TestBestModelAfterResume: the best checkpoint outlives keep_last_n in the process that goes on too,
-// and the run ends with its parameters. A new run that begins with that checkpoint has a best of its own.
+// keep_last_n keeps the best checkpoint after a resume, and the run ends with its parameters. A new run
+// from that checkpoint has its own best.
 func TestBestModelAfterResume(t *testing.T) {
 	j := newResumable(t, false, false)
 	c := j.config
 	c.Training.LearningRate, c.Training.MaxSteps, c.Training.LRScheduler = 2e-2, 40, "constant"
 	c.Training.LoadBestModelAtEnd, c.Checkpoint.KeepLastN, c.Checkpoint.SaveEveryNSteps = true, 1, 3
-	seen := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	seen := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 	j.run(t, c, 1, 30, seen)
 	before := len(seen.evals)
 	c.Resume = "auto"
@@ -242,7 +238,7 @@ func TestBestModelAfterResume(t *testing.T) {
 
 	c.Resume, c.OutputDir = filepath.Join(c.OutputDir, "checkpoints", "step-40"), filepath.Join(j.dir, "other")
 	c.Training.MaxSteps = 44
-	other := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+	other := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 	j.train(t, c, other, func(*train.Run) error { return nil })
 	if !slices.Contains(other.notes, fmt.Sprintf("the best evaluation of that run, after step %d, does not carry over to this run", best)) {
 		t.Errorf("notes are %q", other.notes)
@@ -254,8 +250,7 @@ func TestBestModelAfterResume(t *testing.T) {
 	}
 }
 
-// TestSeed: training.seed decides the first weights, the order of the rows and what is dropped, each by
-// itself.
+// training.seed determines initial weights, row order and dropout independently.
 func TestSeed(t *testing.T) {
 	for what, change := range map[string]func(j *resumable, c *train.Config){
 		"first weights": func(_ *resumable, c *train.Config) { c.Data.Shuffle = false },
@@ -275,7 +270,7 @@ func TestSeed(t *testing.T) {
 		change(j, &c)
 		run := func(seed uint64, name string) map[int64]string {
 			c.Training.Seed, c.OutputDir = seed, filepath.Join(j.dir, name)
-			k := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+			k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 			j.run(t, c, 1, 0, k)
 			return k.steps
 		}
@@ -289,8 +284,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestOneRankIsAskedToStop: whichever rank is asked, all end after the same step, whose checkpoint they
-// have saved.
+// If any rank is asked to stop, all end after the same step and save its checkpoint.
 func TestOneRankIsAskedToStop(t *testing.T) {
 	j := newResumable(t, false, false)
 	worlds, err := collective.NewLocal(3, collective.Config{})
@@ -329,18 +323,18 @@ func TestOneRankIsAskedToStop(t *testing.T) {
 	}
 }
 
-// TestNoEvaluationSet: the best model is asked for where nothing tells which that is.
+// load_best_model_at_end without an evaluation set is an error.
 func TestNoEvaluationSet(t *testing.T) {
 	j := newResumable(t, false, false)
 	c := j.config
 	c.Data.EvalFraction, c.Training.LoadBestModelAtEnd = 0, true
 	var mistake *train.InputError
-	if err := j.attempt(t, c, &told{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "load_best_model_at_end needs an evaluation set") {
+	if err := j.attempt(t, c, &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}); !errors.As(err, &mistake) || !strings.Contains(err.Error(), "load_best_model_at_end needs an evaluation set") {
 		t.Error(err)
 	}
 }
 
-// TestUnfinishedModel: a model whose files lack its head can be trained, and not used.
+// A model whose files lack its head can be trained but not used.
 func TestUnfinishedModel(t *testing.T) {
 	from, dir := filepath.Join("testdata", "golden", "bert-masked", "model"), t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {

@@ -11,22 +11,21 @@ import (
 	"trireme/train"
 )
 
-// TestMemoryPressure: layers are kept until a step that is looked at has used more than the
-// threshold, and computed again from the step after the next on, to the same bits; a run that
-// goes on from there does not wait again. A limit that is not reached changes nothing.
+// Layers are recomputed after a checked step exceeds the threshold, with the same bits. A resumed run
+// recomputes from its start. A threshold that is not reached changes nothing.
 func TestMemoryPressure(t *testing.T) {
 	j := newResumable(t, true, false)
-	run := func(name, resume string, world int, limit int64, r train.Recompute, until int64) *told {
+	run := func(name, resume string, world int, limit int64, r train.Recompute, until int64) *recordingSink {
 		c := j.config
 		c.Device.MemoryLimit = device.Bytes(limit * int64(world))
 		c.OutputDir, c.Resume, c.Recompute, c.Checkpoint.SaveEveryNSteps = filepath.Join(j.dir, name), resume, r, 6
 		c.Parallel.Strategy = "full_shard"
-		k := &told{steps: map[int64]string{}, evals: map[int64]string{}, peaks: map[int64]int64{}}
+		k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}, peaks: map[int64]int64{}}
 		j.run(t, c, world, until, k)
 		return k
 	}
 	waiting := train.Recompute{Enabled: true, MemoryThreshold: 0.5, CheckEveryNSteps: 3}
-	short := func(k *told) bool {
+	short := func(k *recordingSink) bool {
 		return slices.ContainsFunc(k.notes, func(n string) bool { return strings.Contains(n, "memory_threshold exceeded") })
 	}
 	for _, world := range []int{1, 2} {
@@ -71,7 +70,7 @@ func TestMemoryPressure(t *testing.T) {
 	}
 }
 
-// TestRecomputeIsChecked: what contradicts itself is refused, with a way out.
+// Contradictory keys are refused with advice.
 func TestRecomputeIsChecked(t *testing.T) {
 	for want, change := range map[string]func(*train.Recompute){
 		"every_n_layers is 0":                  func(c *train.Recompute) { c.EveryNLayers = 0 },

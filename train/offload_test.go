@@ -11,7 +11,7 @@ import (
 	"trireme/train"
 )
 
-// offloaded is all that a strategy lets rest in files, in the smallest sub-groups.
+// offloaded offloads all a strategy allows, in the smallest sub-groups.
 func offloaded(strategy string) parallel.Offload {
 	o := parallel.DefaultOffload()
 	o.Optimizer.Device, o.Optimizer.SubGroupSize = parallel.OffloadNVMe, 1
@@ -21,7 +21,7 @@ func offloaded(strategy string) parallel.Offload {
 	return o
 }
 
-// elements are a tensor's, wherever they lie; nil where they cannot be read.
+// elements returns a tensor's elements; nil if they cannot be read.
 func elements(x *tensor.Tensor) []float32 {
 	if x.Buffer().Backing == nil {
 		return tensor.Host[float32](x)
@@ -33,8 +33,8 @@ func elements(x *tensor.Tensor) []float32 {
 	return out
 }
 
-// TestOffloadLeavesBits: every family in every precision, with state in files, has the bits that it
-// has in memory, in any world. In float16 the first steps are skipped, as the scale is too large.
+// Every family and precision has the same bits with state in files as in memory, in any world. In float16
+// the first steps overflow.
 func TestOffloadLeavesBits(t *testing.T) {
 	ways := []struct {
 		strategy string

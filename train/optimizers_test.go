@@ -11,7 +11,7 @@ import (
 	"trireme/parallel"
 )
 
-// curves are losses by each optimizer, made by testdata/golden/optimizers.py.
+// curves are losses per optimizer from testdata/golden/optimizers.py.
 type curves struct {
 	Case        string
 	WeightDecay float64 `json:"weight_decay"`
@@ -22,7 +22,7 @@ type curves struct {
 	}
 }
 
-// each reads them, and runs f for each with the case that it trains.
+// each runs f for each curve and its case.
 func (c *curves) each(t *testing.T, f func(t *testing.T, g *golden, losses []float64)) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/golden/optimizers.json")
@@ -45,7 +45,7 @@ func (c *curves) each(t *testing.T, f func(t *testing.T, g *golden, losses []flo
 	}
 }
 
-// TestOptimizers: the losses of a run by each optimizer are those of the program that defines it.
+// The losses of each optimizer match its reference implementation.
 func TestOptimizers(t *testing.T) {
 	new(curves).each(t, func(t *testing.T, g *golden, losses []float64) {
 		tolerance := 1e-4
@@ -64,8 +64,8 @@ func TestOptimizers(t *testing.T) {
 	})
 }
 
-// TestSameBitsOfOptimizers: every optimizer, with an average of the weights or without, has the bits of
-// one rank on more of them, however they divide its state and with state in files.
+// Every optimizer, with and without an average of the weights, has the bits of one rank under any
+// sharding and with state in files.
 func TestSameBitsOfOptimizers(t *testing.T) {
 	new(curves).each(t, func(t *testing.T, g *golden, _ []float64) {
 		g.Hyperparameters.Steps = 3

@@ -23,8 +23,7 @@ import (
 	"trireme/tensor"
 )
 
-// TestInput: what the machine, or a stop, is to blame for is no mistake of the input: another try may
-// end differently.
+// Errors of the machine, and stops, are not input errors.
 func TestInput(t *testing.T) {
 	for _, machine := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EMFILE, context.Canceled, context.DeadlineExceeded} {
 		err := fmt.Errorf("data: %w", &fs.PathError{Op: "write", Path: "rows.bin", Err: machine})
@@ -44,8 +43,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestBest: evaluations are compared by the metric that is asked for: more is better for accuracy and
-// macro F1, less for the rest. Of equal ones the first counts, and what is not finite never does.
+// Higher is better for accuracy and macro F1, lower for other metrics. The first of equal values wins;
+// values that are not finite never do.
 func TestBest(t *testing.T) {
 	number := func(v float64) *float64 { return &v }
 	nan, inf := math.NaN(), math.Inf(1)
@@ -103,8 +102,7 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// TestSchedules: epochs are rounded up to whole steps, a warm-up of a share of them down, and every
-// setting of the schedule reaches it.
+// Epochs round up to whole steps, warmup_ratio rounds down, and the schedule gets every setting.
 func TestSchedules(t *testing.T) {
 	for _, c := range []struct {
 		max    int
@@ -129,7 +127,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestDue: hooks of every n steps come after the last step too.
+// Hooks also run after the last step.
 func TestDue(t *testing.T) {
 	for n, want := range map[int64][]int64{0: {7}, 1: {1, 2, 3, 4, 5, 6, 7}, 3: {3, 6, 7}, 7: {7}, 9: {7}} {
 		var got []int64
@@ -144,7 +142,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestStopping: a run that is asked to stop in its last step has ended well.
+// A stop in the last step is not an error.
 func TestStopping(t *testing.T) {
 	for _, c := range []struct {
 		stopped bool
@@ -158,7 +156,7 @@ func TestStopping(t *testing.T) {
 	}
 }
 
-// TestEpochLoss: the mean over an epoch's label tokens, without its skipped steps, of each epoch anew.
+// The epoch loss is the mean over label tokens without skipped steps.
 func TestEpochLoss(t *testing.T) {
 	var e epochLoss
 	nan := math.NaN()
@@ -183,8 +181,7 @@ func TestEpochLoss(t *testing.T) {
 	}
 }
 
-// TestScores: accuracy, and macro F1 over the labels that occur or are found, as scikit-learn's
-// f1_score(average="macro") gives it.
+// Accuracy, and macro F1 as scikit-learn's f1_score(average="macro").
 func TestScores(t *testing.T) {
 	for _, c := range []struct {
 		hits, found, actual []float64
@@ -205,8 +202,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestBestModelComputes: the weights of the best evaluation are loaded whole: the run's model, whose
-// parameters compute in another type than they are kept in, evaluates as it did then.
+// After loading the best weights, a run in 16 bits evaluates as it did then.
 func TestBestModelComputes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -250,8 +246,7 @@ func TestBestModelComputes(t *testing.T) {
 	}
 }
 
-// TestLabelNames: an exported classifier has the data's names, and a name of its own for each label that
-// the data does not name.
+// An exported classifier has the data's label names, and default names for the rest.
 func TestLabelNames(t *testing.T) {
 	config := map[string]json.RawMessage{"id2label": json.RawMessage(`{"0": "old"}`)}
 	if err := nameLabels(config, nil, 3); err != nil || string(config["id2label"]) != `{"0": "old"}` || len(config) != 1 {
@@ -267,7 +262,7 @@ func TestLabelNames(t *testing.T) {
 	}
 }
 
-// TestOnlyTrainingHoldsState: what is not to be trained has no gradients, moments or masters.
+// Frozen parameters have no gradients, moments or master weights.
 func TestOnlyTrainingHoldsState(t *testing.T) {
 	config, err := model.Registry{llama.Family}.ParseConfig("config.json", []byte(`{"architectures": ["LlamaForCausalLM"], "vocab_size": 20,
 		"hidden_size": 16, "intermediate_size": 28, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 8}`))

@@ -15,7 +15,7 @@ import (
 // Recompute is the node `activation_checkpointing`: recomputing activations in the backward pass
 // instead of saving them in forward. It changes memory and time, never results.
 type Recompute struct {
-	// Enabled turns recomputation on. By default every layer is recomputed and only its input is
+	// Enabled enables recomputation. By default every layer is recomputed and only its input is
 	// saved. Default false.
 	Enabled bool `yaml:"enabled"`
 	// EveryNLayers recomputes every n-th layer, starting with the first. Default 1.

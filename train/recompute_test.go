@@ -25,7 +25,7 @@ import (
 	"trireme/train"
 )
 
-// deep are networks with layers enough for segments. Whatever can be random in them is.
+// deep are networks with enough layers for segments, with all random operations on.
 var deep = map[string]string{
 	"llama": `{"architectures": ["LlamaForCausalLM"], "vocab_size": 37, "hidden_size": 24, "intermediate_size": 28, "num_hidden_layers": 5,
 		"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16, "initializer_range": 0.2}`,
@@ -42,7 +42,7 @@ var deep = map[string]string{
 
 var allFamilies = model.Registry{llama.Family, gpt2.Family, bert.Family, freetransformer.Family}
 
-// recomputations are the ways to compute layers again.
+// recomputations are activation_checkpointing settings.
 var recomputations = map[string]train.Recompute{
 	"every layer":       {Enabled: true},
 	"every second":      {Enabled: true, EveryNLayers: 2},
@@ -58,23 +58,23 @@ var recomputations = map[string]train.Recompute{
 	"segments on disk":  {Enabled: true, Segments: 4, Store: "disk"},
 }
 
-// outcome is the bits of a run.
-type outcome struct {
+// runBits is the bits of a run.
+type runBits struct {
 	steps  []string
 	params map[string][]float32
 	peak   int64 // activations of rank 0
 }
 
-// trained makes steps of 4 micro-batches over all ranks.
-func trained(t *testing.T, network string, cfg train.Config, world int) *outcome {
+// trained runs steps of 4 micro-batches over all ranks.
+func trained(t *testing.T, network string, cfg train.Config, world int) *runBits {
 	t.Helper()
-	out := &outcome{params: map[string][]float32{}}
+	out := &runBits{params: map[string][]float32{}}
 	var mu sync.Mutex
 	collectivetest.Ranks(t, world, func(w collective.World) error { return out.rank(w, network, cfg, &mu) })
 	return out
 }
 
-func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu *sync.Mutex) (err error) {
+func (o *runBits) rank(w collective.World, network string, cfg train.Config, mu *sync.Mutex) (err error) {
 	const steps, positions, rows = 3, 11, 2
 	ctx := context.Background()
 	b, err := device.Open("cpu", device.Options{Reserve: 1 << 30})
@@ -150,7 +150,7 @@ func (o *outcome) rank(w collective.World, network string, cfg train.Config, mu 
 	return nil
 }
 
-func (o *outcome) differs(from *outcome) string {
+func (o *runBits) differs(from *runBits) string {
 	if !slices.Equal(o.steps, from.steps) {
 		return fmt.Sprintf("%v, not %v", o.steps, from.steps)
 	}
@@ -162,15 +162,14 @@ func (o *outcome) differs(from *outcome) string {
 	return ""
 }
 
-// TestRecomputationLeavesBits: whatever is computed again, with dropout and latent bits on, in
-// every family, every world and either type, gives the bits of a run that keeps everything.
+// Recomputation gives the same bits in every family, world and type, with dropout and latent bits on.
 func TestRecomputationLeavesBits(t *testing.T) {
 	strategies := map[int]string{1: "no_shard", 2: "shard_grad_op", 4: "full_shard"}
 	for _, network := range slices.Sorted(maps.Keys(deep)) {
 		for _, dtype := range []string{"float32", "bfloat16"} {
 			cfg := train.Default()
 			cfg.Precision.ParamDType, cfg.OutputDir = dtype, t.TempDir()
-			run := func(r train.Recompute, world int) *outcome {
+			run := func(r train.Recompute, world int) *runBits {
 				c := cfg
 				c.Recompute, c.Parallel.Strategy, c.Training.GradientAccumulationSteps = r, strategies[world], 4/world
 				return trained(t, network, c, world)

@@ -15,8 +15,8 @@ import (
 	"trireme/train"
 )
 
-// TestRecordOfUnevenRows: tokens and label tokens are counted apart, and MFU is of what is computed
-// for them: attention within each row, and the head of tokens with a label.
+// Tokens and label tokens are counted separately, and MFU counts attention within rows and the head for
+// label tokens only.
 func TestRecordOfUnevenRows(t *testing.T) {
 	j := newResumable(t, false, false)
 	c := j.config
@@ -83,7 +83,7 @@ func TestRecordOfUnevenRows(t *testing.T) {
 	}
 }
 
-// TestPeakOfAllRanks: MFU is the work of all ranks as a share of what all can do.
+// MFU is the work of all ranks over their total peak.
 func TestPeakOfAllRanks(t *testing.T) {
 	j := newResumable(t, false, false)
 	c := j.config

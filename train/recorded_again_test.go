@@ -10,13 +10,12 @@ import (
 	"trireme/train"
 )
 
-// small are operations of the core that may be merged: two readers of one pass make their own.
+// small are core operations that may be merged.
 var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "GatherRows"}
 
-// again lists operations on data, and gathers, that compute what an earlier one has computed, by
-// value: a compiler merges the two, and keeps the first result for as long as the second is needed.
-// Nor may it gather a unit long before that runs.
-func again(p *record.Program) (out []string) {
+// repeated lists operations and all-gathers that repeat an earlier one by value: a compiler would merge the
+// two and keep the first result. It also lists all-gathers that a compiler could move far ahead.
+func repeated(p *record.Program) (out []string) {
 	type version struct{ buffer, number int }
 	values := map[version]string{}
 	names := map[string]string{} // short ones of values
@@ -32,7 +31,7 @@ func again(p *record.Program) (out []string) {
 		}
 		return fmt.Sprint("buffer ", buffer)
 	}
-	place := func(v *record.View) string {
+	offset := func(v *record.View) string {
 		return fmt.Sprint(v.DType, v.Shape, v.RowStride, v.Offset, v.Axis, v.Elems)
 	}
 	seen := map[string]int{}
@@ -48,7 +47,7 @@ func again(p *record.Program) (out []string) {
 			for k := range a.Views {
 				if v := &a.Views[k]; a.Read && v.Buffer >= 0 {
 					data = data || fromData[value(v.Buffer, v.Reads)]
-					fmt.Fprint(&text, " ", value(v.Buffer, v.Reads), place(v))
+					fmt.Fprint(&text, " ", value(v.Buffer, v.Reads), offset(v))
 				}
 			}
 		}
@@ -70,7 +69,7 @@ func again(p *record.Program) (out []string) {
 			for k := range a.Views {
 				if v := &a.Views[k]; a.Write && v.Buffer >= 0 {
 					before := value(v.Buffer, v.Writes-1)
-					after := short(fmt.Sprint(before, result, j, k, place(v)))
+					after := short(fmt.Sprint(before, result, j, k, offset(v)))
 					values[version{v.Buffer, v.Writes}] = after
 					fromData[after] = data || fromData[before]
 				}
@@ -83,7 +82,7 @@ func again(p *record.Program) (out []string) {
 	return out
 }
 
-// TestRecordedAgain: nothing that a step computes or gathers twice is the same value to a compiler.
+// Recomputed and regathered values differ from the first ones for a compiler.
 func TestRecordedAgain(t *testing.T) {
 	for _, task := range recordedTasks {
 		for _, strategy := range []string{"no_shard", "full_shard"} {
@@ -105,7 +104,7 @@ func TestRecordedAgain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, line := range again(rec.Program) {
+				for _, line := range repeated(rec.Program) {
 					t.Errorf("%s, %s, %+v, of the core %t: %s", task.name, strategy, recompute, c.core, line)
 				}
 			}

@@ -17,8 +17,7 @@ import (
 	"trireme/train"
 )
 
-// TestRecordedOptions is TestRecordedStep for what changes a step without being a model, a task, a
-// strategy, a precision or recomputation.
+// TestRecordedOptions is TestRecordedStep for other options.
 func TestRecordedOptions(t *testing.T) {
 	for name, change := range map[string]func(c *train.Config){
 		"sgd": func(c *train.Config) {
@@ -53,8 +52,7 @@ func TestRecordedOptions(t *testing.T) {
 	}
 }
 
-// TestRecordedEvaluation: a pass of an evaluation is one list on every rank, too, and leaves the
-// sums of direct execution.
+// An evaluation pass is one program on every rank and replays to the sums of direct execution.
 func TestRecordedEvaluation(t *testing.T) {
 	for _, task := range recordedTasks {
 		c := recordedCase{recordedTask: task, world: 2, accum: 2, config: train.Default()}
@@ -93,8 +91,8 @@ func TestRecordedEvaluation(t *testing.T) {
 	}
 }
 
-// TestRecordedBuckets: steps of any lengths and numbers of label rows are few programs, and padding
-// changes no bit: also where a micro-batch has no label row.
+// Steps of any length and label count need few programs, and padding changes no bit, also without label
+// rows.
 func TestRecordedBuckets(t *testing.T) {
 	c := recordedCase{recordedTask: recordedTasks[1], world: 1, accum: 1, config: train.Default()}
 	k := c.open(t, true)[0]
@@ -120,8 +118,7 @@ func TestRecordedBuckets(t *testing.T) {
 	t.Run("few labels", c.test)
 }
 
-// TestRecordedCheckpoint: a checkpoint saved from a backend whose memory the host does not see is
-// read onto one whose it does, and the other way round, with equal bits.
+// A checkpoint from a backend without host memory loads on one with it, and vice versa, with equal bits.
 func TestRecordedCheckpoint(t *testing.T) {
 	c := recordedCase{recordedTask: recordedTasks[1], world: 1, accum: 1, config: train.Default()}
 	for _, saves := range []bool{true, false} {

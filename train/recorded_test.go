@@ -28,7 +28,7 @@ import (
 	"trireme/train"
 )
 
-// A micro-batch of these tests is recordedRows rows of recordedPositions.
+// recordedRows and recordedPositions are the shape of a micro-batch in these tests.
 const recordedRows, recordedPositions = 2, 24
 
 // recordedTask is a model and its micro-batches.
@@ -56,7 +56,7 @@ var recordedTasks = []recordedTask{
 		"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 24, "tie_word_embeddings": true, "latent_bits": 4, "latent_mode": "exact", "free_bits": 0.1, "initializer_range": 0.2}`},
 }
 
-// micro is global micro-batch m of a step.
+// micro returns global micro-batch m of a step.
 func (c recordedTask) micro(step, m int) data.MicroBatch {
 	rng := rand.New(rand.NewPCG(uint64(step), uint64(m)))
 	tokens := recordedRows*recordedPositions - rng.IntN(6) // the same bucket
@@ -88,7 +88,7 @@ func (c recordedTask) micro(step, m int) data.MicroBatch {
 	return b
 }
 
-// recordedCase is a task and how ranks divide it.
+// recordedCase is a task and its sharding.
 type recordedCase struct {
 	recordedTask
 	world  int
@@ -97,7 +97,7 @@ type recordedCase struct {
 	core   bool // composites are recorded as what they are made of
 }
 
-// onCore is a recording backend with nothing but a core.
+// onCore is a recording backend with core operations only.
 type onCore struct {
 	tensor.Backend
 	rec *record.Backend
@@ -108,14 +108,14 @@ func (b onCore) DownloadAsync(src *tensor.Tensor) func() []byte { return b.rec.D
 
 const recordedSteps = 3
 
-// rank is one of a case's, with its backend.
+// recordedRank is a rank and its backend.
 type recordedRank struct {
 	*train.Components
 	b   tensor.Backend
 	rec *record.Backend // nil for direct execution
 }
 
-// open puts all ranks together, on recording backends or without.
+// open builds all ranks, on recording backends if recording is true.
 func (c recordedCase) open(t *testing.T, recording bool) []*recordedRank {
 	t.Helper()
 	ranks, errs := c.try(t, recording)
@@ -127,7 +127,7 @@ func (c recordedCase) open(t *testing.T, recording bool) []*recordedRank {
 	return ranks
 }
 
-// try is open with what each rank failed with.
+// try is open with the error of each rank.
 func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []error) {
 	t.Helper()
 	worlds, err := collective.NewLocal(c.world, collective.Config{Timeout: 20 * time.Second})
@@ -167,7 +167,7 @@ func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []erro
 	})
 }
 
-// each runs f for all ranks at once, and returns their errors.
+// each runs f for all ranks concurrently and returns their errors.
 func (c recordedCase) each(ranks []*recordedRank, f func(r int) error) []error {
 	errs := make([]error, len(ranks))
 	var wg sync.WaitGroup
@@ -182,7 +182,7 @@ func (c recordedCase) each(ranks []*recordedRank, f func(r int) error) []error {
 	return errs
 }
 
-// step is the call that a run makes.
+// step runs a step as a run does.
 func (c recordedCase) step(k *recordedRank, rank, step int) error {
 	var micros []data.MicroBatch
 	for a := range c.accum {
@@ -191,7 +191,7 @@ func (c recordedCase) step(k *recordedRank, rank, step int) error {
 	return k.Stepper.Step(context.Background(), micros, func(update int) float64 { return 1e-2 / float64(update+1) })
 }
 
-// state is what a rank keeps, and what the last step came to.
+// state returns a rank's state and the result of its last step.
 func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome train.StepResult) {
 	t.Helper()
 	state = map[string][]byte{}
@@ -208,9 +208,9 @@ func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome tra
 	return state, outcome
 }
 
-// TestRecordedStep: what a step asks for is the same list on every rank and in every step, whatever
-// the learning rate, the rows and the number of those that count; and the list that rank 0 made of
-// the first step, replayed by every rank for each step, leaves the bits of direct execution.
+// The program of a step is the same on every rank and in every step, whatever the learning rate, rows and
+// label count. Rank 0's first program, replayed by every rank in each step, gives the bits of direct
+// execution.
 func TestRecordedStep(t *testing.T) {
 	strategies := []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"}
 	precisions := []train.Precision{
@@ -238,8 +238,7 @@ func TestRecordedStep(t *testing.T) {
 	}
 }
 
-// TestRecordedOptimizers: every optimizer is recorded, with an average of the weights and a group of its
-// own.
+// Every optimizer can be recorded, with an average of the weights and a parameter group.
 func TestRecordedOptimizers(t *testing.T) {
 	for _, name := range (optim.Config{}).Choices() {
 		for _, strategy := range []string{"zero_1", "full_shard"} {
@@ -300,7 +299,7 @@ func (c recordedCase) test(t *testing.T) {
 	}
 }
 
-// TestNotRecorded: what cannot be part of a program is refused by its key, or fails by name.
+// Operations that cannot be recorded are refused by key or by name.
 func TestNotRecorded(t *testing.T) {
 	plain := recordedCase{recordedTask: recordedTasks[0], world: 1, accum: 1, config: train.Default()}
 	for key, change := range map[string]func(c *train.Config){

@@ -28,11 +28,10 @@ import (
 const tinyConfig = `{"architectures": ["LlamaForCausalLM"], "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
 	"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16, "tie_word_embeddings": %t}`
 
-// poisoned is a token whose embedding is NaN where a job asks for it: a step that meets it is
-// to be skipped.
+// poisoned is a token whose embedding is NaN if a job asks for it, so that its step is skipped.
 const poisoned = 39
 
-// resumable is a run on 31 rows in steps of 4, so that steps 8 and 16 begin epochs.
+// resumable is a run on 31 rows in steps of 4: steps 8 and 16 start epochs.
 type resumable struct {
 	dir    string
 	config train.Config
@@ -72,7 +71,7 @@ func newResumable(t *testing.T, tied, poison bool) *resumable {
 	return j
 }
 
-// writeModel makes a model directory with random weights, and the poisoned token's row.
+// writeModel makes a model directory with random weights and the poisoned token.
 func (j *resumable) writeModel(t *testing.T, rng *rand.Rand) string {
 	dir := filepath.Join(j.dir, "model")
 	b, err := device.Open("meta", device.Options{})
@@ -119,8 +118,8 @@ func (j *resumable) writeModel(t *testing.T, rng *rand.Rand) string {
 	return dir
 }
 
-// told is a Sink that keeps what does not depend on time or on the world.
-type told struct {
+// recordingSink stores what does not depend on time or world.
+type recordingSink struct {
 	mu     sync.Mutex
 	steps  map[int64]string
 	evals  map[int64]string
@@ -131,7 +130,7 @@ type told struct {
 	begun  []int64 // after which steps runs went on
 }
 
-func (k *told) Record(r monitor.Record) error {
+func (k *recordingSink) Record(r monitor.Record) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r.Skipped {
@@ -150,7 +149,7 @@ func (k *told) Record(r monitor.Record) error {
 	return nil
 }
 
-// value is what p points to, or nil.
+// value returns *p, or nil.
 func value(p *float64) any {
 	if p == nil {
 		return nil
@@ -158,29 +157,29 @@ func value(p *float64) any {
 	return *p
 }
 
-func (k *told) Evaluate(e monitor.Evaluation) error {
+func (k *recordingSink) Evaluate(e monitor.Evaluation) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.evals[e.Step] = fmt.Sprintf("loss %x tokens %d %x", e.Loss, e.Tokens, e.Means)
 	return nil
 }
 
-func (k *told) sink(resumed int64) (monitor.Sink, error) {
+func (k *recordingSink) sink(resumed int64) (monitor.Sink, error) {
 	k.begun = append(k.begun, resumed)
 	return k, nil
 }
 
-func (k *told) Close() error { return nil }
+func (k *recordingSink) Close() error { return nil }
 
-func (k *told) Note(text string) error {
+func (k *recordingSink) Note(text string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.notes = append(k.notes, text)
 	return nil
 }
 
-// run trains until a step, or to the end, and keeps rank 0's record.
-func (j *resumable) run(t *testing.T, c train.Config, world int, until int64, into *told) {
+// run trains until a step, or to the end, and stores rank 0's records.
+func (j *resumable) run(t *testing.T, c train.Config, world int, until int64, into *recordingSink) {
 	t.Helper()
 	meet := collectivetest.NewBootstrap(world)
 	collectivetest.Ranks(t, world, func(w collective.World) error {
@@ -205,7 +204,7 @@ func (j *resumable) run(t *testing.T, c train.Config, world int, until int64, in
 	})
 }
 
-// state is the whole of a checkpoint: every tensor's bits, and the loop's own state.
+// state returns the full contents of a checkpoint: tensors and trainer state.
 func state(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	c, err := checkpoint.Open(dir)
@@ -230,9 +229,8 @@ func state(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// TestResumeIsExact: a run that is ended, saved and opened anew, in another world and with
-// another strategy, gives the bits of one that went through: every step's numbers,
-// evaluations, parameters, moments, and the position in shuffled data over epochs.
+// A run that is saved and resumed in another world with another strategy gives the bits of an
+// uninterrupted one: values per step, evaluations, parameters, moments, and position in the data.
 func TestResumeIsExact(t *testing.T) {
 	for _, v := range []struct {
 		name         string
@@ -286,14 +284,14 @@ func TestResumeIsExact(t *testing.T) {
 			if v.full {
 				j.config.Checkpoint.StateDictType = checkpoint.Full
 			}
-			through := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+			through := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 			c := j.config
 			c.OutputDir, c.Parallel.Strategy = filepath.Join(j.dir, "through"), v.first
 			j.run(t, c, v.from, 0, through)
 			if v.poison && (through.skips == 0 || through.skips > 6) {
 				t.Fatalf("%d steps were skipped: the case shows nothing", through.skips)
 			}
-			parts := &told{steps: map[int64]string{}, evals: map[int64]string{}}
+			parts := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 			c = j.config
 			c.Parallel.Strategy, c.Checkpoint.SaveEveryNSteps = v.first, int(v.cut)
 			if v.away {

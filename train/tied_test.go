@@ -14,7 +14,7 @@ import (
 	"trireme/tensor"
 )
 
-// The copy of a tied head that files hold is the embedding itself, or an error.
+// A stored copy of a tied head equals the embedding, or is an error.
 func TestCopiesOfTiedTensors(t *testing.T) {
 	from := filepath.Join("testdata", "golden", "bert-padding", "model")
 	config, err := os.ReadFile(filepath.Join(from, "config.json"))
@@ -50,8 +50,7 @@ func TestCopiesOfTiedTensors(t *testing.T) {
 	}
 }
 
-// writeWithCopy writes the tensors of files, and one of them once more under another name, of which
-// the last element may be another.
+// writeWithCopy writes the tensors of files and a copy of one, optionally with another last element.
 func writeWithCopy(t *testing.T, path string, files *safetensors.Files, of, copy string, change bool) {
 	t.Helper()
 	type entry struct {

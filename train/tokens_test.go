@@ -17,9 +17,8 @@ import (
 	"trireme/train"
 )
 
-// Micro-batches given as tokens: rows of uneven length, losses, gradient norms and evaluations have
-// the same bits on any number of ranks, with any strategy, with dropout, and after a stop on another
-// number of ranks; and no rank takes more memory than the plan says.
+// With micro_batch_tokens, losses, gradient norms and evaluations have the same bits on any number of
+// ranks with any strategy, with dropout, and after a resume on other ranks; no rank exceeds its plan.
 func TestMicroBatchTokensInEveryWorld(t *testing.T) {
 	j := newResumable(t, true, false)
 	base := j.config
@@ -28,10 +27,10 @@ func TestMicroBatchTokensInEveryWorld(t *testing.T) {
 		t.Fatal(err)
 	}
 	base.Training.GlobalBatchSize, base.Training.MicroBatchTokens, base.Training.MaxSteps = 8, 26, 7
-	run := func(name, strategy, resume string, world int, until int64) *told {
+	run := func(name, strategy, resume string, world int, until int64) *recordingSink {
 		c := base
 		c.Parallel.Strategy, c.Resume, c.Checkpoint.SaveEveryNSteps, c.OutputDir = strategy, resume, 3, filepath.Join(j.dir, name)
-		k := &told{steps: map[int64]string{}, evals: map[int64]string{}, peaks: map[int64]int64{}}
+		k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}, peaks: map[int64]int64{}}
 		j.run(t, c, world, until, k)
 		return k
 	}
@@ -39,7 +38,7 @@ func TestMicroBatchTokensInEveryWorld(t *testing.T) {
 	if len(want.steps) != 7 || len(want.evals) == 0 {
 		t.Fatalf("%d steps, %d evaluations", len(want.steps), len(want.evals))
 	}
-	same := func(name string, got *told) {
+	same := func(name string, got *recordingSink) {
 		t.Helper()
 		for step, s := range got.steps {
 			if s != want.steps[step] {
@@ -81,12 +80,12 @@ func TestMicroBatchTokensInEveryWorld(t *testing.T) {
 	}
 	for step, peak := range want.peaks {
 		if most := p.Memory.Peak[tensor.Activations]; peak > most || peak < most/3 {
-			t.Errorf("step %d: %d bytes of activations, %d planned at most", step, peak, most)
+			t.Errorf("step %d: %d bytes of activations, planned peak %d", step, peak, most)
 		}
 	}
 }
 
-// What a micro-batch of tokens cannot stand beside is refused.
+// micro_batch_tokens excludes other keys.
 func TestMicroBatchTokensAlone(t *testing.T) {
 	for _, change := range []func(*train.Training){
 		func(c *train.Training) { c.MicroBatchSize = 2 },
@@ -120,19 +119,18 @@ func TestMicroBatchTokensAlone(t *testing.T) {
 	}
 }
 
-// Rows cost what their tokens do, whatever sequence_length allows: the same losses, bit for bit, and
-// the same memory of activations.
+// Losses and activation memory depend on the tokens of rows, not on sequence_length.
 func TestSequenceLengthCostsNothing(t *testing.T) {
 	j := newResumable(t, true, false)
-	run := func(name string, length int) *told {
+	run := func(name string, length int) *recordingSink {
 		c := j.config
 		c.Data.SequenceLength, c.OutputDir, c.Training.MicroBatchSize = length, filepath.Join(j.dir, name), 4
-		k := &told{steps: map[int64]string{}, evals: map[int64]string{}, peaks: map[int64]int64{}}
+		k := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}, peaks: map[int64]int64{}}
 		j.run(t, c, 1, 0, k)
 		return k
 	}
 	short, long := run("short", 11), run("long", 16)
 	if !maps.Equal(short.steps, long.steps) || !maps.Equal(short.evals, long.evals) || !maps.Equal(short.peaks, long.peaks) {
-		t.Errorf("%v and %v bytes with rows of at most 11 tokens, %v and %v of at most 16", short.steps, short.peaks, long.steps, long.peaks)
+		t.Errorf("%v and %v bytes with rows of up to 11 tokens, %v and %v of up to 16", short.steps, short.peaks, long.steps, long.peaks)
 	}
 }

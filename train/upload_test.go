@@ -9,13 +9,12 @@ import (
 	"trireme/train"
 )
 
-// bucketed is a backend of static shapes.
+// bucketed is a backend with static shapes.
 type bucketed struct{ tensor.Backend }
 
 func (bucketed) Static() bool { return true }
 
-// TestUploadFillsBuckets: rows that fill a bucket up begin at a token that belongs to no row and is
-// there, and nothing of them counts.
+// Padding rows start at an existing token outside all rows and count nothing.
 func TestUploadFillsBuckets(t *testing.T) {
 	for rows := 1; rows <= 20; rows++ {
 		for tokens := rows; tokens <= 64; tokens++ {

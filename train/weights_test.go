@@ -20,7 +20,7 @@ import (
 	"trireme/tensor"
 )
 
-// toy is a model of parameters that computes nothing.
+// toy is a model of parameters without computation.
 type toy struct {
 	units []*nn.Unit
 	vocab int
@@ -48,7 +48,7 @@ var toyFamily = model.Family{
 	IgnoreUnexpected: func(n string) bool { return strings.HasSuffix(n, ".ids") },
 }
 
-// file writes tensors of ascending numbers, and opens them.
+// file writes tensors of ascending numbers and opens them.
 func file(t *testing.T, entries ...safetensors.Entry) *safetensors.Files {
 	t.Helper()
 	l, err := safetensors.NewLayout(entries, nil)
@@ -93,8 +93,7 @@ func entry(name string, dt tensor.DType, shape ...int) safetensors.Entry {
 	return safetensors.Entry{Name: name, DType: dt, Shape: shape}
 }
 
-// TestLoadUnseen: weights are read onto a backend whose memory the host cannot see, those that the
-// files have and those that are drawn.
+// Weights load and initialize on a backend without host memory.
 func TestLoadUnseen(t *testing.T) {
 	cpu, err := device.Open("cpu", device.Options{Threads: 1, Reserve: 1 << 26})
 	if err != nil {
@@ -216,8 +215,7 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// Whatever the world, a parameter has the file's numbers where the file has them, and those of
-// a new model elsewhere.
+// In any world, a resized parameter has the file's values where they exist and initial values elsewhere.
 func TestLoadGrown(t *testing.T) {
 	files := file(t, entry("net.embed.weight", tensor.F32, 4, 3), entry("net.layer.weight", tensor.BF16, 5, 3), entry("net.layer.bias", tensor.F16, 5))
 	fresh := map[string][]float32{}
@@ -255,7 +253,7 @@ func TestLoadGrown(t *testing.T) {
 	}
 }
 
-// onRanks runs f for each rank of a fully sharded world, one after the other.
+// onRanks runs f for each rank of a fully sharded world in order.
 func onRanks(t *testing.T, size int, f func(tensor.Backend, *parallel.Engine, *toy)) {
 	t.Helper()
 	worlds, err := collective.NewLocal(size, collective.Config{})

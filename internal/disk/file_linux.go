@@ -16,7 +16,7 @@ func createUnnamed(dir string) (f *os.File, named string, err error) {
 	return createNamed(dir) // not supported by the file system or kernel
 }
 
-// setDirect turns O_DIRECT on, if supported.
+// setDirect enables O_DIRECT, if supported.
 func setDirect(f *os.File) bool {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
@@ -25,7 +25,7 @@ func setDirect(f *os.File) bool {
 	return err == nil
 }
 
-// clearDirect turns O_DIRECT off.
+// clearDirect disables O_DIRECT.
 func clearDirect(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
