@@ -18,7 +18,7 @@ func TestProbabilities(t *testing.T) {
 	if c := probabilities(logits, Options{Temperature: 1, TopP: 0.7}); len(c.ids) != 2 {
 		t.Errorf("top_p 0.7 left %v", c.ids)
 	}
-	// Two equal ones of a half each: the first alone reaches it.
+	// Of two equal probabilities the first reaches 0.5.
 	if c := probabilities([]float32{2, -30, 2}, Options{Temperature: 1, TopP: 0.5, TopK: 2}); len(c.ids) != 1 || c.ids[0] != 0 || c.p[0] != 1 {
 		t.Errorf("top_p 0.5 left %v with %v", c.ids, c.p)
 	}

@@ -19,8 +19,7 @@ import (
 	"trireme/train"
 )
 
-// Each is a family's way of attending: grouped heads, a window, norms of heads, learned positions,
-// latent bits.
+// configs cover grouped heads, a window, normalized heads, learned positions and latent bits.
 var configs = map[string]string{
 	"llama": `{"architectures": ["LlamaForCausalLM"], "vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
 		"num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 20, "initializer_range": 0.3}`,
@@ -88,8 +87,7 @@ func again(b tensor.Backend, m model.Model, ids []int32, seed uint64) []float32 
 	return v
 }
 
-// TestRowsAreReadOnce: row by row with keys and values kept, logits are those of all rows at
-// once, and nothing is held in the end.
+// Logits with a KV cache equal those of all rows at once, and the cache is freed.
 func TestRowsAreReadOnce(t *testing.T) {
 	for name, config := range configs {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +112,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 	}
 }
 
-// A text that outgrows the model goes on: after the limit it is read anew from its newer half.
+// A text longer than the model's positions continues from its newer half.
 func TestTextsOutgrowTheModel(t *testing.T) {
 	for name, config := range configs {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +133,7 @@ func TestTextsOutgrowTheModel(t *testing.T) {
 	}
 }
 
-// TestStop: a text ends before the first of the tokens that end it, whatever comes after, and with
-// MaxNewTokens. The same seed gives the same text.
+// A text ends before the first stop token or after MaxNewTokens. The same seed gives the same text.
 func TestStop(t *testing.T) {
 	b, m := open(t, configs["llama"])
 	text := func(o Options) (ids []int32) {

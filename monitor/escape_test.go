@@ -22,8 +22,8 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Characters may come in pieces.
-func FuzzCleaned(f *testing.F) {
+// Writes may split characters.
+func FuzzControlEscaper(f *testing.F) {
 	f.Add("\u4f60\x1b[2J\u00e9", 1)
 	f.Add("a\x9b\xe4\xbd", 2)
 	f.Fuzz(func(t *testing.T, text string, n int) {

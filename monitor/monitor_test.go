@@ -147,7 +147,7 @@ func TestOpenJSONLResumes(t *testing.T) {
 	}
 }
 
-// shortWriter takes n more bytes, then fails until it is refilled.
+// shortWriter accepts n more bytes, then fails until refilled.
 type shortWriter struct {
 	bytes.Buffer
 	n int
@@ -163,7 +163,7 @@ func (w *shortWriter) Write(p []byte) (int, error) {
 	return n, errors.New("no space left")
 }
 
-// A disk that is full for a while costs the lines of that time, no others.
+// A full disk loses only the lines written meanwhile.
 func TestFullDisk(t *testing.T) {
 	w := &shortWriter{n: 1000}
 	var reports []error
@@ -205,8 +205,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Where tokens besides the last of each row have no label, both speeds are shown; the step that
-// ends an epoch is followed by the epoch's mean loss.
+// Both speeds are shown if tokens have no label; the end of an epoch adds its mean loss.
 func TestLineOfLabelsAndEpochs(t *testing.T) {
 	mean := 2.25
 	r := Record{Step: 12, Epoch: 3, LR: 1e-3, Samples: 4, Tokens: 200, LabelTokens: 50, StepSeconds: 0.5, WorldSize: 1, EpochLoss: &mean}

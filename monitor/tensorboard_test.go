@@ -12,8 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// readEvents decodes an event file by the format's description: the fields of every message
-// as a list of strings.
+// readEvents decodes an event file to one list of fields per message.
 func readEvents(t *testing.T, path string) []string {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -101,7 +100,7 @@ func TestTensorBoard(t *testing.T) {
 	}
 }
 
-// The mask, from the published check value of crc32c ("123456789": 0xe3069283).
+// The mask of the published crc32c check value ("123456789": 0xe3069283).
 func TestMaskedCRC(t *testing.T) {
 	c := uint32(0xe3069283)
 	if got, want := maskedCRC([]byte("123456789")), (c>>15|c<<17)+0xa282ead8; got != want {

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// screen is a terminal that knows what a View uses: text, CR, LF, cursor up, erase to the end of
-// the line. It panics on what would clear more at once.
+// screen emulates a terminal with text, CR, LF, cursor up and erase to end of line. It panics on larger
+// erasures.
 type screen struct {
 	mu    sync.Mutex
 	rows  [][]rune
@@ -102,7 +102,7 @@ func (s *screen) waitFor(t *testing.T, text string) {
 	t.Fatalf("no %q on\n%s", text, s)
 }
 
-// fixed is a terminal's size that does not change.
+// fixed is a constant terminal size.
 func fixed(columns, rows int) func() (int, int) { return func() (int, int) { return columns, rows } }
 
 func TestFrame(t *testing.T) {
@@ -163,7 +163,7 @@ Ctrl-C saves and …`},
 	}
 }
 
-// Labels are shown where they differ from tokens.
+// Label throughput is shown if it differs from tokens.
 func TestFrameOfLabels(t *testing.T) {
 	f := frame{last: Record{Samples: 4, Tokens: 200, LabelTokens: 50, StepSeconds: 0.5, WorldSize: 1}, steps: 1}
 	if got := f.lines(time.Now(), 120, true, styles{})[2]; got != "speed  400 tok/s  labels 100/s  samples 8.00/s  step 500 ms  mfu n/a  data 0.0%" {
@@ -217,8 +217,8 @@ func TestView(t *testing.T) {
 	}
 }
 
-// A view that begins on the first row of a small terminal clears line by line, and never has more
-// lines than fit: else a terminal would keep every frame in its history.
+// On a small terminal a view erases line by line and never exceeds the screen, so no frame enters the
+// history.
 func TestViewLeavesNoHistory(t *testing.T) {
 	s := &screen{}
 	v := NewView(s, Terminal{Size: fixed(30, 4)})
@@ -239,7 +239,7 @@ func TestViewLeavesNoHistory(t *testing.T) {
 	}
 }
 
-// A line that is typed moves the cursor down: the view is drawn over all of it.
+// A typed line moves the cursor down; the view redraws over it.
 func TestViewWhereLinesAreTyped(t *testing.T) {
 	var typed atomic.Int64
 	s := &screen{}
@@ -261,7 +261,7 @@ func TestViewWhereLinesAreTyped(t *testing.T) {
 	}
 }
 
-// A terminal that is made lower and higher again shows the view once.
+// A terminal that shrinks and grows shows the view once.
 func TestViewOnATerminalThatIsMadeLower(t *testing.T) {
 	s := &screen{low: 24}
 	v := NewView(s, Terminal{Size: func() (int, int) {
@@ -285,7 +285,7 @@ func TestViewOnATerminalThatIsMadeLower(t *testing.T) {
 	}
 }
 
-// The mean loss of an epoch is a line above.
+// The epoch's mean loss is a line above the view.
 func TestViewOfEpochs(t *testing.T) {
 	s := &screen{}
 	v := NewView(s, Terminal{Size: fixed(80, 24)})
@@ -298,7 +298,7 @@ func TestViewOfEpochs(t *testing.T) {
 	}
 }
 
-// A terminal that stands still holds up nobody.
+// A stalled terminal blocks no caller.
 func TestViewIsNotHeldUp(t *testing.T) {
 	s := &screen{stuck: make(chan struct{})}
 	v := NewView(s, Terminal{Size: fixed(80, 24)})
@@ -356,5 +356,5 @@ func TestOpenTerminal(t *testing.T) {
 	}
 }
 
-// openPTY is the near side of a new pseudo-terminal, of no size.
+// openPTY opens a new pseudo-terminal without a size.
 func openPTY() (*os.File, error) { return os.OpenFile("/dev/ptmx", os.O_RDWR, 0) }

@@ -26,8 +26,7 @@ func count(t *testing.T, accounting, strategy string, parameters float64, ranks 
 	return a.Count(s, parameters, ranks)
 }
 
-// printed says whether v is what a table has in a cell of some digits, rounded, or cut off as the
-// paper's whole numbers are.
+// printed reports whether v is a table's cell, rounded, or truncated as the paper's whole numbers are.
 func printed(v, cell float64) bool {
 	text := strconv.FormatFloat(cell, 'f', -1, 64)
 	digits := 0
@@ -42,8 +41,8 @@ func printed(v, cell float64) bool {
 	return math.Abs(rounded-cell) < unit/100 || math.Abs(cut-cell) < unit/100
 }
 
-// TestZeROTable: every cell of the paper's table (Rajbhandari et al. 2019, arXiv 1910.02054, Table
-// 1: GB of 1e9 bytes of a device, 16 bytes a parameter).
+// Every cell of Rajbhandari et al. 2019 (arXiv 1910.02054), Table 1: GB of 1e9 bytes per device, 16 bytes
+// per parameter.
 func TestZeROTable(t *testing.T) {
 	ranks := []int{1, 4, 16, 64, 256, 1024}
 	table := map[float64]map[string][]float64{
@@ -74,7 +73,7 @@ func TestZeROTable(t *testing.T) {
 	}
 }
 
-// TestSeeds: the figures of courses on the matter, where they are right.
+// Figures of published courses, where they are right.
 func TestSeeds(t *testing.T) {
 	for _, c := range []struct {
 		accounting, strategy string
@@ -97,9 +96,8 @@ func TestSeeds(t *testing.T) {
 
 const gib = 1 << 30
 
-// TestDeepSpeedEstimators: what DeepSpeed's documentation prints (Memory Requirements, under the
-// Apache License 2.0: 2851M parameters, the largest module 32M, 8 GPUs on one node; GiB, which it
-// calls GB).
+// Figures in DeepSpeed's documentation (Memory Requirements, under the Apache License 2.0: 2851M
+// parameters, largest module 32M, 8 GPUs on one node; GiB, which it calls GB).
 func TestDeepSpeedEstimators(t *testing.T) {
 	want := []string{
 		"shard_grad_op false true false 127.45 5.31", "shard_grad_op false false false 127.45 15.93",
@@ -115,10 +113,10 @@ func TestDeepSpeedEstimators(t *testing.T) {
 	}
 }
 
-// TestDeepSpeedOneGPU: T5-small (60,506,624 parameters, its embedding 32128 x 512) on one GPU, as a
-// public note prints it (blog.csdn.net/u012327567/article/details/132278598); ZeRO-2 on two nodes,
-// whose host's bytes count the GPUs of all nodes where it off-loads, and those of the node where not
-// (DeepSpeed, stage_1_and_2.py), and on one GPU; ZeRO-3 on two nodes of two GPUs, made whole (stage3.py).
+// T5-small (60,506,624 parameters, embedding 32128 x 512) on one GPU, from a public note
+// (blog.csdn.net/u012327567/article/details/132278598); ZeRO-2 on two nodes, where host bytes count the
+// GPUs of all nodes with offload and of one node without (DeepSpeed, stage_1_and_2.py), and on one GPU;
+// ZeRO-3 on two nodes of two GPUs without zero init (stage3.py).
 func TestDeepSpeedOneGPU(t *testing.T) {
 	want := [][2]float64{{1.52, 0.06}, {1.52, 0.06}, {1.35, 0.17}, {1.35, 0.17}, {0.09, 1.08}, {0.34, 1.08}}
 	for i, e := range planner.Estimates(60506624, 32128*512, 1, 1)[2:] {
@@ -133,8 +131,8 @@ func TestDeepSpeedOneGPU(t *testing.T) {
 	}
 }
 
-// TestDeepSpeedOracle: every further figure, where the file with them is there: of T5-3b
-// (2,851,598,336 parameters, its embedding 32128 x 1024), of a T5-large, and computed by the formulas.
+// More figures, from the shared data: T5-3b (2,851,598,336 parameters, embedding 32128 x 1024), a
+// T5-large, and values of the formulas.
 func TestDeepSpeedOracle(t *testing.T) {
 	path := filepath.Join("..", "..", "shared", "data", "oracles", "deepspeed_memory_estimators.json")
 	text, err := os.ReadFile(path)

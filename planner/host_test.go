@@ -10,8 +10,7 @@ import (
 	"trireme/train"
 )
 
-// TestHost: what is offloaded to the host of a device lies there, and the rest stays where it was: the
-// same bytes, in two places. Nothing but what rests is moved, so that the peak falls by as much.
+// Offloading to the host moves exactly the offloaded bytes, and the device's peak falls by them.
 func TestHost(t *testing.T) {
 	for _, strategy := range parallel.StrategyNames() {
 		for _, param := range []string{"float32", "bfloat16"} {
@@ -72,7 +71,7 @@ func TestHost(t *testing.T) {
 	}
 	hosted := job(t, 4, func(c *train.Config) { c.Offload.Optimizer.Device = parallel.OffloadCPU })
 	hosted.SeparateMemory = true
-	// The limit is of the device.
+	// The limit applies to the device.
 	p := plan(t, hosted)
 	o, err := hosted.option(context.Background(), "full_shard", p.Memory.PeakTotal)
 	if err != nil || !o.Fits {
@@ -80,7 +79,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestHostOfOtherOptimizers: masters on the host are float32 whatever the optimizer keeps.
+// Master weights on the host are float32 for every optimizer.
 func TestHostOfOtherOptimizers(t *testing.T) {
 	for _, name := range []string{"adamw", "sgd", "lion", "adamw_bf16", "muon", "adafactor"} {
 		j := job(t, 4, func(c *train.Config) {

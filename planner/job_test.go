@@ -45,7 +45,7 @@ func plan(t testing.TB, j Job) Plan {
 	return p
 }
 
-// TestMoreMicroBatches: what is taken from two short steps is what the long one counts.
+// Extrapolating from two short steps equals planning the long one.
 func TestMoreMicroBatches(t *testing.T) {
 	for _, strategy := range parallel.StrategyNames() {
 		for _, invariant := range []bool{true, false} {
@@ -73,7 +73,7 @@ func TestMoreMicroBatches(t *testing.T) {
 	}
 }
 
-// TestRanksAreAlike: every rank needs and sends the same, so that one is planned for all.
+// Every rank has the same plan.
 func TestRanksAreAlike(t *testing.T) {
 	for _, strategy := range parallel.StrategyNames() {
 		for _, ranks := range []int{1, 2, 3, 6} {
@@ -92,9 +92,8 @@ func TestRanksAreAlike(t *testing.T) {
 	}
 }
 
-// TestVolume: what a step sends, in bytes of all parameters, is what the papers say (Rajbhandari
-// et al. 2019, section 7): 2 where gradients are reduced and something is sent back whole, 3 where
-// parameters are gathered twice. The last unit is gathered once.
+// A step sends what the papers say, in bytes of all parameters (Rajbhandari et al. 2019, section 7): 2 with
+// a reduction and one all-gather, 3 with two all-gathers. The last unit is gathered once.
 func TestVolume(t *testing.T) {
 	const ranks = 4
 	for strategy, want := range map[string]map[string]float64{
@@ -137,9 +136,8 @@ func TestVolume(t *testing.T) {
 	}
 }
 
-// TestVolumeOfReplicas: without the canonical order a rank of hybrid sharding reduces its half within the
-// shards' group, and then all-reduces it with its replica, which sends it once to be summed and once as
-// the sum: of n ranks each 2(n-1)/n of the bytes.
+// Without world_invariant, a rank of hybrid sharding reduce-scatters within its shard group and all-reduces
+// with its replica: 2(n-1)/n of the bytes for n ranks.
 func TestVolumeOfReplicas(t *testing.T) {
 	for ranks, replicas := range map[int]float64{4: 2, 8: 4} {
 		j := job(t, ranks, func(c *train.Config) {
@@ -163,9 +161,9 @@ func TestVolumeOfReplicas(t *testing.T) {
 	}
 }
 
-// TestWork: products are 6 a multiplied parameter and token, attention is 14 of all pairs of positions
-// where 12 of those that see each other count, for the scores are made again; recomputation adds the layers' forward pass but for its
-// last product, whose result nobody reads.
+// Matrix products are 6 FLOPs per parameter and token. Attention is 14 of all pairs of positions where 12
+// of visible pairs count, since scores are recomputed. Recomputation adds the forward pass of the layers
+// except the last product.
 func TestWork(t *testing.T) {
 	j := job(t, 2, func(c *train.Config) { c.Training.MicroBatchSize, c.Training.GradientAccumulationSteps = 3, 2 })
 	p := plan(t, j)
@@ -186,7 +184,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestLargest: the search finds what trying all finds.
+// The search finds what an exhaustive one finds.
 func TestLargest(t *testing.T) {
 	ctx := context.Background()
 	for _, global := range []int{0, 24} {
@@ -220,7 +218,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// TestFitting: whatever sizes need, as long as it grows, the search ends and is right.
+// The search ends with the right answer for any increasing need.
 func TestFitting(t *testing.T) {
 	for _, need := range []func(i int) int64{
 		func(i int) int64 { return 5 }, func(i int) int64 { return int64(i) }, func(i int) int64 { return int64(i * i) },
@@ -241,8 +239,7 @@ func TestFitting(t *testing.T) {
 	}
 }
 
-// TestChanges: each change fits, none is larger than it must be, and where none is enough alone
-// they come together.
+// Each change fits and is the smallest that does; if none fits alone, a combination is found.
 func TestChanges(t *testing.T) {
 	ctx := context.Background()
 	j := job(t, 4, func(c *train.Config) { c.Parallel.Strategy, c.Training.MicroBatchSize = "no_shard", 8 })
@@ -282,8 +279,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestLessIsGathered: a job that keeps what it gathers is told to keep none, and one that does not
-// is not.
+// Only a job that keeps gathered units gets the advice to reshard.
 func TestLessIsGathered(t *testing.T) {
 	limit := plan(t, job(t, 4, func(c *train.Config) { c.Parallel.Strategy = "full_shard" })).Memory.PeakTotal
 	for _, v := range []struct {
@@ -299,11 +295,11 @@ func TestLessIsGathered(t *testing.T) {
 		}
 	}
 	for _, c := range job(t, 4, nil).lessGathered() {
-		t.Errorf("a job that keeps nothing is told %v", c.Keys)
+		t.Errorf("a job that keeps nothing gets %v", c.Keys)
 	}
 }
 
-// sparing: of changes that come together none is there, or goes so far, without need.
+// sparing checks that a combined change contains no degree more than it needs.
 func sparing(t *testing.T, j Job, c Change, limit int64) {
 	t.Helper()
 	kinds := []changeKind{Job.smallerMicroBatches, Job.moreSharding, Job.moreRecompute, Job.moreOffload, Job.lowerPrecision}
@@ -341,7 +337,7 @@ func sparing(t *testing.T, j Job, c Change, limit int64) {
 	}
 }
 
-// TestAdvise: of what fits, what divides the least; else smaller micro-batches; else recomputed.
+// Advise picks the least sharding that fits, else smaller micro-batches, else recomputation.
 func TestAdvise(t *testing.T) {
 	ctx := context.Background()
 	j := job(t, 4, func(c *train.Config) { c.Training.MicroBatchSize = 2 })
@@ -390,8 +386,7 @@ func TestAdvise(t *testing.T) {
 	}
 }
 
-// TestFLOPsAreExecuted: what MFU counts is never more than what is computed, and not much less,
-// whatever is frozen.
+// FLOPs for MFU are no more than executed ones, and not much less, with any parameters frozen.
 func TestFLOPsAreExecuted(t *testing.T) {
 	for _, freeze := range [][]string{nil, {"model.embed_tokens*", "model.layers.0*"}, {"model.layers*"}, {"model.embed_tokens*", "model.layers*"}, {"model.layers.1*", "lm_head*"}} {
 		p := plan(t, job(t, 1, func(c *train.Config) { c.Model.Freeze = freeze }))
@@ -401,8 +396,7 @@ func TestFLOPsAreExecuted(t *testing.T) {
 	}
 }
 
-// TestMicroBatchTokens: the most that a micro-batch of tokens takes is what so many full rows do, and
-// fewer tokens are a way to fit.
+// The peak of a micro-batch of tokens is that of the same number of full rows; fewer tokens are a change.
 func TestMicroBatchTokens(t *testing.T) {
 	rows := job(t, 2, func(c *train.Config) { c.Training.MicroBatchSize, c.Training.GlobalBatchSize = 4, 16 })
 	tokens := job(t, 2, func(c *train.Config) { c.Training.MicroBatchTokens, c.Training.GlobalBatchSize = 4*19, 16 })
@@ -415,7 +409,7 @@ func TestMicroBatchTokens(t *testing.T) {
 	if a.FLOPs != b.FLOPs {
 		t.Errorf("%v FLOPs by tokens, %v by rows", b.FLOPs, a.FLOPs)
 	}
-	whatever := tokens // the rows are as many as may be, not micro_batch_size
+	whatever := tokens // the maximum number of rows is used, not micro_batch_size
 	whatever.Config.Training.MicroBatchSize = 16
 	if c := plan(t, whatever); c.Memory != b.Memory {
 		t.Errorf("%v bytes by tokens, %v with micro_batch_size 16", b.Memory, c.Memory)
@@ -428,7 +422,7 @@ func TestMicroBatchTokens(t *testing.T) {
 	short := rows
 	short.RowTokens = usual.RowTokens
 	if u := plan(t, short); u.Memory.Peak[tensor.Activations] > a.Memory.Peak[tensor.Activations]*6/10 || u.Executed > 0.6*a.Executed {
-		t.Errorf("as many rows of half the length take %d bytes of activations and %v FLOPs, full ones %d and %v", u.Memory.Peak[tensor.Activations], u.Executed, a.Memory.Peak[tensor.Activations], a.Executed)
+		t.Errorf("rows of half the length take %d bytes of activations and %v FLOPs, full ones %d and %v", u.Memory.Peak[tensor.Activations], u.Executed, a.Memory.Peak[tensor.Activations], a.Executed)
 	}
 	changes := tokens.smallerMicroBatches()
 	if len(changes) == 0 || changes[0].What != "micro_batch_tokens 76 -> 38" || !slices.Equal(changes[0].Keys, []string{"training.micro_batch_tokens=38"}) {
@@ -440,7 +434,7 @@ func TestMicroBatchTokens(t *testing.T) {
 	}
 }
 
-// TestRows: what micro-batches have where no data says so.
+// Rows returns the fields of micro-batches without data.
 func TestRows(t *testing.T) {
 	c := train.Default()
 	if got := Rows(model.Info{}, c); got != (data.Info{}) {
@@ -455,7 +449,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestMesh: a mesh with replicas stays with the strategies that have some.
+// A mesh with replicas applies only to strategies with replicas.
 func TestMesh(t *testing.T) {
 	j := job(t, 8, func(c *train.Config) {
 		c.Parallel.Strategy, c.Parallel.Mesh.Replicate, c.Parallel.Mesh.Shard = "hybrid_shard", 4, 2
@@ -478,7 +472,7 @@ func TestMesh(t *testing.T) {
 	}
 }
 
-// TestKeys: what a change tells the user to set is what was planned.
+// The keys of a change reproduce its plan.
 func TestKeys(t *testing.T) {
 	ctx := context.Background()
 	for _, r := range []train.Recompute{

@@ -28,7 +28,7 @@ import (
 
 var families = model.Registry{llama.Family, gpt2.Family, bert.Family, freetransformer.Family}
 
-// networks have sizes that fit no block.
+// networks have sizes that are no multiple of a block.
 var networks = map[string]string{
 	"llama": `{"architectures": ["LlamaForCausalLM"], "vocab_size": 61, "hidden_size": 24, "intermediate_size": 37, "num_hidden_layers": 4,
 		"num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 32}`,
@@ -52,13 +52,13 @@ func network(t testing.TB, name string) *model.Config {
 	return c
 }
 
-// rowsOf is what micro-batches for a network have.
+// rowsOf returns the fields of micro-batches of a network.
 func rowsOf(name string, documents bool) data.Info {
 	bidirectional := strings.HasPrefix(name, "bert")
 	return data.Info{Docs: documents || bidirectional, Classes: name == "bert classifier", Types: bidirectional && documents}
 }
 
-// measure makes steps of a job on the cpu, each rank in this process, and reads the meters.
+// measure runs steps of a job on the cpu, all ranks in this process, and reads the meters.
 func measure(t *testing.T, j planner.Job, steps int) []tensor.Usage {
 	t.Helper()
 	use := make([]tensor.Usage, j.Ranks)
@@ -109,7 +109,7 @@ func measureRank(w collective.World, j planner.Job, steps int, use *tensor.Usage
 	return nil
 }
 
-// draw is a micro-batch of random tokens, in documents of a third of a row where there are any.
+// draw returns a micro-batch of random tokens, with documents of a third of a row if enabled.
 func draw(j planner.Job, rng *rand.Rand) data.MicroBatch {
 	rows := j.Config.Training.MicroBatchSize
 	m := data.UniformMicroBatch(rows, rows*j.Positions, j.Positions, j.Rows)
@@ -132,7 +132,7 @@ func draw(j planner.Job, rng *rand.Rand) data.MicroBatch {
 	return m
 }
 
-// strategiesOf are those that differ in a world of so many ranks.
+// strategiesOf returns the strategies that differ for a world size.
 func strategiesOf(world int) []string {
 	if world == 1 {
 		return []string{"no_shard", "full_shard"}
@@ -140,21 +140,21 @@ func strategiesOf(world int) []string {
 	return []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"}
 }
 
-// same compares what was planned with what one rank measured, byte for byte.
+// same compares planned and measured bytes of a rank.
 func same(t *testing.T, what string, want, got tensor.Usage) {
 	t.Helper()
 	for c := range tensor.NumCategories {
 		if got.Live[c] != want.Live[c] || got.Peak[c] != want.Peak[c] || got.AtPeak[c] != want.AtPeak[c] {
-			t.Errorf("%s: %v: planned %d at rest, %d at the peak and %d at most, measured %d, %d and %d",
+			t.Errorf("%s: %v: planned %d between steps, %d at the total peak, peak %d; measured %d, %d and %d",
 				what, c, want.Live[c], want.AtPeak[c], want.Peak[c], got.Live[c], got.AtPeak[c], got.Peak[c])
 		}
 	}
 	if got.PeakTotal != want.PeakTotal || got.LiveTotal != want.LiveTotal {
-		t.Errorf("%s: planned %d in all at most and %d at rest, measured %d and %d", what, want.PeakTotal, want.LiveTotal, got.PeakTotal, got.LiveTotal)
+		t.Errorf("%s: planned total peak %d and %d between steps, measured %d and %d", what, want.PeakTotal, want.LiveTotal, got.PeakTotal, got.LiveTotal)
 	}
 }
 
-// recomputations are the ways to compute layers again.
+// recomputations are activation_checkpointing settings.
 var recomputations = []train.Recompute{
 	{Enabled: true}, {Enabled: true, EveryNLayers: 2}, {Enabled: true, Part: "attention"}, {Enabled: true, Part: "mlp"}, {Enabled: true, Part: "attention_and_mlp"},
 	{Enabled: true, Store: "disk"}, {Enabled: true, Segments: 3, Nested: true, Store: "disk"},
@@ -162,7 +162,7 @@ var recomputations = []train.Recompute{
 	{Enabled: true, Segments: 2, Nested: true}, {Enabled: true, Segments: 3, Nested: true, Part: "mlp", Keep: "products"},
 }
 
-// gatherings steer gathers; a group of ranks that does not divide those that shard is left out.
+// gatherings change prefetch and resharding. Reshard groups that do not divide the shards are skipped.
 var gatherings = []func(*parallel.Config){
 	func(*parallel.Config) {},
 	func(c *parallel.Config) { c.ReshardAfterForward = parallel.ReshardNever },
@@ -171,14 +171,13 @@ var gatherings = []func(*parallel.Config){
 	func(c *parallel.Config) { c.PrefetchUnits = 0 },
 }
 
-// optimizers keep state of every form.
+// optimizers have every form of state.
 var optimizers = []optim.Config{
 	{"name": "adamw"}, {"name": "muon"}, {"name": "sgd"}, {"name": "lamb"}, {"name": "adamw_8bit", "min_8bit_size": 100.0},
 	{"name": "adafactor"}, {"name": "adamw"}, {"name": "adafactor", "beta1": 0.9}, {"name": "sgd", "momentum": 0.9}, {"name": "lion"}, {"name": "adamw_bf16"},
 }
 
-// TestPlanIsMeasured: what is planned is what a run's meter shows, byte for byte, in every
-// category and in all, on every rank.
+// The plan equals a run's meter, byte for byte, in every category on every rank.
 func TestPlanIsMeasured(t *testing.T) {
 	variant := 0
 	for _, name := range slices.Sorted(maps.Keys(networks)) {
@@ -236,8 +235,7 @@ func TestPlanIsMeasured(t *testing.T) {
 	}
 }
 
-// TestBeginningIsPlanned: until a rank's parameters have their first values it takes what the plan
-// says is at rest, and never more.
+// Initialization of parameters takes no more than what the plan has between steps.
 func TestBeginningIsPlanned(t *testing.T) {
 	for _, name := range []string{"llama", "gpt2"} {
 		for _, ranks := range []int{1, 2, 4} {
@@ -251,7 +249,7 @@ func TestBeginningIsPlanned(t *testing.T) {
 				}
 				for rank, got := range measured {
 					if got.PeakTotal != got.LiveTotal || got.LiveTotal != plan.Memory.LiveTotal || got.Live != plan.Memory.Live || got.Peak[tensor.Gathered] != 0 {
-						t.Errorf("%s, rank %d of %d, %s: planned %v, holds %v, at most %v", name, rank, ranks, dtype, plan.Memory.Live, got.Live, got.Peak)
+						t.Errorf("%s, rank %d of %d, %s: planned %v, holds %v, peak %v", name, rank, ranks, dtype, plan.Memory.Live, got.Live, got.Peak)
 					}
 				}
 			}
@@ -259,7 +257,7 @@ func TestBeginningIsPlanned(t *testing.T) {
 	}
 }
 
-// meta is a job's model without memory.
+// meta returns a job's model without storage.
 func meta(t testing.TB, j planner.Job) model.Model {
 	t.Helper()
 	b, err := device.Open("meta", device.Options{})
@@ -273,7 +271,7 @@ func meta(t testing.TB, j planner.Job) model.Model {
 	return m
 }
 
-// TestTrafficHalves: in BF16 a rank sends half the bytes, but for the step's few numbers.
+// In bfloat16 a rank sends half the bytes, except a step's few scalars.
 func TestTrafficHalves(t *testing.T) {
 	for _, strategy := range []string{"zero_1", "shard_grad_op", "full_shard"} {
 		j := planner.Job{Config: train.Default(), Model: network(t, "llama"), Ranks: 4, Positions: 19}

@@ -10,7 +10,7 @@ import (
 	"trireme/train"
 )
 
-// stack plans a Llama of so many layers: its peak of activations in bytes, and its arithmetic.
+// stack plans a Llama with a number of layers and returns its activation peak in bytes and its FLOPs.
 func stack(t *testing.T, layers int, r train.Recompute) (activations, executed float64) {
 	t.Helper()
 	c, err := families.ParseConfig("stack", fmt.Appendf(nil, `{"architectures": ["LlamaForCausalLM"], "vocab_size": 32000, "hidden_size": 1024,
@@ -27,15 +27,14 @@ func stack(t *testing.T, layers int, r train.Recompute) (activations, executed f
 	return float64(p.Memory.Peak[tensor.Activations]), p.Executed
 }
 
-// TestRecomputationTrades: what each way to compute layers again leaves of the peak of
-// activations, and what it adds to the arithmetic of a step. docs/memory.md has the table.
+// Activation peak and FLOPs of each recomputation setting; docs/memory.md has the table.
 func TestRecomputationTrades(t *testing.T) {
 	const layers = 16
 	whole, once := stack(t, layers, train.Recompute{})
 	for _, v := range []struct {
 		name         string
 		r            train.Recompute
-		memory, cost float64 // at most, of a run that keeps everything
+		memory, cost float64 // maximum fraction of a run without recomputation
 	}{
 		{"every layer", train.Recompute{Enabled: true}, 0.18, 1.24},
 		{"every second layer", train.Recompute{Enabled: true, EveryNLayers: 2}, 0.57, 1.12},
@@ -56,9 +55,9 @@ func TestRecomputationTrades(t *testing.T) {
 	}
 }
 
-// TestRootSegments: with as many segments as the root of the layers activations grow as that
-// root, and without they grow as the layers; on disk, not at all.
-func TestRootSegments(t *testing.T) {
+// Activations grow as the square root of the layers with sqrt segments, linearly without, and not at all on
+// disk.
+func TestSqrtSegments(t *testing.T) {
 	growth := func(r train.Recompute) float64 {
 		var a [3]float64
 		for i, layers := range []int{4, 16, 64} {
@@ -67,7 +66,7 @@ func TestRootSegments(t *testing.T) {
 				t.Errorf("%+v: 4 times the layers have %.3f times the activations, the root is 2", r, a[i]/a[i-1])
 			}
 		}
-		// What does not depend on the layers falls out of the differences.
+		// Differences cancel what does not depend on the layers.
 		if a[0] == a[1] {
 			return (a[2] - a[1]) / a[1]
 		}
@@ -85,9 +84,9 @@ func TestRootSegments(t *testing.T) {
 		{"disk", train.Recompute{Enabled: true, Store: "disk"}, 0},
 	} {
 		got := growth(v.r)
-		t.Logf("%s: from 16 to 64 layers activations grow %.3f times as much as from 4 to 16", v.name, got)
+		t.Logf("%s: from 16 to 64 layers activations grow %.3f times the growth from 4 to 16", v.name, got)
 		if got < v.want-0.02 || got > v.want+0.02 {
-			t.Errorf("%s: from 16 to 64 layers activations grow %.3f times as much as from 4 to 16, %v was expected", v.name, got, v.want)
+			t.Errorf("%s: from 16 to 64 layers activations grow %.3f times the growth from 4 to 16, want %v", v.name, got, v.want)
 		}
 	}
 }

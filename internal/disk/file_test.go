@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// memoryStorage is Storage that refuses, as O_DIRECT does, what is not whole blocks.
+// memoryStorage is Storage that refuses partial blocks, as O_DIRECT does.
 type memoryStorage struct {
 	mu    sync.Mutex
 	bytes []byte
@@ -63,8 +63,8 @@ func (m *memoryStorage) WriteAt(p []byte, off int64) (int, error) {
 
 func (m *memoryStorage) Close() error { return nil }
 
-// TestSections: whatever is written where, at whatever length, is what is read, and sections do not
-// touch one another; in a real file, in one with whole blocks only, and in one of any bytes.
+// Sections return what was written at any offset and length and do not overlap, in a real file, with whole
+// blocks only, and with any bytes.
 func TestSections(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	made := map[string]func(t *rapid.T) *File{
@@ -134,7 +134,7 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// TestAtOnce: pages of memory and many transfers at a time, as an optimizer has them.
+// Many transfers of pages run concurrently, as in an optimizer.
 func TestAtOnce(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	f, err := Create(t.TempDir())
@@ -175,14 +175,14 @@ func TestAtOnce(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(mem, want) {
-		t.Error("what comes back differs")
+		t.Error("data read differs")
 	}
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestNothingIsLeft: the directory of an open file is empty, and the space comes back.
+// The directory of an open file is empty, and Close frees the space.
 func TestNothingIsLeft(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	if Free(dir) <= 0 {
@@ -215,8 +215,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestTry: a directory that is not there is tried where it would be made, and nothing is left of it.
-func TestTry(t *testing.T) {
+// CheckDir tests a missing directory in its parent and leaves nothing.
+func TestCheckDir(t *testing.T) {
 	dir := t.TempDir()
 	if err := CheckDir(filepath.Join(dir, "a", "b")); err != nil {
 		t.Errorf("a directory that can be made: %v", err)
@@ -235,7 +235,7 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestFailures: an error of any transfer, and what is missing, comes out of Wait.
+// Wait returns the error of any transfer and of a short read.
 func TestFailures(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for _, direct := range []bool{false, true} {
@@ -271,7 +271,7 @@ func TestFailures(t *testing.T) {
 func BenchmarkWrite(b *testing.B) { benchmark(b, (*Section).StartWrite) }
 func BenchmarkRead(b *testing.B)  { benchmark(b, (*Section).StartRead) }
 
-// benchmark moves 64 MiB in transfers of 4 MiB, four at a time.
+// benchmark transfers 64 MiB in 4 MiB pieces, four at a time.
 func benchmark(b *testing.B, start func(s *Section, p []byte, off int64) *Transfer) {
 	f, err := Create(b.TempDir())
 	if err != nil {

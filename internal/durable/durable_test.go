@@ -27,8 +27,7 @@ func TestWriteFile(t *testing.T) {
 	onlyEntry(t, dir, "a.json")
 }
 
-// TestWriteFileFails: where the new file cannot take its place, the old content stays and nothing
-// else is left.
+// If the rename fails, the old contents stay and nothing else is left.
 func TestWriteFileFails(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "taken", "below"), 0o755); err != nil {
@@ -43,7 +42,7 @@ func TestWriteFileFails(t *testing.T) {
 	onlyEntry(t, dir, "taken")
 }
 
-// TestReplaceFails: an error in the middle of writing leaves the old file, and keeps what it says.
+// An error of fill is returned and leaves the old file.
 func TestReplaceFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.json")

@@ -38,7 +38,7 @@ func TestTry(t *testing.T) {
 		t.Fatalf("a released lock: %v, %v", held, err)
 	}
 	other.Close()
-	// The lock of a file that has another name by now is not the lock of this name.
+	// The lock of a renamed file is not the lock of this name.
 	if err := os.Rename(path, path+".aside"); err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +50,8 @@ func TestTry(t *testing.T) {
 	again.Close()
 }
 
-// TestWait: two goroutines are never inside at the same time.
-func TestWait(t *testing.T) {
+// Two goroutines never hold the lock at once.
+func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
 	inside := make(chan struct{}, 1)
 	done := make(chan error)
@@ -85,7 +85,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func TestWaitEnds(t *testing.T) {
+func TestLockEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.lock")
 	f, _, err := TryLock(path, 0o600)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"trireme/internal/rundir"
 )
 
-// TestMain lets the test be a process that holds a lock until its input ends.
+// TestMain also runs the test binary as a process that holds a lock until its input ends.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("RUNDIR_TEST_HOLD"); dir != "" {
 		l, err := rundir.Acquire(dir)
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMakeAtOnce: many that start at once get a directory each, numbered without a gap.
+// Concurrent callers get different directories, numbered without gaps.
 func TestMakeAtOnce(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "runs")
 	const n = 20
@@ -123,7 +123,7 @@ func TestHeldAndAside(t *testing.T) {
 	}
 }
 
-// TestLock: a second process is told who holds the lock; a killed holder leaves it free.
+// A second process gets the owner of the lock; a killed owner frees it.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	c := exec.Command(os.Args[0])
@@ -181,8 +181,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestLockOfEndingProcesses: a directory whose run has ended, but for a worker that is about to end, is
-// not in use: Acquire waits for the worker.
+// Acquire waits for a worker that is about to exit after its run has ended.
 func TestLockOfEndingProcesses(t *testing.T) {
 	dir := t.TempDir()
 	c := exec.Command(os.Args[0])
@@ -203,7 +202,7 @@ func TestLockOfEndingProcesses(t *testing.T) {
 	}
 }
 
-// TestLockOfNoFile: what is no regular file is refused at once.
+// Only a regular file is accepted.
 func TestLockOfNoFile(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "run.lock"), 0o644); err != nil {
@@ -214,8 +213,7 @@ func TestLockOfNoFile(t *testing.T) {
 	}
 }
 
-// FuzzOwner: whatever a lock's file holds, the lock is taken, and nothing of it reaches a terminal
-// but printable text.
+// A lock is acquired whatever its file holds, and only printable text of it is shown.
 func FuzzOwner(f *testing.F) {
 	f.Add([]byte(`{"pid":1,"host":"a\u001b[2J","since":"2026-01-02T03:04:05Z"}`))
 	f.Add([]byte("{"))

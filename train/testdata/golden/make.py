@@ -203,7 +203,7 @@ class MaskedEncoder(nn.Module):
 
 
 def text(rng, vocab, length):
-    """A row that can be learned: steps of one width, with some of them changed."""
+    """A row to train on: steps of one width, with some of them changed."""
     ids = (rng.integers(vocab) + rng.integers(1, 4) * np.arange(length)) % (vocab - 4) + 4
     changed = rng.random(length) < 0.1
     ids[changed] = rng.integers(4, vocab, changed.sum())
@@ -216,7 +216,7 @@ def plain(rng, vocab, length, whole):
 
 
 def answered(rng, vocab, length, whole):
-    """A prompt that is not learned, an answer that is, and padding unless the row is to be whole."""
+    """A prompt without labels, an answer with labels, and padding unless the row is full."""
     ids, prompt = text(rng, vocab, length), int(rng.integers(2, length // 2))
     n = length if whole else int(rng.integers(length // 2, length + 1))
     pad = length - n
@@ -224,7 +224,7 @@ def answered(rng, vocab, length, whole):
 
 
 def masked(rng, vocab, length, whole):
-    """A row of which some tokens are hidden behind token 3, and are the labels."""
+    """A row with some tokens replaced by token 3; those are the labels."""
     ids, n = text(rng, vocab, length), length if whole else int(rng.integers(length // 2, length + 1))
     hide = rng.random(n) < 0.2
     hide[0] = True

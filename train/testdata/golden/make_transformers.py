@@ -34,7 +34,7 @@ LENGTH, MICRO, ACCUMULATION = 16, 2, 2
 
 
 def padded(row, rng, pad):
-    """The row with the padding token in a fifth of its places."""
+    """The row with the padding token at a fifth of its positions."""
     for i in np.flatnonzero(rng.random(len(row["input_ids"])) < 0.2):
         row["input_ids"][i] = pad
     return row

@@ -46,7 +46,7 @@ class Rounded(torch.autograd.Function):
 
 
 class Network:
-    """A model's loss, summed over what is learned. Parameters are p, by their names in files."""
+    """A model's loss, summed over label tokens. Parameters are p, by their names in files."""
 
     def __init__(self, config, p, half):
         self.c, self.p = config, p
@@ -149,7 +149,7 @@ NETWORKS = {"llama": Llama, "qwen2": Llama, "gpt2": GPT2, "bert": Bert}
 
 
 def counted(rows):
-    """How many labels are learned."""
+    """The number of labels."""
     return rows["label"].numel() if "label" in rows else int((rows["labels"][:, 1:] >= 0).sum())
 
 
