@@ -5,17 +5,12 @@ import (
 	"fmt"
 )
 
-// op is a collective, or a file read that is ordered with collectives. It blocks until it has finished
-// or failed, or until ctx is done.
+// op is a collective, or a file read in the order of collectives. It blocks.
 type op = func(ctx context.Context) error
 
-// commStream is the engine's communication stream: one goroutine that runs the collectives of all
-// groups in the order of issue, which is the same on every rank, so an operation of one group may
-// depend on an earlier one of another. After a failure all later operations fail with the same error,
-// because the other ranks are still waiting in the failed one.
-//
-// If groups record or count operations (collective.Group.Inline), there is no goroutine: an operation
-// runs when it is issued, in program order with the operations of the backend.
+// commStream runs the collectives of all groups on one goroutine, in the order of issue, which is the same
+// on every rank. After a failure all later operations fail with the same error, because the other ranks
+// still wait in the failed one. With inline groups (collective.Group.Inline) operations run when issued.
 type commStream struct {
 	inline bool
 	failed error        // the error of the first ticket that failed

@@ -20,10 +20,9 @@ func (s span) intersect(o span) span {
 	return m
 }
 
-// layout is the shard layout of a flat: the offset of each parameter's local box, and the ranges that
-// this rank owns. Parameters of one group are adjacent, so an update is one call per range. Ranges, and
-// runs of parameters that are multiplied as one matrix, start and end at multiples of tensor.SumBlock,
-// so sums over blocks do not depend on the rest of the flat.
+// layout is the shard layout of a flat: parameter offsets, and the ranges that this rank owns. Ranges, and runs
+// of parameters that are multiplied as one matrix, are aligned to tensor.SumBlock, so that sums over blocks
+// do not depend on the rest of the flat.
 type layout struct {
 	params []*nn.Param
 	groups []int  // per parameter, ascending: index into Engine.settings

@@ -9,10 +9,8 @@ import (
 // Axis is a dimension of the device mesh.
 type Axis uint8
 
-// The axes, outermost first: ranks along Tensor are adjacent, ranks along Pipeline farthest apart. The
-// innermost axes communicate most often and overlap least: within each layer (Tensor, Context, Expert),
-// once a unit (Shard), once a step (Replicate), between stages (Pipeline). This is Megatron-LM's order;
-// torchtitan has Expert within Shard.
+// The axes, outermost first, in Megatron-LM's order: the innermost communicate most often. Tensor, Context and
+// Expert communicate within each layer, Shard once a unit, Replicate once a step, Pipeline between stages.
 const (
 	Pipeline  Axis = iota // ranks run different units
 	Replicate             // ranks hold the same shards and read different data

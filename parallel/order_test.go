@@ -140,8 +140,7 @@ func padded(ps []*nn.Param, world int) (n int) {
 }
 
 // TestOverlap: while a unit computes, the next one's all-gather has started and, in backward, also
-// the previous unit's reduction. The unit waits for these records, so the test would fail if they were
-// issued later.
+// the previous unit's reduction. The unit waits for these records.
 func TestOverlap(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := toy{V: 13, D: 8, F: 9, layers: 4, rows: 5}

@@ -8,8 +8,7 @@ import (
 
 // Precision is the types of a step, named as in FSDP's MixedPrecision. Zero values are F32.
 //
-// With Param BF16 (or F16, with a loss scaler) compute parameters are BF16, sharded and unsharded. The
-// optimizer updates F32 masters of the range that this rank updates (for frozen parameters, of its
+// With Param BF16 or F16, the optimizer updates F32 masters of this rank's range (for frozen parameters, its
 // shard), and checkpoints store the masters. Gradients are accumulated in F32.
 type Precision struct {
 	// Param is the type of compute parameters and activations.

@@ -29,9 +29,8 @@ func (e *Engine) gradDst(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, a
 	return f.bucket.Flat(start, start+p.Local.Elems()).Reshape(p.Local.Sizes...), accumulate
 }
 
-// openBucket allocates the bucket of a micro-batch's gradients of f. The accumulated gradients are the
-// bucket themselves if they are empty, unsharded and of type Precision.Reduce, and no other rank adds to
-// them.
+// openBucket allocates the bucket of a micro-batch's gradients of f. If possible it is f.grad itself: empty,
+// unsharded, of type Precision.Reduce, and without additions by other ranks.
 func (e *Engine) openBucket(f *flat) {
 	clear(f.written)
 	if f.batches == 0 && f.layout.grad.len() == f.padded && e.precision.Reduce == f.grad.DType() && (e.mesh.ranks() == 1 || e.accumulatesLocally()) {

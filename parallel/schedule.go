@@ -11,9 +11,8 @@ const (
 	phases
 )
 
-// schedule is the expected order of the units in a micro-batch: forward, then, in training, backward,
-// with segments recomputed first. It decides what is prefetched and kept; a unit that runs at another
-// position is still gathered.
+// schedule is the expected order of the units in a micro-batch: forward, then backward with segments
+// recomputed first. It decides what is prefetched and kept; a unit at another position is still gathered.
 type schedule struct {
 	units []int         // per position
 	at    [phases][]int // per unit: its position in a phase; -1 for none

@@ -29,9 +29,8 @@ func (e *Engine) Init(seed uint64) error {
 	return nil
 }
 
-// Refresh casts the masters, set by Init or a load, to compute parameters and sends these to the other
-// ranks that keep them. Every rank calls it. In F32 masters and compute parameters are the same, and it
-// does nothing.
+// Refresh casts the masters, set by Init or a load, to compute parameters and sends these to the other ranks
+// that keep them. Every rank calls it. In F32 it does nothing.
 func (e *Engine) Refresh(ctx context.Context) error {
 	e.ctx, e.refreshed = ctx, true
 	if e.precision.Param == tensor.F32 {

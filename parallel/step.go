@@ -133,10 +133,9 @@ func (r *Result) Sums() []float64 {
 	return tensor.FromBytes[float64](r.sums())
 }
 
-// Finish waits for the reductions and computes the step's scalars (F64 [tensor.ScalarCount]) over all
-// ranks: each squares the gradients that it owns alone, and one small all-reduce adds them up. tokens is
-// this rank's label token count; begin (F64 [1], or nil for 1) is the loss scale. The result is valid
-// until the next Finish.
+// Finish waits for the reductions and returns the step's scalars (F64 [tensor.ScalarCount]) over all ranks,
+// valid until the next Finish. tokens is this rank's label token count; begin (F64 [1], or nil for 1) is the
+// loss scale.
 func (e *Engine) Finish(tokens int64, maxNorm float64, begin *tensor.Tensor) *tensor.Tensor {
 	e.step.unit = nil
 	e.complete()
