@@ -30,10 +30,10 @@ type Config struct {
 	// free N, and starts a new run under the old name. It does the same with checkpoint.dir.
 	// Default false.
 	MoveAside bool `yaml:"move_aside"`
-	// Resume is none for a new run; auto to continue the run in output_dir, or without output_dir
-	// the newest run of the same name, from its newest verified checkpoint, starting anew if there
-	// is none; or a directory, to start a new run from that checkpoint or the newest one in it.
-	// Default none.
+	// Resume selects where the run starts. none starts a new run. auto continues the run in
+	// output_dir, or without output_dir the newest run of the same name, from its newest verified
+	// checkpoint; without a checkpoint it starts over. A directory starts a new run from that
+	// checkpoint, or from the newest one in it. Default none.
 	Resume     string            `yaml:"resume"`
 	Model      ModelConfig       `yaml:"model"`
 	Data       data.Config       `yaml:"data"`
