@@ -16,7 +16,7 @@ func TestHiddenMatrices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config, err := allFamilies.ParseConfig(name, []byte(text))
+		config, err := families.ParseConfig(name, []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,11 +16,6 @@ import (
 	"trireme/collective/collectivetest"
 	"trireme/data"
 	"trireme/device"
-	"trireme/model"
-	"trireme/model/bert"
-	"trireme/model/freetransformer"
-	"trireme/model/gpt2"
-	"trireme/model/llama"
 	"trireme/tensor"
 	"trireme/train"
 )
@@ -39,8 +34,6 @@ var deep = map[string]string{
 		"num_hidden_layers": 12, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 16, "latent_bits": 5,
 		"free_bits": 0.1, "initializer_range": 0.2}`,
 }
-
-var allFamilies = model.Registry{llama.Family, gpt2.Family, bert.Family, freetransformer.Family}
 
 // recomputations are activation_checkpointing settings.
 var recomputations = map[string]train.Recompute{
@@ -82,7 +75,7 @@ func (o *runBits) rank(w collective.World, network string, cfg train.Config, mu 
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	config, err := allFamilies.ParseConfig(network, []byte(deep[network]))
+	config, err := families.ParseConfig(network, []byte(deep[network]))
 	if err != nil {
 		return err
 	}

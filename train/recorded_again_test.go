@@ -10,8 +10,9 @@ import (
 	"trireme/train"
 )
 
-// small are core operations that may be merged.
-var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "GatherRows"}
+// small are operations that may be merged: of the core, and gradients of two biases of one sum (attention
+// and MLP side by side).
+var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "GatherRows", "BiasGrad"}
 
 // repeated lists operations and all-gathers that repeat an earlier one by value: a compiler would merge the
 // two and keep the first result. It also lists all-gathers that a compiler could move far ahead.
@@ -62,7 +63,7 @@ func repeated(p *record.Program) (out []string) {
 		}
 		result := short(text.String())
 		if first, ok := seen[result]; ok && data && !slices.Contains(small, op.Name) {
-			out = append(out, fmt.Sprintf("operation %d is operation %d: %s", i, first, op.Name))
+			out = append(out, fmt.Sprintf("%s is operation %d and, with the same operands, operation %d: a compiler merges them. try: Backend.Barrier before the second", op.Name, first, i))
 		}
 		seen[result] = i
 		for j, a := range op.Args {
@@ -105,7 +106,7 @@ func TestRecordedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, line := range repeated(rec.Program) {
-					t.Errorf("%s, %s, %+v, of the core %t: %s", task.name, strategy, recompute, c.core, line)
+					t.Errorf("%s, %s, %+v, core operations %t: %s", task.name, strategy, recompute, c.core, line)
 				}
 			}
 		}

@@ -16,11 +16,6 @@ import (
 	"trireme/data"
 	"trireme/device"
 	"trireme/internal/backend/record"
-	"trireme/model"
-	"trireme/model/bert"
-	"trireme/model/freetransformer"
-	"trireme/model/gpt2"
-	"trireme/model/llama"
 	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -134,8 +129,7 @@ func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := model.Registry{llama.Family, gpt2.Family, bert.Family, freetransformer.Family}
-	config, err := registry.ParseConfig("config.json", []byte(c.recordedTask.config))
+	config, err := families.ParseConfig("config.json", []byte(c.recordedTask.config))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ IGNORED = -100
 
 
 def write_safetensors(path, tensors):
-    header, data, end = {}, [], 0
+    header, data, end = {"__metadata__": {"format": "pt"}}, [], 0  # without which transformers does not load it
     for name, t in tensors.items():
         b = t.detach().contiguous().numpy().astype("<f4").tobytes()
         header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [end, end + len(b)]}

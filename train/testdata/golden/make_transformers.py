@@ -4,9 +4,9 @@
     python3 make_transformers.py [CASE ...]
 
 Needs torch, numpy and transformers; what is kept was made with transformers 5.23 and torch 2.9 on
-one thread. Rows hold the padding token where it is attended to and counted: nn.Embedding's
-padding_idx gives its row no gradient from there. Files are as make.py writes them, but for the
-model directory, which transformers saved.
+one thread. Rows of a case with a padding token have it where it is attended to and counted:
+nn.Embedding's padding_idx gives its row no gradient from there. Files are as make.py writes them,
+except the model directory, which transformers saved.
 """
 import json
 import os
@@ -24,7 +24,7 @@ BERT = dict(vocab_size=48, hidden_size=16, intermediate_size=40, num_hidden_laye
 LLAMA = dict(vocab_size=48, hidden_size=16, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2,
              max_position_embeddings=24, attn_implementation="eager")
 
-# model, rows, padding token
+# model, rows, padding token in them or None
 CASES = {
     "bert-padding": (lambda: BertForMaskedLM(BertConfig(**BERT)), masked, 0),
     "bert-untied": (lambda: BertForMaskedLM(BertConfig(**BERT, pad_token_id=5, tie_word_embeddings=False)), masked, 5),
@@ -35,6 +35,8 @@ LENGTH, MICRO, ACCUMULATION = 16, 2, 2
 
 def padded(row, rng, pad):
     """The row with the padding token at a fifth of its positions."""
+    if pad is None:
+        return row
     for i in np.flatnonzero(rng.random(len(row["input_ids"])) < 0.2):
         row["input_ids"][i] = pad
     return row
@@ -73,7 +75,7 @@ def make(name):
             labels = batch.pop("labels")
             logits = m(**batch).logits
             first = logits[0, -1, :32].tolist() if first is None else first
-            if isinstance(m, LlamaForCausalLM):
+            if type(m).__name__.endswith("ForCausalLM"):
                 logits, labels = logits[:, :-1], labels[:, 1:]
             loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum", ignore_index=IGNORED)
             loss.backward()
