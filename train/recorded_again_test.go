@@ -15,7 +15,7 @@ import (
 var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "GatherRows", "BiasGrad"}
 
 // repeated lists operations and all-gathers that repeat an earlier one by value: a compiler would merge the
-// two and keep the first result. It also lists all-gathers that a compiler could move far ahead.
+// two and keep the first result. It also lists all-gathers that a compiler could move much earlier.
 func repeated(p *record.Program) (out []string) {
 	type version struct{ buffer, number int }
 	values := map[version]string{}

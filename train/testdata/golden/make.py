@@ -6,7 +6,7 @@
 Needs torch (1.13 or newer) and numpy; networks, loss and files are written out below, so that
 nothing is taken from a library of models. Each case writes CASE/model (a Hugging Face
 directory, float32), CASE/data.jsonl, CASE/case.json and CASE/final.safetensors. Numbers differ in
-the last digits between versions of PyTorch; what is kept was made with 1.13 on one thread.
+the last digits between versions of PyTorch; the files here are from 1.13 on one thread.
 """
 import json
 import math

@@ -203,7 +203,7 @@ def main():
         for kind, file in [("float32", "")] if check else [("bfloat16", "bf16"), ("float16", "f16")]:
             whole, got = run(case, kind)
             apart = {k: max(abs(a[k] - b[k]) / abs(b[k]) for a, b in zip(got, whole)) for k in ("loss", "grad_norm")}
-            print(case, kind, "torch", torch.__version__, "from float32 at most, relative:", apart)
+            print(case, kind, "torch", torch.__version__, "maximum from float32, relative:", apart)
             if check:
                 assert apart["loss"] < 1e-5 and apart["grad_norm"] < 1e-4, "float32 does not come out"
                 continue
