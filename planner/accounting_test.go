@@ -90,7 +90,7 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	if _, err := planner.ParseAccounting("mxied"); err == nil {
-		t.Error("an accounting that there is not was found")
+		t.Error("an unknown accounting was found")
 	}
 }
 
@@ -137,7 +137,7 @@ func TestDeepSpeedOracle(t *testing.T) {
 	path := filepath.Join("..", "..", "shared", "data", "oracles", "deepspeed_memory_estimators.json")
 	text, err := os.ReadFile(path)
 	if err != nil {
-		t.Skip("no oracle here: ", err)
+		t.Skip("no shared data: ", err)
 	}
 	type cells struct{ CPU, GPU float64 }
 	type row struct {
@@ -162,7 +162,7 @@ func TestDeepSpeedOracle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(oracle.Cold2) != 2 || len(oracle.Live2) != 2 || len(oracle.Cold3) != 6 || len(oracle.Live3) != 6 || len(oracle.Large) != 5 || len(oracle.Rows) != 18 {
-		t.Fatalf("the oracle has other parts: %d %d %d %d %d %d", len(oracle.Cold2), len(oracle.Live2), len(oracle.Cold3), len(oracle.Live3), len(oracle.Large), len(oracle.Rows))
+		t.Fatalf("the shared data differs in size: %d %d %d %d %d %d", len(oracle.Cold2), len(oracle.Live2), len(oracle.Cold3), len(oracle.Live3), len(oracle.Large), len(oracle.Rows))
 	}
 	const t5, embedding = 2851598336, 32128 * 1024
 	is := func(what string, e planner.Estimate, host, dev float64) {

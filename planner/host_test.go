@@ -25,7 +25,7 @@ func TestHost(t *testing.T) {
 				}
 				plain := at(parallel.OffloadNone, parallel.OffloadNone, true)
 				if plain.HostBytes() != 0 || plain.Memory != at(parallel.OffloadCPU, parallel.OffloadCPU, false).Memory {
-					t.Errorf("%s in %s on %d: something lies on a host that is asked for nothing, or is the device", strategy, param, ranks)
+					t.Errorf("%s in %s on %d: host memory without offload, or without separate memory", strategy, param, ranks)
 				}
 				moved := []tensor.Category{tensor.Optimizer, tensor.Master, tensor.Grads}
 				p := at(parallel.OffloadCPU, parallel.OffloadNone, true)
@@ -75,7 +75,7 @@ func TestHost(t *testing.T) {
 	p := plan(t, hosted)
 	o, err := hosted.option(context.Background(), "full_shard", p.Memory.PeakTotal)
 	if err != nil || !o.Fits {
-		t.Errorf("it does not fit in what it needs: %v", err)
+		t.Errorf("it does not fit in its own plan: %v", err)
 	}
 }
 

@@ -256,7 +256,7 @@ func TestChanges(t *testing.T) {
 				t.Errorf("%s needs %d, the limit is %d", c.What, c.Plan.Memory.PeakTotal, limit)
 			}
 			if got := plan(t, c.job); !reflect.DeepEqual(got, c.Plan) {
-				t.Errorf("%s is planned otherwise than it runs", c.What)
+				t.Errorf("the plan of %s differs from its job", c.What)
 			}
 			lists[fmt.Sprint(len(changes), len(c.Keys))] = true
 		}
@@ -267,15 +267,15 @@ func TestChanges(t *testing.T) {
 		if len(changes) == 0 {
 			c, fits, err := apply(ctx, j, []changeKind{Job.smallerMicroBatches, Job.moreSharding, Job.moreRecompute, Job.moreOffload, Job.lowerPrecision}, []int{3, 3, 1, 2, 1}, limit)
 			if err != nil || fits {
-				t.Errorf("nothing was found for %d bytes, and %s fits: %v", limit, c.What, err)
+				t.Errorf("no change was found for %d bytes, but %s fits: %v", limit, c.What, err)
 			}
 		}
 	}
 	if len(lists) < 3 || together == 0 {
-		t.Errorf("changes were alike throughout: %v", lists)
+		t.Errorf("all changes are equal: %v", lists)
 	}
 	if changes, err := j.Changes(ctx, 1); err != nil || changes != nil {
-		t.Errorf("a byte is enough for %v, %v", changes, err)
+		t.Errorf("one byte suffices for %v, %v", changes, err)
 	}
 }
 

@@ -82,10 +82,10 @@ func TestNoRankHoldsTheModel(t *testing.T) {
 						runtime.ReadMemStats(&after)
 						use := b.Meter().Read()
 						if use.PeakTotal != use.LiveTotal {
-							t.Errorf("rank %d held %d bytes, %d are at rest", rank, use.PeakTotal, use.LiveTotal)
+							t.Errorf("rank %d used %d bytes at the peak, %d after it", rank, use.PeakTotal, use.LiveTotal)
 						}
 						if got, want := use.Peak[tensor.Params], int64(4*rows*wide*precision.Param.Size()/size); got != want {
-							t.Errorf("rank %d held %d bytes of parameters, its part is %d", rank, got, want)
+							t.Errorf("rank %d has %d bytes of parameters, its shard is %d", rank, got, want)
 						}
 						// Short is for the race detector, under which a sync.Pool forgets at random.
 						if got := after.TotalAlloc - before.TotalAlloc; got > rows*wide*4/2 && !testing.Short() {

@@ -72,7 +72,7 @@ func bestIsKept(t *testing.T, offload parallel.Offload) {
 		t.Fatal(err)
 	}
 	if e != least {
-		t.Errorf("evaluated anew: loss %v, in the run %v", e, least)
+		t.Errorf("evaluated again: loss %v, in the run %v", e, least)
 	}
 }
 

@@ -131,11 +131,11 @@ func TestLossScaleInRuns(t *testing.T) {
 			rest := run(name, "full_shard", filepath.Join(j.dir, "one", "checkpoints", fmt.Sprint("step-", at)), 2, 0)
 			for s := int64(at) + 1; s <= 24; s++ {
 				if rest.steps[s] != one.steps[s] || rest.scales[s] != one.scales[s] {
-					t.Errorf("%s: gone on from %d, step %d is %s at %v, and was %s at %v", kind, at, s, rest.steps[s], rest.scales[s], one.steps[s], one.scales[s])
+					t.Errorf("%s: resumed after %d, step %d is %s at %v, and was %s at %v", kind, at, s, rest.steps[s], rest.scales[s], one.steps[s], one.scales[s])
 				}
 			}
 			if !maps.Equal(final(name), final("one")) {
-				t.Errorf("%s: gone on from %d, the state differs", kind, at)
+				t.Errorf("%s: resumed after %d, the state differs", kind, at)
 			}
 		}
 	}

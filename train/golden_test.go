@@ -397,7 +397,7 @@ func TestSameBitsWithDropout(t *testing.T) {
 			g.changes = changes
 			one := g.run(t, 1, cfg, 1, 1)
 			if one.loss[1] == plain.loss[1] {
-				t.Errorf("nothing was dropped: loss %v", one.loss)
+				t.Errorf("no dropout: loss %v", one.loss)
 			}
 			one.equal(t, "2 threads", g.run(t, 1, cfg, 1, 2))
 			// A larger micro-batch has the same dropout; only the order of sums differs.

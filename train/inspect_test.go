@@ -27,7 +27,7 @@ func TestStride(t *testing.T) {
 	}
 	for i, c := range tenths {
 		if c < looked/10-5 || c > looked/10+5 {
-			t.Errorf("tenth %d of the rows has %d of the %d looked at", i, c, looked)
+			t.Errorf("tenth %d of the rows has %d of the %d sampled", i, c, looked)
 		}
 	}
 }
@@ -58,6 +58,6 @@ func TestLook(t *testing.T) {
 		t.Errorf("sampled %d rows with %d label tokens, %d rows without labels; want 1000, 3, 997", s.SampledRows, s.LabelTokens, s.Unlabeled)
 	}
 	if err := (&DataSummary{SequenceLength: 4, Rows: 1000}).sample(rows{1000, 0}, data.LoaderConfig{}); err == nil {
-		t.Error("rows that teach nothing are no error")
+		t.Error("rows without labels are no error")
 	}
 }

@@ -43,7 +43,7 @@ func TestEvaluationDropsNothing(t *testing.T) {
 	}
 	with, without := run(0.5), run(0)
 	if with.steps[1] == without.steps[1] {
-		t.Error("training drops nothing: the case shows nothing")
+		t.Error("training has no dropout: the case tests nothing")
 	}
 	if with.evals[1] != without.evals[1] || with.evals[1] == "" {
 		t.Errorf("evaluation with dropout: %s, without: %s", with.evals[1], without.evals[1])
@@ -149,7 +149,7 @@ func TestSkippedStepsLeaveNoTrace(t *testing.T) {
 		skipped++
 	}
 	if skipped < 3 || skipped > 20 {
-		t.Fatalf("%d steps are skipped: the case shows nothing: %v", skipped, high.scales)
+		t.Fatalf("%d steps are skipped: the case tests nothing: %v", skipped, high.scales)
 	}
 	fits := run(30 - int(skipped))
 	for step := int64(1); step <= 24-skipped; step++ {
@@ -177,7 +177,7 @@ func TestSkippedInARow(t *testing.T) {
 		most = max(most, row)
 	}
 	if most == 0 || k.skips <= most {
-		t.Fatalf("%d steps are skipped, %d in a row: the case shows nothing", k.skips, most)
+		t.Fatalf("%d steps are skipped, %d in a row: the case tests nothing", k.skips, most)
 	}
 	for allowed, want := range map[int]error{most: nil, most - 1: train.ErrNotFinite} {
 		c.OutputDir, c.Training.MaxSkippedSteps = filepath.Join(j.dir, fmt.Sprint("allowed", allowed)), allowed
@@ -224,7 +224,7 @@ func TestBestModelAfterResume(t *testing.T) {
 	}
 	best := least(seen.evals, 0)
 	if best >= 30 {
-		t.Fatalf("the best is after step %d: the case shows nothing", best)
+		t.Fatalf("the best is after step %d: the case tests nothing", best)
 	}
 	path := filepath.Join(c.OutputDir, "checkpoints", fmt.Sprint("step-", best))
 	if ck, err := checkpoint.Open(path); err != nil {
@@ -353,7 +353,7 @@ func TestUnfinishedModel(t *testing.T) {
 		m.Close()
 	}
 	var mistake *train.InputError
-	if !errors.As(err, &mistake) || !strings.Contains(err.Error(), "the model has not been trained for what config.json says") {
+	if !errors.As(err, &mistake) || !strings.Contains(err.Error(), "the weights do not fit config.json") {
 		t.Error(err)
 	}
 }

@@ -49,7 +49,7 @@ func TestMemoryPressure(t *testing.T) {
 			}
 		}
 		if !short(relieved) {
-			t.Errorf("nothing is said: %q", relieved.notes)
+			t.Errorf("no note: %q", relieved.notes)
 		}
 		resumed := run(name+"-resumed", filepath.Join(j.dir, name+"-short", "checkpoints", "step-6"), world, 1<<40, waiting, 0)
 		if resumed.peaks[7] != always.peaks[7] {

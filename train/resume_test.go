@@ -289,7 +289,7 @@ func TestResumeIsExact(t *testing.T) {
 			c.OutputDir, c.Parallel.Strategy = filepath.Join(j.dir, "through"), v.first
 			j.run(t, c, v.from, 0, through)
 			if v.poison && (through.skips == 0 || through.skips > 6) {
-				t.Fatalf("%d steps were skipped: the case shows nothing", through.skips)
+				t.Fatalf("%d steps were skipped: the case tests nothing", through.skips)
 			}
 			parts := &recordingSink{steps: map[int64]string{}, evals: map[int64]string{}}
 			c = j.config

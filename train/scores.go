@@ -18,7 +18,7 @@ func (o StepResult) means(names []string) map[string]float64 {
 }
 
 // score sets a classifier's accuracy and macro F1. F1 = 2 hits / (predicted + actual) is averaged over
-// labels that occur or are predicted, as in scikit-learn.
+// labels that occur or are predicted.
 func (o StepResult) score(e *monitor.Evaluation, info model.Info) {
 	if info.Labels == 0 || o.Tokens == 0 {
 		return

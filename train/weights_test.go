@@ -209,7 +209,7 @@ func TestAllow(t *testing.T) {
 		patterns := strings.Split(strings.TrimSuffix(list, "]"), ",")
 		for _, name := range names {
 			if !matchesAny(patterns, name) {
-				t.Errorf("%s does not let %s pass", got, name)
+				t.Errorf("%s does not accept %s", got, name)
 			}
 		}
 	}

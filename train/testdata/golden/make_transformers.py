@@ -3,7 +3,7 @@
 
     python3 make_transformers.py [CASE ...]
 
-Needs torch, numpy and transformers; what is kept was made with transformers 5.23 and torch 2.9 on
+Needs torch, numpy and transformers; these files were made with transformers 5.23 and torch 2.9 on
 one thread. Rows of a case with a padding token have it where it is attended to and counted:
 nn.Embedding's padding_idx gives its row no gradient from there. Files are as make.py writes them,
 except the model directory, which transformers saved.
