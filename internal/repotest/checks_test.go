@@ -31,6 +31,9 @@ func checkImports(files []*file) []string {
 			out = append(out, fmt.Sprintf("%s: package %s is in no layer. add it to layers in internal/repotest/layers_test.go, above its imports and below its importers", f.path, f.pkg))
 			continue
 		}
+		if listed && f.pkg != entry && len(below(entry)) > 0 {
+			out = append(out, fmt.Sprintf("%s: package %s is not in layers, unlike others in %s. add it in internal/repotest/layers_test.go", f.path, f.pkg, entry))
+		}
 		for _, spec := range f.ast.Imports {
 			to, ok := strings.CutPrefix(importPath(spec), module+"/")
 			if !ok || to == f.pkg {

@@ -37,7 +37,7 @@ func TestHouse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(kept) != drawn {
-		t.Errorf("%s is not the structure of the code. try: UPDATE=1 go test ./internal/repotest -run House", houseFile)
+		t.Errorf("%s is stale. try: UPDATE=1 go test ./internal/repotest -run House", houseFile)
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestHouse(t *testing.T) {
 	}
 	for l, names := range layers {
 		if line := fmt.Sprintf("%2d  %s\n", l, strings.Join(names, "  ")); !strings.Contains(string(page), line) {
-			t.Errorf("docs/architecture.md does not list layer %d as it is:\n%s", l, line)
+			t.Errorf("docs/architecture.md: the list of layers is stale. try: this line for layer %d:\n%s", l, line)
 		}
 	}
 }
