@@ -364,6 +364,32 @@ func TestFailureNamesTheUnit(t *testing.T) {
 	}
 }
 
+// TestFailureOutsideUnits: the error of a step's last all-reduce names the collective and no unit.
+func TestFailureOutsideUnits(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	c := toy{V: 13, D: 8, F: 9, layers: 1, rows: 5}
+	d := setup{world: 2, accumulation: 1, replicas: 1, strategy: "full_shard", steps: 1, poison: -1}
+	d.traces()
+	wrap := d.group
+	d.group = func(rank int, axis string, g collective.Group) collective.Group {
+		x := wrap(rank, axis, g).(*recorder)
+		x.fail = func(rank int, axis, k, tag string) error {
+			if rank == 1 && tag == "step" {
+				return errors.New("the wire is cut")
+			}
+			return nil
+		}
+		return x
+	}
+	_, errs := c.train(t, d)
+	if errs[1] == nil || errs[1].Error() != "the wire is cut" {
+		t.Errorf("rank 1: %v", errs[1])
+	}
+	if errs[0] == nil || strings.Contains(errs[0].Error(), "unit ") || !strings.Contains(errs[0].Error(), "(step)") {
+		t.Errorf("rank 0: %v", errs[0])
+	}
+}
+
 // TestPanicNamesTheUnit: a panic in a model's code, with communication pending, is an error of that rank
 // that names the unit; the other ranks end too.
 func TestPanicNamesTheUnit(t *testing.T) {
