@@ -21,7 +21,6 @@ var torchEnv = []string{
 	"MALLOC_TOP_PAD_=268435456", "OPENBLAS_CORETYPE=SkylakeX", "PYTHONWARNINGS=ignore",
 }
 
-// harness runs both programs.
 type harness struct {
 	trireme, python, peers string
 	pairs, steps           int
@@ -64,12 +63,10 @@ func (h harness) run(what []string) error {
 
 type object = map[string]any
 
-// runTrireme runs trireme and parses its JSON line.
 func (h harness) runTrireme(args ...string) (object, error) {
 	return output(exec.Command(h.trireme, append(args, "--json")...))
 }
 
-// runPyTorch runs a PyTorch script and parses its JSON line.
 func (h harness) runPyTorch(script string, args ...string) (object, error) {
 	c := exec.Command(h.python, append([]string{filepath.Join(h.peers, script)}, args...)...)
 	c.Env = append(c.Environ(), torchEnv...)
@@ -90,7 +87,6 @@ func output(c *exec.Cmd) (object, error) {
 	return o, nil
 }
 
-// number returns the value at a path of keys; 0 if there is none.
 func number(o any, keys ...string) float64 {
 	for _, k := range keys {
 		m, _ := o.(object)
@@ -108,14 +104,12 @@ func median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// series is a figure over all pairs.
 type series struct{ ours, theirs []float64 }
 
 func (s *series) add(ours, theirs float64) {
 	s.ours, s.theirs = append(s.ours, ours), append(s.theirs, theirs)
 }
 
-// ratio returns the median of ours/theirs per pair.
 func (s *series) ratio() float64 {
 	r := make([]float64, len(s.ours))
 	for i := range r {

@@ -32,7 +32,6 @@ var configs = map[string]string{
 		"num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 20, "latent_bits": 5, "initializer_range": 0.3}`,
 }
 
-// open makes a model with random weights in one process.
 func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 	t.Helper()
 	worlds, err := collective.NewLocal(1, collective.Config{})

@@ -90,7 +90,6 @@ func (g Cgroup) Count(file, key string) int64 {
 	return 0
 }
 
-// number returns the number in a file; 0 if it has none.
 func (g Cgroup) number(file string) int64 {
 	b, err := os.ReadFile(path.Join(g.Dir, file))
 	if err != nil {

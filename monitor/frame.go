@@ -20,7 +20,6 @@ type frame struct {
 	over  bool
 }
 
-// styles are escape sequences; empty without color.
 type styles struct{ bold, dim, accent, warn, reset string }
 
 var colors = styles{"\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[33m", "\x1b[0m"}
@@ -59,7 +58,6 @@ func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string
 	return out
 }
 
-// lossRow formats the loss, learning rate and gradient norm.
 func (f *frame) lossRow(width int, unicode bool, s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "loss   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", r.Loss))
@@ -77,7 +75,6 @@ func (f *frame) lossRow(width int, unicode bool, s styles) (out row) {
 	return out
 }
 
-// speedRow formats throughput and step time.
 func (f *frame) speedRow(s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "speed  ").add(s.bold, s.reset, Thousands(r.TokensPerSecond()))
@@ -103,7 +100,6 @@ func (f *frame) speedRow(s styles) (out row) {
 	return out
 }
 
-// memoryRow formats this rank's memory: current, and peak by category.
 func (f *frame) memoryRow(s styles) (out row) {
 	r := f.last
 	out.item().add(s.dim, s.reset, "memory ").add(s.bold, s.reset, Bytes(r.used()))
@@ -123,7 +119,6 @@ func (f *frame) memoryRow(s styles) (out row) {
 	return out
 }
 
-// evalRow formats the last evaluation.
 func (f *frame) evalRow(s styles) (out row) {
 	e := f.evals
 	out.item().add(s.dim, s.reset, "eval   ").add(s.bold, s.reset, fmt.Sprintf("%.4f", e.Loss))

@@ -112,7 +112,6 @@ func truncate(path string, last int64) error {
 	})
 }
 
-// rotate renames an existing file to the first free name.
 func rotate(path string) error {
 	st, err := os.Stat(path)
 	switch {

@@ -33,7 +33,6 @@ func (l *Line) Record(r Record) error {
 	return l.print(text)
 }
 
-// epochLine formats the end of an epoch.
 func epochLine(r Record) string {
 	return fmt.Sprintf("epoch=%.0f step=%d mean_loss=%.4f", r.Epoch, r.Step, *r.EpochLoss)
 }
@@ -94,7 +93,6 @@ func (l *Line) Evaluate(e Evaluation) error {
 	return l.print(fmt.Sprintf("%seval_loss=%.4f %s%s eval_s=%.1f", step, e.Loss, score, means.String(), e.Seconds))
 }
 
-// writeMeans writes the model's own metrics.
 func writeMeans(b *strings.Builder, means map[string]float64) {
 	for _, k := range sortedKeys(means) {
 		fmt.Fprintf(b, " %s=%.4f", k, means[k])

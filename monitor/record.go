@@ -227,7 +227,6 @@ func (w *object) bytes(name string, m map[string]int64) {
 	w.b = append(w.b, '}')
 }
 
-// floats writes m as an object, if it is not empty.
 func (w *object) floats(name string, m map[string]float64) {
 	if len(m) == 0 {
 		return
@@ -268,7 +267,6 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// finite reports whether the loss and the gradient norm are finite.
 func (r Record) finite() bool {
 	return !slices.ContainsFunc([]float64{r.Loss, r.GradNorm}, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }

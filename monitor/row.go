@@ -11,7 +11,6 @@ type item struct {
 	columns int
 }
 
-// item starts a new item.
 func (r *row) item() *row {
 	*r = append(*r, item{})
 	return r
@@ -38,7 +37,6 @@ func (r *row) field(s styles, label, value string) {
 	}
 }
 
-// columns returns the width of all items.
 func (r row) columns() (n int) {
 	for _, it := range r {
 		n += it.columns

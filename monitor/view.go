@@ -156,7 +156,6 @@ func (v *View) loop() {
 	}
 }
 
-// pollInput counts typed lines. Enter echoes one line end.
 func (v *View) pollInput() {
 	if v.term.PendingInput == nil {
 		return

@@ -61,7 +61,6 @@ func list(c *Change) []Change {
 	return []Change{*c}
 }
 
-// firstFit returns the first change that fits; nil if none does.
 func firstFit(ctx context.Context, changes []Change, limit int64) (*Change, error) {
 	for _, c := range changes {
 		var err error
@@ -119,7 +118,6 @@ func apply(ctx context.Context, j Job, kinds []changeKind, how []int, limit int6
 	return &c, c.Plan.Memory.PeakTotal <= limit, err
 }
 
-// change returns the change from j to another job.
 func (j Job) change(what string, to Job) Change {
 	c := Change{What: what, job: to}
 	paths := conf.Paths[train.Config]()
@@ -169,7 +167,6 @@ func (j Job) lessGathered() []Change {
 	return []Change{c}
 }
 
-// moreSharding returns the strategies that shard more.
 func (j Job) moreSharding() []Change {
 	s, err := parallel.ParseStrategy(j.Config.Parallel.Strategy)
 	if err != nil || j.Ranks == 1 {
@@ -198,7 +195,6 @@ var recomputeLevels = []struct {
 	{"recompute every layer, with inputs on disk", "nothing", 0, "disk"},
 }
 
-// wholeLayers is the level that saves only the inputs of layers.
 const wholeLayers = 1
 
 // moreRecompute returns the levels above the job's.
@@ -256,7 +252,6 @@ func (j Job) moreOffload() []Change {
 	return slices.DeleteFunc(out, func(c Change) bool { return len(c.Keys) == 0 })
 }
 
-// lowerPrecision returns training in bfloat16.
 func (j Job) lowerPrecision() []Change {
 	p, err := j.Config.Precision.Types()
 	if err != nil || p.Param != tensor.F32 {

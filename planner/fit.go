@@ -23,7 +23,6 @@ func (j Job) Batch() (Batch, error) {
 	return Batch{t.MicroBatchSize, a, t.MicroBatchSize * a * j.Ranks}, err
 }
 
-// withBatch returns the job with another batch.
 func (j Job) withBatch(b Batch) Job {
 	t := &j.Config.Training
 	if t.MicroBatchTokens > 0 {
@@ -37,7 +36,6 @@ func (j Job) withBatch(b Batch) Job {
 	return j
 }
 
-// maxTokens limits the micro-batches tried.
 const maxTokens = 1 << 24
 
 // Largest returns the largest micro-batch within limit, in bytes of a rank; zero if none fits. If

@@ -86,7 +86,6 @@ func (p Plan) extrapolate(before Plan, n int64) Plan {
 // flopCounter is a backend that counts operations.
 type flopCounter interface{ Work() float64 }
 
-// run plans a step of a number of micro-batches.
 func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	if !j.SeparateMemory {
 		return j.step(ctx, rank, accumulation)
@@ -98,7 +97,6 @@ func (j Job) run(ctx context.Context, rank, accumulation int) (Plan, error) {
 	return j.splitHost(ctx, rank, accumulation, p)
 }
 
-// step simulates a step of a number of micro-batches.
 func (j Job) step(ctx context.Context, rank, accumulation int) (_ Plan, err error) {
 	b, err := device.Open("meta", device.Options{})
 	if err != nil {
@@ -142,7 +140,6 @@ func (j Job) flops(info model.Info) float64 {
 	return info.RowFLOPs(int(math.Round(j.row()))) * float64(j.rows())
 }
 
-// count counts the model's parameters.
 func (p *Plan) count(m model.Model) {
 	modules := map[string]int64{}
 	for _, q := range model.Params(m) {
@@ -157,13 +154,11 @@ func (p *Plan) count(m model.Model) {
 	}
 }
 
-// micro returns the rows and tokens of a micro-batch.
 func (j Job) micros(accumulation int) []data.MicroBatch {
 	rows, tokens := j.micro()
 	return slices.Repeat([]data.MicroBatch{data.UniformMicroBatch(rows, tokens, j.Positions, j.Rows)}, accumulation)
 }
 
-// row returns the tokens of a row.
 func (j Job) row() float64 {
 	if j.RowTokens > 0 {
 		return j.RowTokens
@@ -171,7 +166,6 @@ func (j Job) row() float64 {
 	return float64(j.Positions)
 }
 
-// rows returns the number of rows in a micro-batch.
 func (j Job) rows() int {
 	t := j.Config.Training
 	if t.MicroBatchTokens == 0 {

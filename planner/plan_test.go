@@ -52,7 +52,6 @@ func network(t testing.TB, name string) *model.Config {
 	return c
 }
 
-// rowsOf returns the fields of micro-batches of a network.
 func rowsOf(name string, documents bool) data.Info {
 	bidirectional := strings.HasPrefix(name, "bert")
 	return data.Info{Docs: documents || bidirectional, Classes: name == "bert classifier", Types: bidirectional && documents}
@@ -132,7 +131,6 @@ func draw(j planner.Job, rng *rand.Rand) data.MicroBatch {
 	return m
 }
 
-// strategiesOf returns the strategies that differ for a world size.
 func strategiesOf(world int) []string {
 	if world == 1 {
 		return []string{"no_shard", "full_shard"}
@@ -140,7 +138,6 @@ func strategiesOf(world int) []string {
 	return []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"}
 }
 
-// same compares planned and measured bytes of a rank.
 func same(t *testing.T, what string, want, got tensor.Usage) {
 	t.Helper()
 	for c := range tensor.NumCategories {
@@ -154,7 +151,6 @@ func same(t *testing.T, what string, want, got tensor.Usage) {
 	}
 }
 
-// recomputations are activation_checkpointing settings.
 var recomputations = []train.Recompute{
 	{Enabled: true}, {Enabled: true, EveryNLayers: 2}, {Enabled: true, Part: "attention"}, {Enabled: true, Part: "mlp"}, {Enabled: true, Part: "attention_and_mlp"},
 	{Enabled: true, Store: "disk"}, {Enabled: true, Segments: 3, Nested: true, Store: "disk"},
@@ -257,7 +253,6 @@ func TestBeginningIsPlanned(t *testing.T) {
 	}
 }
 
-// meta returns a job's model without storage.
 func meta(t testing.TB, j planner.Job) model.Model {
 	t.Helper()
 	b, err := device.Open("meta", device.Options{})

@@ -33,7 +33,6 @@ func (l *ledger) clear() { l.kinds = nil }
 
 func (l *ledger) traffic() []Traffic { return l.kinds }
 
-// ranks is a world whose groups only count bytes.
 type ranks struct {
 	rank, size int
 	sent       *ledger

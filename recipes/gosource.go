@@ -34,7 +34,6 @@ type Recipe struct {
 // ModelName is model.config of a recipe's configuration.
 const ModelName = "built-in"
 
-// vocabulary is the vocabulary size of goModel.
 const vocabulary = 2048
 
 const goModel = `{

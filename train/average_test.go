@@ -71,7 +71,6 @@ func TestAverageIsExported(t *testing.T) {
 	}
 }
 
-// tensorsOf returns the tensor bytes of an exported model by name.
 func tensorsOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files, err := safetensors.OpenModel(dir)

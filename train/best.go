@@ -11,7 +11,6 @@ import (
 	"trireme/monitor"
 )
 
-// best is the best evaluation so far.
 type best struct {
 	Step  int64   `json:"step"`
 	Value float64 `json:"value"`
@@ -80,7 +79,6 @@ func (r *Run) updateBest(e monitor.Evaluation) error {
 	return nil
 }
 
-// isBest reports whether the best evaluation is the one after step.
 func (r *Run) isBest(step int64) bool { return r.state.Best != nil && r.state.Best.Step == step }
 
 // loadBest loads the parameters of the best evaluation if the configuration asks for them and they are

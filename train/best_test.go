@@ -76,7 +76,6 @@ func bestIsKept(t *testing.T, offload parallel.Offload) {
 	}
 }
 
-// train runs to the end on one rank, then f.
 func (j *resumable) train(t *testing.T, c train.Config, into *recordingSink, f func(*train.Run) error) {
 	t.Helper()
 	deps, done := j.alone(t, into)

@@ -94,7 +94,6 @@ func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, r
 	return &Components{Model: m, Engine: e, Stepper: s}, nil
 }
 
-// trained returns the parameters that train.
 func trained(m model.Model) (all []optim.Param) {
 	for _, p := range model.Params(m) {
 		if !p.Frozen {

@@ -59,7 +59,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// runName matches the names a run may have. Empty is the default.
 var runName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$`)
 
 // Training is the node `training`: batch, length of the run, optimizer and evaluation. A step is
@@ -170,7 +169,6 @@ func (c Training) steps(perEpoch int64) int {
 	return max(1, int(math.Ceil(c.NumTrainEpochs*float64(perEpoch))))
 }
 
-// grouping returns the optimizers and the parameter groups.
 func (c Training) grouping() (optim.Grouping, error) {
 	adams := optim.AdamDefaults{Betas: c.Betas, Eps: c.Eps}
 	averaged := func(o optim.Optimizer) optim.Optimizer {
@@ -195,7 +193,6 @@ func (c Training) grouping() (optim.Grouping, error) {
 	return out, nil
 }
 
-// rows returns the number of rows in a step over all ranks.
 func (c Training) rows(accum, ranks int) int {
 	if c.MicroBatchTokens > 0 {
 		return c.GlobalBatchSize

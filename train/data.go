@@ -44,7 +44,6 @@ func (c Config) openData(ctx context.Context, config *model.Config, info model.I
 	return sets, loader, nil
 }
 
-// tasks maps model tasks to data tasks.
 var tasks = map[model.Task]data.Task{model.Causal: data.CausalLM, model.Masked: data.MaskedLM, model.Classify: data.SequenceClassification}
 
 // modelInfo describes a model to package data.

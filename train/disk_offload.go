@@ -22,7 +22,6 @@ type diskOffload struct {
 	err      error
 }
 
-// reserved is the file section of the input at a depth.
 type reserved struct {
 	at  *disk.Section
 	buf *tensor.Buffer // accounts for its bytes
@@ -36,7 +35,6 @@ type buffer struct {
 
 var _ autograd.OffloadStack = (*diskOffload)(nil)
 
-// newDiskOffload creates a file in dir.
 func newDiskOffload(b tensor.Backend, dir string) (*diskOffload, error) {
 	s := &diskOffload{b: b}
 	if tensor.IsMeta(b) {
@@ -52,7 +50,6 @@ func newDiskOffload(b tensor.Backend, dir string) (*diskOffload, error) {
 	return s, nil
 }
 
-// buffer returns the buffer of the input at a depth.
 func (s *diskOffload) buffer(depth int) *buffer { return &s.buffers[depth%len(s.buffers)] }
 
 // Push saves a copy of x.
@@ -125,7 +122,6 @@ func (s *diskOffload) start(at *buffer, depth int, move func(*disk.Section, []by
 	at.busy = move(s.sections[depth].at, tensor.HostBytes(at.buf), 0)
 }
 
-// wait waits for the transfer of a buffer.
 func (s *diskOffload) wait(at *buffer) {
 	err := at.busy.Wait()
 	if at.busy = nil; err != nil {

@@ -1,6 +1,5 @@
 package train
 
-// epochLoss accumulates the loss over an epoch.
 type epochLoss struct {
 	Loss   float64 `json:"loss"`   // over all label tokens
 	Tokens int64   `json:"tokens"` // label tokens

@@ -164,7 +164,6 @@ func writeJSON(path string, v any) error {
 	return replace(path, append(b, '\n'))
 }
 
-// copyFiles copies the files that exist.
 func copyFiles(to, from string, names []string) (copied int, err error) {
 	for _, name := range names {
 		b, err := os.ReadFile(filepath.Join(from, name))
@@ -182,7 +181,6 @@ func copyFiles(to, from string, names []string) (copied int, err error) {
 	return copied, nil
 }
 
-// replace atomically writes a small file.
 func replace(path string, data []byte) error {
 	if err := durable.WriteFile(path, data); err != nil {
 		return fmt.Errorf("train: %w", err)

@@ -29,7 +29,6 @@ import (
 	"trireme/train"
 )
 
-// families are all families.
 var families = model.Registry{llama.Family, gpt2.Family, bert.Family, freetransformer.Family}
 
 // golden is a reference run; see testdata/README.md.
@@ -246,7 +245,6 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	return nil
 }
 
-// fileNames maps parameters to their names in transformers.
 func fileNames(m model.Model) map[string]string {
 	names := map[string]string{}
 	for _, p := range model.Params(m) {
@@ -255,7 +253,6 @@ func fileNames(m model.Model) map[string]string {
 	return names
 }
 
-// cases are the reference runs.
 var cases = []string{"llama-mha", "llama-gqa-accum", "qwen2", "gpt2", "bert-cls", "mistral-window", "qwen3", "qwen3-yarn", "llama3-rope", "llama-answers", "bert-masked", "bert-padding", "bert-untied", "llama-padding"}
 
 func near(got, want, relative float64) bool {

@@ -35,7 +35,6 @@ func every(steps int, epochs float64, perEpoch int64) int64 {
 	return int64(steps)
 }
 
-// evalHook runs the evaluation.
 type evalHook struct{}
 
 func (evalHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error {
@@ -56,7 +55,6 @@ func (saveHook) AfterStep(ctx context.Context, r *Run, rec monitor.Record) error
 	return r.Save(ctx)
 }
 
-// stopHook ends a run that was asked to stop.
 type stopHook struct{}
 
 func (stopHook) AfterStep(_ context.Context, r *Run, rec monitor.Record) error {

@@ -39,7 +39,7 @@ type DataSummary struct {
 	Tokens             int64          // of Rows
 	Format             string         // as data.format names it
 	Splits             string         // detected from file names: see data.Sets
-	Truncated, Dropped int            // rows that lost their end, and rows left out: see data.Info
+	Truncated, Dropped int            // rows cut to the sequence length, rows dropped: see data.Info
 	SampledRows        int            // rows that were read
 	LabelTokens        int64          // of sampled rows; rows with a label if RowLabels
 	Unlabeled          int            // sampled rows without labels

@@ -48,7 +48,6 @@ type ModelConfig struct {
 	Freeze []string `yaml:"freeze"`
 }
 
-// maxLabels limits num_labels.
 const maxLabels = 1 << 16
 
 // Validate checks that exactly one model is given.
@@ -99,10 +98,8 @@ func (c ModelConfig) Read(families model.Registry) (config *model.Config, err er
 	return config.ForTask(c.Task)
 }
 
-// randomInit reports whether the initial weights are random.
 func (c ModelConfig) randomInit() bool { return c.Path == "" || c.RandomWeights }
 
-// openWeights opens the directory's safetensors files.
 func (c ModelConfig) openWeights() (*safetensors.Files, error) {
 	files, err := safetensors.OpenModel(c.Path)
 	if errors.Is(err, safetensors.ErrNoWeights) {

@@ -9,7 +9,6 @@ import (
 	"trireme/optim"
 )
 
-// highLearningRate is too high for AdamW.
 const highLearningRate = 1
 
 // notes returns warnings about a configuration, one line each.

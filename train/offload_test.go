@@ -21,7 +21,6 @@ func offloaded(strategy string) parallel.Offload {
 	return o
 }
 
-// elements returns a tensor's elements; nil if they cannot be read.
 func elements(x *tensor.Tensor) []float32 {
 	if x.Buffer().Backing == nil {
 		return tensor.Host[float32](x)

@@ -87,7 +87,6 @@ func (r *Run) barrier(ctx context.Context) error {
 	return nil
 }
 
-// readConfig reads the model's config.json.
 func (r *Run) readConfig() (err error) {
 	if r.config = r.deps.Model; r.config == nil {
 		if r.config, err = r.Config.ReadModel(r.deps.Registry); err != nil {

@@ -15,7 +15,6 @@ import (
 	"trireme/train"
 )
 
-// mixed are precisions with a 16-bit type.
 var mixed = []parallel.Precision{
 	{Param: tensor.BF16},
 	{Param: tensor.BF16, Reduce: tensor.BF16, Buffer: tensor.BF16},

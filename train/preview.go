@@ -68,7 +68,6 @@ func Preview(ctx context.Context, cfg Config, config *model.Config, from, n int,
 	return c, rows, err
 }
 
-// rowRange is n rows of a dataset from row from on.
 type rowRange struct {
 	data.Dataset
 	from, n int
@@ -108,7 +107,6 @@ func preview(d data.Dataset, i int, m *data.MicroBatch, task data.Task, names []
 	return s, nil
 }
 
-// spanWriter joins tokens into spans.
 type spanWriter struct {
 	tok    *tokenizer.Tokenizer // nil writes ids
 	stream *tokenizer.DecodeStream
@@ -140,7 +138,6 @@ func (w *spanWriter) add(id, target int32, first bool) {
 	s.Text += w.stream.Next(id)
 }
 
-// decode returns the text of one token.
 func (w *spanWriter) decode(id int32) string {
 	if w.tok == nil {
 		return strconv.Itoa(int(id))
@@ -148,7 +145,6 @@ func (w *spanWriter) decode(id int32) string {
 	return w.tok.Decode([]int32{id})
 }
 
-// flush ends a document.
 func (w *spanWriter) flush() {
 	if w.stream != nil && len(w.spans) > 0 {
 		w.spans[len(w.spans)-1].Text += w.stream.Close()

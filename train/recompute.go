@@ -177,7 +177,6 @@ func (s SegmentCount) String() string {
 	return strconv.Itoa(int(s))
 }
 
-// of returns the number of segments for a number of layers.
 func (s SegmentCount) of(layers int) int {
 	if s == SqrtSegments {
 		return int(math.Ceil(math.Sqrt(float64(layers))))

@@ -35,7 +35,6 @@ var deep = map[string]string{
 		"free_bits": 0.1, "initializer_range": 0.2}`,
 }
 
-// recomputations are activation_checkpointing settings.
 var recomputations = map[string]train.Recompute{
 	"every layer":       {Enabled: true},
 	"every second":      {Enabled: true, EveryNLayers: 2},
@@ -51,14 +50,12 @@ var recomputations = map[string]train.Recompute{
 	"segments on disk":  {Enabled: true, Segments: 4, Store: "disk"},
 }
 
-// runBits is the bits of a run.
 type runBits struct {
 	steps  []string
 	params map[string][]float32
 	peak   int64 // activations of rank 0
 }
 
-// trained runs steps of 4 micro-batches over all ranks.
 func trained(t *testing.T, network string, cfg train.Config, world int) *runBits {
 	t.Helper()
 	out := &runBits{params: map[string][]float32{}}

@@ -26,7 +26,6 @@ import (
 // recordedRows and recordedPositions are the shape of a micro-batch in these tests.
 const recordedRows, recordedPositions = 2, 24
 
-// recordedTask is a model and its micro-batches.
 type recordedTask struct {
 	name    string
 	config  string  // config.json
@@ -51,7 +50,6 @@ var recordedTasks = []recordedTask{
 		"num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 24, "tie_word_embeddings": true, "latent_bits": 4, "latent_mode": "exact", "free_bits": 0.1, "initializer_range": 0.2}`},
 }
 
-// micro returns global micro-batch m of a step.
 func (c recordedTask) micro(step, m int) data.MicroBatch {
 	rng := rand.New(rand.NewPCG(uint64(step), uint64(m)))
 	tokens := recordedRows*recordedPositions - rng.IntN(6) // the same bucket
@@ -103,7 +101,6 @@ func (b onCore) DownloadAsync(src *tensor.Tensor) func() []byte { return b.rec.D
 
 const recordedSteps = 3
 
-// recordedRank is a rank and its backend.
 type recordedRank struct {
 	*train.Components
 	b   tensor.Backend
@@ -161,7 +158,6 @@ func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []erro
 	})
 }
 
-// each runs f for all ranks concurrently and returns their errors.
 func (c recordedCase) each(ranks []*recordedRank, f func(r int) error) []error {
 	errs := make([]error, len(ranks))
 	var wg sync.WaitGroup
@@ -176,7 +172,6 @@ func (c recordedCase) each(ranks []*recordedRank, f func(r int) error) []error {
 	return errs
 }
 
-// step runs a step as a run does.
 func (c recordedCase) step(k *recordedRank, rank, step int) error {
 	var micros []data.MicroBatch
 	for a := range c.accum {

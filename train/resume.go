@@ -105,7 +105,6 @@ func (r *Run) explainState(meta checkpoint.Meta, err error) error {
 	return fmt.Errorf("%w (changed since it was saved: %s)", err, strings.Join(changed, ", "))
 }
 
-// within reports whether path is one of keys or below one.
 func within(path string, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return path == key || strings.HasPrefix(path, key+".") })
 }
@@ -153,7 +152,6 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 	return notes
 }
 
-// storedConfig names a checkpoint's configuration in errors.
 const storedConfig = "the checkpoint's configuration"
 
 func orUnset(v string) string {

@@ -71,7 +71,6 @@ func newResumable(t *testing.T, tied, poison bool) *resumable {
 	return j
 }
 
-// writeModel makes a model directory with random weights and the poisoned token.
 func (j *resumable) writeModel(t *testing.T, rng *rand.Rand) string {
 	dir := filepath.Join(j.dir, "model")
 	b, err := device.Open("meta", device.Options{})
@@ -149,7 +148,6 @@ func (k *recordingSink) Record(r monitor.Record) error {
 	return nil
 }
 
-// value returns *p, or nil.
 func value(p *float64) any {
 	if p == nil {
 		return nil

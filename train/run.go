@@ -208,14 +208,12 @@ func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 	return rec
 }
 
-// flops returns the model FLOPs of a batch.
 func (r *Run) flops(b *data.Batch) float64 {
 	n := r.needs.FLOPs(0, b.LabelCount)
 	b.Documents(func(tokens int) { n += r.needs.FLOPs(int64(tokens), 0) })
 	return n
 }
 
-// rows returns the number of rows in a step over all ranks.
 func (r *Run) rows() int64 {
 	return int64(r.Config.Training.rows(r.accum, r.deps.World.Size()))
 }

@@ -38,7 +38,6 @@ func (r *Run) Save(ctx context.Context) error {
 	return r.barrier(ctx) // rank 0 has deleted old ones
 }
 
-// evaluate evaluates the evaluation set and records the result.
 func (r *Run) evaluate(ctx context.Context) error {
 	e, err := r.evaluateOn(ctx, r.sets.Eval)
 	if err != nil {
@@ -50,7 +49,6 @@ func (r *Run) evaluate(ctx context.Context) error {
 	return r.sink.Evaluate(e)
 }
 
-// evaluateOn evaluates a dataset.
 func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluation, err error) {
 	began := time.Now()
 	cfg := r.Config.loaderConfig(r.info, r.accum, r.deps.World.Rank(), r.deps.World.Size())

@@ -220,7 +220,6 @@ func (u *uploader) int32s(v []int32, n, size int, fill int32) *tensor.Tensor {
 	return u.put(tensor.I32, tensor.AsBytes(v), len(v), size)
 }
 
-// int64s is int32s padded with 0.
 func (u *uploader) int64s(v []int64, n, size int) *tensor.Tensor {
 	if size > n {
 		v = append(slices.Clone(v), make([]int64, size-n)...)

@@ -35,7 +35,6 @@ func (c ModelConfig) checkTied(w *weights) error {
 	return nil
 }
 
-// equal compares two tensors of files.
 func equal(files *safetensors.Files, a, b safetensors.Info) (bool, error) {
 	if dt, known := b.Type.DType(); !slices.Equal(a.Shape, b.Shape) || !known || !safetensors.Convertible(dt, tensor.F32) {
 		return false, nil

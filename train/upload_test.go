@@ -9,7 +9,6 @@ import (
 	"trireme/train"
 )
 
-// bucketed is a backend with static shapes.
 type bucketed struct{ tensor.Backend }
 
 func (bucketed) Static() bool { return true }

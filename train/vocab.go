@@ -84,7 +84,6 @@ func vocabOf(config *model.Config) int {
 	return c.VocabSize
 }
 
-// vocab returns the configured vocabulary size.
 func (cfg Config) vocab(was int) (int, error) {
 	n := was
 	switch v := cfg.Model.VocabSize; v {

@@ -113,7 +113,6 @@ func resized(have, want tensor.Shape, was, vocab int) bool {
 	return was > 0 && len(have) == len(want) && len(want) > 0 && have[0] == was && want[0] == vocab && have[1:].Equal(want[1:])
 }
 
-// loadElems is the number of elements read at a time.
 const loadElems = 1 << 16
 
 // load initializes this rank's shards of all parameters.
@@ -201,10 +200,8 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
 }
 
-// maxNames is the number of names that a message lists.
 const maxNames = 4
 
-// few joins up to maxNames names and counts the rest.
 func few(names []string) string {
 	if len(names) <= maxNames {
 		return strings.Join(names, ", ")

@@ -48,7 +48,6 @@ var toyFamily = model.Family{
 	IgnoreUnexpected: func(n string) bool { return strings.HasSuffix(n, ".ids") },
 }
 
-// file writes tensors of ascending numbers and opens them.
 func file(t *testing.T, entries ...safetensors.Entry) *safetensors.Files {
 	t.Helper()
 	l, err := safetensors.NewLayout(entries, nil)

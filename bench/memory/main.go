@@ -16,13 +16,11 @@ import (
 	"strings"
 )
 
-// network is a model of one family.
 type network struct {
 	family string
 	config map[string]any
 }
 
-// networks returns three sizes of each family.
 func networks() []network {
 	var all []network
 	for _, s := range []struct{ vocab, hidden, layers int }{{2048, 192, 4}, {8192, 384, 6}, {16384, 640, 10}} {
@@ -47,7 +45,6 @@ const (
 	micro     = 4
 )
 
-// setup is how a network is trained.
 type setup struct {
 	ranks           int
 	strategy, dtype string
@@ -115,7 +112,6 @@ func run(program string, families []string) (err error) {
 	return nil
 }
 
-// train runs two steps on random tokens.
 func train(program, dir string, n network, d setup) (*report, error) {
 	rows, config := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "run.json")
 	if err := os.WriteFile(rows, randomRows(n.config["vocab_size"].(int), n.family == "bert"), 0o600); err != nil {

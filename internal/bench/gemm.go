@@ -169,7 +169,6 @@ func Peak(threads int, dt tensor.DType) float64 {
 	return peak(threads, func() float64 { return work(n) })
 }
 
-// peak returns the best rate of work, in units of 1e9 per second.
 func peak(threads int, work func() float64) float64 {
 	best := 0.0
 	for range 6 {

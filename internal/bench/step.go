@@ -198,7 +198,6 @@ func (c StepConfig) Config() (*model.Config, error) {
 	return model.Registry{c.Family}.ParseConfig("bench step", b)
 }
 
-// batches returns four batches of random tokens and labels.
 func (c StepConfig) batches(info model.Info, rank int) [][]data.MicroBatch {
 	rng := rand.New(rand.NewPCG(7, uint64(rank)))
 	out := make([][]data.MicroBatch, 4)

@@ -179,7 +179,6 @@ func (s *Section) check(verb string, n int, off int64) error {
 	return nil
 }
 
-// done adds context to an error.
 func (f *File) done(verb string, n int, err error) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("disk: %s %d bytes in %s: %w", verb, n, f.dir, err)
@@ -207,7 +206,6 @@ func (f *File) read(p []byte, off int64) error {
 	return f.bounced(p, off, false)
 }
 
-// full makes io.EOF an error of an incomplete transfer.
 func full(_ int, err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -232,7 +230,6 @@ func (f *File) write(p []byte, off int64) error {
 	return f.bounced(p, off, true)
 }
 
-// bounceBytes is the size of the buffer for partial blocks.
 const bounceBytes = 256 << 10
 
 // bounced transfers p through whole blocks. Partly written blocks are read first.

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createUnnamed makes a file without a name.
 func createUnnamed(dir string) (f *os.File, named string, err error) {
 	f, err = os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err == nil {
@@ -16,7 +15,6 @@ func createUnnamed(dir string) (f *os.File, named string, err error) {
 	return createNamed(dir) // not supported by the file system or kernel
 }
 
-// setDirect enables O_DIRECT, if supported.
 func setDirect(f *os.File) bool {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
@@ -25,7 +23,6 @@ func setDirect(f *os.File) bool {
 	return err == nil
 }
 
-// clearDirect disables O_DIRECT.
 func clearDirect(f *os.File) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
@@ -34,7 +31,6 @@ func clearDirect(f *os.File) error {
 	return err
 }
 
-// allocate allocates bytes [off, off+n) on disk.
 func allocate(f *os.File, off, n int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, off, n)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -43,7 +39,6 @@ func allocate(f *os.File, off, n int64) error {
 	return err
 }
 
-// pages returns page-aligned memory.
 func pages(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }

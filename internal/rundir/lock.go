@@ -111,7 +111,6 @@ func CheckFree(dir string) error {
 	}
 }
 
-// read returns the owner in a lock's file.
 func read(f *os.File) (o Owner) {
 	b := make([]byte, 1024)
 	n, _ := f.ReadAt(b, 0)

@@ -21,14 +21,12 @@ func ValidID(s string) bool { return validID.MatchString(s) }
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// number parses N of NAME-N.
 func number(entry, name string) (int, bool) {
 	digits, ok := strings.CutPrefix(entry, name+"-")
 	n, err := strconv.Atoi(digits)
 	return n, ok && err == nil && n > 0 && strconv.Itoa(n) == digits
 }
 
-// last returns the highest N of the entries NAME-N in parent; 0 if there are none.
 func last(parent, name string) (int, error) {
 	entries, err := os.ReadDir(parent)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -52,9 +52,9 @@ def frequencies(c):
     if s is None:
         return f, 1.0
     context, factor = s["original_max_position_embeddings"], s["factor"]
-    turns = context * f / (2 * math.pi)
+    rotations = context * f / (2 * math.pi)
     if s["rope_type"] == "llama3":  # Llama 3.1 model card
-        kept = (turns - s["low_freq_factor"]) / (s["high_freq_factor"] - s["low_freq_factor"])
+        kept = (rotations - s["low_freq_factor"]) / (s["high_freq_factor"] - s["low_freq_factor"])
         kept = kept.clamp(0, 1)
         return kept * f + (1 - kept) * f / factor, 1.0
     # YaRN (Peng et al. 2023), with the bounds of the ramp rounded to pairs.
