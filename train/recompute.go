@@ -161,7 +161,7 @@ func (s *SegmentCount) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < 0 {
-		return fmt.Errorf("%q is neither a number of segments nor %s", text, sqrtName)
+		return fmt.Errorf("%q is not a number of segments or %s", text, sqrtName)
 	}
 	*s = SegmentCount(n)
 	return nil

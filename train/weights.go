@@ -41,7 +41,7 @@ func (c ModelConfig) match(m model.Model, config *model.Config, files *safetenso
 		switch {
 		case ok && (info.Shape.Equal(p.Shape) || resized(info.Shape, p.Shape, config.FilesVocab, m.Info().Vocab)):
 			if dt, known := info.Type.DType(); !known || !safetensors.Convertible(dt, tensor.F32) {
-				return nil, fault.Try(fmt.Errorf("train: %s: %v has an unsupported type: F32, BF16 and F16 are supported", files.Name(), info), "the weights in one of these types")
+				return nil, fault.Try(fmt.Errorf("train: %s: %v has an unsupported type: F32, BF16 and F16 are supported", files.Name(), info), "weights converted to one of these types")
 			}
 			w.from[p.Name] = info
 			switch have, want := info.Elems(), p.Shape.Elems(); {
