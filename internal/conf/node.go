@@ -217,7 +217,7 @@ func (c *converter) mapping(out *node, values []*ast.MappingValueNode, depth int
 		}
 		if at, seen := first[name]; seen {
 			c.problems = append(c.problems, Problem{Where: c.from.at(line, 0),
-				Text: fmt.Sprintf("duplicate key %q, first at line %d", clip(name), at)})
+				Text: fmt.Sprintf("duplicate key %q, first at line %d. try: remove one", clip(name), at)})
 			continue
 		}
 		first[name] = line

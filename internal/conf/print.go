@@ -82,7 +82,7 @@ func (p *printer) writeNode(v reflect.Value, path string, depth int) {
 		}
 		p.w.WriteString(" " + flow(value))
 		if o := p.origins[at]; o != "" {
-			p.w.WriteString("  # " + clip(o))
+			p.w.WriteString("  # " + clipStart(o))
 		}
 		p.w.WriteString("\n")
 	}

@@ -87,3 +87,19 @@ func FuzzLoad(f *testing.F) {
 		roundTrip(t, loaded.Value, printed.String())
 	})
 }
+
+// TestPrintLongOrigin checks that a long origin keeps its line and column.
+func TestPrintLongOrigin(t *testing.T) {
+	name := strings.Repeat("directory/", 10) + "run.yaml"
+	loaded, err := conf.Load(defaults(), conf.Text(name, "training:\n  max_steps: 20\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := conf.Print(&b, loaded.Value, loaded.Origins); err != nil {
+		t.Fatal(err)
+	}
+	if want := "directory/run.yaml:2:14\n"; !strings.Contains(b.String(), "  max_steps: 20  # ...") || !strings.Contains(b.String(), want) {
+		t.Errorf("%s\nis without %s", b.String(), want)
+	}
+}

@@ -210,14 +210,26 @@ func fileError(err error) string {
 
 // clip shortens user input to one line of 60 characters.
 func clip(s string) string {
-	s = strings.Map(func(r rune) rune {
+	if r := []rune(printable(s)); len(r) > 60 {
+		return string(r[:57]) + "..."
+	}
+	return printable(s)
+}
+
+// clipStart is clip for an origin. It keeps the end: the file's name, line and column.
+func clipStart(s string) string {
+	if r := []rune(printable(s)); len(r) > 60 {
+		return "..." + string(r[len(r)-57:])
+	}
+	return printable(s)
+}
+
+// printable returns s on one line, without control characters.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:57]) + "..."
-	}
-	return s
 }
