@@ -55,6 +55,11 @@ func suggestFlag(cmd *cobra.Command, name string) string {
 			return didYouMean(k.flag)
 		}
 	}
+	for _, k := range keyFlags {
+		if k.flag == strings.ReplaceAll(name, "-", "_") {
+			return ": it is a flag of trireme train. remove it"
+		}
+	}
 	switch {
 	case path != "" && !keys.IsGroup(path):
 		return fmt.Sprintf(". did you mean --set %s=VALUE%s?", path, why)

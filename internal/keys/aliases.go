@@ -93,7 +93,8 @@ var aliases = []alias{
 	{key: "parallel.backend", program: "transformers", names: "ddp_backend dist_backend"},
 	{key: "parallel.timeout_seconds", program: "transformers", names: "ddp_timeout"},
 
-	{key: "precision.param_dtype", program: "transformers", names: "bf16 fp16 bfloat16 float16 half", note: "bfloat16 or float16"},
+	{key: "precision.param_dtype", program: "transformers", names: "bf16 bfloat16", note: "bfloat16 here"},
+	{key: "precision.param_dtype", program: "transformers", names: "fp16 float16 half", note: "float16 here"},
 	{key: "precision.param_dtype", program: "torchtune and Accelerate", names: "dtype mixed_precision amp torch_dtype use_amp compute_dtype mixed_precision_param"},
 	{key: "activation_checkpointing.enabled", program: "transformers", names: "gradient_checkpointing enable_activation_checkpointing use_gradient_checkpointing recompute"},
 	{key: "activation_checkpointing", program: "torchtitan", names: "activation_checkpoint"},
@@ -120,17 +121,19 @@ var aliases = []alias{
 
 	{names: "lora lora_r lora_rank lora_alpha lora_dropout lora_target_modules use_lora qlora adapter peft peft_config finetuning_type load_in_8bit load_in_4bit quantization quantization_config bnb_config", note: "adapters (LoRA) and quantized weights are not supported. model.freeze lists frozen parameters"},
 	{names: "wandb wandb_project wandb_entity wandb_run_name use_wandb wandb_log mlflow_tracking_uri", note: "records go to metrics.jsonl and TensorBoard only (logging.tensorboard)"},
-	{names: "flash_attention flash_attn use_flash_attn use_flash_attention attn_implementation xformers_attention sdp_attention", note: "attention is always tiled. remove the key"},
-	{names: "compile torch_compile", note: "nothing is compiled. remove the key"},
-	{names: "num_workers dataloader_num_workers preprocessing_num_workers dataset_num_proc dataset_processes pin_memory", note: "ranks load data themselves. remove the key"},
+	{names: "flash_attention flash_attn use_flash_attn use_flash_attention attn_implementation xformers_attention sdp_attention", note: "attention is always tiled. remove it"},
+	{names: "compile torch_compile", note: "nothing is compiled. remove it"},
+	{names: "num_workers dataloader_num_workers preprocessing_num_workers dataset_num_proc dataset_processes pin_memory", note: "ranks load data themselves. remove it"},
 	{key: fault.Ranks, names: "num_gpus n_gpus gpus devices num_devices num_nodes nproc num_processes world_size nproc_per_node"},
-	{names: "do_train do_predict prediction_loss_only remove_unused_columns local_rank fp16_opt_level tf32 overwrite_cache plot_loss greater_is_better stage model_type tokenizer_type eval_iters always_save_checkpoint component loss use_fast_tokenizer trust_remote_code", note: "there is no such setting. remove the key"},
+	{names: "do_train do_predict prediction_loss_only remove_unused_columns fp16_opt_level tf32 overwrite_cache plot_loss greater_is_better stage model_type tokenizer_type eval_iters always_save_checkpoint component loss use_fast_tokenizer trust_remote_code", note: "there is no such setting. remove it"},
 	{names: "max_samples max_train_samples max_eval_samples", note: "there is no such setting. training.max_steps ends a run early"},
-	{names: "pad_to_multiple_of pad_to_max_length padding group_by_length length_grouped", note: "rows are not padded, and work is balanced between ranks. remove the key"},
+	{names: "pad_to_multiple_of pad_to_max_length padding group_by_length length_grouped", note: "rows are not padded, and work is balanced between ranks. remove it"},
 	{names: "special_tokens added_tokens", note: "the tokenizer defines special tokens (data.tokenizer)"},
-	{names: "ddp_find_unused_parameters find_unused_parameters", note: "unused parameters need no setting. remove the key"},
+	{names: "ddp_find_unused_parameters find_unused_parameters", note: "unused parameters need no setting. remove it"},
 	{names: "label_smoothing label_smoothing_factor push_to_hub hub_model_id neftune_noise_alpha tensor_parallel_size tensor_model_parallel_size pipeline_model_parallel_size pipeline_parallel_degree tensor_parallel_degree", note: "it is not supported"},
 	{names: "deepspeed deepspeed_config", note: "DeepSpeed files are read unchanged. try: --config ds_config.json"},
+	{names: "config_file", note: "Accelerate files are read unchanged. try: --config accelerate.yaml"},
+	{names: "local_rank node_rank machine_rank master_addr master_port main_process_ip main_process_port", note: "the launcher sets it in the environment. remove it"},
 }
 
 // aliasByName indexes aliases by folded name.
