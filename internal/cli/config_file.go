@@ -75,7 +75,7 @@ func (j *job) dropFileDefaults() {
 		return
 	}
 	if has, err := j.cfg.Data.HasEval(); err == nil && !has {
-		j.dropDefault(best, "true", "has no effect without an evaluation set. Set data.eval_fraction or data.eval_path")
+		j.origins[best] = "default"
 		j.cfg.Training.LoadBestModelAtEnd = false
 	}
 }
