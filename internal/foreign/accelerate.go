@@ -3,6 +3,7 @@ package foreign
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -244,15 +245,45 @@ func (r *reader) deepspeedFile(k key) {
 	var problems conf.Errors
 	if errors.As(err, &problems) {
 		for _, p := range problems {
-			r.problems = append(r.problems, conf.Problem{Where: k.where, Path: k.path, Text: p.Error(), Err: p.Err})
+			text := p.Error()
+			if dir := filepath.Dir(r.name); errors.Is(p.Err, fs.ErrNotExist) && !filepath.IsAbs(name) && dir != "." {
+				text += ", nor in " + dir
+			}
+			r.problems = append(r.problems, conf.Problem{Where: k.where, Path: k.path, Text: text, Err: p.Err})
 		}
 		return
 	}
 	inner := &reader{name: name, options: r.options, format: deepspeedFormat()}
 	inner.deepspeed(doc)
+	r.overruled(inner)
 	r.defaults = append(r.defaults, inner.defaults...)
 	r.assigned = append(r.assigned, inner.assigned...)
 	r.fixed = append(r.fixed, inner.fixed...)
 	r.notes = append(r.notes, inner.notes...)
 	r.problems = append(r.problems, inner.problems...)
+}
+
+// overruled notes the keys of Accelerate's file that DeepSpeed's file overrules. Accelerate refuses both
+// together.
+func (r *reader) overruled(by *reader) {
+	if k, ok := r.find("mixed_precision"); ok && enabled(k.Value) {
+		r.note(k, "has no effect: fp16 and bf16 in "+by.name+" set the precision")
+	}
+	for _, path := range [][]string{
+		{"gradient_accumulation_steps"}, {"deepspeed_config", "gradient_accumulation_steps"}, {"deepspeed_config", "gradient_clipping"}, {"deepspeed_config", "zero_stage"},
+	} {
+		k, ok := r.find(path...)
+		if !ok || isAuto(k.Value) {
+			continue
+		}
+		for _, a := range by.assigned {
+			if a.Path == overruledPaths[k.name()] && a.Value != k.Text && a.Value != stages[k.Text] {
+				r.note(k, "has no effect: "+a.Where+" overrules it")
+			}
+		}
+	}
+}
+
+var overruledPaths = map[string]string{
+	"gradient_accumulation_steps": "training.gradient_accumulation_steps", "gradient_clipping": "training.max_grad_norm", "zero_stage": "parallel.strategy",
 }

@@ -14,7 +14,7 @@ func accelerateKeys() keys {
 		"distributed_type":            readTogether("`parallel.strategy`: MULTI_* is no_shard; refused: MEGATRON_LM, XLA"),
 		"num_processes":               nullable(checked("the number of ranks, unless the command line gives it", integer)),
 		"num_machines":                nullable(checked("must be 1, unless another launcher starts the ranks", integer)),
-		"mixed_precision":             readTogether("`precision.param_dtype`; with FSDP and DeepSpeed also `reduce_dtype`; refused: fp8"),
+		"mixed_precision":             readTogether("`precision.param_dtype`; with FSDP also `reduce_dtype` and `buffer_dtype`, with DeepSpeed also `reduce_dtype`; no effect with a deepspeed_config_file; refused: fp8"),
 		"fp16":                        checked("`precision.param_dtype: float16` (older files)", boolean),
 		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", integer)),
 
@@ -105,7 +105,7 @@ func accelerateFSDPKeys() keys {
 func accelerateDeepSpeedKeys() keys {
 	const launcher = "the launcher sets it"
 	return keys{
-		"deepspeed_config_file":       readTogether("DeepSpeed's JSON, read instead of the keys below"),
+		"deepspeed_config_file":       readTogether("DeepSpeed's JSON, which overrules the keys below; a relative path is from the working directory, or else from this file's"),
 		"zero_stage":                  readTogether("`parallel.strategy`: no_shard, zero_1, shard_grad_op, full_shard"),
 		"gradient_accumulation_steps": auto(to("training.gradient_accumulation_steps", integer)),
 		"gradient_clipping":           auto(to("training.max_grad_norm", number)),

@@ -1,6 +1,8 @@
 package foreign_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -101,5 +103,48 @@ func TestAccelerate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOverruled checks the notes for keys of Accelerate's file that DeepSpeed's file overrules, and the
+// message for a DeepSpeed file that does not exist.
+func TestOverruled(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "accelerate.yaml")
+	if err := os.WriteFile(filepath.Join(dir, "zero.json"), []byte(`{"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "zero_optimization": {"stage": 3}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const text = "distributed_type: DEEPSPEED\nmixed_precision: bf16\ngradient_accumulation_steps: 4\n" +
+		"deepspeed_config:\n  deepspeed_config_file: zero.json\n  zero_stage: 3\n  gradient_clipping: 0.5\n"
+	file, err := foreign.Read(path, text, foreign.Options{Ranks: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"accelerate.yaml:2:1: mixed_precision: bf16 has no effect: fp16 and bf16 in " + filepath.Join(dir, "zero.json") + " set the precision",
+		"accelerate.yaml:3:1: gradient_accumulation_steps: 4 has no effect: ",
+		"accelerate.yaml:7:3: deepspeed_config.gradient_clipping: 0.5 has no effect: ",
+	} {
+		if !strings.Contains(file.Warning(), want) {
+			t.Errorf("%s\nis without %s", file.Warning(), want)
+		}
+	}
+	if strings.Contains(file.Warning(), "zero_stage") {
+		t.Error(file.Warning())
+	}
+	_, err = foreign.Read(path, strings.Replace(text, "zero.json", "none.json", 1), foreign.Options{Ranks: 2})
+	if want := "deepspeed_config.deepspeed_config_file: none.json: no such file, nor in " + dir; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v is not %s", err, want)
+	}
+}
+
+// TestWithoutType checks the note for params without a type.
+func TestWithoutType(t *testing.T) {
+	file, err := foreign.Read("x.json", `{"gradient_clipping": 1.0, "scheduler": {"params": {"warmup_num_steps": 5}}, "zero_optimization": {"stage": 2}}`, foreign.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "scheduler.params: a group of keys has an effect here, although DeepSpeed ignores it without scheduler.type"; !strings.Contains(file.Warning(), want) {
+		t.Errorf("%s\nis without %s", file.Warning(), want)
 	}
 }

@@ -26,8 +26,8 @@ func (f *File) Compare(cfg train.Config, origins conf.Origins) error {
 		seen[a.Path] = true
 		theirs, given := conf.Get(alone.Value, a.Path), conf.Get(cfg, a.Path)
 		if theirs != given {
-			problems = append(problems, conf.Problem{Where: a.Where, Path: a.Path,
-				Text: fmt.Sprintf("is %s in this file, but %s in %s. try: one of them, or \"auto\" in the file", theirs, given, origins[a.Path])})
+			problems = append(problems, conf.Problem{Where: a.Where, Path: a.Key,
+				Text: fmt.Sprintf("is %s in this file, but %s sets %s to %s. try: \"auto\" in the file, or without %[2]s", theirs, origins[a.Path], a.Path, given)})
 		}
 	}
 	if len(problems) > 0 {

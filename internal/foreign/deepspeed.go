@@ -170,7 +170,9 @@ func training(of rule) rule {
 	return auto(custom(of.doc, func(r *reader, k key) {
 		before := len(r.assigned)
 		of.apply(r, k)
-		r.fixed = append(r.fixed, r.assigned[before:]...)
+		for _, a := range r.assigned[before:] {
+			r.fixed = append(r.fixed, Fixed{a, k.path})
+		}
 	}))
 }
 

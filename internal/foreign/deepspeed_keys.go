@@ -246,4 +246,10 @@ func (r *reader) unset() {
 		r.notes = append(r.notes, Note{Where: r.name, Key: "gradient_clipping", Value: "(not set)",
 			Effect: "means no clipping, as in DeepSpeed up to 0.19.2; since 0.19.3 the default is 1.0. Set it explicitly"})
 	}
+	for _, group := range []string{"optimizer", "scheduler"} {
+		_, typed := r.find(group, "type")
+		if k, ok := r.find(group, "params"); ok && !typed && len(k.Keys) > 0 {
+			r.note(k, "has an effect here, although DeepSpeed ignores it without "+group+".type")
+		}
+	}
 }

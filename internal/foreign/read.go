@@ -62,10 +62,18 @@ type File struct {
 	Notes []Note
 	// LayerClasses are the layer classes in the file.
 	LayerClasses []LayerClass
-	// Assignments are those of Source. No other source may contradict those in Fixed.
-	Assignments, Fixed []conf.Assignment
+	// Assignments are those of Source.
+	Assignments []conf.Assignment
+	// Fixed are those that no other source may contradict.
+	Fixed []Fixed
 
 	defaults []conf.Assignment
+}
+
+// Fixed is an assignment with the file's key: optimizer.params.lr.
+type Fixed struct {
+	conf.Assignment
+	Key string
 }
 
 // ByDefault reports whether where, the origin of a key, is a default of the file's program.

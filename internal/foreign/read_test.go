@@ -29,10 +29,16 @@ func TestRefused(t *testing.T) {
 		{name: "no value", text: "training:\n  batch_size_per_gpu:\n  model_name: m\ndistributed: {static_graph: true}\n",
 			want: []string{"x.yaml:2:3: training.batch_size_per_gpu: has no value"}},
 		{name: "not a group", text: "training: {batch_size_per_gpu: 1}\ndistributed: {static_graph: true}\nlogging: often\n",
-			want: []string{`x.yaml:3:1: logging: is "often", not a group of keys (log_every_n_steps`}},
+			want: []string{`x.yaml:3:1: logging: is often, not a group of keys (log_every_n_steps`}},
 		{name: "a choice", text: "fsdp: {sharding_strategy: FUL_SHARD}\n", want: []string{`fsdp.sharding_strategy: "FUL_SHARD" is not one of`, `did you mean "FULL_SHARD"?`}},
 		{name: "not YAML", text: "training: {batch_size_per_gpu: 1\n", want: []string{"x.yaml:1:11: "}},
 		{name: "not JSON", text: "{\n  \"zero_optimization\": {\"stage\" 3}\n}\n", want: []string{"x.yaml:2:"}},
+		{name: "stage without its group", text: `{"zero_optimization": 2, "fp16": true}`,
+			want: []string{`x.yaml:1:2: zero_optimization: is 2, not a group of keys. try: {"stage": 2}`, `min_loss_scale). try: {"enabled": true}`}},
+		{name: "the name of another program", text: `{"optimizer": {"type": "AdamW", "params": {"learning_rate": 1e-3}}, "zero_optimization": {}}`,
+			want: []string{`unknown key "learning_rate" under optimizer.params in DeepSpeed's file. did you mean "lr"?`}},
+		{name: "a key of nobody", text: `{"zero_optimization": {"my_knob": 2}}`,
+			want: []string{`unknown key "my_knob" under zero_optimization in DeepSpeed's file. try: remove it, or a key that docs/files-of-other-programs.md lists`}},
 		{name: "given twice", text: "{\"gradient_clipping\": 1,\n\"gradient_clipping\": 2}", want: []string{`x.yaml:2: duplicate key "gradient_clipping", first at line 1`}},
 		{name: "TOML", text: "# a job\n[job]\nx = 1\n", want: []string{"x.yaml: is TOML"}},
 		{name: "not text", text: "\x00\x01", want: []string{"a NUL byte"}},
@@ -307,8 +313,8 @@ func TestCompare(t *testing.T) {
 	}
 	err = check("training.learning_rate=1e-4", "training.micro_batch_size=2")
 	for _, want := range []string{
-		"x.yaml:1:2: training.micro_batch_size: is 4 in this file, but 2 in --set training.micro_batch_size=2",
-		"training.learning_rate: is 3.0e-05 in this file, but 0.0001 in --set training.learning_rate=1e-4",
+		"x.yaml:1:2: train_micro_batch_size_per_gpu: is 4 in this file, but --set training.micro_batch_size=2 sets training.micro_batch_size to 2",
+		"optimizer.params.lr: is 3.0e-05 in this file, but --set training.learning_rate=1e-4 sets training.learning_rate to 0.0001",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nis without %s", err, want)

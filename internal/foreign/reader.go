@@ -1,12 +1,14 @@
 package foreign
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"trireme/internal/conf"
+	native "trireme/internal/keys"
 )
 
 // format is the format of one program's files.
@@ -30,7 +32,7 @@ type reader struct {
 
 	defaults []conf.Assignment // of the file's program
 	assigned []conf.Assignment
-	fixed    []conf.Assignment
+	fixed    []Fixed
 	notes    []Note
 	problems conf.Errors
 	ranks    int
@@ -56,7 +58,7 @@ func (r *reader) walk(v conf.Value, path string, ks keys) {
 		case e.Value.Kind == conf.Group:
 			r.walk(e.Value, k.path, rule.under)
 		case e.Value.Kind != conf.Null:
-			r.fail(k, "is %s, not a group of keys (%s)", e.Value.Describe(), keyList(rule.under))
+			r.notGroup(k, rule.under)
 		}
 	}
 }
@@ -71,10 +73,50 @@ func (r *reader) unknown(k key, path string, ks keys) {
 		text += fmt.Sprintf("did you mean %q?", near)
 	} else if other := r.owner(k.path); other != "" {
 		text += fmt.Sprintf("%s files have it. try: one format in a file", other)
+	} else if same := sameMeaning(k.name(), ks); same != "" {
+		text += fmt.Sprintf("did you mean %q?", same)
 	} else {
-		text += "keys there: " + keyList(ks)
+		text += "try: remove it, or " + cmp.Or(keyList(ks), "a key that docs/files-of-other-programs.md lists")
 	}
 	r.problems = append(r.problems, conf.Problem{Where: k.where, Text: text})
+}
+
+// notGroup refuses a value in place of a group of keys.
+func (r *reader) notGroup(k key, ks keys) {
+	is, try := k.Describe(), ""
+	if k.Kind == conf.Scalar {
+		is = k.Text
+	}
+	for _, example := range []struct{ key, value string }{{"enabled", "true"}, {"stage", "2"}} {
+		if _, ok := ks[example.key]; ok {
+			try = fmt.Sprintf(". try: {%q: %s}", example.key, example.value)
+		}
+	}
+	if names := keyList(ks); names != "" {
+		try = " (" + names + ")" + try
+	}
+	r.fail(k, "is %s, not a group of keys%s", is, try)
+}
+
+// sameMeaning returns the name of ks for the setting that name sets in another program: lr for
+// learning_rate.
+func sameMeaning(name string, ks keys) string {
+	meaning := func(name string) string {
+		if path, _ := native.Suggest(name); path != "" {
+			return path
+		}
+		return native.ByName(name)
+	}
+	is := meaning(name)
+	if is == "" || native.IsGroup(is) {
+		return ""
+	}
+	for _, other := range ks.names() {
+		if meaning(other) == is {
+			return other
+		}
+	}
+	return ""
 }
 
 // candidates returns the names at one level, with below also those in its groups.
@@ -88,12 +130,12 @@ func (ks keys) candidates(below bool) []string {
 	return names
 }
 
-// keyList lists the names of a vocabulary, up to a limit.
+// keyList lists the names of a vocabulary. It is empty for a long one.
 func keyList(ks keys) string {
-	const most = 40
+	const most = 20
 	names := ks.names()
 	if len(names) > most {
-		return fmt.Sprintf("%s, and %d more (docs/files-of-other-programs.md)", strings.Join(names[:most], ", "), len(names)-most)
+		return ""
 	}
 	return strings.Join(names, ", ")
 }
@@ -157,7 +199,7 @@ func (r *reader) assign(k key, path, value string) {
 // settle assigns a training argument that no other source may contradict.
 func (r *reader) settle(k key, path, value string) {
 	r.assign(k, path, value)
-	r.fixed = append(r.fixed, r.assigned[len(r.assigned)-1])
+	r.fixed = append(r.fixed, Fixed{r.assigned[len(r.assigned)-1], k.path})
 }
 
 // byDefault assigns defaults of the file's program. pairs are paths and values.
