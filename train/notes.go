@@ -47,7 +47,7 @@ func (c Training) notes(schedule optim.Schedule) (notes []error) {
 		notes = append(notes, fault.Try(err, "%s and %s", fault.Set("training.optimizer.relative_step", false), fault.Set("training.optimizer.scale_parameter", false)))
 	}
 	if !strings.HasPrefix(name, "adam") && name != "muon" && c.Betas != Default().Training.Betas {
-		add("betas %v has no effect with optimizer %s: set training.optimizer.betas", c.Betas, name)
+		add("betas %v has no effect: optimizer %s takes its parameters from training.optimizer", c.Betas, name)
 	}
 	return append(notes, c.Unused()...)
 }

@@ -27,7 +27,7 @@ func TestNotes(t *testing.T) {
 		{"all of the run", func(c *Training) { c.WarmupRatio = 1 }, 12, "warmup_ratio 1, but the run has 12 steps: the learning rate ends at "},
 		{"one step", func(c *Training) { c.WarmupSteps = 1 }, 1,
 			"warmup_steps 1, but the run has 1 step: the learning rate stays 0 and nothing is trained. try: training.warmup_steps=0"},
-		{"betas of another optimizer", func(c *Training) { c.Optimizer, c.Betas = optim.Config{"name": "lion"}, [2]float64{0.9, 0.98} }, 12, "betas [0.9 0.98] has no effect with optimizer lion: set training.optimizer.betas"},
+		{"betas of another optimizer", func(c *Training) { c.Optimizer, c.Betas = optim.Config{"name": "lion"}, [2]float64{0.9, 0.98} }, 12, "betas [0.9 0.98] has no effect: optimizer lion takes its parameters from training.optimizer"},
 		{"betas of Muon's AdamW", func(c *Training) { c.Optimizer, c.Betas = optim.Config{"name": "muon"}, [2]float64{0.9, 0.98} }, 12, ""},
 		{"a key of another schedule", func(c *Training) { c.LRPower = 2 }, 12, "lr_power 2 has no effect: lr_scheduler is cosine. used by polynomial"},
 		{"a warm-up of another schedule", func(c *Training) { c.WarmupType = "1-sqrt" }, 12, "warmup_type 1-sqrt has no effect: lr_scheduler is cosine. used by wsd, WarmupLR, WarmupDecayLR, WarmupCosineLR"},
