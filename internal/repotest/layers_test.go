@@ -23,11 +23,12 @@ var layers = [][]string{
 
 // beside lists intended imports within a layer.
 var beside = map[string][]string{
-	"internal/impl": {"internal/cpuid"},
-	"internal/conf": {"internal/filekind"},
-	"tokenizer":     {"internal/filekind"},
-	"hub":           {"internal/durable", "internal/flock"},
-	"monitor":       {"internal/durable"},
+	"internal/impl":    {"internal/cpuid"},
+	"internal/conf":    {"internal/filekind"},
+	"internal/foreign": {"internal/keys"},
+	"tokenizer":        {"internal/filekind"},
+	"hub":              {"internal/durable", "internal/flock"},
+	"monitor":          {"internal/durable"},
 }
 
 // outside lists packages without a layer: nothing imports them.
