@@ -2,10 +2,10 @@ package autograd
 
 import "trireme/tensor"
 
-// RopeTable has cosines and sines [P E/2] and the position of each row, Positions (I32 [N]).
+// RopeTable has what Rope reads. Cosines and sines stay, positions belong to a batch.
 type RopeTable struct {
-	Cos, Sin  *tensor.Tensor
-	Positions *tensor.Tensor
+	Cos, Sin  *tensor.Tensor // [P E/2]
+	Positions *tensor.Tensor // I32 [N]: the position of each row in its document
 }
 
 // Rope applies rotary position embedding (Su et al. 2021) to the first width columns of x, in heads
