@@ -150,7 +150,7 @@ func (s *source) write(ctx context.Context, enc encoder, vocab int, f *os.File, 
 	}
 	switch {
 	case w.docs == 0 && w.skipped > 0:
-		return fault.Try(fmt.Errorf("data: %s: none of %d rows has labels", s.path, w.skipped), "data.columns, if the texts have another key")
+		return fault.Try(fmt.Errorf("data: %s: none of %d rows has labels", s.path, w.skipped), "data.columns, if the texts have other keys, or data.roles_to_train, if the answers are not by the assistant")
 	case w.docs == 0:
 		return fault.Try(fmt.Errorf("data: %s has no rows", s.path), "another data.path")
 	}

@@ -109,6 +109,7 @@ func TestClassificationErrors(t *testing.T) {
 		{[]string{row(`"a"`), row(`"b"`), row(`"c"`)}, ModelInfo{Task: SequenceClassification, Labels: 2}, nil, []string{"3 labels (a, b, c)", "the model has 2", "num_labels=3"}},
 		{[]string{row(`"a"`), row(`"b"`)}, ModelInfo{Task: SequenceClassification, LabelIDs: map[string]int{"a": 0, "c": 1}}, nil, []string{`label "b" is not in the model's`, "label2id"}},
 		{[]string{`{"text": "a"}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1 has keys text", "format text", "data.columns.label"}},
+		{[]string{`{"review": "a", "stars": 1}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"match no known format", "try: data.columns.text=KEY data.columns.label=KEY"}},
 		{[]string{row("0")}, ModelInfo{}, func(c *Config) { c.Format = FormatClassification }, []string{"rows.jsonl:1", "the model predicts tokens"}},
 		{[]string{row("0"), `{"label": 0}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:2", `no key "text"`}},
 		{[]string{`{"text": 5, "label": 0}`}, ModelInfo{Task: SequenceClassification}, nil, []string{"rows.jsonl:1", "text is the number 5"}},

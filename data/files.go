@@ -109,6 +109,24 @@ func (f found) summary(evalOn string) string {
 	return text
 }
 
+// unreadNote warns if most files below dir are not read because others have a split in their names,
+// as a document named local_train.txt among many.
+func (f found) unreadNote(dir string) string {
+	unread, named := len(f.splits[""]), f.splits[splitTrain]
+	if f.splits == nil || unread <= len(f.files)/2 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d files are not read, because names of others contain the split train, such as %s. try: data.path: '%s', for all files",
+		unread, len(f.files), named[0], filepath.Join(dir, "**", "*"))
+}
+
+// TextFiles lists the files of a path, sorted: a file, a directory (recursive) or a glob. Hidden, empty
+// and metadata files of a directory are skipped; splits in file names have no effect.
+func TextFiles(path string) ([]string, error) {
+	f, err := findFiles(path, "")
+	return f.files, err
+}
+
 // findFiles lists the files of a path, sorted: a file, a folder (recursive), or a glob with ** for
 // any number of folders. Hidden, empty and metadata files of a folder are skipped.
 func findFiles(path, format string) (found, error) {

@@ -131,6 +131,24 @@ func TestFolderSplits(t *testing.T) {
 	}
 }
 
+// A document with a split in its name hides the others of its folder, which is noted.
+func TestUnreadFiles(t *testing.T) {
+	files := map[string]string{"local_train.txt": "aaa", "b.txt": "bbb", "deep/c.txt": "ccc"}
+	dir := folder(t, files)
+	s := open(t, textConfig(t, dir), bytesTokenizer(t))
+	all := filepath.Join(dir, "**", "*")
+	want := "2 of 3 files are not read, because names of others contain the split train, such as " + filepath.Join(dir, "local_train.txt") + ". try: data.path: '" + all + "', for all files"
+	if !slices.Equal(s.Notes, []string{want}) {
+		t.Errorf("notes %q, want %q", s.Notes, want)
+	}
+	if s := open(t, textConfig(t, all), bytesTokenizer(t)); len(s.Notes) != 0 || s.Train.Info().Tokens != 12 {
+		t.Errorf("%s: %d tokens, notes %q", all, s.Train.Info().Tokens, s.Notes)
+	}
+	if found, err := TextFiles(dir); err != nil || len(found) != 3 {
+		t.Errorf("TextFiles found %q, %v", found, err)
+	}
+}
+
 // Folders of save_to_disk are named in the error, with the command that converts them.
 func TestSavedDatasets(t *testing.T) {
 	arrow := "\xff\xff\xff\xff\xf0\x00\x00\x00\x10\x00\x00\x00" + strings.Repeat("\x00", 300)

@@ -210,7 +210,11 @@ func (c Config) rowFormat(s *source, r *record, task Task) (string, error) {
 					return "", fault.Try(fmt.Errorf("data: %s: no key %q for column %s: the row has keys %s", r.where, cols[name], name, r.keys()), "%s", fault.Set("data.columns."+name, "KEY"))
 				}
 			}
-			return "", fault.Try(fmt.Errorf("data: %s has keys %s, which match no known format: %s", r.where, r.keys(), formatKeys()), "%s, or data.columns.prompt and data.columns.completion", fault.Set("data.columns.text", "KEY"))
+			err, text := fmt.Errorf("data: %s has keys %s, which match no known format: %s", r.where, r.keys(), formatKeys()), fault.Set("data.columns.text", "KEY")
+			if task == SequenceClassification {
+				return "", fault.Try(err, "%s %s", text, fault.Set("data.columns.label", "KEY"))
+			}
+			return "", fault.Try(err, "%s, or data.columns.prompt and data.columns.completion", text)
 		}
 		return detected, nil
 	}

@@ -142,6 +142,9 @@ func (c Config) sources() (train, eval *source, err error) {
 		return nil, nil, err
 	}
 	train.notes = emptyNote(f.empty, without)
+	if note := f.unreadNote(c.Path); note != "" && c.Split == "" {
+		train.notes = append(train.notes, note)
+	}
 	if train.splits = c.splitSummary(evalOn); train.splits == "" {
 		train.splits = f.summary(evalOn)
 	}

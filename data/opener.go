@@ -73,7 +73,7 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 	if hasAnswers(format) {
 		d, err = o.dataset(f, o.packs(false), 0, selectConfig{minLen: 2, answers: true})
 	} else {
-		d, err = o.dataset(f, o.packs(true), textLength, selectConfig{minLen: 2})
+		d, err = o.dataset(f, o.packs(true), textLength, selectConfig{minLen: 2, text: true})
 	}
 	return d, format, err
 }
@@ -89,7 +89,7 @@ func (o *opener) openTokenFiles(s *source) (Dataset, error) {
 		}
 		var d Dataset
 		if err == nil {
-			d, err = o.dataset(f, o.packs(true), textLength, selectConfig{minLen: 2})
+			d, err = o.dataset(f, o.packs(true), textLength, selectConfig{minLen: 2, text: true})
 		}
 		if err != nil {
 			return nil, errors.Join(err, all.Close())

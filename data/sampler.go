@@ -90,7 +90,7 @@ func (s *Sampler) Advance() {
 func (s *Sampler) Restore(at State) error {
 	switch {
 	case at.Len != s.n:
-		return fault.Try(fmt.Errorf("data: the dataset has %d rows, the checkpoint's had %d", s.n, at.Len), "the original data, or %s", fault.Set("resume", "none"))
+		return fault.Try(fmt.Errorf("data: the dataset has %d rows, the checkpoint's had %d", s.n, at.Len), "the original data with the same data.sequence_length and data.packing, or %s", fault.Set("resume", "none"))
 	case at.Seed != s.seed && s.shuffle:
 		return fault.Try(fmt.Errorf("data: training.seed is %d, the checkpoint's data order has seed %d", s.seed, at.Seed), "%s, or %s", fault.Set("training.seed", at.Seed), fault.Set("resume", "none"))
 	case at.Epoch < 0 || at.Sample < 0 || at.Sample >= int64(s.n) || at.Step < 0 || at.Samples < 0:

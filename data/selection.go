@@ -21,6 +21,7 @@ type selectConfig struct {
 	maxLen   int  // tokens; 0: unlimited
 	truncate bool // truncate longer ones, instead of an error
 	answers  bool // skip documents without labels
+	text     bool // can be packed into rows of any length
 }
 
 // selectDocs scans all documents.
@@ -66,7 +67,7 @@ func (f *tokenFile) selectDocs(c selectConfig) (*selection, error) {
 	}
 	switch {
 	case long > 0 && !c.truncate:
-		return nil, f.tooLong(first, long, c.maxLen)
+		return nil, f.tooLong(first, long, c)
 	case sel.len() == 0 && c.answers && f.docs > 0:
 		return nil, f.noLabels(sel.maxLen)
 	case sel.len() == 0:
@@ -126,14 +127,18 @@ func (t *tokenFile) labelCount(lo, hi int64) int64 {
 	return int64(n)
 }
 
-// tooLong is the error for count documents of more than maxLen tokens; i is the first.
-func (t *tokenFile) tooLong(i, count, maxLen int) error {
+// tooLong is the error for count documents longer than c allows; i is the first.
+func (t *tokenFile) tooLong(i, count int, c selectConfig) error {
 	n := t.end(i) - t.begin(i)
 	others := ""
 	if count > 1 {
 		others = fmt.Sprintf(" (%s of %s rows are too long, the longest has %s)", thousands(count), thousands(t.docs), thousands(t.longest))
 	}
-	return fault.Try(fmt.Errorf("data: %s: %d tokens exceed sequence_length %d%s", t.where(i), n, maxLen, others), "data.truncate: true, or data.sequence_length: %d", t.longest)
+	packing := ""
+	if c.text {
+		packing = "data.packing: true to split texts into rows, "
+	}
+	return fault.Try(fmt.Errorf("data: %s: %d tokens exceed sequence_length %d%s", t.where(i), n, c.maxLen, others), "%sdata.truncate: true, or data.sequence_length: %d", packing, t.longest)
 }
 
 // noLabels is the error if no document has labels within maxLen tokens.

@@ -218,6 +218,11 @@ func TestFormatErrors(t *testing.T) {
 			[]string{"rows.jsonl:1", "10 tokens exceed sequence_length 4 (2 of 3 rows are too long, the longest has 14)", "data.truncate: true", "data.sequence_length: 14"},
 		},
 		{
+			[]string{`{"text": "aaaaaaaa"}`},
+			func(c *Config) { packing := false; c.SequenceLength, c.Packing = 4, &packing },
+			[]string{"rows.jsonl:1", "exceed sequence_length 4", "try: data.packing: true to split texts into rows, data.truncate: true, or data.sequence_length:"},
+		},
+		{
 			[]string{`{"prompt": "aaaaaaaa", "completion": "b"}`, `{"prompt": "aaaaaaaaaaaa", "completion": "b"}`},
 			func(c *Config) { c.SequenceLength, c.Truncate = 4, true },
 			[]string{"no label tokens in 2 of 2 rows: prompts fill sequence_length 4 (median row: 14 tokens)", "data.sequence_length=16"},
