@@ -28,7 +28,8 @@ each line of text is a JSON string, which may contain newlines.
 A tokenizer is a directory with tokenizer.json, tokenizer.model (sentencepiece), vocab.json
 and merges.txt, or vocab.txt (BERT), or one of these files.
 
---train trains a byte-level BPE on text files and writes tokenizer.json.`,
+--train trains a byte-level BPE on text files, directories (recursive) or globs, and writes
+tokenizer.json.`,
 		Example: `  trireme tokenize --tokenizer DIR < lines.txt
   trireme tokenize --tokenizer DIR --decode < ids.jsonl
   trireme tokenize --train --vocab_size 4096 --output DIR text.txt`,

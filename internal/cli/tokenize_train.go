@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trireme/data"
 	"trireme/hub"
 	"trireme/tokenizer"
 )
@@ -22,7 +23,7 @@ type tokenizerTraining struct {
 }
 
 func (o *tokenizerTraining) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.train, "train", false, "train a byte-level BPE on the text files in the arguments")
+	f.BoolVar(&o.train, "train", false, "train a byte-level BPE on text: files, directories or globs")
 	f.IntVar(&o.vocab, "vocab_size", 4096, "size of the vocabulary, including special tokens and the 256 bytes")
 	f.StringVar(&o.output, "output", "", "`DIR` for tokenizer.json")
 	f.BoolVar(&o.json, "json", false, "print the result of --train as one JSON object")
@@ -46,6 +47,22 @@ func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 	if o.vocab < 257 {
 		return usage(fmt.Sprintf("--vocab_size is %d: the 256 bytes and <|endoftext|> need 257", o.vocab), "--vocab_size 4096")
 	}
+	var named []string
+	for _, path := range files {
+		if !exists(path) && !strings.ContainsAny(path, "*?[") {
+			return missingPath("", path, "text file or directory", hub.ParseDataset)
+		}
+		if st, err := os.Stat(path); err == nil && !st.IsDir() { // empty files are reported together
+			named = append(named, path)
+			continue
+		}
+		found, err := data.TextFiles(path)
+		if err != nil {
+			return &Exit{CodeUsage, err}
+		}
+		named = append(named, found...)
+	}
+	files = named
 	r := tokenizerReport{Schema: "trireme.tokenize.train/1", Output: o.output, Files: len(files)}
 	var failed error
 	t, err := tokenizer.Train(c.Context(), func(yield func(string) bool) {
@@ -76,7 +93,7 @@ func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 	if o.json {
 		return writeJSON(c.OutOrStdout(), r)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "trained a tokenizer of %d tokens on %d bytes of %d files: %s\n", r.VocabSize, r.Bytes, r.Files, r.Output)
+	fmt.Fprintf(c.ErrOrStderr(), "trained a tokenizer of %s on %s in %s: %s\n", number(int64(r.VocabSize), "token"), number(r.Bytes, "byte"), number(int64(r.Files), "file"), r.Output)
 	if r.VocabSize < o.vocab {
 		fmt.Fprintf(c.ErrOrStderr(), "fewer tokens than --vocab_size %d: no further pair occurs twice\n", o.vocab)
 	}
@@ -85,9 +102,6 @@ func (o *tokenizerTraining) run(c *cobra.Command, files []string) error {
 
 // readText reads a text file, and refuses one with a NUL byte near its start.
 func readText(name string) (string, error) {
-	if !exists(name) {
-		return "", missingPath("", name, "text file", hub.ParseDataset)
-	}
 	f, err := os.Open(name)
 	if err != nil {
 		return "", err
