@@ -57,7 +57,7 @@ configuration names the model and the tokenizer.`,
 	p.IntVar(&f.options.TopK, "top_k", 40, "sample from the k most likely tokens; 0: all")
 	p.Float64Var(&f.options.TopP, "top_p", 1, "sample from the most likely tokens with this total probability; 1: all")
 	p.Uint64Var(&f.options.Seed, "seed", 0, "seed of sampling")
-	p.BoolVar(&f.chat, "chat", false, "format the prompt as a user message with the tokenizer's chat template")
+	p.BoolVar(&f.chat, "chat", false, "format the prompt as a user message with the chat template of the run or the tokenizer")
 	p.IntVar(&f.threads, "threads", 0, "threads; 0: all processors")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
@@ -91,10 +91,14 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	}
 	prompt := tok.Encode(text, tokenizer.Options{AddSpecialTokens: true})
 	if f.chat {
-		if tok.ChatTemplate() == "" {
-			return usage("--chat needs a chat template, but the tokenizer has none", c.CommandPath()+" without --chat")
+		template, err := f.source.chatTemplate()
+		if err != nil {
+			return err
 		}
-		message, err := data.Config{}.ChatPrompt(tok, text)
+		if template == "" && tok.ChatTemplate() == "" {
+			return usage("--chat needs a chat template, but the tokenizer has none", "the run's directory as --model, if it trained with data.chat_template, or no --chat")
+		}
+		message, err := data.Config{ChatTemplate: template}.ChatPrompt(tok, text)
 		if err != nil {
 			return &Exit{CodeUsage, err}
 		}

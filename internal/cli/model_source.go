@@ -142,6 +142,15 @@ func (s *modelSource) tokenizer() string {
 	return s.files()
 }
 
+// chatTemplate returns data.chat_template of the run; empty: the tokenizer's own.
+func (s *modelSource) chatTemplate() (string, error) {
+	if s.run == "" {
+		return s.cfg.Data.ChatTemplate, nil
+	}
+	c, err := conf.Load(train.Default(), conf.File(filepath.Join(s.run, rundir.Config)))
+	return c.Value.Data.ChatTemplate, err
+}
+
 // files returns the directory with config.json.
 func (s *modelSource) files() string {
 	if s.checkpoint != "" {

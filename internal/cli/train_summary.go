@@ -72,8 +72,11 @@ func (j *job) printSample(ctx context.Context, w io.Writer, model string) error 
 func (j *job) tryModel(dir string) string {
 	reads, chats := tokenizer.Exists(dir), false
 	if j.summary.Format == data.FormatChat || j.summary.Format == data.FormatShareGPT {
-		tok, err := tokenizer.Load(dir) // data.chat_template is not exported
-		chats = err == nil && tok.ChatTemplate() != ""
+		if chats = j.cfg.Data.ChatTemplate != ""; chats {
+			dir = j.cfg.OutputDir // data.chat_template is not exported
+		} else if tok, err := tokenizer.Load(dir); err == nil {
+			chats = tok.ChatTemplate() != ""
+		}
 	}
 	if strings.ContainsAny(dir, " \t'\"$&;()*?") {
 		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
