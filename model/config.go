@@ -58,14 +58,22 @@ type Config struct {
 // ReadConfig reads config.json and finds its family.
 func (r Registry) ReadConfig(path string) (*Config, error) {
 	data, err := ReadFile(path)
-	if dir := filepath.Dir(path); errors.Is(err, syscall.ENOTDIR) {
+	dir, missing := filepath.Dir(path), errors.Is(err, fs.ErrNotExist)
+	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, fault.Try(fmt.Errorf("model: %s is a file, but a model is a directory with config.json and model.safetensors", dir), "%s, or %s for random weights", filepath.Dir(dir), fault.Set("model.config", dir))
-	} else if errors.Is(err, fs.ErrNotExist) {
+	} else if final := filepath.Join(dir, "final_model"); missing && isDir(final) {
+		return nil, fault.Try(fmt.Errorf("model: %s is the directory of a run, not of a model", dir), "%s", fault.Set("model.path", final))
+	} else if missing {
 		return nil, fault.Try(fmt.Errorf("model: %s does not exist: a model is a directory with config.json and model.safetensors", path), "a directory with both, or OWNER/NAME from the hub")
 	} else if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
 	return r.ParseConfig(path, data)
+}
+
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
 }
 
 // ReadFile reads a small file of a model. It rejects files that are not regular, larger than 4 MiB,

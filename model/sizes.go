@@ -31,7 +31,10 @@ type Size struct {
 // int may overflow. parameters is called only if all sizes are valid.
 func CheckSizes(sizes []Size, parameters func() float64) error {
 	for _, s := range sizes {
-		if s.N <= 0 || s.N > s.Max {
+		if s.N == 0 {
+			return fmt.Errorf("%s is missing or 0: it must be between 1 and %d", s.Key, s.Max)
+		}
+		if s.N < 0 || s.N > s.Max {
 			return fmt.Errorf("%s is %d: it must be between 1 and %d", s.Key, s.N, s.Max)
 		}
 	}

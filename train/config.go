@@ -233,11 +233,17 @@ func (c Training) Accumulation(ranks int) (int, error) {
 		return global / (micro * ranks), nil
 	case a == 0:
 		per := micro * ranks
-		try := fmt.Sprint((global/per + 1) * per)
-		if global > per {
-			try = fmt.Sprintf("%d or %s", global/per*per, try)
+		err, fits := fmt.Errorf("train: global_batch_size %d is not divisible by micro_batch_size %d x %d ranks", global, micro, ranks), global/per*per
+		if smaller := min(micro-1, global/ranks); smaller > 0 && global%ranks == 0 {
+			for global/ranks%smaller != 0 {
+				smaller--
+			}
+			return 0, fault.Try(err, "%s, or %s", fault.Set("training.micro_batch_size", smaller), fault.Set("training.global_batch_size", fits+per))
 		}
-		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not divisible by micro_batch_size %d x %d ranks", global, micro, ranks), "%s", try)
+		if fits == 0 {
+			return 0, fault.Try(err, "%s", fault.Set("training.global_batch_size", per))
+		}
+		return 0, fault.Try(err, "%s, or %d", fault.Set("training.global_batch_size", fits), fits+per)
 	case global != micro*a*ranks:
 		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d", global, micro, a, ranks, micro*a*ranks), "global_batch_size %d, or gradient_accumulation_steps 0 to compute it", micro*a*ranks)
 	}

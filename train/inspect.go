@@ -153,7 +153,7 @@ func summarize(sets *data.Sets, l data.LoaderConfig) (*DataSummary, error) {
 	}
 	err := c.sample(sets.Train, l)
 	if c.end != nil && err == nil {
-		c.Notes = append(c.Notes, fault.Try(fmt.Errorf("the end token %s is a label in none of %d rows: the model is not trained to generate it", c.end.Name, c.SampledRows), "rows that end with it, or the eos_token of the rows"))
+		c.Notes = append(c.Notes, fault.Try(fmt.Errorf("no label of %d rows is the end token %s: the model is not trained to generate it", c.SampledRows, c.end.Name), "rows or a chat template that end with it, or another eos_token in tokenizer_config.json"))
 	}
 	return c, err
 }

@@ -64,7 +64,7 @@ func (c ModelConfig) Validate() error {
 	}
 	switch {
 	case len(given) == 0:
-		return fault.Try(errors.New("path and config are not set"), "%s, or %s for random weights", fault.Set("model.path", "DIR"), fault.Set("model.config", "config.json"))
+		return fault.Try(errors.New("one of path, config and inline must be set"), "%s, or %s for random weights", fault.Set("model.path", "DIR"), fault.Set("model.config", "config.json"))
 	case len(given) > 1:
 		return fault.Try(fmt.Errorf("%s are set", strings.Join(given, " and ")), "one of them")
 	case c.Task != "" && !slices.Contains(model.Tasks(), c.Task):

@@ -139,6 +139,9 @@ func (r *Run) initState(ctx context.Context) error {
 			return err
 		}
 	}
+	if steps := int64(r.Config.Training.MaxSteps); r.state.Step > steps {
+		return r.sink.Note(fmt.Sprintf("nothing to train: the checkpoint is at step %d, and max_steps is %d", r.state.Step, steps))
+	}
 	if r.Done() {
 		return r.sink.Note(fmt.Sprintf("all %d steps are done, nothing to train", r.Config.Training.MaxSteps))
 	}

@@ -146,7 +146,7 @@ func (r *Run) changes(meta checkpoint.Meta, p progress) (notes []string) {
 	if steps > 0 && p.Step < int64(r.Config.Training.MaxSteps) {
 		from, to := before.WithTotalSteps(steps).At(p.Updates), r.schedule.At(p.Updates)
 		if from != to {
-			add(fmt.Sprintf("learning rate of step %d", p.Step+1), fmt.Sprintf("%.3g (schedule of %d steps)", from, steps), fmt.Sprintf("%.3g (%d)", to, r.Config.Training.MaxSteps))
+			add(fmt.Sprintf("learning rate of step %d:", p.Step+1), fmt.Sprintf("%.3g (schedule of %d steps)", from, steps), fmt.Sprintf("%.3g (schedule of %d steps)", to, r.Config.Training.MaxSteps))
 		}
 	}
 	return notes

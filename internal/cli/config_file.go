@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -43,6 +44,9 @@ func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (con
 	var problems conf.Errors
 	switch {
 	case errors.As(err, &problems):
+		if near := nearbyPath(f.config); near != "" && errors.Is(err, fs.ErrNotExist) {
+			problems[0].Text += fmt.Sprintf(" (did you mean %s?)", near)
+		}
 		j.file = nil
 		return conf.Unread(problems), nil
 	case err != nil:

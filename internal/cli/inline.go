@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,7 +34,7 @@ func inlineError(err error, origins conf.Origins) error {
 	if err == nil {
 		return nil
 	}
-	where := origins["model.inline.architectures"]
+	where := cmp.Or(origins["model.inline.architectures"], origins["model.inline"])
 	var at *fault.Error
 	if errors.As(err, &at) {
 		for key := at.Key(); key != ""; key = key[:max(0, strings.LastIndexByte(key, '.'))] {
@@ -42,6 +43,9 @@ func inlineError(err error, origins conf.Origins) error {
 				break
 			}
 		}
+	}
+	if where == "" {
+		return err
 	}
 	return fmt.Errorf("%s: %w", where, err)
 }

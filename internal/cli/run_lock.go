@@ -89,12 +89,16 @@ func (j *job) adjacentDirs(dir string) []string {
 
 // acquire creates a directory if needed and locks it.
 func (j *job) acquire(name, dir string, stderr io.Writer) error {
+	key := "output_dir"
+	if name == checkpointLockVar {
+		key = "checkpoint.dir"
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return &Exit{CodeUsage, outputError(err)}
+		return &Exit{CodeUsage, fmt.Errorf("%s: %w", key, err)}
 	}
 	lock, err := rundir.Acquire(dir)
 	if err != nil {
-		return busyError(outputError(err))
+		return busyError(fmt.Errorf("%s: %w", key, err))
 	}
 	if j.locks == nil {
 		j.locks = map[string]*rundir.Lock{}

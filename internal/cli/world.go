@@ -55,7 +55,11 @@ func describeWorld(backend string, env rendezvous.Env, ranks int) string {
 	}
 	if !env.Launched {
 		here := rendezvous.Env{WorldSize: ranks, LocalWorldSize: ranks}
-		return fmt.Sprintf("world: %d ranks on this machine, started here, over %s", ranks, transportOf(backend, here))
+		shared := ""
+		if n := runtime.GOMAXPROCS(0); ranks > n {
+			shared = fmt.Sprintf("\nnote: %d ranks share %s: same results, lower speed", ranks, number(int64(n), "processor"))
+		}
+		return fmt.Sprintf("world: %d ranks on this machine, started here, over %s%s", ranks, transportOf(backend, here), shared)
 	}
 	where := "this machine"
 	if !env.OneMachine() {
