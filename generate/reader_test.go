@@ -19,6 +19,9 @@ import (
 	"trireme/train"
 )
 
+// families are the decoders.
+var families = model.Registry{llama.Family, gpt2.Family, freetransformer.Family}
+
 // configs cover grouped heads, a window, normalized heads, learned positions and latent bits.
 var configs = map[string]string{
 	"llama": `{"architectures": ["LlamaForCausalLM"], "vocab_size": 50, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
@@ -46,7 +49,7 @@ func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mc, err := model.Registry{llama.Family, gpt2.Family, freetransformer.Family}.ParseConfig("config.json", []byte(config))
+	mc, err := families.ParseConfig("config.json", []byte(config))
 	if err != nil {
 		t.Fatal(err)
 	}
