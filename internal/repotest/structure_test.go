@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	houseFile = "docs/img/structure.svg"
-	floor     = 62 // pixels from one layer to the next
-	room      = 30 // height of a box
-	letter    = 7.3
-	left      = 34
+	structureFile = "docs/img/structure.svg"
+	rowHeight     = 62 // pixels from one layer to the next
+	boxHeight     = 30 // height of a box
+	letter        = 7.3
+	left          = 34
 )
 
-// TestHouse checks that the drawing in docs/architecture.md shows the packages and imports of the code.
+// TestStructure checks that the drawing in docs/architecture.md shows the packages and imports of the code.
 // UPDATE=1 redraws it.
-func TestHouse(t *testing.T) {
+func TestStructure(t *testing.T) {
 	root := repository(t)
 	files, err := load(os.DirFS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn := house(imports(files))
-	at := filepath.Join(root, filepath.FromSlash(houseFile))
+	drawn := draw(imports(files))
+	at := filepath.Join(root, filepath.FromSlash(structureFile))
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(at, []byte(drawn), 0o644); err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestHouse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(kept) != drawn {
-		t.Errorf("%s is stale. try: UPDATE=1 go test ./internal/repotest -run House", houseFile)
+		t.Errorf("%s is stale. try: UPDATE=1 go test ./internal/repotest -run Structure", structureFile)
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
 	if err != nil {
@@ -81,14 +81,14 @@ func reaches(all map[string][]string, from, to string) bool {
 	return false
 }
 
-// house draws a floor for each layer and a room for each entry. An arrow is an import that no other
+// draw draws a row for each layer and a box for each entry. An arrow is an import that no other
 // import implies.
-func house(all map[string][]string) string {
+func draw(all map[string][]string) string {
 	type box struct{ x, y, w float64 }
 	boxes := map[string]box{}
 	width := 0.0
 	for l, names := range layers {
-		x, y := float64(left), float64((len(layers)-1-l)*floor+8)
+		x, y := float64(left), float64((len(layers)-1-l)*rowHeight+8)
 		for _, n := range names {
 			b := box{x, y, float64(len(label(n)))*letter + 14}
 			boxes[n] = b
@@ -96,7 +96,7 @@ func house(all map[string][]string) string {
 		}
 		width = max(width, x)
 	}
-	for _, names := range layers { // floors are centered
+	for _, names := range layers { // rows are centered
 		last := boxes[names[len(names)-1]]
 		shift := (width - (last.x + last.w + 10)) / 2
 		for _, n := range names {
@@ -105,19 +105,19 @@ func house(all map[string][]string) string {
 			boxes[n] = b
 		}
 	}
-	height := len(layers)*floor + 8 - (floor - room) + 8
-	var lines, rooms strings.Builder
+	height := len(layers)*rowHeight + 8 - (rowHeight - boxHeight) + 8
+	var lines, shapes strings.Builder
 	for l, names := range layers {
-		y := (len(layers)-1-l)*floor + 8
-		fmt.Fprintf(&rooms, "<text x=\"6\" y=\"%d\" fill=\"#8b949e\">%d</text>\n", y+20, l)
+		y := (len(layers)-1-l)*rowHeight + 8
+		fmt.Fprintf(&shapes, "<text x=\"6\" y=\"%d\" fill=\"#8b949e\">%d</text>\n", y+20, l)
 		for _, from := range names {
 			b := boxes[from]
-			fmt.Fprintf(&rooms, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%d\" rx=\"4\"/><text x=\"%.0f\" y=\"%.0f\">%s</text>\n", b.x, b.y, b.w, room, b.x+7, b.y+20, label(from))
+			fmt.Fprintf(&shapes, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%d\" rx=\"4\"/><text x=\"%.0f\" y=\"%.0f\">%s</text>\n", b.x, b.y, b.w, boxHeight, b.x+7, b.y+20, label(from))
 			targets := slices.Clone(all[from])
 			slices.Sort(targets)
 			for _, to := range targets {
 				if c := boxes[to]; !reaches(all, from, to) {
-					fmt.Fprintf(&lines, "<path d=\"M%.0f %.0fL%.0f %.0f\"><title>%s imports %s</title></path>\n", b.x+b.w/2, b.y+room, c.x+c.w/2, c.y-1, from, to)
+					fmt.Fprintf(&lines, "<path d=\"M%.0f %.0fL%.0f %.0f\"><title>%s imports %s</title></path>\n", b.x+b.w/2, b.y+boxHeight, c.x+c.w/2, c.y-1, from, to)
 				}
 			}
 		}
@@ -130,7 +130,7 @@ func house(all map[string][]string) string {
 <style>rect[rx] { fill: #eef3fb; stroke: #5b7db1; }</style>
 %s</g>
 </svg>
-`, width, height, lines.String(), rooms.String())
+`, width, height, lines.String(), shapes.String())
 }
 
 // label shortens names of internal packages.
