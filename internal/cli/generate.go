@@ -34,8 +34,8 @@ func newGenerate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "continue a text with a model",
-		Long: `Continue --prompt, or the text on standard input without its final newline, and print tokens as
-they are generated. The same seed and prompt give the same text. Generation ends at the tokenizer's
+		Long: `Continue --prompt, or the text on standard input without its final newline, and print the new tokens
+as they are generated, without the prompt. The same seed and prompt give the same text. Generation ends at the tokenizer's
 end-of-text token, at those of generation_config.json, or after --max_new_tokens. A text longer than
 the model's context continues from its second half.
 
