@@ -171,7 +171,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fault.At("format", "%w", conf.NotOneOf(c.Format, formats...)))
 	}
 	if c.Path == "" && c.Format != FormatGoSource {
-		errs = append(errs, fault.Try(fault.At("path", "is empty"), "%s", fault.Set("data.path", "train.jsonl")))
+		errs = append(errs, fault.Try(fault.At("path", "not set"), "%s", fault.Set("data.path", "train.jsonl")))
 	}
 	if c.SequenceLength < 0 {
 		errs = append(errs, fault.At("sequence_length", "is %d: it must not be negative", c.SequenceLength))

@@ -253,7 +253,7 @@ func TestOpenErrors(t *testing.T) {
 		{"j.jsonl", `{"text": `, nil, []string{"j.jsonl:1", "not a JSON object"}},
 		{"f.jsonl", `{"text": "a"}`, func(c *Config) { c.TextField = "body" }, []string{"no key \"body\"", "keys text"}},
 		{"x.txt", "abc", func(c *Config) { c.Format = "arrow" }, []string{"format: \"arrow\"", "jsonl"}},
-		{"x.txt", "abc", func(c *Config) { c.Path = "" }, []string{"path is empty"}},
+		{"x.txt", "abc", func(c *Config) { c.Path = "" }, []string{"path not set"}},
 		{"x.txt", "abc", func(c *Config) { c.Path = "no/such.txt" }, []string{"no/such.txt"}},
 		{"x.tok", "not tokens, but long enough to hold the header of a token file ........", nil, []string{"x.tok", "not a token file"}},
 		{"x.txt", "abcdefgh", func(c *Config) { c.EvalFraction = 0.01 }, []string{"eval_fraction 0.01 of 2 rows selects no row"}},

@@ -90,10 +90,10 @@ func (j *job) printData(w io.Writer, s *train.DataSummary) error {
 		return err
 	}
 	if examined != "" {
-		examined = fmt.Sprintf(" of %s examined", number(int64(s.SampledRows), ""))
+		examined = fmt.Sprintf(" (of %s examined)", number(int64(s.SampledRows), ""))
 	}
-	_, err = fmt.Fprintf(w, "data: %s%s skipped (no labels), %s dropped, %s truncated\n",
-		number(int64(s.Unlabeled), "row"), examined, number(int64(s.Dropped), ""), number(int64(s.Truncated), ""))
+	_, err = fmt.Fprintf(w, "data: rows without labels: %s kept%s, %s dropped; %s truncated\n",
+		number(int64(s.Unlabeled), ""), examined, number(int64(s.Dropped), ""), number(int64(s.Truncated), "row"))
 	return err
 }
 

@@ -69,7 +69,7 @@ func TestShippedConfigurationsLoad(t *testing.T) {
 func loads(file conf.Source) (err error) {
 	for _, given := range []string{"{}", "data: {path: given}", "{data: {path: given}, model: {path: given}}"} {
 		_, err = conf.Load(train.Default(), conf.Text("command line", given), file)
-		if err == nil || !strings.Contains(err.Error(), "one of path, config and inline must be set") && !strings.Contains(err.Error(), "data.path: is empty") {
+		if err == nil || !strings.Contains(err.Error(), "one of path, config and inline must be set") && !strings.Contains(err.Error(), "data.path: not set") {
 			break
 		}
 	}
