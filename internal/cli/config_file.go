@@ -44,7 +44,7 @@ func (f *trainFlags) readFile(c *cobra.Command, env rendezvous.Env, j *job) (con
 	var problems conf.Errors
 	switch {
 	case errors.As(err, &problems):
-		if near := nearbyPath(f.config); near != "" && errors.Is(err, fs.ErrNotExist) {
+		if near := nearbyPath(f.config); near != "" && errors.Is(err, fs.ErrNotExist) && problems[0].Where == f.config {
 			problems[0].Text += fmt.Sprintf(" (did you mean %s?)", near)
 		}
 		j.file = nil
