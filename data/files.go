@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"trireme/fault"
+	"trireme/internal/rundir"
 )
 
 // formatOf returns a file's format by its extension, before .gz or .zst.
@@ -269,13 +270,15 @@ func isMetadata(path string) bool {
 	return stem == "readme" || stem == "license"
 }
 
-// walk calls f for the files below root that are not hidden, sorted.
+// walk calls f for the files below root that are not hidden, sorted. It skips directories of runs, so
+// that a run does not read its own records.
 func walk(root string, f func(path string)) error {
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if path != root && strings.HasPrefix(d.Name(), ".") {
+		isRun := d.IsDir() && isFile(filepath.Join(path, rundir.Identity))
+		if path != root && (isRun || strings.HasPrefix(d.Name(), ".")) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}

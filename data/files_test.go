@@ -149,6 +149,16 @@ func TestUnreadFiles(t *testing.T) {
 	}
 }
 
+// A run in a folder of data is not data.
+func TestRunsAreNotData(t *testing.T) {
+	dir := folder(t, map[string]string{"a.txt": "aaa", "runs/x-1/run.json": "{}", "runs/x-1/config.yaml": "name: x", "runs/b.txt": "bbb"})
+	for _, path := range []string{"", "**/*.*"} {
+		if got, _ := filesOf(t, dir, path, ""); strings.Join(got, " ") != "a.txt runs/b.txt" {
+			t.Errorf("%q: %q", path, got)
+		}
+	}
+}
+
 // Folders of save_to_disk are named in the error, with the command that converts them.
 func TestSavedDatasets(t *testing.T) {
 	arrow := "\xff\xff\xff\xff\xf0\x00\x00\x00\x10\x00\x00\x00" + strings.Repeat("\x00", 300)
