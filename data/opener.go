@@ -50,7 +50,7 @@ func (o *opener) open(ctx context.Context, s *source) (d Dataset, format string,
 	}
 	switch {
 	case o.tok == nil:
-		return nil, "", fault.Try(fmt.Errorf("data: %s is text and needs a tokenizer", s.path), "%s", fault.Set("data.tokenizer", "DIR"))
+		return nil, "", fault.Try(fmt.Errorf("data: %s is text and needs a tokenizer", s.path), "%s; to train one: trireme tokenize --train --output DIR TEXT", fault.Set("data.tokenizer", "DIR"))
 	case o.Vocab > 0 && o.tok.VocabSize() > o.Vocab:
 		return nil, "", fault.Try(fmt.Errorf("data: %s has %d tokens, but the model's vocabulary has %d", strings.TrimSpace("the tokenizer "+o.Tokenizer), o.tok.VocabSize(), o.Vocab), "%s, for the tokenizer's size", fault.Set("model.vocab_size", "auto"))
 	}
