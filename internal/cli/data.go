@@ -73,7 +73,7 @@ type dataReport struct {
 func (j *job) dataReport(s *train.DataSummary) dataReport {
 	return dataReport{
 		Path: j.named("data.path"), Format: s.Format, Rows: s.Rows, Eval: s.EvalRows, Length: s.SequenceLength,
-		Tokens: s.Tokens, Examined: s.SampledRows, LabelTokens: s.LabelTokens, Empty: s.Unlabeled, Truncated: s.Truncated, Dropped: s.Dropped, Notes: noteTexts(s.Notes),
+		Tokens: s.Tokens, Examined: s.SampledRows, LabelTokens: s.LabelTokens, Empty: s.Unlabeled, Truncated: s.Truncated, Dropped: s.Dropped, Notes: j.noteTexts(s.Notes),
 	}
 }
 
@@ -122,7 +122,7 @@ func (f *dataFlags) run(c *cobra.Command) error {
 	for _, row := range rows {
 		p.row(row)
 	}
-	return errors.Join(err, j.printData(stdout, contents), printNotes(stdout, noteTexts(contents.Notes)))
+	return errors.Join(err, j.printData(stdout, contents), printNotes(stdout, j.noteTexts(contents.Notes)))
 }
 
 type rowPrinter struct {

@@ -64,7 +64,7 @@ func (j *job) printDryRun(ctx context.Context, w io.Writer, asJSON bool) error {
 		r := dryRunReport{
 			Schema: "trireme.dry_run/1", Parameters: s.Parameters, World: s.Ranks, Strategy: s.Strategy, RowsPerStep: s.RowsPerStep,
 			Steps: s.Steps, StepsPerEpoch: s.StepsPerEpoch, WarmupSteps: s.WarmupSteps, LearningRates: s.LearningRates,
-			Data: j.dataReport(&s.DataSummary), Memory: peaks(p.Memory), MemoryPeak: p.Memory.PeakTotal, Notes: noteTexts(s.Notes),
+			Data: j.dataReport(&s.DataSummary), Memory: peaks(p.Memory), MemoryPeak: p.Memory.PeakTotal, Notes: j.noteTexts(s.Notes),
 		}
 		if usual != nil {
 			r.Usual = &usualReport{j.summary.TokensPerRow(), peaks(usual.Memory), usual.Memory.PeakTotal, usual.FLOPs}

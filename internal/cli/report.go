@@ -65,18 +65,21 @@ func report(w io.Writer, err error) int {
 
 // textOf formats an error, with settings as flags.
 func textOf(err error) string {
-	return fault.Text(err, func(s fault.Setting) string {
-		switch set := s.String(); {
-		case s.Key == fault.Ranks:
-			return "--nproc " + s.Value
-		case !strings.Contains(s.Key, "."): // every top-level key has a flag
-			return "--" + s.Key + " " + s.Value
-		case strings.Contains(set, "*"):
-			return "--set '" + set + "'"
-		default:
-			return "--set " + set
-		}
-	})
+	return fault.Text(err, asFlag)
+}
+
+// asFlag formats a setting as a flag.
+func asFlag(s fault.Setting) string {
+	switch set := s.String(); {
+	case s.Key == fault.Ranks:
+		return "--nproc " + s.Value
+	case !strings.Contains(s.Key, "."): // every top-level key has a flag
+		return "--" + s.Key + " " + s.Value
+	case strings.Contains(set, "*"):
+		return "--set '" + set + "'"
+	default:
+		return "--set " + set
+	}
 }
 
 // remedy returns a suggestion for an error of the operating system. It is empty if the error has

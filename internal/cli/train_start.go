@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"trireme/data"
+	"trireme/fault"
+	"trireme/internal/foreign"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/planner"
@@ -47,13 +50,20 @@ func (j *job) printStart(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "steps: %d, %.3g epochs%s; learning rates: %s%s\n",
 		s.Steps, float64(s.Steps)/float64(s.StepsPerEpoch), warmup, strings.Join(rates, ", "), more)
-	return printNotes(w, noteTexts(s.Notes))
+	return printNotes(w, j.noteTexts(s.Notes))
 }
 
-// noteTexts formats notes, with settings as flags.
-func noteTexts(notes []error) (texts []string) {
+// noteTexts formats notes, with settings as flags, or as keys of the file if no flag may contradict them.
+func (j *job) noteTexts(notes []error) (texts []string) {
 	for _, n := range notes {
-		texts = append(texts, textOf(n))
+		texts = append(texts, fault.Text(n, func(s fault.Setting) string {
+			if j.file != nil {
+				if i := slices.IndexFunc(j.file.Fixed, func(f foreign.Fixed) bool { return f.Path == s.Key }); i >= 0 {
+					return fmt.Sprintf("%s %s in %s", j.file.Fixed[i].Key, s.Value, j.file.Fixed[i].Where)
+				}
+			}
+			return asFlag(s)
+		}))
 	}
 	return texts
 }

@@ -12,7 +12,7 @@ import (
 const (
 	sharedMemory = "host and device share memory on a CPU"
 	readAhead    = "reads and writes always overlap with use"
-	allOffloaded = "all of it is offloaded"
+	allOffloaded = "nvme offloads all of it, cpu nothing"
 )
 
 // offloadKeys are DeepSpeed's keys for offloading the optimizer or params. Defaults of details are
