@@ -27,9 +27,11 @@ func Example() {
 	for rank, world := range worlds {
 		wg.Go(func() {
 			defer world.Close()
-			if lines[rank], err = trainRank(world); err != nil {
+			line, err := trainRank(world)
+			if err != nil {
 				log.Fatal(err)
 			}
+			lines[rank] = line
 		})
 	}
 	wg.Wait()
