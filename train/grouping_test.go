@@ -58,10 +58,10 @@ training:
 		`{parameter_groups: [{weight_decay: 1}]}`:                      "x.yaml:1:30: training.parameter_groups: group 1: match is empty",
 		`{parameter_groups: [{match: "*", lr_factor: -1}]}`:            "training.parameter_groups: group 1: lr_factor is -1: it must be 0 or more",
 		`{parameter_groups: [{match: "*", optimizer: {momentum: 1}}]}`: "training.parameter_groups: group 1: optimizer: needs a name",
-		`{optimizer: [sgd]}`:                                           "training.optimizer: is a list, not a name or a group of keys",
+		`{optimizer: [sgd]}`:                                           "training.optimizer is a list, not a name or a group of keys",
 		`{parameter_groups: [{match: "*", lr: 1}]}`:                    `unknown key "lr" under training.parameter_groups[0]. keys there: match, lr_factor, weight_decay, optimizer`,
 		`{parameter_groups: [{params: "*"}]}`:                          `unknown key "params" under training.parameter_groups[0]. keys there: match, lr_factor, weight_decay, optimizer`,
-		`{ema: {update_after_step: -1}}`:                               "training.ema.update_after_step: is -1",
+		`{ema: {update_after_step: -1}}`:                               "training.ema.update_after_step is -1",
 	} {
 		if _, err := conf.Load(Default(), conf.Text("x.yaml", "training: "+text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, without %s", text, err, want)

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,13 +17,19 @@ type Problem struct {
 	Group   string // group of an Unknown key; empty at the top level
 }
 
+// verbs start texts whose subject is the key, or the source if there is no key.
+var verbs = []string{"is", "has", "needs", "takes"}
+
 func (p Problem) Error() string {
-	s := p.Text
-	if p.Path != "" {
-		s = p.Path + ": " + s
+	verb, _, _ := strings.Cut(p.Text, " ")
+	s, sep := p.Text, ": "
+	if slices.Contains(verbs, verb) {
+		sep = " "
 	}
-	if p.Where != "" {
-		s = p.Where + ": " + s
+	for _, subject := range []string{p.Path, p.Where} {
+		if subject != "" {
+			s, sep = subject+sep+s, ": "
+		}
 	}
 	return s
 }

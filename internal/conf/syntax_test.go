@@ -25,11 +25,11 @@ func TestSyntax(t *testing.T) {
 		"model: @x\n":                           `x:1:8: a value cannot begin with "@"`,
 		"model: %x\n":                           `x:1:8: a value cannot begin with "%"`,
 		"model: {path: x}\n- a\n":               `x:2:1: list elements (- ...) and keys are mixed`,
-		"m\x00o\x00d\x00e\x00l\x00:\x00":        `x: is text in UTF-16. try: iconv`,
-		"\xff\xfem\x00o\x00":                    `x: is text in UTF-16`,
+		"m\x00o\x00d\x00e\x00l\x00:\x00":        `x is text in UTF-16. try: iconv`,
+		"\xff\xfem\x00o\x00":                    `x is text in UTF-16`,
 		"a: 1\nb: \"caf\xe9\"\n":                `x:2:8: byte 0xe9 is not UTF-8`,
 		"a: \x00":                               `x:1:4: contains a NUL byte`,
-		"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n": `x: is a Git LFS pointer, not the file itself, not a configuration. try: git lfs pull`,
+		"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n": `x is a Git LFS pointer, not the file itself, not a configuration. try: git lfs pull`,
 	} {
 		_, err := Parse("x", text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

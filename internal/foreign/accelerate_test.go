@@ -79,13 +79,13 @@ func TestAccelerate(t *testing.T) {
 	}{
 		{"keys without their prefix", "distributed_type: FSDP\nfsdp_config: {sharding_strategy: SHARD_GRAD_OP, state_dict_type: FULL_STATE_DICT}\n", 0, "parallel.strategy=shard_grad_op checkpoint.state_dict_type=full"},
 		{"fp16, as it was", "distributed_type: MULTI_CPU\nfp16: true\n", 0, "precision.param_dtype=float16 precision.loss_scaling.kind=torch"},
-		{"SageMaker", "compute_environment: AMAZON_SAGEMAKER\ndistributed_type: 'NO'\nec2_instance_type: x\n", 0, "x.yaml:1:1: compute_environment: is AMAZON_SAGEMAKER, which is not supported. try: LOCAL_MACHINE"},
+		{"SageMaker", "compute_environment: AMAZON_SAGEMAKER\ndistributed_type: 'NO'\nec2_instance_type: x\n", 0, "x.yaml:1:1: compute_environment is AMAZON_SAGEMAKER, which is not supported. try: LOCAL_MACHINE"},
 		{"ranks that the command line says", "distributed_type: MULTI_CPU\nnum_processes: -1\n", 2, "parallel.strategy=no_shard"},
-		{"ranks that nobody says", "distributed_type: MULTI_CPU\nnum_processes: -1\n", 0, "x.yaml:2:1: num_processes: is -1, which leaves the number of ranks to the command line. try: ranks=2"},
+		{"ranks that nobody says", "distributed_type: MULTI_CPU\nnum_processes: -1\n", 0, "x.yaml:2:1: num_processes is -1, which leaves the number of ranks to the command line. try: ranks=2"},
 		{"a mesh", "distributed_type: FSDP\nparallelism_config: {parallelism_config_dp_replicate_size: 2, parallelism_config_dp_shard_size: 2}\n", 4, "parallel.strategy=hybrid_shard parallel.mesh.replicate=2 parallel.mesh.shard=2"},
 		{"a mesh of other ranks", "distributed_type: FSDP\nparallelism_config: {parallelism_config_dp_replicate_size: 2, parallelism_config_dp_shard_size: 4}\n", 4,
 			"x.yaml:2:63: parallelism_config.parallelism_config_dp_shard_size: dp_replicate_size 2 x dp_shard_size 4 is not the number of ranks, 4. try: ranks=8"},
-		{"sequences", "distributed_type: FSDP\nparallelism_config: {parallelism_config_sp_size: 2, parallelism_config_sp_backend: deepspeed}\n", 0, "parallelism_config_sp_size: is \"2\": sequence parallelism is not supported. try: 1"},
+		{"sequences", "distributed_type: FSDP\nparallelism_config: {parallelism_config_sp_size: 2, parallelism_config_sp_backend: deepspeed}\n", 0, "parallelism_config_sp_size is \"2\": sequence parallelism is not supported. try: 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file, err := foreign.Read("x.yaml", c.text, foreign.Options{Ranks: c.ranks})

@@ -13,10 +13,10 @@ import (
 // disabled.
 func TestUnavailable(t *testing.T) {
 	for _, c := range []struct{ on, off, want string }{
-		{`"tensor_parallel": {"autotp_size": 2}`, `"tensor_parallel": {"autotp_size": 1, "preset_model": "llama"}`, "tensor_parallel.autotp_size: is 2: tensor parallelism is not supported. try: 1,"},
-		{`"tensor_parallel": {"tp": {"tp_size": 4}}`, `"tensor_parallel": {"autotp_size": 0, "tp": {"tp_size": 1}}`, "tensor_parallel.tp.tp_size: is 4"},
-		{`"pipeline": {"stages": 2}`, `"pipeline": {"stages": "auto", "partition": "best"}`, "pipeline.stages: is 2: pipeline parallelism is not supported"},
-		{`"sequence_parallel_size": 2`, `"sequence_parallel_size": 1`, `sequence_parallel_size: is "2": sequence parallelism is not supported`},
+		{`"tensor_parallel": {"autotp_size": 2}`, `"tensor_parallel": {"autotp_size": 1, "preset_model": "llama"}`, "tensor_parallel.autotp_size is 2: tensor parallelism is not supported. try: 1,"},
+		{`"tensor_parallel": {"tp": {"tp_size": 4}}`, `"tensor_parallel": {"autotp_size": 0, "tp": {"tp_size": 1}}`, "tensor_parallel.tp.tp_size is 4"},
+		{`"pipeline": {"stages": 2}`, `"pipeline": {"stages": "auto", "partition": "best"}`, "pipeline.stages is 2: pipeline parallelism is not supported"},
+		{`"sequence_parallel_size": 2`, `"sequence_parallel_size": 1`, `sequence_parallel_size is "2": sequence parallelism is not supported`},
 		{`"expert_parallel": {"enabled": true, "autoep_size": 2}`, `"expert_parallel": {"enabled": false}`, "expert_parallel: expert parallelism is not supported"},
 		{`"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": true}, "different_groups": {}}}`,
 			`"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": false}, "different_groups": {}}, "layer_reduction": {"enabled": false, "keep_number_layer": 5}}`, "compression_training: compression"},
@@ -33,18 +33,18 @@ func TestUnavailable(t *testing.T) {
 		{`"torch_autocast": {"enabled": true, "dtype": "bfloat16"}`, `"torch_autocast": {"enabled": false}`, "torch_autocast: autocast"},
 		{`"zero_optimization": {"zenflow": {"topk_ratio": 0.1}}`, `"zero_optimization": {"zenflow": null}`, "zero_optimization.zenflow: ZenFlow"},
 		{`"zero_optimization": {"zeropp_loco_param": {"err_beta": 0.8}}`, `"zero_optimization": {"zeropp_loco_param": null}`, "zeropp_loco_param: quantized communication"},
-		{`"gradient_allreduce_op": "sum"`, `"gradient_allreduce_op": "mean"`, "gradient_allreduce_op: is \"sum\": the loss is the mean over all ranks. try: mean"},
-		{`"managed_gradient_accumulation": false`, `"managed_gradient_accumulation": true`, "managed_gradient_accumulation: is \"false\""},
-		{`"bf16": {"enabled": true, "bf16_optimizer_states": true}, "optimizer": {"type": "Lion"}`, `"bf16": {"enabled": true, "bf16_optimizer_states": true}, "optimizer": {"type": "AdamW"}`, "bf16.bf16_optimizer_states: is true: the state of lion is float32. try: false, or AdamW"},
+		{`"gradient_allreduce_op": "sum"`, `"gradient_allreduce_op": "mean"`, "gradient_allreduce_op is \"sum\": the loss is the mean over all ranks. try: mean"},
+		{`"managed_gradient_accumulation": false`, `"managed_gradient_accumulation": true`, "managed_gradient_accumulation is \"false\""},
+		{`"bf16": {"enabled": true, "bf16_optimizer_states": true}, "optimizer": {"type": "Lion"}`, `"bf16": {"enabled": true, "bf16_optimizer_states": true}, "optimizer": {"type": "AdamW"}`, "bf16.bf16_optimizer_states is true: the state of lion is float32. try: false, or AdamW"},
 		{`"bfloat16": {"enabled": true, "bf16_master_weights_and_grads": true}`, `"bfloat16": {"enabled": true}`, "bfloat16.bf16_master_weights_and_grads"},
-		{`"bf16": {"enabled": true}, "data_types": {"param_dtype": "fp16"}`, `"bf16": {"enabled": true}, "data_types": {"param_dtype": "bf16", "grad_accum_dtype": "fp32"}`, "data_types.param_dtype: is fp16, but fp16 and bf16 set bfloat16"},
+		{`"bf16": {"enabled": true}, "data_types": {"param_dtype": "fp16"}`, `"bf16": {"enabled": true}, "data_types": {"param_dtype": "bf16", "grad_accum_dtype": "fp32"}`, "data_types.param_dtype is fp16, but fp16 and bf16 set bfloat16"},
 		{`"optimizer": {"type": "OneBitLamb", "params": {"lr": 1e-3, "max_coeff": 10}}`, `"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "adam_w_mode": false, "weight_decay": 0.1}}`, "optimizer.type: OneBitLamb is not supported; AdamW, Adam,"},
-		{`"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "adam_lr": 1e-4}}`, `"optimizer": {"type": "Adam", "params": {"bias_correction": true, "amsgrad": false}}`, "optimizer.params.adam_lr: is 1e-4: Muon and its AdamW share one learning rate, lr"},
-		{`"optimizer": {"type": "Adagrad", "params": {"betas": [0.9, 0.99]}}`, `"optimizer": {"type": "Adam", "params": {"max_grad_norm": 0}}`, "optimizer.params.betas: is not a parameter of Adagrad, which has lr_decay, initial_accumulator_value, eps. try: remove the key"},
-		{`"optimizer": {"type": "AdamW", "params": {"max_grad_norm": 1.0}}`, `"optimizer": {"type": "AdamW"}`, "optimizer.params.max_grad_norm: is \"1.0\": use gradient_clipping"},
+		{`"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "adam_lr": 1e-4}}`, `"optimizer": {"type": "Adam", "params": {"bias_correction": true, "amsgrad": false}}`, "optimizer.params.adam_lr is 1e-4: Muon and its AdamW share one learning rate, lr"},
+		{`"optimizer": {"type": "Adagrad", "params": {"betas": [0.9, 0.99]}}`, `"optimizer": {"type": "Adam", "params": {"max_grad_norm": 0}}`, "optimizer.params.betas is not a parameter of Adagrad, which has lr_decay, initial_accumulator_value, eps. try: remove the key"},
+		{`"optimizer": {"type": "AdamW", "params": {"max_grad_norm": 1.0}}`, `"optimizer": {"type": "AdamW"}`, "optimizer.params.max_grad_norm is \"1.0\": use gradient_clipping"},
 		{`"scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 1e-5, "cycle_max_lr": 1e-3}}`, `"scheduler": {"type": "WarmupCosineLR"}`,
 			`scheduler.type: OneCycle is not supported. try: "WarmupCosineLR", or leave scheduler out and training.lr_scheduler=cosine_with_restarts`},
-		{`"scheduler": {"type": "WarmupLR", "params": {"cos_min_ratio": 0.1}}`, `"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}`, "scheduler.params.cos_min_ratio: is a parameter of WarmupCosineLR"},
+		{`"scheduler": {"type": "WarmupLR", "params": {"cos_min_ratio": 0.1}}`, `"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 5}}`, "scheduler.params.cos_min_ratio is a parameter of WarmupCosineLR"},
 	} {
 		name, _, _ := strings.Cut(c.want, " ")
 		t.Run(name, func(t *testing.T) {
