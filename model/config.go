@@ -242,7 +242,7 @@ func wanted(t reflect.Type) string {
 	case reflect.Struct, reflect.Map:
 		return "an object"
 	}
-	return "a whole number"
+	return "an integer"
 }
 
 // atLine prepends the line number to err, if data has several lines.

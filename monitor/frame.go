@@ -184,7 +184,7 @@ func BySize(m map[string]int64) []string {
 	return keys
 }
 
-// Thousands formats a whole number with commas.
+// Thousands formats an integer with commas.
 func Thousands(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) >= 1e15 {
 		return fmt.Sprint(v)

@@ -179,7 +179,7 @@ func iterations(x float64) string {
 	if x == math.Trunc(x) && x >= 1 && x < 100 {
 		return ""
 	}
-	return "a whole number from 1 to 99"
+	return "an integer from 1 to 99"
 }
 
 func negative(x float64) string {
@@ -201,7 +201,7 @@ func count(x float64) string {
 	if x == math.Trunc(x) && x >= 0 && x <= math.MaxInt32 {
 		return ""
 	}
-	return "a whole number, 0 or more"
+	return "an integer, 0 or more"
 }
 
 // share accepts decay rates.

@@ -81,11 +81,11 @@ func TestConfigRefuses(t *testing.T) {
 		{optim.Config{"name": "adamw", "betas": []any{0.9, 1.0}}, "betas has 1: each must be in [0, 1)"},
 		{optim.Config{"name": "adamw", "eps": "small"}, "eps is small: it must be a number"},
 		{optim.Config{"name": "adamw", "eps": 0.0}, "eps is 0: it must be positive"},
-		{optim.Config{"name": "muon", "ns_steps": 2.5, "adjust_lr_fn": "half"}, `ns_steps is 2.5: it must be a whole number from 1 to 99; adjust_lr_fn: "half" is not one of original, match_rms_adamw, none`},
+		{optim.Config{"name": "muon", "ns_steps": 2.5, "adjust_lr_fn": "half"}, `ns_steps is 2.5: it must be an integer from 1 to 99; adjust_lr_fn: "half" is not one of original, match_rms_adamw, none`},
 		{optim.Config{"name": "lamb", "max_coeff": 0.001}, "min_coeff is 0.01: it must not exceed max_coeff, 0.001"},
 		{optim.Config{"name": "muon", "eps": math.Inf(1)}, "eps is +Inf: it must be a number"},
 		{optim.Config{"name": "adafactor", "relative_step": false, "warmup_init": true}, "warmup_init is true: it needs relative_step"},
-		{optim.Config{"name": "adamw_8bit", "min_8bit_size": 1.5}, "min_8bit_size is 1.5: it must be a whole number, 0 or more"},
+		{optim.Config{"name": "adamw_8bit", "min_8bit_size": 1.5}, "min_8bit_size is 1.5: it must be an integer, 0 or more"},
 		{optim.Config{"name": true}, `"true" is not one of adafactor`},
 	} {
 		o, err := c.config.Make(adams)

@@ -26,7 +26,7 @@ func count(t *testing.T, accounting, strategy string, parameters float64, ranks 
 	return a.Count(s, parameters, ranks)
 }
 
-// printed reports whether v is a table's cell, rounded, or truncated as the paper's whole numbers are.
+// printed reports whether v is a table's cell, rounded, or truncated as the paper's integers are.
 func printed(v, cell float64) bool {
 	text := strconv.FormatFloat(cell, 'f', -1, 64)
 	digits := 0

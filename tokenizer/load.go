@@ -201,7 +201,7 @@ func addedTokens(config map[string]any, vocab map[string]int32, names []string) 
 	for token, v := range further {
 		id, ok := v.(float64)
 		if !ok || id != float64(int32(id)) {
-			return nil, fmt.Errorf("%s: the id of %.40q is not a whole number", fileAddedTokens, token)
+			return nil, fmt.Errorf("%s: the id of %.40q is not an integer", fileAddedTokens, token)
 		}
 		a, ok := special[token]
 		if !ok {

@@ -43,7 +43,7 @@ func ExampleLoad() {
 	fmt.Println(err)
 	// Output:
 	// assignment training.learning_rat=1e-3: unknown key "learning_rat" under training. did you mean "learning_rate"?
-	// assignment training.micro_batch_size=none: training.micro_batch_size: "none" is not a whole number
+	// assignment training.micro_batch_size=none: training.micro_batch_size: "none" is not an integer
 }
 
 func check(err error) {

@@ -164,7 +164,7 @@ func TestMatch(t *testing.T) {
 		"another shape":               {files: entries{embed, entry("net.layer.weight", tensor.F32, 3, 5), bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, err: "net.layer.weight is [3 5], config.json makes it [5 3]. try: a model of this config.json, or model.allow_missing=[net.layer.weight] to initialize it"},
 		"another shape, fresh":        {files: entries{embed, layer, bias, entry("head.weight", tensor.F32, 4, 5)}, err: "head.weight is [4 5], config.json makes it [2 5]"},
 		"another shape, and allowed":  {files: entries{embed, layer, bias, entry("head.weight", tensor.F32, 4, 5)}, c: ModelConfig{AllowMissing: []string{"head.*"}}, other: "head.weight"},
-		"whole numbers":               {files: entries{embed, layer, entry("net.layer.bias", tensor.I32, 5), head}, err: "net.layer.bias I32[5] has an unsupported type"},
+		"integers":                    {files: entries{embed, layer, entry("net.layer.bias", tensor.I32, 5), head}, err: "net.layer.bias I32[5] has an unsupported type"},
 		"a smaller vocabulary":        {files: entries{entry("net.embed.weight", tensor.F32, 4, 3), layer, bias, head}, was: 4},
 		"a larger vocabulary":         {files: entries{entry("net.embed.weight", tensor.F32, 9, 3), layer, bias, head}, was: 9, note: "vocabulary resized to 7 rows, the last 2 in the files are dropped: net.embed.weight"},
 		"a vocabulary not asked for":  {files: entries{entry("net.embed.weight", tensor.F32, 4, 3), layer, bias, head}, err: "net.embed.weight is [4 3], config.json makes it [7 3]"},

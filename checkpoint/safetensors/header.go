@@ -131,7 +131,7 @@ func plain(err error) string {
 	want := "an object"
 	switch semantic.GoType.Kind() {
 	case reflect.Uint64:
-		want = "a whole number, 0 or more"
+		want = "an integer, 0 or more"
 	case reflect.String:
 		want = "a string"
 	case reflect.Slice:

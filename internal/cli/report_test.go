@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 		{"problem", &Problem{Text: "what", Where: "run.yaml:1", Why: "because", Try: "this"}, 1, "what\nrun.yaml:1\nwhy: because\ntry: this\n"},
 		{"file", fmt.Errorf("data: %w", missing), 1, "data: no/such.txt: no such file or directory\n"},
 		{"configuration", fmt.Errorf("reading: %w", configuration), 2,
-			"run.yaml:1:4: a: \"x\" is not a whole number\nrun.yaml:2: unknown key \"b\" at the top level. did you mean \"a\"?\n"},
+			"run.yaml:1:4: a: \"x\" is not an integer\nrun.yaml:2: unknown key \"b\" at the top level. did you mean \"a\"?\n"},
 		{"peer lost", &collective.Failure{Kind: collective.ErrPeerLost, Lost: []int{1}, Text: "rank 1 is lost"}, 76, "rank 1 is lost. try: all ranks again (train: with --resume auto)\n"},
 		{"timed out", &collective.Failure{Kind: collective.ErrTimeout, Lost: []int{1}, Text: "rank 1 did not join"}, 76,
 			"rank 1 did not join. try: a larger parallel.timeout_seconds if that rank is only slow, or all ranks again (train: with --resume auto)\n"},

@@ -103,8 +103,8 @@ func didYouMean(flag string) string {
 }
 
 var flagTypes = map[string]string{
-	"int": "a whole number", "int64": "a whole number", "uint": "a whole number, zero or more", "uint64": "a whole number, zero or more",
-	"float64": "a number", "ranks": "a whole number or auto", "bool": "true or false", "duration": "a duration, such as 90s or 1h30m",
+	"int": "an integer", "int64": "an integer", "uint": "an integer, zero or more", "uint64": "an integer, zero or more",
+	"float64": "a number", "ranks": "an integer or auto", "bool": "true or false", "duration": "a duration, such as 90s or 1h30m",
 }
 
 func flagNames(cmd *cobra.Command) []string {

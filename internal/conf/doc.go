@@ -16,7 +16,7 @@
 // Unknown keys, duplicate keys, and values of the wrong type or out of range are errors with the line,
 // the path and a suggestion. Load returns all of them as Errors.
 //
-// Types: bool, integers (1e9 and 0x10 are whole numbers, 1.5 is not), floats, strings,
+// Types: bool, integers (1e9 and 0x10 are integers, 1.5 is not), floats, strings,
 // arrays, slices, maps with string keys, pointers (null is nil), structs, any,
 // and types with encoding.TextUnmarshaler (enumerations; with Choices for suggestions). Fields without
 // a yaml tag are skipped; embedded structs without one are inlined.

@@ -85,7 +85,7 @@ func (v Value) Find(path ...string) (Value, bool) {
 func (v Value) Int() (int64, error) {
 	x, err := parseInt(v.Text, 64)
 	if v.Kind != Scalar || err != nil {
-		return 0, fmt.Errorf("%s is not a whole number", v.Describe())
+		return 0, fmt.Errorf("%s is not an integer", v.Describe())
 	}
 	return x, nil
 }

@@ -127,7 +127,7 @@ func TestValues(t *testing.T) {
 		{name: "empty", yaml: "", want: func(*root) {}},
 		{name: "comments only", yaml: "# training:\n", want: func(*root) {}},
 		{name: "heading without keys", yaml: "training:\n# max_steps: 1\ncolumns:\n", want: func(*root) {}},
-		{name: "exponent as whole number", yaml: "training: {max_steps: 1e9}", want: func(r *root) { r.Training.MaxSteps = 1e9 }},
+		{name: "exponent as integer", yaml: "training: {max_steps: 1e9}", want: func(r *root) { r.Training.MaxSteps = 1e9 }},
 		{name: "fraction that is whole", yaml: "training: {max_steps: 2.5e3}", want: func(r *root) { r.Training.MaxSteps = 2500 }},
 		{name: "underscores", yaml: "training: {max_steps: 1_000}", want: func(r *root) { r.Training.MaxSteps = 1000 }},
 		{name: "hexadecimal", yaml: "training: {max_steps: 0x10}", want: func(r *root) { r.Training.MaxSteps = 16 }},

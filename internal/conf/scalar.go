@@ -74,10 +74,10 @@ func (d *decoder) setScalar(n *node, v reflect.Value) error {
 
 var kindNames = map[reflect.Kind]string{
 	reflect.Bool: "true or false", reflect.String: "a text",
-	reflect.Int: "a whole number", reflect.Int8: "a whole number", reflect.Int16: "a whole number",
-	reflect.Int32: "a whole number", reflect.Int64: "a whole number",
-	reflect.Uint: "a whole number", reflect.Uint8: "a whole number", reflect.Uint16: "a whole number",
-	reflect.Uint32: "a whole number", reflect.Uint64: "a whole number",
+	reflect.Int: "an integer", reflect.Int8: "an integer", reflect.Int16: "an integer",
+	reflect.Int32: "an integer", reflect.Int64: "an integer",
+	reflect.Uint: "an integer", reflect.Uint8: "an integer", reflect.Uint16: "an integer",
+	reflect.Uint32: "an integer", reflect.Uint64: "an integer",
 	reflect.Float32: "a number", reflect.Float64: "a number",
 }
 

@@ -101,21 +101,21 @@ func typeName(t reflect.Type) string {
 	case reflect.TypeFor[device.Bytes]():
 		return "size, such as 60GiB"
 	case reflect.TypeFor[parallel.Reshard]():
-		return "true, false or whole number"
+		return "true, false or integer"
 	case reflect.TypeFor[train.SegmentCount]():
-		return "whole number or sqrt"
+		return "integer or sqrt"
 	case reflect.TypeFor[optim.Config]():
 		return "name or map"
 	case reflect.TypeFor[[]optim.GroupConfig]():
 		return "list of maps"
 	case reflect.TypeFor[train.VocabSize]():
-		return "whole number or auto"
+		return "integer or auto"
 	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int64, reflect.Uint64:
-		return "whole number"
+		return "integer"
 	case reflect.Float64:
 		return "number"
 	case reflect.String:
