@@ -240,8 +240,8 @@ func (f *flat) bind(whole *tensor.Tensor) {
 // failure is the panic value that carries a communication error out of the model's code.
 type failure struct{ err error }
 
-// Guard runs part of a step. It returns communication errors that occur inside the model, and
-// panics as a *Panic that names the unit.
+// Guard runs part of a step. It returns communication errors that occur inside the model. A panic is
+// returned as a *Panic that names the unit.
 func (e *Engine) Guard(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {

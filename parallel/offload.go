@@ -149,7 +149,7 @@ func (f *flat) subGroupAlign() int {
 
 // Fill sets the elements of s, a shard that HeldParams lists. It calls write for each contiguous run of
 // the parameter's elements; first is the index of dst's first element in the parameter. An offloaded
-// shard is written in blocks.
+// shard goes through a buffer, in shorter runs, so dst is valid only during the call.
 func (e *Engine) Fill(s tensor.Shard, write func(dst *tensor.Tensor, first int) error) error {
 	if !isOffloaded(s.Data) {
 		for run := range s.Runs() {

@@ -166,7 +166,7 @@ func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	}
 }
 
-// drain waits for the oldest reductions until n are pending.
+// drain waits for the oldest reductions until no more than n are pending.
 func (e *Engine) drain(n int) {
 	for len(e.pending) > n {
 		r := e.pending[0]
