@@ -53,8 +53,8 @@ func move(dst, src []byte) {
 	}
 }
 
-// small runs an operation on contributions in slots. data returns a rank's contribution, which is at least
-// as long as src.
+// small runs an operation after all contributions have arrived in full. data returns a rank's
+// contribution, which is at least as long as src.
 func (o *operation) small(data func(rank int) []byte) {
 	g, n := o.g, len(o.src)
 	all := func(lo, hi int) [][]byte {

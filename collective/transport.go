@@ -46,13 +46,13 @@ type Transport interface {
 	LastOp(rank int) string
 	// Describe names a rank for messages: rank 1 (pid 4242 on node7).
 	Describe(rank int) string
-	// Closed reports whether a rank has closed its world.
+	// Closed reports whether a rank has closed its world: it posts no further operations.
 	Closed(rank int) bool
 	// Failure holds the world's failure. The transport sets it when a rank is lost or reports one.
 	Failure() *FailureOnce
 	// SendFailure sends a failure to every rank that can be reached.
 	SendFailure(f *Failure)
-	// Close disconnects the caller. The others do not count it as lost.
+	// Close disconnects the caller. The others do not count it as lost; their operations with it fail.
 	Close() error
 }
 
@@ -87,7 +87,7 @@ type Memory interface {
 	Unexpose(ch, slot int)
 	// Exposed returns a rank's exposed bytes, read-only.
 	Exposed(rank, ch, slot int) ([]byte, error)
-	// Wait waits until a channel's clock is not seen, for up to d. It may return early.
+	// Wait waits until the clock of a channel differs from seen, for up to d. It may return early.
 	Wait(rank, ch int, seen uint32, d time.Duration)
 	// Wake wakes the waiters for the caller's channel.
 	Wake(ch int)
