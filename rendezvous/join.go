@@ -15,7 +15,8 @@ import (
 
 // Config configures Join. The zero value is the default.
 type Config struct {
-	// Timeout limits Join and each Store call except Await. 0: five minutes.
+	// Timeout limits Connect in Join and each Store call; Await and Rendezvous only while a rank has not
+	// joined. 0: five minutes.
 	Timeout time.Duration
 	// Heartbeat is the time without a heartbeat after which a rank is lost. A rank on the same machine
 	// is lost if its process is stopped for half of that; while it runs, only after Timeout. 0: one
@@ -73,7 +74,7 @@ func notify(note func(string), text string) (stop func()) {
 // offsets are the offsets from MASTER_PORT at which rank 0 may listen.
 var offsets = [...]int{0, 1, 2, 3, 5, 8, 13, 21}
 
-// Join is Connect and Rendezvous within Config.Timeout.
+// Join is Connect within Config.Timeout, and Rendezvous.
 func Join(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	limited, cancel := context.WithTimeout(ctx, cfg.Timeout)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Store is one rank's client of the key-value service. Methods are safe for concurrent use. Calls block
-// until ctx is done, a rank is lost or, except Await, Config.Timeout has passed. Errors caused by other ranks
-// are a *Failure.
+// Store is one rank's client of the key-value service. Methods are safe for concurrent use. A call that
+// blocks fails when ctx is done, a rank is lost or, except Await, Config.Timeout has passed. Errors caused by
+// other ranks are a *Failure.
 type Store struct {
 	env      Env
 	addr     string
@@ -101,7 +101,7 @@ func (s *Store) Addr() string { return s.addr }
 // Done is closed when a rank is lost or calls Abort, or at Close.
 func (s *Store) Done() <-chan struct{} { return s.done }
 
-// Err returns the failure after Done is closed; nil before that and after Close.
+// Err returns the failure that closed Done; nil before that, and if Close closed it.
 func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
