@@ -79,7 +79,8 @@ func (e *Exact) AddTo(dst []int64) {
 	}
 }
 
-// Float64 returns the sum rounded to nearest, ties to even, or NaN if an input was not finite.
+// Float64 returns the sum rounded to nearest, ties to even, or NaN if an input was not finite or out of
+// range.
 func (e *Exact) Float64() float64 {
 	if e[ExactDigits] != 0 {
 		return math.NaN()
@@ -93,7 +94,7 @@ func (e *Exact) Float64() float64 {
 	return v
 }
 
-// Squares adds the squares of x, summed in float64 over blocks of 64 elements.
+// Squares adds the squares of x, summed in float64 over blocks of 64 elements from x[0].
 func (e *Exact) Squares(x []float32) {
 	var sums [256]float64
 	for len(x) > 0 {

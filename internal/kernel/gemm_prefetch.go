@@ -31,8 +31,8 @@ type prefetch struct {
 	tiles              int // tiles that have prefetched
 }
 
-// newPrefetch prefetches rows of a from (i, k) on: along the rows if those are contiguous, otherwise
-// along columns as wide as a cache line.
+// newPrefetch returns the prefetch of rows of a from (i, k) on: along the rows if those are contiguous,
+// otherwise along columns as wide as a cache line.
 func newPrefetch(a Matrix, i, k, rows int) prefetch {
 	a, per := a.From(i, k), 16 // elements of a cache line
 	if a.H != nil {

@@ -52,7 +52,7 @@ func queryMask(p GPVirtual, row, v int) Mem { return Mem{Base: p, Disp: 8*row + 
 func queryScores(p GPVirtual, row, v int) Mem { return Mem{Base: p, Disp: 256*row + 64*v} }
 
 // powers loads the scores of two vectors of two keys, and replaces them by 2^(score*scale-base), or by
-// 0 where the query does not see the key, in the order key, vector; next key, vector; and on.
+// 0 where the query does not see the key, in the order key, vector; next key, vector; and so on.
 func powers(s, seen GPVirtual, v int, scale VecPhysical, base, c []VecPhysical) (x []VecPhysical, masks []OpmaskVirtual) {
 	x = zmms(4)
 	for i := range x {
