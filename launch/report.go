@@ -14,7 +14,7 @@ import (
 const reportVar = "TRIREME_WORDS_FD"
 
 // message is a line from a worker to the launcher: it handles signals, has received one, or ends because of
-// another rank. All workers share a pipe; writes below PIPE_BUF (4096 bytes, at least 512) are atomic.
+// another rank. All workers share a pipe; writes up to PIPE_BUF (4096 bytes on Linux, at least 512) are atomic.
 type message struct {
 	From      int    `json:"from"` // the worker's rank
 	Ready     bool   `json:"ready,omitempty"`
