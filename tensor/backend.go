@@ -269,8 +269,9 @@ type Optimizers interface {
 	// times scalars[ScalarScale]. It does nothing if scalars[ScalarApply] is 0. Group i ends at
 	// element ends[i] (I64 [groups], ascending, the last is n) and uses row i of hyper (F64
 	// [groups, rule.Inputs() or more]). State tensors are F32, BF16 or F16 [n], with arithmetic in
-	// F32; or U8 [n], quantized by DynamicMap, followed by a scale tensor each (F32, one element
-	// per StateBlock). Groups then start at multiples of StateBlock.
+	// F32. Or they are U8 [n], quantized by DynamicMap, and the same number of scale tensors follows
+	// them (F32, one element per block of StateBlock; the last block may be shorter). Groups then
+	// start at multiples of StateBlock.
 	Update(rule UpdateRule, p InOut, state []InOut, g, ends, hyper, scalars *Tensor)
 	// UpdateLossScale updates a loss scaler's state (F64 [LossScaleCount]) after a step. A step
 	// with tokens and scalars[ScalarApply] 0 overflowed. The scale stays within F32's range.

@@ -5,8 +5,9 @@ import (
 	"io"
 )
 
-// BackingStore holds an offloaded buffer's contents, such as a range of a file. Both methods may be
-// called by several goroutines at once, on ranges that do not overlap.
+// BackingStore holds an offloaded buffer's contents, such as a range of a file. Offsets count from
+// the start of the buffer. Both methods may be called by several goroutines at once, on ranges that
+// do not overlap.
 type BackingStore interface {
 	io.ReaderAt
 	io.WriterAt
