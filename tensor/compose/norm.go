@@ -60,7 +60,7 @@ func (o Ops) LayerNormBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Te
 	o.normBackward(dx, dw, db, dy, dres, x, mean, rstd, w, accumulate)
 }
 
-// normBackward is RMSNorm's without mean.
+// normBackward is the backward of LayerNorm, or of RMSNorm if mean is nil.
 func (o Ops) normBackward(dx, dw, db, dy, dres, x, mean, rstd, w *tensor.Tensor, accumulate bool) {
 	s := NewScope(o.c)
 	defer s.Release()

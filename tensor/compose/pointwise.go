@@ -87,7 +87,7 @@ func (o Ops) GELUBackward(dx, dy, x *tensor.Tensor, tanh bool) {
 		rest := s.RSub(1, s.Mul(t, t))
 		inner := s.With(s.With(square, tensor.Mul, 3*geluCube), tensor.Add, 1)
 		density = s.With(s.Mul(rest, inner), tensor.Mul, 0.5*geluRoot)
-		density = s.Where(s.With(rest, tensor.Gt, 0), density, 0)
+		density = s.Where(s.With(rest, tensor.Gt, 0), density, 0) // inner may be infinite if t is 1 or -1
 	} else {
 		density = s.With(s.Unary(s.With(square, tensor.Mul, -0.5), tensor.Exp), tensor.Mul, 0.5*geluRoot)
 	}
