@@ -23,8 +23,8 @@ type OffloadStack interface {
 	Pop()
 }
 
-// SetOffload stores inputs of checkpoints in s, except those of nested checkpoints and those that
-// are recomputed.
+// SetOffload stores inputs of checkpoints in s, except those of nested checkpoints, those that are
+// recomputed, and those of checkpoints with several inputs.
 func (t *Tape) SetOffload(s OffloadStack) { t.offload = s }
 
 // Checkpoint is a CheckpointSequence of one step, f on xs. Without gradients it calls f.

@@ -463,8 +463,8 @@ func TestClassify(t *testing.T) {
 	})
 	want := []float64{
 		1, 1, 1, // right
-		2, 2, 1, // recall
-		1, 1, 3, // support
+		2, 2, 1, // predicted
+		1, 1, 3, // labels
 	}
 	for i, w := range want {
 		if got[1+i] != w {

@@ -46,8 +46,7 @@ const (
 	SaveMatMul
 )
 
-// results are those saved by a checkpoint. A recomputation takes them in
-// the order of the first run.
+// results are those saved by a checkpoint. A recomputation takes them in the order of the first run.
 type results struct {
 	policy SavePolicy
 	list   []*result

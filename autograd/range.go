@@ -19,8 +19,8 @@ func (t *Tape) Gradient(x *Var) *tensor.Tensor {
 	return g.t
 }
 
-// Seed sets the gradient of y, the result of a partial pass, to dy before Backward. The tape
-// releases dy and y.
+// Seed sets the gradient of y, the result of a partial pass, to dy of the same shape before
+// Backward. The tape takes over dy, and may free y at once: the caller must not read it afterwards.
 func (t *Tape) Seed(y *Var, dy *tensor.Tensor) {
 	t.close(y)
 	t.accumulate(y, &gradient{dy, 1})

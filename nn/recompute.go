@@ -5,7 +5,7 @@ import "trireme/autograd"
 // Part is a part of a layer to recompute in backward.
 type Part uint8
 
-// Attention|MLP recomputes each separately.
+// Attention|MLP recomputes each separately, 0 nothing.
 const (
 	Layer     Part = 1 << iota // the whole unit
 	Attention                  // from the normalized input to the residual sum
