@@ -112,7 +112,8 @@ func isShared(c tensor.Category) bool {
 	return c == tensor.Params || c == tensor.Grads || c == tensor.Buckets
 }
 
-// Close stops the threads and frees the private memory and all tensors.
+// Close stops the threads and frees the private memory. No tensor of the backend may be used
+// afterwards.
 func (b *Backend) Close() error {
 	b.pool.close()
 	return b.private.Close()

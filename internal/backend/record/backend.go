@@ -18,7 +18,7 @@ type Backend struct {
 
 var _ tensor.Backend = (*Backend)(nil)
 
-// New returns a backend around inner, which it owns.
+// New returns a backend around inner, which nothing else may use.
 func New(inner tensor.Backend) *Backend {
 	return &Backend{inner: inner, buffers: map[*tensor.Buffer]*tensor.Buffer{}, groups: map[string]*group{}}
 }
