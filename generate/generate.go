@@ -127,7 +127,7 @@ func probabilities(logits []float32, o Options) distribution {
 	return distribution{ids, p}
 }
 
-// Ties are ordered by id.
+// topK returns the ids of the k largest logits, largest first; equal logits are ordered by id.
 func topK(logits []float32, k int) []int {
 	before := func(a, b int) int {
 		switch {

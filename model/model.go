@@ -20,7 +20,7 @@ type Batch struct {
 	Classes   *tensor.Tensor // I32 [B], or nil: label of each sequence; negative is ignored
 
 	// Cache is the KV cache of earlier rows, for inference on one sequence; nil for none. The pass
-	// appends its rows.
+	// writes keys and values of its rows; the caller then adds them to Cache.Rows.
 	Cache *nn.KVCache
 
 	// Train enables dropout and other randomness, which is a function of Seed and TokenKeys or
