@@ -81,8 +81,8 @@ func (m *connection) note(line string) {
 	fmt.Fprintln(m.out, line)
 }
 
-// join waits for all ranks, for a rank that has not connected up to the time-out. The store is nil for
-// one rank.
+// join waits for all ranks: for connected ranks as long as they live, for others up to the time-out,
+// which starts now. The store is nil for one rank.
 func (m *connection) join() (*rendezvous.Store, error) {
 	if err := m.connected(); err != nil || m.store == nil {
 		return nil, err

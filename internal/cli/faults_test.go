@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killed CODE VICTIM FILE LINES ARGS... is signaled KILL with the same arguments.
+// killed ARGS... is signaled KILL ARGS...
 func killed(ts *testscript.TestScript, neg bool, args []string) {
 	signaled(ts, neg, append([]string{"KILL"}, args...))
 }

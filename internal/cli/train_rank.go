@@ -178,7 +178,7 @@ type keepOpen struct{ monitor.Sink }
 
 func (keepOpen) Close() error { return nil }
 
-// tokenizers returns the directories to copy a tokenizer from, the first that has one wins.
+// tokenizers returns the directories to copy a tokenizer from. The first that has one is used.
 func (j *job) tokenizers() []string {
 	var dirs []string
 	for _, d := range []string{j.cfg.Data.Tokenizer, j.cfg.Model.Path} {
