@@ -104,7 +104,7 @@ func createNamed(dir string) (f *os.File, named string, err error) {
 	return f, named, nil
 }
 
-// probe tries a direct transfer, which some file systems refuse only then.
+// probe tries a direct transfer: some file systems accept O_DIRECT but refuse transfers.
 func (f *File) probe() error {
 	b, err := pages(Block)
 	if err != nil {
@@ -117,10 +117,10 @@ func (f *File) probe() error {
 	return err
 }
 
-// Dir returns the directory of the file.
+// Direct reports whether transfers bypass the page cache.
 func (f *File) Direct() bool { return f.direct }
 
-// Dir is the directory that the file lies in.
+// Dir returns the directory of the file.
 func (f *File) Dir() string { return f.dir }
 
 // Section is n bytes of a File.
