@@ -19,9 +19,9 @@
 // leaves earlier checkpoints unchanged.
 //
 // Resume finds the newest checkpoint, reports why newer directories are invalid, and fills the
-// items of every rank. It reads only the byte ranges it needs and checks the CRC of every chunk.
-// Errors about damaged bytes wrap ErrCorrupt. Open and Checkpoint.Load do the same in a single
-// process.
+// items of every rank. It reads only the byte ranges it needs, widened to chunks, and checks their
+// CRCs. Errors about damaged bytes wrap ErrCorrupt. Open and Checkpoint.Load do the same in a
+// single process.
 //
 // Data files are in safetensors format: one per rank with its boxes as tensors ("sharded"), or one
 // with full tensors ("full"). Export writes weights from the same shards as a Hugging Face model

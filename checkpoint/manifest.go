@@ -38,7 +38,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type Meta struct {
 	Run       string // run ID, set by Save; empty for format version 1
 	Step      int    // optimizer steps done
-	Epoch     int    // launch epoch of the job (see rendezvous)
+	Epoch     int    // stored and returned, otherwise unused
 	WorldSize int    // number of ranks that saved; set by Save
 	Strategy  string // informational: any strategy loads it
 	Config    string // the resolved configuration

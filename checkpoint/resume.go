@@ -22,7 +22,8 @@ type resolved struct {
 	Path string `json:"path"`
 }
 
-// Load fills the items of every rank from the checkpoint at path.
+// Load fills the items of every rank from the checkpoint at path, with Resume's conditions on items.
+// All ranks call it, and fail if any fails.
 func (s *Store) Load(ctx context.Context, path string, items []Item) error {
 	s.memory.sync()
 	_, err := s.load(ctx, path, items, LoadOptions{Device: s.memory.device})

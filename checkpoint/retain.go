@@ -73,8 +73,8 @@ func (s *Store) finishReplace(replaced string, step int) error {
 	return nil
 }
 
-// retain deletes this run's checkpoints beyond the newest KeepLastN, including the one just saved.
-// Invalid directories, other runs' checkpoints and the protected one are neither counted nor
+// retain deletes this run's checkpoints except the one just saved and the newest others, KeepLastN
+// in all. Invalid directories, other runs' checkpoints and the protected one are neither counted nor
 // deleted.
 func (s *Store) retain(saved int) (notices []string) {
 	if s.cfg.KeepLastN == 0 {
