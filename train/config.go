@@ -108,8 +108,8 @@ type Training struct {
 	Seed uint64 `yaml:"seed"`
 
 	// MaxSkippedSteps is the number of consecutive steps that may be skipped because the loss or
-	// a gradient is not finite. One more stops the run. Overflows of a dynamic loss scale do not
-	// count. 0 stops at the first. Default 3.
+	// a gradient is not finite. One more stops the run. Overflows that a lower dynamic loss scale
+	// may avoid do not count. 0 stops at the first. Default 3.
 	MaxSkippedSteps int `yaml:"max_skipped_steps"`
 	// EvalEveryNSteps evaluates every n steps. 0 evaluates only at the end, if there is an
 	// evaluation set. Default 0.

@@ -88,7 +88,7 @@ func load(config *model.Config, c device.Config, fill func(*LoadedModel) error) 
 	return l, fill(l)
 }
 
-// Close frees the model.
+// Close frees the model's memory and stops its goroutines.
 func (l *LoadedModel) Close() error {
 	var errs []error
 	if l.engine != nil {

@@ -26,7 +26,7 @@ type Stepper struct {
 	inputs  *optim.Inputs
 	sums    *tensor.Tensor // F64 [Info.SumCount]
 	scaler  *optim.Scaler  // nil for none
-	scale   *tensor.Tensor // the loss scaler's state after it; nil for none
+	scale   *tensor.Tensor // F64 [tensor.LossScaleCount]: the scaler's state; nil for none
 	seed    uint64
 	offload *diskOffload // saved layer inputs; nil keeps them in memory
 	// Host state up to the last result read, and the results not yet read.
