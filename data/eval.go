@@ -3,7 +3,7 @@ package data
 import "iter"
 
 // EvalBatches yields one rank's share of a dataset once, in order. Groups of MicroBatchSize rows,
-// or of rows up to MicroBatchTokens, are dealt to the ranks in order. All ranks yield the same
+// or of rows up to MicroBatchTokens, go to the ranks round-robin. All ranks yield the same
 // number of micro-batches; a rank without rows left yields one without loss. A micro-batch is valid
 // until the next. Shuffle, DropLast, Accumulation and Prefetch are ignored; Seed is used by
 // Masking.

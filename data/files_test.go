@@ -48,7 +48,7 @@ func TestSplitOf(t *testing.T) {
 	}
 }
 
-// files returns the names below root that findFiles finds.
+// filesOf returns the names below root that findFiles finds.
 func filesOf(t testing.TB, root, path, format string) (names []string, splits map[string][]string) {
 	t.Helper()
 	f, err := findFiles(filepath.Join(root, path), format)

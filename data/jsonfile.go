@@ -61,8 +61,8 @@ func beginsList(r *bufio.Reader, name string) (bool, error) {
 	return false, fault.Try(fmt.Errorf("data: %s: the first object spans several lines%s; expected one object per line, or a list of objects", name, key), "jq -c '.KEY[]' if KEY has the rows, else jq -c .")
 }
 
-// eachElement calls f for every element of the JSON list in in, with its number from 1. The element
-// is valid until the next.
+// eachElement calls f for every element of the JSON list read from in, with its number from 1. The
+// element is valid until the next.
 func eachElement(in io.Reader, name string, limit int64, f func(value []byte, row int64) error) error {
 	l := &limiter{Reader: in, limit: limit}
 	l.reset()

@@ -71,7 +71,7 @@ func FuzzParseSplit(f *testing.F) {
 	})
 }
 
-// ids returns the first tokens of the rows of a dataset.
+// firstIDs returns the first tokens of the rows of a dataset.
 func firstIDs(t *testing.T, d Dataset) (ids []int32) {
 	t.Helper()
 	if d == nil {

@@ -84,7 +84,7 @@ func (is runes) each(s string, match func(lo, hi int)) {
 	}
 }
 
-// words finds \w+|[^\w\s]+.
+// wordRuns finds \w+|[^\w\s]+.
 type wordRuns struct{}
 
 func (wordRuns) each(s string, match func(lo, hi int)) {
