@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// HasTry says whether Try is known.
+// HasTry reports whether there is a suggestion.
 func (e *Error) HasTry() bool { return e.Try != "" }
 
 func (e *Error) Unwrap() []error {

@@ -56,7 +56,7 @@ const (
 	maxPending = 1 << 20
 )
 
-// NewView draws on out, the terminal t. Close it.
+// NewView draws on out, the terminal t. The caller closes the View.
 func NewView(out io.Writer, t Terminal) *View {
 	v := &View{out: out, term: t, changed: make(chan struct{}, 1), done: make(chan struct{})}
 	v.frame.began = time.Now()

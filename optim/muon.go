@@ -73,7 +73,7 @@ func (o Muon) Direction(b tensor.Backend, d *tensor.Tensor, s Slice, hyper, scal
 }
 
 // Precondition orthogonalizes a matrix. A tall one is multiplied from the right by the smaller Gram
-// matrix, which equals transposing it.
+// matrix, as its transpose would be from the left.
 func (o Muon) Precondition(b tensor.Backend, m Matrix, _, _ *tensor.Tensor) {
 	s := compose.NewScope(b)
 	defer s.Release()
