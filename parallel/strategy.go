@@ -83,9 +83,9 @@ type Config struct {
 	// one machine and TCP otherwise. Default auto.
 	Backend Transport `yaml:"backend"`
 	// WorldInvariant sums gradients in the same order for every number of ranks, so the bits of a run
-	// do not depend on it. It costs communication only if gradients are not sharded and
-	// gradient_accumulation_steps > 1: they are then reduced after each micro-batch instead of once a
-	// step. Default true.
+	// do not depend on it. It costs communication in two cases: gradients that are not sharded are
+	// reduced after each micro-batch instead of once a step, and hybrid strategies reduce each
+	// micro-batch over all ranks instead of within a replica. Default true.
 	WorldInvariant bool `yaml:"world_invariant"`
 	// Timeout is the number of seconds that a collective, or joining the run, waits for other ranks.
 	// Preparing data and saving have no limit. Default 600.
