@@ -33,8 +33,8 @@ type Group interface {
 	AllReduce(ctx context.Context, t *tensor.Tensor, op Op, tag string) error
 	// AllToAll: chunk i of dst = the caller's chunk of rank i's src.
 	AllToAll(ctx context.Context, dst, src *tensor.Tensor, tag string) error
-	// Send and Recv move t between two ranks. Each pair and direction has its own order. Send may
-	// block until the peer calls Recv, so two ranks that both send first deadlock.
+	// Send and Recv move t between two ranks; only these two call it. Each pair and direction has its
+	// own order. Send may block until the peer calls Recv, so two ranks that both send first deadlock.
 	Send(ctx context.Context, t *tensor.Tensor, to int, tag string) error
 	Recv(ctx context.Context, t *tensor.Tensor, from int, tag string) error
 	// Barrier returns when every rank has called it.
@@ -77,5 +77,6 @@ type World interface {
 	Arena() *tensor.Arena
 	// Abort aborts every group.
 	Abort(cause error)
+	// Close fails pending operations and disconnects this rank.
 	Close() error
 }
