@@ -9,7 +9,7 @@ import (
 var (
 	ErrLost    = errors.New("rendezvous: lost a rank")
 	ErrTimeout = errors.New("rendezvous: timed out waiting for a rank")
-	// ErrRefused: this rank and rank 0 have contradicting variables.
+	// ErrRefused: this rank's variables contradict rank 0's, or do not allow ranks on several machines.
 	ErrRefused = errors.New("rendezvous: refused")
 )
 

@@ -61,7 +61,7 @@ func decodeProcess(b []byte) (process, error) {
 }
 
 // Stopped reports whether a process of this machine is stopped by a signal or debugger. text says so, with
-// the signal if known. ok is false if the process cannot be inspected.
+// the signal if known. ok is false if the process runs or cannot be inspected.
 func Stopped(pid int) (text string, ok bool) {
 	c, signal := stateOf(pid)
 	return stoppedBy(signal), c == stopped
