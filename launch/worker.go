@@ -20,7 +20,7 @@ func IsWorker(lookup func(string) (string, bool)) bool {
 }
 
 // ExitWithParent ends this process and its process group when the launcher ends or is killed. It first calls
-// cleanup, unless nil, which must be short. Without a launcher it does nothing. lookup is os.LookupEnv.
+// cleanup, which must be short; nil is none. Without a launcher it does nothing. lookup is os.LookupEnv.
 // release undoes it.
 func ExitWithParent(lookup func(string) (string, bool), cleanup func()) (release func(), err error) {
 	v, ok := lookup(parentVar)
