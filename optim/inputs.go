@@ -48,7 +48,7 @@ func (in *Inputs) Start(b tensor.Backend, updates int) {
 }
 
 // Write uploads the inputs of the next updates. Between known and known+MaxInFlight-1 updates were
-// applied; rate returns an update's learning rate.
+// applied; rate(n) returns the learning rate of the update after n applied ones.
 func (in *Inputs) Write(b tensor.Backend, known int, rate func(update int) float64) {
 	table, counts := make([]float64, in.table.Elems()), make([]float64, MaxInFlight)
 	for k := range counts {
