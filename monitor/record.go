@@ -47,7 +47,7 @@ type Record struct {
 	CommFraction, DataFraction float64
 
 	// Memory and MemoryPeak are tensor bytes by category, at the end of the step and at its peak.
-	// Key "total" is the peak of the sum.
+	// MemoryPeak's key "total" is the peak of the sum.
 	Memory, MemoryPeak map[string]int64
 	// Resident is the process memory; see ReadResident.
 	Resident Resident

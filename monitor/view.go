@@ -108,7 +108,8 @@ func (v *View) Note(text string) error {
 	return err
 }
 
-// Write shows whole lines above the view. It keeps up to 1 MiB while the terminal is stalled.
+// Write shows whole lines above the view; an unfinished line waits for its end. While the terminal is
+// stalled, Write keeps up to 1 MiB and drops the rest.
 func (v *View) Write(p []byte) (int, error) {
 	err := v.change(func() {
 		if len(v.pending)+len(p) > maxPending {
