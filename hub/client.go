@@ -35,8 +35,8 @@ type Client struct {
 
 // FromEnv returns a client configured as by huggingface_hub: HF_HUB_CACHE, else HF_HOME/hub, else
 // XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub; HF_ENDPOINT; HF_TOKEN, else the
-// file HF_TOKEN_PATH, else HF_HOME/token; HF_HUB_OFFLINE. lookup is os.LookupEnv or a substitute.
-// An invalid endpoint or unreadable token file is an error.
+// file HF_TOKEN_PATH, else HF_HOME/token; HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE. lookup is
+// os.LookupEnv or a substitute. An invalid endpoint or unreadable token file is an error.
 func FromEnv(lookup func(string) (string, bool)) (Client, error) {
 	get := func(name string) string {
 		v, _ := lookup(name)
