@@ -2,8 +2,8 @@ package tensor
 
 // UpdateRule is an element-wise optimizer formula for Optimizers.Update, with the constants shared
 // by all groups and updates. Package compose has the formulas of the types in this file; all are
-// comparable. d is the gradient times scalars[ScalarScale]. An element
-// whose parameter, gradient and state are 0 stays 0 (Eps is positive), so padding may be updated too.
+// comparable. d is the gradient times scalars[ScalarScale]. An element whose parameter, gradient and
+// state are 0 stays 0 (Eps is positive), so padding may be updated too.
 type UpdateRule interface {
 	// States is the number of state tensors, each with one element per parameter.
 	States() int

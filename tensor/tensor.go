@@ -43,7 +43,7 @@ func (s Shape) String() string {
 	return b.String()
 }
 
-// Buffer is memory of one device. The allocator of a buffer frees it; views do not own it.
+// Buffer is memory of one device. The code that allocates a buffer releases it; views do not own it.
 type Buffer struct {
 	Bytes   []byte       // host memory; nil on meta and accelerators
 	Backing BackingStore // of an offloaded buffer; see NewOffloaded
