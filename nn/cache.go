@@ -5,8 +5,8 @@ import (
 	"trireme/tensor"
 )
 
-// KVCache holds keys and values of one sequence. It serves passes without gradients: a prefill of any
-// number of rows, then one row per pass. After each pass the caller adds its rows to Rows.
+// KVCache holds keys and values of one sequence. It serves passes without gradients: a prefill of
+// any number of rows, then one row per pass. After each pass the caller adds its rows to Rows.
 type KVCache struct {
 	Rows, Cap int
 	layers    []*tensor.Tensor // per layer [Cap 2K*E], keys and values in columns

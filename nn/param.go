@@ -21,8 +21,8 @@ type Param struct {
 	// Aliases are further names in Hugging Face files. Loading prefers them to Name, saving writes
 	// all.
 	Aliases []string
-	// Duplicates are names of further copies in files, such as a tied head. They must be equal to
-	// the parameter.
+	// Duplicates are names of further copies in files, such as a tied head. Loading takes no values
+	// from them, but they must be equal to the parameter.
 	Duplicates []string
 	// FusedAfter is the parameter to fuse with if it precedes this one in memory, or nil.
 	FusedAfter *Param
