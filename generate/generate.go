@@ -18,7 +18,7 @@ type Options struct {
 	MaxNewTokens int
 	Temperature  float64 // of the softmax; 0 is greedy
 	TopK         int     // keep the k most likely tokens; 0 keeps all
-	TopP         float64 // keep the most likely tokens up to this probability; 0 and 1 keep all
+	TopP         float64 // keep the most likely tokens with this total probability; 0 and 1 keep all
 	Seed         uint64
 	Stop         []int32 // ids that end the text and are not returned
 }

@@ -28,7 +28,7 @@ type changeKind func(j Job) []Change
 
 // Changes returns the changes that make a job fit limit, in bytes of a rank, the cheapest first: smaller
 // micro-batches, less prefetch, more sharding, recomputation, offload, and bfloat16, each to the
-// smallest degree that fits. If none fits alone, it returns one combination that does.
+// smallest degree that fits. If none fits alone, it returns one combination that does, or nil.
 func (j Job) Changes(ctx context.Context, limit int64) ([]Change, error) {
 	kinds := []changeKind{Job.smallerMicroBatches, Job.lessGathered, Job.moreSharding, Job.moreRecompute, Job.moreOffload, Job.lowerPrecision}
 	var fit []Change
