@@ -75,6 +75,7 @@ func (c *child) write(l record) {
 	}
 }
 
+// read reads replies. It exits the process when the parent ends.
 func (c *child) read() {
 	d := json.NewDecoder(os.Stdin)
 	for {

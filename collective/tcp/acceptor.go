@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// maxPending is the limit of connections that are not authenticated yet.
 const maxPending = 64
 
 // acceptor accepts connections and keeps them until take.
