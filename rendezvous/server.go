@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// maxPending is the limit of connections that are not authenticated yet.
 const maxPending = 128
 
 // server is the store's server, at rank 0. Each connection has a goroutine that reads requests and one that
