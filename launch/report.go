@@ -23,6 +23,7 @@ type message struct {
 	Why       string `json:"why,omitempty"`
 }
 
+// maxWhy is the limit of message.Why in bytes, so that a message stays below PIPE_BUF.
 const maxWhy = 300
 
 // reporter sends messages to the launcher; nil without one.
