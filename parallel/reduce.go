@@ -139,6 +139,7 @@ func (e *Engine) mergeReplicas(f *flat, part *tensor.Tensor, r *reduction) {
 	}
 }
 
+// reduceOnce reduces the gradients that each rank has summed over its micro-batches.
 func (e *Engine) reduceOnce(f *flat, r *reduction) {
 	own := f.at(f.grad, f.layout.grad, f.own)
 	if bucket := r.bucket; e.precision.Reduce != f.grad.DType() { // the last micro-batch's bucket, already added
