@@ -14,7 +14,7 @@ import (
 // waits are time limits between ranks.
 type waits struct {
 	timeout time.Duration // of joining and of a collective
-	silence time.Duration // between heartbeats; 0 is one second
+	silence time.Duration // without a heartbeat, after which a rank is lost; 0 is one second
 }
 
 // connection is a rank's connection to the store of its job. It starts before the rank's own
