@@ -166,7 +166,7 @@ func (l *Loader) SequenceLength() int { return l.cfg.SequenceLength }
 // Info describes the micro-batches.
 func (l *Loader) Info() Info { return l.cfg.info(l.set) }
 
-// PrefetchBytes returns the peak memory of prefetched batches.
+// PrefetchBytes returns the peak memory of all batches: prefetched, in use and being built.
 func (l *Loader) PrefetchBytes() int64 {
 	m := newMicroBatch(1, 1, l.cfg.info(l.set))
 	words := int64(2) // 4-byte words per token; TokenKeys has 8 bytes
