@@ -56,7 +56,8 @@ func (r *Run) resume(ctx context.Context) (notes []string, err error) {
 }
 
 // checkInputs compares the data and the tokenizer with those of the checkpoint at path. Differences are
-// an error, or notes if data.allow_changed is true. Fields missing from old checkpoints are not compared.
+// an error, or notes if data.allow_changed is true; of the evaluation set always a note. Fields missing
+// from old checkpoints are not compared.
 func (r *Run) checkInputs(path string, was, now data.Fingerprint) (notes []string, err error) {
 	for _, in := range []struct{ what, key, was, now string }{
 		{"tokenizer", "data.tokenizer", was.Tokenizer, now.Tokenizer},
