@@ -10,9 +10,9 @@ import (
 	"trireme/train"
 )
 
-// small are operations that may be merged: of the core, and gradients of two biases of one sum (attention
-// and MLP side by side).
-var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "GatherRows", "BiasGrad"}
+// small are operations of the core that may be merged. A family that adds two biases to one sum (attention
+// and MLP in parallel) has equal gradients for them, and adds BiasGrad.
+var small = []string{"Copy", "Unary", "Binary", "Select", "Reduce", "Words", "GatherRows"}
 
 // repeated lists operations and all-gathers that repeat an earlier one by value: a compiler would merge the
 // two and keep the first result. It also lists all-gathers that a compiler could move much earlier.

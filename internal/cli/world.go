@@ -25,7 +25,7 @@ var transports = []string{"auto", "shm", "tcp"}
 // world is this process's rank in a job.
 type world struct {
 	collective.World
-	meeting   *connection
+	conn      *connection
 	env       rendezvous.Env
 	store     *rendezvous.Store // nil for one rank
 	transport string            // in use
@@ -88,7 +88,7 @@ func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
 // rank that is lost or calls Abort ends the world on all ranks at once.
 func openWorld(m *connection, transport string) (_ *world, err error) {
 	ctx, env := m.ctx, m.env
-	w := &world{meeting: m, env: env, transport: transportOf(transport, env), release: func() {}}
+	w := &world{conn: m, env: env, transport: transportOf(transport, env), release: func() {}}
 	m.taken = true
 	defer func() {
 		if err != nil {
@@ -182,12 +182,12 @@ func (w *world) Close() error {
 
 func (w *world) leave() error {
 	defer w.release()
-	<-w.meeting.ready
-	if w.meeting.store == nil {
+	<-w.conn.ready
+	if w.conn.store == nil {
 		return nil
 	}
-	err := w.meeting.store.Close()
-	w.meeting.done.Wait()
+	err := w.conn.store.Close()
+	w.conn.done.Wait()
 	w.watching.Wait()
 	return err
 }
