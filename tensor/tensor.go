@@ -154,6 +154,13 @@ func (t *Tensor) Contiguous() bool { return t.ld == t.Width() || t.Rows() <= 1 }
 // Part describes the rank-dependent view that t is in; nil for none.
 func (t *Tensor) Part() *Part { return t.part }
 
+// InPart is the view t as one within part p.
+func (t *Tensor) InPart(p Part) *Tensor {
+	u := *t
+	u.part = &p
+	return &u
+}
+
 // Release frees the tensor's buffer.
 func (t *Tensor) Release() { t.buf.Release() }
 

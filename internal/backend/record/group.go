@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 
 	"trireme/collective"
@@ -49,15 +48,7 @@ func (g *group) do(ctx context.Context, signature string, accumulate bool, args 
 	for i, arg := range args {
 		values[i] = reflect.ValueOf(withTensors(arg, g.r.shadow))
 	}
-	return g.run(ctx, name, values)
-}
-
-// run runs an operation on the inner backend's tensors.
-func (g *group) run(ctx context.Context, name string, args []reflect.Value) error {
-	if g == nil {
-		return fmt.Errorf("the group is not from Backend.World")
-	}
-	err, _ := invoke(g.Group, name, append([]reflect.Value{reflect.ValueOf(ctx)}, args...))[0].Interface().(error)
+	err, _ := invoke(g.Group, name, append([]reflect.Value{reflect.ValueOf(ctx)}, values...))[0].Interface().(error)
 	return err
 }
 

@@ -27,9 +27,10 @@ const (
 
 // Buffer is device memory, numbered by first use.
 type Buffer struct {
-	Kind Kind
-	Cat  tensor.Category
-	Size int // bytes
+	Kind  Kind
+	Cat   tensor.Category
+	Size  int          // bytes
+	DType tensor.DType // of the first view
 }
 
 // Op is a method of tensor.Backend or collective.Group.
@@ -104,6 +105,7 @@ type bufferUse struct {
 	temporary bool
 	size      int
 	cat       tensor.Category
+	dtype     tensor.DType
 	versions  versions
 	initial   bool // read before written
 	written   bool
@@ -200,7 +202,7 @@ func (s *recorder) view(t *tensor.Tensor) View {
 	}
 	b := s.tracked[t.Buffer()]
 	if b == nil {
-		b = &bufferUse{buf: t.Buffer(), num: len(s.order), temporary: s.allocated[t.Buffer()], size: t.Buffer().Size, cat: t.Buffer().Cat}
+		b = &bufferUse{buf: t.Buffer(), num: len(s.order), temporary: s.allocated[t.Buffer()], size: t.Buffer().Size, cat: t.Buffer().Cat, dtype: t.DType()}
 		s.tracked[t.Buffer()], s.order = b, append(s.order, b)
 	}
 	v := View{Buffer: b.num, DType: t.DType(), Shape: slices.Clone(t.Shape()), RowStride: t.RowStride(), Offset: t.Offset()}
@@ -218,7 +220,7 @@ func (s *recorder) finish() *Recording {
 	p := &Program{Ops: s.ops, last: make([][]int, len(s.ops))}
 	rec := &Recording{Program: p, Inputs: s.inputs, results: s.results, Coordinates: maps.Clone(s.coordinates)}
 	for _, t := range s.order {
-		b, bound := Buffer{Kind: Scratch, Cat: t.cat, Size: t.size}, t.buf
+		b, bound := Buffer{Kind: Scratch, Cat: t.cat, Size: t.size, DType: t.dtype}, t.buf
 		switch {
 		case t.temporary:
 			b.Kind, bound = Temporary, nil

@@ -25,7 +25,7 @@ func (r *Backend) Replay(ctx context.Context, p *Program, rec *Recording) error 
 		}
 	}
 	for i := range p.Ops {
-		if err := e.run(ctx, &p.Ops[i]); err != nil {
+		if err := p.Ops[i].Run(ctx, e); err != nil {
 			return fmt.Errorf("record: operation %d, %s: %w", i, p.Ops[i].Name, err)
 		}
 		for _, num := range p.last[i] {
@@ -50,6 +50,60 @@ func (r *Backend) poison(buf *tensor.Buffer) {
 	r.inner.Upload(tensor.Of(buf, tensor.U8, 0, buf.Size), ones)
 }
 
+// Executor runs the operations of a program.
+type Executor interface {
+	// Tensor is the tensor of a view, whose buffer is not -1.
+	Tensor(v *View) *tensor.Tensor
+	// Backend runs the operations of tensor.Backend.
+	Backend() any
+	// Group runs the collectives of a group.
+	Group(name string) (any, error)
+	// Upload writes the next input.
+	Upload(dst *tensor.Tensor) error
+	// Result reads the next result.
+	Result(src *tensor.Tensor) error
+}
+
+// Run runs the operation by the method of its name of x.Backend or x.Group.
+func (op *Op) Run(ctx context.Context, x Executor) error {
+	args := make([]reflect.Value, len(op.Args))
+	for i := range op.Args {
+		views := op.Args[i].Views
+		args[i] = reflect.ValueOf(withTensors(op.Args[i].template, func(*tensor.Tensor) *tensor.Tensor {
+			v := &views[0]
+			views = views[1:]
+			if v.Buffer < 0 {
+				return nil
+			}
+			return x.Tensor(v)
+		}))
+	}
+	switch op.kind {
+	case upload:
+		return x.Upload(args[0].Interface().(*tensor.Tensor))
+	case result:
+		return x.Result(args[0].Interface().(*tensor.Tensor))
+	case communication:
+		g, err := x.Group(op.Group)
+		if err != nil {
+			return err
+		}
+		err, _ = invoke(g, op.Name, append([]reflect.Value{reflect.ValueOf(ctx)}, args...))[0].Interface().(error)
+		return err
+	}
+	invoke(x.Backend(), op.Name, args)
+	return nil
+}
+
+// Tensor is the view in buf of a rank with a coordinate on its axis.
+func (v *View) Tensor(buf *tensor.Buffer, coordinate int) *tensor.Tensor {
+	t := tensor.Strided(buf, v.DType, v.Offset+coordinate*v.Elems, v.RowStride, v.Shape...)
+	if v.Axis != "" {
+		t = t.InPart(tensor.Part{Axis: v.Axis, Index: coordinate, Count: v.Count, First: v.base, Elems: v.Elems})
+	}
+	return t
+}
+
 // execution is a running program.
 type execution struct {
 	r       *Backend
@@ -60,48 +114,41 @@ type execution struct {
 	results []*[]byte        // remaining
 }
 
-func (e *execution) run(ctx context.Context, op *Op) error {
-	args := make([]reflect.Value, len(op.Args))
-	for i := range op.Args {
-		views := op.Args[i].Views
-		args[i] = reflect.ValueOf(withTensors(op.Args[i].template, func(*tensor.Tensor) *tensor.Tensor {
-			v := &views[0]
-			views = views[1:]
-			return e.tensor(v)
-		}))
+func (e *execution) Backend() any { return e.r.inner }
+
+func (e *execution) Group(name string) (any, error) {
+	g := e.r.groups[name]
+	if g == nil {
+		return nil, fmt.Errorf("group %s is not from Backend.World", name)
 	}
-	switch op.kind {
-	case upload:
-		if len(e.inputs) == 0 {
-			return fmt.Errorf("the recording has %d inputs", len(e.rec.Inputs))
-		}
-		e.r.inner.Upload(e.tensor(&op.Args[0].Views[0]), e.inputs[0])
-		e.inputs = e.inputs[1:]
-	case result:
-		if len(e.results) == 0 {
-			return fmt.Errorf("the recording has %d results", len(e.rec.results))
-		}
-		src := e.tensor(&op.Args[0].Views[0])
-		*e.results[0] = make([]byte, src.Bytes())
-		e.r.inner.Download(*e.results[0], src)
-		e.results = e.results[1:]
-	case communication:
-		return e.r.groups[op.Group].run(ctx, op.Name, args)
-	default:
-		invoke(e.r.inner, op.Name, args)
+	return g.Group, nil
+}
+
+func (e *execution) Upload(dst *tensor.Tensor) error {
+	if len(e.inputs) == 0 {
+		return fmt.Errorf("the recording has %d inputs", len(e.rec.Inputs))
 	}
+	e.r.inner.Upload(dst, e.inputs[0])
+	e.inputs = e.inputs[1:]
 	return nil
 }
 
-// tensor is the inner tensor of a view.
-func (e *execution) tensor(v *View) *tensor.Tensor {
-	if v.Buffer < 0 {
-		return nil
+func (e *execution) Result(src *tensor.Tensor) error {
+	if len(e.results) == 0 {
+		return fmt.Errorf("the recording has %d results", len(e.rec.results))
 	}
+	*e.results[0] = make([]byte, src.Bytes())
+	e.r.inner.Download(*e.results[0], src)
+	e.results = e.results[1:]
+	return nil
+}
+
+// Tensor is the inner tensor of a view.
+func (e *execution) Tensor(v *View) *tensor.Tensor {
 	if e.bufs[v.Buffer] == nil {
 		b := e.p.Buffers[v.Buffer]
 		e.bufs[v.Buffer] = e.r.inner.New(b.Cat, tensor.U8, b.Size).Buffer()
 		e.r.poison(e.bufs[v.Buffer])
 	}
-	return tensor.Strided(e.bufs[v.Buffer], v.DType, v.Offset+e.rec.Coordinates[v.Axis]*v.Elems, v.RowStride, v.Shape...)
+	return v.Tensor(e.bufs[v.Buffer], e.rec.Coordinates[v.Axis])
 }
