@@ -7,10 +7,41 @@ import (
 	"trireme/tensor"
 )
 
-// Config is the node `device`: the processor, its threads and its memory.
+// Name is the name of a device.
+type Name string
+
+// Devices to train on.
+const (
+	CPU  Name = "cpu"  // the processor
+	CUDA Name = "cuda" // NVIDIA GPUs
+	XLA  Name = "xla"  // the devices of the plug-in device.plugin
+	TPU  Name = "tpu"  // Google TPUs
+)
+
+// Choices lists all devices.
+func (Name) Choices() []string { return []string{string(CPU), string(CUDA), string(XLA), string(TPU)} }
+
+// Accelerator reports whether the device is reached through a plug-in, so that one process can drive
+// several.
+func (n Name) Accelerator() bool { return n != CPU }
+
+// Config is the node `device`: the device, its memory and its plug-in.
 type Config struct {
-	// Name is the device. One of cpu. Default cpu.
-	Name string `yaml:"name"`
+	// Name is the device. cuda is NVIDIA GPUs, tpu Google TPUs, xla the devices of the plug-in
+	// device.plugin. trireme doctor devices lists what this machine has. Default cpu.
+	Name Name `yaml:"name"`
+	// Plugin is the file of the PJRT plug-in, a shared library. Empty looks for the plug-in of cuda
+	// or tpu where pip installs it; xla has no default. Not used by cpu. Default "".
+	Plugin string `yaml:"plugin"`
+	// ProcessRanks is the number of ranks that one process runs. 0 is all ranks of this machine for
+	// devices of a plug-in, and 1 for cpu. Default 0.
+	ProcessRanks int `yaml:"ranks_per_process"`
+	// MemoryFraction is the fraction of a GPU's memory that a run may allocate; the rest is left to
+	// CUDA, NCCL and other programs. Used by cuda. Default 0.9.
+	MemoryFraction float64 `yaml:"memory_fraction"`
+	// Preallocate allocates that fraction at the start. false grows with the need, which lets programs
+	// share a GPU, but fragments its memory. Used by cuda. Default true.
+	Preallocate bool `yaml:"preallocate"`
 	// Threads is the number of threads per rank; 0 divides the machine's processors among its
 	// ranks. Results do not depend on it. Default 0.
 	Threads int `yaml:"threads"`
@@ -23,17 +54,31 @@ type Config struct {
 }
 
 // DefaultConfig is the default configuration.
-func DefaultConfig() Config { return Config{Name: "cpu"} }
+func DefaultConfig() Config { return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true} }
 
-// Validate checks all fields.
+// Validate checks all fields. It does not look for plug-ins or devices.
 func (c Config) Validate() error {
 	switch {
-	case c.Name != "cpu":
-		return fault.Try(fault.At("name", "%q: Trireme trains on cpu; GPUs are not supported yet", c.Name), "%s", fault.Set("device.name", "cpu"))
+	case c.Name == XLA && c.Plugin == "":
+		return fault.Try(fault.At("name", "xla needs the file of a plug-in"), "%s", fault.Set("device.plugin", "FILE.so"))
+	case c.ProcessRanks < 0:
+		return fault.At("ranks_per_process", "is %d: it must not be negative", c.ProcessRanks)
+	case !(c.MemoryFraction > 0 && c.MemoryFraction <= 1):
+		return fault.Try(fault.At("memory_fraction", "is %v: it must be above 0 and not above 1", c.MemoryFraction), "%s", fault.Set("device.memory_fraction", 0.9))
 	case c.Threads < 0:
 		return fault.At("threads", "is %d: it must not be negative", c.Threads)
 	}
 	return nil
+}
+
+// RanksPerProcess is the number of ranks per process for localRanks ranks on this machine, from 1 to
+// localRanks. If it does not divide them, the last process runs the remaining ranks.
+func (c Config) RanksPerProcess(localRanks int) int {
+	n := c.ProcessRanks
+	if n == 0 && c.Name.Accelerator() {
+		n = localRanks
+	}
+	return max(1, min(n, localRanks))
 }
 
 // ThreadsPerRank is the number of threads per rank for localRanks ranks on this machine.
@@ -47,5 +92,5 @@ func (c Config) ThreadsPerRank(localRanks int) int {
 // Open opens the device for one of localRanks ranks on this machine. plan is its planned usage, nil
 // if unknown.
 func (c Config) Open(shared *tensor.Arena, localRanks int, plan *tensor.Usage) (Device, error) {
-	return Open(c.Name, Options{Threads: c.ThreadsPerRank(localRanks), Shared: shared, Plan: plan})
+	return Open(string(c.Name), Options{Threads: c.ThreadsPerRank(localRanks), Shared: shared, Plan: plan})
 }

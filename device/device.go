@@ -45,6 +45,8 @@ func Open(name string, o Options) (Device, error) {
 		return b, nil
 	case "meta":
 		return meta.New(), nil
+	case "cuda", "xla", "tpu":
+		return nil, fault.Try(fmt.Errorf("device: %s is not supported yet", name), "%s", fault.Set("device.name", "cpu"))
 	}
 	return nil, fault.Try(fmt.Errorf("device: unknown device %q (known: cpu, meta)", name), "%s", fault.Set("device.name", "cpu"))
 }

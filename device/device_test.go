@@ -1,6 +1,7 @@
 package device
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -42,6 +43,46 @@ func TestOpenFails(t *testing.T) {
 		}
 		if err == nil {
 			d.Close()
+		}
+	}
+}
+
+func TestRanksPerProcess(t *testing.T) {
+	for _, c := range []struct {
+		name        Name
+		ranks       int
+		local, want int
+	}{
+		{CPU, 0, 8, 1}, {CPU, 4, 8, 4}, {CUDA, 0, 8, 8}, {CUDA, 1, 8, 1}, {XLA, 0, 1, 1}, {TPU, 16, 4, 4}, {CUDA, 3, 8, 3}, {CUDA, 0, 0, 1},
+	} {
+		if got := (Config{Name: c.name, ProcessRanks: c.ranks}).RanksPerProcess(c.local); got != c.want {
+			t.Errorf("%s, ranks_per_process %d, %d ranks: %d per process, want %d", c.name, c.ranks, c.local, got, c.want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	with := func(change func(*Config)) Config {
+		c := DefaultConfig()
+		change(&c)
+		return c
+	}
+	for _, c := range []struct {
+		config Config
+		err    string
+	}{
+		{DefaultConfig(), ""},
+		{with(func(c *Config) { c.Name = CUDA }), ""},
+		{with(func(c *Config) { c.Name = XLA }), "name xla needs the file of a plug-in. try: device.plugin=FILE.so"},
+		{with(func(c *Config) { c.Name, c.Plugin = XLA, "p.so" }), ""},
+		{with(func(c *Config) { c.ProcessRanks = -1 }), "ranks_per_process is -1"},
+		{with(func(c *Config) { c.MemoryFraction = 0 }), "memory_fraction is 0"},
+		{with(func(c *Config) { c.MemoryFraction = math.NaN() }), "memory_fraction is NaN"},
+		{with(func(c *Config) { c.Threads = -1 }), "threads is -1"},
+	} {
+		err := c.config.Validate()
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%+v: %v, want %q", c.config, err, c.err)
 		}
 	}
 }

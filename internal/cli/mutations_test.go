@@ -92,7 +92,7 @@ var mutations = []struct{ from, to, meant string }{
 	{"[0.9, 0.95]", "[1.5, 0.9]", "betas"}, {"weight_decay: 0.1", "weight_decay: -0.1", "weight_decay"}, {"keep_last_n: 3", "keep_last_n: -1", "keep_last_n"}, {"log_every_n_steps: 1", "log_every_n_steps: 0", "log_every_n_steps"},
 	{"sequence_length: 16", "sequence_length: 100000", "sequence"}, {"sequence_length: 16", "sequence_length: -1", "sequence_length"}, {"shard: 1", "shard: 2", "--nproc 2"}, {"  seed: 42", "  global_batch_size: 3", "global_batch_size"},
 	{"  seed: 42", "  warmup_ratio: 0.5", "warmup_ratio"}, {"  config: config.json", "  config: config.json\n  path: DIR", "config"}, {"  seed: 42", "  eval_every_n_steps: 2\n  eval_every_n_epochs: 1", "eval_every_n_epochs"},
-	{"config: config.json", "config: .", "config.json"}, {"strategy: full_shard", "backend: nccl", "shm"}, {"output_dir: out", "device: {name: cuda}", "GPUs are not supported"}, {"3.0e-4", "20", "learning_rate"},
+	{"config: config.json", "config: .", "config.json"}, {"strategy: full_shard", "backend: nccl", "shm"}, {"output_dir: out", "device: {name: gpu}", "cpu, cuda"}, {"3.0e-4", "20", "learning_rate"},
 	{"warmup_steps: 1", "warmup_steps: 100", "warmup_steps"}, {"  seed: 42", "  seed: 1\n  seed: 2", `"seed"`},
 	// Structure.
 	{"training:\n", "training\n", "training"}, {"  max_steps: 4", "\tmax_steps: 4", "tab"}, {"  max_steps: 4", "  max_steps 4", "max_steps"}, {"  max_steps: 4", "     max_steps: 4", "indented"},

@@ -58,7 +58,7 @@ func (j *job) openCard(ranks int) (*card, error) {
 		path: filepath.Join(dir, rundir.Identity), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
 		start: start{
 			Version: readVersion().Version, Command: os.Args, Started: time.Now().UTC(),
-			World: ranks, Strategy: j.summary.Strategy, Device: j.cfg.Device.Name, Steps: j.summary.Steps,
+			World: ranks, Strategy: j.summary.Strategy, Device: string(j.cfg.Device.Name), Steps: j.summary.Steps,
 		},
 	}
 	if before, err := readCard(dir); err == nil && (before.ID == c.ID || before.ID == "") && !before.Started.IsZero() {
