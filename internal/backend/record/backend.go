@@ -9,19 +9,52 @@ import (
 
 // Backend records operations. It is not safe for concurrent use.
 type Backend struct {
-	inner   tensor.Backend
-	meter   tensor.Meter
-	buffers map[*tensor.Buffer]*tensor.Buffer // inner buffers of those allocated outside steps
-	step    *recorder                         // current step; nil outside
-	groups  map[string]*group                 // by name
+	inner  tensor.Backend
+	meter  tensor.Meter
+	memory Memory
+	step   *recorder         // current step; nil outside
+	groups map[string]*group // by name
+}
+
+// Memory has the inner backend's buffers of those allocated outside steps.
+type Memory interface {
+	New(buf *tensor.Buffer, dt tensor.DType)
+	Free(buf *tensor.Buffer)
+	// Inner is the inner buffer, for an operation that reads it, and writes it if write is true. It is
+	// nil if buf is not from New.
+	Inner(buf *tensor.Buffer, write bool) *tensor.Buffer
 }
 
 var _ tensor.Backend = (*Backend)(nil)
 
 // New returns a backend around inner, which nothing else may use.
 func New(inner tensor.Backend) *Backend {
-	return &Backend{inner: inner, buffers: map[*tensor.Buffer]*tensor.Buffer{}, groups: map[string]*group{}}
+	return NewWithMemory(inner, &pairs{inner, map[*tensor.Buffer]*tensor.Buffer{}})
 }
+
+// NewWithMemory is New with a Memory of inner.
+func NewWithMemory(inner tensor.Backend, memory Memory) *Backend {
+	return &Backend{inner: inner, memory: memory, groups: map[string]*group{}}
+}
+
+// pairs allocates an inner buffer for each.
+type pairs struct {
+	inner   tensor.Backend
+	buffers map[*tensor.Buffer]*tensor.Buffer
+}
+
+func (p *pairs) New(buf *tensor.Buffer, dt tensor.DType) {
+	p.buffers[buf] = p.inner.New(buf.Cat, dt, buf.Size/dt.Size()).Buffer()
+}
+
+func (p *pairs) Free(buf *tensor.Buffer) {
+	if inner := p.buffers[buf]; inner != nil {
+		delete(p.buffers, buf)
+		inner.Release()
+	}
+}
+
+func (p *pairs) Inner(buf *tensor.Buffer, _ bool) *tensor.Buffer { return p.buffers[buf] }
 
 // Error reports an operation that cannot be recorded.
 type Error struct {
@@ -51,21 +84,20 @@ func (r *Backend) New(cat tensor.Category, dt tensor.DType, shape ...int) *tenso
 	if r.step != nil {
 		r.step.allocated[buf] = true
 	} else {
-		r.buffers[buf] = r.inner.New(cat, dt, shape...).Buffer()
+		r.memory.New(buf, dt)
 	}
 	return tensor.Of(buf, dt, 0, shape...)
 }
 
 func (r *Backend) free(buf *tensor.Buffer) {
 	r.meter.Add(buf.Cat, -int64(buf.Size))
-	switch inner := r.buffers[buf]; {
+	switch {
 	case r.step != nil && r.step.allocated[buf]:
 		delete(r.step.allocated, buf)
 	case r.step != nil:
 		fail("Release", "a tensor of %d bytes (%v) was allocated before the step", buf.Size, buf.Cat)
-	case inner != nil:
-		delete(r.buffers, buf)
-		inner.Release()
+	default:
+		r.memory.Free(buf)
 	}
 }
 
@@ -79,7 +111,7 @@ func (r *Backend) Upload(dst *tensor.Tensor, src []byte) {
 		r.step.add(upload, "", "Upload dst=", false, dst)
 		return
 	}
-	r.inner.Upload(r.shadow(dst), src)
+	r.inner.Upload(r.shadow(dst, true), src)
 }
 
 // Download copies to the host. It fails within a step.
@@ -87,22 +119,22 @@ func (r *Backend) Download(dst []byte, src *tensor.Tensor) {
 	if r.step != nil {
 		fail("Download", "the host cannot read %v before the program has run. try: read it after the step", src)
 	}
-	r.inner.Download(dst, r.shadow(src))
+	r.inner.Download(dst, r.shadow(src, false))
 }
 
 // DownloadAsync reads a tensor. Within a step it is a result of the program, available after a run.
 func (r *Backend) DownloadAsync(src *tensor.Tensor) func() []byte {
 	if r.step == nil {
-		return tensor.DownloadAsync(r.inner, r.shadow(src))
+		return tensor.DownloadAsync(r.inner, r.shadow(src, false))
 	}
-	text := new([]byte)
-	r.step.results = append(r.step.results, text)
+	wait := new(func() []byte)
+	r.step.results = append(r.step.results, wait)
 	r.step.add(result, "", "DownloadAsync src", false, src)
 	return func() []byte {
-		if *text == nil {
+		if *wait == nil {
 			fail("DownloadAsync", "the result was read before the program has run")
 		}
-		return *text
+		return (*wait)()
 	}
 }
 
@@ -115,11 +147,11 @@ func (r *Backend) Sync() {
 }
 
 // shadow is the inner backend's tensor for one allocated outside steps.
-func (r *Backend) shadow(t *tensor.Tensor) *tensor.Tensor {
+func (r *Backend) shadow(t *tensor.Tensor, write bool) *tensor.Tensor {
 	if t == nil {
 		return nil
 	}
-	inner := r.buffers[t.Buffer()]
+	inner := r.memory.Inner(t.Buffer(), write)
 	if inner == nil {
 		panic(fmt.Sprintf("record: %v was allocated in an earlier step, or by another backend", t))
 	}
@@ -133,12 +165,18 @@ func (r *Backend) do(signature string, accumulate bool, args ...any) {
 		r.step.add(operation, "", signature, accumulate, args...)
 		return
 	}
-	name, _ := parse(signature)
-	values := make([]reflect.Value, len(args))
-	for i, arg := range args {
-		values[i] = reflect.ValueOf(withTensors(arg, r.shadow))
-	}
+	name, values := r.shadows(signature, args)
 	invoke(r.inner, name, values)
+}
+
+// shadows are the inner backend's arguments of an operation outside steps.
+func (r *Backend) shadows(signature string, args []any) (name string, values []reflect.Value) {
+	name, params := parse(signature)
+	for i, arg := range args {
+		write := params[i].mark != 0 && name != barrier
+		values = append(values, reflect.ValueOf(withTensors(arg, func(t *tensor.Tensor) *tensor.Tensor { return r.shadow(t, write) })))
+	}
+	return name, values
 }
 
 // invoke calls a method by name.

@@ -43,11 +43,7 @@ func (g *group) do(ctx context.Context, signature string, accumulate bool, args 
 		g.r.step.add(communication, g.Name(), signature, accumulate, args...)
 		return nil
 	}
-	name, _ := parse(signature)
-	values := make([]reflect.Value, len(args))
-	for i, arg := range args {
-		values[i] = reflect.ValueOf(withTensors(arg, g.r.shadow))
-	}
+	name, values := g.r.shadows(signature, args)
 	err, _ := invoke(g.Group, name, append([]reflect.Value{reflect.ValueOf(ctx)}, values...))[0].Interface().(error)
 	return err
 }

@@ -84,14 +84,14 @@ type Recording struct {
 	Inputs      [][]byte         // uploads, in order
 	Coordinates map[string]int   // of the rank, per axis of the program
 	Bound       []*tensor.Buffer // by buffer number; nil for temporaries
-	results     []*[]byte        // downloads, in order
+	results     []*func() []byte // downloads, in order
 }
 
 // recorder records a step.
 type recorder struct {
 	ops         []Op
 	inputs      [][]byte
-	results     []*[]byte
+	results     []*func() []byte
 	tracked     map[*tensor.Buffer]*bufferUse
 	order       []*bufferUse            // by number
 	allocated   map[*tensor.Buffer]bool // unreleased temporaries

@@ -21,7 +21,7 @@ func (r *Backend) Replay(ctx context.Context, p *Program, rec *Recording) error 
 	e := &execution{r: r, p: p, rec: rec, bufs: make([]*tensor.Buffer, len(p.Buffers)), inputs: rec.Inputs, results: rec.results}
 	for i, buf := range rec.Bound {
 		if buf != nil {
-			e.bufs[i] = r.buffers[buf]
+			e.bufs[i] = r.memory.Inner(buf, true)
 		}
 	}
 	for i := range p.Ops {
@@ -111,7 +111,7 @@ type execution struct {
 	rec     *Recording
 	bufs    []*tensor.Buffer // inner, by number
 	inputs  [][]byte         // remaining
-	results []*[]byte        // remaining
+	results []*func() []byte // remaining
 }
 
 func (e *execution) Backend() any { return e.r.inner }
@@ -137,8 +137,9 @@ func (e *execution) Result(src *tensor.Tensor) error {
 	if len(e.results) == 0 {
 		return fmt.Errorf("the recording has %d results", len(e.rec.results))
 	}
-	*e.results[0] = make([]byte, src.Bytes())
-	e.r.inner.Download(*e.results[0], src)
+	out := make([]byte, src.Bytes())
+	e.r.inner.Download(out, src)
+	*e.results[0] = func() []byte { return out }
 	e.results = e.results[1:]
 	return nil
 }
