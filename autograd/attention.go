@@ -104,12 +104,12 @@ func (t *Tape) attention(docs *tensor.Tensor, p tensor.AttentionParams, ins ...*
 	return o
 }
 
-// AttentionDecode is attention of the last row's queries, the first H*E columns of q [1 ...], over
-// the keys and values of all rows, kv [P 2K*E]. It has no backward.
-func (t *Tape) AttentionDecode(q *Var, kv *tensor.Tensor, p tensor.AttentionParams) *Var {
+// AttentionDecode is attention of the queries of position at[0] (I32 [1]), the first H*E columns of
+// q [1 ...], over the keys and values kv [P 2K*E] of positions up to it. It has no backward.
+func (t *Tape) AttentionDecode(q *Var, kv, at *tensor.Tensor, p tensor.AttentionParams) *Var {
 	in := t.value(q)
 	mustShape("attention of one row", !t.grad && in.Rows() == 1 && kv.Width() == 2*p.KVHeads*p.E, in, kv)
 	o := t.newVar(t.alloc(1, p.Heads*p.E))
-	t.b.AttentionDecode(o.Value, in.Cols(0, p.Heads*p.E), kv.Cols(0, p.KVHeads*p.E), kv.Cols(p.KVHeads*p.E, 2*p.KVHeads*p.E), p)
+	t.b.AttentionDecode(o.Value, in.Cols(0, p.Heads*p.E), kv.Cols(0, p.KVHeads*p.E), kv.Cols(p.KVHeads*p.E, 2*p.KVHeads*p.E), at, p)
 	return o
 }

@@ -52,7 +52,7 @@ func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32
 			yield(0, err)
 			return
 		}
-		r := newDecoder(b, m, min(positions, len(prompt)+o.MaxNewTokens), o.Seed)
+		r := newDecoder(b, m, min(positions, len(prompt)+o.MaxNewTokens), positions, o.Seed)
 		defer r.close()
 		ids := slices.Clone(prompt)
 		for n := range o.MaxNewTokens {
@@ -60,7 +60,11 @@ func Tokens(ctx context.Context, b tensor.Backend, m model.Model, prompt []int32
 				yield(0, context.Cause(ctx))
 				return
 			}
-			logits := r.logits(ids)
+			logits, err := r.logits(ids)
+			if err != nil {
+				yield(0, err)
+				return
+			}
 			if slices.ContainsFunc(logits, func(x float32) bool { return x != x }) {
 				yield(0, ErrNaN)
 				return

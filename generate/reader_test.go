@@ -36,16 +36,22 @@ var configs = map[string]string{
 }
 
 func open(t *testing.T, config string) (tensor.Backend, model.Model) {
+	return openOn(t, config, func(b tensor.Backend, w collective.World) (tensor.Backend, collective.World) { return b, w })
+}
+
+// openOn opens a model on a wrapped backend.
+func openOn(t *testing.T, config string, wrap func(tensor.Backend, collective.World) (tensor.Backend, collective.World)) (tensor.Backend, model.Model) {
 	t.Helper()
 	worlds, err := collective.NewLocal(1, collective.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mesh, err := parallel.NewMesh(worlds[0], parallel.MeshShape{}, 0)
+	cpu, err := device.Open("cpu", device.Options{Threads: 2, Reserve: 1 << 28})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := device.Open("cpu", device.Options{Threads: 2, Reserve: 1 << 28})
+	b, world := wrap(cpu, worlds[0])
+	mesh, err := parallel.NewMesh(world, parallel.MeshShape{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +75,7 @@ func open(t *testing.T, config string) (tensor.Backend, model.Model) {
 	}
 	t.Cleanup(func() {
 		e.Close()
-		b.Close()
+		cpu.Close()
 		worlds[0].Close()
 	})
 	return b, m
@@ -95,10 +101,14 @@ func TestRowsAreReadOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, m := open(t, config)
 			before := b.Meter().Read().LiveTotal
-			r := newDecoder(b, m, 20, 9)
+			r := newDecoder(b, m, 20, 20, 9)
 			ids := []int32{7, 3, 49, 0, 7, 12}
 			for len(ids) <= 20 {
-				got, want := r.logits(ids), again(b, m, ids, 9)
+				got, err := r.logits(ids)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := again(b, m, ids, 9)
 				for i := range want {
 					if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
 						t.Fatalf("after %d tokens, token %d: logit %v, computed at once %v", len(ids), i, got[i], want[i])

@@ -20,7 +20,7 @@ type Batch struct {
 	Classes   *tensor.Tensor // I32 [B], or nil: label of each sequence; negative is ignored
 
 	// Cache is the KV cache of earlier rows, for inference on one sequence; nil for none. The pass
-	// writes keys and values of its rows; the caller then adds them to Cache.Rows.
+	// writes keys and values of its rows.
 	Cache *nn.KVCache
 
 	// Train enables dropout and other randomness, which is a function of Seed and TokenKeys or
@@ -107,6 +107,7 @@ type Info struct {
 	Layers       int
 	Hidden       int
 	Heads        int
+	KVHeads      int // key and value heads
 	HeadDim      int
 	Tied         bool // the head shares the embedding
 	// Labels is the number of classes of a Classify model, else 0.

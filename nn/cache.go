@@ -1,56 +1,56 @@
 package nn
 
 import (
+	"fmt"
+
 	"trireme/autograd"
 	"trireme/tensor"
 )
 
 // KVCache holds keys and values of one sequence. It serves passes without gradients: a prefill of
-// any number of rows, then one row per pass. After each pass the caller adds its rows to Rows.
+// several rows from row 0, or one row that sees the rows before it. On a compiling backend, all
+// passes of one length run one program.
 type KVCache struct {
-	Rows, Cap int
-	layers    []*tensor.Tensor // per layer [Cap 2K*E], keys and values in columns
-	b         tensor.Backend
-	dtype     tensor.DType
+	Cap int // rows
+
+	// At (I32 [1]) is the first row of a pass, and its position.
+	At *tensor.Tensor
+
+	layers []*tensor.Tensor // per layer [Cap 2K*E], keys and values in columns
+	b      tensor.Backend
 }
 
-// NewKVCache returns a cache for capacity rows. Memory is allocated on a layer's first run.
-func NewKVCache(b tensor.Backend, capacity int, dtype tensor.DType) *KVCache {
-	return &KVCache{Cap: capacity, b: b, dtype: dtype}
+// NewKVCache returns a cache for rows of 2K*E columns, K key and value heads of size E, in each
+// layer.
+func NewKVCache(b tensor.Backend, dtype tensor.DType, layers, rows, width int) *KVCache {
+	c := &KVCache{Cap: rows, b: b}
+	for range layers {
+		c.layers = append(c.layers, b.New(tensor.Activations, dtype, rows, width))
+	}
+	return c
 }
 
 // Release frees the memory.
 func (c *KVCache) Release() {
 	for _, l := range c.layers {
-		if l != nil {
-			l.Release()
-		}
+		l.Release()
 	}
 	c.layers = nil
 }
 
-// layer returns the cache of one layer, width columns wide.
-func (c *KVCache) layer(i, width int) *tensor.Tensor {
-	for len(c.layers) <= i {
-		c.layers = append(c.layers, nil)
-	}
-	if c.layers[i] == nil {
-		c.layers[i] = c.b.New(tensor.Activations, c.dtype, c.Cap, width)
-	}
-	return c.layers[i]
-}
-
 // Attend is attention in one layer: of qkv [N (H+2K)*E], or of q [N H*E] and kv [N 2K*E], over the
-// pass's rows and cached ones. A nil cache stores nothing.
+// pass's rows, and for one row the cached rows before it. A nil cache stores nothing.
 func (c *KVCache) Attend(t *autograd.Tape, layer int, docs *tensor.Tensor, p tensor.AttentionParams, in ...*autograd.Var) *autograd.Var {
 	if c != nil {
 		last := in[len(in)-1].Value
 		kv := last.Cols(last.Width()-2*p.KVHeads*p.E, last.Width())
-		cached := c.layer(layer, kv.Width())
-		end := c.Rows + kv.Rows()
-		c.b.Copy(cached.RowRange(c.Rows, end), kv)
-		if c.Rows > 0 {
-			return t.AttentionDecode(in[0], cached.RowRange(0, end), p)
+		if layer >= len(c.layers) || c.layers[layer].Width() != kv.Width() {
+			panic(fmt.Sprintf("nn: a KV cache of %d layers has no layer %d of width %d. try: Layers of model.Info.Attention, KVHeads and HeadDim", len(c.layers), layer, kv.Width()))
+		}
+		cached := c.layers[layer]
+		c.b.WriteRows(cached, kv, c.At)
+		if kv.Rows() == 1 {
+			return t.AttentionDecode(in[0], cached, c.At, p)
 		}
 	}
 	if len(in) == 1 {

@@ -27,20 +27,25 @@ func TestCache(t *testing.T) {
 				})
 			}
 			layers := []*tensor.Tensor{b.random(rows, (heads+2*kvHeads)*e), b.random(rows, (heads+2*kvHeads)*e)}
-			c := nn.NewKVCache(b.b, rows, tensor.F64)
+			c := nn.NewKVCache(b.b, tensor.F64, 2, rows, 2*kvHeads*e)
 			got := make([][]float64, len(layers))
+			done := 0
 			pass := func(n int) {
 				p := p
 				p.Starts = b.b.New(tensor.Workspace, tensor.I32, 2)
 				copy(tensor.Host[int32](p.Starts), []int32{0, int32(n)})
 				defer p.Starts.Release()
 				for i, x := range layers {
-					got[i] = append(got[i], attend(c, i, x.RowRange(c.Rows, c.Rows+n), p)...)
+					got[i] = append(got[i], attend(c, i, x.RowRange(done, done+n), p)...)
 				}
-				c.Rows += n
+				done += n
 			}
+			c.At = b.b.New(tensor.Workspace, tensor.I32, 1)
+			defer c.At.Release()
+			tensor.Host[int32](c.At)[0] = 0
 			pass(begin)
-			for c.Rows < rows {
+			for done < rows {
+				tensor.Host[int32](c.At)[0] = int32(done)
 				pass(1)
 			}
 			held := b.b.Meter().Read().LiveTotal

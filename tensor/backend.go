@@ -184,9 +184,10 @@ type Attention interface {
 	Attention(o, lse Out, q, k, v, docs *Tensor, p AttentionParams)
 	// AttentionBackward: dq, dk, dv from do. Rows may be strided.
 	AttentionBackward(dq, dk, dv Out, do, o, lse, q, k, v, docs *Tensor, p AttentionParams)
-	// AttentionDecode: o [1 H*E] of the last row's query q [1 H*E] over all keys and values k, v [P
-	// K*E]. Rows may be strided. Of p it uses Heads, KVHeads, E, Scale and Window.
-	AttentionDecode(o Out, q, k, v *Tensor, p AttentionParams)
+	// AttentionDecode: o [1 H*E] of the query q [1 H*E] of position at[0] (I32 [1]) over keys and
+	// values k, v [P K*E] of positions up to at[0]. Later rows are not used, whatever they hold. Rows
+	// may be strided. Of p it uses Heads, KVHeads, E, Scale and Window.
+	AttentionDecode(o Out, q, k, v, at *Tensor, p AttentionParams)
 }
 
 // Lookup is losses over a vocabulary, and moves of rows.

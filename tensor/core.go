@@ -35,6 +35,10 @@ type Core interface {
 	// GatherRows: dst [N D] = rows ids (I32 [N]) of table [V D], floats only, like PyTorch's
 	// index_select. ids may repeat and must be in range.
 	GatherRows(dst Out, table, ids *Tensor)
+	// WriteRows: rows [at[0], at[0]+N) of dst [V D] = x [N D], converted, like XLA's
+	// dynamic_update_slice. Other rows stay. at is I32 [1], and all rows must be in dst. Rows may be
+	// strided.
+	WriteRows(dst InOut, x, at *Tensor)
 	// ScatterAdd: dst [V D] (+)= rows of x [N D] at ids (I32 [N]), floats only. Rows with one id
 	// are summed in order of n in F32, then added once. Rows with id padding are skipped; NoPadding
 	// skips none.

@@ -159,7 +159,7 @@ func (e *encoder) info(task model.Task) model.Info {
 	}
 	return model.Info{
 		Task: task, Vocab: c.VocabSize, MaxPositions: c.MaxPositionEmbeddings, Layers: c.NumHiddenLayers, Hidden: c.HiddenSize,
-		Heads: c.NumAttentionHeads, HeadDim: c.HiddenSize / c.NumAttentionHeads, MatMulParams: n,
+		Heads: c.NumAttentionHeads, KVHeads: c.NumAttentionHeads, HeadDim: c.HiddenSize / c.NumAttentionHeads, MatMulParams: n,
 		Attention: []model.Attention{{Layers: c.NumHiddenLayers}},
 	}
 }

@@ -244,7 +244,7 @@ func (m *Model) Info() model.Info {
 	}
 	info := model.Info{
 		Vocab: c.VocabSize, MaxPositions: c.MaxPositionEmbeddings, Layers: c.NumHiddenLayers, Hidden: c.HiddenSize,
-		Heads: c.NumAttentionHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head,
+		Heads: c.NumAttentionHeads, KVHeads: c.NumKeyValueHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head,
 		Attention: []model.Attention{{Layers: c.NumHiddenLayers, Causal: true}},
 	}
 	if m.latent != nil {

@@ -155,7 +155,7 @@ func (m *GPT2) Info() model.Info {
 	}
 	return model.Info{
 		Vocab: c.VocabSize, MaxPositions: c.NPositions, Layers: c.NLayer, Hidden: c.NEmbd,
-		Heads: c.NHead, HeadDim: c.NEmbd / c.NHead, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head,
+		Heads: c.NHead, KVHeads: c.NHead, HeadDim: c.NEmbd / c.NHead, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head,
 		Attention: []model.Attention{{Layers: c.NLayer, Causal: true}},
 	}
 }

@@ -183,6 +183,6 @@ func (m *Llama) Info() model.Info {
 	}
 	return model.Info{
 		Vocab: c.VocabSize, MaxPositions: m.positions, Layers: c.NumHiddenLayers, Hidden: c.HiddenSize,
-		Heads: c.NumAttentionHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head, Attention: attention,
+		Heads: c.NumAttentionHeads, KVHeads: c.NumKeyValueHeads, HeadDim: c.HeadDim, Tied: c.TieWordEmbeddings, MatMulParams: n - head, HeadParams: head, Attention: attention,
 	}
 }

@@ -137,18 +137,25 @@ func (o Ops) AttentionBackward(dq, dk, dv, do, out, lse, q, k, v, docs *tensor.T
 	a.join(dv, gv)
 }
 
-// AttentionDecode is attention of one query over its window.
-func (o Ops) AttentionDecode(out, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
-	if n := k.Rows(); p.Window > 0 && n > p.Window {
-		k, v = k.RowRange(n-p.Window, n), v.RowRange(n-p.Window, n)
-	}
+// AttentionDecode is attention of one query over all rows. Rows outside its window have weight 0.
+func (o Ops) AttentionDecode(out, q, k, v, at *tensor.Tensor, p tensor.AttentionParams) {
 	s := NewScope(o.c)
 	defer s.Release()
+	n := k.Rows()
+	sees := func(rows, width, dim int) *tensor.Tensor {
+		pos := s.Iota(tensor.I32, rows, width, dim)
+		sees := s.Binary(pos, at, tensor.Le)
+		if p.Window > 0 {
+			sees = s.Binary(sees, s.Binary(pos, s.With(at, tensor.Sub, float64(p.Window)), tensor.Gt), tensor.And)
+		}
+		return sees
+	}
 	split := func(x *tensor.Tensor) *tensor.Tensor {
-		return s.Swap(s.Floats(x), 1, x.Rows(), p.KVHeads, p.E).Reshape(p.KVHeads, x.Rows(), p.E)
+		return s.Swap(s.Floats(x), 1, n, p.KVHeads, p.E).Reshape(p.KVHeads, n, p.E)
 	}
 	scores := s.product(s.Floats(q).Reshape(p.KVHeads, p.Heads/p.KVHeads, p.E), split(k), tensor.MatMulOp{TransB: true})
-	scores = s.With(scores.Reshape(p.Heads, k.Rows()), tensor.Mul, p.Scale)
+	scores = s.Where(sees(1, n, 1), s.With(scores.Reshape(p.Heads, n), tensor.Mul, p.Scale), math.Inf(-1))
 	w := s.Unary(s.Sub(scores, s.logSumExp(scores)), tensor.Exp)
-	s.Put(out, s.product(w.Reshape(p.KVHeads, p.Heads/p.KVHeads, k.Rows()), split(v), tensor.MatMulOp{}), false)
+	v = s.Where(sees(n, 1, 0), v, 0) // 0 * NaN is NaN
+	s.Put(out, s.product(w.Reshape(p.KVHeads, p.Heads/p.KVHeads, n), split(v), tensor.MatMulOp{}), false)
 }

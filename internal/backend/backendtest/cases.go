@@ -165,6 +165,10 @@ func lookups(at func(string) string, n, d int, add adder) {
 	const v = 11
 	ids := in(n).of(tensor.I32).between(0, v)
 	add(at("gather rows"), func(b tensor.Backend, x tensors) { b.GatherRows(x[0], x[1], x[2]) }, out(n, d), in(v, d), ids)
+	for _, first := range slices.Compact([]int{0, n / 2, 2}) {
+		add(at(fmt.Sprint("write rows from ", first)), func(b tensor.Backend, x tensors) { b.WriteRows(x[0], x[1], x[2]) },
+			out(n+2, d).gapped(), in(n-n/2, d).gapped(), in(1).of(tensor.I32).like(float64(first)))
+	}
 	for _, acc := range []bool{false, true} {
 		for _, padding := range []int{tensor.NoPadding, 0, 4} {
 			add(at(fmt.Sprintf("scatter add %v padding %d", acc, padding)), func(b tensor.Backend, x tensors) {
@@ -286,7 +290,7 @@ func attentions(add adder) {
 	}
 }
 
-// decodes are attention of one row.
+// decodes are attention of one row. Rows after its position are NaN.
 func decodes(add adder) {
 	for _, p := range []tensor.AttentionParams{
 		{Heads: 1, KVHeads: 1, E: 2},
@@ -297,8 +301,18 @@ func decodes(add adder) {
 	} {
 		p.Scale = 1 / math.Sqrt(float64(p.E))
 		for _, n := range []int{1, 5, 8, 128, 300} {
-			q, kv, o := in(1, p.Heads*p.E).gapped(), in(n, p.KVHeads*p.E).gapped(), out(1, p.Heads*p.E)
-			add(fmt.Sprintf("attention of one row/%d %+v", n, p), func(b tensor.Backend, x tensors) { b.AttentionDecode(x[0], x[1], x[2], x[3], p) }, o, q, kv, kv)
+			for _, last := range slices.Compact([]int{n - 1, n / 2}) {
+				q, kv, o := in(1, p.Heads*p.E).gapped(), in(n, p.KVHeads*p.E).gapped(), out(1, p.Heads*p.E)
+				kv.value = func(r *rand.Rand, i int) float64 {
+					if i >= (last+1)*p.KVHeads*p.E {
+						return math.NaN()
+					}
+					return r.NormFloat64()
+				}
+				add(fmt.Sprintf("attention of one row/%d of %d %+v", last, n, p), func(b tensor.Backend, x tensors) {
+					b.AttentionDecode(x[0], x[1], x[2], x[3], x[4], p)
+				}, o, q, kv, kv, in(1).of(tensor.I32).like(float64(last)))
+			}
 		}
 	}
 }

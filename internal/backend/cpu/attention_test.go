@@ -544,9 +544,10 @@ func BenchmarkAttentionDecode(bench *testing.B) {
 					p.Scale = 0.1
 					k, v := random(b, 1, dt, 1, n, p.KVHeads*p.E), random(b, 2, dt, 1, n, p.KVHeads*p.E)
 					q, o := random(b, 3, tensor.F32, 1, 1, p.Heads*p.E), b.New(0, tensor.F32, 1, p.Heads*p.E)
+					last := ints(b, int32(n-1))
 					bench.SetBytes(int64(k.Bytes() + v.Bytes()))
 					for bench.Loop() {
-						b.AttentionDecode(o, q, k, v, p)
+						b.AttentionDecode(o, q, k, v, last, p)
 					}
 				})
 			})

@@ -6,15 +6,15 @@ import (
 )
 
 // AttentionDecode runs a task per chunk of keys, then combines the chunks.
-func (b *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
+func (b *Backend) AttentionDecode(o, q, k, v, at *tensor.Tensor, p tensor.AttentionParams) {
 	const op = "attention of one row"
 	check(p.E > 0 && p.KVHeads > 0 && p.Heads > 0 && p.Heads%p.KVHeads == 0 && p.Window >= 0, op, "%+v", p)
 	for _, t := range []*tensor.Tensor{o, q, k, v} {
 		floats(op, t)
 	}
-	n := k.Rows()
+	n := int(indices(op, at, 1)[0]) + 1
 	check(o.Elems() == p.Heads*p.E && q.Elems() == o.Elems() && q.Rows() == 1 && o.Rows() == 1, op, "%v for queries %v with %+v", o, q, p)
-	check(n > 0 && v.Rows() == n && k.Width() == p.KVHeads*p.E && v.Width() == k.Width(), op, "keys %v and values %v with %+v", k, v, p)
+	check(n > 0 && n <= k.Rows() && v.Rows() == k.Rows() && k.Width() == p.KVHeads*p.E && v.Width() == k.Width(), op, "position %d of keys %v and values %v with %+v", n-1, k, v, p)
 	from := 0
 	if p.Window > 0 {
 		from = max(0, n-p.Window)

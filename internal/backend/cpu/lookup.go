@@ -7,6 +7,13 @@ import (
 	"trireme/tensor"
 )
 
+func (b *Backend) WriteRows(dst, x, at *tensor.Tensor) {
+	const op = "write rows"
+	first := int(indices(op, at, 1)[0])
+	check(dst.Width() == x.Width() && first >= 0 && first <= dst.Rows()-x.Rows(), op, "%v from row %d of %v", x, first, dst)
+	b.Copy(dst.RowRange(first, first+x.Rows()), x)
+}
+
 func (b *Backend) GatherRows(y, table, ids *tensor.Tensor) {
 	const op = "gather rows"
 	rows, width := y.Rows(), y.Width()

@@ -76,6 +76,7 @@ func (b *Backend) RMSNormBackward(_, _, _, _, _, _, _ *tensor.Tensor, _ bool)   
 func (b *Backend) LayerNorm(_, _, _, _, _, _, _, _ *tensor.Tensor, _ float64)                 {}
 func (b *Backend) RecomputeLayerNorm(_, _, _, _, _, _ *tensor.Tensor)                         {}
 func (b *Backend) GatherRows(_, _, _ *tensor.Tensor)                                          {}
+func (b *Backend) WriteRows(_, _, _ *tensor.Tensor)                                           {}
 func (b *Backend) ScatterAdd(_, _, _ *tensor.Tensor, _ int, _ bool)                           {}
 func (b *Backend) Swap(_, _ *tensor.Tensor)                                                   {}
 func (b *Backend) Iota(*tensor.Tensor, int)                                                   {}
@@ -111,7 +112,7 @@ func (b *Backend) Attention(_, _, q, _, _, _ *tensor.Tensor, p tensor.AttentionP
 	b.work += 2 * pairs(q, p)
 }
 
-func (b *Backend) AttentionDecode(_, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {}
+func (b *Backend) AttentionDecode(_, _, _, _, _ *tensor.Tensor, _ tensor.AttentionParams) {}
 
 // AttentionBackward counts five products: the scores, and two gradients for each product of
 // Attention.

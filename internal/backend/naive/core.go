@@ -219,6 +219,11 @@ func (b *Backend) GatherRows(dst, table, ids *tensor.Tensor) {
 	each(dst, func(i, j int) { set(dst, i, j, get(table, int(get(ids, 0, i)), j)) })
 }
 
+func (b *Backend) WriteRows(dst, x, at *tensor.Tensor) {
+	first := int(geti(at, 0, 0))
+	b.Copy(dst.RowRange(first, first+x.Rows()), x)
+}
+
 func (b *Backend) ScatterAdd(dst, x, ids *tensor.Tensor, padding int, accumulate bool) {
 	w := dst.Width()
 	out := make([]float64, dst.Elems())

@@ -150,10 +150,11 @@ func (b *Backend) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	}
 }
 
-func (b *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
+func (b *Backend) AttentionDecode(o, q, k, v, at *tensor.Tensor, p tensor.AttentionParams) {
 	p.Causal, p.Dropout = true, 0
+	pos := int(geti(at, 0, 0))
 	for h := range p.Heads {
-		attend(o, q, 0, k, v, nil, p, sequence{0, k.Rows()}, h, k.Rows()-1)
+		attend(o, q, 0, k, v, nil, p, sequence{0, pos + 1}, h, pos)
 	}
 }
 

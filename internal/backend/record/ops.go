@@ -30,8 +30,8 @@ func (r *Backend) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tenso
 }
 
 // AttentionDecode records or runs the operation.
-func (r *Backend) AttentionDecode(o, q, k, v *tensor.Tensor, p tensor.AttentionParams) {
-	r.do("AttentionDecode o= q k v p", false, o, q, k, v, p)
+func (r *Backend) AttentionDecode(o, q, k, v, at *tensor.Tensor, p tensor.AttentionParams) {
+	r.do("AttentionDecode o= q k v at p", false, o, q, k, v, at, p)
 }
 
 // Barrier records or runs the operation.
@@ -237,4 +237,9 @@ func (r *Backend) UpdateLossScale(state, scalars *tensor.Tensor, p tensor.LossSc
 // Words records or runs the operation.
 func (r *Backend) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 	r.do("Words dst= at key", false, dst, at, key)
+}
+
+// WriteRows records or runs the operation.
+func (r *Backend) WriteRows(dst, x, at *tensor.Tensor) {
+	r.do("WriteRows dst+ x at", false, dst, x, at)
 }
