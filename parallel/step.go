@@ -28,6 +28,16 @@ func (e *Engine) NextMicroBatch() {
 	e.step.micro++
 }
 
+// EndMicroBatch ends a micro-batch that is not the last of the step or pass. On a backend with static
+// shapes a micro-batch is a program, which releases what it allocates: the reductions end with it.
+// Elsewhere they overlap with the next micro-batch.
+func (e *Engine) EndMicroBatch() {
+	if tensor.Static(e.b) {
+		e.complete()
+		e.drain(0)
+	}
+}
+
 // complete ends a micro-batch: units that it did not run are resharded and their gradient is zero. Every
 // rank runs the same units.
 func (e *Engine) complete() {

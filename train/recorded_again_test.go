@@ -101,12 +101,14 @@ func TestRecordedAgain(t *testing.T) {
 				c.config.Training.MicroBatchSize = recordedRows
 				c.core = strategy == "no_shard" && !recompute.Enabled
 				ranks := c.open(t, true)
-				rec, err := ranks[0].rec.Record(func() error { return c.step(ranks[0], 0, 0) })
+				programs, err := ranks[0].record(func() error { return c.step(ranks[0], 0, 0) })
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, line := range repeated(rec.Program) {
-					t.Errorf("%s, %s, %+v, core operations %t: %s", task.name, strategy, recompute, c.core, line)
+				for i, p := range programs {
+					for _, line := range repeated(p.Program) {
+						t.Errorf("%s, %s, %+v, core operations %t, program %d: %s", task.name, strategy, recompute, c.core, i, line)
+					}
 				}
 			}
 		}

@@ -42,7 +42,7 @@ func TestRecordedOptions(t *testing.T) {
 		},
 	} {
 		for i, strategy := range []string{"no_shard", "zero_1", "full_shard", "hybrid_shard"} {
-			c := recordedCase{recordedTask: recordedTasks[1], world: 4, accum: 2, config: train.Default()}
+			c := recordedCase{recordedTask: recordedTasks[1], world: 4, accum: 4, config: train.Default()}
 			c.config.Parallel.Strategy = strategy
 			c.config.Training.MicroBatchSize = recordedRows
 			c.config.Recompute = train.Recompute{Enabled: i%2 == 0, EveryNLayers: 2, Part: "layer", Store: "memory"}
@@ -52,10 +52,11 @@ func TestRecordedOptions(t *testing.T) {
 	}
 }
 
-// An evaluation pass is one program on every rank and replays to the sums of direct execution.
+// An evaluation pass is the same programs on every rank, one for all micro-batches of the same shapes, and
+// replays to the sums of direct execution.
 func TestRecordedEvaluation(t *testing.T) {
 	for _, task := range recordedTasks {
-		c := recordedCase{recordedTask: task, world: 2, accum: 2, config: train.Default()}
+		c := recordedCase{recordedTask: task, world: 2, accum: 3, config: train.Default()}
 		c.config.Parallel.Strategy = "full_shard"
 		direct, recorded := c.open(t, false), c.open(t, true)
 		evaluate := func(k *recordedRank, rank int) error {
@@ -67,18 +68,21 @@ func TestRecordedEvaluation(t *testing.T) {
 				}
 			})
 		}
-		recs := make([]*record.Recording, c.world)
+		recs := make([][]*record.Recording, c.world)
 		for r, k := range recorded {
 			var err error
-			if recs[r], err = k.rec.Record(func() error { return evaluate(k, r) }); err != nil {
+			if recs[r], err = k.record(func() error { return evaluate(k, r) }); err != nil {
 				t.Fatal(err)
 			}
-			if diff := record.Diff(recs[0].String(), recs[r].String()); diff != "" {
+			if diff := sameTexts(recs[0], recs[r]); diff != "" {
 				t.Fatalf("%s, rank %d: %s", task.name, r, diff)
 			}
 		}
+		if n := distinct(recs[0]); len(recs[0]) != c.accum+2 || n != 3 {
+			t.Errorf("%s: %d micro-batches are %d programs, %d of them distinct", task.name, c.accum, len(recs[0]), n)
+		}
 		if err := errors.Join(append(c.each(direct, func(r int) error { return evaluate(direct[r], r) }), c.each(recorded, func(r int) error {
-			return recorded[r].rec.Replay(context.Background(), recs[0].Program, recs[r])
+			return recorded[r].replay(recs[0], recs[r])
 		})...)...); err != nil {
 			t.Fatal(err)
 		}
@@ -100,15 +104,17 @@ func TestRecordedBuckets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 60 {
 		c.counted, c.tokens = rng.Float64(), 2+rng.IntN(recordedRows*recordedPositions-1)
-		rec, err := k.rec.Record(func() error { return c.step(k, 0, rng.IntN(100)) })
+		step, err := k.record(func() error { return c.step(k, 0, rng.IntN(100)) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.rec.Replay(context.Background(), rec.Program, rec); err != nil {
+		if err := k.replay(step, step); err != nil {
 			t.Fatal(err)
 		}
 		k.Stepper.Result()
-		programs[rec.String()] = true
+		for _, p := range step {
+			programs[p.String()] = true
+		}
 	}
 	if len(programs) < 2 || len(programs) > 10 { // up to 48 tokens there are 4 lengths, and no more labels than tokens
 		t.Errorf("60 steps are %d programs", len(programs))

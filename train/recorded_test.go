@@ -90,21 +90,68 @@ type recordedCase struct {
 	core   bool // composites are recorded as what they are made of
 }
 
-// onCore is a recording backend with core operations only.
-type onCore struct {
-	tensor.Backend
-	rec *record.Backend
+// recordingBackend is a backend that records programs and runs none.
+type recordingBackend struct {
+	tensor.Backend // rec, or its operations composed of core operations
+	rec            *record.Backend
+	programs       []*record.Recording
 }
 
-func (b onCore) Static() bool                                   { return true }
-func (b onCore) DownloadAsync(src *tensor.Tensor) func() []byte { return b.rec.DownloadAsync(src) }
+func (b *recordingBackend) Static() bool { return true }
+func (b *recordingBackend) DownloadAsync(src *tensor.Tensor) func() []byte {
+	return b.rec.DownloadAsync(src)
+}
+func (b *recordingBackend) Compile(last bool, f func() error) error {
+	p, err := b.rec.Record(last, f)
+	b.programs = append(b.programs, p)
+	return err
+}
 
 const recordedSteps = 3
 
 type recordedRank struct {
 	*train.Components
 	b   tensor.Backend
-	rec *record.Backend // nil for direct execution
+	rec *recordingBackend // nil for direct execution
+}
+
+// record returns the programs of f.
+func (k *recordedRank) record(f func() error) ([]*record.Recording, error) {
+	k.rec.programs = nil
+	err := f()
+	return k.rec.programs, err
+}
+
+// replay runs the programs of one step with the inputs and buffers of another.
+func (k *recordedRank) replay(programs, with []*record.Recording) error {
+	for i, p := range programs {
+		if err := k.rec.rec.Replay(context.Background(), p.Program, with[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameTexts reports the first difference between programs that should be equal.
+func sameTexts(want, got []*record.Recording) string {
+	if len(want) != len(got) {
+		return fmt.Sprintf("%d programs, want %d", len(got), len(want))
+	}
+	for i, p := range want {
+		if diff := record.Diff(p.String(), got[i].String()); diff != "" {
+			return fmt.Sprintf("program %d: %s", i, diff)
+		}
+	}
+	return ""
+}
+
+// distinct is the number of different programs.
+func distinct(programs []*record.Recording) int {
+	texts := map[string]bool{}
+	for _, p := range programs {
+		texts[p.String()] = true
+	}
+	return len(texts)
 }
 
 // open builds all ranks, on recording backends if recording is true.
@@ -140,9 +187,10 @@ func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []erro
 		t.Cleanup(func() { worlds[r].Close() })
 		k, world := &recordedRank{b: cpu}, worlds[r]
 		if recording {
-			k.rec = record.New(cpu)
-			if k.b, world = k.rec, k.rec.World(world); c.core {
-				k.b = onCore{compose.NewBackend(k.rec), k.rec}
+			rec := record.New(cpu)
+			k.rec, world = &recordingBackend{Backend: rec, rec: rec}, rec.World(world)
+			if k.b = k.rec; c.core {
+				k.rec.Backend = compose.NewBackend(rec)
 			}
 		}
 		ranks[r] = k
@@ -197,9 +245,9 @@ func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome tra
 	return state, outcome
 }
 
-// The program of a step is the same on every rank and in every step, whatever the learning rate, rows and
-// label count. Rank 0's first program, replayed by every rank in each step, gives the bits of direct
-// execution.
+// The programs of a step, one per micro-batch, are the same on every rank and in every step, whatever the
+// learning rate, rows and label count. Rank 0's first ones, replayed by every rank in each step, give the bits
+// of direct execution.
 func TestRecordedStep(t *testing.T) {
 	strategies := []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"}
 	precisions := []train.Precision{
@@ -248,27 +296,26 @@ func TestRecordedOptimizers(t *testing.T) {
 
 func (c recordedCase) test(t *testing.T) {
 	direct, recorded := c.open(t, false), c.open(t, true)
-	var recs [recordedSteps][]*record.Recording
-	text := ""
+	var recs [recordedSteps][][]*record.Recording
 	for step := range recs { // all before the first one runs: no step waits for another's outcome
 		for r, k := range recorded {
-			rec, err := k.rec.Record(func() error { return c.step(k, r, step) })
+			programs, err := k.record(func() error { return c.step(k, r, step) })
 			if err != nil {
 				t.Fatalf("rank %d, step %d: %v", r, step, err)
 			}
-			if text == "" {
-				text = rec.String()
-			}
-			if diff := record.Diff(text, rec.String()); diff != "" {
+			recs[step] = append(recs[step], programs)
+			if diff := sameTexts(recs[0][0], programs); diff != "" {
 				t.Fatalf("rank %d, step %d: %s", r, step, diff)
 			}
-			recs[step] = append(recs[step], rec)
 		}
+	}
+	if n := distinct(recs[0][0]); len(recs[0][0]) != c.accum || n > 3 {
+		t.Errorf("%d micro-batches are %d programs, %d of them distinct", c.accum, len(recs[0][0]), n)
 	}
 	for step := range recs {
 		errs := c.each(direct, func(r int) error { return c.step(direct[r], r, step) })
 		errs = append(errs, c.each(recorded, func(r int) error {
-			return recorded[r].rec.Replay(context.Background(), recs[0][0].Program, recs[step][r])
+			return recorded[r].replay(recs[0][0], recs[step][r])
 		})...)
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
@@ -312,12 +359,10 @@ func TestNotRecorded(t *testing.T) {
 		"not in host memory": func(k *recordedRank) { tensor.HostBytes(k.Engine.HeldParams()[0].Data) },
 	} {
 		k := plain.open(t, true)[0]
-		_, err := k.rec.Record(func() error {
-			if err := plain.step(k, 0, 0); err != nil {
-				return err
-			}
-			return k.Engine.Guard(func() { read(k) })
-		})
+		_, err := k.record(func() error { return plain.step(k, 0, 0) })
+		if err == nil {
+			_, err = k.rec.rec.Record(true, func() error { return k.Engine.Guard(func() { read(k) }) })
+		}
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -105,31 +104,45 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 	if len(s.pending) == optim.MaxInFlight {
 		panic("train: Step called with too many unread results")
 	}
-	err := s.engine.Guard(func() {
-		tokens := int64(0)
-		s.engine.Begin(ctx, len(micros), true)
-		for _, m := range micros {
+	p := pendingResult{rate: rate}
+	tokens := int64(0)
+	for i, m := range micros {
+		last := i == len(micros)-1
+		err := s.compile(last, func() {
+			if i == 0 {
+				s.engine.Begin(ctx, len(micros), true)
+			}
 			s.engine.NextMicroBatch()
 			s.pass(m, true)
-			tokens += m.LabelCount
+			if tokens += m.LabelCount; !last {
+				s.engine.EndMicroBatch()
+				return
+			}
+			result := s.engine.Finish(tokens, s.maxNorm, s.lossGrad())
+			s.inputs.Write(s.b, s.updates, rate)
+			s.inputs.Next(s.b, result)
+			s.engine.Update(s.inputs.Hyper, result)
+			if s.scaler != nil {
+				s.scaler.Update(s.b, s.scale, result)
+				p.scale = tensor.DownloadAsync(s.b, s.scale)
+			}
+			s.engine.Publish()
+			p.result = s.engine.Result()
+		})
+		if s.offload != nil && s.offload.err != nil {
+			return s.offload.err
 		}
-		result := s.engine.Finish(tokens, s.maxNorm, s.lossGrad())
-		s.inputs.Write(s.b, s.updates, rate)
-		s.inputs.Next(s.b, result)
-		s.engine.Update(s.inputs.Hyper, result)
-		p := pendingResult{rate: rate}
-		if s.scaler != nil {
-			s.scaler.Update(s.b, s.scale, result)
-			p.scale = tensor.DownloadAsync(s.b, s.scale)
+		if err != nil {
+			return err
 		}
-		s.engine.Publish()
-		p.result = s.engine.Result()
-		s.pending = append(s.pending, p)
-	})
-	if s.offload != nil && s.offload.err != nil {
-		return s.offload.err
 	}
-	return err
+	s.pending = append(s.pending, p)
+	return nil
+}
+
+// compile runs f, one micro-batch, as a program where the backend compiles one. last is tensor.Compile's.
+func (s *Stepper) compile(last bool, f func()) error {
+	return tensor.Compile(s.b, last, func() error { return s.engine.Guard(f) })
 }
 
 // Close removes the file of saved layer inputs.
@@ -141,24 +154,34 @@ func (s *Stepper) Close() error {
 }
 
 // Evaluate sums the loss of micro-batches over all ranks. It changes no state. Every rank passes the
-// same number of micro-batches; those without labels count nothing.
+// same number of micro-batches; those without labels count nothing. The beginning and the end are
+// programs of their own, so all micro-batches of the same shapes are one program.
 func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatch, error]) error {
-	var failed error
-	err := s.engine.Guard(func() {
-		tokens := int64(0)
-		s.engine.Begin(ctx, 1, false)
-		for m, err := range micros {
-			if err != nil {
-				failed = err
-				return
-			}
-			s.pass(*m, false)
-			tokens += m.LabelCount
+	if err := s.compile(false, func() { s.engine.Begin(ctx, 1, false) }); err != nil {
+		return err
+	}
+	tokens := int64(0)
+	for m, err := range micros {
+		if err == nil {
+			err = s.compile(false, func() {
+				s.pass(*m, false)
+				s.engine.EndMicroBatch()
+			})
 		}
+		if err != nil {
+			return err
+		}
+		tokens += m.LabelCount
+	}
+	p := pendingResult{}
+	if err := s.compile(true, func() {
 		s.engine.Finish(tokens, 0, nil)
-		s.pending = append(s.pending, pendingResult{result: s.engine.Result()})
-	})
-	return errors.Join(failed, err)
+		p.result = s.engine.Result()
+	}); err != nil {
+		return err
+	}
+	s.pending = append(s.pending, p)
+	return nil
 }
 
 // pass runs a micro-batch forward, and backward if grad is true.

@@ -67,7 +67,7 @@ func effects(t *testing.T, through func(*record.Backend) tensor.Backend) (tried 
 			xs, values = append(xs, x), append(values, fill(x, a))
 		}
 		results := make([]func() []byte, len(xs))
-		rec, err := b.Record(func() error {
+		rec, err := b.Record(true, func() error {
 			c.run(through(b), xs)
 			for i, x := range xs {
 				results[i] = tensor.DownloadAsync(b, x)

@@ -1,5 +1,5 @@
-// Package record traces a training step into a program that a compiler could take, instead of
-// running it.
+// Package record traces a training step into programs that a compiler could take, instead of
+// running it. A step of several micro-batches is a program each (tensor.Compile).
 //
 // A Backend wraps another one. Outside a step it forwards operations. Within Backend.Record it
 // records them without running any, and returns a Recording: a Program, equal for all steps and
@@ -9,9 +9,9 @@
 //
 // A Program is in static single assignment form over ranges of buffers: a write creates a version
 // of its range, a read refers to one. A range that depends on the rank (tensor.Part) has a symbolic
-// coordinate. Buffers from outside the step are constants (read only), state (read and written) or
-// scratch (written first, undefined afterwards). Uploads are inputs, tensor.DownloadAsync reads
-// results.
+// coordinate. Buffers from outside the program are constants (read only), state (read and written),
+// outputs (written first) or, in the last program of a step, scratch (written first, undefined
+// afterwards). Uploads are inputs, tensor.DownloadAsync reads results.
 //
 // A step cannot be recorded if it reads a value (Download), waits (Sync), accesses host memory
 // (tensor.Host) or keeps a tensor that it allocated. It fails with an *Error, or a panic of package

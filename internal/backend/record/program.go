@@ -7,22 +7,23 @@ import (
 	"trireme/tensor"
 )
 
-// Program is a step as a list of operations, equal for all ranks and all steps with the same
-// shapes. It is immutable.
+// Program is a step, or a micro-batch of it, as a list of operations, equal for all ranks and all
+// steps with the same shapes. It is immutable.
 type Program struct {
 	Buffers []Buffer
 	Ops     []Op
 	last    [][]int // per operation: temporary buffers with their last use
 }
 
-// Kind is a buffer's role in a step.
+// Kind is a buffer's role in a program.
 type Kind string
 
 const (
 	Constant  Kind = "constant"  // only read: tables, frozen parameters
-	State     Kind = "state"     // read and written
-	Scratch   Kind = "scratch"   // written before read; undefined before and after
-	Temporary Kind = "temporary" // allocated and released within the step
+	State     Kind = "state"     // read and written, or written in part
+	Output    Kind = "output"    // all of it is written before it is read; undefined before
+	Scratch   Kind = "scratch"   // written before read, by the last program of a step; undefined before and after
+	Temporary Kind = "temporary" // allocated and released within the program
 )
 
 // Buffer is device memory, numbered by first use.
@@ -78,7 +79,7 @@ type View struct {
 	Reads, Writes int
 }
 
-// Recording is one step of one rank.
+// Recording is one program of one rank in one step.
 type Recording struct {
 	*Program
 	Inputs      [][]byte         // uploads, in order
@@ -87,7 +88,7 @@ type Recording struct {
 	results     []*func() []byte // downloads, in order
 }
 
-// recorder records a step.
+// recorder records a program.
 type recorder struct {
 	ops         []Op
 	inputs      [][]byte
@@ -98,7 +99,7 @@ type recorder struct {
 	coordinates map[string]int          // of the rank, by axis
 }
 
-// bufferUse is a buffer's use in a step.
+// bufferUse is a buffer's use in a program.
 type bufferUse struct {
 	buf       *tensor.Buffer
 	num       int
@@ -112,9 +113,11 @@ type bufferUse struct {
 	lastUse   int // index of the operation
 }
 
-// Record runs step on r without computing, and returns its program. It returns step's error, or an
-// *Error if the step cannot be recorded. After an error, step's objects are in an undefined state.
-func (r *Backend) Record(step func() error) (rec *Recording, err error) {
+// Record runs step on r without computing, and returns its program. last reports that no later
+// program of the step reads what this one leaves in buffers that it wrote first (see
+// tensor.Compile). Record returns step's error, or an *Error if the step cannot be recorded. After an
+// error, step's objects are in an undefined state.
+func (r *Backend) Record(last bool, step func() error) (rec *Recording, err error) {
 	if r.step != nil {
 		fail("Record", "a step is being recorded")
 	}
@@ -136,7 +139,7 @@ func (r *Backend) Record(step func() error) (rec *Recording, err error) {
 	for buf := range s.allocated {
 		fail("New", "a tensor of %d bytes (%v) is kept beyond the step", buf.Size, buf.Cat)
 	}
-	return s.finish(), nil
+	return s.finish(last), nil
 }
 
 // add records an operation. It keeps args; callers must not modify them.
@@ -215,8 +218,8 @@ func (s *recorder) view(t *tensor.Tensor) View {
 	return v
 }
 
-// finish returns the recorded step.
-func (s *recorder) finish() *Recording {
+// finish returns the recorded program. last is Record's.
+func (s *recorder) finish(last bool) *Recording {
 	p := &Program{Ops: s.ops, last: make([][]int, len(s.ops))}
 	rec := &Recording{Program: p, Inputs: s.inputs, results: s.results, Coordinates: maps.Clone(s.coordinates)}
 	for _, t := range s.order {
@@ -229,8 +232,19 @@ func (s *recorder) finish() *Recording {
 			b.Kind = State
 		case t.initial:
 			b.Kind = Constant
+		case last:
+		case t.allWritten():
+			b.Kind = Output
+		default:
+			b.Kind = State // the rest of it keeps its contents
 		}
 		p.Buffers, rec.Bound = append(p.Buffers, b), append(rec.Bound, bound)
 	}
 	return rec
+}
+
+// allWritten reports whether every element of the buffer is written, on every rank.
+func (t *bufferUse) allWritten() bool {
+	_, written := t.versions.read(&View{DType: tensor.U8, Shape: tensor.Shape{t.size}, RowStride: t.size})
+	return written
 }

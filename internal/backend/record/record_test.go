@@ -67,11 +67,11 @@ Fill dst:%4.3 float32[4] <- v=1
 // another step's inputs with the right state, results and undefined scratch.
 func TestProgram(t *testing.T) {
 	b := newMade()
-	record1, err := b.Record(func() error { return b.step(10) })
+	record1, err := b.Record(true, func() error { return b.step(10) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	record2, err := b.Record(func() error { return b.step(100) })
+	record2, err := b.Record(true, func() error { return b.step(100) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +99,36 @@ func TestProgram(t *testing.T) {
 	}
 	if got := read(b.out); got[0] == got[0] {
 		t.Errorf("scratch is %v after the step", got)
+	}
+}
+
+// TestOutputs checks the kinds of buffers that a program writes first and a later program may read.
+func TestOutputs(t *testing.T) {
+	b := newMade()
+	step := func() error {
+		b.Fill(b.out.Flat(0, 4), 1)
+		b.Fill(b.out.Flat(4, 8), 2)
+		b.Fill(b.state.Flat(2, 8), 5)
+		return nil
+	}
+	for last, want := range map[bool][]record.Kind{false: {record.Output, record.State}, true: {record.Scratch, record.Scratch}} {
+		rec, err := b.Record(last, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := []record.Kind{rec.Buffers[0].Kind, rec.Buffers[1].Kind}; !slices.Equal(got, want) {
+			t.Errorf("last %t: %v, want %v", last, got, want)
+		}
+		if err := b.Replay(context.Background(), rec.Program, rec); err != nil {
+			t.Fatal(err)
+		}
+		state, out := make([]float32, 8), make([]float32, 8)
+		b.Download(tensor.AsBytes(state), b.state)
+		b.Download(tensor.AsBytes(out), b.out)
+		if kept := out[0] == 1 && out[7] == 2 && state[1] == 3 && state[2] == 5; kept == last {
+			t.Errorf("last %t: contents %v %v", last, out, state)
+		}
+		b.Fill(b.state, 3)
 	}
 }
 
@@ -130,12 +160,12 @@ func TestUnrecordable(t *testing.T) {
 		},
 	} {
 		b := newMade()
-		_, err := b.Record(func() error { return step(b) })
+		_, err := b.Record(true, func() error { return step(b) })
 		var refused *record.Error
 		if !errors.As(err, &refused) || refused.Op != op || !strings.HasPrefix(err.Error(), "record: "+op+" within a step: ") {
 			t.Errorf("%s: %v", op, err)
 		}
-		if _, err := b.Record(func() error { return b.step(1) }); err != nil {
+		if _, err := b.Record(true, func() error { return b.step(1) }); err != nil {
 			t.Errorf("after %s: %v", op, err)
 		}
 	}

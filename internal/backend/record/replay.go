@@ -10,7 +10,8 @@ import (
 
 // Replay runs p on the wrapped backend with the inputs, buffers and coordinates of rec, a recording
 // of r, and sets its results. p is rec's program or one with the same text, of another step or
-// rank. Scratch is undefined afterwards. All ranks of a group must replay concurrently.
+// rank. Outputs and scratch are undefined before, and scratch is afterwards. All ranks of a group must
+// replay concurrently.
 func (r *Backend) Replay(ctx context.Context, p *Program, rec *Recording) error {
 	if r.step != nil {
 		fail("Replay", "a step is being recorded")
@@ -22,6 +23,9 @@ func (r *Backend) Replay(ctx context.Context, p *Program, rec *Recording) error 
 	for i, buf := range rec.Bound {
 		if buf != nil {
 			e.bufs[i] = r.memory.Inner(buf, true)
+		}
+		if kind := p.Buffers[i].Kind; kind == Output || kind == Scratch {
+			r.poison(e.bufs[i])
 		}
 	}
 	for i := range p.Ops {
