@@ -62,21 +62,28 @@ func (r *decoder) forward(ids []int32) error {
 	for i := range n {
 		at[i], keys[i] = int32(r.rows+i), int64(r.first+r.rows+i)
 	}
-	upload := func(dt tensor.DType, length int, b []byte) *tensor.Tensor {
-		t := r.b.New(tensor.Workspace, dt, length)
-		r.b.Upload(t, b)
-		return t
-	}
-	batch := model.Batch{
-		IDs: upload(tensor.I32, rows, tensor.AsBytes(padded)), Positions: upload(tensor.I32, rows, tensor.AsBytes(at)),
-		Starts: upload(tensor.I32, 2, tensor.AsBytes([]int32{0, int32(n)})), MaxSeqLen: rows,
-		TokenKeys: upload(tensor.I64, rows, tensor.AsBytes(keys)), Cache: r.cache, Seed: r.seed,
-	}
-	r.cache.At = batch.Positions.Flat(0, 1)
-	out := r.m.Logits(autograd.NewTape(r.b, tensor.F32, false), batch, n-1)
-	logits := tensor.DownloadAsync(r.b, out)
-	for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.Starts, batch.TokenKeys, out} {
-		t.Release()
+	var logits func() []byte
+	err := tensor.Compile(r.b, true, func() error {
+		upload := func(dt tensor.DType, length int, b []byte) *tensor.Tensor {
+			t := r.b.New(tensor.Workspace, dt, length)
+			r.b.Upload(t, b)
+			return t
+		}
+		batch := model.Batch{
+			IDs: upload(tensor.I32, rows, tensor.AsBytes(padded)), Positions: upload(tensor.I32, rows, tensor.AsBytes(at)),
+			Starts: upload(tensor.I32, 2, tensor.AsBytes([]int32{0, int32(n)})), MaxSeqLen: rows,
+			TokenKeys: upload(tensor.I64, rows, tensor.AsBytes(keys)), Cache: r.cache, Seed: r.seed,
+		}
+		r.cache.At = batch.Positions.Flat(0, 1)
+		out := r.m.Logits(autograd.NewTape(r.b, tensor.F32, false), batch, n-1)
+		logits = tensor.DownloadAsync(r.b, out)
+		for _, t := range []*tensor.Tensor{batch.IDs, batch.Positions, batch.Starts, batch.TokenKeys, out} {
+			t.Release()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	copy(tensor.AsBytes(r.out), logits())
 	r.rows += n
