@@ -10,7 +10,7 @@ import (
 var layers = [][]string{
 	0:  {"fault", "internal/ordered"},
 	1:  {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
-	2:  {"internal/kernel", "internal/rundir", "launch"},
+	2:  {"internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
 	3:  {"tensor"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive"},
 	5:  {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
@@ -69,10 +69,10 @@ var bans = []ban{
 }
 
 // unsafeAllowed lists packages that may import unsafe.
-var unsafeAllowed = []string{"internal/kernel", "tensor", "collective/shm"}
+var unsafeAllowed = []string{"internal/kernel", "internal/pjrt", "tensor", "collective/shm"}
 
 // environmentAllowed lists packages that may read the environment; launch passes it to workers.
-var environmentAllowed = []string{"rendezvous", "internal/cli", "cmd", "launch"}
+var environmentAllowed = []string{"rendezvous", "internal/cli", "internal/pjrt", "cmd", "launch"}
 
 // forbiddenNames are package names without meaning.
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "misc"}
