@@ -12,7 +12,6 @@ import (
 type Program struct {
 	Buffers []Buffer
 	Ops     []Op
-	last    [][]int // per operation: temporary buffers with their last use
 }
 
 // Kind is a buffer's role in a program.
@@ -110,7 +109,6 @@ type bufferUse struct {
 	versions  versions
 	initial   bool // read before written
 	written   bool
-	lastUse   int // index of the operation
 }
 
 // Record runs step on r without computing, and returns its program. last reports that no later
@@ -173,7 +171,6 @@ func (s *recorder) add(kind opKind, group, signature string, accumulate bool, ar
 		}
 	}
 	each(func(a *Arg, v *View, t *bufferUse) {
-		t.lastUse = len(s.ops)
 		if !a.Read {
 			return
 		}
@@ -220,14 +217,13 @@ func (s *recorder) view(t *tensor.Tensor) View {
 
 // finish returns the recorded program. last is Record's.
 func (s *recorder) finish(last bool) *Recording {
-	p := &Program{Ops: s.ops, last: make([][]int, len(s.ops))}
+	p := &Program{Ops: s.ops}
 	rec := &Recording{Program: p, Inputs: s.inputs, results: s.results, Coordinates: maps.Clone(s.coordinates)}
 	for _, t := range s.order {
 		b, bound := Buffer{Kind: Scratch, Cat: t.cat, Size: t.size, DType: t.dtype}, t.buf
 		switch {
 		case t.temporary:
 			b.Kind, bound = Temporary, nil
-			p.last[t.lastUse] = append(p.last[t.lastUse], t.num)
 		case t.initial && t.written:
 			b.Kind = State
 		case t.initial:

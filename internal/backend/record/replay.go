@@ -13,29 +13,41 @@ import (
 // rank. Outputs and scratch are undefined before, and scratch is afterwards. All ranks of a group must
 // replay concurrently.
 func (r *Backend) Replay(ctx context.Context, p *Program, rec *Recording) error {
+	return r.ReplayRolled(ctx, p.straight(), rec)
+}
+
+// ReplayRolled is Replay for a rolled program.
+func (r *Backend) ReplayRolled(ctx context.Context, p *Rolled, rec *Recording) error {
 	if r.step != nil {
 		fail("Replay", "a step is being recorded")
 	}
-	if len(p.Buffers) != len(rec.Bound) {
-		return fmt.Errorf("record: a program of %d buffers cannot run on a recording of %d", len(p.Buffers), len(rec.Bound))
-	}
 	e := &execution{r: r, p: p, rec: rec, bufs: make([]*tensor.Buffer, len(p.Buffers)), inputs: rec.Inputs, results: rec.results}
-	for i, buf := range rec.Bound {
-		if buf != nil {
-			e.bufs[i] = r.memory.Inner(buf, true)
-		}
-		if kind := p.Buffers[i].Kind; kind == Output || kind == Scratch {
-			r.poison(e.bufs[i])
+	for i, n := range p.Bound {
+		switch {
+		case n >= len(rec.Bound):
+			return fmt.Errorf("record: a program with buffer %d cannot run on a recording of %d", n, len(rec.Bound))
+		case n >= 0 && rec.Bound[n] != nil:
+			e.bufs[i] = r.memory.Inner(rec.Bound[n], true)
+			if kind := p.Buffers[i].Kind; kind == Output || kind == Scratch {
+				r.poison(e.bufs[i])
+			}
 		}
 	}
-	for i := range p.Ops {
-		if err := p.Ops[i].Run(ctx, e); err != nil {
-			return fmt.Errorf("record: operation %d, %s: %w", i, p.Ops[i].Name, err)
+	_, last := p.lifetimes()
+	for i, n := range p.Nodes {
+		if n.Loop != nil {
+			if err := e.loop(ctx, n.Loop); err != nil {
+				return fmt.Errorf("record: loop %d, %w", i, err)
+			}
+		} else if err := n.Op.Run(ctx, e); err != nil {
+			return fmt.Errorf("record: operation %d, %s: %w", i, n.Op.Name, err)
 		}
-		for _, num := range p.last[i] {
-			e.bufs[num].Release()
-			e.bufs[num] = nil
-		}
+		n.uses(func(b int) {
+			if last[b] == i && p.Buffers[b].Kind == Temporary && e.bufs[b] != nil {
+				e.bufs[b].Release()
+				e.bufs[b] = nil
+			}
+		})
 	}
 	for i, b := range p.Buffers {
 		if b.Kind == Scratch {
@@ -111,7 +123,7 @@ func (v *View) Tensor(buf *tensor.Buffer, coordinate int) *tensor.Tensor {
 // execution is a running program.
 type execution struct {
 	r       *Backend
-	p       *Program
+	p       *Rolled
 	rec     *Recording
 	bufs    []*tensor.Buffer // inner, by number
 	inputs  [][]byte         // remaining
@@ -150,10 +162,21 @@ func (e *execution) Result(src *tensor.Tensor) error {
 
 // Tensor is the inner tensor of a view.
 func (e *execution) Tensor(v *View) *tensor.Tensor {
-	if e.bufs[v.Buffer] == nil {
-		b := e.p.Buffers[v.Buffer]
-		e.bufs[v.Buffer] = e.r.inner.New(b.Cat, tensor.U8, b.Size).Buffer()
-		e.r.poison(e.bufs[v.Buffer])
+	return v.Tensor(e.buffer(v.Buffer), e.rec.Coordinates[v.Axis])
+}
+
+// buffer is an inner buffer; temporaries are allocated on first use.
+func (e *execution) buffer(i int) *tensor.Buffer {
+	if e.bufs[i] == nil {
+		b := e.p.Buffers[i]
+		e.bufs[i] = e.r.temporary(b.Cat, b.Size)
 	}
-	return v.Tensor(e.bufs[v.Buffer], e.rec.Coordinates[v.Axis])
+	return e.bufs[i]
+}
+
+// temporary allocates an inner buffer with undefined content.
+func (r *Backend) temporary(cat tensor.Category, size int) *tensor.Buffer {
+	buf := r.inner.New(cat, tensor.U8, size).Buffer()
+	r.poison(buf)
+	return buf
 }

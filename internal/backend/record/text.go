@@ -34,12 +34,13 @@ func (p *Program) String() string {
 		fmt.Fprintf(&out, "%%%d %s %v %d\n", i, b.Kind, b.Cat, b.Size)
 	}
 	for i := range p.Ops {
-		p.Ops[i].write(&out)
+		p.Ops[i].write(&out, (*View).write)
 	}
 	return out.String()
 }
 
-func (op *Op) write(out *strings.Builder) {
+// write formats op. view formats a view and the version that op reads or creates.
+func (op *Op) write(out *strings.Builder, view func(v *View, out *strings.Builder, version int)) {
 	out.WriteString(op.Name)
 	if op.Group != "" {
 		out.WriteString(" " + op.Group)
@@ -54,7 +55,7 @@ func (op *Op) write(out *strings.Builder) {
 						version = v.Writes
 					}
 					fmt.Fprintf(out, " %s:", a.Name)
-					v.write(out, version)
+					view(v, out, version)
 				}
 			}
 		}
@@ -76,6 +77,11 @@ func (op *Op) write(out *strings.Builder) {
 
 func (v *View) write(out *strings.Builder, version int) {
 	fmt.Fprintf(out, "%%%d.%d", v.Buffer, version)
+	v.writeRange(out)
+}
+
+// writeRange formats all but the buffer.
+func (v *View) writeRange(out *strings.Builder) {
 	if v.Offset > 0 {
 		fmt.Fprintf(out, "+%d", v.Offset)
 	}
