@@ -12,7 +12,7 @@ var layers = [][]string{
 	1:  {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/impl", "internal/jinja", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
 	3:  {"tensor"},
-	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive"},
+	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn"},
 	5:  {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
 	6:  {"parallel", "model"},
 	7:  {"train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
