@@ -152,13 +152,11 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 		u.Observer = e
 		e.needs = append(e.needs, needs(u, owner))
 	}
-	for _, s := range stacks(e.flats) {
-		if err := e.allocate(s); err != nil {
+	for _, f := range e.flats {
+		if err := e.allocate(f); err != nil {
 			return nil, errors.Join(err, e.files.close())
 		}
-		e.split(s)
-	}
-	for _, f := range e.flats {
+		e.split(f)
 		if f.layout.param.len() == f.padded && !isOffloaded(f.param) {
 			f.hold(f.param)
 			f.bind(f.param)

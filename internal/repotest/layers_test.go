@@ -13,9 +13,9 @@ var layers = [][]string{
 	2:  {"internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
 	3:  {"tensor"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn"},
-	5:  {"nn", "checkpoint", "device", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
-	6:  {"parallel", "model"},
-	7:  {"train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
+	5:  {"nn", "checkpoint", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
+	6:  {"parallel", "model", "internal/backend/xla"},
+	7:  {"device", "train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
 	8:  {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},
 	9:  {"internal/cli"},
 	10: {"cmd/trireme", "bench", "examples"},
@@ -24,6 +24,8 @@ var layers = [][]string{
 // beside lists intended imports within a layer.
 var beside = map[string][]string{
 	"internal/impl":    {"internal/cpuid"},
+	"train":            {"device"},
+	"generate":         {"device"},
 	"internal/conf":    {"internal/filekind"},
 	"internal/foreign": {"internal/keys"},
 	"tokenizer":        {"internal/filekind"},

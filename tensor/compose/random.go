@@ -35,7 +35,11 @@ func (o Ops) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 // words are the stream's elements at a matrix of indices.
 func (s *Scope) words(at *tensor.Tensor, key tensor.RandKey) *tensor.Tensor {
 	w := s.New(tensor.I64, at.Rows(), at.Width())
-	NewOps(s.c).Words(w, at, key)
+	if native, ok := s.c.(tensor.Random); ok {
+		native.Words(w, at, key)
+	} else {
+		NewOps(s.c).Words(w, at, key)
+	}
 	return w
 }
 

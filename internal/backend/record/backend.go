@@ -14,6 +14,9 @@ type Backend struct {
 	memory Memory
 	step   *recorder         // current step; nil outside
 	groups map[string]*group // by name
+	// Alone runs each operation outside steps, such as by recording it as a program. Nil runs it on
+	// the inner backend.
+	Alone func(operation func() error) error
 }
 
 // Memory has the inner backend's buffers of those allocated outside steps.
@@ -163,6 +166,16 @@ func (r *Backend) shadow(t *tensor.Tensor, write bool) *tensor.Tensor {
 func (r *Backend) do(signature string, accumulate bool, args ...any) {
 	if r.step != nil {
 		r.step.add(operation, "", signature, accumulate, args...)
+		return
+	}
+	if r.Alone != nil {
+		err := r.Alone(func() error {
+			r.step.add(operation, "", signature, accumulate, args...)
+			return nil
+		})
+		if err != nil {
+			panic(err)
+		}
 		return
 	}
 	name, values := r.shadows(signature, args)

@@ -1,0 +1,190 @@
+package xla
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"trireme/collective"
+	"trireme/internal/backend/record"
+	"trireme/internal/pjrt"
+	"trireme/tensor"
+)
+
+// Host computes outside programs.
+type Host interface {
+	tensor.Backend
+	Close() error
+}
+
+// Backend is one rank's device. It is not safe for concurrent use.
+type Backend struct {
+	*record.Backend
+	client *Client
+	device *pjrt.Device
+	host   Host
+	memory *memory
+	groups map[string][][]int // rank lists of all groups, by name
+	coords map[axisAt]*pjrt.Buffer
+	flight []*pjrt.Event // of programs that may still run, oldest first
+}
+
+type axisAt struct {
+	axis string
+	at   int
+}
+
+// inFlight is the limit of programs that run or wait.
+const inFlight = 3
+
+// New returns a backend on a device of c. Close closes host.
+func New(c *Client, device *pjrt.Device, host Host) *Backend {
+	m := &memory{host: host, device: device, buffers: map[*tensor.Buffer]*resident{}}
+	return &Backend{
+		Backend: record.NewWithMemory(host, m), client: c, device: device, host: host, memory: m,
+		groups: map[string][][]int{}, coords: map[axisAt]*pjrt.Buffer{},
+	}
+}
+
+// Name is the platform: cuda, tpu, or xla for others.
+func (b *Backend) Name() string {
+	switch p := b.client.client.Platform(); p {
+	case "cuda", "tpu":
+		return p
+	}
+	return "xla"
+}
+
+// World wraps w for tensors of b.
+func (b *Backend) World(w collective.World) collective.World {
+	return world{b.Backend.World(w), b.groups}
+}
+
+// world records the groups that ranks form. Every rank forms all of them, its own or not.
+type world struct {
+	collective.World
+	groups map[string][][]int
+}
+
+func (w world) Group(name string, ranks []int) (collective.Group, error) {
+	w.groups[name] = append(w.groups[name], ranks)
+	return w.World.Group(name, ranks)
+}
+
+// Compile runs f as a program. Results arrive later: an error of the device may be returned by a later
+// call, or by Sync.
+func (b *Backend) Compile(last bool, f func() error) error {
+	rec, err := b.Record(last, f)
+	if err != nil {
+		return err
+	}
+	x, err := b.client.compile(rec.Program, b.groups)
+	if err != nil {
+		return err
+	}
+	for len(b.flight) >= inFlight {
+		if err := b.await(); err != nil {
+			return err
+		}
+	}
+	return b.execute(x, rec)
+}
+
+// await waits for the oldest program.
+func (b *Backend) await() error {
+	done := b.flight[0]
+	b.flight = b.flight[1:]
+	defer done.Close()
+	if err := done.Await(); err != nil {
+		return fmt.Errorf("xla: on device %d: %w", b.device.ID(), err)
+	}
+	return nil
+}
+
+func (b *Backend) execute(x *program, rec *record.Recording) error {
+	args := make([]*pjrt.Buffer, len(x.params))
+	var inputs []*pjrt.Buffer // freed once the program has them
+	defer func() {
+		for _, in := range inputs {
+			in.Close()
+		}
+	}()
+	for i, p := range x.params {
+		var err error
+		switch p.from {
+		case ofBuffer:
+			args[i], err = b.memory.onDevice(rec.Bound[p.number])
+		case ofInput:
+			args[i], err = b.device.Upload(p.pjrtType(), p.dims, rec.Inputs[p.number])
+			inputs = append(inputs, args[i])
+		case ofCoordinate:
+			args[i], err = b.coordinate(p.axis, rec.Coordinates[p.axis])
+		}
+		if err != nil {
+			return fmt.Errorf("xla: moving data to device %d: %w", b.device.ID(), err)
+		}
+	}
+	outs, done, err := x.exec.Execute(b.device, args, nil)
+	if err != nil {
+		return fmt.Errorf("xla: on device %d: %w", b.device.ID(), err)
+	}
+	b.flight = append(b.flight, done)
+	for i, p := range x.outputs {
+		if p.from == ofBuffer {
+			b.memory.replace(rec.Bound[p.number], outs[i])
+			continue
+		}
+		bytes := make([]byte, outs[i].Size())
+		ready, err := outs[i].DownloadAsync(bytes)
+		if err != nil {
+			return fmt.Errorf("xla: on device %d: %w", b.device.ID(), err)
+		}
+		out := outs[i]
+		var failed error
+		rec.SetResult(p.number, func() []byte {
+			if ready != nil {
+				failed = ready.Await()
+				ready.Close()
+				out.Close()
+				ready = nil
+			}
+			if failed != nil {
+				panic(fmt.Errorf("xla: on device %d: %w", b.device.ID(), failed))
+			}
+			return bytes
+		})
+	}
+	for i, buf := range rec.Buffers {
+		if buf.Kind == record.Scratch {
+			b.memory.replace(rec.Bound[i], nil)
+		}
+	}
+	return nil
+}
+
+// coordinate is a number on the device.
+func (b *Backend) coordinate(axis string, at int) (*pjrt.Buffer, error) {
+	key := axisAt{axis, at}
+	if b.coords[key] == nil {
+		c, err := b.device.Upload(pjrt.S32, nil, binary.LittleEndian.AppendUint32(nil, uint32(at)))
+		if err != nil {
+			return nil, err
+		}
+		b.coords[key] = c
+	}
+	return b.coords[key], nil
+}
+
+// Close waits for all programs and frees the memory.
+func (b *Backend) Close() (err error) {
+	for len(b.flight) > 0 {
+		err = errors.Join(err, b.await())
+	}
+	for buf := range b.memory.buffers {
+		b.memory.Free(buf)
+	}
+	for _, c := range b.coords {
+		c.Close()
+	}
+	return errors.Join(err, b.host.Close())
+}
