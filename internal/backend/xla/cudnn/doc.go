@@ -1,4 +1,4 @@
-// Package cudnn describes attention as custom calls of XLA to cuDNN: target, configuration, operands
-// and results. It emits nothing itself. The facts and their sources are in
-// ../testdata/cudnn/README.md.
+// Package cudnn is attention by XLA's custom calls to cuDNN. Forward and Backward describe a call:
+// target, configuration, operands and results. Ops computes tensor.Attention's operations with them
+// on a core that can emit calls. The facts and their sources are in ../testdata/cudnn/README.md.
 package cudnn
