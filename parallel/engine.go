@@ -152,11 +152,13 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 		u.Observer = e
 		e.needs = append(e.needs, needs(u, owner))
 	}
-	for _, f := range e.flats {
-		if err := e.allocate(f); err != nil {
+	for _, s := range stacks(e.flats) {
+		if err := e.allocate(s); err != nil {
 			return nil, errors.Join(err, e.files.close())
 		}
-		e.split(f)
+		e.split(s)
+	}
+	for _, f := range e.flats {
 		if f.layout.param.len() == f.padded && !isOffloaded(f.param) {
 			f.hold(f.param)
 			f.bind(f.param)

@@ -85,53 +85,54 @@ func (e *Engine) newOffloaded(at **disk.File, dir string, dt tensor.DType, n int
 	return tensor.Of(tensor.NewOffloaded(e.b.Meter(), store, n*dt.Size()), dt, 0, n), nil
 }
 
-// allocate allocates the state of f in memory or files. Files are zero.
-func (e *Engine) allocate(f *flat) (err error) {
-	o, l := &e.files, &f.layout
-	state := o.Optimizer.Device == OffloadNVMe
-	params := o.Params.Device == OffloadNVMe
-	optimizer := func(cat tensor.Category, dt tensor.DType, n int) *tensor.Tensor {
-		if !state {
-			return e.b.New(cat, dt, n)
-		}
-		t, failed := e.newOffloaded(&o.optimizer, o.Optimizer.Path, dt, n)
-		if err == nil {
-			err = failed
-		}
-		return t
-	}
-	if params {
-		if f.param, err = e.newOffloaded(&o.params, o.Params.Path, e.precision.Param, l.param.len()); err != nil {
-			return err
-		}
-	} else {
-		f.param = e.b.New(tensor.Params, e.precision.Param, l.param.len())
-	}
-	compute, master := stateTensor{nil, l.param, 1, tensor.Params}, stateTensor{f.param, l.param, 1, tensor.Params}
-	if e.precision.Param == tensor.F32 {
-		l.master = l.param
-	} else {
-		compute.Tensor = f.param
-		master = stateTensor{optimizer(tensor.Master, tensor.F32, l.master.len()), l.master, 1, tensor.Master}
-	}
-	f.master, f.tensors = master.Tensor, []stateTensor{compute, master}
-	for _, gap := range l.gapsIn(l.master) {
-		if err == nil && !isOffloaded(f.master) {
-			e.b.Fill(f.master.Flat(gap.lo-l.master.lo, gap.hi-l.master.lo), 0)
-		}
-	}
-	if f.frozen || err != nil {
+// allocate allocates the state of a stack in memory or files. Files are zero.
+func (e *Engine) allocate(s stack) error {
+	o := &e.files
+	offloaded := o.Optimizer.Device == OffloadNVMe
+	l := s[0].layout
+	compute, err := e.newState(s, o.Params.Device == OffloadNVMe, &o.params, o.Params.Path, tensor.Params, e.precision.Param, l.param.len())
+	if err != nil {
 		return err
 	}
-	f.grad = e.b.New(tensor.Grads, tensor.F32, l.grad.len())
-	for _, s := range elements(f.optimizer) {
-		t := optimizer(tensor.Optimizer, s.DType, l.optim.len()/s.Block)
-		if err == nil && !state {
-			e.b.Fill(t, 0)
+	master := compute
+	if e.precision.Param != tensor.F32 {
+		if master, err = e.newState(s, offloaded, &o.optimizer, o.Optimizer.Path, tensor.Master, tensor.F32, l.master.len()); err != nil {
+			return err
 		}
-		f.tensors = append(f.tensors, stateTensor{t, l.optim, s.Block, tensor.Optimizer})
 	}
-	return err
+	for k, f := range s {
+		f.param, f.master = compute[k], master[k]
+		if f.param == f.master {
+			f.layout.master = f.layout.param
+			f.tensors = []stateTensor{{nil, l.param, 1, tensor.Params}, {f.param, l.param, 1, tensor.Params}}
+		} else {
+			f.tensors = []stateTensor{{f.param, l.param, 1, tensor.Params}, {f.master, l.master, 1, tensor.Master}}
+		}
+		for _, gap := range f.gapsIn(f.layout.master) {
+			if !isOffloaded(f.master) {
+				e.b.Fill(f.master.Flat(gap.lo-f.layout.master.lo, gap.hi-f.layout.master.lo), 0)
+			}
+		}
+	}
+	if s[0].frozen {
+		return nil
+	}
+	for k, grad := range split(e.b.New(tensor.Grads, tensor.F32, len(s)*l.grad.len()), len(s)) {
+		s[k].grad = grad
+	}
+	for _, slot := range elements(s[0].optimizer) {
+		ts, err := e.newState(s, offloaded, &o.optimizer, o.Optimizer.Path, tensor.Optimizer, slot.DType, l.optim.len()/slot.Block)
+		if err != nil {
+			return err
+		}
+		for k, t := range ts {
+			if !offloaded {
+				e.b.Fill(t, 0)
+			}
+			s[k].tensors = append(s[k].tensors, stateTensor{t, l.optim, slot.Block, tensor.Optimizer})
+		}
+	}
+	return nil
 }
 
 func (f *flat) offloaded() bool {

@@ -16,11 +16,8 @@ import (
 type tensorwise struct {
 	optim.Tensorwise
 	*flat
-	scalars *tensor.Tensor // F64 [ScalarCount]: those of Finish, with scale 1
-	rates   *tensor.Tensor // F64 [parameters, inputs]
 	classes []class        // if the optimizer needs whole matrices
-	sums    *tensor.Tensor // I64 [2 x parameters x ExactWords]: sums of squares of parameters, then of directions
-	norms   *tensor.Tensor // F64 [3, parameters]: the same sums, then element counts
+	counts  *tensor.Tensor // F64 [parameters]: elements of each, if the optimizer needs norms; shared by the stack
 }
 
 // class is a set of parameters of one shape and optimizer group.
@@ -30,7 +27,7 @@ type class struct {
 	members []int            // indices into the flat's parameters
 	mine    []int32          // indices into members that this rank computes, padded with the last one to equal length on all ranks
 	own     int              // length of mine without padding
-	ids     *tensor.Tensor   // I32: mine
+	ids     *tensor.Tensor   // I32: mine; shared by the stack
 	state   []*tensor.Tensor // per slot of whole matrices: [len(mine), elements]
 }
 
@@ -43,40 +40,62 @@ func elements(o optim.Optimizer) []optim.Slot {
 	return slices.DeleteFunc(o.Slots(), func(s optim.Slot) bool { return s.MatrixShape != nil })
 }
 
-// newTensorwise allocates the update of f, after f.pieces is set.
-func (e *Engine) newTensorwise(o optim.Tensorwise, f *flat) *tensorwise {
-	n := len(f.params)
-	j := &tensorwise{Tensorwise: o, flat: f, scalars: e.b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount), rates: e.b.New(tensor.Workspace, tensor.F64, n, optim.Width(e.settings))}
-	ends := e.b.New(tensor.Workspace, tensor.I64, len(f.pieces), n)
-	var at []int64
-	for i := range f.pieces {
-		p := &f.pieces[i]
-		p.params = ends.Flat(i*n, (i+1)*n)
-		at = append(at, f.paramEnds(p.span)...)
+// newTensorwise allocates the updates of a stack, after its pieces are set.
+func (e *Engine) newTensorwise(o optim.Tensorwise, s stack) (js []*tensorwise) {
+	n := len(s[0].params)
+	ends := e.piecewise(s, n, func(f *flat, p *piece) []int64 { return f.paramEnds(p.span) })
+	for _, f := range s {
+		for i := range f.pieces {
+			f.pieces[i].params = ends[i]
+		}
+		js = append(js, &tensorwise{Tensorwise: o, flat: f})
 	}
-	e.b.Upload(ends, tensor.AsBytes(at))
 	if _, ok := o.(optim.NormScaled); ok {
-		j.sums = e.b.New(tensor.Workspace, tensor.I64, 2*n*tensor.ExactWords)
-		j.norms = e.b.New(tensor.Workspace, tensor.F64, 3, n)
 		counts := make([]float64, n)
-		for i, p := range f.params {
+		for i, p := range s[0].params {
 			counts[i] = float64(p.Shape.Elems())
 		}
-		e.b.Upload(j.norms.Flat(2*n, 3*n), tensor.AsBytes(counts))
+		t := e.b.New(tensor.Workspace, tensor.F64, n)
+		e.b.Upload(t, tensor.AsBytes(counts))
+		for _, j := range js {
+			j.counts = t
+		}
 	}
 	if _, ok := o.(optim.Matrixwise); !ok {
-		return j
+		return js
 	}
-	for i, p := range f.params {
-		c := slices.IndexFunc(j.classes, func(c class) bool { return c.shape.Equal(p.Shape) && c.group == f.groups[i] })
-		if c < 0 {
-			c = len(j.classes)
-			j.classes = append(j.classes, class{shape: p.Shape, group: f.groups[i]})
+	for _, c := range e.classes(s[0]) {
+		c.ids = e.b.New(tensor.Workspace, tensor.I32, len(c.mine))
+		e.b.Upload(c.ids, tensor.AsBytes(c.mine))
+		var states [][]*tensor.Tensor // per slot and flat
+		for _, slot := range whole(o) {
+			all := e.b.New(tensor.Optimizer, slot.DType, len(s)*len(c.mine)*slot.MatrixShape(c.shape).Elems())
+			e.b.Fill(all, 0)
+			states = append(states, split(all, len(s)))
 		}
-		j.classes[c].members = append(j.classes[c].members, i)
+		for k, j := range js {
+			c.state = nil
+			for _, slot := range states {
+				c.state = append(c.state, slot[k].Reshape(len(c.mine), slot[k].Elems()/len(c.mine)))
+			}
+			j.classes = append(j.classes, c)
+		}
 	}
-	for i := range j.classes {
-		c := &j.classes[i]
+	return js
+}
+
+// classes returns the classes of f's parameters, without memory.
+func (e *Engine) classes(f *flat) (all []class) {
+	for i, p := range f.params {
+		c := slices.IndexFunc(all, func(c class) bool { return c.shape.Equal(p.Shape) && c.group == f.groups[i] })
+		if c < 0 {
+			c = len(all)
+			all = append(all, class{shape: p.Shape, group: f.groups[i]})
+		}
+		all[c].members = append(all[c].members, i)
+	}
+	for i := range all {
+		c := &all[i]
 		per := (len(c.members) + e.mesh.Size(Shard) - 1) / e.mesh.Size(Shard)
 		for k := range per {
 			m := e.mesh.Coordinate(Shard)*per + k
@@ -84,15 +103,8 @@ func (e *Engine) newTensorwise(o optim.Tensorwise, f *flat) *tensorwise {
 				c.own++
 			}
 		}
-		c.ids = e.b.New(tensor.Workspace, tensor.I32, per)
-		e.b.Upload(c.ids, tensor.AsBytes(c.mine))
-		for _, s := range whole(o) {
-			t := e.b.New(tensor.Optimizer, s.DType, per, s.MatrixShape(c.shape).Elems())
-			e.b.Fill(t, 0)
-			c.state = append(c.state, t)
-		}
 	}
-	return j
+	return all
 }
 
 func (l *layout) paramEnds(s span) []int64 {
@@ -116,7 +128,8 @@ func (e *Engine) each(f *flat, writes span, do func(*piece, *stagingBuffer)) {
 	e.stream(f.pieces, span{atMaster, len(f.tensors)}, writes, do)
 }
 
-func (e *Engine) updateTensorwise(j *tensorwise, hyper, scalars *tensor.Tensor) {
+// updateTensorwise updates j's flat. unscaled is scalars with scale 1.
+func (e *Engine) updateTensorwise(j *tensorwise, hyper, scalars, unscaled *tensor.Tensor) {
 	f, rows := j.flat, hyper.RowRange(j.settings.lo, j.settings.hi)
 	held := f.optim
 	if len(j.classes) > 0 {
@@ -140,14 +153,17 @@ func (e *Engine) updateTensorwise(j *tensorwise, hyper, scalars *tensor.Tensor) 
 		return s
 	}
 	n := len(f.params)
-	if j.sums != nil {
-		e.b.Fill(j.sums, 0)
+	var sums *tensor.Tensor // I64 [2 x parameters x ExactWords]: of squares of parameters, then of directions
+	if j.counts != nil {
+		sums = e.b.New(tensor.Workspace, tensor.I64, 2*n*tensor.ExactWords)
+		defer sums.Release()
+		e.b.Fill(sums, 0)
 	}
 	e.each(f, span{atState, len(f.tensors)}, func(p *piece, s *stagingBuffer) {
 		x := f.slice(p, s)
 		j.Direction(e.b, part(p.span), inner(x), rows, scalars)
-		if j.sums != nil {
-			e.b.ExactSquares(j.sums.Flat(0, n*tensor.ExactWords), x.P, p.params)
+		if sums != nil {
+			e.b.ExactSquares(sums.Flat(0, n*tensor.ExactWords), x.P, p.params)
 		}
 	})
 	if len(j.classes) > 0 {
@@ -158,29 +174,31 @@ func (e *Engine) updateTensorwise(j *tensorwise, hyper, scalars *tensor.Tensor) 
 			e.compute(j, &j.classes[i], d, hyper, scalars)
 		}
 	}
-	e.b.Copy(j.scalars, scalars)
-	e.b.Fill(j.scalars.Flat(tensor.ScalarScale, tensor.ScalarScale+1), 1)
+	rates := e.b.New(tensor.Workspace, tensor.F64, n, hyper.Width())
+	defer rates.Release()
 	for i, g := range f.groups {
-		e.b.Copy(j.rates.RowRange(i, i+1), hyper.RowRange(g, g+1))
+		e.b.Copy(rates.RowRange(i, i+1), hyper.RowRange(g, g+1))
 	}
-	if j.sums != nil {
+	if sums != nil {
 		for _, p := range f.pieces {
-			e.b.ExactSquares(j.sums.Flat(n*tensor.ExactWords, 2*n*tensor.ExactWords), part(p.span), p.params)
+			e.b.ExactSquares(sums.Flat(n*tensor.ExactWords, 2*n*tensor.ExactWords), part(p.span), p.params)
 		}
 		if f.optim.len() < f.padded {
 			e.wait(e.issue(func(ctx context.Context) error {
-				return e.mesh.Group(Shard).AllReduce(ctx, j.sums, collective.Sum, f.unit.Name)
+				return e.mesh.Group(Shard).AllReduce(ctx, sums, collective.Sum, f.unit.Name)
 			}))
 		}
-		e.b.ExactValues(j.norms.Flat(0, 2*n), j.sums)
-		of := func(i int) *tensor.Tensor { return j.norms.Flat(i*n, (i+1)*n).Reshape(n, 1) }
-		j.Tensorwise.(optim.NormScaled).AdjustRates(e.b, j.rates, optim.Norms{P: of(0), D: of(1), Count: of(2)})
+		norms := e.b.New(tensor.Workspace, tensor.F64, 2*n)
+		defer norms.Release()
+		e.b.ExactValues(norms, sums)
+		of := func(t *tensor.Tensor) *tensor.Tensor { return t.Reshape(n, 1) }
+		j.Tensorwise.(optim.NormScaled).AdjustRates(e.b, rates, optim.Norms{P: of(norms.Flat(0, n)), D: of(norms.Flat(n, 2*n)), Count: of(j.counts)})
 	}
 	e.each(f, span{atParam, len(f.tensors)}, func(p *piece, s *stagingBuffer) {
 		x := f.slice(p, s)
 		apply := inner(x)
 		apply.Ends = p.params
-		j.Apply(e.b, part(p.span), apply, j.rates, j.scalars)
+		j.Apply(e.b, part(p.span), apply, rates, unscaled)
 		if averaged {
 			average.Average(e.b, x, rows, scalars)
 		}

@@ -87,8 +87,56 @@ func block(o optim.Optimizer) int {
 // ParamGroups lists the parameter groups: optimizer, learning-rate factor and weight decay of each.
 func (e *Engine) ParamGroups() []optim.ParamOptions { return e.settings }
 
-// split splits the range of f that this rank updates into pieces: one, or sub-groups if f is offloaded.
-func (e *Engine) split(f *flat) {
+// split splits the ranges of a stack's flats that this rank updates into pieces: one, or sub-groups if the
+// flat is offloaded.
+func (e *Engine) split(s stack) {
+	for _, f := range s {
+		f.pieces = e.piecesOf(f)
+	}
+	if s[0].frozen {
+		return
+	}
+	groups := s[0].settings.len()
+	ends := e.piecewise(s, groups, func(f *flat, p *piece) []int64 { return f.ends(p.span, f.settings.lo, groups) })
+	for _, f := range s {
+		for i := range f.pieces {
+			p := &f.pieces[i]
+			if p.ends = ends[i]; !f.offloaded() {
+				p.slice = f.slice(p, nil)
+			}
+		}
+	}
+	if o, ok := optim.AsTensorwise(s[0].optimizer); ok {
+		e.tensorwise = append(e.tensorwise, e.newTensorwise(o, s)...)
+		return
+	}
+	u := slices.IndexFunc(e.updates, func(u update) bool { return optim.Optimizer(u.Elementwise) == s[0].optimizer })
+	if u < 0 {
+		u = len(e.updates)
+		e.updates = append(e.updates, update{Elementwise: s[0].optimizer.(optim.Elementwise)})
+	}
+	for _, f := range s {
+		if f.offloaded() {
+			e.updates[u].streamed = append(e.updates[u].streamed, f.pieces...)
+		} else {
+			e.updates[u].resident = append(e.updates[u].resident, f.pieces...)
+		}
+	}
+}
+
+// piecewise uploads n numbers per piece, which are the same for all flats of a stack.
+func (e *Engine) piecewise(s stack, n int, of func(f *flat, p *piece) []int64) []*tensor.Tensor {
+	pieces := s[0].pieces
+	all := e.b.New(tensor.Workspace, tensor.I64, len(pieces), n)
+	var at []int64
+	for i := range pieces {
+		at = append(at, of(s[0], &pieces[i])...)
+	}
+	e.b.Upload(all, tensor.AsBytes(at))
+	return split(all, len(pieces))
+}
+
+func (e *Engine) piecesOf(f *flat) (pieces []piece) {
 	most := f.padded
 	if f.offloaded() {
 		if n := e.files.Optimizer.SubGroupSize; n > 0 {
@@ -98,37 +146,9 @@ func (e *Engine) split(f *flat) {
 		most = (most + q - 1) / q * q
 	}
 	for lo := f.optim.lo; lo < f.optim.hi; lo += most {
-		f.pieces = append(f.pieces, piece{f: f, span: span{lo, min(lo+most, f.optim.hi)}})
+		pieces = append(pieces, piece{f: f, span: span{lo, min(lo+most, f.optim.hi)}})
 	}
-	if f.frozen {
-		return
-	}
-	groups := f.settings.len()
-	ends := e.b.New(tensor.Workspace, tensor.I64, len(f.pieces), groups)
-	var at []int64
-	for i := range f.pieces {
-		p := &f.pieces[i]
-		p.ends = ends.Flat(i*groups, (i+1)*groups)
-		at = append(at, f.ends(p.span, f.settings.lo, groups)...)
-		if !f.offloaded() {
-			p.slice = f.slice(p, nil)
-		}
-	}
-	e.b.Upload(ends, tensor.AsBytes(at))
-	if o, ok := optim.AsTensorwise(f.optimizer); ok {
-		e.tensorwise = append(e.tensorwise, e.newTensorwise(o, f))
-		return
-	}
-	u := slices.IndexFunc(e.updates, func(u update) bool { return optim.Optimizer(u.Elementwise) == f.optimizer })
-	if u < 0 {
-		u = len(e.updates)
-		e.updates = append(e.updates, update{Elementwise: f.optimizer.(optim.Elementwise)})
-	}
-	if f.offloaded() {
-		e.updates[u].streamed = append(e.updates[u].streamed, f.pieces...)
-	} else {
-		e.updates[u].resident = append(e.updates[u].resident, f.pieces...)
-	}
+	return pieces
 }
 
 // Update updates this rank's parameters from the reduced gradients. Row i of hyper (F64) has the inputs
@@ -144,8 +164,15 @@ func (e *Engine) Update(hyper, scalars *tensor.Tensor) {
 			e.castParams(p, s)
 		})
 	}
+	if len(e.tensorwise) == 0 {
+		return
+	}
+	unscaled := e.b.New(tensor.Workspace, tensor.F64, tensor.ScalarCount) // for directions, which are scaled
+	defer unscaled.Release()
+	e.b.Copy(unscaled, scalars)
+	e.b.Fill(unscaled.Flat(tensor.ScalarScale, tensor.ScalarScale+1), 1)
 	for _, j := range e.tensorwise {
-		e.updateTensorwise(j, hyper, scalars)
+		e.updateTensorwise(j, hyper, scalars, unscaled)
 	}
 }
 
