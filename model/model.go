@@ -12,6 +12,7 @@ type Batch struct {
 	IDs       *tensor.Tensor // I32 [N]
 	Starts    *tensor.Tensor // I32 [B+1]: first row of each sequence, and the end of the last
 	MaxSeqLen int            // maximum length of a sequence, the same for all batches
+	SeqLen    int            // length of every sequence if all N rows are in sequences of one length; else 0
 	Targets   *tensor.Tensor // I32 [N]: labels; negative is ignored
 	Labeled   LabeledRows    // the rows with labels
 	Positions *tensor.Tensor // I32 [N]: position in the document
@@ -63,7 +64,7 @@ func (b Batch) DropSequences(t *autograd.Tape, d nn.Dropout, x *autograd.Var) *a
 
 // Attention returns p for the batch, with dropout d of the softmax if Train is set.
 func (b Batch) Attention(p tensor.AttentionParams, d nn.Dropout) tensor.AttentionParams {
-	p.Starts, p.MaxSeqLen = b.Starts, b.MaxSeqLen
+	p.Starts, p.MaxSeqLen, p.SeqLen = b.Starts, b.MaxSeqLen, b.SeqLen
 	if b.Train {
 		p.Dropout, p.Key, p.Rows = d.P, d.Key(b.Seed), b.TokenKeys
 	}

@@ -161,7 +161,10 @@ type AttentionParams struct {
 	// [Starts[b], Starts[b+1]). Rows from Starts[B] on are padding, masked in both directions.
 	Starts *Tensor
 	// MaxSeqLen bounds the rows of a sequence, for every batch of a program.
-	MaxSeqLen         int
+	MaxSeqLen int
+	// SeqLen > 0: every sequence has this number of rows and none is padding, so a backend may see N
+	// rows as [B SeqLen]. 0: Starts has the lengths.
+	SeqLen            int
 	Heads, KVHeads, E int     // query head h uses key and value head h / (Heads/KVHeads)
 	Scale             float64 // softmax scale, usually 1/sqrt(E)
 	Causal            bool    // position i attends to j <= i

@@ -30,7 +30,7 @@ type recordedTask struct {
 	name    string
 	config  string  // config.json
 	counted float64 // share of the rows that have a target; the number differs between micro-batches
-	tokens  int     // of a micro-batch; 0 is nearly all that rows have room for
+	tokens  int     // of a micro-batch; 0 is nearly all that rows have room for, in rows of several lengths
 	docs    bool
 	classes int
 }
@@ -40,6 +40,8 @@ var recordedTasks = []recordedTask{
 		"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4, "max_position_embeddings": 24, "tie_word_embeddings": true}`},
 	{name: "llama chat", counted: 0.2, config: `{"architectures": ["LlamaForCausalLM"], "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
 		"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 24, "tie_word_embeddings": false, "attention_dropout": 0.1}`},
+	{name: "llama packed", counted: 1, docs: true, tokens: recordedRows * recordedPositions, config: `{"architectures": ["LlamaForCausalLM"], "vocab_size": 40, "hidden_size": 16,
+		"intermediate_size": 28, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 24, "tie_word_embeddings": true}`},
 	{name: "gpt2 causal", counted: 0.9, config: `{"architectures": ["GPT2LMHeadModel"], "activation_function": "gelu_new", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4,
 		"n_positions": 24, "n_ctx": 24, "embd_pdrop": 0.1, "attn_pdrop": 0.1, "resid_pdrop": 0.1}`},
 	{name: "bert masked", counted: 0.2, docs: true, config: `{"architectures": ["BertForMaskedLM"], "hidden_act": "gelu", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 28,
@@ -52,7 +54,7 @@ var recordedTasks = []recordedTask{
 
 func (c recordedTask) micro(step, m int) data.MicroBatch {
 	rng := rand.New(rand.NewPCG(uint64(step), uint64(m)))
-	tokens := recordedRows*recordedPositions - rng.IntN(6) // the same bucket
+	tokens := recordedRows*recordedPositions - 1 - rng.IntN(5) // the same bucket
 	if c.tokens > 0 {
 		tokens = c.tokens
 	}

@@ -219,11 +219,21 @@ func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()
 		Types:      u.int32s(m.Types, n, size, 0),
 		Starts:     u.int32s(m.Starts, rows+1, count+1, int32(n)),
 		MaxSeqLen:  m.MaxLength,
+		SeqLen:     seqLen(m, size),
 		Classes:    u.int32s(m.Classes, rows, count, data.Ignored),
 		TokenKeys:  u.int64s(m.TokenKeys, n, size),
 		SampleKeys: u.int64s(m.SampleKeys, rows, count),
 	}
 	return batch, u.release
+}
+
+// seqLen is the length of every row if all are full, and of the uploaded size tokens none is padding,
+// else 0. Other equal lengths do not count: each would be a program of its own.
+func seqLen(m data.MicroBatch, size int) int {
+	if len(m.InputIDs) == size && size == m.Rows()*m.MaxLength {
+		return m.MaxLength
+	}
+	return 0
 }
 
 // uploader tracks the tensors it allocates.

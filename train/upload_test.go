@@ -29,4 +29,15 @@ func TestUploadFillsBuckets(t *testing.T) {
 			done()
 		}
 	}
+	for rows := 1; rows <= 5; rows++ { // a program sees full rows if nothing is padding
+		m := data.UniformMicroBatch(rows, 20*rows, 20, data.Info{})
+		for _, most := range []int{rows, 5} {
+			m.MaxRows, m.MaxTokens = most, 20*most
+			batch, done := train.Upload(bucketed{naive.New()}, m)
+			if full := batch.IDs.Elems() == 20*rows && batch.Sequences() == rows; full != (batch.SeqLen == 20) {
+				t.Errorf("%d of %d rows: %d tokens in %d rows, every one of %d", rows, most, batch.IDs.Elems(), batch.Sequences(), batch.SeqLen)
+			}
+			done()
+		}
+	}
 }

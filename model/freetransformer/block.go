@@ -50,7 +50,7 @@ func (l *block) params() []*nn.Param {
 func (l *block) attention(b model.Batch) tensor.AttentionParams {
 	c := l.cfg
 	return tensor.AttentionParams{
-		Starts: b.Starts, MaxSeqLen: b.MaxSeqLen, Heads: c.NumAttentionHeads, KVHeads: c.NumKeyValueHeads, E: c.HeadDim,
+		Starts: b.Starts, MaxSeqLen: b.MaxSeqLen, SeqLen: b.SeqLen, Heads: c.NumAttentionHeads, KVHeads: c.NumKeyValueHeads, E: c.HeadDim,
 		Scale: 1 / math.Sqrt(float64(c.HeadDim)), Causal: l.causal,
 	}
 }

@@ -261,8 +261,12 @@ func attentions(add adder) {
 		starts, rows := in(len(c.starts)).of(tensor.I32).like(c.starts...), rowIDs(n, 1<<33+5)
 		q, kv := in(n, p.Heads*p.E).gapped(), in(n, p.KVHeads*p.E).gapped()
 		o, lse := out(n, p.Heads*p.E).gapped(), out(p.Heads, n).of(tensor.F32)
-		for _, docs := range []bool{false, true} {
-			name := fmt.Sprintf("%v and %d, %d heads by %d of %d, causal %t window %d dropout %v docs %t", c.starts, c.rest, p.Heads, p.KVHeads, p.E, p.Causal, p.Window, p.Dropout, docs)
+		for i := range 4 {
+			docs, seqLen := i%2 == 1, i/2*p.MaxSeqLen
+			if i >= 2 && (n == 0 || (len(c.starts)-1)*p.MaxSeqLen != n) {
+				continue // sequences differ in length, or there is padding
+			}
+			name := fmt.Sprintf("%v and %d, %d heads by %d of %d, causal %t window %d dropout %v docs %t length %d", c.starts, c.rest, p.Heads, p.KVHeads, p.E, p.Causal, p.Window, p.Dropout, docs, seqLen)
 			doc := in(n).of(tensor.I32).like(0, 0, 0, 1, 1, 2)
 			docsOrNil := func(x *tensor.Tensor) *tensor.Tensor {
 				if docs {
@@ -272,7 +276,7 @@ func attentions(add adder) {
 			}
 			with := func(x tensors) tensor.AttentionParams {
 				p := p
-				p.Rows, p.Starts = x[6], x[7]
+				p.Rows, p.Starts, p.SeqLen = x[6], x[7], seqLen
 				return p
 			}
 			add("attention/"+name, func(b tensor.Backend, x tensors) {

@@ -126,6 +126,9 @@ func (c *attentionCall) readStarts(op string, n int) {
 		if rows < 0 || rows > c.p.MaxSeqLen || int(starts[i+1]) > n {
 			check(false, op, "sequence %d is rows %d to %d of %d, with a bound of %d", i, first, starts[i+1], n, c.p.MaxSeqLen)
 		}
+		if c.p.SeqLen > 0 && (rows != c.p.SeqLen || n != (len(starts)-1)*rows) {
+			check(false, op, "sequence %d of %d has %d of %d rows, but every one should have %d", i, len(starts)-1, rows, n, c.p.SeqLen)
+		}
 		if rows > 0 {
 			c.seqs = append(c.seqs, attentionSeq{first: int(first), n: rows})
 			c.squares += c.seqs[len(c.seqs)-1].square()

@@ -21,9 +21,11 @@ func TestMisusePanics(t *testing.T) {
 		"rope: table":                   func() { b.Rope(x, x, w, w, ints(b, 0, 0, 0, 0), 6, false) },
 		"rope: position":                func() { b.Rope(x, x, table, table, ints(b, 0, 1, 4, 0), 6, false) },
 		"rope: indices":                 func() { b.Rope(x, x, table, table, ints(b, 0), 6, false) },
-		"attention: sequence":           func() { attend(b, x, ints(b, 0, 3, 5), 4) },
-		"attention: sequence 0":         func() { attend(b, x, ints(b, 0, 3, 4), 2) },
-		"attention: the first sequence": func() { attend(b, x, ints(b, 1, 4), 4) },
+		"attention: sequence":           func() { attend(b, x, ints(b, 0, 3, 5), 4, 0) },
+		"attention: sequence 0":         func() { attend(b, x, ints(b, 0, 3, 4), 2, 0) },
+		"attention: sequence 0 of 2":    func() { attend(b, x, ints(b, 0, 1, 4), 4, 2) },
+		"attention: sequence 0 of 1":    func() { attend(b, x, ints(b, 0, 3), 4, 3) },
+		"attention: the first sequence": func() { attend(b, x, ints(b, 1, 4), 4, 0) },
 		"rms norm":                      func() { b.RMSNorm(x, rstd, nil, x, x, w, 1e-5) },
 		"recompute rms norm":            func() { b.RecomputeRMSNorm(x, x, w, w) },
 		"layer norm":                    func() { b.LayerNorm(x, rstd, rstd, nil, x, nil, rstd, w, 1e-5) },
@@ -89,9 +91,9 @@ func TestMisusePanics(t *testing.T) {
 	}
 }
 
-// attend takes queries, keys and values of six columns.
-func attend(b *Backend, x, starts *tensor.Tensor, longest int) {
-	b.Attention(x, b.New(0, tensor.F32, 2, x.Rows()), x, x, x, nil, tensor.AttentionParams{Starts: starts, MaxSeqLen: longest, Heads: 2, KVHeads: 2, E: 3})
+// attend takes queries, keys and values of six columns. Each sequence has n rows, unless n is 0.
+func attend(b *Backend, x, starts *tensor.Tensor, longest, n int) {
+	b.Attention(x, b.New(0, tensor.F32, 2, x.Rows()), x, x, x, nil, tensor.AttentionParams{Starts: starts, MaxSeqLen: longest, SeqLen: n, Heads: 2, KVHeads: 2, E: 3})
 }
 
 func TestFillStrided(t *testing.T) {
