@@ -116,7 +116,7 @@ func TestRecordedBuckets(t *testing.T) {
 			programs[p.String()] = true
 		}
 	}
-	if len(programs) < 2 || len(programs) > 10 { // up to 48 tokens there are 4 lengths, and no more labels than tokens
+	if len(programs) < 2 || len(programs) > 14 { // up to 48 tokens there are 4 lengths and full rows, and no more labels than tokens
 		t.Errorf("60 steps are %d programs", len(programs))
 	}
 	c = recordedCase{recordedTask: recordedTasks[1], world: 2, accum: 2, config: train.Default()}
