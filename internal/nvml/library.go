@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"unsafe"
 
 	"github.com/ebitengine/purego"
 )
@@ -144,7 +143,7 @@ func (l *Library) Driver() (version string, cuda Version, err error) {
 // text calls a function that writes a C string of up to size bytes.
 func text(name string, size int, f func(*byte, uint32) int32) (string, error) {
 	b := make([]byte, size)
-	if err := check(name, f(unsafe.SliceData(b), uint32(size))); err != nil {
+	if err := check(name, f(&b[0], uint32(size))); err != nil {
 		return "", err
 	}
 	return cString(b), nil

@@ -53,7 +53,7 @@ func KindOf(path string) Kind {
 	return Other
 }
 
-// List finds all plug-ins, the preferred first, and names the places where it looked:
+// List finds all plug-ins, the preferred first, and names the directories it searched:
 // PJRT_NAMES_AND_LIBRARY_PATHS and TPU_LIBRARY_PATH, as JAX reads them, directories of Python packages,
 // trireme/plugins in the user's cache, and lib/trireme.
 func List(s System) (files []File, looked []string) {
@@ -170,7 +170,7 @@ func choose(s System, kind Kind, file string, newest int) (File, error) {
 		}
 	}
 	if best < 0 {
-		return File{}, fault.Try(fmt.Errorf("no plug-in for %s was found in %d places (trireme doctor devices lists them)", kind, len(looked)),
+		return File{}, fault.Try(fmt.Errorf("no plug-in for %s was found in %d directories (trireme doctor devices lists them)", kind, len(looked)),
 			"%s, or %s", Install(kind, newest), fault.Set("device.plugin", "FILE.so"))
 	}
 	return files[best], nil

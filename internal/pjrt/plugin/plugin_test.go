@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 		want   string
 		err    string
 	}{
-		{name: "nothing", kind: plugin.CUDA, err: `no plug-in for cuda was found in 3 places (trireme doctor devices lists them). try: pip install "jax-cuda13-plugin[with-cuda]", or device.plugin=FILE.so`},
+		{name: "nothing", kind: plugin.CUDA, err: `no plug-in for cuda was found in 3 directories (trireme doctor devices lists them). try: pip install "jax-cuda13-plugin[with-cuda]", or device.plugin=FILE.so`},
 		{name: "nothing for an old driver", kind: plugin.CUDA, newest: 12, err: `pip install "jax-cuda12-plugin[with-cuda]"`},
 		{name: "no TPU", kind: plugin.TPU, err: "pip install libtpu"},
 		{name: "virtual environment", env: map[string]string{"VIRTUAL_ENV": "ROOT/venv"}, files: []string{"venv/lib/python3.12/site-packages/" + cuda13}, kind: plugin.CUDA, want: "venv/lib/python3.12/site-packages/" + cuda13},
@@ -64,7 +64,7 @@ func TestFind(t *testing.T) {
 		{name: "pyenv", env: map[string]string{"PATH": "ROOT/pyenv/shims"}, files: []string{"pyenv/shims/python3", "pyenv/versions/3.9.1/lib/python3.9/site-packages/" + cuda13, "pyenv/versions/3.12.0/lib/python3.12/site-packages/" + cuda13}, kind: plugin.CUDA, want: "pyenv/versions/3.12.0/lib/python3.12/site-packages/" + cuda13},
 		{name: "conda", env: map[string]string{"CONDA_PREFIX": "ROOT/conda"}, files: []string{"conda/lib/python3.12/site-packages/libtpu/libtpu.so"}, kind: plugin.TPU, want: "conda/lib/python3.12/site-packages/libtpu/libtpu.so"},
 		{name: "user packages", files: []string{"home/.local/lib/python3.12/site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"}, kind: plugin.CPU, want: "home/.local/lib/python3.12/site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"},
-		{name: "distribution", files: []string{"usr/lib/python3/dist-packages/x"}, kind: plugin.CUDA, err: "in 4 places"},
+		{name: "distribution", files: []string{"usr/lib/python3/dist-packages/x"}, kind: plugin.CUDA, err: "in 4 directories"},
 		{name: "cache", files: []string{"home/.cache/trireme/plugins/my_cuda.so"}, kind: plugin.CUDA, want: "home/.cache/trireme/plugins/my_cuda.so"},
 		{name: "system", files: []string{"usr/lib/trireme/cuda.so", "usr/lib/trireme/cpu.so"}, kind: plugin.CPU, want: "usr/lib/trireme/cpu.so"},
 		{name: "JAX's variable", env: map[string]string{"PJRT_NAMES_AND_LIBRARY_PATHS": "other:ROOT/x.so,cuda:ROOT/y.so"}, files: []string{"x.so", "y.so", "usr/lib/trireme/cuda.so"}, kind: plugin.CUDA, want: "y.so"},
@@ -101,7 +101,7 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// libraries of pip's packages, in the places of CUDA 13 and 12.
+// libraries of pip's packages, where CUDA 13 and 12 have them.
 func pip(site string, cuda int) (files []string) {
 	for _, l := range []string{
 		"cu13/lib/libcudart.so.13", "cu13/lib/libnvJitLink.so.13", "cu13/lib/libnvrtc.so.13", "cu13/lib/libnvrtc-builtins.so.13.0", "cu13/lib/libcublas.so.13", "cu13/lib/libcublasLt.so.13",
@@ -244,7 +244,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestPrepare loads libraries in two directories, of which one depends on the other, and a plug-in that
+// TestPrepare loads libraries in two directories, one depends on the other, and a plug-in that
 // opens them by their versioned names, as NVIDIA's do.
 func TestPrepare(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// System is what a search reads.
+// System is the environment that a search reads.
 type System struct {
 	Root  string // of fixed paths such as /usr/lib: "/"
 	Cache string // the user's cache directory; empty for none
