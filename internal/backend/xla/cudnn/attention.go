@@ -14,8 +14,6 @@ type Attention struct {
 	Rows      int          // N
 	Sequences int          // Starts.Elems()-1
 	Docs      bool         // documents are masked within a sequence
-	// Full states that every sequence has MaxSeqLen rows, and that no row is padding.
-	Full bool
 	// Statistics adds the log-sum-exp to the results of Forward; Backward reads it.
 	Statistics bool
 	// Deterministic states that the program is compiled for the same bits in every run, by
@@ -33,7 +31,7 @@ type Device struct {
 type Form uint8
 
 const (
-	// Full is B sequences of T = MaxSeqLen rows: the N rows, reshaped.
+	// Full is B sequences of T = SeqLen rows: the N rows, reshaped.
 	Full Form = iota
 	// Padded is B sequences of up to T rows. With one sequence these are the N rows; with several, row
 	// i of sequence b is row Starts[b]+i of the N rows, and the emitter gathers and scatters. Rows after
@@ -53,8 +51,8 @@ type Shape struct {
 // Shape returns the arrangement for a device. Packed needs Hopper.
 func (a Attention) Shape(d Device) Shape {
 	switch {
-	case a.Full:
-		return Shape{Full, a.Sequences, a.MaxSeqLen, 1}
+	case a.SeqLen > 0:
+		return Shape{Full, a.Sequences, a.SeqLen, 1}
 	case a.Sequences == 1:
 		return Shape{Padded, 1, a.Rows, 1}
 	case d.Major < 9:
@@ -98,8 +96,8 @@ func Supported(a Attention, d Device) (ok bool, why string) {
 		return no("cuDNN's dropout is not a function of the row's key: a program has one seed for all steps")
 	case a.Docs:
 		return no("cuDNN has no mask of documents within a sequence")
-	case a.Rows < 1 || a.Sequences < 1 || a.MaxSeqLen < 1 || a.Full && a.Sequences*a.MaxSeqLen != a.Rows:
-		return no("%d rows are not %d sequences of %d", a.Rows, a.Sequences, a.MaxSeqLen)
+	case a.Rows < 1 || a.Sequences < 1 || a.MaxSeqLen < 1 || a.SeqLen > 0 && a.Sequences*a.SeqLen != a.Rows:
+		return no("%d rows are not %d sequences of %d", a.Rows, a.Sequences, max(a.SeqLen, a.MaxSeqLen))
 	case s.T == 1:
 		return no("cuDNN has no backward of one row")
 	case a.Window > 0 && !a.Causal:

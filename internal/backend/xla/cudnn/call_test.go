@@ -25,15 +25,15 @@ var golden = map[string]Attention{
 	"packed":         packed(attention(4, 32, 8, 128)),
 	"packed_window":  packed(with(attention(4, 12, 12, 64), func(a *Attention) { a.Window = 256 })),
 	"packed_full":    packed(with(attention(4, 12, 12, 64), func(a *Attention) { a.Causal = false })),
-	"padding":        with(attention(2, 12, 12, 64), func(a *Attention) { a.Full, a.Causal = false, false }),
-	"padding_causal": with(attention(2, 32, 8, 128), func(a *Attention) { a.Full = false }),
+	"padding":        with(attention(2, 12, 12, 64), func(a *Attention) { a.SeqLen, a.Causal = 0, false }),
+	"padding_causal": with(attention(2, 32, 8, 128), func(a *Attention) { a.SeqLen = 0 }),
 }
 
 // attention is causal, over full sequences of 1024 rows.
 func attention(sequences, heads, kvHeads, e int) Attention {
 	return Attention{
-		AttentionParams: tensor.AttentionParams{MaxSeqLen: 1024, Heads: heads, KVHeads: kvHeads, E: e, Scale: 1 / math.Sqrt(float64(e)), Causal: true},
-		DType:           tensor.BF16, Rows: sequences * 1024, Sequences: sequences, Full: true, Statistics: true,
+		AttentionParams: tensor.AttentionParams{MaxSeqLen: 1024, SeqLen: 1024, Heads: heads, KVHeads: kvHeads, E: e, Scale: 1 / math.Sqrt(float64(e)), Causal: true},
+		DType:           tensor.BF16, Rows: sequences * 1024, Sequences: sequences, Statistics: true,
 	}
 }
 
@@ -41,7 +41,7 @@ func with(a Attention, f func(*Attention)) Attention { f(&a); return a }
 
 // packed has twice the sequences.
 func packed(a Attention) Attention {
-	a.Full, a.Sequences = false, 2*a.Sequences
+	a.SeqLen, a.Sequences = 0, 2*a.Sequences
 	return a
 }
 
@@ -54,7 +54,7 @@ var (
 func TestGolden(t *testing.T) {
 	for name, a := range golden {
 		d := hopper
-		if a.Sequences == 2 && !a.Full {
+		if a.Sequences == 2 && a.SeqLen == 0 {
 			d.Major = 8 // padded rather than packed
 		}
 		if ok, why := Supported(a, d); !ok {
@@ -116,7 +116,10 @@ func TestShape(t *testing.T) {
 		{1000, 7, 150, false, 10, Shape{Packed, 5, 200, 2}},
 	} {
 		a := attention(c.sequences, 4, 4, 64)
-		a.Rows, a.MaxSeqLen, a.Full = c.rows, c.longest, c.full
+		a.Rows, a.MaxSeqLen, a.SeqLen = c.rows, c.longest, 0
+		if c.full {
+			a.SeqLen = c.longest
+		}
 		s := a.Shape(Device{Major: c.major})
 		if s != c.want {
 			t.Errorf("%d rows in %d sequences of up to %d: %+v, want %+v", c.rows, c.sequences, c.longest, s, c.want)
@@ -145,7 +148,7 @@ func TestSupported(t *testing.T) {
 		"cuDNN's dropout is not a function of the row's key: a program has one seed for all steps": {with(base, func(a *Attention) { a.Dropout = 0.1 }), hopper},
 		"cuDNN has no mask of documents within a sequence":                                         {with(base, func(a *Attention) { a.Docs = true }), hopper},
 		"5000 rows are not 4 sequences of 1024":                                                    {with(base, func(a *Attention) { a.Rows = 5000 }), hopper},
-		"cuDNN has no backward of one row":                                                         {with(base, func(a *Attention) { a.Rows, a.MaxSeqLen = 4, 1 }), hopper},
+		"cuDNN has no backward of one row":                                                         {with(base, func(a *Attention) { a.Rows, a.SeqLen = 4, 1 }), hopper},
 		"cuDNN has a window for causal attention only":                                             {with(base, func(a *Attention) { a.Window, a.Causal = 9, false }), hopper},
 		"a window needs cuDNN 9.2, this is 9.1.0":                                                  {with(base, func(a *Attention) { a.Window = 9 }), Device{9, 0, 90100}},
 		"packed sequences with grouped heads need cuDNN 9.6, this is 9.5.0":                        {packed(base), Device{9, 0, 90500}},

@@ -84,6 +84,9 @@ func (x Ops) rows(q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) (r *ro
 	}
 	s := a.Shape(x.device)
 	r = &rows{Scope: compose.NewScope(x.core), core: x.core, a: a, s: s, n: a.Rows, all: s.B * s.M * s.T}
+	if s.Form == Full {
+		return r, true, ""
+	}
 	starts := p.Starts.Flat(0, a.Sequences).Reshape(1, a.Sequences)
 	n := r.Iota(tensor.I32, r.n, 1, 0)
 	begun := r.Binary(starts, n, tensor.Le)
@@ -131,6 +134,9 @@ func (r *rows) calledRows(width int) *tensor.Tensor {
 
 // ours are the N rows of a call's result; 0 outside of sequences.
 func (r *rows) ours(x *tensor.Tensor) *tensor.Tensor {
+	if r.s.Form == Full {
+		return x
+	}
 	if r.copied() {
 		x = r.gather(x, r.slot)
 	}
@@ -146,6 +152,9 @@ func (r *rows) gather(x, ids *tensor.Tensor) *tensor.Tensor {
 // lse is statistics [S H T] by row [H N].
 func (r *rows) lse(stats *tensor.Tensor) *tensor.Tensor {
 	segments, h := r.s.B*r.s.M, r.a.Heads
+	if r.s.Form == Full {
+		return r.Swap(stats, 1, segments, h, r.s.T).Reshape(h, r.n)
+	}
 	byRow := r.gather(r.Swap(stats, segments, h, r.s.T, 1).Reshape(r.all, h), r.slot)
 	return r.Swap(r.Where(r.some, byRow, 0), 1, r.n, h, 1).Reshape(h, r.n)
 }
@@ -153,12 +162,18 @@ func (r *rows) lse(stats *tensor.Tensor) *tensor.Tensor {
 // statistics is lse [H N] by segment [S H T].
 func (r *rows) statistics(lse *tensor.Tensor) *tensor.Tensor {
 	segments, h := r.s.B*r.s.M, r.a.Heads
+	if r.s.Form == Full {
+		return r.Swap(r.As(tensor.F32, lse), 1, h, segments, r.s.T).Reshape(segments, h, r.s.T)
+	}
 	byRow := r.Swap(r.As(tensor.F32, lse), 1, h, r.n, 1).Reshape(r.n, h)
 	return r.Swap(r.gather(byRow, r.row), segments, r.s.T, h, 1).Reshape(segments, h, r.s.T)
 }
 
 // bounds are the lengths and offsets of a call.
 func (r *rows) bounds() []*tensor.Tensor {
+	if r.s.Form == Full {
+		return nil
+	}
 	count, segments := r.a.Sequences, r.s.B*r.s.M
 	starts := r.a.Starts
 	lengths := r.extended(r.Sub(starts.Flat(1, count+1), starts.Flat(0, count)).Reshape(count), segments, 0)

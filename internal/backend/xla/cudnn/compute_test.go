@@ -161,7 +161,7 @@ func (f *fake) write(x *tensor.Tensor, v []float64) {
 // every arrangement: padding rows, empty and short sequences, grouped heads, windows.
 func TestAttention(t *testing.T) {
 	const e = 8
-	for _, starts := range [][]int32{{0, 12}, {0, 9}, {0, 4, 8, 12}, {0, 3, 3, 7, 10}, {0, 1, 2, 8, 8, 9}} {
+	for _, starts := range [][]int32{{0, 12}, {0, 9}, {0, 4, 8, 12}, {0, 3, 6, 9, 12}, {0, 3, 3, 7, 10}, {0, 1, 2, 8, 8, 9}} {
 		for _, p := range []tensor.AttentionParams{
 			{Heads: 2, KVHeads: 2, Causal: true},
 			{Heads: 4, KVHeads: 2, Causal: true, Window: 3},
@@ -171,6 +171,9 @@ func TestAttention(t *testing.T) {
 				p.E, p.Scale, p.MaxSeqLen = e, 0.5, 6
 				if len(starts) == 2 {
 					p.MaxSeqLen = 12
+				}
+				if len(starts) == 4 {
+					p.SeqLen = 4
 				}
 				t.Run(fmt.Sprintf("%v %d/%d %v %d on %d", starts, p.Heads, p.KVHeads, p.Causal, p.Window, major), func(t *testing.T) {
 					compare(t, starts, p, Device{Major: major})
