@@ -8,19 +8,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 )
-
-// KeyValue is a store that all processes of a job share. The clients of a job exchange the addresses
-// of their devices through it. Values are any bytes. Several threads call it at once.
-type KeyValue interface {
-	// Get waits until the key has a value. After timeout it returns an error.
-	Get(key string, timeout time.Duration) ([]byte, error)
-	// TryGet does not wait.
-	TryGet(key string) (value []byte, found bool, err error)
-	Put(key string, value []byte) error
-}
 
 // Client is a set of devices that one process uses.
 type Client struct {
@@ -42,18 +31,19 @@ func (p *Plugin) NewClient(options []Option, kv KeyValue) (*Client, error) {
 		return nil, err
 	}
 	a := clientCreateArgs{CreateOptions: pointer(values), NumOptions: len(values)}
+	disconnect := func() {}
 	if kv != nil {
-		if err := setCallbacks(&a, kv); err != nil {
-			return nil, err
-		}
+		disconnect = connect(&a, kv)
 	}
 	err = call(p, fnClientCreate, &a)
 	runtime.KeepAlive(keep)
 	if err != nil {
+		disconnect()
 		return nil, err
 	}
 	c := &Client{plugin: p, h: handle{ptr: a.Client, destroy: func(ptr uintptr) {
 		_ = call(p, fnClientDestroy, &clientDestroyArgs{Client: ptr})
+		disconnect()
 	}}}
 	if err := c.describe(); err != nil {
 		c.h.close()

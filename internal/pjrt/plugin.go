@@ -87,7 +87,9 @@ func open(path string) (*Plugin, error) {
 		return nil, errors.New("GetPjrtApi returned no table of functions")
 	}
 	p := &Plugin{path: path, table: address(table)}
-	p.size = *(*int)(p.table)
+	if p.size = *(*int)(p.table); p.size < versionOffset+int(unsafe.Sizeof(apiVersion{})) {
+		return nil, errors.New("its table of functions is too short for a version")
+	}
 	version := (*apiVersion)(unsafe.Add(p.table, versionOffset))
 	p.major, p.minor = int(version.MajorVersion), int(version.MinorVersion)
 	if p.major != 0 || p.minor < minMinor {
