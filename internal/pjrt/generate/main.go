@@ -1,7 +1,7 @@
-// Command generate writes internal/pjrt/layout.go and internal/pjrt/testdata/layout.txt from the header
-// of the PJRT C API (testdata/pjrt_c_api.h: version 0.81, openxla/xla, Apache License 2.0, unchanged).
-// layout.go has the structs and the offsets of functions that the binding uses; layout.txt has the
-// offsets, sizes and values that a C compiler gives them. It needs a C compiler:
+// Command generate writes the layout of the PJRT C API for package pjrt, from its header
+// (testdata/pjrt_c_api.h: version 0.81, openxla/xla, Apache License 2.0, unchanged). layout.go has the
+// structs and the offsets of functions that the binding uses, layout_list_test.go lists the structs,
+// and testdata/layout.txt has the offsets, sizes and values that a C compiler gives them:
 //
 //	go generate ./internal/pjrt
 package main
@@ -19,26 +19,41 @@ func main() {
 	}
 }
 
-// run writes both files into the current directory, which is internal/pjrt under go generate.
+// run writes the files into the current directory, which is internal/pjrt under go generate.
 func run(header string) error {
-	text, err := os.ReadFile(header)
+	files, err := generate(header)
 	if err != nil {
 		return err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.FromSlash(name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generate returns the contents of files by their names.
+func generate(header string) (map[string][]byte, error) {
+	text, err := os.ReadFile(header)
+	if err != nil {
+		return nil, err
 	}
 	h, err := parse(string(text))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	layout, err := measure(h, header)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	source, err := write(h, layout)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := os.WriteFile("layout.go", source, 0o644); err != nil {
-		return err
+	list, err := writeList(h)
+	if err != nil {
+		return nil, err
 	}
-	return os.WriteFile(filepath.Join("testdata", "layout.txt"), []byte(layout), 0o644)
+	return map[string][]byte{"layout.go": source, "layout_list_test.go": list, "testdata/layout.txt": []byte(layout)}, nil
 }
