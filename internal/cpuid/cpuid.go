@@ -4,6 +4,7 @@ package cpuid
 
 import (
 	"runtime"
+	"strings"
 
 	"github.com/klauspost/cpuid/v2"
 )
@@ -19,3 +20,9 @@ var (
 	// NEON is part of every arm64 processor.
 	NEON = runtime.GOARCH == "arm64"
 )
+
+// Name returns the processor's model and features. Code compiled for a processor runs on another of
+// the same name.
+func Name() string {
+	return runtime.GOARCH + " " + cpuid.CPU.BrandName + " " + strings.Join(cpuid.CPU.FeatureSet(), ",")
+}

@@ -22,8 +22,22 @@ type Error struct {
 	Message string
 }
 
+// maxMessage limits the characters of a message in Error: that of exhausted memory lists every array.
+const maxMessage = 1000
+
+// Error returns the message in one line, shortened.
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %s (code %d)", e.Op, strings.TrimSpace(e.Message), e.Code)
+	var lines []string
+	for line := range strings.Lines(e.Message) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	message := strings.Join(lines, "; ")
+	if runes := []rune(message); len(runes) > maxMessage {
+		message = string(runes[:maxMessage]) + " ..."
+	}
+	return fmt.Sprintf("%s: %s (code %d)", e.Op, message, e.Code)
 }
 
 // call calls function f with one struct of arguments, whose size it sets. Memory behind

@@ -123,27 +123,31 @@ func (c *Client) child(ptr uintptr, f func(ptr uintptr)) handle {
 
 // Compile compiles a module of StableHLO text whose entry is the function main.
 func (c *Client) Compile(text string, o CompileOptions) (*Executable, error) {
-	options, err := o.encode()
-	if err != nil {
-		return nil, err
-	}
 	ptr, err := c.h.acquire()
 	if err != nil {
 		return nil, fmt.Errorf("pjrt: client: %w", err)
 	}
 	defer c.h.release()
-	a := clientCompileArgs{Client: ptr, Program: module(text), CompileOptions: pointer(options), CompileOptionsSize: len(options)}
-	if err := call(c.plugin, fnClientCompile, &a); err != nil {
+	a := clientCompileArgs{Client: ptr}
+	dropped, err := o.compile(text, func(module unsafe.Pointer, options []byte) error {
+		a.Program, a.CompileOptions, a.CompileOptionsSize = module, pointer(options), len(options)
+		return call(c.plugin, fnClientCompile, &a)
+	})
+	if err != nil {
 		return nil, err
 	}
-	return c.loaded(a.Executable, o)
+	return c.loaded(a.Executable, o, dropped)
 }
 
-// Deserialize loads an executable that Executable.Serialize of the same version of the plug-in
-// returned. It runs with the options of its compilation; o repeats them.
+// Deserialize loads an executable that Executable.Serialize of the same plug-in returned; the error of
+// other bytes wraps ErrForeign. It runs with the options of its compilation; o repeats them.
 func (c *Client) Deserialize(b []byte, o CompileOptions) (*Executable, error) {
-	if _, err := o.encode(); err != nil {
+	if _, err := o.encode(nil); err != nil {
 		return nil, err
+	}
+	b, err := c.plugin.unseal(b)
+	if err != nil {
+		return nil, fmt.Errorf("pjrt: executable of %d bytes: %w", len(b), err)
 	}
 	ptr, err := c.h.acquire()
 	if err != nil {
@@ -154,13 +158,5 @@ func (c *Client) Deserialize(b []byte, o CompileOptions) (*Executable, error) {
 	if err := call(c.plugin, fnExecutableDeserializeAndLoad, &a); err != nil {
 		return nil, err
 	}
-	return c.loaded(a.LoadedExecutable, o)
-}
-
-// module returns the PJRT_Program of a module's text.
-func module(text string) unsafe.Pointer {
-	format, code := []byte("mlir"), []byte(text)
-	p := &program{Code: pointer(code), CodeSize: len(code), Format: pointer(format), FormatSize: len(format)}
-	p.StructSize = int(unsafe.Sizeof(*p))
-	return unsafe.Pointer(p)
+	return c.loaded(a.LoadedExecutable, o, nil)
 }

@@ -16,6 +16,7 @@ type Executable struct {
 	h       handle  // PJRT_LoadedExecutable, with a client
 	program handle  // PJRT_Executable
 	options CompileOptions
+	dropped []string
 	outputs []Param
 
 	number int32 // of the executables of a client
@@ -31,8 +32,8 @@ type CompiledMemory struct {
 }
 
 // loaded makes the Executable of a client that the caller has acquired.
-func (c *Client) loaded(ptr uintptr, o CompileOptions) (*Executable, error) {
-	e := &Executable{plugin: c.plugin, client: c, options: o, number: c.compiled.Add(1), count: map[int]int32{}}
+func (c *Client) loaded(ptr uintptr, o CompileOptions, dropped []string) (*Executable, error) {
+	e := &Executable{plugin: c.plugin, client: c, options: o, dropped: dropped, number: c.compiled.Add(1), count: map[int]int32{}}
 	e.h = c.child(ptr, func(ptr uintptr) {
 		_ = call(c.plugin, fnLoadedExecutableDestroy, &loadedExecutableDestroyArgs{Executable: ptr})
 	})
@@ -95,6 +96,10 @@ func (e *Executable) NumOutputs() int { return len(e.outputs) }
 // Outputs returns the types and dimensions of the results.
 func (e *Executable) Outputs() []Param { return slices.Clone(e.outputs) }
 
+// Dropped returns the names of optional flags that the compiler does not have. An executable from
+// Deserialize has none.
+func (e *Executable) Dropped() []string { return slices.Clone(e.dropped) }
+
 // acquireProgram returns the PJRT_Executable; the caller releases it.
 func (e *Executable) acquireProgram() (uintptr, error) {
 	ptr, err := e.program.acquire()
@@ -134,11 +139,11 @@ func (e *Executable) Serialize() ([]byte, error) {
 	if err := call(e.plugin, fnExecutableSerialize, &a); err != nil {
 		return nil, err
 	}
-	out := slices.Clone(bytesAt(a.SerializedBytes, a.SerializedBytesSize))
+	out, err := e.plugin.seal(bytesAt(a.SerializedBytes, a.SerializedBytesSize))
 	if a.SerializedExecutableDeleter != 0 {
 		purego.SyscallN(a.SerializedExecutableDeleter, a.SerializedExecutable)
 	}
-	return out, nil
+	return out, err
 }
 
 // Text returns the optimized program in the plug-in's format: of XLA, a serialized

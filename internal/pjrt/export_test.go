@@ -16,3 +16,9 @@ func ConnectedStores() int {
 
 // Live returns the number of open objects of a client.
 func (c *Client) Live() int { return c.h.live() }
+
+// InFlight is the limit of executions that a device has started and not finished.
+const InFlight = inFlight
+
+// Evict deletes the oldest files of a cache.
+func Evict(dir string, limit int64) error { return evict(dir, limit) }

@@ -3,6 +3,8 @@ package pjrt
 import (
 	"fmt"
 	"math"
+	"slices"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -15,6 +17,9 @@ type CompileOptions struct {
 	Devices []int
 	// Flags override the compiler's flags (XLA_FLAGS without "--").
 	Flags []Flag
+	// Optional are flags that not every version of the compiler has: unknown ones are left out, see
+	// Executable.Dropped.
+	Optional []Flag
 	// Params declares the arguments of main. Execute checks arguments against it; nil checks nothing,
 	// and a buffer with another type or shape than main's gives wrong results.
 	Params []Param
@@ -57,8 +62,9 @@ const (
 	overrideDouble protowire.Number = 4
 )
 
-// encode returns a CompileOptionsProto. It refuses what plug-ins do not check.
-func (o CompileOptions) encode() ([]byte, error) {
+// encode returns a CompileOptionsProto with the flags and the given optional ones. It refuses what
+// plug-ins do not check.
+func (o CompileOptions) encode(optional []Flag) ([]byte, error) {
 	if o.Replicas < 0 || o.Replicas > maxReplicas {
 		return nil, fmt.Errorf("pjrt: compile: %d replicas: not in 1..%d", o.Replicas, maxReplicas)
 	}
@@ -74,7 +80,7 @@ func (o CompileOptions) encode() ([]byte, error) {
 		build = message(build, buildAssignment, assignment)
 	}
 	out := message(nil, optionsBuild, build)
-	for _, f := range o.Flags {
+	for _, f := range slices.Concat(o.Flags, optional) {
 		value, err := f.encode()
 		if err != nil {
 			return nil, err
@@ -93,8 +99,8 @@ func (o CompileOptions) assignment() ([]byte, error) {
 	var ids []byte
 	seen := map[int]int{}
 	for i, d := range o.Devices {
-		if d < 0 {
-			return nil, fmt.Errorf("pjrt: compile: replica %d has device %d", i, d)
+		if d < 0 || d > math.MaxInt32 {
+			return nil, fmt.Errorf("pjrt: compile: replica %d: no device has the ID %d", i, d)
 		}
 		if before, ok := seen[d]; ok {
 			return nil, fmt.Errorf("pjrt: compile: replicas %d and %d have device %d", before, i, d)
@@ -109,8 +115,14 @@ func (o CompileOptions) assignment() ([]byte, error) {
 
 // encode returns an OptionOverrideProto.
 func (f Flag) encode() ([]byte, error) {
+	if !utf8.ValidString(f.Name) {
+		return nil, fmt.Errorf("pjrt: flag %q: not UTF-8", f.Name)
+	}
 	switch v := f.Value.(type) {
 	case string:
+		if !utf8.ValidString(v) {
+			return nil, fmt.Errorf("pjrt: flag %s: %q is not UTF-8", f.Name, v)
+		}
 		return message(nil, overrideString, []byte(v)), nil
 	case bool:
 		return number(nil, overrideBool, protowire.EncodeBool(v)), nil

@@ -24,6 +24,7 @@ type Plugin struct {
 	table        unsafe.Pointer // PJRT_Api
 	size         int            // bytes of the table
 	major, minor int
+	id           func() ([]byte, error) // identity, computed once
 }
 
 var (
@@ -87,6 +88,7 @@ func open(path string) (*Plugin, error) {
 		return nil, errors.New("GetPjrtApi returned no table of functions")
 	}
 	p := &Plugin{path: path, table: address(table)}
+	p.id = sync.OnceValues(p.identity)
 	if p.size = *(*int)(p.table); p.size < versionOffset+int(unsafe.Sizeof(apiVersion{})) {
 		return nil, errors.New("its table of functions is too short for a version")
 	}

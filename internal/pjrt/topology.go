@@ -3,6 +3,7 @@ package pjrt
 import (
 	"fmt"
 	"runtime"
+	"unsafe"
 )
 
 // Topology describes devices that this machine may lack.
@@ -32,20 +33,20 @@ func (p *Plugin) NewTopology(options []Option) (*Topology, error) {
 
 // Compile compiles a module of StableHLO text for the devices. The Executable cannot execute.
 func (t *Topology) Compile(text string, o CompileOptions) (*Executable, error) {
-	options, err := o.encode()
-	if err != nil {
-		return nil, err
-	}
 	ptr, err := t.h.acquire()
 	if err != nil {
 		return nil, fmt.Errorf("pjrt: topology: %w", err)
 	}
 	defer t.h.release()
-	a := compileArgs{Topology: ptr, Program: module(text), CompileOptions: pointer(options), CompileOptionsSize: len(options)}
-	if err := call(t.plugin, fnCompile, &a); err != nil {
+	a := compileArgs{Topology: ptr}
+	dropped, err := o.compile(text, func(module unsafe.Pointer, options []byte) error {
+		a.Program, a.CompileOptions, a.CompileOptionsSize = module, pointer(options), len(options)
+		return call(t.plugin, fnCompile, &a)
+	})
+	if err != nil {
 		return nil, err
 	}
-	e := &Executable{plugin: t.plugin, options: o}
+	e := &Executable{plugin: t.plugin, options: o, dropped: dropped}
 	e.setProgram(a.Executable)
 	if err := e.readOutputs(); err != nil {
 		e.Close()
