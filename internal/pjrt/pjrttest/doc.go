@@ -8,5 +8,6 @@
 //
 //	PJRTTEST_CPU        file of the CPU plug-in; default: the user's cache directory
 //	PJRTTEST_CUDA       1: tests use the CUDA plug-in from the user's cache directory
-//	PJRTTEST_NO_SKIP    1: a test fails if a plug-in cannot be installed, instead of skipping
+//	PJRTTEST_NO_SKIP    1: a test fails if a plug-in cannot be installed, instead of skipping; platforms
+//	                    without a wheel skip
 package pjrttest
