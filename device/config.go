@@ -89,8 +89,12 @@ func (c Config) ThreadsPerRank(localRanks int) int {
 	return max(1, runtime.GOMAXPROCS(0)/max(1, localRanks))
 }
 
-// Open opens the device for one of localRanks ranks on this machine. plan is its planned usage, nil
-// if unknown.
-func (c Config) Open(shared *tensor.Arena, localRanks int, plan *tensor.Usage) (Device, error) {
-	return Open(string(c.Name), Options{Threads: c.ThreadsPerRank(localRanks), Shared: shared, Plan: plan})
+// Open opens the device of a rank of process p, one of localRanks ranks on this machine. plan is its planned
+// usage, nil if unknown.
+func (c Config) Open(p Process, shared *tensor.Arena, localRanks int, plan *tensor.Usage) (Device, error) {
+	o := Options{Threads: c.ThreadsPerRank(localRanks), Shared: shared, Plan: plan}
+	if c.Name.Accelerator() {
+		return openAccelerator(c, p, o)
+	}
+	return Open(string(c.Name), o)
 }

@@ -34,7 +34,7 @@ var (
 	_ Device = (*meta.Backend)(nil)
 )
 
-// Open opens a device: cpu computes, meta only counts memory.
+// Open opens a device: cpu computes, meta only counts memory. Config.Open opens those of plug-ins.
 func Open(name string, o Options) (Device, error) {
 	switch name {
 	case "cpu":
@@ -45,8 +45,6 @@ func Open(name string, o Options) (Device, error) {
 		return b, nil
 	case "meta":
 		return meta.New(), nil
-	case "cuda", "xla", "tpu":
-		return nil, fault.Try(fmt.Errorf("device: %s is not supported yet", name), "%s", fault.Set("device.name", "cpu"))
 	}
 	return nil, fault.Try(fmt.Errorf("device: unknown device %q (known: cpu, meta)", name), "%s", fault.Set("device.name", "cpu"))
 }

@@ -24,10 +24,10 @@ type Ranks struct {
 	Local int // on each machine; 0 is all
 }
 
-// buildOnDevice opens the device and builds the components on it. local is the number of ranks on this
-// machine. plan is the memory to reserve; nil reserves none.
-func (cfg Config) buildOnDevice(world collective.World, local int, config *model.Config, positions int, plan *tensor.Usage, train bool) (device.Device, *Components, error) {
-	b, err := cfg.Device.Open(world.Arena(), local, plan)
+// buildOnDevice opens the device and builds the components on it, as a rank of process p. local is the number
+// of ranks on this machine. plan is the memory to reserve; nil reserves none.
+func (cfg Config) buildOnDevice(p device.Process, world collective.World, local int, config *model.Config, positions int, plan *tensor.Usage, train bool) (device.Device, *Components, error) {
+	b, err := cfg.Device.Open(p, world.Arena(), local, plan)
 	if err != nil {
 		return nil, nil, err
 	}

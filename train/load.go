@@ -80,7 +80,7 @@ func load(config *model.Config, c device.Config, fill func(*LoadedModel) error) 
 	}()
 	cfg := Default()
 	cfg.Parallel.Strategy, cfg.Device = "no_shard", c
-	b, a, err := cfg.buildOnDevice(l.world, 1, config, 0, nil, false)
+	b, a, err := cfg.buildOnDevice(device.Process{}, l.world, 1, config, 0, nil, false)
 	if err != nil {
 		return nil, err
 	}

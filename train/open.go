@@ -111,7 +111,7 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 		}
 		plan = &use
 	}
-	b, a, err := cfg.buildOnDevice(r.deps.World, r.deps.LocalRanks, r.config, positions, plan, train)
+	b, a, err := cfg.buildOnDevice(r.deps.Process, r.deps.World, r.deps.LocalRanks, r.config, positions, plan, train)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ type Deps struct {
 	// LocalRanks is the number of ranks that share this machine's processors; 0 is 1. Hybrid sharding
 	// takes 0 as all ranks on one machine.
 	LocalRanks int
+	// Process is this process's part of the job, for devices that its ranks share.
+	Process device.Process
 	// Plan returns the peak memory of a rank for rows of up to positions tokens and micro-batches
 	// with the fields of rows; nil if unknown.
 	Plan func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error)

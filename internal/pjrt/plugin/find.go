@@ -62,7 +62,7 @@ func List(s System) (files []File, looked []string) {
 			files = append(files, f)
 		}
 	}
-	for _, entry := range strings.Split(s.Env("PJRT_NAMES_AND_LIBRARY_PATHS"), ",") {
+	for _, entry := range strings.Split(s.env("PJRT_NAMES_AND_LIBRARY_PATHS"), ",") {
 		name, path, ok := strings.Cut(entry, ":")
 		if !ok {
 			continue
@@ -74,7 +74,7 @@ func List(s System) (files []File, looked []string) {
 		looked = append(looked, path)
 		add(File{Kind: kind, Path: path, From: "PJRT_NAMES_AND_LIBRARY_PATHS"})
 	}
-	if path := s.Env("TPU_LIBRARY_PATH"); path != "" {
+	if path := s.env("TPU_LIBRARY_PATH"); path != "" {
 		looked = append(looked, path)
 		add(File{Kind: TPU, Path: path, From: "TPU_LIBRARY_PATH"})
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"trireme/fault"
 )
 
 // Library is a shared library of NVIDIA.
@@ -123,7 +125,7 @@ func (f *Found) libraryDirs() (dirs []string) {
 	for _, toolkit := range f.toolkits() {
 		dirs = append(dirs, filepath.Join(toolkit, "lib64"), filepath.Join(toolkit, "lib"), filepath.Join(toolkit, "extras", "CUPTI", "lib64"))
 	}
-	if prefix := s.Env("CONDA_PREFIX"); prefix != "" {
+	if prefix := s.env("CONDA_PREFIX"); prefix != "" {
 		dirs = append(dirs, filepath.Join(prefix, "lib"))
 	}
 	return unique(append(dirs, s.loaderDirs()...))
@@ -132,7 +134,7 @@ func (f *Found) libraryDirs() (dirs []string) {
 // toolkits lists the directories of CUDA toolkits.
 func (f *Found) toolkits() (dirs []string) {
 	for _, v := range []string{"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"} {
-		if d := f.system.Env(v); d != "" {
+		if d := f.system.env(v); d != "" {
 			dirs = append(dirs, d)
 		}
 	}
@@ -202,4 +204,19 @@ func (f *Found) conflicts() (notes []string) {
 		}
 	}
 	return notes
+}
+
+// CheckLibraries returns an error that names the required libraries that are missing.
+func (f Found) CheckLibraries() error {
+	var names, packages []string
+	for _, n := range f.Missing {
+		if n.Required {
+			names, packages = append(names, n.Name), append(packages, n.Pip)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fault.Try(fmt.Errorf("plug-in %s needs libraries of NVIDIA that were not found: %s", f.Path, strings.Join(names, ", ")),
+		"pip install %s, or trireme doctor devices", strings.Join(unique(packages), " "))
 }

@@ -35,7 +35,10 @@ func machine(t *testing.T, env map[string]string, files ...string) (plugin.Syste
 	}
 	return plugin.System{
 		Root: root, Home: filepath.Join(root, "home"), Cache: filepath.Join(root, "home/.cache"),
-		Env: func(name string) string { return strings.ReplaceAll(env[name], "ROOT", root) },
+		LookupEnv: func(name string) (string, bool) {
+			value, set := env[name]
+			return strings.ReplaceAll(value, "ROOT", root), set
+		},
 	}, root
 }
 

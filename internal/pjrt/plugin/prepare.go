@@ -19,7 +19,7 @@ type Setting struct{ Name, Value string }
 // Settings are the environment variables that the plug-in needs. Those that the user has set stay.
 func (f Found) Settings(gpus GPUs) (out []Setting) {
 	set := func(name, value string) {
-		if f.system.Env(name) == "" {
+		if f.system.env(name) == "" {
 			out = append(out, Setting{name, value})
 		}
 	}
@@ -34,7 +34,7 @@ func (f Found) Settings(gpus GPUs) (out []Setting) {
 		set("CUDA_DEVICE_MAX_CONNECTIONS", "1")
 	}
 	const dataFlag = "--xla_gpu_cuda_data_dir="
-	if flags := f.system.Env("XLA_FLAGS"); f.Data != "" && !strings.Contains(flags, dataFlag) {
+	if flags := f.system.env("XLA_FLAGS"); f.Data != "" && !strings.Contains(flags, dataFlag) {
 		out = append(out, Setting{"XLA_FLAGS", strings.TrimSpace(flags + " " + dataFlag + f.Data)})
 	}
 	return out

@@ -9,7 +9,7 @@ import (
 // distribution's.
 func (s System) sites() []string {
 	dirs := s.list("PYTHONPATH")
-	prefixes := []string{s.Env("VIRTUAL_ENV"), s.Env("CONDA_PREFIX")}
+	prefixes := []string{s.env("VIRTUAL_ENV"), s.env("CONDA_PREFIX")}
 	for _, bin := range s.list("PATH") {
 		python := filepath.Join(bin, "python3")
 		if !isFile(python) {

@@ -12,20 +12,26 @@ type System struct {
 	Root  string // of fixed paths such as /usr/lib: "/"
 	Cache string // the user's cache directory; empty for none
 	Home  string // empty for none
-	Env   func(string) string
+	// LookupEnv returns an environment variable, as os.LookupEnv does.
+	LookupEnv func(name string) (value string, set bool)
 }
 
 // Machine is the System of this process.
 func Machine() System {
-	s := System{Root: "/", Env: os.Getenv}
+	s := System{Root: "/", LookupEnv: os.LookupEnv}
 	s.Cache, _ = os.UserCacheDir()
 	s.Home, _ = os.UserHomeDir()
 	return s
 }
 
+func (s System) env(name string) string {
+	value, _ := s.LookupEnv(name)
+	return value
+}
+
 // list returns the directories of an environment variable such as PATH.
 func (s System) list(variable string) (dirs []string) {
-	for _, d := range filepath.SplitList(s.Env(variable)) {
+	for _, d := range filepath.SplitList(s.env(variable)) {
 		if d != "" {
 			dirs = append(dirs, d)
 		}

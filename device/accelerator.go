@@ -1,0 +1,152 @@
+package device
+
+import (
+	"fmt"
+	"sync"
+
+	"trireme/fault"
+	"trireme/internal/nvml"
+	"trireme/internal/pjrt"
+	"trireme/internal/pjrt/plugin"
+)
+
+// openAccelerator opens the device of a rank: device p.Rank of the client that the ranks of this process
+// share. Ranks may call it concurrently.
+func openAccelerator(c Config, p Process, o Options) (Device, error) {
+	client, err := acquire(c, p)
+	if err != nil {
+		return nil, err
+	}
+	defer client.release()
+	return nil, fault.Try(fmt.Errorf("device: %s is not supported yet", c.Name), "%s", fault.Set("device.name", "cpu"))
+}
+
+// client is a plug-in's client, shared by the ranks of a process.
+type client struct {
+	*pjrt.Client
+	opened sync.Once
+	err    error
+	key    clientKey
+	users  int
+}
+
+// clientKey distinguishes clients.
+type clientKey struct {
+	name                       Name
+	plugin                     string
+	memory                     float64
+	preallocate                bool
+	index, count, ranks, local int
+}
+
+var (
+	clientsMu sync.Mutex
+	clients   = map[clientKey]*client{}
+)
+
+// acquire returns the client for a configuration, which the first call opens. Each caller releases it.
+func acquire(c Config, p Process) (*client, error) {
+	key := clientKey{c.Name, c.Plugin, c.MemoryFraction, c.Preallocate, p.Index, max(1, p.Count), max(1, p.Ranks), p.Local}
+	clientsMu.Lock()
+	s := clients[key]
+	if s == nil {
+		s = &client{key: key}
+		clients[key] = s
+	}
+	s.users++
+	clientsMu.Unlock()
+	s.opened.Do(func() { s.Client, s.err = newClient(plugin.Machine(), nvml.File, c, p) })
+	if s.err != nil {
+		_ = s.release() // nothing is open
+		return nil, s.err
+	}
+	return s, nil
+}
+
+// release ends a caller's use of the client, and closes it after the last.
+func (s *client) release() error {
+	clientsMu.Lock()
+	defer clientsMu.Unlock()
+	if s.users--; s.users > 0 {
+		return nil
+	}
+	delete(clients, s.key)
+	if s.Client == nil {
+		return nil
+	}
+	return s.Client.Close()
+}
+
+// newClient finds, prepares and loads the plug-in and starts the devices of this process. driver is NVIDIA's
+// library.
+func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Client, error) {
+	gpus, err := readGPUs(driver, s.LookupEnv)
+	if err != nil {
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	kind := map[Name]plugin.Kind{CUDA: plugin.CUDA, TPU: plugin.TPU, XLA: plugin.Other}[c.Name]
+	found, err := plugin.Find(s, kind, c.Plugin, gpus.cuda.Major)
+	if err != nil {
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	ranks := max(1, p.Ranks)
+	if found.Kind == plugin.CUDA {
+		if err := gpus.check(p.Local + ranks); err != nil {
+			return nil, err
+		}
+		if err := found.CheckLibraries(); err != nil {
+			return nil, fmt.Errorf("device: %w", err)
+		}
+	}
+	if err := found.Prepare(plugin.GPUs{Hopper: gpus.hopper}); err != nil {
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	loaded, err := pjrt.Load(found.Path)
+	if err != nil {
+		return nil, fault.Try(fmt.Errorf("device: %w", err), "trireme doctor devices")
+	}
+	attributes, err := loaded.Attributes()
+	if err != nil {
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	version, _ := attributes["cuda_version"].(int64)
+	if err := gpus.checkDriver(version, found); err != nil {
+		return nil, err
+	}
+	var store pjrt.KeyValue
+	if p.Count > 1 {
+		store = p.Store
+	}
+	opened, err := loaded.NewClient(clientOptions(found.Kind, c, p), store)
+	if err != nil {
+		return nil, gpus.explain(found, err)
+	}
+	if n := len(opened.Devices()); n < ranks {
+		_ = opened.Close()
+		return nil, tooFew(ranks, n, opened.Platform())
+	}
+	return opened, nil
+}
+
+// clientOptions are the options of the client. Each rank of the process uses one device of the machine, in
+// order, starting at the local rank of the first.
+func clientOptions(kind plugin.Kind, c Config, p Process) (out []pjrt.Option) {
+	ranks := max(1, p.Ranks)
+	switch kind {
+	case plugin.CPU:
+		return []pjrt.Option{{Name: "cpu_device_count", Value: int64(ranks)}}
+	case plugin.CUDA:
+		visible := make([]int64, ranks)
+		for i := range visible {
+			visible[i] = int64(p.Local + i)
+		}
+		out = []pjrt.Option{
+			{Name: "allocator", Value: "bfc"}, {Name: "memory_fraction", Value: float32(c.MemoryFraction)}, {Name: "preallocate", Value: c.Preallocate},
+			{Name: "visible_devices", Value: visible},
+		}
+	}
+	if p.Count > 1 {
+		out = append(out, pjrt.Option{Name: "node_id", Value: int64(p.Index)}, pjrt.Option{Name: "num_nodes", Value: int64(p.Count)})
+	}
+	return out
+}

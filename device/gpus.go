@@ -1,0 +1,86 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"trireme/fault"
+	"trireme/internal/nvml"
+	"trireme/internal/pjrt"
+	"trireme/internal/pjrt/plugin"
+)
+
+// gpus are the NVIDIA GPUs of the machine as the driver reports them; the zero value is a machine without a
+// driver.
+type gpus struct {
+	known   bool
+	driver  string
+	cuda    nvml.Version // the newest that the driver runs
+	cards   []nvml.Card
+	visible []nvml.Card // of CUDA_VISIBLE_DEVICES
+	hopper  bool
+}
+
+func readGPUs(driver string, env func(string) (string, bool)) (g gpus, err error) {
+	l, err := nvml.Open(driver)
+	if errors.Is(err, nvml.ErrNoDriver) {
+		return g, nil
+	}
+	if err != nil {
+		return g, err
+	}
+	defer l.Close()
+	if g.driver, g.cuda, err = l.Driver(); err != nil {
+		return g, err
+	}
+	if g.cards, err = l.Cards(); err != nil {
+		return g, err
+	}
+	value, set := env("CUDA_VISIBLE_DEVICES")
+	g.known, g.visible = true, nvml.Visible(g.cards, value, set)
+	for _, c := range g.visible {
+		g.hopper = g.hopper || c.Major == 9
+	}
+	return g, nil
+}
+
+// check returns an error if the machine has fewer GPUs than ranks.
+func (g gpus) check(ranks int) error {
+	switch n := len(g.visible); {
+	case !g.known || n >= ranks:
+		return nil
+	case len(g.cards) == 0:
+		return fault.Try(errors.New("device: this machine has no NVIDIA GPU"), "%s", fault.Set("device.name", "cpu"))
+	case n < len(g.cards):
+		return fault.Try(fmt.Errorf("device: %d ranks on this machine need %d GPUs: CUDA_VISIBLE_DEVICES shows %d of its %d", ranks, ranks, n, len(g.cards)), "unset CUDA_VISIBLE_DEVICES")
+	}
+	return tooFew(ranks, len(g.visible), "cuda")
+}
+
+func tooFew(ranks, devices int, platform string) error {
+	return fault.Try(fmt.Errorf("device: %d ranks on this machine need %d devices: %s has %d", ranks, ranks, platform, devices), "%s", fault.Set(fault.Ranks, devices))
+}
+
+// checkDriver returns an error if a plug-in for this version of CUDA (13000 is 13.0) needs a newer driver.
+func (g gpus) checkDriver(version int64, found plugin.Found) error {
+	need := nvml.Version{Major: int(version) / 1000, Minor: int(version) % 1000 / 10}
+	if !g.known || need.Major <= g.cuda.Major {
+		return nil
+	}
+	return fault.Try(fmt.Errorf("device: plug-in %s is for CUDA %v: the driver %s runs CUDA %v", found.Path, need, g.driver, g.cuda),
+		"%s, or a newer driver", plugin.Install(plugin.CUDA, g.cuda.Major))
+}
+
+// explain adds the likely cause to the error of a client.
+func (g gpus) explain(found plugin.Found, err error) error {
+	err = fmt.Errorf("device: plug-in %s: %w", found.Path, err)
+	var p *pjrt.Error
+	switch {
+	case found.Kind == plugin.CUDA && !g.known && errors.As(err, &p) && p.Code == pjrt.CodeFailedPrecondition:
+		return fault.Try(errors.New("device: no NVIDIA GPU: no driver was found on this machine"), "%s, or trireme doctor devices", fault.Set("device.name", "cpu"))
+	case len(found.Notes) > 0:
+		return fmt.Errorf("%w (%s)", err, strings.Join(found.Notes, "; "))
+	}
+	return fault.Try(err, "trireme doctor devices")
+}
