@@ -239,7 +239,9 @@ func (e *emitter) consolidate(c *contents) value {
 		return e.flat(c.entries[0].v)
 	}
 	v, ok := e.tile(c, all)
-	if !ok {
+	if ok {
+		v = e.flat(v)
+	} else {
 		entries := c.entries
 		if len(entries) > 0 && entries[0].region == all {
 			v, entries = e.flat(e.number(entries[0].v, c.dt)), entries[1:]
