@@ -7,6 +7,22 @@ import (
 	"trireme/tensor"
 )
 
+// Max replaces v by the maximums over all ranks, each of which passes the same number of values. It waits,
+// so it is outside of what tensor.Compile compiles.
+func (e *Engine) Max(ctx context.Context, v []int64) error {
+	if e.mesh.World.Size() == 1 {
+		return nil
+	}
+	return e.Guard(func() {
+		e.ctx, e.step.unit = ctx, nil
+		t := e.b.New(tensor.Workspace, tensor.I64, len(v))
+		defer t.Release()
+		e.b.Upload(t, tensor.AsBytes(v))
+		e.wait(e.issue(func(ctx context.Context) error { return e.mesh.World.AllReduce(ctx, t, collective.Max, "shapes") }))
+		e.b.Download(tensor.AsBytes(v), t)
+	})
+}
+
 // Begin starts a step of accumulation micro-batches per rank, or, if not training, an evaluation pass.
 func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	if !e.refreshed && e.precision.Param != tensor.F32 {

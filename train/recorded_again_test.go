@@ -101,11 +101,7 @@ func TestRecordedAgain(t *testing.T) {
 				c.config.Training.MicroBatchSize = recordedRows
 				c.core = strategy == "no_shard" && !recompute.Enabled
 				ranks := c.open(t, true)
-				programs, err := ranks[0].record(func() error { return c.step(ranks[0], 0, 0) })
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i, p := range programs {
+				for i, p := range c.record(t, ranks, func(k *recordedRank, r int) error { return c.step(k, r, 0) })[0] {
 					for _, line := range repeated(p.Program) {
 						t.Errorf("%s, %s, %+v, core operations %t, program %d: %s", task.name, strategy, recompute, c.core, i, line)
 					}

@@ -82,12 +82,7 @@ func TestRecordedLayers(t *testing.T) {
 					c := recordedCase{recordedTask: task.deeper(2 * k), world: 4, accum: 2, config: train.Default()}
 					c.config.Parallel.Strategy, c.config.Training.MicroBatchSize = strategy, recordedRows
 					o.change(&c.config, task.name)
-					ranks := c.open(t, true)
-					programs, err := ranks[0].record(func() error { return c.step(ranks[0], 0, 0) })
-					if err != nil {
-						t.Fatal(err)
-					}
-					counts[k] = persistent(programs)
+					counts[k] = persistent(c.record(t, c.open(t, true), func(k *recordedRank, r int) error { return c.step(k, r, 0) })[0])
 				}
 				for what, n := range counts[1] {
 					if n != counts[0][what] {

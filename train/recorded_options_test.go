@@ -6,11 +6,11 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"trireme/checkpoint"
 	"trireme/data"
-	"trireme/internal/backend/record"
 	"trireme/optim"
 	"trireme/parallel"
 	"trireme/tensor"
@@ -55,7 +55,9 @@ func TestRecordedOptions(t *testing.T) {
 // An evaluation pass is the same programs on every rank, one for all micro-batches of the same shapes, and
 // replays to the sums of direct execution.
 func TestRecordedEvaluation(t *testing.T) {
-	for _, task := range recordedTasks {
+	uneven := recordedTasks[1]
+	uneven.uneven = true
+	for _, task := range append(slices.Clone(recordedTasks), uneven) {
 		c := recordedCase{recordedTask: task, world: 2, accum: 3, config: train.Default()}
 		c.config.Parallel.Strategy = "full_shard"
 		direct, recorded := c.open(t, false), c.open(t, true)
@@ -68,17 +70,13 @@ func TestRecordedEvaluation(t *testing.T) {
 				}
 			})
 		}
-		recs := make([][]*record.Recording, c.world)
-		for r, k := range recorded {
-			var err error
-			if recs[r], err = k.record(func() error { return evaluate(k, r) }); err != nil {
-				t.Fatal(err)
-			}
+		recs := c.record(t, recorded, evaluate)
+		for r := range recs {
 			if diff := sameTexts(recs[0], recs[r]); diff != "" {
 				t.Fatalf("%s, rank %d: %s", task.name, r, diff)
 			}
 		}
-		if n := distinct(recs[0]); len(recs[0]) != c.accum+2 || n != 3 {
+		if n := distinct(recs[0]); len(recs[0]) != c.accum+2 || n != 3 && !c.uneven {
 			t.Errorf("%s: %d micro-batches are %d programs, %d of them distinct", task.name, c.accum, len(recs[0]), n)
 		}
 		if err := errors.Join(append(c.each(direct, func(r int) error { return evaluate(direct[r], r) }), c.each(recorded, func(r int) error {
@@ -104,10 +102,7 @@ func TestRecordedBuckets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 60 {
 		c.counted, c.tokens = rng.Float64(), 2+rng.IntN(recordedRows*recordedPositions-1)
-		step, err := k.record(func() error { return c.step(k, 0, rng.IntN(100)) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		step := c.record(t, []*recordedRank{k}, func(k *recordedRank, _ int) error { return c.step(k, 0, rng.IntN(100)) })[0]
 		if err := k.replay(step, step); err != nil {
 			t.Fatal(err)
 		}
@@ -122,6 +117,17 @@ func TestRecordedBuckets(t *testing.T) {
 	c = recordedCase{recordedTask: recordedTasks[1], world: 2, accum: 2, config: train.Default()}
 	c.counted, c.tokens = 0.02, 33
 	t.Run("few labels", c.test)
+}
+
+// Ranks with different numbers of tokens, rows and labels run one program.
+func TestRecordedUneven(t *testing.T) {
+	for _, task := range recordedTasks {
+		for i, strategy := range []string{"no_shard", "full_shard"} {
+			c := recordedCase{recordedTask: task, world: 4, accum: 1 + i, config: train.Default()}
+			c.config.Parallel.Strategy, c.uneven = strategy, true
+			t.Run(task.name+"/"+strategy, c.test)
+		}
+	}
 }
 
 // A checkpoint from a backend without host memory loads on one with it, and vice versa, with equal bits.

@@ -33,6 +33,7 @@ type recordedTask struct {
 	tokens  int     // of a micro-batch; 0 is nearly all that rows have room for, in rows of several lengths
 	docs    bool
 	classes int
+	uneven  bool // numbers of tokens and rows differ between micro-batches, not between steps
 }
 
 var recordedTasks = []recordedTask{
@@ -58,8 +59,13 @@ func (c recordedTask) micro(step, m int) data.MicroBatch {
 	if c.tokens > 0 {
 		tokens = c.tokens
 	}
-	b := data.UniformMicroBatch(recordedRows, tokens, recordedPositions, data.Info{Docs: c.docs, Classes: c.classes > 0})
-	b.MaxTokens, b.LabelCount = recordedRows*recordedPositions, 0
+	rows := recordedRows
+	if c.uneven {
+		rows = 1 + (m+1)%recordedRows
+		tokens = rows * (recordedPositions - 5*m%recordedPositions)
+	}
+	b := data.UniformMicroBatch(rows, tokens, recordedPositions, data.Info{Docs: c.docs, Classes: c.classes > 0})
+	b.MaxRows, b.MaxTokens, b.LabelCount = recordedRows, recordedRows*recordedPositions, 0
 	for i := range b.SampleKeys {
 		b.SampleKeys[i] += int64(step*100 + m*recordedRows)
 	}
@@ -117,11 +123,20 @@ type recordedRank struct {
 	rec *recordingBackend // nil for direct execution
 }
 
-// record returns the programs of f.
-func (k *recordedRank) record(f func() error) ([]*record.Recording, error) {
-	k.rec.programs = nil
-	err := f()
-	return k.rec.programs, err
+// record returns the programs of f on each rank.
+func (c recordedCase) record(t *testing.T, ranks []*recordedRank, f func(k *recordedRank, r int) error) (programs [][]*record.Recording) {
+	t.Helper()
+	errs := c.each(ranks, func(r int) error {
+		ranks[r].rec.programs = nil
+		return f(ranks[r], r)
+	})
+	for r, k := range ranks {
+		if errs[r] != nil {
+			t.Fatalf("rank %d: %v", r, errs[r])
+		}
+		programs = append(programs, k.rec.programs)
+	}
+	return programs
 }
 
 // replay runs the programs of one step with the inputs and buffers of another.
@@ -300,12 +315,8 @@ func (c recordedCase) test(t *testing.T) {
 	direct, recorded := c.open(t, false), c.open(t, true)
 	var recs [recordedSteps][][]*record.Recording
 	for step := range recs { // all before the first one runs: no step waits for another's outcome
-		for r, k := range recorded {
-			programs, err := k.record(func() error { return c.step(k, r, step) })
-			if err != nil {
-				t.Fatalf("rank %d, step %d: %v", r, step, err)
-			}
-			recs[step] = append(recs[step], programs)
+		recs[step] = c.record(t, recorded, func(k *recordedRank, r int) error { return c.step(k, r, step) })
+		for r, programs := range recs[step] {
 			if diff := sameTexts(recs[0][0], programs); diff != "" {
 				t.Fatalf("rank %d, step %d: %s", r, step, diff)
 			}
@@ -361,7 +372,7 @@ func TestNotRecorded(t *testing.T) {
 		"not in host memory": func(k *recordedRank) { tensor.HostBytes(k.Engine.HeldParams()[0].Data) },
 	} {
 		k := plain.open(t, true)[0]
-		_, err := k.record(func() error { return plain.step(k, 0, 0) })
+		err := plain.step(k, 0, 0)
 		if err == nil {
 			_, err = k.rec.rec.Record(true, func() error { return k.Engine.Guard(func() { read(k) }) })
 		}

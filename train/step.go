@@ -2,10 +2,8 @@ package train
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"math"
-	"slices"
 
 	"trireme/autograd"
 	"trireme/data"
@@ -104,6 +102,10 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 	if len(s.pending) == optim.MaxInFlight {
 		panic("train: Step called with too many unread results")
 	}
+	shapes, err := s.shapes(ctx, micros...)
+	if err != nil {
+		return err
+	}
 	p := pendingResult{rate: rate}
 	tokens := int64(0)
 	for i, m := range micros {
@@ -113,7 +115,7 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 				s.engine.Begin(ctx, len(micros), true)
 			}
 			s.engine.NextMicroBatch()
-			s.pass(m, true)
+			s.pass(m, shapes[i], true)
 			if tokens += m.LabelCount; !last {
 				s.engine.EndMicroBatch()
 				return
@@ -162,13 +164,17 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 	}
 	tokens := int64(0)
 	for m, err := range micros {
-		if err == nil {
-			err = s.compile(false, func() {
-				s.pass(*m, false)
-				s.engine.EndMicroBatch()
-			})
-		}
 		if err != nil {
+			return err
+		}
+		shapes, err := s.shapes(ctx, *m)
+		if err != nil {
+			return err
+		}
+		if err := s.compile(false, func() {
+			s.pass(*m, shapes[0], false)
+			s.engine.EndMicroBatch()
+		}); err != nil {
 			return err
 		}
 		tokens += m.LabelCount
@@ -185,8 +191,8 @@ func (s *Stepper) Evaluate(ctx context.Context, micros iter.Seq2[*data.MicroBatc
 }
 
 // pass runs a micro-batch forward, and backward if grad is true.
-func (s *Stepper) pass(m data.MicroBatch, grad bool) {
-	batch, done := Upload(s.b, m)
+func (s *Stepper) pass(m data.MicroBatch, as shape, grad bool) {
+	batch, done := upload(s.b, m, as)
 	defer done()
 	batch.Train, batch.Seed = grad, s.seed
 	s.b.Fill(s.sums, 0)
@@ -198,99 +204,6 @@ func (s *Stepper) pass(m data.MicroBatch, grad bool) {
 	model.Loss(s.model, tape, batch, s.sums)
 	s.engine.AddSums(s.sums)
 	tape.Backward()
-}
-
-// Upload copies a micro-batch to a backend; done releases it. Backends with static shapes get
-// tensors padded to bucket lengths with tokens outside all rows and rows without tokens.
-func Upload(b tensor.Backend, m data.MicroBatch) (batch model.Batch, done func()) {
-	u := uploader{b: b}
-	n, rows := len(m.InputIDs), m.Rows()
-	size, count := tensor.Bucket(b, n, max(n, m.MaxTokens)), tensor.Bucket(b, rows, max(rows, m.MaxRows))
-	if count > rows { // empty rows start at a padding token
-		size = tensor.Bucket(b, n+1, max(n, m.MaxTokens)+1)
-	}
-	counted, targets, labels := countedRows(b, m, size)
-	batch = model.Batch{
-		Labeled:    model.LabeledRows{Rows: u.int32s(counted, size, size, 0), Targets: u.int32s(targets, size, size, 0), N: labels},
-		IDs:        u.int32s(m.InputIDs, n, size, 0),
-		Targets:    u.int32s(m.Targets, n, size, data.Ignored),
-		Positions:  u.int32s(m.Positions, n, size, 0),
-		Docs:       u.int32s(m.Docs, n, size, 0),
-		Types:      u.int32s(m.Types, n, size, 0),
-		Starts:     u.int32s(m.Starts, rows+1, count+1, int32(n)),
-		MaxSeqLen:  m.MaxLength,
-		SeqLen:     seqLen(m, size),
-		Classes:    u.int32s(m.Classes, rows, count, data.Ignored),
-		TokenKeys:  u.int64s(m.TokenKeys, n, size),
-		SampleKeys: u.int64s(m.SampleKeys, rows, count),
-	}
-	return batch, u.release
-}
-
-// seqLen is the length of every row if all are full, and of the uploaded size tokens none is padding,
-// else 0. Other equal lengths do not count: each would be a program of its own.
-func seqLen(m data.MicroBatch, size int) int {
-	if len(m.InputIDs) == size && size == m.Rows()*m.MaxLength {
-		return m.MaxLength
-	}
-	return 0
-}
-
-// uploader tracks the tensors it allocates.
-type uploader struct {
-	b    tensor.Backend
-	held []*tensor.Tensor
-}
-
-// int32s uploads n numbers v, padded with fill to size; nil returns nil.
-func (u *uploader) int32s(v []int32, n, size int, fill int32) *tensor.Tensor {
-	if v == nil {
-		return nil
-	}
-	if size > n {
-		v = append(slices.Clone(v), slices.Repeat([]int32{fill}, size-n)...)
-	}
-	return u.put(tensor.I32, tensor.AsBytes(v), len(v), size)
-}
-
-func (u *uploader) int64s(v []int64, n, size int) *tensor.Tensor {
-	if size > n {
-		v = append(slices.Clone(v), make([]int64, size-n)...)
-	}
-	return u.put(tensor.I64, tensor.AsBytes(v), len(v), size)
-}
-
-func (u *uploader) put(dt tensor.DType, v []byte, has, size int) *tensor.Tensor {
-	if has != size {
-		panic(fmt.Sprintf("train: a micro-batch field has %d elements, want %d", has, size))
-	}
-	t := u.b.New(tensor.Workspace, dt, size)
-	u.b.Upload(t, v)
-	u.held = append(u.held, t)
-	return t
-}
-
-func (u *uploader) release() {
-	for _, t := range u.held {
-		t.Release()
-	}
-}
-
-// countedRows returns the token rows that have a target, with capacity for size, their targets, and the
-// number to read, a bucket length on backends with static shapes. It returns nil if whole sequences
-// have labels.
-func countedRows(b tensor.Backend, m data.MicroBatch, size int) (rows, targets []int32, n int) {
-	if m.Classes != nil || m.Targets == nil {
-		return nil, nil, 0
-	}
-	rows, targets = make([]int32, size), slices.Repeat([]int32{data.Ignored}, size)
-	for i, target := range m.Targets {
-		if target >= 0 {
-			rows[n], targets[n] = int32(i), target
-			n++
-		}
-	}
-	return rows, targets, tensor.Bucket(b, n, len(rows))
 }
 
 // StepResult is the result of a step or an evaluation. It is the same on every rank.
