@@ -1,10 +1,12 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
 	"trireme/fault"
+	"trireme/internal/backend/xla"
 	"trireme/internal/nvml"
 	"trireme/internal/pjrt"
 	"trireme/internal/pjrt/plugin"
@@ -17,17 +19,29 @@ func openAccelerator(c Config, p Process, o Options) (Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer client.release()
-	return nil, fault.Try(fmt.Errorf("device: %s is not supported yet", c.Name), "%s", fault.Set("device.name", "cpu"))
+	host, err := Open("cpu", Options{Threads: o.Threads, Shared: o.Shared, Reserve: o.Reserve})
+	if err != nil {
+		return nil, errors.Join(err, client.release())
+	}
+	return &accelerator{xla.New(client.programs, client.Devices()[p.Rank], host), client}, nil
 }
+
+// accelerator is a rank's device.
+type accelerator struct {
+	*xla.Backend
+	client *client
+}
+
+func (a *accelerator) Close() error { return errors.Join(a.Backend.Close(), a.client.release()) }
 
 // client is a plug-in's client, shared by the ranks of a process.
 type client struct {
 	*pjrt.Client
-	opened sync.Once
-	err    error
-	key    clientKey
-	users  int
+	programs *xla.Client
+	opened   sync.Once
+	err      error
+	key      clientKey
+	users    int
 }
 
 // clientKey distinguishes clients.
@@ -55,7 +69,11 @@ func acquire(c Config, p Process) (*client, error) {
 	}
 	s.users++
 	clientsMu.Unlock()
-	s.opened.Do(func() { s.Client, s.err = newClient(plugin.Machine(), nvml.File, c, p) })
+	s.opened.Do(func() {
+		if s.Client, s.err = newClient(plugin.Machine(), nvml.File, c, p); s.err == nil {
+			s.programs = xla.NewClient(s.Client, jobDevices(s.Client, p), nil)
+		}
+	})
 	if s.err != nil {
 		_ = s.release() // nothing is open
 		return nil, s.err
@@ -74,7 +92,24 @@ func (s *client) release() error {
 	if s.Client == nil {
 		return nil
 	}
+	s.programs.Close()
 	return s.Client.Close()
+}
+
+// jobDevices are the devices of all ranks of the job, by id. Plug-ins number those of several processes in
+// the order of the processes.
+func jobDevices(c *pjrt.Client, p Process) (ids []int) {
+	ranks := max(1, p.Ranks)
+	if p.Count > 1 {
+		for i := range p.Count * ranks {
+			ids = append(ids, i)
+		}
+		return ids
+	}
+	for _, d := range c.Devices()[:ranks] {
+		ids = append(ids, d.ID())
+	}
+	return ids
 }
 
 // newClient finds, prepares and loads the plug-in and starts the devices of this process. driver is NVIDIA's

@@ -31,6 +31,11 @@ func (cfg Config) buildOnDevice(p device.Process, world collective.World, local 
 	if err != nil {
 		return nil, nil, err
 	}
+	if d, ok := b.(interface {
+		World(collective.World) collective.World
+	}); ok {
+		world = d.World(world) // collectives within its programs
+	}
 	a, err := cfg.Build(b, config, positions, Ranks{Ranks: world, Local: local}, train)
 	if err != nil {
 		return nil, nil, errors.Join(err, b.Close())
