@@ -7,8 +7,8 @@ import (
 	"trireme/tensor"
 )
 
-// Max replaces v by the maximums over all ranks, each of which passes the same number of values. It waits,
-// so it is outside of what tensor.Compile compiles.
+// Max replaces v by the maximums over all ranks. All pass the same number of values. It waits, so
+// call it outside tensor.Compile.
 func (e *Engine) Max(ctx context.Context, v []int64) error {
 	if e.mesh.World.Size() == 1 {
 		return nil

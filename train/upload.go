@@ -10,7 +10,7 @@ import (
 	"trireme/tensor"
 )
 
-// shape is what the program of a micro-batch depends on, before tensor.Bucket rounds it up.
+// shape has the lengths that the program of a micro-batch depends on, before tensor.Bucket rounds them up.
 type shape struct {
 	tokens, rows int
 	fewest       int // rows of the rank that has the fewest
