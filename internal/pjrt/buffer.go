@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unsafe"
 )
 
 // Buffer is an array on a device.
@@ -125,11 +126,26 @@ func (b *Buffer) DownloadAsync(dst []byte) (*Event, error) {
 	if size == 0 {
 		dst = make([]byte, 1) // nil would ask for the size
 	}
-	a := bufferToHostBufferArgs{Src: ptr, Dst: pointer(dst), DstSize: size}
+	a := bufferToHostBufferArgs{Src: ptr, HostLayout: rowMajor(len(shape.Dims)), Dst: pointer(dst), DstSize: size}
 	if err := call(b.client.plugin, fnBufferToHostBuffer, &a); err != nil {
 		return nil, err
 	}
 	return b.client.event(a.Event, dst), nil
+}
+
+// rowMajor returns the PJRT_Buffer_MemoryLayout of a dense array whose last dimension is contiguous.
+// Without it a plug-in copies the layout of the device, which may be another one on TPUs. XLA's CPU
+// plug-in ignores it; its arrays are row-major.
+func rowMajor(dims int) unsafe.Pointer {
+	order := make([]int64, dims)
+	for i := range order {
+		order[i] = int64(dims - 1 - i)
+	}
+	l := &bufferMemoryLayout{Type: layoutTiled}
+	l.StructSize = int(unsafe.Sizeof(*l))
+	l.Tiled.StructSize = int(unsafe.Sizeof(l.Tiled))
+	l.Tiled.MinorToMajor, l.Tiled.MinorToMajorSize = pointer(order), dims
+	return unsafe.Pointer(l)
 }
 
 // Close releases the array. An execution in progress that uses it completes.

@@ -46,7 +46,7 @@ func (c *Client) CompileCached(dir, text string, o CompileOptions) (*Executable,
 	use := CacheUse{File: filepath.Join(dir, key+cacheExt)}
 	data, err := os.ReadFile(use.File)
 	if err == nil {
-		if e, err := c.Deserialize(data, o); err == nil {
+		if e, err := c.deserialize(data, []byte(text), o); err == nil {
 			use.Hit = true
 			now := time.Now()
 			use.Err = os.Chtimes(use.File, now, now)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 )
 
@@ -18,8 +17,7 @@ type Client struct {
 	platform, version string
 	process           int
 	devices           []*Device
-	compiled          atomic.Int32 // executables so far; numbers them
-	writes            sync.Map     // *Event -> []byte: the memory that downloads in progress write to
+	writes            sync.Map // *Event -> []byte: the memory that downloads in progress write to
 }
 
 // NewClient starts the devices of a plug-in. With kv they are devices of a job of several processes,
@@ -136,12 +134,17 @@ func (c *Client) Compile(text string, o CompileOptions) (*Executable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.loaded(a.Executable, o, dropped)
+	return c.loaded(a.Executable, o, []byte(text), dropped)
 }
 
 // Deserialize loads an executable that Executable.Serialize of the same plug-in returned; the error of
-// other bytes wraps ErrForeign. It runs with the options of its compilation; o repeats them.
+// other bytes wraps ErrForeign. It runs with the options of its compilation; o repeats them. The
+// processes of a job load the same bytes.
 func (c *Client) Deserialize(b []byte, o CompileOptions) (*Executable, error) {
+	return c.deserialize(b, b, o)
+}
+
+func (c *Client) deserialize(b, source []byte, o CompileOptions) (*Executable, error) {
 	if _, err := o.encode(nil); err != nil {
 		return nil, err
 	}
@@ -158,5 +161,5 @@ func (c *Client) Deserialize(b []byte, o CompileOptions) (*Executable, error) {
 	if err := call(c.plugin, fnExecutableDeserializeAndLoad, &a); err != nil {
 		return nil, err
 	}
-	return c.loaded(a.LoadedExecutable, o, nil)
+	return c.loaded(a.LoadedExecutable, o, source, nil)
 }

@@ -11,7 +11,7 @@ import (
 var unknownFlag = regexp.MustCompile(`No such compile option: '([^']*)'`)
 
 // compile calls f with the PJRT_Program of a module's text and a CompileOptionsProto, again without
-// each optional flag that the compiler does not have. It returns the names of those.
+// each optional flag that the compiler does not have. It returns the names of those in o's order.
 func (o CompileOptions) compile(text string, f func(module unsafe.Pointer, options []byte) error) (dropped []string, err error) {
 	if text == "" {
 		return nil, errors.New("pjrt: compile: the module has no text")
@@ -28,6 +28,11 @@ func (o CompileOptions) compile(text string, f func(module unsafe.Pointer, optio
 		err = f(unsafe.Pointer(p), options)
 		var e *Error
 		if !errors.As(err, &e) {
+			for _, f := range o.Optional {
+				if !slices.Contains(optional, f) {
+					dropped = append(dropped, f.Name)
+				}
+			}
 			return dropped, err
 		}
 		unknown := unknownFlag.FindStringSubmatch(e.Message)
@@ -39,6 +44,5 @@ func (o CompileOptions) compile(text string, f func(module unsafe.Pointer, optio
 		if len(optional) == n {
 			return nil, err
 		}
-		dropped = append(dropped, unknown[1])
 	}
 }

@@ -2,6 +2,7 @@ package pjrt
 
 import (
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"sync"
 	"unsafe"
@@ -19,9 +20,9 @@ type Executable struct {
 	dropped []string
 	outputs []Param
 
-	number int32 // of the executables of a client
-	mu     sync.Mutex
-	count  map[int]int32 // executions by device
+	first uint32 // IDs of launches start here
+	mu    sync.Mutex
+	count map[int]uint32 // executions by device
 }
 
 // CompiledMemory is the memory of a program in bytes per device. Peak is 0 if the plug-in does not
@@ -31,9 +32,10 @@ type CompiledMemory struct {
 	HostCode, HostArguments, HostOutputs, HostAlias, HostTemp int64
 }
 
-// loaded makes the Executable of a client that the caller has acquired.
-func (c *Client) loaded(ptr uintptr, o CompileOptions, dropped []string) (*Executable, error) {
-	e := &Executable{plugin: c.plugin, client: c, options: o, dropped: dropped, number: c.compiled.Add(1), count: map[int]int32{}}
+// loaded makes the Executable of a client that the caller has acquired. Processes
+// that load it from equal sources give its executions the same IDs.
+func (c *Client) loaded(ptr uintptr, o CompileOptions, source []byte, dropped []string) (*Executable, error) {
+	e := &Executable{plugin: c.plugin, client: c, options: o, dropped: dropped, first: crc32.ChecksumIEEE(source), count: map[int]uint32{}}
 	e.h = c.child(ptr, func(ptr uintptr) {
 		_ = call(c.plugin, fnLoadedExecutableDestroy, &loadedExecutableDestroyArgs{Executable: ptr})
 	})

@@ -3,12 +3,10 @@ package pjrt
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"unsafe"
 )
-
-// launchBits is the part of a launch's ID that counts the executions of one executable.
-const launchBits = 20
 
 // Execute starts the program's replica on device d and returns its results, which later calls may use
 // at once, and an event that is ready when the execution is done. Arguments that the program donates
@@ -101,11 +99,12 @@ func (e *Executable) check(args []*Buffer, keep []int) error {
 	return nil
 }
 
-// launch returns the ID of the next execution on a device: the same on every replica, if all execute
-// the same programs, and different from other executions' in progress.
+// launch returns the ID of the next execution on a device, a positive number. It is the same on every
+// replica, in all processes, if all execute the same programs, and another one than those of executions
+// in progress.
 func (e *Executable) launch(d *Device) int32 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.count[d.id] = (e.count[d.id] + 1) & (1<<launchBits - 1)
-	return (e.number&(1<<(31-launchBits)-1))<<launchBits | max(e.count[d.id], 1)
+	e.count[d.id]++
+	return max(int32((e.first+e.count[d.id])&math.MaxInt32), 1)
 }

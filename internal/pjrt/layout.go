@@ -90,6 +90,12 @@ const (
 	F4E2M1FN      Type = 29
 )
 
+// Values of PJRT_Buffer_MemoryLayout_Type.
+const (
+	layoutTiled   int32 = 0
+	layoutStrides int32 = 1
+)
+
 // Values of PJRT_NamedValue_Type.
 const (
 	namedString    int32 = 0
@@ -175,6 +181,26 @@ type executeOptions struct {
 	TaskIds                     unsafe.Pointer
 	IncarnationIds              unsafe.Pointer
 	_                           spare
+}
+
+// bufferMemoryLayoutTiled is PJRT_Buffer_MemoryLayout_Tiled.
+type bufferMemoryLayoutTiled struct {
+	StructSize       int
+	ExtensionStart   unsafe.Pointer
+	MinorToMajor     unsafe.Pointer
+	MinorToMajorSize int
+	TileDims         unsafe.Pointer
+	TileDimSizes     unsafe.Pointer
+	NumTiles         int
+}
+
+// bufferMemoryLayout is PJRT_Buffer_MemoryLayout.
+type bufferMemoryLayout struct {
+	StructSize     int
+	ExtensionStart unsafe.Pointer
+	Tiled          bufferMemoryLayoutTiled
+	Type           int32
+	_              spare
 }
 
 // keyValueGetCallbackArgs is PJRT_KeyValueGetCallback_Args.
@@ -381,7 +407,7 @@ type clientBufferFromHostBufferArgs struct {
 	HostBufferSemantics int32
 	Device              uintptr
 	Memory              uintptr
-	DeviceLayout        uintptr
+	DeviceLayout        unsafe.Pointer
 	DoneWithHostBuffer  uintptr
 	Buffer              uintptr
 	_                   spare
@@ -618,7 +644,7 @@ type bufferToHostBufferArgs struct {
 	StructSize     int
 	ExtensionStart unsafe.Pointer
 	Src            uintptr
-	HostLayout     uintptr
+	HostLayout     unsafe.Pointer
 	Dst            unsafe.Pointer
 	DstSize        int
 	Event          uintptr

@@ -8,6 +8,8 @@ var layouts = map[string]any{
 	"PJRT_NamedValue":                             namedValue{},
 	"PJRT_Program":                                program{},
 	"PJRT_ExecuteOptions":                         executeOptions{},
+	"PJRT_Buffer_MemoryLayout_Tiled":              bufferMemoryLayoutTiled{},
+	"PJRT_Buffer_MemoryLayout":                    bufferMemoryLayout{},
 	"PJRT_KeyValueGetCallback_Args":               keyValueGetCallbackArgs{},
 	"PJRT_KeyValueTryGetCallback_Args":            keyValueTryGetCallbackArgs{},
 	"PJRT_KeyValuePutCallback_Args":               keyValuePutCallbackArgs{},

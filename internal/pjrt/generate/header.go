@@ -21,17 +21,17 @@ var functions = strings.Fields(`
 	TopologyDescription_Create TopologyDescription_Destroy Compile`)
 
 // plain are the structs that the binding uses besides the arguments of functions.
-var plain = strings.Fields(`Api_Version NamedValue Program ExecuteOptions
+var plain = strings.Fields(`Api_Version NamedValue Program ExecuteOptions Buffer_MemoryLayout_Tiled Buffer_MemoryLayout
 	KeyValueGetCallback_Args KeyValueTryGetCallback_Args KeyValuePutCallback_Args`)
 
 // exact are the structs without spare bytes: those in arrays, in the table and in a plug-in's memory.
 var exact = map[string]bool{
-	"Api_Version": true, "NamedValue": true,
+	"Api_Version": true, "NamedValue": true, "Buffer_MemoryLayout_Tiled": true,
 	"KeyValueGetCallback_Args": true, "KeyValueTryGetCallback_Args": true, "KeyValuePutCallback_Args": true,
 }
 
 // enums are the enumerations whose values the binding uses.
-var enums = []string{"Buffer_Type", "NamedValue_Type", "HostBufferSemantics", "Error_Code"}
+var enums = []string{"Buffer_Type", "Buffer_MemoryLayout_Type", "NamedValue_Type", "HostBufferSemantics", "Error_Code"}
 
 // header has the structs and enumerations of pjrt_c_api.h that the binding uses, names without PJRT_.
 type header struct {
@@ -44,7 +44,8 @@ type structure struct {
 	fields []field
 }
 
-// field is a member; a union is one member named after its first alternative, with the C type "union".
+// field is a member. A union is one member: its first alternative, with the C type "union", or with that
+// alternative's type if it is a struct.
 type field struct{ name, typ string }
 
 var (
@@ -70,6 +71,9 @@ func parse(text string) (*header, error) {
 		s := structure{name: name}
 		body = unions.ReplaceAllStringFunc(body, func(u string) string {
 			first := member.FindStringSubmatch(strings.TrimSpace(unions.FindStringSubmatch(u)[1]))
+			if typ := strings.TrimSpace(first[1]); strings.HasPrefix(typ, "PJRT_") {
+				return typ + " " + first[2] // a struct, the longest alternative
+			}
 			return "union " + first[2]
 		})
 		for part := range strings.SplitSeq(body, ";") {

@@ -94,6 +94,8 @@ func constant(enum, value string) (name, typ string) {
 			value = value[:1] + strings.ToLower(value[1:])
 		}
 		return value, "Type"
+	case "Buffer_MemoryLayout_Type":
+		value = "layout_" + strings.TrimPrefix(value, "Buffer_MemoryLayout_Type_")
 	case "NamedValue_Type":
 		value = "named_" + strings.TrimPrefix(strings.TrimPrefix(value, "NamedValue_"), "k")
 	case "HostBufferSemantics":
@@ -113,10 +115,14 @@ func goType(c string) string {
 		return "int"
 	case "int64_t":
 		return "int64"
-	case "int", "PJRT_Buffer_Type", "PJRT_NamedValue_Type", "PJRT_HostBufferSemantics", "PJRT_Error_Code":
+	case "int", "PJRT_Buffer_Type", "PJRT_Buffer_MemoryLayout_Type", "PJRT_NamedValue_Type", "PJRT_HostBufferSemantics", "PJRT_Error_Code":
 		return "int32"
 	case "bool":
 		return "bool"
+	case "PJRT_Buffer_MemoryLayout_Tiled":
+		return "bufferMemoryLayoutTiled"
+	case "PJRT_Buffer_MemoryLayout*":
+		return "unsafe.Pointer"
 	case "void*", "char*", "int*", "int64_t*", "size_t*", "PJRT_Program*", "PJRT_ExecuteOptions*", "PJRT_NamedValue*",
 		"PJRT_Buffer_Type*", "PJRT_CallbackError*", "PJRT_Extension_Base*":
 		return "unsafe.Pointer"
