@@ -53,11 +53,11 @@ func TestRecordedOptions(t *testing.T) {
 }
 
 // An evaluation pass is the same programs on every rank, one for all micro-batches of the same shapes, and
-// replays to the sums of direct execution.
+// replays, rolled for every other task, to the sums of direct execution.
 func TestRecordedEvaluation(t *testing.T) {
 	uneven := recordedTasks[1]
 	uneven.uneven = true
-	for _, task := range append(slices.Clone(recordedTasks), uneven) {
+	for i, task := range append(slices.Clone(recordedTasks), uneven) {
 		c := recordedCase{recordedTask: task, world: 2, accum: 3, config: train.Default()}
 		c.config.Parallel.Strategy = "full_shard"
 		direct, recorded := c.open(t, false), c.open(t, true)
@@ -80,7 +80,7 @@ func TestRecordedEvaluation(t *testing.T) {
 			t.Errorf("%s: %d micro-batches are %d programs, %d of them distinct", task.name, c.accum, len(recs[0]), n)
 		}
 		if err := errors.Join(append(c.each(direct, func(r int) error { return evaluate(direct[r], r) }), c.each(recorded, func(r int) error {
-			return recorded[r].replay(recs[0], recs[r])
+			return recorded[r].replay(recs[0], recs[r], i%2 == 1)
 		})...)...); err != nil {
 			t.Fatal(err)
 		}
@@ -100,10 +100,10 @@ func TestRecordedBuckets(t *testing.T) {
 	k := c.open(t, true)[0]
 	programs := map[string]bool{}
 	rng := rand.New(rand.NewPCG(1, 1))
-	for range 60 {
+	for i := range 60 {
 		c.counted, c.tokens = rng.Float64(), 2+rng.IntN(recordedRows*recordedPositions-1)
 		step := c.record(t, []*recordedRank{k}, func(k *recordedRank, _ int) error { return c.step(k, 0, rng.IntN(100)) })[0]
-		if err := k.replay(step, step); err != nil {
+		if err := k.replay(step, step, i%2 == 1); err != nil {
 			t.Fatal(err)
 		}
 		k.Stepper.Result()

@@ -139,10 +139,14 @@ func (c recordedCase) record(t *testing.T, ranks []*recordedRank, f func(k *reco
 	return programs
 }
 
-// replay runs the programs of one step with the inputs and buffers of another.
-func (k *recordedRank) replay(programs, with []*record.Recording) error {
+// replay runs the programs of one step, or these rolled, with the inputs and buffers of another.
+func (k *recordedRank) replay(programs, with []*record.Recording, rolled bool) error {
 	for i, p := range programs {
-		if err := k.rec.rec.Replay(context.Background(), p.Program, with[i]); err != nil {
+		run := func() error { return k.rec.rec.Replay(context.Background(), p.Program, with[i]) }
+		if rolled {
+			run = func() error { return k.rec.rec.ReplayRolled(context.Background(), p.Roll(), with[i]) }
+		}
+		if err := run(); err != nil {
 			return err
 		}
 	}
@@ -263,8 +267,8 @@ func (k *recordedRank) state(t *testing.T) (state map[string][]byte, outcome tra
 }
 
 // The programs of a step, one per micro-batch, are the same on every rank and in every step, whatever the
-// learning rate, rows and label count. Rank 0's first ones, replayed by every rank in each step, give the bits
-// of direct execution.
+// learning rate, rows and label count. Rank 0's first ones, replayed by every rank in each step, rolled in
+// every other step, give the bits of direct execution.
 func TestRecordedStep(t *testing.T) {
 	strategies := []string{"no_shard", "zero_1", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"}
 	precisions := []train.Precision{
@@ -328,7 +332,7 @@ func (c recordedCase) test(t *testing.T) {
 	for step := range recs {
 		errs := c.each(direct, func(r int) error { return c.step(direct[r], r, step) })
 		errs = append(errs, c.each(recorded, func(r int) error {
-			return recorded[r].replay(recs[0][0], recs[step][r])
+			return recorded[r].replay(recs[0][0], recs[step][r], step%2 == 1)
 		})...)
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,10 @@
 package record
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
+	"sort"
 
 	"trireme/tensor"
 )
@@ -53,7 +56,7 @@ type Local struct {
 	// Slice: elements [Start+i*Stride, Start+i*Stride+Elems) of Buffer in iteration i. Stride may be
 	// negative, or 0. Whole, Temp and Carry: Start and Stride are 0 and Elems is the size.
 	Start, Stride, Elems int
-	Read, Write          bool // by Body
+	Read, Write          bool // by Body; Barrier only reads
 
 	// Carry only. In iteration 0 the local has the content of Init, and is undefined if Init has no
 	// buffer. In later iterations it has the content of local Next at the end of the iteration before.
@@ -76,7 +79,7 @@ type Position struct {
 //   - Carry, if each is used in a few consecutive iterations only;
 //   - slices of a stack, a temporary that replaces them in the whole program.
 //
-// Runs with the most operations go first; see worthwhile.
+// The loops are those that shorten the program most; see worthwhile.
 func (p *Program) Roll() *Rolled {
 	r := newRoller(p)
 	queue := &candidates{}
@@ -86,8 +89,8 @@ func (p *Program) Roll() *Rolled {
 			for hi < c.hi && !r.taken[hi] {
 				hi++
 			}
-			if hi-lo >= 2*c.period {
-				heap.Push(queue, candidate{run: run{lo, hi, c.period}, saved: hi - lo - c.period})
+			if w := r.best(run{lo, hi, c.period}); w != nil && worthwhile(w) {
+				heap.Push(queue, candidate{run{lo, hi, c.period}, w, c.preferred})
 			}
 			lo = hi
 		}
@@ -95,61 +98,100 @@ func (p *Program) Roll() *Rolled {
 	for _, c := range repeats(r.ids) {
 		add(candidate{run: c})
 	}
+	queue.prefer()
 	var accepted []*window
 	for queue.Len() > 0 {
 		c := heap.Pop(queue).(candidate)
-		switch {
-		case r.anyTaken(c.lo, c.hi):
+		if slices.Contains(r.taken[c.window.start:c.window.end()], true) {
 			add(c)
-		case c.window == nil:
-			if w := r.best(c.run); w != nil && worthwhile(w) {
-				c.window, c.saved = w, w.saved()
-				heap.Push(queue, c)
-			}
-		default:
-			w := c.window
-			if at := r.accept(w); at >= 0 { // the run breaks at an operation: try its parts
-				if at < w.start+w.period {
-					at++
-				}
-				add(candidate{run: run{c.lo, at, c.period}})
-				add(candidate{run: run{at, c.hi, c.period}})
-				continue
-			}
-			accepted = append(accepted, w)
-			for i := w.start; i < w.end(); i++ {
-				r.taken[i] = true
-			}
-			add(c)
+			continue
 		}
+		w, at := r.try(c.window)
+		if w == nil { // the run breaks at an operation: try its parts
+			if at < c.window.start+c.window.period {
+				at++
+			}
+			add(candidate{run{c.lo, at, c.period}, nil, c.preferred})
+			add(candidate{run{at, c.hi, c.period}, nil, c.preferred})
+			continue
+		}
+		accepted = append(accepted, w)
+		for i := w.start; i < w.end(); i++ {
+			r.taken[i] = true
+		}
+		add(c)
 	}
 	return r.build(accepted)
 }
 
-// worthwhile reports whether a loop shortens the program enough: each loop has a cost at run time and
-// keeps a compiler from fusing across it. Three alike layers compile faster as a loop, whatever
-// their size, and so do two large ones.
-func worthwhile(w *window) bool { return w.count >= 3 || w.saved() >= 30 }
-
-// candidate is a run, or its best window.
-type candidate struct {
-	run
-	window *window // nil if unknown
-	saved  int     // operations; without a window, an upper bound
+// try returns an accepted window: w, or one with several of its iterations in one, as models have that
+// recompute every second layer. Otherwise it returns an operation at which w's iterations differ.
+func (r *roller) try(w *window) (accepted *window, differs int) {
+	differs, parts := r.accept(w)
+	if differs < 0 {
+		return w, -1
+	}
+	for n := 2; n <= min(parts, w.count/2); n++ {
+		more := &window{start: w.start, period: n * w.period, count: w.count / n}
+		if at, _ := r.accept(more); at < 0 {
+			return more, -1
+		}
+	}
+	return nil, differs
 }
 
-// candidates is a heap: the most saved operations first, then program order.
+// worthwhile reports whether a loop shortens the program enough. A compiler neither fuses operations
+// across a loop's iterations nor overlaps them, so few small operations stay as they are.
+func worthwhile(w *window) bool {
+	switch w.count {
+	case 2:
+		return w.saved() >= 30
+	case 3:
+		return w.saved() >= 10
+	}
+	return true
+}
+
+// candidate is a run and its best window.
+type candidate struct {
+	run
+	window    *window
+	preferred bool
+}
+
+// candidates is a heap: preferred ones, then those that save the most operations, then program order.
 type candidates []candidate
+
+// prefer marks those that together save the most operations and do not overlap. Inner repeats are thus
+// preferred to a repeat of the whole that saves less.
+func (c candidates) prefer() {
+	slices.SortFunc(c, func(x, y candidate) int {
+		return cmp.Or(cmp.Compare(x.window.end(), y.window.end()), cmp.Compare(x.window.start, y.window.start), cmp.Compare(x.period, y.period))
+	})
+	most := make([]int, len(c)+1) // saved by the first i
+	before := make([]int, len(c)) // number of those that end before i starts
+	for i, x := range c {
+		before[i] = sort.Search(i, func(k int) bool { return c[k].window.end() > x.window.start })
+		most[i+1] = max(most[i], most[before[i]]+x.window.saved())
+	}
+	for i := len(c); i > 0; {
+		if most[i] == most[i-1] {
+			i--
+			continue
+		}
+		c[i-1].preferred = true
+		i = before[i-1]
+	}
+	heap.Init(&c)
+}
 
 func (c candidates) Len() int { return len(c) }
 func (c candidates) Less(i, j int) bool {
-	switch {
-	case c[i].saved != c[j].saved:
-		return c[i].saved > c[j].saved
-	case c[i].lo != c[j].lo:
-		return c[i].lo < c[j].lo
+	x, y := &c[i], &c[j]
+	if x.preferred != y.preferred {
+		return x.preferred
 	}
-	return c[i].period < c[j].period
+	return cmp.Or(cmp.Compare(y.window.saved(), x.window.saved()), cmp.Compare(x.window.start, y.window.start), cmp.Compare(x.period, y.period)) < 0
 }
 func (c candidates) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
 func (c *candidates) Push(x any)   { *c = append(*c, x.(candidate)) }

@@ -23,9 +23,11 @@ type chain struct {
 	bufs   map[int]int // by index; none is missing
 	lo, hi int         // indices are in [lo, hi)
 	stack  bool        // else Temp or Carry
+
+	fixed map[int]bool // buffers that operands without a chain use in the loop
 }
 
-func newChain() *chain { return &chain{bufs: map[int]int{}} }
+func newChain() *chain { return &chain{bufs: map[int]int{}, fixed: map[int]bool{}} }
 
 // put sets the buffer at an index. It reports whether none, or the same one, was there.
 func (c *chain) put(index, buf int) bool {
@@ -48,8 +50,9 @@ type extent struct {
 	op            int // of the first operand
 }
 
-// accept plans w's loop. It returns -1, or an operation at which the iterations differ.
-func (r *roller) accept(w *window) (differs int) {
+// accept plans w's loop. It returns -1, or an operation at which the iterations differ. If the memory
+// of the loop differs between iterations, parts is the number of loops that its iterations would need.
+func (r *roller) accept(w *window) (differs, parts int) {
 	*w = window{start: w.start, period: w.period, count: w.count}
 	for k := range w.period {
 		for j, s := range r.slots[w.start+k] {
@@ -63,12 +66,12 @@ func (r *roller) accept(w *window) (differs int) {
 			}
 		}
 	}()
-	for _, plan := range []func(*window) int{r.planChains, r.planExtents, r.planStreams, r.planStacks} {
+	for _, plan := range []func(*window) int{r.planChains, r.planExtents, r.planStreams} {
 		if differs = plan(w); differs >= 0 {
-			return differs
+			return differs, 0
 		}
 	}
-	return -1
+	return r.planStacks(w)
 }
 
 // in is an operand in iteration i.
@@ -147,7 +150,7 @@ func (r *roller) planExtents(w *window) int {
 			continue
 		}
 		if c := r.chainOf[x.Buffer]; c != nil { // another operand uses it in some iteration
-			c.stack = true
+			c.fixed[x.Buffer] = true
 			for m := range w.operands {
 				y := &w.operands[m]
 				i := r.indexOf[x.Buffer] - c.lo - y.shift

@@ -27,7 +27,7 @@ type roller struct {
 	stackAt []int    // index in stackOf
 }
 
-// slot is a view of an operation.
+// slot is a view of an operation. Barrier writes what it reads and thus only reads.
 type slot struct {
 	*View
 	read, write bool
@@ -59,7 +59,7 @@ func newRoller(p *Program) *roller {
 			a := &op.Args[j]
 			for k := range a.Views {
 				v := &a.Views[k]
-				r.slots[i] = append(r.slots[i], slot{v, a.Read, a.Write})
+				r.slots[i] = append(r.slots[i], slot{v, a.Read, a.Write && op.Name != barrier})
 				if v.Buffer >= 0 {
 					r.first[v.Buffer], r.last[v.Buffer] = min(r.first[v.Buffer], i), i
 				}

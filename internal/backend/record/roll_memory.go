@@ -34,6 +34,9 @@ func (r *Rolled) lifetimes() (first, last []int) {
 	return first, last
 }
 
+// Peak is the peak of live temporaries in bytes, in the order of the operations.
+func (p *Program) Peak() int { return p.straight().Peak() }
+
 // Peak is the peak of live temporaries in bytes, in the order of the nodes. A temporary lives from
 // its first use to its last. A Carry takes the memory of an Init that is not used afterwards, and
 // Last that of a local if it was not used before.

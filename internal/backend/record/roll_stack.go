@@ -1,32 +1,77 @@
 package record
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // lag is the number of iterations for which a chain's buffers are passed on in w.
 func (c *chain) lag(w *window) int { return len(c.bufs) - w.count }
 
-// private reports whether w alone uses a chain's buffers, but for the first ones before it and the last
-// ones after it.
-func (r *roller) private(w *window, c *chain) bool {
-	for i := c.lo; i < c.hi; i++ {
-		b, k := c.bufs[i], i-c.lo
-		before, after := r.first[b] < w.start, r.last[b] >= w.end()
-		if before && (after || k >= c.lag(w)) || after && k < w.count-1 {
-			return false
+// shared returns which buffers of a chain w shares with the rest of the program, by index. Of the
+// first ones, the content may be from before the loop, and of the last ones, it may be used after it.
+func (r *roller) shared(w *window, c *chain) []bool {
+	lag, writes := c.lag(w), len(c.bufs) // least shift of an operand that writes
+	for i := range w.operands {
+		if x := &w.operands[i]; x.chain == c && x.write {
+			writes = min(writes, x.shift)
 		}
 	}
-	return true
+	out := make([]bool, len(c.bufs))
+	for k := range out {
+		b := c.bufs[c.lo+k]
+		before, after := r.first[b] < w.start, r.last[b] >= w.end()
+		switch {
+		case before && k < lag: // the loop has a copy
+			out[k] = (after || c.fixed[b]) && writes <= k
+		case before || c.fixed[b]:
+			out[k] = true
+		case after:
+			out[k] = k < w.count-1
+		}
+	}
+	return out
 }
 
 // planStacks decides which of w's chains are stacks, and joins them to those of other windows.
-func (r *roller) planStacks(w *window) int {
+func (r *roller) planStacks(w *window) (differs, parts int) {
+	differs = -1
+	for _, c := range w.chains {
+		shared := r.shared(w, c)
+		if c.stack = slices.Contains(shared, true); !c.stack {
+			continue
+		}
+		// A stack is as large as its buffers. If most of them are not live at the same time, because the
+		// program shares only some, it wastes memory.
+		inner := shared[min(c.lag(w), w.count-1) : w.count-1]
+		all, changes := 0, 0
+		for k, is := range shared {
+			if is {
+				all++
+			}
+			if k > 0 && k < len(inner) && inner[k] != inner[k-1] {
+				changes++
+			}
+		}
+		if own := slices.Index(inner, false); own >= 0 {
+			k := slices.Index(shared, true)
+			if changes > 0 && inner[0] {
+				k = c.lag(w) + own
+			}
+			if n := min(all, changes) + 1; n > parts {
+				differs, parts = r.iteration(w, c, k), n
+			}
+		}
+	}
+	if parts > 0 {
+		return differs, parts
+	}
 	type was struct {
 		stack *chain
 		at    int
 	}
 	undo := map[int]was{}
 	for _, c := range w.chains {
-		c.stack = c.stack || !r.private(w, c)
 		if !c.stack {
 			continue
 		}
@@ -35,12 +80,7 @@ func (r *roller) planStacks(w *window) int {
 			for b, old := range undo {
 				r.stackOf[b], r.stackAt[b] = old.stack, old.at
 			}
-			for k := range w.operands {
-				if x := &w.operands[k]; x.chain == c {
-					i := min(max(index-c.lo-x.shift, 0), w.count-1)
-					return w.start + i*w.period + x.op
-				}
-			}
+			return r.iteration(w, c, index-c.lo), 0
 		}
 		for i, b := range joined.bufs {
 			if _, ok := undo[b]; !ok {
@@ -49,7 +89,21 @@ func (r *roller) planStacks(w *window) int {
 			r.stackOf[b], r.stackAt[b] = joined, i
 		}
 	}
-	return -1
+	return -1, 0
+}
+
+// iteration is where the iteration starts that first uses a chain's k-th buffer last; in iteration 0,
+// the operation that does.
+func (r *roller) iteration(w *window, c *chain, k int) int {
+	if i := min(k, w.count-1); i > 0 {
+		return w.start + i*w.period
+	}
+	for i := range w.operands {
+		if x := &w.operands[i]; x.chain == c {
+			return w.start + x.op
+		}
+	}
+	return w.start
 }
 
 // join is a stack of c's buffers and of those in stacks with them. If there is none, it returns an

@@ -15,15 +15,6 @@ type window struct {
 func (w *window) end() int   { return w.start + w.period*w.count }
 func (w *window) saved() int { return w.period * (w.count - 1) }
 
-func (r *roller) anyTaken(lo, hi int) bool {
-	for i := lo; i < hi; i++ {
-		if r.taken[i] {
-			return true
-		}
-	}
-	return false
-}
-
 // best is the window of a run with the most operations saved; nil for none. It tries the run's
 // period and small multiples.
 func (r *roller) best(c run) (best *window) {
