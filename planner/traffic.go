@@ -33,13 +33,19 @@ func (l *ledger) clear() { l.kinds = nil }
 
 func (l *ledger) traffic() []Traffic { return l.kinds }
 
+// ranks are all ranks of a job as one sees them, without the others.
 type ranks struct {
 	rank, size int
 	sent       *ledger
 }
 
-func (r *ranks) Rank() int { return r.rank }
-func (r *ranks) Size() int { return r.size }
+var _ collective.World = (*ranks)(nil)
+
+func (r *ranks) Rank() int            { return r.rank }
+func (r *ranks) Size() int            { return r.size }
+func (r *ranks) Arena() *tensor.Arena { return nil }
+func (r *ranks) Abort(error)          {}
+func (r *ranks) Close() error         { return nil }
 
 func (r *ranks) Group(name string, of []int) (collective.Group, error) {
 	me := slices.Index(of, r.rank)

@@ -30,6 +30,8 @@ type planFlags struct {
 	largest     string
 	perNode     int
 	printConfig bool
+	target      string
+	cudaDir     string
 }
 
 var planKeys = []keyFlag{
@@ -38,6 +40,7 @@ var planKeys = []keyFlag{
 	{flag: "global_batch_size", path: "training.global_batch_size", usage: "`N` rows per step over all ranks"},
 	{flag: "sequence_length", path: "data.sequence_length", usage: "`N` tokens per row, the maximum"},
 	{flag: "param_dtype", path: "precision.param_dtype", usage: "`TYPE` of parameters in computation and of activations"},
+	{flag: "plugin", path: "device.plugin", usage: "`FILE` of the PJRT plug-in that compiles (default: where pip installs it)"},
 	{flag: "activation_checkpointing", path: "activation_checkpointing.enabled", usage: "`BOOL`: keep only the inputs of layers and recompute the rest"},
 }
 
@@ -62,10 +65,15 @@ With --gpu_memory, the memory of one rank, the plan reports the strategies that 
 largest batch, and recommends the one that shards least. The exit code is 3 if no requested strategy
 fits. Repeat --strategy to compare some strategies; the default compares all.
 
+--compile also compiles the programs of a step for a GPU, which this machine need not have, and reports
+the memory that the compiler allocates beside the plan's. It takes minutes and needs XLA's CUDA plug-in
+(pip install jax-cuda13-pjrt nvidia-cuda-nvcc nvidia-nvvm).
+
 --accounting adds published formulas for training state: mixed (16 bytes per parameter), fp32 (16),
 seed-000 (12), deepspeed (its estimators). With --parameters instead of a model, only these are
 printed.`, maxAssumedLength, overhead),
 		Example: `  trireme plan --model llama-3.1-8b/config.json --world_size 8 --gpu_memory 80GB --param_dtype bfloat16
+  trireme plan --model llama-3.1-8b/config.json --world_size 8 --param_dtype bfloat16 --compile h200
   trireme plan --config ds_config.json --model config.json --world_size 16 --print_config
   trireme plan --parameters 7.5e9 --world_size 64 --accounting mixed`,
 		Args: noArgs,
@@ -87,6 +95,8 @@ printed.`, maxAssumedLength, overhead),
 	p.StringVar(&f.parameters, "parameters", "", "`N` parameters (7.5e9, 7.5B) instead of a model, for --accounting")
 	p.StringVar(&f.largest, "largest_layer", "", "`N` parameters of the largest module, with --parameters and --accounting deepspeed")
 	p.IntVar(&f.perNode, "ranks_per_node", 0, "`N` ranks per machine, the shard group of hybrid_shard (default: the largest divisor of the ranks up to 8)")
+	p.StringVar(&f.target, "compile", "", "compile for `TARGET`: "+strings.Join(device.Targets(), ", ")+", or the file of a target configuration of XLA")
+	p.StringVar(&f.cudaDir, "cuda_dir", "", "`DIR` with bin/ptxas and nvvm/libdevice for --compile (default: where pip or a CUDA toolkit installs them)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	p.BoolVar(&f.printConfig, "print_config", false, "print the resolved configuration and stop")
 	return c
@@ -210,6 +220,10 @@ func (f *planFlags) request(c *cobra.Command) (a planRequest, err error) {
 	switch {
 	case f.parameters != "" && len(f.accountings) == 0:
 		return a, usage("--parameters needs --accounting", c.CommandPath()+" --parameters "+f.parameters+" --world_size 8 --accounting mixed")
+	case f.cudaDir != "" && f.target == "":
+		return a, usage("--cuda_dir needs --compile", "--compile "+device.Targets()[0])
+	case f.parameters != "" && f.target != "":
+		return a, usage("--compile needs a model, not --parameters", help)
 	case f.parameters != "" && (f.modelName != "" || f.config != ""):
 		return a, usage("--parameters excludes --model and --config", help)
 	}
@@ -283,11 +297,20 @@ func (f *planFlags) plan(c *cobra.Command, j *job, request planRequest) (*planRe
 		return nil, err
 	}
 	pj := planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, SeparateMemory: f.deviceMemory, Positions: positions, Rows: planner.Rows(info, j.cfg)}
+	target, err := f.openTarget(pj)
+	if err != nil {
+		return nil, err
+	}
 	r, err := newPlanReport(ctx, pj, request)
 	if err != nil {
 		return nil, &Exit{CodeUsage, err}
 	}
 	r.Model, r.Family, r.Note = config.Path, config.Family.Name, note
+	if target != nil {
+		if r.PerRank.Compiled, err = compile(ctx, c.ErrOrStderr(), pj, target); err != nil {
+			return nil, err
+		}
+	}
 	return r, r.addAccountings(f.accountings, float64(r.Parameters), float64(r.plan.LargestModule), pj.Ranks, f.perNode)
 }
 

@@ -44,6 +44,11 @@ func (r *planReport) print(w io.Writer) error {
 	if err := d.printMemory(w); err != nil {
 		return err
 	}
+	if d.PerRank.Compiled != nil {
+		if err := d.PerRank.Compiled.print(w, d.PerRank.Total); err != nil {
+			return err
+		}
+	}
 	d.printSlots(w)
 	d.printWork(w)
 	if err := d.printStrategies(w); err != nil {
@@ -58,6 +63,12 @@ func (d *planDetail) printMemory(w io.Writer) error {
 	t := columns(w)
 	host := d.PerRank.Host
 	head, onHost := "\tbetween steps\tat peak\tcategory peak\t", func(func(bytesBy) int64) string { return "" }
+	compiled := ""
+	if d.PerRank.Compiled != nil {
+		head += "compiled\t"
+		compiled = device.Bytes(d.PerRank.Compiled.Peak).Binary() + "\t"
+	}
+	empty := strings.Repeat("\t", strings.Count(compiled, "\t"))
 	if host != nil {
 		head += "host\t"
 		onHost = func(of func(bytesBy) int64) string { return device.Bytes(of(*host)).Binary() + "\t" }
@@ -79,14 +90,14 @@ func (d *planDetail) printMemory(w io.Writer) error {
 		{"workspace", func(u bytesBy) int64 { return u.Workspace }},
 		{"offloaded", func(u bytesBy) int64 { return u.Offloaded }},
 	} {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(categoryPeak)).Binary(), onHost(row.of))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%s\n", row.name, device.Bytes(row.of(rest)).Binary(), device.Bytes(row.of(peak)).Binary(), device.Bytes(row.of(categoryPeak)).Binary(), empty, onHost(row.of))
 	}
 	total := "total"
 	if host != nil {
 		total = "total (device, host)"
 	}
-	fmt.Fprintf(t, "%s\t%s\t%s\t\t%s\n", total, device.Bytes(rest.Total).Binary(), device.Bytes(peak.Total).Binary(), onHost(func(u bytesBy) int64 { return u.Total }))
-	fmt.Fprintf(t, "\t%s\t%s\t\t", device.Bytes(rest.Total).Decimal(), device.Bytes(peak.Total).Decimal())
+	fmt.Fprintf(t, "%s\t%s\t%s\t\t%s%s\n", total, device.Bytes(rest.Total).Binary(), device.Bytes(peak.Total).Binary(), compiled, onHost(func(u bytesBy) int64 { return u.Total }))
+	fmt.Fprintf(t, "\t%s\t%s\t\t%s", device.Bytes(rest.Total).Decimal(), device.Bytes(peak.Total).Decimal(), empty)
 	if host != nil {
 		fmt.Fprintf(t, "%s\t", device.Bytes(host.Total).Decimal())
 	}

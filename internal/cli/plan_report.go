@@ -76,6 +76,8 @@ type memoryReport struct {
 	CategoryPeak bytesBy `json:"at_most"` // total is that of the peak
 	// Host is the part in host memory with --gpu_memory; the rest is in device memory.
 	Host *bytesBy `json:"host,omitempty"`
+	// Compiled is the memory that --compile found.
+	Compiled *compiledReport `json:"compiled,omitempty"`
 }
 
 type bytesBy struct {
