@@ -1,6 +1,7 @@
 package record
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"reflect"
 
@@ -9,11 +10,13 @@ import (
 
 // Backend records operations. It is not safe for concurrent use.
 type Backend struct {
-	inner  tensor.Backend
-	meter  tensor.Meter
-	memory Memory
-	step   *recorder         // current step; nil outside
-	groups map[string]*group // by name
+	inner      tensor.Backend
+	meter      tensor.Meter
+	memory     Memory
+	step       *recorder         // current step; nil outside
+	groups     map[string]*group // by name
+	programs   map[[sha256.Size]byte]*Program
+	signatures signatures
 	// Alone runs each operation outside steps, such as by recording it as a program. Nil runs it on
 	// the inner backend.
 	Alone func(operation func() error) error
@@ -37,7 +40,7 @@ func New(inner tensor.Backend) *Backend {
 
 // NewWithMemory is New with a Memory of inner.
 func NewWithMemory(inner tensor.Backend, memory Memory) *Backend {
-	return &Backend{inner: inner, memory: memory, groups: map[string]*group{}}
+	return &Backend{inner: inner, memory: memory, groups: map[string]*group{}, programs: map[[sha256.Size]byte]*Program{}, signatures: signatures{}}
 }
 
 // pairs allocates an inner buffer for each.
@@ -184,7 +187,7 @@ func (r *Backend) do(signature string, accumulate bool, args ...any) {
 
 // shadows are the inner backend's arguments of an operation outside steps.
 func (r *Backend) shadows(signature string, args []any) (name string, values []reflect.Value) {
-	name, params := parse(signature)
+	name, params := r.signatures.parse(signature)
 	for i, arg := range args {
 		write := params[i].mark != 0 && name != barrier
 		values = append(values, reflect.ValueOf(withTensors(arg, func(t *tensor.Tensor) *tensor.Tensor { return r.shadow(t, write) })))

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -10,6 +12,7 @@ import (
 // Program is a step, or a micro-batch of it, as a list of operations, equal for all ranks and all
 // steps with the same shapes. It is immutable.
 type Program struct {
+	Key     [sha256.Size]byte // equal for equal programs, on all ranks
 	Buffers []Buffer
 	Ops     []Op
 }
@@ -89,7 +92,9 @@ type Recording struct {
 
 // recorder records a program.
 type recorder struct {
+	signatures  signatures
 	ops         []Op
+	text        []byte // identity of ops
 	inputs      [][]byte
 	results     []*func() []byte
 	tracked     map[*tensor.Buffer]*bufferUse
@@ -98,7 +103,7 @@ type recorder struct {
 	coordinates map[string]int          // of the rank, by axis
 }
 
-// bufferUse is a buffer's use in a program.
+// bufferUse is a buffer of a program.
 type bufferUse struct {
 	buf       *tensor.Buffer
 	num       int
@@ -106,9 +111,6 @@ type bufferUse struct {
 	size      int
 	cat       tensor.Category
 	dtype     tensor.DType
-	versions  versions
-	initial   bool // read before written
-	written   bool
 }
 
 // Record runs step on r without computing, and returns its program. last reports that no later
@@ -119,7 +121,7 @@ func (r *Backend) Record(last bool, step func() error) (rec *Recording, err erro
 	if r.step != nil {
 		fail("Record", "a step is being recorded")
 	}
-	s := &recorder{tracked: map[*tensor.Buffer]*bufferUse{}, allocated: map[*tensor.Buffer]bool{}, coordinates: map[string]int{}}
+	s := &recorder{signatures: r.signatures, tracked: map[*tensor.Buffer]*bufferUse{}, allocated: map[*tensor.Buffer]bool{}, coordinates: map[string]int{}}
 	r.step = s
 	defer func() {
 		r.step = nil
@@ -137,12 +139,12 @@ func (r *Backend) Record(last bool, step func() error) (rec *Recording, err erro
 	for buf := range s.allocated {
 		fail("New", "a tensor of %d bytes (%v) is kept beyond the step", buf.Size, buf.Cat)
 	}
-	return s.finish(last), nil
+	return r.finish(s, last), nil
 }
 
 // add records an operation. It keeps args; callers must not modify them.
 func (s *recorder) add(kind opKind, group, signature string, accumulate bool, args ...any) {
-	name, params := parse(signature)
+	name, params := s.signatures.parse(signature)
 	op := Op{Name: name, Group: group, kind: kind, Args: make([]Arg, len(args))}
 	for i, arg := range args {
 		p := params[i]
@@ -159,36 +161,7 @@ func (s *recorder) add(kind opKind, group, signature string, accumulate bool, ar
 			a.Attr = a.template
 		}
 	}
-	// Reads first: a result may overwrite an operand.
-	each := func(f func(a *Arg, v *View, t *bufferUse)) {
-		for i := range op.Args {
-			a := &op.Args[i]
-			for j := range a.Views {
-				if v := &a.Views[j]; v.Buffer >= 0 {
-					f(a, v, s.order[v.Buffer])
-				}
-			}
-		}
-	}
-	each(func(a *Arg, v *View, t *bufferUse) {
-		if !a.Read {
-			return
-		}
-		version, written := t.versions.read(v)
-		if v.Reads = version; written {
-			return
-		}
-		if t.temporary && !a.Write {
-			fail(name, "%s has uninitialized elements", a.Name)
-		}
-		t.initial = true
-	})
-	each(func(a *Arg, v *View, t *bufferUse) {
-		if a.Write {
-			t.written = t.written || name != barrier
-			v.Writes = t.versions.write(v)
-		}
-	})
+	s.text = op.identity(s.text)
 	s.ops = append(s.ops, op)
 }
 
@@ -215,32 +188,27 @@ func (s *recorder) view(t *tensor.Tensor) View {
 	return v
 }
 
-// finish returns the recorded program. last is Record's.
-func (s *recorder) finish(last bool) *Recording {
-	p := &Program{Ops: s.ops}
-	rec := &Recording{Program: p, Inputs: s.inputs, results: s.results, Coordinates: maps.Clone(s.coordinates)}
+// finish returns the recording. Recordings of the same operations share a program.
+func (r *Backend) finish(s *recorder, last bool) *Recording {
+	rec := &Recording{Inputs: s.inputs, results: s.results, Coordinates: maps.Clone(s.coordinates)}
 	for _, t := range s.order {
-		b, bound := Buffer{Kind: Scratch, Cat: t.cat, Size: t.size, DType: t.dtype}, t.buf
-		switch {
-		case t.temporary:
-			b.Kind, bound = Temporary, nil
-		case t.initial && t.written:
-			b.Kind = State
-		case t.initial:
-			b.Kind = Constant
-		case last:
-		case t.allWritten():
-			b.Kind = Output
-		default:
-			b.Kind = State // the rest of it keeps its contents
+		bound, temporary := t.buf, 0
+		if t.temporary {
+			bound, temporary = nil, 1
 		}
-		p.Buffers, rec.Bound = append(p.Buffers, b), append(rec.Bound, bound)
+		rec.Bound = append(rec.Bound, bound)
+		for _, n := range []int{temporary, int(t.cat), t.size} {
+			s.text = binary.AppendVarint(s.text, int64(n))
+		}
 	}
+	if last {
+		s.text = append(s.text, 1)
+	}
+	key := sha256.Sum256(s.text)
+	if r.programs[key] == nil {
+		r.programs[key] = s.analyze(last)
+		r.programs[key].Key = key
+	}
+	rec.Program = r.programs[key]
 	return rec
-}
-
-// allWritten reports whether every element of the buffer is written, on every rank.
-func (t *bufferUse) allWritten() bool {
-	_, written := t.versions.read(&View{DType: tensor.U8, Shape: tensor.Shape{t.size}, RowStride: t.size})
-	return written
 }

@@ -115,6 +115,20 @@ func (op *Op) signature(text []byte) ([]byte, []uint64) {
 	return text, streams
 }
 
+// identity appends all of an operation but tags and versions.
+func (op *Op) identity(text []byte) []byte {
+	text, streams := op.signature(append(text, byte(op.kind)))
+	for _, n := range streams {
+		text = binary.AppendUvarint(text, n)
+	}
+	op.each(func(_ *Arg, v *View) {
+		for _, n := range []int{v.Buffer, v.Offset, v.base} {
+			text = binary.AppendVarint(text, int64(n))
+		}
+	})
+	return text
+}
+
 // tag is the parameter of collectives that names a unit.
 const tag = "tag"
 

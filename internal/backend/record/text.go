@@ -12,7 +12,24 @@ type parameter struct {
 	mark byte
 }
 
+// signatures are parsed signatures.
+type signatures map[string]signature
+
+type signature struct {
+	name   string
+	params []parameter
+}
+
 // parse splits a signature.
+func (s signatures) parse(text string) (name string, ps []parameter) {
+	known, ok := s[text]
+	if !ok {
+		known.name, known.params = parse(text)
+		s[text] = known
+	}
+	return known.name, known.params
+}
+
 func parse(signature string) (name string, ps []parameter) {
 	words := strings.Fields(signature)
 	for _, w := range words[1:] {

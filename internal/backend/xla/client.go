@@ -36,12 +36,11 @@ func NewClient(c *pjrt.Client, devices []int, flags []pjrt.Flag) *Client {
 
 // compile returns the compiled form of p; ranks with the same program share it.
 func (c *Client) compile(p *record.Program, groups map[string][][]int) (*program, error) {
-	key := sha256.Sum256([]byte(p.String()))
 	c.mu.Lock()
-	x := c.programs[key]
+	x := c.programs[p.Key]
 	if x == nil {
 		x = &program{}
-		c.programs[key] = x
+		c.programs[p.Key] = x
 	}
 	c.mu.Unlock()
 	x.once.Do(func() {
