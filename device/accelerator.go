@@ -154,7 +154,7 @@ func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Clien
 	}
 	opened, err := loaded.NewClient(clientOptions(found.Kind, c, p), store)
 	if err != nil {
-		return nil, gpus.explain(found, err)
+		return nil, explain(found, err)
 	}
 	if n := len(opened.Devices()); n < ranks {
 		_ = opened.Close()

@@ -7,7 +7,6 @@ import (
 
 	"trireme/fault"
 	"trireme/internal/nvml"
-	"trireme/internal/pjrt"
 	"trireme/internal/pjrt/plugin"
 )
 
@@ -48,6 +47,8 @@ func readGPUs(driver string, env func(string) (string, bool)) (g gpus, err error
 // check returns an error if the machine has fewer GPUs than ranks.
 func (g gpus) check(ranks int) error {
 	switch n := len(g.visible); {
+	case !g.known && !nvml.HasCUDA():
+		return fault.Try(errors.New("device: no NVIDIA GPU: this machine has no driver"), "%s, or trireme doctor devices", fault.Set("device.name", "cpu"))
 	case !g.known || n >= ranks:
 		return nil
 	case len(g.cards) == 0:
@@ -73,13 +74,9 @@ func (g gpus) checkDriver(version int64, found plugin.Found) error {
 }
 
 // explain adds the likely cause to the error of a client.
-func (g gpus) explain(found plugin.Found, err error) error {
+func explain(found plugin.Found, err error) error {
 	err = fmt.Errorf("device: plug-in %s: %w", found.Path, err)
-	var p *pjrt.Error
-	switch {
-	case found.Kind == plugin.CUDA && !g.known && errors.As(err, &p) && p.Code == pjrt.CodeFailedPrecondition:
-		return fault.Try(errors.New("device: no NVIDIA GPU: no driver was found on this machine"), "%s, or trireme doctor devices", fault.Set("device.name", "cpu"))
-	case len(found.Notes) > 0:
+	if len(found.Notes) > 0 {
 		return fmt.Errorf("%w (%s)", err, strings.Join(found.Notes, "; "))
 	}
 	return fault.Try(err, "trireme doctor devices")

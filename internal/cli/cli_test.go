@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"trireme/internal/cli"
+	"trireme/internal/nvml/nvmltest"
 )
 
 func TestMain(m *testing.M) {
@@ -27,12 +28,17 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script/*.txtar: command lines with their output and exit codes. UPDATE=1
 // rewrites the golden files in them.
 func TestScripts(t *testing.T) {
+	driver := "" // the directory of a stand-in for NVIDIA's driver
+	if _, err := exec.LookPath("cc"); err == nil {
+		driver = filepath.Dir(nvmltest.Library(t))
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: os.Getenv("UPDATE") != "",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HF_HOME", filepath.Join(e.Cd, "hf"))
 			e.Setenv("HF_HUB_OFFLINE", "1") // until there is a hub
+			e.Setenv("NVIDIA_DRIVER", driver)
 			// Checkpoints of formats without a run ID, and with sharded elements.
 			for _, name := range []string{"format1", "format2"} {
 				path, err := filepath.Abs(filepath.Join("testdata", name))

@@ -37,6 +37,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newCompletion(),
 		newConfig(),
 		newData(),
+		newDoctor(),
 		newEval(),
 		newGenerate(),
 		newInit(),

@@ -21,19 +21,22 @@ type Card struct {
 	handle handle
 }
 
-// Cards lists all GPUs of the machine. A lost GPU is an error.
-func (l *Library) Cards() ([]Card, error) {
+// Cards lists all GPUs of the machine. The error is of those that cannot be read, such as lost ones; the
+// list then has the others.
+func (l *Library) Cards() (cards []Card, err error) {
 	var n uint32
 	if err := check("nvmlDeviceGetCount_v2", l.count(&n)); err != nil {
 		return nil, err
 	}
-	cards := make([]Card, n)
-	for i := range cards {
-		if err := l.card(i, &cards[i]); err != nil {
-			return nil, fmt.Errorf("GPU %d: %w", i, err)
+	for i := range int(n) {
+		var c Card
+		if e := l.card(i, &c); e != nil {
+			err = errors.Join(err, fmt.Errorf("GPU %d: %w", i, e))
+			continue
 		}
+		cards = append(cards, c)
 	}
-	return cards, nil
+	return cards, err
 }
 
 func (l *Library) card(index int, c *Card) (err error) {

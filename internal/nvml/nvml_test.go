@@ -79,8 +79,8 @@ func TestLost(t *testing.T) {
 	if !errors.Is(err, nvml.ErrLost) || !errors.As(err, &call) || !strings.Contains(err.Error(), "GPU 1 (NVIDIA GeForce RTX 4090, 00000000:1C:00.0)") {
 		t.Errorf("a lost card: %v", err)
 	}
-	if _, err := l.Cards(); !errors.Is(err, nvml.ErrLost) {
-		t.Errorf("cards with a lost one: %v", err)
+	if others, err := l.Cards(); !errors.Is(err, nvml.ErrLost) || len(others) != 1 || others[0] != cards[0] {
+		t.Errorf("cards with a lost one: %v, %v", others, err)
 	}
 	if _, err := l.Read(cards[0]); err != nil {
 		t.Errorf("the other card: %v", err)

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"path/filepath"
+	"slices"
 )
 
 // sites returns the directories of Python packages, those of the active environment first: PYTHONPATH,
@@ -37,9 +38,9 @@ func (s System) sites() []string {
 	}
 	out := []string{}
 	for _, d := range dirs {
-		if isDir(d) {
+		if isDir(d) && !slices.ContainsFunc(out, func(o string) bool { return sameFile(o, d) }) {
 			out = append(out, filepath.Clean(d))
 		}
 	}
-	return unique(out)
+	return out
 }
