@@ -8,9 +8,9 @@ import (
 )
 
 // Max replaces v by the maximums over all ranks. All pass the same number of values. It waits, so
-// call it outside tensor.Compile.
+// call it outside tensor.Compile. On a backend without storage, ranks are alike.
 func (e *Engine) Max(ctx context.Context, v []int64) error {
-	if e.mesh.World.Size() == 1 {
+	if e.mesh.World.Size() == 1 || tensor.IsMeta(e.b) {
 		return nil
 	}
 	return e.Guard(func() {

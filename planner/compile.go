@@ -29,7 +29,7 @@ func (j Job) Compile(ctx context.Context, t *device.Target, started func(name st
 		return nil, err
 	}
 	n := min(accumulation, compiledMicroBatches)
-	last := ""
+	last := "micro-batches"
 	c := t.Compiler(func(call, operations int) {
 		if last = programName(call, n); started != nil {
 			started(last, operations)
