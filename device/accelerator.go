@@ -3,6 +3,8 @@ package device
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"trireme/fault"
@@ -72,6 +74,9 @@ func acquire(c Config, p Process) (*client, error) {
 	s.opened.Do(func() {
 		if s.Client, s.err = newClient(plugin.Machine(), nvml.File, c, p); s.err == nil {
 			s.programs = xla.NewClient(s.Client, jobDevices(s.Client, p), nil)
+			if dir, err := os.UserCacheDir(); err == nil {
+				s.programs.Cache = filepath.Join(dir, "trireme", "programs")
+			}
 		}
 	})
 	if s.err != nil {

@@ -12,3 +12,21 @@ func Compile(b Memory, last bool, f func() error) error {
 	}
 	return f()
 }
+
+// Compilation is a program that a backend has compiled, or loaded from a cache. Bytes are of one device.
+type Compilation struct {
+	Name          string
+	Seconds       float64
+	Ops           int   // recorded operations
+	PeakBytes     int64 // arguments, results and temporaries at once
+	ArgumentBytes int64
+	TempBytes     int64
+}
+
+// Compiled lists the programs that b has compiled, oldest first; none if b compiles none.
+func Compiled(b Memory) []Compilation {
+	if c, ok := b.(interface{ Compiled() []Compilation }); ok {
+		return c.Compiled()
+	}
+	return nil
+}

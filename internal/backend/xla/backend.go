@@ -71,6 +71,9 @@ func (w world) Group(name string, ranks []int) (collective.Group, error) {
 	return w.World.Group(name, ranks)
 }
 
+// Compiled lists the programs that the ranks of this process have compiled.
+func (b *Backend) Compiled() []tensor.Compilation { return b.client.Compiled() }
+
 // Compile runs f as a program. Results arrive later: an error of the device may be returned by a later
 // call, or by Sync.
 func (b *Backend) Compile(last bool, f func() error) error {
@@ -96,9 +99,14 @@ func (b *Backend) await() error {
 	b.flight = b.flight[1:]
 	defer done.Close()
 	if err := done.Await(); err != nil {
-		return fmt.Errorf("xla: on device %d: %w", b.device.ID(), err)
+		return b.failure(err)
 	}
 	return nil
+}
+
+// failure names the device of an error.
+func (b *Backend) failure(err error) error {
+	return explain(fmt.Errorf("xla: on device %d: %w", b.device.ID(), err))
 }
 
 func (b *Backend) execute(x *program, rec *record.Recording) error {
@@ -121,12 +129,12 @@ func (b *Backend) execute(x *program, rec *record.Recording) error {
 			args[i], err = b.coordinate(p.axis, rec.Coordinates[p.axis])
 		}
 		if err != nil {
-			return fmt.Errorf("xla: moving data to device %d: %w", b.device.ID(), err)
+			return b.failure(err)
 		}
 	}
 	outs, done, err := x.exec.Execute(b.device, args, nil)
 	if err != nil {
-		return fmt.Errorf("xla: on device %d: %w", b.device.ID(), err)
+		return b.failure(err)
 	}
 	b.flight = append(b.flight, done)
 	for i, p := range x.outputs {
@@ -137,7 +145,7 @@ func (b *Backend) execute(x *program, rec *record.Recording) error {
 		bytes := make([]byte, outs[i].Size())
 		ready, err := outs[i].DownloadAsync(bytes)
 		if err != nil {
-			return fmt.Errorf("xla: on device %d: %w", b.device.ID(), err)
+			return b.failure(err)
 		}
 		out := outs[i]
 		var failed error
@@ -149,7 +157,7 @@ func (b *Backend) execute(x *program, rec *record.Recording) error {
 				ready = nil
 			}
 			if failed != nil {
-				panic(fmt.Errorf("xla: on device %d: %w", b.device.ID(), failed))
+				panic(b.failure(failed))
 			}
 			return bytes
 		})
