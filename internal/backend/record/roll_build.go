@@ -87,7 +87,11 @@ func (b *builder) position(buf int) Position {
 		all.Size *= len(s.bufs)
 		b.add(all, -1, len(s.bufs))
 	}
-	return Position{number, (b.stackAt[buf] - s.lo) * b.p.Buffers[buf].elems()}
+	at := b.stackAt[buf] - s.lo
+	if b.first[s.bufs[s.lo]] > b.first[s.bufs[s.hi-1]] { // in order of first use
+		at = s.hi - 1 - b.stackAt[buf]
+	}
+	return Position{number, at * b.p.Buffers[buf].elems()}
 }
 
 func (b *builder) add(buf Buffer, bound, stacked int) {

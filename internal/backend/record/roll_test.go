@@ -1,6 +1,9 @@
 package record
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -142,7 +145,60 @@ func TestRepeats(t *testing.T) {
 	})
 }
 
-// TestRollRandom checks that the loops of random programs have the program's operations.
+// check reports what is wrong with a rolled program's loops.
+func check(r *Rolled) error {
+	for i, n := range r.Nodes {
+		l := n.Loop
+		if l == nil {
+			continue
+		}
+		for k, x := range l.Locals {
+			last := x.Start + (l.Count-1)*x.Stride
+			switch {
+			case (x.Kind == Temp || x.Kind == Carry) != (x.Buffer < 0):
+				return fmt.Errorf("node %d: $%d has a buffer, or none", i, k)
+			case x.Kind == Carry && (x.Next == k || l.Locals[x.Next].Elems != x.Elems):
+				return fmt.Errorf("node %d: $%d continues as $%d", i, k, x.Next)
+			case x.Buffer >= 0 && (min(x.Start, last) < 0 || max(x.Start, last)+x.Elems > r.Buffers[x.Buffer].elems()):
+				return fmt.Errorf("node %d: $%d is not within its buffer", i, k)
+			}
+			for m, y := range l.Locals[:k] {
+				for t := range l.Count {
+					lo, other := x.Start+t*x.Stride, y.Start+t*y.Stride
+					if x.Buffer >= 0 && x.Buffer == y.Buffer && (x.Write || y.Write) && lo < other+y.Elems && other < lo+x.Elems {
+						return fmt.Errorf("node %d, iteration %d: $%d and $%d overlap", i, t, m, k)
+					}
+				}
+			}
+		}
+		for k := range l.Body {
+			for _, a := range l.Body[k].Args {
+				for m := range a.Views {
+					v := &a.Views[m]
+					if v.Buffer < 0 {
+						continue
+					}
+					x := &l.Locals[v.Buffer]
+					if lo, hi := v.bytes(); lo < 0 || hi > x.bytes() {
+						return fmt.Errorf("node %d: operation %d is not within $%d", i, k, v.Buffer)
+					}
+					if a.Read && !x.Read || a.Write && !x.Write && l.Body[k].Name != barrier {
+						return fmt.Errorf("node %d: operation %d uses $%d", i, k, v.Buffer)
+					}
+				}
+			}
+		}
+		for _, s := range l.Streams {
+			if len(s) != l.Count {
+				return fmt.Errorf("node %d: %d streams", i, len(s))
+			}
+		}
+	}
+	return nil
+}
+
+// TestRollRandom checks the loops of random programs: unrolled they have the program's operations, and
+// they replay to the same bits.
 func TestRollRandom(t *testing.T) {
 	loops, kinds := 0, map[LocalKind]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -153,11 +209,26 @@ func TestRollRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 		rolled := rec.Roll()
+		if err := check(rolled); err != nil {
+			t.Fatalf("%v\n%v\n%v", err, rec.Program, rolled)
+		}
 		if diff := Diff(plain(rec.Ops), plain(unroll(rolled))); diff != "" {
 			t.Fatalf("%s\n%v\n%v", diff, rec.Program, rolled)
 		}
 		if again := rec.Roll(); again.String() != rolled.String() {
-			t.Fatal("two rolled programs")
+			t.Fatal("the program is rolled in two ways")
+		}
+		var bits [2][]byte
+		for i, p := range []*Rolled{rec.straight(), rolled} {
+			b.Fill(state, 1)
+			if err := b.ReplayRolled(context.Background(), p, rec); err != nil {
+				t.Fatal(err)
+			}
+			bits[i] = make([]byte, state.Bytes())
+			b.Download(bits[i], state)
+		}
+		if !bytes.Equal(bits[0], bits[1]) {
+			t.Fatalf("other bits\n%v\n%v", rec.Program, rolled)
 		}
 		for _, n := range rolled.Nodes {
 			if n.Loop != nil {
@@ -177,12 +248,13 @@ func TestRollRandom(t *testing.T) {
 func randomStep(t *rapid.T, b *Backend, state *tensor.Tensor) error {
 	type operation struct{ kind, from, to int }
 	body := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) operation {
-		return operation{rapid.IntRange(0, 3).Draw(t, "kind"), rapid.IntRange(0, 5).Draw(t, "from"), rapid.IntRange(0, 5).Draw(t, "to")}
+		return operation{rapid.IntRange(0, 3).Draw(t, "kind"), rapid.IntRange(0, 7).Draw(t, "from"), rapid.IntRange(0, 7).Draw(t, "to")}
 	}), 1, 5)
 	forward, backward := body.Draw(t, "forward"), body.Draw(t, "backward")
-	layers := rapid.IntRange(2, 5).Draw(t, "layers")
+	layers := rapid.IntRange(2, 6).Draw(t, "layers")
 	odd := rapid.IntRange(-1, 2*layers).Draw(t, "odd") // a layer that has an operation more
 	saves := rapid.IntRange(0, 3).Draw(t, "saves")
+	skip := rapid.IntRange(1, 3).Draw(t, "skip")
 	var all []*tensor.Tensor
 	fresh := func() *tensor.Tensor {
 		x := b.New(tensor.Activations, tensor.F32, 4)
@@ -195,6 +267,10 @@ func randomStep(t *rapid.T, b *Backend, state *tensor.Tensor) error {
 	run := func(ops []operation, layer, param int) {
 		operand := func(k int) *tensor.Tensor {
 			switch {
+			case k == 7 && layer >= layers && len(saved[layer*skip%layers]) > 0:
+				return saved[layer*skip%layers][0]
+			case k == 6:
+				return state.Flat(param*4+2, param*4+6)
 			case k == 5:
 				return state.Flat(param*8, param*8+4)
 			case k == 4:
@@ -214,7 +290,7 @@ func randomStep(t *rapid.T, b *Backend, state *tensor.Tensor) error {
 			case 1:
 				b.AddScaled(operand(o.to), operand(o.from), 2)
 			case 2:
-				b.Dropout(operand(o.to), operand(o.to), tensor.RandKey{Seed: 1, Stream: uint64(layer % layers)}, nil, 0.5)
+				b.Normal(operand(o.to), tensor.RandKey{Seed: 1, Stream: uint64(layer % layers)}, 0, 0.5)
 			case 3:
 				b.Copy(operand(o.to), operand(o.from))
 			}
