@@ -60,6 +60,9 @@ func play(role string) int {
 			for ; err == nil; _, err = s.Await(ctx, "never", nil) {
 				time.Sleep(time.Millisecond)
 			}
+		case "get":
+			fmt.Println("here")
+			_, err = s.KeyValue("pjrt/0/").Get("never", time.Hour)
 		case "load":
 			fmt.Println("here")
 			err = strain(ctx, s)

@@ -61,6 +61,8 @@ func (s *Store) call(ctx context.Context, o op, key string, value []byte) ([]byt
 			switch m.op {
 			case opOK:
 				return m.value, nil
+			case opNone:
+				return nil, errNone
 			case opTimeout:
 				return nil, decodeFailure(ErrTimeout, m.value)
 			case opLost:
@@ -102,6 +104,9 @@ func (s *Store) Set(ctx context.Context, key string, value []byte) error {
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return s.call(ctx, opGet, key, nil)
 }
+
+// errNone is the error of an opTryGet without a value.
+var errNone = errors.New("rendezvous: no value")
 
 // Add adds delta to the number under key, initially 0, and returns the sum. Get returns it as decimal
 // digits.

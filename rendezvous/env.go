@@ -15,6 +15,7 @@ import (
 type Env struct {
 	Rank, WorldSize           int // in the job
 	LocalRank, LocalWorldSize int // on this machine
+	Ranks                     int // of this process: Rank is the first of them. 0 is 1
 	GroupRank, GroupWorldSize int // this machine's index, and number of machines
 	MasterAddr                string
 	MasterPort                int
@@ -28,9 +29,12 @@ type Env struct {
 	Secret []byte
 }
 
+// ProcessRanksVar is the variable with Env.Ranks; absent: one rank per process.
+const ProcessRanksVar = "TRIREME_PROCESS_RANKS"
+
 // Single returns the Env of a world of one rank.
 func Single() Env {
-	return Env{WorldSize: 1, LocalWorldSize: 1, GroupWorldSize: 1, MasterAddr: "127.0.0.1", RunID: "none"}
+	return Env{WorldSize: 1, LocalWorldSize: 1, Ranks: 1, GroupWorldSize: 1, MasterAddr: "127.0.0.1", RunID: "none"}
 }
 
 // Read reads the variables through lookup (os.LookupEnv), and the job's secret. Without RANK and
@@ -63,6 +67,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	}
 	e.LocalWorldSize = r.number("LOCAL_WORLD_SIZE", local, 1, e.WorldSize)
 	e.LocalRank = r.number("LOCAL_RANK", e.Rank%e.LocalWorldSize, 0, e.LocalWorldSize-1)
+	e.Ranks = r.number(ProcessRanksVar, 1, 1, min(e.WorldSize-e.Rank, e.LocalWorldSize-e.LocalRank))
 	e.GroupWorldSize = r.number("GROUP_WORLD_SIZE", (e.WorldSize+e.LocalWorldSize-1)/e.LocalWorldSize, 1, e.WorldSize)
 	e.GroupRank = r.number("GROUP_RANK", min(e.Rank/e.LocalWorldSize, e.GroupWorldSize-1), 0, e.GroupWorldSize-1)
 	e.RunID = r.text("TORCHELASTIC_RUN_ID", "none")
@@ -98,12 +103,41 @@ const maxWorld = 1 << 17
 // OneMachine reports whether all ranks run on this machine.
 func (e Env) OneMachine() bool { return e.LocalWorldSize == e.WorldSize }
 
+// Split returns the Env of each rank of this process, with Ranks 1.
+func (e Env) Split() []Env {
+	all := make([]Env, max(1, e.Ranks))
+	for i := range all {
+		all[i] = e
+		all[i].Rank, all[i].LocalRank, all[i].Ranks = e.Rank+i, e.LocalRank+i, 1
+	}
+	return all
+}
+
+// Multiply returns the Env of a process that runs n ranks in a job where every process does, if e counts
+// processes as ranks.
+func (e Env) Multiply(n int) (Env, error) {
+	if e.WorldSize > maxWorld/n {
+		return e, fmt.Errorf("rendezvous: %d processes of %d ranks are more than %d ranks", e.WorldSize, n, maxWorld)
+	}
+	e.Rank, e.WorldSize = n*e.Rank, n*e.WorldSize
+	e.LocalRank, e.LocalWorldSize = n*e.LocalRank, n*e.LocalWorldSize
+	e.Ranks = n
+	return e, nil
+}
+
+// Processes returns the index of this process in the job and their number, if all have as many ranks.
+func (e Env) Processes() (index, count int) {
+	n := max(1, e.Ranks)
+	return e.Rank / n, e.WorldSize / n
+}
+
 // Variables returns the variables as KEY=value, for a worker's environment. The secret is not among them.
 func (e Env) Variables() []string {
 	n := strconv.Itoa
 	return []string{
 		"RANK=" + n(e.Rank), "WORLD_SIZE=" + n(e.WorldSize),
 		"LOCAL_RANK=" + n(e.LocalRank), "LOCAL_WORLD_SIZE=" + n(e.LocalWorldSize),
+		ProcessRanksVar + "=" + n(max(1, e.Ranks)),
 		"GROUP_RANK=" + n(e.GroupRank), "GROUP_WORLD_SIZE=" + n(e.GroupWorldSize),
 		"ROLE_RANK=" + n(e.Rank), "ROLE_WORLD_SIZE=" + n(e.WorldSize), "ROLE_NAME=default",
 		"MASTER_ADDR=" + e.MasterAddr, "MASTER_PORT=" + n(e.MasterPort),

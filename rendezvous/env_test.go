@@ -28,6 +28,7 @@ func TestRead(t *testing.T) {
 		{"RANK=1 WORLD_SIZE=2", "1/2 local 1/2 group 0/1 127.0.0.1:29500 true"},
 		{"RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 MASTER_ADDR=n0 MASTER_PORT=1234 TRIREME_JOB_SECRET=0123456789abcdef", "5/8 local 1/4 group 1/2 n0:1234 true"},
 		{"RANK=5 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 MASTER_ADDR=n0", "need a job secret, or anyone who reaches n0 could join. try: (umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set TRIREME_JOB_SECRET_FILE=job.secret"},
+		{"RANK=4 WORLD_SIZE=8 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 TRIREME_PROCESS_RANKS=3 MASTER_ADDR=n0", "TRIREME_PROCESS_RANKS=3 is not between 1 and 2"},
 		{"RANK=1", "WORLD_SIZE is not"},
 		{"WORLD_SIZE=2", "RANK is not"},
 		{"RANK=2 WORLD_SIZE=2", "RANK=2 is not between 0 and 1"},
@@ -51,10 +52,38 @@ func TestRead(t *testing.T) {
 
 // Read inverts Variables.
 func TestVariablesRoundTrip(t *testing.T) {
-	want := Env{Rank: 5, WorldSize: 8, LocalRank: 1, LocalWorldSize: 4, GroupRank: 1, GroupWorldSize: 2, MasterAddr: "n0", MasterPort: 1234, RunID: "j", RestartCount: 2, MaxRestarts: 3, Launched: true, Secret: []byte("0123456789abcdef")}
+	want := Env{Rank: 5, WorldSize: 8, LocalRank: 1, LocalWorldSize: 4, Ranks: 3, GroupRank: 1, GroupWorldSize: 2, MasterAddr: "n0", MasterPort: 1234, RunID: "j", RestartCount: 2, MaxRestarts: 3, Launched: true, Secret: []byte("0123456789abcdef")}
 	got, err := Read(lookupOf(strings.Join(want.Variables(), " ") + " TRIREME_JOB_SECRET=0123456789abcdef"))
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// Split and Multiply give each rank of a process its numbers.
+func TestProcessRanks(t *testing.T) {
+	describe := func(e Env) string {
+		return fmt.Sprintf("%d/%d local %d/%d group %d/%d of %d", e.Rank, e.WorldSize, e.LocalRank, e.LocalWorldSize, e.GroupRank, e.GroupWorldSize, e.Ranks)
+	}
+	e := Env{Rank: 3, WorldSize: 4, LocalRank: 1, LocalWorldSize: 2, GroupRank: 1, GroupWorldSize: 2, Ranks: 1}
+	if got := describe(e.Split()[0]); got != "3/4 local 1/2 group 1/2 of 1" || len(e.Split()) != 1 {
+		t.Error(got)
+	}
+	e, err := e.Multiply(3)
+	if got := describe(e); err != nil || got != "9/12 local 3/6 group 1/2 of 3" {
+		t.Error(got, err)
+	}
+	if i, n := e.Processes(); i != 3 || n != 4 {
+		t.Errorf("process %d of %d", i, n)
+	}
+	var all []string
+	for _, one := range e.Split() {
+		all = append(all, describe(one))
+	}
+	if got := strings.Join(all, "; "); got != "9/12 local 3/6 group 1/2 of 1; 10/12 local 4/6 group 1/2 of 1; 11/12 local 5/6 group 1/2 of 1" {
+		t.Error(got)
+	}
+	if _, err := e.Multiply(maxWorld); err == nil || !strings.Contains(err.Error(), "are more than 131072 ranks") {
+		t.Error(err)
 	}
 }
 
@@ -110,7 +139,7 @@ func FuzzServer(f *testing.F) {
 	await := message{id: 2, op: opAwait, timeout: time.Millisecond, key: "k"}
 	f.Add(slices.Concat(say(0, gather), say(1, await), say(2, gather), say(1, message{id: 3, op: opBye}), say(0, gather)))
 	f.Add(slices.Concat(say(0, await), say(1, message{op: opAbort, value: (&Failure{Rank: 2, Text: "t"}).encode()}), say(2, message{op: opHeartbeat})))
-	f.Add(slices.Concat(say(0, message{op: opAdd, key: "n", value: make([]byte, 8)}), say(1, message{op: opGet, key: "n"}), say(2, message{op: opLost})))
+	f.Add(slices.Concat(say(0, message{op: opAdd, key: "n", value: make([]byte, 8)}), say(1, message{op: opGet, key: "n"}), say(2, message{op: opTryGet, key: "n"}), say(2, message{op: opLost})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

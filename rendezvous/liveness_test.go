@@ -27,7 +27,7 @@ func TestStoppedRank(t *testing.T) {
 		t.Skip("processes cannot be looked at on this system")
 	}
 	t.Setenv("TMPDIR", t.TempDir())
-	for _, role := range []string{"join", "idle", "await"} {
+	for _, role := range []string{"join", "idle", "await", "get"} {
 		for _, n := range []int{2, 3} {
 			for victim := range n {
 				for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {

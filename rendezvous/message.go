@@ -24,7 +24,9 @@ const (
 	opRefused   // sent by the store: this rank cannot join; value: a Failure
 	opNote      // sent by the store; value: a line for Config.Note
 	opHeartbeat // both ways
-	lastOp      = opHeartbeat
+	opTryGet    // opGet that does not wait
+	opNone      // answer: the key has no value
+	lastOp      = opNone
 )
 
 // Limits of keys and values, in bytes.

@@ -34,6 +34,12 @@ func (s *server) handle(p *peer, m message) {
 			return
 		}
 		s.wait(p, m)
+	case opTryGet:
+		if v, ok := s.values[m.key]; ok {
+			reply(opOK, v)
+			return
+		}
+		reply(opNone, nil)
 	case opGather, opAwait:
 		g := s.gathers[m.key]
 		if g == nil {
