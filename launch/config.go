@@ -16,6 +16,7 @@ import (
 // Config configures Run. Nproc and Command are required; zero values of the rest are defaults.
 type Config struct {
 	Nproc   int      // workers on this machine
+	Ranks   int      // ranks of each worker, from RANK on (rendezvous.ProcessRanksVar); 0: 1
 	Command []string // program, looked up in PATH, and arguments
 	Env     []string // KEY=value, the workers' base environment; nil: this process's
 	Dir     string   // working directory; "": this process's
@@ -39,15 +40,16 @@ type Config struct {
 	// minutes.
 	StopGrace time.Duration
 
-	// LogDir is the directory of rank-NNNN.log, to which each rank's output is appended. "": none.
+	// LogDir is the directory of rank-NNNN.log, to which each worker's output is appended. A worker with
+	// several ranks has the file of its first. "": none.
 	LogDir string
-	// Stdout and Stderr receive rank 0's output. nil: this process's. Writes come from several
+	// Stdout and Stderr receive the output of rank 0's worker. nil: this process's. Writes come from several
 	// goroutines, one at a time.
 	Stdout, Stderr io.Writer
-	// ShowAll also shows the other ranks' output, with "[rank 3] " before each line.
+	// ShowAll also shows the other workers' output, with "[rank 3] " before each line.
 	ShowAll bool
 
-	// Files are inherited by rank 0. A key is the variable that is set to the descriptor's number. The
+	// Files are inherited by rank 0's worker. A key is the variable that is set to the descriptor's number. The
 	// caller closes the files.
 	Files map[string]*os.File
 
@@ -62,6 +64,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("launch: nproc is %d: it must be at least 1", c.Nproc)
 	case len(c.Command) == 0 || c.Command[0] == "":
 		return fmt.Errorf("launch: no program to launch")
+	case c.Ranks < 0:
+		return fmt.Errorf("launch: %d ranks per worker: must not be negative", c.Ranks)
 	case c.MaxRestarts < 0:
 		return fmt.Errorf("launch: max_restarts is %d: it must not be negative", c.MaxRestarts)
 	case c.NodeRank < 0 || c.NodeRank >= max(c.Nodes, 1):
@@ -73,9 +77,10 @@ func (c Config) Validate() error {
 }
 
 func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
+	n := max(c.Ranks, 1)
 	e := rendezvous.Env{
-		Rank: c.NodeRank*c.Nproc + local, WorldSize: max(c.Nodes, 1) * c.Nproc,
-		LocalRank: local, LocalWorldSize: c.Nproc,
+		Rank: (c.NodeRank*c.Nproc + local) * n, WorldSize: max(c.Nodes, 1) * c.Nproc * n,
+		LocalRank: local * n, LocalWorldSize: c.Nproc * n, Ranks: n,
 		GroupRank: c.NodeRank, GroupWorldSize: max(c.Nodes, 1),
 		MasterAddr: c.MasterAddr, MasterPort: port,
 		RunID: run, RestartCount: attempt, MaxRestarts: c.MaxRestarts,
@@ -129,3 +134,11 @@ func (c Config) logPath(rank int) string {
 
 // RankName returns the base name of a rank's files.
 func RankName(rank int) string { return fmt.Sprintf("rank-%04d", rank) }
+
+// rankNames names the process of n ranks from first on: "rank 3", "the process of ranks 4 to 7".
+func rankNames(first, n int) string {
+	if n <= 1 {
+		return fmt.Sprintf("rank %d", first)
+	}
+	return fmt.Sprintf("the process of ranks %d to %d", first, first+n-1)
+}

@@ -13,6 +13,7 @@ import (
 // Failure is the failure of a job: its root-cause rank.
 type Failure struct {
 	Rank   int
+	Ranks  int            // of a process that ended with all its ranks, Rank the first; 0 or 1: Rank alone
 	Code   int            // exit code, or 128 + Signal
 	Signal syscall.Signal // that killed it, or 0
 	Why    string         // of a lost, hung or stopped rank: the report of others
@@ -29,15 +30,16 @@ type Failure struct {
 	Lines    []string // the last lines of its output
 	Shown    bool     // its output was shown on the terminal
 	Log      string   // path of its log, or ""
-	Others   int      // other ranks of this machine that stopped because of it
+	Others   int      // number of other ranks of this machine that stopped because of it
 	Restarts int      // before this attempt
 }
 
 // Error returns one line: the rank, how it ended, the other ranks, the log.
 func (f *Failure) Error() string {
 	var b strings.Builder
-	if !strings.HasPrefix(f.Why, fmt.Sprintf("rank %d ", f.Rank)) { // Why may start with it
-		fmt.Fprintf(&b, "rank %d ", f.Rank)
+	who := rankNames(f.Rank, f.Ranks)
+	if !strings.HasPrefix(f.Why, who+" ") { // Why may start with it
+		b.WriteString(who + " ")
 	}
 	switch {
 	case b.Len() == 0:
@@ -82,7 +84,7 @@ func (f *Failure) Error() string {
 // Report writes the rank's last lines, unless already shown, and the error.
 func (f *Failure) Report(w io.Writer) {
 	if !f.Shown && len(f.Lines) > 0 {
-		fmt.Fprintf(w, "last output of rank %d:\n", f.Rank)
+		fmt.Fprintf(w, "last output of %s:\n", rankNames(f.Rank, f.Ranks))
 		for _, l := range f.Lines {
 			fmt.Fprintf(w, "  %s\n", l)
 		}

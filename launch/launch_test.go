@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -99,6 +100,37 @@ func TestFailures(t *testing.T) {
 				if l, _ := os.ReadFile(filepath.Join(cfg.LogDir, "rank-0001.log")); !strings.Contains(string(l), "the last thing it said") {
 					t.Errorf("log: %q", l)
 				}
+			}
+		})
+	}
+}
+
+// Processes of two ranks each.
+func TestProcessFailures(t *testing.T) {
+	for _, c := range []struct {
+		mode, want string
+		code, rank int
+	}{
+		{"kill", "the process of ranks 2 to 3 was killed (signal 9) after T. 2 other ranks stopped because of this. log: rank-0002.log", 137, 2},
+		{"failed", "rank 3 exited with code 9 after T. 3 other ranks stopped because of this. log: rank-0002.log", 9, 3},
+		{"within", "rank 3 is lost, hung or stopped (no answer from rank 3) after T. 3 other ranks stopped because of this. log: rank-0002.log", 76, 3},
+		{"still", "the process of ranks 2 to 3 (pid N) is stopped (signal 19) after T. 2 other ranks stopped because of this. log: rank-0002.log", 76, 2},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			if c.mode == "still" && runtime.GOOS != "linux" {
+				t.Skip("the signal that stopped a process is not known here")
+			}
+			cfg := config(c.mode, 2, io.Discard)
+			cfg.Ranks, cfg.LogDir = 2, t.TempDir()
+			code, err := Run(t.Context(), cfg)
+			var f *Failure
+			if !errors.As(err, &f) {
+				t.Fatal(code, err)
+			}
+			got := regexp.MustCompile(`after [0-9.]+m?s`).ReplaceAllString(strings.ReplaceAll(err.Error(), cfg.LogDir+"/", ""), "after T")
+			got = regexp.MustCompile(`pid [0-9]+ on [^)]*`).ReplaceAllString(got, "pid N")
+			if code != c.code || f.Rank != c.rank || got != c.want {
+				t.Errorf("code %d, rank %d\n%s\n%s", code, f.Rank, got, c.want)
 			}
 		})
 	}

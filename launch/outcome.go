@@ -48,13 +48,17 @@ func (a *attempt) firstFailed() *worker {
 func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 	stack := readCrash(w.crash)
 	w.readRest()
-	f := &Failure{Rank: w.rank, After: w.at.Sub(a.began), Log: a.cfg.logPath(w.rank), Others: a.stopped + len(a.failed) - 1}
+	f := &Failure{Rank: w.rank, Ranks: w.ranks, After: w.at.Sub(a.began), Log: a.cfg.logPath(w.rank)}
 	f.Code, _ = a.outcome(w)
 	if w.state != nil {
 		if ws := w.state.Sys().(syscall.WaitStatus); ws.Signaled() {
 			f.Signal = ws.Signal()
 		}
 	}
+	if rank, ok := a.firsts[w.rank]; ok && f.Signal == 0 {
+		f.Rank, f.Ranks = rank, 1
+	}
+	f.Others = a.ended() - f.Ranks
 	if f.Signal == syscall.SIGKILL {
 		f.OutOfMemory, f.MemoryLimit = readOOM().since(oom)
 	}
@@ -73,7 +77,7 @@ func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 			f.Crash = why
 			stack = slices.Concat([]byte(why+"\n"), stack)
 		}
-		kept := &dump{dir: a.cfg.LogDir, name: RankName(w.rank)}
+		kept := &dump{dir: a.cfg.LogDir, name: RankName(f.Rank)}
 		if path, err := kept.crash(string(stack)); err == nil { // else the log has it
 			f.Stack, f.Log = path, ""
 		}
@@ -101,24 +105,36 @@ func (a *attempt) credible() []message {
 	return slices.DeleteFunc(slices.Clone(a.accusations), func(b message) bool {
 		return slices.ContainsFunc(a.workers.all, func(w *worker) bool {
 			_, ok := a.outcome(w)
-			return w.rank == *b.RootCause && ok
+			return w.has(*b.RootCause) && ok
 		})
 	})
 }
 
 // lostFailure returns the Failure of a reported rank, which may be on another machine.
 func (a *attempt) lostFailure(b *message) *Failure {
-	f := &Failure{Rank: *b.RootCause, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.stopped + len(a.failed)}
+	f := &Failure{Rank: *b.RootCause, Code: CodePeerLost, Why: b.Why, After: time.Since(a.began), Others: a.ended()}
 	for _, w := range a.workers.all {
-		if w.rank != f.Rank {
+		if !w.has(f.Rank) {
 			continue
+		}
+		if f.Ranks = 1; b.From < 0 { // the launcher reports processes
+			f.Ranks = w.ranks
 		}
 		w.readRest()
 		f.Lines, f.Log = w.out.tail.lines(tailLines), a.cfg.logPath(w.rank)
 		f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
-		f.Others-- // it is counted among the stopped
+		f.Others -= f.Ranks // it is counted among the stopped
 	}
 	return f
+}
+
+// ended returns the number of ranks that failed or were stopped.
+func (a *attempt) ended() int {
+	n := a.stopped
+	for _, w := range a.failed {
+		n += w.ranks
+	}
+	return n
 }
 
 // tailLines is the number of the failed rank's last lines that are kept.

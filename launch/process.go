@@ -26,7 +26,7 @@ type workers struct {
 }
 
 type worker struct {
-	rank          int
+	rank, ranks   int // the first rank, and how many
 	cmd           *exec.Cmd
 	out           outlets
 	pipes         []*os.File     // read ends of its output
@@ -129,7 +129,7 @@ func start(c Config, l link, attempt, port int, run string, stdout, stderr io.Wr
 }
 
 func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *worker, err error) {
-	w := &worker{rank: e.Rank, out: outlets{tail: &tail{}}}
+	w := &worker{rank: e.Rank, ranks: e.Ranks, out: outlets{tail: &tail{}}}
 	w.cmd = exec.Command(c.Command[0], c.Command[1:]...)
 	w.cmd.Dir = c.Dir
 	w.cmd.SysProcAttr = processAttributes()
@@ -187,7 +187,7 @@ func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 	}
 	w.cmd.Stdout, w.cmd.Stderr = ends[0], ends[1]
 	if err := w.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("launch: rank %d: %w", e.Rank, err)
+		return nil, fmt.Errorf("launch: %s: %w", rankNames(e.Rank, e.Ranks), err)
 	}
 	for i, show := range []io.Writer{stdout, stderr} {
 		switch {
@@ -217,6 +217,8 @@ func (w *workers) signal(s syscall.Signal) {
 		one.signal(s)
 	}
 }
+
+func (w *worker) has(rank int) bool { return rank >= w.rank && rank < w.rank+w.ranks }
 
 func (w *worker) signal(s syscall.Signal) {
 	if !w.gone.Load() {

@@ -16,10 +16,11 @@ const reportVar = "TRIREME_WORDS_FD"
 // message is a line from a worker to the launcher: it handles signals, has received one, or ends because of
 // another rank. All workers share a pipe; writes up to PIPE_BUF (4096 bytes on Linux, at least 512) are atomic.
 type message struct {
-	From      int    `json:"from"` // the worker's rank
+	From      int    `json:"from"` // the rank that reports; the first of a worker, except for RootCause
 	Ready     bool   `json:"ready,omitempty"`
 	Stopping  bool   `json:"stopping,omitempty"`
-	RootCause *int   `json:"blames,omitempty"` // rank that caused the worker's end
+	Failed    *int   `json:"failed,omitempty"` // rank of the worker that failed first
+	RootCause *int   `json:"blames,omitempty"` // rank that caused the end of From
 	Why       string `json:"why,omitempty"`
 }
 
@@ -58,7 +59,6 @@ func (t *reporter) send(w message) error {
 	if t == nil {
 		return nil
 	}
-	w.From = t.from
 	line, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("launch: %w", err)
@@ -67,19 +67,31 @@ func (t *reporter) send(w message) error {
 	return err
 }
 
+// sendOwn sends a message of the process.
+func (t *reporter) sendOwn(w message) error {
+	if t != nil {
+		w.From = t.from
+	}
+	return t.send(w)
+}
+
 func (t *reporter) close() {
 	if t != nil {
 		t.f.Close()
 	}
 }
 
-// ReportRootCause reports to the launcher that this process ends because rank is lost, hung or stopped; why
-// is one line. The launcher then names that rank instead of this one, and kills it. Do not report a rank
+// ReportRootCause reports to the launcher that rank from, of this process, ends because rank is lost, hung or
+// stopped; why is one line. The launcher then names that rank instead, and kills it. Do not report a rank
 // that fails itself: its exit shows it. Without a launcher it does nothing.
-func (s *Shutdown) ReportRootCause(rank int, why string) error {
+func (s *Shutdown) ReportRootCause(from, rank int, why string) error {
 	why, _, _ = strings.Cut(why, "\n")
-	return s.launcher.send(message{RootCause: &rank, Why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")})
+	return s.launcher.send(message{From: from, RootCause: &rank, Why: strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")})
 }
+
+// ReportFailed reports to the launcher which rank of this process, which runs several, failed first and
+// gives it its exit code. Without a launcher it does nothing.
+func (s *Shutdown) ReportFailed(rank int) error { return s.launcher.sendOwn(message{Failed: &rank}) }
 
 // readMessages sends the workers' messages to the channel until all have ended or r's deadline, and closes it.
 func readMessages(r *os.File, messages chan<- message) {

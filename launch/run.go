@@ -93,6 +93,7 @@ type attempt struct {
 	accusations []message      // root-cause reports
 	ready       map[int]bool   // ranks that handle signals
 	acked       map[int]bool   // ranks that have acknowledged one
+	firsts      map[int]int    // the rank that failed first in a worker, by the worker's rank, as it reports
 	code        int            // if none failed
 	failure     *Failure
 }
@@ -118,7 +119,7 @@ func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
 	messages := make(chan message)
 	go readMessages(l.reports, messages)
 	l.reportsW.Close() // the workers have copies
-	a.ready, a.acked = map[int]bool{}, map[int]bool{}
+	a.ready, a.acked, a.firsts = map[int]bool{}, map[int]bool{}, map[int]int{}
 	a.watch(ctx, messages)
 	l.reports.SetReadDeadline(time.Now().Add(time.Second)) // an escaped descendant may hold the write end
 	for w := range messages {
@@ -159,7 +160,7 @@ func (a *attempt) watch(ctx context.Context, messages <-chan message) {
 			running--
 			switch code, ok := a.outcome(w); {
 			case stopping:
-				a.stopped++
+				a.stopped += w.ranks
 			case ok:
 				a.code = max(a.code, code)
 			default:
@@ -224,7 +225,7 @@ func (a *attempt) handle(s syscall.Signal) {
 		n := 0
 		for _, w := range a.workers.all {
 			if a.ready[w.rank] && !w.gone.Load() {
-				n++
+				n += w.ranks
 				w.signal(s)
 			}
 		}

@@ -77,7 +77,7 @@ func HandleSignals(lookup func(string) (string, bool), out io.Writer, exit func(
 			s.handle(sig.(syscall.Signal))
 		}
 	})
-	s.launcher.send(message{Ready: true})
+	s.launcher.sendOwn(message{Ready: true})
 	return s
 }
 
@@ -213,7 +213,7 @@ func (s *Shutdown) handle(sig syscall.Signal) {
 		switch {
 		case to != nil:
 		case first:
-			s.launcher.send(message{Stopping: true})
+			s.launcher.sendOwn(message{Stopping: true})
 			if !graceful {
 				s.end(a.Code())
 			}

@@ -3,6 +3,7 @@ package launch
 import (
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"trireme/rendezvous"
@@ -12,6 +13,8 @@ func (a *attempt) receive(w message) {
 	switch {
 	case w.RootCause != nil:
 		a.accusations = append(a.accusations, w)
+	case w.Failed != nil:
+		a.firsts[w.From] = *w.Failed
 	case w.Stopping:
 		a.acked[w.From] = true
 	case w.Ready:
@@ -57,18 +60,12 @@ func (a *attempt) accuse(whom func(*worker) bool, why string) (any bool) {
 // accusation is a report by the launcher itself.
 func (w *worker) accusation(why string) message {
 	host, _ := os.Hostname()
-	return message{From: -1, RootCause: &w.rank, Why: fmt.Sprintf("rank %d (pid %d on %s) %s", w.rank, w.cmd.Process.Pid, host, why)}
+	return message{From: -1, RootCause: &w.rank, Why: fmt.Sprintf("%s (pid %d on %s) %s", rankNames(w.rank, w.ranks), w.cmd.Process.Pid, host, why)}
 }
 
+// onlyAccusedRun reports whether each worker that still runs has an accused rank.
 func (a *attempt) onlyAccusedRun() bool {
-	accused := map[int]bool{}
-	for _, w := range a.accusations {
-		accused[*w.RootCause] = true
-	}
-	for _, w := range a.workers.all {
-		if !w.gone.Load() && !accused[w.rank] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a.workers.all, func(w *worker) bool {
+		return !w.gone.Load() && !slices.ContainsFunc(a.accusations, func(m message) bool { return w.has(*m.RootCause) })
+	})
 }

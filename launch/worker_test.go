@@ -42,7 +42,8 @@ func worker1(mode string) int {
 	}
 	defer release()
 	mode, arg, _ := strings.Cut(mode, "=")
-	victim := env.Rank == 1
+	index, _ := env.Processes()
+	victim := index == 1
 	forever := make(chan struct{})
 	switch mode {
 	case "launcher": // starts two sleeping workers and prints their pids
@@ -78,13 +79,30 @@ func worker1(mode string) int {
 		case victim:
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		case arg != "":
-			stop.ReportRootCause(7, "it is elsewhere")
+			stop.ReportRootCause(env.Rank, 7, "it is elsewhere")
 		case env.Rank == 2:
-			stop.ReportRootCause(0, "no answer from rank 0\nin two lines")
+			stop.ReportRootCause(env.Rank, 0, "no answer from rank 0\nin two lines")
 		default:
 			time.Sleep(50 * time.Millisecond)
-			stop.ReportRootCause(1, "no answer for 1s")
+			stop.ReportRootCause(env.Rank, 1, "no answer for 1s")
 		}
+		return CodePeerLost
+	case "failed": // rank 3 of the process of ranks 2 and 3
+		stop := HandleSignals(os.LookupEnv, os.Stderr, nil)
+		defer stop.Close()
+		if victim {
+			stop.ReportFailed(3)
+			return 9
+		}
+		<-forever
+	case "within": // ranks of a process report their neighbor, which hangs
+		stop := HandleSignals(os.LookupEnv, os.Stderr, nil)
+		defer stop.Close()
+		if !victim {
+			stop.ReportRootCause(0, 2, "no answer from rank 2")
+			return CodePeerLost
+		}
+		stop.ReportRootCause(2, 3, "no answer from rank 3")
 		return CodePeerLost
 	case "still": // rank 1 is stopped before another rank can detect it
 		if victim {
