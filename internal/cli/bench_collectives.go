@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,7 +20,7 @@ import (
 )
 
 func newBenchCollectives() *cobra.Command {
-	var nproc int
+	var nproc, perProc int
 	var transport string
 	var seconds float64
 	var timeout time.Duration
@@ -41,6 +40,9 @@ ranks.`,
 			if nproc < 1 {
 				return usage(fmt.Sprintf("--nproc is %d: it must be at least 1", nproc), "--nproc 2")
 			}
+			if perProc < 1 {
+				return usage(fmt.Sprintf("--ranks_per_process is %d: it must be at least 1", perProc), "--ranks_per_process 2")
+			}
 			if !(seconds >= 0) {
 				return usage(fmt.Sprintf("--seconds is %v: it must be 0 or more", seconds), "--seconds 0.6")
 			}
@@ -51,11 +53,18 @@ ranks.`,
 			if err != nil {
 				return &Exit{CodeUsage, err}
 			}
+			if env, err = processRanks(env, perProc); err != nil {
+				return err
+			}
 			if err := checkRanks(c, env, nproc); err != nil {
 				return err
 			}
 			if !env.Launched && nproc > 1 {
-				return startWorkers(c.Context(), launch.Config{Nproc: nproc, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
+				n, err := ranksPerProcess(nproc, min(nproc, perProc), "--ranks_per_process ")
+				if err != nil {
+					return err
+				}
+				return startWorkers(c.Context(), launch.Config{Nproc: nproc / n, Ranks: n, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
 			}
 			report, err := benchCollectives(c.Context(), env, transport, timeout, bench.CollectivesOptions{Seconds: seconds})
 			if err != nil || env.Rank != 0 {
@@ -67,7 +76,8 @@ ranks.`,
 			return printCollectives(c.OutOrStdout(), report)
 		},
 	}
-	c.Flags().IntVar(&nproc, "nproc", 2, "worker processes to start")
+	c.Flags().IntVar(&nproc, "nproc", 2, "ranks to start")
+	c.Flags().IntVar(&perProc, "ranks_per_process", 1, "ranks that each process runs")
 	c.Flags().StringVar(&transport, "transport", "auto", "transport between ranks: auto, shm or tcp")
 	c.Flags().Float64Var(&seconds, "seconds", 0, "seconds per measurement; 0: 0.6")
 	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for a rank to wait for others")
@@ -81,17 +91,19 @@ type collectivesReport struct {
 	bench.CollectivesReport
 }
 
-func benchCollectives(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration, o bench.CollectivesOptions) (*collectivesReport, error) {
-	w, err := openWorld(connect(ctx, env, waits{timeout: timeout}, os.Stderr), transport)
-	if err != nil {
-		return nil, err
-	}
-	r, err := bench.Collectives(ctx, w, o)
-	if err != nil {
-		w.Abort(err)
-		return nil, errors.Join(err, w.Close())
-	}
-	return &collectivesReport{"trireme.bench.collectives/1", w.transport, r}, w.Close()
+// benchWaits returns the time limits of a benchmark.
+func benchWaits(timeout time.Duration) waits { return waits{timeout: timeout, grace: 5 * time.Second} }
+
+// benchCollectives measures as the ranks of this process, and returns the report of the first.
+func benchCollectives(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration, o bench.CollectivesOptions) (report *collectivesReport, err error) {
+	err = connect(ctx, env, benchWaits(timeout), os.Stderr).run(transport, func(w *world) error {
+		r, err := bench.Collectives(w.conn.ctx, w, o)
+		if w.index == 0 {
+			report = &collectivesReport{"trireme.bench.collectives/1", w.transport, r}
+		}
+		return err
+	})
+	return report, err
 }
 
 func printCollectives(out io.Writer, r *collectivesReport) error {

@@ -26,6 +26,7 @@ type benchStepFlags struct {
 	options   bench.StepOptions
 	dtype     string
 	nproc     int
+	perProc   int
 	transport string
 	timeout   time.Duration
 	json      bool
@@ -53,7 +54,8 @@ starts with this command, before workers.`,
 	p := c.Flags()
 	p.StringVar(&f.options.Config, "config", "A", "model: "+strings.Join(bench.StepNames(), ", "))
 	p.IntVar(&f.options.Threads, "threads", 1, "threads per rank")
-	p.IntVar(&f.nproc, "nproc", 1, "worker processes to start")
+	p.IntVar(&f.nproc, "nproc", 1, "ranks to start")
+	p.IntVar(&f.perProc, "ranks_per_process", 1, "ranks that each process runs")
 	p.IntVar(&f.options.Steps, "steps", 20, "steps to measure")
 	p.IntVar(&f.options.Warmup, "warmup", 3, "steps before the measured ones")
 	p.StringVar(&f.options.Strategy, "strategy", "full_shard", "sharding strategy")
@@ -90,7 +92,7 @@ func (f *benchStepFlags) check() error {
 	for _, n := range []struct {
 		flag       string
 		value, min int
-	}{{"threads", o.Threads, 1}, {"nproc", f.nproc, 1}, {"steps", o.Steps, 1}, {"warmup", o.Warmup, 0}} {
+	}{{"threads", o.Threads, 1}, {"nproc", f.nproc, 1}, {"ranks_per_process", f.perProc, 1}, {"steps", o.Steps, 1}, {"warmup", o.Warmup, 0}} {
 		if n.value < n.min {
 			return usage(fmt.Sprintf("--%s is %d: it must be at least %d", n.flag, n.value, n.min), "")
 		}
@@ -117,15 +119,22 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return &Exit{CodeUsage, err}
 	}
+	if env, err = processRanks(env, f.perProc); err != nil {
+		return err
+	}
 	if err := checkRanks(c, env, f.nproc); err != nil {
 		return err
 	}
 	if !env.Launched && f.nproc > 1 {
+		n, err := ranksPerProcess(f.nproc, min(f.nproc, f.perProc), "--ranks_per_process ")
+		if err != nil {
+			return err
+		}
 		vars, err := startTimeEnv()
 		if err != nil {
 			return err
 		}
-		return startWorkers(c.Context(), launch.Config{Nproc: f.nproc, Env: vars, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
+		return startWorkers(c.Context(), launch.Config{Nproc: f.nproc / n, Ranks: n, Env: vars, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
 	}
 	r, err := f.measure(c.Context(), env)
 	if err != nil || env.Rank != 0 {
@@ -143,32 +152,28 @@ type stepReport struct {
 	bench.StepReport
 }
 
-func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (_ *stepReport, err error) {
+// measure measures as the ranks of this process, and returns the report of the first.
+func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (report *stepReport, err error) {
 	o := f.options
 	if o.Began, err = startTime(); err != nil {
 		return nil, err
 	}
-	w, err := openWorld(connect(ctx, env, waits{timeout: f.timeout}, os.Stderr), f.transport)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := f.plan(ctx, env)
-	if err != nil {
-		return nil, errors.Join(err, w.Close())
-	}
-	b, err := device.Open("cpu", device.Options{Threads: o.Threads, Shared: w.Arena(), Plan: &plan.Memory})
-	if err != nil {
-		w.Abort(err)
-		return nil, errors.Join(err, w.Close())
-	}
-	r, err := bench.Step(ctx, b, w, o)
-	if err != nil {
-		w.Abort(err)
-	}
-	if err := errors.Join(err, b.Close(), w.Close()); err != nil {
-		return nil, err
-	}
-	return &stepReport{"trireme.bench.step/1", w.transport, r}, nil
+	err = connect(ctx, env, benchWaits(f.timeout), os.Stderr).run(f.transport, func(w *world) (err error) {
+		plan, err := f.plan(w.conn.ctx, w.env)
+		if err != nil {
+			return err
+		}
+		b, err := device.Open("cpu", device.Options{Threads: o.Threads, Shared: w.Arena(), Plan: &plan.Memory})
+		if err != nil {
+			return err
+		}
+		r, err := bench.Step(w.conn.ctx, b, w, o)
+		if w.index == 0 {
+			report = &stepReport{"trireme.bench.step/1", w.transport, r}
+		}
+		return errors.Join(err, b.Close())
+	})
+	return report, err
 }
 
 // plan plans the memory of this rank.

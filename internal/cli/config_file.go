@@ -65,7 +65,7 @@ func (f *trainFlags) foreignOptions(env rendezvous.Env) foreign.Options {
 		OutputDir: f.outputDir != "" || sets(f.sets, "output_dir") || environ["TRIREME_OUTPUT_DIR"] != "",
 	}
 	if env.Launched {
-		o.Ranks = env.WorldSize
+		o.Ranks = f.foreignRanks(env)
 	}
 	return o
 }

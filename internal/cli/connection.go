@@ -15,6 +15,7 @@ import (
 type waits struct {
 	timeout time.Duration // of joining and of a collective
 	silence time.Duration // without a heartbeat, after which a rank is lost; 0 is one second
+	grace   time.Duration // for the other ranks of a process to end after one has failed
 }
 
 // connection is a rank's connection to the store of its job. It starts before the rank's own
@@ -29,15 +30,14 @@ type connection struct {
 
 	store *rendezvous.Store
 	err   error
-	taken bool // by a world, which then closes the store
 
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// connect starts connecting this rank to the others, and writes a line to out while it waits. One rank
+// connectRank starts connecting a rank to the others, and writes a line to out while it waits. One rank
 // alone has no store.
-func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *connection {
+func connectRank(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *connection {
 	m := &connection{env: env, waits: w, ready: make(chan struct{}), out: out}
 	m.ctx, m.cancel = context.WithCancelCause(ctx)
 	if env.WorldSize == 1 {
@@ -62,10 +62,11 @@ func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *c
 	return m
 }
 
-// connect starts the job's connection. The context ends when a rank is lost.
+// connect starts the job's connections. The context ends when a rank is lost.
 func (j *job) connect(ctx context.Context, env rendezvous.Env, out io.Writer) context.Context {
-	j.conn = connect(ctx, env, waits{j.cfg.Parallel.CollectiveTimeout(), j.cfg.Parallel.HeartbeatTimeout()}, out)
-	return j.conn.ctx
+	t := j.cfg.Parallel
+	j.process = connect(ctx, env, waits{t.CollectiveTimeout(), t.HeartbeatTimeout(), t.Grace()}, out)
+	return j.process.ctx
 }
 
 // setNotes redirects notes to w.
@@ -123,16 +124,15 @@ func (m *connection) cause(err error) error {
 	return err
 }
 
-// close closes a connection that no world has taken. A non-nil err is sent to the other ranks.
-func (m *connection) close(err error) error {
-	err = m.cause(err)
+// close closes a connection that no world uses. A non-nil cause is sent to the other ranks.
+func (m *connection) close(cause error) error {
 	m.cancel(nil)
 	m.done.Wait()
-	if m.store != nil {
-		if err != nil {
-			m.store.Abort(err, codeOf(err))
-		}
-		err = errors.Join(err, m.store.Close())
+	if m.store == nil {
+		return nil
 	}
-	return err
+	if cause != nil {
+		m.store.Abort(cause, codeOf(cause))
+	}
+	return m.store.Close()
 }

@@ -30,9 +30,9 @@ func twoRanks(t *testing.T) (envs [2]rendezvous.Env) {
 // connects, until the time-out from the start of the wait.
 func TestPreparingIsNoTimeout(t *testing.T) {
 	envs, w := twoRanks(t), waits{timeout: 200 * time.Millisecond}
-	quick := connect(t.Context(), envs[0], w, io.Discard)
+	quick := connectRank(t.Context(), envs[0], w, io.Discard)
 	time.Sleep(2 * w.timeout) // it prepares too, alone
-	slow := connect(t.Context(), envs[1], w, io.Discard)
+	slow := connectRank(t.Context(), envs[1], w, io.Discard)
 	<-slow.ready // or a busy machine takes it for one that never comes
 	done := make(chan error, 1)
 	go func() {
@@ -56,7 +56,7 @@ func TestPreparingIsNoTimeout(t *testing.T) {
 	}
 
 	for _, env := range twoRanks(t) {
-		alone := connect(t.Context(), env, w, io.Discard)
+		alone := connectRank(t.Context(), env, w, io.Discard)
 		_, err := alone.join()
 		var late *rendezvous.Failure
 		if other := 1 - env.Rank; !errors.As(err, &late) || late.Rank != other || codeOf(exitOf(newStop(t), env, err)) != CodePeerLost {
@@ -70,12 +70,13 @@ func TestPreparingIsNoTimeout(t *testing.T) {
 func TestLostWhilePreparing(t *testing.T) {
 	envs := twoRanks(t)
 	w := waits{timeout: time.Minute}
-	a, b := connect(t.Context(), envs[0], w, io.Discard), connect(t.Context(), envs[1], w, io.Discard)
+	a, b := connectRank(t.Context(), envs[0], w, io.Discard), connectRank(t.Context(), envs[1], w, io.Discard)
 	<-a.ready
 	<-b.ready
 	go b.close(fmt.Errorf("no such file"))
 	<-a.ctx.Done()
-	err := a.close(fmt.Errorf("reading: %w", context.Canceled))
+	err := a.cause(fmt.Errorf("reading: %w", context.Canceled))
+	a.close(err)
 	if err == nil || !strings.Contains(err.Error(), "rank 1 stopped: no such file") {
 		t.Error(err)
 	}

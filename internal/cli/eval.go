@@ -55,9 +55,6 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return &Exit{CodeUsage, err}
 	}
-	if err := checkRanks(c, env, int(f.nproc)); err != nil {
-		return err
-	}
 	notes := c.ErrOrStderr()
 	if env.Rank > 0 || launch.IsWorker(os.LookupEnv) {
 		notes = io.Discard // the process that the user started says it
@@ -76,6 +73,12 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if env, err = f.ranksOf(c, env, j); err != nil {
+		return err
+	}
+	if err := j.setProcesses(env, max(1, int(f.nproc))); err != nil {
+		return err
+	}
 	ctx, stdout := c.Context(), c.OutOrStdout()
 	if err := j.locate(ctx, env, c.ErrOrStderr()); err != nil {
 		return err
@@ -87,7 +90,7 @@ func (f *evalFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return startWorkers(ctx, launch.Config{Nproc: int(f.nproc), Env: workers, Stdout: stdout, Stderr: c.ErrOrStderr()})
+	return startWorkers(ctx, launch.Config{Nproc: int(f.nproc) / j.perProc, Ranks: j.perProc, Env: workers, Stdout: stdout, Stderr: c.ErrOrStderr()})
 }
 
 // findModel sets the model and the configuration of the run or checkpoint in --model.
@@ -130,18 +133,18 @@ type evalReport struct {
 	World      int                 `json:"world_size"`
 }
 
-// measure evaluates as one rank; rank 0 prints the result.
+// measure evaluates as the ranks of this process; rank 0 prints the result.
 func (f *evalFlags) measure(ctx context.Context, env rendezvous.Env, j *job, out, stderr io.Writer) error {
-	ctx = j.connect(ctx, env, stderr)
-	return j.withWorld(ctx, env, func(w *world) error {
+	j.connect(ctx, env, stderr)
+	return j.withWorlds(func(j *job, w *world) error {
 		deps, t := j.trainDeps(w), newTokenizing(stderr, j.dataName())
-		if env.Rank == 0 {
+		if w.env.Rank == 0 {
 			deps.Tokenizing = t.report
 		}
 		deps.Checkpoint = f.checkpoint
-		e, err := train.Evaluate(ctx, j.cfg, deps)
+		e, err := train.Evaluate(w.conn.ctx, j.cfg, deps)
 		t.close()
-		if err != nil || env.Rank != 0 {
+		if err != nil || w.env.Rank != 0 {
 			return err
 		}
 		if !f.json {

@@ -29,7 +29,8 @@ type job struct {
 	located  []resolved              // names on the hub
 	run      runID                   // empty until known
 	locks    map[string]*rundir.Lock // of its directories, by the variable that passes them to rank 0; nil in workers and before locking
-	conn     *connection             // to the other ranks
+	process  *process                // the ranks of this process; nil before they connect
+	perProc  int                     // ranks per process
 	stepping bool                    // training steps have started, here or in workers
 }
 
@@ -124,7 +125,7 @@ func sets(assignments []string, prefix string) bool {
 
 // internalVars are TRIREME_ variables that name no key.
 var internalVars = map[string]bool{
-	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, recordsVar: true, startTimeVar: true,
+	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, rendezvous.ProcessRanksVar: true, recordsVar: true, startTimeVar: true,
 	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true, pipedVar: true,
 }
 

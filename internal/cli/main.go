@@ -23,7 +23,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer stop.Close()
 	defer func() {
 		if e := recover(); e != nil {
-			code = report(stderr, crash(stop, e, debug.Stack()))
+			code = report(stderr, crash(stop, "", e, debug.Stack()))
 		}
 	}()
 	// Messages quote untrusted files and servers. Piped output stays unchanged.
@@ -62,8 +62,9 @@ func watch(c *cobra.Command, running *bool) {
 	}
 }
 
-func crash(stop *launch.Shutdown, e any, stack []byte) error {
-	p := &Problem{Text: fmt.Sprintf("internal error: %v", e), Why: "a bug in trireme, not in your input"}
+// crash writes the stack of a panic to a file and returns the error, which starts with who.
+func crash(stop *launch.Shutdown, who string, e any, stack []byte) error {
+	p := &Problem{Text: fmt.Sprintf("%sinternal error: %v", who, e), Why: "a bug in trireme, not in your input"}
 	if path, err := stop.WriteCrash(fmt.Sprintf("panic: %v\n\n%s", e, stack)); err == nil && path != "" {
 		p.Where = "stack: " + path
 	}

@@ -42,7 +42,7 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 	if err := j.checkDisk(local, p); err != nil {
 		return err
 	}
-	own := int64(overhead) + int64(perThread)*int64(j.cfg.Device.ThreadsPerRank(local)) + j.summary.PrefetchBytes
+	own := int64(overhead)/int64(max(1, j.perProc)) + int64(perThread)*int64(j.cfg.Device.ThreadsPerRank(local)) + j.summary.PrefetchBytes
 	need := int64(local) * (p.Memory.PeakTotal + own)
 	if need > has.Bytes {
 		// Return memory of tokenizing to the operating system.

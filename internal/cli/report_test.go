@@ -85,7 +85,7 @@ func TestReport(t *testing.T) {
 func TestCrashKeepsTheStackOutOfTheWay(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var b strings.Builder
-	if code := report(&b, crash(newStop(t), "kernel: shapes", []byte("goroutine 1"))); code != CodeCrashed {
+	if code := report(&b, crash(newStop(t), "", "kernel: shapes", []byte("goroutine 1"))); code != CodeCrashed {
 		t.Errorf("code %d", code)
 	}
 	lines := strings.Split(b.String(), "\n")

@@ -87,9 +87,6 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if err != nil {
 		return &Exit{CodeUsage, err}
 	}
-	if err := checkRanks(c, env, int(f.nproc)); err != nil {
-		return err
-	}
 	stopOf(c.Context()).Graceful() // until the process exits
 	c.SetOut(ignorePipeErrors(c.OutOrStdout()))
 	c.SetErr(ignorePipeErrors(c.ErrOrStderr()))
@@ -101,6 +98,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	defer func() { err = job.stopError(c.Context(), err) }()
+	if env, err = f.ranksOf(c, env, job); err != nil {
+		return err
+	}
 	_, watched := os.LookupEnv(recordsVar)
 	led := env.Launched && (env.Rank > 0 || watched)
 	if led && f.dryRun {
@@ -112,8 +112,8 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if env.Launched && !f.dryRun {
 		c.SetContext(job.connect(c.Context(), env, c.ErrOrStderr()))
 		defer func() {
-			if !job.conn.taken {
-				err = exitOf(stopOf(c.Context()), env, job.conn.close(err))
+			if !job.process.taken {
+				err = job.process.close(err)
 			}
 		}()
 	}
@@ -146,6 +146,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err error) {
 	ctx, stdout, stderr := c.Context(), c.OutOrStdout(), c.ErrOrStderr()
 	nproc := f.ranks(env, j)
+	if err := j.setProcesses(env, nproc); err != nil {
+		return err
+	}
 	local := nproc
 	if env.Launched {
 		local = env.LocalWorldSize
@@ -180,7 +183,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if err := j.lockRun(stderr); err != nil {
 		var in *rundir.InUseError
 		if env.Launched && errors.As(err, &in) { // the other ranks wait for this one
-			return j.withWorld(ctx, env, func(*world) error { return err })
+			return j.withWorlds(func(*job, *world) error { return err })
 		}
 		return err
 	}
@@ -192,7 +195,7 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 	if err := j.printStart(stderr); err != nil {
 		return err
 	}
-	fmt.Fprintln(stderr, describeWorld(string(j.cfg.Parallel.Backend), env, nproc))
+	fmt.Fprintln(stderr, describeWorld(string(j.cfg.Parallel.Backend), env, nproc, j.perProc))
 	err = j.stopError(ctx, j.train(ctx, env, nproc, stdout, stderr))
 	if noted := card.close(codeOf(err)); err == nil {
 		err = noted
@@ -213,10 +216,10 @@ func (j *job) prepare(ctx context.Context, env rendezvous.Env, stderr io.Writer)
 			return err
 		}
 	}
-	if j.conn == nil {
+	if j.process == nil {
 		return nil
 	}
-	return j.conn.awaitPrepared()
+	return j.process.awaitPrepared()
 }
 
 func (j *job) inspect(ctx context.Context, ranks, local int, stderr io.Writer) (err error) {
@@ -246,7 +249,7 @@ func (f *trainFlags) ranks(env rendezvous.Env, j *job) int {
 	return max(1, int(f.nproc))
 }
 
-// train runs this process's rank or starts workers, and shows their records.
+// train runs this process's ranks or starts workers, and shows their records.
 func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, stderr io.Writer) error {
 	var err error
 	screen := openScreen(j.cfg.Logging, stderr)
@@ -254,7 +257,7 @@ func (j *job) train(ctx context.Context, env rendezvous.Env, nproc int, stdout, 
 		ctx = j.connect(ctx, env, screen)
 	}
 	if env.Launched || nproc == 1 {
-		err = j.runRank(ctx, env, screen)
+		err = j.runRanks(ctx, env, screen)
 	} else {
 		err = j.start(ctx, nproc, stdout, screen)
 	}
@@ -280,7 +283,7 @@ func (j *job) start(ctx context.Context, nproc int, stdout io.Writer, s *screen)
 	stopOf(ctx).SetDumpDir(j.logs(), "launcher")
 	j.stepping = true
 	return startWorkers(ctx, launch.Config{
-		Nproc: nproc, Env: env, LogDir: j.logs(), Stdout: stdout, Stderr: s, Files: files,
+		Nproc: nproc / j.perProc, Ranks: j.perProc, Env: env, LogDir: j.logs(), Stdout: stdout, Stderr: s, Files: files,
 		Grace: j.cfg.Parallel.Grace(), StoppedTimeout: j.cfg.Parallel.HeartbeatTimeout(), StopGrace: j.cfg.Parallel.StopGrace(),
 	})
 }

@@ -23,7 +23,7 @@ import (
 	"trireme/train"
 )
 
-// runWorker trains as a rank of this program's launcher, or as a rank other than 0.
+// runWorker trains as a process of this program's launcher, or as one without rank 0.
 func (j *job) runWorker(ctx context.Context, env rendezvous.Env, stderr io.Writer) error {
 	s := &screen{Writer: stderr}
 	if env.Rank == 0 {
@@ -33,51 +33,39 @@ func (j *job) runWorker(ctx context.Context, env rendezvous.Env, stderr io.Write
 		}
 		s.sink = sink
 	}
-	return j.runRank(ctx, env, s)
+	return j.runRanks(ctx, env, s)
 }
 
-// runRank trains as one rank. Rank 0 sends records to s.
-func (j *job) runRank(ctx context.Context, env rendezvous.Env, s *screen) error {
+// runRanks trains as the ranks of this process. Rank 0 sends records to s.
+func (j *job) runRanks(ctx context.Context, env rendezvous.Env, s *screen) error {
 	stop := stopOf(ctx)
 	stop.SetDumpDir(j.logs(), launch.RankName(env.Rank))
 	stop.SetOutput(s)
-	j.conn.setNotes(s)
+	j.process.conns[0].setNotes(s)
 	if !launch.IsWorker(os.LookupEnv) {
 		stop.DumpCrashes()
 	}
-	return j.withWorld(ctx, env, func(w *world) error { return j.trainRank(ctx, w, s) })
+	return j.withWorlds(func(j *job, w *world) error { return j.trainRank(w, s) })
 }
 
 // logs returns the directory of the ranks' logs and of crash stacks.
 func (j *job) logs() string { return filepath.Join(j.cfg.OutputDir, "logs") }
 
-// withWorld joins the other ranks, checks that all have this configuration and runs f. An error of f
-// aborts all ranks, unless they all fail with it.
-func (j *job) withWorld(ctx context.Context, env rendezvous.Env, f func(w *world) error) (err error) {
-	w, err := openWorld(j.conn, string(j.cfg.Parallel.Backend))
-	if err != nil {
-		return exitOf(stopOf(ctx), env, err)
+// withWorlds runs f for each rank of this process (process.run), once all ranks have this configuration. The
+// first rank has j, each other rank a copy.
+func (j *job) withWorlds(f func(j *job, w *world) error) error {
+	jobs := []*job{j}
+	for range j.process.conns[1:] {
+		own := *j
+		jobs = append(jobs, &own)
 	}
-	defer func() {
-		err = j.conn.cause(err)
-		if e := recover(); e != nil {
-			err = fmt.Errorf("rank %d: %v", env.Rank, e)
-			w.Abort(err)
-			w.Close()
-			panic(e)
+	return j.process.run(string(j.cfg.Parallel.Backend), func(w *world) error {
+		own := jobs[w.index]
+		if err := own.checkSameConfig(w.conn.ctx, w.processGroup(), w.env.LocalWorldSize); err != nil {
+			return err
 		}
-		if err != nil && !errors.Is(err, train.ErrStopped) && !errors.Is(err, train.ErrNotFinite) {
-			w.Abort(err)
-		}
-		if closed := w.Close(); err == nil {
-			err = closed
-		}
-		err = exitOf(stopOf(ctx), env, err)
-	}()
-	if err := j.checkSameConfig(ctx, w.processGroup(), env.LocalWorldSize); err != nil {
-		return err
-	}
-	return f(w)
+		return f(own, w)
+	})
 }
 
 func (j *job) trainDeps(w *world) train.Deps {
@@ -88,9 +76,10 @@ func (j *job) trainDeps(w *world) train.Deps {
 	}
 }
 
-// trainRank trains as one rank. Until the first step a canceled ctx ends the run at once, later all
+// trainRank trains as one rank. Until the first step a stop signal ends the run at once, later all
 // ranks stop after the same step.
-func (j *job) trainRank(ctx context.Context, w *world, s *screen) (err error) {
+func (j *job) trainRank(w *world, s *screen) (err error) {
+	ctx := w.conn.ctx
 	if err := j.shareRun(ctx, w.processGroup()); err != nil {
 		return err
 	}
@@ -206,7 +195,7 @@ func exitOf(stop *launch.Shutdown, env rendezvous.Env, err error) error {
 	var other blameError
 	if errors.As(err, &other) {
 		if rank, ok := other.Culprit(); ok && rank != env.Rank {
-			return &Exit{CodePeerLost, errors.Join(err, stop.ReportRootCause(rank, other.Error()))}
+			return &Exit{CodePeerLost, errors.Join(err, stop.ReportRootCause(env.Rank, rank, other.Error()))}
 		}
 	}
 	switch asked := stop.Requested(); {

@@ -22,22 +22,23 @@ import (
 
 var transports = []string{"auto", "shm", "tcp"}
 
-// world is this process's rank in a job.
+// world is a rank of this process in a job.
 type world struct {
-	collective.World
-	conn      *connection
-	env       rendezvous.Env
-	store     *rendezvous.Store // nil for one rank
-	transport string            // in use
-	release   func()
-	watching  sync.WaitGroup // the store
+	collective.World // nil until it is open
+	process          *process
+	index            int // among the ranks of the process
+	conn             *connection
+	env              rendezvous.Env
+	store            *rendezvous.Store // nil for one rank
+	transport        string            // in use
+	watching         sync.WaitGroup    // the store
 }
 
-// transportOf resolves a transport: auto is shm if all ranks are on one Linux host, else tcp. One rank
-// needs neither.
+// transportOf resolves a transport: auto is local if all ranks are in one process, else shm if they are on
+// one Linux host, else tcp. One rank needs none.
 func transportOf(name string, env rendezvous.Env) string {
 	switch {
-	case env.WorldSize == 1:
+	case env.WorldSize == 1, name == "auto" && allLocal(env):
 		return "local"
 	case name != "auto":
 		return name
@@ -47,26 +48,30 @@ func transportOf(name string, env rendezvous.Env) string {
 	return "tcp"
 }
 
-// describeWorld describes the ranks, their transport and the rendezvous. env is not Launched if this
-// command starts the ranks.
-func describeWorld(backend string, env rendezvous.Env, ranks int) string {
+// describeWorld describes the ranks, their transport and the rendezvous. If env is not Launched, this command
+// starts the ranks, perProcess in each process.
+func describeWorld(backend string, env rendezvous.Env, ranks, perProcess int) string {
 	if ranks == 1 {
 		return "world: 1 rank, local"
 	}
+	in := ""
+	if perProcess > 1 {
+		in = " in " + number(int64(ranks/perProcess), "process")
+	}
 	if !env.Launched {
-		here := rendezvous.Env{WorldSize: ranks, LocalWorldSize: ranks}
+		here := rendezvous.Env{WorldSize: ranks, LocalWorldSize: ranks, Ranks: perProcess}
 		shared := ""
 		if n := runtime.GOMAXPROCS(0); ranks > n {
 			shared = fmt.Sprintf("\nnote: %d ranks share %s: same results, lower speed", ranks, number(int64(n), "processor"))
 		}
-		return fmt.Sprintf("world: %d ranks on this machine, started here, over %s%s", ranks, transportOf(backend, here), shared)
+		return fmt.Sprintf("world: %d ranks on this machine%s, started here, over %s%s", ranks, in, transportOf(backend, here), shared)
 	}
 	where := "this machine"
 	if !env.OneMachine() {
 		where = fmt.Sprintf("%d machines", env.GroupWorldSize)
 	}
-	return fmt.Sprintf("world: %d ranks on %s, started by another launcher, over %s; rendezvous at %s",
-		ranks, where, transportOf(backend, env), net.JoinHostPort(env.MasterAddr, strconv.Itoa(env.MasterPort)))
+	return fmt.Sprintf("world: %d ranks on %s%s, started by another launcher, over %s; rendezvous at %s",
+		ranks, where, in, transportOf(backend, env), net.JoinHostPort(env.MasterAddr, strconv.Itoa(env.MasterPort)))
 }
 
 // checkRanks compares --nproc with the number of ranks of another launcher.
@@ -76,7 +81,7 @@ func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
 	}
 	if nproc != env.WorldSize && (env.OneMachine() || nproc != env.LocalWorldSize) {
 		return usage(fmt.Sprintf("--nproc is %d, but this is rank %d of %d started by another launcher (RANK, WORLD_SIZE)", nproc, env.Rank, env.WorldSize),
-			fmt.Sprintf("without --nproc, or unset RANK and WORLD_SIZE to start %d processes here", nproc))
+			fmt.Sprintf("without --nproc, or unset RANK and WORLD_SIZE to start %d ranks here", nproc))
 	}
 	if env.Rank == 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "--nproc %d has no effect: another launcher started the ranks (RANK, WORLD_SIZE)\n", nproc)
@@ -84,46 +89,24 @@ func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
 	return nil
 }
 
-// openWorld joins the other ranks, takes over the connection and ties this process to its launcher. A
-// rank that is lost or calls Abort ends the world on all ranks at once.
-func openWorld(m *connection, transport string) (_ *world, err error) {
-	ctx, env := m.ctx, m.env
-	w := &world{conn: m, env: env, transport: transportOf(transport, env), release: func() {}}
-	m.taken = true
-	defer func() {
-		if err != nil {
-			if err = m.cause(err); m.store != nil {
-				m.store.Abort(err, codeOf(err))
-			}
-			err = errors.Join(err, w.leave())
-		}
-	}()
-	if w.release, err = launch.ExitWithParent(os.LookupEnv, nil); err != nil {
-		return nil, err
-	}
-	cfg := collective.Config{Timeout: m.waits.timeout}
-	if env.WorldSize == 1 {
-		worlds, err := collective.NewLocal(1, cfg)
-		if err != nil {
-			return nil, err
-		}
-		w.World = worlds[0]
-		return w, nil
-	}
+// open joins the other ranks and takes over the connection. A rank that is lost or calls Abort ends the world
+// on all ranks at once.
+func (w *world) open() (err error) {
+	m, cfg := w.conn, collective.Config{Timeout: w.conn.waits.timeout}
 	if w.store, err = m.join(); err != nil {
-		return nil, err
+		return err
 	}
 	switch w.transport {
+	case "local":
 	case "shm":
-		w.World, err = shm.Open(ctx, shm.Config{Config: cfg, Rank: env.Rank, Size: env.WorldSize, Bootstrap: w.store, Key: "world"})
+		w.World, err = shm.Open(m.ctx, shm.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world"})
 	default:
-		w.World, err = w.openTCP(ctx, cfg)
+		w.World, err = w.openTCP(m.ctx, cfg)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && w.store != nil {
+		w.watching.Go(w.watch)
 	}
-	w.watching.Go(w.watch)
-	return w, nil
+	return err
 }
 
 // watch aborts collectives when the store reports a lost or failed rank, which may not have been in an
@@ -144,7 +127,9 @@ func (w *world) watch() {
 
 // Abort ends the world on every reachable rank, by transport and store.
 func (w *world) Abort(cause error) {
-	w.World.Abort(cause)
+	if w.World != nil {
+		w.World.Abort(cause)
+	}
 	if w.store != nil {
 		w.store.Abort(cause, codeOf(cause))
 	}
@@ -176,17 +161,15 @@ func addressTowards(hostPort string) (string, error) {
 }
 
 // Close leaves the world and the job.
-func (w *world) Close() error {
-	return errors.Join(w.World.Close(), w.leave())
-}
-
-func (w *world) leave() error {
-	defer w.release()
+func (w *world) Close() (err error) {
+	if w.World != nil {
+		err = w.World.Close()
+	}
 	<-w.conn.ready
 	if w.conn.store == nil {
-		return nil
+		return err
 	}
-	err := w.conn.store.Close()
+	err = errors.Join(err, w.conn.store.Close())
 	w.conn.done.Wait()
 	w.watching.Wait()
 	return err
