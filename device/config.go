@@ -33,8 +33,10 @@ type Config struct {
 	// Plugin is the file of the PJRT plug-in, a shared library. Empty looks for the plug-in of cuda
 	// or tpu where pip installs it; xla has no default. Not used by cpu. Default "".
 	Plugin string `yaml:"plugin"`
-	// ProcessRanks is the number of ranks that one process runs. 0 is all ranks of this machine for
-	// devices of a plug-in, and 1 for cpu. Default 0.
+	// ProcessRanks is the number of ranks that one process runs. --nproc must be a multiple of it, or
+	// smaller. 0 is all ranks of this machine for devices of a plug-in, and 1 for cpu. A process that
+	// another launcher starts, such as torchrun, is one rank, or this many if this is set. Results do not
+	// depend on it. Default 0.
 	ProcessRanks int `yaml:"ranks_per_process"`
 	// MemoryFraction is the fraction of a GPU's memory that a run may allocate; the rest is left to
 	// CUDA, NCCL and other programs. Used by cuda. Default 0.9.
@@ -72,7 +74,7 @@ func (c Config) Validate() error {
 }
 
 // RanksPerProcess is the number of ranks per process for localRanks ranks on this machine, from 1 to
-// localRanks. If it does not divide them, the last process runs the remaining ranks.
+// localRanks. The caller checks that it divides them.
 func (c Config) RanksPerProcess(localRanks int) int {
 	n := c.ProcessRanks
 	if n == 0 && c.Name.Accelerator() {

@@ -191,10 +191,10 @@ func replace(path string, data []byte) error {
 // RankMemory is the memory of a rank's tensors and process.
 type RankMemory struct {
 	Rank         int              `json:"rank"`
-	Peak         map[string]int64 `json:"peak"`  // bytes by category; peaks at different times
-	BetweenSteps map[string]int64 `json:"rest"`  // bytes by category between steps
-	Total        int64            `json:"total"` // peak of the sum
-	Resident     int64            `json:"rss_peak"`
+	Peak         map[string]int64 `json:"peak"`       // bytes by category; peaks at different times
+	BetweenSteps map[string]int64 `json:"rest"`       // bytes by category between steps
+	Total        int64            `json:"total"`      // peak of the sum
+	Resident     int64            `json:"rss_peak"`   // of the process; 0 except for its first rank
 	Shared       int64            `json:"rss_shared"` // part of Resident that other ranks may count too
 }
 
@@ -204,8 +204,7 @@ func (r *Run) Memory(ctx context.Context) ([]RankMemory, error) {
 	for c := range tensor.NumCategories {
 		m.Peak[c.String()], m.BetweenSteps[c.String()] = r.peak.Peak[c], r.peak.Live[c]
 	}
-	res, err := monitor.ReadResident()
-	if err == nil {
+	if res, err := monitor.ReadResident(); err == nil && r.deps.Process.Rank == 0 {
 		m.Resident, m.Shared = res.Peak, res.Shared
 	}
 	b, err := json.Marshal(m)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"trireme/collective"
+	"trireme/device"
 	"trireme/launch"
 	"trireme/rendezvous"
 	"trireme/train"
@@ -37,6 +38,17 @@ func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *p
 	}
 	p.ctx = p.conns[0].ctx
 	return p
+}
+
+// device returns this process for the device of a rank that has joined.
+func (w *world) device() device.Process {
+	p := w.process
+	d := device.Process{Rank: w.index, Ranks: len(p.conns), Local: p.env.LocalRank}
+	if d.Index, d.Count = p.env.Processes(); d.Count > 1 {
+		<-p.conns[0].ready
+		d.Store = p.conns[0].store.KeyValue("pjrt/")
+	}
+	return d
 }
 
 // awaitPrepared waits until every rank has prepared the files of its machine.

@@ -72,7 +72,8 @@ func (j *job) trainDeps(w *world) train.Deps {
 	dt, _ := tensor.ParseDType(j.cfg.Precision.ParamDType) // validated
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
-		Run: j.run.ID, Resolved: j.resolved, PeakFLOPS: 1e9 * bench.Peak(j.cfg.Device.ThreadsPerRank(w.env.LocalWorldSize), dt),
+		Process: w.device(),
+		Run:     j.run.ID, Resolved: j.resolved, PeakFLOPS: 1e9 * bench.Peak(j.cfg.Device.ThreadsPerRank(w.env.LocalWorldSize), dt),
 	}
 }
 

@@ -112,9 +112,12 @@ func (j *job) readMemory() ([]train.RankMemory, error) {
 // printMemory compares measured memory with the plan for rows of the maximum length: one line, or a
 // table if a rank exceeds the plan.
 func printMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error {
-	resident, total := int64(0), int64(0)
+	resident, total, of := int64(0), int64(0), ""
 	for _, r := range ranks {
 		resident, total = max(resident, r.Resident), max(total, r.Total)
+		if r.Resident == 0 && r.Rank > 0 {
+			of = " in a process"
+		}
 	}
 	if within(plan.Memory, ranks) {
 		who := ""
@@ -133,7 +136,7 @@ func printMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error
 		if total < plan.Memory.PeakTotal {
 			measured = fmt.Sprintf("%s peak%s, %s planned for full rows", monitor.Bytes(total), who, monitor.Bytes(plan.Memory.PeakTotal))
 		}
-		_, err := fmt.Fprintf(w, "memory: %s (%s); %s%s resident\n", measured, peakParts(plan.Memory), offloaded, monitor.Bytes(resident))
+		_, err := fmt.Fprintf(w, "memory: %s (%s); %s%s resident%s\n", measured, peakParts(plan.Memory), offloaded, monitor.Bytes(resident), of)
 		return err
 	}
 	fmt.Fprintln(w, "\nmemory, peak by category:")
@@ -156,6 +159,10 @@ func printMemory(w io.Writer, plan planner.Plan, ranks []train.RankMemory) error
 	row("total", plan.Memory.PeakTotal, func(r train.RankMemory) int64 { return r.Total })
 	fmt.Fprint(t, "resident\t\t")
 	for _, r := range ranks {
+		if r.Resident == 0 { // the first rank of the process has it
+			fmt.Fprint(t, "\t")
+			continue
+		}
 		fmt.Fprintf(t, "%s\t", monitor.Bytes(r.Resident))
 	}
 	fmt.Fprintln(t)

@@ -55,8 +55,11 @@ func describeWorld(backend string, env rendezvous.Env, ranks, perProcess int) st
 		return "world: 1 rank, local"
 	}
 	in := ""
-	if perProcess > 1 {
-		in = " in " + number(int64(ranks/perProcess), "process")
+	switch {
+	case perProcess == ranks:
+		in = " in 1 process"
+	case perProcess > 1:
+		in = fmt.Sprintf(" in %d processes", ranks/perProcess)
 	}
 	if !env.Launched {
 		here := rendezvous.Env{WorldSize: ranks, LocalWorldSize: ranks, Ranks: perProcess}
@@ -81,7 +84,7 @@ func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
 	}
 	if nproc != env.WorldSize && (env.OneMachine() || nproc != env.LocalWorldSize) {
 		return usage(fmt.Sprintf("--nproc is %d, but this is rank %d of %d started by another launcher (RANK, WORLD_SIZE)", nproc, env.Rank, env.WorldSize),
-			fmt.Sprintf("without --nproc, or unset RANK and WORLD_SIZE to start %d ranks here", nproc))
+			fmt.Sprintf("without --nproc, or --set %s=%d to run that many ranks in each of its processes, or unset RANK and WORLD_SIZE to start %d ranks here", processRanksKey, nproc, nproc))
 	}
 	if env.Rank == 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "--nproc %d has no effect: another launcher started the ranks (RANK, WORLD_SIZE)\n", nproc)
