@@ -125,7 +125,7 @@ func (e Env) Multiply(n int) (Env, error) {
 	return e, nil
 }
 
-// Processes returns the index of this process in the job and their number, if all have as many ranks.
+// Processes returns the index of this process in the job and their number, if all have the same number of ranks.
 func (e Env) Processes() (index, count int) {
 	n := max(1, e.Ranks)
 	return e.Rank / n, e.WorldSize / n

@@ -143,8 +143,8 @@ func (p *process) await(results <-chan result) error {
 	}
 	rank := p.conns[first.index].env.Rank
 	err := first.err
-	if first.index > 0 {
-		err = fmt.Errorf("rank %d: %w", rank, err) // the text of a Problem has its rank
+	if problem := (*Problem)(nil); first.index > 0 && !errors.As(err, &problem) { // its text alone is printed
+		err = fmt.Errorf("rank %d: %w", rank, err)
 	}
 	if reported := p.stop.ReportFailed(rank); reported != nil {
 		err = errors.Join(err, reported)

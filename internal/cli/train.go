@@ -73,7 +73,7 @@ starts if possible.`,
 	c.RunE = func(c *cobra.Command, _ []string) error { return f.run(c) }
 	p := c.Flags()
 	f.addConfigFlags(p)
-	p.Var(&f.nproc, "nproc", "`N` worker processes on this machine, or auto: one per NUMA node (default: from --config, or 1; built-in recipe: 2)")
+	p.Var(&f.nproc, "nproc", "`N` ranks on this machine, or auto: one per NUMA node (default: from --config, or 1; built-in recipe: 2)")
 	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print the memory that the run needs, and stop")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
