@@ -198,10 +198,10 @@ func TestProcessKeyValue(t *testing.T) {
 	for i, p := range all {
 		ended.Go(func() {
 			errs[i] = p.run("auto", func(w *world) error {
-				if d := w.process.device; d.Index != i || d.Count != 2 || d.Ranks != 2 || w.index != w.env.Rank%2 {
+				if d := w.device(); d.Index != i || d.Count != 2 || d.Ranks != 2 || d.Rank != w.env.Rank%2 || d.Local != 2*i {
 					t.Errorf("rank %d: %+v, %d", w.env.Rank, d, w.index)
 				}
-				kv := w.process.device.KeyValue("pjrt/0/")
+				kv := w.device().Store
 				if err := kv.Put(fmt.Sprint(w.env.Rank), fmt.Append(nil, "value ", w.env.Rank)); err != nil {
 					return err
 				}
