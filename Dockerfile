@@ -1,5 +1,6 @@
 # An image of the static program: CA certificates, a directory for temporary files, licenses, and
-# nothing else. Files of the host are mounted below /work, the working directory:
+# nothing else. It runs on CPUs; accelerators need glibc and their libraries, and so the program of a
+# release in an image that has those. Files of the host are mounted below /work, the working directory:
 #
 #	docker build -t trireme .
 #	docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/work" trireme train --config run.yaml
@@ -12,7 +13,7 @@ ARG TARGETOS
 ARG TARGETARCH
 WORKDIR /src
 COPY . .
-RUN make dist PLATFORMS="$TARGETOS/$TARGETARCH"
+RUN make dist PLATFORMS="$TARGETOS/$TARGETARCH" TAGS=static
 WORKDIR /image
 RUN mkdir -p usr/bin usr/share/doc/trireme etc/ssl/certs \
     && tar -xzf /src/dist/*.tar.gz --strip-components=1 -C usr/share/doc/trireme \

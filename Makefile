@@ -20,9 +20,11 @@ generate:
 
 # The files of a release, for each platform an archive and a bill of materials, with SHA256SUMS.
 # The same commit and the same version of Go give the same bytes.
+# TAGS=static builds the program of the image: without a C library, and without accelerators.
+TAGS ?=
 PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
 dist:
-	CGO_ENABLED=0 GOFLAGS=-trimpath go -C internal/release run . -root $(CURDIR) -out $(CURDIR)/dist -platforms $(PLATFORMS)
+	CGO_ENABLED=0 GOFLAGS=-trimpath go -C internal/release run . -root $(CURDIR) -out $(CURDIR)/dist -platforms $(PLATFORMS) -tags "$(TAGS)"
 
 # A container image from the Dockerfile; BUILDER is docker, podman or buildah.
 BUILDER ?= docker

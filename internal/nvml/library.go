@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/ebitengine/purego"
+	"trireme/internal/dl"
 )
 
 // File is the library's name, which the driver installs.
@@ -67,7 +67,7 @@ func Open(file string) (*Library, error) {
 	if file == "" {
 		file = File
 	}
-	h, err := purego.Dlopen(file, purego.RTLD_LAZY|purego.RTLD_LOCAL)
+	h, err := dl.Open(file, false)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s cannot be loaded", ErrNoDriver, file)
 	}
@@ -100,10 +100,10 @@ func Open(file string) (*Library, error) {
 		{"nvmlEventSetWait_v2", &l.waitEvents, true},
 		{"nvmlEventSetFree", &l.freeEvents, true},
 	} {
-		symbol, err := purego.Dlsym(h, f.name)
+		symbol, err := dl.Symbol(h, f.name)
 		switch {
 		case err == nil:
-			purego.RegisterFunc(f.to, symbol)
+			dl.Bind(f.to, symbol)
 		case !f.optional:
 			return nil, fmt.Errorf("nvml: %s has no function %s. try: a current NVIDIA driver", file, f.name)
 		}

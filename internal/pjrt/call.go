@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"trireme/internal/dl"
 )
 
 // function is an entry of a plug-in's table.
@@ -57,7 +57,7 @@ func invoke[T any](p *Plugin, f function, args *T) (uintptr, error) {
 		return 0, fmt.Errorf("%s does not have %s (its API is %d.%d)", p.path, f.name, p.major, p.minor)
 	}
 	*(*int)(unsafe.Pointer(args)) = int(unsafe.Sizeof(*args))
-	r, _, _ := purego.SyscallN(fn, uintptr(unsafe.Pointer(args)))
+	r := dl.Call(fn, uintptr(unsafe.Pointer(args)))
 	runtime.KeepAlive(args)
 	return r, nil
 }

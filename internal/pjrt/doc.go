@@ -1,5 +1,5 @@
 // Package pjrt calls PJRT plug-ins, the shared libraries through which XLA compiles and runs programs
-// on CPUs, GPUs and TPUs. It needs no cgo: package purego opens the library and calls its functions.
+// on CPUs, GPUs and TPUs. It needs no cgo: package dl opens the library and calls its functions.
 //
 // Load opens a plug-in. Plugin.NewClient starts its devices, Client.Compile compiles a module of
 // StableHLO text, Device.Upload and Buffer.Download move data, and Executable.Execute runs one replica

@@ -4,8 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/ebitengine/purego"
-
+	"trireme/internal/dl"
 	"trireme/internal/pjrt"
 	"trireme/internal/pjrt/pjrttest"
 )
@@ -16,7 +15,15 @@ func TestLogLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var getenv func(string) string
-	purego.RegisterLibFunc(&getenv, purego.RTLD_DEFAULT, "getenv")
+	libc, err := dl.Open("libc.so.6", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbol, err := dl.Symbol(libc, "getenv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dl.Bind(&getenv, symbol)
 	if want := os.Getenv("TF_CPP_MIN_LOG_LEVEL"); want == "" || getenv("TF_CPP_MIN_LOG_LEVEL") != want {
 		t.Errorf("C has %q, Go has %q", getenv("TF_CPP_MIN_LOG_LEVEL"), want)
 	}

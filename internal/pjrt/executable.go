@@ -7,7 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"trireme/internal/dl"
 )
 
 // Executable is a compiled program.
@@ -143,7 +143,7 @@ func (e *Executable) Serialize() ([]byte, error) {
 	}
 	out, err := e.plugin.seal(bytesAt(a.SerializedBytes, a.SerializedBytesSize))
 	if a.SerializedExecutableDeleter != 0 {
-		purego.SyscallN(a.SerializedExecutableDeleter, a.SerializedExecutable)
+		dl.Call(a.SerializedExecutableDeleter, a.SerializedExecutable)
 	}
 	return out, err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"trireme/internal/dl"
 )
 
 // KeyValue is a store that all processes of a job share. The clients of a job exchange the addresses
@@ -42,10 +42,10 @@ func connect(a *clientCreateArgs, kv KeyValue) (disconnect func()) {
 	c := &callbacks
 	c.once.Do(func() {
 		c.stores, c.values = map[uintptr]KeyValue{}, map[uintptr][]byte{}
-		c.get = purego.NewCallback(onGet)
-		c.tryGet = purego.NewCallback(onTryGet)
-		c.put = purego.NewCallback(onPut)
-		c.deleter = purego.NewCallback(onDelete)
+		c.get = dl.Callback(onGet)
+		c.tryGet = dl.Callback(onTryGet)
+		c.put = dl.Callback(onPut)
+		c.deleter = dl.Callback(onDelete)
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func codeOf(err error) int32 {
 // function pointer. The function copies the message.
 func failure(create unsafe.Pointer, code int32, message string) uintptr {
 	b := []byte(message)
-	e, _, _ := purego.SyscallN(*(*uintptr)(create), uintptr(code), uintptr(pointer(b)), uintptr(len(b)))
+	e := dl.Call(*(*uintptr)(create), uintptr(code), uintptr(pointer(b)), uintptr(len(b)))
 	runtime.KeepAlive(b)
 	return e
 }

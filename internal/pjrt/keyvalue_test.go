@@ -9,7 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"trireme/internal/dl"
 )
 
 // memory is a KeyValue in memory.
@@ -47,7 +47,7 @@ func TestCallbacks(t *testing.T) {
 		message string
 	}
 	var failures []failed
-	create := purego.NewCallback(func(code uintptr, message unsafe.Pointer, n int) uintptr {
+	create := dl.Callback(func(code uintptr, message unsafe.Pointer, n int) uintptr {
 		failures = append(failures, failed{int(code), text(message, n)})
 		return 77
 	})
@@ -62,8 +62,8 @@ func TestCallbacks(t *testing.T) {
 		CallbackError: unsafe.Pointer(&create), UserArg: client.KvTryGetUserArg}
 	call := func(want uintptr) {
 		t.Helper()
-		r, _, _ := purego.SyscallN(client.KvGetCallback, uintptr(unsafe.Pointer(&get)))
-		s, _, _ := purego.SyscallN(client.KvTryGetCallback, uintptr(unsafe.Pointer(&try)))
+		r := dl.Call(client.KvGetCallback, uintptr(unsafe.Pointer(&get)))
+		s := dl.Call(client.KvTryGetCallback, uintptr(unsafe.Pointer(&try)))
 		if r != want || s != want {
 			t.Errorf("get returned %d, try_get %d, want %d", r, s, want)
 		}
@@ -73,7 +73,7 @@ func TestCallbacks(t *testing.T) {
 	if len(failures) != 2 || failures[0].code != CodeDeadlineExceeded || failures[1].code != CodeNotFound || !strings.Contains(failures[1].message, `a\x00key`) {
 		t.Error(failures)
 	}
-	if r, _, _ := purego.SyscallN(client.KvPutCallback, uintptr(unsafe.Pointer(&put))); r != 0 {
+	if r := dl.Call(client.KvPutCallback, uintptr(unsafe.Pointer(&put))); r != 0 {
 		t.Errorf("put returned %d", r)
 	}
 	call(0)
@@ -83,8 +83,8 @@ func TestCallbacks(t *testing.T) {
 	if n := LentValues(); n != 2 {
 		t.Errorf("%d values are lent", n)
 	}
-	purego.SyscallN(get.ValueDeleterCallback, uintptr(get.Value))
-	purego.SyscallN(try.ValueDeleterCallback, uintptr(try.Value))
+	dl.Call(get.ValueDeleterCallback, uintptr(get.Value))
+	dl.Call(try.ValueDeleterCallback, uintptr(try.Value))
 	if n := LentValues(); n != 0 {
 		t.Errorf("%d values are not freed", n)
 	}

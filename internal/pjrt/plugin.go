@@ -9,7 +9,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/ebitengine/purego"
+	"trireme/internal/dl"
 )
 
 // minMinor is the oldest version of the API, 0.57: the table only grows from there.
@@ -75,15 +75,15 @@ func open(path string) (*Plugin, error) {
 			return nil, err
 		}
 	}
-	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	library, err := dl.Open(path, true)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be loaded: %s", strings.TrimPrefix(err.Error(), path+": "))
 	}
-	get, err := purego.Dlsym(library, "GetPjrtApi")
+	get, err := dl.Symbol(library, "GetPjrtApi")
 	if err != nil {
 		return nil, errors.New("not a PJRT plug-in: it has no function GetPjrtApi")
 	}
-	table, _, _ := purego.SyscallN(get)
+	table := dl.Call(get)
 	if table == 0 {
 		return nil, errors.New("GetPjrtApi returned no table of functions")
 	}

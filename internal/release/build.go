@@ -23,8 +23,8 @@ type build struct {
 	time         time.Time // of the commit; 1980-01-01 outside a Git repository
 }
 
-// compile builds cmd/trireme for a platform, given as GOOS/GOARCH.
-func compile(root, platform string) (*build, error) {
+// compile builds cmd/trireme for a platform, given as GOOS/GOARCH, with build tags.
+func compile(root, platform, tags string) (*build, error) {
 	goos, goarch, ok := strings.Cut(platform, "/")
 	if !ok {
 		return nil, fmt.Errorf("platform %q is not GOOS/GOARCH", platform)
@@ -35,7 +35,7 @@ func compile(root, platform string) (*build, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "trireme")
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w -buildid=", "-o", path, "./cmd/trireme")
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w -buildid=", "-tags="+tags, "-o", path, "./cmd/trireme")
 	c.Dir, c.Stderr = root, os.Stderr
 	// The caller's settings of the compiler do not reach the files.
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GODEBUG=", "GOFIPS140=off")

@@ -12,16 +12,17 @@ import (
 func main() {
 	out := flag.String("out", "dist", "directory to write to; created if missing")
 	platforms := flag.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "comma-separated list of GOOS/GOARCH")
+	tags := flag.String("tags", "", "build tags; static leaves out what loads libraries, which accelerators need")
 	root := flag.String("root", "../..", "root of the source tree")
 	flag.Parse()
-	if err := release(*root, *out, strings.Split(*platforms, ",")); err != nil {
+	if err := release(*root, *out, strings.Split(*platforms, ","), *tags); err != nil {
 		fmt.Fprintf(os.Stderr, "release: %v\n", err)
 		os.Exit(1)
 	}
 }
 
 // release builds each platform from the sources at root and writes its files to out.
-func release(root, out string, platforms []string) error {
+func release(root, out string, platforms []string, tags string) error {
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return err
 	}
@@ -32,7 +33,7 @@ func release(root, out string, platforms []string) error {
 		return os.WriteFile(filepath.Join(out, name), content, 0o666)
 	}
 	for _, p := range platforms {
-		b, err := compile(root, p)
+		b, err := compile(root, p, tags)
 		if err != nil {
 			return err
 		}

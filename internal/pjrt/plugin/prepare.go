@@ -5,7 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/ebitengine/purego"
+	"trireme/internal/dl"
 )
 
 // GPUs are facts of the machine's GPUs that Prepare depends on.
@@ -54,7 +54,7 @@ func (f Found) Prepare(gpus GPUs) error {
 		}
 	}
 	for _, l := range f.Libraries {
-		if _, err := purego.Dlopen(l.File, purego.RTLD_LAZY|purego.RTLD_LOCAL); err != nil && l.Required {
+		if _, err := dl.Open(l.File, false); err != nil && l.Required {
 			return fmt.Errorf("plug-in %s: NVIDIA's library %s cannot be loaded: %s", f.Path, l.Name, strings.TrimPrefix(err.Error(), l.File+": "))
 		}
 	}
