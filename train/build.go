@@ -24,13 +24,9 @@ type Ranks struct {
 	Local int // on each machine; 0 is all
 }
 
-// buildOnDevice opens the device and builds the components on it, as a rank of process p. local is the number
-// of ranks on this machine. plan is the memory to reserve; nil reserves none.
-func (cfg Config) buildOnDevice(p device.Process, world collective.World, local int, config *model.Config, positions int, plan *tensor.Usage, train bool) (device.Device, *Components, error) {
-	b, err := cfg.Device.Open(p, world.Arena(), local, plan)
-	if err != nil {
-		return nil, nil, err
-	}
+// buildOnDevice builds the components on a device, which it closes after an error. local is the number of
+// ranks on this machine.
+func (cfg Config) buildOnDevice(b device.Device, world collective.World, local int, config *model.Config, positions int, train bool) (*Components, error) {
 	if d, ok := b.(interface {
 		World(collective.World) collective.World
 	}); ok {
@@ -38,9 +34,9 @@ func (cfg Config) buildOnDevice(p device.Process, world collective.World, local 
 	}
 	a, err := cfg.Build(b, config, positions, Ranks{Ranks: world, Local: local}, train)
 	if err != nil {
-		return nil, nil, errors.Join(err, b.Close())
+		return nil, errors.Join(err, b.Close())
 	}
-	return b, a, nil
+	return a, nil
 }
 
 // Build makes one rank's components on a backend, for rows of up to positions tokens. If train is

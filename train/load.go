@@ -80,7 +80,11 @@ func load(config *model.Config, c device.Config, fill func(*LoadedModel) error) 
 	}()
 	cfg := Default()
 	cfg.Parallel.Strategy, cfg.Device = "no_shard", c
-	b, a, err := cfg.buildOnDevice(device.Process{}, l.world, 1, config, 0, nil, false)
+	b, err := cfg.Device.Open(device.Process{}, l.world.Arena(), 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	a, err := cfg.buildOnDevice(b, l.world, 1, config, 0, false)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,13 @@ func (r *Run) openModel(positions int, rows data.Info, train bool) (err error) {
 		}
 		plan = &use
 	}
-	b, a, err := cfg.buildOnDevice(r.deps.Process, r.deps.World, r.deps.LocalRanks, r.config, positions, plan, train)
+	b := r.deps.device
+	if b == nil {
+		if b, err = cfg.Device.Open(r.deps.Process, r.deps.World.Arena(), r.deps.LocalRanks, plan); err != nil {
+			return err
+		}
+	}
+	a, err := cfg.buildOnDevice(b, r.deps.World, r.deps.LocalRanks, r.config, positions, train)
 	if err != nil {
 		return err
 	}

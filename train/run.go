@@ -1,17 +1,13 @@
 package train
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"iter"
 	"time"
 
 	"trireme/checkpoint"
 	"trireme/collective"
 	"trireme/data"
 	"trireme/device"
-	"trireme/fault"
 	"trireme/model"
 	"trireme/monitor"
 	"trireme/optim"
@@ -51,6 +47,7 @@ type Deps struct {
 	Run string
 	// Resolved is the full configuration as text, stored in checkpoints.
 	Resolved string
+	device   device.Device // replaces the configured device; nil opens that
 }
 
 // Run is one rank of a training run. It is used by one goroutine.
@@ -80,7 +77,8 @@ type Run struct {
 	evalEvery int64    // steps; 0: at the end
 	saveEvery [2]int64 // steps: save_every_n_steps and save_every_n_epochs; 0: at the end
 	state     progress
-	stopped   bool
+	stopped   bool // a rank voted to stop, and no step is in flight
+	compiled  int  // programs that noteCompiled has reported
 }
 
 // progress is the trainer state in a checkpoint.
@@ -109,80 +107,6 @@ var ErrNotFinite = checkpoint.ErrNotFinite
 
 // Done reports whether all steps are done.
 func (r *Run) Done() bool { return r.state.Step >= int64(r.Config.Training.MaxSteps) }
-
-// Steps runs one step per iteration until the run ends. Records are of this rank, and were passed to
-// the sink. An error, including ErrStopped, ends the iteration.
-func (r *Run) Steps(ctx context.Context) iter.Seq2[monitor.Record, error] {
-	return func(yield func(monitor.Record, error) bool) {
-		hooks := r.hooks()
-		for !r.Done() {
-			rec, err := r.step(ctx)
-			for i := 0; i < len(hooks) && err == nil; i++ {
-				err = hooks[i].AfterStep(ctx, r, rec)
-			}
-			if !yield(rec, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// Train runs all steps and loads the best weights if the configuration asks for them. It is an error
-// if every step was skipped.
-func (r *Run) Train(ctx context.Context) error {
-	for _, err := range r.Steps(ctx) {
-		if err != nil {
-			return err
-		}
-	}
-	if r.state.Updates == 0 && r.state.Step > 0 {
-		return fault.Try(fmt.Errorf("train: all %d steps were skipped because the loss or gradient is %w; no model is exported", r.state.Step, ErrNotFinite), "%s", r.nonFiniteAdvice())
-	}
-	return r.loadBest(ctx)
-}
-
-func (r *Run) step(ctx context.Context) (monitor.Record, error) {
-	began := time.Now()
-	r.backend.Meter().ResetPeak()
-	batch, err := r.loader.Next(ctx)
-	if err != nil {
-		return monitor.Record{}, input(err)
-	}
-	waited := time.Since(began)
-	if r.deps.Stop() {
-		r.engine.Vote(parallel.VoteStop)
-	}
-	r.engine.CountTokens(batch.Tokens, r.flops(batch))
-	r.voteRecompute()
-	if err := r.stepper.Step(ctx, batch.Micro, r.schedule.At); err != nil {
-		return monitor.Record{}, fmt.Errorf("train: rank %d, step %d: %w", r.deps.World.Rank(), r.state.Step+1, err)
-	}
-	o := r.stepper.Result()
-	r.state.Scaler = r.stepper.LossScale()
-	r.stopped = o.Votes(parallel.VoteStop) > 0
-	r.state.Step++
-	r.state.Data = r.loader.State()
-	switch {
-	case o.Applied:
-		r.state.Updates++
-		r.state.Skipped = 0
-	case !r.stepper.overflowed(o):
-		r.state.Skipped++
-	}
-	rec := r.record(o, time.Since(began), waited)
-	rec.EpochLoss = r.state.Epoch.add(o, rec.Step, r.loader.StepsPerEpoch())
-	if err := r.sink.Record(rec); err != nil {
-		return rec, err
-	}
-	if err := r.startRecompute(o.Votes(parallel.VoteLowMemory)); err != nil {
-		return rec, err
-	}
-	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
-		// All ranks fail at this step; settle first, since others may still communicate.
-		return rec, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d consecutive steps, all skipped", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.nonFiniteAdvice()), r.engine.Sync())
-	}
-	return rec, nil
-}
 
 func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 	s := took.Seconds()

@@ -46,7 +46,10 @@ func (r *Run) evaluate(ctx context.Context) error {
 	if err := r.updateBest(e); err != nil {
 		return err
 	}
-	return r.sink.Evaluate(e)
+	if err := r.sink.Evaluate(e); err != nil {
+		return err
+	}
+	return r.noteCompiled()
 }
 
 func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluation, err error) {
@@ -56,7 +59,10 @@ func (r *Run) evaluateOn(ctx context.Context, d data.Dataset) (e monitor.Evaluat
 	if err := r.stepper.Evaluate(ctx, data.EvalBatches(d, cfg)); err != nil {
 		return e, err
 	}
-	o := r.stepper.Result()
+	o, err := r.result()
+	if err != nil {
+		return e, err
+	}
 	e = monitor.Evaluation{
 		Step: r.state.Step, Time: time.Now(), Run: r.deps.Run, Loss: o.Loss, Tokens: o.Tokens, Means: o.means(slices.Concat(r.info.Sums, r.info.EvalSums)),
 		Seconds: time.Since(began).Seconds(), WorldSize: r.deps.World.Size(),

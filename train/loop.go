@@ -1,0 +1,187 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"time"
+
+	"trireme/data"
+	"trireme/fault"
+	"trireme/monitor"
+	"trireme/parallel"
+	"trireme/tensor"
+)
+
+// Steps runs one step per iteration until the run ends. Records are of this rank, and were passed to
+// the sink. An error, including ErrStopped, ends the iteration.
+func (r *Run) Steps(ctx context.Context) iter.Seq2[monitor.Record, error] { return r.steps(ctx, 1) }
+
+// Train runs all steps and loads the best weights if the configuration asks for them. It is an error
+// if every step was skipped.
+func (r *Run) Train(ctx context.Context) error {
+	for _, err := range r.steps(ctx, r.inFlight()) {
+		if err != nil {
+			return err
+		}
+	}
+	if r.state.Updates == 0 && r.state.Step > 0 {
+		return fault.Try(fmt.Errorf("train: all %d steps were skipped because the loss or gradient is %w; no model is exported", r.state.Step, ErrNotFinite), "%s", r.nonFiniteAdvice())
+	}
+	return r.loadBest(ctx)
+}
+
+// inFlight is the number of steps that Train enqueues before it reads the first result: two on a device that
+// computes while the host prepares the next step, unless something may change between steps.
+func (r *Run) inFlight() int {
+	if tensor.Static(r.backend) && len(r.deps.Hooks) == 0 && r.pressure.every == 0 {
+		return 2
+	}
+	return 1
+}
+
+// enqueued is a step whose result has not been read.
+type enqueued struct {
+	began  time.Time
+	waited time.Duration // for data
+	data   data.State    // after it
+}
+
+// steps is Steps with up to inFlight steps enqueued. Every rank enqueues the same steps: votes to stop take
+// effect after the last one in flight.
+func (r *Run) steps(ctx context.Context, inFlight int) iter.Seq2[monitor.Record, error] {
+	return func(yield func(monitor.Record, error) bool) {
+		hooks := r.hooks()
+		var flight []enqueued // oldest first
+		var failed error      // of the step after them
+		stopping := false
+		read := time.Time{} // when the last result was read
+		for !r.Done() {
+			for failed == nil && (len(flight) == 0 || len(flight) < inFlight && !stopping && !r.endsFlight(r.state.Step+int64(len(flight)))) {
+				var s enqueued
+				if s, failed = r.enqueue(ctx, r.state.Step+int64(len(flight))+1); failed == nil {
+					flight = append(flight, s)
+				}
+			}
+			if len(flight) == 0 {
+				yield(monitor.Record{}, failed)
+				return
+			}
+			s := flight[0]
+			flight = flight[1:]
+			if read.After(s.began) {
+				s.began = read
+			}
+			rec, stop, err := r.finish(s)
+			read = time.Now()
+			stopping = stopping || stop
+			r.stopped = stopping && len(flight) == 0
+			if err == nil {
+				err = r.noteCompiled()
+			}
+			for i := 0; i < len(hooks) && err == nil; i++ {
+				err = hooks[i].AfterStep(ctx, r, rec)
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// endsFlight reports whether a step is read before the next one is enqueued: the last one, or one that an
+// evaluation or a checkpoint follows.
+func (r *Run) endsFlight(step int64) bool {
+	rec := monitor.Record{Step: step, MaxSteps: int64(r.Config.Training.MaxSteps)}
+	return r.sets.Eval != nil && due(r.evalEvery, rec) || due(r.saveEvery[0], rec) || due(r.saveEvery[1], rec)
+}
+
+// enqueue starts step number step.
+func (r *Run) enqueue(ctx context.Context, step int64) (s enqueued, err error) {
+	s.began = time.Now()
+	r.backend.Meter().ResetPeak()
+	batch, err := r.loader.Next(ctx)
+	if err != nil {
+		return s, input(err)
+	}
+	s.waited, s.data = time.Since(s.began), r.loader.State()
+	if r.deps.Stop() {
+		r.engine.Vote(parallel.VoteStop)
+	}
+	r.engine.CountTokens(batch.Tokens, r.flops(batch))
+	r.voteRecompute()
+	return s, r.inStep(step, r.stepper.Step(ctx, batch.Micro, r.schedule.At))
+}
+
+func (r *Run) inStep(step int64, err error) error {
+	if err != nil {
+		return fmt.Errorf("train: rank %d, step %d: %w", r.deps.World.Rank(), step, err)
+	}
+	return nil
+}
+
+// result waits for the oldest step or evaluation. An error is the device's.
+func (r *Run) result() (o StepResult, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case runtime.Error:
+			panic(p)
+		case error:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
+	return r.stepper.Result(), nil
+}
+
+// finish waits for the oldest step in flight and reports whether a rank voted to stop.
+func (r *Run) finish(s enqueued) (rec monitor.Record, stop bool, err error) {
+	o, err := r.result()
+	if err != nil {
+		return rec, false, r.inStep(r.state.Step+1, err)
+	}
+	r.state.Scaler = r.stepper.LossScale()
+	stop = o.Votes(parallel.VoteStop) > 0
+	r.state.Step++
+	r.state.Data = s.data
+	switch {
+	case o.Applied:
+		r.state.Updates++
+		r.state.Skipped = 0
+	case !r.stepper.overflowed(o):
+		r.state.Skipped++
+	}
+	rec = r.record(o, time.Since(s.began), s.waited)
+	rec.EpochLoss = r.state.Epoch.add(o, rec.Step, r.loader.StepsPerEpoch())
+	if err := r.sink.Record(rec); err != nil {
+		return rec, stop, err
+	}
+	if err := r.startRecompute(o.Votes(parallel.VoteLowMemory)); err != nil {
+		return rec, stop, err
+	}
+	if r.state.Skipped > r.Config.Training.MaxSkippedSteps {
+		// All ranks fail at this step; settle first, since others may still communicate.
+		return rec, stop, errors.Join(fault.Try(fmt.Errorf("train: step %d: loss %.4g, gradient norm %.4g: %w in %d consecutive steps, all skipped", rec.Step, rec.Loss, rec.GradNorm, ErrNotFinite, r.state.Skipped), "%s", r.nonFiniteAdvice()), r.engine.Sync())
+	}
+	return rec, stop, nil
+}
+
+// noteCompiled notes the programs that the device has compiled since the last call.
+func (r *Run) noteCompiled() error {
+	all := tensor.Compiled(r.backend)
+	if len(all) <= r.compiled {
+		return nil
+	}
+	s, peak := 0.0, int64(0)
+	for _, c := range all[r.compiled:] {
+		s += c.Seconds
+		peak = max(peak, c.PeakBytes)
+	}
+	n := len(all) - r.compiled
+	r.compiled = len(all)
+	return r.sink.Note(fmt.Sprintf("compiled %s in %.1f s, peak %s", count(n, "program"), s, monitor.Bytes(peak)))
+}
