@@ -312,6 +312,11 @@ func (b *builder) selects(pred, x, y value) value {
 	return b.op("select", "", x.elem, x.dims, pred, x, y)
 }
 
+// iota is 0, 1, ... n-1.
+func (b *builder) iota(e elem, n int) value {
+	return b.op("iota", "iota_dimension = 0 : i64", e, []int{n})
+}
+
 // i32 is a scalar.
 func (b *builder) i32(n int) value { return b.splat("i32", float64(n)) }
 

@@ -20,6 +20,7 @@ type Client struct {
 	Cache string
 
 	client   *pjrt.Client
+	target   target
 	replicas int
 	devices  []int // the device of each rank, by id
 	flags    []pjrt.Flag
@@ -38,7 +39,7 @@ type program struct {
 
 // NewClient returns a client for a job whose rank r runs on devices[r].
 func NewClient(c *pjrt.Client, devices []int, flags []pjrt.Flag) *Client {
-	return &Client{client: c, replicas: len(devices), devices: devices, flags: flags, programs: map[[sha256.Size]byte]*program{}}
+	return &Client{client: c, target: newTarget(c.Platform()), replicas: len(devices), devices: devices, flags: flags, programs: map[[sha256.Size]byte]*program{}}
 }
 
 // compile returns the compiled form of p; ranks with the same program share it.
@@ -70,11 +71,10 @@ func (c *Client) compile(p *record.Program, groups map[string][][]int) (*program
 
 // build emits and compiles p.
 func (c *Client) build(x *program, p *record.Program, groups map[string][][]int) (err error) {
-	platform := c.client.Platform()
-	if x.module, err = emit(p, platform, groups, c.replicas); err != nil {
+	if x.module, err = emit(p, c.target, groups, c.replicas); err != nil {
 		return err
 	}
-	o := pjrt.CompileOptions{Replicas: c.replicas, Devices: c.devices, Flags: c.flags, Optional: Flags(platform)}
+	o := pjrt.CompileOptions{Replicas: c.replicas, Devices: c.devices, Flags: c.flags, Optional: Flags(c.target.platform)}
 	for _, a := range x.params {
 		o.Params = append(o.Params, pjrt.Param{Type: a.pjrtType(), Dims: a.dims})
 	}

@@ -85,7 +85,7 @@ func (c *Compiler) Compile(last bool, f func() error) error {
 	}
 	c.programs = append(c.programs, p)
 	began := time.Now()
-	m, err := emit(rec.Program, c.options.Platform, c.groups, c.options.Replicas)
+	m, err := emit(rec.Program, newTarget(c.options.Platform), c.groups, c.options.Replicas)
 	if err != nil {
 		return err
 	}

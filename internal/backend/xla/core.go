@@ -11,20 +11,28 @@ import (
 type emitter struct {
 	*builder
 	compose.Ops
-	meter    tensor.Meter
-	buffers  map[*tensor.Buffer]*contents
-	coords   map[string]value // of this rank, by axis; i32 scalars of the current region
-	groups   map[string][][]int
-	streams  map[uint64]value // of random numbers: I64 scalars of the current iteration
-	inputs   []value          // remaining uploads
-	results  []value
-	platform string
+	meter   tensor.Meter
+	buffers map[*tensor.Buffer]*contents
+	coords  map[string]value // of this rank, by axis; i32 scalars of the current region
+	groups  map[string][][]int
+	streams map[uint64]value // of random numbers: I64 scalars of the current iteration
+	inputs  []value          // remaining uploads
+	results []value
+	target  target
 }
 
 var _ tensor.Backend = (*emitter)(nil)
 
-func newEmitter(platform string, groups map[string][][]int) *emitter {
-	e := &emitter{builder: newBuilder(), buffers: map[*tensor.Buffer]*contents{}, coords: map[string]value{}, groups: groups, platform: platform}
+// target is a platform, with limits of emitted programs.
+type target struct {
+	platform string // cuda, tpu, cpu
+	chunking chunking
+}
+
+func newTarget(platform string) target { return target{platform, defaultChunking} }
+
+func newEmitter(to target, groups map[string][][]int) *emitter {
+	e := &emitter{builder: newBuilder(), buffers: map[*tensor.Buffer]*contents{}, coords: map[string]value{}, groups: groups, target: to}
 	e.Ops = compose.NewOps(e)
 	return e
 }

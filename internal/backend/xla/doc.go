@@ -9,6 +9,6 @@
 // Outside programs, operations run on the host: a buffer moves there when an operation uses it, and to
 // the device when a program does.
 //
-// Composite operations are emitted as their formulas in tensor/compose, except those that native.go and
-// attention.go know a better form of.
+// Composite operations are emitted as their formulas in tensor/compose, except those that attention.go
+// has a better form of.
 package xla

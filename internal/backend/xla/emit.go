@@ -43,10 +43,10 @@ type emission struct {
 	result []value
 }
 
-// emit writes p for a platform. groups are the rank lists of all groups with a name.
-func emit(program *record.Program, platform string, groups map[string][][]int, replicas int) (m *module, err error) {
+// emit writes p for a target. groups are the rank lists of all groups with a name.
+func emit(program *record.Program, to target, groups map[string][][]int, replicas int) (m *module, err error) {
 	p := program.Roll()
-	x := &emission{emitter: newEmitter(platform, groups), p: p, bufs: make([]*tensor.Buffer, len(p.Buffers))}
+	x := &emission{emitter: newEmitter(to, groups), p: p, bufs: make([]*tensor.Buffer, len(p.Buffers))}
 	m = &module{}
 	argument := func(e elem, n int, from source, number int, axis string) value {
 		v := value{fmt.Sprintf("%%arg%d", len(m.params)), e, []int{n}}

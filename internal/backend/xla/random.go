@@ -5,7 +5,11 @@ import "trireme/tensor"
 // Words is Philox4x32-10 (Salmon et al. 2011) in 64-bit integers, as in tensor/compose, with a stream
 // that may differ from iteration to iteration of a loop.
 func (e *emitter) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
-	v := e.flat(e.load(at))
+	e.store(dst, e.words(e.flat(e.load(at)), key))
+}
+
+// words are the elements v (I64 [n]) of a stream.
+func (e *emitter) words(v value, key tensor.RandKey) value {
 	n := v.size()
 	num := func(x uint64) value { return e.splat("i64", float64(x), n) }
 	low := func(x value) value { return e.binary("and", x, num(0xffffffff)) }
@@ -27,5 +31,5 @@ func (e *emitter) Words(dst, at *tensor.Tensor, key tensor.RandKey) {
 	}
 	index := e.binary("and", v, num(3))
 	is := func(i uint64) value { return e.compare(index, num(i), "EQ") }
-	e.store(dst, e.selects(is(0), c0, e.selects(is(1), c1, e.selects(is(2), c2, c3))))
+	return e.selects(is(0), c0, e.selects(is(1), c1, e.selects(is(2), c2, c3)))
 }
