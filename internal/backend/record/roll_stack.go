@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -41,26 +42,8 @@ func (r *roller) planStacks(w *window) (differs, parts int) {
 		if c.stack = slices.Contains(shared, true); !c.stack {
 			continue
 		}
-		// A stack is as large as its buffers. If most of them are not live at the same time, because the
-		// program shares only some, it wastes memory.
-		inner := shared[min(c.lag(w), w.count-1) : w.count-1]
-		all, changes := 0, 0
-		for k, is := range shared {
-			if is {
-				all++
-			}
-			if k > 0 && k < len(inner) && inner[k] != inner[k-1] {
-				changes++
-			}
-		}
-		if own := slices.Index(inner, false); own >= 0 {
-			k := slices.Index(shared, true)
-			if changes > 0 && inner[0] {
-				k = c.lag(w) + own
-			}
-			if n := min(all, changes) + 1; n > parts {
-				differs, parts = r.iteration(w, c, k), n
-			}
+		if k, n := r.uneven(w, c, shared); n > parts {
+			differs, parts = r.iteration(w, c, k), n
 		}
 	}
 	if parts > 0 {
@@ -90,6 +73,42 @@ func (r *roller) planStacks(w *window) (differs, parts int) {
 		}
 	}
 	return -1, 0
+}
+
+// uneven reports whether a stack of c's buffers would waste memory: it is as large as all of them and
+// lives as long. It returns an index from which on the buffers differ, and the number of parts in
+// which they do not; 0 for an even chain. shared is the result of that method.
+func (r *roller) uneven(w *window, c *chain, shared []bool) (from, parts int) {
+	lag := c.lag(w)
+	inner := shared[min(lag, w.count-1) : w.count-1]
+	all, changes := 0, 0
+	for k, is := range shared {
+		if is {
+			all++
+		}
+		if k > 0 && k < len(inner) && inner[k] != inner[k-1] {
+			changes++
+		}
+	}
+	switch own := slices.Index(inner, false); {
+	case own < 0:
+	case changes > 0 && inner[0]:
+		return lag + own, min(all, changes) + 1
+	default:
+		return slices.Index(shared, true), min(all, changes) + 1
+	}
+	// One that lives long before the others: the first layer's input, if the loop recomputes, or reads,
+	// recomputed inputs of later layers.
+	type use struct{ first, index int }
+	var uses []use
+	for i := c.lo; i < c.hi; i++ {
+		uses = append(uses, use{r.first[c.bufs[i]], i - c.lo})
+	}
+	slices.SortFunc(uses, func(x, y use) int { return cmp.Compare(x.first, y.first) })
+	if n := len(uses); n > 2 && uses[1].first-uses[0].first > max(2*w.period, 3*(uses[n-1].first-uses[1].first)/(n-2)) {
+		return uses[0].index, 1
+	}
+	return 0, 0
 }
 
 // iteration is where the iteration starts that first uses a chain's k-th buffer last; in iteration 0,
