@@ -37,7 +37,7 @@ type CacheUse struct {
 // CompileCached is Compile with a cache of executables on disk. An executable is found by the text, the
 // options, the plug-in's build, the platform and the devices' kind. A damaged file is replaced. The
 // cache is limited to 4 GiB: the files that were not used for the longest time are deleted. Several
-// processes may use a directory.
+// processes may use a directory. Dropped of an executable from the cache is empty.
 func (c *Client) CompileCached(dir, text string, o CompileOptions) (*Executable, CacheUse, error) {
 	key, err := c.cacheKey(text, o)
 	if err != nil {
