@@ -23,6 +23,8 @@ type devicesReport struct {
 	Notes   []string       `json:"notes"`
 	Usable  []string       `json:"usable"`  // values of --device that need no more than is here
 	Install []string       `json:"install"` // commands that install what the cards need
+
+	unread bool // the driver or its library failed, as a note says
 }
 
 type driverReport struct {
@@ -160,8 +162,9 @@ func (f *doctorDevicesFlags) examine(ctx context.Context, s plugin.System) (*dev
 // runs, 0 if unknown.
 func (r *devicesReport) readCards(s plugin.System) int {
 	l, err := nvml.Open("")
+	r.unread = err != nil && !errors.Is(err, nvml.ErrNoDriver)
 	if errors.Is(err, nvml.ErrNoDriver) {
-		if nvml.HasCUDA() {
+		if r.unread = nvml.HasCUDA(); r.unread {
 			r.Notes = append(r.Notes, "the CUDA driver is installed, but "+nvml.File+" is not: cards are not listed")
 		}
 		return 0
@@ -172,7 +175,7 @@ func (r *devicesReport) readCards(s plugin.System) int {
 	}
 	defer l.Close()
 	version, cuda, err := l.Driver()
-	if err != nil {
+	if r.unread = err != nil; r.unread {
 		r.Notes = append(r.Notes, err.Error())
 		return 0
 	}

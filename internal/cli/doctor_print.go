@@ -10,6 +10,8 @@ import (
 func (r *devicesReport) print(w io.Writer) error {
 	var b strings.Builder
 	switch {
+	case r.Driver == nil && r.unread:
+		b.WriteString("cards: unknown\n")
 	case r.Driver == nil:
 		b.WriteString("cards: none (no NVIDIA driver)\n")
 	case len(r.Cards) == 0:
@@ -59,7 +61,7 @@ func (p pluginReport) print(b *strings.Builder) {
 		}
 	}
 	if p.Error != "" {
-		facts = ", cannot be loaded: " + strings.TrimPrefix(p.Error, "cannot be loaded: ")
+		facts = ", cannot be loaded: " + p.Error
 	}
 	fmt.Fprintf(b, "  %s  %s (%s)%s\n", p.Kind, p.File, p.From, facts)
 	for _, l := range p.Libraries {

@@ -34,7 +34,10 @@ func probe(ctx context.Context, file string) (facts pluginFacts, err error) {
 		return facts, fmt.Errorf("loading it takes more than %v", probeTime)
 	case cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == CodeFailed:
 		first, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		return facts, errors.New(strings.TrimPrefix(first, "plug-in "+file+": "))
+		if _, why, ok := strings.Cut(first, ": cannot be loaded: "); ok {
+			first = why
+		}
+		return facts, errors.New(first)
 	case err != nil:
 		return facts, fmt.Errorf("loading it ended a process: %v", err)
 	}

@@ -1,9 +1,9 @@
 package nvml
 
-import "github.com/ebitengine/purego"
+import "trireme/internal/dl"
 
 // HasCUDA reports whether the driver's CUDA library is installed, which programs need besides NVML.
 func HasCUDA() bool {
-	_, err := purego.Dlopen("libcuda.so.1", purego.RTLD_LAZY|purego.RTLD_LOCAL)
+	_, err := dl.Open("libcuda.so.1", false)
 	return err == nil
 }

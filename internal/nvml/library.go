@@ -68,6 +68,9 @@ func Open(file string) (*Library, error) {
 		file = File
 	}
 	h, err := dl.Open(file, false)
+	if errors.Is(err, dl.ErrStatic) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s cannot be loaded", ErrNoDriver, file)
 	}

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ebitengine/purego"
-
+	"trireme/internal/dl"
 	"trireme/internal/nvml/nvmltest"
 	"trireme/internal/pjrt/plugin"
 )
@@ -279,25 +278,35 @@ func TestPrepare(t *testing.T) {
 	if err := found.Prepare(plugin.GPUs{}); err != nil {
 		t.Fatal(err)
 	}
-	h, err := purego.Dlopen(plug, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	h, err := dl.Open(plug, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var answer func() int32
-	purego.RegisterLibFunc(&answer, h, "answer")
+	bind(t, &answer, h, "answer")
 	if got := answer(); got != 42 {
 		t.Errorf("the plug-in called libraries that answer %d", got)
 	}
 	// C code sees the variables.
-	libc, err := purego.Dlopen("libc.so.6", purego.RTLD_NOW)
+	libc, err := dl.Open("libc.so.6", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var getenv func(string) string
-	purego.RegisterLibFunc(&getenv, libc, "getenv")
+	bind(t, &getenv, libc, "getenv")
 	if got := getenv("XLA_FLAGS"); !strings.HasSuffix(got, "/nvidia/cu13") {
 		t.Errorf("C reads XLA_FLAGS=%q", got)
 	}
+}
+
+// bind sets a function variable to a function of a library.
+func bind(t *testing.T, to any, library uintptr, name string) {
+	t.Helper()
+	symbol, err := dl.Symbol(library, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dl.Bind(to, symbol)
 }
 
 // A required library that cannot be loaded is an error that names it.
