@@ -12,6 +12,7 @@ import (
 	"trireme/internal/backend/meta"
 	"trireme/internal/backend/xla"
 	"trireme/internal/pjrt"
+	"trireme/internal/pjrt/hlo"
 	"trireme/internal/pjrt/plugin"
 )
 
@@ -111,7 +112,12 @@ type Program struct {
 	// Outputs that replaces arguments.
 	Peak, Arguments, Outputs, Alias, Temporaries int64
 	Seconds                                      float64 // of compilation
+	// Collectives are those that the compiler has scheduled.
+	Collectives []hlo.Collective
 }
+
+// Hidden is the share of the bytes of collectives that move while matrix products run.
+func (p Program) Hidden() float64 { return hlo.Hidden(p.Collectives) }
 
 // Compiler returns a new device. started is called before each compilation with the index of the program
 // in the step and the number of its operations; nil ignores it.
@@ -130,6 +136,7 @@ func (c *compiler) Programs() (out []Program) {
 		out = append(out, Program{
 			Call: p.Call, Operations: p.Operations, Seconds: p.Seconds,
 			Peak: c.Peak(p), Arguments: m.Arguments, Outputs: m.Outputs, Alias: m.Alias, Temporaries: m.Temp,
+			Collectives: p.Collectives,
 		})
 	}
 	return out

@@ -30,7 +30,9 @@ type compiledProgram struct {
 	Name       string `json:"program"`
 	Operations int    `json:"operations"`
 	compiledMemory
-	Seconds float64 `json:"compile_seconds"`
+	Collectives int     `json:"collectives"`
+	Hidden      float64 `json:"hidden_communication"` // share of the bytes that move while matrix products run
+	Seconds     float64 `json:"compile_seconds"`
 }
 
 // openTarget finds the compiler of --compile; nil without it.
@@ -56,7 +58,7 @@ func compile(ctx context.Context, stderr io.Writer, j planner.Job, t *device.Tar
 	r := &compiledReport{Target: t.Name, Memory: t.Memory}
 	for _, p := range programs {
 		m := compiledMemory{p.Peak, p.Arguments, p.Temporaries, p.Outputs, p.Alias}
-		r.Programs = append(r.Programs, compiledProgram{p.Name, p.Operations, m, p.Seconds})
+		r.Programs = append(r.Programs, compiledProgram{p.Name, p.Operations, m, len(p.Collectives), p.Hidden(), p.Seconds})
 		if m.Peak > r.Peak {
 			r.compiledMemory = m
 		}
@@ -64,17 +66,21 @@ func compile(ctx context.Context, stderr io.Writer, j planner.Job, t *device.Tar
 	return r, nil
 }
 
-// print prints a table of the programs.
+// print prints a table of the programs. "hidden" is the share of communication.
 func (r *compiledReport) print(w io.Writer, planned int64) error {
 	fmt.Fprintf(w, "\ncompiled for %s of %s:\n", r.Target, device.Bytes(r.Memory).Binary())
 	t := columns(w)
-	fmt.Fprintln(t, "program of the\targuments\ttemporaries\toutputs\tin place\tpeak\tof the plan\tseconds\t")
+	fmt.Fprintln(t, "program of the\targuments\ttemporaries\toutputs\tin place\tpeak\tof the plan\thidden\tcompile time\t")
 	for _, p := range r.Programs {
 		fmt.Fprintf(t, "%s\t", p.Name)
 		for _, n := range []int64{p.Arguments, p.Temporaries, p.Outputs, p.Alias, p.Peak} {
 			fmt.Fprintf(t, "%s\t", device.Bytes(n).Binary())
 		}
-		fmt.Fprintf(t, "%.0f%%\t%.1f\t\n", 100*float64(p.Peak)/float64(max(1, planned)), p.Seconds)
+		hidden := "-"
+		if p.Collectives > 0 {
+			hidden = fmt.Sprintf("%.0f%%", 100*p.Hidden)
+		}
+		fmt.Fprintf(t, "%.0f%%\t%s\t%.1f s\t\n", 100*float64(p.Peak)/float64(max(1, planned)), hidden, p.Seconds)
 	}
 	return t.Flush()
 }

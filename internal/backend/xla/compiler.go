@@ -7,6 +7,7 @@ import (
 	"trireme/collective"
 	"trireme/internal/backend/record"
 	"trireme/internal/pjrt"
+	"trireme/internal/pjrt/hlo"
 	"trireme/tensor"
 )
 
@@ -37,7 +38,8 @@ type Compiled struct {
 	Operations int     // as recorded
 	Seconds    float64 // to emit and compile it
 	Memory     pjrt.CompiledMemory
-	Optimized  string // the compiler's result, see pjrt.Executable.Text
+	// Collectives are those that the compiler has scheduled.
+	Collectives []hlo.Collective
 
 	buffers map[*tensor.Buffer]bool // with contents before or after it
 }
@@ -100,7 +102,11 @@ func (c *Compiler) Compile(last bool, f func() error) error {
 	if p.Memory, err = x.Memory(); err != nil {
 		return err
 	}
-	p.Optimized, err = x.Text()
+	text, err := x.Text()
+	if err != nil {
+		return err
+	}
+	p.Collectives, err = hlo.Collectives(text)
 	return err
 }
 
