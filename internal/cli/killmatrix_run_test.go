@@ -51,7 +51,8 @@ device: {threads: 1}
 
 // command returns the command of a case.
 func (m *killMatrix) command(out, resume string, kc killCase) *exec.Cmd {
-	c := exec.Command(m.exe, "train", "--config", "run.yaml", "--output_dir", out, "--resume", resume, "--nproc", strconv.Itoa(kc.ranks), "--set", "parallel.backend="+kc.transport())
+	c := exec.Command(m.exe, "train", "--config", "run.yaml", "--output_dir", out, "--resume", resume, "--nproc", strconv.Itoa(kc.ranks), "--set", "parallel.backend="+kc.transport(),
+		"--set", "device.ranks_per_process="+strconv.Itoa(kc.each))
 	c.Dir = m.dir
 	c.Env = append(os.Environ(), "HOME="+m.dir, "TMPDIR="+m.temp(out))
 	return c
@@ -143,8 +144,9 @@ func (m *killMatrix) reach(out string, c killCase, launcher int, done <-chan str
 		return true
 	}
 	find := func() bool {
-		until(func() bool { ranks = children(launcher); return c.victim == "launcher" || ranks[c.victim] != 0 })
-		pid = ranks[c.victim]
+		victim := strconv.Itoa(c.first())
+		until(func() bool { ranks = children(launcher); return c.victim == "launcher" || ranks[victim] != 0 })
+		pid = ranks[victim]
 		if c.victim == "launcher" {
 			pid = launcher
 		}
@@ -152,7 +154,7 @@ func (m *killMatrix) reach(out string, c killCase, launcher int, done <-chan str
 	}
 	if c.phase != "startup" || c.victim != "launcher" { // whoever is hit must be there
 		if c.phase != "startup" {
-			until(func() bool { return len(glob(m.dir, out, "logs/rank-0001.log")) > 0 })
+			until(func() bool { return len(glob(m.dir, out, fmt.Sprintf("logs/rank-%04d.log", c.each))) > 0 })
 		}
 		if !find() {
 			return 0, ranks
@@ -198,7 +200,7 @@ func glob(parts ...string) []string {
 // wrong returns the deviation of a run's end from the documentation, or "".
 func (c killCase) wrong(o killOutcome) string {
 	may := func(codes ...int) bool { return slices.Contains(codes, o.code) }
-	names := strings.Contains(o.last, "rank "+c.victim+" ")
+	names := c.victim != "launcher" && c.names(o.last)
 	limit := 3*time.Second + 3*time.Second // the grace, and a busy machine
 	stopCode := map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130}[c.signal]
 	begun := c.phase != "startup" && c.phase != "rendezvous"

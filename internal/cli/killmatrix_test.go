@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,15 +27,33 @@ var (
 // killCase is one run that a signal hits.
 type killCase struct {
 	signal syscall.Signal
-	victim string // a rank or launcher
+	victim string // a process (0 or 1) or launcher
 	phase  string
 	ranks  int
 	delay  time.Duration // after the phase has begun
 	tcp    bool          // over TCP instead of shared memory
+	each   int           // ranks per process
+}
+
+// first returns the first rank of the victim.
+func (c killCase) first() int {
+	index, _ := strconv.Atoi(c.victim)
+	return index * c.each
+}
+
+// names reports whether a line names the victim: its rank, or one or all ranks of its process.
+func (c killCase) names(line string) bool {
+	first := c.first()
+	for rank := first; rank < first+c.each; rank++ {
+		if strings.Contains(line, fmt.Sprintf("rank %d ", rank)) {
+			return true
+		}
+	}
+	return strings.Contains(line, fmt.Sprintf("the process of ranks %d to %d ", first, first+c.each-1))
 }
 
 func (c killCase) String() string {
-	return fmt.Sprintf("%v to %s of %d ranks over %s, %s+%v", signalNames[c.signal], c.victim, c.ranks, c.transport(), c.phase, c.delay)
+	return fmt.Sprintf("%v to %s of %d ranks in %d processes over %s, %s+%v", signalNames[c.signal], c.victim, c.ranks, c.ranks/c.each, c.transport(), c.phase, c.delay)
 }
 
 func (c killCase) transport() string {
@@ -64,11 +83,14 @@ func killCases(n int, r *rand.Rand) []killCase {
 			c.delay = time.Duration(r.IntN(8)) * time.Millisecond
 		}
 		c.tcp = r.IntN(4) == 0
+		if c.each = 1; c.ranks == 16 {
+			c.each = []int{1, 4, 8}[r.IntN(3)]
+		}
 		all = append(all, c)
 	}
 	victims, worlds := []string{"launcher", "0", "1"}, []int{2, 2, 3, 2, 2, 3, 2, 16}
 	for i := range min(n, 30) {
-		add(killCase{killSignals[i%5], victims[r.IntN(3)], killPhases[i/5], worlds[r.IntN(len(worlds))], 0, false})
+		add(killCase{killSignals[i%5], victims[r.IntN(3)], killPhases[i/5], worlds[r.IntN(len(worlds))], 0, false, 1})
 	}
 	if n >= 270 {
 		all = nil
@@ -76,14 +98,14 @@ func killCases(n int, r *rand.Rand) []killCase {
 			for _, v := range victims {
 				for _, p := range killPhases {
 					for _, w := range []int{2, 3, 16} {
-						add(killCase{s, v, p, w, 0, false})
+						add(killCase{s, v, p, w, 0, false, 1})
 					}
 				}
 			}
 		}
 	}
 	for len(all) < n {
-		add(killCase{killSignals[r.IntN(5)], victims[r.IntN(3)], killPhases[r.IntN(2)], worlds[r.IntN(len(worlds))], 0, false})
+		add(killCase{killSignals[r.IntN(5)], victims[r.IntN(3)], killPhases[r.IntN(2)], worlds[r.IntN(len(worlds))], 0, false, 1})
 	}
 	return all
 }
@@ -115,7 +137,7 @@ func TestKillMatrix(t *testing.T) {
 	if err := os.MkdirAll(m.temp("whole"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	whole := m.command("whole", "none", killCase{ranks: 2})
+	whole := m.command("whole", "none", killCase{ranks: 2, each: 1})
 	if out, err := whole.CombinedOutput(); err != nil {
 		t.Fatalf("the undisturbed run: %v\n%s", err, out)
 	}
