@@ -23,6 +23,7 @@ type fakeGroup struct {
 type fakeWorld struct {
 	rank, size int
 	formed     []string
+	lists      map[string][]int // the ranks of all groups of a name, in order
 }
 
 func (p *fakeWorld) Rank() int { return p.rank }
@@ -30,6 +31,10 @@ func (p *fakeWorld) Size() int { return p.size }
 
 func (p *fakeWorld) Group(name string, ranks []int) (collective.Group, error) {
 	p.formed = append(p.formed, fmt.Sprint(name, ranks))
+	if p.lists == nil {
+		p.lists = map[string][]int{}
+	}
+	p.lists[name] = append(p.lists[name], ranks...)
 	if !slices.Contains(ranks, p.rank) {
 		return nil, nil
 	}
@@ -37,7 +42,9 @@ func (p *fakeWorld) Group(name string, ranks []int) (collective.Group, error) {
 }
 
 // TestMesh: the group along axes has the ranks whose coordinates differ along these only, in rank
-// order; every rank forms the same groups in the same order; ranks along the last axis are adjacent.
+// order; every rank forms the same groups in the same order; ranks along the last axis are adjacent. The
+// groups of a name have each rank once, because compiled programs name a collective's group and take the lists
+// of all ranks from these calls.
 func TestMesh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e MeshShape
@@ -58,6 +65,14 @@ func TestMesh(t *testing.T) {
 			m, err := NewMesh(w, e, reshard)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for name, ranks := range w.lists {
+				slices.Sort(ranks)
+				for i := range max(size, len(ranks)) {
+					if len(ranks) != size || ranks[i] != i {
+						t.Fatalf("%v: groups %s have the ranks %v", e, name, ranks)
+					}
+				}
 			}
 			if rank > 0 && !reflect.DeepEqual(w.formed, formed) {
 				t.Fatalf("rank %d forms %q, rank 0 %q", rank, w.formed, formed)

@@ -130,6 +130,31 @@ func checkFlags(files []*file) []string {
 	return out
 }
 
+// formGroups are the files that call World.Group. On each rank they form all groups, also those without the
+// rank: a backend that compiles collectives takes the ranks of every group from these calls.
+var formGroups = []string{"parallel/mesh.go", "internal/bench/collectives.go", "internal/backend/record/group.go", "internal/backend/xla/backend.go"}
+
+// checkGroups finds calls of World.Group elsewhere.
+func checkGroups(files []*file) []string {
+	var out []string
+	for _, f := range files {
+		if f.test || f.foreign || slices.Contains(formGroups, f.path) || under(f.pkg, "collective/collectivetest") {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 2 {
+				return true
+			}
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Group" {
+				out = append(out, fmt.Sprintf("%s: World.Group: %s form groups, on every rank all of a name. use parallel.NewMesh, or add the file to formGroups if it does the same", f.at(call.Pos()), strings.Join(formGroups, ", ")))
+			}
+			return true
+		})
+	}
+	return out
+}
+
 // decides are functions of package strings that code may use to test an error's text.
 var decides = []string{"Contains", "HasPrefix", "HasSuffix", "Index", "EqualFold"}
 
