@@ -9,6 +9,7 @@ import (
 
 	"trireme/fault"
 	"trireme/internal/backend/xla"
+	"trireme/internal/backend/xla/cudnn"
 	"trireme/internal/nvml"
 	"trireme/internal/pjrt"
 	"trireme/internal/pjrt/plugin"
@@ -72,10 +73,14 @@ func acquire(c Config, p Process) (*client, error) {
 	s.users++
 	clientsMu.Unlock()
 	s.opened.Do(func() {
-		if s.Client, s.err = newClient(plugin.Machine(), nvml.File, c, p); s.err == nil {
+		var gpu *cudnn.Device
+		if s.Client, gpu, s.err = newClient(plugin.Machine(), nvml.File, c, p); s.err == nil {
 			s.programs = xla.NewClient(s.Client, jobDevices(s.Client, p), nil)
 			if dir, err := os.UserCacheDir(); err == nil {
 				s.programs.Cache = filepath.Join(dir, "trireme", "programs")
+			}
+			if gpu != nil {
+				s.programs.CallCuDNN(*gpu)
 			}
 		}
 	})
@@ -118,40 +123,40 @@ func jobDevices(c *pjrt.Client, p Process) (ids []int) {
 }
 
 // newClient finds, prepares and loads the plug-in and starts the devices of this process. driver is NVIDIA's
-// library.
-func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Client, error) {
+// library. The GPU is that of the first rank, nil if it or cuDNN is unknown.
+func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Client, *cudnn.Device, error) {
 	gpus, err := readGPUs(driver, s.LookupEnv)
 	if err != nil {
-		return nil, fmt.Errorf("device: %w", err)
+		return nil, nil, fmt.Errorf("device: %w", err)
 	}
 	kind := map[Name]plugin.Kind{CUDA: plugin.CUDA, TPU: plugin.TPU, XLA: plugin.Other}[c.Name]
 	found, err := plugin.Find(s, kind, c.Plugin, gpus.cuda.Major)
 	if err != nil {
-		return nil, fmt.Errorf("device: %w", err)
+		return nil, nil, fmt.Errorf("device: %w", err)
 	}
 	ranks := max(1, p.Ranks)
 	if found.Kind == plugin.CUDA {
 		if err := gpus.check(p.Local + ranks); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := found.CheckLibraries(); err != nil {
-			return nil, fmt.Errorf("device: %w", err)
+			return nil, nil, fmt.Errorf("device: %w", err)
 		}
 	}
 	if err := found.Prepare(plugin.GPUs{Hopper: gpus.hopper}); err != nil {
-		return nil, fmt.Errorf("device: %w", err)
+		return nil, nil, fmt.Errorf("device: %w", err)
 	}
 	loaded, err := pjrt.Load(found.Path)
 	if err != nil {
-		return nil, fault.Try(fmt.Errorf("device: %w", err), "trireme doctor devices")
+		return nil, nil, fault.Try(fmt.Errorf("device: %w", err), "trireme doctor devices")
 	}
 	attributes, err := loaded.Attributes()
 	if err != nil {
-		return nil, fmt.Errorf("device: %w", err)
+		return nil, nil, fmt.Errorf("device: %w", err)
 	}
 	version, _ := attributes["cuda_version"].(int64)
 	if err := gpus.checkDriver(version, found); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var store pjrt.KeyValue
 	if p.Count > 1 {
@@ -159,13 +164,13 @@ func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Clien
 	}
 	opened, err := loaded.NewClient(clientOptions(found.Kind, c, p), store)
 	if err != nil {
-		return nil, explain(found, err)
+		return nil, nil, explain(found, err)
 	}
 	if n := len(opened.Devices()); n < ranks {
 		_ = opened.Close()
-		return nil, tooFew(ranks, n, opened.Platform())
+		return nil, nil, tooFew(ranks, n, opened.Platform())
 	}
-	return opened, nil
+	return opened, gpus.cudnn(found, p.Local), nil
 }
 
 // clientOptions are the options of the client. Each rank of the process uses one device of the machine, in

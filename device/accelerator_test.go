@@ -3,10 +3,12 @@ package device
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 
+	"trireme/internal/backend/xla/cudnn"
 	"trireme/internal/nvml"
 	"trireme/internal/nvml/nvmltest"
 	"trireme/internal/pjrt"
@@ -124,11 +126,35 @@ func TestClientErrors(t *testing.T) {
 				t.Setenv(k, v)
 			}
 			s := plugin.System{Root: t.TempDir(), Home: home, Cache: filepath.Join(home, ".cache"), LookupEnv: func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }}
-			_, err := newClient(s, c.driver, c.config, Process{Ranks: c.ranks})
+			_, _, err := newClient(s, c.driver, c.config, Process{Ranks: c.ranks})
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%v, want %q", err, c.err)
 			}
 		})
+	}
+}
+
+// TestCuDNN checks the description of a GPU for attention.
+func TestCuDNN(t *testing.T) {
+	g := gpus{known: true, visible: []nvml.Card{{Major: 9}, {Major: 10, Minor: 3}}}
+	found := func(version string) plugin.Found {
+		return plugin.Found{File: plugin.File{Kind: plugin.CUDA}, Libraries: []plugin.Library{{Name: "cublas", Version: "13.1.0"}, {Name: "cudnn", Version: version}}}
+	}
+	for _, c := range []struct {
+		found plugin.Found
+		index int
+		want  *cudnn.Device
+	}{
+		{found("9.10.2.21"), 0, &cudnn.Device{Major: 9, CuDNN: 91002}},
+		{found("9.19.0"), 1, &cudnn.Device{Major: 10, Minor: 3, CuDNN: 91900}},
+		{found("9"), 0, &cudnn.Device{Major: 9}},
+		{found("9.10.2.21"), 2, nil},
+		{plugin.Found{File: plugin.File{Kind: plugin.CUDA}}, 0, nil},
+		{plugin.Found{File: plugin.File{Kind: plugin.CPU}, Libraries: found("9.10.2").Libraries}, 0, nil},
+	} {
+		if got := g.cudnn(c.found, c.index); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("GPU %d: %+v, want %+v", c.index, got, c.want)
+		}
 	}
 }
 

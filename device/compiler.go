@@ -11,6 +11,7 @@ import (
 	"trireme/fault"
 	"trireme/internal/backend/meta"
 	"trireme/internal/backend/xla"
+	"trireme/internal/backend/xla/cudnn"
 	"trireme/internal/pjrt"
 	"trireme/internal/pjrt/hlo"
 	"trireme/internal/pjrt/plugin"
@@ -21,6 +22,7 @@ type Target struct {
 	Name   string // of the accelerator
 	Memory int64  // bytes
 
+	gpu      cudnn.Device
 	ranks    int
 	topology *pjrt.Topology
 	flags    []pjrt.Flag
@@ -75,7 +77,7 @@ func OpenTarget(o CompilerOptions) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device: target %s, plug-in %s: %w", o.Target, found.Path, err)
 	}
-	return &Target{Name: t.Name, Memory: t.Memory, ranks: o.Ranks, topology: topology, flags: []pjrt.Flag{{Name: "xla_gpu_cuda_data_dir", Value: dir}}}, nil
+	return &Target{Name: t.Name, Memory: t.Memory, gpu: t.GPU, ranks: o.Ranks, topology: topology, flags: []pjrt.Flag{{Name: "xla_gpu_cuda_data_dir", Value: dir}}}, nil
 }
 
 // installCompiler installs what OpenTarget needs.
@@ -123,7 +125,7 @@ func (p Program) Hidden() float64 { return hlo.Hidden(p.Collectives) }
 // in the step and the number of its operations; nil ignores it.
 func (t *Target) Compiler(started func(call, operations int)) Compiler {
 	return &compiler{xla.NewCompiler(meta.New(), xla.CompilerOptions{
-		Topology: t.topology, Platform: "cuda", Replicas: t.ranks, Flags: t.flags, Started: started,
+		Topology: t.topology, Platform: "cuda", Replicas: t.ranks, GPU: &t.gpu, Flags: t.flags, Started: started,
 	})}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"trireme/fault"
+	"trireme/internal/backend/xla/cudnn"
 	"trireme/internal/nvml"
 	"trireme/internal/pjrt/plugin"
 )
@@ -42,6 +43,24 @@ func readGPUs(driver string, env func(string) (string, bool)) (g gpus, err error
 		g.hopper = g.hopper || c.Major == 9
 	}
 	return g, nil
+}
+
+// cudnn describes a visible GPU and the cuDNN that was found, for attention; nil if one is unknown.
+func (g gpus) cudnn(found plugin.Found, index int) *cudnn.Device {
+	if found.Kind != plugin.CUDA || index >= len(g.visible) {
+		return nil
+	}
+	for _, l := range found.Libraries {
+		if l.Name == "cudnn" {
+			d := &cudnn.Device{Major: g.visible[index].Major, Minor: g.visible[index].Minor}
+			var major, minor, patch int
+			if n, _ := fmt.Sscanf(l.Version, "%d.%d.%d", &major, &minor, &patch); n == 3 {
+				d.CuDNN = major*10000 + minor*100 + patch
+			}
+			return d
+		}
+	}
+	return nil
 }
 
 // check returns an error if the machine has fewer GPUs than ranks.

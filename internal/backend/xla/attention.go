@@ -355,11 +355,17 @@ func (x *band) byRow(v value) value {
 	return x.broadcast(v, []int{0, 1}, x.b*x.p.KVHeads, x.c*x.g, x.w)
 }
 
-// Attention: with s the scores of a row, m = max(s) and z = sum exp(s-m): lse = m + log z and o =
+// Attention calls cuDNN where the target has it. The formula: with s the scores of a row, m = max(s) and
+// z = sum exp(s-m), lse = m + log z and o =
 // dropout(exp(s-m)) v / z.
 func (e *emitter) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	if q.Rows() == 0 {
 		return
+	}
+	if ops, ok := e.cudnn(); ok {
+		if ok, _ := ops.Attention(o, lse, q, k, v, docs, p); ok {
+			return
+		}
 	}
 	a := e.attend(q, k, v, docs, p)
 	heads, to := a.q.dims[:2], elems[o.DType()]
@@ -382,11 +388,16 @@ func (e *emitter) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.Atten
 	e.store(lse, a.transpose(e.reshape(a.unpad(outs[1]), a.b, p.KVHeads, a.t, a.g), 1, 3, 0, 2))
 }
 
-// AttentionBackward: with w = exp(s - lse), dv = dropout(w)^T do, ds = w (dropout(do v^T) - rowsum(do
+// AttentionBackward calls cuDNN where the target has it. The formula: with w = exp(s - lse), dv = dropout(w)^T do, ds = w (dropout(do v^T) - rowsum(do
 // o)) scale, dq = ds k and dk = ds^T q.
 func (e *emitter) AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	if q.Rows() == 0 {
 		return
+	}
+	if ops, ok := e.cudnn(); ok {
+		if ok, _ := ops.AttentionBackward(dq, dk, dv, do, o, lse, q, k, v, docs, p); ok {
+			return
+		}
 	}
 	a := e.attend(q, k, v, docs, p)
 	heads := []int{a.b * a.t, p.Heads, p.E}

@@ -6,6 +6,7 @@ import (
 
 	"trireme/collective"
 	"trireme/internal/backend/record"
+	"trireme/internal/backend/xla/cudnn"
 	"trireme/internal/pjrt"
 	"trireme/internal/pjrt/hlo"
 	"trireme/tensor"
@@ -27,7 +28,8 @@ type CompilerOptions struct {
 	Topology *pjrt.Topology
 	Platform string // cuda, tpu
 	Replicas int
-	Flags    []pjrt.Flag // required ones; Flags adds others
+	GPU      *cudnn.Device // for attention by cuDNN; nil for none
+	Flags    []pjrt.Flag   // required ones; Flags adds others
 	// Started is called before a compilation, with the index of the call of Compile; nil ignores it.
 	Started func(call, operations int)
 }
@@ -87,7 +89,11 @@ func (c *Compiler) Compile(last bool, f func() error) error {
 	}
 	c.programs = append(c.programs, p)
 	began := time.Now()
-	m, err := emit(rec.Program, newTarget(c.options.Platform), c.groups, c.options.Replicas)
+	to := newTarget(c.options.Platform)
+	if c.options.GPU != nil {
+		to = to.withCuDNN(*c.options.GPU, c.options.Flags)
+	}
+	m, err := emit(rec.Program, to, c.groups, c.options.Replicas)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package xla
 import (
 	"fmt"
 
+	"trireme/internal/backend/xla/cudnn"
 	"trireme/tensor"
 	"trireme/tensor/compose"
 )
@@ -27,9 +28,12 @@ var _ tensor.Backend = (*emitter)(nil)
 type target struct {
 	platform string // cuda, tpu, cpu
 	chunking chunking
+	gpu      *cudnn.Device // for attention by cuDNN; nil for none
+	// deterministic states that programs have the same bits in every run; see cudnn.Attention.
+	deterministic bool
 }
 
-func newTarget(platform string) target { return target{platform, defaultChunking} }
+func newTarget(platform string) target { return target{platform: platform, chunking: defaultChunking} }
 
 func newEmitter(to target, groups map[string][][]int) *emitter {
 	e := &emitter{builder: newBuilder(), buffers: map[*tensor.Buffer]*contents{}, coords: map[string]value{}, groups: groups, target: to}

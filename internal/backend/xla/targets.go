@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"trireme/fault"
+	"trireme/internal/backend/xla/cudnn"
 )
 
 // targets are target configurations of openxla/xla (xla/backends/gpu/target_config/specs, Apache-2.0).
@@ -22,6 +23,9 @@ type Target struct {
 	Name   string // the GPU's
 	Config string // a GpuTargetConfigProto as text
 	Memory int64  // bytes
+	// GPU has the compute capability. The version of cuDNN in Config is that of the machine where
+	// Config was made, so it is unknown.
+	GPU cudnn.Device
 }
 
 // maxTarget limits the size of a target's file.
@@ -60,6 +64,7 @@ func FindTarget(name string) (Target, error) {
 
 var (
 	targetName   = regexp.MustCompile(`(?m)^device_description_str:\s*"([^"\n]*)"`)
+	targetCUDA   = regexp.MustCompile(`cuda_compute_capability\s*\{\s*major:\s*([0-9]{1,4})(?:\s+minor:\s*([0-9]{1,4}))?`)
 	targetMemory = regexp.MustCompile(`(?m)^\s*device_memory_size:\s*([0-9]+)\s*$`)
 )
 
@@ -73,5 +78,10 @@ func parseTarget(text string) (Target, error) {
 	if err != nil {
 		return Target{}, fmt.Errorf("device_memory_size: %w", err)
 	}
-	return Target{Name: name[1], Config: text, Memory: n}, nil
+	t := Target{Name: name[1], Config: text, Memory: n}
+	if v := targetCUDA.FindStringSubmatch(text); v != nil {
+		t.GPU.Major, _ = strconv.Atoi(v[1])
+		t.GPU.Minor, _ = strconv.Atoi(v[2]) // absent is 0
+	}
+	return t, nil
 }
