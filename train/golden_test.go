@@ -42,6 +42,7 @@ type golden struct {
 	skips           bool // steps may be skipped
 	late            int  // steps that are begun before the outcome of one is read
 	recompute       train.Recompute
+	devices         func(w collective.World) (device.Device, collective.World, error) // nil: cpu
 	Hyperparameters struct {
 		LR                        float64
 		Betas                     [2]float64
@@ -137,7 +138,14 @@ func (g *golden) run(t *testing.T, world int, cfg parallel.Config, microSize, th
 
 func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, threads int, out *result, mu *sync.Mutex) error {
 	h := g.Hyperparameters
-	b, err := device.Open("cpu", device.Options{Threads: threads})
+	open := g.devices
+	if open == nil {
+		open = func(collective.World) (device.Device, collective.World, error) {
+			b, err := device.Open("cpu", device.Options{Threads: threads})
+			return b, w, err
+		}
+	}
+	b, w, err := open(w)
 	if err != nil {
 		return err
 	}
@@ -183,7 +191,9 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 	names := fileNames(m)
 	for _, p := range e.HeldParams() {
 		if err := e.Fill(p, func(dst *tensor.Tensor, first int) error {
-			return files.ReadAs(names[p.Name], tensor.F32, first, dst.Elems(), tensor.HostBytes(dst))
+			text := make([]byte, dst.Bytes())
+			defer func() { b.Upload(dst, text) }()
+			return files.ReadAs(names[p.Name], tensor.F32, first, dst.Elems(), text)
 		}); err != nil {
 			return err
 		}
@@ -238,8 +248,11 @@ func (g *golden) rank(w collective.World, cfg parallel.Config, microSize, thread
 			all = make([]float32, p.Shape.Elems())
 			out.params[names[p.Name]] = all
 		}
+		text := make([]byte, p.Data.Bytes())
+		b.Download(text, p.Data)
+		own := tensor.FromBytes[float32](text)
 		for run := range p.Runs() {
-			copy(all[run.Y:], tensor.Host[float32](p.Data)[run.X:run.X+run.N])
+			copy(all[run.Y:], own[run.X:run.X+run.N])
 		}
 	}
 	return nil
@@ -269,22 +282,26 @@ func TestGolden(t *testing.T) {
 					t.Fatalf("logit %d of the first sequence is %v, want %v: forward differs", i, got, want)
 				}
 			}
-			cfg := parallel.Default()
-			r := g.run(t, 1, cfg, g.Hyperparameters.MicroBatchSize, 1)
-			for i, want := range g.Expected {
-				if !near(r.loss[i], want.Loss, 1e-4) {
-					t.Errorf("step %d: loss %v, want %v", want.Step, r.loss[i], want.Loss)
-				}
-				if !near(r.norm[i], want.GradNorm, 1e-3) {
-					t.Errorf("step %d: grad_norm %v, want %v", want.Step, r.norm[i], want.GradNorm)
-				}
-				if r.lr[i] != want.LR {
-					t.Errorf("step %d: lr %v, want %v", want.Step, r.lr[i], want.LR)
-				}
-			}
-			g.compareFinal(t, r)
+			g.compare(t, g.run(t, 1, parallel.Default(), g.Hyperparameters.MicroBatchSize, 1))
 		})
 	}
+}
+
+// compare compares the curves and the parameters with the reference's.
+func (g *golden) compare(t *testing.T, r *result) {
+	t.Helper()
+	for i, want := range g.Expected {
+		if !near(r.loss[i], want.Loss, 1e-4) {
+			t.Errorf("step %d: loss %v, want %v", want.Step, r.loss[i], want.Loss)
+		}
+		if !near(r.norm[i], want.GradNorm, 1e-3) {
+			t.Errorf("step %d: grad_norm %v, want %v", want.Step, r.norm[i], want.GradNorm)
+		}
+		if r.lr[i] != want.LR {
+			t.Errorf("step %d: lr %v, want %v", want.Step, r.lr[i], want.LR)
+		}
+	}
+	g.compareFinal(t, r)
 }
 
 // keyBiases are biases of keys without rotary embedding. They add one number to all scores of a row, so

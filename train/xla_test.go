@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,26 +15,46 @@ import (
 	"trireme/internal/pjrt"
 	"trireme/internal/pjrt/pjrttest"
 	"trireme/optim"
+	"trireme/parallel"
 	"trireme/train"
 )
 
-// openXLA builds all ranks on devices of the CPU plug-in.
-func (c recordedCase) openXLA(t *testing.T) []*recordedRank {
+// xlaDevices returns a function that opens the device of a rank, on n devices of the CPU plug-in.
+func xlaDevices(t *testing.T, n int) func(w collective.World) (device.Device, collective.World, error) {
 	t.Helper()
 	plugin, err := pjrt.Load(pjrttest.CPU(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	pc, err := plugin.NewClient([]pjrt.Option{{Name: "cpu_device_count", Value: int64(c.world)}}, nil)
+	devices, err := plugin.NewClient([]pjrt.Option{{Name: "cpu_device_count", Value: int64(n)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ids []int
-	for _, d := range pc.Devices() {
+	for _, d := range devices.Devices() {
 		ids = append(ids, d.ID())
 	}
-	client := xla.NewClient(pc, ids, nil)
-	t.Cleanup(func() { client.Close(); pc.Close() })
+	programs := xla.NewClient(devices, ids, nil)
+	t.Cleanup(func() {
+		programs.Close()
+		if err := devices.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(w collective.World) (device.Device, collective.World, error) {
+		host, err := device.Open("cpu", device.Options{Threads: 1, Reserve: 1 << 30})
+		if err != nil {
+			return nil, nil, err
+		}
+		b := xla.New(programs, devices.Devices()[w.Rank()], host)
+		return b, b.World(w), nil
+	}
+}
+
+// openXLA builds all ranks on devices of the CPU plug-in.
+func (c recordedCase) openXLA(t *testing.T) []*recordedRank {
+	t.Helper()
+	open := xlaDevices(t, c.world)
 	worlds, err := collective.NewLocal(c.world, collective.Config{Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -44,16 +65,15 @@ func (c recordedCase) openXLA(t *testing.T) []*recordedRank {
 	}
 	ranks := make([]*recordedRank, c.world)
 	for r, err := range c.each(ranks, func(r int) error {
-		cpu, err := device.Open("cpu", device.Options{Threads: 1, Reserve: 1 << 30})
+		b, world, err := open(worlds[r])
 		if err != nil {
 			return err
 		}
-		b := xla.New(client, pc.Devices()[r], cpu)
 		t.Cleanup(func() { b.Close() })
 		t.Cleanup(func() { worlds[r].Close() })
 		k := &recordedRank{b: b}
 		ranks[r] = k
-		k.Components, err = c.config.Build(b, config, recordedPositions, train.Ranks{Ranks: b.World(worlds[r]), Local: max(1, c.world/2)}, true)
+		k.Components, err = c.config.Build(b, config, recordedPositions, train.Ranks{Ranks: world, Local: max(1, c.world/2)}, true)
 		if err != nil {
 			return err
 		}
@@ -138,6 +158,35 @@ func TestXLAStep(t *testing.T) {
 			c.config.Training.Optimizer = optim.Config{"name": "sgd"} // Adam amplifies the rounding of gradients near 0
 			c.config.Precision = train.Precision{ParamDType: "float32", ReduceDType: "float32", BufferDType: "float32"}
 			t.Run(fmt.Sprintf("%s/%s on %d", task.name, strategy, world), c.testXLA)
+		}
+	}
+}
+
+// The reference runs of all families, on 1, 2, 4 and 8 replicas with all strategies; hybrid sharding on 4
+// is a mesh of 2 x 2.
+func TestXLAGolden(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a program per case")
+	}
+	strategies := []string{"full_shard", "zero_1", "hybrid_shard", "shard_grad_op", "no_shard", "hybrid_shard_zero2"}
+	next := 0
+	for _, name := range cases {
+		g := readGolden(t, filepath.Join("testdata", "golden", name))
+		h := g.Hyperparameters
+		for _, world := range []int{1, 2, 4, 8} {
+			cfg, micro := parallel.Default(), h.MicroBatchSize
+			if world > 1 {
+				if h.GradientAccumulationSteps*h.MicroBatchSize%world != 0 {
+					continue
+				}
+				micro, cfg.Strategy = 1, strategies[next%len(strategies)]
+				next++
+			}
+			t.Run(fmt.Sprintf("%s/%d/%s", name, world, cfg.Strategy), func(t *testing.T) {
+				g := *g
+				g.devices = xlaDevices(t, world)
+				g.compare(t, g.run(t, world, cfg, micro, 1))
+			})
 		}
 	}
 }
