@@ -34,7 +34,8 @@ func xlaDevices(t *testing.T, n int) func(w collective.World) (device.Device, co
 	for _, d := range devices.Devices() {
 		ids = append(ids, d.ID())
 	}
-	programs := xla.NewClient(devices, ids, nil)
+	fast := []pjrt.Flag{{Name: "xla_backend_optimization_level", Value: int64(0)}, {Name: "xla_llvm_disable_expensive_passes", Value: true}} // to compile
+	programs := xla.NewClient(devices, ids, fast)
 	t.Cleanup(func() {
 		programs.Close()
 		if err := devices.Close(); err != nil {
