@@ -5,7 +5,8 @@
 // records them without running any, and returns a Recording: a Program, equal for all steps and
 // ranks, and its bindings for this step and rank (uploaded inputs, buffers, coordinates). Replay
 // interprets a Program on the wrapped backend, with the bits of direct execution. Tests use it to
-// show that a Program is complete; on a device a compiler would replace it.
+// show that a Program is complete; on a device a compiler would replace it. Program.Roll makes loops of
+// alike operations, such as those of a model's layers, for a compiler; ReplayRolled interprets them.
 //
 // A Program is in static single assignment form over ranges of buffers: a write creates a version
 // of its range, a read refers to one. A range that depends on the rank (tensor.Part) has a symbolic
