@@ -159,7 +159,11 @@ func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Clien
 		return nil, nil, err
 	}
 	var store pjrt.KeyValue
-	if p.Count > 1 {
+	switch {
+	case p.Count > 1 && found.Kind == plugin.CPU:
+		return nil, nil, fault.Try(fmt.Errorf("device: plug-in %s runs all ranks in one process, and this job has %d processes", found.Path, p.Count),
+			"%s", fault.Set("device.ranks_per_process", p.Count*max(1, p.Ranks)))
+	case p.Count > 1:
 		store = p.Store
 	}
 	opened, err := loaded.NewClient(clientOptions(found.Kind, c, p), store)

@@ -64,6 +64,16 @@ func cpuPlugin(t *testing.T) string {
 	return link
 }
 
+// XLA's plug-in for processors has no collectives between processes.
+func TestClientOfProcesses(t *testing.T) {
+	c := DefaultConfig()
+	c.Name, c.Plugin = XLA, cpuPlugin(t)
+	want := "runs all ranks in one process, and this job has 2 processes. try: device.ranks_per_process=6"
+	if s, err := acquire(c, Process{Index: 1, Count: 2, Ranks: 3}); s != nil || err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+}
+
 func TestClientOptions(t *testing.T) {
 	c := DefaultConfig()
 	values := func(options []pjrt.Option) map[string]any {
