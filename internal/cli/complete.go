@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trireme/device"
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
 	"trireme/internal/keys"
@@ -19,6 +20,7 @@ import (
 var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirective){
 	"accounting":    among(planner.AccountingNames()...),
 	"config_format": among(foreign.Formats()...),
+	"device":        among(device.Name("").Choices()...),
 	"dtype":         among("float32", "bfloat16", "float16"),
 	"mode":          among("ddp", "fsdp", "deepspeed"),
 	"nproc":         among("auto"),
@@ -33,7 +35,7 @@ var flagValues = map[string]func(typed string) ([]string, cobra.ShellCompDirecti
 
 var (
 	flagDirs  = []string{"model", "output_dir", "tokenizer", "output"}
-	flagFiles = []string{"config", "data"}
+	flagFiles = []string{"config", "data", "plugin"}
 )
 
 func among(values ...string) func(string) ([]string, cobra.ShellCompDirective) {

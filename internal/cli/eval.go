@@ -42,6 +42,7 @@ configuration.`,
 	p.StringVar(&f.modelName, "model", "", "model: a Hugging Face `DIR`, a name on the hub, a run's directory, or a checkpoint [model.path]")
 	p.StringVar(&f.data, "data", "", "evaluation data: the `PATH` of a file or directory, or a glob [data.path]")
 	p.Var(&f.nproc, "nproc", "`N` ranks on this machine, or auto: one per NUMA node (default 1)")
+	f.addDeviceFlags(p)
 	p.StringArrayVar(&f.sets, "set", nil, "set a key of the configuration, `KEY=VALUE`: data.sequence_length=128 (repeatable)")
 	p.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c

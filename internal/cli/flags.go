@@ -92,6 +92,8 @@ var keyFlags = []keyFlag{
 	{"epochs", "", "N", "passes over the data, instead of max_steps", "training.num_train_epochs"},
 	{"max_steps", "", "N", "optimizer steps (also --steps)", "training.max_steps"},
 	{"learning_rate", "", "RATE", "peak learning rate (also --lr)", "training.learning_rate"},
+	{"device", "", "NAME", "device: cpu, cuda, xla or tpu (trireme doctor devices lists what is here)", "device.name"},
+	{"plugin", "", "FILE", "PJRT plug-in of the device (default for cuda and tpu: where pip installs it)", "device.plugin"},
 	{"seed", "", "N", "seed of the initial weights and the data order", "training.seed"},
 	{"output_dir", "o", "DIR", "directory of the run's output (also --output; default: a new runs/NAME-N)", "output_dir"},
 	{"name", "", "NAME", "name of the run (default: the name of the configuration file or the model)", "name"},
@@ -133,11 +135,21 @@ func (t *stringFlag) Type() string {
 	return t.kind
 }
 
+// addDeviceFlags adds the flags of the device, as train has them.
+func (f *trainFlags) addDeviceFlags(p *pflag.FlagSet) {
+	for _, k := range keyFlags {
+		if strings.HasPrefix(k.path, "device.") {
+			p.Var(&stringFlag{f.keyValue(k.path), k.value}, k.flag, fmt.Sprintf("%s [%s]", k.usage, k.path))
+		}
+	}
+}
+
 // keyValue returns the variable of the flag for a key.
 func (f *trainFlags) keyValue(path string) *string {
 	return map[string]*string{
 		"model.path": &f.modelName, "data.path": &f.data, "training.num_train_epochs": &f.epochs, "training.max_steps": &f.maxSteps,
 		"training.learning_rate": &f.learningRate, "training.seed": &f.seed, "output_dir": &f.outputDir, "resume": &f.resume, "name": &f.name, "move_aside": &f.moveAside,
+		"device.name": &f.device, "device.plugin": &f.plugin,
 	}[path]
 }
 

@@ -25,12 +25,12 @@ type generateFlags struct {
 	prompt           string
 	options          generate.Options
 	chat             bool
-	threads          int
+	device           device.Config
 	json             bool
 }
 
 func newGenerate() *cobra.Command {
-	f := &generateFlags{}
+	f := &generateFlags{device: device.DefaultConfig()}
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "continue a text with a model",
@@ -58,7 +58,9 @@ configuration names the model and the tokenizer.`,
 	p.Float64Var(&f.options.TopP, "top_p", 1, "sample from the most likely tokens with this total probability; 1: all")
 	p.Uint64Var(&f.options.Seed, "seed", 0, "seed of sampling")
 	p.BoolVar(&f.chat, "chat", false, "format the prompt as a user message with the chat template of the run or the tokenizer")
-	p.IntVar(&f.threads, "threads", 0, "threads; 0: all processors")
+	p.StringVar((*string)(&f.device.Name), "device", string(f.device.Name), "device: "+strings.Join(f.device.Name.Choices(), ", "))
+	p.StringVar(&f.device.Plugin, "plugin", "", "`FILE` of the device's PJRT plug-in (default for cuda and tpu: where pip installs it)")
+	p.IntVar(&f.device.Threads, "threads", 0, "threads; 0: all processors")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
 }
@@ -73,9 +75,10 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	if f.options.TopP == 0 { // ambiguous: all tokens here, greedy in other programs
 		return usage("top_p is 0: it must be above 0", c.CommandPath()+" --temperature 0 (greedy), or --top_p 1 (all tokens)")
 	}
-	d := device.DefaultConfig()
-	d.Threads = f.threads
-	if err := d.Validate(); err != nil {
+	if err := oneOf("device", string(f.device.Name), f.device.Name.Choices()...); err != nil {
+		return err
+	}
+	if err := f.device.Validate(); err != nil {
 		return &Exit{CodeUsage, err}
 	}
 	text, err := f.text(c)
@@ -110,7 +113,7 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	if len(prompt) == 0 {
 		return usage("the prompt is empty", c.CommandPath()+` --prompt "Once upon a time"`)
 	}
-	m, err := f.source.load(c.Context(), d)
+	m, err := f.source.load(c.Context(), f.device)
 	if err != nil {
 		return err
 	}

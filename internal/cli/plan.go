@@ -40,7 +40,6 @@ var planKeys = []keyFlag{
 	{flag: "global_batch_size", path: "training.global_batch_size", usage: "`N` rows per step over all ranks"},
 	{flag: "sequence_length", path: "data.sequence_length", usage: "`N` tokens per row, the maximum"},
 	{flag: "param_dtype", path: "precision.param_dtype", usage: "`TYPE` of parameters in computation and of activations"},
-	{flag: "plugin", path: "device.plugin", usage: "`FILE` of the PJRT plug-in that compiles (default: where pip installs it)"},
 	{flag: "activation_checkpointing", path: "activation_checkpointing.enabled", usage: "`BOOL`: keep only the inputs of layers and recompute the rest"},
 }
 
@@ -89,6 +88,7 @@ printed.`, maxAssumedLength, overhead),
 	for _, k := range planKeys {
 		p.String(k.flag, "", k.usage+" ["+k.path+"]")
 	}
+	f.addDeviceFlags(p)
 	p.StringArrayVar(&f.sets, "set", nil, "set a key of the configuration, `KEY=VALUE`: training.max_steps=20 (repeatable)")
 	p.StringVar(&f.memory, "gpu_memory", "", "memory `SIZE` of one rank, with unit: 80GB (80e9 bytes), 80GiB (80 x 2^30)")
 	p.StringArrayVar(&f.accountings, "accounting", nil, "`NAME` of a published formula to print as well: "+strings.Join(planner.AccountingNames(), ", ")+" (repeatable)")

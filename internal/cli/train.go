@@ -36,6 +36,8 @@ type trainFlags struct {
 	name      string
 	moveAside string
 	resume    string
+	device    string
+	plugin    string
 
 	epochs, maxSteps, learningRate, seed string // unparsed
 
