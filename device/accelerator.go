@@ -122,26 +122,34 @@ func jobDevices(c *pjrt.Client, p Process) (ids []int) {
 	return ids
 }
 
+// find returns the plug-in and the machine's GPUs. It loads nothing and refuses what cannot run ranks on this
+// machine.
+func find(s plugin.System, driver string, c Config, ranks int) (found plugin.Found, g gpus, err error) {
+	if g, err = readGPUs(driver, s.LookupEnv); err != nil {
+		return found, g, fmt.Errorf("device: %w", err)
+	}
+	kind := map[Name]plugin.Kind{CUDA: plugin.CUDA, TPU: plugin.TPU, XLA: plugin.Other}[c.Name]
+	if found, err = plugin.Find(s, kind, c.Plugin, g.cuda.Major); err != nil {
+		return found, g, err
+	}
+	if found.Kind != plugin.CUDA {
+		return found, g, nil
+	}
+	if err := g.check(ranks); err != nil {
+		return found, g, err
+	}
+	if err := found.CheckLibraries(); err != nil {
+		return found, g, fmt.Errorf("device: %w", err)
+	}
+	return found, g, nil
+}
+
 // newClient finds, prepares and loads the plug-in and starts the devices of this process. driver is NVIDIA's
 // library. The GPU is that of the first rank, nil if it or cuDNN is unknown.
 func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Client, *cudnn.Device, error) {
-	gpus, err := readGPUs(driver, s.LookupEnv)
+	found, gpus, err := find(s, driver, c, p.Local+max(1, p.Ranks))
 	if err != nil {
-		return nil, nil, fmt.Errorf("device: %w", err)
-	}
-	kind := map[Name]plugin.Kind{CUDA: plugin.CUDA, TPU: plugin.TPU, XLA: plugin.Other}[c.Name]
-	found, err := plugin.Find(s, kind, c.Plugin, gpus.cuda.Major)
-	if err != nil {
-		return nil, nil, fmt.Errorf("device: %w", err)
-	}
-	ranks := max(1, p.Ranks)
-	if found.Kind == plugin.CUDA {
-		if err := gpus.check(p.Local + ranks); err != nil {
-			return nil, nil, err
-		}
-		if err := found.CheckLibraries(); err != nil {
-			return nil, nil, fmt.Errorf("device: %w", err)
-		}
+		return nil, nil, err
 	}
 	if err := found.Prepare(plugin.GPUs{Hopper: gpus.hopper}); err != nil {
 		return nil, nil, fmt.Errorf("device: %w", err)
@@ -170,7 +178,7 @@ func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Clien
 	if err != nil {
 		return nil, nil, explain(found, err)
 	}
-	if n := len(opened.Devices()); n < ranks {
+	if n, ranks := len(opened.Devices()), max(1, p.Ranks); n < ranks {
 		_ = opened.Close()
 		return nil, nil, tooFew(ranks, n, opened.Platform())
 	}

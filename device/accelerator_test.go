@@ -116,9 +116,9 @@ func TestClientErrors(t *testing.T) {
 		fake   map[string]string // state of the driver
 		err    string
 	}{
-		{name: "no plug-in", driver: driver, config: Config{Name: CUDA}, err: `device: no plug-in for cuda was found in 3 directories (trireme doctor devices lists them). try: pip install "jax-cuda13-plugin[with-cuda]", or device.plugin=FILE.so`},
+		{name: "no plug-in", driver: driver, config: Config{Name: CUDA}, err: `device.name is cuda: no plug-in for it was found in 3 directories (trireme doctor devices lists them). try: pip install "jax-cuda13-plugin[with-cuda]", or device.plugin=FILE.so`},
 		{name: "no plug-in, old driver", driver: driver, config: Config{Name: CUDA}, fake: map[string]string{"FAKE_NVML_CUDA": "12020"}, err: `pip install "jax-cuda12-plugin[with-cuda]"`},
-		{name: "no plug-in, no driver", driver: "/none.so", config: Config{Name: TPU}, err: "no plug-in for tpu"},
+		{name: "no plug-in, no driver", driver: "/none.so", config: Config{Name: TPU}, err: "device.name is tpu: no plug-in"},
 		{name: "no driver", driver: "/none.so", config: Config{Name: CUDA, Plugin: library}, err: "device: no NVIDIA GPU: this machine has no driver. try: device.name=cpu, or trireme doctor devices"},
 		{name: "no file", driver: driver, config: Config{Name: XLA, Plugin: "/none/p.so"}, err: "device.plugin /none/p.so: no such file. try: trireme doctor devices"},
 		{name: "no library of NVIDIA", driver: driver, config: Config{Name: CUDA, Plugin: library}, err: "needs libraries of NVIDIA that were not found: cudart, nvJitLink, nvrtc, cublasLt, cublas, cudnn, ptxas and libdevice. try: pip install nvidia-cuda-runtime nvidia-nvjitlink"},

@@ -31,7 +31,11 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 	if err := j.checkOffloadDirs(); err != nil {
 		return err
 	}
-	has, err := j.memory()
+	card, err := j.cfg.Device.Check(local)
+	if err != nil {
+		return &Exit{CodeUsage, err}
+	}
+	has, err := j.memory(card, local)
 	if err != nil {
 		return nil // unknown on this operating system
 	}
@@ -43,11 +47,14 @@ func (j *job) checkMemory(ctx context.Context, local int, stderr io.Writer) erro
 		return err
 	}
 	own := int64(overhead)/int64(max(1, j.perProc)) + int64(perThread)*int64(j.cfg.Device.ThreadsPerRank(local)) + j.summary.PrefetchBytes
+	if card.Bytes > 0 {
+		own = 0 // in the memory of the host
+	}
 	need := int64(local) * (p.Memory.PeakTotal + own)
 	if need > has.Bytes {
 		// Return memory of tokenizing to the operating system.
 		debug.FreeOSMemory()
-		if has, err = j.memory(); err != nil {
+		if has, err = j.memory(card, local); err != nil {
 			return err
 		}
 	}
@@ -129,7 +136,11 @@ func (j *job) checkDisk(local int, p planner.Plan) error {
 	}}
 }
 
-func (j *job) memory() (monitor.Available, error) {
+// memory returns the memory of local ranks: of their devices if card is not zero, else of the machine.
+func (j *job) memory(card device.Available, local int) (monitor.Available, error) {
+	if card.Bytes > 0 {
+		return monitor.Available{Bytes: int64(card.Bytes) * int64(local), Why: card.Why}, nil
+	}
 	if limit := j.cfg.Device.MemoryLimit; limit > 0 {
 		return monitor.Available{Bytes: int64(limit), Why: fmt.Sprintf("device.memory_limit is %v", limit)}, nil
 	}

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,7 +169,7 @@ func choose(s System, kind Kind, file string, newest int) (File, error) {
 		}
 	}
 	if best < 0 {
-		return File{}, fault.Try(fmt.Errorf("no plug-in for %s was found in %d directories (trireme doctor devices lists them)", kind, len(looked)),
+		return File{}, fault.Try(fault.At("device.name", "is %s: no plug-in for it was found in %d directories (trireme doctor devices lists them)", kind, len(looked)),
 			"%s, or %s", Install(kind, newest), fault.Set("device.plugin", "FILE.so"))
 	}
 	return files[best], nil

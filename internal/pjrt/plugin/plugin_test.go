@@ -57,12 +57,12 @@ func TestFind(t *testing.T) {
 		want   string
 		err    string
 	}{
-		{name: "nothing", kind: plugin.CUDA, err: `no plug-in for cuda was found in 3 directories (trireme doctor devices lists them). try: pip install "jax-cuda13-plugin[with-cuda]", or device.plugin=FILE.so`},
+		{name: "nothing", kind: plugin.CUDA, err: `device.name is cuda: no plug-in for it was found in 3 directories (trireme doctor devices lists them). try: pip install "jax-cuda13-plugin[with-cuda]", or device.plugin=FILE.so`},
 		{name: "nothing for an old driver", kind: plugin.CUDA, newest: 12, err: `pip install "jax-cuda12-plugin[with-cuda]"`},
 		{name: "no TPU", kind: plugin.TPU, err: "pip install libtpu"},
 		{name: "virtual environment", env: map[string]string{"VIRTUAL_ENV": "ROOT/venv"}, files: []string{"venv/lib/python3.12/site-packages/" + cuda13}, kind: plugin.CUDA, want: "venv/lib/python3.12/site-packages/" + cuda13},
 		{name: "python3 on PATH", env: map[string]string{"PATH": "ROOT/none:ROOT/opt/py/bin"}, files: []string{"opt/py/bin/python3", "opt/py/lib/python3.11/site-packages/" + cuda12}, kind: plugin.CUDA, want: "opt/py/lib/python3.11/site-packages/" + cuda12},
-		{name: "PATH without python3", env: map[string]string{"PATH": "ROOT/opt/py/bin"}, files: []string{"opt/py/bin/perl", "opt/py/lib/python3.11/site-packages/" + cuda12}, kind: plugin.CUDA, err: "no plug-in"},
+		{name: "PATH without python3", env: map[string]string{"PATH": "ROOT/opt/py/bin"}, files: []string{"opt/py/bin/perl", "opt/py/lib/python3.11/site-packages/" + cuda12}, kind: plugin.CUDA, err: "no plug-in for it"},
 		{name: "pyenv", env: map[string]string{"PATH": "ROOT/pyenv/shims"}, files: []string{"pyenv/shims/python3", "pyenv/versions/3.9.1/lib/python3.9/site-packages/" + cuda13, "pyenv/versions/3.12.0/lib/python3.12/site-packages/" + cuda13}, kind: plugin.CUDA, want: "pyenv/versions/3.12.0/lib/python3.12/site-packages/" + cuda13},
 		{name: "conda", env: map[string]string{"CONDA_PREFIX": "ROOT/conda"}, files: []string{"conda/lib/python3.12/site-packages/libtpu/libtpu.so"}, kind: plugin.TPU, want: "conda/lib/python3.12/site-packages/libtpu/libtpu.so"},
 		{name: "user packages", files: []string{"home/.local/lib/python3.12/site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"}, kind: plugin.CPU, want: "home/.local/lib/python3.12/site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"},
@@ -74,7 +74,7 @@ func TestFind(t *testing.T) {
 		{name: "13 before 12", env: map[string]string{"VIRTUAL_ENV": "ROOT/v"}, files: []string{"v/lib/python3.12/site-packages/" + cuda12, "v/lib/python3.12/site-packages/" + cuda13}, kind: plugin.CUDA, newest: 13, want: "v/lib/python3.12/site-packages/" + cuda13},
 		{name: "12 for an old driver", env: map[string]string{"VIRTUAL_ENV": "ROOT/v"}, files: []string{"v/lib/python3.12/site-packages/" + cuda12, "v/lib/python3.12/site-packages/" + cuda13}, kind: plugin.CUDA, newest: 12, want: "v/lib/python3.12/site-packages/" + cuda12},
 		{name: "13 without another", env: map[string]string{"VIRTUAL_ENV": "ROOT/v"}, files: []string{"v/lib/python3.12/site-packages/" + cuda13}, kind: plugin.CUDA, newest: 12, want: "v/lib/python3.12/site-packages/" + cuda13},
-		{name: "a link", env: map[string]string{"VIRTUAL_ENV": "ROOT/v"}, files: []string{"v/lib/python3.12/site-packages/" + cuda13 + " -> /dev/null"}, kind: plugin.CUDA, err: "no plug-in"},
+		{name: "a link", env: map[string]string{"VIRTUAL_ENV": "ROOT/v"}, files: []string{"v/lib/python3.12/site-packages/" + cuda13 + " -> /dev/null"}, kind: plugin.CUDA, err: "no plug-in for it"},
 		{name: "a file", file: "ROOT/p.so", files: []string{"p.so"}, kind: plugin.CUDA, want: "p.so"},
 		{name: "no file", file: "ROOT/p.so", kind: plugin.CUDA, err: "p.so: no such file. try: trireme doctor devices"},
 		{name: "a directory", file: "ROOT/d", files: []string{"d/p.so"}, kind: plugin.CUDA, err: "d: not a file"},
