@@ -74,6 +74,12 @@ func Static(b Memory) bool {
 	return ok && s.Static()
 }
 
+// Async reports whether b's programs run while the host goes on.
+func Async(b Memory) bool {
+	a, ok := b.(interface{ Async() bool })
+	return ok && a.Async()
+}
+
 // Bucket rounds n, 0 <= n <= limit, up to a bucket if b has static shapes: a power of 2 from 16, a
 // midpoint between two, or limit. Elsewhere it returns n. The caller pads such that no result
 // changes.

@@ -36,6 +36,8 @@ func (d *programDevice) Compile(last bool, f func() error) error {
 	return d.Replay(context.Background(), p.Program, p)
 }
 
+func (d *programDevice) Async() bool { return true }
+
 func (d *programDevice) Compiled() []tensor.Compilation { return d.all }
 
 func (d *programDevice) DownloadAsync(src *tensor.Tensor) func() []byte {

@@ -36,7 +36,7 @@ func (r *Run) Train(ctx context.Context) error {
 // inFlight is the number of steps that Train enqueues before it reads the first result: two on a device that
 // computes while the host prepares the next step, unless something may change between steps.
 func (r *Run) inFlight() int {
-	if tensor.Static(r.backend) && len(r.deps.Hooks) == 0 && r.pressure.every == 0 {
+	if tensor.Async(r.backend) && len(r.deps.Hooks) == 0 && r.pressure.every == 0 {
 		return 2
 	}
 	return 1

@@ -55,6 +55,9 @@ func (b *Backend) Name() string {
 	return "xla"
 }
 
+// Async is true, but for devices that are the host's processors.
+func (b *Backend) Async() bool { return b.client.client.Platform() != "cpu" }
+
 // World wraps w for tensors of b.
 func (b *Backend) World(w collective.World) collective.World {
 	return world{b.Backend.World(w), b.groups}
