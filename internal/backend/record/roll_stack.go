@@ -147,31 +147,22 @@ func (r *roller) join(c *chain) (all *chain, index int) {
 				break
 			}
 		}
-		fits := false
-		for _, sign := range signs {
-			if fits = r.fits(all, c, s, sign, i-sign*at); fits {
-				for k, b := range s.bufs {
-					all.put(sign*k+i-sign*at, b)
-				}
-				break
-			}
-		}
-		if !fits {
+		n := slices.IndexFunc(signs, func(sign int) bool { return fits(all, s, sign, i-sign*at) })
+		if n < 0 {
 			return nil, i
 		}
-	}
-	if len(all.bufs) < all.hi-all.lo {
-		return nil, c.lo
+		for k, b := range s.bufs {
+			all.put(signs[n]*k+i-signs[n]*at, b)
+		}
 	}
 	return all, 0
 }
 
-// fits reports whether s's buffers, at index sign*k+zero for k in s, can join all, which has those of
-// c.
-func (r *roller) fits(all, c, s *chain, sign, zero int) bool {
+// fits reports whether s's buffers, at index sign*k+zero for k in s, can join all. A buffer of both is
+// then at its index in all: both are without gaps, so one on the way to it would not fit.
+func fits(all, s *chain, sign, zero int) bool {
 	for k, b := range s.bufs {
-		i := sign*k + zero
-		if was, ok := all.bufs[i]; ok && was != b || r.chainOf[b] == c && r.indexOf[b] != i {
+		if was, ok := all.bufs[sign*k+zero]; ok && was != b {
 			return false
 		}
 	}

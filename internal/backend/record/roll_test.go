@@ -255,9 +255,15 @@ func randomStep(t *rapid.T, b *Backend, state *tensor.Tensor) error {
 	odd := rapid.IntRange(-1, 2*layers).Draw(t, "odd") // a layer that has an operation more
 	saves := rapid.IntRange(0, 3).Draw(t, "saves")
 	skip := rapid.IntRange(1, 3).Draw(t, "skip")
+	streams := rapid.IntRange(0, 2).Draw(t, "streams")
+	wide := rapid.IntRange(-1, 9).Draw(t, "wide") // a temporary that is larger
 	var all []*tensor.Tensor
 	fresh := func() *tensor.Tensor {
-		x := b.New(tensor.Activations, tensor.F32, 4)
+		n := 4
+		if len(all) == wide {
+			n = 8
+		}
+		x := b.New(tensor.Activations, tensor.F32, n).Flat(0, 4)
 		b.Fill(x, 1)
 		all = append(all, x)
 		return x
@@ -290,7 +296,10 @@ func randomStep(t *rapid.T, b *Backend, state *tensor.Tensor) error {
 			case 1:
 				b.AddScaled(operand(o.to), operand(o.from), 2)
 			case 2:
-				b.Normal(operand(o.to), tensor.RandKey{Seed: 1, Stream: uint64(layer % layers)}, 0, 0.5)
+				if o.from == 7 {
+					b.Normal(operand(o.to), tensor.RandKey{Seed: 1, Stream: uint64(layer * layer)}, 0, 0.5)
+				}
+				b.Normal(operand(o.to), tensor.RandKey{Seed: 1, Stream: uint64(layer * streams % layers)}, 0, 0.5)
 			case 3:
 				b.Copy(operand(o.to), operand(o.from))
 			}
