@@ -356,8 +356,7 @@ func (x *band) byRow(v value) value {
 }
 
 // Attention calls cuDNN where the target has it. The formula: with s the scores of a row, m = max(s) and
-// z = sum exp(s-m), lse = m + log z and o =
-// dropout(exp(s-m)) v / z.
+// z = sum exp(s-m), lse = m + log z and o = dropout(exp(s-m)) v / z.
 func (e *emitter) Attention(o, lse, q, k, v, docs *tensor.Tensor, p tensor.AttentionParams) {
 	if q.Rows() == 0 {
 		return

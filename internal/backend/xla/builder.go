@@ -174,8 +174,27 @@ func (b *builder) words64(vs []uint64) value {
 	for i, v := range vs {
 		text[i] = strconv.FormatInt(int64(v), 10)
 	}
-	dims := []int{len(vs)}
-	return b.op("constant", fmt.Sprintf("value = dense<[%s]> : %s", strings.Join(text, ", "), typ("i64", dims)), "i64", dims)
+	return b.constants("i64", text)
+}
+
+// table is a small constant array.
+func (b *builder) table(e elem, vs []float64) value {
+	text := make([]string, len(vs))
+	for i, v := range vs {
+		text[i] = literal(e, v)
+	}
+	return b.constants(e, text)
+}
+
+func (b *builder) constants(e elem, literals []string) value {
+	dims := []int{len(literals)}
+	text := fmt.Sprintf("value = dense<[%s]> : %s", strings.Join(literals, ", "), typ(e, dims))
+	c, ok := b.consts[text]
+	if !ok {
+		c = b.op("constant", text, e, dims)
+		b.consts[text] = c
+	}
+	return c
 }
 
 func (b *builder) convert(v value, e elem) value {
@@ -276,7 +295,30 @@ func (b *builder) concat(dim int, vs ...value) value {
 	for _, v := range vs[1:] {
 		dims[dim] += v.dims[dim]
 	}
+	if table, ok := b.knownTable(dims, vs); ok {
+		return table
+	}
 	return b.op("concatenate", fmt.Sprintf("dimension = %d : i64", dim), vs[0].elem, dims, vs...)
+}
+
+// maxTable is the number of elements of a constant array; 256 of F32 are 1 KB.
+const maxTable = 256
+
+// knownTable is an array of known numbers as one constant, if it is small.
+func (b *builder) knownTable(dims []int, vs []value) (value, bool) {
+	e := vs[0].elem
+	if len(dims) != 1 || dims[0] > maxTable || e == boolean {
+		return value{}, false
+	}
+	var all []float64
+	for _, v := range vs {
+		k, ok := b.known[v.id]
+		if !ok {
+			return value{}, false
+		}
+		all = append(all, slices.Repeat([]float64{k}, v.size())...)
+	}
+	return b.table(e, all), true
 }
 
 // pad appends elements 0.

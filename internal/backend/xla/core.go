@@ -209,17 +209,40 @@ func (e *emitter) Select(dst, cond, x, y *tensor.Tensor) {
 func (e *emitter) Reduce(dst, x *tensor.Tensor, dim int, op tensor.BinaryOp, acc tensor.DType) {
 	v := e.convert(e.asMatrix(x), elems[acc])
 	if op == tensor.Add {
-		e.store(dst, e.reduce(v, dim, binaryNames[op], 0))
+		e.store(dst, e.sum(v, dim))
 		return
 	}
 	e.store(dst, e.reduce(v, dim, binaryNames[op], extreme(v.elem, op)))
 }
 
+// sum adds over dimension dim. A few columns of integers are operands of additions, which a compiler
+// fuses with others where it would not fuse a reduction.
+func (e *emitter) sum(v value, dim int) value {
+	rows, width := v.dims[0], v.dims[1]
+	if dim == 0 || v.elem.float() || width == 0 || width > fewRows {
+		return e.reduce(v, dim, "add", 0)
+	}
+	column := func(i int) value { return e.slice(v, []int{0, i}, []int{rows, i + 1}) }
+	sum := column(0)
+	for i := 1; i < width; i++ {
+		sum = e.binary("add", sum, column(i))
+	}
+	return e.reshape(sum, rows)
+}
+
 // MatMul multiplies 16-bit operands of one type as they are; the sum is in float32. Others are
-// multiplied in float32.
+// multiplied in float32, except that accelerators round the float32 operand of a 16-bit one, such as
+// the gradient of logits, to its type, as PyTorch's autocast does: float32 products run at a fraction
+// of the speed.
 func (e *emitter) MatMul(dst, a, b *tensor.Tensor, op tensor.MatMulOp) {
 	x, y := e.load(a), e.load(b)
-	if x.elem != y.elem {
+	switch {
+	case x.elem == y.elem:
+	case e.target.platform != "cpu" && x.elem == "f32":
+		x = e.convert(x, y.elem)
+	case e.target.platform != "cpu" && y.elem == "f32":
+		y = e.convert(y, x.elem)
+	default:
 		x, y = e.convert(x, "f32"), e.convert(y, "f32")
 	}
 	batch := len(x.dims) - 2
@@ -250,9 +273,20 @@ func (e *emitter) GatherRows(dst, table, ids *tensor.Tensor) {
 	e.store(dst, e.rows(e.asMatrix(table), e.flat(e.load(ids))))
 }
 
+// fewRows is the number of rows of a table whose elements selects choose, without a gather.
+const fewRows = 8
+
 // rows gathers rows of a matrix.
 func (e *emitter) rows(table, ids value) value {
 	n, d := ids.size(), table.dims[1]
+	if d == 1 && table.dims[0] > 0 && table.dims[0] <= fewRows {
+		row := func(i int) value { return e.broadcast(e.reshape(e.slice(table, []int{i, 0}, []int{i + 1, 1})), nil, n) }
+		v := row(table.dims[0] - 1)
+		for i := table.dims[0] - 2; i >= 0; i-- {
+			v = e.selects(e.compare(ids, e.splat(ids.elem, float64(i), n), "EQ"), row(i), v)
+		}
+		return e.reshape(v, n, 1)
+	}
 	return e.op("gather", fmt.Sprintf("dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, %d>", d),
 		table.elem, []int{n, d}, table, e.reshape(ids, n, 1))
 }

@@ -9,6 +9,6 @@
 // Outside programs, operations run on the host: a buffer moves there when an operation uses it, and to
 // the device when a program does.
 //
-// Composite operations are emitted as their formulas in tensor/compose, except those that attention.go
-// has a better form of.
+// Composite operations are emitted as their formulas in tensor/compose, except those that this package has
+// a better form of: attention, rotary positions, exact sums and random words.
 package xla

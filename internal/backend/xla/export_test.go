@@ -1,6 +1,29 @@
 package xla
 
+import (
+	"testing"
+
+	"trireme/internal/backend/meta"
+	"trireme/internal/backend/record"
+	"trireme/tensor"
+)
+
 // SetChunking limits attention's scores in programs of b compiled from now on.
 func (b *Backend) SetChunking(scores, least int) {
 	b.client.target.chunking = chunking{scores, least}
+}
+
+// Text is the program of f for a platform.
+func Text(t *testing.T, platform string, f func(b tensor.Backend)) string {
+	t.Helper()
+	b := record.New(meta.New())
+	rec, err := b.Record(true, func() error { f(b); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := emit(rec.Program, newTarget(platform), nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.text
 }
