@@ -131,8 +131,10 @@ func (p *process) await(results <-chan result) error {
 				late = time.After(p.waits.grace)
 			}
 		case <-late:
-			for i := range running {
-				p.conns[0].note(fmt.Sprintf("rank %d did not end within %v", p.conns[i].env.Rank, p.waits.grace))
+			for i, m := range p.conns {
+				if running[i] {
+					p.conns[0].note(fmt.Sprintf("rank %d did not end within %v", m.env.Rank, p.waits.grace))
+				}
 			}
 			running = nil
 		}
