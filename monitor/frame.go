@@ -40,6 +40,9 @@ func (f *frame) lines(now time.Time, width int, unicode bool, s styles) []string
 		if f.last.used() > 0 {
 			rows = append(rows, f.memoryRow(s))
 		}
+		if f.last.Device != nil {
+			rows = append(rows, f.deviceRow(s))
+		}
 		if f.evals != nil {
 			rows = append(rows, f.evalRow(s))
 		}

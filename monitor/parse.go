@@ -29,6 +29,7 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		RSSPeak     int64               `json:"rss_peak"`
 		RSSShared   int64               `json:"rss_shared"`
 		MemoryLimit int64               `json:"memory_limit"`
+		Device      *deviceJSON         `json:"device"`
 		MaxSteps    int64               `json:"max_steps"`
 		WorldSize   int                 `json:"world_size"`
 		Comm        float64             `json:"comm_fraction"`
@@ -74,6 +75,6 @@ func Parse(line []byte) (*Record, *Evaluation, error) {
 		EpochLoss: j.EpochLoss, Samples: j.Samples, Tokens: j.Tokens, LabelTokens: j.LabelTokens, StepSeconds: number(j.StepSeconds), MFU: j.MFU, PeakFLOPS: j.PeakFLOPS,
 		WorldSize:    j.WorldSize,
 		CommFraction: j.Comm, DataFraction: j.Data, Memory: j.Memory, MemoryPeak: j.MemoryPeak,
-		Resident: Resident{Now: j.RSS, Peak: j.RSSPeak, Shared: j.RSSShared}, MemoryLimit: j.MemoryLimit, MaxSteps: j.MaxSteps,
+		Resident: Resident{Now: j.RSS, Peak: j.RSSPeak, Shared: j.RSSShared}, MemoryLimit: j.MemoryLimit, MaxSteps: j.MaxSteps, Device: j.Device.device(),
 	}, nil, nil
 }

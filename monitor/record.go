@@ -53,6 +53,8 @@ type Record struct {
 	Resident Resident
 	// MemoryLimit is the memory limit of this process in bytes; 0 if unknown.
 	MemoryLimit int64
+	// Device is the state of the GPUs of rank 0's machine; nil without GPUs.
+	Device *Device
 }
 
 // TokensPerSecond returns the throughput in tokens.
@@ -130,6 +132,9 @@ func (r Record) AppendJSON(b []byte) []byte {
 	w.integer("world_size", int64(r.WorldSize))
 	if r.MemoryLimit > 0 {
 		w.integer("memory_limit", r.MemoryLimit)
+	}
+	if r.Device != nil {
+		w.raw("device", r.Device.json())
 	}
 	if r.MaxSteps > 0 {
 		w.integer("max_steps", r.MaxSteps)

@@ -15,8 +15,8 @@ import (
 )
 
 // TensorBoard writes an event file. Tags follow Hugging Face's Trainer (train/loss,
-// train/learning_rate, train/grad_norm, train/epoch, eval/loss), with time/, memory/ (bytes) and comm/
-// besides. Values are float32.
+// train/learning_rate, train/grad_norm, train/epoch, eval/loss), with time/, memory/ (bytes), comm/ and
+// device/ besides. Values are float32.
 type TensorBoard struct {
 	f   *os.File
 	buf []byte
@@ -91,6 +91,12 @@ func (t *TensorBoard) Record(r Record) error {
 	}
 	if r.Resident.Now > 0 {
 		s.add("memory/rss", float64(r.Resident.Now))
+	}
+	if r.Device != nil {
+		values := r.Device.values()
+		for _, k := range sortedKeys(values) {
+			s.add("device/"+k, values[k])
+		}
 	}
 	return t.scalars(r.Time, r.Step, s)
 }

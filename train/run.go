@@ -42,6 +42,8 @@ type Deps struct {
 	Plan func(config *model.Config, positions int, rows data.Info) (tensor.Usage, error)
 	// PeakFLOPS is the peak FLOP/s of one rank, for MFU; 0 is unknown.
 	PeakFLOPS float64
+	// Device returns the state of this machine's GPUs for records; nil for none.
+	Device func() *monitor.Device
 	// Run is the run's id in checkpoints and records; empty uses the resumed checkpoint's or a new
 	// one.
 	Run string
@@ -129,6 +131,9 @@ func (r *Run) record(o StepResult, took, data time.Duration) monitor.Record {
 	rec.Memory, rec.MemoryPeak = map[string]int64{}, map[string]int64{"total": use.PeakTotal}
 	for c := range tensor.NumCategories {
 		rec.Memory[c.String()], rec.MemoryPeak[c.String()] = use.Live[c], use.Peak[c]
+	}
+	if r.deps.Device != nil {
+		rec.Device = r.deps.Device()
 	}
 	rec.Resident, _ = monitor.ReadResident() // zero if the operating system does not report it
 	return rec

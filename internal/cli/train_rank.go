@@ -73,8 +73,17 @@ func (j *job) trainDeps(w *world) train.Deps {
 	return train.Deps{
 		Registry: families, Model: j.model, World: w, ProcessGroup: w.processGroup(), LocalRanks: w.env.LocalWorldSize,
 		Process: w.device(),
-		Run:     j.run.ID, Resolved: j.resolved, PeakFLOPS: 1e9 * bench.Peak(j.cfg.Device.ThreadsPerRank(w.env.LocalWorldSize), dt),
+		Run:     j.run.ID, Resolved: j.resolved, PeakFLOPS: j.peak(w.env.LocalWorldSize, dt),
 	}
+}
+
+// peak returns the peak FLOP/s of a rank: of its GPU by the data sheet, or measured on the processor. 0 is
+// unknown.
+func (j *job) peak(local int, dt tensor.DType) float64 {
+	if j.cfg.Device.Name.Accelerator() {
+		return j.cfg.Device.PeakFLOPS(dt)
+	}
+	return 1e9 * bench.Peak(j.cfg.Device.ThreadsPerRank(local), dt)
 }
 
 // trainRank trains as one rank. Until the first step a stop signal ends the run at once, later all
@@ -93,9 +102,18 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 	deps.Sink = func(resumed int64) (monitor.Sink, error) {
 		sink, err := j.sinks(env, s, resumed)
 		if err == nil && env.Rank == 0 && deps.PeakFLOPS > 0 {
-			err = sink.Note(peakLine(deps.PeakFLOPS, env.WorldSize))
+			err = sink.Note(j.peakLine(deps.PeakFLOPS, env.WorldSize))
 		}
 		return sink, err
+	}
+	if env.Rank == 0 {
+		watcher := j.cfg.Device.Watch(env.LocalWorldSize)
+		defer func() {
+			if closed := watcher.Close(); err == nil {
+				err = closed
+			}
+		}()
+		deps.Device = watcher.Latest
 	}
 	run, err := train.Open(ctx, j.cfg, deps)
 	if err != nil {
@@ -135,10 +153,13 @@ func (j *job) trainRank(w *world, s *screen) (err error) {
 }
 
 // peakLine states the FLOPS that MFU is relative to.
-func peakLine(perRank float64, ranks int) string {
+func (j *job) peakLine(perRank float64, ranks int) string {
 	text := "mfu: relative to " + monitor.FLOPS(perRank*float64(ranks))
 	if ranks > 1 {
 		text += fmt.Sprintf(" = %d ranks x %s", ranks, monitor.FLOPS(perRank))
+	}
+	if j.cfg.Device.Name.Accelerator() {
+		return text + ", the peak of the GPU's data sheet"
 	}
 	return text + ", the measured peak of vector arithmetic"
 }
