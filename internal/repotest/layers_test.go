@@ -71,7 +71,7 @@ var bans = []ban{
 }
 
 // unsafeAllowed lists packages that may import unsafe.
-var unsafeAllowed = []string{"internal/kernel", "internal/pjrt", "tensor", "collective/shm"}
+var unsafeAllowed = []string{"internal/dl", "internal/kernel", "internal/pjrt", "tensor", "collective/shm"}
 
 // environmentAllowed lists packages that may read the environment; launch passes it to workers.
 var environmentAllowed = []string{"rendezvous", "internal/cli", "internal/pjrt", "cmd", "launch"}
