@@ -17,7 +17,8 @@ type roller struct {
 	streams [][]uint64 // per operation, tensor.RandKey.Stream of its attributes
 	taken   []bool     // per operation, whether a loop has it
 
-	first, last []int // per buffer: the operations that use it first and last
+	first, last []int  // per buffer: the operations that use it first and last
+	mixed       []bool // per buffer, whether views have several types; it is never sliced or stacked
 
 	// Scratch of accept, per buffer.
 	chainOf []*chain
@@ -36,7 +37,7 @@ type slot struct {
 func newRoller(p *Program) *roller {
 	n, m := len(p.Ops), len(p.Buffers)
 	r := &roller{p: p, ids: make([]int, n), slots: make([][]slot, n), streams: make([][]uint64, n), taken: make([]bool, n),
-		first: make([]int, m), last: make([]int, m), chainOf: make([]*chain, m), indexOf: make([]int, m), stackOf: make([]*chain, m), stackAt: make([]int, m)}
+		first: make([]int, m), last: make([]int, m), mixed: make([]bool, m), chainOf: make([]*chain, m), indexOf: make([]int, m), stackOf: make([]*chain, m), stackAt: make([]int, m)}
 	for b := range m {
 		r.first[b] = n
 	}
@@ -62,6 +63,7 @@ func newRoller(p *Program) *roller {
 				r.slots[i] = append(r.slots[i], slot{v, a.Read, a.Write && op.Name != barrier})
 				if v.Buffer >= 0 {
 					r.first[v.Buffer], r.last[v.Buffer] = min(r.first[v.Buffer], i), i
+					r.mixed[v.Buffer] = r.mixed[v.Buffer] || v.DType != p.Buffers[v.Buffer].DType
 				}
 			}
 		}

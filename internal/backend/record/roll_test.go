@@ -248,7 +248,7 @@ func TestRollRandom(t *testing.T) {
 func randomStep(t *rapid.T, b *Backend, state *tensor.Tensor) error {
 	type operation struct{ kind, from, to int }
 	body := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) operation {
-		return operation{rapid.IntRange(0, 3).Draw(t, "kind"), rapid.IntRange(0, 7).Draw(t, "from"), rapid.IntRange(0, 7).Draw(t, "to")}
+		return operation{rapid.IntRange(0, 4).Draw(t, "kind"), rapid.IntRange(0, 7).Draw(t, "from"), rapid.IntRange(0, 7).Draw(t, "to")}
 	}), 1, 5)
 	forward, backward := body.Draw(t, "forward"), body.Draw(t, "backward")
 	layers := rapid.IntRange(2, 6).Draw(t, "layers")
@@ -300,6 +300,10 @@ func randomStep(t *rapid.T, b *Backend, state *tensor.Tensor) error {
 					b.Normal(operand(o.to), tensor.RandKey{Seed: 1, Stream: uint64(layer * layer)}, 0, 0.5)
 				}
 				b.Normal(operand(o.to), tensor.RandKey{Seed: 1, Stream: uint64(layer * streams % layers)}, 0, 0.5)
+			case 4:
+				if x := operand(o.to); saves == 3 {
+					b.Fill(tensor.Of(x.Buffer(), tensor.U8, 4*x.Offset(), 16), 1)
+				}
 			case 3:
 				b.Copy(operand(o.to), operand(o.from))
 			}

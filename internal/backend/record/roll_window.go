@@ -69,7 +69,8 @@ func (r *roller) bestOf(c run) *window {
 func (r *roller) movesTo(a, b int) bool {
 	for k, x := range r.slots[a] {
 		y := r.slots[b][k]
-		if x.Buffer < 0 || x.Buffer == y.Buffer && (x.Axis == "" || y.base-x.base == y.Offset-x.Offset) {
+		by := y.Offset - x.Offset
+		if x.Buffer < 0 || x.Buffer == y.Buffer && (by == 0 || !r.mixed[x.Buffer]) && (x.Axis == "" || y.base-x.base == by) {
 			continue
 		}
 		if x.Buffer == y.Buffer || x.Offset != y.Offset || x.base != y.base || !r.swappable(x.Buffer, y.Buffer) {
@@ -82,7 +83,7 @@ func (r *roller) movesTo(a, b int) bool {
 // swappable reports whether two buffers can be elements of a stack.
 func (r *roller) swappable(a, b int) bool {
 	x, y := r.p.Buffers[a], r.p.Buffers[b]
-	return x == y && x.Kind == Temporary
+	return x == y && x.Kind == Temporary && !r.mixed[a] && !r.mixed[b]
 }
 
 // movesAlike reports whether operands move from b to c as from a to b.
