@@ -67,6 +67,7 @@ type Engine struct {
 type stepState struct {
 	micro, accumulation int
 	training            bool
+	zeroed              bool // gradients start as 0 and all micro-batches add to them, so that they are one program
 	unit                *nn.Unit
 	position            int // in the schedule, of the unit that started last; -1 for none
 	until               int // all-gathers have started up to this position

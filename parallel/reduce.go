@@ -33,7 +33,7 @@ func (e *Engine) gradDst(f *flat, p *nn.Param, start int) (dst *tensor.Tensor, a
 // unsharded, of type Precision.Reduce, and without additions by other ranks.
 func (e *Engine) openBucket(f *flat) {
 	clear(f.written)
-	if f.batches == 0 && f.layout.grad.len() == f.padded && e.precision.Reduce == f.grad.DType() && (e.mesh.ranks() == 1 || e.accumulatesLocally()) {
+	if f.batches == 0 && !e.step.zeroed && f.layout.grad.len() == f.padded && e.precision.Reduce == f.grad.DType() && (e.mesh.ranks() == 1 || e.accumulatesLocally()) {
 		f.open(f.grad)
 	} else {
 		e.drain(bucketsInFlight - 1)
@@ -61,6 +61,7 @@ func (e *Engine) reduce(f *flat) {
 		}
 	}
 	bucket, first := f.close()
+	first = first && !e.step.zeroed
 	last := e.step.micro == e.step.accumulation-1
 	r := reduction{}
 	if bucket != f.grad {

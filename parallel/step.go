@@ -31,9 +31,12 @@ func (e *Engine) Begin(ctx context.Context, accumulation int, training bool) {
 	e.ctx = ctx
 	e.step.accumulation, e.step.training, e.step.micro = accumulation, training, -1
 	e.step.waited = 0
+	e.step.zeroed = training && accumulation > 1 && tensor.Static(e.b)
 	e.plan(training)
 	for _, f := range e.flats {
-		f.begin()
+		if f.begin(); e.step.zeroed && !f.frozen {
+			e.b.Fill(f.grad, 0)
+		}
 	}
 	e.b.Fill(e.stats, 0)
 }

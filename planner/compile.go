@@ -16,9 +16,9 @@ type Program struct {
 	device.Program
 }
 
-// compiledMicroBatches is the number of micro-batches whose programs may differ: the first writes
-// gradients, the others add, and the last has the end of the step.
-const compiledMicroBatches = 3
+// compiledMicroBatches is the number of micro-batches whose programs differ: the last has the end of
+// the step.
+const compiledMicroBatches = 2
 
 // Compile compiles a step of one rank for a target, whose number of ranks is the job's. All ranks have
 // the same programs. started is called before each compilation with the program's name and number of
@@ -54,14 +54,15 @@ func (j Job) Compile(ctx context.Context, t *device.Target, started func(name st
 	return out, nil
 }
 
-// programName is the name of program i of a step of n.
+// programName is the name of program i of a step of n micro-batches. Several have one for the beginning
+// before them.
 func programName(i, n int) string {
 	switch {
 	case n == 1:
 		return "step"
 	case i == 0:
-		return "first micro-batch"
-	case i == n-1:
+		return "beginning"
+	case i == n:
 		return "last micro-batch"
 	}
 	return "other micro-batches"

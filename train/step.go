@@ -96,7 +96,8 @@ func castBuffers(b tensor.Backend, m model.Model, dt tensor.DType) {
 
 // Step runs one optimizer step on this rank's micro-batches. rate returns the learning rate for a
 // number of applied updates. If the loss or the gradient is not finite, no rank changes its state,
-// and StepResult.Applied is false. Up to optim.MaxInFlight steps may be enqueued before the first
+// and StepResult.Applied is false. One micro-batch is one program; several are one each, after one for the
+// beginning, and the last has the end of the step. Up to optim.MaxInFlight steps may be enqueued before the first
 // result is read.
 func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(update int) float64) error {
 	if len(s.pending) == optim.MaxInFlight {
@@ -108,41 +109,49 @@ func (s *Stepper) Step(ctx context.Context, micros []data.MicroBatch, rate func(
 	}
 	p := pendingResult{rate: rate}
 	tokens := int64(0)
-	for i, m := range micros {
-		last := i == len(micros)-1
-		err := s.compile(last, func() {
-			if i == 0 {
-				s.engine.Begin(ctx, len(micros), true)
-			}
-			s.engine.NextMicroBatch()
-			s.pass(m, shapes[i], true)
-			if tokens += m.LabelCount; !last {
-				s.engine.EndMicroBatch()
-				return
-			}
-			result := s.engine.Finish(tokens, s.maxNorm, s.lossGrad())
-			s.inputs.Write(s.b, s.updates, rate)
-			s.inputs.Next(s.b, result)
-			s.engine.Update(s.inputs.Hyper, result)
-			if s.scaler != nil {
-				s.scaler.Update(s.b, s.scale, result)
-				p.scale = tensor.DownloadAsync(s.b, s.scale)
-			}
-			s.engine.Publish()
-			p.result = s.engine.Result()
-		})
-		if s.offload != nil && s.offload.err != nil {
-			return s.offload.err
+	begin := func() { s.engine.Begin(ctx, len(micros), true) }
+	micro := func(i int) {
+		s.engine.NextMicroBatch()
+		s.pass(micros[i], shapes[i], true)
+		tokens += micros[i].LabelCount
+	}
+	end := func() {
+		result := s.engine.Finish(tokens, s.maxNorm, s.lossGrad())
+		s.inputs.Write(s.b, s.updates, rate)
+		s.inputs.Next(s.b, result)
+		s.engine.Update(s.inputs.Hyper, result)
+		if s.scaler != nil {
+			s.scaler.Update(s.b, s.scale, result)
+			p.scale = tensor.DownloadAsync(s.b, s.scale)
 		}
-		if err != nil {
+		s.engine.Publish()
+		p.result = s.engine.Result()
+	}
+	if len(micros) == 1 {
+		err = s.compile(true, func() { begin(); micro(0); end() })
+	} else if err = s.compile(false, begin); err == nil {
+		err = s.accumulate(len(micros), micro, end)
+	}
+	if s.offload != nil && s.offload.err != nil {
+		return s.offload.err
+	}
+	if err == nil {
+		s.pending = append(s.pending, p)
+	}
+	return err
+}
+
+// accumulate runs n micro-batches, the last one with the end of the step.
+func (s *Stepper) accumulate(n int, micro func(i int), end func()) error {
+	for i := range n - 1 {
+		if err := s.compile(false, func() { micro(i); s.engine.EndMicroBatch() }); err != nil {
 			return err
 		}
 	}
-	s.pending = append(s.pending, p)
-	return nil
+	return s.compile(true, func() { micro(n - 1); end() })
 }
 
-// compile runs f, one micro-batch, as a program where the backend compiles one. last is tensor.Compile's.
+// compile runs f as a program where the backend compiles one. last is tensor.Compile's.
 func (s *Stepper) compile(last bool, f func()) error {
 	return tensor.Compile(s.b, last, func() error { return s.engine.Guard(f) })
 }
