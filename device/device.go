@@ -5,6 +5,7 @@ package device
 import (
 	"fmt"
 
+	"trireme/collective"
 	"trireme/fault"
 	"trireme/internal/backend/cpu"
 	"trireme/internal/backend/meta"
@@ -47,4 +48,14 @@ func Open(name string, o Options) (Device, error) {
 		return meta.New(), nil
 	}
 	return nil, fault.Try(fmt.Errorf("device: unknown device %q (known: cpu, meta)", name), "%s", fault.Set("device.name", "cpu"))
+}
+
+// World wraps w for tensors of b.
+func World(b Device, w collective.World) collective.World {
+	if d, ok := b.(interface {
+		World(collective.World) collective.World
+	}); ok {
+		return d.World(w)
+	}
+	return w
 }

@@ -27,12 +27,7 @@ type Ranks struct {
 // buildOnDevice builds the components on a device, which it closes after an error. local is the number of
 // ranks on this machine.
 func (cfg Config) buildOnDevice(b device.Device, world collective.World, local int, config *model.Config, positions int, train bool) (*Components, error) {
-	if d, ok := b.(interface {
-		World(collective.World) collective.World
-	}); ok {
-		world = d.World(world) // collectives within its programs
-	}
-	a, err := cfg.Build(b, config, positions, Ranks{Ranks: world, Local: local}, train)
+	a, err := cfg.Build(b, config, positions, Ranks{Ranks: device.World(b, world), Local: local}, train)
 	if err != nil {
 		return nil, errors.Join(err, b.Close())
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,16 +29,20 @@ type StepConfig struct {
 	Family                                     model.Family
 	Layers, Hidden, Heads, Intermediate, Vocab int
 	T, B                                       int // tokens per row, rows per rank
+	KVHeads                                    int // 0 is Heads
 }
 
 // StepConfigs are the shapes compared with PyTorch: A, B and C like Llama with an untied head, GPT-2
 // with 124 million parameters, and a BERT-base classifier with dropout.
 var StepConfigs = map[string]StepConfig{
-	"A":    {llama.Family, 4, 256, 8, 688, 512, 256, 8},
-	"B":    {llama.Family, 6, 512, 8, 1376, 8192, 512, 4},
-	"C":    {llama.Family, 12, 768, 12, 2048, 32000, 512, 2},
-	"gpt2": {gpt2.Family, 12, 768, 12, 3072, 50257, 256, 2},
-	"bert": {bert.Family, 12, 768, 12, 3072, 30522, 128, 4},
+	"A":           {llama.Family, 4, 256, 8, 688, 512, 256, 8, 0},
+	"B":           {llama.Family, 6, 512, 8, 1376, 8192, 512, 4, 0},
+	"C":           {llama.Family, 12, 768, 12, 2048, 32000, 512, 2, 0},
+	"gpt2":        {gpt2.Family, 12, 768, 12, 3072, 50257, 256, 2, 0},
+	"bert":        {bert.Family, 12, 768, 12, 3072, 30522, 128, 4, 0},
+	"gpt2-1k":     {gpt2.Family, 12, 768, 12, 3072, 50257, 1024, 16, 0},
+	"llama-1b":    {llama.Family, 16, 2048, 32, 8192, 32000, 1024, 8, 8},
+	"llama-1b-4k": {llama.Family, 16, 2048, 32, 8192, 32000, 4096, 2, 8},
 }
 
 // Recomputations are named activation_checkpointing settings.
@@ -66,7 +71,8 @@ type StepOptions struct {
 	Clip          float64 // maximum gradient norm; 0 does not clip
 	Recompute     string  // a key of Recomputations; "" is off
 	Precision     parallel.Precision
-	Threads       int // per rank, as the backend was opened
+	Threads       int     // per rank, as the backend was opened
+	PeakGFLOPS    float64 // of a rank, for MFU; 0 is measured on cpu and unknown elsewhere
 	// Began is the start time for StepReport.FirstStepS.
 	Began time.Time
 }
@@ -95,6 +101,11 @@ type StepReport struct {
 	LossLast       float64  `json:"loss_last"`
 	Steps          int      `json:"steps"`
 	DType          string   `json:"dtype"` // of parameters and activations
+	Device         string   `json:"device"`
+	// Of a device that compiles programs; 0 elsewhere.
+	CompileS        float64 `json:"compile_s,omitempty"`         // of all programs, or to load them
+	CompiledPeakMiB int64   `json:"compiled_peak_mib,omitempty"` // largest peak of a program
+	DevicePeakMiB   int64   `json:"device_peak_mib,omitempty"`   // allocated, as the device counts; 0 if it does not
 }
 
 // Step measures training steps on random tokens. Every rank calls it with its backend b of o.Threads
@@ -115,21 +126,32 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 	}()
 	batches := c.batches(info, w.Rank())
 	var times, waits []float64
-	r = StepReport{Config: o.Config, Strategy: o.Strategy, DType: o.Precision.Param.String(), Threads: o.Threads, World: w.Size(), Steps: o.Steps}
-	for i := range o.Warmup + o.Steps {
-		began := time.Now()
-		if err := st.Step(ctx, batches[i%len(batches)], func(int) float64 { return 3e-4 }); err != nil {
-			return StepReport{}, err
+	r = StepReport{Config: o.Config, Strategy: o.Strategy, DType: o.Precision.Param.String(), Threads: o.Threads, World: w.Size(), Steps: o.Steps, Device: b.Name()}
+	ahead := 0 // steps enqueued before a result is read
+	if tensor.Async(b) {
+		ahead = 1
+	}
+	last, all := time.Now(), o.Warmup+o.Steps
+	for i, read := 0, 0; read < all; i++ {
+		if i < all {
+			if err := st.Step(ctx, batches[i%len(batches)], func(int) float64 { return 3e-4 }); err != nil {
+				return StepReport{}, err
+			}
+		}
+		if i-read < ahead && i < all-1 {
+			continue
 		}
 		loss := st.Result().Loss
-		took := time.Since(began)
-		if i == 0 {
+		took := time.Since(last)
+		last = time.Now()
+		if read == 0 {
 			r.FirstStepS, r.LossFirst = time.Since(o.Began).Seconds(), loss
 		}
-		if i >= o.Warmup {
+		if read >= o.Warmup {
 			times, waits = append(times, took.Seconds()), append(waits, e.Waited().Seconds())
 		}
 		r.LossLast = loss
+		read++
 	}
 	if err := e.Sync(); err != nil {
 		return StepReport{}, err
@@ -137,7 +159,17 @@ func Step(ctx context.Context, b tensor.Backend, w collective.World, o StepOptio
 	if res, err := monitor.ReadResident(); err == nil {
 		r.RSSMiB = res.Peak >> 20
 	}
-	r.PeakGFLOPS = Peak(o.Threads, o.Precision.Param) * float64(w.Size())
+	r.PeakGFLOPS = o.PeakGFLOPS * float64(w.Size())
+	if r.PeakGFLOPS == 0 && r.Device == "cpu" {
+		r.PeakGFLOPS = Peak(o.Threads, o.Precision.Param) * float64(w.Size())
+	}
+	for _, p := range tensor.Compiled(b) {
+		r.CompileS += p.Seconds
+		r.CompiledPeakMiB = max(r.CompiledPeakMiB, p.PeakBytes>>20)
+	}
+	if d, ok := b.(interface{ PeakBytes() int64 }); ok {
+		r.DevicePeakMiB = d.PeakBytes() >> 20
+	}
 	r.sum(c, info, times, waits)
 	r.Params = model.CountParams(a.Model)
 	return r, nil
@@ -187,7 +219,7 @@ func (c StepConfig) Config() (*model.Config, error) {
 		config = llama.Config{
 			Architectures: []string{"LlamaForCausalLM"}, ModelType: "llama", HiddenAct: "silu",
 			VocabSize: c.Vocab, HiddenSize: c.Hidden, IntermediateSize: c.Intermediate, NumHiddenLayers: c.Layers,
-			NumAttentionHeads: c.Heads, NumKeyValueHeads: c.Heads, HeadDim: c.Hidden / c.Heads, RMSNormEps: 1e-5,
+			NumAttentionHeads: c.Heads, NumKeyValueHeads: cmp.Or(c.KVHeads, c.Heads), HeadDim: c.Hidden / c.Heads, RMSNormEps: 1e-5,
 			RopeTheta: 10000, MaxPositionEmbeddings: c.T, InitializerRange: 0.02,
 		}
 	}

@@ -27,13 +27,14 @@ type benchStepFlags struct {
 	dtype     string
 	nproc     int
 	perProc   int
+	device    device.Config
 	transport string
 	timeout   time.Duration
 	json      bool
 }
 
 func newBenchStep() *cobra.Command {
-	f := &benchStepFlags{}
+	f := &benchStepFlags{device: device.DefaultConfig()}
 	c := &cobra.Command{
 		Use:   "step",
 		Short: "measure training steps of a model",
@@ -44,6 +45,9 @@ func newBenchStep() *cobra.Command {
 and
   gpt2  GPT-2 of 124 million parameters, 2 sequences of 256, without dropout
   bert  BERT-base classifying 4 sequences of 128, with dropout
+and for GPUs
+  gpt2-1k      GPT-2 of 124 million parameters, 16 sequences of 1024
+  llama-1b     a Llama of 16 layers of width 2048, 8 sequences of 1024; llama-1b-4k: 2 of 4096
 MFU counts full attention, relative to the peak measured right after the steps (fused multiply-adds,
 or tile products for bfloat16 if the processor has them). The time to the end of the first step
 starts with this command, before workers.`,
@@ -55,11 +59,14 @@ starts with this command, before workers.`,
 	p.StringVar(&f.options.Config, "config", "A", "model: "+strings.Join(bench.StepNames(), ", "))
 	p.IntVar(&f.options.Threads, "threads", 1, "threads per rank")
 	p.IntVar(&f.nproc, "nproc", 1, "ranks to start")
-	p.IntVar(&f.perProc, "ranks_per_process", 1, "ranks that each process runs")
+	p.IntVar(&f.perProc, "ranks_per_process", 0, "ranks that each process runs; 0: 1 on cpu, all of this machine on other devices")
 	p.IntVar(&f.options.Steps, "steps", 20, "steps to measure")
 	p.IntVar(&f.options.Warmup, "warmup", 3, "steps before the measured ones")
 	p.StringVar(&f.options.Strategy, "strategy", "full_shard", "sharding strategy")
 	p.StringVar(&f.dtype, "dtype", "float32", "type of parameters in computation and of activations: float32, bfloat16 or float16")
+	p.StringVar((*string)(&f.device.Name), "device", "cpu", "device: cpu, cuda, xla or tpu")
+	p.StringVar(&f.device.Plugin, "plugin", "", "PJRT plug-in `FILE` of the device")
+	p.Float64Var(&f.options.PeakGFLOPS, "peak_gflops", 0, "peak GFLOP/s of a rank, for mfu; 0: measured, on cpu only")
 	p.Float64Var(&f.options.Clip, "clip", 0, "maximum gradient norm; 0: no clipping")
 	p.StringVar(&f.options.Recompute, "recompute", "", "recompute in backward: "+strings.Join(recomputations(), ", ")+" (default without a value: layers)")
 	p.Lookup("recompute").NoOptDefVal = "layers"
@@ -89,10 +96,13 @@ func (f *benchStepFlags) check() error {
 	if err := oneOf("transport", f.transport, transports...); err != nil {
 		return err
 	}
+	if err := f.device.Validate(); err != nil {
+		return &Exit{CodeUsage, err}
+	}
 	for _, n := range []struct {
 		flag       string
 		value, min int
-	}{{"threads", o.Threads, 1}, {"nproc", f.nproc, 1}, {"ranks_per_process", f.perProc, 1}, {"steps", o.Steps, 1}, {"warmup", o.Warmup, 0}} {
+	}{{"threads", o.Threads, 1}, {"nproc", f.nproc, 1}, {"ranks_per_process", f.perProc, 0}, {"steps", o.Steps, 1}, {"warmup", o.Warmup, 0}} {
 		if n.value < n.min {
 			return usage(fmt.Sprintf("--%s is %d: it must be at least %d", n.flag, n.value, n.min), "")
 		}
@@ -115,6 +125,8 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	f.device.ProcessRanks = f.perProc
+	f.perProc = f.device.RanksPerProcess(f.nproc)
 	env, err := rendezvous.Read(os.LookupEnv)
 	if err != nil {
 		return &Exit{CodeUsage, err}
@@ -163,11 +175,13 @@ func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (repor
 		if err != nil {
 			return err
 		}
-		b, err := device.Open("cpu", device.Options{Threads: o.Threads, Shared: w.Arena(), Plan: &plan.Memory})
+		c := f.device
+		c.Threads = o.Threads
+		b, err := c.Open(w.device(), w.Arena(), w.env.LocalWorldSize, &plan.Memory)
 		if err != nil {
 			return err
 		}
-		r, err := bench.Step(w.conn.ctx, b, w, o)
+		r, err := bench.Step(w.conn.ctx, b, device.World(b, w), o)
 		if w.index == 0 {
 			report = &stepReport{"trireme.bench.step/1", w.transport, r}
 		}

@@ -74,6 +74,15 @@ func (w world) Group(name string, ranks []int) (collective.Group, error) {
 	return w.World.Group(name, ranks)
 }
 
+// PeakBytes is the most memory that was allocated on the device; 0 if the plug-in does not count.
+func (b *Backend) PeakBytes() int64 {
+	m, err := b.device.Memory()
+	if err != nil {
+		return 0
+	}
+	return m.Peak
+}
+
 // Compiled lists the programs that the ranks of this process have compiled.
 func (b *Backend) Compiled() []tensor.Compilation { return b.client.Compiled() }
 
