@@ -20,8 +20,8 @@ func accelerateKeys() keys {
 
 		"machine_rank": ignored(launcher), "main_process_ip": ignored(launcher), "main_process_port": ignored(launcher), "same_network": noEffect(launcher),
 		"rdzv_backend": constant("static", launcher), "mpirun_config": ignored(launcher),
-		"enable_cpu_affinity": ignored("device.threads assigns processors"), "gpu_ids": constant("all", noGPU),
-		"main_training_function": constant("main", "no Python runs"), "use_cpu": noEffect("the device is device.name"),
+		"enable_cpu_affinity": ignored("device.threads assigns processors"), "gpu_ids": constant("all", "CUDA_VISIBLE_DEVICES selects GPUs"),
+		"main_training_function": constant("main", "no Python runs"), "use_cpu": custom("`device.name: cpu` if true", useCPU),
 
 		"downcast_bf16": ignored(tpu), "tpu_env": ignored(tpu), "tpu_name": ignored(tpu), "tpu_zone": ignored(tpu), "tpu_use_cluster": ignored(tpu), "tpu_use_sudo": ignored(tpu),
 		"tpu_vm": ignored(tpu), "commands": ignored(tpu), "command_file": ignored(tpu), "ipex_config": ignored("PyTorch only"),
@@ -33,6 +33,14 @@ func accelerateKeys() keys {
 		"parallelism_config": group(accelerateMeshKeys()),
 	}
 	return ks
+}
+
+// useCPU sets the device. false leaves it to the rest of the configuration: a file does not say which GPUs the
+// machine has.
+func useCPU(r *reader, k key) {
+	if r.checkValue(k, boolean) && enabled(k.Value) {
+		r.assign(k, "device.name", "cpu")
+	}
 }
 
 // ofKind returns a condition for a group that Accelerate reads only with one distributed_type.

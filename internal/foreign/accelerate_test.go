@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"trireme/device"
 	"trireme/internal/conf"
 	"trireme/internal/foreign"
 	"trireme/train"
@@ -146,5 +147,24 @@ func TestWithoutType(t *testing.T) {
 	}
 	if want := "scheduler.params: a group of keys has an effect here, although DeepSpeed ignores it without scheduler.type"; !strings.Contains(file.Warning(), want) {
 		t.Errorf("%s\nis without %s", file.Warning(), want)
+	}
+}
+
+func TestDevice(t *testing.T) {
+	for text, want := range map[string]device.Name{"use_cpu: true": "cpu", "use_cpu: false": "cuda", "gpu_ids: all": "cuda"} {
+		file, err := foreign.Read("x.yaml", "distributed_type: 'NO'\n"+text+"\n", foreign.Options{Format: foreign.Accelerate, Ranks: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := train.Default()
+		base.Device.Name = device.CUDA
+		loaded, err := conf.Load(base, file.Source, conf.Set("--set", "model.path=m"), conf.Set("--set", "data.path=d"))
+		if err != nil || loaded.Value.Device.Name != want || file.Warning() != "" {
+			t.Errorf("%s: %s, %v, %s", text, loaded.Value.Device.Name, err, file.Warning())
+		}
+	}
+	file, err := foreign.Read("x.yaml", "distributed_type: 'NO'\ngpu_ids: 0,1\n", foreign.Options{Format: foreign.Accelerate, Ranks: 1})
+	if err != nil || !strings.Contains(file.Warning(), "CUDA_VISIBLE_DEVICES selects GPUs") {
+		t.Errorf("gpu_ids 0,1: %v, %v", file.Warning(), err)
 	}
 }

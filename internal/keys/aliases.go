@@ -117,7 +117,10 @@ var aliases = []alias{
 	{key: "resume", program: "transformers", names: "resume_from_checkpoint resume_from load_checkpoint"},
 	{key: "device.name", program: "transformers", names: "no_cuda use_cpu accelerator"},
 	{key: "device.threads", program: "other programs", names: "num_threads n_threads cpu_threads omp_num_threads"},
+	{key: "device.memory_fraction", program: "TensorFlow, JAX and vLLM", names: "gpu_memory_fraction per_process_gpu_memory_fraction xla_python_client_mem_fraction gpu_memory_utilization"},
+	{key: "device.preallocate", program: "JAX", names: "xla_python_client_preallocate"},
 	{key: "device", program: "other programs", names: "hardware"},
+	{names: "gpu_ids cuda_visible_devices visible_devices", note: "the environment variable CUDA_VISIBLE_DEVICES selects GPUs"},
 
 	{names: "lora lora_r lora_rank lora_alpha lora_dropout lora_target_modules use_lora qlora adapter peft peft_config finetuning_type load_in_8bit load_in_4bit quantization quantization_config bnb_config", note: "adapters (LoRA) and quantized weights are not supported. model.freeze lists frozen parameters"},
 	{names: "wandb wandb_project wandb_entity wandb_run_name use_wandb wandb_log mlflow_tracking_uri", note: "records go to metrics.jsonl and TensorBoard only (logging.tensorboard)"},
