@@ -35,8 +35,8 @@ type Config struct {
 	Plugin string `yaml:"plugin"`
 	// ProcessRanks is the number of ranks that one process runs. --nproc must be a multiple of it, or
 	// smaller. 0 is all ranks of this machine for devices of a plug-in, and 1 for cpu. A process that
-	// another launcher starts, such as torchrun, is one rank, or this many if this is set. Results do not
-	// depend on it. Default 0.
+	// another launcher starts, such as torchrun, is one rank, or this many if this is set. Results on cpu
+	// do not depend on it. Default 0.
 	ProcessRanks int `yaml:"ranks_per_process"`
 	// MemoryFraction is the fraction of a GPU's memory that a run may allocate; the rest is left to
 	// CUDA, NCCL and other programs. Used by cuda. Default 0.9.
