@@ -20,6 +20,15 @@ type Options struct {
 	CountsOnly bool
 	// Only runs the calls whose names begin with it, and no other test.
 	Only string
+	// Program runs operations as one program, for backends that compile. All calls of an operation are
+	// then one program, and the meter, which counts the backend's tensors alone, is not checked.
+	Program func(operations func()) error
+	// Few skips most sizes, sequences and lists.
+	Few bool
+	// Contracts states that a backend contracts products and sums (fused multiply-add), or not,
+	// depending on the operations around them. Equal formulas then have equal numbers within the
+	// tolerance, but not equal bits.
+	Contracts bool
 }
 
 // Suite runs on several backends and caches the specification's results. All backends have the same
@@ -38,8 +47,9 @@ func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
 		all.want, all.peaks = map[string][][]float64{}, map[string]int64{}
 	}
 	s := &suite{name: t.Name(), b: b, Options: o, want: all.want, peaks: all.peaks}
+	groups := map[string][]*trial{} // by operation
 	for _, c := range cases() {
-		if !strings.HasPrefix(c.name, o.Only) {
+		if !strings.HasPrefix(c.name, o.Only) || o.Few && c.more {
 			continue
 		}
 		for name, mix := range mixes {
@@ -49,8 +59,21 @@ func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
 			if testing.Short() && name != "mixed" && !c.plain {
 				continue
 			}
-			t.Run(c.name+"/"+name, func(t *testing.T) { s.run(t, c, name, mix) })
+			tr := &trial{call: c, types: name, mix: mix}
+			if o.Program != nil {
+				op, _, _ := strings.Cut(c.name, "/")
+				groups[op] = append(groups[op], tr)
+				continue
+			}
+			t.Run(c.name+"/"+name, func(t *testing.T) { s.run(t, tr) })
 		}
+	}
+	for op, trials := range groups {
+		t.Run(op, func(t *testing.T) {
+			for part := range slices.Chunk(trials, 32) {
+				s.together(t, part)
+			}
+		})
 	}
 	if o.Only == "" {
 		t.Run("normal", s.normal)
@@ -125,6 +148,18 @@ type call struct {
 	run   func(b tensor.Backend, x []*tensor.Tensor)
 	plain bool // no operand's type is from the mix
 	large bool // enough for several threads; not for all mixes
+	more  bool // skipped by Options.Few
+}
+
+// trial is a call with operands of certain types.
+type trial struct {
+	call
+	types     string
+	mix       func(int) tensor.DType
+	operands  []*operand
+	got, want []*tensor.Tensor
+	bytes     int64 // of all operands
+	loosest   tensor.DType
 }
 
 // operand is an arg on both backends, inside a larger tensor of guards.
@@ -179,52 +214,81 @@ func (s *suite) operand(spec tensor.Backend, a arg, rng *rand.Rand) *operand {
 	return x
 }
 
-// run compares one call on both backends.
-func (s *suite) run(t *testing.T, c call, types string, mix func(int) tensor.DType) {
-	t.Helper()
-	spec := naive.New()
-	rng := rand.New(rand.NewPCG(uint64(len(c.name)), 5))
-	rest := s.b.Meter().Read()
-	var xs []*operand
-	var got, want []*tensor.Tensor
-	bytesOut, loosest := int64(0), tensor.F32
-	for i, a := range c.args {
+// allocate makes the operands on both backends.
+func (s *suite) allocate(tr *trial, spec tensor.Backend) {
+	rng := rand.New(rand.NewPCG(uint64(len(tr.name)), 5))
+	tr.loosest = tensor.F32
+	for i, a := range tr.args {
 		if a.float {
-			a.dt = mix(i)
+			a.dt = tr.mix(i)
 		}
-		if a.dt == tensor.BF16 || a.dt == tensor.F16 && loosest == tensor.F32 {
-			loosest = a.dt
+		if a.dt == tensor.BF16 || a.dt == tensor.F16 && tr.loosest == tensor.F32 {
+			tr.loosest = a.dt
 		}
 		x := s.operand(spec, a, rng)
-		xs, got, want = append(xs, x), append(got, x.got), append(want, x.want)
-		bytesOut += int64(x.whole.Bytes())
+		tr.operands, tr.got, tr.want = append(tr.operands, x), append(tr.got, x.got), append(tr.want, x.want)
+		tr.bytes += int64(x.whole.Bytes())
 	}
+}
+
+// check compares the results of a trial with the specification's, and frees the operands.
+func (s *suite) check(t *testing.T, tr *trial, spec tensor.Backend) {
+	t.Helper()
+	name := tr.name + "/" + tr.types
+	if !s.CountsOnly {
+		if s.want[name] == nil {
+			tr.run(spec, tr.want)
+			for _, x := range tr.operands {
+				s.want[name] = append(s.want[name], x.elements(spec))
+			}
+		}
+		for i, x := range tr.operands {
+			s.compare(t, fmt.Sprintf("operand %d (%v %v)", i, x.dt, x.shape), x, s.want[name][i], tr.loosest, tr.name)
+		}
+	}
+	for _, x := range tr.operands {
+		x.whole.Release()
+	}
+}
+
+// together runs trials as one program.
+func (s *suite) together(t *testing.T, trials []*trial) {
+	spec := naive.New()
+	for _, tr := range trials {
+		s.allocate(tr, spec)
+	}
+	err := s.Program(func() {
+		for _, tr := range trials {
+			tr.run(s.b, tr.got)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range trials {
+		t.Run(tr.name+"/"+tr.types, func(t *testing.T) { s.check(t, tr, spec) })
+	}
+}
+
+// run compares one call on both backends.
+func (s *suite) run(t *testing.T, tr *trial) {
+	t.Helper()
+	spec := naive.New()
+	rest := s.b.Meter().Read()
+	s.allocate(tr, spec)
 	s.b.Meter().ResetPeak()
-	c.run(s.b, got)
+	tr.run(s.b, tr.got)
 	s.b.Sync()
 	use := s.b.Meter().Read()
-	if live := use.LiveTotal - rest.LiveTotal; live != bytesOut || use.Live[tensor.Activations]-rest.Live[tensor.Activations] != bytesOut {
-		t.Errorf("%d live bytes after the call, %d before", live, bytesOut)
+	if live := use.LiveTotal - rest.LiveTotal; live != tr.bytes || use.Live[tensor.Activations]-rest.Live[tensor.Activations] != tr.bytes {
+		t.Errorf("%d live bytes after the call, %d before", live, tr.bytes)
 	}
-	name, peak := c.name+"/"+types, use.PeakTotal-rest.LiveTotal
+	name, peak := tr.name+"/"+tr.types, use.PeakTotal-rest.LiveTotal
 	if other, ok := s.peaks[name]; ok && peak != other {
 		t.Errorf("peak of %d live bytes, on another backend %d", peak, other)
 	}
 	s.peaks[name] = peak
-	if !s.CountsOnly {
-		if s.want[name] == nil {
-			c.run(spec, want)
-			for _, x := range xs {
-				s.want[name] = append(s.want[name], x.elements(spec))
-			}
-		}
-		for i, x := range xs {
-			s.compare(t, fmt.Sprintf("operand %d (%v %v)", i, x.dt, x.shape), x, s.want[name][i], loosest, c.name)
-		}
-	}
-	for _, x := range xs {
-		x.whole.Release()
-	}
+	s.check(t, tr, spec)
 	if live := s.b.Meter().Read().LiveTotal; live != rest.LiveTotal {
 		t.Errorf("%d live bytes after all releases, %d before", live, rest.LiveTotal)
 	}
@@ -243,6 +307,39 @@ func tolerance(call string) (tol, beside float64) {
 		return 2e-6, 0.1
 	}
 	return 3e-6, 0.1
+}
+
+// within returns the comparison of a call's numbers, with operands up to a type and results up to top.
+func within(call string, loosest tensor.DType, top float64) func(got, want float64) bool {
+	tol, beside := tolerance(call)
+	if loosest == tensor.BF16 {
+		tol = 2e-2
+	} else if loosest == tensor.F16 {
+		tol = 4e-3
+	}
+	return func(g, w float64) bool {
+		return g == w || math.IsNaN(g) && math.IsNaN(w) || math.Abs(g-w) <= tol*(math.Abs(w)+beside*top)
+	}
+}
+
+// same reports whether two results of one formula have the same bits, or near numbers if the backend
+// contracts.
+func (s *suite) same(call string, dt tensor.DType, got, want []byte) bool {
+	if bytes.Equal(got, want) || !s.Contracts {
+		return bytes.Equal(got, want)
+	}
+	g, w := decode(dt, got), decode(dt, want)
+	top := 0.1
+	for _, v := range w {
+		top = max(top, math.Abs(v))
+	}
+	near := within(call, dt, top)
+	for i := range w {
+		if !near(g[i], w[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // compare checks an operand's numbers, and its guards.
@@ -273,16 +370,10 @@ func (s *suite) compare(t *testing.T, what string, x *operand, want []float64, l
 	if x.loose {
 		return
 	}
-	tol, beside := tolerance(call)
-	if loosest == tensor.BF16 {
-		tol = 2e-2
-	} else if loosest == tensor.F16 {
-		tol = 4e-3
-	}
+	near := within(call, loosest, top)
 	for k, i := range x.at {
 		g, w := got[i], want[k]
-		same := g == w || math.IsNaN(g) && math.IsNaN(w)
-		if d := math.Abs(g - w); !same && !(d <= tol*(math.Abs(w)+beside*top)) {
+		if !near(g, w) {
 			t.Errorf("%s, element %d: %v, want %v", what, k, g, w)
 			return
 		}

@@ -10,7 +10,8 @@ import (
 func TestChunkedAttention(t *testing.T) {
 	b := open(t, 1)[0]
 	b.SetChunking(1, 8)
-	b.Alone = func(f func() error) error { return b.Compile(false, f) }
+	o := programs(t, b)
+	o.Only = "attention backward/"
 	var suite backendtest.Suite
-	suite.Run(t, b, backendtest.Options{Only: "attention backward/"})
+	suite.Run(t, b, o)
 }

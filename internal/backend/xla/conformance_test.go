@@ -1,6 +1,7 @@
 package xla_test
 
 import (
+	"os"
 	"testing"
 
 	"trireme/device"
@@ -48,10 +49,17 @@ func open(t *testing.T, n int) []*xla.Backend {
 	return bs
 }
 
-// Every operation, compiled alone, conforms to the specification.
+// programs are the suite's options for a backend.
+func programs(t *testing.T, b *xla.Backend) backendtest.Options {
+	b.Alone = func(f func() error) error { return b.Compile(false, f) }
+	return backendtest.Options{Contracts: true, Few: os.Getenv("XLA_CONFORMANCE") != "full", Program: func(operations func()) error {
+		return b.Compile(false, func() error { operations(); return nil })
+	}}
+}
+
+// Every operation conforms to the specification. XLA_CONFORMANCE=full tests all sizes.
 func TestConformance(t *testing.T) {
 	b := open(t, 1)[0]
-	b.Alone = func(f func() error) error { return b.Compile(false, f) }
 	var suite backendtest.Suite
-	suite.Run(t, b, backendtest.Options{})
+	suite.Run(t, b, programs(t, b))
 }
