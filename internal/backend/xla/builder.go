@@ -362,6 +362,23 @@ func (b *builder) iota(e elem, n int) value {
 // i32 is a scalar.
 func (b *builder) i32(n int) value { return b.splat("i32", float64(n)) }
 
+// indexType is the type of indices of an array of size elements. The stack of a large model's layers has
+// more than 32 bits can count.
+func indexType(size int) elem {
+	if size > math.MaxInt32 {
+		return "i64"
+	}
+	return "i32"
+}
+
+// offset is index n of an array of size elements, a scalar.
+func (b *builder) offset(size, n int) value { return b.splat(indexType(size), float64(n)) }
+
+// stride is index i*n, for an i32 scalar i.
+func (b *builder) stride(size int, i value, n int) value {
+	return b.binary("multiply", b.convert(i, indexType(size)), b.offset(size, n))
+}
+
 // reduce folds dimension dim by a binary operation, from start.
 func (b *builder) reduce(v value, dim int, name string, start float64) value {
 	dims := slices.Delete(slices.Clone(v.dims), dim, dim+1)

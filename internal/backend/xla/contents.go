@@ -137,7 +137,7 @@ func (e *emitter) read(c *contents, r region, dims []int) value {
 	whole := c.entries[0]
 	if r.axis != "" {
 		all := e.slice(e.flat(whole.v), []int{r.base}, []int{r.base + r.all})
-		at := e.binary("multiply", e.coordinate(r.axis), e.i32(r.step))
+		at := e.stride(r.all, e.coordinate(r.axis), r.step)
 		own := e.dynamicSlice(all, []int{r.step}, at)
 		x := entry{region{off: r.base, rows: 1, width: r.step, ld: r.step, axis: r.axis, base: r.base, all: r.all, step: r.step}, own}
 		return e.reshape(e.sub(x, r), dims...)
@@ -262,20 +262,20 @@ func (e *emitter) consolidate(c *contents) value {
 // overwrite replaces a region of a flat array.
 func (e *emitter) overwrite(v value, x entry) value {
 	n := v.size()
-	off := e.i32(x.off)
+	off := e.offset(n, x.off)
 	if x.axis != "" {
-		off = e.binary("add", off, e.binary("multiply", e.coordinate(x.axis), e.i32(x.step)))
+		off = e.binary("add", off, e.stride(n, e.coordinate(x.axis), x.step))
 	}
 	if x.rows == 1 {
 		return e.update(v, e.flat(x.v), off)
 	}
 	if x.axis == "" && n%x.ld == 0 && x.off%x.ld+x.width <= x.ld {
-		m := e.update(e.reshape(v, n/x.ld, x.ld), e.reshape(x.v, x.rows, x.width), e.i32(x.off/x.ld), e.i32(x.off%x.ld))
+		m := e.update(e.reshape(v, n/x.ld, x.ld), e.reshape(x.v, x.rows, x.width), e.offset(n, x.off/x.ld), e.offset(n, x.off%x.ld))
 		return e.flat(m)
 	}
 	for i := range x.rows { // rare: rows that are no columns of the buffer
 		row := e.slice(e.reshape(x.v, x.rows, x.width), []int{i, 0}, []int{i + 1, x.width})
-		v = e.update(v, e.flat(row), e.binary("add", off, e.i32(i*x.ld)))
+		v = e.update(v, e.flat(row), e.binary("add", off, e.offset(n, i*x.ld)))
 	}
 	return v
 }

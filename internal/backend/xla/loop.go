@@ -121,10 +121,11 @@ func (x *emission) content(l *record.Loop, local int) value {
 
 // start is a slice's first element in iteration i.
 func (x *emission) start(a *record.Local, i value) value {
+	size := x.at(a.Buffer).n
 	if a.Stride == 0 {
-		return x.i32(a.Start)
+		return x.offset(size, a.Start)
 	}
-	return x.binary("add", x.i32(a.Start), x.binary("multiply", i, x.i32(a.Stride)))
+	return x.binary("add", x.offset(size, a.Start), x.stride(size, i, a.Stride))
 }
 
 // selectStreams makes the streams of iteration i available to Words.
