@@ -126,7 +126,6 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 		return err
 	}
 	f.device.ProcessRanks = f.perProc
-	f.perProc = f.device.RanksPerProcess(f.nproc)
 	env, err := rendezvous.Read(os.LookupEnv)
 	if err != nil {
 		return &Exit{CodeUsage, err}
@@ -138,7 +137,7 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 		return err
 	}
 	if !env.Launched && f.nproc > 1 {
-		n, err := ranksPerProcess(f.nproc, min(f.nproc, f.perProc), "--ranks_per_process ")
+		n, err := ranksPerProcess(f.nproc, f.device.RanksPerProcess(f.nproc), "--ranks_per_process ")
 		if err != nil {
 			return err
 		}
