@@ -178,11 +178,23 @@ func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Clien
 	if err != nil {
 		return nil, nil, explain(found, err)
 	}
+	if err := checkPlatform(c.Name, opened.Platform(), found); err != nil {
+		_ = opened.Close()
+		return nil, nil, err
+	}
 	if n, ranks := len(opened.Devices()), max(1, p.Ranks); n < ranks {
 		_ = opened.Close()
 		return nil, nil, tooFew(ranks, n, opened.Platform())
 	}
 	return opened, gpus.cudnn(found, p.Local), nil
+}
+
+// checkPlatform refuses a plug-in for other devices than the name says.
+func checkPlatform(name Name, platform string, found plugin.Found) error {
+	if name == XLA || string(name) == platform {
+		return nil
+	}
+	return fault.Try(fault.At("device.plugin", "%s is a plug-in for %s, and device.name is %s", found.Path, platform, name), "%s", fault.Set("device.name", XLA))
 }
 
 // clientOptions are the options of the client. Each rank of the process uses one device of the machine, in

@@ -184,3 +184,16 @@ func TestCheckDriver(t *testing.T) {
 		t.Errorf("an unknown driver: %v", err)
 	}
 }
+
+func TestCheckPlatform(t *testing.T) {
+	found := plugin.Found{File: plugin.File{Path: "/p.so"}}
+	const want = "device.plugin /p.so is a plug-in for cpu, and device.name is cuda. try: device.name=xla"
+	if err := checkPlatform(CUDA, "cpu", found); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	for name, platform := range map[Name]string{CUDA: "cuda", TPU: "tpu", XLA: "cpu"} {
+		if err := checkPlatform(name, platform, found); err != nil {
+			t.Error(err)
+		}
+	}
+}
