@@ -38,16 +38,12 @@ func (e *emitter) ExactAdd(acc, x *tensor.Tensor) {
 	e.store(acc, e.carry(e.binary("add", e.flat(e.load(acc)), e.concat(0, sums, e.reshape(bad, 1)))))
 }
 
-// carry moves the excess over 32 bits of each digit to the next.
+// carry moves the excess over 32 bits of each digit to the next, all at once. Digits may then exceed 32
+// bits by what they got, which bounds them over any number of sums.
 func (e *emitter) carry(acc value) value {
-	words := make([]value, tensor.ExactWords)
-	for i := range words {
-		words[i] = e.slice(acc, []int{i}, []int{i + 1})
-	}
-	for i := range digits - 1 {
-		over := e.binary("shift_right_arithmetic", words[i], e.splat("i64", 32, 1))
-		words[i] = e.binary("and", words[i], e.splat("i64", math.MaxUint32, 1))
-		words[i+1] = e.binary("add", words[i+1], over)
-	}
-	return e.concat(0, words...)
+	n := digits - 1
+	low, rest := e.slice(acc, []int{0}, []int{n}), e.slice(acc, []int{n}, []int{n + 2})
+	over := e.binary("shift_right_arithmetic", low, e.splat("i64", 32, n))
+	low = e.binary("and", low, e.splat("i64", math.MaxUint32, n))
+	return e.binary("add", e.concat(0, low, rest), e.concat(0, e.splat("i64", 0, 1), over, e.splat("i64", 0, 1)))
 }
