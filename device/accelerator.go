@@ -52,7 +52,7 @@ type clientKey struct {
 	name                       Name
 	plugin                     string
 	memory                     float64
-	preallocate                bool
+	preallocate, deterministic bool
 	index, count, ranks, local int
 }
 
@@ -63,7 +63,7 @@ var (
 
 // acquire returns the client for a configuration, which the first call opens. Each caller releases it.
 func acquire(c Config, p Process) (*client, error) {
-	key := clientKey{c.Name, c.Plugin, c.MemoryFraction, c.Preallocate, p.Index, max(1, p.Count), max(1, p.Ranks), p.Local}
+	key := clientKey{c.Name, c.Plugin, c.MemoryFraction, c.Preallocate, c.Deterministic, p.Index, max(1, p.Count), max(1, p.Ranks), p.Local}
 	clientsMu.Lock()
 	s := clients[key]
 	if s == nil {
@@ -75,7 +75,7 @@ func acquire(c Config, p Process) (*client, error) {
 	s.opened.Do(func() {
 		var gpu *cudnn.Device
 		if s.Client, gpu, s.err = newClient(plugin.Machine(), nvml.File, c, p); s.err == nil {
-			s.programs = xla.NewClient(s.Client, jobDevices(s.Client, p), nil)
+			s.programs = xla.NewClient(s.Client, jobDevices(s.Client, p), compilerFlags(c))
 			if dir, err := os.UserCacheDir(); err == nil {
 				s.programs.Cache = filepath.Join(dir, "trireme", "programs")
 			}
@@ -104,6 +104,14 @@ func (s *client) release() error {
 	}
 	s.programs.Close()
 	return s.Client.Close()
+}
+
+// compilerFlags are the flags that a configuration requires of the compiler.
+func compilerFlags(c Config) []pjrt.Flag {
+	if c.Name != CUDA || !c.Deterministic {
+		return nil
+	}
+	return []pjrt.Flag{{Name: "xla_gpu_exclude_nondeterministic_ops", Value: true}}
 }
 
 // jobDevices are the devices of all ranks of the job, by id. Plug-ins number those of several processes in

@@ -44,6 +44,10 @@ type Config struct {
 	// Preallocate allocates that fraction at the start. false grows with the need, which lets programs
 	// share a GPU, but fragments its memory. Used by cuda. Default true.
 	Preallocate bool `yaml:"preallocate"`
+	// Deterministic allows only operations that give the same bits in every run with the same GPUs,
+	// ranks and software, also after a resume. false allows faster ones, such as cuDNN's default
+	// backward of attention. Used by cuda; cpu always gives the same bits. Default true.
+	Deterministic bool `yaml:"deterministic"`
 	// Threads is the number of threads per rank; 0 divides the machine's processors among its
 	// ranks. Results do not depend on it. Default 0.
 	Threads int `yaml:"threads"`
@@ -56,7 +60,9 @@ type Config struct {
 }
 
 // DefaultConfig is the default configuration.
-func DefaultConfig() Config { return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true} }
+func DefaultConfig() Config {
+	return Config{Name: CPU, MemoryFraction: 0.9, Preallocate: true, Deterministic: true}
+}
 
 // Validate checks all fields. It does not look for plug-ins or devices.
 func (c Config) Validate() error {

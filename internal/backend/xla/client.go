@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -77,6 +79,13 @@ func (c *Client) build(x *program, p *record.Program, groups map[string][][]int)
 	o := pjrt.CompileOptions{Replicas: c.replicas, Devices: c.devices, Flags: c.flags, Optional: Flags(c.target.platform)}
 	for _, a := range x.params {
 		o.Params = append(o.Params, pjrt.Param{Type: a.pjrtType(), Dims: a.dims})
+	}
+	if c.Cache != "" && c.target.platform == "cuda" {
+		// The choices among algorithms, so that programs compiled again have the same bits.
+		dir := filepath.Join(c.Cache, "autotuning")
+		if err := os.MkdirAll(dir, 0o755); err == nil {
+			o.Optional = append(o.Optional, pjrt.Flag{Name: "xla_gpu_per_fusion_autotune_cache_dir", Value: dir})
+		}
 	}
 	if c.Cache == "" {
 		x.exec, err = c.client.Compile(x.text, o)
