@@ -105,6 +105,9 @@ type Compiler interface {
 	Programs() []Program
 }
 
+// Collective is a collective in the schedule of a compiled program.
+type Collective = hlo.Collective
+
 // Program is a compiled program.
 type Program struct {
 	Call       int // index of the first program of the step that is equal to it
@@ -115,7 +118,7 @@ type Program struct {
 	Peak, Arguments, Outputs, Alias, Temporaries int64
 	Seconds                                      float64 // of compilation
 	// Collectives are those that the compiler has scheduled.
-	Collectives []hlo.Collective
+	Collectives []Collective
 }
 
 // Hidden is the share of the bytes of collectives that move while matrix products run.
