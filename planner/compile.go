@@ -12,7 +12,7 @@ import (
 
 // Program is a compiled program of a step.
 type Program struct {
-	Name string // the micro-batch, or "step" for all of it
+	Name string // the part of the step, or "step" for all of it
 	device.Program
 }
 
@@ -29,7 +29,7 @@ func (j Job) Compile(ctx context.Context, t *device.Target, started func(name st
 		return nil, err
 	}
 	n := min(accumulation, compiledMicroBatches)
-	last := "micro-batches"
+	last := "step"
 	c := t.Compiler(func(call, operations int) {
 		if last = programName(call, n); started != nil {
 			started(last, operations)
@@ -54,8 +54,8 @@ func (j Job) Compile(ctx context.Context, t *device.Target, started func(name st
 	return out, nil
 }
 
-// programName is the name of program i of a step of n micro-batches. Several have one for the beginning
-// before them.
+// programName is the name of program i of a step of n micro-batches: with more than one, the beginning is
+// a program before them.
 func programName(i, n int) string {
 	switch {
 	case n == 1:
