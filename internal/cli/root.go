@@ -13,7 +13,7 @@ func newRoot() *cobra.Command {
 		Long: `Train transformer language models on any number of processes, with DDP, FSDP,
 ZeRO or hybrid sharding.
 
-It runs on CPUs; GPUs are not supported yet.
+It runs on CPUs, and on GPUs and TPUs by a plug-in (--device), which is new.
 
 Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input file;
 3 a check failed; 4 authentication failed; 75 stopped early, with a checkpoint;
