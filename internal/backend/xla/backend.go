@@ -156,16 +156,15 @@ func (b *Backend) execute(x *program, rec *record.Recording) error {
 		}
 		bytes := make([]byte, outs[i].Size())
 		ready, err := outs[i].DownloadAsync(bytes)
+		outs[i].Close() // the download keeps it
 		if err != nil {
 			return b.failure(err)
 		}
-		out := outs[i]
 		var failed error
 		rec.SetResult(p.number, func() []byte {
 			if ready != nil {
 				failed = ready.Await()
 				ready.Close()
-				out.Close()
 				ready = nil
 			}
 			if failed != nil {
