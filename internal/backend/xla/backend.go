@@ -144,6 +144,11 @@ func (b *Backend) execute(x *program, rec *record.Recording) error {
 			return b.failure(err)
 		}
 	}
+	for i, buf := range rec.Buffers {
+		if buf.Kind == record.Output || buf.Kind == record.Scratch {
+			b.memory.replace(rec.Bound[i], nil) // its contents are undefined: free them first
+		}
+	}
 	outs, done, err := x.exec.Execute(b.device, args, nil)
 	if err != nil {
 		return b.failure(err)
@@ -172,11 +177,6 @@ func (b *Backend) execute(x *program, rec *record.Recording) error {
 			}
 			return bytes
 		})
-	}
-	for i, buf := range rec.Buffers {
-		if buf.Kind == record.Scratch {
-			b.memory.replace(rec.Bound[i], nil)
-		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package xla
 import (
 	"testing"
 
+	"trireme/collective"
 	"trireme/internal/backend/meta"
 	"trireme/internal/backend/record"
 	"trireme/tensor"
@@ -26,4 +27,18 @@ func Text(t *testing.T, platform string, f func(b tensor.Backend)) string {
 		t.Fatal(err)
 	}
 	return m.text
+}
+
+// Emit is a program's text for a platform. groups are the rank lists of each group.
+func Emit(p *record.Program, platform string, groups map[string][][]int, replicas int) (string, error) {
+	m, err := emit(p, newTarget(platform), groups, replicas)
+	if err != nil {
+		return "", err
+	}
+	return m.text, nil
+}
+
+// WithGroups notes the groups that ranks form.
+func WithGroups(w collective.World, groups map[string][][]int) collective.World {
+	return world{w, groups}
 }
