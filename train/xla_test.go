@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,12 +17,34 @@ import (
 	"trireme/internal/pjrt/pjrttest"
 	"trireme/optim"
 	"trireme/parallel"
+	"trireme/tensor"
 	"trireme/train"
 )
 
-// xlaDevices returns a function that opens the device of a rank, on n devices of the CPU plug-in.
+// Environment variables that choose another device than the CPU plug-in for the reference runs, on one rank.
+const (
+	deviceVar = "TRAIN_TEST_DEVICE" // cuda, xla or tpu
+	pluginVar = "TRAIN_TEST_PLUGIN" // plug-in file, for device.plugin
+)
+
+// chosenDevice returns the device of the environment, "" for none.
+func chosenDevice() device.Name { return device.Name(os.Getenv(deviceVar)) }
+
+// xlaDevices returns a function that opens the device of a rank, on n devices of the CPU plug-in or of the
+// environment's.
 func xlaDevices(t *testing.T, n int) func(w collective.World) (device.Device, collective.World, error) {
 	t.Helper()
+	if name := chosenDevice(); name != "" {
+		c := device.DefaultConfig()
+		c.Name, c.Plugin, c.Preallocate, c.Threads = name, os.Getenv(pluginVar), false, 1
+		return func(w collective.World) (device.Device, collective.World, error) {
+			b, err := c.Open(device.Process{Rank: w.Rank(), Ranks: n}, nil, n, nil)
+			if err != nil {
+				return nil, nil, err
+			}
+			return b, device.World(b, w), nil
+		}
+	}
 	plugin, err := pjrt.Load(pjrttest.CPU(t))
 	if err != nil {
 		t.Fatal(err)
@@ -164,17 +187,21 @@ func TestXLAStep(t *testing.T) {
 }
 
 // The reference runs of all families, on 1, 2, 4 and 8 replicas with all strategies; hybrid sharding on 4
-// is a mesh of 2 x 2.
+// is a mesh of 2 x 2. A device of the environment has one replica.
 func TestXLAGolden(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a program per case")
 	}
 	strategies := []string{"full_shard", "zero_1", "hybrid_shard", "shard_grad_op", "no_shard", "hybrid_shard_zero2"}
+	worlds := []int{1, 2, 4, 8}
+	if chosenDevice() != "" {
+		worlds = worlds[:1]
+	}
 	next := 0
 	for _, name := range cases {
 		g := readGolden(t, filepath.Join("testdata", "golden", name))
 		h := g.Hyperparameters
-		for _, world := range []int{1, 2, 4, 8} {
+		for _, world := range worlds {
 			cfg, micro := parallel.Default(), h.MicroBatchSize
 			if world > 1 {
 				if h.GradientAccumulationSteps*h.MicroBatchSize%world != 0 {
@@ -186,8 +213,43 @@ func TestXLAGolden(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d/%s", name, world, cfg.Strategy), func(t *testing.T) {
 				g := *g
 				g.devices = xlaDevices(t, world)
-				g.compare(t, g.run(t, world, cfg, micro, 1))
+				r := g.run(t, world, cfg, micro, 1)
+				g.logWorst(t, r)
+				g.compare(t, r)
 			})
 		}
 	}
+}
+
+// Every family computes in bfloat16 near float32, within the tolerances of TestFamiliesMixed.
+func TestXLAGoldenMixed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a program per case")
+	}
+	for _, name := range cases {
+		t.Run(name, func(t *testing.T) {
+			g := readGolden(t, filepath.Join("testdata", "golden", name))
+			g.precision, g.Hyperparameters.Steps = parallel.Precision{Param: tensor.BF16}, 2
+			g.devices = xlaDevices(t, 1)
+			r := g.run(t, 1, parallel.Default(), g.Hyperparameters.MicroBatchSize, 1)
+			g.logWorst(t, r)
+			for i := range r.loss {
+				if want := g.Expected[i]; !near(r.loss[i], want.Loss, 3e-3) || !near(r.norm[i], want.GradNorm, 2e-2) {
+					t.Errorf("step %d: loss %v grad_norm %v, in float32 %v %v", i+1, r.loss[i], r.norm[i], want.Loss, want.GradNorm)
+				}
+			}
+		})
+	}
+}
+
+// logWorst logs the largest relative deviations from the reference, in the form that bench/gpu reads.
+func (g *golden) logWorst(t *testing.T, r *result) {
+	t.Helper()
+	var loss, norm float64
+	for i := range r.loss {
+		want := g.Expected[i]
+		loss = max(loss, math.Abs(r.loss[i]-want.Loss)/math.Abs(want.Loss))
+		norm = max(norm, math.Abs(r.norm[i]-want.GradNorm)/math.Abs(want.GradNorm))
+	}
+	t.Logf("worst deviation over %d steps: loss %.2e, grad_norm %.2e", len(r.loss), loss, norm)
 }
