@@ -66,7 +66,7 @@ starts with this command, before workers.`,
 	p.StringVar(&f.dtype, "dtype", "float32", "type of parameters in computation and of activations: float32, bfloat16 or float16")
 	p.StringVar((*string)(&f.device.Name), "device", "cpu", "device: cpu, cuda, xla or tpu")
 	p.StringVar(&f.device.Plugin, "plugin", "", "PJRT plug-in `FILE` of the device")
-	p.Float64Var(&f.options.PeakGFLOPS, "peak_gflops", 0, "peak GFLOP/s of a rank, for mfu; 0: measured, on cpu only")
+	p.Float64Var(&f.options.PeakGFLOPS, "peak_gflops", 0, "peak GFLOP/s of a rank, for mfu; 0: measured on cpu, by the card's name on cuda")
 	p.Float64Var(&f.options.Clip, "clip", 0, "maximum gradient norm; 0: no clipping")
 	p.StringVar(&f.options.Recompute, "recompute", "", "recompute in backward: "+strings.Join(recomputations(), ", ")+" (default without a value: layers)")
 	p.Lookup("recompute").NoOptDefVal = "layers"
@@ -166,6 +166,9 @@ type stepReport struct {
 // measure measures as the ranks of this process, and returns the report of the first.
 func (f *benchStepFlags) measure(ctx context.Context, env rendezvous.Env) (report *stepReport, err error) {
 	o := f.options
+	if o.PeakGFLOPS == 0 {
+		o.PeakGFLOPS = f.device.PeakFLOPS(o.Precision.Param) / 1e9
+	}
 	if o.Began, err = startTime(); err != nil {
 		return nil, err
 	}
