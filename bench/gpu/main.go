@@ -48,8 +48,8 @@ type part struct {
 // parts are the parts of a run in order.
 var parts = []part{
 	{"environment", 0.1, (*harness).environment},
-	{"golden", 0.35, (*harness).reference},
-	{"curve", 0.25, (*harness).curve},
+	{"golden", 0.3, (*harness).reference},
+	{"curve", 0.2, (*harness).curve},
 	{"speed", 1, (*harness).speed},
 }
 
