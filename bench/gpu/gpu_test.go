@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 const triremeScript = `#!/bin/sh
 case "$*" in
-doctor*) echo '{"schema": "devices"}' ;;
+doctor*) echo '{"schema": "devices", "plugin": "'$(cat $XDG_CACHE_HOME/trireme/plugins/file)'"}' ;;
 *"--device cuda"*) echo '{"tokens_per_s": 300, "mfu": 0.3, "device_peak_mib": 70, "first_step_s": 9, "loss_first": 2, "loss_last": 1.5, "step_ms": 4}' ;;
 *) printf '{\n "loss_first": 2,\n "loss_last": 1.0\n}\n' ;;
 esac
@@ -59,7 +60,9 @@ func fake(t *testing.T) *harness {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir("train", 0o755); err != nil {
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	plugins := filepath.Join(dir, "cache", "trireme", "plugins")
+	if err := errors.Join(os.Mkdir("train", 0o755), os.MkdirAll(plugins, 0o755), os.WriteFile(filepath.Join(plugins, "file"), []byte("cuda"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	return &harness{device: "cuda", out: "gpu.json", trireme: "./trireme", python: "./python", golden: "./train.test", pairs: 2, budget: 20 * time.Second}
@@ -85,7 +88,7 @@ func TestCrash(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	r := readReport(t, h)
-	if e := r.Environment; e == nil || len(e.Errors) > 0 || e.Python["python"] != "3.12" || e.Devices["schema"] != "devices" {
+	if e := r.Environment; e == nil || len(e.Errors) > 0 || e.Python["python"] != "3.12" || e.Devices["schema"] != "devices" || e.Devices["plugin"] != "cuda" {
 		t.Errorf("environment %+v", e)
 	}
 	if c := r.Curve; c == nil || c.Error != "" || len(c.Runs) != 2 || c.Runs[1].Steps != 100 || *c.First != 0 || *c.Last != 0.5 {

@@ -99,6 +99,9 @@ func (h *harness) run(ctx context.Context) error {
 		}
 		fmt.Fprintf(os.Stderr, "%s\n", p.name)
 		h.cache = filepath.Join(caches, p.name)
+		if err := h.linkPlugins(); err != nil {
+			return err
+		}
 		limited, cancel := context.WithTimeout(ctx, time.Duration(p.share*float64(time.Until(ends))))
 		if err := p.run(h, limited); err != nil {
 			failed++
@@ -117,6 +120,19 @@ func (h *harness) run(ctx context.Context) error {
 		return fmt.Errorf("%d parts failed; %s has their errors", failed, h.out)
 	}
 	return nil
+}
+
+// linkPlugins makes the plug-ins of the user's cache directory visible in h.cache, which replaces it.
+func (h *harness) linkPlugins() error {
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return nil // trireme looks in none either
+	}
+	dir := filepath.Join(h.cache, "trireme")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(filepath.Join(user, "trireme", "plugins"), filepath.Join(dir, "plugins"))
 }
 
 // resolve checks the flags and makes paths absolute, since children run in other directories.
