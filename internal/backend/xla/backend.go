@@ -87,7 +87,7 @@ func (b *Backend) PeakBytes() int64 {
 func (b *Backend) Compiled() []tensor.Compilation { return b.client.Compiled() }
 
 // Compile runs f as a program. Results arrive later: an error of the device may be returned by a later
-// call, or by Sync.
+// call or by Close, or be the panic value of a read.
 func (b *Backend) Compile(last bool, f func() error) error {
 	rec, err := b.Record(last, f)
 	if err != nil {

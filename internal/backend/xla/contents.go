@@ -40,12 +40,12 @@ func (r region) span() (lo, hi int) {
 	return r.off, r.off + (r.rows-1)*r.ld + r.width
 }
 
-// samePlace reports whether offsets of both are comparable.
+// samePart reports whether offsets of both are comparable.
 func (r region) samePart(o region) bool {
 	return r.axis == o.axis && r.base == o.base && r.all == o.all && r.step == o.step
 }
 
-// columns returns the offset of o in r as rows and columns of r, if o is a sub-matrix.
+// find returns the offset of o in r as rows and columns of r, if o is a sub-matrix.
 func (r region) find(o region) (row, col int, ok bool) {
 	if !r.samePart(o) {
 		return 0, 0, false
@@ -73,15 +73,16 @@ func (r region) contains(o region) bool {
 	return ok
 }
 
+// overlaps reports whether r and o may have elements in common.
 func (r region) overlaps(o region) bool {
 	lo, hi := r.span()
 	olo, ohi := o.span()
 	if hi <= olo || ohi <= lo {
 		return false
 	}
-	if r.samePart(o) && (r.axis == "" || r.axis == o.axis) && r.rows > 1 && o.rows > 1 && r.ld == o.ld {
-		c, oc := r.off%r.ld, o.off%r.ld
-		return c < oc+o.width && oc < c+r.width
+	if r.samePart(o) && r.rows > 1 && o.rows > 1 && r.ld == o.ld {
+		d := ((o.off-r.off)%r.ld + r.ld) % r.ld // columns may begin in a row of the buffer and end in the next
+		return d < r.width || d+o.width > r.ld
 	}
 	if r.axis != "" && r.samePart(o) {
 		lo, hi = r.off, r.off+(r.rows-1)*r.ld+r.width

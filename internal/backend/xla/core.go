@@ -17,8 +17,6 @@ type emitter struct {
 	coords  map[string]value // of this rank, by axis; i32 scalars of the current region
 	groups  map[string][][]int
 	streams map[uint64]value // of random numbers: I64 scalars of the current iteration
-	inputs  []value          // remaining uploads
-	results []value
 	target  target
 }
 

@@ -39,7 +39,7 @@ type emission struct {
 	p      *record.Rolled
 	bufs   []*tensor.Buffer // by number, outside loops
 	locals []*tensor.Buffer // by number, within a loop
-	inputs []value
+	inputs []value          // uploads that no operation has taken yet
 	result []value
 }
 
