@@ -53,9 +53,9 @@ func (v value) typ() string { return typ(v.elem, v.dims) }
 type builder struct {
 	out    strings.Builder
 	indent string
-	last   int              // number of the last value
-	consts map[string]value // constants of this region, by text
-	known  map[string]float64
+	last   int                // number of the last value
+	consts map[string]value   // constants of this region, by text
+	known  map[string]float64 // element of a splat of this region, not rounded to its type
 }
 
 func newBuilder() *builder {
@@ -201,8 +201,10 @@ func (b *builder) convert(v value, e elem) value {
 	if v.elem == e {
 		return v
 	}
-	if k, ok := b.known[v.id]; ok && (e.float() || k == math.Trunc(k)) {
-		return b.splat(e, k, v.dims...)
+	if k, ok := b.known[v.id]; ok {
+		if k = rounded(v.elem, k); e.float() || k == math.Trunc(k) {
+			return b.splat(e, k, v.dims...)
+		}
 	}
 	if e == boolean {
 		return b.compare(v, b.splat(v.elem, 0, v.dims...), "NE")

@@ -37,3 +37,31 @@ func TestConstantsAreSmall(t *testing.T) {
 		t.Errorf("%d tables, want 4", tables)
 	}
 }
+
+// A constant has the value of its type where a program converts it to another one.
+func TestConstantsAreRounded(t *testing.T) {
+	b := open(t, 1)[0]
+	for _, dt := range []tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.I32, tensor.U8} {
+		for _, v := range []float64{0.1, 2.75, 1e-6} {
+			value := func(in func(func() error) error) float64 {
+				wide := b.New(tensor.Activations, tensor.F64, 1)
+				defer wide.Release()
+				err := in(func() error {
+					x := b.New(tensor.Activations, dt, 1)
+					b.Fill(x, v)
+					b.Copy(wide, x)
+					x.Release()
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return tensor.FromBytes[float64](tensor.DownloadAsync(b, wide)())[0]
+			}
+			host := value(func(f func() error) error { return f() })
+			if got := value(func(f func() error) error { return b.Compile(false, f) }); got != host {
+				t.Errorf("%v of %v: %v, want %v", v, dt, got, host)
+			}
+		}
+	}
+}
