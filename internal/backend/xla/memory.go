@@ -57,12 +57,13 @@ func (m *memory) Inner(buf *tensor.Buffer, write bool) *tensor.Buffer {
 	}
 	if r.host == nil {
 		t := m.host.New(r.cat, r.dt, r.n)
-		r.host = t.Buffer()
 		if r.device != nil && r.n > 0 {
 			if err := r.device.Download(tensor.HostBytes(t)); err != nil {
+				t.Release() // a later reader gets the error too
 				panic(fmt.Errorf("xla: reading from the device: %w", err))
 			}
 		}
+		r.host = t.Buffer()
 	}
 	if write {
 		r.leaveDevice()
