@@ -230,10 +230,10 @@ func TestSettings(t *testing.T) {
 		got  map[string]string
 		want string
 	}{
-		{"cpu", settings(map[string]string{}, plugin.CPU, plugin.GPUs{Hopper: true}), "TF_CPP_MIN_LOG_LEVEL=2"},
-		{"cuda", settings(map[string]string{}, plugin.CUDA, plugin.GPUs{}), "CUDA_DEVICE_ORDER=PCI_BUS_ID TF_CPP_MIN_LOG_LEVEL=2 XLA_FLAGS=--xla_gpu_cuda_data_dir=/" + site + "/nvidia/cu13"},
-		{"hopper", settings(map[string]string{"XLA_FLAGS": "--xla_a=1", "TF_CPP_MIN_LOG_LEVEL": "0"}, plugin.CUDA, plugin.GPUs{Hopper: true}), "CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_DEVICE_ORDER=PCI_BUS_ID XLA_FLAGS=--xla_a=1 --xla_gpu_cuda_data_dir=/" + site + "/nvidia/cu13"},
-		{"the user's", settings(map[string]string{"XLA_FLAGS": "--xla_gpu_cuda_data_dir=/d", "CUDA_DEVICE_MAX_CONNECTIONS": "8", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, plugin.CUDA, plugin.GPUs{Hopper: true}), "TF_CPP_MIN_LOG_LEVEL=2"},
+		{"cpu", settings(map[string]string{}, plugin.CPU, plugin.GPUs{Hopper: true}), ""},
+		{"cuda", settings(map[string]string{}, plugin.CUDA, plugin.GPUs{}), "CUDA_DEVICE_ORDER=PCI_BUS_ID XLA_FLAGS=--xla_gpu_cuda_data_dir=/" + site + "/nvidia/cu13"},
+		{"hopper", settings(map[string]string{"XLA_FLAGS": "--xla_a=1"}, plugin.CUDA, plugin.GPUs{Hopper: true}), "CUDA_DEVICE_MAX_CONNECTIONS=1 CUDA_DEVICE_ORDER=PCI_BUS_ID XLA_FLAGS=--xla_a=1 --xla_gpu_cuda_data_dir=/" + site + "/nvidia/cu13"},
+		{"the user's", settings(map[string]string{"XLA_FLAGS": "--xla_gpu_cuda_data_dir=/d", "CUDA_DEVICE_MAX_CONNECTIONS": "8", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, plugin.CUDA, plugin.GPUs{Hopper: true}), ""},
 	} {
 		var list []string
 		for k, v := range c.got {
@@ -272,7 +272,7 @@ func TestPrepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []string{"XLA_FLAGS", "TF_CPP_MIN_LOG_LEVEL", "CUDA_DEVICE_ORDER"} {
+	for _, v := range []string{"XLA_FLAGS", "CUDA_DEVICE_ORDER"} {
 		t.Setenv(v, "") // restored at the end
 	}
 	if err := found.Prepare(plugin.GPUs{}); err != nil {
@@ -317,7 +317,7 @@ func TestPrepareFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []string{"XLA_FLAGS", "TF_CPP_MIN_LOG_LEVEL", "CUDA_DEVICE_ORDER"} {
+	for _, v := range []string{"XLA_FLAGS", "CUDA_DEVICE_ORDER"} {
 		t.Setenv(v, "")
 	}
 	if err := found.Prepare(plugin.GPUs{}); err == nil || !strings.Contains(err.Error(), "NVIDIA's library cudnn cannot be loaded") {

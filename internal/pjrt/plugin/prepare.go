@@ -16,14 +16,14 @@ type GPUs struct {
 // Setting is an environment variable.
 type Setting struct{ Name, Value string }
 
-// Settings are the environment variables that the plug-in needs. Those that the user has set stay.
+// Settings are the environment variables that the plug-in needs, besides that of pjrt.Load. Those that the
+// user has set stay.
 func (f Found) Settings(gpus GPUs) (out []Setting) {
 	set := func(name, value string) {
 		if f.system.env(name) == "" {
 			out = append(out, Setting{name, value})
 		}
 	}
-	set("TF_CPP_MIN_LOG_LEVEL", "2") // errors only; XLA logs much more
 	if f.Kind != CUDA {
 		return out
 	}
