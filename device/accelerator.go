@@ -152,19 +152,26 @@ func find(s plugin.System, driver string, c Config, ranks int) (found plugin.Fou
 	return found, g, nil
 }
 
+// UnfitError is an error of a plug-in's file, or of a device that it cannot run: opening it again fails alike.
+type UnfitError struct{ Err error }
+
+func (e *UnfitError) Error() string { return e.Err.Error() }
+
+func (e *UnfitError) Unwrap() error { return e.Err }
+
 // newClient finds, prepares and loads the plug-in and starts the devices of this process. driver is NVIDIA's
 // library. The GPU is that of the first rank, nil if it or cuDNN is unknown.
 func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Client, *cudnn.Device, error) {
 	found, gpus, err := find(s, driver, c, p.Local+max(1, p.Ranks))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &UnfitError{err}
 	}
 	if err := found.Prepare(plugin.GPUs{Hopper: gpus.hopper}); err != nil {
-		return nil, nil, fmt.Errorf("device: %w", err)
+		return nil, nil, &UnfitError{fault.Try(fmt.Errorf("device: %w", err), "trireme doctor devices")}
 	}
 	loaded, err := pjrt.Load(found.Path)
 	if err != nil {
-		return nil, nil, fault.Try(fmt.Errorf("device: %w", err), "trireme doctor devices")
+		return nil, nil, &UnfitError{fault.Try(fmt.Errorf("device: %w", err), "trireme doctor devices")}
 	}
 	attributes, err := loaded.Attributes()
 	if err != nil {
@@ -172,13 +179,13 @@ func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Clien
 	}
 	version, _ := attributes["cuda_version"].(int64)
 	if err := gpus.checkDriver(version, found); err != nil {
-		return nil, nil, err
+		return nil, nil, &UnfitError{err}
 	}
 	var store pjrt.KeyValue
 	switch {
 	case p.Count > 1 && found.Kind == plugin.CPU:
-		return nil, nil, fault.Try(fmt.Errorf("device: plug-in %s runs all ranks in one process, and this job has %d processes", found.Path, p.Count),
-			"%s", fault.Set("device.ranks_per_process", p.Count*max(1, p.Ranks)))
+		return nil, nil, &UnfitError{fault.Try(fmt.Errorf("device: plug-in %s runs all ranks in one process, and this job has %d processes", found.Path, p.Count),
+			"%s", fault.Set("device.ranks_per_process", p.Count*max(1, p.Ranks)))}
 	case p.Count > 1:
 		store = p.Store
 	}
@@ -188,11 +195,11 @@ func newClient(s plugin.System, driver string, c Config, p Process) (*pjrt.Clien
 	}
 	if err := checkPlatform(c.Name, opened.Platform(), found); err != nil {
 		_ = opened.Close()
-		return nil, nil, err
+		return nil, nil, &UnfitError{err}
 	}
 	if n, ranks := len(opened.Devices()), max(1, p.Ranks); n < ranks {
 		_ = opened.Close()
-		return nil, nil, tooFew(ranks, n, opened.Platform())
+		return nil, nil, &UnfitError{tooFew(ranks, n, opened.Platform())}
 	}
 	return opened, gpus.cudnn(found, p.Local), nil
 }

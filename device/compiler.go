@@ -73,6 +73,13 @@ func OpenTarget(o CompilerOptions) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device: %w", err)
 	}
+	attributes, err := p.Attributes()
+	if err != nil {
+		return nil, fmt.Errorf("device: plug-in %s: %w", found.Path, err)
+	}
+	if attributes["cuda_version"] == nil {
+		return nil, fault.Try(fault.At("device.plugin", "%s is not XLA's CUDA plug-in, which compiles for %s", found.Path, o.Target), installCompiler)
+	}
 	topology, err := p.NewTopology([]pjrt.Option{{Name: "target_config", Value: t.Config}, {Name: "topology", Value: shape}})
 	if err != nil {
 		return nil, fmt.Errorf("device: target %s, plug-in %s: %w", o.Target, found.Path, err)

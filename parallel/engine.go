@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"trireme/fault"
 	"trireme/internal/disk"
 	"trireme/nn"
 	"trireme/optim"
@@ -106,8 +105,8 @@ func New(b tensor.Backend, m *Mesh, units []*nn.Unit, o Options) (*Engine, error
 	if err := o.Offload.CheckStrategy(o.Strategy); err != nil {
 		return nil, err
 	}
-	if tensor.Static(b) && (o.Offload.Optimizer.Device == OffloadNVMe || o.Offload.Params.Device == OffloadNVMe) {
-		return nil, fault.Try(fmt.Errorf("parallel: offload: %s compiles a whole step, and cannot read or write files within it", b.Name()), "%s and %s", fault.Set("offload.optimizer.device", string(OffloadNone)), fault.Set("offload.params.device", string(OffloadNone)))
+	if err := o.Offload.CheckBackend(b); err != nil {
+		return nil, err
 	}
 	o.Precision.check()
 	e := &Engine{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"trireme/fault"
+	"trireme/tensor"
 )
 
 // Offload is the node `offload`: training state that each rank keeps in files and reads when it is
@@ -81,6 +82,14 @@ func (OffloadParams) Former() []string { return []string{"max_in_cpu"} }
 func (c Offload) CheckStrategy(s Strategy) error {
 	if c.Params.Device == OffloadNVMe && !s.Params {
 		return fault.Try(fmt.Errorf("parallel: offload.params.device is %s, and strategy %s does not shard parameters", c.Params.Device, s.Name), "%s, or offload.params.device=none (offload.optimizer works with any strategy)", fault.Set("parallel.strategy", "full_shard"))
+	}
+	return nil
+}
+
+// CheckBackend returns an error if c has state in files, and b compiles whole steps.
+func (c Offload) CheckBackend(b tensor.Backend) error {
+	if tensor.Static(b) && (c.Optimizer.Device == OffloadNVMe || c.Params.Device == OffloadNVMe) {
+		return fault.Try(fmt.Errorf("parallel: offload: %s compiles a whole step, and cannot read or write files within it", b.Name()), "%s and %s", fault.Set("offload.optimizer.device", string(OffloadNone)), fault.Set("offload.params.device", string(OffloadNone)))
 	}
 	return nil
 }

@@ -71,6 +71,9 @@ func (cfg Config) Build(b tensor.Backend, config *model.Config, positions int, r
 	if err != nil {
 		return nil, input(err)
 	}
+	if err := cfg.Offload.CheckBackend(b); err != nil {
+		return nil, input(err)
+	}
 	e, err := parallel.New(b, mesh, m.Units(), parallel.Options{
 		Strategy: strategy, WorldInvariant: cfg.Parallel.WorldInvariant, Precision: precision, Optim: grouping, AllGather: cfg.Parallel.AllGather(),
 		Offload: cfg.Offload.WithDir(cfg.OutputDir),

@@ -96,6 +96,9 @@ func (f *benchStepFlags) check() error {
 	if err := oneOf("transport", f.transport, transports...); err != nil {
 		return err
 	}
+	if f.device.Name == device.XLA && f.device.Plugin == "" {
+		return usage("--device xla needs the file of a plug-in", "--plugin FILE.so")
+	}
 	if err := f.device.Validate(); err != nil {
 		return &Exit{CodeUsage, err}
 	}

@@ -78,6 +78,9 @@ func (f *generateFlags) run(c *cobra.Command) error {
 	if err := oneOf("device", string(f.device.Name), f.device.Name.Choices()...); err != nil {
 		return err
 	}
+	if f.device.Name == device.XLA && f.device.Plugin == "" {
+		return usage("--device xla needs the file of a plug-in", "--plugin FILE.so")
+	}
 	if err := f.device.Validate(); err != nil {
 		return &Exit{CodeUsage, err}
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"trireme/collective"
+	"trireme/device"
 	"trireme/fault"
 	"trireme/internal/conf"
 	"trireme/launch"
@@ -135,6 +136,7 @@ func codeOf(err error) int {
 	var exit *Exit
 	var configuration conf.Errors
 	var input *train.InputError
+	var unfit *device.UnfitError
 	var space *tensor.AddressSpaceError
 	var other *rendezvous.Failure
 	switch {
@@ -149,7 +151,7 @@ func codeOf(err error) int {
 	case errors.Is(err, collective.ErrPeerLost), errors.Is(err, collective.ErrTimeout), errors.Is(err, collective.ErrAborted), errors.Is(err, rendezvous.ErrLost), errors.Is(err, rendezvous.ErrTimeout):
 		// The launcher ignores ranks with this code when it looks for the root cause.
 		return CodePeerLost
-	case errors.As(err, &input), errors.Is(err, rendezvous.ErrRefused):
+	case errors.As(err, &input), errors.As(err, &unfit), errors.Is(err, rendezvous.ErrRefused):
 		return CodeUsage
 	case errors.As(err, &space):
 		return CodeNo

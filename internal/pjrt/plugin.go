@@ -75,6 +75,9 @@ func open(path string) (*Plugin, error) {
 			return nil, err
 		}
 	}
+	if err := checkFile(path); err != nil {
+		return nil, fmt.Errorf("cannot be loaded: %w", err)
+	}
 	library, err := dl.Open(path, true)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be loaded: %s", strings.TrimPrefix(err.Error(), path+": "))
