@@ -48,16 +48,24 @@ type Library struct {
 // The library's structures (nvml.h of CUDA 12 and 13).
 type (
 	pciInfo struct {
-		legacy                              [16]byte
-		domain, bus, device, id, systemPart uint32
-		busID                               [32]byte
+		_     [16]byte  // busIdLegacy
+		_     [5]uint32 // domain, bus, device, pciDeviceId, pciSubSystemId
+		busID [32]byte
 	}
-	memoryInfo      struct{ total, free, used uint64 }
-	utilizationInfo struct{ gpu, memory uint32 }
-	eventData       struct {
-		device             handle
-		kind, data         uint64
-		instance, computes uint32
+	memoryInfo struct {
+		total uint64
+		_     uint64 // free
+		used  uint64
+	}
+	utilizationInfo struct {
+		gpu uint32
+		_   uint32 // memory
+	}
+	eventData struct {
+		device handle
+		_      uint64 // eventType
+		data   uint64
+		_      [2]uint32 // gpuInstanceId, computeInstanceId
 	}
 )
 

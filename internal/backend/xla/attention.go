@@ -319,9 +319,9 @@ func (x *band) drop(w value) value {
 	if x.p.Dropout == 0 {
 		return w
 	}
-	query, key := x.rowNumbers()
+	_, key := x.rowNumbers()
 	if x.qSeq.id != "" { // position in the sequence
-		query = x.byQuery(x.queries(x.qSeq))
+		query := x.byQuery(x.queries(x.qSeq))
 		key = x.binary("add", x.binary("subtract", key, query), x.splat("i32", 1, key.dims...))
 	}
 	dims := x.dims()
