@@ -23,7 +23,7 @@ type Options struct {
 	// Program runs operations as one program, for backends that compile. All calls of an operation are
 	// then one program, and the meter, which counts the backend's tensors alone, is not checked.
 	Program func(operations func()) error
-	// Few skips most sizes, sequences and lists.
+	// Few skips most sizes, sequences and lists, and all types of float operands but one mix.
 	Few bool
 	// Contracts states that a backend contracts products and sums (fused multiply-add), or not,
 	// depending on the operations around them. Equal formulas then have equal numbers within the
@@ -56,7 +56,7 @@ func (all *Suite) Run(t *testing.T, b tensor.Backend, o Options) string {
 			if c.plain && name != "float32" || c.large && name != "float32" && name != "mixed" {
 				continue
 			}
-			if testing.Short() && name != "mixed" && !c.plain {
+			if (testing.Short() || o.Few) && name != "mixed" && !c.plain {
 				continue
 			}
 			tr := &trial{call: c, types: name, mix: mix}
