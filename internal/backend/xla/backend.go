@@ -26,12 +26,33 @@ type Backend struct {
 	memory *memory
 	groups map[string][][]int // rank lists of all groups, by name
 	coords map[axisAt]*pjrt.Buffer
-	flight []*pjrt.Event // of programs that may still run, oldest first
+	flight []execution // that may still run, oldest first
 }
 
 type axisAt struct {
 	axis string
 	at   int
+}
+
+// execution is a program that was started.
+type execution struct {
+	done    *pjrt.Event
+	results []*download
+}
+
+// download is a result on its way to the host.
+type download struct {
+	ready *pjrt.Event // nil once waited for
+	bytes []byte
+	err   error
+}
+
+func (d *download) wait() {
+	if d.ready != nil {
+		d.err = d.ready.Await()
+		d.ready.Close()
+		d.ready = nil
+	}
 }
 
 // inFlight is the limit of programs that run or wait.
@@ -105,12 +126,16 @@ func (b *Backend) Compile(last bool, f func() error) error {
 	return b.execute(x, rec)
 }
 
-// await waits for the oldest program.
+// await waits for the oldest program and its results, also those that nobody reads.
 func (b *Backend) await() error {
-	done := b.flight[0]
+	x := b.flight[0]
 	b.flight = b.flight[1:]
-	defer done.Close()
-	if err := done.Await(); err != nil {
+	defer x.done.Close()
+	err := x.done.Await()
+	for _, d := range x.results {
+		d.wait()
+	}
+	if err != nil {
 		return b.failure(err)
 	}
 	return nil
@@ -153,29 +178,22 @@ func (b *Backend) execute(x *program, rec *record.Recording) error {
 	if err != nil {
 		return b.failure(err)
 	}
-	b.flight = append(b.flight, done)
+	run := execution{done: done}
+	defer func() { b.flight = append(b.flight, run) }()
 	for i, p := range x.outputs {
 		if p.from == ofBuffer {
 			b.memory.replace(rec.Bound[p.number], outs[i])
 			continue
 		}
-		bytes := make([]byte, outs[i].Size())
-		ready, err := outs[i].DownloadAsync(bytes)
+		d := &download{bytes: make([]byte, outs[i].Size())}
+		d.ready, d.err = outs[i].DownloadAsync(d.bytes)
 		outs[i].Close() // the download keeps it
-		if err != nil {
-			return b.failure(err)
-		}
-		var failed error
+		run.results = append(run.results, d)
 		rec.SetResult(p.number, func() []byte {
-			if ready != nil {
-				failed = ready.Await()
-				ready.Close()
-				ready = nil
+			if d.wait(); d.err != nil {
+				panic(b.failure(d.err))
 			}
-			if failed != nil {
-				panic(b.failure(failed))
-			}
-			return bytes
+			return d.bytes
 		})
 	}
 	return nil

@@ -55,6 +55,7 @@ func (c *Client) compile(p *record.Program, groups map[string][][]int) (*program
 	c.mu.Unlock()
 	x.once.Do(func() {
 		began := time.Now()
+		x.err = errors.New("xla: a program was not built") // if build panics
 		if x.err = c.build(x, p, groups); x.err != nil {
 			x.err = explain(fmt.Errorf("xla: compiling a program of %d operations: %w", len(p.Ops), x.err))
 			return
