@@ -18,7 +18,11 @@ import (
 // TestAdvice checks that some command has each flag in the texts of the program, such as suggestions
 // of errors.
 func TestAdvice(t *testing.T) {
-	others := map[string]bool{"no-python": true, "no_python": true, "nnodes": true, "nproc_per_node": true, "long": true} // of torchrun and zstd
+	others := map[string]bool{
+		"no-python": true, "no_python": true, "nnodes": true, "nproc_per_node": true, "long": true, // of torchrun and zstd
+		"quiet": true, "disable-pip-version-check": true, "no-deps": true, "only-binary": true, "dest": true, // of pip
+		"xla_gpu_cuda_data_dir": true, // of XLA
+	}
 	commands := []*cobra.Command{newRoot()}
 	for i := 0; i < len(commands); i++ {
 		commands[i].InitDefaultHelpFlag()
