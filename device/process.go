@@ -1,6 +1,6 @@
 package device
 
-import "time"
+import "trireme/internal/pjrt"
 
 // Process is this process's part of a job, for devices that ranks of a process share. The zero value is a
 // job of one rank.
@@ -13,10 +13,4 @@ type Process struct {
 }
 
 // KeyValue is a store that all processes of a job share. Several threads call it at once.
-type KeyValue interface {
-	// Get waits until the key has a value, up to timeout.
-	Get(key string, timeout time.Duration) ([]byte, error)
-	// TryGet does not wait.
-	TryGet(key string) (value []byte, found bool, err error)
-	Put(key string, value []byte) error
-}
+type KeyValue = pjrt.KeyValue

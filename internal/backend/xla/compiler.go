@@ -1,6 +1,7 @@
 package xla
 
 import (
+	"crypto/sha256"
 	"maps"
 	"time"
 
@@ -17,9 +18,9 @@ import (
 type Compiler struct {
 	*record.Backend
 	options  CompilerOptions
-	groups   map[string][][]int // rank lists of all groups, by name
-	texts    map[string]bool    // of compiled programs
-	calls    int                // of Compile
+	groups   map[string][][]int         // rank lists of all groups, by name
+	known    map[[sha256.Size]byte]bool // compiled programs, by key
+	calls    int                        // of Compile
 	programs []*Compiled
 }
 
@@ -48,7 +49,7 @@ type Compiled struct {
 
 // NewCompiler returns a Compiler around inner, a backend without storage.
 func NewCompiler(inner tensor.Backend, o CompilerOptions) *Compiler {
-	return &Compiler{Backend: record.New(inner), options: o, groups: map[string][][]int{}, texts: map[string]bool{}}
+	return &Compiler{Backend: record.New(inner), options: o, groups: map[string][][]int{}, known: map[[sha256.Size]byte]bool{}}
 }
 
 // Name is the platform.
@@ -73,11 +74,10 @@ func (c *Compiler) Compile(last bool, f func() error) error {
 	if err != nil {
 		return err
 	}
-	key := rec.Program.String()
-	if c.texts[key] {
+	if c.known[rec.Key] {
 		return nil
 	}
-	c.texts[key] = true
+	c.known[rec.Key] = true
 	if c.options.Started != nil {
 		c.options.Started(call, len(rec.Ops))
 	}

@@ -48,11 +48,8 @@ func emit(program *record.Program, to target, groups map[string][][]int, replica
 	p := program.Roll()
 	x := &emission{emitter: newEmitter(to, groups), p: p, bufs: make([]*tensor.Buffer, len(p.Buffers))}
 	m = &module{}
-	argument := func(e elem, n int, from source, number int, axis string) value {
-		v := value{fmt.Sprintf("%%arg%d", len(m.params)), e, []int{n}}
-		if from == ofCoordinate {
-			v.dims = nil
-		}
+	argument := func(e elem, dims []int, from source, number int, axis string) value {
+		v := value{fmt.Sprintf("%%arg%d", len(m.params)), e, dims}
 		m.params = append(m.params, param{v, from, number, axis})
 		return v
 	}
@@ -65,7 +62,7 @@ func emit(program *record.Program, to target, groups map[string][][]int, replica
 			if b.Kind == record.State {
 				alias[len(m.params)] = outputs
 			}
-			v := argument(elems[b.DType], n, ofBuffer, p.Bound[i], "")
+			v := argument(elems[b.DType], []int{n}, ofBuffer, p.Bound[i], "")
 			x.buffers[x.bufs[i]].write(flatRegion(0, n), v)
 		}
 		if b.Kind.Returned() {
@@ -73,10 +70,10 @@ func emit(program *record.Program, to target, groups map[string][][]int, replica
 		}
 	}
 	for i, u := range program.Uploads() {
-		x.inputs = append(x.inputs, argument(elems[u.DType], u.Shape.Elems(), ofInput, i, ""))
+		x.inputs = append(x.inputs, argument(elems[u.DType], []int{u.Shape.Elems()}, ofInput, i, ""))
 	}
 	for _, axis := range program.Axes() {
-		x.coords[axis] = argument("i32", 1, ofCoordinate, 0, axis)
+		x.coords[axis] = argument("i32", nil, ofCoordinate, 0, axis)
 	}
 	defer func() {
 		if r := recover(); r != nil {
