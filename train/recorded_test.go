@@ -92,10 +92,11 @@ func (c recordedTask) micro(step, m int) data.MicroBatch {
 // recordedCase is a task and its sharding.
 type recordedCase struct {
 	recordedTask
-	world  int
-	accum  int
-	config train.Config
-	core   bool // composites are recorded as what they are made of
+	world   int
+	accum   int
+	config  train.Config
+	core    bool                                                              // composites are recorded as what they are made of
+	devices func(w collective.World) (device.Device, collective.World, error) // nil: cpu
 }
 
 // recordingBackend is a backend that records programs and runs none.
@@ -200,15 +201,22 @@ func (c recordedCase) try(t *testing.T, recording bool) ([]*recordedRank, []erro
 	}
 	ranks := make([]*recordedRank, c.world)
 	return ranks, c.each(ranks, func(r int) error {
-		cpu, err := device.Open("cpu", device.Options{Threads: 1, Reserve: 1 << 30})
+		open := c.devices
+		if open == nil {
+			open = func(w collective.World) (device.Device, collective.World, error) {
+				b, err := device.Open("cpu", device.Options{Threads: 1, Reserve: 1 << 30})
+				return b, w, err
+			}
+		}
+		b, world, err := open(worlds[r])
 		if err != nil {
 			return err
 		}
-		t.Cleanup(func() { cpu.Close() })
+		t.Cleanup(func() { b.Close() })
 		t.Cleanup(func() { worlds[r].Close() })
-		k, world := &recordedRank{b: cpu}, worlds[r]
+		k := &recordedRank{b: b}
 		if recording {
-			rec := record.New(cpu)
+			rec := record.New(b)
 			k.rec, world = &recordingBackend{Backend: rec, rec: rec}, rec.World(world)
 			if k.b = k.rec; c.core {
 				k.rec.Backend = compose.NewBackend(rec)

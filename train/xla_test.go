@@ -1,14 +1,12 @@
 package train_test
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"trireme/collective"
 	"trireme/device"
@@ -75,45 +73,6 @@ func xlaDevices(t *testing.T, n int) func(w collective.World) (device.Device, co
 	}
 }
 
-// openXLA builds all ranks on devices of the CPU plug-in.
-func (c recordedCase) openXLA(t *testing.T) []*recordedRank {
-	t.Helper()
-	open := xlaDevices(t, c.world)
-	worlds, err := collective.NewLocal(c.world, collective.Config{Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := families.ParseConfig("config.json", []byte(c.recordedTask.config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ranks := make([]*recordedRank, c.world)
-	for r, err := range c.each(ranks, func(r int) error {
-		b, world, err := open(worlds[r])
-		if err != nil {
-			return err
-		}
-		t.Cleanup(func() { b.Close() })
-		t.Cleanup(func() { worlds[r].Close() })
-		k := &recordedRank{b: b}
-		ranks[r] = k
-		k.Components, err = c.config.Build(b, config, recordedPositions, train.Ranks{Ranks: world, Local: max(1, c.world/2)}, true)
-		if err != nil {
-			return err
-		}
-		t.Cleanup(func() { k.Engine.Close() })
-		if err := k.Engine.Init(7); err != nil {
-			return err
-		}
-		return k.Engine.Refresh(context.Background())
-	}) {
-		if err != nil {
-			t.Fatalf("rank %d: %v", r, err)
-		}
-	}
-	return ranks
-}
-
 // floats decodes the elements of float state.
 func floats(b []byte) (out []float64) {
 	for ; len(b) >= 4; b = b[4:] {
@@ -124,7 +83,9 @@ func floats(b []byte) (out []float64) {
 
 // A step on XLA has the results of a step on cpu, but for rounding.
 func (c recordedCase) testXLA(t *testing.T) {
-	want, got := c.open(t, false), c.openXLA(t)
+	want := c.open(t, false)
+	c.devices = xlaDevices(t, c.world)
+	got := c.open(t, false)
 	for step := range 3 {
 		for i, ranks := range [][]*recordedRank{want, got} {
 			for r, err := range c.each(ranks, func(r int) error { return c.step(ranks[r], r, step) }) {
