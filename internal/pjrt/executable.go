@@ -92,9 +92,6 @@ func (e *Executable) readOutputs() error {
 	return nil
 }
 
-// NumOutputs returns the number of results of an execution.
-func (e *Executable) NumOutputs() int { return len(e.outputs) }
-
 // Outputs returns the types and dimensions of the results.
 func (e *Executable) Outputs() []Param { return slices.Clone(e.outputs) }
 
