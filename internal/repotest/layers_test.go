@@ -74,7 +74,7 @@ var bans = []ban{
 var unsafeAllowed = []string{"internal/dl", "internal/kernel", "internal/pjrt", "tensor", "collective/shm"}
 
 // environmentAllowed lists packages that may read the environment; launch passes it to workers.
-var environmentAllowed = []string{"rendezvous", "internal/cli", "internal/pjrt", "cmd", "launch"}
+var environmentAllowed = []string{"rendezvous", "internal/cli", "internal/netns", "internal/pjrt", "cmd", "launch"}
 
 // forbiddenNames are package names without meaning.
 var forbiddenNames = []string{"util", "utils", "common", "helper", "helpers", "misc"}
