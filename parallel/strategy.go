@@ -82,6 +82,11 @@ type Config struct {
 	// Backend is the transport between ranks. One of auto | shm | tcp. auto is shared memory on
 	// one machine and TCP otherwise. Default auto.
 	Backend Transport `yaml:"backend"`
+	// Interface is the network interface for data between hosts: its name, the start of its name, or an
+	// address of this host. With commas it names several, in NCCL's form: "^docker,lo" are those to
+	// avoid, "=eth0" is a full name. Empty: NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME, and without them
+	// the interface that leads to rank 0. Default "".
+	Interface string `yaml:"interface"`
 	// WorldInvariant sums gradients in the same order for every number of ranks, so the bits of a run
 	// do not depend on it. It costs communication in two cases: gradients that are not sharded are
 	// reduced after each micro-batch instead of once a step, and hybrid strategies reduce each

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
+	"trireme/internal/netif"
 	"trireme/rendezvous"
 )
 
@@ -66,6 +68,7 @@ func connectRank(ctx context.Context, env rendezvous.Env, w waits, out io.Writer
 func (j *job) connect(ctx context.Context, env rendezvous.Env, out io.Writer) context.Context {
 	t := j.cfg.Parallel
 	j.process = connect(ctx, env, waits{t.CollectiveTimeout(), t.HeartbeatTimeout(), t.Grace()}, out)
+	j.process.network = netif.Chosen(t.Interface, os.LookupEnv)
 	return j.process.ctx
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"trireme/collective"
 	"trireme/device"
+	"trireme/internal/netif"
 	"trireme/launch"
 	"trireme/rendezvous"
 	"trireme/train"
@@ -24,14 +25,16 @@ type process struct {
 	env   rendezvous.Env
 	stop  *launch.Shutdown
 	waits waits
-	conns []*connection // of each rank
-	taken bool          // by run, which closes the connections
+	// network is the interface that the user named for data between hosts.
+	network netif.Choice
+	conns   []*connection // of each rank
+	taken   bool          // by run, which closes the connections
 }
 
 // connect starts connecting the ranks of this process to the others. The first writes a line to out while
 // it waits.
 func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *process {
-	p := &process{env: env, stop: stopOf(ctx), waits: w}
+	p := &process{env: env, stop: stopOf(ctx), waits: w, network: netif.Chosen("", os.LookupEnv)}
 	for _, one := range env.Split() {
 		p.conns = append(p.conns, connectRank(ctx, one, w, out))
 		out = io.Discard // the first waits for the same ranks

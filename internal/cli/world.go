@@ -146,21 +146,11 @@ func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.
 	}
 	c := tcp.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world", Secret: secret, Job: w.env.RunID}
 	if !w.env.OneMachine() {
-		if c.Host, err = addressTowards(w.store.Addr()); err != nil {
-			return nil, err
+		if c.Host, err = w.process.network.Address(w.store.Addr()); err != nil {
+			return nil, &Exit{CodeUsage, err}
 		}
 	}
 	return tcp.Open(ctx, c)
-}
-
-// addressTowards returns the address of the interface that routes to a host. It sends nothing.
-func addressTowards(hostPort string) (string, error) {
-	conn, err := net.Dial("udp", hostPort)
-	if err != nil {
-		return "", fmt.Errorf("finding the interface that leads to %s: %w", hostPort, err)
-	}
-	defer conn.Close()
-	return conn.LocalAddr().(*net.UDPAddr).IP.String(), nil
 }
 
 // Close leaves the world and the job.
