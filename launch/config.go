@@ -43,11 +43,11 @@ type Config struct {
 	// LogDir is the directory of rank-NNNN.log, to which each worker's output is appended. A worker with
 	// several ranks has the file of its first. "": none.
 	LogDir string
-	// Stdout and Stderr receive the output of rank 0's worker. nil: this process's. Writes come from several
+	// Stdout and Stderr receive the output that Output shows. nil: this process's. Writes come from several
 	// goroutines, one at a time.
 	Stdout, Stderr io.Writer
-	// ShowAll also shows the other workers' output, with "[rank 3] " before each line.
-	ShowAll bool
+	Output         Output
+	Role           string // ROLE_NAME; "": default
 
 	// Files are inherited by rank 0's worker. A key is the variable that is set to the descriptor's number. The
 	// caller closes the files.
@@ -94,7 +94,7 @@ func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
 // inherited are variables of an outer launcher that workers must not get.
 var inherited = map[string]bool{
 	parentVar: true, reportVar: true, crashVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
-	"TORCHELASTIC_USE_AGENT_STORE": true, "TORCHELASTIC_ERROR_FILE": true,
+	"TORCHELASTIC_USE_AGENT_STORE": true, errorFileVar: true,
 }
 
 // environ returns base with add, which replaces variables, and without inherited ones.
@@ -121,6 +121,13 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (c Config) role() string {
+	if c.Role == "" {
+		return "default"
+	}
+	return c.Role
 }
 
 func randomID() string { return strings.ToLower(rand.Text()[:12]) }

@@ -24,6 +24,8 @@ type Failure struct {
 	OutOfMemory bool
 	MemoryLimit int64
 
+	Reason string // message that the program wrote to TORCHELASTIC_ERROR_FILE, in one line, or ""
+
 	Crash string // first line of the Go runtime's crash output, or ""
 	Stack string // path of the stacks, or ""
 
@@ -61,6 +63,9 @@ func (f *Failure) Error() string {
 		if f.MemoryLimit > 0 {
 			fmt.Fprintf(&b, ", cgroup limit %.3g GiB", float64(f.MemoryLimit)/(1<<30))
 		}
+	}
+	if f.Reason != "" {
+		b.WriteString(": " + f.Reason)
 	}
 	if f.Others == 1 {
 		b.WriteString(". 1 other rank stopped because of this")

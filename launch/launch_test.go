@@ -46,6 +46,9 @@ func (b *buffer) waitFor(t *testing.T, s string, n int) {
 	t.Fatalf("no %q in %q", s, b.String())
 }
 
+// showAll shows the output of all workers.
+var showAll = Output{All: true, Tee: AllStreams(), Prefix: "[rank ${rank}] "}
+
 func config(mode string, n int, out io.Writer) Config {
 	return Config{Nproc: n, Command: []string{os.Args[0]}, Env: append(os.Environ(), modeVar+"="+mode), Stdout: out, Stderr: out,
 		Grace: 300 * time.Millisecond, Signals: make(chan os.Signal)}
@@ -175,7 +178,7 @@ func TestOutput(t *testing.T) {
 	if code, err := Run(t.Context(), cfg); code != 0 || err != nil || out.String() != "out 0\n" || errs.String() != "err 0\n" {
 		t.Fatal(code, err, out.String(), errs.String())
 	}
-	cfg.ShowAll = true
+	cfg.Output = showAll
 	if code, err := Run(t.Context(), cfg); code != 0 || err != nil || !strings.Contains(out.String(), "[rank 2] out 2\n") || !strings.Contains(errs.String(), "[rank 0] err 0\n") {
 		t.Fatal(code, err, out.String(), errs.String())
 	}
@@ -299,7 +302,7 @@ func TestExitWithParent(t *testing.T) {
 func TestGrandchild(t *testing.T) {
 	var out buffer
 	cfg := config("grandchild", 2, &out)
-	cfg.ShowAll = true
+	cfg.Output = showAll
 	code, err := Run(t.Context(), cfg)
 	if code != 0 || err != nil {
 		t.Fatal(code, err)

@@ -48,7 +48,7 @@ func (a *attempt) firstFailed() *worker {
 func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 	stack := readCrash(w.crash)
 	w.readRest()
-	f := &Failure{Rank: w.rank, Ranks: w.ranks, After: w.at.Sub(a.began), Log: a.cfg.logPath(w.rank)}
+	f := &Failure{Rank: w.rank, Ranks: w.ranks, After: w.at.Sub(a.began), Log: a.cfg.logOf(w)}
 	f.Code, _ = a.outcome(w)
 	if w.state != nil {
 		if ws := w.state.Sys().(syscall.WaitStatus); ws.Signaled() {
@@ -62,8 +62,9 @@ func (a *attempt) workerFailure(w *worker, oom oomCount) *Failure {
 	if f.Signal == syscall.SIGKILL {
 		f.OutOfMemory, f.MemoryLimit = readOOM().since(oom)
 	}
-	f.Lines = w.out.tail.lines(tailLines)
-	f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
+	f.Reason = readReason(w.errorFile)
+	f.Lines = w.tail.lines(tailLines)
+	f.Shown = a.cfg.shownAlone(w)
 	why := ""
 	if len(f.Lines) > 0 && crashBegins([]byte(f.Lines[0])) {
 		why = f.Lines[0]
@@ -121,8 +122,8 @@ func (a *attempt) lostFailure(b *message) *Failure {
 			f.Ranks = w.ranks
 		}
 		w.readRest()
-		f.Lines, f.Log = w.out.tail.lines(tailLines), a.cfg.logPath(w.rank)
-		f.Shown = a.cfg.ShowAll || w.rank == a.cfg.NodeRank*a.cfg.Nproc
+		f.Lines, f.Log = w.tail.lines(tailLines), a.cfg.logOf(w)
+		f.Shown = a.cfg.shownAlone(w)
 		f.Others -= f.Ranks // it is counted among the stopped
 	}
 	return f

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -99,30 +98,52 @@ func (u *untilCrash) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// prefixed writes whole lines, with a prefix before each. With a prefix, a line may also end with a carriage
+// return (a progress bar), which becomes a newline.
 type prefixed struct {
 	w      io.Writer
 	prefix string
 	line   []byte
 }
 
-func rankPrefix(rank int) string { return "[rank " + strconv.Itoa(rank) + "] " }
-
 func (p *prefixed) Write(b []byte) (int, error) {
 	p.line = append(p.line, b...)
-	end := bytes.LastIndexByte(p.line, '\n') + 1
-	if end == 0 && len(p.line) < tailSize {
+	var out []byte
+	for {
+		n, end := p.next()
+		if end == 0 && len(p.line) >= tailSize {
+			n, end = len(p.line), len(p.line)
+		}
+		if end == 0 {
+			break
+		}
+		if line := p.line[:n]; p.prefix == "" {
+			out = append(out, p.line[:end]...)
+		} else if n > 0 || p.line[0] == '\n' { // progress bars start with a carriage return
+			out = append(append(append(out, p.prefix...), line...), '\n')
+		}
+		p.line = p.line[end:]
+	}
+	p.line = append([]byte(nil), p.line...)
+	if len(out) == 0 {
 		return len(b), nil
 	}
-	if end == 0 {
-		end = len(p.line)
-	}
-	var out []byte
-	for l := range bytes.Lines(p.line[:end]) {
-		out = append(append(out, p.prefix...), l...)
-	}
-	p.line = append(p.line[:0], p.line[end:]...)
 	_, err := p.w.Write(out)
 	return len(b), err
+}
+
+// next returns the length of the first line without and with its end; end is 0 if it has none yet. A carriage
+// return ends a line unless a newline follows or may follow.
+func (p *prefixed) next() (n, end int) {
+	for i, c := range p.line {
+		switch {
+		case c == '\n':
+			return len(bytes.TrimSuffix(p.line[:i], []byte("\r"))), i + 1
+		case c == '\r' && i+1 < len(p.line) && p.line[i+1] != '\n':
+			return i, i + 1
+		}
+	}
+	return 0, 0
 }
 
 func (p *prefixed) flush() {
@@ -131,26 +152,28 @@ func (p *prefixed) flush() {
 	}
 }
 
+// outlets are the destinations of a worker's stream.
 type outlets struct {
 	tail *tail
-	log  io.Writer // nil: none
+	logs []io.Writer
+	show io.Writer // nil: not shown
 }
 
 // pump copies a stream until its end. It ignores write errors, so that the worker does not block on a full
 // pipe.
-func (o outlets) pump(r *os.File, show io.Writer) {
+func (o outlets) pump(r *os.File) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)
 		o.tail.Write(buf[:n])
-		if o.log != nil {
-			o.log.Write(buf[:n])
+		for _, l := range o.logs {
+			l.Write(buf[:n])
 		}
-		if show != nil {
-			show.Write(buf[:n])
+		if o.show != nil {
+			o.show.Write(buf[:n])
 		}
 		if err != nil {
-			if p, ok := show.(*prefixed); ok {
+			if p, ok := o.show.(*prefixed); ok {
 				p.flush()
 			}
 			if !errors.Is(err, os.ErrClosed) {

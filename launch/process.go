@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sort"
 	"strconv"
@@ -27,11 +28,14 @@ type workers struct {
 
 type worker struct {
 	rank, ranks   int // the first rank, and how many
+	local         int // index among the workers of this machine
 	cmd           *exec.Cmd
-	out           outlets
+	tail          tail
 	pipes         []*os.File     // read ends of its output
 	read          sync.WaitGroup // the goroutines that read them
 	log           *os.File
+	files         [2]*os.File // of Output
+	errorFile     string      // TORCHELASTIC_ERROR_FILE, or ""
 	crash         *os.File    // crash output of the Go runtime; nil: not kept
 	gone          atomic.Bool // its pid may be reused
 	stoppedChecks int         // consecutive checks at which it was stopped
@@ -129,7 +133,7 @@ func start(c Config, l link, attempt, port int, run string, stdout, stderr io.Wr
 }
 
 func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *worker, err error) {
-	w := &worker{rank: e.Rank, ranks: e.Ranks, out: outlets{tail: &tail{}}}
+	w := &worker{rank: e.Rank, ranks: e.Ranks, local: e.LocalRank / max(1, e.Ranks)}
 	w.cmd = exec.Command(c.Command[0], c.Command[1:]...)
 	w.cmd.Dir = c.Dir
 	w.cmd.SysProcAttr = processAttributes()
@@ -160,17 +164,25 @@ func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 			inherit(name, c.Files[name])
 		}
 	}
+	// The workers' own store listens at MASTER_PORT, not this launcher's.
+	add = append(add, "ROLE_NAME="+c.role(), "TORCHELASTIC_USE_AGENT_STORE=False")
+	if dir := c.Output.workerDir(e); dir != "" {
+		w.errorFile = filepath.Join(dir, errorFileName)
+		add = append(add, errorFileVar+"="+w.errorFile)
+	}
 	base := c.Env
 	if base == nil {
 		base = os.Environ()
 	}
 	w.cmd.Env = environ(base, add)
 
+	if w.files, err = c.Output.files(e); err != nil {
+		return nil, err
+	}
 	if path := c.logPath(e.Rank); path != "" {
 		if w.log, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
 			return nil, fmt.Errorf("launch: %w", err)
 		}
-		w.out.log = w.log
 	}
 	var ends [2]*os.File // the worker's ends
 	defer func() {
@@ -189,16 +201,14 @@ func startOne(c Config, l link, e rendezvous.Env, stdout, stderr io.Writer) (_ *
 	if err := w.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("launch: %s: %w", rankNames(e.Rank, e.Ranks), err)
 	}
-	for i, show := range []io.Writer{stdout, stderr} {
-		switch {
-		case e.LocalRank != 0 && !c.ShowAll:
-			show = nil
-		case c.ShowAll && c.Nproc > 1:
-			show = &prefixed{w: show, prefix: rankPrefix(e.Rank)}
-		case i == 1 && w.crash != nil:
-			show = &untilCrash{w: show}
+	for i, out := range []io.Writer{stdout, stderr} {
+		o := outlets{tail: &w.tail, show: c.shows(e, i, out)}
+		for _, f := range []*os.File{w.log, w.files[i]} {
+			if f != nil {
+				o.logs = append(o.logs, f)
+			}
 		}
-		w.read.Go(func() { w.out.pump(w.pipes[i], show) })
+		w.read.Go(func() { o.pump(w.pipes[i]) })
 	}
 	return w, nil
 }
@@ -246,7 +256,7 @@ func (w *worker) close() {
 	for _, r := range w.pipes {
 		r.Close()
 	}
-	for _, f := range []*os.File{w.log, w.crash} {
+	for _, f := range []*os.File{w.log, w.files[0], w.files[1], w.crash} {
 		if f != nil {
 			f.Close()
 		}

@@ -195,7 +195,7 @@ func (a *attempt) watch(ctx context.Context, messages <-chan message) {
 		case <-kill:
 			a.workers.signal(syscall.SIGKILL)
 		case <-ackTimeout:
-			if a.accuse(func(w *worker) bool { return !a.acked[w.rank] }, fmt.Sprintf("did not react to %s within %v", unix.SignalName(a.stopSignal), a.cfg.Grace)) {
+			if a.accuse(func(w *worker) bool { return a.ready[w.rank] && !a.acked[w.rank] }, fmt.Sprintf("did not react to %s within %v", unix.SignalName(a.stopSignal), a.cfg.Grace)) {
 				stopping = true
 				a.workers.signal(syscall.SIGKILL)
 			}

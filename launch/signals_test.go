@@ -31,7 +31,7 @@ func TestSignals(t *testing.T) {
 		t.Run(fmt.Sprint(c.mode, c.signals), func(t *testing.T) {
 			var out buffer
 			cfg := config(c.mode, 2, &out)
-			cfg.ShowAll = true
+			cfg.Output = showAll
 			signals := make(chan os.Signal)
 			cfg.Signals = signals
 			cfg.LogDir = t.TempDir()
@@ -65,7 +65,7 @@ func TestSignals(t *testing.T) {
 func TestNoRestartAfterStop(t *testing.T) {
 	var out buffer
 	cfg := config("spoiled", 2, &out)
-	cfg.ShowAll, cfg.MaxRestarts = true, 1
+	cfg.Output, cfg.MaxRestarts = showAll, 1
 	signals := make(chan os.Signal)
 	cfg.Signals = signals
 	go func() {
@@ -101,7 +101,7 @@ func TestIgnoredSignal(t *testing.T) {
 	} {
 		var out buffer
 		cfg := config(c.mode, 2, &out)
-		cfg.ShowAll, cfg.StopGrace, cfg.StoppedTimeout = true, 600*time.Millisecond, time.Minute
+		cfg.Output, cfg.StopGrace, cfg.StoppedTimeout = showAll, 600*time.Millisecond, time.Minute
 		signals := make(chan os.Signal, 1)
 		cfg.Signals = signals
 		go func() {

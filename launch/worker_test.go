@@ -47,7 +47,7 @@ func worker1(mode string) int {
 	forever := make(chan struct{})
 	switch mode {
 	case "launcher": // starts two sleeping workers and prints their pids
-		code, _ := Run(context.Background(), Config{Nproc: 2, Command: []string{os.Args[0]}, Env: append(os.Environ(), modeVar+"="+arg), ShowAll: true, Stdout: os.Stdout})
+		code, _ := Run(context.Background(), Config{Nproc: 2, Command: []string{os.Args[0]}, Env: append(os.Environ(), modeVar+"="+arg), Output: showAll, Stdout: os.Stdout})
 		return code
 	case "exit":
 		if victim {
@@ -61,6 +61,12 @@ func worker1(mode string) int {
 		n, _ := strconv.Atoi(arg)
 		fmt.Fprintln(os.Stderr, "all of us")
 		return n
+	case "reason":
+		if victim {
+			os.WriteFile(os.Getenv("TORCHELASTIC_ERROR_FILE"), []byte(`{"message": {"message": "RuntimeError: no oars", "extraInfo": {}}}`), 0o644)
+			return 1
+		}
+		<-forever
 	case "kill":
 		if victim {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
