@@ -11,7 +11,7 @@ var layers = [][]string{
 	0:  {"fault", "internal/dl", "internal/netns", "internal/ordered"},
 	1:  {"internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/impl", "internal/jinja", "internal/netif", "internal/nvml", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
-	3:  {"tensor"},
+	3:  {"tensor", "internal/cluster"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn"},
 	5:  {"nn", "checkpoint", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
 	6:  {"parallel", "model", "internal/backend/xla"},
@@ -64,7 +64,7 @@ var bans = []ban{
 		why: "backends are opened by name with device.Open, so that one list knows them all",
 	},
 	{
-		from: []string{""}, except: []string{"internal/cli", "cmd", "launch"},
+		from: []string{""}, except: []string{"internal/cli", "internal/cluster", "cmd", "launch"},
 		to:  []string{"launch"},
 		why: "only a command starts processes",
 	},
