@@ -27,8 +27,8 @@ func newBalancer(c *LoaderConfig) *balancer {
 	d := &balancer{cost: c.RowCost, tokens: c.MicroBatchTokens}
 	n := c.GlobalBatch
 	if c.MicroBatchTokens == 0 {
-		d.maxRows, d.micros = c.MicroBatchSize, c.Accumulation*c.Ranks
-		n = d.maxRows * d.micros
+		n = c.rows()
+		d.maxRows, d.micros = c.MicroBatchSize, n/c.MicroBatchSize
 	}
 	d.rows, d.length = make([]int32, n), make([]int, n)
 	return d

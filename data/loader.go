@@ -13,11 +13,14 @@ import (
 type LoaderConfig struct {
 	MicroBatchSize int // rows per micro-batch; 0 is 1
 	Accumulation   int // micro-batches per rank and step; 0 is 1
+	// GlobalBatch is the number of rows in a step, a multiple of MicroBatchSize; 0 is MicroBatchSize *
+	// Accumulation * Ranks. If its micro-batches do not divide evenly, some ranks get an empty one last.
+	GlobalBatch int
 	// MicroBatchTokens, if not 0, is the maximum number of tokens of a micro-batch: the GlobalBatch
-	// rows of a step are balanced over as few micro-batches as hold them, and the two fields above
-	// are ignored.
-	MicroBatchTokens, GlobalBatch int
-	Rank, Ranks                   int // data-parallel rank and size; Ranks 0 is 1
+	// rows of a step are balanced over as few micro-batches as hold them, and MicroBatchSize and
+	// Accumulation are ignored.
+	MicroBatchTokens int
+	Rank, Ranks      int // data-parallel rank and size; Ranks 0 is 1
 	// RowCost is the cost of a row of n tokens, in any unit, for balancing; nil is n.
 	RowCost        func(n int) float64
 	Seed           uint64
@@ -31,6 +34,14 @@ type LoaderConfig struct {
 	// Masking masks tokens of rows without labels of their own; nil masks none.
 	Masking  *Masking
 	Prefetch int // steps prefetched beside the one being built; 0 is 2
+}
+
+// rows returns the number of rows in a step.
+func (c *LoaderConfig) rows() int {
+	if c.GlobalBatch > 0 {
+		return c.GlobalBatch
+	}
+	return c.MicroBatchSize * c.Accumulation * c.Ranks
 }
 
 func (c *LoaderConfig) fill(d Dataset) error {
@@ -106,8 +117,7 @@ func (b *Batch) Documents(f func(tokens int)) {
 }
 
 // Loader yields the micro-batches of one rank, step after step and epoch after epoch, without end.
-// The global batch is MicroBatchSize * Accumulation * Ranks rows, or GlobalBatch, balanced over
-// micro-batches; this rank's at accumulation index a is m = a*Ranks + Rank. Batches are prefetched
+// The rows of a step are balanced over micro-batches; this rank's at accumulation index a is m = a*Ranks + Rank. Batches are prefetched
 // by one goroutine. Methods are for one goroutine.
 type Loader struct {
 	set   Dataset
@@ -149,7 +159,7 @@ func (c LoaderConfig) smaller(err error, n int) error {
 	const packing = ", or %s, if rows are few long texts"
 	packed, one := fault.Set("data.packing", true), fault.Set("training.gradient_accumulation_steps", 1)
 	switch per := c.MicroBatchSize * c.Ranks; {
-	case n >= c.MicroBatchSize*c.Accumulation*c.Ranks:
+	case n >= c.rows():
 		return err
 	case n >= per:
 		return fault.Try(err, "%s"+packing, fault.Set("training.gradient_accumulation_steps", n/per), packed)

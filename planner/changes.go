@@ -148,7 +148,7 @@ func (j Job) smallerMicroBatches() []Change {
 			out = append(out, j.change(fmt.Sprintf("micro_batch_tokens %d -> %d", tokens, less.Config.Training.MicroBatchTokens), less))
 			continue
 		}
-		to := Batch{b.Micro / n, b.Accumulation * n, b.Global}
+		to := Batch{b.Micro / n, j.accumulation(b.Global, b.Micro/n), b.Global}
 		out = append(out, j.change(fmt.Sprintf("micro_batch_size %d -> %d with accumulation %d -> %d", b.Micro, to.Micro, b.Accumulation, to.Accumulation), j.withBatch(to)))
 	}
 	return out

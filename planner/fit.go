@@ -20,8 +20,14 @@ func (j Job) Batch() (Batch, error) {
 	if t.MicroBatchTokens > 0 {
 		return Batch{max(1, t.MicroBatchTokens/j.Positions), a, t.GlobalBatchSize}, err
 	}
+	if t.GlobalBatchSize > 0 {
+		return Batch{t.MicroBatchSize, a, t.GlobalBatchSize}, err
+	}
 	return Batch{t.MicroBatchSize, a, t.MicroBatchSize * a * j.Ranks}, err
 }
+
+// accumulation returns the micro-batches of a rank for a number of rows per step.
+func (j Job) accumulation(rows, micro int) int { return (rows/micro + j.Ranks - 1) / j.Ranks }
 
 func (j Job) withBatch(b Batch) Job {
 	t := &j.Config.Training
@@ -30,8 +36,8 @@ func (j Job) withBatch(b Batch) Job {
 		return j
 	}
 	t.MicroBatchSize, t.GradientAccumulationSteps = b.Micro, b.Accumulation
-	if t.GlobalBatchSize > 0 {
-		t.GlobalBatchSize = b.Global
+	if t.GlobalBatchSize > 0 { // determines the accumulation, also an uneven one
+		t.GlobalBatchSize, t.GradientAccumulationSteps = b.Global, 0
 	}
 	return j
 }
@@ -48,9 +54,9 @@ func (j Job) Largest(ctx context.Context, limit int64) (Batch, error) {
 	}
 	var batches []Batch // by increasing micro-batch; nil: all
 	if j.Config.Training.GlobalBatchSize > 0 {
-		for rows, micro := b.Global/j.Ranks, 1; micro <= rows; micro++ {
-			if rows%micro == 0 {
-				batches = append(batches, Batch{micro, rows / micro, b.Global})
+		for micro := 1; micro*j.Ranks <= max(b.Global, j.Ranks); micro++ {
+			if b.Global%micro == 0 && (b.Global%j.Ranks != 0 || b.Global/j.Ranks%micro == 0) {
+				batches = append(batches, Batch{micro, j.accumulation(b.Global, micro), b.Global})
 			}
 		}
 	}

@@ -75,9 +75,10 @@ type Training struct {
 	// GradientAccumulationSteps is the number of micro-batches a rank accumulates per optimizer
 	// step. 0 is 1, or is computed from global_batch_size. Default 0.
 	GradientAccumulationSteps int `yaml:"gradient_accumulation_steps"`
-	// GlobalBatchSize is the number of rows in a step over all ranks: micro_batch_size x
-	// gradient_accumulation_steps x ranks. If gradient_accumulation_steps is 0, it is computed
-	// from this; otherwise the product must match. 0 does not check. Default 0.
+	// GlobalBatchSize is the number of rows in a step over all ranks, a multiple of
+	// micro_batch_size. If gradient_accumulation_steps is 0, it is computed from this, and ranks
+	// may get an empty micro-batch last; otherwise micro_batch_size x gradient_accumulation_steps x
+	// ranks must match. 0 is that product. Default 0.
 	GlobalBatchSize int `yaml:"global_batch_size"`
 	// MaxSteps is the number of optimizer steps. 0 trains for num_train_epochs. Default 0.
 	MaxSteps int `yaml:"max_steps"`
@@ -194,10 +195,20 @@ func (c Training) grouping() (optim.Grouping, error) {
 }
 
 func (c Training) rows(accum, ranks int) int {
-	if c.MicroBatchTokens > 0 {
+	if c.GlobalBatchSize > 0 {
 		return c.GlobalBatchSize
 	}
 	return c.MicroBatchSize * accum * ranks
+}
+
+// WithRanks returns c with the rows per step that it has with a number of ranks, for other numbers.
+func (c Training) WithRanks(ranks int) (Training, error) {
+	accum, err := c.Accumulation(ranks)
+	if err != nil {
+		return c, err
+	}
+	c.GlobalBatchSize, c.GradientAccumulationSteps = c.rows(accum, ranks), 0
+	return c, nil
 }
 
 // MaxTokens returns the maximum number of tokens in a micro-batch of rows of up to positions tokens.
@@ -220,8 +231,9 @@ func (c Training) MaxAccumulation(ranks, positions int) (int, error) {
 	return (data.MaxMicroBatches(c.GlobalBatchSize, c.MicroBatchTokens, positions) + ranks - 1) / ranks, nil
 }
 
-// Accumulation returns the number of micro-batches of a rank in a step. With micro_batch_tokens it
-// differs from step to step, and Accumulation returns 1.
+// Accumulation returns the number of micro-batches of a rank in a step; with global_batch_size the last
+// one may be empty. With micro_batch_tokens it differs from step to step, and Accumulation
+// returns 1.
 func (c Training) Accumulation(ranks int) (int, error) {
 	micro, a, global := c.MicroBatchSize, c.GradientAccumulationSteps, c.GlobalBatchSize
 	switch {
@@ -229,21 +241,15 @@ func (c Training) Accumulation(ranks int) (int, error) {
 		return 1, nil
 	case global == 0:
 		return max(1, a), nil
-	case a == 0 && global%(micro*ranks) == 0:
-		return global / (micro * ranks), nil
+	case a == 0 && global%micro == 0:
+		return (global/micro + ranks - 1) / ranks, nil
 	case a == 0:
-		per := micro * ranks
-		err, fits := fmt.Errorf("train: global_batch_size %d is not divisible by micro_batch_size %d x %d ranks", global, micro, ranks), global/per*per
-		if smaller := min(micro-1, global/ranks); smaller > 0 && global%ranks == 0 {
-			for global/ranks%smaller != 0 {
-				smaller--
-			}
-			return 0, fault.Try(err, "%s, or %s", fault.Set("training.micro_batch_size", smaller), fault.Set("training.global_batch_size", fits+per))
+		err := fmt.Errorf("train: global_batch_size %d is not divisible by micro_batch_size %d", global, micro)
+		smaller := min(micro, global)
+		for global%smaller != 0 {
+			smaller--
 		}
-		if fits == 0 {
-			return 0, fault.Try(err, "%s", fault.Set("training.global_batch_size", per))
-		}
-		return 0, fault.Try(err, "%s, or %d", fault.Set("training.global_batch_size", fits), fits+per)
+		return 0, fault.Try(err, "%s, or %s", fault.Set("training.micro_batch_size", smaller), fault.Set("training.global_batch_size", (global/micro+1)*micro))
 	case global != micro*a*ranks:
 		return 0, fault.Try(fmt.Errorf("train: global_batch_size %d is not micro_batch_size %d x gradient_accumulation_steps %d x %d ranks = %d", global, micro, a, ranks, micro*a*ranks), "global_batch_size %d, or gradient_accumulation_steps 0 to compute it", micro*a*ranks)
 	}

@@ -17,16 +17,25 @@ import (
 	"trireme/train"
 )
 
-// With micro_batch_tokens, losses, gradient norms and evaluations have the same bits on any number of
-// ranks with any strategy, with dropout, and after a resume on other ranks; no rank exceeds its plan.
-func TestMicroBatchTokensInEveryWorld(t *testing.T) {
+// Losses, gradient norms and evaluations have the same bits on any number of ranks with any strategy, with
+// dropout, and after a resume on other ranks, if the micro-batches of a step are counted in tokens or do not
+// divide evenly over the ranks; no rank exceeds its plan.
+func TestUnevenMicroBatches(t *testing.T) {
+	t.Run("tokens", func(t *testing.T) { testUneven(t, 0, 26) })
+	t.Run("rows", func(t *testing.T) { testUneven(t, 2, 0) })
+}
+
+func testUneven(t *testing.T, rows, tokens int) {
 	j := newResumable(t, true, false)
 	base := j.config
 	config := strings.Replace(fmt.Sprintf(tinyConfig, true), "{", `{"attention_dropout": 0.2, `, 1)
 	if err := os.WriteFile(base.Model.Config, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	base.Training.GlobalBatchSize, base.Training.MicroBatchTokens, base.Training.MaxSteps = 8, 26, 7
+	base.Training.GlobalBatchSize, base.Training.MicroBatchTokens, base.Training.MaxSteps = 8, tokens, 7
+	if rows > 0 {
+		base.Training.MicroBatchSize = rows
+	}
 	run := func(name, strategy, resume string, world int, until int64) *recordingSink {
 		c := base
 		c.Parallel.Strategy, c.Resume, c.Checkpoint.SaveEveryNSteps, c.OutputDir = strategy, resume, 3, filepath.Join(j.dir, name)
@@ -54,7 +63,7 @@ func TestMicroBatchTokensInEveryWorld(t *testing.T) {
 	for _, c := range []struct {
 		strategy string
 		world    int
-	}{{"full_shard", 2}, {"shard_grad_op", 4}, {"hybrid_shard", 4}, {"zero_1", 3}} {
+	}{{"full_shard", 2}, {"shard_grad_op", 4}, {"hybrid_shard", 4}, {"zero_1", 3}, {"full_shard", 3}, {"no_shard", 5}} {
 		name := c.strategy + string(rune('0'+c.world))
 		got := run(name, c.strategy, "none", c.world, 0)
 		if len(got.steps) != 7 || !maps.Equal(got.evals, want.evals) {

@@ -155,7 +155,11 @@ func (f *planFlags) printResolved(stdout, stderr io.Writer, j *job) error {
 		return err
 	}
 	t := j.cfg.Training
-	batch := fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", t.MicroBatchSize*accumulation*ranks, t.MicroBatchSize, accumulation, ranks)
+	rows := t.GlobalBatchSize
+	if rows == 0 {
+		rows = t.MicroBatchSize * accumulation * ranks
+	}
+	batch := describeBatch(rows, t.MicroBatchSize, ranks)
 	if t.MicroBatchTokens > 0 {
 		batch = fmt.Sprintf("%d in micro-batches of up to %d tokens", t.GlobalBatchSize, t.MicroBatchTokens)
 	}

@@ -30,7 +30,7 @@ func (r *planReport) print(w io.Writer) error {
 		machines = fmt.Sprintf(" on machines of %d", r.Local)
 	}
 	fmt.Fprintf(w, "ranks: %d%s, %s (replicate x shard: %s), computing in %s%s\n", r.WorldSize, machines, d.Strategy, d.Mesh, d.ParamDType, recomputed)
-	batch := fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", d.Batch.Global, d.Batch.Micro, d.Batch.Accumulation, r.WorldSize)
+	batch := describeBatch(d.Batch.Global, d.Batch.Micro, r.WorldSize)
 	if d.Tokens > 0 {
 		batch = fmt.Sprintf("%d in micro-batches of up to %d tokens, accumulation %d x ranks %d", d.Batch.Global, d.Tokens, d.Batch.Accumulation, r.WorldSize)
 	}

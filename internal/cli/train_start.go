@@ -40,7 +40,7 @@ func (j *job) printStart(w io.Writer) error {
 	if s.Trainable != s.Parameters {
 		trained = fmt.Sprintf(", %s trained, %s frozen", number(s.Trainable, ""), number(s.Parameters-s.Trainable, ""))
 	}
-	batch := fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", s.RowsPerStep, t.MicroBatchSize, s.RowsPerStep/t.MicroBatchSize/s.Ranks, s.Ranks)
+	batch := describeBatch(s.RowsPerStep, t.MicroBatchSize, s.Ranks)
 	if t.MicroBatchTokens > 0 {
 		batch = fmt.Sprintf("%d in micro-batches of up to %d tokens", s.RowsPerStep, t.MicroBatchTokens)
 	}
@@ -145,4 +145,14 @@ func (j *job) planUsual(ctx context.Context) (*planner.Plan, error) {
 // planJob returns the planner's job for rows of up to positions positions.
 func (j *job) planJob(config *model.Config, positions int, rows data.Info, ranks, local int) planner.Job {
 	return planner.Job{Config: j.cfg, Model: config, Ranks: ranks, Local: local, Positions: positions, Rows: rows}
+}
+
+// describeBatch describes the rows of a step, which ranks compute in micro-batches of micro rows.
+func describeBatch(rows, micro, ranks int) string {
+	micros := rows / micro
+	accumulation := (micros + ranks - 1) / ranks
+	if idle := accumulation*ranks - micros; idle > 0 {
+		return fmt.Sprintf("%d = micro-batch %d x %d, on %d ranks with accumulation %d; %s without work in the last round", rows, micro, micros, ranks, accumulation, number(int64(idle), "rank"))
+	}
+	return fmt.Sprintf("%d = micro-batch %d x accumulation %d x ranks %d", rows, micro, accumulation, ranks)
 }
