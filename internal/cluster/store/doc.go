@@ -3,7 +3,7 @@
 // It is not for the ranks' data: package rendezvous has the ranks' store, and collectives move tensors.
 //
 // A Store is one client. NewMemory serves one host and tests; package natsstore embeds a server in the
-// launchers of the job, and etcdstore uses an etcd of the site. storetest.Run is what each of them passes.
+// launchers of the job, and etcdstore uses an etcd of the site. Each passes storetest.Run.
 //
 //	rev, err := s.Create(ctx, "job/generation", []byte("0"))   // ErrExists if another launcher was first
 //	rev, err = s.Update(ctx, "job/generation", []byte("1"), rev) // ErrConflict if it changed meanwhile
