@@ -21,15 +21,8 @@ type Config struct {
 	Env     []string // KEY=value, the workers' base environment; nil: this process's
 	Dir     string   // working directory; "": this process's
 
-	// Nodes and NodeRank are for a job on several machines, with one launcher each and the same Nproc.
-	// MasterAddr, MasterPort and RunID must then be equal on all, with a secret in a file
-	// (rendezvous.SecretFileVar). 0: one machine.
-	Nodes, NodeRank int
-	MasterAddr      string // "": 127.0.0.1
-	MasterPort      int    // 0: a free port per attempt
-	RunID           string // "": random
+	World World
 
-	MaxRestarts int
 	// Grace is the time that the other workers have to end after one has failed, and that a worker has
 	// to acknowledge a signal (HandleSignals does). Then they are killed. 0: five seconds.
 	Grace time.Duration
@@ -55,10 +48,32 @@ type Config struct {
 
 	// Signals are signals to forward to the workers (Shutdown.Forward). nil: none.
 	Signals <-chan os.Signal
+	// Failing is called once, when a worker fails and the others are going to be stopped, with its exit code.
+	// It must not block. nil: none.
+	Failing func(code int)
+}
+
+// World is the part of this machine's workers in a job on several machines, one start of all its workers. The
+// zero value is a job on this machine.
+type World struct {
+	FirstRank  int    // of this machine's ranks, which are consecutive
+	Size       int    // ranks of the job; 0: those of this machine
+	Host       int    // index of this machine (GROUP_RANK)
+	Hosts      int    // number of machines; 0: 1
+	MasterAddr string // "": 127.0.0.1
+	MasterPort int    // 0: a free port
+	RunID      string // "": random
+	// Generation numbers the starts of the job (TORCHELASTIC_RESTART_COUNT): ranks of another one are refused.
+	Generation  int
+	MaxRestarts int // for TORCHELASTIC_MAX_RESTARTS
+	// Secret is the job's secret (rendezvous.SecretFileVar), which workers inherit. nil: random on one machine;
+	// on several, from the workers' environment.
+	Secret []byte
 }
 
 // Validate checks c.
 func (c Config) Validate() error {
+	w := &c.World
 	switch {
 	case c.Nproc < 1:
 		return fmt.Errorf("launch: nproc is %d: it must be at least 1", c.Nproc)
@@ -66,29 +81,46 @@ func (c Config) Validate() error {
 		return fmt.Errorf("launch: no program to launch")
 	case c.Ranks < 0:
 		return fmt.Errorf("launch: %d ranks per worker: must not be negative", c.Ranks)
-	case c.MaxRestarts < 0:
-		return fmt.Errorf("launch: max_restarts is %d: it must not be negative", c.MaxRestarts)
-	case c.NodeRank < 0 || c.NodeRank >= max(c.Nodes, 1):
-		return fmt.Errorf("launch: node rank %d of %d nodes", c.NodeRank, max(c.Nodes, 1))
-	case c.Nodes > 1 && (c.MasterAddr == "" || c.MasterPort == 0):
-		return fmt.Errorf("launch: %d nodes need a master address and port, the same on all", c.Nodes)
+	case w.Host < 0 || w.Host >= max(w.Hosts, 1):
+		return fmt.Errorf("launch: host %d of %d", w.Host, max(w.Hosts, 1))
+	case w.FirstRank < 0 || w.Size != 0 && w.FirstRank+c.ranks() > w.Size:
+		return fmt.Errorf("launch: ranks %d to %d of %d", w.FirstRank, w.FirstRank+c.ranks()-1, w.Size)
+	case w.Hosts > 1 && (w.Size == 0 || w.MasterAddr == "" || w.MasterPort == 0 || w.RunID == ""):
+		return fmt.Errorf("launch: %d machines need a world size, a master address and port, and a run id, the same on all", w.Hosts)
 	}
 	return nil
 }
 
-func (c Config) env(local, attempt, port int, run string) rendezvous.Env {
-	n := max(c.Ranks, 1)
-	e := rendezvous.Env{
-		Rank: (c.NodeRank*c.Nproc + local) * n, WorldSize: max(c.Nodes, 1) * c.Nproc * n,
-		LocalRank: local * n, LocalWorldSize: c.Nproc * n, Ranks: n,
-		GroupRank: c.NodeRank, GroupWorldSize: max(c.Nodes, 1),
-		MasterAddr: c.MasterAddr, MasterPort: port,
-		RunID: run, RestartCount: attempt, MaxRestarts: c.MaxRestarts,
+// ranks returns the number of ranks on this machine.
+func (c *Config) ranks() int { return c.Nproc * max(c.Ranks, 1) }
+
+// complete sets the defaults of World.
+func (c *Config) complete() (err error) {
+	w := &c.World
+	w.Hosts = max(w.Hosts, 1)
+	if w.Size == 0 {
+		w.Size = c.ranks()
 	}
-	if e.MasterAddr == "" {
-		e.MasterAddr = "127.0.0.1"
+	if w.MasterAddr == "" {
+		w.MasterAddr = "127.0.0.1"
 	}
-	return e
+	if w.MasterPort == 0 {
+		w.MasterPort, err = FreePort(w.MasterAddr)
+	}
+	if w.RunID == "" {
+		w.RunID = RandomID()
+	}
+	return err
+}
+
+// env returns the variables of a worker. World is complete.
+func (c *Config) env(local int) rendezvous.Env {
+	n, w := max(c.Ranks, 1), &c.World
+	return rendezvous.Env{
+		Rank: w.FirstRank + local*n, WorldSize: w.Size, LocalRank: local * n, LocalWorldSize: c.ranks(), Ranks: n,
+		GroupRank: w.Host, GroupWorldSize: w.Hosts, MasterAddr: w.MasterAddr, MasterPort: w.MasterPort,
+		RunID: w.RunID, RestartCount: w.Generation, MaxRestarts: w.MaxRestarts,
+	}
 }
 
 // inherited are variables of an outer launcher that workers must not get.
@@ -113,9 +145,10 @@ func environ(base, add []string) []string {
 	return append(out, add...)
 }
 
-// freePort returns a free port. If another program takes it first, rendezvous uses the next.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// FreePort returns a free port of an address of this machine. If another program takes it first, rendezvous
+// uses the next.
+func FreePort(host string) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return 0, fmt.Errorf("launch: %w", err)
 	}
@@ -130,7 +163,8 @@ func (c Config) role() string {
 	return c.Role
 }
 
-func randomID() string { return strings.ToLower(rand.Text()[:12]) }
+// RandomID returns a random name for a job without one.
+func RandomID() string { return strings.ToLower(rand.Text()[:12]) }
 
 func (c Config) logPath(rank int) string {
 	if c.LogDir == "" {

@@ -1,6 +1,7 @@
 // Package launch starts the worker processes of a job on this machine, like torchrun's agent: it watches
-// them and leaves none behind. It is also the workers' side of that link. It does not connect ranks
-// (rendezvous) and can launch any program.
+// them and leaves none behind. It is also the workers' side of that link. It can launch any program. It does
+// not connect ranks (rendezvous), and does not restart workers or agree with other machines
+// (internal/cluster).
 //
 // Run is the launcher:
 //
@@ -10,8 +11,7 @@
 // the terminal, each rank's to a log, and the last lines are kept. The first worker to fail ends the others
 // (SIGTERM, then SIGKILL). The error, a *Failure, says which worker it was, how it ended, and whether the
 // kernel killed it for lack of memory. A rank that ends because another is lost, hung or stopped calls
-// Shutdown.ReportRootCause, and the error names the other rank, with CodePeerLost. If restarts are left,
-// all workers start again.
+// Shutdown.ReportRootCause, and the error names the other rank, with CodePeerLost.
 //
 // # Signals
 //

@@ -13,11 +13,12 @@ import (
 // Failure is the failure of a job: its root-cause rank.
 type Failure struct {
 	Rank   int
+	Host   string         // of the rank, in a job on several machines
 	Ranks  int            // of a process that ended with all its ranks, Rank the first; 0 or 1: Rank alone
 	Code   int            // exit code, or 128 + Signal
 	Signal syscall.Signal // that killed it, or 0
 	Why    string         // of a lost, hung or stopped rank: the report of others
-	After  time.Duration  // since the start of this attempt
+	After  time.Duration  // since the start of the workers
 
 	// OutOfMemory reports that the kernel's OOM killer killed a process of this job's cgroup.
 	// MemoryLimit is the cgroup's limit in bytes, or 0.
@@ -32,8 +33,8 @@ type Failure struct {
 	Lines    []string // the last lines of its output
 	Shown    bool     // its output was shown on the terminal
 	Log      string   // path of its log, or ""
-	Others   int      // number of other ranks of this machine that stopped because of it
-	Restarts int      // before this attempt
+	Others   int      // number of other ranks that stopped because of it; from Run, those of this machine
+	Restarts int      // of the job, before this start; Run leaves it 0
 }
 
 // Error returns one line: the rank, how it ended, the other ranks, the log.
@@ -42,6 +43,9 @@ func (f *Failure) Error() string {
 	who := rankNames(f.Rank, f.Ranks)
 	if !strings.HasPrefix(f.Why, who+" ") { // Why may start with it
 		b.WriteString(who + " ")
+		if f.Host != "" {
+			b.WriteString("on " + f.Host + " ")
+		}
 	}
 	switch {
 	case b.Len() == 0:
@@ -97,6 +101,7 @@ func (f *Failure) Report(w io.Writer) {
 	fmt.Fprintln(w, f.Error())
 }
 
-func (f *Failure) retry() bool {
+// Retry reports whether a restart may help: it does not after a usage error or a failed check.
+func (f *Failure) Retry() bool {
 	return f.Code != CodeUsage && f.Code != CodeNo && f.Code != CodeAuth
 }

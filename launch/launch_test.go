@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -184,25 +185,59 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-func TestRestarts(t *testing.T) {
+// TestWorld checks the variables of the second host of two, and that its workers have the job's secret.
+func TestWorld(t *testing.T) {
 	var out buffer
-	cfg := config("restart", 2, &out)
-	cfg.MaxRestarts = 2
-	code, err := Run(t.Context(), cfg)
-	if code != 0 || err != nil || !strings.Contains(out.String(), "restarting (2 of 2)\nattempt 2 of 2\n") {
+	cfg := config("world", 2, &out)
+	cfg.Output, cfg.Ranks = showAll, 3
+	cfg.World = World{FirstRank: 4, Size: 10, Host: 1, Hosts: 2, MasterAddr: "127.0.0.1", MasterPort: 29400, RunID: "job", Generation: 5, MaxRestarts: 7, Secret: []byte("sixteen letters!")}
+	if code, err := Run(t.Context(), cfg); code != 0 || err != nil {
 		t.Fatal(code, err, out.String())
 	}
-	cfg.MaxRestarts = 1
-	code, err = Run(t.Context(), cfg)
-	if code != 1 || err == nil || !strings.Contains(err.Error(), "gave up after 1 restart") {
-		t.Fatal(code, err)
-	}
-	for _, want := range []int{CodeUsage, CodeNo, CodeAuth} { // a retry would fail alike
-		cfg = config(fmt.Sprint("allexit=", want), 2, &buffer{})
-		cfg.MaxRestarts = 5
-		if code, err = Run(t.Context(), cfg); code != want || strings.Contains(err.Error(), "restarts") {
-			t.Errorf("workers that exit with %d: %d, %v", want, code, err)
+	for _, want := range []string{
+		"4 of 10, here 0 of 6, 3 ranks, host 1 of 2, 127.0.0.1:29400, job job 5/7, sixteen letters!\n",
+		"7 of 10, here 3 of 6, 3 ranks, host 1 of 2, 127.0.0.1:29400, job job 5/7, sixteen letters!\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %s", want, out.String())
 		}
+	}
+	for _, w := range []World{{FirstRank: 5, Size: 10}, {Host: 1}, {Hosts: 2}, {FirstRank: -1}} {
+		cfg.World = w
+		if code, err := Run(t.Context(), cfg); code != CodeUsage || err == nil {
+			t.Errorf("%+v: %d, %v", w, code, err)
+		}
+	}
+}
+
+// TestFailing checks that the first failure is known before the other workers have ended.
+func TestFailing(t *testing.T) {
+	for mode, want := range map[string]int{"exit=3": 3, "kill": 137, "blame": CodePeerLost, "still": CodePeerLost} {
+		cfg := config(mode, 3, io.Discard)
+		var codes []int
+		cfg.Failing = func(code int) { codes = append(codes, code) }
+		if _, err := Run(t.Context(), cfg); err == nil || len(codes) != 1 || codes[0] != want {
+			t.Errorf("%s: %v, %v", mode, codes, err)
+		}
+	}
+}
+
+// TestContext checks that a canceled context ends the workers, which is not their failure.
+func TestContext(t *testing.T) {
+	for _, mode := range []string{"sleep", "deaf=long", "stop=hang"} {
+		var out buffer
+		cfg := config(mode, 2, &out)
+		cfg.Output = showAll
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			out.waitFor(t, "\n", 2)
+			cancel(errors.New("host n1 is lost"))
+		}()
+		code, err := Run(ctx, cfg)
+		if code != 1 || err == nil || err.Error() != "launch: host n1 is lost" {
+			t.Errorf("%s: %d, %v", mode, code, err)
+		}
+		mustEnd(t, pids(t, out.String()))
 	}
 }
 

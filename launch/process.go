@@ -49,17 +49,22 @@ type worker struct {
 type link struct {
 	alive, aliveW     *os.File // closed when this process ends
 	reports, reportsW *os.File // messages of workers
-	secret            *os.File // nil on several machines, where the user provides it
+	secret            *os.File // nil: in the workers' environment
 }
 
-func newLink(secret bool) (l link, err error) {
+// newLink makes a link with a secret for the workers of one machine, or the job's.
+func newLink(w *World) (l link, err error) {
 	defer func() {
 		if err != nil {
 			l.close()
 		}
 	}()
-	if secret {
-		if l.secret, err = secretFile(); err != nil {
+	secret := w.Secret
+	if secret == nil && w.Hosts == 1 {
+		secret = []byte(rand.Text())
+	}
+	if secret != nil {
+		if l.secret, err = secretFile(secret); err != nil {
 			return l, fmt.Errorf("launch: %w", err)
 		}
 	}
@@ -72,12 +77,12 @@ func newLink(secret bool) (l link, err error) {
 	return l, nil
 }
 
-func secretFile() (*os.File, error) {
+func secretFile(secret []byte) (*os.File, error) {
 	f, err := unnamedFile("trireme-secret")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.WriteString(rand.Text()); err != nil {
+	if _, err := f.Write(secret); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -94,7 +99,7 @@ func (l link) close() {
 
 // start starts all workers, or none. The thread that starts them must live until they have ended, because
 // PR_SET_PDEATHSIG refers to the parent thread.
-func start(c Config, l link, attempt, port int, run string, stdout, stderr io.Writer) (*workers, error) {
+func start(c Config, l link, stdout, stderr io.Writer) (*workers, error) {
 	w := &workers{ended: make(chan *worker, c.Nproc), release: make(chan struct{})}
 	started := make(chan error)
 	w.wg.Go(func() {
@@ -103,7 +108,7 @@ func start(c Config, l link, attempt, port int, run string, stdout, stderr io.Wr
 		var err error
 		for local := range c.Nproc {
 			var one *worker
-			if one, err = startOne(c, l, c.env(local, attempt, port, run), stdout, stderr); err != nil {
+			if one, err = startOne(c, l, c.env(local), stdout, stderr); err != nil {
 				break
 			}
 			w.all = append(w.all, one)

@@ -17,10 +17,10 @@ import (
 // ErrKilled: a second SIGINT killed the job.
 var ErrKilled = errors.New("launch: killed by the second Ctrl-C")
 
-// Run launches a job and returns when all workers have ended and their output is read. code is the exit code
+// Run starts the workers of this machine once and returns when all workers have ended and their output is read. code is the exit code
 // for this process: 0; CodeStopped, CodeInterrupted or CodeTerminated after a forwarded signal; or that of
 // the failed worker, with a *Failure. If ctx is done, Run stops the workers by SIGTERM, with Grace, and
-// returns ctx's error.
+// returns ctx's error, or the *Failure of a worker that failed before.
 func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if err := cfg.Validate(); err != nil {
 		return CodeUsage, err
@@ -41,8 +41,8 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if cfg.Grace <= 0 {
 		cfg.Grace = 5 * time.Second
 	}
-	if cfg.RunID == "" {
-		cfg.RunID = randomID()
+	if err := cfg.complete(); err != nil {
+		return 1, err
 	}
 	if cfg.StoppedTimeout <= 0 {
 		cfg.StoppedTimeout = time.Second
@@ -51,37 +51,31 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 		cfg.StopGrace = 10 * time.Minute
 	}
 
-	for n := 0; ; n++ {
-		a := attempt{cfg: cfg, number: n, stderr: stderr, began: time.Now()}
-		select {
-		case sig := <-cfg.Signals: // before workers start
-			if a.requestsStop(sig.(syscall.Signal)) {
-				return a.stopCode(), nil
-			}
-		default:
+	a := attempt{cfg: cfg, stderr: stderr, began: time.Now()}
+	select {
+	case sig := <-cfg.Signals: // before workers start
+		if a.requestsStop(sig.(syscall.Signal)) {
+			return a.stopCode(), nil
 		}
-		if err := a.run(ctx, stdout, stderr); err != nil {
-			return 1, err
-		}
-		switch {
-		case a.killed:
-			return CodeInterrupted, ErrKilled
-		case ctx.Err() != nil:
-			return 1, fmt.Errorf("launch: %w", context.Cause(ctx))
-		case a.failure == nil:
-			return a.code, nil
-		case a.stopSignal != 0 || n == cfg.MaxRestarts || !a.failure.retry():
-			a.failure.Restarts = n
-			return a.failure.Code, a.failure
-		}
-		fmt.Fprintf(stderr, "%v. restarting (%d of %d)\n", a.failure, n+1, cfg.MaxRestarts)
+	default:
 	}
+	if err := a.run(ctx, stdout, stderr); err != nil {
+		return 1, err
+	}
+	switch {
+	case a.killed:
+		return CodeInterrupted, ErrKilled
+	case a.failure != nil:
+		return a.failure.Code, a.failure
+	case ctx.Err() != nil:
+		return 1, fmt.Errorf("launch: %w", context.Cause(ctx))
+	}
+	return a.code, nil
 }
 
 // attempt is one start of all workers, to their end.
 type attempt struct {
 	cfg    Config
-	number int
 	stderr io.Writer
 	began  time.Time
 
@@ -99,20 +93,13 @@ type attempt struct {
 }
 
 func (a *attempt) run(ctx context.Context, stdout, stderr io.Writer) error {
-	port := a.cfg.MasterPort
-	if port == 0 {
-		var err error
-		if port, err = freePort(); err != nil {
-			return err
-		}
-	}
-	l, err := newLink(max(a.cfg.Nodes, 1) == 1)
+	l, err := newLink(&a.cfg.World)
 	if err != nil {
 		return err
 	}
 	defer l.close()
 	oom := readOOM()
-	if a.workers, err = start(a.cfg, l, a.number, port, a.cfg.RunID, stdout, stderr); err != nil {
+	if a.workers, err = start(a.cfg, l, stdout, stderr); err != nil {
 		return err
 	}
 	defer a.workers.finish()
@@ -152,6 +139,7 @@ func (a *attempt) watch(ctx context.Context, messages <-chan message) {
 	look := time.NewTicker(a.cfg.StoppedTimeout / checks)
 	defer look.Stop()
 	known := false // the root cause is known
+	failing := a.cfg.Failing
 	done := ctx.Done()
 	stopping := false
 	for running := len(a.workers.all); running > 0; {
@@ -204,7 +192,7 @@ func (a *attempt) watch(ctx context.Context, messages <-chan message) {
 			stopping = true
 			a.workers.signal(syscall.SIGKILL)
 		case <-done:
-			done = nil
+			done, stop, stopping = nil, nil, true
 			a.workers.signal(syscall.SIGTERM)
 			kill = time.After(a.cfg.Grace)
 		case s := <-a.cfg.Signals:
@@ -212,6 +200,14 @@ func (a *attempt) watch(ctx context.Context, messages <-chan message) {
 			if a.stopSignal != 0 && ackTimeout == nil {
 				ackTimeout, end = time.After(a.cfg.Grace), time.After(a.cfg.StopGrace)
 			}
+		}
+		if failing != nil && (len(a.failed) > 0 || len(a.accusations) > 0 && stopping) {
+			code := CodePeerLost
+			if first := a.firstFailed(); first != nil {
+				code, _ = a.outcome(first)
+			}
+			failing(code)
+			failing = nil
 		}
 		if len(a.failed) > 0 && running > 0 && !known && a.onlyAccusedRun() {
 			known, stop, kill = true, time.After(settle), time.After(2*settle) // the accused ranks do not react to SIGTERM

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -58,24 +57,6 @@ func TestSignals(t *testing.T) {
 				t.Fatal(code, err, out.String())
 			}
 		})
-	}
-}
-
-// TestNoRestartAfterStop: workers that fail during a stop are not restarted.
-func TestNoRestartAfterStop(t *testing.T) {
-	var out buffer
-	cfg := config("spoiled", 2, &out)
-	cfg.Output, cfg.MaxRestarts = showAll, 1
-	signals := make(chan os.Signal)
-	cfg.Signals = signals
-	go func() {
-		out.waitFor(t, "ready", 2)
-		signals <- syscall.SIGTERM
-	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // restarted workers would wait for a signal
-	defer cancel()
-	if code, err := Run(ctx, cfg); code != 1 || err == nil || strings.Contains(out.String(), "restarting") {
-		t.Errorf("%d, %v: %s", code, err, out.String())
 	}
 }
 
@@ -162,17 +143,5 @@ func TestEarlyCrash(t *testing.T) {
 	cfg.LogDir = t.TempDir()
 	if code, err := Run(t.Context(), cfg); code != CodeCrashed || err == nil || !strings.HasPrefix(err.Error(), "rank 0 crashed (panic: no boat) after ") {
 		t.Error(code, err)
-	}
-}
-
-func TestContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	var out buffer
-	go func() {
-		out.waitFor(t, "ready", 1)
-		cancel()
-	}()
-	if code, err := Run(ctx, config("stop=hang", 2, &out)); code == 0 || !errors.Is(err, context.Canceled) {
-		t.Fatal(code, err)
 	}
 }

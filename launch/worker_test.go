@@ -139,6 +139,11 @@ func worker1(mode string) int {
 		}
 		<-forever
 	case "deaf": // rank 0 ignores SIGTERM
+		if arg != "" {
+			signal.Ignore(syscall.SIGTERM)
+			fmt.Println("pid", os.Getpid())
+			<-forever
+		}
 		if victim {
 			time.Sleep(100 * time.Millisecond)
 			return 3
@@ -172,14 +177,9 @@ func worker1(mode string) int {
 			return 7
 		}
 		fmt.Printf("%s\n", bytes.Join(all, []byte(" ")))
-	case "restart": // fails twice
-		if env.RestartCount < 2 {
-			if victim {
-				return 1
-			}
-			<-forever
-		}
-		fmt.Println("attempt", env.RestartCount, "of", env.MaxRestarts)
+	case "world":
+		fmt.Printf("%d of %d, here %d of %d, %d ranks, host %d of %d, %s:%d, job %s %d/%d, %s\n", env.Rank, env.WorldSize, env.LocalRank, env.LocalWorldSize, env.Ranks,
+			env.GroupRank, env.GroupWorldSize, env.MasterAddr, env.MasterPort, env.RunID, env.RestartCount, env.MaxRestarts, env.Secret)
 	case "stop":
 		s := HandleSignals(os.LookupEnv, os.Stderr, nil)
 		defer s.Close()
@@ -206,12 +206,6 @@ func worker1(mode string) int {
 	case "plain":
 		fmt.Println("ready")
 		<-forever
-	case "spoiled": // fails during a stop
-		signals := make(chan os.Signal, 1)
-		signal.Notify(signals, syscall.SIGTERM)
-		fmt.Println("ready")
-		<-signals
-		return 1
 	case "file":
 		fd, err := strconv.Atoi(os.Getenv("TEST_FD"))
 		if (err == nil) != (env.Rank == 0) {
