@@ -8,7 +8,7 @@ import (
 // layers lists packages by layer, the lowest first. A name includes its subfolders if none of them is
 // listed. A package imports only from lower layers.
 var layers = [][]string{
-	0:  {"fault", "internal/dl", "internal/netns", "internal/ordered"},
+	0:  {"fault", "internal/dl", "internal/netns", "internal/ordered", "internal/secureconn"},
 	1:  {"internal/cluster/store", "internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/impl", "internal/jinja", "internal/netif", "internal/nvml", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
 	3:  {"tensor", "internal/cluster"},
