@@ -21,6 +21,9 @@ type Env struct {
 	MasterPort                int
 	RunID                     string // job id
 	RestartCount, MaxRestarts int
+	// FirstWorldSize is the world size at the job's first start, which determines the rows per step of a job
+	// whose world changes. 0: the launcher did not say.
+	FirstWorldSize int
 
 	// Launched reports whether a launcher set the variables; otherwise this is a world of one rank.
 	Launched bool
@@ -31,6 +34,9 @@ type Env struct {
 
 // ProcessRanksVar is the variable with Env.Ranks; absent: one rank per process.
 const ProcessRanksVar = "TRIREME_PROCESS_RANKS"
+
+// FirstWorldVar is the variable with Env.FirstWorldSize.
+const FirstWorldVar = "TRIREME_FIRST_WORLD_SIZE"
 
 // Single returns the Env of a world of one rank.
 func Single() Env {
@@ -73,6 +79,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	e.RunID = r.text("TORCHELASTIC_RUN_ID", "none")
 	e.RestartCount = r.number("TORCHELASTIC_RESTART_COUNT", 0, 0, 1<<30)
 	e.MaxRestarts = r.number("TORCHELASTIC_MAX_RESTARTS", 0, 0, 1<<30)
+	e.FirstWorldSize = r.number(FirstWorldVar, 0, 1, maxWorld)
 	if r.err != nil {
 		return Env{}, r.err
 	}
@@ -119,7 +126,7 @@ func (e Env) Multiply(n int) (Env, error) {
 	if e.WorldSize > maxWorld/n {
 		return e, fmt.Errorf("rendezvous: %d processes of %d ranks are more than %d ranks", e.WorldSize, n, maxWorld)
 	}
-	e.Rank, e.WorldSize = n*e.Rank, n*e.WorldSize
+	e.Rank, e.WorldSize, e.FirstWorldSize = n*e.Rank, n*e.WorldSize, n*e.FirstWorldSize
 	e.LocalRank, e.LocalWorldSize = n*e.LocalRank, n*e.LocalWorldSize
 	e.Ranks = n
 	return e, nil
@@ -134,7 +141,7 @@ func (e Env) Processes() (index, count int) {
 // Variables returns the variables as KEY=value, for a worker's environment. The secret is not among them.
 func (e Env) Variables() []string {
 	n := strconv.Itoa
-	return []string{
+	vars := []string{
 		"RANK=" + n(e.Rank), "WORLD_SIZE=" + n(e.WorldSize),
 		"LOCAL_RANK=" + n(e.LocalRank), "LOCAL_WORLD_SIZE=" + n(e.LocalWorldSize),
 		ProcessRanksVar + "=" + n(max(1, e.Ranks)),
@@ -145,6 +152,10 @@ func (e Env) Variables() []string {
 		"TORCHELASTIC_MAX_RESTARTS=" + n(e.MaxRestarts),
 		"TORCHELASTIC_RUN_ID=" + e.RunID,
 	}
+	if e.FirstWorldSize > 0 {
+		vars = append(vars, FirstWorldVar+"="+n(e.FirstWorldSize))
+	}
+	return vars
 }
 
 // IsLoopback reports whether host is this machine's loopback interface. It does no DNS lookup.

@@ -18,7 +18,14 @@ import (
 // resume loads a checkpoint if the configuration asks for one and it exists. It returns notes for the
 // user.
 func (r *Run) resume(ctx context.Context) (notes []string, err error) {
-	got, err := r.store.Resume(ctx, r.Config.Resume, r.engine.State(), checkpoint.LoadOptions{})
+	var got checkpoint.ResumeResult
+	if r.deps.Restart > 0 {
+		got, err = r.store.Resume(ctx, "auto", r.engine.State(), checkpoint.LoadOptions{})
+	}
+	if skipped := got.Notices; err == nil && got.Path == "" {
+		got, err = r.store.Resume(ctx, r.Config.Resume, r.engine.State(), checkpoint.LoadOptions{})
+		got.Notices = slices.Concat(skipped, got.Notices)
+	}
 	if err == nil && got.Path == "" && r.Config.Resume == "auto" {
 		return append(got.Notices, fmt.Sprintf("no checkpoint in %s, starting at step 0", r.store.Dir())), nil
 	}

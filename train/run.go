@@ -28,6 +28,9 @@ type Deps struct {
 	Stop func() bool
 	// Checkpoint is a directory whose parameters Evaluate loads instead of the model's files.
 	Checkpoint string
+	// Restart counts the starts of a job by its launcher, from 0. Later ones resume from the newest checkpoint
+	// of their run, if it has one.
+	Restart int
 	// Hooks run after each step, the same on all ranks.
 	Hooks []Hook
 	// Tokenizing receives tokenization progress; nil ignores it.

@@ -65,6 +65,9 @@ func (f *trainFlags) foreignOptions(env rendezvous.Env) foreign.Options {
 		OutputDir: f.outputDir != "" || sets(f.sets, "output_dir") || environ["TRIREME_OUTPUT_DIR"] != "",
 	}
 	if env.Launched {
+		if env.FirstWorldSize > 0 { // the file's batch is for the first world
+			env.WorldSize = env.FirstWorldSize
+		}
 		o.Ranks = f.foreignRanks(env)
 	}
 	return o

@@ -24,10 +24,11 @@ type job struct {
 	piped    string         // the part read from a pipe, for workers
 	model    *model.Config  // nil: read it from the configuration
 	recipe   *recipes.Recipe
-	file     *foreign.File           // of the configuration; nil: none
-	summary  *train.Summary          // set by inspect
-	located  []resolved              // names on the hub
-	run      runID                   // empty until known
+	file     *foreign.File  // of the configuration; nil: none
+	summary  *train.Summary // set by inspect
+	located  []resolved     // names on the hub
+	run      runID          // empty until known
+	restart  restart
 	locks    map[string]*rundir.Lock // of its directories, by the variable that passes them to rank 0; nil in workers and before locking
 	process  *process                // the ranks of this process; nil before they connect
 	perProc  int                     // ranks per process
@@ -125,7 +126,7 @@ func sets(assignments []string, prefix string) bool {
 
 // internalVars are TRIREME_ variables that name no key.
 var internalVars = map[string]bool{
-	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, rendezvous.ProcessRanksVar: true, recordsVar: true, startTimeVar: true,
+	"TRIREME_PARENT_FD": true, "TRIREME_WORDS_FD": true, "TRIREME_CRASH_FD": true, rendezvous.SecretVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretFileVar: true, rendezvous.ProcessRanksVar: true, rendezvous.FirstWorldVar: true, recordsVar: true, startTimeVar: true,
 	resolvedVar: true, runVar: true, lockVar: true, checkpointLockVar: true, pipedVar: true,
 }
 

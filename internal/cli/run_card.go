@@ -36,6 +36,7 @@ type start struct {
 	Strategy string     `json:"strategy"`
 	Device   string     `json:"device"`
 	Steps    int        `json:"steps"`
+	Job      string     `json:"job,omitempty"` // the launcher's id of the job
 }
 
 // openCard writes run.json and, for a new run, the configuration. It removes temporary files of a
@@ -49,7 +50,7 @@ func (j *job) openCard(ranks int) (*card, error) {
 	if err := durable.Sweep(dir); err != nil {
 		return nil, outputError(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, rundir.Config)); err != nil || j.cfg.Resume != "auto" {
+	if _, err := os.Stat(filepath.Join(dir, rundir.Config)); err != nil || !j.continues() {
 		if err := j.keepConfig(); err != nil {
 			return nil, err
 		}
@@ -58,7 +59,7 @@ func (j *job) openCard(ranks int) (*card, error) {
 		path: filepath.Join(dir, rundir.Identity), Schema: "trireme.run/1", ID: j.run.ID, Name: j.cfg.Name, Parameters: j.summary.Parameters,
 		start: start{
 			Version: readVersion().Version, Command: os.Args, Started: time.Now().UTC(),
-			World: ranks, Strategy: j.summary.Strategy, Device: string(j.cfg.Device.Name), Steps: j.summary.Steps,
+			World: ranks, Strategy: j.summary.Strategy, Device: string(j.cfg.Device.Name), Steps: j.summary.Steps, Job: j.restart.job,
 		},
 	}
 	if before, err := readCard(dir); err == nil && (before.ID == c.ID || before.ID == "") && !before.Started.IsZero() {

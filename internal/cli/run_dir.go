@@ -66,10 +66,13 @@ func (j *job) findRun(launched bool) error {
 		return j.setRun(j.run)
 	}
 	dir := j.cfg.OutputDir
-	if dir == "" && j.cfg.Resume == "auto" {
+	if dir == "" && j.continues() {
 		var err error
 		if dir, err = rundir.Newest(runsDir, j.cfg.Name); err != nil {
 			return outputError(err)
+		}
+		if j.restart.count > 0 {
+			dir = j.restart.find(dir)
 		}
 	}
 	if dir == "" {
@@ -95,7 +98,7 @@ func (j *job) setRun(r runID) error {
 
 // checkVacant refuses a new run in a directory that contains another.
 func (j *job) checkVacant(dir string) error {
-	if j.cfg.Resume == "auto" || j.cfg.MoveAside {
+	if j.continues() || j.cfg.MoveAside {
 		return nil
 	}
 	if rundir.ExistingRun(dir) != "" {
@@ -127,9 +130,9 @@ func describeRun(dir string) string {
 	return text
 }
 
-// identity returns the ID of the run in a directory if the job resumes it, else a new ID.
+// identity returns the ID of the run in a directory if the job continues it, else a new ID.
 func (j *job) identity(dir string) (string, error) {
-	if j.cfg.Resume != "auto" {
+	if !j.continues() {
 		return rundir.NewID(), nil
 	}
 	if c, err := readCard(dir); err == nil && c.ID != "" {

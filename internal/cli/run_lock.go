@@ -53,7 +53,7 @@ func (j *job) lockRun(stderr io.Writer) (err error) {
 			return busyError(err)
 		}
 	}
-	if j.cfg.MoveAside && j.cfg.Resume != "auto" {
+	if j.cfg.MoveAside && !j.continues() {
 		if saves != "" && !inside && checkpoint.Exists(saves) {
 			err = j.moveAside(checkpointLockVar, saves, stderr)
 		}

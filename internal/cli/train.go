@@ -103,6 +103,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if env, err = f.ranksOf(c, env, job); err != nil {
 		return err
 	}
+	if err := job.setRestart(env); err != nil {
+		return err
+	}
 	_, watched := os.LookupEnv(recordsVar)
 	led := env.Launched && (env.Rank > 0 || watched)
 	if led && f.dryRun {
