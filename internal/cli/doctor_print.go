@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"trireme/internal/host"
 )
 
 // print writes the report as text.
@@ -84,4 +86,45 @@ func (p pluginReport) print(b *strings.Builder) {
 		pip, apt := p.packages(required)
 		fmt.Fprintf(b, "    %s: %s\n      pip install %s\n      apt install %s\n", label, strings.Join(names, ", "), pip, apt)
 	}
+}
+
+// print writes a line per finding, and a last line with their counts.
+func (r *doctorReport) print(w io.Writer) error {
+	var b strings.Builder
+	name := r.Facts.Name
+	if name == "" {
+		name = "this host"
+	}
+	fmt.Fprintf(&b, "%s\n", name)
+	printFindings(&b, r.Findings)
+	fmt.Fprintf(&b, "%s\n", countFindings(r.Findings))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printFindings(b *strings.Builder, all []host.Finding) {
+	for _, f := range all {
+		fmt.Fprintf(b, "%-8s %s: %s\n", f.State, f.Check, f.Text)
+		if f.Try != "" {
+			fmt.Fprintf(b, "         try: %s\n", f.Try)
+		}
+	}
+}
+
+// countFindings describes the result: "no problems, 2 notes".
+func countFindings(all []host.Finding) string {
+	notes := 0
+	for _, f := range all {
+		if f.State == host.Note {
+			notes++
+		}
+	}
+	text := "no problems"
+	if n := host.Problems(all); n > 0 {
+		text = number(int64(n), "problem")
+	}
+	if notes > 0 {
+		text += ", " + number(int64(notes), "note")
+	}
+	return text
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trireme/internal/conf"
+	"trireme/internal/host"
 	"trireme/internal/rundir"
 	"trireme/launch"
 	"trireme/model"
@@ -201,6 +202,9 @@ func (f *trainFlags) lead(c *cobra.Command, env rendezvous.Env, j *job) (err err
 		return err
 	}
 	fmt.Fprintln(stderr, describeWorld(string(j.cfg.Parallel.Backend), env, nproc, j.perProc))
+	if line := host.WithoutEffect(os.Environ(), string(j.cfg.Device.Name), env.Launched); line != "" {
+		fmt.Fprintln(stderr, line)
+	}
 	err = j.stopError(ctx, j.train(ctx, env, nproc, stdout, stderr))
 	if noted := card.close(codeOf(err)); err == nil {
 		err = noted
