@@ -5,9 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
-	"sync"
-	"time"
 
+	"trireme/flight"
 	"trireme/tensor"
 )
 
@@ -22,15 +21,16 @@ type group struct {
 	msg      Messages
 	channels []channel // see Memory
 
-	noteMu sync.Mutex
-	last   LastOp
+	recorded flight.Group
 }
 
 var _ Group = (*group)(nil)
 
 func newGroup(w *world, name string, ranks []int, me int, mem Memory, msg Messages) *group {
 	g := &group{w: w, name: name, ranks: ranks, mem: mem, msg: msg, key: hash(fmt.Sprint(name, ranks)), me: me, channels: make([]channel, 1+2*len(ranks))}
-	g.last.GroupLen = uint8(copy(g.last.Group[:], name))
+	if w.cfg.Recorder != nil {
+		g.recorded = w.cfg.Recorder(w.rank).Group(g.key, name, ranks)
+	}
 	return g
 }
 
@@ -40,11 +40,17 @@ func (g *group) Size() int         { return len(g.ranks) }
 func (g *group) Inline() bool      { return false }
 func (g *group) Abort(cause error) { g.w.Abort(cause) }
 
-func (g *group) setLastOp(h *Header, s OpState) {
-	g.noteMu.Lock()
-	defer g.noteMu.Unlock()
-	g.last.Header, g.last.State, g.last.Unix = *h, s, time.Now().UnixNano()
-	g.w.t.SetLastOp(&g.last)
+// record records that the rank has reached an operation.
+func (o *operation) record() flight.Entry {
+	g := o.g
+	r := flight.Op{Seq: o.h.Seq, Kind: o.h.Kind.String(), Count: o.h.Count, Tag: o.tag, Peer: -1}
+	if o.h.Kind != KindBarrier {
+		r.DType = o.h.DType.String()
+	}
+	if n := len(g.ranks); o.ch > 0 {
+		r.Peer = g.ranks[(o.ch-1)%n]
+	}
+	return g.recorded.Begin(r)
 }
 
 func (g *group) busy() bool {

@@ -27,7 +27,7 @@ func (g *group) timeoutFailure(h *Header, waited time.Duration, late []int, join
 	fmt.Fprintf(&b, "%v in group %s timed out after %v", h, g.name, waited.Round(time.Millisecond))
 	for _, r := range late {
 		f.Lost = append(f.Lost, g.ranks[r])
-		fmt.Fprintf(&b, "; %s did not %s (last operation: %s)", g.w.t.Describe(g.ranks[r]), verb, g.w.t.LastOp(g.ranks[r]))
+		fmt.Fprintf(&b, "; %s did not %s", g.w.t.Describe(g.ranks[r]), verb)
 	}
 	f.Text = b.String()
 	return f
@@ -36,5 +36,5 @@ func (g *group) timeoutFailure(h *Header, waited time.Duration, late []int, join
 // closedFailure returns the failure of an operation with a rank (in the group) that has closed its world.
 func (g *group) closedFailure(rank int) *Failure {
 	r := g.ranks[rank]
-	return &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: fmt.Sprintf("%s has closed its world (last operation: %s)", g.w.t.Describe(r), g.w.t.LastOp(r))}
+	return &Failure{Kind: ErrClosed, Rank: g.w.rank, Text: fmt.Sprintf("%s has closed its world", g.w.t.Describe(r))}
 }

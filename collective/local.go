@@ -39,8 +39,6 @@ type localTransport struct {
 	rank    int
 	failure *FailureOnce
 	gone    atomic.Bool
-	mu      sync.Mutex
-	lastOp  LastOp
 }
 
 var _ Transport = (*localTransport)(nil)
@@ -61,19 +59,6 @@ func (s *localTransport) Join(id int, name string, ranks []int, me int) (Memory,
 
 func (s *localTransport) Arena() *tensor.Arena  { return nil }
 func (s *localTransport) Failure() *FailureOnce { return s.failure }
-
-func (s *localTransport) SetLastOp(n *LastOp) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastOp = *n
-}
-
-func (s *localTransport) LastOp(rank int) string {
-	o := s.world.ranks[rank]
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.lastOp.String()
-}
 
 func (s *localTransport) Describe(rank int) string { return fmt.Sprintf("rank %d", rank) }
 

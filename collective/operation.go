@@ -22,6 +22,7 @@ type operation struct {
 	ctx context.Context
 	ch  int // see Memory
 	h   Header
+	tag string
 
 	dst, src   []byte
 	chunks     []int
@@ -31,7 +32,7 @@ type operation struct {
 }
 
 func (g *group) operation(ctx context.Context, ch int, k Kind, tag string, dst, src *tensor.Tensor) *operation {
-	o := &operation{g: g, ctx: ctx, ch: ch, h: newHeader(k, tag)}
+	o := &operation{g: g, ctx: ctx, ch: ch, h: newHeader(k, tag), tag: tag}
 	o.h.Group = g.key
 	if src != nil {
 		o.src, o.h.DType, o.h.Count = tensor.HostBytes(src), src.DType(), int64(src.Elems())
@@ -74,14 +75,14 @@ func (o *operation) transfer() (err error) {
 			err = fmt.Errorf("%v\n%s", e, debug.Stack())
 		}
 	}()
-	o.g.setLastOp(&o.h, Running)
+	recorded := o.record()
 	if o.g.mem != nil {
 		err = o.throughMemory()
 	} else {
 		err = (&messages{operation: o}).transfer()
 	}
 	if err == nil {
-		o.g.setLastOp(&o.h, Finished)
+		recorded.End()
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"trireme/flight"
 	"trireme/tensor"
 )
 
@@ -14,6 +15,8 @@ type Config struct {
 	// Timeout is the time that a rank waits for others in one operation, and to open the world. 0 is
 	// one minute.
 	Timeout time.Duration
+	// Recorder returns the recorder of a rank's operations, which may be nil; nil for none.
+	Recorder func(rank int) *flight.Recorder
 }
 
 // Validate sets defaults and checks values.
@@ -41,9 +44,6 @@ type Transport interface {
 	Join(id int, name string, ranks []int, me int) (Memory, Messages, error)
 	// Arena returns World.Arena.
 	Arena() *tensor.Arena
-	// SetLastOp publishes the caller's last operation; LastOp describes a rank's, for messages.
-	SetLastOp(n *LastOp)
-	LastOp(rank int) string
 	// Describe names a rank for messages: rank 1 (pid 4242 on node7).
 	Describe(rank int) string
 	// Closed reports whether a rank has closed its world: it posts no further operations.

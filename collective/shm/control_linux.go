@@ -13,22 +13,19 @@ const (
 	maxGroups = 256
 )
 
-// head is the start of a rank's control region. LastOp is guarded by LastOpVer, which is odd during a
-// write.
+// head is the start of a rank's control region.
 type head struct {
-	Magic     uint64
-	Rank      uint32
-	Size      uint32
-	CellSize  uint32
-	Closed    uint32 // atomic: the rank has closed its world
-	Bell      uint32 // atomic futex: incremented when another rank fails
-	Failed    uint32 // atomic: Failure is set
-	Mapped    uint64 // atomic: bytes of the arena that the owner has mapped
-	_         [16]byte
-	LastOpVer uint32 // atomic
-	FailLen   uint32
-	LastOp    collective.LastOp
-	Failure   [2048]byte
+	Magic    uint64
+	Rank     uint32
+	Size     uint32
+	CellSize uint32
+	Closed   uint32 // atomic: the rank has closed its world
+	Bell     uint32 // atomic futex: incremented when another rank fails
+	Failed   uint32 // atomic: Failure is set
+	Mapped   uint64 // atomic: bytes of the arena that the owner has mapped
+	_        [20]byte
+	FailLen  uint32
+	Failure  [2048]byte
 }
 
 // control is the control region of the caller or a peer.
@@ -50,25 +47,6 @@ func (c control) head() *head { return (*head)(unsafe.Pointer(unsafe.SliceData(c
 func (c control) channel(group, ch int) *collective.ChannelState {
 	off := headBytes + group*stride(c.ranks) + ch*int(unsafe.Sizeof(collective.ChannelState{}))
 	return (*collective.ChannelState)(unsafe.Pointer(&c.mem[off]))
-}
-
-// setLastOp is called by the owner, under a lock.
-func (h *head) setLastOp(n *collective.LastOp) {
-	v := atomic.AddUint32(&h.LastOpVer, 1)
-	h.LastOp = *n
-	atomic.StoreUint32(&h.LastOpVer, v+1)
-}
-
-// lastOp reads the last operation, which the owner may be writing.
-func (h *head) lastOp() (n collective.LastOp, ok bool) {
-	for range 1000 {
-		v := atomic.LoadUint32(&h.LastOpVer)
-		n = h.LastOp
-		if v&1 == 0 && atomic.LoadUint32(&h.LastOpVer) == v {
-			return n, true
-		}
-	}
-	return n, false // the owner ended during a write
 }
 
 // setFailure is called once, by the owner.

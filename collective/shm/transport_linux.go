@@ -19,7 +19,6 @@ type transport struct {
 	peers   []peer // by rank, the caller's too
 	arena   *tensor.Arena
 	failure *collective.FailureOnce
-	mu      sync.Mutex // guards the caller's last operation
 
 	stop     atomic.Bool
 	stopFD   int // eventfd that ends watchProcesses
@@ -81,7 +80,7 @@ func (t *transport) watchProcesses() {
 			f := t.peers[r].control.head().failure()
 			if f == nil {
 				f = &collective.Failure{Kind: collective.ErrPeerLost, Rank: t.rank, Lost: []int{r}, Text: fmt.Sprintf(
-					"%s is lost: its process ended (last operation: %s)", t.Describe(r), t.LastOp(r))}
+					"%s is lost: its process ended", t.Describe(r))}
 			}
 			if t.failure.Set(f) {
 				t.SendFailure(f)
@@ -106,20 +105,6 @@ func (t *transport) watchFailures() {
 
 func (t *transport) Arena() *tensor.Arena             { return t.arena }
 func (t *transport) Failure() *collective.FailureOnce { return t.failure }
-
-func (t *transport) SetLastOp(n *collective.LastOp) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.peers[t.rank].control.head().setLastOp(n)
-}
-
-func (t *transport) LastOp(rank int) string {
-	n, ok := t.peers[rank].control.head().lastOp()
-	if !ok {
-		return "unknown"
-	}
-	return n.String()
-}
 
 func (t *transport) Describe(rank int) string {
 	if rank == t.rank {

@@ -14,8 +14,6 @@ import (
 const (
 	msgFailure = 1 + iota // collective.Failure
 	msgBye                // the sender has closed its world
-	msgQuery              // asks for the last operation
-	msgAnswer             // the last operation as text
 )
 
 const maxMessage = 2048
@@ -41,7 +39,7 @@ func readMessage(r io.Reader, buf []byte) (kind byte, b []byte, err error) {
 		return 0, nil, err
 	}
 	n := int(binary.LittleEndian.Uint16(h[1:]))
-	if h[0] < msgFailure || h[0] > msgAnswer || n > maxMessage {
+	if h[0] < msgFailure || h[0] > msgBye || n > maxMessage {
 		return 0, nil, errMessage
 	}
 	_, err = io.ReadFull(r, buf[:n])
@@ -69,17 +67,6 @@ func (t *transport) readControl(p *peer) {
 		case msgBye:
 			p.closed.Store(true)
 			return
-		case msgQuery:
-			t.wg.Add(1)
-			go func() { // do not block reading: both sides may query
-				defer t.wg.Done()
-				_ = p.write(msgAnswer, []byte(t.ownLastOp()))
-			}()
-		case msgAnswer:
-			select {
-			case p.answers <- string(b):
-			default:
-			}
 		}
 	}
 }
@@ -108,33 +95,5 @@ func (t *transport) SendFailure(f *collective.Failure) {
 	}
 	for range n {
 		<-sent
-	}
-}
-
-const queryTimeout = 300 * time.Millisecond
-
-// LastOp queries the rank.
-func (t *transport) LastOp(rank int) string {
-	p := t.peers[rank]
-	if p == nil {
-		return t.ownLastOp()
-	}
-	if p.closed.Load() {
-		return "unknown, it has closed its world"
-	}
-	select {
-	case <-p.answers: // to an earlier query
-	default:
-	}
-	if err := p.write(msgQuery, nil); err != nil {
-		return "unknown: " + err.Error()
-	}
-	select {
-	case s := <-p.answers:
-		return s
-	case <-time.After(queryTimeout):
-		return fmt.Sprintf("unknown, no answer within %v: stopped or unreachable", queryTimeout)
-	case <-t.stop:
-		return "unknown"
 	}
 }

@@ -1,5 +1,5 @@
 // Package tcp connects ranks through TCP, on one host or several. Open returns a collective.World. Each
-// pair of ranks has a control connection (failures, closing, last operation) and, in each group, one
+// pair of ranks has a control connection (failures, closing) and, in each group, one
 // connection for the group's operations and one for Send and Recv, so groups do not block each other.
 //
 // Both ends of a connection prove that they know the job's secret before anything else is read

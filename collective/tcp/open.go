@@ -57,7 +57,7 @@ func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	for r, c := range conns {
 		if c != nil {
 			_ = c.SetKeepAliveConfig(keepAlive) // else the time-out detects it
-			t.peers[r] = &peer{rank: r, conn: c, answers: make(chan string, 1)}
+			t.peers[r] = &peer{rank: r, conn: c}
 		}
 	}
 	t.start()

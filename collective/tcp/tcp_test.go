@@ -157,11 +157,11 @@ func FuzzHello(f *testing.F) {
 }
 
 func FuzzMessage(f *testing.F) {
-	f.Add([]byte{msgQuery, 0, 0})
+	f.Add([]byte{msgBye, 0, 0})
 	f.Add([]byte{msgFailure, 3, 0, 1, 2, 3})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		kind, m, err := readMessage(bytes.NewReader(b), make([]byte, maxMessage))
-		if err == nil && (kind < msgFailure || kind > msgAnswer || len(m) != len(b[3:][:len(m)])) {
+		if err == nil && (kind < msgFailure || kind > msgBye || len(m) != len(b[3:][:len(m)])) {
 			t.Errorf("%v gave %d %v", b, kind, m)
 		}
 		if err == nil && kind == msgFailure {

@@ -27,7 +27,6 @@ type transport struct {
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
-	lastOp collective.LastOp
 	conns  map[*net.TCPConn]bool // open connections
 	closed bool
 }
@@ -35,11 +34,10 @@ type transport struct {
 var _ collective.Transport = (*transport)(nil)
 
 type peer struct {
-	rank    int
-	conn    *net.TCPConn
-	mu      sync.Mutex // serializes writes
-	closed  atomic.Bool
-	answers chan string
+	rank   int
+	conn   *net.TCPConn
+	mu     sync.Mutex // serializes writes
+	closed atomic.Bool
 }
 
 // add registers a connection. If the transport is closed, it closes c and returns false.
@@ -114,18 +112,6 @@ func (t *transport) Describe(rank int) string {
 		return fmt.Sprintf("rank %d (%v)", rank, p.conn.RemoteAddr())
 	}
 	return fmt.Sprintf("rank %d", rank)
-}
-
-func (t *transport) SetLastOp(n *collective.LastOp) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.lastOp = *n
-}
-
-func (t *transport) ownLastOp() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.lastOp.String()
 }
 
 func (t *transport) Join(id int, name string, ranks []int, me int) (collective.Memory, collective.Messages, error) {

@@ -8,7 +8,7 @@ import (
 // layers lists packages by layer, the lowest first. A name includes its subfolders if none of them is
 // listed. A package imports only from lower layers.
 var layers = [][]string{
-	0:  {"fault", "internal/dl", "internal/netns", "internal/ordered", "internal/secureconn"},
+	0:  {"fault", "flight", "internal/dl", "internal/netns", "internal/ordered", "internal/secureconn"},
 	1:  {"internal/cluster/store", "internal/conf", "internal/cpuid", "internal/disk", "internal/durable", "internal/filekind", "internal/flock", "internal/impl", "internal/jinja", "internal/netif", "internal/nvml", "hub", "tokenizer", "rendezvous", "monitor"},
 	2:  {"internal/host", "internal/kernel", "internal/pjrt", "internal/rundir", "launch"},
 	3:  {"tensor", "internal/cluster"},
@@ -71,7 +71,7 @@ var bans = []ban{
 }
 
 // unsafeAllowed lists packages that may import unsafe.
-var unsafeAllowed = []string{"internal/dl", "internal/kernel", "internal/pjrt", "tensor", "collective/shm"}
+var unsafeAllowed = []string{"internal/dl", "internal/kernel", "internal/pjrt", "tensor", "collective/shm", "flight"}
 
 // environmentAllowed lists packages that may read the environment; launch passes it to workers.
 var environmentAllowed = []string{"rendezvous", "internal/cli", "internal/netns", "internal/pjrt", "cmd", "launch"}
