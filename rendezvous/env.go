@@ -27,6 +27,8 @@ type Env struct {
 
 	// Launched reports whether a launcher set the variables; otherwise this is a world of one rank.
 	Launched bool
+	// Launcher is srun or mpirun if their variables describe the world, else "" (torchrun's variables).
+	Launcher string
 	// Secret is the job's secret; nil if the launcher gave none. On one machine Join then uses a key of
 	// this user.
 	Secret []byte
@@ -43,10 +45,15 @@ func Single() Env {
 	return Env{WorldSize: 1, LocalWorldSize: 1, Ranks: 1, GroupWorldSize: 1, MasterAddr: "127.0.0.1", RunID: "none"}
 }
 
-// Read reads the variables through lookup (os.LookupEnv), and the job's secret. Without RANK and
-// WORLD_SIZE it returns Single. Errors name the variable.
+// Read reads the variables through lookup (os.LookupEnv), and the job's secret. Variables of torchrun come
+// first; those of srun and mpirun (ReadTasks) give what they leave out, and must not contradict them.
+// Without any of them it returns Single. Errors name the variable.
 func Read(lookup func(string) (string, bool)) (Env, error) {
 	e := Single()
+	lookup, launcher, err := withTasks(lookup)
+	if err != nil {
+		return e, err
+	}
 	_, rank := lookup("RANK")
 	_, size := lookup("WORLD_SIZE")
 	switch {
@@ -62,7 +69,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 		return e, fault.Try(errors.New("rendezvous: WORLD_SIZE is set but RANK is not"), "both, as torchrun sets them, or neither")
 	}
 	r := reader{lookup: lookup}
-	e.Launched = true
+	e.Launched, e.Launcher = true, launcher
 	e.WorldSize = r.number("WORLD_SIZE", 1, 1, maxWorld)
 	e.Rank = r.number("RANK", 0, 0, e.WorldSize-1)
 	e.MasterAddr = r.text("MASTER_ADDR", "127.0.0.1")
@@ -88,7 +95,6 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 			return Env{}, fault.Try(fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d", e.WorldSize, e.LocalWorldSize), "MASTER_ADDR=HOST, the host of rank 0")
 		}
 	}
-	var err error
 	if e.Secret, err = readSecret(lookup); err != nil {
 		return Env{}, err
 	}
@@ -98,10 +104,40 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	return e, nil
 }
 
-// noSecret returns the error text for ranks on several machines without a secret.
+// noSecret returns the error text for ranks on several machines without a secret. srun and mpirun pass
+// variables to their processes, and only the user and root can read them there.
 func noSecret(e Env) string {
-	return fmt.Sprintf("rendezvous: ranks on several machines (WORLD_SIZE %d, LOCAL_WORLD_SIZE %d) need a job secret, or anyone who reaches %s could join. try: (umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set %s=job.secret for every rank, or its content as %s",
-		e.WorldSize, e.LocalWorldSize, e.MasterAddr, SecretFileVar, SecretVar)
+	try := fmt.Sprintf("(umask 077; openssl rand -hex 32 > job.secret), copy that file to every machine, and set %s=job.secret for every rank, or its content as %s", SecretFileVar, SecretVar)
+	switch e.Launcher {
+	case "srun":
+		try = fmt.Sprintf("export %s=$(openssl rand -hex 32) before srun", SecretVar)
+	case "mpirun":
+		try = fmt.Sprintf("export %s=$(openssl rand -hex 32) before mpirun; Open MPI also needs mpirun -x %s", SecretVar, SecretVar)
+	}
+	return fmt.Sprintf("rendezvous: ranks on several machines (WORLD_SIZE %d, LOCAL_WORLD_SIZE %d) need a job secret, or anyone who reaches %s could join. try: %s",
+		e.WorldSize, e.LocalWorldSize, e.MasterAddr, try)
+}
+
+// withTasks returns lookup completed by the variables of srun or mpirun, and which of them it used. The
+// workers of torchrun's launchers need none: their variables are complete.
+func withTasks(lookup func(string) (string, bool)) (func(string) (string, bool), string, error) {
+	complete := true
+	for _, name := range []string{"RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"} {
+		_, ok := lookup(name)
+		complete = complete && ok
+	}
+	if complete {
+		return lookup, "", nil
+	}
+	t, err := ReadTasks(lookup)
+	if t == nil {
+		return lookup, "", err
+	}
+	full, used, err := t.over(lookup)
+	if !used {
+		return lookup, "", err
+	}
+	return full, t.Launcher, err
 }
 
 // maxWorld limits WORLD_SIZE, against a mistyped number.

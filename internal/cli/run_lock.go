@@ -7,10 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"trireme/checkpoint"
 	"trireme/internal/rundir"
 )
+
+// together is the time within which processes of one command may start: without variables of a launcher, each
+// takes itself for the whole job.
+const together = time.Minute
 
 // busyError is the error of a directory that cannot be locked, usually because another process uses it.
 func busyError(err error) error {
@@ -21,6 +26,9 @@ func busyError(err error) error {
 	try := "another --output_dir, or wait until it ends"
 	if in.Owner.PID > 0 {
 		try = fmt.Sprintf("another --output_dir, or stop that run: kill %d (on %s)", in.Owner.PID, in.Owner.Host)
+		if time.Since(in.Owner.Since) < together {
+			try += ", or start the ranks of one job by --nproc, srun, mpirun or torchrun"
+		}
 	}
 	return &Exit{CodeUsage, &Problem{Text: in.Error(), Try: try, Err: err}}
 }

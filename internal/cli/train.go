@@ -62,7 +62,7 @@ Precedence: flag, --set, environment (TRIREME_TRAINING_MAX_STEPS=20), file, defa
 for examples.
 
 Ctrl-C stops the run after the current step and saves a checkpoint; --resume continues from it.
-With RANK and WORLD_SIZE in the environment (torchrun, Slurm), train runs as one rank of that job.
+Started by srun, mpirun or torchrun (RANK, WORLD_SIZE), train runs as one rank of that job.
 
 Errors in the configuration and in input files have exit code 2, and are reported before any rank
 starts if possible.`,

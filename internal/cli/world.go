@@ -73,8 +73,20 @@ func describeWorld(backend string, env rendezvous.Env, ranks, perProcess int) st
 	if !env.OneMachine() {
 		where = fmt.Sprintf("%d machines", env.GroupWorldSize)
 	}
-	return fmt.Sprintf("world: %d ranks on %s%s, started by another launcher, over %s; rendezvous at %s",
-		ranks, where, in, transportOf(backend, env), net.JoinHostPort(env.MasterAddr, strconv.Itoa(env.MasterPort)))
+	by, _, _ := launcherOf(env)
+	return fmt.Sprintf("world: %d ranks on %s%s, started by %s, over %s; rendezvous at %s",
+		ranks, where, in, by, transportOf(backend, env), net.JoinHostPort(env.MasterAddr, strconv.Itoa(env.MasterPort)))
+}
+
+// launcherOf names the launcher of a job and its variables, and how to run trireme without it.
+func launcherOf(env rendezvous.Env) (name, variables, without string) {
+	switch env.Launcher {
+	case "srun":
+		return "srun", "SLURM_PROCID", "srun -n 1"
+	case "mpirun":
+		return "mpirun", "OMPI_COMM_WORLD_RANK or PMI_RANK", "mpirun -n 1"
+	}
+	return "another launcher", "RANK, WORLD_SIZE", "unset RANK and WORLD_SIZE"
 }
 
 // checkRanks compares --nproc with the number of ranks of another launcher.
@@ -82,12 +94,13 @@ func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
 	if !env.Launched || launch.IsWorker(os.LookupEnv) || !c.Flags().Changed("nproc") {
 		return nil
 	}
+	by, variables, without := launcherOf(env)
 	if nproc != env.WorldSize && (env.OneMachine() || nproc != env.LocalWorldSize) {
-		return usage(fmt.Sprintf("--nproc is %d, but this is rank %d of %d started by another launcher (RANK, WORLD_SIZE)", nproc, env.Rank, env.WorldSize),
-			fmt.Sprintf("without --nproc, or --set %s=%d to run that many ranks in each of its processes, or unset RANK and WORLD_SIZE to start %d ranks here", processRanksKey, nproc, nproc))
+		return usage(fmt.Sprintf("--nproc is %d, but this is rank %d of %d started by %s (%s)", nproc, env.Rank, env.WorldSize, by, variables),
+			fmt.Sprintf("without --nproc, or --set %s=%d to run that many ranks in each of its processes, or %s to start %d ranks here", processRanksKey, nproc, without, nproc))
 	}
 	if env.Rank == 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "--nproc %d has no effect: another launcher started the ranks (RANK, WORLD_SIZE)\n", nproc)
+		fmt.Fprintf(c.ErrOrStderr(), "--nproc %d has no effect: %s started the ranks (%s)\n", nproc, by, variables)
 	}
 	return nil
 }
