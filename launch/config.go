@@ -58,6 +58,7 @@ type Config struct {
 type World struct {
 	FirstRank  int    // of this machine's ranks, which are consecutive
 	Size       int    // ranks of the job; 0: those of this machine
+	FirstSize  int    // Size of the first generation; 0: Size
 	Host       int    // index of this machine (GROUP_RANK)
 	Hosts      int    // number of machines; 0: 1
 	MasterAddr string // "": 127.0.0.1
@@ -101,6 +102,9 @@ func (c *Config) complete() (err error) {
 	if w.Size == 0 {
 		w.Size = c.ranks()
 	}
+	if w.FirstSize == 0 {
+		w.FirstSize = w.Size
+	}
 	if w.MasterAddr == "" {
 		w.MasterAddr = "127.0.0.1"
 	}
@@ -120,12 +124,14 @@ func (c *Config) env(local int) rendezvous.Env {
 		Rank: w.FirstRank + local*n, WorldSize: w.Size, LocalRank: local * n, LocalWorldSize: c.ranks(), Ranks: n,
 		GroupRank: w.Host, GroupWorldSize: w.Hosts, MasterAddr: w.MasterAddr, MasterPort: w.MasterPort,
 		RunID: w.RunID, RestartCount: w.Generation, MaxRestarts: w.MaxRestarts,
+		FirstWorldSize: w.FirstSize, Loopback: w.Hosts > 1 && rendezvous.IsLoopback(w.MasterAddr),
 	}
 }
 
 // inherited are variables of an outer launcher that workers must not get.
 var inherited = map[string]bool{
 	parentVar: true, reportVar: true, crashVar: true, rendezvous.SecretFDVar: true, rendezvous.SecretVar: true,
+	rendezvous.LoopbackVar: true, rendezvous.FirstWorldVar: true,
 	"TORCHELASTIC_USE_AGENT_STORE": true, errorFileVar: true,
 }
 

@@ -25,6 +25,9 @@ type Env struct {
 	// whose world changes. 0: the launcher did not say.
 	FirstWorldSize int
 
+	// Loopback reports that the launcher's machines are launchers on one machine, which reach each other on its
+	// loopback interface (LoopbackVar).
+	Loopback bool
 	// Launched reports whether a launcher set the variables; otherwise this is a world of one rank.
 	Launched bool
 	// Launcher is srun or mpirun if their variables describe the world, else "" (torchrun's variables).
@@ -36,6 +39,9 @@ type Env struct {
 
 // ProcessRanksVar is the variable with Env.Ranks; absent: one rank per process.
 const ProcessRanksVar = "TRIREME_PROCESS_RANKS"
+
+// LoopbackVar is the variable with Env.Loopback.
+const LoopbackVar = "TRIREME_LOOPBACK_HOSTS"
 
 // FirstWorldVar is the variable with Env.FirstWorldSize.
 const FirstWorldVar = "TRIREME_FIRST_WORLD_SIZE"
@@ -86,6 +92,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	e.RunID = r.text("TORCHELASTIC_RUN_ID", "none")
 	e.RestartCount = r.number("TORCHELASTIC_RESTART_COUNT", 0, 0, 1<<30)
 	e.MaxRestarts = r.number("TORCHELASTIC_MAX_RESTARTS", 0, 0, 1<<30)
+	e.Loopback = r.number(LoopbackVar, 0, 0, 1) == 1
 	e.FirstWorldSize = r.number(FirstWorldVar, 0, 1, maxWorld)
 	if r.err != nil {
 		return Env{}, r.err
@@ -187,6 +194,9 @@ func (e Env) Variables() []string {
 		"TORCHELASTIC_RESTART_COUNT=" + n(e.RestartCount),
 		"TORCHELASTIC_MAX_RESTARTS=" + n(e.MaxRestarts),
 		"TORCHELASTIC_RUN_ID=" + e.RunID,
+	}
+	if e.Loopback {
+		vars = append(vars, LoopbackVar+"=1")
 	}
 	if e.FirstWorldSize > 0 {
 		vars = append(vars, FirstWorldVar+"="+n(e.FirstWorldSize))

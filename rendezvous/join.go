@@ -160,7 +160,7 @@ func listenHost(ctx context.Context, env Env) (string, error) {
 		}
 	}
 	if ip.IP.IsLoopback() {
-		if env.GroupWorldSize > 1 {
+		if env.GroupWorldSize > 1 && !env.Loopback {
 			return "", &Failure{Kind: ErrRefused, Rank: -1, Text: fmt.Sprintf("rendezvous: MASTER_ADDR=%s resolves to %s here, which other machines cannot reach. try: MASTER_ADDR=ADDRESS of rank 0's network interface", env.MasterAddr, ip.IP)}
 		}
 		return ip.String(), nil

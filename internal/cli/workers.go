@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"trireme/internal/cluster"
 	"trireme/launch"
 )
 
@@ -19,7 +20,7 @@ func startWorkers(ctx context.Context, cfg launch.Config) error {
 	signals := make(chan os.Signal, 32)
 	defer stopOf(ctx).Forward(signals)()
 	cfg.Signals = signals
-	code, err := launch.Run(context.WithoutCancel(ctx), cfg)
+	code, err := cluster.Run(context.WithoutCancel(ctx), cluster.Config{Workers: cfg})
 	if err != nil || code != 0 {
 		return &Exit{code, err}
 	}

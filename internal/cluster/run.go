@@ -1,0 +1,345 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"trireme/internal/cluster/store"
+	"trireme/launch"
+)
+
+// Run takes part in a job until it ends on all hosts, and returns the exit code for this process, the same on
+// all hosts: 0; launch.CodeStopped, CodeInterrupted or CodeTerminated after a stop signal on one of the hosts;
+// or that of the worker that failed first, with a *launch.Failure. launch.CodePeerLost is also the code for a
+// lost host, a lost store, and hosts that do not join. If ctx is done, Run ends the workers and leaves the job.
+func Run(ctx context.Context, cfg Config) (code int, err error) {
+	if err := cfg.Validate(); err != nil {
+		return launch.CodeUsage, err
+	}
+	if err := cfg.Workers.Validate(); err != nil {
+		return launch.CodeUsage, err
+	}
+	cfg.Conf = cfg.Conf.withDefaults()
+	if cfg.Name == "" {
+		if cfg.Name, err = os.Hostname(); err != nil {
+			return launch.CodeFailed, fmt.Errorf("cluster: %w", err)
+		}
+	}
+	if cfg.Workers.Stderr == nil {
+		cfg.Workers.Stderr = os.Stderr
+	}
+	if cfg.Workers.Grace <= 0 {
+		cfg.Workers.Grace = 5 * time.Second
+	}
+	d := &driver{cfg: cfg, events: make(chan event, 64), stderr: cfg.Workers.Stderr, began: time.Now()}
+	if cfg.alone() {
+		d.link = &link{Store: store.NewMemory(nil).Client(), addr: "127.0.0.1"}
+		d.cfg.Conf.Lease = math.MaxInt64 / 4 // also if this process is stopped for a while
+	}
+	return d.run(ctx)
+}
+
+// link is a launcher's connection to the store.
+type link struct {
+	store.Store
+	addr   string // of this host, for the others
+	serves bool   // this launcher runs the store, or a replica
+	name   string // in messages
+	close  func() // ends the server; nil: none
+}
+
+// driver runs a machine: it does its actions, and sends it events.
+type driver struct {
+	cfg    Config
+	link   *link
+	prefix string // of the job's keys
+	events chan event
+	stderr io.Writer
+	began  time.Time
+	m      *machine
+
+	ctx    context.Context // of all goroutines
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	lease  *store.Lease
+
+	signals chan os.Signal // to the workers
+	halt    context.CancelCauseFunc
+}
+
+// run runs the machine to its end.
+func (d *driver) run(ctx context.Context) (code int, err error) {
+	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	id := d.cfg.RunID
+	if id == "" {
+		id = "none"
+	}
+	d.prefix = "job/" + url.PathEscape(id) + "/"
+	self := host{Name: d.cfg.Name, Rank: -1, Ranks: d.cfg.Workers.Nproc * max(1, d.cfg.Workers.Ranks), Addr: d.link.addr}
+	self.Least, self.Most = d.cfg.hosts()
+	if d.cfg.NodeRank != nil {
+		self.Rank = *d.cfg.NodeRank
+	}
+	if self.Logs = d.cfg.Workers.LogDir; self.Logs != "" {
+		if self.Logs, err = filepath.Abs(self.Logs); err != nil {
+			return launch.CodeFailed, fmt.Errorf("cluster: %w", err)
+		}
+	}
+	s := settings{least: self.Least, most: self.Most, restarts: d.cfg.MaxRestarts, elastic: d.cfg.elastic(), serves: d.link.serves, store: d.link.name,
+		runID: d.cfg.RunID, masterAddr: d.cfg.MasterAddr, masterPort: d.cfg.masterPort(), Conf: d.cfg.Conf, grace: d.cfg.Workers.Grace}
+	if s.runID == "" {
+		s.runID = launch.RandomID()
+	}
+	d.m = newMachine(s, self)
+	d.wg.Go(d.watch)
+	r := d.loop(ctx)
+	d.cancel()
+	d.wg.Wait()
+	d.link.Close()
+	return d.outcome(r)
+}
+
+// loop steps the machine until it finishes.
+func (d *driver) loop(ctx context.Context) *result {
+	done := ctx.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var e event = tick{}
+		select {
+		case e = <-d.events:
+		case s := <-d.cfg.Workers.Signals:
+			e = signaled{s.(syscall.Signal)}
+		case <-timer.C:
+		case <-done:
+			done = nil
+			e = abandoned{launch.CodeFailed, context.Cause(ctx).Error()}
+		}
+		if j, ok := e.(joined); ok {
+			e = d.joined(j)
+		}
+		now := time.Since(d.began)
+		actions, wake := d.m.step(now, e)
+		timer.Stop()
+		if wake > 0 {
+			timer.Reset(wake - now)
+		}
+		for _, a := range actions {
+			if r := d.act(a); r != nil {
+				return r
+			}
+		}
+	}
+}
+
+// outcome returns the code and error of a result.
+func (d *driver) outcome(r *result) (int, error) {
+	switch {
+	case r.Killed:
+		return r.Code, launch.ErrKilled
+	case r.Failure != nil:
+		f := *r.Failure
+		if r.Host != d.m.self.ID && f.Crash == "" { // another terminal has shown it
+			f.Shown = false
+		}
+		return r.Code, &f
+	case r.Text != "":
+		return r.Code, errors.New(r.Text)
+	}
+	return r.Code, nil
+}
+
+// send sends an event to the machine while it runs.
+func (d *driver) send(e event) {
+	select {
+	case d.events <- e:
+	case <-d.ctx.Done():
+	}
+}
+
+// act does an action. It returns the result when the machine has finished.
+func (d *driver) act(a action) *result {
+	switch a := a.(type) {
+	case say:
+		fmt.Fprintln(d.stderr, a.text)
+	case register:
+		d.register()
+	case leave:
+		if l := d.lease; l != nil {
+			d.lease = nil
+			d.timed(func(ctx context.Context) { l.Release(ctx) })
+		}
+	case write:
+		d.timed(func(ctx context.Context) { d.write(ctx, a) })
+	case form:
+		d.timed(func(ctx context.Context) { d.form(ctx, a) })
+	case start:
+		d.start(a)
+	case cancel:
+		d.halt(errors.New(a.why))
+	case forward:
+		d.forward(a.signal)
+	case finish:
+		return a.result
+	}
+	return nil
+}
+
+// timed calls f in the background, for up to retryAfter: the machine repeats what has no effect.
+func (d *driver) timed(f func(ctx context.Context)) {
+	ctx, cancel := context.WithTimeout(d.ctx, retryAfter)
+	d.wg.Go(func() {
+		defer cancel()
+		f(ctx)
+	})
+}
+
+// write writes a key. A conflict is no error: the watch shows the other value.
+func (d *driver) write(ctx context.Context, a write) {
+	if a.revision == 0 {
+		d.link.Create(ctx, d.prefix+a.key, a.value)
+	} else {
+		d.link.Update(ctx, d.prefix+a.key, a.value, a.revision)
+	}
+}
+
+// form writes a generation with a free port of this host.
+func (d *driver) form(ctx context.Context, a form) {
+	if g := &a.generation; g.MasterPort == 0 {
+		port, err := launch.FreePort(d.link.addr)
+		if err != nil {
+			d.send(abandoned{launch.CodeFailed, err.Error()})
+			return
+		}
+		g.MasterPort = port
+	}
+	d.write(ctx, write{generationKey, encode(&a.generation), a.revision})
+}
+
+// register adds this host to the job, with a lease.
+func (d *driver) register() {
+	h := d.m.self
+	h.ID = strings.ToLower(launch.RandomID())
+	d.timed(func(ctx context.Context) {
+		order, err := d.link.Create(ctx, d.prefix+"order/"+h.ID, nil)
+		if err != nil {
+			return
+		}
+		h.Order = order
+		lease, err := d.link.Lease(ctx, d.prefix+hostsPrefix+h.ID, encode(h), d.cfg.Conf.Lease)
+		if err != nil {
+			return
+		}
+		d.send(joined{registered{h}, lease})
+	})
+}
+
+// joined is sent to the loop, which keeps the lease and watches it.
+type joined struct {
+	registered
+	lease *store.Lease
+}
+
+// joined keeps the lease of this host and sends unregistered when it is lost.
+func (d *driver) joined(j joined) event {
+	if d.lease != nil && d.lease.Err() == nil { // two attempts succeeded
+		d.timed(func(ctx context.Context) { j.lease.Release(ctx) })
+		return tick{}
+	}
+	d.lease = j.lease
+	d.wg.Go(func() {
+		select {
+		case <-j.lease.Lost():
+			d.send(unregistered{})
+		case <-d.ctx.Done():
+		}
+	})
+	return j.registered
+}
+
+// watch sends the changes of the job's keys.
+func (d *driver) watch() {
+	for d.ctx.Err() == nil {
+		w, err := d.link.Watch(d.ctx, d.prefix)
+		if err == nil {
+			d.send(reset{})
+			for e := range w.Events() {
+				switch e.Kind {
+				case store.Put:
+					d.send(changed{strings.TrimPrefix(e.Key, d.prefix), e.Value, e.Revision})
+				case store.Deleted:
+					d.send(changed{strings.TrimPrefix(e.Key, d.prefix), nil, e.Revision})
+				case store.Synced:
+					d.send(synced{})
+				}
+			}
+		}
+		select {
+		case <-time.After(retryAfter / 10):
+		case <-d.ctx.Done():
+		}
+	}
+}
+
+// start runs the workers of a generation.
+func (d *driver) start(a start) {
+	g, me := a.generation, a.generation.Hosts[a.index]
+	c := d.cfg.Workers
+	c.World = launch.World{
+		FirstRank: me.First, Size: g.Size, FirstSize: g.FirstSize, Host: a.index, Hosts: len(g.Hosts), MasterAddr: g.MasterAddr, MasterPort: g.MasterPort,
+		RunID: g.RunID, Generation: g.Number, MaxRestarts: d.cfg.MaxRestarts, Secret: d.cfg.Secret,
+	}
+	d.signals = make(chan os.Signal, 32)
+	c.Signals = d.signals
+	c.Failing = func(code int) { d.send(failing{g.Number, code}) }
+	var ctx context.Context
+	ctx, d.halt = context.WithCancelCause(d.ctx)
+	d.wg.Go(func() {
+		code, err := launch.Run(ctx, c)
+		d.send(ended{g.Number, me.ID, endOf(code, err, ctx.Err() != nil)})
+	})
+}
+
+// endOf returns the record of the end of a host's workers. told reports whether another host was the reason.
+func endOf(code int, err error, told bool) end {
+	e := end{Code: code, Told: told, Killed: errors.Is(err, launch.ErrKilled)}
+	var f *launch.Failure
+	switch {
+	case errors.As(err, &f):
+		own := *f
+		own.Lines = nil
+		for _, l := range f.Lines {
+			own.Lines = append(own.Lines, strings.ToValidUTF8(l[:min(len(l), maxLine)], ""))
+		}
+		e.Failure = &own
+	case err != nil && !told && !e.Killed:
+		e.Text = err.Error()
+	}
+	return e
+}
+
+// maxLine limits a line of a failed worker's output in a record, in bytes.
+const maxLine = 2000
+
+// forward passes a signal to the workers.
+func (d *driver) forward(s syscall.Signal) {
+	switch {
+	case d.m.run != nil:
+		select {
+		case d.signals <- s:
+		default: // full
+		}
+	case s == syscall.SIGTSTP:
+		syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	}
+}
