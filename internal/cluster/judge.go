@@ -22,7 +22,7 @@ type notice struct {
 	revision uint64
 }
 
-// ending is what is known at the end of a generation: each member has an end, or is lost.
+// ending has the records at the end of a generation: each member has an end, or is lost.
 type ending struct {
 	*generation
 	ends    map[string]end
@@ -38,11 +38,11 @@ func (e *ending) judge() verdict {
 	lost := e.lost()
 	f, host, text := e.failure(lost)
 	stopped := e.Stop != nil && !e.Stop.Reform
-	code, all, told := 0, true, false
+	code, all, ended := 0, true, false
 	for _, m := range e.Hosts {
 		if got, ok := e.ends[m.ID]; ok {
 			all = all && got.Code == launch.CodeDone
-			if told = told || got.Told; !got.Told || stopped {
+			if ended = ended || got.Ended; !got.Ended || stopped {
 				code = max(code, got.Code)
 			}
 			if got.Killed {
@@ -50,7 +50,7 @@ func (e *ending) judge() verdict {
 			}
 		}
 	}
-	if e.Stop == nil && f == nil && told {
+	if e.Stop == nil && f == nil && ended {
 		text = "workers were stopped for a failure that no host reported"
 	}
 	switch {

@@ -274,7 +274,7 @@ func (m *machine) begin() {
 		if s == 0 {
 			s = g.Stop.Signal
 		}
-		e := end{Code: (&launch.StopRequest{Signal: s}).Code(), Told: true}
+		e := end{Code: (&launch.StopRequest{Signal: s}).Code(), Ended: true}
 		m.ends[recordKey("", g.Number, m.self.ID)] = e
 		m.own[recordKey(endsPrefix, g.Number, m.self.ID)] = encode(e)
 		m.publish()
@@ -340,7 +340,7 @@ func (m *machine) othersEnded() string {
 		code := got.Code
 		if n, ok := m.failing[key]; ok {
 			code = n.code
-		} else if !hasEnd || got.Failure == nil && got.Text == "" && !got.Told && !got.Killed {
+		} else if !hasEnd || got.Failure == nil && got.Text == "" && !got.Ended && !got.Killed {
 			continue
 		}
 		wait := settle

@@ -68,7 +68,7 @@ type end struct {
 	Code    int
 	Failure *launch.Failure `json:",omitempty"`
 	Text    string          `json:",omitempty"` // of another error, after which the job ends
-	Told    bool            // its workers were ended because of another host
+	Ended   bool            // its workers were ended because of another host
 	Killed  bool            // by a second SIGINT
 }
 

@@ -310,9 +310,9 @@ func (d *driver) start(a start) {
 	})
 }
 
-// endOf returns the record of the end of a host's workers. told reports whether another host was the reason.
-func endOf(code int, err error, told bool) end {
-	e := end{Code: code, Told: told, Killed: errors.Is(err, launch.ErrKilled)}
+// endOf returns the record of the end of a host's workers. byOthers reports whether another host was the reason.
+func endOf(code int, err error, byOthers bool) end {
+	e := end{Code: code, Ended: byOthers, Killed: errors.Is(err, launch.ErrKilled)}
 	var f *launch.Failure
 	switch {
 	case errors.As(err, &f):
@@ -322,7 +322,7 @@ func endOf(code int, err error, told bool) end {
 			own.Lines = append(own.Lines, strings.ToValidUTF8(l[:min(len(l), maxLine)], ""))
 		}
 		e.Failure = &own
-	case err != nil && !told && !e.Killed:
+	case err != nil && !byOthers && !e.Killed:
 		e.Text = err.Error()
 	}
 	return e
