@@ -44,6 +44,9 @@ func (c *Config) validate() error {
 // ErrStranger is the error of a peer that does not know the key: another program, job, generation or secret.
 var ErrStranger = errors.New("secureconn: another program, job or secret")
 
+// ErrKey is an ErrStranger of this protocol: the key differs, by the job's secret, the job or the generation.
+var ErrKey = fmt.Errorf("%w: a process of Trireme with another key", ErrStranger)
+
 // Refused is the error of Dial if the listener knows the key but refuses the hello or the mode.
 type Refused struct{ Text string }
 

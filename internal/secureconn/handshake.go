@@ -124,11 +124,11 @@ func dial(c net.Conn, cfg *Config, hello []byte, until time.Time) (*Conn, error)
 	}
 	verdict := make([]byte, verdictBytes)
 	if _, err := io.ReadFull(c, verdict); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStranger, err)
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	signed := verdict[:verdictBytes-macBytes]
 	if !hmac.Equal(verdict[len(signed):], proof(cfg.Key, "accept", greeting, request, signed)) {
-		return nil, ErrStranger
+		return nil, ErrKey
 	}
 	if signed[0] != welcome {
 		text, err := padded(signed[1:])
