@@ -47,7 +47,7 @@ func singular(text string, n int) string {
 	if n != 1 {
 		return text
 	}
-	for _, v := range [][2]string{{" run trireme", " runs trireme"}, {" have another", " has another"}, {" compute with", " computes with"}} {
+	for _, v := range [][2]string{{" run trireme", " runs trireme"}, {" have another", " has another"}, {" compute with", " computes with"}, {" have packets", " has packets"}} {
 		text = strings.Replace(text, v[0], v[1], 1)
 	}
 	return text

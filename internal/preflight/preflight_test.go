@@ -17,10 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if name, ok := role(); ok {
-		play(name)
-		return
-	}
 	goleak.VerifyTestMain(m)
 }
 

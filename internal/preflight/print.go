@@ -14,16 +14,9 @@ import (
 // Print writes the report: a paragraph, a table of the hosts, a matrix of the links, and the findings.
 func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", r.Summary())
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "host\taddress\tinterface\tthreads\tmemory\tversion")
-	for _, h := range r.Hosts {
-		name, mtu := h.mtu()
-		fmt.Fprintf(t, "%s\t%s\t%s (MTU %d)\t%d\t%s\t%s\n", h.Name, h.Address, name, mtu, h.Facts.Cores.Threads, monitor.Bytes(h.Facts.Memory.Available), h.Facts.Versions.Program)
+	if len(r.Hosts) > 1 {
+		r.printHosts(&b)
 	}
-	t.Flush()
-	b.WriteString("\n")
-	r.printMatrix(&b)
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%-8s %s: %s\n", f.State, f.Check, f.Text)
 		if f.Try != "" {
@@ -32,6 +25,19 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (r *Report) printHosts(b *strings.Builder) {
+	fmt.Fprintf(b, "%s\n\n", r.Summary())
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "host\taddress\tinterface\tthreads\tmemory\tversion")
+	for _, h := range r.Hosts {
+		name, mtu := h.mtu()
+		fmt.Fprintf(t, "%s\t%s\t%s (MTU %d)\t%d\t%s\t%s\n", h.Name, h.Address, name, mtu, h.Facts.Cores.Threads, monitor.Bytes(h.Facts.Memory.Available), h.Facts.Versions.Program)
+	}
+	t.Flush()
+	b.WriteString("\n")
+	r.printMatrix(b)
 }
 
 // Summary is the report in a paragraph.

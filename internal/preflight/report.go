@@ -4,6 +4,8 @@ import (
 	"trireme/internal/host"
 )
 
+const schema = "trireme.preflight/1"
+
 // Report is the result of Run, the same on all hosts.
 type Report struct {
 	Schema   string     `json:"schema"`
@@ -31,7 +33,7 @@ type Finding struct {
 }
 
 func newReport(all []about, links [][]Link) *Report {
-	r := &Report{Schema: "trireme.preflight/1", Links: links, Sums: []Sum{}, Findings: []Finding{}}
+	r := &Report{Schema: schema, Links: links, Sums: []Sum{}, Findings: []Finding{}}
 	for _, a := range all {
 		r.Hosts = append(r.Hosts, Host{a.Name, a.Address, a.Digest, a.Facts})
 	}
@@ -69,9 +71,15 @@ func (r *Report) judge() {
 	r.judgeClocks()
 	r.judgeSums()
 	r.judgeHosts()
+	r.end()
+}
+
+// end sets State and Problems.
+func (r *Report) end() *Report {
 	var all []host.Finding
 	for _, f := range r.Findings {
 		all = append(all, f.Finding)
 	}
 	r.State, r.Problems = host.Worst(all), host.Problems(all)
+	return r
 }

@@ -14,7 +14,7 @@ var layers = [][]string{
 	3:  {"tensor", "internal/cluster"},
 	4:  {"autograd", "optim", "collective", "data", "internal/backend/cpu", "internal/backend/meta", "internal/backend/naive", "internal/backend/xla/cudnn"},
 	5:  {"nn", "checkpoint", "collective/shm", "collective/tcp", "collective/collectivetest", "internal/backend/backendtest", "internal/backend/record"},
-	6:  {"parallel", "model", "internal/backend/xla"},
+	6:  {"internal/preflight", "parallel", "model", "internal/backend/xla"},
 	7:  {"device", "train", "generate", "model/llama", "model/gpt2", "model/bert", "model/freetransformer", "model/modeltest"},
 	8:  {"internal/foreign", "internal/keys", "planner", "recipes", "internal/bench"},
 	9:  {"internal/cli"},

@@ -1,4 +1,0 @@
-package preflight
-
-func role() (string, bool) { return "", false }
-func play(string)          {}
