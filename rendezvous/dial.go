@@ -8,11 +8,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"trireme/internal/secureconn"
 )
 
 // dial tries all candidates concurrently until one authenticates as this job's store. Listeners that are
 // silent or fail the handshake are other programs.
-func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(string)) (*channel, error) {
+func dial(ctx context.Context, addrs []string, cfg secureconn.Config, h hello, me process, note func(string)) (*channel, error) {
 	began := time.Now()
 	defer notify(note, fmt.Sprintf("waiting for rank 0 of %d at %s", h.world, addrs[0]))()
 	ctx, cancel := context.WithCancel(ctx)
@@ -29,9 +31,14 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 			pause := 5 * time.Millisecond
 			for ctx.Err() == nil {
 				last.try++
-				ch, err := dialOnce(ctx, a, key, h)
+				ch, err := dialOnce(ctx, a, cfg, h, me)
 				if err == nil {
 					last.ch = ch
+					break
+				}
+				if r := (*secureconn.Refused)(nil); errors.As(err, &r) {
+					last.err = &Failure{Kind: ErrRefused, Rank: -1, Text: fmt.Sprintf("rendezvous: rank 0 at %s refused rank %d: %s", a, h.rank, r.Text)}
+					cancel()
 					break
 				}
 				end, limited := ctx.Deadline() // ignore the error of a try that the deadline cut off
@@ -48,6 +55,7 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 		}()
 	}
 	var won *channel
+	var refused *Failure
 	var all []string
 	tries := 0
 	for range addrs {
@@ -59,31 +67,33 @@ func dial(ctx context.Context, addrs []string, key []byte, h hello, note func(st
 		case r.ch != nil:
 			r.ch.Close()
 		}
+		var f *Failure
+		if errors.As(r.err, &f) {
+			refused = f
+		}
 		tries += r.try
 		all = append(all, reason(r.err))
 	}
 	if won != nil {
 		return won, nil
 	}
+	if refused != nil {
+		return nil, refused
+	}
 	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("rendezvous: rank %d: %w", h.rank, err)
 	}
-	return nil, &Failure{Kind: ErrTimeout, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has a different TORCHELASTIC_RUN_ID or job secret. try: start it with RANK=0 and the same MASTER_ADDR and MASTER_PORT",
+	return nil, &Failure{Kind: ErrTimeout, Rank: 0, Text: fmt.Sprintf("rank %d cannot reach rank 0 at %s or the next ports (%s; %d tries in %v): rank 0 has not started, or has a different TORCHELASTIC_RUN_ID, TORCHELASTIC_RESTART_COUNT or job secret. try: start it with RANK=0 and the same MASTER_ADDR and MASTER_PORT",
 		h.rank, addrs[0], strings.Join(unique(all), ", "), tries, time.Since(began).Round(time.Millisecond))}
 }
 
-func dialOnce(ctx context.Context, addr string, key []byte, h hello) (*channel, error) {
-	d := net.Dialer{Timeout: handshakeTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: time.Second, Count: 5}}
-	c, err := d.DialContext(ctx, "tcp", addr)
+func dialOnce(ctx context.Context, addr string, cfg secureconn.Config, h hello, me process) (*channel, error) {
+	c, err := secureconn.Dial(ctx, addr, cfg, h.encode())
 	if err != nil {
 		return nil, err
 	}
-	if c.LocalAddr().String() == c.RemoteAddr().String() {
-		c.Close() // a self-connection: nothing listens on the port
-		return nil, errNotPeer
-	}
-	stop := context.AfterFunc(ctx, func() { c.Close() }) // unblocks the handshake
-	ch, err := dialHandshake(c, key, h)
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	ch, err := newChannel(c, me)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -99,7 +109,7 @@ func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"
-	case errors.Is(err, errNotPeer):
+	case errors.Is(err, secureconn.ErrStranger):
 		return "another program or job answers"
 	case errors.As(err, &ne) && ne.Timeout():
 		return "no answer"

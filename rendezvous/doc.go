@@ -27,13 +27,13 @@
 //
 // # Who may join
 //
-// Rank 0 listens on one interface: loopback if the world is on one machine, otherwise that of
-// MASTER_ADDR. Both sides prove that they know the job's secret (HMAC over both nonces) before anything
-// else is read, within 5 seconds and 120 bytes; all later frames are encrypted and authenticated
-// (AES-GCM). The secret is an inherited descriptor, a file readable only by its owner, or an environment
-// variable. Keys are bound to the job id and restart count, so ranks of another attempt are refused. If
-// the launcher gives no secret, ranks on one machine use a random key that the user's first process stores
-// in a private directory; ranks on several machines are refused.
+// Rank 0 listens on one interface: loopback if the world is on one machine, otherwise that of MASTER_ADDR.
+// Connections are those of package secureconn: both sides prove that they know the job's secret before
+// anything else is read, and all later messages are encrypted. The secret is an inherited descriptor, a file
+// readable only by its owner, or an environment variable. Keys are bound to the job id and restart count, so
+// ranks of another attempt are refused. If the launcher gives no secret, ranks on one machine use a random key
+// that the user's first process stores in a private directory. Ranks on several machines are refused, unless
+// Env.Insecure is set: then they join without proof, and nothing is encrypted.
 //
 // # Ports
 //

@@ -35,6 +35,8 @@ type Env struct {
 	// Secret is the job's secret; nil if the launcher gave none. On one machine Join then uses a key of
 	// this user.
 	Secret []byte
+	// Insecure lets ranks on several hosts join without a secret, and leaves their connections plain.
+	Insecure bool
 }
 
 // ProcessRanksVar is the variable with Env.Ranks; absent: one rank per process.
@@ -105,7 +107,10 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	if e.Secret, err = readSecret(lookup); err != nil {
 		return Env{}, err
 	}
-	if e.Secret == nil && !e.OneMachine() && !IsLoopback(e.MasterAddr) {
+	if e.Insecure, err = readInsecure(lookup); err != nil {
+		return Env{}, err
+	}
+	if e.Secret == nil && !e.Insecure && !e.OneMachine() && !IsLoopback(e.MasterAddr) {
 		return Env{}, errors.New(noSecret(e))
 	}
 	return e, nil
@@ -121,8 +126,8 @@ func noSecret(e Env) string {
 	case "mpirun":
 		try = fmt.Sprintf("export %s=$(openssl rand -hex 32) before mpirun; Open MPI also needs mpirun -x %s", SecretVar, SecretVar)
 	}
-	return fmt.Sprintf("rendezvous: ranks on several machines (WORLD_SIZE %d, LOCAL_WORLD_SIZE %d) need a job secret, or anyone who reaches %s could join. try: %s",
-		e.WorldSize, e.LocalWorldSize, e.MasterAddr, try)
+	return fmt.Sprintf("rendezvous: ranks on several machines (WORLD_SIZE %d, LOCAL_WORLD_SIZE %d) need a job secret, or anyone who reaches %s could join. try: %s; or --insecure (%s=1) on a network that no stranger reaches",
+		e.WorldSize, e.LocalWorldSize, e.MasterAddr, try, InsecureVar)
 }
 
 // withTasks returns lookup completed by the variables of srun or mpirun, and which of them it used. The

@@ -3,11 +3,12 @@ package rendezvous
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"trireme/internal/secureconn"
 )
 
 func lookupOf(s string) func(string) (string, bool) {
@@ -141,11 +142,11 @@ func FuzzServer(f *testing.F) {
 	f.Add(slices.Concat(say(0, await), say(1, message{op: opAbort, value: (&Failure{Rank: 2, Text: "t"}).encode()}), say(2, message{op: opHeartbeat})))
 	f.Add(slices.Concat(say(0, message{op: opAdd, key: "n", value: make([]byte, 8)}), say(1, message{op: opGet, key: "n"}), say(2, message{op: opTryGet, key: "n"}), say(2, message{op: opLost})))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := secureconn.Listen(t.Context(), "127.0.0.1:0", secureconn.Config{Key: make([]byte, 32)}, nil)
 		if err != nil {
 			t.Skip(err)
 		}
-		s := newServer(l, 3, nil, Config{Heartbeat: time.Hour}.withDefaults())
+		s := newServer(l, 3, Config{Heartbeat: time.Hour}.withDefaults())
 		defer s.close(0)
 		var peers [3]*peer
 		for r := range peers {

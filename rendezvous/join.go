@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"trireme/fault"
+	"trireme/internal/secureconn"
 )
 
 // Config configures Join. The zero value is the default.
@@ -111,7 +112,10 @@ func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if env.Secret == nil { // one machine: Read ensures it
+	if env.Secret == nil && env.mode() == secureconn.Plain {
+		env.Secret = noSecretKey
+	}
+	if env.Secret == nil { // one machine: listenHost ensures it
 		if env.Secret, err = userSecret(); err != nil {
 			return nil, err
 		}
@@ -120,18 +124,19 @@ func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rendezvous: %w", err)
 	}
+	sealed := secureconn.Config{Key: key, Mode: env.mode()}
 
 	var srv *server
 	addrs := candidates(host, env.MasterPort)
 	if env.Rank == 0 {
-		l, err := listen(ctx, addrs)
+		l, err := listen(ctx, addrs, sealed)
 		if err != nil {
 			return nil, err
 		}
-		srv = newServer(l, env.WorldSize, key, cfg)
+		srv = newServer(l, env.WorldSize, cfg)
 		addrs = []string{l.Addr().String()}
 	}
-	ch, err := dial(ctx, addrs, key, hello{env.Rank, env.WorldSize, thisProcess()}, cfg.Note)
+	ch, err := dial(ctx, addrs, sealed, hello{env.Rank, env.WorldSize}, thisProcess(), cfg.Note)
 	if err != nil {
 		if srv != nil {
 			srv.close(0)
@@ -165,7 +170,7 @@ func listenHost(ctx context.Context, env Env) (string, error) {
 		}
 		return ip.String(), nil
 	}
-	if env.Secret == nil {
+	if env.Secret == nil && !env.Insecure {
 		return "", &Failure{Kind: ErrRefused, Rank: -1, Text: noSecret(env)}
 	}
 	return ip.String(), nil
@@ -181,11 +186,10 @@ func candidates(host string, port int) []string {
 	return as
 }
 
-func listen(ctx context.Context, addrs []string) (net.Listener, error) {
-	var lc net.ListenConfig
+func listen(ctx context.Context, addrs []string, cfg secureconn.Config) (*secureconn.Listener, error) {
 	var errs []error
 	for _, a := range addrs {
-		l, err := lc.Listen(ctx, "tcp", a)
+		l, err := secureconn.Listen(ctx, a, cfg, nil)
 		if err == nil {
 			return l, nil
 		}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"trireme/internal/secureconn"
 )
 
 var loadFor = flag.Duration("load", 3*time.Second, "how long TestNoFalseAlarm loads the machine")
@@ -124,7 +126,7 @@ func TestSilentRank(t *testing.T) {
 		_, err := Join(t.Context(), Env{WorldSize: 3, LocalWorldSize: 3, MasterPort: envs[0].MasterPort, RunID: envs[0].RunID, Secret: envs[0].Secret}, Config{})
 		errs <- err
 	}()
-	ch, err := dial(t.Context(), candidates("127.0.0.1", envs[1].MasterPort), key, hello{1, 3, elsewhere}, func(string) {})
+	ch, err := dial(t.Context(), candidates("127.0.0.1", envs[1].MasterPort), secureconn.Config{Key: key}, hello{1, 3}, elsewhere, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +140,7 @@ func TestSilentRank(t *testing.T) {
 func TestSilentStore(t *testing.T) {
 	envs := world(t, 2)
 	key, _ := envs[1].Key("store")
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(envs[0].MasterPort)))
+	l, err := secureconn.Listen(t.Context(), net.JoinHostPort("127.0.0.1", strconv.Itoa(envs[0].MasterPort)), secureconn.Config{Key: key}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +153,7 @@ func TestSilentStore(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		if _, _, err := acceptHandshake(c, key, elsewhere); err != nil {
+		if _, err := newChannel(c, elsewhere); err != nil {
 			t.Error(err)
 		}
 		io.Copy(io.Discard, c)

@@ -20,6 +20,9 @@ const (
 	SecretVar     = "TRIREME_JOB_SECRET"
 )
 
+// InsecureVar is the variable that sets Env.Insecure, if it is 1. The flag --insecure sets it.
+const InsecureVar = "TRIREME_INSECURE"
+
 const (
 	minSecret = 16
 	maxSecret = 4096
@@ -58,6 +61,17 @@ func readSecret(lookup func(string) (string, bool)) ([]byte, error) {
 	return nil, nil
 }
 
+func readInsecure(lookup func(string) (string, bool)) (bool, error) {
+	v, ok := lookup(InsecureVar)
+	switch {
+	case !ok || v == "" || v == "0":
+		return false, nil
+	case v == "1":
+		return true, nil
+	}
+	return false, fault.Try(fmt.Errorf("rendezvous: %s=%q", InsecureVar, v), "%s=1, or unset it", InsecureVar)
+}
+
 func secretOf(f *os.File, name string) ([]byte, error) {
 	defer f.Close()
 	// ReadAt, because opening /dev/fd may share the descriptor's position.
@@ -72,8 +86,12 @@ func secretOf(f *os.File, name string) ([]byte, error) {
 	return b[:n], nil
 }
 
-// Key derives the key of this job and attempt for one purpose. Derived keys are independent. e.Secret must
-// be set; otherwise use Store.Key.
+// noSecretKey is in place of a secret with Env.Insecure: anyone can join, but ranks of other jobs and attempts
+// are still refused.
+var noSecretKey = []byte("insecure")
+
+// Key derives the key of this job and attempt for one purpose, 32 bytes. Derived keys are independent. e.Secret
+// must be set; otherwise use Store.Key.
 func (e Env) Key(purpose string) ([]byte, error) {
 	info := fmt.Sprintf("trireme 1\x00%s\x00%s\x00%d", purpose, e.RunID, e.RestartCount)
 	return hkdf.Key(sha256.New, e.Secret, nil, info, 32)

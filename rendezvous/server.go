@@ -2,28 +2,24 @@ package rendezvous
 
 import (
 	"fmt"
-	"net"
 	"sync"
 	"time"
-)
 
-// maxPending is the limit of connections that are not authenticated yet.
-const maxPending = 128
+	"trireme/internal/secureconn"
+)
 
 // server is the store's server, at rank 0. Each connection has a goroutine that reads requests and one that
 // writes answers, so a rank that stops reading blocks only itself.
 type server struct {
-	world   int
-	key     []byte
-	cfg     Config
-	began   time.Time
-	listen  net.Listener
-	pending chan struct{} // a token per connection in the handshake
-	wg      sync.WaitGroup
+	world  int
+	cfg    Config
+	began  time.Time
+	listen *secureconn.Listener
+	wg     sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
-	open    map[net.Conn]bool
+	open    map[*secureconn.Conn]bool
 	ranks   map[int]*peer
 	left    map[int]bool // sent opBye
 	lost    *Failure     // the world's failure, or nil
@@ -40,10 +36,10 @@ type peer struct {
 	watchdog *watchdog
 }
 
-func newServer(l net.Listener, world int, key []byte, cfg Config) *server {
+func newServer(l *secureconn.Listener, world int, cfg Config) *server {
 	s := &server{
-		world: world, key: key, cfg: cfg, began: time.Now(), listen: l, pending: make(chan struct{}, maxPending),
-		open: map[net.Conn]bool{}, ranks: map[int]*peer{}, left: map[int]bool{},
+		world: world, cfg: cfg, began: time.Now(), listen: l,
+		open: map[*secureconn.Conn]bool{}, ranks: map[int]*peer{}, left: map[int]bool{},
 		values: map[string][]byte{}, gathers: map[string]*gathering{}, waits: map[*wait]bool{},
 		empty: make(chan struct{}), stop: make(chan struct{}),
 	}
@@ -56,20 +52,7 @@ func (s *server) accept() {
 	for {
 		c, err := s.listen.Accept()
 		if err != nil {
-			s.mu.Lock()
-			closed := s.closed
-			s.mu.Unlock()
-			if closed {
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // possibly out of descriptors
-			continue
-		}
-		select {
-		case s.pending <- struct{}{}:
-		default:
-			c.Close()
-			continue
+			return
 		}
 		s.mu.Lock()
 		if s.closed {
@@ -83,15 +66,18 @@ func (s *server) accept() {
 	}
 }
 
-func (s *server) serve(c net.Conn) {
+func (s *server) serve(c *secureconn.Conn) {
 	defer func() {
 		c.Close()
 		s.mu.Lock()
 		delete(s.open, c)
 		s.mu.Unlock()
 	}()
-	ch, h, err := acceptHandshake(c, s.key, thisProcess())
-	<-s.pending
+	h, err := decodeHello(c.Hello())
+	if err != nil {
+		return
+	}
+	ch, err := newChannel(c, thisProcess())
 	if err != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"trireme/internal/secureconn"
 )
 
 func freePort(t testing.TB) int {
@@ -208,7 +211,7 @@ func TestLostRank(t *testing.T) {
 				srv := stores[0].server
 				srv.mu.Lock()
 				for c := range srv.open {
-					c.(*net.TCPConn).SetLinger(0)
+					c.NetConn().(*net.TCPConn).SetLinger(0)
 					c.Close()
 				}
 				srv.mu.Unlock()
@@ -232,7 +235,7 @@ func TestLostWhileJoining(t *testing.T) {
 		_, err := Join(t.Context(), envs[0], Config{})
 		errs <- err
 	}()
-	ch, err := dial(t.Context(), candidates("127.0.0.1", envs[1].MasterPort), key, hello{1, 3, thisProcess()}, func(string) {})
+	ch, err := dial(t.Context(), candidates("127.0.0.1", envs[1].MasterPort), secureconn.Config{Key: key}, hello{1, 3}, thisProcess(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,11 +397,19 @@ func TestListenHost(t *testing.T) {
 	if a, err := listenHost(t.Context(), e); err != nil || a != "192.0.2.1" {
 		t.Error(a, err)
 	}
-	e.MasterAddr = "127.0.1.1"
+	e.MasterAddr = "LOCALHOST" // as a host's own name in /etc/hosts
 	if _, err := listenHost(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "other machines cannot reach") {
 		t.Error(err)
 	}
-	e.MasterAddr, e.LocalWorldSize = "192.0.2.1", 2
+	e.MasterAddr = "127.0.0.1" // two launchers on one machine
+	if a, err := listenHost(t.Context(), e); err != nil || a != "127.0.0.1" {
+		t.Error(a, err)
+	}
+	e.MasterAddr, e.Secret, e.Insecure = "192.0.2.1", nil, true
+	if a, err := listenHost(t.Context(), e); err != nil || a != "192.0.2.1" {
+		t.Error(a, err)
+	}
+	e.LocalWorldSize = 2
 	if a, err := listenHost(t.Context(), e); err != nil || a != "127.0.0.1" {
 		t.Error(a, err)
 	}
@@ -453,4 +464,75 @@ func TestCloseTwice(t *testing.T) {
 		}
 	}
 	wg.Wait()
+}
+
+// Ranks on several hosts that may join without a secret: of this job and attempt only.
+func TestInsecure(t *testing.T) {
+	envs := world(t, 2)
+	for i := range envs {
+		envs[i].LocalWorldSize, envs[i].GroupWorldSize, envs[i].GroupRank = 1, 2, i
+		envs[i].Secret, envs[i].Insecure = nil, true
+	}
+	for name, c := range map[string]struct {
+		change func(*Env)
+		want   string
+	}{
+		"same":    {func(e *Env) {}, ""},
+		"attempt": {func(e *Env) { e.RestartCount = 1 }, "another program or job answers"},
+		"secret":  {func(e *Env) { e.Secret = []byte("sixteen or more bytes") }, "another program or job answers"},
+		"secure":  {func(e *Env) { e.Insecure = false }, "another program or job answers"},
+	} {
+		two := []Env{envs[0], envs[1]}
+		c.change(&two[1])
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		stores, errs := joinAll(ctx, two, Config{})
+		cancel()
+		if c.want == "" && errors.Join(errs...) != nil || c.want != "" && !strings.Contains(fmt.Sprint(errs[1]), c.want) {
+			t.Errorf("%s: %v", name, errs)
+		}
+		closeAll(stores)
+	}
+	envs[0].Secret, envs[1].Secret = []byte("sixteen or more bytes"), []byte("sixteen or more bytes")
+	envs[1].Insecure = false
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	if _, errs := joinAll(ctx, envs, Config{}); !errors.Is(errs[1], ErrRefused) || !strings.Contains(errs[1].Error(), "mode encrypt there and plain here") {
+		t.Errorf("one rank encrypts: %v", errs)
+	}
+}
+
+// A rank of an older generation neither joins nor writes, and the world of the newer one goes on.
+func TestOlderGeneration(t *testing.T) {
+	envs := world(t, 3)
+	for i := range envs {
+		envs[i].RestartCount = 1
+	}
+	stores, errs := joinAll(t.Context(), envs, Config{})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(stores)
+	old := envs[1]
+	old.RestartCount = 0
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if s, err := Connect(ctx, old, Config{}); err == nil {
+		s.Close()
+		t.Error("a rank of generation 0 joined generation 1")
+	}
+	a, _ := old.Key("collective/tcp")
+	if b, _ := stores[1].Key("collective/tcp"); bytes.Equal(a, b) {
+		t.Error("two generations have one key of data connections")
+	}
+	for _, s := range stores {
+		go s.Barrier(t.Context(), "after")
+	}
+	if err := stores[0].Set(t.Context(), "k", []byte("v")); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-stores[0].Done():
+		t.Error(stores[0].Err())
+	case <-time.After(50 * time.Millisecond):
+	}
 }

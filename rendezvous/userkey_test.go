@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"trireme/internal/secureconn"
 )
 
 // Without a secret, a client that knows everything public is refused and disturbs no rank.
@@ -33,7 +35,7 @@ func TestStrangerOnLoopback(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if ch, err := dial(ctx, candidates("127.0.0.1", envs[0].MasterPort), public, hello{1, 2, thisProcess()}, func(string) {}); err == nil {
+	if ch, err := dial(ctx, candidates("127.0.0.1", envs[0].MasterPort), secureconn.Config{Key: public}, hello{1, 2}, thisProcess(), func(string) {}); err == nil {
 		ch.Close()
 		t.Error("a client without the secret joined as rank 1")
 	} else if !strings.Contains(err.Error(), "another program or job answers") {
