@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"trireme/collective"
+	"trireme/internal/secureconn"
 )
 
 // Config configures Open.
@@ -15,11 +16,10 @@ type Config struct {
 	Bootstrap  collective.Bootstrap
 	// Key is the prefix of Bootstrap keys, so that one Bootstrap can serve several worlds.
 	Key string
-	// Secret is the job's secret, at least 16 bytes.
+	// Secret is the key of this job and attempt, 32 bytes (rendezvous.Store.Key).
 	Secret []byte
-	// Job is the id of the job and attempt. Ranks with another id are refused even if they have the
-	// secret.
-	Job string
+	// Mode is the protection of connections, the same on all ranks.
+	Mode secureconn.Mode
 	// Host is the name or address of the interface to listen on, which the other ranks must reach.
 	// Empty is 127.0.0.1.
 	Host string
@@ -36,8 +36,8 @@ func (c *Config) Validate() error {
 	if c.Bootstrap == nil {
 		return errors.New("collective/tcp: no Bootstrap")
 	}
-	if len(c.Secret) < 16 {
-		return fmt.Errorf("collective/tcp: the secret has %d bytes, at least 16 are needed", len(c.Secret))
+	if len(c.Secret) != 32 {
+		return fmt.Errorf("collective/tcp: the secret has %d bytes, not 32", len(c.Secret))
 	}
 	if c.Host == "" {
 		c.Host = "127.0.0.1"

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"trireme/collective"
+	"trireme/internal/secureconn"
 )
 
 type messages struct {
 	t     *transport
-	conns [][2]*net.TCPConn // by group rank and connection
+	conns [][2]*secureconn.Conn // by group rank and connection
 }
 
 var _ collective.Messages = (*messages)(nil)
@@ -50,7 +51,11 @@ func (p *messages) each(b []byte, deadline func(time.Time) error, move func([]by
 }
 
 func (p *messages) Arrived(from, conn int) bool {
-	raw, err := p.conns[from][conn].SyscallConn()
+	c := p.conns[from][conn]
+	if c.Buffered() > 0 {
+		return true
+	}
+	raw, err := c.NetConn().(*net.TCPConn).SyscallConn()
 	if err != nil {
 		return false
 	}

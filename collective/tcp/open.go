@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	"trireme/collective"
+	"trireme/internal/secureconn"
 )
 
 // Open connects a rank to the others. It waits for all of them, up to the time-out.
@@ -25,17 +25,13 @@ func Open(ctx context.Context, cfg Config) (collective.World, error) {
 	return collective.NewWorld(cfg.Rank, cfg.Size, t, cfg.Config)
 }
 
-// keepAlive detects an unreachable host within five seconds. The operating system of a stopped process
-// still answers.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3}
-
 func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	t := &transport{
-		rank: cfg.Rank, size: cfg.Size, timeout: cfg.Timeout, key: jobKey(cfg.Secret, cfg.Job),
-		failure: collective.NewFailureOnce(), peers: make([]*peer, cfg.Size), conns: map[*net.TCPConn]bool{}, stop: make(chan struct{}),
+		rank: cfg.Rank, size: cfg.Size, timeout: cfg.Timeout, conf: secureconn.Config{Key: cfg.Secret, Mode: cfg.Mode},
+		failure: collective.NewFailureOnce(), peers: make([]*peer, cfg.Size), conns: map[*secureconn.Conn]bool{}, stop: make(chan struct{}),
 	}
 	var err error
-	if t.acceptor, err = newAcceptor(cfg.Host, cfg.Rank, cfg.Size, t.key); err != nil {
+	if t.acceptor, err = newAcceptor(ctx, cfg.Host, cfg.Rank, cfg.Size, t.conf); err != nil {
 		return nil, err
 	}
 	all, err := cfg.Bootstrap.AllGather(ctx, cfg.Key+"tcp/address", []byte(t.acceptor.l.Addr().String()))
@@ -56,7 +52,6 @@ func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	}
 	for r, c := range conns {
 		if c != nil {
-			_ = c.SetKeepAliveConfig(keepAlive) // else the time-out detects it
 			t.peers[r] = &peer{rank: r, conn: c}
 		}
 	}
@@ -65,10 +60,10 @@ func connect(ctx context.Context, cfg *Config) (*transport, error) {
 }
 
 // mesh connects the caller to each of ranks. Ranks dial those below them.
-func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, conn uint32, key uint64) ([]*net.TCPConn, error) {
+func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, conn uint32, key uint64) ([]*secureconn.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	conns, errs := make([]*net.TCPConn, len(ranks)), make([]error, len(ranks))
+	conns, errs := make([]*secureconn.Conn, len(ranks)), make([]error, len(ranks))
 	var wg sync.WaitGroup
 	for i, r := range ranks {
 		if i == me {
@@ -77,9 +72,9 @@ func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, conn u
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			var c net.Conn
+			var c *secureconn.Conn
 			if r < t.rank {
-				c, errs[i] = dial(ctx, t.addrs[r], t.key, hello{uint32(t.rank), uint32(r), uint32(t.size), group, conn, key})
+				c, errs[i] = dial(ctx, t.addrs[r], t.conf, hello{uint32(t.rank), uint32(r), uint32(t.size), group, conn, key})
 			} else {
 				c, errs[i] = t.acceptor.take(ctx, connID{uint32(r), group, conn, key})
 			}
@@ -87,7 +82,7 @@ func (t *transport) mesh(ctx context.Context, ranks []int, me int, group, conn u
 				errs[i] = fmt.Errorf("connect to rank %d: %w", r, errs[i])
 				return
 			}
-			conns[i] = c.(*net.TCPConn)
+			conns[i] = c
 			if !t.add(conns[i]) {
 				errs[i] = net.ErrClosed
 			}

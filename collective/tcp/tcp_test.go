@@ -13,18 +13,24 @@ import (
 
 	"trireme/collective"
 	"trireme/collective/collectivetest"
+	"trireme/internal/secureconn"
 )
 
 var secret = bytes.Repeat([]byte{7}, 32)
 
 func TestMain(m *testing.M) {
 	collectivetest.Child(func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Bootstrap) (collective.World, error) {
-		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Bootstrap: x, Secret: secret})
+		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Bootstrap: x, Secret: secret, Mode: secureconn.Plain})
 	})
 	goleak.VerifyTestMain(m)
 }
 
 func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
+	t.Helper()
+	return open(t, n, cfg, secureconn.Plain)
+}
+
+func open(t *testing.T, n int, cfg collective.Config, mode secureconn.Mode) []collective.World {
 	t.Helper()
 	ws, errs := make([]collective.World, n), make([]error, n)
 	x := collectivetest.NewBootstrap(n)
@@ -33,7 +39,7 @@ func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			ws[r], errs[r] = Open(context.Background(), Config{Config: cfg, Rank: r, Size: n, Bootstrap: x.Rank(r), Secret: secret})
+			ws[r], errs[r] = Open(context.Background(), Config{Config: cfg, Rank: r, Size: n, Bootstrap: x.Rank(r), Secret: secret, Mode: mode})
 		}()
 	}
 	wg.Wait()
@@ -45,39 +51,32 @@ func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
 	return ws
 }
 
-func TestSuite(t *testing.T)     { collectivetest.Run(t, worlds) }
+func TestSuite(t *testing.T) { collectivetest.Run(t, worlds) }
+func TestSealed(t *testing.T) {
+	collectivetest.Run(t, func(t *testing.T, n int, cfg collective.Config) []collective.World {
+		return open(t, n, cfg, secureconn.Encrypt)
+	})
+}
 func TestProcesses(t *testing.T) { collectivetest.RunProcesses(t) }
 
-// TestStrangers: connections without the secret, of another job, or with garbage are refused and do not
-// block a real one.
+// Connections without the secret, of another job, for another rank, or with garbage are refused and do not
+// block a true one.
 func TestStrangers(t *testing.T) {
-	key := jobKey(secret, "a")
-	d, err := newAcceptor("127.0.0.1", 0, 2, key)
+	conf := secureconn.Config{Key: secret}
+	d, err := newAcceptor(t.Context(), "127.0.0.1", 0, 2, conf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.close()
 	addr := d.l.Addr().String()
 	h := hello{from: 1, to: 0, size: 2, group: 3}
-	for name, k := range map[string][]byte{"another job": jobKey(secret, "b"), "another secret": jobKey(bytes.Repeat([]byte{8}, 32), "a")} {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := dialHandshake(c, k, h, time.Now().Add(time.Second)); err == nil {
-			t.Errorf("%s was accepted", name)
-		}
-		c.Close()
+	if _, err := secureconn.Dial(t.Context(), addr, secureconn.Config{Key: bytes.Repeat([]byte{8}, 32)}, h.encode()); err == nil {
+		t.Error("another secret was accepted")
 	}
 	for _, bad := range []hello{{from: 0, to: 0, size: 2}, {from: 1, to: 0, size: 3}, {from: 2, to: 1, size: 3}, {from: 1, to: 0, size: 2, conn: 9}} {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
+		if _, err := dial(t.Context(), addr, conf, bad); err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%+v: %v", bad, err)
 		}
-		if err := dialHandshake(c, key, bad, time.Now().Add(time.Second)); err == nil {
-			t.Errorf("%+v was accepted", bad)
-		}
-		c.Close()
 	}
 	g, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -85,9 +84,9 @@ func TestStrangers(t *testing.T) {
 	}
 	defer g.Close()
 	g.Write(bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 8))
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	c, err := dial(ctx, addr, key, h)
+	c, err := dial(ctx, addr, conf, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +106,7 @@ func TestConfig(t *testing.T) {
 	}
 	for _, bad := range []Config{
 		{Rank: 2, Size: 2, Bootstrap: x, Secret: secret}, {Size: 2, Secret: secret}, {Size: 2, Bootstrap: x},
-		{Size: 2, Bootstrap: x, Secret: secret[:8]}, {Size: 2, Bootstrap: x, Secret: secret, Host: "0.0.0.0"},
+		{Size: 2, Bootstrap: x, Secret: secret[:31]}, {Size: 2, Bootstrap: x, Secret: secret, Host: "0.0.0.0"},
 		{Config: collective.Config{Timeout: -1}, Size: 2, Bootstrap: x, Secret: secret},
 	} {
 		if bad.Validate() == nil {
@@ -124,26 +123,6 @@ func TestAbsentRank(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "connect to rank 1") {
 		t.Errorf("error %v, want one that names rank 1", err)
 	}
-}
-
-type fake struct {
-	net.Conn
-	in *bytes.Reader
-}
-
-func (f fake) Read(b []byte) (int, error)  { return f.in.Read(b) }
-func (f fake) Write(b []byte) (int, error) { return len(b), nil }
-func (f fake) SetDeadline(time.Time) error { return nil }
-
-func FuzzAdmit(f *testing.F) {
-	f.Add([]byte{})
-	f.Add(bytes.Repeat([]byte{1}, 200))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err := acceptHandshake(fake{in: bytes.NewReader(b)}, secret, func(hello) error { t.Error("an unauthenticated peer was accepted"); return nil })
-		if err == nil {
-			t.Error("an unauthenticated peer was accepted")
-		}
-	})
 }
 
 func FuzzHello(f *testing.F) {

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"trireme/collective"
+	"trireme/internal/secureconn"
 	"trireme/tensor"
 )
 
 type transport struct {
 	rank, size int
 	timeout    time.Duration
-	key        []byte
+	conf       secureconn.Config
 	acceptor   *acceptor
 	addrs      []string
 	failure    *collective.FailureOnce
@@ -27,7 +28,7 @@ type transport struct {
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
-	conns  map[*net.TCPConn]bool // open connections
+	conns  map[*secureconn.Conn]bool // open connections
 	closed bool
 }
 
@@ -35,13 +36,13 @@ var _ collective.Transport = (*transport)(nil)
 
 type peer struct {
 	rank   int
-	conn   *net.TCPConn
+	conn   *secureconn.Conn
 	mu     sync.Mutex // serializes writes
 	closed atomic.Bool
 }
 
 // add registers a connection. If the transport is closed, it closes c and returns false.
-func (t *transport) add(c *net.TCPConn) bool {
+func (t *transport) add(c *secureconn.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -49,7 +50,7 @@ func (t *transport) add(c *net.TCPConn) bool {
 		return false
 	}
 	t.conns[c] = true
-	tune(c)
+	tune(c.NetConn().(*net.TCPConn))
 	return true
 }
 
@@ -94,7 +95,7 @@ func (t *transport) start() {
 
 var past = time.Unix(1, 0)
 
-func (t *transport) forControl(c *net.TCPConn) bool {
+func (t *transport) forControl(c *secureconn.Conn) bool {
 	for _, p := range t.peers {
 		if p != nil && p.conn == c {
 			return true
@@ -126,7 +127,7 @@ func (t *transport) Join(id int, name string, ranks []int, me int) (collective.M
 		case <-ctx.Done():
 		}
 	}()
-	p := &messages{t: t, conns: make([][2]*net.TCPConn, len(ranks))}
+	p := &messages{t: t, conns: make([][2]*secureconn.Conn, len(ranks))}
 	for conn := range 2 {
 		conns, err := t.mesh(ctx, ranks, me, uint32(id), uint32(conn), f.Sum64())
 		if fail := t.failure.Get(); err != nil && fail != nil {
