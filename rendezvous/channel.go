@@ -13,7 +13,7 @@ import (
 // handshakeTime limits the exchange of processes after the handshake.
 const handshakeTime = 5 * time.Second
 
-// hello says which rank connects, to a store of which world: rank u32, world u32.
+// hello names the rank that connects and its world size: u32 each.
 type hello struct{ rank, world int }
 
 func (h hello) encode() []byte {

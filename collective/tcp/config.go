@@ -9,6 +9,15 @@ import (
 	"trireme/internal/secureconn"
 )
 
+// Mode is the protection of connections.
+type Mode uint8
+
+const (
+	Encrypt = Mode(secureconn.Encrypt) // secret and authenticated
+	Sign    = Mode(secureconn.Sign)    // authenticated
+	Plain   = Mode(secureconn.Plain)   // neither: for loopback, or a network without strangers
+)
+
 // Config configures Open.
 type Config struct {
 	collective.Config
@@ -19,7 +28,7 @@ type Config struct {
 	// Secret is the key of this job and attempt, 32 bytes (rendezvous.Store.Key).
 	Secret []byte
 	// Mode is the protection of connections, the same on all ranks.
-	Mode secureconn.Mode
+	Mode Mode
 	// Host is the name or address of the interface to listen on, which the other ranks must reach.
 	// Empty is 127.0.0.1.
 	Host string

@@ -27,7 +27,7 @@ func Open(ctx context.Context, cfg Config) (collective.World, error) {
 
 func connect(ctx context.Context, cfg *Config) (*transport, error) {
 	t := &transport{
-		rank: cfg.Rank, size: cfg.Size, timeout: cfg.Timeout, conf: secureconn.Config{Key: cfg.Secret, Mode: cfg.Mode},
+		rank: cfg.Rank, size: cfg.Size, timeout: cfg.Timeout, conf: secureconn.Config{Key: cfg.Secret, Mode: secureconn.Mode(cfg.Mode)},
 		failure: collective.NewFailureOnce(), peers: make([]*peer, cfg.Size), conns: map[*secureconn.Conn]bool{}, stop: make(chan struct{}),
 	}
 	var err error

@@ -20,17 +20,17 @@ var secret = bytes.Repeat([]byte{7}, 32)
 
 func TestMain(m *testing.M) {
 	collectivetest.Child(func(ctx context.Context, cfg collective.Config, rank, size int, x collective.Bootstrap) (collective.World, error) {
-		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Bootstrap: x, Secret: secret, Mode: secureconn.Plain})
+		return Open(ctx, Config{Config: cfg, Rank: rank, Size: size, Bootstrap: x, Secret: secret, Mode: Plain})
 	})
 	goleak.VerifyTestMain(m)
 }
 
 func worlds(t *testing.T, n int, cfg collective.Config) []collective.World {
 	t.Helper()
-	return open(t, n, cfg, secureconn.Plain)
+	return open(t, n, cfg, Plain)
 }
 
-func open(t *testing.T, n int, cfg collective.Config, mode secureconn.Mode) []collective.World {
+func open(t *testing.T, n int, cfg collective.Config, mode Mode) []collective.World {
 	t.Helper()
 	ws, errs := make([]collective.World, n), make([]error, n)
 	x := collectivetest.NewBootstrap(n)
@@ -54,7 +54,7 @@ func open(t *testing.T, n int, cfg collective.Config, mode secureconn.Mode) []co
 func TestSuite(t *testing.T) { collectivetest.Run(t, worlds) }
 func TestSealed(t *testing.T) {
 	collectivetest.Run(t, func(t *testing.T, n int, cfg collective.Config) []collective.World {
-		return open(t, n, cfg, secureconn.Encrypt)
+		return open(t, n, cfg, Encrypt)
 	})
 }
 func TestProcesses(t *testing.T) { collectivetest.RunProcesses(t) }
