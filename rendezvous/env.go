@@ -104,7 +104,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 			return Env{}, fault.Try(fmt.Errorf("rendezvous: MASTER_ADDR is not set, and WORLD_SIZE %d is more than LOCAL_WORLD_SIZE %d", e.WorldSize, e.LocalWorldSize), "MASTER_ADDR=HOST, the host of rank 0")
 		}
 	}
-	if e.Secret, err = readSecret(lookup); err != nil {
+	if e.Secret, err = ReadSecret(lookup); err != nil {
 		return Env{}, err
 	}
 	if e.Insecure, err = readInsecure(lookup); err != nil {

@@ -28,7 +28,8 @@ const (
 	maxSecret = 4096
 )
 
-func readSecret(lookup func(string) (string, bool)) ([]byte, error) {
+// ReadSecret reads the job's secret of these variables; nil without one.
+func ReadSecret(lookup func(string) (string, bool)) ([]byte, error) {
 	if v, ok := lookup(SecretFDVar); ok {
 		fd, err := strconv.Atoi(v)
 		if err != nil || fd < 3 {

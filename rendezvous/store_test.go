@@ -422,12 +422,12 @@ func TestSecret(t *testing.T) {
 	lookup := func(k string) (string, bool) { v, ok := vars[k]; return v, ok }
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o644, 0o666} {
 		os.Chmod(path, mode)
-		if _, err := readSecret(lookup); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		if _, err := ReadSecret(lookup); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("mode %#o: %v", mode, err)
 		}
 	}
 	os.Chmod(path, 0o600)
-	if b, err := readSecret(lookup); err != nil || string(b) != "sixteen or more bytes" {
+	if b, err := ReadSecret(lookup); err != nil || string(b) != "sixteen or more bytes" {
 		t.Errorf("%q %v", b, err)
 	}
 	f, err := os.Open(path)
@@ -437,12 +437,12 @@ func TestSecret(t *testing.T) {
 	defer f.Close()
 	vars[SecretFDVar] = strconv.Itoa(int(f.Fd()))
 	for range 2 { // the descriptor stays readable
-		if b, err := readSecret(lookup); err != nil || len(b) != 21 {
+		if b, err := ReadSecret(lookup); err != nil || len(b) != 21 {
 			t.Errorf("%q %v", b, err)
 		}
 	}
 	vars[SecretFDVar] = "9999"
-	if _, err := readSecret(lookup); err == nil {
+	if _, err := ReadSecret(lookup); err == nil {
 		t.Error("a closed descriptor was read")
 	}
 }
