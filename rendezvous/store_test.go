@@ -397,11 +397,11 @@ func TestListenHost(t *testing.T) {
 	if a, err := listenHost(t.Context(), e); err != nil || a != "192.0.2.1" {
 		t.Error(a, err)
 	}
-	e.MasterAddr = "LOCALHOST" // as a host's own name in /etc/hosts
+	e.MasterAddr = "127.0.1.1"
 	if _, err := listenHost(t.Context(), e); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "other machines cannot reach") {
 		t.Error(err)
 	}
-	e.MasterAddr = "127.0.0.1" // two launchers on one machine
+	e.MasterAddr, e.Loopback = "127.0.0.1", true // two launchers on one machine
 	if a, err := listenHost(t.Context(), e); err != nil || a != "127.0.0.1" {
 		t.Error(a, err)
 	}
@@ -471,7 +471,7 @@ func TestInsecure(t *testing.T) {
 	envs := world(t, 2)
 	for i := range envs {
 		envs[i].LocalWorldSize, envs[i].GroupWorldSize, envs[i].GroupRank = 1, 2, i
-		envs[i].Secret, envs[i].Insecure = nil, true
+		envs[i].Secret, envs[i].Insecure, envs[i].Loopback = nil, true, true
 	}
 	for name, c := range map[string]struct {
 		change func(*Env)
