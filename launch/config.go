@@ -70,6 +70,9 @@ type World struct {
 	// Secret is the job's secret (rendezvous.SecretFileVar), which workers inherit. nil: random on one machine;
 	// on several, from the workers' environment.
 	Secret []byte
+	// Insecure leaves the connections of workers on several machines plain, and lets them join without a secret
+	// (rendezvous.InsecureVar).
+	Insecure bool
 }
 
 // Validate checks c.
@@ -124,7 +127,7 @@ func (c *Config) env(local int) rendezvous.Env {
 		Rank: w.FirstRank + local*n, WorldSize: w.Size, LocalRank: local * n, LocalWorldSize: c.ranks(), Ranks: n,
 		GroupRank: w.Host, GroupWorldSize: w.Hosts, MasterAddr: w.MasterAddr, MasterPort: w.MasterPort,
 		RunID: w.RunID, RestartCount: w.Generation, MaxRestarts: w.MaxRestarts,
-		FirstWorldSize: w.FirstSize, Loopback: w.Hosts > 1 && rendezvous.IsLoopback(w.MasterAddr),
+		FirstWorldSize: w.FirstSize, Insecure: w.Insecure, Loopback: w.Hosts > 1 && rendezvous.IsLoopback(w.MasterAddr),
 	}
 }
 

@@ -203,6 +203,9 @@ func (e Env) Variables() []string {
 	if e.Loopback {
 		vars = append(vars, LoopbackVar+"=1")
 	}
+	if e.Insecure {
+		vars = append(vars, InsecureVar+"=1")
+	}
 	if e.FirstWorldSize > 0 {
 		vars = append(vars, FirstWorldVar+"="+n(e.FirstWorldSize))
 	}

@@ -297,7 +297,7 @@ func (d *driver) start(a start) {
 	c := d.cfg.Workers
 	c.World = launch.World{
 		FirstRank: me.First, Size: g.Size, FirstSize: g.FirstSize, Host: a.index, Hosts: len(g.Hosts), MasterAddr: g.MasterAddr, MasterPort: g.MasterPort,
-		RunID: g.RunID, Generation: g.Number, MaxRestarts: d.cfg.MaxRestarts, Secret: d.cfg.Secret,
+		RunID: g.RunID, Generation: g.Number, MaxRestarts: d.cfg.MaxRestarts, Secret: d.cfg.Secret, Insecure: d.cfg.Insecure,
 	}
 	d.signals = make(chan os.Signal, 32)
 	c.Signals = d.signals
