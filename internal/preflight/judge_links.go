@@ -92,7 +92,7 @@ func allow(r *Report, h int) string {
 	return fmt.Sprintf("allow TCP from the other hosts, all ports, on %s: iptables -S or nft list ruleset there, or the security group of the cloud", r.Hosts[h].Name)
 }
 
-// judgePair reports a pair of hosts of which at least one does not reach the other.
+// judgePair reports two hosts, where at least one does not reach the other.
 func (r *Report) judgePair(i, j int) {
 	if r.state(i, j) == Connected {
 		i, j = j, i

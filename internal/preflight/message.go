@@ -9,7 +9,7 @@ import (
 	"trireme/internal/host"
 )
 
-// about is what a host sends of itself.
+// about describes a host to the others.
 type about struct {
 	Name    string     `json:"name"`
 	Address string     `json:"address"`
