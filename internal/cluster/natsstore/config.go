@@ -44,7 +44,7 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// The hello of a connection: what it carries.
+// The hello of a connection names its contents.
 var (
 	helloClient = []byte("store client 1")
 	helloRoute  = []byte("store route 1")

@@ -1,5 +1,5 @@
 // Package natsstore is a launchers' store on NATS JetStream, whose servers run inside launchers: one in the
-// launcher of the host that owns the endpoint, or three replicas, of which two must run.
+// launcher of the host that owns the endpoint, or three replicas. Two of three must run.
 //
 //	server, err := natsstore.Serve(ctx, cfg, 0, "10.0.0.1:29400") // on the host of endpoint 0
 //	defer server.Close()
