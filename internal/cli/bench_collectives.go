@@ -16,12 +16,14 @@ import (
 
 	"trireme/internal/bench"
 	"trireme/launch"
+	"trireme/parallel"
 	"trireme/rendezvous"
 )
 
 func newBenchCollectives() *cobra.Command {
 	var nproc, perProc int
-	var transport string
+	var transport, security string
+	var secret secretFlags
 	var seconds float64
 	var timeout time.Duration
 	var asJSON bool
@@ -40,6 +42,9 @@ ranks.`,
 			if nproc < 1 {
 				return usage(fmt.Sprintf("--nproc is %d: it must be at least 1", nproc), "--nproc 2")
 			}
+			if err := oneOf("transport_security", security, parallel.Encrypt.Choices()...); err != nil {
+				return err
+			}
 			if perProc < 1 {
 				return usage(fmt.Sprintf("--ranks_per_process is %d: it must be at least 1", perProc), "--ranks_per_process 2")
 			}
@@ -49,9 +54,9 @@ ranks.`,
 			if timeout <= 0 {
 				return usage(fmt.Sprintf("--timeout is %v: it must be positive", timeout), "--timeout 1m")
 			}
-			env, err := rendezvous.Read(os.LookupEnv)
+			env, err := secret.env()
 			if err != nil {
-				return &Exit{CodeUsage, err}
+				return err
 			}
 			if env, err = processRanks(env, perProc); err != nil {
 				return err
@@ -66,7 +71,7 @@ ranks.`,
 				}
 				return startWorkers(c.Context(), launch.Config{Nproc: nproc / n, Ranks: n, Stdout: c.OutOrStdout(), Stderr: c.ErrOrStderr()})
 			}
-			report, err := benchCollectives(c.Context(), env, transport, timeout, bench.CollectivesOptions{Seconds: seconds})
+			report, err := benchCollectives(c.Context(), env, transport, parallel.Security(security), timeout, bench.CollectivesOptions{Seconds: seconds})
 			if err != nil || env.Rank != 0 {
 				return err
 			}
@@ -76,9 +81,11 @@ ranks.`,
 			return printCollectives(c.OutOrStdout(), report)
 		},
 	}
+	secret.add(c.Flags())
 	c.Flags().IntVar(&nproc, "nproc", 2, "ranks to start")
 	c.Flags().IntVar(&perProc, "ranks_per_process", 1, "ranks that each process runs")
 	c.Flags().StringVar(&transport, "transport", "auto", "transport between ranks: auto, shm or tcp")
+	c.Flags().StringVar(&security, "transport_security", "encrypt", "protection of data between hosts: encrypt or sign")
 	c.Flags().Float64Var(&seconds, "seconds", 0, "seconds per measurement; 0: 0.6")
 	c.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for a rank to wait for others")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -95,8 +102,10 @@ type collectivesReport struct {
 func benchWaits(timeout time.Duration) waits { return waits{timeout: timeout, grace: 5 * time.Second} }
 
 // benchCollectives measures as the ranks of this process, and returns the report of the first.
-func benchCollectives(ctx context.Context, env rendezvous.Env, transport string, timeout time.Duration, o bench.CollectivesOptions) (report *collectivesReport, err error) {
-	err = connect(ctx, env, benchWaits(timeout), os.Stderr).run(transport, func(w *world) error {
+func benchCollectives(ctx context.Context, env rendezvous.Env, transport string, security parallel.Security, timeout time.Duration, o bench.CollectivesOptions) (report *collectivesReport, err error) {
+	p := connect(ctx, env, benchWaits(timeout), os.Stderr)
+	p.security = security
+	err = p.run(transport, func(w *world) error {
 		r, err := bench.Collectives(w.conn.ctx, w, o)
 		if w.index == 0 {
 			report = &collectivesReport{"trireme.bench.collectives/1", w.transport, r}

@@ -26,6 +26,7 @@ type benchStepFlags struct {
 	options   bench.StepOptions
 	dtype     string
 	nproc     int
+	secret    secretFlags
 	perProc   int
 	device    device.Config
 	transport string
@@ -58,6 +59,7 @@ starts with this command, before workers.`,
 	p := c.Flags()
 	p.StringVar(&f.options.Config, "config", "A", "model: "+strings.Join(bench.StepNames(), ", "))
 	p.IntVar(&f.options.Threads, "threads", 1, "threads per rank")
+	f.secret.add(p)
 	p.IntVar(&f.nproc, "nproc", 1, "ranks to start")
 	p.IntVar(&f.perProc, "ranks_per_process", 0, "ranks that each process runs; 0: 1 on cpu, all of this machine on other devices")
 	p.IntVar(&f.options.Steps, "steps", 20, "steps to measure")
@@ -129,9 +131,9 @@ func (f *benchStepFlags) run(c *cobra.Command) error {
 		return err
 	}
 	f.device.ProcessRanks = f.perProc
-	env, err := rendezvous.Read(os.LookupEnv)
+	env, err := f.secret.env()
 	if err != nil {
-		return &Exit{CodeUsage, err}
+		return err
 	}
 	if env, err = processRanks(env, f.perProc); err != nil {
 		return err

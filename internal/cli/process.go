@@ -14,6 +14,7 @@ import (
 	"trireme/device"
 	"trireme/internal/netif"
 	"trireme/launch"
+	"trireme/parallel"
 	"trireme/rendezvous"
 	"trireme/train"
 )
@@ -27,14 +28,17 @@ type process struct {
 	waits waits
 	// network is the interface that the user named for data between hosts.
 	network netif.Choice
-	conns   []*connection // of each rank
-	taken   bool          // by run, which closes the connections
+	// security is the protection of data between hosts.
+	security parallel.Security
+	conns    []*connection // of each rank
+	taken    bool          // by run, which closes the connections
 }
 
 // connect starts connecting the ranks of this process to the others. The first writes a line to out while
 // it waits.
 func connect(ctx context.Context, env rendezvous.Env, w waits, out io.Writer) *process {
-	p := &process{env: env, stop: stopOf(ctx), waits: w, network: netif.Chosen("", os.LookupEnv)}
+	p := &process{env: env, stop: stopOf(ctx), waits: w, network: netif.Chosen("", os.LookupEnv), security: parallel.Encrypt}
+	warnInsecure(env, out)
 	for _, one := range env.Split() {
 		p.conns = append(p.conns, connectRank(ctx, one, w, out))
 		out = io.Discard // the first waits for the same ranks

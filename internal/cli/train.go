@@ -30,6 +30,7 @@ type trainFlags struct {
 	mode      string
 	useFSDP   bool
 	nproc     ranksFlag
+	secret    secretFlags
 	sets      []string
 	modelName string
 	data      string
@@ -77,6 +78,7 @@ starts if possible.`,
 	p := c.Flags()
 	f.addConfigFlags(p)
 	p.Var(&f.nproc, "nproc", "`N` ranks on this machine, or auto: one per NUMA node (default: from --config, or 1; built-in recipe: 2)")
+	f.secret.add(p)
 	p.BoolVar(&f.dryRun, "dry_run", false, "check everything, print the memory that the run needs, and stop")
 	p.BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return c
@@ -86,9 +88,9 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 	if c.Flags().Changed("nproc") && f.nproc < 1 {
 		return usage(fmt.Sprintf("--nproc is %d: it must be at least 1", f.nproc), "")
 	}
-	env, err := rendezvous.Read(os.LookupEnv)
+	env, err := f.secret.env()
 	if err != nil {
-		return &Exit{CodeUsage, err}
+		return err
 	}
 	stopOf(c.Context()).Graceful() // until the process exits
 	c.SetOut(ignorePipeErrors(c.OutOrStdout()))

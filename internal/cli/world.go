@@ -157,7 +157,7 @@ func (w *world) openTCP(ctx context.Context, cfg collective.Config) (collective.
 	if err != nil {
 		return nil, err
 	}
-	c := tcp.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world", Secret: secret}
+	c := tcp.Config{Config: cfg, Rank: w.env.Rank, Size: w.env.WorldSize, Bootstrap: w.store, Key: "world", Secret: secret, Mode: modeOf(w.env, w.process.security, w.store.Addr())}
 	if !w.env.OneMachine() {
 		if c.Host, err = w.process.network.Address(w.store.Addr()); err != nil {
 			return nil, &Exit{CodeUsage, err}

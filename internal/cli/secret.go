@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"trireme/collective/tcp"
+	"trireme/parallel"
+	"trireme/rendezvous"
+)
+
+// secretFlags are the flags of the job's secret, for commands whose ranks may be on several machines.
+type secretFlags struct {
+	file     string
+	insecure bool
+}
+
+func (f *secretFlags) add(p *pflag.FlagSet) {
+	p.StringVar(&f.file, "secret_file", "", "`FILE` with the job's secret, for ranks on several machines (also "+rendezvous.SecretFileVar+")")
+	p.BoolVar(&f.insecure, "insecure", false, "ranks on several machines join without a secret, and their data is not encrypted (also "+rendezvous.InsecureVar+"=1)")
+}
+
+// lookup is os.LookupEnv in which the flags replace variables, except for the secret that a launcher passes.
+func (f *secretFlags) lookup(name string) (string, bool) {
+	switch {
+	case name == rendezvous.SecretFileVar && f.file != "":
+		return f.file, true
+	case name == rendezvous.InsecureVar && f.insecure:
+		return "1", true
+	}
+	return os.LookupEnv(name)
+}
+
+// env reads this process's variables.
+func (f *secretFlags) env() (rendezvous.Env, error) {
+	env, err := rendezvous.Read(f.lookup)
+	if err != nil {
+		return env, &Exit{CodeUsage, err}
+	}
+	return env, nil
+}
+
+// warnInsecure writes a line if the ranks of env on several machines are not protected.
+func warnInsecure(env rendezvous.Env, out io.Writer) {
+	if !env.Insecure || env.OneMachine() || env.LocalRank > 0 {
+		return
+	}
+	who := "anyone on the network can join, read and change this run"
+	if env.Secret != nil {
+		who = "anyone on the path between machines can read and change this run"
+	}
+	fmt.Fprintf(out, "warning: insecure: connections between machines are not encrypted or authenticated: %s\n", who)
+}
+
+// modeOf returns the protection of data connections, where a store at addr joined the ranks.
+func modeOf(env rendezvous.Env, security parallel.Security, addr string) tcp.Mode {
+	host, _, _ := net.SplitHostPort(addr)
+	switch {
+	case env.OneMachine(), env.Insecure, rendezvous.IsLoopback(host):
+		return tcp.Plain
+	case security == parallel.Sign:
+		return tcp.Sign
+	}
+	return tcp.Encrypt
+}
