@@ -100,3 +100,10 @@ func explain(found plugin.Found, err error) error {
 	}
 	return fault.Try(err, "trireme doctor devices")
 }
+
+// VisibleGPUs returns the number of NVIDIA GPUs that CUDA_VISIBLE_DEVICES shows; 0 without a driver. env is
+// os.LookupEnv.
+func VisibleGPUs(env func(string) (string, bool)) (int, error) {
+	g, err := readGPUs(nvml.File, env)
+	return len(g.visible), err
+}

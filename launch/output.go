@@ -152,6 +152,12 @@ func (p *prefixed) flush() {
 	}
 }
 
+// PrefixLines returns a writer that writes whole lines to w, each with a prefix. flush ends the last line.
+func PrefixLines(w io.Writer, prefix string) (out io.Writer, flush func()) {
+	p := &prefixed{w: w, prefix: prefix}
+	return p, p.flush
+}
+
 // outlets are the destinations of a worker's stream.
 type outlets struct {
 	tail *tail

@@ -58,7 +58,7 @@ func (f *evalFlags) run(c *cobra.Command) error {
 		return err
 	}
 	notes := c.ErrOrStderr()
-	if env.Rank > 0 || launch.IsWorker(os.LookupEnv) {
+	if env.Rank > 0 || isOwnWorker() {
 		notes = io.Discard // the process that the user started says it
 	}
 	if err := f.findModel(c, notes); err != nil {

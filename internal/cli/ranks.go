@@ -2,13 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"trireme/launch"
 	"trireme/rendezvous"
 )
 
@@ -29,7 +27,7 @@ func (f *trainFlags) ranksOf(c *cobra.Command, env rendezvous.Env, j *job) (rend
 
 // processRanks returns env for n ranks in each process of another launcher. 0 is one.
 func processRanks(env rendezvous.Env, n int) (rendezvous.Env, error) {
-	if !env.Launched || env.Ranks > 1 || n < 2 || launch.IsWorker(os.LookupEnv) {
+	if !env.Launched || env.Ranks > 1 || n < 2 || isOwnWorker() {
 		return env, nil
 	}
 	env, err := env.Multiply(n)

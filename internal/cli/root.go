@@ -41,6 +41,7 @@ Exit codes: 0 done; 1 failed; 2 invalid command line, configuration or input fil
 		newEval(),
 		newGenerate(),
 		newInit(),
+		newLaunch(),
 		newPlan(),
 		newRecipes(),
 		newTokenize(),

@@ -129,7 +129,7 @@ func (f *trainFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	if led {
-		if !launch.IsWorker(os.LookupEnv) { // rank 0 may stop at the same error and never join
+		if !isOwnWorker() { // rank 0 may stop at the same error and never join
 			if job.recipe != nil {
 				if err := job.prepare(c.Context(), env, io.Discard); err != nil {
 					return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -42,7 +41,7 @@ func (j *job) runRanks(ctx context.Context, env rendezvous.Env, s *screen) error
 	stop.SetDumpDir(j.logs(), launch.RankName(env.Rank))
 	stop.SetOutput(s)
 	j.process.conns[0].setNotes(s)
-	if !launch.IsWorker(os.LookupEnv) {
+	if !isOwnWorker() {
 		stop.DumpCrashes()
 	}
 	return j.withWorlds(func(j *job, w *world) error { return j.trainRank(w, s) })

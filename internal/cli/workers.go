@@ -4,10 +4,21 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"trireme/internal/cluster"
 	"trireme/launch"
 )
+
+// workerVar marks workers of startWorkers.
+const workerVar = "TRIREME_WORKER"
+
+// isOwnWorker reports whether this process runs the command line of its launcher, which has prepared the job.
+// The workers of trireme launch do not.
+func isOwnWorker() bool {
+	_, own := os.LookupEnv(workerVar)
+	return own && launch.IsWorker(os.LookupEnv)
+}
 
 // startWorkers runs this command line as cfg.Nproc workers on this machine, waits for them and returns
 // their exit code as an error.
@@ -17,6 +28,10 @@ func startWorkers(ctx context.Context, cfg launch.Config) error {
 		return fmt.Errorf("finding this program to start workers: %w", err)
 	}
 	cfg.Command = append([]string{exe}, os.Args[1:]...)
+	if cfg.Env == nil {
+		cfg.Env = os.Environ()
+	}
+	cfg.Env = append(slices.Clone(cfg.Env), workerVar+"=1")
 	signals := make(chan os.Signal, 32)
 	defer stopOf(ctx).Forward(signals)()
 	cfg.Signals = signals

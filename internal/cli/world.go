@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"trireme/collective"
 	"trireme/collective/shm"
 	"trireme/collective/tcp"
-	"trireme/launch"
 	"trireme/rendezvous"
 )
 
@@ -91,7 +89,7 @@ func launcherOf(env rendezvous.Env) (name, variables, without string) {
 
 // checkRanks compares --nproc with the number of ranks of another launcher.
 func checkRanks(c *cobra.Command, env rendezvous.Env, nproc int) error {
-	if !env.Launched || launch.IsWorker(os.LookupEnv) || !c.Flags().Changed("nproc") {
+	if !env.Launched || isOwnWorker() || !c.Flags().Changed("nproc") {
 		return nil
 	}
 	by, variables, without := launcherOf(env)

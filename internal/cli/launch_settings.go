@@ -1,0 +1,372 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"trireme/internal/cluster"
+	"trireme/internal/hostfile"
+	"trireme/launch"
+)
+
+// launchSettings are the resolved flags of launch.
+type launchSettings struct {
+	cluster cluster.Config // of this machine
+	logDir  string         // --log_dir
+	program program
+	hosts   []hostfile.Host // to start over ssh; nil: this machine only
+	flags   *launchFlags
+	notes   []string
+}
+
+func (s *launchSettings) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// settings resolves flags, PET_ variables, Accelerate's file and the hostfile, in this order of precedence.
+func (f *launchFlags) settings(c *cobra.Command, args []string) (*launchSettings, error) {
+	s := &launchSettings{flags: f}
+	if err := f.readPET(); err != nil {
+		return nil, err
+	}
+	if err := f.refuse(s); err != nil {
+		return nil, err
+	}
+	file, err := f.readAccelerate(c)
+	if err != nil {
+		return nil, err
+	}
+	var env []string
+	for _, step := range []func() error{
+		func() error { return f.readHosts(s) },
+		func() error { return f.hostsAndRank(s, file) },
+		func() error { return f.addresses(s, file) },
+		func() (err error) { s.program, err = f.program(args); return err },
+		func() error { return f.workers(s, file) },
+		func() (err error) { env, err = f.childSettings(s, file); return err },
+		func() error { return f.secret(s) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	base, notes := s.program.environment(s.cluster.Workers.Nproc)
+	s.notes = append(s.notes, notes...)
+	s.cluster.Workers.Env = append(base, env...)
+	if err := s.cluster.Validate(); err != nil {
+		return nil, &Exit{CodeUsage, err}
+	}
+	return s, nil
+}
+
+// refuse refuses flags without a meaning here, and notes those without effect.
+func (f *launchFlags) refuse(s *launchSettings) error {
+	changed := func(name string) bool { return f.flags.Lookup(name).Changed }
+	switch {
+	case f.logsSpecs != "":
+		return usage("--logs_specs loads a Python class, which is not supported", "--log_dir, --redirects and --tee")
+	case f.numaBinding != "":
+		return usage("--numa_binding is not supported", "numactl: trireme launch ... -- sh -c 'exec numactl --cpunodebind=$LOCAL_RANK python3 train.py'")
+	case f.maxRestarts < 0:
+		return usage(fmt.Sprintf("--max_restarts is %d: it must not be negative", f.maxRestarts), "--max_restarts 3")
+	case !(f.shutdownTimeout > 0 && f.shutdownTimeout < 1e7):
+		return usage(fmt.Sprintf("--shutdown_timeout is %v, not a positive number of seconds", f.shutdownTimeout), "--shutdown_timeout 30")
+	case !(f.monitorInterval > 0):
+		return usage(fmt.Sprintf("--monitor_interval is %v, not a positive number of seconds", f.monitorInterval), "without it: it has no effect")
+	case !slices.Contains([]string{"spawn", "fork", "forkserver"}, f.startMethod):
+		return usage(fmt.Sprintf("--start_method is %q, not spawn, fork or forkserver", f.startMethod), "without it: it has no effect")
+	case strings.ContainsAny(f.rdzvID, "/\x00\n") || f.rdzvID == "" || len(f.rdzvID) > 200:
+		return usage(fmt.Sprintf("--rdzv_id is %.40q, not 1 to 200 characters without /", f.rdzvID), "--rdzv_id run1")
+	case f.role == "" || strings.ContainsAny(f.role, "\x00\n"):
+		return usage(fmt.Sprintf("--role is %q, not a name", f.role), "--role trainer")
+	}
+	for name, why := range map[string]string{
+		"monitor_interval": "a worker's end is noticed at once", "start_method": "workers are processes", "event_log_handler": "events are in the launcher's output",
+	} {
+		if changed(name) {
+			s.note("--%s has no effect: %s", name, why)
+		}
+	}
+	for _, o := range otherFlags {
+		switch {
+		case !changed(o.name):
+		case o.refused != "":
+			return usage(fmt.Sprintf("--%s of %s is not supported", o.name, o.owner), o.refused)
+		case o.without != "":
+			s.note("--%s has no effect: %s", o.name, o.without)
+		}
+	}
+	slices.Sort(s.notes)
+	return nil
+}
+
+// hostsAndRank sets the number of hosts and this one's position.
+func (f *launchFlags) hostsAndRank(s *launchSettings, file accelerateFile) error {
+	nodes, err := f.one("nnodes", "num_nodes", "num_machines")
+	if err != nil {
+		return err
+	}
+	if nodes == nil {
+		nodes = file.first("num_machines")
+	}
+	switch {
+	case nodes != nil:
+		if s.cluster.MinHosts, s.cluster.MaxHosts, err = parseNodes(nodes); err != nil {
+			return err
+		}
+	case s.hosts != nil:
+		s.cluster.MinHosts, s.cluster.MaxHosts = len(s.hosts), len(s.hosts)
+	default:
+		s.cluster.MinHosts, s.cluster.MaxHosts = 1, 1
+	}
+	for name, to := range map[string]*int{"min_elastic_nodes": &s.cluster.MinHosts, "max_elastic_nodes": &s.cluster.MaxHosts} {
+		if flag := f.flags.Lookup(name); flag.Changed {
+			least, _, err := parseNodes(&given{flag.Value.String(), "--" + name})
+			if err != nil {
+				return err
+			}
+			*to = least
+		}
+	}
+	rank, err := f.one("node_rank", "machine_rank")
+	if err != nil {
+		return err
+	}
+	if rank == nil {
+		rank = file.first("machine_rank")
+	}
+	if rank == nil {
+		return nil
+	}
+	n, err := strconv.Atoi(rank.value)
+	if err != nil || n < 0 || n >= s.cluster.MaxHosts {
+		return usage(fmt.Sprintf("%s is %s, not 0 to %d: --nnodes is %d", rank.from, rank.value, s.cluster.MaxHosts-1, s.cluster.MaxHosts), "--nnodes N, the number of machines")
+	}
+	s.cluster.NodeRank = &n
+	return nil
+}
+
+// addresses sets where launchers and workers meet.
+func (f *launchFlags) addresses(s *launchSettings, file accelerateFile) (err error) {
+	c := &s.cluster
+	address, err := f.one("master_addr", "main_process_ip")
+	if err != nil {
+		return err
+	}
+	if address == nil {
+		address = file.first("main_process_ip")
+	}
+	port, err := f.one("master_port", "main_process_port")
+	if err != nil {
+		return err
+	}
+	if port == nil {
+		port = file.first("main_process_port")
+	}
+	if address != nil {
+		c.MasterAddr = strings.Trim(address.value, "[]")
+	}
+	if port != nil {
+		if c.MasterPort, err = strconv.Atoi(port.value); err != nil || c.MasterPort < 0 || c.MasterPort > 65534 {
+			return usage(fmt.Sprintf("%s is %s, not a port from 1 to 65534", port.from, port.value), "--master_port 29500")
+		}
+	}
+	var notes []string
+	if c.Conf, notes, err = cluster.ParseConf(f.conf); err != nil {
+		return &Exit{CodeUsage, err}
+	}
+	s.notes = append(s.notes, notes...)
+	c.RunID, c.LocalAddr, c.MaxRestarts = f.rdzvID, f.localAddr, f.maxRestarts
+	switch f.rdzvBackend {
+	case "", "c10d", "nats", "static":
+	case "etcd":
+		c.Backend = "etcd"
+	case "etcd-v2":
+		return usage("--rdzv_backend etcd-v2 uses a protocol that etcd 3.6 no longer has", "--rdzv_backend etcd, or c10d, which needs no server")
+	default:
+		return usage(fmt.Sprintf("--rdzv_backend is %q, not c10d, nats, static or etcd", f.rdzvBackend), "--rdzv_backend c10d")
+	}
+	endpoints := f.rdzvEndpoint
+	switch {
+	case f.standalone:
+		f.alone(s)
+		return nil
+	case endpoints != "" && f.rdzvBackend == "static":
+		host, p, err := net.SplitHostPort(endpoints)
+		if err != nil {
+			host, p = endpoints, "29500"
+		}
+		if c.MasterPort, err = strconv.Atoi(p); err != nil || c.MasterPort < 1 || c.MasterPort > 65534 {
+			return usage(fmt.Sprintf("--rdzv_endpoint %s has no port from 1 to 65534", endpoints), "--rdzv_endpoint HOST:29500")
+		}
+		c.MasterAddr = host
+	case endpoints != "" && c.MaxHosts > 1:
+		if address != nil || port != nil {
+			s.note("--master_addr and --master_port have no effect with --rdzv_endpoint: machine 0 chooses a free port")
+			c.MasterAddr, c.MasterPort = "", 0
+		}
+		for e := range strings.SplitSeq(endpoints, ",") {
+			if _, p, err := net.SplitHostPort(e); err == nil && p == "0" {
+				return usage(fmt.Sprintf("--rdzv_endpoint %s has port 0, which other machines do not know", e), "--rdzv_endpoint HOST:29400")
+			}
+			c.Endpoints = append(c.Endpoints, strings.TrimSpace(e))
+		}
+	}
+	if c.MaxHosts == 1 {
+		f.oneHost(s, endpoints != "" && f.rdzvBackend != "static", port != nil)
+	}
+	return nil
+}
+
+// alone sets a job of --standalone.
+func (f *launchFlags) alone(s *launchSettings) {
+	c := &s.cluster
+	if c.MaxHosts > 1 || f.rdzvEndpoint != "" || c.MasterAddr != "" || c.MasterPort != 0 {
+		s.note("--standalone runs on this machine only: flags of other machines have no effect")
+	}
+	c.MinHosts, c.MaxHosts, c.NodeRank = 1, 1, nil
+	c.MasterAddr, c.MasterPort, c.RunID, c.Conf = "localhost", 0, launch.RandomID(), cluster.Conf{}
+}
+
+// oneHost sets MASTER_ADDR and MASTER_PORT on one machine: a free port with --rdzv_endpoint, as with torchrun,
+// else 29500, or a free one if another program has that.
+func (f *launchFlags) oneHost(s *launchSettings, free, fixed bool) {
+	c := &s.cluster
+	c.NodeRank = nil
+	if c.MasterAddr == "" {
+		c.MasterAddr = "127.0.0.1"
+	}
+	switch {
+	case fixed:
+	case free:
+		c.MasterPort = 0
+	case c.MasterPort == 0 && portIsFree(usualPort):
+		c.MasterPort = usualPort
+	case c.MasterPort == 0:
+		s.note("port %d is in use: MASTER_PORT is another one", usualPort)
+	}
+}
+
+// usualPort is torchrun's MASTER_PORT.
+const usualPort = 29500
+
+func portIsFree(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	l.Close()
+	return true
+}
+
+// workers sets the workers of this machine, except their environment.
+func (f *launchFlags) workers(s *launchSettings, file accelerateFile) (err error) {
+	w := &s.cluster.Workers
+	if s.hosts == nil {
+		if w.Nproc, err = f.workersPerHost(s, file); err != nil {
+			return err
+		}
+	} else {
+		w.Nproc = 1 // of each machine: hostConfig
+	}
+	if w.Output, err = f.output(); err != nil {
+		return err
+	}
+	w.Command, w.Role = s.program.command, f.role
+	w.Grace = seconds(f.shutdownTimeout)
+	if s.program.trireme == nil || f.flags.Lookup("shutdown_timeout").Changed {
+		w.StopGrace = w.Grace
+	}
+	s.logDir = f.logDir
+	if each := f.flags.Lookup("enable_each_rank_log"); each.Changed {
+		s.logDir = each.Value.String()
+		w.Output.Redirects = launch.AllStreams()
+	}
+	if s.logDir != "" && !w.Output.Redirects.Any() && !w.Output.Tee.Any() {
+		s.note("--log_dir has only error files without --tee 3 (files and terminal) or --redirects 3 (files only)")
+	}
+	return nil
+}
+
+// workersPerHost returns the number of workers of this machine.
+func (f *launchFlags) workersPerHost(s *launchSettings, file accelerateFile) (int, error) {
+	per, err := f.one("nproc_per_node", "num_gpus")
+	if err != nil {
+		return 0, err
+	}
+	total, err := f.one("num_processes")
+	if err != nil {
+		return 0, err
+	}
+	if total == nil && per == nil {
+		total = file.first("num_processes")
+	}
+	if per != nil && per.from == "--num_gpus" && per.value == "-1" { // deepspeed's default
+		per.value = "auto"
+	}
+	switch {
+	case total != nil:
+		n, err := strconv.Atoi(total.value)
+		if err != nil || n < 1 || n%s.cluster.MaxHosts != 0 || n/s.cluster.MaxHosts > maxNproc {
+			return 0, usage(fmt.Sprintf("%s is %s, not a multiple of the %d machines", total.from, total.value, s.cluster.MaxHosts), "--nproc_per_node N, for each machine")
+		}
+		n /= s.cluster.MaxHosts
+		if per != nil && per.value != strconv.Itoa(n) {
+			return 0, usage(fmt.Sprintf("%s %s on %s contradicts %s %s", total.from, total.value, number(int64(s.cluster.MaxHosts), "machine"), per.from, per.value), "one of them")
+		}
+		return n, nil
+	case per == nil:
+		return 1, nil
+	}
+	return workersHere(*per)
+}
+
+// secret sets the job's secret of several machines.
+func (f *launchFlags) secret(s *launchSettings) (err error) {
+	s.cluster.Insecure = f.insecure
+	if s.cluster.MaxHosts == 1 || s.hosts != nil {
+		return nil
+	}
+	s.cluster.Secret, err = f.readSecret()
+	return err
+}
+
+// runHere runs the workers of this machine.
+func (s *launchSettings) runHere(ctx context.Context, stdout, stderr io.Writer) error {
+	w := &s.cluster.Workers
+	w.Stdout, w.Stderr = stdout, stderr
+	kept := s.logDir != "" || w.Output.Redirects.Any() || w.Output.Tee.Any()
+	dir := s.logDir
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &Exit{CodeUsage, fmt.Errorf("--log_dir: %w", err)}
+	}
+	dir, err := os.MkdirTemp(dir, s.cluster.RunID+"_")
+	if err != nil {
+		return &Exit{CodeUsage, fmt.Errorf("--log_dir: %w", err)}
+	}
+	if w.Output.Dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if kept {
+		fmt.Fprintf(stderr, "logs: %s\n", w.Output.Dir)
+	} else {
+		defer os.RemoveAll(dir)
+	}
+	code, err := runAlone(ctx, s.cluster)
+	if err != nil || code != 0 {
+		return &Exit{code, err}
+	}
+	return nil
+}
