@@ -6,9 +6,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-
-	"trireme/internal/cluster"
-	"trireme/launch"
 )
 
 func newLaunch() *cobra.Command { return newLaunchCommand(&launchFlags{}) }
@@ -58,15 +55,4 @@ func (f *launchFlags) run(c *cobra.Command, args []string) error {
 	defer stopOf(c.Context()).Forward(signals)()
 	s.cluster.Workers.Signals = signals
 	return s.runHere(context.WithoutCancel(c.Context()), c.OutOrStdout(), c.ErrOrStderr())
-}
-
-func runAlone(ctx context.Context, cfg cluster.Config) (code int, err error) {
-	w := cfg.Workers
-	for n := 0; n <= cfg.MaxRestarts; n++ {
-		w.World = launch.World{MasterAddr: cfg.MasterAddr, MasterPort: cfg.MasterPort, RunID: cfg.RunID, Generation: n, MaxRestarts: cfg.MaxRestarts}
-		if code, err = launch.Run(ctx, w); err == nil {
-			break
-		}
-	}
-	return code, err
 }

@@ -110,6 +110,9 @@ func (f *launchFlags) trainKeys(s *launchSettings, file accelerateFile, keys map
 	if err := yaml.Unmarshal([]byte(file.text), &doc); err != nil {
 		return nil, &Exit{CodeUsage, fmt.Errorf("%s: %w", file.name, err)}
 	}
+	if doc == nil { // an empty text
+		doc = map[string]any{}
+	}
 	for _, path := range slices.Sorted(maps.Keys(keys)) {
 		group, name, nested := strings.Cut(path, ".")
 		switch inner, ok := doc[group].(map[string]any); {

@@ -10,7 +10,7 @@ type otherFlag struct {
 	same         string // the flag with this meaning
 	child        string // key of an Accelerate file, as a configuration of trireme train
 	without      string // why it has no effect
-	refused      string // why it is refused, and what to use
+	refused      string // what to use instead
 }
 
 func (o otherFlag) usage() string {
@@ -22,7 +22,7 @@ func (o otherFlag) usage() string {
 	case o.without != "":
 		return o.owner + ": no effect: " + o.without
 	case o.refused != "":
-		return o.owner + ": refused: " + o.refused
+		return o.owner + ": not supported. try: " + o.refused
 	}
 	return o.owner + ": docs/clusters.md"
 }
@@ -78,10 +78,10 @@ func others() (all []otherFlag) {
 	add(a(otherFlag{without: "programs compile their models themselves"}), "dynamo_backend dynamo_mode")
 	add(a(otherFlag{bare: true, without: "programs compile their models themselves"}), "dynamo_use_fullgraph dynamo_use_dynamic dynamo_use_regional_compilation")
 	add(a(otherFlag{bare: true, without: "programs choose their device"}), "use_xpu use_mps_device ipex")
-	add(a(otherFlag{bare: true, refused: "TPU pods are started by their own tools; one machine with a TPU: trireme train --device tpu"}), "tpu tpu_cluster")
-	add(a(otherFlag{bare: true, refused: "tensor and pipeline parallelism are not supported; use --use_fsdp"}), "use_megatron_lm")
-	add(a(otherFlag{refused: "start trireme train by mpirun itself: mpirun -np 4 trireme train"}), "mpirun_hostfile mpirun_ccl")
-	add(a(otherFlag{refused: "SageMaker is not supported; use trireme launch on the instances"}), "aws_access_key_id aws_secret_access_key")
+	add(a(otherFlag{bare: true, refused: "trireme train --device tpu, on one machine"}), "tpu tpu_cluster")
+	add(a(otherFlag{bare: true, refused: "--use_fsdp"}), "use_megatron_lm")
+	add(a(otherFlag{refused: "mpirun -np 4 trireme train"}), "mpirun_hostfile mpirun_ccl")
+	add(a(otherFlag{refused: "trireme launch on the instances"}), "aws_access_key_id aws_secret_access_key")
 
 	add(d(otherFlag{number: true, same: "nnodes"}), "num_nodes")
 	add(d(otherFlag{number: true}), "num_gpus min_elastic_nodes max_elastic_nodes")
@@ -90,9 +90,9 @@ func others() (all []otherFlag) {
 	add(d(otherFlag{bare: true, without: "programs read LOCAL_RANK"}), "no_local_rank")
 	add(d(otherFlag{bare: true, without: "--nnodes MIN:MAX is elastic"}), "elastic_training")
 	add(d(otherFlag{bare: true, without: "device.threads assigns processors"}), "bind_cores_to_rank")
-	add(d(otherFlag{refused: "use taskset: trireme launch -- taskset -c 0-31 python3 train.py"}), "bind_core_list")
-	add(d(otherFlag{refused: "use trireme plan, which computes memory before a run"}), "autotuning")
-	add(d(otherFlag{refused: "use trireme launch -- sh -c '. venv/bin/activate && exec python3 train.py'"}), "venv_script")
-	add(d(otherFlag{bare: true, refused: "a shell has the number: trireme launch train.py & echo $! > pid"}), "save_pid")
+	add(d(otherFlag{refused: "trireme launch -- taskset -c 0-31 python3 train.py"}), "bind_core_list")
+	add(d(otherFlag{refused: "trireme plan, which computes the memory of a run before it starts"}), "autotuning")
+	add(d(otherFlag{refused: "trireme launch -- sh -c '. venv/bin/activate && exec python3 train.py'"}), "venv_script")
+	add(d(otherFlag{bare: true, refused: "trireme launch train.py & echo $! > pid"}), "save_pid")
 	return all
 }

@@ -27,7 +27,7 @@ import (
 	"trireme/rendezvous"
 )
 
-// remoteJob is what a launcher sends to the launcher of another host, in one line on its standard input. Lines
+// remoteJob is the message of a launcher to the launcher of another host, one line on its standard input. Lines
 // with the numbers of signals follow. The other launcher stops its workers when the input ends.
 type remoteJob struct {
 	Dir    string            `json:"dir"`
