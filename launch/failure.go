@@ -12,7 +12,7 @@ import (
 
 // Failure is the failure of a job: its root-cause rank.
 type Failure struct {
-	Rank   int
+	Rank   int            // -1: a whole machine, which Why names
 	Host   string         // of the rank, in a job on several machines
 	Ranks  int            // of a process that ended with all its ranks, Rank the first; 0 or 1: Rank alone
 	Code   int            // exit code, or 128 + Signal
@@ -41,7 +41,7 @@ type Failure struct {
 func (f *Failure) Error() string {
 	var b strings.Builder
 	who := rankNames(f.Rank, f.Ranks)
-	if !strings.HasPrefix(f.Why, who+" ") { // Why may start with it
+	if f.Rank >= 0 && !strings.HasPrefix(f.Why, who+" ") { // Why may start with it
 		b.WriteString(who + " ")
 		if f.Host != "" {
 			b.WriteString("on " + f.Host + " ")

@@ -116,7 +116,7 @@ func Connect(ctx context.Context, env Env, cfg Config) (*Store, error) {
 		env.Secret = noSecretKey
 	}
 	if env.Secret == nil { // one machine: listenHost ensures it
-		if env.Secret, err = userSecret(); err != nil {
+		if env.Secret, err = UserSecret(); err != nil {
 			return nil, err
 		}
 	}

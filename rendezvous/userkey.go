@@ -18,9 +18,9 @@ const (
 	userKeySize = 32
 )
 
-// userSecret returns the secret shared by this user's processes on this machine: 32 random bytes in
+// UserSecret returns the secret shared by this user's processes on this machine: 32 random bytes in
 // $TMPDIR/trireme-UID/key, created by the first call and kept.
-func userSecret() ([]byte, error) {
+func UserSecret() ([]byte, error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("trireme-%d", os.Getuid()))
 	b, err := userSecretIn(path)
 	if err != nil {

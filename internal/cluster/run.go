@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"trireme/internal/cluster/natsstore"
 	"trireme/internal/cluster/store"
 	"trireme/launch"
 )
@@ -29,6 +30,9 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	if err := cfg.Workers.Validate(); err != nil {
 		return launch.CodeUsage, err
 	}
+	if len(cfg.Endpoints) == 3 && cfg.Conf.Lease == 0 {
+		cfg.Conf.Lease = natsstore.ReplicatedTTL // leases survive an election
+	}
 	cfg.Conf = cfg.Conf.withDefaults()
 	if cfg.Name == "" {
 		if cfg.Name, err = os.Hostname(); err != nil {
@@ -43,10 +47,52 @@ func Run(ctx context.Context, cfg Config) (code int, err error) {
 	}
 	d := &driver{cfg: cfg, events: make(chan event, 64), stderr: cfg.Workers.Stderr, began: time.Now()}
 	if cfg.alone() {
-		d.link = &link{Store: store.NewMemory(nil).Client(), addr: "127.0.0.1"}
+		d.link = &link{Store: store.NewMemory(nil).Client(), addr: "127.0.0.1", close: func() {}}
 		d.cfg.Conf.Lease = math.MaxInt64 / 4 // also if this process is stopped for a while
+	} else if code, err := d.connect(ctx); code != 0 || err != nil {
+		return code, err
 	}
+	defer d.link.close()
 	return d.run(ctx)
+}
+
+// connect opens the store, until a stop signal.
+func (d *driver) connect(ctx context.Context) (code int, err error) {
+	if d.cfg.Secret, err = d.cfg.secret(); err != nil {
+		return launch.CodeUsage, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	opened := make(chan error, 1)
+	go func() {
+		var err error
+		d.link, err = d.cfg.open(ctx, func(line string) { fmt.Fprintln(d.stderr, line) })
+		opened <- err
+	}()
+	var stop *launch.StopRequest
+	for {
+		select {
+		case s := <-d.cfg.Workers.Signals:
+			if s != syscall.SIGQUIT && s != syscall.SIGTSTP && stop == nil {
+				stop = &launch.StopRequest{Signal: s.(syscall.Signal)}
+				cancel(stop)
+			}
+		case err := <-opened:
+			switch {
+			case stop != nil && err != nil:
+				return stop.Code(), nil
+			case stop != nil:
+				d.link.Close()
+				d.link.close()
+				return stop.Code(), nil
+			case errors.Is(err, store.ErrUnavailable):
+				return launch.CodePeerLost, err
+			case err != nil:
+				return launch.CodeUsage, err
+			}
+			return 0, nil
+		}
+	}
 }
 
 // link is a launcher's connection to the store.
@@ -55,7 +101,7 @@ type link struct {
 	addr   string // of this host, for the others
 	serves bool   // this launcher runs the store, or a replica
 	name   string // in messages
-	close  func() // ends the server; nil: none
+	close  func() // ends the server
 }
 
 // driver runs a machine: it does its actions, and sends it events.
@@ -261,6 +307,7 @@ func (d *driver) joined(j joined) event {
 		select {
 		case <-j.lease.Lost():
 			d.send(unregistered{})
+			d.probe(d.ctx)
 		case <-d.ctx.Done():
 		}
 	})

@@ -154,7 +154,7 @@ func newLauncher(mode string, index, nproc, least, most int) *launcher {
 func (l *launcher) start(ctx context.Context, m *store.Memory) {
 	ctx, l.leave = context.WithCancelCause(ctx)
 	l.client = m.Client()
-	d := &driver{cfg: l.cfg, events: make(chan event, 64), stderr: l.cfg.Workers.Stderr, began: time.Now(), link: &link{Store: l.client, addr: "127.0.0.1", name: "the store"}}
+	d := &driver{cfg: l.cfg, events: make(chan event, 64), stderr: l.cfg.Workers.Stderr, began: time.Now(), link: &link{Store: l.client, addr: "127.0.0.1", name: "the store", close: func() {}}}
 	go func() {
 		defer close(l.done)
 		l.code, l.err = d.run(ctx)
@@ -249,6 +249,45 @@ func TestTwoHosts(t *testing.T) {
 			}
 			if c.mode == "join" && !strings.Contains(all, "all: 0 1 2\n") {
 				t.Error(all)
+			}
+		})
+	}
+}
+
+// TestLoopback runs two launchers on the built-in store, which one of them serves.
+func TestLoopback(t *testing.T) {
+	port, err := launch.FreePort("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		set  func(l *launcher, i int)
+	}{
+		{"endpoint", func(l *launcher, i int) { l.cfg.Endpoints = []string{fmt.Sprint("127.0.0.1:", port)} }},
+		{"master_addr", func(l *launcher, i int) {
+			l.cfg.Endpoints, l.cfg.MasterAddr, l.cfg.MasterPort, l.cfg.NodeRank = nil, "localhost", port, &i
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var all []*launcher
+			for i := range 2 {
+				l := newLauncher("join", i, 1+i, 2, 2)
+				l.cfg.Secret = nil
+				c.set(l, i)
+				all = append(all, l)
+				go func() {
+					defer close(l.done)
+					l.code, l.err = Run(t.Context(), l.cfg)
+				}()
+			}
+			for _, l := range all {
+				if code, err := l.wait(t); code != 0 || err != "" {
+					t.Errorf("%s: %d, %s: %s", l.cfg.Name, code, err, l.out.String())
+				}
+			}
+			if text := all[0].out.String() + all[1].out.String(); !strings.Contains(text, "all: 0 1 2\n") {
+				t.Error(text)
 			}
 		})
 	}

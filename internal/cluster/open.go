@@ -1,0 +1,141 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"trireme/fault"
+	"trireme/internal/cluster/natsstore"
+	"trireme/internal/secureconn"
+	"trireme/launch"
+	"trireme/rendezvous"
+)
+
+// open connects this launcher to the job's store, for up to JoinTimeout. It runs the store, or its replica, if
+// that is here.
+func (c *Config) open(ctx context.Context, note func(line string)) (_ *link, err error) {
+	switch c.Backend {
+	case "", "c10d", "static":
+	default:
+		return nil, fault.Try(fmt.Errorf("--rdzv-backend %s is not available in this program", c.Backend), "--rdzv-backend c10d, the store that the launchers run")
+	}
+	s, err := thisSite()
+	if err != nil {
+		return nil, err
+	}
+	key, mode, err := c.key()
+	if err != nil {
+		return nil, err
+	}
+	cfg := natsstore.Config{Endpoints: c.endpoints(), Key: key, Mode: mode}
+	l := &link{name: "the job's store at " + strings.Join(cfg.Endpoints, ", "), close: func() {}}
+	server, served, err := c.serve(ctx, &s, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if server != nil {
+		l.serves, l.close = true, func() { server.Close() }
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Conf.JoinTimeout, fmt.Errorf("join_timeout of %v", c.Conf.JoinTimeout))
+	defer cancel()
+	defer c.noteWait(ctx, l.name, note)()
+	if l.Store, err = natsstore.Connect(ctx, cfg, server); err == nil {
+		l.addr, err = c.address(served)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// key returns the key and protection of connections to the store.
+func (c *Config) key() ([]byte, secureconn.Mode, error) {
+	secret, err := c.secret()
+	if err != nil {
+		return nil, 0, err
+	}
+	mode := secureconn.Encrypt
+	if secret == nil { // Insecure
+		secret, mode = []byte("no secret"), secureconn.Plain
+	}
+	key, err := rendezvous.Env{Secret: secret, RunID: c.RunID}.Key("launchers' store")
+	return key, mode, err
+}
+
+// serve starts the server of an endpoint of this host. served is the address that it listens on.
+func (c *Config) serve(ctx context.Context, s *site, cfg natsstore.Config) (server *natsstore.Server, served string, err error) {
+	for _, i := range c.servable(ctx, s) {
+		host, port, err := net.SplitHostPort(cfg.Endpoints[i])
+		if err != nil {
+			return nil, "", err
+		}
+		if served, err = s.listen(ctx, host, c.LocalAddr); err != nil {
+			return nil, "", err
+		}
+		server, err = natsstore.Serve(ctx, cfg, i, net.JoinHostPort(served, port))
+		if err == nil {
+			return server, served, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || c.NodeRank != nil {
+			return nil, "", err
+		}
+	}
+	return nil, "", nil // another launcher of this host serves, or another host
+}
+
+// noteWait says after a second, and then at growing intervals, that the store does not answer. stop ends it.
+func (c *Config) noteWait(ctx context.Context, name string, note func(string)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(done)
+		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+			select {
+			case <-time.After(wait):
+				note(fmt.Sprintf("waiting for %s since %v (join_timeout %v)", name, time.Since(began).Round(time.Second), c.Conf.JoinTimeout))
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// probe reports when the only server of the store is gone: its host answers, but nothing listens. Then the
+// job cannot continue. It is called when the registration was lost, and ends with ctx.
+func (d *driver) probe(ctx context.Context) {
+	all := d.cfg.endpoints()
+	if len(all) != 1 || d.link.serves {
+		return
+	}
+	for refused := 0; ; {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", all[0])
+		switch {
+		case err == nil:
+			conn.Close()
+			refused = 0
+		case errors.Is(err, syscall.ECONNREFUSED):
+			refused++
+		}
+		if refused == 3 {
+			host, _, _ := net.SplitHostPort(all[0])
+			d.send(abandoned{launch.CodePeerLost, fmt.Sprintf("the launcher on %s, which ran %s, has ended: the job cannot continue. try: three addresses in --rdzv-endpoint, for a store that survives one host", host, d.link.name)})
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
