@@ -16,8 +16,9 @@ import (
 )
 
 type doctorFlags struct {
-	dir  string
-	json bool
+	dir   string
+	json  bool
+	hosts hostsFlags
 }
 
 func newDoctor() *cobra.Command {
@@ -29,8 +30,13 @@ func newDoctor() *cobra.Command {
 clock, versions, accelerators, network interfaces, its own name, and the environment variables that other
 programs read, with their effect here. It takes a second, and writes and deletes a file in --dir.
 
+With --nnodes, the same command on each host checks the hosts of a job against each other: names resolve,
+each host reaches each other one, large packets pass, bandwidth and latency of each pair, clocks, versions,
+secrets, and an all-reduce with a known sum. The report names the host and what to try.
+
 Each line is ok, a note, or a problem with what to try. The exit code is 3 if there is a problem.`,
 		Example: `  trireme doctor
+  trireme doctor --nnodes 2 --node_rank 0 --rdzv_endpoint 10.0.0.1:29400 --secret_file job.secret
   trireme doctor --dir /shared/run1 --json
   trireme doctor devices`,
 		Args: cobra.ArbitraryArgs,
@@ -43,6 +49,7 @@ Each line is ok, a note, or a problem with what to try. The exit code is 3 if th
 	}
 	c.Flags().StringVar(&f.dir, "dir", ".", "measure the disk of this `DIR`, which a run will write to")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	f.hosts.register(c)
 	c.AddCommand(newDoctorDevices())
 	return c
 }
@@ -58,6 +65,9 @@ type doctorReport struct {
 }
 
 func (f *doctorFlags) run(c *cobra.Command) error {
+	if f.hosts.nnodes > 1 {
+		return f.runHosts(c)
+	}
 	r, err := f.examine(c.Context())
 	if err != nil {
 		return err
@@ -66,6 +76,24 @@ func (f *doctorFlags) run(c *cobra.Command) error {
 		err = writeJSON(c.OutOrStdout(), r)
 	} else {
 		err = r.print(c.OutOrStdout())
+	}
+	if err == nil && r.Problems > 0 {
+		return &Exit{Code: CodeNo}
+	}
+	return err
+}
+
+// runHosts checks this host against others.
+func (f *doctorFlags) runHosts(c *cobra.Command) error {
+	note := func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
+	r, err := f.hosts.checkHosts(c.Context(), f.dir, note)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = writeJSON(c.OutOrStdout(), r)
+	} else {
+		err = r.Print(c.OutOrStdout())
 	}
 	if err == nil && r.Problems > 0 {
 		return &Exit{Code: CodeNo}

@@ -30,7 +30,7 @@ type Config struct {
 	Digest string
 	// Facts are those of this host.
 	Facts host.Facts
-	// Limit is the time for each step. 0: 30 seconds.
+	// Limit is the time for each step. 0: 15 seconds.
 	Limit time.Duration
 	// Speed is the time of a bandwidth measurement in one direction. 0: 200 ms, less with many hosts.
 	Speed time.Duration
@@ -48,7 +48,7 @@ func (c *Config) validate() error {
 		return fmt.Errorf("preflight: host %d of %d", c.Index, c.N)
 	}
 	if c.Limit <= 0 {
-		c.Limit = 30 * time.Second
+		c.Limit = 15 * time.Second
 	}
 	if c.Speed <= 0 {
 		c.Speed = min(200*time.Millisecond, max(20*time.Millisecond, speedTotal/time.Duration(2*c.N)))

@@ -173,14 +173,15 @@ func (r *Report) judgePackets() {
 	}, "%s have packets of %s bytes (MTU), %s of %s", "the same MTU on all hosts")
 }
 
-// smaller returns the usual MTU below which messages of n bytes fit.
+// smaller returns the usual MTU of a network that carries messages of n bytes, and not the next of sizes.
 func smaller(n int) int {
-	for _, mtu := range []int{9000, 4000, 1500} {
-		if n >= mtu-100 {
-			return mtu
-		}
+	switch {
+	case n >= 4000:
+		return 4000
+	case n >= 1300:
+		return 1500
 	}
-	return 1280
+	return 1280 // the least of IPv6
 }
 
 // Offsets of clocks below this are not worth a note: logs have milliseconds, and NTP keeps hosts closer.

@@ -10,6 +10,7 @@ import (
 // way is a directed link.
 type way struct{ from, to int }
 
+// state is empty if it is not known.
 func (r *Report) state(from, to int) LinkState { return r.Links[from][to].State }
 
 // common returns the one host that all ways have; -1 if there is none, or if one pair has all of them.
@@ -36,7 +37,7 @@ func (r *Report) judgeLinks() {
 	var bad []way
 	for i := range r.Links {
 		for j := range r.Links[i] {
-			if i != j && r.state(i, j) != Connected {
+			if s := r.state(i, j); i != j && s != Connected && s != "" {
 				bad = append(bad, way{i, j})
 			}
 		}
@@ -94,7 +95,7 @@ func allow(r *Report, h int) string {
 
 // judgePair reports two hosts, where at least one does not reach the other.
 func (r *Report) judgePair(i, j int) {
-	if r.state(i, j) == Connected {
+	if s := r.state(i, j); s == Connected || s == "" {
 		i, j = j, i
 	}
 	s, t := r.state(i, j), r.state(j, i)
@@ -113,6 +114,8 @@ func (r *Report) judgePair(i, j int) {
 	case t == Connected && (s == Refused || s == TimedOut):
 		add(fmt.Sprintf("%s cannot reach %s (%s); %s reaches %s: a firewall on %s, or between them", a, b, s, r.Hosts[j].Name, r.Hosts[i].Name, r.Hosts[j].Name),
 			fmt.Sprintf("allow TCP from %s on %s, all ports: iptables -S or nft list ruleset there, or the security group of the cloud", r.Hosts[i].Address, r.Hosts[j].Name))
+	case t == "":
+		add(fmt.Sprintf("%s cannot reach %s (%s)", a, b, reason(s, r.Links[i][j].Err)), allow(r, j))
 	case s == TimedOut && t == TimedOut:
 		add(fmt.Sprintf("%s and %s cannot reach each other (timed out): a firewall, or no link between them", a, b), fmt.Sprintf("ping %s on %s, and allow TCP between both hosts, all ports", r.Hosts[j].Address, r.Hosts[i].Name))
 	default:

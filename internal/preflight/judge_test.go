@@ -88,7 +88,7 @@ func TestJudge(t *testing.T) {
 		"MTU on the way": {2, defect{func(r *Report) {
 			r.Links[0][1].Err, r.Links[0][1].Largest = "i/o timeout", 1300
 			r.Hosts[0].Facts.Interfaces[0].MTU, r.Hosts[1].Facts.Interfaces[0].MTU = 9000, 9000
-		}}, "packets", host.Problem, "large packets from n0 (10.0.0.1) to n1 (10.0.0.2) are lost: messages of 1300 bytes arrive, larger ones do not. eth0 of n0 has MTU 9000, eth0 of n1 has 9000", "mtu 1280 on n0", "n0 n1", 0},
+		}}, "packets", host.Problem, "large packets from n0 (10.0.0.1) to n1 (10.0.0.2) are lost: messages of 1300 bytes arrive, larger ones do not. eth0 of n0 has MTU 9000, eth0 of n1 has 9000", "mtu 1500 on n0", "n0 n1", 0},
 		"MTU of a host":  {3, defect{func(r *Report) { r.Hosts[2].Facts.Interfaces[0].MTU = 9000 }}, "packets", host.Note, "n2 has packets of 9000 bytes (MTU), n0 and n1 of 1500", "the same MTU", "n2", 0},
 		"slow host":      {4, defect{speed(12e6, way{3, 0}, way{3, 1}, way{3, 2}, way{0, 3})}, "bandwidth", host.Problem, "the links of n3 (10.0.0.4) are slow: from 96 Mbit/s; the median of all links is 8 Gbit/s", "ethtool", "n3", 0},
 		"slow link":      {2, defect{speed(5e6, way{0, 1})}, "bandwidth", host.Problem, "n0 (10.0.0.1) to n1 (10.0.0.2) is slow: 40 Mbit/s, the other direction 8 Gbit/s", "ethtool", "n0 n1", 0},

@@ -37,7 +37,7 @@ func (p *prober) allReduce(ctx context.Context) (s Sum) {
 func (p *prober) reduce(ctx context.Context, s *Sum) (err error) {
 	cfg := tcp.Config{
 		Config: collective.Config{Timeout: p.cfg.Limit / 2}, Rank: p.cfg.Index, Size: p.cfg.N,
-		Bootstrap: p.cfg.Exchange, Key: p.cfg.Prefix + "sum/", Secret: p.cfg.Key, Host: p.cfg.Address,
+		Bootstrap: p.cfg.Exchange, Key: p.cfg.Prefix + "sum/", Secret: p.cfg.Key, Mode: tcp.Mode(p.cfg.Mode), Host: p.cfg.Address,
 	}
 	w, err := tcp.Open(ctx, cfg)
 	if err != nil {

@@ -1,6 +1,8 @@
 package preflight
 
 import (
+	"fmt"
+
 	"trireme/internal/host"
 )
 
@@ -34,8 +36,16 @@ type Finding struct {
 
 func newReport(all []about, links [][]Link) *Report {
 	r := &Report{Schema: schema, Links: links, Sums: []Sum{}, Findings: []Finding{}}
+	named := map[string]int{}
 	for _, a := range all {
-		r.Hosts = append(r.Hosts, Host{a.Name, a.Address, a.Digest, a.Facts})
+		named[a.Name]++
+	}
+	for i, a := range all {
+		name := a.Name
+		if named[name] > 1 { // launchers on one machine
+			name = fmt.Sprintf("%s:%d", name, i)
+		}
+		r.Hosts = append(r.Hosts, Host{name, a.Address, a.Digest, a.Facts})
 	}
 	return r
 }

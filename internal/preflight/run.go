@@ -2,11 +2,11 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
 
+	"trireme/internal/host"
 	"trireme/internal/secureconn"
 )
 
@@ -32,9 +32,15 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	p := &prober{cfg: &cfg, conn: conn, hosts: hosts}
-	links, err := gather(ctx, &cfg, "links", p.connectAll(ctx))
+	mine := p.connectAll(ctx)
+	links, err := gather(ctx, &cfg, "links", mine)
 	if err != nil {
-		return nil, err
+		links = make([][]Link, cfg.N)
+		for i := range links {
+			links[i] = make([]Link, cfg.N)
+		}
+		links[cfg.Index] = mine
+		return p.stopped(ctx, links, err)
 	}
 	for i := range links {
 		if len(links[i]) != cfg.N {
@@ -43,7 +49,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	speeds, err := p.measureSpeeds(ctx, links)
 	if err != nil {
-		return nil, err
+		return p.stopped(ctx, links, err)
 	}
 	for i := range links {
 		for j := range links[i] {
@@ -58,10 +64,24 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 		r.Sums = sums
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, errors.Join(err, context.Cause(ctx))
-	}
 	r.Seconds = time.Since(began).Seconds()
 	r.judge()
 	return r, nil
+}
+
+// stopped returns a report of what is known when a step failed: a defect of the network may be the cause.
+func (p *prober) stopped(ctx context.Context, links [][]Link, cause error) (*Report, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r := newReport(p.hosts, links)
+	r.judgeLinks()
+	r.judgePackets()
+	if len(r.Findings) == 0 {
+		return nil, cause
+	}
+	r.judgeSoftware()
+	r.judgeNames()
+	r.add(host.Note, "network", "the check ended early: "+cause.Error(), "the other findings first", p.cfg.Index)
+	return r.end(), nil
 }
