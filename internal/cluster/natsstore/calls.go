@@ -30,7 +30,7 @@ func (c *client) repeat(ctx context.Context, key string, final func(error) bool,
 	defer stop()
 	wait := 10 * time.Millisecond
 	for {
-		attempt, end := context.WithTimeout(ctx, try)
+		attempt, end := c.attempt(ctx)
 		err := f(attempt)
 		end()
 		if err == nil || final(err) {

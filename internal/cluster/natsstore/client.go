@@ -28,6 +28,8 @@ type client struct {
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
+	link     context.Context // ends with the connection
+	cut      context.CancelFunc
 	failures map[int]error // why the last dial of an endpoint failed
 	leases   []*store.Lease
 }
@@ -50,6 +52,7 @@ func connect(ctx context.Context, cfg Config, local *Server) (*client, error) {
 	}
 	c := &client{cfg: cfg, local: local, failures: map[int]error{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.link, c.cut = context.WithCancel(c.ctx)
 	if err := c.connect(ctx); err != nil {
 		c.Close()
 		return nil, err
@@ -68,6 +71,7 @@ func (c *client) connect(ctx context.Context) (err error) {
 		nats.ReconnectWait(100*time.Millisecond), nats.ReconnectJitter(50*time.Millisecond, 50*time.Millisecond),
 		nats.ReconnectBufSize(-1), nats.Timeout(5*time.Second),
 		nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
+		nats.DisconnectErrHandler(c.disconnected),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		return fmt.Errorf("natsstore: %w", err)
@@ -92,6 +96,24 @@ func (c *client) connect(ctx context.Context) (err error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// disconnected ends calls whose answer will not come.
+func (c *client) disconnected(*nats.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut()
+	c.link, c.cut = context.WithCancel(c.ctx)
+}
+
+// attempt returns a context that ends with ctx, with the connection, or after a while.
+func (c *client) attempt(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(ctx, try)
+	c.mu.Lock()
+	link := c.link
+	c.mu.Unlock()
+	stop := context.AfterFunc(link, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // open opens the stream, and creates it if this is the first client.

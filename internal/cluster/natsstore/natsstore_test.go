@@ -9,6 +9,8 @@ import (
 	"trireme/internal/cluster/store/storetest"
 )
 
+const testKey = "0123456789abcdef0123456789abcdef"
+
 // endpoints returns n addresses on loopback that are free.
 func endpoints(t *testing.T, n int) (all []string) {
 	t.Helper()
@@ -24,7 +26,7 @@ func endpoints(t *testing.T, n int) (all []string) {
 }
 
 func testConfig(t *testing.T, n int) Config {
-	return Config{Endpoints: endpoints(t, n), Key: []byte("0123456789abcdef0123456789abcdef")}
+	return Config{Endpoints: endpoints(t, n), Key: []byte(testKey)}
 }
 
 func serve(t *testing.T, cfg Config, i int) *Server {
@@ -72,7 +74,7 @@ func TestThreeServers(t *testing.T) {
 	defer first.Close()
 	t.Logf("three servers answer after %v", time.Since(start))
 	storetest.Run(t, func(t *testing.T) storetest.Setup {
-		clear(t, cfg)
+		deleteAll(t, cfg)
 		return storetest.Setup{
 			Open:  func(t *testing.T) store.Store { return open(t, cfg) },
 			TTL:   time.Second,
@@ -81,8 +83,8 @@ func TestThreeServers(t *testing.T) {
 	})
 }
 
-// clear deletes all keys.
-func clear(t *testing.T, cfg Config) {
+// deleteAll deletes all keys.
+func deleteAll(t *testing.T, cfg Config) {
 	t.Helper()
 	s := open(t, cfg)
 	defer s.Close()

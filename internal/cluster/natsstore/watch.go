@@ -137,9 +137,9 @@ func (f *feed) read(ctx context.Context) (message, error) {
 			return message{}, context.Cause(ctx)
 		}
 		if f.sub == nil {
-			attempt, cancel := context.WithTimeout(ctx, try)
+			attempt, end := f.client.attempt(ctx)
 			err := f.subscribe(attempt)
-			cancel()
+			end()
 			if err != nil {
 				select {
 				case <-ctx.Done():

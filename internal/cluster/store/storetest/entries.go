@@ -119,10 +119,10 @@ func testKeys(t *testing.T, setup Setup) {
 
 // Contend runs clients that read and change one key at random for n calls each, and checks that the calls
 // are linearizable and that a watch saw each change once, in order. Errors other than the store's own
-// refusals count as unknown outcomes.
-func Contend(t *testing.T, key string, n int, watcher store.Store, clients ...store.Store) {
+// refusals count as unknown outcomes. A client waits for pace after each call.
+func Contend(t *testing.T, key string, n int, pace time.Duration, watcher store.Store, clients ...store.Store) {
 	t.Helper()
-	watchCtx, stop := context.WithCancel(timeout(t))
+	watchCtx, stop := context.WithCancel(t.Context())
 	w, err := watcher.Watch(watchCtx, key+"/")
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func Contend(t *testing.T, key string, n int, watcher store.Store, clients ...st
 	h := &history{start: time.Now()}
 	var wg sync.WaitGroup
 	for i, c := range clients {
-		wg.Go(func() { contend(h, c, key+"/x", i, n) })
+		wg.Go(func() { contend(h, c, key+"/x", i, n, pace) })
 	}
 	wg.Wait()
 	ctx := timeout(t)
@@ -183,7 +183,7 @@ func (h *history) String() string {
 	return b.String()
 }
 
-func contend(h *history, s store.Store, key string, client, n int) {
+func contend(h *history, s store.Store, key string, client, n int, pace time.Duration) {
 	rng := rand.New(rand.NewPCG(uint64(client), 7))
 	var seen uint64
 	for i := range n {
@@ -221,6 +221,7 @@ func contend(h *history, s store.Store, key string, client, n int) {
 			c.outcome = unknown
 		}
 		h.add(c, from)
+		time.Sleep(pace)
 	}
 }
 
@@ -230,7 +231,7 @@ func testLinearizable(t *testing.T, setup Setup) {
 		clients[i] = setup.open(t)
 	}
 	for round := range 3 {
-		Contend(t, "round"+strconv.Itoa(round), 60, setup.open(t), clients...)
+		Contend(t, "round"+strconv.Itoa(round), 60, 0, setup.open(t), clients...)
 	}
 }
 

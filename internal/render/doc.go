@@ -1,0 +1,6 @@
+// Package render writes the files with which other systems start a job: Kubernetes, docker compose, Slurm and
+// EC2. It starts nothing. Each file runs `trireme launch` once per host, with the same command.
+//
+//	files, err := render.Render("kubernetes", render.Job{Command: []string{"trireme", "train", "--config", "run.yaml"}, Nnodes: "2", NprocPerNode: "8", Image: "..."})
+//	for _, f := range files { ... }
+package render
