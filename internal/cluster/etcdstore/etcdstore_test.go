@@ -1,0 +1,120 @@
+//go:build etcd
+
+package etcdstore
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"trireme/internal/cluster/store"
+	"trireme/internal/cluster/store/storetest"
+)
+
+// etcd starts a server on loopback and returns its address and a function that restarts it.
+func etcd(t *testing.T) (addr string, kill, start func()) {
+	t.Helper()
+	program, err := exec.LookPath("etcd")
+	if err != nil {
+		if os.Getenv("CLUSTERTEST_NO_SKIP") == "1" {
+			t.Fatal("etcd is not installed")
+		}
+		t.Skip("SKIPPED: etcd is not installed (Debian: etcd-server)")
+	}
+	ports := make([]string, 2)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports[i] = l.Addr().String()
+	}
+	dir := filepath.Join(t.TempDir(), "etcd")
+	var c *exec.Cmd
+	start = func() {
+		c = exec.Command(program, "--data-dir", dir, "--listen-client-urls", "http://"+ports[0], "--advertise-client-urls", "http://"+ports[0],
+			"--listen-peer-urls", "http://"+ports[1], "--initial-advertise-peer-urls", "http://"+ports[1], "--initial-cluster", "default=http://"+ports[1],
+			"--heartbeat-interval", "50", "--election-timeout", "500")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill = func() { c.Process.Kill(); c.Wait() }
+	start()
+	t.Cleanup(func() { kill() })
+	return ports[0], kill, start
+}
+
+func none(string) (string, bool) { return "", false }
+
+func open(t *testing.T, addr, prefix string) store.Store {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	s, err := Connect(ctx, []string{addr}, prefix, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestEtcd(t *testing.T) {
+	addr, _, _ := etcd(t)
+	n := 0
+	storetest.Run(t, func(t *testing.T) storetest.Setup {
+		n++
+		prefix := "trireme/" + strconv.Itoa(n) + "/"
+		return storetest.Setup{
+			Open:  func(t *testing.T) store.Store { return open(t, addr, prefix) },
+			TTL:   2 * time.Second,
+			Slack: 3 * time.Second,
+		}
+	})
+}
+
+// TestKilled kills etcd while clients change a key, and starts it again.
+func TestKilled(t *testing.T) {
+	addr, kill, start := etcd(t)
+	clients := make([]store.Store, 3)
+	for i := range clients {
+		clients[i] = open(t, addr, "job/")
+		defer clients[i].Close()
+	}
+	l, err := clients[0].Lease(t.Context(), "x", nil, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(time.Second)
+		kill()
+		time.Sleep(500 * time.Millisecond)
+		start()
+	}()
+	storetest.Contend(t, "killed", 60, 50*time.Millisecond, clients[0], clients...)
+	<-done
+	if l.Err() != nil {
+		t.Errorf("the lease: %v", l.Err())
+	}
+}
+
+func TestErrors(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := Connect(ctx, []string{"127.0.0.1:1"}, "job/", none)
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "try: ") {
+		t.Errorf("without etcd: %v", err)
+	}
+	_, err = Connect(t.Context(), []string{"127.0.0.1:1"}, "job/", func(name string) (string, bool) { return "a.pem", name == "ETCDCTL_CERT" })
+	if err == nil || !strings.Contains(err.Error(), "ETCDCTL_KEY") {
+		t.Errorf("a certificate without its key: %v", err)
+	}
+}
