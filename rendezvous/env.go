@@ -107,7 +107,7 @@ func Read(lookup func(string) (string, bool)) (Env, error) {
 	if e.Secret, err = ReadSecret(lookup); err != nil {
 		return Env{}, err
 	}
-	if e.Insecure, err = readInsecure(lookup); err != nil {
+	if e.Insecure, err = ReadInsecure(lookup); err != nil {
 		return Env{}, err
 	}
 	if e.Secret == nil && !e.Insecure && !e.OneMachine() && !IsLoopback(e.MasterAddr) {

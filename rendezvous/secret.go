@@ -62,7 +62,8 @@ func ReadSecret(lookup func(string) (string, bool)) ([]byte, error) {
 	return nil, nil
 }
 
-func readInsecure(lookup func(string) (string, bool)) (bool, error) {
+// ReadInsecure reads InsecureVar.
+func ReadInsecure(lookup func(string) (string, bool)) (bool, error) {
 	v, ok := lookup(InsecureVar)
 	switch {
 	case !ok || v == "" || v == "0":

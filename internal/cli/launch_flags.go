@@ -13,7 +13,8 @@ import (
 
 // launchFlags are the flags of launch. Flags of accelerate and deepspeed are in otherFlags.
 type launchFlags struct {
-	flags *pflag.FlagSet
+	flags  *pflag.FlagSet
+	secret secretFlags
 
 	nnodes, nproc                            string
 	rdzvBackend, rdzvEndpoint, rdzvID, conf  string
@@ -28,8 +29,6 @@ type launchFlags struct {
 	masterPort                               int
 	localAddr, logsSpecs, numaBinding        string
 	shutdownTimeout                          float64
-	secretFile                               string
-	insecure                                 bool
 	hostfile, include, exclude, launcherArgs string
 	sshPort                                  int
 	noSSH, forceMulti                        bool
@@ -66,8 +65,7 @@ func (f *launchFlags) register(p *pflag.FlagSet) {
 	p.StringVar(&f.localRanks, "local_ranks_filter", "", "show the output of these local `RANKS` only: 0,1")
 	p.StringVar(&f.logsSpecs, "logs_specs", "", "refused: use --log_dir, --redirects and --tee")
 	p.StringVar(&f.numaBinding, "numa_binding", "", "refused: use numactl")
-	p.StringVar(&f.secretFile, "secret_file", "", "`FILE` with the job's secret, for several machines (also TRIREME_JOB_SECRET_FILE)")
-	p.BoolVar(&f.insecure, "insecure", false, "no secret on several machines: anyone who reaches the ports can join")
+	f.secret.add(p)
 
 	p.StringVarP(&f.hostfile, "hostfile", "H", "", "`FILE` with a line \"NAME slots=N\" per machine, which are started over ssh")
 	p.StringVarP(&f.include, "include", "i", "", "machines and devices of the hostfile to `USE`: h1:0,2@h2")

@@ -22,7 +22,7 @@ type program struct {
 }
 
 // program returns the workers' command for the arguments after the flags. As with torchrun, Python runs modules
-// and .py files.
+// and .py files; it does not run other files.
 func (f *launchFlags) program(args []string) (program, error) {
 	switch {
 	case len(args) == 0 || args[0] == "":
@@ -43,12 +43,10 @@ func (f *launchFlags) program(args []string) (program, error) {
 	}
 	st, missing := os.Stat(name)
 	switch {
-	case missing == nil && !st.IsDir() && !f.noPython: // torchrun runs any file by Python
-		return f.python(args)
 	case missing == nil && st.IsDir():
 		return program{}, usage(fmt.Sprintf("%s is a directory, not a program", name), "a program in it")
 	case missing == nil:
-		return program{}, usage(fmt.Sprintf("%s is not executable", name), "chmod +x "+name)
+		return program{}, usage(fmt.Sprintf("%s is not executable", name), "chmod +x "+name+", or python3 -u "+name)
 	case errors.Is(err, exec.ErrDot):
 		return program{}, usage(fmt.Sprintf("%s is in the current directory, not in PATH", name), "./"+name)
 	}

@@ -16,6 +16,7 @@ import (
 	"trireme/internal/cluster"
 	"trireme/internal/hostfile"
 	"trireme/launch"
+	"trireme/rendezvous"
 )
 
 // launchSettings are the resolved flags of launch.
@@ -53,7 +54,7 @@ func (f *launchFlags) settings(c *cobra.Command, args []string) (*launchSettings
 		func() (err error) { s.program, err = f.program(args); return err },
 		func() error { return f.workers(s, file) },
 		func() (err error) { env, err = f.childSettings(s, file); return err },
-		func() error { return f.secret(s) },
+		func() error { return f.readSecret(s) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -330,13 +331,16 @@ func (f *launchFlags) workersPerHost(s *launchSettings, file accelerateFile) (in
 	return workersHere(*per)
 }
 
-// secret sets the job's secret of several machines.
-func (f *launchFlags) secret(s *launchSettings) (err error) {
-	s.cluster.Insecure = f.insecure
-	if s.cluster.MaxHosts == 1 || s.hosts != nil {
+// readSecret sets the job's secret of several machines.
+func (f *launchFlags) readSecret(s *launchSettings) error {
+	if s.cluster.MaxHosts == 1 {
 		return nil
 	}
-	s.cluster.Secret, err = f.readSecret()
+	var err error
+	if s.cluster.Secret, err = rendezvous.ReadSecret(f.secret.lookup); err != nil {
+		return &Exit{CodeUsage, err}
+	}
+	s.cluster.Insecure, err = rendezvous.ReadInsecure(f.secret.lookup)
 	return err
 }
 

@@ -24,7 +24,6 @@ import (
 	"trireme/internal/hostfile"
 	"trireme/internal/netif"
 	"trireme/launch"
-	"trireme/rendezvous"
 )
 
 // remoteJob is the message of a launcher to the launcher of another host, one line on its standard input. Lines
@@ -217,10 +216,7 @@ func (s *launchSettings) sshOptions() []string {
 
 // remoteJobs returns the job of each host.
 func (s *launchSettings) remoteJobs(c *cobra.Command, address string) ([]remoteJob, error) {
-	secret, err := s.jobSecret()
-	if err != nil {
-		return nil, err
-	}
+	secret := s.jobSecret()
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, err
@@ -258,17 +254,14 @@ var flagsOfHosts = []string{
 }
 
 // jobSecret returns the user's secret, or a new one.
-func (s *launchSettings) jobSecret() (string, error) {
-	if s.flags.insecure {
-		return "", nil
+func (s *launchSettings) jobSecret() string {
+	if s.cluster.Insecure || s.cluster.Secret != nil {
+		return string(s.cluster.Secret)
 	}
-	b, err := s.flags.readSecret()
-	if err != nil || b != nil {
-		return string(b), err
-	}
+	b := make([]byte, 32)
 	b = make([]byte, 32)
 	rand.Read(b)
-	return hex.EncodeToString(b), nil
+	return hex.EncodeToString(b)
 }
 
 // passedOn returns the variables that the other hosts' launchers get: those of the libraries of programs, and
@@ -446,17 +439,4 @@ func (*launchSettings) runJob(ctx context.Context, job remoteJob, c *cobra.Comma
 	}
 	s.cluster.Workers.Signals = signals
 	return s.runHere(ctx, stdout, stderr)
-}
-
-// readSecret reads --secret_file or the variables of the secret; nil without one.
-func (f *launchFlags) readSecret() ([]byte, error) {
-	lookup := os.LookupEnv
-	if f.secretFile != "" {
-		lookup = func(name string) (string, bool) { return f.secretFile, name == rendezvous.SecretFileVar }
-	}
-	b, err := rendezvous.ReadSecret(lookup)
-	if err != nil {
-		return nil, &Exit{CodeUsage, err}
-	}
-	return b, nil
 }
